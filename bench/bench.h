@@ -1,0 +1,72 @@
+/* bench: one form for all benchmarks.
+ *
+ * A benchmark measures cases and hands each to bench_row(); the harness prints a table, or with
+ * --json one object a line: bench, case, value, unit, per_value, floor, ratio, threads, commit,
+ * cpu. The floor is what the machine's arithmetic allows for the same work, measured in the same
+ * run; ratio is value over floor for times and sizes, floor over value for rates, so that 1.0 is
+ * the floor and larger is worse.
+ *
+ *     static sefl_status run(bench *b, int argc, char **argv)
+ *     {
+ *         bench_timing t;
+ *         SEFL_TRY(bench_time(b, &t, &job, one_pass));       // warm-up, then repeats
+ *         bench_row(b, &(bench_result){ .name = "sha256 64 KiB", .value = 65536 / t.median_s / 1e9,
+ *                                       .unit = "GB/s", .rate = true });
+ *     }
+ *     const bench_def bench_base = { "base", "hash, copy, random bytes", "", run };
+ */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include "base/pool.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct bench {
+    const char *name;
+    FILE *out;
+    bool json;
+    unsigned threads;   /* asked for with --threads; 1 unless told otherwise */
+    double min_seconds; /* measure each case at least this long */
+    unsigned rows_printed;
+} bench;
+
+typedef struct bench_timing {
+    double min_s, median_s, p99_s; /* seconds for one call of the measured function */
+    unsigned long calls;
+} bench_timing;
+
+typedef struct bench_result {
+    const char *name;
+    double value;
+    const char *unit;
+    double per_value; /* the same per packed or processed value; 0: does not apply */
+    double floor;     /* in the unit of value; 0: none known */
+    bool rate;        /* larger is better */
+    unsigned threads; /* 0: 1 */
+} bench_result;
+
+typedef struct bench_def {
+    const char *name;
+    const char *summary;
+    const char *options; /* help lines of its own options, "" if none */
+    /* argv[0] is the benchmark's name; common options were taken out already */
+    sefl_status (*run)(bench *b, int argc, char **argv);
+} bench_def;
+
+/* Ends with NULL. */
+extern const bench_def *const bench_list[];
+
+/* Times fn: a warm-up call, then batches until min_seconds and at least 5 of them have passed. */
+sefl_status bench_time(bench *b, bench_timing *out, sefl_status (*fn)(void *ctx),
+                       void *ctx) SEFL_MUST_CHECK;
+
+void bench_row(bench *b, const bench_result *r);
+
+/* A line of talk that belongs to the table; left out with --json. */
+void bench_note(bench *b, const char *fmt, ...) SEFL_PRINTF(2, 3);
+
+#endif

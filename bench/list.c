@@ -1,0 +1,7 @@
+#include "bench/bench.h"
+
+#include <stddef.h>
+
+extern const bench_def bench_base;
+
+const bench_def *const bench_list[] = { &bench_base, NULL };

@@ -1,0 +1,15 @@
+# make install: program, headers, both libraries, pkg-config file, man page, shell completion.
+configure_file(${CMAKE_SOURCE_DIR}/cmake/sefl.pc.in ${CMAKE_BINARY_DIR}/sefl.pc @ONLY)
+install(TARGETS sefl sefl_static sefl_shared)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/sefl TYPE INCLUDE)
+install(FILES ${CMAKE_BINARY_DIR}/sefl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The man page and the completion are written by the program itself, from its command table.
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/sefl.1 ${CMAKE_BINARY_DIR}/sefl.bash
+    COMMAND $<TARGET_FILE:sefl> help --man > ${CMAKE_BINARY_DIR}/sefl.1
+    COMMAND $<TARGET_FILE:sefl> help --completion > ${CMAKE_BINARY_DIR}/sefl.bash
+    DEPENDS sefl VERBATIM)
+add_custom_target(manual ALL DEPENDS ${CMAKE_BINARY_DIR}/sefl.1 ${CMAKE_BINARY_DIR}/sefl.bash)
+install(FILES ${CMAKE_BINARY_DIR}/sefl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${CMAKE_BINARY_DIR}/sefl.bash
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME sefl)

@@ -1,0 +1,70 @@
+# sefl_layer(NAME [PATH dir] [DEPENDS layer...] [LIBS target...] [EXCLUDE dir...])
+#
+# One layer of the architecture: every .c file below src/PATH (PATH is NAME unless given) except
+# the folders in EXCLUDE, which are layers of their own. The include path of a layer holds one root
+# for itself and one for each layer in DEPENDS, and nothing is inherited: `#include "net/tls.h"`
+# in a layer that does not list net is a file not found. sefl_check_layers() guards the link side.
+set_property(GLOBAL PROPERTY SEFL_LAYERS "")
+
+function(sefl_layer name)
+    cmake_parse_arguments(L "" "PATH" "DEPENDS;LIBS;EXCLUDE" ${ARGN})
+    if(NOT L_PATH)
+        set(L_PATH ${name})
+    endif()
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${L_PATH}/*.c)
+    foreach(dir ${L_EXCLUDE})
+        list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/src/${dir}/")
+    endforeach()
+
+    if(NOT sources)
+        return() # the folder appears when it has content
+    endif()
+
+    # the layer's include root: a folder that holds only a link to it
+    set(root ${CMAKE_BINARY_DIR}/roots/${name})
+    get_filename_component(parent ${root}/${L_PATH} DIRECTORY)
+    file(MAKE_DIRECTORY ${parent})
+    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${L_PATH} ${root}/${L_PATH} SYMBOLIC)
+
+    add_library(sefl_${name} STATIC ${sources})
+    target_link_libraries(sefl_${name} PRIVATE sefl_flags ${L_LIBS})
+    target_include_directories(sefl_${name} PRIVATE ${CMAKE_SOURCE_DIR}/include ${root})
+    foreach(dep ${L_DEPENDS})
+        target_include_directories(sefl_${name} PRIVATE ${CMAKE_BINARY_DIR}/roots/${dep})
+        target_link_libraries(sefl_${name} PRIVATE sefl_${dep})
+    endforeach()
+    set_property(GLOBAL APPEND PROPERTY SEFL_LAYERS ${name})
+    set_property(GLOBAL PROPERTY SEFL_LAYER_PATH_${name} ${L_PATH})
+    set_property(GLOBAL PROPERTY SEFL_LAYER_DEPENDS_${name} ${L_DEPENDS})
+    set_property(GLOBAL PROPERTY SEFL_LAYER_LIBS_${name} ${L_LIBS})
+endfunction()
+
+# sefl_sees(TARGET layer...): lets a program or test include and link these layers.
+function(sefl_sees target)
+    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/include)
+    target_link_libraries(${target} PRIVATE sefl_flags)
+    foreach(layer ${ARGN})
+        get_property(libs GLOBAL PROPERTY SEFL_LAYER_LIBS_${layer})
+        target_include_directories(${target} PRIVATE ${CMAKE_BINARY_DIR}/roots/${layer})
+        target_link_libraries(${target} PRIVATE sefl_${layer} ${libs})
+    endforeach()
+endfunction()
+
+# Part of every build: no layer's object code uses a symbol of a layer it does not list.
+function(sefl_check_layers)
+    get_property(layers GLOBAL PROPERTY SEFL_LAYERS)
+    set(table "")
+    foreach(layer ${layers})
+        get_property(deps GLOBAL PROPERTY SEFL_LAYER_DEPENDS_${layer})
+        string(JOIN " " deps ${deps})
+        string(APPEND table "${layer} $<TARGET_FILE:sefl_${layer}> ${deps}\n")
+    endforeach()
+    file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/layers.txt CONTENT "${table}")
+    list(TRANSFORM layers PREPEND sefl_ OUTPUT_VARIABLE targets)
+    add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/layers.ok
+        COMMAND ${CMAKE_SOURCE_DIR}/scripts/check-layers ${CMAKE_BINARY_DIR}/layers.txt
+        COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/layers.ok
+        DEPENDS ${targets} ${CMAKE_SOURCE_DIR}/scripts/check-layers
+        COMMENT "Checking that layers link only what they may see" VERBATIM)
+    add_custom_target(layers ALL DEPENDS ${CMAKE_BINARY_DIR}/layers.ok)
+endfunction()

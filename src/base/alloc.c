@@ -1,0 +1,70 @@
+#include "base/alloc.h"
+
+#include "base/ct.h"
+#include "base/fault.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+static sefl_status no_memory(size_t bytes)
+{
+    return sefl_fail(SEFL_ENOMEM, "out of memory: %zu bytes wanted", bytes);
+}
+
+sefl_status sefl_new(void *out, size_t count, size_t size)
+{
+    void **slot = out;
+    size_t bytes;
+    *slot = NULL;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - ALIGN)
+        return sefl_fail(SEFL_ENOMEM, "out of memory: %zu x %zu bytes wanted", count, size);
+    if (fault_hit(FAULT_ALLOC))
+        return no_memory(bytes);
+    size_t rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    void *p = aligned_alloc(ALIGN, rounded ? rounded : ALIGN);
+    if (!p)
+        return no_memory(bytes);
+    memset(p, 0, rounded ? rounded : ALIGN);
+    *slot = p;
+    return SEFL_OK;
+}
+
+sefl_status sefl_grow(void *ptr, size_t old_size, size_t size)
+{
+    void **slot = ptr;
+    if (fault_hit(FAULT_ALLOC))
+        return no_memory(size);
+    void *p = malloc(size ? size : 1);
+    if (!p)
+        return no_memory(size);
+    if (*slot) {
+        memcpy(p, *slot, old_size < size ? old_size : size);
+        sefl_free_secret(*slot, old_size);
+    }
+    *slot = p;
+    return SEFL_OK;
+}
+
+sefl_status sefl_strdup(char **out, const char *s)
+{
+    size_t n = strlen(s) + 1;
+    sefl_status st = sefl_new(out, n, 1);
+    if (st == SEFL_OK)
+        memcpy(*out, s, n);
+    return st;
+}
+
+void sefl_free(void *p)
+{
+    free(p);
+}
+
+void sefl_free_secret(void *p, size_t n)
+{
+    if (p)
+        sefl_wipe(p, n);
+    free(p);
+}

@@ -1,0 +1,31 @@
+/* clock: time as an argument. Code that needs the time takes a `const sefl_clock *`; the simulator
+ * passes one that it turns itself.
+ *
+ * Threads: the system clock may be shared. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+typedef struct sefl_clock {
+    uint64_t (*now_ns)(void *self);
+    void *self;
+} sefl_clock;
+
+/* Monotonic: for durations and deadlines, unrelated to the time of day. */
+sefl_clock clock_monotonic(void);
+
+/* Nanoseconds since 1970: for log lines and expiry dates. */
+sefl_clock clock_wall(void);
+
+static inline uint64_t clock_ns(const sefl_clock *c)
+{
+    return c->now_ns(c->self);
+}
+
+static inline uint64_t clock_ms(const sefl_clock *c)
+{
+    return clock_ns(c) / 1000000;
+}
+
+#endif

@@ -1,0 +1,85 @@
+#include "base/cpu.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static cpu_features found;
+static char name[64] = "unknown";
+
+#if defined(__x86_64__)
+static unsigned long long xcr0(void)
+{
+    unsigned lo, hi;
+    __asm__ __volatile__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return (unsigned long long)hi << 32 | lo;
+}
+
+static void probe(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d))
+        return;
+    bool osxsave = c >> 27 & 1;
+    unsigned long long os = osxsave ? xcr0() : 0;
+    bool ymm = (os & 0x6) == 0x6, zmm = (os & 0xe6) == 0xe6; /* does the kernel save them? */
+    found.aes = c >> 25 & 1;
+    found.pclmul = c >> 1 & 1;
+    found.fma = ymm && (c >> 12 & 1);
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
+        found.bmi2 = b >> 8 & 1;
+        found.adx = b >> 19 & 1;
+        found.sha = b >> 29 & 1;
+        found.avx2 = ymm && (b >> 5 & 1);
+        found.vaes = ymm && found.avx2 && (c >> 9 & 1);
+        found.avx512 = zmm && (b >> 16 & 1) && (b >> 17 & 1) && (b >> 30 & 1) && (b >> 31 & 1);
+        found.avx512ifma = found.avx512 && (b >> 21 & 1);
+    }
+    unsigned brand[12] = { 0 };
+    for (unsigned i = 0; i < 3; i++)
+        if (!__get_cpuid(0x80000002u + i, &brand[4 * i], &brand[4 * i + 1], &brand[4 * i + 2],
+                         &brand[4 * i + 3]))
+            return;
+    memcpy(name, brand, sizeof brand);
+    name[sizeof brand] = 0;
+}
+#else
+static void probe(void) {}
+#endif
+
+static bool listed(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = list; (p = strstr(p, word)) != NULL; p += n)
+        if ((p == list || p[-1] == ',') && (p[n] == 0 || p[n] == ','))
+            return true;
+    return false;
+}
+
+static void probe_once(void)
+{
+    probe();
+    const char *keep = getenv("SEFL_CPU");
+    if (keep && *keep) {
+#define KEEP(f) found.f = found.f && listed(keep, #f);
+        CPU_FEATURE_LIST(KEEP)
+#undef KEEP
+    }
+}
+
+const cpu_features *cpu_get(void)
+{
+    pthread_once(&once, probe_once);
+    return &found;
+}
+
+const char *cpu_name(void)
+{
+    pthread_once(&once, probe_once);
+    return name;
+}

@@ -1,0 +1,31 @@
+/* file: whole files, read with a limit and written so that a crash leaves the old or the new one.
+ *
+ *     SEFL_TRY(file_read(&buf, path, 1 << 20));
+ *     SEFL_TRY(file_write_atomic(path, buf_span(&buf), 0600));
+ *
+ * file_write_atomic writes `path.tmp-PID`, syncs it, renames it over path and syncs the folder:
+ * when it returns SEFL_OK the bytes are durable. Errors name the path and the system's reason.
+ * Threads: any, on different paths. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Appends the file to out; SEFL_ERANGE if it has more than max bytes, SEFL_ENOTFOUND if it is not
+ * there. Directories and devices are refused; "-" is not special. */
+sefl_status file_read(sefl_buf *out, const char *path, size_t max) SEFL_MUST_CHECK;
+
+sefl_status file_write_atomic(const char *path, sefl_span bytes, mode_t mode) SEFL_MUST_CHECK;
+
+/* Like file_write_atomic, but never replaces: SEFL_EEXIST if path is there. */
+sefl_status file_write_new(const char *path, sefl_span bytes, mode_t mode) SEFL_MUST_CHECK;
+
+/* Writes all bytes to a descriptor, whatever the kernel takes at a time. */
+sefl_status file_write_all(int fd, sefl_span bytes) SEFL_MUST_CHECK;
+
+bool file_exists(const char *path);
+
+#endif

@@ -1,0 +1,159 @@
+#include "base/json.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+json json_into(sefl_buf *out)
+{
+    return (json){ .out = out };
+}
+
+static void put(json *j, const char *s, size_t n)
+{
+    if (j->st == SEFL_OK)
+        j->st = wr_raw(j->out, s, n);
+}
+
+static void begin_value(json *j)
+{
+    if (j->after_key) {
+        j->after_key = false;
+        return;
+    }
+    if (j->has_item >> j->depth & 1)
+        put(j, ",", 1);
+    j->has_item |= 1u << j->depth;
+}
+
+/* Length of the UTF-8 sequence at p (n bytes left), 0 if it is none (overlong, surrogate, cut). */
+static size_t utf8_len(const uint8_t *p, size_t n)
+{
+    static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
+    size_t len = p[0] < 0x80       ? 1
+                 : p[0] >> 5 == 6  ? 2
+                 : p[0] >> 4 == 14 ? 3
+                 : p[0] >> 3 == 30 ? 4
+                                   : 0;
+    if (len == 0 || len > n)
+        return 0;
+    if (len == 1)
+        return 1;
+    uint32_t c = p[0] & (0x7fu >> len);
+    for (size_t i = 1; i < len; i++) {
+        if (p[i] >> 6 != 2)
+            return 0;
+        c = c << 6 | (p[i] & 0x3f);
+    }
+    return c < least[len] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : len;
+}
+
+static void put_quoted(json *j, sefl_span s)
+{
+    put(j, "\"", 1);
+    for (size_t i = 0; i < s.n;) {
+        uint8_t c = s.p[i];
+        size_t len = utf8_len(s.p + i, s.n - i);
+        char esc[8];
+        if (len == 0) {
+            put(j, "\xef\xbf\xbd", 3);
+            len = 1;
+        } else if (c == '"' || c == '\\') {
+            put(j, (char[]){ '\\', (char)c }, 2);
+        } else if (c < 0x20 || c == 0x7f) {
+            put(j, esc, (size_t)snprintf(esc, sizeof esc, "\\u%04x", c));
+        } else {
+            put(j, (const char *)s.p + i, len);
+        }
+        i += len;
+    }
+    put(j, "\"", 1);
+}
+
+void json_open(json *j, char bracket)
+{
+    assert(j->depth < 31);
+    begin_value(j);
+    put(j, &bracket, 1);
+    j->depth++;
+    j->has_item &= ~(1u << j->depth);
+}
+
+void json_close(json *j, char bracket)
+{
+    assert(j->depth > 0);
+    j->depth--;
+    put(j, &bracket, 1);
+}
+
+void json_key(json *j, const char *key)
+{
+    begin_value(j);
+    put_quoted(j, span_of_str(key));
+    put(j, ":", 1);
+    j->after_key = true;
+}
+
+void json_str(json *j, const char *s)
+{
+    json_span(j, span_of_str(s));
+}
+
+void json_span(json *j, sefl_span s)
+{
+    begin_value(j);
+    put_quoted(j, s);
+}
+
+static void put_word(json *j, const char *s)
+{
+    begin_value(j);
+    put(j, s, span_of_str(s).n);
+}
+
+void json_u64(json *j, uint64_t v)
+{
+    char t[24];
+    snprintf(t, sizeof t, "%" PRIu64, v);
+    put_word(j, t);
+}
+
+void json_i64(json *j, int64_t v)
+{
+    char t[24];
+    snprintf(t, sizeof t, "%" PRId64, v);
+    put_word(j, t);
+}
+
+void json_real(json *j, double v)
+{
+    char t[32];
+    if (!isfinite(v)) {
+        json_null(j);
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(t, sizeof t, "%.*g", digits, v);
+        if (strtod(t, NULL) == v)
+            break;
+    }
+    put_word(j, t);
+}
+
+void json_bool(json *j, bool v)
+{
+    put_word(j, v ? "true" : "false");
+}
+
+void json_null(json *j)
+{
+    put_word(j, "null");
+}
+
+sefl_status json_end(json *j)
+{
+    assert(j->st != SEFL_OK || (j->depth == 0 && !j->after_key));
+    return j->st;
+}

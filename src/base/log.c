@@ -1,0 +1,152 @@
+#include "base/log.h"
+
+#include "base/buf.h"
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const level_name[] = { "debug", "info", "warn", "error", "off" };
+
+sefl_log log_open(int fd, log_level level, const sefl_clock *wall)
+{
+    return (sefl_log){ .level = level, .fd = fd, .json = !isatty(fd), .clock = wall };
+}
+
+sefl_status log_level_parse(log_level *out, const char *name)
+{
+    for (int i = LOG_DEBUG; i <= LOG_OFF; i++)
+        if (strcmp(name, level_name[i]) == 0) {
+            *out = (log_level)i;
+            return SEFL_OK;
+        }
+    return sefl_fail(SEFL_EINVAL, "log level \"%.32s\": use debug, info, warn, error or off", name);
+}
+
+static void hex8(char out[17], const uint8_t *h)
+{
+    for (int i = 0; i < 8; i++)
+        snprintf(out + 2 * i, 3, "%02x", h[i]);
+}
+
+static void time_text(char *out, size_t n, const sefl_clock *clock, const char *fmt)
+{
+    time_t t = (time_t)(clock_ns(clock) / 1000000000u);
+    struct tm tm;
+    gmtime_r(&t, &tm);
+    strftime(out, n, fmt, &tm);
+}
+
+static void json_field(json *j, const log_field *f)
+{
+    char hex[17];
+    json_key(j, f->key);
+    switch (f->type) {
+    case LF_U64:
+        json_u64(j, f->v.u);
+        break;
+    case LF_I64:
+        json_i64(j, f->v.i);
+        break;
+    case LF_REAL:
+        json_real(j, f->v.r);
+        break;
+    case LF_BOOL:
+        json_bool(j, f->v.u != 0);
+        break;
+    case LF_HASH:
+        hex8(hex, f->v.h), json_str(j, hex);
+        break;
+    case LF_STR:
+    case LF_END:
+        json_str(j, f->v.s);
+        break;
+    }
+}
+
+static sefl_status write_json(sefl_buf *b, const sefl_log *lg, log_level level, const char *event,
+                              const log_field *f)
+{
+    json j = json_into(b);
+    json_open(&j, '{');
+    if (lg->clock) {
+        char t[32], whole[48];
+        time_text(t, sizeof t, lg->clock, "%Y-%m-%dT%H:%M:%S");
+        snprintf(whole, sizeof whole, "%s.%03uZ", t, (unsigned)(clock_ms(lg->clock) % 1000));
+        json_key(&j, "time"), json_str(&j, whole);
+    }
+    json_key(&j, "level"), json_str(&j, level_name[level]);
+    json_key(&j, "event"), json_str(&j, event);
+    for (; f->type != LF_END; f++)
+        json_field(&j, f);
+    json_close(&j, '}');
+    return json_end(&j);
+}
+
+/* Words of a peer may hold anything: what could move the cursor is shown as \xNN. */
+static sefl_status write_word(sefl_buf *b, const char *s)
+{
+    sefl_status st = SEFL_OK;
+    for (; *s && st == SEFL_OK; s++)
+        st = (uint8_t)*s < 0x20 || (uint8_t)*s >= 0x7f ? wr_fmt(b, "\\x%02x", (uint8_t)*s)
+                                                       : wr_raw(b, s, 1);
+    return st;
+}
+
+static sefl_status write_human(sefl_buf *b, const sefl_log *lg, log_level level, const char *event,
+                               const log_field *f)
+{
+    sefl_status st = SEFL_OK;
+    char text[32];
+    if (lg->clock) {
+        time_text(text, sizeof text, lg->clock, "%H:%M:%S ");
+        SEFL_TRY(wr_fmt(b, "%s", text));
+    }
+    SEFL_TRY(wr_fmt(b, "%-5s ", level_name[level]));
+    SEFL_TRY(write_word(b, event));
+    SEFL_TRY(wr_raw(b, " ", f->type == LF_END ? 0 : 1));
+    for (; f->type != LF_END; f++) {
+        SEFL_TRY(wr_fmt(b, " %s=", f->key));
+        switch (f->type) {
+        case LF_U64:
+            SEFL_TRY(wr_fmt(b, "%" PRIu64, f->v.u));
+            break;
+        case LF_I64:
+            SEFL_TRY(wr_fmt(b, "%" PRId64, f->v.i));
+            break;
+        case LF_REAL:
+            SEFL_TRY(wr_fmt(b, "%.6g", f->v.r));
+            break;
+        case LF_BOOL:
+            SEFL_TRY(wr_fmt(b, "%s", f->v.u ? "true" : "false"));
+            break;
+        case LF_HASH:
+            hex8(text, f->v.h);
+            SEFL_TRY(wr_fmt(b, "%s", text));
+            break;
+        case LF_STR:
+        case LF_END:
+            SEFL_TRY(write_word(b, f->v.s));
+            break;
+        }
+    }
+done:
+    return st;
+}
+
+void log_event(sefl_log *lg, log_level level, const char *event, const log_field *fields)
+{
+    if (!lg || level < lg->level || level >= LOG_OFF)
+        return;
+    sefl_buf b = { .max = 16384 };
+    sefl_status st = lg->json ? write_json(&b, lg, level, event, fields)
+                              : write_human(&b, lg, level, event, fields);
+    if (st == SEFL_OK)
+        st = wr_u8(&b, '\n');
+    if (st != SEFL_OK || write(lg->fd, b.p, b.n) != (ssize_t)b.n)
+        atomic_fetch_add(&lg->lost, 1);
+    buf_clear(&b);
+}

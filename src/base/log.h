@@ -1,0 +1,86 @@
+/* log: structured events: for people on a terminal, one JSON object a line otherwise.
+ *
+ *     sefl_log lg = { .level = LOG_INFO, .fd = 2, .clock = &wall };
+ *     log_info(&lg, "round closed", lf_u64("round", 12), lf_str("task", id), lf_real("loss", l));
+ *
+ *     12:01:07 info  round closed  round=12 task=4f2a loss=4.107                 (terminal)
+ *     {"time":"2026-01-01T12:01:07.123Z","level":"info","event":"round closed","round":12,...}
+ *
+ * Never a secret: there is no field type for raw bytes; a field carries a number, a word, or a
+ * public hash in hex (lf_hash). Control characters in words are escaped, so that a peer's name
+ * cannot forge a line. One event is one write(2): lines of several processes do not mix. A
+ * failing write is counted in `lost` and never stops the caller. NULL is a silent log.
+ * Threads: any number may share one log. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include "base/clock.h"
+#include "base/span.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+typedef enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF } log_level;
+
+typedef struct sefl_log {
+    log_level level;         /* events below it are dropped; zero is LOG_DEBUG */
+    int fd;                  /* where to */
+    bool json;               /* one object a line; see log_open */
+    const sefl_clock *clock; /* wall clock; NULL leaves the time out */
+    _Atomic uint64_t lost;
+} sefl_log;
+
+typedef struct log_field {
+    const char *key;
+    enum { LF_END, LF_U64, LF_I64, LF_REAL, LF_STR, LF_BOOL, LF_HASH } type;
+    union {
+        uint64_t u;
+        int64_t i;
+        double r;
+        const char *s;
+        const uint8_t *h; /* 32 bytes, its first 8 are shown */
+    } v;
+} log_field;
+
+/* A log for this descriptor: JSON lines unless it is a terminal. */
+sefl_log log_open(int fd, log_level level, const sefl_clock *wall);
+
+/* "debug", "info", "warn", "error", "off"; SEFL_EINVAL otherwise. */
+sefl_status log_level_parse(log_level *out, const char *name) SEFL_MUST_CHECK;
+
+static inline log_field lf_u64(const char *key, uint64_t v)
+{
+    return (log_field){ .key = key, .type = LF_U64, .v.u = v };
+}
+static inline log_field lf_i64(const char *key, int64_t v)
+{
+    return (log_field){ .key = key, .type = LF_I64, .v.i = v };
+}
+static inline log_field lf_real(const char *key, double v)
+{
+    return (log_field){ .key = key, .type = LF_REAL, .v.r = v };
+}
+static inline log_field lf_str(const char *key, const char *v)
+{
+    return (log_field){ .key = key, .type = LF_STR, .v.s = v ? v : "" };
+}
+static inline log_field lf_bool(const char *key, bool v)
+{
+    return (log_field){ .key = key, .type = LF_BOOL, .v.u = v };
+}
+static inline log_field lf_hash(const char *key, const uint8_t digest[32])
+{
+    return (log_field){ .key = key, .type = LF_HASH, .v.h = digest };
+}
+
+/* fields end with a LF_END; use the macros. */
+void log_event(sefl_log *lg, log_level level, const char *event, const log_field *fields);
+
+#define LOG_FIELDS(...)               ((const log_field[]){ __VA_ARGS__ __VA_OPT__(, ){ .type = LF_END } })
+#define log_debug(lg, ...)            LOG_AT(lg, LOG_DEBUG, __VA_ARGS__)
+#define log_info(lg, ...)             LOG_AT(lg, LOG_INFO, __VA_ARGS__)
+#define log_warn(lg, ...)             LOG_AT(lg, LOG_WARN, __VA_ARGS__)
+#define log_error(lg, ...)            LOG_AT(lg, LOG_ERROR, __VA_ARGS__)
+#define LOG_AT(lg, level, event, ...) log_event((lg), (level), (event), LOG_FIELDS(__VA_ARGS__))
+
+#endif

@@ -1,0 +1,188 @@
+/* Design. One job at a time; workers sleep on `wake` between jobs and are told by a generation
+ * number. Pieces are claimed under the mutex: a piece is at least tens of microseconds of work, so
+ * the lock is not felt, and every invariant is easy to see:
+ *  1. next..pieces are unclaimed; a claimed piece is counted in `running` until it is finished.
+ *  2. The job is over when next has reached the end (or was moved there) and running is 0.
+ *  3. fail_piece is the lowest failed piece so far; fail_text is its sentence. */
+#define _GNU_SOURCE
+#include "base/pool.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+
+enum { MAX_THREADS = 256 };
+
+typedef struct job {
+    pool_fn *fn;
+    void *ctx;
+    const sefl_progress *progress;
+    size_t n, grain, pieces, next, running, items_done;
+    size_t fail_piece;
+    sefl_status st;
+    char fail_text[512];
+} job;
+
+struct pool {
+    unsigned threads; /* the caller included */
+    pthread_t id[MAX_THREADS];
+    pthread_mutex_t lock;
+    pthread_cond_t wake, over;
+    unsigned long generation;
+    int stop;
+    job *job;
+};
+
+typedef struct worker_arg {
+    pool *p;
+    unsigned lane;
+} worker_arg;
+
+static void note_failure(job *j, size_t piece, sefl_status st)
+{
+    if (piece < j->fail_piece) {
+        j->fail_piece = piece;
+        j->st = st;
+        snprintf(j->fail_text, sizeof j->fail_text, "%s", sefl_last_error());
+    }
+    j->next = j->pieces; /* no new pieces */
+}
+
+/* Claims and runs pieces until none is left. Called and left with the lock held. */
+static void work(pthread_mutex_t *lock, job *j, unsigned lane)
+{
+    while (j->next < j->pieces) {
+        size_t piece = j->next++;
+        size_t begin = piece * j->grain;
+        size_t end = j->n - begin > j->grain ? begin + j->grain : j->n;
+        j->running++;
+        pthread_mutex_unlock(lock);
+        sefl_status st = j->fn(j->ctx, lane, begin, end);
+        pthread_mutex_lock(lock);
+        j->running--;
+        if (st != SEFL_OK) {
+            note_failure(j, piece, st);
+            continue;
+        }
+        j->items_done += end - begin;
+        if (!progress_report(j->progress, j->items_done, j->n))
+            note_failure(j, piece, sefl_fail(SEFL_ECANCELLED, "stopped on request"));
+    }
+}
+
+static void *worker_main(void *arg)
+{
+    pool *p = ((worker_arg *)arg)->p;
+    unsigned lane = ((worker_arg *)arg)->lane;
+    unsigned long seen = 0;
+    sefl_free(arg);
+    pthread_mutex_lock(&p->lock);
+    for (;;) {
+        while (!p->stop && (p->generation == seen || !p->job))
+            pthread_cond_wait(&p->wake, &p->lock);
+        if (p->stop)
+            break;
+        seen = p->generation;
+        work(&p->lock, p->job, lane);
+        if (p->job && p->job->running == 0)
+            pthread_cond_signal(&p->over);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+static unsigned usable_cores(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    int n = CPU_COUNT(&set);
+    return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (unsigned)n;
+}
+
+sefl_status pool_new(pool **out, unsigned threads)
+{
+    sefl_status st = SEFL_OK;
+    pool *p = NULL;
+    worker_arg *arg = NULL;
+    *out = NULL;
+    SEFL_CHECK(threads <= MAX_THREADS, SEFL_EINVAL, "%u threads asked for, at most %d", threads,
+               MAX_THREADS);
+    SEFL_TRY(sefl_new(&p, 1, sizeof *p));
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->over, NULL);
+    p->threads = 1;
+    if (threads == 0)
+        threads = usable_cores();
+    while (p->threads < threads) {
+        SEFL_TRY(sefl_new(&arg, 1, sizeof *arg));
+        *arg = (worker_arg){ .p = p, .lane = p->threads };
+        SEFL_CHECK(pthread_create(&p->id[p->threads], NULL, worker_main, arg) == 0, SEFL_ENOMEM,
+                   "cannot start thread %u", p->threads);
+        arg = NULL; /* the thread owns it */
+        p->threads++;
+    }
+    *out = p;
+    p = NULL;
+done:
+    sefl_free(arg);
+    pool_free(p);
+    return st;
+}
+
+void pool_free(pool *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->stop = 1;
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    for (unsigned i = 1; i < p->threads; i++)
+        pthread_join(p->id[i], NULL);
+    pthread_cond_destroy(&p->over);
+    pthread_cond_destroy(&p->wake);
+    pthread_mutex_destroy(&p->lock);
+    sefl_free(p);
+}
+
+unsigned pool_threads(const pool *p)
+{
+    return p ? p->threads : 1;
+}
+
+sefl_status pool_run(pool *p, size_t n, size_t grain, pool_fn *fn, void *ctx,
+                     const sefl_progress *progress)
+{
+    assert(grain >= 1);
+    job j = { .fn = fn,
+              .ctx = ctx,
+              .progress = progress,
+              .n = n,
+              .grain = grain,
+              .pieces = n / grain + (n % grain != 0),
+              .fail_piece = (size_t)-1 };
+    if (!p) {
+        pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+        pthread_mutex_lock(&alone);
+        work(&alone, &j, 0);
+        pthread_mutex_unlock(&alone);
+    } else {
+        pthread_mutex_lock(&p->lock);
+        p->job = &j;
+        p->generation++;
+        if (j.pieces > 1)
+            pthread_cond_broadcast(&p->wake);
+        work(&p->lock, &j, 0);
+        while (j.running > 0)
+            pthread_cond_wait(&p->over, &p->lock);
+        p->job = NULL;
+        pthread_mutex_unlock(&p->lock);
+    }
+    return j.st == SEFL_OK ? SEFL_OK : sefl_fail(j.st, "%s", j.fail_text);
+}

@@ -1,0 +1,34 @@
+/* random: where coins come from. Code that needs randomness takes a `const sefl_rng *` as its last
+ * argument and never asks the system itself; real roles pass the system's generator, tests and the
+ * simulator a seeded one (src/seeded, which cryptographic layers cannot link).
+ *
+ *     sefl_rng rng = rng_system();
+ *     SEFL_TRY(rng_fill(&rng, key, sizeof key));
+ *
+ * The system generator is getrandom(2): the kernel's, blocking until it is seeded; there is no
+ * fallback. A call costs a system call, so whoever needs millions of coins draws a key here and
+ * expands it (crypto/prg).
+ * Threads: the system generator may be shared; a seeded one has one owner. */
+#ifndef BASE_RANDOM_H
+#define BASE_RANDOM_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct sefl_rng {
+    sefl_status (*fill)(void *self, void *out, size_t n);
+    void *self;
+} sefl_rng;
+
+sefl_rng rng_system(void);
+
+/* Fills out with n random bytes, all or none: on failure out is zeroed (SEFL_ERANDOM). */
+sefl_status rng_fill(const sefl_rng *rng, void *out, size_t n) SEFL_MUST_CHECK;
+
+/* A uniform number in [0, bound), bound > 0, by rejection: exactly uniform. The number of draws
+ * is independent of the value returned. */
+sefl_status rng_below(const sefl_rng *rng, uint64_t *out, uint64_t bound) SEFL_MUST_CHECK;
+
+#endif

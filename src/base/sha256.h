@@ -1,0 +1,33 @@
+/* sha256: FIPS 180-4 SHA-256, streaming. Uses the SHA instructions where the processor has them.
+ *
+ *     sha256 h;
+ *     sha256_init(&h);
+ *     sha256_add(&h, buf_span(&b));
+ *     sha256_end(&h, digest);                  // 32 bytes; h is wiped
+ *
+ * Secret: input may be. Public: its length. Constant-time in the input. */
+#ifndef BASE_SHA256_H
+#define BASE_SHA256_H
+
+#include "base/span.h"
+
+enum { SHA256_BYTES = 32 };
+
+typedef struct sha256 {
+    uint32_t state[8];
+    uint64_t bytes;
+    uint8_t block[64];
+} sha256;
+
+void sha256_init(sha256 *h);
+void sha256_add(sha256 *h, sefl_span in);
+void sha256_end(sha256 *h, uint8_t out[SHA256_BYTES]);
+
+/* All in one. */
+void sha256_of(uint8_t out[SHA256_BYTES], sefl_span in);
+
+/* The plain version of the compression function, for tests of the fast one. */
+void sha256_blocks_ref(uint32_t state[8], const uint8_t *p, size_t blocks);
+void sha256_blocks(uint32_t state[8], const uint8_t *p, size_t blocks);
+
+#endif

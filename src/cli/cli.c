@@ -1,0 +1,128 @@
+#include "cli/cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENTRY(name) &cmd_##name,
+const cli_command *const cli_commands[] = { CLI_COMMANDS(ENTRY) NULL };
+#undef ENTRY
+
+const cli_command *cli_find(const char *name)
+{
+    for (size_t i = 0; cli_commands[i]; i++)
+        if (strcmp(cli_commands[i]->name, name) == 0)
+            return cli_commands[i];
+    return NULL;
+}
+
+/* Edit distance with neighbouring letters swapped counted as one (optimal string alignment). */
+static unsigned distance(const char *a, const char *b)
+{
+    enum { MAX = 32 };
+    unsigned d[MAX + 1][MAX + 1];
+    size_t n = strlen(a), m = strlen(b);
+    if (n > MAX || m > MAX)
+        return MAX;
+    for (size_t i = 0; i <= n; i++)
+        for (size_t j = 0; j <= m; j++) {
+            if (i == 0 || j == 0) {
+                d[i][j] = (unsigned)(i + j);
+                continue;
+            }
+            unsigned best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < best)
+                best = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < best)
+                best = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < best)
+                best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    return d[n][m];
+}
+
+const char *cli_suggest(const char *word, const char *const *names)
+{
+    const char *best = NULL;
+    unsigned best_d = strlen(word) <= 3 ? 2 : 3; /* strictly closer than this */
+    for (; *names; names++) {
+        unsigned d = distance(word, *names);
+        if (strlen(word) >= 3 && strncmp(word, *names, strlen(word)) == 0)
+            d = 1; /* a beginning of the name */
+        if (d < best_d) {
+            best_d = d;
+            best = *names;
+        }
+    }
+    return best;
+}
+
+void cli_print_help(const cli_command *c)
+{
+    printf("sefl %s: %s\n\nusage: sefl %s%s%s\n", c->name, c->summary, c->name,
+           *c->usage ? " " : "", c->usage);
+    if (*c->details)
+        printf("\n%s\n", c->details);
+    printf("\nexample:\n  %s\n", c->example);
+}
+
+int cli_misuse(const cli_command *c, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "sefl %s: ", c->name);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "\ntry 'sefl %s --help'\n", c->name);
+    return CLI_MISUSE;
+}
+
+int cli_bad_option(const cli_command *c, int argc, char **argv, int opt,
+                   const struct option *longopts)
+{
+    const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
+    if (opt == ':')
+        return cli_misuse(c, "option %s needs a value", word);
+    if (strncmp(word, "--", 2) == 0) {
+        const char *names[33] = { 0 };
+        char bare[64];
+        for (size_t n = 0; n < 32 && longopts[n].name; n++)
+            names[n] = longopts[n].name;
+        snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+        const char *near = cli_suggest(bare, names);
+        if (near && strcmp(near, bare) == 0)
+            return cli_misuse(c, "option --%s takes no value", bare);
+        if (near)
+            return cli_misuse(c, "unknown option %s; did you mean --%s?", word, near);
+        return cli_misuse(c, "unknown option %s", word);
+    }
+    return cli_misuse(c, "unknown option -%c", optopt);
+}
+
+int cli_failed(const cli_command *c, sefl_status st)
+{
+    const char *why = sefl_last_error();
+    fprintf(stderr, "sefl %s: %s\n", c->name, *why ? why : sefl_status_text(st));
+    return st == SEFL_EINVAL ? CLI_MISUSE : CLI_FAILED;
+}
+
+bool cli_parse_u64(const char *text, unsigned long long min, unsigned long long max,
+                   unsigned long long *out)
+{
+    char *end;
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (errno != 0 || *end != 0 || v < min || v > max)
+        return false;
+    *out = v;
+    return true;
+}

@@ -1,0 +1,120 @@
+#include "cli/cli.h"
+
+#include "sefl/sefl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void list_commands(void)
+{
+    printf("sefl %s: secure federated learning for language models\n\n"
+           "usage: sefl COMMAND [options]\n\ncommands:\n",
+           sefl_version());
+    for (size_t i = 0; cli_commands[i]; i++)
+        printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    printf("\n'sefl COMMAND --help' says more, with an example.\n");
+}
+
+/* Text for roff: a leading dot or quote and every backslash and hyphen are escaped. */
+static void roff(const char *s)
+{
+    for (bool start = true; *s; s++) {
+        if (start && (*s == '.' || *s == '\''))
+            fputs("\\&", stdout);
+        if (*s == '\\')
+            fputs("\\e", stdout);
+        else if (*s == '-')
+            fputs("\\-", stdout);
+        else
+            putchar(*s);
+        start = *s == '\n';
+    }
+}
+
+static void man_page(void)
+{
+    printf(".TH SEFL 1 \"\" \"SEFL %s\" \"User Commands\"\n.SH NAME\n"
+           "sefl \\- secure federated learning for language models\n"
+           ".SH SYNOPSIS\n.B sefl\n.I COMMAND\n[options]\n.SH COMMANDS\n",
+           sefl_version());
+    for (size_t i = 0; cli_commands[i]; i++) {
+        const cli_command *c = cli_commands[i];
+        printf(".SS sefl %s ", c->name);
+        roff(c->usage);
+        printf("\n");
+        roff(c->summary);
+        printf(".\n");
+        if (*c->details) {
+            printf(".PP\n.nf\n");
+            roff(c->details);
+            printf("\n.fi\n");
+        }
+        printf(".PP\nExample:\n.PP\n.nf\n.RS\n");
+        roff(c->example);
+        printf("\n.RE\n.fi\n");
+    }
+    printf(".SH EXIT STATUS\n0: done. 1: failed. 2: wrong usage.\n"
+           ".SH ENVIRONMENT\n.TP\n.B SEFL_CPU\nInstruction sets to use, such as aes,avx2; "
+           "portable uses none.\n");
+}
+
+static void completion(void)
+{
+    printf("# bash completion for sefl, written by 'sefl help --completion'\n_sefl()\n{\n"
+           "    local cur=${COMP_WORDS[COMP_CWORD]} words=\n"
+           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words='");
+    for (size_t i = 0; cli_commands[i]; i++)
+        printf("%s%s", i ? " " : "", cli_commands[i]->name);
+    printf("'\n    else\n        case ${COMP_WORDS[1]} in\n");
+    for (size_t i = 0; cli_commands[i]; i++) {
+        const cli_command *c = cli_commands[i];
+        printf("        %s) words='--help", c->name);
+        /* every --word of the usage and the details */
+        const char *texts[2] = { c->usage, c->details };
+        for (int t = 0; t < 2; t++)
+            for (const char *p = texts[t]; (p = strstr(p, "--")) != NULL;) {
+                size_t n = 2 + strspn(p + 2, "abcdefghijklmnopqrstuvwxyz0123456789-");
+                bool word = n > 2 && (t == 0 || p == texts[t] || p[-1] == ' ');
+                if (word)
+                    printf(" %.*s", (int)n, p);
+                p += n;
+            }
+        printf("' ;;\n");
+    }
+    printf("        esac\n    fi\n"
+           "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n}\n"
+           "complete -o default -F _sefl sefl\n");
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc == 1) {
+        list_commands();
+        return CLI_DONE;
+    }
+    if (argc > 2)
+        return cli_misuse(&cmd_help, "one command at a time, not \"%.64s\" too", argv[2]);
+    if (strcmp(argv[1], "--man") == 0) {
+        man_page();
+        return CLI_DONE;
+    }
+    if (strcmp(argv[1], "--completion") == 0) {
+        completion();
+        return CLI_DONE;
+    }
+    const cli_command *c = cli_find(argv[1]);
+    if (!c)
+        return cli_misuse(&cmd_help, "unknown command \"%.64s\"", argv[1]);
+    cli_print_help(c);
+    return CLI_DONE;
+}
+
+const cli_command cmd_help = {
+    .name = "help",
+    .summary = "list the commands, or explain one",
+    .usage = "[COMMAND | --man | --completion]",
+    .details = "  --man          the manual page, as roff\n"
+               "  --completion   completion for bash",
+    .example = "sefl help bench",
+    .run = run,
+};

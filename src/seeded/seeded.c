@@ -1,0 +1,100 @@
+#include "seeded/seeded.h"
+
+#include "base/sha256.h"
+
+#include <string.h>
+
+static uint32_t rol(uint32_t x, int n)
+{
+    return x << n | x >> (32 - n);
+}
+
+static void quarter(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d)
+{
+    *a += *b, *d = rol(*d ^ *a, 16);
+    *c += *d, *b = rol(*b ^ *c, 12);
+    *a += *b, *d = rol(*d ^ *a, 8);
+    *c += *d, *b = rol(*b ^ *c, 7);
+}
+
+void seeded_chacha20_block(uint8_t out[64], const uint32_t key[8], uint64_t counter,
+                           const uint32_t nonce[2])
+{
+    uint32_t in[16] = { 0x61707865, 0x3320646e, 0x79622d32, 0x6b206574 }, x[16];
+    memcpy(in + 4, key, 32);
+    in[12] = (uint32_t)counter;
+    in[13] = (uint32_t)(counter >> 32);
+    memcpy(in + 14, nonce, 8);
+    memcpy(x, in, sizeof x);
+    for (int i = 0; i < 10; i++) {
+        for (int j = 0; j < 4; j++)
+            quarter(&x[j], &x[4 + j], &x[8 + j], &x[12 + j]);
+        for (int j = 0; j < 4; j++)
+            quarter(&x[j], &x[4 + (j + 1) % 4], &x[8 + (j + 2) % 4], &x[12 + (j + 3) % 4]);
+    }
+    for (int i = 0; i < 16; i++)
+        store_u32(out + 4 * i, x[i] + in[i]);
+}
+
+void seeded_init(seeded *g, uint64_t seed, const char *stream)
+{
+    uint8_t digest[SHA256_BYTES], bytes[8];
+    sha256 h;
+    store_u64(bytes, seed);
+    sha256_init(&h);
+    sha256_add(&h, span_of(bytes, sizeof bytes));
+    sha256_add(&h, span_of_str(stream));
+    sha256_end(&h, digest);
+    *g = (seeded){ .used = 64 };
+    for (int i = 0; i < 8; i++)
+        g->key[i] = load_u32(digest + 4 * i);
+}
+
+void seeded_fill(seeded *g, void *out, size_t n)
+{
+    static const uint32_t nonce[2] = { 0, 0 };
+    uint8_t *p = out;
+    while (n > 0) {
+        if (g->used == 64) {
+            seeded_chacha20_block(g->block, g->key, g->counter++, nonce);
+            g->used = 0;
+        }
+        size_t take = 64 - g->used < n ? 64 - g->used : n;
+        memcpy(p, g->block + g->used, take);
+        g->used += (unsigned)take;
+        p += take;
+        n -= take;
+    }
+}
+
+static sefl_status fill_as_rng(void *self, void *out, size_t n)
+{
+    seeded_fill(self, out, n);
+    return SEFL_OK;
+}
+
+sefl_rng seeded_rng(seeded *g)
+{
+    return (sefl_rng){ .fill = fill_as_rng, .self = g };
+}
+
+uint64_t seeded_u64(seeded *g)
+{
+    uint8_t b[8];
+    seeded_fill(g, b, sizeof b);
+    return load_u64(b);
+}
+
+uint64_t seeded_below(seeded *g, uint64_t bound)
+{
+    uint64_t x, limit = UINT64_MAX - (UINT64_MAX % bound + 1) % bound;
+    do
+        x = seeded_u64(g);
+    while (x > limit);
+    return x % bound;
+}
+
+double seeded_unit(seeded *g)
+{
+    return (double)(seeded_u64(g) >> 11) * 0x1p-53;
+}
