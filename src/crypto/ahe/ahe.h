@@ -1,0 +1,199 @@
+/* ahe: additively homomorphic encryption of long integer vectors: one interface, two schemes.
+ *
+ * A client encrypts its vector once; AS adds the encryptions of whichever clients arrived and adds
+ * a mask of its own; CSP, who holds the secret key, decrypts the masked sum and nothing else. A
+ * scheme is a const table of functions, `ahe_paillier` or `ahe_lwe`; callers hold an ahe_params and
+ * never ask which.
+ *
+ * A vector travels as a *head* (empty for Paillier; the sealed secret for lwe) and *units*: a unit
+ * is one ciphertext or one polynomial and holds `unit_values` numbers; the last unit is filled up
+ * with zeros. Everything is streamed by units, so memory does not grow with the vector.
+ *
+ *     client   ahe_upload_new(&u, enc, context, &rng)        fresh coins; a context is one
+ *              ahe_upload_head(u, head)                       (task, round): both servers know it
+ *              ahe_upload_units(u, out, values, units, pool, progress)      in order, each once
+ *     AS       ahe_sum_check_*(bytes as they arrive)          then, for a complete body, once:
+ *              ahe_sum_add_head / ahe_sum_add_units           ...
+ *              ahe_sum_close(s)                               no update enters after this
+ *              ahe_sum_write_head / _units(s, out, mask_seed) the masked sum, for CSP
+ *     CSP      ahe_dec_head, ahe_dec_units                    masked plain units
+ *     either   ahe_plain_digits                               what noise-circuit rounding takes
+ *              ahe_mask_units                                 AS: its own mask as plain units
+ *              ahe_plain_unmask                               AS, DP off: the exact sum
+ *
+ * Secret: values, coins, secret key, mask and its seed, plain units. Public: public key,
+ * ciphertexts, contexts, all lengths. See docs/THREATS.md for what is not constant-time.
+ * Threads: enc and params are shared freely once made; uploads, sums and decryptors have one owner
+ * and spread their own work over the pool with a split that does not depend on its size. */
+#ifndef CRYPTO_AHE_AHE_H
+#define CRYPTO_AHE_AHE_H
+
+#include "base/buf.h"
+#include "base/pool.h"
+#include "base/progress.h"
+#include "base/random.h"
+#include "base/span.h"
+#include "crypto/ahe/pack.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AHE_CONTEXT_BYTES = 32, AHE_SEED_BYTES = 32 };
+
+/* Both schemes use one key pair (lwe seals its per-upload secret under it). */
+typedef struct paillier_pub ahe_pub;
+typedef struct paillier_sec ahe_sec;
+
+typedef struct ahe_scheme ahe_scheme;
+
+/* What all parties of a task agree on. Made by ahe_params_init, then read-only. */
+typedef struct ahe_params {
+    const ahe_scheme *scheme;
+    pack pack;    /* slot width, digits, bounds: see pack.h */
+    size_t values; /* numbers in one update */
+
+    /* derived */
+    size_t unit_values;    /* numbers in one unit */
+    size_t units;          /* ceil(values / unit_values) */
+    size_t head_bytes;     /* an update's head, 0 if the scheme has none */
+    size_t unit_bytes;     /* one unit of an update */
+    size_t sum_head_bytes; /* the same two for the masked sum that AS sends to CSP */
+    size_t sum_unit_bytes;
+    size_t plain_bytes; /* one plain unit: masked or mask, little-endian, fixed length */
+} ahe_params;
+
+typedef struct ahe_enc ahe_enc;       /* a public key made ready for encryption (tables) */
+typedef struct ahe_upload ahe_upload; /* one vector being encrypted, with its coins */
+typedef struct ahe_sum ahe_sum;       /* a running sum of updates */
+typedef struct ahe_dec ahe_dec;       /* a secret key at work on one masked sum */
+
+struct ahe_scheme {
+    const char *name; /* "paillier", "lwe" */
+
+    sefl_status (*params)(ahe_params *p, const ahe_pub *pub);
+
+    sefl_status (*enc_new)(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *pool,
+                           const sefl_progress *progress);
+    void (*enc_free)(ahe_enc *e);
+
+    sefl_status (*upload_new)(ahe_upload **out, const ahe_enc *e,
+                              const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng);
+    sefl_status (*upload_head)(ahe_upload *u, uint8_t *out, pool *pool);
+    sefl_status (*upload_units)(ahe_upload *u, uint8_t *out, const int64_t *values, size_t units,
+                                pool *pool, const sefl_progress *progress);
+    void (*upload_free)(ahe_upload *u);
+
+    sefl_status (*sum_new)(ahe_sum **out, const ahe_pub *pub, const ahe_params *p);
+    sefl_status (*sum_check_head)(const ahe_sum *s, const uint8_t *head);
+    sefl_status (*sum_check_units)(const ahe_sum *s, const uint8_t *bytes, size_t units);
+    sefl_status (*sum_add_head)(ahe_sum *s, const uint8_t *head);
+    sefl_status (*sum_add_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
+                                 pool *pool);
+    sefl_status (*sum_close)(ahe_sum *s);
+    sefl_status (*sum_write_head)(ahe_sum *s, uint8_t *out);
+    sefl_status (*sum_write_units)(ahe_sum *s, uint8_t *out, size_t first, size_t units,
+                                   const uint8_t mask_seed[AHE_SEED_BYTES], pool *pool);
+    void (*sum_free)(ahe_sum *s);
+
+    sefl_status (*dec_new)(ahe_dec **out, const ahe_sec *sec, const ahe_params *p,
+                           const uint8_t context[AHE_CONTEXT_BYTES]);
+    sefl_status (*dec_head)(ahe_dec *d, const uint8_t *head, pool *pool);
+    sefl_status (*dec_units)(ahe_dec *d, uint8_t *plain, size_t first, const uint8_t *bytes,
+                             size_t units, pool *pool, const sefl_progress *progress);
+    void (*dec_free)(ahe_dec *d);
+
+    sefl_status (*mask_units)(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
+                              const uint8_t mask_seed[AHE_SEED_BYTES]);
+    void (*plain_digits)(const ahe_params *p, uint64_t *digits, const uint8_t *plain,
+                         size_t units);
+    void (*plain_unmask)(const ahe_params *p, int64_t *values, const uint8_t *masked,
+                         const uint8_t *mask, size_t units);
+    void (*plain_add)(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units);
+};
+
+extern const ahe_scheme ahe_paillier, ahe_lwe;
+
+/* "paillier" or "lwe"; SEFL_EINVAL with both names otherwise. */
+sefl_status ahe_scheme_find(const ahe_scheme **out, const char *name) SEFL_MUST_CHECK;
+
+/* Fills params for vectors of `values` numbers packed as `pack` says. */
+sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *pack,
+                            const ahe_pub *pub, size_t values) SEFL_MUST_CHECK;
+
+/* Bytes of one whole update body, head included; and of one masked sum. */
+size_t ahe_body_bytes(const ahe_params *p);
+size_t ahe_sum_bytes(const ahe_params *p);
+
+/* ---- client ---------------------------------------------------------------------------------- */
+
+/* Builds what encryption under this key needs (Paillier: fixed-base tables, about a second).
+ * pub and p must outlive e. */
+sefl_status ahe_enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *pool,
+                        const sefl_progress *progress) SEFL_MUST_CHECK;
+void ahe_enc_free(const ahe_params *p, ahe_enc *e);
+
+/* One vector of one (task, round): draws all coins of this upload from rng once. An upload object
+ * encrypts one vector; coins are never used twice. */
+sefl_status ahe_upload_new(ahe_upload **out, const ahe_params *p, const ahe_enc *e,
+                           const uint8_t context[AHE_CONTEXT_BYTES],
+                           const sefl_rng *rng) SEFL_MUST_CHECK;
+/* Writes p->head_bytes bytes; once. */
+sefl_status ahe_upload_head(const ahe_params *p, ahe_upload *u, uint8_t *out,
+                            pool *pool) SEFL_MUST_CHECK;
+/* Encrypts the next `units` units: values has units * unit_values numbers (the very last unit may
+ * be short: what lies beyond p->values is not read). SEFL_ERANGE names the first value outside the
+ * client's bound and encrypts nothing. SEFL_ESTATE beyond the last unit. */
+sefl_status ahe_upload_units(const ahe_params *p, ahe_upload *u, uint8_t *out,
+                             const int64_t *values, size_t units, pool *pool,
+                             const sefl_progress *progress) SEFL_MUST_CHECK;
+void ahe_upload_free(const ahe_params *p, ahe_upload *u);
+
+/* ---- aggregation server ---------------------------------------------------------------------- */
+
+sefl_status ahe_sum_new(ahe_sum **out, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
+/* Is this what a scheme's ciphertext may look like? SEFL_EPROTO with the reason. Changes nothing;
+ * any number of bodies may be checked while they arrive. */
+sefl_status ahe_sum_check_head(const ahe_params *p, const ahe_sum *s,
+                               const uint8_t *head) SEFL_MUST_CHECK;
+sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *s, const uint8_t *bytes,
+                                size_t units) SEFL_MUST_CHECK;
+/* Adds a checked body: the head (which counts the client), then all its units in any order, each
+ * once. SEFL_ERANGE beyond the packing's largest number of clients. */
+sefl_status ahe_sum_add_head(const ahe_params *p, ahe_sum *s, const uint8_t *head) SEFL_MUST_CHECK;
+sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
+                              size_t units, pool *pool) SEFL_MUST_CHECK;
+/* Closes the set; checks the finished sum (gcd with N). */
+sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
+/* The masked sum. One seed for one closed set: the same seed on another set gives CSP the
+ * difference of the two. */
+sefl_status ahe_sum_write_head(const ahe_params *p, ahe_sum *s, uint8_t *out) SEFL_MUST_CHECK;
+sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *s, uint8_t *out, size_t first,
+                                size_t units, const uint8_t mask_seed[AHE_SEED_BYTES],
+                                pool *pool) SEFL_MUST_CHECK;
+void ahe_sum_free(const ahe_params *p, ahe_sum *s);
+
+/* ---- cryptography service provider ----------------------------------------------------------- */
+
+sefl_status ahe_dec_new(ahe_dec **out, const ahe_params *p, const ahe_sec *sec,
+                        const uint8_t context[AHE_CONTEXT_BYTES]) SEFL_MUST_CHECK;
+sefl_status ahe_dec_head(const ahe_params *p, ahe_dec *d, const uint8_t *head,
+                         pool *pool) SEFL_MUST_CHECK;
+sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *d, uint8_t *plain, size_t first,
+                          const uint8_t *bytes, size_t units, pool *pool,
+                          const sefl_progress *progress) SEFL_MUST_CHECK;
+void ahe_dec_free(const ahe_params *p, ahe_dec *d);
+
+/* ---- plain units, at either server ----------------------------------------------------------- */
+
+/* The mask that ahe_sum_write_units adds for these units (without any constant offset). */
+sefl_status ahe_mask_units(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
+                           const uint8_t mask_seed[AHE_SEED_BYTES]) SEFL_MUST_CHECK;
+/* digit_i = floor(n * 2^g / 2^(w*i)) mod 2^(w+g): units * unit_values numbers of w + g bits. */
+void ahe_plain_digits(const ahe_params *p, uint64_t *digits, const uint8_t *plain, size_t units);
+/* The exact signed sums under a mask (DP off). */
+void ahe_plain_unmask(const ahe_params *p, int64_t *values, const uint8_t *masked,
+                      const uint8_t *mask, size_t units);
+/* Adds signed values, slot by slot, to plain units (`own` mode: a server's own noise). */
+void ahe_plain_add(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units);
+
+#endif
