@@ -6,7 +6,7 @@
 static int unknown(const char *word)
 {
     const char *names[64] = { 0 };
-    for (size_t i = 0; cli_commands[i] && i < 63; i++)
+    for (size_t i = 0; i < 63 && cli_commands[i]; i++)
         names[i] = cli_commands[i]->name;
     const char *near = cli_suggest(word, names);
     if (near)

@@ -31,7 +31,7 @@ int main(void)
             return 1;
     buf_clear(&buf);
 
-    CT_PUBLIC(&r, sizeof r);           /* the test prints it */
+    CT_PUBLIC(&r, sizeof r);          /* the test prints it */
     CT_PUBLIC(digest, sizeof digest); /* likewise */
     printf("%llu %02x\n", (unsigned long long)r, digest[0]);
     return 0;

@@ -35,7 +35,9 @@ static void arena_hands_out_and_rewinds(void **state)
 static void ct_words(void **state)
 {
     (void)state;
-    static const uint64_t v[] = { 0, 1, 2, 127, 1ull << 31, 1ull << 63, UINT64_MAX - 1, UINT64_MAX };
+    static const uint64_t v[] = {
+        0, 1, 2, 127, 1ull << 31, 1ull << 63, UINT64_MAX - 1, UINT64_MAX
+    };
     enum { N = sizeof v / sizeof v[0] };
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) {

@@ -120,8 +120,10 @@ static void log_levels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_nesting_and_escapes), cmocka_unit_test(json_reports_the_first_failure),
-        cmocka_unit_test(log_forms),                cmocka_unit_test(log_counts_what_it_lost),
+        cmocka_unit_test(json_nesting_and_escapes),
+        cmocka_unit_test(json_reports_the_first_failure),
+        cmocka_unit_test(log_forms),
+        cmocka_unit_test(log_counts_what_it_lost),
         cmocka_unit_test(log_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

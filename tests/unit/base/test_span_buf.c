@@ -68,8 +68,8 @@ static void varints(void **state)
     static const struct {
         uint64_t v;
         size_t n;
-    } cases[] = { { 0, 1 },         { 1, 1 },          { 127, 1 },
-                  { 128, 2 },       { 16383, 2 },      { 16384, 3 },
+    } cases[] = { { 0, 1 },          { 1, 1 },           { 127, 1 },
+                  { 128, 2 },        { 16383, 2 },       { 16384, 3 },
                   { UINT32_MAX, 5 }, { 1ull << 63, 10 }, { UINT64_MAX, 10 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sefl_buf b = { 0 };
@@ -95,10 +95,10 @@ static void varints_have_one_form(void **state)
         uint8_t p[11];
         size_t n;
     } bad[] = {
-        { { 0x80, 0x00 }, 2 },                                                         /* 0 in two */
-        { { 0xff, 0x80, 0x00 }, 3 },                                                   /* long 127 */
-        { { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02 }, 10 },        /* 2^65 - 1 */
-        { { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 }, 11 },  /* 11 bytes */
+        { { 0x80, 0x00 }, 2 },                                                        /* 0 in two */
+        { { 0xff, 0x80, 0x00 }, 3 },                                                  /* long 127 */
+        { { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02 }, 10 },       /* 2^65 - 1 */
+        { { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 }, 11 }, /* 11 bytes */
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         uint64_t v = 5;
