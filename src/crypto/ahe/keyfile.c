@@ -169,6 +169,7 @@ sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lo
     SEFL_TRY(read_label(&words, &info));
     SEFL_TRY(secmem_new(&mem, info.bytes, &kept));
     SEFL_TRY(sealed_open(mem, &info, lock));
+    CT_PUBLIC(mem, 2); /* the size: the label says it too */
     SEFL_TRY(paillier_sec_read(&sec, span_of(mem, info.bytes)));
     paillier_pub_fingerprint(paillier_sec_pub(sec), fingerprint);
     SEFL_CHECK(memcmp(fingerprint, words.fingerprint, sizeof fingerprint) == 0 &&
