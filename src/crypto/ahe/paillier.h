@@ -1,6 +1,6 @@
 /* paillier: the Paillier cryptosystem in the form of Damgard, Jurik and Nielsen [DJN10], raw: one
- * integer per ciphertext. Packing, masks and streams stand above, in ahe.h; the lwe scheme seals its
- * secrets with this too.
+ * integer per ciphertext. Packing, masks and streams stand above, in ahe.h; the lwe scheme seals
+ * its secrets with this too.
  *
  *     c = (1 + m*N) * hs^r mod N^2        r of |N|/2 bits, hs = h^N, h = -x^2 mod N
  *
@@ -10,7 +10,7 @@
  *     paillier_encrypt_vartime(enc, c, m, 11, seed, 0, pool, NULL);     // 11 integers
  *     paillier_check(pub, c, 11);                                       // AS: as they arrive
  *     paillier_sum_add(sum, 0, c, 11, pool);                            // AS: c1 * c2 mod N^2
- *     paillier_sum_close(sum, pool), paillier_sum_write(sum, c, 0, 11, NULL, pool);
+ *     paillier_sum_close(sum), paillier_sum_write(sum, c, 0, 11, NULL, pool);
  *     paillier_decrypt(sec, m, c, 11, pool, NULL);
  *
  * Integers are little-endian bytes of fixed length: plaintexts |N|/8 bytes, below N; ciphertexts
@@ -20,8 +20,8 @@
  * gcd(p-1, q-1) = 2, |p-q| > 2^(|N|/2-100), gcd(N, phi) = 1.
  *
  * Secret: sec, m, coins. Public: pub, ciphertexts, all lengths. Constant-time except where the name
- * says `_vartime`: key generation (once, on the owner's machine) and the encryptor's table look-ups,
- * whose addresses are single-use coins of the machine they happen on (docs/THREATS.md).
+ * says `_vartime`: key generation (once, on the owner's machine) and the encryptor's table
+ * look-ups, whose addresses are single-use coins of the machine they happen on (docs/THREATS.md).
  * Threads: pub, sec and enc are read-only once made, share freely; a sum has one owner.
  * Cost: encryption one modular multiplication per window of r, addition one, decryption two
  * half-size exponentiations; eight ciphertexts side by side where there is AVX-512 IFMA. */
@@ -87,8 +87,9 @@ size_t paillier_sec_bytes(unsigned bits);
 sefl_status paillier_sec_write(const paillier_sec *sec, sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status paillier_sec_read(paillier_sec **out, sefl_span in) SEFL_MUST_CHECK;
 
-/* All secret memory of the key, one block, for locking it into RAM. */
-sefl_span paillier_sec_memory(const paillier_sec *sec);
+/* Where the key lies in memory, for locking it into RAM; valid as long as sec. */
+enum { PAILLIER_SEC_BLOCKS = 3 };
+void paillier_sec_memory(const paillier_sec *sec, sefl_span out[PAILLIER_SEC_BLOCKS]);
 
 /* SHA-256 of the public key's canonical bytes. */
 void paillier_pub_fingerprint(const paillier_pub *pub, uint8_t out[PAILLIER_FINGERPRINT_BYTES]);
@@ -105,8 +106,8 @@ void paillier_negate(const paillier_pub *pub, uint8_t *m);
 
 /* ---- encryption ------------------------------------------------------------------------------ */
 
-/* Tables for hs; `uses` is how many encryptions they will serve (0: many): more uses, wider windows,
- * at most 96 MiB. pub must outlive it. pool may be NULL, here and below. */
+/* Tables for hs; `uses` is how many encryptions they will serve (0: many): more uses, wider
+ * windows, at most 96 MiB. pub must outlive it. pool may be NULL, here and below. */
 sefl_status paillier_enc_new(paillier_enc **out, const paillier_pub *pub, size_t uses, pool *pool,
                              const sefl_progress *progress) SEFL_MUST_CHECK;
 void paillier_enc_free(paillier_enc *e);
@@ -124,8 +125,7 @@ sefl_status paillier_encrypt_vartime(const paillier_enc *e, uint8_t *out, const 
 /* May these be ciphertexts? SEFL_EPROTO with the index and the reason: zero, not below N^2, a
  * multiple of N. (A common factor with N, which only somebody who can factor N could send, is found
  * by paillier_sum_close.) */
-sefl_status paillier_check(const paillier_pub *pub, const uint8_t *c,
-                           size_t count) SEFL_MUST_CHECK;
+sefl_status paillier_check(const paillier_pub *pub, const uint8_t *c, size_t count) SEFL_MUST_CHECK;
 
 /* `positions` running products, all empty (= encryptions of 0 with no coins). */
 sefl_status paillier_sum_new(paillier_sum **out, const paillier_pub *pub,
@@ -138,7 +138,7 @@ sefl_status paillier_sum_add(paillier_sum *s, size_t first, const uint8_t *c, si
 
 /* No additions after this. Every position must have had the same number of them (SEFL_ESTATE).
  * SEFL_ECRYPTO if a product has a common factor with N. */
-sefl_status paillier_sum_close(paillier_sum *s, pool *pool) SEFL_MUST_CHECK;
+sefl_status paillier_sum_close(paillier_sum *s) SEFL_MUST_CHECK;
 
 /* The products of a closed sum; with plain (count integers of plain_bytes, below N) those are added
  * first, without coins. May be called any number of times. */
