@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -33,5 +34,12 @@ sefl_status lwe_choose(unsigned w, uint32_t clients, unsigned *kappa, unsigned *
 
 /* Does (kappa, d) meet that bound for (w, clients)? SEFL_EINVAL with the reason if not. */
 sefl_status lwe_check(unsigned w, uint32_t clients, unsigned kappa, unsigned d) SEFL_MUST_CHECK;
+
+/* Vector units that the arithmetic is written for; every path gives the same bytes. */
+typedef enum lwe_path { LWE_PORTABLE, LWE_AVX2, LWE_AVX512, LWE_PATHS } lwe_path;
+
+bool lwe_path_has(lwe_path path);
+lwe_path lwe_path_best(void);
+const char *lwe_path_name(lwe_path path);
 
 #endif
