@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/suggest.h"
 #include "crypto/ahe/keyfile.h"
 
 #include <getopt.h>
@@ -383,7 +384,7 @@ static int run(int argc, char **argv)
         if (strcmp(argv[1], actions[i].name) == 0)
             a = &actions[i];
     if (!a) {
-        const char *near = cli_suggest(argv[1], names);
+        const char *near = suggest_name(argv[1], names);
         return near ? cli_misuse(&cmd_key, "unknown action \"%.64s\"; did you mean '%s'?", argv[1],
                                  near)
                     : cli_misuse(&cmd_key, "unknown action \"%.64s\": new, show or check", argv[1]);
