@@ -99,8 +99,8 @@ sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *
     mp_limb_t sq[2 * N_LIMBS];
     mpn_sqr(sq, k->n, (mp_size_t)k->limbs);
     memcpy(k->n2, sq, k->limbs2 * sizeof *sq);
-    SEFL_TRY(mont_init(&k->mod_n, (const uint64_t *)k->n, k->limbs, NULL));
-    SEFL_TRY(mont_init(&k->mod_n2, (const uint64_t *)k->n2, k->limbs2, NULL));
+    SEFL_TRY(mont_init(&k->mod_n, (const uint64_t *)k->n, k->limbs, NULL, NULL));
+    SEFL_TRY(mont_init(&k->mod_n2, (const uint64_t *)k->n2, k->limbs2, NULL, NULL));
     *out = k, k = NULL;
 done:
     paillier_pub_free(k);
@@ -258,13 +258,14 @@ done:
     return st;
 }
 
-static sefl_status square_modulus(mont *m, const mp_limb_t *p, mp_size_t n, unsigned limbs)
+static sefl_status square_modulus(mont *m, const mp_limb_t *p, mp_size_t n, unsigned limbs,
+                                  uint64_t *memory)
 {
     sefl_status st = SEFL_OK;
     mp_limb_t t[N_LIMBS], tmp[4 * N_LIMBS];
     assert(mpn_sec_sqr_itch(n) <= 4 * N_LIMBS);
     mpn_sec_sqr(t, p, n, tmp);
-    SEFL_TRY(mont_init(m, (const uint64_t *)t, limbs, NULL));
+    SEFL_TRY(mont_init(m, (const uint64_t *)t, limbs, NULL, memory));
 done:
     sefl_wipe(t, sizeof t);
     sefl_wipe(tmp, sizeof tmp);
@@ -280,9 +281,12 @@ sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *
     uint8_t nb[N_BYTES];
     *out = NULL;
     assert(bits % 16 == 0 && bits <= PAILLIER_BITS_MAX);
-    SEFL_TRY(sefl_new(&k, 1, sizeof *k));
-    k->limbs = (bits / 2 + 63) / 64;
-    mp_size_t n = (mp_size_t)k->limbs, n2 = (mp_size_t)((bits + 63) / 64);
+    mp_size_t n = (mp_size_t)((bits / 2 + 63) / 64), n2 = (mp_size_t)((bits + 63) / 64);
+    size_t head = (sizeof *k + 63) / 64 * 64, part = mont_memory((unsigned)n2, NULL);
+    SEFL_TRY(sefl_new(&k, 1, head + 2 * part * sizeof(uint64_t)));
+    k->memory = head + 2 * part * sizeof(uint64_t);
+    k->limbs = (unsigned)n;
+    uint64_t *room = (uint64_t *)(void *)((uint8_t *)k + head);
     paillier_limbs(k->p, k->limbs, p, bits / 16);
     paillier_limbs(k->q, k->limbs, q, bits / 16);
 
@@ -290,8 +294,8 @@ sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *
     paillier_bytes(nb, bits / 8, t);
     CT_PUBLIC(nb, sizeof nb); /* N is the public key, hs too */
     SEFL_TRY(paillier_pub_make(&k->pub, bits, nb, hs));
-    SEFL_TRY(square_modulus(&k->p2, k->p, n, (unsigned)n2));
-    SEFL_TRY(square_modulus(&k->q2, k->q, n, (unsigned)n2));
+    SEFL_TRY(square_modulus(&k->p2, k->p, n, (unsigned)n2, room));
+    SEFL_TRY(square_modulus(&k->q2, k->q, n, (unsigned)n2, room + part));
 
     mpn_sec_sub_1(k->p_1, k->p, n, 1, tmp);
     mpn_sec_sub_1(k->q_1, k->q, n, 1, tmp);
@@ -325,7 +329,7 @@ void paillier_sec_free(paillier_sec *sec)
     paillier_pub_free(sec->pub);
     mont_clear(&sec->p2);
     mont_clear(&sec->q2);
-    sefl_free_secret(sec, sizeof *sec);
+    sefl_free_secret(sec, sec->memory);
 }
 
 const paillier_pub *paillier_sec_pub(const paillier_sec *sec)
@@ -338,11 +342,9 @@ sefl_status paillier_pub_from_sec(paillier_pub **out, const paillier_sec *sec)
     return paillier_pub_make(out, sec->pub->bits, sec->pub->n_bytes, sec->pub->hs_bytes);
 }
 
-void paillier_sec_memory(const paillier_sec *sec, sefl_span out[PAILLIER_SEC_BLOCKS])
+sefl_span paillier_sec_memory(const paillier_sec *sec)
 {
-    out[0] = span_of(sec, sizeof *sec);
-    out[1] = span_of(sec->p2.block, sec->p2.block_words * sizeof *sec->p2.block);
-    out[2] = span_of(sec->q2.block, sec->q2.block_words * sizeof *sec->q2.block);
+    return span_of(sec, sec->memory);
 }
 
 size_t paillier_sec_bytes(unsigned bits)

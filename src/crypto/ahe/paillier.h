@@ -10,7 +10,7 @@
  *     paillier_encrypt_vartime(enc, c, m, 11, seed, 0, pool, NULL);     // 11 integers
  *     paillier_check(pub, c, 11);                                       // AS: as they arrive
  *     paillier_sum_add(sum, 0, c, 11, pool);                            // AS: c1 * c2 mod N^2
- *     paillier_sum_close(sum), paillier_sum_write(sum, c, 0, 11, NULL, pool);
+ *     paillier_sum_close(sum, pool), paillier_sum_write(sum, c, 0, 11, NULL, pool);
  *     paillier_decrypt(sec, m, c, 11, pool, NULL);
  *
  * Integers are little-endian bytes of fixed length: plaintexts |N|/8 bytes, below N; ciphertexts
@@ -87,9 +87,8 @@ size_t paillier_sec_bytes(unsigned bits);
 sefl_status paillier_sec_write(const paillier_sec *sec, sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status paillier_sec_read(paillier_sec **out, sefl_span in) SEFL_MUST_CHECK;
 
-/* Where the key lies in memory, for locking it into RAM; valid as long as sec. */
-enum { PAILLIER_SEC_BLOCKS = 3 };
-void paillier_sec_memory(const paillier_sec *sec, sefl_span out[PAILLIER_SEC_BLOCKS]);
+/* All memory that holds the key, one block, for locking it into RAM; valid as long as sec. */
+sefl_span paillier_sec_memory(const paillier_sec *sec);
 
 /* SHA-256 of the public key's canonical bytes. */
 void paillier_pub_fingerprint(const paillier_pub *pub, uint8_t out[PAILLIER_FINGERPRINT_BYTES]);
@@ -138,7 +137,7 @@ sefl_status paillier_sum_add(paillier_sum *s, size_t first, const uint8_t *c, si
 
 /* No additions after this. Every position must have had the same number of them (SEFL_ESTATE).
  * SEFL_ECRYPTO if a product has a common factor with N. */
-sefl_status paillier_sum_close(paillier_sum *s) SEFL_MUST_CHECK;
+sefl_status paillier_sum_close(paillier_sum *s, pool *pool) SEFL_MUST_CHECK;
 
 /* The products of a closed sum; with plain (count integers of plain_bytes, below N) those are added
  * first, without coins. May be called any number of times. */

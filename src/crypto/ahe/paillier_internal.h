@@ -27,7 +27,8 @@ struct paillier_pub {
 
 struct paillier_sec {
     paillier_pub *pub;
-    unsigned limbs;                           /* of p and q */
+    size_t memory;  /* bytes of this block: the struct, then the constants of p2 and q2 */
+    unsigned limbs; /* of p and q */
     mp_limb_t p[P_LIMBS], q[P_LIMBS];         /* p > q */
     mp_limb_t p_1[P_LIMBS], q_1[P_LIMBS];     /* p - 1, q - 1: the exponents */
     mp_limb_t p_inv[P_LIMBS], q_inv[P_LIMBS]; /* 1/p, 1/q modulo 2^(64*limbs): exact division */

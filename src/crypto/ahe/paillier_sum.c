@@ -171,36 +171,53 @@ done:
     return st;
 }
 
+/* Every thread's first batch of scratch collects the product of the batches it was given. */
+static sefl_status product_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const sum_job *j = ctx;
+    const mont *m = &j->s->pub->mod_n2;
+    size_t batch = mont_batch_words(m);
+    uint64_t *acc = j->scratch + lane * batch;
+    for (size_t b = begin; b < end; b++)
+        mont_mul(m, acc, acc, j->s->product + b * batch);
+    return SEFL_OK;
+}
+
 /* One gcd for all positions: of N and the product of all of them. */
-static sefl_status check_units(const paillier_sum *s)
+static sefl_status check_units(const paillier_sum *s, pool *workers)
 {
     sefl_status st = SEFL_OK;
     const mont *m = &s->pub->mod_n2;
     size_t batch = mont_batch_words(m), bytes = s->pub->bits / 4;
-    uint64_t acc[MONT_BATCH_MAX] __attribute__((aligned(64)));
+    unsigned threads = pool_threads(workers);
     uint8_t out[MONT_LANES_MAX][C_BYTES];
+    sum_job j = { .s = s };
     mpz_t all, n, x;
     mpz_inits(all, n, x, NULL);
-    mont_to(m, acc, m->one);
-    for (size_t i = 0; i < s->batches; i++)
-        mont_mul(m, acc, acc, s->product + i * batch);
-    mont_store(m, out[0], sizeof out[0], bytes, acc, m->lanes);
+    SEFL_TRY(sefl_new(&j.scratch, threads * batch, sizeof *j.scratch));
+    for (unsigned t = 0; t < threads; t++)
+        mont_to(m, j.scratch + t * batch, m->one);
+    SEFL_TRY(pool_run(workers, s->batches, 64, product_piece, &j, NULL));
     mpz_import(n, bytes / 2, -1, 1, 0, 0, s->pub->n_bytes);
     mpz_set_ui(all, 1);
-    for (unsigned i = 0; i < m->lanes; i++) {
-        mpz_import(x, bytes, -1, 1, 0, 0, out[i]);
-        mpz_mul(all, all, x);
-        mpz_mod(all, all, n);
+    for (unsigned t = 0; t < threads; t++) {
+        mont_store(m, out[0], sizeof out[0], bytes, j.scratch + t * batch, m->lanes);
+        for (unsigned i = 0; i < m->lanes; i++) {
+            mpz_import(x, bytes, -1, 1, 0, 0, out[i]);
+            mpz_mul(all, all, x);
+            mpz_mod(all, all, n);
+        }
     }
     mpz_gcd(x, all, n);
     SEFL_CHECK(mpz_cmp_ui(x, 1) == 0, SEFL_ECRYPTO,
                "paillier sum: a ciphertext has a common factor with N");
 done:
+    sefl_free(j.scratch);
     mpz_clears(all, n, x, NULL);
     return st;
 }
 
-sefl_status paillier_sum_close(paillier_sum *s)
+sefl_status paillier_sum_close(paillier_sum *s, pool *workers)
 {
     sefl_status st = SEFL_OK;
     const mont *m = &s->pub->mod_n2;
@@ -211,7 +228,7 @@ sefl_status paillier_sum_close(paillier_sum *s)
         SEFL_CHECK(s->count[i] == s->count[0], SEFL_ESTATE,
                    "paillier sum: position %zu has %u ciphertexts, position 0 has %u", i,
                    s->count[i], s->count[0]);
-    SEFL_TRY(check_units(s));
+    SEFL_TRY(check_units(s, workers));
     SEFL_TRY(sefl_new(&scratch, words, sizeof *scratch));
     uint64_t k = s->positions ? s->count[0] : 0;
     mont_pow(m, s->fix, m->rr, &k, 1, scratch); /* rr is R in Montgomery form: R^k * R */

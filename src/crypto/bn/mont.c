@@ -174,26 +174,45 @@ done:
     return st;
 }
 
-sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mont_kernel *kernel)
+static mont layout(unsigned limbs, const mont_kernel *kernel)
+{
+    mont m = { .kernel = kernel ? kernel : mont_kernel_best(), .limbs = limbs };
+    unsigned radix = m.kernel->radix_bits;
+    m.lanes = m.kernel->lanes;
+    /* two bits of slack at least, so that vector kernels need no final subtraction */
+    m.words = radix == 64 ? limbs : (limbs * 64 + 2 + 51) / 52;
+    if (radix == 52)
+        m.words = (m.words + 3) / 4 * 4;
+    size_t line = 7; /* every part begins a cache line */
+    m.block_words = 3 * ((mont_batch_words(&m) + line) & ~line) + ((m.words + line) & ~line) +
+                    ((limbs + line) & ~line);
+    return m;
+}
+
+size_t mont_memory(unsigned limbs, const mont_kernel *kernel)
+{
+    return layout(limbs, kernel).block_words;
+}
+
+sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mont_kernel *kernel,
+                      uint64_t *memory)
 {
     sefl_status st = SEFL_OK;
     uint8_t bytes[MONT_LIMBS_MAX * 8];
-    mont tmp = { .kernel = kernel ? kernel : mont_kernel_best(), .limbs = limbs };
+    mont tmp = { 0 };
     assert(limbs > 0 && limbs <= MONT_LIMBS_MAX);
+    tmp = layout(limbs, kernel);
     unsigned radix = tmp.kernel->radix_bits;
-    tmp.lanes = tmp.kernel->lanes;
-    /* two bits of slack at least, so that vector kernels need no final subtraction */
-    tmp.words = radix == 64 ? limbs : (limbs * 64 + 2 + 51) / 52;
-    if (radix == 52)
-        tmp.words = (tmp.words + 3) / 4 * 4;
-    size_t batch = mont_batch_words(&tmp), row = (size_t)(tmp.words + 7) / 8 * 8;
-    tmp.block_words = 3 * batch + row + (size_t)(limbs + 7) / 8 * 8;
-    SEFL_TRY(sefl_new(&tmp.block, tmp.block_words, sizeof *tmp.block));
+    size_t batch = (mont_batch_words(&tmp) + 7) / 8 * 8;
+    tmp.owned = !memory;
+    tmp.block = memory;
+    if (!memory)
+        SEFL_TRY(sefl_new(&tmp.block, tmp.block_words, sizeof *tmp.block));
     tmp.one = tmp.block;
     tmp.rr = tmp.one + batch;
     tmp.rrr = tmp.rr + batch;
     tmp.word = tmp.rrr + batch;
-    tmp.limb = tmp.word + row;
+    tmp.limb = tmp.word + (size_t)(tmp.words + 7) / 8 * 8;
     memcpy(tmp.limb, modulus, limbs * sizeof *modulus);
     tmp.k = neg_inverse(modulus[0]);
     if (radix == 52)
@@ -220,7 +239,10 @@ done:
 
 void mont_clear(mont *m)
 {
-    sefl_free_secret(m->block, m->block_words * sizeof *m->block);
+    if (m->block)
+        sefl_wipe(m->block, m->block_words * sizeof *m->block);
+    if (m->owned)
+        sefl_free(m->block);
     *m = (mont){ 0 };
 }
 

@@ -5,7 +5,7 @@
  * x[word * lanes + lane]. Callers hold batches as 64-byte aligned arrays of mont_batch_words(m)
  * words and never look inside; rows (mont_gather, mont_scatter) are single lanes, for tables.
  *
- *     mont_init(&m, modulus, limbs);
+ *     mont_init(&m, modulus, limbs, NULL, NULL);
  *     mont_load(&m, x, bytes, stride, n, count);   // ordinary form, any value below 2^(64*limbs)
  *     mont_mul(&m, z, x, y);                       // z = x*y/R mod m in every lane
  *     mont_store(&m, bytes, stride, n, z, count);  // fully reduced
@@ -21,6 +21,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,8 +57,9 @@ struct mont {
     unsigned lanes, words; /* of the kernel; words a lane */
     unsigned limbs;        /* 64-bit limbs of the modulus */
     uint64_t k;            /* -1/modulus mod 2^64 (or its low 52 bits) */
-    uint64_t *block;       /* everything below, one allocation, wiped by mont_clear */
+    uint64_t *block;       /* everything below, one block, wiped by mont_clear */
     size_t block_words;
+    bool owned;         /* the block is ours to free */
     uint64_t *limb;     /* modulus in limbs */
     uint64_t *word;     /* modulus in words, one lane */
     uint64_t *one;      /* batch: 1 (ordinary) */
@@ -69,9 +71,13 @@ const mont_kernel *const *mont_kernels(void);
 /* The best one. */
 const mont_kernel *mont_kernel_best(void);
 
-/* modulus: odd, above 1, top limb non-zero. kernel NULL: the best. */
-sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs,
-                      const mont_kernel *kernel) SEFL_MUST_CHECK;
+/* 64-bit words of memory that the constants for a modulus of this length take; a multiple of 8. */
+size_t mont_memory(unsigned limbs, const mont_kernel *kernel);
+
+/* modulus: odd, above 1, top limb non-zero. kernel NULL: the best. memory NULL: on the heap; else
+ * mont_memory() words of the caller's, zeroed, 64-byte aligned, that outlive m. */
+sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mont_kernel *kernel,
+                      uint64_t *memory) SEFL_MUST_CHECK;
 /* Wipes. A zeroed mont is fine. */
 void mont_clear(mont *m);
 
