@@ -268,7 +268,7 @@ static sefl_status sum_add_units(ahe_sum *sum, size_t first, const uint8_t *byte
 
 static sefl_status sum_close(ahe_sum *sum)
 {
-    return paillier_sum_close(((lwe_sum *)sum)->heads);
+    return paillier_sum_close(((lwe_sum *)sum)->heads, NULL);
 }
 
 static sefl_status sum_write_head(ahe_sum *sum, uint8_t *out)
