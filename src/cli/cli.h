@@ -2,7 +2,8 @@
  * stderr; exit 0 done, 1 failed, 2 misuse.
  *
  * A new command: write cmd_NAME.c with its `const cli_command cmd_NAME`, add NAME to one of the
- * lists below. Help, man page, completion and the suggestion for a typing error come from the table. */
+ * lists below. Help, man page, completion and the suggestion for a typing error come from the
+ * table. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 

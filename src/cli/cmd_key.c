@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/suggest.h"
 #include "crypto/ahe/keyfile.h"
 
 #include <getopt.h>
@@ -383,7 +384,7 @@ static int run(int argc, char **argv)
         if (strcmp(argv[1], actions[i].name) == 0)
             a = &actions[i];
     if (!a) {
-        const char *near = cli_suggest(argv[1], names);
+        const char *near = suggest_name(argv[1], names);
         return near ? cli_misuse(&cmd_key, "unknown action \"%.64s\"; did you mean '%s'?", argv[1],
                                  near)
                     : cli_misuse(&cmd_key, "unknown action \"%.64s\": new, show or check", argv[1]);
@@ -401,20 +402,18 @@ static int run(int argc, char **argv)
 const cli_command cmd_key = {
     .name = "key",
     .summary = "make, show or check the key pair of a CSP",
-    .usage = "new --out FOLDER|PREFIX [--bits N] [--force] [--json] [LOCK]\n"
-             "       sefl key show FILE [--json]\n"
-             "       sefl key check SECRET [--pub FILE] [--json] [LOCK]",
+    .usage = "new --out PREFIX | show FILE | check SECRET [options]",
     .details =
         "new makes PREFIX.key (secret, locked) and PREFIX.pub (public); in a folder csp.key, "
         "csp.pub.\n"
         "show tells what a public or secret key file is, without opening it.\n"
         "check opens a secret key, tries it, and compares the public key beside it.\n"
-        "  --out FOLDER|PREFIX   where to put the two files\n"
-        "  --bits N              2048, 3072 (default) or 4096\n"
-        "  --force               replace existing files: the old key is lost\n"
-        "  --pub FILE            the public key to compare (default: beside the secret one)\n"
+        "  --out FOLDER|PREFIX   new: where to put the two files\n"
+        "  --bits N              new: 2048, 3072 (default) or 4096\n"
+        "  --force               new: replace existing files; the old key is lost\n"
+        "  --pub FILE            check: the public key to compare (default: beside SECRET)\n"
         "  --json                one JSON object\n"
-        "LOCK is what protects the secret key; without it the terminal is asked:\n"
+        "What locks the secret key; without either the terminal is asked for a passphrase:\n"
         "  --passphrase-file F   one line of at least 12 characters\n"
         "  --key-file F          at least 32 random bytes",
     .example = "sefl key new --out csp --passphrase-file pass.txt && sefl key show csp.pub",
