@@ -175,10 +175,8 @@ sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lo
     SEFL_CHECK(memcmp(fingerprint, words.fingerprint, sizeof fingerprint) == 0 &&
                    paillier_bits(paillier_sec_pub(sec)) == words.bits,
                SEFL_EPROTO, "secret key: the label names another key than the one inside");
-    sefl_span block[PAILLIER_SEC_BLOCKS];
-    paillier_sec_memory(sec, block);
-    for (size_t i = 0; i < PAILLIER_SEC_BLOCKS; i++)
-        kept = secmem_lock(block[i].p, block[i].n) && kept;
+    sefl_span block = paillier_sec_memory(sec);
+    kept = secmem_lock(block.p, block.n) && kept;
     if (locked)
         *locked = kept;
     *out = sec, sec = NULL;
