@@ -1,8 +1,9 @@
 /* cli: the `sefl` program. One file per subcommand, one table of them; results on stdout, talk on
  * stderr; exit 0 done, 1 failed, 2 misuse.
  *
- * A new command: write cmd_NAME.c with its `const cli_command cmd_NAME`, add NAME to the list
- * below. Help, man page, completion and the suggestion for a typing error come from the table. */
+ * A new command: write cmd_NAME.c with its `const cli_command cmd_NAME`, add NAME to one of the
+ * lists below. Help, man page, completion and the suggestion for a typing error come from the
+ * table. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -21,11 +22,19 @@ typedef struct cli_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns an exit code */
 } cli_command;
 
+/* Commands that need more than libc, libm and CBLAS; src/cli/CMakeLists.txt names their files. */
+#if SEFL_CORE_ONLY
+#define CLI_FULL_COMMANDS(X)
+#else
+#define CLI_FULL_COMMANDS(X) X(key)
+#endif
+
 /* Order of `sefl help`. */
-#define CLI_COMMANDS(X) \
-    X(demo)             \
-    X(bench)            \
-    X(version)          \
+#define CLI_COMMANDS(X)  \
+    X(demo)              \
+    CLI_FULL_COMMANDS(X) \
+    X(bench)             \
+    X(version)           \
     X(help)
 
 #define CLI_DECLARE(name) extern const cli_command cmd_##name;

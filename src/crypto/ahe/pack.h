@@ -1,4 +1,4 @@
-/* pack: how the numbers of a task become slots: widths, bounds, and the proof that sums fit.
+/* pack: how the numbers of a task become slots: grid, widths, bounds, and the proof that sums fit.
  *
  * Derived once, at task time, from (clients, clip, noise, dimension, scheme); every party derives
  * the same and refuses a task whose sum could overflow. Letters as in docs/PARAMETERS.md:
@@ -7,19 +7,99 @@
  *   w  slot width, k + t                                           (28)
  *   g  guard bits of the lower slot taken into a digit             (16 for paillier, 0 for lwe)
  *   s  mask headroom on top of a packed integer                    (80 for paillier)
- *   kappa, d   lwe only: log2 of the modulus; bits cut off an uploaded coefficient */
+ *   kappa, d   lwe only: log2 of the modulus; bits cut off an uploaded coefficient
+ *
+ *     pack_config c = { .scheme = PACK_LWE, .clients = 10000, .dimension = 945510 };
+ *     SEFL_TRY(pack_decimal(&c.clip, "1.5"));
+ *     SEFL_TRY(pack_decimal(&c.noise, "0.5"));        // 0: no noise, "DP off"
+ *     SEFL_TRY(pack_init(&p, &c));                    // SEFL_ERANGE says what does not fit
+ *
+ * The grid. A client's vector is a vector X of integers, x = q * X. With noise: S2 is fixed first,
+ * S2 = floor((9.43919 * 2^t / z)^2), so that noise of standard deviation 9.4392 coarse steps
+ * h = 2^t * q is at least z times the sensitivity D = q * sqrt(S2); then R, the clip in fine steps,
+ * is the largest for which a stochastically rounded vector of norm R passes `sum X_i^2 <= S2` with
+ * probability 1 - 2^-20 (R^2 + 5.27 R + d/4 + 2.64 sqrt(d) = S2), and q = C / R.
+ *
+ * The bound. |X_i| <= value_max at every client, the smaller of sqrt(S2) and the coordinate clip;
+ * clients * value_max < (2^(k-1) - 128) * 2^t leaves room for the noise (jumps aside), so no sum
+ * wraps. Without noise: clients * value_max < 2^(w-1).
+ *
+ * The same on every machine. Settings are decimals held as whole billionths; S2, R, k, g and
+ * value_max, all that decides anything, come from integer arithmetic (128 bits, floor). q, h and D
+ * are doubles made from those by single IEEE 754 operations (one division, one square root, one
+ * product, a shift of the exponent), each correctly rounded, so they have the same bits too.
+ *
+ * Secret: the values given to pack_check_values. Public: everything else. Threads: any. */
 #ifndef CRYPTO_AHE_PACK_H
 #define CRYPTO_AHE_PACK_H
 
 #include "base/status.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+enum {
+    PACK_K_MIN = 12, /* the noise circuit's smallest and largest ring */
+    PACK_K_MAX = 24,
+    PACK_W_MAX = 48,      /* widest slot; a digit of w + g bits fits 64 */
+    PACK_S_PAILLIER = 80, /* a mask hides a sum within 2^-80 */
+    PACK_G_PAILLIER = 16, /* more for very many coordinates and large z, see pack.c */
+};
+
+/* A decimal setting, in billionths: 1.5 is 1500000000. */
+typedef uint64_t pack_nano;
+#define PACK_ONE ((pack_nano)1000000000)
+
+typedef enum pack_scheme { PACK_PAILLIER, PACK_LWE } pack_scheme;
+
+typedef struct pack_config {
+    pack_scheme scheme;
+    uint32_t clients;   /* most clients in one sum: the task's maximum, not its threshold */
+    uint64_t dimension; /* coordinates under the clip, extra slots (weight, ...) included */
+    pack_nano clip;     /* C, L2 norm of an update */
+    pack_nano noise;    /* z, noise over sensitivity; 0: no noise */
+
+    /* With noise: largest |coordinate| as a share of D. 0 is the usual choice: none (1) where the
+     * sum fits k = 16 without it; else, from 400 coordinates on, what the smallest k from 16 on
+     * allows, never below 0.17; below 400 coordinates none. */
+    pack_nano coordinate_clip;
+    unsigned k;             /* with noise: ring width; 0: the smallest that fits */
+    unsigned fraction_bits; /* without noise: q = C / 2^fraction_bits; 0: from the dimension */
+} pack_config;
 
 typedef struct pack {
     unsigned k, t, w, g, s;
     unsigned kappa, d;
     uint32_t clients;  /* most clients in one sum */
     int64_t value_max; /* a client's |value| is at most this; clients * value_max < 2^(w-1) */
+
+    /* the grid; zero where a pack was not made by pack_init */
+    uint64_t s2;        /* a client's sum of X_i^2 is at most this; 0 without noise: no such test */
+    uint64_t r_2p16;    /* R * 2^16: the clip in fine steps */
+    double q;           /* one fine step; a client's grid: x = q * X */
+    double h;           /* one coarse step, 2^t * q */
+    double sensitivity; /* D = q * sqrt(S2), the L2 sensitivity that is accounted for; 0 without
+                         * noise */
 } pack;
+
+/* A decimal number as people write it, digits with at most one point: "12", "0.25". SEFL_EINVAL for
+ * anything else, more than 9 decimals, or more than 9 million. */
+sefl_status pack_decimal(pack_nano *out, const char *text) SEFL_MUST_CHECK;
+
+/* SEFL_EINVAL for a setting outside its range, SEFL_ERANGE with the numbers where a sum could
+ * overflow or the grid is too coarse. On failure *out is zeroed. */
+sefl_status pack_init(pack *out, const pack_config *c) SEFL_MUST_CHECK;
+
+/* Is this a pack whose sums fit? (Widths consistent, clients * value_max < 2^(w-1).) */
+sefl_status pack_check(const pack *p) SEFL_MUST_CHECK;
+
+/* Numbers of w bits in one Paillier plaintext of `bits`-bit N: floor((bits - 2 - s) / w). */
+size_t pack_slots(const pack *p, unsigned bits);
+
+/* SEFL_ERANGE with the index (first + i) of the first value outside [-value_max, value_max]; the
+ * value itself is not named. Time depends on the values only if it fails. */
+sefl_status pack_check_values(const pack *p, const int64_t *values, size_t n,
+                              size_t first) SEFL_MUST_CHECK;
 
 #endif

@@ -1,0 +1,173 @@
+#include "cli/unlock.h"
+
+#include "base/ct.h"
+#include "base/file.h"
+#include "crypto/secmem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum {
+    ROOM = SEALED_LOCK_MAX + 1,
+    LINE_MAX_BYTES = 1024,
+    PASSPHRASE_MIN = 12, /* characters, when creating */
+    KEY_FILE_MIN = 32,   /* bytes */
+};
+
+static void warn_if_shared(const char *path)
+{
+    struct stat sb;
+    if (stat(path, &sb) == 0 && S_ISREG(sb.st_mode) && (sb.st_mode & 077) != 0)
+        fprintf(stderr, "sefl: warning: others can read %s (chmod 600 helps)\n", path);
+}
+
+static sefl_status from_file(cli_unlock *u, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { .p = u->mem, .cap = ROOM, .max = ROOM }; /* never grows: stays locked memory */
+    SEFL_TRY(file_read(&b, path, SEALED_LOCK_MAX));
+    warn_if_shared(path);
+    u->lock.secret = span_of(u->mem, b.n);
+done:
+    return st;
+}
+
+static sefl_status from_passphrase_file(cli_unlock *u)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(from_file(u, u->passphrase_file));
+    size_t *n = &u->lock.secret.n;
+    if (*n > 0 && u->mem[*n - 1] == '\n')
+        --*n;
+    if (*n > 0 && u->mem[*n - 1] == '\r')
+        --*n;
+    SEFL_CHECK(*n > 0, SEFL_EINVAL, "%s holds no passphrase", u->passphrase_file);
+    SEFL_CHECK(!memchr(u->mem, '\n', *n), SEFL_EINVAL,
+               "%s has more than one line; a passphrase is one line", u->passphrase_file);
+done:
+    return st;
+}
+
+/* ---- terminal -------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t caught;
+
+static void on_signal(int sig)
+{
+    caught = sig;
+}
+
+static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP };
+enum { SIGNALS = sizeof signals / sizeof signals[0] };
+
+/* One line without echo into out, at most LINE_MAX_BYTES - 1 bytes; *n without the newline. */
+static sefl_status ask(int tty, const char *prompt, uint8_t *out, size_t *n)
+{
+    sefl_status st = SEFL_OK;
+    struct termios was, quiet;
+    struct sigaction old[SIGNALS], sa = { .sa_handler = on_signal };
+    ssize_t got = 0;
+
+    *n = 0;
+    if (tcgetattr(tty, &was) != 0)
+        return sefl_fail(SEFL_EINVAL, "cannot use the terminal: %s", strerror(errno));
+    caught = 0;
+    sigemptyset(&sa.sa_mask);
+    for (size_t i = 0; i < SIGNALS; i++) /* no SA_RESTART: read returns */
+        sigaction(signals[i], &sa, &old[i]);
+    quiet = was;
+    quiet.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL);
+    bool off = tcsetattr(tty, TCSAFLUSH, &quiet) == 0;
+    if (off && file_write_all(tty, span_of_str(prompt)) == SEFL_OK)
+        while (*n < LINE_MAX_BYTES && !caught) {
+            got = read(tty, out + *n, 1);
+            if (got <= 0 || out[*n] == '\n')
+                break;
+            ++*n;
+        }
+    if (off) {
+        (void)tcsetattr(tty, TCSAFLUSH, &was);
+        (void)!write(tty, "\n", 1);
+    }
+    for (size_t i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], &old[i], NULL);
+    if (caught) {
+        sefl_wipe(out, LINE_MAX_BYTES);
+        raise(caught); /* as it would have been without us; a stopped program comes back here */
+    }
+    SEFL_CHECK(off, SEFL_EIO, "cannot switch the terminal's echo off");
+    SEFL_CHECK(!caught && got > 0, SEFL_ECANCELLED, "no passphrase was given");
+    SEFL_CHECK(*n > 0, SEFL_EINVAL, "the passphrase is empty");
+    SEFL_CHECK(*n < LINE_MAX_BYTES, SEFL_EINVAL, "the passphrase is longer than %d bytes",
+               LINE_MAX_BYTES - 1);
+done:
+    return st;
+}
+
+static sefl_status from_terminal(cli_unlock *u)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t *again = NULL;
+    size_t n = 0, m = 0;
+    int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    SEFL_CHECK(tty >= 0, SEFL_EINVAL,
+               "no terminal to ask for a passphrase: give --passphrase-file or --key-file");
+    SEFL_TRY(secmem_new(&again, LINE_MAX_BYTES, NULL));
+    SEFL_TRY(ask(tty, u->creating ? "new passphrase: " : "passphrase: ", u->mem, &n));
+    if (u->creating) {
+        SEFL_TRY(ask(tty, "once more: ", again, &m));
+        SEFL_CHECK(n == m && ct_eq_bytes(u->mem, again, n), SEFL_EINVAL,
+                   "the two passphrases differ");
+    }
+    u->lock.secret = span_of(u->mem, n);
+done:
+    if (tty >= 0)
+        close(tty);
+    secmem_free(again);
+    return st;
+}
+
+sefl_status cli_unlock_get(cli_unlock *u, sealed_by by)
+{
+    sefl_status st = SEFL_OK;
+    bool locked = true;
+
+    SEFL_CHECK(!u->passphrase_file || !u->key_file, SEFL_EINVAL,
+               "--passphrase-file and --key-file exclude each other");
+    if (!u->creating && by == SEALED_BY_KEY_FILE)
+        SEFL_CHECK(u->key_file, SEFL_EINVAL, "the key is locked with a key file: give --key-file");
+    if (!u->creating && by == SEALED_BY_PASSPHRASE)
+        SEFL_CHECK(!u->key_file, SEFL_EINVAL, "the key is locked with a passphrase, not a file");
+    SEFL_TRY(secmem_new(&u->mem, ROOM, &locked));
+    if (!locked)
+        fprintf(stderr, "sefl: warning: memory cannot be locked; secrets may reach the swap "
+                        "(ulimit -l raises the limit)\n");
+    if (u->key_file) {
+        u->lock.by = SEALED_BY_KEY_FILE;
+        SEFL_TRY(from_file(u, u->key_file));
+        SEFL_CHECK(u->lock.secret.n >= KEY_FILE_MIN, SEFL_EINVAL,
+                   "%s has %zu bytes, a key file has at least %d (head -c 32 /dev/urandom > FILE "
+                   "makes one)",
+                   u->key_file, u->lock.secret.n, KEY_FILE_MIN);
+    } else {
+        u->lock.by = SEALED_BY_PASSPHRASE;
+        SEFL_TRY(u->passphrase_file ? from_passphrase_file(u) : from_terminal(u));
+        SEFL_CHECK(!u->creating || u->lock.secret.n >= PASSPHRASE_MIN, SEFL_EINVAL,
+                   "a passphrase of %zu characters is too easy to guess: at least %d",
+                   u->lock.secret.n, PASSPHRASE_MIN);
+    }
+done:
+    return st;
+}
+
+void cli_unlock_clear(cli_unlock *u)
+{
+    secmem_free(u->mem);
+    *u = (cli_unlock){ 0 };
+}

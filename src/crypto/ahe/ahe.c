@@ -1,0 +1,410 @@
+/* What holds for every scheme: ranges, order, counts. The schemes do the arithmetic.
+ *
+ * Each object of ahe.h is a small record here that keeps the order of calls and points at the
+ * scheme's own object ("in"); the scheme's functions only ever see their own. Invariants:
+ *   1. An upload encrypts each unit once, in order, and its head once. After a failure inside the
+ *      scheme it is spent: coins that may have been used are never used again.
+ *   2. A sum holds whole bodies: between two heads each unit was added exactly once (a bit per
+ *      unit). After a failure inside the scheme it is broken: half a body may be in it.
+ *   3. A sum is written only after it was closed, and nothing is added after that.
+ *   4. Ciphertext lengths are products of counts bounded in ahe_params_init: no overflow. */
+#include "crypto/ahe/ahe.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+typedef struct enc_box {
+    const ahe_params *p;
+    ahe_enc *in;
+} enc_box;
+
+typedef struct upload_box {
+    const ahe_params *p;
+    ahe_upload *in;
+    size_t next; /* first unit not encrypted yet */
+    bool head_done, spent;
+} upload_box;
+
+typedef struct sum_box {
+    const ahe_params *p;
+    ahe_sum *in;
+    uint64_t *have; /* bit u: unit u of the body that is being added is in */
+    size_t have_units;
+    uint32_t clients;
+    bool closed, broken;
+} sum_box;
+
+typedef struct dec_box {
+    const ahe_params *p;
+    ahe_dec *in;
+    bool head_done;
+} dec_box;
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+/* 2^40 values of 8 bytes: far beyond any model, far below an overflow of size_t. */
+#define VALUES_MAX ((size_t)1 << 40)
+
+sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *packing,
+                            const ahe_pub *pub, size_t values)
+{
+    sefl_status st = SEFL_OK;
+    ahe_params tmp = { .scheme = scheme, .pack = *packing, .values = values };
+
+    *p = (ahe_params){ 0 };
+    SEFL_CHECK(values >= 1 && values <= VALUES_MAX, SEFL_EINVAL,
+               "an update of %zu values: 1 to 2^40 are possible", values);
+    SEFL_TRY(pack_check(packing));
+    SEFL_TRY(scheme->params(&tmp, pub));
+    SEFL_CHECK(tmp.unit_values >= 1, SEFL_EINVAL, "%s: no value of %u bits fits under this key",
+               scheme->name, packing->w);
+    tmp.units = (values - 1) / tmp.unit_values + 1;
+    assert(tmp.unit_bytes >= 1 && tmp.unit_bytes <= 1 << 24 && tmp.sum_unit_bytes <= 1 << 24);
+    assert(tmp.head_bytes <= 1 << 24 && tmp.sum_head_bytes <= 1 << 24 && tmp.plain_bytes >= 1);
+    SEFL_CHECK(tmp.units <= SIZE_MAX >> 25, SEFL_ERANGE, "an update of %zu values is too long",
+               values);
+    *p = tmp;
+done:
+    return st;
+}
+
+size_t ahe_body_bytes(const ahe_params *p)
+{
+    return p->head_bytes + p->units * p->unit_bytes;
+}
+
+size_t ahe_sum_bytes(const ahe_params *p)
+{
+    return p->sum_head_bytes + p->units * p->sum_unit_bytes;
+}
+
+/* Is [first, first + units) inside the vector, and not empty? */
+static sefl_status check_units(const ahe_params *p, size_t first, size_t units)
+{
+    if (units >= 1 && first < p->units && units <= p->units - first)
+        return SEFL_OK;
+    return sefl_fail(SEFL_ERANGE, "units %zu to %zu of a vector of %zu", first, first + units,
+                     p->units);
+}
+
+/* ---- client ---------------------------------------------------------------------------------- */
+
+sefl_status ahe_enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *threads,
+                        const sefl_progress *progress)
+{
+    sefl_status st = SEFL_OK;
+    enc_box *e = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&e, 1, sizeof *e));
+    e->p = p;
+    SEFL_TRY(p->scheme->enc_new(&e->in, pub, p, threads, progress));
+    *out = (ahe_enc *)e, e = NULL;
+done:
+    sefl_free(e);
+    return st;
+}
+
+void ahe_enc_free(const ahe_params *p, ahe_enc *enc)
+{
+    enc_box *e = (enc_box *)enc;
+    if (!e)
+        return;
+    p->scheme->enc_free(e->in);
+    sefl_free(e);
+}
+
+sefl_status ahe_upload_new(ahe_upload **out, const ahe_params *p, const ahe_enc *enc,
+                           const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    const enc_box *e = (const enc_box *)enc;
+    upload_box *u = NULL;
+    *out = NULL;
+    assert(e->p->scheme == p->scheme && e->p->values == p->values);
+    SEFL_TRY(sefl_new(&u, 1, sizeof *u));
+    u->p = p;
+    SEFL_TRY(p->scheme->upload_new(&u->in, e->in, context, rng));
+    *out = (ahe_upload *)u, u = NULL;
+done:
+    sefl_free(u);
+    return st;
+}
+
+sefl_status ahe_upload_head(const ahe_params *p, ahe_upload *upload, uint8_t *out, pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    upload_box *u = (upload_box *)upload;
+    SEFL_CHECK(!u->spent, SEFL_ESTATE, "this upload failed before: its coins are spent");
+    SEFL_CHECK(!u->head_done, SEFL_ESTATE, "the head of this upload was written already");
+    u->head_done = true;
+    if (p->head_bytes > 0) {
+        st = p->scheme->upload_head(u->in, out, threads);
+        u->spent = st != SEFL_OK;
+    }
+done:
+    return st;
+}
+
+sefl_status ahe_upload_units(const ahe_params *p, ahe_upload *upload, uint8_t *out,
+                             const int64_t *values, size_t units, pool *threads,
+                             const sefl_progress *progress)
+{
+    sefl_status st = SEFL_OK;
+    upload_box *u = (upload_box *)upload;
+    SEFL_CHECK(!u->spent, SEFL_ESTATE, "this upload failed before: its coins are spent");
+    SEFL_CHECK(units >= 1, SEFL_EINVAL, "no units to encrypt");
+    SEFL_CHECK(units <= p->units - u->next, SEFL_ESTATE,
+               "%zu units after the first %zu, the vector has %zu", units, u->next, p->units);
+    size_t first = u->next * p->unit_values, n = units * p->unit_values;
+    if (n > p->values - first)
+        n = p->values - first;
+    SEFL_TRY(pack_check_values(&p->pack, values, n, first));
+    u->next += units; /* also if it fails: these coins count as used */
+    st = p->scheme->upload_units(u->in, out, values, units, threads, progress);
+    u->spent = st != SEFL_OK;
+done:
+    return st;
+}
+
+void ahe_upload_free(const ahe_params *p, ahe_upload *upload)
+{
+    upload_box *u = (upload_box *)upload;
+    if (!u)
+        return;
+    p->scheme->upload_free(u->in);
+    sefl_free(u);
+}
+
+/* ---- aggregation server ---------------------------------------------------------------------- */
+
+sefl_status ahe_sum_new(ahe_sum **out, const ahe_params *p, const ahe_pub *pub)
+{
+    sefl_status st = SEFL_OK;
+    sum_box *s = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    s->p = p;
+    s->have_units = p->units; /* as if the body before the first one were complete */
+    SEFL_TRY(sefl_new(&s->have, (p->units + 63) / 64, sizeof *s->have));
+    SEFL_TRY(p->scheme->sum_new(&s->in, pub, p));
+    *out = (ahe_sum *)s, s = NULL;
+done:
+    if (s)
+        sefl_free(s->have);
+    sefl_free(s);
+    return st;
+}
+
+sefl_status ahe_sum_check_head(const ahe_params *p, const ahe_sum *sum, const uint8_t *head)
+{
+    const sum_box *s = (const sum_box *)sum;
+    return p->head_bytes > 0 ? p->scheme->sum_check_head(s->in, head) : SEFL_OK;
+}
+
+sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *sum, const uint8_t *bytes,
+                                size_t units)
+{
+    const sum_box *s = (const sum_box *)sum;
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(check_units(p, 0, units));
+    st = p->scheme->sum_check_units(s->in, bytes, units);
+done:
+    return st;
+}
+
+/* May an update still enter, and is the one before it complete? */
+static sefl_status check_open(const sum_box *s)
+{
+    if (s->broken)
+        return sefl_fail(SEFL_ESTATE, "this sum failed half-way through an update: start anew");
+    if (s->closed)
+        return sefl_fail(SEFL_ESTATE, "the sum is closed with %u updates in it", s->clients);
+    return SEFL_OK;
+}
+
+static sefl_status check_whole(const sum_box *s)
+{
+    if (s->have_units == s->p->units)
+        return SEFL_OK;
+    return sefl_fail(SEFL_ESTATE, "update %u of the sum has %zu of its %zu units", s->clients,
+                     s->have_units, s->p->units);
+}
+
+sefl_status ahe_sum_add_head(const ahe_params *p, ahe_sum *sum, const uint8_t *head)
+{
+    sefl_status st = SEFL_OK;
+    sum_box *s = (sum_box *)sum;
+    SEFL_TRY(check_open(s));
+    SEFL_TRY(check_whole(s));
+    SEFL_CHECK(s->clients < p->pack.clients, SEFL_ERANGE,
+               "the sum has its %u updates: one more could overflow", s->clients);
+    /* every scheme counts its clients in sum_add_head, with or without a head to add */
+    st = p->scheme->sum_add_head(s->in, head);
+    s->broken = st != SEFL_OK;
+    if (st == SEFL_OK) {
+        s->clients++;
+        s->have_units = 0;
+        memset(s->have, 0, (p->units + 63) / 64 * sizeof *s->have);
+    }
+done:
+    return st;
+}
+
+sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *sum, size_t first, const uint8_t *bytes,
+                              size_t units, pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    sum_box *s = (sum_box *)sum;
+    SEFL_TRY(check_open(s));
+    SEFL_CHECK(s->clients > 0, SEFL_ESTATE, "units of an update before its head");
+    SEFL_TRY(check_units(p, first, units));
+    for (size_t u = first; u < first + units; u++)
+        SEFL_CHECK(!(s->have[u / 64] >> (u % 64) & 1), SEFL_ESTATE,
+                   "unit %zu of update %u is in the sum already", u, s->clients);
+    st = p->scheme->sum_add_units(s->in, first, bytes, units, threads);
+    s->broken = st != SEFL_OK;
+    if (st == SEFL_OK) {
+        for (size_t u = first; u < first + units; u++)
+            s->have[u / 64] |= (uint64_t)1 << (u % 64);
+        s->have_units += units;
+    }
+done:
+    return st;
+}
+
+sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *sum)
+{
+    sefl_status st = SEFL_OK;
+    sum_box *s = (sum_box *)sum;
+    SEFL_TRY(check_open(s));
+    SEFL_TRY(check_whole(s));
+    SEFL_CHECK(s->clients > 0, SEFL_ESTATE, "no update is in the sum");
+    SEFL_TRY(p->scheme->sum_close(s->in));
+    s->closed = true;
+done:
+    return st;
+}
+
+static sefl_status check_closed(const sum_box *s)
+{
+    if (s->closed)
+        return SEFL_OK;
+    return sefl_fail(SEFL_ESTATE, "the sum is still open: it is masked once its set is fixed");
+}
+
+sefl_status ahe_sum_write_head(const ahe_params *p, ahe_sum *sum, uint8_t *out)
+{
+    sefl_status st = SEFL_OK;
+    sum_box *s = (sum_box *)sum;
+    SEFL_TRY(check_closed(s));
+    if (p->sum_head_bytes > 0)
+        st = p->scheme->sum_write_head(s->in, out);
+done:
+    return st;
+}
+
+sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *sum, uint8_t *out, size_t first,
+                                size_t units, const uint8_t mask_seed[AHE_SEED_BYTES],
+                                pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    sum_box *s = (sum_box *)sum;
+    SEFL_TRY(check_closed(s));
+    SEFL_TRY(check_units(p, first, units));
+    st = p->scheme->sum_write_units(s->in, out, first, units, mask_seed, threads);
+done:
+    return st;
+}
+
+void ahe_sum_free(const ahe_params *p, ahe_sum *sum)
+{
+    sum_box *s = (sum_box *)sum;
+    if (!s)
+        return;
+    p->scheme->sum_free(s->in);
+    sefl_free(s->have);
+    sefl_free(s);
+}
+
+/* ---- cryptography service provider ----------------------------------------------------------- */
+
+sefl_status ahe_dec_new(ahe_dec **out, const ahe_params *p, const ahe_sec *sec,
+                        const uint8_t context[AHE_CONTEXT_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    dec_box *d = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&d, 1, sizeof *d));
+    d->p = p;
+    SEFL_TRY(p->scheme->dec_new(&d->in, sec, p, context));
+    *out = (ahe_dec *)d, d = NULL;
+done:
+    sefl_free(d);
+    return st;
+}
+
+sefl_status ahe_dec_head(const ahe_params *p, ahe_dec *dec, const uint8_t *head, pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    dec_box *d = (dec_box *)dec;
+    SEFL_CHECK(!d->head_done, SEFL_ESTATE, "the head of this sum was decrypted already");
+    if (p->sum_head_bytes > 0)
+        SEFL_TRY(p->scheme->dec_head(d->in, head, threads));
+    d->head_done = true;
+done:
+    return st;
+}
+
+sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *dec, uint8_t *plain, size_t first,
+                          const uint8_t *bytes, size_t units, pool *threads,
+                          const sefl_progress *progress)
+{
+    sefl_status st = SEFL_OK;
+    dec_box *d = (dec_box *)dec;
+    SEFL_CHECK(d->head_done || p->sum_head_bytes == 0, SEFL_ESTATE,
+               "units of a sum before its head");
+    SEFL_TRY(check_units(p, first, units));
+    st = p->scheme->dec_units(d->in, plain, first, bytes, units, threads, progress);
+done:
+    return st;
+}
+
+void ahe_dec_free(const ahe_params *p, ahe_dec *dec)
+{
+    dec_box *d = (dec_box *)dec;
+    if (!d)
+        return;
+    p->scheme->dec_free(d->in);
+    sefl_free(d);
+}
+
+/* ---- plain units, at either server ----------------------------------------------------------- */
+
+sefl_status ahe_mask_units(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
+                           const uint8_t mask_seed[AHE_SEED_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(check_units(p, first, units));
+    st = p->scheme->mask_units(p, plain, first, units, mask_seed);
+done:
+    return st;
+}
+
+void ahe_plain_digits(const ahe_params *p, uint64_t *digits, const uint8_t *plain, size_t units)
+{
+    p->scheme->plain_digits(p, digits, plain, units);
+}
+
+void ahe_plain_unmask(const ahe_params *p, int64_t *values, const uint8_t *masked,
+                      const uint8_t *mask, size_t units)
+{
+    p->scheme->plain_unmask(p, values, masked, mask, units);
+}
+
+void ahe_plain_add(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units)
+{
+    p->scheme->plain_add(p, plain, values, units);
+}

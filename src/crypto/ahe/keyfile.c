@@ -1,0 +1,250 @@
+#include "crypto/ahe/keyfile.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "base/sha256.h"
+#include "crypto/secmem.h"
+
+#include <sodium.h>
+#include <string.h>
+
+enum {
+    KIND_PAILLIER = 1,
+    LABEL = 1 + 2 + PAILLIER_FINGERPRINT_BYTES,
+    LINE = 76,      /* base64 digits a line */
+    RAW_MAX = 4096, /* paillier_pub_bytes of the largest key is 1538 */
+    TRIALS = 4,
+};
+_Static_assert((int)LABEL <= (int)SEALED_LABEL_MAX, "the label fits");
+
+static const char begin_line[] = "-----BEGIN SEFL PUBLIC KEY-----\n";
+static const char end_line[] = "-----END SEFL PUBLIC KEY-----\n";
+
+void keyfile_fingerprint_hex(char out[2 * PAILLIER_FINGERPRINT_BYTES + 1],
+                             const uint8_t fingerprint[PAILLIER_FINGERPRINT_BYTES])
+{
+    for (size_t i = 0; i < PAILLIER_FINGERPRINT_BYTES; i++) {
+        out[2 * i] = "0123456789abcdef"[fingerprint[i] >> 4];
+        out[2 * i + 1] = "0123456789abcdef"[fingerprint[i] & 15];
+    }
+    out[2 * PAILLIER_FINGERPRINT_BYTES] = 0;
+}
+
+/* ---- public key: text around raw bytes ------------------------------------------------------- */
+
+/* raw begins with u16 bits; its SHA-256 is the fingerprint (paillier.h says both). */
+static sefl_status armour(sefl_buf *out, sefl_span raw)
+{
+    sefl_status st = SEFL_OK;
+    char hex[2 * SHA256_BYTES + 1], base64[RAW_MAX * 4 / 3 + 8];
+    uint8_t digest[SHA256_BYTES];
+
+    sha256_of(digest, raw);
+    keyfile_fingerprint_hex(hex, digest);
+    sodium_bin2base64(base64, sizeof base64, raw.p, raw.n, sodium_base64_VARIANT_ORIGINAL);
+    SEFL_TRY(wr_fmt(out, "%sversion: 1\nscheme: paillier\nbits: %u\nfingerprint: %s\n\n",
+                    begin_line, (unsigned)(raw.p[0] | raw.p[1] << 8), hex));
+    for (size_t i = 0, n = strlen(base64); i < n; i += LINE)
+        SEFL_TRY(wr_fmt(out, "%.*s\n", LINE, base64 + i));
+    SEFL_TRY(wr_raw(out, end_line, sizeof end_line - 1));
+done:
+    return st;
+}
+
+/* The raw bytes inside: *n of them in raw. */
+static sefl_status unarmour(uint8_t raw[RAW_MAX], size_t *n, sefl_span file)
+{
+    static const char version[] = "version: ";
+    sefl_status st = SEFL_OK;
+    sefl_buf again = { 0 };
+    rd r = rd_over(file);
+    const char *stop = NULL;
+    size_t body = 0;
+
+    *n = 0;
+    SEFL_TRY(rd_expect(&r, begin_line, sizeof begin_line - 1, "a public key of sefl"));
+    SEFL_TRY(rd_expect(&r, version, sizeof version - 1, "a public key of sefl: no version"));
+    SEFL_CHECK(rd_left(&r) >= 2 && r.p[0] == '1' && r.p[1] == '\n', SEFL_EUNSUPPORTED,
+               "a public key of another version: this program reads version 1");
+    while (body + 1 < r.left && !(r.p[body] == '\n' && r.p[body + 1] == '\n'))
+        body++;
+    SEFL_CHECK(body + 2 < r.left && r.left <= KEYFILE_BYTES_MAX, SEFL_EPROTO,
+               "public key: the file is cut short");
+    body += 2;
+    /* decodes up to the first character that is no base64: the dashes of the last line */
+    int rc = sodium_base642bin(raw, RAW_MAX, (const char *)r.p + body, r.left - body, "\n", n,
+                               &stop, sodium_base64_VARIANT_ORIGINAL);
+    SEFL_CHECK(rc == 0 && *n >= 2, SEFL_EPROTO, "public key: its text is no base64");
+    SEFL_TRY(armour(&again, span_of(raw, *n)));
+    SEFL_CHECK(again.n == file.n && memcmp(again.p, file.p, file.n) == 0, SEFL_EPROTO,
+               "public key: the file was changed: its text and its fingerprint do not agree");
+done:
+    buf_clear(&again);
+    return st;
+}
+
+sefl_status keyfile_pub_write(sefl_buf *out, const paillier_pub *pub)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf raw = { .max = RAW_MAX };
+    size_t before = out->n;
+    SEFL_TRY(paillier_pub_write(pub, &raw));
+    SEFL_TRY(armour(out, buf_span(&raw)));
+done:
+    if (st != SEFL_OK)
+        out->n = before;
+    buf_clear(&raw);
+    return st;
+}
+
+sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t raw[RAW_MAX];
+    size_t n;
+    *out = NULL;
+    SEFL_TRY(unarmour(raw, &n, file));
+    SEFL_TRY(paillier_pub_read(out, span_of(raw, n)));
+done:
+    return st;
+}
+
+/* ---- secret key ------------------------------------------------------------------------------ */
+
+sefl_status keyfile_sec_write(sefl_buf *out, const paillier_sec *sec, const sealed_lock *lock,
+                              const sealed_cost *cost, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    const paillier_pub *pub = paillier_sec_pub(sec);
+    unsigned bits = paillier_bits(pub);
+    size_t n = paillier_sec_bytes(bits);
+    uint8_t label[LABEL] = { KIND_PAILLIER, (uint8_t)bits, (uint8_t)(bits >> 8) }, *mem = NULL;
+
+    paillier_pub_fingerprint(pub, label + 3);
+    SEFL_TRY(secmem_new(&mem, n, NULL));
+    /* a buffer over locked memory that never grows, so that no copy is left on the heap */
+    sefl_buf raw = { .p = mem, .cap = n, .max = n };
+    SEFL_TRY(paillier_sec_write(sec, &raw));
+    SEFL_TRY(sealed_write(out, span_of(label, LABEL), buf_span(&raw), lock, cost, rng));
+done:
+    secmem_free(mem);
+    return st;
+}
+
+/* The label's words, and that the body is as long as they make it. */
+static sefl_status read_label(keyfile_info *out, const sealed_info *info)
+{
+    sefl_status st = SEFL_OK;
+    rd r = rd_over(info->label);
+    uint8_t kind;
+    uint16_t bits;
+    SEFL_TRY(rd_u8(&r, &kind));
+    SEFL_CHECK(kind == KIND_PAILLIER, SEFL_EPROTO, "secret key: unknown kind %u", kind);
+    SEFL_TRY(rd_u16(&r, &bits));
+    SEFL_CHECK(paillier_bits_ok(bits), SEFL_EPROTO, "secret key: a size of %u bits", bits);
+    SEFL_TRY(rd_raw(&r, out->fingerprint, sizeof out->fingerprint));
+    SEFL_TRY(rd_end(&r));
+    SEFL_CHECK(info->bytes == paillier_sec_bytes(bits), SEFL_EPROTO,
+               "secret key: %zu bytes do not make one of %u bits", info->bytes, bits);
+    out->secret = true;
+    out->bits = bits;
+    out->by = info->by;
+    out->cost = info->cost;
+done:
+    return st;
+}
+
+sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lock *lock,
+                             bool *locked)
+{
+    sefl_status st = SEFL_OK;
+    sealed_info info;
+    keyfile_info words = { 0 };
+    paillier_sec *sec = NULL;
+    uint8_t *mem = NULL, fingerprint[PAILLIER_FINGERPRINT_BYTES];
+    bool kept = true;
+
+    *out = NULL;
+    SEFL_TRY(sealed_peek(&info, file));
+    SEFL_TRY(read_label(&words, &info));
+    SEFL_TRY(secmem_new(&mem, info.bytes, &kept));
+    SEFL_TRY(sealed_open(mem, &info, lock));
+    CT_PUBLIC(mem, 2); /* the size: the label says it too */
+    SEFL_TRY(paillier_sec_read(&sec, span_of(mem, info.bytes)));
+    paillier_pub_fingerprint(paillier_sec_pub(sec), fingerprint);
+    SEFL_CHECK(memcmp(fingerprint, words.fingerprint, sizeof fingerprint) == 0 &&
+                   paillier_bits(paillier_sec_pub(sec)) == words.bits,
+               SEFL_EPROTO, "secret key: the label names another key than the one inside");
+    sefl_span block = paillier_sec_memory(sec);
+    kept = secmem_lock(block.p, block.n) && kept;
+    if (locked)
+        *locked = kept;
+    *out = sec, sec = NULL;
+done:
+    paillier_sec_free(sec);
+    secmem_free(mem);
+    return st;
+}
+
+sefl_status keyfile_info_read(keyfile_info *out, sefl_span file)
+{
+    sefl_status st = SEFL_OK;
+    keyfile_info tmp = { 0 };
+    sealed_info info;
+    uint8_t raw[RAW_MAX];
+    size_t n;
+
+    *out = tmp;
+    if (file.n >= 8 && memcmp(file.p, "SEFLSEAL", 8) == 0) {
+        SEFL_TRY(sealed_peek(&info, file));
+        SEFL_TRY(read_label(&tmp, &info));
+    } else {
+        SEFL_CHECK(file.n >= 8 && memcmp(file.p, begin_line, 8) == 0, SEFL_EPROTO,
+                   "this is neither a public nor a secret key of sefl");
+        SEFL_TRY(unarmour(raw, &n, file));
+        tmp.bits = (unsigned)(raw[0] | raw[1] << 8);
+        SEFL_CHECK(paillier_bits_ok(tmp.bits) && n == paillier_pub_bytes(tmp.bits), SEFL_EPROTO,
+                   "public key: %zu bytes do not make one of %u bits", n, tmp.bits);
+        sha256_of(tmp.fingerprint, span_of(raw, n));
+    }
+    *out = tmp;
+done:
+    return st;
+}
+
+/* ---- trial ----------------------------------------------------------------------------------- */
+
+sefl_status keyfile_check(const paillier_sec *sec, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    const paillier_pub *pub = paillier_sec_pub(sec);
+    size_t m = paillier_plain_bytes(pub), c = paillier_cipher_bytes(pub);
+    uint8_t *plain = NULL, *got = NULL, *cipher = NULL, seed[PAILLIER_SEED_BYTES];
+    paillier_enc *enc = NULL;
+
+    SEFL_TRY(sefl_new(&plain, TRIALS, m));
+    SEFL_TRY(sefl_new(&got, TRIALS, m));
+    SEFL_TRY(sefl_new(&cipher, TRIALS, c));
+    /* 0, N - 1, and two random numbers below N (one byte short of it) */
+    plain[m] = 1;
+    paillier_negate(pub, plain + m);
+    SEFL_TRY(rng_fill(rng, plain + 2 * m, m - 1));
+    SEFL_TRY(rng_fill(rng, plain + 3 * m, m - 1));
+    SEFL_TRY(rng_fill(rng, seed, sizeof seed));
+    SEFL_TRY(paillier_enc_new(&enc, pub, TRIALS, NULL, NULL));
+    SEFL_TRY(paillier_encrypt_vartime(enc, cipher, plain, TRIALS, seed, 0, NULL, NULL));
+    SEFL_TRY(paillier_decrypt(sec, got, cipher, TRIALS, NULL, NULL));
+    SEFL_CHECK(memcmp(plain, got, TRIALS * m) == 0, SEFL_ECRYPTO,
+               "the key pair does not decrypt what it encrypted");
+    memset(got, 0, TRIALS * m);
+    SEFL_TRY(paillier_decrypt_without_crt(sec, got, cipher, TRIALS, NULL, NULL));
+    SEFL_CHECK(memcmp(plain, got, TRIALS * m) == 0, SEFL_ECRYPTO,
+               "the key pair decrypts differently without its factors");
+done:
+    paillier_enc_free(enc);
+    sefl_free(plain);
+    sefl_free(got);
+    sefl_free(cipher);
+    sefl_wipe(seed, sizeof seed);
+    return st;
+}

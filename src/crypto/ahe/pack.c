@@ -1,0 +1,309 @@
+#include "crypto/ahe/pack.h"
+
+#include "base/ct.h"
+#include "crypto/ahe/lwe.h"
+
+#include <float.h>
+#include <math.h>
+
+_Static_assert(FLT_EVAL_METHOD == 0 && DBL_MANT_DIG == 53,
+               "IEEE 754 doubles without excess precision: all parties derive the same bits");
+
+typedef unsigned __int128 u128;
+
+enum {
+    NOISE_MARGIN = 128,   /* coarse steps kept free: |X - 61.5| <= 61.5, roundings, offsets */
+    CLIP_DIMENSION = 400, /* from here on one coordinate hardly ever holds 0.17 of the norm */
+    K_USUAL = 16,
+};
+#define CLIP_LEAST ((pack_nano)170000000) /* 0.17 */
+#define Z_MIN      (PACK_ONE / 1000)
+#define Z_MAX      (1000 * PACK_ONE)
+#define C_MAX      ((pack_nano)1 << 53) /* exact as a double */
+#define DIM_MAX    ((uint64_t)1 << 40)
+
+/* ---- integers -------------------------------------------------------------------------------- */
+
+/* floor(sqrt(x)), x < 2^126, digit by digit. */
+static uint64_t isqrt(u128 x)
+{
+    u128 root = 0;
+    for (int i = 62; i >= 0; i--) {
+        u128 next = root | (u128)1 << i;
+        if (next * next <= x)
+            root = next;
+    }
+    return (uint64_t)root;
+}
+
+static unsigned bit_length(u128 x)
+{
+    unsigned n = 0;
+    for (; x > 0; x >>= 1)
+        n++;
+    return n;
+}
+
+sefl_status pack_decimal(pack_nano *out, const char *text)
+{
+    pack_nano v = 0, unit = PACK_ONE;
+    bool digits = false, point = false, ok = true;
+    for (const char *c = text; *c && ok; c++) {
+        if (*c == '.' && !point) {
+            point = true;
+            continue;
+        }
+        ok = *c >= '0' && *c <= '9';
+        if (!ok)
+            break;
+        digits = true;
+        unsigned d = (unsigned)(*c - '0');
+        if (point) {
+            unit /= 10;
+            ok = unit > 0; /* a tenth decimal, even a zero: say so rather than guess */
+            v += d * unit;
+        } else {
+            ok = v < C_MAX / 10;
+            v = v * 10 + d * PACK_ONE;
+        }
+        ok = ok && v <= C_MAX;
+    }
+    *out = 0;
+    if (!ok || !digits)
+        return sefl_fail(SEFL_EINVAL,
+                         "\"%.32s\" is not a number such as 0.25 (at most 9 decimals, 9 million)",
+                         text);
+    *out = v;
+    return SEFL_OK;
+}
+
+/* ---- with noise ------------------------------------------------------------------------------ */
+
+/* floor((9.43919 * 2^t / z)^2), exactly. With z = Z / 10^9 the base is 9439190000 * 2^t / Z, whose
+ * numerator is below 2^48. */
+static uint64_t derive_s2(unsigned t, pack_nano z)
+{
+    u128 n = (u128)9439190000u << t;
+    return (uint64_t)(n * n / ((u128)z * z));
+}
+
+/* The largest R * 2^16 with R^2 + 5.27 R + d/4 + 2.64 sqrt(d) <= S2; 0 if there is none. With
+ * u = 200 R + 527 this is u^2 <= 527^2 + 40000 S2 - 10000 d - 105600 sqrt(d). */
+static uint64_t derive_r(uint64_t s2, uint64_t dimension)
+{
+    u128 plus = (u128)527 * 527 + (u128)40000 * s2;
+    u128 minus = (u128)10000 * dimension + isqrt((u128)105600 * 105600 * dimension) + 1;
+    if (plus <= minus)
+        return 0;
+    uint64_t u = isqrt((plus - minus) << 32), offset = (uint64_t)527 << 16;
+    return u > offset ? (u - offset) / 200 : 0;
+}
+
+/* A sum of no wrap is below this, in fine steps. */
+static u128 room(unsigned k, unsigned t)
+{
+    return ((u128)((uint64_t)1 << (k - 1)) - NOISE_MARGIN) << t;
+}
+
+static bool fits(unsigned k, unsigned t, uint32_t clients, uint64_t value_max)
+{
+    return (u128)clients * value_max < room(k, t);
+}
+
+static unsigned smallest_k(unsigned from, unsigned t, uint32_t clients, uint64_t value_max)
+{
+    unsigned k = from;
+    while (k < 60 && !fits(k, t, clients, value_max))
+        k++;
+    return k;
+}
+
+/* Sets k and value_max. Without a coordinate clip of the task's own, one is chosen (see pack.h). */
+static sefl_status choose_width(pack *p, const pack_config *c)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t most = isqrt(p->s2), value_max = most;
+    uint64_t least = isqrt((u128)CLIP_LEAST * CLIP_LEAST * p->s2 / PACK_ONE / PACK_ONE);
+    unsigned k = c->k;
+
+    if (c->coordinate_clip > 0)
+        value_max =
+            isqrt((u128)c->coordinate_clip * c->coordinate_clip * p->s2 / PACK_ONE / PACK_ONE);
+    SEFL_CHECK(value_max >= 1, SEFL_EINVAL, "the coordinate clip is below one step of the grid");
+    if (k == 0)
+        k = smallest_k(PACK_K_MIN, p->t, c->clients, value_max);
+    if (c->coordinate_clip == 0 && c->dimension >= CLIP_DIMENSION &&
+        !(k <= K_USUAL && fits(k, p->t, c->clients, most))) {
+        unsigned from = c->k ? c->k : K_USUAL, to = c->k ? c->k : PACK_K_MAX;
+        for (unsigned i = from; i <= to; i++) {
+            uint64_t clipped = (uint64_t)((room(i, p->t) - 1) / c->clients);
+            if (clipped >= least) {
+                value_max = clipped < most ? clipped : most;
+                k = i;
+                break;
+            }
+        }
+    }
+    SEFL_CHECK(k <= PACK_K_MAX && fits(k, p->t, c->clients, value_max), SEFL_ERANGE,
+               "%u clients of |value| <= %llu need %u bits, the slot has %u: fewer clients, a "
+               "smaller coordinate clip or more noise",
+               c->clients, (unsigned long long)value_max,
+               smallest_k(PACK_K_MIN, p->t, c->clients, value_max) + p->t,
+               (c->k ? c->k : PACK_K_MAX) + p->t);
+    p->k = k;
+    p->value_max = (int64_t)value_max;
+done:
+    return st;
+}
+
+/* Carries between slots move a digit by at most 2^-g fine steps, an update's image by at most
+ * sqrt(dimension) * 2^-g: kept below 10^-5 of the sensitivity, a quarter of what lies between the
+ * computed Renyi factor 1.00472 and the 1.0048 that is accounted for. */
+static unsigned derive_g(uint64_t s2, uint64_t dimension)
+{
+    unsigned g = PACK_G_PAILLIER;
+    while (g < 24 && (u128)dimension * 10000000000u > (u128)s2 << (2 * g))
+        g++;
+    return g;
+}
+
+static sefl_status init_noise(pack *p, const pack_config *c)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(c->noise >= Z_MIN && c->noise <= Z_MAX, SEFL_EINVAL,
+               "noise multiplier %.9g: 0.001 to 1000, or 0 for none",
+               (double)c->noise / (double)PACK_ONE);
+    SEFL_CHECK(c->coordinate_clip <= PACK_ONE, SEFL_EINVAL,
+               "coordinate clip of %.9g of the sensitivity: at most 1",
+               (double)c->coordinate_clip / (double)PACK_ONE);
+    SEFL_CHECK(c->k == 0 || (c->k >= PACK_K_MIN && c->k <= PACK_K_MAX), SEFL_EINVAL,
+               "ring width k = %u: %d to %d", c->k, PACK_K_MIN, PACK_K_MAX);
+    SEFL_CHECK(c->fraction_bits == 0, SEFL_EINVAL,
+               "fraction bits are for a task without noise: the noise decides them here");
+
+    p->t = c->noise < 4 * PACK_ONE ? 12 : 14;
+    p->s2 = derive_s2(p->t, c->noise);
+    p->r_2p16 = derive_r(p->s2, c->dimension);
+    /* R >= sqrt(S2) / 2, so that the update and not its rounding fills the sensitivity */
+    SEFL_CHECK((u128)p->r_2p16 * p->r_2p16 * 4 >= (u128)p->s2 << 32, SEFL_ERANGE,
+               "rounding %llu coordinates takes more than half of a sensitivity of %llu steps "
+               "(noise multiplier %.9g): fewer coordinates or a smaller multiplier",
+               (unsigned long long)c->dimension, (unsigned long long)isqrt(p->s2),
+               (double)c->noise / (double)PACK_ONE);
+    SEFL_TRY(choose_width(p, c));
+    p->w = p->k + p->t;
+    p->g = c->scheme == PACK_PAILLIER ? derive_g(p->s2, c->dimension) : 0;
+
+    /* C and R * 2^16 are exact as doubles: each line is one rounded operation or a power of two */
+    double clip = (double)c->clip / (double)PACK_ONE;
+    p->q = clip / ((double)p->r_2p16 * 0x1p-16);
+    p->h = ldexp(p->q, (int)p->t);
+    p->sensitivity = p->q * sqrt((double)p->s2);
+done:
+    return st;
+}
+
+/* ---- without noise --------------------------------------------------------------------------- */
+
+/* Stochastic rounding moves a client's vector by at most q * sqrt(dimension) / 2 (root mean
+ * square), the average of K independent ones by 1/sqrt(K) of that: below C / 2^11 as soon as
+ * 2^f >= 2^10 * sqrt(dimension / K). */
+static unsigned derive_fraction(uint64_t dimension, uint32_t clients)
+{
+    unsigned f = 10;
+    while ((u128)clients << (2 * f) < (u128)dimension << 20)
+        f++;
+    return f;
+}
+
+static sefl_status init_plain(pack *p, const pack_config *c)
+{
+    sefl_status st = SEFL_OK;
+    unsigned f = c->fraction_bits ? c->fraction_bits : derive_fraction(c->dimension, c->clients);
+    SEFL_CHECK(c->k == 0 && c->coordinate_clip == 0, SEFL_EINVAL,
+               "ring width and coordinate clip belong to a task with noise");
+    SEFL_CHECK(f <= 40, SEFL_EINVAL, "%u fraction bits: at most 40", f);
+    p->w = f + bit_length(c->clients) + 1;
+    SEFL_CHECK(p->w <= PACK_W_MAX, SEFL_ERANGE,
+               "%u clients of |value| <= %llu need %u bits, the slot has %d", c->clients, 1ULL << f,
+               p->w, PACK_W_MAX);
+    p->k = p->w;
+    p->value_max = (int64_t)1 << f;
+    p->r_2p16 = (uint64_t)1 << (f + 16);
+    p->q = ldexp((double)c->clip / (double)PACK_ONE, -(int)f);
+    p->h = p->q;
+done:
+    return st;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+sefl_status pack_init(pack *out, const pack_config *c)
+{
+    sefl_status st = SEFL_OK;
+    pack p = { .clients = c->clients };
+
+    *out = (pack){ 0 };
+    SEFL_CHECK(c->clients >= 1, SEFL_EINVAL, "a task has at least one client");
+    SEFL_CHECK(c->dimension >= 1 && c->dimension <= DIM_MAX, SEFL_EINVAL,
+               "%llu coordinates: 1 to 2^40 are possible", (unsigned long long)c->dimension);
+    SEFL_CHECK(c->clip >= 1 && c->clip <= C_MAX, SEFL_EINVAL, "clip %.9g: 0.000000001 to 9 million",
+               (double)c->clip / (double)PACK_ONE);
+    if (c->noise > 0)
+        SEFL_TRY(init_noise(&p, c));
+    else
+        SEFL_TRY(init_plain(&p, c));
+    if (c->scheme == PACK_PAILLIER)
+        p.s = PACK_S_PAILLIER;
+    else
+        SEFL_TRY(lwe_choose(p.w, p.clients, &p.kappa, &p.d));
+    SEFL_TRY(pack_check(&p));
+    *out = p;
+done:
+    return st;
+}
+
+sefl_status pack_check(const pack *p)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(p->w >= 2 && p->w <= PACK_W_MAX && p->k <= p->w && p->t == p->w - p->k, SEFL_EINVAL,
+               "slots of %u bits for k = %u and t = %u: 2 to %d, their sum", p->w, p->k, p->t,
+               PACK_W_MAX);
+    SEFL_CHECK(p->w + p->g <= 64, SEFL_EINVAL, "digits of %u + %u bits: at most 64", p->w, p->g);
+    SEFL_CHECK(p->clients >= 1 && p->value_max >= 1, SEFL_EINVAL,
+               "%u clients of |value| <= %lld: nothing to add", p->clients,
+               (long long)p->value_max);
+    u128 sum = (u128)p->clients * (uint64_t)p->value_max;
+    SEFL_CHECK(sum < (u128)1 << (p->w - 1), SEFL_ERANGE,
+               "%u clients of |value| <= %lld need %u bits, the slot has %u", p->clients,
+               (long long)p->value_max, bit_length(sum) + 1, p->w);
+done:
+    return st;
+}
+
+size_t pack_slots(const pack *p, unsigned bits)
+{
+    return bits < 2 + p->s + p->w ? 0 : (bits - 2 - p->s) / p->w;
+}
+
+sefl_status pack_check_values(const pack *p, const int64_t *values, size_t n, size_t first)
+{
+    /* v + max as an unsigned number is in [0, 2 max] for a good v; max < 2^47, so a wrong v of
+     * either sign lands above. The compiler turns this loop into vector code without branches. */
+    uint64_t max = (uint64_t)p->value_max, bad = 0;
+    for (size_t i = 0; i < n; i++)
+        bad |= (2 * max - ((uint64_t)values[i] + max)) >> 63 | ((uint64_t)values[i] + max) >> 63;
+    CT_PUBLIC(&bad, sizeof bad); /* the caller learns it from the answer */
+    if (bad == 0)
+        return SEFL_OK;
+    size_t at = 0;
+    while (at + 1 < n) {
+        uint64_t above = (uint64_t)values[at] + max > 2 * max;
+        CT_PUBLIC(&above, sizeof above); /* the answer names the first index */
+        if (above)
+            break;
+        at++;
+    }
+    return sefl_fail(SEFL_ERANGE, "value %zu of the update is outside [-%lld, %lld]", first + at,
+                     (long long)p->value_max, (long long)p->value_max);
+}

@@ -1,0 +1,436 @@
+/* Keys: building, validating, reading, writing. Key generation is in paillier_keygen.c.
+ *
+ * A public key is judged in variable time (it is public) with GMP's mpz; a secret key only with
+ * mpn_sec_* and our own constant-time code. What is declassified on reading a secret key: each yes
+ * or no of the validation (a refused key is not used), N and hs (the public key). */
+#include "crypto/ahe/paillier_internal.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "base/sha256.h"
+
+#include <assert.h>
+#include <string.h>
+
+bool paillier_bits_ok(unsigned bits)
+{
+    return bits == 2048 || bits == 3072 || bits == 4096;
+}
+
+static sefl_status check_bits(unsigned bits, sefl_status code)
+{
+    return paillier_bits_ok(bits)
+               ? SEFL_OK
+               : sefl_fail(code, "paillier key: %u bits; 2048, 3072 or 4096 are allowed", bits);
+}
+
+/* ---- bytes and limbs ------------------------------------------------------------------------- */
+
+void paillier_limbs(mp_limb_t *out, size_t limbs, const uint8_t *bytes, size_t n)
+{
+    uint8_t tmp[8];
+    for (size_t i = 0; i < limbs; i++) {
+        size_t at = 8 * i, have = at >= n ? 0 : n - at < 8 ? n - at : 8;
+        memset(tmp, 0, sizeof tmp);
+        if (have > 0)
+            memcpy(tmp, bytes + at, have);
+        out[i] = load_u64(tmp);
+    }
+    sefl_wipe(tmp, sizeof tmp);
+}
+
+void paillier_bytes(uint8_t *out, size_t n, const mp_limb_t *in)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (uint8_t)(in[i / 8] >> (8 * (i % 8)));
+}
+
+uint64_t paillier_below(const uint8_t *a, const uint8_t *b, size_t n)
+{
+    uint64_t borrow = 0;
+    for (size_t i = 0; i < n; i++)
+        borrow = ((uint64_t)a[i] - b[i] - borrow) >> 63;
+    return borrow;
+}
+
+static bool all_zero(const uint8_t *p, size_t n)
+{
+    uint8_t any = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= p[i];
+    return any == 0;
+}
+
+/* 1/a mod 2^(64*n), a odd, by Newton's iteration on the whole number. */
+static void inverse_2k(mp_limb_t *out, const mp_limb_t *a, mp_size_t n)
+{
+    mp_limb_t t[2 * N_LIMBS], u[2 * N_LIMBS], tmp[4 * N_LIMBS];
+    assert(mpn_sec_mul_itch(n, n) <= 4 * N_LIMBS);
+    memset(out, 0, (size_t)n * sizeof *out);
+    out[0] = 1;
+    for (unsigned bits = 1; bits < 64 * (unsigned)n; bits *= 2) { /* x = x*(2 - a*x) */
+        mpn_sec_mul(t, a, n, out, n, tmp);
+        mpn_neg(t, t, n);
+        mpn_sec_add_1(t, t, n, 2, tmp);
+        mpn_sec_mul(u, out, n, t, n, tmp);
+        memcpy(out, u, (size_t)n * sizeof *out);
+    }
+    sefl_wipe(t, sizeof t);
+    sefl_wipe(u, sizeof u);
+    sefl_wipe(tmp, sizeof tmp);
+}
+
+/* ---- public key ------------------------------------------------------------------------------ */
+
+sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *n,
+                              const uint8_t *hs)
+{
+    sefl_status st = SEFL_OK;
+    paillier_pub *k = NULL;
+    *out = NULL;
+    assert(bits % 16 == 0 && bits <= PAILLIER_BITS_MAX && (n[0] & 1) && n[bits / 8 - 1] >= 0x80);
+    SEFL_TRY(sefl_new(&k, 1, sizeof *k));
+    k->bits = bits;
+    k->limbs = (bits + 63) / 64;
+    k->limbs2 = (2 * bits + 63) / 64;
+    memcpy(k->n_bytes, n, bits / 8);
+    memcpy(k->hs_bytes, hs, bits / 4);
+    paillier_limbs(k->n, k->limbs, n, bits / 8);
+    mp_limb_t sq[2 * N_LIMBS];
+    mpn_sqr(sq, k->n, (mp_size_t)k->limbs);
+    memcpy(k->n2, sq, k->limbs2 * sizeof *sq);
+    SEFL_TRY(mont_init(&k->mod_n, (const uint64_t *)k->n, k->limbs, NULL, NULL));
+    SEFL_TRY(mont_init(&k->mod_n2, (const uint64_t *)k->n2, k->limbs2, NULL, NULL));
+    *out = k, k = NULL;
+done:
+    paillier_pub_free(k);
+    return st;
+}
+
+void paillier_pub_free(paillier_pub *pub)
+{
+    if (!pub)
+        return;
+    mont_clear(&pub->mod_n);
+    mont_clear(&pub->mod_n2);
+    sefl_free(pub);
+}
+
+/* Is this what a key may look like? bits is one of the allowed sizes. */
+static sefl_status judge(unsigned bits, const uint8_t *n, const uint8_t *hs)
+{
+    sefl_status st = SEFL_OK;
+    mpz_t N, H, N2, t;
+    mpz_inits(N, H, N2, t, NULL);
+    SEFL_CHECK(n[bits / 8 - 1] >= 0x80, SEFL_EPROTO, "paillier key: N is shorter than %u bits",
+               bits);
+    SEFL_CHECK(n[0] & 1, SEFL_EPROTO, "paillier key: N is even");
+    mpz_import(N, bits / 8, -1, 1, 0, 0, n);
+    mpz_import(H, bits / 4, -1, 1, 0, 0, hs);
+    mpz_mul(N2, N, N);
+    mpz_primorial_ui(t, 65536);
+    mpz_gcd(t, t, N);
+    SEFL_CHECK(mpz_cmp_ui(t, 1) == 0, SEFL_EPROTO, "paillier key: N has a factor below 2^16");
+    SEFL_CHECK(!mpz_perfect_power_p(N), SEFL_EPROTO, "paillier key: N is a perfect power");
+    SEFL_CHECK(mpz_cmp_ui(H, 0) != 0, SEFL_EPROTO, "paillier key: hs is 0");
+    SEFL_CHECK(mpz_cmp_ui(H, 1) != 0, SEFL_EPROTO, "paillier key: hs is 1");
+    SEFL_CHECK(mpz_cmp(H, N2) < 0, SEFL_EPROTO, "paillier key: hs is not below N^2");
+    mpz_gcd(t, H, N);
+    SEFL_CHECK(mpz_cmp_ui(t, 1) == 0, SEFL_EPROTO, "paillier key: hs has a common factor with N");
+done:
+    mpz_clears(N, H, N2, t, NULL);
+    return st;
+}
+
+size_t paillier_pub_bytes(unsigned bits)
+{
+    return 2 + bits / 8 + bits / 4;
+}
+
+sefl_status paillier_pub_write(const paillier_pub *pub, sefl_buf *out)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(buf_reserve(out, paillier_pub_bytes(pub->bits)));
+    SEFL_TRY(wr_u16(out, (uint16_t)pub->bits));
+    SEFL_TRY(wr_raw(out, pub->n_bytes, pub->bits / 8));
+    SEFL_TRY(wr_raw(out, pub->hs_bytes, pub->bits / 4));
+done:
+    return st;
+}
+
+sefl_status paillier_pub_read(paillier_pub **out, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    rd r = rd_over(in);
+    uint16_t bits;
+    sefl_span n, hs;
+    *out = NULL;
+    SEFL_TRY(rd_u16(&r, &bits));
+    SEFL_TRY(check_bits(bits, SEFL_EPROTO));
+    SEFL_TRY(rd_view(&r, &n, bits / 8));
+    SEFL_TRY(rd_view(&r, &hs, bits / 4));
+    SEFL_TRY(rd_end(&r));
+    SEFL_TRY(judge(bits, n.p, hs.p));
+    SEFL_TRY(paillier_pub_make(out, bits, n.p, hs.p));
+done:
+    return st;
+}
+
+void paillier_pub_fingerprint(const paillier_pub *pub, uint8_t out[PAILLIER_FINGERPRINT_BYTES])
+{
+    sha256 h;
+    uint8_t bits[2] = { (uint8_t)pub->bits, (uint8_t)(pub->bits >> 8) };
+    sha256_init(&h);
+    sha256_add(&h, span_of(bits, 2));
+    sha256_add(&h, span_of(pub->n_bytes, pub->bits / 8));
+    sha256_add(&h, span_of(pub->hs_bytes, pub->bits / 4));
+    sha256_end(&h, out);
+}
+
+bool paillier_pub_equal(const paillier_pub *a, const paillier_pub *b)
+{
+    return a->bits == b->bits && memcmp(a->n_bytes, b->n_bytes, a->bits / 8) == 0 &&
+           memcmp(a->hs_bytes, b->hs_bytes, a->bits / 4) == 0;
+}
+
+unsigned paillier_bits(const paillier_pub *pub)
+{
+    return pub->bits;
+}
+
+size_t paillier_plain_bytes(const paillier_pub *pub)
+{
+    return pub->bits / 8;
+}
+
+size_t paillier_cipher_bytes(const paillier_pub *pub)
+{
+    return pub->bits / 4;
+}
+
+const uint8_t *paillier_modulus(const paillier_pub *pub)
+{
+    return pub->n_bytes;
+}
+
+void paillier_negate(const paillier_pub *pub, uint8_t *m)
+{
+    size_t n = pub->bits / 8;
+    uint64_t any = 0, borrow = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= m[i];
+    uint8_t keep = (uint8_t)~ct_mask_u64(ct_is_zero_u64(any));
+    for (size_t i = 0; i < n; i++) {
+        uint64_t d = (uint64_t)pub->n_bytes[i] - m[i] - borrow;
+        borrow = d >> 63;
+        m[i] = (uint8_t)d & keep;
+    }
+}
+
+void paillier_plain_factor(const paillier_pub *pub, uint8_t *out, const uint8_t *m)
+{
+    mp_limb_t a[N_LIMBS], t[2 * N_LIMBS], tmp[4 * N_LIMBS];
+    mp_size_t n = (mp_size_t)pub->limbs;
+    assert(mpn_sec_mul_itch(n, n) <= 4 * N_LIMBS);
+    paillier_limbs(a, pub->limbs, m, pub->bits / 8);
+    mpn_sec_mul(t, a, n, pub->n, n, tmp);
+    mpn_sec_add_1(t, t, 2 * n, 1, tmp);
+    paillier_bytes(out, pub->bits / 4, t);
+    sefl_wipe(a, sizeof a);
+    sefl_wipe(t, sizeof t);
+    sefl_wipe(tmp, sizeof tmp);
+}
+
+/* ---- secret key ------------------------------------------------------------------------------ */
+
+/* out = 1/a mod m (n limbs, m odd); 0 < a < m. a is spent. */
+static sefl_status invert(mp_limb_t *out, mp_limb_t *a, const mp_limb_t *m, mp_size_t n)
+{
+    sefl_status st = SEFL_OK;
+    mp_limb_t *tmp = NULL;
+    size_t words = (size_t)mpn_sec_invert_itch(n);
+    SEFL_TRY(sefl_new(&tmp, words, sizeof *tmp));
+    int ok = mpn_sec_invert(out, a, m, n, (mp_bitcnt_t)(2 * 64 * n), tmp);
+    CT_PUBLIC(&ok, sizeof ok); /* a key without this inverse is refused and never used */
+    SEFL_CHECK(ok, SEFL_EINVAL, "paillier key: an inverse does not exist");
+done:
+    sefl_free_secret(tmp, words * sizeof *tmp);
+    return st;
+}
+
+static sefl_status square_modulus(mont *m, const mp_limb_t *p, mp_size_t n, unsigned limbs,
+                                  uint64_t *memory)
+{
+    sefl_status st = SEFL_OK;
+    mp_limb_t t[N_LIMBS], tmp[4 * N_LIMBS];
+    assert(mpn_sec_sqr_itch(n) <= 4 * N_LIMBS);
+    mpn_sec_sqr(t, p, n, tmp);
+    SEFL_TRY(mont_init(m, (const uint64_t *)t, limbs, NULL, memory));
+done:
+    sefl_wipe(t, sizeof t);
+    sefl_wipe(tmp, sizeof tmp);
+    return st;
+}
+
+sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *p, const uint8_t *q,
+                              const uint8_t *hs)
+{
+    sefl_status st = SEFL_OK;
+    paillier_sec *k = NULL;
+    mp_limb_t t[N_LIMBS], u[N_LIMBS], tmp[4 * N_LIMBS];
+    uint8_t nb[N_BYTES];
+    *out = NULL;
+    assert(bits % 16 == 0 && bits <= PAILLIER_BITS_MAX);
+    mp_size_t n = (mp_size_t)((bits / 2 + 63) / 64), n2 = (mp_size_t)((bits + 63) / 64);
+    size_t head = (sizeof *k + 63) / 64 * 64, part = mont_memory((unsigned)n2, NULL);
+    SEFL_TRY(sefl_new(&k, 1, head + 2 * part * sizeof(uint64_t)));
+    k->memory = head + 2 * part * sizeof(uint64_t);
+    k->limbs = (unsigned)n;
+    uint64_t *room = (uint64_t *)(void *)((uint8_t *)k + head);
+    paillier_limbs(k->p, k->limbs, p, bits / 16);
+    paillier_limbs(k->q, k->limbs, q, bits / 16);
+
+    mpn_sec_mul(t, k->p, n, k->q, n, tmp);
+    paillier_bytes(nb, bits / 8, t);
+    CT_PUBLIC(nb, sizeof nb); /* N is the public key, hs too */
+    SEFL_TRY(paillier_pub_make(&k->pub, bits, nb, hs));
+    SEFL_TRY(square_modulus(&k->p2, k->p, n, (unsigned)n2, room));
+    SEFL_TRY(square_modulus(&k->q2, k->q, n, (unsigned)n2, room + part));
+
+    mpn_sec_sub_1(k->p_1, k->p, n, 1, tmp);
+    mpn_sec_sub_1(k->q_1, k->q, n, 1, tmp);
+    memset(t, 0, sizeof t);
+    mpn_sec_mul(t, k->p_1, n, k->q_1, n, tmp);
+    memcpy(k->phi, t, (size_t)n2 * sizeof *t);
+    inverse_2k(k->p_inv, k->p, n);
+    inverse_2k(k->q_inv, k->q, n);
+    inverse_2k(k->n_inv, k->pub->n, n2);
+
+    mpn_sub_n(t, k->p, k->q, n); /* -q mod p, and p mod q, because q < p < 2q */
+    memcpy(u, t, (size_t)n * sizeof *t);
+    SEFL_TRY(invert(k->hp, t, k->p, n));
+    SEFL_TRY(invert(k->crt, u, k->q, n));
+    mpn_sub_n(k->hq, k->q, k->crt, n);
+    memcpy(t, k->phi, (size_t)n2 * sizeof *t);
+    SEFL_TRY(invert(k->mu, t, k->pub->n, n2));
+    *out = k, k = NULL;
+done:
+    paillier_sec_free(k);
+    sefl_wipe(t, sizeof t);
+    sefl_wipe(u, sizeof u);
+    sefl_wipe(tmp, sizeof tmp);
+    return st;
+}
+
+void paillier_sec_free(paillier_sec *sec)
+{
+    if (!sec)
+        return;
+    paillier_pub_free(sec->pub);
+    mont_clear(&sec->p2);
+    mont_clear(&sec->q2);
+    sefl_free_secret(sec, sec->memory);
+}
+
+const paillier_pub *paillier_sec_pub(const paillier_sec *sec)
+{
+    return sec->pub;
+}
+
+sefl_status paillier_pub_from_sec(paillier_pub **out, const paillier_sec *sec)
+{
+    return paillier_pub_make(out, sec->pub->bits, sec->pub->n_bytes, sec->pub->hs_bytes);
+}
+
+sefl_span paillier_sec_memory(const paillier_sec *sec)
+{
+    return span_of(sec, sec->memory);
+}
+
+size_t paillier_sec_bytes(unsigned bits)
+{
+    return 2 + bits / 8 + bits / 4;
+}
+
+sefl_status paillier_sec_write(const paillier_sec *sec, sefl_buf *out)
+{
+    sefl_status st = SEFL_OK;
+    unsigned bits = sec->pub->bits;
+    uint8_t *at;
+    SEFL_TRY(buf_reserve(out, paillier_sec_bytes(bits)));
+    SEFL_TRY(wr_u16(out, (uint16_t)bits));
+    SEFL_TRY(buf_extend(out, &at, bits / 8));
+    paillier_bytes(at, bits / 16, sec->p);
+    paillier_bytes(at + bits / 16, bits / 16, sec->q);
+    SEFL_TRY(wr_raw(out, sec->pub->hs_bytes, bits / 4));
+done:
+    return st;
+}
+
+#define JUDGE(ok, ...)                                                 \
+    do {                                                               \
+        uint64_t ok_ = (ok);                                           \
+        CT_PUBLIC(&ok_, sizeof ok_); /* a refused key is never used */ \
+        SEFL_CHECK(ok_, SEFL_EPROTO, __VA_ARGS__);                     \
+    } while (0)
+
+/* What a secret key must satisfy before it is built. Constant-time in p and q. */
+static sefl_status judge_primes(unsigned bits, const uint8_t *p, const uint8_t *q)
+{
+    sefl_status st = SEFL_OK;
+    mp_limb_t a[P_LIMBS], b[P_LIMBS], d[P_LIMBS];
+    mp_limb_t *tmp = NULL;
+    size_t bytes = bits / 16, words = 0;
+    mp_size_t n = (mp_size_t)(bits / 128);
+    paillier_limbs(a, (size_t)n, p, bytes);
+    paillier_limbs(b, (size_t)n, q, bytes);
+    JUDGE(a[n - 1] >> 63 & b[n - 1] >> 63, "paillier secret key: a prime is too short");
+    JUDGE(a[0] & a[0] >> 1 & b[0] & b[0] >> 1 & 1, "paillier secret key: p, q are not 3 mod 4");
+    uint64_t borrow = mpn_sub_n(d, a, b, n);
+    JUDGE(borrow ^ 1, "paillier secret key: p is not above q");
+    uint64_t far = d[n - 1] | d[n - 2] >> 28; /* the 100 bits on top */
+    JUDGE(ct_is_zero_u64(far) ^ 1, "paillier secret key: p and q are too close");
+    /* gcd(p-1, q-1) = 2: the halves are odd, one inverts modulo the other */
+    mpn_rshift(a, a, n, 1);
+    mpn_rshift(b, b, n, 1);
+    words = (size_t)mpn_sec_invert_itch(n);
+    SEFL_TRY(sefl_new(&tmp, words, sizeof *tmp));
+    uint64_t coprime = (uint64_t)mpn_sec_invert(d, b, a, n, (mp_bitcnt_t)(128 * n), tmp);
+    JUDGE(coprime, "paillier secret key: p-1 and q-1 have a common factor above 2");
+done:
+    sefl_free_secret(tmp, words * sizeof *tmp);
+    sefl_wipe(a, sizeof a);
+    sefl_wipe(b, sizeof b);
+    sefl_wipe(d, sizeof d);
+    return st;
+}
+
+sefl_status paillier_sec_read(paillier_sec **out, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    rd r = rd_over(in);
+    uint16_t bits;
+    sefl_span p, q, hs_in;
+    uint8_t hs[C_BYTES], zero[N_BYTES];
+    paillier_sec *k = NULL;
+    *out = NULL;
+    SEFL_TRY(rd_u16(&r, &bits));
+    CT_PUBLIC(&bits, sizeof bits); /* the size is public */
+    SEFL_TRY(check_bits(bits, SEFL_EPROTO));
+    SEFL_TRY(rd_view(&r, &p, bits / 16));
+    SEFL_TRY(rd_view(&r, &q, bits / 16));
+    SEFL_TRY(rd_view(&r, &hs_in, bits / 4));
+    SEFL_TRY(rd_end(&r));
+    memcpy(hs, hs_in.p, bits / 4);
+    CT_PUBLIC(hs, sizeof hs); /* part of the public key */
+    SEFL_TRY(judge_primes(bits, p.p, q.p));
+    SEFL_TRY(paillier_sec_make(&k, bits, p.p, q.p, hs));
+    SEFL_TRY(judge(bits, k->pub->n_bytes, hs));
+    SEFL_TRY(paillier_decrypt(k, zero, hs, 1, NULL, NULL));
+    uint64_t fits = all_zero(zero, bits / 8);
+    JUDGE(fits, "paillier secret key: hs does not belong to p and q");
+    *out = k, k = NULL;
+done:
+    paillier_sec_free(k);
+    return st;
+}

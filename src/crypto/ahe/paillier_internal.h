@@ -1,0 +1,75 @@
+/* paillier_internal: what the files of paillier share, and what tests need to build keys of toy
+ * size (no size is checked here; everything reachable from paillier.h checks it first). */
+#ifndef CRYPTO_AHE_PAILLIER_INTERNAL_H
+#define CRYPTO_AHE_PAILLIER_INTERNAL_H
+
+#include "crypto/ahe/paillier.h"
+#include "crypto/bn/mont.h"
+
+#include <gmp.h>
+
+enum {
+    N_LIMBS = PAILLIER_BITS_MAX / 64,
+    P_LIMBS = N_LIMBS / 2,
+    N_BYTES = PAILLIER_BITS_MAX / 8,
+    C_BYTES = 2 * N_BYTES,
+};
+
+struct paillier_pub {
+    unsigned bits;             /* of N; a multiple of 16 */
+    unsigned limbs, limbs2;    /* of N and of N^2 */
+    uint8_t n_bytes[N_BYTES];  /* little-endian, bits/8 */
+    uint8_t hs_bytes[C_BYTES]; /* bits/4 */
+    mp_limb_t n[N_LIMBS];
+    mp_limb_t n2[2 * N_LIMBS];
+    mont mod_n, mod_n2;
+};
+
+struct paillier_sec {
+    paillier_pub *pub;
+    size_t memory;  /* bytes of this block: the struct, then the constants of p2 and q2 */
+    unsigned limbs; /* of p and q */
+    mp_limb_t p[P_LIMBS], q[P_LIMBS];         /* p > q */
+    mp_limb_t p_1[P_LIMBS], q_1[P_LIMBS];     /* p - 1, q - 1: the exponents */
+    mp_limb_t p_inv[P_LIMBS], q_inv[P_LIMBS]; /* 1/p, 1/q modulo 2^(64*limbs): exact division */
+    mp_limb_t hp[P_LIMBS], hq[P_LIMBS];       /* -1/q mod p, -1/p mod q */
+    mp_limb_t crt[P_LIMBS];                   /* 1/p mod q */
+    mp_limb_t phi[N_LIMBS];                   /* (p-1)(q-1) */
+    mp_limb_t mu[N_LIMBS];                    /* 1/phi mod N */
+    mp_limb_t n_inv[N_LIMBS];                 /* 1/N modulo 2^(64*limbs of N) */
+    mont p2, q2;                              /* modulo p^2, q^2 */
+};
+
+/* Any N of `bits` bits (odd, top bit set), any hs: builds, without judging. */
+sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *n,
+                              const uint8_t *hs) SEFL_MUST_CHECK;
+
+/* From p > q and hs, bits/16, bits/16 and bits/4 bytes: builds, without judging sizes or primes.
+ * SEFL_EINVAL where an inverse does not exist. */
+sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *p, const uint8_t *q,
+                              const uint8_t *hs) SEFL_MUST_CHECK;
+
+/* hs = (-x^2)^N mod N^2 for a random unit x. Not constant-time. */
+sefl_status paillier_find_hs_vartime(uint8_t *hs, unsigned bits, const mpz_t n,
+                                     const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* 1 + m*N mod N^2 as bits/4 bytes, m < N in bits/8 bytes. Constant-time. */
+void paillier_plain_factor(const paillier_pub *pub, uint8_t *out, const uint8_t *m);
+
+/* The fixed-base window for this many uses, and what one encryption costs in multiplications. */
+unsigned paillier_enc_window(const paillier_enc *e);
+unsigned paillier_enc_products(const paillier_enc *e);
+size_t paillier_enc_table_bytes(const paillier_enc *e);
+
+/* As paillier_enc_new, window (1 to 12) given. */
+sefl_status paillier_enc_new_window(paillier_enc **out, const paillier_pub *pub, unsigned window,
+                                    pool *pool, const sefl_progress *progress) SEFL_MUST_CHECK;
+
+/* bytes (little-endian) to limbs and back; limbs beyond the bytes become 0. */
+void paillier_limbs(mp_limb_t *out, size_t limbs, const uint8_t *bytes, size_t n);
+void paillier_bytes(uint8_t *out, size_t n, const mp_limb_t *in);
+
+/* 1 if a < b. Constant-time. */
+uint64_t paillier_below(const uint8_t *a, const uint8_t *b, size_t n);
+
+#endif

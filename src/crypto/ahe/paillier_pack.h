@@ -1,0 +1,39 @@
+/* paillier_pack: signed numbers in the slots of one plaintext, and the mask over them.
+ *
+ * A unit's plaintext is A = sum X_i * 2^(w*i), possibly negative (then modulo N). AS adds OFF + v
+ * with OFF = 2^(w*slots) and v uniform in [0, 2^(w*slots + s)): the integer n = A + OFF + v is
+ * positive and below N, so CSP sees it without a wrap. Plain units are n (or v) as plain_bytes =
+ * |N|/8 little-endian bytes; unit_values is the number of slots.
+ *
+ * Secret: everything but the parameters. Constant-time. Threads: any. */
+#ifndef CRYPTO_AHE_PAILLIER_PACK_H
+#define CRYPTO_AHE_PAILLIER_PACK_H
+
+#include "crypto/ahe/ahe.h"
+
+/* out = A as |N|/8 bytes in two's complement; only the first `count` values are there, the rest are
+ * zeros. Returns all ones if A is negative, else 0. */
+uint64_t paillier_pack_signed(const ahe_params *p, uint8_t *out, const int64_t *values,
+                              size_t count);
+
+/* out = A mod N, n the modulus. */
+void paillier_pack(const ahe_params *p, uint8_t *out, const int64_t *values, size_t count,
+                   const uint8_t *n);
+
+/* out = v of unit `index`; with offset 1, OFF + v. */
+void paillier_pack_mask(const ahe_params *p, uint8_t *out, uint64_t index,
+                        const uint8_t seed[AHE_SEED_BYTES], unsigned offset);
+
+/* 1 if n may be a masked sum: 0 < n < 2^(w*slots + s) + 2^(w*slots + 1). */
+uint64_t paillier_pack_in_range(const ahe_params *p, const uint8_t *n);
+
+/* The plain-unit functions of ahe.h. */
+sefl_status paillier_mask_units(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
+                                const uint8_t seed[AHE_SEED_BYTES]) SEFL_MUST_CHECK;
+void paillier_plain_digits(const ahe_params *p, uint64_t *digits, const uint8_t *plain,
+                           size_t units);
+void paillier_plain_unmask(const ahe_params *p, int64_t *values, const uint8_t *masked,
+                           const uint8_t *mask, size_t units);
+void paillier_plain_add(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units);
+
+#endif

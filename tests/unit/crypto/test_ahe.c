@@ -1,0 +1,557 @@
+/* What ahe.c promises for every scheme, shown with a toy scheme that encrypts nothing: order,
+ * counts, ranges, and that no call gets past a failure. A value is 8 bytes, a unit 3 values. */
+#include "crypto/ahe/ahe.h"
+
+#include "base/alloc.h"
+#include "support/check.h"
+
+#include <string.h>
+
+enum { UNIT = 3, HEAD = 4, VALUES = 200, UNITS = 67, CLIENTS = 3, MAX = 1000 };
+
+/* ---- the toy scheme -------------------------------------------------------------------------- */
+
+struct ahe_enc {
+    const ahe_params *p;
+};
+struct ahe_upload {
+    const ahe_params *p;
+    size_t next;
+};
+struct ahe_sum {
+    const ahe_params *p;
+    uint32_t clients, heads;
+    int64_t *v;
+};
+struct ahe_dec {
+    const ahe_params *p;
+};
+
+static bool broken;       /* the next call that does work fails */
+static size_t head_bytes; /* 0 or HEAD */
+static unsigned calls;    /* of scheme functions that do work */
+
+static sefl_status work(void)
+{
+    calls++;
+    return broken ? sefl_fail(SEFL_ECRYPTO, "toy: broken") : SEFL_OK;
+}
+
+static sefl_status toy_params(ahe_params *p, const ahe_pub *pub)
+{
+    (void)pub;
+    p->unit_values = p->pack.w > 40 ? 0 : UNIT;
+    p->head_bytes = p->sum_head_bytes = head_bytes;
+    p->unit_bytes = p->sum_unit_bytes = p->plain_bytes = 8 * UNIT;
+    return work();
+}
+static sefl_status toy_enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *pl,
+                               const sefl_progress *progress)
+{
+    (void)pub, (void)pl, (void)progress;
+    sefl_status st = work();
+    if (st == SEFL_OK)
+        st = sefl_new(out, 1, sizeof **out);
+    if (st == SEFL_OK)
+        (*out)->p = p;
+    return st;
+}
+static void toy_enc_free(ahe_enc *e)
+{
+    sefl_free(e);
+}
+static sefl_status toy_upload_new(ahe_upload **out, const ahe_enc *e, const uint8_t *context,
+                                  const sefl_rng *rng)
+{
+    (void)context;
+    uint8_t coins[16];
+    sefl_status st = rng_fill(rng, coins, sizeof coins);
+    if (st == SEFL_OK)
+        st = sefl_new(out, 1, sizeof **out);
+    if (st == SEFL_OK)
+        (*out)->p = e->p;
+    return st;
+}
+static sefl_status toy_upload_head(ahe_upload *u, uint8_t *out, pool *pl)
+{
+    (void)u, (void)pl;
+    assert_int_equal(u->p->head_bytes, HEAD); /* never called for a scheme without a head */
+    memcpy(out, "head", HEAD);
+    return work();
+}
+static sefl_status toy_upload_units(ahe_upload *u, uint8_t *out, const int64_t *values,
+                                    size_t units, pool *pl, const sefl_progress *progress)
+{
+    (void)pl, (void)progress;
+    for (size_t i = 0; i < units * UNIT; i++) {
+        size_t at = u->next * UNIT + i;
+        store_u64(out + 8 * i, at < u->p->values ? (uint64_t)values[i] : 0);
+    }
+    u->next += units;
+    assert_true(u->next <= u->p->units);
+    return work();
+}
+static void toy_upload_free(ahe_upload *u)
+{
+    sefl_free(u);
+}
+static sefl_status toy_sum_new(ahe_sum **out, const ahe_pub *pub, const ahe_params *p)
+{
+    ahe_sum *s = NULL;
+    (void)pub;
+    sefl_status st = work();
+    if (st == SEFL_OK)
+        st = sefl_new(&s, 1, sizeof *s);
+    if (st == SEFL_OK)
+        st = sefl_new(&s->v, p->units * UNIT, sizeof *s->v);
+    if (st != SEFL_OK) {
+        sefl_free(s);
+        return st;
+    }
+    s->p = p;
+    *out = s;
+    return SEFL_OK;
+}
+static sefl_status toy_check_head(const ahe_sum *s, const uint8_t *head)
+{
+    (void)s;
+    return memcmp(head, "head", HEAD) == 0 ? work() : sefl_fail(SEFL_EPROTO, "toy: no head");
+}
+static sefl_status toy_check_units(const ahe_sum *s, const uint8_t *bytes, size_t units)
+{
+    (void)s, (void)bytes, (void)units;
+    return work();
+}
+static sefl_status toy_add_head(ahe_sum *s, const uint8_t *head)
+{
+    s->clients++;
+    s->heads += head != NULL;
+    return work();
+}
+static sefl_status toy_add_units(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
+                                 pool *pl)
+{
+    (void)pl;
+    for (size_t i = 0; i < units * UNIT; i++)
+        s->v[first * UNIT + i] += (int64_t)load_u64(bytes + 8 * i);
+    return work();
+}
+static sefl_status toy_sum_close(ahe_sum *s)
+{
+    (void)s;
+    return work();
+}
+static sefl_status toy_write_head(ahe_sum *s, uint8_t *out)
+{
+    (void)s;
+    memcpy(out, "head", HEAD);
+    return work();
+}
+static sefl_status toy_mask(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
+                            const uint8_t *seed)
+{
+    (void)p;
+    for (size_t i = 0; i < units * UNIT; i++)
+        store_u64(plain + 8 * i, load_u64(seed) * (first * UNIT + i + 1));
+    return work();
+}
+static sefl_status toy_write_units(ahe_sum *s, uint8_t *out, size_t first, size_t units,
+                                   const uint8_t *seed, pool *pl)
+{
+    (void)pl;
+    sefl_status st = toy_mask(s->p, out, first, units, seed);
+    for (size_t i = 0; i < units * UNIT; i++)
+        store_u64(out + 8 * i, load_u64(out + 8 * i) + (uint64_t)s->v[first * UNIT + i]);
+    return st;
+}
+static void toy_sum_free(ahe_sum *s)
+{
+    if (s)
+        sefl_free(s->v);
+    sefl_free(s);
+}
+static sefl_status toy_dec_new(ahe_dec **out, const ahe_sec *sec, const ahe_params *p,
+                               const uint8_t *context)
+{
+    (void)sec, (void)context;
+    sefl_status st = sefl_new(out, 1, sizeof **out);
+    if (st == SEFL_OK)
+        (*out)->p = p;
+    return st;
+}
+static sefl_status toy_dec_head(ahe_dec *d, const uint8_t *head, pool *pl)
+{
+    (void)d, (void)pl;
+    return memcmp(head, "head", HEAD) == 0 ? work() : sefl_fail(SEFL_EPROTO, "toy: no head");
+}
+static sefl_status toy_dec_units(ahe_dec *d, uint8_t *plain, size_t first, const uint8_t *bytes,
+                                 size_t units, pool *pl, const sefl_progress *progress)
+{
+    (void)first, (void)pl, (void)progress;
+    memcpy(plain, bytes, units * d->p->plain_bytes);
+    return work();
+}
+static void toy_dec_free(ahe_dec *d)
+{
+    sefl_free(d);
+}
+static void toy_unmask(const ahe_params *p, int64_t *values, const uint8_t *masked,
+                       const uint8_t *mask, size_t units)
+{
+    (void)p;
+    for (size_t i = 0; i < units * UNIT; i++)
+        values[i] = (int64_t)(load_u64(masked + 8 * i) - load_u64(mask + 8 * i));
+}
+
+static const ahe_scheme toy = {
+    .name = "toy",
+    .params = toy_params,
+    .enc_new = toy_enc_new,
+    .enc_free = toy_enc_free,
+    .upload_new = toy_upload_new,
+    .upload_head = toy_upload_head,
+    .upload_units = toy_upload_units,
+    .upload_free = toy_upload_free,
+    .sum_new = toy_sum_new,
+    .sum_check_head = toy_check_head,
+    .sum_check_units = toy_check_units,
+    .sum_add_head = toy_add_head,
+    .sum_add_units = toy_add_units,
+    .sum_close = toy_sum_close,
+    .sum_write_head = toy_write_head,
+    .sum_write_units = toy_write_units,
+    .sum_free = toy_sum_free,
+    .dec_new = toy_dec_new,
+    .dec_head = toy_dec_head,
+    .dec_units = toy_dec_units,
+    .dec_free = toy_dec_free,
+    .mask_units = toy_mask,
+    .plain_unmask = toy_unmask,
+};
+
+/* ---- a task and its objects ------------------------------------------------------------------ */
+
+static const uint8_t context[AHE_CONTEXT_BYTES] = { 1 }, seed[AHE_SEED_BYTES] = { 77, 3 };
+static const pack packing = { .k = 13, .w = 13, .clients = CLIENTS, .value_max = MAX };
+
+typedef struct fixture {
+    ahe_params p;
+    ahe_enc *enc;
+    ahe_upload *up;
+    ahe_sum *sum;
+    ahe_dec *dec;
+    int64_t values[UNITS * UNIT];
+    uint8_t body[HEAD + 8 * UNIT * UNITS];
+    seeded gen;
+} fixture;
+
+static sefl_status begin(fixture *f)
+{
+    sefl_status st = SEFL_OK;
+    memset(f, 0, sizeof *f);
+    seeded_init(&f->gen, 1, "ahe");
+    sefl_rng rng = seeded_rng(&f->gen);
+    SEFL_TRY(ahe_params_init(&f->p, &toy, &packing, NULL, VALUES));
+    for (size_t i = 0; i < VALUES; i++)
+        f->values[i] = (int64_t)(i * 10) % (2 * MAX + 1) - MAX;
+    for (size_t i = VALUES; i < UNITS * UNIT; i++)
+        f->values[i] = INT64_MAX; /* beyond the vector: not read */
+    SEFL_TRY(ahe_enc_new(&f->enc, NULL, &f->p, NULL, NULL));
+    SEFL_TRY(ahe_upload_new(&f->up, &f->p, f->enc, context, &rng));
+    SEFL_TRY(ahe_sum_new(&f->sum, &f->p, NULL));
+    SEFL_TRY(ahe_dec_new(&f->dec, &f->p, NULL, context));
+done:
+    return st;
+}
+
+static void end(fixture *f)
+{
+    ahe_dec_free(&f->p, f->dec);
+    ahe_sum_free(&f->p, f->sum);
+    ahe_upload_free(&f->p, f->up);
+    ahe_enc_free(&f->p, f->enc);
+    memset(f, 0, sizeof *f);
+}
+
+static void encrypt(fixture *f)
+{
+    CHECK_OK(ahe_upload_head(&f->p, f->up, f->body, NULL));
+    CHECK_OK(ahe_upload_units(&f->p, f->up, f->body + head_bytes, f->values, UNITS, NULL, NULL));
+}
+
+static sefl_status add(fixture *f)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(ahe_sum_add_head(&f->p, f->sum, f->body));
+    SEFL_TRY(ahe_sum_add_units(&f->p, f->sum, 0, f->body + head_bytes, UNITS, NULL));
+done:
+    return st;
+}
+
+static int reset(void **state)
+{
+    (void)state;
+    broken = false;
+    head_bytes = HEAD;
+    calls = 0;
+    return 0;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void test_params(void **state)
+{
+    ahe_params p;
+    pack wrong = packing;
+    (void)state;
+    CHECK_OK(ahe_params_init(&p, &toy, &packing, NULL, VALUES));
+    assert_int_equal(p.units, UNITS);
+    assert_int_equal(ahe_body_bytes(&p), HEAD + UNITS * 24);
+    assert_int_equal(ahe_sum_bytes(&p), HEAD + UNITS * 24);
+    CHECK_OK(ahe_params_init(&p, &toy, &packing, NULL, 3));
+    assert_int_equal(p.units, 1);
+    CHECK_OK(ahe_params_init(&p, &toy, &packing, NULL, 4));
+    assert_int_equal(p.units, 2);
+    CHECK_STATUS(ahe_params_init(&p, &toy, &packing, NULL, 0), SEFL_EINVAL);
+    CHECK_STATUS(ahe_params_init(&p, &toy, &packing, NULL, SIZE_MAX), SEFL_EINVAL);
+    wrong.value_max = 2000; /* 3 * 2000 >= 2^12 */
+    CHECK_STATUS(ahe_params_init(&p, &toy, &wrong, NULL, VALUES), SEFL_ERANGE);
+    wrong = packing, wrong.k = wrong.w = 41; /* the toy's plaintexts hold no such slot */
+    CHECK_STATUS(ahe_params_init(&p, &toy, &wrong, NULL, VALUES), SEFL_EINVAL);
+    broken = true;
+    CHECK_STATUS(ahe_params_init(&p, &toy, &packing, NULL, VALUES), SEFL_ECRYPTO);
+    assert_null(p.scheme);
+}
+
+static void round_trip(void)
+{
+    fixture f;
+    static uint8_t sum[8 * UNIT * UNITS], plain[8 * UNIT * UNITS], mask[8 * UNIT * UNITS];
+    uint8_t head[HEAD];
+    int64_t got[UNITS * UNIT];
+    CHECK_OK(begin(&f));
+    encrypt(&f);
+    CHECK_OK(ahe_sum_check_head(&f.p, f.sum, f.body));
+    CHECK_OK(ahe_sum_check_units(&f.p, f.sum, f.body + head_bytes, UNITS));
+    CHECK_OK(add(&f));
+    CHECK_OK(add(&f));
+    CHECK_OK(ahe_sum_close(&f.p, f.sum));
+    CHECK_OK(ahe_sum_write_head(&f.p, f.sum, head));
+    for (size_t i = 0; i < UNITS; i += 10) {
+        size_t n = UNITS - i < 10 ? UNITS - i : 10;
+        CHECK_OK(ahe_sum_write_units(&f.p, f.sum, sum + 24 * i, i, n, seed, NULL));
+    }
+    CHECK_OK(ahe_dec_head(&f.p, f.dec, head, NULL));
+    CHECK_OK(ahe_dec_units(&f.p, f.dec, plain, 0, sum, UNITS, NULL, NULL));
+    CHECK_OK(ahe_mask_units(&f.p, mask, 0, UNITS, seed));
+    ahe_plain_unmask(&f.p, got, plain, mask, UNITS);
+    for (size_t i = 0; i < UNITS * UNIT; i++)
+        assert_int_equal(got[i], i < VALUES ? 2 * f.values[i] : 0);
+    end(&f);
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    round_trip();
+    head_bytes = 0;
+    round_trip();
+}
+
+static void test_upload_order(void **state)
+{
+    fixture f;
+    (void)state;
+    CHECK_OK(begin(&f));
+    CHECK_OK(ahe_upload_head(&f.p, f.up, f.body, NULL));
+    CHECK_STATUS(ahe_upload_head(&f.p, f.up, f.body, NULL), SEFL_ESTATE);
+    CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, 0, NULL, NULL), SEFL_EINVAL);
+    CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, UNITS + 1, NULL, NULL),
+                 SEFL_ESTATE);
+    CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, SIZE_MAX, NULL, NULL), SEFL_ESTATE);
+    CHECK_OK(ahe_upload_units(&f.p, f.up, f.body, f.values, UNITS - 1, NULL, NULL));
+    CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, 2, NULL, NULL), SEFL_ESTATE);
+    CHECK_OK(ahe_upload_units(&f.p, f.up, f.body, f.values + (UNITS - 1) * UNIT, 1, NULL, NULL));
+    CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, 1, NULL, NULL), SEFL_ESTATE);
+    end(&f);
+}
+
+static void test_upload_range(void **state)
+{
+    fixture f;
+    (void)state;
+    CHECK_OK(begin(&f));
+    calls = 0;
+    f.values[17] = MAX + 1;
+    CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, UNITS, NULL, NULL), SEFL_ERANGE);
+    assert_non_null(strstr(sefl_last_error(), "value 17 "));
+    assert_int_equal(calls, 0); /* nothing was encrypted, no coin used: */
+    f.values[17] = -MAX;
+    CHECK_OK(ahe_upload_units(&f.p, f.up, f.body, f.values, 6, NULL, NULL));
+    f.values[19] = INT64_MIN; /* index counts from the vector's beginning, not the call's */
+    CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values + 18, UNITS - 6, NULL, NULL),
+                 SEFL_ERANGE);
+    assert_non_null(strstr(sefl_last_error(), "value 19 "));
+    end(&f);
+}
+
+static void test_upload_is_spent(void **state)
+{
+    fixture f;
+    (void)state;
+    CHECK_OK(begin(&f));
+    broken = true;
+    CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, 1, NULL, NULL), SEFL_ECRYPTO);
+    broken = false;
+    CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, 1, NULL, NULL), SEFL_ESTATE);
+    CHECK_STATUS(ahe_upload_head(&f.p, f.up, f.body, NULL), SEFL_ESTATE);
+    end(&f);
+    CHECK_OK(begin(&f));
+    broken = true;
+    CHECK_STATUS(ahe_upload_head(&f.p, f.up, f.body, NULL), SEFL_ECRYPTO);
+    broken = false;
+    CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, 1, NULL, NULL), SEFL_ESTATE);
+    end(&f);
+}
+
+static void test_sum_order(void **state)
+{
+    fixture f;
+    (void)state;
+    CHECK_OK(begin(&f));
+    encrypt(&f);
+    uint8_t *units = f.body + HEAD, out[24];
+    CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE); /* nothing is in it */
+    CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, units, 1, NULL), SEFL_ESTATE);
+    CHECK_STATUS(ahe_sum_write_units(&f.p, f.sum, out, 0, 1, seed, NULL), SEFL_ESTATE);
+    CHECK_STATUS(ahe_sum_write_head(&f.p, f.sum, out), SEFL_ESTATE);
+
+    CHECK_OK(ahe_sum_add_head(&f.p, f.sum, f.body));
+    CHECK_STATUS(ahe_sum_add_head(&f.p, f.sum, f.body), SEFL_ESTATE);       /* no units yet */
+    CHECK_OK(ahe_sum_add_units(&f.p, f.sum, 60, units + 24 * 60, 7, NULL)); /* any order */
+    CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 66, units + 24 * 66, 1, NULL), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "unit 66 of update 1"));
+    CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 50, units + 24 * 50, 11, NULL), SEFL_ESTATE);
+    CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, units, UNITS + 1, NULL), SEFL_ERANGE);
+    CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, UNITS, units, 1, NULL), SEFL_ERANGE);
+    CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, SIZE_MAX, units, 2, NULL), SEFL_ERANGE);
+    CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, units, 0, NULL), SEFL_ERANGE);
+    CHECK_OK(ahe_sum_add_units(&f.p, f.sum, 0, units, 59, NULL));
+    CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE); /* unit 59 is missing */
+    assert_non_null(strstr(sefl_last_error(), "66 of its 67 units"));
+    CHECK_STATUS(ahe_sum_add_head(&f.p, f.sum, f.body), SEFL_ESTATE);
+    CHECK_OK(ahe_sum_add_units(&f.p, f.sum, 59, units + 24 * 59, 1, NULL));
+    CHECK_OK(add(&f));
+    CHECK_OK(ahe_sum_close(&f.p, f.sum));
+    CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE);
+    CHECK_STATUS(ahe_sum_add_head(&f.p, f.sum, f.body), SEFL_ESTATE);
+    CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, units, 1, NULL), SEFL_ESTATE);
+    CHECK_STATUS(ahe_sum_write_units(&f.p, f.sum, out, UNITS, 1, seed, NULL), SEFL_ERANGE);
+    CHECK_OK(ahe_sum_write_units(&f.p, f.sum, out, UNITS - 1, 1, seed, NULL));
+    CHECK_STATUS(ahe_sum_check_units(&f.p, f.sum, units, UNITS + 1), SEFL_ERANGE);
+    f.body[0] ^= 1;
+    CHECK_STATUS(ahe_sum_check_head(&f.p, f.sum, f.body), SEFL_EPROTO);
+    end(&f);
+}
+
+static void test_too_many_clients(void **state)
+{
+    fixture f;
+    (void)state;
+    CHECK_OK(begin(&f));
+    encrypt(&f);
+    for (int i = 0; i < CLIENTS; i++)
+        CHECK_OK(add(&f));
+    CHECK_STATUS(add(&f), SEFL_ERANGE);
+    assert_non_null(strstr(sefl_last_error(), "3 updates"));
+    CHECK_OK(ahe_sum_close(&f.p, f.sum)); /* what is in it is still good */
+    end(&f);
+}
+
+static void test_broken_sum(void **state)
+{
+    (void)state;
+    for (int head = 0; head < 2; head++) {
+        fixture f;
+        CHECK_OK(begin(&f));
+        encrypt(&f);
+        CHECK_OK(add(&f));
+        if (!head)
+            CHECK_OK(ahe_sum_add_head(&f.p, f.sum, f.body));
+        broken = true;
+        if (head)
+            CHECK_STATUS(ahe_sum_add_head(&f.p, f.sum, f.body), SEFL_ECRYPTO);
+        else
+            CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, f.body + HEAD, UNITS, NULL),
+                         SEFL_ECRYPTO);
+        broken = false;
+        CHECK_STATUS(add(&f), SEFL_ESTATE);
+        CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, f.body + HEAD, UNITS, NULL), SEFL_ESTATE);
+        CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE);
+        end(&f);
+    }
+    /* a failed check at closing leaves the sum open and unwritten */
+    fixture f;
+    uint8_t out[24];
+    CHECK_OK(begin(&f));
+    encrypt(&f);
+    CHECK_OK(add(&f));
+    broken = true;
+    CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ECRYPTO);
+    broken = false;
+    CHECK_STATUS(ahe_sum_write_units(&f.p, f.sum, out, 0, 1, seed, NULL), SEFL_ESTATE);
+    end(&f);
+}
+
+static void test_dec_order(void **state)
+{
+    fixture f;
+    uint8_t plain[24], unit[24] = { 0 };
+    (void)state;
+    CHECK_OK(begin(&f));
+    CHECK_STATUS(ahe_dec_units(&f.p, f.dec, plain, 0, unit, 1, NULL, NULL), SEFL_ESTATE);
+    CHECK_STATUS(ahe_dec_head(&f.p, f.dec, (const uint8_t *)"nope", NULL), SEFL_EPROTO);
+    CHECK_STATUS(ahe_dec_units(&f.p, f.dec, plain, 0, unit, 1, NULL, NULL), SEFL_ESTATE);
+    CHECK_OK(ahe_dec_head(&f.p, f.dec, (const uint8_t *)"head", NULL));
+    CHECK_STATUS(ahe_dec_head(&f.p, f.dec, (const uint8_t *)"head", NULL), SEFL_ESTATE);
+    CHECK_OK(ahe_dec_units(&f.p, f.dec, plain, UNITS - 1, unit, 1, NULL, NULL));
+    CHECK_STATUS(ahe_dec_units(&f.p, f.dec, plain, UNITS, unit, 1, NULL, NULL), SEFL_ERANGE);
+    CHECK_STATUS(ahe_dec_units(&f.p, f.dec, plain, 1, unit, SIZE_MAX, NULL, NULL), SEFL_ERANGE);
+    CHECK_STATUS(ahe_mask_units(&f.p, plain, UNITS, 1, seed), SEFL_ERANGE);
+    end(&f);
+    head_bytes = 0; /* a scheme without a head needs no call for it */
+    CHECK_OK(begin(&f));
+    CHECK_OK(ahe_dec_units(&f.p, f.dec, plain, 0, unit, 1, NULL, NULL));
+    end(&f);
+}
+
+static void test_faults(void **state)
+{
+    fixture f;
+    (void)state;
+    TEST_FAULTS(
+        FAULT_ALLOC,
+        {
+            st = begin(&f);
+            if (st != SEFL_OK)
+                end(&f);
+        },
+        end(&f));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_params, reset),
+        cmocka_unit_test_setup(test_round_trip, reset),
+        cmocka_unit_test_setup(test_upload_order, reset),
+        cmocka_unit_test_setup(test_upload_range, reset),
+        cmocka_unit_test_setup(test_upload_is_spent, reset),
+        cmocka_unit_test_setup(test_sum_order, reset),
+        cmocka_unit_test_setup(test_too_many_clients, reset),
+        cmocka_unit_test_setup(test_broken_sum, reset),
+        cmocka_unit_test_setup(test_dec_order, reset),
+        cmocka_unit_test_setup(test_faults, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
