@@ -116,7 +116,8 @@ static inline void mont_to(const mont *m, uint64_t *z, const uint64_t *x)
     m->kernel->mul(m, z, x, m->rr);
 }
 
-/* One row per lane into a batch; a batch into rows. A row has m->words words. */
+/* One row per lane into a batch; a batch into rows. A row has m->words words, begins a cache line
+ * and is padded to a multiple of 8 words. */
 static inline void mont_gather(const mont *m, uint64_t *z, const uint64_t *const *rows)
 {
     m->kernel->gather(m, z, rows);

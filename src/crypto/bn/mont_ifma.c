@@ -15,7 +15,6 @@
 #include "crypto/bn/mont_ifma.h"
 
 #include "base/ct.h"
-#include "base/span.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -170,50 +169,108 @@ IFMA static void reduce_once(const mont *m, uint64_t *x)
     }
 }
 
-/* Digit i of 52 bits begins at bit 52*i, that is at byte 13*i/2, on its low or high half. */
+/* Eight rows of eight words become eight columns. */
+IFMA static inline void transpose(v8 r[8])
+{
+    v8 a[8], b[8];
+    for (int i = 0; i < 4; i++) { /* pairs of words */
+        a[2 * i] = _mm512_unpacklo_epi64(r[2 * i], r[2 * i + 1]);
+        a[2 * i + 1] = _mm512_unpackhi_epi64(r[2 * i], r[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) /* quarters */
+        for (int k = 0; k < 2; k++) {
+            b[4 * i + k] = _mm512_shuffle_i64x2(a[4 * i + k], a[4 * i + 2 + k], 0x88);
+            b[4 * i + 2 + k] = _mm512_shuffle_i64x2(a[4 * i + k], a[4 * i + 2 + k], 0xdd);
+        }
+    for (int k = 0; k < 4; k++) {
+        r[k] = _mm512_shuffle_i64x2(b[k], b[4 + k], 0x88);
+        r[4 + k] = _mm512_shuffle_i64x2(b[k], b[4 + k], 0xdd);
+    }
+}
+
+enum { WIDE = 2 * MONT_LIMBS_MAX + 16 }; /* words of the longest number that is loaded, and spare */
+
+/* Words word-major, lanes side by side, from bytes; zeros beyond the number. */
+IFMA static void load_words(uint64_t (*out)[8], unsigned words, const uint8_t *bytes, size_t stride,
+                            size_t byte_count, unsigned count)
+{
+    for (unsigned w = 0; w < words; w += 8) {
+        v8 r[8];
+        size_t at = (size_t)w * 8, left = at < byte_count ? byte_count - at : 0;
+        __mmask64 have = left >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << left) - 1;
+        for (unsigned lane = 0; lane < 8; lane++)
+            r[lane] = lane < count && left > 0
+                          ? _mm512_maskz_loadu_epi8(have, bytes + lane * stride + at)
+                          : _mm512_setzero_si512();
+        transpose(r);
+        for (unsigned i = 0; i < 8; i++)
+            _mm512_store_si512(out[w + i], r[i]);
+    }
+}
+
+/* Digit d of 52 bits begins at bit 52*d: at bit r of word q, and may reach into the next. */
 IFMA static void ifma_load(const mont *m, uint64_t *z, const uint8_t *bytes, size_t stride,
                            size_t byte_count, unsigned first_word, unsigned count)
 {
-    uint8_t tmp[2 * MONT_LIMBS_MAX * 8 + MONT_WORDS_MAX * 7 + 64];
-    memset(z, 0, (size_t)m->words * 64);
-    size_t end = ((size_t)first_word + m->words) * 13 / 2 + 16; /* last byte touched, and more */
-    for (unsigned lane = 0; lane < count; lane++) {
-        size_t have = byte_count < end ? byte_count : end;
-        memcpy(tmp, bytes + lane * stride, have);
-        memset(tmp + have, 0, end - have);
-        for (unsigned i = 0; i < m->words; i++) {
-            size_t d = (size_t)first_word + i;
-            uint64_t v;
-            memcpy(&v, tmp + d * 13 / 2, 8);
-            z[(size_t)i * 8 + lane] = v >> (4 * (d & 1)) & DIGIT_MASK;
-        }
+    uint64_t w[WIDE][8] __attribute__((aligned(64)));
+    unsigned first = first_word * DIGIT_BITS / 64;
+    unsigned last = ((first_word + m->words) * DIGIT_BITS + 63) / 64 + 1;
+    size_t skip = (size_t)first * 8;
+    v8 mask = all(DIGIT_MASK);
+    if (byte_count > skip)
+        load_words(w, last - first, bytes + skip, stride, byte_count - skip, count);
+    else
+        memset(w, 0, sizeof w);
+    for (unsigned i = 0; i < m->words; i++) {
+        unsigned bit = (first_word + i) * DIGIT_BITS, q = bit / 64 - first, r = bit % 64;
+        v8 lo = _mm512_srl_epi64(_mm512_load_si512(w[q]), _mm_cvtsi32_si128((int)r));
+        v8 hi = _mm512_sll_epi64(_mm512_load_si512(w[q + 1]), _mm_cvtsi32_si128(64 - (int)r));
+        put(z, i, _mm512_and_si512(_mm512_or_si512(lo, hi), mask)); /* a shift by 64 gives 0 */
     }
 }
 
 IFMA static void ifma_store(const mont *m, uint8_t *bytes, size_t stride, size_t byte_count,
                             const uint64_t *x, unsigned count)
 {
-    uint64_t r[MONT_BATCH_MAX] __attribute__((aligned(64)));
-    uint8_t tmp[MONT_WORDS_MAX * 13 / 2 + 8];
-    memcpy(r, x, (size_t)m->words * 64);
+    uint64_t r[MONT_BATCH_MAX + 16] __attribute__((aligned(64)));
+    const unsigned n = m->words;
+    memcpy(r, x, (size_t)n * 64);
     for (int i = 0; i < 4; i++) /* below 5m before: see the design block */
         reduce_once(m, r);
-    for (unsigned lane = 0; lane < count; lane++) {
-        for (unsigned i = 0; i < m->words; i += 2) { /* 13 bytes for two digits */
-            uint64_t a = r[(size_t)i * 8 + lane], b = r[((size_t)i + 1) * 8 + lane];
-            uint64_t lo = a | b << 52, hi = b >> 12;
-            memcpy(tmp + (size_t)i * 13 / 2, &lo, 8);
-            memcpy(tmp + (size_t)i * 13 / 2 + 8, &hi, 5);
+    memset(r + 8 * (size_t)n, 0, 128);
+    for (unsigned w = 0; 8 * (size_t)w < byte_count; w += 8) {
+        v8 t[8];
+        for (unsigned i = 0; i < 8; i++) { /* 64 bits are parts of two or three digits */
+            unsigned bit = 64 * (w + i), d = bit / DIGIT_BITS, s = bit % DIGIT_BITS;
+            v8 v = _mm512_setzero_si512();
+            if (d < n) {
+                v = _mm512_srl_epi64(get(r, d), _mm_cvtsi32_si128((int)s));
+                v = _mm512_or_si512(
+                    v, _mm512_sll_epi64(get(r, d + 1), _mm_cvtsi32_si128(DIGIT_BITS - (int)s)));
+                v = _mm512_or_si512(
+                    v, _mm512_sll_epi64(get(r, d + 2), _mm_cvtsi32_si128(104 - (int)s)));
+            }
+            t[i] = v;
         }
-        memcpy(bytes + lane * stride, tmp, byte_count);
+        transpose(t);
+        size_t at = (size_t)w * 8, left = byte_count - at;
+        __mmask64 have = left >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << left) - 1;
+        for (unsigned lane = 0; lane < count; lane++)
+            _mm512_mask_storeu_epi8(bytes + lane * stride + at, have, t[lane]);
     }
 }
 
 IFMA static void ifma_gather(const mont *m, uint64_t *z, const uint64_t *const *rows)
 {
-    for (unsigned lane = 0; lane < 8; lane++)
-        for (unsigned i = 0; i < m->words; i++)
-            z[(size_t)i * 8 + lane] = rows[lane][i];
+    const unsigned n = m->words;
+    for (unsigned w = 0; w < n; w += 8) { /* words are a multiple of 4, rows of 8 */
+        v8 r[8];
+        for (unsigned lane = 0; lane < 8; lane++)
+            r[lane] = _mm512_load_si512(rows[lane] + w);
+        transpose(r);
+        for (unsigned i = 0; i < 8 && w + i < n; i++)
+            put(z, w + i, r[i]);
+    }
 }
 
 IFMA static void ifma_select(const mont *m, uint64_t *z, const uint64_t *table, unsigned entries,
