@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OPT_OUT = 1, OPT_BITS, OPT_PASSPHRASE, OPT_KEY, OPT_FORCE, OPT_JSON, OPT_PUB };
+enum { OPT_OUT = 1, OPT_BITS, OPT_PASSPHRASE, OPT_KEY, OPT_FORCE, OPT_JSON, OPT_PUB, OPT_MEMORY };
 
 typedef struct settings {
     const char *out, *pub, *file;
-    unsigned long long bits;
+    unsigned long long bits, mib;
     bool force, json;
     cli_unlock unlock;
 } settings;
@@ -171,7 +171,8 @@ static sefl_status new_key(settings *s)
     if (st != SEFL_OK)
         goto done;
     SEFL_TRY(keyfile_check(sec, &rng));
-    SEFL_TRY(keyfile_sec_write(&sec_file, sec, &s->unlock.lock, NULL, &rng));
+    sealed_cost cost = { .passes = sealed_cost_default.passes, .kib = (uint32_t)s->mib * 1024 };
+    SEFL_TRY(keyfile_sec_write(&sec_file, sec, &s->unlock.lock, &cost, &rng));
     SEFL_TRY(keyfile_pub_write(&pub_file, paillier_sec_pub(sec)));
     SEFL_TRY(keyfile_info_read(&info, buf_span(&sec_file)));
     SEFL_TRY(write_file(secret, &sec_file, 0600, s->force));
@@ -309,6 +310,7 @@ done:
 
 static const struct option new_options[] = { { "out", required_argument, NULL, OPT_OUT },
                                              { "bits", required_argument, NULL, OPT_BITS },
+                                             { "memory", required_argument, NULL, OPT_MEMORY },
                                              { "force", no_argument, NULL, OPT_FORCE },
                                              { "json", no_argument, NULL, OPT_JSON },
                                              UNLOCK_OPTIONS,
@@ -360,6 +362,11 @@ static int parse(settings *s, const struct action *a, int argc, char **argv)
                 return cli_misuse(&cmd_key, "--bits wants 2048, 3072 or 4096, not \"%.32s\"",
                                   optarg);
             break;
+        case OPT_MEMORY:
+            if (!cli_parse_u64(optarg, 64, SEALED_KIB_MAX / 1024, &s->mib))
+                return cli_misuse(&cmd_key, "--memory wants 64 to %d (MiB), not \"%.32s\"",
+                                  SEALED_KIB_MAX / 1024, optarg);
+            break;
         default:
             return cli_bad_option(&cmd_key, argc, argv, c, a->options);
         }
@@ -375,7 +382,7 @@ static int parse(settings *s, const struct action *a, int argc, char **argv)
 static int run(int argc, char **argv)
 {
     static const char *const names[] = { "new", "show", "check", NULL };
-    settings s = { .bits = PAILLIER_BITS_DEFAULT };
+    settings s = { .bits = PAILLIER_BITS_DEFAULT, .mib = sealed_cost_default.kib / 1024 };
 
     if (argc < 2)
         return cli_misuse(&cmd_key, "what to do? new, show or check");
@@ -410,6 +417,7 @@ const cli_command cmd_key = {
         "check opens a secret key, tries it, and compares the public key beside it.\n"
         "  --out FOLDER|PREFIX   new: where to put the two files\n"
         "  --bits N              new: 2048, 3072 (default) or 4096\n"
+        "  --memory MIB          new: what unlocking takes, 64 to 512 (default 256)\n"
         "  --force               new: replace existing files; the old key is lost\n"
         "  --pub FILE            check: the public key to compare (default: beside SECRET)\n"
         "  --json                one JSON object\n"

@@ -169,15 +169,14 @@ sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lo
     SEFL_TRY(read_label(&words, &info));
     SEFL_TRY(secmem_new(&mem, info.bytes, &kept));
     SEFL_TRY(sealed_open(mem, &info, lock));
+    CT_PUBLIC(mem, 2); /* the size: the label says it too */
     SEFL_TRY(paillier_sec_read(&sec, span_of(mem, info.bytes)));
     paillier_pub_fingerprint(paillier_sec_pub(sec), fingerprint);
     SEFL_CHECK(memcmp(fingerprint, words.fingerprint, sizeof fingerprint) == 0 &&
                    paillier_bits(paillier_sec_pub(sec)) == words.bits,
                SEFL_EPROTO, "secret key: the label names another key than the one inside");
-    sefl_span block[PAILLIER_SEC_BLOCKS];
-    paillier_sec_memory(sec, block);
-    for (size_t i = 0; i < PAILLIER_SEC_BLOCKS; i++)
-        kept = secmem_lock(block[i].p, block[i].n) && kept;
+    sefl_span block = paillier_sec_memory(sec);
+    kept = secmem_lock(block.p, block.n) && kept;
     if (locked)
         *locked = kept;
     *out = sec, sec = NULL;

@@ -1,0 +1,148 @@
+#!/bin/sh
+# sefl key: a pair is made, shown and checked; wrong usage and damaged files are named.
+set -eu
+[ "${SEFL_CORE_ONLY:-0}" = 1 ] && { echo "not part of a core-only build"; exit 0; }
+fail() { echo "FAILED: $*" >&2; exit 1; }
+expect() { # CODE command...: runs it without a terminal, output in $out
+    want=$1
+    shift
+    rc=0
+    out=$(setsid -w "$@" 2>&1 < /dev/null) || rc=$?
+    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
+}
+says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+mode() { stat -c %a "$1"; }
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+umask 022
+echo "a passphrase of some length" > pass
+echo "another passphrase altogether" > other
+head -c 32 /dev/urandom > lock
+chmod 600 pass other lock
+
+# usage
+expect 2 "$SEFL" key; says "new, show or check"
+expect 2 "$SEFL" key nwe; says "did you mean 'new'?"
+expect 2 "$SEFL" key new; says "--out"
+expect 2 "$SEFL" key new --out k --bits 1024 --passphrase-file pass; says "can be broken"
+expect 2 "$SEFL" key new --out k --bits 2500 --passphrase-file pass; says "2048, 3072"
+expect 2 "$SEFL" key new --out k --bits many; says "not \"many\""
+expect 2 "$SEFL" key new --out k --bist 2048; says "did you mean --bits?"
+expect 2 "$SEFL" key new --out k --memory 63; says "64 to 512"
+expect 2 "$SEFL" key new --out k extra; says '"extra"'
+expect 2 "$SEFL" key new --out k --bits 2048 --passphrase-file pass --key-file lock; says "exclude"
+expect 2 "$SEFL" key new --out k --bits 2048; says "no terminal"
+expect 2 "$SEFL" key show; says "wants a key file"
+expect 2 "$SEFL" key check; says "wants a secret key file"
+expect 1 "$SEFL" key show nowhere; says "nowhere"
+expect 0 "$SEFL" key --help; says "example:"
+: > empty; printf 'short\n' > short; printf 'one long line\nand a second one\n' > lines
+chmod 600 empty short lines
+expect 2 "$SEFL" key new --out k --bits 2048 --passphrase-file empty; says "no passphrase"
+expect 2 "$SEFL" key new --out k --bits 2048 --passphrase-file short; says "too easy to guess"
+expect 2 "$SEFL" key new --out k --bits 2048 --passphrase-file lines; says "more than one line"
+expect 2 "$SEFL" key new --out k --bits 2048 --key-file short; says "at least 32"
+expect 1 "$SEFL" key new --out k --bits 2048 --passphrase-file absent; says "absent"
+expect 2 "$SEFL" key new --out "" --bits 2048 --passphrase-file pass
+expect 1 "$SEFL" key new --out no/such/k --bits 2048 --passphrase-file pass; says "no/such/k.key"
+for f in k.key k.pub csp.key; do [ ! -e $f ] || fail "$f was left behind"; done
+
+# a pair under a passphrase
+expect 0 "$SEFL" key new --bits 2048 --memory 64 --out k --passphrase-file pass; says "2048 bits"; says "k.pub"; says "64 MiB"
+[ "$(mode k.key)" = 600 ] || fail "k.key has mode $(mode k.key)"
+[ "$(mode k.pub)" = 644 ] || fail "k.pub has mode $(mode k.pub)"
+expect 1 "$SEFL" key new --out k --bits 2048 --passphrase-file pass; says "--force"
+expect 0 "$SEFL" key show k.pub; says "2048 bits"
+print=$(printf '%s\n' "$out" | sed -n 's/^fingerprint *//p')
+expect 0 "$SEFL" key show k.key; says "$print"; says "passphrase, Argon2id"; says "without opening"
+expect 0 "$SEFL" key check k.key --passphrase-file pass; says "public key matches"; says "$print"
+case $out in *warning*) fail "a warning: $out" ;; esac
+expect 1 "$SEFL" key check k.key --passphrase-file other; says "wrong passphrase"
+expect 2 "$SEFL" key check k.key --key-file lock; says "locked with a passphrase"
+expect 2 "$SEFL" key check k.key; says "no terminal"
+expect 2 "$SEFL" key check k.pub; says "is a public key"
+printf 'a passphrase of some length\r\n' > crlf
+chmod 644 crlf
+expect 0 "$SEFL" key check k.key --passphrase-file crlf; says "warning: others can read crlf"
+
+# JSON, also while talk goes to stderr
+json=$(setsid -w "$SEFL" key show --json k.key 2> /dev/null)
+case $json in '{"kind":"secret",'*'"bits":2048,'*'"kdf":"argon2id"'*'}') ;; *) fail "$json" ;; esac
+if command -v python3 > /dev/null; then
+    printf '%s' "$json" | python3 -c 'import json,sys; k = json.load(sys.stdin)
+assert len(k["fingerprint"]) == 64 and k["verified"] is False and k["kdf_kib"] == 65536' ||
+        fail "show --json"
+fi
+
+# a pair under a key file, in a folder; the pairs do not mix
+mkdir box
+expect 0 "$SEFL" key new --out box --bits 2048 --key-file lock --json --memory 64; says '"locked_by":"key file"'
+for f in box/csp.key box/csp.pub; do [ -f $f ] || fail "no $f"; done
+expect 2 "$SEFL" key check box/csp.key --passphrase-file pass; says "give --key-file"
+expect 1 "$SEFL" key check box/csp.key --key-file lock --pub k.pub; says "is not the public half"
+cp box/csp.key alone.key
+expect 0 "$SEFL" key check alone.key --key-file lock; says "no public key beside it"
+
+# damage
+sed 's/^bits: 2048/bits: 3072/' k.pub > bad.pub
+expect 1 "$SEFL" key show bad.pub; says "bad.pub"; says "was changed"
+head -c 300 k.pub > cut.pub
+expect 1 "$SEFL" key show cut.pub; says "cut.pub"
+head -c 800 k.key > cut.key
+expect 1 "$SEFL" key check cut.key --passphrase-file pass; says "cut.key"
+{ head -c 700 k.key; printf 'XXXX'; tail -c +705 k.key; } > hit.key
+expect 1 "$SEFL" key check hit.key --passphrase-file pass; says "does not open"
+expect 1 "$SEFL" key show pass; says "neither a public nor a secret key"
+head -c 100000 /dev/zero > big
+expect 1 "$SEFL" key show big; says "too large"
+expect 2 "$SEFL" key show box; says "box"
+
+# --force replaces both, and the usual cost is 256 MiB
+expect 0 "$SEFL" key new --out k --bits 2048 --passphrase-file other --force; says "256 MiB"
+case $out in *"$print"*) fail "the same key twice" ;; esac
+expect 0 "$SEFL" key check k.key --passphrase-file other; says "public key matches"
+for f in *tmp-*; do [ ! -e "$f" ] || fail "$f is left"; done
+
+# a public key that cannot be written takes its secret half with it
+mkdir -p half; mkdir half/csp.pub
+expect 1 "$SEFL" key new --out half/ --bits 2048 --passphrase-file pass; says "csp.pub exists"
+[ ! -e half/csp.key ] || fail "half a pair"
+
+# the terminal: asked twice, no echo
+if command -v python3 > /dev/null; then
+    cat > ask.py << 'PY'
+import os, pty, sys
+answers = [a.encode() for a in sys.argv[1].split("|")]
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+seen, asked = b"", 0
+while True:
+    try:
+        piece = os.read(fd, 1024)
+    except OSError:
+        break
+    if not piece:
+        break
+    seen += piece
+    while asked < len(answers) and seen.count(b"phrase: ") + seen.count(b"more: ") > asked:
+        os.write(fd, answers[asked] + b"\n" if answers[asked] != b"^C" else b"\x03")
+        asked += 1
+_, status = os.waitpid(pid, 0)
+sys.stdout.write(seen.decode(errors="replace"))
+sys.exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 100 + os.WTERMSIG(status))
+PY
+    expect 0 python3 ask.py "typed by hand, twice|typed by hand, twice" \
+        "$SEFL" key new --bits 2048 --memory 64 --out t; says "once more:"; says "making a 2048-bit key ."
+    case $out in *"typed by hand"*) fail "the passphrase was echoed" ;; esac
+    expect 0 python3 ask.py "typed by hand, twice" "$SEFL" key check t.key; says "matches"
+    expect 1 python3 ask.py "typed by hand, wrong" "$SEFL" key check t.key; says "wrong passphrase"
+    expect 2 python3 ask.py "typed by hand, once|typed by hand, twice" \
+        "$SEFL" key new --out u --bits 2048; says "differ"
+    expect 2 python3 ask.py "brief|brief" "$SEFL" key new --out u --bits 2048; says "at least 12"
+    expect 102 python3 ask.py "^C" "$SEFL" key new --out u --bits 2048 # SIGINT, echo restored
+    [ ! -e u.key ] || fail "a key without a passphrase"
+fi
+echo ok

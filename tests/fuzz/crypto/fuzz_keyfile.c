@@ -1,0 +1,40 @@
+/* Both readers of key files on any bytes. A public key that is accepted is written back as the very
+ * same bytes. */
+#include "crypto/ahe/keyfile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MUST(ok)     \
+    do {             \
+        if (!(ok))   \
+            abort(); \
+    } while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const sealed_lock lock = { SEALED_BY_PASSPHRASE, { (const uint8_t *)"wrong", 5 } };
+    keyfile_info info;
+    paillier_sec *sec = NULL;
+    paillier_pub *pub = NULL;
+    sefl_buf b = { 0 };
+    sefl_status st = keyfile_info_read(&info, span_of(data, size));
+    if (st != SEFL_OK)
+        MUST(info.bits == 0);
+    else
+        MUST(paillier_bits_ok(info.bits));
+    if (keyfile_pub_read(&pub, span_of(data, size)) == SEFL_OK) {
+        MUST(st == SEFL_OK && !info.secret);
+        MUST(keyfile_pub_write(&b, pub) == SEFL_OK);
+        MUST(b.n == size && memcmp(b.p, data, size) == 0);
+    }
+    /* opening costs up to seconds: only the cheapest are tried */
+    if (st == SEFL_OK && info.secret && info.cost.kib <= 2048 && info.cost.passes == 1)
+        MUST(keyfile_sec_read(&sec, span_of(data, size), &lock, NULL) != SEFL_OK);
+    MUST(!sec);
+    paillier_pub_free(pub);
+    buf_clear(&b);
+    return 0;
+}

@@ -1,0 +1,159 @@
+/* Both schemes behind the one interface, on packings as a task derives them: exact sums of extreme
+ * and random values for the largest number of clients, whatever the number of threads; and the
+ * misuse that ahe.c refuses, with real objects. The caller's code is the same for both. */
+#include "crypto/ahe/ahe.h"
+#include "crypto/ahe/paillier.h"
+
+#include "base/alloc.h"
+#include "support/check.h"
+
+#include <string.h>
+
+enum { CLIENTS = 4, VALUES = 2500 };
+
+static paillier_sec *sec;
+static seeded gen;
+static sefl_rng rng;
+
+static int make(void **state)
+{
+    (void)state;
+    test_seed(&gen, "ahe schemes");
+    rng = seeded_rng(&gen);
+    CHECK_OK(paillier_keygen_vartime(&sec, 2048, &rng, NULL));
+    return 0;
+}
+
+static int unmake(void **state)
+{
+    (void)state;
+    paillier_sec_free(sec);
+    return 0;
+}
+
+static void params(ahe_params *p, const char *name, const char *noise)
+{
+    const ahe_scheme *scheme;
+    pack packing;
+    pack_config c = { .scheme = strcmp(name, "lwe") == 0 ? PACK_LWE : PACK_PAILLIER,
+                      .clients = CLIENTS,
+                      .dimension = VALUES,
+                      .clip = PACK_ONE };
+    CHECK_OK(pack_decimal(&c.noise, noise));
+    CHECK_OK(pack_init(&packing, &c));
+    CHECK_OK(ahe_scheme_find(&scheme, name));
+    assert_string_equal(scheme->name, name);
+    CHECK_OK(ahe_params_init(p, scheme, &packing, paillier_sec_pub(sec), VALUES));
+}
+
+/* Fills v with the extremes of both signs, then random values in range. */
+static void draw(const ahe_params *p, int64_t *v)
+{
+    int64_t max = p->pack.value_max;
+    for (size_t i = 0; i < VALUES; i++)
+        v[i] = i < 600    ? max
+               : i < 1200 ? -max
+                          : (int64_t)seeded_below(&gen, 2 * (uint64_t)max + 1) - max;
+}
+
+static void sum_is_exact(const char *name, const char *noise, unsigned threads)
+{
+    static const uint8_t context[AHE_CONTEXT_BYTES] = { 9 };
+    uint8_t seed[AHE_SEED_BYTES], *body = NULL, *masked = NULL, *plain = NULL, *mask = NULL;
+    int64_t *v = NULL, *want = NULL, *got = NULL;
+    ahe_params p;
+    ahe_enc *enc = NULL;
+    ahe_sum *sum = NULL;
+    ahe_dec *dec = NULL;
+    pool *workers = NULL;
+    const ahe_pub *pub = paillier_sec_pub(sec);
+
+    params(&p, name, noise);
+    CHECK_OK(pool_new(&workers, threads));
+    size_t padded = p.units * p.unit_values;
+    CHECK_OK(sefl_new(&v, padded, sizeof *v));
+    CHECK_OK(sefl_new(&want, padded, sizeof *want));
+    CHECK_OK(sefl_new(&got, padded, sizeof *got));
+    CHECK_OK(sefl_new(&body, ahe_body_bytes(&p), 1));
+    CHECK_OK(sefl_new(&masked, ahe_sum_bytes(&p), 1));
+    CHECK_OK(sefl_new(&plain, p.units, p.plain_bytes));
+    CHECK_OK(sefl_new(&mask, p.units, p.plain_bytes));
+    CHECK_OK(ahe_enc_new(&enc, pub, &p, workers, NULL));
+    CHECK_OK(ahe_sum_new(&sum, &p, pub));
+    for (int c = 0; c < CLIENTS; c++) {
+        ahe_upload *up = NULL;
+        draw(&p, v);
+        for (size_t i = 0; i < VALUES; i++)
+            want[i] += v[i];
+        CHECK_OK(ahe_upload_new(&up, &p, enc, context, &rng));
+        CHECK_OK(ahe_upload_head(&p, up, body, workers));
+        CHECK_STATUS(ahe_upload_head(&p, up, body, workers), SEFL_ESTATE);
+        uint8_t *units = body + p.head_bytes;
+        want[VALUES - 1] -= v[VALUES - 1];
+        v[VALUES - 1] = p.pack.value_max + 1;
+        CHECK_STATUS(ahe_upload_units(&p, up, units, v, p.units, workers, NULL), SEFL_ERANGE);
+        v[VALUES - 1] = 0;
+        CHECK_OK(ahe_upload_units(&p, up, units, v, p.units, workers, NULL));
+        CHECK_STATUS(ahe_upload_units(&p, up, units, v, 1, workers, NULL), SEFL_ESTATE);
+        ahe_upload_free(&p, up);
+        CHECK_OK(ahe_sum_check_head(&p, sum, body));
+        CHECK_OK(ahe_sum_check_units(&p, sum, units, p.units));
+        CHECK_OK(ahe_sum_add_head(&p, sum, body));
+        CHECK_STATUS(ahe_sum_add_head(&p, sum, body), SEFL_ESTATE);
+        CHECK_OK(ahe_sum_add_units(&p, sum, 0, units, p.units, workers));
+        CHECK_STATUS(ahe_sum_add_units(&p, sum, 0, units, 1, workers), SEFL_ESTATE);
+    }
+    CHECK_STATUS(ahe_sum_add_head(&p, sum, body), SEFL_ERANGE); /* one client too many */
+    uint8_t *units = masked + p.sum_head_bytes;
+    CHECK_OK(rng_fill(&rng, seed, sizeof seed));
+    CHECK_STATUS(ahe_sum_write_units(&p, sum, units, 0, p.units, seed, workers), SEFL_ESTATE);
+    CHECK_OK(ahe_sum_close(&p, sum));
+    CHECK_OK(ahe_sum_write_head(&p, sum, masked));
+    CHECK_OK(ahe_sum_write_units(&p, sum, units, 0, p.units, seed, workers));
+
+    CHECK_OK(ahe_dec_new(&dec, &p, sec, context));
+    if (p.sum_head_bytes > 0)
+        CHECK_STATUS(ahe_dec_units(&p, dec, plain, 0, units, 1, workers, NULL), SEFL_ESTATE);
+    CHECK_OK(ahe_dec_head(&p, dec, masked, workers));
+    CHECK_OK(ahe_dec_units(&p, dec, plain, 0, units, p.units, workers, NULL));
+    CHECK_OK(ahe_mask_units(&p, mask, 0, p.units, seed));
+    ahe_plain_unmask(&p, got, plain, mask, p.units);
+    for (size_t i = 0; i < padded; i++)
+        if (got[i] != want[i])
+            fail_msg("%s, z = %s: value %zu is %lld, not %lld", name, noise, i, (long long)got[i],
+                     (long long)want[i]);
+    ahe_dec_free(&p, dec);
+    ahe_sum_free(&p, sum);
+    ahe_enc_free(&p, enc);
+    pool_free(workers);
+    sefl_free(v), sefl_free(want), sefl_free(got);
+    sefl_free(body), sefl_free(masked), sefl_free(plain), sefl_free(mask);
+}
+
+static void test_sums(void **state)
+{
+    (void)state;
+    for (int lwe = 0; lwe < 2; lwe++)
+        for (unsigned threads = 1; threads <= 2; threads++) {
+            sum_is_exact(lwe ? "lwe" : "paillier", "1", threads);
+            sum_is_exact(lwe ? "lwe" : "paillier", "0", threads);
+        }
+    sum_is_exact("paillier", "4", 1);
+}
+
+static void test_find(void **state)
+{
+    const ahe_scheme *s = &ahe_lwe;
+    (void)state;
+    CHECK_OK(ahe_scheme_find(&s, "paillier"));
+    assert_ptr_equal(s, &ahe_paillier);
+    CHECK_STATUS(ahe_scheme_find(&s, "rsa"), SEFL_EINVAL);
+    assert_null(s);
+    assert_non_null(strstr(sefl_last_error(), "paillier or lwe"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_find), cmocka_unit_test(test_sums) };
+    return cmocka_run_group_tests(tests, make, unmake);
+}
