@@ -1,0 +1,14 @@
+/* 2pc: the parts of `sefl bench 2pc`, each a table of its own; 2pc.c reads the options and calls
+ * them. */
+#ifndef BENCH_MICRO_2PC_H
+#define BENCH_MICRO_2PC_H
+
+#include "bench/bench.h"
+
+/* Garbling and evaluating the G44 sampler of ring width k in memory, one core, on the best path
+ * and, if all_paths, on each one this processor has: M AND/s, beside the floor (the AES blocks of
+ * the same hash in a tight loop, measured in the same run), and coordinates/s of the offline and
+ * online parts. */
+sefl_status bench_2pc_garble(bench *b, unsigned k, bool all_paths) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,291 @@
+#include "mpc/garble/garble.h"
+
+#include "mpc/garble/kernel.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+
+#include <assert.h>
+#include <string.h>
+
+typedef struct gc_path {
+    gc_garble_fn *garble;
+    gc_evaluate_fn *evaluate;
+    gc_floor_fn *floor;
+} gc_path;
+
+static const gc_path paths[AES_PATHS] = {
+    [AES_SOFT] = { gc_garble_ref, gc_evaluate_ref, gc_floor_ref },
+#if defined(__x86_64__)
+    [AES_NI] = { gc_garble_128, gc_evaluate_128, gc_floor_128 },
+    [AES_VAES256] = { gc_garble_256, gc_evaluate_256, gc_floor_256 },
+    [AES_VAES512] = { gc_garble_512, gc_evaluate_512, gc_floor_512 },
+#endif
+};
+
+/* What garbler and evaluator share: wires of one block and where they stand. */
+typedef struct run {
+    const circuit *c;
+    gc_config cfg;
+    const gc_path *path;
+    const uint8_t **slot; /* (slots) */
+    uint8_t *scratch;     /* (slots - inputs - 1, 256) */
+    gc_label constant[GC_LANES];
+} run;
+
+struct gc_garbler {
+    run r;
+    gc_label delta;
+    uint64_t next_block;
+};
+
+struct gc_evaluator {
+    run r;
+};
+
+sefl_status gc_delta_draw(gc_label *delta, const sefl_rng *rng)
+{
+    sefl_status st = rng_fill(rng, delta, sizeof *delta);
+    delta->w[0] |= 1;
+    if (st != SEFL_OK)
+        sefl_wipe(delta, sizeof *delta);
+    return st;
+}
+
+sefl_status gc_tweaks(uint64_t *tweaks, const circuit *c, uint64_t blocks)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t n;
+    *tweaks = 0;
+    SEFL_CHECK(!__builtin_mul_overflow(2 * (uint64_t)c->ands, blocks, &n), SEFL_ERANGE,
+               "garble: %llu blocks need too many tweaks", (unsigned long long)blocks);
+    *tweaks = n;
+done:
+    return st;
+}
+
+sefl_status gc_table_bytes(size_t *bytes, const circuit *c, size_t blocks)
+{
+    sefl_status st = SEFL_OK;
+    size_t n;
+    *bytes = 0;
+    SEFL_CHECK(!__builtin_mul_overflow((size_t)GC_AND * GC_LANES * c->ands, blocks, &n),
+               SEFL_ERANGE, "garble: tables of %zu blocks do not fit", blocks);
+    *bytes = n;
+done:
+    return st;
+}
+
+/* ---- a run -------------------------------------------------------------------------------- */
+
+static size_t scratch_bytes(const circuit *c)
+{
+    return (size_t)(c->slots - c->inputs - 1) * GC_WIRE;
+}
+
+static void run_clear(run *r)
+{
+    if (r->scratch)
+        sefl_free_secret(r->scratch, scratch_bytes(r->c));
+    sefl_free(r->slot);
+    sefl_wipe(r, sizeof *r);
+}
+
+/* constant: label of slot 0. */
+static sefl_status run_init(run *r, const circuit *c, const gc_config *cfg, gc_label constant)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(cfg->tweak_base % 2 == 0, SEFL_EINVAL, "garble: tweak base %llu is odd",
+               (unsigned long long)cfg->tweak_base);
+    SEFL_TRY(circuit_validate(c));
+    r->c = c;
+    r->cfg = *cfg;
+    r->path = &paths[aes_path_best()];
+    SEFL_TRY(sefl_new(&r->slot, c->slots, sizeof *r->slot));
+    SEFL_TRY(sefl_new(&r->scratch, scratch_bytes(c), 1));
+    for (int l = 0; l < GC_LANES; l++)
+        r->constant[l] = constant;
+    r->slot[0] = (const uint8_t *)r->constant;
+    for (uint32_t i = c->inputs + 1; i < c->slots; i++)
+        r->slot[i] = r->scratch + (size_t)GC_WIRE * (i - c->inputs - 1);
+done:
+    return st;
+}
+
+static void run_inputs(run *r, const gc_label *in)
+{
+    for (uint32_t i = 0; i < r->c->inputs; i++)
+        r->slot[i + 1] = (const uint8_t *)(in + (size_t)GC_LANES * i);
+}
+
+static void run_outputs(const run *r, gc_label *out)
+{
+    for (uint32_t i = 0; i < r->c->outputs; i++)
+        memcpy(out + (size_t)GC_LANES * i, r->slot[r->c->out[i]], GC_WIRE);
+}
+
+/* First tweak of the call; SEFL_ERANGE if the last one would not be below 2^64. */
+static sefl_status run_tweak(const run *r, uint64_t *tweak, uint64_t first, size_t blocks)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t end, skip, last;
+    SEFL_CHECK(!__builtin_add_overflow(first, (uint64_t)blocks, &end), SEFL_ERANGE,
+               "garble: block number beyond 2^64");
+    SEFL_TRY(gc_tweaks(&last, r->c, end));
+    SEFL_TRY(gc_tweaks(&skip, r->c, first));
+    SEFL_CHECK(!__builtin_add_overflow(r->cfg.tweak_base, last, &last), SEFL_ERANGE,
+               "garble: tweaks of block %llu pass 2^64", (unsigned long long)end);
+    *tweak = r->cfg.tweak_base + skip;
+done:
+    return st;
+}
+
+/* ---- garbler ------------------------------------------------------------------------------ */
+
+sefl_status gc_garbler_new(gc_garbler **out, const circuit *c, const gc_config *cfg,
+                           const gc_label *delta)
+{
+    sefl_status st = SEFL_OK;
+    gc_garbler *g = NULL;
+    *out = NULL;
+    uint64_t colour = delta->w[0] & 1;
+    CT_PUBLIC(&colour, sizeof colour); /* it is 1 in every run that goes on */
+    SEFL_CHECK(colour == 1, SEFL_EINVAL, "garble: the colour of delta is 0");
+    SEFL_TRY(sefl_new(&g, 1, sizeof *g));
+    SEFL_TRY(run_init(&g->r, c, cfg, *delta));
+    g->delta = *delta;
+    *out = g, g = NULL;
+done:
+    gc_garbler_free(g);
+    return st;
+}
+
+void gc_garbler_free(gc_garbler *g)
+{
+    if (!g)
+        return;
+    run_clear(&g->r);
+    sefl_free_secret(g, sizeof *g);
+}
+
+sefl_status gc_garble(gc_garbler *g, uint8_t *tables, size_t table_bytes, gc_label *out_zero,
+                      const gc_label *in_zero, uint64_t first_block, size_t blocks)
+{
+    sefl_status st = SEFL_OK;
+    const circuit *c = g->r.c;
+    size_t need;
+    uint64_t tweak;
+    SEFL_TRY(gc_table_bytes(&need, c, blocks));
+    SEFL_CHECK(table_bytes == need, SEFL_EINVAL, "garble: %zu bytes for tables, %zu wanted",
+               table_bytes, need);
+    SEFL_TRY(run_tweak(&g->r, &tweak, first_block, blocks));
+    SEFL_CHECK(first_block >= g->next_block, SEFL_ESTATE,
+               "garble: block %llu again, %llu is next: a table is never made twice",
+               (unsigned long long)first_block, (unsigned long long)g->next_block);
+    g->next_block = first_block + blocks;
+    const gc_job job = { c, g->r.slot, g->r.scratch, &g->r.cfg.hash_key, &g->delta };
+    for (size_t b = 0; b < blocks; b++) {
+        run_inputs(&g->r, in_zero);
+        g->r.path->garble(&job, tables, tweak);
+        run_outputs(&g->r, out_zero);
+        in_zero += (size_t)GC_LANES * c->inputs;
+        out_zero += (size_t)GC_LANES * c->outputs;
+        tables += (size_t)GC_LANES * GC_AND * c->ands;
+        tweak += 2 * (uint64_t)c->ands;
+    }
+done:
+    return st;
+}
+
+/* ---- evaluator ---------------------------------------------------------------------------- */
+
+sefl_status gc_evaluator_new(gc_evaluator **out, const circuit *c, const gc_config *cfg)
+{
+    sefl_status st = SEFL_OK;
+    gc_evaluator *e = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&e, 1, sizeof *e));
+    SEFL_TRY(run_init(&e->r, c, cfg, (gc_label){ { 0, 0 } }));
+    *out = e, e = NULL;
+done:
+    gc_evaluator_free(e);
+    return st;
+}
+
+void gc_evaluator_free(gc_evaluator *e)
+{
+    if (!e)
+        return;
+    run_clear(&e->r);
+    sefl_free_secret(e, sizeof *e);
+}
+
+sefl_status gc_evaluate(gc_evaluator *e, gc_label *out_active, const uint8_t *tables,
+                        size_t table_bytes, const gc_label *in_active, uint64_t first_block,
+                        size_t blocks)
+{
+    sefl_status st = SEFL_OK;
+    const circuit *c = e->r.c;
+    size_t need;
+    uint64_t tweak;
+    SEFL_TRY(gc_table_bytes(&need, c, blocks));
+    SEFL_CHECK(table_bytes == need, SEFL_EPROTO, "garble: %zu bytes of tables, %zu wanted",
+               table_bytes, need);
+    SEFL_TRY(run_tweak(&e->r, &tweak, first_block, blocks));
+    const gc_job job = { c, e->r.slot, e->r.scratch, &e->r.cfg.hash_key, NULL };
+    for (size_t b = 0; b < blocks; b++) {
+        run_inputs(&e->r, in_active);
+        e->r.path->evaluate(&job, tables, tweak);
+        run_outputs(&e->r, out_active);
+        in_active += (size_t)GC_LANES * c->inputs;
+        out_active += (size_t)GC_LANES * c->outputs;
+        tables += (size_t)GC_LANES * GC_AND * c->ands;
+        tweak += 2 * (uint64_t)c->ands;
+    }
+done:
+    return st;
+}
+
+/* ---- labels ------------------------------------------------------------------------------- */
+
+void gc_encode(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t n,
+               const gc_label *delta)
+{
+    const gc_label d = *delta;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t m = ct_mask_u64(bits[i / 8] >> (i % 8) & 1);
+        out[i].w[0] = zero[i].w[0] ^ (d.w[0] & m);
+        out[i].w[1] = zero[i].w[1] ^ (d.w[1] & m);
+    }
+}
+
+void gc_colours(uint8_t *bits, const gc_label *labels, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        unsigned byte = 0;
+        for (size_t j = 0; j < 8 && i + j < n; j++)
+            byte |= (unsigned)(labels[i + j].w[0] & 1) << j;
+        bits[i / 8] = (uint8_t)byte;
+    }
+}
+
+/* ---- paths -------------------------------------------------------------------------------- */
+
+void gc_garbler_set_path(gc_garbler *g, aes_path path)
+{
+    assert(aes_path_has(path));
+    g->r.path = &paths[path];
+}
+
+void gc_evaluator_set_path(gc_evaluator *e, aes_path path)
+{
+    assert(aes_path_has(path));
+    e->r.path = &paths[path];
+}
+
+void gc_hash_floor(aes_path path, gc_label *x, const gc_label *hash_key, uint64_t tweak,
+                   size_t groups, unsigned per_key)
+{
+    assert(aes_path_has(path) && groups % 32 == 0 && (per_key == 1 || per_key == 2));
+    paths[path].floor(x, hash_key, tweak, groups, per_key);
+}

@@ -1,0 +1,126 @@
+/* garble: half-gates over many copies of one circuit in lockstep.
+ *
+ * Sixteen copies make a block. A call garbles (or evaluates) whole blocks; the gate list is walked
+ * once a block, every gate for its sixteen copies, so that AES is always pipelined. Whoever has a
+ * number of copies that is no multiple of 16 fills the last block with copies nobody looks at.
+ *
+ *     gc_config cfg = { .hash_key = s, .tweak_base = 0 };      // s drawn by the garbler, public
+ *     SEFL_TRY(gc_garbler_new(&g, circuit, &cfg, &delta));     // delta: gc_delta_draw or OT
+ *     SEFL_TRY(gc_garble(g, tables, n, out_zero, in_zero, first_block, blocks));
+ *     ...                                                      // tables travel; labels by OT
+ *     SEFL_TRY(gc_evaluator_new(&e, circuit, &cfg));
+ *     SEFL_TRY(gc_evaluate(e, out_active, tables, n, in_active, first_block, blocks));
+ *
+ * Labels have 128 bits; bit 0 of byte 0 is the colour. The label of value v is zero ^ v*delta; the
+ * colour of delta is 1. The evaluator's label of the constant 1 is 0^128 (the garbler's zero label
+ * is delta). XOR and NOT are free, an AND sends 32 bytes.
+ *
+ * Order of labels in arrays: block, wire, lane: ((block * wires + wire) * 16 + lane). A table: for
+ * each block, for each AND gate in the circuit's order: the garbler half of lanes 0..15, then the
+ * evaluator half of lanes 0..15, 16 bytes each: 512 bytes a gate and block.
+ *
+ * THE GATE [ZRE15]. For AND gate number i of A in block n: T = tweak_base + 2 (n A + i); A0, B0 the
+ * zero labels, p = colour of a label, l the lane, D = delta: TG = H(A0, T, l) ^ H(A0^D, T, l) ^
+ * p(B0) D          TE = H(B0, T+1, l) ^ H(B0^D, T+1, l) ^ A0 W0 = H(A0, T, l) ^ p(A0) TG ^ H(B0,
+ * T+1, l) ^ p(B0) (TE ^ A0) evaluation:  W = H(A, T, l) ^ p(A) TG ^ H(B, T+1, l) ^ p(B) (TE ^ A)
+ *
+ * THE HASH. H(x, T, l) = E(S ^ T, y) ^ y with y = s(x) ^ l; E is AES-128 (key, block), S the hash
+ * key, T and l as 128-bit little-endian numbers, s(hi, lo) = (hi ^ lo, hi) on 64-bit halves (a
+ * linear orthomorphism: s and s ^ identity are both invertible). This is the re-keyed hash of
+ * [GKWWY20], one key for the sixteen lanes of a half-gate, so that its key schedule is shared; the
+ * lane is mixed in so that equal labels in two lanes do no harm.
+ *
+ * THE BOUND. E an ideal cipher, delta uniform with colour 1 (127 bits). Against p cipher calls the
+ * q answers H(w ^ delta, T, l) ^ b delta (no input twice) differ from random ones by at most 2 u p
+ * / 2^127 + (u - 1) q / 2^128,    u = 16 answers under one key (docs/PROTOCOL.md has the proof;
+ * [GKWWY20] Theorem 1 has the same shape): 2^80 calls gain 2^-42, whatever the number of gates.
+ * Fixed-key hashes such as TMMO lose p q instead: about 2^97 calls would do for the 2^30 half-gates
+ * of a large round. A further q / 2^128 covers colliding labels in one group. It asks for: delta
+ * and S fresh per attempt; every T used once under one delta (give each circuit its own range:
+ * gc_tweaks); input labels of two copies independent or equal.
+ *
+ * A garbler refuses to go back (first_block below what it has done: SEFL_ESTATE): tables of one
+ * block for two sets of inputs give delta away.
+ *
+ * Secret: labels, delta, colours.   Public: circuit, hash key, tweaks, tables once sent, all sizes.
+ * Constant time.   Threads: one owner each; several garblers may share a circuit and split the
+ * blocks. */
+#ifndef MPC_GARBLE_GARBLE_H
+#define MPC_GARBLE_GARBLE_H
+
+#include "base/random.h"
+#include "crypto/prg/aes.h"
+#include "mpc/circuits/circuit.h"
+
+enum { GC_LANES = 16, GC_LABEL = 16, GC_AND = 2 * GC_LABEL };
+
+/* 16 bytes, little-endian; colour is bit 0 of w[0]. */
+typedef struct gc_label {
+    _Alignas(16) uint64_t w[2];
+} gc_label;
+
+typedef struct gc_config {
+    gc_label hash_key;   /* S: uniform, drawn by the garbler per attempt, sent to the evaluator */
+    uint64_t tweak_base; /* even: first tweak of block 0 */
+} gc_config;
+
+/* A uniform delta with colour 1. */
+sefl_status gc_delta_draw(gc_label *delta, const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* How many tweaks and bytes of tables this many blocks take. SEFL_ERANGE if they do not fit. */
+sefl_status gc_tweaks(uint64_t *tweaks, const circuit *c, uint64_t blocks) SEFL_MUST_CHECK;
+sefl_status gc_table_bytes(size_t *bytes, const circuit *c, size_t blocks) SEFL_MUST_CHECK;
+
+typedef struct gc_garbler gc_garbler;
+typedef struct gc_evaluator gc_evaluator;
+
+/* The circuit is borrowed and must outlive it. SEFL_EINVAL: colour of delta is 0, the tweak base is
+ * odd, or the circuit is not valid. */
+sefl_status gc_garbler_new(gc_garbler **out, const circuit *c, const gc_config *cfg,
+                           const gc_label *delta) SEFL_MUST_CHECK;
+void gc_garbler_free(gc_garbler *g);
+
+/* Garbles `blocks` blocks from first_block on. in_zero (blocks, inputs, 16), out_zero (blocks,
+ * outputs, 16): zero labels; tables: exactly gc_table_bytes. Nothing may overlap.
+ * SEFL_EINVAL: table_bytes is wrong. SEFL_ERANGE: tweaks would pass 2^64. SEFL_ESTATE: see above.
+ */
+sefl_status gc_garble(gc_garbler *g, uint8_t *tables, size_t table_bytes, gc_label *out_zero,
+                      const gc_label *in_zero, uint64_t first_block, size_t blocks) SEFL_MUST_CHECK;
+
+sefl_status gc_evaluator_new(gc_evaluator **out, const circuit *c,
+                             const gc_config *cfg) SEFL_MUST_CHECK;
+void gc_evaluator_free(gc_evaluator *e);
+
+/* As above with active labels; tables come from the peer. SEFL_EPROTO: table_bytes is wrong. */
+sefl_status gc_evaluate(gc_evaluator *e, gc_label *out_active, const uint8_t *tables,
+                        size_t table_bytes, const gc_label *in_active, uint64_t first_block,
+                        size_t blocks) SEFL_MUST_CHECK;
+
+/* ---- labels ----------------------------------------------------------------------------- */
+
+/* out[i] = zero[i] ^ bit i * delta; bits packed, bit i of byte i/8 first. out may be zero. */
+void gc_encode(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t n,
+               const gc_label *delta);
+
+/* Packs the colours of n labels the same way; unused bits of the last byte are 0. The value of an
+ * output is colour(active) ^ colour(zero). */
+void gc_colours(uint8_t *bits, const gc_label *labels, size_t n);
+
+/* ---- paths, for tests and benchmarks ------------------------------------------------------ */
+
+/* Any path of aes.h that this processor has. */
+void gc_garbler_set_path(gc_garbler *g, aes_path path);
+void gc_evaluator_set_path(gc_evaluator *e, aes_path path);
+
+/* H on the sixteen lanes of one tweak: the definition above, in plain C. */
+void gc_hash_ref(gc_label out[GC_LANES], const gc_label in[GC_LANES], const gc_label *hash_key,
+                 uint64_t tweak);
+
+/* The floor of the benchmark: hashes `groups` times 16 lanes of labels in the cache, `per_key`
+ * groups (1 as in evaluation, 2 as in garbling) under each key, keys expanded in batches as the
+ * kernels do; nothing else. x: per_key * 16 labels, hashed in place over and over. groups: a
+ * multiple of 32. */
+void gc_hash_floor(aes_path path, gc_label *x, const gc_label *hash_key, uint64_t tweak,
+                   size_t groups, unsigned per_key);
+
+#endif

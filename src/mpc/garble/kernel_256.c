@@ -1,0 +1,31 @@
+/* VAES on 256-bit registers. */
+#include "mpc/garble/kernel.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define TARGET           __attribute__((target("vaes,aes,avx2")))
+#define GARBLE           gc_garble_256
+#define EVALUATE         gc_evaluate_256
+#define FLOOR            gc_floor_256
+#define V                __m256i
+#define VN               2
+#define LOADU(p)         _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define STOREU(p, x)     _mm256_storeu_si256((__m256i *)(void *)(p), (x))
+#define XOR(a, b)        _mm256_xor_si256((a), (b))
+#define AND(a, b)        _mm256_and_si256((a), (b))
+#define ADD64(a, b)      _mm256_add_epi64((a), (b))
+#define AESENC(x, k)     _mm256_aesenc_epi128((x), (k))
+#define AESENCLAST(x, k) _mm256_aesenclast_epi128((x), (k))
+#define SHUF8(x, m)      _mm256_shuffle_epi8((x), (m))
+#define SHUF32(x, n)     _mm256_shuffle_epi32((x), (n))
+#define BYTES_UP(x, n)   _mm256_bslli_epi128((x), (n))
+#define SLLI32(x, n)     _mm256_slli_epi32((x), (n))
+#define SRAI32(x, n)     _mm256_srai_epi32((x), (n))
+#define BCAST(p)         _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define BCAST2(lo, hi)   _mm256_set_epi64x((hi), (lo), (hi), (lo))
+
+#include "mpc/garble/kernel_x86.inc"
+#else
+typedef int gc_kernel_is_empty;
+#endif

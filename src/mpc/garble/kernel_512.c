@@ -1,0 +1,31 @@
+/* VAES on 512-bit registers. */
+#include "mpc/garble/kernel.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define TARGET           __attribute__((target("vaes,aes,avx2,avx512f,avx512bw,avx512vl,avx512dq")))
+#define GARBLE           gc_garble_512
+#define EVALUATE         gc_evaluate_512
+#define FLOOR            gc_floor_512
+#define V                __m512i
+#define VN               4
+#define LOADU(p)         _mm512_loadu_si512((const void *)(p))
+#define STOREU(p, x)     _mm512_storeu_si512((void *)(p), (x))
+#define XOR(a, b)        _mm512_xor_si512((a), (b))
+#define AND(a, b)        _mm512_and_si512((a), (b))
+#define ADD64(a, b)      _mm512_add_epi64((a), (b))
+#define AESENC(x, k)     _mm512_aesenc_epi128((x), (k))
+#define AESENCLAST(x, k) _mm512_aesenclast_epi128((x), (k))
+#define SHUF8(x, m)      _mm512_shuffle_epi8((x), (m))
+#define SHUF32(x, n)     _mm512_shuffle_epi32((x), (_MM_PERM_ENUM)(n))
+#define BYTES_UP(x, n)   _mm512_bslli_epi128((x), (n))
+#define SLLI32(x, n)     _mm512_slli_epi32((x), (n))
+#define SRAI32(x, n)     _mm512_srai_epi32((x), (n))
+#define BCAST(p)         _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define BCAST2(lo, hi)   _mm512_broadcast_i32x4(_mm_set_epi64x((hi), (lo)))
+
+#include "mpc/garble/kernel_x86.inc"
+#else
+typedef int gc_kernel_is_empty;
+#endif

@@ -1,0 +1,306 @@
+/* Garbled = plain: random circuits on every path, small ones exhaustively, the sampler whole and
+ * split. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "mpc/circuits/arith.h"
+#include "mpc/circuits/sampler.h"
+#include "mpc/garble/garble.h"
+#include "mpc/plain/plain.h"
+
+#include <string.h>
+
+enum { BLOCKS = PLAIN_COPIES / GC_LANES };
+typedef uint64_t word4[PLAIN_WORDS];
+
+/* bit of copy i on a wire, i = 16 * block + lane */
+static unsigned bit_of(const word4 *w, unsigned wire, unsigned copy)
+{
+    return (unsigned)(w[wire][copy / 64] >> (copy % 64) & 1);
+}
+
+/* Labels of `wires` wires in 256 copies from plain bits. */
+static void to_labels(gc_label *active, const gc_label *zero, const word4 *bits, unsigned wires,
+                      const gc_label *delta)
+{
+    for (unsigned c = 0; c < PLAIN_COPIES; c++)
+        for (unsigned w = 0; w < wires; w++) {
+            size_t at = ((size_t)(c / GC_LANES) * wires + w) * GC_LANES + c % GC_LANES;
+            uint8_t bit = (uint8_t)bit_of(bits, w, c);
+            gc_encode(active + at, zero + at, &bit, 1, delta);
+        }
+}
+
+/* Every active output label must be the label of the plain value: zero ^ v * delta exactly. */
+static void check_outputs(const gc_label *active, const gc_label *zero, const word4 *want,
+                          unsigned wires, const gc_label *delta)
+{
+    size_t n = (size_t)wires * PLAIN_COPIES;
+    gc_label *expect;
+    uint8_t *ca, *cz;
+    CHECK_OK(sefl_new(&expect, n, sizeof *expect));
+    CHECK_OK(sefl_new(&ca, n / 8, 1));
+    CHECK_OK(sefl_new(&cz, n / 8, 1));
+    to_labels(expect, zero, want, wires, delta);
+    assert_memory_equal(active, expect, n * sizeof *expect);
+    gc_colours(ca, active, n);
+    gc_colours(cz, zero, n);
+    for (unsigned c = 0; c < PLAIN_COPIES; c++)
+        for (unsigned w = 0; w < wires; w++) {
+            size_t at = ((size_t)(c / GC_LANES) * wires + w) * GC_LANES + c % GC_LANES;
+            assert_int_equal((ca[at / 8] ^ cz[at / 8]) >> (at % 8) & 1, bit_of(want, w, c));
+        }
+    sefl_free(expect);
+    sefl_free(ca);
+    sefl_free(cz);
+}
+
+typedef struct side {
+    gc_label *in_zero, *in_active, *out_zero, *out_active;
+    uint8_t *tables;
+    size_t table_bytes;
+} side;
+
+static void side_new(side *s, const circuit *c)
+{
+    CHECK_OK(sefl_new(&s->in_zero, (size_t)PLAIN_COPIES * c->inputs, sizeof(gc_label)));
+    CHECK_OK(sefl_new(&s->in_active, (size_t)PLAIN_COPIES * c->inputs, sizeof(gc_label)));
+    CHECK_OK(sefl_new(&s->out_zero, (size_t)PLAIN_COPIES * c->outputs, sizeof(gc_label)));
+    CHECK_OK(sefl_new(&s->out_active, (size_t)PLAIN_COPIES * c->outputs, sizeof(gc_label)));
+    CHECK_OK(gc_table_bytes(&s->table_bytes, c, BLOCKS));
+    CHECK_OK(sefl_new(&s->tables, s->table_bytes, 1));
+}
+
+static void side_free(side *s)
+{
+    sefl_free(s->in_zero);
+    sefl_free(s->in_active);
+    sefl_free(s->out_zero);
+    sefl_free(s->out_active);
+    sefl_free(s->tables);
+}
+
+/* Garbles on one path, evaluates on another, in two calls each, and compares with the plain run. */
+static void garbled_is_plain(seeded *g, const circuit *c, const word4 *in, aes_path gp, aes_path ep)
+{
+    side s;
+    gc_config cfg = { .tweak_base = seeded_u64(g) >> 1 & ~1ULL };
+    gc_label delta;
+    gc_garbler *ga;
+    gc_evaluator *ev;
+    plain *p;
+    word4 *want;
+    sefl_rng rng = seeded_rng(g);
+    uint64_t first = seeded_below(g, 1000);
+    size_t cut = seeded_below(g, BLOCKS + 1);
+    side_new(&s, c);
+    CHECK_OK(sefl_new(&want, c->outputs, sizeof *want));
+    CHECK_OK(plain_new(&p, c));
+    plain_run(p, want, in);
+    CHECK_OK(gc_delta_draw(&delta, &rng));
+    seeded_fill(g, &cfg.hash_key, sizeof cfg.hash_key);
+    seeded_fill(g, s.in_zero, (size_t)PLAIN_COPIES * c->inputs * sizeof(gc_label));
+    CHECK_OK(gc_garbler_new(&ga, c, &cfg, &delta));
+    CHECK_OK(gc_evaluator_new(&ev, c, &cfg));
+    gc_garbler_set_path(ga, gp);
+    gc_evaluator_set_path(ev, ep);
+    size_t half = s.table_bytes / BLOCKS * cut, in_at = cut * GC_LANES * c->inputs;
+    size_t out_at = cut * GC_LANES * c->outputs;
+    CHECK_OK(gc_garble(ga, s.tables, half, s.out_zero, s.in_zero, first, cut));
+    CHECK_OK(gc_garble(ga, s.tables + half, s.table_bytes - half, s.out_zero + out_at,
+                       s.in_zero + in_at, first + cut, BLOCKS - cut));
+    to_labels(s.in_active, s.in_zero, in, c->inputs, &delta);
+    CHECK_OK(gc_evaluate(ev, s.out_active, s.tables, s.table_bytes, s.in_active, first, BLOCKS));
+    check_outputs(s.out_active, s.out_zero, (const word4 *)want, c->outputs, &delta);
+    gc_garbler_free(ga);
+    gc_evaluator_free(ev);
+    plain_free(p);
+    sefl_free(want);
+    side_free(&s);
+}
+
+static circuit *random_circuit(seeded *g)
+{
+    enum { MAX = 160 };
+    circ_builder *b;
+    circ_wire w[MAX];
+    size_t n = 1 + seeded_below(g, 12), gates = seeded_below(g, MAX - n), outs;
+    CHECK_OK(circ_builder_new(&b));
+    for (size_t i = 0; i < n; i++)
+        w[i] = circ_input(b, (circ_kind)seeded_below(g, CIRC_KINDS));
+    for (size_t i = 0; i < gates; i++, n++) {
+        circ_wire x = w[seeded_below(g, n)], y = w[seeded_below(g, n)];
+        switch (seeded_below(g, 8)) {
+        case 0:
+            w[n] = circ_not(b, x);
+            break;
+        case 1:
+            w[n] = circ_const(b, seeded_below(g, 2));
+            break;
+        case 2:
+        case 3:
+        case 4:
+            w[n] = circ_xor(b, x, y);
+            break;
+        default:
+            w[n] = circ_and(b, x, y);
+        }
+    }
+    outs = 1 + seeded_below(g, 10);
+    for (size_t i = 0; i < outs; i++)
+        circ_output(b, w[n - 1 - seeded_below(g, n < 20 ? n : 20)]);
+    circuit *c;
+    CHECK_OK(circ_finish(b, &c));
+    return c;
+}
+
+static void random_circuits(void **state)
+{
+    (void)state;
+    seeded g;
+    test_seed(&g, "random circuits");
+    unsigned long n = test_count(400, 40000);
+    for (unsigned long i = 0; i < n; i++) {
+        circuit *c = random_circuit(&g);
+        word4 in[16];
+        seeded_fill(&g, in, sizeof in);
+        aes_path gp, ep;
+        do
+            gp = (aes_path)(i % 20 == 0 ? AES_SOFT : AES_NI + seeded_below(&g, AES_PATHS - 1));
+        while (i % 20 != 0 && !aes_path_has(gp) && aes_path_best() != AES_SOFT);
+        if (!aes_path_has(gp))
+            gp = AES_SOFT;
+        do
+            ep = (aes_path)(i % 20 == 1 ? AES_SOFT : AES_NI + seeded_below(&g, AES_PATHS - 1));
+        while (i % 20 != 1 && !aes_path_has(ep) && aes_path_best() != AES_SOFT);
+        if (!aes_path_has(ep))
+            ep = AES_SOFT;
+        garbled_is_plain(&g, c, (const word4 *)in, gp, ep);
+        circuit_free(c);
+    }
+}
+
+/* All inputs of an AND in each polarity, a full set of 3-bit numbers through every block of
+ * arith.h. */
+static void exhaustive(void **state)
+{
+    (void)state;
+    seeded g;
+    test_seed(&g, "exhaustive");
+    for (aes_path p = AES_SOFT; p < AES_PATHS; p++) {
+        if (!aes_path_has(p))
+            continue;
+        circ_builder *b;
+        circ_wire x[4], y[4], z[4];
+        circuit *c;
+        word4 in[8] = { { 0 } };
+        CHECK_OK(circ_builder_new(&b));
+        circ_inputs(b, x, 4, CIRC_GARBLER);
+        circ_inputs(b, y, 4, CIRC_EVALUATOR);
+        for (unsigned neg = 0; neg < 8; neg++) {
+            circ_wire u = neg & 1 ? circ_not(b, x[0]) : x[0];
+            circ_wire v = neg & 2 ? circ_not(b, y[0]) : y[0], t = circ_and(b, u, v);
+            circ_output(b, neg & 4 ? circ_not(b, t) : t);
+        }
+        circ_add(b, z, x, y, 4);
+        circ_outputs(b, z, 4);
+        circ_sub(b, z, x, y, 4);
+        circ_outputs(b, z, 4);
+        circ_mux(b, z, x[3], x, y, 4);
+        circ_outputs(b, z, 4);
+        circ_output(b, circ_less(b, x, y, 4));
+        CHECK_OK(circ_finish(b, &c));
+        for (unsigned copy = 0; copy < 256; copy++) /* the copy's number is its input */
+            for (unsigned w = 0; w < 8; w++)
+                in[w][copy / 64] |= (uint64_t)(copy >> w & 1) << (copy % 64);
+        garbled_is_plain(&g, c, (const word4 *)in, p, p);
+        circuit_free(c);
+    }
+}
+
+static void sampler(void **state)
+{
+    (void)state;
+    static const unsigned rings[] = { 12, 16, 20, 24 };
+    seeded g;
+    test_seed(&g, "sampler");
+    for (unsigned i = 0; i < 4; i++)
+        for (aes_path p = AES_SOFT; p < AES_PATHS; p++) {
+            if (!aes_path_has(p))
+                continue;
+            unsigned k = rings[i];
+            circuit *c;
+            word4 in[64];
+            seeded_fill(&g, in, sizeof in);
+            for (unsigned w = 27; w < 33; w++) /* the kick in half of the copies */
+                in[k + w][0] = in[k + w][1] = UINT64_MAX;
+            CHECK_OK(sampler_circuit(&c, &sampler_g44, k));
+            garbled_is_plain(&g, c, (const word4 *)in, p, p);
+            circuit_free(c);
+        }
+}
+
+/* Offline output labels are online input labels: the split run ends in the same values. */
+static void split_sampler(void **state)
+{
+    (void)state;
+    enum { K = 16, X = 7, R = 34 };
+    seeded g;
+    test_seed(&g, "split sampler");
+    sefl_rng rng = seeded_rng(&g);
+    circuit *whole, *off, *on;
+    plain *p;
+    word4 in[K + R], want[K];
+    side a, b;
+    gc_label delta;
+    gc_config cfg = { .tweak_base = 0 }, cfg_on;
+    gc_garbler *g1, *g2;
+    gc_evaluator *e1, *e2;
+    CHECK_OK(sampler_circuit(&whole, &sampler_g44, K));
+    CHECK_OK(sampler_offline(&off, &sampler_g44));
+    CHECK_OK(sampler_online(&on, &sampler_g44, K));
+    seeded_fill(&g, in, sizeof in);
+    CHECK_OK(plain_new(&p, whole));
+    plain_run(p, want, (const word4 *)in);
+    CHECK_OK(gc_delta_draw(&delta, &rng));
+    seeded_fill(&g, &cfg.hash_key, sizeof cfg.hash_key);
+    cfg_on = cfg;
+    cfg_on.tweak_base = 1ULL << 63;
+    side_new(&a, off);
+    side_new(&b, on);
+    CHECK_OK(gc_garbler_new(&g1, off, &cfg, &delta));
+    CHECK_OK(gc_garbler_new(&g2, on, &cfg_on, &delta));
+    CHECK_OK(gc_evaluator_new(&e1, off, &cfg));
+    CHECK_OK(gc_evaluator_new(&e2, on, &cfg_on));
+    seeded_fill(&g, a.in_zero, sizeof(gc_label) * PLAIN_COPIES * R);
+    seeded_fill(&g, b.in_zero, sizeof(gc_label) * PLAIN_COPIES * (K + X));
+    to_labels(a.in_active, a.in_zero, (const word4 *)in + K, R, &delta);
+    CHECK_OK(gc_garble(g1, a.tables, a.table_bytes, a.out_zero, a.in_zero, 0, BLOCKS));
+    CHECK_OK(gc_evaluate(e1, a.out_active, a.tables, a.table_bytes, a.in_active, 0, BLOCKS));
+    word4 on_in[K + X] = { { 0 } };
+    memcpy(on_in, in, K * sizeof(word4));
+    to_labels(b.in_active, b.in_zero, (const word4 *)on_in, K + X, &delta);
+    for (size_t blk = 0; blk < BLOCKS; blk++) {
+        size_t to = (blk * (K + X) + K) * GC_LANES, from = blk * X * GC_LANES;
+        memcpy(b.in_zero + to, a.out_zero + from, sizeof(gc_label) * GC_LANES * X);
+        memcpy(b.in_active + to, a.out_active + from, sizeof(gc_label) * GC_LANES * X);
+    }
+    CHECK_OK(gc_garble(g2, b.tables, b.table_bytes, b.out_zero, b.in_zero, 0, BLOCKS));
+    CHECK_OK(gc_evaluate(e2, b.out_active, b.tables, b.table_bytes, b.in_active, 0, BLOCKS));
+    check_outputs(b.out_active, b.out_zero, (const word4 *)want, K, &delta);
+    gc_garbler_free(g1), gc_garbler_free(g2), gc_evaluator_free(e1), gc_evaluator_free(e2);
+    side_free(&a), side_free(&b);
+    plain_free(p);
+    circuit_free(whole), circuit_free(off), circuit_free(on);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_circuits),
+        cmocka_unit_test(exhaustive),
+        cmocka_unit_test(sampler),
+        cmocka_unit_test(split_sampler),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
