@@ -130,8 +130,8 @@ static void expand(const leaves *l, ot_block *b, uint8_t *out_c, const uint8_t *
                 continue;
             size_t pos = (i - 1) * bytes + at;
             if (out_c) {
-                for (size_t x = 0; x < real; x++)
-                    out_c[pos + x] = u[x] ^ b->u[at + x];
+                l->kern->add_masked(u, b->u + at, ~(uint64_t)0, n);
+                memcpy(out_c + pos, u, real);
             }
             if (in_c) {
                 memcpy(c, in_c + pos, real);
