@@ -26,6 +26,7 @@ static const gc_path paths[AES_PATHS] = {
 /* What garbler and evaluator share: wires of one block and where they stand. */
 typedef struct run {
     const circuit *c;
+    gc_program program;
     gc_config cfg;
     const gc_path *path;
     const uint8_t **slot; /* (slots) */
@@ -69,7 +70,7 @@ sefl_status gc_table_bytes(size_t *bytes, const circuit *c, size_t blocks)
     sefl_status st = SEFL_OK;
     size_t n;
     *bytes = 0;
-    SEFL_CHECK(!__builtin_mul_overflow((size_t)GC_AND * GC_LANES * c->ands, blocks, &n),
+    SEFL_CHECK(!__builtin_mul_overflow((size_t)GC_AND_BYTES * GC_LANES * c->ands, blocks, &n),
                SEFL_ERANGE, "garble: tables of %zu blocks do not fit", blocks);
     *bytes = n;
 done:
@@ -88,6 +89,7 @@ static void run_clear(run *r)
     if (r->scratch)
         sefl_free_secret(r->scratch, scratch_bytes(r->c));
     sefl_free(r->slot);
+    gc_program_clear(&r->program);
     sefl_wipe(r, sizeof *r);
 }
 
@@ -101,6 +103,7 @@ static sefl_status run_init(run *r, const circuit *c, const gc_config *cfg, gc_l
     r->c = c;
     r->cfg = *cfg;
     r->path = &paths[aes_path_best()];
+    SEFL_TRY(gc_program_init(&r->program, c));
     SEFL_TRY(sefl_new(&r->slot, c->slots, sizeof *r->slot));
     SEFL_TRY(sefl_new(&r->scratch, scratch_bytes(c), 1));
     for (int l = 0; l < GC_LANES; l++)
@@ -183,14 +186,14 @@ sefl_status gc_garble(gc_garbler *g, uint8_t *tables, size_t table_bytes, gc_lab
                "garble: block %llu again, %llu is next: a table is never made twice",
                (unsigned long long)first_block, (unsigned long long)g->next_block);
     g->next_block = first_block + blocks;
-    const gc_job job = { c, g->r.slot, g->r.scratch, &g->r.cfg.hash_key, &g->delta };
+    const gc_job job = { c, &g->r.program, g->r.slot, g->r.scratch, &g->r.cfg.hash_key, &g->delta };
     for (size_t b = 0; b < blocks; b++) {
         run_inputs(&g->r, in_zero);
         g->r.path->garble(&job, tables, tweak);
         run_outputs(&g->r, out_zero);
         in_zero += (size_t)GC_LANES * c->inputs;
         out_zero += (size_t)GC_LANES * c->outputs;
-        tables += (size_t)GC_LANES * GC_AND * c->ands;
+        tables += (size_t)GC_LANES * GC_AND_BYTES * c->ands;
         tweak += 2 * (uint64_t)c->ands;
     }
 done:
@@ -232,14 +235,14 @@ sefl_status gc_evaluate(gc_evaluator *e, gc_label *out_active, const uint8_t *ta
     SEFL_CHECK(table_bytes == need, SEFL_EPROTO, "garble: %zu bytes of tables, %zu wanted",
                table_bytes, need);
     SEFL_TRY(run_tweak(&e->r, &tweak, first_block, blocks));
-    const gc_job job = { c, e->r.slot, e->r.scratch, &e->r.cfg.hash_key, NULL };
+    const gc_job job = { c, &e->r.program, e->r.slot, e->r.scratch, &e->r.cfg.hash_key, NULL };
     for (size_t b = 0; b < blocks; b++) {
         run_inputs(&e->r, in_active);
         e->r.path->evaluate(&job, tables, tweak);
         run_outputs(&e->r, out_active);
         in_active += (size_t)GC_LANES * c->inputs;
         out_active += (size_t)GC_LANES * c->outputs;
-        tables += (size_t)GC_LANES * GC_AND * c->ands;
+        tables += (size_t)GC_LANES * GC_AND_BYTES * c->ands;
         tweak += 2 * (uint64_t)c->ands;
     }
 done:

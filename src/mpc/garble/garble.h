@@ -52,7 +52,7 @@
 #include "crypto/prg/aes.h"
 #include "mpc/circuits/circuit.h"
 
-enum { GC_LANES = 16, GC_LABEL = 16, GC_AND = 2 * GC_LABEL };
+enum { GC_LANES = 16, GC_LABEL = 16, GC_AND_BYTES = 2 * GC_LABEL };
 
 /* 16 bytes, little-endian; colour is bit 0 of w[0]. */
 typedef struct gc_label {

@@ -3,9 +3,11 @@
 #define MPC_GARBLE_KERNEL_H
 
 #include "mpc/garble/garble.h"
+#include "mpc/garble/program.h"
 
 typedef struct gc_job {
     const circuit *c;
+    const gc_program *program; /* of c; the plain kernel walks c itself */
     const uint8_t **slot;  /* (slots): where each wire's 16 labels stand; inputs are the caller's */
     uint8_t *scratch;      /* slot i > inputs at 256 * (i - inputs - 1) */
     const gc_label *key;   /* S */

@@ -13,17 +13,20 @@
 #define LOADU(p)         _mm512_loadu_si512((const void *)(p))
 #define STOREU(p, x)     _mm512_storeu_si512((void *)(p), (x))
 #define XOR(a, b)        _mm512_xor_si512((a), (b))
-#define AND(a, b)        _mm512_and_si512((a), (b))
 #define ADD64(a, b)      _mm512_add_epi64((a), (b))
 #define AESENC(x, k)     _mm512_aesenc_epi128((x), (k))
 #define AESENCLAST(x, k) _mm512_aesenclast_epi128((x), (k))
 #define SHUF8(x, m)      _mm512_shuffle_epi8((x), (m))
 #define SHUF32(x, n)     _mm512_shuffle_epi32((x), (_MM_PERM_ENUM)(n))
 #define BYTES_UP(x, n)   _mm512_bslli_epi128((x), (n))
-#define SLLI32(x, n)     _mm512_slli_epi32((x), (n))
-#define SRAI32(x, n)     _mm512_srai_epi32((x), (n))
 #define BCAST(p)         _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define BCAST2(lo, hi)   _mm512_broadcast_i32x4(_mm_set_epi64x((hi), (lo)))
+/* a ^ b ^ c;  a ^ (b & m);  t ^ y if the colour of x is 1, else t */
+#define XOR3(a, b, c)    _mm512_ternarylogic_epi64((a), (b), (c), 0x96)
+#define XOR_AND(a, b, m) _mm512_ternarylogic_epi64((a), (b), (m), 0x78)
+#define XOR_IF(x, t, y)                                                                         \
+    _mm512_mask_xor_epi64((t), _mm512_test_epi64_mask(SHUF32((x), 0x44), _mm512_set1_epi64(1)), \
+                          (t), (y))
 
 #include "mpc/garble/kernel_x86.inc"
 #else

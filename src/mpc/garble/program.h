@@ -1,0 +1,34 @@
+/* program: a circuit's gate list with adders put together, for the fast kernels.
+ *
+ * A full adder is five gates in a row (x^y, x^d, AND, two XORs), a half adder two. Done as one step
+ * they read their inputs once and keep what lies between in registers. Order and number of ANDs
+ * stay what they are: tables and tweaks do not change. The plain kernel walks the gates themselves,
+ * so the two check each other.
+ *
+ * Threads: shareable once made. */
+#ifndef MPC_GARBLE_PROGRAM_H
+#define MPC_GARBLE_PROGRAM_H
+
+#include "mpc/circuits/circuit.h"
+
+typedef enum gc_step_kind {
+    GC_XOR, /* dst = a ^ b */
+    GC_AND, /* dst = a & b */
+    GC_HA,  /* dst = a & b, sum = a ^ b */
+    GC_FA,  /* dst = a ^ (first & second), sum = a ^ b ^ d; first = a ^ b, second = a ^ d */
+    GC_FA2, /* the same with the AND's inputs the other way round */
+} gc_step_kind;
+
+typedef struct gc_step {
+    uint16_t kind, dst, sum, a, b, d;
+} gc_step;
+
+typedef struct gc_program {
+    gc_step *step;
+    uint32_t steps;
+} gc_program;
+
+sefl_status gc_program_init(gc_program *p, const circuit *c) SEFL_MUST_CHECK;
+void gc_program_clear(gc_program *p);
+
+#endif
