@@ -195,9 +195,9 @@ sefl_status noise_evaluator_offline(noise_evaluator *e, channel *ch)
     for (size_t c = 0; c < s->chunks; c++) {
         if (c + 1 < s->chunks)
             SEFL_TRY(offline_extend(e, ch, c + 1));
-        SEFL_TRY(offline_answer(e, ch, c));
         if (c > 0)
-            SEFL_TRY(offline_evaluate(e, ch, c - 1));
+            SEFL_TRY(offline_evaluate(e, ch, c - 1)); /* while the garbler works on c */
+        SEFL_TRY(offline_answer(e, ch, c));
     }
     SEFL_TRY(offline_evaluate(e, ch, s->chunks - 1));
     s->state = NOISE_READY;
@@ -218,6 +218,7 @@ static sefl_status online_choose(noise_evaluator *e, channel *ch, size_t c,
     for (size_t i = 0; i < bits; i++)
         e->choice[i] ^= b->u[i];
     CT_PUBLIC(e->choice, bits); /* sent; the OT's own choice bits are a one-time pad */
+    sha256_add(&s->choices, span_of(e->choice, bits));
     SEFL_TRY(msg_send(ch, NOISE_MSG_CHOICE, (uint32_t)c, e->choice, bits));
     SEFL_TRY(channel_flush(ch));
     ot_block_rows(b, (uint8_t *)e->rows, 0, blocks * GC_LANES * s->p.k);
@@ -266,7 +267,7 @@ sefl_status noise_evaluator_online(noise_evaluator *e, channel *ch, const noise_
             SEFL_TRY(online_choose(e, ch, ahead, masked));
         SEFL_TRY(online_evaluate(e, ch, c, &h));
     }
-    sha256_end(&h, e->digest);
+    noise_digest_end(s, &h, e->digest);
     if (hooks && hooks->open)
         SEFL_TRY(hooks->open(hooks->ctx, span_of(e->colours, total), e->digest));
     s->state = NOISE_SENT;
@@ -280,4 +281,17 @@ sefl_status noise_evaluator_output(noise_evaluator *e, channel *ch)
     if (s->state != NOISE_SENT)
         return noise_session_enter(s, NOISE_SENT, "output");
     return noise_output_send(ch, span_of(e->colours, noise_bits_bytes(s, s->blocks)), e->digest);
+}
+
+noise_session *noise_evaluator_session(noise_evaluator *e)
+{
+    return &e->s;
+}
+
+void noise_evaluator_coins(noise_evaluator *e, uint8_t *bits, size_t c)
+{
+    const noise_session *s = &e->s;
+    size_t blocks = noise_chunk_blocks(s, c);
+    ot_receiver_again(e->ot, &e->block[0], c, 0, noise_batch(s, blocks));
+    memcpy(bits, e->block[0].u + blocks * s->p.k * 2, blocks * s->wires_r * 2);
 }

@@ -20,7 +20,8 @@ struct noise_garbler {
 
     /* scratch for one chunk */
     ot_block block;
-    uint8_t *corrections, *tables, *choice, *record;
+    uint8_t *corrections[2]; /* offline: chunk c uses c % 2 */
+    uint8_t *tables, *choice, *record;
     gc_label *rows, *in, *out;
     uint64_t *digit;
     size_t tables_bytes, choice_bytes, record_bytes, rows_n, in_n, out_n;
@@ -58,11 +59,11 @@ static sefl_status scratch(noise_garbler *g)
     g->in_n = copies * (s->p.k + s->wires_x);
     g->out_n = copies * max_size(s->p.k, s->wires_x);
     SEFL_TRY(ot_block_init(&g->block, noise_batch(s, blocks)));
-    SEFL_TRY(
-        sefl_new(&g->corrections, ot_correction_bytes(s->p.ot_k, noise_batch(s, blocks), true), 1));
+    for (int i = 0; i < 2; i++)
+        SEFL_TRY(sefl_new(&g->corrections[i],
+                          ot_correction_bytes(s->p.ot_k, noise_batch(s, blocks), true), 1));
     SEFL_TRY(sefl_new(&g->tables, g->tables_bytes, 1));
-    SEFL_TRY(
-        sefl_new(&g->choice, max_size(noise_bits_bytes(s, blocks), blocks * s->wires_r * 2), 1));
+    SEFL_TRY(sefl_new(&g->choice, g->choice_bytes, 1));
     SEFL_TRY(sefl_new(&g->record, g->record_bytes, 1));
     SEFL_TRY(sefl_new(&g->rows, g->rows_n, sizeof *g->rows));
     SEFL_TRY(sefl_new(&g->in, g->in_n, sizeof *g->in));
@@ -76,7 +77,10 @@ done:
 static void wipe(noise_garbler *g)
 {
     sefl_free_secret(g->digit, g->digit ? g->s.p.chunk * sizeof *g->digit : 0);
-    sefl_free(g->corrections);
+    for (int i = 0; i < 2; i++) {
+        sefl_free(g->corrections[i]);
+        g->corrections[i] = NULL;
+    }
     sefl_free_secret(g->tables, g->tables ? g->tables_bytes : 0);
     sefl_free_secret(g->choice, g->choice ? g->choice_bytes : 0);
     sefl_free_secret(g->record, g->record ? g->record_bytes : 0);
@@ -84,7 +88,7 @@ static void wipe(noise_garbler *g)
     sefl_free_secret(g->in, g->in ? g->in_n * sizeof *g->in : 0);
     sefl_free_secret(g->out, g->out ? g->out_n * sizeof *g->out : 0);
     g->digit = NULL;
-    g->corrections = g->tables = g->choice = g->record = NULL;
+    g->tables = g->choice = g->record = NULL;
     g->rows = g->in = g->out = NULL;
     ot_block_clear(&g->block);
     noise_store_free(g->batch);
@@ -150,6 +154,14 @@ const uint8_t *noise_garbler_id(const noise_garbler *g)
     return g->s.id;
 }
 
+/* The evaluator sends those of the next chunk before its answer for this one. */
+static sefl_status offline_corrections(noise_garbler *g, channel *ch, size_t c)
+{
+    size_t batch = noise_batch(&g->s, noise_chunk_blocks(&g->s, c));
+    return msg_recv(ch, NOISE_MSG_EXTEND, (uint32_t)c, g->corrections[c % 2],
+                    ot_correction_bytes(g->s.p.ot_k, batch, true), "noise OT corrections");
+}
+
 static sefl_status offline_chunk(noise_garbler *g, channel *ch, size_t c)
 {
     sefl_status st = SEFL_OK;
@@ -158,9 +170,7 @@ static sefl_status offline_chunk(noise_garbler *g, channel *ch, size_t c)
     size_t blocks = noise_chunk_blocks(s, c), batch = noise_batch(s, blocks);
     size_t inputs = blocks * GC_LANES * s->p.k, n = blocks * GC_LANES * s->wires_r, bytes;
     uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES];
-    SEFL_TRY(msg_recv(ch, NOISE_MSG_EXTEND, index, g->corrections,
-                      ot_correction_bytes(s->p.ot_k, batch, true), "noise OT corrections"));
-    ot_sender_extend(g->ot, &g->block, c, batch, g->corrections);
+    ot_sender_extend(g->ot, &g->block, c, batch, g->corrections[c % 2]);
     SEFL_TRY(rng_fill(&s->rng, seed, sizeof seed));
     SEFL_TRY(msg_send(ch, NOISE_MSG_SEED, index, seed, sizeof seed));
     SEFL_TRY(channel_flush(ch));
@@ -171,13 +181,16 @@ static sefl_status offline_chunk(noise_garbler *g, channel *ch, size_t c)
     SEFL_TRY(gc_table_bytes(&bytes, s->off, blocks));
     SEFL_TRY(gc_garble(g->off, g->tables, bytes, g->out, g->rows, c * s->chunk_blocks, blocks));
 
+    if (c + 1 < s->chunks)
+        SEFL_TRY(offline_corrections(g, ch, c + 1));
     SEFL_TRY(msg_recv(ch, NOISE_MSG_CHECK, index, answer, sizeof answer, "noise OT check"));
     SEFL_TRY(ot_sender_check(g->ot, &g->block, seed, answer));
     SEFL_TRY(msg_send(ch, NOISE_MSG_TABLES, index, g->tables, bytes));
 
     size_t labels = blocks * s->wires_x * GC_LANES * GC_LABEL;
     memcpy(g->record, g->out, labels);
-    ot_sender_keep(g->ot, g->record + labels, g->corrections, batch, 0, noise_inputs(s, blocks));
+    ot_sender_keep(g->ot, g->record + labels, g->corrections[c % 2], batch, 0,
+                   noise_inputs(s, blocks));
     SEFL_TRY(noise_store_put(g->batch, g->record, batch_record(g, blocks)));
 done:
     return st;
@@ -190,6 +203,7 @@ sefl_status noise_garbler_offline(noise_garbler *g, channel *ch)
     SEFL_TRY(noise_session_enter(s, NOISE_NEW, "offline"));
     SEFL_TRY(noise_store_new(&g->batch, batch_record(g, s->chunk_blocks), s->chunks, s->p.store_dir,
                              &s->rng));
+    SEFL_TRY(offline_corrections(g, ch, 0));
     for (size_t c = 0; c < s->chunks; c++)
         SEFL_TRY(offline_chunk(g, ch, c));
     SEFL_TRY(channel_flush(ch));
@@ -207,6 +221,7 @@ static sefl_status online_chunk(noise_garbler *g, channel *ch, size_t c, const n
     size_t blocks = noise_chunk_blocks(s, c), copies = blocks * GC_LANES, bytes;
     size_t labels = copies * s->wires_x * GC_LABEL, bits = noise_bits_bytes(s, blocks);
     SEFL_TRY(msg_recv(ch, NOISE_MSG_CHOICE, index, g->choice, bits, "noise correction bits"));
+    sha256_add(&s->choices, span_of(g->choice, bits));
 
     SEFL_TRY(noise_store_take(g->batch, g->record, batch_record(g, blocks)));
     ot_sender_again(g->ot, &g->block, c, 0, noise_inputs(s, blocks), g->record + labels);
@@ -288,7 +303,7 @@ sefl_status noise_garbler_output(noise_garbler *g, channel *ch, int32_t *w)
         noise_results(w + c * s->p.chunk, value, v, n, &s->p);
         at += bits;
     }
-    sha256_end(&h, ours);
+    noise_digest_end(s, &h, ours);
     SEFL_CHECK(ct_eq_bytes(ours, theirs, SHA256_BYTES), SEFL_ECRYPTO,
                "noise output: the digest is wrong; the round must be skipped, the charge stands");
     s->state = NOISE_DONE;
@@ -301,4 +316,16 @@ done:
     sefl_free(colours);
     sefl_free_secret(value, value ? copies_max * sizeof *value : 0);
     return leave(g, st);
+}
+
+noise_session *noise_garbler_session(noise_garbler *g)
+{
+    return &g->s;
+}
+
+void noise_garbler_coins(const noise_garbler *g, uint8_t *bits, size_t c)
+{
+    const noise_session *s = &g->s;
+    prg_read(&g->bits, bits, noise_chunk_blocks(s, c) * s->wires_r * 2, 0,
+             c * s->chunk_blocks * s->wires_r * 2);
 }

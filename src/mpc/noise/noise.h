@@ -36,11 +36,11 @@
  * channel; after a crash of AS it decodes the stored bits with noise_output_decode.
  *
  * Output check: the digest covers the session id (so: task, round, attempt, batch), count, all
- * colour bits and, per coordinate, the k active output labels L_c folded into one: sum of L_c *
- * x^c, each 64-bit half in GF(2^64). AS knows the fold of the zero labels, F0, and that of an
- * output V is F0 + V*Delta, so to pass with another V one must know Delta. It finds faults and
- * changed outputs, not a CSP that shifts its own input; SEFL_ECRYPTO ends the attempt and the
- * round.
+ * colour bits, all correction bits and, per coordinate, the k active output labels L_c folded into
+ * one: sum of L_c * x^c, each 64-bit half in GF(2^64). AS knows the fold of the zero labels, F0,
+ * and that of an output V is F0 + V*Delta, so to pass with another V one must know Delta. It finds
+ * faults and changed outputs, not a CSP that shifts its own input; SEFL_ECRYPTO ends the attempt
+ * and the round.
  *
  * Streaming: chunks of 1024 coordinates; each side works on one chunk while the other works on the
  * next. Memory beside the store and the caller's arrays: about 8 MB a side, and 2 bytes a

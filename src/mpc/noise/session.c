@@ -153,6 +153,7 @@ sefl_status noise_session_open(noise_session *s, channel *ch, const noise_params
     SEFL_TRY(fill_params(&s->p, p));
     s->rng = *rng;
     s->state = NOISE_BROKEN;
+    sha256_init(&s->choices);
     s->wires_r = sampler_random_bits(s->p.profile);
     s->wires_x = sampler_bits(s->p.profile);
     layout(s);
@@ -338,6 +339,14 @@ void noise_digest_begin(const noise_session *s, sha256 *h)
     sha256_add(h, span_of(s->id, sizeof s->id));
     sha256_add(h, span_of(s->p.task, sizeof s->p.task));
     sha256_add(h, span_of(tail, sizeof tail));
+}
+
+void noise_digest_end(noise_session *s, sha256 *h, uint8_t out[SHA256_BYTES])
+{
+    uint8_t choices[SHA256_BYTES];
+    sha256_end(&s->choices, choices);
+    sha256_add(h, span_of(choices, sizeof choices));
+    sha256_end(h, out);
 }
 
 void noise_results(int32_t *w, const uint32_t *z, const uint32_t *v, size_t n,

@@ -47,6 +47,7 @@ typedef struct noise_session {
     gc_config off_cfg, on_cfg; /* hash key and tweaks */
     prg coins;                 /* U and Y */
     sefl_rng rng;
+    sha256 choices; /* of all correction bits, as sent and as received */
 } noise_session;
 
 /* Params checked, circuits built, hello exchanged, id made. role: 'G' or 'E'. */
@@ -87,11 +88,22 @@ void noise_join(gc_label *in, const gc_label *n, const gc_label *x, unsigned k, 
 sefl_status noise_own_values(noise_session *s, uint32_t *out, uint64_t *digit,
                              const noise_digits *from, size_t c, int sign) SEFL_MUST_CHECK;
 
-/* The digest of the output begins with what it is bound to. */
+/* The digest of the output begins with what it is bound to and ends with the hash of all correction
+ * bits, so that a bit spoiled on the way is found (it would only shift the input). */
 void noise_digest_begin(const noise_session *s, sha256 *h);
+void noise_digest_end(noise_session *s, sha256 *h, uint8_t out[SHA256_BYTES]);
 
 /* w = (z - v - offset) mod 2^k, signed. */
 void noise_results(int32_t *w, const uint32_t *z, const uint32_t *v, size_t n,
                    const noise_params *p);
+
+/* ---- for tests: both sides' secrets ---- */
+
+noise_session *noise_garbler_session(noise_garbler *g);
+noise_session *noise_evaluator_session(noise_evaluator *e);
+
+/* Own halves of the random bits of chunk c, uint16[block][random bit]. */
+void noise_garbler_coins(const noise_garbler *g, uint8_t *bits, size_t c);
+void noise_evaluator_coins(noise_evaluator *e, uint8_t *bits, size_t c);
 
 #endif

@@ -36,13 +36,11 @@ static void next_key(uint8_t key[SHA256_BYTES])
 }
 
 /* out = in xor the key stream of the record's key. */
-static void crypt(noise_store *s, const uint8_t key[SHA256_BYTES], uint8_t *out, const uint8_t *in,
-                  size_t n)
+static void xor_stream(const uint8_t key[SHA256_BYTES], uint8_t *out, const uint8_t *in, size_t n)
 {
     uint8_t digest[SHA256_BYTES], stream[4096];
     aes128 aes;
     sha256 h;
-    (void)s;
     sha256_init(&h);
     sha256_add(&h, span_of_str("sefl noise store record"));
     sha256_add(&h, span_of(key, SHA256_BYTES));
@@ -106,7 +104,7 @@ sefl_status noise_store_put(noise_store *s, const void *record, size_t n)
         SEFL_TRY(sefl_new(&s->slot[s->put], n, 1));
         memcpy(s->slot[s->put], record, n);
     } else {
-        crypt(s, s->put_key, s->scratch, record, n);
+        xor_stream(s->put_key, s->scratch, record, n);
         for (size_t at = 0; at < n;) {
             ssize_t k = fault_hit(FAULT_WRITE) ? (errno = EIO, -1)
                                                : pwrite(s->fd, s->scratch + at, n - at,
@@ -141,7 +139,7 @@ sefl_status noise_store_take(noise_store *s, void *record, size_t n)
                        k == 0 ? "file too short" : strerror(errno));
             at += k > 0 ? (size_t)k : 0;
         }
-        crypt(s, s->take_key, record, s->scratch, n);
+        xor_stream(s->take_key, record, s->scratch, n);
         next_key(s->take_key);
         /* best effort: the key is gone in any case */
         (void)fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, (off_t)n);
