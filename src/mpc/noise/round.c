@@ -1,0 +1,61 @@
+#include "mpc/noise/round.h"
+
+#include "base/ct.h"
+#include "base/span.h"
+
+#include <assert.h>
+
+void noise_round(uint32_t *out, const uint64_t *digit, size_t n, unsigned k, unsigned t, unsigned g,
+                 prg *coins)
+{
+    enum { GROUP = 512 };
+    uint64_t u[GROUP], low = ((uint64_t)1 << (t + g)) - 1, ring = ((uint64_t)1 << k) - 1;
+    assert(k <= 32 && k + t + g <= 62);
+    for (size_t at = 0; at < n; at += GROUP) {
+        size_t m = n - at < GROUP ? n - at : GROUP;
+        prg_fill(coins, u, m * sizeof *u);
+        for (size_t i = 0; i < m; i++)
+            out[at + i] = (uint32_t)((digit[at + i] + (load_u64(&u[i]) & low)) >> (t + g) & ring);
+    }
+    sefl_wipe(u, sizeof u);
+}
+
+uint32_t noise_geometric(const uint8_t draws[JUMP_DRAWS])
+{
+    const uint64_t ones = 0x0101010101010101u;
+    uint64_t count = 0, alive = ~(uint64_t)0;
+    for (size_t i = 0; i < JUMP_DRAWS; i += 8) {
+        uint64_t x = load_u64(draws + i) & 31 * ones;
+        uint64_t zero = ~(x + 127 * ones) & 128 * ones; /* bit 7 of each byte that is zero */
+        uint64_t before = (zero & (0 - zero)) - 1;      /* bits below the first; all if none */
+        uint64_t bytes = ((before >> 7 & ones) * ones) >> 56;
+        count += bytes & alive;
+        alive &= 0 - ct_is_zero_u64(zero);
+    }
+    return (uint32_t)count;
+}
+
+void noise_jumps(int32_t *out, size_t n, prg *coins)
+{
+    uint8_t draws[JUMP_DRAWS];
+    uint32_t slot[JUMP_SLOTS + 1], coin[JUMP_GROUP];
+    assert(n <= JUMP_GROUP);
+    for (unsigned s = 0; s < JUMP_SLOTS; s++) {
+        prg_fill(coins, draws, sizeof draws);
+        slot[s] = noise_geometric(draws);
+        prg_fill(coins, draws, sizeof draws);
+        slot[s] -= noise_geometric(draws);
+    }
+    slot[JUMP_SLOTS] = 0;
+    prg_fill(coins, coin, n * sizeof *coin);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t c = load_u32(&coin[i]) & ((1u << JUMP_RATE_BITS) - 1);
+        uint32_t mask = (uint32_t)ct_mask_u64(ct_is_zero_u64(c));
+        out[i] = (int32_t)(slot[0] & mask);
+        for (unsigned s = 0; s < JUMP_SLOTS; s++) /* a used candidate moves out of the row */
+            slot[s] ^= (slot[s] ^ slot[s + 1]) & mask;
+    }
+    sefl_wipe(draws, sizeof draws);
+    sefl_wipe(slot, sizeof slot);
+    sefl_wipe(coin, sizeof coin);
+}

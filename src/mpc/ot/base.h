@@ -1,0 +1,47 @@
+/* ot/base: a few oblivious transfers by public-key means, the seed of all others.
+ *
+ * The endemic OT of Masny and Rindal [MR19] over ristretto255 with Diffie-Hellman key agreement.
+ * For each transfer i the receiver, with choice b, draws a scalar t and a group element r[1-b], and
+ * sets  r[b] = t*G - H(i, 1-b, r[1-b]).  The sender draws a, sends A = a*G, and has the two keys
+ *     key[j] = KDF(i, j, A, r[0], r[1], a*(r[j] + H(i, 1-j, r[1-j])));
+ * the receiver knows key[b] = KDF(..., t*A) and, by the CDH assumption with H and KDF as random
+ * oracles, not the other one; (r[0], r[1]) is a uniform pair whatever b is. Both hashes take the
+ * session id (task, round, attempt and both sides' nonces: mpc/noise), so that bytes of one session
+ * mean nothing in another.
+ * "Endemic": a cheating party can choose its own key(s). Keys are only ever used as keys here.
+ *
+ * Messages (frames of mpc/channel.h):
+ *     receiver -> sender   kind OT_MSG_BASE_R, n x (r[0] 32 bytes, r[1] 32 bytes)
+ *     sender -> receiver   kind OT_MSG_BASE_A, n x (A 32 bytes)
+ *
+ * Secret: choices, scalars, keys. Public: n, session.   Constant time.
+ * Cost: about 0.35 ms a transfer on each side. */
+#ifndef MPC_OT_BASE_H
+#define MPC_OT_BASE_H
+
+#include "base/random.h"
+#include "mpc/channel.h"
+
+enum {
+    OT_SESSION = 32, /* bytes of a session id */
+    OT_KEY = 16,     /* bytes of a key, a label, a seed */
+    OT_BASE_MAX = 128,
+
+    OT_MSG_BASE_R = 0x4f540001,
+    OT_MSG_BASE_A = 0x4f540002,
+    OT_MSG_TREES = 0x4f540003,
+    OT_MSG_EXTEND = 0x4f540004,
+    OT_MSG_SEED = 0x4f540005,
+    OT_MSG_CHECK = 0x4f540006,
+    OT_MSG_CHOICE = 0x4f540007,
+};
+
+/* n <= OT_BASE_MAX transfers; keys[i][j] is key j of transfer i. */
+sefl_status ot_base_send(channel *ch, uint8_t (*keys)[2][OT_KEY], size_t n,
+                         const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* choice: one bit (0 or 1) a byte. */
+sefl_status ot_base_receive(channel *ch, uint8_t (*keys)[OT_KEY], const uint8_t *choice, size_t n,
+                            const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,475 @@
+/* Design.
+ *  1. A batch's columns are n + 64 bits, padded to 64 bytes: the work is done on whole cache lines;
+ *     only the first n + 64 bits are ever sent or hashed.
+ *  2. Work goes piece by piece (PIECE bytes of a column, all leaves of a tree), so that the sums
+ *     stay in the first-level cache.
+ *  3. Leaves are merged like a binary counter: with y's bits 0..j-1 all set, the sum of the last
+ *     2^j leaves is folded into its left neighbour, and into column j on the way. Two XORs a leaf
+ *     instead of 1 + k/2.
+ *  4. Streams are AES-CTR keyed by the leaf, nonce = batch number, so any part can be had again. */
+#include "mpc/ot/ext.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "base/sha256.h"
+#include "base/span.h"
+#include "crypto/prg/aes.h"
+#include "mpc/ot/kernels.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { PIECE = 2048, BATCH = 1 << 15 };
+
+typedef struct leaves {
+    aes128 *key; /* trees << k */
+    unsigned k;
+    bool hole; /* the sender: leaf 0 of each tree is not known and its stream is zero */
+    uint8_t session[OT_SESSION];
+    const ot_kernels *kern;
+    uint64_t next; /* batch number of the whole transfers below */
+} leaves;
+
+struct ot_sender {
+    leaves l;
+    uint8_t delta[OT_LABEL];
+};
+
+struct ot_receiver {
+    leaves l;
+};
+
+static size_t pad(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Bytes of a column that are sent and hashed. */
+static size_t column_bytes(size_t n, bool whole)
+{
+    return n / 8 + (whole ? OT_MASK / 8 : 0);
+}
+
+size_t ot_correction_bytes(unsigned k, size_t n, bool whole)
+{
+    return (ot_trees(k) - 1) * column_bytes(n, whole);
+}
+
+sefl_status ot_block_init(ot_block *b, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    ot_block tmp = { .cap = n };
+    /* one line more than a multiple of 64 lines' worth: 128 columns do not share cache sets */
+    tmp.stride = pad(column_bytes(n, true)) + 64;
+    *b = (ot_block){ 0 };
+    SEFL_TRY(sefl_new(&tmp.columns, OT_BITS, tmp.stride));
+    SEFL_TRY(sefl_new(&tmp.u, tmp.stride, 1));
+    *b = tmp, tmp = (ot_block){ 0 };
+done:
+    ot_block_clear(&tmp);
+    return st;
+}
+
+void ot_block_clear(ot_block *b)
+{
+    sefl_free_secret(b->columns, OT_BITS * b->stride);
+    sefl_free_secret(b->u, b->stride);
+    *b = (ot_block){ 0 };
+}
+
+/* Sums of a tree's streams over n bytes (a multiple of 64) from byte `at` on: all of them to u,
+ * those with bit j of the leaf's number set to column j. */
+static void tree_sums(const leaves *l, unsigned tree, uint8_t *u, uint8_t *columns, size_t stride,
+                      uint64_t number, size_t at, size_t n)
+{
+    _Alignas(64) uint8_t sum[OT_K_MAX + 1][PIECE];
+    const aes128 *key = l->key + ((size_t)tree << l->k);
+    for (unsigned j = 0; j < l->k; j++)
+        memset(columns + j * stride, 0, n);
+    for (size_t y = 0; y < (size_t)1 << l->k; y++) {
+        /* the height at which this leaf's run of merges ends */
+        unsigned height = 0;
+        while (y >> height & 1)
+            height++;
+        uint8_t *cur = height == 0 ? sum[0] : sum[l->k];
+        if (y == 0 && l->hole)
+            memset(cur, 0, n);
+        else
+            aes128_ctr(&key[y], cur, n, number, at / AES_BLOCK);
+        for (unsigned j = 0; j < height; j++) {
+            l->kern->fold(columns + j * stride, sum[j], cur, n);
+            cur = sum[j];
+        }
+        if (height > 0 && height < l->k)
+            memcpy(sum[height], cur, n);
+        else if (height == l->k)
+            memcpy(u, cur, n);
+    }
+    sefl_wipe(sum, sizeof sum);
+}
+
+static void block_set(ot_block *b, uint64_t number, size_t first, size_t n, bool whole)
+{
+    assert(n > 0 && n % OT_GRAIN == 0 && first % OT_GRAIN == 0 && n <= b->cap);
+    b->number = number, b->first = first, b->n = n, b->whole = whole;
+}
+
+/* c may be NULL at the receiver (expansion without message). */
+static void expand(const leaves *l, ot_block *b, uint8_t *out_c, const uint8_t *in_c,
+                   const uint8_t *delta)
+{
+    _Alignas(64) uint8_t u[PIECE], c[PIECE];
+    size_t bytes = column_bytes(b->n, b->whole);
+    for (size_t at = 0; at < bytes; at += PIECE) {
+        size_t real = bytes - at < PIECE ? bytes - at : PIECE, n = pad(real);
+        for (unsigned i = 0; i < ot_trees(l->k); i++) {
+            uint8_t *columns = b->columns + i * l->k * b->stride + at;
+            tree_sums(l, i, i == 0 && !delta ? b->u + at : u, columns, b->stride, b->number,
+                      b->first / 8 + at, n);
+            if (i == 0)
+                continue;
+            size_t pos = (i - 1) * bytes + at;
+            if (out_c) {
+                l->kern->add_masked(u, b->u + at, ~(uint64_t)0, n);
+                memcpy(out_c + pos, u, real);
+            }
+            if (in_c) {
+                memcpy(c, in_c + pos, real);
+                memset(c + real, 0, n - real);
+                for (unsigned j = 0; j < l->k; j++) {
+                    unsigned bit = i * l->k + j;
+                    l->kern->add_masked(columns + j * b->stride, c,
+                                        ct_mask_u64(delta[bit / 8] >> (bit % 8) & 1), n);
+                }
+            }
+        }
+    }
+    sefl_wipe(u, sizeof u);
+}
+
+void ot_receiver_extend(const ot_receiver *r, ot_block *b, uint64_t number, size_t n, uint8_t *c)
+{
+    block_set(b, number, 0, n, true);
+    expand(&r->l, b, c, NULL, NULL);
+}
+
+void ot_receiver_again(const ot_receiver *r, ot_block *b, uint64_t number, size_t first, size_t n)
+{
+    block_set(b, number, first, n, false);
+    expand(&r->l, b, NULL, NULL, NULL);
+}
+
+void ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n, const uint8_t *c)
+{
+    block_set(b, number, 0, n, true);
+    expand(&s->l, b, NULL, c, s->delta);
+}
+
+void ot_sender_keep(const ot_sender *s, uint8_t *part, const uint8_t *c, size_t batch_n,
+                    size_t first, size_t n)
+{
+    size_t bytes = column_bytes(batch_n, true);
+    for (unsigned i = 0; i + 1 < ot_trees(s->l.k); i++)
+        memcpy(part + i * (n / 8), c + i * bytes + first / 8, n / 8);
+}
+
+void ot_sender_again(const ot_sender *s, ot_block *b, uint64_t number, size_t first, size_t n,
+                     const uint8_t *part)
+{
+    block_set(b, number, first, n, false);
+    expand(&s->l, b, NULL, part, s->delta);
+}
+
+/* ---- the check ---- */
+
+/* R of every column and, at the receiver, of u. */
+static void hash_columns(const leaves *l, uint64_t out[OT_BITS + 1], const ot_block *b,
+                         const uint8_t seed[OT_KEY])
+{
+    uint64_t wide[OT_BITS + 1][2] = { { 0 } }, chi[PIECE / 8];
+    size_t bytes = b->n / 8;
+    aes128 key;
+    assert(b->whole);
+    aes128_init(&key, seed);
+    for (size_t at = 0; at < bytes; at += PIECE) {
+        size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        aes128_ctr(&key, (uint8_t *)chi, n, b->number, at / AES_BLOCK);
+        for (size_t i = 0; i < n / 8; i++)
+            chi[i] = load_u64(&chi[i]);
+        for (unsigned c = 0; c < OT_BITS; c++)
+            l->kern->dot(wide[c], b->columns + c * b->stride + at, chi, n);
+        if (!l->hole)
+            l->kern->dot(wide[OT_BITS], b->u + at, chi, n);
+    }
+    for (unsigned c = 0; c <= OT_BITS; c++) {
+        const uint8_t *column = c < OT_BITS ? b->columns + c * b->stride : b->u;
+        out[c] = ot_gf64_reduce(wide[c]) ^ load_u64(column + bytes);
+    }
+    sefl_wipe(wide, sizeof wide);
+}
+
+static void digest_columns(const leaves *l, uint8_t out[SHA256_BYTES], uint64_t number, uint64_t ru,
+                           const uint64_t rv[OT_BITS])
+{
+    uint8_t bytes[8 * (OT_BITS + 2)];
+    sha256 h;
+    store_u64(bytes, number);
+    store_u64(bytes + 8, ru);
+    for (unsigned c = 0; c < OT_BITS; c++)
+        store_u64(bytes + 16 + 8 * c, rv[c]);
+    sha256_init(&h);
+    sha256_add(&h, span_of_str("sefl ot check"));
+    sha256_add(&h, span_of(l->session, OT_SESSION));
+    sha256_add(&h, span_of(bytes, sizeof bytes));
+    sha256_end(&h, out);
+    sefl_wipe(bytes, sizeof bytes);
+}
+
+void ot_receiver_answer(const ot_receiver *r, uint8_t out[OT_CHECK_BYTES], const ot_block *b,
+                        const uint8_t seed[OT_KEY])
+{
+    uint64_t hash[OT_BITS + 1];
+    hash_columns(&r->l, hash, b, seed);
+    CT_PUBLIC(&hash[OT_BITS], sizeof hash[OT_BITS]); /* sent; the mask makes it uniform */
+    store_u64(out, hash[OT_BITS]);
+    digest_columns(&r->l, out + 8, b->number, hash[OT_BITS], hash);
+    CT_PUBLIC(out, OT_CHECK_BYTES); /* sent */
+    sefl_wipe(hash, sizeof hash);
+}
+
+sefl_status ot_sender_check(const ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
+                            const uint8_t answer[OT_CHECK_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    uint64_t hash[OT_BITS + 1], ru = load_u64(answer), good;
+    uint8_t digest[SHA256_BYTES];
+    hash_columns(&s->l, hash, b, seed);
+    for (unsigned c = 0; c < OT_BITS; c++)
+        hash[c] ^= ru & ct_mask_u64(s->delta[c / 8] >> (c % 8) & 1);
+    digest_columns(&s->l, digest, b->number, ru, hash);
+    good = ct_eq_bytes(digest, answer + 8, SHA256_BYTES);
+    CT_PUBLIC(&good, sizeof good); /* the receiver sees whether we go on */
+    SEFL_CHECK(good, SEFL_ECRYPTO, "OT extension: batch %llu fails its check",
+               (unsigned long long)b->number);
+done:
+    sefl_wipe(hash, sizeof hash);
+    sefl_wipe(digest, sizeof digest);
+    return st;
+}
+
+void ot_block_rows(const ot_block *b, uint8_t *rows, size_t first, size_t n)
+{
+    assert(first >= b->first && first + n <= b->first + b->n && first % 128 == 0 && n % 128 == 0);
+    ot_kernels_best()->transpose(rows, b->columns + (first - b->first) / 8, b->stride, n / 8);
+}
+
+/* ---- making and ending ---- */
+
+static void leaves_clear(leaves *l)
+{
+    sefl_free_secret(l->key, l->key ? ((size_t)ot_trees(l->k) << l->k) * sizeof *l->key : 0);
+    sefl_wipe(l, sizeof *l);
+}
+
+static sefl_status leaves_init(leaves *l, unsigned k, bool hole, const uint8_t session[OT_SESSION])
+{
+    if (k != 1 && k != 2 && k != 4 && k != 8)
+        return sefl_fail(SEFL_EINVAL, "OT extension: k = %u, must be 1, 2, 4 or 8", k);
+    l->k = k, l->hole = hole;
+    l->kern = ot_kernels_best();
+    memcpy(l->session, session, OT_SESSION);
+    return sefl_new(&l->key, (size_t)ot_trees(k) << k, sizeof *l->key);
+}
+
+static void leaves_keys(leaves *l, uint8_t (*leaf)[OT_KEY])
+{
+    for (size_t i = 0; i < (size_t)ot_trees(l->k) << l->k; i++)
+        aes128_init(&l->key[i], leaf[i]);
+}
+
+sefl_status ot_sender_new(ot_sender **out, channel *ch, unsigned k, const uint8_t delta[OT_LABEL],
+                          const uint8_t session[OT_SESSION], const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    ot_sender *s = NULL;
+    uint8_t(*leaf)[OT_KEY] = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    SEFL_TRY(leaves_init(&s->l, k, true, session));
+    SEFL_TRY(sefl_new(&leaf, (size_t)ot_trees(k) << k, OT_KEY));
+    assert(delta[0] & 1);
+    memcpy(s->delta, delta, OT_LABEL);
+    SEFL_TRY(ot_trees_receive(ch, leaf, delta, k, session, rng));
+    leaves_keys(&s->l, leaf);
+    *out = s, s = NULL;
+done:
+    sefl_free_secret(leaf, leaf ? ((size_t)ot_trees(k) << k) * OT_KEY : 0);
+    ot_sender_free(s);
+    return st;
+}
+
+sefl_status ot_receiver_new(ot_receiver **out, channel *ch, unsigned k,
+                            const uint8_t session[OT_SESSION], const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    ot_receiver *r = NULL;
+    uint8_t(*leaf)[OT_KEY] = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    SEFL_TRY(leaves_init(&r->l, k, false, session));
+    SEFL_TRY(sefl_new(&leaf, (size_t)ot_trees(k) << k, OT_KEY));
+    SEFL_TRY(ot_trees_send(ch, leaf, k, session, rng));
+    leaves_keys(&r->l, leaf);
+    *out = r, r = NULL;
+done:
+    sefl_free_secret(leaf, leaf ? ((size_t)ot_trees(k) << k) * OT_KEY : 0);
+    ot_receiver_free(r);
+    return st;
+}
+
+void ot_sender_free(ot_sender *s)
+{
+    if (!s)
+        return;
+    leaves_clear(&s->l);
+    sefl_free_secret(s, sizeof *s);
+}
+
+void ot_receiver_free(ot_receiver *r)
+{
+    if (!r)
+        return;
+    leaves_clear(&r->l);
+    sefl_free_secret(r, sizeof *r);
+}
+
+/* ---- whole transfers ---- */
+
+static size_t batch_size(size_t left)
+{
+    size_t n = left < BATCH ? left : BATCH;
+    return (n + OT_GRAIN - 1) / OT_GRAIN * OT_GRAIN;
+}
+
+/* What both sides hold while they work on one batch. */
+typedef struct work {
+    ot_block block;
+    uint8_t *c, *rows;
+} work;
+
+static sefl_status work_init(work *w, unsigned k)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(ot_block_init(&w->block, BATCH));
+    SEFL_TRY(sefl_new(&w->c, ot_correction_bytes(k, BATCH, true), 1));
+    SEFL_TRY(sefl_new(&w->rows, BATCH, OT_LABEL));
+done:
+    return st;
+}
+
+static void work_clear(work *w)
+{
+    ot_block_clear(&w->block);
+    sefl_free(w->c);
+    sefl_free_secret(w->rows, w->rows ? BATCH * OT_LABEL : 0);
+}
+
+/* rows[i] ^= bit i of `bits` times delta. */
+static void add_delta(uint8_t *rows, const uint8_t *bits, size_t n, const uint8_t delta[OT_LABEL])
+{
+    uint64_t lo = load_u64(delta), hi = load_u64(delta + 8);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t mask = ct_mask_u64(bits[i / 8] >> (i % 8) & 1);
+        store_u64(rows + i * OT_LABEL, load_u64(rows + i * OT_LABEL) ^ (lo & mask));
+        store_u64(rows + i * OT_LABEL + 8, load_u64(rows + i * OT_LABEL + 8) ^ (hi & mask));
+    }
+}
+
+static sefl_status send_batches(ot_sender *s, channel *ch, uint8_t *q, size_t n, bool chosen,
+                                const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    work w = { 0 };
+    uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES], *bits = NULL;
+    SEFL_TRY(work_init(&w, s->l.k));
+    SEFL_TRY(sefl_new(&bits, BATCH / 8, 1));
+    while (n > 0) {
+        size_t batch = batch_size(n), take = n < batch ? n : batch;
+        uint32_t index = (uint32_t)s->l.next;
+        SEFL_TRY(msg_recv(ch, OT_MSG_EXTEND, index, w.c, ot_correction_bytes(s->l.k, batch, true),
+                          "OT corrections"));
+        ot_sender_extend(s, &w.block, s->l.next++, batch, w.c);
+        SEFL_TRY(rng_fill(rng, seed, sizeof seed));
+        SEFL_TRY(msg_send(ch, OT_MSG_SEED, index, seed, sizeof seed));
+        SEFL_TRY(msg_recv(ch, OT_MSG_CHECK, index, answer, sizeof answer, "OT check"));
+        SEFL_TRY(ot_sender_check(s, &w.block, seed, answer));
+        ot_block_rows(&w.block, w.rows, 0, batch);
+        if (chosen) {
+            SEFL_TRY(msg_recv(ch, OT_MSG_CHOICE, index, bits, (take + 7) / 8, "OT choices"));
+            add_delta(w.rows, bits, take, s->delta);
+        }
+        memcpy(q, w.rows, take * OT_LABEL);
+        q += take * OT_LABEL, n -= take;
+    }
+done:
+    work_clear(&w);
+    sefl_free(bits);
+    return st;
+}
+
+/* in: chosen bits or NULL; out: where random ones go. */
+static sefl_status receive_batches(ot_receiver *r, channel *ch, uint8_t *t, uint8_t *out,
+                                   const uint8_t *in, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    work w = { 0 };
+    uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES], *d = NULL;
+    SEFL_TRY(work_init(&w, r->l.k));
+    SEFL_TRY(sefl_new(&d, BATCH / 8, 1));
+    for (size_t at = 0; at < n;) {
+        size_t batch = batch_size(n - at), take = n - at < batch ? n - at : batch;
+        uint32_t index = (uint32_t)r->l.next;
+        ot_receiver_extend(r, &w.block, r->l.next++, batch, w.c);
+        SEFL_TRY(msg_send(ch, OT_MSG_EXTEND, index, w.c, ot_correction_bytes(r->l.k, batch, true)));
+        SEFL_TRY(msg_recv(ch, OT_MSG_SEED, index, seed, sizeof seed, "OT check seed"));
+        ot_receiver_answer(r, answer, &w.block, seed);
+        SEFL_TRY(msg_send(ch, OT_MSG_CHECK, index, answer, sizeof answer));
+        ot_block_rows(&w.block, w.rows, 0, batch);
+        memcpy(t + at * OT_LABEL, w.rows, take * OT_LABEL);
+        if (in) {
+            for (size_t i = 0; i < (take + 7) / 8; i++)
+                d[i] = in[at / 8 + i] ^ w.block.u[i];
+            CT_PUBLIC(d, (take + 7) / 8); /* sent; u is a one-time pad */
+            SEFL_TRY(msg_send(ch, OT_MSG_CHOICE, index, d, (take + 7) / 8));
+        } else {
+            memcpy(out + at / 8, w.block.u, (take + 7) / 8);
+        }
+        at += take;
+    }
+    SEFL_TRY(channel_flush(ch));
+done:
+    work_clear(&w);
+    sefl_free(d);
+    return st;
+}
+
+sefl_status ot_send_random(ot_sender *s, channel *ch, uint8_t *q, size_t n, const sefl_rng *rng)
+{
+    return send_batches(s, ch, q, n, false, rng);
+}
+
+sefl_status ot_receive_random(ot_receiver *r, channel *ch, uint8_t *t, uint8_t *bits, size_t n)
+{
+    return receive_batches(r, ch, t, bits, NULL, n);
+}
+
+sefl_status ot_send_chosen(ot_sender *s, channel *ch, uint8_t *q, size_t n, const sefl_rng *rng)
+{
+    return send_batches(s, ch, q, n, true, rng);
+}
+
+sefl_status ot_receive_chosen(ot_receiver *r, channel *ch, uint8_t *t, const uint8_t *bits,
+                              size_t n)
+{
+    return receive_batches(r, ch, t, NULL, bits, n);
+}

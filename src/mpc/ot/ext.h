@@ -1,0 +1,135 @@
+/* ot/ext: correlated OT extension: a hundred base OTs become as many transfers as one needs.
+ *
+ * The sender has Delta, 128 bits, the same for all transfers; a transfer j gives the sender q_j and
+ * the receiver a bit b_j and t_j = q_j xor b_j*Delta. With the free-XOR offset as Delta, t_j is an
+ * active wire label and q_j (or q_j xor Delta) the zero label: no hashing, no further message.
+ * This is SoftSpoken [Roy22] with the repetition code; k trades bytes for AES work:
+ *
+ *     k = 1   15.9 bytes a transfer (IKNP)     2 AES blocks at the receiver
+ *     k = 2    7.9                              2
+ *     k = 4    3.9                              4
+ *     k = 8    1.9                             32
+ *
+ * How. For each of the 128/k trees of ot/trees the receiver knows all 2^k leaves, the sender all
+ * but number delta_i, where Delta is the row of all delta_i. Each leaf y is the key of a stream
+ * r_y. The receiver forms  u_i = sum of all r_y  and, for each bit j < k,
+ * v_ij = sum of the r_y with bit j of y set; the sender can form
+ * w_ij = sum of the r_y with bit j of y xor delta_i set = v_ij + delta_ij * u_i. The receiver takes
+ * b = u_0 as its random choices and sends c_i = u_i + u_0 for the other trees; the sender adds
+ * delta_ij * c_i. Now w_ij = v_ij + delta_ij * b for all 128 columns; rows of w are q, rows of v
+ * are t.
+ *
+ * The check, against a receiver that sends wrong c_i to learn about Delta. A batch has n transfers
+ * and 64 more that are thrown away. When all c_i are there, the sender sends a random seed, which
+ * expands to chi_1 .. chi_m in GF(2^64), m = n/64. For a column x of m + 1 words let
+ *     R(x) = sum_{l <= m} chi_l x_l + x_{m+1}.
+ * The receiver answers R(u_0) and SHA-256 of all R(v_ij); the sender wants
+ * R(v_ij) = R(w_ij) + delta_ij R(u_0), in all 128 columns.
+ * R is linear and Pr[R(x) = 0] <= 2^-64 for every fixed x != 0, and the last word hides the rest.
+ * Soundness: let u'_i = c_i + u_0 + (what the receiver really holds) be the inputs that the
+ * sender's columns carry. Except with probability (128/k choose 2) * 2^-64 (2^-55 a batch at
+ * k = 4) R keeps different u'_i different. Then the check passes only if, for every tree whose u'_i
+ * differs from the one that R(u_0) stands for, the receiver guessed delta_i: 2^-k each. A receiver
+ * that passes has therefore run the protocol honestly up to the delta_i it has guessed right, and
+ * it can no more than guess Delta piece by piece with the same odds. A failed check ends the
+ * session for good. (The tables of a batch leave only after its check.)
+ *
+ * Streaming: transfers come in numbered batches; a batch is expanded in columns (ot_block),
+ * checked, and turned into rows. The number is the stream's nonce: a batch or a part of it can be
+ * expanded again later, at the sender from the stored c_i, at the receiver from nothing. Memory: 16
+ * bytes a transfer of the batch.
+ *
+ *     SEFL_TRY(ot_receiver_new(&r, ch, 4, session, rng));           // the other side:
+ * ot_sender_new SEFL_TRY(ot_receive_random(r, ch, t, bits, n, rng));          // ot_send_random
+ *
+ * Secret: Delta, rows, columns, choices. Public: k, n, numbers, chi.   Constant time.
+ * Threads: one owner; an expanded block may be read by many. */
+#ifndef MPC_OT_EXT_H
+#define MPC_OT_EXT_H
+
+#include "mpc/ot/trees.h"
+
+#include <stdbool.h>
+
+enum {
+    OT_LABEL = 16,       /* bytes of a row */
+    OT_MASK = 64,        /* transfers of a batch that only the check uses */
+    OT_GRAIN = 512,      /* batches and parts of them are multiples of this */
+    OT_CHECK_BYTES = 40, /* R(u_0) 8, digest 32 */
+    OT_DEFAULT_K = 4,
+};
+
+typedef struct ot_sender ot_sender;
+typedef struct ot_receiver ot_receiver;
+
+/* Columns of a batch, or of a part of one. */
+typedef struct ot_block {
+    uint8_t *columns; /* 128 of `stride` bytes */
+    uint8_t *u;       /* receiver: choice bits of the transfers, then the mask's */
+    size_t stride, cap;
+    size_t first, n; /* transfers held: [first, first + n) of the batch */
+    uint64_t number;
+    bool whole; /* all of the batch and the mask behind it */
+} ot_block;
+
+/* Room for parts of up to n transfers. */
+sefl_status ot_block_init(ot_block *b, size_t n) SEFL_MUST_CHECK;
+void ot_block_clear(ot_block *b);
+
+/* Base OTs and trees. k is 1, 2, 4 or 8; delta's bit 0 must be 1. */
+sefl_status ot_sender_new(ot_sender **out, channel *ch, unsigned k, const uint8_t delta[OT_LABEL],
+                          const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
+sefl_status ot_receiver_new(ot_receiver **out, channel *ch, unsigned k,
+                            const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
+void ot_sender_free(ot_sender *s);
+void ot_receiver_free(ot_receiver *r);
+
+/* Bytes of the corrections c_i of a part of n transfers: 128/k - 1 columns; with the mask when the
+ * part is a whole batch. */
+size_t ot_correction_bytes(unsigned k, size_t n, bool whole);
+
+/* ---- a batch, step by step; no channel here ------------------------------------------- */
+
+/* Receiver: expands batch `number` with n transfers (a multiple of OT_GRAIN) and writes the
+ * corrections. A number is used once. */
+void ot_receiver_extend(const ot_receiver *r, ot_block *b, uint64_t number, size_t n, uint8_t *c);
+
+/* Expands transfers [first, first + n) of a batch again, without message. */
+void ot_receiver_again(const ot_receiver *r, ot_block *b, uint64_t number, size_t first, size_t n);
+
+/* Its answer to the seed. */
+void ot_receiver_answer(const ot_receiver *r, uint8_t out[OT_CHECK_BYTES], const ot_block *b,
+                        const uint8_t seed[OT_KEY]);
+
+/* Sender: expands the batch with the corrections of the receiver. */
+void ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n, const uint8_t *c);
+
+/* Copies the part of a batch's corrections that ot_sender_again wants for [first, first + n). */
+void ot_sender_keep(const ot_sender *s, uint8_t *part, const uint8_t *c, size_t batch_n,
+                    size_t first, size_t n);
+void ot_sender_again(const ot_sender *s, ot_block *b, uint64_t number, size_t first, size_t n,
+                     const uint8_t *part);
+
+/* SEFL_ECRYPTO if the answer is wrong; the session is then over. */
+sefl_status ot_sender_check(const ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
+                            const uint8_t answer[OT_CHECK_BYTES]) SEFL_MUST_CHECK;
+
+/* Rows [first, first + n) of the batch, multiples of 128: q at the sender, t at the receiver. */
+void ot_block_rows(const ot_block *b, uint8_t *rows, size_t first, size_t n);
+
+/* ---- whole transfers over a channel --------------------------------------------------- */
+
+/* n transfers with random choices: q[n][16] at the sender; t[n][16] and packed bits (n/8 bytes,
+ * rounded up) at the receiver. */
+sefl_status ot_send_random(ot_sender *s, channel *ch, uint8_t *q, size_t n,
+                           const sefl_rng *rng) SEFL_MUST_CHECK;
+sefl_status ot_receive_random(ot_receiver *r, channel *ch, uint8_t *t, uint8_t *bits,
+                              size_t n) SEFL_MUST_CHECK;
+
+/* With the receiver's own choices: one more bit a transfer, t = q xor choice*Delta. */
+sefl_status ot_send_chosen(ot_sender *s, channel *ch, uint8_t *q, size_t n,
+                           const sefl_rng *rng) SEFL_MUST_CHECK;
+sefl_status ot_receive_chosen(ot_receiver *r, channel *ch, uint8_t *t, const uint8_t *bits,
+                              size_t n) SEFL_MUST_CHECK;
+
+#endif

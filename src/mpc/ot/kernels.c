@@ -1,0 +1,190 @@
+/* The loops are written once, over plain words, and compiled for several instruction sets: the
+ * compiler's vectoriser does what intrinsics would. Only the carry-less product has its own code.
+ */
+#include "mpc/ot/kernels.h"
+
+#include "base/cpu.h"
+#include "base/ct.h"
+#include "base/span.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+/* -O2 builds too should vectorise these loops */
+#if defined(__GNUC__) && !defined(__clang__)
+#define VECTOR __attribute__((optimize("O3")))
+#else
+#define VECTOR
+#endif
+
+typedef uint64_t word __attribute__((may_alias, aligned(1)));
+
+INLINE void fold_body(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)
+{
+    word *restrict a = (word *)v, *restrict b = (word *)left;
+    const word *restrict c = (const word *)right;
+    for (size_t i = 0; i < n / 8; i++) {
+        a[i] ^= c[i];
+        b[i] ^= c[i];
+    }
+}
+
+INLINE void add_masked_body(uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n)
+{
+    word *restrict a = (word *)dst;
+    const word *restrict b = (const word *)src;
+    mask = ct_barrier_u64(mask);
+    for (size_t i = 0; i < n / 8; i++)
+        a[i] ^= b[i] & mask;
+}
+
+/* A 128 x 128 bit block in 7 steps: step s swaps the off-diagonal quarters of every square of
+ * 2^(s+1) bits. Rows are pairs of words, low half first. */
+INLINE void transpose_block(uint64_t m[256])
+{
+    for (unsigned r = 0; r < 64; r++) { /* squares of 128: whole words */
+        uint64_t t = m[2 * r + 1];
+        m[2 * r + 1] = m[2 * (r + 64)];
+        m[2 * (r + 64)] = t;
+    }
+#define STEP(J, MASK)                                               \
+    for (unsigned top = 0; top < 128; top += 2 * (J))               \
+        for (unsigned w = 2 * top; w < 2 * (top + (J)); w++) {      \
+            uint64_t t = ((m[w] >> (J)) ^ m[w + 2 * (J)]) & (MASK); \
+            m[w + 2 * (J)] ^= t;                                    \
+            m[w] ^= t << (J);                                       \
+        }
+    STEP(32, 0x00000000ffffffffu)
+    STEP(16, 0x0000ffff0000ffffu)
+    STEP(8, 0x00ff00ff00ff00ffu)
+    STEP(4, 0x0f0f0f0f0f0f0f0fu)
+    STEP(2, 0x3333333333333333u)
+    STEP(1, 0x5555555555555555u)
+#undef STEP
+}
+
+INLINE void transpose_body(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n)
+{
+    _Alignas(64) uint64_t m[256];
+    for (size_t at = 0; at < n; at += 16) {
+        for (unsigned c = 0; c < 128; c++)
+            memcpy(m + 2 * c, columns + c * stride + at, 16);
+        transpose_block(m);
+        memcpy(rows + at * 128, m, sizeof m);
+    }
+}
+
+/* ---- reference ---- */
+
+static void fold_ref(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)
+{
+    fold_body(v, left, right, n);
+}
+
+static void add_masked_ref(uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n)
+{
+    add_masked_body(dst, src, mask, n);
+}
+
+static void dot_ref(uint64_t acc[2], const uint8_t *data, const uint64_t *chi, size_t n)
+{
+    uint64_t lo = 0, hi = 0;
+    for (size_t i = 0; i < n / 8; i++) {
+        uint64_t x = load_u64(data + 8 * i), c = chi[i];
+        lo ^= c & ct_mask_u64(x & 1);
+        for (unsigned b = 1; b < 64; b++) {
+            uint64_t take = ct_mask_u64(x >> b & 1);
+            lo ^= c << b & take;
+            hi ^= c >> (64 - b) & take;
+        }
+    }
+    acc[0] ^= lo;
+    acc[1] ^= hi;
+}
+
+static void transpose_ref(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n)
+{
+    transpose_body(rows, columns, stride, n);
+}
+
+uint64_t ot_gf64_reduce(const uint64_t wide[2])
+{
+    uint64_t hi = wide[1];
+    uint64_t over = (hi >> 63) ^ (hi >> 61) ^ (hi >> 60); /* what x^4, x^3, x push past x^64 */
+    hi ^= over;
+    return wide[0] ^ hi ^ hi << 1 ^ hi << 3 ^ hi << 4;
+}
+
+static const ot_kernels ref = { "ref", fold_ref, add_masked_ref, dot_ref, transpose_ref };
+
+#if defined(__x86_64__)
+__attribute__((target("pclmul,sse2"))) static void dot_clmul(uint64_t acc[2], const uint8_t *data,
+                                                             const uint64_t *chi, size_t n)
+{
+    __m128i a = _mm_setzero_si128(), b = a, c = a, d = a;
+    for (size_t i = 0; i < n; i += 32) {
+        __m128i x = _mm_loadu_si128((const __m128i *)(data + i));
+        __m128i y = _mm_loadu_si128((const __m128i *)(data + i + 16));
+        __m128i p = _mm_loadu_si128((const __m128i *)(chi + i / 8));
+        __m128i q = _mm_loadu_si128((const __m128i *)(chi + i / 8 + 2));
+        a = _mm_xor_si128(a, _mm_clmulepi64_si128(x, p, 0x00));
+        b = _mm_xor_si128(b, _mm_clmulepi64_si128(x, p, 0x11));
+        c = _mm_xor_si128(c, _mm_clmulepi64_si128(y, q, 0x00));
+        d = _mm_xor_si128(d, _mm_clmulepi64_si128(y, q, 0x11));
+    }
+    a = _mm_xor_si128(_mm_xor_si128(a, b), _mm_xor_si128(c, d));
+    uint64_t out[2];
+    _mm_storeu_si128((__m128i *)out, a);
+    acc[0] ^= out[0];
+    acc[1] ^= out[1];
+}
+
+#define PATH(name, isa)                                                                          \
+    __attribute__((target(isa)))                                                                 \
+    VECTOR static void fold_##name(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)    \
+    {                                                                                            \
+        fold_body(v, left, right, n);                                                            \
+    }                                                                                            \
+    __attribute__((target(isa))) VECTOR static void add_masked_##name(                           \
+        uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n)                               \
+    {                                                                                            \
+        add_masked_body(dst, src, mask, n);                                                      \
+    }                                                                                            \
+    __attribute__((target(isa))) VECTOR static void transpose_##name(                            \
+        uint8_t *rows, const uint8_t *columns, size_t stride, size_t n)                          \
+    {                                                                                            \
+        transpose_body(rows, columns, stride, n);                                                \
+    }                                                                                            \
+    static const ot_kernels kernels_##name = { #name, fold_##name, add_masked_##name, dot_clmul, \
+                                               transpose_##name };
+PATH(avx2, "avx2")
+PATH(avx512, "avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+#undef PATH
+#endif
+
+const ot_kernels *ot_kernels_at(unsigned i, unsigned *end)
+{
+    const cpu_features *cpu = cpu_get();
+    (void)cpu;
+    *end = 3;
+#if defined(__x86_64__)
+    if (i == 1 && cpu->avx2 && cpu->pclmul)
+        return &kernels_avx2;
+    if (i == 2 && cpu->avx512 && cpu->pclmul)
+        return &kernels_avx512;
+#endif
+    return i == 0 ? &ref : NULL;
+}
+
+const ot_kernels *ot_kernels_best(void)
+{
+    unsigned end;
+    const ot_kernels *best = ot_kernels_at(2, &end);
+    if (!best)
+        best = ot_kernels_at(1, &end);
+    return best ? best : ot_kernels_at(0, &end);
+}

@@ -1,0 +1,34 @@
+/* ot/kernels: the three inner loops of OT extension, chosen at run time; nobody outside ot/ (and
+ * tests) includes this.
+ *
+ * All lengths are in bytes and multiples of 64. Each path gives the same bytes as `ref`.
+ * Secret: all data. Public: lengths, chi. Constant time. */
+#ifndef MPC_OT_KERNELS_H
+#define MPC_OT_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ot_kernels {
+    const char *name;
+    /* v ^= right; left ^= right: one merge of two sums of leaves. */
+    void (*fold)(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n);
+    /* dst ^= src & mask, mask all zeros or all ones. */
+    void (*add_masked)(uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n);
+    /* acc ^= sum of data[i] * chi[i] over 64-bit words, as polynomials over GF(2), 128 bits. */
+    void (*dot)(uint64_t acc[2], const uint8_t *data, const uint64_t *chi, size_t n);
+    /* 128 columns of `n` bytes at distance `stride` become 8n rows of 16 bytes: bit r of column c
+     * goes to bit c of row r (bit 0 of byte 0 first). */
+    void (*transpose)(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n);
+} ot_kernels;
+
+/* The best one this processor has. */
+const ot_kernels *ot_kernels_best(void);
+
+/* By number from 0 (the reference); NULL where the processor lacks it; *end is how many exist. */
+const ot_kernels *ot_kernels_at(unsigned i, unsigned *end);
+
+/* An element of GF(2^64) = GF(2)[x]/(x^64 + x^4 + x^3 + x + 1) from a product of 128 bits. */
+uint64_t ot_gf64_reduce(const uint64_t wide[2]);
+
+#endif

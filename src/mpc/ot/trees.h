@@ -1,0 +1,47 @@
+/* ot/trees: all-but-one OT: GGM trees of which the other side gets every leaf except a secret one.
+ *
+ * The holder has trees of depth k, 2^k leaves each; the peer has a secret leaf number delta per
+ * tree and learns all leaves but that one. There are 128/k trees, so k * 128/k = 128 base OTs
+ * whatever k is. Level by level, the holder sends the XOR of all left and of all right children,
+ * each hidden under one key of a base OT; the peer's choice is the side off its path.
+ *
+ *     node     children = SHA-256("sefl ot node", session, tree, level, number, node), 16 + 16
+ *     leaf     key      = SHA-256("sefl ot leaf", session, tree, number, node)[0..15]
+ *     proof    tag      = SHA-256("sefl ot tag",  session, tree, number, node), 32 bytes
+ *
+ * A holder that sends inconsistent sums could learn bits of delta from whether the peer goes on.
+ * So it sends per tree T = XOR of all tags and SHA-256 of all tags in order; the peer fills in the
+ * missing tag from T and compares: all trees must agree, SEFL_ECRYPTO otherwise (Roy 2022,
+ * section 6). What remains is one guess per tree, right with probability 2^-k each.
+ *
+ * Message, holder -> peer, kind OT_MSG_TREES:
+ *     128 x (left sum 16, right sum 16), base OT number = tree*k + (k - level)
+ *     128/k x (T 32, digest 32)
+ *
+ * Leaves are numbered from the peer's view by z = y xor delta, so that z = 0 is the one it lacks
+ * and nothing later depends on delta.
+ *
+ * Secret: delta, nodes. Public: k, session.   Constant time. */
+#ifndef MPC_OT_TREES_H
+#define MPC_OT_TREES_H
+
+#include "mpc/ot/base.h"
+
+enum { OT_BITS = 128, OT_K_MAX = 8 };
+
+static inline unsigned ot_trees(unsigned k)
+{
+    return OT_BITS / k;
+}
+
+/* The holder's half, base OT included: leaf[tree << k | y]. */
+sefl_status ot_trees_send(channel *ch, uint8_t (*leaf)[OT_KEY], unsigned k,
+                          const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* The peer's half: leaf[tree << k | z], z = y xor delta of the tree; leaf z = 0 is zeros. Bit
+ * tree*k + j of delta (bit 0 of byte 0 first) is bit j of the tree's number. */
+sefl_status ot_trees_receive(channel *ch, uint8_t (*leaf)[OT_KEY], const uint8_t delta[OT_BITS / 8],
+                             unsigned k, const uint8_t session[OT_SESSION],
+                             const sefl_rng *rng) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,289 @@
+/* Design. The socket does not block; waits are poll(2) with the channel's timeout.
+ *  1. out holds bytes not yet given to the kernel (at most OUT_BYTES); big sends go around it.
+ *  2. in[in_at, in_n) was read ahead: by recv in pieces of READ_AHEAD, by a blocked send up to
+ *     CHANNEL_INBOX.
+ *  3. A wait for the way out also listens to the way in while there is room, so that two peers
+ *     that both send cannot block each other. */
+#define _GNU_SOURCE
+#include "net/loopback.h"
+
+#include "base/alloc.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { OUT_BYTES = 64 << 10, READ_AHEAD = 64 << 10 };
+
+struct loopback {
+    channel ch;
+    int fd;
+    int timeout_ms;
+    uint8_t *out;
+    size_t out_n;
+    uint8_t *in; /* from sefl_grow */
+    size_t in_at, in_n, in_cap;
+};
+
+static sefl_status system_fail(const char *what)
+{
+    return sefl_fail(errno == ECONNRESET || errno == EPIPE ? SEFL_ECLOSED : SEFL_EIO,
+                     "loopback: %s: %s", what, strerror(errno));
+}
+
+/* Reads what is there, at most up to `limit` bytes ahead. *got = 0: nothing there. */
+static sefl_status read_ahead(loopback *lb, size_t limit, size_t *got)
+{
+    sefl_status st = SEFL_OK;
+    *got = 0;
+    if (lb->in_at == lb->in_n)
+        lb->in_at = lb->in_n = 0;
+    if (lb->in_n - lb->in_at >= limit)
+        return SEFL_OK;
+    if (lb->in_cap - lb->in_n < READ_AHEAD) {
+        if (lb->in_at > 0) {
+            memmove(lb->in, lb->in + lb->in_at, lb->in_n - lb->in_at);
+            lb->in_n -= lb->in_at, lb->in_at = 0;
+        }
+        if (lb->in_cap - lb->in_n < READ_AHEAD) {
+            size_t cap = lb->in_cap ? 2 * lb->in_cap : 2 * READ_AHEAD;
+            SEFL_TRY(sefl_grow(&lb->in, lb->in_cap, cap));
+            lb->in_cap = cap;
+        }
+    }
+    ssize_t n = recv(lb->fd, lb->in + lb->in_n, lb->in_cap - lb->in_n, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return SEFL_OK;
+    if (n < 0)
+        return system_fail("receive");
+    SEFL_CHECK(n > 0, SEFL_ECLOSED, "loopback: closed by the peer");
+    lb->in_n += (size_t)n;
+    *got = (size_t)n;
+done:
+    return st;
+}
+
+static sefl_status wait_for(loopback *lb, short events, short *seen)
+{
+    struct pollfd p = { .fd = lb->fd, .events = events };
+    int n;
+    do
+        n = poll(&p, 1, lb->timeout_ms);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return system_fail("poll");
+    if (n == 0)
+        return sefl_fail(SEFL_ETIMEOUT, "loopback: peer silent for %d ms", lb->timeout_ms);
+    *seen = p.revents;
+    return SEFL_OK;
+}
+
+static sefl_status write_all(loopback *lb, const uint8_t *p, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    while (n > 0) {
+        ssize_t k = send(lb->fd, p, n, MSG_NOSIGNAL);
+        if (k > 0) {
+            p += k, n -= (size_t)k;
+            continue;
+        }
+        if (errno != EAGAIN && errno != EINTR)
+            return system_fail("send");
+        short seen = 0, room = lb->in_n - lb->in_at < CHANNEL_INBOX ? POLLIN : 0;
+        size_t got;
+        SEFL_TRY(wait_for(lb, (short)(POLLOUT | room), &seen));
+        if (seen & (POLLIN | POLLHUP | POLLERR))
+            SEFL_TRY(read_ahead(lb, CHANNEL_INBOX, &got));
+    }
+done:
+    return st;
+}
+
+static sefl_status lb_flush(void *self)
+{
+    loopback *lb = self;
+    size_t n = lb->out_n;
+    lb->out_n = 0;
+    return write_all(lb, lb->out, n);
+}
+
+static sefl_status lb_send(void *self, const void *p, size_t n)
+{
+    loopback *lb = self;
+    sefl_status st = SEFL_OK;
+    if (lb->out_n + n > OUT_BYTES)
+        SEFL_TRY(lb_flush(lb));
+    if (n > OUT_BYTES / 2)
+        return write_all(lb, p, n);
+    memcpy(lb->out + lb->out_n, p, n);
+    lb->out_n += n;
+done:
+    return st;
+}
+
+static sefl_status lb_recv(void *self, void *p, size_t n)
+{
+    loopback *lb = self;
+    uint8_t *to = p;
+    sefl_status st = SEFL_OK;
+    if (lb->out_n > 0)
+        SEFL_TRY(lb_flush(lb));
+    while (n > 0) {
+        size_t have = lb->in_n - lb->in_at, got = 0;
+        if (have > 0) {
+            size_t k = have < n ? have : n;
+            memcpy(to, lb->in + lb->in_at, k);
+            lb->in_at += k, to += k, n -= k;
+            continue;
+        }
+        if (n >= READ_AHEAD) { /* straight to its place */
+            ssize_t k = recv(lb->fd, to, n, 0);
+            SEFL_CHECK(k != 0, SEFL_ECLOSED, "loopback: closed by the peer");
+            if (k > 0) {
+                to += k, n -= (size_t)k;
+                continue;
+            }
+            if (errno != EAGAIN && errno != EINTR)
+                return system_fail("receive");
+        } else {
+            SEFL_TRY(read_ahead(lb, READ_AHEAD, &got));
+        }
+        short seen;
+        if (got == 0)
+            SEFL_TRY(wait_for(lb, POLLIN, &seen));
+    }
+done:
+    return st;
+}
+
+static const channel_ops lb_ops = { lb_send, lb_recv, lb_flush };
+
+static sefl_status address_of(struct sockaddr_storage *out, socklen_t *n, const char *text,
+                              uint16_t port)
+{
+    struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+    memset(out, 0, sizeof *out);
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1 && ntohl(v4.sin_addr.s_addr) >> 24 == 127) {
+        memcpy(out, &v4, *n = sizeof v4);
+        return SEFL_OK;
+    }
+    if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr)) {
+        memcpy(out, &v6, *n = sizeof v6);
+        return SEFL_OK;
+    }
+    return sefl_fail(SEFL_EINVAL,
+                     "loopback: \"%.64s\" is not an address of this machine alone (127.0.0.1, "
+                     "::1); this link is not encrypted",
+                     text);
+}
+
+static sefl_status wrap(loopback **out, int fd, unsigned timeout_ms)
+{
+    sefl_status st = SEFL_OK;
+    loopback *lb = NULL;
+    int one = 1;
+    SEFL_TRY(sefl_new(&lb, 1, sizeof *lb));
+    lb->fd = fd, fd = -1;
+    lb->timeout_ms = timeout_ms > 3600000 ? 3600000 : (int)timeout_ms;
+    SEFL_TRY(sefl_new(&lb->out, OUT_BYTES, 1));
+    setsockopt(lb->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    lb->ch = (channel){ .ops = &lb_ops, .self = lb };
+    *out = lb, lb = NULL;
+done:
+    loopback_close(lb);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+sefl_status loopback_listen(int *out, const char *address, uint16_t port, uint16_t *bound)
+{
+    sefl_status st = SEFL_OK;
+    struct sockaddr_storage a;
+    socklen_t n = 0;
+    int fd = -1, one = 1;
+    SEFL_TRY(address_of(&a, &n, address, port));
+    fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "loopback: socket: %s", strerror(errno));
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    SEFL_CHECK(bind(fd, (struct sockaddr *)&a, n) == 0 && listen(fd, 4) == 0, SEFL_EIO,
+               "loopback: listen on port %u: %s", port, strerror(errno));
+    n = sizeof a;
+    SEFL_CHECK(getsockname(fd, (struct sockaddr *)&a, &n) == 0, SEFL_EIO, "loopback: %s",
+               strerror(errno));
+    *bound = ntohs(a.ss_family == AF_INET ? ((struct sockaddr_in *)&a)->sin_port
+                                          : ((struct sockaddr_in6 *)&a)->sin6_port);
+    *out = fd, fd = -1;
+done:
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+sefl_status loopback_accept(loopback **out, int fd, unsigned timeout_ms)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    int n;
+    *out = NULL;
+    do
+        n = poll(&p, 1, timeout_ms > 3600000 ? 3600000 : (int)timeout_ms);
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        return sefl_fail(SEFL_ETIMEOUT, "loopback: nobody dialled within %u ms", timeout_ms);
+    int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (conn < 0)
+        return system_fail("accept");
+    return wrap(out, conn, timeout_ms);
+}
+
+sefl_status loopback_dial(loopback **out, const char *address, uint16_t port, unsigned timeout_ms)
+{
+    sefl_status st = SEFL_OK;
+    struct sockaddr_storage a;
+    socklen_t n = 0;
+    int fd = -1, err = 0;
+    *out = NULL;
+    SEFL_TRY(address_of(&a, &n, address, port));
+    fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "loopback: socket: %s", strerror(errno));
+    if (connect(fd, (struct sockaddr *)&a, n) != 0) {
+        SEFL_CHECK(errno == EINPROGRESS, SEFL_EIO, "loopback: cannot reach port %u: %s", port,
+                   strerror(errno));
+        struct pollfd p = { .fd = fd, .events = POLLOUT };
+        SEFL_CHECK(poll(&p, 1, timeout_ms > 3600000 ? 3600000 : (int)timeout_ms) == 1,
+                   SEFL_ETIMEOUT, "loopback: port %u did not answer within %u ms", port,
+                   timeout_ms);
+        n = sizeof err;
+        SEFL_CHECK(getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n) == 0 && err == 0, SEFL_EIO,
+                   "loopback: cannot reach port %u: %s", port, strerror(err));
+    }
+    int taken = fd;
+    fd = -1;
+    SEFL_TRY(wrap(out, taken, timeout_ms));
+done:
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+channel *loopback_channel(loopback *lb)
+{
+    return &lb->ch;
+}
+
+void loopback_close(loopback *lb)
+{
+    if (!lb)
+        return;
+    if (lb->fd >= 0)
+        close(lb->fd);
+    sefl_free_secret(lb->out, OUT_BYTES);
+    sefl_free_secret(lb->in, lb->in_cap);
+    sefl_free(lb);
+}

@@ -1,0 +1,622 @@
+#include "noise_pair.h"
+
+#include "mpc/noise/round.h"
+#include "mpc/plain/law.h"
+#include "mpc/plain/plain.h"
+
+/* ---- the result is that of the plain circuit on the same coins ---- */
+
+typedef struct spied {
+    uint8_t *a, *b;  /* both halves of the random bits */
+    uint32_t *n, *v; /* n' and v' */
+    size_t per_coord_bits;
+} spied;
+
+static void spy_g(pair_run *r, noise_garbler *g)
+{
+    spied *x = r->ctx;
+    noise_session copy = *noise_garbler_session(g);
+    uint64_t *digit = malloc(copy.p.chunk * sizeof *digit);
+    noise_digits d = noise_digits_of(r->mask);
+    for (size_t c = 0; c < copy.chunks; c++) {
+        noise_garbler_coins(g, x->a + c * copy.chunk_blocks * copy.wires_r * 2, c);
+        CHECK_OK(noise_own_values(&copy, x->v + c * copy.p.chunk, digit, &d, c, -1));
+    }
+    free(digit);
+}
+
+static void spy_e(pair_run *r, noise_evaluator *e)
+{
+    spied *x = r->ctx;
+    noise_session copy = *noise_evaluator_session(e);
+    uint64_t *digit = malloc(copy.p.chunk * sizeof *digit);
+    noise_digits d = noise_digits_of(r->masked);
+    for (size_t c = 0; c < copy.chunks; c++) {
+        noise_evaluator_coins(e, x->b + c * copy.chunk_blocks * copy.wires_r * 2, c);
+        CHECK_OK(noise_own_values(&copy, x->n + c * copy.p.chunk, digit, &d, c, 1));
+    }
+    free(digit);
+}
+
+static uint64_t *digits(seeded *g, size_t n, unsigned bits)
+{
+    uint64_t *d = malloc(n * sizeof *d);
+    for (size_t i = 0; i < n; i++)
+        d[i] = seeded_u64(g) >> (64 - bits);
+    return d;
+}
+
+static uint32_t plain_z(plain *p, unsigned k, unsigned nr, uint32_t n, const uint8_t *bits)
+{
+    uint64_t in[SAMPLER_MAX_RING + 128][PLAIN_WORDS] = { { 0 } },
+                                   out[SAMPLER_MAX_RING][PLAIN_WORDS];
+    uint32_t z = 0;
+    for (unsigned i = 0; i < k; i++)
+        in[i][0] = n >> i & 1;
+    for (unsigned i = 0; i < nr; i++)
+        in[k + i][0] = bits[i];
+    plain_run(p, out, (const uint64_t(*)[PLAIN_WORDS])in);
+    for (unsigned i = 0; i < k; i++)
+        z |= (uint32_t)(out[i][0] & 1) << i;
+    return z;
+}
+
+static void check_plain(unsigned k, unsigned t, unsigned g, size_t count, unsigned chunk,
+                        unsigned ot_k, const char *dir)
+{
+    seeded gen;
+    pair_run r = { .seed = count, .ready_g = spy_g, .ready_e = spy_e };
+    spied x = { 0 };
+    size_t padded = count + 128;
+    circuit *c;
+    plain *p;
+    test_seed(&gen, "noise digits");
+    r.p = (noise_params){ .round = 3,
+                          .attempt = 1,
+                          .count = count,
+                          .k = k,
+                          .t = t,
+                          .g = g,
+                          .chunk = chunk,
+                          .ot_k = ot_k,
+                          .store_dir = dir };
+    uint64_t *mask = digits(&gen, count, k + t + g), *masked = digits(&gen, count, k + t + g);
+    r.mask = mask, r.masked = masked;
+    r.w = calloc(count, sizeof *r.w);
+    x.a = calloc(padded * 34, 2), x.b = calloc(padded * 34, 2);
+    x.n = calloc(padded, 4), x.v = calloc(padded, 4);
+    r.ctx = &x;
+    CHECK_OK(pair_go(&r));
+    CHECK_OK(r.st[0]);
+    CHECK_OK(r.st[1]);
+    CHECK_OK(sampler_circuit(&c, &sampler_g44, k));
+    CHECK_OK(plain_new(&p, c));
+    uint32_t ring = k == 32 ? UINT32_MAX : (1u << k) - 1;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t bits[34];
+        for (unsigned j = 0; j < 34; j++) {
+            size_t at = ((i / 16) * 34 + j) * 2 + i % 16 / 8;
+            bits[j] = (x.a[at] ^ x.b[at]) >> (i % 8) & 1;
+        }
+        /* n' and v' are the rounded digits, up to one step (and a jump) */
+        uint32_t down = (uint32_t)(masked[i] >> (t + g)), step = (x.n[i] - down) & ring;
+        assert_true(t + g == 0 ? step == 0 : step <= 1 || step > ring - 2048);
+        uint32_t z = law_value_vartime(&sampler_g44, k, x.n[i], bits);
+        if (i % 16 == 0)
+            assert_int_equal(z, plain_z(p, k, 34, x.n[i], bits));
+        uint32_t want = (z - x.v[i] - 62) & ring;
+        if (((uint32_t)r.w[i] & ring) != want)
+            fail_msg("coordinate %zu: %d, wanted %u mod 2^%u", i, r.w[i], want, k);
+        assert_true(r.w[i] >= -(int64_t)((uint64_t)ring + 1) / 2 && r.w[i] <= (int64_t)ring / 2);
+    }
+    plain_free(p);
+    circuit_free(c);
+    free(mask), free(masked), free(r.w);
+    free(x.a), free(x.b), free(x.n), free(x.v);
+}
+
+static void result_is_plain(void **state)
+{
+    (void)state;
+    check_plain(16, 12, 16, 3000, 1024, 4, NULL);
+    check_plain(16, 12, 16, 1, 128, 4, "/tmp");
+    check_plain(16, 12, 0, 1025, 256, 8, "/tmp");
+    check_plain(17, 14, 16, 300, 128, 2, NULL);
+    check_plain(7, 0, 0, 129, 128, 1, NULL);
+    check_plain(32, 12, 16, 200, 1024, 4, NULL);
+}
+
+/* ---- the law of the noise, through the whole protocol ---- */
+
+static void noise_has_its_law(void **state)
+{
+    (void)state;
+    size_t count = test_count(60000, 10000000);
+    pair_run r = { .seed = 99, .timeout_ms = 20000 };
+    uint64_t pmf[124], seen[124] = { 0 };
+    uint64_t *zero = calloc(count, sizeof *zero);
+    r.p = (noise_params){ .count = count, .k = 16 };
+    r.mask = r.masked = zero; /* aggregate 0, t + g = 0: w + 62 = X, jumps aside */
+    r.w = calloc(count, sizeof *r.w);
+    CHECK_OK(pair_go(&r));
+    CHECK_OK(law_pmf(&sampler_g44, pmf));
+    size_t outside = 0, used = 0;
+    for (size_t i = 0; i < count; i++) {
+        int x = r.w[i] + 62;
+        if (x < 0 || x > 123)
+            outside++;
+        else
+            seen[x]++;
+    }
+    assert_true(outside <= 6 + count / 10000);
+    double chi = 0, mean = 0, var = 0;
+    for (int x = 0; x < 124; x++) {
+        double want = (double)pmf[x] / 0x1p34 * (double)count;
+        mean += (double)seen[x] * x;
+        var += (double)seen[x] * (x - 61.5) * (x - 61.5);
+        if (want < 8)
+            continue;
+        chi += ((double)seen[x] - want) * ((double)seen[x] - want) / want;
+        used++;
+    }
+    /* 5 sigma above the mean of chi-square */
+    double bound = (double)used + 5 * 1.5 * (double)used / 4;
+    printf("chi-square %.1f over %zu cells, mean %.3f, variance %.2f\n", chi, used,
+           mean / (double)count, var / (double)count);
+    assert_true(chi < bound);
+    assert_true(var / (double)count > 88.75 * 0.96 && var / (double)count < 88.75 * 1.04);
+    free(zero);
+    free(r.w);
+}
+
+/* ---- rounding and jumps alone ---- */
+
+static void rounding_is_unbiased(void **state)
+{
+    (void)state;
+    enum { N = 200000 };
+    uint8_t seed[PRG_SEED] = { 4 };
+    uint64_t *d = malloc(N * sizeof *d);
+    uint32_t *out = malloc(N * sizeof *out);
+    prg g;
+    prg_init(&g, seed, "t");
+    double sum = 0;
+    for (size_t i = 0; i < N; i++)
+        d[i] = (uint64_t)70000 << 28 | (uint64_t)3 << 26; /* 70000.75 of the lattice, k = 16 */
+    noise_round(out, d, N, 16, 12, 16, &g);
+    for (size_t i = 0; i < N; i++) {
+        assert_true(out[i] == (70000 & 0xffff) || out[i] == (70001 & 0xffff));
+        sum += out[i] - (70000 & 0xffff);
+    }
+    assert_true(sum / N > 0.745 && sum / N < 0.755);
+    free(d);
+    free(out);
+}
+
+static void geometric_counts_draws(void **state)
+{
+    (void)state;
+    uint8_t draws[JUMP_DRAWS];
+    seeded g;
+    test_seed(&g, "geometric");
+    for (unsigned trial = 0; trial < 2000; trial++) {
+        unsigned want = 0;
+        seeded_fill(&g, draws, sizeof draws);
+        if (trial == 0)
+            memset(draws, 1, sizeof draws);
+        if (trial == 1)
+            draws[0] = 0xe0;
+        while (want < JUMP_DRAWS && (draws[want] & 31))
+            want++;
+        assert_int_equal(noise_geometric(draws), want);
+    }
+}
+
+static void jumps_have_their_law(void **state)
+{
+    (void)state;
+    uint8_t seed[PRG_SEED] = { 5 };
+    int32_t y[JUMP_GROUP];
+    unsigned groups = (unsigned)test_count(6000, 200000);
+    double n = 0, var = 0, sum = 0;
+    prg g;
+    prg_init(&g, seed, "jumps");
+    for (unsigned i = 0; i < groups; i++) {
+        noise_jumps(y, JUMP_GROUP, &g);
+        for (unsigned j = 0; j < JUMP_GROUP; j++)
+            if (y[j]) {
+                n++;
+                sum += y[j];
+                var += (double)y[j] * y[j];
+            }
+    }
+    double total = (double)groups * JUMP_GROUP, rate = n / total * 0x1p18;
+    printf("rate %.3f x 2^-18, variance %.1f / 2^18 (1984)\n", rate, var / total * 0x1p18);
+    /* zero has probability (1/32)/(1 + 31/32) = 1/63 among jumps */
+    assert_true(rate > 62.0 / 63 - 5 / 23.4 && rate < 62.0 / 63 + 5 / 23.4);
+    assert_true(var / total * 0x1p18 > 150 && var / total * 0x1p18 < 7000); /* kurtosis 6 */
+    assert_true(sum / n > -30 && sum / n < 30);
+}
+
+/* ---- one attempt, once ---- */
+
+static sefl_status broken_hook(void *ctx)
+{
+    (void)ctx;
+    return sefl_fail(SEFL_EIO, "disk full");
+}
+
+static sefl_status broken_open(void *ctx, sefl_span colours, const uint8_t digest[SHA256_BYTES])
+{
+    (void)ctx, (void)colours, (void)digest;
+    return sefl_fail(SEFL_EIO, "disk full");
+}
+
+static uint64_t zeros[4096];
+
+static pair_run small(int32_t *w)
+{
+    pair_run r = { .seed = 5, .mask = zeros, .masked = zeros, .w = w };
+    r.p = (noise_params){ .count = 200, .k = 16, .t = 12, .g = 16, .chunk = 128, .ot_k = 8 };
+    return r;
+}
+
+static void reuse_g(pair_run *r, noise_garbler *g)
+{
+    CHECK_STATUS(noise_garbler_offline(g, &r->ch[0]), SEFL_ESTATE);
+    CHECK_STATUS(noise_garbler_output(g, &r->ch[0], r->w), SEFL_ESTATE);
+}
+
+static void reuse_e(pair_run *r, noise_evaluator *e)
+{
+    CHECK_STATUS(noise_evaluator_offline(e, &r->ch[1]), SEFL_ESTATE);
+    CHECK_STATUS(noise_evaluator_output(e, &r->ch[1]), SEFL_ESTATE);
+}
+
+static void steps_out_of_order_are_refused(void **state)
+{
+    (void)state;
+    int32_t w[200];
+    pair_run r = small(w);
+    r.ready_g = reuse_g, r.ready_e = reuse_e;
+    CHECK_OK(pair_go(&r));
+}
+
+static void failing_hooks_end_the_attempt(void **state)
+{
+    (void)state;
+    int32_t w[200];
+    pair_run r = small(w);
+    r.gh.seal = broken_hook;
+    CHECK_STATUS(pair_go(&r), SEFL_EIO);
+    assert_string_equal(r.step[0], "online");
+    assert_int_not_equal(r.st[1], SEFL_OK); /* the last table never came */
+    assert_string_equal(r.step[1], "online");
+
+    pair_run s = small(w);
+    s.eh.open = broken_open;
+    memset(w, 1, sizeof w);
+    assert_int_not_equal(pair_go(&s), SEFL_OK);
+    CHECK_STATUS(s.st[1], SEFL_EIO);
+    assert_string_equal(s.step[1], "online");
+    assert_string_equal(s.step[0], "output"); /* not one output byte */
+    CHECK_STATUS(s.st[0], SEFL_ECLOSED);
+    for (size_t i = 0; i < 200; i++)
+        assert_int_equal(w[i], 0);
+}
+
+/* Both ends by hand, in lockstep threads, for what pair_go does not do: another channel for the
+ * output, a second use of everything, decoding from what was kept. */
+typedef struct kept {
+    uint8_t decode[2 * 16 * 16];
+    uint32_t v[200];
+    size_t bytes;
+    bool sealed, open;
+    uint8_t colours[2 * 16 * 16], digest[SHA256_BYTES];
+} kept;
+
+static sefl_status keep(void *ctx, size_t first, size_t n, sefl_span decode, const uint32_t *v)
+{
+    kept *k = ctx;
+    assert_false(k->sealed);
+    memcpy(k->decode + k->bytes, decode.p, decode.n);
+    memcpy(k->v + first, v, n * sizeof *v);
+    k->bytes += decode.n;
+    return SEFL_OK;
+}
+
+static sefl_status seal(void *ctx)
+{
+    kept *k = ctx;
+    assert_int_equal(k->bytes, 2 * 16 * 16);
+    k->sealed = true;
+    return SEFL_OK;
+}
+
+static sefl_status open_it(void *ctx, sefl_span colours, const uint8_t digest[SHA256_BYTES])
+{
+    kept *k = ctx;
+    assert_int_equal(colours.n, sizeof k->colours);
+    memcpy(k->colours, colours.p, colours.n);
+    memcpy(k->digest, digest, SHA256_BYTES);
+    k->open = true;
+    return SEFL_OK;
+}
+
+static void *evaluate_all(void *arg)
+{
+    channel *ch = arg; /* [0]: all of it; [1]: the output once more */
+    noise_evaluator *e;
+    seeded gen;
+    int32_t w[200];
+    pair_run r = small(w);
+    static kept k;
+    memset(&k, 0, sizeof k);
+    noise_evaluator_hooks hooks = { .ctx = &k, .open = open_it };
+    noise_digits d = noise_digits_of(zeros);
+    seeded_init(&gen, 1, "E");
+    sefl_rng rng = seeded_rng(&gen);
+    CHECK_OK(noise_evaluator_new(&e, &ch[0], &r.p, &rng));
+    CHECK_OK(noise_evaluator_offline(e, &ch[0]));
+    CHECK_OK(noise_evaluator_online(e, &ch[0], &d, &hooks));
+    assert_true(k.open);
+    CHECK_STATUS(noise_evaluator_online(e, &ch[0], &d, &hooks), SEFL_ESTATE);
+    channel_pair_close(&ch[0]);
+    CHECK_OK(noise_evaluator_output(e, &ch[1]));
+    CHECK_OK(noise_evaluator_output(e, &ch[1])); /* the same bytes again */
+    CHECK_OK(noise_output_send(&ch[1], span_of(k.colours, sizeof k.colours), k.digest));
+    noise_evaluator_free(e);
+    return NULL;
+}
+
+static void output_survives_the_connection(void **state)
+{
+    (void)state;
+    channel a[2], b[2];
+    pthread_t t;
+    noise_garbler *g;
+    seeded gen;
+    int32_t w[200], again[200];
+    pair_run r = small(w);
+    kept k = { 0 };
+    uint8_t colours[2][2 * 16 * 16], digest[2][SHA256_BYTES];
+    size_t bytes;
+    noise_garbler_hooks hooks = { .ctx = &k, .keep = keep, .seal = seal };
+    noise_digits d = noise_digits_of(zeros);
+    seeded_init(&gen, 1, "G");
+    sefl_rng rng = seeded_rng(&gen);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(channel_pair_new(&a[i], &b[i], 5000));
+    assert_int_equal(pthread_create(&t, NULL, evaluate_all, b), 0);
+    CHECK_OK(noise_garbler_new(&g, &a[0], &r.p, &rng));
+    CHECK_OK(noise_garbler_offline(g, &a[0]));
+    CHECK_OK(noise_garbler_online(g, &a[0], &d, &hooks));
+    assert_true(k.sealed);
+    CHECK_STATUS(noise_garbler_output(g, &a[0], w), SEFL_ECLOSED);
+    CHECK_STATUS(noise_garbler_online(g, &a[0], &d, &hooks), SEFL_ESTATE);
+    CHECK_OK(noise_garbler_output(g, &a[1], w));
+    CHECK_STATUS(noise_garbler_output(g, &a[1], again), SEFL_ESTATE);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(noise_output_receive(&a[1], colours[i], sizeof colours[i], digest[i]));
+    assert_memory_equal(colours[0], colours[1], sizeof colours[0]);
+    assert_memory_equal(digest[0], digest[1], SHA256_BYTES);
+    CHECK_OK(noise_output_bytes(&bytes, &r.p));
+    assert_int_equal(bytes, sizeof colours[0]);
+    CHECK_OK(noise_output_decode(again, &r.p, span_of(colours[0], bytes), span_of(k.decode, bytes),
+                                 k.v));
+    assert_memory_equal(w, again, sizeof w);
+    CHECK_STATUS(noise_output_decode(again, &r.p, span_of(colours[0], bytes - 1),
+                                     span_of(k.decode, bytes), k.v),
+                 SEFL_EINVAL);
+    pthread_join(t, NULL);
+    noise_garbler_free(g);
+    for (int i = 0; i < 2; i++) {
+        channel_pair_close(&a[i]);
+        channel_pair_close(&b[i]);
+    }
+}
+
+/* ---- peers that disagree, messages that are spoiled ---- */
+
+static void *other_params(void *arg)
+{
+    pair_run *r = arg;
+    noise_evaluator *e;
+    seeded gen;
+    seeded_init(&gen, 1, "E");
+    sefl_rng rng = seeded_rng(&gen);
+    r->st[1] = noise_evaluator_new(&e, &r->ch[1], &r->p, &rng);
+    channel_pair_close(&r->ch[1]);
+    return NULL;
+}
+
+static void disagreements_are_named(void **state)
+{
+    (void)state;
+    static const char *const says[] = { "task",       "round",         "attempt",      "count",
+                                        "ring width", "fraction bits", "OT parameter", "chunk" };
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++) {
+        int32_t w[200];
+        pair_run mine = small(w), theirs = small(w);
+        noise_garbler *g;
+        pthread_t t;
+        seeded gen;
+        seeded_init(&gen, 1, "G");
+        sefl_rng rng = seeded_rng(&gen);
+        noise_params *p = &theirs.p;
+        switch (i) {
+        case 0:
+            p->task[31] = 1;
+            break;
+        case 1:
+            p->round = 9;
+            break;
+        case 2:
+            p->attempt = 9;
+            break;
+        case 3:
+            p->count = 199;
+            break;
+        case 4:
+            p->k = 17;
+            break;
+        case 5:
+            p->t = 13;
+            break;
+        case 6:
+            p->ot_k = 4;
+            break;
+        default:
+            p->chunk = 256;
+        }
+        CHECK_OK(channel_pair_new(&mine.ch[0], &theirs.ch[1], 5000));
+        assert_int_equal(pthread_create(&t, NULL, other_params, &theirs), 0);
+        CHECK_STATUS(noise_garbler_new(&g, &mine.ch[0], &mine.p, &rng), SEFL_EPROTO);
+        assert_non_null(strstr(sefl_last_error(), says[i]));
+        channel_pair_close(&mine.ch[0]);
+        pthread_join(t, NULL);
+        CHECK_STATUS(theirs.st[1], SEFL_EPROTO);
+    }
+}
+
+static void bad_params_are_refused(void **state)
+{
+    (void)state;
+    noise_params p[] = {
+        { .count = 0, .k = 16 },
+        { .count = 1, .k = 6 },
+        { .count = 1, .k = 33 },
+        { .count = 1, .k = 16, .t = 40, .g = 16 },
+        { .count = 1, .k = 16, .ot_k = 3 },
+        { .count = 1, .k = 16, .chunk = 100 },
+        { .count = (uint64_t)1 << 40, .k = 16 },
+        { .count = 1, .k = 16, .t = UINT32_MAX },
+    };
+    for (size_t i = 0; i < sizeof p / sizeof *p; i++) {
+        noise_garbler *g;
+        size_t bytes;
+        channel ch = { .dead = true };
+        sefl_rng rng = rng_system();
+        CHECK_STATUS(noise_garbler_new(&g, &ch, &p[i], &rng), SEFL_EINVAL);
+        CHECK_STATUS(noise_output_bytes(&bytes, &p[i]), SEFL_EINVAL);
+    }
+}
+
+static void spoiled_messages_are_found(void **state)
+{
+    (void)state;
+    static const tamper kinds[] = { DROP, REPEAT, SWAP, CUT, FLIP };
+    int32_t want[200], w[200];
+    pair_run honest = small(want);
+    uint64_t messages[2];
+    seeded gen;
+    unsigned harmless = 0, found = 0;
+    test_seed(&gen, "tamper");
+    CHECK_OK(pair_go(&honest));
+    messages[0] =
+        1 + 1 + 1 + 2 * 2 + 1 + 2; /* AS: hello, key, base, 2 x (seed, tables), begin, 2 */
+    messages[1] = 1 + 1 + 1 + 2 * 2 + 1 + 2 + 1;
+    for (int side = 0; side < 2; side++)
+        for (uint64_t at = 0; at < messages[side]; at++)
+            for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+                for (unsigned trial = 0; trial < (kinds[i] == FLIP ? 2 : 1); trial++) {
+                    pair_run r = small(w);
+                    memset(w, 0x55, sizeof w);
+                    r.timeout_ms = 150;
+                    r.wire[side].what = kinds[i];
+                    r.wire[side].at = at;
+                    /* the body if there is one, the frame in the second trial */
+                    r.wire[side].bit = trial ? seeded_below(&gen, 8 * MSG_HEADER)
+                                             : 8 * MSG_HEADER + seeded_below(&gen, 1 << 17);
+                    sefl_status st = pair_go(&r);
+                    assert_true(r.wire[side].hit);
+                    if (st == SEFL_OK && kinds[i] == REPEAT &&
+                        at + 1 == messages[side]) /* nobody reads behind the last one */
+                        continue;
+                    if (r.st[0] == SEFL_OK) { /* a result is right, or there is none */
+                        assert_true(kinds[i] == FLIP || kinds[i] == REPEAT);
+                        assert_memory_equal(w, want, sizeof w);
+                        harmless++;
+                        continue;
+                    }
+                    found++;
+                    sefl_status first = r.st[0];
+                    if (first != SEFL_EPROTO && first != SEFL_ECRYPTO && first != SEFL_ECLOSED &&
+                        first != SEFL_ETIMEOUT)
+                        fail_msg("%s", sefl_status_name(first));
+                    if (strcmp(r.step[0], "output") == 0)
+                        for (size_t j = 0; j < 200; j++)
+                            assert_int_equal(w[j], 0);
+                }
+    printf("%u spoiled runs ended with a status, %u had no effect\n", found, harmless);
+    assert_true(harmless < found / 4);
+}
+
+static void flipped_outputs_are_found(void **state)
+{
+    (void)state;
+    int32_t w[200];
+    for (size_t bit = 0; bit < 8 * (512 + 32); bit += 61) {
+        pair_run r = small(w);
+        r.wire[1] = (wire){ .what = FLIP, .at = 10, .bit = 8 * MSG_HEADER + bit };
+        CHECK_STATUS(pair_go(&r), SEFL_ECRYPTO);
+        assert_string_equal(r.step[0], "output");
+        assert_non_null(strstr(r.said[0], "digest is wrong"));
+    }
+}
+
+#if SEFL_FAULTS
+static sefl_status with_store(const char *dir)
+{
+    int32_t w[200];
+    pair_run r = small(w);
+    r.p.store_dir = dir;
+    sefl_status st = pair_go(&r);
+    if (st == SEFL_OK)
+        st = r.st[1];
+    return st;
+}
+
+/* Every n-th operation fails; quick runs take every 5th n. */
+static void faults_are_seen(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = { FAULT_SEND,  FAULT_RECV, FAULT_ALLOC,
+                                        FAULT_WRITE, FAULT_READ, FAULT_RANDOM };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (uint64_t nth = 1;; nth += test_count(5, 1)) {
+            fault_arm(kinds[i], nth);
+            sefl_status st = with_store("/tmp");
+            bool hit = fault_was_hit();
+            fault_disarm();
+            if (!hit) {
+                CHECK_OK(st);
+                break;
+            }
+            if (st == SEFL_OK)
+                fail_msg("fault %d of kind %d was swallowed", (int)nth, (int)kinds[i]);
+        }
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounding_is_unbiased),
+        cmocka_unit_test(geometric_counts_draws),
+        cmocka_unit_test(jumps_have_their_law),
+        cmocka_unit_test(result_is_plain),
+        cmocka_unit_test(noise_has_its_law),
+        cmocka_unit_test(steps_out_of_order_are_refused),
+        cmocka_unit_test(failing_hooks_end_the_attempt),
+        cmocka_unit_test(output_survives_the_connection),
+        cmocka_unit_test(disagreements_are_named),
+        cmocka_unit_test(bad_params_are_refused),
+        cmocka_unit_test(spoiled_messages_are_found),
+        cmocka_unit_test(flipped_outputs_are_found),
+#if SEFL_FAULTS
+        cmocka_unit_test(faults_are_seen),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

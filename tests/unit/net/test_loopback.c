@@ -1,0 +1,108 @@
+#include "support/check.h"
+
+#include "net/loopback.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BIG = 24 << 20 };
+
+typedef struct peer {
+    uint16_t port;
+    sefl_status st;
+    unsigned sum;
+} peer;
+
+/* Both ends send first and read afterwards: more than the kernel holds, less than the inbox. */
+static sefl_status swap(channel *ch, uint8_t fill, unsigned *sum)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t *p = malloc(BIG);
+    memset(p, fill, BIG);
+    SEFL_TRY(channel_send(ch, p, BIG));
+    SEFL_TRY(channel_recv(ch, p, 3));
+    SEFL_TRY(channel_recv(ch, p + 3, BIG - 3));
+    *sum = 0;
+    for (size_t i = 0; i < BIG; i++)
+        *sum += p[i];
+done:
+    free(p);
+    return st;
+}
+
+static void *dialler(void *arg)
+{
+    peer *p = arg;
+    loopback *lb;
+    p->st = loopback_dial(&lb, "127.0.0.1", p->port, 5000);
+    if (p->st == SEFL_OK)
+        p->st = swap(loopback_channel(lb), 1, &p->sum);
+    loopback_close(lb);
+    return NULL;
+}
+
+static void both_ends_may_send_at_once(void **state)
+{
+    (void)state;
+    int fd;
+    peer p = { 0 };
+    pthread_t t;
+    loopback *lb;
+    unsigned sum;
+    CHECK_OK(loopback_listen(&fd, "127.0.0.1", 0, &p.port));
+    assert_int_equal(pthread_create(&t, NULL, dialler, &p), 0);
+    CHECK_OK(loopback_accept(&lb, fd, 5000));
+    CHECK_OK(swap(loopback_channel(lb), 2, &sum));
+    pthread_join(t, NULL);
+    CHECK_OK(p.st);
+    assert_int_equal(sum, BIG);
+    assert_int_equal(p.sum, 2u * BIG);
+    loopback_close(lb);
+    close(fd);
+}
+
+static void silence_and_closing_end_a_wait(void **state)
+{
+    (void)state;
+    int fd;
+    uint16_t port;
+    loopback *a, *b;
+    uint8_t x;
+    CHECK_OK(loopback_listen(&fd, "127.0.0.1", 0, &port));
+    CHECK_STATUS(loopback_accept(&a, fd, 20), SEFL_ETIMEOUT);
+    CHECK_OK(loopback_dial(&a, "127.0.0.1", port, 50));
+    CHECK_OK(loopback_accept(&b, fd, 50));
+    CHECK_STATUS(channel_recv(loopback_channel(b), &x, 1), SEFL_ETIMEOUT);
+    loopback_close(b);
+    CHECK_STATUS(channel_recv(loopback_channel(a), &x, 1), SEFL_ECLOSED);
+    loopback_close(a);
+    close(fd);
+    CHECK_STATUS(loopback_dial(&a, "127.0.0.1", port, 50), SEFL_EIO);
+}
+
+static void other_machines_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "0.0.0.0", "192.0.2.1", "::", "2001:db8::1", "localhost", ""
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        int fd;
+        uint16_t port;
+        loopback *lb;
+        CHECK_STATUS(loopback_listen(&fd, bad[i], 0, &port), SEFL_EINVAL);
+        CHECK_STATUS(loopback_dial(&lb, bad[i], 1, 10), SEFL_EINVAL);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_ends_may_send_at_once),
+        cmocka_unit_test(silence_and_closing_end_a_wait),
+        cmocka_unit_test(other_machines_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
