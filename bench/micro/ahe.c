@@ -28,6 +28,7 @@ static const struct {
     sefl_status (*run)(bench *b, const bench_ahe_options *o);
 } schemes[] = {
     { "paillier", bench_ahe_paillier },
+    { "lwe", bench_ahe_lwe },
 };
 
 static sefl_status number(unsigned long long *out, const char *what, const char *text,
