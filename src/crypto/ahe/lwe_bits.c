@@ -100,8 +100,8 @@ static void add_portable(const lwe_bits *b, uint64_t *sum, const uint8_t *in, si
 #undef CALL
 }
 
-static inline __attribute__((always_inline)) void pack_row(uint8_t *out, const uint64_t *in,
-                                                           size_t n, unsigned bits, unsigned shift)
+static inline __attribute__((always_inline)) void
+pack_row(uint8_t *out, const uint64_t *in, size_t n, unsigned bits, unsigned shift, uint64_t bias)
 {
     uint64_t mask = ((uint64_t)1 << bits) - 1;
     for (; n > 0; n -= 8, in += 8) {
@@ -109,7 +109,7 @@ static inline __attribute__((always_inline)) void pack_row(uint8_t *out, const u
         unsigned fill = 0; /* bits in word; public */
         _Pragma("GCC unroll 8") for (unsigned k = 0; k < 8; k++)
         {
-            uint64_t x = in[k] >> shift & mask;
+            uint64_t x = (in[k] + bias) >> shift & mask;
             word |= x << fill;
             fill += bits;
             if (fill >= 64) {
@@ -125,9 +125,9 @@ static inline __attribute__((always_inline)) void pack_row(uint8_t *out, const u
 }
 
 static void pack_portable(const lwe_bits *b, uint8_t *out, const uint64_t *in, size_t n,
-                          unsigned shift)
+                          unsigned shift, uint64_t bias)
 {
-#define CALL(bits) pack_row(out, in, n, bits, shift)
+#define CALL(bits) pack_row(out, in, n, bits, shift, bias)
     FOR_WIDTH(CALL)
 #undef CALL
 }
@@ -139,6 +139,26 @@ static uint64_t ones(uint64_t x)
     x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0f;
     return x * 0x0101010101010101 >> 56;
 }
+
+static inline __attribute__((always_inline)) void count_plain(uint64_t *x, const int64_t *values,
+                                                              size_t n, unsigned up)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = ones(x[i]) + (values ? (uint64_t)values[i] << up : 0);
+}
+
+/* Vector types of the compiler, so that one text serves every width. */
+#define JOIN(name, lanes, target)                                                               \
+    typedef uint64_t name##_v __attribute__((vector_size(8 * lanes), aligned(8)));              \
+    static target void name(uint64_t *out, const uint64_t *x, unsigned x_up, const uint64_t *y, \
+                            unsigned y_up, size_t n)                                            \
+    {                                                                                           \
+        for (size_t i = 0; i < n; i += lanes)                                                   \
+            *(name##_v *)(out + i) = (*(const name##_v *)(x + i) << (uint64_t)x_up) +           \
+                                     (*(const name##_v *)(y + i) << (uint64_t)y_up);            \
+    }
+
+JOIN(join_portable, 2, )
 
 /* ---- avx2 ------------------------------------------------------------------------------------ */
 
@@ -177,27 +197,35 @@ static AVX2 void add_avx2(const lwe_bits *b, uint64_t *sum, const uint8_t *in, s
 }
 
 static AVX2 void pack_avx2(const lwe_bits *b, uint8_t *out, const uint64_t *in, size_t n,
-                           unsigned shift)
+                           unsigned shift, uint64_t bias)
 {
-#define CALL(bits) pack_row(out, in, n, bits, shift)
+#define CALL(bits) pack_row(out, in, n, bits, shift, bias)
     FOR_WIDTH(CALL)
 #undef CALL
 }
 
-static AVX2 void count_avx2(uint64_t *x, size_t n)
+static AVX2 void count_avx2(uint64_t *x, const int64_t *values, size_t n, unsigned up)
 {
     const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1,
                                            2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
     const __m256i low = _mm256_set1_epi8(15), zero = _mm256_setzero_si256();
-    for (; n >= 4; n -= 4, x += 4) {
-        __m256i v = _mm256_loadu_si256((const __m256i *)x);
+    const __m128i left = _mm_cvtsi32_si128((int)up);
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)(x + i));
         __m256i a = _mm256_shuffle_epi8(table, _mm256_and_si256(v, low));
         __m256i c = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi64(v, 4), low));
-        _mm256_storeu_si256((__m256i *)x, _mm256_sad_epu8(_mm256_add_epi8(a, c), zero));
+        v = _mm256_sad_epu8(_mm256_add_epi8(a, c), zero);
+        if (values) {
+            __m256i m = _mm256_loadu_si256((const __m256i *)(values + i));
+            v = _mm256_add_epi64(v, _mm256_sll_epi64(m, left));
+        }
+        _mm256_storeu_si256((__m256i *)(x + i), v);
     }
-    for (; n > 0; n--, x++)
-        *x = ones(*x);
+    count_plain(x + i, values ? values + i : NULL, n - i, up);
 }
+
+JOIN(join_avx2, 4, AVX2)
 
 /* ---- avx512 ---------------------------------------------------------------------------------- */
 
@@ -226,14 +254,16 @@ static AVX512 void add_avx512(const lwe_bits *b, uint64_t *sum, const uint8_t *i
 }
 
 static AVX512 void pack_avx512(const lwe_bits *b, uint8_t *out, const uint64_t *in, size_t n,
-                               unsigned shift)
+                               unsigned shift, uint64_t bias)
 {
     __m512i mask = _mm512_set1_epi64((long long)b->mask), up = _mm512_loadu_si512(b->shift);
     __m512i even = _mm512_load_si512(b->put[0]), odd = _mm512_load_si512(b->put[1]);
     __mmask64 have = ((uint64_t)1 << b->bits) - 1;
     __m128i down = _mm_cvtsi32_si128((int)shift);
+    __m512i add = _mm512_set1_epi64((long long)bias);
     for (; n > 0; n -= 8, in += 8, out += b->bits) {
-        __m512i x = _mm512_and_si512(_mm512_srl_epi64(_mm512_loadu_si512(in), down), mask);
+        __m512i x = _mm512_add_epi64(_mm512_loadu_si512(in), add);
+        x = _mm512_and_si512(_mm512_srl_epi64(x, down), mask);
         x = _mm512_sllv_epi64(x, up);
         x = _mm512_or_si512(_mm512_maskz_permutexvar_epi16(b->put_mask[0], even, x),
                             _mm512_maskz_permutexvar_epi16(b->put_mask[1], odd, x));
@@ -241,35 +271,41 @@ static AVX512 void pack_avx512(const lwe_bits *b, uint8_t *out, const uint64_t *
     }
 }
 
-static AVX512 void count_avx512(uint64_t *x, size_t n)
+static AVX512 void count_avx512(uint64_t *x, const int64_t *values, size_t n, unsigned up)
 {
+    const __m128i left = _mm_cvtsi32_si128((int)up);
     const __m512i table =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
     const __m512i low = _mm512_set1_epi8(15), zero = _mm512_setzero_si512();
-    for (; n >= 8; n -= 8, x += 8) {
-        __m512i v = _mm512_loadu_si512(x);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m512i v = _mm512_loadu_si512(x + i);
         __m512i a = _mm512_shuffle_epi8(table, _mm512_and_si512(v, low));
         __m512i c = _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi64(v, 4), low));
-        _mm512_storeu_si512(x, _mm512_sad_epu8(_mm512_add_epi8(a, c), zero));
+        v = _mm512_sad_epu8(_mm512_add_epi8(a, c), zero);
+        if (values)
+            v = _mm512_add_epi64(v, _mm512_sll_epi64(_mm512_loadu_si512(values + i), left));
+        _mm512_storeu_si512(x + i, v);
     }
-    for (; n > 0; n--, x++)
-        *x = ones(*x);
+    count_plain(x + i, values ? values + i : NULL, n - i, up);
 }
+JOIN(join_avx512, 8, AVX512)
 #endif
 
 /* ---- choice ---------------------------------------------------------------------------------- */
 
-void lwe_bits_pack(const lwe_bits *b, uint8_t *out, const uint64_t *in, size_t n, unsigned shift)
+void lwe_bits_pack(const lwe_bits *b, uint8_t *out, const uint64_t *in, size_t n, unsigned shift,
+                   uint64_t bias)
 {
     assert(n % 8 == 0);
 #if defined(__x86_64__)
     if (b->path == LWE_AVX512)
-        pack_avx512(b, out, in, n, shift);
+        pack_avx512(b, out, in, n, shift, bias);
     else if (b->path == LWE_AVX2)
-        pack_avx2(b, out, in, n, shift);
+        pack_avx2(b, out, in, n, shift, bias);
     else
 #endif
-        pack_portable(b, out, in, n, shift);
+        pack_portable(b, out, in, n, shift, bias);
 }
 
 void lwe_bits_unpack(const lwe_bits *b, uint64_t *out, const uint8_t *in, size_t n)
@@ -298,19 +334,36 @@ void lwe_bits_add(const lwe_bits *b, uint64_t *sum, const uint8_t *in, size_t n)
         add_portable(b, sum, in, n);
 }
 
-void lwe_bits_count(uint64_t *x, size_t n, lwe_path path)
+void lwe_bits_count(uint64_t *x, const int64_t *values, size_t n, unsigned up, lwe_path path)
 {
 #if defined(__x86_64__)
     if (path == LWE_AVX512) {
-        count_avx512(x, n);
+        count_avx512(x, values, n, up);
         return;
     }
     if (path == LWE_AVX2) {
-        count_avx2(x, n);
+        count_avx2(x, values, n, up);
         return;
     }
 #endif
     (void)path;
-    for (size_t i = 0; i < n; i++)
-        x[i] = ones(x[i]);
+    count_plain(x, values, n, up);
+}
+
+void lwe_bits_join(uint64_t *out, const uint64_t *x, unsigned x_up, const uint64_t *y,
+                   unsigned y_up, size_t n, lwe_path path)
+{
+    assert(n % 8 == 0);
+#if defined(__x86_64__)
+    if (path == LWE_AVX512) {
+        join_avx512(out, x, x_up, y, y_up, n);
+        return;
+    }
+    if (path == LWE_AVX2) {
+        join_avx2(out, x, x_up, y, y_up, n);
+        return;
+    }
+#endif
+    (void)path;
+    join_portable(out, x, x_up, y, y_up, n);
 }

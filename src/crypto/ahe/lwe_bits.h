@@ -6,7 +6,7 @@
  *
  *     lwe_bits b;
  *     lwe_bits_init(&b, 38, lwe_path_best());
- *     lwe_bits_pack(&b, row, numbers, 2048, 4);       // bits 4..41 of each: 2048*38/8 bytes
+ *     lwe_bits_pack(&b, row, numbers, 2048, 4, 0);    // bits 4..41 of each: 2048*38/8 bytes
  *     lwe_bits_unpack(&b, numbers, row, 2048);
  *     lwe_bits_add(&b, sums, row, 2048);              // sums += numbers, modulo 2^64
  *
@@ -42,12 +42,17 @@ static inline size_t lwe_bits_bytes(const lwe_bits *b, size_t n)
 }
 
 /* n is a multiple of 8. out is lwe_bits_bytes(b, n) long; bits shift .. shift + bits - 1 of each
- * number are taken, whatever stands above and below. */
-void lwe_bits_pack(const lwe_bits *b, uint8_t *out, const uint64_t *in, size_t n, unsigned shift);
+ * number + bias are taken, whatever stands above and below. */
+void lwe_bits_pack(const lwe_bits *b, uint8_t *out, const uint64_t *in, size_t n, unsigned shift,
+                   uint64_t bias);
 void lwe_bits_unpack(const lwe_bits *b, uint64_t *out, const uint8_t *in, size_t n);
 void lwe_bits_add(const lwe_bits *b, uint64_t *sum, const uint8_t *in, size_t n);
 
-/* x_k <- number of ones in x_k, for x_k < 2^63. */
-void lwe_bits_count(uint64_t *x, size_t n, lwe_path path);
+/* x_k <- (number of ones in x_k) + values_k * 2^up, modulo 2^64; values may be NULL. Any n. */
+void lwe_bits_count(uint64_t *x, const int64_t *values, size_t n, unsigned up, lwe_path path);
+
+/* out_k = x_k * 2^x_up + y_k * 2^y_up, modulo 2^64. n is a multiple of 8. */
+void lwe_bits_join(uint64_t *out, const uint64_t *x, unsigned x_up, const uint64_t *y,
+                   unsigned y_up, size_t n, lwe_path path);
 
 #endif

@@ -464,7 +464,7 @@ static void plain_add(const ahe_params *p, uint8_t *plain, const int64_t *values
         lwe_bits_unpack(&row, a, plain, BATCH);
         for (size_t k = 0; k < BATCH; k++)
             a[k] += (uint64_t)values[i + k];
-        lwe_bits_pack(&row, plain, a, BATCH, 0);
+        lwe_bits_pack(&row, plain, a, BATCH, 0, 0);
     }
     sefl_wipe(a, sizeof a);
 }

@@ -51,14 +51,11 @@ void lwe_unit_encrypt(const lwe_plan *plan, uint8_t *out, const int64_t *values,
     assert(n <= LWE_N);
     prg_read(err, work->bytes, lwe_bits_bytes(&plan->coin_row, LWE_N), unit, 0);
     lwe_bits_unpack(&plan->coin_row, work->c, work->bytes, LWE_N);
-    lwe_bits_count(work->c, LWE_N, plan->path);
-    for (size_t i = 0; i < n; i++)
-        work->c[i] += ((uint64_t)values[i] << up) - LWE_COINS / 2;
-    for (size_t i = n; i < LWE_N; i++)
-        work->c[i] -= LWE_COINS / 2;
+    lwe_bits_count(work->c, values, n, up, plan->path);
+    lwe_bits_count(work->c + n, NULL, LWE_N - n, 0, plan->path);
     expand(plan, work, unit, pub);
     lwe_ring_mul_add(&plan->ring, work->c, work->a, plan->kappa, s, &work->scratch);
-    lwe_bits_pack(&plan->upload_row, out, work->c, LWE_N, plan->d);
+    lwe_bits_pack(&plan->upload_row, out, work->c, LWE_N, plan->d, -(uint64_t)(LWE_COINS / 2));
 }
 
 void lwe_unit_add(const lwe_plan *plan, uint64_t sum[LWE_N], const uint8_t *in)
@@ -74,9 +71,8 @@ void lwe_unit_close(const lwe_plan *plan, uint8_t *out, const uint64_t sum[LWE_N
     const unsigned up = plan->kappa - plan->w;
     const uint64_t restore = (uint64_t)clients * (((uint64_t)1 << plan->d) - 1) / 2;
     lwe_bits_unpack(&plan->plain_row, work->a, mask, LWE_N);
-    for (size_t i = 0; i < LWE_N; i++)
-        work->c[i] = (sum[i] << plan->d) + restore + (work->a[i] << up);
-    lwe_bits_pack(&plan->public_row, out, work->c, LWE_N, 0);
+    lwe_bits_join(work->c, sum, plan->d, work->a, up, LWE_N, plan->path);
+    lwe_bits_pack(&plan->public_row, out, work->c, LWE_N, 0, restore);
 }
 
 void lwe_unit_decrypt(const lwe_plan *plan, uint8_t *plain, const uint8_t *in, uint64_t unit,
@@ -84,9 +80,8 @@ void lwe_unit_decrypt(const lwe_plan *plan, uint8_t *plain, const uint8_t *in, u
 {
     const unsigned up = plan->kappa - plan->w;
     lwe_bits_unpack(&plan->public_row, work->c, in, LWE_N);
-    for (size_t i = 0; i < LWE_N; i++)
-        work->c[i] += (uint64_t)1 << (up - 1); /* the row below takes the floor */
     expand(plan, work, unit, pub);
     lwe_ring_mul_add(&plan->ring, work->c, work->a, plan->kappa, minus_s, &work->scratch);
-    lwe_bits_pack(&plan->plain_row, plain, work->c, LWE_N, up);
+    /* a row takes the floor: half of Delta first */
+    lwe_bits_pack(&plan->plain_row, plain, work->c, LWE_N, up, (uint64_t)1 << (up - 1));
 }

@@ -50,7 +50,7 @@ static void row(rd *r)
         lwe_bits_init(&b, bits, path);
         lwe_bits_unpack(&b, path == 0 ? numbers : again, in.p, n);
         must(path == 0 || memcmp(numbers, again, n * sizeof *again) == 0);
-        lwe_bits_pack(&b, out, numbers, n, 0);
+        lwe_bits_pack(&b, out, numbers, n, 0, 0);
         must(n == 0 || memcmp(out, in.p, in.n) == 0);
     }
 }

@@ -209,7 +209,7 @@ static void tiny_slots(void **state)
     lwe_unit_encrypt(&fx->plan, fx->unit, fx->values, LWE_N, 0, &fx->pub, &err, &fx->f, &fx->work);
     memset(fx->sum, 0, sizeof fx->sum);
     lwe_unit_add(&fx->plan, fx->sum, fx->unit);
-    lwe_bits_pack(&fx->plan.plain_row, fx->mask, v, LWE_N, 0);
+    lwe_bits_pack(&fx->plan.plain_row, fx->mask, v, LWE_N, 0, 0);
     lwe_unit_close(&fx->plan, fx->row, fx->sum, 1, fx->mask, &fx->work);
     for (size_t i = 0; i < LWE_N; i++)
         fx->s[i] = -fx->s[i];
@@ -246,7 +246,7 @@ static void view_of_csp(void **state)
                          &fx->work);
         memset(fx->sum, 0, sizeof fx->sum);
         lwe_unit_add(&fx->plan, fx->sum, fx->unit);
-        lwe_bits_pack(&fx->plan.plain_row, fx->mask, v, LWE_N, 0);
+        lwe_bits_pack(&fx->plan.plain_row, fx->mask, v, LWE_N, 0, 0);
         lwe_unit_close(&fx->plan, turn ? fx->row : first, fx->sum, 1, fx->mask, &fx->work);
     }
     assert_memory_equal(first, fx->row, lwe_bits_bytes(&fx->plan.public_row, LWE_N));

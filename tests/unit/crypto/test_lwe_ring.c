@@ -117,6 +117,7 @@ static void rows(void **state)
                 uint8_t *row = malloc(n / 8 * bits); /* exact, so that a sanitizer sees a reach */
                 uint8_t plain[64 * 8] = { 0 };
                 unsigned shift = (unsigned)seeded_below(&gen, 64 - bits + 1);
+                uint64_t bias = n % 16 ? 0 : seeded_u64(&gen);
                 assert_non_null(row);
                 lwe_bits_init(&b, bits, path);
                 assert_int_equal(lwe_bits_bytes(&b, n), n * bits / 8);
@@ -124,20 +125,20 @@ static void rows(void **state)
                     in[i] = seeded_u64(&gen);
                     sum[i] = seeded_u64(&gen);
                     for (unsigned j = 0; j < bits; j++) { /* the definition, bit by bit */
-                        uint64_t bit = in[i] >> (shift + j) & 1;
+                        uint64_t bit = (in[i] + bias) >> (shift + j) & 1;
                         plain[(i * bits + j) / 8] |= (uint8_t)(bit << (i * bits + j) % 8);
                     }
                 }
-                lwe_bits_pack(&b, row, in, n, shift);
+                lwe_bits_pack(&b, row, in, n, shift, bias);
                 assert_memory_equal(row, plain, n * bits / 8);
                 lwe_bits_unpack(&b, out, row, n);
                 for (size_t i = 0; i < n; i++) {
-                    assert_true(out[i] == (in[i] >> shift & low(bits)));
+                    assert_true(out[i] == ((in[i] + bias) >> shift & low(bits)));
                     out[i] = sum[i];
                 }
                 lwe_bits_add(&b, out, row, n);
                 for (size_t i = 0; i < n; i++)
-                    assert_true(out[i] == sum[i] + (in[i] >> shift & low(bits)));
+                    assert_true(out[i] == sum[i] + ((in[i] + bias) >> shift & low(bits)));
                 free(row);
             }
 }
@@ -145,18 +146,32 @@ static void rows(void **state)
 static void counts(void **state)
 {
     (void)state;
+    enum { N = 40 };
     seeded gen;
     test_seed(&gen, "counts");
-    for (unsigned path = 0; path < LWE_PATHS; path++) {
-        uint64_t x[37], y[37];
-        if (!lwe_path_has(path))
-            continue;
-        for (size_t i = 0; i < 37; i++)
-            x[i] = y[i] = i == 0 ? 0 : i == 1 ? low(63) : seeded_u64(&gen) >> (1 + i);
-        lwe_bits_count(y, 37, path);
-        for (size_t i = 0; i < 37; i++)
-            assert_int_equal(y[i], __builtin_popcountll(x[i]));
-    }
+    for (unsigned path = 0; path < LWE_PATHS; path++)
+        for (size_t n = 0; n <= N; n++) {
+            uint64_t x[N], y[N], z[N];
+            int64_t v[N];
+            if (!lwe_path_has(path))
+                continue;
+            for (size_t i = 0; i < N; i++) {
+                x[i] = y[i] = z[i] = i == 0 ? 0 : i == 1 ? ~(uint64_t)0 : seeded_u64(&gen) >> i;
+                v[i] = (int64_t)seeded_u64(&gen);
+            }
+            lwe_bits_count(y, v, n, 14, path);
+            lwe_bits_count(z, NULL, n, 14, path);
+            for (size_t i = 0; i < N; i++) {
+                uint64_t ones = i < n ? (uint64_t)__builtin_popcountll(x[i]) : x[i];
+                assert_true(y[i] == ones + (i < n ? (uint64_t)v[i] << 14 : 0));
+                assert_true(z[i] == ones);
+            }
+            if (n % 8)
+                continue;
+            lwe_bits_join(z, x, 3, y, 20, n, path);
+            for (size_t i = 0; i < n; i++)
+                assert_true(z[i] == (x[i] << 3) + (y[i] << 20));
+        }
 }
 
 int main(void)
