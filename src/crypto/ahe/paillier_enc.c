@@ -221,12 +221,10 @@ sefl_status paillier_encrypt_vartime(const paillier_enc *e, uint8_t *out, const 
                                      uint64_t first, pool *workers, const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
-    size_t bytes = e->pub->bits / 8, batch = mont_batch_words(&e->pub->mod_n2);
+    size_t batch = mont_batch_words(&e->pub->mod_n2);
     size_t words = 2 * (size_t)pool_threads(workers) * batch;
     enc_job j = { .e = e, .out = out, .m = m, .seed = seed, .first = first };
-    for (size_t i = 0; i < count; i++)
-        SEFL_CHECK(paillier_below(m + i * bytes, e->pub->n_bytes, bytes), SEFL_ERANGE,
-                   "paillier: plaintext %zu is not below N", i);
+    SEFL_TRY(paillier_check_plain(e->pub, m, count));
     SEFL_TRY(sefl_new(&j.scratch, words, sizeof *j.scratch));
     SEFL_TRY(pool_run(workers, count, e->pub->mod_n2.lanes, enc_piece_vartime, &j, progress));
 done:
