@@ -49,6 +49,14 @@ static void portable_mul(const mont *m, uint64_t *z, const uint64_t *x, const ui
     redc(m, z, t);
 }
 
+static void portable_mul_fetch(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
+                               const uint64_t *const *rows)
+{
+    for (unsigned i = 0; i < m->words; i += 8)
+        __builtin_prefetch(rows[0] + i);
+    portable_mul(m, z, x, y);
+}
+
 static void portable_sqr(const mont *m, uint64_t *z, const uint64_t *x)
 {
     mp_limb_t t[2 * MONT_LIMBS_MAX], tmp[4 * MONT_LIMBS_MAX];
@@ -114,6 +122,7 @@ static const mont_kernel portable = {
     .lanes = 1,
     .radix_bits = 64,
     .mul = portable_mul,
+    .mul_fetch = portable_mul_fetch,
     .sqr = portable_sqr,
     .add = portable_add,
     .load = portable_load,
