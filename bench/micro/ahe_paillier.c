@@ -14,8 +14,10 @@
 #include "crypto/ahe/paillier_internal.h"
 
 #include <openssl/bn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 enum { UNITS = 64 }; /* ciphertexts a measured call: eight batches */
 
@@ -36,6 +38,63 @@ typedef struct job {
     BIGNUM *base[2], *exp[2], *mod[2], *out;
     BN_MONT_CTX *mont[2];
 } job;
+
+/* Times a function and its floor in turn and takes the median of both and of their ratio, so that
+ * what else the machine does in the meantime falls on both alike. scale: floor calls that make one
+ * call's floor. On one thread the clock is that thread's processor time, on several the wall's. */
+typedef struct pair {
+    double value_s, floor_s, ratio; /* for one call of fn; ratio = value / (floor * scale) */
+} pair;
+
+enum { PAIRS = 400 };
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static uint64_t thread_ns(void *self)
+{
+    struct timespec t;
+    (void)self;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static sefl_status time_pair(bench *b, pair *out, sefl_status (*fn)(void *),
+                             sefl_status (*floor_fn)(void *), double scale, void *ctx)
+{
+    sefl_status st = SEFL_OK;
+    double value[PAIRS], floor_s[PAIRS], ratio[PAIRS];
+    const job *j = ctx;
+    sefl_clock clock = j->workers ? clock_monotonic() : (sefl_clock){ thread_ns, NULL };
+    size_t n = 0;
+    uint64_t begin = clock_ns(&clock);
+    SEFL_TRY(fn(ctx)); /* warm */
+    SEFL_TRY(floor_fn(ctx));
+    while (n < PAIRS && (n < 9 || (double)(clock_ns(&clock) - begin) * 1e-9 < b->min_seconds)) {
+        unsigned repeat = 0;
+        uint64_t t0 = clock_ns(&clock);
+        SEFL_TRY(fn(ctx));
+        uint64_t t1 = clock_ns(&clock), t2;
+        do { /* about as long as fn itself took */
+            SEFL_TRY(floor_fn(ctx));
+            repeat++;
+            t2 = clock_ns(&clock);
+        } while (t2 - t1 < t1 - t0 && repeat < 1000);
+        value[n] = (double)(t1 - t0) * 1e-9;
+        floor_s[n] = (double)(t2 - t1) * 1e-9 / repeat;
+        ratio[n] = value[n] / (floor_s[n] * scale);
+        n++;
+    }
+    qsort(value, n, sizeof *value, by_value);
+    qsort(floor_s, n, sizeof *floor_s, by_value);
+    qsort(ratio, n, sizeof *ratio, by_value);
+    *out = (pair){ value[n / 2], floor_s[n / 2], ratio[n / 2] };
+done:
+    return st;
+}
 
 static sefl_status keygen(void *ctx)
 {
@@ -95,6 +154,25 @@ static sefl_status decrypt(void *ctx)
 {
     job *j = ctx;
     return paillier_decrypt(j->sec, j->plain, j->c, UNITS, j->workers, NULL);
+}
+
+static sefl_status alone(job *j, sefl_status (*fn)(void *))
+{
+    pool *workers = j->workers;
+    j->workers = NULL;
+    sefl_status st = fn(j);
+    j->workers = workers;
+    return st;
+}
+
+static sefl_status encrypt_alone(void *ctx)
+{
+    return alone(ctx, encrypt);
+}
+
+static sefl_status decrypt_alone(void *ctx)
+{
+    return alone(ctx, decrypt);
 }
 
 static sefl_status write_sum(void *ctx)
@@ -267,38 +345,37 @@ sefl_status bench_ahe_paillier(bench *b, const bench_ahe_options *o)
     memcpy(j.y, j.x, MONT_BATCH_MAX * 8);
     SEFL_TRY(openssl_set_up(&j));
 
-    SEFL_TRY(bench_time(b, &t, multiply, &j));
-    double mul = t.median_s / UNITS / lanes * 1e6;
+    /* floors: scale is how many calls of the floor function make the floor of one call */
+    pair q;
+    double per_mul = lanes * UNITS; /* multiplications in a call of multiply() */
+    SEFL_TRY(time_pair(b, &q, encrypt, multiply, UNITS * (double)products / per_mul, &j));
+    double mul = q.floor_s / per_mul * 1e6, enc = q.value_s / UNITS * 1e6;
     bench_ahe_time(b, "multiplication modulo N^2", mul, 0, 0, 1);
-    SEFL_TRY(bench_time(b, &t, encrypt, &j));
-    double enc = t.median_s / UNITS * 1e6;
     snprintf(name, sizeof name, "encrypt (floor: %u multiplications)", products);
-    bench_ahe_time(b, name, enc, products * mul, n, 1);
-    SEFL_TRY(bench_time(b, &t, textbook, &j));
-    double text = t.median_s * 1e6;
-    bench_ahe_time(b, "textbook r^N mod N^2, mpz_powm", text, 0, 0, 1);
+    bench_ahe_time(b, name, enc, enc / q.ratio, n, 1);
+    SEFL_TRY(time_pair(b, &q, textbook, encrypt, 1, &j));
+    bench_ahe_time(b, "textbook r^N mod N^2, mpz_powm", q.value_s * 1e6, 0, 0, 1);
     bench_row(b, &(bench_result){ .name = "  over encrypt, per ciphertext",
-                                  .value = text / enc,
+                                  .value = q.ratio * UNITS,
                                   .unit = "times",
                                   .rate = true });
     bench_row(b, &(bench_result){ .name = "  over encrypt, per packed value",
-                                  .value = text / (enc / n),
+                                  .value = q.ratio * UNITS * n,
                                   .unit = "times",
                                   .rate = true });
-    SEFL_TRY(bench_time(b, &t, check, &j));
-    bench_ahe_time(b, "check on arrival (in multiplications: ratio)", t.median_s / UNITS * 1e6, mul,
-                   n, 1);
-    SEFL_TRY(bench_time(b, &t, add, &j));
-    bench_ahe_time(b, "add (floor: one multiplication)", t.median_s / UNITS * 1e6, mul, n, 1);
-    SEFL_TRY(bench_time(b, &t, openssl_halves, &j));
-    double halves = t.median_s * 1e6;
-    SEFL_TRY(bench_time(b, &t, decrypt, &j));
-    double dec = t.median_s / UNITS * 1e6;
-    bench_ahe_time(b, "decrypt (floor: OpenSSL's two halves)", dec, halves, n, 1);
+    SEFL_TRY(time_pair(b, &q, check, multiply, UNITS / per_mul, &j));
+    double us = q.value_s / UNITS * 1e6;
+    bench_ahe_time(b, "check on arrival (floor: one multiplication)", us, us / q.ratio, n, 1);
+    SEFL_TRY(time_pair(b, &q, add, multiply, UNITS / per_mul, &j));
+    us = q.value_s / UNITS * 1e6;
+    bench_ahe_time(b, "add (floor: one multiplication)", us, us / q.ratio, n, 1);
+    SEFL_TRY(time_pair(b, &q, decrypt, openssl_halves, UNITS, &j));
+    double dec = q.value_s / UNITS * 1e6;
+    bench_ahe_time(b, "decrypt (floor: OpenSSL's two halves)", dec, dec / q.ratio, n, 1);
     SEFL_TRY(paillier_sum_close(j.sum, o->pool));
-    SEFL_TRY(bench_time(b, &t, write_sum, &j));
-    bench_ahe_time(b, "mask and write (floor: two multiplications)", t.median_s / UNITS * 1e6,
-                   2 * mul, n, 1);
+    SEFL_TRY(time_pair(b, &q, write_sum, multiply, 2 * UNITS / per_mul, &j));
+    us = q.value_s / UNITS * 1e6;
+    bench_ahe_time(b, "mask and write (floor: two multiplications)", us, us / q.ratio, n, 1);
     bench_row(b, &(bench_result){ .name = "bytes a value (floor: 2w/8)",
                                   .value = (double)j.p.unit_bytes / n,
                                   .unit = "bytes",
@@ -306,12 +383,14 @@ sefl_status bench_ahe_paillier(bench *b, const bench_ahe_options *o)
     if (o->pool) { /* the same again, on all threads: floor is a perfect split */
         j.workers = o->pool;
         SEFL_TRY(encrypt(&j)); /* a sum was written over the ciphertexts */
-        SEFL_TRY(bench_time(b, &t, encrypt, &j));
-        bench_ahe_time(b, "encrypt (floor: one thread's / threads)", t.median_s / UNITS * 1e6,
-                       enc / b->threads, n, b->threads);
-        SEFL_TRY(bench_time(b, &t, decrypt, &j));
-        bench_ahe_time(b, "decrypt (floor: one thread's / threads)", t.median_s / UNITS * 1e6,
-                       dec / b->threads, n, b->threads);
+        SEFL_TRY(time_pair(b, &q, encrypt, encrypt_alone, 1.0 / b->threads, &j));
+        us = q.value_s / UNITS * 1e6;
+        bench_ahe_time(b, "encrypt (floor: one thread's / threads)", us, us / q.ratio, n,
+                       b->threads);
+        SEFL_TRY(time_pair(b, &q, decrypt, decrypt_alone, 1.0 / b->threads, &j));
+        us = q.value_s / UNITS * 1e6;
+        bench_ahe_time(b, "decrypt (floor: one thread's / threads)", us, us / q.ratio, n,
+                       b->threads);
     }
     if (o->values > 0)
         SEFL_TRY(stream(b, &j, o));

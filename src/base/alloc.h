@@ -12,7 +12,8 @@
 #include <stddef.h>
 
 /* Sets *(void **)out to count*size zeroed bytes (never NULL, also for zero bytes); on failure to
- * NULL with SEFL_ENOMEM. Aligned to 64 bytes, a cache line and an AVX-512 register. */
+ * NULL with SEFL_ENOMEM. Aligned to 64 bytes, a cache line and an AVX-512 register. From 4 MiB on
+ * the system is asked for huge pages. */
 sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
 
 /* Grows or shrinks *(void **)ptr, which came from sefl_grow or is NULL, to size bytes. New bytes

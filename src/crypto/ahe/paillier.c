@@ -45,20 +45,12 @@ void paillier_bytes(uint8_t *out, size_t n, const mp_limb_t *in)
         out[i] = (uint8_t)(in[i / 8] >> (8 * (i % 8)));
 }
 
-uint64_t paillier_below(const uint8_t *a, const uint8_t *b, size_t n)
+static uint64_t all_zero(const uint8_t *p, size_t n)
 {
-    uint64_t borrow = 0;
-    for (size_t i = 0; i < n; i++)
-        borrow = ((uint64_t)a[i] - b[i] - borrow) >> 63;
-    return borrow;
-}
-
-static bool all_zero(const uint8_t *p, size_t n)
-{
-    uint8_t any = 0;
+    uint64_t any = 0;
     for (size_t i = 0; i < n; i++)
         any |= p[i];
-    return any == 0;
+    return ct_is_zero_u64(any);
 }
 
 /* 1/a mod 2^(64*n), a odd, by Newton's iteration on the whole number. */
@@ -70,8 +62,8 @@ static void inverse_2k(mp_limb_t *out, const mp_limb_t *a, mp_size_t n)
     out[0] = 1;
     for (unsigned bits = 1; bits < 64 * (unsigned)n; bits *= 2) { /* x = x*(2 - a*x) */
         mpn_sec_mul(t, a, n, out, n, tmp);
-        mpn_neg(t, t, n);
-        mpn_sec_add_1(t, t, n, 2, tmp);
+        mpn_com(t, t, n); /* -t - 1 */
+        mpn_sec_add_1(t, t, n, 3, tmp);
         mpn_sec_mul(u, out, n, t, n, tmp);
         memcpy(out, u, (size_t)n * sizeof *out);
     }
@@ -227,6 +219,21 @@ void paillier_negate(const paillier_pub *pub, uint8_t *m)
     }
 }
 
+sefl_status paillier_check_plain(const paillier_pub *pub, const uint8_t *m, size_t count)
+{
+    sefl_status st = SEFL_OK;
+    size_t n = pub->bits / 8;
+    for (size_t i = 0; i < count; i++, m += n) {
+        uint64_t below = 0;
+        for (size_t k = 0; k < n; k++)
+            below = ((uint64_t)m[k] - pub->n_bytes[k] - below) >> 63;
+        CT_PUBLIC(&below, sizeof below); /* an error of the caller, which ends the work */
+        SEFL_CHECK(below, SEFL_ERANGE, "paillier: plaintext %zu is not below N", i);
+    }
+done:
+    return st;
+}
+
 void paillier_plain_factor(const paillier_pub *pub, uint8_t *out, const uint8_t *m)
 {
     mp_limb_t a[N_LIMBS], t[2 * N_LIMBS], tmp[4 * N_LIMBS];
@@ -282,11 +289,14 @@ sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *
     *out = NULL;
     assert(bits % 16 == 0 && bits <= PAILLIER_BITS_MAX);
     mp_size_t n = (mp_size_t)((bits / 2 + 63) / 64), n2 = (mp_size_t)((bits + 63) / 64);
-    size_t head = (sizeof *k + 63) / 64 * 64, part = mont_memory((unsigned)n2, NULL);
-    SEFL_TRY(sefl_new(&k, 1, head + 2 * part * sizeof(uint64_t)));
-    k->memory = head + 2 * part * sizeof(uint64_t);
+    const mont_kernel *single = mont_kernels()[0];
+    size_t square = mont_memory((unsigned)n2, NULL), half = mont_memory((unsigned)n, single);
+    size_t words = (sizeof *k + 63) / 64 * 8; /* then p2, q2, p1, q1, n1 */
+    size_t all = words + 2 * square + 2 * half + mont_memory((unsigned)n2, single);
+    SEFL_TRY(sefl_new(&k, all, sizeof(uint64_t)));
+    k->memory = all * sizeof(uint64_t);
     k->limbs = (unsigned)n;
-    uint64_t *room = (uint64_t *)(void *)((uint8_t *)k + head);
+    uint64_t *room = (uint64_t *)(void *)k + words;
     paillier_limbs(k->p, k->limbs, p, bits / 16);
     paillier_limbs(k->q, k->limbs, q, bits / 16);
 
@@ -295,7 +305,11 @@ sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *
     CT_PUBLIC(nb, sizeof nb); /* N is the public key, hs too */
     SEFL_TRY(paillier_pub_make(&k->pub, bits, nb, hs));
     SEFL_TRY(square_modulus(&k->p2, k->p, n, (unsigned)n2, room));
-    SEFL_TRY(square_modulus(&k->q2, k->q, n, (unsigned)n2, room + part));
+    SEFL_TRY(square_modulus(&k->q2, k->q, n, (unsigned)n2, room + square));
+    room += 2 * square;
+    SEFL_TRY(mont_init(&k->p1, (const uint64_t *)k->p, k->limbs, single, room));
+    SEFL_TRY(mont_init(&k->q1, (const uint64_t *)k->q, k->limbs, single, room + half));
+    SEFL_TRY(mont_init(&k->n1, (const uint64_t *)k->pub->n, (unsigned)n2, single, room + 2 * half));
 
     mpn_sec_sub_1(k->p_1, k->p, n, 1, tmp);
     mpn_sec_sub_1(k->q_1, k->q, n, 1, tmp);
@@ -313,6 +327,10 @@ sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *
     mpn_sub_n(k->hq, k->q, k->crt, n);
     memcpy(t, k->phi, (size_t)n2 * sizeof *t);
     SEFL_TRY(invert(k->mu, t, k->pub->n, n2));
+    mont_to(&k->p1, (uint64_t *)k->hp, (const uint64_t *)k->hp);
+    mont_to(&k->q1, (uint64_t *)k->hq, (const uint64_t *)k->hq);
+    mont_to(&k->q1, (uint64_t *)k->crt, (const uint64_t *)k->crt);
+    mont_to(&k->n1, (uint64_t *)k->mu, (const uint64_t *)k->mu);
     *out = k, k = NULL;
 done:
     paillier_sec_free(k);
@@ -329,6 +347,9 @@ void paillier_sec_free(paillier_sec *sec)
     paillier_pub_free(sec->pub);
     mont_clear(&sec->p2);
     mont_clear(&sec->q2);
+    mont_clear(&sec->p1);
+    mont_clear(&sec->q1);
+    mont_clear(&sec->n1);
     sefl_free_secret(sec, sec->memory);
 }
 
@@ -427,8 +448,7 @@ sefl_status paillier_sec_read(paillier_sec **out, sefl_span in)
     SEFL_TRY(paillier_sec_make(&k, bits, p.p, q.p, hs));
     SEFL_TRY(judge(bits, k->pub->n_bytes, hs));
     SEFL_TRY(paillier_decrypt(k, zero, hs, 1, NULL, NULL));
-    uint64_t fits = all_zero(zero, bits / 8);
-    JUDGE(fits, "paillier secret key: hs does not belong to p and q");
+    JUDGE(all_zero(zero, bits / 8), "paillier secret key: hs does not belong to p and q");
     *out = k, k = NULL;
 done:
     paillier_sec_free(k);

@@ -13,32 +13,22 @@
 #include <string.h>
 
 enum {
-    SMALL_TMP = 8 * N_LIMBS,        /* what mpn_sec_mul and mpn_sec_div_r need at most */
+    SMALL_TMP = 4 * N_LIMBS,        /* what mpn_sec_mul needs at most */
     BATCHES = MONT_POW_BATCHES + 3, /* x, tmp, z and the exponentiation's own */
 };
 
-/* out = x * y mod d: n limbs each. */
-static void mul_mod(mp_limb_t *out, const mp_limb_t *x, const mp_limb_t *y, const mp_limb_t *d,
-                    mp_size_t n)
-{
-    mp_limb_t t[2 * N_LIMBS], tmp[SMALL_TMP];
-    assert(mpn_sec_mul_itch(n, n) <= SMALL_TMP && mpn_sec_div_r_itch(2 * n, n) <= SMALL_TMP);
-    mpn_sec_mul(t, x, n, y, n, tmp);
-    mpn_sec_div_r(t, 2 * n, d, n, tmp);
-    memcpy(out, t, (size_t)n * sizeof *out);
-    sefl_wipe(t, sizeof t);
-    sefl_wipe(tmp, sizeof tmp);
-}
-
-/* out = ((u - 1) / d) * h mod d, where d divides u - 1, inv = 1/d mod 2^(64n). u: bytes. */
-static void log_mod(mp_limb_t *out, const uint8_t *u, size_t bytes, const mp_limb_t *d,
-                    const mp_limb_t *inv, const mp_limb_t *h, mp_size_t n)
+/* out = ((u - 1) / d) * h mod d, where d, the modulus of m, divides u - 1, inv = 1/d mod
+ * 2^(64*limbs) and h is in Montgomery form. u: bytes. */
+static void log_mod(const mont *m, mp_limb_t *out, const uint8_t *u, size_t bytes,
+                    const mp_limb_t *inv, const mp_limb_t *h)
 {
     mp_limb_t a[N_LIMBS], t[2 * N_LIMBS], tmp[SMALL_TMP];
+    mp_size_t n = (mp_size_t)m->limbs;
+    assert(mpn_sec_mul_itch(n, n) <= SMALL_TMP);
     paillier_limbs(a, (size_t)n, u, bytes); /* the low half determines the quotient */
     mpn_sec_sub_1(a, a, n, 1, tmp);
     mpn_sec_mul(t, a, n, inv, n, tmp);
-    mul_mod(out, t, h, d, n);
+    mont_mul(m, (uint64_t *)out, (const uint64_t *)t, (const uint64_t *)h);
     sefl_wipe(a, sizeof a);
     sefl_wipe(t, sizeof t);
     sefl_wipe(tmp, sizeof tmp);
@@ -54,7 +44,7 @@ static void garner(const paillier_sec *k, uint8_t *m, mp_limb_t *mp, mp_limb_t *
     mpn_cnd_add_n(less, d, d, k->q, n); /* mp mod q */
     less = mpn_sub_n(d, mq, d, n);
     mpn_cnd_add_n(less, d, d, k->q, n);
-    mul_mod(d, d, k->crt, k->q, n);
+    mont_mul(&k->q1, (uint64_t *)d, (const uint64_t *)d, (const uint64_t *)k->crt);
     mpn_sec_mul(r, k->p, n, d, n, tmp);
     mp_limb_t carry = mpn_add_n(r, r, mp, n);
     mpn_sec_add_1(r + n, r + n, n, carry, tmp);
@@ -97,10 +87,10 @@ static sefl_status dec_piece(void *ctx, unsigned lane, size_t begin, size_t end)
     const uint8_t *c = j->c + begin * (bits / 4);
     power(&k->p2, u[0], sizeof u[0], bits / 8, c, bits / 4, count, k->p_1, k->limbs, scratch);
     for (unsigned i = 0; i < count; i++)
-        log_mod(mp[i], u[i], bits / 8, k->p, k->p_inv, k->hp, (mp_size_t)k->limbs);
+        log_mod(&k->p1, mp[i], u[i], bits / 8, k->p_inv, k->hp);
     power(&k->q2, u[0], sizeof u[0], bits / 8, c, bits / 4, count, k->q_1, k->limbs, scratch);
     for (unsigned i = 0; i < count; i++) {
-        log_mod(mq, u[i], bits / 8, k->q, k->q_inv, k->hq, (mp_size_t)k->limbs);
+        log_mod(&k->q1, mq, u[i], bits / 8, k->q_inv, k->hq);
         garner(k, j->m + (begin + i) * (bits / 8), mp[i], mq);
     }
     sefl_wipe(u, sizeof u);
@@ -126,7 +116,7 @@ static sefl_status dec_piece_without_crt(void *ctx, unsigned lane, size_t begin,
     mont_mul(m, z, z, m->one);
     mont_store(m, u[0], sizeof u[0], bits / 4, z, count);
     for (unsigned i = 0; i < count; i++) {
-        log_mod(out, u[i], bits / 4, pub->n, k->n_inv, k->mu, (mp_size_t)pub->limbs);
+        log_mod(&k->n1, out, u[i], bits / 4, k->n_inv, k->mu);
         paillier_bytes(j->m + (begin + i) * (bits / 8), bits / 8, out);
     }
     sefl_wipe(u, sizeof u);

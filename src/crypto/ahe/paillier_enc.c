@@ -3,7 +3,8 @@
  * r is cut into windows of W bits; row v of window i holds hs^(v * 2^(W*i)) in Montgomery form.
  * hs^r is the product of one row per window, and the last multiplication, by 1 + m*N in ordinary
  * form, also leaves Montgomery form: ceil(|r|/W) multiplications in all, each for a whole batch of
- * ciphertexts whose rows are gathered into lanes. Rows of the next window are prefetched.
+ * ciphertexts whose rows are gathered into lanes; a multiplication prefetches the rows of the next
+ * one.
  *
  * The row taken depends on r: an observer of this machine's caches could learn it, hence _vartime.
  */
@@ -170,18 +171,11 @@ static const uint64_t *row_vartime(const paillier_enc *e, const uint8_t *r, unsi
     return e->table + (((size_t)i << e->window) + v) * e->row_words;
 }
 
-/* All rows of window i for the batch; those of window i + 1 are asked for. */
 static void rows_vartime(const paillier_enc *e, const uint64_t **rows, unsigned lanes,
                          const uint8_t (*r)[N_BYTES / 2 + 8], unsigned i)
 {
-    for (unsigned lane = 0; lane < lanes; lane++) {
+    for (unsigned lane = 0; lane < lanes; lane++)
         rows[lane] = row_vartime(e, r[lane], i);
-        if (i + 1 < e->windows) {
-            const uint64_t *next = row_vartime(e, r[lane], i + 1);
-            for (size_t k = 0; k < e->row_words; k += 8)
-                __builtin_prefetch(next + k);
-        }
-    }
 }
 
 static sefl_status enc_piece_vartime(void *ctx, unsigned lane, size_t begin, size_t end)
@@ -201,12 +195,14 @@ static sefl_status enc_piece_vartime(void *ctx, unsigned lane, size_t begin, siz
         crypto_stream_chacha20(r[i], bits / 16, nonce, j->seed);
         paillier_plain_factor(e->pub, plain[i], j->m + (begin + i) * (bits / 8));
     }
-    rows_vartime(e, rows, m->lanes, (const uint8_t(*)[N_BYTES / 2 + 8]) r, 0);
+    const uint8_t(*coins)[N_BYTES / 2 + 8] = (const uint8_t(*)[N_BYTES / 2 + 8]) r;
+    rows_vartime(e, rows, m->lanes, coins, 0);
     mont_gather(m, acc, rows);
+    rows_vartime(e, rows, m->lanes, coins, 1 % e->windows);
     for (unsigned i = 1; i < e->windows; i++) {
-        rows_vartime(e, rows, m->lanes, (const uint8_t(*)[N_BYTES / 2 + 8]) r, i);
         mont_gather(m, x, rows);
-        mont_mul(m, acc, acc, x);
+        rows_vartime(e, rows, m->lanes, coins, (i + 1) % e->windows);
+        mont_mul_fetch(m, acc, acc, x, rows);
     }
     mont_load(m, x, plain[0], sizeof plain[0], bits / 4, count);
     mont_mul(m, acc, acc, x);
@@ -221,12 +217,10 @@ sefl_status paillier_encrypt_vartime(const paillier_enc *e, uint8_t *out, const 
                                      uint64_t first, pool *workers, const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
-    size_t bytes = e->pub->bits / 8, batch = mont_batch_words(&e->pub->mod_n2);
+    size_t batch = mont_batch_words(&e->pub->mod_n2);
     size_t words = 2 * (size_t)pool_threads(workers) * batch;
     enc_job j = { .e = e, .out = out, .m = m, .seed = seed, .first = first };
-    for (size_t i = 0; i < count; i++)
-        SEFL_CHECK(paillier_below(m + i * bytes, e->pub->n_bytes, bytes), SEFL_ERANGE,
-                   "paillier: plaintext %zu is not below N", i);
+    SEFL_TRY(paillier_check_plain(e->pub, m, count));
     SEFL_TRY(sefl_new(&j.scratch, words, sizeof *j.scratch));
     SEFL_TRY(pool_run(workers, count, e->pub->mod_n2.lanes, enc_piece_vartime, &j, progress));
 done:

@@ -27,17 +27,19 @@ struct paillier_pub {
 
 struct paillier_sec {
     paillier_pub *pub;
-    size_t memory;  /* bytes of this block: the struct, then the constants of p2 and q2 */
+    size_t memory;  /* bytes of this block: the struct, then the constants of the monts */
     unsigned limbs; /* of p and q */
     mp_limb_t p[P_LIMBS], q[P_LIMBS];         /* p > q */
     mp_limb_t p_1[P_LIMBS], q_1[P_LIMBS];     /* p - 1, q - 1: the exponents */
     mp_limb_t p_inv[P_LIMBS], q_inv[P_LIMBS]; /* 1/p, 1/q modulo 2^(64*limbs): exact division */
-    mp_limb_t hp[P_LIMBS], hq[P_LIMBS];       /* -1/q mod p, -1/p mod q */
-    mp_limb_t crt[P_LIMBS];                   /* 1/p mod q */
     mp_limb_t phi[N_LIMBS];                   /* (p-1)(q-1) */
-    mp_limb_t mu[N_LIMBS];                    /* 1/phi mod N */
     mp_limb_t n_inv[N_LIMBS];                 /* 1/N modulo 2^(64*limbs of N) */
     mont p2, q2;                              /* modulo p^2, q^2 */
+    mont p1, q1, n1; /* modulo p, q, N: portable kernel, one number at a time */
+    /* in Montgomery form of p1, q1, q1, n1: */
+    mp_limb_t hp[P_LIMBS], hq[P_LIMBS]; /* -1/q mod p, -1/p mod q */
+    mp_limb_t crt[P_LIMBS];             /* 1/p mod q */
+    mp_limb_t mu[N_LIMBS];              /* 1/phi mod N */
 };
 
 /* Any N of `bits` bits (odd, top bit set), any hs: builds, without judging. */
@@ -69,7 +71,9 @@ sefl_status paillier_enc_new_window(paillier_enc **out, const paillier_pub *pub,
 void paillier_limbs(mp_limb_t *out, size_t limbs, const uint8_t *bytes, size_t n);
 void paillier_bytes(uint8_t *out, size_t n, const mp_limb_t *in);
 
-/* 1 if a < b. Constant-time. */
-uint64_t paillier_below(const uint8_t *a, const uint8_t *b, size_t n);
+/* SEFL_ERANGE with the index of the first of count plaintexts that is not below N. Constant-time
+ * but for that answer. */
+sefl_status paillier_check_plain(const paillier_pub *pub, const uint8_t *m,
+                                 size_t count) SEFL_MUST_CHECK;
 
 #endif

@@ -273,12 +273,10 @@ sefl_status paillier_sum_write(const paillier_sum *s, uint8_t *out, size_t first
 {
     sefl_status st = SEFL_OK;
     sum_job j = { .s = s, .out = out, .in = plain, .first = first, .count = count };
-    size_t bytes = s->pub->bits / 8;
     SEFL_CHECK(s->closed, SEFL_ESTATE, "paillier sum: not closed yet");
     SEFL_TRY(check_span(s, first, count));
-    for (size_t i = 0; plain && i < count; i++)
-        SEFL_CHECK(paillier_below(plain + i * bytes, s->pub->n_bytes, bytes), SEFL_ERANGE,
-                   "paillier: plaintext %zu is not below N", i);
+    if (plain)
+        SEFL_TRY(paillier_check_plain(s->pub, plain, count));
     SEFL_TRY(run(&j, write_piece, workers));
 done:
     return st;

@@ -49,6 +49,14 @@ static void portable_mul(const mont *m, uint64_t *z, const uint64_t *x, const ui
     redc(m, z, t);
 }
 
+static void portable_mul_fetch(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
+                               const uint64_t *const *rows)
+{
+    for (unsigned i = 0; i < m->words; i += 8)
+        __builtin_prefetch(rows[0] + i);
+    portable_mul(m, z, x, y);
+}
+
 static void portable_sqr(const mont *m, uint64_t *z, const uint64_t *x)
 {
     mp_limb_t t[2 * MONT_LIMBS_MAX], tmp[4 * MONT_LIMBS_MAX];
@@ -114,6 +122,7 @@ static const mont_kernel portable = {
     .lanes = 1,
     .radix_bits = 64,
     .mul = portable_mul,
+    .mul_fetch = portable_mul_fetch,
     .sqr = portable_sqr,
     .add = portable_add,
     .load = portable_load,
@@ -154,24 +163,16 @@ static uint64_t neg_inverse(uint64_t m)
     return 0 - x;
 }
 
-/* z = 2^exp mod m as 8*limbs bytes. */
-static sefl_status power_of_two(const mont *m, uint8_t *z, unsigned exp)
+/* z = 2^exp mod m as 8*limbs bytes, by doubling: mpn_sec_div_r would be faster, but looks up a
+ * table and branches by the divisor's top bits, which may be a secret's. */
+static void power_of_two(const mont *m, uint8_t *z, unsigned exp)
 {
-    sefl_status st = SEFL_OK;
-    mp_size_t nn = (mp_size_t)(exp / 64 + 1), dn = (mp_size_t)m->limbs;
-    if (nn < dn)
-        nn = dn;
-    mp_size_t itch = mpn_sec_div_r_itch(nn, dn);
-    mp_limb_t *np = NULL;
-    size_t words = (size_t)(nn + itch);
-    SEFL_TRY(sefl_new(&np, words, sizeof *np));
-    np[exp / 64] = (mp_limb_t)1 << (exp % 64);
-    mpn_sec_div_r(np, nn, mpc(m->limb), dn, np + nn);
-    for (mp_size_t i = 0; i < dn; i++)
-        store_u64(z + 8 * i, np[i]);
-done:
-    sefl_free_secret(np, words * sizeof *np);
-    return st;
+    uint64_t x[MONT_LIMBS_MAX] = { 1 };
+    for (unsigned i = 0; i < exp; i++)
+        portable_add(m, x, x, x);
+    for (unsigned i = 0; i < m->limbs; i++)
+        store_u64(z + 8 * i, x[i]);
+    sefl_wipe(x, sizeof x);
 }
 
 static mont layout(unsigned limbs, const mont_kernel *kernel)
@@ -227,7 +228,7 @@ sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mo
     memset(bytes, 0, n);
     bytes[0] = 1;
     tmp.kernel->load(&tmp, tmp.one, bytes, 0, n, 0, tmp.lanes);
-    SEFL_TRY(power_of_two(&tmp, bytes, 2 * radix * tmp.words));
+    power_of_two(&tmp, bytes, 2 * radix * tmp.words);
     tmp.kernel->load(&tmp, tmp.rr, bytes, 0, n, 0, tmp.lanes);
     tmp.kernel->mul(&tmp, tmp.rrr, tmp.rr, tmp.rr);
     *m = tmp, tmp = (mont){ 0 };

@@ -39,6 +39,10 @@ typedef struct mont_kernel {
     unsigned lanes;
     unsigned radix_bits; /* 64 or 52 */
     void (*mul)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y);
+    /* the same, and on the way asks the caches for one row per lane, a few lines at a time: more at
+     * once would wait for each other */
+    void (*mul_fetch)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
+                      const uint64_t *const *rows);
     void (*sqr)(const mont *m, uint64_t *z, const uint64_t *x);
     void (*add)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y);
     /* words first_word... of numbers of byte_count bytes */
@@ -103,6 +107,13 @@ void mont_store(const mont *m, uint8_t *bytes, size_t stride, size_t byte_count,
 static inline void mont_mul(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)
 {
     m->kernel->mul(m, z, x, y); /* z may be x or y */
+}
+
+/* mont_mul, prefetching the rows of a later mont_gather. */
+static inline void mont_mul_fetch(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
+                                  const uint64_t *const *rows)
+{
+    m->kernel->mul_fetch(m, z, x, y, rows);
 }
 
 static inline void mont_sqr(const mont *m, uint64_t *z, const uint64_t *x)

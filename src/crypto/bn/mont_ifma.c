@@ -56,8 +56,14 @@ IFMA static void carry_out(uint64_t *z, const uint64_t *t, unsigned n)
     }
 }
 
-IFMA static void ifma_mul(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)
+/* rows: NULL, or what to prefetch, four cache lines in each of the words/4 steps. */
+IFMA static inline __attribute__((always_inline)) void multiply(const mont *m, uint64_t *z,
+                                                                const uint64_t *x,
+                                                                const uint64_t *y,
+                                                                const uint64_t *const *rows)
 {
+    const unsigned lines = (m->words + 7) / 8;
+    unsigned lane = 0, line = 0;
     uint64_t t[MONT_BATCH_MAX] __attribute__((aligned(64)));
     const uint64_t *mod = m->word;
     const unsigned n = m->words;
@@ -70,6 +76,11 @@ IFMA static void ifma_mul(const mont *m, uint64_t *z, const uint64_t *x, const u
     for (unsigned i = 0; i < n; i += 4) {
         const v8 y0 = get(y, i), y1 = get(y, i + 1), y2 = get(y, i + 2), y3 = get(y, i + 3);
         v8 c, d, q0, q1, q2, q3;
+        for (int l = 0; rows && l < 4; l++) {
+            __builtin_prefetch(rows[lane] + 8 * line);
+            if (++line == lines)
+                line = 0, lane = lane < 7 ? lane + 1 : 7;
+        }
         /* columns 0 to 3: quotient digits */
         c = LO(get(t, 0), x0, y0);
         q0 = LO(zero, c, k);
@@ -103,44 +114,62 @@ IFMA static void ifma_mul(const mont *m, uint64_t *z, const uint64_t *x, const u
         c = LO(c, m0, q3);
         v8 carry = _mm512_srli_epi64(c, DIGIT_BITS);
 
-        /* columns 4 to n-1; a..d and e..h are digits j-1..j-4 of x and the modulus */
-        v8 a = x3, b = x2, cc = x1, dd = x0, e = m3, f = m2, g = m1, h = m0;
-        for (unsigned j = 4; j < n; j++) {
-            v8 xn = get(x, j), mn = all(mod[j]), s = get(t, j);
-            s = LO(s, xn, y0), carry = LO(carry, mn, q0);
-            s = LO(s, a, y1), carry = LO(carry, e, q1);
-            s = LO(s, b, y2), carry = LO(carry, f, q2);
-            s = LO(s, cc, y3), carry = LO(carry, g, q3);
-            s = HI(s, a, y0), carry = HI(carry, e, q0);
-            s = HI(s, b, y1), carry = HI(carry, f, q1);
-            s = HI(s, cc, y2), carry = HI(carry, g, q2);
-            s = HI(s, dd, y3), carry = HI(carry, h, q3);
-            put(t, j - 4, _mm512_add_epi64(s, carry));
-            carry = zero;
-            dd = cc, cc = b, b = a, a = xn;
-            h = g, g = f, f = e, e = mn;
+        /* columns 4 to n-1; digit j of x and of the modulus is in place j mod 4 of the window, from
+         * column j on until column j + 4 */
+        v8 a = x0, b = x1, cc = x2, dd = x3, e = m0, f = m1, g = m2, h = m3, s;
+#define COLUMN(j, X0, X1, X2, X3, M0, M1, M2, M3)     \
+    do {                                              \
+        s = HI(get(t, (j)), X0, y3);                  \
+        carry = HI(carry, M0, q3);                    \
+        X0 = get(x, (j)), M0 = all(mod[j]);           \
+        s = LO(s, X1, y3), carry = LO(carry, M1, q3); \
+        s = HI(s, X1, y2), carry = HI(carry, M1, q2); \
+        s = LO(s, X2, y2), carry = LO(carry, M2, q2); \
+        s = HI(s, X2, y1), carry = HI(carry, M2, q1); \
+        s = LO(s, X3, y1), carry = LO(carry, M3, q1); \
+        s = HI(s, X3, y0), carry = HI(carry, M3, q0); \
+        s = LO(s, X0, y0), carry = LO(carry, M0, q0); \
+        put(t, (j)-4, _mm512_add_epi64(s, carry));    \
+        carry = zero;                                 \
+    } while (0)
+        for (unsigned j = 4; j < n; j += 4) {
+            COLUMN(j, a, b, cc, dd, e, f, g, h);
+            COLUMN(j + 1, b, cc, dd, a, f, g, h, e);
+            COLUMN(j + 2, cc, dd, a, b, g, h, e, f);
+            COLUMN(j + 3, dd, a, b, cc, h, e, f, g);
         }
-        /* columns n to n+3 */
-        v8 s;
-        s = LO(LO(LO(carry, a, y1), b, y2), cc, y3);
-        s = HI(HI(HI(HI(s, a, y0), b, y1), cc, y2), dd, y3);
-        d = LO(LO(LO(zero, e, q1), f, q2), g, q3);
-        d = HI(HI(HI(HI(d, e, q0), f, q1), g, q2), h, q3);
+#undef COLUMN
+        /* columns n to n+3; dd and h are the last digits */
+        s = LO(LO(LO(carry, dd, y1), cc, y2), b, y3);
+        s = HI(HI(HI(HI(s, dd, y0), cc, y1), b, y2), a, y3);
+        d = LO(LO(LO(zero, h, q1), g, q2), f, q3);
+        d = HI(HI(HI(HI(d, h, q0), g, q1), f, q2), e, q3);
         put(t, n - 4, _mm512_add_epi64(s, d));
-        s = HI(HI(HI(LO(LO(zero, a, y2), b, y3), a, y1), b, y2), cc, y3);
-        d = HI(HI(HI(LO(LO(zero, e, q2), f, q3), e, q1), f, q2), g, q3);
+        s = HI(HI(HI(LO(LO(zero, dd, y2), cc, y3), dd, y1), cc, y2), b, y3);
+        d = HI(HI(HI(LO(LO(zero, h, q2), g, q3), h, q1), g, q2), f, q3);
         put(t, n - 3, _mm512_add_epi64(s, d));
-        s = HI(HI(LO(zero, a, y3), a, y2), b, y3);
-        d = HI(HI(LO(zero, e, q3), e, q2), f, q3);
+        s = HI(HI(LO(zero, dd, y3), dd, y2), cc, y3);
+        d = HI(HI(LO(zero, h, q3), h, q2), g, q3);
         put(t, n - 2, _mm512_add_epi64(s, d));
-        put(t, n - 1, HI(HI(zero, a, y3), e, q3));
+        put(t, n - 1, HI(HI(zero, dd, y3), h, q3));
     }
     carry_out(z, t, n);
 }
 
+IFMA static void ifma_mul(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)
+{
+    multiply(m, z, x, y, NULL);
+}
+
+IFMA static void ifma_mul_fetch(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
+                                const uint64_t *const *rows)
+{
+    multiply(m, z, x, y, rows);
+}
+
 IFMA static void ifma_sqr(const mont *m, uint64_t *z, const uint64_t *x)
 {
-    ifma_mul(m, z, x, x);
+    multiply(m, z, x, x, NULL);
 }
 
 IFMA static void ifma_add(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)
@@ -295,6 +324,7 @@ const mont_kernel mont_kernel_ifma = {
     .lanes = 8,
     .radix_bits = DIGIT_BITS,
     .mul = ifma_mul,
+    .mul_fetch = ifma_mul_fetch,
     .sqr = ifma_sqr,
     .add = ifma_add,
     .load = ifma_load,
