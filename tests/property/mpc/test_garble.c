@@ -218,8 +218,8 @@ static void exhaustive(void **state)
     }
 }
 
-/* The five gates of a full adder with the two inputs of each in either order: all of them the fast kernels
- * do as one step, and the plain kernel gate by gate; the same tables must come out. */
+/* The five gates of a full adder with the two inputs of each in either order: the fast kernels do
+ * all of them as one step, the plain kernel gate by gate; each must understand the other. */
 static void adders_in_any_order(void **state)
 {
     (void)state;
