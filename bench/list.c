@@ -3,5 +3,14 @@
 #include <stddef.h>
 
 extern const bench_def bench_base;
+#if !SEFL_CORE_ONLY
+extern const bench_def bench_2pc;
+#endif
 
-const bench_def *const bench_list[] = { &bench_base, NULL };
+const bench_def *const bench_list[] = {
+    &bench_base,
+#if !SEFL_CORE_ONLY
+    &bench_2pc,
+#endif
+    NULL,
+};
