@@ -92,8 +92,6 @@ static void tree_sums(const leaves *l, sums *w, unsigned tree, uint8_t *u, uint8
     const aes128 *key = l->key + ((size_t)tree << l->k);
     for (unsigned j = 0; j <= l->k; j++)
         sum[j] = w->piece[j];
-    for (unsigned j = 0; j < l->k; j++)
-        memset(columns + j * stride, 0, n);
     for (size_t y = 0; y < (size_t)1 << l->k; y++) {
         unsigned height = 0; /* at which this leaf's run of merges ends */
         while (y >> height & 1)
@@ -104,7 +102,8 @@ static void tree_sums(const leaves *l, sums *w, unsigned tree, uint8_t *u, uint8
         else
             aes128_ctr(&key[y], cur, n, number, at / AES_BLOCK);
         for (unsigned j = 0; j < height; j++) {
-            l->kern->fold(columns + j * stride, sum[j], cur, n);
+            bool first = y >> (j + 1) == 0; /* the lowest leaves: column j is not begun yet */
+            (first ? l->kern->fold_first : l->kern->fold)(columns + j * stride, sum[j], cur, n);
             cur = sum[j];
         }
         if (height > 0 && height < l->k) { /* to its place: two buffers change names */

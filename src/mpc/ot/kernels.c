@@ -33,6 +33,16 @@ INLINE void fold_body(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)
     }
 }
 
+INLINE void fold_first_body(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)
+{
+    word *restrict a = (word *)v, *restrict b = (word *)left;
+    const word *restrict c = (const word *)right;
+    for (size_t i = 0; i < n / 8; i++) {
+        a[i] = c[i];
+        b[i] ^= c[i];
+    }
+}
+
 INLINE void add_masked_body(uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n)
 {
     word *restrict a = (word *)dst;
@@ -85,6 +95,11 @@ static void fold_ref(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)
     fold_body(v, left, right, n);
 }
 
+static void fold_first_ref(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)
+{
+    fold_first_body(v, left, right, n);
+}
+
 static void add_masked_ref(uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n)
 {
     add_masked_body(dst, src, mask, n);
@@ -119,7 +134,8 @@ uint64_t ot_gf64_reduce(const uint64_t wide[2])
     return wide[0] ^ hi ^ hi << 1 ^ hi << 3 ^ hi << 4;
 }
 
-static const ot_kernels ref = { "ref", fold_ref, add_masked_ref, dot_ref, transpose_ref };
+static const ot_kernels ref = { "ref",          fold_ref, fold_first_ref,
+                                add_masked_ref, dot_ref,  transpose_ref };
 
 #if defined(__x86_64__)
 __attribute__((target("pclmul,sse2"))) static void dot_clmul(uint64_t acc[2], const uint8_t *data,
@@ -143,24 +159,30 @@ __attribute__((target("pclmul,sse2"))) static void dot_clmul(uint64_t acc[2], co
     acc[1] ^= out[1];
 }
 
-#define PATH(name, isa)                                                                          \
-    __attribute__((target(isa)))                                                                 \
-    VECTOR static void fold_##name(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)    \
-    {                                                                                            \
-        fold_body(v, left, right, n);                                                            \
-    }                                                                                            \
-    __attribute__((target(isa))) VECTOR static void add_masked_##name(                           \
-        uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n)                               \
-    {                                                                                            \
-        add_masked_body(dst, src, mask, n);                                                      \
-    }                                                                                            \
-    __attribute__((target(isa))) VECTOR static void transpose_##name(                            \
-        uint8_t *rows, const uint8_t *columns, size_t stride, size_t n)                          \
-    {                                                                                            \
-        transpose_body(rows, columns, stride, n);                                                \
-    }                                                                                            \
-    static const ot_kernels kernels_##name = { #name, fold_##name, add_masked_##name, dot_clmul, \
-                                               transpose_##name };
+#define PATH(name, isa)                                                                       \
+    __attribute__((target(isa)))                                                              \
+    VECTOR static void fold_##name(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n) \
+    {                                                                                         \
+        fold_body(v, left, right, n);                                                         \
+    }                                                                                         \
+    __attribute__((target(isa))) VECTOR static void fold_first_##name(                        \
+        uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)                            \
+    {                                                                                         \
+        fold_first_body(v, left, right, n);                                                   \
+    }                                                                                         \
+    __attribute__((target(isa))) VECTOR static void add_masked_##name(                        \
+        uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n)                            \
+    {                                                                                         \
+        add_masked_body(dst, src, mask, n);                                                   \
+    }                                                                                         \
+    __attribute__((target(isa))) VECTOR static void transpose_##name(                         \
+        uint8_t *rows, const uint8_t *columns, size_t stride, size_t n)                       \
+    {                                                                                         \
+        transpose_body(rows, columns, stride, n);                                             \
+    }                                                                                         \
+    static const ot_kernels kernels_##name = {                                                \
+        #name, fold_##name, fold_first_##name, add_masked_##name, dot_clmul, transpose_##name \
+    };
 PATH(avx2, "avx2")
 PATH(avx512, "avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
 #undef PATH
@@ -231,8 +253,8 @@ static void transpose_gfni_any(uint8_t *rows, const uint8_t *columns, size_t str
     transpose_avx512(rows + whole * 128, columns + whole, stride, n - whole);
 }
 
-static const ot_kernels kernels_gfni = { "avx512+gfni", fold_avx512, add_masked_avx512, dot_gfni,
-                                         transpose_gfni_any };
+static const ot_kernels kernels_gfni = { "avx512+gfni",     fold_avx512, fold_first_avx512,
+                                         add_masked_avx512, dot_gfni,    transpose_gfni_any };
 #endif
 
 const ot_kernels *ot_kernels_at(unsigned i, unsigned *end)

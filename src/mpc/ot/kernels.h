@@ -13,6 +13,8 @@ typedef struct ot_kernels {
     const char *name;
     /* v ^= right; left ^= right: one merge of two sums of leaves. */
     void (*fold)(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n);
+    /* v = right; left ^= right: the first merge of its height. */
+    void (*fold_first)(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n);
     /* dst ^= src & mask, mask all zeros or all ones. */
     void (*add_masked)(uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n);
     /* acc ^= sum of data[i] * chi[i] over 64-bit words, as polynomials over GF(2), 128 bits. */
