@@ -1,6 +1,8 @@
 /* Garbling in memory, beside the AES calls it cannot do without. */
 #include "bench/micro/2pc.h"
 
+#if !SEFL_CORE_ONLY
+
 #include "base/alloc.h"
 #include "mpc/circuits/sampler.h"
 #include "mpc/garble/garble.h"
@@ -155,3 +157,5 @@ done:
     circuit_free(online);
     return st;
 }
+
+#endif

@@ -6,7 +6,7 @@
  *     aes128_ctr(&k, out, n, nonce, 0);             // n bytes of key stream
  *     aes128_clear(&k);
  *
- * Whoever needs a stream of coins wants prg.h; whoever hashes labels wants mpc/garble/hash.h. Raw
+ * Whoever needs a stream of coins wants prg.h; whoever hashes labels wants mpc/garble/garble.h. Raw
  * blocks are for those two and for OT extension.
  *
  * Four paths give the same bytes: AES-NI (8 blocks in flight), VAES on 256-bit registers (16),

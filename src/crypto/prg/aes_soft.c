@@ -3,10 +3,9 @@
  * 1. The state is s[bit][row]: 64 bits = 4 columns x 16 blocks (bit 16*column + block). Then
  *    ShiftRows is a rotation of each row word by a multiple of 16, MixColumns picks neighbouring
  *    words, and the S-box is the same Boolean circuit on four rows (the compiler vectorises it).
- * 2. The S-box inverts in the tower field GF(16)[x]/(x^2 + x + y^3), GF(16) = GF(2)[y]/(y^4 + y +
- * 1). The two changes of basis (the second with the affine map of FIPS 197) were found by trying
- * all roots of the AES polynomial in that field and taking the pair with the fewest XORs;
- *    tests/vectors/crypto/test_aes.c checks all 256 values through the key schedule and blocks.
+ * 2. The S-box inverts in the tower field GF(16)[x]/(x^2 + x + y^3), GF(16) = GF(2)[y]/(y^4+y+1).
+ *    The two changes of basis (the second with the affine map of FIPS 197) were found by trying all
+ *    roots of the AES polynomial in that field and taking the pair with the fewest XORs.
  * 3. No index or branch depends on data. */
 #include "crypto/prg/aes_paths.h"
 

@@ -6,7 +6,7 @@
  *
  * X = sum over columns c of 2^c * (number of ones among column[c] fair bits) + 2^a * (1 + K), where
  * K = 0, but with probability 2^-m it is +1 or -1 with equal odds. All signs come from the offset:
- * X >= 0, and whoever decodes subtracts sampler_mean().
+ * X >= 0, and whoever decodes subtracts the mean.
  *
  * Random bits r in this order: column 0, column 1, ..., then m bits whose AND starts the kick, then
  * its sign. Inputs of the circuits, in order:

@@ -15,29 +15,31 @@
  * colour of delta is 1. The evaluator's label of the constant 1 is 0^128 (the garbler's zero label
  * is delta). XOR and NOT are free, an AND sends 32 bytes.
  *
- * Order of labels in arrays: block, wire, lane: ((block * wires + wire) * 16 + lane). A table: for
- * each block, for each AND gate in the circuit's order: the garbler half of lanes 0..15, then the
- * evaluator half of lanes 0..15, 16 bytes each: 512 bytes a gate and block.
+ * Order of labels in arrays: block, wire, lane: [(block * wires + wire) * 16 + lane]. Tables: for
+ * each block, for each AND gate in the circuit's order, TG of lanes 0..15, then TE of lanes 0..15,
+ * 16 bytes each: 512 bytes a gate and block.
  *
- * THE GATE [ZRE15]. For AND gate number i of A in block n: T = tweak_base + 2 (n A + i); A0, B0 the
- * zero labels, p = colour of a label, l the lane, D = delta: TG = H(A0, T, l) ^ H(A0^D, T, l) ^
- * p(B0) D          TE = H(B0, T+1, l) ^ H(B0^D, T+1, l) ^ A0 W0 = H(A0, T, l) ^ p(A0) TG ^ H(B0,
- * T+1, l) ^ p(B0) (TE ^ A0) evaluation:  W = H(A, T, l) ^ p(A) TG ^ H(B, T+1, l) ^ p(B) (TE ^ A)
+ * THE GATE [ZRE15]. AND gate i of A in block n has the tweaks T = tweak_base + 2 (n A + i) and T + 1.
+ * A0, B0 are the inputs' zero labels, p is the colour, l the lane, D = delta:
+ *     TG = H(A0, T, l)   ^ H(A0 ^ D, T, l)   ^ p(B0) D
+ *     TE = H(B0, T+1, l) ^ H(B0 ^ D, T+1, l) ^ A0
+ *     W0 = H(A0, T, l) ^ p(A0) TG  ^  H(B0, T+1, l) ^ p(B0) (TE ^ A0)
+ *     W  = H(A, T, l)  ^ p(A) TG   ^  H(B, T+1, l)  ^ p(B) (TE ^ A)          (evaluation)
  *
  * THE HASH. H(x, T, l) = E(S ^ T, y) ^ y with y = s(x) ^ l; E is AES-128 (key, block), S the hash
- * key, T and l as 128-bit little-endian numbers, s(hi, lo) = (hi ^ lo, hi) on 64-bit halves (a
+ * key, T and l are 128-bit little-endian numbers, s(hi, lo) = (hi ^ lo, hi) on 64-bit halves (a
  * linear orthomorphism: s and s ^ identity are both invertible). This is the re-keyed hash of
- * [GKWWY20], one key for the sixteen lanes of a half-gate, so that its key schedule is shared; the
- * lane is mixed in so that equal labels in two lanes do no harm.
+ * [GKWWY20] with one key for the sixteen lanes of a half-gate, so that its key schedule is shared;
+ * the lane is mixed in so that equal labels in two lanes do no harm.
  *
- * THE BOUND. E an ideal cipher, delta uniform with colour 1 (127 bits). Against p cipher calls the
- * q answers H(w ^ delta, T, l) ^ b delta (no input twice) differ from random ones by at most 2 u p
- * / 2^127 + (u - 1) q / 2^128,    u = 16 answers under one key (docs/PROTOCOL.md has the proof;
- * [GKWWY20] Theorem 1 has the same shape): 2^80 calls gain 2^-42, whatever the number of gates.
- * Fixed-key hashes such as TMMO lose p q instead: about 2^97 calls would do for the 2^30 half-gates
- * of a large round. A further q / 2^128 covers colliding labels in one group. It asks for: delta
- * and S fresh per attempt; every T used once under one delta (give each circuit its own range:
- * gc_tweaks); input labels of two copies independent or equal.
+ * THE BOUND. E an ideal cipher, delta uniform with colour 1 (127 bits). Against p cipher calls the q
+ * answers H(w ^ delta, T, l) ^ b delta differ from random ones by at most
+ *     2 u p / 2^127 + (u - 1) q / 2^128,    u = 16 answers under one key
+ * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape): 2^80 calls gain 2^-42, whatever
+ * the number of gates. The bound of a fixed-key hash such as TMMO has p q in it and says nothing from
+ * 2^97 calls on for the 2^30 half-gates of a large round. It asks for: delta and S fresh per
+ * attempt; every T used once under one delta (give each circuit its own range: gc_tweaks); input
+ * labels of two copies independent or equal.
  *
  * A garbler refuses to go back (first_block below what it has done: SEFL_ESTATE): tables of one
  * block for two sets of inputs give delta away.

@@ -1,10 +1,7 @@
-/* 1. A step reads all its inputs (for a chunk of lanes) before it writes dst, then sum. So gates
- * may be put together when the values in between are read by these gates only; `reads` counts that.
- * 2. The slots of values in between are left unwritten. Nobody reads them again before the next
- * write: that is what `reads` says.
- * 3. dst and sum are both alive after the step, or read by nobody; an output that is alive keeps
- * its slot to itself, so they differ whenever it matters; anything else is refused and stays
- * separate. */
+/* 1. A step reads all its inputs (for a chunk of lanes) before it writes dst and sum. So gates may
+ *    be put together when the values in between are read by these gates alone: `reads` counts.
+ * 2. The slots of values in between are left unwritten; by 1 nobody misses them.
+ * 3. Where slots coincide in a way that makes a name mean two values, gates stay separate. */
 #include "mpc/garble/program.h"
 
 #include "base/alloc.h"

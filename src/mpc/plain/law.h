@@ -1,6 +1,6 @@
 /* law: what a sampler profile must do: its value as a formula, and its exact distribution.
  *
- *     z == law_value(&sampler_g44, 16, n, r)                    // for every n and r
+ *     z == law_value_vartime(&sampler_g44, 16, n, r)            // for every n and r
  *     law_pmf(&sampler_g44, count)                              // P[X = x] = count[x] / 2^34
  *
  * Threads: pure functions. */

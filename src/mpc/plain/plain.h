@@ -2,12 +2,11 @@
  * word): the oracle of the garbling tests and the engine of simulations.
  *
  *     SEFL_TRY(plain_new(&p, circuit));
- *     plain_run(p, out, in);          // in (inputs, 4), out (outputs, 4): bit i of word w = copy
- * 64w + i
+ *     plain_run(p, out, in);      // in (inputs, 4), out (outputs, 4); copy c: bit c%64 of word c/64
  *
  * The circuit must outlive it.   Threads: one owner.
- * Secret: nothing is hardened beyond what bit-slicing gives: no branch or index depends on the
- * bits. Cost: about 1 ns a gate for 256 copies. */
+ * Secret: bits may be; no branch or index depends on them.
+ * Cost: about 1 ns a gate for 256 copies. */
 #ifndef MPC_PLAIN_PLAIN_H
 #define MPC_PLAIN_PLAIN_H
 

@@ -1,5 +1,5 @@
-/* No branch or address of AES and the generator depends on key, data or output. (Valgrind does not
- * know VAES on 512-bit registers: the paths it can run are those cpu_get() reports under it.) */
+/* No branch or address of AES and the generator depends on key, data or output. VAES does the same
+ * instructions on wider registers, which valgrind does not know. */
 #include "base/ct.h"
 #include "crypto/prg/prg.h"
 
