@@ -4,13 +4,14 @@
 
 extern const bench_def bench_base;
 #if !SEFL_CORE_ONLY
-extern const bench_def bench_ahe;
+extern const bench_def bench_ahe, bench_2pc;
 #endif
 
 const bench_def *const bench_list[] = {
     &bench_base,
 #if !SEFL_CORE_ONLY
     &bench_ahe,
+    &bench_2pc,
 #endif
     NULL,
 };

@@ -37,6 +37,8 @@ static void probe(void)
         found.sha = b >> 29 & 1;
         found.avx2 = ymm && (b >> 5 & 1);
         found.vaes = ymm && found.avx2 && (c >> 9 & 1);
+        found.vpclmul = ymm && found.avx2 && (c >> 10 & 1);
+        found.gfni = ymm && found.avx2 && (c >> 8 & 1);
         found.avx512 = zmm && (b >> 16 & 1) && (b >> 17 & 1) && (b >> 30 & 1) && (b >> 31 & 1);
         found.avx512ifma = found.avx512 && (b >> 21 & 1);
     }

@@ -19,6 +19,8 @@
     X(avx2)                       \
     X(fma)                        \
     X(vaes)                       \
+    X(vpclmul)                    \
+    X(gfni)                       \
     X(avx512) /* F, BW, DQ, VL */ \
     X(avx512ifma)
 

@@ -116,7 +116,7 @@ static sefl_status lb_send(void *self, const void *p, size_t n)
 {
     loopback *lb = self;
     sefl_status st = SEFL_OK;
-    if (lb->out_n + n > OUT_BYTES)
+    if (lb->out_n + n > OUT_BYTES || n > OUT_BYTES / 2)
         SEFL_TRY(lb_flush(lb));
     if (n > OUT_BYTES / 2)
         return write_all(lb, p, n);

@@ -77,35 +77,41 @@ void ot_block_clear(ot_block *b)
     *b = (ot_block){ 0 };
 }
 
+/* Room for the sums of a piece. */
+typedef struct sums {
+    _Alignas(64) uint8_t piece[OT_K_MAX + 1][PIECE];
+    uint8_t u[PIECE], c[PIECE];
+} sums;
+
 /* Sums of a tree's streams over n bytes (a multiple of 64) from byte `at` on: all of them to u,
  * those with bit j of the leaf's number set to column j. */
-static void tree_sums(const leaves *l, unsigned tree, uint8_t *u, uint8_t *columns, size_t stride,
-                      uint64_t number, size_t at, size_t n)
+static void tree_sums(const leaves *l, sums *w, unsigned tree, uint8_t *u, uint8_t *columns,
+                      size_t stride, uint64_t number, size_t at, size_t n)
 {
-    _Alignas(64) uint8_t sum[OT_K_MAX + 1][PIECE];
+    uint8_t *sum[OT_K_MAX + 1], *cur; /* sum[h]: of the last 2^h leaves waiting for a neighbour */
     const aes128 *key = l->key + ((size_t)tree << l->k);
-    for (unsigned j = 0; j < l->k; j++)
-        memset(columns + j * stride, 0, n);
+    for (unsigned j = 0; j <= l->k; j++)
+        sum[j] = w->piece[j];
     for (size_t y = 0; y < (size_t)1 << l->k; y++) {
-        /* the height at which this leaf's run of merges ends */
-        unsigned height = 0;
+        unsigned height = 0; /* at which this leaf's run of merges ends */
         while (y >> height & 1)
             height++;
-        uint8_t *cur = height == 0 ? sum[0] : sum[l->k];
+        cur = height == 0 ? sum[0] : sum[l->k];
         if (y == 0 && l->hole)
             memset(cur, 0, n);
         else
             aes128_ctr(&key[y], cur, n, number, at / AES_BLOCK);
         for (unsigned j = 0; j < height; j++) {
-            l->kern->fold(columns + j * stride, sum[j], cur, n);
+            bool first = y >> (j + 1) == 0; /* the lowest leaves: column j is not begun yet */
+            (first ? l->kern->fold_first : l->kern->fold)(columns + j * stride, sum[j], cur, n);
             cur = sum[j];
         }
-        if (height > 0 && height < l->k)
-            memcpy(sum[height], cur, n);
-        else if (height == l->k)
-            memcpy(u, cur, n);
+        if (height > 0 && height < l->k) { /* to its place: two buffers change names */
+            sum[height - 1] = sum[height];
+            sum[height] = cur;
+        }
     }
-    sefl_wipe(sum, sizeof sum);
+    memcpy(u, cur, n);
 }
 
 static void block_set(ot_block *b, uint64_t number, size_t first, size_t n, bool whole)
@@ -118,13 +124,14 @@ static void block_set(ot_block *b, uint64_t number, size_t first, size_t n, bool
 static void expand(const leaves *l, ot_block *b, uint8_t *out_c, const uint8_t *in_c,
                    const uint8_t *delta)
 {
-    _Alignas(64) uint8_t u[PIECE], c[PIECE];
+    sums w;
+    uint8_t *u = w.u, *c = w.c;
     size_t bytes = column_bytes(b->n, b->whole);
     for (size_t at = 0; at < bytes; at += PIECE) {
         size_t real = bytes - at < PIECE ? bytes - at : PIECE, n = pad(real);
         for (unsigned i = 0; i < ot_trees(l->k); i++) {
             uint8_t *columns = b->columns + i * l->k * b->stride + at;
-            tree_sums(l, i, i == 0 && !delta ? b->u + at : u, columns, b->stride, b->number,
+            tree_sums(l, &w, i, i == 0 && !delta ? b->u + at : u, columns, b->stride, b->number,
                       b->first / 8 + at, n);
             if (i == 0)
                 continue;
@@ -144,7 +151,7 @@ static void expand(const leaves *l, ot_block *b, uint8_t *out_c, const uint8_t *
             }
         }
     }
-    sefl_wipe(u, sizeof u);
+    sefl_wipe(&w, sizeof w);
 }
 
 void ot_receiver_extend(const ot_receiver *r, ot_block *b, uint64_t number, size_t n, uint8_t *c)

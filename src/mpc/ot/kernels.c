@@ -33,6 +33,16 @@ INLINE void fold_body(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)
     }
 }
 
+INLINE void fold_first_body(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)
+{
+    word *restrict a = (word *)v, *restrict b = (word *)left;
+    const word *restrict c = (const word *)right;
+    for (size_t i = 0; i < n / 8; i++) {
+        a[i] = c[i];
+        b[i] ^= c[i];
+    }
+}
+
 INLINE void add_masked_body(uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n)
 {
     word *restrict a = (word *)dst;
@@ -85,6 +95,11 @@ static void fold_ref(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)
     fold_body(v, left, right, n);
 }
 
+static void fold_first_ref(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)
+{
+    fold_first_body(v, left, right, n);
+}
+
 static void add_masked_ref(uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n)
 {
     add_masked_body(dst, src, mask, n);
@@ -119,7 +134,8 @@ uint64_t ot_gf64_reduce(const uint64_t wide[2])
     return wide[0] ^ hi ^ hi << 1 ^ hi << 3 ^ hi << 4;
 }
 
-static const ot_kernels ref = { "ref", fold_ref, add_masked_ref, dot_ref, transpose_ref };
+static const ot_kernels ref = { "ref",          fold_ref, fold_first_ref,
+                                add_masked_ref, dot_ref,  transpose_ref };
 
 #if defined(__x86_64__)
 __attribute__((target("pclmul,sse2"))) static void dot_clmul(uint64_t acc[2], const uint8_t *data,
@@ -143,48 +159,126 @@ __attribute__((target("pclmul,sse2"))) static void dot_clmul(uint64_t acc[2], co
     acc[1] ^= out[1];
 }
 
-#define PATH(name, isa)                                                                          \
-    __attribute__((target(isa)))                                                                 \
-    VECTOR static void fold_##name(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)    \
-    {                                                                                            \
-        fold_body(v, left, right, n);                                                            \
-    }                                                                                            \
-    __attribute__((target(isa))) VECTOR static void add_masked_##name(                           \
-        uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n)                               \
-    {                                                                                            \
-        add_masked_body(dst, src, mask, n);                                                      \
-    }                                                                                            \
-    __attribute__((target(isa))) VECTOR static void transpose_##name(                            \
-        uint8_t *rows, const uint8_t *columns, size_t stride, size_t n)                          \
-    {                                                                                            \
-        transpose_body(rows, columns, stride, n);                                                \
-    }                                                                                            \
-    static const ot_kernels kernels_##name = { #name, fold_##name, add_masked_##name, dot_clmul, \
-                                               transpose_##name };
+#define PATH(name, isa)                                                                       \
+    __attribute__((target(isa)))                                                              \
+    VECTOR static void fold_##name(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n) \
+    {                                                                                         \
+        fold_body(v, left, right, n);                                                         \
+    }                                                                                         \
+    __attribute__((target(isa))) VECTOR static void fold_first_##name(                        \
+        uint8_t *v, uint8_t *left, const uint8_t *right, size_t n)                            \
+    {                                                                                         \
+        fold_first_body(v, left, right, n);                                                   \
+    }                                                                                         \
+    __attribute__((target(isa))) VECTOR static void add_masked_##name(                        \
+        uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n)                            \
+    {                                                                                         \
+        add_masked_body(dst, src, mask, n);                                                   \
+    }                                                                                         \
+    __attribute__((target(isa))) VECTOR static void transpose_##name(                         \
+        uint8_t *rows, const uint8_t *columns, size_t stride, size_t n)                       \
+    {                                                                                         \
+        transpose_body(rows, columns, stride, n);                                             \
+    }                                                                                         \
+    static const ot_kernels kernels_##name = {                                                \
+        #name, fold_##name, fold_first_##name, add_masked_##name, dot_clmul, transpose_##name \
+    };
 PATH(avx2, "avx2")
 PATH(avx512, "avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
 #undef PATH
+
+#define GFNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,gfni,vpclmulqdq")))
+
+GFNI static void dot_gfni(uint64_t acc[2], const uint8_t *data, const uint64_t *chi, size_t n)
+{
+    __m512i a = _mm512_setzero_si512(), b = a;
+    uint64_t out[8];
+    for (size_t i = 0; i < n; i += 64) {
+        __m512i x = _mm512_loadu_si512(data + i), p = _mm512_loadu_si512(chi + i / 8);
+        a = _mm512_xor_si512(a, _mm512_clmulepi64_epi128(x, p, 0x00));
+        b = _mm512_xor_si512(b, _mm512_clmulepi64_epi128(x, p, 0x11));
+    }
+    _mm512_storeu_si512(out, _mm512_xor_si512(a, b));
+    acc[0] ^= out[0] ^ out[2] ^ out[4] ^ out[6];
+    acc[1] ^= out[1] ^ out[3] ^ out[5] ^ out[7];
+}
+
+/* One round of a perfect shuffle of the bytes of `regs` registers, in each 128-bit lane: register
+ * and byte number, taken as one number, rotate left by a bit. */
+#define SHUFFLE(y, x, regs)                                                 \
+    for (unsigned i = 0; i < (regs) / 2; i++) {                             \
+        (y)[2 * i] = _mm512_unpacklo_epi8((x)[i], (x)[i + (regs) / 2]);     \
+        (y)[2 * i + 1] = _mm512_unpackhi_epi8((x)[i], (x)[i + (regs) / 2]); \
+    }
+
+/* 512 rows at a time. Three shuffles bring the bytes of eight columns together, an affine map with
+ * the identity turns each 8 x 8 bits, four shuffles make rows of sixteen such bytes. */
+GFNI static void transpose_gfni(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n)
+{
+    const __m512i identity = _mm512_set1_epi64((long long)0x8040201008040201u);
+    __m512i t[8][16], x[16], y[16];
+    for (size_t at = 0; at < n; at += 64) {
+        for (unsigned g = 0; g < 16; g++) {
+            for (unsigned c = 0; c < 8; c++) /* backwards: the affine map counts rows down */
+                x[7 - c] = _mm512_loadu_si512(columns + (8 * g + c) * stride + at);
+            SHUFFLE(y, x, 8)
+            SHUFFLE(x, y, 8)
+            SHUFFLE(y, x, 8)
+            for (unsigned j = 0; j < 8; j++)
+                t[j][g] = _mm512_gf2p8affine_epi64_epi8(identity, y[j], 0);
+        }
+        for (unsigned j = 0; j < 8; j++) {
+            uint8_t *to = rows + (at * 8 + 16 * j) * 16;
+            SHUFFLE(x, t[j], 16)
+            SHUFFLE(y, x, 16)
+            SHUFFLE(x, y, 16)
+            SHUFFLE(y, x, 16)
+            for (unsigned p = 0; p < 16; p++) { /* lane l: row 128 l + 16 j + p */
+                _mm_storeu_si128((__m128i *)(to + p * 16), _mm512_castsi512_si128(y[p]));
+                _mm_storeu_si128((__m128i *)(to + 2048 + p * 16),
+                                 _mm512_extracti32x4_epi32(y[p], 1));
+                _mm_storeu_si128((__m128i *)(to + 4096 + p * 16),
+                                 _mm512_extracti32x4_epi32(y[p], 2));
+                _mm_storeu_si128((__m128i *)(to + 6144 + p * 16),
+                                 _mm512_extracti32x4_epi32(y[p], 3));
+            }
+        }
+    }
+}
+
+static void transpose_gfni_any(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n)
+{
+    size_t whole = n / 64 * 64;
+    transpose_gfni(rows, columns, stride, whole);
+    transpose_avx512(rows + whole * 128, columns + whole, stride, n - whole);
+}
+
+static const ot_kernels kernels_gfni = { "avx512+gfni",     fold_avx512, fold_first_avx512,
+                                         add_masked_avx512, dot_gfni,    transpose_gfni_any };
 #endif
 
 const ot_kernels *ot_kernels_at(unsigned i, unsigned *end)
 {
     const cpu_features *cpu = cpu_get();
     (void)cpu;
-    *end = 3;
+    *end = 4;
 #if defined(__x86_64__)
     if (i == 1 && cpu->avx2 && cpu->pclmul)
         return &kernels_avx2;
     if (i == 2 && cpu->avx512 && cpu->pclmul)
         return &kernels_avx512;
+    if (i == 3 && cpu->avx512 && cpu->gfni && cpu->vpclmul)
+        return &kernels_gfni;
 #endif
     return i == 0 ? &ref : NULL;
 }
 
 const ot_kernels *ot_kernels_best(void)
 {
-    unsigned end;
-    const ot_kernels *best = ot_kernels_at(2, &end);
-    if (!best)
-        best = ot_kernels_at(1, &end);
-    return best ? best : ot_kernels_at(0, &end);
+    const ot_kernels *best = NULL;
+    unsigned end, i;
+    ot_kernels_at(0, &end);
+    for (i = end; !best;)
+        best = ot_kernels_at(--i, &end);
+    return best;
 }

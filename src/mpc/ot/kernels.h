@@ -1,7 +1,7 @@
 /* ot/kernels: the three inner loops of OT extension, chosen at run time; nobody outside ot/ (and
  * tests) includes this.
  *
- * All lengths are in bytes and multiples of 64. Each path gives the same bytes as `ref`.
+ * All lengths are in bytes and multiples of 64 (transpose: of 16). Each path gives the same bytes as `ref`.
  * Secret: all data. Public: lengths, chi. Constant time. */
 #ifndef MPC_OT_KERNELS_H
 #define MPC_OT_KERNELS_H
@@ -13,6 +13,8 @@ typedef struct ot_kernels {
     const char *name;
     /* v ^= right; left ^= right: one merge of two sums of leaves. */
     void (*fold)(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n);
+    /* v = right; left ^= right: the first merge of its height. */
+    void (*fold_first)(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n);
     /* dst ^= src & mask, mask all zeros or all ones. */
     void (*add_masked)(uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n);
     /* acc ^= sum of data[i] * chi[i] over 64-bit words, as polynomials over GF(2), 128 bits. */

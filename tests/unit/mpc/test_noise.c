@@ -502,103 +502,6 @@ static void bad_params_are_refused(void **state)
     }
 }
 
-static void spoiled_messages_are_found(void **state)
-{
-    (void)state;
-    static const tamper kinds[] = { DROP, REPEAT, SWAP, CUT, FLIP };
-    int32_t want[200], w[200];
-    pair_run honest = small(want);
-    uint64_t messages[2];
-    seeded gen;
-    unsigned harmless = 0, found = 0;
-    test_seed(&gen, "tamper");
-    CHECK_OK(pair_go(&honest));
-    messages[0] =
-        1 + 1 + 1 + 2 * 2 + 1 + 2; /* AS: hello, key, base, 2 x (seed, tables), begin, 2 */
-    messages[1] = 1 + 1 + 1 + 2 * 2 + 1 + 2 + 1;
-    for (int side = 0; side < 2; side++)
-        for (uint64_t at = 0; at < messages[side]; at++)
-            for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-                for (unsigned trial = 0; trial < (kinds[i] == FLIP ? 2 : 1); trial++) {
-                    pair_run r = small(w);
-                    memset(w, 0x55, sizeof w);
-                    r.timeout_ms = 150;
-                    r.wire[side].what = kinds[i];
-                    r.wire[side].at = at;
-                    /* the body if there is one, the frame in the second trial */
-                    r.wire[side].bit = trial ? seeded_below(&gen, 8 * MSG_HEADER)
-                                             : 8 * MSG_HEADER + seeded_below(&gen, 1 << 17);
-                    sefl_status st = pair_go(&r);
-                    assert_true(r.wire[side].hit);
-                    if (st == SEFL_OK && kinds[i] == REPEAT &&
-                        at + 1 == messages[side]) /* nobody reads behind the last one */
-                        continue;
-                    if (r.st[0] == SEFL_OK) { /* a result is right, or there is none */
-                        assert_true(kinds[i] == FLIP || kinds[i] == REPEAT);
-                        assert_memory_equal(w, want, sizeof w);
-                        harmless++;
-                        continue;
-                    }
-                    found++;
-                    sefl_status first = r.st[0];
-                    if (first != SEFL_EPROTO && first != SEFL_ECRYPTO && first != SEFL_ECLOSED &&
-                        first != SEFL_ETIMEOUT)
-                        fail_msg("%s", sefl_status_name(first));
-                    if (strcmp(r.step[0], "output") == 0)
-                        for (size_t j = 0; j < 200; j++)
-                            assert_int_equal(w[j], 0);
-                }
-    printf("%u spoiled runs ended with a status, %u had no effect\n", found, harmless);
-    assert_true(harmless < found / 4);
-}
-
-static void flipped_outputs_are_found(void **state)
-{
-    (void)state;
-    int32_t w[200];
-    for (size_t bit = 0; bit < 8 * (512 + 32); bit += 61) {
-        pair_run r = small(w);
-        r.wire[1] = (wire){ .what = FLIP, .at = 10, .bit = 8 * MSG_HEADER + bit };
-        CHECK_STATUS(pair_go(&r), SEFL_ECRYPTO);
-        assert_string_equal(r.step[0], "output");
-        assert_non_null(strstr(r.said[0], "digest is wrong"));
-    }
-}
-
-#if SEFL_FAULTS
-static sefl_status with_store(const char *dir)
-{
-    int32_t w[200];
-    pair_run r = small(w);
-    r.p.store_dir = dir;
-    sefl_status st = pair_go(&r);
-    if (st == SEFL_OK)
-        st = r.st[1];
-    return st;
-}
-
-/* Every n-th operation fails; quick runs take every 5th n. */
-static void faults_are_seen(void **state)
-{
-    (void)state;
-    static const fault_kind kinds[] = { FAULT_SEND,  FAULT_RECV, FAULT_ALLOC,
-                                        FAULT_WRITE, FAULT_READ, FAULT_RANDOM };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        for (uint64_t nth = 1;; nth += test_count(5, 1)) {
-            fault_arm(kinds[i], nth);
-            sefl_status st = with_store("/tmp");
-            bool hit = fault_was_hit();
-            fault_disarm();
-            if (!hit) {
-                CHECK_OK(st);
-                break;
-            }
-            if (st == SEFL_OK)
-                fail_msg("fault %d of kind %d was swallowed", (int)nth, (int)kinds[i]);
-        }
-}
-#endif
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -612,11 +515,6 @@ int main(void)
         cmocka_unit_test(output_survives_the_connection),
         cmocka_unit_test(disagreements_are_named),
         cmocka_unit_test(bad_params_are_refused),
-        cmocka_unit_test(spoiled_messages_are_found),
-        cmocka_unit_test(flipped_outputs_are_found),
-#if SEFL_FAULTS
-        cmocka_unit_test(faults_are_seen),
-#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,9 +138,9 @@ static void rows_are_correlated(void **state)
 {
     (void)state;
     static const unsigned ks[] = { 1, 2, 4, 8 };
-    static const size_t ns[] = { 1, 511, 512, 40000 };
+    static const size_t ns[] = { 1, 512, 40000 };
     for (size_t i = 0; i < 4; i++)
-        for (size_t j = 0; j < 4; j++)
+        for (size_t j = 0; j < 3; j++)
             for (int chosen = 0; chosen < 2; chosen++) {
                 side s, r;
                 side_init(&s, "sender", ks[i], ns[j]);
@@ -227,17 +227,17 @@ static void cheating_receivers_are_caught(void **state)
     } cases[] = { { NULL, 4, 0 },
                   { flip_correction, 8, 18 },
                   { flip_correction, 4, 15 },
-                  { flip_correction, 1, 3 },
+                  { flip_correction, 1, 2 },
                   { flip_column, 4, 20 },
                   { flip_choice, 4, 20 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int caught = 0;
-        for (unsigned trial = 0; trial < 20; trial++) {
+        int caught = 0, trials = (int)test_count(6, 20);
+        for (int trial = 0; trial < trials; trial++) {
             side s, r;
             side_init(&s, "sender", cases[i].k, 1024);
             side_init(&r, "cheat", cases[i].k, 1024);
-            seeded_init(&r.gen, trial, "cheat");
-            seeded_init(&s.gen, trial, "caught");
+            seeded_init(&r.gen, (uint64_t)trial, "cheat");
+            seeded_init(&s.gen, (uint64_t)trial, "caught");
             seeded_fill(&s.gen, s.delta, OT_LABEL);
             s.delta[0] |= 1;
             r.spoil = cases[i].spoil;
@@ -249,8 +249,8 @@ static void cheating_receivers_are_caught(void **state)
             if (!cases[i].spoil)
                 break;
         }
-        if (caught < cases[i].least || (!cases[i].spoil && caught > 0))
-            fail_msg("case %zu: caught %d of 20", i, caught);
+        if (caught * 20 < cases[i].least * trials || (!cases[i].spoil && caught > 0))
+            fail_msg("case %zu: caught %d of %d", i, caught, trials);
     }
 }
 
@@ -324,6 +324,8 @@ static void paths_agree(void **state)
                 const ot_kernels *kk = x ? k : ref;
                 memcpy(v[x], in, BYTES);
                 memcpy(left[x], in + BYTES, BYTES);
+                if (trial % 3 == 0)
+                    kk->fold_first(v[x], left[x], in + 4 * BYTES, n);
                 kk->fold(v[x], left[x], in + 2 * BYTES, n);
                 kk->add_masked(v[x], in + 3 * BYTES, mask, n);
                 kk->dot(acc[x], in + 5 * BYTES, chi, n);
@@ -390,9 +392,24 @@ static sefl_status whole(void)
 static void faults_are_seen(void **state)
 {
     (void)state;
-    TEST_FAULTS(FAULT_SEND, st = whole(), (void)0);
-    TEST_FAULTS(FAULT_RECV, st = whole(), (void)0);
-    TEST_FAULTS(FAULT_ALLOC, st = whole(), (void)0);
+#if SEFL_FAULTS
+    static const fault_kind kinds[] = { FAULT_SEND, FAULT_RECV, FAULT_ALLOC };
+    for (size_t i = 0; i < 3; i++)
+        for (uint64_t nth = 1;; nth += test_count(3, 1)) {
+            fault_arm(kinds[i], nth);
+            sefl_status st = whole();
+            bool hit = fault_was_hit();
+            fault_disarm();
+            if (!hit) {
+                CHECK_OK(st);
+                break;
+            }
+            if (st == SEFL_OK)
+                fail_msg("fault %d of kind %d was swallowed", (int)nth, (int)kinds[i]);
+        }
+#else
+    CHECK_OK(whole());
+#endif
 }
 
 int main(void)

@@ -63,6 +63,66 @@ static void both_ends_may_send_at_once(void **state)
     close(fd);
 }
 
+/* Small and large sends in any mixture keep their order. */
+static void *sends_of_all_sizes(void *arg)
+{
+    peer *p = arg;
+    loopback *lb;
+    seeded g, sizes;
+    seeded_init(&g, 1, "bytes");
+    seeded_init(&sizes, 1, "sizes");
+    uint8_t *buf = malloc(1 << 18);
+    p->st = loopback_dial(&lb, "127.0.0.1", p->port, 5000);
+    for (int i = 0; i < 400 && p->st == SEFL_OK; i++) {
+        size_t n = (size_t)seeded_below(&sizes, (uint64_t)1 << seeded_below(&sizes, 18)) + 1;
+        seeded_fill(&g, buf, n);
+        p->sum += (unsigned)n;
+        p->st = channel_send(loopback_channel(lb), buf, n);
+    }
+    if (p->st == SEFL_OK)
+        p->st = channel_flush(loopback_channel(lb));
+    free(buf);
+    loopback_close(lb);
+    return NULL;
+}
+
+static void order_is_kept(void **state)
+{
+    (void)state;
+    int fd;
+    peer p = { 0 };
+    pthread_t t;
+    loopback *lb;
+    seeded g, sizes;
+    uint8_t *got = malloc(1 << 18), *want = malloc(1 << 18);
+    uint8_t rest;
+    size_t total = 0;
+    seeded_init(&g, 1, "bytes");
+    seeded_init(&sizes, 2, "other sizes");
+    CHECK_OK(loopback_listen(&fd, "127.0.0.1", 0, &p.port));
+    assert_int_equal(pthread_create(&t, NULL, sends_of_all_sizes, &p), 0);
+    CHECK_OK(loopback_accept(&lb, fd, 5000));
+    for (int i = 0; i < 100; i++) {
+        size_t n = (size_t)seeded_below(&sizes, (uint64_t)1 << seeded_below(&sizes, 18)) + 1;
+        seeded_fill(&g, want, n);
+        CHECK_OK(channel_recv(loopback_channel(lb), got, n));
+        assert_memory_equal(got, want, n);
+        total += n;
+    }
+    while (channel_recv(loopback_channel(lb), &rest, 1) == SEFL_OK) {
+        seeded_fill(&g, want, 1);
+        assert_int_equal(rest, want[0]);
+        total++;
+    }
+    pthread_join(t, NULL);
+    CHECK_OK(p.st);
+    assert_int_equal(total, p.sum);
+    loopback_close(lb);
+    close(fd);
+    free(got);
+    free(want);
+}
+
 static void silence_and_closing_end_a_wait(void **state)
 {
     (void)state;
@@ -101,6 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_ends_may_send_at_once),
+        cmocka_unit_test(order_is_kept),
         cmocka_unit_test(silence_and_closing_end_a_wait),
         cmocka_unit_test(other_machines_are_refused),
     };
