@@ -12,7 +12,7 @@
 
 /* Blocks in one pass: 256 coordinates, whose tables (360 KB) go through the second-level cache as
  * they would on their way to a socket. */
-enum { BLOCKS = 16, FLOOR_GROUPS = 4096 };
+enum { BLOCKS = 16, FLOOR_GROUPS = 512 };
 
 typedef struct job {
     const circuit *c;
