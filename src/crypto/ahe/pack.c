@@ -6,9 +6,8 @@
 #include <float.h>
 #include <math.h>
 
-#if FLT_EVAL_METHOD != 0 || DBL_MANT_DIG != 53
-#error "pack.c needs IEEE 754 doubles without excess precision: all parties derive the same bits"
-#endif
+_Static_assert(FLT_EVAL_METHOD == 0 && DBL_MANT_DIG == 53,
+               "IEEE 754 doubles without excess precision: all parties derive the same bits");
 
 typedef unsigned __int128 u128;
 

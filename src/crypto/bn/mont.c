@@ -179,8 +179,8 @@ static mont layout(unsigned limbs, const mont_kernel *kernel)
     mont m = { .kernel = kernel ? kernel : mont_kernel_best(), .limbs = limbs };
     unsigned radix = m.kernel->radix_bits;
     m.lanes = m.kernel->lanes;
-    /* two bits of slack at least, so that vector kernels need no final subtraction */
-    m.words = radix == 64 ? limbs : (limbs * 64 + 2 + 51) / 52;
+    /* eight bits of slack at least, so that vector kernels need no final subtraction */
+    m.words = radix == 64 ? limbs : (limbs * 64 + 8 + 51) / 52;
     if (radix == 52)
         m.words = (m.words + 3) / 4 * 4;
     size_t line = 7; /* every part begins a cache line */

@@ -6,9 +6,11 @@
  * of each other (sixteen multiplications each, two accumulators, operands in a sliding window), so
  * that the multipliers stay busy. The carry chain runs once, at the end.
  *
- * Range: the modulus has at least two bits less than R. For x*y < 4*m*R the result x*y/R + m' with
- * m' < m is below 5m, and for factors that are results (or one of them loaded, below R) below 2m:
- * no final subtraction is needed before the store.
+ * Range: R is at least 2^8 times the modulus m. A product is x*y/R + m' with m' <= m: below 1.1m
+ * for factors below 5m or loaded numbers of the modulus' length, below 2.1m where one factor is any
+ * number below R and the other a product; sums of two products stay below 5m. So no subtraction is
+ * needed before the store, which takes numbers below 3m: products, and a product plus a number
+ * below m.
  *
  * No branch and no address depends on the numbers or the modulus. */
 #if defined(__x86_64__)
@@ -235,7 +237,7 @@ IFMA static void ifma_store(const mont *m, uint8_t *bytes, size_t stride, size_t
     uint64_t r[MONT_BATCH_MAX + 16] __attribute__((aligned(64)));
     const unsigned n = m->words;
     memcpy(r, x, (size_t)n * 64);
-    for (int i = 0; i < 4; i++) /* below 5m before: see the design block */
+    for (int i = 0; i < 2; i++) /* below 3m before: see the design block */
         reduce_once(m, r);
     memset(r + 8 * (size_t)n, 0, 128);
     for (unsigned w = 0; 8 * (size_t)w < byte_count; w += 8) {
