@@ -66,7 +66,7 @@ void lwe_bits_init(lwe_bits *b, unsigned bits, lwe_path path)
 static inline __attribute__((always_inline)) void unpack8(uint64_t *out, const uint8_t *in,
                                                           unsigned bits, bool add)
 {
-    uint64_t mask = ((uint64_t)1 << bits) - 1;
+    uint64_t mask = ~(uint64_t)0 >> (64 - bits);
     _Pragma("GCC unroll 8") for (unsigned k = 0; k < 8; k++)
     {
         uint64_t x = load_u64(in + k * bits / 8) >> (k * bits % 8) & mask;
@@ -103,7 +103,7 @@ static void add_portable(const lwe_bits *b, uint64_t *sum, const uint8_t *in, si
 static inline __attribute__((always_inline)) void
 pack_row(uint8_t *out, const uint64_t *in, size_t n, unsigned bits, unsigned shift, uint64_t bias)
 {
-    uint64_t mask = ((uint64_t)1 << bits) - 1;
+    uint64_t mask = ~(uint64_t)0 >> (64 - bits);
     for (; n > 0; n -= 8, in += 8) {
         uint64_t word = 0;
         unsigned fill = 0; /* bits in word; public */

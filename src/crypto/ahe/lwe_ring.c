@@ -18,8 +18,9 @@
  * and the same backwards with conjugate roots. All roots of a level are used as they stand in
  * memory; nothing is bit-reversed or transposed back, since products are taken point by point.
  *
- * Tried: digits of 21 bits under a 47-bit prime with AVX-512 IFMA (6 instructions a butterfly of 2
- * numbers, against 6 a butterfly of 2 complex ones here, and nothing for AVX2). */
+ * Considered and not built: digits of 21 bits under a 47-bit prime with AVX-512 IFMA. By count 6
+ * instructions a butterfly of two numbers, where a butterfly here is 6 for two complex ones, and
+ * AVX2 has no such multiplication. */
 #include "crypto/ahe/lwe_ring.h"
 
 #include "base/ct.h"
