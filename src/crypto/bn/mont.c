@@ -407,21 +407,26 @@ void mont_scatter(const mont *m, uint64_t *const *rows, const uint64_t *x, unsig
 void mont_pow(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *e, unsigned exp_limbs,
               uint64_t *scratch)
 {
+    enum { W = MONT_POW_WINDOW };
     size_t n = mont_batch_words(m);
-    uint64_t *table = scratch, *pick = scratch + 16 * n;
+    uint64_t *table = scratch, *pick = scratch + ((size_t)n << W);
     mont_to(m, table, m->one);
     memcpy(table + n, x, n * sizeof *x);
-    for (unsigned i = 2; i < 16; i++)
+    for (unsigned i = 2; i < 1 << W; i++)
         mont_mul(m, table + i * n, table + (i - 1) * n, table + n);
-    for (unsigned i = exp_limbs * 16; i-- > 0;) {
-        uint64_t digit = e[i / 16] >> (4 * (i % 16)) & 15;
-        if (i == exp_limbs * 16 - 1) { /* public: the first window */
-            m->kernel->select(m, z, table, 16, digit);
+    unsigned windows = (64 * exp_limbs + W - 1) / W;
+    for (unsigned i = windows; i-- > 0;) {
+        unsigned at = i * W / 64, shift = i * W % 64;
+        uint64_t digit = e[at] >> shift;
+        if (shift + W > 64 && at + 1 < exp_limbs) /* positions are public */
+            digit |= e[at + 1] << (64 - shift);
+        m->kernel->select(m, pick, table, 1 << W, digit & ((1 << W) - 1));
+        if (i == windows - 1) {
+            memcpy(z, pick, n * sizeof *z);
             continue;
         }
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < W; k++)
             mont_sqr(m, z, z);
-        m->kernel->select(m, pick, table, 16, digit);
         mont_mul(m, z, z, pick);
     }
 }
