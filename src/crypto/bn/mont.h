@@ -136,8 +136,8 @@ static inline void mont_gather(const mont *m, uint64_t *z, const uint64_t *const
 void mont_scatter(const mont *m, uint64_t *const *rows, const uint64_t *x, unsigned count);
 
 /* z = x^e in Montgomery form (x = a*R gives a^e * R), the same exponent of exp_limbs limbs in every
- * lane, 4-bit windows, table scanned whole. scratch: MONT_POW_BATCHES batches. */
-enum { MONT_POW_BATCHES = 17 };
+ * lane, 5-bit windows, table scanned whole. scratch: MONT_POW_BATCHES batches. */
+enum { MONT_POW_WINDOW = 5, MONT_POW_BATCHES = (1 << MONT_POW_WINDOW) + 1 };
 void mont_pow(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *e, unsigned exp_limbs,
               uint64_t *scratch);
 

@@ -18,6 +18,7 @@
 
 #include "base/ct.h"
 
+#include <assert.h>
 #include <immintrin.h>
 #include <string.h>
 
@@ -308,12 +309,13 @@ IFMA static void ifma_select(const mont *m, uint64_t *z, const uint64_t *table, 
                              uint64_t index)
 {
     const unsigned n = m->words;
-    v8 mask[16];
-    for (unsigned e = 0; e < entries && e < 16; e++)
+    v8 mask[1 << MONT_POW_WINDOW];
+    assert(entries <= 1 << MONT_POW_WINDOW);
+    for (unsigned e = 0; e < entries; e++)
         mask[e] = all(ct_mask_u64(ct_eq_u64(e, index)));
     for (unsigned i = 0; i < n; i++) {
         v8 s = _mm512_setzero_si512();
-        for (unsigned e = 0; e < entries && e < 16; e++)
+        for (unsigned e = 0; e < entries; e++)
             s = _mm512_or_si512(s, _mm512_and_si512(get(table, e * n + i), mask[e]));
         put(z, i, s);
     }
