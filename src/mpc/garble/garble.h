@@ -19,7 +19,7 @@
  * each block, for each AND gate in the circuit's order, TG of lanes 0..15, then TE of lanes 0..15,
  * 16 bytes each: 512 bytes a gate and block.
  *
- * THE GATE [ZRE15]. AND gate i of A in block n has the tweaks T = tweak_base + 2 (n A + i) and T + 1.
+ * THE GATE [ZRE15]. AND gate i of A in block n has tweaks T = tweak_base + 2 (n A + i) and T + 1.
  * A0, B0 are the inputs' zero labels, p is the colour, l the lane, D = delta:
  *     TG = H(A0, T, l)   ^ H(A0 ^ D, T, l)   ^ p(B0) D
  *     TE = H(B0, T+1, l) ^ H(B0 ^ D, T+1, l) ^ A0
@@ -32,12 +32,12 @@
  * [GKWWY20] with one key for the sixteen lanes of a half-gate, so that its key schedule is shared;
  * the lane is mixed in so that equal labels in two lanes do no harm.
  *
- * THE BOUND. E an ideal cipher, delta uniform with colour 1 (127 bits). Against p cipher calls the q
- * answers H(w ^ delta, T, l) ^ b delta differ from random ones by at most
+ * THE BOUND. E an ideal cipher, delta uniform with colour 1 (127 bits). Against p cipher calls
+ * the q answers H(w ^ delta, T, l) ^ b delta differ from random ones by at most
  *     2 u p / 2^127 + (u - 1) q / 2^128,    u = 16 answers under one key
- * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape): 2^80 calls gain 2^-42, whatever
- * the number of gates. The bound of a fixed-key hash such as TMMO has p q in it and says nothing from
- * 2^97 calls on for the 2^30 half-gates of a large round. It asks for: delta and S fresh per
+ * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape): 2^80 calls gain 2^-42,
+ * whatever the number of gates. The bound of a fixed-key hash such as TMMO has p q in it and says
+ * nothing from 2^97 calls on for the 2^30 half-gates of a large round. It asks for: delta and S fresh per
  * attempt; every T used once under one delta (give each circuit its own range: gc_tweaks); input
  * labels of two copies independent or equal.
  *

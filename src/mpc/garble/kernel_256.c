@@ -19,7 +19,8 @@
 #define SHUF8(x, m)      _mm256_shuffle_epi8((x), (m))
 #define SHUF32(x, n)     _mm256_shuffle_epi32((x), (n))
 #define BYTES_UP(x, n)   _mm256_bslli_epi128((x), (n))
-#define BCAST(p)         _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define BLOCK(p)         _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define BCAST(p)         _mm256_broadcastsi128_si256(BLOCK(p))
 #define BCAST2(lo, hi)   _mm256_set_epi64x((hi), (lo), (hi), (lo))
 /* a ^ b ^ c;  a ^ (b & m);  t ^ y if the colour of x is 1, else t: byte 0 everywhere, 0 - bit in
  * each byte (no shifts: they would compete with AES for its ports) */

@@ -2,7 +2,7 @@
  * word): the oracle of the garbling tests and the engine of simulations.
  *
  *     SEFL_TRY(plain_new(&p, circuit));
- *     plain_run(p, out, in);      // in (inputs, 4), out (outputs, 4); copy c: bit c%64 of word c/64
+ *     plain_run(p, out, in);   // in (inputs, 4), out (outputs, 4); copy c: bit c%64 of word c/64
  *
  * The circuit must outlive it.   Threads: one owner.
  * Secret: bits may be; no branch or index depends on them.
