@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/cpu.h"
 #include "base/ct.h"
 #include "mpc/noise/round.h"
 
@@ -247,17 +248,43 @@ static inline uint64_t times_x(uint64_t a)
     return a << 1 ^ (0x1b & (0 - (a >> 63)));
 }
 
-void noise_fold(gc_label *fold, const gc_label *labels, unsigned k, size_t blocks)
+static inline __attribute__((always_inline)) void fold_body(gc_label *fold, const gc_label *labels,
+                                                            unsigned k, size_t blocks)
 {
     for (size_t b = 0; b < blocks; b++) {
         uint64_t acc[2 * GC_LANES] = { 0 };
         for (unsigned w = k; w-- > 0;) {
-            const gc_label *l = labels + (b * k + w) * GC_LANES;
+            const uint64_t *l = labels[(b * k + w) * GC_LANES].w; /* 16 labels in a row */
             for (unsigned i = 0; i < 2 * GC_LANES; i++)
-                acc[i] = times_x(acc[i]) ^ l[i / 2].w[i % 2];
+                acc[i] = times_x(acc[i]) ^ l[i];
         }
         memcpy(fold + b * GC_LANES, acc, sizeof acc);
     }
+}
+
+/* The same loop on wider registers. */
+#if defined(__x86_64__)
+#if !defined(__clang__)
+#define VECTOR __attribute__((optimize("O3")))
+#else
+#define VECTOR
+#endif
+__attribute__((target("avx2"))) VECTOR static void fold_avx2(gc_label *fold, const gc_label *labels,
+                                                             unsigned k, size_t blocks)
+{
+    fold_body(fold, labels, k, blocks);
+}
+#endif
+
+void noise_fold(gc_label *fold, const gc_label *labels, unsigned k, size_t blocks)
+{
+#if defined(__x86_64__)
+    if (cpu_get()->avx2) {
+        fold_avx2(fold, labels, k, blocks);
+        return;
+    }
+#endif
+    fold_body(fold, labels, k, blocks);
 }
 
 void noise_fold_add(gc_label *fold, const uint32_t *value, size_t n, unsigned k,
@@ -360,9 +387,12 @@ void noise_results(int32_t *w, const uint32_t *z, const uint32_t *v, size_t n,
 sefl_status noise_output_bytes(size_t *bytes, const noise_params *p)
 {
     noise_session s = { 0 };
-    sefl_status st = fill_params(&s.p, p);
+    sefl_status st = SEFL_OK;
+    *bytes = 0;
+    SEFL_TRY(fill_params(&s.p, p));
     layout(&s);
-    *bytes = st == SEFL_OK ? noise_bits_bytes(&s, s.blocks) : 0;
+    *bytes = noise_bits_bytes(&s, s.blocks);
+done:
     return st;
 }
 

@@ -1,6 +1,6 @@
 /* Design.
- *  1. A batch's columns are n + 64 bits, padded to 64 bytes: the work is done on whole cache lines;
- *     only the first n + 64 bits are ever sent or hashed.
+ *  1. A batch's columns are n + 64 bits, padded to 512 bytes: the work is done in whole strides of
+ *     the widest AES path; only the first n + 64 bits are ever sent or hashed.
  *  2. Work goes piece by piece (PIECE bytes of a column, all leaves of a tree), so that the sums
  *     stay in the first-level cache.
  *  3. Leaves are merged like a binary counter: with y's bits 0..j-1 all set, the sum of the last
@@ -19,7 +19,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { PIECE = 2048, BATCH = 1 << 15 };
+enum { PIECE = 2048, PIECE_MAX = PIECE + PIECE / 2, BATCH = 1 << 15 };
 
 typedef struct leaves {
     aes128 *key; /* trees << k */
@@ -39,9 +39,10 @@ struct ot_receiver {
     leaves l;
 };
 
+/* 32 AES blocks, what the widest path does at a time. */
 static size_t pad(size_t bytes)
 {
-    return (bytes + 63) / 64 * 64;
+    return (bytes + 511) / 512 * 512;
 }
 
 /* Bytes of a column that are sent and hashed. */
@@ -79,8 +80,8 @@ void ot_block_clear(ot_block *b)
 
 /* Room for the sums of a piece. */
 typedef struct sums {
-    _Alignas(64) uint8_t piece[OT_K_MAX + 1][PIECE];
-    uint8_t u[PIECE], c[PIECE];
+    _Alignas(64) uint8_t piece[OT_K_MAX + 1][PIECE_MAX];
+    uint8_t u[PIECE_MAX], c[PIECE_MAX];
 } sums;
 
 /* Sums of a tree's streams over n bytes (a multiple of 64) from byte `at` on: all of them to u,
@@ -127,8 +128,9 @@ static void expand(const leaves *l, ot_block *b, uint8_t *out_c, const uint8_t *
     sums w;
     uint8_t *u = w.u, *c = w.c;
     size_t bytes = column_bytes(b->n, b->whole);
-    for (size_t at = 0; at < bytes; at += PIECE) {
-        size_t real = bytes - at < PIECE ? bytes - at : PIECE, n = pad(real);
+    for (size_t at = 0, real; at < bytes; at += real) {
+        real = bytes - at <= PIECE_MAX ? bytes - at : PIECE; /* no short piece at the end */
+        size_t n = pad(real);
         for (unsigned i = 0; i < ot_trees(l->k); i++) {
             uint8_t *columns = b->columns + i * l->k * b->stride + at;
             tree_sums(l, &w, i, i == 0 && !delta ? b->u + at : u, columns, b->stride, b->number,

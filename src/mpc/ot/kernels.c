@@ -184,7 +184,11 @@ __attribute__((target("pclmul,sse2"))) static void dot_clmul(uint64_t acc[2], co
         #name, fold_##name, fold_first_##name, add_masked_##name, dot_clmul, transpose_##name \
     };
 PATH(avx2, "avx2")
+#if defined(__clang__)
+PATH(avx512, "avx512f,avx512bw,avx512dq,avx512vl")
+#else
 PATH(avx512, "avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+#endif
 #undef PATH
 
 #define GFNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,gfni,vpclmulqdq")))

