@@ -1,0 +1,52 @@
+/* prg: one short seed becomes as many coins as anybody needs, from any position.
+ *
+ *     prg g;
+ *     SEFL_TRY(rng_fill(rng, seed, sizeof seed));       // 32 bytes from the system
+ *     prg_init(&g, seed, "lwe error");                  // one name per use of the seed
+ *     prg_at(&g, polynomial, 0);                        // stream number, byte position
+ *     prg_fill(&g, coins, n);                           // and on from there
+ *     prg_read(&g, coins, n, polynomial, 0);            // the same without state: shareable
+ *     prg_clear(&g);
+ *
+ * Key = first 16 bytes of SHA-256("sefl prg 1" || seed || name); stream s is the AES-128-CTR key
+ * stream with nonce s. Different seeds, names and streams are independent under the usual
+ * assumptions (SHA-256 as a key derivation, AES a pseudorandom permutation: advantage about
+ * b^2 / 2^129 for b blocks under one key, so draw a new seed long before 2^40 blocks).
+ * The bytes depend on (seed, name, stream, position) alone, not on the processor.
+ *
+ * Secret: seed, output.   Public: name, stream, position, lengths.   Constant time.
+ * Threads: prg_read on a shared const prg is fine; prg_fill has one owner. */
+#ifndef CRYPTO_PRG_PRG_H
+#define CRYPTO_PRG_PRG_H
+
+#include "base/random.h"
+#include "crypto/prg/aes.h"
+
+enum { PRG_SEED = 32 };
+
+typedef struct prg {
+    aes128 key;
+    uint64_t stream;
+    uint64_t pos; /* next byte of the stream, below 2^64 */
+} prg;
+
+void prg_init(prg *g, const uint8_t seed[PRG_SEED], const char *name);
+
+/* The AES key itself, 16 uniform bytes (OT extension expands many of them): nothing is hashed. */
+void prg_init_key(prg *g, const uint8_t key[AES_KEY]);
+
+/* Wipes. */
+void prg_clear(prg *g);
+
+/* Where prg_fill goes on. After init: stream 0, byte 0. */
+void prg_at(prg *g, uint64_t stream, uint64_t pos);
+
+void prg_fill(prg *g, void *out, size_t n);
+
+/* n bytes of a stream from byte pos on. */
+void prg_read(const prg *g, void *out, size_t n, uint64_t stream, uint64_t pos);
+
+/* As a source of coins for functions that take one; g must outlive it. */
+sefl_rng prg_rng(prg *g);
+
+#endif

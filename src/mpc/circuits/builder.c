@@ -1,0 +1,285 @@
+/* 1. A wire is 2*node + negated: NOT costs nothing until a gate needs the negated value itself.
+ * 2. Node 0 is the constant 1; so wire 0 is the constant 1 and wire 1 the constant 0.
+ * 3. Nodes refer to earlier nodes only: index order is an order of evaluation.
+ * 4. After the first failure st is set, every function gives CONST0, nothing grows any more. */
+#include "mpc/circuits/circuit.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { NODE_CONST, NODE_INPUT, NODE_XOR, NODE_AND };
+
+enum { CONST1 = 0, CONST0 = 1, MAX_NODES = 1 << 24 };
+
+typedef struct node {
+    uint32_t op;
+    circ_wire a, b; /* a of an input: its kind */
+} node;
+
+struct circ_builder {
+    sefl_status st;
+    node *nodes;
+    size_t n, cap;
+    circ_wire *outs;
+    size_t nouts, outs_cap;
+    size_t inputs, ands;
+};
+
+sefl_status circ_builder_new(circ_builder **out)
+{
+    sefl_status st = SEFL_OK;
+    circ_builder *b = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&b, 1, sizeof *b));
+    SEFL_TRY(sefl_grow(&b->nodes, 0, 64 * sizeof *b->nodes));
+    b->cap = 64;
+    b->nodes[b->n++] = (node){ .op = NODE_CONST };
+    *out = b, b = NULL;
+done:
+    circ_builder_free(b);
+    return st;
+}
+
+void circ_builder_free(circ_builder *b)
+{
+    if (!b)
+        return;
+    sefl_free(b->nodes);
+    sefl_free(b->outs);
+    sefl_free(b);
+}
+
+static circ_wire add_node(circ_builder *b, node x)
+{
+    if (b->st != SEFL_OK)
+        return CONST0;
+    if (b->n == MAX_NODES) {
+        b->st = sefl_fail(SEFL_ERANGE, "circuit: more than %d gates", MAX_NODES);
+        return CONST0;
+    }
+    if (b->n == b->cap) {
+        b->st = sefl_grow(&b->nodes, b->cap * sizeof x, 2 * b->cap * sizeof x);
+        if (b->st != SEFL_OK)
+            return CONST0;
+        b->cap *= 2;
+    }
+    b->nodes[b->n] = x;
+    return (circ_wire)(2 * b->n++);
+}
+
+circ_wire circ_input(circ_builder *b, circ_kind kind)
+{
+    circ_wire w = add_node(b, (node){ .op = NODE_INPUT, .a = kind });
+    if (b->st == SEFL_OK)
+        b->inputs++;
+    return w;
+}
+
+void circ_inputs(circ_builder *b, circ_wire *w, size_t n, circ_kind kind)
+{
+    for (size_t i = 0; i < n; i++)
+        w[i] = circ_input(b, kind);
+}
+
+circ_wire circ_const(circ_builder *b, bool one)
+{
+    (void)b;
+    return one ? CONST1 : CONST0;
+}
+
+circ_wire circ_not(circ_builder *b, circ_wire x)
+{
+    (void)b;
+    return x ^ 1;
+}
+
+circ_wire circ_xor(circ_builder *b, circ_wire x, circ_wire y)
+{
+    circ_wire neg = (x ^ y) & 1, a = x & ~1u, c = y & ~1u;
+    if (a == c)
+        return CONST0 ^ neg;
+    if (a == CONST1)
+        return y ^ 1 ^ (x & 1);
+    if (c == CONST1)
+        return x ^ 1 ^ (y & 1);
+    circ_wire w = add_node(b, (node){ .op = NODE_XOR, .a = a, .b = c });
+    return b->st == SEFL_OK ? w ^ neg : CONST0;
+}
+
+circ_wire circ_and(circ_builder *b, circ_wire x, circ_wire y)
+{
+    if (x == CONST0 || y == CONST0 || x == (y ^ 1))
+        return CONST0;
+    if (x == CONST1 || x == y)
+        return y;
+    if (y == CONST1)
+        return x;
+    circ_wire w = add_node(b, (node){ .op = NODE_AND, .a = x, .b = y });
+    if (b->st == SEFL_OK)
+        b->ands++;
+    return w;
+}
+
+void circ_output(circ_builder *b, circ_wire w)
+{
+    if (b->st != SEFL_OK)
+        return;
+    if (b->nouts == b->outs_cap) {
+        size_t cap = b->outs_cap ? 2 * b->outs_cap : 16;
+        b->st = sefl_grow(&b->outs, b->outs_cap * sizeof w, cap * sizeof w);
+        if (b->st != SEFL_OK)
+            return;
+        b->outs_cap = cap;
+    }
+    b->outs[b->nouts++] = w;
+}
+
+void circ_outputs(circ_builder *b, const circ_wire *w, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        circ_output(b, w[i]);
+}
+
+size_t circ_ands(const circ_builder *b)
+{
+    return b->ands;
+}
+
+/* ---- from nodes to slots ------------------------------------------------------------------ */
+
+/* Both polarities of a node may be needed as values of their own (an AND or an output that wants
+ * the negated one): they are separate wires here, numbered like circ_wire, each with uses and a
+ * slot. NONE: no slot yet. */
+enum { NONE = 0xffffffff };
+
+typedef struct plan {
+    circuit *c;
+    const circ_builder *b;
+    uint32_t *uses; /* (2n) reads still to come */
+    uint32_t *slot; /* (2n) */
+    uint16_t *idle; /* stack of scratch slots free for use */
+    size_t idles;
+} plan;
+
+static void count_use(plan *p, circ_wire w)
+{
+    p->uses[w]++;
+}
+
+/* Marks what outputs need, from the last node to the first. */
+static void mark(plan *p)
+{
+    const circ_builder *b = p->b;
+    for (size_t i = 0; i < b->nouts; i++)
+        count_use(p, b->outs[i]);
+    for (size_t i = b->n; i-- > 0;) {
+        const node *x = &b->nodes[i];
+        circ_wire pos = (circ_wire)(2 * i);
+        if (p->uses[pos + 1] > 0 && i > 0) /* ~w is made by one XOR of w and the constant */
+            count_use(p, pos);
+        if (p->uses[pos] == 0)
+            continue;
+        if (x->op == NODE_XOR || x->op == NODE_AND) {
+            count_use(p, x->a);
+            count_use(p, x->b);
+        }
+    }
+}
+
+static sefl_status take_slot(plan *p, uint32_t *slot)
+{
+    if (p->idles > 0) {
+        *slot = p->idle[--p->idles];
+        return SEFL_OK;
+    }
+    if (p->c->slots == CIRC_MAX_SLOTS)
+        return sefl_fail(SEFL_ERANGE, "circuit: needs more than %d live wires", CIRC_MAX_SLOTS);
+    *slot = p->c->slots++;
+    return SEFL_OK;
+}
+
+static void used(plan *p, circ_wire w)
+{
+    uint32_t s = p->slot[w];
+    assert(s != NONE && p->uses[w] > 0);
+    if (--p->uses[w] == 0 && s > p->c->inputs)
+        p->idle[p->idles++] = (uint16_t)s;
+}
+
+static sefl_status emit(plan *p, circ_op op, circ_wire dst, circ_wire x, circ_wire y)
+{
+    sefl_status st = SEFL_OK;
+    circ_gate g = { .op = (uint16_t)op, .a = (uint16_t)p->slot[x], .b = (uint16_t)p->slot[y] };
+    /* Sources are released first: a gate may write over its own input. */
+    if (x != CONST1)
+        used(p, x);
+    if (y != CONST1)
+        used(p, y);
+    SEFL_TRY(take_slot(p, &p->slot[dst]));
+    g.dst = (uint16_t)p->slot[dst];
+    p->c->gate[p->c->gates++] = g;
+    p->c->ands += op == CIRC_AND;
+done:
+    return st;
+}
+
+static sefl_status lower(plan *p)
+{
+    sefl_status st = SEFL_OK;
+    const circ_builder *b = p->b;
+    circuit *c = p->c;
+    p->slot[CONST1] = 0;
+    uint32_t input = 0;
+    for (size_t i = 0; i < b->n; i++) { /* inputs first: they own slots 1 .. inputs */
+        if (b->nodes[i].op == NODE_INPUT) {
+            c->kind[input] = (uint8_t)b->nodes[i].a;
+            p->slot[2 * i] = ++input;
+        }
+    }
+    for (size_t i = 0; i < b->n; i++) {
+        const node *x = &b->nodes[i];
+        circ_wire pos = (circ_wire)(2 * i);
+        if (p->uses[pos] > 0 && (x->op == NODE_XOR || x->op == NODE_AND))
+            SEFL_TRY(emit(p, x->op == NODE_AND ? CIRC_AND : CIRC_XOR, pos, x->a, x->b));
+        if (p->uses[pos + 1] > 0) /* also the constant 0 = 1 ^ 1 */
+            SEFL_TRY(emit(p, CIRC_XOR, pos + 1, pos, CONST1));
+    }
+    for (size_t i = 0; i < b->nouts; i++)
+        c->out[i] = (uint16_t)p->slot[b->outs[i]];
+done:
+    return st;
+}
+
+sefl_status circ_finish(circ_builder *b, circuit **out)
+{
+    sefl_status st = SEFL_OK;
+    plan p = { .b = b };
+    *out = NULL;
+    SEFL_TRY(b->st);
+    SEFL_CHECK(b->inputs < CIRC_MAX_SLOTS, SEFL_ERANGE, "circuit: %zu inputs", b->inputs);
+    SEFL_CHECK(b->nouts > 0, SEFL_EINVAL, "circuit: no output");
+    SEFL_TRY(sefl_new(&p.c, 1, sizeof *p.c));
+    p.c->inputs = (uint32_t)b->inputs;
+    p.c->outputs = (uint32_t)b->nouts;
+    p.c->slots = p.c->inputs + 1;
+    SEFL_TRY(sefl_new(&p.c->kind, b->inputs, 1));
+    SEFL_TRY(sefl_new(&p.c->out, b->nouts, sizeof *p.c->out));
+    SEFL_TRY(sefl_new(&p.c->gate, 2 * b->n, sizeof *p.c->gate));
+    SEFL_TRY(sefl_new(&p.uses, 2 * b->n, sizeof *p.uses));
+    SEFL_TRY(sefl_new(&p.slot, 2 * b->n, sizeof *p.slot));
+    SEFL_TRY(sefl_new(&p.idle, CIRC_MAX_SLOTS, sizeof *p.idle));
+    memset(p.slot, 0xff, 2 * b->n * sizeof *p.slot);
+    mark(&p);
+    SEFL_TRY(lower(&p));
+    SEFL_TRY(circuit_validate(p.c));
+    *out = p.c, p.c = NULL;
+done:
+    circuit_free(p.c);
+    sefl_free(p.uses);
+    sefl_free(p.slot);
+    sefl_free(p.idle);
+    circ_builder_free(b);
+    return st;
+}

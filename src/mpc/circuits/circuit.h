@@ -1,0 +1,94 @@
+/* circuit: one Boolean function as a flat list of XOR and AND gates, and how to build it.
+ *
+ *     circ_builder *b;
+ *     SEFL_TRY(circ_builder_new(&b));
+ *     circ_wire x[8], y[8], z[8];
+ *     circ_inputs(b, x, 8, CIRC_GARBLER);
+ *     circ_inputs(b, y, 8, CIRC_EVALUATOR);
+ *     circ_add(b, z, x, y, 8);                       // arith.h; 7 ANDs
+ *     circ_outputs(b, z, 8);
+ *     SEFL_TRY(circ_finish(b, &circuit));            // frees b, reports what went wrong on the way
+ *
+ * The same description is run in plain (mpc/plain), garbled and evaluated (mpc/garble). XOR and NOT
+ * are free there, an AND costs 32 bytes and a few AES calls: `ands` is the price.
+ *
+ * A circuit works on slots of one wire each: slot 0 holds the constant 1, slots 1 .. inputs hold
+ * the inputs and are never written, the slots above are scratch and used again once their wire is
+ * dead, so that a run of many copies side by side stays in the first-level cache. NOT is XOR with
+ * slot 0. Gates stand in an order in which they can be run.
+ *
+ * Building never fails half way: after an error every wire is the constant 0, and circ_finish says
+ * what it was. Constants are folded (x^x, x&x, x&~x, x&0, ...), so no AND has a constant input;
+ * gates that reach no output are left out.
+ *
+ * Secret: nothing; circuits are public.   Threads: a finished circuit may be shared. */
+#ifndef MPC_CIRCUITS_CIRCUIT_H
+#define MPC_CIRCUITS_CIRCUIT_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Who brings an input. */
+typedef enum circ_kind {
+    CIRC_GARBLER,   /* a bit of the garbler */
+    CIRC_EVALUATOR, /* a bit of the evaluator */
+    CIRC_JOINT,     /* random: the XOR of one bit of each, known to nobody */
+    CIRC_CARRIED,   /* an output wire of another circuit */
+    CIRC_KINDS
+} circ_kind;
+
+typedef enum circ_op { CIRC_XOR, CIRC_AND } circ_op;
+
+typedef struct circ_gate {
+    uint16_t op;  /* circ_op */
+    uint16_t dst; /* slot > inputs */
+    uint16_t a, b;
+} circ_gate;
+
+enum { CIRC_MAX_SLOTS = 65535 };
+
+typedef struct circuit {
+    uint32_t inputs, outputs, gates, ands;
+    uint32_t slots;  /* constant, inputs and scratch */
+    uint8_t *kind;   /* (inputs): circ_kind */
+    uint16_t *out;   /* (outputs): slot of each output when all gates have run */
+    circ_gate *gate; /* (gates) */
+} circuit;
+
+void circuit_free(circuit *c);
+
+/* SEFL_EINVAL unless every slot is in range, written before it is read, no input is written, and
+ * the counts are right. What circ_finish gives is valid. */
+sefl_status circuit_validate(const circuit *c) SEFL_MUST_CHECK;
+
+/* ---- building ----------------------------------------------------------------------------- */
+
+typedef struct circ_builder circ_builder;
+typedef uint32_t circ_wire; /* valid in its own builder only */
+
+sefl_status circ_builder_new(circ_builder **out) SEFL_MUST_CHECK;
+void circ_builder_free(circ_builder *b);
+
+/* Inputs are numbered in the order of these calls. */
+circ_wire circ_input(circ_builder *b, circ_kind kind);
+void circ_inputs(circ_builder *b, circ_wire *w, size_t n, circ_kind kind);
+
+circ_wire circ_const(circ_builder *b, bool one);
+circ_wire circ_xor(circ_builder *b, circ_wire x, circ_wire y);
+circ_wire circ_and(circ_builder *b, circ_wire x, circ_wire y);
+circ_wire circ_not(circ_builder *b, circ_wire x);
+
+/* Outputs are numbered in the order of these calls; a wire may be put out twice. */
+void circ_output(circ_builder *b, circ_wire w);
+void circ_outputs(circ_builder *b, const circ_wire *w, size_t n);
+
+/* AND gates made so far, before dead ones are left out. */
+size_t circ_ands(const circ_builder *b);
+
+/* Takes b, also on failure. */
+sefl_status circ_finish(circ_builder *b, circuit **out) SEFL_MUST_CHECK;
+
+#endif

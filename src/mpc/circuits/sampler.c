@@ -1,0 +1,150 @@
+#include "mpc/circuits/sampler.h"
+
+#include "mpc/circuits/arith.h"
+
+const sampler_profile sampler_g44 = {
+    .name = "G44", .columns = 3, .column = { 3, 4, 20 }, .kick_a = 4, .kick_m = 6
+};
+
+enum { MAX_RANDOM = SAMPLER_MAX_COLUMNS * SAMPLER_MAX_COLUMN_BITS + 17 };
+
+sefl_status sampler_check(const sampler_profile *p)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(p->columns >= 1 && p->columns <= SAMPLER_MAX_COLUMNS, SEFL_EINVAL,
+               "sampler %s: %u columns, 1 to %d wanted", p->name, p->columns, SAMPLER_MAX_COLUMNS);
+    for (unsigned c = 0; c < p->columns; c++)
+        SEFL_CHECK(p->column[c] <= SAMPLER_MAX_COLUMN_BITS, SEFL_EINVAL,
+                   "sampler %s: %u bits in column %u, at most %d", p->name, p->column[c], c,
+                   SAMPLER_MAX_COLUMN_BITS);
+    SEFL_CHECK(p->kick_a < 16 && p->kick_m >= 1 && p->kick_m <= 16, SEFL_EINVAL,
+               "sampler %s: kick (%u, %u)", p->name, p->kick_a, p->kick_m);
+done:
+    return st;
+}
+
+static unsigned column_bits(const sampler_profile *p)
+{
+    unsigned n = 0;
+    for (unsigned c = 0; c < p->columns; c++)
+        n += p->column[c];
+    return n;
+}
+
+unsigned sampler_random_bits(const sampler_profile *p)
+{
+    return column_bits(p) + p->kick_m + 1;
+}
+
+unsigned sampler_max(const sampler_profile *p)
+{
+    unsigned x = 2u << p->kick_a;
+    for (unsigned c = 0; c < p->columns; c++)
+        x += p->column[c] << c;
+    return x;
+}
+
+unsigned sampler_bits(const sampler_profile *p)
+{
+    unsigned bits = 0;
+    for (unsigned x = sampler_max(p); x > 0; x >>= 1)
+        bits++;
+    return bits;
+}
+
+unsigned sampler_mean_twice(const sampler_profile *p)
+{
+    unsigned x = 2u << p->kick_a;
+    for (unsigned c = 0; c < p->columns; c++)
+        x += p->column[c] << c;
+    return x;
+}
+
+/* z[0..k-1] = X, plus n[0..k-1] unless that is NULL. r: sampler_random_bits wires. */
+static sefl_status put_sampler(circ_builder *b, circ_wire *z, const circ_wire *n,
+                               const circ_wire *r, const sampler_profile *p, unsigned k)
+{
+    sefl_status st = SEFL_OK;
+    circ_columns *cols = NULL;
+    SEFL_TRY(circ_columns_new(&cols, k));
+    for (unsigned c = 0; n && c < k; c++)
+        circ_columns_put(b, cols, c, n[c]);
+    for (unsigned c = 0; c < p->columns; c++)
+        for (unsigned i = 0; i < p->column[c]; i++)
+            circ_columns_put(b, cols, c, *r++);
+    circ_wire kick = r[0];
+    for (unsigned i = 1; i < p->kick_m; i++)
+        kick = circ_and(b, kick, r[i]);
+    circ_wire up = circ_and(b, kick, r[p->kick_m]);
+    /* up + NOT(kick ^ up) = 1 + (+1 | 0 | -1) */
+    circ_columns_put(b, cols, p->kick_a, up);
+    circ_columns_put(b, cols, p->kick_a, circ_not(b, circ_xor(b, kick, up)));
+    circ_columns_sum(b, cols, z);
+done:
+    circ_columns_free(cols);
+    return st;
+}
+
+static sefl_status check_ring(const sampler_profile *p, unsigned k)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(sampler_check(p));
+    SEFL_CHECK(k >= sampler_bits(p) && k <= SAMPLER_MAX_RING, SEFL_EINVAL,
+               "sampler %s: ring of %u bits, %u to %d wanted", p->name, k, sampler_bits(p),
+               SAMPLER_MAX_RING);
+done:
+    return st;
+}
+
+static sefl_status build(circuit **out, const sampler_profile *p, unsigned k, bool add)
+{
+    sefl_status st = SEFL_OK;
+    circ_builder *b = NULL;
+    circ_wire n[SAMPLER_MAX_RING], z[SAMPLER_MAX_RING], r[MAX_RANDOM];
+    *out = NULL;
+    SEFL_TRY(check_ring(p, k));
+    SEFL_TRY(circ_builder_new(&b));
+    if (add)
+        circ_inputs(b, n, k, CIRC_EVALUATOR);
+    circ_inputs(b, r, sampler_random_bits(p), CIRC_JOINT);
+    SEFL_TRY(put_sampler(b, z, add ? n : NULL, r, p, k));
+    circ_outputs(b, z, k);
+    st = circ_finish(b, out);
+    b = NULL;
+done:
+    circ_builder_free(b);
+    return st;
+}
+
+sefl_status sampler_circuit(circuit **out, const sampler_profile *p, unsigned k)
+{
+    return build(out, p, k, true);
+}
+
+sefl_status sampler_offline(circuit **out, const sampler_profile *p)
+{
+    sefl_status st = sampler_check(p);
+    *out = NULL;
+    return st == SEFL_OK ? build(out, p, sampler_bits(p), false) : st;
+}
+
+sefl_status sampler_online(circuit **out, const sampler_profile *p, unsigned k)
+{
+    sefl_status st = SEFL_OK;
+    circ_builder *b = NULL;
+    circ_wire n[SAMPLER_MAX_RING], x[SAMPLER_MAX_RING];
+    *out = NULL;
+    SEFL_TRY(check_ring(p, k));
+    SEFL_TRY(circ_builder_new(&b));
+    circ_inputs(b, n, k, CIRC_EVALUATOR);
+    circ_inputs(b, x, sampler_bits(p), CIRC_CARRIED);
+    for (unsigned i = sampler_bits(p); i < k; i++)
+        x[i] = circ_const(b, false);
+    circ_add(b, n, n, x, k);
+    circ_outputs(b, n, k);
+    st = circ_finish(b, out);
+    b = NULL;
+done:
+    circ_builder_free(b);
+    return st;
+}

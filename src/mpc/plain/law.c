@@ -1,0 +1,46 @@
+#include "mpc/plain/law.h"
+
+#include <string.h>
+
+uint32_t law_value_vartime(const sampler_profile *p, unsigned k, uint32_t n, const uint8_t *r)
+{
+    uint64_t z = (uint64_t)n + (1u << p->kick_a);
+    for (unsigned c = 0; c < p->columns; c++)
+        for (unsigned i = 0; i < p->column[c]; i++)
+            z += (uint64_t)*r++ << c;
+    bool kick = true;
+    for (unsigned i = 0; i < p->kick_m; i++)
+        kick = kick && *r++;
+    if (kick)
+        z = *r ? z + (1u << p->kick_a) : z - (1u << p->kick_a);
+    return (uint32_t)(z & ((1ULL << k) - 1));
+}
+
+sefl_status law_pmf(const sampler_profile *p, uint64_t *count)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(sampler_check(p));
+    SEFL_CHECK(sampler_random_bits(p) <= 62, SEFL_ERANGE, "law of %s: %u coins, at most 62",
+               p->name, sampler_random_bits(p));
+    size_t max = sampler_max(p), top = 0, step = (size_t)1 << p->kick_a;
+    memset(count, 0, (max + 1) * sizeof *count);
+    count[0] = 1;
+    for (unsigned c = 0; c < p->columns; c++) /* one fair bit after the other */
+        for (unsigned i = 0; i < p->column[c]; i++) {
+            top += (size_t)1 << c;
+            for (size_t x = top + 1; x-- > (size_t)1 << c;)
+                count[x] += count[x - ((size_t)1 << c)];
+        }
+    /* the kick: of 2^(m+1) strings one adds 2 steps, one adds none, all others add one step */
+    uint64_t others = (2ULL << p->kick_m) - 2;
+    for (size_t x = max + 1; x-- > 0;) {
+        uint64_t n = count[x];
+        if (x >= step)
+            n += others * count[x - step];
+        if (x >= 2 * step)
+            n += count[x - 2 * step];
+        count[x] = n;
+    }
+done:
+    return st;
+}
