@@ -258,7 +258,9 @@ sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n, const dp
             order_max = fmin(order_max, DP_JOINT_ORDER_MAX);
             cut += (double)ev->count * (double)ev->dim * DP_JOINT_CUT;
         } else if (ev->rate < 1) {
-            order_max = fmin(order_max, 1024);
+            /* what the integral costs grows as order / z^2, and little noise wants small orders */
+            double most = 20000 * fmin(ev->z / 4, ev->z * ev->z / 2);
+            order_max = fmin(order_max, fmax(8, fmin(1024, most)));
         }
     }
     if (!any) {
@@ -281,22 +283,30 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_qu
 {
     sefl_status st = SEFL_OK;
     dp_event probe = *ev;
-    dp_claim c;
-    double floor_z = ev->noise == DP_NOISE_JOINT ? DP_JOINT_Z_MIN : 0.01;
+    dp_claim c = { 0 };
+    double floor_z = ev->noise == DP_NOISE_JOINT ? DP_JOINT_Z_MIN : 0.05, lo = 1, hi = 1;
     probe.sigma_steps = 38662;
     SEFL_TRY(dp_epsilon_check(epsilon));
     SEFL_CHECK(ev->noise != DP_NOISE_NONE, SEFL_EINVAL, "noise is none: it has no multiplier");
 
-    double lo = floor_z, hi = floor_z;
-    for (;;) { /* hi: the first power-of-two step that is enough */
+    for (;; lo = hi, hi *= 2) { /* hi: enough */
+        SEFL_CHECK(hi <= 1e6, SEFL_EBUDGET,
+                   "no noise multiplier up to 1e6 keeps epsilon %g at delta %g (%s)", epsilon,
+                   q->delta, c.why_not ? c.why_not : "too many releases");
         probe.z = hi;
         SEFL_TRY(dp_epsilon(&c, &probe, 1, q));
         if (c.epsilon <= epsilon)
             break;
-        lo = hi, hi *= 2;
-        SEFL_CHECK(hi <= 1e6, SEFL_EBUDGET,
-                   "no noise multiplier up to 1e6 keeps epsilon %g at delta %g (%s)", epsilon,
-                   q->delta, c.why_not ? c.why_not : "too many releases");
+    }
+    while (lo >= hi) { /* lo: not enough, or the least there is */
+        probe.z = fmax(lo / 2, floor_z);
+        SEFL_TRY(dp_epsilon(&c, &probe, 1, q));
+        lo = probe.z;
+        if (c.epsilon > epsilon)
+            break;
+        hi = lo;
+        if (lo <= floor_z)
+            break;
     }
     while (hi - lo > 1e-7 * hi) {
         double mid = (lo + hi) / 2;

@@ -93,7 +93,8 @@ double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours,
 
 /* The smallest z (to 1e-6, rounded up) for which `ev` with that z keeps `epsilon` at q->delta.
  * ev->z and ev->sigma_steps are ignored: sigma is taken as large as the grid makes it (z times
- * 38662/z steps). SEFL_EBUDGET if no z up to 1e6 will do. For joint noise at least 0.25. */
+ * 38662/z steps). SEFL_EBUDGET if no z up to 1e6 will do. Never below 0.25 for joint noise, 0.05
+ * for others. */
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;
 

@@ -363,7 +363,7 @@ static sefl_status one_direction(pld_interval *eps, const pld_step *steps, size_
     /* errors: count * h^2/12 above; about count * h^2/(4 sd of one) below, against an epsilon that
      * is about var/2 + 3 sd */
     double want = fmin(m.step_sd_min / 12, sqrt(0.006 * sd / m.count));
-    want = fmin(want, sqrt(0.012 * m.step_sd_min * (m.var / 2 + 3 * sd) / m.count));
+    want = fmin(want, sqrt(0.003 * m.step_sd_min * (m.var / 2 + 3 * sd) / m.count));
     unsigned bits = BITS_MIN;
     while (bits < BITS_MAX && width / (double)(1u << bits) > want)
         bits++;
