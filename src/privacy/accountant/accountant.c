@@ -13,8 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { WHOLE = DP_JOINT_ORDER_MAX }; /* whole orders tabulated for sampled joint noise */
-
 const char *dp_noise_name(dp_noise noise)
 {
     switch (noise) {
@@ -77,7 +75,6 @@ done:
 typedef struct rule {
     double z, rate, count;
     bool joint;
-    double *log_moment; /* joint and sampled: log A_a for a = 0..WHOLE, else NULL */
 } rule;
 
 static double effective_z(const dp_event *ev)
@@ -94,25 +91,19 @@ static double effective_z(const dp_event *ev)
 
 static double zero_out(const rule *r, double a)
 {
-    if (r->joint && (a < 1.01 || a > WHOLE))
+    if (r->joint && (a < 1.01 || a > DP_JOINT_ORDER_MAX))
         return INFINITY;
     if (r->rate >= 1)
         return rdp_gauss(a, r->z);
-    if (!r->joint)
-        return rdp_sampled(a, r->z, r->rate);
-    unsigned lo = (unsigned)a, hi = lo < WHOLE ? lo + 1 : lo;
-    double part = a - lo;
-    /* convex in the order; and sampling never adds divergence (joint quasi-convexity) */
-    double line = ((1 - part) * r->log_moment[lo] + part * r->log_moment[hi]) / (a - 1);
-    return fmin(line, rdp_gauss(a, r->z));
+    return r->joint ? rdp_sampled_bound(a, r->z, r->rate) : rdp_sampled(a, r->z, r->rate);
 }
 
 static double replaced(const rule *r, double a)
 {
     /* the whole vector changes: shift 2D, no amplification claimed */
     double full = r->joint && r->z / 2 * sqrt(DP_JOINT_FACTOR) < DP_JOINT_Z_MIN ? INFINITY
-                  : r->joint && (a < 1.01 || a > WHOLE)                         ? INFINITY
-                                                        : rdp_gauss(a, r->z / 2);
+                  : r->joint && (a < 1.01 || a > DP_JOINT_ORDER_MAX)            ? INFINITY
+                                                                     : rdp_gauss(a, r->z / 2);
     double hop = (a - 0.5) / (a - 1) * zero_out(r, 2 * a) + zero_out(r, 2 * a - 1);
     return fmin(full, hop);
 }
@@ -127,53 +118,32 @@ static double sum_at(const rule *rules, size_t n, dp_neighbours nb, double a)
     return tau;
 }
 
-static sefl_status rule_init(rule *r, const dp_event *ev)
+static rule rule_of(const dp_event *ev)
 {
-    sefl_status st = SEFL_OK;
-    *r = (rule){ .z = effective_z(ev),
-                 .rate = ev->rate,
-                 .count = (double)ev->count,
-                 .joint = ev->noise == DP_NOISE_JOINT };
-    if (r->joint && r->rate < 1) {
-        SEFL_TRY(sefl_new(&r->log_moment, WHOLE + 1, sizeof *r->log_moment));
-        for (unsigned a = 2; a <= WHOLE; a++)
-            r->log_moment[a] = (a - 1.0) * rdp_sampled_sum(a, r->z, r->rate);
-    }
-done:
-    return st;
-}
-
-static void rules_free(rule *rules, size_t n)
-{
-    for (size_t i = 0; rules && i < n; i++)
-        sefl_free(rules[i].log_moment);
-    sefl_free(rules);
+    return (rule){ .z = effective_z(ev),
+                   .rate = ev->rate,
+                   .count = (double)ev->count,
+                   .joint = ev->noise == DP_NOISE_JOINT };
 }
 
 static sefl_status rules_new(rule **out, const dp_event *events, size_t n)
 {
-    sefl_status st = SEFL_OK;
-    rule *rules = NULL;
-    SEFL_TRY(sefl_new(&rules, n, sizeof *rules));
-    for (size_t i = 0; i < n; i++)
-        SEFL_TRY(rule_init(&rules[i], &events[i]));
-    *out = rules, rules = NULL;
-done:
-    rules_free(rules, n);
+    sefl_status st = sefl_new(out, n, sizeof **out);
+    for (size_t i = 0; st == SEFL_OK && i < n; i++)
+        (*out)[i] = rule_of(&events[i]);
     return st;
 }
 
 double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours, double order)
 {
-    rule *rules = NULL;
-    for (size_t i = 0; i < n; i++)
+    double tau = 0;
+    for (size_t i = 0; i < n; i++) {
         if (events[i].noise == DP_NOISE_NONE ||
             (events[i].noise == DP_NOISE_JOINT && events[i].z < DP_JOINT_Z_MIN))
             return INFINITY;
-    if (rules_new(&rules, events, n) != SEFL_OK)
-        return INFINITY;
-    double tau = sum_at(rules, n, neighbours, order);
-    rules_free(rules, n);
+        rule r = rule_of(&events[i]);
+        tau += sum_at(&r, 1, neighbours, order);
+    }
     return tau;
 }
 
@@ -275,7 +245,7 @@ sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n, const dp
     search s = { .rules = rules, .n = n, .q = q, .delta = q->delta - cut };
     minimise(&s, order_max, out);
 done:
-    rules_free(rules, n);
+    sefl_free(rules);
     return st;
 }
 

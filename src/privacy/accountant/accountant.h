@@ -10,10 +10,10 @@
  * Rules (docs/PRIVACY.md has the proofs):
  *   joint     The circuit's G44 noise. Gaussian Renyi curve with z / sqrt(1.0048), orders 1.01 to
  *             256, z >= 0.25, delta lowered by count * dim * 1.1e-22 [noise-circuit, section 6].
- *             Sampled (rate < 1): the moment formula at whole orders, where it follows from the
- *             divergences of orders 2..256 alone; between whole orders the logarithm of the moment
- *             is bounded by the straight line (it is convex in the order). No other accountant
- *             accepts this noise, see pld.h.
+ *             Sampled (rate < 1): rdp_sampled_bound, which is the moment formula of the sampled
+ *             Gaussian at whole orders, and between them a bound that follows from the unsampled
+ *             divergences alone (that is all we know about this noise over vectors). No other
+ *             accountant accepts this noise, see pld.h.
  *   discrete  The exact discrete Gaussian (`own`, `cdp`). It is a post-processing of a continuous
  *             Gaussian of variance sigma^2 - 6 (in units of the integer grid), up to a factor of
  *             1 +- 1e-50 a coordinate; so all that holds for a Gaussian with

@@ -9,6 +9,12 @@ double rdp_gauss(double a, double z)
     return a / (2 * z * z);
 }
 
+/* log(e^x - 1), x >= 0 */
+static double log_expm1(double x)
+{
+    return x > 30 ? x + log1p(-exp(-x)) : log(expm1(x));
+}
+
 /* A - 1 = sum_{k >= 2} C(a,k) (1-q)^(a-k) q^k (e^{(k^2-k)/(2 z^2)} - 1): the terms k = 0 and 1 are
  * exactly what the -1 takes away, and what stays is positive. */
 double rdp_sampled_sum(unsigned a, double z, double q)
@@ -16,10 +22,31 @@ double rdp_sampled_sum(unsigned a, double z, double q)
     double sum = -INFINITY, lq = log(q), lp = log1p(-q);
     for (unsigned k = 2; k <= a; k++) {
         double e = k * (k - 1.0) / (2 * z * z);
-        double gain = e > 30 ? e + log1p(-exp(-e)) : log(expm1(e));
-        sum = log_add(sum, log_binom(a, k) + (a - k ? (a - k) * lp : 0) + k * lq + gain);
+        sum = log_add(sum, log_binom(a, k) + (a - k) * lp + k * lq + log_expm1(e));
     }
     return log_add(0, sum) / (a - 1.0);
+}
+
+double rdp_sampled_bound(double a, double z, double q)
+{
+    if (q >= 1)
+        return rdp_gauss(a, z);
+    unsigned n = (unsigned)a;
+    double f = a - n, c = 1 / (2 * z * z), lq = log(q), lp = log1p(-q), sum = -INFINITY;
+    /* sum_k C(n,k) (1-q)^(n-k) q^k (term_k - 1); term_0 <= (1 - q + q)^f = 1 */
+    for (unsigned k = 1; k <= n; k++) {
+        double m0 = k * (k - 1.0) * c, term = m0;
+        if (f > 0) {
+            double m1 = (k + 1.0) * k * c;
+            double mf = fmax(k + f, 1.01) * (k + f - 1) * c; /* below order 1.01: monotone */
+            double jensen = (1 - f) * m0 + f * log_add(lp + m0, lq + m1);
+            double parts = log_add(f * lp + m0, f * lq + mf);
+            term = fmin(jensen, parts);
+        }
+        if (term > 0)
+            sum = log_add(sum, log_binom(n, k) + (n - k) * lp + k * lq + log_expm1(term));
+    }
+    return fmin(log_add(0, sum) / (a - 1), rdp_gauss(a, z)); /* sampling never adds */
 }
 
 /* log((1+u)^a - 1 - a u) for u = q (e^l - 1): never negative for a > 1 */
