@@ -85,7 +85,7 @@ static sefl_status one_pass(int64_t *X, uint64_t *clipped, const pass *p, const 
         }
     }
 done:
-    sefl_wipe(coins, sizeof coins);
+    sefl_wipe(coins, total < CHUNK ? 8 * total : sizeof coins);
     return st;
 }
 
