@@ -1,5 +1,7 @@
 #include "cli/cli.h"
 
+#include "base/suggest.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -19,49 +21,6 @@ const cli_command *cli_find(const char *name)
         if (strcmp(cli_commands[i]->name, name) == 0)
             return cli_commands[i];
     return NULL;
-}
-
-/* Edit distance with neighbouring letters swapped counted as one (optimal string alignment). */
-static unsigned distance(const char *a, const char *b)
-{
-    enum { MAX = 32 };
-    unsigned d[MAX + 1][MAX + 1];
-    size_t n = strlen(a), m = strlen(b);
-    if (n > MAX || m > MAX)
-        return MAX;
-    for (size_t i = 0; i <= n; i++)
-        for (size_t j = 0; j <= m; j++) {
-            if (i == 0 || j == 0) {
-                d[i][j] = (unsigned)(i + j);
-                continue;
-            }
-            unsigned best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            if (d[i - 1][j] + 1 < best)
-                best = d[i - 1][j] + 1;
-            if (d[i][j - 1] + 1 < best)
-                best = d[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                d[i - 2][j - 2] + 1 < best)
-                best = d[i - 2][j - 2] + 1;
-            d[i][j] = best;
-        }
-    return d[n][m];
-}
-
-const char *cli_suggest(const char *word, const char *const *names)
-{
-    const char *best = NULL;
-    unsigned best_d = strlen(word) <= 3 ? 2 : 3; /* strictly closer than this */
-    for (; *names; names++) {
-        unsigned d = distance(word, *names);
-        if (strlen(word) >= 3 && strncmp(word, *names, strlen(word)) == 0)
-            d = 1; /* a beginning of the name */
-        if (d < best_d) {
-            best_d = d;
-            best = *names;
-        }
-    }
-    return best;
 }
 
 void cli_print_help(const cli_command *c)
@@ -96,7 +55,7 @@ int cli_bad_option(const cli_command *c, int argc, char **argv, int opt,
         for (size_t n = 0; n < 32 && longopts[n].name; n++)
             names[n] = longopts[n].name;
         snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-        const char *near = cli_suggest(bare, names);
+        const char *near = suggest_name(bare, names);
         if (near && strcmp(near, bare) == 0)
             return cli_misuse(c, "option --%s takes no value", bare);
         if (near)

@@ -39,9 +39,6 @@ extern const cli_command *const cli_commands[];
 /* NULL if there is none of that name. */
 const cli_command *cli_find(const char *name);
 
-/* The candidate closest to a mistyped word, NULL if none is close. names ends with NULL. */
-const char *cli_suggest(const char *word, const char *const *names);
-
 /* Prints the command's help to stdout. */
 void cli_print_help(const cli_command *c);
 

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include "base/cpu.h"
+#include "base/suggest.h"
 #include "bench/bench.h"
 #include "build_info.h"
 
@@ -73,9 +74,9 @@ static int run(int argc, char **argv)
     const bench_def *def = find(argv[1]);
     if (!def) {
         const char *names[32] = { 0 };
-        for (size_t i = 0; bench_list[i] && i < 31; i++)
+        for (size_t i = 0; i < 31 && bench_list[i]; i++)
             names[i] = bench_list[i]->name;
-        const char *near = cli_suggest(argv[1], names);
+        const char *near = suggest_name(argv[1], names);
         return near ? cli_misuse(&cmd_bench, "unknown benchmark \"%.64s\"; did you mean '%s'?",
                                  argv[1], near)
                     : cli_misuse(&cmd_bench, "unknown benchmark \"%.64s\"; 'sefl bench' lists them",

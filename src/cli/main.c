@@ -1,14 +1,16 @@
 #include "cli/cli.h"
 
+#include "base/suggest.h"
+
 #include <stdio.h>
 #include <string.h>
 
 static int unknown(const char *word)
 {
     const char *names[64] = { 0 };
-    for (size_t i = 0; cli_commands[i] && i < 63; i++)
+    for (size_t i = 0; i < 63 && cli_commands[i]; i++)
         names[i] = cli_commands[i]->name;
-    const char *near = cli_suggest(word, names);
+    const char *near = suggest_name(word, names);
     if (near)
         fprintf(stderr, "sefl: unknown command \"%.64s\"; did you mean '%s'?\n", word, near);
     else

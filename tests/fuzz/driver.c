@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MAX_FILES = 256, MAX_INPUT = 1 << 16 };
+enum { MAX_FILES = 256, INPUT_MAX = 1 << 16 };
 
 static struct {
     uint8_t *p;
@@ -20,7 +20,7 @@ static size_t files;
 
 static void load(const char *path)
 {
-    static uint8_t tmp[MAX_INPUT];
+    static uint8_t tmp[INPUT_MAX];
     FILE *f = fopen(path, "rb");
     if (!f || files == MAX_FILES)
         return;
@@ -72,7 +72,7 @@ static size_t mutate(seeded *g, uint8_t *p, size_t n)
             n = at;
             break;
         case 3: /* insert random bytes */
-            if (n < MAX_INPUT - 16) {
+            if (n < INPUT_MAX - 16) {
                 size_t k = 1 + (size_t)seeded_below(g, 16);
                 memmove(p + at + k, p + at, n - at);
                 seeded_fill(g, p + at, k);
@@ -90,7 +90,7 @@ static size_t mutate(seeded *g, uint8_t *p, size_t n)
             if (files) {
                 size_t o = (size_t)seeded_below(g, files);
                 size_t k = file[o].n - (file[o].n ? (size_t)seeded_below(g, file[o].n) : 0);
-                if (at + k <= MAX_INPUT) {
+                if (at + k <= INPUT_MAX) {
                     memcpy(p + at, file[o].p + file[o].n - k, k);
                     n = at + k;
                 }
@@ -102,7 +102,7 @@ static size_t mutate(seeded *g, uint8_t *p, size_t n)
 
 int main(int argc, char **argv)
 {
-    static uint8_t input[MAX_INPUT + 64];
+    static uint8_t input[INPUT_MAX + 64];
     const char *text = getenv("SEFL_FUZZ_SECONDS"), *seed = getenv("SEFL_TEST_SEED");
     double seconds = text && *text ? atof(text) : 1;
     unsigned long runs = 0, most = 20000000;

@@ -49,7 +49,7 @@ typedef struct ahe_scheme ahe_scheme;
 /* What all parties of a task agree on. Made by ahe_params_init, then read-only. */
 typedef struct ahe_params {
     const ahe_scheme *scheme;
-    pack pack;    /* slot width, digits, bounds: see pack.h */
+    pack pack;     /* slot width, digits, bounds: see pack.h */
     size_t values; /* numbers in one update */
 
     /* derived */
@@ -104,8 +104,7 @@ struct ahe_scheme {
 
     sefl_status (*mask_units)(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
                               const uint8_t mask_seed[AHE_SEED_BYTES]);
-    void (*plain_digits)(const ahe_params *p, uint64_t *digits, const uint8_t *plain,
-                         size_t units);
+    void (*plain_digits)(const ahe_params *p, uint64_t *digits, const uint8_t *plain, size_t units);
     void (*plain_unmask)(const ahe_params *p, int64_t *values, const uint8_t *masked,
                          const uint8_t *mask, size_t units);
     void (*plain_add)(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units);

@@ -18,8 +18,8 @@
 typedef struct pack {
     unsigned k, t, w, g, s;
     unsigned kappa, d;
-    uint32_t clients;   /* most clients in one sum */
-    int64_t value_max;  /* a client's |value| is at most this; clients * value_max < 2^(w-1) */
+    uint32_t clients;  /* most clients in one sum */
+    int64_t value_max; /* a client's |value| is at most this; clients * value_max < 2^(w-1) */
 } pack;
 
 #endif

@@ -1,0 +1,93 @@
+# SEFL's front door. CMake does the building (CMakePresets.json); this names what people want.
+# JOBS=n sets how many things run at once, PREFIX=dir where `make install` puts files.
+JOBS    ?= $(shell nproc)
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+.DEFAULT_GOAL := release
+.PHONY: release test demo bench asan tsan clang core ctime fuzz soak format format-check lint \
+        install clean help bootstrap
+
+## release   build the program: build/sefl (the default)
+release:
+	@scripts/bootstrap --check
+	@scripts/build release $(JOBS)
+	@ln -sfn release/sefl build/sefl
+
+## test      install what is missing, build, run every test
+test: bootstrap
+	@scripts/build dev $(JOBS)
+	@scripts/run-tests dev $(JOBS)
+
+## demo      install what is missing, build, show the system at work
+demo: bootstrap release
+	@build/sefl demo
+
+## bench     measure this machine: every benchmark, each figure beside its floor
+bench: release
+	@for b in $$(build/sefl bench --list | awk '/^[a-z0-9]/ { print $$1 }'); do \
+	    build/sefl bench $$b || exit 1; done
+
+## asan      the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+## tsan      the tests under ThreadSanitizer
+## clang     the tests, built with clang
+asan tsan clang:
+	@scripts/bootstrap --dev
+	@scripts/build $@ $(JOBS)
+	@scripts/run-tests $@ $(JOBS)
+
+## core      the flavour without other libraries, its headers hidden, and its tests
+core: bootstrap
+	@scripts/check-core $(JOBS)
+
+## ctime     constant-time checks under valgrind (COMPILERS, LEVELS narrow them)
+ctime:
+	@scripts/bootstrap --dev
+	@scripts/ctime $(JOBS)
+
+## fuzz      every fuzz harness under libFuzzer (SECONDS_EACH=60)
+fuzz:
+	@scripts/bootstrap --dev
+	@scripts/build fuzz $(JOBS)
+	@scripts/fuzz build/fuzz
+
+## soak      the long trials in full: hours, not minutes
+soak:
+	@scripts/bootstrap --dev
+	@scripts/build dev $(JOBS)
+	@SEFL_SOAK=1 scripts/run-tests dev $(JOBS)
+	@scripts/ctime $(JOBS)
+	@scripts/build fuzz $(JOBS)
+	@SECONDS_EACH=$${SECONDS_EACH:-1800} scripts/fuzz build/fuzz
+
+## format    format all C sources
+format:
+	@scripts/bootstrap --dev
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+
+format-check:
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format --dry-run -Werror
+
+## lint      static checks: cppcheck, clang-tidy, shellcheck
+lint:
+	@scripts/bootstrap --dev
+	@scripts/build dev $(JOBS)
+	@scripts/lint dev
+
+## install   program, headers, libraries, pkg-config, man page, completion (PREFIX, DESTDIR)
+install: release
+	@cmake -DCMAKE_INSTALL_PREFIX=$(PREFIX) build/release > /dev/null
+	@cmake --build build/release > /dev/null
+	@DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX)
+
+## clean     remove everything that was built
+clean:
+	@rm -rf build
+
+## bootstrap install missing Debian packages (root or sudo)
+bootstrap:
+	@scripts/bootstrap
+
+## help      this list
+help:
+	@sed -n 's/^## /  make /p' Makefile

@@ -1,0 +1,78 @@
+#!/bin/sh
+# The program's manners: exit codes, help on every command, suggestions, JSON that parses.
+set -eu
+fail() { echo "FAILED: $*" >&2; exit 1; }
+expect() { # CODE command...: runs it, output in $out
+    want=$1
+    shift
+    rc=0
+    out=$("$@" 2>&1) || rc=$?
+    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
+}
+says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+
+expect 0 "$SEFL" version; says "commit"; says "cpu uses"; says "glibc"
+expect 0 "$SEFL" --version; says "sefl 0."
+expect 0 "$SEFL" version --json; says '"cpu_features":['
+expect 2 "$SEFL" version --jsn; says "did you mean --json?"
+expect 2 "$SEFL" version --json=1; says "takes no value"
+expect 2 "$SEFL" version -x; says "unknown option -x"
+expect 2 "$SEFL" version extra; says '"extra"'
+expect 2 "$SEFL"; says "usage: sefl COMMAND"
+expect 2 "$SEFL" vresion; says "did you mean 'version'?"
+expect 2 "$SEFL" frobnicate; says "'sefl help' lists them"
+expect 0 "$SEFL" help; says "commands:"
+expect 0 "$SEFL" --help; says "commands:"
+expect 2 "$SEFL" help nonsense; says "unknown command"
+expect 2 "$SEFL" help bench version; says "one command at a time"
+
+# every command of the list has help with an example, from both doors
+for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+    expect 0 "$SEFL" help "$c"; says "example:"; says "usage: sefl $c"
+    first=$out
+    expect 0 "$SEFL" "$c" --help
+    [ "$first" = "$out" ] || fail "two different helps for $c"
+done
+
+expect 0 "$SEFL" help --man; says ".SH COMMANDS"
+if command -v man > /dev/null && command -v groff > /dev/null; then
+    "$SEFL" help --man | groff -man -Tascii -ww 2>&1 >/dev/null | grep . && fail "roff warnings"
+fi
+expect 0 "$SEFL" help --completion; says "complete -o default -F _sefl sefl"
+if command -v bash > /dev/null; then
+    "$SEFL" help --completion | bash -n || fail "completion is not bash"
+    words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl ve); COMP_CWORD=1; _sefl; echo \${COMPREPLY[@]}" \
+        << EOF
+$("$SEFL" help --completion)
+EOF
+    )
+    [ "$words" = version ] || fail "completion of 've' gives '$words'"
+fi
+
+expect 0 "$SEFL" bench; says "base"
+expect 2 "$SEFL" bench bsae; says "did you mean 'base'?"
+expect 2 "$SEFL" bench base extra; says '"extra"'
+expect 2 "$SEFL" bench base --threads 0; says "1 to 256"
+expect 2 "$SEFL" bench base --seconds x; says "0.001 to 3600"
+expect 2 "$SEFL" bench --json --nope; says "name comes first"
+expect 0 "$SEFL" bench base --json --seconds 0.01
+printf '%s\n' "$out" | while IFS= read -r line; do
+    for key in bench case value unit threads commit cpu; do
+        case $line in "{"*"\"$key\":"*"}") ;; *) fail "no key $key in $line" ;; esac
+    done
+done
+if command -v python3 > /dev/null; then
+    printf '%s\n' "$out" | python3 -c 'import json,sys; [json.loads(l) for l in sys.stdin]' ||
+        fail "bench --json is not JSON"
+fi
+
+# a full disk is an error, not silence
+if [ -c /dev/full ]; then
+    rc=0
+    "$SEFL" version > /dev/full 2> /dev/null || rc=$?
+    [ "$rc" -eq 1 ] || fail "writing to a full disk exits $rc"
+fi
+
+# fewer instructions, same behaviour
+expect 0 env SEFL_CPU=portable "$SEFL" version; says "nothing beyond plain C"
+echo ok

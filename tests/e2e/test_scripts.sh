@@ -1,0 +1,31 @@
+#!/bin/sh
+# bootstrap's promises: 0 when complete and under a second, 2 with names or with the command.
+set -eu
+fail() { echo "FAILED: $*" >&2; exit 1; }
+bootstrap=$SEFL_SOURCE/scripts/bootstrap
+command -v dpkg-query > /dev/null || { echo "not a Debian system: nothing to test"; exit 0; }
+
+t0=$(date +%s%N)
+"$bootstrap" --check || fail "bootstrap --check fails where the tests run"
+ms=$((($(date +%s%N) - t0) / 1000000))
+[ "$ms" -lt 1000 ] || echo "note: bootstrap --check took $ms ms (a loaded machine?)"
+
+# A machine where everything is missing: a dpkg-query that knows no package.
+fake=$(mktemp -d)
+trap 'rm -rf "$fake"' EXIT
+printf '#!/bin/sh\nexit 1\n' > "$fake/dpkg-query"
+printf '#!/bin/sh\necho 1000\n' > "$fake/id" # not root
+printf '#!/bin/sh\nexit 1\n' > "$fake/sudo"
+chmod +x "$fake"/*
+rc=0
+out=$(PATH=$fake:$PATH "$bootstrap" --check 2>&1) || rc=$?
+[ "$rc" -eq 2 ] || fail "--check with missing packages exits $rc"
+case $out in *libsodium-dev*) ;; *) fail "no names in: $out" ;; esac
+rc=0
+out=$(PATH=$fake:$PATH "$bootstrap" 2>&1 < /dev/null) || rc=$?
+[ "$rc" -eq 2 ] || fail "without rights it exits $rc"
+case $out in *"apt-get install -y --no-install-recommends"*libgmp-dev*) ;; *) fail "no command in: $out" ;; esac
+rc=0
+"$bootstrap" --nonsense 2> /dev/null || rc=$?
+[ "$rc" -eq 2 ] || fail "unknown option exits $rc"
+echo ok

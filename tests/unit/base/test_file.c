@@ -1,0 +1,105 @@
+#include "support/check.h"
+
+#include "base/file.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[64];
+
+static int make_dir(void **state)
+{
+    (void)state;
+    strcpy(dir, "/tmp/sefl-test-XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static const char *path_in(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static size_t files_in_dir(void)
+{
+    size_t n = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    unlink(path_in("a"));
+    unlink(path_in("b"));
+    return rmdir(dir);
+}
+
+static void write_and_read(void **state)
+{
+    (void)state;
+    sefl_buf b = { 0 };
+    struct stat sb;
+    CHECK_OK(file_write_atomic(path_in("a"), span_of_str("first"), 0600));
+    CHECK_OK(file_write_atomic(path_in("a"), span_of_str("second"), 0600));
+    assert_int_equal(stat(path_in("a"), &sb), 0);
+    assert_int_equal(sb.st_mode & 0777, 0600);
+    CHECK_OK(file_read(&b, path_in("a"), 6));
+    assert_int_equal(b.n, 6);
+    assert_memory_equal(b.p, "second", 6);
+    CHECK_STATUS(file_read(&b, path_in("a"), 5), SEFL_ERANGE);
+    assert_int_equal(b.n, 6); /* untouched */
+    CHECK_STATUS(file_read(&b, path_in("none"), 5), SEFL_ENOTFOUND);
+    CHECK_STATUS(file_read(&b, dir, 5), SEFL_EINVAL);
+    CHECK_STATUS(file_write_new(path_in("a"), span_of_str("x"), 0600), SEFL_EEXIST);
+    CHECK_OK(file_write_new(path_in("b"), span_of(NULL, 0), 0644));
+    assert_true(file_exists(path_in("b")));
+    buf_reset(&b);
+    CHECK_OK(file_read(&b, path_in("b"), 0));
+    assert_int_equal(b.n, 0);
+    CHECK_STATUS(file_write_atomic("/proc/none/x", span_of_str("x"), 0600), SEFL_ENOTFOUND);
+    assert_int_equal(files_in_dir(), 2); /* no temporary file is left */
+    buf_clear(&b);
+}
+
+/* Whatever fails, the old content stays whole and no temporary file is left behind. */
+static void faults_leave_the_old_file(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = { FAULT_WRITE, FAULT_SYNC };
+    sefl_buf b = { 0 };
+    for (size_t k = 0; k < 2; k++) {
+        CHECK_OK(file_write_atomic(path_in("a"), span_of_str("old"), 0600));
+        TEST_FAULTS(
+            kinds[k],
+            {
+                st = file_write_atomic(path_in("a"), span_of_str("new"), 0600);
+                buf_reset(&b);
+                CHECK_OK(file_read(&b, path_in("a"), 3));
+                assert_true(memcmp(b.p, "old", 3) == 0 || memcmp(b.p, "new", 3) == 0);
+                assert_int_equal(files_in_dir(), 2);
+            },
+            assert_memory_equal(b.p, "new", 3));
+    }
+    buf_reset(&b);
+    TEST_FAULTS(FAULT_READ, st = file_read(&b, path_in("a"), 100), (void)0);
+    buf_clear(&b);
+    TEST_FAULTS(FAULT_ALLOC, st = file_read(&b, path_in("a"), 100), buf_clear(&b));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(write_and_read),
+        cmocka_unit_test(faults_leave_the_old_file),
+    };
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
