@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/suggest.h"
 #include "privacy/accountant/gauss.h"
 #include "privacy/accountant/pld.h"
 #include "privacy/grid.h"
@@ -419,7 +420,7 @@ static int run(int argc, char **argv)
         return run_plan(argc - 1, argv + 1);
     if (strcmp(argv[1], "spent") == 0)
         return run_spent(argc - 1, argv + 1);
-    const char *near = cli_suggest(argv[1], names);
+    const char *near = suggest_name(argv[1], names);
     if (near)
         return cli_misuse(&cmd_privacy, "unknown \"%.64s\"; did you mean '%s'?", argv[1], near);
     return cli_misuse(&cmd_privacy, "unknown \"%.64s\": plan or spent", argv[1]);

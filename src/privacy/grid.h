@@ -11,15 +11,17 @@
  *
  * (noise-circuit sections 3 and 7; 9.43919 < 9.43920 so that rounding never lowers z.)
  * The ring width k is the smallest, 16 or more, for which no sum of `clients` vectors can wrap:
- * clients * value_max <= (2^(k-1) - 128) * 2^t, value_max = floor(sqrt(S2)) or the per-coordinate
+ * clients * value_max < (2^(k-1) - 128) * 2^t, value_max = floor(sqrt(S2)) or the per-coordinate
  * bound, whichever is smaller.
  *
  *     dp_grid g;
  *     SEFL_TRY(dp_grid_init(&g, &(dp_grid_config){ .z = 1, .clip = 1, .dim = 945510,
  *                                                  .clients = 1000 }));
  *
- * All parties derive the same numbers from the task: plain IEEE doubles, correctly rounded
- * operations only (+ - * / sqrt floor), in a fixed order.
+ * All parties derive the same numbers: z counts to nine decimals, S2 and R come from integer
+ * arithmetic, q, h and D from those by single IEEE operations. crypto/ahe/pack derives slot widths
+ * for a real task by the same formulas; privacy cannot see that layer, so they stand here too, and
+ * whoever sees both checks that they agree (or fills a dp_grid from the task's pack).
  * Threads: any.   Secrets: none. */
 #ifndef PRIVACY_GRID_H
 #define PRIVACY_GRID_H
@@ -43,15 +45,15 @@ typedef struct dp_grid_config {
 typedef struct dp_grid {
     double z, clip;
     uint64_t dim, clients;
-    unsigned k, t;       /* ring bits of the coarse lattice, fraction bits below it */
-    uint64_t s2;         /* bound on the sum of squares of a client's integers */
-    double r;            /* C / q */
-    double q;            /* fine step */
-    double d_sens;       /* D = q * sqrt(S2), L2 sensitivity */
-    double h;            /* coarse step, 2^t * q */
-    double sigma;        /* noise standard deviation, 9.43920 * h */
-    int64_t value_max;   /* bound on |X_i| */
-    double sigma_steps2; /* (sigma / q)^2 = 89.09847... * 4^t: variance in fine steps */
+    unsigned k, t;   /* ring bits of the coarse lattice, fraction bits below it */
+    uint64_t s2;     /* bound on the sum of squares of a client's integers */
+    uint64_t r_2p16; /* R * 2^16, R = C / q */
+    double r;
+    double q;          /* fine step */
+    double d_sens;     /* D = q * sqrt(S2), L2 sensitivity */
+    double h;          /* coarse step, 2^t * q */
+    double sigma;      /* noise standard deviation, 9.43920 * h */
+    int64_t value_max; /* bound on |X_i| */
 } dp_grid;
 
 /* SEFL_EINVAL names a bad value; SEFL_ERANGE: no grid (too many coordinates for this z), or a sum

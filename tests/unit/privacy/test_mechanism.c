@@ -31,7 +31,7 @@ static void grid_numbers(void **state)
             dp_grid h;
             dp_grid_config c = { .z = z, .clip = 1, .dim = d, .clients = 10 };
             if (dp_grid_init(&h, &c) != SEFL_OK) {
-                assert_true((double)d / 4 > 0.9 * pow(9.43919 * 16384 / z, 2));
+                assert_true((double)d / 4 > 0.7 * pow(9.43919 * 16384 / z, 2));
                 continue;
             }
             assert_true(floor(h.r * h.r + d / 4.0 + 5.27 * (h.r + sqrt((double)d) / 2)) <=
