@@ -3,5 +3,6 @@
 #include <stddef.h>
 
 extern const bench_def bench_base;
+extern const bench_def bench_privacy;
 
-const bench_def *const bench_list[] = { &bench_base, NULL };
+const bench_def *const bench_list[] = { &bench_base, &bench_privacy, NULL };

@@ -27,7 +27,7 @@
  * inequality D_a(P,R) <= (a-1/2)/(a-1) D_2a(P,Q) + D_2a-1(Q,R) [Mir17, proposition 11] over the
  * vector of zeros.
  *
- * Threads: any.   Secrets: none.   Cost: about 1 ms an event, 50 ms with rate < 1. */
+ * Threads: any.   Secrets: none.   Cost: below 1 ms an event, a few ms with rate < 1. */
 #ifndef PRIVACY_ACCOUNTANT_ACCOUNTANT_H
 #define PRIVACY_ACCOUNTANT_ACCOUNTANT_H
 

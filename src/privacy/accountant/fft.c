@@ -16,7 +16,7 @@ sefl_status fft_init(fft_plan *p, unsigned bits)
     }
     for (size_t k = 0; k < p->n / 2; k++) {
         double a = -2 * M_PI * (double)k / (double)p->n;
-        p->root[k] = CMPLX(cos(a), sin(a));
+        p->root[k] = (cplx){ cos(a), sin(a) };
     }
     return SEFL_OK;
 }
@@ -27,18 +27,11 @@ void fft_clear(fft_plan *p)
     *p = (fft_plan){ 0 };
 }
 
-/* product without the checks for infinities that C's operator makes */
-static inline double complex mul(double complex a, double complex b)
-{
-    double ar = creal(a), ai = cimag(a), br = creal(b), bi = cimag(b);
-    return CMPLX(ar * br - ai * bi, ar * bi + ai * br);
-}
-
-static void bit_reverse(const fft_plan *p, double complex *x)
+static void bit_reverse(const fft_plan *p, cplx *x)
 {
     for (size_t i = 0, j = 0; i < p->n; i++) {
         if (i < j) {
-            double complex t = x[i];
+            cplx t = x[i];
             x[i] = x[j], x[j] = t;
         }
         size_t m = p->n >> 1;
@@ -48,25 +41,25 @@ static void bit_reverse(const fft_plan *p, double complex *x)
     }
 }
 
-void fft_forward(const fft_plan *p, double complex *x)
+void fft_forward(const fft_plan *p, cplx *x)
 {
     bit_reverse(p, x);
     for (size_t half = 1; half < p->n; half *= 2) {
         size_t stride = p->n / (2 * half);
         for (size_t at = 0; at < p->n; at += 2 * half)
             for (size_t k = 0; k < half; k++) {
-                double complex a = x[at + k], b = mul(x[at + k + half], p->root[k * stride]);
-                x[at + k] = a + b;
-                x[at + k + half] = a - b;
+                cplx a = x[at + k], b = cplx_mul(x[at + k + half], p->root[k * stride]);
+                x[at + k] = (cplx){ a.re + b.re, a.im + b.im };
+                x[at + k + half] = (cplx){ a.re - b.re, a.im - b.im };
             }
     }
 }
 
-void fft_inverse(const fft_plan *p, double complex *x)
+void fft_inverse(const fft_plan *p, cplx *x)
 {
     for (size_t i = 0; i < p->n; i++)
-        x[i] = conj(x[i]);
+        x[i].im = -x[i].im;
     fft_forward(p, x);
     for (size_t i = 0; i < p->n; i++)
-        x[i] = conj(x[i]) / (double)p->n;
+        x[i] = (cplx){ x[i].re / (double)p->n, -x[i].im / (double)p->n };
 }

@@ -13,20 +13,29 @@
 
 #include "base/status.h"
 
-#include <complex.h>
 #include <stddef.h>
+
+/* clang 14 with glibc has no CMPLX, and C's complex product checks for infinities: our own pair. */
+typedef struct cplx {
+    double re, im;
+} cplx;
+
+static inline cplx cplx_mul(cplx a, cplx b)
+{
+    return (cplx){ a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re };
+}
 
 typedef struct fft_plan {
     unsigned bits;
     size_t n;
-    double complex *root; /* e^{-2 pi i k/n}, k < n/2 */
+    cplx *root; /* e^{-2 pi i k/n}, k < n/2 */
 } fft_plan;
 
 /* 1 <= bits <= 24. */
 sefl_status fft_init(fft_plan *p, unsigned bits) SEFL_MUST_CHECK;
 void fft_clear(fft_plan *p);
 
-void fft_forward(const fft_plan *p, double complex *x);
-void fft_inverse(const fft_plan *p, double complex *x);
+void fft_forward(const fft_plan *p, cplx *x);
+void fft_inverse(const fft_plan *p, cplx *x);
 
 #endif

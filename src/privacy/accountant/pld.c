@@ -181,7 +181,7 @@ typedef struct layout {
     double h;
     double offset; /* grid points are k * h + offset; 0 for the upper bound */
     size_t n;
-    double complex *x;
+    cplx *x;
     double infinite; /* upper: mass at loss infinity, for one release */
 } layout;
 
@@ -202,7 +202,7 @@ static void put_upper(void *ctx, const cell *c)
     }
     double k1 = ceil(c->hi / to->h - 1e-9);
     if (c->lo == -INFINITY) {
-        to->x[slot(to, k1)] += c->p;
+        to->x[slot(to, k1)].re += c->p;
         return;
     }
     double k0 = fmin(floor(c->lo / to->h + 1e-9), k1 - 1);
@@ -212,8 +212,8 @@ static void put_upper(void *ctx, const cell *c)
         low = 0;
     if (low > c->p)
         low = c->p;
-    to->x[slot(to, k0)] += low;
-    to->x[slot(to, k1)] += c->p - low;
+    to->x[slot(to, k0)].re += low;
+    to->x[slot(to, k1)].re += c->p - low;
 }
 
 /* Lower bound. A full cell's merged loss lies `sag` below its middle; the grid is put at the
@@ -270,21 +270,15 @@ static void put_lower(void *ctx, const cell *c)
     if (!isfinite(l))
         return; /* loss minus infinity: it never counts */
     double k = floor((l - to->offset) / to->h + 1e-9);
-    to->x[slot(to, k)] += c->p;
+    to->x[slot(to, k)].re += c->p;
 }
 
-static double complex mul(double complex a, double complex b)
+static cplx power(cplx b, uint64_t e)
 {
-    double ar = creal(a), ai = cimag(a), br = creal(b), bi = cimag(b);
-    return CMPLX(ar * br - ai * bi, ar * bi + ai * br);
-}
-
-static double complex power(double complex b, uint64_t e)
-{
-    double complex r = 1;
-    for (; e; e >>= 1, b = mul(b, b))
+    cplx r = { 1, 0 };
+    for (; e; e >>= 1, b = cplx_mul(b, b))
         if (e & 1)
-            r = mul(r, b);
+            r = cplx_mul(r, b);
     return r;
 }
 
@@ -311,12 +305,12 @@ static sefl_status compose(const fft_plan *plan, layout *work, const pld_step *s
                            double delta, double *eps)
 {
     sefl_status st = SEFL_OK;
-    double complex *sum = NULL;
+    cplx *sum = NULL;
     double *mass = NULL, shift = 0, infinite = 0;
     SEFL_TRY(sefl_new(&sum, plan->n, sizeof *sum));
     SEFL_TRY(sefl_new(&mass, plan->n, sizeof *mass));
     for (size_t k = 0; k < plan->n; k++)
-        sum[k] = 1;
+        sum[k].re = 1;
     for (size_t i = 0; i < n; i++) {
         memset(work->x, 0, plan->n * sizeof *work->x);
         work->offset = 0, work->infinite = 0;
@@ -330,12 +324,12 @@ static sefl_status compose(const fft_plan *plan, layout *work, const pld_step *s
         infinite += (double)steps[i].count * work->infinite;
         fft_forward(plan, work->x);
         for (size_t k = 0; k < plan->n; k++)
-            sum[k] = mul(sum[k], power(work->x[k], steps[i].count));
+            sum[k] = cplx_mul(sum[k], power(work->x[k], steps[i].count));
     }
     fft_inverse(plan, sum);
     double first = floor((lo - shift) / work->h);
     for (size_t k = 0; k < plan->n; k++)
-        mass[k] = creal(sum[slot(work, first + (double)k)]);
+        mass[k] = sum[slot(work, first + (double)k)].re;
     *eps = epsilon_of(mass, plan->n, first * work->h + shift, work->h,
                       upper ? delta - infinite - 2 * tail : delta + 2 * tail);
 done:

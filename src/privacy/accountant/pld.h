@@ -22,7 +22,7 @@
  * There is no way to describe the circuit's joint noise to this module, on purpose: nothing is
  * proven about its privacy-loss distribution over vectors. dp_pld_epsilon refuses such an event.
  *
- * Threads: any.   Secrets: none.   Cost: 0.2 to a few seconds, up to 300 MB. */
+ * Threads: any.   Secrets: none.   Cost: 0.1 to a few seconds, up to 300 MB. */
 #ifndef PRIVACY_ACCOUNTANT_PLD_H
 #define PRIVACY_ACCOUNTANT_PLD_H
 

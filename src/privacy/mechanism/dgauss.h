@@ -12,7 +12,7 @@
  *
  * Secret: the samples. The number of coins used depends on them: draw all samples of a release
  * before anything is sent, so that timing shows at most the sum over all of them.
- * Threads: a dgauss may be shared.   Cost: about 0.3 us and 10 random bytes a sample. */
+ * Threads: a dgauss may be shared.   Cost: about 0.3 us a sample with the system's coins. */
 #ifndef PRIVACY_MECHANISM_DGAUSS_H
 #define PRIVACY_MECHANISM_DGAUSS_H
 

@@ -19,7 +19,7 @@
  * dp_round_add. The bound holds for each record, whatever the number of them.
  *
  * Secret: v, X, and the number of attempts. Not constant-time (the client's own machine).
- * Threads: any, different outputs.   Cost: about 5 ns a coordinate plus the coins. */
+ * Threads: any, different outputs.   Cost: about 7 ns a coordinate plus 8 random bytes. */
 #ifndef PRIVACY_MECHANISM_ROUND_H
 #define PRIVACY_MECHANISM_ROUND_H
 
