@@ -9,7 +9,7 @@
  *     R  from R^2 + 5.27 R + d/4 + 2.64 sqrt(d) = S2     R = C/q: a vector of norm R is accepted
  *     q  = C/R,  D = q sqrt(S2),  h = 2^t q,  sigma = 9.43920 h >= z D       with 1 - 2^-20
  *
- * (noise-circuit sections 3 and 7; 9.43919 < 9.43920 so that rounding never lowers z.)
+ * (docs/PARAMETERS.md; 9.43919 < 9.43920 so that rounding never lowers z.)
  * The ring width k is the smallest, 16 or more, for which no sum of `clients` vectors can wrap:
  * clients * value_max < (2^(k-1) - 128) * 2^t, value_max = floor(sqrt(S2)) or the per-coordinate
  * bound, whichever is smaller.

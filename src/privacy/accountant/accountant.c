@@ -189,6 +189,12 @@ static void minimise(const search *s, double order_max, dp_claim *out)
         else
             l = m1;
     }
+    /* sampled joint noise has its sharpest bound at whole orders: try those around */
+    for (double a = fmax(2, floor(exp(best_b))); a <= order_max && a < exp(best_b) + 3; a++) {
+        double e = at(s, log(a - 1));
+        if (e < best)
+            best = e, best_b = log(a - 1);
+    }
     out->claimed = isfinite(best);
     out->epsilon = best;
     out->order = 1 + exp(best_b);

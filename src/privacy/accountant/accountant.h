@@ -9,7 +9,7 @@
  *
  * Rules (docs/PRIVACY.md has the proofs):
  *   joint     The circuit's G44 noise. Gaussian Renyi curve with z / sqrt(1.0048), orders 1.01 to
- *             256, z >= 0.25, delta lowered by count * dim * 1.1e-22 [noise-circuit, section 6].
+ *             256, z >= 0.25, delta lowered by count * dim * 1.1e-22 [docs/PRIVACY.md].
  *             Sampled (rate < 1): rdp_sampled_bound, which is the moment formula of the sampled
  *             Gaussian at whole orders, and between them a bound that follows from the unsampled
  *             divergences alone (that is all we know about this noise over vectors). No other

@@ -20,8 +20,8 @@
 #define PRIVACY_ACCOUNTANT_RDP_H
 
 typedef enum dp_conversion {
-    /* delta = exp((a-1)(tau-eps)) (1-1/a)^a / (a-1): Canonne, Kamath, Steinke 2020, proposition 12
-     * (also Asoodeh et al. 2020); the better one, used unless told otherwise */
+    /* delta = exp((a-1)(tau-eps)) (1-1/a)^a / (a-1): [CKS20], also Asoodeh et al. 2020; the
+     * better one, used unless told otherwise */
     DP_CONVERT_CKS,
     /* delta = exp((a-1)(tau-eps)): Mironov 2017, proposition 3 */
     DP_CONVERT_MIRONOV,
@@ -40,8 +40,8 @@ double rdp_sampled(double a, double z, double q);
  *     E (1-q+qL)^a = sum_k C(n,k) (1-q)^(n-k) q^k E L^k (1-q+qL)^f,
  *     E L^k (1-q+qL)^f <= M_k^(1-f) ((1-q) M_k + q M_{k+1})^f     (Jensen under L^k-weighting)
  *                      <= (1-q)^f M_k + q^f M_{k+f}               (f <= 1: subadditive)
- * and both right-hand sides rise with every M. At whole orders it is the exact formula; between
- * them it lies up to 2 % above (z >= 0.8). */
+ * and both right-hand sides rise with every M. At whole orders it is the exact formula of the
+ * sampled Gaussian, between them a little more. */
 double rdp_sampled_bound(double a, double z, double q);
 
 /* The two ways of computing it, for tests: whole a >= 2; any a > 1. */

@@ -140,6 +140,8 @@ static void stops_at_the_target(void **state)
     ledger_terms u = terms(2);
     CHECK_STATUS(ledger_charge(l, &u, 0), SEFL_EBUDGET);
 
+    ledger_close(l);
+
     /* a cap on rounds per client bounds what a server can see of one */
     fresh(&l);
     t.max_rounds_per_client = 2;
