@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-extern const bench_def bench_base;
+extern const bench_def bench_base, bench_privacy, bench_train;
 #if !SEFL_CORE_ONLY
 extern const bench_def bench_ahe, bench_2pc;
 #endif
@@ -13,5 +13,7 @@ const bench_def *const bench_list[] = {
     &bench_ahe,
     &bench_2pc,
 #endif
+    &bench_train,
+    &bench_privacy,
     NULL,
 };

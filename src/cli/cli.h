@@ -32,6 +32,10 @@ typedef struct cli_command {
 /* Order of `sefl help`. */
 #define CLI_COMMANDS(X)  \
     X(demo)              \
+    X(train)             \
+    X(model)             \
+    X(data)              \
+    X(privacy)           \
     CLI_FULL_COMMANDS(X) \
     X(bench)             \
     X(version)           \

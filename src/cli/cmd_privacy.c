@@ -1,0 +1,453 @@
+#include "cli/cli.h"
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/suggest.h"
+#include "privacy/accountant/gauss.h"
+#include "privacy/accountant/pld.h"
+#include "privacy/grid.h"
+#include "store/ledger.h"
+
+#include <ctype.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_CLAIM "no differential privacy claimed"
+
+/* ---- plan ---------------------------------------------------------------------------------- */
+
+typedef struct plan {
+    /* asked */
+    double clients, rate, rounds, epsilon, delta, dim, clip, z, max_rounds;
+    bool hidden, pld, classic, json;
+    const char *noise; /* joint, own, cdp */
+    /* found */
+    dp_claim server[2], others[2]; /* zero-out, replacement */
+    pld_interval pld_server, pld_others;
+    dp_grid grid;
+    double noise_over_signal, least_cohort;
+} plan;
+
+/* a finite decimal number, nothing behind it */
+static bool parse_real(const char *text, double *out)
+{
+    char *end;
+    if (!isdigit((unsigned char)text[0]) && !strchr("+-.", text[0]))
+        return false;
+    double v = strtod(text, &end);
+    if (end == text || *end != 0 || !isfinite(v))
+        return false;
+    *out = v;
+    return true;
+}
+
+static dp_event event_of(const plan *p, bool against_server)
+{
+    dp_event ev = { .noise = strcmp(p->noise, "joint") == 0 ? DP_NOISE_JOINT : DP_NOISE_DISCRETE,
+                    .z = p->z,
+                    .rate = p->rate,
+                    .count = (uint64_t)p->rounds,
+                    .dim = (uint64_t)p->dim,
+                    .sigma_steps = 38662 };
+    if (against_server && !p->hidden) {
+        ev.rate = 1;
+        if (p->max_rounds > 0 && p->max_rounds < p->rounds)
+            ev.count = (uint64_t)p->max_rounds;
+    }
+    return ev;
+}
+
+static sefl_status compute(plan *p)
+{
+    sefl_status st = SEFL_OK;
+    dp_event server = event_of(p, true), others = event_of(p, false);
+    dp_question q = { .delta = p->delta };
+    if (p->classic)
+        p->z = classic_z(p->epsilon, p->delta);
+    else if (p->z == 0)
+        SEFL_TRY(dp_find_z(&p->z, &server, p->epsilon, &q));
+    server.z = others.z = p->z;
+    for (int i = 0; i < 2; i++) {
+        q.neighbours = i ? DP_REPLACE : DP_ZERO_OUT;
+        SEFL_TRY(dp_epsilon(&p->server[i], &server, 1, &q));
+        SEFL_TRY(dp_epsilon(&p->others[i], &others, 1, &q));
+        if (p->server[i].epsilon < p->others[i].epsilon) /* others see no more than a server */
+            p->others[i] = p->server[i];
+    }
+    if (p->pld) {
+        SEFL_TRY(dp_pld_epsilon(&p->pld_server, &server, 1, p->delta));
+        SEFL_TRY(dp_pld_epsilon(&p->pld_others, &others, 1, p->delta));
+    }
+    SEFL_TRY(dp_grid_init(&p->grid, &(dp_grid_config){ .z = p->z,
+                                                       .clip = p->clip,
+                                                       .dim = (uint64_t)p->dim,
+                                                       .clients = (uint64_t)p->clients }));
+    /* both servers' own noises add up in the release */
+    double spread = p->z * sqrt(p->dim) * (strcmp(p->noise, "own") == 0 ? M_SQRT2 : 1);
+    p->noise_over_signal = spread / (p->clients * p->rate);
+    p->least_cohort = ceil(spread);
+done:
+    return st;
+}
+
+static void text_epsilon(const char *who, const dp_claim c[2], double delta, const char *mark)
+{
+    if (!c[0].claimed) {
+        printf("%-34s %s: %s\n", who, NO_CLAIM, c[0].why_not);
+        return;
+    }
+    printf("%-34s %-9.4g at delta %g", who, c[0].epsilon, delta);
+    if (c[1].claimed)
+        printf(", replacement %.4g", c[1].epsilon);
+    else
+        printf(", replacement: %s", NO_CLAIM);
+    printf("%s\n", mark);
+}
+
+static void plan_text(const plan *p)
+{
+    double cohort = p->clients * p->rate;
+    printf("plan: %.0f clients, rate %g (%.4g a round%s), %.0f rounds", p->clients, p->rate, cohort,
+           p->hidden ? ", hidden" : "", p->rounds);
+    if (p->max_rounds > 0)
+        printf(", each client in at most %.0f", p->max_rounds);
+    printf(", %s noise\n", p->noise);
+    printf("%-34s %.6g%s\n", "noise multiplier z", p->z,
+           p->classic ? "   (classic formula, as in the paper)" : "");
+    text_epsilon("epsilon against a server", p->server, p->delta, "   <- the budget gate");
+    text_epsilon("epsilon against others", p->others, p->delta, "");
+    if (p->pld) {
+        printf("%-34s %.4g to %.4g against a server, %.4g to %.4g against others\n",
+               "  the same, numerical (PLD)", p->pld_server.lower, p->pld_server.upper,
+               p->pld_others.lower, p->pld_others.upper);
+    }
+    printf("%-34s %.4g for one round alone; not a total%s\n", "classic formula",
+           classic_epsilon(p->z, p->delta),
+           classic_epsilon(p->z, p->delta) >= 1 ? ", and proven below 1 only" : "");
+    printf("%-34s %.3g   (noise norm over the largest signal norm, %.0f values)\n",
+           "noise over signal", p->noise_over_signal, p->dim);
+    printf("%-34s %.0f a round for noise no larger than the signal%s\n", "smallest cohort",
+           p->least_cohort,
+           p->least_cohort > cohort ? ": MORE than there are, expect little learning" : "");
+    printf("%-34s step %.4g, sensitivity D %.6g for clip %g, %u + %u bits a value\n", "grid",
+           p->grid.q, p->grid.d_sens, p->clip, p->grid.k, p->grid.t);
+}
+
+static void json_claim(json *j, const char *key, const dp_claim *c)
+{
+    json_key(j, key), json_open(j, '{');
+    json_key(j, "claimed"), json_bool(j, c->claimed);
+    json_key(j, "epsilon"), json_real(j, c->epsilon); /* null when nothing is claimed */
+    if (c->claimed)
+        json_key(j, "order"), json_real(j, c->order);
+    else
+        json_key(j, "why"), json_str(j, c->why_not);
+    json_close(j, '}');
+}
+
+static void json_pld(json *j, const char *key, const pld_interval *e)
+{
+    json_key(j, key), json_open(j, '{');
+    json_key(j, "lower"), json_real(j, e->lower);
+    json_key(j, "upper"), json_real(j, e->upper);
+    json_close(j, '}');
+}
+
+static int print_json(json *j, sefl_buf *b)
+{
+    sefl_status st = json_end(j);
+    if (st == SEFL_OK)
+        printf("%.*s\n", (int)b->n, (const char *)b->p);
+    buf_clear(b);
+    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_privacy, st);
+}
+
+static int plan_json(const plan *p)
+{
+    sefl_buf b = { 0 };
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_key(&j, "clients"), json_u64(&j, (uint64_t)p->clients);
+    json_key(&j, "sample_rate"), json_real(&j, p->rate);
+    json_key(&j, "rounds"), json_u64(&j, (uint64_t)p->rounds);
+    json_key(&j, "max_rounds_per_client"), json_u64(&j, (uint64_t)p->max_rounds);
+    json_key(&j, "noise"), json_str(&j, p->noise);
+    json_key(&j, "hidden"), json_bool(&j, p->hidden);
+    json_key(&j, "delta"), json_real(&j, p->delta);
+    json_key(&j, "z"), json_real(&j, p->z);
+    json_claim(&j, "server", &p->server[0]);
+    json_claim(&j, "server_replace", &p->server[1]);
+    json_claim(&j, "others", &p->others[0]);
+    json_claim(&j, "others_replace", &p->others[1]);
+    if (p->pld) {
+        json_pld(&j, "server_pld", &p->pld_server);
+        json_pld(&j, "others_pld", &p->pld_others);
+    }
+    json_key(&j, "classic_one_round"), json_real(&j, classic_epsilon(p->z, p->delta));
+    json_key(&j, "dim"), json_u64(&j, (uint64_t)p->dim);
+    json_key(&j, "clip"), json_real(&j, p->clip);
+    json_key(&j, "noise_over_signal"), json_real(&j, p->noise_over_signal);
+    json_key(&j, "smallest_cohort"), json_u64(&j, (uint64_t)p->least_cohort);
+    json_key(&j, "grid"), json_open(&j, '{');
+    json_key(&j, "step"), json_real(&j, p->grid.q);
+    json_key(&j, "sensitivity"), json_real(&j, p->grid.d_sens);
+    json_key(&j, "s2"), json_u64(&j, p->grid.s2);
+    json_key(&j, "ring_bits"), json_u64(&j, p->grid.k);
+    json_key(&j, "fraction_bits"), json_u64(&j, p->grid.t);
+    json_close(&j, '}');
+    json_close(&j, '}');
+    return print_json(&j, &b);
+}
+
+enum { OPT_JSON = 256, OPT_HIDDEN, OPT_PLD, OPT_CLASSIC, OPT_NOISE, OPT_NUMBER };
+
+static int run_plan(int argc, char **argv)
+{
+    plan p = { .rate = 1, .dim = 945510, .clip = 1, .noise = "joint" };
+    bool given[9] = { 0 };
+    const struct {
+        const char *name;
+        double *to, min, max;
+        bool whole, above; /* above: min itself is not allowed */
+        const char *wanted;
+    } numbers[] = {
+        { "clients", &p.clients, 1, 1 << 24, true, false, "a whole number from 1 to 16777216" },
+        { "sample-rate", &p.rate, 0, 1, false, true, "a number above 0 and at most 1" },
+        { "rounds", &p.rounds, 1, 1e9, true, false, "a whole number from 1 to 1e9" },
+        { "epsilon", &p.epsilon, 0, 1e6, false, true, "a finite number above 0" },
+        { "delta", &p.delta, 0, 0.999999, false, true, "a number above 0 and below 1" },
+        { "dim", &p.dim, 1, 4294967296.0, true, false, "a whole number from 1 to 2^32" },
+        { "clip", &p.clip, 0, 1e30, false, true, "a finite number above 0" },
+        { "z", &p.z, 0, 1e3, false, true, "a finite number above 0 and at most 1000" },
+        { "max-rounds-per-client", &p.max_rounds, 1, 1e9, true, false, "a whole number above 0" },
+    };
+    enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
+    struct option longopts[NUMBERS + 6] = { { "json", no_argument, NULL, OPT_JSON },
+                                            { "hidden", no_argument, NULL, OPT_HIDDEN },
+                                            { "pld", no_argument, NULL, OPT_PLD },
+                                            { "classic", no_argument, NULL, OPT_CLASSIC },
+                                            { "noise", required_argument, NULL, OPT_NOISE } };
+    for (int i = 0; i < NUMBERS; i++)
+        longopts[5 + i] =
+            (struct option){ numbers[i].name, required_argument, NULL, OPT_NUMBER + i };
+
+    opterr = 0, optind = 1;
+    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
+        switch (c) {
+        case OPT_JSON:
+            p.json = true;
+            break;
+        case OPT_HIDDEN:
+            p.hidden = true;
+            break;
+        case OPT_PLD:
+            p.pld = true;
+            break;
+        case OPT_CLASSIC:
+            p.classic = true;
+            break;
+        case OPT_NOISE:
+            p.noise = optarg;
+            break;
+        default: {
+            int i = c - OPT_NUMBER;
+            double v;
+            if (i < 0 || i >= NUMBERS)
+                return cli_bad_option(&cmd_privacy, argc, argv, c, longopts);
+            if (!parse_real(optarg, &v) || v > numbers[i].max || v < numbers[i].min ||
+                (numbers[i].above && v <= numbers[i].min) || (numbers[i].whole && v != floor(v)))
+                return cli_misuse(&cmd_privacy, "--%s is \"%.40s\": it must be %s", numbers[i].name,
+                                  optarg, numbers[i].wanted);
+            *numbers[i].to = v;
+            given[i] = true;
+        }
+        }
+    }
+    if (optind < argc)
+        return cli_misuse(&cmd_privacy, "no argument \"%.64s\" is taken", argv[optind]);
+    if (strcmp(p.noise, "joint") != 0 && strcmp(p.noise, "own") != 0 && strcmp(p.noise, "cdp") != 0)
+        return cli_misuse(&cmd_privacy, "--noise is \"%.40s\": it must be joint, own or cdp",
+                          p.noise);
+    if (!given[0] || !given[2] || !given[4])
+        return cli_misuse(&cmd_privacy, "--%s is needed",
+                          !given[0]   ? "clients"
+                          : !given[2] ? "rounds"
+                                      : "delta");
+    if (given[3] == given[7])
+        return cli_misuse(&cmd_privacy, "either --epsilon (to find z) or --z is needed");
+    if (p.classic && !given[3])
+        return cli_misuse(&cmd_privacy, "--classic needs --epsilon, the one of a single round");
+    if (p.pld && strcmp(p.noise, "joint") == 0)
+        return cli_misuse(&cmd_privacy,
+                          "--pld: joint noise has no privacy-loss accountant, only the Renyi rule "
+                          "is proven for it");
+    sefl_status st = compute(&p);
+    if (st != SEFL_OK) {
+        cli_failed(&cmd_privacy, st);
+        return CLI_FAILED; /* every option was acceptable by itself */
+    }
+    if (p.json)
+        return plan_json(&p);
+    plan_text(&p);
+    return CLI_DONE;
+}
+
+/* ---- spent --------------------------------------------------------------------------------- */
+
+static void hex(char *out, const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sprintf(out + 2 * i, "%02x", p[i]);
+}
+
+static void spent_text(const ledger *l, const ledger_total *t)
+{
+    const dp_claim server[2] = { t->server, t->server_replace };
+    const dp_claim others[2] = { t->others, t->others_replace };
+    ledger_head head;
+    char id[2 * LEDGER_HASH_BYTES + 1];
+    printf("population \"%s\": %" PRIu64 " rounds of %" PRIu64 " tasks\n", ledger_population(l),
+           t->rounds, t->tasks);
+    uint64_t rounds;
+    const ledger_terms *terms;
+    for (size_t i = 0; (terms = ledger_task(l, i, &rounds)) != NULL; i++) {
+        hex(id, terms->task, 8);
+        printf("  task %s  %6" PRIu64 " rounds  ", id, rounds);
+        if (terms->noise == DP_NOISE_NONE)
+            printf("claim: none\n");
+        else
+            printf("%s noise, z %g, rate %g%s, target epsilon %g at delta %g\n",
+                   dp_noise_name(terms->noise), terms->z, terms->rate,
+                   terms->hidden ? " (hidden)" : "", terms->epsilon_max, terms->delta);
+    }
+    text_epsilon("spent, against a server", server, t->delta, "");
+    text_epsilon("spent, against others", others, t->delta, "");
+    ledger_get_head(l, &head);
+    hex(id, head.hash, sizeof head.hash);
+    printf("%-34s record %" PRIu64 ", %s\n", "head", head.records, id);
+}
+
+static int spent_json(const ledger *l, const ledger_total *t)
+{
+    sefl_buf b = { 0 };
+    json j = json_into(&b);
+    ledger_head head;
+    char id[2 * LEDGER_HASH_BYTES + 1];
+    uint64_t rounds;
+    const ledger_terms *terms;
+    json_open(&j, '{');
+    json_key(&j, "population"), json_str(&j, ledger_population(l));
+    json_key(&j, "rounds"), json_u64(&j, t->rounds);
+    json_key(&j, "delta"), json_real(&j, t->delta);
+    json_claim(&j, "server", &t->server);
+    json_claim(&j, "server_replace", &t->server_replace);
+    json_claim(&j, "others", &t->others);
+    json_claim(&j, "others_replace", &t->others_replace);
+    json_key(&j, "tasks"), json_open(&j, '[');
+    for (size_t i = 0; (terms = ledger_task(l, i, &rounds)) != NULL; i++) {
+        hex(id, terms->task, sizeof terms->task);
+        json_open(&j, '{');
+        json_key(&j, "task"), json_str(&j, id);
+        json_key(&j, "rounds"), json_u64(&j, rounds);
+        json_key(&j, "noise"), json_str(&j, dp_noise_name(terms->noise));
+        json_key(&j, "z"), json_real(&j, terms->z);
+        json_key(&j, "rate"), json_real(&j, terms->rate);
+        json_key(&j, "hidden"), json_bool(&j, terms->hidden);
+        json_key(&j, "max_rounds_per_client"), json_u64(&j, terms->max_rounds_per_client);
+        json_key(&j, "epsilon_max"), json_real(&j, terms->epsilon_max);
+        json_key(&j, "delta"), json_real(&j, terms->delta);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    ledger_get_head(l, &head);
+    hex(id, head.hash, sizeof head.hash);
+    json_key(&j, "head"), json_open(&j, '{');
+    json_key(&j, "records"), json_u64(&j, head.records);
+    json_key(&j, "hash"), json_str(&j, id);
+    json_close(&j, '}');
+    json_close(&j, '}');
+    return print_json(&j, &b);
+}
+
+static int run_spent(int argc, char **argv)
+{
+    static const struct option longopts[] = { { "json", no_argument, NULL, OPT_JSON },
+                                              { "delta", required_argument, NULL, OPT_NUMBER },
+                                              { 0 } };
+    bool as_json = false;
+    double delta = 0;
+    opterr = 0, optind = 1;
+    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
+        if (c == OPT_JSON)
+            as_json = true;
+        else if (c != OPT_NUMBER)
+            return cli_bad_option(&cmd_privacy, argc, argv, c, longopts);
+        else if (!parse_real(optarg, &delta) || !(delta > 0 && delta < 1))
+            return cli_misuse(&cmd_privacy,
+                              "--delta is \"%.40s\": it must be a number above 0 and below 1",
+                              optarg);
+    }
+    if (argc - optind != 1)
+        return cli_misuse(&cmd_privacy, "spent takes one ledger");
+    ledger *l = NULL;
+    ledger_total total;
+    int rc = CLI_DONE;
+    sefl_status st = ledger_open_read(&l, argv[optind]);
+    if (st == SEFL_OK)
+        st = ledger_spent(l, delta, &total);
+    if (st != SEFL_OK) {
+        cli_failed(&cmd_privacy, st);
+        rc = CLI_FAILED;
+    } else if (as_json) {
+        rc = spent_json(l, &total);
+    } else {
+        spent_text(l, &total);
+    }
+    ledger_close(l);
+    return rc;
+}
+
+static int run(int argc, char **argv)
+{
+    static const char *const names[] = { "plan", "spent", NULL };
+    if (argc < 2)
+        return cli_misuse(&cmd_privacy, "say plan or spent");
+    if (strcmp(argv[1], "plan") == 0)
+        return run_plan(argc - 1, argv + 1);
+    if (strcmp(argv[1], "spent") == 0)
+        return run_spent(argc - 1, argv + 1);
+    const char *near = suggest_name(argv[1], names);
+    if (near)
+        return cli_misuse(&cmd_privacy, "unknown \"%.64s\"; did you mean '%s'?", argv[1], near);
+    return cli_misuse(&cmd_privacy, "unknown \"%.64s\": plan or spent", argv[1]);
+}
+
+const cli_command cmd_privacy = {
+    .name = "privacy",
+    .summary = "plan a privacy budget, or show what a ledger has spent",
+    .usage = "plan --clients N --rounds T --delta D (--epsilon E | --z Z) [options]\n"
+             "       sefl privacy spent LEDGER [--delta D] [--json]",
+    .details = "  --clients N       enrolled clients\n"
+               "  --sample-rate Q   each takes part in a round with this probability (1)\n"
+               "  --rounds T        rounds in all\n"
+               "  --epsilon E       target: the noise multiplier is found for it\n"
+               "  --z Z             or: the noise multiplier, noise over sensitivity\n"
+               "  --delta D         delta of the target\n"
+               "  --max-rounds-per-client M   enforced limit, counts against a server\n"
+               "  --hidden          everybody uploads each round, those not drawn upload zeros\n"
+               "  --noise KIND      joint (both servers together), own (one each), cdp (trusted)\n"
+               "  --dim D           values of an update (945510)\n"
+               "  --clip C          L2 norm of an update (1)\n"
+               "  --classic         z by the paper's formula; E is then that of one round\n"
+               "  --pld             also the numerical accountant (own and cdp)\n"
+               "  --json            one JSON object\n"
+               "Two epsilons are printed: against a server, or whoever sees who takes part, and\n"
+               "against everybody else. The first is the budget gate.",
+    .example = "sefl privacy plan --clients 3000 --sample-rate 0.1 --rounds 100 --epsilon 8 "
+               "--delta 1e-6",
+    .run = run,
+};

@@ -1,0 +1,300 @@
+/* Design. An answer is the minimum over Renyi orders of a conversion of the summed divergences; the
+ * minimum is looked for on a grid of orders and then between the neighbours of the best one.
+ * Invariants:
+ *  1. every order tried is one for which the rule of every event is proven; an order for which it
+ *     is not has divergence INFINITY, so the search cannot pick it;
+ *  2. the result is the value of the bound at one order, so it is valid whether or not the search
+ *     found the best one. */
+#include "privacy/accountant/accountant.h"
+
+#include "base/alloc.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+const char *dp_noise_name(dp_noise noise)
+{
+    switch (noise) {
+    case DP_NOISE_NONE:
+        return "none";
+    case DP_NOISE_JOINT:
+        return "joint";
+    case DP_NOISE_DISCRETE:
+        return "discrete";
+    case DP_NOISE_GAUSS:
+        return "gauss";
+    }
+    return "?";
+}
+
+sefl_status dp_delta_check(double delta)
+{
+    if (!(delta > 0 && delta < 1))
+        return sefl_fail(SEFL_EINVAL, "delta is %g: it must lie between 0 and 1", delta);
+    return SEFL_OK;
+}
+
+sefl_status dp_epsilon_check(double epsilon)
+{
+    if (!(epsilon > 0 && isfinite(epsilon)))
+        return sefl_fail(SEFL_EINVAL, "epsilon is %g: it must be a finite number above 0", epsilon);
+    return SEFL_OK;
+}
+
+sefl_status dp_event_check(const dp_event *ev)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(strcmp(dp_noise_name(ev->noise), "?") != 0, SEFL_EINVAL, "noise is %d: unknown",
+               (int)ev->noise);
+    if (ev->noise == DP_NOISE_NONE)
+        goto done;
+    SEFL_CHECK(ev->z > 0 && isfinite(ev->z), SEFL_EINVAL,
+               "z (noise multiplier) is %g: it must be a finite number above 0", ev->z);
+    SEFL_CHECK(ev->z >= 1e-3 && ev->z <= 1e6, SEFL_EINVAL,
+               "z (noise multiplier) is %g: from 0.001 to 1e6 is computed", ev->z);
+    SEFL_CHECK(ev->rate > 0 && ev->rate <= 1, SEFL_EINVAL,
+               "rate (sampling) is %g: it must be above 0 and at most 1", ev->rate);
+    SEFL_CHECK(ev->count <= UINT64_C(1) << 40, SEFL_EINVAL,
+               "count (rounds) is %" PRIu64 ": at most 2^40", ev->count);
+    if (ev->noise == DP_NOISE_JOINT)
+        SEFL_CHECK(ev->dim > 0 && ev->dim <= UINT64_C(1) << 40, SEFL_EINVAL,
+                   "dim (coordinates) is %" PRIu64 ": it must lie in 1..2^40", ev->dim);
+    if (ev->noise == DP_NOISE_DISCRETE)
+        SEFL_CHECK(ev->sigma_steps >= DP_SIGMA_STEPS_MIN && isfinite(ev->sigma_steps), SEFL_EINVAL,
+                   "sigma_steps is %g: discrete noise needs a standard deviation of at least %g "
+                   "grid steps",
+                   ev->sigma_steps, DP_SIGMA_STEPS_MIN);
+done:
+    return st;
+}
+
+/* ---- divergences of one release ------------------------------------------------------------ */
+
+/* what the rules make of an event: a Gaussian multiplier, and where the rule ends */
+typedef struct rule {
+    double z, rate, count;
+    bool joint;
+} rule;
+
+static double effective_z(const dp_event *ev)
+{
+    switch (ev->noise) {
+    case DP_NOISE_JOINT:
+        return ev->z / sqrt(DP_JOINT_FACTOR);
+    case DP_NOISE_DISCRETE:
+        return ev->z * sqrt(1 - 6 / (ev->sigma_steps * ev->sigma_steps));
+    default:
+        return ev->z;
+    }
+}
+
+static double zero_out(const rule *r, double a)
+{
+    if (r->joint && (a < 1.01 || a > DP_JOINT_ORDER_MAX))
+        return INFINITY;
+    if (r->rate >= 1)
+        return rdp_gauss(a, r->z);
+    return r->joint ? rdp_sampled_bound(a, r->z, r->rate) : rdp_sampled(a, r->z, r->rate);
+}
+
+static double replaced(const rule *r, double a)
+{
+    /* the whole vector changes: shift 2D, no amplification claimed */
+    double full = r->joint && r->z / 2 * sqrt(DP_JOINT_FACTOR) < DP_JOINT_Z_MIN ? INFINITY
+                  : r->joint && (a < 1.01 || a > DP_JOINT_ORDER_MAX)            ? INFINITY
+                                                                     : rdp_gauss(a, r->z / 2);
+    double hop = (a - 0.5) / (a - 1) * zero_out(r, 2 * a) + zero_out(r, 2 * a - 1);
+    return fmin(full, hop);
+}
+
+static double sum_at(const rule *rules, size_t n, dp_neighbours nb, double a)
+{
+    double tau = 0;
+    for (size_t i = 0; i < n; i++)
+        if (rules[i].count > 0)
+            tau += rules[i].count *
+                   (nb == DP_REPLACE ? replaced(&rules[i], a) : zero_out(&rules[i], a));
+    return tau;
+}
+
+static rule rule_of(const dp_event *ev)
+{
+    return (rule){ .z = effective_z(ev),
+                   .rate = ev->rate,
+                   .count = (double)ev->count,
+                   .joint = ev->noise == DP_NOISE_JOINT };
+}
+
+static sefl_status rules_new(rule **out, const dp_event *events, size_t n)
+{
+    sefl_status st = sefl_new(out, n, sizeof **out);
+    for (size_t i = 0; st == SEFL_OK && i < n; i++)
+        (*out)[i] = rule_of(&events[i]);
+    return st;
+}
+
+double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours, double order)
+{
+    double tau = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (events[i].noise == DP_NOISE_NONE ||
+            (events[i].noise == DP_NOISE_JOINT && events[i].z < DP_JOINT_Z_MIN))
+            return INFINITY;
+        rule r = rule_of(&events[i]);
+        tau += sum_at(&r, 1, neighbours, order);
+    }
+    return tau;
+}
+
+/* ---- epsilon ------------------------------------------------------------------------------- */
+
+typedef struct search {
+    const rule *rules;
+    size_t n;
+    const dp_question *q;
+    double delta; /* what is left for the conversion */
+} search;
+
+/* epsilon as a function of b = log(order - 1) */
+static double at(const search *s, double b)
+{
+    double a = 1 + exp(b), whole = nearbyint(a);
+    if (whole >= 2 && fabs(a - whole) < 1e-9 * a)
+        a = whole;
+    double tau = sum_at(s->rules, s->n, s->q->neighbours, a);
+    return isfinite(tau) ? rdp_to_epsilon(s->q->conversion, a, tau, s->delta) : INFINITY;
+}
+
+static void minimise(const search *s, double order_max, dp_claim *out)
+{
+    enum { POINTS = 64 };
+    double lo = log(0.01), hi = log(order_max - 1), best = INFINITY, best_b = hi;
+    double step = (hi - lo) / (POINTS - 1);
+    for (int i = 0; i < POINTS; i++) {
+        double b = i == POINTS - 1 ? hi : lo + i * step, e = at(s, b);
+        if (e < best)
+            best = e, best_b = b;
+    }
+    double l = fmax(best_b - step, lo), r = fmin(best_b + step, hi), g = (sqrt(5) - 1) / 2;
+    for (int i = 0; i < 30; i++) {
+        double m1 = r - g * (r - l), m2 = l + g * (r - l);
+        double e1 = at(s, m1), e2 = at(s, m2);
+        if (e1 < best)
+            best = e1, best_b = m1;
+        if (e2 < best)
+            best = e2, best_b = m2;
+        if (e1 < e2)
+            r = m2;
+        else
+            l = m1;
+    }
+    /* sampled joint noise has its sharpest bound at whole orders: try those around */
+    for (double a = fmax(2, floor(exp(best_b))); a <= order_max && a < exp(best_b) + 3; a++) {
+        double e = at(s, log(a - 1));
+        if (e < best)
+            best = e, best_b = log(a - 1);
+    }
+    out->claimed = isfinite(best);
+    out->epsilon = best;
+    out->order = 1 + exp(best_b);
+    if (!out->claimed)
+        out->why_not = "no order of the Renyi rule covers these releases";
+}
+
+static dp_claim no_claim(const char *why)
+{
+    return (dp_claim){ .claimed = false, .epsilon = INFINITY, .why_not = why };
+}
+
+sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n, const dp_question *q)
+{
+    sefl_status st = SEFL_OK;
+    rule *rules = NULL;
+    double order_max = 1e5, cut = 0;
+    bool any = false;
+
+    *out = no_claim("it was not computed");
+    SEFL_TRY(dp_delta_check(q->delta));
+    for (size_t i = 0; i < n; i++) {
+        const dp_event *ev = &events[i];
+        SEFL_TRY(dp_event_check(ev));
+        if (ev->count == 0)
+            continue;
+        any = true;
+        if (ev->noise == DP_NOISE_NONE) {
+            *out = no_claim("a release was made under 'claim: none'");
+            goto done;
+        }
+        if (ev->noise == DP_NOISE_JOINT && ev->z < DP_JOINT_Z_MIN) {
+            *out = no_claim("nothing is proven about the joint noise below z = 0.25");
+            goto done;
+        }
+        if (ev->noise == DP_NOISE_JOINT) {
+            order_max = fmin(order_max, DP_JOINT_ORDER_MAX);
+            cut += (double)ev->count * (double)ev->dim * DP_JOINT_CUT;
+        } else if (ev->rate < 1) {
+            /* what the integral costs grows as order / z^2, and little noise wants small orders */
+            double most = 20000 * fmin(ev->z / 4, ev->z * ev->z / 2);
+            order_max = fmin(order_max, fmax(8, fmin(1024, most)));
+        }
+    }
+    if (!any) {
+        *out = (dp_claim){ .claimed = true };
+        goto done;
+    }
+    if (cut >= q->delta) {
+        *out = no_claim("delta is smaller than the mass that the proof leaves out");
+        goto done;
+    }
+    SEFL_TRY(rules_new(&rules, events, n));
+    search s = { .rules = rules, .n = n, .q = q, .delta = q->delta - cut };
+    minimise(&s, order_max, out);
+done:
+    sefl_free(rules);
+    return st;
+}
+
+sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_question *q)
+{
+    sefl_status st = SEFL_OK;
+    dp_event probe = *ev;
+    dp_claim c = { 0 };
+    double floor_z = ev->noise == DP_NOISE_JOINT ? DP_JOINT_Z_MIN : 0.05, lo = 1, hi = 1;
+    probe.sigma_steps = 38662;
+    SEFL_TRY(dp_epsilon_check(epsilon));
+    SEFL_CHECK(ev->noise != DP_NOISE_NONE, SEFL_EINVAL, "noise is none: it has no multiplier");
+
+    for (;; lo = hi, hi *= 2) { /* hi: enough */
+        SEFL_CHECK(hi <= 1e6, SEFL_EBUDGET,
+                   "no noise multiplier up to 1e6 keeps epsilon %g at delta %g (%s)", epsilon,
+                   q->delta, c.why_not ? c.why_not : "too many releases");
+        probe.z = hi;
+        SEFL_TRY(dp_epsilon(&c, &probe, 1, q));
+        if (c.epsilon <= epsilon)
+            break;
+    }
+    while (lo >= hi) { /* lo: not enough, or the least there is */
+        probe.z = fmax(lo / 2, floor_z);
+        SEFL_TRY(dp_epsilon(&c, &probe, 1, q));
+        lo = probe.z;
+        if (c.epsilon > epsilon)
+            break;
+        hi = lo;
+        if (lo <= floor_z)
+            break;
+    }
+    while (hi - lo > 1e-7 * hi) {
+        double mid = (lo + hi) / 2;
+        probe.z = mid;
+        SEFL_TRY(dp_epsilon(&c, &probe, 1, q));
+        if (c.epsilon <= epsilon)
+            hi = mid;
+        else
+            lo = mid;
+    }
+    hi = ceil(hi * 1e6) / 1e6;
+    *z = hi;
+done:
+    return st;
+}

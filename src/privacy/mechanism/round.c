@@ -1,0 +1,152 @@
+#include "privacy/mechanism/round.h"
+
+#include "base/ct.h"
+#include "base/span.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { CHUNK = 512, ATTEMPTS_MAX = 20000 };
+
+typedef unsigned __int128 u128;
+
+static u128 squares(const int64_t *X, size_t n)
+{
+    u128 sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (u128)((__int128)X[i] * X[i]);
+    return sum;
+}
+
+uint64_t dp_sum_of_squares(uint64_t *hi, const int64_t *X, size_t n)
+{
+    u128 s = squares(X, n);
+    *hi = (uint64_t)(s >> 64);
+    return (uint64_t)s;
+}
+
+/* L2 norm in double, in blocks: relative error below 1e-12 for 2^32 coordinates; names the first
+ * coordinate that is not finite */
+static sefl_status norm_of(double *out, const float *v, size_t n)
+{
+    double total = 0;
+    for (size_t at = 0; at < n; at += 1024) {
+        size_t end = n - at < 1024 ? n : at + 1024;
+        double part = 0;
+        for (size_t i = at; i < end; i++)
+            part += (double)v[i] * v[i];
+        if (!isfinite(part)) {
+            for (size_t i = at; i < end; i++)
+                if (!isfinite(v[i]))
+                    return sefl_fail(SEFL_EINVAL, "update: coordinate %zu is %f", i, (double)v[i]);
+        }
+        total += part;
+    }
+    *out = sqrt(total);
+    return SEFL_OK;
+}
+
+/* x to floor(x) or floor(x) + 1 with mean x; coin is 64 random bits */
+static int64_t round_one(double x, uint64_t coin)
+{
+    double low = floor(x), part = x - low; /* exact, but 1 for a tiny negative x */
+    int64_t i = (int64_t)low;
+    if (part >= 1)
+        return i + 1;
+    return i + (coin < (uint64_t)(part * 18446744073709551616.0));
+}
+
+typedef struct pass {
+    const dp_grid *grid;
+    const float *v;
+    size_t n;
+    double scale; /* from v to grid steps */
+    double slot;  /* weight slot in grid steps; < 0: none */
+} pass;
+
+static sefl_status one_pass(int64_t *X, uint64_t *clipped, const pass *p, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t coins[8 * CHUNK];
+    double most = (double)p->grid->value_max;
+    size_t total = p->n + (p->slot >= 0);
+    *clipped = 0;
+    for (size_t at = 0; at < total; at += CHUNK) {
+        size_t m = total - at < CHUNK ? total - at : CHUNK;
+        SEFL_TRY(rng_fill(rng, coins, 8 * m));
+        for (size_t j = 0; j < m; j++) {
+            size_t i = at + j;
+            double x = i < p->n ? p->v[i] * p->scale : p->slot;
+            if (fabs(x) > most) {
+                x = x > 0 ? most : -most;
+                ++*clipped;
+            }
+            X[i] = round_one(x, load_u64(coins + 8 * j));
+        }
+    }
+done:
+    sefl_wipe(coins, total < CHUNK ? 8 * total : sizeof coins);
+    return st;
+}
+
+sefl_status dp_round(int64_t *X, dp_round_info *info, const dp_grid *grid, const float *v, size_t n,
+                     const dp_weight *weight, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    double norm, share = 1, w = 1;
+    size_t total = n + (weight != NULL);
+    uint64_t clipped;
+    SEFL_CHECK(grid->dim == total, SEFL_EINVAL, "update: %zu values for a grid of %" PRIu64, total,
+               grid->dim);
+    SEFL_TRY(norm_of(&norm, v, n));
+    if (weight) {
+        SEFL_CHECK(weight->items_cap > 0, SEFL_EINVAL, "items_cap is 0: it must be at least 1");
+        uint64_t items = weight->items < weight->items_cap ? weight->items : weight->items_cap;
+        w = (double)items / (double)weight->items_cap;
+        share = sqrt(1 - DP_WEIGHT_SLOT_SHARE * DP_WEIGHT_SLOT_SHARE);
+    }
+    double clip = share * grid->clip, factor = (norm > clip ? clip / norm : 1) * w;
+    for (unsigned attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+        if (attempt > 2) /* once more with new coins, then a little smaller each time */
+            factor *= 0.999, w *= 0.999;
+        pass p = { .grid = grid, .v = v, .n = n, .scale = factor / grid->q, .slot = -1 };
+        if (weight)
+            p.slot = w * DP_WEIGHT_SLOT_SHARE * grid->clip / grid->q;
+        SEFL_TRY(one_pass(X, &clipped, &p, rng));
+        if (squares(X, total) <= grid->s2) {
+            if (info)
+                *info = (dp_round_info){ norm, factor, attempt, clipped };
+            goto done;
+        }
+    }
+    st =
+        sefl_fail(SEFL_ESTATE, "rounding: no vector within the bound in %d attempts", ATTEMPTS_MAX);
+done:
+    if (st != SEFL_OK)
+        sefl_wipe(X, total * sizeof *X);
+    return st;
+}
+
+sefl_status dp_round_add(int64_t *sum, int64_t *scratch, const dp_grid *grid, const float *v,
+                         size_t n, int64_t sum_max, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(dp_round(scratch, NULL, grid, v, n, NULL, rng));
+    for (size_t i = 0; i < n; i++) {
+        int64_t s;
+        SEFL_CHECK(!__builtin_add_overflow(sum[i], scratch[i], &s) && s <= sum_max && s >= -sum_max,
+                   SEFL_ERANGE, "records: coordinate %zu of the sum would pass %" PRId64, i,
+                   sum_max);
+    }
+    for (size_t i = 0; i < n; i++)
+        sum[i] += scratch[i];
+done:
+    sefl_wipe(scratch, n * sizeof *scratch);
+    return st;
+}
+
+double dp_weight_total(double slot_sum, double clip, double least)
+{
+    double total = slot_sum / (DP_WEIGHT_SLOT_SHARE * clip);
+    return total > least ? total : least;
+}

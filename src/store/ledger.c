@@ -1,0 +1,676 @@
+/* Design. The file is the truth; memory holds what it says. Invariants:
+ *  1. l->size is the length of the file up to which every record has been verified or written by
+ *     us, and synced, unless l->broken;
+ *  2. memory is changed only after the record is durable;
+ *  3. nothing in a record depends on time, host or process: same rounds, same bytes. */
+#include "store/ledger.h"
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC "SEFLLDG1"
+
+enum { MAGIC_BYTES = 8, BODY_MAX = 512, TASKS_MAX = 4096 };
+enum { REC_POPULATION = 1, REC_TASK = 2, REC_CHARGE = 3 };
+#define FILE_MAX ((size_t)1 << 28)
+
+typedef struct task {
+    ledger_terms terms;
+    uint64_t *rounds; /* rising */
+    size_t n, cap;
+} task;
+
+struct ledger {
+    int fd; /* -1: read only */
+    bool broken;
+    char *path, *population;
+    size_t size; /* of the verified file */
+    task *tasks;
+    size_t n_tasks, cap_tasks;
+    uint8_t (*hashes)[LEDGER_HASH_BYTES]; /* after record i */
+    size_t n_records, cap_records;
+};
+
+/* ---- records ------------------------------------------------------------------------------- */
+
+static sefl_status wr_f64(sefl_buf *b, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return wr_u64(b, bits);
+}
+
+static sefl_status rd_f64(rd *r, double *out)
+{
+    uint64_t bits;
+    sefl_status st = rd_u64(r, &bits);
+    if (st == SEFL_OK)
+        memcpy(out, &bits, sizeof bits);
+    return st;
+}
+
+static sefl_status write_terms(sefl_buf *b, const ledger_terms *t)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(wr_u8(b, REC_TASK));
+    SEFL_TRY(wr_raw(b, t->task, sizeof t->task));
+    SEFL_TRY(wr_u8(b, (uint8_t)t->noise));
+    SEFL_TRY(wr_u8(b, t->hidden));
+    SEFL_TRY(wr_f64(b, t->z));
+    SEFL_TRY(wr_f64(b, t->rate));
+    SEFL_TRY(wr_u64(b, t->dim));
+    SEFL_TRY(wr_f64(b, t->sigma_steps));
+    SEFL_TRY(wr_u64(b, t->max_rounds_per_client));
+    SEFL_TRY(wr_f64(b, t->epsilon_max));
+    SEFL_TRY(wr_f64(b, t->delta));
+done:
+    return st;
+}
+
+static sefl_status read_terms(rd *r, ledger_terms *t)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t noise, hidden;
+    SEFL_TRY(rd_raw(r, t->task, sizeof t->task));
+    SEFL_TRY(rd_u8(r, &noise));
+    SEFL_TRY(rd_u8(r, &hidden));
+    SEFL_CHECK(hidden <= 1, SEFL_EPROTO, "task record: hidden is %u", hidden);
+    t->noise = (dp_noise)noise, t->hidden = hidden;
+    SEFL_TRY(rd_f64(r, &t->z));
+    SEFL_TRY(rd_f64(r, &t->rate));
+    SEFL_TRY(rd_u64(r, &t->dim));
+    SEFL_TRY(rd_f64(r, &t->sigma_steps));
+    SEFL_TRY(rd_u64(r, &t->max_rounds_per_client));
+    SEFL_TRY(rd_f64(r, &t->epsilon_max));
+    SEFL_TRY(rd_f64(r, &t->delta));
+done:
+    return st;
+}
+
+static dp_event event_of(const ledger_terms *t, uint64_t rounds, bool against_server)
+{
+    dp_event ev = { .noise = t->noise,
+                    .z = t->z,
+                    .rate = t->rate,
+                    .count = rounds,
+                    .dim = t->dim,
+                    .sigma_steps = t->sigma_steps };
+    if (against_server && !t->hidden) {
+        ev.rate = 1;
+        if (t->max_rounds_per_client && rounds > t->max_rounds_per_client)
+            ev.count = t->max_rounds_per_client;
+    }
+    return ev;
+}
+
+static sefl_status terms_check(const ledger_terms *t)
+{
+    sefl_status st = SEFL_OK;
+    dp_event ev = event_of(t, 1, false);
+    SEFL_TRY(dp_event_check(&ev));
+    if (t->noise == DP_NOISE_NONE)
+        goto done;
+    SEFL_TRY(dp_epsilon_check(t->epsilon_max));
+    SEFL_TRY(dp_delta_check(t->delta));
+    SEFL_CHECK(t->noise != DP_NOISE_JOINT || t->z >= DP_JOINT_Z_MIN, SEFL_EINVAL,
+               "z (noise multiplier) is %g: below %g nothing is claimed for the joint noise, the "
+               "task must say 'claim: none'",
+               t->z, DP_JOINT_Z_MIN);
+done:
+    return st;
+}
+
+static bool terms_equal(const ledger_terms *a, const ledger_terms *b)
+{
+    return memcmp(a->task, b->task, sizeof a->task) == 0 && a->noise == b->noise &&
+           a->hidden == b->hidden && a->z == b->z && a->rate == b->rate && a->dim == b->dim &&
+           a->sigma_steps == b->sigma_steps &&
+           a->max_rounds_per_client == b->max_rounds_per_client &&
+           a->epsilon_max == b->epsilon_max && a->delta == b->delta;
+}
+
+static void link_hash(uint8_t out[LEDGER_HASH_BYTES], const uint8_t prev[LEDGER_HASH_BYTES],
+                      sefl_span body)
+{
+    sha256 h;
+    uint8_t n[4];
+    store_u32(n, (uint32_t)body.n);
+    sha256_init(&h);
+    sha256_add(&h, span_of(prev, LEDGER_HASH_BYTES));
+    sha256_add(&h, span_of(n, sizeof n));
+    sha256_add(&h, body);
+    sha256_end(&h, out);
+}
+
+static void first_hash(uint8_t out[LEDGER_HASH_BYTES])
+{
+    sha256_of(out, span_of_str(MAGIC));
+}
+
+/* the hash before the next record */
+static void last_hash(const ledger *l, uint8_t out[LEDGER_HASH_BYTES])
+{
+    if (l->n_records)
+        memcpy(out, l->hashes[l->n_records - 1], LEDGER_HASH_BYTES);
+    else
+        first_hash(out);
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+static sefl_status room_for(void *array, size_t n, size_t *cap, size_t size)
+{
+    if (n < *cap)
+        return SEFL_OK;
+    size_t bigger = *cap ? 2 * *cap : 8;
+    sefl_status st = sefl_grow(array, *cap * size, bigger * size);
+    if (st == SEFL_OK)
+        *cap = bigger;
+    return st;
+}
+
+/* first place in rounds that is >= round */
+static size_t place_of(const task *t, uint64_t round)
+{
+    size_t lo = 0, hi = t->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (t->rounds[mid] < round)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static bool charged(const task *t, uint64_t round)
+{
+    size_t at = place_of(t, round);
+    return at < t->n && t->rounds[at] == round;
+}
+
+static size_t find_task(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES])
+{
+    size_t i = 0;
+    while (i < l->n_tasks && memcmp(l->tasks[i].terms.task, id, LEDGER_TASK_BYTES) != 0)
+        i++;
+    return i;
+}
+
+static sefl_status apply_population(ledger *l, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    sefl_span name;
+    char text[LEDGER_NAME_MAX + 1] = { 0 };
+    SEFL_CHECK(l->n_records == 0, SEFL_EPROTO, "a second population");
+    SEFL_TRY(rd_bytes(r, &name, LEDGER_NAME_MAX));
+    memcpy(text, name.p, name.n);
+    SEFL_CHECK(strlen(text) == name.n, SEFL_EPROTO, "a population name with a zero byte");
+    SEFL_TRY(sefl_strdup(&l->population, text));
+done:
+    return st;
+}
+
+static sefl_status apply_task(ledger *l, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    task t = { 0 };
+    SEFL_TRY(read_terms(r, &t.terms));
+    SEFL_TRY(terms_check(&t.terms));
+    SEFL_CHECK(find_task(l, t.terms.task) == l->n_tasks, SEFL_EPROTO, "a task stands there twice");
+    SEFL_CHECK(l->n_tasks < TASKS_MAX, SEFL_ERANGE, "more than %d tasks", TASKS_MAX);
+    SEFL_TRY(room_for(&l->tasks, l->n_tasks, &l->cap_tasks, sizeof *l->tasks));
+    l->tasks[l->n_tasks++] = t;
+done:
+    return st;
+}
+
+static sefl_status apply_charge(ledger *l, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t number, round;
+    SEFL_TRY(rd_varint(r, &number));
+    SEFL_TRY(rd_varint(r, &round));
+    SEFL_CHECK(number < l->n_tasks, SEFL_EPROTO, "a charge of task %" PRIu64 ", there are %zu",
+               number, l->n_tasks);
+    task *t = &l->tasks[number];
+    SEFL_CHECK(!charged(t, round), SEFL_EPROTO, "round %" PRIu64 " is charged twice", round);
+    SEFL_TRY(room_for(&t->rounds, t->n, &t->cap, sizeof *t->rounds));
+    size_t at = place_of(t, round);
+    memmove(t->rounds + at + 1, t->rounds + at, (t->n - at) * sizeof *t->rounds);
+    t->rounds[at] = round;
+    t->n++;
+done:
+    return st;
+}
+
+/* takes a verified record into memory; on failure nothing has changed */
+static sefl_status apply(ledger *l, sefl_span body, const uint8_t hash[LEDGER_HASH_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    rd r = rd_over(body);
+    uint8_t type;
+    SEFL_TRY(room_for(&l->hashes, l->n_records, &l->cap_records, sizeof *l->hashes));
+    SEFL_TRY(rd_u8(&r, &type));
+    SEFL_CHECK((l->n_records == 0) == (type == REC_POPULATION), SEFL_EPROTO,
+               "a record of type %u at place %zu", type, l->n_records);
+    SEFL_TRY(type == REC_POPULATION ? apply_population(l, &r)
+             : type == REC_TASK     ? apply_task(l, &r)
+             : type == REC_CHARGE   ? apply_charge(l, &r)
+                                    : sefl_fail(SEFL_EPROTO, "a record of type %u", type));
+    SEFL_TRY(rd_end(&r));
+    memcpy(l->hashes[l->n_records++], hash, LEDGER_HASH_BYTES);
+done:
+    return st;
+}
+
+/* ---- file ---------------------------------------------------------------------------------- */
+
+static bool all_zero(const uint8_t *p, size_t n)
+{
+    uint8_t any = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= p[i];
+    return any == 0;
+}
+
+/* Verifies and takes in the whole file; l->size is then where the complete records end. */
+static sefl_status replay(ledger *l, sefl_span file)
+{
+    sefl_status st = SEFL_OK;
+    rd r = rd_over(file);
+    SEFL_TRY(rd_expect(&r, MAGIC, MAGIC_BYTES, "ledger"));
+    while (rd_left(&r) > 0) {
+        uint8_t want[LEDGER_HASH_BYTES], prev[LEDGER_HASH_BYTES];
+        sefl_span body, hash;
+        uint32_t n;
+        rd start = r;
+        if (rd_u32(&r, &n) != SEFL_OK) { /* torn in its length */
+            r = start;
+            break;
+        }
+        /* a length that was never written reads as zero where the file system gave the file its
+         * size but not its bytes; such a tail was not synced, so nothing relied on it */
+        if (n == 0 && l->n_records > 0 && all_zero(start.p, start.left)) {
+            r = start;
+            break;
+        }
+        SEFL_CHECK(n >= 1 && n <= BODY_MAX, SEFL_EPROTO, "record %zu has a length of %u",
+                   l->n_records, n);
+        if (rd_left(&r) < (size_t)n + LEDGER_HASH_BYTES) { /* torn in its body */
+            r = start;
+            break;
+        }
+        SEFL_TRY(rd_view(&r, &body, n));
+        SEFL_TRY(rd_view(&r, &hash, LEDGER_HASH_BYTES));
+        last_hash(l, prev);
+        link_hash(want, prev, body);
+        if (memcmp(want, hash.p, LEDGER_HASH_BYTES) != 0) {
+            if (rd_left(&r) == 0 && all_zero(hash.p, LEDGER_HASH_BYTES)) { /* as above */
+                r = start;
+                break;
+            }
+            SEFL_CHECK(false, SEFL_EPROTO, "record %zu does not continue the chain: it was changed",
+                       l->n_records);
+        }
+        SEFL_TRY(apply(l, body, want));
+    }
+    SEFL_CHECK(l->n_records > 0, SEFL_EPROTO, "it has no first record");
+    l->size = file.n - rd_left(&r);
+done:
+    return st;
+}
+
+/* through the descriptor that is locked, not through the name */
+static sefl_status read_all(sefl_buf *out, int fd, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    struct stat sb;
+    uint8_t *at;
+    SEFL_CHECK(fstat(fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));
+    SEFL_CHECK(S_ISREG(sb.st_mode), SEFL_EINVAL, "%s is not a file", path);
+    SEFL_CHECK((uintmax_t)sb.st_size <= FILE_MAX, SEFL_ERANGE, "%s is too large for a ledger",
+               path);
+    size_t want = (size_t)sb.st_size;
+    SEFL_TRY(buf_extend(out, &at, want));
+    out->n = 0;
+    while (out->n < want) {
+        ssize_t got = fault_hit(FAULT_READ)
+                          ? (errno = EIO, -1)
+                          : pread(fd, out->p + out->n, want - out->n, (off_t)out->n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
+        if (got == 0)
+            break;
+        out->n += (size_t)got;
+    }
+done:
+    return st;
+}
+
+static sefl_status sync_file(ledger *l)
+{
+    if (fault_hit(FAULT_SYNC) ? (errno = EIO, true) : fsync(l->fd) != 0) {
+        l->broken = true; /* what is on disk is unknown: only a new open can tell */
+        return sefl_fail(SEFL_EIO, "cannot sync %s: %s", l->path, strerror(errno));
+    }
+    return SEFL_OK;
+}
+
+static sefl_status append(ledger *l, sefl_span bytes)
+{
+    sefl_status st = SEFL_OK;
+    struct stat sb;
+    SEFL_CHECK(fstat(l->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", l->path, strerror(errno));
+    if ((uintmax_t)sb.st_size != l->size || sb.st_nlink == 0) {
+        l->broken = true;
+        SEFL_CHECK(false, SEFL_ESTATE, "%s was changed or removed by somebody else", l->path);
+    }
+    st = file_write_all(l->fd, bytes);
+    if (st != SEFL_OK) {
+        sefl_note_before("%s", l->path);
+        l->broken = ftruncate(l->fd, (off_t)l->size) != 0; /* take a torn record back */
+        goto done;
+    }
+    SEFL_TRY(sync_file(l));
+    l->size += bytes.n;
+done:
+    return st;
+}
+
+static sefl_status put_record(sefl_buf *out, uint8_t prev[LEDGER_HASH_BYTES], sefl_span body)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t hash[LEDGER_HASH_BYTES];
+    link_hash(hash, prev, body);
+    memcpy(prev, hash, sizeof hash);
+    SEFL_TRY(wr_u32(out, (uint32_t)body.n));
+    SEFL_TRY(wr_raw(out, body.p, body.n));
+    SEFL_TRY(wr_raw(out, hash, sizeof hash));
+done:
+    return st;
+}
+
+sefl_status ledger_create(const char *path, const char *population)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf file = { 0 }, body = { 0 };
+    uint8_t prev[LEDGER_HASH_BYTES];
+    size_t n = strlen(population);
+    SEFL_CHECK(n >= 1 && n <= LEDGER_NAME_MAX, SEFL_EINVAL,
+               "population name has %zu bytes: it must have 1 to %d", n, LEDGER_NAME_MAX);
+    first_hash(prev);
+    SEFL_TRY(wr_u8(&body, REC_POPULATION));
+    SEFL_TRY(wr_bytes(&body, span_of_str(population)));
+    SEFL_TRY(wr_raw(&file, MAGIC, MAGIC_BYTES));
+    SEFL_TRY(put_record(&file, prev, buf_span(&body)));
+    SEFL_TRY(file_write_new(path, buf_span(&file), 0600));
+done:
+    buf_clear(&file);
+    buf_clear(&body);
+    return st;
+}
+
+static sefl_status open_common(ledger **out, const char *path, bool write)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf file = { 0 };
+    ledger *l = NULL;
+    SEFL_TRY(sefl_new(&l, 1, sizeof *l));
+    l->fd = -1;
+    SEFL_TRY(sefl_strdup(&l->path, path));
+    int how = write ? O_RDWR | O_APPEND | O_NOFOLLOW : O_RDONLY;
+    l->fd = open(path, how | O_CLOEXEC | O_NOCTTY);
+    SEFL_CHECK(l->fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
+               strerror(errno));
+    if (write) {
+        SEFL_CHECK(flock(l->fd, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE,
+                   "%s is in use by another process", path);
+    }
+    SEFL_TRY(read_all(&file, l->fd, path));
+    st = replay(l, buf_span(&file));
+    if (st != SEFL_OK) {
+        sefl_note_before("ledger %s", path);
+        goto done;
+    }
+    if (write) {
+        /* cut a torn record off; then make sure that what we just read is on disk: it may stem
+         * from a process that died between write and sync */
+        if (l->size != file.n)
+            SEFL_CHECK(ftruncate(l->fd, (off_t)l->size) == 0, SEFL_EIO, "cannot cut %s: %s", path,
+                       strerror(errno));
+        SEFL_TRY(sync_file(l));
+    } else {
+        close(l->fd);
+        l->fd = -1;
+    }
+    *out = l, l = NULL;
+done:
+    buf_clear(&file);
+    ledger_close(l);
+    return st;
+}
+
+sefl_status ledger_open(ledger **out, const char *path, const char *population,
+                        const ledger_head *remembered)
+{
+    sefl_status st = SEFL_OK;
+    ledger *l = NULL;
+    *out = NULL;
+    SEFL_TRY(open_common(&l, path, true));
+    SEFL_CHECK(strcmp(l->population, population) == 0, SEFL_ESTATE,
+               "ledger %s is that of population \"%s\", not \"%s\"", path, l->population,
+               population);
+    if (remembered) {
+        ledger_order o = ledger_compare(l, remembered);
+        SEFL_CHECK(o == LEDGER_SAME || o == LEDGER_PEER_BEHIND, SEFL_ESTATE,
+                   "ledger %s has %zu records and %s the head remembered at record %" PRIu64
+                   ": it was rolled back or replaced",
+                   path, l->n_records, o == LEDGER_PEER_AHEAD ? "does not reach" : "contradicts",
+                   remembered->records);
+    }
+    *out = l, l = NULL;
+done:
+    ledger_close(l);
+    return st;
+}
+
+sefl_status ledger_open_read(ledger **out, const char *path)
+{
+    *out = NULL;
+    return open_common(out, path, false);
+}
+
+void ledger_close(ledger *l)
+{
+    if (!l)
+        return;
+    if (l->fd >= 0)
+        close(l->fd);
+    for (size_t i = 0; i < l->n_tasks; i++)
+        sefl_free(l->tasks[i].rounds);
+    sefl_free(l->tasks);
+    sefl_free(l->hashes);
+    sefl_free(l->path);
+    sefl_free(l->population);
+    sefl_free(l);
+}
+
+/* ---- totals -------------------------------------------------------------------------------- */
+
+/* All charges as events; `extra` has one round more than charged (extra == n_tasks: a new task with
+ * these terms). */
+static sefl_status events_of(const ledger *l, dp_event **out, size_t *n, bool against_server,
+                             size_t extra, const ledger_terms *terms)
+{
+    sefl_status st = sefl_new(out, l->n_tasks + 1, sizeof **out);
+    if (st != SEFL_OK)
+        return st;
+    *n = 0;
+    for (size_t i = 0; i < l->n_tasks; i++)
+        (*out)[(*n)++] =
+            event_of(&l->tasks[i].terms, l->tasks[i].n + (terms && i == extra), against_server);
+    if (terms && extra == l->n_tasks)
+        (*out)[(*n)++] = event_of(terms, 1, against_server);
+    return SEFL_OK;
+}
+
+static sefl_status total_of(const ledger *l, dp_claim *out, bool against_server, size_t extra,
+                            const ledger_terms *terms, double delta, dp_neighbours nb)
+{
+    sefl_status st = SEFL_OK;
+    dp_event *ev = NULL;
+    size_t n;
+    SEFL_TRY(events_of(l, &ev, &n, against_server, extra, terms));
+    SEFL_TRY(dp_epsilon(out, ev, n, &(dp_question){ .delta = delta, .neighbours = nb }));
+done:
+    sefl_free(ev);
+    return st;
+}
+
+static uint64_t rounds_in_all(const ledger *l)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < l->n_tasks; i++)
+        n += l->tasks[i].n;
+    return n;
+}
+
+sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out)
+{
+    sefl_status st = SEFL_OK;
+    ledger_total t = { .delta = delta, .tasks = l->n_tasks, .rounds = rounds_in_all(l) };
+    if (delta == 0) {
+        t.delta = 1e-5; /* of an empty ledger; it does not matter */
+        for (size_t i = 0; i < l->n_tasks; i++)
+            if (l->tasks[i].terms.noise != DP_NOISE_NONE)
+                t.delta = l->tasks[i].terms.delta;
+    }
+    dp_claim *server[2] = { &t.server, &t.server_replace };
+    dp_claim *others[2] = { &t.others, &t.others_replace };
+    for (int i = 0; i < 2; i++) {
+        dp_neighbours nb = i ? DP_REPLACE : DP_ZERO_OUT;
+        SEFL_TRY(total_of(l, server[i], true, 0, NULL, t.delta, nb));
+        SEFL_TRY(total_of(l, others[i], false, 0, NULL, t.delta, nb));
+        if (server[i]->epsilon < others[i]->epsilon) /* others see no more than a server */
+            *others[i] = *server[i];
+    }
+    *out = t;
+done:
+    return st;
+}
+
+/* ---- charging ------------------------------------------------------------------------------ */
+
+static sefl_status gate(const ledger *l, size_t at, const ledger_terms *terms, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    dp_claim now, then;
+    if (terms->noise == DP_NOISE_NONE)
+        goto done;
+    SEFL_TRY(total_of(l, &then, true, at, terms, terms->delta, DP_ZERO_OUT));
+    if (then.claimed && then.epsilon <= terms->epsilon_max)
+        goto done;
+    SEFL_TRY(total_of(l, &now, true, 0, NULL, terms->delta, DP_ZERO_OUT));
+    SEFL_CHECK(now.claimed, SEFL_EBUDGET,
+               "population \"%s\": no differential privacy is claimed any more (%s); a task with "
+               "target epsilon %g cannot be charged",
+               l->population, now.why_not, terms->epsilon_max);
+    SEFL_CHECK(false, SEFL_EBUDGET,
+               "round %" PRIu64 " would bring population \"%s\" to epsilon %.4f at delta %g; the "
+               "target is %g (spent: %.4f over %" PRIu64 " rounds of %zu tasks)",
+               round, l->population, then.epsilon, terms->delta, terms->epsilon_max, now.epsilon,
+               rounds_in_all(l), l->n_tasks);
+done:
+    return st;
+}
+
+sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf bytes = { 0 }, task_body = { 0 }, body = { 0 };
+    uint8_t prev[LEDGER_HASH_BYTES], task_hash[LEDGER_HASH_BYTES];
+    SEFL_CHECK(l->fd >= 0 && !l->broken, SEFL_ESTATE, "ledger %s: %s", l->path,
+               l->fd < 0 ? "opened for reading only" : "unusable after a failure, open it again");
+    SEFL_TRY(terms_check(terms));
+    size_t at = find_task(l, terms->task);
+    bool is_new = at == l->n_tasks;
+    if (!is_new) {
+        SEFL_CHECK(terms_equal(&l->tasks[at].terms, terms), SEFL_ESTATE,
+                   "the task was charged before under other terms");
+        if (charged(&l->tasks[at], round))
+            goto done;
+    }
+    SEFL_TRY(gate(l, at, terms, round));
+
+    last_hash(l, prev);
+    if (is_new) {
+        SEFL_TRY(write_terms(&task_body, terms));
+        SEFL_TRY(put_record(&bytes, prev, buf_span(&task_body)));
+        memcpy(task_hash, prev, sizeof prev);
+    }
+    SEFL_TRY(wr_u8(&body, REC_CHARGE));
+    SEFL_TRY(wr_varint(&body, at));
+    SEFL_TRY(wr_varint(&body, round));
+    SEFL_TRY(put_record(&bytes, prev, buf_span(&body)));
+    SEFL_TRY(append(l, buf_span(&bytes)));
+
+    /* durable; if memory runs out now, the file knows more than we: open again */
+    l->broken = true;
+    if (is_new)
+        SEFL_TRY(apply(l, buf_span(&task_body), task_hash));
+    SEFL_TRY(apply(l, buf_span(&body), prev));
+    l->broken = false;
+done:
+    buf_clear(&bytes);
+    buf_clear(&task_body);
+    buf_clear(&body);
+    return st;
+}
+
+bool ledger_has(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES], uint64_t round)
+{
+    size_t at = find_task(l, id);
+    return at < l->n_tasks && charged(&l->tasks[at], round);
+}
+
+const char *ledger_population(const ledger *l)
+{
+    return l->population;
+}
+
+const ledger_terms *ledger_task(const ledger *l, size_t i, uint64_t *rounds)
+{
+    if (i >= l->n_tasks)
+        return NULL;
+    *rounds = l->tasks[i].n;
+    return &l->tasks[i].terms;
+}
+
+void ledger_get_head(const ledger *l, ledger_head *out)
+{
+    out->records = l->n_records;
+    last_hash(l, out->hash);
+}
+
+ledger_order ledger_compare(const ledger *l, const ledger_head *peer)
+{
+    if (peer->records > l->n_records)
+        return LEDGER_PEER_AHEAD;
+    if (peer->records == 0 ||
+        memcmp(l->hashes[peer->records - 1], peer->hash, LEDGER_HASH_BYTES) != 0)
+        return LEDGER_FORKED;
+    return peer->records == l->n_records ? LEDGER_SAME : LEDGER_PEER_BEHIND;
+}

@@ -1,0 +1,118 @@
+/* ledger: what a population's privacy has been charged, in a file that only grows.
+ *
+ * Every release is charged here, durably, before anything of it leaves the process. A charge is
+ * computed by each server from the signed task and its own round number, never from a message, so
+ * two servers that saw the same rounds hold the same bytes and can compare heads. A client keeps
+ * one beside its text, with the same module.
+ *
+ *     SEFL_TRY(ledger_create(path, "hospital-notes"));              // once in a population's life
+ *     SEFL_TRY(ledger_open(&l, path, "hospital-notes", NULL));
+ *     SEFL_TRY(ledger_charge(l, &terms, round));                    // SEFL_OK: durable, go on
+ *     ...release...
+ *
+ * Rules
+ *   - The key is (task, round): charging it again is SEFL_OK and writes nothing. The same task with
+ *     other terms is refused.
+ *   - One ledger per population; a new task continues it. The budget gate composes everything that
+ *     was ever charged. Past the target of the task at hand: SEFL_EBUDGET with the numbers, and
+ *     nothing is written.
+ *   - The gate is epsilon against a server that sees who takes part: min(rounds,
+ *     max_rounds_per_client) releases of a task, without amplification; with `hidden` sampling all
+ *     of its rounds, amplified.
+ *   - A task under `claim: none` (noise none) is charged without a target; from then on the
+ *     population has no epsilon, and a task that claims one is refused.
+ *
+ * What is detected. A changed, missing, repeated or reordered record breaks the hash chain: refused
+ * at open. A file cut at its end is the same as one that never got so far: it is found by
+ * comparing with a head that was kept elsewhere: `remembered` at open (the caller's database), and
+ * the other server's head, exchanged every round. Both together rolled back, or a ledger written
+ * anew from its first record by somebody who also controls the other head: not detected.
+ *
+ * Crashes. A record that was not written to its end was never acknowledged: it is cut off at the
+ * next open. One that was written but perhaps not synced counts, and is synced at open before
+ * anything relies on it. So a charge that was followed by a release is never lost, and a charge
+ * without a release may stay: the safe side. After a failed write or sync the ledger refuses
+ * further work until it is opened again.
+ *
+ * File format (little-endian): "SEFLLDG1", then records
+ *     u32 n | body, n bytes | 32 bytes: SHA-256(previous 32 bytes | u32 n | body)
+ * where the first previous is SHA-256("SEFLLDG1"), and body is a type byte and
+ *     1 population  varint length, name                                    the first record, once
+ *     2 task        32 bytes id | u8 noise | u8 hidden | f64 z | f64 rate | u64 dim
+ *                   | f64 sigma_steps | u64 max rounds a client | f64 epsilon | f64 delta
+ *     3 charge      varint number of the task (in order of appearance, from 0) | varint round
+ *
+ * Threads: one owner; other processes are kept out by flock(2). Secrets: none. */
+#ifndef STORE_LEDGER_H
+#define STORE_LEDGER_H
+
+#include "base/span.h"
+#include "privacy/accountant/accountant.h"
+
+enum { LEDGER_HASH_BYTES = 32, LEDGER_TASK_BYTES = 32, LEDGER_NAME_MAX = 200 };
+
+typedef struct ledger ledger;
+
+/* What the signed task says about privacy. */
+typedef struct ledger_terms {
+    uint8_t task[LEDGER_TASK_BYTES]; /* hash of the signed document */
+    dp_noise noise;                  /* DP_NOISE_NONE: claim none */
+    double z, rate;                  /* as in dp_event */
+    bool hidden;                     /* sampling: hidden */
+    uint64_t dim;
+    double sigma_steps;
+    uint64_t max_rounds_per_client; /* 0: no limit */
+    double epsilon_max, delta;      /* the target; without meaning for claim none */
+} ledger_terms;
+
+typedef struct ledger_head {
+    uint64_t records;
+    uint8_t hash[LEDGER_HASH_BYTES];
+} ledger_head;
+
+typedef enum ledger_order {
+    LEDGER_SAME,
+    LEDGER_PEER_BEHIND, /* its head is one of our earlier ones */
+    LEDGER_PEER_AHEAD,  /* it has more records than we: did we lose some? */
+    LEDGER_FORKED,      /* two histories */
+} ledger_order;
+
+/* Composed over all tasks, for one delta. */
+typedef struct ledger_total {
+    double delta;
+    dp_claim server, server_replace; /* against a server, or whoever sees participation */
+    dp_claim others, others_replace; /* against everybody else */
+    uint64_t tasks, rounds;
+} ledger_total;
+
+/* A new, empty ledger; SEFL_EEXIST if the path is there. */
+sefl_status ledger_create(const char *path, const char *population) SEFL_MUST_CHECK;
+
+/* For charging. SEFL_ENOTFOUND if it is not there (never created silently: that would be a reset),
+ * SEFL_EPROTO if it was changed, SEFL_ESTATE if another process has it, the population is another
+ * one, or it does not contain the remembered head (NULL: none). */
+sefl_status ledger_open(ledger **out, const char *path, const char *population,
+                        const ledger_head *remembered) SEFL_MUST_CHECK;
+
+/* For reading only: takes no lock, changes nothing, any population. */
+sefl_status ledger_open_read(ledger **out, const char *path) SEFL_MUST_CHECK;
+
+void ledger_close(ledger *l);
+
+/* Charges one round, durably. */
+sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round) SEFL_MUST_CHECK;
+
+bool ledger_has(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES], uint64_t round);
+
+/* What has been spent. delta = 0: that of the latest task with a claim. */
+sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out) SEFL_MUST_CHECK;
+
+const char *ledger_population(const ledger *l);
+
+/* Task number i < tasks and how many of its rounds are charged; NULL beyond. */
+const ledger_terms *ledger_task(const ledger *l, size_t i, uint64_t *rounds);
+
+void ledger_get_head(const ledger *l, ledger_head *out);
+ledger_order ledger_compare(const ledger *l, const ledger_head *peer);
+
+#endif

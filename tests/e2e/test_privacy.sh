@@ -1,0 +1,87 @@
+#!/bin/sh
+# sefl privacy: two epsilons always, bad values named with exit 2, a ledger's total.
+set -eu
+fail() { echo "FAILED: $*" >&2; exit 1; }
+expect() { # CODE command...: runs it, output in $out
+    want=$1
+    shift
+    rc=0
+    out=$("$@" 2>&1) || rc=$?
+    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
+}
+says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+says_not() { case $out in *"$1"*) fail "'$1' is in: $out" ;; *) ;; esac; }
+plan() { # CODE option...: a good plan with these options added
+    code=$1
+    shift
+    expect "$code" "$SEFL" privacy plan --clients 3000 --rounds 100 --delta 1e-6 "$@"
+}
+
+plan 0 --epsilon 8 --sample-rate 0.1
+says "epsilon against a server"; says "epsilon against others"; says "replacement"
+says "budget gate"; says "classic formula"; says "not a total"; says "smallest cohort"
+says "z                 6.909"
+says_not "PLD"
+plan 0 --epsilon 8 --sample-rate 0.1 --json; says '"server":{"claimed":true'; says '"others":{'
+says '"z":6.909'
+plan 0 --z 0.2; says "no differential privacy claimed"; says_not "budget gate"
+plan 0 --z 0.2 --json; says '"claimed":false,"epsilon":null'
+plan 0 --z 0.2 --noise cdp; says "budget gate"
+plan 0 --z 1 --noise cdp --pld; says "PLD"
+plan 0 --epsilon 0.5 --classic; says "classic formula, as in the paper"
+plan 0 --epsilon 2 --sample-rate 0.01 --hidden; says "hidden"
+
+# the offending value is named, with exit 2
+while read -r option value; do
+    plan 2 --epsilon 8 "--$option" "$value"
+    says "--$option is \"$value\""
+done <<LIST
+sample-rate 1.5
+sample-rate 0
+sample-rate -0.1
+sample-rate nan
+delta 0
+delta 1
+delta -1e-6
+delta 1e400
+epsilon -3
+epsilon 0
+epsilon inf
+rounds 0
+rounds 1.5
+rounds many
+clients 0
+clients -5
+dim 0
+clip 0
+clip -1
+clip nan
+noise gaussian
+max-rounds-per-client 0
+LIST
+for value in -1 0 nan inf 1e9 1x ""; do
+    plan 2 --z "$value"; says "--z is \"$value\""
+done
+plan 2; says "either --epsilon"
+plan 2 --epsilon 1 --z 1; says "either --epsilon"
+plan 2 --epsilon 1 --pld; says "joint noise has no"
+plan 2 --epsilon 1 --smple-rate 1; says "did you mean --sample-rate?"
+expect 2 "$SEFL" privacy plan --clients 10 --rounds 5 --epsilon 1; says "--delta is needed"
+expect 2 "$SEFL" privacy; says "plan or spent"
+expect 2 "$SEFL" privacy paln; says "did you mean 'plan'?"
+
+ledger=$SEFL_SOURCE/tests/vectors/store/ledger-v1.bin
+expect 0 "$SEFL" privacy spent "$ledger"
+says 'population "people"'; says "4 rounds of 2 tasks"; says "against a server"
+says "against others"; says "4275ee12f8189eb1"
+expect 0 "$SEFL" privacy spent "$ledger" --json; says '"tasks":[{"task":"000102'
+expect 0 "$SEFL" privacy spent "$ledger" --delta 1e-9; says "at delta 1e-09"
+expect 2 "$SEFL" privacy spent "$ledger" --delta 2; says '--delta is "2"'
+expect 2 "$SEFL" privacy spent; says "one ledger"
+expect 1 "$SEFL" privacy spent /nonexistent; says "/nonexistent"
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+# one byte of a record changed
+{ head -c 60 "$ledger"; printf 'X'; tail -c +62 "$ledger"; } > "$dir/changed"
+expect 1 "$SEFL" privacy spent "$dir/changed"; says "was changed"
+echo ok

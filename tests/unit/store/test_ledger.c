@@ -1,0 +1,382 @@
+#include "support/check.h"
+
+#include "base/file.h"
+#include "store/ledger.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[64], path[96];
+
+static int setup(void **state)
+{
+    (void)state;
+    /* thousands of syncs: in memory where there is such a place */
+    bool shm = access("/dev/shm", W_OK) == 0;
+    snprintf(dir, sizeof dir, "%s/sefl-ledger-XXXXXX", shm ? "/dev/shm" : "/tmp");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(path, sizeof path, "%s/ledger", dir);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(dir);
+}
+
+static ledger_terms terms(uint8_t id)
+{
+    ledger_terms t = {
+        .noise = DP_NOISE_JOINT, .z = 4, .rate = 0.1, .dim = 1000, .epsilon_max = 3, .delta = 1e-6
+    };
+    memset(t.task, id, sizeof t.task);
+    return t;
+}
+
+static void fresh(ledger **l)
+{
+    unlink(path);
+    CHECK_OK(ledger_create(path, "people"));
+    CHECK_OK(ledger_open(l, path, "people", NULL));
+}
+
+static ledger *reopen(ledger *l)
+{
+    ledger *again = NULL;
+    ledger_close(l);
+    CHECK_OK(ledger_open(&again, path, "people", NULL));
+    return again;
+}
+
+static long size_now(void)
+{
+    struct stat sb;
+    return stat(path, &sb) == 0 ? (long)sb.st_size : -1;
+}
+
+static void charges_and_continues(void **state)
+{
+    (void)state;
+    ledger *l = NULL, *other = NULL;
+    ledger_terms t = terms(1), u = terms(2);
+    ledger_total total;
+    fresh(&l);
+    CHECK_STATUS(ledger_create(path, "people"), SEFL_EEXIST);
+    CHECK_STATUS(ledger_open(&other, path, "people", NULL), SEFL_ESTATE); /* locked */
+    CHECK_OK(ledger_spent(l, 0, &total));
+    assert_true(total.server.claimed && total.server.epsilon == 0 && total.rounds == 0);
+
+    CHECK_OK(ledger_charge(l, &t, 7));
+    CHECK_OK(ledger_charge(l, &t, 3));
+    long size = size_now();
+    CHECK_OK(ledger_charge(l, &t, 7)); /* again: nothing */
+    assert_int_equal(size_now(), size);
+    assert_true(ledger_has(l, t.task, 3) && ledger_has(l, t.task, 7) && !ledger_has(l, t.task, 4));
+
+    l = reopen(l);
+    assert_true(ledger_has(l, t.task, 3) && ledger_has(l, t.task, 7));
+    CHECK_OK(ledger_charge(l, &t, 3));
+    assert_int_equal(size_now(), size);
+    t.z = 5; /* the same task cannot have other terms */
+    CHECK_STATUS(ledger_charge(l, &t, 8), SEFL_ESTATE);
+    t.z = 4;
+
+    /* a second task adds to the first */
+    CHECK_OK(ledger_spent(l, 0, &total));
+    double before = total.server.epsilon;
+    CHECK_OK(ledger_charge(l, &u, 0));
+    CHECK_OK(ledger_spent(l, 0, &total));
+    assert_true(total.server.epsilon > before && total.tasks == 2 && total.rounds == 3);
+    dp_event three = { .noise = DP_NOISE_JOINT, .z = 4, .rate = 1, .count = 3, .dim = 1000 };
+    dp_claim want;
+    CHECK_OK(dp_epsilon(&want, &three, 1, &(dp_question){ .delta = 1e-6 }));
+    assert_true(fabs(total.server.epsilon - want.epsilon) < 1e-6);
+    three.rate = 0.1;
+    CHECK_OK(dp_epsilon(&want, &three, 1, &(dp_question){ .delta = 1e-6 }));
+    assert_true(fabs(total.others.epsilon - want.epsilon) < 1e-6);
+    assert_true(total.others_replace.epsilon > total.others.epsilon &&
+                total.server_replace.epsilon > total.server.epsilon);
+
+    /* reading needs no lock and changes nothing */
+    CHECK_OK(ledger_open_read(&other, path));
+    assert_string_equal(ledger_population(other), "people");
+    CHECK_STATUS(ledger_charge(other, &u, 1), SEFL_ESTATE);
+    ledger_close(other);
+    ledger_close(l);
+    CHECK_STATUS(ledger_open(&l, path, "others", NULL), SEFL_ESTATE);
+    CHECK_STATUS(ledger_open(&l, "/tmp/sefl-no-such-ledger", "people", NULL), SEFL_ENOTFOUND);
+    CHECK_STATUS(ledger_create(path, ""), SEFL_EINVAL);
+}
+
+static void stops_at_the_target(void **state)
+{
+    (void)state;
+    ledger *l = NULL;
+    ledger_terms t = terms(1);
+    sefl_status st = SEFL_OK;
+    ledger_total total;
+    uint64_t round = 0;
+    fresh(&l);
+    while (round < 1000 && (st = ledger_charge(l, &t, round)) == SEFL_OK)
+        round++;
+    CHECK_STATUS(st, SEFL_EBUDGET);
+    assert_true(round > 2);
+    assert_non_null(strstr(sefl_last_error(), "the target is 3"));
+    assert_non_null(strstr(sefl_last_error(), "spent"));
+    CHECK_OK(ledger_spent(l, 0, &total));
+    assert_true(total.server.epsilon <= 3 && total.server.epsilon > 2);
+    assert_int_equal(total.rounds, round); /* the refused one left no trace */
+    assert_true(!ledger_has(l, t.task, round));
+    l = reopen(l);
+    CHECK_STATUS(ledger_charge(l, &t, round), SEFL_EBUDGET);
+    CHECK_OK(ledger_charge(l, &t, 0)); /* charged already: may be released again */
+    /* a new task does not begin at zero */
+    ledger_terms u = terms(2);
+    CHECK_STATUS(ledger_charge(l, &u, 0), SEFL_EBUDGET);
+
+    ledger_close(l);
+
+    /* a cap on rounds per client bounds what a server can see of one */
+    fresh(&l);
+    t.max_rounds_per_client = 2;
+    for (round = 0; round < 50; round++)
+        CHECK_OK(ledger_charge(l, &t, round));
+    CHECK_OK(ledger_spent(l, 0, &total));
+    dp_event two = { .noise = DP_NOISE_JOINT, .z = 4, .rate = 1, .count = 2, .dim = 1000 };
+    dp_claim want;
+    CHECK_OK(dp_epsilon(&want, &two, 1, &(dp_question){ .delta = 1e-6 }));
+    assert_true(fabs(total.server.epsilon - want.epsilon) < 1e-6);
+    assert_true(total.others.epsilon <= total.server.epsilon);
+    ledger_close(l);
+
+    /* hidden sampling: the amplified number is the gate */
+    fresh(&l);
+    t = terms(3);
+    t.hidden = true;
+    for (round = 0; round < 20; round++)
+        CHECK_OK(ledger_charge(l, &t, round));
+    CHECK_OK(ledger_spent(l, 0, &total));
+    assert_true(total.server.epsilon == total.others.epsilon && total.server.epsilon < 3);
+    ledger_close(l);
+}
+
+static void without_a_claim(void **state)
+{
+    (void)state;
+    ledger *l = NULL;
+    ledger_terms t = terms(1), none = { .noise = DP_NOISE_NONE };
+    ledger_total total;
+    fresh(&l);
+    CHECK_OK(ledger_charge(l, &t, 0));
+    CHECK_OK(ledger_charge(l, &none, 0));
+    CHECK_OK(ledger_spent(l, 0, &total));
+    assert_true(!total.server.claimed && !total.others.claimed &&
+                total.server.epsilon == INFINITY && total.delta == 1e-6);
+    CHECK_STATUS(ledger_charge(l, &t, 1), SEFL_EBUDGET);
+    assert_non_null(strstr(sefl_last_error(), "claimed"));
+    CHECK_OK(ledger_charge(l, &none, 1));
+    ledger_close(l);
+    fresh(&l);
+    static const struct {
+        size_t field;
+        double value;
+        const char *name;
+    } bad[] = {
+        { offsetof(ledger_terms, z), 0.2, "z " },
+        { offsetof(ledger_terms, z), -1, "z " },
+        { offsetof(ledger_terms, rate), 1.5, "rate" },
+        { offsetof(ledger_terms, delta), 0, "delta" },
+        { offsetof(ledger_terms, delta), 1, "delta" },
+        { offsetof(ledger_terms, z), NAN, "z " },
+        { offsetof(ledger_terms, epsilon_max), 0, "epsilon" },
+        { offsetof(ledger_terms, epsilon_max), INFINITY, "epsilon" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        t = terms(1);
+        memcpy((uint8_t *)&t + bad[i].field, &bad[i].value, sizeof(double));
+        CHECK_STATUS(ledger_charge(l, &t, 0), SEFL_EINVAL);
+        assert_non_null(strstr(sefl_last_error(), bad[i].name));
+    }
+    ledger_close(l);
+}
+
+static void write_file(sefl_span s)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(s.p, 1, s.n, f), s.n);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Every single-bit change, every cut and every swap of records. */
+static void tampering(void **state)
+{
+    (void)state;
+    ledger *l = NULL;
+    ledger_terms t = terms(1);
+    ledger_head head, early;
+    sefl_buf file = { 0 };
+    fresh(&l);
+    size_t ends[8], n = 0;
+    for (uint64_t r = 0; r < 4; r++) {
+        CHECK_OK(ledger_charge(l, &t, r));
+        ends[n++] = (size_t)size_now();
+        if (r == 1)
+            ledger_get_head(l, &early);
+    }
+    ledger_get_head(l, &head);
+    assert_int_equal(head.records, 6); /* population, task, four charges */
+    assert_int_equal(ledger_compare(l, &head), LEDGER_SAME);
+    assert_int_equal(ledger_compare(l, &early), LEDGER_PEER_BEHIND);
+    early.hash[0] ^= 1;
+    assert_int_equal(ledger_compare(l, &early), LEDGER_FORKED);
+    head.records++;
+    assert_int_equal(ledger_compare(l, &head), LEDGER_PEER_AHEAD);
+    head.records--;
+    assert_int_equal(ledger_compare(l, &(ledger_head){ 0 }), LEDGER_FORKED);
+    ledger_close(l);
+    CHECK_OK(file_read(&file, path, 1 << 20));
+
+    for (size_t i = 0; i < file.n; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            file.p[i] ^= (uint8_t)(1 << bit);
+            write_file(buf_span(&file));
+            sefl_status st = ledger_open_read(&l, path);
+            if (st == SEFL_OK) {
+                /* a length that now points past the end looks like a torn record: the history is
+                 * cut, which the remembered head shows */
+                ledger_head got;
+                ledger_get_head(l, &got);
+                assert_true(got.records < head.records);
+                ledger_close(l);
+                CHECK_STATUS(ledger_open(&l, path, "people", &head), SEFL_ESTATE);
+                assert_non_null(strstr(sefl_last_error(), "rolled back"));
+            } else {
+                assert_true(st == SEFL_EPROTO);
+            }
+            file.p[i] ^= (uint8_t)(1 << bit);
+        }
+    for (size_t cut = 0; cut < file.n; cut++) { /* rollback by cutting: any length */
+        write_file(span_of(file.p, cut));
+        sefl_status st = ledger_open(&l, path, "people", &head);
+        assert_true(st == SEFL_EPROTO || st == SEFL_ESTATE);
+        if (cut >= ends[0]) { /* without a remembered head the complete records count */
+            CHECK_OK(ledger_open(&l, path, "people", NULL));
+            uint64_t want = 0;
+            while (want < n && ends[want] <= cut)
+                want++;
+            ledger_total total;
+            CHECK_OK(ledger_spent(l, 0, &total));
+            assert_int_equal(total.rounds, want);
+            assert_int_equal(size_now(), (long)ends[want - 1]); /* the torn rest is gone */
+            ledger_close(l);
+        }
+    }
+    /* a tail of zeros, as some file systems leave after a power cut */
+    sefl_buf tail = { 0 };
+    CHECK_OK(wr_raw(&tail, file.p, ends[2]));
+    for (int i = 0; i < 43; i++)
+        CHECK_OK(wr_u8(&tail, 0));
+    write_file(buf_span(&tail));
+    CHECK_OK(ledger_open(&l, path, "people", NULL));
+    assert_true(ledger_has(l, t.task, 2) && !ledger_has(l, t.task, 3));
+    ledger_close(l);
+    /* two records exchanged */
+    size_t len = ends[3] - ends[2];
+    assert_int_equal(len, ends[2] - ends[1]);
+    buf_reset(&tail);
+    CHECK_OK(wr_raw(&tail, file.p, ends[1]));
+    CHECK_OK(wr_raw(&tail, file.p + ends[2], len));
+    CHECK_OK(wr_raw(&tail, file.p + ends[1], len));
+    write_file(buf_span(&tail));
+    CHECK_STATUS(ledger_open(&l, path, "people", NULL), SEFL_EPROTO);
+    /* another valid history of the same length */
+    unlink(path);
+    fresh(&l);
+    for (uint64_t r = 10; r < 14; r++)
+        CHECK_OK(ledger_charge(l, &t, r));
+    assert_int_equal(ledger_compare(l, &head), LEDGER_FORKED);
+    ledger_close(l);
+    CHECK_STATUS(ledger_open(&l, path, "people", &head), SEFL_ESTATE);
+    buf_clear(&tail);
+    buf_clear(&file);
+}
+
+static void two_servers_agree(void **state)
+{
+    (void)state;
+    ledger *l = NULL;
+    ledger_terms t = terms(1), u = terms(2);
+    sefl_buf a = { 0 }, b = { 0 };
+    for (int server = 0; server < 2; server++) {
+        fresh(&l);
+        CHECK_OK(ledger_charge(l, &t, 0));
+        CHECK_OK(ledger_charge(l, &u, 0));
+        if (server) /* one of them restarts in between */
+            l = reopen(l);
+        CHECK_OK(ledger_charge(l, &t, 1));
+        ledger_close(l);
+        CHECK_OK(file_read(server ? &b : &a, path, 1 << 20));
+    }
+    assert_int_equal(a.n, b.n);
+    assert_memory_equal(a.p, b.p, a.n);
+    buf_clear(&a);
+    buf_clear(&b);
+}
+
+/* Every failing write, sync, read and allocation: refused, and after reopening the charge is there
+ * or it is not, but a charge that returned success is. */
+static void failing_system(void **state)
+{
+    (void)state;
+#if SEFL_FAULTS
+    static const fault_kind kinds[] = { FAULT_ALLOC, FAULT_WRITE, FAULT_SYNC, FAULT_READ };
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        for (uint64_t nth = 1;; nth++) {
+            ledger *l = NULL;
+            ledger_terms t = terms(1);
+            fresh(&l);
+            CHECK_OK(ledger_charge(l, &t, 0));
+            ledger_close(l);
+            l = NULL;
+            fault_arm(kinds[k], nth);
+            sefl_status st = ledger_open(&l, path, "people", NULL);
+            if (st == SEFL_OK)
+                st = ledger_charge(l, &t, 1);
+            bool hit = fault_was_hit();
+            fault_disarm();
+            if (hit)
+                assert_true(st != SEFL_OK);
+            bool usable = l && ledger_charge(l, &t, 2) == SEFL_OK;
+            ledger_close(l);
+            CHECK_OK(ledger_open(&l, path, "people", NULL));
+            assert_true(ledger_has(l, t.task, 0));
+            assert_true(ledger_has(l, t.task, 2) == usable);
+            if (st == SEFL_OK)
+                assert_true(ledger_has(l, t.task, 1));
+            CHECK_OK(ledger_charge(l, &t, 1));
+            ledger_close(l);
+            if (!hit)
+                break;
+        }
+    unlink(path);
+    TEST_FAULTS(FAULT_SYNC, st = ledger_create(path, "people"); if (st != SEFL_OK) unlink(path);
+                , unlink(path));
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(charges_and_continues), cmocka_unit_test(stops_at_the_target),
+        cmocka_unit_test(without_a_claim),       cmocka_unit_test(tampering),
+        cmocka_unit_test(two_servers_agree),     cmocka_unit_test(failing_system),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,65 @@
+/* The ledger's bytes, against a file made from the description alone (make_ledger.py). */
+#include "support/check.h"
+
+#include "base/file.h"
+#include "store/ledger.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VECTOR SEFL_SOURCE_DIR "/tests/vectors/store/ledger-v1.bin"
+
+static void same_bytes(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/sefl-ledger-XXXXXX", path[64];
+    ledger_terms a = { .noise = DP_NOISE_JOINT,
+                       .z = 4,
+                       .rate = 0.1,
+                       .dim = 945510,
+                       .max_rounds_per_client = 5,
+                       .epsilon_max = 8,
+                       .delta = 1e-6 };
+    ledger_terms b = { .noise = DP_NOISE_DISCRETE,
+                       .z = 2.5,
+                       .rate = 0.01,
+                       .hidden = true,
+                       .sigma_steps = 38662,
+                       .epsilon_max = 8,
+                       .delta = 1e-6 };
+    sefl_buf want = { 0 }, got = { 0 };
+    ledger *l = NULL;
+    for (int i = 0; i < 32; i++)
+        a.task[i] = (uint8_t)i, b.task[i] = (uint8_t)(32 + i);
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/ledger", dir);
+    CHECK_OK(ledger_create(path, "people"));
+    CHECK_OK(ledger_open(&l, path, "people", NULL));
+    CHECK_OK(ledger_charge(l, &a, 0));
+    CHECK_OK(ledger_charge(l, &a, 1));
+    CHECK_OK(ledger_charge(l, &a, 300));
+    CHECK_OK(ledger_charge(l, &b, 7));
+    ledger_head mine, theirs;
+    ledger_get_head(l, &mine);
+    ledger_close(l);
+    CHECK_OK(file_read(&want, VECTOR, 1 << 16));
+    CHECK_OK(file_read(&got, path, 1 << 16));
+    assert_int_equal(want.n, got.n);
+    assert_memory_equal(want.p, got.p, got.n);
+    CHECK_OK(ledger_open_read(&l, VECTOR));
+    ledger_get_head(l, &theirs);
+    assert_memory_equal(&mine, &theirs, sizeof mine);
+    assert_true(ledger_has(l, a.task, 300) && ledger_has(l, b.task, 7));
+    ledger_close(l);
+    buf_clear(&want);
+    buf_clear(&got);
+    unlink(path);
+    rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bytes) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
