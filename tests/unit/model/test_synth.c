@@ -58,7 +58,7 @@ static double stationary_entropy(const synth *s, double *mean_line)
     uint32_t n, states = synth_states(s);
     memset(p, 0, sizeof p);
     p[0][0] = 1;
-    for (int step = 0; step < 4000; step++) {
+    for (int step = 0; step < 2000; step++) {
         double *from = p[step & 1], *to = p[~step & 1];
         memset(to, 0, sizeof p[0]);
         for (uint32_t k = 0; k < states; k++) {
