@@ -6,7 +6,7 @@ DESTDIR ?=
 
 .DEFAULT_GOAL := release
 .PHONY: release test demo bench asan tsan clang core ctime fuzz soak format format-check lint \
-        install uninstall clean help bootstrap
+        install clean help bootstrap
 
 ## release   build the program: build/sefl (the default)
 release:

@@ -24,6 +24,7 @@ typedef struct cli_command {
 /* Order of `sefl help`. */
 #define CLI_COMMANDS(X) \
     X(demo)             \
+    X(data)             \
     X(bench)            \
     X(version)          \
     X(help)
