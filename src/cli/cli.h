@@ -25,6 +25,7 @@ typedef struct cli_command {
 #define CLI_COMMANDS(X) \
     X(demo)             \
     X(data)             \
+    X(model)            \
     X(bench)            \
     X(version)          \
     X(help)

@@ -277,7 +277,7 @@ sefl_status corpus_write(const corpus *c, const vocab *v, const corpus_file *to)
         sefl_buf *from = jsonl ? &object : &text;
         SEFL_TRY(outfile_put(&o, from->p, from->n));
     }
-    SEFL_TRY(outfile_commit(&o));
+    SEFL_TRY(outfile_publish(&o));
 done:
     outfile_abort(&o);
     buf_clear(&text);

@@ -95,7 +95,7 @@ static sefl_status write_client(job *j, uint32_t who, int split)
         c->lines[split]++;
         SEFL_TRY(say(j, c->tokens[split] - before));
     }
-    SEFL_TRY(outfile_commit(&o));
+    SEFL_TRY(outfile_publish(&o));
 done:
     outfile_abort(&o);
     return st;
@@ -138,7 +138,7 @@ static sefl_status write_pooled(job *j, int split, synth_report *report)
         SEFL_TRY(say(j, tokens));
     }
     report->perplexity[split] = exp(nats / (double)scored);
-    SEFL_TRY(outfile_commit(&o));
+    SEFL_TRY(outfile_publish(&o));
 done:
     outfile_abort(&o);
     sefl_free(left);

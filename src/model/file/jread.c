@@ -2,6 +2,7 @@
 
 #include "model/corpus/utf8.h"
 
+#include <math.h>
 #include <string.h>
 
 jread jread_over(sefl_span text)
@@ -241,6 +242,42 @@ sefl_status jread_u64(jread *j, uint64_t *out)
         }
     }
     *out = v;
+done:
+    return st;
+}
+
+sefl_status jread_real(jread *j, double *out)
+{
+    sefl_status st = SEFL_OK;
+    double v = 0;
+    int scale = 0, e = 0;
+    bool point = false;
+    if (jread_peek(j) != '0')
+        return bad(j, "a number is wanted");
+    size_t i = j->at, begin = i;
+    SEFL_TRY(number(j));
+    bool minus = j->p[i] == '-';
+    for (i += minus; i < j->at && j->p[i] != 'e' && j->p[i] != 'E'; i++) {
+        if (j->p[i] == '.') {
+            point = true;
+            continue;
+        }
+        v = 10 * v + (j->p[i] - '0');
+        scale -= point;
+    }
+    if (i < j->at) { /* an exponent: its size is cut where a double has long ended */
+        bool down = j->p[++i] == '-';
+        i += j->p[i] == '-' || j->p[i] == '+';
+        for (; i < j->at; i++)
+            e = e < 10000 ? 10 * e + (j->p[i] - '0') : e;
+        e = down ? -e : e;
+    }
+    v *= pow(10, scale + e);
+    if (!isfinite(v)) {
+        j->at = begin;
+        return bad(j, "a number beyond what a double holds");
+    }
+    *out = minus ? -v : v;
 done:
     return st;
 }

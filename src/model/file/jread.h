@@ -9,7 +9,7 @@
  * Strings come unescaped, surrogate pairs joined; a lone surrogate, NUL, a control character or
  * bytes that are not UTF-8 are refused, and so are comments, trailing commas, leading zeros and
  * nesting beyond 32. Errors are SEFL_EPROTO and begin with "byte N: ". Nothing is allocated but the
- * caller's buffers, and they never hold more than the input. Numbers are taken as integers only.
+ * caller's buffers, and they never hold more than the input.
  *
  * Threads: one owner. */
 #ifndef MODEL_FILE_JREAD_H
@@ -47,6 +47,9 @@ sefl_status jread_str(jread *j, sefl_buf *out) SEFL_MUST_CHECK;
 
 /* A whole number from 0 to 2^64-1, written without sign, fraction or exponent. */
 sefl_status jread_u64(jread *j, uint64_t *out) SEFL_MUST_CHECK;
+
+/* Any number, to within a few units in its last place; the locale has no say. */
+sefl_status jread_real(jread *j, double *out) SEFL_MUST_CHECK;
 
 /* Any one value, checked. */
 sefl_status jread_skip(jread *j) SEFL_MUST_CHECK;

@@ -91,11 +91,10 @@ done:
     return st;
 }
 
-sefl_status outfile_commit(outfile *o)
+sefl_status outfile_publish(outfile *o)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(flush(o));
-    SEFL_TRY(sync_fd(o->fd, o->path));
     int rc = close(o->fd);
     o->fd = -1;
     if (rc != 0 || rename(o->tmp, o->path) != 0) {
@@ -103,8 +102,22 @@ sefl_status outfile_commit(outfile *o)
         goto done;
     }
     o->tmp[0] = 0; /* it is the file now */
-    st = sync_folder(o->path);
 done:
+    outfile_abort(o);
+    return st;
+}
+
+sefl_status outfile_commit(outfile *o)
+{
+    sefl_status st = SEFL_OK;
+    char *path = NULL;
+    SEFL_TRY(sefl_strdup(&path, o->path));
+    SEFL_TRY(flush(o));
+    SEFL_TRY(sync_fd(o->fd, path));
+    SEFL_TRY(outfile_publish(o));
+    SEFL_TRY(sync_folder(path));
+done:
+    sefl_free(path);
     outfile_abort(o);
     return st;
 }

@@ -28,7 +28,14 @@ typedef struct outfile {
 
 sefl_status outfile_open(outfile *o, const char *path, mode_t mode) SEFL_MUST_CHECK;
 sefl_status outfile_put(outfile *o, const void *p, size_t n) SEFL_MUST_CHECK;
+
+/* The file is there, whole and durable. */
 sefl_status outfile_commit(outfile *o) SEFL_MUST_CHECK;
+
+/* The file is there, whole; a power cut may still take it. For what can be made again: syncing
+ * thousands of clients' files costs minutes on a slow disk. */
+sefl_status outfile_publish(outfile *o) SEFL_MUST_CHECK;
+
 void outfile_abort(outfile *o);
 
 #endif
