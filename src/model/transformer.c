@@ -266,7 +266,7 @@ static sefl_status layer_forward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *
 
     SEFL_TRY(nn_linear(m->pool, l->ff, l->y1, n, &l->linear1, lm_at(m, l->l1_b)));
     for (size_t i = 0; i < n * f; i++)
-        l->ff[i] = l->ff[i] > 0 ? l->ff[i] : 0;
+        l->ff[i] = l->ff[i] < 0 ? 0 : l->ff[i]; /* NaN stays NaN */
     SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->ff_mask, l->ff, n * f));
     SEFL_TRY(nn_linear(m->pool, l->out, l->ff, n, &l->linear2, lm_at(m, l->l2_b)));
     SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask2, l->out, n * e));
