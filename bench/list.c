@@ -2,6 +2,6 @@
 
 #include <stddef.h>
 
-extern const bench_def bench_base;
+extern const bench_def bench_base, bench_train;
 
-const bench_def *const bench_list[] = { &bench_base, NULL };
+const bench_def *const bench_list[] = { &bench_base, &bench_train, NULL };

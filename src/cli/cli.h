@@ -26,6 +26,7 @@ typedef struct cli_command {
     X(demo)             \
     X(data)             \
     X(model)            \
+    X(train)            \
     X(bench)            \
     X(version)          \
     X(help)

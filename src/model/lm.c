@@ -3,8 +3,7 @@
  *  2. The gradient is zero outside the spans of the latest pass. For the embedding only block rows
  *     of words that occurred are touched: with 33,278 dense rows, clearing, clipping and updating
  *     all of them would cost as much as the recurrent layers.
- *  3. Dropout masks are drawn on the calling thread, in program order, from a stream that is named
- *     by (seed, step): they do not depend on threads, and a resumed run draws them again. */
+ *  3. A pass that fails leaves no half gradient: it is zeroed. */
 #include "model/lm.h"
 
 #include "base/alloc.h"
@@ -264,7 +263,7 @@ nn_real *lm_state(lm *m, size_t *n)
 
 /* ---- one pass -------------------------------------------------------------------------------- */
 
-static void embed(lm *m, const lm_batch *b, lm_pass *pass)
+static sefl_status embed(lm *m, const lm_batch *b, lm_pass *pass)
 {
     const bhm s = m->param[m->enc].shape;
     const size_t e = m->cfg.embed;
@@ -279,8 +278,7 @@ static void embed(lm *m, const lm_batch *b, lm_pass *pass)
                 x[j] = x[j] * scale + at[j];
         }
     }
-    nn_dropout_draw(m->x_mask, pass->n * e, pass->dropout, &pass->coins);
-    nn_dropout_apply(m->x, m->x_mask, pass->n * e, pass->dropout);
+    return nn_dropout_draw(m->pool, &pass->drop, m->x_mask, m->x, pass->n * e);
 }
 
 static void embed_backward(lm *m, const lm_batch *b, const lm_pass *pass)
@@ -289,7 +287,7 @@ static void embed_backward(lm *m, const lm_batch *b, const lm_pass *pass)
     const size_t e = m->cfg.embed;
     const nn_real scale = (nn_real)m->body->embed_scale(&m->cfg);
     nn_real *dv = lm_grad_at(m, m->enc);
-    nn_dropout_apply(m->dx, m->x_mask, pass->n * e, pass->dropout);
+    nn_dropout_back(&pass->drop, m->dx, m->x_mask, pass->n * e);
     if (scale != 1)
         for (size_t i = 0; i < pass->n * e; i++)
             m->dx[i] *= scale;
@@ -363,10 +361,7 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
     if (args) {
         SEFL_CHECK(args->dropout >= 0 && args->dropout < 1, SEFL_EINVAL,
                    "dropout %g: from 0 to below 1", args->dropout);
-        char stream[64];
-        snprintf(stream, sizeof stream, "dropout %llu", (unsigned long long)args->step);
-        seeded_init(&pass.coins, args->seed, stream);
-        pass.dropout = args->dropout;
+        pass.drop = (nn_dropout){ .rate = args->dropout, .seed = args->seed, .step = args->step };
         pass.backward_follows = true;
         if (!args->add)
             clear_gradient(m);
@@ -377,7 +372,7 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
         job.dbias = lm_grad_at(m, m->dec_b);
     }
     job.v = lm_at(m, m->dec_w), job.bias = lm_at(m, m->dec_b);
-    embed(m, b, &pass);
+    SEFL_TRY(embed(m, b, &pass));
     t1 = seconds();
     SEFL_TRY(m->body->forward(m, &pass));
     t2 = seconds();
@@ -394,9 +389,10 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
         m->times.body_backward += t0 - t3;
         m->times.embed += seconds() - t0;
     }
-    SEFL_CHECK(isfinite(*loss), SEFL_ERANGE,
-               "the loss is not a finite number: training has diverged (a smaller learning rate "
-               "or a tighter gradient clip may help)");
+    SEFL_CHECK(isfinite(*loss) && *loss < LM_MAX_LOSS * (double)pass.n, SEFL_ERANGE,
+               "the loss is %g a word: training has diverged (a smaller learning rate or a tighter "
+               "gradient clip may help)",
+               *loss / (double)pass.n);
 done:
     if (st != SEFL_OK && args) { /* half a gradient is none */
         memset(m->grad, 0, m->count * sizeof *m->grad);
@@ -504,10 +500,10 @@ sefl_status lm_generate(lm *m, uint32_t *out, size_t n, const uint32_t *prompt, 
             lm_batch b = { words + from, NULL, (uint32_t)steps, 1 };
             lm_pass pass = { .steps = b.steps, .batch = 1, .n = steps };
             st = check_batch(m, &b);
-            if (st == SEFL_OK) {
-                embed(m, &b, &pass);
+            if (st == SEFL_OK)
+                st = embed(m, &b, &pass);
+            if (st == SEFL_OK)
                 st = m->body->forward(m, &pass);
-            }
         }
         read = have;
         if (st != SEFL_OK)

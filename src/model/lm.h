@@ -31,7 +31,8 @@ enum {
     LM_MAX_PARAMS = 512,
     LM_MAX_LAYERS = 32,
     LM_MAX_TOKENS = 1 << 20, /* batch * steps */
-    LM_EVAL_BATCH = 10,      /* columns of PyTorch's example when it evaluates */
+    LM_MAX_LOSS = 1000,
+    LM_EVAL_BATCH = 10, /* columns of PyTorch's example when it evaluates */
 };
 
 typedef struct lm_config {
@@ -102,7 +103,8 @@ void lm_state_reset(lm *m);
 nn_real *lm_state(lm *m, size_t *n);
 
 /* *loss: the sum over tokens of the negative log-likelihood, in nats. Both carry the state on.
- * SEFL_ERANGE when the loss is not finite: training has diverged, theta should be thrown away. */
+ * SEFL_ERANGE when the loss is not finite, or above LM_MAX_LOSS a word (a guess by lot costs
+ * log(vocab), about 10): training has diverged, theta should be thrown away. */
 sefl_status lm_loss(lm *m, const lm_batch *b, double *loss) SEFL_MUST_CHECK;
 sefl_status lm_gradient(lm *m, const lm_batch *b, const lm_gradient_args *args,
                         double *loss) SEFL_MUST_CHECK;

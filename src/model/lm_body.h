@@ -62,9 +62,8 @@ struct lm {
 /* One pass's settings, shared by embedding and body. */
 typedef struct lm_pass {
     uint32_t steps, batch;
-    size_t n;       /* steps * batch */
-    double dropout; /* 0: none, and no masks are drawn */
-    seeded coins;
+    size_t n; /* steps * batch */
+    nn_dropout drop;
     bool backward_follows;
 } lm_pass;
 

@@ -182,8 +182,7 @@ static sefl_status forward(lm *m, lm_pass *pass)
         memcpy(state + part, l->c + n * h, b * row);
         nn_real *out = i + 1 < m->cfg.layers ? m->lstm[i + 1].in : m->out;
         memcpy(out, l->h + b * h, n * row);
-        nn_dropout_draw(l->mask, n * h, pass->dropout, &pass->coins);
-        nn_dropout_apply(out, l->mask, n * h, pass->dropout);
+        SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask, out, n * h));
     }
 done:
     return st;
@@ -196,7 +195,7 @@ static sefl_status backward(lm *m, lm_pass *pass)
     nn_real *dh = m->dout;
     for (unsigned i = m->cfg.layers; i-- > 0;) {
         lm_layer_lstm *l = &m->lstm[i];
-        nn_dropout_apply(dh, l->mask, n * h, pass->dropout);
+        nn_dropout_back(&pass->drop, dh, l->mask, n * h);
         recurrence r = { .m = m, .l = l, .pass = pass, .dh = dh };
         SEFL_TRY(pool_run(m->pool, pass->batch, NN_ROWS, steps_backward, &r, NULL));
         /* gates now hold their gradient; dh is used up and takes the gradient of the input */

@@ -152,7 +152,7 @@ static sefl_status attend(void *ctx, unsigned lane, size_t begin, size_t end)
             memset(row + t + 1, 0, (steps - t - 1) * sizeof *row);
         }
         const nn_real *used = att;
-        if (a->pass->dropout > 0) { /* the probabilities themselves are needed for backward */
+        if (nn_dropout_is_on(&a->pass->drop)) { /* the probabilities themselves are needed for backward */
             nn_real *mask = l->att_mask + piece * steps * steps;
             nn_real *tmp = a->datt + piece * steps * steps;
             for (size_t j = 0; j < steps * steps; j++)
@@ -179,7 +179,7 @@ static sefl_status attend_back(void *ctx, unsigned lane, size_t begin, size_t en
     const size_t e = a->m->cfg.embed, heads = a->m->cfg.heads, dim = e / heads;
     const size_t batch = a->pass->batch, steps = a->pass->steps, ld = batch * 3 * e;
     const nn_real scale = (nn_real)(1 / sqrt((double)dim));
-    const bool drop = a->pass->dropout > 0;
+    const bool drop = nn_dropout_is_on(&a->pass->drop);
     (void)lane;
     for (size_t piece = begin; piece < end; piece++) {
         size_t b = piece / heads, head = piece % heads, at = b * 3 * e + head * dim;
@@ -255,24 +255,21 @@ static sefl_status layer_forward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *
     nn_weight_begin(&l->linear1, lm_at(m, l->l1_w), lm_grad_at(m, l->l1_w));
     nn_weight_begin(&l->linear2, lm_at(m, l->l2_w), lm_grad_at(m, l->l2_w));
 
-    nn_dropout_draw(l->att_mask, att, pass->dropout, &pass->coins);
+    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->att_mask, NULL, att));
     SEFL_TRY(nn_linear(m->pool, l->qkv, l->x, n, &l->in_proj, lm_at(m, l->in_b)));
     attention a = { .m = m, .l = l, .pass = pass, .datt = m->tmp3 };
     SEFL_TRY(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend, &a, NULL));
     SEFL_TRY(nn_linear(m->pool, l->proj, l->ctx, n, &l->out_proj, lm_at(m, l->out_b)));
-    nn_dropout_draw(l->mask1, n * e, pass->dropout, &pass->coins);
-    nn_dropout_apply(l->proj, l->mask1, n * e, pass->dropout);
+    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask1, l->proj, n * e));
     add(l->proj, l->x, n * e);
     nn_layernorm(l->y1, l->xhat1, l->rstd1, l->proj, n, e, lm_at(m, l->n1_w), lm_at(m, l->n1_b));
 
     SEFL_TRY(nn_linear(m->pool, l->ff, l->y1, n, &l->linear1, lm_at(m, l->l1_b)));
     for (size_t i = 0; i < n * f; i++)
-        l->ff[i] = l->ff[i] > 0 ? l->ff[i] : 0;
-    nn_dropout_draw(l->ff_mask, n * f, pass->dropout, &pass->coins);
-    nn_dropout_apply(l->ff, l->ff_mask, n * f, pass->dropout);
+        l->ff[i] = l->ff[i] < 0 ? 0 : l->ff[i]; /* NaN stays NaN */
+    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->ff_mask, l->ff, n * f));
     SEFL_TRY(nn_linear(m->pool, l->out, l->ff, n, &l->linear2, lm_at(m, l->l2_b)));
-    nn_dropout_draw(l->mask2, n * e, pass->dropout, &pass->coins);
-    nn_dropout_apply(l->out, l->mask2, n * e, pass->dropout);
+    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask2, l->out, n * e));
     add(l->out, l->y1, n * e);
     nn_layernorm(out, l->xhat2, l->rstd2, l->out, n, e, lm_at(m, l->n2_w), lm_at(m, l->n2_b));
 done:
@@ -289,9 +286,9 @@ static sefl_status layer_backward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real 
                       l->rstd2, n, e, lm_at(m, l->n2_w));
     memcpy(d, m->tmp3, n * e * sizeof *d); /* residual */
     memcpy(branch, d, n * e * sizeof *d);
-    nn_dropout_apply(branch, l->mask2, n * e, pass->dropout);
+    nn_dropout_back(&pass->drop, branch, l->mask2, n * e);
     SEFL_TRY(nn_linear_back(m->pool, wide, &l->linear2, lm_grad_at(m, l->l2_b), branch, l->ff, n));
-    nn_dropout_apply(wide, l->ff_mask, n * f, pass->dropout);
+    nn_dropout_back(&pass->drop, wide, l->ff_mask, n * f);
     for (size_t i = 0; i < n * f;
          i++) /* ff is zero where ReLU cut (or dropout, which is zero too) */
         wide[i] = l->ff[i] > 0 ? wide[i] : 0;
@@ -301,7 +298,7 @@ static sefl_status layer_backward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real 
     nn_layernorm_back(branch, lm_grad_at(m, l->n1_w), lm_grad_at(m, l->n1_b), d, l->xhat1, l->rstd1,
                       n, e, lm_at(m, l->n1_w));
     memcpy(d, branch, n * e * sizeof *d);
-    nn_dropout_apply(branch, l->mask1, n * e, pass->dropout);
+    nn_dropout_back(&pass->drop, branch, l->mask1, n * e);
     nn_real *dctx = m->tmp3;
     SEFL_TRY(
         nn_linear_back(m->pool, dctx, &l->out_proj, lm_grad_at(m, l->out_b), branch, l->ctx, n));

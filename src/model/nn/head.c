@@ -52,7 +52,9 @@ void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const 
         h->ws = nn_take(p, all, real);
         h->dws = nn_take(p, all, real);
         h->xs = nn_take(p, tokens, real);
-        h->scratch_size = tokens + 4 * h->tile * 2 * l + (size_t)h->rows * h->k->width;
+        h->scratch_size =
+            tokens + NN_BACK_ROWS * h->tile * 2 * l + (size_t)h->rows * h->k->width + h->tile;
+        h->lane_target = nn_take(p, lanes * h->tile, sizeof *h->lane_target);
     } else if (l > 1) {
         h->scratch_size = 2 * (size_t)h->rows * w.cols;
     } else {
@@ -217,34 +219,27 @@ static void backward_fast(const run *r, unsigned lane, size_t s)
     const size_t at_row = s * (h->rows / l) * hankel_row_size(h->w);
     nn_real *dxs = h->scratch + lane * h->scratch_size;
     nn_real *gs = dxs + h->tile * hankel_row_size(h->w);
-    nn_real *db = gs + 4 * h->tile * 2 * l;
-    nn_real *y = h->y + s * h->tile * h->rows, *g = y;
+    nn_real *db = gs + NN_BACK_ROWS * h->tile * 2 * l;
+    nn_real *c = db + (size_t)h->rows * width;
+    uint32_t *target = h->lane_target + lane * h->tile;
 
-    memset(dxs, 0, (size_t)d.groups * width * hankel_row_size(h->w) * sizeof *dxs);
-    memset(db, 0, (size_t)rows * width * sizeof *db);
+    memset(db, 0, (size_t)blocks * l * width * sizeof *db);
     if (r->first)
         memset(h->dws + at_row, 0, blocks * hankel_row_size(h->w) * sizeof *h->dws);
-    for (size_t i = 0; i < d.groups; i++, g += (size_t)blocks * l * width) {
-        _Alignas(64) nn_real c[NN_MAX_WIDTH] = { 0 };
-        size_t t = i * width;
-        for (size_t k = 0; k < width && t + k < r->n; k++)
-            c[k] = (nn_real)exp((double)h->max[s * h->tile + t + k] - h->lse[t + k]) * job->scale;
-        h->k->grad_lanes(g, db, rows, c);
-        for (size_t k = 0; k < width && t + k < r->n; k++) {
-            uint32_t at = job->target[r->t0 + t + k] - first;
-            if (at < rows) {
-                g[at * width + k] -= job->scale;
-                db[at * width + k] -= job->scale;
-            }
-        }
+    for (size_t t = 0; t < (size_t)d.groups * width; t++) {
+        bool there = t < r->n;
+        uint32_t at = there ? job->target[r->t0 + t] - first : UINT32_MAX;
+        c[t] = there ? (nn_real)exp((double)h->max[s * h->tile + t] - h->lse[t]) * job->scale : 0;
+        target[t] = at < rows ? at : UINT32_MAX / 2;
     }
+    hankel_grad g = { h->y + s * h->tile * h->rows, c, target, job->scale, db };
+    h->k->hankel_back(d, dxs, h->dws + at_row, gs, &g, h->xs, h->ws + at_row, blocks);
     for (uint32_t i = 0; i < rows; i++) {
         nn_real sum = 0;
         for (unsigned k = 0; k < width; k++)
             sum += db[i * width + k];
         job->dbias[first + i] += sum;
     }
-    h->k->hankel_back(d, dxs, h->dws + at_row, gs, y, h->xs, h->ws + at_row, blocks);
     hankel_tokens_back(h->k, h->w, h->dx + s * h->part, dxs, d.groups);
 }
 

@@ -42,6 +42,7 @@ typedef struct nn_head {
     nn_real *xs;           /* spectra of the tile's tokens */
     nn_real *scratch;      /* (lanes, scratch_size) */
     size_t scratch_size;
+    uint32_t *lane_target; /* (lanes, tile) */
 } nn_head;
 
 typedef struct nn_head_job {

@@ -22,13 +22,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NN_MAX_WIDTH = 16, NN_PANEL = 64, NN_ROWS = 5 };
+enum { NN_MAX_WIDTH = 16, NN_PANEL = 64, NN_ROWS = 5, NN_BACK_ROWS = 8 };
 
 typedef struct hankel_dims {
     unsigned l;      /* block size: 8, 16, 32 or 64 */
     unsigned nj;     /* block columns */
     unsigned groups; /* groups of W tokens */
 } hankel_dims;
+
+/* The gradient at the output, tokens in lanes: ys [groups][ni*l][W] times the token's factor c
+ * [groups*W], less `scale` where the row is the token's target. */
+typedef struct hankel_grad {
+    const nn_real *ys, *c;
+    const uint32_t *target; /* [groups*W], relative to the first row; beyond the rows: none */
+    nn_real scale;
+    nn_real *db; /* [ni*l][W] */
+} hankel_grad;
 
 typedef struct nn_kernels {
     const char *name;
@@ -45,16 +54,16 @@ typedef struct nn_kernels {
      * with xs [l][groups][nj][2][W]. */
     void (*hankel_mul)(hankel_dims d, nn_real *ys, const nn_real *xs, const nn_real *ws,
                        unsigned ni);
-    /* dxs [groups][l][nj][2][W] += , dws [ni][l][nj][2] += , from the gradient in ys.
-     * gs is scratch of 4*groups*l*2*W. */
-    void (*hankel_back)(hankel_dims d, nn_real *dxs, nn_real *dws, nn_real *gs, const nn_real *ys,
-                        const nn_real *xs, const nn_real *ws, unsigned ni);
+    /* The gradients of ni block rows: dxs [groups][l][nj][2][W] = , dws [ni][l][nj][2] += , g->db
+     * +=. gs is scratch of NN_BACK_ROWS*groups*l*2*W. */
+    void (*hankel_back)(hankel_dims d, nn_real *dxs, nn_real *dws, nn_real *gs,
+                        const hankel_grad *g, const nn_real *xs, const nn_real *ws, unsigned ni);
 
     /* Softmax with tokens in lanes: y [rows][W] += bias[row], then y = exp(y - max); max and sum
-     * [W] out. And the gradient: y *= c[W], db [rows][W] += y. */
+     * [W] out. */
     void (*softmax_lanes)(nn_real *y, const nn_real *bias, size_t rows, nn_real *max, nn_real *sum);
-    void (*grad_lanes)(nn_real *y, nn_real *db, size_t rows, const nn_real *c);
-    /* The same for one token whose logits are y[0 .. n). bias may be NULL. */
+    /* The same for one token whose logits are y[0 .. n), bias may be NULL; and its gradient: y *= c,
+     * db += y. */
     void (*softmax_row)(nn_real *y, const nn_real *bias, size_t n, nn_real *max, nn_real *sum);
     void (*grad_row)(nn_real *y, nn_real *db, size_t n, nn_real c);
 

@@ -4,6 +4,7 @@
 
 #include <cblas.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* OpenBLAS has it, other CBLAS libraries need not. */
@@ -129,28 +130,63 @@ done:
     return st;
 }
 
-void nn_dropout_draw(nn_real *mask, size_t n, double rate, seeded *g)
+typedef struct dropout_job {
+    const nn_dropout *d;
+    nn_real *mask, *x;
+    unsigned drop; /* of 65536 */
+} dropout_job;
+
+enum { DROPOUT_PIECE = 16384 };
+
+static unsigned drop_of_65536(const nn_dropout *d)
 {
-    unsigned drop = (unsigned)(rate * 65536 + 0.5);
-    nn_real keep;
-    uint16_t coins[512];
-    if (drop == 0)
-        return;
-    keep = (nn_real)(65536.0 / (65536.0 - drop));
-    for (size_t i = 0; i < n;) {
-        size_t m = n - i < 512 ? n - i : 512;
-        seeded_fill(g, coins, m * sizeof coins[0]);
-        for (size_t j = 0; j < m; j++, i++)
-            mask[i] = coins[j] < drop ? 0 : keep;
-    }
+    unsigned drop = (unsigned)(d->rate * 65536 + 0.5);
+    return drop > 65535 ? 65535 : drop;
 }
 
-void nn_dropout_apply(nn_real *x, const nn_real *mask, size_t n, double rate)
+bool nn_dropout_is_on(const nn_dropout *d)
 {
-    if ((unsigned)(rate * 65536 + 0.5) == 0)
-        return;
-    for (size_t i = 0; i < n; i++)
-        x[i] *= mask[i];
+    return drop_of_65536(d) > 0;
+}
+
+static sefl_status dropout_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const dropout_job *j = ctx;
+    const nn_real keep = (nn_real)(65536.0 / (65536.0 - j->drop));
+    char stream[96];
+    uint16_t coins[512];
+    seeded g;
+    (void)lane;
+    snprintf(stream, sizeof stream, "dropout %llu %u %zu", (unsigned long long)j->d->step,
+             j->d->site, begin / DROPOUT_PIECE);
+    seeded_init(&g, j->d->seed, stream);
+    for (size_t i = begin; i < end;) {
+        size_t m = end - i < 512 ? end - i : 512;
+        seeded_fill(&g, coins, m * sizeof coins[0]);
+        for (size_t k = 0; k < m; k++)
+            j->mask[i + k] = coins[k] < j->drop ? 0 : keep;
+        for (size_t k = 0; j->x && k < m; k++)
+            j->x[i + k] *= j->mask[i + k];
+        i += m;
+    }
+    return SEFL_OK;
+}
+
+sefl_status nn_dropout_draw(pool *p, nn_dropout *d, nn_real *mask, nn_real *x, size_t n)
+{
+    dropout_job j = { .d = d, .mask = mask, .x = x, .drop = drop_of_65536(d) };
+    sefl_status st = SEFL_OK;
+    if (j.drop > 0)
+        st = pool_run(p, n, DROPOUT_PIECE, dropout_piece, &j, NULL);
+    d->site++;
+    return st;
+}
+
+void nn_dropout_back(const nn_dropout *d, nn_real *dx, const nn_real *mask, size_t n)
+{
+    if (drop_of_65536(d) > 0)
+        for (size_t i = 0; i < n; i++)
+            dx[i] *= mask[i];
 }
 
 void nn_layernorm(nn_real *y, nn_real *xhat, nn_real *rstd, const nn_real *x, size_t n, size_t cols,

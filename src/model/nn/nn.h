@@ -53,9 +53,21 @@ sefl_status nn_linear_back(pool *p, nn_real *dx, nn_weight *w, nn_real *dbias, c
 void nn_column_sums(nn_real *out, const nn_real *x, size_t n, size_t cols);
 
 /* Dropout: x = x * mask with mask 0 or 1/(1 - rate); rate is rounded to 1/65536. The mask is kept
- * for the backward pass, which is the same product. rate = 0 leaves everything alone. */
-void nn_dropout_draw(nn_real *mask, size_t n, double rate, seeded *g);
-void nn_dropout_apply(nn_real *x, const nn_real *mask, size_t n, double rate);
+ * for the backward pass, which is the same product. Each piece of the mask has a stream of coins of
+ * its own, named by (seed, step, site, piece): threads do not matter, and a resumed run draws the
+ * same masks again. rate = 0 leaves everything alone. */
+typedef struct nn_dropout {
+    double rate;
+    uint64_t seed, step;
+    unsigned site; /* counts up within a pass */
+} nn_dropout;
+
+bool nn_dropout_is_on(const nn_dropout *d);
+
+/* Draws the mask; x may be NULL (mask only). Moves on to the next site. */
+sefl_status nn_dropout_draw(pool *p, nn_dropout *d, nn_real *mask, nn_real *x,
+                            size_t n) SEFL_MUST_CHECK;
+void nn_dropout_back(const nn_dropout *d, nn_real *dx, const nn_real *mask, size_t n);
 
 /* y = gain * (x - mean) / sqrt(var + 1e-5) + shift for each row; xhat (n, cols) and rstd (n) are
  * kept for backward. */

@@ -111,8 +111,11 @@ static void fast_is_plain(const nn_kernels *k, bhm s, size_t n, seeded *g)
     nn_real *ws = reals(ni * hankel_row_size(s), NULL), *dws = reals(ni * hankel_row_size(s), NULL);
     nn_real *xs = reals(tokens * hankel_row_size(s), NULL);
     nn_real *dxs = reals(tokens * hankel_row_size(s), NULL);
-    nn_real *ys = reals(tokens * ni * l, NULL), *gs = reals(4 * tokens * 2 * l, NULL);
-    nn_real *dxt = reals(tokens * nj * l, NULL);
+    nn_real *ys = reals(tokens * ni * l, NULL), *gs = reals(NN_BACK_ROWS * tokens * 2 * l, NULL);
+    nn_real *dxt = reals(tokens * nj * l, NULL), *c = reals(tokens, NULL);
+    nn_real *db = reals(ni * l * width, NULL);
+    uint32_t *target;
+    CHECK_OK(sefl_new(&target, tokens, sizeof *target));
 
     bhm_mul_ref(s, y, x, n, v);
     bhm_mul_dx_ref(s, dx, gy, n, v);
@@ -130,7 +133,26 @@ static void fast_is_plain(const nn_kernels *k, bhm s, size_t n, seeded *g)
     for (size_t t = 0; t < n; t++)
         for (uint32_t i = 0; i < s.rows; i++)
             ys[(t / width * ni * l + i) * width + t % width] = gy[t * s.rows + i];
-    k->hankel_back(d, dxs, dws, gs, ys, xs, ws, ni);
+    for (size_t t = 0; t < tokens; t++) { /* y * 4 - 1 at the target is the gradient wanted */
+        c[t] = t < n ? 4 : 0;
+        target[t] = (uint32_t)(t % s.rows);
+        for (uint32_t i = 0; i < s.rows && t < n; i++) {
+            nn_real *at = &ys[(t / width * ni * l + i) * width + t % width];
+            *at = (*at + (i == target[t])) / 4;
+        }
+        if (t >= n)
+            target[t] = UINT32_MAX / 2;
+    }
+    hankel_grad grad = { ys, c, target, 1, db };
+    k->hankel_back(d, dxs, dws, gs, &grad, xs, ws, ni);
+    for (uint32_t i = 0; i < s.rows; i++) {
+        double want = 0, got = 0;
+        for (size_t t = 0; t < n; t++)
+            want += gy[t * s.rows + i];
+        for (unsigned lane = 0; lane < width; lane++)
+            got += db[i * width + lane];
+        assert_true(fabs(want - got) < 1e-4);
+    }
     hankel_tokens_back(k, s, dxt, dxs, d.groups);
     for (size_t t = 0; t < n; t++)
         for (uint32_t j = 0; j < s.cols; j++)
@@ -139,7 +161,9 @@ static void fast_is_plain(const nn_kernels *k, bhm s, size_t n, seeded *g)
     hankel_fold(k, s, got_dv, dws, 0, ni);
     assert_true(worst(got_dv, dv, nv) < tolerance);
 
-    nn_real *all[] = { v, x, gy, y, dx, dv, got_y, got_dx, got_dv, ws, dws, xs, dxs, ys, gs, dxt };
+    nn_real *all[] = { v,  x,   gy, y,   dx, dv, got_y, got_dx, got_dv,
+                       ws, dws, xs, dxs, ys, gs, dxt,   c,      db };
+    sefl_free(target);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         sefl_free(all[i]);
 }
