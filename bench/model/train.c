@@ -1,0 +1,293 @@
+/* Training speed: words a second for gradient and update, beside the time that SGEMM alone would
+ * need for the same shapes on as many threads (OpenBLAS's own threading, measured in the same run).
+ * With blocks larger than 1 the floor is still the dense one: a ratio below 1 beats it. */
+#include "bench/bench.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "model/train.h"
+
+#include <cblas.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#pragma weak openblas_set_num_threads
+void openblas_set_num_threads(int n);
+
+enum { WORDS = 200000 };
+
+typedef struct shape {
+    int m, n, k;
+    bool ta, tb;
+    int times; /* a step */
+} shape;
+
+typedef struct options {
+    const char *model;
+    uint32_t block, vocab, batch, steps; /* block 0: 1 and 32 */
+    bool adam;
+} options;
+
+static double now(void)
+{
+    sefl_clock c = clock_monotonic();
+    return (double)clock_ns(&c) * 1e-9;
+}
+
+/* The products of a dense training step. */
+static size_t shapes_of(const lm_config *c, shape *out)
+{
+    int n = (int)(c->batch * c->steps), b = (int)c->batch, v = (int)c->vocab;
+    int e = (int)c->embed, h = (int)c->hidden, t = (int)c->steps, layers = (int)c->layers;
+    size_t k = 0;
+    bool lstm = strcmp(c->body, "lstm") == 0;
+    int top = lstm ? h : e;
+    struct {
+        int rows, cols, times;
+    } linear[8] = { { v, top, 1 } };
+    size_t linears = 1;
+    if (lstm) {
+        linear[linears].rows = 4 * h, linear[linears].cols = e, linear[linears++].times = 1;
+        if (layers > 1)
+            linear[linears].rows = 4 * h, linear[linears].cols = h,
+            linear[linears++].times = layers - 1;
+        /* the recurrence, and its weight gradient */
+        out[k++] = (shape){ b, 4 * h, h, false, true, t * layers };
+        out[k++] = (shape){ b, h, 4 * h, false, false, t * layers };
+        out[k++] = (shape){ 4 * h, h, n, true, false, layers };
+    } else {
+        int each[4][2] = { { 3 * e, e }, { e, e }, { h, e }, { e, h } };
+        for (int i = 0; i < 4; i++)
+            linear[linears].rows = each[i][0], linear[linears].cols = each[i][1],
+            linear[linears++].times = layers;
+        int d = e / (int)c->heads, many = layers * b * (int)c->heads;
+        out[k++] = (shape){ t, t, d, false, true, 2 * many };  /* q k^T, dctx v^T */
+        out[k++] = (shape){ t, d, t, false, false, 2 * many }; /* att v, datt k */
+        out[k++] = (shape){ t, d, t, true, false, 2 * many };  /* dv, dk */
+    }
+    for (size_t i = 0; i < linears; i++) {
+        int r = linear[i].rows, q = linear[i].cols, times = linear[i].times;
+        out[k++] = (shape){ n, r, q, false, true, times };
+        out[k++] = (shape){ n, q, r, false, false, times };
+        out[k++] = (shape){ r, q, n, true, false, times };
+    }
+    return k;
+}
+
+/* Seconds that SGEMM takes for all of them: the best of several passes each. */
+static sefl_status gemm_floor(const lm_config *c, unsigned threads, double *out, double *flop)
+{
+    sefl_status st = SEFL_OK;
+    shape s[40];
+    size_t n = shapes_of(c, s), largest = 0;
+    float *a = NULL, *b = NULL, *y = NULL;
+    for (size_t i = 0; i < n; i++) {
+        size_t sides[3] = { (size_t)s[i].m * (size_t)s[i].k, (size_t)s[i].n * (size_t)s[i].k,
+                            (size_t)s[i].m * (size_t)s[i].n };
+        for (int k = 0; k < 3; k++)
+            largest = sides[k] > largest ? sides[k] : largest;
+    }
+    SEFL_TRY(sefl_new(&a, largest, sizeof *a));
+    SEFL_TRY(sefl_new(&b, largest, sizeof *b));
+    SEFL_TRY(sefl_new(&y, largest, sizeof *y));
+    for (size_t i = 0; i < largest; i++)
+        a[i] = b[i] = (float)(i % 7) - 3;
+    *out = *flop = 0;
+    if (openblas_set_num_threads)
+        openblas_set_num_threads((int)threads);
+    for (size_t i = 0; i < n; i++) {
+        double best = 1e9, work = 2.0 * s[i].m * s[i].n * s[i].k;
+        int inner = work < 5e7 ? 20 : 1;
+        for (int r = 0; r < 5; r++) {
+            double t0 = now();
+            for (int q = 0; q < inner; q++)
+                cblas_sgemm(CblasRowMajor, s[i].ta ? CblasTrans : CblasNoTrans,
+                            s[i].tb ? CblasTrans : CblasNoTrans, s[i].m, s[i].n, s[i].k, 1, a,
+                            s[i].ta ? s[i].m : s[i].k, b, s[i].tb ? s[i].k : s[i].n, 0, y, s[i].n);
+            double t = (now() - t0) / inner;
+            best = t < best ? t : best;
+        }
+        *out += best * s[i].times;
+        *flop += work * s[i].times;
+    }
+    if (openblas_set_num_threads)
+        openblas_set_num_threads(1);
+done:
+    sefl_free(a), sefl_free(b), sefl_free(y);
+    return st;
+}
+
+typedef struct job {
+    lm *m;
+    trainer *t;
+    double update_s;
+    unsigned long steps;
+} job;
+
+static sefl_status one_step(void *ctx)
+{
+    job *j = ctx;
+    sefl_status st = SEFL_OK;
+    train_info info;
+    SEFL_TRY(trainer_gradient(j->t, &info));
+    double t0 = now();
+    SEFL_TRY(trainer_update(j->t, &info));
+    j->update_s += now() - t0;
+    j->steps++;
+done:
+    return st;
+}
+
+static sefl_status measure(bench *b, const options *o, const char *model, uint32_t block)
+{
+    sefl_status st = SEFL_OK;
+    lm_config cfg = {
+        .body = model, .vocab = o->vocab, .block = block, .batch = o->batch, .steps = o->steps
+    };
+    pool *p = NULL;
+    uint32_t *words = NULL;
+    job j = { 0 };
+    bench_timing time;
+    double floor_s, flop;
+    char name[96];
+    seeded g;
+    SEFL_TRY(lm_config_check(&cfg));
+    SEFL_TRY(gemm_floor(&cfg, b->threads, &floor_s, &flop));
+    SEFL_TRY(pool_new(&p, b->threads));
+    SEFL_TRY(lm_new(&j.m, &cfg, p));
+    lm_init(j.m, 1);
+    SEFL_TRY(sefl_new(&words, WORDS, sizeof *words));
+    seeded_init(&g, 1, "bench train");
+    for (size_t i = 0; i < WORDS; i++) { /* many small numbers, few large ones, as in text */
+        double u = seeded_unit(&g);
+        words[i] = (uint32_t)(u * u * u * cfg.vocab);
+    }
+    SEFL_TRY(trainer_new(&j.t, j.m, p,
+                         &(train_config){ .lr = o->adam ? 0.001 : 1,
+                                          .clip = 0.25,
+                                          .dropout = 0.2,
+                                          .seed = 1,
+                                          .optim.kind = o->adam ? OPTIM_ADAM : OPTIM_SGD },
+                         words, WORDS));
+    SEFL_TRY(bench_time(b, &time, one_step, &j));
+    double n = (double)cfg.batch * cfg.steps, step_s = time.median_s;
+    snprintf(name, sizeof name, "%s l=%u: training step", model, block);
+    bench_row(b, &(bench_result){ .name = name,
+                                  .value = n / step_s,
+                                  .unit = "words/s",
+                                  .per_value = step_s / n,
+                                  .floor = n / floor_s,
+                                  .rate = true,
+                                  .threads = b->threads });
+    snprintf(name, sizeof name, "%s l=%u: dense-equivalent products", model, block);
+    bench_row(b, &(bench_result){ .name = name,
+                                  .value = flop / step_s * 1e-9,
+                                  .unit = "GFLOP/s",
+                                  .floor = flop / floor_s * 1e-9,
+                                  .rate = true,
+                                  .threads = b->threads });
+    lm_times t = lm_get_times(j.m);
+    double steps = (double)j.steps;
+    struct {
+        const char *part;
+        double s;
+    } parts[] = { { "embedding", t.embed },
+                  { "body forward", t.body_forward },
+                  { "decoder and softmax, both ways", t.head },
+                  { "body backward", t.body_backward },
+                  { "clip and update", j.update_s } };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        snprintf(name, sizeof name, "%s l=%u: %s", model, block, parts[i].part);
+        bench_row(b, &(bench_result){ .name = name,
+                                      .value = parts[i].s / steps * 1e3,
+                                      .unit = "ms/step",
+                                      .threads = b->threads });
+    }
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    snprintf(name, sizeof name, "%s l=%u: model memory", model, block);
+    bench_row(b,
+              &(bench_result){ .name = name, .value = (double)lm_memory(j.m) / 1e6, .unit = "MB" });
+    snprintf(name, sizeof name, "%s l=%u: peak of the process", model, block);
+    bench_row(b,
+              &(bench_result){ .name = name, .value = (double)use.ru_maxrss / 1e3, .unit = "MB" });
+done:
+    trainer_free(j.t);
+    lm_free(j.m);
+    sefl_free(words);
+    pool_free(p);
+    return st;
+}
+
+static sefl_status number(const char *option, const char *text, uint32_t max, uint32_t *out)
+{
+    char *end;
+    unsigned long v = strtoul(text, &end, 10);
+    if (end == text || *end || v < 1 || v > max)
+        return sefl_fail(SEFL_EINVAL, "--%s wants 1 to %u, not \"%.32s\"", option, max, text);
+    *out = (uint32_t)v;
+    return SEFL_OK;
+}
+
+static sefl_status run(bench *b, int argc, char **argv)
+{
+    static const struct option longopts[] = { { "model", required_argument, NULL, 'm' },
+                                              { "block", required_argument, NULL, 'l' },
+                                              { "vocab", required_argument, NULL, 'v' },
+                                              { "batch", required_argument, NULL, 'b' },
+                                              { "steps", required_argument, NULL, 's' },
+                                              { "adam", no_argument, NULL, 'a' },
+                                              { 0 } };
+    static const char *const models[] = { "lstm", "transformer" };
+    static const uint32_t blocks[] = { 1, 32 };
+    sefl_status st = SEFL_OK;
+    options o = { .vocab = 33278, .batch = 20, .steps = 35 };
+    optind = 0, opterr = 0;
+    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;)
+        switch (c) {
+        case 'm':
+            o.model = optarg;
+            SEFL_CHECK(strcmp(optarg, "lstm") == 0 || strcmp(optarg, "transformer") == 0,
+                       SEFL_EINVAL, "--model wants lstm or transformer, not \"%.32s\"", optarg);
+            break;
+        case 'l':
+            SEFL_TRY(number("block", optarg, BHM_MAX_BLOCK, &o.block));
+            break;
+        case 'v':
+            SEFL_TRY(number("vocab", optarg, BHM_MAX_SIDE, &o.vocab));
+            break;
+        case 'b':
+            SEFL_TRY(number("batch", optarg, 65536, &o.batch));
+            break;
+        case 's':
+            SEFL_TRY(number("steps", optarg, 65536, &o.steps));
+            break;
+        case 'a':
+            o.adam = true;
+            break;
+        default:
+            SEFL_CHECK(false, SEFL_EINVAL, "bench train does not take \"%.64s\"", argv[optind - 1]);
+        }
+    SEFL_CHECK(optind == argc, SEFL_EINVAL, "bench train takes no argument \"%.64s\"",
+               argv[optind]);
+    bench_note(b, "batch %u x %u, vocabulary %u, %u thread%s; floor: SGEMM of the dense shapes",
+               o.batch, o.steps, o.vocab, b->threads, b->threads == 1 ? "" : "s");
+    for (size_t i = 0; i < 2; i++)
+        for (size_t k = 0; k < 2; k++) {
+            if ((o.model && strcmp(o.model, models[i]) != 0) || (o.block && k > 0))
+                continue;
+            SEFL_TRY(measure(b, &o, models[i], o.block ? o.block : blocks[k]));
+        }
+done:
+    return st;
+}
+
+const bench_def bench_train = {
+    "train", "training step of both language models, beside SGEMM of the same shapes",
+    "           --model lstm|transformer   one of them\n"
+    "           --block L                  Hankel block size (default: 1 and 32)\n"
+    "           --vocab N --batch N --steps N --adam",
+    run
+};

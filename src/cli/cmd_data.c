@@ -1,0 +1,627 @@
+/* sefl data: what text is there, the words of a vocabulary, text for clients, generated text. */
+#include "cli/cli.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/suggest.h"
+#include "cli/meter.h"
+#include "model/corpus/corpus.h"
+#include "model/corpus/partition.h"
+#include "model/corpus/synth.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct options {
+    const char *where, *out, *vocab, *field;
+    corpus_format format;
+    vocab_settings words;
+    partition_settings split;
+    synth_settings synth;
+    bool json, counts, list, block_given;
+    bool clients_given, tokens_given;
+} options;
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+enum {
+    O_OUT = 256,
+    O_VOCAB,
+    O_FIELD,
+    O_FORMAT,
+    O_ORDER,
+    O_BLOCK,
+    O_MAX_WORDS,
+    O_MIN_COUNT,
+    O_COUNTS,
+    O_LIST,
+    O_CLIENTS,
+    O_BY,
+    O_ALPHA,
+    O_SEED,
+    O_TOKENS,
+    O_JSON
+};
+
+#define TAKES(name, code)                   \
+    {                                       \
+        name, required_argument, NULL, code \
+    }
+#define FLAG(name, code)              \
+    {                                 \
+        name, no_argument, NULL, code \
+    }
+
+static const struct option stats_options[] = { TAKES("format", O_FORMAT),
+                                               TAKES("field", O_FIELD),
+                                               TAKES("vocab", O_VOCAB),
+                                               FLAG("json", O_JSON),
+                                               { 0 } };
+static const struct option vocab_options[] = { TAKES("format", O_FORMAT),
+                                               TAKES("field", O_FIELD),
+                                               TAKES("out", O_OUT),
+                                               TAKES("order", O_ORDER),
+                                               TAKES("block", O_BLOCK),
+                                               TAKES("max-words", O_MAX_WORDS),
+                                               TAKES("min-count", O_MIN_COUNT),
+                                               FLAG("counts", O_COUNTS),
+                                               FLAG("list", O_LIST),
+                                               FLAG("json", O_JSON),
+                                               { 0 } };
+static const struct option split_options[] = {
+    TAKES("format", O_FORMAT),   TAKES("field", O_FIELD), TAKES("out", O_OUT),
+    TAKES("clients", O_CLIENTS), TAKES("by", O_BY),       TAKES("alpha", O_ALPHA),
+    TAKES("seed", O_SEED),       FLAG("json", O_JSON),    { 0 }
+};
+static const struct option synth_options[] = { TAKES("out", O_OUT),
+                                               TAKES("clients", O_CLIENTS),
+                                               TAKES("tokens", O_TOKENS),
+                                               TAKES("alpha", O_ALPHA),
+                                               TAKES("seed", O_SEED),
+                                               FLAG("json", O_JSON),
+                                               { 0 } };
+
+/* "0.5", "12", ".25": digits and at most one point; the user's locale has no say. */
+static bool parse_real(const char *text, double *out)
+{
+    double v = 0, scale = 1;
+    bool point = false, digit = false;
+    for (const char *p = text; *p; p++) {
+        if (*p == '.' && !point) {
+            point = true;
+        } else if (*p >= '0' && *p <= '9' && p - text < 18) {
+            digit = true;
+            v = 10 * v + (*p - '0');
+            scale *= point ? 10 : 1;
+        } else {
+            return false;
+        }
+    }
+    *out = v / scale;
+    return digit;
+}
+
+static bool parse_u32(const char *text, uint32_t min, uint32_t max, uint32_t *out)
+{
+    unsigned long long v;
+    if (!cli_parse_u64(text, min, max, &v))
+        return false;
+    *out = (uint32_t)v;
+    return true;
+}
+
+/* One option; returns CLI_DONE, or CLI_MISUSE after saying why. */
+static int take(options *o, int c, const char *value)
+{
+    unsigned long long v;
+    sefl_status st = SEFL_OK;
+    switch (c) {
+    case O_OUT:
+        o->out = value;
+        break;
+    case O_VOCAB:
+        o->vocab = value;
+        break;
+    case O_FIELD:
+        o->field = value;
+        break;
+    case O_FORMAT:
+        st = corpus_format_parse(&o->format, value);
+        break;
+    case O_ORDER:
+        st = vocab_order_parse(&o->words.order, value);
+        break;
+    case O_BY:
+        st = partition_kind_parse(&o->split.kind, value);
+        break;
+    case O_COUNTS:
+        o->counts = true;
+        break;
+    case O_LIST:
+        o->list = true;
+        break;
+    case O_JSON:
+        o->json = true;
+        break;
+    case O_BLOCK:
+        if (!parse_u32(value, 1, 65536, &o->words.block))
+            return cli_misuse(&cmd_data, "--block is a number from 1 to 65536, not \"%.64s\"",
+                              value);
+        break;
+    case O_MAX_WORDS:
+        if (!parse_u32(value, 3, VOCAB_WORDS_MAX, &o->words.max_words))
+            return cli_misuse(&cmd_data, "--max-words is a number from 3 to %d, not \"%.64s\"",
+                              VOCAB_WORDS_MAX, value);
+        break;
+    case O_MIN_COUNT:
+        if (!cli_parse_u64(value, 0, UINT64_MAX, &v))
+            return cli_misuse(&cmd_data, "--min-count is a whole number, not \"%.64s\"", value);
+        o->words.min_count = v;
+        break;
+    case O_CLIENTS:
+        if (!parse_u32(value, 1, PARTITION_CLIENTS_MAX, &o->split.clients))
+            return cli_misuse(&cmd_data, "--clients is a number from 1 to %d, not \"%.64s\"",
+                              PARTITION_CLIENTS_MAX, value);
+        o->synth.clients = o->split.clients;
+        o->clients_given = true;
+        break;
+    case O_ALPHA:
+        if (!parse_real(value, &o->split.alpha) || !(o->split.alpha >= 0.001) ||
+            o->split.alpha > 1000)
+            return cli_misuse(&cmd_data, "--alpha is a number from 0.001 to 1000, not \"%.64s\"",
+                              value);
+        o->synth.alpha = o->split.alpha;
+        break;
+    case O_SEED:
+        if (!cli_parse_u64(value, 0, UINT64_MAX, &v))
+            return cli_misuse(&cmd_data, "--seed is a whole number below 2^64, not \"%.64s\"",
+                              value);
+        o->split.seed = o->synth.seed = v;
+        break;
+    case O_TOKENS:
+        if (!cli_parse_u64(value, 1, SYNTH_TOKENS_MAX, &v))
+            return cli_misuse(&cmd_data, "--tokens is a number from 1 to %llu, not \"%.64s\"",
+                              (unsigned long long)SYNTH_TOKENS_MAX, value);
+        o->synth.tokens = v;
+        o->tokens_given = true;
+        break;
+    }
+    return st == SEFL_OK ? CLI_DONE : cli_misuse(&cmd_data, "%s", sefl_last_error());
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static corpus_file file_of(const options *o, const char *path)
+{
+    return (corpus_file){ .path = path, .format = o->format, .field = o->field };
+}
+
+static sefl_status count_file(vocab *v, const options *o, const char *path)
+{
+    meter m;
+    sefl_progress p = meter_start(&m, "counting words");
+    corpus_file f = file_of(o, path);
+    sefl_status st = corpus_count(v, &f, &p);
+    meter_stop(&m);
+    return st;
+}
+
+static sefl_status read_file(corpus *c, const vocab *v, const options *o, const char *path)
+{
+    meter m;
+    sefl_progress p = meter_start(&m, "reading");
+    corpus_file f = file_of(o, path);
+    sefl_status st = corpus_read(c, v, &f, &p);
+    meter_stop(&m);
+    return st;
+}
+
+static void hex(char out[2 * SHA256_BYTES + 1], const vocab *v)
+{
+    uint8_t digest[SHA256_BYTES];
+    vocab_hash(v, digest);
+    for (int i = 0; i < SHA256_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+static sefl_status print_buf(sefl_buf *b)
+{
+    printf("%.*s\n", (int)b->n, (const char *)b->p);
+    return SEFL_OK;
+}
+
+/* ---- stats --------------------------------------------------------------------------------- */
+
+static void stats_json(json *j, const corpus_stats *s, bool marked)
+{
+    json_key(j, "tokens"), json_u64(j, s->tokens);
+    json_key(j, "words"), json_u64(j, s->words);
+    json_key(j, "lines"), json_u64(j, s->lines);
+    json_key(j, "documents"), json_u64(j, s->docs);
+    json_key(j, "documents_marked"), json_bool(j, marked);
+    json_key(j, "types"), json_u64(j, s->types);
+    json_key(j, "unk"), json_u64(j, s->unk);
+    json_key(j, "unknown"), json_u64(j, s->unknown);
+    json_key(j, "longest_line"), json_u64(j, s->longest_line);
+    json_key(j, "longest_document"), json_u64(j, s->longest_doc);
+    json_key(j, "unigram_bits"), json_real(j, s->unigram_bits);
+}
+
+static void stats_text(const char *name, const corpus_stats *s, bool marked)
+{
+    printf("%-6s %12zu %10zu %9zu%s %8zu %9zu %9zu %9zu %8.3f\n", name, s->tokens, s->lines,
+           s->docs, marked ? " " : "*", s->types, s->unk, s->unknown, s->longest_line,
+           s->unigram_bits);
+}
+
+static sefl_status run_stats(options *o)
+{
+    sefl_status st = SEFL_OK;
+    corpus_paths paths = { 0 };
+    vocab *v = NULL;
+    corpus c = { 0 };
+    corpus_stats s;
+    sefl_buf b = { 0 };
+    bool unmarked = false;
+    char hash[2 * SHA256_BYTES + 1];
+    SEFL_TRY(corpus_paths_find(&paths, o->where));
+    if (o->vocab) {
+        SEFL_TRY(vocab_read(&v, o->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    } else {
+        SEFL_TRY(vocab_new(&v));
+        SEFL_TRY(count_file(v, o, paths.path[CORPUS_TRAIN]));
+        SEFL_TRY(vocab_finish(v, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    }
+    hex(hash, v);
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_key(&j, "vocabulary_words"), json_u64(&j, vocab_size(v));
+    json_key(&j, "vocabulary_sha256"), json_str(&j, hash);
+    if (!o->json) {
+        printf("vocabulary  %" PRIu32 " words, %s, sha256 %.16s\n", vocab_size(v),
+               o->vocab ? o->vocab : "of the training text in order of appearance", hash);
+        printf("%-6s %12s %10s %10s %8s %9s %9s %9s %8s\n", "split", "tokens", "lines",
+               "documents ", "types", "<unk>", "unknown", "longest", "bits");
+    }
+    for (int i = 0; i < CORPUS_SPLITS; i++) {
+        if (!paths.path[i])
+            continue;
+        SEFL_TRY(read_file(&c, v, o, paths.path[i]));
+        SEFL_TRY(corpus_stats_of(&s, &c, v));
+        json_key(&j, corpus_split_names[i]), json_open(&j, '{');
+        stats_json(&j, &s, c.marked);
+        json_close(&j, '}');
+        if (!o->json)
+            stats_text(corpus_split_names[i], &s, c.marked);
+        unmarked |= !c.marked;
+        corpus_clear(&c);
+    }
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    if (o->json)
+        SEFL_TRY(print_buf(&b));
+    else
+        printf(
+            "tokens count <eos>; unknown: words that the vocabulary lacks; longest: tokens of the\n"
+            "longest line; bits: entropy of single tokens%s\n",
+            unmarked ? "; *: no headings, each line is a document" : "");
+done:
+    buf_clear(&b);
+    corpus_clear(&c);
+    vocab_free(v);
+    corpus_paths_clear(&paths);
+    return st;
+}
+
+/* ---- vocab --------------------------------------------------------------------------------- */
+
+static sefl_status run_vocab(options *o)
+{
+    sefl_status st = SEFL_OK;
+    corpus_paths paths = { 0 };
+    vocab *v = NULL;
+    sefl_buf b = { 0 };
+    char hash[2 * SHA256_BYTES + 1];
+    if (o->list) {
+        SEFL_TRY(vocab_read(&v, o->where, &o->words));
+    } else {
+        SEFL_TRY(corpus_paths_find(&paths, o->where));
+        SEFL_TRY(vocab_new(&v));
+        SEFL_TRY(count_file(v, o, paths.path[CORPUS_TRAIN]));
+        SEFL_TRY(vocab_finish(v, &o->words));
+    }
+    SEFL_TRY(vocab_write(v, o->out, o->counts));
+    hex(hash, v);
+    if (!o->json) {
+        printf("%s: %" PRIu32 " words, order %s", o->out, vocab_size(v),
+               vocab_order_name(vocab_order_of(v)));
+        if (o->words.order == VOCAB_INTERLEAVED)
+            printf(" for blocks of %" PRIu32, o->words.block);
+        printf("\nsha256 %s%s\n", hash, o->counts ? " (of the words without counts)" : "");
+        goto done;
+    }
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_key(&j, "words"), json_u64(&j, vocab_size(v));
+    json_key(&j, "order"), json_str(&j, vocab_order_name(vocab_order_of(v)));
+    json_key(&j, "block"), json_u64(&j, o->words.block);
+    json_key(&j, "sha256"), json_str(&j, hash);
+    json_key(&j, "unk"), json_u64(&j, vocab_unk(v));
+    json_key(&j, "eos"), json_u64(&j, vocab_eos(v));
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    SEFL_TRY(print_buf(&b));
+done:
+    buf_clear(&b);
+    vocab_free(v);
+    corpus_paths_clear(&paths);
+    return st;
+}
+
+/* ---- split --------------------------------------------------------------------------------- */
+
+static sefl_status make_folder(const char *path)
+{
+    struct stat sb;
+    if (mkdir(path, 0755) == 0 || (errno == EEXIST && stat(path, &sb) == 0 && S_ISDIR(sb.st_mode)))
+        return SEFL_OK;
+    return sefl_fail(SEFL_EIO, "cannot make the folder %s: %s", path, strerror(errno));
+}
+
+static sefl_status write_client(const options *o, const corpus *part, const vocab *v, uint32_t who,
+                                bool records)
+{
+    sefl_status st = SEFL_OK;
+    char *path = NULL;
+    size_t n = strlen(o->out) + 64;
+    SEFL_TRY(sefl_new(&path, n, 1));
+    snprintf(path, n, "%s/client-%03" PRIu32, o->out, who);
+    SEFL_TRY(make_folder(path));
+    snprintf(path, n, "%s/client-%03" PRIu32 "/train.%s", o->out, who, records ? "jsonl" : "txt");
+    SEFL_TRY(corpus_write(part, v, &(corpus_file){ .path = path, .field = o->field }));
+done:
+    sefl_free(path);
+    return st;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static sefl_status run_split(options *o)
+{
+    sefl_status st = SEFL_OK;
+    corpus_paths paths = { 0 };
+    vocab *v = NULL;
+    corpus c = { 0 }, part = { 0 };
+    partition p = { 0 };
+    size_t *sizes = NULL;
+    sefl_buf b = { 0 };
+    double divergence, sum = 0, worst = 0;
+    SEFL_TRY(corpus_paths_find(&paths, o->where));
+    const char *train = paths.path[CORPUS_TRAIN];
+    corpus_file f = file_of(o, train);
+    SEFL_TRY(vocab_new(&v));
+    SEFL_TRY(count_file(v, o, train));
+    SEFL_TRY(vocab_finish(v, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    SEFL_TRY(read_file(&c, v, o, train));
+    SEFL_TRY(partition_make(&p, &c, &o->split));
+    SEFL_TRY(make_folder(o->out));
+    SEFL_TRY(sefl_new(&sizes, p.clients, sizeof *sizes));
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_key(&j, "by"), json_str(&j, partition_kind_name(o->split.kind));
+    json_key(&j, "seed"), json_u64(&j, o->split.seed);
+    json_key(&j, "clients"), json_open(&j, '[');
+    if (!o->json)
+        printf("%s: %zu tokens, %zu lines, %zu documents%s to %" PRIu32
+               " clients, %s, seed %" PRIu64 "\n%-10s %12s %10s %10s %10s\n",
+               train, c.tokens, c.lines, c.docs, c.marked ? "" : " (lines)", p.clients,
+               partition_kind_name(o->split.kind), o->split.seed, "client", "tokens", "lines",
+               "documents", "JSD bits");
+    for (uint32_t i = 0; i < p.clients; i++) {
+        SEFL_TRY(partition_take(&part, &c, &p, i));
+        SEFL_TRY(partition_divergence(&divergence, &part, &c, v));
+        SEFL_TRY(write_client(o, &part, v, i, corpus_format_of(&f) != CORPUS_TEXT));
+        sizes[i] = part.tokens;
+        sum += divergence;
+        worst = fmax(worst, divergence);
+        json_open(&j, '{');
+        json_key(&j, "tokens"), json_u64(&j, part.tokens);
+        json_key(&j, "lines"), json_u64(&j, part.lines);
+        json_key(&j, "documents"), json_u64(&j, part.docs);
+        json_key(&j, "divergence_bits"), json_real(&j, divergence);
+        json_close(&j, '}');
+        if (!o->json)
+            printf("client-%03" PRIu32 " %12zu %10zu %10zu %10.4f\n", i, part.tokens, part.lines,
+                   part.docs, divergence);
+        corpus_clear(&part);
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    if (o->json) {
+        SEFL_TRY(print_buf(&b));
+        goto done;
+    }
+    qsort(sizes, p.clients, sizeof *sizes, ascending);
+    printf(
+        "tokens: least %zu, median %zu, most %zu; divergence from all text: mean %.4f, most %.4f "
+        "bits\n",
+        sizes[0], sizes[p.clients / 2], sizes[p.clients - 1], sum / p.clients, worst);
+done:
+    buf_clear(&b);
+    sefl_free(sizes);
+    partition_clear(&p);
+    corpus_clear(&part);
+    corpus_clear(&c);
+    vocab_free(v);
+    corpus_paths_clear(&paths);
+    return st;
+}
+
+/* ---- synth --------------------------------------------------------------------------------- */
+
+static sefl_status run_synth(options *o)
+{
+    sefl_status st = SEFL_OK;
+    synth_report r;
+    sefl_buf b = { 0 };
+    meter m;
+    sefl_progress p = meter_start(&m, "writing");
+    st = synth_write(o->out, &o->synth, &r, &p);
+    meter_stop(&m);
+    if (st != SEFL_OK)
+        return st;
+    if (!o->json) {
+        printf("%s: %" PRIu32 " clients, %" PRIu32 " words, seed %" PRIu64 "\n", o->out,
+               o->synth.clients, r.words, o->synth.seed);
+        printf("%-6s %12s %10s %22s\n", "split", "tokens", "lines", "perplexity of the source");
+        for (int i = 0; i < CORPUS_SPLITS; i++)
+            printf("%-6s %12" PRIu64 " %10" PRIu64 " %22.4f\n", corpus_split_names[i], r.tokens[i],
+                   r.lines[i], r.perplexity[i]);
+        printf("entropy rate %.6f nats a token, exactly: best possible perplexity %.4f\n",
+               r.entropy, r.best_perplexity);
+        goto done;
+    }
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_key(&j, "clients"), json_u64(&j, o->synth.clients);
+    json_key(&j, "seed"), json_u64(&j, o->synth.seed);
+    json_key(&j, "vocabulary_words"), json_u64(&j, r.words);
+    json_key(&j, "entropy_nats_per_token"), json_real(&j, r.entropy);
+    json_key(&j, "best_perplexity"), json_real(&j, r.best_perplexity);
+    for (int i = 0; i < CORPUS_SPLITS; i++) {
+        json_key(&j, corpus_split_names[i]), json_open(&j, '{');
+        json_key(&j, "tokens"), json_u64(&j, r.tokens[i]);
+        json_key(&j, "lines"), json_u64(&j, r.lines[i]);
+        json_key(&j, "source_perplexity"), json_real(&j, r.perplexity[i]);
+        json_close(&j, '}');
+    }
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    SEFL_TRY(print_buf(&b));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* ---- the command --------------------------------------------------------------------------- */
+
+static const struct action {
+    const char *name;
+    const struct option *longopts;
+    sefl_status (*run)(options *o);
+    bool takes_path, wants_out;
+} actions[] = {
+    { "stats", stats_options, run_stats, true, false },
+    { "vocab", vocab_options, run_vocab, true, true },
+    { "split", split_options, run_split, true, true },
+    { "synth", synth_options, run_synth, false, true },
+};
+
+static const struct action *find_action(const char *name)
+{
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (strcmp(actions[i].name, name) == 0)
+            return &actions[i];
+    return NULL;
+}
+
+static int no_action(const char *word)
+{
+    const char *names[] = { "stats", "vocab", "split", "synth", NULL };
+    const char *near = suggest_name(word, names);
+    if (near)
+        return cli_misuse(&cmd_data, "unknown action \"%.64s\"; did you mean '%s'?", word, near);
+    return cli_misuse(&cmd_data, "unknown action \"%.64s\"; stats, vocab, split or synth", word);
+}
+
+static int run(int argc, char **argv)
+{
+    options o = { .words.block = 32, .split.alpha = 0.5 };
+    if (argc < 2)
+        return cli_misuse(&cmd_data, "an action is wanted: stats, vocab, split or synth");
+    const struct action *a = find_action(argv[1]);
+    if (!a)
+        return no_action(argv[1]);
+    argc--, argv++;
+    opterr = 0;
+    for (int c; (c = getopt_long(argc, argv, ":", a->longopts, NULL)) != -1;) {
+        if (c == '?' || c == ':')
+            return cli_bad_option(&cmd_data, argc, argv, c, a->longopts);
+        int rc = take(&o, c, optarg);
+        if (rc != CLI_DONE)
+            return rc;
+    }
+    if (a->takes_path && optind == argc)
+        return cli_misuse(&cmd_data, "%s wants a file or folder", a->name);
+    if (a->takes_path)
+        o.where = argv[optind++];
+    if (optind < argc)
+        return cli_misuse(&cmd_data, "no argument \"%.64s\" is taken", argv[optind]);
+    if (a->wants_out && !o.out)
+        return cli_misuse(&cmd_data, "%s wants --out", a->name);
+    if (a->run == run_split && !o.clients_given)
+        return cli_misuse(&cmd_data, "split wants --clients");
+    if (a->run == run_synth) {
+        o.synth.clients = o.clients_given ? o.synth.clients : 4;
+        o.synth.tokens = o.tokens_given ? o.synth.tokens : 200000;
+        if (o.synth.clients > SYNTH_CLIENTS_MAX)
+            return cli_misuse(&cmd_data, "synth makes text for at most %d clients",
+                              SYNTH_CLIENTS_MAX);
+    }
+    sefl_status st = a->run(&o);
+    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_data, st);
+}
+
+const cli_command cmd_data = {
+    .name = "data",
+    .summary = "text for training: statistics, vocabulary, clients' shares, generated text",
+    .usage = "stats|vocab|split PATH [options], or data synth --out DIR [options]",
+    .details =
+        "  PATH is a folder with train.txt (and valid.txt, test.txt), or a file. Text has one\n"
+        "  line a line; .jsonl an object a line, .csv a row a document.\n"
+        "  --format F      auto (by the file's ending), text, jsonl, csv\n"
+        "  --field NAME    JSONL member or CSV column that holds the text (text)\n"
+        "  --json          one JSON object\n"
+        "\n"
+        "  stats PATH      tokens, lines, documents, unknown words of each split\n"
+        "  --vocab FILE    words of this list; default: those of the training text\n"
+        "\n"
+        "  vocab PATH      writes the words of the training text, one a line. In a federation\n"
+        "                  this must be public text: the list tells which words it holds\n"
+        "  --out FILE      where to\n"
+        "  --order O       interleaved (default), appearance, frequency\n"
+        "  --block L       block size of the model, for interleaved (32)\n"
+        "  --max-words N   keep the N most frequent, <unk> and <eos> among them\n"
+        "  --min-count N   keep words seen at least N times\n"
+        "  --counts        a tab and the count behind each word\n"
+        "  --list          PATH is a word list (a word a line, maybe with counts)\n"
+        "\n"
+        "  split PATH      deals the training text out to clients: DIR/client-000/train.txt, ...\n"
+        "  --out DIR       where to\n"
+        "  --clients K     how many\n"
+        "  --by P          contiguous (default), round-robin: lines; article, dirichlet: whole\n"
+        "                  documents, in even shares or in shares drawn from Dirichlet(alpha)\n"
+        "  --alpha A       the smaller, the more uneven (0.5)\n"
+        "  --seed S        same seed, same shares (0)\n"
+        "\n"
+        "  synth           writes generated text whose best possible perplexity is known\n"
+        "  --out DIR       where to: train.txt, valid.txt, test.txt, client-000/, vocab.txt, "
+        "meta.json\n"
+        "  --clients K     how many (4)\n"
+        "  --tokens N      training tokens of all clients together (200000)\n"
+        "  --alpha A       topics differ among clients as Dirichlet(alpha) draws (0.5)\n"
+        "  --seed S        same seed, same bytes (0)",
+    .example = "sefl data synth --out /tmp/sefl-text --clients 4 --tokens 100000 --seed 1",
+    .run = run,
+};

@@ -1,0 +1,655 @@
+/* sefl model: model files: make, look, evaluate, write text, to PyTorch and back. */
+#include "cli/cli.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/suggest.h"
+#include "cli/meter.h"
+#include "model/corpus/corpus.h"
+#include "model/corpus/utf8.h"
+#include "model/file/jread.h"
+#include "model/file/model_file.h"
+#include "model/file/safetensors.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct options {
+    const char *path, *out, *vocab, *data, *split, *prompt, *field;
+    lm_config cfg;
+    vocab_order order;
+    corpus_format format;
+    uint32_t words, threads;
+    uint64_t seed;
+    double temperature;
+    bool json, order_given;
+} options;
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+enum {
+    O_OUT = 256,
+    O_VOCAB,
+    O_ORDER,
+    O_DATA,
+    O_SPLIT,
+    O_FORMAT,
+    O_FIELD,
+    O_PROMPT,
+    O_WORDS,
+    O_TEMPERATURE,
+    O_SEED,
+    O_THREADS,
+    O_MODEL,
+    O_EMBED,
+    O_HIDDEN,
+    O_LAYERS,
+    O_HEADS,
+    O_BLOCK,
+    O_TIED,
+    O_JSON
+};
+
+#define TAKES(name, code)                   \
+    {                                       \
+        name, required_argument, NULL, code \
+    }
+#define FLAG(name, code)              \
+    {                                 \
+        name, no_argument, NULL, code \
+    }
+
+static const struct option info_options[] = { FLAG("json", O_JSON), { 0 } };
+static const struct option new_options[] = { TAKES("vocab", O_VOCAB),   TAKES("order", O_ORDER),
+                                             TAKES("model", O_MODEL),   TAKES("embed", O_EMBED),
+                                             TAKES("hidden", O_HIDDEN), TAKES("layers", O_LAYERS),
+                                             TAKES("heads", O_HEADS),   TAKES("block", O_BLOCK),
+                                             FLAG("tied", O_TIED),      TAKES("seed", O_SEED),
+                                             FLAG("json", O_JSON),      { 0 } };
+static const struct option eval_options[] = { TAKES("vocab", O_VOCAB), TAKES("data", O_DATA),
+                                              TAKES("split", O_SPLIT), TAKES("format", O_FORMAT),
+                                              TAKES("field", O_FIELD), TAKES("threads", O_THREADS),
+                                              FLAG("json", O_JSON),    { 0 } };
+static const struct option generate_options[] = {
+    TAKES("vocab", O_VOCAB),   TAKES("words", O_WORDS),
+    TAKES("prompt", O_PROMPT), TAKES("temperature", O_TEMPERATURE),
+    TAKES("seed", O_SEED),     TAKES("threads", O_THREADS),
+    FLAG("json", O_JSON),      { 0 }
+};
+static const struct option export_options[] = { TAKES("out", O_OUT), FLAG("json", O_JSON), { 0 } };
+static const struct option import_options[] = { TAKES("out", O_OUT),     TAKES("block", O_BLOCK),
+                                                TAKES("heads", O_HEADS), FLAG("tied", O_TIED),
+                                                TAKES("vocab", O_VOCAB), TAKES("order", O_ORDER),
+                                                FLAG("json", O_JSON),    { 0 } };
+
+/* One option; returns CLI_DONE, or CLI_MISUSE after saying why. */
+static int take(options *o, int c, const char *value)
+{
+    static const struct {
+        int code;
+        const char *name;
+        uint32_t most;
+    } numbers[] = { { O_EMBED, "embed", 65536 },           { O_HIDDEN, "hidden", 65536 },
+                    { O_LAYERS, "layers", LM_MAX_LAYERS }, { O_HEADS, "heads", 1024 },
+                    { O_BLOCK, "block", BHM_MAX_BLOCK },   { O_WORDS, "words", 1000000 },
+                    { O_THREADS, "threads", 256 } };
+    uint32_t *const to[] = { &o->cfg.embed, &o->cfg.hidden, &o->cfg.layers, &o->cfg.heads,
+                             &o->cfg.block, &o->words,      &o->threads };
+    unsigned long long v;
+    sefl_status st = SEFL_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].code == c) {
+            if (!cli_parse_u64(value, 1, numbers[i].most, &v))
+                return cli_misuse(&cmd_model,
+                                  "--%s is a number from 1 to %" PRIu32 ", not \"%.64s\"",
+                                  numbers[i].name, numbers[i].most, value);
+            *to[i] = (uint32_t)v;
+            return CLI_DONE;
+        }
+    switch (c) {
+    case O_OUT:
+        o->out = value;
+        break;
+    case O_VOCAB:
+        o->vocab = value;
+        break;
+    case O_DATA:
+        o->data = value;
+        break;
+    case O_SPLIT:
+        o->split = value;
+        break;
+    case O_FIELD:
+        o->field = value;
+        break;
+    case O_PROMPT:
+        o->prompt = value;
+        break;
+    case O_MODEL:
+        o->cfg.body = value;
+        break;
+    case O_TIED:
+        o->cfg.tied = true;
+        break;
+    case O_JSON:
+        o->json = true;
+        break;
+    case O_FORMAT:
+        st = corpus_format_parse(&o->format, value);
+        break;
+    case O_ORDER:
+        st = vocab_order_parse(&o->order, value);
+        o->order_given = true;
+        break;
+    case O_SEED:
+        if (!cli_parse_u64(value, 0, UINT64_MAX, &v))
+            return cli_misuse(&cmd_model, "--seed is a whole number below 2^64, not \"%.64s\"",
+                              value);
+        o->seed = v;
+        break;
+    case O_TEMPERATURE: {
+        jread j = jread_over(span_of_str(value));
+        if (jread_real(&j, &o->temperature) != SEFL_OK || jread_end(&j) != SEFL_OK ||
+            !(o->temperature >= 0.01 && o->temperature <= 100))
+            return cli_misuse(&cmd_model,
+                              "--temperature is a number from 0.01 to 100, not \"%.64s\"", value);
+        break;
+    }
+    }
+    return st == SEFL_OK ? CLI_DONE : cli_misuse(&cmd_model, "%s", sefl_last_error());
+}
+
+static void print_buf(const sefl_buf *b)
+{
+    printf("%.*s\n", (int)b->n, (const char *)b->p);
+}
+
+static void hex(char out[2 * SHA256_BYTES + 1], const uint8_t *digest)
+{
+    for (int i = 0; i < SHA256_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* Words in the order of the list; the label comes from --order where the list cannot tell. */
+static sefl_status read_vocab(vocab **v, const options *o)
+{
+    return vocab_read(v, o->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE });
+}
+
+/* ---- info ---------------------------------------------------------------------------------- */
+
+static sefl_status info_arrays(const options *o, const char *kind, json *j)
+{
+    sefl_status st = SEFL_OK;
+    tensors *t = NULL;
+    uint64_t values = 0;
+    SEFL_TRY(tensors_open(&t, o->path));
+    json_key(j, "arrays"), json_open(j, '[');
+    for (size_t i = 0; i < tensors_count(t); i++) {
+        const tensor *x = tensors_at(t, i);
+        char shape[256] = "";
+        json_open(j, '{');
+        json_key(j, "name"), json_str(j, x->name);
+        json_key(j, "type"), json_str(j, x->type_name);
+        json_key(j, "shape"), json_open(j, '[');
+        for (unsigned k = 0; k < x->rank; k++) {
+            size_t n = strlen(shape);
+            snprintf(shape + n, sizeof shape - n, "%s%" PRIu64, k ? " x " : "", x->shape[k]);
+            json_u64(j, x->shape[k]);
+        }
+        json_close(j, ']');
+        json_close(j, '}');
+        values += x->count;
+        if (!o->json)
+            printf("  %-48.96s %5s  %s\n", x->name, x->type_name, shape);
+    }
+    json_close(j, ']');
+    json_key(j, "values"), json_u64(j, values);
+    if (!o->json) {
+        printf("%" PRIu64 " values in %zu arrays\n", values, tensors_count(t));
+        const char *key, *value;
+        for (size_t i = 0; !*kind && tensors_meta_at(t, i, &key, &value); i++)
+            printf("  %.64s: %.200s\n", key, value);
+    }
+done:
+    tensors_close(t);
+    return st;
+}
+
+static sefl_status run_info(options *o)
+{
+    sefl_status st = SEFL_OK;
+    model_meta meta = { 0 };
+    nn_real *theta = NULL;
+    size_t count = 0;
+    sefl_buf b = { 0 };
+    json j = json_into(&b);
+    char hash[2 * SHA256_BYTES + 1] = "";
+    tensors *t = NULL;
+    SEFL_TRY(tensors_open(&t, o->path));
+    const char *kind = tensors_meta(t, "sefl");
+    bool ours = kind && strncmp(kind, "model ", 6) == 0;
+    json_open(&j, '{');
+    json_key(&j, "sefl"), json_str(&j, kind ? kind : "");
+    if (ours) { /* reads and checks every value */
+        SEFL_TRY(model_read(&meta, &theta, &count, o->path));
+        double squares = 0;
+        for (size_t i = 0; i < count; i++)
+            squares += (double)theta[i] * (double)theta[i];
+        if (meta.has_vocab)
+            hex(hash, meta.vocab_hash);
+        const lm_config *c = &meta.cfg;
+        json_key(&j, "model"), json_str(&j, c->body);
+        json_key(&j, "vocab"), json_u64(&j, c->vocab);
+        json_key(&j, "embed"), json_u64(&j, c->embed);
+        json_key(&j, "hidden"), json_u64(&j, c->hidden);
+        json_key(&j, "layers"), json_u64(&j, c->layers);
+        json_key(&j, "heads"), json_u64(&j, c->heads);
+        json_key(&j, "block"), json_u64(&j, c->block);
+        json_key(&j, "tied"), json_bool(&j, c->tied);
+        json_key(&j, "vocab_order"),
+            json_str(&j, meta.has_vocab ? vocab_order_name(meta.order) : "");
+        json_key(&j, "vocab_sha256"), json_str(&j, hash);
+        json_key(&j, "parameters"), json_u64(&j, count);
+        json_key(&j, "norm"), json_real(&j, sqrt(squares));
+        if (!o->json) {
+            printf("%s: %s, %" PRIu32 " words, embedding %" PRIu32 ", hidden %" PRIu32 ", %" PRIu32
+                   " layers",
+                   o->path, c->body, c->vocab, c->embed, c->hidden, c->layers);
+            if (strcmp(c->body, "transformer") == 0)
+                printf(", %" PRIu32 " heads", c->heads);
+            printf(", block %" PRIu32 "%s\n", c->block, c->tied ? ", tied" : "");
+            printf("vocabulary %s %s\n", meta.has_vocab ? vocab_order_name(meta.order) : "unknown",
+                   hash);
+            printf("parameters %zu, norm %.6g, all finite\n", count, sqrt(squares));
+        }
+    } else if (!o->json) {
+        printf("%s: safetensors, %s\n", o->path,
+               kind ? "dense weights exported by sefl" : "not written by sefl");
+    }
+    SEFL_TRY(info_arrays(o, ours ? "model" : "", &j));
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    if (o->json)
+        print_buf(&b);
+done:
+    tensors_close(t);
+    sefl_free(theta);
+    buf_clear(&b);
+    return st;
+}
+
+/* ---- new ----------------------------------------------------------------------------------- */
+
+static sefl_status report_written(const options *o, const char *path, const model_meta *meta,
+                                  size_t count, double distance)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    if (!o->json) {
+        printf("%s: %s, block %" PRIu32 ", %zu parameters", path, meta->cfg.body, meta->cfg.block,
+               count);
+        if (distance >= 0)
+            printf(", projection changed the weights by %.4f of their norm", distance);
+        printf("\n");
+        return SEFL_OK;
+    }
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_key(&j, "path"), json_str(&j, path);
+    json_key(&j, "model"), json_str(&j, meta->cfg.body);
+    json_key(&j, "block"), json_u64(&j, meta->cfg.block);
+    json_key(&j, "parameters"), json_u64(&j, count);
+    if (distance >= 0)
+        json_key(&j, "distance"), json_real(&j, distance);
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    print_buf(&b);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static void note_vocab(model_meta *meta, const vocab *v, const options *o)
+{
+    model_meta_set_vocab(meta, v);
+    if (o->order_given)
+        meta->order = o->order;
+}
+
+static sefl_status run_new(options *o)
+{
+    sefl_status st = SEFL_OK;
+    vocab *v = NULL;
+    lm *m = NULL;
+    model_meta meta = { 0 };
+    SEFL_TRY(read_vocab(&v, o));
+    o->cfg.vocab = vocab_size(v);
+    o->cfg.batch = o->cfg.steps = 1; /* it only writes numbers down */
+    SEFL_TRY(lm_new(&m, &o->cfg, NULL));
+    lm_init(m, o->seed);
+    meta.cfg = *lm_get_config(m);
+    note_vocab(&meta, v, o);
+    SEFL_TRY(model_write(o->path, &meta, lm_theta(m)));
+    SEFL_TRY(report_written(o, o->path, &meta, lm_count(m), -1));
+done:
+    lm_free(m);
+    vocab_free(v);
+    return st;
+}
+
+/* ---- eval ---------------------------------------------------------------------------------- */
+
+/* The generated corpus knows its best perplexity: meta.json beside the text, if it is one. The
+ * split's own figure where there is one, else that of the source; 0 if unknown. */
+static double best_perplexity(const char *dir, const char *split)
+{
+    sefl_buf b = { 0 }, key = { 0 };
+    double best = 0, own = 0;
+    char path[4096];
+    bool more, in_split;
+    int n = snprintf(path, sizeof path, "%s/meta.json", dir);
+    if (n < 0 || (size_t)n >= sizeof path || file_read(&b, path, 1 << 24) != SEFL_OK)
+        goto done;
+    jread j = jread_over(buf_span(&b));
+    if (jread_open(&j, '{') != SEFL_OK)
+        goto done;
+    while (jread_key(&j, &key, &more) == SEFL_OK && more) {
+        if (jread_is(&key, "best_perplexity")) {
+            if (jread_real(&j, &best) != SEFL_OK)
+                goto done;
+        } else if (jread_is(&key, "splits")) {
+            if (jread_open(&j, '{') != SEFL_OK)
+                goto done;
+            while (jread_key(&j, &key, &more) == SEFL_OK && more) {
+                in_split = jread_is(&key, split);
+                if (jread_open(&j, '{') != SEFL_OK)
+                    goto done;
+                while (jread_key(&j, &key, &more) == SEFL_OK && more)
+                    if (in_split && jread_is(&key, "source_perplexity")
+                            ? jread_real(&j, &own) != SEFL_OK
+                            : jread_skip(&j) != SEFL_OK)
+                        goto done;
+            }
+        } else if (jread_skip(&j) != SEFL_OK) {
+            goto done;
+        }
+    }
+done:
+    buf_clear(&b);
+    buf_clear(&key);
+    return own > 0 ? own : best;
+}
+
+static sefl_status run_eval(options *o)
+{
+    sefl_status st = SEFL_OK;
+    corpus_paths paths = { 0 };
+    vocab *v = NULL;
+    corpus c = { 0 };
+    model_meta meta = { 0 };
+    lm *m = NULL;
+    pool *p = NULL;
+    sefl_buf b = { 0 };
+    double mean = 0;
+    int which = -1;
+    const char *split = o->split ? o->split : "valid";
+    for (int i = 0; i < CORPUS_SPLITS; i++)
+        if (strcmp(split, corpus_split_names[i]) == 0)
+            which = i;
+    SEFL_CHECK(which >= 0, SEFL_EINVAL, "split \"%.64s\" is none of train, valid, test", split);
+    SEFL_TRY(corpus_paths_find(&paths, o->data));
+    if (!o->split && !paths.path[which])
+        which = CORPUS_TRAIN; /* a single file is meant as it is */
+    SEFL_CHECK(paths.path[which], SEFL_ENOTFOUND, "%s: no %s text", o->data, split);
+    SEFL_TRY(read_vocab(&v, o));
+    SEFL_TRY(pool_new(&p, o->threads));
+    SEFL_TRY(model_open(&m, &meta, o->path, 0, 0, p));
+    SEFL_TRY(model_check_vocab(&meta, v));
+    corpus_file f = { .path = paths.path[which], .format = o->format, .field = o->field };
+    SEFL_TRY(corpus_read(&c, v, &f, NULL));
+    SEFL_TRY(lm_evaluate(m, c.token, c.tokens, &mean));
+    double best = best_perplexity(o->data, corpus_split_names[which]);
+    if (!o->json) {
+        printf("%s on %s: loss %.4f nats a token, perplexity %.4f, %zu tokens, %.2f %% unknown\n",
+               o->path, paths.path[which], mean, exp(mean), c.tokens,
+               100.0 * (double)c.unknown / (double)c.tokens);
+        if (best > 0)
+            printf("the source itself reaches %.4f: %.2f %% above\n", best,
+                   100 * (exp(mean) / best - 1));
+        goto done;
+    }
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_key(&j, "text"), json_str(&j, paths.path[which]);
+    json_key(&j, "tokens"), json_u64(&j, c.tokens);
+    json_key(&j, "unknown"), json_u64(&j, c.unknown);
+    json_key(&j, "loss"), json_real(&j, mean);
+    json_key(&j, "perplexity"), json_real(&j, exp(mean));
+    if (best > 0)
+        json_key(&j, "best_perplexity"), json_real(&j, best);
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    print_buf(&b);
+done:
+    buf_clear(&b);
+    corpus_clear(&c);
+    lm_free(m);
+    pool_free(p);
+    vocab_free(v);
+    corpus_paths_clear(&paths);
+    return st;
+}
+
+/* ---- generate ------------------------------------------------------------------------------ */
+
+static sefl_status run_generate(options *o)
+{
+    sefl_status st = SEFL_OK;
+    vocab *v = NULL;
+    model_meta meta = { 0 };
+    lm *m = NULL;
+    pool *p = NULL;
+    uint32_t *words = NULL;
+    sefl_buf b = { 0 }, text = { 0 };
+    seeded gen;
+    size_t prompt = 0, n = o->words ? o->words : 100;
+    sefl_span rest = span_of_str(o->prompt ? o->prompt : ""), word;
+    SEFL_CHECK(!o->prompt || utf8_good(rest) == rest.n, SEFL_EINVAL, "the prompt is not UTF-8");
+    SEFL_TRY(read_vocab(&v, o));
+    SEFL_TRY(pool_new(&p, o->threads ? o->threads : 1));
+    SEFL_TRY(model_open(&m, &meta, o->path, 1, 0, p));
+    SEFL_TRY(model_check_vocab(&meta, v));
+    SEFL_TRY(sefl_new(&words, 1 + rest.n + n, sizeof *words));
+    words[prompt++] = vocab_eos(v); /* a text begins behind a line's end */
+    while (utf8_word(&rest, &word))
+        words[prompt++] = vocab_id(v, word);
+    seeded_init(&gen, o->seed, "generate");
+    SEFL_TRY(lm_generate(m, words + prompt, n, words, prompt, o->temperature, vocab_unk(v), &gen));
+    if (o->prompt)
+        SEFL_TRY(wr_fmt(&text, "%s", o->prompt));
+    for (size_t i = 0; i < n; i++) {
+        sefl_span w = vocab_word(v, words[prompt + i]);
+        bool line_end = words[prompt + i] == vocab_eos(v);
+        if (line_end)
+            SEFL_TRY(wr_u8(&text, '\n'));
+        else {
+            if (text.n && text.p[text.n - 1] != '\n')
+                SEFL_TRY(wr_u8(&text, ' '));
+            SEFL_TRY(wr_raw(&text, w.p, w.n));
+        }
+    }
+    if (!o->json) {
+        print_buf(&text);
+        goto done;
+    }
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_key(&j, "seed"), json_u64(&j, o->seed);
+    json_key(&j, "temperature"), json_real(&j, o->temperature);
+    json_key(&j, "text"), json_span(&j, text.n ? buf_span(&text) : span_of("", 0));
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    print_buf(&b);
+done:
+    buf_clear(&b);
+    buf_clear(&text);
+    sefl_free(words);
+    lm_free(m);
+    pool_free(p);
+    vocab_free(v);
+    return st;
+}
+
+/* ---- export, import ------------------------------------------------------------------------ */
+
+static sefl_status run_export(options *o)
+{
+    sefl_status st = SEFL_OK;
+    model_meta meta = { 0 };
+    nn_real *theta = NULL;
+    size_t count = 0;
+    SEFL_TRY(model_read(&meta, &theta, &count, o->path));
+    SEFL_TRY(model_export(o->out, &meta, theta));
+    SEFL_TRY(report_written(o, o->out, &meta, count, -1));
+done:
+    sefl_free(theta);
+    return st;
+}
+
+static sefl_status run_import(options *o)
+{
+    sefl_status st = SEFL_OK;
+    vocab *v = NULL;
+    model_meta meta = { .cfg = o->cfg };
+    nn_real *theta = NULL;
+    size_t count = 0;
+    double distance = 0;
+    SEFL_TRY(model_import(&meta, &theta, &count, &distance, o->path));
+    if (o->vocab) {
+        SEFL_TRY(read_vocab(&v, o));
+        SEFL_TRY(model_check_vocab(&meta, v));
+        vocab_order known = meta.order;
+        bool had = meta.has_vocab;
+        note_vocab(&meta, v, o);
+        if (had && !o->order_given)
+            meta.order = known;
+    }
+    SEFL_TRY(model_write(o->out, &meta, theta));
+    SEFL_TRY(report_written(o, o->out, &meta, count, distance));
+done:
+    sefl_free(theta);
+    vocab_free(v);
+    return st;
+}
+
+/* ---- the command --------------------------------------------------------------------------- */
+
+static const struct action {
+    const char *name;
+    const struct option *longopts;
+    sefl_status (*run)(options *o);
+    bool wants_vocab, wants_data, wants_out;
+} actions[] = {
+    { "info", info_options, run_info, false, false, false },
+    { "new", new_options, run_new, true, false, false },
+    { "eval", eval_options, run_eval, true, true, false },
+    { "generate", generate_options, run_generate, true, false, false },
+    { "export", export_options, run_export, false, false, true },
+    { "import", import_options, run_import, false, false, true },
+};
+
+enum { ACTIONS = sizeof actions / sizeof *actions };
+
+static int no_action(const char *word)
+{
+    const char *names[ACTIONS + 1] = { 0 };
+    for (size_t i = 0; i < ACTIONS; i++)
+        names[i] = actions[i].name;
+    const char *near = suggest_name(word, names);
+    if (near)
+        return cli_misuse(&cmd_model, "unknown action \"%.64s\"; did you mean '%s'?", word, near);
+    return cli_misuse(
+        &cmd_model, "unknown action \"%.64s\"; info, new, eval, generate, export or import", word);
+}
+
+static int run(int argc, char **argv)
+{
+    options o = { .temperature = 1 };
+    const struct action *a = NULL;
+    if (argc < 2)
+        return cli_misuse(&cmd_model,
+                          "an action is wanted: info, new, eval, generate, export or import");
+    for (size_t i = 0; i < ACTIONS; i++)
+        if (strcmp(actions[i].name, argv[1]) == 0)
+            a = &actions[i];
+    if (!a)
+        return no_action(argv[1]);
+    argc--, argv++;
+    opterr = 0;
+    for (int c; (c = getopt_long(argc, argv, ":", a->longopts, NULL)) != -1;) {
+        if (c == '?' || c == ':')
+            return cli_bad_option(&cmd_model, argc, argv, c, a->longopts);
+        int rc = take(&o, c, optarg);
+        if (rc != CLI_DONE)
+            return rc;
+    }
+    if (optind == argc)
+        return cli_misuse(&cmd_model, "%s wants a model file", a->name);
+    o.path = argv[optind++];
+    if (optind < argc)
+        return cli_misuse(&cmd_model, "no argument \"%.64s\" is taken", argv[optind]);
+    if (a->wants_vocab && !o.vocab)
+        return cli_misuse(&cmd_model, "%s wants --vocab", a->name);
+    if (a->wants_data && !o.data)
+        return cli_misuse(&cmd_model, "%s wants --data", a->name);
+    if (a->wants_out && !o.out)
+        return cli_misuse(&cmd_model, "%s wants --out", a->name);
+    sefl_status st = a->run(&o);
+    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_model, st);
+}
+
+const cli_command cmd_model = {
+    .name = "model",
+    .summary = "model files: make, look, evaluate, write text, to PyTorch and back",
+    .usage = "info|new|eval|generate|export|import FILE [options]",
+    .details =
+        "  --json          one JSON object\n"
+        "\n"
+        "  info FILE       sizes, vocabulary, arrays of a safetensors file; checks every value\n"
+        "\n"
+        "  new FILE        writes an untrained model: what a federation begins with\n"
+        "  --vocab LIST    its words ('sefl data vocab')\n"
+        "  --order O       how the list is ordered, for the record: interleaved, appearance,\n"
+        "                  frequency\n"
+        "  --model M       lstm (default) or transformer\n"
+        "  --embed N, --hidden N (200), --layers N (2), --heads N (2), --block L (1), --tied\n"
+        "  --seed S        same seed, same model (0)\n"
+        "\n"
+        "  eval FILE       perplexity, as PyTorch's word-language-model example computes it\n"
+        "  --vocab LIST    the model's words; another list is refused\n"
+        "  --data PATH     text file, or folder with valid.txt\n"
+        "  --split S       train, valid (default) or test of a folder\n"
+        "  --format F, --field NAME as in 'sefl data'\n"
+        "  --threads N     (all cores)\n"
+        "\n"
+        "  generate FILE   text drawn from the model\n"
+        "  --vocab LIST    the model's words\n"
+        "  --words N       how many (100)\n"
+        "  --prompt TEXT   what comes before\n"
+        "  --temperature T below 1: safer words, above: wilder ones (1)\n"
+        "  --seed S        same seed, same text (0)\n"
+        "\n"
+        "  export FILE --out FILE   dense weights under the names of PyTorch's example\n"
+        "  import FILE --out FILE   dense weights of PyTorch, each matrix projected\n"
+        "  --block L       block size (1)\n"
+        "  --heads N       of a transformer (2): the file does not tell\n"
+        "  --tied          the decoder's weights are the encoder's\n"
+        "  --vocab LIST, --order O   its words, for the record",
+    .example = "sefl model info model.safetensors",
+    .run = run,
+};

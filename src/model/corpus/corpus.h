@@ -1,0 +1,91 @@
+/* corpus: text as word numbers, with the borders of lines and documents kept.
+ *
+ *     SEFL_TRY(corpus_count(v, &file, NULL));            // words into a vocabulary
+ *     SEFL_TRY(vocab_finish(v, &settings));
+ *     SEFL_TRY(corpus_read(&c, v, &file, NULL));
+ *     for (size_t i = c.line[k]; i < c.line[k + 1]; i++) // line k, its <eos> last
+ *         use(c.token[i]);
+ * done:
+ *     corpus_clear(&c);
+ *
+ * A line becomes its words and `<eos>`; an empty line is `<eos>` alone. A word that the vocabulary
+ * lacks becomes `<unk>` and is counted in `unknown`; a literal <unk> in the text is <unk>. That is
+ * what PyTorch's word-language-model example does: WikiText-2 gives 2,088,628 training tokens.
+ *
+ * Documents: a JSONL or CSV record is one. In text, a WikiText heading begins one: a line
+ * " = Title = " with exactly one '=' at either end, an empty line or the file's edge before and
+ * behind it (the empty line before goes with it); what stands before the first heading goes to the
+ * first document. Text without headings: every line is a document, and `marked` is false.
+ *
+ * Memory: 4 bytes a token, 8 a line, 8 a document. Threads: a read one may be shared.
+ * Secrets: the text is its owner's secret; messages name files and lines, never words. */
+#ifndef MODEL_CORPUS_CORPUS_H
+#define MODEL_CORPUS_CORPUS_H
+
+#include "base/progress.h"
+#include "model/corpus/records.h"
+#include "model/corpus/vocab.h"
+
+typedef struct corpus {
+    uint32_t *token; /* tokens */
+    size_t tokens;
+    size_t *line; /* lines + 1: first token of each line, then `tokens` */
+    size_t lines;
+    size_t *doc; /* docs + 1: first line of each document, then `lines` */
+    size_t docs;
+    size_t unknown; /* words that the vocabulary lacked */
+    bool marked;    /* documents are more than lines */
+} corpus;
+
+/* Counts the file's words into v, in order, <eos> at line ends. SEFL_EPROTO if it holds no word.
+ * progress counts bytes. */
+sefl_status corpus_count(vocab *v, const corpus_file *f,
+                         const sefl_progress *progress) SEFL_MUST_CHECK;
+
+/* Reads the file under a finished vocabulary; out is empty before. */
+sefl_status corpus_read(corpus *out, const vocab *v, const corpus_file *f,
+                        const sefl_progress *progress) SEFL_MUST_CHECK;
+
+/* The same from memory (tests, fuzzing); f->path is the name in messages. */
+sefl_status corpus_read_over(corpus *out, const vocab *v, const corpus_file *f,
+                             sefl_span bytes) SEFL_MUST_CHECK;
+
+void corpus_clear(corpus *c);
+
+/* Writes lines and documents as words, atomically: CORPUS_JSONL an object a document, else a line a
+ * line with one space between words. Reading it back gives the same tokens. field as in
+ * corpus_file. */
+sefl_status corpus_write(const corpus *c, const vocab *v, const corpus_file *to) SEFL_MUST_CHECK;
+
+/* ---- a data set: training text, and maybe validation and test text ------------------------- */
+
+enum { CORPUS_TRAIN, CORPUS_VALID, CORPUS_TEST, CORPUS_SPLITS };
+
+typedef struct corpus_paths {
+    char *path[CORPUS_SPLITS]; /* NULL: not there; the training text always is */
+} corpus_paths;
+
+extern const char *const corpus_split_names[CORPUS_SPLITS]; /* "train", "valid", "test" */
+
+/* A folder: train, valid and test with the ending .txt, .tokens, .jsonl, .ndjson or .csv, with or
+ * without "wiki." before. A file: that is the training text. SEFL_ENOTFOUND says what was looked
+ * for. */
+sefl_status corpus_paths_find(corpus_paths *out, const char *where) SEFL_MUST_CHECK;
+void corpus_paths_clear(corpus_paths *p);
+
+/* ---- statistics ---------------------------------------------------------------------------- */
+
+typedef struct corpus_stats {
+    size_t tokens, lines, docs;
+    size_t words;        /* tokens that are not <eos> */
+    size_t types;        /* different tokens seen */
+    size_t unk;          /* <unk> tokens, literal or not */
+    size_t unknown;      /* of them, words the vocabulary lacks */
+    size_t longest_line; /* in tokens */
+    size_t longest_doc;
+    double unigram_bits; /* entropy of the token distribution, bits a token */
+} corpus_stats;
+
+sefl_status corpus_stats_of(corpus_stats *out, const corpus *c, const vocab *v) SEFL_MUST_CHECK;
+
+#endif

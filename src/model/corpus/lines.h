@@ -1,0 +1,48 @@
+/* lines: a text file, one physical line at a time, in bounded memory.
+ *
+ *     line_reader in = { 0 };
+ *     SEFL_TRY(lines_open(&in, path));
+ *     for (bool more; (st = lines_next(&in, &text, &more)) == SEFL_OK && more;)
+ *         use(text, in.line);                   // the view lives until the next call
+ * done:
+ *     lines_close(&in);
+ *
+ * A line ends with LF or CR LF, which are not part of it; the last may lack its end. A byte order
+ * mark at the start is dropped. Every line is checked to be text: a NUL byte or bytes that are not
+ * UTF-8 are SEFL_EPROTO with "file:line: ...". Pipes are read as well as files; folders and devices
+ * are refused. Memory: one window that grows to the longest line, at most LINES_MAX.
+ *
+ * Threads: one owner.   Cost: about 1 GB/s. */
+#ifndef MODEL_CORPUS_LINES_H
+#define MODEL_CORPUS_LINES_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+
+enum { LINES_MAX = 64 << 20 }; /* bytes of one line */
+
+typedef struct line_reader {
+    const char *path; /* for messages; borrowed */
+    uint64_t line;    /* number of the latest line, from 1 */
+    uint64_t bytes;   /* taken off the file so far */
+    uint64_t size;    /* of the file, 0 if unknown (a pipe) */
+    bool had_end;     /* the latest line had its LF */
+    int fd;           /* -1: in memory */
+    sefl_buf window;
+    size_t at; /* first byte of the window that is not consumed */
+    sefl_span memory;
+    bool is_open, eof;
+} line_reader;
+
+/* SEFL_ENOTFOUND if there is no such file. */
+sefl_status lines_open(line_reader *in, const char *path) SEFL_MUST_CHECK;
+
+/* Reads bytes in memory, which must outlive it; name stands for the path in messages. */
+void lines_over(line_reader *in, sefl_span bytes, const char *name);
+
+sefl_status lines_next(line_reader *in, sefl_span *text, bool *more) SEFL_MUST_CHECK;
+
+void lines_close(line_reader *in);
+
+#endif

@@ -1,0 +1,67 @@
+/* partition: one corpus dealt out to K clients, by a seed: same corpus, settings and seed, same
+ * clients, on every machine.
+ *
+ *     SEFL_TRY(partition_make(&p, &c, &(partition_settings){ .kind = PARTITION_ARTICLE,
+ *                                                           .clients = 10, .seed = 7 }));
+ *     SEFL_TRY(partition_take(&mine, &c, &p, 3));         // client 3's own corpus
+ *
+ *   contiguous   line k goes to client floor(K * t / N) where t is its first token and N their
+ *                number: equal shares to within a line (a client whose share lies inside one
+ *                long line is empty); documents may be cut. No coin
+ *   round-robin  line k goes to client k mod K. No coin
+ *   article      documents in a random order (Fisher-Yates), each to the client that has the
+ *                fewest tokens so far (the lowest number if several do): whole documents, nearly
+ *                equal shares
+ *   dirichlet    shares (p_1 .. p_K) ~ Dirichlet(alpha, ..., alpha); documents in a random order,
+ *                the first K to one client each so that nobody is empty, every other to a client
+ *                drawn by the shares. Small alpha: few clients hold nearly everything
+ *
+ * Every line goes to exactly one client, in its old order. Streams of the seed (src/seeded):
+ * "partition order", "partition shares", "partition deal".
+ *
+ * Threads: a made one may be shared. */
+#ifndef MODEL_CORPUS_PARTITION_H
+#define MODEL_CORPUS_PARTITION_H
+
+#include "model/corpus/corpus.h"
+
+enum { PARTITION_CLIENTS_MAX = 1000000 };
+
+typedef enum partition_kind {
+    PARTITION_CONTIGUOUS,
+    PARTITION_ARTICLE,
+    PARTITION_ROUND_ROBIN,
+    PARTITION_DIRICHLET
+} partition_kind;
+
+typedef struct partition_settings {
+    partition_kind kind;
+    uint32_t clients;
+    double alpha; /* dirichlet; 0.001 to 1000 */
+    uint64_t seed;
+} partition_settings;
+
+typedef struct partition {
+    uint32_t clients;
+    uint32_t *owner; /* of each line */
+    size_t lines;
+} partition;
+
+sefl_status partition_kind_parse(partition_kind *out, const char *name) SEFL_MUST_CHECK;
+const char *partition_kind_name(partition_kind kind);
+
+/* SEFL_EINVAL with more clients than lines (documents, where these stay whole). */
+sefl_status partition_make(partition *out, const corpus *c,
+                           const partition_settings *s) SEFL_MUST_CHECK;
+void partition_clear(partition *p);
+
+/* A copy of one client's lines; documents that lost lines keep the rest, empty ones vanish. */
+sefl_status partition_take(corpus *out, const corpus *c, const partition *p,
+                           uint32_t client) SEFL_MUST_CHECK;
+
+/* How far a client's words are from everybody's: the Jensen-Shannon divergence between its token
+ * distribution and that of the whole corpus, in bits (0: the same, 1: nothing in common). */
+sefl_status partition_divergence(double *bits, const corpus *client, const corpus *whole,
+                                 const vocab *v) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,106 @@
+/* synth: English-like text whose best possible perplexity is known exactly.
+ *
+ *     offshore , the tired sailor near the harbour mends a net and follows two seals . <eos>
+ *
+ *     synth *s = NULL;
+ *     SEFL_TRY(synth_new(&s));                           // six topics, all equally likely
+ *     SEFL_TRY(synth_mix(s, shares));                    // ... or as a client likes them
+ *     SEFL_TRY(synth_line(s, NULL, &text, &tokens, &gen)); // one line, with its line feed
+ *     best = exp(synth_entropy(s));                      // no model's perplexity is below, in the
+ * long run
+ *
+ * The source is a finite automaton: each state has a list of words with probabilities, and state
+ * and word determine the next state, so the words seen so far tell the state (it is "unifilar")
+ * and the entropy rate is the mean of the states' entropies:
+ *
+ *     h = sum_s v(s) H(s) / sum_s v(s)      v(s): expected visits of state s in one line
+ *
+ * A line begins in one start state and ends with <eos>: lines are independent, and whether a model
+ * carries its state from line to line makes no difference. The first word of a line tells the
+ * topic; what a reader must remember are the topic, the subject's number (the verb agrees with it
+ * across a phrase in between, and again behind "and"), and the kind of object that the verb takes.
+ * Only the first word's probabilities depend on the shares of topics. Topics differ in their words,
+ * not in the shape of sentences, so lines have the same length distribution for all of them; text
+ * of several clients in equal amounts, line_reader in random order, is the source with the mean of their
+ * shares.
+ *
+ * <eos> counts as a token, <unk> is never written.
+ *
+ * Threads: a made one may be shared.   Cost: about 0.1 us a word. */
+#ifndef MODEL_CORPUS_SYNTH_H
+#define MODEL_CORPUS_SYNTH_H
+
+#include "base/buf.h"
+#include "base/progress.h"
+#include "seeded/seeded.h"
+
+#include <stdbool.h>
+
+enum { SYNTH_TOPICS = 6 };
+
+typedef struct synth synth;
+
+typedef struct synth_arc {
+    uint32_t word, next; /* next is 0, the start, behind <eos> */
+    double p;
+} synth_arc;
+
+extern const char *const synth_topic_names[SYNTH_TOPICS];
+
+sefl_status synth_new(synth **out) SEFL_MUST_CHECK;
+void synth_free(synth *s);
+
+/* Shares of the topics: not negative, their sum is 1 to within 1e-9. */
+sefl_status synth_mix(synth *s, const double shares[SYNTH_TOPICS]) SEFL_MUST_CHECK;
+
+/* Nats a token, <eos> included. */
+double synth_entropy(const synth *s);
+
+/* Expected tokens of a line, <eos> included. */
+double synth_line_tokens(const synth *s);
+
+/* Appends one line and its line feed; adds its tokens, <eos> included. shares: in place of those
+ * of synth_mix; NULL: these. */
+sefl_status synth_line(const synth *s, const double *shares, sefl_buf *out, uint64_t *tokens,
+                       seeded *gen) SEFL_MUST_CHECK;
+
+/* Adds to nats what the source itself pays for the line (without line feed), to tokens its tokens.
+ * SEFL_EPROTO if the source cannot say it. */
+sefl_status synth_score(const synth *s, sefl_span line, double *nats,
+                        uint64_t *tokens) SEFL_MUST_CHECK;
+
+/* The automaton, for tests and for the vocabulary. */
+uint32_t synth_words(const synth *s); /* <eos> among them */
+const char *synth_word(const synth *s, uint32_t word);
+uint32_t synth_states(const synth *s);
+const synth_arc *synth_arcs(const synth *s, uint32_t state, uint32_t *count);
+
+/* ---- a corpus on disk ---------------------------------------------------------------------- */
+
+enum { SYNTH_CLIENTS_MAX = 10000 };
+#define SYNTH_TOKENS_MAX 10000000000u
+
+typedef struct synth_settings {
+    uint32_t clients;
+    uint64_t tokens; /* training tokens of all clients together; valid and test: a tenth each */
+    double alpha;    /* the clients' shares are drawn from Dirichlet(alpha, ...); 0 means 0.5 */
+    uint64_t seed;
+} synth_settings;
+
+typedef struct synth_report {
+    uint32_t words; /* of the vocabulary, <unk> and <eos> included */
+    double entropy, best_perplexity;
+    uint64_t tokens[3], lines[3]; /* train, valid, test: pooled */
+    double perplexity[3];         /* of the source itself on these very texts */
+} synth_report;
+
+/* Writes below dir, which is made if need be:
+ *   train.txt valid.txt test.txt              the text of all clients, line_reader in random order
+ *   client-000/{train,valid,test}.txt, ...    each client's own: the same lines
+ *   vocab.txt                                 a word a line, <unk> and <eos> first
+ *   meta.json                                 settings, shares, entropy rates, best perplexities
+ * Same settings, same bytes. progress counts tokens. */
+sefl_status synth_write(const char *dir, const synth_settings *settings, synth_report *report,
+                        const sefl_progress *progress) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,80 @@
+/* vocab: the words a model knows, each with its number.
+ *
+ *     vocab *v = NULL;
+ *     SEFL_TRY(vocab_new(&v));
+ *     SEFL_TRY(vocab_count(v, word));                    // for each word of public text
+ *     SEFL_TRY(vocab_finish(v, &(vocab_settings){ .order = VOCAB_INTERLEAVED, .block = 32 }));
+ *     uint32_t id = vocab_id(v, word);                   // the number of <unk> if it is not known
+ *
+ * or vocab_read() for a word list: one word a line, a tab and a count may follow; the line number
+ * less one is the word's number. `<unk>` and `<eos>` are always in a finished vocabulary: text
+ * without a literal <unk> gets it last, a word list without them gets both in front.
+ *
+ * A federation takes a public list, or one made of public text: a vocabulary made of private text
+ * tells which words are in it.
+ *
+ * Order matters because rows of a block-Hankel matrix that share a block share values:
+ *   interleaved  the word of frequency rank r goes to block r mod blocks, place r div blocks, where
+ *                blocks = ceil(words / block); places that the cut last block lacks skip it
+ *   appearance   as the words came (a word list: as listed)
+ *   frequency    most frequent first; equal counts as they came
+ *
+ * The hash is SHA-256 over the words in order, each followed by a line feed: what `sha256sum` says
+ * of the file that vocab_write makes.
+ *
+ * Threads: a finished one may be shared.   Cost: about 50 ns a word.   Memory: 40 bytes a word. */
+#ifndef MODEL_CORPUS_VOCAB_H
+#define MODEL_CORPUS_VOCAB_H
+
+#include "base/sha256.h"
+
+#include <stdbool.h>
+
+enum { VOCAB_WORDS_MAX = 1 << 24 };
+
+typedef enum vocab_order { VOCAB_INTERLEAVED, VOCAB_APPEARANCE, VOCAB_FREQUENCY } vocab_order;
+
+typedef struct vocab_settings {
+    vocab_order order;
+    uint32_t block;     /* block size of the model, for VOCAB_INTERLEAVED; 0 means 1 */
+    uint32_t max_words; /* keep the most frequent, <unk> and <eos> among them; 0: all */
+    uint64_t min_count; /* keep words seen at least so often; counts of the rest go to <unk> */
+} vocab_settings;
+
+typedef struct vocab vocab;
+
+sefl_status vocab_order_parse(vocab_order *out, const char *name) SEFL_MUST_CHECK;
+const char *vocab_order_name(vocab_order order);
+
+sefl_status vocab_new(vocab **out) SEFL_MUST_CHECK;
+void vocab_free(vocab *v);
+
+/* One more occurrence. Words have no white space; not after vocab_finish. */
+sefl_status vocab_count(vocab *v, sefl_span word) SEFL_MUST_CHECK;
+
+/* Puts the words in order. SEFL_EINVAL if nothing would be left but <unk> and <eos>. */
+sefl_status vocab_finish(vocab *v, const vocab_settings *s) SEFL_MUST_CHECK;
+
+/* A finished vocabulary from a word list. SEFL_EPROTO with file and line for an empty line, two
+ * words in one, a word that was there before, a count that is no number. */
+sefl_status vocab_read(vocab **out, const char *path, const vocab_settings *s) SEFL_MUST_CHECK;
+sefl_status vocab_read_over(vocab **out, sefl_span bytes, const char *name,
+                            const vocab_settings *s) SEFL_MUST_CHECK;
+
+/* Atomically; counts adds a tab and the count to each line. */
+sefl_status vocab_write(const vocab *v, const char *path, bool counts) SEFL_MUST_CHECK;
+
+uint32_t vocab_size(const vocab *v);
+uint32_t vocab_unk(const vocab *v);
+uint32_t vocab_eos(const vocab *v);
+bool vocab_find(const vocab *v, sefl_span word, uint32_t *id);
+uint32_t vocab_id(const vocab *v, sefl_span word);
+sefl_span vocab_word(const vocab *v, uint32_t id);
+uint64_t vocab_count_of(const vocab *v, uint32_t id);
+vocab_order vocab_order_of(const vocab *v);
+void vocab_hash(const vocab *v, uint8_t out[SHA256_BYTES]);
+
+/* Number of the word of frequency rank r among n, in blocks of `block`: the interleaved order. */
+uint32_t vocab_interleave(uint32_t rank, uint32_t n, uint32_t block);
+
+#endif

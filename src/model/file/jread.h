@@ -1,0 +1,63 @@
+/* jread: reads JSON (RFC 8259), strictly, by pulling one piece after the other.
+ *
+ *     jread j = jread_over(text);
+ *     SEFL_TRY(jread_open(&j, '{'));
+ *     for (bool more; (st = jread_key(&j, &key, &more)) == SEFL_OK && more;)
+ *         if (jread_is(&key, "shape")) ...                  // read one value, or jread_skip it
+ *     SEFL_TRY(jread_end(&j));
+ *
+ * Strings come unescaped, surrogate pairs joined; a lone surrogate, NUL, a control character or
+ * bytes that are not UTF-8 are refused, and so are comments, trailing commas, leading zeros and
+ * nesting beyond 32. Errors are SEFL_EPROTO and begin with "byte N: ". Nothing is allocated but the
+ * caller's buffers, and they never hold more than the input.
+ *
+ * Threads: one owner. */
+#ifndef MODEL_FILE_JREAD_H
+#define MODEL_FILE_JREAD_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+
+enum { JREAD_DEPTH = 32 };
+
+typedef struct jread {
+    const uint8_t *p;
+    size_t n, at;
+    unsigned depth;
+    uint64_t has_item; /* bit d: level d has an item already */
+} jread;
+
+jread jread_over(sefl_span text);
+
+/* What value begins here: '{' '[' '"' 't' 'f' 'n', '0' for a number, 0 for nothing sensible. */
+char jread_peek(jread *j);
+
+sefl_status jread_open(jread *j, char bracket) SEFL_MUST_CHECK;
+
+/* The next key of the open object into key (emptied first), or its end: then more is false and
+ * the object is closed. */
+sefl_status jread_key(jread *j, sefl_buf *key, bool *more) SEFL_MUST_CHECK;
+
+/* Stands before the next item of the open array, or closes it. */
+sefl_status jread_item(jread *j, bool *more) SEFL_MUST_CHECK;
+
+/* Appends the string to out; NULL only checks it. */
+sefl_status jread_str(jread *j, sefl_buf *out) SEFL_MUST_CHECK;
+
+/* A whole number from 0 to 2^64-1, written without sign, fraction or exponent. */
+sefl_status jread_u64(jread *j, uint64_t *out) SEFL_MUST_CHECK;
+
+/* Any number, to within a few units in its last place; the locale has no say. */
+sefl_status jread_real(jread *j, double *out) SEFL_MUST_CHECK;
+
+/* Any one value, checked. */
+sefl_status jread_skip(jread *j) SEFL_MUST_CHECK;
+
+/* Nothing but white space is left. */
+sefl_status jread_end(jread *j) SEFL_MUST_CHECK;
+
+/* Does the buffer hold exactly this string? */
+bool jread_is(const sefl_buf *b, const char *s);
+
+#endif

@@ -1,0 +1,514 @@
+#include "model/file/model_file.h"
+
+#include "base/alloc.h"
+#include "model/file/safetensors.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { METAS = 12, POSITIONS = 5000 }; /* rows of PyTorch's table */
+
+void model_meta_set_vocab(model_meta *meta, const vocab *v)
+{
+    meta->has_vocab = true;
+    meta->order = vocab_order_of(v);
+    vocab_hash(v, meta->vocab_hash);
+}
+
+static void to_hex(char out[2 * SHA256_BYTES + 1], const uint8_t *digest)
+{
+    for (int i = 0; i < SHA256_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* ---- parameters of a configuration --------------------------------------------------------- */
+
+typedef struct layout {
+    lm_param *param;
+    size_t n, count;
+} layout;
+
+static sefl_status layout_of(layout *l, lm_config *cfg)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(lm_config_check(cfg));
+    SEFL_TRY(sefl_new(&l->param, LM_MAX_PARAMS, sizeof *l->param));
+    SEFL_TRY(lm_config_params(cfg, l->param, &l->n, &l->count));
+done:
+    return st;
+}
+
+static void layout_clear(layout *l)
+{
+    sefl_free(l->param);
+    *l = (layout){ 0 };
+}
+
+static sefl_status check_finite(const float *v, uint64_t n, const char *path, const char *name)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (!isfinite(v[i]))
+            return sefl_fail(SEFL_EPROTO, "%s: array \"%s\": value %" PRIu64 " is not finite", path,
+                             name, i);
+    return SEFL_OK;
+}
+
+/* ---- metadata ------------------------------------------------------------------------------ */
+
+typedef struct meta_text {
+    char number[6][16], hash[2 * SHA256_BYTES + 1];
+    tensor_meta list[METAS];
+    size_t n;
+} meta_text;
+
+static const char *const size_names[6] = { "vocab", "embed", "hidden", "layers", "heads", "block" };
+
+static void sizes_of(uint32_t *out[6], lm_config *c)
+{
+    uint32_t *at[6] = { &c->vocab, &c->embed, &c->hidden, &c->layers, &c->heads, &c->block };
+    memcpy(out, at, sizeof at);
+}
+
+static void put_meta(meta_text *t, const model_meta *meta, const char *kind)
+{
+    lm_config cfg = meta->cfg;
+    uint32_t *size[6];
+    sizes_of(size, &cfg);
+    t->list[t->n++] = (tensor_meta){ "sefl", kind };
+    t->list[t->n++] = (tensor_meta){ "format", "pt" };
+    t->list[t->n++] = (tensor_meta){ "model", cfg.body };
+    for (int i = 0; i < 6; i++) {
+        snprintf(t->number[i], sizeof t->number[i], "%" PRIu32, *size[i]);
+        t->list[t->n++] = (tensor_meta){ size_names[i], t->number[i] };
+    }
+    t->list[t->n++] = (tensor_meta){ "tied", cfg.tied ? "true" : "false" };
+    if (meta->has_vocab)
+        to_hex(t->hash, meta->vocab_hash);
+    t->list[t->n++] =
+        (tensor_meta){ "vocab_order", meta->has_vocab ? vocab_order_name(meta->order) : "" };
+    t->list[t->n++] = (tensor_meta){ "vocab_sha256", t->hash };
+}
+
+static bool parse_u32(const char *s, uint32_t *out)
+{
+    uint64_t v = 0;
+    if (!*s || strlen(s) > 9)
+        return false;
+    for (; *s; s++) {
+        if (*s < '0' || *s > '9')
+            return false;
+        v = 10 * v + (uint64_t)(*s - '0');
+    }
+    *out = (uint32_t)v;
+    return v > 0;
+}
+
+static bool parse_hash(const char *s, uint8_t out[SHA256_BYTES])
+{
+    static const char digits[] = "0123456789abcdef";
+    if (strlen(s) != 2 * SHA256_BYTES)
+        return false;
+    for (int i = 0; i < 2 * SHA256_BYTES; i++) {
+        const char *d = strchr(digits, s[i]);
+        if (!d)
+            return false;
+        out[i / 2] = (uint8_t)(out[i / 2] << 4 | (d - digits));
+    }
+    return true;
+}
+
+static sefl_status get_vocab(model_meta *meta, const tensors *t, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    const char *hash = tensors_meta(t, "vocab_sha256"), *order = tensors_meta(t, "vocab_order");
+    if (!hash || !*hash)
+        return SEFL_OK;
+    SEFL_CHECK(parse_hash(hash, meta->vocab_hash), SEFL_EPROTO,
+               "%s: vocab_sha256 is not 64 hex digits", path);
+    SEFL_CHECK(order && vocab_order_parse(&meta->order, order) == SEFL_OK, SEFL_EPROTO,
+               "%s: vocab_order is not known", path);
+    meta->has_vocab = true;
+done:
+    return st;
+}
+
+static sefl_status get_meta(model_meta *meta, const tensors *t, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    uint32_t *size[6];
+    const char *kind = tensors_meta(t, "sefl"), *tied = tensors_meta(t, "tied");
+    *meta = (model_meta){ 0 };
+    SEFL_CHECK(kind && strncmp(kind, "model ", 6) == 0, SEFL_EPROTO,
+               "%s: no SEFL model ('sefl model import' takes PyTorch's dense weights)", path);
+    SEFL_CHECK(strcmp(kind, "model 1") == 0, SEFL_EUNSUPPORTED, "%s: is a \"%.32s\", not model 1",
+               path, kind);
+    meta->cfg.body = tensors_meta(t, "model");
+    SEFL_CHECK(meta->cfg.body, SEFL_EPROTO, "%s: the kind of model is missing", path);
+    sizes_of(size, &meta->cfg);
+    for (int i = 0; i < 6; i++) {
+        const char *text = tensors_meta(t, size_names[i]);
+        SEFL_CHECK(text && parse_u32(text, size[i]), SEFL_EPROTO,
+                   "%s: metadata \"%s\" is not a number above 0", path, size_names[i]);
+    }
+    SEFL_CHECK(tied && (strcmp(tied, "true") == 0 || strcmp(tied, "false") == 0), SEFL_EPROTO,
+               "%s: metadata \"tied\" is neither true nor false", path);
+    meta->cfg.tied = tied[0] == 't';
+    SEFL_TRY(get_vocab(meta, t, path));
+    st = lm_config_check(&meta->cfg); /* makes body a constant of its own */
+    if (st == SEFL_EINVAL)
+        st = sefl_fail_at(SEFL_EPROTO, "%s", path);
+done:
+    return st;
+}
+
+/* ---- our own file -------------------------------------------------------------------------- */
+
+static void shape_of(const lm_param *p, unsigned *rank, uint64_t shape[TENSOR_RANK_MAX])
+{
+    bool dense = p->is_matrix && p->shape.block == 1;
+    *rank = dense ? 2 : 1;
+    shape[0] = dense ? p->shape.rows : p->count;
+    shape[1] = dense ? p->shape.cols : 0;
+}
+
+sefl_status model_write(const char *path, const model_meta *given, const nn_real *theta)
+{
+    sefl_status st = SEFL_OK;
+    model_meta meta = *given;
+    layout l = { 0 };
+    tensor_out *out = NULL;
+    float *values = NULL;
+    meta_text text = { 0 };
+    SEFL_TRY(layout_of(&l, &meta.cfg));
+    SEFL_TRY(sefl_new(&out, l.n, sizeof *out));
+    SEFL_TRY(sefl_new(&values, l.count, sizeof *values));
+    for (size_t i = 0; i < l.count; i++)
+        values[i] = (float)theta[i];
+    for (size_t i = 0; i < l.n; i++) {
+        out[i].name = l.param[i].name;
+        out[i].values = values + l.param[i].offset;
+        shape_of(&l.param[i], &out[i].rank, out[i].shape);
+    }
+    put_meta(&text, &meta, "model 1");
+    SEFL_TRY(tensors_write(path, out, l.n, text.list, text.n));
+done:
+    sefl_free(values);
+    sefl_free(out);
+    layout_clear(&l);
+    return st;
+}
+
+/* The array under this name, with this shape. */
+static sefl_status find_array(const tensor **out, const tensors *t, const char *path,
+                              const char *name, unsigned rank, const uint64_t *shape)
+{
+    sefl_status st = SEFL_OK;
+    const tensor *x = tensors_find(t, name);
+    SEFL_CHECK(x, SEFL_EPROTO, "%s: array \"%s\" is missing", path, name);
+    bool same = x->rank == rank;
+    for (unsigned k = 0; same && k < rank; k++)
+        same = x->shape[k] == shape[k];
+    if (!same && rank == 2)
+        st = sefl_fail(SEFL_EPROTO, "%s: array \"%s\" is not %" PRIu64 " x %" PRIu64, path, name,
+                       shape[0], shape[1]);
+    else if (!same)
+        st = sefl_fail(SEFL_EPROTO, "%s: array \"%s\" is not a vector of %" PRIu64 " values", path,
+                       name, shape[0]);
+    *out = x;
+done:
+    return st;
+}
+
+sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    tensors *t = NULL;
+    model_meta found;
+    layout l = { 0 };
+    float *values = NULL;
+    nn_real *v = NULL;
+    SEFL_TRY(tensors_open(&t, path));
+    SEFL_TRY(get_meta(&found, t, path));
+    SEFL_TRY(layout_of(&l, &found.cfg));
+    SEFL_CHECK(tensors_count(t) == l.n, SEFL_EPROTO, "%s: %zu arrays, this model has %zu", path,
+               tensors_count(t), l.n);
+    for (size_t i = 0; i < l.n; i++) { /* all there before memory is taken */
+        const tensor *x;
+        uint64_t shape[TENSOR_RANK_MAX];
+        unsigned rank;
+        shape_of(&l.param[i], &rank, shape);
+        SEFL_TRY(find_array(&x, t, path, l.param[i].name, rank, shape));
+    }
+    SEFL_TRY(sefl_new(&values, l.count, sizeof *values));
+    SEFL_TRY(sefl_new(&v, l.count, sizeof *v));
+    for (size_t i = 0; i < l.n; i++) {
+        const lm_param *p = &l.param[i];
+        float *to = values + p->offset;
+        SEFL_TRY(tensors_read_f32(t, tensors_find(t, p->name), to, p->count));
+        SEFL_TRY(check_finite(to, p->count, path, p->name));
+    }
+    for (size_t i = 0; i < l.count; i++)
+        v[i] = values[i];
+    *meta = found;
+    *count = l.count;
+    *theta = v, v = NULL;
+done:
+    sefl_free(v);
+    sefl_free(values);
+    layout_clear(&l);
+    tensors_close(t);
+    return st;
+}
+
+sefl_status model_open(lm **out, model_meta *meta, const char *path, uint32_t batch, uint32_t steps,
+                       pool *p)
+{
+    sefl_status st = SEFL_OK;
+    lm *m = NULL;
+    nn_real *theta = NULL;
+    size_t count;
+    SEFL_TRY(model_read(meta, &theta, &count, path));
+    meta->cfg.batch = batch;
+    meta->cfg.steps = steps;
+    SEFL_TRY(lm_new(&m, &meta->cfg, p));
+    meta->cfg = *lm_get_config(m);
+    memcpy(lm_theta(m), theta, count * sizeof *theta);
+    *out = m, m = NULL;
+done:
+    sefl_free(theta);
+    lm_free(m);
+    return st;
+}
+
+sefl_status model_check_vocab(const model_meta *meta, const vocab *v)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t digest[SHA256_BYTES];
+    char want[2 * SHA256_BYTES + 1], have[2 * SHA256_BYTES + 1];
+    SEFL_CHECK(vocab_size(v) == meta->cfg.vocab, SEFL_EINVAL,
+               "the vocabulary has %" PRIu32 " words, the model %" PRIu32, vocab_size(v),
+               meta->cfg.vocab);
+    if (!meta->has_vocab)
+        goto done;
+    vocab_hash(v, digest);
+    to_hex(want, meta->vocab_hash);
+    to_hex(have, digest);
+    SEFL_CHECK(memcmp(digest, meta->vocab_hash, sizeof digest) == 0, SEFL_EINVAL,
+               "the model was trained with another vocabulary: sha256 %.16s..., this one has "
+               "%.16s... (the order of the words counts)",
+               want, have);
+done:
+    return st;
+}
+
+/* ---- PyTorch's ----------------------------------------------------------------------------- */
+
+/* sin and cos of position over 10000^(2i/embed), (POSITIONS, 1, embed): as PyTorch's example. */
+static sefl_status position_table(float **out, uint32_t embed)
+{
+    sefl_status st = sefl_new(out, (size_t)POSITIONS * embed, sizeof **out);
+    for (size_t t = 0; st == SEFL_OK && t < POSITIONS; t++)
+        for (uint32_t j = 0; j < embed; j++) {
+            double angle = (double)t * exp(-(double)(j / 2 * 2) * log(10000.0) / embed);
+            (*out)[t * embed + j] = (float)(j % 2 == 0 ? sin(angle) : cos(angle));
+        }
+    return st;
+}
+
+/* Values of the parameter when it is dense. */
+static uint64_t dense_count(const lm_param *p)
+{
+    return (uint64_t)p->shape.rows * p->shape.cols;
+}
+
+sefl_status model_export(const char *path, const model_meta *given, const nn_real *theta)
+{
+    sefl_status st = SEFL_OK;
+    model_meta meta = *given;
+    layout l = { 0 };
+    tensor_out *out = NULL;
+    nn_real *row = NULL;
+    float *values = NULL, *positions = NULL;
+    meta_text text = { 0 };
+    size_t n = 0, at = 0, total = 0, widest = 1;
+    SEFL_TRY(layout_of(&l, &meta.cfg));
+    for (size_t i = 0; i < l.n; i++) {
+        total += dense_count(&l.param[i]);
+        widest = l.param[i].shape.cols > widest ? l.param[i].shape.cols : widest;
+    }
+    SEFL_TRY(sefl_new(&out, l.n + 2, sizeof *out));
+    SEFL_TRY(sefl_new(&values, total, sizeof *values));
+    SEFL_TRY(sefl_new(&row, widest, sizeof *row));
+    for (size_t i = 0; i < l.n; i++) {
+        const lm_param *p = &l.param[i];
+        tensor_out *o = &out[n++];
+        o->name = p->name;
+        o->values = values + at;
+        o->rank = p->is_matrix ? 2 : 1;
+        o->shape[0] = p->shape.rows;
+        o->shape[1] = p->is_matrix ? p->shape.cols : 0;
+        for (uint32_t r = 0; r < p->shape.rows; r++) {
+            bhm_expand(p->shape, row, p->shape.cols, theta + p->offset, r, 1);
+            for (uint32_t c = 0; c < p->shape.cols; c++)
+                values[at++] = (float)row[c];
+        }
+        if (meta.cfg.tied && strcmp(p->name, "encoder.weight") == 0) {
+            out[n] = *o;
+            out[n++].name = "decoder.weight";
+        }
+    }
+    if (strcmp(meta.cfg.body, "transformer") == 0) {
+        SEFL_TRY(position_table(&positions, meta.cfg.embed));
+        out[n++] = (tensor_out){ "pos_encoder.pe", 3, { POSITIONS, 1, meta.cfg.embed }, positions };
+    }
+    put_meta(&text, &meta, "dense 1");
+    SEFL_TRY(tensors_write(path, out, n, text.list, text.n));
+done:
+    sefl_free(row);
+    sefl_free(positions);
+    sefl_free(values);
+    sefl_free(out);
+    layout_clear(&l);
+    return st;
+}
+
+static sefl_status side(uint32_t *out, const tensors *t, const char *path, const char *name,
+                        unsigned dimension)
+{
+    sefl_status st = SEFL_OK;
+    const tensor *x = tensors_find(t, name);
+    SEFL_CHECK(x, SEFL_EPROTO, "%s: array \"%s\" is missing", path, name);
+    SEFL_CHECK(x->rank == 2 && x->shape[dimension] >= 1 && x->shape[dimension] <= BHM_MAX_SIDE,
+               SEFL_EPROTO, "%s: array \"%s\" is no matrix of a usual size", path, name);
+    *out = (uint32_t)x->shape[dimension];
+done:
+    return st;
+}
+
+/* Sizes from the shapes of PyTorch's weights. */
+static sefl_status guess_config(lm_config *cfg, const tensors *t, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    static const char *const first[2] = { "rnn.weight_hh_l%u",
+                                          "transformer_encoder.layers.%u.linear1.weight" };
+    char name[72];
+    bool lstm = tensors_find(t, "rnn.weight_hh_l0") != NULL;
+    cfg->body = lstm ? "lstm" : "transformer";
+    SEFL_CHECK(lstm || tensors_find(t, "transformer_encoder.layers.0.linear1.weight"), SEFL_EPROTO,
+               "%s: neither rnn.weight_hh_l0 nor transformer_encoder.layers.0 is there: no LSTM or "
+               "Transformer of PyTorch's word-language-model example",
+               path);
+    SEFL_TRY(side(&cfg->vocab, t, path, "encoder.weight", 0));
+    SEFL_TRY(side(&cfg->embed, t, path, "encoder.weight", 1));
+    snprintf(name, sizeof name, first[!lstm], 0u);
+    SEFL_TRY(side(&cfg->hidden, t, path, name, lstm ? 1 : 0));
+    cfg->layers = 0;
+    do
+        snprintf(name, sizeof name, first[!lstm], ++cfg->layers);
+    while (cfg->layers <= LM_MAX_LAYERS && tensors_find(t, name));
+    st = lm_config_check(cfg);
+done:
+    return st;
+}
+
+/* No array that this model does not know. */
+static sefl_status check_known(const tensors *t, const layout *l, const char *path)
+{
+    for (size_t i = 0; i < tensors_count(t); i++) {
+        const char *name = tensors_at(t, i)->name;
+        bool known = strcmp(name, "pos_encoder.pe") == 0 || strcmp(name, "decoder.weight") == 0;
+        for (size_t k = 0; !known && k < l->n; k++)
+            known = strcmp(name, l->param[k].name) == 0;
+        if (!known)
+            return sefl_fail(SEFL_EPROTO, "%s: array \"%.64s\" is no part of this model", path,
+                             name);
+    }
+    return SEFL_OK;
+}
+
+/* One parameter: read, projected; what that changes is added up. */
+static sefl_status import_param(nn_real *theta, tensors *t, const lm_param *p, const char *path,
+                                double *changed, double *norm)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t n = dense_count(p), shape[2] = { p->shape.rows, p->shape.cols };
+    const tensor *x = NULL;
+    float *values = NULL;
+    nn_real *dense = NULL, *row = NULL;
+    SEFL_TRY(find_array(&x, t, path, p->name, p->is_matrix ? 2 : 1, shape));
+    SEFL_TRY(sefl_new(&values, n, sizeof *values));
+    SEFL_TRY(sefl_new(&dense, n, sizeof *dense));
+    SEFL_TRY(sefl_new(&row, p->shape.cols, sizeof *row));
+    SEFL_TRY(tensors_read_f32(t, x, values, n));
+    SEFL_TRY(check_finite(values, n, path, p->name));
+    for (uint64_t i = 0; i < n; i++)
+        dense[i] = values[i];
+    bhm_project(p->shape, theta + p->offset, dense, p->shape.cols);
+    for (uint32_t r = 0; r < p->shape.rows; r++) {
+        bhm_expand(p->shape, row, p->shape.cols, theta + p->offset, r, 1);
+        for (uint32_t c = 0; c < p->shape.cols; c++) {
+            double was = dense[(size_t)r * p->shape.cols + c], d = row[c] - was;
+            *changed += d * d;
+            *norm += was * was;
+        }
+    }
+done:
+    sefl_free(values);
+    sefl_free(dense);
+    sefl_free(row);
+    return st;
+}
+
+/* Tied weights that are in the file twice must be the same. */
+static sefl_status check_tied(tensors *t, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    const tensor *a = tensors_find(t, "encoder.weight"), *b = tensors_find(t, "decoder.weight");
+    float *x = NULL, *y = NULL;
+    if (!b)
+        return SEFL_OK;
+    SEFL_TRY(sefl_new(&x, a->count, sizeof *x));
+    SEFL_TRY(sefl_new(&y, a->count, sizeof *y));
+    SEFL_TRY(tensors_read_f32(t, a, x, a->count));
+    SEFL_TRY(tensors_read_f32(t, b, y, a->count));
+    SEFL_CHECK(memcmp(x, y, a->count * sizeof *x) == 0, SEFL_EPROTO,
+               "%s: encoder.weight and decoder.weight differ: they are not tied", path);
+done:
+    sefl_free(x);
+    sefl_free(y);
+    return st;
+}
+
+sefl_status model_import(model_meta *meta, nn_real **theta, size_t *count, double *distance,
+                         const char *path)
+{
+    sefl_status st = SEFL_OK;
+    tensors *t = NULL;
+    layout l = { 0 };
+    nn_real *v = NULL;
+    model_meta found = {
+        .cfg = { .block = meta->cfg.block, .heads = meta->cfg.heads, .tied = meta->cfg.tied }
+    };
+    double changed = 0, norm = 0;
+    SEFL_TRY(tensors_open(&t, path));
+    SEFL_TRY(guess_config(&found.cfg, t, path));
+    SEFL_TRY(get_vocab(&found, t, path));
+    SEFL_TRY(layout_of(&l, &found.cfg));
+    SEFL_TRY(check_known(t, &l, path));
+    if (found.cfg.tied)
+        SEFL_TRY(check_tied(t, path));
+    SEFL_TRY(sefl_new(&v, l.count, sizeof *v));
+    for (size_t i = 0; i < l.n; i++)
+        SEFL_TRY(import_param(v, t, &l.param[i], path, &changed, &norm));
+    *distance = norm > 0 ? sqrt(changed / norm) : 0;
+    *meta = found;
+    *count = l.count;
+    *theta = v, v = NULL;
+done:
+    sefl_free(v);
+    layout_clear(&l);
+    tensors_close(t);
+    return st;
+}

@@ -1,0 +1,41 @@
+/* outfile: a file written piece by piece that appears whole or not at all.
+ *
+ *     outfile o = { 0 };
+ *     SEFL_TRY(outfile_open(&o, path, 0644));
+ *     SEFL_TRY(outfile_put(&o, bytes, n));               // as often as needed
+ *     SEFL_TRY(outfile_commit(&o));                      // durable now
+ * done:
+ *     outfile_abort(&o);                                 // nothing after a commit
+ *
+ * For files too large to build in memory; base/file.h has the call for small ones. Bytes go to
+ * `path.tmp-PID` through a window of 256 KiB; commit syncs, renames, and syncs the folder.
+ *
+ * Threads: one owner. */
+#ifndef MODEL_FILE_OUTFILE_H
+#define MODEL_FILE_OUTFILE_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct outfile {
+    char *path, *tmp; /* NULL: not open */
+    int fd;
+    sefl_buf window;
+    uint64_t bytes; /* put so far */
+} outfile;
+
+sefl_status outfile_open(outfile *o, const char *path, mode_t mode) SEFL_MUST_CHECK;
+sefl_status outfile_put(outfile *o, const void *p, size_t n) SEFL_MUST_CHECK;
+
+/* The file is there, whole and durable. */
+sefl_status outfile_commit(outfile *o) SEFL_MUST_CHECK;
+
+/* The file is there, whole; a power cut may still take it. For what can be made again: syncing
+ * thousands of clients' files costs minutes on a slow disk. */
+sefl_status outfile_publish(outfile *o) SEFL_MUST_CHECK;
+
+void outfile_abort(outfile *o);
+
+#endif

@@ -1,0 +1,637 @@
+#include "model/file/safetensors.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/fault.h"
+#include "base/json.h"
+#include "model/file/jread.h"
+#include "model/file/outfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char meta_key[] = "__metadata__";
+
+typedef struct named {
+    const char *name;
+    size_t index;
+} named;
+
+/* Invariants
+ * 1. Every name, key, value and type name points into `names`, where each ends with a NUL.
+ * 2. list[] is in the order of the data: begin rises, no overlap, no hole.
+ * 3. by_name[] and meta_by_name[] are sorted; names differ. */
+struct tensors {
+    char *path;
+    int fd; /* -1: in memory */
+    sefl_span memory;
+    uint64_t data; /* where the data part begins in the file */
+    uint64_t data_bytes;
+    char *names;
+    tensor *list;
+    named *by_name;
+    size_t count;
+    tensor_meta *metas;
+    named *meta_by_name;
+    size_t meta_count;
+};
+
+/* ---- bytes of the file --------------------------------------------------------------------- */
+
+static sefl_status read_at(tensors *t, void *out, size_t n, uint64_t at)
+{
+    uint8_t *to = out;
+    if (t->fd < 0) { /* the caller has checked the bounds against data_bytes or the size */
+        if (at > t->memory.n || n > t->memory.n - at)
+            return sefl_fail(SEFL_EPROTO, "%s: ends in the middle", t->path);
+        memcpy(out, t->memory.p + at, n);
+        return SEFL_OK;
+    }
+    while (n > 0) {
+        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : pread(t->fd, to, n, (off_t)at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return sefl_fail(SEFL_EIO, "cannot read %s: %s", t->path, strerror(errno));
+        if (got == 0)
+            return sefl_fail(SEFL_EPROTO, "%s: ends in the middle", t->path);
+        to += got;
+        n -= (size_t)got;
+        at += (uint64_t)got;
+    }
+    return SEFL_OK;
+}
+
+/* ---- header -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    tensor_type type;
+    unsigned size; /* bytes a value */
+} types[] = { { "F32", TENSOR_F32, 4 },   { "F64", TENSOR_F64, 8 },   { "F16", TENSOR_F16, 2 },
+              { "BF16", TENSOR_BF16, 2 }, { "I64", TENSOR_OTHER, 8 }, { "I32", TENSOR_OTHER, 4 },
+              { "I16", TENSOR_OTHER, 2 }, { "I8", TENSOR_OTHER, 1 },  { "U64", TENSOR_OTHER, 8 },
+              { "U32", TENSOR_OTHER, 4 }, { "U16", TENSOR_OTHER, 2 }, { "U8", TENSOR_OTHER, 1 },
+              { "BOOL", TENSOR_OTHER, 1 } };
+
+/* What is being gathered; names are offsets into `names` until it has stopped growing. */
+typedef struct header {
+    sefl_buf names, key, word;
+    tensor *list;
+    size_t *name_at;
+    size_t count, cap;
+    size_t *meta_at; /* key, value, key, value, ... */
+    size_t metas, meta_cap;
+    bool meta_seen;
+} header;
+
+static sefl_status room(void *ptr, size_t *cap, size_t n, size_t size)
+{
+    if (n < *cap)
+        return SEFL_OK;
+    size_t want = *cap ? 2 * *cap : 32;
+    sefl_status st = sefl_grow(ptr, n * size, want * size);
+    if (st == SEFL_OK)
+        *cap = want;
+    return st;
+}
+
+/* Keeps a string; *at is where it begins. */
+static sefl_status keep(header *h, size_t *at, const sefl_buf *s)
+{
+    sefl_status st = SEFL_OK;
+    *at = h->names.n;
+    if (s->n)
+        SEFL_TRY(wr_raw(&h->names, s->p, s->n));
+    SEFL_TRY(wr_u8(&h->names, 0));
+done:
+    return st;
+}
+
+static sefl_status read_meta(header *h, jread *j)
+{
+    sefl_status st = SEFL_OK;
+    bool more = false;
+    SEFL_CHECK(!h->meta_seen, SEFL_EPROTO, "%s is there twice", meta_key);
+    h->meta_seen = true;
+    SEFL_TRY(jread_open(j, '{'));
+    for (;;) {
+        SEFL_TRY(jread_key(j, &h->key, &more));
+        if (!more)
+            break;
+        SEFL_CHECK(h->metas < TENSOR_META_MAX, SEFL_EPROTO, "more than %d metadata entries",
+                   TENSOR_META_MAX);
+        size_t cap = h->meta_cap;
+        SEFL_TRY(room(&h->meta_at, &cap, 2 * h->metas + 1, sizeof *h->meta_at));
+        h->meta_cap = cap;
+        SEFL_TRY(keep(h, &h->meta_at[2 * h->metas], &h->key));
+        buf_reset(&h->word);
+        SEFL_TRY(jread_str(j, &h->word));
+        SEFL_TRY(keep(h, &h->meta_at[2 * h->metas + 1], &h->word));
+        h->metas++;
+    }
+done:
+    return st;
+}
+
+static sefl_status read_shape(jread *j, tensor *t)
+{
+    sefl_status st = SEFL_OK;
+    bool more = false;
+    t->rank = 0;
+    t->count = 1;
+    SEFL_TRY(jread_open(j, '['));
+    for (;;) {
+        uint64_t n;
+        SEFL_TRY(jread_item(j, &more));
+        if (!more)
+            break;
+        SEFL_CHECK(t->rank < TENSOR_RANK_MAX, SEFL_EPROTO, "more than %d dimensions",
+                   TENSOR_RANK_MAX);
+        SEFL_TRY(jread_u64(j, &n));
+        t->shape[t->rank++] = n;
+        SEFL_CHECK(!__builtin_mul_overflow(t->count, n, &t->count), SEFL_EPROTO,
+                   "the shape is too large");
+    }
+done:
+    return st;
+}
+
+static sefl_status read_offsets(jread *j, tensor *t)
+{
+    sefl_status st = SEFL_OK;
+    bool more = false;
+    uint64_t *to[2] = { &t->begin, &t->end };
+    SEFL_TRY(jread_open(j, '['));
+    for (int i = 0; i < 3; i++) {
+        SEFL_TRY(jread_item(j, &more));
+        SEFL_CHECK(more == (i < 2), SEFL_EPROTO, "data_offsets are two numbers");
+        if (more)
+            SEFL_TRY(jread_u64(j, to[i]));
+    }
+done:
+    return st;
+}
+
+/* {"dtype": .., "shape": .., "data_offsets": ..}, each once, in any order. */
+static sefl_status read_entry(header *h, jread *j, tensor *t)
+{
+    sefl_status st = SEFL_OK;
+    bool more = false;
+    unsigned seen = 0, size = 0;
+    uint64_t bytes;
+    SEFL_TRY(jread_open(j, '{'));
+    for (;;) {
+        SEFL_TRY(jread_key(j, &h->key, &more));
+        if (!more)
+            break;
+        unsigned bit = jread_is(&h->key, "dtype")          ? 1
+                       : jread_is(&h->key, "shape")        ? 2
+                       : jread_is(&h->key, "data_offsets") ? 4
+                                                           : 0;
+        SEFL_CHECK(bit, SEFL_EPROTO, "unknown member beside dtype, shape and data_offsets");
+        SEFL_CHECK(!(seen & bit), SEFL_EPROTO, "a member is there twice");
+        seen |= bit;
+        if (bit == 2) {
+            SEFL_TRY(read_shape(j, t));
+        } else if (bit == 4) {
+            SEFL_TRY(read_offsets(j, t));
+        } else {
+            buf_reset(&h->word);
+            SEFL_TRY(jread_str(j, &h->word));
+            for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+                if (jread_is(&h->word, types[i].name)) {
+                    t->type = types[i].type;
+                    t->type_name = types[i].name;
+                    size = types[i].size;
+                }
+            SEFL_CHECK(size, SEFL_EPROTO, "unknown dtype \"%.16s\"",
+                       h->word.n && wr_u8(&h->word, 0) == SEFL_OK ? (const char *)h->word.p : "");
+        }
+    }
+    SEFL_CHECK(seen == 7, SEFL_EPROTO, "dtype, shape and data_offsets are wanted");
+    SEFL_CHECK(t->begin <= t->end, SEFL_EPROTO, "data_offsets run backwards");
+    SEFL_CHECK(!__builtin_mul_overflow(t->count, size, &bytes) && bytes == t->end - t->begin,
+               SEFL_EPROTO, "data_offsets span %llu bytes, the shape needs %llu x %u",
+               (unsigned long long)(t->end - t->begin), (unsigned long long)t->count, size);
+done:
+    return st;
+}
+
+static sefl_status read_header(header *h, sefl_span text)
+{
+    sefl_status st = SEFL_OK;
+    jread j = jread_over(text);
+    bool more = false;
+    SEFL_CHECK(text.n > 0 && text.p[0] == '{', SEFL_EPROTO, "does not begin with '{'");
+    SEFL_TRY(jread_open(&j, '{'));
+    for (;;) {
+        SEFL_TRY(jread_key(&j, &h->key, &more));
+        if (!more)
+            break;
+        if (jread_is(&h->key, meta_key)) {
+            SEFL_TRY(read_meta(h, &j));
+            continue;
+        }
+        SEFL_CHECK(h->count < TENSOR_COUNT_MAX, SEFL_EPROTO, "more than %d arrays",
+                   TENSOR_COUNT_MAX);
+        SEFL_CHECK(h->key.n > 0 && h->key.n <= TENSOR_NAME_MAX, SEFL_EPROTO,
+                   "a name of %zu bytes; 1 to %d are possible", h->key.n, TENSOR_NAME_MAX);
+        size_t cap = h->cap;
+        SEFL_TRY(room(&h->list, &cap, h->count, sizeof *h->list));
+        cap = h->cap;
+        SEFL_TRY(room(&h->name_at, &cap, h->count, sizeof *h->name_at));
+        h->cap = cap;
+        h->list[h->count] = (tensor){ 0 };
+        SEFL_TRY(keep(h, &h->name_at[h->count], &h->key));
+        st = read_entry(h, &j, &h->list[h->count]);
+        if (st == SEFL_EPROTO)
+            st = sefl_fail_at(st, "array \"%.64s\"",
+                              (const char *)h->names.p + h->name_at[h->count]);
+        if (st != SEFL_OK)
+            goto done;
+        h->count++;
+    }
+    SEFL_TRY(jread_end(&j));
+done:
+    return st;
+}
+
+static void header_clear(header *h)
+{
+    buf_clear(&h->names);
+    buf_clear(&h->key);
+    buf_clear(&h->word);
+    sefl_free(h->list);
+    sefl_free(h->name_at);
+    sefl_free(h->meta_at);
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const tensor *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end) /* empty ones first */
+        return x->end < y->end ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const named *)a)->name, ((const named *)b)->name);
+}
+
+static sefl_status sort_names(named *list, size_t n, const char *what)
+{
+    if (n > 1)
+        qsort(list, n, sizeof *list, by_name);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(list[i - 1].name, list[i].name) == 0)
+            return sefl_fail(SEFL_EPROTO, "two %s are named \"%.64s\"", what, list[i].name);
+    return SEFL_OK;
+}
+
+/* Takes over the parsed header: order, names, no overlap, no hole, the file's end. */
+static sefl_status settle(tensors *t, header *h)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t at = 0;
+    SEFL_TRY(sefl_new(&t->list, h->count, sizeof *t->list));
+    SEFL_TRY(sefl_new(&t->by_name, h->count, sizeof *t->by_name));
+    SEFL_TRY(sefl_new(&t->metas, h->metas, sizeof *t->metas));
+    SEFL_TRY(sefl_new(&t->meta_by_name, h->metas, sizeof *t->meta_by_name));
+    SEFL_TRY(sefl_new(&t->names, h->names.n, 1));
+    if (h->names.n)
+        memcpy(t->names, h->names.p, h->names.n);
+    t->count = h->count;
+    t->meta_count = h->metas;
+    for (size_t i = 0; i < h->count; i++) {
+        t->list[i] = h->list[i];
+        t->list[i].name = t->names + h->name_at[i];
+    }
+    if (t->count > 1)
+        qsort(t->list, t->count, sizeof *t->list, by_begin);
+    for (size_t i = 0; i < t->count; i++) {
+        const tensor *x = &t->list[i];
+        t->by_name[i] = (named){ x->name, i };
+        SEFL_CHECK(x->begin >= at, SEFL_EPROTO, "array \"%.64s\" overlaps the one before", x->name);
+        SEFL_CHECK(x->begin == at, SEFL_EPROTO, "%llu unused bytes before array \"%.64s\"",
+                   (unsigned long long)(x->begin - at), x->name);
+        at = x->end;
+    }
+    SEFL_CHECK(at <= t->data_bytes, SEFL_EPROTO, "arrays have %llu bytes, the file holds %llu",
+               (unsigned long long)at, (unsigned long long)t->data_bytes);
+    SEFL_CHECK(at == t->data_bytes, SEFL_EPROTO, "%llu stray bytes behind the last array",
+               (unsigned long long)(t->data_bytes - at));
+    for (size_t i = 0; i < t->meta_count; i++) {
+        t->metas[i] =
+            (tensor_meta){ t->names + h->meta_at[2 * i], t->names + h->meta_at[2 * i + 1] };
+        t->meta_by_name[i] = (named){ t->metas[i].key, i };
+    }
+    SEFL_TRY(sort_names(t->by_name, t->count, "arrays"));
+    SEFL_TRY(sort_names(t->meta_by_name, t->meta_count, "metadata entries"));
+done:
+    return st;
+}
+
+static sefl_status read_all(tensors *t, uint64_t size)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t length[8];
+    sefl_buf text = { .max = TENSOR_HEADER_MAX };
+    header h = { 0 };
+    uint8_t *to;
+    SEFL_CHECK(size >= 8, SEFL_EPROTO, "has %llu bytes: too short for a safetensors file",
+               (unsigned long long)size);
+    SEFL_TRY(read_at(t, length, 8, 0));
+    uint64_t n = load_u64(length);
+    SEFL_CHECK(n <= TENSOR_HEADER_MAX, SEFL_EPROTO, "header of %llu bytes; at most %d are taken",
+               (unsigned long long)n, TENSOR_HEADER_MAX);
+    SEFL_CHECK(n <= size - 8, SEFL_EPROTO, "header of %llu bytes in a file of %llu",
+               (unsigned long long)n, (unsigned long long)size);
+    SEFL_TRY(buf_extend(&text, &to, (size_t)n));
+    SEFL_TRY(read_at(t, to, (size_t)n, 8));
+    t->data = 8 + n;
+    t->data_bytes = size - t->data;
+    st = read_header(&h, buf_span(&text));
+    if (st == SEFL_EPROTO)
+        st = sefl_fail_at(st, "header");
+    if (st == SEFL_OK)
+        st = settle(t, &h);
+done:
+    if (st == SEFL_EPROTO)
+        st = sefl_fail_at(st, "%s", t->path);
+    header_clear(&h);
+    buf_clear(&text);
+    return st;
+}
+
+sefl_status tensors_open(tensors **out, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    tensors *t = NULL;
+    struct stat sb;
+    SEFL_TRY(sefl_new(&t, 1, sizeof *t));
+    t->fd = -1;
+    SEFL_TRY(sefl_strdup(&t->path, path));
+    t->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    SEFL_CHECK(t->fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
+               strerror(errno));
+    SEFL_CHECK(fstat(t->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));
+    SEFL_CHECK(S_ISREG(sb.st_mode), SEFL_EINVAL, "%s is not a file", path);
+    SEFL_TRY(read_all(t, (uint64_t)sb.st_size));
+    *out = t, t = NULL;
+done:
+    tensors_close(t);
+    return st;
+}
+
+sefl_status tensors_over(tensors **out, sefl_span bytes, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    tensors *t = NULL;
+    SEFL_TRY(sefl_new(&t, 1, sizeof *t));
+    t->fd = -1;
+    t->memory = bytes;
+    SEFL_TRY(sefl_strdup(&t->path, name));
+    SEFL_TRY(read_all(t, bytes.n));
+    *out = t, t = NULL;
+done:
+    tensors_close(t);
+    return st;
+}
+
+void tensors_close(tensors *t)
+{
+    if (!t)
+        return;
+    if (t->fd >= 0)
+        close(t->fd);
+    sefl_free(t->path);
+    sefl_free(t->names);
+    sefl_free(t->list);
+    sefl_free(t->by_name);
+    sefl_free(t->metas);
+    sefl_free(t->meta_by_name);
+    sefl_free(t);
+}
+
+/* ---- what is in it ------------------------------------------------------------------------- */
+
+size_t tensors_count(const tensors *t)
+{
+    return t->count;
+}
+
+const tensor *tensors_at(const tensors *t, size_t i)
+{
+    return i < t->count ? &t->list[i] : NULL;
+}
+
+static const named *look_up(const named *list, size_t n, const char *name)
+{
+    named want = { .name = name };
+    return n ? bsearch(&want, list, n, sizeof *list, by_name) : NULL;
+}
+
+const tensor *tensors_find(const tensors *t, const char *name)
+{
+    const named *f = look_up(t->by_name, t->count, name);
+    return f ? &t->list[f->index] : NULL;
+}
+
+const char *tensors_meta(const tensors *t, const char *key)
+{
+    const named *f = look_up(t->meta_by_name, t->meta_count, key);
+    return f ? t->metas[f->index].value : NULL;
+}
+
+bool tensors_meta_at(const tensors *t, size_t i, const char **key, const char **value)
+{
+    if (i >= t->meta_count)
+        return false;
+    *key = t->metas[i].key;
+    *value = t->metas[i].value;
+    return true;
+}
+
+float tensor_from_bf16(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+float tensor_from_f16(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h >> 15) << 31, e = h >> 10 & 31, m = h & 1023, bits;
+    float f;
+    if (e == 0) { /* zero and subnormals: m * 2^-24 */
+        f = ldexpf((float)m, -24);
+        return sign ? -f : f;
+    }
+    bits = sign | (e == 31 ? 255 : e + 112) << 23 | m << 13;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static float convert(tensor_type type, const uint8_t *p)
+{
+    uint16_t half = (uint16_t)(p[0] | p[1] << 8);
+    if (type == TENSOR_F16)
+        return tensor_from_f16(half);
+    if (type == TENSOR_BF16)
+        return tensor_from_bf16(half);
+    if (type == TENSOR_F32) {
+        uint32_t bits = load_u32(p);
+        float f;
+        memcpy(&f, &bits, sizeof f);
+        return f;
+    }
+    uint64_t bits = load_u64(p);
+    double d;
+    memcpy(&d, &bits, sizeof d);
+    return (float)d;
+}
+
+sefl_status tensors_read_f32(tensors *t, const tensor *which, float *out, uint64_t count)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t piece[1 << 14];
+    SEFL_CHECK(which->count == count, SEFL_EPROTO,
+               "%s: array \"%.64s\" has %llu values, %llu are wanted", t->path, which->name,
+               (unsigned long long)which->count, (unsigned long long)count);
+    SEFL_CHECK(which->type != TENSOR_OTHER, SEFL_EPROTO,
+               "%s: array \"%.64s\" is %s; F32, F64, F16 and BF16 are read", t->path, which->name,
+               which->type_name);
+    if (count == 0)
+        goto done;
+    size_t size = (size_t)((which->end - which->begin) / count), most = sizeof piece / size;
+    for (uint64_t i = 0; i < count;) {
+        size_t n = count - i < most ? (size_t)(count - i) : most;
+        SEFL_TRY(read_at(t, piece, n * size, t->data + which->begin + i * size));
+        for (size_t k = 0; k < n; k++)
+            out[i + k] = convert(which->type, piece + k * size);
+        i += n;
+    }
+done:
+    return st;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+static sefl_status check_names(const tensor_out *a, size_t n, const tensor_meta *m, size_t mn)
+{
+    sefl_status st = SEFL_OK;
+    named *list = NULL;
+    SEFL_CHECK(n <= TENSOR_COUNT_MAX && mn <= TENSOR_META_MAX, SEFL_EINVAL,
+               "%zu arrays and %zu metadata entries are too many", n, mn);
+    SEFL_TRY(sefl_new(&list, n > mn ? n : mn, sizeof *list));
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(a[i].name);
+        SEFL_CHECK(len > 0 && len <= TENSOR_NAME_MAX && strcmp(a[i].name, meta_key) != 0,
+                   SEFL_EINVAL, "\"%.64s\" cannot be an array's name", a[i].name);
+        SEFL_CHECK(a[i].rank <= TENSOR_RANK_MAX, SEFL_EINVAL, "array \"%.64s\" has %u dimensions",
+                   a[i].name, a[i].rank);
+        list[i] = (named){ a[i].name, i };
+    }
+    SEFL_CHECK(sort_names(list, n, "arrays") == SEFL_OK, SEFL_EINVAL, "%s", sefl_last_error());
+    for (size_t i = 0; i < mn; i++)
+        list[i] = (named){ m[i].key, i };
+    SEFL_CHECK(sort_names(list, mn, "metadata entries") == SEFL_OK, SEFL_EINVAL, "%s",
+               sefl_last_error());
+done:
+    sefl_free(list);
+    return st;
+}
+
+static sefl_status make_header(sefl_buf *b, const tensor_out *arrays, size_t count,
+                               const tensor_meta *metas, size_t meta_count)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t at = 0;
+    json j = json_into(b);
+    json_open(&j, '{');
+    if (meta_count) {
+        json_key(&j, meta_key);
+        json_open(&j, '{');
+        for (size_t i = 0; i < meta_count; i++)
+            json_key(&j, metas[i].key), json_str(&j, metas[i].value);
+        json_close(&j, '}');
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t n = 4;
+        json_key(&j, arrays[i].name);
+        json_open(&j, '{');
+        json_key(&j, "dtype"), json_str(&j, "F32");
+        json_key(&j, "shape"), json_open(&j, '[');
+        for (unsigned k = 0; k < arrays[i].rank; k++) {
+            json_u64(&j, arrays[i].shape[k]);
+            SEFL_CHECK(!__builtin_mul_overflow(n, arrays[i].shape[k], &n), SEFL_EINVAL,
+                       "array \"%.64s\" is too large", arrays[i].name);
+        }
+        json_close(&j, ']');
+        json_key(&j, "data_offsets"), json_open(&j, '[');
+        json_u64(&j, at);
+        SEFL_CHECK(!__builtin_add_overflow(at, n, &at), SEFL_EINVAL, "the arrays are too large");
+        json_u64(&j, at);
+        json_close(&j, ']');
+        json_close(&j, '}');
+    }
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    while (b->n % 8)
+        SEFL_TRY(wr_u8(b, ' '));
+    SEFL_CHECK(b->n <= TENSOR_HEADER_MAX, SEFL_EINVAL, "the header has %zu bytes", b->n);
+done:
+    return st;
+}
+
+static sefl_status put_values(outfile *o, const tensor_out *a)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t piece[1 << 14];
+    uint64_t count = 1;
+    for (unsigned k = 0; k < a->rank; k++)
+        count *= a->shape[k];
+    for (uint64_t i = 0; i < count;) {
+        size_t n = 0;
+        for (; n < sizeof piece / 4 && i < count; n++, i++) {
+            uint32_t bits;
+            memcpy(&bits, &a->values[i], sizeof bits);
+            store_u32(piece + 4 * n, bits);
+        }
+        SEFL_TRY(outfile_put(o, piece, 4 * n));
+    }
+done:
+    return st;
+}
+
+sefl_status tensors_write(const char *path, const tensor_out *arrays, size_t count,
+                          const tensor_meta *metas, size_t meta_count)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf head = { 0 };
+    outfile o = { 0 };
+    uint8_t length[8];
+    SEFL_TRY(check_names(arrays, count, metas, meta_count));
+    SEFL_TRY(make_header(&head, arrays, count, metas, meta_count));
+    SEFL_TRY(outfile_open(&o, path, 0644));
+    store_u64(length, head.n);
+    SEFL_TRY(outfile_put(&o, length, sizeof length));
+    SEFL_TRY(outfile_put(&o, head.p, head.n));
+    for (size_t i = 0; i < count; i++)
+        SEFL_TRY(put_values(&o, &arrays[i]));
+    SEFL_TRY(outfile_commit(&o));
+done:
+    outfile_abort(&o);
+    buf_clear(&head);
+    return st;
+}

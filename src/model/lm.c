@@ -1,0 +1,522 @@
+/* Design.
+ *  1. theta and grad are single vectors; the order of parameters is embedding, body, decoder.
+ *  2. The gradient is zero outside the spans of the latest pass. For the embedding only block rows
+ *     of words that occurred are touched: with 33,278 dense rows, clearing, clipping and updating
+ *     all of them would cost as much as the recurrent layers.
+ *  3. A pass that fails leaves no half gradient: it is zeroed. */
+#include "model/lm.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "model/lm_body.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- configuration and parameters ------------------------------------------------------------ */
+
+static const lm_body *find_body(const char *name)
+{
+    static const lm_body *const bodies[] = { &lm_body_lstm, &lm_body_transformer };
+    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
+        if (strcmp(bodies[i]->name, name) == 0)
+            return bodies[i];
+    return NULL;
+}
+
+sefl_status lm_config_check(lm_config *cfg)
+{
+    sefl_status st = SEFL_OK;
+    const lm_body *body = find_body(cfg->body ? cfg->body : "lstm");
+    SEFL_CHECK(body, SEFL_EINVAL, "model \"%.32s\": lstm or transformer", cfg->body);
+    cfg->body = body->name;
+    uint32_t *sizes[] = { &cfg->embed, &cfg->hidden, &cfg->layers, &cfg->heads,
+                          &cfg->block, &cfg->batch,  &cfg->steps };
+    static const uint32_t usual[] = { 200, 200, 2, 2, 1, 20, 35 };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (*sizes[i] == 0)
+            *sizes[i] = usual[i];
+    SEFL_CHECK(cfg->vocab >= 2 && cfg->vocab <= BHM_MAX_SIDE, SEFL_EINVAL,
+               "vocabulary of %u words: 2 to %d", cfg->vocab, BHM_MAX_SIDE);
+    SEFL_CHECK(cfg->embed <= 65536 && cfg->hidden <= 65536, SEFL_EINVAL,
+               "embedding %u, hidden %u: at most 65536", cfg->embed, cfg->hidden);
+    SEFL_CHECK(cfg->layers <= LM_MAX_LAYERS, SEFL_EINVAL, "%u layers: at most %d", cfg->layers,
+               LM_MAX_LAYERS);
+    SEFL_CHECK(cfg->block <= BHM_MAX_BLOCK, SEFL_EINVAL, "block %u: at most %d", cfg->block,
+               BHM_MAX_BLOCK);
+    SEFL_CHECK((uint64_t)cfg->batch * cfg->steps <= LM_MAX_TOKENS, SEFL_EINVAL,
+               "batch %u x %u: at most %d words", cfg->batch, cfg->steps, LM_MAX_TOKENS);
+    SEFL_CHECK(!cfg->tied || body->width_out(cfg) == cfg->embed, SEFL_EINVAL,
+               "tied embeddings need hidden = embed, not %u and %u", cfg->hidden, cfg->embed);
+    SEFL_TRY(body->check(cfg));
+done:
+    return st;
+}
+
+static size_t add_param(lm *m, bhm shape, bool is_matrix, const char *fmt, va_list ap)
+{
+    assert(m->params < LM_MAX_PARAMS);
+    lm_param *p = &m->param[m->params];
+    vsnprintf(p->name, sizeof p->name, fmt, ap);
+    p->shape = shape;
+    p->is_matrix = is_matrix;
+    p->offset = m->count;
+    p->count = bhm_count(shape);
+    m->count += p->count;
+    return m->params++;
+}
+
+size_t lm_add_matrix(lm *m, uint32_t rows, uint32_t cols, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    size_t i = add_param(m, (bhm){ rows, cols, m->cfg.block }, true, fmt, ap);
+    va_end(ap);
+    return i;
+}
+
+size_t lm_add_vector(lm *m, uint32_t n, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    size_t i = add_param(m, (bhm){ n, 1, 1 }, false, fmt, ap);
+    va_end(ap);
+    return i;
+}
+
+static void add_params(lm *m)
+{
+    m->width_out = m->body->width_out(&m->cfg);
+    m->enc = lm_add_matrix(m, m->cfg.vocab, m->cfg.embed, "encoder.weight");
+    m->body->params(m);
+    m->dec_w = m->cfg.tied
+                   ? m->enc
+                   : lm_add_matrix(m, m->cfg.vocab, (uint32_t)m->width_out, "decoder.weight");
+    m->dec_b = lm_add_vector(m, m->cfg.vocab, "decoder.bias");
+}
+
+sefl_status lm_config_params(const lm_config *cfg, lm_param *params, size_t *n, size_t *count)
+{
+    sefl_status st = SEFL_OK;
+    lm *m = NULL;
+    SEFL_TRY(sefl_new(&m, 1, sizeof *m));
+    m->cfg = *cfg;
+    SEFL_TRY(lm_config_check(&m->cfg));
+    m->body = find_body(m->cfg.body);
+    m->param = params;
+    add_params(m);
+    *n = m->params;
+    *count = m->count;
+done:
+    sefl_free(m);
+    return st;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static size_t max_columns(const lm *m)
+{
+    return m->cfg.batch > LM_EVAL_BATCH ? m->cfg.batch : LM_EVAL_BATCH;
+}
+
+static void layout(lm *m, nn_plan *p)
+{
+    size_t n = max_columns(m) * m->cfg.steps, e = m->cfg.embed, real = sizeof(nn_real);
+    m->theta = nn_take(p, m->count, real);
+    m->grad = nn_take(p, m->count, real);
+    m->x = nn_take(p, n * e, real);
+    m->dx = nn_take(p, n * e, real);
+    m->x_mask = nn_take(p, n * e, real);
+    m->out = nn_take(p, n * m->width_out, real);
+    m->dout = nn_take(p, n * m->width_out, real);
+    m->state_n = m->body->state_size(&m->cfg);
+    m->state = nn_take(p, m->state_n, real);
+    m->kept_state = nn_take(p, m->state_n, real);
+    m->touched = nn_take(p, bhm_rows_of_blocks(m->param[m->enc].shape), 1);
+    m->span_cap = m->params + bhm_rows_of_blocks(m->param[m->enc].shape);
+    m->spans = nn_take(p, m->span_cap, sizeof *m->spans);
+    if (m->body->positions)
+        m->positions = nn_take(p, (size_t)m->cfg.steps * e, real);
+    m->body->layout(m, p);
+    nn_head_layout(&m->head, m->param[m->dec_w].shape, n, pool_threads(m->pool), NULL, false, p);
+}
+
+static void fill_positions(lm *m)
+{
+    size_t e = m->cfg.embed;
+    for (size_t t = 0; t < m->cfg.steps; t++)
+        for (size_t j = 0; j < e; j++) {
+            double angle = (double)t * exp(-(double)(j / 2 * 2) * log(10000.0) / (double)e);
+            m->positions[t * e + j] = (nn_real)(j % 2 == 0 ? sin(angle) : cos(angle));
+        }
+}
+
+sefl_status lm_new(lm **out, const lm_config *cfg, pool *p)
+{
+    sefl_status st = SEFL_OK;
+    lm *m = NULL;
+    nn_plan plan = { 0 };
+    *out = NULL;
+    SEFL_TRY(sefl_new(&m, 1, sizeof *m));
+    m->cfg = *cfg;
+    m->pool = p;
+    SEFL_TRY(lm_config_check(&m->cfg));
+    m->body = find_body(m->cfg.body);
+    SEFL_TRY(sefl_new(&m->param, LM_MAX_PARAMS, sizeof *m->param));
+    add_params(m);
+    layout(m, &plan);
+    SEFL_CHECK(plan.need < SIZE_MAX, SEFL_ERANGE, "model: its memory does not fit this machine");
+    SEFL_TRY(arena_init(&m->mem, plan.need));
+    plan.a = &m->mem;
+    layout(m, &plan);
+    if (m->positions)
+        fill_positions(m);
+    nn_blas_single_thread();
+    *out = m;
+    m = NULL;
+done:
+    lm_free(m);
+    return st;
+}
+
+void lm_free(lm *m)
+{
+    if (!m)
+        return;
+    arena_clear(&m->mem);
+    sefl_free(m->param);
+    sefl_free(m);
+}
+
+const lm_config *lm_get_config(const lm *m)
+{
+    return &m->cfg;
+}
+
+const lm_param *lm_params(const lm *m, size_t *n)
+{
+    *n = m->params;
+    return m->param;
+}
+
+size_t lm_count(const lm *m)
+{
+    return m->count;
+}
+
+nn_real *lm_theta(lm *m)
+{
+    return m->theta;
+}
+
+nn_real *lm_grad(lm *m)
+{
+    return m->grad;
+}
+
+const lm_span *lm_spans(const lm *m, size_t *n)
+{
+    *n = m->span_n;
+    return m->spans;
+}
+
+lm_times lm_get_times(const lm *m)
+{
+    return m->times;
+}
+
+size_t lm_memory(const lm *m)
+{
+    return m->mem.cap;
+}
+
+void lm_fill_uniform(lm *m, size_t param, double range, seeded *g)
+{
+    nn_real *v = lm_at(m, param);
+    for (size_t i = 0; i < m->param[param].count; i++)
+        v[i] = (nn_real)(range == 0 ? 0 : (2 * seeded_unit(g) - 1) * range);
+}
+
+void lm_init(lm *m, uint64_t seed)
+{
+    seeded g;
+    seeded_init(&g, seed, "model init");
+    lm_fill_uniform(m, m->enc, 0.1, &g);
+    m->body->init(m, &g);
+    if (!m->cfg.tied)
+        lm_fill_uniform(m, m->dec_w, 0.1, &g);
+    lm_fill_uniform(m, m->dec_b, 0, &g);
+}
+
+void lm_state_reset(lm *m)
+{
+    memset(m->state, 0, m->state_n * sizeof *m->state);
+}
+
+nn_real *lm_state(lm *m, size_t *n)
+{
+    *n = m->state_n;
+    return m->state;
+}
+
+/* ---- one pass -------------------------------------------------------------------------------- */
+
+static sefl_status embed(lm *m, const lm_batch *b, lm_pass *pass)
+{
+    const bhm s = m->param[m->enc].shape;
+    const size_t e = m->cfg.embed;
+    const nn_real *v = lm_at(m, m->enc);
+    const nn_real scale = (nn_real)m->body->embed_scale(&m->cfg);
+    for (size_t i = 0; i < pass->n; i++) {
+        nn_real *x = m->x + i * e;
+        bhm_expand(s, x, e, v, b->input[i], 1);
+        if (m->positions) {
+            const nn_real *at = m->positions + i / pass->batch * e;
+            for (size_t j = 0; j < e; j++)
+                x[j] = x[j] * scale + at[j];
+        }
+    }
+    return nn_dropout_draw(m->pool, &pass->drop, m->x_mask, m->x, pass->n * e);
+}
+
+static void embed_backward(lm *m, const lm_batch *b, const lm_pass *pass)
+{
+    const bhm s = m->param[m->enc].shape;
+    const size_t e = m->cfg.embed;
+    const nn_real scale = (nn_real)m->body->embed_scale(&m->cfg);
+    nn_real *dv = lm_grad_at(m, m->enc);
+    nn_dropout_back(&pass->drop, m->dx, m->x_mask, pass->n * e);
+    if (scale != 1)
+        for (size_t i = 0; i < pass->n * e; i++)
+            m->dx[i] *= scale;
+    for (size_t i = 0; i < pass->n; i++) {
+        bhm_fold(s, dv, m->dx + i * e, e, b->input[i], 1);
+        m->touched[b->input[i] / s.block] = 1;
+    }
+}
+
+/* Zeroes what the last gradient wrote. The decoder overwrites its own part. */
+static void clear_gradient(lm *m)
+{
+    const lm_param *w = &m->param[m->dec_w];
+    for (size_t i = 0; i < m->span_n; i++)
+        if (m->spans[i].offset < w->offset || m->spans[i].offset >= w->offset + w->count)
+            memset(m->grad + m->spans[i].offset, 0, m->spans[i].count * sizeof *m->grad);
+    memset(m->touched, 0, bhm_rows_of_blocks(m->param[m->enc].shape));
+    m->span_n = 0;
+}
+
+static void list_spans(lm *m)
+{
+    m->span_n = 0;
+    if (!m->cfg.tied) {
+        const bhm s = m->param[m->enc].shape;
+        for (uint32_t bi = 0; bi < bhm_rows_of_blocks(s); bi++) {
+            if (!m->touched[bi])
+                continue;
+            lm_span at = { 0 };
+            at.offset = m->param[m->enc].offset + bhm_block_row(s, bi, &at.count);
+            lm_span *last = m->span_n ? &m->spans[m->span_n - 1] : NULL;
+            if (last && last->offset + last->count == at.offset)
+                last->count += at.count;
+            else
+                m->spans[m->span_n++] = at;
+        }
+    }
+    for (size_t i = m->cfg.tied ? 0 : 1; i < m->params; i++)
+        m->spans[m->span_n++] = (lm_span){ m->param[i].offset, m->param[i].count };
+}
+
+static double seconds(void)
+{
+    sefl_clock c = clock_monotonic();
+    return (double)clock_ns(&c) * 1e-9;
+}
+
+static sefl_status check_batch(const lm *m, const lm_batch *b)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(b->batch >= 1 && b->batch <= max_columns(m) && b->steps >= 1 &&
+                   b->steps <= m->cfg.steps,
+               SEFL_EINVAL, "batch of %u x %u words: the model was planned for %zu x %u", b->batch,
+               b->steps, max_columns(m), m->cfg.steps);
+    for (size_t i = 0; i < (size_t)b->batch * b->steps; i++)
+        SEFL_CHECK(b->input[i] < m->cfg.vocab, SEFL_EINVAL, "word %u: the vocabulary has %u",
+                   b->input[i], m->cfg.vocab);
+done:
+    return st;
+}
+
+static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args *args,
+                                double *loss)
+{
+    sefl_status st = SEFL_OK;
+    lm_pass pass = { .steps = b->steps, .batch = b->batch, .n = (size_t)b->steps * b->batch };
+    nn_head_job job = { .x = m->out, .n = pass.n, .target = b->target, .loss = loss };
+    double t0 = seconds(), t1, t2, t3;
+    *loss = 0;
+    SEFL_TRY(check_batch(m, b));
+    if (args) {
+        SEFL_CHECK(args->dropout >= 0 && args->dropout < 1, SEFL_EINVAL,
+                   "dropout %g: from 0 to below 1", args->dropout);
+        pass.drop = (nn_dropout){ .rate = args->dropout, .seed = args->seed, .step = args->step };
+        pass.backward_follows = true;
+        if (!args->add)
+            clear_gradient(m);
+        job.add = args->add && m->span_n > 0;
+        job.scale = (nn_real)(args->scale != 0 ? args->scale : 1 / (double)pass.n);
+        job.dx = m->dout;
+        job.dv = lm_grad_at(m, m->dec_w);
+        job.dbias = lm_grad_at(m, m->dec_b);
+    }
+    job.v = lm_at(m, m->dec_w), job.bias = lm_at(m, m->dec_b);
+    SEFL_TRY(embed(m, b, &pass));
+    t1 = seconds();
+    SEFL_TRY(m->body->forward(m, &pass));
+    t2 = seconds();
+    SEFL_TRY(nn_head_run(&m->head, m->pool, &job));
+    t3 = seconds();
+    m->times.embed += t1 - t0;
+    m->times.body_forward += t2 - t1;
+    m->times.head += t3 - t2;
+    if (args) {
+        SEFL_TRY(m->body->backward(m, &pass));
+        t0 = seconds();
+        embed_backward(m, b, &pass);
+        list_spans(m);
+        m->times.body_backward += t0 - t3;
+        m->times.embed += seconds() - t0;
+    }
+    SEFL_CHECK(isfinite(*loss) && *loss < LM_MAX_LOSS * (double)pass.n, SEFL_ERANGE,
+               "the loss is %g a word: training has diverged (a smaller learning rate or a tighter "
+               "gradient clip may help)",
+               *loss / (double)pass.n);
+done:
+    if (st != SEFL_OK && args) { /* half a gradient is none */
+        memset(m->grad, 0, m->count * sizeof *m->grad);
+        memset(m->touched, 0, bhm_rows_of_blocks(m->param[m->enc].shape));
+        m->span_n = 0;
+    }
+    return st;
+}
+
+sefl_status lm_loss(lm *m, const lm_batch *b, double *loss)
+{
+    return pass_through(m, b, NULL, loss);
+}
+
+sefl_status lm_gradient(lm *m, const lm_batch *b, const lm_gradient_args *args, double *loss)
+{
+    return pass_through(m, b, args, loss);
+}
+
+/* ---- evaluation and text --------------------------------------------------------------------- */
+
+static void keep_state(lm *m)
+{
+    memcpy(m->kept_state, m->state, m->state_n * sizeof *m->state);
+    lm_state_reset(m);
+}
+
+static void restore_state(lm *m)
+{
+    memcpy(m->state, m->kept_state, m->state_n * sizeof *m->state);
+}
+
+sefl_status lm_evaluate(lm *m, const uint32_t *words, size_t n, double *mean)
+{
+    sefl_status st = SEFL_OK;
+    const size_t columns = LM_EVAL_BATCH, rows = n / columns;
+    uint32_t *input = NULL;
+    double sum = 0;
+    SEFL_CHECK(rows >= 2, SEFL_EINVAL, "%zu words are too few to evaluate: at least %zu", n,
+               2 * columns);
+    SEFL_TRY(sefl_new(&input, 2 * columns * m->cfg.steps, sizeof *input));
+    uint32_t *target = input + columns * m->cfg.steps;
+    keep_state(m);
+    for (size_t at = 0; at + 1 < rows && st == SEFL_OK; at += m->cfg.steps) {
+        size_t steps = rows - 1 - at < m->cfg.steps ? rows - 1 - at : m->cfg.steps;
+        double loss;
+        for (size_t t = 0; t < steps; t++)
+            for (size_t c = 0; c < columns; c++) {
+                input[t * columns + c] = words[c * rows + at + t];
+                target[t * columns + c] = words[c * rows + at + t + 1];
+            }
+        st = lm_loss(m, &(lm_batch){ input, target, (uint32_t)steps, (uint32_t)columns }, &loss);
+        sum += loss;
+    }
+    restore_state(m);
+    *mean = sum / (double)((rows - 1) * columns);
+done:
+    sefl_free(input);
+    return st;
+}
+
+/* Draws from softmax(logits / temperature). */
+static uint32_t draw(const nn_real *logits, uint32_t n, double temperature, uint32_t banned,
+                     seeded *g)
+{
+    double top = -INFINITY, sum = 0, u, run = 0;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (i != banned && logits[i] > top)
+            top = logits[i];
+    for (uint32_t i = 0; i < n; i++)
+        sum += i == banned ? 0 : exp((logits[i] - top) / temperature);
+    u = seeded_unit(g) * sum;
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == banned)
+            continue;
+        last = i;
+        run += exp((logits[i] - top) / temperature);
+        if (run > u)
+            break;
+    }
+    return last;
+}
+
+sefl_status lm_generate(lm *m, uint32_t *out, size_t n, const uint32_t *prompt, size_t prompt_n,
+                        double temperature, uint32_t banned, seeded *g)
+{
+    sefl_status st = SEFL_OK;
+    nn_real *logits = NULL;
+    uint32_t *words = NULL;
+    SEFL_CHECK(prompt_n >= 1, SEFL_EINVAL, "text generation needs at least one word to begin with");
+    SEFL_CHECK(temperature > 0 && isfinite(temperature), SEFL_EINVAL,
+               "temperature %g: above 0 (1: as the model says)", temperature);
+    SEFL_TRY(sefl_new(&logits, m->cfg.vocab, sizeof *logits));
+    SEFL_TRY(sefl_new(&words, prompt_n + n, sizeof *words));
+    memcpy(words, prompt, prompt_n * sizeof *words);
+    keep_state(m);
+    /* With a carried state each word is read once; without one, the latest words are read again. */
+    size_t read = 0;
+    for (size_t have = prompt_n; have < prompt_n + n && st == SEFL_OK; have++) {
+        size_t from = m->state_n ? read : have > m->cfg.steps ? have - m->cfg.steps : 0;
+        size_t steps = 0;
+        for (; from < have && st == SEFL_OK; from += steps) {
+            steps = have - from < m->cfg.steps ? have - from : m->cfg.steps;
+            lm_batch b = { words + from, NULL, (uint32_t)steps, 1 };
+            lm_pass pass = { .steps = b.steps, .batch = 1, .n = steps };
+            st = check_batch(m, &b);
+            if (st == SEFL_OK)
+                st = embed(m, &b, &pass);
+            if (st == SEFL_OK)
+                st = m->body->forward(m, &pass);
+        }
+        read = have;
+        if (st != SEFL_OK)
+            break;
+        nn_head_logits(&m->head, logits, m->out + (steps - 1) * m->width_out, lm_at(m, m->dec_w),
+                       lm_at(m, m->dec_b));
+        words[have] = draw(logits, m->cfg.vocab, temperature, banned, g);
+    }
+    restore_state(m);
+    if (st == SEFL_OK)
+        memcpy(out, words + prompt_n, n * sizeof *out);
+done:
+    sefl_free(logits);
+    sefl_free(words);
+    return st;
+}

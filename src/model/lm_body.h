@@ -1,0 +1,103 @@
+/* lm_body: what a model's body gives to lm.c; for model/lstm.c and model/transformer.c only. */
+#ifndef MODEL_LM_BODY_H
+#define MODEL_LM_BODY_H
+
+#include "model/lm.h"
+#include "model/nn/head.h"
+#include "model/nn/nn.h"
+
+typedef struct lm_layer_lstm {
+    size_t w_ih, w_hh, b_ih, b_hh; /* indices of params */
+    nn_weight ih, hh;
+    nn_real *pack, *pack_back; /* hh in panels: transposed, and as it is */
+    nn_real *gates;            /* (T*B, 4H): before, then after activation, then their gradient */
+    nn_real *c, *h;            /* ((T+1)*B, H): the first B rows are the carried state */
+    nn_real *tanh_c;           /* (T*B, H) */
+    nn_real *in;               /* (T*B, inputs): what the layer read */
+    nn_real *mask;             /* dropout of its output */
+    nn_real *bias;             /* b_ih + b_hh */
+} lm_layer_lstm;
+
+typedef struct lm_layer_tr {
+    size_t in_w, in_b, out_w, out_b, l1_w, l1_b, l2_w, l2_b, n1_w, n1_b, n2_w, n2_b;
+    nn_weight in_proj, out_proj, linear1, linear2;
+    nn_real *x;          /* (N, E): input */
+    nn_real *qkv;        /* (N, 3E) */
+    nn_real *att;        /* (B, heads, T, T): probabilities */
+    nn_real *att_mask;   /* same shape */
+    nn_real *ctx, *proj; /* (N, E) */
+    nn_real *mask1, *xhat1, *rstd1, *y1;
+    nn_real *ff, *ff_mask; /* (N, F) */
+    nn_real *out, *mask2, *xhat2, *rstd2;
+} lm_layer_tr;
+
+struct lm_body;
+
+struct lm {
+    lm_config cfg;
+    const struct lm_body *body;
+    pool *pool;
+    arena mem;
+    lm_param *param;
+    size_t params, count;
+    size_t enc, dec_w, dec_b; /* indices; tied: dec_w == enc */
+    nn_real *theta, *grad;
+    size_t width_out; /* columns of the decoder */
+    nn_head head;
+    nn_real *x, *dx;     /* (N, E): embedded words */
+    nn_real *x_mask;     /* dropout of them */
+    nn_real *out, *dout; /* (N, H): what the decoder reads */
+    nn_real *state, *kept_state;
+    size_t state_n;
+    uint8_t *touched; /* by block row of the embedding */
+    lm_span *spans;
+    size_t span_n, span_cap;
+    lm_times times;
+    lm_layer_lstm lstm[LM_MAX_LAYERS];
+    lm_layer_tr tr[LM_MAX_LAYERS];
+    nn_real *tmp1, *tmp2, *tmp3; /* body scratch */
+    nn_real *positions;          /* transformer: (steps, E) */
+};
+
+/* One pass's settings, shared by embedding and body. */
+typedef struct lm_pass {
+    uint32_t steps, batch;
+    size_t n; /* steps * batch */
+    nn_dropout drop;
+    bool backward_follows;
+} lm_pass;
+
+typedef struct lm_body {
+    const char *name;
+    sefl_status (*check)(const lm_config *cfg);
+    /* Calls lm_add_* for each parameter of the body. */
+    void (*params)(lm *m);
+    uint32_t (*width_out)(const lm_config *cfg);
+    size_t (*state_size)(const lm_config *cfg);
+    void (*layout)(lm *m, nn_plan *p);
+    void (*init)(lm *m, seeded *g);
+    double (*embed_scale)(const lm_config *cfg);
+    bool positions;
+    sefl_status (*forward)(lm *m, lm_pass *pass);  /* x -> out */
+    sefl_status (*backward)(lm *m, lm_pass *pass); /* dout -> dx, gradients */
+} lm_body;
+
+extern const lm_body lm_body_lstm, lm_body_transformer;
+
+/* Adds a parameter; returns its index. */
+size_t lm_add_matrix(lm *m, uint32_t rows, uint32_t cols, const char *fmt, ...) SEFL_PRINTF(4, 5);
+size_t lm_add_vector(lm *m, uint32_t n, const char *fmt, ...) SEFL_PRINTF(3, 4);
+
+static inline nn_real *lm_at(lm *m, size_t param)
+{
+    return m->theta + m->param[param].offset;
+}
+static inline nn_real *lm_grad_at(lm *m, size_t param)
+{
+    return m->grad + m->param[param].offset;
+}
+
+/* Fills a parameter with uniform values in [-range, range]. */
+void lm_fill_uniform(lm *m, size_t param, double range, seeded *g);
+
+#endif

@@ -1,0 +1,368 @@
+/* Design.
+ *  1. A slice is a range of words. Whatever belongs to it (its logits in the tile, its rows of W,
+ *     dW, dbias, its share of dx) is touched by one piece of work at a time and by nobody else.
+ *  2. dx is a sum over slices: each leaves its share, a second round of pieces adds the shares in
+ *     the order of slices. So no result depends on who ran what.
+ *  3. Tokens that fill up the last group of lanes have a factor of zero and change nothing; rows
+ *     that fill up the last block are set to zero before they are used. */
+#include "model/nn/head.h"
+
+#include "model/bhm/hankel.h"
+#include "model/nn/nn.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct run {
+    nn_head *h;
+    const nn_head_job *job;
+    size_t t0, n; /* the tile: tokens [t0, t0 + n) */
+    bool first;
+} run;
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const nn_kernels *k,
+                    bool force_dense, nn_plan *p)
+{
+    size_t l = w.block, real = sizeof(nn_real);
+    h->w = w;
+    h->k = k ? k : nn_kernels_get();
+    h->fast = hankel_fits(w) && !force_dense;
+    h->tile = round_up(max_tokens, h->k->width);
+    if (h->tile > (size_t)HEAD_GROUPS * h->k->width)
+        h->tile = (size_t)HEAD_GROUPS * h->k->width;
+    h->rows = (uint32_t)(l >= HEAD_SLICE ? l : HEAD_SLICE / l * l);
+    if (h->rows > round_up(w.rows, l))
+        h->rows = (uint32_t)round_up(w.rows, l);
+    h->slices = (w.rows + h->rows - 1) / h->rows;
+    h->y = nn_take(p, (size_t)h->slices * h->tile * h->rows, real);
+    h->max = nn_take(p, (size_t)h->slices * h->tile, real);
+    h->sum = nn_take(p, (size_t)h->slices * h->tile, real);
+    h->chosen = nn_take(p, h->tile, real);
+    h->lse = nn_take(p, h->tile, real);
+    h->part = h->tile * round_up(w.cols, h->fast ? l : 1);
+    h->dx = nn_take(p, (size_t)h->slices * h->part, real);
+    if (h->fast) {
+        size_t all = (size_t)bhm_rows_of_blocks(w) * hankel_row_size(w);
+        size_t tokens = h->tile * hankel_row_size(w);
+        h->ws = nn_take(p, all, real);
+        h->dws = nn_take(p, all, real);
+        h->xs = nn_take(p, tokens, real);
+        h->scratch_size =
+            tokens + NN_BACK_ROWS * h->tile * 2 * l + (size_t)h->rows * h->k->width + h->tile;
+        h->lane_target = nn_take(p, lanes * h->tile, sizeof *h->lane_target);
+    } else if (l > 1) {
+        h->scratch_size = 2 * (size_t)h->rows * w.cols;
+    } else {
+        h->scratch_size = 0;
+    }
+    h->scratch_size = round_up(h->scratch_size, 16);
+    h->scratch = nn_take(p, lanes * h->scratch_size, real);
+}
+
+static uint32_t slice_rows(const nn_head *h, size_t s)
+{
+    uint32_t left = h->w.rows - (uint32_t)s * h->rows;
+    return left < h->rows ? left : h->rows;
+}
+
+static uint32_t slice_blocks(const nn_head *h, size_t s)
+{
+    return (slice_rows(h, s) + h->w.block - 1) / h->w.block;
+}
+
+/* The dense rows of a slice: W itself for l = 1, expanded into the lane's scratch otherwise. */
+static const nn_real *dense_rows(const run *r, unsigned lane, size_t s)
+{
+    const nn_head *h = r->h;
+    if (h->w.block == 1)
+        return r->job->v + s * h->rows * h->w.cols;
+    nn_real *w = h->scratch + lane * h->scratch_size;
+    bhm_expand(h->w, w, h->w.cols, r->job->v, (uint32_t)s * h->rows, slice_rows(h, s));
+    return w;
+}
+
+/* ---- forward: logits of one slice, exponentials, their sums --------------------------------- */
+
+static void forward_dense(const run *r, unsigned lane, size_t s)
+{
+    const nn_head *h = r->h;
+    const uint32_t first = (uint32_t)s * h->rows, rows = slice_rows(h, s);
+    nn_real *y = h->y + s * h->tile * h->rows;
+    nn_gemm_1(&(nn_gemm_args){ .tb = true,
+                               .m = r->n,
+                               .n = rows,
+                               .k = h->w.cols,
+                               .a = r->job->x + r->t0 * h->w.cols,
+                               .lda = h->w.cols,
+                               .b = dense_rows(r, lane, s),
+                               .ldb = h->w.cols,
+                               .c = y,
+                               .ldc = h->rows });
+    for (size_t t = 0; t < r->n; t++, y += h->rows) {
+        uint32_t at = r->job->target[r->t0 + t] - first;
+        if (at < rows)
+            h->chosen[t] = y[at] + r->job->bias[first + at];
+        h->k->softmax_row(y, r->job->bias + first, rows, &h->max[s * h->tile + t],
+                          &h->sum[s * h->tile + t]);
+    }
+}
+
+static void forward_fast(const run *r, size_t s)
+{
+    const nn_head *h = r->h;
+    const uint32_t first = (uint32_t)s * h->rows, rows = slice_rows(h, s);
+    const uint32_t blocks = slice_blocks(h, s), l = h->w.block;
+    const unsigned width = h->k->width;
+    const hankel_dims d = hankel_dims_of(h->k, h->w, r->n);
+    nn_real *y = h->y + s * h->tile * h->rows;
+    h->k->hankel_mul(d, y, h->xs, h->ws + s * (h->rows / l) * hankel_row_size(h->w), blocks);
+    for (size_t g = 0; g < d.groups; g++, y += (size_t)blocks * l * width) {
+        for (size_t lane = 0, t = g * width; lane < width && t < r->n; lane++, t++) {
+            uint32_t at = r->job->target[r->t0 + t] - first;
+            if (at < rows)
+                h->chosen[t] = y[at * width + lane] + r->job->bias[first + at];
+        }
+        h->k->softmax_lanes(y, r->job->bias + first, rows, &h->max[s * h->tile + g * width],
+                            &h->sum[s * h->tile + g * width]);
+        memset(y + (size_t)rows * width, 0, ((size_t)blocks * l - rows) * width * sizeof *y);
+    }
+}
+
+static sefl_status forward(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const run *r = ctx;
+    for (size_t s = begin; s < end; s++) {
+        if (r->h->fast)
+            forward_fast(r, s);
+        else
+            forward_dense(r, lane, s);
+    }
+    return SEFL_OK;
+}
+
+/* Joins the slices: lse of each token; returns the tile's loss. */
+static double join(const run *r)
+{
+    const nn_head *h = r->h;
+    double loss = 0;
+    for (size_t t = 0; t < r->n; t++) {
+        double top = h->max[t], sum = 0;
+        for (size_t s = 1; s < h->slices; s++)
+            top = h->max[s * h->tile + t] > top ? h->max[s * h->tile + t] : top;
+        for (size_t s = 0; s < h->slices; s++)
+            sum += h->sum[s * h->tile + t] * exp(h->max[s * h->tile + t] - top);
+        double lse = top + log(sum);
+        h->lse[t] = (nn_real)lse;
+        loss += lse - h->chosen[t];
+    }
+    return loss;
+}
+
+/* ---- backward: one slice's dW, dbias and share of dx ------------------------------------------
+ */
+
+static void backward_dense(const run *r, unsigned lane, size_t s)
+{
+    const nn_head *h = r->h;
+    const nn_head_job *job = r->job;
+    const uint32_t first = (uint32_t)s * h->rows, rows = slice_rows(h, s), cols = h->w.cols;
+    nn_real *y = h->y + s * h->tile * h->rows, *g = y;
+    for (size_t t = 0; t < r->n; t++, g += h->rows) {
+        nn_real c = (nn_real)exp((double)h->max[s * h->tile + t] - h->lse[t]) * job->scale;
+        uint32_t at = job->target[r->t0 + t] - first;
+        h->k->grad_row(g, job->dbias + first, rows, c);
+        if (at < rows) {
+            g[at] -= job->scale;
+            job->dbias[first + at] -= job->scale;
+        }
+    }
+    nn_gemm_1(&(nn_gemm_args){ .m = r->n,
+                               .n = cols,
+                               .k = rows,
+                               .a = y,
+                               .lda = h->rows,
+                               .b = dense_rows(r, lane, s),
+                               .ldb = cols,
+                               .c = h->dx + s * h->part,
+                               .ldc = cols });
+    bool direct = h->w.block == 1;
+    nn_real *dense = h->scratch + lane * h->scratch_size + (size_t)h->rows * cols;
+    nn_real *dw = direct ? job->dv + (size_t)first * cols : dense;
+    nn_gemm_1(&(nn_gemm_args){ .ta = true,
+                               .m = rows,
+                               .n = cols,
+                               .k = r->n,
+                               .a = y,
+                               .lda = h->rows,
+                               .b = job->x + r->t0 * cols,
+                               .ldb = cols,
+                               .beta = direct && (job->add || !r->first) ? 1 : 0,
+                               .c = dw,
+                               .ldc = cols });
+    if (!direct)
+        bhm_fold(h->w, job->dv, dense, cols, first, rows);
+}
+
+static void backward_fast(const run *r, unsigned lane, size_t s)
+{
+    const nn_head *h = r->h;
+    const nn_head_job *job = r->job;
+    const uint32_t first = (uint32_t)s * h->rows, rows = slice_rows(h, s);
+    const uint32_t blocks = slice_blocks(h, s), l = h->w.block;
+    const unsigned width = h->k->width;
+    const hankel_dims d = hankel_dims_of(h->k, h->w, r->n);
+    const size_t at_row = s * (h->rows / l) * hankel_row_size(h->w);
+    nn_real *dxs = h->scratch + lane * h->scratch_size;
+    nn_real *gs = dxs + h->tile * hankel_row_size(h->w);
+    nn_real *db = gs + NN_BACK_ROWS * h->tile * 2 * l;
+    nn_real *c = db + (size_t)h->rows * width;
+    uint32_t *target = h->lane_target + lane * h->tile;
+
+    memset(db, 0, (size_t)blocks * l * width * sizeof *db);
+    if (r->first)
+        memset(h->dws + at_row, 0, blocks * hankel_row_size(h->w) * sizeof *h->dws);
+    for (size_t t = 0; t < (size_t)d.groups * width; t++) {
+        bool there = t < r->n;
+        uint32_t at = there ? job->target[r->t0 + t] - first : UINT32_MAX;
+        c[t] = there ? (nn_real)exp((double)h->max[s * h->tile + t] - h->lse[t]) * job->scale : 0;
+        target[t] = at < rows ? at : UINT32_MAX / 2;
+    }
+    hankel_grad g = { h->y + s * h->tile * h->rows, c, target, job->scale, db };
+    h->k->hankel_back(d, dxs, h->dws + at_row, gs, &g, h->xs, h->ws + at_row, blocks);
+    for (uint32_t i = 0; i < rows; i++) {
+        nn_real sum = 0;
+        for (unsigned k = 0; k < width; k++)
+            sum += db[i * width + k];
+        job->dbias[first + i] += sum;
+    }
+    hankel_tokens_back(h->k, h->w, h->dx + s * h->part, dxs, d.groups);
+}
+
+static sefl_status backward(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const run *r = ctx;
+    for (size_t s = begin; s < end; s++) {
+        const nn_head *h = r->h;
+        if (r->first && !r->job->add) {
+            uint32_t row = (uint32_t)s * h->rows, bi = row / h->w.block;
+            memset(r->job->dbias + row, 0, slice_rows(h, s) * sizeof *r->job->dbias);
+            if (h->w.block > 1) {
+                size_t last, from = bhm_block_row(h->w, bi, NULL);
+                size_t to = bhm_block_row(h->w, bi + slice_blocks(h, s) - 1, &last);
+                memset(r->job->dv + from, 0, (to + last - from) * sizeof *r->job->dv);
+            }
+        }
+        if (h->fast)
+            backward_fast(r, lane, s);
+        else
+            backward_dense(r, lane, s);
+    }
+    return SEFL_OK;
+}
+
+/* dx of tokens [begin, end) of the tile: the slices' shares in order. */
+static sefl_status gather(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const run *r = ctx;
+    const nn_head *h = r->h;
+    const size_t cols = h->w.cols;
+    (void)lane;
+    if (!h->fast) {
+        for (size_t t = begin; t < end; t++) {
+            nn_real *to = r->job->dx + (r->t0 + t) * cols;
+            memcpy(to, h->dx + t * cols, cols * sizeof *to);
+            for (size_t s = 1; s < h->slices; s++)
+                h->k->axpy(to, 1, h->dx + s * h->part + t * cols, cols);
+        }
+        return SEFL_OK;
+    }
+    /* pieces are whole groups: sum as lane vectors in the first slice's share, then turn round */
+    const unsigned width = h->k->width;
+    const size_t group = round_up(cols, h->w.block) * width;
+    for (size_t g = begin / width; g * width < end; g++) {
+        nn_real *sum = h->dx + g * group;
+        for (size_t s = 1; s < h->slices; s++)
+            h->k->axpy(sum, 1, h->dx + s * h->part + g * group, cols * width);
+        for (size_t k = 0, t = g * width; k < width && t < r->n; k++, t++)
+            for (size_t j = 0; j < cols; j++)
+                r->job->dx[(r->t0 + t) * cols + j] = sum[j * width + k];
+    }
+    return SEFL_OK;
+}
+
+static sefl_status spectra_of_weights(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const run *r = ctx;
+    const nn_head *h = r->h;
+    (void)lane;
+    for (size_t s = begin; s < end; s++) {
+        uint32_t bi = (uint32_t)s * (h->rows / h->w.block);
+        hankel_prepare(h->k, h->w, h->ws + bi * hankel_row_size(h->w), r->job->v, bi,
+                       slice_blocks(h, s));
+    }
+    return SEFL_OK;
+}
+
+static sefl_status fold_spectra(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const run *r = ctx;
+    const nn_head *h = r->h;
+    (void)lane;
+    for (size_t s = begin; s < end; s++) {
+        uint32_t bi = (uint32_t)s * (h->rows / h->w.block);
+        hankel_fold(h->k, h->w, r->job->dv, h->dws + bi * hankel_row_size(h->w), bi,
+                    slice_blocks(h, s));
+    }
+    return SEFL_OK;
+}
+
+static sefl_status spectra_of_tokens(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const run *r = ctx;
+    const nn_head *h = r->h;
+    (void)lane;
+    hankel_tokens(h->k, h->w, h->xs, r->job->x + r->t0 * h->w.cols, h->w.cols, r->n,
+                  (unsigned)begin, (unsigned)end);
+    return SEFL_OK;
+}
+
+sefl_status nn_head_run(nn_head *h, pool *p, const nn_head_job *job)
+{
+    sefl_status st = SEFL_OK;
+    run r = { .h = h, .job = job, .first = true };
+    double loss = 0;
+    for (size_t t = 0; t < job->n; t++)
+        SEFL_CHECK(job->target[t] < h->w.rows, SEFL_EINVAL, "word %u: the vocabulary has %u",
+                   job->target[t], h->w.rows);
+    if (h->fast)
+        SEFL_TRY(pool_run(p, h->slices, 1, spectra_of_weights, &r, NULL));
+    for (; r.t0 < job->n; r.t0 += r.n, r.first = false) {
+        r.n = job->n - r.t0 < h->tile ? job->n - r.t0 : h->tile;
+        if (h->fast)
+            SEFL_TRY(pool_run(p, hankel_groups(h->k, r.n), 1, spectra_of_tokens, &r, NULL));
+        SEFL_TRY(pool_run(p, h->slices, 1, forward, &r, NULL));
+        loss += join(&r);
+        if (job->dx) {
+            SEFL_TRY(pool_run(p, h->slices, 1, backward, &r, NULL));
+            SEFL_TRY(pool_run(p, r.n, 2 * h->k->width, gather, &r, NULL));
+        }
+    }
+    if (h->fast && job->dx)
+        SEFL_TRY(pool_run(p, h->slices, 1, fold_spectra, &r, NULL));
+    *job->loss = loss;
+done:
+    return st;
+}
+
+void nn_head_logits(const nn_head *h, nn_real *logits, const nn_real *x, const nn_real *v,
+                    const nn_real *bias)
+{
+    bhm_mul_ref(h->w, logits, x, 1, v);
+    for (uint32_t i = 0; i < h->w.rows; i++)
+        logits[i] += bias[i];
+}

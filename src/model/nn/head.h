@@ -1,0 +1,72 @@
+/* head: decoder, softmax and cross-entropy in one, in tiles.
+ *
+ *     logits = h W^T + bias        loss = sum over tokens of (log sum exp logits - logits[target])
+ *
+ * With 33,278 words the logits of a batch are 93 MB and two thirds of a step's arithmetic. They are
+ * made and used tile by tile: HEAD_GROUPS * W tokens (352 with AVX-512) at a time, cut by
+ * vocabulary into slices that fit a core's cache. A tile holds exp(logit - max of its slice), from
+ * which both loss and gradient follow, so each exponential is taken once and no logit is computed
+ * twice.
+ *
+ *     nn_head_layout(&h, w, max_tokens, threads, &plan);
+ *     SEFL_TRY(nn_head_run(&h, pool, &(nn_head_job){ .x = hidden, .n = n, .target = ids,
+ *                          .v = v, .bias = b, .loss = &sum,
+ *                          .dx = dhidden, .dv = dv, .dbias = db, .scale = 1.0 / n }));
+ *
+ * Blocks of 8, 16, 32 or 64 go through model/bhm/hankel, all others through SGEMM on expanded
+ * slices (l = 1: in place).
+ * Threads: one owner; uses the pool. Results do not depend on the number of threads. */
+#ifndef MODEL_NN_HEAD_H
+#define MODEL_NN_HEAD_H
+
+#include "base/pool.h"
+#include "model/bhm/bhm.h"
+#include "model/nn/kernels.h"
+#include "model/nn/plan.h"
+
+enum { HEAD_GROUPS = 22, HEAD_SLICE = 1024 };
+
+typedef struct nn_head {
+    bhm w;
+    const nn_kernels *k;
+    bool fast;     /* hankel */
+    size_t tile;   /* tokens */
+    uint32_t rows; /* of a slice, a multiple of the block */
+    uint32_t slices;
+    size_t part;           /* numbers in one slice's share of dx */
+    nn_real *y;            /* (slices, tile * rows) */
+    nn_real *max, *sum;    /* (slices, tile) */
+    nn_real *chosen, *lse; /* (tile): the target's logit; log sum exp */
+    nn_real *dx;           /* (slices, part) */
+    nn_real *ws, *dws;     /* spectra of the weights and their gradient */
+    nn_real *xs;           /* spectra of the tile's tokens */
+    nn_real *scratch;      /* (lanes, scratch_size) */
+    size_t scratch_size;
+    uint32_t *lane_target; /* (lanes, tile) */
+} nn_head;
+
+typedef struct nn_head_job {
+    const nn_real *x; /* (n, cols) */
+    size_t n;
+    const uint32_t *target; /* n words, each below rows */
+    const nn_real *v, *bias;
+    double *loss; /* out: sum over tokens, in nats */
+    nn_real *dx;  /* (n, cols), overwritten; NULL: forward only */
+    nn_real *dv;  /* its gradient: overwritten, or added to with `add` */
+    nn_real *dbias;
+    nn_real scale; /* of the gradient: 1/n for the mean */
+    bool add;
+} nn_head_job;
+
+/* k = NULL: the best of this machine. force_dense keeps to SGEMM (tests, comparisons). */
+void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const nn_kernels *k,
+                    bool force_dense, nn_plan *p);
+
+/* n may be larger than max_tokens: it is walked in tiles anyway. */
+sefl_status nn_head_run(nn_head *h, pool *p, const nn_head_job *job) SEFL_MUST_CHECK;
+
+/* logits (rows) of a single token, for generation. Plain. */
+void nn_head_logits(const nn_head *h, nn_real *logits, const nn_real *x, const nn_real *v,
+                    const nn_real *bias);
+
+#endif

@@ -1,0 +1,94 @@
+/* kernels: the inner loops of learning, once per instruction set, chosen at run time.
+ *
+ * One source (kernels.inc) is compiled for AVX-512, for AVX2 with FMA, and for plain C with the
+ * baseline's vectors. A "lane vector" is `width` neighbouring numbers; where a layout below says
+ * [W], W = width. Buffers with lane vectors are aligned to 64 bytes (arena memory is).
+ *
+ *     const nn_kernels *k = nn_kernels_get();          // honours SEFL_CPU
+ *     k->softmax_row(y, bias, n, &max, &sum);
+ *
+ * Results of the three agree to rounding, not to the bit: sums run in another order. One machine
+ * always takes the same path, so a run repeats exactly there.
+ *
+ * The Hankel kernels work on spectra: the real transform of length 2l of a block, as l pairs.
+ * Pair 0 holds the two real bins, multiplied one by one; pairs 1 .. l-1 are complex. See
+ * model/bhm/hankel.h for the mathematics. They exist for l = 8, 16, 32, 64. */
+#ifndef MODEL_NN_KERNELS_H
+#define MODEL_NN_KERNELS_H
+
+#include "model/real.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { NN_MAX_WIDTH = 16, NN_PANEL = 64, NN_ROWS = 5, NN_BACK_ROWS = 8 };
+
+typedef struct hankel_dims {
+    unsigned l;      /* block size: 8, 16, 32 or 64 */
+    unsigned nj;     /* block columns */
+    unsigned groups; /* groups of W tokens */
+} hankel_dims;
+
+/* The gradient at the output, tokens in lanes: ys [groups][ni*l][W] times the token's factor c
+ * [groups*W], less `scale` where the row is the token's target. */
+typedef struct hankel_grad {
+    const nn_real *ys, *c;
+    const uint32_t *target; /* [groups*W], relative to the first row; beyond the rows: none */
+    nn_real scale;
+    nn_real *db; /* [ni*l][W] */
+} hankel_grad;
+
+typedef struct nn_kernels {
+    const char *name;
+    unsigned width;
+
+    /* W blocks at once: v [2l][W] -> spec [l][2][W], with the factors of the inverse built in. */
+    void (*hankel_weights)(unsigned l, nn_real *spec, const nn_real *v);
+    /* and back: spec [l][2][W] -> conv [2l][W], a cyclic convolution (factors applied here). */
+    void (*hankel_unweights)(unsigned l, nn_real *conv, const nn_real *spec);
+    /* x [l][W], already reversed -> spec [l][2][W]; and the upper half of the inverse. */
+    void (*hankel_forward_transform)(unsigned l, nn_real *spec, const nn_real *x);
+    void (*hankel_inverse_transform)(unsigned l, nn_real *y, const nn_real *spec);
+    /* ys [groups][ni*l][W] = products of the ni block rows of ws [ni][l][nj][2]
+     * with xs [l][groups][nj][2][W]. */
+    void (*hankel_mul)(hankel_dims d, nn_real *ys, const nn_real *xs, const nn_real *ws,
+                       unsigned ni);
+    /* The gradients of ni block rows: dxs [groups][l][nj][2][W] = , dws [ni][l][nj][2] += , g->db
+     * +=. gs is scratch of NN_BACK_ROWS*groups*l*2*W. */
+    void (*hankel_back)(hankel_dims d, nn_real *dxs, nn_real *dws, nn_real *gs,
+                        const hankel_grad *g, const nn_real *xs, const nn_real *ws, unsigned ni);
+
+    /* Softmax with tokens in lanes: y [rows][W] += bias[row], then y = exp(y - max); max and sum
+     * [W] out. */
+    void (*softmax_lanes)(nn_real *y, const nn_real *bias, size_t rows, nn_real *max, nn_real *sum);
+    /* The same for one token whose logits are y[0 .. n), bias may be NULL; and its gradient: y *= c,
+     * db += y. */
+    void (*softmax_row)(nn_real *y, const nn_real *bias, size_t n, nn_real *max, nn_real *sum);
+    void (*grad_row)(nn_real *y, nn_real *db, size_t n, nn_real c);
+
+    /* c (rows, ldc) += a (rows, lda) times B, 1 <= rows <= NN_ROWS; B is k x n packed in panels
+     * of NN_PANEL columns: panel p at b + p*k*NN_PANEL holds [k][NN_PANEL], zero beyond n.
+     * c must have room for whole panels' columns up to n only. */
+    void (*panel_mul)(nn_real *c, size_t ldc, const nn_real *a, size_t lda, const nn_real *b,
+                      unsigned rows, size_t k, size_t n);
+
+    /* One token's LSTM cell. gates (4h: i, f, g, o before activation) become the activations;
+     * c, tanh_c, out (h each) are written. */
+    void (*lstm_cell)(nn_real *gates, nn_real *c, nn_real *tanh_c, nn_real *out,
+                      const nn_real *c_prev, size_t h);
+    /* Backward: gates (activations) become the gradient before activation; dc (h) is read as the
+     * gradient of c from the later step and left as that of c_prev. dout is the gradient of out. */
+    void (*lstm_cell_back)(nn_real *gates, nn_real *dc, const nn_real *dout, const nn_real *tanh_c,
+                           const nn_real *c_prev, size_t h);
+    /* y += a x */
+    void (*axpy)(nn_real *y, nn_real a, const nn_real *x, size_t n);
+} nn_kernels;
+
+/* The best for this processor; the same for the life of the process. */
+const nn_kernels *nn_kernels_get(void);
+
+/* All that this processor can run, best first, for tests; ends with NULL. */
+const nn_kernels *const *nn_kernels_all(void);
+
+#endif

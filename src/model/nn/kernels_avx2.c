@@ -1,0 +1,21 @@
+/* The kernels with AVX2 and FMA. */
+#include "model/nn/kernels_list.h"
+
+#ifdef __x86_64__
+#include <math.h>
+#include <string.h>
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma")
+#endif
+
+#define WIDTH_BYTES  32
+#define KERNELS      nn_kernels_avx2
+#define KERNELS_NAME "avx2"
+#include "model/nn/kernels.inc"
+
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
+#endif

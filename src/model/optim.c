@@ -1,0 +1,223 @@
+/* Design. Spans are cut into chunks of at most CHUNK values; a chunk is one piece of work. Sums are
+ * kept per chunk and added in order. */
+#include "model/optim.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 15 };
+
+struct optim {
+    optim_config cfg;
+    size_t count;
+    nn_real *state; /* m, then v */
+    size_t state_n;
+    uint64_t steps;
+    lm_span *chunk;
+    double *sum;
+    size_t chunks, cap;
+};
+
+sefl_status optim_kind_parse(optim_kind *out, const char *name)
+{
+    static const char *const names[] = { "sgd", "momentum", "adam" };
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (optim_kind)i;
+            return SEFL_OK;
+        }
+    return sefl_fail(SEFL_EINVAL, "optimiser \"%.32s\": sgd, momentum or adam", name);
+}
+
+sefl_status optim_new(optim **out, const optim_config *cfg, size_t count)
+{
+    sefl_status st = SEFL_OK;
+    optim *o = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&o, 1, sizeof *o));
+    o->cfg = *cfg;
+    o->count = count;
+    o->cfg.momentum = cfg->momentum != 0 ? cfg->momentum : 0.9;
+    o->cfg.beta1 = cfg->beta1 != 0 ? cfg->beta1 : 0.9;
+    o->cfg.beta2 = cfg->beta2 != 0 ? cfg->beta2 : 0.999;
+    o->cfg.epsilon = cfg->epsilon != 0 ? cfg->epsilon : 1e-8;
+    o->state_n = cfg->kind == OPTIM_ADAM ? 2 * count : cfg->kind == OPTIM_MOMENTUM ? count : 0;
+    SEFL_TRY(sefl_new(&o->state, o->state_n, sizeof *o->state));
+    *out = o;
+    o = NULL;
+done:
+    optim_free(o);
+    return st;
+}
+
+void optim_free(optim *o)
+{
+    if (!o)
+        return;
+    sefl_free(o->state);
+    sefl_free(o->chunk);
+    sefl_free(o->sum);
+    sefl_free(o);
+}
+
+nn_real *optim_state(optim *o, size_t *n)
+{
+    *n = o->state_n;
+    return o->state;
+}
+
+uint64_t *optim_steps(optim *o)
+{
+    return &o->steps;
+}
+
+static sefl_status cut(optim *o, const lm_span *spans, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    size_t need = 0;
+    for (size_t i = 0; i < n; i++) {
+        assert(spans[i].offset + spans[i].count <= o->count);
+        need += (spans[i].count + CHUNK - 1) / CHUNK;
+    }
+    if (need > o->cap) {
+        sefl_free(o->chunk), o->chunk = NULL;
+        sefl_free(o->sum), o->sum = NULL;
+        o->cap = 0;
+        SEFL_TRY(sefl_new(&o->chunk, need + need / 4, sizeof *o->chunk));
+        SEFL_TRY(sefl_new(&o->sum, need + need / 4, sizeof *o->sum));
+        o->cap = need + need / 4;
+    }
+    o->chunks = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t at = 0; at < spans[i].count; at += CHUNK) {
+            size_t left = spans[i].count - at;
+            o->chunk[o->chunks++] = (lm_span){ spans[i].offset + at, left < CHUNK ? left : CHUNK };
+        }
+done:
+    return st;
+}
+
+typedef struct job {
+    optim *o;
+    nn_real *theta;
+    const nn_real *grad;
+    double lr, scale, m_fix, v_fix;
+} job;
+
+static sefl_status norm_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const job *j = ctx;
+    (void)lane;
+    for (size_t c = begin; c < end; c++) {
+        const nn_real *g = j->grad + j->o->chunk[c].offset;
+        size_t n = j->o->chunk[c].count, i = 0;
+        double total = 0;
+        while (i < n) { /* short float sums in lanes, long ones in double */
+            nn_real s[16] = { 0 };
+            size_t stop = n - i < 1024 ? n : i + 1024;
+            for (; i + 16 <= stop; i += 16)
+                for (size_t k = 0; k < 16; k++)
+                    s[k] += g[i + k] * g[i + k];
+            for (; i < stop; i++)
+                s[0] += g[i] * g[i];
+            for (size_t k = 0; k < 16; k++)
+                total += s[k];
+        }
+        j->o->sum[c] = total;
+    }
+    return SEFL_OK;
+}
+
+sefl_status optim_norm(optim *o, pool *p, double *norm, const nn_real *grad, const lm_span *spans,
+                       size_t n)
+{
+    sefl_status st = SEFL_OK;
+    job j = { .o = o, .grad = grad };
+    double sum = 0;
+    *norm = 0;
+    SEFL_TRY(cut(o, spans, n));
+    SEFL_TRY(pool_run(p, o->chunks, 1, norm_piece, &j, NULL));
+    for (size_t i = 0; i < o->chunks; i++)
+        sum += o->sum[i];
+    SEFL_CHECK(isfinite(sum), SEFL_ERANGE,
+               "the gradient is not finite: training has diverged (a smaller learning rate or a "
+               "tighter gradient clip may help)");
+    *norm = sqrt(sum);
+done:
+    return st;
+}
+
+static void sgd(const job *j, size_t at, size_t n)
+{
+    nn_real *restrict t = j->theta + at;
+    const nn_real *restrict g = j->grad + at;
+    const nn_real step = (nn_real)(j->lr * j->scale);
+    for (size_t i = 0; i < n; i++)
+        t[i] -= step * g[i];
+}
+
+static void momentum(const job *j, size_t at, size_t n)
+{
+    nn_real *restrict t = j->theta + at, *restrict m = j->o->state + at;
+    const nn_real *restrict g = j->grad + at;
+    const nn_real mu = (nn_real)j->o->cfg.momentum, s = (nn_real)j->scale, lr = (nn_real)j->lr;
+    for (size_t i = 0; i < n; i++) {
+        m[i] = mu * m[i] + s * g[i];
+        t[i] -= lr * m[i];
+    }
+}
+
+static void adam(const job *j, size_t at, size_t n)
+{
+    nn_real *restrict t = j->theta + at, *restrict m = j->o->state + at;
+    nn_real *restrict v = j->o->state + j->o->count + at;
+    const nn_real *restrict g = j->grad + at;
+    const nn_real b1 = (nn_real)j->o->cfg.beta1, b2 = (nn_real)j->o->cfg.beta2;
+    const nn_real step = (nn_real)(j->lr / j->m_fix), root = (nn_real)(1 / sqrt(j->v_fix));
+    const nn_real eps = (nn_real)j->o->cfg.epsilon, s = (nn_real)j->scale;
+    for (size_t i = 0; i < n; i++) {
+        nn_real d = s * g[i];
+        m[i] = b1 * m[i] + (1 - b1) * d;
+        v[i] = b2 * v[i] + (1 - b2) * d * d;
+        t[i] -= step * m[i] / ((nn_real)sqrt((double)v[i]) * root + eps);
+    }
+}
+
+static sefl_status step_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const job *j = ctx;
+    (void)lane;
+    for (size_t c = begin; c < end; c++) {
+        lm_span s = j->o->chunk[c];
+        switch (j->o->cfg.kind) {
+        case OPTIM_SGD:
+            sgd(j, s.offset, s.count);
+            break;
+        case OPTIM_MOMENTUM:
+            momentum(j, s.offset, s.count);
+            break;
+        case OPTIM_ADAM:
+            adam(j, s.offset, s.count);
+            break;
+        }
+    }
+    return SEFL_OK;
+}
+
+sefl_status optim_step(optim *o, pool *p, nn_real *theta, const nn_real *grad, const lm_span *spans,
+                       size_t n, double lr, double scale)
+{
+    sefl_status st = SEFL_OK;
+    job j = { .o = o, .theta = theta, .grad = grad, .lr = lr, .scale = scale };
+    lm_span all = { 0, o->count };
+    SEFL_TRY(o->cfg.kind == OPTIM_SGD ? cut(o, spans, n) : cut(o, &all, 1));
+    o->steps++;
+    j.m_fix = 1 - pow(o->cfg.beta1, (double)o->steps);
+    j.v_fix = 1 - pow(o->cfg.beta2, (double)o->steps);
+    SEFL_TRY(pool_run(p, o->chunks, 1, step_piece, &j, NULL));
+done:
+    return st;
+}

@@ -1,0 +1,49 @@
+/* optim: moves parameters down a gradient: SGD, momentum or Adam, on the compressed vector.
+ *
+ *     SEFL_TRY(optim_new(&o, &(optim_config){ .kind = OPTIM_SGD }, count));
+ *     SEFL_TRY(optim_norm(o, pool, &norm, grad, spans, n));         // global L2 norm
+ *     SEFL_TRY(optim_step(o, pool, theta, grad, spans, n, lr, norm > clip ? clip / norm : 1));
+ *
+ *     sgd       theta -= lr g
+ *     momentum  m = mu m + g;  theta -= lr m                                    (PyTorch's form)
+ *     adam      Kingma and Ba's, with bias correction, no weight decay
+ *
+ * The gradient is zero outside the spans. SGD leaves the rest of theta alone; the other two walk
+ * over all of it, because their memory moves parameters without a gradient too.
+ * Threads: one owner; results do not depend on the pool's threads. */
+#ifndef MODEL_OPTIM_H
+#define MODEL_OPTIM_H
+
+#include "base/pool.h"
+#include "model/lm.h"
+
+typedef enum optim_kind { OPTIM_SGD, OPTIM_MOMENTUM, OPTIM_ADAM } optim_kind;
+
+typedef struct optim_config {
+    optim_kind kind;
+    double momentum;     /* 0: 0.9 */
+    double beta1, beta2; /* 0: 0.9 and 0.999 */
+    double epsilon;      /* 0: 1e-8 */
+} optim_config;
+
+typedef struct optim optim;
+
+/* "sgd", "momentum", "adam"; SEFL_EINVAL otherwise. */
+sefl_status optim_kind_parse(optim_kind *out, const char *name) SEFL_MUST_CHECK;
+
+sefl_status optim_new(optim **out, const optim_config *cfg, size_t count) SEFL_MUST_CHECK;
+void optim_free(optim *o);
+
+/* L2 norm over the spans, added up in double in a fixed order. SEFL_ERANGE if it is not finite. */
+sefl_status optim_norm(optim *o, pool *p, double *norm, const nn_real *grad, const lm_span *spans,
+                       size_t n) SEFL_MUST_CHECK;
+
+/* One step of size lr along scale * grad. */
+sefl_status optim_step(optim *o, pool *p, nn_real *theta, const nn_real *grad, const lm_span *spans,
+                       size_t n, double lr, double scale) SEFL_MUST_CHECK;
+
+/* Its memory, to save and restore: `*n` numbers (0 for SGD), and the number of steps taken. */
+nn_real *optim_state(optim *o, size_t *n);
+uint64_t *optim_steps(optim *o);
+
+#endif

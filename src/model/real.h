@@ -1,0 +1,19 @@
+/* real: the number type of the learning side. float for use; the tests build the same sources once
+ * more in double (SEFL_MODEL_DOUBLE=1), where central differences are sharp enough to check every
+ * gradient to 1e-7. */
+#ifndef MODEL_REAL_H
+#define MODEL_REAL_H
+
+#ifndef SEFL_MODEL_DOUBLE
+#define SEFL_MODEL_DOUBLE 0
+#endif
+
+#if SEFL_MODEL_DOUBLE
+typedef double nn_real;
+#define nn_cblas_gemm cblas_dgemm
+#else
+typedef float nn_real;
+#define nn_cblas_gemm cblas_sgemm
+#endif
+
+#endif

@@ -1,0 +1,74 @@
+/* train: the loop: batches of running text, gradient, clip, step; and the gradients of records.
+ *
+ *     SEFL_TRY(trainer_new(&t, m, pool, &(train_config){ .lr = 20, .clip = 0.25, .dropout = 0.2 },
+ *                          words, n));
+ *     while (trainer_epochs(t) < 5)
+ *         SEFL_TRY(trainer_step(t, &info));              // one batch
+ *
+ * The text is cut into `batch` columns of equal length, read side by side, `steps` words at a time
+ * with the state carried on, as PyTorch's word-language-model example does; what is left over is
+ * cut off. An epoch begins with an empty state. A text too short for that many columns takes fewer.
+ *
+ * trainer_save holds everything that a later step depends on: going on after trainer_load gives
+ * the same bytes as never having stopped.
+ * Threads: one owner, whatever the pool has. Secrets: the text. */
+#ifndef MODEL_TRAIN_H
+#define MODEL_TRAIN_H
+
+#include "base/buf.h"
+#include "model/lm.h"
+#include "model/optim.h"
+
+typedef struct train_config {
+    double lr;       /* must be given */
+    double lr_decay; /* factor after each epoch; 0: 1 */
+    double clip;     /* largest L2 norm of a gradient; 0: no limit */
+    double dropout;
+    uint64_t seed; /* of the dropout */
+    optim_config optim;
+    uint32_t batch, steps; /* 0: those the model was planned for */
+} train_config;
+
+typedef struct train_info {
+    double loss; /* mean over the batch, nats a word */
+    double norm; /* of the gradient before the clip */
+    double lr;
+    size_t words;
+    bool epoch_ended;
+} train_info;
+
+typedef struct trainer trainer;
+
+/* Borrows the model, the pool and the words. */
+sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
+                        const uint32_t *words, size_t n) SEFL_MUST_CHECK;
+void trainer_free(trainer *t);
+
+/* One batch. SEFL_ERANGE when loss or gradient is not finite; theta is then as before the step. */
+sefl_status trainer_step(trainer *t, train_info *info) SEFL_MUST_CHECK;
+
+/* The gradient pass and the update of trainer_step apart, for benchmarks. */
+sefl_status trainer_gradient(trainer *t, train_info *info) SEFL_MUST_CHECK;
+sefl_status trainer_update(trainer *t, train_info *info) SEFL_MUST_CHECK;
+
+uint64_t trainer_steps(const trainer *t);
+uint64_t trainer_epochs(const trainer *t);          /* completed */
+uint64_t trainer_steps_per_epoch(const trainer *t); /* batches */
+uint32_t trainer_columns(const trainer *t);
+
+/* Settings of the run in words, the first thing in a checkpoint: another run is refused. */
+sefl_status trainer_save(trainer *t, sefl_buf *out) SEFL_MUST_CHECK;
+/* SEFL_EPROTO for bytes that are not a whole checkpoint of this kind of run; nothing changes. */
+sefl_status trainer_load(trainer *t, sefl_span in) SEFL_MUST_CHECK;
+
+/* Gradients of single records, for differential privacy per record: record r is the words
+ * [border[r], border[r+1]), each predicted from those before it in the record, the first one from
+ * `before` (<eos>); the state is empty at its start. fn gets the gradient of the mean loss of each
+ * record in turn, and may read it until it returns. Empty records are SEFL_EINVAL. */
+typedef sefl_status train_record_fn(void *ctx, size_t record, const nn_real *grad,
+                                    const lm_span *spans, size_t span_count, double loss);
+sefl_status train_records(lm *m, const uint32_t *words, const size_t *border, size_t records,
+                          uint32_t before, const lm_gradient_args *args, train_record_fn *fn,
+                          void *ctx) SEFL_MUST_CHECK;
+
+#endif

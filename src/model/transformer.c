@@ -1,0 +1,352 @@
+/* The Transformer body: sinusoidal positions (added in lm.c), post-norm layers with causal
+ * multi-head attention and a ReLU feed-forward part, dropout where PyTorch's
+ * TransformerEncoderLayer has it: on attention weights, on both branches, inside the feed-forward.
+ *
+ *     y1 = norm1(x + drop(attention(x)))      y2 = norm2(y1 + drop(linear2(drop(relu(linear1
+ * y1)))))
+ *
+ * Attention of one column and head is a piece of work of its own. */
+#include "model/lm_body.h"
+
+#include "model/nn/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+static sefl_status check(const lm_config *cfg)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(cfg->embed % cfg->heads == 0, SEFL_EINVAL,
+               "transformer: %u heads do not divide an embedding of %u", cfg->heads, cfg->embed);
+done:
+    return st;
+}
+
+static void params(lm *m)
+{
+    uint32_t e = m->cfg.embed, f = m->cfg.hidden;
+    for (unsigned i = 0; i < m->cfg.layers; i++) {
+        lm_layer_tr *l = &m->tr[i];
+#define AT "transformer_encoder.layers.%u."
+        l->in_w = lm_add_matrix(m, 3 * e, e, AT "self_attn.in_proj_weight", i);
+        l->in_b = lm_add_vector(m, 3 * e, AT "self_attn.in_proj_bias", i);
+        l->out_w = lm_add_matrix(m, e, e, AT "self_attn.out_proj.weight", i);
+        l->out_b = lm_add_vector(m, e, AT "self_attn.out_proj.bias", i);
+        l->l1_w = lm_add_matrix(m, f, e, AT "linear1.weight", i);
+        l->l1_b = lm_add_vector(m, f, AT "linear1.bias", i);
+        l->l2_w = lm_add_matrix(m, e, f, AT "linear2.weight", i);
+        l->l2_b = lm_add_vector(m, e, AT "linear2.bias", i);
+        l->n1_w = lm_add_vector(m, e, AT "norm1.weight", i);
+        l->n1_b = lm_add_vector(m, e, AT "norm1.bias", i);
+        l->n2_w = lm_add_vector(m, e, AT "norm2.weight", i);
+        l->n2_b = lm_add_vector(m, e, AT "norm2.bias", i);
+#undef AT
+    }
+}
+
+static uint32_t width_out(const lm_config *cfg)
+{
+    return cfg->embed;
+}
+
+static size_t state_size(const lm_config *cfg)
+{
+    (void)cfg;
+    return 0;
+}
+
+static double embed_scale(const lm_config *cfg)
+{
+    return sqrt(cfg->embed);
+}
+
+static void layout(lm *m, nn_plan *p)
+{
+    size_t e = m->cfg.embed, f = m->cfg.hidden, t = m->cfg.steps, real = sizeof(nn_real);
+    size_t b = m->cfg.batch > LM_EVAL_BATCH ? m->cfg.batch : LM_EVAL_BATCH, n = b * t;
+    size_t att = b * m->cfg.heads * t * t;
+    for (unsigned i = 0; i < m->cfg.layers; i++) {
+        lm_layer_tr *l = &m->tr[i];
+        nn_weight_layout(&l->in_proj, m->param[l->in_w].shape, p);
+        nn_weight_layout(&l->out_proj, m->param[l->out_w].shape, p);
+        nn_weight_layout(&l->linear1, m->param[l->l1_w].shape, p);
+        nn_weight_layout(&l->linear2, m->param[l->l2_w].shape, p);
+        l->qkv = nn_take(p, n * 3 * e, real);
+        l->att = nn_take(p, att, real);
+        l->att_mask = nn_take(p, att, real);
+        nn_real **wide[] = { &l->x,  &l->ctx, &l->proj,  &l->mask1, &l->xhat1,
+                             &l->y1, &l->out, &l->mask2, &l->xhat2 };
+        for (size_t k = 0; k < sizeof wide / sizeof wide[0]; k++)
+            *wide[k] = nn_take(p, n * e, real);
+        l->rstd1 = nn_take(p, n, real);
+        l->rstd2 = nn_take(p, n, real);
+        l->ff = nn_take(p, n * f, real);
+        l->ff_mask = nn_take(p, n * f, real);
+    }
+    m->tmp1 = nn_take(p, n * (3 * e > f ? 3 * e : f), real);
+    m->tmp2 = nn_take(p, n * e, real);
+    m->tmp3 = nn_take(p, n * e + att, real);
+}
+
+static void init(lm *m, seeded *g)
+{
+    double e = m->cfg.embed, f = m->cfg.hidden;
+    for (unsigned i = 0; i < m->cfg.layers; i++) {
+        lm_layer_tr *l = &m->tr[i];
+        lm_fill_uniform(m, l->in_w, sqrt(6 / (4 * e)), g); /* Xavier: fan in e, out 3e */
+        lm_fill_uniform(m, l->in_b, 0, g);
+        lm_fill_uniform(m, l->out_w, 1 / sqrt(e), g);
+        lm_fill_uniform(m, l->out_b, 0, g);
+        lm_fill_uniform(m, l->l1_w, 1 / sqrt(e), g);
+        lm_fill_uniform(m, l->l1_b, 1 / sqrt(e), g);
+        lm_fill_uniform(m, l->l2_w, 1 / sqrt(f), g);
+        lm_fill_uniform(m, l->l2_b, 1 / sqrt(f), g);
+        lm_fill_uniform(m, l->n1_b, 0, g);
+        lm_fill_uniform(m, l->n2_b, 0, g);
+        for (size_t j = 0; j < m->cfg.embed; j++)
+            lm_at(m, l->n1_w)[j] = lm_at(m, l->n2_w)[j] = 1;
+    }
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+typedef struct attention {
+    lm *m;
+    lm_layer_tr *l;
+    const lm_pass *pass;
+    nn_real *dqkv, *datt; /* backward */
+    const nn_real *dctx;
+} attention;
+
+/* Pieces are (column, head). */
+static sefl_status attend(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const attention *a = ctx;
+    const lm_layer_tr *l = a->l;
+    const nn_kernels *k = nn_kernels_get();
+    const size_t e = a->m->cfg.embed, heads = a->m->cfg.heads, dim = e / heads;
+    const size_t batch = a->pass->batch, steps = a->pass->steps;
+    const nn_real scale = (nn_real)(1 / sqrt((double)dim));
+    (void)lane;
+    for (size_t piece = begin; piece < end; piece++) {
+        size_t b = piece / heads, head = piece % heads;
+        const nn_real *q = l->qkv + b * 3 * e + head * dim, *key = q + e, *v = q + 2 * e;
+        nn_real *att = l->att + piece * steps * steps;
+        nn_gemm_1(&(nn_gemm_args){ .tb = true,
+                                   .m = steps,
+                                   .n = steps,
+                                   .k = dim,
+                                   .a = q,
+                                   .lda = batch * 3 * e,
+                                   .b = key,
+                                   .ldb = batch * 3 * e,
+                                   .c = att,
+                                   .ldc = steps });
+        for (size_t t = 0; t < steps; t++) {
+            nn_real *row = att + t * steps, max, sum;
+            for (size_t j = 0; j <= t; j++)
+                row[j] *= scale;
+            k->softmax_row(row, NULL, t + 1, &max, &sum);
+            for (size_t j = 0; j <= t; j++)
+                row[j] /= sum;
+            memset(row + t + 1, 0, (steps - t - 1) * sizeof *row);
+        }
+        const nn_real *used = att;
+        if (nn_dropout_is_on(&a->pass->drop)) { /* the probabilities themselves are needed for backward */
+            nn_real *mask = l->att_mask + piece * steps * steps;
+            nn_real *tmp = a->datt + piece * steps * steps;
+            for (size_t j = 0; j < steps * steps; j++)
+                tmp[j] = att[j] * mask[j];
+            used = tmp;
+        }
+        nn_gemm_1(&(nn_gemm_args){ .m = steps,
+                                   .n = dim,
+                                   .k = steps,
+                                   .a = used,
+                                   .lda = steps,
+                                   .b = v,
+                                   .ldb = batch * 3 * e,
+                                   .c = l->ctx + b * e + head * dim,
+                                   .ldc = batch * e });
+    }
+    return SEFL_OK;
+}
+
+static sefl_status attend_back(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const attention *a = ctx;
+    const lm_layer_tr *l = a->l;
+    const size_t e = a->m->cfg.embed, heads = a->m->cfg.heads, dim = e / heads;
+    const size_t batch = a->pass->batch, steps = a->pass->steps, ld = batch * 3 * e;
+    const nn_real scale = (nn_real)(1 / sqrt((double)dim));
+    const bool drop = nn_dropout_is_on(&a->pass->drop);
+    (void)lane;
+    for (size_t piece = begin; piece < end; piece++) {
+        size_t b = piece / heads, head = piece % heads, at = b * 3 * e + head * dim;
+        nn_real *att = l->att + piece * steps * steps;
+        const nn_real *mask = l->att_mask + piece * steps * steps;
+        nn_real *datt = a->datt + piece * steps * steps;
+        const nn_real *dctx = a->dctx + b * e + head * dim;
+        /* datt = dctx v^T, through the dropout; dv = (att * mask)^T dctx */
+        nn_gemm_1(&(nn_gemm_args){ .tb = true,
+                                   .m = steps,
+                                   .n = steps,
+                                   .k = dim,
+                                   .a = dctx,
+                                   .lda = batch * e,
+                                   .b = l->qkv + at + 2 * e,
+                                   .ldb = ld,
+                                   .c = datt,
+                                   .ldc = steps });
+        for (size_t t = 0; t < steps; t++) {
+            nn_real *p = att + t * steps, *d = datt + t * steps;
+            double dot = 0;
+            for (size_t j = 0; j <= t; j++) {
+                if (drop)
+                    d[j] *= mask[t * steps + j];
+                dot += (double)p[j] * d[j];
+            }
+            for (size_t j = 0; j <= t; j++) {
+                d[j] = p[j] * (d[j] - (nn_real)dot) * scale;
+                if (drop)
+                    p[j] *= mask[t * steps + j]; /* p is needed no more, but for dv */
+            }
+            memset(d + t + 1, 0, (steps - t - 1) * sizeof *d);
+        }
+        nn_gemm_args g = { .ta = true,
+                           .m = steps,
+                           .n = dim,
+                           .k = steps,
+                           .a = att,
+                           .lda = steps,
+                           .b = dctx,
+                           .ldb = batch * e,
+                           .c = a->dqkv + at + 2 * e,
+                           .ldc = ld };
+        nn_gemm_1(&g);
+        /* dq = datt k; dk = datt^T q */
+        g.a = datt;
+        g.b = l->qkv + at, g.ldb = ld;
+        g.c = a->dqkv + at + e;
+        nn_gemm_1(&g);
+        g.ta = false;
+        g.b = l->qkv + at + e;
+        g.c = a->dqkv + at;
+        nn_gemm_1(&g);
+    }
+    return SEFL_OK;
+}
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
+static void add(nn_real *y, const nn_real *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+static sefl_status layer_forward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *out)
+{
+    sefl_status st = SEFL_OK;
+    const size_t e = m->cfg.embed, f = m->cfg.hidden, n = pass->n;
+    const size_t att = (size_t)pass->batch * m->cfg.heads * pass->steps * pass->steps;
+    nn_weight_begin(&l->in_proj, lm_at(m, l->in_w), lm_grad_at(m, l->in_w));
+    nn_weight_begin(&l->out_proj, lm_at(m, l->out_w), lm_grad_at(m, l->out_w));
+    nn_weight_begin(&l->linear1, lm_at(m, l->l1_w), lm_grad_at(m, l->l1_w));
+    nn_weight_begin(&l->linear2, lm_at(m, l->l2_w), lm_grad_at(m, l->l2_w));
+
+    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->att_mask, NULL, att));
+    SEFL_TRY(nn_linear(m->pool, l->qkv, l->x, n, &l->in_proj, lm_at(m, l->in_b)));
+    attention a = { .m = m, .l = l, .pass = pass, .datt = m->tmp3 };
+    SEFL_TRY(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend, &a, NULL));
+    SEFL_TRY(nn_linear(m->pool, l->proj, l->ctx, n, &l->out_proj, lm_at(m, l->out_b)));
+    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask1, l->proj, n * e));
+    add(l->proj, l->x, n * e);
+    nn_layernorm(l->y1, l->xhat1, l->rstd1, l->proj, n, e, lm_at(m, l->n1_w), lm_at(m, l->n1_b));
+
+    SEFL_TRY(nn_linear(m->pool, l->ff, l->y1, n, &l->linear1, lm_at(m, l->l1_b)));
+    for (size_t i = 0; i < n * f; i++)
+        l->ff[i] = l->ff[i] < 0 ? 0 : l->ff[i]; /* NaN stays NaN */
+    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->ff_mask, l->ff, n * f));
+    SEFL_TRY(nn_linear(m->pool, l->out, l->ff, n, &l->linear2, lm_at(m, l->l2_b)));
+    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask2, l->out, n * e));
+    add(l->out, l->y1, n * e);
+    nn_layernorm(out, l->xhat2, l->rstd2, l->out, n, e, lm_at(m, l->n2_w), lm_at(m, l->n2_b));
+done:
+    return st;
+}
+
+/* dy (n, e) in, gradient of the layer's input out, both in `d`. */
+static sefl_status layer_backward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *d)
+{
+    sefl_status st = SEFL_OK;
+    const size_t e = m->cfg.embed, f = m->cfg.hidden, n = pass->n;
+    nn_real *branch = m->tmp2, *wide = m->tmp1;
+    nn_layernorm_back(m->tmp3, lm_grad_at(m, l->n2_w), lm_grad_at(m, l->n2_b), d, l->xhat2,
+                      l->rstd2, n, e, lm_at(m, l->n2_w));
+    memcpy(d, m->tmp3, n * e * sizeof *d); /* residual */
+    memcpy(branch, d, n * e * sizeof *d);
+    nn_dropout_back(&pass->drop, branch, l->mask2, n * e);
+    SEFL_TRY(nn_linear_back(m->pool, wide, &l->linear2, lm_grad_at(m, l->l2_b), branch, l->ff, n));
+    nn_dropout_back(&pass->drop, wide, l->ff_mask, n * f);
+    for (size_t i = 0; i < n * f;
+         i++) /* ff is zero where ReLU cut (or dropout, which is zero too) */
+        wide[i] = l->ff[i] > 0 ? wide[i] : 0;
+    SEFL_TRY(nn_linear_back(m->pool, branch, &l->linear1, lm_grad_at(m, l->l1_b), wide, l->y1, n));
+    add(d, branch, n * e);
+
+    nn_layernorm_back(branch, lm_grad_at(m, l->n1_w), lm_grad_at(m, l->n1_b), d, l->xhat1, l->rstd1,
+                      n, e, lm_at(m, l->n1_w));
+    memcpy(d, branch, n * e * sizeof *d);
+    nn_dropout_back(&pass->drop, branch, l->mask1, n * e);
+    nn_real *dctx = m->tmp3;
+    SEFL_TRY(
+        nn_linear_back(m->pool, dctx, &l->out_proj, lm_grad_at(m, l->out_b), branch, l->ctx, n));
+    attention a = {
+        .m = m, .l = l, .pass = pass, .dqkv = wide, .datt = m->tmp3 + n * e, .dctx = dctx
+    };
+    SEFL_TRY(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend_back, &a, NULL));
+    SEFL_TRY(nn_linear_back(m->pool, branch, &l->in_proj, lm_grad_at(m, l->in_b), wide, l->x, n));
+    add(d, branch, n * e);
+    nn_weight_end(&l->in_proj, lm_grad_at(m, l->in_w));
+    nn_weight_end(&l->out_proj, lm_grad_at(m, l->out_w));
+    nn_weight_end(&l->linear1, lm_grad_at(m, l->l1_w));
+    nn_weight_end(&l->linear2, lm_grad_at(m, l->l2_w));
+done:
+    return st;
+}
+
+static sefl_status forward(lm *m, lm_pass *pass)
+{
+    sefl_status st = SEFL_OK;
+    memcpy(m->tr[0].x, m->x, pass->n * m->cfg.embed * sizeof(nn_real));
+    for (unsigned i = 0; i < m->cfg.layers; i++)
+        SEFL_TRY(
+            layer_forward(m, &m->tr[i], pass, i + 1 < m->cfg.layers ? m->tr[i + 1].x : m->out));
+done:
+    return st;
+}
+
+static sefl_status backward(lm *m, lm_pass *pass)
+{
+    sefl_status st = SEFL_OK;
+    for (unsigned i = m->cfg.layers; i-- > 0;)
+        SEFL_TRY(layer_backward(m, &m->tr[i], pass, m->dout));
+    memcpy(m->dx, m->dout, pass->n * m->cfg.embed * sizeof(nn_real));
+done:
+    return st;
+}
+
+const lm_body lm_body_transformer = {
+    .name = "transformer",
+    .check = check,
+    .params = params,
+    .width_out = width_out,
+    .state_size = state_size,
+    .layout = layout,
+    .init = init,
+    .embed_scale = embed_scale,
+    .positions = true,
+    .forward = forward,
+    .backward = backward,
+};

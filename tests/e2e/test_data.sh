@@ -1,0 +1,93 @@
+#!/bin/sh
+# sefl data: statistics, vocabularies, clients' shares and generated text, and its manners.
+set -eu
+fail() { echo "FAILED: $*" >&2; exit 1; }
+expect() { # CODE command...: runs it, output in $out
+    want=$1
+    shift
+    rc=0
+    out=$("$@" 2>&1) || rc=$?
+    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
+}
+says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+json() { printf '%s\n' "$out" | { ! command -v python3 > /dev/null || python3 -m json.tool > /dev/null; } ||
+    fail "not JSON: $out"; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# misuse
+expect 2 "$SEFL" data; says "an action is wanted"
+expect 2 "$SEFL" data stat x; says "did you mean 'stats'?"
+expect 2 "$SEFL" data stats; says "wants a file or folder"
+expect 2 "$SEFL" data vocab x; says "wants --out"
+expect 2 "$SEFL" data split x --out y; says "wants --clients"
+expect 2 "$SEFL" data synth --out "$dir/s" --clients 0; says "1 to"
+expect 2 "$SEFL" data synth --out "$dir/s" --alpha 0,5; says "0.001 to 1000"
+expect 2 "$SEFL" data synth --out "$dir/s" --tokns 5; says "did you mean --tokens?"
+expect 2 "$SEFL" data split x --out y --clients 2 --by topic; says "none of contiguous"
+expect 2 "$SEFL" data stats x --format xml; says "none of auto"
+expect 1 "$SEFL" data stats "$dir/none"; says "No such file"
+expect 1 "$SEFL" data stats "$dir"; says "no training text"
+
+# bad files: what, where
+printf 'fine\n\377\n' > "$dir/latin1.txt"
+expect 1 "$SEFL" data stats "$dir/latin1.txt"; says "latin1.txt:2: byte 1 (0xff) is not UTF-8"
+: > "$dir/empty.txt"
+expect 1 "$SEFL" data stats "$dir/empty.txt"; says "empty.txt: holds no words"
+printf '{"text":"a"}\n{"body":"b"}\n' > "$dir/docs.jsonl"
+expect 1 "$SEFL" data stats "$dir/docs.jsonl"; says "docs.jsonl:2: no member is named \"text\""
+expect 1 "$SEFL" data stats "$dir/docs.jsonl" --field body; says "docs.jsonl:1:"
+printf 'id,text\n1,"a b\nc"\n2,d\n' > "$dir/docs.csv"
+expect 0 "$SEFL" data stats "$dir/docs.csv" --json; says '"documents":2'; says '"tokens":7'; json
+
+# generated text: the same bytes for the same seed
+expect 0 "$SEFL" data synth --out "$dir/s" --clients 3 --tokens 20000 --seed 5
+says "best possible perplexity 4."
+expect 0 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 5 --json; json
+says '"best_perplexity":4.'
+(cd "$dir/s" && find . -type f -exec sha256sum {} + | sort) > "$dir/s.sums"
+(cd "$dir/t" && find . -type f -exec sha256sum {} + | sort) > "$dir/t.sums"
+cmp -s "$dir/s.sums" "$dir/t.sums" || fail "two runs with one seed differ"
+expect 0 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6
+if cmp -s "$dir/s/train.txt" "$dir/t/train.txt"; then fail "two seeds give one text"; fi
+[ "$(cat "$dir"/s/client-*/train.txt | sort | sha256sum)" = "$(sort "$dir/s/train.txt" | sha256sum)" ] ||
+    fail "the pooled text is not that of the clients"
+
+# its statistics agree with wc: a token a word and one a line
+expect 0 "$SEFL" data stats "$dir/s" --vocab "$dir/s/vocab.txt" --json; json
+tokens=$(($(wc -w < "$dir/s/train.txt") + $(wc -l < "$dir/s/train.txt")))
+says "\"train\":{\"tokens\":$tokens,"; says '"unknown":0'
+
+# vocabularies: the hash is that of the file; an interleaved one is a permutation
+expect 0 "$SEFL" data vocab "$dir/s" --out "$dir/v1" --order frequency; says "order frequency"
+says "$(sha256sum "$dir/v1" | cut -d' ' -f1)"
+expect 0 "$SEFL" data vocab "$dir/s" --out "$dir/v2" --block 8 --json; json
+[ "$(sort "$dir/v1" | sha256sum)" = "$(sort "$dir/v2" | sha256sum)" ] || fail "orders differ in words"
+if cmp -s "$dir/v1" "$dir/v2"; then fail "two orders are the same"; fi
+expect 0 "$SEFL" data vocab "$dir/v1" --list --out "$dir/v3" --order appearance
+cmp -s "$dir/v1" "$dir/v3" || fail "a list read in its own order changed"
+expect 0 "$SEFL" data vocab "$dir/s" --out "$dir/v4" --max-words 50 --counts
+[ "$(wc -l < "$dir/v4")" -eq 50 ] || fail "--max-words"
+expect 0 "$SEFL" data stats "$dir/s" --vocab "$dir/v4" --json; json
+case $out in *'"unknown":0'*) fail "50 words cannot be enough" ;; esac
+
+# clients' shares: nothing lost, nothing doubled
+for by in contiguous round-robin article dirichlet; do
+    expect 0 "$SEFL" data split "$dir/s" --out "$dir/p-$by" --clients 5 --by $by --seed 3
+    says "client-004"
+    [ "$(cat "$dir/p-$by"/client-*/train.txt | sort | sha256sum)" = \
+        "$(sort "$dir/s/train.txt" | sha256sum)" ] || fail "split --by $by lost or doubled lines"
+done
+expect 0 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 2 --by article --json; json
+expect 0 "$SEFL" data stats "$dir/pc/client-000/train.jsonl"
+expect 2 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 9 --by article
+says "9 clients, but only 2 documents"
+
+# a full disk is an error
+if [ -c /dev/full ]; then
+    rc=0
+    "$SEFL" data stats "$dir/s" > /dev/full 2> /dev/null || rc=$?
+    [ "$rc" -eq 1 ] || fail "writing to a full disk exits $rc"
+fi
+expect 1 "$SEFL" data vocab "$dir/s" --out "$dir/no/such/folder"; says "cannot create"
+echo ok

@@ -1,0 +1,19 @@
+/* folder: a scratch folder for one test program, removed with all that is in it.
+ *
+ *     return cmocka_run_group_tests(tests, folder_make, folder_remove);
+ *     const char *p = folder_path("a.txt");              // valid until the fourth next call
+ *     folder_put("a.txt", "text", 4); */
+#ifndef SUPPORT_FOLDER_H
+#define SUPPORT_FOLDER_H
+
+#include <stddef.h>
+
+int folder_make(void **state);
+int folder_remove(void **state);
+const char *folder_path(const char *name);
+/* Writes a file and gives its path. */
+const char *folder_put(const char *name, const void *bytes, size_t n);
+/* How many files and folders lie in it, hidden ones not counted. */
+size_t folder_count(void);
+
+#endif

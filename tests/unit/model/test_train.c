@@ -1,0 +1,468 @@
+/* Optimisers, the training loop, checkpoints, records, and what happens when training diverges. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "model/train.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WORDS = 700, VOCAB = 41 };
+
+static uint32_t text[WORDS];
+
+/* Words that follow one another by rule most of the time: something to learn. */
+static void make_text(void)
+{
+    seeded g;
+    seeded_init(&g, 5, "text");
+    for (size_t i = 0; i < WORDS; i++)
+        text[i] = i > 0 && seeded_unit(&g) < 0.9 ? (text[i - 1] * 3 + 1) % VOCAB
+                                                 : (uint32_t)seeded_below(&g, VOCAB);
+}
+
+static const lm_config sizes[] = {
+    { .body = "lstm",
+      .vocab = VOCAB,
+      .embed = 12,
+      .hidden = 10,
+      .block = 4,
+      .batch = 6,
+      .steps = 9 },
+    { .body = "lstm",
+      .vocab = VOCAB,
+      .embed = 12,
+      .hidden = 12,
+      .block = 1,
+      .batch = 7,
+      .steps = 5,
+      .tied = true },
+    { .body = "transformer",
+      .vocab = VOCAB,
+      .embed = 12,
+      .hidden = 10,
+      .block = 8,
+      .batch = 6,
+      .steps = 9 },
+};
+#define SIZES (sizeof sizes / sizeof sizes[0])
+
+static const train_config recipes[] = {
+    { .lr = 2, .clip = 0.25, .dropout = 0.2, .seed = 3, .lr_decay = 0.5 },
+    { .lr = 0.1, .clip = 0.5, .dropout = 0.1, .optim.kind = OPTIM_MOMENTUM },
+    { .lr = 0.01, .clip = 1, .dropout = 0.2, .optim.kind = OPTIM_ADAM },
+};
+#define RECIPES (sizeof recipes / sizeof recipes[0])
+
+typedef struct run {
+    pool *p;
+    lm *m;
+    trainer *t;
+} run;
+
+static sefl_status run_open(run *r, const lm_config *cfg, const train_config *tc, unsigned threads)
+{
+    sefl_status st = SEFL_OK;
+    *r = (run){ 0 };
+    SEFL_TRY(pool_new(&r->p, threads));
+    SEFL_TRY(lm_new(&r->m, cfg, r->p));
+    lm_init(r->m, 11);
+    SEFL_TRY(trainer_new(&r->t, r->m, r->p, tc, text, WORDS));
+done:
+    return st;
+}
+
+static void run_close(run *r)
+{
+    trainer_free(r->t);
+    lm_free(r->m);
+    pool_free(r->p);
+    *r = (run){ 0 };
+}
+
+static void steps(run *r, int n)
+{
+    train_info info;
+    for (int i = 0; i < n; i++)
+        CHECK_OK(trainer_step(r->t, &info));
+}
+
+/* One step of each optimiser on three numbers, by hand. */
+static void test_optimisers(void **state)
+{
+    const lm_span span = { 0, 2 };
+    nn_real g[3] = { 1, -2, 0 };
+    (void)state;
+    for (int kind = OPTIM_SGD; kind <= OPTIM_ADAM; kind++) {
+        nn_real x[3] = { 1, 1, 1 };
+        optim *o;
+        double norm;
+        CHECK_OK(optim_new(&o, &(optim_config){ .kind = (optim_kind)kind }, 3));
+        CHECK_OK(optim_norm(o, NULL, &norm, g, &span, 1));
+        assert_true(fabs(norm - sqrt(5)) < 1e-6);
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(optim_step(o, NULL, x, g, &span, 1, 0.1, 0.5));
+        double want = kind == OPTIM_SGD        ? 1 - 0.1
+                      : kind == OPTIM_MOMENTUM ? 1 - 0.05 - 0.05 * 1.9
+                                               : 1 - 0.2; /* Adam: each step is lr long */
+        assert_true(fabs(x[0] - want) < 1e-5);
+        assert_true(fabs(x[1] - (kind == OPTIM_ADAM ? 1.2 : 1 + 2 * (1 - want))) < 1e-5);
+        assert_true(x[2] == 1);
+        nn_real bad[3] = { 1, NAN, 0 };
+        CHECK_STATUS(optim_norm(o, NULL, &norm, bad, &span, 1), SEFL_ERANGE);
+        optim_free(o);
+    }
+    optim_kind k;
+    CHECK_OK(optim_kind_parse(&k, "adam"));
+    assert_int_equal(k, OPTIM_ADAM);
+    CHECK_STATUS(optim_kind_parse(&k, "adams"), SEFL_EINVAL);
+}
+
+/* It learns, whatever the model and the optimiser. */
+static void test_learning(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++)
+        for (size_t k = 0; k < RECIPES; k++) {
+            run r;
+            double before, after;
+            train_config tc = recipes[k];
+            tc.lr_decay = 1, tc.dropout = 0, tc.lr *= 2;
+            CHECK_OK(run_open(&r, &sizes[i], &tc, 1));
+            CHECK_OK(lm_evaluate(r.m, text, WORDS, &before));
+            assert_true(fabs(before - log(VOCAB)) < 0.3);
+            steps(&r, 400);
+            CHECK_OK(lm_evaluate(r.m, text, WORDS, &after));
+            if (!(after < before - 0.7))
+                fail_msg("model %zu, recipe %zu: loss %g, then %g", i, k, before, after);
+            run_close(&r);
+        }
+}
+
+static void test_threads_and_seed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        nn_real *first = NULL;
+        for (unsigned threads = 1; threads <= 3; threads++) {
+            run r;
+            CHECK_OK(run_open(&r, &sizes[i], &recipes[i % RECIPES], threads));
+            size_t bytes = lm_count(r.m) * sizeof *first;
+            steps(&r, 15);
+            if (!first) {
+                CHECK_OK(sefl_new(&first, bytes, 1));
+                memcpy(first, lm_theta(r.m), bytes);
+            }
+            assert_memory_equal(first, lm_theta(r.m), bytes);
+            run_close(&r);
+        }
+        run r;
+        train_config other = recipes[i % RECIPES];
+        other.seed = 99; /* other masks */
+        CHECK_OK(run_open(&r, &sizes[i], &other, 1));
+        steps(&r, 15);
+        assert_memory_not_equal(first, lm_theta(r.m), lm_count(r.m) * sizeof *first);
+        run_close(&r);
+        sefl_free(first);
+    }
+}
+
+/* Stopped after any step and gone on with in a fresh model: the same bytes. */
+static void test_resume(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++)
+        for (size_t k = 0; k < RECIPES; k++) {
+            run a, b;
+            sefl_buf at = { 0 };
+            CHECK_OK(run_open(&a, &sizes[i], &recipes[k], 1));
+            size_t bytes = lm_count(a.m) * sizeof(nn_real), n;
+            uint64_t stop = trainer_steps_per_epoch(a.t) + 2; /* in the second epoch */
+            steps(&a, (int)stop);
+            CHECK_OK(trainer_save(a.t, &at));
+            steps(&a, 9);
+            CHECK_OK(run_open(&b, &sizes[i], &recipes[k], 2));
+            lm_init(b.m, 1234);
+            CHECK_OK(trainer_load(b.t, buf_span(&at)));
+            assert_int_equal(trainer_steps(b.t), stop);
+            assert_int_equal(trainer_epochs(b.t), 1);
+            steps(&b, 9);
+            assert_memory_equal(lm_theta(a.m), lm_theta(b.m), bytes);
+            const nn_real *x = lm_state(a.m, &n), *y = lm_state(b.m, &n);
+            assert_memory_equal(x, y, n * sizeof *x);
+            run_close(&a), run_close(&b);
+            buf_clear(&at);
+        }
+}
+
+/* Damaged, cut and foreign checkpoints are refused and change nothing. */
+static void test_bad_checkpoints(void **state)
+{
+    run r;
+    sefl_buf at = { 0 };
+    (void)state;
+    CHECK_OK(run_open(&r, &sizes[0], &recipes[2], 1));
+    steps(&r, 3);
+    CHECK_OK(trainer_save(r.t, &at));
+    nn_real *before;
+    size_t bytes = lm_count(r.m) * sizeof *before;
+    CHECK_OK(sefl_new(&before, bytes, 1));
+    memcpy(before, lm_theta(r.m), bytes);
+    for (size_t n = 0; n < at.n; n += n < 200 ? 1 : 997)
+        CHECK_STATUS(trainer_load(r.t, span_of(at.p, n)), SEFL_EPROTO);
+    for (size_t i = 0; i < at.n; i += i < 200 ? 1 : 997) {
+        at.p[i] ^= 4;
+        CHECK_STATUS(trainer_load(r.t, buf_span(&at)), SEFL_EPROTO);
+        at.p[i] ^= 4;
+    }
+    run other;
+    train_config tc = recipes[2];
+    tc.lr = 0.02;
+    CHECK_OK(run_open(&other, &sizes[0], &tc, 1));
+    CHECK_STATUS(trainer_load(other.t, buf_span(&at)), SEFL_EINVAL);
+    run_close(&other);
+    assert_memory_equal(before, lm_theta(r.m), bytes);
+    CHECK_OK(trainer_load(r.t, buf_span(&at)));
+    sefl_free(before);
+    buf_clear(&at);
+    run_close(&r);
+}
+
+/* Diverging training stops with a sentence; parameters stay those of the last good step. */
+static void test_divergence(void **state)
+{
+    run r;
+    train_info info;
+    sefl_status st = SEFL_OK;
+    (void)state;
+    CHECK_OK(run_open(&r, &sizes[0], &(train_config){ .lr = 1e30 }, 1));
+    for (int i = 0; i < 5 && st == SEFL_OK; i++)
+        st = trainer_step(r.t, &info);
+    assert_int_equal(st, SEFL_ERANGE);
+    assert_non_null(strstr(sefl_last_error(), "diverged"));
+    assert_non_null(strstr(sefl_last_error(), "step"));
+    run_close(&r);
+
+    size_t n;
+    for (size_t i = 0; i < SIZES; i++) /* a NaN in any parameter is noticed */
+        for (size_t k = 0;; k++) {
+            CHECK_OK(run_open(&r, &sizes[i], &recipes[0], 1));
+            const lm_param *p = lm_params(r.m, &n);
+            if (k == n) {
+                run_close(&r);
+                break;
+            }
+            for (size_t j = 0; j < p[k].count; j++)
+                lm_theta(r.m)[p[k].offset + j] = NAN;
+            nn_real kept = lm_theta(r.m)[p[k == 0 ? 1 : 0].offset];
+            sefl_status got = trainer_step(r.t, &info);
+            if (got != SEFL_ERANGE)
+                fail_msg("model %zu: NaN in %s passed", i, p[k].name);
+            assert_true(lm_theta(r.m)[p[k == 0 ? 1 : 0].offset] == kept);
+            run_close(&r);
+        }
+}
+
+typedef struct seen {
+    size_t records;
+    double *sum;
+    size_t count;
+    double loss;
+} seen;
+
+static sefl_status add_record(void *ctx, size_t record, const nn_real *grad, const lm_span *spans,
+                              size_t span_count, double loss)
+{
+    seen *s = ctx;
+    assert_int_equal(record, s->records);
+    s->records++;
+    s->loss += loss;
+    for (size_t i = 0; i < span_count; i++)
+        for (size_t k = 0; k < spans[i].count; k++)
+            s->sum[spans[i].offset + k] += grad[spans[i].offset + k];
+    return SEFL_OK;
+}
+
+/* The records' gradients are those of each record alone: their sum over records of equal length is
+ * that of one batch with a record a column; order and company do not matter. */
+static void test_records(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        enum { LEN = 4, RECORDS = 5 };
+        lm *m;
+        size_t border[RECORDS + 1], n, spans;
+        uint32_t input[LEN * RECORDS], target[LEN * RECORDS];
+        double loss;
+        CHECK_OK(lm_new(&m, &sizes[i], NULL));
+        lm_init(m, 4);
+        n = lm_count(m);
+        seen s = { .count = n };
+        CHECK_OK(sefl_new(&s.sum, n, sizeof *s.sum));
+        for (size_t r = 0; r <= RECORDS; r++)
+            border[r] = 10 + r * LEN;
+        CHECK_OK(
+            train_records(m, text, border, RECORDS, 0, &(lm_gradient_args){ 0 }, add_record, &s));
+        assert_int_equal(s.records, RECORDS);
+        for (size_t t = 0; t < LEN; t++)
+            for (size_t r = 0; r < RECORDS; r++) {
+                target[t * RECORDS + r] = text[border[r] + t];
+                input[t * RECORDS + r] = t == 0 ? 0 : text[border[r] + t - 1];
+            }
+        lm_state_reset(m);
+        CHECK_OK(lm_gradient(m, &(lm_batch){ input, target, LEN, RECORDS },
+                             &(lm_gradient_args){ .scale = 1.0 / LEN }, &loss));
+        assert_true(fabs(loss / LEN - s.loss) < 1e-4);
+        double scale = 0;
+        for (size_t k = 0; k < n; k++)
+            scale = fmax(scale, fabs(s.sum[k]));
+        for (size_t k = 0; k < n; k++)
+            assert_true(fabs(lm_grad(m)[k] - s.sum[k]) < 1e-5 * scale);
+        (void)lm_spans(m, &spans);
+        border[1] = border[0];
+        CHECK_STATUS(train_records(m, text, border, 1, 0, &(lm_gradient_args){ 0 }, add_record, &s),
+                     SEFL_EINVAL);
+        /* longer than a batch's steps: read in parts, state carried */
+        border[0] = 0, border[1] = 3 * sizes[i].steps + 1;
+        s.records = 0;
+        CHECK_OK(train_records(m, text, border, 1, 0, &(lm_gradient_args){ .dropout = 0.2 },
+                               add_record, &s));
+        sefl_free(s.sum);
+        lm_free(m);
+    }
+}
+
+/* Evaluation is the mean over ten columns with carried state, whatever was read before. */
+static void test_evaluate(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        run r;
+        double a, b, sum = 0, loss;
+        CHECK_OK(run_open(&r, &sizes[i], &recipes[0], 1));
+        steps(&r, 5);
+        size_t n;
+        nn_real kept = lm_state(r.m, &n)[0];
+        CHECK_OK(lm_evaluate(r.m, text, 203, &a));
+        CHECK_OK(lm_evaluate(r.m, text, 200, &b));
+        assert_true(a == b); /* three words are left over and cut off */
+        assert_true(lm_state(r.m, &n)[0] == kept || n == 0);
+        lm_state_reset(r.m); /* 19 rows to predict, in windows of `steps` */
+        for (size_t at = 0; at < 19; at += sizes[i].steps) {
+            uint32_t in[200], out[200], len = 0;
+            for (size_t t = at; t < 19 && t < at + sizes[i].steps; t++, len++)
+                for (size_t c = 0; c < 10; c++) {
+                    in[len * 10 + c] = text[c * 20 + t];
+                    out[len * 10 + c] = text[c * 20 + t + 1];
+                }
+            CHECK_OK(lm_loss(r.m, &(lm_batch){ in, out, len, 10 }, &loss));
+            sum += loss;
+        }
+        assert_true(fabs(sum / 190 - a) < 1e-6);
+        CHECK_STATUS(lm_evaluate(r.m, text, 19, &a), SEFL_EINVAL);
+        run_close(&r);
+    }
+}
+
+static void test_generate(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        run r;
+        uint32_t a[30], b[30];
+        seeded g;
+        CHECK_OK(run_open(&r, &sizes[i], &recipes[2], 1));
+        steps(&r, 50);
+        seeded_init(&g, 1, "words");
+        CHECK_OK(lm_generate(r.m, a, 30, text, 12, 1, 7, &g));
+        seeded_init(&g, 1, "words");
+        CHECK_OK(lm_generate(r.m, b, 30, text, 12, 1, 7, &g));
+        assert_memory_equal(a, b, sizeof a);
+        for (size_t k = 0; k < 30; k++)
+            assert_true(a[k] < VOCAB && a[k] != 7);
+        CHECK_STATUS(lm_generate(r.m, a, 3, text, 0, 1, 7, &g), SEFL_EINVAL);
+        CHECK_STATUS(lm_generate(r.m, a, 3, text, 1, 0, 7, &g), SEFL_EINVAL);
+        run_close(&r);
+    }
+}
+
+static void test_bad_settings(void **state)
+{
+    static const lm_config bad[] = {
+        { .body = "gru", .vocab = 10 },
+        { .vocab = 1 },
+        { .vocab = 10, .block = 5000 },
+        { .vocab = 10, .layers = 33 },
+        { .vocab = 10, .embed = 8, .hidden = 9, .tied = true },
+        { .vocab = 10, .body = "transformer", .embed = 9, .heads = 2 },
+        { .vocab = 10, .batch = 1 << 20, .steps = 2 },
+        { .vocab = 10, .embed = 70000 },
+    };
+    lm *m = NULL;
+    trainer *t = NULL;
+    double loss;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        CHECK_STATUS(lm_new(&m, &bad[i], NULL), SEFL_EINVAL);
+    CHECK_OK(lm_new(&m, &sizes[0], NULL));
+    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ 0 }, text, WORDS), SEFL_EINVAL);
+    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1, .clip = -1 }, text, WORDS),
+                 SEFL_EINVAL);
+    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1, .dropout = 1 }, text, WORDS),
+                 SEFL_EINVAL);
+    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1, .batch = 99 }, text, WORDS),
+                 SEFL_EINVAL);
+    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1 }, text, 1), SEFL_EINVAL);
+    uint32_t word = VOCAB;
+    CHECK_STATUS(lm_loss(m, &(lm_batch){ &word, text, 1, 1 }, &loss), SEFL_EINVAL);
+    CHECK_STATUS(lm_loss(m, &(lm_batch){ text, &word, 1, 1 }, &loss), SEFL_EINVAL);
+    CHECK_STATUS(lm_loss(m, &(lm_batch){ text, text, 99, 1 }, &loss), SEFL_EINVAL);
+    lm_free(m);
+    /* a text shorter than the batch is wide: fewer columns */
+    CHECK_OK(lm_new(&m, &sizes[0], NULL));
+    CHECK_OK(trainer_new(&t, m, NULL, &(train_config){ .lr = 1 }, text, 5));
+    assert_int_equal(trainer_columns(t), 2);
+    train_info info;
+    CHECK_OK(trainer_step(t, &info));
+    assert_true(info.epoch_ended);
+    trainer_free(t);
+    lm_free(m);
+}
+
+static sefl_status whole_life(run *r)
+{
+    sefl_status st = SEFL_OK;
+    train_info info;
+    sefl_buf b = { 0 };
+    double mean;
+    SEFL_TRY(run_open(r, &sizes[0], &recipes[2], 2));
+    SEFL_TRY(trainer_step(r->t, &info));
+    SEFL_TRY(lm_evaluate(r->m, text, WORDS, &mean));
+    SEFL_TRY(trainer_save(r->t, &b));
+    SEFL_TRY(trainer_load(r->t, buf_span(&b)));
+done:
+    buf_clear(&b);
+    run_close(r);
+    return st;
+}
+
+static void test_faults(void **state)
+{
+    run r;
+    (void)state, (void)r;
+    TEST_FAULTS(FAULT_ALLOC, st = whole_life(&r), (void)0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_optimisers),       cmocka_unit_test(test_learning),
+        cmocka_unit_test(test_threads_and_seed), cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_bad_checkpoints),  cmocka_unit_test(test_divergence),
+        cmocka_unit_test(test_records),          cmocka_unit_test(test_evaluate),
+        cmocka_unit_test(test_generate),         cmocka_unit_test(test_bad_settings),
+        cmocka_unit_test(test_faults),
+    };
+    make_text();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
