@@ -2,7 +2,7 @@
  *
  *     lwe_ring r;
  *     lwe_ring_init(&r, lwe_path_best());                   // twiddles, 10 KiB, about 0.2 ms
- *     lwe_ring_spectrum(&r, &f, s);                         // once per secret
+ *     lwe_ring_spectrum(&r, &f, s, true);                   // once per secret
  *     lwe_ring_mul_add(&r, c, a, kappa, &f, scratch);       // c += a*s, once per unit
  *     lwe_ring_mul_add_ref(c, a, s);                        // schoolbook, any modulus
  *
@@ -11,9 +11,8 @@
  * integers, and the digits are put together modulo 2^64. The digits are chosen so that the rounding
  * error is *proven* to stay below 1/2 whatever the inputs (docs/PARAMETERS.md): 2 digits for
  * ternary s, digits of 14 bits for general s. The result is therefore exact, and the same on every
- * machine, with or without fused multiplication. That is faster than a number-theoretic transform
- * modulo a 60-bit prime by the width of the vector unit, and with a power of two as modulus nothing
- * is lost.
+ * machine, with or without fused multiplication. Doubles have vector units everywhere; a transform
+ * modulo a 60-bit prime would need 128-bit products, which have none.
  *
  * A power-of-two modulus cannot take a_i directly in the transform domain: a_i is transformed each
  * time.
