@@ -1,42 +1,9 @@
 #include "privacy/grid.h"
 
+#include "grid/grid.h"
+
 #include <inttypes.h>
 #include <math.h>
-
-typedef unsigned __int128 u128;
-
-#define BILLION UINT64_C(1000000000)
-
-/* floor(sqrt(x)), x < 2^126 */
-static uint64_t root(u128 x)
-{
-    u128 r = 0;
-    for (int i = 62; i >= 0; i--) {
-        u128 next = r | (u128)1 << i;
-        if (next * next <= x)
-            r = next;
-    }
-    return (uint64_t)r;
-}
-
-/* floor((9.43919 * 2^t / z)^2), z in billionths */
-static uint64_t bound_for(unsigned t, uint64_t z)
-{
-    u128 n = (u128)9439190000u << t;
-    return (uint64_t)(n * n / ((u128)z * z));
-}
-
-/* The largest R * 2^16 with R^2 + 5.27 R + d/4 + 2.64 sqrt(d) <= S2, or 0: with u = 200 R + 527,
- * u^2 <= 527^2 + 40000 S2 - 10000 d - 105600 sqrt(d). */
-static uint64_t clip_for(uint64_t s2, uint64_t d)
-{
-    u128 plus = (u128)527 * 527 + (u128)40000 * s2;
-    u128 minus = (u128)10000 * d + root((u128)105600 * 105600 * d) + 1;
-    if (plus <= minus)
-        return 0;
-    uint64_t u = root((plus - minus) << 32), offset = (uint64_t)527 << 16;
-    return u > offset ? (u - offset) / 200 : 0;
-}
 
 sefl_status dp_grid_init(dp_grid *g, const dp_grid_config *c)
 {
@@ -54,10 +21,10 @@ sefl_status dp_grid_init(dp_grid *g, const dp_grid_config *c)
                "coord_share is %g: it must lie in 0..1", c->coord_share);
 
     uint64_t z_nano = (uint64_t)nearbyint(c->z * 1e9);
-    o.t = z_nano >= 4 * BILLION ? 14 : 12;
-    o.s2 = bound_for(o.t, z_nano);
-    o.r_2p16 = clip_for(o.s2, c->dim);
-    SEFL_CHECK((u128)o.r_2p16 * o.r_2p16 * 4 >= (u128)o.s2 << 32, SEFL_ERANGE,
+    o.t = grid_fraction_bits(z_nano);
+    o.s2 = grid_s2(o.t, z_nano);
+    o.r_2p16 = grid_clip_2p16(o.s2, c->dim);
+    SEFL_CHECK(grid_clip_ok(o.s2, o.r_2p16), SEFL_ERANGE,
                "grid: rounding %" PRIu64 " coordinates would take more than half of the bound on "
                "the norm at z = %g: fewer coordinates or a smaller z",
                c->dim, c->z);
@@ -66,24 +33,20 @@ sefl_status dp_grid_init(dp_grid *g, const dp_grid_config *c)
     o.h = ldexp(o.q, (int)o.t);
     o.d_sens = o.q * sqrt((double)o.s2);
     o.sigma = DP_G44_SIGMA * o.h;
-    double scale = ldexp(1, (int)o.t);
-    o.value_max = (int64_t)root(o.s2);
+    o.value_max = (int64_t)grid_isqrt(o.s2);
     if (c->coord_share > 0) {
-        u128 share = (u128)nearbyint(c->coord_share * 1e9);
-        uint64_t most = root(share * share * o.s2 / BILLION / BILLION);
+        uint64_t most = grid_share(o.s2, (uint64_t)nearbyint(c->coord_share * 1e9));
         SEFL_CHECK(most >= 1, SEFL_EINVAL,
                    "coord_share is %g: the per-coordinate bound is below one grid step",
                    c->coord_share);
         o.value_max = (int64_t)most;
     }
-    for (o.k = DP_RING_BITS_MIN; o.k <= DP_RING_BITS_MAX; o.k++)
-        if ((double)c->clients * (double)o.value_max < (ldexp(1, (int)o.k - 1) - 128) * scale)
-            break;
+    o.k = grid_smallest_k(DP_RING_BITS_MIN, o.t, c->clients, (uint64_t)o.value_max);
     SEFL_CHECK(o.k <= DP_RING_BITS_MAX, SEFL_ERANGE,
                "a sum of %" PRIu64 " clients could overflow: z = %g allows %.0f with a ring of %d "
                "bits (set a per-coordinate clip, or more noise)",
                c->clients, c->z,
-               floor((ldexp(1, DP_RING_BITS_MAX - 1) - 128) * scale / (double)o.value_max),
+               floor((double)grid_room(DP_RING_BITS_MAX, o.t) / (double)o.value_max),
                DP_RING_BITS_MAX);
     *g = o;
 done:

@@ -19,9 +19,8 @@
  *                                                  .clients = 1000 }));
  *
  * All parties derive the same numbers: z counts to nine decimals, S2 and R come from integer
- * arithmetic, q, h and D from those by single IEEE operations. crypto/ahe/pack derives slot widths
- * for a real task by the same formulas; privacy cannot see that layer, so they stand here too, and
- * whoever sees both checks that they agree (or fills a dp_grid from the task's pack).
+ * arithmetic (grid/grid.h, shared with the slot packing of crypto/ahe/pack), q, h and D from those
+ * by single IEEE operations.
  * Threads: any.   Secrets: none. */
 #ifndef PRIVACY_GRID_H
 #define PRIVACY_GRID_H

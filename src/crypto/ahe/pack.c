@@ -2,6 +2,7 @@
 
 #include "base/ct.h"
 #include "crypto/ahe/lwe.h"
+#include "grid/grid.h"
 
 #include <float.h>
 #include <math.h>
@@ -9,10 +10,9 @@
 _Static_assert(FLT_EVAL_METHOD == 0 && DBL_MANT_DIG == 53,
                "IEEE 754 doubles without excess precision: all parties derive the same bits");
 
-typedef unsigned __int128 u128;
+typedef grid_u128 u128;
 
 enum {
-    NOISE_MARGIN = 128,   /* coarse steps kept free: |X - 61.5| <= 61.5, roundings, offsets */
     CLIP_DIMENSION = 400, /* from here on one coordinate hardly ever holds 0.17 of the norm */
     K_USUAL = 16,
 };
@@ -23,18 +23,6 @@ enum {
 #define DIM_MAX    ((uint64_t)1 << 40)
 
 /* ---- integers -------------------------------------------------------------------------------- */
-
-/* floor(sqrt(x)), x < 2^126, digit by digit. */
-static uint64_t isqrt(u128 x)
-{
-    u128 root = 0;
-    for (int i = 62; i >= 0; i--) {
-        u128 next = root | (u128)1 << i;
-        if (next * next <= x)
-            root = next;
-    }
-    return (uint64_t)root;
-}
 
 static unsigned bit_length(u128 x)
 {
@@ -79,64 +67,24 @@ sefl_status pack_decimal(pack_nano *out, const char *text)
 
 /* ---- with noise ------------------------------------------------------------------------------ */
 
-/* floor((9.43919 * 2^t / z)^2), exactly. With z = Z / 10^9 the base is 9439190000 * 2^t / Z, whose
- * numerator is below 2^48. */
-static uint64_t derive_s2(unsigned t, pack_nano z)
-{
-    u128 n = (u128)9439190000u << t;
-    return (uint64_t)(n * n / ((u128)z * z));
-}
-
-/* The largest R * 2^16 with R^2 + 5.27 R + d/4 + 2.64 sqrt(d) <= S2; 0 if there is none. With
- * u = 200 R + 527 this is u^2 <= 527^2 + 40000 S2 - 10000 d - 105600 sqrt(d). */
-static uint64_t derive_r(uint64_t s2, uint64_t dimension)
-{
-    u128 plus = (u128)527 * 527 + (u128)40000 * s2;
-    u128 minus = (u128)10000 * dimension + isqrt((u128)105600 * 105600 * dimension) + 1;
-    if (plus <= minus)
-        return 0;
-    uint64_t u = isqrt((plus - minus) << 32), offset = (uint64_t)527 << 16;
-    return u > offset ? (u - offset) / 200 : 0;
-}
-
-/* A sum of no wrap is below this, in fine steps. */
-static u128 room(unsigned k, unsigned t)
-{
-    return ((u128)((uint64_t)1 << (k - 1)) - NOISE_MARGIN) << t;
-}
-
-static bool fits(unsigned k, unsigned t, uint32_t clients, uint64_t value_max)
-{
-    return (u128)clients * value_max < room(k, t);
-}
-
-static unsigned smallest_k(unsigned from, unsigned t, uint32_t clients, uint64_t value_max)
-{
-    unsigned k = from;
-    while (k < 60 && !fits(k, t, clients, value_max))
-        k++;
-    return k;
-}
-
 /* Sets k and value_max. Without a coordinate clip of the task's own, one is chosen (see pack.h). */
 static sefl_status choose_width(pack *p, const pack_config *c)
 {
     sefl_status st = SEFL_OK;
-    uint64_t most = isqrt(p->s2), value_max = most;
-    uint64_t least = isqrt((u128)CLIP_LEAST * CLIP_LEAST * p->s2 / PACK_ONE / PACK_ONE);
+    uint64_t most = grid_isqrt(p->s2), value_max = most;
+    uint64_t least = grid_share(p->s2, CLIP_LEAST);
     unsigned k = c->k;
 
     if (c->coordinate_clip > 0)
-        value_max =
-            isqrt((u128)c->coordinate_clip * c->coordinate_clip * p->s2 / PACK_ONE / PACK_ONE);
+        value_max = grid_share(p->s2, c->coordinate_clip);
     SEFL_CHECK(value_max >= 1, SEFL_EINVAL, "the coordinate clip is below one step of the grid");
     if (k == 0)
-        k = smallest_k(PACK_K_MIN, p->t, c->clients, value_max);
+        k = grid_smallest_k(PACK_K_MIN, p->t, c->clients, value_max);
     if (c->coordinate_clip == 0 && c->dimension >= CLIP_DIMENSION &&
-        !(k <= K_USUAL && fits(k, p->t, c->clients, most))) {
+        !(k <= K_USUAL && grid_fits(k, p->t, c->clients, most))) {
         unsigned from = c->k ? c->k : K_USUAL, to = c->k ? c->k : PACK_K_MAX;
         for (unsigned i = from; i <= to; i++) {
-            uint64_t clipped = (uint64_t)((room(i, p->t) - 1) / c->clients);
+            uint64_t clipped = (uint64_t)((grid_room(i, p->t) - 1) / c->clients);
             if (clipped >= least) {
                 value_max = clipped < most ? clipped : most;
                 k = i;
@@ -144,11 +92,11 @@ static sefl_status choose_width(pack *p, const pack_config *c)
             }
         }
     }
-    SEFL_CHECK(k <= PACK_K_MAX && fits(k, p->t, c->clients, value_max), SEFL_ERANGE,
+    SEFL_CHECK(k <= PACK_K_MAX && grid_fits(k, p->t, c->clients, value_max), SEFL_ERANGE,
                "%u clients of |value| <= %llu need %u bits, the slot has %u: fewer clients, a "
                "smaller coordinate clip or more noise",
                c->clients, (unsigned long long)value_max,
-               smallest_k(PACK_K_MIN, p->t, c->clients, value_max) + p->t,
+               grid_smallest_k(PACK_K_MIN, p->t, c->clients, value_max) + p->t,
                (c->k ? c->k : PACK_K_MAX) + p->t);
     p->k = k;
     p->value_max = (int64_t)value_max;
@@ -181,14 +129,14 @@ static sefl_status init_noise(pack *p, const pack_config *c)
     SEFL_CHECK(c->fraction_bits == 0, SEFL_EINVAL,
                "fraction bits are for a task without noise: the noise decides them here");
 
-    p->t = c->noise < 4 * PACK_ONE ? 12 : 14;
-    p->s2 = derive_s2(p->t, c->noise);
-    p->r_2p16 = derive_r(p->s2, c->dimension);
+    p->t = grid_fraction_bits(c->noise);
+    p->s2 = grid_s2(p->t, c->noise);
+    p->r_2p16 = grid_clip_2p16(p->s2, c->dimension);
     /* R >= sqrt(S2) / 2, so that the update and not its rounding fills the sensitivity */
-    SEFL_CHECK((u128)p->r_2p16 * p->r_2p16 * 4 >= (u128)p->s2 << 32, SEFL_ERANGE,
+    SEFL_CHECK(grid_clip_ok(p->s2, p->r_2p16), SEFL_ERANGE,
                "rounding %llu coordinates takes more than half of a sensitivity of %llu steps "
                "(noise multiplier %.9g): fewer coordinates or a smaller multiplier",
-               (unsigned long long)c->dimension, (unsigned long long)isqrt(p->s2),
+               (unsigned long long)c->dimension, (unsigned long long)grid_isqrt(p->s2),
                (double)c->noise / (double)PACK_ONE);
     SEFL_TRY(choose_width(p, c));
     p->w = p->k + p->t;
