@@ -5,14 +5,14 @@
  *          ...                                      // store reply, mark the round open: durably
  *          SEFL_TRY(noise_own_send(ch, &params, reply));                 // again: the same bytes
  *     AS   SEFL_TRY(noise_own_receive(ch, &params, reply));
- *          SEFL_TRY(noise_own_finish(w, &params, reply, &mask, &noise)); // once; store before publishing
+ *          SEFL_TRY(noise_own_finish(w, &params, reply, &mask, &noise)); // once; then store w
  *
  * The rule of one opening holds here too and is the caller's: noise is drawn once on each side, a
  * retry re-sends what was stored.
  *
  * Values are on the fine grid. CSP: reply_i = (digit_i(n) + e_i 2^g) mod 2^(k+t+g). AS:
- * w_i = round((reply_i - digit_i(v)) / 2^g) signed, + e'_i. The g guard bits take up the carries between
- * packed slots, which move a digit by less than one fine step.
+ * w_i = round((reply_i - digit_i(v)) / 2^g) signed, + e'_i. The g guard bits take up the carries
+ * between packed slots, which move a digit by less than one fine step.
  *
  * Noise comes from the caller (privacy/ has the exact discrete Gaussian).
  * Secret: digits, noise, w. Public: params, sizes.   Constant time.   Threads: pure functions. */
