@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT = 5000 };
+enum { TIMEOUT = 60000 };
 
 /* One side of a run; the other one is in a thread. */
 typedef struct side {
