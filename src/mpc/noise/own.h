@@ -34,8 +34,8 @@ sefl_status noise_own_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CHEC
 sefl_status noise_own_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
                            const noise_source *noise) SEFL_MUST_CHECK;
 
-/* One message: task 32, round u64, attempt u64, count u64, widths k t g and a zero, a byte each, then
- * the reply. A reply for something else is SEFL_EPROTO. */
+/* One message: task 32, round u64, attempt u64, count u64, widths k t g and a zero, a byte each,
+ * then the reply. A reply for something else is SEFL_EPROTO. */
 sefl_status noise_own_send(channel *ch, const noise_params *p,
                            const uint8_t *reply) SEFL_MUST_CHECK;
 sefl_status noise_own_receive(channel *ch, const noise_params *p, uint8_t *reply) SEFL_MUST_CHECK;
