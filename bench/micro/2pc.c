@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "bench/micro/2pc.h"
 
+#if !SEFL_CORE_ONLY
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "crypto/prg/aes.h"
@@ -377,3 +379,5 @@ const bench_def bench_2pc = {
     "           --chunk C (1024)  --store DIR (in memory)  --all-paths",
     run
 };
+
+#endif

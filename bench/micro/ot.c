@@ -1,6 +1,8 @@
 /* OT extension in memory, beside the AES blocks it cannot do without. */
 #include "bench/micro/2pc.h"
 
+#if !SEFL_CORE_ONLY
+
 #include "base/alloc.h"
 #include "crypto/prg/aes.h"
 #include "mpc/ot/ext.h"
@@ -139,3 +141,5 @@ done:
     sefl_free(j.rows);
     return st;
 }
+
+#endif

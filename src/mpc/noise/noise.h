@@ -9,26 +9,31 @@
  *
  * An attempt is one object on each side and lives in four steps:
  *
- *     AS                                               CSP
- *     noise_garbler_new(&g, ch, &params, rng)          noise_evaluator_new(&e, ch, &params, rng)
- *     noise_garbler_offline(g, ch)                     noise_evaluator_offline(e, ch)
- *     noise_garbler_online(g, ch, &digits, &hooks)     noise_evaluator_online(e, ch, &digits,
- * &hooks) noise_garbler_output(g, ch, w)                   noise_evaluator_output(e, ch)
- *     noise_garbler_free(g)                            noise_evaluator_free(e)
+ *     AS                                         CSP
+ *     noise_garbler_new(&g, ch, &p, rng)         noise_evaluator_new(&e, ch, &p, rng)
+ *     noise_garbler_offline(g, ch)               noise_evaluator_offline(e, ch)
+ *     noise_garbler_online(g, ch, &d, &hooks)    noise_evaluator_online(e, ch, &d, &hooks)
+ *     noise_garbler_output(g, ch, w)             noise_evaluator_output(e, ch)
+ *     noise_garbler_free(g)                      noise_evaluator_free(e)
+ *
+ *     noise_params p = { .task = { ... }, .round = 12, .attempt = 1, .count = n,
+ *                        .k = 16, .t = 12, .g = 16 };                 // the same on both sides
+ *     noise_digits d = noise_digits_of(mask_digits);                  // or a function of yours
+ *     noise_garbler_hooks hooks = { .ctx = journal, .keep = journal_part, .seal = journal_sync };
  *
  * new and offline need no data: run them before the round. They leave a batch, under an id that
  * both sides hold (noise_garbler_id), on each side in a noise_store: 112 bytes a coordinate at CSP
  * (active labels of X), 174 at AS (zero labels of X and the OT corrections of the k input bits;
  * k = 16, OT k = 4). Labels of input bits are expanded again from the OT's leaves on both sides.
- * During online AS replaces its records by 20 bytes a coordinate, which output consumes.
+ * During online AS replaces its records by 22 bytes a coordinate, which output consumes.
  *
  * THE RULE OF ONE OPENING. A batch serves one attempt. Whatever fails, at whichever step, makes the
  * object useless (SEFL_ESTATE ever after) and its secrets are wiped; a crash destroys them, because
  * the store's keys live in memory only. A new attempt begins with noise_*_new: new base OTs, new
  * Delta, new labels; both sides' nonces are part of the session id, so two attempts never share
  * one, even if a caller repeats an attempt number. What must be durable, and when:
- *  - AS, hook `keep` for each part and `seal` once, before the last table leaves: decode bits and
- * v'.
+ *  - AS, hook `keep` for each part and `seal` once, before the last table leaves: decode bits
+ *    and v'.
  *  - CSP, hook `open` once, when every coordinate is evaluated and before the first output byte
  *    leaves: all colour bits and their digest, and the mark that this round is open. After that the
  *    round is never noised again; noise_output_send repeats the stored bytes.

@@ -26,21 +26,25 @@
  * The receiver answers R(u_0) and SHA-256 of all R(v_ij); the sender wants
  * R(v_ij) = R(w_ij) + delta_ij R(u_0), in all 128 columns.
  * R is linear and Pr[R(x) = 0] <= 2^-64 for every fixed x != 0, and the last word hides the rest.
- * Soundness: let u'_i = c_i + u_0 + (what the receiver really holds) be the inputs that the
- * sender's columns carry. Except with probability (128/k choose 2) * 2^-64 (2^-55 a batch at
- * k = 4) R keeps different u'_i different. Then the check passes only if, for every tree whose u'_i
- * differs from the one that R(u_0) stands for, the receiver guessed delta_i: 2^-k each. A receiver
- * that passes has therefore run the protocol honestly up to the delta_i it has guessed right, and
- * it can no more than guess Delta piece by piece with the same odds. A failed check ends the
- * session for good. (The tables of a batch leave only after its check.)
+ * Soundness. Whatever c_i the receiver sends, the sender's columns are v_ij + delta_ij u'_i with
+ * u'_i = u_i + c_i; honest is u'_i = u_0 for all i. Except with probability (128/k choose 2) *
+ * 2^-64 (2^-55 a batch at k = 4) R keeps different u'_i different. If the receiver says U for
+ * R(u_0) and V_ij for R(v_ij), the check is V_ij - R(v_ij) = delta_ij (R(u'_i) - U) for all i, j:
+ * trivial for the trees with R(u'_i) = U, which then all carry the same u'_i, and for any other
+ * tree true for one value of delta_i only: a guess, right with probability 2^-k. So a receiver
+ * that passes has been honest with some u, up to trees whose delta_i it has guessed: no better
+ * than guessing Delta piece by piece. A failed check ends the session for good. (The tables of a
+ * batch leave only after its check. Bit 0 of Delta is 1 and no secret: 127 bits.)
  *
  * Streaming: transfers come in numbered batches; a batch is expanded in columns (ot_block),
  * checked, and turned into rows. The number is the stream's nonce: a batch or a part of it can be
  * expanded again later, at the sender from the stored c_i, at the receiver from nothing. Memory: 16
  * bytes a transfer of the batch.
  *
- *     SEFL_TRY(ot_receiver_new(&r, ch, 4, session, rng));           // the other side:
- * ot_sender_new SEFL_TRY(ot_receive_random(r, ch, t, bits, n, rng));          // ot_send_random
+ *     SEFL_TRY(ot_sender_new(&s, ch, 4, delta, session, rng));
+ *     SEFL_TRY(ot_send_random(s, ch, q, n, rng));              // the other side:
+ *     SEFL_TRY(ot_receiver_new(&r, ch, 4, session, rng));
+ *     SEFL_TRY(ot_receive_random(r, ch, t, bits, n));
  *
  * Secret: Delta, rows, columns, choices. Public: k, n, numbers, chi.   Constant time.
  * Threads: one owner; an expanded block may be read by many. */

@@ -1,7 +1,8 @@
 /* ot/kernels: the three inner loops of OT extension, chosen at run time; nobody outside ot/ (and
  * tests) includes this.
  *
- * All lengths are in bytes and multiples of 64 (transpose: of 16). Each path gives the same bytes as `ref`.
+ * All lengths are in bytes and multiples of 64 (transpose: of 16). Each path gives the same bytes
+ * as `ref`.
  * Secret: all data. Public: lengths, chi. Constant time. */
 #ifndef MPC_OT_KERNELS_H
 #define MPC_OT_KERNELS_H

@@ -170,7 +170,7 @@ static inline sefl_status pair_go(pair_run *r)
 {
     pthread_t t;
     sefl_status st = channel_pair_new(&r->wire[0].inner, &r->wire[1].inner,
-                                      r->timeout_ms ? r->timeout_ms : 5000);
+                                      r->timeout_ms ? r->timeout_ms : 60000);
     if (st != SEFL_OK)
         return st;
     for (int i = 0; i < 2; i++) {

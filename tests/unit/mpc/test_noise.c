@@ -132,7 +132,7 @@ static void noise_has_its_law(void **state)
 {
     (void)state;
     size_t count = test_count(60000, 10000000);
-    pair_run r = { .seed = 99, .timeout_ms = 20000 };
+    pair_run r = { .seed = 99, .timeout_ms = 60000 };
     uint64_t pmf[124], seen[124] = { 0 };
     uint64_t *zero = calloc(count, sizeof *zero);
     r.p = (noise_params){ .count = count, .k = 16 };
@@ -386,7 +386,7 @@ static void output_survives_the_connection(void **state)
     seeded_init(&gen, 1, "G");
     sefl_rng rng = seeded_rng(&gen);
     for (int i = 0; i < 2; i++)
-        CHECK_OK(channel_pair_new(&a[i], &b[i], 5000));
+        CHECK_OK(channel_pair_new(&a[i], &b[i], 60000));
     assert_int_equal(pthread_create(&t, NULL, evaluate_all, b), 0);
     CHECK_OK(noise_garbler_new(&g, &a[0], &r.p, &rng));
     CHECK_OK(noise_garbler_offline(g, &a[0]));
@@ -469,7 +469,7 @@ static void disagreements_are_named(void **state)
         default:
             p->chunk = 256;
         }
-        CHECK_OK(channel_pair_new(&mine.ch[0], &theirs.ch[1], 5000));
+        CHECK_OK(channel_pair_new(&mine.ch[0], &theirs.ch[1], 60000));
         assert_int_equal(pthread_create(&t, NULL, other_params, &theirs), 0);
         CHECK_STATUS(noise_garbler_new(&g, &mine.ch[0], &mine.p, &rng), SEFL_EPROTO);
         assert_non_null(strstr(sefl_last_error(), says[i]));

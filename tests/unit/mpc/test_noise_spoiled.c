@@ -27,7 +27,7 @@ static void spoiled_messages_are_found(void **state)
     for (int side = 0; side < 2; side++)
         for (uint64_t at = 0; at < messages[side]; at++)
             for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-                for (unsigned trial = (at + i) % test_count(3, 1) == 0 ? 0 : 9;
+                for (unsigned trial = (at + i) % test_count(7, 1) == 0 ? 0 : 9;
                      trial < (kinds[i] == FLIP ? 2 : 1); trial++) {
                     pair_run r = small(w);
                     memset(w, 0x55, sizeof w);
@@ -90,14 +90,14 @@ static sefl_status with_store(const char *dir)
     return st;
 }
 
-/* Every n-th operation fails; quick runs take every 23rd n. */
+/* Every n-th operation fails; quick runs take every 47th n. */
 static void faults_are_seen(void **state)
 {
     (void)state;
     static const fault_kind kinds[] = { FAULT_SEND,  FAULT_RECV, FAULT_ALLOC,
                                         FAULT_WRITE, FAULT_READ, FAULT_RANDOM };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        for (uint64_t nth = 1;; nth += test_count(23, 1)) {
+        for (uint64_t nth = 1;; nth += test_count(47, 1)) {
             fault_arm(kinds[i], nth);
             sefl_status st = with_store("/tmp");
             bool hit = fault_was_hit();

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT = 5000 };
+enum { TIMEOUT = 60000 };
 
 /* One side of a run; the other one is in a thread. */
 typedef struct side {
@@ -18,104 +18,112 @@ typedef struct side {
     sefl_rng rng;
     uint8_t session[OT_SESSION], delta[OT_LABEL];
     unsigned k;
-    size_t n;
-    bool chosen;
-    uint8_t *rows, *bits;
-    void (*spoil)(struct side *, ot_block *, uint8_t *); /* a cheating receiver */
+    ot_sender *s;
+    ot_receiver *r;
+    size_t n;             /* all transfers of a run */
+    uint8_t *rows, *bits; /* q or t; choices */
     sefl_status st;
     char said[256];
 } side;
 
-static void side_init(side *s, const char *name, unsigned k, size_t n)
+/* A run: so many transfers, with chosen bits or not, one after the other in one session. */
+static const struct {
+    size_t n;
+    bool chosen;
+} plan[] = { { 8, false },  { 8, true },     { 512, false },
+             { 504, true }, { 40000, true }, { 40000, false } };
+
+enum { PLAN = sizeof plan / sizeof *plan, ALL = 8 + 8 + 512 + 504 + 40000 + 40000 };
+
+static void side_init(side *s, const char *name, unsigned k)
 {
     memset(s, 0, sizeof *s);
     seeded_init(&s->gen, 7 + k, name);
     s->rng = seeded_rng(&s->gen);
-    s->k = k, s->n = n;
+    s->k = k, s->n = ALL;
     memset(s->session, 0x5e, sizeof s->session);
     seeded_fill(&s->gen, s->delta, OT_LABEL);
     s->delta[0] |= 1;
-    s->rows = calloc(n + 1, OT_LABEL);
-    s->bits = calloc(n / 8 + 1, 1);
-    seeded_fill(&s->gen, s->bits, n / 8 + 1);
+    s->rows = calloc(ALL, OT_LABEL);
+    s->bits = calloc(ALL / 8, 1);
+    seeded_fill(&s->gen, s->bits, ALL / 8);
 }
 
 static void side_clear(side *s)
 {
+    ot_sender_free(s->s);
+    ot_receiver_free(s->r);
     channel_pair_close(&s->ch);
     free(s->rows);
     free(s->bits);
 }
 
-static void side_end(side *s, sefl_status st)
+static void *new_receiver(void *arg)
 {
+    side *s = arg;
+    s->st = ot_receiver_new(&s->r, &s->ch, s->k, s->session, &s->rng);
+    if (s->st != SEFL_OK)
+        channel_pair_close(&s->ch); /* so that the peer does not wait for its deadline */
+    return NULL;
+}
+
+static void *receive_plan(void *arg)
+{
+    side *s = arg;
+    uint8_t *t = s->rows, *bits = s->bits;
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(ot_receiver_new(&s->r, &s->ch, s->k, s->session, &s->rng));
+    for (size_t i = 0; i < PLAN; i++) {
+        SEFL_TRY(plan[i].chosen ? ot_receive_chosen(s->r, &s->ch, t, bits, plan[i].n)
+                                : ot_receive_random(s->r, &s->ch, t, bits, plan[i].n));
+        t += plan[i].n * OT_LABEL, bits += plan[i].n / 8;
+    }
+done:
+    s->st = st;
+    channel_pair_close(&s->ch);
+    return NULL;
+}
+
+static sefl_status send_plan(side *s)
+{
+    uint8_t *q = s->rows;
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(ot_sender_new(&s->s, &s->ch, s->k, s->delta, s->session, &s->rng));
+    for (size_t i = 0; i < PLAN; i++) {
+        SEFL_TRY(plan[i].chosen ? ot_send_chosen(s->s, &s->ch, q, plan[i].n, &s->rng)
+                                : ot_send_random(s->s, &s->ch, q, plan[i].n, &s->rng));
+        q += plan[i].n * OT_LABEL;
+    }
+done:
     s->st = st;
     snprintf(s->said, sizeof s->said, "%s", st == SEFL_OK ? "" : sefl_last_error());
-    channel_pair_close(&s->ch); /* so that the peer does not wait for its deadline */
+    channel_pair_close(&s->ch);
+    return st;
 }
 
-static void *sender(void *arg)
-{
-    side *s = arg;
-    ot_sender *o = NULL;
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(ot_sender_new(&o, &s->ch, s->k, s->delta, s->session, &s->rng));
-    SEFL_TRY(s->chosen ? ot_send_chosen(o, &s->ch, s->rows, s->n, &s->rng)
-                       : ot_send_random(o, &s->ch, s->rows, s->n, &s->rng));
-done:
-    ot_sender_free(o);
-    side_end(s, st);
-    return NULL;
-}
-
-static void *receiver(void *arg)
-{
-    side *s = arg;
-    ot_receiver *o = NULL;
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(ot_receiver_new(&o, &s->ch, s->k, s->session, &s->rng));
-    SEFL_TRY(s->chosen ? ot_receive_chosen(o, &s->ch, s->rows, s->bits, s->n)
-                       : ot_receive_random(o, &s->ch, s->rows, s->bits, s->n));
-done:
-    ot_receiver_free(o);
-    side_end(s, st);
-    return NULL;
-}
-
-/* One batch by hand, with a chance to spoil it. */
-static void *cheat(void *arg)
-{
-    side *s = arg;
-    ot_receiver *o = NULL;
-    ot_block b = { 0 };
-    uint8_t *c = NULL, seed[OT_KEY], answer[OT_CHECK_BYTES];
-    size_t bytes = ot_correction_bytes(s->k, s->n, true);
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(ot_receiver_new(&o, &s->ch, s->k, s->session, &s->rng));
-    SEFL_TRY(ot_block_init(&b, s->n));
-    c = malloc(bytes);
-    ot_receiver_extend(o, &b, 0, s->n, c);
-    if (s->spoil)
-        s->spoil(s, &b, c);
-    SEFL_TRY(msg_send(&s->ch, OT_MSG_EXTEND, 0, c, bytes));
-    SEFL_TRY(msg_recv(&s->ch, OT_MSG_SEED, 0, seed, sizeof seed, "seed"));
-    ot_receiver_answer(o, answer, &b, seed);
-    SEFL_TRY(msg_send(&s->ch, OT_MSG_CHECK, 0, answer, sizeof answer));
-done:
-    free(c);
-    ot_block_clear(&b);
-    ot_receiver_free(o);
-    s->st = st;
-    return NULL;
-}
-
-static void run(side *s, side *r, void *(*other)(void *))
+static sefl_status run_plan(side *s, side *r)
 {
     pthread_t t;
-    CHECK_OK(channel_pair_new(&s->ch, &r->ch, TIMEOUT));
-    assert_int_equal(pthread_create(&t, NULL, other, r), 0);
-    sender(s);
+    sefl_status st = channel_pair_new(&s->ch, &r->ch, TIMEOUT);
+    if (st != SEFL_OK)
+        return st;
+    assert_int_equal(pthread_create(&t, NULL, receive_plan, r), 0);
+    send_plan(s);
     pthread_join(t, NULL);
+    return s->st != SEFL_OK ? s->st : r->st;
+}
+
+/* Both ends, ready, in this thread. */
+static void both(side *s, side *r, unsigned k)
+{
+    pthread_t t;
+    side_init(s, "sender", k);
+    side_init(r, "receiver", k);
+    CHECK_OK(channel_pair_new(&s->ch, &r->ch, TIMEOUT));
+    assert_int_equal(pthread_create(&t, NULL, new_receiver, r), 0);
+    CHECK_OK(ot_sender_new(&s->s, &s->ch, k, s->delta, s->session, &s->rng));
+    pthread_join(t, NULL);
+    CHECK_OK(r->st);
 }
 
 static void check_correlated(const side *s, const side *r)
@@ -130,34 +138,26 @@ static void check_correlated(const side *s, const side *r)
                 fail_msg("transfer %zu, k = %u: not q + b*Delta", i, s->k);
         }
     }
-    if (s->n > 1000)
-        assert_in_range(ones, s->n / 2 - 3 * s->n / 40, s->n / 2 + 3 * s->n / 40);
+    assert_in_range(ones, s->n / 2 - s->n / 50, s->n / 2 + s->n / 50);
 }
 
 static void rows_are_correlated(void **state)
 {
     (void)state;
-    static const unsigned ks[] = { 1, 2, 4, 8 };
-    static const size_t ns[] = { 1, 512, 40000 };
-    for (size_t i = 0; i < 4; i++)
-        for (size_t j = 0; j < 3; j++)
-            for (int chosen = 0; chosen < 2; chosen++) {
-                side s, r;
-                side_init(&s, "sender", ks[i], ns[j]);
-                side_init(&r, "receiver", ks[i], ns[j]);
-                uint8_t *mine = malloc(ns[j] / 8 + 1);
-                memcpy(mine, r.bits, ns[j] / 8 + 1);
-                s.chosen = r.chosen = chosen;
-                run(&s, &r, receiver);
-                CHECK_OK(s.st);
-                CHECK_OK(r.st);
-                check_correlated(&s, &r);
-                if (chosen)
-                    assert_memory_equal(mine, r.bits, ns[j] / 8 + 1);
-                free(mine);
-                side_clear(&s);
-                side_clear(&r);
-            }
+    static uint8_t mine[ALL / 8];
+    for (unsigned k = 1; k <= 8; k *= 2) {
+        side s, r;
+        side_init(&s, "sender", k);
+        side_init(&r, "receiver", k);
+        memcpy(mine, r.bits, sizeof mine);
+        CHECK_OK(run_plan(&s, &r));
+        check_correlated(&s, &r);
+        size_t at = 0;
+        for (size_t i = 0; i < PLAN; at += plan[i++].n / 8)
+            assert_int_equal(memcmp(mine + at, r.bits + at, plan[i].n / 8) == 0, plan[i].chosen);
+        side_clear(&s);
+        side_clear(&r);
+    }
 }
 
 static void bad_settings_are_refused(void **state)
@@ -180,14 +180,12 @@ static void bad_settings_are_refused(void **state)
 static void another_session_fails(void **state)
 {
     (void)state;
-    static const unsigned ks[] = { 1, 4 };
-    for (size_t i = 0; i < 2; i++) {
+    for (unsigned k = 1; k <= 4; k *= 4) {
         side s, r;
-        side_init(&s, "sender", ks[i], 512);
-        side_init(&r, "receiver", ks[i], 512);
+        side_init(&s, "sender", k);
+        side_init(&r, "receiver", k);
         r.session[31] ^= 1;
-        run(&s, &r, receiver);
-        CHECK_STATUS(s.st, SEFL_ECRYPTO);
+        CHECK_STATUS(run_plan(&s, &r), SEFL_ECRYPTO);
         assert_non_null(strstr(s.said, "another session"));
         assert_int_not_equal(r.st, SEFL_OK);
         side_clear(&s);
@@ -195,95 +193,106 @@ static void another_session_fails(void **state)
     }
 }
 
-static void flip_correction(side *s, ot_block *b, uint8_t *c)
+enum { BATCH_N = 1024 };
+
+static void flip_correction(seeded *g, unsigned k, ot_block *b, uint8_t *c)
 {
     (void)b;
-    c[seeded_below(&s->gen, ot_correction_bytes(s->k, s->n, true))] ^=
-        (uint8_t)(1u << seeded_below(&s->gen, 8));
+    c[seeded_below(g, ot_correction_bytes(k, BATCH_N, true))] ^=
+        (uint8_t)(1u << seeded_below(g, 8));
 }
 
-static void flip_column(side *s, ot_block *b, uint8_t *c)
+static void flip_column(seeded *g, unsigned k, ot_block *b, uint8_t *c)
 {
-    (void)c;
-    b->columns[seeded_below(&s->gen, OT_BITS) * b->stride + seeded_below(&s->gen, s->n / 8)] ^= 4;
+    (void)c, (void)k;
+    b->columns[seeded_below(g, OT_BITS) * b->stride + seeded_below(g, BATCH_N / 8)] ^= 4;
 }
 
-static void flip_choice(side *s, ot_block *b, uint8_t *c)
+static void flip_choice(seeded *g, unsigned k, ot_block *b, uint8_t *c)
 {
-    (void)c;
-    b->u[seeded_below(&s->gen, s->n / 8)] ^= 16;
+    (void)c, (void)k;
+    b->u[seeded_below(g, BATCH_N / 8)] ^= 16;
+}
+
+static void nothing(seeded *g, unsigned k, ot_block *b, uint8_t *c)
+{
+    (void)g, (void)k, (void)b, (void)c;
 }
 
 /* A receiver that guesses nothing about Delta and is caught. A flipped correction in tree i shows
  * unless delta_i = 0, so at k = 1 half of the flips pass: that is the guess of the header's
- * soundness argument, not a miss. k = 8 leaves 2^-8. */
+ * soundness argument, not a miss. (A real session ends with the first failed check.) */
 static void cheating_receivers_are_caught(void **state)
 {
     (void)state;
-    struct {
-        void (*spoil)(side *, ot_block *, uint8_t *);
+    static const struct {
+        void (*spoil)(seeded *, unsigned, ot_block *, uint8_t *);
         unsigned k;
-        int least;
-    } cases[] = { { NULL, 4, 0 },
-                  { flip_correction, 8, 18 },
-                  { flip_correction, 4, 15 },
-                  { flip_correction, 1, 2 },
-                  { flip_column, 4, 20 },
-                  { flip_choice, 4, 20 } };
+        unsigned least, most; /* caught, of 400 */
+    } cases[] = { { nothing, 4, 0, 0 },
+                  { flip_correction, 8, 385, 400 },
+                  { flip_correction, 4, 340, 400 },
+                  { flip_correction, 1, 130, 270 },
+                  { flip_column, 4, 400, 400 },
+                  { flip_choice, 4, 400, 400 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int caught = 0, trials = (int)test_count(6, 20);
-        for (int trial = 0; trial < trials; trial++) {
-            side s, r;
-            side_init(&s, "sender", cases[i].k, 1024);
-            side_init(&r, "cheat", cases[i].k, 1024);
-            seeded_init(&r.gen, (uint64_t)trial, "cheat");
-            seeded_init(&s.gen, (uint64_t)trial, "caught");
-            seeded_fill(&s.gen, s.delta, OT_LABEL);
-            s.delta[0] |= 1;
-            r.spoil = cases[i].spoil;
-            run(&s, &r, cheat);
-            assert_true(s.st == SEFL_OK || s.st == SEFL_ECRYPTO);
-            caught += s.st == SEFL_ECRYPTO;
-            side_clear(&s);
-            side_clear(&r);
-            if (!cases[i].spoil)
-                break;
+        side s, r;
+        ot_block sb, rb;
+        unsigned caught = 0, k = cases[i].k;
+        both(&s, &r, k);
+        CHECK_OK(ot_block_init(&sb, BATCH_N));
+        CHECK_OK(ot_block_init(&rb, BATCH_N));
+        uint8_t *c = malloc(ot_correction_bytes(k, BATCH_N, true));
+        for (unsigned trial = 0; trial < 400; trial++) {
+            uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES];
+            ot_receiver_extend(r.r, &rb, trial, BATCH_N, c);
+            cases[i].spoil(&r.gen, k, &rb, c);
+            ot_sender_extend(s.s, &sb, trial, BATCH_N, c);
+            seeded_fill(&s.gen, seed, sizeof seed);
+            ot_receiver_answer(r.r, answer, &rb, seed);
+            sefl_status st = ot_sender_check(s.s, &sb, seed, answer);
+            assert_true(st == SEFL_OK || st == SEFL_ECRYPTO);
+            caught += st == SEFL_ECRYPTO;
         }
-        if (caught * 20 < cases[i].least * trials || (!cases[i].spoil && caught > 0))
-            fail_msg("case %zu: caught %d of %d", i, caught, trials);
+        if (caught < cases[i].least || caught > cases[i].most)
+            fail_msg("case %zu: caught %u of 400", i, caught);
+        free(c);
+        ot_block_clear(&sb);
+        ot_block_clear(&rb);
+        side_clear(&s);
+        side_clear(&r);
     }
 }
 
 static void parts_can_be_had_again(void **state)
 {
     (void)state;
-    enum { N = 4096 + 512, FIRST = 1024, PART = 1536 };
+    enum { N = 20480 + 512, FIRST = 1024, PART = 17 * 512 };
     side s, r;
-    pthread_t t;
-    ot_sender *o;
-    ot_block b, again;
+    ot_block b[2], again[2];
     uint8_t *c = malloc(ot_correction_bytes(4, N, true));
     uint8_t *part = malloc(ot_correction_bytes(4, PART, false));
     uint8_t *rows = malloc(N * OT_LABEL), *rows2 = malloc(PART * OT_LABEL);
-    side_init(&s, "sender", 4, N);
-    side_init(&r, "receiver", 4, N);
-    CHECK_OK(channel_pair_new(&s.ch, &r.ch, TIMEOUT));
-    assert_int_equal(pthread_create(&t, NULL, cheat, &r), 0);
-    CHECK_OK(ot_sender_new(&o, &s.ch, 4, s.delta, s.session, &s.rng));
-    CHECK_OK(ot_block_init(&b, N));
-    CHECK_OK(ot_block_init(&again, PART));
-    CHECK_OK(msg_recv(&s.ch, OT_MSG_EXTEND, 0, c, ot_correction_bytes(4, N, true), "c"));
-    ot_sender_extend(o, &b, 0, N, c);
-    ot_block_rows(&b, rows, 0, N);
-    ot_sender_keep(o, part, c, N, FIRST, PART);
-    ot_sender_again(o, &again, 0, FIRST, PART, part);
-    ot_block_rows(&again, rows2, FIRST, PART);
-    assert_memory_equal(rows + FIRST * OT_LABEL, rows2, PART * OT_LABEL);
-    channel_pair_close(&s.ch);
-    pthread_join(t, NULL);
-    ot_block_clear(&b);
-    ot_block_clear(&again);
-    ot_sender_free(o);
+    both(&s, &r, 4);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(ot_block_init(&b[i], N));
+        CHECK_OK(ot_block_init(&again[i], PART));
+    }
+    ot_receiver_extend(r.r, &b[0], 3, N, c);
+    ot_sender_extend(s.s, &b[1], 3, N, c);
+    ot_sender_keep(s.s, part, c, N, FIRST, PART);
+    ot_receiver_again(r.r, &again[0], 3, FIRST, PART);
+    ot_sender_again(s.s, &again[1], 3, FIRST, PART, part);
+    for (int i = 0; i < 2; i++) {
+        ot_block_rows(&b[i], rows, 0, N);
+        ot_block_rows(&again[i], rows2, FIRST, PART);
+        assert_memory_equal(rows + FIRST * OT_LABEL, rows2, PART * OT_LABEL);
+    }
+    assert_memory_equal(b[0].u + FIRST / 8, again[0].u, PART / 8);
+    for (int i = 0; i < 2; i++) {
+        ot_block_clear(&b[i]);
+        ot_block_clear(&again[i]);
+    }
     free(c);
     free(part);
     free(rows);
@@ -373,17 +382,9 @@ static void the_field_is_a_field(void **state)
 static sefl_status whole(void)
 {
     side s, r;
-    sefl_status st;
-    pthread_t t;
-    side_init(&s, "sender", 8, 600);
-    side_init(&r, "receiver", 8, 600);
-    st = channel_pair_new(&s.ch, &r.ch, TIMEOUT);
-    if (st == SEFL_OK) {
-        assert_int_equal(pthread_create(&t, NULL, receiver, &r), 0);
-        sender(&s);
-        pthread_join(t, NULL);
-        st = s.st != SEFL_OK ? s.st : r.st;
-    }
+    side_init(&s, "sender", 8);
+    side_init(&r, "receiver", 8);
+    sefl_status st = run_plan(&s, &r);
     side_clear(&s);
     side_clear(&r);
     return st;
@@ -395,7 +396,7 @@ static void faults_are_seen(void **state)
 #if SEFL_FAULTS
     static const fault_kind kinds[] = { FAULT_SEND, FAULT_RECV, FAULT_ALLOC };
     for (size_t i = 0; i < 3; i++)
-        for (uint64_t nth = 1;; nth += test_count(3, 1)) {
+        for (uint64_t nth = 1;; nth += test_count(11, 1)) {
             fault_arm(kinds[i], nth);
             sefl_status st = whole();
             bool hit = fault_was_hit();
