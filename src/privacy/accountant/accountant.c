@@ -190,7 +190,11 @@ static void minimise(const search *s, double order_max, dp_claim *out)
             l = m1;
     }
     /* sampled joint noise has its sharpest bound at whole orders: try those around */
-    for (double a = fmax(2, floor(exp(best_b))); a <= order_max && a < exp(best_b) + 3; a++) {
+    double near = floor(exp(best_b));
+    for (int i = 0; i < 4; i++) {
+        double a = near + i;
+        if (a < 2 || a > order_max)
+            continue;
         double e = at(s, log(a - 1));
         if (e < best)
             best = e, best_b = log(a - 1);
