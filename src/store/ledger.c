@@ -343,6 +343,7 @@ static sefl_status read_all(sefl_buf *out, int fd, const char *path)
     SEFL_CHECK((uintmax_t)sb.st_size <= FILE_MAX, SEFL_ERANGE, "%s is too large for a ledger",
                path);
     size_t want = (size_t)sb.st_size;
+    SEFL_CHECK(want > 0, SEFL_EPROTO, "%s is empty", path);
     SEFL_TRY(buf_extend(out, &at, want));
     out->n = 0;
     while (out->n < want) {

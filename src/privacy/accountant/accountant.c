@@ -95,7 +95,10 @@ static double zero_out(const rule *r, double a)
         return INFINITY;
     if (r->rate >= 1)
         return rdp_gauss(a, r->z);
-    return r->joint ? rdp_sampled_bound(a, r->z, r->rate) : rdp_sampled(a, r->z, r->rate);
+    /* below 0.1 the integral would take minutes for an epsilon of hundreds: the bound will do */
+    if (r->joint || r->z < 0.1)
+        return rdp_sampled_bound(a, r->z, r->rate);
+    return rdp_sampled(a, r->z, r->rate);
 }
 
 static double replaced(const rule *r, double a)
@@ -190,7 +193,11 @@ static void minimise(const search *s, double order_max, dp_claim *out)
             l = m1;
     }
     /* sampled joint noise has its sharpest bound at whole orders: try those around */
-    for (double a = fmax(2, floor(exp(best_b))); a <= order_max && a < exp(best_b) + 3; a++) {
+    double near = floor(exp(best_b));
+    for (int i = 0; i < 4; i++) {
+        double a = near + i;
+        if (a < 2 || a > order_max)
+            continue;
         double e = at(s, log(a - 1));
         if (e < best)
             best = e, best_b = log(a - 1);

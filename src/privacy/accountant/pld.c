@@ -82,10 +82,10 @@ static void each_cell(const pld_step *s, direction dir, double h, double c, cell
     outcome_range(s, c, &from, &to);
     if (s->noise == PLD_DISCRETE) {
         double total = 0;
-        for (double x = from - s->shift; x <= to; x++)
-            total += exp(-x * x / (2 * s->sigma * s->sigma));
-        for (double x = from; x <= to; x++) {
-            double y = x - s->shift;
+        for (long i = (long)from - (long)s->shift; i <= (long)to; i++)
+            total += exp(-(double)(i * i) / (2 * s->sigma * s->sigma));
+        for (long i = (long)from; i <= (long)to; i++) {
+            double x = (double)i, y = x - s->shift;
             double without = exp(-x * x / (2 * s->sigma * s->sigma)) / total;
             double with = exp(-y * y / (2 * s->sigma * s->sigma)) / total;
             double mix = (1 - s->rate) * without + s->rate * with, l = log_ratio(s, x);
@@ -95,13 +95,13 @@ static void each_cell(const pld_step *s, direction dir, double h, double c, cell
         }
         return;
     }
-    double k = ceil(log_ratio(s, from) / h), last = floor(log_ratio(s, to) / h);
+    long k = (long)ceil(log_ratio(s, from) / h), last = (long)floor(log_ratio(s, to) / h);
     double a = -INFINITY, lo = s->rate < 1 ? log1p(-s->rate) : -INFINITY; /* the infimum */
     for (; k <= last; k++) {
-        double b = outcome_at(s, k * h);
-        cell one = cell_between(s, dir, a, b, lo, k * h);
+        double hi = (double)k * h, b = outcome_at(s, hi);
+        cell one = cell_between(s, dir, a, b, lo, hi);
         fn(ctx, &one);
-        a = b, lo = k * h;
+        a = b, lo = hi;
     }
     cell top = cell_between(s, dir, a, INFINITY, lo, INFINITY);
     fn(ctx, &top);

@@ -77,9 +77,10 @@ double rdp_sampled_integral(double a, double z, double q)
     /* step: the Gaussian needs z/4 (error e^-300), the branch point at distance pi z^2 from the
      * axis needs z^2/2 (error e^-39); range: the mass sits between 0 and max(a, 2) */
     double h = fmin(z / 4, z * z / 2), from = -13 * z, to = fmax(a, 2) + 13 * z;
-    double steps = ceil((to - from) / h), top = -INFINITY, sum = 0;
-    for (double i = 0; i <= steps; i++) {
-        double x = from + i * h;
+    long steps = (long)ceil((to - from) / h);
+    double top = -INFINITY, sum = 1; /* the sum is sum * e^top */
+    for (long i = 0; i <= steps; i++) {
+        double x = from + (double)i * h;
         double f = -x * x / (2 * z * z) + log_excess(a, q, (2 * x - 1) / (2 * z * z));
         if (f > top) {
             sum = sum * exp(top - f) + 1;

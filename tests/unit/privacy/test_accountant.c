@@ -140,6 +140,13 @@ static void neighbours(void **state)
     dp_event parts[2] = { g, g };
     parts[0].count = 100, parts[1].count = 200;
     assert_true(fabs(eps(parts, 2, 1e-6, DP_ZERO_OUT) / eps(&g, 1, 1e-6, DP_ZERO_OUT) - 1) < 1e-9);
+    /* hardly any noise: large, but quick, and in order */
+    dp_event tiny = { .noise = DP_NOISE_GAUSS, .z = 0.001, .rate = 0.5, .count = 3 };
+    double e1 = eps(&tiny, 1, 1e-6, DP_REPLACE);
+    tiny.z = 0.0999;
+    double e2 = eps(&tiny, 1, 1e-6, DP_REPLACE);
+    tiny.z = 0.1;
+    assert_true(e1 > e2 && e2 > eps(&tiny, 1, 1e-6, DP_REPLACE));
     /* discrete noise on a fine grid costs what the Gaussian costs */
     dp_event d = g;
     d.noise = DP_NOISE_DISCRETE, d.sigma_steps = 38662;
