@@ -191,7 +191,7 @@ done:
 static sefl_status backward(lm *m, lm_pass *pass)
 {
     sefl_status st = SEFL_OK;
-    const size_t h = m->cfg.hidden, n = pass->n;
+    const size_t h = m->cfg.hidden, n = pass->n, row = h * sizeof(nn_real);
     nn_real *dh = m->dout;
     for (unsigned i = m->cfg.layers; i-- > 0;) {
         lm_layer_lstm *l = &m->lstm[i];
@@ -200,8 +200,12 @@ static sefl_status backward(lm *m, lm_pass *pass)
         SEFL_TRY(pool_run(m->pool, pass->batch, NN_ROWS, steps_backward, &r, NULL));
         /* gates now hold their gradient; dh is used up and takes the gradient of the input */
         nn_real *din = i > 0 ? (dh == m->dout ? m->tmp1 : m->dout) : m->dx;
-        SEFL_TRY(nn_linear_back(m->pool, din, &l->ih, lm_grad_at(m, l->b_ih), l->gates, l->in, n));
-        SEFL_TRY(nn_linear_back(m->pool, NULL, &l->hh, lm_grad_at(m, l->b_hh), l->gates, l->h, n));
+        SEFL_TRY(nn_linear_back(m->pool, din, &l->ih, NULL, l->gates, l->in, n));
+        SEFL_TRY(nn_linear_back(m->pool, NULL, &l->hh, NULL, l->gates, l->h, n));
+        memset(l->bias, 0, 4 * row); /* both biases have the same gradient */
+        nn_column_sums(l->bias, l->gates, n, 4 * h);
+        nn_kernels_get()->axpy(lm_grad_at(m, l->b_ih), 1, l->bias, 4 * h);
+        nn_kernels_get()->axpy(lm_grad_at(m, l->b_hh), 1, l->bias, 4 * h);
         nn_weight_end(&l->ih, lm_grad_at(m, l->w_ih));
         nn_weight_end(&l->hh, lm_grad_at(m, l->w_hh));
         dh = din;

@@ -53,7 +53,7 @@ void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const 
         h->dws = nn_take(p, all, real);
         h->xs = nn_take(p, tokens, real);
         h->scratch_size =
-            tokens + NN_BACK_ROWS * h->tile * 2 * l + (size_t)h->rows * h->k->width + h->tile;
+            tokens + NN_BACK_ROWS * h->tile * (2 * l + 1) + (size_t)h->rows * h->k->width + h->tile;
         h->lane_target = nn_take(p, lanes * h->tile, sizeof *h->lane_target);
     } else if (l > 1) {
         h->scratch_size = 2 * (size_t)h->rows * w.cols;
@@ -219,7 +219,7 @@ static void backward_fast(const run *r, unsigned lane, size_t s)
     const size_t at_row = s * (h->rows / l) * hankel_row_size(h->w);
     nn_real *dxs = h->scratch + lane * h->scratch_size;
     nn_real *gs = dxs + h->tile * hankel_row_size(h->w);
-    nn_real *db = gs + NN_BACK_ROWS * h->tile * 2 * l;
+    nn_real *db = gs + NN_BACK_ROWS * h->tile * (2 * l + 1);
     nn_real *c = db + (size_t)h->rows * width;
     uint32_t *target = h->lane_target + lane * h->tile;
 

@@ -55,7 +55,7 @@ typedef struct nn_kernels {
     void (*hankel_mul)(hankel_dims d, nn_real *ys, const nn_real *xs, const nn_real *ws,
                        unsigned ni);
     /* The gradients of ni block rows: dxs [groups][l][nj][2][W] = , dws [ni][l][nj][2] += , g->db
-     * +=. gs is scratch of NN_BACK_ROWS*groups*l*2*W. */
+     * +=. gs is scratch of NN_BACK_ROWS*groups*(2l + 1)*W. */
     void (*hankel_back)(hankel_dims d, nn_real *dxs, nn_real *dws, nn_real *gs,
                         const hankel_grad *g, const nn_real *xs, const nn_real *ws, unsigned ni);
 

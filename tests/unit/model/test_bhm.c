@@ -111,7 +111,8 @@ static void fast_is_plain(const nn_kernels *k, bhm s, size_t n, seeded *g)
     nn_real *ws = reals(ni * hankel_row_size(s), NULL), *dws = reals(ni * hankel_row_size(s), NULL);
     nn_real *xs = reals(tokens * hankel_row_size(s), NULL);
     nn_real *dxs = reals(tokens * hankel_row_size(s), NULL);
-    nn_real *ys = reals(tokens * ni * l, NULL), *gs = reals(NN_BACK_ROWS * tokens * 2 * l, NULL);
+    nn_real *ys = reals(tokens * ni * l, NULL),
+            *gs = reals(NN_BACK_ROWS * tokens * (2 * l + 1), NULL);
     nn_real *dxt = reals(tokens * nj * l, NULL), *c = reals(tokens, NULL);
     nn_real *db = reals(ni * l * width, NULL);
     uint32_t *target;
