@@ -49,7 +49,8 @@ static sefl_status read_at(tensors *t, void *out, size_t n, uint64_t at)
     if (t->fd < 0) { /* the caller has checked the bounds against data_bytes or the size */
         if (at > t->memory.n || n > t->memory.n - at)
             return sefl_fail(SEFL_EPROTO, "%s: ends in the middle", t->path);
-        memcpy(out, t->memory.p + at, n);
+        if (n > 0) /* an empty buffer has no address */
+            memcpy(out, t->memory.p + at, n);
         return SEFL_OK;
     }
     while (n > 0) {
