@@ -29,7 +29,7 @@ sefl_status buf_extend(sefl_buf *b, uint8_t **out, size_t n)
 {
     sefl_status st = buf_reserve(b, n);
     if (st == SEFL_OK) {
-        *out = b->p + b->n;
+        *out = b->p ? b->p + b->n : NULL; /* no arithmetic on NULL: n is 0 there */
         b->n += n;
     }
     return st;

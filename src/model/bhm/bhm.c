@@ -74,17 +74,21 @@ void bhm_fold(bhm s, nn_real *dv, const nn_real *ddense, size_t ld, uint32_t row
     }
 }
 
+/* In double: the mean of equal floats is then that float, so projecting an expanded matrix gives
+ * back its very values. */
 void bhm_project(bhm s, nn_real *v, const nn_real *dense, size_t ld)
 {
-    memset(v, 0, bhm_count(s) * sizeof *v);
-    bhm_fold(s, v, dense, ld, 0, s.rows);
     for (uint32_t bi = 0; bi < bhm_rows_of_blocks(s); bi++)
         for (uint32_t bj = 0; bj < bhm_cols_of_blocks(s); bj++) {
             uint32_t r = bhm_block_height(s, bi), c = bhm_block_width(s, bj);
+            const nn_real *from = dense + (size_t)bi * s.block * ld + (size_t)bj * s.block;
             nn_real *at = v + bhm_block_at(s, bi, bj);
             for (uint32_t k = 0; k < r + c - 1; k++) {
                 uint32_t low = k >= c ? k - c + 1 : 0, high = k < r ? k : r - 1;
-                at[k] /= (nn_real)(high - low + 1);
+                double sum = 0;
+                for (uint32_t i = low; i <= high; i++)
+                    sum += from[i * ld + (k - i)];
+                at[k] = (nn_real)(sum / (high - low + 1));
             }
         }
 }

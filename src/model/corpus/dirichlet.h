@@ -1,7 +1,8 @@
 /* dirichlet: shares that add up to 1, even or skewed by one number.
  *
  * (p_1 .. p_n) ~ Dirichlet(alpha, ..., alpha): normalised Gamma(alpha) variates, by Marsaglia and
- * Tsang's method [MT00]. Small alpha: nearly everything in one share; large: all alike. */
+ * Tsang's method (A simple method for generating gamma variables, ACM TOMS 26, 2000). Small alpha:
+ * nearly everything in one share; large: all alike. */
 #ifndef MODEL_CORPUS_DIRICHLET_H
 #define MODEL_CORPUS_DIRICHLET_H
 

@@ -167,9 +167,8 @@ sefl_status partition_make(partition *out, const corpus *c, const partition_sett
     SEFL_TRY(sefl_new(&p.owner, c->lines, sizeof *p.owner));
     switch (s->kind) {
     case PARTITION_CONTIGUOUS:
-        for (size_t k = 0; k < c->lines; k++)
-            p.owner[k] =
-                (uint32_t)((__extension__(unsigned __int128) c->line[k]) * s->clients / c->tokens);
+        for (size_t k = 0; k < c->lines; k++) /* below 2^64 for up to 2^44 tokens, 64 TiB */
+            p.owner[k] = (uint32_t)((uint64_t)c->line[k] * s->clients / c->tokens);
         break;
     case PARTITION_ROUND_ROBIN:
         for (size_t k = 0; k < c->lines; k++)

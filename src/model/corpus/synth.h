@@ -21,8 +21,8 @@
  * across a phrase in between, and again behind "and"), and the kind of object that the verb takes.
  * Only the first word's probabilities depend on the shares of topics. Topics differ in their words,
  * not in the shape of sentences, so lines have the same length distribution for all of them; text
- * of several clients in equal amounts, line_reader in random order, is the source with the mean of their
- * shares.
+ * of several clients in equal amounts, lines in random order, is the source with the mean of
+ * their shares.
  *
  * <eos> counts as a token, <unk> is never written.
  *
@@ -95,7 +95,7 @@ typedef struct synth_report {
 } synth_report;
 
 /* Writes below dir, which is made if need be:
- *   train.txt valid.txt test.txt              the text of all clients, line_reader in random order
+ *   train.txt valid.txt test.txt              the text of all clients, lines in random order
  *   client-000/{train,valid,test}.txt, ...    each client's own: the same lines
  *   vocab.txt                                 a word a line, <unk> and <eos> first
  *   meta.json                                 settings, shares, entropy rates, best perplexities

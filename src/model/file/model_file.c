@@ -311,7 +311,7 @@ static sefl_status position_table(float **out, uint32_t embed)
     sefl_status st = sefl_new(out, (size_t)POSITIONS * embed, sizeof **out);
     for (size_t t = 0; st == SEFL_OK && t < POSITIONS; t++)
         for (uint32_t j = 0; j < embed; j++) {
-            double angle = (double)t * exp(-(double)(j / 2 * 2) * log(10000.0) / embed);
+            double even = j - j % 2, angle = (double)t * exp(-even * log(10000.0) / embed);
             (*out)[t * embed + j] = (float)(j % 2 == 0 ? sin(angle) : cos(angle));
         }
     return st;

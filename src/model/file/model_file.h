@@ -5,8 +5,8 @@
  *     SEFL_TRY(model_check_vocab(&meta, v));             // the words it was trained with
  *
  * Our own file holds every parameter under its name (model/lm.h) as it is trained and sent: a
- * block-Hankel matrix is a vector of its values, shape [count]; with block 1 it is the dense matrix,
- * shape [rows, cols]. Metadata, all strings:
+ * block-Hankel matrix is a vector of its values, shape [count]; with block 1 it is the dense
+ * matrix, shape [rows, cols]. Metadata, all strings:
  *
  *     sefl          "model 1"
  *     format        "pt": what PyTorch's own loader asks for
@@ -23,7 +23,8 @@
  *
  * Reading refuses missing, additional or misshapen arrays, and values that are not finite.
  *
- * Threads: any.   Secrets: a model is as secret as its owner holds it; nothing here prints values. */
+ * Threads: any.   Secrets: a model is as secret as its owner holds it; no values
+ * are printed here. */
 #ifndef MODEL_FILE_MODEL_FILE_H
 #define MODEL_FILE_MODEL_FILE_H
 

@@ -49,7 +49,8 @@ static sefl_status read_at(tensors *t, void *out, size_t n, uint64_t at)
     if (t->fd < 0) { /* the caller has checked the bounds against data_bytes or the size */
         if (at > t->memory.n || n > t->memory.n - at)
             return sefl_fail(SEFL_EPROTO, "%s: ends in the middle", t->path);
-        memcpy(out, t->memory.p + at, n);
+        if (n > 0) /* an empty buffer has no address */
+            memcpy(out, t->memory.p + at, n);
         return SEFL_OK;
     }
     while (n > 0) {
@@ -484,11 +485,10 @@ float tensor_from_f16(uint16_t h)
 
 static float convert(tensor_type type, const uint8_t *p)
 {
-    uint16_t half = (uint16_t)(p[0] | p[1] << 8);
-    if (type == TENSOR_F16)
-        return tensor_from_f16(half);
-    if (type == TENSOR_BF16)
-        return tensor_from_bf16(half);
+    if (type == TENSOR_F16 || type == TENSOR_BF16) {
+        uint16_t half = (uint16_t)(p[0] | p[1] << 8);
+        return type == TENSOR_F16 ? tensor_from_f16(half) : tensor_from_bf16(half);
+    }
     if (type == TENSOR_F32) {
         uint32_t bits = load_u32(p);
         float f;
@@ -504,7 +504,7 @@ static float convert(tensor_type type, const uint8_t *p)
 sefl_status tensors_read_f32(tensors *t, const tensor *which, float *out, uint64_t count)
 {
     sefl_status st = SEFL_OK;
-    uint8_t piece[1 << 14];
+    uint8_t piece[1 << 14] = { 0 };
     SEFL_CHECK(which->count == count, SEFL_EPROTO,
                "%s: array \"%.64s\" has %llu values, %llu are wanted", t->path, which->name,
                (unsigned long long)which->count, (unsigned long long)count);

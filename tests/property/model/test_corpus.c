@@ -171,7 +171,8 @@ static void orders_are_permutations(void **state)
 }
 
 /* Mean and variance of Dirichlet shares, seen through the partition: a client's expected part of
- * the documents is 1/K, and its spread shrinks as alpha grows: Var p = (K-1)/(K^2 (K alpha + 1)). */
+ * the documents is 1/K, and its spread shrinks as alpha grows: Var p =
+ * (K-1)/(K^2 (K alpha + 1)). */
 static void skew(void **state)
 {
     (void)state;

@@ -51,7 +51,7 @@ static void automaton(void **state)
 }
 
 /* Stationary distribution of the whole chain by power iteration (lazy, so that it settles whatever
- * its period), then the mean of the states' entropies. The code under test counts visits instead. */
+ * its period), then the mean of the states' entropies. The code under test counts visits. */
 static double stationary_entropy(const synth *s, double *mean_line)
 {
     static double p[2][4096];

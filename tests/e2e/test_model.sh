@@ -1,0 +1,79 @@
+#!/bin/sh
+# sefl model: files made, looked at, evaluated, exported and imported; what does not fit is refused.
+set -eu
+fail() { echo "FAILED: $*" >&2; exit 1; }
+expect() { # CODE command...: runs it, output in $out
+    want=$1
+    shift
+    rc=0
+    out=$("$@" 2>&1) || rc=$?
+    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
+}
+says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+json() { printf '%s\n' "$out" | { ! command -v python3 > /dev/null || python3 -m json.tool > /dev/null; } ||
+    fail "not JSON: $out"; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+expect 2 "$SEFL" model; says "an action is wanted"
+expect 2 "$SEFL" model infos; says "did you mean 'info'?"
+expect 2 "$SEFL" model info; says "wants a model file"
+expect 2 "$SEFL" model new "$dir/m"; says "wants --vocab"
+expect 2 "$SEFL" model eval "$dir/m" --vocab x; says "wants --data"
+expect 2 "$SEFL" model export "$dir/m"; says "wants --out"
+expect 2 "$SEFL" model generate "$dir/m" --vocab x --temperature 0; says "0.01 to 100"
+expect 2 "$SEFL" model new "$dir/m" --vocab x --layers 99; says "1 to 32"
+expect 1 "$SEFL" model info "$dir/none"; says "No such file"
+
+expect 0 "$SEFL" data synth --out "$dir/s" --clients 2 --tokens 3000 --seed 1
+words=$dir/s/vocab.txt
+
+for kind in lstm transformer; do
+    m=$dir/$kind.safetensors
+    expect 0 "$SEFL" model new "$m" --vocab "$words" --model $kind --embed 20 --hidden 24 --block 8 \
+        --seed 7
+    cp "$m" "$m.first"
+    expect 0 "$SEFL" model new "$m" --vocab "$words" --model $kind --embed 20 --hidden 24 --block 8 \
+        --seed 7 --json; json
+    cmp -s "$m" "$m.first" || fail "two models of one seed differ"
+    expect 0 "$SEFL" model info "$m"; says "$kind, 420 words"; says "encoder.weight"; says "all finite"
+    expect 0 "$SEFL" model info "$m" --json; says '"block":8'; json
+
+    # nearly uniform before training: about as many choices as words
+    expect 0 "$SEFL" model eval "$m" --vocab "$words" --data "$dir/s"; says "the source itself reaches"
+    expect 0 "$SEFL" model eval "$m" --vocab "$words" --data "$dir/s" --split test --json; json
+    says '"best_perplexity":4.'
+    expect 0 "$SEFL" model eval "$m" --vocab "$words" --data "$dir/s/train.txt"
+    expect 2 "$SEFL" model eval "$m" --vocab "$words" --data "$dir/s" --split dev
+    says "none of train, valid, test"
+
+    # another vocabulary is refused, also the same words in another order
+    expect 0 "$SEFL" data vocab "$words" --list --out "$dir/shuffled" --block 8
+    expect 2 "$SEFL" model eval "$m" --vocab "$dir/shuffled" --data "$dir/s"
+    says "another vocabulary"
+    head -100 "$words" > "$dir/short"
+    expect 2 "$SEFL" model generate "$m" --vocab "$dir/short"; says "100 words, the model 420"
+
+    expect 0 "$SEFL" model generate "$m" --vocab "$words" --words 30 --seed 1 --prompt "offshore ,"
+    says "offshore ,"
+    first=$out
+    expect 0 "$SEFL" model generate "$m" --vocab "$words" --words 30 --seed 1 --prompt "offshore ,"
+    [ "$first" = "$out" ] || fail "one seed, two texts"
+    expect 0 "$SEFL" model generate "$m" --vocab "$words" --words 30 --seed 2 --json; json
+
+    # to PyTorch's names and back: the same bytes
+    expect 0 "$SEFL" model export "$m" --out "$dir/dense"
+    expect 0 "$SEFL" model info "$dir/dense"; says "dense weights exported by sefl"; says "420 x 20"
+    expect 1 "$SEFL" model eval "$dir/dense" --vocab "$words" --data "$dir/s"; says "model import"
+    expect 0 "$SEFL" model import "$dir/dense" --block 8 --out "$dir/back"; says "0.0000 of their norm"
+    cmp -s "$m" "$dir/back" || fail "export and import changed the model"
+    expect 0 "$SEFL" model import "$dir/dense" --block 1 --vocab "$words" --out "$dir/back" --json; json
+
+    # cut and changed files
+    head -c 1000 "$m" > "$dir/cut"
+    expect 1 "$SEFL" model info "$dir/cut"; says "cut:"
+    { head -c 8 "$m"; printf X; tail -c +10 "$m"; } > "$dir/bad"
+    expect 1 "$SEFL" model info "$dir/bad"; says "does not begin with '{'"
+done
+expect 1 "$SEFL" model info "$words"; says "header"
+echo ok

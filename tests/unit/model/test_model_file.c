@@ -1,0 +1,320 @@
+/* Model files: what is written comes back; what does not fit is refused with a reason. */
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "model/file/model_file.h"
+#include "model/file/safetensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static vocab *some_words(unsigned n)
+{
+    vocab *v = NULL;
+    sefl_buf b = { 0 };
+    for (unsigned i = 2; i < n; i++)
+        CHECK_OK(wr_fmt(&b, "w%u\n", i));
+    CHECK_OK(vocab_read_over(&v, buf_span(&b), "words", &(vocab_settings){ .block = 4 }));
+    buf_clear(&b);
+    return v;
+}
+
+static lm *some_model(model_meta *meta, const char *body, uint32_t block, bool tied)
+{
+    lm *m = NULL;
+    lm_config cfg = { .body = body,
+                      .vocab = 37,
+                      .embed = 10,
+                      .hidden = 10,
+                      .layers = 2,
+                      .heads = 2,
+                      .block = block,
+                      .tied = tied,
+                      .batch = 2,
+                      .steps = 3 };
+    CHECK_OK(lm_new(&m, &cfg, NULL));
+    lm_init(m, 5);
+    *meta = (model_meta){ .cfg = *lm_get_config(m) };
+    return m;
+}
+
+static void round_trips(void **state)
+{
+    (void)state;
+    static const uint32_t blocks[] = { 1, 2, 4, 7, 32 };
+    vocab *v = some_words(37);
+    for (int kind = 0; kind < 2; kind++)
+        for (int tied = 0; tied < 2; tied++)
+            for (int i = 0; i < 5; i++) {
+                model_meta meta, back;
+                lm *m = some_model(&meta, kind ? "transformer" : "lstm", blocks[i], tied), *copy;
+                nn_real *theta = NULL;
+                size_t count = 0;
+                double distance = -1;
+                model_meta_set_vocab(&meta, v);
+                const char *path = folder_path("m"), *dense = folder_path("d");
+                CHECK_OK(model_write(path, &meta, lm_theta(m)));
+                CHECK_OK(model_read(&back, &theta, &count, path));
+                assert_int_equal(count, lm_count(m));
+                assert_memory_equal(theta, lm_theta(m), count * sizeof *theta);
+                assert_string_equal(back.cfg.body, meta.cfg.body);
+                assert_int_equal(back.cfg.block, blocks[i]);
+                assert_int_equal(back.cfg.tied, tied);
+                assert_int_equal(back.order, VOCAB_INTERLEAVED);
+                CHECK_OK(model_check_vocab(&back, v));
+                sefl_free(theta);
+                CHECK_OK(model_open(&copy, &back, path, 2, 3, NULL));
+                assert_memory_equal(lm_theta(copy), lm_theta(m), count * sizeof *theta);
+                lm_free(copy);
+
+                /* to PyTorch's names and back: the same values, bit by bit */
+                CHECK_OK(model_export(dense, &meta, lm_theta(m)));
+                back = (model_meta){ .cfg = { .block = blocks[i], .tied = tied } };
+                CHECK_OK(model_import(&back, &theta, &count, &distance, dense));
+                assert_int_equal(count, lm_count(m));
+                assert_memory_equal(theta, lm_theta(m), count * sizeof *theta);
+                assert_true(distance == 0);
+                assert_int_equal(back.cfg.vocab, 37);
+                assert_int_equal(back.cfg.layers, 2);
+                CHECK_OK(model_check_vocab(&back, v));
+                sefl_free(theta);
+                CHECK_STATUS(model_read(&back, &theta, &count, dense), SEFL_EPROTO);
+                assert_non_null(strstr(sefl_last_error(), "no SEFL model"));
+                lm_free(m);
+            }
+    vocab_free(v);
+}
+
+/* Names and shapes that PyTorch's example has, and values where they belong. */
+static void dense_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body, *name;
+        uint64_t rows, cols;
+    } want[] = {
+        { "lstm", "encoder.weight", 37, 10 },
+        { "lstm", "rnn.weight_ih_l0", 40, 10 },
+        { "lstm", "rnn.weight_hh_l1", 40, 10 },
+        { "lstm", "rnn.bias_hh_l1", 40, 0 },
+        { "lstm", "decoder.weight", 37, 10 },
+        { "lstm", "decoder.bias", 37, 0 },
+        { "transformer", "transformer_encoder.layers.0.self_attn.in_proj_weight", 30, 10 },
+        { "transformer", "transformer_encoder.layers.1.self_attn.out_proj.weight", 10, 10 },
+        { "transformer", "transformer_encoder.layers.1.linear1.weight", 10, 10 },
+        { "transformer", "transformer_encoder.layers.1.norm2.bias", 10, 0 },
+        { "transformer", "decoder.weight", 37, 10 },
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        model_meta meta;
+        lm *m = some_model(&meta, want[i].body, 4, true);
+        tensors *t = NULL;
+        CHECK_OK(model_export(folder_path("d"), &meta, lm_theta(m)));
+        CHECK_OK(tensors_open(&t, folder_path("d")));
+        const tensor *x = tensors_find(t, want[i].name);
+        assert_non_null(x);
+        assert_int_equal(x->rank, want[i].cols ? 2 : 1);
+        assert_int_equal(x->shape[0], want[i].rows);
+        if (want[i].cols)
+            assert_int_equal(x->shape[1], want[i].cols);
+        float e[370];
+        CHECK_OK(tensors_read_f32(t, tensors_find(t, "encoder.weight"), e, 370));
+        assert_true(e[1] == (float)lm_theta(m)[1] && e[10] == e[1]); /* Hankel: (1,0) is (0,1) */
+        CHECK_OK(tensors_read_f32(t, tensors_find(t, "decoder.weight"), e, 370));
+        assert_true(e[1] == (float)lm_theta(m)[1]); /* tied: written twice */
+        const tensor *pe = tensors_find(t, "pos_encoder.pe");
+        assert_int_equal(pe != NULL, want[i].body[0] == 't');
+        if (pe) {
+            float *p = malloc(pe->count * sizeof *p);
+            assert_non_null(p);
+            CHECK_OK(tensors_read_f32(t, pe, p, pe->count));
+            assert_true(p[0] == 0 && p[1] == 1 && p[10] == sinf(1) && p[11] == cosf(1));
+            free(p);
+        }
+        tensors_close(t);
+        lm_free(m);
+    }
+}
+
+/* Writes the model's file anew with one thing changed. */
+typedef struct change {
+    const char *key, *value; /* metadata; NULL value drops it */
+    const char *drop, *rename, *reshape;
+    bool nan, more;
+} change;
+
+static sefl_status read_changed(const change *c)
+{
+    sefl_status st = SEFL_OK;
+    model_meta meta;
+    lm *m = some_model(&meta, "lstm", 4, false);
+    tensors *t = NULL;
+    tensor_out out[32] = { 0 };
+    tensor_meta metas[32];
+    float *values[32] = { 0 };
+    size_t n = 0, mn = 0, count;
+    nn_real *theta = NULL;
+    const char *key, *value;
+    CHECK_OK(model_write(folder_path("base"), &meta, lm_theta(m)));
+    CHECK_OK(tensors_open(&t, folder_path("base")));
+    for (size_t i = 0; tensors_meta_at(t, i, &key, &value); i++) {
+        if (c->key && strcmp(key, c->key) == 0)
+            value = c->value;
+        if (value)
+            metas[mn++] = (tensor_meta){ key, value };
+    }
+    for (size_t i = 0; i < tensors_count(t); i++) {
+        const tensor *x = tensors_at(t, i);
+        if (c->drop && strcmp(x->name, c->drop) == 0)
+            continue;
+        values[n] = malloc(x->count * sizeof **values + 4);
+        assert_non_null(values[n]);
+        CHECK_OK(tensors_read_f32(t, x, values[n], x->count));
+        if (c->nan && n == 3)
+            values[n][2] = NAN;
+        out[n] = (tensor_out){ x->name, x->rank, { 0 }, values[n] };
+        memcpy(out[n].shape, x->shape, sizeof out[n].shape);
+        if (c->rename && strcmp(x->name, c->rename) == 0)
+            out[n].name = "other";
+        if (c->reshape && strcmp(x->name, c->reshape) == 0)
+            out[n].rank = 2, out[n].shape[1] = 1;
+        n++;
+    }
+    static const float one[1];
+    if (c->more)
+        out[n++] = (tensor_out){ "more", 1, { 1 }, one };
+    CHECK_OK(tensors_write(folder_path("changed"), out, n, metas, mn));
+    st = model_read(&meta, &theta, &count, folder_path("changed"));
+    sefl_free(theta);
+    for (size_t i = 0; i < 32; i++)
+        free(values[i]);
+    tensors_close(t);
+    lm_free(m);
+    return st;
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    static const struct {
+        change c;
+        sefl_status st;
+        const char *why;
+    } bad[] = {
+        { { .key = "sefl", .value = "model 2" }, SEFL_EUNSUPPORTED, "not model 1" },
+        { { .key = "sefl" }, SEFL_EPROTO, "no SEFL model" },
+        { { .key = "model", .value = "gru" }, SEFL_EPROTO, "lstm or transformer" },
+        { { .key = "model" }, SEFL_EPROTO, "kind of model is missing" },
+        { { .key = "vocab", .value = "38" }, SEFL_EPROTO, "is not a vector of" },
+        { { .key = "vocab", .value = "0" }, SEFL_EPROTO, "\"vocab\" is not a number" },
+        { { .key = "embed", .value = "-1" }, SEFL_EPROTO, "\"embed\" is not a number" },
+        { { .key = "hidden", .value = "4294967296" }, SEFL_EPROTO, "\"hidden\" is not a number" },
+        { { .key = "hidden", .value = "999999999" }, SEFL_EPROTO, "at most 65536" },
+        { { .key = "block" }, SEFL_EPROTO, "\"block\" is not a number" },
+        { { .key = "block", .value = "5" }, SEFL_EPROTO, "is not a vector of" },
+        { { .key = "layers", .value = "3" }, SEFL_EPROTO, "arrays, this model has" },
+        { { .key = "tied", .value = "yes" }, SEFL_EPROTO, "\"tied\"" },
+        { { .key = "vocab_sha256", .value = "12" }, SEFL_EPROTO, "64 hex digits" },
+        { { .drop = "decoder.bias" }, SEFL_EPROTO, "10 arrays, this model has 11" },
+        { { .rename = "decoder.bias" }, SEFL_EPROTO, "\"decoder.bias\" is missing" },
+        { { .reshape = "decoder.bias" }, SEFL_EPROTO, "not a vector of 37 values" },
+        { { .nan = true }, SEFL_EPROTO, "value 2 is not finite" },
+        { { .more = true }, SEFL_EPROTO, "12 arrays" },
+    };
+    CHECK_OK(read_changed(&(change){ 0 }));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        sefl_status st = read_changed(&bad[i].c);
+        if (st != bad[i].st || !strstr(sefl_last_error(), bad[i].why))
+            fail_msg("case %zu: %s, wanted \"%s\"", i, st ? sefl_last_error() : "accepted",
+                     bad[i].why);
+    }
+}
+
+static void other_words(void **state)
+{
+    (void)state;
+    vocab *v = some_words(37), *fewer = some_words(36), *order = NULL;
+    model_meta meta;
+    lm *m = some_model(&meta, "lstm", 4, false);
+    CHECK_OK(model_check_vocab(&meta, v)); /* not known: only the size counts */
+    CHECK_STATUS(model_check_vocab(&meta, fewer), SEFL_EINVAL);
+    assert_string_equal(sefl_last_error(), "the vocabulary has 36 words, the model 37");
+    model_meta_set_vocab(&meta, v);
+    CHECK_OK(model_check_vocab(&meta, v));
+    CHECK_OK(vocab_write(v, folder_path("v"), false));
+    CHECK_OK(vocab_read(&order, folder_path("v"), &(vocab_settings){ .block = 4 }));
+    CHECK_STATUS(model_check_vocab(&meta, order), SEFL_EINVAL); /* the same words, shuffled */
+    assert_non_null(strstr(sefl_last_error(), "another vocabulary"));
+    vocab_free(v);
+    vocab_free(fewer);
+    vocab_free(order);
+    lm_free(m);
+}
+
+static void bad_imports(void **state)
+{
+    (void)state;
+    model_meta meta, in;
+    nn_real *theta = NULL;
+    size_t count;
+    double distance;
+    lm *m = some_model(&meta, "transformer", 4, false);
+    CHECK_OK(model_export(folder_path("d"), &meta, lm_theta(m)));
+    in = (model_meta){ .cfg.tied = true };
+    CHECK_STATUS(model_import(&in, &theta, &count, &distance, folder_path("d")), SEFL_EPROTO);
+    assert_non_null(strstr(sefl_last_error(), "not tied"));
+    in = (model_meta){ .cfg.heads = 3 };
+    CHECK_STATUS(model_import(&in, &theta, &count, &distance, folder_path("d")), SEFL_EINVAL);
+    in = (model_meta){ .cfg.block = 8 };
+    CHECK_OK(model_import(&in, &theta, &count, &distance, folder_path("d")));
+    assert_true(distance > 0.1 && distance < 1); /* another block size cannot be exact */
+    sefl_free(theta);
+    lm_free(m);
+
+    static const float w[64];
+    tensor_out out[2] = { { "encoder.weight", 2, { 4, 4 }, w }, { "x", 1, { 1 }, w } };
+    in = (model_meta){ 0 };
+    CHECK_OK(tensors_write(folder_path("d"), out, 2, NULL, 0));
+    CHECK_STATUS(model_import(&in, &theta, &count, &distance, folder_path("d")), SEFL_EPROTO);
+    out[1] = (tensor_out){ "rnn.weight_hh_l0", 1, { 16 }, w };
+    CHECK_OK(tensors_write(folder_path("d"), out, 2, NULL, 0));
+    CHECK_STATUS(model_import(&in, &theta, &count, &distance, folder_path("d")), SEFL_EPROTO);
+    out[1] = (tensor_out){ "rnn.weight_hh_l0", 2, { 16, 4 }, w };
+    CHECK_OK(tensors_write(folder_path("d"), out, 2, NULL, 0));
+    CHECK_STATUS(model_import(&in, &theta, &count, &distance, folder_path("d")), SEFL_EPROTO);
+    assert_non_null(strstr(sefl_last_error(), "missing"));
+}
+
+static void faults(void **state)
+{
+    (void)state;
+    model_meta meta, in;
+    nn_real *theta = NULL;
+    size_t count;
+    double distance;
+    lm *m = some_model(&meta, "lstm", 4, false), *copy = NULL;
+    const char *path = folder_path("f"), *dense = folder_path("fd");
+    TEST_FAULTS(FAULT_ALLOC, st = model_write(path, &meta, lm_theta(m)), (void)0);
+    TEST_FAULTS(FAULT_ALLOC, st = model_export(dense, &meta, lm_theta(m)), (void)0);
+    CHECK_OK(model_write(path, &meta, lm_theta(m)));
+    CHECK_OK(model_export(dense, &meta, lm_theta(m)));
+    TEST_FAULTS(FAULT_ALLOC, st = model_open(&copy, &in, path, 2, 2, NULL), lm_free(copy));
+    TEST_FAULTS(FAULT_READ, st = model_open(&copy, &in, path, 2, 2, NULL), lm_free(copy));
+    TEST_FAULTS(FAULT_ALLOC,
+                (in = (model_meta){ .cfg.block = 4 },
+                 st = model_import(&in, &theta, &count, &distance, dense)),
+                sefl_free(theta));
+    lm_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trips), cmocka_unit_test(dense_names), cmocka_unit_test(refused),
+        cmocka_unit_test(other_words), cmocka_unit_test(bad_imports), cmocka_unit_test(faults),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
