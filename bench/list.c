@@ -10,10 +10,7 @@ extern const bench_def bench_ahe, bench_2pc;
 const bench_def *const bench_list[] = {
     &bench_base,
 #if !SEFL_CORE_ONLY
-    &bench_ahe,
-    &bench_2pc,
+    &bench_ahe,   &bench_2pc,
 #endif
-    &bench_train,
-    &bench_privacy,
-    NULL,
+    &bench_train, &bench_privacy, NULL,
 };

@@ -152,7 +152,8 @@ static sefl_status attend(void *ctx, unsigned lane, size_t begin, size_t end)
             memset(row + t + 1, 0, (steps - t - 1) * sizeof *row);
         }
         const nn_real *used = att;
-        if (nn_dropout_is_on(&a->pass->drop)) { /* the probabilities themselves are needed for backward */
+        if (nn_dropout_is_on(
+                &a->pass->drop)) { /* the probabilities themselves are needed for backward */
             nn_real *mask = l->att_mask + piece * steps * steps;
             nn_real *tmp = a->datt + piece * steps * steps;
             for (size_t j = 0; j < steps * steps; j++)

@@ -5,7 +5,7 @@
  *
  * Run without arguments the program runs itself again with SEFL_CPU narrowed, so that the portable
  * and the AVX2 paths must give the same bytes. */
-#include "../../unit/mpc/noise_pair.h"
+#include "unit/mpc/noise_pair.h"
 
 #include "base/cpu.h"
 
