@@ -156,7 +156,7 @@ static double join(const run *r)
             top = h->max[s * h->tile + t] > top ? h->max[s * h->tile + t] : top;
         for (size_t s = 0; s < h->slices; s++)
             sum += h->sum[s * h->tile + t] * exp(h->max[s * h->tile + t] - top);
-        /* at least one slice, and its largest term is 1. cppcheck-suppress invalidFunctionArg */
+        /* cppcheck-suppress invalidFunctionArg ; one slice at least, its largest term is 1 */
         double lse = top + log(sum);
         h->lse[t] = (nn_real)lse;
         loss += lse - h->chosen[t];
