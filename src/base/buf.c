@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +30,8 @@ sefl_status buf_extend(sefl_buf *b, uint8_t **out, size_t n)
 {
     sefl_status st = buf_reserve(b, n);
     if (st == SEFL_OK) {
-        *out = b->p ? b->p + b->n : NULL; /* no arithmetic on NULL: n is 0 there */
+        assert(b->p || n == 0);
+        *out = b->p ? b->p + b->n : NULL; /* no arithmetic on NULL */
         b->n += n;
     }
     return st;

@@ -148,7 +148,7 @@ static void fill_positions(lm *m)
     size_t e = m->cfg.embed;
     for (size_t t = 0; t < m->cfg.steps; t++)
         for (size_t j = 0; j < e; j++) {
-            double angle = (double)t * exp(-(double)(j / 2 * 2) * log(10000.0) / (double)e);
+            double angle = (double)t * exp(-(double)(j & ~(size_t)1) * log(10000.0) / (double)e);
             m->positions[t * e + j] = (nn_real)(j % 2 == 0 ? sin(angle) : cos(angle));
         }
 }

@@ -130,6 +130,7 @@ void paillier_plain_unmask(const ahe_params *p, int64_t *values, const uint8_t *
 {
     unsigned w = p->pack.w;
     uint8_t d[PLAIN_MAX];
+    assert(w >= 2 && w < 64); /* pack_check */
     for (size_t u = 0; u < units; u++) {
         const uint8_t *n = masked + u * p->plain_bytes, *v = mask + u * p->plain_bytes;
         uint64_t borrow = 0, carry = 0;

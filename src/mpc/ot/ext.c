@@ -451,6 +451,7 @@ static sefl_status receive_batches(ot_receiver *r, channel *ch, uint8_t *t, uint
             CT_PUBLIC(d, (take + 7) / 8); /* sent; u is a one-time pad */
             SEFL_TRY(msg_send(ch, OT_MSG_CHOICE, index, d, (take + 7) / 8));
         } else {
+            assert(out);
             memcpy(out + at / 8, w.block.u, (take + 7) / 8);
         }
         at += take;
