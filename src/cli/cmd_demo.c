@@ -164,7 +164,7 @@ static sefl_status secure_sums(int argc, char **argv)
         "\nWho saw what: AS saw ciphertexts, its own mask and the noisy sums above; CSP saw sums "
         "under that\nmask; neither saw a vector, the plain sum or the noise. (The plain sum is "
         "known here only because\nthis program played all clients.)\n"
-        "not there yet: training and the federation itself\n");
+        "not there yet: the federation itself (sefl train trains on one machine)\n");
 done:
     return st;
 }
