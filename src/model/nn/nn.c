@@ -39,9 +39,12 @@ static sefl_status gemm_piece(void *ctx, unsigned lane, size_t begin, size_t end
 
 sefl_status nn_gemm(pool *p, const nn_gemm_args *g)
 {
-    /* Eight pieces, but no thin ones: each piece packs the whole of b again. */
-    size_t grain = (g->m + 7) / 8;
-    grain = grain < 32 ? 32 : (grain + 3) / 4 * 4;
+    /* Each piece packs the whole of b again, so small products are cut into few pieces; how many
+     * depends on sizes alone. Even numbers suit two threads. */
+    double flop = 2.0 * (double)g->m * (double)g->n * (double)g->k;
+    size_t pieces = flop >= 100e6 ? 8 : flop >= 30e6 ? 4 : flop >= 4e6 ? 2 : 1;
+    size_t grain = ((g->m + pieces - 1) / pieces + 3) / 4 * 4;
+    grain = grain > 0 ? grain : 1;
     return pool_run(p, g->m, grain, gemm_piece, (void *)(uintptr_t)g, NULL);
 }
 
