@@ -151,10 +151,11 @@ static double join(const run *r)
     const nn_head *h = r->h;
     double loss = 0;
     for (size_t t = 0; t < r->n; t++) {
-        double top = h->max[t], sum = 0;
+        double top = h->max[t];
         for (size_t s = 1; s < h->slices; s++)
             top = h->max[s * h->tile + t] > top ? h->max[s * h->tile + t] : top;
-        for (size_t s = 0; s < h->slices; s++)
+        double sum = h->sum[t] * exp(h->max[t] - top);
+        for (size_t s = 1; s < h->slices; s++)
             sum += h->sum[s * h->tile + t] * exp(h->max[s * h->tile + t] - top);
         double lse = top + log(sum);
         h->lse[t] = (nn_real)lse;
