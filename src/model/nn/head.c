@@ -29,6 +29,7 @@ void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const 
                     bool force_dense, nn_plan *p)
 {
     size_t l = w.block, real = sizeof(nn_real);
+    nn_blas_single_thread();
     h->w = w;
     h->k = k ? k : nn_kernels_get();
     h->fast = hankel_fits(w) && !force_dense;
