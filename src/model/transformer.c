@@ -18,6 +18,11 @@ static sefl_status check(const lm_config *cfg)
     sefl_status st = SEFL_OK;
     SEFL_CHECK(cfg->embed % cfg->heads == 0, SEFL_EINVAL,
                "transformer: %u heads do not divide an embedding of %u", cfg->heads, cfg->embed);
+    /* BLAS counts in int: the stride between steps of one column must fit */
+    SEFL_CHECK(
+        (uint64_t)(cfg->batch > LM_EVAL_BATCH ? cfg->batch : LM_EVAL_BATCH) * 3 * cfg->embed <=
+            INT32_MAX,
+        SEFL_EINVAL, "transformer: batch %u with embedding %u is too wide", cfg->batch, cfg->embed);
 done:
     return st;
 }
@@ -152,7 +157,8 @@ static sefl_status attend(void *ctx, unsigned lane, size_t begin, size_t end)
             memset(row + t + 1, 0, (steps - t - 1) * sizeof *row);
         }
         const nn_real *used = att;
-        if (nn_dropout_is_on(&a->pass->drop)) { /* the probabilities themselves are needed for backward */
+        if (nn_dropout_is_on(
+                &a->pass->drop)) { /* the probabilities themselves are needed for backward */
             nn_real *mask = l->att_mask + piece * steps * steps;
             nn_real *tmp = a->datt + piece * steps * steps;
             for (size_t j = 0; j < steps * steps; j++)

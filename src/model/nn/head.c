@@ -364,7 +364,16 @@ done:
 void nn_head_logits(const nn_head *h, nn_real *logits, const nn_real *x, const nn_real *v,
                     const nn_real *bias)
 {
-    bhm_mul_ref(h->w, logits, x, 1, v);
-    for (uint32_t i = 0; i < h->w.rows; i++)
-        logits[i] += bias[i];
+    const size_t cols = h->w.cols;
+    for (uint32_t i = 0; i < h->w.rows; i++) {
+        const nn_real *w = v + i * cols;
+        double sum = bias[i];
+        if (h->w.block > 1) {
+            bhm_expand(h->w, h->scratch, cols, v, i, 1);
+            w = h->scratch;
+        }
+        for (size_t j = 0; j < cols; j++)
+            sum += (double)w[j] * x[j];
+        logits[i] = (nn_real)sum;
+    }
 }
