@@ -18,6 +18,11 @@ static sefl_status check(const lm_config *cfg)
     sefl_status st = SEFL_OK;
     SEFL_CHECK(cfg->embed % cfg->heads == 0, SEFL_EINVAL,
                "transformer: %u heads do not divide an embedding of %u", cfg->heads, cfg->embed);
+    /* BLAS counts in int: the stride between steps of one column must fit */
+    SEFL_CHECK(
+        (uint64_t)(cfg->batch > LM_EVAL_BATCH ? cfg->batch : LM_EVAL_BATCH) * 3 * cfg->embed <=
+            INT32_MAX,
+        SEFL_EINVAL, "transformer: batch %u with embedding %u is too wide", cfg->batch, cfg->embed);
 done:
     return st;
 }

@@ -17,7 +17,7 @@
  *
  *     if (hankel_fits(w)) {
  *         hankel_prepare(k, w, ws, v, 0, blocks);          // spectra of the weights
- *         hankel_tokens(k, w, xs, x, ldx, n);              // and of n tokens
+ *         hankel_tokens(k, w, xs, x, ldx, n, 0, groups);   // and of n tokens
  *         k->hankel_mul(hankel_dims_of(k, w, n), ys, xs, ws, blocks);
  *     }
  *

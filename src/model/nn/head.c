@@ -29,6 +29,7 @@ void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const 
                     bool force_dense, nn_plan *p)
 {
     size_t l = w.block, real = sizeof(nn_real);
+    nn_blas_single_thread();
     h->w = w;
     h->k = k ? k : nn_kernels_get();
     h->fast = hankel_fits(w) && !force_dense;
@@ -151,10 +152,11 @@ static double join(const run *r)
     const nn_head *h = r->h;
     double loss = 0;
     for (size_t t = 0; t < r->n; t++) {
-        double top = h->max[t], sum = 0;
+        double top = h->max[t];
         for (size_t s = 1; s < h->slices; s++)
             top = h->max[s * h->tile + t] > top ? h->max[s * h->tile + t] : top;
-        for (size_t s = 0; s < h->slices; s++)
+        double sum = h->sum[t] * exp(h->max[t] - top);
+        for (size_t s = 1; s < h->slices; s++)
             sum += h->sum[s * h->tile + t] * exp(h->max[s * h->tile + t] - top);
         /* cppcheck-suppress invalidFunctionArg ; one slice at least, its largest term is 1 */
         double lse = top + log(sum);
@@ -363,7 +365,16 @@ done:
 void nn_head_logits(const nn_head *h, nn_real *logits, const nn_real *x, const nn_real *v,
                     const nn_real *bias)
 {
-    bhm_mul_ref(h->w, logits, x, 1, v);
-    for (uint32_t i = 0; i < h->w.rows; i++)
-        logits[i] += bias[i];
+    const size_t cols = h->w.cols;
+    for (uint32_t i = 0; i < h->w.rows; i++) {
+        const nn_real *w = v + i * cols;
+        double sum = bias[i];
+        if (h->w.block > 1) {
+            bhm_expand(h->w, h->scratch, cols, v, i, 1);
+            w = h->scratch;
+        }
+        for (size_t j = 0; j < cols; j++)
+            sum += (double)w[j] * x[j];
+        logits[i] = (nn_real)sum;
+    }
 }

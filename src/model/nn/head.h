@@ -65,7 +65,7 @@ void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const 
 /* n may be larger than max_tokens: it is walked in tiles anyway. */
 sefl_status nn_head_run(nn_head *h, pool *p, const nn_head_job *job) SEFL_MUST_CHECK;
 
-/* logits (rows) of a single token, for generation. Plain. */
+/* logits (rows) of a single token, for generation. Plain; uses the head's scratch. */
 void nn_head_logits(const nn_head *h, nn_real *logits, const nn_real *x, const nn_real *v,
                     const nn_real *bias);
 

@@ -81,6 +81,12 @@ typedef struct nn_kernels {
      * gradient of c from the later step and left as that of c_prev. dout is the gradient of out. */
     void (*lstm_cell_back)(nn_real *gates, nn_real *dc, const nn_real *dout, const nn_real *tanh_c,
                            const nn_real *c_prev, size_t h);
+    /* Layer norm of one row: xhat = (x - mean) / sqrt(var + 1e-5), y = gain xhat + shift; returns the
+     * factor. Backward: dx out, dgain and dshift added to. */
+    nn_real (*norm_row)(nn_real *y, nn_real *xhat, const nn_real *x, size_t n, const nn_real *gain,
+                        const nn_real *shift);
+    void (*norm_row_back)(nn_real *dx, nn_real *dgain, nn_real *dshift, const nn_real *dy,
+                          const nn_real *xhat, nn_real rstd, size_t n, const nn_real *gain);
     /* y += a x */
     void (*axpy)(nn_real *y, nn_real a, const nn_real *x, size_t n);
 } nn_kernels;

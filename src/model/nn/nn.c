@@ -39,9 +39,12 @@ static sefl_status gemm_piece(void *ctx, unsigned lane, size_t begin, size_t end
 
 sefl_status nn_gemm(pool *p, const nn_gemm_args *g)
 {
-    /* Eight pieces, but no thin ones: each piece packs the whole of b again. */
-    size_t grain = (g->m + 7) / 8;
-    grain = grain < 32 ? 32 : (grain + 3) / 4 * 4;
+    /* Each piece packs the whole of b again, so small products are cut into few pieces; how many
+     * depends on sizes alone. Even numbers suit two threads. */
+    double flop = 2.0 * (double)g->m * (double)g->n * (double)g->k;
+    size_t pieces = flop >= 100e6 ? 8 : flop >= 30e6 ? 4 : flop >= 4e6 ? 2 : 1;
+    size_t grain = ((g->m + pieces - 1) / pieces + 3) / 4 * 4;
+    grain = grain > 0 ? grain : 1;
     return pool_run(p, g->m, grain, gemm_piece, (void *)(uintptr_t)g, NULL);
 }
 
@@ -153,20 +156,27 @@ static sefl_status dropout_piece(void *ctx, unsigned lane, size_t begin, size_t 
 {
     const dropout_job *j = ctx;
     const nn_real keep = (nn_real)(65536.0 / (65536.0 - j->drop));
+    const unsigned high = j->drop >> 8, low = j->drop & 255;
     char stream[96];
-    uint16_t coins[512];
+    uint8_t coins[512], extra;
     seeded g;
     (void)lane;
     snprintf(stream, sizeof stream, "dropout %llu %u %zu", (unsigned long long)j->d->step,
              j->d->site, begin / DROPOUT_PIECE);
     seeded_init(&g, j->d->seed, stream);
     for (size_t i = begin; i < end;) {
-        size_t m = end - i < 512 ? end - i : 512;
-        seeded_fill(&g, coins, m * sizeof coins[0]);
+        size_t m = end - i < sizeof coins ? end - i : sizeof coins;
+        nn_real *mask = j->mask + i;
+        seeded_fill(&g, coins, m);
         for (size_t k = 0; k < m; k++)
-            j->mask[i + k] = coins[k] < j->drop ? 0 : keep;
+            mask[k] = coins[k] < high ? 0 : keep;
+        for (size_t k = 0; k < m; k++) /* the lower byte matters for one in 256 only */
+            if (coins[k] == high) {
+                seeded_fill(&g, &extra, 1);
+                mask[k] = extra < low ? 0 : keep;
+            }
         for (size_t k = 0; j->x && k < m; k++)
-            j->x[i + k] *= j->mask[i + k];
+            j->x[i + k] *= mask[k];
         i += m;
     }
     return SEFL_OK;
@@ -192,37 +202,17 @@ void nn_dropout_back(const nn_dropout *d, nn_real *dx, const nn_real *mask, size
 void nn_layernorm(nn_real *y, nn_real *xhat, nn_real *rstd, const nn_real *x, size_t n, size_t cols,
                   const nn_real *gain, const nn_real *shift)
 {
-    for (size_t i = 0; i < n; i++, x += cols, y += cols, xhat += cols) {
-        double mean = 0, var = 0;
-        for (size_t j = 0; j < cols; j++)
-            mean += x[j];
-        mean /= (double)cols;
-        for (size_t j = 0; j < cols; j++)
-            var += (x[j] - mean) * (x[j] - mean);
-        nn_real r = (nn_real)(1 / sqrt(var / (double)cols + 1e-5)), m = (nn_real)mean;
-        rstd[i] = r;
-        for (size_t j = 0; j < cols; j++) {
-            xhat[j] = (x[j] - m) * r;
-            y[j] = xhat[j] * gain[j] + shift[j];
-        }
-    }
+    const nn_kernels *k = nn_kernels_get();
+    for (size_t i = 0; i < n; i++)
+        rstd[i] = k->norm_row(y + i * cols, xhat + i * cols, x + i * cols, cols, gain, shift);
 }
 
 void nn_layernorm_back(nn_real *dx, nn_real *dgain, nn_real *dshift, const nn_real *dy,
                        const nn_real *xhat, const nn_real *rstd, size_t n, size_t cols,
                        const nn_real *gain)
 {
-    for (size_t i = 0; i < n; i++, dx += cols, dy += cols, xhat += cols) {
-        double sum = 0, dot = 0;
-        for (size_t j = 0; j < cols; j++) {
-            nn_real d = dy[j] * gain[j];
-            sum += d;
-            dot += d * xhat[j];
-            dgain[j] += dy[j] * xhat[j];
-            dshift[j] += dy[j];
-        }
-        nn_real mean = (nn_real)(sum / (double)cols), mdot = (nn_real)(dot / (double)cols);
-        for (size_t j = 0; j < cols; j++)
-            dx[j] = (dy[j] * gain[j] - mean - xhat[j] * mdot) * rstd[i];
-    }
+    const nn_kernels *k = nn_kernels_get();
+    for (size_t i = 0; i < n; i++)
+        k->norm_row_back(dx + i * cols, dgain, dshift, dy + i * cols, xhat + i * cols, rstd[i],
+                         cols, gain);
 }

@@ -380,6 +380,19 @@ static void test_generate(void **state)
         assert_memory_equal(a, b, sizeof a);
         for (size_t k = 0; k < 30; k++)
             assert_true(a[k] < VOCAB && a[k] != 7);
+        /* nearly cold: the likeliest word, so no other word has a smaller loss */
+        CHECK_OK(lm_generate(r.m, a, 1, text, 5, 1e-4, UINT32_MAX, &g));
+        double least = INFINITY;
+        uint32_t likeliest = 0;
+        for (uint32_t w = 0; w < VOCAB; w++) {
+            uint32_t next[5] = { text[1], text[2], text[3], text[4], w };
+            double loss;
+            lm_state_reset(r.m);
+            CHECK_OK(lm_loss(r.m, &(lm_batch){ text, next, 5, 1 }, &loss));
+            if (loss < least)
+                least = loss, likeliest = w;
+        }
+        assert_int_equal(a[0], likeliest);
         CHECK_STATUS(lm_generate(r.m, a, 3, text, 0, 1, 7, &g), SEFL_EINVAL);
         CHECK_STATUS(lm_generate(r.m, a, 3, text, 1, 0, 7, &g), SEFL_EINVAL);
         run_close(&r);
@@ -397,6 +410,7 @@ static void test_bad_settings(void **state)
         { .vocab = 10, .body = "transformer", .embed = 9, .heads = 2 },
         { .vocab = 10, .batch = 1 << 20, .steps = 2 },
         { .vocab = 10, .embed = 70000 },
+        { .vocab = 10, .body = "transformer", .embed = 65536, .batch = 1 << 19, .steps = 1 },
     };
     lm *m = NULL;
     trainer *t = NULL;
