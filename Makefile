@@ -13,6 +13,7 @@ release:
 	@scripts/bootstrap --check
 	@scripts/build release $(JOBS)
 	@ln -sfn release/sefl build/sefl
+	@echo "built build/sefl"
 
 ## test      install what is missing, build, run every test
 test: bootstrap
@@ -23,7 +24,7 @@ test: bootstrap
 demo: bootstrap release
 	@build/sefl demo
 
-## bench     measure this machine: every benchmark, each figure beside its floor
+## bench     measure this machine: every benchmark, beside its floor where there is one
 bench: release
 	@for b in $$(build/sefl bench --list | awk '/^[a-z0-9]/ { print $$1 }'); do \
 	    build/sefl bench $$b || exit 1; done
@@ -76,9 +77,9 @@ lint:
 
 ## install   program, headers, libraries, pkg-config, man page, completion (PREFIX, DESTDIR)
 install: release
-	@cmake -DCMAKE_INSTALL_PREFIX=$(PREFIX) build/release > /dev/null
+	@cmake "-DCMAKE_INSTALL_PREFIX=$(PREFIX)" build/release > /dev/null
 	@cmake --build build/release > /dev/null
-	@DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX)
+	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
 
 ## clean     remove everything that was built
 clean:

@@ -5,7 +5,7 @@ target_compile_options(sefl_flags INTERFACE
     -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes
     -Wwrite-strings -Wundef -Wvla -Wcast-qual -Wimplicit-fallthrough -Wformat=2 
     -Wno-format-nonliteral -Wno-missing-field-initializers
-    -fno-common -fstack-protector-strong -fno-strict-aliasing -fvisibility=hidden)
+    -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -fno-common -fstack-protector-strong -fno-strict-aliasing -fvisibility=hidden)
 if(SEFL_WERROR)
     target_compile_options(sefl_flags INTERFACE -Werror)
 endif()

@@ -90,7 +90,7 @@ static int run(int argc, char **argv)
 
 const cli_command cmd_bench = {
     .name = "bench",
-    .summary = "measure this machine, each figure beside its floor",
+    .summary = "measure this machine, beside the floor where there is one",
     .usage = "[NAME] [--threads N] [--seconds S] [--json] [options of NAME]",
     .details =
         "Without NAME: lists the benchmarks and their own options.\n"

@@ -55,7 +55,7 @@ static void test_decimal(void **state)
     }
 }
 
-/* noise-circuit.md section 7 */
+/* docs/PARAMETERS.md section 9 */
 static void test_widths(void **state)
 {
     static const struct {
