@@ -71,12 +71,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     }
     case 3: {
-        uint8_t reply[20 * 6];
+        uint8_t reply[20 * 4];
         uint64_t v[20] = { 0 };
         int64_t w[20];
         noise_digits d = noise_digits_of(v);
         if (noise_own_receive(&ch, &p, reply) == SEFL_OK &&
-            noise_own_finish(w, &p, reply, &d, &(noise_source){ no_noise, NULL }) != SEFL_OK)
+            noise_own_finish(w, &p, reply, &d, &(noise_source){ no_noise, NULL }, &rng) != SEFL_OK)
             abort();
         break;
     }
