@@ -170,7 +170,7 @@ static sefl_status offline_chunk(noise_garbler *g, channel *ch, size_t c)
     size_t blocks = noise_chunk_blocks(s, c), batch = noise_batch(s, blocks);
     size_t inputs = blocks * GC_LANES * s->p.k, n = blocks * GC_LANES * s->wires_r, bytes;
     uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES];
-    ot_sender_extend(g->ot, &g->block, c, batch, g->corrections[c % 2]);
+    SEFL_TRY(ot_sender_extend(g->ot, &g->block, c, batch, g->corrections[c % 2]));
     SEFL_TRY(rng_fill(&s->rng, seed, sizeof seed));
     SEFL_TRY(msg_send(ch, NOISE_MSG_SEED, index, seed, sizeof seed));
     SEFL_TRY(channel_flush(ch));
@@ -224,7 +224,7 @@ static sefl_status online_chunk(noise_garbler *g, channel *ch, size_t c, const n
     sha256_add(&s->choices, span_of(g->choice, bits));
 
     SEFL_TRY(noise_store_take(g->batch, g->record, batch_record(g, blocks)));
-    ot_sender_again(g->ot, &g->block, c, 0, noise_inputs(s, blocks), g->record + labels);
+    SEFL_TRY(ot_sender_again(g->ot, &g->block, c, 0, noise_inputs(s, blocks), g->record + labels));
     ot_block_rows(&g->block, (uint8_t *)g->rows, 0, copies * s->p.k);
     gc_encode(g->rows, g->rows, g->choice, copies * s->p.k, &g->delta);
     noise_join(g->in, g->rows, (const gc_label *)g->record, s->p.k, s->wires_x, blocks);
