@@ -90,7 +90,7 @@ static sefl_status evaluator(uint16_t port, const noise_params *p, double cpu[3]
     cpu[0] = (t1 = cpu_s()) - t0, t0 = t1;
     SEFL_TRY(noise_evaluator_offline(e, ch));
     cpu[1] = (t1 = cpu_s()) - t0, t0 = t1;
-    SEFL_TRY(noise_evaluator_online(e, ch, &d, NULL));
+    SEFL_TRY(noise_evaluator_online(e, ch, &d, &noise_evaluator_hooks_none));
     SEFL_TRY(noise_evaluator_output(e, ch));
     cpu[2] = cpu_s() - t0;
     *kb = memory_kb();
@@ -123,7 +123,7 @@ static sefl_status garbler(int fd, const noise_params *p, phases *ph)
     SEFL_TRY(noise_garbler_offline(g, ch));
     t[2] = clock_ns(&clock), c[2] = cpu_s();
     ph->sent[1] = ch->sent - ph->sent[0], ph->received[1] = ch->received - ph->received[0];
-    SEFL_TRY(noise_garbler_online(g, ch, &d, NULL));
+    SEFL_TRY(noise_garbler_online(g, ch, &d, &noise_garbler_hooks_none));
     t[3] = clock_ns(&clock);
     SEFL_TRY(noise_garbler_output(g, ch, w));
     t[4] = clock_ns(&clock), c[3] = cpu_s();

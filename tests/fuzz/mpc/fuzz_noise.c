@@ -62,10 +62,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     case 2: {
         uint8_t colours[2 * 16 * 8], decode[2 * 16 * 8] = { 0 }, digest[SHA256_BYTES];
+        uint8_t id[NOISE_ID];
         uint32_t v[20] = { 0 };
         int32_t w[20];
-        if (noise_output_receive(&ch, colours, sizeof colours, digest) == SEFL_OK &&
-            noise_output_decode(w, &p, span_of(colours, sizeof colours),
+        if (noise_output_receive(&ch, id, colours, sizeof colours, digest) == SEFL_OK &&
+            noise_output_decode(w, &p, id, span_of(colours, sizeof colours), id,
                                 span_of(decode, sizeof decode), v) != SEFL_OK)
             abort();
         break;

@@ -240,15 +240,16 @@ static void jumps_have_their_law(void **state)
 
 /* ---- one attempt, once ---- */
 
-static sefl_status broken_hook(void *ctx)
+static sefl_status broken_hook(void *ctx, const uint8_t id[NOISE_ID])
 {
-    (void)ctx;
+    (void)ctx, (void)id;
     return sefl_fail(SEFL_EIO, "disk full");
 }
 
-static sefl_status broken_open(void *ctx, sefl_span colours, const uint8_t digest[SHA256_BYTES])
+static sefl_status broken_open(void *ctx, const uint8_t id[NOISE_ID], sefl_span colours,
+                               const uint8_t digest[SHA256_BYTES])
 {
-    (void)ctx, (void)colours, (void)digest;
+    (void)ctx, (void)id, (void)colours, (void)digest;
     return sefl_fail(SEFL_EIO, "disk full");
 }
 
@@ -264,13 +265,29 @@ static pair_run small(int32_t *w)
 static void reuse_g(pair_run *r, noise_garbler *g)
 {
     CHECK_STATUS(noise_garbler_offline(g, &r->ch[0]), SEFL_ESTATE);
+    memset(r->w, 1, r->p.count * sizeof *r->w);
     CHECK_STATUS(noise_garbler_output(g, &r->ch[0], r->w), SEFL_ESTATE);
+    for (size_t i = 0; i < r->p.count; i++)
+        assert_int_equal(r->w[i], 0); /* on every failure */
+    /* hooks that are missing are an error, and change nothing */
+    noise_digits d = noise_digits_of(r->mask);
+    noise_garbler_hooks no_keep = noise_garbler_hooks_none, no_seal = no_keep;
+    no_keep.keep = NULL, no_seal.seal = NULL;
+    CHECK_STATUS(noise_garbler_online(g, &r->ch[0], &d, NULL), SEFL_EINVAL);
+    CHECK_STATUS(noise_garbler_online(g, &r->ch[0], &d, &no_keep), SEFL_EINVAL);
+    CHECK_STATUS(noise_garbler_online(g, &r->ch[0], &d, &no_seal), SEFL_EINVAL);
+    assert_int_equal(noise_garbler_holds(g), NOISE_HOLDS_WORK | NOISE_HOLDS_OUTPUT);
 }
 
 static void reuse_e(pair_run *r, noise_evaluator *e)
 {
     CHECK_STATUS(noise_evaluator_offline(e, &r->ch[1]), SEFL_ESTATE);
     CHECK_STATUS(noise_evaluator_output(e, &r->ch[1]), SEFL_ESTATE);
+    noise_digits d = noise_digits_of(r->masked);
+    noise_evaluator_hooks no_open = { 0 };
+    CHECK_STATUS(noise_evaluator_online(e, &r->ch[1], &d, NULL), SEFL_EINVAL);
+    CHECK_STATUS(noise_evaluator_online(e, &r->ch[1], &d, &no_open), SEFL_EINVAL);
+    assert_int_equal(noise_evaluator_holds(e), NOISE_HOLDS_WORK);
 }
 
 static void steps_out_of_order_are_refused(void **state)
@@ -280,6 +297,8 @@ static void steps_out_of_order_are_refused(void **state)
     pair_run r = small(w);
     r.ready_g = reuse_g, r.ready_e = reuse_e;
     CHECK_OK(pair_go(&r));
+    assert_int_equal(r.holds[0], 0);                  /* given: nothing is left */
+    assert_int_equal(r.holds[1], NOISE_HOLDS_OUTPUT); /* colours, to be sent again */
 }
 
 static void failing_hooks_end_the_attempt(void **state)
@@ -292,6 +311,8 @@ static void failing_hooks_end_the_attempt(void **state)
     assert_string_equal(r.step[0], "online");
     assert_int_not_equal(r.st[1], SEFL_OK); /* the last table never came */
     assert_string_equal(r.step[1], "online");
+    assert_int_equal(r.holds[0], 0); /* a broken attempt is wiped, on both sides */
+    assert_int_equal(r.holds[1], 0);
 
     pair_run s = small(w);
     s.eh.open = broken_open;
@@ -301,6 +322,8 @@ static void failing_hooks_end_the_attempt(void **state)
     assert_string_equal(s.step[1], "online");
     assert_string_equal(s.step[0], "output"); /* not one output byte */
     CHECK_STATUS(s.st[0], SEFL_ECLOSED);
+    assert_int_equal(s.holds[1], 0);
+    assert_int_equal(s.holds[0], NOISE_HOLDS_OUTPUT); /* it may ask again on another channel */
     for (size_t i = 0; i < 200; i++)
         assert_int_equal(w[i], 0);
 }
@@ -308,6 +331,7 @@ static void failing_hooks_end_the_attempt(void **state)
 /* Both ends by hand, in lockstep threads, for what pair_go does not do: another channel for the
  * output, a second use of everything, decoding from what was kept. */
 typedef struct kept {
+    uint8_t id[NOISE_ID];
     uint8_t decode[2 * 16 * 16];
     uint32_t v[200];
     size_t bytes;
@@ -315,27 +339,32 @@ typedef struct kept {
     uint8_t colours[2 * 16 * 16], digest[SHA256_BYTES];
 } kept;
 
-static sefl_status keep(void *ctx, size_t first, size_t n, sefl_span decode, const uint32_t *v)
+static sefl_status keep(void *ctx, const uint8_t id[NOISE_ID], size_t first, size_t n,
+                        sefl_span decode, const uint32_t *v)
 {
     kept *k = ctx;
     assert_false(k->sealed);
+    memcpy(k->id, id, NOISE_ID);
     memcpy(k->decode + k->bytes, decode.p, decode.n);
     memcpy(k->v + first, v, n * sizeof *v);
     k->bytes += decode.n;
     return SEFL_OK;
 }
 
-static sefl_status seal(void *ctx)
+static sefl_status seal(void *ctx, const uint8_t id[NOISE_ID])
 {
     kept *k = ctx;
+    assert_memory_equal(k->id, id, NOISE_ID);
     assert_int_equal(k->bytes, 2 * 16 * 16);
     k->sealed = true;
     return SEFL_OK;
 }
 
-static sefl_status open_it(void *ctx, sefl_span colours, const uint8_t digest[SHA256_BYTES])
+static sefl_status open_it(void *ctx, const uint8_t id[NOISE_ID], sefl_span colours,
+                           const uint8_t digest[SHA256_BYTES])
 {
     kept *k = ctx;
+    memcpy(k->id, id, NOISE_ID);
     assert_int_equal(colours.n, sizeof k->colours);
     memcpy(k->colours, colours.p, colours.n);
     memcpy(k->digest, digest, SHA256_BYTES);
@@ -360,11 +389,15 @@ static void *evaluate_all(void *arg)
     CHECK_OK(noise_evaluator_offline(e, &ch[0]));
     CHECK_OK(noise_evaluator_online(e, &ch[0], &d, &hooks));
     assert_true(k.open);
+    assert_memory_equal(k.id, noise_evaluator_id(e), NOISE_ID);
+    assert_int_equal(noise_evaluator_holds(e), NOISE_HOLDS_OUTPUT);
     CHECK_STATUS(noise_evaluator_online(e, &ch[0], &d, &hooks), SEFL_ESTATE);
     channel_pair_close(&ch[0]);
+    uint8_t other[NOISE_ID] = { 0 }; /* first an output of another attempt */
+    CHECK_OK(noise_output_send(&ch[1], other, span_of(k.colours, sizeof k.colours), k.digest));
     CHECK_OK(noise_evaluator_output(e, &ch[1]));
     CHECK_OK(noise_evaluator_output(e, &ch[1])); /* the same bytes again */
-    CHECK_OK(noise_output_send(&ch[1], span_of(k.colours, sizeof k.colours), k.digest));
+    CHECK_OK(noise_output_send(&ch[1], k.id, span_of(k.colours, sizeof k.colours), k.digest));
     noise_evaluator_free(e);
     return NULL;
 }
@@ -379,7 +412,7 @@ static void output_survives_the_connection(void **state)
     int32_t w[200], again[200];
     pair_run r = small(w);
     kept k = { 0 };
-    uint8_t colours[2][2 * 16 * 16], digest[2][SHA256_BYTES];
+    uint8_t id[2][NOISE_ID], colours[2][2 * 16 * 16], digest[2][SHA256_BYTES];
     size_t bytes;
     noise_garbler_hooks hooks = { .ctx = &k, .keep = keep, .seal = seal };
     noise_digits d = noise_digits_of(zeros);
@@ -392,22 +425,31 @@ static void output_survives_the_connection(void **state)
     CHECK_OK(noise_garbler_offline(g, &a[0]));
     CHECK_OK(noise_garbler_online(g, &a[0], &d, &hooks));
     assert_true(k.sealed);
+    assert_memory_equal(k.id, noise_garbler_id(g), NOISE_ID);
+    assert_int_equal(noise_garbler_holds(g), NOISE_HOLDS_OUTPUT);
     CHECK_STATUS(noise_garbler_output(g, &a[0], w), SEFL_ECLOSED);
     CHECK_STATUS(noise_garbler_online(g, &a[0], &d, &hooks), SEFL_ESTATE);
+    CHECK_STATUS(noise_garbler_output(g, &a[1], w), SEFL_EPROTO); /* the other attempt's */
+    assert_non_null(strstr(sefl_last_error(), "another attempt"));
     CHECK_OK(noise_garbler_output(g, &a[1], w));
+    assert_int_equal(noise_garbler_holds(g), 0);
     CHECK_STATUS(noise_garbler_output(g, &a[1], again), SEFL_ESTATE);
     for (int i = 0; i < 2; i++)
-        CHECK_OK(noise_output_receive(&a[1], colours[i], sizeof colours[i], digest[i]));
+        CHECK_OK(noise_output_receive(&a[1], id[i], colours[i], sizeof colours[i], digest[i]));
+    assert_memory_equal(id[0], k.id, NOISE_ID);
+    assert_memory_equal(id[1], k.id, NOISE_ID);
     assert_memory_equal(colours[0], colours[1], sizeof colours[0]);
     assert_memory_equal(digest[0], digest[1], SHA256_BYTES);
     CHECK_OK(noise_output_bytes(&bytes, &r.p));
     assert_int_equal(bytes, sizeof colours[0]);
-    CHECK_OK(noise_output_decode(again, &r.p, span_of(colours[0], bytes), span_of(k.decode, bytes),
-                                 k.v));
+    sefl_span c = span_of(colours[0], bytes), kept_bits = span_of(k.decode, bytes);
+    CHECK_OK(noise_output_decode(again, &r.p, id[0], c, k.id, kept_bits, k.v));
     assert_memory_equal(w, again, sizeof w);
-    CHECK_STATUS(noise_output_decode(again, &r.p, span_of(colours[0], bytes - 1),
-                                     span_of(k.decode, bytes), k.v),
+    CHECK_STATUS(noise_output_decode(again, &r.p, id[0], span_of(colours[0], bytes - 1), k.id,
+                                     kept_bits, k.v),
                  SEFL_EINVAL);
+    id[0][31] ^= 1;
+    CHECK_STATUS(noise_output_decode(again, &r.p, id[0], c, k.id, kept_bits, k.v), SEFL_ESTATE);
     pthread_join(t, NULL);
     noise_garbler_free(g);
     for (int i = 0; i < 2; i++) {
@@ -502,6 +544,31 @@ static void bad_params_are_refused(void **state)
     }
 }
 
+/* A chunk whose messages two peers could not have under way together. */
+static void large_chunks_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned chunk, ot_k;
+        sefl_status st; /* the channel is dead: SEFL_ECLOSED means the params were taken */
+    } c[] = { { 65536, 4, SEFL_EINVAL },
+              { 18176, 4, SEFL_EINVAL },
+              { 18048, 4, SEFL_OK },
+              { 18048, 1, SEFL_OK },
+              { 32768, 1, SEFL_EINVAL } };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        noise_garbler *g;
+        channel ch = { .dead = true };
+        sefl_rng rng = rng_system();
+        noise_params p = { .count = 100000, .k = 16, .chunk = c[i].chunk, .ot_k = c[i].ot_k };
+        sefl_status st = noise_garbler_new(&g, &ch, &p, &rng);
+        assert_int_not_equal(st, SEFL_OK);
+        assert_int_equal(st == SEFL_EINVAL, c[i].st == SEFL_EINVAL);
+        if (st == SEFL_EINVAL)
+            assert_non_null(strstr(sefl_last_error(), "at most 16777216"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -515,6 +582,7 @@ int main(void)
         cmocka_unit_test(output_survives_the_connection),
         cmocka_unit_test(disagreements_are_named),
         cmocka_unit_test(bad_params_are_refused),
+        cmocka_unit_test(large_chunks_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

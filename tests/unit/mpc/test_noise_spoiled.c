@@ -71,7 +71,7 @@ static void flipped_outputs_are_found(void **state)
     int32_t w[200];
     for (size_t bit = 0; bit < 8 * (512 + 32); bit += test_count(607, 61)) {
         pair_run r = small(w);
-        r.wire[1] = (wire){ .what = FLIP, .at = 10, .bit = 8 * MSG_HEADER + bit };
+        r.wire[1] = (wire){ .what = FLIP, .at = 10, .bit = 8 * (MSG_HEADER + NOISE_ID) + bit };
         CHECK_STATUS(pair_go(&r), SEFL_ECRYPTO);
         assert_string_equal(r.step[0], "output");
         assert_non_null(strstr(r.said[0], "digest is wrong"));
