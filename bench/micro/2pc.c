@@ -211,8 +211,9 @@ static sefl_status hashes(void *ctx)
     return SEFL_OK;
 }
 
-/* Seconds a coordinate of the side with more AES to do, whole and online. Garbling: 4 hashes an AND,
- * evaluating 2; OT: 2^k/k blocks a transfer (less one leaf of 2^k at the garbler), input bits twice. */
+/* Seconds a coordinate of the side with more AES to do, whole and online. Garbling: 4 hashes an
+ * AND, evaluating 2; OT: 2^k/k blocks a transfer (less one leaf of 2^k at the garbler), input bits
+ * twice. */
 static sefl_status aes_floor(bench *b, const noise_params *p, double *whole_s, double *online_s)
 {
     sefl_status st = SEFL_OK;
@@ -362,6 +363,9 @@ static sefl_status run(bench *b, int argc, char **argv)
     options o;
     bool all;
     SEFL_TRY(parse(&o, argc, argv));
+    SEFL_CHECK(b->threads <= 1, SEFL_EINVAL,
+               "bench 2pc: --threads %u: the protocol runs one thread a side, in two processes",
+               b->threads);
     all = strcmp(o.part, "all") == 0;
     if (all || strcmp(o.part, "ot") == 0)
         SEFL_TRY(bench_2pc_ot(b));

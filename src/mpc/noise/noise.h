@@ -32,9 +32,10 @@
  * object useless (SEFL_ESTATE ever after) and its secrets are wiped. So are, at the end of online,
  * those that output does not need, and all at its end. Nothing here writes Delta, labels or the
  * store's keys to a disk, so that a crash leaves nothing of an attempt, but for what the system
- * writes by itself: a core file, or the swap (docs/THREATS.md). A new attempt begins with noise_*_new: new base OTs, new
- * Delta, new labels; both sides' nonces are part of the session id, so two attempts never share
- * one, even if a caller repeats an attempt number. What must be durable, and when:
+ * writes by itself: a core file, or the swap (docs/THREATS.md). A new attempt begins with
+ * noise_*_new: new base OTs, new Delta, new labels; both sides' nonces are part of the session id,
+ * so two attempts never share one, even if a caller repeats an attempt number. What must be
+ * durable, and when:
  *  - AS, hook `keep` for each part and `seal` once, before the last table leaves: decode bits
  *    and v'.
  *  - CSP, hook `open` once, when every coordinate is evaluated and before the first output byte
@@ -79,8 +80,8 @@ typedef struct noise_params {
     const char *store_dir;          /* where the store lies; NULL: in memory. Not compared */
 } noise_params;
 
-/* The OT corrections and the tables of a chunk must each fit half of CHANNEL_INBOX, or two peers that
- * both send could wait for each other: at k = 16 and OT k = 4 a chunk has at most 18,048
+/* The OT corrections and the tables of a chunk must each fit half of CHANNEL_INBOX, or two peers
+ * that both send could wait for each other: at k = 16 and OT k = 4 a chunk has at most 18,048
  * coordinates. More is SEFL_EINVAL. */
 
 /* Gives n digits from coordinate `first` on, in order, each once; digit < 2^(k+t+g). */
@@ -95,8 +96,8 @@ noise_digits noise_digits_of(const uint64_t *digit);
 typedef struct noise_garbler noise_garbler;
 typedef struct noise_evaluator noise_evaluator;
 
-/* All functions must be there: NULL is SEFL_EINVAL, and the attempt is untouched. A failing hook ends
- * the attempt. */
+/* All functions must be there: NULL is SEFL_EINVAL, and the attempt is untouched. A failing hook
+ * ends the attempt. */
 typedef struct noise_garbler_hooks {
     void *ctx;
     /* Decode bits (packed as on the wire: docs/PROTOCOL.md) and v' of n coordinates from `first`
@@ -164,9 +165,9 @@ sefl_status noise_output_receive(channel *ch, uint8_t id[NOISE_ID], uint8_t *col
                                  uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
 
 /* w from the output (id `got`, colours) and what `keep` saw (id `kept`, decode bits, v'), for an AS
- * that lost the attempt in a crash. The digest cannot be checked any more: Delta is gone. SEFL_ESTATE
- * if the two ids differ: another attempt's colours would decode to noise. SEFL_EINVAL if the sizes
- * do not fit the params. w is zeroed on failure if the params are good. */
+ * that lost the attempt in a crash. The digest cannot be checked any more: Delta is gone.
+ * SEFL_ESTATE if the two ids differ: another attempt's colours would decode to noise. SEFL_EINVAL if
+ * the sizes do not fit the params. w is zeroed on failure if the params are good. */
 sefl_status noise_output_decode(int32_t *w, const noise_params *p, const uint8_t got[NOISE_ID],
                                 sefl_span colours, const uint8_t kept[NOISE_ID], sefl_span decode,
                                 const uint32_t *v) SEFL_MUST_CHECK;

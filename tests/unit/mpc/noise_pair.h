@@ -47,6 +47,7 @@ typedef struct pair_run {
     void *ctx;
     uint8_t digest[2][SHA256_BYTES]; /* of all bytes a side sent */
     unsigned holds[2];               /* noise_*_holds at the end */
+    uint64_t messages[2];            /* sent */
 } pair_run;
 
 static sefl_status wire_pass(wire *w, const uint8_t *p, size_t n)
@@ -205,6 +206,7 @@ static inline sefl_status pair_go(pair_run *r)
         free(r->wire[i].held);
         r->wire[i].msg = r->wire[i].held = NULL;
         r->wire[i].n = r->wire[i].held_n = 0;
+        r->messages[i] = r->wire[i].count;
         r->wire[i].count = 0;
     }
     return r->st[0] != SEFL_OK ? r->st[0] : r->st[1];

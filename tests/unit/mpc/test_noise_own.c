@@ -105,10 +105,10 @@ static void both_noises_are_added(void **state)
     }
 }
 
-/* AS knows v and tries to read slot i - 1 of the sum from the reply of slot i: the guard bits of the
- * digit are the top 16 bits of slot i - 1. (Against a reply that carries them all guesses are
- * right, but for a carry.) And two sums that differ in slot i - 1 only, by as much as fits, move the
- * reply of slot i by half a fine step and two roundings. */
+/* AS knows v and tries to read slot i - 1 of the sum from the reply of slot i: the guard bits of
+ * the digit are the top 16 bits of slot i - 1. (Against a reply that carries them all guesses are
+ * right, but for a carry.) And two sums that differ in slot i - 1 only, by as much as fits, move
+ * the reply of slot i by half a fine step and two roundings. */
 static void slots_below_do_not_show(void **state)
 {
     (void)state;
