@@ -37,7 +37,8 @@ static void spoiled_messages_are_found(void **state)
                         continue;
                     pair_run r = small(w);
                     memset(w, 0x55, sizeof w);
-                    r.timeout_ms = 400;
+                    /* a flipped bit makes nobody wait; a missing message does */
+                    r.timeout_ms = kinds[i] == FLIP ? 5000 : 400;
                     r.wire[side].what = kinds[i];
                     r.wire[side].at = at;
                     /* the body if there is one, the frame in the second trial */
