@@ -90,7 +90,7 @@ static sefl_status evaluator(uint16_t port, const noise_params *p, double cpu[3]
     cpu[0] = (t1 = cpu_s()) - t0, t0 = t1;
     SEFL_TRY(noise_evaluator_offline(e, ch));
     cpu[1] = (t1 = cpu_s()) - t0, t0 = t1;
-    SEFL_TRY(noise_evaluator_online(e, ch, &d, NULL));
+    SEFL_TRY(noise_evaluator_online(e, ch, &d, &noise_evaluator_hooks_none));
     SEFL_TRY(noise_evaluator_output(e, ch));
     cpu[2] = cpu_s() - t0;
     *kb = memory_kb();
@@ -123,7 +123,7 @@ static sefl_status garbler(int fd, const noise_params *p, phases *ph)
     SEFL_TRY(noise_garbler_offline(g, ch));
     t[2] = clock_ns(&clock), c[2] = cpu_s();
     ph->sent[1] = ch->sent - ph->sent[0], ph->received[1] = ch->received - ph->received[0];
-    SEFL_TRY(noise_garbler_online(g, ch, &d, NULL));
+    SEFL_TRY(noise_garbler_online(g, ch, &d, &noise_garbler_hooks_none));
     t[3] = clock_ns(&clock);
     SEFL_TRY(noise_garbler_output(g, ch, w));
     t[4] = clock_ns(&clock), c[3] = cpu_s();
@@ -211,8 +211,9 @@ static sefl_status hashes(void *ctx)
     return SEFL_OK;
 }
 
-/* Seconds a coordinate of the side with more AES to do, whole and online. Garbling: 4 hashes an AND,
- * evaluating 2; OT: 2^k/k blocks a transfer (less one leaf of 2^k at the garbler), input bits twice. */
+/* Seconds a coordinate of the side with more AES to do, whole and online. Garbling: 4 hashes an
+ * AND, evaluating 2; OT: 2^k/k blocks a transfer (less one leaf of 2^k at the garbler), input bits
+ * twice. */
 static sefl_status aes_floor(bench *b, const noise_params *p, double *whole_s, double *online_s)
 {
     sefl_status st = SEFL_OK;
@@ -362,6 +363,9 @@ static sefl_status run(bench *b, int argc, char **argv)
     options o;
     bool all;
     SEFL_TRY(parse(&o, argc, argv));
+    SEFL_CHECK(b->threads <= 1, SEFL_EINVAL,
+               "bench 2pc: --threads %u: the protocol runs one thread a side, in two processes",
+               b->threads);
     all = strcmp(o.part, "all") == 0;
     if (all || strcmp(o.part, "ot") == 0)
         SEFL_TRY(bench_2pc_ot(b));

@@ -39,8 +39,9 @@ static sefl_status send(void *ctx)
 {
     job *j = ctx;
     /* the batch that the last receive() made: the same one, over and over */
-    ot_sender_extend(j->s, &j->sb, j->number - 1, N, j->c);
-    sefl_status st = ot_sender_check(j->s, &j->sb, j->seed, j->answer);
+    sefl_status st = ot_sender_extend(j->s, &j->sb, j->number - 1, N, j->c);
+    if (st == SEFL_OK)
+        st = ot_sender_check(j->s, &j->sb, j->seed, j->answer);
     ot_block_rows(&j->sb, j->rows, 0, N);
     return st;
 }

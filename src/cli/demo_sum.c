@@ -136,7 +136,7 @@ static sefl_status csp_main(const terms *t, int pipe_out)
     SEFL_TRY(sefl_new(&digits, count, sizeof *digits));
     SEFL_TRY(csp_decrypt(&ap, sec, t, ch, digits));
     noise_digits from = noise_digits_of(digits);
-    SEFL_TRY(noise_evaluator_online(e, ch, &from, &(noise_evaluator_hooks){ 0 }));
+    SEFL_TRY(noise_evaluator_online(e, ch, &from, &noise_evaluator_hooks_none));
     SEFL_TRY(noise_evaluator_output(e, ch));
     SEFL_TRY(channel_flush(ch));
     SEFL_TRY(channel_recv(ch, &(uint8_t){ 0 }, 1)); /* AS has it: now the connection may close */
@@ -248,7 +248,7 @@ static sefl_status as_main(const terms *t, const ahe_pub *pub, uint16_t csp_port
 
     uint64_t before = ch->sent + ch->received;
     noise_digits from = noise_digits_of(digits);
-    SEFL_TRY(noise_garbler_online(g, ch, &from, &(noise_garbler_hooks){ 0 }));
+    SEFL_TRY(noise_garbler_online(g, ch, &from, &noise_garbler_hooks_none));
     SEFL_TRY(noise_garbler_output(g, ch, w));
     report.online_s = seconds_since(&clock);
     report.online_bytes = ch->sent + ch->received - before;

@@ -15,8 +15,7 @@ static circ_wire full_add(circ_builder *b, circ_wire *carry, circ_wire x, circ_w
     return circ_xor(b, xy, d);
 }
 
-/* z = x + y + carry; y is negated first if neg. Returns the carry out if wanted, else constant 0.
- */
+/* z = x + y + carry; y is negated first if neg. Returns the carry out if wanted, else a 0. */
 static circ_wire ripple(circ_builder *b, circ_wire *z, const circ_wire *x, const circ_wire *y,
                         size_t k, circ_wire carry, bool neg, bool carry_out)
 {

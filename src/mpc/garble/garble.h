@@ -37,9 +37,9 @@
  *     2 u p / 2^127 + (u - 1) q / 2^128,    u = 16 answers under one key
  * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape): 2^80 calls gain 2^-42,
  * whatever the number of gates. The bound of a fixed-key hash such as TMMO has p q in it and says
- * nothing from 2^97 calls on for the 2^30 half-gates of a large round. It asks for: delta and S fresh per
- * attempt; every T used once under one delta (give each circuit its own range: gc_tweaks); input
- * labels of two copies independent or equal.
+ * nothing from 2^97 calls on for the 2^30 half-gates of a large round. It asks for: delta and S
+ * fresh per attempt; every T used once under one delta (give each circuit its own range:
+ * gc_tweaks); input labels of two copies independent or equal.
  *
  * A garbler refuses to go back (first_block below what it has done: SEFL_ESTATE): tables of one
  * block for two sets of inputs give delta away.
@@ -84,8 +84,7 @@ void gc_garbler_free(gc_garbler *g);
 
 /* Garbles `blocks` blocks from first_block on. in_zero (blocks, inputs, 16), out_zero (blocks,
  * outputs, 16): zero labels; tables: exactly gc_table_bytes. Nothing may overlap.
- * SEFL_EINVAL: table_bytes is wrong. SEFL_ERANGE: tweaks would pass 2^64. SEFL_ESTATE: see above.
- */
+ * SEFL_EINVAL: table_bytes is wrong. SEFL_ERANGE: tweaks would pass 2^64. SEFL_ESTATE: as above. */
 sefl_status gc_garble(gc_garbler *g, uint8_t *tables, size_t table_bytes, gc_label *out_zero,
                       const gc_label *in_zero, uint64_t first_block, size_t blocks) SEFL_MUST_CHECK;
 

@@ -46,13 +46,16 @@ static bool full_adder(gc_step *s, const circ_gate *g, const uint32_t *reads)
 /* An AND and a XOR of the same two wires, in either order. */
 static bool half_adder(gc_step *s, const circ_gate *g)
 {
-    const circ_gate *and = g[0].op == CIRC_AND ? &g[0] : &g[1];
-    const circ_gate * xor = g[0].op == CIRC_AND ? &g[1] : &g[0];
-    if (and->op != CIRC_AND || !is_xor(xor, and->a, and->b))
+    const circ_gate *carry = g[0].op == CIRC_AND ? &g[0] : &g[1];
+    const circ_gate *sum = g[0].op == CIRC_AND ? &g[1] : &g[0];
+    unsigned a = carry->a, b = carry->b;
+    if (carry->op != CIRC_AND || !is_xor(sum, a, b))
         return false;
-    if (g[0].dst == and->a || g[0].dst == and->b || g[0].dst == g[1].dst)
+    if (g[0].dst == a || g[0].dst == b || g[0].dst == g[1].dst)
         return false;
-    *s = (gc_step){ .kind = GC_HA, .dst = and->dst, .sum = xor->dst, .a = and->a, .b = and->b };
+    *s = (gc_step){
+        .kind = GC_HA, .dst = carry->dst, .sum = sum->dst, .a = carry->a, .b = carry->b
+    };
     return true;
 }
 

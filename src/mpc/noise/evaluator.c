@@ -1,8 +1,8 @@
 /* CSP. Design: as garbler.c, rule 1; and
  *  2. DEPTH chunks are under way: a chunk's first message leaves before the chunk DEPTH - 1 earlier
- * is finished, so that the garbler never waits for us.
- *  3. Output bytes exist only after every coordinate is evaluated and the hook `open` has returned.
- */
+ *     is finished, so that the garbler never waits for us.
+ *  3. Output bytes leave only after every coordinate is evaluated and the hook `open` has returned.
+ *  4. After online only colours and digest are left. */
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "mpc/noise/session.h"
@@ -67,7 +67,8 @@ done:
     return st;
 }
 
-static void wipe(noise_evaluator *e)
+/* What the steps up to online live on. */
+static void wipe_work(noise_evaluator *e)
 {
     noise_session *s = &e->s;
     size_t copies = s->p.chunk;
@@ -79,14 +80,13 @@ static void wipe(noise_evaluator *e)
     }
     sefl_free(e->corrections);
     sefl_free(e->tables);
-    sefl_free(e->choice);
+    sefl_free_secret(e->choice, e->choice ? noise_bits_bytes(s, s->chunk_blocks) : 0);
     sefl_free_secret(e->out, e->out ? e->out_n * sizeof *e->out : 0);
     sefl_free_secret(e->rows, e->rows ? e->rows_n * sizeof *e->rows : 0);
     sefl_free_secret(e->fold, e->fold ? copies * sizeof *e->fold : 0);
     sefl_free_secret(e->digit, e->digit ? copies * sizeof *e->digit : 0);
     sefl_free_secret(e->value, e->value ? copies * sizeof *e->value : 0);
-    sefl_free_secret(e->colours, e->colours ? noise_bits_bytes(s, s->blocks) : 0);
-    e->corrections = e->tables = e->choice = e->colours = NULL;
+    e->corrections = e->tables = e->choice = NULL;
     e->out = e->rows = e->fold = NULL;
     e->digit = NULL;
     e->value = NULL;
@@ -98,6 +98,14 @@ static void wipe(noise_evaluator *e)
     e->ot = NULL;
     e->off = e->on = NULL;
     prg_clear(&s->coins);
+}
+
+static void wipe(noise_evaluator *e)
+{
+    wipe_work(e);
+    sefl_free_secret(e->colours, e->colours ? noise_bits_bytes(&e->s, e->s.blocks) : 0);
+    e->colours = NULL;
+    sefl_wipe(e->digest, sizeof e->digest);
 }
 
 /* The end of a step: a broken attempt keeps nothing. */
@@ -252,9 +260,11 @@ sefl_status noise_evaluator_online(noise_evaluator *e, channel *ch, const noise_
 {
     sefl_status st = SEFL_OK;
     noise_session *s = &e->s;
-    uint8_t id[OT_SESSION];
+    uint8_t id[NOISE_ID];
     size_t total = noise_bits_bytes(s, s->blocks), ahead = 0;
     sha256 h;
+    if (!hooks || !hooks->open)
+        return sefl_fail(SEFL_EINVAL, "noise online: CSP wants the hook open");
     SEFL_TRY(noise_session_enter(s, NOISE_READY, "online"));
     SEFL_TRY(msg_send(ch, NOISE_MSG_BEGIN, 0, s->id, sizeof s->id));
     SEFL_TRY(msg_recv(ch, NOISE_MSG_BEGIN, 0, id, sizeof id, "noise begin"));
@@ -268,8 +278,8 @@ sefl_status noise_evaluator_online(noise_evaluator *e, channel *ch, const noise_
         SEFL_TRY(online_evaluate(e, ch, c, &h));
     }
     noise_digest_end(s, &h, e->digest);
-    if (hooks && hooks->open)
-        SEFL_TRY(hooks->open(hooks->ctx, span_of(e->colours, total), e->digest));
+    SEFL_TRY(hooks->open(hooks->ctx, s->id, span_of(e->colours, total), e->digest));
+    wipe_work(e);
     s->state = NOISE_SENT;
 done:
     return leave(e, st);
@@ -280,12 +290,25 @@ sefl_status noise_evaluator_output(noise_evaluator *e, channel *ch)
     noise_session *s = &e->s;
     if (s->state != NOISE_SENT)
         return noise_session_enter(s, NOISE_SENT, "output");
-    return noise_output_send(ch, span_of(e->colours, noise_bits_bytes(s, s->blocks)), e->digest);
+    return noise_output_send(ch, s->id, span_of(e->colours, noise_bits_bytes(s, s->blocks)),
+                             e->digest);
 }
 
 noise_session *noise_evaluator_session(noise_evaluator *e)
 {
     return &e->s;
+}
+
+unsigned noise_evaluator_holds(const noise_evaluator *e)
+{
+    static const prg none;
+    bool work = e->ot || e->off || e->on || e->batch || e->block[0].columns ||
+                e->block[1].columns || e->corrections || e->tables || e->choice || e->out ||
+                e->rows || e->fold || e->digit || e->value ||
+                memcmp(&e->s.coins.key, &none.key, sizeof none.key) != 0;
+    for (int i = 0; i < DEPTH; i++)
+        work |= e->in[i] != NULL;
+    return (work ? NOISE_HOLDS_WORK : 0) | (e->colours ? NOISE_HOLDS_OUTPUT : 0);
 }
 
 void noise_evaluator_coins(noise_evaluator *e, uint8_t *bits, size_t c)

@@ -1,9 +1,10 @@
 /* AS. Design:
  *  1. Every step enters through noise_session_enter, which marks the attempt broken; only the end
- * of the step marks it fit for the next one. So no path resumes a step.
+ *     of the step marks it fit for the next one. So no path resumes a step.
  *  2. Tables of a chunk leave after the chunk's OT check (offline) and are garbled after its
  *     correction bits have come (online).
- *  3. A record of the offline store is taken once; what output needs goes to a second store. */
+ *  3. A record of the offline store is taken once; what output needs goes to a second store.
+ *  4. After online only that store, Delta and one record's room are left; after output nothing. */
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "mpc/noise/session.h"
@@ -73,8 +74,8 @@ done:
     return st;
 }
 
-/* Everything that an attempt lives on. What is left is a session that answers SEFL_ESTATE. */
-static void wipe(noise_garbler *g)
+/* What the steps up to online live on. */
+static void wipe_work(noise_garbler *g)
 {
     sefl_free_secret(g->digit, g->digit ? g->s.p.chunk * sizeof *g->digit : 0);
     for (int i = 0; i < 2; i++) {
@@ -83,31 +84,39 @@ static void wipe(noise_garbler *g)
     }
     sefl_free_secret(g->tables, g->tables ? g->tables_bytes : 0);
     sefl_free_secret(g->choice, g->choice ? g->choice_bytes : 0);
-    sefl_free_secret(g->record, g->record ? g->record_bytes : 0);
     sefl_free_secret(g->rows, g->rows ? g->rows_n * sizeof *g->rows : 0);
     sefl_free_secret(g->in, g->in ? g->in_n * sizeof *g->in : 0);
     sefl_free_secret(g->out, g->out ? g->out_n * sizeof *g->out : 0);
     g->digit = NULL;
-    g->tables = g->choice = g->record = NULL;
+    g->tables = g->choice = NULL;
     g->rows = g->in = g->out = NULL;
     ot_block_clear(&g->block);
     noise_store_free(g->batch);
-    noise_store_free(g->outputs);
     ot_sender_free(g->ot);
     gc_garbler_free(g->off);
     gc_garbler_free(g->on);
-    g->batch = g->outputs = NULL;
+    g->batch = NULL;
     g->ot = NULL;
     g->off = g->on = NULL;
     prg_clear(&g->bits);
     prg_clear(&g->s.coins);
+}
+
+/* Everything. What is left is a session that answers SEFL_ESTATE. */
+static void wipe(noise_garbler *g)
+{
+    wipe_work(g);
+    sefl_free_secret(g->record, g->record ? g->record_bytes : 0);
+    noise_store_free(g->outputs);
+    g->record = NULL;
+    g->outputs = NULL;
     sefl_wipe(&g->delta, sizeof g->delta);
 }
 
-/* The end of a step: a broken attempt keeps nothing. */
+/* The end of a step: an attempt that is broken or finished keeps nothing. */
 static sefl_status leave(noise_garbler *g, sefl_status st)
 {
-    if (g->s.state == NOISE_BROKEN)
+    if (g->s.state == NOISE_BROKEN || g->s.state == NOISE_DONE)
         wipe(g);
     return st;
 }
@@ -170,7 +179,7 @@ static sefl_status offline_chunk(noise_garbler *g, channel *ch, size_t c)
     size_t blocks = noise_chunk_blocks(s, c), batch = noise_batch(s, blocks);
     size_t inputs = blocks * GC_LANES * s->p.k, n = blocks * GC_LANES * s->wires_r, bytes;
     uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES];
-    ot_sender_extend(g->ot, &g->block, c, batch, g->corrections[c % 2]);
+    SEFL_TRY(ot_sender_extend(g->ot, &g->block, c, batch, g->corrections[c % 2]));
     SEFL_TRY(rng_fill(&s->rng, seed, sizeof seed));
     SEFL_TRY(msg_send(ch, NOISE_MSG_SEED, index, seed, sizeof seed));
     SEFL_TRY(channel_flush(ch));
@@ -224,7 +233,7 @@ static sefl_status online_chunk(noise_garbler *g, channel *ch, size_t c, const n
     sha256_add(&s->choices, span_of(g->choice, bits));
 
     SEFL_TRY(noise_store_take(g->batch, g->record, batch_record(g, blocks)));
-    ot_sender_again(g->ot, &g->block, c, 0, noise_inputs(s, blocks), g->record + labels);
+    SEFL_TRY(ot_sender_again(g->ot, &g->block, c, 0, noise_inputs(s, blocks), g->record + labels));
     ot_block_rows(&g->block, (uint8_t *)g->rows, 0, copies * s->p.k);
     gc_encode(g->rows, g->rows, g->choice, copies * s->p.k, &g->delta);
     noise_join(g->in, g->rows, (const gc_label *)g->record, s->p.k, s->wires_x, blocks);
@@ -240,11 +249,10 @@ static sefl_status online_chunk(noise_garbler *g, channel *ch, size_t c, const n
     memset(v, 0, copies * sizeof *v);
     SEFL_TRY(noise_own_values(s, v, g->digit, mask, c, -1));
     SEFL_TRY(noise_store_put(g->outputs, g->record, output_record(g, blocks)));
-    if (hooks && hooks->keep)
-        SEFL_TRY(hooks->keep(hooks->ctx, c * s->p.chunk, noise_chunk_coords(s, c),
-                             span_of(decode, bits), v));
-    if (c + 1 == s->chunks && hooks && hooks->seal)
-        SEFL_TRY(hooks->seal(hooks->ctx));
+    SEFL_TRY(hooks->keep(hooks->ctx, s->id, c * s->p.chunk, noise_chunk_coords(s, c),
+                         span_of(decode, bits), v));
+    if (c + 1 == s->chunks)
+        SEFL_TRY(hooks->seal(hooks->ctx, s->id));
     SEFL_TRY(msg_send(ch, NOISE_MSG_ONLINE, index, g->tables, bytes));
 done:
     return st;
@@ -255,7 +263,9 @@ sefl_status noise_garbler_online(noise_garbler *g, channel *ch, const noise_digi
 {
     sefl_status st = SEFL_OK;
     noise_session *s = &g->s;
-    uint8_t id[OT_SESSION];
+    uint8_t id[NOISE_ID];
+    if (!hooks || !hooks->keep || !hooks->seal)
+        return sefl_fail(SEFL_EINVAL, "noise online: AS wants the hooks keep and seal");
     SEFL_TRY(noise_session_enter(s, NOISE_READY, "online"));
     SEFL_TRY(msg_send(ch, NOISE_MSG_BEGIN, 0, s->id, sizeof s->id));
     SEFL_TRY(msg_recv(ch, NOISE_MSG_BEGIN, 0, id, sizeof id, "noise begin"));
@@ -266,6 +276,7 @@ sefl_status noise_garbler_online(noise_garbler *g, channel *ch, const noise_digi
     for (size_t c = 0; c < s->chunks; c++)
         SEFL_TRY(online_chunk(g, ch, c, mask, hooks));
     SEFL_TRY(channel_flush(ch));
+    wipe_work(g);
     s->state = NOISE_SENT;
 done:
     return leave(g, st);
@@ -275,17 +286,18 @@ sefl_status noise_garbler_output(noise_garbler *g, channel *ch, int32_t *w)
 {
     sefl_status st = SEFL_OK;
     noise_session *s = &g->s;
-    uint8_t *colours = NULL, theirs[SHA256_BYTES], ours[SHA256_BYTES];
+    uint8_t *colours = NULL, theirs[SHA256_BYTES], ours[SHA256_BYTES], id[NOISE_ID];
     uint32_t *value = NULL;
     size_t total = noise_bits_bytes(s, s->blocks), at = 0, copies_max = s->p.chunk;
-    bool channel_failed = false;
+    bool untouched = false; /* nothing is consumed: one may try again */
     sha256 h;
     SEFL_TRY(noise_session_enter(s, NOISE_SENT, "output"));
-    channel_failed = true; /* until the bytes are here: nothing is consumed before */
+    untouched = true;
     SEFL_TRY(sefl_new(&colours, total, 1));
     SEFL_TRY(sefl_new(&value, copies_max, sizeof *value));
-    SEFL_TRY(noise_output_receive(ch, colours, total, theirs));
-    channel_failed = false;
+    SEFL_TRY(noise_output_receive(ch, id, colours, total, theirs));
+    SEFL_CHECK(memcmp(id, s->id, NOISE_ID) == 0, SEFL_EPROTO, "noise output: of another attempt");
+    untouched = false;
     noise_digest_begin(s, &h);
     for (size_t c = 0; c < s->chunks; c++) {
         size_t blocks = noise_chunk_blocks(s, c), copies = blocks * GC_LANES;
@@ -308,9 +320,9 @@ sefl_status noise_garbler_output(noise_garbler *g, channel *ch, int32_t *w)
                "noise output: the digest is wrong; the round must be skipped, the charge stands");
     s->state = NOISE_DONE;
 done:
-    if (st != SEFL_OK && st != SEFL_ESTATE) {
-        memset(w, 0, s->p.count * sizeof *w);
-        if (channel_failed)
+    if (st != SEFL_OK) {
+        sefl_wipe(w, s->p.count * sizeof *w);
+        if (untouched)
             s->state = NOISE_SENT;
     }
     sefl_free(colours);
@@ -321,6 +333,18 @@ done:
 noise_session *noise_garbler_session(noise_garbler *g)
 {
     return &g->s;
+}
+
+unsigned noise_garbler_holds(const noise_garbler *g)
+{
+    static const prg none;
+    static const gc_label zero;
+    bool work = g->ot || g->off || g->on || g->batch || g->block.columns || g->corrections[0] ||
+                g->corrections[1] || g->tables || g->choice || g->rows || g->in || g->out ||
+                g->digit || memcmp(&g->bits.key, &none.key, sizeof none.key) != 0 ||
+                memcmp(&g->s.coins.key, &none.key, sizeof none.key) != 0;
+    bool output = g->outputs || g->record || memcmp(&g->delta, &zero, sizeof zero) != 0;
+    return (work ? NOISE_HOLDS_WORK : 0) | (output ? NOISE_HOLDS_OUTPUT : 0);
 }
 
 void noise_garbler_coins(const noise_garbler *g, uint8_t *bits, size_t c)

@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { HELLO_VERSION = 1, CHUNK_ALIGN = 128 };
+enum { HELLO_VERSION = 2, CHUNK_ALIGN = 128 };
 
 static sefl_status fill_params(noise_params *out, const noise_params *p)
 {
@@ -33,6 +33,24 @@ static sefl_status fill_params(noise_params *out, const noise_params *p)
     SEFL_CHECK(q.chunk % CHUNK_ALIGN == 0 && q.chunk <= 1 << 16, SEFL_EINVAL,
                "noise: chunks of %u, wanted a multiple of %d up to 65536", q.chunk, CHUNK_ALIGN);
     *out = q;
+done:
+    return st;
+}
+
+/* Both peers may have a chunk's messages under way at once; neither may need more than the other
+ * takes in while it sends (channel.h). */
+static sefl_status check_sizes(const noise_session *s)
+{
+    sefl_status st = SEFL_OK;
+    const size_t most = CHANNEL_INBOX / 2;
+    size_t corrections = ot_correction_bytes(s->p.ot_k, noise_batch(s, s->chunk_blocks), true);
+    size_t off, on;
+    SEFL_TRY(gc_table_bytes(&off, s->off, s->chunk_blocks));
+    SEFL_TRY(gc_table_bytes(&on, s->on, s->chunk_blocks));
+    SEFL_CHECK(corrections <= most && off <= most && on <= most, SEFL_EINVAL,
+               "noise: chunks of %u coordinates have messages of %zu bytes of OT corrections, %zu "
+               "and %zu of tables; at most %zu each",
+               s->p.chunk, corrections, off, on, most);
 done:
     return st;
 }
@@ -160,6 +178,7 @@ sefl_status noise_session_open(noise_session *s, channel *ch, const noise_params
     layout(s);
     SEFL_TRY(sampler_offline(&s->off, s->p.profile));
     SEFL_TRY(sampler_online(&s->on, s->p.profile, s->p.k));
+    SEFL_TRY(check_sizes(s));
     SEFL_TRY(rng_fill(rng, seed, sizeof seed));
     prg_init(&s->coins, seed, role == 'G' ? "noise AS coins" : "noise CSP coins");
     SEFL_TRY(rng_fill(rng, nonce, sizeof nonce));
@@ -214,10 +233,11 @@ sefl_status noise_session_enter(noise_session *s, noise_state want, const char *
 
 void noise_planes(uint8_t *bits, const uint32_t *value, size_t n, unsigned k, size_t blocks)
 {
+    uint32_t plane[32], v = 0;
     for (size_t b = 0; b < blocks; b++) {
-        uint32_t plane[32] = { 0 };
+        memset(plane, 0, sizeof plane);
         for (unsigned lane = 0; lane < GC_LANES; lane++) {
-            uint32_t v = GC_LANES * b + lane < n ? value[GC_LANES * b + lane] : 0;
+            v = GC_LANES * b + lane < n ? value[GC_LANES * b + lane] : 0;
             for (unsigned w = 0; w < 32; w++)
                 plane[w] |= (v >> w & 1) << lane;
         }
@@ -226,12 +246,15 @@ void noise_planes(uint8_t *bits, const uint32_t *value, size_t n, unsigned k, si
             bits[2 * (b * k + w) + 1] = (uint8_t)(plane[w] >> 8);
         }
     }
+    sefl_wipe(plane, sizeof plane);
+    sefl_wipe(&v, sizeof v);
 }
 
 void noise_values(uint32_t *value, const uint8_t *bits, size_t n, unsigned k)
 {
+    uint32_t v[GC_LANES];
     for (size_t b = 0; b * GC_LANES < n; b++) {
-        uint32_t v[GC_LANES] = { 0 };
+        memset(v, 0, sizeof v);
         for (unsigned w = 0; w < k; w++) {
             uint32_t plane = bits[2 * (b * k + w)] | (uint32_t)bits[2 * (b * k + w) + 1] << 8;
             for (unsigned lane = 0; lane < GC_LANES; lane++)
@@ -240,6 +263,7 @@ void noise_values(uint32_t *value, const uint8_t *bits, size_t n, unsigned k)
         size_t m = n - b * GC_LANES < GC_LANES ? n - b * GC_LANES : GC_LANES;
         memcpy(value + b * GC_LANES, v, m * sizeof *v);
     }
+    sefl_wipe(v, sizeof v);
 }
 
 /* a * x in GF(2^64). */
@@ -396,10 +420,12 @@ done:
     return st;
 }
 
-sefl_status noise_output_send(channel *ch, sefl_span colours, const uint8_t digest[SHA256_BYTES])
+sefl_status noise_output_send(channel *ch, const uint8_t id[NOISE_ID], sefl_span colours,
+                              const uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(msg_begin(ch, NOISE_MSG_OUTPUT, 0, colours.n + SHA256_BYTES));
+    SEFL_TRY(msg_begin(ch, NOISE_MSG_OUTPUT, 0, NOISE_ID + colours.n + SHA256_BYTES));
+    SEFL_TRY(channel_send(ch, id, NOISE_ID));
     SEFL_TRY(channel_send(ch, colours.p, colours.n));
     SEFL_TRY(channel_send(ch, digest, SHA256_BYTES));
     SEFL_TRY(channel_flush(ch));
@@ -407,32 +433,37 @@ done:
     return st;
 }
 
-sefl_status noise_output_receive(channel *ch, uint8_t *colours, size_t n,
+sefl_status noise_output_receive(channel *ch, uint8_t id[NOISE_ID], uint8_t *colours, size_t n,
                                  uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(msg_expect(ch, NOISE_MSG_OUTPUT, 0, n + SHA256_BYTES, "noise output"));
+    SEFL_TRY(msg_expect(ch, NOISE_MSG_OUTPUT, 0, NOISE_ID + n + SHA256_BYTES, "noise output"));
+    SEFL_TRY(channel_recv(ch, id, NOISE_ID));
     SEFL_TRY(channel_recv(ch, colours, n));
     SEFL_TRY(channel_recv(ch, digest, SHA256_BYTES));
 done:
     return st;
 }
 
-sefl_status noise_output_decode(int32_t *w, const noise_params *p, sefl_span colours,
-                                sefl_span decode, const uint32_t *v)
+sefl_status noise_output_decode(int32_t *w, const noise_params *p, const uint8_t got[NOISE_ID],
+                                sefl_span colours, const uint8_t kept[NOISE_ID], sefl_span decode,
+                                const uint32_t *v)
 {
     sefl_status st = SEFL_OK;
     noise_session s = { 0 };
+    uint8_t bits[2 * 32] = { 0 };
+    uint32_t z[GC_LANES] = { 0 };
     size_t per_block;
     SEFL_TRY(fill_params(&s.p, p));
+    memset(w, 0, s.p.count * sizeof *w);
     layout(&s);
     per_block = noise_bits_bytes(&s, 1);
+    SEFL_CHECK(memcmp(got, kept, NOISE_ID) == 0, SEFL_ESTATE,
+               "noise output: of another attempt than the decode bits");
     SEFL_CHECK(colours.n == s.blocks * per_block && decode.n == colours.n, SEFL_EINVAL,
                "noise output: %zu and %zu bytes, wanted %zu", colours.n, decode.n,
                s.blocks * per_block);
     for (size_t b = 0; b * GC_LANES < s.p.count; b++) {
-        uint8_t bits[2 * 32];
-        uint32_t z[GC_LANES];
         size_t at = b * GC_LANES, n = s.p.count - at < GC_LANES ? s.p.count - at : GC_LANES;
         for (size_t i = 0; i < per_block; i++)
             bits[i] = colours.p[b * per_block + i] ^ decode.p[b * per_block + i];
@@ -440,5 +471,32 @@ sefl_status noise_output_decode(int32_t *w, const noise_params *p, sefl_span col
         noise_results(w + at, z, v + at, n, &s.p);
     }
 done:
+    sefl_wipe(bits, sizeof bits);
+    sefl_wipe(z, sizeof z);
     return st;
 }
+
+/* ---- hooks that do nothing ---- */
+
+static sefl_status keep_none(void *ctx, const uint8_t id[NOISE_ID], size_t first, size_t n,
+                             sefl_span decode, const uint32_t *v)
+{
+    (void)ctx, (void)id, (void)first, (void)n, (void)decode, (void)v;
+    return SEFL_OK;
+}
+
+static sefl_status seal_none(void *ctx, const uint8_t id[NOISE_ID])
+{
+    (void)ctx, (void)id;
+    return SEFL_OK;
+}
+
+static sefl_status open_none(void *ctx, const uint8_t id[NOISE_ID], sefl_span colours,
+                             const uint8_t digest[SHA256_BYTES])
+{
+    (void)ctx, (void)id, (void)colours, (void)digest;
+    return SEFL_OK;
+}
+
+const noise_garbler_hooks noise_garbler_hooks_none = { .keep = keep_none, .seal = seal_none };
+const noise_evaluator_hooks noise_evaluator_hooks_none = { .open = open_none };

@@ -102,6 +102,14 @@ void noise_results(int32_t *w, const uint32_t *z, const uint32_t *v, size_t n,
 noise_session *noise_garbler_session(noise_garbler *g);
 noise_session *noise_evaluator_session(noise_evaluator *e);
 
+/* What an attempt still holds. */
+enum {
+    NOISE_HOLDS_WORK = 1,   /* OT leaves, labels, tables, coins, digits: until the end of online */
+    NOISE_HOLDS_OUTPUT = 2, /* AS: folds, v', decode bits, Delta; CSP: colours */
+};
+unsigned noise_garbler_holds(const noise_garbler *g);
+unsigned noise_evaluator_holds(const noise_evaluator *e);
+
 /* Own halves of the random bits of chunk c, uint16[block][random bit]. */
 void noise_garbler_coins(const noise_garbler *g, uint8_t *bits, size_t c);
 void noise_evaluator_coins(noise_evaluator *e, uint8_t *bits, size_t c);

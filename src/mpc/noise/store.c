@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "base/span.h"
 #include "crypto/prg/aes.h"
+#include "crypto/secmem.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +16,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* 1. put_key belongs to record `put`, take_key to record `take`; both only move forward.
- * 2. In memory slot[i] is not NULL for take <= i < put. On disk record i is at i * bytes. */
+/* The keys of a store on disk. */
+typedef struct keys {
+    uint8_t put[SHA256_BYTES], take[SHA256_BYTES];
+} keys;
+
+/* 1. key->put belongs to record `put`, key->take to record `take`; both only move forward.
+ * 2. In memory slot[i] is not NULL for take <= i < put. On disk record i is at i * bytes, and
+ *    digest[i] is the SHA-256 of its ciphertext. */
 struct noise_store {
     size_t bytes, records, put, take;
-    uint8_t put_key[SHA256_BYTES], take_key[SHA256_BYTES];
+    keys *key; /* locked memory */
+    uint8_t (*digest)[SHA256_BYTES];
     uint8_t **slot;
     size_t *size; /* (records): of what was put */
     int fd;
@@ -84,8 +92,10 @@ sefl_status noise_store_new(noise_store **out, size_t bytes, size_t records, con
     if (dir) {
         SEFL_TRY(sefl_new(&s->scratch, bytes, 1));
         SEFL_TRY(nameless_file(&s->fd, dir));
-        SEFL_TRY(rng_fill(rng, s->put_key, sizeof s->put_key));
-        memcpy(s->take_key, s->put_key, sizeof s->take_key);
+        SEFL_TRY(sefl_new(&s->digest, records, sizeof *s->digest));
+        SEFL_TRY(secmem_new(&s->key, sizeof *s->key, NULL)); /* not locked: see store.h */
+        SEFL_TRY(rng_fill(rng, s->key->put, sizeof s->key->put));
+        memcpy(s->key->take, s->key->put, sizeof s->key->take);
     } else {
         SEFL_TRY(sefl_new(&s->slot, records, sizeof *s->slot));
     }
@@ -104,7 +114,8 @@ sefl_status noise_store_put(noise_store *s, const void *record, size_t n)
         SEFL_TRY(sefl_new(&s->slot[s->put], n, 1));
         memcpy(s->slot[s->put], record, n);
     } else {
-        xor_stream(s->put_key, s->scratch, record, n);
+        xor_stream(s->key->put, s->scratch, record, n);
+        sha256_of(s->digest[s->put], span_of(s->scratch, n));
         for (size_t at = 0; at < n;) {
             ssize_t k = fault_hit(FAULT_WRITE) ? (errno = EIO, -1)
                                                : pwrite(s->fd, s->scratch + at, n - at,
@@ -113,7 +124,7 @@ sefl_status noise_store_put(noise_store *s, const void *record, size_t n)
                        strerror(errno));
             at += k > 0 ? (size_t)k : 0;
         }
-        next_key(s->put_key);
+        next_key(s->key->put);
     }
     s->size[s->put++] = n;
 done:
@@ -123,6 +134,7 @@ done:
 sefl_status noise_store_take(noise_store *s, void *record, size_t n)
 {
     sefl_status st = SEFL_OK;
+    uint8_t digest[SHA256_BYTES];
     SEFL_CHECK(s->take < s->put && n == s->size[s->take], SEFL_ESTATE,
                "noise store: record %zu of %zu is not there", s->take, s->put);
     if (s->fd < 0) {
@@ -139,8 +151,11 @@ sefl_status noise_store_take(noise_store *s, void *record, size_t n)
                        k == 0 ? "file too short" : strerror(errno));
             at += k > 0 ? (size_t)k : 0;
         }
-        xor_stream(s->take_key, record, s->scratch, n);
-        next_key(s->take_key);
+        sha256_of(digest, span_of(s->scratch, n));
+        SEFL_CHECK(memcmp(digest, s->digest[s->take], sizeof digest) == 0, SEFL_ECRYPTO,
+                   "noise store: record %zu was changed on the disk", s->take);
+        xor_stream(s->key->take, record, s->scratch, n);
+        next_key(s->key->take);
         /* best effort: the key is gone in any case */
         (void)fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, (off_t)n);
     }
@@ -158,8 +173,19 @@ void noise_store_free(noise_store *s)
             sefl_free_secret(s->slot[i], s->size[i]);
     sefl_free(s->slot);
     sefl_free(s->size);
+    sefl_free(s->digest);
+    secmem_free(s->key);
     sefl_free(s->scratch);
     if (s->fd >= 0)
         close(s->fd);
     sefl_free_secret(s, sizeof *s);
+}
+
+int noise_store_peek(const noise_store *s, uint8_t put[SHA256_BYTES], uint8_t take[SHA256_BYTES])
+{
+    if (s->key) {
+        memcpy(put, s->key->put, SHA256_BYTES);
+        memcpy(take, s->key->take, SHA256_BYTES);
+    }
+    return s->fd;
 }

@@ -6,11 +6,14 @@
  *
  * On disk: a file without a name (it vanishes with the process, however that ends), encrypted with
  * AES-128-CTR. Record i has its own key; the key of record i + 1 is made from it by a one-way
- * function and the old one is wiped as the record is taken. Keys live in memory only: after a
- * crash, or once taken, the bytes on the disk are noise to everybody. Space is given back as
- * records are taken where the file system can. There is no authentication: a spoiled record spoils
- * labels, which the output check of the protocol finds. In memory: blocks that are wiped and freed
- * as they are taken.
+ * function and the old one is wiped as the record is taken. Space is given back as records are
+ * taken where the file system can. The SHA-256 of every record's ciphertext stays in memory: a
+ * record that was changed on the disk, moved or swapped is SEFL_ECRYPTO and never decrypted.
+ * Keys are never written by us; they lie in memory that is kept out of swap and core files where
+ * the system allows (crypto/secmem), so that after a crash, or once taken, the bytes on the disk
+ * are noise. Where it does not allow (RLIMIT_MEMLOCK), and for records while they are in use, a
+ * core file or the swap can hold them: docs/THREATS.md.
+ * In memory: blocks that are wiped and freed as they are taken; not locked.
  *
  * Secret: records. Public: sizes, order.   Threads: one owner.
  * Faults: FAULT_WRITE, FAULT_READ. */
@@ -18,6 +21,7 @@
 #define MPC_NOISE_STORE_H
 
 #include "base/random.h"
+#include "base/sha256.h"
 
 typedef struct noise_store noise_store;
 
@@ -28,10 +32,14 @@ sefl_status noise_store_new(noise_store **out, size_t bytes, size_t records, con
 /* SEFL_ESTATE after `records` of them. */
 sefl_status noise_store_put(noise_store *s, const void *record, size_t n) SEFL_MUST_CHECK;
 
-/* n must be what was put. SEFL_ESTATE if nothing is left. */
+/* n must be what was put. SEFL_ESTATE if nothing is left; SEFL_ECRYPTO if the record is not the one
+ * that was put (record is not touched). A take that failed may be repeated. */
 sefl_status noise_store_take(noise_store *s, void *record, size_t n) SEFL_MUST_CHECK;
 
 /* Wipes what is left. NULL is fine. */
 void noise_store_free(noise_store *s);
+
+/* For tests: the file, or -1 in memory; keys of the next record put and taken. */
+int noise_store_peek(const noise_store *s, uint8_t put[SHA256_BYTES], uint8_t take[SHA256_BYTES]);
 
 #endif

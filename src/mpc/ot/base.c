@@ -94,6 +94,7 @@ done:
     if (st != SEFL_OK && n <= OT_BASE_MAX)
         sefl_wipe(keys, n * sizeof *keys);
     sefl_wipe(a, sizeof a);
+    sefl_wipe(sum, sizeof sum);
     sefl_wipe(shared, sizeof shared);
     return st;
 }
@@ -132,6 +133,8 @@ done:
         sefl_wipe(keys, n * sizeof *keys);
     sefl_wipe(t, sizeof t);
     sefl_wipe(tg, sizeof tg);
+    sefl_wipe(h, sizeof h); /* which of the points it belongs to is the choice */
+    sefl_wipe(wide, sizeof wide);
     sefl_wipe(shared, sizeof shared);
     return st;
 }

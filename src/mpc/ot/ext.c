@@ -33,6 +33,7 @@ typedef struct leaves {
 struct ot_sender {
     leaves l;
     uint8_t delta[OT_LABEL];
+    bool broken; /* a check has failed: a second try would be a second guess at Delta */
 };
 
 struct ot_receiver {
@@ -168,10 +169,22 @@ void ot_receiver_again(const ot_receiver *r, ot_block *b, uint64_t number, size_
     expand(&r->l, b, NULL, NULL, NULL);
 }
 
-void ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n, const uint8_t *c)
+static sefl_status sound(const ot_sender *s)
 {
-    block_set(b, number, 0, n, true);
-    expand(&s->l, b, NULL, c, s->delta);
+    return s->broken
+               ? sefl_fail(SEFL_ESTATE, "OT extension: a check has failed, the session is over")
+               : SEFL_OK;
+}
+
+sefl_status ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n,
+                             const uint8_t *c)
+{
+    sefl_status st = sound(s);
+    if (st == SEFL_OK) {
+        block_set(b, number, 0, n, true);
+        expand(&s->l, b, NULL, c, s->delta);
+    }
+    return st;
 }
 
 void ot_sender_keep(const ot_sender *s, uint8_t *part, const uint8_t *c, size_t batch_n,
@@ -182,11 +195,15 @@ void ot_sender_keep(const ot_sender *s, uint8_t *part, const uint8_t *c, size_t 
         memcpy(part + i * (n / 8), c + i * bytes + first / 8, n / 8);
 }
 
-void ot_sender_again(const ot_sender *s, ot_block *b, uint64_t number, size_t first, size_t n,
-                     const uint8_t *part)
+sefl_status ot_sender_again(const ot_sender *s, ot_block *b, uint64_t number, size_t first,
+                            size_t n, const uint8_t *part)
 {
-    block_set(b, number, first, n, false);
-    expand(&s->l, b, NULL, part, s->delta);
+    sefl_status st = sound(s);
+    if (st == SEFL_OK) {
+        block_set(b, number, first, n, false);
+        expand(&s->l, b, NULL, part, s->delta);
+    }
+    return st;
 }
 
 /* ---- the check ---- */
@@ -246,10 +263,9 @@ void ot_receiver_answer(const ot_receiver *r, uint8_t out[OT_CHECK_BYTES], const
     sefl_wipe(hash, sizeof hash);
 }
 
-sefl_status ot_sender_check(const ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
-                            const uint8_t answer[OT_CHECK_BYTES])
+bool ot_sender_verify(const ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
+                      const uint8_t answer[OT_CHECK_BYTES])
 {
-    sefl_status st = SEFL_OK;
     uint64_t hash[OT_BITS + 1], ru = load_u64(answer), good;
     uint8_t digest[SHA256_BYTES];
     hash_columns(&s->l, hash, b, seed);
@@ -258,12 +274,22 @@ sefl_status ot_sender_check(const ot_sender *s, const ot_block *b, const uint8_t
     digest_columns(&s->l, digest, b->number, ru, hash);
     good = ct_eq_bytes(digest, answer + 8, SHA256_BYTES);
     CT_PUBLIC(&good, sizeof good); /* the receiver sees whether we go on */
-    SEFL_CHECK(good, SEFL_ECRYPTO, "OT extension: batch %llu fails its check",
-               (unsigned long long)b->number);
-done:
     sefl_wipe(hash, sizeof hash);
     sefl_wipe(digest, sizeof digest);
-    return st;
+    return good;
+}
+
+sefl_status ot_sender_check(ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
+                            const uint8_t answer[OT_CHECK_BYTES])
+{
+    sefl_status st = sound(s);
+    if (st != SEFL_OK || ot_sender_verify(s, b, seed, answer))
+        return st;
+    s->broken = true;
+    sefl_wipe(s->delta, sizeof s->delta);
+    sefl_wipe(s->l.key, ((size_t)ot_trees(s->l.k) << s->l.k) * sizeof *s->l.key);
+    return sefl_fail(SEFL_ECRYPTO, "OT extension: batch %llu fails its check",
+                     (unsigned long long)b->number);
 }
 
 void ot_block_rows(const ot_block *b, uint8_t *rows, size_t first, size_t n)
@@ -400,6 +426,7 @@ static sefl_status send_batches(ot_sender *s, channel *ch, uint8_t *q, size_t n,
     sefl_status st = SEFL_OK;
     work w = { 0 };
     uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES], *bits = NULL;
+    SEFL_TRY(sound(s));
     SEFL_TRY(work_init(&w, s->l.k));
     SEFL_TRY(sefl_new(&bits, BATCH / 8, 1));
     while (n > 0) {
@@ -407,7 +434,7 @@ static sefl_status send_batches(ot_sender *s, channel *ch, uint8_t *q, size_t n,
         uint32_t index = (uint32_t)s->l.next;
         SEFL_TRY(msg_recv(ch, OT_MSG_EXTEND, index, w.c, ot_correction_bytes(s->l.k, batch, true),
                           "OT corrections"));
-        ot_sender_extend(s, &w.block, s->l.next++, batch, w.c);
+        SEFL_TRY(ot_sender_extend(s, &w.block, s->l.next++, batch, w.c));
         SEFL_TRY(rng_fill(rng, seed, sizeof seed));
         SEFL_TRY(msg_send(ch, OT_MSG_SEED, index, seed, sizeof seed));
         SEFL_TRY(msg_recv(ch, OT_MSG_CHECK, index, answer, sizeof answer, "OT check"));

@@ -105,18 +105,24 @@ void ot_receiver_again(const ot_receiver *r, ot_block *b, uint64_t number, size_
 void ot_receiver_answer(const ot_receiver *r, uint8_t out[OT_CHECK_BYTES], const ot_block *b,
                         const uint8_t seed[OT_KEY]);
 
-/* Sender: expands the batch with the corrections of the receiver. */
-void ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n, const uint8_t *c);
+/* Sender: expands the batch with the corrections of the receiver. SEFL_ESTATE after a failed
+ * check, here and in every call below that can say so. */
+sefl_status ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n,
+                             const uint8_t *c) SEFL_MUST_CHECK;
 
 /* Copies the part of a batch's corrections that ot_sender_again wants for [first, first + n). */
 void ot_sender_keep(const ot_sender *s, uint8_t *part, const uint8_t *c, size_t batch_n,
                     size_t first, size_t n);
-void ot_sender_again(const ot_sender *s, ot_block *b, uint64_t number, size_t first, size_t n,
-                     const uint8_t *part);
+sefl_status ot_sender_again(const ot_sender *s, ot_block *b, uint64_t number, size_t first,
+                            size_t n, const uint8_t *part) SEFL_MUST_CHECK;
 
-/* SEFL_ECRYPTO if the answer is wrong; the session is then over. */
-sefl_status ot_sender_check(const ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
+/* SEFL_ECRYPTO if the answer is wrong; the session is then over: Delta and the leaves are wiped. */
+sefl_status ot_sender_check(ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
                             const uint8_t answer[OT_CHECK_BYTES]) SEFL_MUST_CHECK;
+
+/* For tests: the comparison alone, which ends nothing. */
+bool ot_sender_verify(const ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
+                      const uint8_t answer[OT_CHECK_BYTES]);
 
 /* Rows [first, first + n) of the batch, multiples of 128: q at the sender, t at the receiver. */
 void ot_block_rows(const ot_block *b, uint8_t *rows, size_t first, size_t n);

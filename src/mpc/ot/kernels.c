@@ -1,6 +1,6 @@
 /* The loops are written once, over plain words, and compiled for several instruction sets: the
- * compiler's vectoriser does what intrinsics would. Only the carry-less product has its own code.
- */
+ * compiler's vectoriser does what intrinsics would. The carry-less products, and the transposition
+ * on processors with GFNI, have code of their own. */
 #include "mpc/ot/kernels.h"
 
 #include "base/cpu.h"
@@ -86,6 +86,7 @@ INLINE void transpose_body(uint8_t *rows, const uint8_t *columns, size_t stride,
         transpose_block(m);
         memcpy(rows + at * 128, m, sizeof m);
     }
+    sefl_wipe(m, sizeof m);
 }
 
 /* ---- reference ---- */
@@ -248,6 +249,9 @@ GFNI static void transpose_gfni(uint8_t *rows, const uint8_t *columns, size_t st
             }
         }
     }
+    sefl_wipe(t, sizeof t);
+    sefl_wipe(x, sizeof x);
+    sefl_wipe(y, sizeof y);
 }
 
 static void transpose_gfni_any(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n)

@@ -12,7 +12,8 @@
  * A holder that sends inconsistent sums could learn bits of delta from whether the peer goes on.
  * So it sends per tree T = XOR of all tags and SHA-256 of all tags in order; the peer fills in the
  * missing tag from T and compares: all trees must agree, SEFL_ECRYPTO otherwise (Roy 2022,
- * section 6). What remains is one guess per tree, right with probability 2^-k each.
+ * section 6). What remains is one guess per tree, right with probability 2^-k each; in tree 0,
+ * where bit 0 of Delta is 1 and known to all, 2^-(k-1).
  *
  * Message, holder -> peer, kind OT_MSG_TREES:
  *     128 x (left sum 16, right sum 16), base OT number = tree*k + (k - level)

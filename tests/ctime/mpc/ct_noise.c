@@ -18,7 +18,7 @@ static sefl_status zero_noise(void *ctx, int64_t *e, size_t first, size_t n)
 
 int main(void)
 {
-    uint8_t seed[PRG_SEED] = { 1 }, bits[2 * 16 * 8], reply[N * 6];
+    uint8_t seed[PRG_SEED] = { 1 }, bits[2 * 16 * 8], reply[N * 4];
     uint64_t digit[N];
     uint32_t value[N], back[N], v[N] = { 0 };
     int32_t jump[N], w[N];
@@ -45,8 +45,9 @@ int main(void)
     noise_results(w, back, v, N, &p);
     noise_digits d = noise_digits_of(digit);
     noise_source e = { zero_noise, NULL };
-    if (noise_own_make(reply, &p, &d, &e) != SEFL_OK ||
-        noise_own_finish(own, &p, reply, &d, &e) != SEFL_OK)
+    sefl_rng rng = prg_rng(&coins);
+    if (noise_own_make(reply, &p, &d, &e, &rng) != SEFL_OK ||
+        noise_own_finish(own, &p, reply, &d, &e, &rng) != SEFL_OK)
         return 1;
     CT_PUBLIC(back, sizeof back); /* the test looks at the result */
     CT_PUBLIC(value, sizeof value);

@@ -1,5 +1,5 @@
-/* What a peer can send, message by message: the first byte picks who listens, the rest is the peer's
- * stream. Nothing may crash, hang or allocate by the peer's numbers; every answer is a status.
+/* What a peer can send, message by message: the first byte picks who listens, the rest is the
+ * peer's stream. Nothing may crash, hang or allocate by the peer's numbers; every answer is a status.
  *   0 hello at CSP    1 hello at AS    2 output of a round, then decoding
  *   3 reply of the mode `own`          4 frames in a row */
 #include "mpc/noise/own.h"
@@ -62,21 +62,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     case 2: {
         uint8_t colours[2 * 16 * 8], decode[2 * 16 * 8] = { 0 }, digest[SHA256_BYTES];
+        uint8_t id[NOISE_ID];
         uint32_t v[20] = { 0 };
         int32_t w[20];
-        if (noise_output_receive(&ch, colours, sizeof colours, digest) == SEFL_OK &&
-            noise_output_decode(w, &p, span_of(colours, sizeof colours),
+        if (noise_output_receive(&ch, id, colours, sizeof colours, digest) == SEFL_OK &&
+            noise_output_decode(w, &p, id, span_of(colours, sizeof colours), id,
                                 span_of(decode, sizeof decode), v) != SEFL_OK)
             abort();
         break;
     }
     case 3: {
-        uint8_t reply[20 * 6];
+        uint8_t reply[20 * 4];
         uint64_t v[20] = { 0 };
         int64_t w[20];
         noise_digits d = noise_digits_of(v);
         if (noise_own_receive(&ch, &p, reply) == SEFL_OK &&
-            noise_own_finish(w, &p, reply, &d, &(noise_source){ no_noise, NULL }) != SEFL_OK)
+            noise_own_finish(w, &p, reply, &d, &(noise_source){ no_noise, NULL }, &rng) != SEFL_OK)
             abort();
         break;
     }

@@ -1,16 +1,18 @@
 /* Both servers' views by full enumeration on a small instance: exact counts, no floating point.
  *
- * Claim (docs/PRIVACY.md): whatever the aggregate y, the view of AS (v, own coins, z) and the view of
- * CSP with the release (n, own coins, w) are functions of y + N and of randomness that does not
+ * Claim (docs/PRIVACY.md): whatever the aggregate y, the view of AS (v, own coins, z) and the view
+ * of CSP with the release (n, own coins, w) are functions of y + N and of randomness that does not
  * depend on y; N has the same law in both: X * 2^t + (v - rounded v) - ..., a difference of two
  * uniforms added. In counts: with s the number that the claim calls sufficient,
  *   1. every view with the same s has the same count, for every y;
  *   2. the count of s given y is the count of s - y given 0.
- * The circuit is the real one (plain run), the rounding is noise_round's formula with the coins
- * spelt out; jumps are left out (they only shift X). */
+ * The circuit is the real one (plain run), and so is the rounding: noise_round is run on coins that
+ * are known, and what it makes of every (digit, coin) is what is enumerated. Jumps are left out
+ * (they only shift X). */
 #include "support/check.h"
 
 #include "mpc/circuits/sampler.h"
+#include "mpc/noise/round.h"
 #include "mpc/plain/law.h"
 #include "mpc/plain/plain.h"
 
@@ -23,10 +25,46 @@ static const sampler_profile tiny = {
 
 enum { K = 3, T = 2, RING = 1 << K, FINE = 1 << (K + T), COINS = 1 << T, R = 4, STRINGS = 1 << R };
 
-/* The rounding of noise/round.c, one digit, its coin given. */
+static unsigned round_of[FINE][COINS]; /* by noise_round */
+
 static unsigned rounded(unsigned y, unsigned u)
 {
-    return (y + u) >> T & (RING - 1);
+    return round_of[y][u];
+}
+
+/* Runs noise_round with T bits to cut, one of them a guard bit, until every digit has met every
+ * coin; a coin is the low T bits of the eight bytes that the digit takes from the stream. */
+static void rounding_table(void)
+{
+    enum { TRIALS = 64 * FINE * COINS };
+    static uint64_t digit[TRIALS];
+    static uint32_t out[TRIALS];
+    uint8_t seed[PRG_SEED] = { 1 }, coin[8];
+    unsigned met = 0, up = 0;
+    prg g;
+    prg_init(&g, seed, "views");
+    memset(round_of, 0xff, sizeof round_of);
+    for (unsigned i = 0; i < TRIALS; i++)
+        digit[i] = i % FINE;
+    noise_round(out, digit, TRIALS, K, T - 1, 1, &g);
+    for (unsigned i = 0; i < TRIALS; i++) {
+        prg_read(&g, coin, sizeof coin, 0, 8 * (uint64_t)i);
+        unsigned *to = &round_of[digit[i]][load_u64(coin) & (COINS - 1)];
+        met += *to == ~0u;
+        assert_true(*to == ~0u || *to == out[i]); /* a function of digit and coin */
+        *to = out[i];
+    }
+    assert_int_equal(met, FINE * COINS);
+    for (unsigned y = 0; y < FINE; y++) { /* up for as many coins as the fraction says */
+        up = 0;
+        for (unsigned u = 0; u < COINS; u++) {
+            unsigned step = (round_of[y][u] - (y >> T)) % RING;
+            assert_true(step <= 1);
+            up += step;
+        }
+        assert_int_equal(up, y % COINS);
+    }
+    prg_clear(&g);
 }
 
 static unsigned x_of[STRINGS]; /* X for each string of coins, by the circuit */
@@ -65,6 +103,7 @@ static unsigned seen_as[FINE][COINS][FINE][RING], seen_csp[FINE][COINS][FINE][RI
 static void enumerate(void)
 {
     table();
+    rounding_table();
     for (unsigned y = 0; y < FINE; y++)
         for (unsigned v = 0; v < FINE; v++)
             for (unsigned uc = 0; uc < COINS; uc++)
@@ -112,8 +151,8 @@ static void views_depend_on_the_noisy_aggregate_only(void **state)
     for (unsigned s = 0; s < FINE; s++)
         total += as[0][s];
     assert_int_equal(total, (uint64_t)FINE * COINS * COINS * STRINGS);
-    /* the same noise against both: X * 2^T and a difference of two uniforms, up to the reflection of
-     * that (symmetric) difference by one fine step */
+    /* the same noise against both: X * 2^T and a difference of two uniforms, up to the reflection
+     * of that (symmetric) difference by one fine step */
     uint64_t var[2] = { 0, 0 };
     for (unsigned s = 0; s < FINE; s++)
         var[0] += as[0][s] * as[0][s], var[1] += csp[0][s] * csp[0][s];
@@ -139,8 +178,8 @@ static void rounding_without_coins_would_show(void **state)
             same &= count[0][n][w] == count[1][n][w];
         differ += !same;
     }
-    assert_true(differ > 0 &&
-                differ < FINE); /* some n tell y = 0 from 1 sharply, others not at all */
+    /* some n tell y = 0 from 1 sharply, others not at all */
+    assert_true(differ > 0 && differ < FINE);
 }
 
 int main(void)

@@ -32,8 +32,9 @@ typedef struct pair_run {
     uint64_t seed;
     const uint64_t *mask, *masked;
     unsigned timeout_ms;
-    noise_garbler_hooks gh;
+    noise_garbler_hooks gh; /* all NULL: those that do nothing */
     noise_evaluator_hooks eh;
+    uint32_t *v;  /* not NULL: v' of all coordinates goes here */
     wire wire[2]; /* 0: AS, 1: CSP */
     channel ch[2];
     sefl_status st[2];
@@ -45,6 +46,8 @@ typedef struct pair_run {
     void (*ready_e)(struct pair_run *, noise_evaluator *);
     void *ctx;
     uint8_t digest[2][SHA256_BYTES]; /* of all bytes a side sent */
+    unsigned holds[2];               /* noise_*_holds at the end */
+    uint64_t messages[2];            /* sent */
 } pair_run;
 
 static sefl_status wire_pass(wire *w, const uint8_t *p, size_t n)
@@ -115,6 +118,16 @@ static void pair_end(pair_run *r, int side, sefl_status st, const char *step)
     channel_pair_close(&r->wire[side].inner);
 }
 
+static sefl_status pair_keep(void *ctx, const uint8_t id[NOISE_ID], size_t first, size_t n,
+                             sefl_span decode, const uint32_t *v)
+{
+    pair_run *r = ctx;
+    (void)id, (void)decode;
+    if (r->v)
+        memcpy(r->v + first, v, n * sizeof *v);
+    return SEFL_OK;
+}
+
 static void *pair_garbler(void *arg)
 {
     pair_run *r = arg;
@@ -122,6 +135,11 @@ static void *pair_garbler(void *arg)
     const char *step = "new";
     noise_garbler *g = NULL;
     noise_digits d = noise_digits_of(r->mask);
+    noise_garbler_hooks gh = r->gh;
+    if (!gh.keep)
+        gh.keep = pair_keep, gh.ctx = r;
+    if (!gh.seal)
+        gh.seal = noise_garbler_hooks_none.seal;
     seeded gen;
     seeded_init(&gen, r->seed, "AS");
     sefl_rng rng = seeded_rng(&gen);
@@ -131,10 +149,11 @@ static void *pair_garbler(void *arg)
     if (r->ready_g)
         r->ready_g(r, g);
     step = "online";
-    SEFL_TRY(noise_garbler_online(g, &r->ch[0], &d, &r->gh));
+    SEFL_TRY(noise_garbler_online(g, &r->ch[0], &d, &gh));
     step = "output";
     SEFL_TRY(noise_garbler_output(g, &r->ch[0], r->w));
 done:
+    r->holds[0] = g ? noise_garbler_holds(g) : 0;
     pair_end(r, 0, st, step);
     noise_garbler_free(g);
     return NULL;
@@ -156,10 +175,12 @@ static void *pair_evaluator(void *arg)
     if (r->ready_e)
         r->ready_e(r, e);
     step = "online";
-    SEFL_TRY(noise_evaluator_online(e, &r->ch[1], &d, &r->eh));
+    SEFL_TRY(noise_evaluator_online(e, &r->ch[1], &d,
+                                    r->eh.open ? &r->eh : &noise_evaluator_hooks_none));
     step = "output";
     SEFL_TRY(noise_evaluator_output(e, &r->ch[1]));
 done:
+    r->holds[1] = e ? noise_evaluator_holds(e) : 0;
     pair_end(r, 1, st, step);
     noise_evaluator_free(e);
     return NULL;
@@ -185,6 +206,7 @@ static inline sefl_status pair_go(pair_run *r)
         free(r->wire[i].held);
         r->wire[i].msg = r->wire[i].held = NULL;
         r->wire[i].n = r->wire[i].held_n = 0;
+        r->messages[i] = r->wire[i].count;
         r->wire[i].count = 0;
     }
     return r->st[0] != SEFL_OK ? r->st[0] : r->st[1];

@@ -4,6 +4,8 @@
 #include "mpc/plain/law.h"
 #include "mpc/plain/plain.h"
 
+#include <math.h>
+
 /* ---- the result is that of the plain circuit on the same coins ---- */
 
 typedef struct spied {
@@ -61,6 +63,37 @@ static uint32_t plain_z(plain *p, unsigned k, unsigned nr, uint32_t n, const uin
     return z;
 }
 
+/* chi-square over df degrees: five sigma above its mean. */
+static double chi_bound(double df)
+{
+    return df + 5 * sqrt(2 * df);
+}
+
+/* Own numbers against the digits they were rounded from: one step at most, up with the probability
+ * of the fraction that was cut off (chi-square over 16 classes of it); jumps are rare. */
+static void check_rounded(const uint32_t *got, const uint64_t *digit, size_t n, unsigned k,
+                          unsigned cut)
+{
+    double want[16] = { 0 }, var[16] = { 0 }, up[16] = { 0 }, chi = 0, df = 0;
+    size_t jumps = 0;
+    for (size_t i = 0; i < n; i++) {
+        double f = (double)(digit[i] & (((uint64_t)1 << cut) - 1)) / (double)((uint64_t)1 << cut);
+        uint32_t step = (got[i] - (uint32_t)(digit[i] >> cut)) << (32 - k) >> (32 - k);
+        if (step > 1) {
+            jumps++;
+            continue;
+        }
+        assert_true(cut > 0 || step == 0);
+        unsigned cell = (unsigned)(f * 16);
+        want[cell] += f, var[cell] += f * (1 - f), up[cell] += step;
+    }
+    assert_true(jumps <= 2);
+    for (unsigned c = 0; c < 16 && n >= 1000 && cut > 0; c++)
+        chi += (up[c] - want[c]) * (up[c] - want[c]) / var[c], df++;
+    if (df > 0 && chi > chi_bound(df))
+        fail_msg("rounding: chi-square %.1f over %.0f classes", chi, df);
+}
+
 static void check_plain(unsigned k, unsigned t, unsigned g, size_t count, unsigned chunk,
                         unsigned ot_k, const char *dir)
 {
@@ -85,12 +118,15 @@ static void check_plain(unsigned k, unsigned t, unsigned g, size_t count, unsign
     r.w = calloc(count, sizeof *r.w);
     x.a = calloc(padded * 34, 2), x.b = calloc(padded * 34, 2);
     x.n = calloc(padded, 4), x.v = calloc(padded, 4);
+    r.v = calloc(padded, 4);
     r.ctx = &x;
     CHECK_OK(pair_go(&r));
     CHECK_OK(r.st[0]);
     CHECK_OK(r.st[1]);
     CHECK_OK(sampler_circuit(&c, &sampler_g44, k));
     CHECK_OK(plain_new(&p, c));
+    check_rounded(x.n, masked, count, k, t + g);
+    check_rounded(r.v, mask, count, k, t + g);
     uint32_t ring = k == 32 ? UINT32_MAX : (1u << k) - 1;
     for (size_t i = 0; i < count; i++) {
         uint8_t bits[34];
@@ -98,9 +134,7 @@ static void check_plain(unsigned k, unsigned t, unsigned g, size_t count, unsign
             size_t at = ((i / 16) * 34 + j) * 2 + i % 16 / 8;
             bits[j] = (x.a[at] ^ x.b[at]) >> (i % 8) & 1;
         }
-        /* n' and v' are the rounded digits, up to one step (and a jump) */
-        uint32_t down = (uint32_t)(masked[i] >> (t + g)), step = (x.n[i] - down) & ring;
-        assert_true(t + g == 0 ? step == 0 : step <= 1 || step > ring - 2048);
+        assert_int_equal(r.v[i], x.v[i]); /* what was kept is what was used */
         uint32_t z = law_value_vartime(&sampler_g44, k, x.n[i], bits);
         if (i % 16 == 0)
             assert_int_equal(z, plain_z(p, k, 34, x.n[i], bits));
@@ -112,7 +146,7 @@ static void check_plain(unsigned k, unsigned t, unsigned g, size_t count, unsign
     plain_free(p);
     circuit_free(c);
     free(mask), free(masked), free(r.w);
-    free(x.a), free(x.b), free(x.n), free(x.v);
+    free(x.a), free(x.b), free(x.n), free(x.v), free(r.v);
 }
 
 static void result_is_plain(void **state)
@@ -128,43 +162,70 @@ static void result_is_plain(void **state)
 
 /* ---- the law of the noise, through the whole protocol ---- */
 
+enum { LOW = -700, HIGH = 824, CELLS = HIGH - LOW };
+
+/* The law of X + Y + Y': that of X, and with probability 2^-17 one jump on top of it (two: 2^-36,
+ * left out), where a jump is y with probability (31/32)^|y| / 63. */
+static void full_law(double law[CELLS])
+{
+    uint64_t pmf[124];
+    CHECK_OK(law_pmf(&sampler_g44, pmf));
+    for (int x = 0; x < CELLS; x++)
+        law[x] = 0;
+    for (int x = 0; x < 124; x++) {
+        double p = (double)pmf[x] / 0x1p34;
+        law[x - LOW] += p * (1 - 0x1p-17);
+        for (int y = -600; y <= 600; y++)
+            law[x + y - LOW] += p * 0x1p-17 * pow(31.0 / 32, abs(y)) / 63;
+    }
+}
+
+/* chi-square of counts against a law, rare cells pooled with their neighbours. */
+static double chi_square(const uint64_t *seen, const double *law, size_t cells, double n,
+                         double *df)
+{
+    double chi = 0, want = 0, got = 0, left = n, left_seen = n;
+    *df = -1;
+    for (size_t i = 0; i < cells; i++) {
+        want += law[i] * n, got += (double)seen[i];
+        if (want < 10 || left - want < 10) /* the last cell takes the rest */
+            continue;
+        chi += (got - want) * (got - want) / want, *df += 1;
+        left -= want, left_seen -= got;
+        want = got = 0;
+    }
+    *df += 1;
+    return chi + (left_seen - left) * (left_seen - left) / left;
+}
+
 static void noise_has_its_law(void **state)
 {
     (void)state;
     size_t count = test_count(60000, 10000000);
     pair_run r = { .seed = 99, .timeout_ms = 60000 };
-    uint64_t pmf[124], seen[124] = { 0 };
+    static uint64_t seen[CELLS];
+    static double law[CELLS];
     uint64_t *zero = calloc(count, sizeof *zero);
+    double mean = 0, var = 0, n = (double)count, df;
     r.p = (noise_params){ .count = count, .k = 16 };
-    r.mask = r.masked = zero; /* aggregate 0, t + g = 0: w + 62 = X, jumps aside */
+    r.mask = r.masked = zero; /* aggregate 0, t + g = 0: w + 62 = X + Y + Y' */
     r.w = calloc(count, sizeof *r.w);
     CHECK_OK(pair_go(&r));
-    CHECK_OK(law_pmf(&sampler_g44, pmf));
-    size_t outside = 0, used = 0;
     for (size_t i = 0; i < count; i++) {
         int x = r.w[i] + 62;
-        if (x < 0 || x > 123)
-            outside++;
-        else
-            seen[x]++;
+        assert_true(x >= LOW && x < HIGH);
+        seen[x - LOW]++;
+        mean += x;
+        if (x >= 0 && x < 124) /* a jump has 1984: it would hide the rest */
+            var += (x - 61.5) * (x - 61.5);
     }
-    assert_true(outside <= 6 + count / 10000);
-    double chi = 0, mean = 0, var = 0;
-    for (int x = 0; x < 124; x++) {
-        double want = (double)pmf[x] / 0x1p34 * (double)count;
-        mean += (double)seen[x] * x;
-        var += (double)seen[x] * (x - 61.5) * (x - 61.5);
-        if (want < 8)
-            continue;
-        chi += ((double)seen[x] - want) * ((double)seen[x] - want) / want;
-        used++;
-    }
-    /* 5 sigma above the mean of chi-square */
-    double bound = (double)used + 5 * 1.5 * (double)used / 4;
-    printf("chi-square %.1f over %zu cells, mean %.3f, variance %.2f\n", chi, used,
-           mean / (double)count, var / (double)count);
-    assert_true(chi < bound);
-    assert_true(var / (double)count > 88.75 * 0.96 && var / (double)count < 88.75 * 1.04);
+    full_law(law);
+    double chi = chi_square(seen, law, CELLS, n, &df);
+    printf("chi-square %.1f, %.0f degrees, mean %.3f, variance %.2f\n", chi, df, mean / n, var / n);
+    assert_true(df > 40 && chi < chi_bound(df));
+    /* five sigma: of the mean 9.42/sqrt(n), of the variance sqrt(2.04) * 88.75/sqrt(n) */
+    assert_true(fabs(mean / n - 61.5) < 5 * 9.42 / sqrt(n) + 0.001);
+    assert_true(fabs(var / n - 88.75) < 5 * 1.43 * 88.75 / sqrt(n) + 0.01);
     free(zero);
     free(r.w);
 }
@@ -212,12 +273,37 @@ static void geometric_counts_draws(void **state)
     }
 }
 
+/* Every candidate is geometric with ratio 31/32: chi-square over pooled cells. */
+static void geometric_has_its_law(void **state)
+{
+    (void)state;
+    enum { MAX = 1000 };
+    static uint64_t seen[MAX];
+    static double law[MAX];
+    uint8_t seed[PRG_SEED] = { 6 }, draws[JUMP_DRAWS];
+    unsigned n = (unsigned)test_count(20000, 1000000);
+    double df;
+    prg g;
+    prg_init(&g, seed, "geometric");
+    for (unsigned i = 0; i < MAX; i++)
+        law[i] = pow(31.0 / 32, i) / 32;
+    for (unsigned i = 0; i < n; i++) {
+        prg_fill(&g, draws, sizeof draws);
+        uint32_t x = noise_geometric(draws);
+        assert_true(x < MAX); /* beyond: 2^-45 */
+        seen[x]++;
+    }
+    double chi = chi_square(seen, law, MAX, n, &df);
+    printf("geometric: chi-square %.1f, %.0f degrees\n", chi, df);
+    assert_true(df > 80 && chi < chi_bound(df));
+}
+
 static void jumps_have_their_law(void **state)
 {
     (void)state;
     uint8_t seed[PRG_SEED] = { 5 };
     int32_t y[JUMP_GROUP];
-    unsigned groups = (unsigned)test_count(6000, 200000);
+    unsigned groups = (unsigned)test_count(16000, 500000);
     double n = 0, var = 0, sum = 0;
     prg g;
     prg_init(&g, seed, "jumps");
@@ -230,25 +316,55 @@ static void jumps_have_their_law(void **state)
                 var += (double)y[j] * y[j];
             }
     }
-    double total = (double)groups * JUMP_GROUP, rate = n / total * 0x1p18;
-    printf("rate %.3f x 2^-18, variance %.1f / 2^18 (1984)\n", rate, var / total * 0x1p18);
     /* zero has probability (1/32)/(1 + 31/32) = 1/63 among jumps */
-    assert_true(rate > 62.0 / 63 - 5 / 23.4 && rate < 62.0 / 63 + 5 / 23.4);
-    assert_true(var / total * 0x1p18 > 150 && var / total * 0x1p18 < 7000); /* kurtosis 6 */
-    assert_true(sum / n > -30 && sum / n < 30);
+    double total = (double)groups * JUMP_GROUP, want = total * 0x1p-18 * 62 / 63;
+    printf("%.0f jumps (%.0f), variance %.1f / 2^18 (1984)\n", n, want, var / total * 0x1p18);
+    assert_true(fabs(n - want) < 5 * sqrt(want));
+    /* var of y^2 is 5 * 2015^2 among those not zero (kurtosis 6); of their mean 2015/n */
+    assert_true(fabs(var / n - 2015) < 5 * 2015 * sqrt(5 / n));
+    assert_true(fabs(sum / n) < 5 * sqrt(2015 / n));
+}
+
+/* What a server hands to the protocol has the jump in it: added at CSP, subtracted at AS. */
+static void own_values_have_jumps(void **state)
+{
+    (void)state;
+    enum { N = 1024 };
+    static uint64_t zero[N];
+    uint64_t digit[N];
+    uint8_t seed[PRG_SEED] = { 7 };
+    unsigned groups = (unsigned)test_count(8000, 200000);
+    double seen = 0, want = groups * (double)N * 0x1p-18 * 62 / 63;
+    noise_session s[2] = { { .p = { .count = N, .k = 16, .chunk = N } } };
+    noise_digits d = noise_digits_of(zero);
+    s[1] = s[0];
+    for (int i = 0; i < 2; i++)
+        prg_init(&s[i].coins, seed, "own values"); /* the same coins for both signs */
+    for (unsigned i = 0; i < groups; i++) {
+        uint32_t out[2][N];
+        for (int j = 0; j < 2; j++)
+            CHECK_OK(noise_own_values(&s[j], out[j], digit, &d, 0, j ? -1 : 1));
+        for (unsigned j = 0; j < N; j++) {
+            seen += out[0][j] != 0;
+            assert_int_equal((out[0][j] + out[1][j]) & 0xffff, 0);
+        }
+    }
+    printf("%.0f of %.0f values jumped (%.0f)\n", seen, groups * (double)N, want);
+    assert_true(fabs(seen - want) < 5 * sqrt(want));
 }
 
 /* ---- one attempt, once ---- */
 
-static sefl_status broken_hook(void *ctx)
+static sefl_status broken_hook(void *ctx, const uint8_t id[NOISE_ID])
 {
-    (void)ctx;
+    (void)ctx, (void)id;
     return sefl_fail(SEFL_EIO, "disk full");
 }
 
-static sefl_status broken_open(void *ctx, sefl_span colours, const uint8_t digest[SHA256_BYTES])
+static sefl_status broken_open(void *ctx, const uint8_t id[NOISE_ID], sefl_span colours,
+                               const uint8_t digest[SHA256_BYTES])
 {
-    (void)ctx, (void)colours, (void)digest;
+    (void)ctx, (void)id, (void)colours, (void)digest;
     return sefl_fail(SEFL_EIO, "disk full");
 }
 
@@ -264,13 +380,29 @@ static pair_run small(int32_t *w)
 static void reuse_g(pair_run *r, noise_garbler *g)
 {
     CHECK_STATUS(noise_garbler_offline(g, &r->ch[0]), SEFL_ESTATE);
+    memset(r->w, 1, r->p.count * sizeof *r->w);
     CHECK_STATUS(noise_garbler_output(g, &r->ch[0], r->w), SEFL_ESTATE);
+    for (size_t i = 0; i < r->p.count; i++)
+        assert_int_equal(r->w[i], 0); /* on every failure */
+    /* hooks that are missing are an error, and change nothing */
+    noise_digits d = noise_digits_of(r->mask);
+    noise_garbler_hooks no_keep = noise_garbler_hooks_none, no_seal = no_keep;
+    no_keep.keep = NULL, no_seal.seal = NULL;
+    CHECK_STATUS(noise_garbler_online(g, &r->ch[0], &d, NULL), SEFL_EINVAL);
+    CHECK_STATUS(noise_garbler_online(g, &r->ch[0], &d, &no_keep), SEFL_EINVAL);
+    CHECK_STATUS(noise_garbler_online(g, &r->ch[0], &d, &no_seal), SEFL_EINVAL);
+    assert_int_equal(noise_garbler_holds(g), NOISE_HOLDS_WORK | NOISE_HOLDS_OUTPUT);
 }
 
 static void reuse_e(pair_run *r, noise_evaluator *e)
 {
     CHECK_STATUS(noise_evaluator_offline(e, &r->ch[1]), SEFL_ESTATE);
     CHECK_STATUS(noise_evaluator_output(e, &r->ch[1]), SEFL_ESTATE);
+    noise_digits d = noise_digits_of(r->masked);
+    noise_evaluator_hooks no_open = { 0 };
+    CHECK_STATUS(noise_evaluator_online(e, &r->ch[1], &d, NULL), SEFL_EINVAL);
+    CHECK_STATUS(noise_evaluator_online(e, &r->ch[1], &d, &no_open), SEFL_EINVAL);
+    assert_int_equal(noise_evaluator_holds(e), NOISE_HOLDS_WORK);
 }
 
 static void steps_out_of_order_are_refused(void **state)
@@ -280,6 +412,8 @@ static void steps_out_of_order_are_refused(void **state)
     pair_run r = small(w);
     r.ready_g = reuse_g, r.ready_e = reuse_e;
     CHECK_OK(pair_go(&r));
+    assert_int_equal(r.holds[0], 0);                  /* given: nothing is left */
+    assert_int_equal(r.holds[1], NOISE_HOLDS_OUTPUT); /* colours, to be sent again */
 }
 
 static void failing_hooks_end_the_attempt(void **state)
@@ -292,6 +426,8 @@ static void failing_hooks_end_the_attempt(void **state)
     assert_string_equal(r.step[0], "online");
     assert_int_not_equal(r.st[1], SEFL_OK); /* the last table never came */
     assert_string_equal(r.step[1], "online");
+    assert_int_equal(r.holds[0], 0); /* a broken attempt is wiped, on both sides */
+    assert_int_equal(r.holds[1], 0);
 
     pair_run s = small(w);
     s.eh.open = broken_open;
@@ -301,6 +437,8 @@ static void failing_hooks_end_the_attempt(void **state)
     assert_string_equal(s.step[1], "online");
     assert_string_equal(s.step[0], "output"); /* not one output byte */
     CHECK_STATUS(s.st[0], SEFL_ECLOSED);
+    assert_int_equal(s.holds[1], 0);
+    assert_int_equal(s.holds[0], NOISE_HOLDS_OUTPUT); /* it may ask again on another channel */
     for (size_t i = 0; i < 200; i++)
         assert_int_equal(w[i], 0);
 }
@@ -308,6 +446,7 @@ static void failing_hooks_end_the_attempt(void **state)
 /* Both ends by hand, in lockstep threads, for what pair_go does not do: another channel for the
  * output, a second use of everything, decoding from what was kept. */
 typedef struct kept {
+    uint8_t id[NOISE_ID];
     uint8_t decode[2 * 16 * 16];
     uint32_t v[200];
     size_t bytes;
@@ -315,27 +454,32 @@ typedef struct kept {
     uint8_t colours[2 * 16 * 16], digest[SHA256_BYTES];
 } kept;
 
-static sefl_status keep(void *ctx, size_t first, size_t n, sefl_span decode, const uint32_t *v)
+static sefl_status keep(void *ctx, const uint8_t id[NOISE_ID], size_t first, size_t n,
+                        sefl_span decode, const uint32_t *v)
 {
     kept *k = ctx;
     assert_false(k->sealed);
+    memcpy(k->id, id, NOISE_ID);
     memcpy(k->decode + k->bytes, decode.p, decode.n);
     memcpy(k->v + first, v, n * sizeof *v);
     k->bytes += decode.n;
     return SEFL_OK;
 }
 
-static sefl_status seal(void *ctx)
+static sefl_status seal(void *ctx, const uint8_t id[NOISE_ID])
 {
     kept *k = ctx;
+    assert_memory_equal(k->id, id, NOISE_ID);
     assert_int_equal(k->bytes, 2 * 16 * 16);
     k->sealed = true;
     return SEFL_OK;
 }
 
-static sefl_status open_it(void *ctx, sefl_span colours, const uint8_t digest[SHA256_BYTES])
+static sefl_status open_it(void *ctx, const uint8_t id[NOISE_ID], sefl_span colours,
+                           const uint8_t digest[SHA256_BYTES])
 {
     kept *k = ctx;
+    memcpy(k->id, id, NOISE_ID);
     assert_int_equal(colours.n, sizeof k->colours);
     memcpy(k->colours, colours.p, colours.n);
     memcpy(k->digest, digest, SHA256_BYTES);
@@ -360,11 +504,15 @@ static void *evaluate_all(void *arg)
     CHECK_OK(noise_evaluator_offline(e, &ch[0]));
     CHECK_OK(noise_evaluator_online(e, &ch[0], &d, &hooks));
     assert_true(k.open);
+    assert_memory_equal(k.id, noise_evaluator_id(e), NOISE_ID);
+    assert_int_equal(noise_evaluator_holds(e), NOISE_HOLDS_OUTPUT);
     CHECK_STATUS(noise_evaluator_online(e, &ch[0], &d, &hooks), SEFL_ESTATE);
     channel_pair_close(&ch[0]);
+    uint8_t other[NOISE_ID] = { 0 }; /* first an output of another attempt */
+    CHECK_OK(noise_output_send(&ch[1], other, span_of(k.colours, sizeof k.colours), k.digest));
     CHECK_OK(noise_evaluator_output(e, &ch[1]));
     CHECK_OK(noise_evaluator_output(e, &ch[1])); /* the same bytes again */
-    CHECK_OK(noise_output_send(&ch[1], span_of(k.colours, sizeof k.colours), k.digest));
+    CHECK_OK(noise_output_send(&ch[1], k.id, span_of(k.colours, sizeof k.colours), k.digest));
     noise_evaluator_free(e);
     return NULL;
 }
@@ -379,7 +527,7 @@ static void output_survives_the_connection(void **state)
     int32_t w[200], again[200];
     pair_run r = small(w);
     kept k = { 0 };
-    uint8_t colours[2][2 * 16 * 16], digest[2][SHA256_BYTES];
+    uint8_t id[2][NOISE_ID], colours[2][2 * 16 * 16], digest[2][SHA256_BYTES];
     size_t bytes;
     noise_garbler_hooks hooks = { .ctx = &k, .keep = keep, .seal = seal };
     noise_digits d = noise_digits_of(zeros);
@@ -392,22 +540,31 @@ static void output_survives_the_connection(void **state)
     CHECK_OK(noise_garbler_offline(g, &a[0]));
     CHECK_OK(noise_garbler_online(g, &a[0], &d, &hooks));
     assert_true(k.sealed);
+    assert_memory_equal(k.id, noise_garbler_id(g), NOISE_ID);
+    assert_int_equal(noise_garbler_holds(g), NOISE_HOLDS_OUTPUT);
     CHECK_STATUS(noise_garbler_output(g, &a[0], w), SEFL_ECLOSED);
     CHECK_STATUS(noise_garbler_online(g, &a[0], &d, &hooks), SEFL_ESTATE);
+    CHECK_STATUS(noise_garbler_output(g, &a[1], w), SEFL_EPROTO); /* the other attempt's */
+    assert_non_null(strstr(sefl_last_error(), "another attempt"));
     CHECK_OK(noise_garbler_output(g, &a[1], w));
+    assert_int_equal(noise_garbler_holds(g), 0);
     CHECK_STATUS(noise_garbler_output(g, &a[1], again), SEFL_ESTATE);
     for (int i = 0; i < 2; i++)
-        CHECK_OK(noise_output_receive(&a[1], colours[i], sizeof colours[i], digest[i]));
+        CHECK_OK(noise_output_receive(&a[1], id[i], colours[i], sizeof colours[i], digest[i]));
+    assert_memory_equal(id[0], k.id, NOISE_ID);
+    assert_memory_equal(id[1], k.id, NOISE_ID);
     assert_memory_equal(colours[0], colours[1], sizeof colours[0]);
     assert_memory_equal(digest[0], digest[1], SHA256_BYTES);
     CHECK_OK(noise_output_bytes(&bytes, &r.p));
     assert_int_equal(bytes, sizeof colours[0]);
-    CHECK_OK(noise_output_decode(again, &r.p, span_of(colours[0], bytes), span_of(k.decode, bytes),
-                                 k.v));
+    sefl_span c = span_of(colours[0], bytes), kept_bits = span_of(k.decode, bytes);
+    CHECK_OK(noise_output_decode(again, &r.p, id[0], c, k.id, kept_bits, k.v));
     assert_memory_equal(w, again, sizeof w);
-    CHECK_STATUS(noise_output_decode(again, &r.p, span_of(colours[0], bytes - 1),
-                                     span_of(k.decode, bytes), k.v),
+    CHECK_STATUS(noise_output_decode(again, &r.p, id[0], span_of(colours[0], bytes - 1), k.id,
+                                     kept_bits, k.v),
                  SEFL_EINVAL);
+    id[0][31] ^= 1;
+    CHECK_STATUS(noise_output_decode(again, &r.p, id[0], c, k.id, kept_bits, k.v), SEFL_ESTATE);
     pthread_join(t, NULL);
     noise_garbler_free(g);
     for (int i = 0; i < 2; i++) {
@@ -502,12 +659,39 @@ static void bad_params_are_refused(void **state)
     }
 }
 
+/* A chunk whose messages two peers could not have under way together. */
+static void large_chunks_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned chunk, ot_k;
+        sefl_status st; /* the channel is dead: SEFL_ECLOSED means the params were taken */
+    } c[] = { { 65536, 4, SEFL_EINVAL },
+              { 18176, 4, SEFL_EINVAL },
+              { 18048, 4, SEFL_OK },
+              { 18048, 1, SEFL_OK },
+              { 32768, 1, SEFL_EINVAL } };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        noise_garbler *g;
+        channel ch = { .dead = true };
+        sefl_rng rng = rng_system();
+        noise_params p = { .count = 100000, .k = 16, .chunk = c[i].chunk, .ot_k = c[i].ot_k };
+        sefl_status st = noise_garbler_new(&g, &ch, &p, &rng);
+        assert_int_not_equal(st, SEFL_OK);
+        assert_int_equal(st == SEFL_EINVAL, c[i].st == SEFL_EINVAL);
+        if (st == SEFL_EINVAL)
+            assert_non_null(strstr(sefl_last_error(), "at most 16777216"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounding_is_unbiased),
         cmocka_unit_test(geometric_counts_draws),
+        cmocka_unit_test(geometric_has_its_law),
         cmocka_unit_test(jumps_have_their_law),
+        cmocka_unit_test(own_values_have_jumps),
         cmocka_unit_test(result_is_plain),
         cmocka_unit_test(noise_has_its_law),
         cmocka_unit_test(steps_out_of_order_are_refused),
@@ -515,6 +699,7 @@ int main(void)
         cmocka_unit_test(output_survives_the_connection),
         cmocka_unit_test(disagreements_are_named),
         cmocka_unit_test(bad_params_are_refused),
+        cmocka_unit_test(large_chunks_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,7 +221,7 @@ static void nothing(seeded *g, unsigned k, ot_block *b, uint8_t *c)
 
 /* A receiver that guesses nothing about Delta and is caught. A flipped correction in tree i shows
  * unless delta_i = 0, so at k = 1 half of the flips pass: that is the guess of the header's
- * soundness argument, not a miss. (A real session ends with the first failed check.) */
+ * soundness argument, not a miss. (A real session ends with the first failed check: below.) */
 static void cheating_receivers_are_caught(void **state)
 {
     (void)state;
@@ -247,12 +247,10 @@ static void cheating_receivers_are_caught(void **state)
             uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES];
             ot_receiver_extend(r.r, &rb, trial, BATCH_N, c);
             cases[i].spoil(&r.gen, k, &rb, c);
-            ot_sender_extend(s.s, &sb, trial, BATCH_N, c);
+            CHECK_OK(ot_sender_extend(s.s, &sb, trial, BATCH_N, c));
             seeded_fill(&s.gen, seed, sizeof seed);
             ot_receiver_answer(r.r, answer, &rb, seed);
-            sefl_status st = ot_sender_check(s.s, &sb, seed, answer);
-            assert_true(st == SEFL_OK || st == SEFL_ECRYPTO);
-            caught += st == SEFL_ECRYPTO;
+            caught += !ot_sender_verify(s.s, &sb, seed, answer);
         }
         if (caught < cases[i].least || caught > cases[i].most)
             fail_msg("case %zu: caught %u of 400", i, caught);
@@ -262,6 +260,37 @@ static void cheating_receivers_are_caught(void **state)
         side_clear(&s);
         side_clear(&r);
     }
+}
+
+/* A receiver has one guess: after a failed check the sender does nothing any more, good batch or
+ * not. */
+static void a_failed_check_is_the_end(void **state)
+{
+    (void)state;
+    side s, r;
+    ot_block sb, rb;
+    uint8_t seed[OT_KEY] = { 1 }, good[OT_CHECK_BYTES], bad[OT_CHECK_BYTES], q[OT_LABEL * 8];
+    both(&s, &r, 4);
+    CHECK_OK(ot_block_init(&sb, BATCH_N));
+    CHECK_OK(ot_block_init(&rb, BATCH_N));
+    uint8_t *c = malloc(ot_correction_bytes(4, BATCH_N, true));
+    ot_receiver_extend(r.r, &rb, 0, BATCH_N, c);
+    CHECK_OK(ot_sender_extend(s.s, &sb, 0, BATCH_N, c));
+    ot_receiver_answer(r.r, good, &rb, seed);
+    memcpy(bad, good, sizeof bad);
+    bad[39] ^= 1;
+    CHECK_OK(ot_sender_check(s.s, &sb, seed, good));
+    CHECK_STATUS(ot_sender_check(s.s, &sb, seed, bad), SEFL_ECRYPTO);
+    CHECK_STATUS(ot_sender_check(s.s, &sb, seed, good), SEFL_ESTATE);
+    CHECK_STATUS(ot_sender_extend(s.s, &sb, 1, BATCH_N, c), SEFL_ESTATE);
+    CHECK_STATUS(ot_sender_again(s.s, &sb, 0, 0, OT_GRAIN, c), SEFL_ESTATE);
+    CHECK_STATUS(ot_send_random(s.s, &s.ch, q, 8, &s.rng), SEFL_ESTATE);
+    CHECK_STATUS(ot_send_chosen(s.s, &s.ch, q, 8, &s.rng), SEFL_ESTATE);
+    free(c);
+    ot_block_clear(&sb);
+    ot_block_clear(&rb);
+    side_clear(&s);
+    side_clear(&r);
 }
 
 static void parts_can_be_had_again(void **state)
@@ -279,10 +308,10 @@ static void parts_can_be_had_again(void **state)
         CHECK_OK(ot_block_init(&again[i], PART));
     }
     ot_receiver_extend(r.r, &b[0], 3, N, c);
-    ot_sender_extend(s.s, &b[1], 3, N, c);
+    CHECK_OK(ot_sender_extend(s.s, &b[1], 3, N, c));
     ot_sender_keep(s.s, part, c, N, FIRST, PART);
     ot_receiver_again(r.r, &again[0], 3, FIRST, PART);
-    ot_sender_again(s.s, &again[1], 3, FIRST, PART, part);
+    CHECK_OK(ot_sender_again(s.s, &again[1], 3, FIRST, PART, part));
     for (int i = 0; i < 2; i++) {
         ot_block_rows(&b[i], rows, 0, N);
         ot_block_rows(&again[i], rows2, FIRST, PART);
@@ -416,10 +445,15 @@ static void faults_are_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_field_is_a_field),   cmocka_unit_test(paths_agree),
-        cmocka_unit_test(rows_are_correlated),    cmocka_unit_test(bad_settings_are_refused),
-        cmocka_unit_test(another_session_fails),  cmocka_unit_test(cheating_receivers_are_caught),
-        cmocka_unit_test(parts_can_be_had_again), cmocka_unit_test(faults_are_seen),
+        cmocka_unit_test(the_field_is_a_field),
+        cmocka_unit_test(paths_agree),
+        cmocka_unit_test(rows_are_correlated),
+        cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(another_session_fails),
+        cmocka_unit_test(cheating_receivers_are_caught),
+        cmocka_unit_test(a_failed_check_is_the_end),
+        cmocka_unit_test(parts_can_be_had_again),
+        cmocka_unit_test(faults_are_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,4 @@
-/* The builder: folding, dead gates, slots, counts, faults; ANDs of every block and of the sampler.
- */
+/* The builder: folding, dead gates, slots, counts, faults; ANDs of each block and the sampler. */
 #include "support/check.h"
 
 #include "base/alloc.h"
