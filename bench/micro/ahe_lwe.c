@@ -170,7 +170,7 @@ static sefl_status set_up(job *j, const bench_ahe_options *o)
     sefl_status st = SEFL_OK;
     static int32_t s[LWE_N];
     pack packing = bench_ahe_pack(o);
-    packing.g = packing.s = 0;
+    packing.scheme = PACK_LWE, packing.g = packing.s = 0;
     j->rng = rng_system();
     j->step = STEP;
     SEFL_TRY(lwe_choose(packing.w, packing.clients, &packing.kappa, &packing.d));

@@ -22,6 +22,8 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
 {
     sefl_status st = SEFL_OK;
     const unsigned bits = paillier_bits(pub);
+    SEFL_CHECK(p->pack.scheme == PACK_LWE, SEFL_EINVAL,
+               "lwe: these slots were made for the paillier scheme");
     SEFL_TRY(lwe_check(p->pack.w, p->pack.clients, p->pack.kappa, p->pack.d));
     SEFL_CHECK(p->pack.g == 0, SEFL_EINVAL, "lwe: slots have no carries: %u guard bits, wanted 0",
                p->pack.g);

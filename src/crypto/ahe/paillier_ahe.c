@@ -57,6 +57,15 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
     SEFL_CHECK(p->pack.w >= 2 && p->pack.w <= 56 && p->pack.w + p->pack.g <= 64, SEFL_EINVAL,
                "paillier: slots of %u bits with %u guard bits do not fit a digit", p->pack.w,
                p->pack.g);
+    SEFL_CHECK(p->pack.scheme == PACK_PAILLIER, SEFL_EINVAL,
+               "paillier: these slots were made for the lwe scheme");
+    /* a thinner mask shows the sum, thinner guards lose privacy; keys of toy size are tests' */
+    SEFL_CHECK(
+        bits < 2048 ||
+            (p->pack.s >= PACK_S_PAILLIER && (p->pack.t == 0 || p->pack.g >= PACK_G_PAILLIER)),
+        SEFL_EINVAL,
+        "paillier: %u bits of mask and %u guard bits: wanted at least %d and, with noise, %d",
+        p->pack.s, p->pack.g, PACK_S_PAILLIER, PACK_G_PAILLIER);
     SEFL_CHECK(p->pack.s + p->pack.w + 2 <= bits, SEFL_EINVAL,
                "paillier: no slot of %u bits fits a key of %u bits under %u bits of mask",
                p->pack.w, bits, p->pack.s);

@@ -21,7 +21,7 @@ static const uint8_t context[AHE_CONTEXT_BYTES] = "task 1, round 7";
 
 static pack packing(uint32_t clients)
 {
-    pack k = { .k = 16, .t = 12, .w = 28, .clients = clients };
+    pack k = { .scheme = PACK_LWE, .k = 16, .t = 12, .w = 28, .clients = clients };
     CHECK_OK(lwe_choose(28, clients, &k.kappa, &k.d));
     k.value_max = (((int64_t)1 << 27) - 1) / clients;
     return k;
