@@ -21,6 +21,7 @@ typedef enum fault_kind {
     FAULT_SYNC,
     FAULT_SEND,
     FAULT_RECV,
+    FAULT_COMPUTE, /* an intermediate result is wrong, and nobody says so */
     FAULT_KINDS
 } fault_kind;
 

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/suggest.h"
 #include "crypto/ahe/keyfile.h"
+#include "crypto/secmem.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -99,6 +100,11 @@ static sefl_status print_report(const report *r, bool as_json)
     return SEFL_OK;
 }
 
+static void warn_unlocked(void)
+{
+    fprintf(stderr, "sefl: warning: the key cannot be locked in memory (ulimit -l)\n");
+}
+
 /* ---- new ------------------------------------------------------------------------------------- */
 
 /* PREFIX.key and PREFIX.pub; in a folder its csp.key and csp.pub. */
@@ -131,10 +137,43 @@ static bool show_progress(void *self, uint64_t done, uint64_t total)
     return true;
 }
 
-static sefl_status write_file(const char *path, const sefl_buf *b, mode_t mode, bool force)
+/* Both files or none; the secret key, which nobody can make again, is the last to be replaced. If
+ * that fails the public key is put back. A crash in between leaves the old secret key with the new
+ * public one, which 'key check' tells. */
+static sefl_status write_pair(const char *secret, const char *public, const sefl_buf *sec_file,
+                              const sefl_buf *pub_file, bool force)
 {
-    return force ? file_write_atomic(path, buf_span(b), mode)
-                 : file_write_new(path, buf_span(b), mode);
+    sefl_status st = SEFL_OK;
+    sefl_buf old = { 0 }, now = { 0 };
+    bool had = file_exists(public);
+    if (!force) {
+        SEFL_TRY(file_write_new(public, buf_span(pub_file), 0644));
+        st = file_write_new(secret, buf_span(sec_file), 0600);
+        if (st != SEFL_OK)
+            (void)unlink(public);
+        goto done;
+    }
+    if (had)
+        SEFL_TRY(file_read(&old, public, KEYFILE_BYTES_MAX));
+    SEFL_TRY(file_write_atomic(public, buf_span(pub_file), 0644));
+    st = file_write_atomic(secret, buf_span(sec_file), 0600);
+    if (st == SEFL_OK)
+        goto done;
+    char why[512];
+    snprintf(why, sizeof why, "%s", sefl_last_error());
+    bool replaced = file_read(&now, secret, KEYFILE_BYTES_MAX) == SEFL_OK && now.n == sec_file->n &&
+                    memcmp(now.p, sec_file->p, now.n) == 0;
+    sefl_status back = SEFL_OK;
+    if (!replaced && had) /* replaced: only the last sync failed, the new pair is there */
+        back = file_write_atomic(public, buf_span(&old), 0644);
+    else if (!replaced)
+        (void)unlink(public);
+    st = sefl_fail(st, "%s%s%s", why, back == SEFL_OK ? "" : "; the public key is the new one: ",
+                   back == SEFL_OK ? "" : public);
+done:
+    buf_clear(&old);
+    buf_clear(&now);
+    return st;
 }
 
 static sefl_status new_key(settings *s)
@@ -170,17 +209,15 @@ static sefl_status new_key(settings *s)
             (double)(clock_ms(&clock) - begin) / 1000);
     if (st != SEFL_OK)
         goto done;
+    sefl_span memory = paillier_sec_memory(sec);
+    if (!secmem_lock(memory.p, memory.n))
+        warn_unlocked();
     SEFL_TRY(keyfile_check(sec, &rng));
     sealed_cost cost = { .passes = sealed_cost_default.passes, .kib = (uint32_t)s->mib * 1024 };
     SEFL_TRY(keyfile_sec_write(&sec_file, sec, &s->unlock.lock, &cost, &rng));
     SEFL_TRY(keyfile_pub_write(&pub_file, paillier_sec_pub(sec)));
     SEFL_TRY(keyfile_info_read(&info, buf_span(&sec_file)));
-    SEFL_TRY(write_file(secret, &sec_file, 0600, s->force));
-    st = write_file(public, &pub_file, 0644, s->force);
-    if (st != SEFL_OK && !s->force)
-        (void)unlink(secret); /* no half a pair */
-    if (st != SEFL_OK)
-        goto done;
+    SEFL_TRY(write_pair(secret, public, &sec_file, &pub_file, s->force));
     report r = { .secret_path = secret,
                  .public_path = public,
                  .info = &info,
@@ -269,7 +306,7 @@ static sefl_status check_key(settings *s)
         goto done;
     }
     if (!locked)
-        fprintf(stderr, "sefl: warning: the key cannot be locked in memory (ulimit -l)\n");
+        warn_unlocked();
     SEFL_TRY(keyfile_check(sec, &rng));
 
     const char *pub_path = s->pub;

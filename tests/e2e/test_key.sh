@@ -46,7 +46,7 @@ expect 2 "$SEFL" key new --out k --bits 2048 --passphrase-file lines; says "more
 expect 2 "$SEFL" key new --out k --bits 2048 --key-file short; says "at least 32"
 expect 1 "$SEFL" key new --out k --bits 2048 --passphrase-file absent; says "absent"
 expect 2 "$SEFL" key new --out "" --bits 2048 --passphrase-file pass
-expect 1 "$SEFL" key new --out no/such/k --bits 2048 --passphrase-file pass; says "no/such/k.key"
+expect 1 "$SEFL" key new --out no/such/k --bits 2048 --passphrase-file pass; says "no/such/k.pub"
 for f in k.key k.pub csp.key; do [ ! -e $f ] || fail "$f was left behind"; done
 
 # a pair under a passphrase
@@ -109,6 +109,25 @@ for f in *tmp-*; do [ ! -e "$f" ] || fail "$f is left"; done
 mkdir -p half; mkdir half/csp.pub
 expect 1 "$SEFL" key new --out half/ --bits 2048 --passphrase-file pass; says "csp.pub exists"
 [ ! -e half/csp.key ] || fail "half a pair"
+
+# --force that fails leaves the old pair as it was, whichever file cannot be replaced
+mkdir old; cp k.key k.pub old
+rm k.pub; mkdir k.pub
+expect 2 "$SEFL" key new --out k --bits 2048 --memory 64 --passphrase-file pass --force; says "k.pub"
+cmp k.key old/k.key || fail "a secret key was lost"
+rmdir k.pub; cp old/k.pub k.pub; rm k.key; mkdir k.key
+expect 1 "$SEFL" key new --out k --bits 2048 --memory 64 --passphrase-file pass --force; says "k.key"
+cmp k.pub old/k.pub || fail "a public key was lost"
+rmdir k.key; cp old/k.key k.key
+expect 0 "$SEFL" key check k.key --passphrase-file other; says "public key matches"
+
+# a key that cannot be locked in memory: a warning, no more
+drop="" # root may lock whatever the limit says
+[ "$(id -u)" -ne 0 ] || drop="setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock"
+if $drop true 2> /dev/null; then
+    expect 0 sh -c "ulimit -l 0; exec $drop '$SEFL' key new --bits 2048 --memory 64 --out w --passphrase-file pass"
+    says "warning: the key cannot be locked"
+fi
 
 # the terminal: asked twice, no echo
 if command -v python3 > /dev/null; then

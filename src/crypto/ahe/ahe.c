@@ -45,8 +45,9 @@ typedef struct dec_box {
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* 2^40 values of 8 bytes: far beyond any model, far below an overflow of size_t. */
-#define VALUES_MAX ((size_t)1 << 40)
+/* Up to here lwe's failure bound is proved (lwe_choose.c); far beyond any model, far below an
+ * overflow of size_t. */
+#define VALUES_MAX ((size_t)1 << 32)
 
 sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *packing,
                             const ahe_pub *pub, size_t values)
@@ -56,7 +57,7 @@ sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack 
 
     *p = (ahe_params){ 0 };
     SEFL_CHECK(values >= 1 && values <= VALUES_MAX, SEFL_EINVAL,
-               "an update of %zu values: 1 to 2^40 are possible", values);
+               "an update of %zu values: 1 to 2^32 are possible", values);
     SEFL_TRY(pack_check(packing));
     SEFL_TRY(scheme->params(&tmp, pub));
     SEFL_CHECK(tmp.unit_values >= 1, SEFL_EINVAL, "%s: no value of %u bits fits under this key",

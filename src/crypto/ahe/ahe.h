@@ -115,7 +115,8 @@ extern const ahe_scheme ahe_paillier, ahe_lwe;
 /* "paillier" or "lwe"; SEFL_EINVAL with both names otherwise. */
 sefl_status ahe_scheme_find(const ahe_scheme **out, const char *name) SEFL_MUST_CHECK;
 
-/* Fills params for vectors of `values` numbers packed as `pack` says. */
+/* Fills params for vectors of `values` numbers, at most 2^32, packed as `pack` says. SEFL_EINVAL for
+ * a pack that was made for the other scheme, or with too thin a mask or guard. */
 sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *pack,
                             const ahe_pub *pub, size_t values) SEFL_MUST_CHECK;
 

@@ -26,8 +26,14 @@
 #include "base/ct.h"
 
 #include <assert.h>
+#include <fenv.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
+
+_Static_assert(
+    FLT_EVAL_METHOD == 0 && DBL_MANT_DIG == 53,
+    "the proof of the rounding error is about IEEE 754 doubles without excess precision");
 
 enum { DIGIT_GENERAL = 14, SMALL_BITS = 17 };
 
@@ -96,10 +102,27 @@ static void fill_roots(lwe_ring *r)
     }
 }
 
+/* Rounding is to nearest while we compute, whatever the caller's thread has set. */
+static int nearest_begin(void)
+{
+    int mode = fegetround();
+    if (mode != FE_TONEAREST)
+        fesetround(FE_TONEAREST);
+    return mode;
+}
+
+static void nearest_end(int mode)
+{
+    if (mode != FE_TONEAREST)
+        fesetround(mode);
+}
+
 void lwe_ring_init(lwe_ring *r, lwe_path path)
 {
     assert(lwe_path_has(path));
+    int mode = nearest_begin();
     fill_roots(r);
+    nearest_end(mode);
     r->path = path;
 }
 
@@ -121,6 +144,7 @@ void lwe_ring_spectrum(const lwe_ring *r, lwe_spectrum *out, const int32_t s[LWE
     for (size_t i = 0; i < LWE_N; i++)
         small[i] = (uint64_t)(int64_t)s[i] & (((uint64_t)1 << SMALL_BITS) - 1);
     out->digit_bits = ternary ? 0 : DIGIT_GENERAL;
+    int mode = nearest_begin();
 #if defined(__x86_64__)
     if (r->path == LWE_AVX512)
         avx512_spectrum(r, out, small, bias, SMALL_BITS);
@@ -129,6 +153,7 @@ void lwe_ring_spectrum(const lwe_ring *r, lwe_spectrum *out, const int32_t s[LWE
     else
 #endif
         portable_spectrum(r, out, small, bias, SMALL_BITS);
+    nearest_end(mode);
     sefl_wipe(small, sizeof small);
 }
 
@@ -139,6 +164,7 @@ void lwe_ring_mul_add(const lwe_ring *r, uint64_t c[LWE_N], const uint64_t a[LWE
     unsigned h = s->digit_bits ? s->digit_bits : (kappa + 1) / 2;
     unsigned digits = (kappa + h - 1) / h;
     uint64_t bias = digit_bias(h, digits);
+    int mode = nearest_begin();
 #if defined(__x86_64__)
     if (r->path == LWE_AVX512)
         avx512_mul_add(r, c, a, bias, h, digits, s, scratch);
@@ -147,6 +173,7 @@ void lwe_ring_mul_add(const lwe_ring *r, uint64_t c[LWE_N], const uint64_t a[LWE
     else
 #endif
         portable_mul_add(r, c, a, bias, h, digits, s, scratch);
+    nearest_end(mode);
 }
 
 void lwe_ring_mul_add_ref(uint64_t c[LWE_N], const uint64_t a[LWE_N], const int32_t s[LWE_N])

@@ -11,7 +11,8 @@
  * integers, and the digits are put together modulo 2^64. The digits are chosen so that the rounding
  * error is *proven* to stay below 1/2 whatever the inputs (docs/PARAMETERS.md): 2 digits for
  * ternary s, digits of 14 bits for general s. The result is therefore exact, and the same on every
- * machine, with or without fused multiplication. Doubles have vector units everywhere; a transform
+ * machine, with or without fused multiplication; each call sets rounding to nearest and puts the
+ * thread's own mode back. Doubles have vector units everywhere; a transform
  * modulo a 60-bit prime would need 128-bit products, which have none.
  *
  * A power-of-two modulus cannot take a_i directly in the transform domain: a_i is transformed each

@@ -189,7 +189,7 @@ done:
 sefl_status pack_init(pack *out, const pack_config *c)
 {
     sefl_status st = SEFL_OK;
-    pack p = { .clients = c->clients };
+    pack p = { .scheme = c->scheme, .clients = c->clients };
 
     *out = (pack){ 0 };
     SEFL_CHECK(c->clients >= 1, SEFL_EINVAL, "a task has at least one client");

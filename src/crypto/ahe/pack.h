@@ -69,6 +69,7 @@ typedef struct pack_config {
 } pack_config;
 
 typedef struct pack {
+    pack_scheme scheme; /* whose it is; the other one refuses it */
     unsigned k, t, w, g, s;
     unsigned kappa, d;
     uint32_t clients;  /* most clients in one sum */

@@ -127,6 +127,9 @@ static sefl_status judge(unsigned bits, const uint8_t *n, const uint8_t *hs)
     SEFL_CHECK(mpz_cmp_ui(H, 0) != 0, SEFL_EPROTO, "paillier key: hs is 0");
     SEFL_CHECK(mpz_cmp_ui(H, 1) != 0, SEFL_EPROTO, "paillier key: hs is 1");
     SEFL_CHECK(mpz_cmp(H, N2) < 0, SEFL_EPROTO, "paillier key: hs is not below N^2");
+    mpz_mul(t, H, H);
+    mpz_mod(t, t, N2);
+    SEFL_CHECK(mpz_cmp_ui(t, 1) != 0, SEFL_EPROTO, "paillier key: hs^2 is 1: no coins at all");
     mpz_gcd(t, H, N);
     SEFL_CHECK(mpz_cmp_ui(t, 1) == 0, SEFL_EPROTO, "paillier key: hs has a common factor with N");
 done:
@@ -279,13 +282,30 @@ done:
     return st;
 }
 
+static void sec_digest(const paillier_sec *k, uint8_t out[SHA256_BYTES])
+{
+    const size_t at = offsetof(paillier_sec, digest), after = at + SHA256_BYTES;
+    sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, span_of(k, at));
+    sha256_add(&h, span_of((const uint8_t *)k + after, k->memory - after));
+    sha256_end(&h, out);
+}
+
+uint64_t paillier_sec_intact(const paillier_sec *sec)
+{
+    uint8_t now[SHA256_BYTES];
+    sec_digest(sec, now);
+    return ct_eq_bytes(now, sec->digest, sizeof now);
+}
+
 sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *p, const uint8_t *q,
                               const uint8_t *hs)
 {
     sefl_status st = SEFL_OK;
     paillier_sec *k = NULL;
     mp_limb_t t[N_LIMBS], u[N_LIMBS], tmp[4 * N_LIMBS];
-    uint8_t nb[N_BYTES];
+    uint8_t nb[N_BYTES] = { 0 };
     *out = NULL;
     assert(bits % 16 == 0 && bits <= PAILLIER_BITS_MAX);
     mp_size_t n = (mp_size_t)((bits / 2 + 63) / 64), n2 = (mp_size_t)((bits + 63) / 64);
@@ -303,6 +323,8 @@ sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *
     mpn_sec_mul(t, k->p, n, k->q, n, tmp);
     paillier_bytes(nb, bits / 8, t);
     CT_PUBLIC(nb, sizeof nb); /* N is the public key, hs too */
+    SEFL_CHECK(nb[bits / 8 - 1] >= 0x80, SEFL_EPROTO,
+               "paillier secret key: p*q is shorter than %u bits", bits);
     SEFL_TRY(paillier_pub_make(&k->pub, bits, nb, hs));
     SEFL_TRY(square_modulus(&k->p2, k->p, n, (unsigned)n2, room));
     SEFL_TRY(square_modulus(&k->q2, k->q, n, (unsigned)n2, room + square));
@@ -331,6 +353,7 @@ sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *
     mont_to(&k->q1, (uint64_t *)k->hq, (const uint64_t *)k->hq);
     mont_to(&k->q1, (uint64_t *)k->crt, (const uint64_t *)k->crt);
     mont_to(&k->n1, (uint64_t *)k->mu, (const uint64_t *)k->mu);
+    sec_digest(k, k->digest);
     *out = k, k = NULL;
 done:
     paillier_sec_free(k);

@@ -72,7 +72,7 @@ void paillier_pub_free(paillier_pub *pub);
 /* Canonical bytes of the public key, one form per key:
  *     u16 bits | N, bits/8 bytes | hs, bits/4 bytes
  * Reading checks the size, that N has exactly `bits` bits, is odd, no perfect power and free of
- * prime factors below 2^16, that 1 < hs < N^2, gcd(hs, N) = 1. That guards against corruption. It
+ * prime factors below 2^16, that 1 < hs < N^2, hs^2 != 1, gcd(hs, N) = 1. That guards against corruption. It
  * does not prove that N has two large prime factors, nor that hs is an N-th residue: the key's
  * maker could choose otherwise, but the maker is CSP, who may decrypt anyway. */
 size_t paillier_pub_bytes(unsigned bits);
@@ -147,8 +147,10 @@ sefl_status paillier_sum_write(const paillier_sum *s, uint8_t *out, size_t first
 /* ---- decryption ------------------------------------------------------------------------------ */
 
 /* m (plain_bytes each) from c (cipher_bytes each, checked here: SEFL_EPROTO), modulo N. With the
- * Chinese remainder theorem, and slowly without: the two share no intermediate result, so that
- * comparing them finds a fault. Constant-time. */
+ * Chinese remainder theorem, and slowly without (for tests; the two share no intermediate result).
+ * The first tests its results, all of them, against faults of this machine, which would give away
+ * N's factors: SEFL_ECRYPTO, m zeroed. The test costs two ciphertexts a call: give it many at once.
+ * What the plaintexts are makes no difference to time. Constant-time. */
 sefl_status paillier_decrypt(const paillier_sec *sec, uint8_t *m, const uint8_t *c, size_t count,
                              pool *pool, const sefl_progress *progress) SEFL_MUST_CHECK;
 sefl_status paillier_decrypt_without_crt(const paillier_sec *sec, uint8_t *m, const uint8_t *c,

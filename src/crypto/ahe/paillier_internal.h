@@ -3,6 +3,7 @@
 #ifndef CRYPTO_AHE_PAILLIER_INTERNAL_H
 #define CRYPTO_AHE_PAILLIER_INTERNAL_H
 
+#include "base/sha256.h"
 #include "crypto/ahe/paillier.h"
 #include "crypto/bn/mont.h"
 
@@ -40,6 +41,7 @@ struct paillier_sec {
     mp_limb_t hp[P_LIMBS], hq[P_LIMBS]; /* -1/q mod p, -1/p mod q */
     mp_limb_t crt[P_LIMBS];             /* 1/p mod q */
     mp_limb_t mu[N_LIMBS];              /* 1/phi mod N */
+    uint8_t digest[SHA256_BYTES];       /* of all the memory but this */
 };
 
 /* Any N of `bits` bits (odd, top bit set), any hs: builds, without judging. */
@@ -47,9 +49,12 @@ sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *
                               const uint8_t *hs) SEFL_MUST_CHECK;
 
 /* From p > q and hs, bits/16, bits/16 and bits/4 bytes: builds, without judging sizes or primes.
- * SEFL_EINVAL where an inverse does not exist. */
+ * SEFL_EINVAL where an inverse does not exist, SEFL_EPROTO where p*q is one bit short. */
 sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *p, const uint8_t *q,
                               const uint8_t *hs) SEFL_MUST_CHECK;
+
+/* 1 while the key's memory is as paillier_sec_make left it. Constant-time. */
+uint64_t paillier_sec_intact(const paillier_sec *sec);
 
 /* hs = (-x^2)^N mod N^2 for a random unit x. Not constant-time. */
 sefl_status paillier_find_hs_vartime(uint8_t *hs, unsigned bits, const mpz_t n,

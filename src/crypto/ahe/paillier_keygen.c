@@ -9,12 +9,14 @@
 
 enum { PRIME_TESTS = 40 }; /* Baillie-PSW and 16 Miller-Rabin rounds: GMP's mpz_probab_prime_p */
 
+/* All limbs that x has room for: a number that shrank leaves its old ones above. */
 static void wipe(mpz_t x)
 {
-    size_t n = mpz_size(x);
-    if (n > 0)
-        sefl_wipe(mpz_limbs_modify(x, (mp_size_t)n), n * sizeof(mp_limb_t));
+    size_t room = (size_t)x->_mp_alloc;
     mpz_set_ui(x, 0);
+    if (room > 0)
+        sefl_wipe(mpz_limbs_write(x, (mp_size_t)room), room * sizeof(mp_limb_t));
+    mpz_limbs_finish(x, 0);
 }
 
 static sefl_status draw(mpz_t x, unsigned bits, const sefl_rng *rng)

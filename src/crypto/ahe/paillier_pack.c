@@ -88,25 +88,6 @@ void paillier_pack_mask(const ahe_params *p, uint8_t *out, uint64_t index,
     }
 }
 
-uint64_t paillier_pack_in_range(const ahe_params *p, const uint8_t *n)
-{
-    size_t packed = p->unit_values * p->pack.w;
-    uint8_t limit[PLAIN_MAX] = { 0 }, any = 0;
-    uint64_t borrow = 0;
-    limit[(packed + p->pack.s) / 8] |= (uint8_t)(1u << ((packed + p->pack.s) % 8));
-    uint64_t carry = (uint64_t)1 << ((packed + 1) % 8);
-    for (size_t i = (packed + 1) / 8; i < p->plain_bytes; i++) {
-        carry += limit[i];
-        limit[i] = (uint8_t)carry;
-        carry >>= 8;
-    }
-    for (size_t i = 0; i < p->plain_bytes; i++) {
-        borrow = ((uint64_t)n[i] - limit[i] - borrow) >> 63;
-        any |= n[i];
-    }
-    return borrow & (ct_is_zero_u64(any) ^ 1);
-}
-
 sefl_status paillier_mask_units(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
                                 const uint8_t seed[AHE_SEED_BYTES])
 {

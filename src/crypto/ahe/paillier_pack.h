@@ -24,9 +24,6 @@ void paillier_pack(const ahe_params *p, uint8_t *out, const int64_t *values, siz
 void paillier_pack_mask(const ahe_params *p, uint8_t *out, uint64_t index,
                         const uint8_t seed[AHE_SEED_BYTES], unsigned offset);
 
-/* 1 if n may be a masked sum: 0 < n < 2^(w*slots + s) + 2^(w*slots + 1). */
-uint64_t paillier_pack_in_range(const ahe_params *p, const uint8_t *n);
-
 /* The plain-unit functions of ahe.h. */
 sefl_status paillier_mask_units(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
                                 const uint8_t seed[AHE_SEED_BYTES]) SEFL_MUST_CHECK;

@@ -152,8 +152,32 @@ static void test_find(void **state)
     assert_non_null(strstr(sefl_last_error(), "paillier or lwe"));
 }
 
+/* A pack belongs to its scheme, and none hides too little. */
+static void test_packs(void **state)
+{
+    const ahe_pub *pub = paillier_sec_pub(sec);
+    ahe_params a, b, p;
+    (void)state;
+    for (int noise = 0; noise < 2; noise++) {
+        params(&a, "paillier", noise ? "1" : "0");
+        params(&b, "lwe", noise ? "1" : "0");
+        CHECK_STATUS(ahe_params_init(&p, &ahe_lwe, &a.pack, pub, VALUES), SEFL_EINVAL);
+        CHECK_STATUS(ahe_params_init(&p, &ahe_paillier, &b.pack, pub, VALUES), SEFL_EINVAL);
+        assert_non_null(strstr(sefl_last_error(), "made for the lwe scheme"));
+        pack thin = a.pack;
+        thin.s = 79;
+        CHECK_STATUS(ahe_params_init(&p, &ahe_paillier, &thin, pub, VALUES), SEFL_EINVAL);
+        thin = a.pack, thin.g = 15;
+        CHECK_STATUS(ahe_params_init(&p, &ahe_paillier, &thin, pub, VALUES),
+                     noise ? SEFL_EINVAL : SEFL_OK);
+        thin = b.pack, thin.scheme = PACK_PAILLIER; /* as if it had no name: no mask at all */
+        CHECK_STATUS(ahe_params_init(&p, &ahe_paillier, &thin, pub, VALUES), SEFL_EINVAL);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_find), cmocka_unit_test(test_sums) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_find), cmocka_unit_test(test_sums),
+                                        cmocka_unit_test(test_packs) };
     return cmocka_run_group_tests(tests, make, unmake);
 }

@@ -21,7 +21,7 @@ static const uint8_t context[AHE_CONTEXT_BYTES] = "task 1, round 7";
 
 static pack packing(uint32_t clients)
 {
-    pack k = { .k = 16, .t = 12, .w = 28, .clients = clients };
+    pack k = { .scheme = PACK_LWE, .k = 16, .t = 12, .w = 28, .clients = clients };
     CHECK_OK(lwe_choose(28, clients, &k.kappa, &k.d));
     k.value_max = (((int64_t)1 << 27) - 1) / clients;
     return k;
@@ -361,46 +361,13 @@ static void faults(void **state)
     round_free(&r);
 }
 
-/* 950,000 values (with SEFL_SOAK 14,000,000) streamed in chunks: what is held at a time does not
- * grow with the vector. */
-static void long_vectors(void **state)
-{
-    (void)state;
-    enum { CHUNK = 64 };
-    seeded gen;
-    seeded_init(&gen, 1, "long");
-    sefl_rng rng = seeded_rng(&gen);
-    ahe_params q;
-    ahe_enc *e = NULL;
-    ahe_upload *u = NULL;
-    int64_t *values = NULL;
-    uint8_t *out = NULL, digest = 0;
-    pack k = packing(10000);
-    CHECK_OK(ahe_params_init(&q, &ahe_lwe, &k, pub, test_count(950000, 14000000)));
-    CHECK_OK(ahe_enc_new(&e, pub, &q, threads, NULL));
-    CHECK_OK(ahe_upload_new(&u, &q, e, context, &rng));
-    CHECK_OK(sefl_new(&values, CHUNK * q.unit_values, sizeof *values));
-    CHECK_OK(sefl_new(&out, CHUNK, q.unit_bytes));
-    for (size_t at = 0; at < q.units; at += CHUNK) {
-        size_t n = q.units - at < CHUNK ? q.units - at : CHUNK;
-        CHECK_OK(ahe_upload_units(&q, u, out, values, n, threads, NULL));
-        digest ^= out[n * q.unit_bytes - 1];
-    }
-    CHECK_STATUS(ahe_upload_units(&q, u, out, values, 1, threads, NULL), SEFL_ESTATE);
-    (void)digest;
-    ahe_upload_free(&q, u);
-    ahe_enc_free(&q, e);
-    sefl_free(values);
-    sefl_free(out);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes),     cmocka_unit_test(whole_round),
         cmocka_unit_test(coins),     cmocka_unit_test(bad_values),
         cmocka_unit_test(bad_heads), cmocka_unit_test(crooked_client),
-        cmocka_unit_test(faults),    cmocka_unit_test(long_vectors),
+        cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -314,6 +314,8 @@ static void test_params(void **state)
     assert_int_equal(p.units, 2);
     CHECK_STATUS(ahe_params_init(&p, &toy, &packing, NULL, 0), SEFL_EINVAL);
     CHECK_STATUS(ahe_params_init(&p, &toy, &packing, NULL, SIZE_MAX), SEFL_EINVAL);
+    CHECK_OK(ahe_params_init(&p, &toy, &packing, NULL, (size_t)1 << 32));
+    CHECK_STATUS(ahe_params_init(&p, &toy, &packing, NULL, ((size_t)1 << 32) + 1), SEFL_EINVAL);
     wrong.value_max = 2000; /* 3 * 2000 >= 2^12 */
     CHECK_STATUS(ahe_params_init(&p, &toy, &wrong, NULL, VALUES), SEFL_ERANGE);
     wrong = packing, wrong.k = wrong.w = 41; /* the toy's plaintexts hold no such slot */

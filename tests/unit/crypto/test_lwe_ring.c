@@ -5,6 +5,7 @@
 #include "crypto/ahe/lwe_bits.h"
 #include "crypto/ahe/lwe_ring.h"
 
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,12 +175,31 @@ static void counts(void **state)
         }
 }
 
+/* A host program may have set another rounding mode: the products stay exact, its mode stays. */
+static void other_rounding(void **state)
+{
+    static const int modes[] = { FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
+    seeded gen;
+    (void)state;
+    test_seed(&gen, "rounding");
+    for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++) {
+        for (size_t i = 0; i < LWE_N; i++) {
+            a[i] = seeded_u64(&gen) & low(42);
+            s[i] = (int32_t)seeded_below(&gen, 65537) - 32768;
+        }
+        assert_int_equal(fesetround(modes[m]), 0);
+        compare(42, false, "another rounding mode");
+        assert_int_equal(fegetround(), modes[m]);
+        fesetround(FE_TONEAREST);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(monomials),        cmocka_unit_test(random_products),
         cmocka_unit_test(extreme_products), cmocka_unit_test(rows),
-        cmocka_unit_test(counts),
+        cmocka_unit_test(counts),           cmocka_unit_test(other_rounding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

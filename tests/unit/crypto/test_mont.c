@@ -65,9 +65,14 @@ static void close_fixture(fixture *f)
     mpz_clear(f->mod);
 }
 
-/* 0, 1, m-1, m-2, then random. */
+enum { OPERANDS = 12 };
+
+/* 0, 1, m-1, m-2, random below m; then numbers of the modulus' length that are not reduced: all
+ * ones, m, m+1, random; ones and zeros in turn by words; every digit of 52 bits 2^52-1 but its
+ * lowest bit; only the top bit. */
 static void operand(fixture *f, mpz_t x, unsigned which)
 {
+    unsigned bits = 64 * f->m.limbs;
     switch (which) {
     case 0:
     case 1:
@@ -77,10 +82,34 @@ static void operand(fixture *f, mpz_t x, unsigned which)
     case 3:
         mpz_sub_ui(x, f->mod, which - 1);
         break;
-    default:
+    case 4:
         draw(&f->gen, x, 8 * f->m.limbs + 8);
+        mpz_mod(x, x, f->mod);
+        break;
+    case 5:
+        mpz_set_ui(x, 0);
+        mpz_setbit(x, bits);
+        mpz_sub_ui(x, x, 1);
+        break;
+    case 6:
+    case 7:
+        mpz_add_ui(x, f->mod, which - 6);
+        break;
+    case 8:
+        draw(&f->gen, x, 8 * f->m.limbs);
+        break;
+    case 9:
+    case 10:
+        mpz_set_ui(x, 0);
+        for (unsigned i = 0; i < bits; i++)
+            if (which == 9 ? i / 64 % 2 == 0 : i % 52 != 0)
+                mpz_setbit(x, i);
+        break;
+    default:
+        mpz_set_ui(x, 0);
+        mpz_setbit(x, bits - 1);
     }
-    mpz_mod(x, x, f->mod);
+    mpz_fdiv_r_2exp(x, x, bits); /* m + 1 may be one bit too long */
 }
 
 static void check_products(fixture *f)
@@ -88,9 +117,9 @@ static void check_products(fixture *f)
     size_t n = (size_t)f->m.limbs * 8;
     mpz_t a, b, c;
     mpz_inits(a, b, c, NULL);
-    for (unsigned round = 0; round < 5; round++) {
+    for (unsigned round = 0; round < OPERANDS; round++) {
         for (unsigned lane = 0; lane < f->m.lanes; lane++) {
-            operand(f, a, (round + lane) % 5);
+            operand(f, a, (5 * round + lane) % OPERANDS);
             operand(f, b, round);
             put(f->in[0][lane], n, a);
             put(f->in[1][lane], n, b);
