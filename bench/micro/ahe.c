@@ -55,7 +55,7 @@ static sefl_status run(bench *b, int argc, char **argv)
     unsigned long long v;
     bool known = false;
     int opt;
-    optind = 0;
+    optind = 0, opterr = 0;
     while ((opt = getopt_long(argc, argv, "", longopts, NULL)) != -1) {
         switch (opt) {
         case 's':
@@ -74,7 +74,10 @@ static sefl_status run(bench *b, int argc, char **argv)
             o.clients = (unsigned)v;
             break;
         default:
-            st = sefl_fail(SEFL_EINVAL, "bench ahe: unknown option");
+            st = sefl_fail(SEFL_EINVAL,
+                           "bench ahe: no option %.40s, or its value is missing; 'sefl bench' "
+                           "lists them",
+                           argv[optind > 1 ? optind - 1 : 1]);
             goto done;
         }
     }

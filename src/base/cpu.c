@@ -74,6 +74,27 @@ static void probe_once(void)
     }
 }
 
+const char *cpu_unknown_word(void)
+{
+    static const char names[] = "portable"
+#define NAME(f) "," #f
+        CPU_FEATURE_LIST(NAME);
+#undef NAME
+    const char *p = getenv("SEFL_CPU");
+    while (p && *p) {
+        char word[32];
+        size_t n = strcspn(p, ",");
+        if (n >= sizeof word)
+            return p;
+        memcpy(word, p, n);
+        word[n] = 0;
+        if (n > 0 && !listed(names, word))
+            return p;
+        p += n + (p[n] == ',');
+    }
+    return NULL;
+}
+
 const cpu_features *cpu_get(void)
 {
     pthread_once(&once, probe_once);

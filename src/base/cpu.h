@@ -33,6 +33,9 @@ typedef struct cpu_features {
 /* The features in use. Threads: any. */
 const cpu_features *cpu_get(void);
 
+/* The first word of SEFL_CPU that names no feature (and is not "portable"), NULL if all do. */
+const char *cpu_unknown_word(void);
+
 /* The processor's own name, "unknown" where it has none. */
 const char *cpu_name(void);
 

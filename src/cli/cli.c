@@ -23,6 +23,19 @@ const cli_command *cli_find(const char *name)
     return NULL;
 }
 
+int cli_unknown(const char *word)
+{
+    const char *names[64] = { 0 };
+    for (size_t i = 0; i < 63 && cli_commands[i]; i++)
+        names[i] = cli_commands[i]->name;
+    const char *near = suggest_name(word, names);
+    if (near)
+        fprintf(stderr, "sefl: unknown command \"%.64s\"; did you mean '%s'?\n", word, near);
+    else
+        fprintf(stderr, "sefl: unknown command \"%.64s\"; 'sefl help' lists them\n", word);
+    return CLI_MISUSE;
+}
+
 void cli_print_help(const cli_command *c)
 {
     printf("sefl %s: %s\n\nusage: sefl %s%s%s\n", c->name, c->summary, c->name,

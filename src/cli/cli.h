@@ -19,6 +19,7 @@ typedef struct cli_command {
     const char *usage;   /* what follows the name: "NAME [--json]" */
     const char *details; /* options and what they do, a line each; ends without a newline */
     const char *example; /* a command line that works */
+    const char *actions; /* words that may follow the name, for completion; NULL: none */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns an exit code */
 } cli_command;
 
@@ -50,6 +51,9 @@ extern const cli_command *const cli_commands[];
 
 /* NULL if there is none of that name. */
 const cli_command *cli_find(const char *name);
+
+/* Says that there is no such command, with the one that was meant; returns CLI_MISUSE. */
+int cli_unknown(const char *word);
 
 /* Prints the command's help to stdout. */
 void cli_print_help(const cli_command *c);

@@ -44,7 +44,9 @@ static int common_options(bench *b, int *argc, char **argv)
             argv[kept++] = argv[i];
             continue;
         }
-        value = argv[i][9] == '=' ? argv[i] + 10 : i + 1 < *argc ? argv[++i] : "";
+        if (argv[i][9] == 0 && i + 1 == *argc)
+            return cli_misuse(&cmd_bench, "option %.9s needs a value", argv[i]);
+        value = argv[i][9] == '=' ? argv[i] + 10 : argv[++i];
         if (threads) {
             if (!cli_parse_u64(value, 1, 256, &v))
                 return cli_misuse(&cmd_bench, "--threads wants 1 to 256, not \"%.32s\"", value);

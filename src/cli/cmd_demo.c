@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/sha256.h"
 #if !SEFL_CORE_ONLY
+#include "crypto/ahe/pack.h"
 #include "crypto/ahe/paillier.h"
 #endif
 
@@ -110,7 +111,7 @@ static sefl_status self_test(void)
 }
 
 #if !SEFL_CORE_ONLY
-static sefl_status secure_sums(int argc, char **argv)
+static int secure_sums(int argc, char **argv)
 {
     static const struct option longopts[] = {
         { "scheme", required_argument, NULL, 's' },  { "bits", required_argument, NULL, 'b' },
@@ -120,6 +121,7 @@ static sefl_status secure_sums(int argc, char **argv)
     demo_sum d = { .bits = 3072, .clients = 8, .values = 20000, .noise = "1" };
     const char *schemes[] = { "lwe", "paillier", NULL };
     unsigned long long v;
+    pack_nano z;
     sefl_status st = SEFL_OK;
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
@@ -127,33 +129,37 @@ static sefl_status secure_sums(int argc, char **argv)
         case 's':
             schemes[0] = optarg;
             schemes[1] = NULL;
-            SEFL_CHECK(strcmp(optarg, "lwe") == 0 || strcmp(optarg, "paillier") == 0, SEFL_EINVAL,
-                       "--scheme is lwe or paillier, not \"%.32s\"", optarg);
+            if (!(strcmp(optarg, "lwe") == 0 || strcmp(optarg, "paillier") == 0))
+                return cli_misuse(&cmd_demo, "--scheme is lwe or paillier, not \"%.32s\"", optarg);
             break;
         case 'b':
-            SEFL_CHECK(cli_parse_u64(optarg, 1, 65536, &v) && paillier_bits_ok((unsigned)v),
-                       SEFL_EINVAL, "--bits is 2048, 3072 or 4096, not \"%.32s\"", optarg);
+            if (!(cli_parse_u64(optarg, 1, 65536, &v) && paillier_bits_ok((unsigned)v)))
+                return cli_misuse(&cmd_demo, "--bits is 2048, 3072 or 4096, not \"%.32s\"", optarg);
             d.bits = (unsigned)v;
             break;
         case 'c':
-            SEFL_CHECK(cli_parse_u64(optarg, 1, 1000, &v), SEFL_EINVAL,
-                       "--clients is 1 to 1000, not \"%.32s\"", optarg);
+            if (!cli_parse_u64(optarg, 1, 1000, &v))
+                return cli_misuse(&cmd_demo, "--clients is 1 to 1000, not \"%.32s\"", optarg);
             d.clients = (unsigned)v;
             break;
         case 'n':
-            SEFL_CHECK(cli_parse_u64(optarg, 1, 20000000, &v), SEFL_EINVAL,
-                       "--values is 1 to 20000000, not \"%.32s\"", optarg);
+            if (!cli_parse_u64(optarg, 1, 20000000, &v))
+                return cli_misuse(&cmd_demo, "--values is 1 to 20000000, not \"%.32s\"", optarg);
             d.values = (size_t)v;
             break;
         case 'z':
+            if (pack_decimal(&z, optarg) != SEFL_OK || z == 0)
+                return cli_misuse(&cmd_demo, "--noise is a decimal number above 0, not \"%.32s\"",
+                                  optarg);
             d.noise = optarg;
             break;
         default:
-            cli_bad_option(&cmd_demo, argc, argv, c, longopts);
-            return SEFL_EINVAL;
+            return cli_bad_option(&cmd_demo, argc, argv, c, longopts);
         }
     }
-    SEFL_CHECK(optind == argc, SEFL_EINVAL, "no argument \"%.64s\" is taken", argv[optind]);
+    if (optind < argc)
+        return cli_misuse(&cmd_demo, "no argument \"%.64s\" is taken", argv[optind]);
+    printf("sefl demo\n");
     SEFL_TRY(self_test());
     for (size_t i = 0; schemes[i]; i++) {
         printf("\n");
@@ -166,23 +172,24 @@ static sefl_status secure_sums(int argc, char **argv)
         "known here only because\nthis program played all clients.)\n"
         "not there yet: the federation itself (sefl train trains on one machine)\n");
 done:
-    return st;
+    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_demo, st);
 }
 #endif
 
 static int run(int argc, char **argv)
 {
-    printf("sefl demo\n");
 #if SEFL_CORE_ONLY
     if (argc > 1)
         return cli_misuse(&cmd_demo, "no argument \"%.64s\" is taken", argv[1]);
+    printf("sefl demo\n");
     sefl_status st = self_test();
-    if (st == SEFL_OK)
-        printf("this build is core only: no encryption, no joint noise\n");
+    if (st != SEFL_OK)
+        return cli_failed(&cmd_demo, st);
+    printf("this build is core only: no encryption, no joint noise\n");
+    return CLI_DONE;
 #else
-    sefl_status st = secure_sums(argc, argv);
+    return secure_sums(argc, argv);
 #endif
-    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_demo, st);
 }
 
 const cli_command cmd_demo = {

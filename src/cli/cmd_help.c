@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include "bench/bench.h"
 #include "sefl/sefl.h"
 
 #include <stdio.h>
@@ -58,32 +59,55 @@ static void man_page(void)
            "portable uses none.\n");
 }
 
+/* Every --word of a text once; `seen` is what was printed before. */
+static void print_options(const char *text, char *seen, size_t cap)
+{
+    for (const char *p = text; (p = strstr(p, "--")) != NULL;) {
+        size_t n = 2 + strspn(p + 2, "abcdefghijklmnopqrstuvwxyz0123456789-");
+        char word[64];
+        snprintf(word, sizeof word, " %.*s ", (int)n, p);
+        if (n > 2 && (p == text || strchr(" [(\n", p[-1])) && !strstr(seen, word) &&
+            strlen(seen) + n + 3 < cap) {
+            strcat(seen, word);
+            printf(" %.*s", (int)n, p);
+        }
+        p += n;
+    }
+}
+
 static void completion(void)
 {
     printf("# bash completion for sefl, written by 'sefl help --completion'\n_sefl()\n{\n"
-           "    local cur=${COMP_WORDS[COMP_CWORD]} words=\n"
-           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words='");
+           "    local cur=${COMP_WORDS[COMP_CWORD]} commands actions= options=\n    commands='");
     for (size_t i = 0; cli_commands[i]; i++)
         printf("%s%s", i ? " " : "", cli_commands[i]->name);
-    printf("'\n    else\n        case ${COMP_WORDS[1]} in\n");
+    printf("'\n    case ${COMP_WORDS[1]} in\n");
     for (size_t i = 0; cli_commands[i]; i++) {
         const cli_command *c = cli_commands[i];
-        printf("        %s) words='--help", c->name);
-        /* every --word of the usage and the details */
-        const char *texts[2] = { c->usage, c->details };
-        for (int t = 0; t < 2; t++)
-            for (const char *p = texts[t]; (p = strstr(p, "--")) != NULL;) {
-                size_t n = 2 + strspn(p + 2, "abcdefghijklmnopqrstuvwxyz0123456789-");
-                bool word = n > 2 && (t == 0 || p == texts[t] || p[-1] == ' ');
-                if (word)
-                    printf(" %.*s", (int)n, p);
-                p += n;
-            }
-        printf("' ;;\n");
+        char seen[2048] = " --help ";
+        printf("    %s) options='--help", c->name);
+        print_options(c->usage, seen, sizeof seen);
+        print_options(c->details, seen, sizeof seen);
+        printf("'");
+        if (c == &cmd_help)
+            printf(" actions=$commands");
+        else if (c == &cmd_bench) {
+            printf(" actions='");
+            for (size_t b = 0; bench_list[b]; b++)
+                printf("%s%s", b ? " " : "", bench_list[b]->name);
+            printf("'");
+        } else if (c->actions)
+            printf(" actions='%s'", c->actions);
+        printf(" ;;\n");
     }
-    printf("        esac\n    fi\n"
-           "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n}\n"
-           "complete -o default -F _sefl sefl\n");
+    printf("    esac\n"
+           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+           "        mapfile -t COMPREPLY < <(compgen -W \"$commands\" -- \"$cur\")\n"
+           "    elif [[ $cur == -* ]]; then\n"
+           "        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$cur\")\n"
+           "    elif [ \"$COMP_CWORD\" -eq 2 ]; then\n"
+           "        mapfile -t COMPREPLY < <(compgen -W \"$actions\" -- \"$cur\")\n"
+           "    fi\n}\ncomplete -o default -F _sefl sefl\n");
 }
 
 static int run(int argc, char **argv)
@@ -104,7 +128,7 @@ static int run(int argc, char **argv)
     }
     const cli_command *c = cli_find(argv[1]);
     if (!c)
-        return cli_misuse(&cmd_help, "unknown command \"%.64s\"", argv[1]);
+        return cli_unknown(argv[1]);
     cli_print_help(c);
     return CLI_DONE;
 }

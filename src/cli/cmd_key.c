@@ -461,6 +461,8 @@ const cli_command cmd_key = {
         "What locks the secret key; without either the terminal is asked for a passphrase:\n"
         "  --passphrase-file F   one line of at least 12 characters\n"
         "  --key-file F          at least 32 random bytes",
-    .example = "sefl key new --out csp --passphrase-file pass.txt && sefl key show csp.pub",
+    .example = "head -c 32 /dev/urandom > csp.lock && sefl key new --out csp --key-file csp.lock\n"
+               "  sefl key show csp.pub && sefl key check csp.key --key-file csp.lock",
+    .actions = "new show check",
     .run = run,
 };

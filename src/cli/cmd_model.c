@@ -651,5 +651,6 @@ const cli_command cmd_model = {
         "  --tied          the decoder's weights are the encoder's\n"
         "  --vocab LIST, --order O   its words, for the record",
     .example = "sefl model info model.safetensors",
+    .actions = "new info eval generate export import",
     .run = run,
 };

@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/json.h"
 #include "build_info.h"
+#include "model/nn/nn.h"
 #include "sefl/sefl.h"
 
 #include <getopt.h>
@@ -24,6 +25,7 @@ static size_t libraries(library *out)
 {
     size_t n = 0;
     out[n++] = (library){ "glibc", gnu_get_libc_version() };
+    out[n++] = (library){ "CBLAS", nn_blas_name() };
 #if !SEFL_CORE_ONLY
     out[n++] = (library){ "GMP", gmp_version };
     out[n++] = (library){ "OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING) };

@@ -1,22 +1,9 @@
 #include "cli/cli.h"
 
-#include "base/suggest.h"
+#include "base/cpu.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static int unknown(const char *word)
-{
-    const char *names[64] = { 0 };
-    for (size_t i = 0; i < 63 && cli_commands[i]; i++)
-        names[i] = cli_commands[i]->name;
-    const char *near = suggest_name(word, names);
-    if (near)
-        fprintf(stderr, "sefl: unknown command \"%.64s\"; did you mean '%s'?\n", word, near);
-    else
-        fprintf(stderr, "sefl: unknown command \"%.64s\"; 'sefl help' lists them\n", word);
-    return CLI_MISUSE;
-}
 
 static int flush_stdout(const char *what, int rc)
 {
@@ -39,9 +26,13 @@ int main(int argc, char **argv)
         word = "help";
     else if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
         word = "version";
+    if (cpu_unknown_word())
+        fprintf(stderr,
+                "sefl: SEFL_CPU names no instruction set at \"%.40s\"; 'sefl version' lists them\n",
+                cpu_unknown_word());
     const cli_command *c = cli_find(word);
     if (!c)
-        return unknown(word);
+        return cli_unknown(word);
     for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             cli_print_help(c);

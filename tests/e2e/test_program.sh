@@ -24,6 +24,7 @@ expect 2 "$SEFL" frobnicate; says "'sefl help' lists them"
 expect 0 "$SEFL" help; says "commands:"
 expect 0 "$SEFL" --help; says "commands:"
 expect 2 "$SEFL" help nonsense; says "unknown command"
+expect 2 "$SEFL" help bech; says "did you mean 'bench'?"
 expect 2 "$SEFL" help bench version; says "one command at a time"
 
 # every command of the list has help with an example, from both doors
@@ -47,6 +48,18 @@ $("$SEFL" help --completion)
 EOF
     )
     [ "$words" = version ] || fail "completion of 've' gives '$words'"
+    words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl bench b); COMP_CWORD=2; _sefl; echo \${COMPREPLY[@]}" \
+        << EOF
+$("$SEFL" help --completion)
+EOF
+    )
+    [ "$words" = base ] || fail "completion of 'bench b' gives '$words'"
+    words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl version --j); COMP_CWORD=2; _sefl; echo \${COMPREPLY[@]}" \
+        << EOF
+$("$SEFL" help --completion)
+EOF
+    )
+    [ "$words" = --json ] || fail "completion of 'version --j' gives '$words'"
 fi
 
 expect 0 "$SEFL" bench; says "base"
@@ -75,4 +88,5 @@ fi
 
 # fewer instructions, same behaviour
 expect 0 env SEFL_CPU=portable "$SEFL" version; says "nothing beyond plain C"
+expect 0 env SEFL_CPU=aes,nonsense "$SEFL" version; says "names no instruction set at \"nonsense\""
 echo ok

@@ -9,7 +9,9 @@
 
 /* OpenBLAS has it, other CBLAS libraries need not. */
 #pragma weak openblas_set_num_threads
+#pragma weak openblas_get_config
 void openblas_set_num_threads(int n);
+char *openblas_get_config(void);
 
 void nn_blas_single_thread(void)
 {
@@ -215,4 +217,9 @@ void nn_layernorm_back(nn_real *dx, nn_real *dgain, nn_real *dshift, const nn_re
     for (size_t i = 0; i < n; i++)
         k->norm_row_back(dx + i * cols, dgain, dshift, dy + i * cols, xhat + i * cols, rstd[i],
                          cols, gain);
+}
+
+const char *nn_blas_name(void)
+{
+    return openblas_get_config ? openblas_get_config() : "not OpenBLAS";
 }

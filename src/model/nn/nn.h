@@ -80,4 +80,7 @@ void nn_layernorm_back(nn_real *dx, nn_real *dgain, nn_real *dshift, const nn_re
 /* Keeps OpenBLAS from starting threads of its own; harmless to repeat. */
 void nn_blas_single_thread(void);
 
+/* What the CBLAS behind the products says of itself. */
+const char *nn_blas_name(void);
+
 #endif
