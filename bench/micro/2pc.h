@@ -11,8 +11,8 @@
  * online parts. */
 sefl_status bench_2pc_garble(bench *b, unsigned k, bool all_paths) SEFL_MUST_CHECK;
 
-/* Correlated OT extension in memory, one core: M OT/s of sender and receiver (expansion, check, rows)
- * for every k of SoftSpoken; per value: bytes an OT. Floor: the AES blocks alone. */
+/* Correlated OT extension in memory, one core: M OT/s of sender and receiver (expansion, check,
+ * rows) for every k of SoftSpoken; per value: bytes an OT. Floor: the AES blocks alone. */
 sefl_status bench_2pc_ot(bench *b) SEFL_MUST_CHECK;
 
 #endif

@@ -166,8 +166,8 @@ sefl_status noise_output_receive(channel *ch, uint8_t id[NOISE_ID], uint8_t *col
 
 /* w from the output (id `got`, colours) and what `keep` saw (id `kept`, decode bits, v'), for an AS
  * that lost the attempt in a crash. The digest cannot be checked any more: Delta is gone.
- * SEFL_ESTATE if the two ids differ: another attempt's colours would decode to noise. SEFL_EINVAL if
- * the sizes do not fit the params. w is zeroed on failure if the params are good. */
+ * SEFL_ESTATE if the two ids differ: another attempt's colours would decode to noise. SEFL_EINVAL
+ * if the sizes do not fit the params. w is zeroed on failure if the params are good. */
 sefl_status noise_output_decode(int32_t *w, const noise_params *p, const uint8_t got[NOISE_ID],
                                 sefl_span colours, const uint8_t kept[NOISE_ID], sefl_span decode,
                                 const uint32_t *v) SEFL_MUST_CHECK;

@@ -1,5 +1,6 @@
 /* What a peer can send, message by message: the first byte picks who listens, the rest is the
- * peer's stream. Nothing may crash, hang or allocate by the peer's numbers; every answer is a status.
+ * peer's stream. Nothing may crash, hang or allocate by the peer's numbers; every answer is a
+ * status.
  *   0 hello at CSP    1 hello at AS    2 output of a round, then decoding
  *   3 reply of the mode `own`          4 frames in a row */
 #include "mpc/noise/own.h"
