@@ -185,6 +185,8 @@ static void secret_key_rejected(void **state)
                                       mpz_clear(x);
     });
     REJECT("does not belong", H[0] ^= 1);
+    REJECT("paillier", P[20] ^= 1); /* no prime any more */
+    REJECT("paillier", Q[20] ^= 1);
     REJECT("hs is 1", (memset(H, 0, CB), H[0] = 1));
     /* top bits set, but the product is one bit short; some such pair passes all before that */
     bool found = false;
