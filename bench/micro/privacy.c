@@ -74,7 +74,7 @@ static sefl_status numerical(void *ctx)
 static sefl_status charge(void *ctx)
 {
     job *j = ctx;
-    return ledger_charge(j->book, &j->terms, j->round++);
+    return ledger_charge(j->book, &j->terms, j->round++, NULL);
 }
 
 static sefl_status run(bench *b, int argc, char **argv)

@@ -19,10 +19,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC "SEFLLDG1"
+#define MAGIC "SEFLLDG2"
 
-enum { MAGIC_BYTES = 8, BODY_MAX = 512, TASKS_MAX = 4096 };
+enum { MAGIC_BYTES = 8, HEAD_BYTES = 8 };
 enum { REC_POPULATION = 1, REC_TASK = 2, REC_CHARGE = 3 };
+enum {
+    TASK_BODY = 1 + LEDGER_TASK_BYTES + 3 + 7 * 8,
+    CHARGE_BODY_MIN = 1 + 1 + 1,
+    CHARGE_BODY_MAX = 1 + 10 + 10,
+    FRAME = HEAD_BYTES + LEDGER_HASH_BYTES,               /* of a record, around its body */
+    APPEND_MAX = 2 * FRAME + TASK_BODY + CHARGE_BODY_MAX, /* one charge writes no more */
+    SECTOR = 512,                                         /* what a disk writes whole */
+};
 #define FILE_MAX ((size_t)1 << 28)
 
 typedef struct task {
@@ -35,7 +43,9 @@ struct ledger {
     int fd; /* -1: read only */
     bool broken;
     char *path, *population;
-    size_t size; /* of the verified file */
+    size_t size;        /* of the verified file */
+    size_t last_append; /* where its last append begins */
+    size_t ignored;     /* bytes of an unfinished record behind it, when it was opened */
     task *tasks;
     size_t n_tasks, cap_tasks;
     uint8_t (*hashes)[LEDGER_HASH_BYTES]; /* after record i */
@@ -67,6 +77,7 @@ static sefl_status write_terms(sefl_buf *b, const ledger_terms *t)
     SEFL_TRY(wr_raw(b, t->task, sizeof t->task));
     SEFL_TRY(wr_u8(b, (uint8_t)t->noise));
     SEFL_TRY(wr_u8(b, t->hidden));
+    SEFL_TRY(wr_u8(b, (uint8_t)t->unit));
     SEFL_TRY(wr_f64(b, t->z));
     SEFL_TRY(wr_f64(b, t->rate));
     SEFL_TRY(wr_u64(b, t->dim));
@@ -81,12 +92,14 @@ done:
 static sefl_status read_terms(rd *r, ledger_terms *t)
 {
     sefl_status st = SEFL_OK;
-    uint8_t noise, hidden;
+    uint8_t noise, hidden, unit;
     SEFL_TRY(rd_raw(r, t->task, sizeof t->task));
     SEFL_TRY(rd_u8(r, &noise));
     SEFL_TRY(rd_u8(r, &hidden));
     SEFL_CHECK(hidden <= 1, SEFL_EPROTO, "task record: hidden is %u", hidden);
-    t->noise = (dp_noise)noise, t->hidden = hidden;
+    SEFL_TRY(rd_u8(r, &unit));
+    SEFL_CHECK(unit <= LEDGER_UNIT_RECORD, SEFL_EPROTO, "task record: unit is %u", unit);
+    t->noise = (dp_noise)noise, t->hidden = hidden, t->unit = (ledger_unit)unit;
     SEFL_TRY(rd_f64(r, &t->z));
     SEFL_TRY(rd_f64(r, &t->rate));
     SEFL_TRY(rd_u64(r, &t->dim));
@@ -114,13 +127,35 @@ static dp_event event_of(const ledger_terms *t, uint64_t rounds, bool against_se
     return ev;
 }
 
+/* +0 and nothing else: what has no meaning must not tell two equal tasks apart */
+static bool unused(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits == 0;
+}
+
 static sefl_status terms_check(const ledger_terms *t)
 {
     sefl_status st = SEFL_OK;
     dp_event ev = event_of(t, 1, false);
     SEFL_TRY(dp_event_check(&ev));
-    if (t->noise == DP_NOISE_NONE)
+    SEFL_CHECK(t->noise != DP_NOISE_GAUSS, SEFL_EINVAL,
+               "noise is gauss: real numbers are never released, only integers");
+    SEFL_CHECK(t->unit == LEDGER_UNIT_CLIENT || t->unit == LEDGER_UNIT_RECORD, SEFL_EINVAL,
+               "unit is %d: unknown", (int)t->unit);
+    if (t->noise == DP_NOISE_NONE) {
+        SEFL_CHECK(unused(t->z) && unused(t->rate) && unused(t->sigma_steps) && t->dim == 0 &&
+                       unused(t->epsilon_max) && unused(t->delta) && !t->hidden &&
+                       t->max_rounds_per_client == 0 && t->unit == LEDGER_UNIT_CLIENT,
+                   SEFL_EINVAL, "noise is none: the other terms have no meaning and must be 0");
         goto done;
+    }
+    SEFL_CHECK(t->noise == DP_NOISE_DISCRETE || unused(t->sigma_steps), SEFL_EINVAL,
+               "sigma_steps is %g: it has no meaning for joint noise and must be 0",
+               t->sigma_steps);
+    SEFL_CHECK(t->noise == DP_NOISE_JOINT || t->dim == 0, SEFL_EINVAL,
+               "dim is %" PRIu64 ": it has no meaning for discrete noise and must be 0", t->dim);
     SEFL_TRY(dp_epsilon_check(t->epsilon_max));
     SEFL_TRY(dp_delta_check(t->delta));
     SEFL_CHECK(t->noise != DP_NOISE_JOINT || t->z >= DP_JOINT_Z_MIN, SEFL_EINVAL,
@@ -131,13 +166,34 @@ done:
     return st;
 }
 
-static bool terms_equal(const ledger_terms *a, const ledger_terms *b)
+/* as bytes: what the file says is what counts */
+static sefl_status terms_equal(bool *equal, const ledger_terms *a, const ledger_terms *b)
 {
-    return memcmp(a->task, b->task, sizeof a->task) == 0 && a->noise == b->noise &&
-           a->hidden == b->hidden && a->z == b->z && a->rate == b->rate && a->dim == b->dim &&
-           a->sigma_steps == b->sigma_steps &&
-           a->max_rounds_per_client == b->max_rounds_per_client &&
-           a->epsilon_max == b->epsilon_max && a->delta == b->delta;
+    sefl_status st = SEFL_OK;
+    sefl_buf x = { 0 }, y = { 0 };
+    SEFL_TRY(write_terms(&x, a));
+    SEFL_TRY(write_terms(&y, b));
+    *equal = x.n == y.n && memcmp(x.p, y.p, x.n) == 0;
+done:
+    buf_clear(&x);
+    buf_clear(&y);
+    return st;
+}
+
+static bool name_ok(sefl_span name)
+{
+    for (size_t i = 0; i < name.n; i++)
+        if (name.p[i] < 0x20 || name.p[i] > 0x7e)
+            return false;
+    return name.n >= 1 && name.n <= LEDGER_NAME_MAX;
+}
+
+static bool length_fits(uint8_t type, size_t n)
+{
+    return type == REC_POPULATION ? n >= 3 && n <= LEDGER_NAME_MAX + 3
+           : type == REC_TASK     ? n == TASK_BODY
+           : type == REC_CHARGE   ? n >= CHARGE_BODY_MIN && n <= CHARGE_BODY_MAX
+                                  : false;
 }
 
 static void link_hash(uint8_t out[LEDGER_HASH_BYTES], const uint8_t prev[LEDGER_HASH_BYTES],
@@ -216,7 +272,7 @@ static sefl_status apply_population(ledger *l, rd *r)
     SEFL_CHECK(l->n_records == 0, SEFL_EPROTO, "a second population");
     SEFL_TRY(rd_bytes(r, &name, LEDGER_NAME_MAX));
     memcpy(text, name.p, name.n);
-    SEFL_CHECK(strlen(text) == name.n, SEFL_EPROTO, "a population name with a zero byte");
+    SEFL_CHECK(name_ok(name), SEFL_EPROTO, "a population name that is not printable");
     SEFL_TRY(sefl_strdup(&l->population, text));
 done:
     return st;
@@ -229,7 +285,7 @@ static sefl_status apply_task(ledger *l, rd *r)
     SEFL_TRY(read_terms(r, &t.terms));
     SEFL_TRY(terms_check(&t.terms));
     SEFL_CHECK(find_task(l, t.terms.task) == l->n_tasks, SEFL_EPROTO, "a task stands there twice");
-    SEFL_CHECK(l->n_tasks < TASKS_MAX, SEFL_ERANGE, "more than %d tasks", TASKS_MAX);
+    SEFL_CHECK(l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE, "more than %d tasks", LEDGER_TASKS_MAX);
     SEFL_TRY(room_for(&l->tasks, l->n_tasks, &l->cap_tasks, sizeof *l->tasks));
     l->tasks[l->n_tasks++] = t;
 done:
@@ -285,49 +341,84 @@ static bool all_zero(const uint8_t *p, size_t n)
     return any == 0;
 }
 
+typedef enum found { FOUND_RECORD, FOUND_UNFINISHED, FOUND_WRONG } found;
+
+/* What the first n bytes at p are, if nothing follows: a whole record with its frame, or the
+ * beginning of one. The length stands there twice (once inverted) and belongs to the type, so a
+ * changed length is wrong and never an unfinished record. */
+static found look_at(const uint8_t *p, size_t n, bool first, size_t *body_n)
+{
+    uint8_t head[HEAD_BYTES], type;
+    if (n == 0)
+        return FOUND_UNFINISHED;
+    bool fits = first ? length_fits(REC_POPULATION, p[0])
+                      : length_fits(REC_TASK, p[0]) || length_fits(REC_CHARGE, p[0]);
+    store_u32(head, p[0]);
+    store_u32(head + 4, ~(uint32_t)p[0]);
+    if (!fits || memcmp(head, p, n < HEAD_BYTES ? n : HEAD_BYTES) != 0)
+        return FOUND_WRONG;
+    if (n <= HEAD_BYTES)
+        return FOUND_UNFINISHED;
+    *body_n = p[0], type = p[HEAD_BYTES];
+    if ((type == REC_POPULATION) != first || !length_fits(type, *body_n))
+        return FOUND_WRONG;
+    return n < FRAME + *body_n ? FOUND_UNFINISHED : FOUND_RECORD;
+}
+
+static found look_and_hash(const ledger *l, sefl_span at, sefl_span *body,
+                           uint8_t hash[LEDGER_HASH_BYTES])
+{
+    uint8_t prev[LEDGER_HASH_BYTES];
+    size_t n = 0;
+    found f = look_at(at.p, at.n, l->n_records == 0, &n);
+    if (f != FOUND_RECORD)
+        return f;
+    *body = span_of(at.p + HEAD_BYTES, n);
+    last_hash(l, prev);
+    link_hash(hash, prev, *body);
+    return memcmp(hash, body->p + n, LEDGER_HASH_BYTES) == 0 ? FOUND_RECORD : FOUND_WRONG;
+}
+
+/* A power cut can leave the file with its new size but without its new bytes: zeros from the end of
+ * the old records, or from the border of a sector. Such a tail was not synced, so nothing relied on
+ * it. Where in it the zeros begin; at.n: nowhere. `from`: its place in the file. */
+static size_t unwritten(sefl_span at, size_t from)
+{
+    size_t border = (SECTOR - from % SECTOR) % SECTOR;
+    if (all_zero(at.p, at.n))
+        return 0;
+    return border < at.n && all_zero(at.p + border, at.n - border) ? border : at.n;
+}
+
 /* Verifies and takes in the whole file; l->size is then where the complete records end. */
 static sefl_status replay(ledger *l, sefl_span file)
 {
     sefl_status st = SEFL_OK;
-    rd r = rd_over(file);
-    SEFL_TRY(rd_expect(&r, MAGIC, MAGIC_BYTES, "ledger"));
-    while (rd_left(&r) > 0) {
-        uint8_t want[LEDGER_HASH_BYTES], prev[LEDGER_HASH_BYTES];
-        sefl_span body, hash;
-        uint32_t n;
-        rd start = r;
-        if (rd_u32(&r, &n) != SEFL_OK) { /* torn in its length */
-            r = start;
+    bool task_before = false;
+    SEFL_CHECK(file.n >= MAGIC_BYTES && memcmp(file.p, MAGIC, MAGIC_BYTES) == 0, SEFL_EPROTO,
+               "it is not a ledger of this format (" MAGIC ")");
+    l->size = MAGIC_BYTES;
+    while (l->size < file.n) {
+        sefl_span at = span_of(file.p + l->size, file.n - l->size), body;
+        uint8_t hash[LEDGER_HASH_BYTES];
+        found f = look_and_hash(l, at, &body, hash);
+        if (f == FOUND_WRONG && at.n <= APPEND_MAX) {
+            sefl_span written = span_of(at.p, unwritten(at, l->size));
+            if (written.n < at.n && look_and_hash(l, written, &body, hash) == FOUND_UNFINISHED)
+                f = FOUND_UNFINISHED;
+        }
+        SEFL_CHECK(f != FOUND_WRONG, SEFL_EPROTO,
+                   "record %zu does not continue the chain: it was changed", l->n_records);
+        if (f == FOUND_UNFINISHED)
             break;
-        }
-        /* a length that was never written reads as zero where the file system gave the file its
-         * size but not its bytes; such a tail was not synced, so nothing relied on it */
-        if (n == 0 && l->n_records > 0 && all_zero(start.p, start.left)) {
-            r = start;
-            break;
-        }
-        SEFL_CHECK(n >= 1 && n <= BODY_MAX, SEFL_EPROTO, "record %zu has a length of %u",
-                   l->n_records, n);
-        if (rd_left(&r) < (size_t)n + LEDGER_HASH_BYTES) { /* torn in its body */
-            r = start;
-            break;
-        }
-        SEFL_TRY(rd_view(&r, &body, n));
-        SEFL_TRY(rd_view(&r, &hash, LEDGER_HASH_BYTES));
-        last_hash(l, prev);
-        link_hash(want, prev, body);
-        if (memcmp(want, hash.p, LEDGER_HASH_BYTES) != 0) {
-            if (rd_left(&r) == 0 && all_zero(hash.p, LEDGER_HASH_BYTES)) { /* as above */
-                r = start;
-                break;
-            }
-            SEFL_CHECK(false, SEFL_EPROTO, "record %zu does not continue the chain: it was changed",
-                       l->n_records);
-        }
-        SEFL_TRY(apply(l, body, want));
+        SEFL_TRY(apply(l, body, hash));
+        if (!task_before) /* a task and its first charge are written together */
+            l->last_append = l->size;
+        task_before = body.p[0] == REC_TASK;
+        l->size += FRAME + body.n;
     }
     SEFL_CHECK(l->n_records > 0, SEFL_EPROTO, "it has no first record");
-    l->size = file.n - rd_left(&r);
+    l->ignored = file.n - l->size;
 done:
     return st;
 }
@@ -379,6 +470,8 @@ static sefl_status append(ledger *l, sefl_span bytes)
         l->broken = true;
         SEFL_CHECK(false, SEFL_ESTATE, "%s was changed or removed by somebody else", l->path);
     }
+    SEFL_CHECK(lseek(l->fd, (off_t)l->size, SEEK_SET) == (off_t)l->size, SEFL_EIO,
+               "cannot seek in %s: %s", l->path, strerror(errno));
     st = file_write_all(l->fd, bytes);
     if (st != SEFL_OK) {
         sefl_note_before("%s", l->path);
@@ -398,6 +491,7 @@ static sefl_status put_record(sefl_buf *out, uint8_t prev[LEDGER_HASH_BYTES], se
     link_hash(hash, prev, body);
     memcpy(prev, hash, sizeof hash);
     SEFL_TRY(wr_u32(out, (uint32_t)body.n));
+    SEFL_TRY(wr_u32(out, ~(uint32_t)body.n));
     SEFL_TRY(wr_raw(out, body.p, body.n));
     SEFL_TRY(wr_raw(out, hash, sizeof hash));
 done:
@@ -412,6 +506,8 @@ sefl_status ledger_create(const char *path, const char *population)
     size_t n = strlen(population);
     SEFL_CHECK(n >= 1 && n <= LEDGER_NAME_MAX, SEFL_EINVAL,
                "population name has %zu bytes: it must have 1 to %d", n, LEDGER_NAME_MAX);
+    SEFL_CHECK(name_ok(span_of_str(population)), SEFL_EINVAL,
+               "population name: only printable ASCII characters are allowed");
     first_hash(prev);
     SEFL_TRY(wr_u8(&body, REC_POPULATION));
     SEFL_TRY(wr_bytes(&body, span_of_str(population)));
@@ -424,19 +520,59 @@ done:
     return st;
 }
 
-static sefl_status open_common(ledger **out, const char *path, bool write)
+/* is it the ledger that the caller means? */
+static sefl_status check_identity(const ledger *l, const char *population,
+                                  const ledger_head *remembered)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(strcmp(l->population, population) == 0, SEFL_ESTATE,
+               "ledger %s is that of population \"%s\", not \"%s\"", l->path, l->population,
+               population);
+    if (remembered) {
+        ledger_order o = ledger_compare(l, remembered);
+        SEFL_CHECK(o == LEDGER_SAME || o == LEDGER_PEER_BEHIND, SEFL_ESTATE,
+                   "ledger %s has %zu records and %s the head remembered at record %" PRIu64
+                   ": it was rolled back or replaced",
+                   l->path, l->n_records, o == LEDGER_PEER_AHEAD ? "does not reach" : "contradicts",
+                   remembered->records);
+    }
+done:
+    return st;
+}
+
+/* Cuts an unfinished record off, then makes sure that what we just read is on disk: it may stem
+ * from a process that died between write and sync, or whose sync failed. After a failed sync the
+ * kernel may call the pages clean without having written them, so the bytes are written again. */
+static sefl_status settle(ledger *l, sefl_span file)
+{
+    sefl_status st = SEFL_OK;
+    if (l->ignored > 0)
+        SEFL_CHECK(ftruncate(l->fd, (off_t)l->size) == 0, SEFL_EIO, "cannot cut %s: %s", l->path,
+                   strerror(errno));
+    SEFL_CHECK(lseek(l->fd, (off_t)l->last_append, SEEK_SET) == (off_t)l->last_append, SEFL_EIO,
+               "cannot seek in %s: %s", l->path, strerror(errno));
+    SEFL_TRY(file_write_all(l->fd, span_of(file.p + l->last_append, l->size - l->last_append)));
+    SEFL_TRY(sync_file(l));
+done:
+    return st;
+}
+
+/* population NULL: for reading only */
+static sefl_status open_common(ledger **out, const char *path, const char *population,
+                               const ledger_head *remembered)
 {
     sefl_status st = SEFL_OK;
     sefl_buf file = { 0 };
     ledger *l = NULL;
+    *out = NULL;
     SEFL_TRY(sefl_new(&l, 1, sizeof *l));
     l->fd = -1;
     SEFL_TRY(sefl_strdup(&l->path, path));
-    int how = write ? O_RDWR | O_APPEND | O_NOFOLLOW : O_RDONLY;
+    int how = population ? O_RDWR | O_NOFOLLOW : O_RDONLY;
     l->fd = open(path, how | O_CLOEXEC | O_NOCTTY);
     SEFL_CHECK(l->fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
                strerror(errno));
-    if (write) {
+    if (population) {
         SEFL_CHECK(flock(l->fd, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE,
                    "%s is in use by another process", path);
     }
@@ -446,13 +582,9 @@ static sefl_status open_common(ledger **out, const char *path, bool write)
         sefl_note_before("ledger %s", path);
         goto done;
     }
-    if (write) {
-        /* cut a torn record off; then make sure that what we just read is on disk: it may stem
-         * from a process that died between write and sync */
-        if (l->size != file.n)
-            SEFL_CHECK(ftruncate(l->fd, (off_t)l->size) == 0, SEFL_EIO, "cannot cut %s: %s", path,
-                       strerror(errno));
-        SEFL_TRY(sync_file(l));
+    if (population) {
+        SEFL_TRY(check_identity(l, population, remembered)); /* before anything is changed */
+        SEFL_TRY(settle(l, buf_span(&file)));
     } else {
         close(l->fd);
         l->fd = -1;
@@ -467,31 +599,12 @@ done:
 sefl_status ledger_open(ledger **out, const char *path, const char *population,
                         const ledger_head *remembered)
 {
-    sefl_status st = SEFL_OK;
-    ledger *l = NULL;
-    *out = NULL;
-    SEFL_TRY(open_common(&l, path, true));
-    SEFL_CHECK(strcmp(l->population, population) == 0, SEFL_ESTATE,
-               "ledger %s is that of population \"%s\", not \"%s\"", path, l->population,
-               population);
-    if (remembered) {
-        ledger_order o = ledger_compare(l, remembered);
-        SEFL_CHECK(o == LEDGER_SAME || o == LEDGER_PEER_BEHIND, SEFL_ESTATE,
-                   "ledger %s has %zu records and %s the head remembered at record %" PRIu64
-                   ": it was rolled back or replaced",
-                   path, l->n_records, o == LEDGER_PEER_AHEAD ? "does not reach" : "contradicts",
-                   remembered->records);
-    }
-    *out = l, l = NULL;
-done:
-    ledger_close(l);
-    return st;
+    return open_common(out, path, population, remembered);
 }
 
 sefl_status ledger_open_read(ledger **out, const char *path)
 {
-    *out = NULL;
-    return open_common(out, path, false);
+    return open_common(out, path, NULL, NULL);
 }
 
 void ledger_close(ledger *l)
@@ -528,12 +641,29 @@ static sefl_status events_of(const ledger *l, dp_event **out, size_t *n, bool ag
     return SEFL_OK;
 }
 
+#define MIXED_UNITS "some tasks protect clients and others records: they have no common total"
+
+/* tasks that claim something, by unit, terms (may be NULL) among them */
+static void count_units(const ledger *l, size_t n[2], const ledger_terms *terms)
+{
+    n[0] = n[1] = 0;
+    for (size_t i = 0; i < l->n_tasks; i++)
+        n[l->tasks[i].terms.unit] += l->tasks[i].terms.noise != DP_NOISE_NONE;
+    if (terms)
+        n[terms->unit] += terms->noise != DP_NOISE_NONE;
+}
+
 static sefl_status total_of(const ledger *l, dp_claim *out, bool against_server, size_t extra,
                             const ledger_terms *terms, double delta, dp_neighbours nb)
 {
     sefl_status st = SEFL_OK;
     dp_event *ev = NULL;
-    size_t n;
+    size_t n, of_unit[2];
+    count_units(l, of_unit, terms);
+    if (of_unit[LEDGER_UNIT_CLIENT] && of_unit[LEDGER_UNIT_RECORD]) {
+        *out = (dp_claim){ .epsilon = INFINITY, .why_not = MIXED_UNITS };
+        goto done;
+    }
     SEFL_TRY(events_of(l, &ev, &n, against_server, extra, terms));
     SEFL_TRY(dp_epsilon(out, ev, n, &(dp_question){ .delta = delta, .neighbours = nb }));
 done:
@@ -553,6 +683,11 @@ sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out)
 {
     sefl_status st = SEFL_OK;
     ledger_total t = { .delta = delta, .tasks = l->n_tasks, .rounds = rounds_in_all(l) };
+    size_t of_unit[2];
+    count_units(l, of_unit, NULL);
+    t.unit = of_unit[LEDGER_UNIT_RECORD] == 0   ? LEDGER_TOTAL_CLIENT
+             : of_unit[LEDGER_UNIT_CLIENT] == 0 ? LEDGER_TOTAL_RECORD
+                                                : LEDGER_TOTAL_MIXED;
     if (delta == 0) {
         t.delta = 1e-5; /* of an empty ledger; it does not matter */
         for (size_t i = 0; i < l->n_tasks; i++)
@@ -584,11 +719,11 @@ static sefl_status gate(const ledger *l, size_t at, const ledger_terms *terms, u
     SEFL_TRY(total_of(l, &then, true, at, terms, terms->delta, DP_ZERO_OUT));
     if (then.claimed && then.epsilon <= terms->epsilon_max)
         goto done;
-    SEFL_TRY(total_of(l, &now, true, 0, NULL, terms->delta, DP_ZERO_OUT));
-    SEFL_CHECK(now.claimed, SEFL_EBUDGET,
-               "population \"%s\": no differential privacy is claimed any more (%s); a task with "
+    SEFL_CHECK(then.claimed, SEFL_EBUDGET,
+               "population \"%s\": no differential privacy could be claimed (%s); a task with "
                "target epsilon %g cannot be charged",
-               l->population, now.why_not, terms->epsilon_max);
+               l->population, then.why_not, terms->epsilon_max);
+    SEFL_TRY(total_of(l, &now, true, 0, NULL, terms->delta, DP_ZERO_OUT));
     SEFL_CHECK(false, SEFL_EBUDGET,
                "round %" PRIu64 " would bring population \"%s\" to epsilon %.4f at delta %g; the "
                "target is %g (spent: %.4f over %" PRIu64 " rounds of %zu tasks)",
@@ -598,9 +733,11 @@ done:
     return st;
 }
 
-sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round)
+sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round, bool *already)
 {
     sefl_status st = SEFL_OK;
+    if (already)
+        *already = false;
     sefl_buf bytes = { 0 }, task_body = { 0 }, body = { 0 };
     uint8_t prev[LEDGER_HASH_BYTES], task_hash[LEDGER_HASH_BYTES];
     SEFL_CHECK(l->fd >= 0 && !l->broken, SEFL_ESTATE, "ledger %s: %s", l->path,
@@ -609,11 +746,20 @@ sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round)
     size_t at = find_task(l, terms->task);
     bool is_new = at == l->n_tasks;
     if (!is_new) {
-        SEFL_CHECK(terms_equal(&l->tasks[at].terms, terms), SEFL_ESTATE,
-                   "the task was charged before under other terms");
-        if (charged(&l->tasks[at], round))
+        bool equal;
+        SEFL_TRY(terms_equal(&equal, &l->tasks[at].terms, terms));
+        SEFL_CHECK(equal, SEFL_ESTATE, "the task was charged before under other terms");
+        if (charged(&l->tasks[at], round)) {
+            if (already)
+                *already = true;
             goto done;
+        }
     }
+    /* what could not be read again must not be written */
+    SEFL_CHECK(!is_new || l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE,
+               "population \"%s\" has had %d tasks: no more fit into its ledger", l->population,
+               LEDGER_TASKS_MAX);
+    SEFL_CHECK(l->size + APPEND_MAX <= FILE_MAX, SEFL_ERANGE, "ledger %s is full", l->path);
     SEFL_TRY(gate(l, at, terms, round));
 
     last_hash(l, prev);
@@ -645,6 +791,11 @@ bool ledger_has(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES], uint64_t r
 {
     size_t at = find_task(l, id);
     return at < l->n_tasks && charged(&l->tasks[at], round);
+}
+
+size_t ledger_ignored(const ledger *l)
+{
+    return l->ignored;
 }
 
 const char *ledger_population(const ledger *l)

@@ -7,12 +7,14 @@
  *
  *     SEFL_TRY(ledger_create(path, "hospital-notes"));              // once in a population's life
  *     SEFL_TRY(ledger_open(&l, path, "hospital-notes", NULL));
- *     SEFL_TRY(ledger_charge(l, &terms, round));                    // SEFL_OK: durable, go on
- *     ...release...
+ *     SEFL_TRY(ledger_charge(l, &terms, round, &already));          // SEFL_OK: durable, go on
+ *     ...release; if `already`: only the very bytes that were released (or kept) before...
  *
  * Rules
- *   - The key is (task, round): charging it again is SEFL_OK and writes nothing. The same task with
- *     other terms is refused.
+ *   - The key is (task, round): charging it again is SEFL_OK, says `already` and writes nothing.
+ *     It has paid for one release: only the same bytes may go out again. New noise, or another
+ *     aggregate, under a round that was charged before is a second release that nobody paid for.
+ *   - The same task with other terms is refused. Terms without meaning must be 0.
  *   - One ledger per population; a new task continues it. The budget gate composes everything that
  *     was ever charged. Past the target of the task at hand: SEFL_EBUDGET with the numbers, and
  *     nothing is written.
@@ -21,24 +23,29 @@
  *     of its rounds, amplified.
  *   - A task under `claim: none` (noise none) is charged without a target; from then on the
  *     population has no epsilon, and a task that claims one is refused.
+ *   - Tasks that protect clients and tasks that protect records have no common total: the second
+ *     kind to come is refused.
  *
  * What is detected. A changed, missing, repeated or reordered record breaks the hash chain: refused
- * at open. A file cut at its end is the same as one that never got so far: it is found by
- * comparing with a head that was kept elsewhere: `remembered` at open (the caller's database), and
- * the other server's head, exchanged every round. Both together rolled back, or a ledger written
- * anew from its first record by somebody who also controls the other head: not detected.
+ * at open. So is a changed length: it stands there twice and belongs to the type of the record, and
+ * at most one append may be unfinished. A file cut at its end is the same as one that never got so
+ * far, and so is one whose last append was overwritten with zeros: these are found by comparing
+ * with a head that was kept elsewhere: `remembered` at open (the caller's database), and the other
+ * server's head, exchanged every round. Nothing is changed in a file before these checks. Both
+ * together rolled back, or a ledger written anew from its first record by somebody who also
+ * controls the other head: not detected.
  *
  * Crashes. A record that was not written to its end was never acknowledged: it is cut off at the
- * next open. One that was written but perhaps not synced counts, and is synced at open before
- * anything relies on it. So a charge that was followed by a release is never lost, and a charge
+ * next open (ledger_ignored says how much). One that was written but perhaps not synced counts, and
+ * the last append is written once more and synced at open before anything relies on it. So a charge that was followed by a release is never lost, and a charge
  * without a release may stay: the safe side. After a failed write or sync the ledger refuses
  * further work until it is opened again.
  *
- * File format (little-endian): "SEFLLDG1", then records
- *     u32 n | body, n bytes | 32 bytes: SHA-256(previous 32 bytes | u32 n | body)
- * where the first previous is SHA-256("SEFLLDG1"), and body is a type byte and
+ * File format (little-endian): "SEFLLDG2", then records
+ *     u32 n | u32 ~n | body, n bytes | 32 bytes: SHA-256(previous 32 bytes | u32 n | body)
+ * where the first previous is SHA-256("SEFLLDG2"), and body is a type byte and
  *     1 population  varint length, name                                    the first record, once
- *     2 task        32 bytes id | u8 noise | u8 hidden | f64 z | f64 rate | u64 dim
+ *     2 task        32 bytes id | u8 noise | u8 hidden | u8 unit | f64 z | f64 rate | u64 dim
  *                   | f64 sigma_steps | u64 max rounds a client | f64 epsilon | f64 delta
  *     3 charge      varint number of the task (in order of appearance, from 0) | varint round
  *
@@ -49,9 +56,19 @@
 #include "base/span.h"
 #include "privacy/accountant/accountant.h"
 
-enum { LEDGER_HASH_BYTES = 32, LEDGER_TASK_BYTES = 32, LEDGER_NAME_MAX = 200 };
+enum {
+    LEDGER_HASH_BYTES = 32,
+    LEDGER_TASK_BYTES = 32,
+    LEDGER_NAME_MAX = 200,
+    LEDGER_TASKS_MAX = 4096
+};
 
 typedef struct ledger ledger;
+
+typedef enum ledger_unit {
+    LEDGER_UNIT_CLIENT = 0, /* all that a client uploads */
+    LEDGER_UNIT_RECORD = 1, /* one record of one client */
+} ledger_unit;
 
 /* What the signed task says about privacy. */
 typedef struct ledger_terms {
@@ -59,6 +76,7 @@ typedef struct ledger_terms {
     dp_noise noise;                  /* DP_NOISE_NONE: claim none */
     double z, rate;                  /* as in dp_event */
     bool hidden;                     /* sampling: hidden */
+    ledger_unit unit;                /* what z is the noise for */
     uint64_t dim;
     double sigma_steps;
     uint64_t max_rounds_per_client; /* 0: no limit */
@@ -77,15 +95,22 @@ typedef enum ledger_order {
     LEDGER_FORKED,      /* two histories */
 } ledger_order;
 
+typedef enum ledger_total_unit {
+    LEDGER_TOTAL_CLIENT,
+    LEDGER_TOTAL_RECORD, /* every task with a claim protects records: nothing holds for clients */
+    LEDGER_TOTAL_MIXED,  /* both kinds: nothing is claimed */
+} ledger_total_unit;
+
 /* Composed over all tasks, for one delta. */
 typedef struct ledger_total {
     double delta;
     dp_claim server, server_replace; /* against a server, or whoever sees participation */
     dp_claim others, others_replace; /* against everybody else */
+    ledger_total_unit unit;          /* whom they speak of */
     uint64_t tasks, rounds;
 } ledger_total;
 
-/* A new, empty ledger; SEFL_EEXIST if the path is there. */
+/* A new, empty ledger; SEFL_EEXIST if the path is there. The name: printable ASCII, 1 to 200. */
 sefl_status ledger_create(const char *path, const char *population) SEFL_MUST_CHECK;
 
 /* For charging. SEFL_ENOTFOUND if it is not there (never created silently: that would be a reset),
@@ -99,8 +124,14 @@ sefl_status ledger_open_read(ledger **out, const char *path) SEFL_MUST_CHECK;
 
 void ledger_close(ledger *l);
 
-/* Charges one round, durably. */
-sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round) SEFL_MUST_CHECK;
+/* Charges one round, durably. *already (may be NULL): it was charged before; see the rules.
+ * SEFL_ERANGE, with nothing written: the ledger is full (4096 tasks, 256 MiB). */
+sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
+                          bool *already) SEFL_MUST_CHECK;
+
+/* Bytes of an unfinished record that stood behind the last whole one when it was opened; ledger_open
+ * has cut them off, ledger_open_read left them. */
+size_t ledger_ignored(const ledger *l);
 
 bool ledger_has(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES], uint64_t round);
 

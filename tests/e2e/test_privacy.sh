@@ -70,10 +70,10 @@ expect 2 "$SEFL" privacy plan --clients 10 --rounds 5 --epsilon 1; says "--delta
 expect 2 "$SEFL" privacy; says "plan or spent"
 expect 2 "$SEFL" privacy paln; says "did you mean 'plan'?"
 
-ledger=$SEFL_SOURCE/tests/vectors/store/ledger-v1.bin
+ledger=$SEFL_SOURCE/tests/vectors/store/ledger-v2.bin
 expect 0 "$SEFL" privacy spent "$ledger"
 says 'population "people"'; says "4 rounds of 2 tasks"; says "against a server"
-says "against others"; says "4275ee12f8189eb1"
+says "against others"; says "9f03e9bea321be02"
 expect 0 "$SEFL" privacy spent "$ledger" --json; says '"tasks":[{"task":"000102'
 expect 0 "$SEFL" privacy spent "$ledger" --delta 1e-9; says "at delta 1e-09"
 expect 2 "$SEFL" privacy spent "$ledger" --delta 2; says '--delta is "2"'

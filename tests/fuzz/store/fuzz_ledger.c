@@ -16,18 +16,19 @@ static sefl_status chain(sefl_buf *out, rd *r)
 {
     sefl_status st = SEFL_OK;
     uint8_t prev[SHA256_BYTES];
-    sha256_of(prev, span_of_str("SEFLLDG1"));
-    SEFL_TRY(wr_raw(out, "SEFLLDG1", 8));
+    sha256_of(prev, span_of_str("SEFLLDG2"));
+    SEFL_TRY(wr_raw(out, "SEFLLDG2", 8));
     while (rd_left(r) > 1) {
-        uint8_t n, len[4];
+        uint8_t n, len[8];
         sefl_span body;
         sha256 h;
         SEFL_TRY(rd_u8(r, &n));
         SEFL_TRY(rd_view(r, &body, n < rd_left(r) ? n : rd_left(r)));
         store_u32(len, (uint32_t)body.n);
+        store_u32(len + 4, ~(uint32_t)body.n);
         sha256_init(&h);
         sha256_add(&h, span_of(prev, sizeof prev));
-        sha256_add(&h, span_of(len, sizeof len));
+        sha256_add(&h, span_of(len, 4));
         sha256_add(&h, body);
         sha256_end(&h, prev);
         SEFL_TRY(wr_raw(out, len, sizeof len));

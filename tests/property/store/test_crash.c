@@ -65,7 +65,7 @@ static void charge_and_release(uint64_t round)
     raise(SIGSTOP);
     if (ledger_open(&l, path, "people", NULL) != SEFL_OK)
         _exit(5);
-    if (ledger_charge(l, &terms, round) != SEFL_OK)
+    if (ledger_charge(l, &terms, round, NULL) != SEFL_OK)
         _exit(6);
     uint8_t byte = (uint8_t)round;
     if (write(RELEASE_FD, &byte, 1) != 1)
@@ -77,6 +77,7 @@ static void charge_and_release(uint64_t round)
 typedef struct trace {
     bool dirty;          /* a write to the ledger not followed by a good fsync */
     bool wrote;          /* at all */
+    uint64_t ledger_fd;  /* the descriptor of those writes */
     bool released_dirty; /* a release began while dirty */
     unsigned stops;
 } trace;
@@ -92,9 +93,10 @@ static void look_at(trace *t, pid_t pid, struct __ptrace_syscall_info *entry)
         if (writes && info.entry.args[0] == RELEASE_FD)
             t->released_dirty |= t->dirty || !t->wrote;
         else if (writes || info.entry.nr == SYS_ftruncate)
-            t->dirty = t->wrote = true;
+            t->dirty = t->wrote = true, t->ledger_fd = info.entry.args[0];
     } else if (info.op == PTRACE_SYSCALL_INFO_EXIT && entry->op == PTRACE_SYSCALL_INFO_ENTRY &&
-               entry->entry.nr == SYS_fsync && info.exit.rval == 0) {
+               entry->entry.nr == SYS_fsync && entry->entry.args[0] == t->ledger_fd &&
+               info.exit.rval == 0) {
         t->dirty = false;
     }
 }
@@ -146,7 +148,7 @@ static void killed_anywhere(void **state)
             ledger *l = NULL;
             if (round == 1) {
                 CHECK_OK(ledger_open(&l, path, "people", NULL));
-                CHECK_OK(ledger_charge(l, &terms, 0));
+                CHECK_OK(ledger_charge(l, &terms, 0, NULL));
                 ledger_close(l);
             }
             bool killed = run_and_kill(round, at, &t);
@@ -159,7 +161,7 @@ static void killed_anywhere(void **state)
                 lost_nothing++;
             }
             /* goes on: once more is the same charge */
-            CHECK_OK(ledger_charge(l, &terms, round));
+            CHECK_OK(ledger_charge(l, &terms, round, NULL));
             ledger_total total;
             CHECK_OK(ledger_spent(l, 0, &total));
             assert_int_equal(total.rounds, round + 1);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes ledger-v1.bin from the format's description (src/store/ledger.h), without our C code.
+"""Writes ledger-v2.bin from the format's description (src/store/ledger.h), without our C code.
 
-    python3 tests/vectors/store/make_ledger.py tests/vectors/store/ledger-v1.bin
+    python3 tests/vectors/store/make_ledger.py tests/vectors/store/ledger-v2.bin
 """
 import hashlib
 import struct
@@ -16,25 +16,25 @@ def varint(v):
     return out + bytes([v])
 
 
-def task(ident, noise, hidden, z, rate, dim, steps, most, epsilon, delta):
-    return (b"\x02" + ident + bytes([noise, hidden]) + struct.pack("<ddQdQdd", z, rate, dim, steps,
+def task(ident, noise, hidden, unit, z, rate, dim, steps, most, epsilon, delta):
+    return (b"\x02" + ident + bytes([noise, hidden, unit]) + struct.pack("<ddQdQdd", z, rate, dim, steps,
                                                                    most, epsilon, delta))
 
 
 bodies = [
     b"\x01" + varint(6) + b"people",
-    task(bytes(range(32)), 1, 0, 4.0, 0.1, 945510, 0.0, 5, 8.0, 1e-6),
+    task(bytes(range(32)), 1, 0, 0, 4.0, 0.1, 945510, 0.0, 5, 8.0, 1e-6),
     b"\x03" + varint(0) + varint(0),
     b"\x03" + varint(0) + varint(1),
     b"\x03" + varint(0) + varint(300),
-    task(bytes(range(32, 64)), 2, 1, 2.5, 0.01, 0, 38662.0, 0, 8.0, 1e-6),
+    task(bytes(range(32, 64)), 2, 1, 0, 2.5, 0.01, 0, 38662.0, 0, 8.0, 1e-6),
     b"\x03" + varint(1) + varint(7),
 ]
-out = b"SEFLLDG1"
+out = b"SEFLLDG2"
 prev = hashlib.sha256(out).digest()
 for body in bodies:
     head = struct.pack("<I", len(body))
     prev = hashlib.sha256(prev + head + body).digest()
-    out += head + body + prev
+    out += head + struct.pack("<I", len(body) ^ 0xffffffff) + body + prev
 open(sys.argv[1], "wb").write(out)
 print(prev.hex())

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define VECTOR SEFL_SOURCE_DIR "/tests/vectors/store/ledger-v1.bin"
+#define VECTOR SEFL_SOURCE_DIR "/tests/vectors/store/ledger-v2.bin"
 
 static void same_bytes(void **state)
 {
@@ -36,10 +36,10 @@ static void same_bytes(void **state)
     snprintf(path, sizeof path, "%s/ledger", dir);
     CHECK_OK(ledger_create(path, "people"));
     CHECK_OK(ledger_open(&l, path, "people", NULL));
-    CHECK_OK(ledger_charge(l, &a, 0));
-    CHECK_OK(ledger_charge(l, &a, 1));
-    CHECK_OK(ledger_charge(l, &a, 300));
-    CHECK_OK(ledger_charge(l, &b, 7));
+    CHECK_OK(ledger_charge(l, &a, 0, NULL));
+    CHECK_OK(ledger_charge(l, &a, 1, NULL));
+    CHECK_OK(ledger_charge(l, &a, 300, NULL));
+    CHECK_OK(ledger_charge(l, &b, 7, NULL));
     ledger_head mine, theirs;
     ledger_get_head(l, &mine);
     ledger_close(l);
