@@ -4,7 +4,9 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/suggest.h"
+#include "cli/interrupt.h"
 #include "cli/meter.h"
+#include "cli/output.h"
 #include "model/corpus/corpus.h"
 #include "model/corpus/partition.h"
 #include "model/corpus/synth.h"
@@ -24,7 +26,7 @@ typedef struct options {
     vocab_settings words;
     partition_settings split;
     synth_settings synth;
-    bool json, counts, list, block_given;
+    bool json, counts, list, force;
     bool clients_given, tokens_given;
 } options;
 
@@ -46,6 +48,7 @@ enum {
     O_ALPHA,
     O_SEED,
     O_TOKENS,
+    O_FORCE,
     O_JSON
 };
 
@@ -63,29 +66,25 @@ static const struct option stats_options[] = { TAKES("format", O_FORMAT),
                                                TAKES("vocab", O_VOCAB),
                                                FLAG("json", O_JSON),
                                                { 0 } };
-static const struct option vocab_options[] = { TAKES("format", O_FORMAT),
-                                               TAKES("field", O_FIELD),
-                                               TAKES("out", O_OUT),
-                                               TAKES("order", O_ORDER),
-                                               TAKES("block", O_BLOCK),
-                                               TAKES("max-words", O_MAX_WORDS),
-                                               TAKES("min-count", O_MIN_COUNT),
-                                               FLAG("counts", O_COUNTS),
-                                               FLAG("list", O_LIST),
-                                               FLAG("json", O_JSON),
-                                               { 0 } };
-static const struct option split_options[] = {
-    TAKES("format", O_FORMAT),   TAKES("field", O_FIELD), TAKES("out", O_OUT),
-    TAKES("clients", O_CLIENTS), TAKES("by", O_BY),       TAKES("alpha", O_ALPHA),
-    TAKES("seed", O_SEED),       FLAG("json", O_JSON),    { 0 }
+static const struct option vocab_options[] = {
+    TAKES("format", O_FORMAT),       TAKES("field", O_FIELD),  TAKES("out", O_OUT),
+    TAKES("order", O_ORDER),         TAKES("block", O_BLOCK),  TAKES("max-words", O_MAX_WORDS),
+    TAKES("min-count", O_MIN_COUNT), FLAG("counts", O_COUNTS), FLAG("list", O_LIST),
+    FLAG("force", O_FORCE),          FLAG("json", O_JSON),     { 0 }
 };
-static const struct option synth_options[] = { TAKES("out", O_OUT),
-                                               TAKES("clients", O_CLIENTS),
-                                               TAKES("tokens", O_TOKENS),
-                                               TAKES("alpha", O_ALPHA),
-                                               TAKES("seed", O_SEED),
-                                               FLAG("json", O_JSON),
-                                               { 0 } };
+static const struct option split_options[] = {
+    TAKES("format", O_FORMAT), TAKES("field", O_FIELD),
+    TAKES("out", O_OUT),       TAKES("clients", O_CLIENTS),
+    TAKES("by", O_BY),         TAKES("alpha", O_ALPHA),
+    TAKES("seed", O_SEED),     FLAG("force", O_FORCE),
+    FLAG("json", O_JSON),      { 0 }
+};
+static const struct option synth_options[] = {
+    TAKES("out", O_OUT),       TAKES("clients", O_CLIENTS),
+    TAKES("tokens", O_TOKENS), TAKES("alpha", O_ALPHA),
+    TAKES("seed", O_SEED),     FLAG("force", O_FORCE),
+    FLAG("json", O_JSON),      { 0 }
+};
 
 /* "0.5", "12", ".25": digits and at most one point; the user's locale has no say. */
 static bool parse_real(const char *text, double *out)
@@ -146,6 +145,9 @@ static int take(options *o, int c, const char *value)
     case O_LIST:
         o->list = true;
         break;
+    case O_FORCE:
+        o->force = true;
+        break;
     case O_JSON:
         o->json = true;
         break;
@@ -205,7 +207,8 @@ static corpus_file file_of(const options *o, const char *path)
 static sefl_status count_file(vocab *v, const options *o, const char *path)
 {
     meter m;
-    sefl_progress p = meter_start(&m, "counting words");
+    interrupt_progress stop;
+    sefl_progress p = interrupt_with(&stop, meter_start(&m, "counting words"));
     corpus_file f = file_of(o, path);
     sefl_status st = corpus_count(v, &f, &p);
     meter_stop(&m);
@@ -215,7 +218,8 @@ static sefl_status count_file(vocab *v, const options *o, const char *path)
 static sefl_status read_file(corpus *c, const vocab *v, const options *o, const char *path)
 {
     meter m;
-    sefl_progress p = meter_start(&m, "reading");
+    interrupt_progress stop;
+    sefl_progress p = interrupt_with(&stop, meter_start(&m, "reading"));
     corpus_file f = file_of(o, path);
     sefl_status st = corpus_read(c, v, &f, &p);
     meter_stop(&m);
@@ -329,9 +333,12 @@ static sefl_status run_vocab(options *o)
     sefl_buf b = { 0 };
     char hash[2 * SHA256_BYTES + 1];
     if (o->list) {
+        SEFL_TRY(output_check(o->out, o->where, o->force));
         SEFL_TRY(vocab_read(&v, o->where, &o->words));
     } else {
         SEFL_TRY(corpus_paths_find(&paths, o->where));
+        for (int i = 0; i < CORPUS_SPLITS; i++)
+            SEFL_TRY(output_check(o->out, paths.path[i], o->force));
         SEFL_TRY(vocab_new(&v));
         SEFL_TRY(count_file(v, o, paths.path[CORPUS_TRAIN]));
         SEFL_TRY(vocab_finish(v, &o->words));
@@ -374,19 +381,40 @@ static sefl_status make_folder(const char *path)
     return sefl_fail(SEFL_EIO, "cannot make the folder %s: %s", path, strerror(errno));
 }
 
+static void client_file(char out[64], uint32_t who, bool records)
+{
+    snprintf(out, 64, "client-%03" PRIu32 "/train.%s", who, records ? "jsonl" : "txt");
+}
+
 static sefl_status write_client(const options *o, const corpus *part, const vocab *v, uint32_t who,
                                 bool records)
 {
     sefl_status st = SEFL_OK;
-    char *path = NULL;
-    size_t n = strlen(o->out) + 64;
+    char *path = NULL, name[64];
+    size_t n = strlen(o->out) + 66;
+    client_file(name, who, records);
     SEFL_TRY(sefl_new(&path, n, 1));
     snprintf(path, n, "%s/client-%03" PRIu32, o->out, who);
     SEFL_TRY(make_folder(path));
-    snprintf(path, n, "%s/client-%03" PRIu32 "/train.%s", o->out, who, records ? "jsonl" : "txt");
+    snprintf(path, n, "%s/%s", o->out, name);
     SEFL_TRY(corpus_write(part, v, &(corpus_file){ .path = path, .field = o->field }));
 done:
     sefl_free(path);
+    return st;
+}
+
+/* Nothing is written over unasked, and the input never. */
+static sefl_status check_split(const options *o, const corpus_paths *in, bool records)
+{
+    sefl_status st = SEFL_OK;
+    char name[64];
+    for (uint32_t who = 0; who < o->split.clients; who++) {
+        client_file(name, who, records);
+        for (int i = 0; i < CORPUS_SPLITS; i++)
+            SEFL_TRY(output_check_in(o->out, name, in->path[i], o->force));
+    }
+    SEFL_TRY(output_check_folder(o->out, "client-", o->force));
+done:
     return st;
 }
 
@@ -409,6 +437,7 @@ static sefl_status run_split(options *o)
     SEFL_TRY(corpus_paths_find(&paths, o->where));
     const char *train = paths.path[CORPUS_TRAIN];
     corpus_file f = file_of(o, train);
+    SEFL_TRY(check_split(o, &paths, corpus_format_of(&f) != CORPUS_TEXT));
     SEFL_TRY(vocab_new(&v));
     SEFL_TRY(count_file(v, o, train));
     SEFL_TRY(vocab_finish(v, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
@@ -428,6 +457,8 @@ static sefl_status run_split(options *o)
                partition_kind_name(o->split.kind), o->split.seed, "client", "tokens", "lines",
                "documents", "JSD bits");
     for (uint32_t i = 0; i < p.clients; i++) {
+        SEFL_CHECK(!interrupt_seen(), SEFL_ECANCELLED,
+                   "stopped: %s has only %" PRIu32 " of %" PRIu32 " clients", o->out, i, p.clients);
         SEFL_TRY(partition_take(&part, &c, &p, i));
         SEFL_TRY(partition_divergence(&divergence, &part, &c, v));
         SEFL_TRY(write_client(o, &part, v, i, corpus_format_of(&f) != CORPUS_TEXT));
@@ -470,15 +501,32 @@ done:
 
 /* ---- synth --------------------------------------------------------------------------------- */
 
+static sefl_status check_synth(const options *o)
+{
+    static const char *const names[] = { "train.txt", "valid.txt", "test.txt", "vocab.txt",
+                                         "meta.json" };
+    sefl_status st = SEFL_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        SEFL_TRY(output_check_in(o->out, names[i], NULL, o->force));
+    SEFL_TRY(output_check_folder(o->out, "client-", o->force));
+done:
+    return st;
+}
+
 static sefl_status run_synth(options *o)
 {
     sefl_status st = SEFL_OK;
     synth_report r;
     sefl_buf b = { 0 };
     meter m;
-    sefl_progress p = meter_start(&m, "writing");
-    st = synth_write(o->out, &o->synth, &r, &p);
+    interrupt_progress stop;
+    sefl_progress p = interrupt_with(&stop, meter_start(&m, "writing"));
+    st = check_synth(o);
+    if (st == SEFL_OK)
+        st = synth_write(o->out, &o->synth, &r, &p);
     meter_stop(&m);
+    if (st == SEFL_ECANCELLED)
+        st = sefl_fail(st, "stopped: %s is not complete; --force writes it anew", o->out);
     if (st != SEFL_OK)
         return st;
     if (!o->json) {
@@ -579,6 +627,7 @@ static int run(int argc, char **argv)
             return cli_misuse(&cmd_data, "synth makes text for at most %d clients",
                               SYNTH_CLIENTS_MAX);
     }
+    interrupt_catch();
     sefl_status st = a->run(&o);
     return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_data, st);
 }
@@ -593,6 +642,7 @@ const cli_command cmd_data = {
         "  --format F      auto (by the file's ending), text, jsonl, csv\n"
         "  --field NAME    JSONL member or CSV column that holds the text (text)\n"
         "  --json          one JSON object\n"
+        "  --force         vocab, split, synth: write over existing files; the input never\n"
         "\n"
         "  stats PATH      tokens, lines, documents, unknown words of each split\n"
         "  --vocab FILE    words of this list; default: those of the training text\n"
@@ -622,7 +672,7 @@ const cli_command cmd_data = {
         "  --tokens N      training tokens of all clients together (200000)\n"
         "  --alpha A       topics differ among clients as Dirichlet(alpha) draws (0.5)\n"
         "  --seed S        same seed, same bytes (0)",
-    .example = "sefl data synth --out /tmp/sefl-text --clients 4 --tokens 100000 --seed 1",
+    .example = "sefl data synth --out text --clients 4 --tokens 100000 --seed 1",
     .actions = "stats vocab split synth",
     .run = run,
 };

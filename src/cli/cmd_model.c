@@ -2,10 +2,10 @@
 #include "cli/cli.h"
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/suggest.h"
-#include "cli/meter.h"
+#include "cli/best.h"
+#include "cli/output.h"
 #include "model/corpus/corpus.h"
 #include "model/corpus/utf8.h"
 #include "model/file/jread.h"
@@ -26,7 +26,7 @@ typedef struct options {
     uint32_t words, threads;
     uint64_t seed;
     double temperature;
-    bool json, order_given;
+    bool json, order_given, force;
 } options;
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -51,6 +51,7 @@ enum {
     O_HEADS,
     O_BLOCK,
     O_TIED,
+    O_FORCE,
     O_JSON
 };
 
@@ -64,12 +65,19 @@ enum {
     }
 
 static const struct option info_options[] = { FLAG("json", O_JSON), { 0 } };
-static const struct option new_options[] = { TAKES("vocab", O_VOCAB),   TAKES("order", O_ORDER),
-                                             TAKES("model", O_MODEL),   TAKES("embed", O_EMBED),
-                                             TAKES("hidden", O_HIDDEN), TAKES("layers", O_LAYERS),
-                                             TAKES("heads", O_HEADS),   TAKES("block", O_BLOCK),
-                                             FLAG("tied", O_TIED),      TAKES("seed", O_SEED),
-                                             FLAG("json", O_JSON),      { 0 } };
+static const struct option new_options[] = { TAKES("vocab", O_VOCAB),
+                                             TAKES("order", O_ORDER),
+                                             TAKES("model", O_MODEL),
+                                             TAKES("embed", O_EMBED),
+                                             TAKES("hidden", O_HIDDEN),
+                                             TAKES("layers", O_LAYERS),
+                                             TAKES("heads", O_HEADS),
+                                             TAKES("block", O_BLOCK),
+                                             FLAG("tied", O_TIED),
+                                             TAKES("seed", O_SEED),
+                                             FLAG("force", O_FORCE),
+                                             FLAG("json", O_JSON),
+                                             { 0 } };
 static const struct option eval_options[] = { TAKES("vocab", O_VOCAB), TAKES("data", O_DATA),
                                               TAKES("split", O_SPLIT), TAKES("format", O_FORMAT),
                                               TAKES("field", O_FIELD), TAKES("threads", O_THREADS),
@@ -80,11 +88,14 @@ static const struct option generate_options[] = {
     TAKES("seed", O_SEED),     TAKES("threads", O_THREADS),
     FLAG("json", O_JSON),      { 0 }
 };
-static const struct option export_options[] = { TAKES("out", O_OUT), FLAG("json", O_JSON), { 0 } };
-static const struct option import_options[] = { TAKES("out", O_OUT),     TAKES("block", O_BLOCK),
-                                                TAKES("heads", O_HEADS), FLAG("tied", O_TIED),
-                                                TAKES("vocab", O_VOCAB), TAKES("order", O_ORDER),
-                                                FLAG("json", O_JSON),    { 0 } };
+static const struct option export_options[] = {
+    TAKES("out", O_OUT), FLAG("force", O_FORCE), FLAG("json", O_JSON), { 0 }
+};
+static const struct option import_options[] = {
+    TAKES("out", O_OUT),    TAKES("block", O_BLOCK), TAKES("heads", O_HEADS),
+    FLAG("tied", O_TIED),   TAKES("vocab", O_VOCAB), TAKES("order", O_ORDER),
+    FLAG("force", O_FORCE), FLAG("json", O_JSON),    { 0 }
+};
 
 /* One option; returns CLI_DONE, or CLI_MISUSE after saying why. */
 static int take(options *o, int c, const char *value)
@@ -134,6 +145,9 @@ static int take(options *o, int c, const char *value)
         break;
     case O_TIED:
         o->cfg.tied = true;
+        break;
+    case O_FORCE:
+        o->force = true;
         break;
     case O_JSON:
         o->json = true;
@@ -327,6 +341,7 @@ static sefl_status run_new(options *o)
     vocab *v = NULL;
     lm *m = NULL;
     model_meta meta = { 0 };
+    SEFL_TRY(output_check(o->path, o->vocab, o->force));
     SEFL_TRY(read_vocab(&v, o));
     o->cfg.vocab = vocab_size(v);
     o->cfg.batch = o->cfg.steps = 1; /* it only writes numbers down */
@@ -343,47 +358,6 @@ done:
 }
 
 /* ---- eval ---------------------------------------------------------------------------------- */
-
-/* The generated corpus knows its best perplexity: meta.json beside the text, if it is one. The
- * split's own figure where there is one, else that of the source; 0 if unknown. */
-static double best_perplexity(const char *dir, const char *split)
-{
-    sefl_buf b = { 0 }, key = { 0 };
-    double best = 0, own = 0;
-    char path[4096];
-    bool more, in_split;
-    int n = snprintf(path, sizeof path, "%s/meta.json", dir);
-    if (n < 0 || (size_t)n >= sizeof path || file_read(&b, path, 1 << 24) != SEFL_OK)
-        goto done;
-    jread j = jread_over(buf_span(&b));
-    if (jread_open(&j, '{') != SEFL_OK)
-        goto done;
-    while (jread_key(&j, &key, &more) == SEFL_OK && more) {
-        if (jread_is(&key, "best_perplexity")) {
-            if (jread_real(&j, &best) != SEFL_OK)
-                goto done;
-        } else if (jread_is(&key, "splits")) {
-            if (jread_open(&j, '{') != SEFL_OK)
-                goto done;
-            while (jread_key(&j, &key, &more) == SEFL_OK && more) {
-                in_split = jread_is(&key, split);
-                if (jread_open(&j, '{') != SEFL_OK)
-                    goto done;
-                while (jread_key(&j, &key, &more) == SEFL_OK && more)
-                    if (in_split && jread_is(&key, "source_perplexity")
-                            ? jread_real(&j, &own) != SEFL_OK
-                            : jread_skip(&j) != SEFL_OK)
-                        goto done;
-            }
-        } else if (jread_skip(&j) != SEFL_OK) {
-            goto done;
-        }
-    }
-done:
-    buf_clear(&b);
-    buf_clear(&key);
-    return own > 0 ? own : best;
-}
 
 static sefl_status run_eval(options *o)
 {
@@ -418,7 +392,10 @@ static sefl_status run_eval(options *o)
         printf("%s on %s: loss %.4f nats a token, perplexity %.4f, %zu tokens, %.2f %% unknown\n",
                o->path, paths.path[which], mean, exp(mean), c.tokens,
                100.0 * (double)c.unknown / (double)c.tokens);
-        if (best > 0)
+        if (best > 0 && c.unknown > 0)
+            printf("the source itself: not comparable: %.3g %% unknown words\n",
+                   100.0 * (double)c.unknown / (double)c.tokens);
+        else if (best > 0)
             printf("the source itself reaches %.4f: %.2f %% above\n", best,
                    100 * (exp(mean) / best - 1));
         goto done;
@@ -430,7 +407,7 @@ static sefl_status run_eval(options *o)
     json_key(&j, "unknown"), json_u64(&j, c.unknown);
     json_key(&j, "loss"), json_real(&j, mean);
     json_key(&j, "perplexity"), json_real(&j, exp(mean));
-    if (best > 0)
+    if (best > 0 && c.unknown == 0)
         json_key(&j, "best_perplexity"), json_real(&j, best);
     json_close(&j, '}');
     SEFL_TRY(json_end(&j));
@@ -446,6 +423,24 @@ done:
 }
 
 /* ---- generate ------------------------------------------------------------------------------ */
+
+/* Says which words of the prompt the model cannot see. */
+static sefl_status name_unknown(const vocab *v, sefl_span prompt)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    sefl_span word, unk = vocab_word(v, vocab_unk(v));
+    while (utf8_word(&prompt, &word))
+        if (vocab_id(v, word) == vocab_unk(v) &&
+            !(word.n == unk.n && memcmp(word.p, unk.p, unk.n) == 0))
+            SEFL_TRY(wr_fmt(&b, "%s%.*s", b.n ? ", " : "", (int)word.n, (const char *)word.p));
+    if (b.n)
+        fprintf(stderr, "sefl model: not in the vocabulary, taken as <unk>: %.*s\n", (int)b.n,
+                (const char *)b.p);
+done:
+    buf_clear(&b);
+    return st;
+}
 
 static sefl_status run_generate(options *o)
 {
@@ -465,6 +460,7 @@ static sefl_status run_generate(options *o)
     SEFL_TRY(model_open(&m, &meta, o->path, 1, 0, p));
     SEFL_TRY(model_check_vocab(&meta, v));
     SEFL_TRY(sefl_new(&words, 1 + rest.n + n, sizeof *words));
+    SEFL_TRY(name_unknown(v, rest));
     words[prompt++] = vocab_eos(v); /* a text begins behind a line's end */
     while (utf8_word(&rest, &word))
         words[prompt++] = vocab_id(v, word);
@@ -513,6 +509,7 @@ static sefl_status run_export(options *o)
     model_meta meta = { 0 };
     nn_real *theta = NULL;
     size_t count = 0;
+    SEFL_TRY(output_check(o->out, o->path, o->force));
     SEFL_TRY(model_read(&meta, &theta, &count, o->path));
     SEFL_TRY(model_export(o->out, &meta, theta));
     SEFL_TRY(report_written(o, o->out, &meta, count, -1));
@@ -529,6 +526,9 @@ static sefl_status run_import(options *o)
     nn_real *theta = NULL;
     size_t count = 0;
     double distance = 0;
+    SEFL_TRY(output_check(o->out, o->path, o->force));
+    if (o->vocab)
+        SEFL_TRY(output_check(o->out, o->vocab, o->force));
     SEFL_TRY(model_import(&meta, &theta, &count, &distance, o->path));
     if (o->vocab) {
         SEFL_TRY(read_vocab(&v, o));
@@ -619,6 +619,7 @@ const cli_command cmd_model = {
     .usage = "info|new|eval|generate|export|import FILE [options]",
     .details =
         "  --json          one JSON object\n"
+        "  --force         new, export, import: replace an existing file\n"
         "\n"
         "  info FILE       sizes, vocabulary, arrays of a safetensors file; checks every value\n"
         "\n"
@@ -650,7 +651,8 @@ const cli_command cmd_model = {
         "  --heads N       of a transformer (2): the file does not tell\n"
         "  --tied          the decoder's weights are the encoder's\n"
         "  --vocab LIST, --order O   its words, for the record",
-    .example = "sefl model info model.safetensors",
+    .example = "sefl data synth --out text && sefl train --data text --max-steps 20 --out run && "
+               "sefl model info run/model.safetensors",
     .actions = "new info eval generate export import",
     .run = run,
 };

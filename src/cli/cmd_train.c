@@ -6,6 +6,8 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "cli/best.h"
+#include "cli/interrupt.h"
 #include "cli/meter.h"
 #include "config/settings.h"
 #include "model/corpus/corpus.h"
@@ -81,9 +83,10 @@ typedef struct session {
     settings set;
     const char *out;
     bool resume, json, quiet, terminal;
+    bool interrupted; /* after a step, its checkpoint saved */
     vocab *words;
     corpus text[CORPUS_SPLITS];
-    double best; /* perplexity that nothing can beat; 0: not known */
+    double best; /* perplexity of the source on the test text; 0: not known */
     pool *pool;
     lm *m;
     trainer *t;
@@ -119,21 +122,6 @@ static void path_in(char out[4096], const char *dir, const char *name)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* The generated corpus says what the best possible perplexity is. */
-static double best_perplexity(const char *where)
-{
-    char path[4096];
-    sefl_buf b = { 0 };
-    double best = 0;
-    path_in(path, where, "meta.json");
-    if (file_exists(path) && file_read(&b, path, 1 << 20) == SEFL_OK && wr_u8(&b, 0) == SEFL_OK) {
-        const char *at = strstr((const char *)b.p, "\"best_perplexity\":");
-        best = at ? strtod(at + strlen("\"best_perplexity\":"), NULL) : 0;
-    }
-    buf_clear(&b);
-    return best;
-}
-
 static sefl_status read_text(session *s)
 {
     sefl_status st = SEFL_OK;
@@ -143,7 +131,8 @@ static sefl_status read_text(session *s)
     vocab_settings words = { .block = u32(&s->set, "model.block"),
                              .max_words = u32(&s->set, "data.max_words") };
     meter m;
-    sefl_progress p = meter_start(&m, "reading text");
+    interrupt_progress stop;
+    sefl_progress p = interrupt_with(&stop, meter_start(&m, "reading text"));
     if (strcmp(settings_text(&s->set, "data.format"), "guess") != 0)
         SEFL_TRY(corpus_format_parse(&file.format, settings_text(&s->set, "data.format")));
     SEFL_TRY(vocab_order_parse(&words.order, settings_text(&s->set, "data.order")));
@@ -161,7 +150,7 @@ static sefl_status read_text(session *s)
             file.path = paths.path[i];
             SEFL_TRY(corpus_read(&s->text[i], s->words, &file, &p));
         }
-    s->best = best_perplexity(settings_text(&s->set, "data.path"));
+    s->best = best_perplexity(settings_text(&s->set, "data.path"), "test");
 done:
     meter_stop(&m);
     corpus_paths_clear(&paths);
@@ -206,6 +195,12 @@ done:
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+static bool regular(const char *path)
+{
+    struct stat sb;
+    return lstat(path, &sb) == 0 && S_ISREG(sb.st_mode);
+}
+
 static sefl_status open_out(session *s)
 {
     sefl_status st = SEFL_OK;
@@ -219,23 +214,30 @@ static sefl_status open_out(session *s)
     SEFL_CHECK(mkdir(s->out, 0777) == 0 || errno == EEXIST, SEFL_EIO, "cannot make %s: %s", s->out,
                strerror(errno));
     path_in(path, s->out, "checkpoint");
-    if (!s->resume) {
+    if (s->resume) {
+        SEFL_TRY(file_read(&b, path, SIZE_MAX / 4));
+    } else {
         SEFL_CHECK(!file_exists(path), SEFL_EEXIST,
                    "%s holds a checkpoint: --resume goes on with it, or take another folder",
                    s->out);
-    } else {
+        path_in(path, s->out, "model.safetensors");
+        SEFL_CHECK(!file_exists(path), SEFL_EEXIST, "%s exists: take another folder for --out",
+                   path);
+    }
+    path_in(path, s->out, "vocab.txt");
+    if (s->resume || regular(path)) { /* other words there may be somebody's: never written over */
         uint8_t a[SHA256_BYTES], h[SHA256_BYTES];
-        SEFL_TRY(file_read(&b, path, SIZE_MAX / 4));
-        path_in(path, s->out, "vocab.txt");
         SEFL_TRY(vocab_read(&old, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
         vocab_hash(old, a);
         vocab_hash(s->words, h);
+        SEFL_CHECK(memcmp(a, h, sizeof a) == 0 || s->resume, SEFL_EEXIST,
+                   "%s exists, with other words: take another folder for --out", path);
         SEFL_CHECK(memcmp(a, h, sizeof a) == 0, SEFL_EINVAL,
                    "the text has other words than those in %s: the data or its settings changed",
                    path);
-        SEFL_TRY(trainer_load(s->t, buf_span(&b)));
     }
-    path_in(path, s->out, "vocab.txt");
+    if (s->resume)
+        SEFL_TRY(trainer_load(s->t, buf_span(&b)));
     SEFL_TRY(vocab_write(s->words, path, false));
 done:
     buf_clear(&b);
@@ -377,6 +379,7 @@ static sefl_status farewell(session *s)
 {
     sefl_status st = SEFL_OK;
     double test;
+    size_t unknown = s->text[CORPUS_TEST].unknown;
     sefl_buf b = { 0 };
     SEFL_TRY(evaluate(s, CORPUS_TEST, &test));
     if (s->json) {
@@ -384,7 +387,9 @@ static sefl_status farewell(session *s)
         json_open(&j, '{');
         json_key(&j, "test_loss"), json_real(&j, test);
         json_key(&j, "test_perplexity"), json_real(&j, exp(test));
-        json_key(&j, "best_possible_perplexity"), json_real(&j, s->best > 0 ? s->best : NAN);
+        json_key(&j, "test_unknown"), json_u64(&j, unknown);
+        if (s->best > 0 && unknown == 0)
+            json_key(&j, "best_possible_perplexity"), json_real(&j, s->best);
         json_close(&j, '}');
         SEFL_TRY(json_end(&j));
         printf("%.*s\n", (int)b.n, (const char *)b.p);
@@ -392,7 +397,10 @@ static sefl_status farewell(session *s)
     }
     if (!isnan(test))
         printf("test ppl %.2f", exp(test));
-    if (!isnan(test) && s->best > 0)
+    if (!isnan(test) && s->best > 0 && unknown > 0)
+        printf("  best possible: not comparable: %.3g %% unknown words",
+               100.0 * (double)unknown / (double)s->text[CORPUS_TEST].tokens);
+    else if (!isnan(test) && s->best > 0)
         printf("  best possible %.2f (%.1f %% above it)", s->best, 100 * (exp(test) / s->best - 1));
     if (!isnan(test))
         printf("\n");
@@ -417,7 +425,7 @@ static sefl_status train(session *s)
     s->began_ns = s->epoch_ns = now_ns();
     while (trainer_epochs(s->t) < s->epochs) {
         train_info info;
-        if (limit > 0 && trainer_steps(s->t) >= limit)
+        if (interrupt_seen() || (limit > 0 && trainer_steps(s->t) >= limit))
             break;
         SEFL_TRY(trainer_step(s->t, &info));
         s->loss_sum += info.loss * (double)info.words;
@@ -434,6 +442,12 @@ static sefl_status train(session *s)
         fprintf(stderr, "\r\033[K");
     if (trainer_epochs(s->t) < s->epochs) {
         SEFL_TRY(save_checkpoint(s));
+        s->interrupted = interrupt_seen();
+        SEFL_CHECK(!s->interrupted, SEFL_ECANCELLED,
+                   "stopped by a signal after step %llu of %llu%s",
+                   (unsigned long long)trainer_steps(s->t),
+                   (unsigned long long)(trainer_steps_per_epoch(s->t) * s->epochs),
+                   s->out ? "" : "; nothing is saved without --out");
         SEFL_TRY(save_model(s));
         if (!s->quiet)
             fprintf(stderr, "stopped after step %llu of %llu%s\n",
@@ -446,6 +460,28 @@ done:
     if (st != SEFL_OK && s->terminal)
         fprintf(stderr, "\r\033[K");
     return st;
+}
+
+/* The command line that goes on, ready to paste. */
+static void print_resume(const session *s, int argc, char **argv)
+{
+    fprintf(stderr, "go on with: sefl");
+    for (int i = 0; i < argc; i++) {
+        static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789-_=./,:+@%";
+        if (argv[i][0] && argv[i][strspn(argv[i], plain)] == 0) {
+            fprintf(stderr, " %s", argv[i]);
+            continue;
+        }
+        fprintf(stderr, " '");
+        for (const char *c = argv[i]; *c; c++)
+            if (*c == '\'')
+                fputs("'\\''", stderr);
+            else
+                fputc(*c, stderr);
+        fprintf(stderr, "'");
+    }
+    fprintf(stderr, "%s\n", s->resume ? "" : " --resume");
 }
 
 static int run(int argc, char **argv)
@@ -488,9 +524,12 @@ static int run(int argc, char **argv)
     if (rc == CLI_DONE && !settings_given(&s.set, "data.path"))
         rc = cli_misuse(&cmd_train, "--data says which text to train on");
     if (rc == CLI_DONE) {
+        interrupt_catch();
         st = train(&s);
         if (st != SEFL_OK)
             rc = cli_failed(&cmd_train, st);
+        if (s.interrupted && s.out)
+            print_resume(&s, argc, argv);
     }
     trainer_free(s.t);
     lm_free(s.m);
@@ -516,9 +555,11 @@ const cli_command cmd_train = {
         "  --lr RATE        default: sgd 20 (lstm) or 5 (transformer), adam 0.001\n"
         "  --vocab FILE     word list; default: the words of the training text\n"
         "  --seed N         of initial values and dropout (default 1)\n"
-        "  --threads N      default: one a core; the result does not depend on it\n"
+        "  --threads N      0 (default): all cores; the result does not depend on it\n"
         "  --out DIR        writes model.safetensors, vocab.txt and a checkpoint there\n"
-        "  --resume         goes on with the checkpoint in --out, to the same bytes\n"
+        "  --resume         goes on with the checkpoint in --out, to the same bytes; Ctrl-C "
+        "writes\n"
+        "                   one after the present step\n"
         "  --set KEY=VALUE  any setting: data.{path,format,field,vocab,order,max_words},\n"
         "                   model.{kind,block,embed,hidden,layers,heads,tied}, train.{epochs,\n"
         "                   max_steps,lr,lr_decay,clip,dropout,optimiser,batch,bptt,seed,threads,\n"

@@ -74,6 +74,12 @@ static bool is_decimal(const char *v)
         for (v++; *v >= '0' && *v <= '9'; v++)
             digits++;
     }
+    if (digits > 0 && (*v == 'e' || *v == 'E')) {
+        digits = 0;
+        v += v[1] == '-' || v[1] == '+' ? 2 : 1;
+        for (; *v >= '0' && *v <= '9'; v++)
+            digits++;
+    }
     return digits > 0 && *v == 0;
 }
 
@@ -116,8 +122,10 @@ static sefl_status check_value(const setting_def *d, const char *v, const char *
                          d->key, (unsigned long long)d->min,
                          (unsigned long long)(d->max ? d->max : UINT64_MAX), v);
     case SETTING_DECIMAL:
+        errno = 0; /* ERANGE: an exponent that a double cannot hold, large or small */
         x = is_decimal(v) ? strtod(v, NULL) : -1;
-        if (is_decimal(v) && x >= (double)d->min && (d->max == 0 || x <= (double)d->max))
+        if (is_decimal(v) && errno == 0 && x >= (double)d->min &&
+            (d->max == 0 || x <= (double)d->max))
             return SEFL_OK;
         if (d->max == 0)
             return sefl_fail(SEFL_EINVAL,

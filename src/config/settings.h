@@ -33,7 +33,7 @@ typedef enum setting_type {
     SETTING_WORD,    /* one of `words` */
     SETTING_BOOL,    /* true or false */
     SETTING_U64,     /* whole number in [min, max] */
-    SETTING_DECIMAL, /* [-]digits[.digits], at most 40 characters, in [min, max] */
+    SETTING_DECIMAL, /* [-]digits[.digits][e[+-]digits], at most 40 characters, in [min, max] */
 } setting_type;
 
 typedef struct setting_def {

@@ -48,7 +48,12 @@ says '"best_perplexity":4.'
 (cd "$dir/s" && find . -type f -exec sha256sum {} + | sort) > "$dir/s.sums"
 (cd "$dir/t" && find . -type f -exec sha256sum {} + | sort) > "$dir/t.sums"
 cmp -s "$dir/s.sums" "$dir/t.sums" || fail "two runs with one seed differ"
-expect 0 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6
+expect 1 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6
+says "train.txt exists: --force replaces it"
+cmp -s "$dir/s/train.txt" "$dir/t/train.txt" || fail "a refused run changed the text"
+mkdir -p "$dir/only/client-000"
+expect 1 "$SEFL" data synth --out "$dir/only"; says "holds client-000 already"
+expect 0 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6 --force
 if cmp -s "$dir/s/train.txt" "$dir/t/train.txt"; then fail "two seeds give one text"; fi
 [ "$(cat "$dir"/s/client-*/train.txt | sort | sha256sum)" = "$(sort "$dir/s/train.txt" | sha256sum)" ] ||
     fail "the pooled text is not that of the clients"
@@ -71,6 +76,56 @@ expect 0 "$SEFL" data vocab "$dir/s" --out "$dir/v4" --max-words 50 --counts
 expect 0 "$SEFL" data stats "$dir/s" --vocab "$dir/v4" --json; json
 case $out in *'"unknown":0'*) fail "50 words cannot be enough" ;; esac
 
+# nothing is written over unasked; the input, and what is no regular file, never
+cp "$dir/v1" "$dir/v1.was"
+expect 1 "$SEFL" data vocab "$dir/s" --out "$dir/v1"; says "v1 exists: --force replaces it"
+expect 2 "$SEFL" data vocab "$dir/v1" --list --out "$dir/v1" --force; says "is the input"
+expect 2 "$SEFL" data vocab "$dir/s" --out "$dir/s/../s/train.txt" --force; says "is the input"
+cmp -s "$dir/v1" "$dir/v1.was" || fail "a refused run changed its file"
+expect 0 "$SEFL" data vocab "$dir/s" --out "$dir/v1" --order appearance --force
+if cmp -s "$dir/v1" "$dir/v1.was"; then fail "--force wrote nothing"; fi
+mkfifo "$dir/fifo"
+ln -s v2 "$dir/link"
+for odd in fifo link s; do
+    expect 2 "$SEFL" data vocab "$dir/s" --out "$dir/$odd"; says "$odd is not a regular file"
+    expect 2 "$SEFL" data vocab "$dir/s" --out "$dir/$odd" --force; says "$odd is not a regular file"
+done
+[ -p "$dir/fifo" ] || fail "the FIFO was replaced"
+[ -L "$dir/link" ] || fail "the link was replaced"
+# a client's file is looked at where it is made
+mkdir -p "$dir/odd/client-000"
+ln -s ../../v2 "$dir/odd/client-000/valid.txt"
+expect 2 "$SEFL" data synth --out "$dir/odd" --clients 1 --tokens 1000 --force
+says "valid.txt is not a regular file"
+[ -L "$dir/odd/client-000/valid.txt" ] || fail "the client's link was replaced"
+
+# stopped by a signal: no unfinished file stays
+for sig in INT TERM; do
+    # a background job of a shell ignores SIGINT; python3 can undo that
+    [ $sig = TERM ] || command -v python3 > /dev/null || continue
+    if [ $sig = INT ]; then
+        python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])' "$SEFL" data synth --out "$dir/big-$sig" --tokens 900000000 \
+            --clients 2 2> "$dir/big.err" &
+    else
+        "$SEFL" data synth --out "$dir/big-$sig" --tokens 900000000 --clients 2 2> "$dir/big.err" &
+    fi
+    pid=$!
+    n=0
+    until ls "$dir/big-$sig"/client-000/train.txt.tmp-* > /dev/null 2>&1; do
+        n=$((n + 1))
+        [ $n -lt 300 ] || fail "no file is being written"
+        sleep 0.1
+    done
+    kill -$sig $pid
+    rc=0
+    wait $pid || rc=$?
+    [ $rc -eq 1 ] || fail "SIG$sig: exit $rc"
+    out=$(cat "$dir/big.err"); says "is not complete"
+    [ -z "$(find "$dir/big-$sig" -name '*.tmp-*')" ] || fail "SIG$sig leaves an unfinished file"
+done
+
 # clients' shares: nothing lost, nothing doubled
 for by in contiguous round-robin article dirichlet; do
     expect 0 "$SEFL" data split "$dir/s" --out "$dir/p-$by" --clients 5 --by $by --seed 3
@@ -80,7 +135,13 @@ for by in contiguous round-robin article dirichlet; do
 done
 expect 0 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 2 --by article --json; json
 expect 0 "$SEFL" data stats "$dir/pc/client-000/train.jsonl"
-expect 2 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 9 --by article
+expect 1 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 1
+says "exists: --force replaces it"
+expect 1 "$SEFL" data split "$dir/s" --out "$dir/pc" --clients 1; says "holds client-00"
+expect 0 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 2 --by article --force
+expect 2 "$SEFL" data split "$dir/p-article/client-000" --out "$dir/p-article" --clients 2 --force
+says "is the input"
+expect 2 "$SEFL" data split "$dir/docs.csv" --out "$dir/pd" --clients 9 --by article
 says "9 clients, but only 2 documents"
 
 # a full disk is an error

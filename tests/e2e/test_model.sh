@@ -33,8 +33,10 @@ for kind in lstm transformer; do
     expect 0 "$SEFL" model new "$m" --vocab "$words" --model $kind --embed 20 --hidden 24 --block 8 \
         --seed 7
     cp "$m" "$m.first"
+    expect 1 "$SEFL" model new "$m" --vocab "$words" --seed 8; says "exists: --force replaces it"
+    cmp -s "$m" "$m.first" || fail "a refused run changed the model"
     expect 0 "$SEFL" model new "$m" --vocab "$words" --model $kind --embed 20 --hidden 24 --block 8 \
-        --seed 7 --json; json
+        --seed 7 --json --force; json
     cmp -s "$m" "$m.first" || fail "two models of one seed differ"
     expect 0 "$SEFL" model info "$m"; says "$kind, 420 words"; says "encoder.weight"; says "all finite"
     expect 0 "$SEFL" model info "$m" --json; says '"block":8'; json
@@ -48,7 +50,7 @@ for kind in lstm transformer; do
     says "none of train, valid, test"
 
     # another vocabulary is refused, also the same words in another order
-    expect 0 "$SEFL" data vocab "$words" --list --out "$dir/shuffled" --block 8
+    expect 0 "$SEFL" data vocab "$words" --list --out "$dir/shuffled" --block 8 --force
     expect 2 "$SEFL" model eval "$m" --vocab "$dir/shuffled" --data "$dir/s"
     says "another vocabulary"
     head -100 "$words" > "$dir/short"
@@ -59,15 +61,25 @@ for kind in lstm transformer; do
     first=$out
     expect 0 "$SEFL" model generate "$m" --vocab "$words" --words 30 --seed 1 --prompt "offshore ,"
     [ "$first" = "$out" ] || fail "one seed, two texts"
+    case $out in *"taken as"*) fail "known words are called unknown" ;; esac
+    expect 0 "$SEFL" model generate "$m" --vocab "$words" --words 3 --prompt "xyzzy , <unk> plugh"
+    says "sefl model: not in the vocabulary, taken as <unk>: xyzzy, plugh"
     expect 0 "$SEFL" model generate "$m" --vocab "$words" --words 30 --seed 2 --json; json
 
     # to PyTorch's names and back: the same bytes
-    expect 0 "$SEFL" model export "$m" --out "$dir/dense"
+    expect 2 "$SEFL" model export "$m" --out "$m" --force; says "is the input"
+    cmp -s "$m" "$m.first" || fail "a refused export changed the model"
+    expect 0 "$SEFL" model export "$m" --out "$dir/dense" --force
+    expect 1 "$SEFL" model export "$m" --out "$dir/dense"; says "exists: --force replaces it"
     expect 0 "$SEFL" model info "$dir/dense"; says "dense weights exported by sefl"; says "420 x 20"
     expect 1 "$SEFL" model eval "$dir/dense" --vocab "$words" --data "$dir/s"; says "model import"
-    expect 0 "$SEFL" model import "$dir/dense" --block 8 --out "$dir/back"; says "0.0000 of their norm"
+    expect 0 "$SEFL" model import "$dir/dense" --block 8 --out "$dir/back" --force; says "0.0000 of their norm"
     cmp -s "$m" "$dir/back" || fail "export and import changed the model"
-    expect 0 "$SEFL" model import "$dir/dense" --block 1 --vocab "$words" --out "$dir/back" --json; json
+    expect 1 "$SEFL" model import "$dir/dense" --block 8 --out "$dir/back"; says "exists: --force"
+    expect 2 "$SEFL" model import "$dir/dense" --vocab "$words" --out "$words" --force
+    says "is the input"
+    expect 0 "$SEFL" model import "$dir/dense" --block 1 --vocab "$words" --out "$dir/back" --json \
+        --force; json
 
     # cut and changed files
     head -c 1000 "$m" > "$dir/cut"
@@ -76,4 +88,30 @@ for kind in lstm transformer; do
     expect 1 "$SEFL" model info "$dir/bad"; says "does not begin with '{'"
 done
 expect 1 "$SEFL" model info "$words"; says "header"
+
+# words that the list lacks: no comparison with the source, which knows them all
+head -100 "$words" > "$dir/short"
+grep -qx '<eos>' "$dir/short" || echo '<eos>' >> "$dir/short"
+expect 0 "$SEFL" model new "$dir/m100" --vocab "$dir/short" --embed 8 --hidden 8
+expect 0 "$SEFL" model eval "$dir/m100" --vocab "$dir/short" --data "$dir/s"
+says "not comparable: "; says "% unknown words"
+case $out in *above*) fail "compared all the same: $out" ;; esac
+expect 0 "$SEFL" model eval "$dir/m100" --vocab "$dir/short" --data "$dir/s" --json; json
+case $out in *best_*) fail "compared all the same: $out" ;; esac
+
+# a FIFO and a link are not written over
+mkfifo "$dir/fifo"
+ln -s m100 "$dir/link"
+for odd in fifo link; do
+    expect 2 "$SEFL" model new "$dir/$odd" --vocab "$words" --force; says "is not a regular file"
+    expect 2 "$SEFL" model export "$dir/back" --out "$dir/$odd" --force; says "is not a regular file"
+done
+[ -p "$dir/fifo" ] && [ -L "$dir/link" ] || fail "replaced"
+
+# the example of the help works as printed
+example=$("$SEFL" model --help | grep -o 'sefl data synth.*') || fail "no example"
+mkdir "$dir/bin" "$dir/here"
+ln -s "$SEFL" "$dir/bin/sefl"
+(cd "$dir/here" && PATH="$dir/bin:$PATH" sh -c "$example") > "$dir/example.out" 2>&1 ||
+    fail "the example: $(cat "$dir/example.out")"
 echo ok

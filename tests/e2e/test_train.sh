@@ -14,14 +14,14 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
 expect 0 "$SEFL" data synth --out "$dir/text" --tokens 20000 --clients 2 --seed 3
-small="--data $dir/text --block 8 --epochs 2 --lr 0.01 --set train.optimiser=adam
+small="--data $dir/text --vocab $dir/text/vocab.txt --block 8 --epochs 2 --lr 0.01 --set train.optimiser=adam
     --set model.embed=24 --set model.hidden=24 --set train.batch=10 --set train.bptt=20"
 
 for model in lstm transformer; do
     # shellcheck disable=SC2086
     {
         expect 0 "$SEFL" train $small --model $model --threads 1 --out "$dir/$model-1"
-        says "epoch 2/2"; says "test ppl"; says "best possible"; says "saved"
+        says "epoch 2/2"; says "test ppl"; says "% above it"; says "saved"
         expect 0 "$SEFL" train $small --model $model --threads 2 --out "$dir/$model-2" --json
         says '"valid_perplexity":'; says '"best_possible_perplexity":'
         cmp "$dir/$model-1/model.safetensors" "$dir/$model-2/model.safetensors" ||
@@ -45,6 +45,52 @@ printf 'x' | dd of="$dir/lstm-1/checkpoint" bs=1 seek=5000 conv=notrunc 2> /dev/
 # shellcheck disable=SC2086
 expect 1 "$SEFL" train $small --threads 1 --out "$dir/lstm-1" --resume
 says "damaged"
+
+# words that the list lacks: no comparison with the source
+head -100 "$dir/text/vocab.txt" > "$dir/short"
+# shellcheck disable=SC2086
+{
+    expect 0 "$SEFL" train $small --vocab "$dir/short" --max-steps 2; says "not comparable: "
+    expect 0 "$SEFL" train $small --vocab "$dir/short" --max-steps 2 --json; says '"test_unknown":'
+    case $out in *best_*) fail "compared all the same: $out" ;; esac
+}
+
+# stopped by a signal: a checkpoint, the command that goes on, the same bytes in the end
+# shellcheck disable=SC2086
+expect 0 "$SEFL" train $small --epochs 10 --out "$dir/whole"
+# shellcheck disable=SC2086
+"$SEFL" train $small --epochs 10 --threads 0 --set train.checkpoint_steps=10 --out "$dir/it's" \
+    2> "$dir/stop.err" > "$dir/stop.out" &
+pid=$!
+n=0
+until [ -f "$dir/it's/checkpoint" ]; do
+    n=$((n + 1))
+    [ $n -lt 600 ] || fail "no checkpoint"
+    sleep 0.02
+done
+kill -TERM $pid
+rc=0
+wait $pid || rc=$?
+[ $rc -eq 1 ] || fail "SIGTERM: exit $rc: $(cat "$dir/stop.err")"
+out=$(cat "$dir/stop.err"); says "stopped by a signal after step"
+goon=$(sed -n 's/^go on with: sefl //p' "$dir/stop.err")
+sh -c "\"\$SEFL\" $goon" > "$dir/stop.out" 2>&1 || fail "'$goon': $(cat "$dir/stop.out")"
+grep -q "resumed after step" "$dir/stop.out" || fail "not resumed: $(cat "$dir/stop.out")"
+cmp "$dir/it's/model.safetensors" "$dir/whole/model.safetensors" || fail "a stopped run differs"
+
+# other people's files in --out are left alone
+mkdir "$dir/taken" "$dir/odd"
+: > "$dir/taken/model.safetensors"
+ln -s ../text/vocab.txt "$dir/odd/vocab.txt"
+# shellcheck disable=SC2086
+{
+    expect 1 "$SEFL" train $small --out "$dir/taken"; says "model.safetensors exists"
+    expect 1 "$SEFL" train $small --vocab "$dir/short" --out "$dir/text"; says "vocab.txt exists, with other words"
+    expect 2 "$SEFL" train $small --out "$dir/odd"; says "vocab.txt is not a regular file"
+    expect 0 "$SEFL" train $small --lr 1e-3 --max-steps 1
+    expect 2 "$SEFL" train $small --lr 1e-999; says "decimal number"
+}
+[ -L "$dir/odd/vocab.txt" ] || fail "the link was replaced"
 
 expect 2 "$SEFL" train; says "--data"
 expect 1 "$SEFL" train --data "$dir/nothing"

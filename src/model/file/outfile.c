@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { WINDOW = 1 << 18 };
@@ -22,7 +23,11 @@ sefl_status outfile_open(outfile *o, const char *path, mode_t mode)
 {
     sefl_status st = SEFL_OK;
     size_t n = strlen(path) + 32;
+    struct stat sb;
     *o = (outfile){ .fd = -1 };
+    /* The rename at the end would put a file in the place of a device, a pipe or a link. */
+    SEFL_CHECK(lstat(path, &sb) != 0 || S_ISREG(sb.st_mode), SEFL_EINVAL,
+               "%s is not a regular file", path);
     SEFL_TRY(sefl_strdup(&o->path, path));
     SEFL_TRY(sefl_new(&o->tmp, n, 1));
     snprintf(o->tmp, n, "%s.tmp-%ld", path, (long)getpid());

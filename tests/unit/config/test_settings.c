@@ -35,6 +35,9 @@ static void values_and_fallbacks(void **state)
     CHECK_OK(settings_set(&s, " model.block =\t16 ", "--set"));
     CHECK_OK(settings_set(&s, "model.block=8", "--set"));
     CHECK_OK(settings_set(&s, "model.kind=transformer", "--set"));
+    CHECK_OK(settings_set(&s, "privacy.z=1e-3", "--set"));
+    assert_string_equal(settings_text(&s, "privacy.z"), "1e-3"); /* as it was written */
+    CHECK_OK(settings_set(&s, "privacy.z=2.50E+1", "--set"));
     CHECK_OK(settings_set(&s, "privacy.z=0.25", "--set"));
     CHECK_OK(settings_set(&s, "verbose=true", "--set"));
     CHECK_OK(settings_set(&s, "name=a=b", "--set"));
@@ -67,8 +70,10 @@ static void errors_name_what_and_where(void **state)
         snprintf(text, sizeof text, "model.block=%s", bad_numbers[i]);
         CHECK_STATUS(settings_set(&s, text, "x"), SEFL_EINVAL);
     }
-    static const char *bad_decimals[] = { "1e5",  "nan", "inf", ".5", "5.",
-                                          "-0.1", "101", "1,5", "--1" };
+    static const char *bad_decimals[] = { "1e5",    "nan",   "inf",   ".5",     "5.",
+                                          "-0.1",   "101",   "1,5",   "--1",    "1e",
+                                          "1e+",    "e3",    "1e999", "1e-999", "1e1.5",
+                                          "0x1p-3", "1e--3", "1ee3",  "5.e1" };
     for (size_t i = 0; i < sizeof bad_decimals / sizeof bad_decimals[0]; i++) {
         char text[64];
         snprintf(text, sizeof text, "privacy.z=%s", bad_decimals[i]);

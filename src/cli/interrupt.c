@@ -1,0 +1,41 @@
+#include "cli/interrupt.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+static volatile sig_atomic_t seen;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    seen = 1;
+}
+
+void interrupt_catch(void)
+{
+    static const int signals[] = { SIGINT, SIGTERM };
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction old, sa = { .sa_handler = on_signal };
+        sigemptyset(&sa.sa_mask);
+        sa.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &sa, NULL);
+    }
+}
+
+bool interrupt_seen(void)
+{
+    return seen != 0;
+}
+
+static bool report(void *self, uint64_t done, uint64_t total)
+{
+    const interrupt_progress *p = self;
+    return progress_report(&p->inner, done, total) && !seen;
+}
+
+sefl_progress interrupt_with(interrupt_progress *p, sefl_progress inner)
+{
+    p->inner = inner;
+    return (sefl_progress){ .report = report, .self = p };
+}

@@ -1,0 +1,50 @@
+#include "cli/output.h"
+
+#include "base/alloc.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+sefl_status output_check(const char *path, const char *input, bool force)
+{
+    struct stat link, to, in;
+    if (lstat(path, &link) != 0)
+        return SEFL_OK; /* not there; what else is wrong shows when it is made */
+    if (input && stat(path, &to) == 0 && stat(input, &in) == 0 && to.st_dev == in.st_dev &&
+        to.st_ino == in.st_ino)
+        return sefl_fail(SEFL_EINVAL, "%s is the input: give the output another name", path);
+    if (!S_ISREG(link.st_mode))
+        return sefl_fail(SEFL_EINVAL, "%s is not a regular file", path);
+    if (!force)
+        return sefl_fail(SEFL_EEXIST, "%s exists: --force replaces it", path);
+    return SEFL_OK;
+}
+
+sefl_status output_check_in(const char *dir, const char *name, const char *input, bool force)
+{
+    sefl_status st = SEFL_OK;
+    char *path = NULL;
+    size_t n = strlen(dir) + strlen(name) + 2;
+    SEFL_TRY(sefl_new(&path, n, 1));
+    snprintf(path, n, "%s/%s", dir, name);
+    SEFL_TRY(output_check(path, input, force));
+done:
+    sefl_free(path);
+    return st;
+}
+
+sefl_status output_check_folder(const char *dir, const char *prefix, bool force)
+{
+    sefl_status st = SEFL_OK;
+    DIR *d = force ? NULL : opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        SEFL_CHECK(strncmp(e->d_name, prefix, strlen(prefix)) != 0, SEFL_EEXIST,
+                   "%s holds %s already: --force writes over it, or take another folder", dir,
+                   e->d_name);
+done:
+    if (d)
+        closedir(d);
+    return st;
+}
