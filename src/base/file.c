@@ -99,7 +99,7 @@ static sefl_status write_file(const char *path, sefl_span bytes, mode_t mode, bo
         return sefl_fail(SEFL_EINVAL, "path is too long");
     struct stat sb;
     if (replace && lstat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* never a device or a link */
-        return sefl_fail(SEFL_EINVAL, "%s is not a regular file: not replaced", path);
+        return sefl_fail(SEFL_EEXIST, "%s is not a regular file: not replaced", path);
     unlink(tmp); /* left by a process of the same id that died */
     fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)

@@ -5,7 +5,7 @@
  *
  * file_write_atomic writes `path.tmp-PID`, syncs it, renames it over path and syncs the folder:
  * when it returns SEFL_OK the bytes are durable. What is no regular file (a device, a link, a
- * folder) is never replaced: SEFL_EINVAL. Errors name the path and the system's reason.
+ * folder) is never replaced: SEFL_EEXIST. Errors name the path and the system's reason.
  * Threads: any, on different paths. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H

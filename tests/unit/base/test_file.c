@@ -67,14 +67,14 @@ static void write_and_read(void **state)
     assert_int_equal(b.n, 0);
     CHECK_STATUS(file_write_atomic("/proc/none/x", span_of_str("x"), 0600), SEFL_ENOTFOUND);
     assert_int_equal(files_in_dir(), 2); /* no temporary file is left */
-    CHECK_STATUS(file_write_atomic(dir, span_of_str("x"), 0600), SEFL_EINVAL);
+    CHECK_STATUS(file_write_atomic(dir, span_of_str("x"), 0600), SEFL_EEXIST);
     char link[160];
     snprintf(link, sizeof link, "%s/link", dir);
     assert_int_equal(symlink("a", link), 0);
-    CHECK_STATUS(file_write_atomic(link, span_of_str("x"), 0600), SEFL_EINVAL);
+    CHECK_STATUS(file_write_atomic(link, span_of_str("x"), 0600), SEFL_EEXIST);
     assert_int_equal(unlink(link), 0);
     assert_int_equal(mkfifo(link, 0600), 0);
-    CHECK_STATUS(file_write_atomic(link, span_of_str("x"), 0600), SEFL_EINVAL);
+    CHECK_STATUS(file_write_atomic(link, span_of_str("x"), 0600), SEFL_EEXIST);
     assert_int_equal(unlink(link), 0);
     buf_clear(&b);
 }
