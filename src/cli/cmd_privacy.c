@@ -22,7 +22,7 @@
 typedef struct plan {
     /* asked */
     double clients, rate, rounds, epsilon, delta, dim, clip, z, max_rounds;
-    bool hidden, pld, classic, json;
+    bool hidden, public_count, pld, classic, json;
     const char *noise; /* joint, own, cdp */
     /* found */
     dp_claim server[2], others[2]; /* zero-out, replacement */
@@ -53,7 +53,8 @@ static dp_event event_of(const plan *p, bool against_server)
                     .count = (uint64_t)p->rounds,
                     .dim = (uint64_t)p->dim,
                     .sigma_steps = 38662 };
-    if (against_server && !p->hidden) {
+    /* who sees how many took part learns about one client's coin: no amplification */
+    if ((against_server && !p->hidden) || p->public_count) {
         ev.rate = 1;
         if (p->max_rounds > 0 && p->max_rounds < p->rounds)
             ev.count = (uint64_t)p->max_rounds;
@@ -162,6 +163,10 @@ static void plan_text(const plan *p)
            p->classic ? "   (classic formula, as in the paper)" : "");
     text_epsilon("epsilon against a server", p->server, p->delta, "   <- the budget gate");
     text_epsilon("epsilon against others", p->others, p->delta, "");
+    if (p->rate < 1 && !p->public_count)
+        printf("%-34s the number that took part is never published (divisor: rate x enrolled, or "
+               "the weight slot)\n",
+               "  with sampling only if");
     if (p->pld) {
         printf("%-34s %.4g to %.4g against a server, %.4g to %.4g against others\n",
                "  the same, numerical (PLD)", down(p->pld_server.lower), up(p->pld_server.upper),
@@ -220,6 +225,7 @@ static int plan_json(const plan *p)
     json_key(&j, "max_rounds_per_client"), json_u64(&j, (uint64_t)p->max_rounds);
     json_key(&j, "noise"), json_str(&j, p->noise);
     json_key(&j, "hidden"), json_bool(&j, p->hidden);
+    json_key(&j, "public_count"), json_bool(&j, p->public_count);
     json_key(&j, "delta"), json_real(&j, p->delta);
     json_key(&j, "z"), json_real(&j, p->z);
     json_claim(&j, "server", &p->server[0]);
@@ -247,7 +253,7 @@ static int plan_json(const plan *p)
     return print_json(&j, &b);
 }
 
-enum { OPT_JSON = 256, OPT_HIDDEN, OPT_PLD, OPT_CLASSIC, OPT_NOISE, OPT_NUMBER };
+enum { OPT_JSON = 256, OPT_HIDDEN, OPT_PUBLIC_COUNT, OPT_PLD, OPT_CLASSIC, OPT_NOISE, OPT_NUMBER };
 
 static int run_plan(int argc, char **argv)
 {
@@ -270,13 +276,14 @@ static int run_plan(int argc, char **argv)
         { "max-rounds-per-client", &p.max_rounds, 1, 1e9, true, false, "a whole number above 0" },
     };
     enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
-    struct option longopts[NUMBERS + 6] = { { "json", no_argument, NULL, OPT_JSON },
+    struct option longopts[NUMBERS + 7] = { { "json", no_argument, NULL, OPT_JSON },
                                             { "hidden", no_argument, NULL, OPT_HIDDEN },
+                                            { "public-count", no_argument, NULL, OPT_PUBLIC_COUNT },
                                             { "pld", no_argument, NULL, OPT_PLD },
                                             { "classic", no_argument, NULL, OPT_CLASSIC },
                                             { "noise", required_argument, NULL, OPT_NOISE } };
     for (int i = 0; i < NUMBERS; i++)
-        longopts[5 + i] =
+        longopts[6 + i] =
             (struct option){ numbers[i].name, required_argument, NULL, OPT_NUMBER + i };
 
     opterr = 0, optind = 1;
@@ -287,6 +294,9 @@ static int run_plan(int argc, char **argv)
             break;
         case OPT_HIDDEN:
             p.hidden = true;
+            break;
+        case OPT_PUBLIC_COUNT:
+            p.public_count = true;
             break;
         case OPT_PLD:
             p.pld = true;
@@ -495,6 +505,7 @@ const cli_command cmd_privacy = {
                "  --delta D         delta of the target\n"
                "  --max-rounds-per-client M   enforced limit, counts against a server\n"
                "  --hidden          everybody uploads each round, those not drawn upload zeros\n"
+               "  --public-count    the number that took part is published: no amplification\n"
                "  --noise KIND      joint (both servers together), own (one each), cdp (trusted)\n"
                "  --dim D           values of an update (945510)\n"
                "  --clip C          L2 norm of an update (1)\n"

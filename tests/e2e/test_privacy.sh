@@ -30,6 +30,18 @@ plan 0 --z 0.2 --json; says '"claimed":false,"epsilon":null,"statement":"no diff
 plan 0 --epsilon 8 --sample-rate 0.1 --max-rounds-per-client 5
 says "WARNING"; says "150 clients on average, not 300"; says "(150 a round"
 plan 0 --epsilon 8 --sample-rate 0.1 --max-rounds-per-client 10; says_not "WARNING"
+# a published number of participants takes the amplification away, from both numbers
+plan 0 --z 4 --sample-rate 0.1; says "number that took part is never published"
+others=$(echo "$out" | awk '/against others/ { print $4 }')
+server=$(echo "$out" | awk '/against a server/ { print $5 }')
+[ "$others" != "$server" ] || fail "no amplification: $out"
+for more in "" --hidden; do
+    plan 0 --z 4 --sample-rate 0.1 --public-count $more; says_not "never published"
+    got=$(echo "$out" | awk '/epsilon against/ { printf "%s ", $3 == "a" ? $5 : $4 }')
+    [ "$got" = "$server $server " ] || fail "amplified with a published count: $out"
+done
+plan 0 --z 0.05 --noise cdp --pld; says "PLD"
+plan 2 --z 0.04 --noise cdp --pld; says "0.05 or more"
 # printed numbers are on the safe side of the exact ones
 for z in 0.7 1.3 2.9 11; do
     plan 0 --z $z --noise cdp --sample-rate 0.03 --pld --json; exact=$out

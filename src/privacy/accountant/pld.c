@@ -445,7 +445,7 @@ sefl_status pld_epsilon(pld_interval *eps, const pld_step *steps, size_t n, doub
         double width = s->noise == PLD_GAUSS ? s->z : s->sigma / s->shift;
         SEFL_CHECK(s->noise == PLD_GAUSS || s->noise == PLD_DISCRETE, SEFL_EINVAL,
                    "noise is %d: unknown", (int)s->noise);
-        SEFL_CHECK(width >= 0.05 && width <= 1e4, SEFL_EINVAL,
+        SEFL_CHECK(width >= 0.05 * (1 - 1e-6) && width <= 1e4, SEFL_EINVAL,
                    "%s is %g: noise over sensitivity must lie in 0.05..10000",
                    s->noise == PLD_GAUSS ? "z" : "sigma", s->noise == PLD_GAUSS ? s->z : s->sigma);
         SEFL_CHECK(s->noise == PLD_GAUSS || s->sigma <= 1e4, SEFL_EINVAL,
