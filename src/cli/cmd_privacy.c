@@ -173,7 +173,7 @@ static void plan_text(const plan *p)
                down(p->pld_others.lower), up(p->pld_others.upper));
     }
     printf("%-34s %.4g for one round alone; not a total%s\n", "classic formula",
-           classic_epsilon(p->z, p->delta),
+           up(classic_epsilon(p->z, p->delta)),
            classic_epsilon(p->z, p->delta) >= 1 ? ", and proven below 1 only" : "");
     printf("%-34s %.3g   (noise norm over the largest signal norm, %.0f values)\n",
            "noise over signal", p->noise_over_signal, p->dim);

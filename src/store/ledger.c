@@ -585,6 +585,12 @@ done:
 
 /* ---- charging ------------------------------------------------------------------------------ */
 
+/* for printing with four places: never less than it is */
+static double up4(double epsilon)
+{
+    return ceil(epsilon * 1e4) / 1e4;
+}
+
 static sefl_status gate(const ledger *l, size_t at, const ledger_terms *terms, uint64_t round)
 {
     sefl_status st = SEFL_OK;
@@ -602,8 +608,8 @@ static sefl_status gate(const ledger *l, size_t at, const ledger_terms *terms, u
     SEFL_CHECK(false, SEFL_EBUDGET,
                "round %" PRIu64 " would bring population \"%s\" to epsilon %.4f at delta %g; the "
                "target is %g (spent: %.4f over %" PRIu64 " rounds of %zu tasks)",
-               round, l->population, then.epsilon, terms->delta, terms->epsilon_max, now.epsilon,
-               rounds_in_all(l), l->n_tasks);
+               round, l->population, up4(then.epsilon), terms->delta, terms->epsilon_max,
+               up4(now.epsilon), rounds_in_all(l), l->n_tasks);
 done:
     return st;
 }

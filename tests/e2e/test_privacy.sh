@@ -50,9 +50,11 @@ for z in 0.7 1.3 2.9 11; do
         NR == 1 { match($0, /"server":{"claimed":true,"epsilon":[0-9.e+-]*/)
                   e = substr($0, RSTART, RLENGTH); sub(/.*:/, "", e)
                   match($0, /"others_pld":{"lower":[0-9.e+-]*/)
-                  l = substr($0, RSTART, RLENGTH); sub(/.*:/, "", l) }
+                  l = substr($0, RSTART, RLENGTH); sub(/.*:/, "", l)
+                  match($0, /"others_pld":{"lower":[0-9.e+-]*,"upper":[0-9.e+-]*/)
+                  u = substr($0, RSTART, RLENGTH); sub(/.*:/, "", u) }
         /^epsilon against a server/ { seen++; if ($5 + 0 < e + 0) exit 1 }
-        /PLD/ { seen++; if ($12 + 0 > l + 0) exit 1 }
+        /PLD/ { seen++; if ($11 + 0 > l + 0 || $13 + 0 < u + 0) exit 1 }
         END { if (seen != 2) exit 1 }' || fail "rounded the wrong way at z $z: $exact $out"
 done
 plan 0 --z 0.2 --noise cdp; says "budget gate"
