@@ -8,7 +8,6 @@
 #include "privacy/grid.h"
 #include "store/ledger.h"
 
-#include <ctype.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
@@ -23,20 +22,21 @@
 typedef struct plan {
     /* asked */
     double clients, rate, rounds, epsilon, delta, dim, clip, z, max_rounds;
-    bool hidden, pld, classic, json;
+    bool hidden, public_count, pld, classic, json;
     const char *noise; /* joint, own, cdp */
     /* found */
     dp_claim server[2], others[2]; /* zero-out, replacement */
     pld_interval pld_server, pld_others;
     dp_grid grid;
+    double cohort; /* clients a round, the limit on rounds a client included */
     double noise_over_signal, least_cohort;
 } plan;
 
-/* a finite decimal number, nothing behind it */
+/* a finite decimal number, nothing behind it; strtod would also take 0x10, inf and nan */
 static bool parse_real(const char *text, double *out)
 {
     char *end;
-    if (!isdigit((unsigned char)text[0]) && !strchr("+-.", text[0]))
+    if (text[0] == 0 || text[strspn(text, "0123456789+-.eE")] != 0)
         return false;
     double v = strtod(text, &end);
     if (end == text || *end != 0 || !isfinite(v))
@@ -53,7 +53,8 @@ static dp_event event_of(const plan *p, bool against_server)
                     .count = (uint64_t)p->rounds,
                     .dim = (uint64_t)p->dim,
                     .sigma_steps = 38662 };
-    if (against_server && !p->hidden) {
+    /* who sees how many took part learns about one client's coin: no amplification */
+    if ((against_server && !p->hidden) || p->public_count) {
         ev.rate = 1;
         if (p->max_rounds > 0 && p->max_rounds < p->rounds)
             ev.count = (uint64_t)p->max_rounds;
@@ -66,6 +67,9 @@ static sefl_status compute(plan *p)
     sefl_status st = SEFL_OK;
     dp_event server = event_of(p, true), others = event_of(p, false);
     dp_question q = { .delta = p->delta };
+    p->cohort = p->clients * p->rate;
+    if (p->max_rounds > 0) /* nobody can be in more of them */
+        p->cohort = fmin(p->cohort, p->clients * p->max_rounds / p->rounds);
     if (p->classic)
         p->z = classic_z(p->epsilon, p->delta);
     else if (p->z == 0)
@@ -88,10 +92,45 @@ static sefl_status compute(plan *p)
                                                        .clients = (uint64_t)p->clients }));
     /* both servers' own noises add up in the release */
     double spread = p->z * sqrt(p->dim) * (strcmp(p->noise, "own") == 0 ? M_SQRT2 : 1);
-    p->noise_over_signal = spread / (p->clients * p->rate);
+    p->noise_over_signal = spread / p->cohort;
     p->least_cohort = ceil(spread);
 done:
     return st;
+}
+
+/* v with four significant digits, never below it (up) or never above it */
+static double rounded(double v, bool up)
+{
+    if (!(v > 0) || !isfinite(v))
+        return v;
+    char text[32];
+    int e = (int)floor(log10(v)) - 3;
+    double unit = pow(10, abs(e)), steps = e < 0 ? v * unit : v / unit;
+    double whole = up ? ceil(steps) : floor(steps);
+    for (int i = 0; i < 3; i++, whole += up ? 1 : -1) { /* the printed text is what counts */
+        snprintf(text, sizeof text, "%.4g", e < 0 ? whole / unit : whole * unit);
+        double printed = strtod(text, NULL);
+        if (up ? printed >= v : printed <= v)
+            return printed;
+    }
+    return v;
+}
+
+static double up(double v)
+{
+    return rounded(v, true);
+}
+
+static double down(double v)
+{
+    return rounded(v, false);
+}
+
+/* z upwards to six places: whoever copies it gets at least this much noise */
+static double z_shown(double z)
+{
+    double shown = ceil(z * 1e6) / 1e6;
+    return shown >= z ? shown : shown + 1e-6;
 }
 
 static void text_epsilon(const char *who, const dp_claim c[2], double delta, const char *mark)
@@ -100,9 +139,9 @@ static void text_epsilon(const char *who, const dp_claim c[2], double delta, con
         printf("%-34s %s: %s\n", who, NO_CLAIM, c[0].why_not);
         return;
     }
-    printf("%-34s %-9.4g at delta %g", who, c[0].epsilon, delta);
+    printf("%-34s %-9.4g at delta %g", who, up(c[0].epsilon), delta);
     if (c[1].claimed)
-        printf(", replacement %.4g", c[1].epsilon);
+        printf(", replacement %.4g", up(c[1].epsilon));
     else
         printf(", replacement: %s", NO_CLAIM);
     printf("%s\n", mark);
@@ -110,29 +149,37 @@ static void text_epsilon(const char *who, const dp_claim c[2], double delta, con
 
 static void plan_text(const plan *p)
 {
-    double cohort = p->clients * p->rate;
-    printf("plan: %.0f clients, rate %g (%.4g a round%s), %.0f rounds", p->clients, p->rate, cohort,
-           p->hidden ? ", hidden" : "", p->rounds);
+    printf("plan: %.0f clients, rate %g (%.4g a round%s), %.0f rounds", p->clients, p->rate,
+           p->cohort, p->hidden ? ", hidden" : "", p->rounds);
     if (p->max_rounds > 0)
         printf(", each client in at most %.0f", p->max_rounds);
     printf(", %s noise\n", p->noise);
-    printf("%-34s %.6g%s\n", "noise multiplier z", p->z,
+    if (p->cohort < p->clients * p->rate)
+        printf(
+            "WARNING: with at most %.0f rounds a client a round has %.4g clients on average, not "
+            "%.4g\n",
+            p->max_rounds, p->cohort, p->clients * p->rate);
+    printf("%-34s %.10g%s\n", "noise multiplier z", z_shown(p->z),
            p->classic ? "   (classic formula, as in the paper)" : "");
     text_epsilon("epsilon against a server", p->server, p->delta, "   <- the budget gate");
     text_epsilon("epsilon against others", p->others, p->delta, "");
+    if (p->rate < 1 && !p->public_count)
+        printf("%-34s the number that took part is never published (divisor: rate x enrolled, or "
+               "the weight slot)\n",
+               "  with sampling only if");
     if (p->pld) {
         printf("%-34s %.4g to %.4g against a server, %.4g to %.4g against others\n",
-               "  the same, numerical (PLD)", p->pld_server.lower, p->pld_server.upper,
-               p->pld_others.lower, p->pld_others.upper);
+               "  the same, numerical (PLD)", down(p->pld_server.lower), up(p->pld_server.upper),
+               down(p->pld_others.lower), up(p->pld_others.upper));
     }
     printf("%-34s %.4g for one round alone; not a total%s\n", "classic formula",
-           classic_epsilon(p->z, p->delta),
+           up(classic_epsilon(p->z, p->delta)),
            classic_epsilon(p->z, p->delta) >= 1 ? ", and proven below 1 only" : "");
     printf("%-34s %.3g   (noise norm over the largest signal norm, %.0f values)\n",
            "noise over signal", p->noise_over_signal, p->dim);
     printf("%-34s %.0f a round for noise no larger than the signal%s\n", "smallest cohort",
            p->least_cohort,
-           p->least_cohort > cohort ? ": MORE than there are, expect little learning" : "");
+           p->least_cohort > p->cohort ? ": MORE than there are, expect little learning" : "");
     printf("%-34s step %.4g, sensitivity D %.6g for clip %g, %u + %u bits a value\n", "grid",
            p->grid.q, p->grid.d_sens, p->clip, p->grid.k, p->grid.t);
 }
@@ -145,7 +192,8 @@ static void json_claim(json *j, const char *key, const dp_claim *c)
     if (c->claimed)
         json_key(j, "order"), json_real(j, c->order);
     else
-        json_key(j, "why"), json_str(j, c->why_not);
+        json_key(j, "statement"), json_str(j, NO_CLAIM), json_key(j, "why"),
+            json_str(j, c->why_not);
     json_close(j, '}');
 }
 
@@ -177,6 +225,7 @@ static int plan_json(const plan *p)
     json_key(&j, "max_rounds_per_client"), json_u64(&j, (uint64_t)p->max_rounds);
     json_key(&j, "noise"), json_str(&j, p->noise);
     json_key(&j, "hidden"), json_bool(&j, p->hidden);
+    json_key(&j, "public_count"), json_bool(&j, p->public_count);
     json_key(&j, "delta"), json_real(&j, p->delta);
     json_key(&j, "z"), json_real(&j, p->z);
     json_claim(&j, "server", &p->server[0]);
@@ -190,6 +239,7 @@ static int plan_json(const plan *p)
     json_key(&j, "classic_one_round"), json_real(&j, classic_epsilon(p->z, p->delta));
     json_key(&j, "dim"), json_u64(&j, (uint64_t)p->dim);
     json_key(&j, "clip"), json_real(&j, p->clip);
+    json_key(&j, "cohort"), json_real(&j, p->cohort);
     json_key(&j, "noise_over_signal"), json_real(&j, p->noise_over_signal);
     json_key(&j, "smallest_cohort"), json_u64(&j, (uint64_t)p->least_cohort);
     json_key(&j, "grid"), json_open(&j, '{');
@@ -203,7 +253,7 @@ static int plan_json(const plan *p)
     return print_json(&j, &b);
 }
 
-enum { OPT_JSON = 256, OPT_HIDDEN, OPT_PLD, OPT_CLASSIC, OPT_NOISE, OPT_NUMBER };
+enum { OPT_JSON = 256, OPT_HIDDEN, OPT_PUBLIC_COUNT, OPT_PLD, OPT_CLASSIC, OPT_NOISE, OPT_NUMBER };
 
 static int run_plan(int argc, char **argv)
 {
@@ -222,17 +272,18 @@ static int run_plan(int argc, char **argv)
         { "delta", &p.delta, 0, 0.999999, false, true, "a number above 0 and below 1" },
         { "dim", &p.dim, 1, 4294967296.0, true, false, "a whole number from 1 to 2^32" },
         { "clip", &p.clip, 0, 1e30, false, true, "a finite number above 0" },
-        { "z", &p.z, 0, 1e3, false, true, "a finite number above 0 and at most 1000" },
+        { "z", &p.z, 1e-3, 1e3, false, false, "a number from 0.001 to 1000" },
         { "max-rounds-per-client", &p.max_rounds, 1, 1e9, true, false, "a whole number above 0" },
     };
     enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
-    struct option longopts[NUMBERS + 6] = { { "json", no_argument, NULL, OPT_JSON },
+    struct option longopts[NUMBERS + 7] = { { "json", no_argument, NULL, OPT_JSON },
                                             { "hidden", no_argument, NULL, OPT_HIDDEN },
+                                            { "public-count", no_argument, NULL, OPT_PUBLIC_COUNT },
                                             { "pld", no_argument, NULL, OPT_PLD },
                                             { "classic", no_argument, NULL, OPT_CLASSIC },
                                             { "noise", required_argument, NULL, OPT_NOISE } };
     for (int i = 0; i < NUMBERS; i++)
-        longopts[5 + i] =
+        longopts[6 + i] =
             (struct option){ numbers[i].name, required_argument, NULL, OPT_NUMBER + i };
 
     opterr = 0, optind = 1;
@@ -243,6 +294,9 @@ static int run_plan(int argc, char **argv)
             break;
         case OPT_HIDDEN:
             p.hidden = true;
+            break;
+        case OPT_PUBLIC_COUNT:
+            p.public_count = true;
             break;
         case OPT_PLD:
             p.pld = true;
@@ -285,6 +339,8 @@ static int run_plan(int argc, char **argv)
         return cli_misuse(&cmd_privacy,
                           "--pld: joint noise has no privacy-loss accountant, only the Renyi rule "
                           "is proven for it");
+    if (p.pld && given[7] && p.z < 0.05)
+        return cli_misuse(&cmd_privacy, "--z is %g: --pld takes 0.05 or more", p.z);
     sefl_status st = compute(&p);
     if (st != SEFL_OK) {
         cli_failed(&cmd_privacy, st);
@@ -304,6 +360,10 @@ static void hex(char *out, const uint8_t *p, size_t n)
         sprintf(out + 2 * i, "%02x", p[i]);
 }
 
+static const char *const unit_name[] = { "client", "record", "mixed" };
+static const char *const unit_mark[] = { ", for a client",
+                                         ", FOR A RECORD; nothing is claimed for a client", "" };
+
 static void spent_text(const ledger *l, const ledger_total *t)
 {
     const dp_claim server[2] = { t->server, t->server_replace };
@@ -320,12 +380,15 @@ static void spent_text(const ledger *l, const ledger_total *t)
         if (terms->noise == DP_NOISE_NONE)
             printf("claim: none\n");
         else
-            printf("%s noise, z %g, rate %g%s, target epsilon %g at delta %g\n",
-                   dp_noise_name(terms->noise), terms->z, terms->rate,
+            printf("unit %s, %s noise, z %g, rate %g%s, target epsilon %g at delta %g\n",
+                   unit_name[terms->unit], dp_noise_name(terms->noise), terms->z, terms->rate,
                    terms->hidden ? " (hidden)" : "", terms->epsilon_max, terms->delta);
     }
-    text_epsilon("spent, against a server", server, t->delta, "");
-    text_epsilon("spent, against others", others, t->delta, "");
+    text_epsilon("spent, against a server", server, t->delta, unit_mark[t->unit]);
+    text_epsilon("spent, against others", others, t->delta, unit_mark[t->unit]);
+    if (ledger_ignored(l) > 0)
+        printf("%-34s %zu bytes of an unfinished record at the end were ignored\n", "note",
+               ledger_ignored(l));
     ledger_get_head(l, &head);
     hex(id, head.hash, sizeof head.hash);
     printf("%-34s record %" PRIu64 ", %s\n", "head", head.records, id);
@@ -343,6 +406,8 @@ static int spent_json(const ledger *l, const ledger_total *t)
     json_key(&j, "population"), json_str(&j, ledger_population(l));
     json_key(&j, "rounds"), json_u64(&j, t->rounds);
     json_key(&j, "delta"), json_real(&j, t->delta);
+    json_key(&j, "unit"), json_str(&j, unit_name[t->unit]);
+    json_key(&j, "ignored_bytes"), json_u64(&j, ledger_ignored(l));
     json_claim(&j, "server", &t->server);
     json_claim(&j, "server_replace", &t->server_replace);
     json_claim(&j, "others", &t->others);
@@ -353,6 +418,7 @@ static int spent_json(const ledger *l, const ledger_total *t)
         json_open(&j, '{');
         json_key(&j, "task"), json_str(&j, id);
         json_key(&j, "rounds"), json_u64(&j, rounds);
+        json_key(&j, "unit"), json_str(&j, unit_name[terms->unit]);
         json_key(&j, "noise"), json_str(&j, dp_noise_name(terms->noise));
         json_key(&j, "z"), json_real(&j, terms->z);
         json_key(&j, "rate"), json_real(&j, terms->rate);
@@ -439,6 +505,7 @@ const cli_command cmd_privacy = {
                "  --delta D         delta of the target\n"
                "  --max-rounds-per-client M   enforced limit, counts against a server\n"
                "  --hidden          everybody uploads each round, those not drawn upload zeros\n"
+               "  --public-count    the number that took part is published: no amplification\n"
                "  --noise KIND      joint (both servers together), own (one each), cdp (trusted)\n"
                "  --dim D           values of an update (945510)\n"
                "  --clip C          L2 norm of an update (1)\n"

@@ -33,6 +33,8 @@ sefl_status dp_grid_init(dp_grid *g, const dp_grid_config *c)
     o.h = ldexp(o.q, (int)o.t);
     o.d_sens = o.q * sqrt((double)o.s2);
     o.sigma = DP_G44_SIGMA * o.h;
+    SEFL_CHECK(isnormal(o.q) && isfinite(1 / o.q) && isfinite(o.sigma) && isfinite(o.d_sens),
+               SEFL_EINVAL, "clip is %g: a grid step of %g cannot be computed with", c->clip, o.q);
     o.value_max = (int64_t)grid_isqrt(o.s2);
     if (c->coord_share > 0) {
         uint64_t most = grid_share(o.s2, (uint64_t)nearbyint(c->coord_share * 1e9));

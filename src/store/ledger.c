@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "store/ledger_terms.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,7 @@
 enum { MAGIC_BYTES = 8, HEAD_BYTES = 8 };
 enum { REC_POPULATION = 1, REC_TASK = 2, REC_CHARGE = 3 };
 enum {
-    TASK_BODY = 1 + LEDGER_TASK_BYTES + 3 + 7 * 8,
+    TASK_BODY = 1 + LEDGER_TERMS_BYTES,
     CHARGE_BODY_MIN = 1 + 1 + 1,
     CHARGE_BODY_MAX = 1 + 10 + 10,
     FRAME = HEAD_BYTES + LEDGER_HASH_BYTES,               /* of a record, around its body */
@@ -53,132 +54,6 @@ struct ledger {
 };
 
 /* ---- records ------------------------------------------------------------------------------- */
-
-static sefl_status wr_f64(sefl_buf *b, double v)
-{
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return wr_u64(b, bits);
-}
-
-static sefl_status rd_f64(rd *r, double *out)
-{
-    uint64_t bits;
-    sefl_status st = rd_u64(r, &bits);
-    if (st == SEFL_OK)
-        memcpy(out, &bits, sizeof bits);
-    return st;
-}
-
-static sefl_status write_terms(sefl_buf *b, const ledger_terms *t)
-{
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_u8(b, REC_TASK));
-    SEFL_TRY(wr_raw(b, t->task, sizeof t->task));
-    SEFL_TRY(wr_u8(b, (uint8_t)t->noise));
-    SEFL_TRY(wr_u8(b, t->hidden));
-    SEFL_TRY(wr_u8(b, (uint8_t)t->unit));
-    SEFL_TRY(wr_f64(b, t->z));
-    SEFL_TRY(wr_f64(b, t->rate));
-    SEFL_TRY(wr_u64(b, t->dim));
-    SEFL_TRY(wr_f64(b, t->sigma_steps));
-    SEFL_TRY(wr_u64(b, t->max_rounds_per_client));
-    SEFL_TRY(wr_f64(b, t->epsilon_max));
-    SEFL_TRY(wr_f64(b, t->delta));
-done:
-    return st;
-}
-
-static sefl_status read_terms(rd *r, ledger_terms *t)
-{
-    sefl_status st = SEFL_OK;
-    uint8_t noise, hidden, unit;
-    SEFL_TRY(rd_raw(r, t->task, sizeof t->task));
-    SEFL_TRY(rd_u8(r, &noise));
-    SEFL_TRY(rd_u8(r, &hidden));
-    SEFL_CHECK(hidden <= 1, SEFL_EPROTO, "task record: hidden is %u", hidden);
-    SEFL_TRY(rd_u8(r, &unit));
-    SEFL_CHECK(unit <= LEDGER_UNIT_RECORD, SEFL_EPROTO, "task record: unit is %u", unit);
-    t->noise = (dp_noise)noise, t->hidden = hidden, t->unit = (ledger_unit)unit;
-    SEFL_TRY(rd_f64(r, &t->z));
-    SEFL_TRY(rd_f64(r, &t->rate));
-    SEFL_TRY(rd_u64(r, &t->dim));
-    SEFL_TRY(rd_f64(r, &t->sigma_steps));
-    SEFL_TRY(rd_u64(r, &t->max_rounds_per_client));
-    SEFL_TRY(rd_f64(r, &t->epsilon_max));
-    SEFL_TRY(rd_f64(r, &t->delta));
-done:
-    return st;
-}
-
-static dp_event event_of(const ledger_terms *t, uint64_t rounds, bool against_server)
-{
-    dp_event ev = { .noise = t->noise,
-                    .z = t->z,
-                    .rate = t->rate,
-                    .count = rounds,
-                    .dim = t->dim,
-                    .sigma_steps = t->sigma_steps };
-    if (against_server && !t->hidden) {
-        ev.rate = 1;
-        if (t->max_rounds_per_client && rounds > t->max_rounds_per_client)
-            ev.count = t->max_rounds_per_client;
-    }
-    return ev;
-}
-
-/* +0 and nothing else: what has no meaning must not tell two equal tasks apart */
-static bool unused(double v)
-{
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits == 0;
-}
-
-static sefl_status terms_check(const ledger_terms *t)
-{
-    sefl_status st = SEFL_OK;
-    dp_event ev = event_of(t, 1, false);
-    SEFL_TRY(dp_event_check(&ev));
-    SEFL_CHECK(t->noise != DP_NOISE_GAUSS, SEFL_EINVAL,
-               "noise is gauss: real numbers are never released, only integers");
-    SEFL_CHECK(t->unit == LEDGER_UNIT_CLIENT || t->unit == LEDGER_UNIT_RECORD, SEFL_EINVAL,
-               "unit is %d: unknown", (int)t->unit);
-    if (t->noise == DP_NOISE_NONE) {
-        SEFL_CHECK(unused(t->z) && unused(t->rate) && unused(t->sigma_steps) && t->dim == 0 &&
-                       unused(t->epsilon_max) && unused(t->delta) && !t->hidden &&
-                       t->max_rounds_per_client == 0 && t->unit == LEDGER_UNIT_CLIENT,
-                   SEFL_EINVAL, "noise is none: the other terms have no meaning and must be 0");
-        goto done;
-    }
-    SEFL_CHECK(t->noise == DP_NOISE_DISCRETE || unused(t->sigma_steps), SEFL_EINVAL,
-               "sigma_steps is %g: it has no meaning for joint noise and must be 0",
-               t->sigma_steps);
-    SEFL_CHECK(t->noise == DP_NOISE_JOINT || t->dim == 0, SEFL_EINVAL,
-               "dim is %" PRIu64 ": it has no meaning for discrete noise and must be 0", t->dim);
-    SEFL_TRY(dp_epsilon_check(t->epsilon_max));
-    SEFL_TRY(dp_delta_check(t->delta));
-    SEFL_CHECK(t->noise != DP_NOISE_JOINT || t->z >= DP_JOINT_Z_MIN, SEFL_EINVAL,
-               "z (noise multiplier) is %g: below %g nothing is claimed for the joint noise, the "
-               "task must say 'claim: none'",
-               t->z, DP_JOINT_Z_MIN);
-done:
-    return st;
-}
-
-/* as bytes: what the file says is what counts */
-static sefl_status terms_equal(bool *equal, const ledger_terms *a, const ledger_terms *b)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf x = { 0 }, y = { 0 };
-    SEFL_TRY(write_terms(&x, a));
-    SEFL_TRY(write_terms(&y, b));
-    *equal = x.n == y.n && memcmp(x.p, y.p, x.n) == 0;
-done:
-    buf_clear(&x);
-    buf_clear(&y);
-    return st;
-}
 
 static bool name_ok(sefl_span name)
 {
@@ -282,8 +157,8 @@ static sefl_status apply_task(ledger *l, rd *r)
 {
     sefl_status st = SEFL_OK;
     task t = { 0 };
-    SEFL_TRY(read_terms(r, &t.terms));
-    SEFL_TRY(terms_check(&t.terms));
+    SEFL_TRY(ledger_terms_read(r, &t.terms));
+    SEFL_TRY(ledger_terms_check(&t.terms));
     SEFL_CHECK(find_task(l, t.terms.task) == l->n_tasks, SEFL_EPROTO, "a task stands there twice");
     SEFL_CHECK(l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE, "more than %d tasks", LEDGER_TASKS_MAX);
     SEFL_TRY(room_for(&l->tasks, l->n_tasks, &l->cap_tasks, sizeof *l->tasks));
@@ -634,10 +509,10 @@ static sefl_status events_of(const ledger *l, dp_event **out, size_t *n, bool ag
         return st;
     *n = 0;
     for (size_t i = 0; i < l->n_tasks; i++)
-        (*out)[(*n)++] =
-            event_of(&l->tasks[i].terms, l->tasks[i].n + (terms && i == extra), against_server);
+        (*out)[(*n)++] = ledger_terms_event(&l->tasks[i].terms,
+                                            l->tasks[i].n + (terms && i == extra), against_server);
     if (terms && extra == l->n_tasks)
-        (*out)[(*n)++] = event_of(terms, 1, against_server);
+        (*out)[(*n)++] = ledger_terms_event(terms, 1, against_server);
     return SEFL_OK;
 }
 
@@ -710,6 +585,12 @@ done:
 
 /* ---- charging ------------------------------------------------------------------------------ */
 
+/* for printing with four places: never less than it is */
+static double up4(double epsilon)
+{
+    return ceil(epsilon * 1e4) / 1e4;
+}
+
 static sefl_status gate(const ledger *l, size_t at, const ledger_terms *terms, uint64_t round)
 {
     sefl_status st = SEFL_OK;
@@ -727,8 +608,8 @@ static sefl_status gate(const ledger *l, size_t at, const ledger_terms *terms, u
     SEFL_CHECK(false, SEFL_EBUDGET,
                "round %" PRIu64 " would bring population \"%s\" to epsilon %.4f at delta %g; the "
                "target is %g (spent: %.4f over %" PRIu64 " rounds of %zu tasks)",
-               round, l->population, then.epsilon, terms->delta, terms->epsilon_max, now.epsilon,
-               rounds_in_all(l), l->n_tasks);
+               round, l->population, up4(then.epsilon), terms->delta, terms->epsilon_max,
+               up4(now.epsilon), rounds_in_all(l), l->n_tasks);
 done:
     return st;
 }
@@ -742,12 +623,12 @@ sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round, 
     uint8_t prev[LEDGER_HASH_BYTES], task_hash[LEDGER_HASH_BYTES];
     SEFL_CHECK(l->fd >= 0 && !l->broken, SEFL_ESTATE, "ledger %s: %s", l->path,
                l->fd < 0 ? "opened for reading only" : "unusable after a failure, open it again");
-    SEFL_TRY(terms_check(terms));
+    SEFL_TRY(ledger_terms_check(terms));
     size_t at = find_task(l, terms->task);
     bool is_new = at == l->n_tasks;
     if (!is_new) {
         bool equal;
-        SEFL_TRY(terms_equal(&equal, &l->tasks[at].terms, terms));
+        SEFL_TRY(ledger_terms_equal(&equal, &l->tasks[at].terms, terms));
         SEFL_CHECK(equal, SEFL_ESTATE, "the task was charged before under other terms");
         if (charged(&l->tasks[at], round)) {
             if (already)
@@ -764,7 +645,8 @@ sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round, 
 
     last_hash(l, prev);
     if (is_new) {
-        SEFL_TRY(write_terms(&task_body, terms));
+        SEFL_TRY(wr_u8(&task_body, REC_TASK));
+        SEFL_TRY(ledger_terms_write(&task_body, terms));
         SEFL_TRY(put_record(&bytes, prev, buf_span(&task_body)));
         memcpy(task_hash, prev, sizeof prev);
     }

@@ -18,6 +18,7 @@ plan() { # CODE option...: a good plan with these options added
 }
 
 plan 0 --epsilon 8 --sample-rate 0.1
+says_not "WARNING"
 says "epsilon against a server"; says "epsilon against others"; says "replacement"
 says "budget gate"; says "classic formula"; says "not a total"; says "smallest cohort"
 says "z                 6.909"
@@ -25,7 +26,37 @@ says_not "PLD"
 plan 0 --epsilon 8 --sample-rate 0.1 --json; says '"server":{"claimed":true'; says '"others":{'
 says '"z":6.909'
 plan 0 --z 0.2; says "no differential privacy claimed"; says_not "budget gate"
-plan 0 --z 0.2 --json; says '"claimed":false,"epsilon":null'
+plan 0 --z 0.2 --json; says '"claimed":false,"epsilon":null,"statement":"no differential privacy claimed"'
+plan 0 --epsilon 8 --sample-rate 0.1 --max-rounds-per-client 5
+says "WARNING"; says "150 clients on average, not 300"; says "(150 a round"
+plan 0 --epsilon 8 --sample-rate 0.1 --max-rounds-per-client 10; says_not "WARNING"
+# a published number of participants takes the amplification away, from both numbers
+plan 0 --z 4 --sample-rate 0.1; says "number that took part is never published"
+others=$(echo "$out" | awk '/against others/ { print $4 }')
+server=$(echo "$out" | awk '/against a server/ { print $5 }')
+[ "$others" != "$server" ] || fail "no amplification: $out"
+for more in "" --hidden; do
+    plan 0 --z 4 --sample-rate 0.1 --public-count $more; says_not "never published"
+    got=$(echo "$out" | awk '/epsilon against/ { printf "%s ", $3 == "a" ? $5 : $4 }')
+    [ "$got" = "$server $server " ] || fail "amplified with a published count: $out"
+done
+plan 0 --z 0.05 --noise cdp --pld; says "PLD"
+plan 2 --z 0.04 --noise cdp --pld; says "0.05 or more"
+# printed numbers are on the safe side of the exact ones
+for z in 0.7 1.3 2.9 11; do
+    plan 0 --z $z --noise cdp --sample-rate 0.03 --pld --json; exact=$out
+    plan 0 --z $z --noise cdp --sample-rate 0.03 --pld
+    printf '%s\n%s\n' "$exact" "$out" | awk '
+        NR == 1 { match($0, /"server":{"claimed":true,"epsilon":[0-9.e+-]*/)
+                  e = substr($0, RSTART, RLENGTH); sub(/.*:/, "", e)
+                  match($0, /"others_pld":{"lower":[0-9.e+-]*/)
+                  l = substr($0, RSTART, RLENGTH); sub(/.*:/, "", l)
+                  match($0, /"others_pld":{"lower":[0-9.e+-]*,"upper":[0-9.e+-]*/)
+                  u = substr($0, RSTART, RLENGTH); sub(/.*:/, "", u) }
+        /^epsilon against a server/ { seen++; if ($5 + 0 < e + 0) exit 1 }
+        /PLD/ { seen++; if ($11 + 0 > l + 0 || $13 + 0 < u + 0) exit 1 }
+        END { if (seen != 2) exit 1 }' || fail "rounded the wrong way at z $z: $exact $out"
+done
 plan 0 --z 0.2 --noise cdp; says "budget gate"
 plan 0 --z 1 --noise cdp --pld; says "PLD"
 plan 0 --epsilon 0.5 --classic; says "classic formula, as in the paper"
@@ -40,6 +71,9 @@ sample-rate 1.5
 sample-rate 0
 sample-rate -0.1
 sample-rate nan
+sample-rate 0x1p-3
+rounds 0x10
+clip 1e-400
 delta 0
 delta 1
 delta -1e-6
@@ -59,7 +93,7 @@ clip nan
 noise gaussian
 max-rounds-per-client 0
 LIST
-for value in -1 0 nan inf 1e9 1x ""; do
+for value in -1 0 0.0005 nan inf 1e9 0x10 1x ""; do
     plan 2 --z "$value"; says "--z is \"$value\""
 done
 plan 2; says "either --epsilon"
@@ -77,6 +111,10 @@ says "against others"; says "9f03e9bea321be02"
 expect 0 "$SEFL" privacy spent "$ledger" --json; says '"tasks":[{"task":"000102'
 expect 0 "$SEFL" privacy spent "$ledger" --delta 1e-9; says "at delta 1e-09"
 expect 2 "$SEFL" privacy spent "$ledger" --delta 2; says '--delta is "2"'
+{ cat "$ledger"; printf '\003'; } > "${TMPDIR:-/tmp}/sefl-ledger-$$"
+expect 0 "$SEFL" privacy spent "${TMPDIR:-/tmp}/sefl-ledger-$$"
+rm "${TMPDIR:-/tmp}/sefl-ledger-$$"
+says "1 bytes of an unfinished record"; says "for a client"
 expect 2 "$SEFL" privacy spent; says "one ledger"
 expect 1 "$SEFL" privacy spent /nonexistent; says "/nonexistent"
 dir=$(mktemp -d)

@@ -300,8 +300,15 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_qu
         else
             lo = mid;
     }
-    hi = ceil(hi * 1e6) / 1e6;
-    *z = hi;
+    /* six places, upwards; the quotient itself may be rounded down */
+    double places = ceil(hi * 1e6);
+    for (;; places++) {
+        probe.z = places / 1e6;
+        SEFL_TRY(dp_epsilon(&c, &probe, 1, q));
+        if (c.epsilon <= epsilon && probe.z >= hi)
+            break;
+    }
+    *z = probe.z;
 done:
     return st;
 }

@@ -19,6 +19,8 @@
 
 enum { BITS_MIN = 14, BITS_MAX = 22, COARSE = 4096, STEPS_MAX = 64 };
 
+#define ROUNDOFF_MOST 0.01 /* of delta */
+
 typedef enum direction { UNIT_THERE, UNIT_GONE } direction; /* P is the mixture; Q is */
 
 typedef struct cell {
@@ -285,19 +287,53 @@ static cplx power(cplx b, uint64_t e)
 /* epsilon at which the masses x over losses base + k*h, k < n, give delta */
 static double epsilon_of(const double *mass, size_t n, double base, double h, double delta)
 {
-    double a = 0, b = 0; /* sum of mass, of mass e^{base-loss}, over the losses above the present */
+    /* over the losses above the present one, l: sum of mass, and of mass e^{l-loss}; relative to l,
+     * since e^{base-loss} would leave the range of doubles */
+    double a = 0, b = 0, down = exp(-h);
     if (delta <= 0)
         return INFINITY;
     for (size_t k = n; k-- > 0;) {
         double l = base + (double)k * h;
-        if (a - b * exp(l - base) > delta) /* the answer lies between l and the point above */
-            return fmax(0, base + log((a - delta) / b));
+        b *= down;
+        if (a - b > delta) /* the answer lies between l and the point above */
+            return fmax(0, l + log((a - delta) / b));
         if (l < -h)
             break;
         double m = mass[k] > 0 ? mass[k] : 0;
-        a += m, b += m * exp(base - l);
+        a += m, b += m;
     }
     return 0;
+}
+
+/* Round-off of a composition, as mass: first the norms |F_i| of the transforms with what each may be
+ * wrong by (the worst case of a transform's relative error in the 2-norm, taken as spread evenly
+ * over the frequencies), then what becomes of it under powers, products and the way back. By
+ * Parseval and Cauchy-Schwarz the sum of all errors of the masses is at most the 2-norm of the
+ * errors of their transform. */
+typedef struct roundoff {
+    double *size;     /* bound on the product so far, for each frequency */
+    double *relative; /* its relative error */
+    double each;      /* relative error of one transform */
+} roundoff;
+
+static void follow_step(roundoff *r, const cplx *f, size_t n, double norm2, double count)
+{
+    double e = r->each * norm2;
+    for (size_t k = 0; k < n; k++) {
+        double most = fmin(hypot(f[k].re, f[k].im) + e, 1 + e);
+        r->size[k] *= pow(most, count);
+        r->relative[k] += count * (e / most + 3 * 0x1p-53);
+    }
+}
+
+static double roundoff_total(const roundoff *r, size_t n)
+{
+    double wrong = 0, all = 0;
+    for (size_t k = 0; k < n; k++) {
+        double w = r->size[k] * r->relative[k];
+        wrong += w * w, all += r->size[k] * r->size[k];
+    }
+    return sqrt(wrong) + r->each * sqrt(all);
 }
 
 static sefl_status compose(const fft_plan *plan, layout *work, const pld_step *steps, size_t n,
@@ -307,10 +343,13 @@ static sefl_status compose(const fft_plan *plan, layout *work, const pld_step *s
     sefl_status st = SEFL_OK;
     cplx *sum = NULL;
     double *mass = NULL, shift = 0, infinite = 0;
+    roundoff off = { .each = 6.5 * 0x1p-53 * log2((double)plan->n) };
     SEFL_TRY(sefl_new(&sum, plan->n, sizeof *sum));
     SEFL_TRY(sefl_new(&mass, plan->n, sizeof *mass));
+    SEFL_TRY(sefl_new(&off.size, plan->n, sizeof *off.size));
+    SEFL_TRY(sefl_new(&off.relative, plan->n, sizeof *off.relative));
     for (size_t k = 0; k < plan->n; k++)
-        sum[k].re = 1;
+        sum[k].re = off.size[k] = 1;
     for (size_t i = 0; i < n; i++) {
         memset(work->x, 0, plan->n * sizeof *work->x);
         work->offset = 0, work->infinite = 0;
@@ -322,7 +361,11 @@ static sefl_status compose(const fft_plan *plan, layout *work, const pld_step *s
         }
         shift += (double)steps[i].count * work->offset;
         infinite += (double)steps[i].count * work->infinite;
+        double squares = 0;
+        for (size_t k = 0; k < plan->n; k++)
+            squares += work->x[k].re * work->x[k].re;
         fft_forward(plan, work->x);
+        follow_step(&off, work->x, plan->n, sqrt(squares), (double)steps[i].count);
         for (size_t k = 0; k < plan->n; k++)
             sum[k] = cplx_mul(sum[k], power(work->x[k], steps[i].count));
     }
@@ -330,9 +373,14 @@ static sefl_status compose(const fft_plan *plan, layout *work, const pld_step *s
     double first = floor((lo - shift) / work->h);
     for (size_t k = 0; k < plan->n; k++)
         mass[k] = sum[slot(work, first + (double)k)].re;
+    double lost = roundoff_total(&off, plan->n);
+    SEFL_CHECK(lost <= delta * ROUNDOFF_MOST, SEFL_ERANGE,
+               "privacy-loss grid: round-off of up to %.2g is too much for delta %g", lost, delta);
     *eps = epsilon_of(mass, plan->n, first * work->h + shift, work->h,
-                      upper ? delta - infinite - 2 * tail : delta + 2 * tail);
+                      upper ? delta - infinite - 2 * tail - lost : delta + 2 * tail + lost);
 done:
+    sefl_free(off.size);
+    sefl_free(off.relative);
     sefl_free(sum);
     sefl_free(mass);
     return st;
@@ -372,6 +420,8 @@ static sefl_status one_direction(pld_interval *eps, const pld_step *steps, size_
     for (int upper = 0; upper < 2; upper++)
         SEFL_TRY(compose(&plan, &work, steps, n, dir, c, upper, middle - width / 2, tail, delta,
                          &e[upper]));
+    SEFL_CHECK(e[0] <= e[1] && isfinite(e[1]), SEFL_ERANGE,
+               "privacy-loss grid: the bounds %g and %g are no interval", e[0], e[1]);
     eps->lower = fmax(eps->lower, e[0]);
     eps->upper = fmax(eps->upper, e[1]);
 done:
@@ -395,7 +445,7 @@ sefl_status pld_epsilon(pld_interval *eps, const pld_step *steps, size_t n, doub
         double width = s->noise == PLD_GAUSS ? s->z : s->sigma / s->shift;
         SEFL_CHECK(s->noise == PLD_GAUSS || s->noise == PLD_DISCRETE, SEFL_EINVAL,
                    "noise is %d: unknown", (int)s->noise);
-        SEFL_CHECK(width >= 0.05 && width <= 1e4, SEFL_EINVAL,
+        SEFL_CHECK(width >= 0.05 * (1 - 1e-6) && width <= 1e4, SEFL_EINVAL,
                    "%s is %g: noise over sensitivity must lie in 0.05..10000",
                    s->noise == PLD_GAUSS ? "z" : "sigma", s->noise == PLD_GAUSS ? s->z : s->sigma);
         SEFL_CHECK(s->noise == PLD_GAUSS || s->sigma <= 1e4, SEFL_EINVAL,

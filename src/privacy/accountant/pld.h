@@ -11,8 +11,12 @@
  * lower  every cell is merged into one outcome (never more distinguishable) and its loss moved
  *        down to a grid that is itself shifted so that the move is of second order.
  * Both errors shrink with the square of the grid step. What falls outside the window of the
- * transform is bounded by Chernoff's inequality and counted against the answer. Computed in double
- * precision, so delta below 1e-12 is refused. Both directions (unit there, unit gone) are
+ * transform is bounded by Chernoff's inequality and counted against the answer. So is the round-off
+ * of transforms and powers in double precision: the worst case in the 2-norm, taken as spread evenly
+ * over the frequencies, added to delta for the lower bound and taken from it for the upper. It grows
+ * with the number of releases; above 1 % of delta, or if the bounds cross, the question is refused
+ * (2000 releases at 1e-9 may be; 10,000 at 1e-12 are), and so is any delta below 1e-12. Not bounded:
+ * errors of erfc in the last places of the masses. Both directions (unit there, unit gone) are
  * computed, the larger epsilon counts.
  *
  *     pld_step s = { .noise = PLD_GAUSS, .z = 1, .rate = 0.01, .count = 1000 };
@@ -47,7 +51,7 @@ typedef struct pld_interval {
 } pld_interval;
 
 /* n at most 64. SEFL_EINVAL names a bad value, SEFL_ERANGE: no grid that fits in memory is fine
- * enough. */
+ * enough, or round-off would reach 1 % of delta. */
 sefl_status pld_epsilon(pld_interval *eps, const pld_step *steps, size_t n,
                         double delta) SEFL_MUST_CHECK;
 

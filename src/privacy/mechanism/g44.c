@@ -101,12 +101,14 @@ sefl_status g44_release_vartime(int64_t *out, const dp_grid *g, const int64_t *s
     uint64_t fine = (UINT64_C(1) << g->t) - 1;
     for (size_t i = 0; i < n; i++) {
         uint64_t a = coins_u64(&c), b = coins_u64(&c);
+        int32_t y_csp = jump(&c); /* two statements: the coins have an order */
+        int32_t y_as = jump(&c);
         g44_coins one = { .mask = a,
                           .u_csp = a >> 40 & fine,
                           .u_as = b & fine,
                           .r = b >> 16 & ((UINT64_C(1) << G44_RANDOM_BITS) - 1),
-                          .y_csp = jump(&c),
-                          .y_as = jump(&c) };
+                          .y_csp = y_csp,
+                          .y_as = y_as };
         out[i] = g44_release_one(g, sum[i], &one);
         sefl_wipe(&one, sizeof one);
     }

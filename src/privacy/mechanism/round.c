@@ -5,10 +5,20 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 
 enum { CHUNK = 512, ATTEMPTS_MAX = 20000 };
 
 typedef unsigned __int128 u128;
+
+/* |X_i| <= most, in integers: -INT64_MIN has no place to go */
+static bool within(const int64_t *X, size_t n, int64_t most)
+{
+    for (size_t i = 0; i < n; i++)
+        if (X[i] > most || X[i] < -most)
+            return false;
+    return true;
+}
 
 static u128 squares(const int64_t *X, size_t n)
 {
@@ -77,7 +87,9 @@ static sefl_status one_pass(int64_t *X, uint64_t *clipped, const pass *p, const 
         for (size_t j = 0; j < m; j++) {
             size_t i = at + j;
             double x = i < p->n ? p->v[i] * p->scale : p->slot;
-            if (fabs(x) > most) {
+            if (!(fabs(x) <= most)) {
+                SEFL_CHECK(!isnan(x), SEFL_EINVAL, "update: coordinate %zu has no value in steps",
+                           i);
                 x = x > 0 ? most : -most;
                 ++*clipped;
             }
@@ -113,7 +125,7 @@ sefl_status dp_round(int64_t *X, dp_round_info *info, const dp_grid *grid, const
         if (weight)
             p.slot = w * DP_WEIGHT_SLOT_SHARE * grid->clip / grid->q;
         SEFL_TRY(one_pass(X, &clipped, &p, rng));
-        if (squares(X, total) <= grid->s2) {
+        if (within(X, total, grid->value_max) && squares(X, total) <= grid->s2) {
             if (info)
                 *info = (dp_round_info){ norm, factor, attempt, clipped };
             goto done;

@@ -279,6 +279,24 @@ static void pld_rules(void **state)
     assert_true(a.lower <= a.upper && a.lower < eps(&g, 1, 1e-6, DP_ZERO_OUT));
 
     CHECK_STATUS(pld_epsilon(&a, &c, 1, 1e-13), SEFL_EINVAL);
+    /* losses of thousands: e^loss is no double any more */
+    for (uint64_t count = 100; count < 260; count += 99) {
+        pld_step far = { .noise = PLD_GAUSS, .z = 0.2, .rate = 1, .count = count };
+        CHECK_OK(pld_epsilon(&a, &far, 1, 1e-6));
+        exact = gauss_epsilon(0.2 / sqrt((double)count), 1e-6);
+        assert_true(a.lower <= exact && exact <= a.upper && a.upper / a.lower < 1.01);
+    }
+    /* more releases than double precision can follow at such a delta: refused, not wrong */
+    static const struct {
+        double z, delta;
+        uint64_t count;
+    } much[] = { { 100, 1e-11, 100000 }, { 30, 1e-12, 10000 } };
+    for (size_t i = 0; i < sizeof much / sizeof much[0]; i++) {
+        pld_step m = { .noise = PLD_GAUSS, .z = much[i].z, .rate = 1, .count = much[i].count };
+        CHECK_STATUS(pld_epsilon(&a, &m, 1, much[i].delta), SEFL_ERANGE);
+        assert_non_null(strstr(sefl_last_error(), "round-off"));
+        assert_true(a.upper == INFINITY);
+    }
     c.rate = 1.5;
     CHECK_STATUS(pld_epsilon(&a, &c, 1, 1e-5), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "rate"));

@@ -73,6 +73,10 @@ static void grid_refuses(void **state)
         { { .z = NAN, .clip = 1, .dim = 1, .clients = 1 }, SEFL_EINVAL, "z " },
         { { .z = 1, .clip = 0, .dim = 1, .clients = 1 }, SEFL_EINVAL, "clip" },
         { { .z = 1, .clip = INFINITY, .dim = 1, .clients = 1 }, SEFL_EINVAL, "clip" },
+        { { .z = 1, .clip = NAN, .dim = 1, .clients = 1 }, SEFL_EINVAL, "clip" },
+        { { .z = 1, .clip = 1e-320, .dim = 4, .clients = 10 }, SEFL_EINVAL, "clip" },
+        { { .z = 1, .clip = 1e-305, .dim = 4, .clients = 10 }, SEFL_EINVAL, "clip" },
+        { { .z = 4, .clip = 1.7e308, .dim = 14000000, .clients = 10 }, SEFL_EINVAL, "clip" },
         { { .z = 1, .clip = 1, .dim = 0, .clients = 1 }, SEFL_EINVAL, "dim" },
         { { .z = 1, .clip = 1, .dim = 1, .clients = 0 }, SEFL_EINVAL, "clients" },
         { { .z = 1, .clip = 1, .dim = 1, .clients = 1, .coord_share = 2 }, SEFL_EINVAL, "coord" },
@@ -168,6 +172,27 @@ static void rejection_rules(void **state)
     uint64_t hi;
     assert_true(dp_sum_of_squares(&hi, X, N) <= g.s2);
     assert_true(fabs(info.scale * info.norm - pow(0.999, info.attempts - 2)) < 1e-9);
+}
+
+/* whatever floating point does, no integer beyond the bound comes out */
+static void no_value_out_of_nothing(void **state)
+{
+    (void)state;
+    seeded gen;
+    test_seed(&gen, "nothing");
+    sefl_rng rng = seeded_rng(&gen);
+    static const float bad[] = { NAN, INFINITY, -INFINITY };
+    dp_grid g = grid_for(1, 1, 4, 10);
+    int64_t X[4];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        float v[4] = { 0, 0, bad[i], 0 };
+        CHECK_STATUS(dp_round(X, NULL, &g, v, 4, NULL, &rng), SEFL_EINVAL);
+        assert_non_null(strstr(sefl_last_error(), "coordinate 2"));
+    }
+    float zero[4] = { 0 };
+    g.q = 1e-320; /* no grid has it: 0 times infinity */
+    CHECK_STATUS(dp_round(X, NULL, &g, zero, 4, NULL, &rng), SEFL_EINVAL);
+    assert_true(X[0] == 0 && X[3] == 0);
 }
 
 static void records_add_up(void **state)
@@ -311,6 +336,7 @@ int main(void)
         cmocka_unit_test(grid_refuses),
         cmocka_unit_test(rounding_keeps_its_bounds),
         cmocka_unit_test(rejection_rules),
+        cmocka_unit_test(no_value_out_of_nothing),
         cmocka_unit_test(records_add_up),
         cmocka_unit_test(discrete_gauss_law),
         cmocka_unit_test(g44_sampler_law),

@@ -1,0 +1,25 @@
+/* ledger_terms: a task's privacy terms as bytes, as an event for the accountant, and their rules.
+ * Internal to the ledger.   Threads: any.   Secrets: none. */
+#ifndef STORE_LEDGER_TERMS_H
+#define STORE_LEDGER_TERMS_H
+
+#include "base/buf.h"
+#include "store/ledger.h"
+
+enum { LEDGER_TERMS_BYTES = LEDGER_TASK_BYTES + 3 + 7 * 8 };
+
+sefl_status ledger_terms_write(sefl_buf *b, const ledger_terms *t) SEFL_MUST_CHECK;
+sefl_status ledger_terms_read(rd *r, ledger_terms *t) SEFL_MUST_CHECK;
+
+/* SEFL_EINVAL names the bad one. What has no meaning for the kind of noise must be 0, so that equal
+ * tasks have equal bytes. */
+sefl_status ledger_terms_check(const ledger_terms *t) SEFL_MUST_CHECK;
+
+/* As bytes: what the file says is what counts. */
+sefl_status ledger_terms_equal(bool *equal, const ledger_terms *a,
+                               const ledger_terms *b) SEFL_MUST_CHECK;
+
+/* So many rounds, as a server (or whoever sees participation) or as everybody else sees them. */
+dp_event ledger_terms_event(const ledger_terms *t, uint64_t rounds, bool against_server);
+
+#endif
