@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "store/ledger_terms.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -289,6 +290,7 @@ static sefl_status replay(ledger *l, sefl_span file)
         SEFL_TRY(apply(l, body, hash));
         if (!task_before) /* a task and its first charge are written together */
             l->last_append = l->size;
+        assert(body.p && body.n > 0); /* found records have a type */
         task_before = body.p[0] == REC_TASK;
         l->size += FRAME + body.n;
     }

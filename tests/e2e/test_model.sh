@@ -106,7 +106,7 @@ for odd in fifo link; do
     expect 2 "$SEFL" model new "$dir/$odd" --vocab "$words" --force; says "is not a regular file"
     expect 2 "$SEFL" model export "$dir/back" --out "$dir/$odd" --force; says "is not a regular file"
 done
-[ -p "$dir/fifo" ] && [ -L "$dir/link" ] || fail "replaced"
+if [ ! -p "$dir/fifo" ] || [ ! -L "$dir/link" ]; then fail "replaced"; fi
 
 # the example of the help works as printed
 example=$("$SEFL" model --help | grep -o 'sefl data synth.*') || fail "no example"
