@@ -25,9 +25,8 @@ const cli_command *cli_find(const char *name)
 
 int cli_unknown(const char *word)
 {
-    const char *names[64] = { 0 };
-    enum { KNOWN = sizeof cli_commands / sizeof cli_commands[0] };
-    for (size_t i = 0; i < KNOWN && cli_commands[i]; i++)
+    const char *names[sizeof cli_commands / sizeof cli_commands[0]] = { 0 };
+    for (size_t i = 0; cli_commands[i]; i++)
         names[i] = cli_commands[i]->name;
     const char *near = suggest_name(word, names);
     if (near)
