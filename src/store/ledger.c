@@ -275,7 +275,7 @@ static sefl_status replay(ledger *l, sefl_span file)
                "it is not a ledger of this format (" MAGIC ")");
     l->size = MAGIC_BYTES;
     while (l->size < file.n) {
-        sefl_span at = span_of(file.p + l->size, file.n - l->size), body;
+        sefl_span at = span_of(file.p + l->size, file.n - l->size), body = { 0 };
         uint8_t hash[LEDGER_HASH_BYTES];
         found f = look_and_hash(l, at, &body, hash);
         if (f == FOUND_WRONG && at.n <= APPEND_MAX) {
