@@ -23,11 +23,12 @@ typedef struct cli_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns an exit code */
 } cli_command;
 
-/* Commands that need more than libc, libm and CBLAS; src/cli/CMakeLists.txt names their files. */
+/* Commands that need more than libc, libm and CBLAS: their files are in src/cli/full. */
 #if SEFL_CORE_ONLY
 #define CLI_FULL_COMMANDS(X)
 #else
-#define CLI_FULL_COMMANDS(X) X(key)
+#define CLI_FULL_COMMANDS(X) \
+    X(key)
 #endif
 
 /* Order of `sefl help`. */

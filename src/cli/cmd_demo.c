@@ -2,7 +2,7 @@
  * sum under each encryption scheme (not in a core-only build, which has none). */
 #include "cli/cli.h"
 #if !SEFL_CORE_ONLY
-#include "cli/demo_sum.h"
+#include "cli/full/demo_sum.h"
 #endif
 
 #include "base/buf.h"

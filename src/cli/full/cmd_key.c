@@ -1,5 +1,5 @@
 #include "cli/cli.h"
-#include "cli/unlock.h"
+#include "cli/full/unlock.h"
 
 #include "base/clock.h"
 #include "base/file.h"

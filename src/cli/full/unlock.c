@@ -1,4 +1,4 @@
-#include "cli/unlock.h"
+#include "cli/full/unlock.h"
 
 #include "base/ct.h"
 #include "base/file.h"

@@ -4,7 +4,7 @@
  *     AS   <-> CSP    masked sum, noise protocol
  *     CSP  -> stage   a pipe: public key and port (in a federation: the signed task)
  * Every secret is drawn from the system, in the process that owns it. */
-#include "cli/demo_sum.h"
+#include "cli/full/demo_sum.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -8,8 +8,8 @@
  *
  * The terminal is /dev/tty, with echo off, restored also when a signal ends the program. A file
  * that others can read is used, with a warning. Secret: what is in lock, held in locked memory. */
-#ifndef CLI_UNLOCK_H
-#define CLI_UNLOCK_H
+#ifndef CLI_FULL_UNLOCK_H
+#define CLI_FULL_UNLOCK_H
 
 #include "crypto/sealed.h"
 

@@ -4,8 +4,8 @@
  *
  * Failing the check at the end (the error must have the standard deviation that was claimed) is
  * SEFL_ECRYPTO. */
-#ifndef CLI_DEMO_SUM_H
-#define CLI_DEMO_SUM_H
+#ifndef CLI_FULL_DEMO_SUM_H
+#define CLI_FULL_DEMO_SUM_H
 
 #include "base/status.h"
 

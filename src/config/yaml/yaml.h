@@ -1,0 +1,22 @@
+/* yaml: a YAML file as settings (config/settings.h): libyaml's events walked by the schema table.
+ *
+ * Nested maps become keys with points: `model: { block: 8 }` is model.block=8. Values are scalars;
+ * a sequence of scalars becomes one value with commas where the schema's type is SETTING_TEXT.
+ * Aliases, anchors, tags, several documents, duplicate keys and binary are errors. Every error names
+ * file, line and column of the offending key itself; unknown keys come with a suggestion:
+ *
+ *     as.yml:7:3: unknown setting "model.blok"; did you mean "model.block"?
+ *
+ *     SEFL_TRY(yaml_read(&settings, "as.yml"));
+ *
+ * At most 1 MiB, depth 16. Threads: one owner of the settings.   Secrets: none belong here. */
+#ifndef CONFIG_YAML_YAML_H
+#define CONFIG_YAML_YAML_H
+
+#include "config/settings.h"
+
+sefl_status yaml_read(settings *s, const char *path) SEFL_MUST_CHECK;
+/* The same over bytes in memory (tests, fuzzing); name is what messages say. */
+sefl_status yaml_read_over(settings *s, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
+
+#endif

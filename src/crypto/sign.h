@@ -1,0 +1,45 @@
+/* sign: Ed25519 signatures (libsodium) of tasks, round headers, statements and receipts.
+ *
+ *     SEFL_TRY(sign_key_new(&key, &rng));
+ *     SEFL_TRY(sign_make(sig, key, SIGN_TASK, bytes));
+ *     SEFL_TRY(sign_check(sig, pub, SIGN_TASK, bytes));          // SEFL_EAUTH if it is not
+ *
+ * What is signed is "sefl <kind> 1\n" followed by the bytes: a signature over one kind of thing
+ * is none over another. Secret: the key (locked memory where the system allows; wiped).
+ * Public: the rest. Constant-time in the key. Threads: a key may be shared. */
+#ifndef CRYPTO_SIGN_H
+#define CRYPTO_SIGN_H
+
+#include "base/buf.h"
+#include "base/random.h"
+#include "base/span.h"
+
+enum { SIGN_PUB_BYTES = 32, SIGN_BYTES = 64, SIGN_SEED_BYTES = 32 };
+
+/* Values are stable: they stand in envelopes (protocol/signed.h). */
+typedef enum sign_kind {
+    SIGN_TASK = 1,      /* "task" */
+    SIGN_HEADER = 2,    /* "round header" */
+    SIGN_RECEIPT = 3,   /* "receipt" */
+    SIGN_STATEMENT = 4, /* "statement": AS on the set of a round, to CSP */
+} sign_kind;
+
+typedef struct sign_key sign_key;
+
+sefl_status sign_key_new(sign_key **out, const sefl_rng *rng) SEFL_MUST_CHECK;
+void sign_key_free(sign_key *key);
+const uint8_t *sign_key_pub(const sign_key *key); /* SIGN_PUB_BYTES */
+
+/* A key on disk: text, "-----BEGIN SEFL SIGNING KEY-----", the seed in base64, mode 0600, never
+ * replaced. The public half: 64 hex digits and a newline. */
+sefl_status sign_key_write(const sign_key *key, const char *path) SEFL_MUST_CHECK;
+sefl_status sign_key_read(sign_key **out, const char *path) SEFL_MUST_CHECK;
+sefl_status sign_pub_write(const uint8_t pub[SIGN_PUB_BYTES], const char *path) SEFL_MUST_CHECK;
+sefl_status sign_pub_read(uint8_t pub[SIGN_PUB_BYTES], const char *path) SEFL_MUST_CHECK;
+
+sefl_status sign_make(uint8_t sig[SIGN_BYTES], const sign_key *key, sign_kind kind,
+                      sefl_span bytes) SEFL_MUST_CHECK;
+sefl_status sign_check(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_PUB_BYTES],
+                       sign_kind kind, sefl_span bytes) SEFL_MUST_CHECK;
+
+#endif

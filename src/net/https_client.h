@@ -1,0 +1,57 @@
+/* https_client: requests to one server with mutual TLS 1.3 (libcurl over GnuTLS).
+ *
+ *     SEFL_TRY(https_client_new(&c, &(https_client_config){ .host = "as.example", .port = 7000, .id = id }));
+ *     SEFL_TRY(https_get(c, "/v1/task", 1 << 20, &r));               // r.status, r.body
+ *     SEFL_TRY(https_get_file(c, "/v1/round/3/model", path, etag, max, &r));  // resumes with Range
+ *     SEFL_TRY(https_put_file(c, "/v1/...", path, offset, headers, &r));
+ *
+ * Dials out only, to one host and port, through an HTTP CONNECT proxy when configured or in the
+ * environment (https_proxy, no_proxy), IPv4 or IPv6. The server's certificate is checked against the
+ * id's peers_ca, its name and its role. Nothing waits for ever: connect_ms, and stall_s without a byte.
+ * A transport failure is SEFL_EIO / SEFL_ETIMEOUT / SEFL_EAUTH with a sentence; an HTTP status is no
+ * failure: the caller looks at r.status.
+ * Threads: one owner; https_client_interrupt from any.   Secrets: the key. */
+#ifndef NET_HTTPS_CLIENT_H
+#define NET_HTTPS_CLIENT_H
+
+#include "base/buf.h"
+#include "base/progress.h"
+#include "net/tls.h"
+
+typedef struct https_client https_client;
+
+typedef struct https_client_config {
+    const char *host;
+    uint16_t port;
+    const tls_id *id;
+    const char *server_role;      /* NULL: "aggregator" */
+    const char *proxy;            /* NULL: from the environment; "": none */
+    unsigned connect_ms, stall_s; /* 0: 10 s, 30 s */
+} https_client_config;
+
+typedef struct https_reply {
+    unsigned status;
+    sefl_buf body;   /* cleared by https_reply_clear; at most the caller's limit */
+    uint64_t offset; /* header Sefl-Offset, UINT64_MAX if not there */
+    char etag[80];
+    uint64_t sent, received;
+} https_reply;
+
+sefl_status https_client_new(https_client **out, const https_client_config *c) SEFL_MUST_CHECK;
+void https_client_free(https_client *c);
+void https_client_interrupt(https_client *c);
+
+sefl_status
+https_get(https_client *c, const char *path, size_t max, unsigned wait_s,
+          https_reply *r) SEFL_MUST_CHECK; /* wait_s: a long poll may be silent so long */
+sefl_status https_head(https_client *c, const char *path, https_reply *r) SEFL_MUST_CHECK;
+/* Into path.part, then path, fsynced; goes on where a part ends if the ETag is the same. */
+sefl_status https_get_file(https_client *c, const char *path, const char *to, uint64_t max,
+                           const sefl_progress *progress, https_reply *r) SEFL_MUST_CHECK;
+/* Bytes [offset, size) of the file. headers: "Name: value\n" lines or NULL. */
+sefl_status https_put_file(https_client *c, const char *path, const char *from, uint64_t offset,
+                           const char *headers, const sefl_progress *progress,
+                           https_reply *r) SEFL_MUST_CHECK;
+void https_reply_clear(https_reply *r);
+
+#endif

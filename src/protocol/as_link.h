@@ -1,0 +1,85 @@
+/* as_link: the aggregation server's questions to CSP (protocol/link.h), each a call that returns when
+ * the answer is there. One object a connection; a failed stream makes it useless (free it, dial again:
+ * nothing of a broken attempt is used again).
+ *
+ *     SEFL_TRY(as_link_new(&l, ch, &cfg));             // HELLO, TASK; ledgers compared
+ *     SEFL_TRY(as_link_header(l, &env, &header));       // signed by both
+ *     SEFL_TRY(as_link_prepare(l, round, attempt));     // joint noise: the offline part, while clients
+ *                                                       // train; not needed before open
+ *     SEFL_TRY(as_link_open(l, &open, &kept, w));       // w: task.values integers
+ *
+ * What as_link_open gives: the released integers w and, by task.noise,
+ *     joint   value = (w + 0.5) * h            own, none   value = w * q         (task.ahe.pack)
+ *
+ * Threads: one owner.   Secrets: mask, labels, w before it is released. */
+#ifndef PROTOCOL_AS_LINK_H
+#define PROTOCOL_AS_LINK_H
+
+#include "base/coins.h"
+#include "base/log.h"
+#include "protocol/csp.h"
+#include "protocol/link.h"
+
+typedef struct as_link_config {
+    const task *task;
+    sefl_span envelope;
+    const sign_key *key;
+    const sefl_coins *coins; /* purposes: "mask", "noise", "own" */
+    ledger_mark ledger;      /* ours, now */
+    /* Compares CSP's head with ours. */
+    ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
+    void *compare_ctx;
+    pool *pool;
+    sefl_log *log;
+    const char *store_dir;
+} as_link_config;
+
+typedef struct as_link as_link;
+
+/* SEFL_ESTATE if the ledgers fork; SEFL_EAUTH, SEFL_EPROTO as they come. */
+sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *c) SEFL_MUST_CHECK;
+void as_link_free(as_link *l);
+
+/* Highest rounds that CSP has opened and skipped, as it said in its WELCOME. */
+void as_link_peer(const as_link *l, uint64_t *opened, uint64_t *skipped);
+
+sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
+                           const round_header *h) SEFL_MUST_CHECK;
+sefl_status as_link_prepare(as_link *l, uint64_t round, uint64_t attempt) SEFL_MUST_CHECK;
+bool as_link_prepared(const as_link *l, uint64_t round);
+sefl_status as_link_ping(as_link *l) SEFL_MUST_CHECK;
+sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
+sefl_status as_link_bye(as_link *l) SEFL_MUST_CHECK;
+
+/* Where AS keeps what an opening needs, should it die (store/ has the real one). SEFL_OK: durable. */
+typedef struct as_journal {
+    void *ctx;
+    /* Before the first byte of the masked sum leaves: the mask's seed with the attempt and set. */
+    sefl_status (*mask)(void *ctx, uint64_t round, uint64_t attempt, const uint8_t set[32],
+                        const uint8_t seed[AHE_SEED_BYTES]);
+    /* What noise.h's hooks keep: decode bits and v' with the attempt's id. Whole, once. */
+    sefl_status (*seal)(void *ctx, uint64_t round, const uint8_t id[NOISE_ID], sefl_span decode,
+                        const uint32_t *v, size_t n);
+    /* The way back, for a KEPT answer after a crash: SEFL_ENOTFOUND if that id was never sealed. */
+    sefl_status (*sealed)(void *ctx, uint64_t round, const uint8_t id[NOISE_ID], sefl_buf *decode,
+                          uint32_t *v, size_t n);
+    sefl_status (*masked)(void *ctx, uint64_t round, uint64_t *attempt,
+                          uint8_t seed[AHE_SEED_BYTES]);
+} as_journal;
+
+typedef struct as_open {
+    uint64_t round, attempt;
+    uint32_t clients;
+    uint8_t set[32];
+    ahe_sum *sum; /* closed; NULL only to fetch what CSP kept */
+    const as_journal *journal;
+} as_open;
+
+/* Opens the round, or fetches what CSP kept of it. *kept tells which. Failures:
+ *   SEFL_ECRYPTO   the output check failed, or CSP kept an attempt whose decode bits are lost: the
+ *                  round must be skipped, the charge stands
+ *   SEFL_EBUDGET, SEFL_ESTATE   CSP said no, with its reason
+ *   others         the stream failed: a new connection and a new attempt may try again */
+sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,99 @@
+/* member: what a client decides: which task it accepts, when it trains, uploads, sleeps and stops.
+ * No socket, clock, disk or key: events come in with the time, orders go out, as in agg.h.
+ *
+ *     start -> FETCH_TASK -> (policy) -> POLL -> header checked -> [own coin] -> FETCH_MODEL -> TRAIN ->
+ *     UPLOAD -> receipt checked -> POLL for the next round ... -> STOP
+ *
+ * The finished ciphertext of a round is written before its first byte leaves (TRAINED); after a
+ * restart member_restore continues with UPLOAD of those bytes and never encrypts that round again.
+ * A deadline that has passed drops the round's work. Failures are retried with back-off and jitter
+ * (the jitter's coins come in as an argument).
+ * Threads: one owner.   Secrets: none here. */
+#ifndef PROTOCOL_MEMBER_H
+#define PROTOCOL_MEMBER_H
+
+#include "base/random.h"
+#include "protocol/round.h"
+#include "protocol/task.h"
+
+/* The owner's policy: a task outside it is refused with the rule's name. 0 / empty: no rule. */
+typedef struct policy {
+    double epsilon_task;    /* epsilon_per_task: largest target of a task */
+    double epsilon_total;   /* epsilon_total: largest sum over all tasks, checked with the ledger */
+    uint32_t threshold_min; /* clients_min: smallest L */
+    bool allow_joint, allow_own, allow_none; /* noise_modes */
+    bool allow_no_claim;                     /* claim_none */
+    uint64_t rounds_max; /* rounds_max: most rounds of a task that this client takes part in */
+    pinned servers;      /* allowed_servers */
+} policy;
+
+/* SEFL_EAUTH / SEFL_EINVAL with "policy: <rule>: ..." */
+sefl_status policy_check(const policy *p, const task *t) SEFL_MUST_CHECK;
+
+typedef enum member_order_kind {
+    MEMBER_FETCH_TASK,
+    MEMBER_POLL,
+    MEMBER_FETCH_MODEL,
+    MEMBER_TRAIN,
+    MEMBER_UPLOAD,
+    MEMBER_SLEEP,
+    MEMBER_STOP
+} member_order_kind;
+
+typedef struct member_order {
+    member_order_kind kind;
+    uint64_t round;
+    uint64_t until_ms; /* SLEEP */
+    const char *why;   /* STOP */
+    bool zeros;        /* TRAIN: hidden sampling, not drawn: encrypt zeros */
+} member_order;
+
+/* What AS says about the present round (its answer to a poll, JSON: docs/PROTOCOL.md). */
+typedef enum round_word { ROUND_WAITING, ROUND_OPEN, ROUND_CLOSED, ROUND_OVER } round_word;
+typedef struct round_news {
+    round_word state;
+    uint64_t round;
+    uint64_t left_ms; /* OPEN: until the deadline */
+    sefl_span header; /* OPEN: envelope with both signatures */
+    char why[128];    /* OVER */
+} round_news;
+sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json) SEFL_MUST_CHECK;
+sefl_status round_news_write(sefl_buf *out, const round_news *n) SEFL_MUST_CHECK;
+
+typedef enum member_event_kind {
+    MEMBER_GOT_TASK,
+    MEMBER_GOT_NEWS,
+    MEMBER_GOT_MODEL,
+    MEMBER_TRAINED,
+    MEMBER_GOT_RECEIPT,
+    MEMBER_REFUSED, /* this round: late, full, limit: wait for the next */
+    MEMBER_FAILED,  /* network or server trouble: back off, try again */
+    MEMBER_FATAL,   /* cannot go on: `why` */
+} member_event_kind;
+
+typedef struct member_event {
+    member_event_kind kind;
+    const round_news *news; /* GOT_NEWS */
+    bool drawn;             /* GOT_NEWS with an open round: this client's own coin (always true
+                             * without sampling) */
+    const char *why;
+} member_event;
+
+typedef struct member member;
+
+/* The task is checked (task_open, policy_check) before member_new. rounds_done: rounds of this task that
+ * this client is in already (its ledger). */
+sefl_status member_new(member **out, const task *t, uint64_t rounds_done,
+                       const sefl_rng *jitter) SEFL_MUST_CHECK;
+void member_free(member *m);
+/* A finished body of this round is on disk. */
+void member_restore(member *m, uint64_t round, bool receipt);
+
+/* Checks a header: both signatures, this task, the round that was announced. */
+sefl_status member_header_check(const task *t, round_header *out, sefl_span envelope,
+                                uint64_t round) SEFL_MUST_CHECK;
+
+sefl_status member_on(member *m, const member_event *e, uint64_t now_ms) SEFL_MUST_CHECK;
+member_order member_next(member *m, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,56 @@
+/* signed: an envelope around exact bytes and the signatures on them.
+ *
+ *     bytes
+ *     8     "SEFLSGN1"
+ *     1     kind (crypto/sign.h)
+ *     4     length n of the content, at most ENVELOPE_CONTENT_MAX
+ *     n     the content: what was signed, byte for byte; never serialised again
+ *     1     number of signatures, 0 to 4
+ *     97 each   signer: 1 AS, 2 CSP | public key, 32 | Ed25519 signature, 64
+ *
+ *     SEFL_TRY(envelope_read(&env, in));                  // env.content looks into `in`
+ *     SEFL_TRY(envelope_check(&env, SIGN_TASK, &pinned));  // both servers' keys and signatures
+ *
+ * Threads: values.   Secrets: none. */
+#ifndef PROTOCOL_SIGNED_H
+#define PROTOCOL_SIGNED_H
+
+#include "base/buf.h"
+#include "base/span.h"
+#include "crypto/sign.h"
+
+enum { ENVELOPE_CONTENT_MAX = 1 << 20, ENVELOPE_SIGNATURES_MAX = 4 };
+
+typedef enum signer { SIGNER_AS = 1, SIGNER_CSP = 2 } signer;
+
+typedef struct envelope_signature {
+    uint8_t signer;
+    uint8_t pub[SIGN_PUB_BYTES], sig[SIGN_BYTES];
+} envelope_signature;
+
+typedef struct envelope {
+    sign_kind kind;
+    sefl_span content;
+    unsigned count;
+    envelope_signature by[ENVELOPE_SIGNATURES_MAX];
+} envelope;
+
+/* The identities that a party has pinned. */
+typedef struct pinned {
+    uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
+} pinned;
+
+sefl_status envelope_read(envelope *out, sefl_span in) SEFL_MUST_CHECK;
+sefl_status envelope_write(sefl_buf *out, const envelope *env) SEFL_MUST_CHECK;
+
+/* Adds this key's signature; one a signer. */
+sefl_status envelope_sign(envelope *env, signer who, const sign_key *key) SEFL_MUST_CHECK;
+
+/* SEFL_EAUTH unless the envelope is of this kind and both servers' pinned keys signed it. */
+sefl_status envelope_check(const envelope *env, sign_kind kind, const pinned *p) SEFL_MUST_CHECK;
+
+/* The same for one server alone. */
+sefl_status envelope_check_one(const envelope *env, sign_kind kind, signer who,
+                               const uint8_t pub[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
+
+#endif

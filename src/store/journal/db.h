@@ -1,0 +1,67 @@
+/* db: SQLite as we use it: WAL, synchronous=FULL, foreign keys, one writer, a schema with a version.
+ *
+ *     SEFL_TRY(db_open(&db, path, "aggregator", steps, nsteps));     // creates or migrates
+ *     SEFL_TRY(db_begin(db));
+ *     SEFL_TRY(db_run(db, "INSERT INTO t VALUES(?,?,?)", db_u64(7), db_text("x"), db_blob(span)));
+ *     SEFL_TRY(db_commit(db));                                        // durable when it returns
+ *
+ * steps[i] is the SQL that takes version i to i + 1; each runs in a transaction with the version's
+ * change. A file of a later version, of another role, or that is no database is refused with the
+ * reason. A full disk is SEFL_EIO with "no space left": the transaction is rolled back, the file is
+ * intact, and the next one may succeed.
+ * Threads: one owner; callers lock.   Secrets: none in clear. */
+#ifndef STORE_JOURNAL_DB_H
+#define STORE_JOURNAL_DB_H
+
+#include "base/buf.h"
+#include "base/span.h"
+
+#include <stdbool.h>
+
+typedef struct db db;
+
+typedef struct db_value {
+    enum { DB_END, DB_NULL, DB_I64, DB_TEXT, DB_BLOB } type;
+    int64_t i;
+    sefl_span s;
+} db_value;
+
+static inline db_value db_u64(uint64_t v)
+{
+    return (db_value){ .type = DB_I64, .i = (int64_t)v };
+}
+static inline db_value db_text(const char *s)
+{
+    return (db_value){ .type = DB_TEXT, .s = span_of_str(s) };
+}
+static inline db_value db_blob(sefl_span s)
+{
+    return (db_value){ .type = DB_BLOB, .s = s };
+}
+
+sefl_status db_open(db **out, const char *path, const char *role, const char *const *steps,
+                    unsigned nsteps) SEFL_MUST_CHECK;
+void db_close(db *d);
+
+sefl_status db_begin(db *d) SEFL_MUST_CHECK;
+sefl_status db_commit(db *d) SEFL_MUST_CHECK;
+void db_rollback(db *d); /* does nothing outside a transaction */
+
+/* Runs one statement. args end with DB_END: use the macros. SEFL_EEXIST for a broken UNIQUE. */
+sefl_status db_run_args(db *d, const char *sql, const db_value *args) SEFL_MUST_CHECK;
+#define db_run(d, sql, ...) \
+    db_run_args((d), (sql), (const db_value[]){ __VA_ARGS__ __VA_OPT__(, ){ .type = DB_END } })
+
+/* Calls row for each result row; columns are read with db_col_*. A row function that fails ends it. */
+typedef struct db_row db_row;
+typedef sefl_status db_row_fn(void *ctx, const db_row *row);
+sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn *fn,
+                         void *ctx) SEFL_MUST_CHECK;
+#define db_each(d, fn, ctx, sql, ...)                                                            \
+    db_each_args((d), (sql), (const db_value[]){ __VA_ARGS__ __VA_OPT__(, ){ .type = DB_END } }, \
+                 (fn), (ctx))
+uint64_t db_col_u64(const db_row *r, int col);
+sefl_span db_col_bytes(const db_row *r, int col); /* lives until the function returns */
+bool db_col_null(const db_row *r, int col);
+
+#endif

@@ -1,0 +1,109 @@
+/* journal: what a role remembers of its rounds, in one folder that survives kill -9.
+ *
+ *     folder/journal.db        SQLite (store/journal/db.h): rounds, updates, small facts
+ *     folder/rounds/N/         large things of round N, as files, fsynced before they count:
+ *         key                  32 bytes: the round's key, made with its first secret
+ *         NAME                 sealed under it (XChaCha20-Poly1305, in pieces), or public bytes
+ *         bodies/HASH          AS: updates (store/journal/spool.h)
+ *
+ *     SEFL_TRY(journal_open(&j, folder, "csp", task_id));        // makes the folder, mode 0700
+ *     SEFL_TRY(journal_round_put(j, &r));                         // durable when it returns
+ *     SEFL_TRY(journal_secret_put(j, round, "mask", bytes, &rng)); // durable too
+ *     SEFL_TRY(journal_round_wipe(j, round));                      // key overwritten, all files gone
+ *
+ * One writer (flock on the folder; a second process is told who has it). Round numbers belong to
+ * the task given at open; a new task gets rounds of its own, older ones stay readable.
+ * A failing disk (full, read-only) is SEFL_EIO with the system's reason, and leaves everything as it
+ * was. Overwriting a key on flash memory or a copying file system may leave a copy: docs/THREATS.md.
+ * Threads: calls are locked inside; one process.   Secrets: the sealed files, the keys. */
+#ifndef STORE_JOURNAL_JOURNAL_H
+#define STORE_JOURNAL_JOURNAL_H
+
+#include "base/buf.h"
+#include "base/random.h"
+#include "base/sha256.h"
+#include "base/span.h"
+
+#include <stdbool.h>
+
+typedef struct journal journal;
+
+sefl_status journal_open(journal **out, const char *folder, const char *role,
+                         const uint8_t task[32]) SEFL_MUST_CHECK;
+void journal_close(journal *j);
+const char *journal_folder(const journal *j);
+
+/* ---- rounds ------------------------------------------------------------------------------- */
+
+typedef struct journal_round {
+    uint64_t round;
+    unsigned state; /* the role's own numbers, stable: AS agg_phase, CSP csp_round_state, ... */
+    uint64_t attempt;
+    uint64_t opened_ms, deadline_ms, closed_ms; /* wall clock; 0: not yet */
+    uint32_t clients, extensions;
+    bool has_set, has_model;
+    uint8_t set[SHA256_BYTES];   /* hash of the frozen set */
+    uint8_t model[SHA256_BYTES]; /* of the model that the round began with */
+} journal_round;
+
+/* Inserts or replaces. */
+sefl_status journal_round_put(journal *j, const journal_round *r) SEFL_MUST_CHECK;
+/* SEFL_ENOTFOUND if there is none. */
+sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out) SEFL_MUST_CHECK;
+/* The highest round; SEFL_ENOTFOUND if there is none. */
+sefl_status journal_round_last(journal *j, journal_round *out) SEFL_MUST_CHECK;
+
+/* ---- facts: small bytes under a name, per round (0: of the whole task), at most 1 MiB -------- */
+
+sefl_status journal_fact_put(journal *j, uint64_t round, const char *name,
+                             sefl_span value) SEFL_MUST_CHECK;
+sefl_status journal_fact_get(journal *j, uint64_t round, const char *name,
+                             sefl_buf *out) SEFL_MUST_CHECK;
+
+/* Several puts (rounds, facts, updates) that hold together or not at all. */
+sefl_status journal_begin(journal *j) SEFL_MUST_CHECK; /* takes the lock until commit or rollback */
+sefl_status journal_commit(journal *j) SEFL_MUST_CHECK;
+void journal_rollback(journal *j);
+
+/* ---- large things of a round ----------------------------------------------------------------- */
+
+sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
+                               const sefl_rng *rng) SEFL_MUST_CHECK;
+sefl_status journal_secret_get(journal *j, uint64_t round, const char *name,
+                               sefl_buf *out) SEFL_MUST_CHECK;
+sefl_status journal_file_put(journal *j, uint64_t round, const char *name,
+                             sefl_span bytes) SEFL_MUST_CHECK;
+sefl_status journal_file_get(journal *j, uint64_t round, const char *name, sefl_buf *out,
+                             size_t max) SEFL_MUST_CHECK;
+/* folder/rounds/N/NAME, for whoever streams it; the folder is made. */
+sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,
+                         const char *name) SEFL_MUST_CHECK;
+/* The key first, then everything. Doing it again is fine. */
+sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
+
+/* ---- AS: updates ------------------------------------------------------------------------------- */
+
+typedef struct journal_update {
+    uint64_t round;
+    uint8_t client[32]; /* fingerprint of its key */
+    char name[65];      /* of its certificate, for people */
+    uint8_t body[SHA256_BYTES];
+    uint64_t bytes, when_ms;
+    sefl_span receipt; /* envelope; in a result it lives as long as the row function runs */
+} journal_update;
+
+/* The body must be durable before. SEFL_EEXIST if this client has one in this round. */
+sefl_status journal_update_put(journal *j, const journal_update *u) SEFL_MUST_CHECK;
+/* receipt is copied to `receipt` (may be NULL). SEFL_ENOTFOUND. */
+sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
+                               journal_update *out, sefl_buf *receipt) SEFL_MUST_CHECK;
+typedef sefl_status journal_update_fn(void *ctx, const journal_update *u);
+/* In rising order of fingerprint. */
+sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn,
+                            void *ctx) SEFL_MUST_CHECK;
+sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL_MUST_CHECK;
+/* Rounds of this task that this client is in and that were not skipped. */
+sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
+                                  uint64_t *out) SEFL_MUST_CHECK;
+
+#endif
