@@ -639,6 +639,7 @@ static inline sefl_status world_round(world *w, connection *c, uint64_t round, b
     sefl_buf both = { 0 };
     round_header h = world_header(w, round);
     *kept = false;
+    memset(result, 0, w->t.values * sizeof *result);
     SEFL_TRY(as_link_new(&l, &c->ch[0], &cfg));
     SEFL_TRY(as_link_header(l, &both, &h));
     SEFL_TRY(ledger_pay(&w->a.ledger, round));

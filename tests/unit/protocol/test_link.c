@@ -91,14 +91,14 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
     ahe_plain_digits(p, m, plain, p->units);
     noise_params np = task_noise_params(&w->t, round, attempt);
     if (w->t.noise == TASK_NOISE_JOINT) {
-        replayed csp = { .w = w, .digit = m, .p = np };
+        replayed peer = { .w = w, .digit = m, .p = np };
         channel as;
         pthread_t t;
         noise_garbler *g;
         noise_digits d = noise_digits_of(v);
         int32_t *w32 = calloc(w->t.values, sizeof *w32);
-        CHECK_OK(channel_pair_new(&as, &csp.ch, 60000));
-        assert_int_equal(pthread_create(&t, NULL, replay_csp, &csp), 0);
+        CHECK_OK(channel_pair_new(&as, &peer.ch, 60000));
+        assert_int_equal(pthread_create(&t, NULL, replay_csp, &peer), 0);
         named_init(&gen, "AS", 1, "noise", round, attempt);
         sefl_rng rng = seeded_rng(&gen);
         CHECK_OK(noise_garbler_new(&g, &as, &np, &rng));
@@ -108,7 +108,7 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
         noise_garbler_free(g);
         pthread_join(t, NULL);
         channel_pair_close(&as);
-        channel_pair_close(&csp.ch);
+        channel_pair_close(&peer.ch);
         for (size_t i = 0; i < w->t.values; i++)
             out[i] = w32[i];
         free(w32);
