@@ -28,7 +28,8 @@ typedef struct cli_command {
 #define CLI_FULL_COMMANDS(X)
 #else
 #define CLI_FULL_COMMANDS(X) \
-    X(key)
+    X(key)                   \
+    X(provision)
 #endif
 
 /* Order of `sefl help`. */
