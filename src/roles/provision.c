@@ -4,6 +4,7 @@
 #include "roles/provision.h"
 
 #include "base/alloc.h"
+#include "base/ct.h"
 #include "base/file.h"
 #include "crypto/ahe/keyfile.h"
 #include "crypto/sign.h"
@@ -26,7 +27,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOCK_BYTES = 32, CERT_DAYS = 90, ROOT_MAX = PATH_MAX - 128, RING = 6, STEPS = 10 };
+enum {
+    LOCK_BYTES = 32,
+    CERT_DAYS = 90,
+    ROOT_MAX = PATH_MAX - 128,
+    RING = 6,
+    STEPS = 10,
+    MODEL_BYTES_MAX = 1 << 30
+};
 
 typedef struct build {
     const provision_config *c;
@@ -410,7 +418,7 @@ static sefl_status set_hash(build *b, const char *key, const char *path)
     sefl_buf file = { 0 };
     uint8_t hash[SHA256_BYTES];
     char hex[2 * SHA256_BYTES + 1];
-    SEFL_TRY(file_read(&file, path, SIZE_MAX));
+    SEFL_TRY(file_read(&file, path, MODEL_BYTES_MAX));
     sha256_of(hash, buf_span(&file));
     keyfile_fingerprint_hex(hex, hash);
     SEFL_TRY(set(b, key, "%s", hex));

@@ -63,7 +63,7 @@ static int number(int c, const char *name, unsigned long long *out)
     return CLI_DONE;
 }
 
-static int take(provision_config *c, settings *task, bool *json, int opt, const char *name)
+static int take(provision_config *c, settings *terms, bool *as_json, int opt, const char *name)
 {
     unsigned long long v = 0;
     sefl_status st = SEFL_OK;
@@ -95,16 +95,17 @@ static int take(provision_config *c, settings *task, bool *json, int opt, const 
         c->vocab = optarg;
         break;
     case O_SCHEME:
-        st = settings_set_pair(task, span_of_str("crypto.scheme"), span_of_str(optarg), "--scheme");
+        st =
+            settings_set_pair(terms, span_of_str("crypto.scheme"), span_of_str(optarg), "--scheme");
         break;
     case O_SET:
-        st = settings_set(task, optarg, "--set");
+        st = settings_set(terms, optarg, "--set");
         break;
     case O_SET_FILE:
-        st = settings_set_file(task, optarg);
+        st = settings_set_file(terms, optarg);
         break;
     case O_JSON:
-        *json = true;
+        *as_json = true;
         break;
     default:
         break;
@@ -114,15 +115,14 @@ static int take(provision_config *c, settings *task, bool *json, int opt, const 
 
 /* ---- what was made, and what to do with it ----------------------------------------------------- */
 
-static sefl_status print_json(const provision_config *c, const provision_report *r,
-                              const char *task)
+static sefl_status print_json(const provision_config *c, const provision_report *r, const char *id)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     json j = json_into(&b);
     json_open(&j, '{');
     json_key(&j, "folder"), json_str(&j, c->folder);
-    json_key(&j, "task"), json_str(&j, task);
+    json_key(&j, "task"), json_str(&j, id);
     json_key(&j, "clients"), json_u64(&j, r->clients);
     json_key(&j, "vocabulary_words"), json_u64(&j, r->words);
     json_key(&j, "values"), json_u64(&j, r->values);
@@ -137,13 +137,13 @@ done:
     return st;
 }
 
-static void print_text(const provision_config *c, const provision_report *r, const char *task)
+static void print_text(const provision_config *c, const provision_report *r, const char *id)
 {
     const char *f = c->folder;
     bool fixed = c->port_base != 0;
     const char *zeros = r->clients < 100 ? "" : r->clients < 1000 ? "0" : "00";
     printf("%s: an aggregation server, a CSP and %" PRIu32 " clients\n", f, r->clients);
-    printf("task      %s\n", task);
+    printf("task      %s\n", id);
     printf("model     %zu values, %" PRIu32 " words; an update has %" PRIu64 " bytes\n", r->values,
            r->words, r->update_bytes);
     printf("text      %s, %" PRIu64 " to %" PRIu64 " tokens a client\n",
@@ -172,16 +172,16 @@ static int run(int argc, char **argv)
 {
     provision_config c = { .seed = 1, .port_base = 7000 };
     provision_report r;
-    settings task;
-    bool json = false;
+    settings terms;
+    bool as_json = false;
     int rc = CLI_DONE, index = 0;
     sefl_status st = SEFL_OK;
 
-    settings_init(&task, task_schema);
+    settings_init(&terms, task_schema);
     opterr = 0;
     for (int o; rc == CLI_DONE && (o = getopt_long(argc, argv, ":", longopts, &index)) != -1;)
         rc = o == '?' || o == ':' ? cli_bad_option(&cmd_provision, argc, argv, o, longopts)
-                                  : take(&c, &task, &json, o, longopts[index].name);
+                                  : take(&c, &terms, &as_json, o, longopts[index].name);
     if (rc == CLI_DONE && optind == argc)
         rc = cli_misuse(&cmd_provision, "which folder?");
     if (rc == CLI_DONE && optind + 1 < argc)
@@ -189,7 +189,7 @@ static int run(int argc, char **argv)
     if (rc != CLI_DONE)
         goto done;
     c.folder = argv[optind];
-    c.task = &task;
+    c.task = &terms;
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no key in a core file */
     interrupt_catch();
     meter m;
@@ -203,14 +203,14 @@ static int run(int argc, char **argv)
     }
     char id[2 * PAILLIER_FINGERPRINT_BYTES + 1];
     keyfile_fingerprint_hex(id, r.task);
-    if (json)
+    if (as_json)
         st = print_json(&c, &r, id);
     else
         print_text(&c, &r, id);
     rc = st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_provision, st);
     warn_trial(c.folder);
 done:
-    settings_clear(&task);
+    settings_clear(&terms);
     return rc;
 }
 
