@@ -29,7 +29,9 @@ typedef struct cli_command {
 #else
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
-    X(csp)
+    X(key)                   \
+    X(csp)                   \
+    X(provision)
 #endif
 
 /* Order of `sefl help`. */
