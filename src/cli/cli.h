@@ -29,7 +29,6 @@ typedef struct cli_command {
 #else
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
-    X(key)                   \
     X(csp)                   \
     X(provision)
 #endif
