@@ -316,5 +316,5 @@ int main(void)
         cmocka_unit_test(csp_faults), cmocka_unit_test(as_rounds),
         cmocka_unit_test(as_faults),
     };
-    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
