@@ -29,8 +29,8 @@ typedef struct cli_command {
 #else
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
-    X(provision)             \
-    X(csp)
+    X(csp)                   \
+    X(provision)
 #endif
 
 /* Order of `sefl help`. */
