@@ -129,6 +129,12 @@ void ledger_close(ledger *l);
 sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
                           bool *already) SEFL_MUST_CHECK;
 
+/* Would ledger_charge take this round if the target were epsilon_max? Writes nothing. SEFL_EBUDGET
+ * with the numbers if not; SEFL_OK for a round that is charged already, and for terms without a
+ * claim. For a limit of somebody else than the task: a client's owner. */
+sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t round,
+                          double epsilon_max) SEFL_MUST_CHECK;
+
 /* Bytes of an unfinished record that stood behind the last whole one when it was opened; ledger_open
  * has cut them off, ledger_open_read left them. */
 size_t ledger_ignored(const ledger *l);
