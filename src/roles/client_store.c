@@ -9,10 +9,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAGIC "SEFLCLM1"
@@ -86,7 +86,7 @@ static sefl_status read_mark(client_store *s, bool *same)
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     char path[PATH_MAX];
-    uint8_t digest[SHA256_BYTES], task[TASK_ID], phase, drawn;
+    uint8_t digest[SHA256_BYTES], id[TASK_ID], phase, drawn;
     client_mark m = { 0 };
     *same = false;
     SEFL_TRY(path_of(path, s->folder, "mark"));
@@ -103,7 +103,7 @@ static sefl_status read_mark(client_store *s, bool *same)
                "%s was changed: its hash does not match", path);
     rd r = rd_over(span_of(b.p, BODY_BYTES));
     SEFL_TRY(rd_expect(&r, MAGIC, MAGIC_BYTES, "a client's mark"));
-    SEFL_TRY(rd_raw(&r, task, TASK_ID));
+    SEFL_TRY(rd_raw(&r, id, TASK_ID));
     SEFL_TRY(rd_u64(&r, &m.round));
     SEFL_TRY(rd_u64(&r, &m.attempt));
     SEFL_TRY(rd_u8(&r, &phase));
@@ -112,7 +112,7 @@ static sefl_status read_mark(client_store *s, bool *same)
     SEFL_TRY(rd_u64(&r, &m.body.bytes));
     SEFL_CHECK(phase <= CLIENT_DONE && drawn <= 1, SEFL_EPROTO, "%s: phase %u", path, phase);
     m.phase = (client_phase)phase, m.drawn = drawn;
-    *same = memcmp(task, s->task, TASK_ID) == 0;
+    *same = memcmp(id, s->task, TASK_ID) == 0;
     if (*same)
         s->mark = m;
 done:
@@ -184,14 +184,7 @@ done:
     return st;
 }
 
-static sefl_status make_folder(const char *path)
-{
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
-        return sefl_fail(SEFL_EIO, "cannot make %s: %s", path, strerror(errno));
-    return SEFL_OK;
-}
-
-sefl_status client_store_open(client_store **out, const char *folder, const uint8_t task[TASK_ID])
+sefl_status client_store_open(client_store **out, const char *folder, const uint8_t id[TASK_ID])
 {
     sefl_status st = SEFL_OK;
     client_store *s = NULL;
@@ -201,12 +194,12 @@ sefl_status client_store_open(client_store **out, const char *folder, const uint
     SEFL_TRY(sefl_new(&s, 1, sizeof *s));
     s->lock = -1;
     SEFL_TRY(sefl_strdup(&s->folder, folder));
-    memcpy(s->task, task, TASK_ID);
+    memcpy(s->task, id, TASK_ID);
     for (int i = 0; i < 8; i++)
-        snprintf(s->task_hex + (ptrdiff_t)2 * i, 3, "%02x", task[i]);
-    SEFL_TRY(make_folder(folder));
+        snprintf(s->task_hex + (ptrdiff_t)2 * i, 3, "%02x", id[i]);
+    SEFL_TRY(file_make_folder(folder, 0700));
     SEFL_TRY(path_of(path, folder, "receipts"));
-    SEFL_TRY(make_folder(path));
+    SEFL_TRY(file_make_folder(path, 0700));
     SEFL_TRY(path_of(path, folder, "lock"));
     s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     SEFL_CHECK(s->lock >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
@@ -316,13 +309,13 @@ static sefl_status receipt_path(char out[PATH_MAX], const client_store *s, uint6
     return path_of(out, s->folder, "receipts/%s-%" PRIu64, s->task_hex, round);
 }
 
-sefl_status client_store_receipt(client_store *s, sefl_span envelope)
+sefl_status client_store_receipt(client_store *s, sefl_span receipt)
 {
     sefl_status st = SEFL_OK;
     char path[PATH_MAX];
     SEFL_TRY(in_phase(s, s->mark.phase == CLIENT_FINISHED, "acknowledged"));
     SEFL_TRY(receipt_path(path, s, s->mark.round));
-    SEFL_TRY(file_write_atomic(path, envelope, 0600));
+    SEFL_TRY(file_write_atomic(path, receipt, 0600));
     SEFL_TRY(client_store_drop(s));
 done:
     return st;

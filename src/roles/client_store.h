@@ -52,7 +52,7 @@ typedef struct client_store client_store;
 
 /* Makes the folder if it is not there. SEFL_ESTATE if another process has it. */
 sefl_status client_store_open(client_store **out, const char *folder,
-                              const uint8_t task[TASK_ID]) SEFL_MUST_CHECK;
+                              const uint8_t id[TASK_ID]) SEFL_MUST_CHECK;
 void client_store_close(client_store *s);
 
 const client_mark *client_store_mark(const client_store *s);
@@ -65,7 +65,7 @@ const char *client_store_path(client_store *s, client_file file);
 sefl_status client_store_draw(client_store *s, uint64_t round, bool drawn) SEFL_MUST_CHECK;
 sefl_status client_store_begin(client_store *s) SEFL_MUST_CHECK;
 sefl_status client_store_finish(client_store *s, const client_body *body) SEFL_MUST_CHECK;
-sefl_status client_store_receipt(client_store *s, sefl_span envelope) SEFL_MUST_CHECK;
+sefl_status client_store_receipt(client_store *s, sefl_span receipt) SEFL_MUST_CHECK;
 /* The round is over for this client, without a receipt. */
 sefl_status client_store_drop(client_store *s) SEFL_MUST_CHECK;
 
