@@ -224,7 +224,12 @@ sefl_status task_json_failed(const json_error_t *e, const char *what)
 {
     if (json_error_code(e) == json_error_out_of_memory)
         return sefl_fail(SEFL_ENOMEM, "out of memory: %s", what);
-    return sefl_fail(SEFL_EPROTO, "%s: line %d, column %d: %s", what, e->line, e->column, e->text);
+    char text[JSON_ERROR_TEXT_LENGTH];
+    snprintf(text, sizeof text, "%s", e->text); /* it quotes the input: nothing for a terminal */
+    for (char *c = text; *c; c++)
+        if (*c < 0x20 || *c > 0x7e)
+            *c = '?';
+    return sefl_fail(SEFL_EPROTO, "%s: line %d, column %d: %s", what, e->line, e->column, text);
 }
 
 static const task_field *find(const char *path)
