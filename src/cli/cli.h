@@ -28,6 +28,7 @@ typedef struct cli_command {
 #define CLI_FULL_COMMANDS(X)
 #else
 #define CLI_FULL_COMMANDS(X) \
+    X(client)                \
     X(key)
 #endif
 
