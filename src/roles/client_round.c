@@ -185,7 +185,10 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
                        .model_hash = c->header.model,
                        .body = client_store_path(c->store, CLIENT_BODY),
                        .progress = &p };
-    st = client_update_make(c->update, &body, &job);
+    if (file_exists(job.body)) /* whole; only the sync of its name had failed */
+        st = client_body_of(&body, job.body);
+    else
+        st = client_update_make(c->update, &body, &job);
     if (st == SEFL_ERANGE) { /* diverged: the sentence has no number in it */
         char why[256];
         snprintf(why, sizeof why, "%.255s", sefl_last_error());
@@ -296,7 +299,9 @@ sefl_status client_obey(client *c, const member_order *order, bool *new_task)
     sefl_status st = SEFL_OK;
     *new_task = false;
     switch (order->kind) {
-    case MEMBER_FETCH_TASK: /* the member exists because the task was accepted */
+    case MEMBER_FETCH_TASK: /* the member exists because the task was fetched and accepted */
+        SEFL_TRY(tell(c, MEMBER_GOT_TASK, NULL));
+        break;
     case MEMBER_POLL:
         SEFL_TRY(poll_round(c));
         break;

@@ -1,4 +1,4 @@
-#include "update_fixture.h"
+#include "unit/roles/update_fixture.h"
 
 #include <dirent.h>
 #include <math.h>
