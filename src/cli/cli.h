@@ -28,8 +28,10 @@ typedef struct cli_command {
 #define CLI_FULL_COMMANDS(X)
 #else
 #define CLI_FULL_COMMANDS(X) \
-    X(client)                \
-    X(key)
+    X(key)                   \
+    X(provision)             \
+    X(csp)                   \
+    X(client)
 #endif
 
 /* Order of `sefl help`. */

@@ -21,7 +21,7 @@ typedef struct https_conn {
 } https_conn;
 
 typedef enum https_phase {
-    HTTPS_BEGIN,   /* inside begin */
+    HTTPS_BEGIN,   /* not begun, or inside begin */
     HTTPS_BODY,    /* the body comes in */
     HTTPS_END,     /* it is complete, or there was none */
     HTTPS_DISCARD, /* answered in the middle of it: the rest is thrown away, within limits */

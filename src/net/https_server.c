@@ -329,8 +329,11 @@ static enum MHD_Result first_call(https_server *s, struct MHD_Connection *mhd, c
     conn->due_ms = 0;
     in->wakes_seen = s->wakes;
     pthread_mutex_unlock(&s->lock);
-    if (admit(s, in))
+    if (admit(s, in)) {
+        if (in->r.body_bytes == 0)
+            return MHD_YES; /* begun in the next call: an answer given in this one ends the connection */
         s->c.begin(&in->r);
+    }
     if (in->status == 0 && !in->park_wanted && in->r.body && in->r.end) {
         in->phase = HTTPS_BODY;
         return MHD_YES;
@@ -393,7 +396,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
     if (in->status != 0)
         return MHD_YES; /* queued already */
     note_wakes(s, in);
-    if (in->phase == HTTPS_BODY) {
+    if (in->phase == HTTPS_BEGIN) { /* no body */
+        in->phase = HTTPS_END;
+        s->c.begin(&in->r);
+        if (in->status == 0 && !in->park_wanted && in->r.end)
+            end_body(in, SEFL_OK); /* an empty one */
+    } else if (in->phase == HTTPS_BODY) {
         in->phase = HTTPS_END;
         end_body(in, SEFL_OK);
     } else if (in->r.resume) { /* parked until now */

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "roles/client_text.h"
+#include "roles/terms.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -211,21 +212,6 @@ done:
     return st;
 }
 
-static sefl_status terms_of(ledger_terms *out, const task *t)
-{
-    dp_event e = task_event(t, 1);
-    *out = (ledger_terms){ .noise = e.noise };
-    memcpy(out->task, t->id, LEDGER_TASK_BYTES);
-    if (e.noise == DP_NOISE_NONE)
-        return SEFL_OK;
-    out->z = e.z, out->rate = e.rate, out->dim = e.dim, out->sigma_steps = e.sigma_steps;
-    out->hidden = t->sampling == TASK_HIDDEN;
-    out->unit = t->unit == TASK_UNIT_RECORD ? LEDGER_UNIT_RECORD : LEDGER_UNIT_CLIENT;
-    out->max_rounds_per_client = t->max_rounds_per_client;
-    out->epsilon_max = t->epsilon, out->delta = t->delta;
-    return SEFL_OK;
-}
-
 sefl_status client_budget(client *c, uint64_t round)
 {
     sefl_status st = SEFL_OK;
@@ -236,7 +222,7 @@ sefl_status client_budget(client *c, uint64_t round)
         if (st != SEFL_OK)
             goto done;
     }
-    SEFL_TRY(ledger_allows(c->book, &c->terms, round, c->terms.epsilon_max));
+    SEFL_TRY(ledger_may_charge(c->book, &c->terms, round));
 done:
     return st;
 }
@@ -256,7 +242,7 @@ static sefl_status accept_task(client *c)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(policy_check(&c->rules, &c->t));
-    SEFL_TRY(terms_of(&c->terms, &c->t));
+    c->terms = terms_of_task(&c->t);
     st = ledger_open(&c->book, c->cfg->ledger, c->t.population, NULL);
     if (st == SEFL_ENOTFOUND)
         sefl_note_before("this client has no ledger (it is made once, when the client enrols)");

@@ -129,9 +129,13 @@ void ledger_close(ledger *l);
 sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
                           bool *already) SEFL_MUST_CHECK;
 
-/* Would ledger_charge take this round if the target were epsilon_max? Writes nothing. SEFL_EBUDGET
- * with the numbers if not; SEFL_OK for a round that is charged already, and for terms without a
- * claim. For a limit of somebody else than the task: a client's owner. */
+/* Would it be charged (or was it)? The same refusals, and writes nothing. */
+sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
+                              uint64_t round) SEFL_MUST_CHECK;
+
+/* Would the total stay within epsilon_max? The budget gate alone, for a limit of somebody else than
+ * the task: a client's owner. SEFL_EBUDGET with the numbers if not; SEFL_OK for a round that is charged
+ * already, and for terms without a claim. Writes nothing. */
 sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t round,
                           double epsilon_max) SEFL_MUST_CHECK;
 
