@@ -30,6 +30,7 @@ typedef struct cli_command {
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
     X(csp)                   \
+    X(client)                \
     X(provision)
 #endif
 
