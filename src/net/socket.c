@@ -1,0 +1,157 @@
+#define _GNU_SOURCE
+#include "net/socket.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+uint64_t socket_now_ms(void)
+{
+    sefl_clock c = clock_monotonic();
+    return clock_ms(&c);
+}
+
+sefl_status socket_wait(int fd, short events, uint64_t until_ms, short *seen)
+{
+    struct pollfd p = { .fd = fd, .events = events };
+    *seen = 0;
+    for (;;) {
+        uint64_t now = socket_now_ms(), left = until_ms > now ? until_ms - now : 0;
+        int n = poll(&p, 1, left > 3600000 ? 3600000 : (int)left);
+        if (n > 0) {
+            *seen = p.revents;
+            return SEFL_OK;
+        }
+        if (n < 0 && errno != EINTR)
+            return sefl_fail(SEFL_EIO, "poll: %s", strerror(errno));
+        if (n == 0 && left == 0)
+            return SEFL_OK;
+    }
+}
+
+static sefl_status resolve(struct addrinfo **out, const char *host, uint16_t port, int flags)
+{
+    char service[8];
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV };
+    snprintf(service, sizeof service, "%u", port);
+    *out = NULL;
+    int rc = getaddrinfo(host, service, &hints, out);
+    if (rc == EAI_MEMORY)
+        return sefl_fail(SEFL_ENOMEM, "out of memory");
+    if (rc != 0)
+        return sefl_fail(SEFL_EIO, "cannot find host \"%.128s\": %s", host, gai_strerror(rc));
+    return SEFL_OK;
+}
+
+static int socket_open(const struct addrinfo *a)
+{
+    int one = 1;
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+sefl_status socket_listen(int *out, const char *address, uint16_t port, uint16_t *bound)
+{
+    sefl_status st = SEFL_OK;
+    struct addrinfo *list = NULL;
+    struct sockaddr_storage a;
+    socklen_t n = sizeof a;
+    int fd = -1, one = 1, zero = 0;
+    *out = -1;
+    SEFL_TRY(resolve(&list, address, port, AI_PASSIVE));
+    fd = socket_open(list);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "socket: %s", strerror(errno));
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (list->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+    SEFL_CHECK(bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, 128) == 0, SEFL_EIO,
+               "cannot listen on %.128s port %u: %s", address, port, strerror(errno));
+    SEFL_CHECK(getsockname(fd, (struct sockaddr *)&a, &n) == 0, SEFL_EIO, "getsockname: %s",
+               strerror(errno));
+    *bound = ntohs(a.ss_family == AF_INET ? ((struct sockaddr_in *)&a)->sin_port
+                                          : ((struct sockaddr_in6 *)&a)->sin6_port);
+    *out = fd, fd = -1;
+done:
+    if (list)
+        freeaddrinfo(list);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+sefl_status socket_accept(int *out, int fd, unsigned wait_ms)
+{
+    uint64_t until = socket_now_ms() + wait_ms;
+    int one = 1;
+    *out = -1;
+    for (;;) {
+        short seen;
+        sefl_status st = socket_wait(fd, POLLIN, until, &seen);
+        if (st != SEFL_OK)
+            return st;
+        if (!seen)
+            return sefl_fail(SEFL_ETIMEOUT, "nobody dialled within %u ms", wait_ms);
+        int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (conn >= 0) {
+            setsockopt(conn, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+            *out = conn;
+            return SEFL_OK;
+        }
+        /* a peer that went away before we came to it is no failure of ours */
+        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+            return sefl_fail(SEFL_EIO, "accept: %s", strerror(errno));
+    }
+}
+
+static sefl_status connect_one(int *out, const struct addrinfo *a, uint64_t until_ms)
+{
+    sefl_status st = SEFL_OK;
+    int err = 0, fd = socket_open(a);
+    socklen_t n = sizeof err;
+    short seen = 0;
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "socket: %s", strerror(errno));
+    if (connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
+        SEFL_CHECK(errno == EINPROGRESS, SEFL_EIO, "%s", strerror(errno));
+        SEFL_TRY(socket_wait(fd, POLLOUT, until_ms, &seen));
+        SEFL_CHECK(seen != 0, SEFL_ETIMEOUT, "no answer in time");
+        SEFL_CHECK(getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n) == 0 && err == 0, SEFL_EIO, "%s",
+                   strerror(err));
+    }
+    *out = fd, fd = -1;
+done:
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+sefl_status socket_dial(int *out, const char *host, uint16_t port, uint64_t until_ms)
+{
+    struct addrinfo *list = NULL;
+    unsigned left = 0;
+    *out = -1;
+    sefl_status st = resolve(&list, host, port, 0);
+    if (st != SEFL_OK)
+        return st;
+    for (const struct addrinfo *a = list; a; a = a->ai_next)
+        left++;
+    st = SEFL_EIO;
+    for (const struct addrinfo *a = list; a; a = a->ai_next, left--) {
+        /* an address that does not answer takes its share of the time, not all of it */
+        uint64_t now = socket_now_ms(), span = until_ms > now ? until_ms - now : 0;
+        st = connect_one(out, a, now + span / left);
+        if (st == SEFL_OK || st == SEFL_ENOMEM)
+            break;
+    }
+    freeaddrinfo(list);
+    return st == SEFL_OK ? st : sefl_fail_at(st, "cannot reach %.128s port %u", host, port);
+}

@@ -1,0 +1,489 @@
+/* Design. The socket does not block; waits are poll(2). GnuTLS works on our two buffers of sealed
+ * bytes and never on the socket:
+ *  1. out[out_at, out_n) is sealed and waits for the kernel. GnuTLS' push function appends to it;
+ *     there is always room, since a record is only made after drain() has made it (RECORD_ROOM).
+ *  2. raw[raw_at, raw_n) came from the kernel and waits for GnuTLS' pull function: one system call
+ *     for many records, where GnuTLS itself would need two for each.
+ *  3. held[0, held_n) are small sends, put together until they fill a record, or flush.
+ *  4. in[in_at, in_n) is opened but not yet asked for: a record's rest, and what a blocked send
+ *     read ahead, up to CHANNEL_INBOX.
+ *  5. A wait for the way out also listens to the way in while there is room, so that two peers that
+ *     both send cannot block each other. */
+#define _GNU_SOURCE
+#include "net/tls.h"
+
+#include "base/alloc.h"
+#include "net/socket.h"
+#include "net/tls_inside.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+    RECORD = 16 << 10, /* the largest a TLS record carries */
+    RECORD_ROOM = RECORD + 512,
+    OUT_BYTES = 128 << 10,
+    RAW_BYTES = 128 << 10,
+};
+
+struct tls {
+    channel ch;
+    int fd;
+    unsigned idle_ms;
+    gnutls_session_t s;
+    tls_id *id;
+    x509_want want; /* during the handshake */
+    x509_peer peer;
+    atomic_bool interrupted;
+    uint8_t *out, *raw, *held, *in; /* in: from sefl_grow */
+    size_t out_at, out_n, raw_at, raw_n, held_n;
+    size_t in_at, in_n, in_cap;
+};
+
+/* ---- between GnuTLS and our buffers ------------------------------------------------------ */
+
+static ssize_t push(gnutls_transport_ptr_t ptr, const giovec_t *v, int n)
+{
+    tls *t = ptr;
+    size_t all = 0;
+    for (int i = 0; i < n; i++)
+        all += v[i].iov_len;
+    if (all > OUT_BYTES - t->out_n) { /* only a peer's own handshake makes us send unasked */
+        gnutls_transport_set_errno(t->s, EAGAIN);
+        return -1;
+    }
+    for (int i = 0; i < n; i++) {
+        memcpy(t->out + t->out_n, v[i].iov_base, v[i].iov_len);
+        t->out_n += v[i].iov_len;
+    }
+    return (ssize_t)all;
+}
+
+static ssize_t pull(gnutls_transport_ptr_t ptr, void *to, size_t n)
+{
+    tls *t = ptr;
+    if (t->raw_at == t->raw_n) {
+        ssize_t got = recv(t->fd, t->raw, RAW_BYTES, 0);
+        if (got <= 0) {
+            gnutls_transport_set_errno(t->s, errno);
+            return got;
+        }
+        t->raw_at = 0, t->raw_n = (size_t)got;
+    }
+    size_t k = t->raw_n - t->raw_at < n ? t->raw_n - t->raw_at : n;
+    memcpy(to, t->raw + t->raw_at, k);
+    t->raw_at += k;
+    return (ssize_t)k;
+}
+
+static int pull_timeout(gnutls_transport_ptr_t ptr, unsigned ms)
+{
+    (void)ptr, (void)ms;
+    return 1; /* pull never blocks */
+}
+
+/* ---- waits and failures ------------------------------------------------------------------ */
+
+static sefl_status system_fail(const tls *t, const char *what)
+{
+    int e = errno;
+    if (atomic_load(&t->interrupted))
+        return sefl_fail(SEFL_ECLOSED, "tls: stopped on request");
+    return sefl_fail(e == ECONNRESET || e == EPIPE ? SEFL_ECLOSED : SEFL_EIO, "tls: %s: %s", what,
+                     strerror(e));
+}
+
+static bool is_about_certificate(gnutls_alert_description_t a)
+{
+    return a == GNUTLS_A_BAD_CERTIFICATE || a == GNUTLS_A_CERTIFICATE_REVOKED ||
+           a == GNUTLS_A_CERTIFICATE_EXPIRED || a == GNUTLS_A_CERTIFICATE_UNKNOWN ||
+           a == GNUTLS_A_UNSUPPORTED_CERTIFICATE || a == GNUTLS_A_UNKNOWN_CA ||
+           a == GNUTLS_A_ACCESS_DENIED || a == GNUTLS_A_CERTIFICATE_REQUIRED;
+}
+
+/* What a fatal return code of GnuTLS means. */
+static sefl_status session_fail(const tls *t, int rc)
+{
+    if (atomic_load(&t->interrupted))
+        return sefl_fail(SEFL_ECLOSED, "tls: stopped on request");
+    switch (rc) {
+    case GNUTLS_E_FATAL_ALERT_RECEIVED: {
+        gnutls_alert_description_t a = gnutls_alert_get(t->s);
+        const char *name = gnutls_alert_get_name(a);
+        if (is_about_certificate(a))
+            return sefl_fail(SEFL_EAUTH, "tls: the peer refuses our certificate (%s)",
+                             name ? name : "?");
+        return sefl_fail(SEFL_EPROTO, "tls: the peer refuses the connection (%s)",
+                         name ? name : "?");
+    }
+    case GNUTLS_E_PREMATURE_TERMINATION:
+    case GNUTLS_E_PULL_ERROR:
+    case GNUTLS_E_PUSH_ERROR:
+        return sefl_fail(SEFL_ECLOSED, "tls: the connection was cut");
+    case GNUTLS_E_UNSUPPORTED_VERSION_PACKET:
+    case GNUTLS_E_NO_CIPHER_SUITES:
+        return sefl_fail(SEFL_EPROTO, "tls: the peer offers no TLS 1.3 that we accept (%s)",
+                         gnutls_strerror(rc));
+    case GNUTLS_E_NO_CERTIFICATE_FOUND:
+    case GNUTLS_E_CERTIFICATE_REQUIRED:
+        return sefl_fail(SEFL_EAUTH, "tls: the peer shows no certificate");
+    default:
+        return tls_fail(SEFL_EPROTO, rc, "tls");
+    }
+}
+
+static bool again(ssize_t rc)
+{
+    return rc == GNUTLS_E_AGAIN || rc == GNUTLS_E_INTERRUPTED ||
+           (rc < 0 && !gnutls_error_is_fatal((int)rc));
+}
+
+/* Waits for one of the events; no event in idle_ms is SEFL_ETIMEOUT. */
+static sefl_status wait_for(const tls *t, short events, short *seen)
+{
+    sefl_status st = socket_wait(t->fd, events, socket_now_ms() + t->idle_ms, seen);
+    if (st != SEFL_OK)
+        return st;
+    if (atomic_load(&t->interrupted))
+        return sefl_fail(SEFL_ECLOSED, "tls: stopped on request");
+    if (*seen == 0)
+        return sefl_fail(SEFL_ETIMEOUT, "tls: peer silent for %u ms", t->idle_ms);
+    return SEFL_OK;
+}
+
+/* ---- the way in -------------------------------------------------------------------------- */
+
+/* Opens records that are there until `limit` bytes are ahead. *got = 0: nothing there. */
+static sefl_status read_ahead(tls *t, size_t limit, size_t *got)
+{
+    *got = 0;
+    if (t->in_at == t->in_n)
+        t->in_at = t->in_n = 0;
+    while (t->in_n - t->in_at < limit) {
+        if (t->in_cap - t->in_n < RECORD) {
+            if (t->in_at > 0 && t->in_at >= t->in_n - t->in_at) {
+                memcpy(t->in, t->in + t->in_at, t->in_n - t->in_at);
+                t->in_n -= t->in_at, t->in_at = 0;
+            }
+            if (t->in_cap - t->in_n < RECORD) {
+                size_t cap = t->in_cap ? 2 * t->in_cap : 4 * RECORD;
+                sefl_status st = sefl_grow(&t->in, t->in_cap, cap);
+                if (st != SEFL_OK)
+                    return st;
+                t->in_cap = cap;
+            }
+        }
+        ssize_t n = gnutls_record_recv(t->s, t->in + t->in_n, RECORD);
+        if (n == 0)
+            return sefl_fail(SEFL_ECLOSED, "tls: closed by the peer");
+        if (n < 0)
+            return again(n) ? SEFL_OK : session_fail(t, (int)n);
+        t->in_n += (size_t)n;
+        *got += (size_t)n;
+    }
+    return SEFL_OK;
+}
+
+/* ---- the way out ------------------------------------------------------------------------- */
+
+/* Gives the kernel all that is sealed. */
+static sefl_status drain(tls *t)
+{
+    sefl_status st = SEFL_OK;
+    while (t->out_at < t->out_n) {
+        ssize_t k = send(t->fd, t->out + t->out_at, t->out_n - t->out_at, MSG_NOSIGNAL);
+        if (k > 0) {
+            t->out_at += (size_t)k;
+            continue;
+        }
+        if (errno != EAGAIN && errno != EINTR)
+            return system_fail(t, "send");
+        short seen = 0, room = t->in_n - t->in_at < CHANNEL_INBOX ? POLLIN : 0;
+        size_t got;
+        SEFL_TRY(wait_for(t, (short)(POLLOUT | room), &seen));
+        if (seen & (POLLIN | POLLHUP | POLLERR))
+            SEFL_TRY(read_ahead(t, CHANNEL_INBOX, &got));
+    }
+    t->out_at = t->out_n = 0;
+done:
+    return st;
+}
+
+/* Seals n <= RECORD bytes. */
+static sefl_status put_record(tls *t, const uint8_t *p, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    if (t->out_n + RECORD_ROOM > OUT_BYTES)
+        SEFL_TRY(drain(t));
+    ssize_t rc = gnutls_record_send(t->s, p, n);
+    if (rc < 0)
+        SEFL_TRY(session_fail(t, (int)rc));
+    SEFL_CHECK((size_t)rc == n, SEFL_EIO, "tls: a record was cut");
+done:
+    return st;
+}
+
+static sefl_status tls_flush(void *self)
+{
+    tls *t = self;
+    sefl_status st = SEFL_OK;
+    if (t->held_n > 0)
+        SEFL_TRY(put_record(t, t->held, t->held_n));
+    t->held_n = 0;
+    SEFL_TRY(drain(t));
+done:
+    return st;
+}
+
+static sefl_status tls_send(void *self, const void *bytes, size_t n)
+{
+    tls *t = self;
+    const uint8_t *p = bytes;
+    sefl_status st = SEFL_OK;
+    if (t->held_n > 0 && n > 0) {
+        size_t k = RECORD - t->held_n < n ? RECORD - t->held_n : n;
+        memcpy(t->held + t->held_n, p, k);
+        t->held_n += k, p += k, n -= k;
+        if (t->held_n < RECORD)
+            return SEFL_OK;
+        SEFL_TRY(put_record(t, t->held, RECORD));
+        t->held_n = 0;
+    }
+    for (; n >= RECORD; p += RECORD, n -= RECORD)
+        SEFL_TRY(put_record(t, p, RECORD));
+    if (n > 0)
+        memcpy(t->held, p, n);
+    t->held_n = n;
+done:
+    return st;
+}
+
+static sefl_status tls_recv(void *self, void *bytes, size_t n)
+{
+    tls *t = self;
+    uint8_t *to = bytes;
+    sefl_status st = SEFL_OK;
+    if (t->held_n > 0 || t->out_at < t->out_n)
+        SEFL_TRY(tls_flush(t));
+    while (n > 0) {
+        size_t have = t->in_n - t->in_at, got = 0;
+        if (have > 0) {
+            size_t k = have < n ? have : n;
+            memcpy(to, t->in + t->in_at, k);
+            t->in_at += k, to += k, n -= k;
+            continue;
+        }
+        if (n >= RECORD) { /* straight to its place */
+            ssize_t k = gnutls_record_recv(t->s, to, n);
+            SEFL_CHECK(k != 0, SEFL_ECLOSED, "tls: closed by the peer");
+            if (k > 0) {
+                to += k, n -= (size_t)k;
+                continue;
+            }
+            if (!again(k))
+                SEFL_TRY(session_fail(t, (int)k));
+        } else {
+            SEFL_TRY(read_ahead(t, 1, &got));
+        }
+        if (t->out_at < t->out_n) /* an answer of TLS' own, such as to a key update */
+            SEFL_TRY(drain(t));
+        short seen;
+        if (got == 0)
+            SEFL_TRY(wait_for(t, POLLIN, &seen));
+    }
+done:
+    return st;
+}
+
+static const channel_ops tls_ops = { tls_send, tls_recv, tls_flush };
+
+/* ---- connections ------------------------------------------------------------------------- */
+
+static int verify(gnutls_session_t s)
+{
+    tls *t = gnutls_session_get_ptr(s);
+    x509_check_session(&t->peer, s, t->id->trust, &t->want);
+    return t->peer.code == X509_OK ? 0 : GNUTLS_E_CERTIFICATE_ERROR;
+}
+
+static sefl_status set_up(tls *t, bool server, const char *host)
+{
+    uint8_t ip[16];
+    int rc = gnutls_init(&t->s, (server ? GNUTLS_SERVER : GNUTLS_CLIENT) | GNUTLS_NONBLOCK |
+                                    GNUTLS_NO_SIGNAL | GNUTLS_NO_TICKETS);
+    if (rc < 0)
+        return tls_fail(SEFL_ECRYPTO, rc, "tls");
+    gnutls_session_set_ptr(t->s, t);
+    gnutls_transport_set_ptr(t->s, t);
+    gnutls_transport_set_vec_push_function(t->s, push);
+    gnutls_transport_set_pull_function(t->s, pull);
+    gnutls_transport_set_pull_timeout_function(t->s, pull_timeout);
+    gnutls_handshake_set_timeout(t->s, 0); /* ours to watch */
+    gnutls_session_set_verify_function(t->s, verify);
+    rc = gnutls_priority_set(t->s, t->id->priority);
+    if (rc >= 0)
+        rc = gnutls_credentials_set(t->s, GNUTLS_CRD_CERTIFICATE, t->id->cred);
+    if (rc >= 0 && server) {
+        gnutls_certificate_server_set_request(t->s, GNUTLS_CERT_REQUIRE);
+        /* the names of our CAs are not the peer's business, and it has one certificate only */
+        gnutls_certificate_send_x509_rdn_sequence(t->s, 1);
+    } else if (rc >= 0 && inet_pton(AF_INET, host, ip) != 1 && inet_pton(AF_INET6, host, ip) != 1) {
+        rc = gnutls_server_name_set(t->s, GNUTLS_NAME_DNS, host, strlen(host));
+    }
+    return rc < 0 ? tls_fail(SEFL_ECRYPTO, rc, "tls") : SEFL_OK;
+}
+
+/* Gives the kernel what it takes at once. */
+static void drain_some(tls *t)
+{
+    while (t->out_at < t->out_n) {
+        ssize_t k = send(t->fd, t->out + t->out_at, t->out_n - t->out_at, MSG_NOSIGNAL);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return;
+        t->out_at += (size_t)k;
+    }
+    t->out_at = t->out_n = 0;
+}
+
+static sefl_status shake_hands(tls *t, uint64_t until_ms)
+{
+    sefl_status st = SEFL_OK;
+    for (;;) {
+        int rc = gnutls_handshake(t->s);
+        drain_some(t);
+        if (rc == 0 && t->out_at == t->out_n)
+            break;
+        if (rc < 0 && !again(rc)) {
+            gnutls_alert_send_appropriate(t->s, rc);
+            drain_some(t);
+            SEFL_CHECK(t->peer.code == X509_OK, SEFL_EAUTH, "tls: %s", t->peer.why);
+            SEFL_TRY(session_fail(t, rc));
+        }
+        short seen, events = t->out_at < t->out_n ? POLLOUT : POLLIN;
+        SEFL_TRY(socket_wait(t->fd, events, until_ms, &seen));
+        SEFL_CHECK(seen != 0, SEFL_ETIMEOUT, "tls: the peer did not finish the handshake in time");
+    }
+    /* the callback judged it; without a certificate it would not have been called */
+    SEFL_CHECK(t->peer.code == X509_OK && t->peer.role[0] != 0, SEFL_EAUTH,
+               "tls: the peer shows no certificate");
+done:
+    return st;
+}
+
+static sefl_status wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
+                        const tls_peer *want, unsigned idle_ms, uint64_t until_ms)
+{
+    sefl_status st = SEFL_OK;
+    tls *t = NULL;
+    SEFL_TRY(sefl_new(&t, 1, sizeof *t));
+    t->fd = fd, fd = -1;
+    t->id = tls_id_hold(id);
+    t->idle_ms = idle_ms;
+    t->want = (x509_want){
+        .role = want->role, .fingerprint = want->fingerprint, .host = host, .server = !server
+    };
+    SEFL_CHECK(want->role != NULL, SEFL_EINVAL, "tls: which role is the peer to have?");
+    SEFL_TRY(sefl_new(&t->out, OUT_BYTES, 1));
+    SEFL_TRY(sefl_new(&t->raw, RAW_BYTES, 1));
+    SEFL_TRY(sefl_new(&t->held, RECORD, 1));
+    SEFL_TRY(set_up(t, server, host));
+    SEFL_TRY(shake_hands(t, until_ms));
+    t->want = (x509_want){ 0 }; /* the caller's memory */
+    t->ch = (channel){ .ops = &tls_ops, .self = t };
+    *out = t, t = NULL;
+done:
+    tls_close(t);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+static unsigned or_default(unsigned v, unsigned otherwise)
+{
+    return v ? v : otherwise;
+}
+
+sefl_status tls_listen(int *fd, const char *address, uint16_t port, uint16_t *bound)
+{
+    return socket_listen(fd, address, port, bound);
+}
+
+sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want, unsigned wait_ms,
+                       const tls_limits *lim)
+{
+    static const tls_limits none;
+    const tls_limits *l = lim ? lim : &none;
+    int conn;
+    *out = NULL;
+    sefl_status st = socket_accept(&conn, fd, wait_ms);
+    if (st != SEFL_OK)
+        return st;
+    st = wrap(out, conn, true, NULL, id, want, or_default(l->idle_ms, 120000),
+              socket_now_ms() + or_default(l->connect_ms, 10000));
+    return st == SEFL_ETIMEOUT ? SEFL_EIO : st; /* ETIMEOUT is "nobody came" */
+}
+
+sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *id,
+                     const tls_peer *want, const tls_limits *lim)
+{
+    static const tls_limits none;
+    const tls_limits *l = lim ? lim : &none;
+    uint64_t until = socket_now_ms() + or_default(l->connect_ms, 10000);
+    int fd;
+    *out = NULL;
+    sefl_status st = socket_dial(&fd, host, port, until);
+    if (st != SEFL_OK)
+        return st;
+    st = wrap(out, fd, false, host, id, want, or_default(l->idle_ms, 120000), until);
+    return st == SEFL_OK ? st : sefl_fail_at(st, "%.128s port %u", host, port);
+}
+
+channel *tls_channel(tls *t)
+{
+    return &t->ch;
+}
+
+const uint8_t *tls_peer_fingerprint(const tls *t)
+{
+    return t->peer.fingerprint;
+}
+
+const char *tls_peer_name(const tls *t)
+{
+    return t->peer.name;
+}
+
+void tls_interrupt(tls *t)
+{
+    atomic_store(&t->interrupted, true);
+    shutdown(t->fd, SHUT_RDWR); /* wakes the poll; the owner closes */
+}
+
+void tls_close(tls *t)
+{
+    if (!t)
+        return;
+    if (t->s) {
+        if (t->ch.ops && !t->ch.dead && t->out_at == t->out_n) {
+            gnutls_bye(t->s, GNUTLS_SHUT_WR);
+            drain_some(t);
+        }
+        gnutls_deinit(t->s);
+    }
+    if (t->fd >= 0)
+        close(t->fd);
+    tls_id_free(t->id);
+    sefl_free(t->out);
+    sefl_free(t->raw);
+    sefl_free_secret(t->held, RECORD);
+    sefl_free_secret(t->in, t->in_cap);
+    sefl_free(t);
+}

@@ -1,0 +1,59 @@
+/* tls_inside: what the modules of net share about TLS; nobody else includes it. */
+#ifndef NET_TLS_INSIDE_H
+#define NET_TLS_INSIDE_H
+
+#include "base/buf.h"
+#include "net/tls.h"
+
+#include <gnutls/abstract.h>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <stdbool.h>
+
+/* TLS 1.3 alone; AES-128-GCM first: with AES-NI it is the fastest, and 128 bits are the level of
+ * everything else here. The server's order counts. */
+#define TLS_PRIORITY                                                                 \
+    "SECURE128:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+AES-128-GCM:+AES-256-GCM:"        \
+    "+CHACHA20-POLY1305:-GROUP-ALL:+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1:" \
+    "%SERVER_PRECEDENCE"
+
+enum { X509_CHAIN_MAX = 8, X509_PEM_MAX = 1 << 20 };
+
+/* What is wanted of a peer. */
+typedef struct x509_want {
+    const char *role;           /* NULL: any */
+    const uint8_t *fingerprint; /* NULL: any */
+    const char *host;           /* NULL: not looked at */
+    bool server;                /* the peer is the server: server authentication */
+} x509_want;
+
+/* Judges the chain that the peer of a session has shown; fills p in any case. */
+void x509_check_session(x509_peer *p, gnutls_session_t s, gnutls_x509_trust_list_t trust,
+                        const x509_want *want);
+/* The same for DER certificates, leaf first. */
+void x509_check_chain(x509_peer *p, const gnutls_datum_t *der, unsigned n,
+                      gnutls_x509_trust_list_t trust, const x509_want *want);
+/* Name, role and fingerprint of a certificate, as a peer of verdict X509_OK. */
+sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt) SEFL_MUST_CHECK;
+
+/* SEFL_ENOMEM, or `code` with "what: GnuTLS' words". rc < 0. */
+sefl_status tls_fail(sefl_status code, int rc, const char *what);
+
+struct tls_id {
+    _Atomic unsigned holders;
+    char *cert_path, *key_path, *ca_path;
+    gnutls_certificate_credentials_t cred; /* our certificate, for GnuTLS' own choice */
+    gnutls_x509_trust_list_t trust;
+    gnutls_priority_t priority;
+    gnutls_pcert_st chain[X509_CHAIN_MAX]; /* the same certificate, for a retrieve function */
+    unsigned chain_n;
+    gnutls_privkey_t key;
+    x509_peer self;
+    int64_t expires;
+};
+
+/* One more holder; each calls tls_id_free. */
+tls_id *tls_id_hold(const tls_id *id);
+
+#endif

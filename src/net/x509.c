@@ -1,0 +1,225 @@
+#include "base/alloc.h"
+#include "base/file.h"
+#include "net/tls_inside.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A step of GnuTLS inside a function with `done`. */
+#define GNUTLS_TRY(call, what)                        \
+    do {                                              \
+        int rc_ = (call);                             \
+        if (rc_ < 0) {                                \
+            st = tls_fail(SEFL_ECRYPTO, rc_, (what)); \
+            goto done;                                \
+        }                                             \
+    } while (0)
+
+enum { HOSTS_MAX = 32, SKEW_S = 3600 };
+
+sefl_status tls_fail(sefl_status code, int rc, const char *what)
+{
+    if (rc == GNUTLS_E_MEMORY_ERROR)
+        return sefl_fail(SEFL_ENOMEM, "%s: out of memory", what);
+    return sefl_fail(code, "%s: %s", what, gnutls_strerror(rc));
+}
+
+static bool is_role(const char *role)
+{
+    return strcmp(role, "aggregator") == 0 || strcmp(role, "csp") == 0 ||
+           strcmp(role, "client") == 0;
+}
+
+static sefl_status check_subject(const x509_subject *s)
+{
+    sefl_status st = SEFL_OK;
+    size_t n = s->name ? strlen(s->name) : 0;
+    SEFL_CHECK(n >= 1 && n <= 64, SEFL_EINVAL,
+               "certificate: a name has 1 to 64 characters, not %zu", n);
+    for (size_t i = 0; i < n; i++)
+        SEFL_CHECK(s->name[i] >= 0x20 && s->name[i] < 0x7f, SEFL_EINVAL,
+                   "certificate: character %zu of the name is not printable ASCII", i + 1);
+    SEFL_CHECK(!s->role || is_role(s->role), SEFL_EINVAL,
+               "certificate: no such role \"%.32s\" (aggregator, csp, client)", s->role);
+    SEFL_CHECK(s->days >= 1 && s->days <= 36525, SEFL_EINVAL,
+               "certificate: %u days, 1 to 36525 are allowed", s->days);
+done:
+    return st;
+}
+
+static bool is_host_name(const char *s)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    return *s && strspn(s, allowed) == strlen(s) && strlen(s) <= 253;
+}
+
+static sefl_status set_hosts(gnutls_x509_crt_t crt, const char *hosts)
+{
+    sefl_status st = SEFL_OK;
+    char *copy = NULL, *rest = NULL;
+    unsigned n = 0;
+    if (!hosts || !*hosts)
+        return SEFL_OK;
+    SEFL_TRY(sefl_strdup(&copy, hosts));
+    for (char *h = strtok_r(copy, ", ", &rest); h; h = strtok_r(NULL, ", ", &rest)) {
+        uint8_t ip[16];
+        SEFL_CHECK(++n <= HOSTS_MAX, SEFL_EINVAL, "certificate: more than %d hosts", HOSTS_MAX);
+        if (inet_pton(AF_INET, h, ip) == 1) {
+            GNUTLS_TRY(gnutls_x509_crt_set_subject_alt_name(crt, GNUTLS_SAN_IPADDRESS, ip, 4,
+                                                            GNUTLS_FSAN_APPEND),
+                       "certificate: address");
+        } else if (inet_pton(AF_INET6, h, ip) == 1) {
+            GNUTLS_TRY(gnutls_x509_crt_set_subject_alt_name(crt, GNUTLS_SAN_IPADDRESS, ip, 16,
+                                                            GNUTLS_FSAN_APPEND),
+                       "certificate: address");
+        } else {
+            SEFL_CHECK(is_host_name(h), SEFL_EINVAL,
+                       "certificate: \"%.64s\" is no host name or address", h);
+            GNUTLS_TRY(gnutls_x509_crt_set_subject_alt_name(
+                           crt, GNUTLS_SAN_DNSNAME, h, (unsigned)strlen(h), GNUTLS_FSAN_APPEND),
+                       "certificate: host");
+        }
+    }
+done:
+    sefl_free(copy);
+    return st;
+}
+
+static sefl_status read_ca(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key, const char *cert_path,
+                           const char *key_path)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    uint8_t a[32], c[32];
+    size_t an = sizeof a, cn = sizeof c;
+    SEFL_TRY(file_read(&b, cert_path, X509_PEM_MAX));
+    int rc =
+        gnutls_x509_crt_import(crt, &(gnutls_datum_t){ b.p, (unsigned)b.n }, GNUTLS_X509_FMT_PEM);
+    if (rc < 0)
+        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, cert_path));
+    buf_clear(&b);
+    SEFL_TRY(file_read(&b, key_path, X509_PEM_MAX));
+    rc = gnutls_x509_privkey_import2(key, &(gnutls_datum_t){ b.p, (unsigned)b.n },
+                                     GNUTLS_X509_FMT_PEM, NULL, 0);
+    if (rc < 0)
+        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, key_path));
+    SEFL_CHECK(gnutls_x509_crt_get_ca_status(crt, NULL) > 0, SEFL_EINVAL, "%s is not a CA",
+               cert_path);
+    GNUTLS_TRY(gnutls_x509_crt_get_key_id(crt, GNUTLS_KEYID_USE_SHA256, a, &an), cert_path);
+    GNUTLS_TRY(gnutls_x509_privkey_get_key_id(key, GNUTLS_KEYID_USE_SHA256, c, &cn), key_path);
+    SEFL_CHECK(memcmp(a, c, sizeof a) == 0, SEFL_EINVAL, "%s is not the key of %s", key_path,
+               cert_path);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* Everything but the signature. ca: the issuer, or crt itself. */
+static sefl_status fill(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key, const x509_subject *s,
+                        gnutls_x509_crt_t ca)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t serial[16], id[20];
+    size_t id_n = sizeof id;
+    char unit[32];
+    time_t from = s->from ? (time_t)s->from : time(NULL) - SKEW_S;
+    time_t until = from + (time_t)s->days * 86400;
+    bool own = ca == crt;
+    GNUTLS_TRY(gnutls_rnd(GNUTLS_RND_NONCE, serial, sizeof serial), "certificate: serial number");
+    serial[0] = (serial[0] & 0x7f) | 0x40; /* positive, and always 16 bytes */
+    if (!own && until > gnutls_x509_crt_get_expiration_time(ca))
+        until = gnutls_x509_crt_get_expiration_time(ca);
+    GNUTLS_TRY(gnutls_x509_crt_set_version(crt, 3), "certificate: version");
+    GNUTLS_TRY(gnutls_x509_crt_set_serial(crt, serial, sizeof serial), "certificate: serial");
+    GNUTLS_TRY(gnutls_x509_crt_set_activation_time(crt, from), "certificate: date");
+    GNUTLS_TRY(gnutls_x509_crt_set_expiration_time(crt, until), "certificate: date");
+    GNUTLS_TRY(gnutls_x509_crt_set_key(crt, key), "certificate: key");
+    if (s->role) {
+        snprintf(unit, sizeof unit, "sefl %s", s->role);
+        GNUTLS_TRY(gnutls_x509_crt_set_dn_by_oid(crt, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, 0,
+                                                 unit, (unsigned)strlen(unit)),
+                   "certificate: role");
+    }
+    GNUTLS_TRY(gnutls_x509_crt_set_dn_by_oid(crt, GNUTLS_OID_X520_COMMON_NAME, 0, s->name,
+                                             (unsigned)strlen(s->name)),
+               "certificate: name");
+    GNUTLS_TRY(gnutls_x509_crt_get_key_id(crt, 0, id, &id_n), "certificate: key id");
+    GNUTLS_TRY(gnutls_x509_crt_set_subject_key_id(crt, id, id_n), "certificate: key id");
+    if (own) {
+        GNUTLS_TRY(gnutls_x509_crt_set_basic_constraints(crt, 1, 0), "certificate: CA");
+        GNUTLS_TRY(
+            gnutls_x509_crt_set_key_usage(crt, GNUTLS_KEY_KEY_CERT_SIGN | GNUTLS_KEY_CRL_SIGN),
+            "certificate: usage");
+        return SEFL_OK;
+    }
+    id_n = sizeof id;
+    GNUTLS_TRY(gnutls_x509_crt_get_key_id(ca, 0, id, &id_n), "certificate: issuer");
+    GNUTLS_TRY(gnutls_x509_crt_set_authority_key_id(crt, id, id_n), "certificate: issuer");
+    GNUTLS_TRY(gnutls_x509_crt_set_basic_constraints(crt, 0, -1), "certificate: no CA");
+    GNUTLS_TRY(gnutls_x509_crt_set_key_usage(crt, GNUTLS_KEY_DIGITAL_SIGNATURE),
+               "certificate: usage");
+    /* AS serves clients and dials CSP; CSP only serves; clients only dial */
+    if (strcmp(s->role, "client") != 0)
+        GNUTLS_TRY(gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_SERVER, 0),
+                   "certificate: purpose");
+    if (strcmp(s->role, "csp") != 0)
+        GNUTLS_TRY(gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_CLIENT, 0),
+                   "certificate: purpose");
+    SEFL_TRY(set_hosts(crt, s->hosts));
+done:
+    return st;
+}
+
+sefl_status x509_make(const char *cert_path, const char *key_path, const x509_subject *s,
+                      const char *ca_cert, const char *ca_key)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_crt_t crt = NULL, ca = NULL;
+    gnutls_x509_privkey_t key = NULL, signer = NULL;
+    gnutls_datum_t key_pem = { 0 }, pem = { 0 };
+    bool own = !s->role;
+    SEFL_TRY(check_subject(s));
+    SEFL_CHECK(own == !ca_cert && own == !ca_key, SEFL_EINVAL,
+               own ? "certificate: a CA signs itself" : "certificate: which CA signs it?");
+    SEFL_CHECK(!file_exists(cert_path), SEFL_EEXIST, "%s exists already", cert_path);
+    SEFL_CHECK(!file_exists(key_path), SEFL_EEXIST, "%s exists already", key_path);
+    GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
+    GNUTLS_TRY(gnutls_x509_privkey_init(&key), "certificate");
+    if (!own) {
+        GNUTLS_TRY(gnutls_x509_crt_init(&ca), "certificate");
+        GNUTLS_TRY(gnutls_x509_privkey_init(&signer), "certificate");
+        SEFL_TRY(read_ca(ca, signer, ca_cert, ca_key));
+    }
+    GNUTLS_TRY(gnutls_x509_privkey_generate(key, GNUTLS_PK_ECDSA,
+                                            GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
+               "certificate: new key");
+    SEFL_TRY(fill(crt, key, s, own ? crt : ca));
+    GNUTLS_TRY(gnutls_x509_crt_sign2(crt, own ? crt : ca, own ? key : signer, GNUTLS_DIG_SHA256, 0),
+               "certificate: signature");
+    GNUTLS_TRY(gnutls_x509_privkey_export2_pkcs8(key, GNUTLS_X509_FMT_PEM, NULL, GNUTLS_PKCS_PLAIN,
+                                                 &key_pem),
+               "certificate: key");
+    GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &pem), "certificate");
+    SEFL_TRY(file_write_new(key_path, span_of(key_pem.data, key_pem.size), 0600));
+    st = file_write_new(cert_path, span_of(pem.data, pem.size), 0644);
+    if (st != SEFL_OK)
+        unlink(key_path); /* ours, and of no use */
+done:
+    if (key_pem.data)
+        gnutls_memset(key_pem.data, 0, key_pem.size);
+    gnutls_free(key_pem.data);
+    gnutls_free(pem.data);
+    if (crt)
+        gnutls_x509_crt_deinit(crt);
+    if (ca)
+        gnutls_x509_crt_deinit(ca);
+    if (key)
+        gnutls_x509_privkey_deinit(key);
+    if (signer)
+        gnutls_x509_privkey_deinit(signer);
+    return st;
+}

@@ -1,0 +1,63 @@
+/* x509: certificates: made for a federation, and judged when a peer shows one.
+ *
+ *     SEFL_TRY(x509_make("ca.pem", "ca.key", &(x509_subject){ .name = "AS CA", .days = 3650 },
+ *                        NULL, NULL));
+ *     SEFL_TRY(x509_make("cert.pem", "key.pem",
+ *                        &(x509_subject){ .name = "client-01", .role = "client", .days = 365 },
+ *                        "ca.pem", "ca.key"));
+ *
+ * A certificate speaks for one role: the entry "sefl aggregator", "sefl csp" or "sefl client" among
+ * the organisational units of its subject. What x509_make writes has ECDSA P-256 keys and SHA-256;
+ * certificates of an organisation's own CA are taken too if they carry that entry, the purpose
+ * (client or server authentication) and nothing weak: RSA from 2048 bits, curves from 256 bits,
+ * SHA-256 or better in every signature below the trusted CA.
+ *
+ * The identity of a peer is the SHA-256 of its public key (SubjectPublicKeyInfo): a renewed
+ * certificate with the same key is the same peer.
+ * Threads: any.   Secrets: private keys; drawn by GnuTLS from the system's generator. */
+#ifndef NET_X509_H
+#define NET_X509_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+typedef struct x509_subject {
+    const char *name;  /* common name, 1 to 64 printable characters */
+    const char *role;  /* NULL: a CA */
+    const char *hosts; /* names and addresses for the SAN, separated by commas; NULL: none */
+    unsigned days;     /* until it expires; never beyond its CA */
+    int64_t from;      /* valid from, seconds since 1970; 0: one hour ago (clocks differ) */
+} x509_subject;
+
+/* A new ECDSA P-256 key and a certificate: signed by the CA given, or by itself (a CA). Keys are
+ * written with mode 0600, nothing is replaced (SEFL_EEXIST). */
+sefl_status x509_make(const char *cert_path, const char *key_path, const x509_subject *s,
+                      const char *ca_cert, const char *ca_key) SEFL_MUST_CHECK;
+
+typedef enum x509_verdict_code {
+    X509_OK,
+    X509_NONE,
+    X509_UNKNOWN_ISSUER,
+    X509_EXPIRED,
+    X509_NOT_YET,
+    X509_WEAK,
+    X509_WRONG_ROLE,
+    X509_MALFORMED,
+    X509_WRONG_USE,  /* not for client (or server) authentication */
+    X509_WRONG_HOST, /* dialled under another name */
+    X509_WRONG_KEY,  /* not the pinned one */
+    X509_VERDICTS
+} x509_verdict_code;
+
+typedef struct x509_peer {
+    x509_verdict_code code;
+    uint8_t fingerprint[32]; /* SHA-256 of its SPKI; zero if it shows no certificate */
+    char name[65], role[17]; /* common name; role without "sefl "; printable */
+    char why[160];           /* the sentence for the log; never for the peer */
+} x509_peer;
+
+/* "expired": one word or two for a counter's name. Never NULL. */
+const char *x509_verdict_text(x509_verdict_code c);
+
+#endif

@@ -1,0 +1,264 @@
+/* Design. A peer gets one verdict, the first that applies in this order: nothing shown, unreadable,
+ * weak, chain (unknown issuer, dates), use, role, pinned key, host. Weakness is looked at first,
+ * since a weak signature would make the rest meaningless; what comes from an unknown issuer is
+ * not believed, but its name stands in the log's sentence. */
+#include "net/tls_inside.h"
+
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+const char *x509_verdict_text(x509_verdict_code c)
+{
+    static const char *const text[X509_VERDICTS] = {
+        [X509_OK] = "ok",
+        [X509_NONE] = "no certificate",
+        [X509_UNKNOWN_ISSUER] = "unknown issuer",
+        [X509_EXPIRED] = "expired",
+        [X509_NOT_YET] = "not yet valid",
+        [X509_WEAK] = "weak",
+        [X509_WRONG_ROLE] = "wrong role",
+        [X509_MALFORMED] = "malformed",
+        [X509_WRONG_USE] = "wrong use",
+        [X509_WRONG_HOST] = "wrong host",
+        [X509_WRONG_KEY] = "wrong key",
+    };
+    return (unsigned)c < X509_VERDICTS ? text[c] : "?";
+}
+
+/* A verdict with its sentence. */
+static void SEFL_PRINTF(3, 4) judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    p->code = code;
+    vsnprintf(p->why, sizeof p->why, fmt, ap);
+    va_end(ap);
+}
+
+/* Peers choose these bytes and people read them. */
+static void printable(char *s)
+{
+    for (; *s; s++)
+        if (*s < 0x20 || *s >= 0x7f || *s == '"' || *s == '\\')
+            *s = '?';
+}
+
+/* One attribute of the subject; false if there is no such one, or it does not fit. */
+static bool dn_get(gnutls_x509_crt_t crt, const char *oid, unsigned index, char *out, size_t room)
+{
+    size_t n = room;
+    int rc = gnutls_x509_crt_get_dn_by_oid(crt, oid, index, 0, out, &n);
+    if (rc < 0 || n >= room || strlen(out) != n) {
+        out[0] = 0;
+        return false;
+    }
+    printable(out);
+    return true;
+}
+
+sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt)
+{
+    char unit[64];
+    size_t n = sizeof p->fingerprint;
+    memset(p, 0, sizeof *p);
+    int rc = gnutls_x509_crt_get_key_id(crt, GNUTLS_KEYID_USE_SHA256, p->fingerprint, &n);
+    if (rc < 0 || n != sizeof p->fingerprint)
+        return tls_fail(SEFL_EPROTO, rc < 0 ? rc : GNUTLS_E_INTERNAL_ERROR, "certificate: key");
+    dn_get(crt, GNUTLS_OID_X520_COMMON_NAME, 0, p->name, sizeof p->name);
+    for (unsigned i = 0; i < 16; i++) {
+        if (!dn_get(crt, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, i, unit, sizeof unit))
+            continue;
+        if (strncmp(unit, "sefl ", 5) == 0 && strlen(unit + 5) < sizeof p->role) {
+            if (p->role[0]) { /* two roles are none */
+                p->role[0] = 0;
+                break;
+            }
+            strcpy(p->role, unit + 5);
+        }
+    }
+    return SEFL_OK;
+}
+
+/* Keys and signatures of the certificate itself; CAs in the trust list are the owner's choice. */
+static bool is_weak(x509_peer *p, gnutls_x509_crt_t crt)
+{
+    unsigned bits = 0;
+    int pk = gnutls_x509_crt_get_pk_algorithm(crt, &bits);
+    int sign = gnutls_x509_crt_get_signature_algorithm(crt);
+    bool rsa = pk == GNUTLS_PK_RSA || pk == GNUTLS_PK_RSA_PSS;
+    bool curve =
+        pk == GNUTLS_PK_ECDSA || pk == GNUTLS_PK_EDDSA_ED25519 || pk == GNUTLS_PK_EDDSA_ED448;
+    const char *name = pk >= 0 ? gnutls_pk_get_name((gnutls_pk_algorithm_t)pk) : NULL;
+    if ((!rsa || bits < 2048) && (!curve || bits < 255)) {
+        judge(p, X509_WEAK, "certificate of \"%s\": %s key of %u bits (P-256, RSA-2048 or better)",
+              p->name, name ? name : "unknown", bits);
+        return true;
+    }
+    gnutls_digest_algorithm_t hash =
+        sign >= 0 ? gnutls_sign_get_hash_algorithm((gnutls_sign_algorithm_t)sign) : GNUTLS_DIG_NULL;
+    bool edwards = sign == GNUTLS_SIGN_EDDSA_ED25519 || sign == GNUTLS_SIGN_EDDSA_ED448;
+    if (!edwards && gnutls_hash_get_len(hash) < 32) {
+        const char *text = sign >= 0 ? gnutls_sign_get_name((gnutls_sign_algorithm_t)sign) : NULL;
+        judge(p, X509_WEAK, "certificate of \"%s\": signed with %s (SHA-256 or better)", p->name,
+              text ? text : "an unknown algorithm");
+        return true;
+    }
+    return false;
+}
+
+/* Unlike GnuTLS' own check: a certificate that states no purpose has none. */
+static bool has_purpose(gnutls_x509_crt_t crt, const char *oid)
+{
+    for (unsigned i = 0; i < 16; i++) {
+        char got[64];
+        size_t n = sizeof got;
+        int rc = gnutls_x509_crt_get_key_purpose_oid(crt, i, got, &n, NULL);
+        if (rc == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+            return false;
+        if (rc >= 0 && strcmp(got, oid) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_use_right(gnutls_x509_crt_t crt, bool server)
+{
+    unsigned usage = 0;
+    int rc = gnutls_x509_crt_get_key_usage(crt, &usage, NULL);
+    if (rc >= 0 && !(usage & GNUTLS_KEY_DIGITAL_SIGNATURE))
+        return false;
+    return has_purpose(crt, server ? GNUTLS_KP_TLS_WWW_SERVER : GNUTLS_KP_TLS_WWW_CLIENT);
+}
+
+static void date_text(char out[32], time_t t)
+{
+    struct tm tm;
+    if (!gmtime_r(&t, &tm) || strftime(out, 32, "%Y-%m-%d %H:%M UTC", &tm) == 0)
+        strcpy(out, "?");
+}
+
+/* The chain up to a trusted CA, with dates. */
+static bool is_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
+                          gnutls_x509_trust_list_t trust)
+{
+    unsigned status = 0;
+    char date[32];
+    int rc = gnutls_x509_trust_list_verify_crt2(trust, crt, n, NULL, 0, 0, &status, NULL);
+    if (rc < 0) {
+        judge(p, X509_MALFORMED, "certificate of \"%s\": %s", p->name, gnutls_strerror(rc));
+        return false;
+    }
+    if (status == 0)
+        return true;
+    /* dates first: an old certificate of a known issuer is "expired"; one of an unknown issuer
+     * has its other bit set too and is reported as such */
+    if (status & (GNUTLS_CERT_SIGNER_NOT_FOUND | GNUTLS_CERT_SIGNER_NOT_CA |
+                  GNUTLS_CERT_SIGNATURE_FAILURE | GNUTLS_CERT_SIGNER_CONSTRAINTS_FAILURE)) {
+        judge(p, X509_UNKNOWN_ISSUER, "certificate of \"%s\": not issued by a CA that is trusted",
+              p->name);
+    } else if (status & GNUTLS_CERT_INSECURE_ALGORITHM) {
+        judge(p, X509_WEAK, "certificate of \"%s\": a weak algorithm in its chain", p->name);
+    } else if (status & GNUTLS_CERT_NOT_ACTIVATED) {
+        date_text(date, gnutls_x509_crt_get_activation_time(crt[0]));
+        judge(p, X509_NOT_YET, "certificate of \"%s\": valid from %s (are both clocks right?)",
+              p->name, date);
+    } else if (status & GNUTLS_CERT_EXPIRED) {
+        date_text(date, gnutls_x509_crt_get_expiration_time(crt[0]));
+        judge(p, X509_EXPIRED, "certificate of \"%s\", or its CA, has expired (its own date: %s)",
+              p->name, date);
+    } else {
+        judge(p, X509_MALFORMED, "certificate of \"%s\": refused (GnuTLS status 0x%x)", p->name,
+              status);
+    }
+    return false;
+}
+
+static bool is_host_right(gnutls_x509_crt_t crt, const char *host)
+{
+    uint8_t ip[16];
+    if (inet_pton(AF_INET, host, ip) == 1)
+        return gnutls_x509_crt_check_ip(crt, ip, 4, 0) != 0;
+    if (inet_pton(AF_INET6, host, ip) == 1)
+        return gnutls_x509_crt_check_ip(crt, ip, 16, 0) != 0;
+    return gnutls_x509_crt_check_hostname2(crt, host, 0) != 0;
+}
+
+static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
+                           gnutls_x509_trust_list_t trust, const x509_want *want)
+{
+    if (x509_describe(p, crt[0]) != SEFL_OK) {
+        judge(p, X509_MALFORMED, "certificate: %s", sefl_last_error());
+        return;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        /* a self-signed certificate at the chain's end is not what vouches for the rest */
+        if (i > 0 && gnutls_x509_crt_check_issuer(crt[i], crt[i]))
+            continue;
+        if (is_weak(p, crt[i]))
+            return;
+    }
+    if (!is_chain_good(p, crt, n, trust))
+        return;
+    if (!is_use_right(crt[0], want->server)) {
+        judge(p, X509_WRONG_USE, "certificate of \"%s\": not for %s authentication", p->name,
+              want->server ? "server" : "client");
+    } else if (want->role && strcmp(p->role, want->role) != 0) {
+        judge(p, X509_WRONG_ROLE, "certificate of \"%s\": role \"%s\" where \"%s\" is wanted",
+              p->name, p->role, want->role);
+    } else if (want->fingerprint &&
+               memcmp(want->fingerprint, p->fingerprint, sizeof p->fingerprint) != 0) {
+        judge(p, X509_WRONG_KEY, "certificate of \"%s\": another key than the one pinned", p->name);
+    } else if (want->host && !is_host_right(crt[0], want->host)) {
+        judge(p, X509_WRONG_HOST, "certificate of \"%s\": not for host \"%.80s\"", p->name,
+              want->host);
+    } else {
+        p->code = X509_OK;
+    }
+}
+
+void x509_check_chain(x509_peer *p, const gnutls_datum_t *der, unsigned n,
+                      gnutls_x509_trust_list_t trust, const x509_want *want)
+{
+    gnutls_x509_crt_t crt[X509_CHAIN_MAX];
+    unsigned made = 0;
+    memset(p, 0, sizeof *p);
+    p->code = X509_MALFORMED;
+    if (!der || n == 0) {
+        judge(p, X509_NONE, "no certificate shown");
+        return;
+    }
+    if (n > X509_CHAIN_MAX) {
+        judge(p, X509_MALFORMED, "certificate: a chain of %u, at most %d", n, X509_CHAIN_MAX);
+        return;
+    }
+    for (; made < n; made++) {
+        int rc = gnutls_x509_crt_init(&crt[made]);
+        if (rc < 0) {
+            judge(p, X509_MALFORMED, "certificate: %s", gnutls_strerror(rc));
+            goto done;
+        }
+        rc = gnutls_x509_crt_import(crt[made], &der[made], GNUTLS_X509_FMT_DER);
+        if (rc < 0) {
+            judge(p, X509_MALFORMED, "certificate: %s", gnutls_strerror(rc));
+            made++;
+            goto done;
+        }
+    }
+    check_imported(p, crt, n, trust, want);
+done:
+    for (unsigned i = 0; i < made; i++)
+        gnutls_x509_crt_deinit(crt[i]);
+}
+
+void x509_check_session(x509_peer *p, gnutls_session_t s, gnutls_x509_trust_list_t trust,
+                        const x509_want *want)
+{
+    unsigned n = 0;
+    const gnutls_datum_t *der = NULL;
+    if (gnutls_certificate_type_get(s) == GNUTLS_CRT_X509)
+        der = gnutls_certificate_get_peers(s, &n);
+    x509_check_chain(p, der, n, trust, want);
+}
