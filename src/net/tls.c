@@ -28,8 +28,8 @@
 enum {
     RECORD = 16 << 10, /* the largest a TLS record carries */
     RECORD_ROOM = RECORD + 512,
-    OUT_BYTES = 128 << 10,
-    RAW_BYTES = 128 << 10,
+    OUT_BYTES = 256 << 10,
+    RAW_BYTES = 256 << 10,
 };
 
 struct tls {
