@@ -111,7 +111,7 @@ static void say_verdict(ingest *in, ingest_reply *r, agg_verdict v)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* rounds/N/bodies/CLIENT, without making the last folder. */
+/* round-N/bodies/CLIENT; the last folder is spool.h's to make. */
 static sefl_status client_folder(journal *j, sefl_buf *out, uint64_t round,
                                  const uint8_t client[32], bool make)
 {
@@ -119,13 +119,8 @@ static sefl_status client_folder(journal *j, sefl_buf *out, uint64_t round,
     char hex[HEX + 1];
     hex_of(hex, client);
     SEFL_TRY(journal_path(j, out, round, "bodies"));
-    while (out->n > 0 && out->p[out->n - 1] == 0) /* a terminator, if there is one */
-        out->n--;
-    if (make) {
-        SEFL_TRY(wr_u8(out, 0));
+    if (make)
         SEFL_TRY(file_make_folder((const char *)out->p, 0700));
-        out->n--;
-    }
     SEFL_TRY(wr_fmt(out, "/%s", hex));
 done:
     return st;
@@ -141,45 +136,6 @@ sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round, const ro
     SEFL_TRY(wr_u8(out, 0));
     out->n--; /* the terminator stands behind the path */
 done:
-    return st;
-}
-
-static sefl_status wipe_folder(const char *path, bool deep)
-{
-    sefl_status st = SEFL_OK;
-    char name[PATH_MAX];
-    DIR *d = opendir(path);
-    if (!d)
-        return errno == ENOENT
-                   ? SEFL_OK
-                   : sefl_fail(SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
-    for (struct dirent *e; (e = readdir(d)) != NULL;) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        int n = snprintf(name, sizeof name, "%s/%s", path, e->d_name);
-        SEFL_CHECK(n > 0 && (size_t)n < sizeof name, SEFL_EINVAL, "path is too long");
-        if (deep)
-            SEFL_TRY(wipe_folder(name, false));
-        else
-            SEFL_CHECK(unlink(name) == 0 || errno == ENOENT, SEFL_EIO, "cannot delete %s: %s",
-                       name, strerror(errno));
-    }
-    SEFL_CHECK(rmdir(path) == 0 || errno == ENOENT || errno == ENOTEMPTY, SEFL_EIO,
-               "cannot delete %s: %s", path, strerror(errno));
-done:
-    closedir(d);
-    return st;
-}
-
-sefl_status ingest_wipe(journal *j, uint64_t round)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 };
-    SEFL_TRY(journal_path(j, &path, round, "bodies"));
-    SEFL_TRY(wr_u8(&path, 0));
-    SEFL_TRY(wipe_folder((const char *)path.p, true));
-done:
-    buf_clear(&path);
     return st;
 }
 
@@ -302,7 +258,7 @@ static bool admitted(ingest *in, const upload *u, uint64_t bytes, ingest_reply *
     else if (copied)
         say(in, r, INGEST_COPIED, 409, "another client of this round sent these very bytes");
     if (st != SEFL_OK || v != AGG_HAVE)
-        buf_reset(&r->receipt);
+        buf_clear(&r->receipt);
     return st == SEFL_OK && v == AGG_ADMIT && !copied;
 }
 
@@ -345,6 +301,8 @@ static void drop_part(ingest *in, const upload *u)
 {
     char hex[HEX + 1];
     sefl_buf path = { 0 };
+    if (atomic_load(&in->only) != u->round)
+        return; /* all of that round goes, or is gone */
     hex_of(hex, u->who.body);
     for (int whole = 0; whole < 2; whole++) {
         buf_reset(&path);

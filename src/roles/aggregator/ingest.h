@@ -13,7 +13,7 @@
  *     upload_free(u)                             always; what has arrived stays for a resumption
  *
  * Who is asking is the fingerprint of its key, nothing that it says. Bodies lie in
- * rounds/N/bodies/CLIENT/HASH: one client cannot go on with another's part, nor be given the
+ * round-N/bodies/CLIENT/HASH: one client cannot go on with another's part, nor be given the
  * receipt for another's body; and a body that another client has in this round is refused (honest
  * ones never coincide: their coins differ). A client has one part a round: beginning another body,
  * or the same on a new connection, ends the upload before it.
@@ -118,8 +118,6 @@ void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r);
 /* The path of an acknowledged body. */
 sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round,
                              const round_member *m) SEFL_MUST_CHECK;
-/* Deletes the bodies and parts of a round (journal_round_wipe does the rest). */
-sefl_status ingest_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 
 /* Ends every upload of another round than this at its next byte; 0: of all. */
 void ingest_only_round(ingest *in, uint64_t round);
