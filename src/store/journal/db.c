@@ -51,15 +51,15 @@ static sefl_status code_of(int rc, int extended)
     }
 }
 
-/* of the latest failing call on d->sql */
+/* Of the latest failing call on d->sql, before which errno was 0: SQLite keeps the system's reason of
+ * failed opens only. */
 static sefl_status fail_sql(const db *d, int rc)
 {
-    int extended = sqlite3_extended_errcode(d->sql), err = sqlite3_system_errno(d->sql);
-    rc &= 0xff;
-    sefl_status st = code_of(rc, extended);
-    if (rc == SQLITE_FULL)
+    int err = errno;
+    sefl_status st = code_of(rc & 0xff, sqlite3_extended_errcode(d->sql));
+    if ((rc & 0xff) == SQLITE_FULL)
         return sefl_fail(st, "%s: no space left on its disk", d->path);
-    if (st == SEFL_EIO && err != 0)
+    if (st == SEFL_EIO && (rc & 0xff) != SQLITE_ERROR && err != 0)
         return sefl_fail(st, "%s: %s (%s)", d->path, sqlite3_errmsg(d->sql), strerror(err));
     return sefl_fail(st, "%s: %s", d->path, sqlite3_errmsg(d->sql));
 }
@@ -86,6 +86,7 @@ sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn
 {
     sefl_status st = SEFL_OK;
     sqlite3_stmt *s = NULL;
+    errno = 0;
     int rc = sqlite3_prepare_v2(d->sql, sql, -1, &s, NULL);
     if (rc != SQLITE_OK)
         return fail_sql(d, rc);
@@ -131,6 +132,7 @@ bool db_col_null(const db_row *r, int col)
 /* several statements, none of them ours to give values to */
 static sefl_status script(db *d, const char *sql)
 {
+    errno = 0;
     int rc = sqlite3_exec(d->sql, sql, NULL, NULL, NULL);
     return rc == SQLITE_OK ? SEFL_OK : fail_sql(d, rc);
 }
@@ -252,6 +254,7 @@ sefl_status db_open(db **out, const char *path, const char *role, const char *co
     SEFL_TRY(sefl_new(&d, 1, sizeof *d));
     SEFL_TRY(sefl_strdup(&d->path, path));
     SEFL_TRY(make_file(path));
+    errno = 0;
     int rc = sqlite3_open_v2(
         path, &d->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
     SEFL_CHECK(d->sql != NULL, SEFL_ENOMEM, "out of memory opening %s", path);
