@@ -4,7 +4,25 @@
 #ifndef TESTS_LINK_PAIR_H
 #define TESTS_LINK_PAIR_H
 
+#ifdef LINK_PAIR_FUZZ /* a fuzz harness: no cmocka */
+#include "seeded/seeded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#define MUST(ok)     \
+    do {             \
+        if (!(ok))   \
+            abort(); \
+    } while (0)
+#define CHECK_OK(call)                   MUST((call) == SEFL_OK)
+#define assert_true(x)                   MUST(x)
+#define assert_false(x)                  MUST(!(x))
+#define assert_int_equal(a, b)           MUST((a) == (b))
+#define assert_memory_not_equal(a, b, n) MUST(memcmp((a), (b), (n)) != 0)
+#define test_seed(g, stream)             seeded_init((g), 1, (stream))
+#else
 #include "support/check.h"
+#endif
 
 #include "base/alloc.h"
 #include "base/buf.h"
