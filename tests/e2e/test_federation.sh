@@ -75,7 +75,7 @@ fed_until $((60 * t)) "round 1" released 1
 fed_kill KILL client-01 client-02 client-03 client-04 client-05 client-06
 fed_until $((60 * t)) "round 2" released 2
 fed_kill KILL client-07 client-08
-skipped() { grep -q '"event":"round skipped".*"round":3' "$dir/log/aggregator"; }
+skipped() { grep -q '"event":"round skipped","round":3[,}]' "$dir/log/csp"; }
 fed_until $((60 * t)) "skip of round 3" skipped
 released 3 && fail "round 3 was opened without clients"
 fed_clients 1 2 3 4 5 6 7 8
