@@ -51,7 +51,7 @@ restart() { # NAME
 }
 
 check() {
-    for n in $fed_names; do fed_done "$n" $((60 * t)); done
+    for name in $fed_names; do fed_done "$name" $((60 * t)); done
     look_at_models
     said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
     # the mark is durable before the line is written, so a round may have none; never two
@@ -63,7 +63,7 @@ check() {
 n=0
 run=0
 total=$((3 * kills))
-while [ $n -lt $total ]; do
+while [ "$n" -lt $total ]; do
     run=$((run + 1))
     fed_names=
     rm -rf "$dir/log" "$dir/run"
@@ -71,13 +71,13 @@ while [ $n -lt $total ]; do
         --set model.hidden=32 --set rounds.count=8 --set rounds.deadline_ms=20000
     fed_servers --linger-s 4
     fed_clients 1 2 3
-    while [ $n -lt $total ] && ! fed_ended aggregator; do
+    while [ "$n" -lt $total ] && ! fed_ended aggregator; do
         case $((n % 3)) in
         0) who=aggregator ;;
         1) who=csp ;;
         *) who=client-0$((n / 3 % clients + 1)) ;;
         esac
-        moment $n
+        moment "$n"
         if fed_ended $who; then break; fi # the run was over first
         fed_kill KILL $who
         fed_wait $who 10
