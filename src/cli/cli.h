@@ -29,8 +29,9 @@ typedef struct cli_command {
 #else
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
-    X(provision)             \
-    X(csp)
+    X(csp)                   \
+    X(client)                \
+    X(provision)
 #endif
 
 /* Order of `sefl help`. */
