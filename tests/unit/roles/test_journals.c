@@ -175,7 +175,7 @@ static void csp_journal_lost(void **state)
     (void)state;
     desk d;
     csp_round one = signed_round(1), two = signed_round(2);
-    char now[300], old[300];
+    char now[300], old[310];
     snprintf(now, sizeof now, "%s", folder_path("lost"));
     snprintf(old, sizeof old, "%s.old", now);
     CHECK_OK(desk_open(&d, "lost"));
