@@ -29,9 +29,10 @@ typedef struct cli_command {
 #else
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
-    X(task)                  \
     X(provision)             \
-    X(csp)
+    X(task)                  \
+    X(csp)                   \
+    X(client)
 #endif
 
 /* Order of `sefl help`. */
