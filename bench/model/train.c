@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "model/train.h"
+#include "seeded/seeded.h"
 
 #include <cblas.h>
 #include <getopt.h>

@@ -34,7 +34,7 @@ sefl_status file_read(sefl_buf *out, const char *path, size_t max)
         uint8_t *at;
         size_t used = out->n, room = max - (used - before);
         size_t piece = (size_t)sb.st_size + 1 > 65536 ? (size_t)sb.st_size + 1 : 65536;
-        if (piece > room + 1)
+        if (piece - 1 > room) /* so written, SIZE_MAX is a limit like any other */
             piece = room + 1;
         SEFL_TRY(buf_extend(out, &at, piece));
         ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, at, piece);
@@ -67,11 +67,21 @@ sefl_status file_write_all(int fd, sefl_span bytes)
     return SEFL_OK;
 }
 
-static sefl_status sync_fd(int fd, const char *path)
+sefl_status file_sync(int fd, const char *path)
 {
     if (fault_hit(FAULT_SYNC) ? (errno = EIO, true) : fsync(fd) != 0)
         return fail_errno("sync", path);
     return SEFL_OK;
+}
+
+sefl_status file_sync_folder(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno("open the folder", folder);
+    sefl_status st = file_sync(fd, folder);
+    close(fd);
+    return st;
 }
 
 static sefl_status sync_folder_of(const char *path)
@@ -82,12 +92,19 @@ static sefl_status sync_folder_of(const char *path)
     if (n >= sizeof dir)
         return sefl_fail(SEFL_EINVAL, "path is too long");
     snprintf(dir, sizeof dir, "%.*s", (int)n, path);
-    int fd = open(n ? dir : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_errno("open the folder of", path);
-    sefl_status st = sync_fd(fd, path);
-    close(fd);
-    return st;
+    return file_sync_folder(n ? dir : slash ? "/" : ".");
+}
+
+sefl_status file_make_folder(const char *folder, mode_t mode)
+{
+    struct stat sb;
+    if (mkdir(folder, mode) == 0)
+        return sync_folder_of(folder);
+    if (errno != EEXIST)
+        return fail_errno("make the folder", folder);
+    if (stat(folder, &sb) != 0 || !S_ISDIR(sb.st_mode))
+        return sefl_fail(SEFL_EEXIST, "%s is there and is not a folder", folder);
+    return SEFL_OK;
 }
 
 static sefl_status write_file(const char *path, sefl_span bytes, mode_t mode, bool replace)
@@ -108,7 +125,7 @@ static sefl_status write_file(const char *path, sefl_span bytes, mode_t mode, bo
     if (st != SEFL_OK)
         st = sefl_fail_at(st, "%s", path);
     if (st == SEFL_OK)
-        st = sync_fd(fd, path);
+        st = file_sync(fd, path);
     if (close(fd) != 0 && st == SEFL_OK)
         st = fail_errno("close", path);
     if (st == SEFL_OK && replace && rename(tmp, path) != 0)

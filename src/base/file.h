@@ -29,4 +29,14 @@ sefl_status file_write_all(int fd, sefl_span bytes) SEFL_MUST_CHECK;
 
 bool file_exists(const char *path);
 
+/* fsync of a descriptor; the path is for the sentence. */
+sefl_status file_sync(int fd, const char *path) SEFL_MUST_CHECK;
+
+/* Makes names that were made, renamed or deleted in this folder durable. */
+sefl_status file_sync_folder(const char *folder) SEFL_MUST_CHECK;
+
+/* Makes a folder, durably; one that is there already is fine, anything else there is SEFL_EEXIST.
+ * Its parent must exist. */
+sefl_status file_make_folder(const char *folder, mode_t mode) SEFL_MUST_CHECK;
+
 #endif

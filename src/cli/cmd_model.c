@@ -11,6 +11,7 @@
 #include "model/file/jread.h"
 #include "model/file/model_file.h"
 #include "model/file/safetensors.h"
+#include "seeded/seeded.h"
 
 #include <getopt.h>
 #include <inttypes.h>

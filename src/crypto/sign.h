@@ -24,14 +24,18 @@ typedef enum sign_kind {
     SIGN_STATEMENT = 4, /* "statement": AS on the set of a round, to CSP */
 } sign_kind;
 
+/* The word above; NULL for anything else. */
+const char *sign_kind_name(sign_kind kind);
+
 typedef struct sign_key sign_key;
 
 sefl_status sign_key_new(sign_key **out, const sefl_rng *rng) SEFL_MUST_CHECK;
 void sign_key_free(sign_key *key);
 const uint8_t *sign_key_pub(const sign_key *key); /* SIGN_PUB_BYTES */
 
-/* A key on disk: text, "-----BEGIN SEFL SIGNING KEY-----", the seed in base64, mode 0600, never
- * replaced. The public half: 64 hex digits and a newline. */
+/* A key on disk: text, "-----BEGIN SEFL SIGNING KEY-----", the seed in base64 on one line, "-----END
+ * SEFL SIGNING KEY-----"; mode 0600, never replaced. It is not sealed: it signs, it opens nothing.
+ * The public half: 64 hex digits and a line feed. SEFL_EPROTO for any other text. */
 sefl_status sign_key_write(const sign_key *key, const char *path) SEFL_MUST_CHECK;
 sefl_status sign_key_read(sign_key **out, const char *path) SEFL_MUST_CHECK;
 sefl_status sign_pub_write(const uint8_t pub[SIGN_PUB_BYTES], const char *path) SEFL_MUST_CHECK;

@@ -23,9 +23,11 @@
 
 #include "base/pool.h"
 #include "model/bhm/bhm.h"
-#include "seeded/seeded.h"
 
 #include <stdbool.h>
+
+struct
+    seeded; /* seeded/seeded.h: for lm_generate only, so that roles can include this without it */
 
 enum {
     LM_MAX_PARAMS = 512,
@@ -117,7 +119,7 @@ sefl_status lm_evaluate(lm *m, const uint32_t *words, size_t n, double *mean) SE
 /* Draws n words after `prompt` (at least one) at this temperature (> 0; 1: the model's own law).
  * `banned` (UINT32_MAX: none) is never drawn, for <unk>. The model's state is kept aside. */
 sefl_status lm_generate(lm *m, uint32_t *out, size_t n, const uint32_t *prompt, size_t prompt_n,
-                        double temperature, uint32_t banned, seeded *g) SEFL_MUST_CHECK;
+                        double temperature, uint32_t banned, struct seeded *g) SEFL_MUST_CHECK;
 
 /* Seconds spent since lm_new, by part, for `sefl bench train`. */
 typedef struct lm_times {

@@ -20,8 +20,27 @@
  *     SKIPPING     SKIPPED                                      SIGNING next round, or DONE
  *     DONE         rounds, budget, convergence, too many skipped rounds in a row, or stop
  *
- * Between COLLECTING and FREEZING orders AGG_PREPARE keep CSP busy with the offline part (joint).
- * agg_restore sets a phase from what the store remembers; agg_admit answers an upload.
+ * While COLLECTING, AGG_PREPARE keeps CSP busy with the offline part (joint noise).
+ *
+ * An order is given once and is under way until an event ends it; meanwhile agg_next says WAIT. What
+ * uses the link (DIAL, SIGN, PREPARE, OPEN, SKIP) and what does not (FREEZE, RELEASE) are two lanes: a
+ * FREEZE may come while a PREPARE is under way. A driver with one thread does one after the other; one
+ * that prepares on a thread of its own need not wait for it to close a round.
+ *
+ *     DIAL      LINK_UP or LINK_DOWN            OPEN     OPENED, OPEN_FAILED, OPEN_LOST or BUDGET
+ *     SIGN      SIGNED or BUDGET                FREEZE   FROZEN, with the number in the set
+ *     PREPARE   PREPARED or PREPARE_FAILED      RELEASE  RELEASED
+ *     SKIP      SKIPPED                         FINISH   (nothing)
+ *
+ * LINK_DOWN ends whatever is under way on the link, as a failure; what failed is tried again after
+ * a back-off of 0.5 s, doubled up to 64 s. Skipped rounds count; ten in a row end the task.
+ *
+ * BUDGET skips the round (nothing of it was opened) and ends the task; while SIGNING it ends it at
+ * once. STOP drops a round that still collects; one whose set is frozen is brought to its end.
+ *
+ * agg_restore sets a phase from what the store remembers: the driver stores agg_remember whenever an
+ * event or agg_next changed it, before it carries out the next order; so attempts never come twice.
+ * agg_admit answers an upload.
  * Threads: one owner (the driver locks).   Secrets: none. */
 #ifndef PROTOCOL_AGG_H
 #define PROTOCOL_AGG_H
@@ -61,8 +80,8 @@ typedef enum agg_event_kind {
 
 typedef struct agg_event {
     agg_event_kind kind;
-    uint64_t round;      /* all but LINK_* and STOP; one of another round is ignored */
-    uint32_t clients;    /* UPDATE: how many durable ones there are now */
+    uint64_t round;   /* all but LINK_* and STOP; one of another round is ignored */
+    uint32_t clients; /* UPDATE: how many durable ones there are now; FROZEN: in the set, never 0 */
     bool has_perplexity; /* RELEASED: on public validation text */
     double perplexity;
 } agg_event;
@@ -108,18 +127,23 @@ typedef struct agg_memory {
 
 typedef struct agg agg;
 
+/* The task must outlive it. */
 sefl_status agg_new(agg **out, const task *t) SEFL_MUST_CHECK;
 void agg_free(agg *a);
+/* Before anything else. m->clients while COLLECTING: what the store counts now. SEFL_EINVAL for what
+ * is no state of this task. */
 sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms) SEFL_MUST_CHECK;
-agg_memory agg_remember(const agg *a); /* to be stored after every phase change */
+agg_memory agg_remember(const agg *a);
 
-/* SEFL_ESTATE for an event that the present phase does not know; nothing changes then. */
+/* SEFL_ESTATE for an event that the present phase does not know; nothing changes then. One of
+ * another round is SEFL_OK and changes nothing: a late answer. */
 sefl_status agg_on(agg *a, const agg_event *e, uint64_t now_ms) SEFL_MUST_CHECK;
 agg_order agg_next(agg *a, uint64_t now_ms);
 
 agg_phase agg_get_phase(const agg *a);
+const char *agg_phase_name(agg_phase phase);
 uint64_t agg_round(const agg *a);
-uint64_t agg_deadline_ms(const agg *a);
+uint64_t agg_deadline_ms(const agg *a); /* 0 unless COLLECTING */
 
 /* ---- uploads ------------------------------------------------------------------------------ */
 
@@ -144,6 +168,8 @@ typedef struct agg_upload {
     uint64_t rounds_taken; /* rounds of this task that this client is in already */
 } agg_upload;
 
+/* Asked when an upload begins, and once more right before it is made durable: the round may have
+ * closed or filled meanwhile. */
 agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms);
 
 #endif

@@ -11,6 +11,11 @@
  * What as_link_open gives: the released integers w and, by task.noise,
  *     joint   value = (w + 0.5) * h            own, none   value = w * q         (task.ahe.pack)
  *
+ * Every question compares the ledgers as link.h says. A mask's seed is drawn after CSP's GO, fresh for
+ * every attempt, and durable before the first byte of the masked sum leaves; decode bits and v' are
+ * durable before the last table does. After a KEPT answer the result is made from those: Delta is
+ * gone, so the output's digest is checked only where the attempt ran through in one go.
+ *
  * Threads: one owner.   Secrets: mask, labels, w before it is released. */
 #ifndef PROTOCOL_AS_LINK_H
 #define PROTOCOL_AS_LINK_H
@@ -25,13 +30,14 @@ typedef struct as_link_config {
     sefl_span envelope;
     const sign_key *key;
     const sefl_coins *coins; /* purposes: "mask", "noise", "own" */
-    ledger_mark ledger;      /* ours, now */
-    /* Compares CSP's head with ours. */
+    /* Our ledger's head, now, and CSP's compared with our chain. */
+    sefl_status (*ledger)(void *ctx, ledger_mark *out);
     ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
-    void *compare_ctx;
+    void *ledger_ctx; /* of both */
     pool *pool;
     sefl_log *log;
-    const char *store_dir;
+    const char *store_dir;   /* of the offline material (noise/store.h); NULL: in memory */
+    const sefl_clock *clock; /* monotonic, for as_times; NULL: no times */
 } as_link_config;
 
 typedef struct as_link as_link;
@@ -49,7 +55,8 @@ sefl_status as_link_prepare(as_link *l, uint64_t round, uint64_t attempt) SEFL_M
 bool as_link_prepared(const as_link *l, uint64_t round);
 sefl_status as_link_ping(as_link *l) SEFL_MUST_CHECK;
 sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
-sefl_status as_link_bye(as_link *l) SEFL_MUST_CHECK;
+/* over: the task has ended and its last release is durable; CSP erases what it kept. */
+sefl_status as_link_bye(as_link *l, bool over) SEFL_MUST_CHECK;
 
 /* Where AS keeps what an opening needs, should it die (store/ has the real one). SEFL_OK: durable. */
 typedef struct as_journal {
@@ -63,9 +70,23 @@ typedef struct as_journal {
     /* The way back, for a KEPT answer after a crash: SEFL_ENOTFOUND if that id was never sealed. */
     sefl_status (*sealed)(void *ctx, uint64_t round, const uint8_t id[NOISE_ID], sefl_buf *decode,
                           uint32_t *v, size_t n);
+    /* The latest mask of this round; SEFL_ENOTFOUND if there is none. */
     sefl_status (*masked)(void *ctx, uint64_t round, uint64_t *attempt,
                           uint8_t seed[AHE_SEED_BYTES]);
 } as_journal;
+
+/* How long the parts of an opening took, in nanoseconds. */
+typedef struct as_times {
+    uint64_t offline;        /* as_link_prepare; not part of an opening that was prepared */
+    uint64_t ask;            /* OPEN to its answer: CSP charges */
+    uint64_t mask;           /* journal->mask */
+    uint64_t write, send;    /* the masked sum: computing it; sending (waits for CSP) */
+    uint64_t wait;           /* joint: until CSP has decrypted and the first bits come */
+    uint64_t online, seal;   /* joint: the rest of online; journal->seal */
+    uint64_t output;         /* waiting for the output (CSP stores it), checking, decoding */
+    uint64_t sent, received; /* bytes on the stream, offline part not counted */
+    uint64_t offline_bytes;  /* both ways */
+} as_times;
 
 typedef struct as_open {
     uint64_t round, attempt;
@@ -75,11 +96,20 @@ typedef struct as_open {
     const as_journal *journal;
 } as_open;
 
-/* Opens the round, or fetches what CSP kept of it. *kept tells which. Failures:
- *   SEFL_ECRYPTO   the output check failed, or CSP kept an attempt whose decode bits are lost: the
- *                  round must be skipped, the charge stands
- *   SEFL_EBUDGET, SEFL_ESTATE   CSP said no, with its reason
+/* Opens the round, or fetches what CSP kept of it. *kept tells which. The round is charged in our
+ * ledger before this is called. attempt: larger than that of any mask in the journal (checked);
+ * as_link_prepare is called here where it was not before for this round and attempt. w: task.values
+ * integers, zeros on failure; nobody has seen them: make them durable before anything is published.
+ * Failures:
+ *   SEFL_ECRYPTO   the output check failed, or CSP kept an attempt whose decode bits or mask are lost,
+ *                  or has erased or skipped the round: it must be skipped, the charge stands
+ *   SEFL_EBUDGET, SEFL_ESTATE   CSP said no, with its reason; the link stays usable unless
+ *                  as_link_dead says otherwise
  *   others         the stream failed: a new connection and a new attempt may try again */
 sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w) SEFL_MUST_CHECK;
+
+/* The stream has failed: free the link, close the stream, dial again. */
+bool as_link_dead(const as_link *l);
+const as_times *as_link_times(const as_link *l);
 
 #endif

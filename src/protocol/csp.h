@@ -1,12 +1,15 @@
 /* csp: the cryptography service provider's side of a round, without socket, clock or disk.
  *
- * A journal (a table of functions: store/ has the real one) keeps what must survive. When one of
+ * A journal (a table of functions: roles/ has the real one) keeps what must survive. When one of
  * its functions returns SEFL_OK, what it was given is durable. csp_serve answers one stream until it
  * ends; state and message meet in a table (csp.c). The rules that hold whatever AS says:
- *   - a header: the next round, or the very one signed before; never two of one round
+ *   - a header: the next round (the one before is opened or skipped, the budget has room, the task has
+ *     so many rounds), or the very one signed before; never two of one round
  *   - one opening a (task, round): charge durable, then output and mark durable, then the first byte
  *     leaves; after the mark only those bytes, for ever
- *   - never below the threshold, above the most, past the rounds or past the budget
+ *   - only for a set that AS signed for, of at least the threshold and at most the most clients, in a
+ *     round whose header was signed; the count is AS's word: it is recorded with the output
+ *   - never past the rounds or past the budget; never while the ledgers disagree (link.h)
  *   - a broken attempt leaves nothing that another one uses
  *
  *     csp *c;
@@ -14,10 +17,12 @@
  *                                         .journal = j, .coins = &coins, .pool = pool, .log = lg }));
  *     while (accept) SEFL_TRY(csp_serve(c, channel));      // SEFL_ECLOSED, SEFL_EPROTO, ...: next one
  *
- * Threads: one owner.   Secrets: the key, plain units, noise; wiped. */
+ * Threads: one owner.   Secrets: the key, plain units, noise; wiped.
+ * Memory: the masked plain units (k + t bits a value) and what noise.h says. */
 #ifndef PROTOCOL_CSP_H
 #define PROTOCOL_CSP_H
 
+#include "base/clock.h"
 #include "base/coins.h"
 #include "base/log.h"
 #include "protocol/link.h"
@@ -37,34 +42,26 @@ typedef struct csp_round {
     round_header header;
 } csp_round;
 
-typedef struct ledger_mark { /* a ledger's head as it travels */
-    uint64_t records;
-    uint8_t hash[32];
-} ledger_mark;
-
-typedef enum ledger_verdict {
-    LEDGERS_AGREE,
-    LEDGERS_PEER_BEHIND,
-    LEDGERS_PEER_AHEAD,
-    LEDGERS_FORKED
-} ledger_verdict;
-
 typedef struct csp_journal {
     void *ctx;
     /* SEFL_OK with state CSP_NEW if there is nothing of this round. */
     sefl_status (*get)(void *ctx, uint64_t round, csp_round *out);
     sefl_status (*highest)(void *ctx, uint64_t *signed_, uint64_t *opened, uint64_t *skipped);
-    sefl_status (*sign)(void *ctx, const csp_round *r);   /* durable before the answer */
-    sefl_status (*charge)(void *ctx, uint64_t round);     /* the ledger; SEFL_EBUDGET refuses */
+    sefl_status (*sign)(void *ctx, const csp_round *r); /* durable before the answer */
+    /* The ledger; a round charged before is SEFL_OK and writes nothing; SEFL_EBUDGET refuses. */
+    sefl_status (*charge)(void *ctx, uint64_t round);
     sefl_status (*may_charge)(void *ctx, uint64_t round); /* would it? writes nothing */
-    /* statement, attempt id and output bytes, then the mark: all durable, or none of it. */
+    /* statement, id of the opening (link.h) and output bytes, then the mark: all durable, or none of
+     * it. Once a round: a second call is SEFL_ESTATE. */
     sefl_status (*open)(void *ctx, uint64_t round, sefl_span statement_envelope,
                         const uint8_t id[NOISE_ID], sefl_span output,
                         const uint8_t digest[SHA256_BYTES]);
+    /* The way back. SEFL_ENOTFOUND once forgotten. */
     sefl_status (*kept)(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
                         uint8_t digest[SHA256_BYTES]);
     sefl_status (*skip)(void *ctx, uint64_t round, unsigned reason);
-    /* AS has the next header: the release of `round` is out, its stored output can go. */
+    /* AS has the next header, or the task is over: the release of `round` is out, its stored output
+     * can go. The mark stays. */
     sefl_status (*forget)(void *ctx, uint64_t round);
     sefl_status (*ledger)(void *ctx, ledger_mark *out);
     ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
@@ -79,15 +76,32 @@ typedef struct csp_config {
     const sefl_coins *coins; /* purposes: "noise", "own" */
     pool *pool;
     sefl_log *log;
-    const char *store_dir; /* of the offline material (noise/store.h) */
+    const char *store_dir;   /* of the offline material (noise/store.h); NULL: in memory */
+    const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: no times */
 } csp_config;
+
+/* How long the parts of the latest opening took, in nanoseconds. */
+typedef struct csp_times {
+    uint64_t offline; /* noise_evaluator_new and _offline */
+    uint64_t charge;
+    uint64_t receive, decrypt; /* waiting for pieces of the sum; decrypting them */
+    uint64_t compute;          /* joint: online, without `store`; own: the reply */
+    uint64_t store;            /* journal->open */
+    uint64_t output;           /* sending it */
+} csp_times;
 
 typedef struct csp csp;
 
+/* SEFL_EINVAL if task, key or secret key do not belong together. */
 sefl_status csp_new(csp **out, const csp_config *c) SEFL_MUST_CHECK;
 void csp_free(csp *c);
 
-/* Answers until the stream ends. SEFL_OK after BYE. */
+/* Answers until the stream ends. SEFL_OK after BYE. Any failure leaves the object fit for the next
+ * stream, and nothing of the attempt that was under way. */
 sefl_status csp_serve(csp *c, channel *ch) SEFL_MUST_CHECK;
+
+/* AS said that the task is over. */
+bool csp_is_over(const csp *c);
+const csp_times *csp_get_times(const csp *c);
 
 #endif

@@ -1,29 +1,51 @@
 /* link: what AS and CSP say to each other: one stream, AS asks, CSP answers, and the long parts (the
  * masked sum, the two-party computation) run on the same stream between a question and its answer.
  *
- * Every message has the frame of mpc/channel.h (kind u32, index u32, length u64), index 0. Control
- * bodies are at most LINK_BODY_MAX bytes; the reader refuses a longer one before it reads it.
+ * Every message has the frame of mpc/channel.h (kind u32, index u32, length u64). Control messages have
+ * index 0 and bodies of at most LINK_BODY_MAX bytes; the reader refuses a longer one before it reads
+ * it. `head` is a ledger's head: records u64, hash 32.
  *
  *     AS asks                                      CSP answers
- *     HELLO    version u16 lowest, u16 highest,    WELCOME  version u16, ledger head, opened u64,
- *              ledger head (u64, 32), task id               skipped u64 (highest rounds of either)
+ *     HELLO    u16 lowest, u16 highest version,    WELCOME  version u16, head, opened u64, skipped
+ *              head, task id 32                             u64 (highest rounds of either, 0: none)
  *     TASK     the signed envelope                 YES
- *     HEADER   envelope, AS's signature            HEADER   the envelope with both signatures
+ *     HEADER   head, envelope with AS's signature  HEADER   head, envelope with both signatures
  *     PREPARE  round u64, attempt u64              YES, then noise_*_new and _offline run
- *     OPEN     envelope of AS's statement          GO, and AS sends SUM: head and units in pieces
- *                                                    of 1 MiB; then the mode's own exchange:
+ *     OPEN     head, envelope of AS's statement    GO       head, and AS sends SUM: the masked sum's
+ *                                                    head, index 0 (lwe alone has one), then its units,
+ *                                                    as many as fit 1 MiB, index 1, 2, ...; then the
+ *                                                    mode's own exchange:
  *                                                    joint: online and output of noise.h
  *                                                    own:   noise_own_send
  *                                                    none:  PLAIN, the masked plain units
- *                                                  or KEPT: (this round is open) the stored bytes
- *                                                    of that output follow at once
- *     SKIP     round u64, reason u8                YES
+ *                                                  or KEPT (this round is open): head, id 32, and the
+ *                                                    stored bytes of that output follow at once
+ *     SKIP     head, round u64, reason u8          YES
  *     PING                                         PONG
- *     BYE                                          (closes)
+ *     BYE      over u8                             (closes)
  *     any                                          NO code u16 (link_no), sentence
  *
- * NO ends the question, not the stream; whatever breaks the format ends the stream.
- * Every question but HELLO comes after a WELCOME; PREPARE and OPEN after TASK.
+ * NO ends the question, not the stream; whatever breaks the format ends the stream. HELLO comes first
+ * and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING and BYE at any
+ * time after HELLO. BYE over = 1: the task has ended and every release of it is out.
+ *
+ * id: of the opening that was kept: joint: of the noise attempt (noise_evaluator_id); own, none:
+ * attempt u64, then the first 24 bytes of the set's hash.
+ *
+ * The two ledgers. AS charges a round durably before OPEN leaves, CSP charges it in OPEN before GO. So
+ * CSP's ledger is AS's, or AS's without its last charge: that of the highest round whose header CSP
+ * signed, while that round is neither opened nor skipped. (A charge is one record, the first of a task
+ * two.) What each message must find:
+ *     HELLO, HEADER   equal; or AS ahead by one charge, and the highest signed round is still to open
+ *     GO, KEPT        equal (CSP charges first)
+ *     SKIP            equal, after CSP charges too what AS charged for that round: a charge without a
+ *                     release may stand
+ * CSP answers anything else with NO LEDGER and does nothing. AS looks at the head of every WELCOME,
+ * HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). CSP ahead, or a fork: somebody's
+ * ledger was lost, rolled back or changed; people must look.
+ *
+ * Waiting. Nothing here sends while it computes: CSP decrypts a piece of the sum (some ten seconds with
+ * Paillier on two cores) in silence. Both ends' idle limits must be generous: 10 minutes.
  *
  * Secret: what the long parts carry. Threads: one owner a side. */
 #ifndef PROTOCOL_LINK_H
@@ -31,12 +53,18 @@
 
 #include "base/buf.h"
 #include "base/span.h"
+#include "crypto/ahe/ahe.h"
 #include "mpc/channel.h"
+
+#include <stdbool.h>
 
 enum {
     LINK_VERSION = 1,
     LINK_BODY_MAX = 1 << 18,
     LINK_SUM_PIECE = 1 << 20,
+    LINK_IDLE_MS = 600000, /* what either end may wait for the other */
+    LINK_MARK_BYTES = 40,  /* a ledger's head */
+    LINK_CHARGE_RECORDS = 2,
 };
 
 typedef enum link_kind {
@@ -57,6 +85,7 @@ typedef enum link_kind {
     LINK_BYE,
     LINK_NO,
 } link_kind;
+enum { LINK_KINDS = LINK_NO - LINK_HELLO + 1 };
 
 /* Why CSP said no. */
 #define LINK_NO_LIST(X)                                                           \
@@ -66,7 +95,7 @@ typedef enum link_kind {
     X(HEADER, 4, "another header of this round was signed, or it is out of turn") \
     X(FEW, 5, "fewer clients than the threshold, or more than the most")          \
     X(BUDGET, 6, "the privacy budget does not allow it")                          \
-    X(OPENED, 7, "this round is open already")                                    \
+    X(OPENED, 7, "this round is open already, and what was kept of it is erased") \
     X(SKIPPED, 8, "this round was skipped")                                       \
     X(LEDGER, 9, "the two ledgers do not agree")                                  \
     X(SIGNATURE, 10, "a signature does not hold")                                 \
@@ -78,16 +107,53 @@ typedef enum link_no {
 #undef LINK_NO_ENUM
 } link_no;
 
+/* The list's text; "an unknown reason" for a number that is none. */
 const char *link_no_text(unsigned code);
+/* "HELLO"; "?" for a number that is no kind. */
+const char *link_kind_name(uint32_t kind);
+
+/* ---- messages ------------------------------------------------------------------------------ */
 
 typedef struct link_msg {
     uint32_t kind;
     sefl_buf body; /* the caller's; cleared with buf_clear */
 } link_msg;
 
-/* Any control message that comes next; SEFL_EPROTO for an unknown kind or a body over the limit. */
+/* Any control message that comes next; SEFL_EPROTO for an unknown kind (SUM and PLAIN are no control
+ * messages), an index or a body over the limit: the stream is dead then. */
 sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
+/* Sends and flushes. */
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body) SEFL_MUST_CHECK;
+/* sentence NULL: the list's text. At most 400 bytes of it travel. */
 sefl_status link_send_no(channel *ch, link_no code, const char *sentence) SEFL_MUST_CHECK;
+
+/* ---- ledgers ------------------------------------------------------------------------------- */
+
+typedef struct ledger_mark { /* a ledger's head as it travels */
+    uint64_t records;
+    uint8_t hash[32];
+} ledger_mark;
+
+typedef enum ledger_verdict {
+    LEDGERS_AGREE,
+    LEDGERS_PEER_BEHIND,
+    LEDGERS_PEER_AHEAD,
+    LEDGERS_FORKED
+} ledger_verdict;
+
+sefl_status link_mark_write(sefl_buf *out, const ledger_mark *m) SEFL_MUST_CHECK;
+sefl_status link_mark_read(rd *r, ledger_mark *out) SEFL_MUST_CHECK;
+
+/* Is what the peer has one charge more (verdict LEDGERS_PEER_AHEAD) or less (.._BEHIND) than ours? */
+bool link_one_charge(const ledger_mark *ours, const ledger_mark *peer, ledger_verdict v);
+
+/* ---- the masked sum in pieces ---------------------------------------------------------------- */
+
+/* Units in one SUM message; the last has the rest. */
+size_t link_sum_units(const ahe_params *p);
+
+/* id of an opening in the modes own and none. */
+void link_plain_id(uint8_t id[32], uint64_t attempt, const uint8_t set[32]);
+uint64_t link_plain_attempt(const uint8_t id[32]);
 
 #endif

@@ -19,27 +19,45 @@
 
 enum { HEADER_BYTES = 80, RECEIPT_BYTES = 112, STATEMENT_BYTES = 84 };
 
+/* The fields in the order of the wire: X(type, name), types u32, u64 and hash (32 bytes). Structs,
+ * readers and writers come from these lists; so does the list that tests/unit/protocol/test_schema.c
+ * holds against what may be said about a client. */
+#define ROUND_HEADER_FIELDS(X)                     \
+    X(hash, task)                                  \
+    X(u64, round)  /* from 1 */                    \
+    X(hash, model) /* SHA-256 of the model file */ \
+    X(u64, step_nano)
+#define ROUND_RECEIPT_FIELDS(X) \
+    X(hash, task)               \
+    X(u64, round)               \
+    X(hash, client)             \
+    X(hash, body)               \
+    X(u64, bytes)
+#define ROUND_STATEMENT_FIELDS(X) \
+    X(hash, task)                 \
+    X(u64, round)                 \
+    X(u64, attempt)               \
+    X(u32, clients)               \
+    X(hash, set)
+
+#define ROUND_FIELD_u32(name)   uint32_t name;
+#define ROUND_FIELD_u64(name)   uint64_t name;
+#define ROUND_FIELD_hash(name)  uint8_t name[SHA256_BYTES];
+#define ROUND_FIELD(type, name) ROUND_FIELD_##type(name)
+
 typedef struct round_header {
-    uint8_t task[32];
-    uint64_t round; /* from 1 */
-    uint8_t model[SHA256_BYTES];
-    uint64_t step_nano;
+    ROUND_HEADER_FIELDS(ROUND_FIELD)
 } round_header;
 
 typedef struct round_receipt {
-    uint8_t task[32];
-    uint64_t round;
-    uint8_t client[32], body[SHA256_BYTES];
-    uint64_t bytes;
+    ROUND_RECEIPT_FIELDS(ROUND_FIELD)
 } round_receipt;
 
 typedef struct round_statement {
-    uint8_t task[32];
-    uint64_t round, attempt;
-    uint32_t clients;
-    uint8_t set[SHA256_BYTES];
+    ROUND_STATEMENT_FIELDS(ROUND_FIELD)
 } round_statement;
 
+/* Reading: SEFL_EPROTO unless the length is right and the round above 0. */
 void round_header_write(uint8_t out[HEADER_BYTES], const round_header *h);
 sefl_status round_header_read(round_header *out, sefl_span in) SEFL_MUST_CHECK;
 void round_receipt_write(uint8_t out[RECEIPT_BYTES], const round_receipt *r);

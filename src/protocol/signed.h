@@ -3,15 +3,16 @@
  *     bytes
  *     8     "SEFLSGN1"
  *     1     kind (crypto/sign.h)
- *     4     length n of the content, at most ENVELOPE_CONTENT_MAX
+ *     4     length n of the content, little-endian, at most ENVELOPE_CONTENT_MAX
  *     n     the content: what was signed, byte for byte; never serialised again
- *     1     number of signatures, 0 to 4
+ *     1     number of signatures, 0 to 4, each signer at most once
  *     97 each   signer: 1 AS, 2 CSP | public key, 32 | Ed25519 signature, 64
  *
  *     SEFL_TRY(envelope_read(&env, in));                  // env.content looks into `in`
  *     SEFL_TRY(envelope_check(&env, SIGN_TASK, &pinned));  // both servers' keys and signatures
  *
- * Threads: values.   Secrets: none. */
+ * A public key beside a signature only says whose it claims to be: what counts are the keys that
+ * the reader has pinned. Threads: values.   Secrets: none. */
 #ifndef PROTOCOL_SIGNED_H
 #define PROTOCOL_SIGNED_H
 
@@ -22,6 +23,9 @@
 enum { ENVELOPE_CONTENT_MAX = 1 << 20, ENVELOPE_SIGNATURES_MAX = 4 };
 
 typedef enum signer { SIGNER_AS = 1, SIGNER_CSP = 2 } signer;
+
+/* "aggregator", "csp"; "?" for anything else. */
+const char *signer_name(unsigned who);
 
 typedef struct envelope_signature {
     uint8_t signer;
@@ -40,10 +44,13 @@ typedef struct pinned {
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
 } pinned;
 
+/* SEFL_EPROTO for any other form: unknown kinds or signers, a signer twice, stray bytes. Checks no
+ * signature. out->content looks into `in`. */
 sefl_status envelope_read(envelope *out, sefl_span in) SEFL_MUST_CHECK;
+/* Appends it. */
 sefl_status envelope_write(sefl_buf *out, const envelope *env) SEFL_MUST_CHECK;
 
-/* Adds this key's signature; one a signer. */
+/* Adds this key's signature; SEFL_EEXIST if that signer's is there. */
 sefl_status envelope_sign(envelope *env, signer who, const sign_key *key) SEFL_MUST_CHECK;
 
 /* SEFL_EAUTH unless the envelope is of this kind and both servers' pinned keys signed it. */

@@ -7,13 +7,14 @@
  *
  *     SEFL_TRY(task_read(&t, bytes));                       // parses and checks everything
  *     SEFL_TRY(task_open(&t, envelope bytes, &pinned));      // with both signatures first
- *     t.ahe, t.grid, t.terms                                 // derived; the same at every party
+ *     t.ahe, t.grid, t.values                                // derived; the same at every party
  *
  * Threads: read-only once made.   Secrets: none. */
 #ifndef PROTOCOL_TASK_H
 #define PROTOCOL_TASK_H
 
 #include "base/buf.h"
+#include "config/settings.h"
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
 #include "model/corpus/vocab.h"
@@ -46,8 +47,7 @@ typedef struct task {
     /* local training */
     optim_config optim;
     double lr, gradient_clip, dropout;
-    uint32_t local_epochs; /* 0: local_steps counts */
-    uint32_t local_steps;
+    uint32_t local_epochs, local_steps; /* one of them is 0: the other one counts */
 
     /* numbers and privacy */
     char clip[24], z[24]; /* decimals as written */
@@ -55,11 +55,11 @@ typedef struct task {
     bool claim;            /* false: "claim": "none", no differential privacy claimed */
     double epsilon, delta; /* the target, where there is a claim */
     task_unit unit;
-    uint32_t records_max; /* unit record: most records of one client and round */
+    uint32_t records_max; /* unit record: most records of one client and round; else 0 */
     task_sampling sampling;
     double rate; /* 1 for TASK_ALL */
     task_weights weights;
-    uint64_t weight_cap; /* words */
+    uint64_t weight_cap; /* capped: words that count fully; else 0 */
 
     /* rounds */
     uint64_t rounds;
@@ -69,32 +69,42 @@ typedef struct task {
     uint32_t enough;      /* over-selection: close when this many came; 0: at the deadline only */
     uint64_t deadline_ms, extend_ms;
     uint32_t extensions;
-    uint64_t max_rounds_per_client;
-    uint32_t patience; /* stop after so many rounds without improvement; 0: never */
+    uint64_t max_rounds_per_client; /* 0: no limit */
+    uint32_t patience;              /* stop after so many rounds without improvement; 0: never */
 
-    /* server step */
+    /* server step: theta += server_lr * average, or that average as the (negative) gradient of
+     * momentum or Adam: optim_new(&o, &t.server_optim, t.params) with lr server_lr */
     task_server server;
     double server_lr;
+    uint64_t step_nano; /* server_lr in billionths: what the round's header says */
+    optim_config server_optim;
 
     /* keys */
     ahe_pub *pub; /* owned */
     pinned servers;
 
     /* derived */
-    size_t params;      /* values of the model */
-    size_t values;      /* numbers in an update: params, and the weight slot if there is one */
-    ahe_params ahe;     /* pack inside */
-    dp_grid grid;       /* zeros without noise */
-    bool publish_count; /* false under hidden sampling */
+    size_t params;  /* values of the model */
+    size_t values;  /* numbers in an update: params, and the weight slot if there is one */
+    ahe_params ahe; /* pack inside; unit record: value_max is records_max times the grid's */
+    dp_grid grid;   /* the same steps and bounds, for dp_round; zeros without noise */
+    double
+        sigma_steps; /* own: each server's noise, standard deviation in fine steps (dgauss_for_grid);
+                         * 0 otherwise */
+    bool amplified;  /* the claim uses Poisson amplification: against everybody under hidden
+                         * sampling, against others than the servers under open sampling */
+    bool publish_count; /* may the number that took part be told? Not if amplified or hidden */
 } task;
 
 /* Parses, checks and derives. SEFL_EPROTO names the member; SEFL_EINVAL / SEFL_ERANGE for values
  * that do not fit together (threshold above clients_max, over-selection with an amplified claim,
- * joint noise below z = 0.25 that claims something, weak keys, ...). */
+ * joint noise below z = 0.25 that claims something, a sum that could overflow, ...): then the
+ * sentence begins with the member too. On failure *out is zeroed. out may be cleared in any case. */
 sefl_status task_read(task *out, sefl_span document) SEFL_MUST_CHECK;
 void task_clear(task *t);
 
-/* envelope_check(SIGN_TASK), then task_read; the keys named inside must be the pinned ones. */
+/* envelope_check(SIGN_TASK), then task_read; the keys named inside must be the pinned ones. Nothing
+ * of the document is parsed before both signatures hold. */
 sefl_status task_open(task *out, sefl_span envelope, const pinned *p) SEFL_MUST_CHECK;
 
 /* The AHE context of a round: SHA-256("sefl context 1", task id, round u64). */
@@ -103,19 +113,27 @@ void task_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round)
 /* What noise/noise.h wants for this round and attempt. store_dir is left NULL. */
 noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);
 
-/* One release of this task as the accountant sees it (DP_NOISE_NONE without a claim). */
+/* `count` releases of this task as the accountant sees them, for those who do not see participation:
+ * rate is 1 unless t->amplified. All zero but for count (DP_NOISE_NONE) without a claim: then
+ * nothing else has a meaning in a ledger either. Against a server, unless sampling is hidden: rate 1
+ * and min(count, max_rounds_per_client); that rule is the ledger's (store/ledger.h: gate). A role
+ * makes its ledger_terms from this event, id, sampling == TASK_HIDDEN, unit, max_rounds_per_client,
+ * epsilon and delta; all zero but the id where the event's noise is none. */
 dp_event task_event(const task *t, uint64_t count);
+
+/* What the sum of a round with so many clients is divided by (weights equal): their number where
+ * participation is public, else the constant rate * enrolled. For capped weights it is the noisy
+ * total of the weight slot (dp_weight_total), never this: NAN. */
+double task_divisor(const task *t, uint32_t clients);
 
 /* ---- making one -------------------------------------------------------------------------- */
 
 /* Keys of a new task as settings (config/settings.h): the schema of `sefl task new`. */
-struct setting_def;
-extern const struct setting_def task_schema[];
-struct settings;
+extern const setting_def task_schema[];
 
 /* The document's bytes from settings, the public key and both servers' public signing keys.
  * Runs task_read over what it wrote. */
-sefl_status task_make(sefl_buf *document, const struct settings *s, const ahe_pub *pub,
+sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
                       const pinned *servers) SEFL_MUST_CHECK;
 
 /* Plain words for a data-protection officer: who can learn what, with which guarantee. */

@@ -9,7 +9,8 @@
  *
  *     SEFL_TRY(yaml_read(&settings, "as.yml"));
  *
- * At most 1 MiB, depth 16. Threads: one owner of the settings.   Secrets: none belong here. */
+ * A file is taken whole or not at all. At most 1 MiB, depth 16. A key may also be written with its
+ * points (`model.block: 8`). Threads: one owner of the settings.   Secrets: none belong here. */
 #ifndef CONFIG_YAML_YAML_H
 #define CONFIG_YAML_YAML_H
 

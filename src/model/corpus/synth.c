@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "model/corpus/utf8.h"
+#include "seeded/seeded.h"
 
 #include <assert.h>
 #include <math.h>

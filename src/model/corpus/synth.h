@@ -32,9 +32,11 @@
 
 #include "base/buf.h"
 #include "base/progress.h"
-#include "seeded/seeded.h"
 
 #include <stdbool.h>
+
+/* Whoever draws includes seeded/seeded.h; roles, which may not, only call synth_write. */
+struct seeded;
 
 enum { SYNTH_TOPICS = 6 };
 
@@ -62,7 +64,7 @@ double synth_line_tokens(const synth *s);
 /* Appends one line and its line feed; adds its tokens, <eos> included. shares: in place of those
  * of synth_mix; NULL: these. */
 sefl_status synth_line(const synth *s, const double *shares, sefl_buf *out, uint64_t *tokens,
-                       seeded *gen) SEFL_MUST_CHECK;
+                       struct seeded *gen) SEFL_MUST_CHECK;
 
 /* Adds to nats what the source itself pays for the line (without line feed), to tokens its tokens.
  * SEFL_EPROTO if the source cannot say it. */

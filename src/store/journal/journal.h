@@ -1,9 +1,10 @@
 /* journal: what a role remembers of its rounds, in one folder that survives kill -9.
  *
+ *     folder/lock              held by the process that has it open; its number for people
  *     folder/journal.db        SQLite (store/journal/db.h): rounds, updates, small facts
- *     folder/rounds/N/         large things of round N, as files, fsynced before they count:
+ *     folder/task-T/round-N/   large things of round N of the T-th task, fsynced before they count:
  *         key                  32 bytes: the round's key, made with its first secret
- *         NAME                 sealed under it (XChaCha20-Poly1305, in pieces), or public bytes
+ *         NAME                 sealed under it (store/journal/roundkey.h), or public bytes
  *         bodies/HASH          AS: updates (store/journal/spool.h)
  *
  *     SEFL_TRY(journal_open(&j, folder, "csp", task_id));        // makes the folder, mode 0700
@@ -11,10 +12,16 @@
  *     SEFL_TRY(journal_secret_put(j, round, "mask", bytes, &rng)); // durable too
  *     SEFL_TRY(journal_round_wipe(j, round));                      // key overwritten, all files gone
  *
- * One writer (flock on the folder; a second process is told who has it). Round numbers belong to
- * the task given at open; a new task gets rounds of its own, older ones stay readable.
+ * One writer (flock; a second process is told who has it). Round numbers belong to the task given
+ * at open, 0 to 2^63 - 1; a new task gets rounds of its own, older ones stay readable: open with
+ * their task. A folder with rounds that its database does not know (it was deleted, or an older copy
+ * put back) is refused: SEFL_ESTATE.
  * A failing disk (full, read-only) is SEFL_EIO with the system's reason, and leaves everything as it
- * was. Overwriting a key on flash memory or a copying file system may leave a copy: docs/THREATS.md.
+ * was; one exception: after a failed *sync* of the database the change may turn out to be there
+ * after the next start, whole. Overwriting a key on flash memory or a copying file system may leave
+ * a copy: docs/THREATS.md.
+ * Names of facts: 1 to 255 bytes. Names of files: letters, digits, '.', '_', '-', at most 64, no
+ * leading point; "key" is taken.
  * Threads: calls are locked inside; one process.   Secrets: the sealed files, the keys. */
 #ifndef STORE_JOURNAL_JOURNAL_H
 #define STORE_JOURNAL_JOURNAL_H
@@ -41,6 +48,7 @@ typedef struct journal_round {
     uint64_t attempt;
     uint64_t opened_ms, deadline_ms, closed_ms; /* wall clock; 0: not yet */
     uint32_t clients, extensions;
+    bool skipped; /* its updates do not count (journal_client_rounds) */
     bool has_set, has_model;
     uint8_t set[SHA256_BYTES];   /* hash of the frozen set */
     uint8_t model[SHA256_BYTES]; /* of the model that the round began with */
@@ -52,33 +60,56 @@ sefl_status journal_round_put(journal *j, const journal_round *r) SEFL_MUST_CHEC
 sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out) SEFL_MUST_CHECK;
 /* The highest round; SEFL_ENOTFOUND if there is none. */
 sefl_status journal_round_last(journal *j, journal_round *out) SEFL_MUST_CHECK;
+/* The highest round in this state; 0 if there is none. */
+sefl_status journal_round_highest(journal *j, unsigned state, uint64_t *out) SEFL_MUST_CHECK;
 
 /* ---- facts: small bytes under a name, per round (0: of the whole task), at most 1 MiB -------- */
 
+/* Inserts or replaces. */
 sefl_status journal_fact_put(journal *j, uint64_t round, const char *name,
                              sefl_span value) SEFL_MUST_CHECK;
+/* Appends to out; SEFL_ENOTFOUND. */
 sefl_status journal_fact_get(journal *j, uint64_t round, const char *name,
                              sefl_buf *out) SEFL_MUST_CHECK;
 
-/* Several puts (rounds, facts, updates) that hold together or not at all. */
-sefl_status journal_begin(journal *j) SEFL_MUST_CHECK; /* takes the lock until commit or rollback */
+/* The same for what belongs to the folder, whatever the task (a ledger's head). */
+sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value) SEFL_MUST_CHECK;
+sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEFL_MUST_CHECK;
+
+/* Several puts (rounds, facts, updates) that hold together or not at all:
+ *
+ *     SEFL_TRY(journal_begin(j));               // other threads wait until commit or rollback
+ *     SEFL_TRY(journal_round_put(j, &r));
+ *     SEFL_TRY(journal_commit(j));
+ * done:
+ *     if (st != SEFL_OK)
+ *         journal_rollback(j);                  // nothing to do after a failed begin or commit
+ *
+ * Files are not part of it: put them before. One transaction at a time: SEFL_ESTATE inside one. */
+sefl_status journal_begin(journal *j) SEFL_MUST_CHECK;
 sefl_status journal_commit(journal *j) SEFL_MUST_CHECK;
 void journal_rollback(journal *j);
 
 /* ---- large things of a round ----------------------------------------------------------------- */
 
+/* Whole and durable, or as before; a file of this name is replaced. */
 sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
                                const sefl_rng *rng) SEFL_MUST_CHECK;
+/* Appends to out. SEFL_ENOTFOUND; SEFL_ECRYPTO if it was changed, cut, moved, or the key is gone. */
 sefl_status journal_secret_get(journal *j, uint64_t round, const char *name,
                                sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status journal_file_put(journal *j, uint64_t round, const char *name,
                              sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status journal_file_get(journal *j, uint64_t round, const char *name, sefl_buf *out,
                              size_t max) SEFL_MUST_CHECK;
-/* folder/rounds/N/NAME, for whoever streams it; the folder is made. */
+/* Appends folder/task-T/round-N/NAME, for whoever streams it; the round's folder is made. out->p is
+ * a C string (the terminator is not counted in out->n). */
 sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,
                          const char *name) SEFL_MUST_CHECK;
-/* The key first, then everything. Doing it again is fine. */
+/* Deletes a file, or a folder (bodies) with all in it; nothing there is fine. Not overwritten. */
+sefl_status journal_drop(journal *j, uint64_t round, const char *name) SEFL_MUST_CHECK;
+/* The key first (overwritten, synced), then everything. Doing it again is fine; what a crash
+ * interrupts is finished by the next journal_open. Rows and facts stay. */
 sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 
 /* ---- AS: updates ------------------------------------------------------------------------------- */

@@ -1,0 +1,381 @@
+/* Walks libyaml's events with a stack of open maps, each remembered by how much of the path of keys
+ * it added. Invariants:
+ *   1. Everything is read into settings of our own first and handed over whole: a file with an error
+ *      in its last line changes nothing.
+ *   2. A key is looked up the moment its value begins, so an unknown map is refused before its
+ *      content is read; what is remembered about keys seen is bounded by the schema.
+ *   3. Every sentence about a key begins with that key's own place, whatever event uncovered it. */
+#include "config/yaml/yaml.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/suggest.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <yaml.h>
+
+enum { BYTES_MAX = 1 << 20, DEPTH_MAX = 16, PATH_MAX_BYTES = 256, ORIGIN_MAX = 512 };
+
+typedef struct walk {
+    yaml_parser_t parser;
+    const char *name;
+    settings got; /* filled here, handed over at the end */
+
+    char path[PATH_MAX_BYTES]; /* of the key at hand: model.block */
+    size_t outside[DEPTH_MAX]; /* path length outside of each open map */
+    unsigned depth;            /* open maps */
+    bool has_key;              /* the path ends with a key whose value comes next */
+    size_t in_map;             /* path length of the map at hand */
+    char origin[ORIGIN_MAX];   /* of the key at hand */
+    bool in_list;              /* between the brackets of a sequence */
+    sefl_buf list;             /* its items so far */
+    size_t items;
+    sefl_buf seen; /* full keys read so far, each with its terminator */
+} walk;
+
+static void place(walk *w, yaml_mark_t at)
+{
+    snprintf(w->origin, sizeof w->origin, "%.400s:%zu:%zu", w->name, at.line + 1, at.column + 1);
+}
+
+/* ---- the schema, seen from a key ---------------------------------------------------------- */
+
+static const setting_def *find(const walk *w, const char *key)
+{
+    for (const setting_def *d = w->got.schema; d->key; d++)
+        if (strcmp(d->key, key) == 0)
+            return d;
+    return NULL;
+}
+
+/* Does a setting's name go on after this key and a point? */
+static bool is_group(const walk *w, const char *key)
+{
+    size_t n = strlen(key);
+    for (const setting_def *d = w->got.schema; d->key; d++)
+        if (strncmp(d->key, key, n) == 0 && d->key[n] == '.')
+            return true;
+    return false;
+}
+
+/* The group that was meant; the text lives in *scratch. */
+static sefl_status near_group(const walk *w, sefl_buf *scratch, const char **out)
+{
+    sefl_status st = SEFL_OK;
+    const char *names[SETTINGS_MAX + 1] = { 0 };
+    size_t at[SETTINGS_MAX], n = 0;
+    unsigned level = 0;
+    for (const char *c = w->path; *c; c++)
+        level += *c == '.';
+    for (const setting_def *d = w->got.schema; d->key; d++) { /* as many parts as the key has */
+        const char *end = strchr(d->key, '.');
+        for (unsigned i = 0; end && i < level; i++)
+            end = strchr(end + 1, '.');
+        if (!end)
+            continue;
+        at[n++] = scratch->n;
+        SEFL_TRY(wr_raw(scratch, d->key, (size_t)(end - d->key)));
+        SEFL_TRY(wr_u8(scratch, 0));
+    }
+    for (size_t i = 0; i < n; i++)
+        names[i] = (const char *)scratch->p + at[i];
+    *out = suggest_name(w->path, names);
+done:
+    return st;
+}
+
+static sefl_status unknown_group(const walk *w)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf scratch = { 0 };
+    const char *near = NULL;
+    SEFL_TRY(near_group(w, &scratch, &near));
+    st = near ? sefl_fail(SEFL_EINVAL, "%s: unknown setting \"%s\"; did you mean \"%s\"?",
+                          w->origin, w->path, near)
+              : sefl_fail(SEFL_EINVAL, "%s: unknown setting \"%s\"", w->origin, w->path);
+done:
+    buf_clear(&scratch);
+    return st;
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+static sefl_status plain(walk *w, const yaml_char_t *anchor, const yaml_char_t *tag)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(!anchor, SEFL_EINVAL, "%s: anchors (&%.40s) are not used here", w->origin, anchor);
+    SEFL_CHECK(!tag, SEFL_EINVAL, "%s: tags (%.40s) are not used here", w->origin, tag);
+done:
+    return st;
+}
+
+static sefl_status on_key(walk *w, const yaml_event_t *e)
+{
+    sefl_status st = SEFL_OK;
+    sefl_span key = span_of(e->data.scalar.value, e->data.scalar.length);
+    w->path[w->in_map] = 0;
+    SEFL_TRY(plain(w, e->data.scalar.anchor, e->data.scalar.tag));
+    SEFL_CHECK(key.n > 0, SEFL_EINVAL, "%s: a key is empty", w->origin);
+    for (size_t i = 0; i < key.n; i++)
+        SEFL_CHECK(key.p[i] > 0x20 && key.p[i] != 0x7f, SEFL_EINVAL,
+                   "%s: a key holds white space or a control character", w->origin);
+    SEFL_CHECK(w->in_map + 1 + key.n < sizeof w->path, SEFL_EINVAL,
+               "%s: unknown setting \"%.40s...\"", w->origin, (const char *)key.p);
+    size_t n = w->in_map;
+    if (n > 0)
+        w->path[n++] = '.';
+    memcpy(w->path + n, key.p, key.n);
+    w->path[n + key.n] = 0;
+    w->has_key = true;
+done:
+    return st;
+}
+
+/* The key at hand exists and was not written before. */
+static sefl_status once(walk *w)
+{
+    sefl_status st = SEFL_OK;
+    for (size_t i = 0; i < w->seen.n; i += strlen((const char *)w->seen.p + i) + 1)
+        SEFL_CHECK(strcmp((const char *)w->seen.p + i, w->path) != 0, SEFL_EINVAL,
+                   "%s: \"%s\" is written twice", w->origin, w->path);
+    SEFL_TRY(wr_raw(&w->seen, w->path, strlen(w->path) + 1));
+done:
+    return st;
+}
+
+static sefl_status set(walk *w, sefl_span value)
+{
+    sefl_status st = SEFL_OK;
+    if (!find(w, w->path) && is_group(w, w->path))
+        return sefl_fail(SEFL_EINVAL,
+                         "%s: \"%s\" is a group: its settings stand below it, indented", w->origin,
+                         w->path);
+    if (find(w, w->path))
+        SEFL_TRY(once(w));
+    SEFL_TRY(settings_set_pair(&w->got, span_of_str(w->path), value, w->origin));
+    w->has_key = false;
+done:
+    return st;
+}
+
+static sefl_status on_value(walk *w, const yaml_event_t *e)
+{
+    sefl_status st = SEFL_OK;
+    sefl_span v = span_of(e->data.scalar.value, e->data.scalar.length);
+    SEFL_TRY(plain(w, e->data.scalar.anchor, e->data.scalar.tag));
+    if (v.n == 0 && e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !w->in_list &&
+        find(w, w->path))
+        return sefl_fail(SEFL_EINVAL, "%s: \"%s\" has no value (\"\" is an empty one)", w->origin,
+                         w->path);
+    if (!w->in_list)
+        return set(w, v);
+    SEFL_CHECK(v.n > 0 && !memchr(v.p, ',', v.n), SEFL_EINVAL,
+               "%s: an item of \"%s\" is empty or holds a comma", w->origin, w->path);
+    SEFL_TRY(wr_fmt(&w->list, "%s%.*s", w->items++ ? "," : "", (int)v.n, (const char *)v.p));
+done:
+    return st;
+}
+
+static sefl_status on_scalar(walk *w, const yaml_event_t *e)
+{
+    if (w->depth == 0) {
+        place(w, e->start_mark);
+        /* "---" alone: a document without content */
+        if (e->data.scalar.length == 0 && e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+            return plain(w, e->data.scalar.anchor, e->data.scalar.tag);
+        return sefl_fail(SEFL_EINVAL, "%s: settings are written \"key: value\"", w->origin);
+    }
+    if (w->has_key)
+        return on_value(w, e);
+    place(w, e->start_mark);
+    return on_key(w, e);
+}
+
+static sefl_status on_map(walk *w, const yaml_event_t *e)
+{
+    sefl_status st = SEFL_OK;
+    if (w->depth == 0 || !w->has_key)
+        place(w, e->start_mark);
+    SEFL_TRY(plain(w, e->data.mapping_start.anchor, e->data.mapping_start.tag));
+    SEFL_CHECK(!w->in_list, SEFL_EINVAL, "%s: an item of \"%s\" is a map: only plain values can be",
+               w->origin, w->path);
+    SEFL_CHECK(w->depth == 0 || w->has_key, SEFL_EINVAL, "%s: a map cannot be a key", w->origin);
+    SEFL_CHECK(w->depth < DEPTH_MAX, SEFL_EINVAL, "%s: maps are nested deeper than %d", w->origin,
+               DEPTH_MAX);
+    if (w->has_key && !is_group(w, w->path)) {
+        if (find(w, w->path))
+            return sefl_fail(SEFL_EINVAL, "%s: \"%s\" wants a value, not a map", w->origin,
+                             w->path);
+        return unknown_group(w);
+    }
+    if (w->has_key)
+        SEFL_TRY(once(w));
+    w->outside[w->depth++] = w->in_map;
+    w->in_map = strlen(w->path);
+    w->has_key = false;
+done:
+    return st;
+}
+
+static void on_map_end(walk *w)
+{
+    w->in_map = w->outside[--w->depth];
+    w->path[w->in_map] = 0;
+    w->has_key = false;
+}
+
+static sefl_status on_list(walk *w, const yaml_event_t *e)
+{
+    sefl_status st = SEFL_OK;
+    if (w->depth == 0 || !w->has_key)
+        place(w, e->start_mark);
+    SEFL_TRY(plain(w, e->data.sequence_start.anchor, e->data.sequence_start.tag));
+    SEFL_CHECK(w->depth > 0, SEFL_EINVAL, "%s: settings are written \"key: value\"", w->origin);
+    SEFL_CHECK(w->has_key, SEFL_EINVAL, "%s: a list cannot be a key", w->origin);
+    SEFL_CHECK(!w->in_list, SEFL_EINVAL, "%s: a list of \"%s\" holds a list", w->origin, w->path);
+    const setting_def *d = find(w, w->path);
+    SEFL_CHECK(!d || d->type == SETTING_TEXT, SEFL_EINVAL, "%s: \"%s\" wants one value, not a list",
+               w->origin, w->path);
+    w->in_list = true;
+    w->items = 0;
+    buf_reset(&w->list);
+done:
+    return st;
+}
+
+static sefl_status on_list_end(walk *w)
+{
+    w->in_list = false;
+    return set(w, buf_span(&w->list));
+}
+
+static sefl_status on_document(walk *w, const yaml_event_t *e, unsigned *documents)
+{
+    sefl_status st = SEFL_OK;
+    place(w, e->start_mark);
+    SEFL_CHECK((*documents)++ == 0, SEFL_EINVAL, "%s: a second document in one file", w->origin);
+    SEFL_CHECK(e->data.document_start.tag_directives.start ==
+                   e->data.document_start.tag_directives.end,
+               SEFL_EINVAL, "%s: tags (%%TAG) are not used here", w->origin);
+done:
+    return st;
+}
+
+/* ---- the walk ----------------------------------------------------------------------------- */
+
+/* What libyaml found wrong, with its place. */
+static sefl_status syntax_error(walk *w, sefl_span bytes)
+{
+    const yaml_parser_t *p = &w->parser;
+    if (p->error == YAML_MEMORY_ERROR)
+        return sefl_fail(SEFL_ENOMEM, "%.400s: out of memory", w->name);
+    yaml_mark_t at = p->problem_mark;
+    if (p->error == YAML_READER_ERROR) { /* no mark, an offset: not UTF-8, or a control character */
+        at = (yaml_mark_t){ 0 };
+        for (size_t i = 0; i < p->problem_offset && i < bytes.n; i++) {
+            at.column = bytes.p[i] == '\n' ? 0 : at.column + ((bytes.p[i] & 0xc0) != 0x80);
+            at.line += bytes.p[i] == '\n';
+        }
+    }
+    place(w, at);
+    const char *problem = p->problem ? p->problem : "not YAML";
+    if (p->context)
+        return sefl_fail(SEFL_EINVAL, "%s: %s (%s)", w->origin, problem, p->context);
+    return sefl_fail(SEFL_EINVAL, "%s: %s", w->origin, problem);
+}
+
+static sefl_status run(walk *w, sefl_span bytes)
+{
+    sefl_status st = SEFL_OK;
+    unsigned documents = 0;
+    for (bool end = false; !end && st == SEFL_OK;) {
+        yaml_event_t e;
+        if (!yaml_parser_parse(&w->parser, &e))
+            return syntax_error(w, bytes);
+        switch (e.type) {
+        case YAML_DOCUMENT_START_EVENT:
+            st = on_document(w, &e, &documents);
+            break;
+        case YAML_ALIAS_EVENT:
+            if (!w->has_key)
+                place(w, e.start_mark);
+            st = sefl_fail(SEFL_EINVAL, "%s: aliases (*%.40s) are not used here", w->origin,
+                           (const char *)e.data.alias.anchor);
+            break;
+        case YAML_SCALAR_EVENT:
+            st = on_scalar(w, &e);
+            break;
+        case YAML_MAPPING_START_EVENT:
+            st = on_map(w, &e);
+            break;
+        case YAML_MAPPING_END_EVENT:
+            on_map_end(w);
+            break;
+        case YAML_SEQUENCE_START_EVENT:
+            st = on_list(w, &e);
+            break;
+        case YAML_SEQUENCE_END_EVENT:
+            st = on_list_end(w);
+            break;
+        case YAML_STREAM_END_EVENT:
+            end = true;
+            break;
+        default:
+            break; /* stream start, document end, no event */
+        }
+        yaml_event_delete(&e);
+    }
+    return st;
+}
+
+sefl_status yaml_read_over(settings *s, sefl_span bytes, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    walk *w = NULL;
+    bool made = false;
+
+    SEFL_CHECK(bytes.n <= BYTES_MAX, SEFL_ERANGE, "%.400s: %zu bytes of settings, at most %d", name,
+               bytes.n, BYTES_MAX);
+    /* libyaml would count a byte order mark as a column, and the first key as indented */
+    if (bytes.n >= 3 && memcmp(bytes.p, "\xef\xbb\xbf", 3) == 0)
+        bytes = span_of(bytes.p + 3, bytes.n - 3);
+    SEFL_TRY(sefl_new(&w, 1, sizeof *w));
+    w->name = name;
+    settings_init(&w->got, s->schema);
+    made = yaml_parser_initialize(&w->parser) != 0;
+    SEFL_CHECK(made, SEFL_ENOMEM, "%.400s: out of memory", name);
+    yaml_parser_set_encoding(&w->parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&w->parser, bytes.n ? bytes.p : (const uint8_t *)"", bytes.n);
+    SEFL_TRY(run(w, bytes));
+    for (size_t i = 0; i < s->count; i++)
+        if (w->got.value[i]) {
+            sefl_free(s->value[i]);
+            sefl_free(s->origin[i]);
+            s->value[i] = w->got.value[i], s->origin[i] = w->got.origin[i];
+            w->got.value[i] = w->got.origin[i] = NULL;
+        }
+done:
+    if (made)
+        yaml_parser_delete(&w->parser);
+    if (w) {
+        settings_clear(&w->got);
+        buf_clear(&w->list);
+        buf_clear(&w->seen);
+    }
+    sefl_free(w);
+    return st;
+}
+
+sefl_status yaml_read(settings *s, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(file_read(&b, path, BYTES_MAX));
+    SEFL_TRY(yaml_read_over(s, buf_span(&b), path));
+done:
+    buf_clear(&b);
+    return st;
+}

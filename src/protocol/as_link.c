@@ -1,0 +1,662 @@
+/* Design:
+ *  1. `ask` sends a question and gives its answer; NO becomes a status and leaves the link usable,
+ *     everything else that goes wrong marks it dead.
+ *  2. After GO nothing can be taken back: any failure, also one of ours, ends the stream.
+ *  3. An output that was kept is read to its end before it is judged, so that a round that is lost
+ *     can be skipped on the same stream. */
+#include "protocol/as_link.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "mpc/noise/own.h"
+#include "privacy/mechanism/dgauss.h"
+#include "protocol/unit_digits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct as_link {
+    as_link_config c;
+    channel *ch;
+    bool dead;
+    uint64_t opened, skipped; /* as CSP said */
+    noise_garbler *g;         /* joint: the attempt that is prepared */
+    uint64_t g_round, g_attempt;
+    link_msg m;
+    sefl_buf out;
+    as_times times;
+};
+
+static uint64_t now(const as_link *l)
+{
+    return l->c.clock ? clock_ns(l->c.clock) : 0;
+}
+
+static void drop_attempt(as_link *l)
+{
+    noise_garbler_free(l->g);
+    l->g = NULL;
+    l->g_round = l->g_attempt = 0;
+}
+
+/* A failure that ends the stream. */
+static sefl_status die(as_link *l, sefl_status st)
+{
+    l->dead = true;
+    drop_attempt(l);
+    return st;
+}
+
+/* ---- questions and answers -------------------------------------------------------------------- */
+
+static sefl_status of_no(unsigned code, uint32_t question)
+{
+    switch ((link_no)code) {
+    case LINK_NO_VERSION:
+        return SEFL_EUNSUPPORTED;
+    case LINK_NO_TASK:
+    case LINK_NO_SIGNATURE:
+        return SEFL_EAUTH;
+    case LINK_NO_BUDGET:
+        return SEFL_EBUDGET;
+    case LINK_NO_OPENED:
+    case LINK_NO_SKIPPED: /* never again */
+        return question == LINK_OPEN ? SEFL_ECRYPTO : SEFL_ESTATE;
+    case LINK_NO_FAULT:
+        return SEFL_EIO;
+    case LINK_NO_ORDER:
+    case LINK_NO_HEADER:
+    case LINK_NO_FEW:
+    case LINK_NO_LEDGER:
+        break;
+    }
+    return SEFL_ESTATE;
+}
+
+/* CSP's words, without what could spoil a terminal. */
+static sefl_status said_no(as_link *l, uint32_t question, rd *r)
+{
+    uint16_t code;
+    char words[160];
+    size_t n = 0;
+    sefl_status st = rd_u16(r, &code);
+    if (st != SEFL_OK)
+        return die(l, st);
+    for (; n + 1 < sizeof words && n < r->left; n++)
+        words[n] = r->p[n] >= 0x20 && r->p[n] < 0x7f ? (char)r->p[n] : '?';
+    words[n] = '\0';
+    return sefl_fail(of_no(code, question), "CSP refused %s: %s%s%s", link_kind_name(question),
+                     link_no_text(code), n ? ": " : "", words);
+}
+
+/* Asks; `r` is then over the body of an answer of the kind `want` or `or`. */
+static sefl_status ask(as_link *l, uint32_t question, sefl_span body, uint32_t want, uint32_t or,
+                       rd *r)
+{
+    sefl_status st = SEFL_OK;
+    if (l->dead)
+        return sefl_fail(SEFL_ECLOSED, "the link to CSP has failed before");
+    SEFL_TRY(link_send(l->ch, question, body));
+    SEFL_TRY(link_recv(l->ch, &l->m));
+    *r = rd_over(buf_span(&l->m.body));
+    if (l->m.kind == LINK_NO)
+        return said_no(l, question, r);
+    SEFL_CHECK(l->m.kind == want || l->m.kind == or, SEFL_EPROTO, "CSP answers %s with %s",
+               link_kind_name(question), link_kind_name(l->m.kind));
+done:
+    return st == SEFL_OK ? st : die(l, st);
+}
+
+/* A question that is answered with YES, PONG: nothing more to say. */
+static sefl_status ask_simple(as_link *l, uint32_t question, sefl_span body, uint32_t want)
+{
+    rd r;
+    sefl_status st = ask(l, question, body, want, want, &r);
+    if (st == SEFL_OK && (st = rd_end(&r)) != SEFL_OK)
+        return die(l, st);
+    return st;
+}
+
+/* Our ledger's head, at the beginning of l->out. */
+static sefl_status put_mark(as_link *l)
+{
+    ledger_mark ours;
+    sefl_status st = l->c.ledger(l->c.ledger_ctx, &ours);
+    buf_reset(&l->out);
+    return st == SEFL_OK ? link_mark_write(&l->out, &ours) : st;
+}
+
+/* Reads CSP's head: equal to ours, or (not `equal`) one charge behind. */
+static sefl_status check_mark(as_link *l, rd *r, bool equal)
+{
+    sefl_status st = SEFL_OK;
+    ledger_mark ours, theirs;
+    SEFL_TRY(link_mark_read(r, &theirs));
+    SEFL_TRY(l->c.ledger(l->c.ledger_ctx, &ours));
+    ledger_verdict v = l->c.compare(l->c.ledger_ctx, &theirs);
+    bool fit = v == LEDGERS_AGREE ||
+               (!equal && v == LEDGERS_PEER_BEHIND && link_one_charge(&ours, &theirs, v));
+    SEFL_CHECK(fit, SEFL_ESTATE,
+               "the two ledgers do not agree: ours has %llu records, CSP's %llu%s",
+               (unsigned long long)ours.records, (unsigned long long)theirs.records,
+               v == LEDGERS_FORKED ? ", of another history" : "");
+done:
+    return st == SEFL_OK ? st : die(l, st);
+}
+
+sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
+{
+    sefl_status st = SEFL_OK;
+    as_link *l = NULL;
+    uint16_t version;
+    rd r;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&l, 1, sizeof *l));
+    l->c = *cfg;
+    l->ch = ch;
+
+    ledger_mark ours;
+    SEFL_TRY(l->c.ledger(l->c.ledger_ctx, &ours));
+    SEFL_TRY(wr_u16(&l->out, LINK_VERSION));
+    SEFL_TRY(wr_u16(&l->out, LINK_VERSION));
+    SEFL_TRY(link_mark_write(&l->out, &ours));
+    SEFL_TRY(wr_raw(&l->out, cfg->task->id, TASK_ID));
+    SEFL_TRY(ask(l, LINK_HELLO, buf_span(&l->out), LINK_WELCOME, LINK_WELCOME, &r));
+    SEFL_TRY(rd_u16(&r, &version));
+    SEFL_CHECK(version == LINK_VERSION, SEFL_EUNSUPPORTED, "CSP chose version %u of the link",
+               version);
+    SEFL_TRY(check_mark(l, &r, false));
+    SEFL_TRY(rd_u64(&r, &l->opened));
+    SEFL_TRY(rd_u64(&r, &l->skipped));
+    SEFL_TRY(rd_end(&r));
+    SEFL_TRY(ask_simple(l, LINK_TASK, cfg->envelope, LINK_YES));
+    *out = l, l = NULL;
+done:
+    as_link_free(l);
+    return st;
+}
+
+void as_link_free(as_link *l)
+{
+    if (!l)
+        return;
+    drop_attempt(l);
+    buf_clear(&l->m.body);
+    buf_clear(&l->out);
+    sefl_free(l);
+}
+
+void as_link_peer(const as_link *l, uint64_t *opened, uint64_t *skipped)
+{
+    *opened = l->opened;
+    *skipped = l->skipped;
+}
+
+bool as_link_dead(const as_link *l)
+{
+    return l->dead || l->ch->dead;
+}
+
+const as_times *as_link_times(const as_link *l)
+{
+    return &l->times;
+}
+
+sefl_status as_link_header(as_link *l, sefl_buf *both, const round_header *h)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t bytes[HEADER_BYTES];
+    envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, sizeof bytes) }, got;
+    rd r;
+    round_header_write(bytes, h);
+    SEFL_TRY(put_mark(l));
+    SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
+    SEFL_TRY(envelope_write(&l->out, &env));
+    SEFL_TRY(ask(l, LINK_HEADER, buf_span(&l->out), LINK_HEADER, LINK_HEADER, &r));
+    SEFL_TRY(check_mark(l, &r, false));
+    sefl_span rest = span_of(r.p, r.left);
+    if ((st = envelope_read(&got, rest)) != SEFL_OK ||
+        (st = envelope_check(&got, SIGN_HEADER, &l->c.task->servers)) != SEFL_OK)
+        return die(l, st);
+    if (got.content.n != sizeof bytes || memcmp(got.content.p, bytes, sizeof bytes) != 0)
+        return die(l, sefl_fail(SEFL_EPROTO, "CSP signed another header than the one asked for"));
+    SEFL_TRY(wr_raw(both, rest.p, rest.n));
+done:
+    return st;
+}
+
+sefl_status as_link_prepare(as_link *l, uint64_t round, uint64_t attempt)
+{
+    sefl_status st = SEFL_OK;
+    sefl_rng rng;
+    if (l->g && l->g_round == round && l->g_attempt == attempt)
+        return SEFL_OK;
+    drop_attempt(l);
+    noise_params p = task_noise_params(l->c.task, round, attempt);
+    p.store_dir = l->c.store_dir;
+    SEFL_TRY(coins_for(l->c.coins, &rng, "noise", round, attempt));
+    buf_reset(&l->out);
+    SEFL_TRY(wr_u64(&l->out, round));
+    SEFL_TRY(wr_u64(&l->out, attempt));
+    SEFL_TRY(ask_simple(l, LINK_PREPARE, buf_span(&l->out), LINK_YES));
+    uint64_t began = now(l), bytes = l->ch->sent + l->ch->received;
+    if ((st = noise_garbler_new(&l->g, l->ch, &p, &rng)) != SEFL_OK ||
+        (st = noise_garbler_offline(l->g, l->ch)) != SEFL_OK)
+        return die(l, st == SEFL_ECRYPTO ? SEFL_EPROTO : st); /* nothing is open yet */
+    l->g_round = round, l->g_attempt = attempt;
+    l->times.offline = now(l) - began;
+    l->times.offline_bytes = l->ch->sent + l->ch->received - bytes;
+done:
+    return st;
+}
+
+bool as_link_prepared(const as_link *l, uint64_t round)
+{
+    return l->g && l->g_round == round && !l->dead;
+}
+
+sefl_status as_link_ping(as_link *l)
+{
+    return ask_simple(l, LINK_PING, span_of(NULL, 0), LINK_PONG);
+}
+
+sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(reason <= UINT8_MAX, SEFL_EINVAL, "a reason of %u, at most 255", reason);
+    SEFL_TRY(put_mark(l));
+    SEFL_TRY(wr_u64(&l->out, round));
+    SEFL_TRY(wr_u8(&l->out, (uint8_t)reason));
+    if (l->g_round == round)
+        drop_attempt(l);
+    SEFL_TRY(ask_simple(l, LINK_SKIP, buf_span(&l->out), LINK_YES));
+done:
+    return st;
+}
+
+sefl_status as_link_bye(as_link *l, bool over)
+{
+    uint8_t body = over;
+    if (l->dead)
+        return sefl_fail(SEFL_ECLOSED, "the link to CSP has failed before");
+    sefl_status st = link_send(l->ch, LINK_BYE, span_of(&body, 1));
+    return die(l, st);
+}
+
+/* ---- the opening ------------------------------------------------------------------------------ */
+
+typedef struct opening {
+    as_link *l;
+    const as_open *o;
+    const task *t;
+    int64_t *w;
+    uint8_t seed[AHE_SEED_BYTES];
+    /* joint: what `keep` collects for `seal` */
+    uint8_t *decode;
+    uint32_t *v;
+    size_t decode_bytes, decoded;
+    uint64_t began, first; /* of online; of the first chunk */
+} opening;
+
+static sefl_status lost(const char *why)
+{
+    return sefl_fail(SEFL_ECRYPTO, "%s: the round must be skipped, the charge stands", why);
+}
+
+/* Writes the masked sum with all threads and sends it. */
+static sefl_status send_sum(opening *op)
+{
+    sefl_status st = SEFL_OK;
+    as_link *l = op->l;
+    const ahe_params *p = &op->t->ahe;
+    const size_t per = link_sum_units(p);
+    size_t most = per * p->sum_unit_bytes;
+    uint8_t *bytes = NULL;
+    uint32_t index = 0;
+    uint64_t t0 = now(l), t1;
+    SEFL_TRY(sefl_new(&bytes, most > p->sum_head_bytes ? most : p->sum_head_bytes, 1));
+    SEFL_TRY(ahe_sum_write_head(p, op->o->sum, bytes));
+    if (p->sum_head_bytes > 0)
+        SEFL_TRY(msg_send(l->ch, LINK_SUM, 0, bytes, p->sum_head_bytes));
+    for (size_t u = 0; u < p->units; u += per) {
+        size_t n = p->units - u < per ? p->units - u : per;
+        SEFL_TRY(ahe_sum_write_units(p, op->o->sum, bytes, u, n, op->seed, l->c.pool));
+        l->times.write += (t1 = now(l)) - t0;
+        SEFL_TRY(msg_send(l->ch, LINK_SUM, ++index, bytes, n * p->sum_unit_bytes));
+        SEFL_TRY(channel_flush(l->ch)); /* CSP works on it while we write the next */
+        l->times.send += (t0 = now(l)) - t1;
+    }
+done:
+    sefl_free(bytes);
+    return st;
+}
+
+static sefl_status keep_hook(void *ctx, const uint8_t id[NOISE_ID], size_t first, size_t n,
+                             sefl_span decode, const uint32_t *v)
+{
+    sefl_status st = SEFL_OK;
+    opening *op = ctx;
+    (void)id;
+    if (op->first == 0)
+        op->first = now(op->l);
+    SEFL_CHECK(decode.n <= op->decode_bytes - op->decoded && first <= op->t->values &&
+                   n <= op->t->values - first,
+               SEFL_ERANGE, "decode bits of too many coordinates");
+    memcpy(op->decode + op->decoded, decode.p, decode.n);
+    memcpy(op->v + first, v, n * sizeof *v);
+    op->decoded += decode.n;
+done:
+    return st;
+}
+
+static sefl_status seal_hook(void *ctx, const uint8_t id[NOISE_ID])
+{
+    opening *op = ctx;
+    const as_journal *j = op->o->journal;
+    if (op->decoded != op->decode_bytes)
+        return sefl_fail(SEFL_ESTATE, "decode bits of too few coordinates");
+    uint64_t began = now(op->l);
+    sefl_status st = j->seal(j->ctx, op->o->round, id, span_of(op->decode, op->decode_bytes), op->v,
+                             op->t->values);
+    op->l->times.seal = now(op->l) - began;
+    return st;
+}
+
+static sefl_status collect_new(opening *op, const noise_params *p)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(noise_output_bytes(&op->decode_bytes, p));
+    SEFL_TRY(sefl_new(&op->decode, op->decode_bytes, 1));
+    SEFL_TRY(sefl_new(&op->v, op->t->values, sizeof *op->v));
+done:
+    return st;
+}
+
+static void widen(opening *op, const int32_t *w)
+{
+    for (size_t i = 0; i < op->t->values; i++)
+        op->w[i] = w[i];
+}
+
+static sefl_status finish_joint(opening *op)
+{
+    sefl_status st = SEFL_OK;
+    as_link *l = op->l;
+    noise_params p = task_noise_params(op->t, op->o->round, op->o->attempt);
+    noise_garbler_hooks hooks = { .ctx = op, .keep = keep_hook, .seal = seal_hook };
+    unit_digits d = { 0 };
+    int32_t *w = NULL;
+    SEFL_TRY(collect_new(op, &p));
+    SEFL_TRY(sefl_new(&w, op->t->values, sizeof *w));
+    SEFL_TRY(unit_digits_init(&d, &op->t->ahe, NULL, op->seed));
+    noise_digits from = unit_digits_of(&d);
+    op->began = now(l);
+    st = noise_garbler_online(l->g, l->ch, &from, &hooks);
+    if (st == SEFL_ECRYPTO)
+        st = SEFL_EPROTO; /* nothing is open yet as far as we know; CSP tells next time */
+    SEFL_TRY(st);
+    uint64_t t1 = now(l);
+    l->times.wait = op->first - op->began;
+    l->times.online = t1 - op->first - l->times.seal;
+    SEFL_TRY(noise_garbler_output(l->g, l->ch, w));
+    widen(op, w);
+    l->times.output = now(l) - t1;
+done:
+    unit_digits_clear(&d);
+    if (w)
+        sefl_free_secret(w, op->t->values * sizeof *w);
+    return st;
+}
+
+typedef struct own_noise {
+    dgauss law;
+    sefl_rng rng;
+} own_noise;
+
+static sefl_status draw(void *ctx, int64_t *e, size_t first, size_t n)
+{
+    own_noise *o = ctx;
+    (void)first;
+    return dgauss_fill_vartime(&o->law, e, n, &o->rng);
+}
+
+/* Mode own: CSP's reply for `attempt`, whose mask is op->seed. */
+static sefl_status finish_own(opening *op, const uint8_t *reply, uint64_t attempt)
+{
+    sefl_status st = SEFL_OK;
+    noise_params p = task_noise_params(op->t, op->o->round, attempt);
+    own_noise own;
+    noise_source source = { .get = draw, .ctx = &own };
+    unit_digits d = { 0 };
+    SEFL_TRY(dgauss_for_grid(&own.law, &op->t->grid));
+    SEFL_TRY(coins_for(op->l->c.coins, &own.rng, "own", op->o->round, attempt));
+    SEFL_TRY(unit_digits_init(&d, &op->t->ahe, NULL, op->seed));
+    noise_digits mask = unit_digits_of(&d);
+    SEFL_TRY(noise_own_finish(op->w, &p, reply, &mask, &source, &own.rng));
+done:
+    unit_digits_clear(&d);
+    return st;
+}
+
+/* Mode none: the masked plain units; the mask is op->seed. */
+static sefl_status finish_none(opening *op, const uint8_t *masked)
+{
+    sefl_status st = SEFL_OK;
+    const ahe_params *p = &op->t->ahe;
+    uint8_t *mask = NULL;
+    int64_t *value = NULL;
+    SEFL_TRY(sefl_new(&mask, 1, p->plain_bytes));
+    SEFL_TRY(sefl_new(&value, p->unit_values, sizeof *value));
+    for (size_t u = 0; u < p->units; u++) {
+        size_t at = u * p->unit_values, left = p->values - at;
+        SEFL_TRY(ahe_mask_units(p, mask, u, 1, op->seed));
+        ahe_plain_unmask(p, value, masked + u * p->plain_bytes, mask, 1);
+        memcpy(op->w + at, value, (left < p->unit_values ? left : p->unit_values) * sizeof *value);
+    }
+done:
+    if (mask)
+        sefl_free_secret(mask, p->plain_bytes);
+    if (value)
+        sefl_free_secret(value, p->unit_values * sizeof *value);
+    return st;
+}
+
+/* Receives the reply of the modes own and none, for `attempt`. */
+static sefl_status receive_reply(opening *op, uint64_t attempt, uint8_t **reply, size_t *bytes)
+{
+    sefl_status st = SEFL_OK;
+    noise_params p = task_noise_params(op->t, op->o->round, attempt);
+    channel *ch = op->l->ch;
+    if (op->t->noise == TASK_NOISE_OWN)
+        SEFL_TRY(noise_own_bytes(bytes, &p));
+    else
+        *bytes = op->t->ahe.units * op->t->ahe.plain_bytes;
+    SEFL_TRY(sefl_new(reply, *bytes, 1));
+    if (op->t->noise == TASK_NOISE_OWN)
+        SEFL_TRY(noise_own_receive(ch, &p, *reply));
+    else
+        SEFL_TRY(msg_recv(ch, LINK_PLAIN, 0, *reply, *bytes, "masked plain units"));
+done:
+    return st;
+}
+
+static sefl_status finish_plain(opening *op, const uint8_t *reply, uint64_t attempt)
+{
+    return op->t->noise == TASK_NOISE_OWN ? finish_own(op, reply, attempt) : finish_none(op, reply);
+}
+
+/* GO: mask, send, compute. */
+static sefl_status run(opening *op)
+{
+    sefl_status st = SEFL_OK;
+    as_link *l = op->l;
+    const as_open *o = op->o;
+    const as_journal *j = o->journal;
+    uint8_t *reply = NULL;
+    size_t bytes = 0;
+    sefl_rng rng;
+    uint64_t began = now(l), sent = l->ch->sent, received = l->ch->received;
+    SEFL_TRY(coins_for(l->c.coins, &rng, "mask", o->round, o->attempt));
+    SEFL_TRY(rng_fill(&rng, op->seed, sizeof op->seed));
+    SEFL_TRY(j->mask(j->ctx, o->round, o->attempt, o->set, op->seed));
+    l->times.mask = now(l) - began;
+    SEFL_TRY(send_sum(op));
+    if (op->t->noise == TASK_NOISE_JOINT) {
+        SEFL_TRY(finish_joint(op));
+    } else {
+        began = now(l);
+        SEFL_TRY(receive_reply(op, o->attempt, &reply, &bytes));
+        SEFL_TRY(finish_plain(op, reply, o->attempt));
+        l->times.output = now(l) - began;
+    }
+    l->times.sent = l->ch->sent - sent;
+    l->times.received = l->ch->received - received;
+done:
+    if (reply)
+        sefl_free_secret(reply, bytes);
+    return st;
+}
+
+static sefl_status kept_joint(opening *op)
+{
+    sefl_status st = SEFL_OK;
+    as_link *l = op->l;
+    const as_journal *j = op->o->journal;
+    noise_params p = task_noise_params(op->t, op->o->round, op->o->attempt);
+    uint8_t *colours = NULL, id[NOISE_ID], digest[SHA256_BYTES];
+    sefl_buf decode = { 0 };
+    int32_t *w = NULL;
+    size_t n = op->t->values;
+    SEFL_TRY(collect_new(op, &p));
+    SEFL_TRY(sefl_new(&w, n, sizeof *w));
+    SEFL_TRY(sefl_new(&colours, op->decode_bytes, 1));
+    if ((st = noise_output_receive(l->ch, id, colours, op->decode_bytes, digest)) != SEFL_OK) {
+        die(l, st);
+        goto done;
+    }
+    st = j->sealed(j->ctx, op->o->round, id, &decode, op->v, n);
+    if (st == SEFL_ENOTFOUND)
+        st = lost("CSP kept an attempt whose decode bits are not here");
+    SEFL_TRY(st);
+    SEFL_TRY(noise_output_decode(w, &p, id, span_of(colours, op->decode_bytes), id,
+                                 buf_span(&decode), op->v));
+    widen(op, w);
+done:
+    buf_clear(&decode);
+    sefl_free(colours);
+    if (w)
+        sefl_free_secret(w, n * sizeof *w);
+    return st;
+}
+
+/* KEPT: the stored output, decoded with what our journal has of that attempt. */
+static sefl_status fetch(opening *op, const uint8_t id[NOISE_ID])
+{
+    sefl_status st = SEFL_OK;
+    const as_open *o = op->o;
+    const as_journal *j = o->journal;
+    uint64_t attempt = link_plain_attempt(id), masked = 0;
+    uint8_t want[NOISE_ID], *reply = NULL;
+    size_t bytes = 0;
+    if (op->t->noise == TASK_NOISE_JOINT)
+        return kept_joint(op);
+    if ((st = receive_reply(op, attempt, &reply, &bytes)) != SEFL_OK) {
+        die(op->l, st);
+        goto done;
+    }
+    st = j->masked(j->ctx, o->round, &masked, op->seed);
+    link_plain_id(want, masked, o->set);
+    if (st == SEFL_ENOTFOUND || (st == SEFL_OK && memcmp(id, want, NOISE_ID) != 0))
+        st = lost("CSP kept an opening whose mask is not here");
+    SEFL_TRY(st);
+    SEFL_TRY(finish_plain(op, reply, attempt));
+done:
+    if (reply)
+        sefl_free_secret(reply, bytes);
+    return st;
+}
+
+/* Before a mask is drawn: this attempt number is new. */
+static sefl_status check_attempt(const as_open *o)
+{
+    uint8_t seed[AHE_SEED_BYTES];
+    uint64_t used = 0;
+    sefl_status st = o->journal->masked(o->journal->ctx, o->round, &used, seed);
+    sefl_wipe(seed, sizeof seed);
+    if (st == SEFL_ENOTFOUND)
+        return SEFL_OK;
+    if (st == SEFL_OK && o->attempt <= used)
+        return sefl_fail(SEFL_EINVAL, "round %llu: attempt %llu, but %llu has a mask already",
+                         (unsigned long long)o->round, (unsigned long long)o->attempt,
+                         (unsigned long long)used);
+    return st;
+}
+
+static sefl_status put_statement(as_link *l, const as_open *o)
+{
+    sefl_status st = SEFL_OK;
+    round_statement s = { .round = o->round, .attempt = o->attempt, .clients = o->clients };
+    uint8_t bytes[STATEMENT_BYTES];
+    envelope env = { .kind = SIGN_STATEMENT, .content = span_of(bytes, sizeof bytes) };
+    memcpy(s.task, l->c.task->id, sizeof s.task);
+    memcpy(s.set, o->set, sizeof s.set);
+    round_statement_write(bytes, &s);
+    SEFL_TRY(put_mark(l));
+    SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
+    SEFL_TRY(envelope_write(&l->out, &env));
+done:
+    return st;
+}
+
+sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = l->c.task;
+    opening op = { .l = l, .o = o, .t = t, .w = w };
+    uint8_t id[NOISE_ID];
+    bool open_there = l->opened >= o->round;
+    rd r;
+    *kept = false;
+    l->times = (as_times){ .offline = l->times.offline, .offline_bytes = l->times.offline_bytes };
+    if (!open_there) {
+        SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not open: its sum is wanted",
+                   (unsigned long long)o->round);
+        SEFL_TRY(check_attempt(o));
+        if (t->noise == TASK_NOISE_JOINT)
+            SEFL_TRY(as_link_prepare(l, o->round, o->attempt));
+    }
+    uint64_t began = now(l);
+    SEFL_TRY(put_statement(l, o));
+    SEFL_TRY(ask(l, LINK_OPEN, buf_span(&l->out), LINK_GO, LINK_KEPT, &r));
+    SEFL_TRY(check_mark(l, &r, true));
+    l->times.ask = now(l) - began;
+    if (l->m.kind == LINK_KEPT) {
+        *kept = true;
+        if ((st = rd_raw(&r, id, sizeof id)) != SEFL_OK || (st = rd_end(&r)) != SEFL_OK) {
+            die(l, st);
+            goto done;
+        }
+        SEFL_TRY(fetch(&op, id));
+    } else {
+        st = rd_end(&r);
+        if (st == SEFL_OK && open_there)
+            st = sefl_fail(SEFL_EPROTO, "CSP would open round %llu again",
+                           (unsigned long long)o->round);
+        if (st == SEFL_OK)
+            st = run(&op);
+        drop_attempt(l);
+        if (st != SEFL_OK && st != SEFL_ECRYPTO) /* the output is read: the stream is in step */
+            die(l, st);
+        SEFL_TRY(st);
+    }
+    l->opened = l->opened > o->round ? l->opened : o->round;
+done:
+    if (st != SEFL_OK)
+        sefl_wipe(w, t->values * sizeof *w);
+    sefl_wipe(op.seed, sizeof op.seed);
+    if (op.decode)
+        sefl_free_secret(op.decode, op.decode_bytes);
+    if (op.v)
+        sefl_free_secret(op.v, t->values * sizeof *op.v);
+    return st;
+}

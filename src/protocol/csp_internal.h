@@ -1,0 +1,54 @@
+/* csp_internal: what csp.c (questions) and csp_open.c (the opening) share; nobody else includes it. */
+#ifndef PROTOCOL_CSP_INTERNAL_H
+#define PROTOCOL_CSP_INTERNAL_H
+
+#include "protocol/csp.h"
+
+/* Of a stream. */
+typedef enum csp_phase {
+    CSP_START,   /* nothing said yet */
+    CSP_GREETED, /* HELLO answered */
+    CSP_READY,   /* TASK answered */
+    CSP_BYE,     /* AS is done */
+} csp_phase;
+
+struct csp {
+    csp_config c;
+    envelope own; /* looks into c.envelope */
+    csp_phase phase;
+    noise_evaluator *e; /* joint: the attempt that is prepared */
+    uint64_t e_round, e_attempt;
+    link_msg m;
+    sefl_buf out;
+    bool over;
+    csp_times times;
+};
+
+/* NO, with the present sentence of `sentence`; logged. Its own failure ends the stream. */
+sefl_status csp_no(csp *c, channel *ch, link_no code, const char *sentence) SEFL_MUST_CHECK;
+
+/* A failure of ours (`st`, with its sentence in sefl_last_error): logged, NO FAULT without details,
+ * and the stream ends with st. */
+sefl_status csp_fault(csp *c, channel *ch, sefl_status st, const char *what) SEFL_MUST_CHECK;
+
+/* Both ledgers' heads are equal. */
+bool csp_ledgers_equal(csp *c, const ledger_mark *peer);
+
+/* Equal, or AS has charged the round that is still to open. */
+sefl_status csp_ledgers_fit(csp *c, const ledger_mark *peer, bool *fit) SEFL_MUST_CHECK;
+
+/* Sends our ledger's head and `more`. */
+sefl_status csp_answer_mark(csp *c, channel *ch, uint32_t kind, sefl_span more) SEFL_MUST_CHECK;
+
+/* Is the envelope one of AS, and about this task? Answers NO if not (*ok false). */
+sefl_status csp_from_as(csp *c, channel *ch, const envelope *env, sign_kind kind,
+                        bool *ok) SEFL_MUST_CHECK;
+
+void csp_drop_attempt(csp *c);
+uint64_t csp_now(const csp *c);
+
+/* PREPARE and OPEN. */
+sefl_status csp_on_prepare(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
+sefl_status csp_on_open(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,117 @@
+#include "protocol/link.h"
+
+#include <string.h>
+
+enum { SENTENCE_MAX = 400, PLAIN_SET_BYTES = 24 };
+
+const char *link_no_text(unsigned code)
+{
+    switch (code) {
+#define LINK_NO_CASE(name, value, text) \
+    case value:                         \
+        return text;
+        LINK_NO_LIST(LINK_NO_CASE)
+#undef LINK_NO_CASE
+    }
+    return "an unknown reason";
+}
+
+const char *link_kind_name(uint32_t kind)
+{
+    static const char *const names[LINK_KINDS] = {
+        "HELLO", "WELCOME", "TASK",  "YES",  "HEADER", "PREPARE", "OPEN", "GO",
+        "KEPT",  "SUM",     "PLAIN", "SKIP", "PING",   "PONG",    "BYE",  "NO",
+    };
+    return kind - LINK_HELLO < LINK_KINDS ? names[kind - LINK_HELLO] : "?";
+}
+
+sefl_status link_recv(channel *ch, link_msg *m)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t head[MSG_HEADER], *body;
+    buf_reset(&m->body);
+    m->kind = 0;
+    SEFL_TRY(channel_recv(ch, head, sizeof head));
+    uint32_t kind = load_u32(head);
+    uint64_t n = load_u64(head + 8);
+    SEFL_CHECK(kind - LINK_HELLO < LINK_KINDS && kind != LINK_SUM && kind != LINK_PLAIN,
+               SEFL_EPROTO, "link: message kind 0x%08x (%s) is no question or answer", kind,
+               link_kind_name(kind));
+    SEFL_CHECK(load_u32(head + 4) == 0, SEFL_EPROTO, "link: %s has the index %u, wanted 0",
+               link_kind_name(kind), load_u32(head + 4));
+    SEFL_CHECK(n <= LINK_BODY_MAX, SEFL_EPROTO, "link: %s of %llu bytes, at most %d",
+               link_kind_name(kind), (unsigned long long)n, LINK_BODY_MAX);
+    SEFL_TRY(buf_extend(&m->body, &body, (size_t)n));
+    if (n > 0)
+        SEFL_TRY(channel_recv(ch, body, (size_t)n));
+    m->kind = kind;
+done:
+    if (st != SEFL_OK) {
+        ch->dead = true; /* out of step, or broken */
+        buf_reset(&m->body);
+    }
+    return st;
+}
+
+sefl_status link_send(channel *ch, uint32_t kind, sefl_span body)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(msg_begin(ch, kind, 0, body.n));
+    if (body.n > 0)
+        SEFL_TRY(channel_send(ch, body.p, body.n));
+    SEFL_TRY(channel_flush(ch));
+done:
+    return st;
+}
+
+sefl_status link_send_no(channel *ch, link_no code, const char *sentence)
+{
+    uint8_t body[2 + SENTENCE_MAX];
+    if (!sentence || !*sentence)
+        sentence = link_no_text(code);
+    size_t n = strnlen(sentence, SENTENCE_MAX);
+    body[0] = (uint8_t)code, body[1] = (uint8_t)(code >> 8);
+    memcpy(body + 2, sentence, n);
+    return link_send(ch, LINK_NO, span_of(body, 2 + n));
+}
+
+sefl_status link_mark_write(sefl_buf *out, const ledger_mark *m)
+{
+    sefl_status st = wr_u64(out, m->records);
+    return st == SEFL_OK ? wr_raw(out, m->hash, sizeof m->hash) : st;
+}
+
+sefl_status link_mark_read(rd *r, ledger_mark *out)
+{
+    sefl_status st = rd_u64(r, &out->records);
+    return st == SEFL_OK ? rd_raw(r, out->hash, sizeof out->hash) : st;
+}
+
+bool link_one_charge(const ledger_mark *ours, const ledger_mark *peer, ledger_verdict v)
+{
+    uint64_t more;
+    if (v == LEDGERS_PEER_AHEAD)
+        more = peer->records - ours->records;
+    else if (v == LEDGERS_PEER_BEHIND)
+        more = ours->records - peer->records;
+    else
+        return false;
+    return more >= 1 && more <= LINK_CHARGE_RECORDS; /* a difference below zero is a huge one */
+}
+
+size_t link_sum_units(const ahe_params *p)
+{
+    size_t n = LINK_SUM_PIECE / p->sum_unit_bytes;
+    return n > 0 ? n : 1;
+}
+
+void link_plain_id(uint8_t id[32], uint64_t attempt, const uint8_t set[32])
+{
+    store_u64(id, attempt);
+    memcpy(id + 8, set, PLAIN_SET_BYTES);
+}
+
+uint64_t link_plain_attempt(const uint8_t id[32])
+{
+    return load_u64(id);
+}

@@ -1,0 +1,124 @@
+#include "protocol/round.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- fixed layouts: all from the lists of fields --------------------------------------------- */
+
+#define SIZE_u32            4
+#define SIZE_u64            8
+#define SIZE_hash           SHA256_BYTES
+#define SIZE_OF(type, name) +SIZE_##type
+_Static_assert(0 ROUND_HEADER_FIELDS(SIZE_OF) == HEADER_BYTES, "header");
+_Static_assert(0 ROUND_RECEIPT_FIELDS(SIZE_OF) == RECEIPT_BYTES, "receipt");
+_Static_assert(0 ROUND_STATEMENT_FIELDS(SIZE_OF) == STATEMENT_BYTES, "statement");
+
+#define WRITE_u32(x)      store_u32(p, x)
+#define WRITE_u64(x)      store_u64(p, x)
+#define WRITE_hash(x)     memcpy(p, x, SHA256_BYTES)
+#define WRITE(type, name) WRITE_##type(v->name), p += SIZE_##type;
+
+#define READ_u32(x)       x = load_u32(p)
+#define READ_u64(x)       x = load_u64(p)
+#define READ_hash(x)      memcpy(x, p, SHA256_BYTES)
+#define READ(type, name)  READ_##type(v.name), p += SIZE_##type;
+
+void round_header_write(uint8_t out[HEADER_BYTES], const round_header *v)
+{
+    uint8_t *p = out;
+    ROUND_HEADER_FIELDS(WRITE)
+}
+
+void round_receipt_write(uint8_t out[RECEIPT_BYTES], const round_receipt *v)
+{
+    uint8_t *p = out;
+    ROUND_RECEIPT_FIELDS(WRITE)
+}
+
+void round_statement_write(uint8_t out[STATEMENT_BYTES], const round_statement *v)
+{
+    uint8_t *p = out;
+    ROUND_STATEMENT_FIELDS(WRITE)
+}
+
+sefl_status round_header_read(round_header *out, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    round_header v = { 0 };
+    const uint8_t *p = in.p;
+    *out = v;
+    SEFL_CHECK(in.n == HEADER_BYTES, SEFL_EPROTO, "round header of %zu bytes: %d are wanted", in.n,
+               HEADER_BYTES);
+    ROUND_HEADER_FIELDS(READ)
+    SEFL_CHECK(v.round >= 1, SEFL_EPROTO, "round header: rounds count from 1");
+    *out = v;
+done:
+    return st;
+}
+
+sefl_status round_receipt_read(round_receipt *out, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    round_receipt v = { 0 };
+    const uint8_t *p = in.p;
+    *out = v;
+    SEFL_CHECK(in.n == RECEIPT_BYTES, SEFL_EPROTO, "receipt of %zu bytes: %d are wanted", in.n,
+               RECEIPT_BYTES);
+    ROUND_RECEIPT_FIELDS(READ)
+    SEFL_CHECK(v.round >= 1, SEFL_EPROTO, "receipt: rounds count from 1");
+    *out = v;
+done:
+    return st;
+}
+
+sefl_status round_statement_read(round_statement *out, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    round_statement v = { 0 };
+    const uint8_t *p = in.p;
+    *out = v;
+    SEFL_CHECK(in.n == STATEMENT_BYTES, SEFL_EPROTO, "statement of %zu bytes: %d are wanted", in.n,
+               STATEMENT_BYTES);
+    ROUND_STATEMENT_FIELDS(READ)
+    SEFL_CHECK(v.round >= 1, SEFL_EPROTO, "statement: rounds count from 1");
+    *out = v;
+done:
+    return st;
+}
+
+/* ---- the set --------------------------------------------------------------------------------- */
+
+static int by_client(const void *a, const void *b)
+{
+    return memcmp(((const round_member *)a)->client, ((const round_member *)b)->client,
+                  sizeof((const round_member *)a)->client);
+}
+
+sefl_status round_set_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], uint64_t round,
+                           round_member *members, uint32_t n)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t number[8];
+    sha256 h;
+
+    memset(out, 0, SHA256_BYTES);
+    if (n > 0)
+        qsort(members, n, sizeof *members, by_client);
+    for (uint32_t i = 1; i < n; i++)
+        SEFL_CHECK(by_client(&members[i - 1], &members[i]) != 0, SEFL_EINVAL,
+                   "the set of round %llu has a client twice", (unsigned long long)round);
+    sha256_init(&h);
+    sha256_add(&h, span_of_str("sefl set 1"));
+    sha256_add(&h, span_of(task, 32));
+    store_u64(number, round);
+    sha256_add(&h, span_of(number, 8));
+    store_u32(number, n);
+    sha256_add(&h, span_of(number, 4));
+    for (uint32_t i = 0; i < n; i++) {
+        sha256_add(&h, span_of(members[i].client, sizeof members[i].client));
+        sha256_add(&h, span_of(members[i].body, sizeof members[i].body));
+    }
+    sha256_end(&h, out);
+done:
+    return st;
+}

@@ -1,0 +1,123 @@
+#include "protocol/signed.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+static const char magic[8] = "SEFLSGN1";
+
+const char *signer_name(unsigned who)
+{
+    return who == SIGNER_AS ? "aggregator" : who == SIGNER_CSP ? "csp" : "?";
+}
+
+sefl_status envelope_read(envelope *out, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    envelope env = { 0 };
+    uint8_t kind, count;
+    uint32_t n;
+    rd r = rd_over(in);
+
+    *out = (envelope){ 0 };
+    SEFL_TRY(rd_expect(&r, magic, sizeof magic, "a signed document of sefl"));
+    SEFL_TRY(rd_u8(&r, &kind));
+    SEFL_CHECK(sign_kind_name((sign_kind)kind) != NULL, SEFL_EPROTO,
+               "signed document: unknown kind %u", kind);
+    env.kind = (sign_kind)kind;
+    SEFL_TRY(rd_u32(&r, &n));
+    SEFL_CHECK(n <= ENVELOPE_CONTENT_MAX, SEFL_EPROTO,
+               "signed document: a content of %u bytes, at most %d", n, ENVELOPE_CONTENT_MAX);
+    SEFL_TRY(rd_view(&r, &env.content, n));
+    SEFL_TRY(rd_u8(&r, &count));
+    SEFL_CHECK(count <= ENVELOPE_SIGNATURES_MAX, SEFL_EPROTO,
+               "signed document: %u signatures, at most %d", count, ENVELOPE_SIGNATURES_MAX);
+    env.count = count;
+    for (unsigned i = 0; i < count; i++) {
+        envelope_signature *s = &env.by[i];
+        SEFL_TRY(rd_u8(&r, &s->signer));
+        SEFL_CHECK(s->signer == SIGNER_AS || s->signer == SIGNER_CSP, SEFL_EPROTO,
+                   "signed document: unknown signer %u", s->signer);
+        for (unsigned j = 0; j < i; j++)
+            SEFL_CHECK(env.by[j].signer != s->signer, SEFL_EPROTO,
+                       "signed document: two signatures of the %s", signer_name(s->signer));
+        SEFL_TRY(rd_raw(&r, s->pub, sizeof s->pub));
+        SEFL_TRY(rd_raw(&r, s->sig, sizeof s->sig));
+    }
+    SEFL_TRY(rd_end(&r));
+    *out = env;
+done:
+    return st;
+}
+
+sefl_status envelope_write(sefl_buf *out, const envelope *env)
+{
+    sefl_status st = SEFL_OK;
+    size_t before = out->n;
+    SEFL_CHECK(env->content.n <= ENVELOPE_CONTENT_MAX && env->count <= ENVELOPE_SIGNATURES_MAX,
+               SEFL_ERANGE, "a signed document of %zu bytes and %u signatures: at most %d and %d",
+               env->content.n, env->count, ENVELOPE_CONTENT_MAX, ENVELOPE_SIGNATURES_MAX);
+    SEFL_TRY(wr_raw(out, magic, sizeof magic));
+    SEFL_TRY(wr_u8(out, (uint8_t)env->kind));
+    SEFL_TRY(wr_u32(out, (uint32_t)env->content.n));
+    SEFL_TRY(wr_raw(out, env->content.p, env->content.n));
+    SEFL_TRY(wr_u8(out, (uint8_t)env->count));
+    for (unsigned i = 0; i < env->count; i++) {
+        SEFL_TRY(wr_u8(out, env->by[i].signer));
+        SEFL_TRY(wr_raw(out, env->by[i].pub, sizeof env->by[i].pub));
+        SEFL_TRY(wr_raw(out, env->by[i].sig, sizeof env->by[i].sig));
+    }
+done:
+    if (st != SEFL_OK)
+        out->n = before;
+    return st;
+}
+
+static const envelope_signature *find(const envelope *env, signer who)
+{
+    for (unsigned i = 0; i < env->count; i++)
+        if (env->by[i].signer == who)
+            return &env->by[i];
+    return NULL;
+}
+
+sefl_status envelope_sign(envelope *env, signer who, const sign_key *key)
+{
+    sefl_status st = SEFL_OK;
+    envelope_signature s = { .signer = (uint8_t)who };
+    SEFL_CHECK(who == SIGNER_AS || who == SIGNER_CSP, SEFL_EINVAL, "unknown signer %d", (int)who);
+    SEFL_CHECK(!find(env, who), SEFL_EEXIST, "the %s has signed this %s already", signer_name(who),
+               sign_kind_name(env->kind));
+    SEFL_CHECK(env->count < ENVELOPE_SIGNATURES_MAX, SEFL_ERANGE, "no room for a signature");
+    memcpy(s.pub, sign_key_pub(key), sizeof s.pub);
+    SEFL_TRY(sign_make(s.sig, key, env->kind, env->content));
+    env->by[env->count++] = s;
+done:
+    return st;
+}
+
+sefl_status envelope_check_one(const envelope *env, sign_kind kind, signer who,
+                               const uint8_t pub[SIGN_PUB_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    const envelope_signature *s = find(env, who);
+    const char *want = sign_kind_name(kind), *is = sign_kind_name(env->kind);
+    SEFL_CHECK(env->kind == kind, SEFL_EAUTH, "a signed %s, where a %s is wanted", is ? is : "?",
+               want ? want : "?");
+    SEFL_CHECK(s != NULL, SEFL_EAUTH, "this %s is not signed by the %s", want, signer_name(who));
+    SEFL_CHECK(memcmp(s->pub, pub, SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
+               "this %s is signed by another %s than the pinned one", want, signer_name(who));
+    st = sign_check(s->sig, pub, kind, env->content);
+    if (st != SEFL_OK)
+        st = sefl_fail_at(st, "%s", signer_name(who));
+done:
+    return st;
+}
+
+sefl_status envelope_check(const envelope *env, sign_kind kind, const pinned *p)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(envelope_check_one(env, kind, SIGNER_AS, p->as));
+    SEFL_TRY(envelope_check_one(env, kind, SIGNER_CSP, p->csp));
+done:
+    return st;
+}

@@ -1,0 +1,384 @@
+/* How the members of a task fit together, and what follows from them.
+ *
+ * Each rule is one line that names the member it is about. Everything derived comes from integers
+ * and decimals of the document by fixed rules (crypto/ahe/pack.h, privacy/grid.h), so that all
+ * parties hold the same. */
+#include "protocol/task.h"
+
+#include "base/alloc.h"
+#include "crypto/ahe/lwe.h"
+#include "privacy/mechanism/dgauss.h"
+#include "protocol/task_fields.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+static double share(pack_nano v)
+{
+    return (double)v / (double)PACK_ONE;
+}
+
+static sefl_status check_training(const task *t)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(t->lr > 0, SEFL_EINVAL, "task: training.lr is 0: nothing would be learned");
+    SEFL_CHECK(t->dropout < 1, SEFL_EINVAL, "task: training.dropout is 1: below 1 is possible");
+    SEFL_CHECK(t->optim.momentum > 0 && t->optim.momentum < 1 && t->optim.beta1 > 0 &&
+                   t->optim.beta1 < 1 && t->optim.beta2 > 0 && t->optim.beta2 < 1 &&
+                   t->optim.epsilon > 0,
+               SEFL_EINVAL,
+               "task: training.momentum, beta1 and beta2 lie between 0 and 1, epsilon above 0");
+    SEFL_CHECK((t->local_epochs == 0) != (t->local_steps == 0), SEFL_EINVAL,
+               "task: one of training.epochs and training.steps is 0, the other one counts");
+    SEFL_CHECK(t->step_nano > 0, SEFL_EINVAL, "task: server.lr is 0: nothing would be learned");
+    SEFL_CHECK(
+        t->server_optim.momentum > 0 && t->server_optim.momentum < 1 && t->server_optim.beta1 > 0 &&
+            t->server_optim.beta1 < 1 && t->server_optim.beta2 > 0 && t->server_optim.beta2 < 1 &&
+            t->server_optim.epsilon > 0,
+        SEFL_EINVAL, "task: server.momentum, beta1 and beta2 lie between 0 and 1, epsilon above 0");
+done:
+    return st;
+}
+
+static sefl_status check_rounds(const task *t)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(t->threshold >= 2, SEFL_EINVAL,
+               "task: rounds.threshold is %u: at least 2, the sum of one is that one's update",
+               t->threshold);
+    SEFL_CHECK(t->threshold <= t->clients_max, SEFL_EINVAL,
+               "task: rounds.threshold is %u, above rounds.clients_max (%u): no round could be "
+               "opened",
+               t->threshold, t->clients_max);
+    SEFL_CHECK(t->threshold <= t->enrolled, SEFL_EINVAL,
+               "task: rounds.threshold is %u, above rounds.enrolled (%u): no round could be opened",
+               t->threshold, t->enrolled);
+    SEFL_CHECK(t->enough == 0 || (t->enough >= t->threshold && t->enough <= t->clients_max),
+               SEFL_EINVAL,
+               "task: rounds.enough is %u: 0, or from rounds.threshold (%u) to rounds.clients_max "
+               "(%u)",
+               t->enough, t->threshold, t->clients_max);
+done:
+    return st;
+}
+
+/* system.md section 7: a coin of the client's own, unseen; a count that is not told; and nothing
+ * that closes or fills a round early where amplification is claimed */
+static sefl_status check_sampling(const task *t, pack_nano rate)
+{
+    sefl_status st = SEFL_OK;
+    if (t->sampling == TASK_ALL) {
+        SEFL_CHECK(rate == PACK_ONE, SEFL_EINVAL,
+                   "task: privacy.rate is %g: it is 1 where sampling is all", share(rate));
+        goto done;
+    }
+    SEFL_CHECK(rate > 0 && rate < PACK_ONE, SEFL_EINVAL,
+               "task: privacy.rate is %g: between 0 and 1 under sampling", share(rate));
+    SEFL_CHECK(t->clients_max >= t->enrolled, SEFL_EINVAL,
+               "task: rounds.clients_max is %u: under sampling a round has room for every enrolled "
+               "client (%u)",
+               t->clients_max, t->enrolled);
+    if (t->sampling == TASK_HIDDEN) {
+        SEFL_CHECK(
+            t->enough == 0, SEFL_EINVAL,
+            "task: rounds.enough is %u: under hidden sampling a round closes at its deadline",
+            t->enough);
+        SEFL_CHECK(
+            t->max_rounds_per_client == 0 || t->max_rounds_per_client >= t->rounds, SEFL_EINVAL,
+            "task: rounds.max_per_client is %llu: under hidden sampling every client uploads "
+            "in every round",
+            (unsigned long long)t->max_rounds_per_client);
+    } else {
+        SEFL_CHECK(share(rate) * t->enrolled >= t->threshold, SEFL_EINVAL,
+                   "task: privacy.rate x rounds.enrolled is %g, below rounds.threshold (%u): most "
+                   "rounds would be skipped",
+                   share(rate) * t->enrolled, t->threshold);
+    }
+done:
+    return st;
+}
+
+static sefl_status check_privacy(const task *t, pack_nano z)
+{
+    sefl_status st = SEFL_OK;
+    if (t->noise == TASK_NOISE_NONE) {
+        SEFL_CHECK(z == 0, SEFL_EINVAL, "task: privacy.z is %s: 0 where noise is none", t->z);
+        SEFL_CHECK(!t->claim, SEFL_EINVAL,
+                   "task: privacy.claim is dp: without noise the task must say claim none");
+    } else {
+        SEFL_CHECK(z > 0, SEFL_EINVAL, "task: privacy.z is 0: above 0, or noise none");
+    }
+    if (t->claim) {
+        SEFL_CHECK(t->noise != TASK_NOISE_JOINT || share(z) >= DP_JOINT_Z_MIN, SEFL_EINVAL,
+                   "task: privacy.z is %s: below %g nothing can be claimed for joint noise, the "
+                   "task must say claim none",
+                   t->z, DP_JOINT_Z_MIN);
+        st = dp_epsilon_check(t->epsilon);
+        if (st == SEFL_OK)
+            st = dp_delta_check(t->delta);
+        if (st != SEFL_OK) {
+            st = sefl_fail_at(st, "task: privacy");
+            goto done;
+        }
+    } else {
+        SEFL_CHECK(t->epsilon == 0 && t->delta == 0, SEFL_EINVAL,
+                   "task: privacy.epsilon and privacy.delta are 0 where the claim is none");
+    }
+    if (t->unit == TASK_UNIT_RECORD) {
+        SEFL_CHECK(t->noise != TASK_NOISE_NONE, SEFL_EINVAL,
+                   "task: privacy.unit is record: that needs noise");
+        SEFL_CHECK(t->records_max >= 1, SEFL_EINVAL,
+                   "task: privacy.records_max is 0: most records of a client and round, above 0");
+        SEFL_CHECK(t->local_steps == 1, SEFL_EINVAL,
+                   "task: training.steps is %u: unit record is one local step a round",
+                   t->local_steps);
+        SEFL_CHECK(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
+                   "task: training.optimiser: unit record sums clipped gradients, sgd only");
+        SEFL_CHECK(t->weights == TASK_EQUAL, SEFL_EINVAL,
+                   "task: privacy.weights is capped: unit record counts every record once");
+    } else {
+        SEFL_CHECK(t->records_max == 0, SEFL_EINVAL,
+                   "task: privacy.records_max is %u: 0 where the unit is client", t->records_max);
+    }
+    SEFL_CHECK((t->weights == TASK_CAPPED) == (t->weight_cap > 0), SEFL_EINVAL,
+               "task: privacy.weight_cap is %llu: above 0 for capped weights, else 0",
+               (unsigned long long)t->weight_cap);
+done:
+    return st;
+}
+
+/* ---- what follows ---------------------------------------------------------------------------- */
+
+static sefl_status derive_model(task *t)
+{
+    sefl_status st = SEFL_OK;
+    lm_param *params = NULL;
+    size_t n;
+    SEFL_TRY(sefl_new(&params, LM_MAX_PARAMS, sizeof *params));
+    st = lm_config_check(&t->model);
+    if (st == SEFL_OK)
+        st = lm_config_params(&t->model, params, &n, &t->params);
+    if (st != SEFL_OK) {
+        st = sefl_fail_at(st, "task: model");
+        goto done;
+    }
+    t->values = t->params + (t->weights == TASK_CAPPED);
+done:
+    sefl_free(params);
+    return st;
+}
+
+/* Unit record: a client adds up to records_max vectors of the grid, so its range is that many times
+ * the grid's, and the slots are wide enough for clients_max * records_max of them. */
+static sefl_status derive_pack(pack *out, const task *t, pack_scheme scheme, pack_nano clip,
+                               pack_nano z)
+{
+    sefl_status st = SEFL_OK;
+    bool records = t->unit == TASK_UNIT_RECORD;
+    uint64_t vectors = (uint64_t)t->clients_max * (records ? t->records_max : 1);
+    pack_config c = {
+        .scheme = records ? PACK_PAILLIER : scheme, .dimension = t->values, .clip = clip, .noise = z
+    };
+    SEFL_CHECK(vectors <= 1 << 24, SEFL_ERANGE,
+               "privacy.records_max x rounds.clients_max is %llu: at most 2^24",
+               (unsigned long long)vectors);
+    c.clients = (uint32_t)vectors;
+    SEFL_TRY(pack_init(out, &c));
+    if (records) {
+        out->clients = t->clients_max;
+        out->value_max *= t->records_max;
+        if (scheme == PACK_LWE) {
+            out->scheme = PACK_LWE;
+            out->s = out->g = 0;
+            SEFL_TRY(lwe_choose(out->w, out->clients, &out->kappa, &out->d));
+        }
+        SEFL_TRY(pack_check(out));
+    }
+done:
+    return st;
+}
+
+static sefl_status derive_grid(task *t, pack_nano clip, pack_nano z)
+{
+    sefl_status st = SEFL_OK;
+    const pack *p = &t->ahe.pack;
+    uint64_t records = t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
+    dgauss own;
+    /* clients = 1: widths and the bound on a coordinate are the packing's, see below */
+    SEFL_TRY(dp_grid_init(
+        &t->grid,
+        &(dp_grid_config){ .z = share(z), .clip = share(clip), .dim = t->values, .clients = 1 }));
+    SEFL_CHECK(t->grid.t == p->t && t->grid.s2 == p->s2 && t->grid.r_2p16 == p->r_2p16 &&
+                   t->grid.q == p->q && t->grid.h == p->h && t->grid.d_sens == p->sensitivity,
+               SEFL_ECRYPTO, "grid and packing do not agree: this machine computes wrongly");
+    t->grid.clients = t->clients_max * records;
+    t->grid.k = p->k;
+    t->grid.value_max = p->value_max / (int64_t)records;
+    if (t->noise == TASK_NOISE_OWN) {
+        SEFL_TRY(dgauss_for_grid(&own, &t->grid));
+        t->sigma_steps = sqrt((double)own.num / (double)own.den);
+    }
+done:
+    return st;
+}
+
+/* A claim that the first round would break is refused now, not after an evening of training. */
+static sefl_status check_claim(const task *t)
+{
+    sefl_status st = SEFL_OK;
+    dp_event ev = task_event(t, 1);
+    dp_claim c;
+    if (t->sampling != TASK_HIDDEN)
+        ev.rate = 1;
+    SEFL_TRY(dp_event_check(&ev));
+    SEFL_TRY(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t->delta }));
+    SEFL_CHECK(c.claimed, SEFL_EINVAL, "privacy.claim is dp: %s", c.why_not ? c.why_not : "?");
+    SEFL_CHECK(c.epsilon <= t->epsilon, SEFL_ERANGE,
+               "privacy.epsilon is %g: the first round alone costs %.3f; more noise (privacy.z), a "
+               "larger target, or claim none",
+               t->epsilon, c.epsilon);
+done:
+    return st;
+}
+
+static sefl_status derive(task *t, const task_draft *d)
+{
+    sefl_status st = SEFL_OK;
+    static const ahe_scheme *const schemes[] = {
+        [PACK_PAILLIER] = &ahe_paillier, [PACK_LWE] = &ahe_lwe
+    };
+    pack_nano clip, z;
+    pack slots = { 0 };
+
+    t->model.body = d->body == 0 ? "lstm" : "transformer";
+    t->claim = d->claim != 0;
+    t->rate = share(d->rate);
+    t->server_lr = share(t->step_nano);
+    t->server_optim.kind = t->server == TASK_AVERAGE    ? OPTIM_SGD
+                           : t->server == TASK_MOMENTUM ? OPTIM_MOMENTUM
+                                                        : OPTIM_ADAM;
+    SEFL_TRY(pack_decimal(&clip, t->clip));
+    SEFL_TRY(pack_decimal(&z, t->z));
+    SEFL_CHECK(clip > 0, SEFL_EINVAL, "task: privacy.clip is 0: above 0");
+    SEFL_TRY(check_training(t));
+    SEFL_TRY(check_rounds(t));
+    SEFL_TRY(check_sampling(t, d->rate));
+    SEFL_TRY(check_privacy(t, z));
+    SEFL_CHECK(
+        memcmp(t->servers.as, t->servers.csp, sizeof t->servers.as) != 0, SEFL_EINVAL,
+        "task: servers.aggregator and servers.csp have one key: two organisations, two keys");
+    t->amplified = t->claim && t->sampling != TASK_ALL && t->enough == 0;
+    t->publish_count = t->sampling != TASK_HIDDEN && !t->amplified;
+
+    SEFL_TRY(derive_model(t));
+    st = derive_pack(&slots, t, (pack_scheme)d->scheme, clip, z);
+    if (st == SEFL_OK)
+        st = ahe_params_init(&t->ahe, schemes[d->scheme], &slots, t->pub, t->values);
+    if (st == SEFL_OK && t->noise != TASK_NOISE_NONE)
+        st = derive_grid(t, clip, z);
+    if (st == SEFL_OK && t->claim)
+        st = check_claim(t);
+    if (st != SEFL_OK)
+        st = sefl_fail_at(st, "task");
+done:
+    return st;
+}
+
+/* ---- public ---------------------------------------------------------------------------------- */
+
+sefl_status task_read(task *out, sefl_span document)
+{
+    sefl_status st = SEFL_OK;
+    task_draft *d = NULL;
+
+    *out = (task){ 0 };
+    SEFL_TRY(sefl_new(&d, 1, sizeof *d));
+    SEFL_TRY(task_draft_read(d, document));
+    d->t.pub = d->key;
+    d->key = NULL;
+    sha256_of(d->t.id, document);
+    SEFL_TRY(derive(&d->t, d));
+    *out = d->t;
+    d->t.pub = NULL;
+done:
+    if (d) {
+        paillier_pub_free(d->key);
+        paillier_pub_free(d->t.pub);
+    }
+    sefl_free(d);
+    return st;
+}
+
+void task_clear(task *t)
+{
+    paillier_pub_free(t->pub);
+    *t = (task){ 0 };
+}
+
+sefl_status task_open(task *out, sefl_span bytes, const pinned *p)
+{
+    sefl_status st = SEFL_OK;
+    envelope env;
+    task t = { 0 };
+    *out = (task){ 0 };
+    SEFL_TRY(envelope_read(&env, bytes));
+    SEFL_TRY(envelope_check(&env, SIGN_TASK, p));
+    SEFL_TRY(task_read(&t, env.content));
+    SEFL_CHECK(memcmp(t.servers.as, p->as, sizeof p->as) == 0, SEFL_EAUTH,
+               "task: servers.aggregator is not the pinned key");
+    SEFL_CHECK(memcmp(t.servers.csp, p->csp, sizeof p->csp) == 0, SEFL_EAUTH,
+               "task: servers.csp is not the pinned key");
+    *out = t;
+    t.pub = NULL;
+done:
+    task_clear(&t);
+    return st;
+}
+
+void task_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round)
+{
+    uint8_t number[8];
+    sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, span_of_str("sefl context 1"));
+    sha256_add(&h, span_of(t->id, sizeof t->id));
+    store_u64(number, round);
+    sha256_add(&h, span_of(number, sizeof number));
+    sha256_end(&h, out);
+}
+
+noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
+{
+    noise_params p = { .round = round,
+                       .attempt = attempt,
+                       .count = t->values,
+                       .k = t->ahe.pack.k,
+                       .t = t->ahe.pack.t,
+                       .g = t->ahe.pack.g };
+    memcpy(p.task, t->id, sizeof p.task);
+    return p;
+}
+
+dp_event task_event(const task *t, uint64_t count)
+{
+    if (!t->claim)
+        return (dp_event){ .noise = DP_NOISE_NONE, .count = count };
+    bool joint = t->noise == TASK_NOISE_JOINT;
+    return (dp_event){ .noise = joint ? DP_NOISE_JOINT : DP_NOISE_DISCRETE,
+                       .z = t->grid.z,
+                       .rate = t->amplified ? t->rate : 1,
+                       .count = count,
+                       .dim = joint ? t->values : 0,
+                       .sigma_steps = joint ? 0 : t->sigma_steps };
+}
+
+double task_divisor(const task *t, uint32_t clients)
+{
+    if (t->weights == TASK_CAPPED)
+        return NAN;
+    if (t->publish_count)
+        return clients;
+    return t->rate * (double)t->enrolled;
+}

@@ -1,0 +1,319 @@
+/* Reads a task document by the list of its members (task_fields.h).
+ *
+ * jansson parses: no duplicate members, no NUL in strings, nothing behind the document. Then every
+ * member of the tree must be in the list and every entry of the list in the tree. Each value is
+ * checked alone here; how they fit together is task.c's. Numbers are integers: a real number
+ * anywhere is an error, also where the list wants a string. */
+#define _GNU_SOURCE /* strtod_l */
+#include "protocol/task_fields.h"
+
+#include "base/suggest.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <locale.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROW(s, path, kind, member, fallback, min, max, words, help) \
+    { path,                                                         \
+      TASK_KIND_##kind,                                             \
+      offsetof(task_draft, member),                                 \
+      sizeof(((task_draft *)0)->member),                            \
+      min,                                                          \
+      max,                                                          \
+      words,                                                        \
+      help,                                                         \
+      s },
+#define ROW_S(...) ROW(true, __VA_ARGS__)
+#define ROW_F(...) ROW(false, __VA_ARGS__)
+const task_field task_fields[] = { TASK_FIELDS(ROW_S, ROW_F) };
+enum { FIELDS = sizeof task_fields / sizeof task_fields[0] };
+const size_t task_field_count = FIELDS;
+
+enum { KEY_RAW_MAX = 4096, TEXT_MAX = 8192 };
+
+/* ---- one value ------------------------------------------------------------------------------- */
+
+static void put(task_draft *d, const task_field *f, const void *value, size_t n)
+{
+    memcpy((uint8_t *)d + f->offset, value, n);
+}
+
+static sefl_status put_count(task_draft *d, const task_field *f, uint64_t v)
+{
+    sefl_status st = SEFL_OK;
+    uint32_t small = (uint32_t)v;
+    SEFL_CHECK(v >= f->min && (f->max == 0 || v <= f->max), SEFL_EPROTO,
+               "task: %s is %llu: %llu to %llu are possible", f->path, (unsigned long long)v,
+               (unsigned long long)f->min, (unsigned long long)f->max);
+    if (f->size == sizeof small)
+        put(d, f, &small, sizeof small);
+    else
+        put(d, f, &v, sizeof v);
+done:
+    return st;
+}
+
+static sefl_status put_word(task_draft *d, const task_field *f, const char *text)
+{
+    unsigned i = 0;
+    size_t n = strlen(text);
+    for (const char *p = f->words; *p; i++) {
+        size_t len = strcspn(p, " ");
+        if (len == n && memcmp(p, text, n) == 0) {
+            put(d, f, &i, sizeof i);
+            return SEFL_OK;
+        }
+        p += len + (p[len] == ' ');
+    }
+    return sefl_fail(SEFL_EPROTO, "task: %s is \"%.32s\": one of: %s", f->path, text, f->words);
+}
+
+static sefl_status put_nano(task_draft *d, const task_field *f, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    pack_nano v;
+    st = pack_decimal(&v, text);
+    if (st != SEFL_OK)
+        return sefl_fail_at(SEFL_EPROTO, "task: %s", f->path);
+    SEFL_CHECK(f->max == 0 || v <= f->max * PACK_ONE, SEFL_EPROTO, "task: %s is %s: at most %llu",
+               f->path, text, (unsigned long long)f->max);
+    if (f->kind == TASK_KIND_DECIMAL) {
+        SEFL_CHECK(strlen(text) < f->size, SEFL_EPROTO, "task: %s has more than %zu characters",
+                   f->path, f->size - 1);
+        put(d, f, text, strlen(text) + 1);
+    } else {
+        put(d, f, &v, sizeof v);
+    }
+done:
+    return st;
+}
+
+/* digits[.digits][e[+-]digits] */
+static bool is_real(const char *p)
+{
+    size_t n = strspn(p, "0123456789");
+    if (n == 0 || strlen(p) > 24)
+        return false;
+    p += n;
+    if (*p == '.') {
+        n = strspn(++p, "0123456789");
+        p += n;
+    }
+    if (n > 0 && *p == 'e') {
+        p += p[1] == '-' || p[1] == '+' ? 2 : 1;
+        n = strspn(p, "0123456789");
+        p += n;
+    }
+    return n > 0 && *p == 0;
+}
+
+static sefl_status put_real(task_draft *d, const task_field *f, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    locale_t c = (locale_t)0;
+    double v;
+    SEFL_CHECK(is_real(text), SEFL_EPROTO,
+               "task: %s is \"%.32s\": a decimal number such as 0.25 or 1e-6", f->path, text);
+    c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    SEFL_CHECK(c, SEFL_ENOMEM, "out of memory: a locale");
+    errno = 0;
+    v = strtod_l(text, NULL, c);
+    SEFL_CHECK(errno == 0 && (f->max == 0 || v <= (double)f->max), SEFL_EPROTO,
+               "task: %s is %s: out of range", f->path, text);
+    put(d, f, &v, sizeof v);
+done:
+    if (c)
+        freelocale(c);
+    return st;
+}
+
+static sefl_status put_hash(task_draft *d, const task_field *f, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t raw[SHA256_BYTES];
+    size_t n = 0;
+    SEFL_CHECK(strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64 &&
+                   sodium_hex2bin(raw, sizeof raw, text, 64, NULL, &n, NULL) == 0 &&
+                   n == sizeof raw,
+               SEFL_EPROTO, "task: %s is not 64 hex digits in lower case", f->path);
+    put(d, f, raw, sizeof raw);
+done:
+    return st;
+}
+
+static sefl_status put_key(task_draft *d, const task_field *f, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t raw[KEY_RAW_MAX];
+    char again[KEY_RAW_MAX * 4 / 3 + 8];
+    size_t n = 0;
+    SEFL_CHECK(sodium_base642bin(raw, sizeof raw, text, strlen(text), NULL, &n, NULL,
+                                 sodium_base64_VARIANT_ORIGINAL) == 0,
+               SEFL_EPROTO, "task: %s is no base64", f->path);
+    /* one key, one text */
+    sodium_bin2base64(again, sizeof again, raw, n, sodium_base64_VARIANT_ORIGINAL);
+    SEFL_CHECK(strcmp(again, text) == 0, SEFL_EPROTO, "task: %s is no base64", f->path);
+    st = paillier_pub_read(&d->key, span_of(raw, n));
+    if (st != SEFL_OK)
+        st = sefl_fail_at(st, "task: %s", f->path);
+done:
+    return st;
+}
+
+static sefl_status put_text(task_draft *d, const task_field *f, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    size_t n = strlen(text);
+    SEFL_CHECK(n >= 1 && n < f->size, SEFL_EPROTO, "task: %s has %zu characters: 1 to %zu", f->path,
+               n, f->size - 1);
+    for (size_t i = 0; i < n; i++)
+        SEFL_CHECK(text[i] >= 0x20 && text[i] < 0x7f, SEFL_EPROTO,
+                   "task: %s holds a character that is not printable ASCII", f->path);
+    put(d, f, text, n + 1);
+done:
+    return st;
+}
+
+static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(!json_is_real(v), SEFL_EPROTO,
+               "task: %s is a floating-point number: decimals are written as strings", f->path);
+    if (f->kind == TASK_KIND_COUNT) {
+        SEFL_CHECK(json_is_integer(v) && json_integer_value(v) >= 0, SEFL_EPROTO,
+                   "task: %s wants a whole number", f->path);
+        return put_count(d, f, (uint64_t)json_integer_value(v));
+    }
+    if (f->kind == TASK_KIND_BOOL) {
+        bool b = json_is_true(v);
+        SEFL_CHECK(json_is_boolean(v), SEFL_EPROTO, "task: %s wants true or false", f->path);
+        put(d, f, &b, sizeof b);
+        goto done;
+    }
+    SEFL_CHECK(json_is_string(v), SEFL_EPROTO, "task: %s wants a string", f->path);
+    SEFL_CHECK(json_string_length(v) <= TEXT_MAX, SEFL_EPROTO, "task: %s is too long", f->path);
+    const char *text = json_string_value(v);
+    switch (f->kind) {
+    case TASK_KIND_TEXT:
+        return put_text(d, f, text);
+    case TASK_KIND_WORD:
+        return put_word(d, f, text);
+    case TASK_KIND_DECIMAL:
+    case TASK_KIND_NANO:
+        return put_nano(d, f, text);
+    case TASK_KIND_REAL:
+        return put_real(d, f, text);
+    case TASK_KIND_HASH:
+        return put_hash(d, f, text);
+    case TASK_KIND_KEY:
+        return put_key(d, f, text);
+    case TASK_KIND_BOOL:
+    case TASK_KIND_COUNT:
+        break;
+    }
+done:
+    return st;
+}
+
+/* ---- the document ---------------------------------------------------------------------------- */
+
+sefl_status task_json_failed(const json_error_t *e, const char *what)
+{
+    if (json_error_code(e) == json_error_out_of_memory)
+        return sefl_fail(SEFL_ENOMEM, "out of memory: %s", what);
+    char text[JSON_ERROR_TEXT_LENGTH];
+    snprintf(text, sizeof text, "%s", e->text); /* it quotes the input: nothing for a terminal */
+    for (char *c = text; *c; c++)
+        if (*c < 0x20 || *c > 0x7e)
+            *c = '?';
+    return sefl_fail(SEFL_EPROTO, "%s: line %d, column %d: %s", what, e->line, e->column, text);
+}
+
+static const task_field *find(const char *path)
+{
+    for (size_t i = 0; i < FIELDS; i++)
+        if (strcmp(task_fields[i].path, path) == 0)
+            return &task_fields[i];
+    return NULL;
+}
+
+static bool is_group(const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < FIELDS; i++)
+        if (strncmp(task_fields[i].path, name, n) == 0 && task_fields[i].path[n] == '.')
+            return true;
+    return false;
+}
+
+static sefl_status unknown(const char *path)
+{
+    const char *names[FIELDS + 1] = { 0 };
+    char word[65];
+    for (size_t i = 0; i < FIELDS; i++)
+        names[i] = task_fields[i].path;
+    snprintf(word, sizeof word, "%.64s", path);
+    for (char *c = word; *c; c++)
+        if (*c < 0x20 || *c > 0x7e)
+            *c = '?';
+    const char *near = suggest_name(word, names);
+    return near ? sefl_fail(SEFL_EPROTO, "task: unknown member %s; did you mean %s?", word, near)
+                : sefl_fail(SEFL_EPROTO, "task: unknown member %s", word);
+}
+
+/* All members of `object`, whose own name is `group` ("" for the document); sets seen[]. */
+static sefl_status read_object(task_draft *d, json_t *object, const char *group, bool seen[FIELDS])
+{
+    sefl_status st = SEFL_OK;
+    const char *name;
+    json_t *v;
+    char path[128];
+    SEFL_CHECK(json_is_object(object), SEFL_EPROTO, "task: %s wants an object",
+               *group ? group : "the document");
+    json_object_foreach(object, name, v)
+    {
+        snprintf(path, sizeof path, "%s%s%.64s", group, *group ? "." : "", name);
+        const task_field *f = strchr(name, '.') ? NULL : find(path);
+        if (f) {
+            SEFL_TRY(put_value(d, f, v));
+            seen[f - task_fields] = true;
+        } else if (!*group && strlen(name) < 64 && is_group(name)) {
+            SEFL_TRY(read_object(d, v, name, seen));
+        } else {
+            st = unknown(path);
+            goto done;
+        }
+    }
+done:
+    return st;
+}
+
+sefl_status task_draft_read(task_draft *d, sefl_span document)
+{
+    sefl_status st = SEFL_OK;
+    json_error_t e;
+    json_t *root = NULL;
+    bool seen[FIELDS] = { 0 };
+
+    *d = (task_draft){ 0 };
+    SEFL_CHECK(document.n >= 1 && document.n <= TASK_BYTES_MAX, SEFL_EPROTO,
+               "task: a document of %zu bytes: 1 to %d are possible", document.n, TASK_BYTES_MAX);
+    root = json_loadb((const char *)document.p, document.n, JSON_REJECT_DUPLICATES, &e);
+    if (!root) {
+        st = task_json_failed(&e, "task");
+        goto done;
+    }
+    const json_t *version = json_object_get(root, "sefl_task");
+    SEFL_CHECK(!json_is_integer(version) || json_integer_value(version) == 1, SEFL_EUNSUPPORTED,
+               "task: a document of version %lld: this program reads version 1",
+               (long long)json_integer_value(version));
+    SEFL_TRY(read_object(d, root, "", seen));
+    for (size_t i = 0; i < FIELDS; i++)
+        SEFL_CHECK(seen[i], SEFL_EPROTO, "task: member %s is missing", task_fields[i].path);
+done:
+    json_decref(root);
+    return st;
+}

@@ -1,0 +1,135 @@
+/* task_fields: the members of a task document, once. The reader, the writer, the settings of `sefl
+ * task new`, the tests and docs/PROTOCOL.md follow this list and its order.
+ *
+ *     TASK_FIELDS(SETTABLE, FIXED)
+ *
+ * calls SETTABLE(path, kind, member, fallback, min, max, words, help) for what a person sets, and
+ * FIXED(...) with the same arguments for what the program fills in. A fallback of NULL: must be
+ * given. min and max bound numbers, inclusive. Every member must be in a document.
+ *
+ *     kind      JSON      in the draft
+ *     TEXT      string    char[TASK_NAME_MAX + 1]: printable ASCII, not empty
+ *     WORD      string    unsigned or an enum: which of `words`
+ *     BOOL      boolean   bool
+ *     COUNT     integer   uint32_t or uint64_t
+ *     DECIMAL   string    char[24]: digits with at most one point, exact (pack_decimal)
+ *     NANO      string    uint64_t: the same, in billionths
+ *     REAL      string    double: digits[.digits][e[+-]digits], the nearest double
+ *     HASH      string    uint8_t[32]: 64 hex digits, lower case
+ *     KEY       string    the public key's canonical bytes in base64
+ *
+ * Internal to protocol/task*.c and its tests. */
+#ifndef PROTOCOL_TASK_FIELDS_H
+#define PROTOCOL_TASK_FIELDS_H
+
+#include "protocol/task.h"
+
+#define TASK_COUNT_MAX (UINT64_C(1) << 53) /* integers in JSON stay exact for every reader */
+
+/* clang-format off */
+#define TASK_FIELDS(S, F)                                                                           \
+    F("sefl_task", COUNT, version, NULL, 1, 1, NULL, "version of this form")                        \
+    S("name", TEXT, t.name, "task", 0, 0, NULL, "for people")                                       \
+    S("population", TEXT, t.population, NULL, 0, 0, NULL, "whose privacy: the name of the ledger")  \
+    S("model.body", WORD, body, "lstm", 0, 0, "lstm transformer", "")                               \
+    S("model.vocab", COUNT, t.model.vocab, NULL, 2, VOCAB_WORDS_MAX, NULL, "words (from --vocab)")  \
+    S("model.embed", COUNT, t.model.embed, "200", 1, 65536, NULL, "")                               \
+    S("model.hidden", COUNT, t.model.hidden, "200", 1, 65536, NULL, "")                             \
+    S("model.layers", COUNT, t.model.layers, "2", 1, LM_MAX_LAYERS, NULL, "")                       \
+    S("model.heads", COUNT, t.model.heads, "2", 1, 65536, NULL, "transformer only")                 \
+    S("model.block", COUNT, t.model.block, "32", 1, BHM_MAX_BLOCK, NULL, "Hankel block size")       \
+    S("model.tied", BOOL, t.model.tied, "false", 0, 0, NULL, "decoder uses the embedding")          \
+    S("model.batch", COUNT, t.model.batch, "20", 1, 65536, NULL, "columns of text")                 \
+    S("model.steps", COUNT, t.model.steps, "35", 1, 65536, NULL, "words in a row")                  \
+    S("vocab.order", WORD, t.order, "interleaved", 0, 0, "interleaved appearance frequency", "")    \
+    S("vocab.sha256", HASH, t.vocab_hash, NULL, 0, 0, NULL, "of the public word list (--vocab)")    \
+    S("init.sha256", HASH, t.init_hash, NULL, 0, 0, NULL, "of the initial model's file (--init)")   \
+    S("training.optimiser", WORD, t.optim.kind, "sgd", 0, 0, "sgd momentum adam", "at clients")     \
+    S("training.lr", REAL, t.lr, "20", 0, 1000000, NULL, "")                                        \
+    S("training.momentum", REAL, t.optim.momentum, "0.9", 0, 1, NULL, "")                           \
+    S("training.beta1", REAL, t.optim.beta1, "0.9", 0, 1, NULL, "")                                 \
+    S("training.beta2", REAL, t.optim.beta2, "0.999", 0, 1, NULL, "")                               \
+    S("training.epsilon", REAL, t.optim.epsilon, "1e-8", 0, 1, NULL, "")                            \
+    S("training.gradient_clip", REAL, t.gradient_clip, "0.25", 0, 1000000, NULL, "of a batch")      \
+    S("training.dropout", REAL, t.dropout, "0.2", 0, 1, NULL, "")                                   \
+    S("training.epochs", COUNT, t.local_epochs, "1", 0, 1000000, NULL, "a round; 0: steps count")   \
+    S("training.steps", COUNT, t.local_steps, "0", 0, 1000000, NULL, "a round; 0: epochs count")    \
+    S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL, "L2 norm of an update")                     \
+    S("privacy.noise", WORD, t.noise, "joint", 0, 0, "none joint own", "")                          \
+    S("privacy.z", DECIMAL, t.z, "1", 0, 0, NULL, "noise over sensitivity")                         \
+    S("privacy.claim", WORD, claim, "dp", 0, 0, "none dp", "none: nothing is claimed")              \
+    S("privacy.epsilon", REAL, t.epsilon, "8", 0, 0, NULL, "the target; 0 with claim none")         \
+    S("privacy.delta", REAL, t.delta, "1e-6", 0, 1, NULL, "0 with claim none")                      \
+    S("privacy.unit", WORD, t.unit, "client", 0, 0, "client record", "whom it protects")            \
+    S("privacy.records_max", COUNT, t.records_max, "0", 0, 1 << 20, NULL, "unit record only")       \
+    S("privacy.sampling", WORD, t.sampling, "all", 0, 0, "all open hidden", "")                     \
+    S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "of a client's own coin")                        \
+    S("privacy.weights", WORD, t.weights, "equal", 0, 0, "equal capped", "")                        \
+    S("privacy.weight_cap", COUNT, t.weight_cap, "0", 0, TASK_COUNT_MAX, NULL, "words; capped only")\
+    S("rounds.count", COUNT, t.rounds, "100", 1, UINT32_MAX, NULL, "")                              \
+    S("rounds.enrolled", COUNT, t.enrolled, NULL, 2, 1 << 24, NULL, "clients in the population")    \
+    S("rounds.clients_max", COUNT, t.clients_max, "0", 0, 1 << 24, NULL, "in a sum; 0: enrolled")   \
+    S("rounds.threshold", COUNT, t.threshold, "0", 0, 1 << 24, NULL, "least in a sum; 0: half")     \
+    S("rounds.enough", COUNT, t.enough, "0", 0, 1 << 24, NULL, "close early; 0: at the deadline")   \
+    S("rounds.deadline_ms", COUNT, t.deadline_ms, "600000", 1, TASK_MS_MAX, NULL, "")               \
+    S("rounds.extend_ms", COUNT, t.extend_ms, "300000", 1, TASK_MS_MAX, NULL, "")                   \
+    S("rounds.extensions", COUNT, t.extensions, "2", 0, 1000, NULL, "then the round is skipped")    \
+    S("rounds.max_per_client", COUNT, t.max_rounds_per_client, "0", 0, UINT32_MAX, NULL,            \
+      "0: no limit")                                                                                \
+    S("rounds.patience", COUNT, t.patience, "0", 0, 1000000, NULL, "without gain; 0: no such stop") \
+    S("server.step", WORD, t.server, "average", 0, 0, "average momentum adam", "")                  \
+    S("server.lr", NANO, t.step_nano, "1", 0, 1000000, NULL, "")                                    \
+    S("server.momentum", REAL, t.server_optim.momentum, "0.9", 0, 1, NULL, "")                      \
+    S("server.beta1", REAL, t.server_optim.beta1, "0.9", 0, 1, NULL, "")                            \
+    S("server.beta2", REAL, t.server_optim.beta2, "0.99", 0, 1, NULL, "")                           \
+    S("server.epsilon", REAL, t.server_optim.epsilon, "1e-3", 0, 1, NULL, "")                       \
+    S("crypto.scheme", WORD, scheme, "lwe", 0, 0, "paillier lwe", "")                               \
+    F("crypto.key", KEY, key, NULL, 0, 0, NULL, "CSP's public key")                                 \
+    F("servers.aggregator", HASH, t.servers.as, NULL, 0, 0, NULL, "its public signing key")         \
+    F("servers.csp", HASH, t.servers.csp, NULL, 0, 0, NULL, "its public signing key")
+/* clang-format on */
+
+#define TASK_MS_MAX (UINT64_C(366) * 24 * 3600 * 1000)
+
+typedef enum task_kind {
+    TASK_KIND_TEXT,
+    TASK_KIND_WORD,
+    TASK_KIND_BOOL,
+    TASK_KIND_COUNT,
+    TASK_KIND_DECIMAL,
+    TASK_KIND_NANO,
+    TASK_KIND_REAL,
+    TASK_KIND_HASH,
+    TASK_KIND_KEY,
+} task_kind;
+
+/* What the document says, before anything is derived. */
+typedef struct task_draft {
+    task t;
+    uint32_t version;
+    unsigned body, claim, scheme;
+    pack_nano rate;
+    ahe_pub *key;
+} task_draft;
+
+typedef struct task_field {
+    const char *path;
+    task_kind kind;
+    size_t offset, size; /* in a task_draft */
+    uint64_t min, max;
+    const char *words, *help;
+    bool settable;
+} task_field;
+
+extern const task_field task_fields[];
+extern const size_t task_field_count;
+
+/* Reads a document into a draft; draft->key is the caller's. Checks each member alone. */
+sefl_status task_draft_read(task_draft *d, sefl_span document) SEFL_MUST_CHECK;
+
+/* What jansson says about text that is no JSON, as a status with a sentence. (jansson.h and
+ * base/json.h have names in common: no file includes both.) */
+struct json_error_t;
+sefl_status task_json_failed(const struct json_error_t *e, const char *what) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,170 @@
+#include "protocol/task.h"
+
+#include "base/json.h"
+#include "protocol/task_fields.h"
+
+#include <assert.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- settings, from the list of members ------------------------------------------------------ */
+
+#define TYPE_TEXT    SETTING_TEXT
+#define TYPE_WORD    SETTING_WORD
+#define TYPE_BOOL    SETTING_BOOL
+#define TYPE_COUNT   SETTING_U64
+#define TYPE_DECIMAL SETTING_DECIMAL
+#define TYPE_NANO    SETTING_DECIMAL
+#define TYPE_REAL    SETTING_DECIMAL
+#define TYPE_HASH    SETTING_TEXT
+#define SET_S(path, kind, member, usual, least, most, choices, text) \
+    { .key = path,                                                   \
+      .type = TYPE_##kind,                                           \
+      .fallback = usual,                                             \
+      .words = choices,                                              \
+      .min = least,                                                  \
+      .max = most,                                                   \
+      .help = text },
+#define SET_F(...)
+
+const setting_def task_schema[] = { TASK_FIELDS(SET_S, SET_F){ 0 } };
+_Static_assert(sizeof task_schema / sizeof task_schema[0] <= SETTINGS_MAX + 1, "they fit");
+
+/* ---- values that follow from others when nobody gives them ------------------------------------ */
+
+typedef struct maker {
+    const settings *s;
+    const ahe_pub *pub;
+    const pinned *servers;
+    char number[24];
+} maker;
+
+static bool is(const settings *s, const char *key, const char *word)
+{
+    return strcmp(settings_text(s, key), word) == 0;
+}
+
+/* The value of a settable member as it goes into the document. */
+static const char *value_of(maker *m, const char *path)
+{
+    const settings *s = m->s;
+    bool given = settings_given(s, path);
+    const char *v = settings_text(s, path);
+    uint64_t enrolled = settings_u64(s, "rounds.enrolled"), n;
+
+    if (strcmp(path, "rounds.clients_max") == 0 && strcmp(v, "0") == 0) {
+        n = enrolled;
+    } else if (strcmp(path, "rounds.threshold") == 0 && strcmp(v, "0") == 0) {
+        pack_nano rate = PACK_ONE;
+        if (is(s, "privacy.sampling", "open") &&
+            pack_decimal(&rate, settings_text(s, "privacy.rate")) != SEFL_OK)
+            rate = PACK_ONE; /* the reader will say what is wrong with it */
+        n = (uint64_t)((double)enrolled * ((double)rate / (double)PACK_ONE)) / 2;
+        n = n < 2 ? 2 : n;
+    } else if (!given && is(s, "privacy.noise", "none") && strcmp(path, "privacy.z") == 0) {
+        return "0";
+    } else if (!given && is(s, "privacy.claim", "none") &&
+               (strcmp(path, "privacy.epsilon") == 0 || strcmp(path, "privacy.delta") == 0)) {
+        return "0";
+    } else if (!given && strcmp(path, "training.steps") == 0 && is(s, "privacy.unit", "record")) {
+        return "1";
+    } else if (!given && strcmp(path, "training.epochs") == 0 &&
+               (is(s, "privacy.unit", "record") || settings_u64(s, "training.steps") > 0)) {
+        return "0";
+    } else {
+        return v;
+    }
+    snprintf(m->number, sizeof m->number, "%llu", (unsigned long long)n);
+    return m->number;
+}
+
+/* ---- the document ---------------------------------------------------------------------------- */
+
+static sefl_status wr_string(sefl_buf *out, const char *text)
+{
+    json j = json_into(out);
+    json_str(&j, text);
+    return json_end(&j);
+}
+
+static sefl_status wr_hex(sefl_buf *out, const uint8_t hash[SHA256_BYTES])
+{
+    char hex[2 * SHA256_BYTES + 1];
+    sodium_bin2hex(hex, sizeof hex, hash, SHA256_BYTES);
+    return wr_string(out, hex);
+}
+
+static sefl_status wr_key(sefl_buf *out, const ahe_pub *pub)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf raw = { .max = 4096 };
+    char text[4096 * 4 / 3 + 8];
+    SEFL_TRY(paillier_pub_write(pub, &raw));
+    sodium_bin2base64(text, sizeof text, raw.p, raw.n, sodium_base64_VARIANT_ORIGINAL);
+    SEFL_TRY(wr_string(out, text));
+done:
+    buf_clear(&raw);
+    return st;
+}
+
+static sefl_status wr_value(sefl_buf *out, maker *m, const task_field *f)
+{
+    if (f->settable) {
+        const char *v = value_of(m, f->path);
+        if (f->kind == TASK_KIND_COUNT) /* "007" is no number in JSON */
+            return wr_fmt(out, "%llu", strtoull(v, NULL, 10));
+        if (f->kind == TASK_KIND_BOOL)
+            return wr_fmt(out, "%s", v);
+        return wr_string(out, v);
+    }
+    switch (f->kind) {
+    case TASK_KIND_COUNT:
+        return wr_fmt(out, "1"); /* the version */
+    case TASK_KIND_KEY:
+        return wr_key(out, m->pub);
+    default:
+        assert(f->kind == TASK_KIND_HASH);
+        return wr_hex(out, strcmp(f->path, "servers.csp") == 0 ? m->servers->csp : m->servers->as);
+    }
+}
+
+/* One member a line; members of a group ("model.") stand together in the list. */
+static sefl_status wr_document(sefl_buf *out, maker *m)
+{
+    sefl_status st = SEFL_OK;
+    char group[64] = "";
+    for (size_t i = 0; i < task_field_count; i++) {
+        const task_field *f = &task_fields[i];
+        const char *point = strchr(f->path, '.'), *name = point ? point + 1 : f->path;
+        int n = point ? (int)(point - f->path) : 0;
+        bool same = strlen(group) == (size_t)n && strncmp(group, f->path, (size_t)n) == 0;
+        SEFL_TRY(wr_fmt(out, "%s", i == 0 ? "{\n" : same || !*group ? ",\n" : "\n  },\n"));
+        if (!same && n > 0)
+            SEFL_TRY(wr_fmt(out, "  \"%.*s\": {\n", n, f->path));
+        snprintf(group, sizeof group, "%.*s", n, f->path);
+        SEFL_TRY(wr_fmt(out, "%s\"%s\": ", n > 0 ? "    " : "  ", name));
+        SEFL_TRY(wr_value(out, m, f));
+    }
+    SEFL_TRY(wr_fmt(out, "\n%s}\n", *group ? "  }\n" : ""));
+done:
+    return st;
+}
+
+sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
+                      const pinned *servers)
+{
+    sefl_status st = SEFL_OK;
+    maker m = { .s = s, .pub = pub, .servers = servers };
+    size_t before = document->n;
+    task t = { 0 };
+    assert(s->schema == task_schema);
+    SEFL_TRY(settings_complete(s));
+    SEFL_TRY(wr_document(document, &m));
+    SEFL_TRY(task_read(&t, span_of(document->p + before, document->n - before)));
+done:
+    if (st != SEFL_OK)
+        document->n = before;
+    task_clear(&t);
+    return st;
+}

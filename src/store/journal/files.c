@@ -1,0 +1,322 @@
+/* Design. A round's folder is in one of three states, told apart by names alone:
+ *     round-N              in use (a key of zeros inside: a wipe has begun)
+ *     round-N.wipe         its key is overwritten; being deleted
+ *     (none)               never used, or wiped
+ * A wipe overwrites the key, renames, deletes; each step is durable before the next, and whatever
+ * a crash leaves is found by files_settle. */
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "base/file.h"
+#include "store/journal/inside.h"
+#include "store/journal/roundkey.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME_MAX_ = 64, DEPTH_MAX = 4 };
+#define SECRET_MAX ((size_t)1 << 30)
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+static sefl_status check_name(const char *name, size_t n)
+{
+    bool ok = n >= 1 && n <= NAME_MAX_ && name[0] != '.';
+    for (size_t i = 0; ok && i < n; i++)
+        ok = isalnum((unsigned char)name[i]) || strchr("._-", name[i]);
+    ok = ok && !(n == 3 && memcmp(name, "key", 3) == 0) && strncmp(name, "key.tmp-", 8) != 0;
+    return ok ? SEFL_OK : sefl_fail(SEFL_EINVAL, "\"%s\" is not a name for a round's file", name);
+}
+
+/* folder/task-T, or folder/task-T/round-N with what follows */
+static sefl_status task_path(const journal *j, char out[PATH_MAX])
+{
+    int n = snprintf(out, PATH_MAX, "%s/task-%" PRIu64, j->folder, j->number);
+    return n > 0 && n < PATH_MAX ? SEFL_OK : sefl_fail(SEFL_EINVAL, "path is too long");
+}
+
+static sefl_status round_path(const journal *j, char out[PATH_MAX], uint64_t round,
+                              const char *between, const char *name)
+{
+    if (round > INT64_MAX)
+        return sefl_fail(SEFL_ERANGE, "round %" PRIu64 " is too high", round);
+    int n = snprintf(out, PATH_MAX, "%s/task-%" PRIu64 "/round-%" PRIu64 "%s%s", j->folder,
+                     j->number, round, between, name);
+    return n > 0 && n < PATH_MAX ? SEFL_OK : sefl_fail(SEFL_EINVAL, "path is too long");
+}
+
+static sefl_status make_round(const journal *j, char out[PATH_MAX], uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(task_path(j, out));
+    SEFL_TRY(file_make_folder(out, 0700));
+    SEFL_TRY(round_path(j, out, round, "", ""));
+    SEFL_TRY(file_make_folder(out, 0700));
+done:
+    return st;
+}
+
+/* "task-12" with prefix "task-" and tail "" -> 12 */
+static bool number_in(const char *name, const char *prefix, const char *tail, uint64_t *out)
+{
+    size_t n = strlen(prefix);
+    if (strncmp(name, prefix, n) != 0 || !isdigit((unsigned char)name[n]))
+        return false;
+    char *end;
+    errno = 0;
+    *out = strtoull(name + n, &end, 10);
+    return errno == 0 && strcmp(end, tail) == 0;
+}
+
+/* ---- deleting ------------------------------------------------------------------------------ */
+
+static sefl_status remove_tree(int dir, const char *name, int depth);
+
+static sefl_status remove_inside(int fd, const char *name, int depth)
+{
+    sefl_status st = SEFL_OK;
+    DIR *d = fdopendir(fd); /* takes fd */
+    if (!d) {
+        close(fd);
+        return sefl_fail(SEFL_EIO, "cannot read folder %s: %s", name, strerror(errno));
+    }
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            SEFL_TRY(remove_tree(dirfd(d), e->d_name, depth - 1));
+done:
+    closedir(d);
+    return st;
+}
+
+/* Never follows a link. */
+static sefl_status remove_tree(int dir, const char *name, int depth)
+{
+    if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+        return SEFL_OK;
+    int why = errno;
+    int fd = depth > 0 ? openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return sefl_fail(SEFL_EIO, "cannot delete %s: %s", name, strerror(why));
+    sefl_status st = remove_inside(fd, name, depth);
+    if (st == SEFL_OK && unlinkat(dir, name, AT_REMOVEDIR) != 0)
+        st = sefl_fail(SEFL_EIO, "cannot delete folder %s: %s", name, strerror(errno));
+    return st;
+}
+
+static sefl_status remove_durably(const char *folder, const char *path)
+{
+    sefl_status st = remove_tree(AT_FDCWD, path, DEPTH_MAX);
+    return st == SEFL_OK ? file_sync_folder(folder) : st;
+}
+
+/* task: folder/task-T; round: its round-N */
+static sefl_status wipe_round(const char *task, const char *round)
+{
+    sefl_status st = SEFL_OK;
+    char gone[PATH_MAX];
+    int n = snprintf(gone, sizeof gone, "%s.wipe", round);
+    SEFL_CHECK(n > 0 && (size_t)n < sizeof gone, SEFL_EINVAL, "path is too long");
+    if (file_exists(gone)) /* left by a wipe that failed */
+        SEFL_TRY(remove_durably(task, gone));
+    if (file_exists(round)) {
+        SEFL_TRY(roundkey_wipe(round));
+        SEFL_CHECK(rename(round, gone) == 0, SEFL_EIO, "cannot rename %s: %s", round,
+                   strerror(errno));
+        SEFL_TRY(file_sync_folder(task));
+        SEFL_TRY(remove_durably(task, gone));
+    }
+done:
+    return st;
+}
+
+/* ---- after a crash ------------------------------------------------------------------------- */
+
+typedef sefl_status entry_fn(journal *j, const char *folder, const char *path, const char *name);
+
+/* Calls fn for each thing in a folder. fn may delete it. */
+static sefl_status each_in(journal *j, const char *folder, entry_fn *fn)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX];
+    DIR *d = opendir(folder);
+    SEFL_CHECK(d != NULL, SEFL_EIO, "cannot read folder %s: %s", folder, strerror(errno));
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        int n = snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        SEFL_CHECK(n > 0 && (size_t)n < sizeof path, SEFL_EINVAL, "path is too long");
+        SEFL_TRY(fn(j, folder, path, e->d_name));
+    }
+done:
+    if (d)
+        closedir(d);
+    return st;
+}
+
+/* NAME.tmp-PID of a process that died while it wrote NAME; we have the lock, so it is nobody's. */
+static sefl_status settle_file(journal *j, const char *folder, const char *path, const char *name)
+{
+    (void)j;
+    const char *tail = strstr(name, ".tmp-");
+    if (tail && strspn(tail + 5, "0123456789") == strlen(tail + 5))
+        return remove_durably(folder, path);
+    return SEFL_OK;
+}
+
+static sefl_status settle_round(journal *j, const char *folder, const char *path, const char *name)
+{
+    uint64_t n;
+    bool wiped;
+    if (number_in(name, "round-", ".wipe", &n))
+        return remove_durably(folder, path);
+    if (!number_in(name, "round-", "", &n))
+        return SEFL_OK;
+    sefl_status st = roundkey_is_wiped(&wiped, path);
+    if (st != SEFL_OK)
+        return st;
+    return wiped ? wipe_round(folder, path) : each_in(j, path, settle_file);
+}
+
+static sefl_status settle_task(journal *j, const char *folder, const char *path, const char *name)
+{
+    uint64_t n;
+    if (!number_in(name, "task-", "", &n))
+        return SEFL_OK;
+    if (n == 0 || n > j->number) /* here: the number of tasks that the database knows */
+        return sefl_fail(
+            SEFL_ESTATE,
+            "%s has rounds of tasks that its journal.db does not know: was it deleted, "
+            "or an old copy put back?",
+            folder);
+    return each_in(j, path, settle_round);
+}
+
+sefl_status files_settle(journal *j, uint64_t tasks)
+{
+    j->number = tasks;
+    return each_in(j, j->folder, settle_task);
+}
+
+/* ---- large things -------------------------------------------------------------------------- */
+
+static sefl_status file_path(const journal *j, char out[PATH_MAX], uint64_t round, const char *name)
+{
+    sefl_status st = check_name(name, strlen(name));
+    return st == SEFL_OK ? round_path(j, out, round, "/", name) : st;
+}
+
+sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
+                               const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    char folder[PATH_MAX], path[PATH_MAX];
+    uint8_t key[ROUNDKEY_BYTES] = { 0 };
+    sefl_buf sealed = { 0 };
+    pthread_mutex_lock(&j->files);
+    SEFL_CHECK(bytes.n <= SECRET_MAX / 2, SEFL_ERANGE, "%s: %zu bytes are too many", name, bytes.n);
+    SEFL_TRY(file_path(j, path, round, name));
+    SEFL_TRY(make_round(j, folder, round));
+    SEFL_TRY(roundkey_make(key, folder, rng));
+    SEFL_TRY(roundkey_seal(&sealed, key, &(roundkey_place){ j->task, round, name }, bytes, rng));
+    SEFL_TRY(file_write_atomic(path, buf_span(&sealed), 0600));
+done:
+    pthread_mutex_unlock(&j->files);
+    sefl_wipe(key, sizeof key);
+    buf_clear(&sealed);
+    return st;
+}
+
+sefl_status journal_secret_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
+{
+    sefl_status st = SEFL_OK;
+    char folder[PATH_MAX], path[PATH_MAX];
+    uint8_t key[ROUNDKEY_BYTES] = { 0 };
+    sefl_buf sealed = { 0 };
+    pthread_mutex_lock(&j->files);
+    SEFL_TRY(file_path(j, path, round, name));
+    SEFL_TRY(round_path(j, folder, round, "", ""));
+    SEFL_TRY(file_read(&sealed, path, SECRET_MAX));
+    st = roundkey_get(key, folder);
+    if (st == SEFL_ENOTFOUND)
+        st = sefl_fail(SEFL_ECRYPTO, "%s: the round's key is gone", path);
+    if (st == SEFL_OK)
+        st = roundkey_open(out, key, &(roundkey_place){ j->task, round, name }, buf_span(&sealed));
+done:
+    pthread_mutex_unlock(&j->files);
+    sefl_wipe(key, sizeof key);
+    buf_clear(&sealed);
+    return st;
+}
+
+sefl_status journal_file_put(journal *j, uint64_t round, const char *name, sefl_span bytes)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX];
+    pthread_mutex_lock(&j->files);
+    SEFL_TRY(make_round(j, path, round));
+    SEFL_TRY(file_path(j, path, round, name));
+    SEFL_TRY(file_write_atomic(path, bytes, 0600));
+done:
+    pthread_mutex_unlock(&j->files);
+    return st;
+}
+
+sefl_status journal_file_get(journal *j, uint64_t round, const char *name, sefl_buf *out,
+                             size_t max)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX];
+    SEFL_TRY(file_path(j, path, round, name));
+    SEFL_TRY(file_read(out, path, max));
+done:
+    return st;
+}
+
+sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX];
+    pthread_mutex_lock(&j->files);
+    SEFL_TRY(check_name(name, strlen(name)));
+    SEFL_TRY(make_round(j, path, round));
+    SEFL_TRY(file_path(j, path, round, name));
+    size_t n = strlen(path);
+    SEFL_TRY(wr_raw(out, path, n + 1));
+    out->n--;
+done:
+    pthread_mutex_unlock(&j->files);
+    return st;
+}
+
+sefl_status journal_drop(journal *j, uint64_t round, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    char folder[PATH_MAX], path[PATH_MAX];
+    pthread_mutex_lock(&j->files);
+    SEFL_TRY(file_path(j, path, round, name));
+    SEFL_TRY(round_path(j, folder, round, "", ""));
+    if (file_exists(path))
+        SEFL_TRY(remove_durably(folder, path));
+done:
+    pthread_mutex_unlock(&j->files);
+    return st;
+}
+
+sefl_status journal_round_wipe(journal *j, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    char task[PATH_MAX], path[PATH_MAX];
+    pthread_mutex_lock(&j->files);
+    SEFL_TRY(task_path(j, task));
+    SEFL_TRY(round_path(j, path, round, "", ""));
+    SEFL_TRY(wipe_round(task, path));
+done:
+    pthread_mutex_unlock(&j->files);
+    return st;
+}

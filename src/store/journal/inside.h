@@ -1,0 +1,27 @@
+/* inside: the journal's own parts, for its two files: journal.c (the database), files.c (the rest).
+ *
+ * Two locks, taken in this order: `rows` (recursive: a transaction keeps it), then `files`. Nothing
+ * in files.c takes `rows`, so a large secret being written holds up no upload's receipt. */
+#ifndef STORE_JOURNAL_INSIDE_H
+#define STORE_JOURNAL_INSIDE_H
+
+#include "store/journal/db.h"
+#include "store/journal/journal.h"
+
+#include <pthread.h>
+
+struct journal {
+    db *d;
+    char *folder;
+    int lock;         /* descriptor of folder/lock */
+    uint8_t task[32]; /* constant once open, like number */
+    uint64_t number;  /* of the task: T */
+    bool in_transaction;
+    bool has_rows, has_files; /* which locks were made */
+    pthread_mutex_t rows, files;
+};
+
+/* Refuses folders of tasks above `tasks`, finishes wipes, deletes unfinished files. */
+sefl_status files_settle(journal *j, uint64_t tasks) SEFL_MUST_CHECK;
+
+#endif

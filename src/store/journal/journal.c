@@ -1,0 +1,512 @@
+#include "store/journal/journal.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "store/journal/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { FACT_MAX = 1 << 20, FACT_NAME_MAX = 255 };
+
+/* A version's SQL is never changed once it has been used: a change is another step. */
+static const char *const steps[] = {
+    "CREATE TABLE task(number INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE);"
+    "CREATE TABLE round(task INTEGER NOT NULL REFERENCES task, round INTEGER NOT NULL,"
+    " state INTEGER NOT NULL, attempt INTEGER NOT NULL, opened_ms INTEGER NOT NULL,"
+    " deadline_ms INTEGER NOT NULL, closed_ms INTEGER NOT NULL, clients INTEGER NOT NULL,"
+    " extensions INTEGER NOT NULL, skipped INTEGER NOT NULL, set_hash BLOB, model BLOB,"
+    " PRIMARY KEY(task, round)) WITHOUT ROWID;"
+    "CREATE TABLE fact(task INTEGER NOT NULL REFERENCES task, round INTEGER NOT NULL,"
+    " name TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY(task, round, name));"
+    "CREATE TABLE lasting(name TEXT PRIMARY KEY, value BLOB NOT NULL);"
+    "CREATE TABLE body(task INTEGER NOT NULL REFERENCES task, round INTEGER NOT NULL,"
+    " client BLOB NOT NULL, name TEXT NOT NULL, hash BLOB NOT NULL, bytes INTEGER NOT NULL,"
+    " when_ms INTEGER NOT NULL, receipt BLOB NOT NULL,"
+    " PRIMARY KEY(task, round, client)) WITHOUT ROWID;"
+    "CREATE INDEX body_of_client ON body(task, client);",
+};
+enum { STEPS = sizeof steps / sizeof steps[0] };
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+static sefl_status take_u64(void *ctx, const db_row *row)
+{
+    *(uint64_t *)ctx = db_col_u64(row, 0);
+    return SEFL_OK;
+}
+
+/* A column that must have n bytes. */
+static sefl_status take_fixed(const db_row *row, int col, void *out, size_t n)
+{
+    sefl_span s = db_col_bytes(row, col);
+    if (s.n != n)
+        return sefl_fail(SEFL_EPROTO, "journal: a column has %zu bytes, not %zu", s.n, n);
+    memcpy(out, s.p, n);
+    return SEFL_OK;
+}
+
+static sefl_status check_round(uint64_t round)
+{
+    return round <= INT64_MAX ? SEFL_OK
+                              : sefl_fail(SEFL_ERANGE, "round %" PRIu64 " is too high", round);
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+static sefl_status lock_folder(journal *j)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX], who[32] = "";
+    int n = snprintf(path, sizeof path, "%s/lock", j->folder);
+    SEFL_CHECK(n > 0 && (size_t)n < sizeof path, SEFL_EINVAL, "path is too long");
+    j->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+    SEFL_CHECK(j->lock >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
+    if (flock(j->lock, LOCK_EX | LOCK_NB) != 0) {
+        ssize_t got = pread(j->lock, who, sizeof who - 1, 0);
+        who[got > 0 ? strspn(who, "0123456789") : 0] = 0;
+        SEFL_CHECK(false, SEFL_ESTATE, "%s is in use by process %s", j->folder, who[0] ? who : "?");
+    }
+    /* for people: if it cannot be written, the lock holds all the same */
+    n = snprintf(who, sizeof who, "%ld\n", (long)getpid());
+    if (ftruncate(j->lock, 0) != 0 || pwrite(j->lock, who, (size_t)n, 0) != n)
+        errno = 0;
+done:
+    return st;
+}
+
+static sefl_status make_locks(journal *j)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutexattr_t a;
+    SEFL_CHECK(pthread_mutexattr_init(&a) == 0, SEFL_ENOMEM, "out of memory for a lock");
+    pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
+    j->has_rows = pthread_mutex_init(&j->rows, &a) == 0;
+    pthread_mutexattr_destroy(&a);
+    j->has_files = pthread_mutex_init(&j->files, NULL) == 0;
+    SEFL_CHECK(j->has_rows && j->has_files, SEFL_ENOMEM, "out of memory for a lock");
+done:
+    return st;
+}
+
+/* This task's number, a new one if it is new. The row is durable before a folder of that number. */
+static sefl_status enter_task(journal *j, const uint8_t task[32])
+{
+    sefl_status st = SEFL_OK;
+    uint64_t tasks = 0, number = 0;
+    db_value id = db_blob(span_of(task, 32));
+    SEFL_TRY(db_each(j->d, take_u64, &tasks, "SELECT ifnull(max(number), 0) FROM task"));
+    SEFL_TRY(files_settle(j, tasks));
+    SEFL_TRY(db_each(j->d, take_u64, &number, "SELECT number FROM task WHERE id = ?", id));
+    if (number == 0) {
+        number = tasks + 1;
+        SEFL_TRY(db_run(j->d, "INSERT INTO task VALUES(?, ?)", db_u64(number), id));
+    }
+    j->number = number;
+    memcpy(j->task, task, 32);
+done:
+    return st;
+}
+
+sefl_status journal_open(journal **out, const char *folder, const char *role,
+                         const uint8_t task[32])
+{
+    sefl_status st = SEFL_OK;
+    journal *j = NULL;
+    char path[PATH_MAX];
+    *out = NULL;
+    SEFL_TRY(sefl_new(&j, 1, sizeof *j));
+    j->lock = -1;
+    SEFL_TRY(make_locks(j));
+    SEFL_TRY(sefl_strdup(&j->folder, folder));
+    SEFL_TRY(file_make_folder(folder, 0700));
+    SEFL_TRY(lock_folder(j));
+    int n = snprintf(path, sizeof path, "%s/journal.db", folder);
+    SEFL_CHECK(n > 0 && (size_t)n < sizeof path, SEFL_EINVAL, "path is too long");
+    SEFL_TRY(db_open(&j->d, path, role, steps, STEPS));
+    SEFL_TRY(file_sync_folder(folder)); /* the database's name */
+    SEFL_TRY(enter_task(j, task));
+    *out = j, j = NULL;
+done:
+    journal_close(j);
+    return st;
+}
+
+void journal_close(journal *j)
+{
+    if (!j)
+        return;
+    db_close(j->d);
+    if (j->lock >= 0)
+        close(j->lock);
+    if (j->has_rows)
+        pthread_mutex_destroy(&j->rows);
+    if (j->has_files)
+        pthread_mutex_destroy(&j->files);
+    sefl_free(j->folder);
+    sefl_free(j);
+}
+
+const char *journal_folder(const journal *j)
+{
+    return j->folder;
+}
+
+/* ---- transactions -------------------------------------------------------------------------- */
+
+sefl_status journal_begin(journal *j)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&j->rows);
+    SEFL_CHECK(!j->in_transaction, SEFL_ESTATE, "journal: a transaction inside a transaction");
+    SEFL_TRY(db_begin(j->d));
+    j->in_transaction = true;
+    return SEFL_OK; /* keeps the lock */
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+sefl_status journal_commit(journal *j)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&j->rows);
+    SEFL_CHECK(j->in_transaction, SEFL_ESTATE, "journal: no transaction to commit");
+    j->in_transaction = false;
+    st = db_commit(j->d);
+    pthread_mutex_unlock(&j->rows); /* that of begin */
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+void journal_rollback(journal *j)
+{
+    pthread_mutex_lock(&j->rows);
+    if (j->in_transaction) { /* ours: another thread's would hold the lock */
+        j->in_transaction = false;
+        db_rollback(j->d);
+        pthread_mutex_unlock(&j->rows);
+    }
+    pthread_mutex_unlock(&j->rows);
+}
+
+/* ---- rounds -------------------------------------------------------------------------------- */
+
+sefl_status journal_round_put(journal *j, const journal_round *r)
+{
+    sefl_status st = SEFL_OK;
+    const db_value none = { .type = DB_NULL };
+    pthread_mutex_lock(&j->rows);
+    SEFL_TRY(check_round(r->round));
+    SEFL_TRY(db_run(j->d, "INSERT OR REPLACE INTO round VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
+                    db_u64(j->number), db_u64(r->round), db_u64(r->state), db_u64(r->attempt),
+                    db_u64(r->opened_ms), db_u64(r->deadline_ms), db_u64(r->closed_ms),
+                    db_u64(r->clients), db_u64(r->extensions), db_u64(r->skipped),
+                    r->has_set ? db_blob(span_of(r->set, sizeof r->set)) : none,
+                    r->has_model ? db_blob(span_of(r->model, sizeof r->model)) : none));
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+typedef struct round_found {
+    bool found;
+    journal_round r;
+} round_found;
+
+static sefl_status take_round(void *ctx, const db_row *row)
+{
+    sefl_status st = SEFL_OK;
+    round_found *f = ctx;
+    f->r = (journal_round){
+        .round = db_col_u64(row, 0),
+        .state = (unsigned)db_col_u64(row, 1),
+        .attempt = db_col_u64(row, 2),
+        .opened_ms = db_col_u64(row, 3),
+        .deadline_ms = db_col_u64(row, 4),
+        .closed_ms = db_col_u64(row, 5),
+        .clients = (uint32_t)db_col_u64(row, 6),
+        .extensions = (uint32_t)db_col_u64(row, 7),
+        .skipped = db_col_u64(row, 8) != 0,
+        .has_set = !db_col_null(row, 9),
+        .has_model = !db_col_null(row, 10),
+    };
+    if (f->r.has_set)
+        SEFL_TRY(take_fixed(row, 9, f->r.set, sizeof f->r.set));
+    if (f->r.has_model)
+        SEFL_TRY(take_fixed(row, 10, f->r.model, sizeof f->r.model));
+    f->found = true;
+done:
+    return st;
+}
+
+#define ROUND_COLUMNS                                                                          \
+    "round, state, attempt, opened_ms, deadline_ms, closed_ms, clients, extensions, skipped, " \
+    "set_hash, model"
+
+sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out)
+{
+    sefl_status st = SEFL_OK;
+    round_found f = { 0 };
+    pthread_mutex_lock(&j->rows);
+    SEFL_TRY(check_round(round));
+    SEFL_TRY(db_each(j->d, take_round, &f,
+                     "SELECT " ROUND_COLUMNS " FROM round WHERE task = ? AND round = ?",
+                     db_u64(j->number), db_u64(round)));
+    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no round %" PRIu64, round);
+    *out = f.r;
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+sefl_status journal_round_last(journal *j, journal_round *out)
+{
+    sefl_status st = SEFL_OK;
+    round_found f = { 0 };
+    pthread_mutex_lock(&j->rows);
+    SEFL_TRY(db_each(j->d, take_round, &f,
+                     "SELECT " ROUND_COLUMNS
+                     " FROM round WHERE task = ? ORDER BY round DESC LIMIT 1",
+                     db_u64(j->number)));
+    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no round yet");
+    *out = f.r;
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+sefl_status journal_round_highest(journal *j, unsigned state, uint64_t *out)
+{
+    uint64_t round = 0;
+    pthread_mutex_lock(&j->rows);
+    sefl_status st = db_each(j->d, take_u64, &round,
+                             "SELECT ifnull(max(round), 0) FROM round WHERE task = ? AND state = ?",
+                             db_u64(j->number), db_u64(state));
+    pthread_mutex_unlock(&j->rows);
+    if (st == SEFL_OK)
+        *out = round;
+    return st;
+}
+
+/* ---- facts --------------------------------------------------------------------------------- */
+
+static sefl_status check_fact(const char *name, size_t bytes)
+{
+    size_t n = strlen(name);
+    if (n < 1 || n > FACT_NAME_MAX)
+        return sefl_fail(SEFL_EINVAL, "journal: a fact's name has %zu bytes", n);
+    if (bytes > FACT_MAX)
+        return sefl_fail(SEFL_ERANGE, "journal: fact %s has %zu bytes, at most %d fit", name, bytes,
+                         FACT_MAX);
+    return SEFL_OK;
+}
+
+typedef struct bytes_found {
+    bool found;
+    sefl_buf *out;
+} bytes_found;
+
+static sefl_status take_bytes(void *ctx, const db_row *row)
+{
+    bytes_found *f = ctx;
+    sefl_span s = db_col_bytes(row, 0);
+    f->found = true;
+    return f->out ? wr_raw(f->out, s.p, s.n) : SEFL_OK;
+}
+
+sefl_status journal_fact_put(journal *j, uint64_t round, const char *name, sefl_span value)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&j->rows);
+    SEFL_TRY(check_fact(name, value.n));
+    SEFL_TRY(check_round(round));
+    SEFL_TRY(db_run(j->d, "INSERT OR REPLACE INTO fact VALUES(?,?,?,?)", db_u64(j->number),
+                    db_u64(round), db_text(name), db_blob(value)));
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+sefl_status journal_fact_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
+{
+    sefl_status st = SEFL_OK;
+    bytes_found f = { .out = out };
+    pthread_mutex_lock(&j->rows);
+    SEFL_TRY(check_round(round));
+    SEFL_TRY(db_each(j->d, take_bytes, &f,
+                     "SELECT value FROM fact WHERE task = ? AND round = ? AND name = ?",
+                     db_u64(j->number), db_u64(round), db_text(name)));
+    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no %s of round %" PRIu64, name, round);
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&j->rows);
+    SEFL_TRY(check_fact(name, value.n));
+    SEFL_TRY(
+        db_run(j->d, "INSERT OR REPLACE INTO lasting VALUES(?,?)", db_text(name), db_blob(value)));
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out)
+{
+    sefl_status st = SEFL_OK;
+    bytes_found f = { .out = out };
+    pthread_mutex_lock(&j->rows);
+    SEFL_TRY(
+        db_each(j->d, take_bytes, &f, "SELECT value FROM lasting WHERE name = ?", db_text(name)));
+    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no %s", name);
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+/* ---- updates ------------------------------------------------------------------------------- */
+
+sefl_status journal_update_put(journal *j, const journal_update *u)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&j->rows);
+    SEFL_TRY(check_round(u->round));
+    SEFL_CHECK(memchr(u->name, 0, sizeof u->name) != NULL, SEFL_EINVAL,
+               "a client's name is too long");
+    st = db_run(j->d, "INSERT INTO body VALUES(?,?,?,?,?,?,?,?)", db_u64(j->number),
+                db_u64(u->round), db_blob(span_of(u->client, sizeof u->client)), db_text(u->name),
+                db_blob(span_of(u->body, sizeof u->body)), db_u64(u->bytes), db_u64(u->when_ms),
+                db_blob(u->receipt));
+    if (st == SEFL_EEXIST)
+        st = sefl_fail(st, "round %" PRIu64 " has an update of client %s already", u->round,
+                       u->name);
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+#define UPDATE_COLUMNS "round, client, name, hash, bytes, when_ms, receipt"
+
+static sefl_status read_update(journal_update *u, const db_row *row)
+{
+    sefl_status st = SEFL_OK;
+    *u = (journal_update){ .round = db_col_u64(row, 0),
+                           .bytes = db_col_u64(row, 4),
+                           .when_ms = db_col_u64(row, 5),
+                           .receipt = db_col_bytes(row, 6) };
+    sefl_span name = db_col_bytes(row, 2);
+    SEFL_CHECK(name.n < sizeof u->name, SEFL_EPROTO, "journal: a name of %zu bytes", name.n);
+    if (name.n > 0)
+        memcpy(u->name, name.p, name.n);
+    SEFL_TRY(take_fixed(row, 1, u->client, sizeof u->client));
+    SEFL_TRY(take_fixed(row, 3, u->body, sizeof u->body));
+done:
+    return st;
+}
+
+typedef struct update_found {
+    bool found;
+    journal_update u;
+    sefl_buf *receipt;
+} update_found;
+
+static sefl_status take_update(void *ctx, const db_row *row)
+{
+    sefl_status st = SEFL_OK;
+    update_found *f = ctx;
+    SEFL_TRY(read_update(&f->u, row));
+    if (f->receipt)
+        SEFL_TRY(wr_raw(f->receipt, f->u.receipt.p, f->u.receipt.n));
+    f->u.receipt = span_of(NULL, 0);
+    f->found = true;
+done:
+    return st;
+}
+
+sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
+                               journal_update *out, sefl_buf *receipt)
+{
+    sefl_status st = SEFL_OK;
+    update_found f = { .receipt = receipt };
+    pthread_mutex_lock(&j->rows);
+    SEFL_TRY(check_round(round));
+    SEFL_TRY(db_each(j->d, take_update, &f,
+                     "SELECT " UPDATE_COLUMNS
+                     " FROM body WHERE task = ? AND round = ? AND client = ?",
+                     db_u64(j->number), db_u64(round), db_blob(span_of(client, 32))));
+    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "round %" PRIu64 " has no update of this client", round);
+    *out = f.u;
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+typedef struct update_walk {
+    journal_update_fn *fn;
+    void *ctx;
+} update_walk;
+
+static sefl_status walk_update(void *ctx, const db_row *row)
+{
+    sefl_status st = SEFL_OK;
+    update_walk *w = ctx;
+    journal_update u;
+    SEFL_TRY(read_update(&u, row));
+    SEFL_TRY(w->fn(w->ctx, &u));
+done:
+    return st;
+}
+
+sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn, void *ctx)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&j->rows);
+    SEFL_TRY(check_round(round));
+    SEFL_TRY(db_each(j->d, walk_update, (&(update_walk){ fn, ctx }),
+                     "SELECT " UPDATE_COLUMNS
+                     " FROM body WHERE task = ? AND round = ? ORDER BY client",
+                     db_u64(j->number), db_u64(round)));
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t n = 0;
+    pthread_mutex_lock(&j->rows);
+    SEFL_TRY(check_round(round));
+    SEFL_TRY(db_each(j->d, take_u64, &n, "SELECT count(*) FROM body WHERE task = ? AND round = ?",
+                     db_u64(j->number), db_u64(round)));
+    *out = (uint32_t)n;
+done:
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t *out)
+{
+    uint64_t n = 0;
+    pthread_mutex_lock(&j->rows);
+    sefl_status st =
+        db_each(j->d, take_u64, &n,
+                "SELECT count(*) FROM body b LEFT JOIN round r ON r.task = b.task AND "
+                "r.round = b.round WHERE b.task = ? AND b.client = ? AND ifnull(r.skipped, 0) = 0",
+                db_u64(j->number), db_blob(span_of(client, 32)));
+    pthread_mutex_unlock(&j->rows);
+    if (st == SEFL_OK)
+        *out = n;
+    return st;
+}

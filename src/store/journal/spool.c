@@ -1,0 +1,268 @@
+/* Design. A part's bytes and the running hash never differ: a write that fails half-way is cut off
+ * again, and whoever reopens a part hashes what stands there. The lock is on the part's inode; since
+ * the part may be renamed or deleted between open and flock, its name is looked at again after. */
+#include "store/journal/spool.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "base/fault.h"
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { READ_PIECE = 1 << 16, HEX = 2 * SHA256_BYTES };
+
+struct spool {
+    int fd; /* of the part; -1: the body is complete */
+    bool broken;
+    uint64_t offset, total;
+    sha256 h;
+    uint8_t hash[SHA256_BYTES];
+    char *folder, *part, *whole;
+};
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+static void hex_of(char out[HEX + 1], const uint8_t hash[SHA256_BYTES])
+{
+    for (int i = 0; i < SHA256_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", hash[i]);
+}
+
+static sefl_status path_of(char out[PATH_MAX], const char *folder, const uint8_t hash[SHA256_BYTES],
+                           const char *tail)
+{
+    char hex[HEX + 1];
+    hex_of(hex, hash);
+    int n = snprintf(out, PATH_MAX, "%s/%s%s", folder, hex, tail);
+    return n > 0 && n < PATH_MAX ? SEFL_OK : sefl_fail(SEFL_EINVAL, "path is too long");
+}
+
+static bool is_part(const char *name)
+{
+    return strlen(name) == HEX + 5 && strspn(name, "0123456789abcdef") == HEX &&
+           strcmp(name + HEX, ".part") == 0;
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+/* Opens the part under its name and locks it. */
+static sefl_status open_part(spool *s)
+{
+    sefl_status st = SEFL_OK;
+    struct stat mine, named;
+    for (int tries = 0; tries < 16; tries++) {
+        s->fd = open(s->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+        SEFL_CHECK(s->fd >= 0, SEFL_EIO, "cannot open %s: %s", s->part, strerror(errno));
+        SEFL_CHECK(flock(s->fd, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE,
+                   "these bytes are arriving on another connection");
+        SEFL_CHECK(fstat(s->fd, &mine) == 0 && S_ISREG(mine.st_mode), SEFL_EIO, "%s is not a file",
+                   s->part);
+        if (stat(s->part, &named) == 0 && named.st_ino == mine.st_ino &&
+            named.st_dev == mine.st_dev)
+            return SEFL_OK;
+        close(s->fd); /* finished, or thrown away, in the meantime */
+        s->fd = -1;
+    }
+    st = sefl_fail(SEFL_ESTATE, "these bytes are arriving on another connection");
+done:
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+    return st;
+}
+
+/* Hashes what the part has; one that is longer than the body begins anew. */
+static sefl_status take_in(spool *s)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t *piece = NULL;
+    SEFL_TRY(sefl_new(&piece, READ_PIECE, 1));
+    sha256_init(&s->h);
+    for (s->offset = 0; s->offset <= s->total;) {
+        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(s->fd, piece, READ_PIECE);
+        if (got < 0 && errno == EINTR)
+            continue;
+        SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", s->part, strerror(errno));
+        if (got == 0)
+            break;
+        sha256_add(&s->h, span_of(piece, (size_t)got));
+        s->offset += (uint64_t)got;
+    }
+    if (s->offset > s->total) {
+        SEFL_CHECK(ftruncate(s->fd, 0) == 0 && lseek(s->fd, 0, SEEK_SET) == 0, SEFL_EIO,
+                   "cannot cut %s: %s", s->part, strerror(errno));
+        sha256_init(&s->h);
+        s->offset = 0;
+    }
+done:
+    sefl_free(piece);
+    return st;
+}
+
+sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[SHA256_BYTES],
+                       uint64_t total)
+{
+    sefl_status st = SEFL_OK;
+    spool *s = NULL;
+    struct stat sb;
+    char path[PATH_MAX];
+    *out = NULL;
+    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    s->fd = -1, s->total = total;
+    memcpy(s->hash, hash, sizeof s->hash);
+    SEFL_TRY(sefl_strdup(&s->folder, folder));
+    SEFL_TRY(path_of(path, folder, hash, ".part"));
+    SEFL_TRY(sefl_strdup(&s->part, path));
+    SEFL_TRY(path_of(path, folder, hash, ""));
+    SEFL_TRY(sefl_strdup(&s->whole, path));
+    SEFL_TRY(file_make_folder(folder, 0700));
+    if (stat(s->whole, &sb) != 0) {
+        SEFL_TRY(open_part(s));
+        if (stat(s->whole, &sb) != 0) { /* it may have been finished just before we had the lock */
+            SEFL_TRY(take_in(s));
+            *out = s, s = NULL;
+            goto done;
+        }
+        unlink(s->part);
+        close(s->fd);
+        s->fd = -1;
+    }
+    SEFL_CHECK(S_ISREG(sb.st_mode) && (uint64_t)sb.st_size == total, SEFL_EINVAL,
+               "%s is there with %jd bytes, not %" PRIu64, s->whole, (intmax_t)sb.st_size, total);
+    s->offset = total;
+    *out = s, s = NULL;
+done:
+    spool_close(s);
+    return st;
+}
+
+uint64_t spool_offset(const spool *s)
+{
+    return s->offset;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+sefl_status spool_write(spool *s, sefl_span bytes)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(!s->broken, SEFL_ESTATE, "%s: unusable after a failure, open it again", s->part);
+    SEFL_CHECK(bytes.n <= s->total - s->offset, SEFL_EPROTO,
+               "more bytes than the %" PRIu64 " that were announced", s->total);
+    if (bytes.n == 0)
+        goto done;
+    st = file_write_all(s->fd, bytes);
+    if (st != SEFL_OK) {
+        /* half a piece must not stay behind what the hash has seen */
+        if (ftruncate(s->fd, (off_t)s->offset) != 0 ||
+            lseek(s->fd, (off_t)s->offset, SEEK_SET) != (off_t)s->offset)
+            s->broken = true;
+        sefl_note_before("%s", s->part);
+        goto done;
+    }
+    sha256_add(&s->h, bytes);
+    s->offset += bytes.n;
+done:
+    return st;
+}
+
+sefl_status spool_finish(spool *s)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t got[SHA256_BYTES];
+    SEFL_CHECK(!s->broken, SEFL_ESTATE, "%s: unusable after a failure, open it again", s->part);
+    SEFL_CHECK(s->offset == s->total, SEFL_ESTATE, "%" PRIu64 " of %" PRIu64 " bytes are here",
+               s->offset, s->total);
+    if (s->fd >= 0) {
+        s->broken = true; /* until it is in place: what fails below cannot be repeated */
+        sha256_end(&s->h, got);
+        SEFL_CHECK(memcmp(got, s->hash, sizeof got) == 0, SEFL_EAUTH,
+                   "the bytes do not have the hash that was announced");
+        /* after a failed sync the kernel may take pages for clean that it never wrote: such a part
+         * must not be read again, let alone synced "successfully" */
+        SEFL_TRY(file_sync(s->fd, s->part));
+        SEFL_CHECK(rename(s->part, s->whole) == 0, SEFL_EIO, "cannot rename %s: %s", s->part,
+                   strerror(errno));
+        close(s->fd);
+        s->fd = -1;
+        s->broken = false;
+    }
+    SEFL_TRY(file_sync_folder(s->folder)); /* also of one whose finisher died just before this */
+done:
+    if (s->broken && s->fd >= 0)
+        unlink(s->part);
+    return st;
+}
+
+void spool_close(spool *s)
+{
+    if (!s)
+        return;
+    if (s->fd >= 0)
+        close(s->fd);
+    sefl_free(s->folder);
+    sefl_free(s->part);
+    sefl_free(s->whole);
+    sefl_free(s);
+}
+
+/* ---- what lies there ----------------------------------------------------------------------- */
+
+uint64_t spool_have(const char *folder, const uint8_t hash[SHA256_BYTES], uint64_t total)
+{
+    char path[PATH_MAX];
+    struct stat sb;
+    if (path_of(path, folder, hash, "") == SEFL_OK && stat(path, &sb) == 0 && S_ISREG(sb.st_mode) &&
+        (uint64_t)sb.st_size == total)
+        return total;
+    if (path_of(path, folder, hash, ".part") == SEFL_OK && stat(path, &sb) == 0 &&
+        S_ISREG(sb.st_mode) && (uint64_t)sb.st_size <= total)
+        return (uint64_t)sb.st_size;
+    return 0;
+}
+
+/* Deletes it unless somebody writes it. */
+static bool delete_idle(int dir, const char *name)
+{
+    bool gone = false;
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+    if (fd < 0)
+        return false;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        gone = unlinkat(dir, name, 0) == 0;
+    close(fd);
+    return gone;
+}
+
+sefl_status spool_sweep(const char *folder, uint64_t age_s, size_t *parts, uint64_t *bytes)
+{
+    *parts = 0, *bytes = 0;
+    DIR *d = opendir(folder);
+    if (!d)
+        return errno == ENOENT
+                   ? SEFL_OK
+                   : sefl_fail(SEFL_EIO, "cannot read folder %s: %s", folder, strerror(errno));
+    time_t now = time(NULL);
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        struct stat sb;
+        if (!is_part(e->d_name) || fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        bool old = now >= sb.st_mtime && (uint64_t)(now - sb.st_mtime) >= age_s;
+        if (old && delete_idle(dirfd(d), e->d_name))
+            continue;
+        ++*parts, *bytes += (uint64_t)sb.st_size;
+    }
+    closedir(d);
+    return SEFL_OK;
+}

@@ -1,0 +1,190 @@
+/* What AS could say to CSP. Signatures would stop a fuzzer at the door, so the input is a list of words,
+ * of which the harness signs and frames some; a first byte picks the word (modulo 10):
+ *     0 raw message: kind, length, bytes      1 HELLO     2 TASK     3 HEADER: round, model byte
+ *     4 OPEN: round, attempt, clients         5 SKIP: round           6 raw bytes: length, bytes
+ *     7 AS charges a round                    8 the masked sum of round 1     9 BYE: byte
+ * No crash, no hang. Whatever is said: one opening a round at most, charged, of enough clients, of a
+ * signed header that never changes; no output byte before the mark. */
+#define LINK_PAIR_FUZZ
+#include "unit/protocol/link_pair.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static world *w;
+static sefl_buf sum; /* the masked sum, framed */
+
+typedef struct tape {
+    sefl_buf in;
+    size_t at;
+    sefl_buf out; /* a message of CSP being put together */
+} tape;
+
+static sefl_status tape_send(void *self, const void *p, size_t n)
+{
+    tape *t = self;
+    CHECK_OK(wr_raw(&t->out, p, n));
+    if (t->out.n < MSG_HEADER || t->out.n < MSG_HEADER + load_u64(t->out.p + 8))
+        return SEFL_OK;
+    if (load_u32(t->out.p) == LINK_PLAIN) {
+        uint64_t s, opened, k;
+        mc_highest(&w->c, &s, &opened, &k);
+        MUST(opened > 0 && w->c.opened[opened] == 1);
+    }
+    buf_reset(&t->out);
+    return SEFL_OK;
+}
+
+static sefl_status tape_recv(void *self, void *p, size_t n)
+{
+    tape *t = self;
+    if (t->in.n - t->at < n)
+        return sefl_fail(SEFL_ECLOSED, "the end");
+    memcpy(p, t->in.p + t->at, n);
+    t->at += n;
+    return SEFL_OK;
+}
+
+static sefl_status tape_flush(void *self)
+{
+    (void)self;
+    return SEFL_OK;
+}
+
+static const channel_ops tape_ops = { tape_send, tape_recv, tape_flush };
+
+static void frame(sefl_buf *out, uint32_t kind, uint32_t index, sefl_span body)
+{
+    CHECK_OK(wr_u32(out, kind));
+    CHECK_OK(wr_u32(out, index));
+    CHECK_OK(wr_u64(out, body.n));
+    CHECK_OK(wr_raw(out, body.p, body.n));
+}
+
+static void start(void)
+{
+    w = world_new("paillier", TASK_NOISE_NONE, 40);
+    world_sum(w, 1);
+    const ahe_params *p = &w->t.ahe;
+    uint8_t *bytes = calloc(p->units, p->sum_unit_bytes), seed[AHE_SEED_BYTES] = { 1 };
+    MUST(p->units <= link_sum_units(p) && p->sum_head_bytes == 0);
+    CHECK_OK(ahe_sum_write_head(p, w->sum, bytes));
+    CHECK_OK(ahe_sum_write_units(p, w->sum, bytes, 0, p->units, seed, NULL));
+    frame(&sum, LINK_SUM, 1, span_of(bytes, p->units * p->sum_unit_bytes));
+    free(bytes);
+}
+
+static uint8_t take(rd *r)
+{
+    uint8_t b = 0;
+    return rd_u8(r, &b) == SEFL_OK ? b : 0;
+}
+
+static void word(tape *t, rd *r, mem_ledger *as)
+{
+    sefl_buf b = { 0 };
+    envelope env = { 0 };
+    uint8_t bytes[HEADER_BYTES + STATEMENT_BYTES];
+    sefl_span rest;
+    const ledger_mark *mark = &as->mark[as->n];
+    unsigned which = take(r) % 10, kind, n;
+    switch (which) {
+    case 0:
+        kind = take(r), n = take(r);
+        if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
+            frame(&t->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), 0, rest);
+        break;
+    case 1:
+        CHECK_OK(wr_u16(&b, 1));
+        CHECK_OK(wr_u16(&b, 1));
+        CHECK_OK(link_mark_write(&b, mark));
+        CHECK_OK(wr_raw(&b, w->t.id, 32));
+        frame(&t->in, LINK_HELLO, 0, buf_span(&b));
+        break;
+    case 2:
+        frame(&t->in, LINK_TASK, 0, buf_span(&w->envelope));
+        break;
+    case 3: {
+        round_header h = world_header(w, take(r));
+        h.model[1] = take(r) % 3;
+        round_header_write(bytes, &h);
+        env = (envelope){ .kind = SIGN_HEADER, .content = span_of(bytes, HEADER_BYTES) };
+        break;
+    }
+    case 4: {
+        round_statement s = { .round = take(r), .attempt = take(r), .clients = take(r) };
+        memcpy(s.task, w->t.id, 32);
+        round_statement_write(bytes, &s);
+        env = (envelope){ .kind = SIGN_STATEMENT, .content = span_of(bytes, STATEMENT_BYTES) };
+        break;
+    }
+    case 5:
+        CHECK_OK(link_mark_write(&b, mark));
+        CHECK_OK(wr_u64(&b, take(r)));
+        CHECK_OK(wr_u8(&b, take(r)));
+        frame(&t->in, LINK_SKIP, 0, buf_span(&b));
+        break;
+    case 6:
+        n = take(r);
+        if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
+            CHECK_OK(wr_raw(&t->in, rest.p, rest.n));
+        break;
+    case 7:
+        if (as->n + 2 < W_MARKS)
+            CHECK_OK(ledger_pay(as, 1 + take(r) % 6));
+        break;
+    case 8:
+        CHECK_OK(wr_raw(&t->in, sum.p, sum.n));
+        break;
+    default:
+        n = take(r);
+        frame(&t->in, LINK_BYE, 0, span_of(&(uint8_t){ (uint8_t)n }, 1));
+    }
+    if (env.content.n > 0) {
+        CHECK_OK(link_mark_write(&b, mark));
+        CHECK_OK(envelope_sign(&env, SIGNER_AS, w->as));
+        CHECK_OK(envelope_write(&b, &env));
+        frame(&t->in, which == 3 ? LINK_HEADER : LINK_OPEN, 0, buf_span(&b));
+    }
+    buf_clear(&b);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (!w)
+        start();
+    world_reset(w);
+    tape t = { 0 };
+    channel ch = { .ops = &tape_ops, .self = &t };
+    csp_journal j = mem_csp_journal(&w->c);
+    sefl_coins coins = { .get = named_get, .self = &w->coins[1] };
+    mem_ledger as = { 0 };
+    csp *c;
+    rd r = rd_over(span_of(data, size));
+    for (int words = 0; rd_left(&r) > 0 && words < 64; words++)
+        word(&t, &r, &as);
+    CHECK_OK(csp_new(&c, &(csp_config){ .task = &w->t,
+                                        .envelope = buf_span(&w->envelope),
+                                        .sec = w->sec,
+                                        .key = w->csp,
+                                        .journal = &j,
+                                        .coins = &coins }));
+    sefl_status st = csp_serve(c, &ch);
+    (void)st;
+    csp_free(c);
+    for (uint64_t n = 1; n < W_ROUNDS; n++) {
+        round_statement s;
+        envelope env;
+        if (w->c.opened[n] == 0)
+            continue;
+        MUST(w->c.opened[n] == 1 && ledger_charged(&w->c.ledger, n));
+        CHECK_OK(envelope_read(&env, buf_span(&w->c.statement[n])));
+        CHECK_OK(envelope_check_one(&env, SIGN_STATEMENT, SIGNER_AS, w->t.servers.as));
+        CHECK_OK(round_statement_read(&s, env.content));
+        MUST(s.round == n && s.clients >= w->t.threshold && s.clients <= w->t.clients_max);
+        MUST(n == 1 || w->c.round[n - 1].state == CSP_OPENED ||
+             w->c.round[n - 1].state == CSP_SKIPPED);
+    }
+    buf_clear(&t.in);
+    buf_clear(&t.out);
+    return 0;
+}

@@ -1,0 +1,369 @@
+/* Whole rounds over the link: results, replay, cuts. Refusals are in test_link_refusals.c. */
+#include "link_pair.h"
+
+#include "mpc/noise/own.h"
+#include "privacy/mechanism/dgauss.h"
+
+#include <math.h>
+
+static const char *const schemes[] = { "paillier", "lwe" };
+static const task_noise modes[] = { TASK_NOISE_NONE, TASK_NOISE_OWN, TASK_NOISE_JOINT };
+
+/* Mean and standard deviation of what was added, against the law; exact without noise. */
+static void check_result(const world *w, const int64_t *got)
+{
+    size_t n = w->t.values;
+    double sum = 0, squares = 0, unit = 1, sigma = 0;
+    if (w->t.noise == TASK_NOISE_NONE) {
+        assert_memory_equal(got, w->total, n * sizeof *got);
+        return;
+    }
+    if (w->t.noise == TASK_NOISE_JOINT) {
+        unit = (double)(1 << w->t.ahe.pack.t);
+        sigma = DP_G44_SIGMA;
+    } else {
+        dgauss g;
+        CHECK_OK(dgauss_for_grid(&g, &w->t.grid));
+        sigma = sqrt(2 * (double)g.num / (double)g.den);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double e = (double)got[i] + (unit > 1 ? 0.5 : 0) - (double)w->total[i] / unit;
+        sum += e, squares += e * e;
+    }
+    double mean = sum / (double)n, sd = sqrt(squares / (double)n - mean * mean);
+    if (fabs(mean) > 6 * sigma / sqrt((double)n) ||
+        fabs(sd / sigma - 1) > 6 / sqrt(2.0 * (double)n))
+        fail_msg("%s, mode %d: mean %.3g, standard deviation %.4g, wanted %.4g",
+                 w->t.ahe.scheme->name, (int)w->t.noise, mean, sd, sigma);
+}
+
+/* What the same coins give in the clear: no encryption, no link, no journal. */
+static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *out);
+
+typedef struct replayed {
+    const world *w;
+    channel ch;
+    uint64_t *digit;
+    noise_params p;
+} replayed;
+
+static void *replay_csp(void *arg)
+{
+    replayed *r = arg;
+    seeded gen;
+    named_init(&gen, "CSP", 1, "noise", r->p.round, r->p.attempt);
+    sefl_rng rng = seeded_rng(&gen);
+    noise_evaluator *e;
+    noise_digits d = noise_digits_of(r->digit);
+    CHECK_OK(noise_evaluator_new(&e, &r->ch, &r->p, &rng));
+    CHECK_OK(noise_evaluator_offline(e, &r->ch));
+    CHECK_OK(noise_evaluator_online(e, &r->ch, &d, &noise_evaluator_hooks_none));
+    CHECK_OK(noise_evaluator_output(e, &r->ch));
+    CHECK_OK(channel_flush(&r->ch));
+    noise_evaluator_free(e);
+    return NULL;
+}
+
+static sefl_status replay_draw(void *ctx, int64_t *e, size_t first, size_t n)
+{
+    struct {
+        dgauss law;
+        sefl_rng rng;
+    } *o = ctx;
+    (void)first;
+    return dgauss_fill_vartime(&o->law, e, n, &o->rng);
+}
+
+static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *out)
+{
+    const ahe_params *p = &w->t.ahe;
+    size_t n = p->units * p->unit_values;
+    uint64_t *v = calloc(n, sizeof *v), *m = calloc(n, sizeof *m);
+    int64_t *sum = calloc(n, sizeof *sum);
+    uint8_t *plain = calloc(p->units, p->plain_bytes), mask[AHE_SEED_BYTES];
+    seeded gen;
+    named_init(&gen, "AS", 1, "mask", round, attempt);
+    seeded_fill(&gen, mask, sizeof mask);
+    memcpy(sum, w->total, w->t.values * sizeof *sum);
+    CHECK_OK(ahe_mask_units(p, plain, 0, p->units, mask));
+    ahe_plain_digits(p, v, plain, p->units);
+    ahe_plain_add(p, plain, sum, p->units);
+    ahe_plain_digits(p, m, plain, p->units);
+    noise_params np = task_noise_params(&w->t, round, attempt);
+    if (w->t.noise == TASK_NOISE_JOINT) {
+        replayed peer = { .w = w, .digit = m, .p = np };
+        channel as;
+        pthread_t t;
+        noise_garbler *g;
+        noise_digits d = noise_digits_of(v);
+        int32_t *w32 = calloc(w->t.values, sizeof *w32);
+        CHECK_OK(channel_pair_new(&as, &peer.ch, 60000));
+        assert_int_equal(pthread_create(&t, NULL, replay_csp, &peer), 0);
+        named_init(&gen, "AS", 1, "noise", round, attempt);
+        sefl_rng rng = seeded_rng(&gen);
+        CHECK_OK(noise_garbler_new(&g, &as, &np, &rng));
+        CHECK_OK(noise_garbler_offline(g, &as));
+        CHECK_OK(noise_garbler_online(g, &as, &d, &noise_garbler_hooks_none));
+        CHECK_OK(noise_garbler_output(g, &as, w32));
+        noise_garbler_free(g);
+        pthread_join(t, NULL);
+        channel_pair_close(&as);
+        channel_pair_close(&peer.ch);
+        for (size_t i = 0; i < w->t.values; i++)
+            out[i] = w32[i];
+        free(w32);
+    } else {
+        struct {
+            dgauss law;
+            sefl_rng rng;
+        } own;
+        seeded coins[2];
+        noise_source source = { .get = replay_draw, .ctx = &own };
+        noise_digits dn = noise_digits_of(m), dv = noise_digits_of(v);
+        size_t bytes;
+        CHECK_OK(noise_own_bytes(&bytes, &np));
+        uint8_t *reply = calloc(bytes, 1);
+        CHECK_OK(dgauss_for_grid(&own.law, &w->t.grid));
+        named_init(&coins[0], "CSP", 1, "own", round, attempt);
+        own.rng = seeded_rng(&coins[0]);
+        CHECK_OK(noise_own_make(reply, &np, &dn, &source, &own.rng));
+        named_init(&coins[1], "AS", 1, "own", round, attempt);
+        own.rng = seeded_rng(&coins[1]);
+        CHECK_OK(noise_own_finish(out, &np, reply, &dv, &source, &own.rng));
+        free(reply);
+    }
+    free(v), free(m), free(sum), free(plain);
+}
+
+static void one_round(const char *scheme, task_noise mode)
+{
+    world *w = world_new(scheme, mode, W_VALUES);
+    int64_t got[W_VALUES], again[W_VALUES];
+    connection c;
+    bool kept;
+    world_sum(w, 1);
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 1, &kept, got));
+    disconnect(&c);
+    assert_false(kept);
+    assert_int_equal(w->c.opened[1], 1);
+    check_result(w, got);
+    if (mode != TASK_NOISE_NONE) {
+        replay(w, 1, 1, again);
+        assert_memory_equal(got, again, sizeof got);
+    }
+    /* a second opening: the same bytes, and the same numbers from what was kept */
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 1, &kept, again));
+    disconnect(&c);
+    assert_true(kept);
+    assert_int_equal(w->c.opened[1], 1);
+    assert_int_equal(w->a.masks, 1);
+    assert_memory_equal(got, again, sizeof got);
+    assert_int_equal(w->a.ledger.n, 2); /* the task and one charge, on both sides */
+    assert_memory_equal(&w->a.ledger.mark[2], &w->c.ledger.mark[2], sizeof(ledger_mark));
+    world_free(w);
+}
+
+static void rounds_are_right(void **state)
+{
+    (void)state;
+    for (int s = 0; s < 2; s++)
+        for (int m = 0; m < 3; m++)
+            one_round(schemes[s], modes[m]);
+}
+
+/* Two rounds on one stream; what was kept goes with the next header, the last with the task. */
+static void rounds_follow(void **state)
+{
+    (void)state;
+    world *w = world_new("lwe", TASK_NOISE_JOINT, 40);
+    int64_t got[W_VALUES];
+    connection c;
+    as_link *l;
+    sefl_buf both = { 0 };
+    connect_(&c, w, NULL, false);
+    as_link_config cfg = world_as(&c);
+    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+    for (uint64_t r = 1; r <= 3; r++) {
+        round_header h = world_header(w, r);
+        bool kept;
+        world_sum(w, r);
+        buf_reset(&both);
+        CHECK_OK(as_link_header(l, &both, &h));
+        envelope env;
+        CHECK_OK(envelope_read(&env, buf_span(&both)));
+        CHECK_OK(envelope_check(&env, SIGN_HEADER, &w->t.servers));
+        CHECK_OK(as_link_ping(l));
+        if (r == 2) { /* too few came */
+            CHECK_OK(as_link_skip(l, r, 1));
+            CHECK_OK(as_link_skip(l, r, 1));
+            continue;
+        }
+        assert_false(as_link_prepared(l, r));
+        CHECK_OK(as_link_prepare(l, r, 5 + r));
+        assert_true(as_link_prepared(l, r));
+        w->attempt = 5 + r;
+        CHECK_OK(ledger_pay(&w->a.ledger, r));
+        as_open o = {
+            .round = r, .attempt = 5 + r, .clients = W_CLIENTS, .sum = w->sum, .journal = &c.as
+        };
+        CHECK_OK(as_link_open(l, &o, &kept, got));
+        assert_false(kept || as_link_prepared(l, r));
+        check_result(w, got);
+        assert_int_equal(w->c.forgotten[1], r > 1);
+    }
+    assert_int_equal(w->c.round[2].state, CSP_SKIPPED);
+    assert_true(w->c.forgotten[1] && !w->c.forgotten[3]);
+    CHECK_OK(as_link_bye(l, true));
+    CHECK_STATUS(as_link_ping(l), SEFL_ECLOSED);
+    as_link_free(l);
+    disconnect(&c);
+    CHECK_OK(c.st);
+    assert_true(c.over && w->c.forgotten[3]);
+    buf_clear(&both);
+    world_free(w);
+}
+
+/* The stream is cut at every message of either side, between two and inside one. Then a new connection
+ * ends with one opening and one result; nothing was used twice (the journals look). */
+static void any_cut_is_survived(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scheme;
+        task_noise mode;
+    } kind[] = { { "paillier", TASK_NOISE_JOINT },
+                 { "lwe", TASK_NOISE_OWN },
+                 { "paillier", TASK_NOISE_NONE } };
+    for (int k = 0; k < 3; k++) {
+        world *w = world_new(kind[k].scheme, kind[k].mode, 40);
+        int64_t got[W_VALUES], again[W_VALUES];
+        unsigned kept_runs = 0, cuts = 0;
+        world_sum(w, 1);
+        for (int side = 0; side < 2; side++)
+            for (uint64_t at = 1;; at++) {
+                connection c;
+                bool kept, cut;
+                world_reset(w);
+                uint64_t where[2] = { side == 0 ? at : 0, side == 1 ? at : 0 };
+                connect_(&c, w, where, at % 2);
+                sefl_status st = world_round(w, &c, 1, &kept, got);
+                disconnect(&c);
+                cut = c.wire[side].was_cut;
+                if (!cut) {
+                    CHECK_OK(st);
+                    break;
+                }
+                cuts++;
+                assert_int_not_equal(st, SEFL_OK);
+                assert_int_not_equal(st, SEFL_ECRYPTO);
+                for (size_t i = 0; i < w->t.values; i++)
+                    assert_int_equal(got[i], 0);
+                unsigned open_before = w->c.opened[1];
+                connect_(&c, w, NULL, false);
+                CHECK_OK(world_round(w, &c, 1, &kept, got));
+                disconnect(&c);
+                assert_int_equal(kept, open_before == 1);
+                kept_runs += kept;
+                assert_int_equal(w->c.opened[1], 1);
+                check_result(w, got);
+                connect_(&c, w, NULL, false);
+                CHECK_OK(world_round(w, &c, 1, &kept, again));
+                disconnect(&c);
+                assert_true(kept);
+                assert_int_equal(w->c.opened[1], 1);
+                assert_memory_equal(got, again, w->t.values * sizeof *got);
+                assert_int_equal(w->a.ledger.charges, 1);
+                assert_int_equal(w->c.ledger.charges, 1);
+            }
+        assert_true(kept_runs >= 1 && cuts > (kind[k].mode == TASK_NOISE_JOINT ? 20 : 8));
+        world_free(w);
+    }
+}
+
+/* AS lost what an opening needs: the round is lost, the link goes on, the round can be given up. */
+static void lost_decode_bits_lose_the_round(void **state)
+{
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        world *w = world_new("lwe", modes[m], 40);
+        int64_t got[W_VALUES];
+        connection c;
+        as_link *l;
+        bool kept;
+        sefl_buf both = { 0 };
+        world_sum(w, 1);
+        connect_(&c, w, NULL, false);
+        CHECK_OK(world_round(w, &c, 1, &kept, got));
+        disconnect(&c);
+        w->a.lose = true;
+        connect_(&c, w, NULL, false);
+        as_link_config cfg = world_as(&c);
+        CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+        uint64_t opened, skipped;
+        as_link_peer(l, &opened, &skipped);
+        assert_true(opened == 1 && skipped == 0);
+        as_open o = { .round = 1, .attempt = ++w->attempt, .clients = 3, .journal = &c.as };
+        memcpy(o.set, w->set, 32);
+        CHECK_STATUS(as_link_open(l, &o, &kept, got), SEFL_ECRYPTO);
+        for (size_t i = 0; i < w->t.values; i++)
+            assert_int_equal(got[i], 0);
+        assert_false(as_link_dead(l));
+        CHECK_OK(as_link_skip(l, 1, 2));
+        round_header h = world_header(w, 2);
+        CHECK_OK(as_link_header(l, &both, &h));
+        assert_int_equal(w->c.round[1].state, CSP_OPENED);           /* for ever */
+        CHECK_STATUS(as_link_open(l, &o, &kept, got), SEFL_ECRYPTO); /* erased by now */
+        as_link_free(l);
+        disconnect(&c);
+        buf_clear(&both);
+        world_free(w);
+    }
+}
+
+/* A failing disk at any moment, on either side: no result, and the next attempt is right. */
+static void a_failing_disk_opens_nothing(void **state)
+{
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        world *w = world_new("lwe", modes[m], 40);
+        int64_t got[W_VALUES];
+        world_sum(w, 1);
+        for (int side = 0; side < 2; side++)
+            for (unsigned n = 1; n <= 8; n++) {
+                connection c;
+                bool kept;
+                world_reset(w);
+                *(side == 0 ? &w->a.fail : &w->c.fail) = n;
+                connect_(&c, w, NULL, false);
+                sefl_status st = world_round(w, &c, 1, &kept, got);
+                disconnect(&c);
+                if (*(side == 0 ? &w->a.fail : &w->c.fail) > 0) {
+                    CHECK_OK(st);
+                    break;
+                }
+                assert_int_not_equal(st, SEFL_OK);
+                assert_int_equal(w->c.opened[1], 0);
+                connect_(&c, w, NULL, false);
+                CHECK_OK(world_round(w, &c, 1, &kept, got));
+                disconnect(&c);
+                assert_false(kept);
+                assert_int_equal(w->c.opened[1], 1);
+                check_result(w, got);
+            }
+        world_free(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounds_are_right),
+        cmocka_unit_test(rounds_follow),
+        cmocka_unit_test(any_cut_is_survived),
+        cmocka_unit_test(lost_decode_bits_lose_the_round),
+        cmocka_unit_test(a_failing_disk_opens_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,487 @@
+/* The task document: what it derives, what it refuses, and that only its exact bytes count. */
+#include "unit/protocol/task_sample.h"
+
+#include "protocol/task_fields.h"
+
+#include <jansson.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+
+static int setup(void **state)
+{
+    (void)state;
+    sample_begin();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    sample_end();
+    return 0;
+}
+
+static void test_reads_what_it_made(void **state)
+{
+    (void)state;
+    sefl_buf doc = { 0 };
+    task t;
+    uint8_t id[32], ctx[32], want[32], raw[14 + 32 + 8];
+    CHECK_OK(sample_document(&doc, "training.lr=0.5", "server.lr=0.25", "server.step=adam", NULL));
+    CHECK_OK(task_read(&t, buf_span(&doc)));
+    sha256_of(id, buf_span(&doc));
+    assert_memory_equal(id, t.id, 32);
+    assert_string_equal(t.name, "sample");
+    assert_string_equal(t.population, "testers");
+    assert_string_equal(t.model.body, "lstm");
+    assert_int_equal(t.model.vocab, 50);
+    assert_int_equal(t.init_hash[31], 0xff);
+    assert_true(t.lr == 0.5 && t.server_lr == 0.25 && t.step_nano == 250000000);
+    assert_int_equal(t.server_optim.kind, OPTIM_ADAM);
+    assert_true(t.server_optim.beta2 == 0.99 && t.server_optim.epsilon == 1e-3);
+    assert_int_equal(t.noise, TASK_NOISE_JOINT);
+    assert_true(t.claim && t.epsilon == 8 && t.delta == 1e-6);
+    assert_int_equal(t.clients_max, 8);
+    assert_int_equal(t.values, t.params);
+    assert_ptr_equal(t.ahe.scheme, &ahe_lwe);
+    assert_int_equal(t.ahe.values, t.params);
+    assert_true(t.grid.q == t.ahe.pack.q && t.grid.h == t.ahe.pack.h);
+    assert_int_equal(t.grid.value_max, t.ahe.pack.value_max);
+    assert_true(t.publish_count && !t.amplified);
+    assert_true(task_divisor(&t, 5) == 5);
+    assert_memory_equal(&t.servers, &sample_servers, sizeof t.servers);
+    assert_true(paillier_pub_equal(t.pub, sample_pub));
+
+    lm_param params[LM_MAX_PARAMS];
+    size_t n, count;
+    lm_config cfg = { .vocab = 50, .embed = 8, .hidden = 8, .layers = 1, .block = 4 };
+    CHECK_OK(lm_config_params(&cfg, params, &n, &count));
+    assert_int_equal(count, t.params);
+
+    memcpy(raw, "sefl context 1", 14);
+    memcpy(raw + 14, id, 32);
+    store_u64(raw + 46, 3);
+    sha256_of(want, span_of(raw, sizeof raw));
+    task_context(ctx, &t, 3);
+    assert_memory_equal(ctx, want, 32);
+    noise_params p = task_noise_params(&t, 3, 2);
+    assert_memory_equal(p.task, id, 32);
+    assert_true(p.round == 3 && p.attempt == 2 && p.count == t.values);
+    assert_true(p.k == t.ahe.pack.k && p.t == t.ahe.pack.t && p.g == t.ahe.pack.g);
+    assert_null(p.store_dir);
+    task_clear(&t);
+    assert_null(t.pub);
+    buf_clear(&doc);
+}
+
+/* A byte that changes nothing for a JSON reader makes another task. */
+static void test_exact_bytes_count(void **state)
+{
+    (void)state;
+    sefl_buf doc = { 0 };
+    task a, b;
+    CHECK_OK(sample_document(&doc, NULL));
+    CHECK_OK(task_read(&a, buf_span(&doc)));
+    CHECK_OK(wr_u8(&doc, '\n'));
+    CHECK_OK(task_read(&b, buf_span(&doc)));
+    assert_memory_not_equal(a.id, b.id, 32);
+    task_clear(&a);
+    task_clear(&b);
+    buf_clear(&doc);
+}
+
+/* ---- the form -------------------------------------------------------------------------------- */
+
+/* Replaces the first `from` by `to`; "" appends nothing. */
+static void replace(sefl_buf *out, const sefl_buf *doc, const char *from, const char *to)
+{
+    char *text = NULL, *at;
+    out->n = 0;
+    text = calloc(1, doc->n + 1);
+    assert_non_null(text);
+    memcpy(text, doc->p, doc->n);
+    at = strstr(text, from);
+    if (!at)
+        fail_msg("the document has no %s", from);
+    CHECK_OK(wr_raw(out, text, (size_t)(at - text)));
+    CHECK_OK(wr_raw(out, to, strlen(to)));
+    CHECK_OK(wr_raw(out, at + strlen(from), strlen(at) - strlen(from)));
+    free(text);
+}
+
+static void test_strict_form(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *says;
+        sefl_status st;
+    } c[] = {
+        { "\"block\": 4", "\"block\": 4.0", "model.block", SEFL_EPROTO },
+        { "\"block\": 4", "\"block\": 4e0", "floating-point", SEFL_EPROTO },
+        { "\"block\": 4", "\"block\": \"4\"", "model.block", SEFL_EPROTO },
+        { "\"block\": 4", "\"block\": -4", "model.block", SEFL_EPROTO },
+        { "\"block\": 4", "\"block\": 0", "model.block is 0", SEFL_EPROTO },
+        { "\"block\": 4", "\"block\": 18446744073709551616", "too big", SEFL_EPROTO },
+        { "\"block\": 4", "\"blok\": 4", "did you mean model.block", SEFL_EPROTO },
+        { "\"block\": 4", "\"block\": 4, \"loss\": 1", "model.loss", SEFL_EPROTO },
+        { "\"block\": 4,", "", "model.block is missing", SEFL_EPROTO },
+        { "\"block\": 4", "\"block\": 4, \"block\": 4", "duplicate", SEFL_EPROTO },
+        { "\"block\": 4", "\"block\": null", "model.block", SEFL_EPROTO },
+        { "\"block\": 4", "\"block\": {}", "model.block", SEFL_EPROTO },
+        { "\"tied\": false", "\"tied\": 0", "model.tied", SEFL_EPROTO },
+        { "\"tied\": false", "\"tied\": \"false\"", "model.tied", SEFL_EPROTO },
+        { "\"clip\": \"1\"", "\"clip\": 1", "privacy.clip", SEFL_EPROTO },
+        { "\"clip\": \"1\"", "\"clip\": 1.5", "floating-point", SEFL_EPROTO },
+        { "\"clip\": \"1\"", "\"clip\": \"1e0\"", "privacy.clip", SEFL_EPROTO },
+        { "\"clip\": \"1\"", "\"clip\": \"-1\"", "privacy.clip", SEFL_EPROTO },
+        { "\"clip\": \"1\"", "\"clip\": \"1,5\"", "privacy.clip", SEFL_EPROTO },
+        { "\"clip\": \"1\"", "\"clip\": \"0.0000000001\"", "privacy.clip", SEFL_EPROTO },
+        { "\"clip\": \"1\"", "\"clip\": \"\"", "privacy.clip", SEFL_EPROTO },
+        { "\"clip\": \"1\"", "\"clip\": \"0\"", "privacy.clip", SEFL_EINVAL },
+        { "\"clip\": \"1\"", "\"clip\": \"000000000000000000000001\"", "privacy.clip",
+          SEFL_EPROTO },
+        { "\"lr\": \"20\"", "\"lr\": \"0x10\"", "training.lr", SEFL_EPROTO },
+        { "\"lr\": \"20\"", "\"lr\": \"inf\"", "training.lr", SEFL_EPROTO },
+        { "\"lr\": \"20\"", "\"lr\": \"nan\"", "training.lr", SEFL_EPROTO },
+        { "\"lr\": \"20\"", "\"lr\": \"1e999\"", "training.lr", SEFL_EPROTO },
+        { "\"lr\": \"20\"", "\"lr\": \" 1\"", "training.lr", SEFL_EPROTO },
+        { "\"lr\": \"20\"", "\"lr\": \"1e\"", "training.lr", SEFL_EPROTO },
+        { "\"lr\": \"20\"", "\"lr\": \"1.\"", "training.lr", SEFL_EPROTO },
+        { "\"lr\": \"20\"", "\"lr\": \"0\"", "training.lr", SEFL_EINVAL },
+        { "\"noise\": \"joint\"", "\"noise\": \"Joint\"", "privacy.noise", SEFL_EPROTO },
+        { "\"noise\": \"joint\"", "\"noise\": \"\"", "privacy.noise", SEFL_EPROTO },
+        { "\"noise\": \"joint\"", "\"noise\": \"joint own\"", "privacy.noise", SEFL_EPROTO },
+        { "\"name\": \"sample\"", "\"name\": \"\"", "name", SEFL_EPROTO },
+        { "\"name\": \"sample\"", "\"name\": \"a\\u0000b\"", "NUL", SEFL_EPROTO },
+        { "\"name\": \"sample\"", "\"name\": \"a\\nb\"", "name", SEFL_EPROTO },
+        { "\"name\": \"sample\"", "\"name\": \"\xc3\xa4\"", "name", SEFL_EPROTO },
+        { "\"name\": \"sample\"", "\"name\": \"\xff\"", "unable to decode", SEFL_EPROTO },
+        { "\"name\": \"sample\"", "\"model.block\": 4", "unknown member", SEFL_EPROTO },
+        { "\"model\": {", "\"modell\": {", "unknown member modell", SEFL_EPROTO },
+        { "\"sefl_task\": 1", "\"sefl_task\": 2", "version", SEFL_EUNSUPPORTED },
+        { "\"sefl_task\": 1", "\"sefl_task\": \"1\"", "sefl_task", SEFL_EPROTO },
+        { "0000000001\"", "000000000g\"", "vocab.sha256", SEFL_EPROTO },
+        { "00000000ff\"", "00000000FF\"", "init.sha256", SEFL_EPROTO },
+        { "00000000ff\"", "0000000ff\"", "init.sha256", SEFL_EPROTO },
+        { "\"key\": \"", "\"key\": \"A", "crypto.key", SEFL_EPROTO },
+        { "\"key\": \"", "\"key\": \"AAAA", "crypto.key", SEFL_EPROTO },
+        { "{\n", "[\n", "", SEFL_EPROTO },
+        { "}\n}\n", "}\n}x", "end of file", SEFL_EPROTO },
+        { "}\n}\n", "}\n", "", SEFL_EPROTO },
+    };
+    sefl_buf doc = { 0 }, bad = { 0 };
+    task t;
+    CHECK_OK(sample_document(&doc, NULL));
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        replace(&bad, &doc, c[i].from, c[i].to);
+        sefl_status st = task_read(&t, buf_span(&bad));
+        if (st != c[i].st || !strstr(sefl_last_error(), c[i].says))
+            fail_msg("%s -> %s: %s: %s", c[i].from, c[i].to, sefl_status_name(st),
+                     sefl_last_error());
+        assert_null(t.pub);
+    }
+    /* what a sentence quotes of the text cannot write to a terminal */
+    CHECK_STATUS(task_read(&t, span_of_str("{ \x1b[31m")), SEFL_EPROTO);
+    assert_null(strchr(sefl_last_error(), 0x1b));
+    CHECK_STATUS(task_read(&t, span_of_str("")), SEFL_EPROTO);
+    CHECK_STATUS(task_read(&t, span_of_str("17")), SEFL_EPROTO);
+    CHECK_STATUS(task_read(&t, span_of_str("[]")), SEFL_EPROTO);
+    CHECK_STATUS(task_read(&t, span_of_str("{}")), SEFL_EPROTO);
+    /* no number with a fraction anywhere, whatever the member */
+    for (size_t i = 0; i < task_field_count; i++) {
+        const char *point = strchr(task_fields[i].path, '.');
+        char text[128];
+        if (point)
+            snprintf(text, sizeof text, "{\"%.*s\": {\"%s\": 0.5}}",
+                     (int)(point - task_fields[i].path), task_fields[i].path, point + 1);
+        else
+            snprintf(text, sizeof text, "{\"%s\": 0.5}", task_fields[i].path);
+        CHECK_STATUS(task_read(&t, span_of_str(text)), SEFL_EPROTO);
+        assert_non_null(strstr(sefl_last_error(), "floating-point"));
+        assert_non_null(strstr(sefl_last_error(), task_fields[i].path));
+    }
+    buf_clear(&doc);
+    buf_clear(&bad);
+}
+
+/* Cut anywhere, or larger than allowed. */
+static void test_truncation(void **state)
+{
+    (void)state;
+    sefl_buf doc = { 0 };
+    task t;
+    CHECK_OK(sample_document(&doc, NULL));
+    for (size_t n = 0; n + 1 < doc.n; n++) /* the last byte is a line feed */
+        CHECK_STATUS(task_read(&t, span_of(doc.p, n)), SEFL_EPROTO);
+    while (doc.n <= TASK_BYTES_MAX)
+        CHECK_OK(wr_u8(&doc, ' '));
+    CHECK_STATUS(task_read(&t, buf_span(&doc)), SEFL_EPROTO);
+    doc.n--;
+    CHECK_OK(task_read(&t, buf_span(&doc)));
+    task_clear(&t);
+    buf_clear(&doc);
+}
+
+static void test_locale_changes_nothing(void **state)
+{
+    (void)state;
+    task t;
+    static const char *const commas[] = { "de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "fr_FR",
+                                          "nl_NL.UTF-8" };
+    bool found = false;
+    for (size_t i = 0; i < sizeof commas / sizeof commas[0] && !found; i++)
+        found = setlocale(LC_NUMERIC, commas[i]) != NULL && strtod("0,5", NULL) == 0.5;
+    if (!found)
+        skip(); /* no locale with a decimal comma is installed */
+    CHECK_OK(sample_task(&t, "training.lr=0.125", "privacy.delta=0.0000025", NULL));
+    assert_true(t.lr == 0.125 && t.delta == 2.5e-6);
+    setlocale(LC_NUMERIC, "C");
+    task_clear(&t);
+}
+
+/* ---- the rules ------------------------------------------------------------------------------- */
+
+/* Up to four assignments that make a task that is refused, and the word of the refusal. */
+static void test_rules(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b, *c, *d;
+        sefl_status st;
+        const char *says;
+    } r[] = {
+        { "rounds.threshold=1", 0, 0, 0, SEFL_EINVAL, "rounds.threshold is 1" },
+        { "rounds.threshold=9", 0, 0, 0, SEFL_EINVAL, "above rounds.clients_max" },
+        { "rounds.threshold=9", "rounds.clients_max=20", 0, 0, SEFL_EINVAL, "rounds.enrolled" },
+        { "rounds.enough=2", 0, 0, 0, SEFL_EINVAL, "rounds.enough" },
+        { "rounds.enough=9", 0, 0, 0, SEFL_EINVAL, "rounds.enough" },
+        { "privacy.rate=0.5", 0, 0, 0, SEFL_EINVAL, "privacy.rate" },
+        { "privacy.sampling=open", 0, 0, 0, SEFL_EINVAL, "privacy.rate" },
+        { "privacy.sampling=open", "privacy.rate=0", 0, 0, SEFL_EINVAL, "privacy.rate" },
+        { "privacy.sampling=open", "privacy.rate=0.25", 0, 0, SEFL_EINVAL, "would be skipped" },
+        { "privacy.sampling=open", "privacy.rate=0.5", "rounds.clients_max=7", 0, SEFL_EINVAL,
+          "rounds.clients_max" },
+        { "privacy.sampling=hidden", "privacy.rate=0.5", "rounds.enough=4", 0, SEFL_EINVAL,
+          "rounds.enough" },
+        { "privacy.sampling=hidden", "privacy.rate=0.5", "rounds.max_per_client=4", 0, SEFL_EINVAL,
+          "rounds.max_per_client" },
+        { "privacy.noise=none", "privacy.z=0", 0, 0, SEFL_EINVAL, "claim none" },
+        { "privacy.noise=none", "privacy.z=1", "privacy.claim=none", 0, SEFL_EINVAL, "privacy.z" },
+        { "privacy.z=0", 0, 0, 0, SEFL_EINVAL, "privacy.z" },
+        { "privacy.z=0.249", 0, 0, 0, SEFL_EINVAL, "claim none" },
+        { "privacy.claim=none", "privacy.epsilon=1", 0, 0, SEFL_EINVAL, "privacy.epsilon" },
+        { "privacy.claim=none", "privacy.delta=1e-6", 0, 0, SEFL_EINVAL, "privacy.delta" },
+        { "privacy.epsilon=0", 0, 0, 0, SEFL_EINVAL, "epsilon" },
+        { "privacy.delta=0", 0, 0, 0, SEFL_EINVAL, "delta" },
+        { "privacy.delta=1", 0, 0, 0, SEFL_EINVAL, "delta" },
+        { "privacy.epsilon=1", 0, 0, 0, SEFL_ERANGE, "first round alone costs" },
+        { "privacy.unit=record", 0, 0, 0, SEFL_EINVAL, "privacy.records_max" },
+        { "privacy.unit=record", "privacy.records_max=10", "training.steps=2", 0, SEFL_EINVAL,
+          "training.steps" },
+        { "privacy.unit=record", "privacy.records_max=10", "training.epochs=1", 0, SEFL_EINVAL,
+          "training.epochs" },
+        { "privacy.unit=record", "privacy.records_max=10", "training.optimiser=adam", 0,
+          SEFL_EINVAL, "training.optimiser" },
+        { "privacy.unit=record", "privacy.records_max=10", "privacy.weights=capped",
+          "privacy.weight_cap=5", SEFL_EINVAL, "privacy.weights" },
+        { "privacy.unit=record", "privacy.records_max=10", "privacy.noise=none",
+          "privacy.claim=none", SEFL_EINVAL, "privacy.unit" },
+        { "privacy.records_max=10", 0, 0, 0, SEFL_EINVAL, "privacy.records_max" },
+        { "privacy.weights=capped", 0, 0, 0, SEFL_EINVAL, "privacy.weight_cap" },
+        { "privacy.weight_cap=7", 0, 0, 0, SEFL_EINVAL, "privacy.weight_cap" },
+        { "training.epochs=0", 0, 0, 0, SEFL_EINVAL, "training.epochs" },
+        { "training.epochs=1", "training.steps=1", 0, 0, SEFL_EINVAL, "training.epochs" },
+        { "training.dropout=1", 0, 0, 0, SEFL_EINVAL, "training.dropout" },
+        { "training.beta1=1", 0, 0, 0, SEFL_EINVAL, "training.momentum" },
+        { "server.epsilon=0", 0, 0, 0, SEFL_EINVAL, "server.momentum" },
+        { "server.lr=0", 0, 0, 0, SEFL_EINVAL, "server.lr" },
+        { "model.tied=true", "model.embed=16", 0, 0, SEFL_EINVAL, "model" },
+        { "rounds.enrolled=40000", 0, 0, 0, SEFL_ERANGE, "lwe" },
+        { "privacy.z=0.001", "privacy.claim=none", "rounds.enrolled=10000000",
+          "crypto.scheme=paillier", SEFL_ERANGE, "clients" },
+        { "privacy.z=1000", "model.vocab=1000000", 0, 0, SEFL_ERANGE, "coordinates" },
+        { "privacy.z=2000", 0, 0, 0, SEFL_EINVAL, "noise multiplier" },
+    };
+    task t;
+    for (size_t i = 0; i < sizeof r / sizeof r[0]; i++) {
+        const char *a[] = { r[i].a, r[i].b, r[i].c, r[i].d };
+        sefl_status st = sample_task(&t, a[0], a[1], a[2], a[3], NULL);
+        if (st != r[i].st || !strstr(sefl_last_error(), r[i].says))
+            fail_msg("%s %s %s %s: %s: %s", a[0], a[1] ? a[1] : "", a[2] ? a[2] : "",
+                     a[3] ? a[3] : "", sefl_status_name(st), st ? sefl_last_error() : "");
+    }
+    pinned one = sample_servers, kept = sample_servers;
+    memcpy(one.csp, one.as, sizeof one.as);
+    sample_servers = one;
+    CHECK_STATUS(sample_task(&t, NULL), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "two organisations"));
+    sample_servers = kept;
+}
+
+static void test_sampling_and_divisor(void **state)
+{
+    (void)state;
+    task t;
+    /* open, amplified: the count is kept back */
+    CHECK_OK(sample_task(&t, "privacy.sampling=open", "privacy.rate=0.5", NULL));
+    assert_true(t.amplified && !t.publish_count);
+    assert_true(task_divisor(&t, 3) == 4 && task_divisor(&t, 8) == 4);
+    assert_true(task_event(&t, 7).rate == 0.5 && task_event(&t, 7).count == 7);
+    task_clear(&t);
+    /* over-selection: only the unamplified epsilon, so the count is public */
+    CHECK_OK(sample_task(&t, "privacy.sampling=open", "privacy.rate=0.5", "rounds.enough=4", NULL));
+    assert_true(!t.amplified && t.publish_count);
+    assert_true(task_divisor(&t, 3) == 3);
+    assert_true(task_event(&t, 1).rate == 1);
+    task_clear(&t);
+    /* nothing claimed */
+    CHECK_OK(
+        sample_task(&t, "privacy.sampling=open", "privacy.rate=0.5", "privacy.claim=none", NULL));
+    assert_true(!t.amplified && t.publish_count);
+    dp_event none = task_event(&t, 2);
+    assert_true(none.noise == DP_NOISE_NONE && none.z == 0 && none.rate == 0 && none.dim == 0);
+    task_clear(&t);
+    CHECK_OK(sample_task(&t, "privacy.sampling=hidden", "privacy.rate=0.25", NULL));
+    assert_true(t.amplified && !t.publish_count);
+    assert_true(task_divisor(&t, 8) == 2);
+    task_clear(&t);
+    CHECK_OK(sample_task(&t, "privacy.sampling=hidden", "privacy.rate=0.25", "privacy.noise=none",
+                         "privacy.claim=none", NULL));
+    assert_true(!t.amplified && !t.publish_count);
+    assert_true(task_divisor(&t, 8) == 2);
+    task_clear(&t);
+    CHECK_OK(sample_task(&t, "privacy.weights=capped", "privacy.weight_cap=100", NULL));
+    assert_int_equal(t.values, t.params + 1);
+    assert_int_equal(t.ahe.values, t.values);
+    assert_int_equal(t.grid.dim, t.values);
+    assert_true(isnan(task_divisor(&t, 8)));
+    task_clear(&t);
+    /* the threshold that nobody gives: half of those that are expected */
+    CHECK_OK(sample_task(&t, "rounds.threshold=0", "rounds.enrolled=100", NULL));
+    assert_int_equal(t.threshold, 50);
+    task_clear(&t);
+    CHECK_OK(sample_task(&t, "rounds.threshold=0", "rounds.enrolled=100", "privacy.sampling=open",
+                         "privacy.rate=0.2", NULL));
+    assert_int_equal(t.threshold, 10);
+    task_clear(&t);
+}
+
+static void test_noise_modes(void **state)
+{
+    (void)state;
+    static const char *const schemes[] = { "crypto.scheme=lwe", "crypto.scheme=paillier" };
+    for (size_t i = 0; i < 2; i++) {
+        task t;
+        CHECK_OK(sample_task(&t, schemes[i], "privacy.noise=own", NULL));
+        dp_event ev = task_event(&t, 1);
+        assert_int_equal(ev.noise, DP_NOISE_DISCRETE);
+        /* sigma is at least z * D, in fine steps */
+        assert_true(t.sigma_steps >= sqrt((double)t.grid.s2) && t.sigma_steps < 38664);
+        assert_true(ev.sigma_steps == t.sigma_steps && ev.dim == 0);
+        CHECK_OK(dp_event_check(&ev));
+        task_clear(&t);
+
+        CHECK_OK(sample_task(&t, schemes[i], "privacy.noise=none", "privacy.claim=none", NULL));
+        assert_true(t.grid.q == 0 && t.ahe.pack.q > 0 && t.sigma_steps == 0);
+        task_clear(&t);
+
+        CHECK_OK(sample_task(&t, schemes[i], "privacy.unit=record", "privacy.records_max=50",
+                             "privacy.claim=none", NULL));
+        assert_int_equal(t.ahe.pack.value_max, 50 * t.grid.value_max);
+        assert_int_equal(t.ahe.pack.clients, 8);
+        assert_int_equal(t.grid.clients, 400);
+        assert_int_equal(t.local_steps, 1);
+        CHECK_OK(pack_check(&t.ahe.pack));
+        task_clear(&t);
+
+        /* below the smallest z that can be claimed */
+        CHECK_OK(sample_task(&t, schemes[i], "privacy.z=0.01", "privacy.claim=none", NULL));
+        assert_true(!t.claim && t.grid.z == 0.01);
+        task_clear(&t);
+    }
+}
+
+/* ---- signed ---------------------------------------------------------------------------------- */
+
+static void test_open(void **state)
+{
+    (void)state;
+    sefl_buf doc = { 0 }, signed_ = { 0 };
+    task t;
+    envelope env = { .kind = SIGN_TASK };
+    CHECK_OK(sample_document(&doc, NULL));
+    env.content = buf_span(&doc);
+    CHECK_OK(envelope_sign(&env, SIGNER_AS, sample_as));
+    CHECK_OK(envelope_write(&signed_, &env));
+    CHECK_STATUS(task_open(&t, buf_span(&signed_), &sample_servers), SEFL_EAUTH);
+    CHECK_OK(envelope_sign(&env, SIGNER_CSP, sample_csp));
+    signed_.n = 0;
+    CHECK_OK(envelope_write(&signed_, &env));
+    CHECK_OK(task_open(&t, buf_span(&signed_), &sample_servers));
+    task_clear(&t);
+
+    /* every byte of the document is under both signatures */
+    for (size_t i = 13; i < 13 + doc.n; i += 7) {
+        signed_.p[i] ^= 1;
+        CHECK_STATUS(task_open(&t, buf_span(&signed_), &sample_servers), SEFL_EAUTH);
+        signed_.p[i] ^= 1;
+    }
+    pinned other = sample_servers;
+    other.csp[3] ^= 1;
+    CHECK_STATUS(task_open(&t, buf_span(&signed_), &other), SEFL_EAUTH);
+
+    /* signed by the pinned keys, but the document names others */
+    pinned kept = sample_servers;
+    sample_servers.csp[0] ^= 1;
+    doc.n = 0;
+    CHECK_OK(sample_document(&doc, NULL));
+    sample_servers = kept;
+    env = (envelope){ .kind = SIGN_TASK, .content = buf_span(&doc) };
+    CHECK_OK(envelope_sign(&env, SIGNER_AS, sample_as));
+    CHECK_OK(envelope_sign(&env, SIGNER_CSP, sample_csp));
+    signed_.n = 0;
+    CHECK_OK(envelope_write(&signed_, &env));
+    CHECK_STATUS(task_open(&t, buf_span(&signed_), &sample_servers), SEFL_EAUTH);
+    assert_non_null(strstr(sefl_last_error(), "servers.csp"));
+    buf_clear(&doc);
+    buf_clear(&signed_);
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static void *failing_malloc(size_t n)
+{
+    return fault_hit(FAULT_ALLOC) ? NULL : malloc(n);
+}
+
+static void test_faults(void **state)
+{
+    (void)state;
+    sefl_buf doc = { 0 };
+    task t;
+    CHECK_OK(sample_document(&doc, NULL));
+    json_set_alloc_funcs(failing_malloc, free); /* jansson's allocations fail too */
+    TEST_FAULTS(FAULT_ALLOC, st = task_read(&t, buf_span(&doc)), task_clear(&t));
+    doc.n = 0;
+    TEST_FAULTS(FAULT_ALLOC, st = sample_document(&doc, NULL), (void)0);
+    json_set_alloc_funcs(malloc, free);
+    buf_clear(&doc);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reads_what_it_made),
+        cmocka_unit_test(test_exact_bytes_count),
+        cmocka_unit_test(test_strict_form),
+        cmocka_unit_test(test_truncation),
+        cmocka_unit_test(test_locale_changes_nothing),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_sampling_and_divisor),
+        cmocka_unit_test(test_noise_modes),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_faults),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
