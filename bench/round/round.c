@@ -408,11 +408,11 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
     double online = ns * (double)(l->online + l->seal + l->output);
     bool full = a->t.values == VALUES;
     qsort(p, n, sizeof *p, by_total);
-    bench_note(
-        b,
-        "%zu values, key of %u bits, %u round%s; parts are those of the last one; CSP's parts "
-        "run beside AS's",
-        a->t.values, a->t.ahe.pack.k, o->bits, n, n == 1 ? "" : "s");
+    bench_note(b,
+               "%zu values, k = %u, key of %u bits, %u round%s; parts are those of the last one; "
+               "CSP's parts "
+               "run beside AS's",
+               a->t.values, a->t.ahe.pack.k, o->bits, n, n == 1 ? "" : "s");
     row(b, s, "freeze", last.freeze, "s");
     row(b, s, "charge", last.charge, "s");
     row(b, s, "ask CSP (its charge)", ns * (double)l->ask, "s");
