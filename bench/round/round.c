@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -45,6 +46,7 @@ typedef struct options {
 /* Seconds of AS's side that as_times does not have. */
 typedef struct parts {
     double freeze, charge, open, store, model, total;
+    double cpu_offline[2], cpu_close[2]; /* AS, CSP: seconds of processor time */
     as_times link;
 } parts;
 
@@ -68,6 +70,7 @@ typedef struct as_side {
     ahe_enc *enc;
     ahe_sum *sum;
     int64_t *x, *w;
+    pid_t csp;
 } as_side;
 
 static double since(const sefl_clock *c, uint64_t *t)
@@ -75,6 +78,27 @@ static double since(const sefl_clock *c, uint64_t *t)
     uint64_t now = clock_ns(c), was = *t;
     *t = now;
     return 1e-9 * (double)(now - was);
+}
+
+/* Processor time of both processes so far. */
+static void cpu_both(const as_side *a, double out[2])
+{
+    clockid_t clocks[2] = { CLOCK_PROCESS_CPUTIME_ID, CLOCK_PROCESS_CPUTIME_ID };
+    struct timespec t = { 0 };
+    for (int i = 0; i < 2; i++) {
+        out[i] = 0;
+        if ((i == 0 || clock_getcpuclockid(a->csp, &clocks[1]) == 0) &&
+            clock_gettime(clocks[i], &t) == 0)
+            out[i] = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    }
+}
+
+static void cpu_since(const as_side *a, double out[2], const double before[2])
+{
+    double now[2];
+    cpu_both(a, now);
+    for (int i = 0; i < 2; i++)
+        out[i] = now[i] - before[i];
 }
 
 /* ---- the federation's folder --------------------------------------------------------------------- */
@@ -343,12 +367,16 @@ static sefl_status as_round(as_side *a, uint64_t round, parts *out)
     release_made made;
     bool kept;
     uint64_t t, begin;
+    double cpu[2];
     memcpy(h.task, a->t.id, sizeof h.task);
     memcpy(h.model, a->from.hash, sizeof h.model);
     SEFL_TRY(as_link_header(a->link, &both, &h));
+    cpu_both(a, cpu);
     SEFL_TRY(as_link_prepare(a->link, round, 1)); /* while clients train */
+    cpu_since(a, out->cpu_offline, cpu);
     SEFL_TRY(as_collect(a, round));
 
+    cpu_both(a, cpu);
     t = begin = clock_ns(&a->clock);
     SEFL_TRY(ahe_sum_close(&a->t.ahe, a->sum));
     SEFL_TRY(round_set_hash(row.set, a->t.id, round, members, CLIENTS));
@@ -368,6 +396,7 @@ static sefl_status as_round(as_side *a, uint64_t round, parts *out)
     SEFL_TRY(release_make(a->models, &a->from, round, a->w, CLIENTS, &made));
     out->model = since(&a->clock, &t);
     out->total = 1e-9 * (double)(t - begin);
+    cpu_since(a, out->cpu_close, cpu);
     out->link = *as_link_times(a->link);
     SEFL_TRY(check(a));
     SEFL_TRY(journal_round_wipe(a->j, round));
@@ -434,6 +463,10 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
     row(b, s, "2pc online and output", values / online, "coordinates/s");
     row(b, s, "bytes offline", (double)l->offline_bytes / values, "B/value");
     row(b, s, "bytes after the close", (double)(l->sent + l->received) / values, "B/value");
+    row(b, s, "processor AS, offline", last.cpu_offline[0], "s");
+    row(b, s, "processor CSP, offline", last.cpu_offline[1], "s");
+    row(b, s, "processor AS, close to release", last.cpu_close[0], "s");
+    row(b, s, "processor CSP, close to release", last.cpu_close[1], "s");
     row(b, s, "close to release, best", p[0].total, "s");
     row(b, s, "close to release, median", p[n / 2].total, "s");
     if (full)
@@ -445,10 +478,10 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
 /* ---- the whole ----------------------------------------------------------------------------------------- */
 
 static sefl_status as_process(bench *b, const options *o, const char *top, const char *folder,
-                              int to, int from)
+                              pid_t child, int to, int from)
 {
     sefl_status st = SEFL_OK;
-    as_side a = { 0 };
+    as_side a = { .csp = child };
     parts p[ROUNDS_MAX] = { { 0 } };
     csp_times times;
     uint16_t port = 0;
@@ -494,7 +527,7 @@ static sefl_status go(bench *b, const options *o)
         _exit(st == SEFL_OK ? 0 : 1);
     }
     close(to[0]), close(from[1]), to[0] = from[1] = -1;
-    st = as_process(b, o, top, folder, to[1], from[0]);
+    st = as_process(b, o, top, folder, child, to[1], from[0]);
 done:
     for (int i = 0; i < 2; i++) {
         if (to[i] >= 0)
