@@ -29,8 +29,8 @@ typedef struct cli_command {
 #else
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
-    X(csp)                   \
-    X(provision)
+    X(provision)             \
+    X(csp)
 #endif
 
 /* Order of `sefl help`. */
