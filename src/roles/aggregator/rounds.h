@@ -73,8 +73,8 @@ typedef struct rounds_config {
     sefl_log *log;
     unsigned ping_ms; /* 0: 10 s */
     void *ctx;
-    void (*changed)(void *ctx);                          /* what rounds_news says has changed */
-    void (*report)(void *ctx, const rounds_report *r);   /* a round was released or skipped */
+    void (*changed)(void *ctx);                        /* what rounds_news says has changed */
+    void (*report)(void *ctx, const rounds_report *r); /* a round was released or skipped */
 } rounds_config;
 
 /* Takes up where the journal left off; the open round's bodies go to the running sum. */
@@ -92,7 +92,8 @@ void rounds_set_ingest(rounds *r, ingest *in);
 
 /* What a client that has done with round `after` is to know. header: bytes that out->header looks
  * into; the caller clears it. */
-sefl_status rounds_news(rounds *r, uint64_t after, round_news *out, sefl_buf *header) SEFL_MUST_CHECK;
+sefl_status rounds_news(rounds *r, uint64_t after, round_news *out,
+                        sefl_buf *header) SEFL_MUST_CHECK;
 /* Is there something that such a client waits for? */
 bool rounds_has_news(rounds *r, uint64_t after);
 

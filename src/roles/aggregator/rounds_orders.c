@@ -124,9 +124,8 @@ sefl_status order_sign(rounds *r, const agg_order *o)
     agg_event e = event_of(AGG_SIGNED, o->round);
     st = agg_on(r->a, &e, rounds_wall_ms(r));
     if (st == SEFL_OK) {
-        r->row = (journal_round){ .round = o->round,
-                                  .opened_ms = rounds_wall_ms(r),
-                                  .has_model = true };
+        r->row =
+            (journal_round){ .round = o->round, .opened_ms = rounds_wall_ms(r), .has_model = true };
         memcpy(r->row.model, r->model.hash, sizeof r->row.model);
         rounds_open_gate(r, o->round);
         st = rounds_remember(r);
@@ -260,8 +259,8 @@ static sefl_status not_opened(rounds *r, const agg_order *o, sefl_status why)
 {
     if (why == SEFL_ECANCELLED)
         return why;
-    log_warn(r->c.log, "round not opened", lf_u64("round", o->round),
-             lf_u64("attempt", o->attempt), lf_str("why", sefl_last_error()));
+    log_warn(r->c.log, "round not opened", lf_u64("round", o->round), lf_u64("attempt", o->attempt),
+             lf_str("why", sefl_last_error()));
     if (why == SEFL_EBUDGET)
         return tell(r, AGG_BUDGET, o->round);
     if (why == SEFL_ECRYPTO)
