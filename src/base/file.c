@@ -34,7 +34,7 @@ sefl_status file_read(sefl_buf *out, const char *path, size_t max)
         uint8_t *at;
         size_t used = out->n, room = max - (used - before);
         size_t piece = (size_t)sb.st_size + 1 > 65536 ? (size_t)sb.st_size + 1 : 65536;
-        if (piece > room + 1)
+        if (piece - 1 > room) /* so written, SIZE_MAX is a limit like any other */
             piece = room + 1;
         SEFL_TRY(buf_extend(out, &at, piece));
         ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, at, piece);

@@ -28,7 +28,9 @@ typedef struct cli_command {
 #define CLI_FULL_COMMANDS(X)
 #else
 #define CLI_FULL_COMMANDS(X) \
-    X(key)
+    X(key)                   \
+    X(provision)             \
+    X(csp)
 #endif
 
 /* Order of `sefl help`. */

@@ -7,9 +7,11 @@
  *
  * Dials out only, to one host and port, through an HTTP CONNECT proxy when configured or in the
  * environment (https_proxy, no_proxy), IPv4 or IPv6. The server's certificate is checked against the
- * id's peers_ca, its name and its role. Nothing waits for ever: connect_ms, and stall_s without a byte.
+ * id's peers_ca, its name and its role, before a request is sent. Redirects are not followed. Nothing
+ * waits for ever: connect_ms, and stall_s without a byte.
  * A transport failure is SEFL_EIO / SEFL_ETIMEOUT / SEFL_EAUTH with a sentence; an HTTP status is no
- * failure: the caller looks at r.status.
+ * failure: the caller looks at r.status. A failed file operation here is what base/file.h says.
+ * Every call fills r, also when it fails; the caller clears it.
  * Threads: one owner; https_client_interrupt from any.   Secrets: the key. */
 #ifndef NET_HTTPS_CLIENT_H
 #define NET_HTTPS_CLIENT_H
@@ -24,8 +26,9 @@ typedef struct https_client_config {
     const char *host;
     uint16_t port;
     const tls_id *id;
-    const char *server_role;      /* NULL: "aggregator" */
-    const char *proxy;            /* NULL: from the environment; "": none */
+    const char *server_role; /* NULL: "aggregator" */
+    const char
+        *proxy; /* "http://[user:password@]host:port"; NULL: from the environment; "": none */
     unsigned connect_ms, stall_s; /* 0: 10 s, 30 s */
 } https_client_config;
 
@@ -39,13 +42,18 @@ typedef struct https_reply {
 
 sefl_status https_client_new(https_client **out, const https_client_config *c) SEFL_MUST_CHECK;
 void https_client_free(https_client *c);
+/* From now on every call, the present one too, is SEFL_ECANCELLED. */
 void https_client_interrupt(https_client *c);
+/* Another identity (the same CA file may have changed); connections are made anew. */
+void https_client_set_id(https_client *c, const tls_id *id);
 
 sefl_status
 https_get(https_client *c, const char *path, size_t max, unsigned wait_s,
           https_reply *r) SEFL_MUST_CHECK; /* wait_s: a long poll may be silent so long */
 sefl_status https_head(https_client *c, const char *path, https_reply *r) SEFL_MUST_CHECK;
-/* Into path.part, then path, fsynced; goes on where a part ends if the ETag is the same. */
+/* Into to.part, then to, fsynced; goes on where a part ends if the ETag is the same (kept beside it
+ * in to.part.etag). A status other than 200 or 206 leaves both as they are, its text is in r->body.
+ * More than max bytes is SEFL_ERANGE. */
 sefl_status https_get_file(https_client *c, const char *path, const char *to, uint64_t max,
                            const sefl_progress *progress, https_reply *r) SEFL_MUST_CHECK;
 /* Bytes [offset, size) of the file. headers: "Name: value\n" lines or NULL. */

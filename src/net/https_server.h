@@ -9,10 +9,22 @@
  *
  * For each request `begin` is called once with method, path, query and peer, before the body. It
  * either answers (https_answer_*), or takes the body: sets req->body / req->end / req->drop; or parks
- * the request (long poll): https_park(req, until_ms) and answers later from https_wake's call.
+ * the request (long poll): https_park(req, until_ms) and answers later, in req->resume. A request
+ * that does none of these is answered with 500.
+ *
+ * The order of calls for one request: begin; body, any number of times; end, once, if a body was
+ * taken; resume, after each https_park; drop, last, if it is set. A body is announced by
+ * Content-Length: one that is larger than body_max is 413 before begin, one without a length 411.
+ * A peer that goes away, or is cut for being too slow, in the middle of a body: end with
+ * SEFL_ECLOSED, whose answer goes nowhere.
+ * Paths are at most 1,024 printable characters, without "..", "//" or a backslash, else 400.
+ *
  * Threads: handlers run on the server's threads (config.threads, default 2), any number at once;
- * the requests of one connection one after another.   Limits: connections in all and per address,
- * idle time, header size, body size (413 before it is read).   Secrets: the key. */
+ * the requests of one connection one after another. A handler that blocks holds up the other
+ * connections of its thread: that is the back-pressure of body; what takes long elsewhere is parked.
+ * Limits: connections in all and per address, idle time, 32 KiB of headers, body size, and speed:
+ * a connection that has not sent a whole request header within idle_s, or whose body comes in at
+ * less than rate_min bytes a second over idle_s, is cut.   Secrets: the key. */
 #ifndef NET_HTTPS_SERVER_H
 #define NET_HTTPS_SERVER_H
 
@@ -29,16 +41,18 @@ typedef struct https_request https_request;
 struct https_request {
     const char *method, *path;
     x509_peer peer;
-    uint64_t body_bytes; /* Content-Length; UINT64_MAX: not said */
+    uint64_t body_bytes; /* Content-Length; 0: no body */
     void *server_ctx;    /* config.ctx */
 
     /* set by begin to take a body: */
     sefl_status (*body)(https_request *r,
                         sefl_span bytes);          /* a failure: the body's rest is not read,
                                                              * `end` is called with it */
-    void (*end)(https_request *r, sefl_status st); /* the body is complete, or failed: answer now */
-    void (*resume)(https_request *r); /* parked: woken, or its time is over: answer now */
-    void (*drop)(https_request *r);   /* always last, answered or not: free `state` */
+    void (*end)(https_request *r, sefl_status st); /* the body is complete, or failed: answer now
+                                                    * (a complete one: or park) */
+    void (*resume)(
+        https_request *r);          /* parked: woken, or its time is over: answer, or park again */
+    void (*drop)(https_request *r); /* always last, answered or not: free `state` */
     void *state;
     void *inner; /* the module's */
 };
@@ -49,29 +63,40 @@ typedef struct https_server_config {
     const tls_id *id;
     const char *peer_role;
     unsigned threads, connections_max, connections_per_address, idle_s; /* 0: 2, 512, 64, 60 */
+    unsigned rate_min;                                                  /* bytes/s; 0: 1024 */
     uint64_t body_max;
     void (*begin)(https_request *r);
-    void (*refused)(void *ctx, const x509_peer *p); /* count and log it; may be NULL */
+    void (*refused)(void *ctx, const x509_peer *p); /* count and log it; may be NULL; any thread */
     void *ctx;
     sefl_log *log;
 } https_server_config;
 
 sefl_status https_server_start(https_server **out, const https_server_config *c) SEFL_MUST_CHECK;
 uint16_t https_server_port(const https_server *s);
-void https_server_stop(https_server *s); /* answers what is under way, then ends */
+/* Another certificate, key and list of CAs, without a restart: new connections get them, and every
+ * open connection is judged anew at its next request. */
+void https_server_set_id(https_server *s, const tls_id *id);
+/* Takes no new connections, resumes what is parked, lets requests under way end for at most 3 s,
+ * then ends. NULL is fine. */
+void https_server_stop(https_server *s);
 
 const char *https_query(const https_request *r, const char *name); /* NULL if it is not there */
 const char *https_header(const https_request *r, const char *name);
 
-/* One answer a request. Headers: "Name: value\n" lines, or NULL. */
+/* One answer a request; a second one is ignored. Headers: "Name: value\n" lines, or NULL. */
 void https_answer(https_request *r, unsigned status, const char *type, const char *headers,
                   sefl_span body);
+/* One line of text; the newline is added. */
 void https_answer_text(https_request *r, unsigned status, const char *fmt, ...) SEFL_PRINTF(3, 4);
-/* A file with ETag and Range (206, 416) and If-None-Match (304). etag: without quotes. */
+/* A file with ETag and Range (206, 416), If-Range and If-None-Match (304). etag: without quotes.
+ * The file may be renamed over or deleted meanwhile, not changed. 404 if it is not there. */
 void https_answer_file(https_request *r, const char *path, const char *type, const char *etag);
 
-/* Only in begin: the request waits; resume is called when https_wake is, or at until_ms (monotonic). */
+/* In begin, end (of a complete body) or resume: the request waits; resume is called when https_wake
+ * is, or at until_ms (monotonic). A wake that comes after this call of begin, end or resume has
+ * begun counts: look at the state first, then park. */
 void https_park(https_request *r, uint64_t until_ms);
+/* From any thread, but not while holding a lock that a handler takes. */
 void https_wake(https_server *s);
 
 #endif

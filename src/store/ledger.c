@@ -616,34 +616,55 @@ done:
     return st;
 }
 
-sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round, bool *already)
+/* All that can speak against a charge. *at: the task's number (n_tasks: a new one). */
+static sefl_status consider(const ledger *l, const ledger_terms *terms, uint64_t round, size_t *at,
+                            bool *already)
 {
     sefl_status st = SEFL_OK;
-    if (already)
-        *already = false;
-    sefl_buf bytes = { 0 }, task_body = { 0 }, body = { 0 };
-    uint8_t prev[LEDGER_HASH_BYTES], task_hash[LEDGER_HASH_BYTES];
+    *already = false;
     SEFL_CHECK(l->fd >= 0 && !l->broken, SEFL_ESTATE, "ledger %s: %s", l->path,
                l->fd < 0 ? "opened for reading only" : "unusable after a failure, open it again");
     SEFL_TRY(ledger_terms_check(terms));
-    size_t at = find_task(l, terms->task);
-    bool is_new = at == l->n_tasks;
+    *at = find_task(l, terms->task);
+    bool is_new = *at == l->n_tasks;
     if (!is_new) {
         bool equal;
-        SEFL_TRY(ledger_terms_equal(&equal, &l->tasks[at].terms, terms));
+        SEFL_TRY(ledger_terms_equal(&equal, &l->tasks[*at].terms, terms));
         SEFL_CHECK(equal, SEFL_ESTATE, "the task was charged before under other terms");
-        if (charged(&l->tasks[at], round)) {
-            if (already)
-                *already = true;
+        *already = charged(&l->tasks[*at], round);
+        if (*already)
             goto done;
-        }
     }
     /* what could not be read again must not be written */
     SEFL_CHECK(!is_new || l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE,
                "population \"%s\" has had %d tasks: no more fit into its ledger", l->population,
                LEDGER_TASKS_MAX);
     SEFL_CHECK(l->size + APPEND_MAX <= FILE_MAX, SEFL_ERANGE, "ledger %s is full", l->path);
-    SEFL_TRY(gate(l, at, terms, round));
+    SEFL_TRY(gate(l, *at, terms, round));
+done:
+    return st;
+}
+
+sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms, uint64_t round)
+{
+    size_t at;
+    bool already;
+    return consider(l, terms, round, &at, &already);
+}
+
+sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round, bool *already)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf bytes = { 0 }, task_body = { 0 }, body = { 0 };
+    uint8_t prev[LEDGER_HASH_BYTES], task_hash[LEDGER_HASH_BYTES];
+    size_t at;
+    bool before;
+    st = consider(l, terms, round, &at, &before);
+    if (already)
+        *already = st == SEFL_OK && before;
+    if (st != SEFL_OK || before)
+        goto done;
+    bool is_new = at == l->n_tasks;
 
     last_hash(l, prev);
     if (is_new) {

@@ -129,6 +129,10 @@ void ledger_close(ledger *l);
 sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
                           bool *already) SEFL_MUST_CHECK;
 
+/* Would it be charged (or was it)? The same refusals, and writes nothing. */
+sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
+                              uint64_t round) SEFL_MUST_CHECK;
+
 /* Bytes of an unfinished record that stood behind the last whole one when it was opened; ledger_open
  * has cut them off, ledger_open_read left them. */
 size_t ledger_ignored(const ledger *l);

@@ -55,6 +55,9 @@ static void write_and_read(void **state)
     CHECK_OK(file_read(&b, path_in("a"), 6));
     assert_int_equal(b.n, 6);
     assert_memory_equal(b.p, "second", 6);
+    buf_reset(&b);
+    CHECK_OK(file_read(&b, path_in("a"), SIZE_MAX)); /* no limit: not an empty file */
+    assert_int_equal(b.n, 6);
     CHECK_STATUS(file_read(&b, path_in("a"), 5), SEFL_ERANGE);
     assert_int_equal(b.n, 6); /* untouched */
     CHECK_STATUS(file_read(&b, path_in("none"), 5), SEFL_ENOTFOUND);

@@ -123,9 +123,19 @@ static void stops_at_the_target(void **state)
     ledger_total total;
     uint64_t round = 0;
     fresh(&l);
-    while (round < 1000 && (st = ledger_charge(l, &t, round, NULL)) == SEFL_OK)
+    while (round < 1000 && (st = ledger_charge(l, &t, round, NULL)) == SEFL_OK) {
+        ledger_head before, after;
+        ledger_get_head(l, &before);
+        st = ledger_may_charge(l, &t, round + 1); /* asks, writes nothing */
+        ledger_get_head(l, &after);
+        assert_memory_equal(&before, &after, sizeof before);
+        CHECK_OK(ledger_may_charge(l, &t, round));
         round++;
-    CHECK_STATUS(st, SEFL_EBUDGET);
+        if (st != SEFL_OK)
+            break;
+    }
+    CHECK_STATUS(st, SEFL_EBUDGET); /* ledger_may_charge said so ... */
+    CHECK_STATUS(ledger_charge(l, &t, round, NULL), SEFL_EBUDGET); /* ... and was right */
     assert_true(round > 2);
     assert_non_null(strstr(sefl_last_error(), "the target is 3"));
     assert_non_null(strstr(sefl_last_error(), "spent"));

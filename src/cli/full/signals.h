@@ -1,0 +1,21 @@
+/* signals: SIGTERM, SIGINT and SIGHUP for a long-running role, taken by a thread of their own, so that
+ * what they lead to may lock, allocate and talk.
+ *
+ *     SEFL_TRY(signals_start(&s, on_signal, me));        // before any other thread is made
+ *     ...
+ *     signals_end(s);
+ *
+ * A second SIGTERM or SIGINT ends the process at once, with 128 + the signal. A signal that the parent
+ * had ignored (nohup) stays ignored. */
+#ifndef CLI_FULL_SIGNALS_H
+#define CLI_FULL_SIGNALS_H
+
+#include "base/status.h"
+
+typedef struct signals signals;
+typedef void signals_fn(void *ctx, int sig);
+
+sefl_status signals_start(signals **out, signals_fn *fn, void *ctx) SEFL_MUST_CHECK;
+void signals_end(signals *s);
+
+#endif

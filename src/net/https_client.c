@@ -1,0 +1,614 @@
+/* Design. One easy handle of libcurl, driven through a multi handle: that is what can be woken from
+ * another thread, and it keeps the connection between requests. The certificate is checked twice:
+ * by libcurl in the handshake (chain, dates, host), and by us with the session in hand, after the
+ * handshake and before the request leaves (CURLOPT_PREREQFUNCTION): all of net/x509.h, role
+ * included. */
+#define _GNU_SOURCE
+#include "net/https_client.h"
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "net/socket.h"
+#include "net/tls_inside.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { REPLY_MAX = 1 << 20, PATH_BYTES = 4096, BUFFER_BYTES = 512 << 10, EXPECT_FROM = 64 << 10 };
+
+struct https_client {
+    char *host, *proxy, *role;
+    uint16_t port;
+    tls_id *id;
+    unsigned connect_ms, stall_s;
+    CURL *easy;
+    CURLM *multi;
+    atomic_bool interrupted;
+    bool fresh; /* the next request makes a connection of its own */
+    char error[CURL_ERROR_SIZE];
+    x509_peer peer;
+};
+
+/* A request under way. */
+typedef struct call {
+    https_client *c;
+    https_reply *r;
+    sefl_status st; /* of a callback of ours */
+    char why[512];  /* its sentence */
+    uint64_t content_from;
+    /* download into a file */
+    const char *to;
+    char part[PATH_BYTES], side[PATH_BYTES];
+    int fd;
+    uint64_t at, max;
+    bool begun;
+    /* upload of a file: bytes [from, size) */
+    uint64_t from, size;
+    const sefl_progress *progress;
+} call;
+
+static sefl_status call_fail(call *k, sefl_status st)
+{
+    if (k->st == SEFL_OK) {
+        k->st = st;
+        snprintf(k->why, sizeof k->why, "%s", sefl_last_error());
+    }
+    return st;
+}
+
+/* ---- callbacks of libcurl ---------------------------------------------------------------- */
+
+static int on_ready(void *ctx, char *ip, char *local, int port, int local_port)
+{
+    call *k = ctx;
+    https_client *c = k->c;
+    struct curl_tlssessioninfo *info = NULL;
+    (void)ip, (void)local, (void)port, (void)local_port;
+    c->peer = (x509_peer){ .code = X509_NONE };
+    if (curl_easy_getinfo(c->easy, CURLINFO_TLS_SSL_PTR, &info) == CURLE_OK && info &&
+        info->backend == CURLSSLBACKEND_GNUTLS && info->internals)
+        x509_check_session(&c->peer, info->internals, c->id->trust,
+                           &(x509_want){ .role = c->role, .host = c->host, .server = true });
+    else
+        snprintf(c->peer.why, sizeof c->peer.why, "no TLS session to judge");
+    if (c->peer.code == X509_OK)
+        return CURL_PREREQFUNC_OK;
+    call_fail(k, sefl_fail(SEFL_EAUTH, "%.128s port %u: %s", c->host, c->port, c->peer.why));
+    return CURL_PREREQFUNC_ABORT;
+}
+
+static bool header_is(const char *line, size_t n, const char *name, const char **value,
+                      size_t *value_n)
+{
+    size_t k = strlen(name);
+    if (n <= k || strncasecmp(line, name, k) != 0 || line[k] != ':')
+        return false;
+    for (k++; k < n && (line[k] == ' ' || line[k] == '\t'); k++)
+        ;
+    while (n > k && (line[n - 1] == '\r' || line[n - 1] == '\n' || line[n - 1] == ' '))
+        n--;
+    *value = line + k;
+    *value_n = n - k;
+    return true;
+}
+
+static bool number(const char *p, size_t n, uint64_t *out)
+{
+    uint64_t v = 0;
+    if (n == 0 || n > 19)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] < '0' || p[i] > '9')
+            return false;
+        v = v * 10 + (uint64_t)(p[i] - '0');
+    }
+    *out = v;
+    return true;
+}
+
+static size_t on_header(char *line, size_t one, size_t n, void *ctx)
+{
+    call *k = ctx;
+    https_reply *r = k->r;
+    const char *v;
+    size_t vn;
+    (void)one;
+    if (n > 5 && strncmp(line, "HTTP/", 5) == 0) { /* a new answer: 100 Continue came before it */
+        r->offset = UINT64_MAX;
+        r->etag[0] = 0;
+        k->content_from = UINT64_MAX;
+    } else if (header_is(line, n, "Sefl-Offset", &v, &vn)) {
+        if (!number(v, vn, &r->offset))
+            r->offset = UINT64_MAX;
+    } else if (header_is(line, n, "ETag", &v, &vn)) {
+        if (vn >= 2 && v[0] == '"' && v[vn - 1] == '"' && vn - 2 < sizeof r->etag &&
+            !memchr(v + 1, '"', vn - 2))
+            snprintf(r->etag, sizeof r->etag, "%.*s", (int)(vn - 2), v + 1);
+    } else if (header_is(line, n, "Content-Range", &v, &vn)) {
+        if (vn > 6 && strncasecmp(v, "bytes ", 6) == 0) {
+            const char *dash = memchr(v, '-', vn);
+            if (!dash || !number(v + 6, (size_t)(dash - v) - 6, &k->content_from))
+                k->content_from = UINT64_MAX;
+        }
+    }
+    return n;
+}
+
+static unsigned status_of(const https_client *c)
+{
+    long code = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &code);
+    return (unsigned)code;
+}
+
+/* The first bytes of a file: is it the rest of what we have, or all anew? */
+static sefl_status file_begin(call *k)
+{
+    sefl_status st = SEFL_OK;
+    if (status_of(k->c) == 206) {
+        SEFL_CHECK(k->at > 0 && k->content_from == k->at, SEFL_EPROTO,
+                   "https: a range from %llu where %llu was asked for",
+                   (unsigned long long)k->content_from, (unsigned long long)k->at);
+    } else {
+        SEFL_CHECK(ftruncate(k->fd, 0) == 0 && lseek(k->fd, 0, SEEK_SET) == 0, SEFL_EIO,
+                   "cannot cut %s: %s", k->part, strerror(errno));
+        k->at = 0;
+        if (k->r->etag[0])
+            SEFL_TRY(file_write_atomic(k->side, span_of_str(k->r->etag), 0644));
+        else
+            unlink(k->side);
+    }
+    k->begun = true;
+done:
+    return st;
+}
+
+static sefl_status take(call *k, sefl_span bytes)
+{
+    sefl_status st = SEFL_OK;
+    unsigned status = status_of(k->c);
+    if (!k->to || (status != 200 && status != 206)) {
+        SEFL_CHECK(bytes.n <= k->r->body.max - k->r->body.n, SEFL_ERANGE,
+                   "https: an answer of more than %zu bytes", k->r->body.max);
+        return wr_raw(&k->r->body, bytes.p, bytes.n);
+    }
+    if (!k->begun)
+        SEFL_TRY(file_begin(k));
+    SEFL_CHECK(bytes.n <= k->max && k->at <= k->max - bytes.n, SEFL_ERANGE,
+               "https: a file of more than %llu bytes", (unsigned long long)k->max);
+    SEFL_TRY(file_write_all(k->fd, bytes));
+    k->at += bytes.n;
+done:
+    return st;
+}
+
+static size_t on_bytes(char *p, size_t one, size_t n, void *ctx)
+{
+    call *k = ctx;
+    (void)one;
+    sefl_status st = take(k, span_of(p, n));
+    if (st != SEFL_OK)
+        call_fail(k, st);
+    return st == SEFL_OK ? n : 0;
+}
+
+static size_t on_read(char *to, size_t one, size_t n, void *ctx)
+{
+    call *k = ctx;
+    uint64_t left = k->size - k->at;
+    size_t room = one * n;
+    ssize_t got;
+    if (room > left)
+        room = (size_t)left;
+    do
+        got = room ? pread(k->fd, to, room, (off_t)k->at) : 0;
+    while (got < 0 && errno == EINTR);
+    if (got < 0 || (got == 0 && room > 0)) {
+        call_fail(k, sefl_fail(SEFL_EIO, "cannot read the file to send: %s",
+                               got < 0 ? strerror(errno) : "it became shorter"));
+        return CURL_READFUNC_ABORT;
+    }
+    k->at += (uint64_t)got;
+    return (size_t)got;
+}
+
+static int on_seek(void *ctx, curl_off_t offset, int origin)
+{
+    call *k = ctx;
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > k->size - k->from)
+        return CURL_SEEKFUNC_FAIL;
+    k->at = k->from + (uint64_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+/* ---- one request ------------------------------------------------------------------------- */
+
+static sefl_status curl_fail(const call *k, CURLcode rc)
+{
+    const https_client *c = k->c;
+    const char *text = c->error[0] ? c->error : curl_easy_strerror(rc);
+    sefl_status code = SEFL_EIO;
+    if (k->st != SEFL_OK)
+        return sefl_fail(k->st, "%s", k->why);
+    switch (rc) {
+    case CURLE_OUT_OF_MEMORY:
+        code = SEFL_ENOMEM;
+        break;
+    case CURLE_OPERATION_TIMEDOUT:
+        code = SEFL_ETIMEOUT;
+        break;
+    case CURLE_PEER_FAILED_VERIFICATION: /* libcurl does not say which of these it is */
+        return sefl_fail(SEFL_EAUTH,
+                         "%.128s port %u: %.200s (another host, an unknown issuer, expired, or our "
+                         "clock is wrong)",
+                         c->host, c->port, text);
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+        code = SEFL_EAUTH;
+        break;
+    default:
+        break;
+    }
+    return sefl_fail(code, "%.128s port %u: %.300s", c->host, c->port, text);
+}
+
+static uint64_t moved(const https_client *c)
+{
+    curl_off_t up = 0, down = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_SIZE_UPLOAD_T, &up);
+    curl_easy_getinfo(c->easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
+    return (uint64_t)up + (uint64_t)down;
+}
+
+static uint64_t total_of(const call *k)
+{
+    curl_off_t n = 0;
+    if (k->size > 0)
+        return k->size;
+    if (curl_easy_getinfo(k->c->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &n) != CURLE_OK || n < 0)
+        return 0;
+    return (uint64_t)n + (k->content_from != UINT64_MAX ? k->content_from : 0);
+}
+
+/* Drives the transfer to its end; silent_s: how long nothing may move. */
+static sefl_status drive(call *k, unsigned silent_s)
+{
+    https_client *c = k->c;
+    sefl_status st = SEFL_OK;
+    uint64_t seen = 0, since = socket_now_ms();
+    int running = 1, left = 0;
+    SEFL_CHECK(curl_multi_add_handle(c->multi, c->easy) == CURLM_OK, SEFL_ENOMEM, "https: libcurl");
+    while (running) {
+        SEFL_CHECK(!atomic_load(&c->interrupted), SEFL_ECANCELLED, "https: stopped on request");
+        SEFL_CHECK(curl_multi_perform(c->multi, &running) == CURLM_OK, SEFL_EIO, "https: libcurl");
+        uint64_t now = socket_now_ms(), n = moved(c);
+        if (n != seen) {
+            seen = n, since = now;
+            SEFL_CHECK(progress_report(k->progress, k->at, total_of(k)), SEFL_ECANCELLED,
+                       "https: stopped on request");
+        }
+        /* the first byte may have to wait for the connection too */
+        SEFL_CHECK(now - since <= 1000ull * silent_s + (seen ? 0 : c->connect_ms), SEFL_ETIMEOUT,
+                   "%.128s port %u: silent for %u s", c->host, c->port, silent_s);
+        if (running)
+            curl_multi_poll(c->multi, NULL, 0, 250, NULL);
+    }
+    for (CURLMsg *m; (m = curl_multi_info_read(c->multi, &left));)
+        if (m->msg == CURLMSG_DONE && m->data.result != CURLE_OK)
+            SEFL_TRY(curl_fail(k, m->data.result));
+    SEFL_CHECK(k->st == SEFL_OK, k->st, "%s", k->why);
+done:
+    curl_multi_remove_handle(c->multi, c->easy);
+    k->r->status = status_of(c);
+    curl_off_t v = 0;
+    if (curl_easy_getinfo(c->easy, CURLINFO_SIZE_UPLOAD_T, &v) == CURLE_OK)
+        k->r->sent = (uint64_t)v;
+    if (curl_easy_getinfo(c->easy, CURLINFO_SIZE_DOWNLOAD_T, &v) == CURLE_OK)
+        k->r->received = (uint64_t)v;
+    return st;
+}
+
+/* All options anew: none is left over from the request before. */
+static sefl_status prepare(call *k, https_client *c, const char *path, https_reply *r, size_t max)
+{
+    char url[PATH_BYTES];
+    bool v6 = strchr(c->host, ':') != NULL;
+    *r = (https_reply){ .offset = UINT64_MAX, .body.max = max };
+    *k = (call){ .c = c, .r = r, .fd = -1, .content_from = UINT64_MAX };
+    if (path[0] != '/' || snprintf(url, sizeof url, v6 ? "https://[%s]:%u%s" : "https://%s:%u%s",
+                                   c->host, c->port, path) >= (int)sizeof url)
+        return sefl_fail(SEFL_EINVAL, "https: bad path \"%.64s\"", path);
+    if (atomic_load(&c->interrupted))
+        return sefl_fail(SEFL_ECANCELLED, "https: stopped on request");
+    curl_easy_reset(c->easy);
+    c->error[0] = 0;
+    CURLcode rc = CURLE_OK;
+#define SET(option, value) rc = rc ? rc : curl_easy_setopt(c->easy, option, value)
+    SET(CURLOPT_URL, url);
+    SET(CURLOPT_ERRORBUFFER, c->error);
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_PROTOCOLS_STR, "https");
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3 | CURL_SSLVERSION_MAX_TLSv1_3);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_SSL_SESSIONID_CACHE, 0L);
+    SET(CURLOPT_CAINFO, tls_id_ca_path(c->id));
+    SET(CURLOPT_CAPATH, NULL);
+    SET(CURLOPT_SSLCERT, tls_id_cert_path(c->id));
+    SET(CURLOPT_SSLKEY, tls_id_key_path(c->id));
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)c->connect_ms);
+    SET(CURLOPT_TCP_KEEPALIVE, 1L);
+    SET(CURLOPT_USERAGENT, "sefl");
+    SET(CURLOPT_BUFFERSIZE, (long)BUFFER_BYTES);
+    SET(CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_BYTES);
+    SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    SET(CURLOPT_NOPROGRESS, 1L);
+    if (c->fresh)
+        SET(CURLOPT_FRESH_CONNECT, 1L);
+    if (c->proxy)
+        SET(CURLOPT_PROXY, c->proxy); /* NULL: libcurl looks at the environment */
+    SET(CURLOPT_PREREQFUNCTION, on_ready);
+    SET(CURLOPT_PREREQDATA, k);
+    SET(CURLOPT_HEADERFUNCTION, on_header);
+    SET(CURLOPT_HEADERDATA, k);
+    SET(CURLOPT_WRITEFUNCTION, on_bytes);
+    SET(CURLOPT_WRITEDATA, k);
+#undef SET
+    c->fresh = false;
+    return rc == CURLE_OK ? SEFL_OK : curl_fail(k, rc);
+}
+
+sefl_status https_get(https_client *c, const char *path, size_t max, unsigned wait_s,
+                      https_reply *r)
+{
+    call k;
+    sefl_status st = prepare(&k, c, path, r, max);
+    return st == SEFL_OK ? drive(&k, c->stall_s + wait_s) : st;
+}
+
+sefl_status https_head(https_client *c, const char *path, https_reply *r)
+{
+    call k;
+    sefl_status st = prepare(&k, c, path, r, 0);
+    if (st == SEFL_OK)
+        curl_easy_setopt(c->easy, CURLOPT_NOBODY, 1L);
+    return st == SEFL_OK ? drive(&k, c->stall_s) : st;
+}
+
+static sefl_status add_line(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *more = curl_slist_append(*list, line);
+    if (!more)
+        return sefl_fail(SEFL_ENOMEM, "https: libcurl");
+    *list = more;
+    return SEFL_OK;
+}
+
+/* Where an earlier part ends, if we know of which version it is. */
+static uint64_t part_size(const call *k, char etag[80])
+{
+    struct stat sb;
+    sefl_buf b = { 0 };
+    etag[0] = 0;
+    if (fstat(k->fd, &sb) != 0 || sb.st_size <= 0 || !file_exists(k->side) ||
+        file_read(&b, k->side, 79) != SEFL_OK || b.n == 0 || memchr(b.p, '"', b.n) ||
+        memchr(b.p, '\n', b.n)) {
+        buf_clear(&b);
+        return 0;
+    }
+    memcpy(etag, b.p, b.n);
+    etag[b.n] = 0;
+    buf_clear(&b);
+    return (uint64_t)sb.st_size;
+}
+
+/* The part is whole: sync it, give it its name, sync the folder. */
+static sefl_status file_finish(call *k)
+{
+    sefl_status st = SEFL_OK;
+    char folder[PATH_BYTES];
+    int dir = -1;
+    SEFL_CHECK(!fault_hit(FAULT_SYNC) && fsync(k->fd) == 0, SEFL_EIO, "cannot sync %s: %s", k->part,
+               strerror(errno));
+    SEFL_CHECK(rename(k->part, k->to) == 0, SEFL_EIO, "cannot rename %s: %s", k->part,
+               strerror(errno));
+    unlink(k->side);
+    snprintf(folder, sizeof folder, "%s", k->to);
+    char *slash = strrchr(folder, '/');
+    if (slash == folder)
+        slash++;
+    if (slash)
+        *slash = 0;
+    dir = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    SEFL_CHECK(dir >= 0 && fsync(dir) == 0, SEFL_EIO, "cannot sync the folder of %s: %s", k->to,
+               strerror(errno));
+done:
+    if (dir >= 0)
+        close(dir);
+    return st;
+}
+
+static sefl_status get_file_once(call *k, https_client *c, const char *path, const char *to,
+                                 uint64_t max, const sefl_progress *progress, https_reply *r)
+{
+    sefl_status st = SEFL_OK;
+    struct curl_slist *lines = NULL;
+    char etag[80], range[40], line[100];
+    SEFL_TRY(prepare(k, c, path, r, REPLY_MAX));
+    k->to = to, k->max = max, k->progress = progress;
+    SEFL_CHECK(snprintf(k->part, sizeof k->part, "%s.part", to) < (int)sizeof k->part &&
+                   snprintf(k->side, sizeof k->side, "%s.part.etag", to) < (int)sizeof k->side,
+               SEFL_EINVAL, "https: the path is too long");
+    k->fd = open(k->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    SEFL_CHECK(k->fd >= 0, SEFL_EIO, "cannot open %s: %s", k->part, strerror(errno));
+    k->at = part_size(k, etag);
+    if (k->at > 0) {
+        SEFL_CHECK(lseek(k->fd, (off_t)k->at, SEEK_SET) >= 0, SEFL_EIO, "%s: %s", k->part,
+                   strerror(errno));
+        snprintf(range, sizeof range, "%llu-", (unsigned long long)k->at);
+        snprintf(line, sizeof line, "If-Range: \"%s\"", etag);
+        SEFL_TRY(add_line(&lines, line));
+        curl_easy_setopt(c->easy, CURLOPT_RANGE, range);
+        curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, lines);
+    }
+    SEFL_TRY(drive(k, c->stall_s));
+    if (r->status == 200 && !k->begun) /* an empty file */
+        SEFL_TRY(file_begin(k));
+    if (r->status == 200 || r->status == 206)
+        SEFL_TRY(file_finish(k));
+done:
+    if (k->fd >= 0)
+        close(k->fd);
+    k->fd = -1;
+    curl_slist_free_all(lines);
+    return st;
+}
+
+sefl_status https_get_file(https_client *c, const char *path, const char *to, uint64_t max,
+                           const sefl_progress *progress, https_reply *r)
+{
+    call k;
+    sefl_status st = get_file_once(&k, c, path, to, max, progress, r);
+    if (st == SEFL_OK && r->status == 416) { /* our part is longer than their file: anew */
+        unlink(k.part), unlink(k.side);
+        https_reply_clear(r);
+        st = get_file_once(&k, c, path, to, max, progress, r);
+    }
+    if (st == SEFL_ERANGE)
+        unlink(k.part), unlink(k.side);
+    return st;
+}
+
+sefl_status https_put_file(https_client *c, const char *path, const char *from, uint64_t offset,
+                           const char *headers, const sefl_progress *progress, https_reply *r)
+{
+    sefl_status st = SEFL_OK;
+    struct curl_slist *lines = NULL;
+    struct stat sb;
+    call k;
+    SEFL_TRY(prepare(&k, c, path, r, REPLY_MAX));
+    k.fd = open(from, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    SEFL_CHECK(k.fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", from,
+               strerror(errno));
+    SEFL_CHECK(fstat(k.fd, &sb) == 0 && S_ISREG(sb.st_mode), SEFL_EINVAL, "%s is not a file", from);
+    k.size = (uint64_t)sb.st_size;
+    SEFL_CHECK(offset <= k.size, SEFL_EINVAL, "%s: offset %llu beyond its %llu bytes", from,
+               (unsigned long long)offset, (unsigned long long)k.size);
+    k.from = k.at = offset;
+    k.progress = progress;
+    for (const char *p = headers; p && *p;) {
+        char line[512];
+        size_t n = strcspn(p, "\n");
+        SEFL_CHECK(n < sizeof line, SEFL_EINVAL, "https: a header of %zu bytes", n);
+        snprintf(line, sizeof line, "%.*s", (int)n, p);
+        SEFL_TRY(add_line(&lines, line));
+        p += n + (p[n] == '\n');
+    }
+    /* a refusal then comes before the body is sent */
+    SEFL_TRY(add_line(&lines, k.size - offset >= EXPECT_FROM ? "Expect: 100-continue" : "Expect:"));
+    curl_easy_setopt(c->easy, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(c->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)(k.size - offset));
+    curl_easy_setopt(c->easy, CURLOPT_READFUNCTION, on_read);
+    curl_easy_setopt(c->easy, CURLOPT_READDATA, &k);
+    curl_easy_setopt(c->easy, CURLOPT_SEEKFUNCTION, on_seek);
+    curl_easy_setopt(c->easy, CURLOPT_SEEKDATA, &k);
+    curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, lines);
+    curl_easy_setopt(c->easy, CURLOPT_EXPECT_100_TIMEOUT_MS, 5000L);
+    SEFL_TRY(drive(&k, c->stall_s));
+done:
+    if (k.fd >= 0)
+        close(k.fd);
+    curl_slist_free_all(lines);
+    return st;
+}
+
+void https_reply_clear(https_reply *r)
+{
+    buf_clear(&r->body);
+    *r = (https_reply){ .offset = UINT64_MAX };
+}
+
+/* ---- the client -------------------------------------------------------------------------- */
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+static CURLcode curl_ready;
+
+static void curl_begin(void)
+{
+    curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+sefl_status https_client_new(https_client **out, const https_client_config *config)
+{
+    sefl_status st = SEFL_OK;
+    https_client *c = NULL;
+    *out = NULL;
+    SEFL_CHECK(config->host && config->host[0] && config->port && config->id, SEFL_EINVAL,
+               "https: a client needs a host, a port and an identity");
+    SEFL_CHECK(!strpbrk(config->host, "/@?#[] \t\r\n") && strlen(config->host) <= 253, SEFL_EINVAL,
+               "https: bad host \"%.64s\"", config->host);
+    SEFL_CHECK(!config->proxy || !strstr(config->proxy, "://") ||
+                   strncasecmp(config->proxy, "http://", 7) == 0,
+               SEFL_EINVAL, "https: a proxy is http://host:port");
+    pthread_once(&curl_once, curl_begin);
+    SEFL_CHECK(curl_ready == CURLE_OK, SEFL_EUNSUPPORTED, "https: libcurl does not start");
+    SEFL_TRY(sefl_new(&c, 1, sizeof *c));
+    SEFL_TRY(sefl_strdup(&c->host, config->host));
+    SEFL_TRY(sefl_strdup(&c->role, config->server_role ? config->server_role : "aggregator"));
+    if (config->proxy)
+        SEFL_TRY(sefl_strdup(&c->proxy, config->proxy));
+    c->port = config->port;
+    c->connect_ms = config->connect_ms ? config->connect_ms : 10000;
+    c->stall_s = config->stall_s ? config->stall_s : 30;
+    c->id = tls_id_hold(config->id);
+    c->easy = curl_easy_init();
+    c->multi = curl_multi_init();
+    SEFL_CHECK(c->easy && c->multi, SEFL_ENOMEM, "https: out of memory");
+    /* one server, one connection: a fresh one ends the one before */
+    curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, 1L);
+    *out = c, c = NULL;
+done:
+    https_client_free(c);
+    return st;
+}
+
+void https_client_free(https_client *c)
+{
+    if (!c)
+        return;
+    if (c->easy)
+        curl_easy_cleanup(c->easy);
+    if (c->multi)
+        curl_multi_cleanup(c->multi);
+    tls_id_free(c->id);
+    sefl_free(c->host);
+    sefl_free(c->proxy);
+    sefl_free(c->role);
+    sefl_free(c);
+}
+
+void https_client_interrupt(https_client *c)
+{
+    atomic_store(&c->interrupted, true);
+    curl_multi_wakeup(c->multi);
+}
+
+void https_client_set_id(https_client *c, const tls_id *id)
+{
+    tls_id_free(c->id);
+    c->id = tls_id_hold(id);
+    c->fresh = true;
+}

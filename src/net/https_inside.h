@@ -1,0 +1,56 @@
+/* https_inside: what the two halves of https_server share. */
+#ifndef NET_HTTPS_INSIDE_H
+#define NET_HTTPS_INSIDE_H
+
+#include "net/https_server.h"
+#include "net/tls_inside.h"
+
+#include <microhttpd.h>
+
+/* A connection, from its accept to its end. */
+typedef struct https_conn {
+    struct https_conn *prev, *next; /* in the server's list; under its lock */
+    https_server *server;
+    struct MHD_Connection *mhd;
+    int fd;
+    gnutls_session_t tls;
+    uint64_t due_ms; /* a whole request header must be here by then; 0: one is; under the lock */
+    bool judged;
+    unsigned judged_by; /* generation of the id */
+    x509_peer peer;
+} https_conn;
+
+typedef enum https_phase {
+    HTTPS_BEGIN,   /* not begun, or inside begin */
+    HTTPS_BODY,    /* the body comes in */
+    HTTPS_END,     /* it is complete, or there was none */
+    HTTPS_DISCARD, /* answered in the middle of it: the rest is thrown away, within limits */
+} https_phase;
+
+/* A request and its answer. */
+typedef struct https_inner {
+    https_request r; /* first */
+    https_conn *conn;
+    https_phase phase;
+    uint64_t got, began_ms;
+    size_t discarded;
+    bool ended; /* end was called */
+
+    unsigned status; /* of the answer; 0: none yet */
+    char *type, *headers;
+    sefl_buf body;
+    int fd; /* file to send, or -1 */
+    uint64_t file_at, file_n;
+
+    struct https_inner *park_prev, *park_next; /* under the server's lock */
+    bool park_wanted, parked;
+    uint64_t park_until, wakes_seen;
+} https_inner;
+
+/* Gives the answer to libmicrohttpd; MHD_NO: close. */
+enum MHD_Result https_answer_queue(https_inner *in);
+/* Writes it past libmicrohttpd, which takes no answer in the middle of a body. */
+void https_answer_early(https_inner *in);
+void https_answer_clear(https_inner *in);
+
+#endif

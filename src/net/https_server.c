@@ -1,0 +1,577 @@
+/* Design. libmicrohttpd polls, speaks TLS and parses; this module judges peers, gives requests their
+ * order of calls (https_server.h), parks them, and watches the clock.
+ *  1. Connections are in a list from accept to close. A watcher thread wakes parked requests when
+ *     their time comes, and shuts connections down that are late with a request header: that, and
+ *     https_wake, are the only things other threads do to a connection.
+ *  2. The lock guards the two lists, the id and the counters. It is never held while a handler
+ *     runs. libmicrohttpd's own lock is taken inside it (suspend, resume), never the other way.
+ *  3. No wake is lost: `wakes` is read before a handler runs, and a request that then wants to park
+ *     is resumed at once if the number has changed meanwhile.
+ *  4. libmicrohttpd takes an answer before the body or after it. A body that fails in the middle is
+ *     answered past it, directly on the TLS session (by the thread that owns it); what still comes
+ *     is thrown away until the peer has read the answer and closes, within DISCARD_BYTES.
+ *  5. poll, not epoll: with epoll this version of libmicrohttpd does not forget that a socket was
+ *     readable while a handshake waits, and spins. Parked requests are not polled. */
+#define _GNU_SOURCE
+#include "net/https_server.h"
+
+#include "base/alloc.h"
+#include "net/https_inside.h"
+#include "net/socket.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    CONNECTION_BYTES = 96 << 10, /* headers, and one TLS record of body with room to spare */
+    DISCARD_BYTES = 4 << 20,
+    PATH_MAX_CHARS = 1024,
+    STOP_MS = 3000,
+    HANDSHAKE_MS = 15000,
+    IDS_MAX = 4096,
+};
+
+struct https_server {
+    https_server_config c;
+    struct MHD_Daemon *daemon;
+    int listener; /* ours only after quiesce */
+    uint16_t port;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    https_conn *conns;
+    https_inner *parked;
+    tls_id **ids; /* all that were ever set: a handshake may still use an old one */
+    unsigned ids_n, generation;
+    unsigned requests;
+    uint64_t wakes;
+    atomic_bool stopping;
+    bool over;
+    pthread_t watcher;
+    bool watching;
+};
+
+/* ---- connections ------------------------------------------------------------------------- */
+
+static const tls_id *id_of(https_server *s, unsigned *generation)
+{
+    pthread_mutex_lock(&s->lock);
+    const tls_id *id = s->ids[s->ids_n - 1];
+    if (generation)
+        *generation = s->generation;
+    pthread_mutex_unlock(&s->lock);
+    return id;
+}
+
+static int own_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
+                           gnutls_pcert_st **certs, unsigned *certs_n, gnutls_ocsp_data_st **ocsp,
+                           unsigned *ocsp_n, gnutls_privkey_t *key, unsigned *flags)
+{
+    https_conn *conn = gnutls_session_get_ptr(session);
+    (void)info;
+    const tls_id *id = id_of(conn->server, NULL);
+    memcpy(certs, &(const gnutls_pcert_st *){ id->chain }, sizeof *certs);
+    *certs_n = id->chain_n;
+    *key = id->key;
+    *ocsp = NULL, *ocsp_n = 0, *flags = 0;
+    return 0;
+}
+
+static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx)
+{
+    https_conn *conn;
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *session =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    *ctx = NULL;
+    if (!fd || !session)
+        return;
+    if (sefl_new(&conn, 1, sizeof *conn) != SEFL_OK) {
+        shutdown(fd->connect_fd, SHUT_RDWR); /* ends in the handshake */
+        return;
+    }
+    conn->server = s;
+    conn->mhd = mhd;
+    conn->fd = fd->connect_fd;
+    conn->tls = session->tls_session;
+    conn->due_ms = socket_now_ms() + HANDSHAKE_MS;
+    gnutls_session_set_ptr(conn->tls, conn);
+    gnutls_certificate_server_set_request(conn->tls, GNUTLS_CERT_REQUEST);
+    gnutls_certificate_send_x509_rdn_sequence(conn->tls, 1);
+    pthread_mutex_lock(&s->lock);
+    conn->next = s->conns;
+    if (s->conns)
+        s->conns->prev = conn;
+    s->conns = conn;
+    pthread_mutex_unlock(&s->lock);
+    *ctx = conn;
+}
+
+static void conn_closed(https_server *s, void **ctx)
+{
+    https_conn *conn = *ctx;
+    *ctx = NULL;
+    if (!conn)
+        return;
+    pthread_mutex_lock(&s->lock);
+    if (conn->prev)
+        conn->prev->next = conn->next;
+    else
+        s->conns = conn->next;
+    if (conn->next)
+        conn->next->prev = conn->prev;
+    pthread_mutex_unlock(&s->lock);
+    sefl_free(conn);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        conn_started(cls, mhd, ctx);
+    else
+        conn_closed(cls, ctx);
+}
+
+/* One verdict a connection and id. */
+static void judge(https_conn *conn)
+{
+    https_server *s = conn->server;
+    unsigned generation;
+    const tls_id *id = id_of(s, &generation);
+    if (conn->judged && conn->judged_by == generation)
+        return;
+    x509_check_session(&conn->peer, conn->tls, id->trust, &(x509_want){ .role = s->c.peer_role });
+    conn->judged = true;
+    conn->judged_by = generation;
+    if (conn->peer.code == X509_OK)
+        return;
+    log_warn(s->c.log, "peer refused", lf_str("reason", x509_verdict_text(conn->peer.code)),
+             lf_str("why", conn->peer.why));
+    if (s->c.refused)
+        s->c.refused(s->c.ctx, &conn->peer);
+}
+
+/* ---- parking ----------------------------------------------------------------------------- */
+
+static void unpark(https_server *s, https_inner *in) /* under the lock */
+{
+    if (in->park_prev)
+        in->park_prev->park_next = in->park_next;
+    else
+        s->parked = in->park_next;
+    if (in->park_next)
+        in->park_next->park_prev = in->park_prev;
+    in->parked = false;
+    in->park_prev = in->park_next = NULL;
+    MHD_resume_connection(in->conn->mhd);
+}
+
+/* True: it sleeps. False: something happened since the handler was called. */
+static bool park_now(https_server *s, https_inner *in)
+{
+    bool sleeps = false;
+    pthread_mutex_lock(&s->lock);
+    in->park_wanted = false;
+    if (!s->stopping && s->wakes == in->wakes_seen && in->park_until > socket_now_ms()) {
+        MHD_suspend_connection(in->conn->mhd);
+        in->parked = sleeps = true;
+        in->park_prev = NULL;
+        in->park_next = s->parked;
+        if (s->parked)
+            s->parked->park_prev = in;
+        s->parked = in;
+        pthread_cond_signal(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return sleeps;
+}
+
+void https_park(https_request *r, uint64_t until_ms)
+{
+    https_inner *in = r->inner;
+    in->park_wanted = true;
+    in->park_until = until_ms;
+}
+
+void https_wake(https_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->wakes++;
+    while (s->parked)
+        unpark(s, s->parked);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void *watch(void *arg)
+{
+    https_server *s = arg;
+    pthread_mutex_lock(&s->lock);
+    while (!s->over) {
+        uint64_t now = socket_now_ms(), next = now + 1000;
+        for (https_inner *in = s->parked, *after; in; in = after) {
+            after = in->park_next;
+            if (in->park_until <= now)
+                unpark(s, in);
+            else if (in->park_until < next)
+                next = in->park_until;
+        }
+        for (https_conn *conn = s->conns; conn; conn = conn->next)
+            if (conn->due_ms != 0 && conn->due_ms <= now) {
+                shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
+                conn->due_ms = 0;
+            }
+        struct timespec t = { .tv_sec = (time_t)(next / 1000),
+                              .tv_nsec = (long)(next % 1000) * 1000000 };
+        pthread_cond_timedwait(&s->changed, &s->lock, &t);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+static bool path_good(const char *p)
+{
+    size_t n = strlen(p);
+    if (n < 1 || n > PATH_MAX_CHARS || p[0] != '/' || strstr(p, "..") || strstr(p, "//"))
+        return false;
+    for (; *p; p++)
+        if (*p < 0x21 || *p > 0x7e || *p == '\\')
+            return false;
+    return true;
+}
+
+static bool number(const char *s, uint64_t *out)
+{
+    uint64_t v = 0;
+    if (!*s)
+        return false;
+    for (; *s; s++) {
+        if (*s < '0' || *s > '9' || v > (UINT64_MAX - 9) / 10)
+            return false;
+        v = v * 10 + (uint64_t)(*s - '0');
+    }
+    *out = v;
+    return true;
+}
+
+/* What is settled before begin: true if the request goes on. */
+static bool admit(https_server *s, https_inner *in)
+{
+    https_request *r = &in->r;
+    const char *length = https_header(r, "Content-Length");
+    judge(in->conn);
+    r->peer = in->conn->peer;
+    if (r->peer.code != X509_OK)
+        https_answer_text(r, 403, "certificate not accepted");
+    else if (!path_good(r->path))
+        https_answer_text(r, 400, "bad path");
+    else if (https_header(r, "Transfer-Encoding"))
+        https_answer_text(r, 411, "a body needs Content-Length");
+    else if (length && !number(length, &r->body_bytes))
+        https_answer_text(r, 400, "bad Content-Length");
+    else if (r->body_bytes > s->c.body_max)
+        https_answer_text(r, 413, "%llu bytes, at most %llu are taken",
+                          (unsigned long long)r->body_bytes, (unsigned long long)s->c.body_max);
+    return in->status == 0;
+}
+
+static void note_wakes(https_server *s, https_inner *in)
+{
+    pthread_mutex_lock(&s->lock);
+    in->wakes_seen = s->wakes;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* After a handler has returned: answered, parked, or neither. */
+static enum MHD_Result settle(https_server *s, https_inner *in)
+{
+    while (in->status == 0 && in->park_wanted) {
+        if (park_now(s, in))
+            return MHD_YES;
+        if (s->stopping || !in->r.resume) {
+            https_answer_text(&in->r, 503, "the server stops");
+            break;
+        }
+        note_wakes(s, in);
+        in->r.resume(&in->r);
+    }
+    if (in->status == 0) {
+        log_error(s->c.log, "request without an answer", lf_str("path", in->r.path));
+        https_answer_text(&in->r, 500, "no answer");
+    }
+    return https_answer_queue(in);
+}
+
+static enum MHD_Result first_call(https_server *s, struct MHD_Connection *mhd, const char *path,
+                                  const char *method, void **ctx)
+{
+    https_inner *in;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    https_conn *conn = info ? info->socket_context : NULL;
+    if (!conn || sefl_new(&in, 1, sizeof *in) != SEFL_OK)
+        return MHD_NO;
+    *ctx = in;
+    in->conn = conn;
+    in->fd = -1;
+    in->began_ms = socket_now_ms();
+    in->r = (https_request){ .method = method, .path = path, .server_ctx = s->c.ctx, .inner = in };
+    pthread_mutex_lock(&s->lock);
+    s->requests++;
+    conn->due_ms = 0;
+    in->wakes_seen = s->wakes;
+    pthread_mutex_unlock(&s->lock);
+    if (admit(s, in)) {
+        if (in->r.body_bytes == 0)
+            return MHD_YES; /* begun in the next call: an answer given in this one ends the connection */
+        s->c.begin(&in->r);
+    }
+    if (in->status == 0 && !in->park_wanted && in->r.body && in->r.end) {
+        in->phase = HTTPS_BODY;
+        return MHD_YES;
+    }
+    in->phase = HTTPS_END;
+    return settle(s, in);
+}
+
+static void end_body(https_inner *in, sefl_status st)
+{
+    if (in->ended || !in->r.end)
+        return;
+    in->ended = true;
+    in->r.end(&in->r, st);
+}
+
+static enum MHD_Result body_failed(https_inner *in, sefl_status st)
+{
+    end_body(in, st);
+    if (in->status == 0)
+        https_answer_text(&in->r, 500, "no answer");
+    https_answer_early(in);
+    in->phase = HTTPS_DISCARD;
+    return MHD_YES;
+}
+
+static enum MHD_Result body_call(https_server *s, https_inner *in, const char *p, size_t n)
+{
+    if (in->phase != HTTPS_BODY) { /* already answered */
+        in->discarded += n;
+        return in->discarded > DISCARD_BYTES ? MHD_NO : MHD_YES;
+    }
+    uint64_t ms = socket_now_ms() - in->began_ms;
+    in->got += n;
+    if (ms > 1000ull * s->c.idle_s && in->got < ms / 1000 * s->c.rate_min) {
+        log_warn(s->c.log, "slow sender cut", lf_str("name", in->r.peer.name),
+                 lf_u64("bytes", in->got), lf_u64("ms", ms));
+        return MHD_NO; /* on_completed tells the handler */
+    }
+    sefl_status st = in->r.body(&in->r, span_of(p, n));
+    return st == SEFL_OK ? MHD_YES : body_failed(in, st);
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *path,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *data_n, void **ctx)
+{
+    https_server *s = cls;
+    https_inner *in = *ctx;
+    (void)version;
+    if (!in)
+        return first_call(s, mhd, path, method, ctx);
+    if (*data_n > 0) {
+        size_t n = *data_n;
+        *data_n = 0;
+        return body_call(s, in, data, n);
+    }
+    if (in->phase == HTTPS_DISCARD)
+        return MHD_NO;
+    if (in->status != 0)
+        return MHD_YES; /* queued already */
+    note_wakes(s, in);
+    if (in->phase == HTTPS_BEGIN) { /* no body */
+        in->phase = HTTPS_END;
+        s->c.begin(&in->r);
+        if (in->status == 0 && !in->park_wanted && in->r.end)
+            end_body(in, SEFL_OK); /* an empty one */
+    } else if (in->phase == HTTPS_BODY) {
+        in->phase = HTTPS_END;
+        end_body(in, SEFL_OK);
+    } else if (in->r.resume) { /* parked until now */
+        in->r.resume(&in->r);
+    }
+    return settle(s, in);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx,
+                         enum MHD_RequestTerminationCode why)
+{
+    https_server *s = cls;
+    https_inner *in = *ctx;
+    (void)mhd, (void)why;
+    *ctx = NULL;
+    if (!in)
+        return;
+    if (in->phase == HTTPS_BODY) {
+        sefl_note("the peer went away after %llu of %llu bytes", (unsigned long long)in->got,
+                  (unsigned long long)in->r.body_bytes);
+        end_body(in, SEFL_ECLOSED);
+    }
+    if (in->r.drop)
+        in->r.drop(&in->r);
+    https_answer_clear(in);
+    pthread_mutex_lock(&s->lock);
+    in->conn->due_ms = socket_now_ms() + 1000ull * s->c.idle_s;
+    s->requests--;
+    if (s->requests == 0)
+        pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    sefl_free(in);
+}
+
+const char *https_query(const https_request *r, const char *name)
+{
+    const https_inner *in = r->inner;
+    return MHD_lookup_connection_value(in->conn->mhd, MHD_GET_ARGUMENT_KIND, name);
+}
+
+const char *https_header(const https_request *r, const char *name)
+{
+    const https_inner *in = r->inner;
+    return MHD_lookup_connection_value(in->conn->mhd, MHD_HEADER_KIND, name);
+}
+
+/* ---- the server -------------------------------------------------------------------------- */
+
+static void SEFL_PRINTF(2, 0) on_log(void *cls, const char *fmt, va_list ap)
+{
+    https_server *s = cls;
+    char line[256];
+    vsnprintf(line, sizeof line, fmt, ap);
+    line[strcspn(line, "\n")] = 0;
+    log_debug(s->c.log, "libmicrohttpd", lf_str("says", line));
+}
+
+static sefl_status start_daemon(https_server *s)
+{
+    const https_server_config *c = &s->c;
+    s->daemon = MHD_start_daemon(
+        MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_TLS | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
+        0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, s,
+        MHD_OPTION_LISTEN_SOCKET, s->listener, MHD_OPTION_HTTPS_CERT_CALLBACK2, own_certificate,
+        MHD_OPTION_HTTPS_PRIORITIES, TLS_PRIORITY, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT, c->connections_max,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, c->connections_per_address,
+        MHD_OPTION_CONNECTION_TIMEOUT, c->idle_s, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        c->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, c->threads, MHD_OPTION_END);
+    if (!s->daemon)
+        return sefl_fail(SEFL_EIO, "https: the server does not start on port %u", s->port);
+    s->listener = -1; /* the daemon's now */
+    return SEFL_OK;
+}
+
+static void server_free(https_server *s)
+{
+    for (unsigned i = 0; i < s->ids_n; i++)
+        tls_id_free(s->ids[i]);
+    sefl_free(s->ids);
+    if (s->listener >= 0)
+        close(s->listener);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    sefl_free(s);
+}
+
+static unsigned or_default(unsigned v, unsigned otherwise)
+{
+    return v ? v : otherwise;
+}
+
+sefl_status https_server_start(https_server **out, const https_server_config *c)
+{
+    sefl_status st = SEFL_OK;
+    https_server *s = NULL;
+    pthread_condattr_t attr;
+    *out = NULL;
+    st = sefl_new(&s, 1, sizeof *s);
+    if (st != SEFL_OK)
+        return st;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    s->c = *c;
+    s->listener = -1;
+    s->c.threads = or_default(c->threads, 2);
+    s->c.connections_max = or_default(c->connections_max, 512);
+    s->c.connections_per_address = or_default(c->connections_per_address, 64);
+    s->c.idle_s = or_default(c->idle_s, 60);
+    s->c.rate_min = or_default(c->rate_min, 1024);
+    SEFL_CHECK(c->id && c->begin && c->peer_role, SEFL_EINVAL,
+               "https: a server needs an identity, a role of peers and a handler");
+    SEFL_TRY(sefl_new(&s->ids, IDS_MAX, sizeof *s->ids));
+    s->ids[s->ids_n++] = tls_id_hold(c->id);
+    SEFL_TRY(socket_listen(&s->listener, c->address ? c->address : "127.0.0.1", c->port, &s->port));
+    SEFL_TRY(start_daemon(s));
+    s->watching = pthread_create(&s->watcher, NULL, watch, s) == 0;
+    SEFL_CHECK(s->watching, SEFL_EIO, "https: no thread");
+    *out = s, s = NULL;
+done:
+    if (s && s->daemon)
+        https_server_stop(s);
+    else if (s)
+        server_free(s);
+    return st;
+}
+
+uint16_t https_server_port(const https_server *s)
+{
+    return s->port;
+}
+
+void https_server_set_id(https_server *s, const tls_id *id)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->ids_n == IDS_MAX) { /* keep the newest places; the oldest handshake is long over */
+        tls_id_free(s->ids[0]);
+        memmove(s->ids, s->ids + 1, (IDS_MAX - 1) * sizeof *s->ids);
+        s->ids_n--;
+    }
+    s->ids[s->ids_n++] = tls_id_hold(id);
+    s->generation++;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void https_server_stop(https_server *s)
+{
+    if (!s)
+        return;
+    int listener = MHD_quiesce_daemon(s->daemon);
+    uint64_t until = socket_now_ms() + STOP_MS;
+    struct timespec t = { .tv_sec = (time_t)(until / 1000),
+                          .tv_nsec = (long)(until % 1000) * 1000000 };
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    while (s->parked)
+        unpark(s, s->parked);
+    while (s->requests > 0 && socket_now_ms() < until)
+        pthread_cond_timedwait(&s->changed, &s->lock, &t);
+    s->over = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    if (s->watching)
+        pthread_join(s->watcher, NULL);
+    MHD_stop_daemon(s->daemon);
+    if (listener >= 0)
+        close(listener);
+    server_free(s);
+}

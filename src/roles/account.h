@@ -1,0 +1,43 @@
+/* account: a role's ledger for one task, with its head remembered in the role's journal.
+ *
+ *     SEFL_TRY(account_open(&a, j, "state/../ledger", &task));
+ *     SEFL_TRY(account_charge(a, round));                  // durable; SEFL_EBUDGET: nothing written
+ *
+ * The ledger must exist (sefl provision, or the operator, makes it: one made silently would be a
+ * reset) and must hold the head that the journal remembers: a ledger that was rolled back or
+ * replaced is refused. After a charge the new head is remembered before account_charge returns; a
+ * crash between the two leaves an older head there, which the ledger holds too.
+ * A failed write or sync makes the ledger unusable until it is read again: the next call does that,
+ * so that work goes on when the disk has room again.
+ * Threads: one owner.   Secrets: none. */
+#ifndef ROLES_ACCOUNT_H
+#define ROLES_ACCOUNT_H
+
+#include "protocol/csp.h"
+#include "protocol/task.h"
+#include "store/journal/journal.h"
+#include "store/ledger.h"
+
+typedef struct account account;
+
+/* Borrows the journal. Refusals are those of ledger_open. */
+sefl_status account_open(account **out, journal *j, const char *ledger_path,
+                         const task *t) SEFL_MUST_CHECK;
+void account_close(account *a);
+
+/* A round charged before is SEFL_OK and writes nothing. */
+sefl_status account_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
+sefl_status account_may_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
+sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
+/* What the population has spent; delta 0: that of its latest task. */
+sefl_status account_spent(account *a, double delta, ledger_total *out) SEFL_MUST_CHECK;
+
+sefl_status account_mark(account *a, ledger_mark *out) SEFL_MUST_CHECK;
+/* A ledger that cannot be read agrees with nobody: LEDGERS_FORKED. */
+ledger_verdict account_compare(account *a, const ledger_mark *peer);
+
+/* The same two with the types that as_link_config and csp_journal want; ctx is the account. */
+sefl_status account_mark_fn(void *ctx, ledger_mark *out);
+ledger_verdict account_compare_fn(void *ctx, const ledger_mark *peer);
+
+#endif

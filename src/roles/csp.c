@@ -1,0 +1,258 @@
+/* Design: the owner's thread accepts; a thread of its own serves the stream, so that a new connection can
+ * take the place of one that hangs. Journal, account and csp belong to the serving thread while it runs;
+ * the owner touches them only before it starts and after it is joined. */
+#include "roles/csp.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "net/tls.h"
+#include "roles/journal_csp.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    ACCEPT_MS = 200,   /* how soon a stop is seen */
+    CONNECT_MS = 5000, /* a handshake; nobody else is let in meanwhile */
+    TASK_FILE_MAX = TASK_BYTES_MAX + 1024,
+};
+
+struct csp_role {
+    csp_role_options o;
+    sefl_coins coins;
+    sefl_clock clock;
+    sefl_buf envelope; /* of the task */
+    task task;
+    sign_key *key;
+    tls_id *id;
+    pool *pool;
+    journal *journal;
+    account *account;
+    journal_csp *jc;
+    csp_journal table;
+    csp *csp;
+    int fd;
+    uint16_t port;
+
+    /* the stream that is served */
+    tls *t;
+    pthread_t thread;
+    bool serving;
+    atomic_bool served; /* the thread has ended */
+
+    atomic_bool stop, reload;
+};
+
+static sefl_status read_task(csp_role *r)
+{
+    sefl_status st = SEFL_OK;
+    const char *path = r->o.settings->task;
+    envelope env;
+    SEFL_TRY(file_read(&r->envelope, path, TASK_FILE_MAX));
+    SEFL_TRY(envelope_read(&env, buf_span(&r->envelope)));
+    SEFL_TRY(task_read(&r->task, env.content));
+    SEFL_CHECK(memcmp(r->task.servers.csp, sign_key_pub(r->key), SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
+               "the task names another CSP: it is not signed with our key");
+    SEFL_TRY(envelope_check(&env, SIGN_TASK, &r->task.servers));
+done:
+    return st == SEFL_OK ? st : sefl_fail_at(st, "%s", path);
+}
+
+/* Ready files of earlier runs mislead scripts. */
+static void drop_ready_file(const csp_role *r)
+{
+    if (r->o.settings->ready_file)
+        (void)!unlink(r->o.settings->ready_file);
+}
+
+sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
+{
+    sefl_status st = SEFL_OK;
+    csp_role *r = NULL;
+    const csp_settings *c = o->settings;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    r->o = *o;
+    r->fd = -1;
+    r->coins = o->coins ? *o->coins : coins_system();
+    r->clock = clock_monotonic();
+    drop_ready_file(r);
+    SEFL_TRY(sign_key_read(&r->key, c->sign_key));
+    SEFL_TRY(read_task(r));
+    SEFL_TRY(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
+    SEFL_TRY(pool_new(&r->pool, c->threads));
+    SEFL_TRY(journal_open(&r->journal, c->state, "csp", r->task.id));
+    SEFL_TRY(account_open(&r->account, r->journal, c->ledger, &r->task));
+    SEFL_TRY(journal_csp_new(&r->jc, r->journal, r->account, &r->task, &r->coins));
+    r->table = journal_csp_table(r->jc);
+    SEFL_TRY(csp_new(&r->csp, &(csp_config){ .task = &r->task,
+                                             .envelope = buf_span(&r->envelope),
+                                             .sec = o->sec,
+                                             .key = r->key,
+                                             .journal = &r->table,
+                                             .coins = &r->coins,
+                                             .pool = r->pool,
+                                             .log = o->log,
+                                             .store_dir = c->state,
+                                             .clock = &r->clock }));
+    SEFL_TRY(tls_listen(&r->fd, c->host, c->port, &r->port));
+    *out = r, r = NULL;
+done:
+    csp_role_free(r);
+    return st;
+}
+
+/* ---- one stream --------------------------------------------------------------------------------- */
+
+static void *serve(void *arg)
+{
+    csp_role *r = arg;
+    sefl_status st = csp_serve(r->csp, tls_channel(r->t));
+    if (st == SEFL_OK)
+        log_info(r->o.log, "aggregator said goodbye");
+    else if (!atomic_load(&r->stop))
+        log_warn(r->o.log, "aggregator gone", lf_str("status", sefl_status_name(st)),
+                 lf_str("why", sefl_last_error()));
+    atomic_store(&r->served, true);
+    return NULL;
+}
+
+/* Ends the present stream, if there is one, and waits for its thread. */
+static void end_stream(csp_role *r)
+{
+    if (r->serving) {
+        tls_interrupt(r->t);
+        pthread_join(r->thread, NULL);
+        r->serving = false;
+    }
+    tls_close(r->t);
+    r->t = NULL;
+}
+
+static sefl_status begin_stream(csp_role *r, tls *t)
+{
+    if (r->serving && !atomic_load(&r->served))
+        log_info(r->o.log, "a new connection takes the place of the old one");
+    end_stream(r);
+    r->t = t;
+    atomic_store(&r->served, false);
+    log_info(r->o.log, "aggregator connected", lf_str("name", tls_peer_name(t)),
+             lf_hash("key", tls_peer_fingerprint(t)));
+    int rc = pthread_create(&r->thread, NULL, serve, r);
+    if (rc != 0)
+        return sefl_fail(SEFL_ENOMEM, "cannot start a thread: %s", strerror(rc));
+    r->serving = true;
+    return SEFL_OK;
+}
+
+/* ---- accepting ------------------------------------------------------------------------------------ */
+
+static void read_identity_again(csp_role *r)
+{
+    const csp_settings *c = r->o.settings;
+    tls_id *id = NULL;
+    if (tls_id_read(&id, c->cert, c->tls_key, c->peers) != SEFL_OK) {
+        log_error(r->o.log, "certificates not read again", lf_str("why", sefl_last_error()));
+        return;
+    }
+    tls_id_free(r->id);
+    r->id = id;
+    log_info(r->o.log, "certificates read again");
+}
+
+static sefl_status announce(csp_role *r)
+{
+    sefl_status st = SEFL_OK;
+    const csp_settings *c = r->o.settings;
+    sefl_buf line = { 0 };
+    bool brackets = strchr(c->host, ':') != NULL;
+    SEFL_TRY(
+        wr_fmt(&line, "%s%s%s:%u\n", brackets ? "[" : "", c->host, brackets ? "]" : "", r->port));
+    if (c->ready_file)
+        SEFL_TRY(file_write_atomic(c->ready_file, buf_span(&line), 0644));
+    log_info(r->o.log, "ready", lf_str("host", c->host), lf_u64("port", r->port),
+             lf_hash("task", r->task.id));
+done:
+    buf_clear(&line);
+    return st;
+}
+
+sefl_status csp_role_run(csp_role *r)
+{
+    sefl_status st = SEFL_OK;
+    const tls_peer want = { .role = "aggregator" };
+    const tls_limits limits = { .connect_ms = CONNECT_MS,
+                                .idle_ms = r->o.idle_ms ? r->o.idle_ms : LINK_IDLE_MS };
+    SEFL_TRY(announce(r));
+    while (!atomic_load(&r->stop)) {
+        tls *t = NULL;
+        if (atomic_exchange(&r->reload, false))
+            read_identity_again(r);
+        if (r->serving && atomic_load(&r->served)) {
+            end_stream(r);
+            if (csp_is_over(r->csp) && !r->o.settings->stay)
+                break;
+        }
+        st = tls_accept(&t, r->fd, r->id, &want, ACCEPT_MS, &limits);
+        if (st == SEFL_OK) {
+            SEFL_TRY(begin_stream(r, t));
+        } else if (st != SEFL_ETIMEOUT) {
+            log_warn(r->o.log, "connection refused", lf_str("status", sefl_status_name(st)),
+                     lf_str("why", sefl_last_error()));
+        }
+        st = SEFL_OK;
+    }
+    log_info(r->o.log, csp_is_over(r->csp) ? "the task is over" : "stopped");
+done:
+    end_stream(r);
+    drop_ready_file(r);
+    return st;
+}
+
+void csp_role_stop(csp_role *r)
+{
+    atomic_store(&r->stop, true);
+}
+
+void csp_role_reload(csp_role *r)
+{
+    atomic_store(&r->reload, true);
+}
+
+uint16_t csp_role_port(const csp_role *r)
+{
+    return r->port;
+}
+
+const task *csp_role_task(const csp_role *r)
+{
+    return &r->task;
+}
+
+const csp_times *csp_role_times(const csp_role *r)
+{
+    return csp_get_times(r->csp);
+}
+
+void csp_role_free(csp_role *r)
+{
+    if (!r)
+        return;
+    end_stream(r);
+    csp_free(r->csp);
+    journal_csp_free(r->jc);
+    account_close(r->account);
+    journal_close(r->journal);
+    pool_free(r->pool);
+    tls_id_free(r->id);
+    sign_key_free(r->key);
+    task_clear(&r->task);
+    buf_clear(&r->envelope);
+    if (r->fd >= 0)
+        close(r->fd);
+    sefl_free(r);
+}

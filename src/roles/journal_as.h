@@ -1,0 +1,29 @@
+/* journal_as: what AS keeps of an opening (protocol/as_link.h: as_journal), on a disk.
+ *
+ *     SEFL_TRY(journal_as_new(&ja, j, &coins));                 // j: the aggregator's journal
+ *     as_journal table = journal_as_table(ja);
+ *
+ * Two secrets of a round, sealed under its key, gone with journal_round_wipe (after the release is
+ * durable, or the round skipped):
+ *     mask     attempt u64 | set 32 | seed 32                       before the masked sum leaves
+ *     sealed   id 32 | count u64 | bytes u64 | decode bits | v', u32 each      before the last table
+ * A later attempt replaces them: it runs only after CSP's GO, so the older one will never be opened.
+ * Checked here: attempts rise, the set of a round never changes under a mask, no seed is used for two
+ * attempts, no id is sealed twice: else SEFL_ESTATE.
+ * Threads: one owner.   Secrets: seed, decode bits, v'. */
+#ifndef ROLES_JOURNAL_AS_H
+#define ROLES_JOURNAL_AS_H
+
+#include "protocol/as_link.h"
+#include "store/journal/journal.h"
+
+typedef struct journal_as journal_as;
+
+/* Borrows both. coins: purposes "journal mask", "journal sealed". */
+sefl_status journal_as_new(journal_as **out, journal *j, const sefl_coins *coins) SEFL_MUST_CHECK;
+void journal_as_free(journal_as *ja);
+
+/* Valid as long as ja. */
+as_journal journal_as_table(journal_as *ja);
+
+#endif

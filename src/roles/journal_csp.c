@@ -1,0 +1,256 @@
+#include "roles/journal_csp.h"
+
+#include "base/alloc.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct journal_csp {
+    journal *j;
+    account *a;
+    const sefl_coins *coins;
+};
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* A fact that must be there with n bytes. */
+static sefl_status fixed_fact(journal_csp *jc, uint64_t round, const char *name, void *out,
+                              size_t n)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(journal_fact_get(jc->j, round, name, &b));
+    SEFL_CHECK(b.n == n, SEFL_EPROTO, "journal: %s of round %" PRIu64 " has %zu bytes, not %zu",
+               name, round, b.n, n);
+    memcpy(out, b.p, n);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status get(void *ctx, uint64_t round, csp_round *out)
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    journal_round r;
+    uint8_t bytes[HEADER_BYTES];
+    csp_round got = { .round = round };
+    *out = got;
+    if (round > INT64_MAX) /* of a peer's message: no such round */
+        goto done;
+    st = journal_round_get(jc->j, round, &r);
+    if (st == SEFL_ENOTFOUND) {
+        st = SEFL_OK;
+        goto done;
+    }
+    SEFL_TRY(st);
+    SEFL_CHECK(r.state >= CSP_SIGNED && r.state <= CSP_SKIPPED, SEFL_EPROTO,
+               "journal: round %" PRIu64 " has state %u", round, r.state);
+    got.state = (csp_round_state)r.state;
+    SEFL_TRY(fixed_fact(jc, round, "header", bytes, sizeof bytes));
+    SEFL_TRY(round_header_read(&got.header, span_of(bytes, sizeof bytes)));
+    *out = got;
+done:
+    return st;
+}
+
+static sefl_status highest(void *ctx, uint64_t *signed_, uint64_t *opened, uint64_t *skipped)
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    uint64_t s = 0, o = 0, k = 0;
+    SEFL_TRY(journal_round_highest(jc->j, CSP_SIGNED, &s));
+    SEFL_TRY(journal_round_highest(jc->j, CSP_OPENED, &o));
+    SEFL_TRY(journal_round_highest(jc->j, CSP_SKIPPED, &k));
+    s = s > o ? s : o; /* opened and skipped ones were signed before */
+    *signed_ = s > k ? s : k, *opened = o, *skipped = k;
+done:
+    return st;
+}
+
+/* SEFL_ESTATE unless the round is in this state. */
+static sefl_status must_be(journal_csp *jc, uint64_t round, csp_round_state state, csp_round *out)
+{
+    static const char *const names[] = { "new", "signed", "opened", "skipped" };
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(get(jc, round, out));
+    SEFL_CHECK(out->state == state, SEFL_ESTATE, "round %" PRIu64 " is %s, not %s", round,
+               names[out->state], names[state]);
+done:
+    return st;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+static sefl_status put_state(journal_csp *jc, uint64_t round, csp_round_state state,
+                             const round_header *h)
+{
+    journal_round r = {
+        .round = round, .state = state, .skipped = state == CSP_SKIPPED, .has_model = true
+    };
+    memcpy(r.model, h->model, sizeof r.model);
+    return journal_round_put(jc->j, &r);
+}
+
+static sefl_status sign(void *ctx, const csp_round *r)
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    csp_round now;
+    uint8_t bytes[HEADER_BYTES];
+    SEFL_TRY(must_be(jc, r->round, CSP_NEW, &now));
+    SEFL_CHECK(r->header.round == r->round, SEFL_EINVAL, "the header of another round");
+    round_header_write(bytes, &r->header);
+    SEFL_TRY(journal_begin(jc->j));
+    SEFL_TRY(journal_fact_put(jc->j, r->round, "header", span_of(bytes, sizeof bytes)));
+    SEFL_TRY(put_state(jc, r->round, CSP_SIGNED, &r->header));
+    SEFL_TRY(journal_commit(jc->j));
+done:
+    if (st != SEFL_OK)
+        journal_rollback(jc->j);
+    return st;
+}
+
+static sefl_status charge(void *ctx, uint64_t round)
+{
+    return account_charge(((journal_csp *)ctx)->a, round);
+}
+
+static sefl_status may_charge(void *ctx, uint64_t round)
+{
+    return account_may_charge(((journal_csp *)ctx)->a, round);
+}
+
+static sefl_status open_round(void *ctx, uint64_t round, sefl_span statement,
+                              const uint8_t id[NOISE_ID], sefl_span output,
+                              const uint8_t digest[SHA256_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    csp_round now;
+    sefl_rng rng;
+    bool charged;
+    SEFL_TRY(must_be(jc, round, CSP_SIGNED, &now));
+    SEFL_TRY(account_has(jc->a, round, &charged));
+    SEFL_CHECK(charged, SEFL_ESTATE, "round %" PRIu64 " is not charged", round);
+    SEFL_TRY(coins_for(jc->coins, &rng, "journal output", round, 0));
+    SEFL_TRY(journal_secret_put(jc->j, round, "output", output, &rng));
+    SEFL_TRY(journal_begin(jc->j));
+    SEFL_TRY(journal_fact_put(jc->j, round, "statement", statement));
+    SEFL_TRY(journal_fact_put(jc->j, round, "id", span_of(id, NOISE_ID)));
+    SEFL_TRY(journal_fact_put(jc->j, round, "digest", span_of(digest, SHA256_BYTES)));
+    SEFL_TRY(put_state(jc, round, CSP_OPENED, &now.header));
+    SEFL_TRY(journal_commit(jc->j));
+done:
+    if (st != SEFL_OK)
+        journal_rollback(jc->j);
+    return st;
+}
+
+static sefl_status kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
+                        uint8_t digest[SHA256_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    csp_round now;
+    SEFL_TRY(get(jc, round, &now));
+    SEFL_CHECK(now.state == CSP_OPENED, SEFL_ENOTFOUND, "round %" PRIu64 " was never opened",
+               round);
+    SEFL_TRY(fixed_fact(jc, round, "id", id, NOISE_ID));
+    SEFL_TRY(fixed_fact(jc, round, "digest", digest, SHA256_BYTES));
+    SEFL_TRY(journal_secret_get(jc->j, round, "output", output)); /* last: it appends */
+done:
+    return st;
+}
+
+static sefl_status skip(void *ctx, uint64_t round, unsigned reason)
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    csp_round now;
+    uint8_t why[4];
+    store_u32(why, reason);
+    SEFL_TRY(must_be(jc, round, CSP_SIGNED, &now));
+    /* what a broken attempt may have left goes first: nobody needs it, whatever comes */
+    SEFL_TRY(journal_round_wipe(jc->j, round));
+    SEFL_TRY(journal_begin(jc->j));
+    SEFL_TRY(journal_fact_put(jc->j, round, "skip", span_of(why, sizeof why)));
+    SEFL_TRY(put_state(jc, round, CSP_SKIPPED, &now.header));
+    SEFL_TRY(journal_commit(jc->j));
+done:
+    if (st != SEFL_OK)
+        journal_rollback(jc->j);
+    return st;
+}
+
+static sefl_status forget(void *ctx, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    csp_round now;
+    SEFL_TRY(must_be(jc, round, CSP_OPENED, &now));
+    SEFL_TRY(journal_round_wipe(jc->j, round));
+done:
+    return st;
+}
+
+static sefl_status mark(void *ctx, ledger_mark *out)
+{
+    return account_mark(((journal_csp *)ctx)->a, out);
+}
+
+static ledger_verdict compare(void *ctx, const ledger_mark *peer)
+{
+    return account_compare(((journal_csp *)ctx)->a, peer);
+}
+
+/* ---- public -------------------------------------------------------------------------------- */
+
+/* AS has the header of the highest round, so it has all releases before it. */
+static sefl_status forget_old(journal_csp *jc)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t last, opened, skipped;
+    SEFL_TRY(highest(jc, &last, &opened, &skipped));
+    for (uint64_t r = 1; r < last; r++)
+        SEFL_TRY(journal_round_wipe(jc->j, r));
+done:
+    return st;
+}
+
+sefl_status journal_csp_new(journal_csp **out, journal *j, account *a, const sefl_coins *coins)
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&jc, 1, sizeof *jc));
+    *jc = (journal_csp){ j, a, coins };
+    SEFL_TRY(forget_old(jc));
+    *out = jc, jc = NULL;
+done:
+    journal_csp_free(jc);
+    return st;
+}
+
+void journal_csp_free(journal_csp *jc)
+{
+    sefl_free(jc);
+}
+
+csp_journal journal_csp_table(journal_csp *jc)
+{
+    return (csp_journal){
+        .ctx = jc,
+        .get = get,
+        .highest = highest,
+        .sign = sign,
+        .charge = charge,
+        .may_charge = may_charge,
+        .open = open_round,
+        .kept = kept,
+        .skip = skip,
+        .forget = forget,
+        .ledger = mark,
+        .compare = compare,
+    };
+}

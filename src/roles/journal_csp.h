@@ -1,0 +1,33 @@
+/* journal_csp: CSP's journal (protocol/csp.h: csp_journal) on a disk.
+ *
+ *     SEFL_TRY(journal_open(&j, folder, "csp", task.id));
+ *     SEFL_TRY(account_open(&a, j, ledger_path, &task));
+ *     SEFL_TRY(journal_csp_new(&jc, j, a, &coins));
+ *     csp_journal table = journal_csp_table(jc);
+ *
+ * A round's row has csp_round_state; its facts are header, statement, id, digest, skip (the reason);
+ * its one secret is `output`, sealed under the round's key. An opening is: charged before (checked),
+ * output durable, then statement, id, digest and the mark in one transaction: a crash before leaves
+ * a file that the next attempt replaces, one after it leaves all. `forget` wipes key and output; the
+ * mark stays. What a crash kept from being forgotten is wiped by journal_csp_new.
+ * The rules are checked here once more: sign only a new round, open and skip only a signed one:
+ * anything else is SEFL_ESTATE.
+ * Threads: one owner.   Secrets: output. */
+#ifndef ROLES_JOURNAL_CSP_H
+#define ROLES_JOURNAL_CSP_H
+
+#include "protocol/csp.h"
+#include "roles/account.h"
+#include "store/journal/journal.h"
+
+typedef struct journal_csp journal_csp;
+
+/* Borrows all three. coins: purpose "journal output". */
+sefl_status journal_csp_new(journal_csp **out, journal *j, account *a,
+                            const sefl_coins *coins) SEFL_MUST_CHECK;
+void journal_csp_free(journal_csp *jc);
+
+/* Valid as long as jc. */
+csp_journal journal_csp_table(journal_csp *jc);
+
+#endif

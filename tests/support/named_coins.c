@@ -1,0 +1,108 @@
+#include "support/named_coins.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct named {
+    struct named *next;
+    char purpose[32];
+    uint64_t round, attempt;
+    seeded gen;
+} named;
+
+struct named_coins {
+    char who[64];
+    uint64_t seed;
+    pthread_mutex_t lock;
+    named *list; /* latest first */
+};
+
+void named_coins_replay(seeded *out, const char *who, uint64_t seed, const char *purpose,
+                        uint64_t round, uint64_t attempt)
+{
+    char name[160];
+    snprintf(name, sizeof name, "%s %s %llu %llu", who, purpose, (unsigned long long)round,
+             (unsigned long long)attempt);
+    seeded_init(out, seed, name);
+}
+
+named_coins *named_coins_new(const char *who, uint64_t seed)
+{
+    named_coins *n = calloc(1, sizeof *n);
+    if (!n)
+        abort();
+    snprintf(n->who, sizeof n->who, "%s", who);
+    n->seed = seed;
+    pthread_mutex_init(&n->lock, NULL);
+    return n;
+}
+
+void named_coins_free(named_coins *n)
+{
+    while (n && n->list) {
+        named *next = n->list->next;
+        free(n->list);
+        n->list = next;
+    }
+    if (n)
+        pthread_mutex_destroy(&n->lock);
+    free(n);
+}
+
+static sefl_status get(void *self, sefl_rng *out, const char *purpose, uint64_t round,
+                       uint64_t attempt)
+{
+    named_coins *n = self;
+    named *x = calloc(1, sizeof *x);
+    if (!x || strlen(purpose) >= sizeof x->purpose)
+        abort();
+    snprintf(x->purpose, sizeof x->purpose, "%s", purpose);
+    x->round = round, x->attempt = attempt;
+    named_coins_replay(&x->gen, n->who, n->seed, purpose, round, attempt);
+    *out = seeded_rng(&x->gen);
+    pthread_mutex_lock(&n->lock);
+    x->next = n->list;
+    n->list = x;
+    pthread_mutex_unlock(&n->lock);
+    return SEFL_OK;
+}
+
+sefl_coins named_coins_of(named_coins *n)
+{
+    return (sefl_coins){ .get = get, .self = n };
+}
+
+bool named_coins_latest(named_coins *n, const char *purpose, uint64_t round, uint64_t *attempt)
+{
+    bool found = false;
+    pthread_mutex_lock(&n->lock);
+    for (const named *x = n->list; x; x = x->next)
+        if (x->round == round && strcmp(x->purpose, purpose) == 0 &&
+            (!found || x->attempt > *attempt))
+            *attempt = x->attempt, found = true;
+    pthread_mutex_unlock(&n->lock);
+    return found;
+}
+
+static bool listed(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = words; p && *p; p += strcspn(p, " "), p += strspn(p, " "))
+        if (strcspn(p, " ") == n && strncmp(p, word, n) == 0)
+            return true;
+    return false;
+}
+
+unsigned named_coins_repeated(named_coins *n, const char *except)
+{
+    unsigned repeated = 0;
+    pthread_mutex_lock(&n->lock);
+    for (const named *a = n->list; a; a = a->next)
+        for (const named *b = a->next; b && !listed(except, a->purpose); b = b->next)
+            repeated += a->round == b->round && a->attempt == b->attempt &&
+                        strcmp(a->purpose, b->purpose) == 0;
+    pthread_mutex_unlock(&n->lock);
+    return repeated;
+}

@@ -1,0 +1,37 @@
+/* named_coins: a role's coins (base/coins.h) from a seed, each generator by its name, so that a test
+ * can draw the same ones again, and knows which were asked for.
+ *
+ *     named_coins *n = named_coins_new("CSP", 1);
+ *     sefl_coins coins = named_coins_of(n);
+ *     ...run the role with &coins...
+ *     named_coins_replay(&gen, "CSP", 1, "noise", round, attempt);     // a generator at its beginning
+ *     named_coins_latest(n, "mask", round, &attempt);                   // the highest attempt
+ *     assert(named_coins_repeated(n) == 0);                              // none was given twice
+ *
+ * Threads: any number may ask. */
+#ifndef SUPPORT_NAMED_COINS_H
+#define SUPPORT_NAMED_COINS_H
+
+#include "base/coins.h"
+#include "seeded/seeded.h"
+
+#include <stdbool.h>
+
+typedef struct named_coins named_coins;
+
+/* Aborts where there is no memory. who: at most 63 characters. */
+named_coins *named_coins_new(const char *who, uint64_t seed);
+void named_coins_free(named_coins *n);
+sefl_coins named_coins_of(named_coins *n);
+
+void named_coins_replay(seeded *out, const char *who, uint64_t seed, const char *purpose,
+                        uint64_t round, uint64_t attempt);
+
+/* The highest attempt under which this purpose and round was asked for. */
+bool named_coins_latest(named_coins *n, const char *purpose, uint64_t round, uint64_t *attempt);
+
+/* How often a name was asked for that had been asked for before. Purposes that need no name of their
+ * own (a long poll's jitter) are listed in `except`, separated by spaces. */
+unsigned named_coins_repeated(named_coins *n, const char *except);
+
+#endif

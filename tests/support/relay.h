@@ -1,0 +1,30 @@
+/* relay: a TCP relay on loopback that writes down every byte it carries.
+ *
+ *     SEFL_TRY(relay_start(&r, "127.0.0.1", port_of_the_server, "/tmp/x/link"));
+ *     dial("127.0.0.1", relay_port(r));
+ *     ...
+ *     relay_stop(r);                // closes what is open; /tmp/x/link-0001.up, -0001.down, ...
+ *
+ * One pair of files a connection, so that no record of one connection is cut by another's bytes;
+ * `up` is what the side that dialled sent. It does not look into the bytes and cannot open TLS.
+ * Threads: its own, one a connection, at most 1024 connections in its life. */
+#ifndef SUPPORT_RELAY_H
+#define SUPPORT_RELAY_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+typedef struct relay relay;
+
+/* Listens on 127.0.0.1, port chosen by the system; dials host:port (an IPv4 address) anew for each
+ * connection, so the server behind may come and go. */
+sefl_status relay_start(relay **out, const char *host, uint16_t port,
+                        const char *record) SEFL_MUST_CHECK;
+uint16_t relay_port(const relay *r);
+/* Connections so far, and bytes carried in both directions. */
+unsigned relay_connections(const relay *r);
+uint64_t relay_bytes(const relay *r);
+void relay_stop(relay *r);
+
+#endif

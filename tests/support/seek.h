@@ -1,0 +1,40 @@
+/* seek: looks for planted bytes in files and folders, whatever lies there.
+ *
+ *     seek *s = seek_new();
+ *     seek_plant(s, "client-01 text", "zebra zebra yak", 15);
+ *     seek_plant_values(s, "client-01 update", X, n, 0.001);     // integers and reals, many codings
+ *     seek_folder(s, "/tmp/x/server");                            // every file below it
+ *     assert(seek_hits(s) == 0);                                   // seek_first says what was where
+ *
+ * A planted thing is at least 8 bytes long, so that chance finds none. Threads: one owner. */
+#ifndef SUPPORT_SEEK_H
+#define SUPPORT_SEEK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct seek seek;
+
+seek *seek_new(void); /* aborts where there is no memory */
+void seek_free(seek *s);
+
+void seek_plant(seek *s, const char *name, const void *bytes, size_t n);
+
+/* Windows of a vector, at several places, where neighbours differ: the integers as 16-, 32- and 64-bit
+ * little- and big-endian numbers and as decimal text with commas; and times `unit` as 32- and
+ * 64-bit reals. Returns how many were planted. */
+unsigned seek_plant_values(seek *s, const char *name, const int64_t *x, size_t n, double unit);
+
+/* Aborts if something cannot be read: an unread file is no clean one. */
+void seek_file(seek *s, const char *path);
+void seek_folder(seek *s, const char *path);
+void seek_memory(seek *s, const char *name, const void *bytes, size_t n);
+
+unsigned seek_planted(const seek *s);
+unsigned seek_hits(const seek *s);     /* things found, each counted once */
+const char *seek_first(const seek *s); /* "NAME in FILE at OFFSET", "" if none */
+uint64_t seek_bytes(const seek *s);    /* looked through */
+unsigned seek_files(const seek *s);
+void seek_forget(seek *s); /* hits and counts, not what is planted */
+
+#endif
