@@ -11,7 +11,6 @@
  *     file N "set"        the frozen set: client 32, body 32, by rising client
  *     row N               phase, times, set's hash, model's hash (store/journal/journal.h)
  *     secret N "release"  the released integers, before anything of them is published
- *     lasting "ledger"    our ledger's head, after every charge
  *
  * Killed at any point and started again it goes on: the memory says which order comes next, every
  * order may be carried out twice, and the running sum is made again from the acknowledged bodies.
@@ -24,11 +23,10 @@
 #include "protocol/agg.h"
 #include "protocol/as_link.h"
 #include "protocol/member.h"
+#include "roles/account.h"
 #include "roles/aggregator/collect.h"
 #include "roles/aggregator/ingest.h"
 #include "roles/aggregator/release.h"
-#include "store/journal/journal.h"
-#include "store/ledger.h"
 
 typedef struct rounds rounds;
 
@@ -61,9 +59,8 @@ typedef struct rounds_config {
     const sign_key *key;
     journal *journal;
     const as_journal *as_journal;
-    ledger *ledger;
-    const ledger_terms *terms;
-    const sefl_coins *coins; /* as_link.h's purposes, and "seal" */
+    account *account; /* our ledger */
+    const sefl_coins *coins; /* as_link.h's purposes, and "journal release" */
     releases *releases;
     rounds_dial dial;
     pool *pool;            /* of the link and the release */

@@ -10,6 +10,8 @@
 #include "model/file/model_file.h"
 #include "roles/aggregator/rounds.h"
 #include "roles/aggregator/step.h"
+#include "roles/journal_as.h"
+#include "roles/terms.h"
 #include "support/folder.h"
 
 #include <unistd.h>
@@ -44,12 +46,12 @@ typedef struct agg_world {
     channel ch[2];
 
     /* AS */
-    mem_as ma;
+    journal_as *ja;
     as_journal as_journal;
     named_coins coins;
     sefl_coins coins_table;
     journal *j;
-    ledger *l;
+    account *account;
     releases *rel;
     rounds *r;
     ingest *in;
@@ -162,16 +164,7 @@ static inline void aw_task(agg_world *w, const char *const *more)
     CHECK_OK(envelope_sign(&env, SIGNER_CSP, w->csp));
     CHECK_OK(envelope_write(&w->envelope, &env));
 
-    dp_event ev = task_event(&w->t, 1);
-    w->terms = (ledger_terms){ .noise = ev.noise };
-    memcpy(w->terms.task, w->t.id, 32);
-    if (ev.noise != DP_NOISE_NONE) {
-        w->terms.z = ev.z, w->terms.rate = ev.rate;
-        w->terms.dim = ev.dim, w->terms.sigma_steps = ev.sigma_steps;
-        w->terms.hidden = w->t.sampling == TASK_HIDDEN;
-        w->terms.max_rounds_per_client = w->t.max_rounds_per_client;
-        w->terms.epsilon_max = w->t.epsilon, w->terms.delta = w->t.delta;
-    }
+    w->terms = terms_of_task(&w->t);
 }
 
 /* ---- CSP ----------------------------------------------------------------------------------- */
@@ -327,7 +320,9 @@ static inline sefl_status aw_try_open(agg_world *w)
     char path[300];
     w->ended = false;
     SEFL_TRY(journal_open(&w->j, aw_path(w, path, "state"), "aggregator", w->t.id));
-    SEFL_TRY(ledger_open(&w->l, aw_path(w, path, "ledger"), "testers", NULL));
+    SEFL_TRY(account_open(&w->account, w->j, aw_path(w, path, "ledger"), &w->t));
+    SEFL_TRY(journal_as_new(&w->ja, w->j, &w->coins_table));
+    w->as_journal = journal_as_table(w->ja);
     SEFL_TRY(
         releases_new(&w->rel, &(releases_config){ .task = &w->t,
                                                   .models = aw_path(w, w->models, "models"),
@@ -340,8 +335,7 @@ static inline sefl_status aw_try_open(agg_world *w)
                                  .key = w->as,
                                  .journal = w->j,
                                  .as_journal = &w->as_journal,
-                                 .ledger = w->l,
-                                 .terms = &w->terms,
+                                 .account = w->account,
                                  .coins = &w->coins_table,
                                  .releases = w->rel,
                                  .dial = { .ctx = w, .dial = aw_dial, .hang_up = aw_hang_up },
@@ -372,9 +366,10 @@ static inline void aw_close(agg_world *w)
     ingest_free(w->in);
     rounds_free(w->r);
     releases_free(w->rel);
-    ledger_close(w->l);
+    journal_as_free(w->ja);
+    account_close(w->account);
     journal_close(w->j);
-    w->in = NULL, w->r = NULL, w->rel = NULL, w->l = NULL, w->j = NULL;
+    w->in = NULL, w->r = NULL, w->rel = NULL, w->ja = NULL, w->account = NULL, w->j = NULL;
 }
 
 static inline void aw_start(agg_world *w)
@@ -415,7 +410,6 @@ static inline void aw_make(agg_world *w, const char *const *more)
     w->csp_coins_table = (sefl_coins){ .get = named_get, .self = &w->csp_coins };
     w->coins = (named_coins){ .who = "AS", .seed = 1 };
     w->coins_table = (sefl_coins){ .get = named_get, .self = &w->coins };
-    w->as_journal = mem_as_journal(&w->ma);
     w->csp_journal = (csp_journal){ .ctx = w,
                                     .get = aw_get,
                                     .highest = aw_highest,
@@ -441,8 +435,6 @@ static inline void aw_free(agg_world *w)
     aw_close(w);
     csp_free(w->server);
     ledger_close(w->csp_ledger);
-    for (size_t i = 0; i < W_MASKS; i++)
-        buf_clear(&w->ma.seal[i].decode);
     for (size_t i = 0; i < W_ROUNDS; i++)
         buf_clear(&w->mc.statement[i]), buf_clear(&w->mc.output[i]);
     named_clear(&w->coins);
