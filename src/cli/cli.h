@@ -31,6 +31,7 @@ typedef struct cli_command {
     X(key)                   \
     X(task)                  \
     X(provision)             \
+    X(aggregator)            \
     X(csp)
 #endif
 

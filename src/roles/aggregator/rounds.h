@@ -27,6 +27,7 @@
 #include "roles/aggregator/collect.h"
 #include "roles/aggregator/ingest.h"
 #include "roles/aggregator/release.h"
+#include "roles/aggregator/report.h"
 
 typedef struct rounds rounds;
 
@@ -38,28 +39,13 @@ typedef struct rounds_dial {
     void (*interrupt)(void *ctx); /* from another thread: whatever waits fails soon */
 } rounds_dial;
 
-/* What a round came to, for metrics and people. Only numbers that everybody may know. */
-typedef struct rounds_report {
-    uint64_t round;
-    bool skipped;
-    bool has_clients; /* false where participation is not published */
-    uint32_t clients;
-    uint64_t up_bytes; /* of their updates; with has_clients */
-    double seconds;    /* since the round opened */
-    double open_seconds, release_seconds;
-    bool has_perplexity;
-    double perplexity;
-    bool has_epsilon; /* false: nothing is claimed */
-    double epsilon_server, epsilon_others, epsilon_target;
-} rounds_report;
-
 typedef struct rounds_config {
     const task *task;
     sefl_span envelope; /* the signed task, as stored */
     const sign_key *key;
     journal *journal;
     const as_journal *as_journal;
-    account *account; /* our ledger */
+    account *account;        /* our ledger */
     const sefl_coins *coins; /* as_link.h's purposes, and "journal release" */
     releases *releases;
     rounds_dial dial;
