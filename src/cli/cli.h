@@ -29,10 +29,9 @@ typedef struct cli_command {
 #else
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
-    X(task)                  \
-    X(provision)             \
     X(aggregator)            \
-    X(csp)
+    X(csp)                   \
+    X(client)
 #endif
 
 /* Order of `sefl help`. */
