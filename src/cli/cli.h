@@ -31,6 +31,7 @@ typedef struct cli_command {
     X(key)                   \
     X(provision)             \
     X(task)                  \
+    X(aggregator)            \
     X(csp)                   \
     X(client)
 #endif
