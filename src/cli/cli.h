@@ -29,6 +29,7 @@ typedef struct cli_command {
 #else
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
+    X(task)                  \
     X(aggregator)            \
     X(csp)                   \
     X(client)                \
