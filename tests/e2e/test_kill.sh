@@ -44,7 +44,7 @@ moment() { # NUMBER
 
 restart() { # NAME
     case $1 in
-    aggregator) fed_aggregator --linger-s 4 ;;
+    aggregator) fed_aggregator --linger 4 ;;
     csp) fed_csp ;;
     *) fed_clients "${1#client-0}" ;;
     esac
@@ -69,7 +69,7 @@ while [ "$n" -lt $total ]; do
     rm -rf "$dir/log" "$dir/run"
     fed_provision "run-$run" --clients $clients --words 300 --set model.embed=32 \
         --set model.hidden=32 --set rounds.count=8 --set rounds.deadline_ms=20000
-    fed_servers --linger-s 4
+    fed_servers --linger 4
     fed_clients 1 2 3
     while [ "$n" -lt $total ] && ! fed_ended aggregator; do
         case $((n % 3)) in

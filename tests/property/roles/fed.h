@@ -240,7 +240,28 @@ done:
     return st;
 }
 
-/* AGGREGATOR */
+static inline sefl_status fed_run_aggregator(fed_child *c)
+{
+    sefl_status st = SEFL_OK;
+    const fed *f = c->f;
+    settings s;
+    aggregator_settings cfg = { 0 };
+    aggregator *role = NULL;
+    char at[32];
+    fed_child_begin(c, "AS", fed_path(f, "aggregator"));
+    SEFL_TRY(fed_settings(&s, aggregator_schema, fed_path(f, "aggregator/aggregator.yml"), "listen",
+                          "127.0.0.1", f->as_port));
+    snprintf(at, sizeof at, "127.0.0.1:%u", f->dial_csp ? f->dial_csp : f->csp_port);
+    SEFL_TRY(settings_set_pair(&s, span_of_str("csp"), span_of_str(at), "test"));
+    SEFL_TRY(settings_set(&s, "linger=2", "test"));
+    SEFL_TRY(aggregator_settings_make(&cfg, &s, c->folder));
+    SEFL_TRY(aggregator_new(
+        &role, &(aggregator_options){ .settings = &cfg, .log = &c->log, .coins = c->use }));
+    SEFL_TRY(aggregator_run(role));
+done:
+    aggregator_free(role);
+    return st;
+}
 
 /* The port in a ready file, when it is there; the process must be alive. */
 static inline uint16_t fed_ready(const fed *f, const char *role, pid_t pid)

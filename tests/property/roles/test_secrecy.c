@@ -74,7 +74,7 @@ static void start_servers(fed *f, relay **link, relay **front)
     f->aggregator =
         start_program(f, "aggregator.log",
                       (const char *[]){ "sefl", "aggregator", "--config", as_yml, "--csp", csp_at,
-                                        "--linger-s", "3", "--log", "debug", NULL });
+                                        "--linger", "3", "--log", "debug", NULL });
     f->as_port = fed_ready(f, "aggregator", f->aggregator);
     snprintf(record, sizeof record, "%s/front", f->seen);
     CHECK_OK(relay_start(front, "127.0.0.1", f->as_port, record));
