@@ -1,10 +1,10 @@
 /* Whole federations with seeded coins, each role a process, over real TLS: every released model is,
  * bit for bit, the one that the same integers and the same noise give in the clear. */
-#include "clear.h"
 #include "fed.h"
 
 #include "model/file/model_file.h"
 #include "protocol/round.h"
+#include "simulate/clear.h"
 #include "store/journal/journal.h"
 
 enum { SEED = 11 };
@@ -58,6 +58,18 @@ static void same_file(const char *a, const char *b, uint64_t round)
     buf_clear(&y);
 }
 
+/* theta += lr * value / clients: `server: average` with equal weights, written a second time. volatile:
+ * each step is rounded by itself, whatever the compiler would join. */
+static void clear_step(float *theta, const task *t, const int64_t *w, uint32_t clients)
+{
+    for (size_t i = 0; i < t->params; i++) {
+        volatile double value = t->noise == TASK_NOISE_JOINT ? ((double)w[i] + 0.5) * t->ahe.pack.h
+                                                             : (double)w[i] * t->ahe.pack.q;
+        volatile double step = t->server_lr * (value / clients);
+        theta[i] = (float)((double)theta[i] + step);
+    }
+}
+
 /* Every round again, in the clear. Returns how many were released; *least, *most: clients in one. */
 static unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
 {
@@ -84,7 +96,7 @@ static unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
         ledger_book b = { .f = f, .round = round, .sum = calloc(f->t.values, sizeof *b.sum) };
         CHECK_OK(journal_updates(as, round, add_client, &b));
         uint64_t attempt = attempt_of(other, f, round, b.clients);
-        clear_release(w, &f->t, SEED, round, attempt, b.sum);
+        CHECK_OK(clear_release(w, &f->t, SEED, round, attempt, b.sum));
         clear_step(theta, &f->t, w, b.clients);
         CHECK_OK(model_write(clear_path, &meta, theta));
         same_file(clear_path, fed_path(f, "aggregator/models/round-%" PRIu64 ".safetensors", round),

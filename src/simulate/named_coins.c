@@ -1,8 +1,9 @@
-#include "support/named_coins.h"
+#include "simulate/named_coins.h"
+
+#include "base/alloc.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct named {
@@ -28,36 +29,39 @@ void named_coins_replay(seeded *out, const char *who, uint64_t seed, const char 
     seeded_init(out, seed, name);
 }
 
-named_coins *named_coins_new(const char *who, uint64_t seed)
+sefl_status named_coins_new(named_coins **out, const char *who, uint64_t seed)
 {
-    named_coins *n = calloc(1, sizeof *n);
-    if (!n)
-        abort();
+    sefl_status st = SEFL_OK;
+    named_coins *n = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&n, 1, sizeof *n));
     snprintf(n->who, sizeof n->who, "%s", who);
     n->seed = seed;
     pthread_mutex_init(&n->lock, NULL);
-    return n;
+    *out = n;
+done:
+    return st;
 }
 
 void named_coins_free(named_coins *n)
 {
     while (n && n->list) {
         named *next = n->list->next;
-        free(n->list);
+        sefl_free(n->list);
         n->list = next;
     }
     if (n)
         pthread_mutex_destroy(&n->lock);
-    free(n);
+    sefl_free(n);
 }
 
 static sefl_status get(void *self, sefl_rng *out, const char *purpose, uint64_t round,
                        uint64_t attempt)
 {
+    sefl_status st = SEFL_OK;
     named_coins *n = self;
-    named *x = calloc(1, sizeof *x);
-    if (!x || strlen(purpose) >= sizeof x->purpose)
-        abort();
+    named *x = NULL;
+    SEFL_TRY(sefl_new(&x, 1, sizeof *x));
     snprintf(x->purpose, sizeof x->purpose, "%s", purpose);
     x->round = round, x->attempt = attempt;
     named_coins_replay(&x->gen, n->who, n->seed, purpose, round, attempt);
@@ -66,7 +70,8 @@ static sefl_status get(void *self, sefl_rng *out, const char *purpose, uint64_t 
     x->next = n->list;
     n->list = x;
     pthread_mutex_unlock(&n->lock);
-    return SEFL_OK;
+done:
+    return st;
 }
 
 sefl_coins named_coins_of(named_coins *n)
