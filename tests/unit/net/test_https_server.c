@@ -435,7 +435,7 @@ static void *visit(void *arg)
     static const char *const request[] = {
         "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n",
         "PUT /put HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
-        "GET /poll?ms=1000 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /poll?ms=20000 HTTP/1.1\r\nHost: x\r\n\r\n",
         "GET /file HTTP/1.1\r\nHost: x\r\nRange: bytes=1-3\r\n\r\n",
     };
     static const char *const want[] = { "GET client-01", "got 5", "flag", "123" };
