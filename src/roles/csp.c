@@ -87,7 +87,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(pool_new(&r->pool, c->threads));
     SEFL_TRY(journal_open(&r->journal, c->state, "csp", r->task.id));
     SEFL_TRY(account_open(&r->account, r->journal, c->ledger, &r->task));
-    SEFL_TRY(journal_csp_new(&r->jc, r->journal, r->account, &r->task, &r->coins));
+    SEFL_TRY(journal_csp_new(&r->jc, r->journal, r->account, &r->coins));
     r->table = journal_csp_table(r->jc);
     SEFL_TRY(csp_new(&r->csp, &(csp_config){ .task = &r->task,
                                              .envelope = buf_span(&r->envelope),

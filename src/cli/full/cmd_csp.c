@@ -147,9 +147,9 @@ static sefl_status work(session *s)
     s->wall = clock_wall();
     s->log = log_open(2, cfg.level, &s->wall);
     SEFL_TRY(open_key(s, &cfg, &sec));
-    SEFL_TRY(signals_start(&sigs, on_signal, s)); /* before any other thread is made */
-    SEFL_TRY(csp_role_new(&role,
-                          &(csp_role_options){ .settings = &cfg, .sec = sec, .log = &s->log }));
+    SEFL_TRY(signals_start(&sigs, on_signal, s));
+    SEFL_TRY(
+        csp_role_new(&role, &(csp_role_options){ .settings = &cfg, .sec = sec, .log = &s->log }));
     s->role = role;
     if (s->ended) /* a signal came meanwhile */
         csp_role_stop(role);

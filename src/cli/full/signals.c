@@ -1,55 +1,88 @@
+/* Handlers write to a pipe that the thread reads. Waiting with sigwait and blocked signals would be
+ * shorter, but OpenBLAS starts threads before main, with nothing blocked: the signal would find one of
+ * those and end the process. */
+#define _GNU_SOURCE /* pipe2 */
 #include "cli/full/signals.h"
 
 #include "base/alloc.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { WAKE = SIGUSR1 }; /* ends the thread */
+static const int wanted[] = { SIGTERM, SIGINT, SIGHUP };
+enum { WANTED = sizeof wanted / sizeof *wanted };
 
 struct signals {
-    sigset_t set, before;
     pthread_t thread;
     signals_fn *fn;
     void *ctx;
+    struct sigaction before[WANTED];
 };
+
+static int pipe_fd[2] = { -1, -1 }; /* one for the process: a handler has no argument */
+
+static void on_signal(int sig)
+{
+    int e = errno;
+    uint8_t byte = (uint8_t)sig;
+    (void)!write(pipe_fd[1], &byte, 1); /* a full pipe has told enough already */
+    errno = e;
+}
 
 static void *listen_on(void *arg)
 {
     signals *s = arg;
     bool ending = false;
-    for (int sig; sigwait(&s->set, &sig) == 0 && sig != WAKE;) {
+    for (uint8_t sig;;) {
+        ssize_t n = read(pipe_fd[0], &sig, 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n != 1 || sig == 0)
+            return NULL;
         if (ending && sig != SIGHUP)
             _exit(128 + sig);
         ending = ending || sig != SIGHUP;
         s->fn(s->ctx, sig);
     }
-    return NULL;
+}
+
+static void restore(signals *s)
+{
+    for (int i = 0; i < WANTED; i++)
+        sigaction(wanted[i], &s->before[i], NULL);
+    for (int i = 0; i < 2; i++) {
+        close(pipe_fd[i]);
+        pipe_fd[i] = -1;
+    }
 }
 
 sefl_status signals_start(signals **out, signals_fn *fn, void *ctx)
 {
-    static const int wanted[] = { SIGTERM, SIGINT, SIGHUP };
     sefl_status st = SEFL_OK;
     signals *s = NULL;
+    struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     *out = NULL;
+    SEFL_CHECK(pipe_fd[0] < 0, SEFL_ESTATE, "signals are listened to already");
     SEFL_TRY(sefl_new(&s, 1, sizeof *s));
     s->fn = fn, s->ctx = ctx;
-    sigemptyset(&s->set);
-    sigaddset(&s->set, WAKE);
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        struct sigaction old;
-        if (sigaction(wanted[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaddset(&s->set, wanted[i]);
+    SEFL_CHECK(pipe2(pipe_fd, O_CLOEXEC) == 0, SEFL_EIO, "no pipe: %s", strerror(errno));
+    fcntl(pipe_fd[1], F_SETFL, O_NONBLOCK);
+    sigemptyset(&sa.sa_mask);
+    for (int i = 0; i < WANTED; i++) {
+        sigaction(wanted[i], NULL, &s->before[i]);
+        if (s->before[i].sa_handler != SIG_IGN)
+            sigaction(wanted[i], &sa, NULL);
     }
-    pthread_sigmask(SIG_BLOCK, &s->set, &s->before);
     int rc = pthread_create(&s->thread, NULL, listen_on, s);
     if (rc != 0) {
-        pthread_sigmask(SIG_SETMASK, &s->before, NULL);
+        restore(s);
         st = sefl_fail(SEFL_ENOMEM, "cannot start a thread: %s", strerror(rc));
         goto done;
     }
@@ -63,8 +96,10 @@ void signals_end(signals *s)
 {
     if (!s)
         return;
-    pthread_kill(s->thread, WAKE);
+    uint8_t end = 0;
+    while (write(pipe_fd[1], &end, 1) < 0 && (errno == EINTR || errno == EAGAIN))
+        ;
     pthread_join(s->thread, NULL);
-    pthread_sigmask(SIG_SETMASK, &s->before, NULL);
+    restore(s);
     sefl_free(s);
 }

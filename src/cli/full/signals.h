@@ -1,7 +1,7 @@
 /* signals: SIGTERM, SIGINT and SIGHUP for a long-running role, taken by a thread of their own, so that
  * what they lead to may lock, allocate and talk.
  *
- *     SEFL_TRY(signals_start(&s, on_signal, me));        // before any other thread is made
+ *     SEFL_TRY(signals_start(&s, on_signal, me));
  *     ...
  *     signals_end(s);
  *
