@@ -30,7 +30,10 @@ typedef struct cli_command {
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
     X(provision)             \
-    X(csp)
+    X(task)                  \
+    X(aggregator)            \
+    X(csp)                   \
+    X(client)
 #endif
 
 /* Order of `sefl help`. */

@@ -4,10 +4,23 @@
  *     start -> FETCH_TASK -> (policy) -> POLL -> header checked -> [own coin] -> FETCH_MODEL -> TRAIN ->
  *     UPLOAD -> receipt checked -> POLL for the next round ... -> STOP
  *
+ *     order         the driver                                       and reports
+ *     FETCH_TASK    gets the signed task; the same bytes as t's?      GOT_TASK, or FATAL
+ *     POLL          asks for rounds after `round`                    GOT_NEWS
+ *     FETCH_MODEL   gets the model, compares its hash                GOT_MODEL
+ *     TRAIN         trains, encrypts (zeros: encrypts zeros),        TRAINED
+ *                   writes the finished body durably
+ *     UPLOAD        sends it, or the rest of it; checks the receipt   GOT_RECEIPT, or REFUSED
+ *     SLEEP         waits until until_ms                             (nothing)
+ *     STOP          ends: `why`                                      (nothing)
+ * and FAILED for what may work later. member_next gives the same order until an event came.
+ *
  * The finished ciphertext of a round is written before its first byte leaves (TRAINED); after a
- * restart member_restore continues with UPLOAD of those bytes and never encrypts that round again.
- * A deadline that has passed drops the round's work. Failures are retried with back-off and jitter
- * (the jitter's coins come in as an argument).
+ * restart member_restore continues with UPLOAD of those bytes and never encrypts that round again:
+ * the driver restores the highest round of which it has a body, whether or not it has the receipt.
+ * A deadline that has passed before that drops the round's work; if AS extended the round, it begins
+ * again. Failures are retried after 1 s, doubled up to 256 s, of which the first half is fixed and
+ * the other one drawn (the jitter's coins come in as an argument).
  * Threads: one owner.   Secrets: none here. */
 #ifndef PROTOCOL_MEMBER_H
 #define PROTOCOL_MEMBER_H
@@ -16,18 +29,20 @@
 #include "protocol/round.h"
 #include "protocol/task.h"
 
-/* The owner's policy: a task outside it is refused with the rule's name. 0 / empty: no rule. */
+/* The owner's policy: a task outside it is refused with the rule's name. 0 / empty: no rule, but for
+ * claim_none: a task that claims nothing is refused unless it is allowed. */
 typedef struct policy {
     double epsilon_task;    /* epsilon_per_task: largest target of a task */
     double epsilon_total;   /* epsilon_total: largest sum over all tasks, checked with the ledger */
     uint32_t threshold_min; /* clients_min: smallest L */
-    bool allow_joint, allow_own, allow_none; /* noise_modes */
+    bool allow_joint, allow_own, allow_none; /* noise_modes; all false: no rule */
     bool allow_no_claim;                     /* claim_none */
-    uint64_t rounds_max; /* rounds_max: most rounds of a task that this client takes part in */
+    uint64_t rounds_max; /* rounds_max: most rounds that a task may ask of this client */
     pinned servers;      /* allowed_servers */
 } policy;
 
-/* SEFL_EAUTH / SEFL_EINVAL with "policy: <rule>: ..." */
+/* SEFL_EAUTH / SEFL_EINVAL with "policy: <rule>: ...". epsilon_total is held against the task's own
+ * target here; with what was spent before only the client's ledger can compare it. */
 sefl_status policy_check(const policy *p, const task *t) SEFL_MUST_CHECK;
 
 typedef enum member_order_kind {
@@ -42,13 +57,16 @@ typedef enum member_order_kind {
 
 typedef struct member_order {
     member_order_kind kind;
-    uint64_t round;
+    uint64_t round;    /* POLL: the highest round that is dealt with */
     uint64_t until_ms; /* SLEEP */
     const char *why;   /* STOP */
     bool zeros;        /* TRAIN: hidden sampling, not drawn: encrypt zeros */
 } member_order;
 
-/* What AS says about the present round (its answer to a poll, JSON: docs/PROTOCOL.md). */
+/* What AS says about the present round (its answer to a poll, JSON: docs/PROTOCOL.md): the members,
+ * all of them always there. */
+#define ROUND_NEWS_FIELDS(X) X(state) X(round) X(left_ms) X(header) X(why)
+
 typedef enum round_word { ROUND_WAITING, ROUND_OPEN, ROUND_CLOSED, ROUND_OVER } round_word;
 typedef struct round_news {
     round_word state;
@@ -57,6 +75,7 @@ typedef struct round_news {
     sefl_span header; /* OPEN: envelope with both signatures */
     char why[128];    /* OVER */
 } round_news;
+/* header looks into scratch, which is the caller's. SEFL_EPROTO for anything else than the one form. */
 sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json) SEFL_MUST_CHECK;
 sefl_status round_news_write(sefl_buf *out, const round_news *n) SEFL_MUST_CHECK;
 
@@ -75,21 +94,22 @@ typedef struct member_event {
     member_event_kind kind;
     const round_news *news; /* GOT_NEWS */
     bool drawn;             /* GOT_NEWS with an open round: this client's own coin (always true
-                             * without sampling) */
+                             * without sampling); only the first one of a round counts */
     const char *why;
 } member_event;
 
 typedef struct member member;
 
-/* The task is checked (task_open, policy_check) before member_new. rounds_done: rounds of this task that
- * this client is in already (its ledger). */
+/* The task is checked (task_open, policy_check) before member_new. rounds_done: rounds of this
+ * task that this client is in already (its ledger), without one that still waits for its receipt.
+ * The task must outlive it. */
 sefl_status member_new(member **out, const task *t, uint64_t rounds_done,
                        const sefl_rng *jitter) SEFL_MUST_CHECK;
 void member_free(member *m);
 /* A finished body of this round is on disk. */
 void member_restore(member *m, uint64_t round, bool receipt);
 
-/* Checks a header: both signatures, this task, the round that was announced. */
+/* Checks a header: both signatures, this task, the round that was announced, the task's step. */
 sefl_status member_header_check(const task *t, round_header *out, sefl_span envelope,
                                 uint64_t round) SEFL_MUST_CHECK;
 

@@ -692,6 +692,21 @@ done:
     return st;
 }
 
+sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t round,
+                          double epsilon_max)
+{
+    sefl_status st = SEFL_OK;
+    ledger_terms limited = *terms;
+    SEFL_TRY(ledger_terms_check(terms));
+    size_t at = find_task(l, terms->task);
+    if (at < l->n_tasks && charged(&l->tasks[at], round))
+        goto done;
+    limited.epsilon_max = epsilon_max;
+    SEFL_TRY(gate(l, at, &limited, round));
+done:
+    return st;
+}
+
 bool ledger_has(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES], uint64_t round)
 {
     size_t at = find_task(l, id);

@@ -133,6 +133,12 @@ sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
 sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
                               uint64_t round) SEFL_MUST_CHECK;
 
+/* Would the total stay within epsilon_max? The budget gate alone, for a limit of somebody else than
+ * the task: a client's owner. SEFL_EBUDGET with the numbers if not; SEFL_OK for a round that is charged
+ * already, and for terms without a claim. Writes nothing. */
+sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t round,
+                          double epsilon_max) SEFL_MUST_CHECK;
+
 /* Bytes of an unfinished record that stood behind the last whole one when it was opened; ledger_open
  * has cut them off, ledger_open_read left them. */
 size_t ledger_ignored(const ledger *l);

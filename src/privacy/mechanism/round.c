@@ -67,7 +67,7 @@ static int64_t round_one(double x, uint64_t coin)
 }
 
 typedef struct pass {
-    const dp_grid *grid;
+    int64_t value_max;
     const float *v;
     size_t n;
     double scale; /* from v to grid steps */
@@ -78,7 +78,7 @@ static sefl_status one_pass(int64_t *X, uint64_t *clipped, const pass *p, const 
 {
     sefl_status st = SEFL_OK;
     uint8_t coins[8 * CHUNK];
-    double most = (double)p->grid->value_max;
+    double most = (double)p->value_max;
     size_t total = p->n + (p->slot >= 0);
     *clipped = 0;
     for (size_t at = 0; at < total; at += CHUNK) {
@@ -101,15 +101,16 @@ done:
     return st;
 }
 
-sefl_status dp_round(int64_t *X, dp_round_info *info, const dp_grid *grid, const float *v, size_t n,
-                     const dp_weight *weight, const sefl_rng *rng)
+/* What v and the weight come to before rounding: v is multiplied with factor, the slot carries w. */
+typedef struct measure {
+    double norm, factor, w;
+} measure;
+
+static sefl_status measure_of(measure *out, double clip, const float *v, size_t n,
+                              const dp_weight *weight)
 {
     sefl_status st = SEFL_OK;
     double norm, share = 1, w = 1;
-    size_t total = n + (weight != NULL);
-    uint64_t clipped;
-    SEFL_CHECK(grid->dim == total, SEFL_EINVAL, "update: %zu values for a grid of %" PRIu64, total,
-               grid->dim);
     SEFL_TRY(norm_of(&norm, v, n));
     if (weight) {
         SEFL_CHECK(weight->items_cap > 0, SEFL_EINVAL, "items_cap is 0: it must be at least 1");
@@ -117,22 +118,61 @@ sefl_status dp_round(int64_t *X, dp_round_info *info, const dp_grid *grid, const
         w = (double)items / (double)weight->items_cap;
         share = sqrt(1 - DP_WEIGHT_SLOT_SHARE * DP_WEIGHT_SLOT_SHARE);
     }
-    double clip = share * grid->clip, factor = (norm > clip ? clip / norm : 1) * w;
+    double most = share * clip;
+    *out = (measure){ norm, (norm > most ? most / norm : 1) * w, w };
+done:
+    return st;
+}
+
+sefl_status dp_round(int64_t *X, dp_round_info *info, const dp_grid *grid, const float *v, size_t n,
+                     const dp_weight *weight, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    size_t total = n + (weight != NULL);
+    uint64_t clipped;
+    measure m;
+    SEFL_CHECK(grid->dim == total, SEFL_EINVAL, "update: %zu values for a grid of %" PRIu64, total,
+               grid->dim);
+    SEFL_TRY(measure_of(&m, grid->clip, v, n, weight));
     for (unsigned attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
         if (attempt > 2) /* once more with new coins, then a little smaller each time */
-            factor *= 0.999, w *= 0.999;
-        pass p = { .grid = grid, .v = v, .n = n, .scale = factor / grid->q, .slot = -1 };
+            m.factor *= 0.999, m.w *= 0.999;
+        pass p = {
+            .value_max = grid->value_max, .v = v, .n = n, .scale = m.factor / grid->q, .slot = -1
+        };
         if (weight)
-            p.slot = w * DP_WEIGHT_SLOT_SHARE * grid->clip / grid->q;
+            p.slot = m.w * DP_WEIGHT_SLOT_SHARE * grid->clip / grid->q;
         SEFL_TRY(one_pass(X, &clipped, &p, rng));
         if (within(X, total, grid->value_max) && squares(X, total) <= grid->s2) {
             if (info)
-                *info = (dp_round_info){ norm, factor, attempt, clipped };
+                *info = (dp_round_info){ m.norm, m.factor, attempt, clipped };
             goto done;
         }
     }
     st =
         sefl_fail(SEFL_ESTATE, "rounding: no vector within the bound in %d attempts", ATTEMPTS_MAX);
+done:
+    if (st != SEFL_OK)
+        sefl_wipe(X, total * sizeof *X);
+    return st;
+}
+
+sefl_status dp_round_plain(int64_t *X, const dp_plain_grid *grid, const float *v, size_t n,
+                           const dp_weight *weight, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    size_t total = n + (weight != NULL);
+    uint64_t clipped;
+    measure m;
+    SEFL_CHECK(grid->q > 0 && grid->clip > 0 && grid->value_max > 0, SEFL_EINVAL,
+               "rounding: a grid without clip, step or bound");
+    SEFL_TRY(measure_of(&m, grid->clip, v, n, weight));
+    pass p = {
+        .value_max = grid->value_max, .v = v, .n = n, .scale = m.factor / grid->q, .slot = -1
+    };
+    if (weight)
+        p.slot = m.w * DP_WEIGHT_SLOT_SHARE * grid->clip / grid->q;
+    SEFL_TRY(one_pass(X, &clipped, &p, rng)); /* value_max is whole: no rounding passes it */
 done:
     if (st != SEFL_OK)
         sefl_wipe(X, total * sizeof *X);

@@ -40,12 +40,23 @@ typedef struct dp_round_info {
     uint64_t clipped;  /* coordinates that met value_max */
 } dp_round_info;
 
+/* The grid of a task without noise: step and bound come from the packing alone. */
+typedef struct dp_plain_grid {
+    double clip, q;
+    int64_t value_max;
+} dp_plain_grid;
+
 /* The share of C that the weight slot and the update take. */
 #define DP_WEIGHT_SLOT_SHARE 0.1
 
 /* X gets n integers, n + 1 with a weight (grid->dim must be that number). info may be NULL. */
 sefl_status dp_round(int64_t *X, dp_round_info *info, const dp_grid *grid, const float *v, size_t n,
                      const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* Without noise there is no S2 to keep: clip to norm C, at most value_max steps of q a coordinate, one
+ * rounding. Everything else, the weight slot too, is as in dp_round. */
+sefl_status dp_round_plain(int64_t *X, const dp_plain_grid *grid, const float *v, size_t n,
+                           const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
 
 /* Rounds v into `scratch` (n integers) and adds it to sum; SEFL_ERANGE, with sum unchanged, if a
  * coordinate of the sum would pass sum_max: the range that the slot width was checked for. */

@@ -54,8 +54,7 @@ static sefl_status name_bad(const body_check *c, const uint8_t *bytes, size_t un
 {
     const body_rule *r = c->rule;
     for (size_t i = 0; i < units; i++) {
-        sefl_status st =
-            ahe_sum_check_units(&r->small, r->sum, bytes + i * r->p->unit_bytes, 1);
+        sefl_status st = ahe_sum_check_units(&r->small, r->sum, bytes + i * r->p->unit_bytes, 1);
         if (st != SEFL_OK)
             return sefl_fail_at(st, "unit %zu of %zu", c->unit + i, r->p->units);
     }

@@ -33,21 +33,21 @@
 #include <pthread.h>
 
 /* What became of every upload that was begun: name, counter's name. */
-#define INGEST_END_LIST(X)                                                                      \
-    X(TAKEN, "taken")           /* acknowledged */                                              \
-    X(AGAIN, "again")           /* had it already: the receipt once more */                     \
-    X(OTHER, "other_body")      /* this client has another one in this round */                 \
-    X(COPIED, "copied")         /* another client's body */                                     \
-    X(LATE, "late")             /* round closed, or the task over */                            \
-    X(EARLY, "early")           /* no such round yet */                                         \
-    X(SIZE, "size")             /* not the size of an update */                                 \
-    X(OFFSET, "offset")         /* does not go on where we are */                               \
-    X(LIMIT, "limit")           /* max_rounds_per_client */                                     \
-    X(FULL, "full")             /* clients_max are in */                                        \
-    X(NOT_CIPHER, "not_cipher") /* a unit that is no ciphertext */                              \
-    X(HASH, "hash")             /* other bytes than the hash says */                            \
-    X(REPLACED, "replaced")     /* the client came again on another connection */               \
-    X(CUT, "cut")               /* broke off; the part stays */                                 \
+#define INGEST_END_LIST(X)                                                        \
+    X(TAKEN, "taken")           /* acknowledged */                                \
+    X(AGAIN, "again")           /* had it already: the receipt once more */       \
+    X(OTHER, "other_body")      /* this client has another one in this round */   \
+    X(COPIED, "copied")         /* another client's body */                       \
+    X(LATE, "late")             /* round closed, or the task over */              \
+    X(EARLY, "early")           /* no such round yet */                           \
+    X(SIZE, "size")             /* not the size of an update */                   \
+    X(OFFSET, "offset")         /* does not go on where we are */                 \
+    X(LIMIT, "limit")           /* max_rounds_per_client */                       \
+    X(FULL, "full")             /* clients_max are in */                          \
+    X(NOT_CIPHER, "not_cipher") /* a unit that is no ciphertext */                \
+    X(HASH, "hash")             /* other bytes than the hash says */              \
+    X(REPLACED, "replaced")     /* the client came again on another connection */ \
+    X(CUT, "cut")               /* broke off; the part stays */                   \
     X(DISK, "disk")             /* could not be written here */
 
 typedef enum ingest_end {

@@ -12,6 +12,7 @@
  *
  * release_make reads only files that do not change and writes each of its own atomically: repeated
  * after a crash it makes the same bytes.
+ * The paths of a config are borrowed.
  * Threads: one owner; release_path and files may be read by others.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_RELEASE_H
 #define ROLES_AGGREGATOR_RELEASE_H

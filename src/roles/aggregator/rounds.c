@@ -105,8 +105,8 @@ done:
 static bool memory_differs(const agg_memory *a, const agg_memory *b)
 {
     return a->phase != b->phase || a->round != b->round || a->attempt != b->attempt ||
-           a->deadline_ms != b->deadline_ms || a->extensions != b->extensions ||
-           a->why != b->why || a->skipped_in_row != b->skipped_in_row ||
+           a->deadline_ms != b->deadline_ms || a->extensions != b->extensions || a->why != b->why ||
+           a->skipped_in_row != b->skipped_in_row ||
            a->rounds_without_gain != b->rounds_without_gain;
 }
 
@@ -409,6 +409,7 @@ static sefl_status carry_out(rounds *r, const agg_order *o)
 static sefl_status next_order(rounds *r, agg_order *o)
 {
     sefl_status st = SEFL_OK;
+    bool changed = false;
     pthread_mutex_lock(&r->lock);
     SEFL_CHECK(!r->stop, SEFL_ECANCELLED, "stopped on request");
     agg_memory before = r->stored;
@@ -421,12 +422,15 @@ static sefl_status next_order(rounds *r, agg_order *o)
             rounds_close_gate(r);
         }
         SEFL_TRY(rounds_remember(r));
+        changed = m.phase != before.phase;
         if (m.extensions > before.extensions && m.round == before.round)
             log_warn(r->c.log, "round extended", lf_u64("round", m.round),
                      lf_u64("updates", m.clients), lf_u64("extension", m.extensions));
     }
 done:
     pthread_mutex_unlock(&r->lock);
+    if (changed && r->c.changed)
+        r->c.changed(r->c.ctx);
     return st;
 }
 

@@ -11,7 +11,6 @@
  *     file N "set"        the frozen set: client 32, body 32, by rising client
  *     row N               phase, times, set's hash, model's hash (store/journal/journal.h)
  *     secret N "release"  the released integers, before anything of them is published
- *     lasting "ledger"    our ledger's head, after every charge
  *
  * Killed at any point and started again it goes on: the memory says which order comes next, every
  * order may be carried out twice, and the running sum is made again from the acknowledged bodies.
@@ -24,11 +23,11 @@
 #include "protocol/agg.h"
 #include "protocol/as_link.h"
 #include "protocol/member.h"
+#include "roles/account.h"
 #include "roles/aggregator/collect.h"
 #include "roles/aggregator/ingest.h"
 #include "roles/aggregator/release.h"
-#include "store/journal/journal.h"
-#include "store/ledger.h"
+#include "roles/aggregator/report.h"
 
 typedef struct rounds rounds;
 
@@ -40,30 +39,14 @@ typedef struct rounds_dial {
     void (*interrupt)(void *ctx); /* from another thread: whatever waits fails soon */
 } rounds_dial;
 
-/* What a round came to, for metrics and people. Only numbers that everybody may know. */
-typedef struct rounds_report {
-    uint64_t round;
-    bool skipped;
-    bool has_clients; /* false where participation is not published */
-    uint32_t clients;
-    uint64_t up_bytes; /* of their updates; with has_clients */
-    double seconds;    /* since the round opened */
-    double open_seconds, release_seconds;
-    bool has_perplexity;
-    double perplexity;
-    bool has_epsilon; /* false: nothing is claimed */
-    double epsilon_server, epsilon_others, epsilon_target;
-} rounds_report;
-
 typedef struct rounds_config {
     const task *task;
     sefl_span envelope; /* the signed task, as stored */
     const sign_key *key;
     journal *journal;
     const as_journal *as_journal;
-    ledger *ledger;
-    const ledger_terms *terms;
-    const sefl_coins *coins; /* as_link.h's purposes, and "seal" */
+    account *account;        /* our ledger */
+    const sefl_coins *coins; /* as_link.h's purposes, and "journal release" */
     releases *releases;
     rounds_dial dial;
     pool *pool;            /* of the link and the release */
@@ -73,8 +56,8 @@ typedef struct rounds_config {
     sefl_log *log;
     unsigned ping_ms; /* 0: 10 s */
     void *ctx;
-    void (*changed)(void *ctx);                          /* what rounds_news says has changed */
-    void (*report)(void *ctx, const rounds_report *r);   /* a round was released or skipped */
+    void (*changed)(void *ctx);                        /* what rounds_news says has changed */
+    void (*report)(void *ctx, const rounds_report *r); /* a round was released or skipped */
 } rounds_config;
 
 /* Takes up where the journal left off; the open round's bodies go to the running sum. */
@@ -92,7 +75,8 @@ void rounds_set_ingest(rounds *r, ingest *in);
 
 /* What a client that has done with round `after` is to know. header: bytes that out->header looks
  * into; the caller clears it. */
-sefl_status rounds_news(rounds *r, uint64_t after, round_news *out, sefl_buf *header) SEFL_MUST_CHECK;
+sefl_status rounds_news(rounds *r, uint64_t after, round_news *out,
+                        sefl_buf *header) SEFL_MUST_CHECK;
 /* Is there something that such a client waits for? */
 bool rounds_has_news(rounds *r, uint64_t after);
 

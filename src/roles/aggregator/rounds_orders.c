@@ -22,34 +22,6 @@ static sefl_status tell(rounds *r, agg_event_kind kind, uint64_t round)
 
 /* ---- the link -------------------------------------------------------------------------------- */
 
-static sefl_status mark_ledger(void *ctx, ledger_mark *out)
-{
-    rounds *r = ctx;
-    ledger_head h;
-    ledger_get_head(r->c.ledger, &h);
-    out->records = h.records;
-    memcpy(out->hash, h.hash, sizeof out->hash);
-    return SEFL_OK;
-}
-
-static ledger_verdict compare_ledger(void *ctx, const ledger_mark *peer)
-{
-    rounds *r = ctx;
-    ledger_head h = { .records = peer->records };
-    memcpy(h.hash, peer->hash, sizeof h.hash);
-    switch (ledger_compare(r->c.ledger, &h)) {
-    case LEDGER_SAME:
-        return LEDGERS_AGREE;
-    case LEDGER_PEER_BEHIND:
-        return LEDGERS_PEER_BEHIND;
-    case LEDGER_PEER_AHEAD:
-        return LEDGERS_PEER_AHEAD;
-    case LEDGER_FORKED:
-        break;
-    }
-    return LEDGERS_FORKED;
-}
-
 sefl_status rounds_link_down(rounds *r, const char *what)
 {
     if (!rounds_stopping(r))
@@ -71,9 +43,9 @@ static sefl_status open_link(rounds *r)
                                             .envelope = c->envelope,
                                             .key = c->key,
                                             .coins = c->coins,
-                                            .ledger = mark_ledger,
-                                            .compare = compare_ledger,
-                                            .ledger_ctx = r,
+                                            .ledger = account_mark_fn,
+                                            .compare = account_compare_fn,
+                                            .ledger_ctx = c->account,
                                             .pool = c->pool,
                                             .log = c->log,
                                             .store_dir = c->store_dir,
@@ -124,9 +96,8 @@ sefl_status order_sign(rounds *r, const agg_order *o)
     agg_event e = event_of(AGG_SIGNED, o->round);
     st = agg_on(r->a, &e, rounds_wall_ms(r));
     if (st == SEFL_OK) {
-        r->row = (journal_round){ .round = o->round,
-                                  .opened_ms = rounds_wall_ms(r),
-                                  .has_model = true };
+        r->row =
+            (journal_round){ .round = o->round, .opened_ms = rounds_wall_ms(r), .has_model = true };
         memcpy(r->row.model, r->model.hash, sizeof r->row.model);
         rounds_open_gate(r, o->round);
         st = rounds_remember(r);
@@ -208,32 +179,17 @@ static bool keep_waiting(void *self, uint64_t done, uint64_t total)
     return !rounds_stopping(self);
 }
 
-/* Durable before the first byte of the masked sum leaves. */
-static sefl_status charge(rounds *r, uint64_t round)
-{
-    sefl_status st = SEFL_OK;
-    ledger_head h;
-    uint8_t bytes[8 + LEDGER_HASH_BYTES];
-    SEFL_TRY(ledger_charge(r->c.ledger, r->c.terms, round, NULL));
-    ledger_get_head(r->c.ledger, &h);
-    store_u64(bytes, h.records);
-    memcpy(bytes + 8, h.hash, sizeof h.hash);
-    SEFL_TRY(journal_lasting_put(r->c.journal, "ledger", span_of(bytes, sizeof bytes)));
-done:
-    return st;
-}
-
-static sefl_status keep_release(rounds *r, uint64_t round, const int64_t *w)
+static sefl_status keep_release(rounds *r, const agg_order *o, const int64_t *w)
 {
     sefl_status st = SEFL_OK;
     sefl_rng rng;
     uint8_t *bytes = NULL;
     size_t n = r->c.task->values;
-    SEFL_TRY(coins_for(r->c.coins, &rng, "seal", round, 0));
+    SEFL_TRY(coins_for(r->c.coins, &rng, "journal release", o->round, o->attempt));
     SEFL_TRY(sefl_new(&bytes, n, 8));
     for (size_t i = 0; i < n; i++)
         store_u64(bytes + 8 * i, (uint64_t)w[i]);
-    SEFL_TRY(journal_secret_put(r->c.journal, round, "release", span_of(bytes, 8 * n), &rng));
+    SEFL_TRY(journal_secret_put(r->c.journal, o->round, "release", span_of(bytes, 8 * n), &rng));
 done:
     sefl_free_secret(bytes, 8 * n);
     return st;
@@ -260,8 +216,8 @@ static sefl_status not_opened(rounds *r, const agg_order *o, sefl_status why)
 {
     if (why == SEFL_ECANCELLED)
         return why;
-    log_warn(r->c.log, "round not opened", lf_u64("round", o->round),
-             lf_u64("attempt", o->attempt), lf_str("why", sefl_last_error()));
+    log_warn(r->c.log, "round not opened", lf_u64("round", o->round), lf_u64("attempt", o->attempt),
+             lf_str("why", sefl_last_error()));
     if (why == SEFL_EBUDGET)
         return tell(r, AGG_BUDGET, o->round);
     if (why == SEFL_ECRYPTO)
@@ -297,7 +253,7 @@ sefl_status order_open(rounds *r, const agg_order *o)
         goto done;
     }
     SEFL_TRY(st);
-    st = charge(r, o->round);
+    st = account_charge(r->c.account, o->round); /* durable before the masked sum leaves */
     if (st == SEFL_EBUDGET) {
         st = not_opened(r, o, st);
         goto done;
@@ -308,7 +264,7 @@ sefl_status order_open(rounds *r, const agg_order *o)
         st = not_opened(r, o, st);
         goto done;
     }
-    SEFL_TRY(keep_release(r, o->round, w));
+    SEFL_TRY(keep_release(r, o, w));
     r->ping_at_ms = clock_ms(r->c.mono) + r->c.ping_ms;
     r->open_ns = clock_ns(r->c.mono) - began;
     SEFL_TRY(tell(r, AGG_OPENED, o->round));
@@ -329,7 +285,7 @@ static void report(rounds *r, rounds_report *p)
         p->up_bytes = p->clients * (uint64_t)ahe_body_bytes(&r->c.task->ahe);
     else
         p->clients = 0;
-    if (r->c.task->claim && ledger_spent(r->c.ledger, r->c.task->delta, &total) == SEFL_OK &&
+    if (r->c.task->claim && account_spent(r->c.account, r->c.task->delta, &total) == SEFL_OK &&
         total.server.claimed && total.others.claimed) {
         p->has_epsilon = true;
         p->epsilon_server = total.server.epsilon;

@@ -110,8 +110,12 @@ sefl_status step_apply(step_state *s, const task *t, float *theta, const double 
     for (size_t i = 0; i < t->params; i++) {
         double a = average[i], d = 0;
         switch (s->kind) {
-        case TASK_AVERAGE: d = a; break;
-        case TASK_MOMENTUM: d = s->m[i] = mu * s->m[i] + a; break;
+        case TASK_AVERAGE:
+            d = a;
+            break;
+        case TASK_MOMENTUM:
+            d = s->m[i] = mu * s->m[i] + a;
+            break;
         case TASK_ADAM:
             s->m[i] = b1 * s->m[i] + (1 - b1) * a;
             s->v[i] = b2 * s->v[i] + (1 - b2) * (a * a);

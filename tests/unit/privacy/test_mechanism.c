@@ -329,6 +329,58 @@ static void g44_sampler_law(void **state)
     assert_true(fabs(sq - trials * per / (1 << 18)) < 5 * sqrt(trials / (1 << 18) * 6 * per * per));
 }
 
+/* Without noise: clip, bound of a coordinate, mean and weight slot; no S2. */
+static void rounding_without_noise(void **state)
+{
+    (void)state;
+    seeded gen;
+    test_seed(&gen, "plain");
+    sefl_rng rng = seeded_rng(&gen);
+    enum { N = 2000 };
+    static float v[N];
+    static int64_t X[N + 1];
+    dp_plain_grid g = { .clip = 2, .q = ldexp(2, -16), .value_max = 1 << 16 };
+    for (int i = 0; i < N; i++)
+        v[i] = (float)(seeded_unit(&gen) - 0.5); /* norm about 13 */
+    CHECK_OK(dp_round_plain(X, &g, v, N, NULL, &rng));
+    double norm = 0, square = 0;
+    for (int i = 0; i < N; i++)
+        norm += (double)v[i] * v[i], square += (double)X[i] * (double)X[i];
+    norm = sqrt(norm);
+    assert_true(fabs(sqrt(square) * g.q - 2) < 1e-3);
+    for (int i = 0; i < N; i++) {
+        double x = v[i] * 2 / norm / g.q;
+        assert_true(X[i] == (int64_t)floor(x) || X[i] == (int64_t)floor(x) + 1);
+    }
+    /* all of the clip in one coordinate: exactly value_max; a bound below cuts it */
+    memset(v, 0, sizeof v);
+    v[5] = -1e6f;
+    CHECK_OK(dp_round_plain(X, &g, v, N, NULL, &rng));
+    assert_int_equal(X[5], -(1 << 16));
+    g.value_max = 1000;
+    CHECK_OK(dp_round_plain(X, &g, v, N, NULL, &rng));
+    assert_int_equal(X[5], -1000);
+    g.value_max = 1 << 16;
+    /* the slot as in dp_round */
+    CHECK_OK(dp_round_plain(X, &g, v, N, &(dp_weight){ 10, 20 }, &rng));
+    assert_true(fabs((double)X[N] * g.q - 0.5 * 0.1 * 2) < 2 * g.q);
+    assert_true(fabs((double)X[5] * g.q + 0.5 * 2 * sqrt(0.99)) < 2 * g.q);
+    /* the mean stays */
+    v[5] = 0, v[9] = (float)(g.q * 0.25);
+    int64_t sum = 0;
+    for (int k = 0; k < 4000; k++) {
+        CHECK_OK(dp_round_plain(X, &g, v + 9, 1, NULL, &rng));
+        sum += X[0];
+    }
+    assert_true(sum > 850 && sum < 1150); /* 1000, standard deviation 27 */
+    v[3] = INFINITY;
+    CHECK_STATUS(dp_round_plain(X, &g, v, N, NULL, &rng), SEFL_EINVAL);
+    v[3] = 0, g.q = 0;
+    CHECK_STATUS(dp_round_plain(X, &g, v, N, NULL, &rng), SEFL_EINVAL);
+    g.q = 1;
+    TEST_FAULTS(FAULT_RANDOM, st = dp_round_plain(X, &g, v, N, NULL, &rng), (void)0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +390,7 @@ int main(void)
         cmocka_unit_test(rejection_rules),
         cmocka_unit_test(no_value_out_of_nothing),
         cmocka_unit_test(records_add_up),
+        cmocka_unit_test(rounding_without_noise),
         cmocka_unit_test(discrete_gauss_law),
         cmocka_unit_test(g44_sampler_law),
     };

@@ -32,20 +32,20 @@ static inline void bodies_make(bodies *b, const char *scheme, size_t values, uin
     pack pk;
     memset(b, 0, sizeof *b);
     test_seed(&b->gen, "bodies");
-    CHECK_OK(file_read(&key, SEFL_SOURCE_DIR "/tests/fuzz/corpus/crypto.paillier_key/sec2048",
-                       1 << 16));
+    CHECK_OK(
+        file_read(&key, SEFL_SOURCE_DIR "/tests/fuzz/corpus/crypto.paillier_key/sec2048", 1 << 16));
     /* the corpus has a choosing byte in front */
     sefl_span in = buf_span(&key);
     if (paillier_sec_read(&b->sec, in) != SEFL_OK)
         CHECK_OK(paillier_sec_read(&b->sec, span_of(in.p + 1, in.n - 1)));
     b->pub = paillier_sec_pub(b->sec);
     CHECK_OK(ahe_scheme_find(&s, scheme));
-    CHECK_OK(pack_init(&pk, &(pack_config){ .scheme = strcmp(scheme, "lwe") == 0 ? PACK_LWE
-                                                                                 : PACK_PAILLIER,
-                                            .clients = clients,
-                                            .dimension = values,
-                                            .clip = PACK_ONE,
-                                            .fraction_bits = 12 }));
+    CHECK_OK(pack_init(
+        &pk, &(pack_config){ .scheme = strcmp(scheme, "lwe") == 0 ? PACK_LWE : PACK_PAILLIER,
+                             .clients = clients,
+                             .dimension = values,
+                             .clip = PACK_ONE,
+                             .fraction_bits = 12 }));
     CHECK_OK(ahe_params_init(&b->p, s, &pk, b->pub, values));
     CHECK_OK(ahe_enc_new(&b->enc, b->pub, &b->p, NULL, NULL));
     buf_clear(&key);

@@ -61,9 +61,10 @@ static void sums_are_exact(void **state)
         uint32_t n, given, summed;
         uint8_t hash[32];
         bodies_make(&b, schemes[s], VALUES, BODIES);
-        CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p, .pub = b.pub,
-                                                    .clients_max = BODIES, .threads = 2,
-                                                    .path = path_of }));
+        CHECK_OK(collect_new(
+            &c,
+            &(collect_config){
+                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 2, .path = path_of }));
         for (unsigned k = 0; k < BODIES; k++)
             put(&b, k, &m[k]);
         CHECK_STATUS(collect_add(c, 1, &m[0], false), SEFL_ESTATE);
@@ -75,8 +76,8 @@ static void sums_are_exact(void **state)
             assert_false(collect_has_body(c, m[k].body));
             CHECK_OK(collect_add(c, 1, &m[k], k % 2 == 0));
             assert_true(collect_has_body(c, m[k].body));
-            CHECK_STATUS(collect_add(c, 1, &m[k], false), k + 1 < BODIES ? SEFL_EEXIST
-                                                                         : SEFL_ERANGE);
+            CHECK_STATUS(collect_add(c, 1, &m[k], false),
+                         k + 1 < BODIES ? SEFL_EEXIST : SEFL_ERANGE);
         }
         CHECK_OK(collect_close(c, 1, &sum, NULL));
         collect_counts(c, &given, &summed);
@@ -112,8 +113,9 @@ static void rounds_can_be_given_up(void **state)
     round_member m[BODIES];
     ahe_sum *sum;
     bodies_make(&b, "paillier", VALUES, BODIES);
-    CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p, .pub = b.pub, .clients_max = BODIES,
-                                                .threads = 1, .path = path_of }));
+    CHECK_OK(collect_new(
+        &c, &(collect_config){
+                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
     for (unsigned k = 0; k < BODIES; k++)
         put(&b, k, &m[k]);
     for (uint64_t round = 1; round < 50; round++) {
@@ -145,8 +147,9 @@ static void damage_is_found(void **state)
     ahe_sum *sum;
     uint8_t byte = 7;
     bodies_make(&b, "lwe", VALUES, BODIES);
-    CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p, .pub = b.pub, .clients_max = BODIES,
-                                                .threads = 1, .path = path_of }));
+    CHECK_OK(collect_new(
+        &c, &(collect_config){
+                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
     for (unsigned k = 0; k < 2; k++)
         put(&b, k, &m[k]);
     collect_begin(c, 1); /* a changed byte: its hash tells */
@@ -188,8 +191,9 @@ static void failed_reads_are_made_good(void **state)
     round_member m[BODIES];
     ahe_sum *sum;
     bodies_make(&b, "paillier", VALUES, BODIES);
-    CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p, .pub = b.pub, .clients_max = BODIES,
-                                                .threads = 1, .path = path_of }));
+    CHECK_OK(collect_new(
+        &c, &(collect_config){
+                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
     for (unsigned k = 0; k < BODIES; k++)
         put(&b, k, &m[k]);
     for (uint64_t nth = 1; nth <= BODIES; nth++) {

@@ -186,8 +186,8 @@ static void check_file(const uint8_t *client, uint64_t round, unsigned k, bool t
     memcpy(m.client, client, 32);
     memcpy(m.body, w.hash[k], 32);
     CHECK_OK(ingest_body_path(w.j, &path, round, &m));
-    CHECK_STATUS(file_read(&bytes, (const char *)path.p, w.total), there ? SEFL_OK
-                                                                         : SEFL_ENOTFOUND);
+    CHECK_STATUS(file_read(&bytes, (const char *)path.p, w.total),
+                 there ? SEFL_OK : SEFL_ENOTFOUND);
     if (there) {
         assert_int_equal(bytes.n, w.total);
         assert_memory_equal(bytes.p, w.body[k], w.total);
@@ -447,8 +447,8 @@ static void races(void **state)
     CHECK_OK(journal_update_count(w.j, 80, &rows));
     assert_int_equal(rows, 2);
     for (unsigned i = 0; i < 2; i++)
-        check_file(w.taken[i].client, 80,
-                   memcmp(w.taken[i].body, w.hash[0], 32) == 0 ? 0 : 1, true);
+        check_file(w.taken[i].client, 80, memcmp(w.taken[i].body, w.hash[0], 32) == 0 ? 0 : 1,
+                   true);
     assert_memory_not_equal(w.taken[0].body, w.taken[1].body, 32);
 }
 

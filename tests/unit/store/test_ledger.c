@@ -524,6 +524,37 @@ static void failing_system(void **state)
 #endif
 }
 
+/* somebody else's limit below the target of the task: asked, nothing written */
+static void another_limit(void **state)
+{
+    (void)state;
+    ledger *l = NULL;
+    ledger_terms t = terms(1), none = { 0 };
+    fresh(&l);
+    uint64_t round = 1;
+    sefl_status st;
+    while ((st = ledger_allows(l, &t, round, 1.5)) == SEFL_OK) {
+        long before = size_now();
+        CHECK_OK(ledger_allows(l, &t, round, 1.5));
+        assert_int_equal(size_now(), before);
+        CHECK_OK(ledger_charge(l, &t, round++, NULL));
+    }
+    CHECK_STATUS(st, SEFL_EBUDGET);
+    assert_true(round > 1);
+    ledger_total total;
+    CHECK_OK(ledger_spent(l, t.delta, &total));
+    assert_true(total.server.epsilon <= 1.5);
+    CHECK_OK(ledger_allows(l, &t, round - 1, 1e-9)); /* it is charged */
+    ledger_terms u = terms(2);                       /* a new task meets the same limit */
+    CHECK_STATUS(ledger_allows(l, &u, 1, 1.5), SEFL_EBUDGET);
+    CHECK_OK(ledger_charge(l, &t, round, NULL)); /* the task's own target is higher */
+    memset(none.task, 9, sizeof none.task);
+    CHECK_OK(ledger_allows(l, &none, 1, 1.5));
+    t.z = -1;
+    CHECK_STATUS(ledger_allows(l, &t, 1, 1.5), SEFL_EINVAL);
+    ledger_close(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -532,6 +563,7 @@ int main(void)
         cmocka_unit_test(no_false_torn_records), cmocka_unit_test(limits_come_first),
         cmocka_unit_test(terms_have_one_form),   cmocka_unit_test(units_do_not_mix),
         cmocka_unit_test(two_servers_agree),     cmocka_unit_test(failing_system),
+        cmocka_unit_test(another_limit),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,263 @@
+/* sefl client: one member of a federation, beside its text. */
+#include "cli/cli.h"
+#include "cli/full/signals.h"
+
+#include "base/alloc.h"
+#include "config/yaml/yaml.h"
+#include "roles/client.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { O_CONFIG = 'c', O_ONCE = 256, O_SETTING, NAME_MAX_BYTES = 48, OPTIONS_MAX = 40 };
+
+typedef struct session {
+    const char *file; /* client.yml */
+    char folder[PATH_MAX];
+    bool once, terminal;
+    sefl_log log;
+    sefl_clock wall, clock;
+    uint64_t shown_ms;
+    _Atomic(client *) c;
+    _Atomic int pending; /* a signal that came before there was a client, or after */
+    /* flags as they were given, to be set again over a file that is read again */
+    size_t flags;
+    const char *flag_key[SETTINGS_MAX];
+    char *flag_value[SETTINGS_MAX];
+} session;
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+/* tls.cert is --tls-cert, aggregator_key is --aggregator-key. */
+static void flag_name(char out[NAME_MAX_BYTES], const char *key)
+{
+    snprintf(out, NAME_MAX_BYTES, "%s", key);
+    for (char *p = out; *p; p++)
+        if (*p == '.' || *p == '_')
+            *p = '-';
+}
+
+static sefl_status keep_flag(session *s, const char *key, const char *value)
+{
+    sefl_status st = SEFL_OK;
+    char here[PATH_MAX] = "";
+    char *copy = NULL;
+    size_t n = strlen(value) + PATH_MAX + 2;
+    SEFL_CHECK(s->flags < SETTINGS_MAX, SEFL_EINVAL, "too many options");
+    SEFL_TRY(sefl_new(&copy, n, 1));
+    bool relative = client_key_is_path(key) && *value && *value != '/';
+    SEFL_CHECK(!relative || getcwd(here, sizeof here), SEFL_EIO, "no working folder");
+    snprintf(copy, n, "%s%s%s", relative ? here : "", relative ? "/" : "", value);
+    s->flag_key[s->flags] = key;
+    s->flag_value[s->flags++] = copy;
+    copy = NULL;
+done:
+    sefl_free(copy);
+    return st;
+}
+
+static sefl_status read_settings(const session *s, settings *out)
+{
+    sefl_status st = SEFL_OK;
+    char name[NAME_MAX_BYTES], origin[NAME_MAX_BYTES + 4];
+    settings_init(out, client_schema);
+    if (s->file)
+        SEFL_TRY(yaml_read(out, s->file));
+    for (size_t i = 0; i < s->flags; i++) {
+        flag_name(name, s->flag_key[i]);
+        snprintf(origin, sizeof origin, "--%s", name);
+        SEFL_TRY(settings_set_pair(out, span_of_str(s->flag_key[i]), span_of_str(s->flag_value[i]),
+                                   origin));
+    }
+done:
+    return st;
+}
+
+static sefl_status find_folder(session *s)
+{
+    const char *slash = s->file ? strrchr(s->file, '/') : NULL;
+    size_t n = slash ? (size_t)(slash - s->file) : 0;
+    if (n >= sizeof s->folder)
+        return sefl_fail(SEFL_EINVAL, "%.64s...: the path is too long", s->file);
+    snprintf(s->folder, sizeof s->folder, "%.*s", (int)n, s->file ? s->file : "");
+    if (slash == s->file && slash)
+        snprintf(s->folder, sizeof s->folder, "/.");
+    return SEFL_OK;
+}
+
+/* ---- talk ------------------------------------------------------------------------------------ */
+
+static void show(void *ctx, const client_view *v)
+{
+    session *s = ctx;
+    uint64_t now = clock_ms(&s->clock);
+    const char *warning = v->no_claim ? "  NO DIFFERENTIAL PRIVACY CLAIMED" : "";
+    if (!s->terminal)
+        return;
+    if (strcmp(v->doing, CLIENT_ROUND_DONE) == 0) {
+        fprintf(stderr, "\r\033[Kround %llu/%llu  up %.1f MB  %.1f s%s\n",
+                (unsigned long long)v->round, (unsigned long long)v->rounds, (double)v->bytes / 1e6,
+                (double)v->ms / 1000, warning);
+        return;
+    }
+    if (v->total > 0 && v->done < v->total && now < s->shown_ms + 100)
+        return;
+    s->shown_ms = now;
+    /* back to the first column: whatever is printed next takes the line's place */
+    if (v->round == 0)
+        fprintf(stderr, "\r\033[K%s", v->doing);
+    else
+        fprintf(stderr, "\r\033[Kround %llu/%llu  %s", (unsigned long long)v->round,
+                (unsigned long long)v->rounds, v->doing);
+    if (v->total > 0)
+        fprintf(stderr, " %3.0f %%", 100.0 * (double)v->done / (double)v->total);
+    fprintf(stderr, "%s\r", warning);
+}
+
+static void on_reload(void *ctx)
+{
+    session *s = ctx;
+    settings set;
+    if (read_settings(s, &set) == SEFL_OK)
+        (void)!log_level_parse(&s->log.level, settings_text(&set, "log"));
+    else
+        log_error(&s->log, "settings not read again", lf_str("why", sefl_last_error()));
+    settings_clear(&set);
+}
+
+static void on_signal(void *ctx, int sig)
+{
+    session *s = ctx;
+    if (sig != SIGHUP)
+        s->pending = sig;
+    client *c = s->c; /* set before `pending` is looked at: one of us sees the other */
+    if (c && sig == SIGHUP)
+        client_reload(c);
+    else if (c)
+        client_stop(c);
+}
+
+/* ---- command line ---------------------------------------------------------------------------- */
+
+/* *running: no longer about settings: what fails now is a failure, not misuse. */
+static sefl_status work(session *s, bool *running)
+{
+    sefl_status st = SEFL_OK;
+    settings set;
+    client_config cfg = { 0 };
+    signals *sigs = NULL;
+    client *c = NULL;
+    SEFL_TRY(read_settings(s, &set));
+    SEFL_TRY(find_folder(s));
+    SEFL_TRY(client_config_make(&cfg, &set, s->folder));
+    s->terminal = isatty(2);
+    s->wall = clock_wall(), s->clock = clock_monotonic();
+    s->log = log_open(2, cfg.level, &s->wall);
+    if (s->terminal) /* the line says what goes on; only trouble is added */
+        s->log.level = cfg.level > LOG_WARN || settings_given(&set, "log") ? cfg.level : LOG_WARN;
+    SEFL_TRY(signals_start(&sigs, on_signal, s));
+    SEFL_TRY(client_new(&c, &(client_options){ .config = &cfg,
+                                               .log = &s->log,
+                                               .once = s->once,
+                                               .show = show,
+                                               .on_reload = on_reload,
+                                               .show_ctx = s }));
+    s->c = c;
+    if (s->pending)
+        client_stop(c);
+    *running = true;
+    if (s->terminal)
+        fprintf(stderr, "sefl client: server %s, port %u; text %s\n", cfg.host, cfg.port, cfg.text);
+    log_info(&s->log, "ready", lf_str("server", cfg.host), lf_u64("port", cfg.port));
+    SEFL_TRY(client_run(c));
+done:
+    if (s->terminal)
+        fprintf(stderr, "\r\033[K");
+    signals_end(sigs);
+    client_free(c);
+    client_config_clear(&cfg);
+    settings_clear(&set);
+    return st;
+}
+
+static int run(int argc, char **argv)
+{
+    static char names[OPTIONS_MAX][NAME_MAX_BYTES];
+    struct option longopts[OPTIONS_MAX] = {
+        { "config", required_argument, NULL, O_CONFIG },
+        { "once", no_argument, NULL, O_ONCE },
+    };
+    session s = { 0 };
+    sefl_status st = SEFL_OK;
+    int rc = CLI_DONE;
+    for (int i = 0; client_schema[i].key && i + 3 < OPTIONS_MAX; i++) {
+        flag_name(names[i], client_schema[i].key);
+        longopts[i + 2] = (struct option){ names[i], required_argument, NULL, O_SETTING + i };
+    }
+    opterr = 0;
+    optind = 1;
+    for (int c; rc == CLI_DONE && st == SEFL_OK &&
+                (c = getopt_long(argc, argv, ":c:", longopts, NULL)) != -1;) {
+        if (c == O_CONFIG)
+            s.file = optarg;
+        else if (c == O_ONCE)
+            s.once = true;
+        else if (c >= O_SETTING)
+            st = keep_flag(&s, client_schema[c - O_SETTING].key, optarg);
+        else
+            rc = cli_bad_option(&cmd_client, argc, argv, c, longopts);
+    }
+    if (rc == CLI_DONE && st == SEFL_OK && optind < argc)
+        rc = cli_misuse(&cmd_client, "it does not take \"%.64s\"", argv[optind]);
+    else if (rc == CLI_DONE && st == SEFL_OK && !s.file && s.flags == 0)
+        rc = cli_misuse(&cmd_client, "which client? give -c client.yml");
+    if (rc == CLI_DONE && st == SEFL_OK) {
+        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no text in a core file */
+        bool running = false;
+        st = work(&s, &running);
+        rc = st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_client, st);
+        if (st != SEFL_OK && running)
+            rc = CLI_FAILED;
+    } else if (st != SEFL_OK) {
+        rc = cli_failed(&cmd_client, st);
+    }
+    for (size_t i = 0; i < s.flags; i++)
+        sefl_free(s.flag_value[i]);
+    return rc;
+}
+
+const cli_command cmd_client = {
+    .name = "client",
+    .summary = "take part in a federation with the text on this machine",
+    .usage = "-c client.yml [--once] [options]",
+    .details =
+        "Fetches the task, checks both servers' signatures and the owner's policy, then in each\n"
+        "round trains on the text, encrypts the change and uploads it. Nothing else is sent.\n"
+        "Ends with 0 when the task is over, with 1 and a sentence when it cannot take part.\n"
+        "SIGTERM stops in good order; started again, it goes on. SIGHUP reads policy,\n"
+        "certificates and log level again.\n"
+        "  -c, --config FILE     client.yml; its relative paths count from its folder\n"
+        "  --once                stop after one round\n"
+        "Each setting of the file is an option too, which comes first:\n"
+        "  --server HOST:PORT    the aggregation server\n"
+        "  --proxy URL           HTTP CONNECT proxy; none; default: from https_proxy, no_proxy\n"
+        "  --tls-cert F, --tls-key F, --tls-peers F\n"
+        "                        this client's certificate and key, the server's CA\n"
+        "  --aggregator-key F, --csp-key F\n"
+        "                        signing keys of the two servers, pinned at enrolment\n"
+        "  --policy F            what the owner of the text agrees to: epsilon_per_task,\n"
+        "                        epsilon_total, clients_min, noise_modes, claim_none, rounds_max\n"
+        "  --text PATH           file, or folder of files; --text-format guess|text|jsonl|csv,\n"
+        "                        --text-field NAME (default text)\n"
+        "  --state DIR           rounds under way and receipts\n"
+        "  --ledger F            this client's privacy ledger\n"
+        "  --threads N           0 (default): one a core\n"
+        "  --log LEVEL           debug, info (default), warn, error, off",
+    .example = "sefl client -c clients/client-01/client.yml",
+    .run = run,
+};

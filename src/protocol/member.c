@@ -1,0 +1,290 @@
+/* A client's decisions. Invariants:
+ *   1. A round is trained at most once after its coin was looked at; rounds only grow (`done`).
+ *   2. Once TRAINED, only UPLOAD of those bytes, until a receipt or a refusal.
+ *   3. Whatever fails is tried again after a pause; only FATAL, OVER and the task's own limits stop.
+ *   4. Under hidden sampling a client that was not drawn does all that the others do, with zeros. */
+#include "protocol/member.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef enum phase { P_TASK, P_POLL, P_MODEL, P_TRAIN, P_UPLOAD, P_STOPPED, PHASES } phase;
+
+enum {
+    BACKOFF_MS = 1000, /* doubled with each failure, and between half and all of it drawn */
+    BACKOFF_STEPS = 8, /* up to 256 s */
+    POLL_PAUSE_MS = 250,
+    WHY_MAX = 256,
+    EVENTS = MEMBER_FATAL + 1,
+};
+
+struct member {
+    const task *t;
+    sefl_rng jitter;
+    phase phase, after_task;
+    uint64_t round;       /* MODEL, TRAIN, UPLOAD */
+    uint64_t done;        /* highest round that is dealt with */
+    uint64_t deadline_ms; /* of `round`; UINT64_MAX: not known */
+    uint64_t rounds_done; /* rounds that this client is in */
+    uint64_t coin_round;  /* the coin of this round ... */
+    bool drawn;           /* ... */
+    unsigned failures;
+    uint64_t retry_ms;
+    char why[WHY_MAX];
+};
+
+/* ---- moves ----------------------------------------------------------------------------------- */
+
+static void stopped(member *m, const char *why)
+{
+    m->phase = P_STOPPED;
+    snprintf(m->why, sizeof m->why, "%s", why && *why ? why : "no reason was given");
+}
+
+/* Between half of ms and ms, so that clients that failed together do not come back together. */
+static sefl_status pause_ms(member *m, uint64_t ms, uint64_t now)
+{
+    uint64_t extra = 0;
+    sefl_status st = rng_below(&m->jitter, &extra, ms / 2 + 1);
+    m->retry_ms = now + ms / 2 + extra;
+    return st;
+}
+
+static sefl_status back_off(member *m, uint64_t now)
+{
+    unsigned n = m->failures < BACKOFF_STEPS ? m->failures : BACKOFF_STEPS;
+    m->failures++;
+    return pause_ms(m, (uint64_t)BACKOFF_MS << n, now);
+}
+
+static void worked(member *m, phase next)
+{
+    m->failures = 0;
+    m->retry_ms = 0;
+    m->phase = next;
+}
+
+static void done_with_round(member *m)
+{
+    m->done = m->round > m->done ? m->round : m->done;
+    worked(m, P_POLL);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+typedef sefl_status handler(member *m, const member_event *e, uint64_t now);
+
+static sefl_status got_task(member *m, const member_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    worked(m, m->after_task);
+    return SEFL_OK;
+}
+
+static sefl_status open_round(member *m, const member_event *e, uint64_t now)
+{
+    const round_news *n = e->news;
+    const task *t = m->t;
+    round_header h;
+    if (n->round <= m->done || n->left_ms == 0)
+        return pause_ms(m, POLL_PAUSE_MS, now);
+    sefl_status st = member_header_check(t, &h, n->header, n->round);
+    if (st != SEFL_OK) {
+        sefl_status again = back_off(m, now);
+        return again != SEFL_OK ? again : st;
+    }
+    if (t->max_rounds_per_client > 0 && m->rounds_done >= t->max_rounds_per_client) {
+        stopped(m, "this client took part in as many rounds as the task allows");
+        return SEFL_OK;
+    }
+    if (m->coin_round != n->round) { /* a coin is flipped once */
+        m->coin_round = n->round;
+        m->drawn = e->drawn || t->sampling == TASK_ALL;
+    }
+    m->round = n->round;
+    if (!m->drawn && t->sampling == TASK_OPEN) {
+        done_with_round(m);
+        return SEFL_OK;
+    }
+    m->deadline_ms = n->left_ms < UINT64_MAX - now ? now + n->left_ms : UINT64_MAX;
+    worked(m, P_MODEL);
+    return SEFL_OK;
+}
+
+static sefl_status got_news(member *m, const member_event *e, uint64_t now)
+{
+    switch (e->news->state) {
+    case ROUND_OPEN:
+        return open_round(m, e, now);
+    case ROUND_OVER:
+        stopped(m, e->news->why[0] ? e->news->why : "the task is over");
+        return SEFL_OK;
+    case ROUND_WAITING:
+    case ROUND_CLOSED:
+        break;
+    }
+    worked(m, P_POLL);
+    return pause_ms(m, POLL_PAUSE_MS, now); /* AS does the waiting; this is for one that does not */
+}
+
+static sefl_status got_model(member *m, const member_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    worked(m, P_TRAIN);
+    return SEFL_OK;
+}
+
+static sefl_status trained(member *m, const member_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    worked(m, P_UPLOAD);
+    return SEFL_OK;
+}
+
+static sefl_status got_receipt(member *m, const member_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    m->rounds_done++;
+    done_with_round(m);
+    return SEFL_OK;
+}
+
+static sefl_status refused(member *m, const member_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    done_with_round(m);
+    return SEFL_OK;
+}
+
+static sefl_status failed(member *m, const member_event *e, uint64_t now)
+{
+    (void)e;
+    return back_off(m, now);
+}
+
+static sefl_status fatal(member *m, const member_event *e, uint64_t now)
+{
+    (void)now;
+    if (m->phase != P_STOPPED)
+        stopped(m, e->why);
+    return SEFL_OK;
+}
+
+/* NULL: this phase does not know the event. */
+static handler *const table[PHASES][EVENTS] = {
+    [P_TASK] = { [MEMBER_GOT_TASK] = got_task, [MEMBER_FAILED] = failed, [MEMBER_FATAL] = fatal },
+    [P_POLL] = { [MEMBER_GOT_NEWS] = got_news, [MEMBER_FAILED] = failed, [MEMBER_FATAL] = fatal },
+    [P_MODEL] = { [MEMBER_GOT_MODEL] = got_model,
+                  [MEMBER_REFUSED] = refused,
+                  [MEMBER_FAILED] = failed,
+                  [MEMBER_FATAL] = fatal },
+    [P_TRAIN] = { [MEMBER_TRAINED] = trained,
+                  [MEMBER_REFUSED] = refused,
+                  [MEMBER_FAILED] = failed,
+                  [MEMBER_FATAL] = fatal },
+    [P_UPLOAD] = { [MEMBER_GOT_RECEIPT] = got_receipt,
+                   [MEMBER_REFUSED] = refused,
+                   [MEMBER_FAILED] = failed,
+                   [MEMBER_FATAL] = fatal },
+    [P_STOPPED] = { [MEMBER_FATAL] = fatal },
+};
+
+sefl_status member_on(member *m, const member_event *e, uint64_t now_ms)
+{
+    sefl_status st = SEFL_OK;
+    static const char *const names[PHASES] = {
+        "waiting for the task", "polling", "fetching a model", "training", "uploading", "stopped"
+    };
+    SEFL_CHECK((unsigned)e->kind < EVENTS, SEFL_EINVAL, "unknown event %d", (int)e->kind);
+    SEFL_CHECK(e->kind != MEMBER_GOT_NEWS || e->news, SEFL_EINVAL, "news without news");
+    handler *h = table[m->phase][e->kind];
+    SEFL_CHECK(h, SEFL_ESTATE, "event %d is not known while %s", (int)e->kind, names[m->phase]);
+    SEFL_TRY(h(m, e, now_ms));
+done:
+    return st;
+}
+
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+member_order member_next(member *m, uint64_t now_ms)
+{
+    static const member_order_kind orders[PHASES] = {
+        [P_TASK] = MEMBER_FETCH_TASK, [P_POLL] = MEMBER_POLL,     [P_MODEL] = MEMBER_FETCH_MODEL,
+        [P_TRAIN] = MEMBER_TRAIN,     [P_UPLOAD] = MEMBER_UPLOAD, [P_STOPPED] = MEMBER_STOP,
+    };
+    if ((m->phase == P_MODEL || m->phase == P_TRAIN) && now_ms >= m->deadline_ms)
+        worked(m, P_POLL); /* this round again if it was extended; nothing of it was encrypted */
+    if (m->retry_ms > now_ms + ((uint64_t)BACKOFF_MS << BACKOFF_STEPS))
+        m->retry_ms = now_ms; /* the clock was set back */
+    member_order o = { .kind = orders[m->phase] };
+    if (m->phase == P_STOPPED) {
+        o.why = m->why;
+    } else if (now_ms < m->retry_ms) {
+        o.kind = MEMBER_SLEEP;
+        o.until_ms = m->retry_ms;
+    }
+    o.round = m->phase == P_POLL || m->phase == P_TASK ? m->done : m->round;
+    o.zeros = m->phase == P_TRAIN && !m->drawn;
+    return o;
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+sefl_status member_new(member **out, const task *t, uint64_t rounds_done, const sefl_rng *jitter)
+{
+    sefl_status st = SEFL_OK;
+    member *m = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&m, 1, sizeof *m));
+    m->t = t;
+    m->jitter = *jitter;
+    m->rounds_done = rounds_done;
+    m->phase = P_TASK;
+    m->after_task = P_POLL;
+    m->deadline_ms = UINT64_MAX;
+    *out = m;
+done:
+    return st;
+}
+
+void member_free(member *m)
+{
+    sefl_free(m);
+}
+
+void member_restore(member *m, uint64_t round, bool receipt)
+{
+    if (receipt) {
+        m->done = round > m->done ? round : m->done;
+        return;
+    }
+    m->round = round;
+    m->done = round > 0 ? round - 1 : 0;
+    m->deadline_ms = UINT64_MAX; /* AS knows whether it is late */
+    m->after_task = P_UPLOAD;
+}
+
+sefl_status member_header_check(const task *t, round_header *out, sefl_span bytes, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    envelope env;
+    round_header h;
+    *out = (round_header){ 0 };
+    SEFL_TRY(envelope_read(&env, bytes));
+    SEFL_TRY(envelope_check(&env, SIGN_HEADER, &t->servers));
+    SEFL_TRY(round_header_read(&h, env.content));
+    SEFL_CHECK(memcmp(h.task, t->id, sizeof h.task) == 0, SEFL_EAUTH,
+               "the header of round %llu belongs to another task", (unsigned long long)round);
+    SEFL_CHECK(h.round == round, SEFL_EAUTH, "a header of round %llu where %llu was announced",
+               (unsigned long long)h.round, (unsigned long long)round);
+    SEFL_CHECK(h.round <= t->rounds, SEFL_EAUTH, "a header of round %llu in a task of %llu rounds",
+               (unsigned long long)h.round, (unsigned long long)t->rounds);
+    SEFL_CHECK(h.step_nano == t->step_nano, SEFL_EAUTH,
+               "the header of round %llu has another step size than the task",
+               (unsigned long long)round);
+    *out = h;
+done:
+    return st;
+}

@@ -1,0 +1,127 @@
+#include "protocol/member.h"
+
+#include <string.h>
+
+/* One rule: true if the task keeps it. Else `say` notes why, after the rule's name. */
+typedef struct rule {
+    const char *name;
+    sefl_status st;
+    bool (*keeps)(const policy *p, const task *t);
+    void (*say)(const policy *p, const task *t);
+} rule;
+
+static bool servers_keep(const policy *p, const task *t)
+{
+    static const pinned none;
+    return memcmp(&p->servers, &none, sizeof none) == 0 ||
+           (memcmp(p->servers.as, t->servers.as, SIGN_PUB_BYTES) == 0 &&
+            memcmp(p->servers.csp, t->servers.csp, SIGN_PUB_BYTES) == 0);
+}
+
+static void servers_say(const policy *p, const task *t)
+{
+    (void)t;
+    bool as = memcmp(p->servers.as, t->servers.as, SIGN_PUB_BYTES) != 0;
+    sefl_note("the task's %s is not the one that is allowed", as ? "aggregator" : "csp");
+}
+
+static bool claim_keeps(const policy *p, const task *t)
+{
+    return t->claim || p->allow_no_claim;
+}
+
+static void claim_say(const policy *p, const task *t)
+{
+    (void)p, (void)t;
+    sefl_note("the task claims no differential privacy");
+}
+
+static const char *noise_name(task_noise n)
+{
+    return n == TASK_NOISE_JOINT ? "joint" : n == TASK_NOISE_OWN ? "own" : "none";
+}
+
+static bool noise_keeps(const policy *p, const task *t)
+{
+    if (!p->allow_joint && !p->allow_own && !p->allow_none)
+        return true; /* no rule */
+    return t->noise == TASK_NOISE_JOINT ? p->allow_joint
+           : t->noise == TASK_NOISE_OWN ? p->allow_own
+                                        : p->allow_none;
+}
+
+static void noise_say(const policy *p, const task *t)
+{
+    sefl_note("the task's noise is %s, allowed:%s%s%s", noise_name(t->noise),
+              p->allow_joint ? " joint" : "", p->allow_own ? " own" : "",
+              p->allow_none ? " none" : "");
+}
+
+static bool epsilon_keeps(const policy *p, const task *t)
+{
+    return p->epsilon_task == 0 || !t->claim || t->epsilon <= p->epsilon_task;
+}
+
+static void epsilon_say(const policy *p, const task *t)
+{
+    sefl_note("the task's target is %g, at most %g is allowed", t->epsilon, p->epsilon_task);
+}
+
+static bool total_keeps(const policy *p, const task *t)
+{
+    return p->epsilon_total == 0 || !t->claim || t->epsilon <= p->epsilon_total;
+}
+
+static void total_say(const policy *p, const task *t)
+{
+    sefl_note("the task's target alone is %g, at most %g is allowed over all tasks", t->epsilon,
+              p->epsilon_total);
+}
+
+static bool clients_keep(const policy *p, const task *t)
+{
+    return t->threshold >= p->threshold_min;
+}
+
+static void clients_say(const policy *p, const task *t)
+{
+    sefl_note("the task opens sums of %u clients, at least %u are wanted", t->threshold,
+              p->threshold_min);
+}
+
+static uint64_t most_rounds(const task *t)
+{
+    uint64_t m = t->max_rounds_per_client;
+    return m > 0 && m < t->rounds ? m : t->rounds;
+}
+
+static bool rounds_keep(const policy *p, const task *t)
+{
+    return p->rounds_max == 0 || most_rounds(t) <= p->rounds_max;
+}
+
+static void rounds_say(const policy *p, const task *t)
+{
+    sefl_note("the task may ask a client for %llu rounds, at most %llu are allowed",
+              (unsigned long long)most_rounds(t), (unsigned long long)p->rounds_max);
+}
+
+static const rule rules[] = {
+    { "allowed_servers", SEFL_EAUTH, servers_keep, servers_say },
+    { "claim_none", SEFL_EINVAL, claim_keeps, claim_say },
+    { "noise_modes", SEFL_EINVAL, noise_keeps, noise_say },
+    { "epsilon_per_task", SEFL_EINVAL, epsilon_keeps, epsilon_say },
+    { "epsilon_total", SEFL_EINVAL, total_keeps, total_say },
+    { "clients_min", SEFL_EINVAL, clients_keep, clients_say },
+    { "rounds_max", SEFL_EINVAL, rounds_keep, rounds_say },
+};
+
+sefl_status policy_check(const policy *p, const task *t)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (!rules[i].keeps(p, t)) {
+            rules[i].say(p, t);
+            return sefl_fail_at(rules[i].st, "policy: %s", rules[i].name);
+        }
+    return SEFL_OK;
+}

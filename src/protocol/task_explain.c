@@ -1,0 +1,300 @@
+/* A task in plain words, for people who answer for the data. Every sentence is either true of all
+ * tasks (docs/THREATS.md has the same table) or chosen by a member of this one. Epsilons are rounded
+ * upwards. */
+#include "protocol/task.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct story {
+    const task *t;
+    uint64_t rounds;    /* that the target allows, at most the task's */
+    dp_claim server[2]; /* zero-out, replacement: whoever sees who takes part */
+    dp_claim others[2];
+} story;
+
+/* A decimal with three places, never below v. */
+static double up(double v)
+{
+    double r = ceil(v * 1000) / 1000;
+    return r < v ? r + 0.001 : r;
+}
+
+static dp_event against_server(const task *t, uint64_t rounds)
+{
+    dp_event ev = task_event(t, rounds);
+    if (t->claim && t->sampling != TASK_HIDDEN) {
+        ev.rate = 1;
+        if (t->max_rounds_per_client > 0 && t->max_rounds_per_client < rounds)
+            ev.count = t->max_rounds_per_client;
+    }
+    return ev;
+}
+
+static sefl_status epsilon_of(dp_claim *out, const task *t, uint64_t rounds, bool server,
+                              dp_neighbours n)
+{
+    dp_event ev = server ? against_server(t, rounds) : task_event(t, rounds);
+    return dp_epsilon(out, &ev, 1, &(dp_question){ .delta = t->delta, .neighbours = n });
+}
+
+/* The most rounds within the target: epsilon grows with them. */
+static sefl_status count_rounds(story *s)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t low = 0, high = s->t->rounds + 1;
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        dp_claim c;
+        SEFL_TRY(epsilon_of(&c, s->t, middle, true, DP_ZERO_OUT));
+        if (c.claimed && c.epsilon <= s->t->epsilon)
+            low = middle;
+        else
+            high = middle;
+    }
+    s->rounds = low;
+    for (int i = 0; i < 2; i++) {
+        dp_neighbours n = i ? DP_REPLACE : DP_ZERO_OUT;
+        SEFL_TRY(epsilon_of(&s->server[i], s->t, low, true, n));
+        SEFL_TRY(epsilon_of(&s->others[i], s->t, low, false, n));
+        if (s->server[i].epsilon < s->others[i].epsilon) /* others see no more than a server */
+            s->others[i] = s->server[i];
+    }
+done:
+    return st;
+}
+
+static sefl_status hex_line(sefl_buf *out, const char *what, const uint8_t hash[32])
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(wr_fmt(out, "  %-22s", what));
+    for (int i = 0; i < 32; i++)
+        SEFL_TRY(wr_fmt(out, "%02x", hash[i]));
+    SEFL_TRY(wr_fmt(out, "\n"));
+done:
+    return st;
+}
+
+/* ---- sections -------------------------------------------------------------------------------- */
+
+static sefl_status what_happens(sefl_buf *out, const task *t)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t key[PAILLIER_FINGERPRINT_BYTES];
+    paillier_pub_fingerprint(t->pub, key);
+    SEFL_TRY(
+        wr_fmt(out,
+               "TASK \"%s\" for the population \"%s\"\n\n"
+               "What happens\n"
+               "  A language model (%s, %zu numbers) is trained in up to %llu rounds on text that "
+               "stays where it is.\n"
+               "  In each round a client trains on its own text, encrypts the change of the model "
+               "under the key of\n"
+               "  the cryptography service provider (CSP) and sends that one message to the "
+               "aggregation server (AS).\n"
+               "  AS adds the encrypted messages of at least %u and at most %u clients; it has no "
+               "key to open them.\n"
+               "  CSP, which has the key, only ever receives the sum under a mask that AS drew.\n",
+               t->name, t->population, t->model.body, t->params, (unsigned long long)t->rounds,
+               t->threshold, t->clients_max));
+    if (t->noise == TASK_NOISE_JOINT)
+        SEFL_TRY(wr_fmt(out,
+                        "  Both servers together add noise that neither of them knows, and only "
+                        "then AS learns the sum.\n"));
+    else if (t->noise == TASK_NOISE_OWN)
+        SEFL_TRY(
+            wr_fmt(out, "  Each server adds noise of its own; AS learns the sum with both.\n"));
+    else
+        SEFL_TRY(wr_fmt(out, "  No noise is added.\n"));
+    SEFL_TRY(wr_fmt(
+        out, "  The words of the model and its first version come from public files, named here "
+             "by their hashes.\n"
+             "  No loss, word count, vocabulary or gradient norm of a client's text is sent.\n\n"));
+    SEFL_TRY(hex_line(out, "this task", t->id));
+    SEFL_TRY(hex_line(out, "word list", t->vocab_hash));
+    SEFL_TRY(hex_line(out, "first model", t->init_hash));
+    SEFL_TRY(hex_line(out, "key of CSP", key));
+    SEFL_TRY(hex_line(out, "AS signs with", t->servers.as));
+    SEFL_TRY(hex_line(out, "CSP signs with", t->servers.csp));
+done:
+    return st;
+}
+
+static sefl_status who_learns_what(sefl_buf *out, const task *t)
+{
+    sefl_status st = SEFL_OK;
+    bool off = t->noise == TASK_NOISE_NONE;
+    const char *limit = off        ? "which may show what one client has: see below"
+                        : t->claim ? "about one client no more than the guarantee below allows"
+                                   : "nothing is claimed about what that shows of one client";
+    SEFL_TRY(wr_fmt(out, "\nWho can learn what\n"));
+    SEFL_TRY(wr_fmt(out,
+                    "  another client     the model after each round; %s\n"
+                    "                     never: another client's update\n",
+                    limit));
+    SEFL_TRY(
+        wr_fmt(out,
+               "  AS                 who takes part%s, when, and the %s average of each round;\n"
+               "                     %s\n"
+               "                     never: one client's update%s\n",
+               t->sampling == TASK_HIDDEN ? " in the task (not who was drawn)" : "",
+               off ? "exact" : "noisy", limit,
+               off                            ? ""
+               : t->noise == TASK_NOISE_JOINT ? ", the exact sum, the noise"
+                                              : ", the exact sum, CSP's noise"));
+    SEFL_TRY(
+        wr_fmt(out,
+               "  CSP                how many clients AS says there are; the model, if it owns a "
+               "client\n"
+               "                     never: one client's update, the sum%s\n",
+               t->noise == TASK_NOISE_JOINT ? ", the noise" : ""));
+    SEFL_TRY(wr_fmt(
+        out, "  a listener         who takes part, sizes and times of messages (sizes are the "
+             "same for all)\n"
+             "  AS and CSP united, or one with the other's disk, backup or TLS key\n"
+             "                     EVERY UPDATE. The protection rests on two organisations that "
+             "do not collude\n"
+             "  an AS that cheats  may learn the exact sum unseen: the servers are assumed to "
+             "follow the protocol\n"
+             "  a hostile client   may spoil the result; learns no key and no other update\n"));
+    if (off)
+        SEFL_TRY(
+            wr_fmt(out,
+                   "\n  NO NOISE: AS learns the exact average, and so does every client. With %u "
+                   "clients in a sum, whoever\n  knows the others' updates knows the last "
+                   "one.\n",
+                   t->threshold));
+done:
+    return st;
+}
+
+static sefl_status one_claim(sefl_buf *out, const char *who, const dp_claim c[2])
+{
+    sefl_status st = SEFL_OK;
+    if (!c[0].claimed)
+        return wr_fmt(out, "    %-44s no differential privacy claimed\n", who);
+    SEFL_TRY(wr_fmt(out, "    %-44s %.3f", who, up(c[0].epsilon)));
+    if (c[1].claimed)
+        SEFL_TRY(
+            wr_fmt(out, "   (if its data were replaced by any other: %.3f)\n", up(c[1].epsilon)));
+    else
+        SEFL_TRY(wr_fmt(out, "   (if its data were replaced by any other: no claim)\n"));
+done:
+    return st;
+}
+
+static sefl_status guarantee(sefl_buf *out, const story *s)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = s->t;
+    const char *unit =
+        t->unit == TASK_UNIT_RECORD ? "one record of a client" : "all that one client has";
+    SEFL_TRY(wr_fmt(out, "\nThe guarantee\n"));
+    if (!t->claim) {
+        SEFL_TRY(
+            wr_fmt(out,
+                   "  NONE: no differential privacy claimed. Both servers sign this sentence with "
+                   "the task.\n%s",
+                   t->noise == TASK_NOISE_NONE
+                       ? ""
+                       : "  There is noise, but no statement about what it hides.\n"));
+        SEFL_TRY(
+            wr_fmt(out, "  A population whose ledger has such a task has no epsilon any more.\n"));
+        goto done;
+    }
+    SEFL_TRY(wr_fmt(
+        out,
+        "  Differential privacy with epsilon at most %g at delta %g, for %s:\n"
+        "  what anybody concludes from the models changes in probability by at most a factor "
+        "e^epsilon (but for\n"
+        "  delta) whether that data was there or zeros in its place. The ledgers of both "
+        "servers and of each\n"
+        "  client stop the task at this target; a new task goes on where the old one "
+        "ended.\n",
+        t->epsilon, t->delta, unit));
+    SEFL_TRY(wr_fmt(out, "  The target allows %llu of the %llu rounds%s. After those, epsilon is\n",
+                    (unsigned long long)s->rounds, (unsigned long long)t->rounds,
+                    s->rounds < t->rounds ? ": the task will end there" : ""));
+    SEFL_TRY(one_claim(out, "against a server, or who sees who takes part", s->server));
+    SEFL_TRY(one_claim(out, "against everybody else", s->others));
+    if (t->max_rounds_per_client > 0)
+        SEFL_TRY(wr_fmt(out,
+                        "  No client takes part in more than %llu rounds; AS and the client see to "
+                        "that.\n",
+                        (unsigned long long)t->max_rounds_per_client));
+    if (t->sampling == TASK_ALL)
+        SEFL_TRY(wr_fmt(out,
+                        "  Every client may take part in every round: no amplification by sampling "
+                        "is claimed.\n"));
+    else if (t->sampling == TASK_HIDDEN)
+        SEFL_TRY(
+            wr_fmt(out,
+                   "  Each client takes part with probability %g by a coin of its own, and sends "
+                   "encrypted zeros otherwise:\n"
+                   "  nobody, AS included, sees the coin, so this holds against AS "
+                   "too.\n",
+                   t->rate));
+    else if (t->amplified)
+        SEFL_TRY(
+            wr_fmt(out,
+                   "  Each client takes part with probability %g by a coin of its own. AS sees who "
+                   "came, so the smaller\n"
+                   "  number holds only against others, and only because the number that took part "
+                   "is not published.\n",
+                   t->rate));
+    else
+        SEFL_TRY(
+            wr_fmt(out,
+                   "  Each client takes part with probability %g, but a round closes when %u have "
+                   "come: no amplification\n  is claimed, against nobody.\n",
+                   t->rate, t->enough));
+    SEFL_TRY(wr_fmt(
+        out, "  How it is proven, and what it leaves out: docs/PRIVACY.md, docs/THREATS.md.\n"));
+done:
+    return st;
+}
+
+/* The law of sizes: noise norm over the largest possible norm of the sum. */
+static sefl_status usefulness(sefl_buf *out, const task *t)
+{
+    sefl_status st = SEFL_OK;
+    if (t->noise == TASK_NOISE_NONE)
+        goto done;
+    double most = t->enrolled < t->clients_max ? t->enrolled : t->clients_max;
+    double cohort = t->sampling == TASK_ALL ? most : t->rate * t->enrolled;
+    double records = t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
+    double spread =
+        t->grid.z * sqrt((double)t->values) * (t->noise == TASK_NOISE_OWN ? M_SQRT2 : 1);
+    double ratio = spread / (cohort * records);
+    SEFL_TRY(wr_fmt(
+        out,
+        "\nWhat it costs\n"
+        "  noise over signal %.3g: the noise is %s than the largest signal that %.4g clients%s "
+        "can give\n"
+        "  (z x sqrt(numbers) / clients, whatever the clip). A round with noise no larger "
+        "than that signal\n  needs %.0f clients%s\n",
+        ratio, ratio > 1 ? "LARGER" : "smaller", cohort,
+        records > 1 ? " with all their records" : "", ceil(spread / records),
+        ratio > 1 ? ": expect little learning." : "."));
+done:
+    return st;
+}
+
+sefl_status task_explain(sefl_buf *out, const task *t)
+{
+    sefl_status st = SEFL_OK;
+    story s = { .t = t };
+    size_t before = out->n;
+    if (t->claim)
+        SEFL_TRY(count_rounds(&s));
+    SEFL_TRY(what_happens(out, t));
+    SEFL_TRY(who_learns_what(out, t));
+    SEFL_TRY(guarantee(out, &s));
+    SEFL_TRY(usefulness(out, t));
+    if (!t->claim)
+        SEFL_TRY(wr_fmt(out, "\nno differential privacy claimed\n"));
+done:
+    if (st != SEFL_OK)
+        out->n = before;
+    return st;
+}

@@ -1,0 +1,81 @@
+/* client: one member of a federation, beside its text: fetches the task, trains, uploads, sleeps.
+ *
+ *     SEFL_TRY(client_new(&c, &(client_options){ .config = &cfg, .log = &lg }));
+ *     st = client_run(c);          // until the task is over, or somebody calls client_stop
+ *     client_free(c);
+ *
+ * It dials out only, to one host and port (net/https_client.h), and trusts what both pinned servers
+ * signed. What protocol/member.h decides is done here:
+ *
+ *     task      both signatures, then the owner's policy (policy_check; a refusal names the rule), then the
+ *               ledger: a task whose first round would pass the owner's total is refused
+ *     words     the public list, by the hash in the task; then the text is read
+ *     round     its header, signed by both; the coin of sampling is thrown once and written down
+ *     model     resumed where it broke off, by the hash in the header
+ *     training  client_update: the finished body is on disk and marked before its first byte leaves
+ *     charge    the client's own ledger, durably, before the first byte of the body leaves
+ *     upload    resumed by content hash; the receipt is checked (AS's signature, task, round, this
+ *               client, these bytes) and kept; the body is deleted
+ *
+ * Nothing else leaves: no loss, count, norm or time. Logs and sentences carry rounds, bytes, hashes and
+ * file names, never words or values. A task that claims no differential privacy is said so in every
+ * round's line.
+ *
+ * Hidden sampling. Every client uploads in every round; one that was not drawn encrypts zeros. So that
+ * the time of an upload does not tell who trained, all wait until a random moment in the third quarter of
+ * the time that was left when the round was announced (docs/THREATS.md says what remains).
+ *
+ * kill -9 at any moment: the next client_run goes on (client_store.h). client_stop ends waits and
+ * transfers at once and training at the next step; client_run then returns SEFL_OK.
+ *
+ * When AS serves another task than before, the client begins with that one anew, on the same ledger.
+ *
+ * Memory: client_update.h. Threads: one owner; client_stop and client_reload from any thread.
+ * Secrets: the text and what client_update.h names. */
+#ifndef ROLES_CLIENT_H
+#define ROLES_CLIENT_H
+
+#include "base/clock.h"
+#include "base/coins.h"
+#include "roles/client_config.h"
+#include "roles/client_update.h"
+
+typedef struct client client;
+
+#define CLIENT_ROUND_DONE "done" /* a receipt is there */
+
+/* For one line on a terminal. */
+typedef struct client_view {
+    const char *doing;    /* "waiting", "training", ... */
+    uint64_t round;       /* 0: none yet */
+    uint64_t rounds;      /* of the task; 0: no task yet */
+    uint64_t done, total; /* of what it is doing; 0, 0: not known */
+    uint64_t bytes, ms;   /* CLIENT_ROUND_DONE: of the upload, since the round was announced */
+    bool no_claim;        /* the task claims no differential privacy */
+} client_view;
+
+typedef struct client_options {
+    const client_config *config; /* borrowed */
+    sefl_log *log;               /* NULL: silent */
+    bool once;                   /* stop after one round */
+    const sefl_coins *coins;     /* NULL: the system's, and nothing else in the program */
+    void (*show)(void *ctx, const client_view *v);
+    void (*on_reload)(void *ctx); /* before policy and certificates are read again */
+    void *show_ctx;               /* of both */
+    client_observer *observe;     /* test programs only */
+    void *observe_ctx;
+} client_options;
+
+/* Reads policy and identity; nothing is dialled yet. */
+sefl_status client_new(client **out, const client_options *o) SEFL_MUST_CHECK;
+void client_free(client *c);
+
+/* SEFL_OK: the task is over, or it was stopped. Otherwise the sentence says why it cannot go on:
+ * SEFL_EAUTH / SEFL_EINVAL refused by the policy or by the server, SEFL_EBUDGET, ... */
+sefl_status client_run(client *c) SEFL_MUST_CHECK;
+
+void client_stop(client *c);
+/* Policy and certificates are read again before the next step. */
+void client_reload(client *c);
+
+#endif

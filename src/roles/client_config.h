@@ -1,0 +1,60 @@
+/* client_config: client.yml and the owner's policy file.
+ *
+ *     settings_init(&s, client_schema);
+ *     SEFL_TRY(yaml_read(&s, "client.yml"));               // flags may follow: settings_set
+ *     SEFL_TRY(client_config_make(&c, &s, "folder of client.yml"));
+ *     SEFL_TRY(policy_read(&p, c.policy, &c.servers));
+ *
+ *     # client.yml                            # policy.yml: what the owner of the text agrees to
+ *     server: as.example:7000                 epsilon_per_task: 3      # largest target; 0: no rule
+ *     tls: { cert: cert.pem, key: key.pem,    epsilon_total: 8         # over all tasks
+ *            peers: peers.pem }               clients_min: 5           # smallest L
+ *     aggregator_key: aggregator.pub          noise_modes: [joint]     # of joint, own, none
+ *     csp_key: csp.pub                        claim_none: false        # tasks without a claim?
+ *     policy: policy.yml                      rounds_max: 40           # of one task; 0: no rule
+ *     text: text
+ *     state: state
+ *     ledger: ledger
+ *
+ * The servers whose tasks are accepted are those whose signing keys are named in client.yml; the CSP's
+ * key came on a path that AS does not control. Relative paths count from the folder of the file that
+ * they stand in.
+ * Threads: read-only once made.   Secrets: none here (paths of keys). */
+#ifndef ROLES_CLIENT_CONFIG_H
+#define ROLES_CLIENT_CONFIG_H
+
+#include "base/log.h"
+#include "config/settings.h"
+#include "model/corpus/records.h"
+#include "protocol/member.h"
+
+extern const setting_def client_schema[];
+extern const setting_def policy_schema[];
+
+typedef struct client_config {
+    char *host;
+    uint16_t port;
+    char *proxy; /* NULL: from the environment; "": none */
+    char *cert, *key, *peers;
+    pinned servers;
+    char *policy, *text, *text_field, *state, *ledger;
+    corpus_format text_format;
+    unsigned threads;
+    log_level level;
+} client_config;
+
+/* Is this key's value a path? (Flags are relative to where the program was started.) */
+bool client_key_is_path(const char *key);
+
+/* SEFL_EINVAL names what is missing or wrong. Reads the two public keys. folder: NULL or "" is here. */
+sefl_status client_config_make(client_config *out, const settings *s,
+                               const char *folder) SEFL_MUST_CHECK;
+void client_config_clear(client_config *c);
+
+/* host:port, [v6]:port; the port is 1 to 65535. *host is the caller's to sefl_free. */
+sefl_status client_address(char **host, uint16_t *port, const char *text) SEFL_MUST_CHECK;
+
+sefl_status policy_read(policy *out, const char *path, const pinned *servers) SEFL_MUST_CHECK;
+sefl_status policy_make(policy *out, const settings *s, const pinned *servers) SEFL_MUST_CHECK;
+
+#endif

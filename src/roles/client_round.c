@@ -1,0 +1,328 @@
+/* What the orders of protocol/member.h mean. Every handler ends with one event for the member, or
+ * with a status that ends the client; SEFL_ECANCELLED is a stop. */
+#include "roles/client_inside.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { POLL_S = 30, NEWS_MAX = 64 << 10, RECEIPT_MAX = 4096 };
+
+static sefl_status tell(client *c, member_event_kind kind, const char *why)
+{
+    return member_on(c->m, &(member_event){ .kind = kind, .why = why }, client_now(c));
+}
+
+static log_field privacy(const client *c)
+{
+    return lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM);
+}
+
+/* The round is over for this client. */
+static sefl_status leave_round(client *c, member_event_kind kind, const char *why)
+{
+    sefl_status st = SEFL_OK;
+    log_warn(c->o.log, "round without us", lf_u64("round", client_store_mark(c->store)->round),
+             lf_str("why", why), privacy(c));
+    SEFL_TRY(client_store_drop(c->store));
+    c->rounds_seen++;
+    SEFL_TRY(tell(c, kind, why));
+done:
+    return st;
+}
+
+/* An answer that is no success: back off, leave the round, or give up. */
+static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
+{
+    if (client_stopped(c))
+        return sefl_fail(SEFL_ECANCELLED, "stopped");
+    if (a->word == ANSWER_REFUSED && !a->transport)
+        return sefl_fail(SEFL_EAUTH, "the server refuses this client: %s", a->why);
+    if (a->word == ANSWER_OVER && in_round)
+        return leave_round(c, MEMBER_REFUSED, a->why);
+    log_warn(c->o.log, "try again later", lf_str("why", a->why));
+    return tell(c, MEMBER_FAILED, a->why);
+}
+
+/* ---- news ------------------------------------------------------------------------------------ */
+
+/* This client's own coin, thrown once a round and remembered. */
+static sefl_status draw(client *c, uint64_t round, bool *drawn)
+{
+    sefl_status st = SEFL_OK;
+    const client_mark *mark = client_store_mark(c->store);
+    uint8_t coin[8];
+    sefl_rng rng;
+    *drawn = true;
+    if (mark->round == round) {
+        *drawn = mark->drawn;
+        goto done;
+    }
+    if (c->t.sampling != TASK_ALL && c->t.rate < 1) {
+        SEFL_TRY(coins_for(&c->coins, &rng, "sampling", round, 0));
+        SEFL_TRY(rng_fill(&rng, coin, sizeof coin));
+        *drawn = load_u64(coin) < (uint64_t)(c->t.rate * 18446744073709551616.0);
+    }
+    SEFL_TRY(client_store_draw(c->store, round, *drawn));
+done:
+    return st;
+}
+
+/* A moment in the third quarter of the time that is left, the same for all. */
+static sefl_status choose_moment(client *c, uint64_t left_ms)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t part = 0;
+    c->upload_at_ms = 0;
+    if (c->t.sampling == TASK_HIDDEN) {
+        if (left_ms >= 4)
+            SEFL_TRY(rng_below(&c->jitter, &part, left_ms / 4));
+        c->upload_at_ms = client_now(c) + left_ms / 2 + part;
+    }
+done:
+    return st;
+}
+
+static sefl_status on_news(client *c, const round_news *n)
+{
+    sefl_status st = SEFL_OK;
+    member_event e = { .kind = MEMBER_GOT_NEWS, .news = n, .drawn = true };
+    const client_mark *mark = client_store_mark(c->store);
+    if (n->state == ROUND_OPEN && n->round >= mark->round && mark->phase != CLIENT_FINISHED &&
+        !(n->round == mark->round && mark->phase == CLIENT_DONE)) {
+        st = member_header_check(&c->t, &c->header, n->header, n->round);
+        if (st == SEFL_EAUTH || st == SEFL_EPROTO) {
+            char why[256];
+            snprintf(why, sizeof why, "%.255s", sefl_last_error());
+            log_error(c->o.log, "header not accepted", lf_u64("round", n->round),
+                      lf_str("why", why));
+            c->recheck = true;
+            st = tell(c, MEMBER_FAILED, why);
+            goto done;
+        }
+        if (st != SEFL_OK)
+            goto done;
+        SEFL_TRY(draw(c, n->round, &e.drawn));
+        SEFL_TRY(choose_moment(c, n->left_ms));
+        c->began_ms = client_now(c);
+        c->view.round = n->round;
+        log_info(c->o.log, "round open", lf_u64("round", n->round), lf_u64("left_ms", n->left_ms),
+                 privacy(c));
+        if (!e.drawn && c->t.sampling != TASK_HIDDEN) {
+            log_info(c->o.log, "not drawn", lf_u64("round", n->round));
+            SEFL_TRY(client_store_drop(c->store));
+            c->rounds_seen++;
+        }
+    }
+    SEFL_TRY(member_on(c->m, &e, client_now(c)));
+done:
+    return st;
+}
+
+static sefl_status poll_round(client *c)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf json = { 0 }, scratch = { 0 };
+    client_reply a;
+    round_news n;
+    char path[96];
+    const client_mark *mark = client_store_mark(c->store);
+    uint64_t after = mark->phase == CLIENT_DONE || mark->round == 0 ? mark->round : mark->round - 1;
+    client_show_doing(c, "waiting");
+    snprintf(path, sizeof path, "/v1/round?after=%" PRIu64 "&wait=%d", after, POLL_S);
+    SEFL_TRY(client_get(c->net, &a, &json, path, NEWS_MAX, POLL_S + 10));
+    if (a.word != ANSWER_OK) {
+        st = not_ok(c, &a, false);
+        goto done;
+    }
+    st = round_news_read(&n, &scratch, buf_span(&json));
+    if (st == SEFL_EPROTO) {
+        log_warn(c->o.log, "news not understood", lf_str("why", sefl_last_error()));
+        st = tell(c, MEMBER_FAILED, "the server's news cannot be read");
+        goto done;
+    }
+    if (st == SEFL_OK)
+        SEFL_TRY(on_news(c, &n));
+done:
+    buf_clear(&json);
+    buf_clear(&scratch);
+    return st;
+}
+
+/* ---- model and training ---------------------------------------------------------------------- */
+
+static sefl_status fetch_model(client *c, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    client_reply a;
+    char path[96];
+    uint64_t max = (uint64_t)c->t.params * 4 + (1 << 20);
+    sefl_progress p = client_progress(c);
+    client_show_doing(c, "fetching the model");
+    SEFL_TRY(client_budget(c, round)); /* before any work */
+    snprintf(path, sizeof path, "/v1/round/%" PRIu64 "/model", round);
+    SEFL_TRY(client_get_file(c->net, &a, path, client_store_path(c->store, CLIENT_MODEL), max,
+                             c->header.model, &p));
+    st = a.word == ANSWER_OK ? tell(c, MEMBER_GOT_MODEL, NULL) : not_ok(c, &a, true);
+done:
+    return st;
+}
+
+static sefl_status train(client *c, uint64_t round, bool zeros)
+{
+    sefl_status st = SEFL_OK;
+    client_body body;
+    sefl_progress p = client_progress(c);
+    client_show_doing(c, "training");
+    SEFL_TRY(client_store_begin(c->store));
+    client_job job = { .round = round,
+                       .attempt = client_store_mark(c->store)->attempt,
+                       .zeros = zeros,
+                       .model = client_store_path(c->store, CLIENT_MODEL),
+                       .model_hash = c->header.model,
+                       .body = client_store_path(c->store, CLIENT_BODY),
+                       .progress = &p };
+    if (file_exists(job.body)) /* whole; only the sync of its name had failed */
+        st = client_body_of(&body, job.body);
+    else
+        st = client_update_make(c->update, &body, &job);
+    if (st == SEFL_ERANGE) { /* diverged: the sentence has no number in it */
+        char why[256];
+        snprintf(why, sizeof why, "%.255s", sefl_last_error());
+        st = leave_round(c, MEMBER_REFUSED, why);
+        goto done;
+    }
+    if (st == SEFL_EIO) { /* a full disk may have room later; other coins then */
+        log_error(c->o.log, "update not written", lf_str("why", sefl_last_error()));
+        st = tell(c, MEMBER_FAILED, "the update could not be written");
+        goto done;
+    }
+    if (st != SEFL_OK)
+        goto done;
+    SEFL_TRY(client_store_finish(c->store, &body));
+    log_debug(c->o.log, "update finished", lf_u64("round", round), lf_u64("bytes", body.bytes),
+              lf_hash("body", body.hash));
+    SEFL_TRY(tell(c, MEMBER_TRAINED, NULL));
+done:
+    return st;
+}
+
+/* ---- upload ---------------------------------------------------------------------------------- */
+
+static sefl_status wait_for_moment(client *c)
+{
+    uint64_t now = client_now(c);
+    if (c->upload_at_ms == 0)
+        return SEFL_OK;
+    if (now > c->upload_at_ms) {
+        log_warn(c->o.log, "upload after its moment: its time may tell that this client trained",
+                 lf_u64("late_ms", now - c->upload_at_ms));
+    } else {
+        client_show_doing(c, "waiting for its moment");
+        client_wait(c, c->upload_at_ms);
+    }
+    c->upload_at_ms = 0;
+    return client_stopped(c) ? sefl_fail(SEFL_ECANCELLED, "stopped") : SEFL_OK;
+}
+
+static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,
+                                const client_body *body)
+{
+    sefl_status st = client_receipt_check(&c->t, receipt, round, c->me, body);
+    if (st == SEFL_EAUTH || st == SEFL_EPROTO) {
+        log_error(c->o.log, "receipt not accepted", lf_u64("round", round),
+                  lf_str("why", sefl_last_error()));
+        return tell(c, MEMBER_FAILED, "the receipt is not good");
+    }
+    if (st != SEFL_OK)
+        goto done;
+    SEFL_TRY(client_store_receipt(c->store, receipt));
+    c->rounds_seen++;
+    uint64_t ms = client_now(c) - c->began_ms;
+    log_info(c->o.log, "round done", lf_u64("round", round), lf_u64("bytes", body->bytes),
+             lf_hash("body", body->hash), lf_u64("ms", ms), privacy(c));
+    c->view.bytes = body->bytes, c->view.ms = ms;
+    client_show_doing(c, CLIENT_ROUND_DONE);
+    SEFL_TRY(tell(c, MEMBER_GOT_RECEIPT, NULL));
+done:
+    return st;
+}
+
+static sefl_status upload(client *c, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    client_reply a;
+    sefl_buf receipt = { 0 };
+    uint64_t offset;
+    client_body body = client_store_mark(c->store)->body;
+    sefl_progress p = client_progress(c);
+    SEFL_TRY(wait_for_moment(c));
+    client_show_doing(c, "uploading");
+    SEFL_TRY(client_budget(c, round));
+    SEFL_TRY(client_ask(c->net, &a, &offset, round, &body));
+    if (a.word == ANSWER_OK) {
+        /* durable before the first byte of the body leaves */
+        SEFL_TRY(ledger_charge(c->book, &c->terms, round, NULL));
+        SEFL_TRY(client_put(c->net, &a, &receipt, offset, round,
+                            client_store_path(c->store, CLIENT_BODY), &body, &p));
+    }
+    st = a.word == ANSWER_OK ? keep_receipt(c, round, buf_span(&receipt), &body)
+                             : not_ok(c, &a, true);
+done:
+    buf_clear(&receipt);
+    return st;
+}
+
+/* ---- another task? --------------------------------------------------------------------------- */
+
+static sefl_status look_for_another_task(client *c, bool *new_task)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    client_reply a;
+    task t = { 0 };
+    c->recheck = false;
+    SEFL_TRY(client_get(c->net, &a, &b, "/v1/task", ENVELOPE_CONTENT_MAX, 0));
+    if (a.word == ANSWER_OK && task_open(&t, buf_span(&b), &c->cfg->servers) == SEFL_OK)
+        *new_task = memcmp(t.id, c->t.id, TASK_ID) != 0;
+done:
+    task_clear(&t);
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status client_obey(client *c, const member_order *order, bool *new_task)
+{
+    sefl_status st = SEFL_OK;
+    *new_task = false;
+    switch (order->kind) {
+    case MEMBER_FETCH_TASK: /* the member exists because the task was fetched and accepted */
+        SEFL_TRY(tell(c, MEMBER_GOT_TASK, NULL));
+        break;
+    case MEMBER_POLL:
+        SEFL_TRY(poll_round(c));
+        break;
+    case MEMBER_FETCH_MODEL:
+        SEFL_TRY(fetch_model(c, order->round));
+        break;
+    case MEMBER_TRAIN:
+        SEFL_TRY(train(c, order->round, order->zeros));
+        break;
+    case MEMBER_UPLOAD:
+        SEFL_TRY(upload(c, order->round));
+        break;
+    case MEMBER_SLEEP:
+        client_show_doing(c, "sleeping");
+        client_wait(c, order->until_ms);
+        break;
+    case MEMBER_STOP:
+        break;
+    }
+    if (c->recheck)
+        SEFL_TRY(look_for_another_task(c, new_task));
+done:
+    return st;
+}

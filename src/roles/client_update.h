@@ -1,0 +1,90 @@
+/* client_update: from a client's text and the model of a round to the finished ciphertext file.
+ *
+ *     SEFL_TRY(client_update_new(&u, &(client_update_config){ .task = t, .words = v, .text = &c,
+ *                                                             .client = id, .coins = &coins }));
+ *     SEFL_TRY(client_update_make(u, &body, &(client_job){ .round = 3, .model = "model",
+ *                                 .model_hash = header.model, .body = "round-3.body" }));
+ *     ...upload the file; body.hash and body.bytes name it...
+ *
+ * What happens, in this order; nothing of it leaves the process but the file:
+ *   1. the model file is hashed and compared with the signed header, then read and compared with the
+ *      task; the words were compared with the task's vocabulary when `u` was made
+ *   2. unit client: local_epochs or local_steps of training; v = theta_local - theta_global
+ *      unit record: one step for each record by itself, v_r = -lr * g_r (g_r limited to gradient_clip)
+ *   3. clip and stochastic rounding to integers X: dp_round on the task's grid with coins "round"
+ *      (weights: with the slot; records: each by itself, then added; no noise: dp_round_plain)
+ *      zeros (hidden sampling, not drawn): X is zero, nothing is trained, the rest is the same
+ *   4. encryption with coins "encrypt", unit by unit, into a file beside `body`, which is synced and
+ *      only then gets its name: a file of that name is always whole
+ *
+ * A body is made once: where the file is there already nothing is encrypted (SEFL_EEXIST). An attempt
+ * that broke off leaves nothing that was sent; the next one takes another attempt number, and with it
+ * other coins.
+ *
+ * Records. A record is a document of corpus.h: a JSONL or CSV record, a text under a heading, or a
+ * line. Of more than records_max, a window of that many is taken that moves on with each round, in a
+ * circle, so that no record counts twice in a round.
+ *
+ * The dropout's seed is no secret coin: SHA-256("sefl dropout 1", task id, round u64, client), its
+ * first 8 bytes.
+ *
+ * Memory, for d values of the model: while training what the model plans (lm_memory) and 4d bytes,
+ * after it 12d (records: 24d) bytes and 1 MiB; between rounds only the key's tables (Paillier: at
+ * most 96 MiB, kept) and what the caller holds: 4 bytes a word of text.
+ * Secret: text, v, X, coins; wiped where we hold them. Not constant-time (the owner's own machine).
+ * Threads: one owner; works on the pool. */
+#ifndef ROLES_CLIENT_UPDATE_H
+#define ROLES_CLIENT_UPDATE_H
+
+#include "base/coins.h"
+#include "base/pool.h"
+#include "base/progress.h"
+#include "model/corpus/corpus.h"
+#include "protocol/task.h"
+
+/* A test program's eye on the integers that are encrypted. The program never sets it. */
+typedef void client_observer(void *ctx, uint64_t round, const int64_t *X, size_t n);
+
+typedef struct client_update_config {
+    const task *task;
+    const vocab *words;
+    const corpus *text;
+    const uint8_t *client; /* 32 bytes: fingerprint of its certificate */
+    const sefl_coins *coins;
+    pool *pool; /* NULL: the caller alone */
+    client_observer *observe;
+    void *observe_ctx;
+} client_update_config;
+
+typedef struct client_job {
+    uint64_t round, attempt;
+    bool zeros;
+    const char *model; /* file that the round starts from */
+    const uint8_t *model_hash;
+    const char *body;              /* file to make */
+    const sefl_progress *progress; /* training steps, then units; may stop it (SEFL_ECANCELLED) */
+} client_job;
+
+typedef struct client_body {
+    uint8_t hash[SHA256_BYTES];
+    uint64_t bytes;
+} client_body;
+
+typedef struct client_update client_update;
+
+/* Borrows all that the config points at. SEFL_EAUTH if the words are not those of the task,
+ * SEFL_EINVAL for a text that is too short to learn from. */
+sefl_status client_update_new(client_update **out, const client_update_config *c) SEFL_MUST_CHECK;
+void client_update_free(client_update *u);
+
+/* SEFL_EAUTH: the model is not the one that was signed. SEFL_ERANGE: training diverged, there is
+ * nothing to upload in this round. SEFL_EEXIST: the body was made before. */
+sefl_status client_update_make(client_update *u, client_body *out,
+                               const client_job *job) SEFL_MUST_CHECK;
+
+/* Hash and size of a file as it lies there. */
+sefl_status client_body_of(client_body *out, const char *path) SEFL_MUST_CHECK;
+
+uint64_t client_dropout_seed(const task *t, uint64_t round, const uint8_t client[32]);
+
+#endif

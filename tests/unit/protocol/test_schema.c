@@ -1,0 +1,366 @@
+/* No number computed from a client's text leaves it in the clear.
+ *
+ * Every field of every message that a party of a federation can send is listed here with the reason
+ * why it cannot carry one. The lists in the code (task_fields.h, round.h, member.h, http.h, link.h)
+ * are walked and compared both ways: a field that is added without being reviewed here fails, and
+ * so does a review of a field that is gone. Words that smell of such a number are refused unless the
+ * review says so explicitly. What is left for a client's text are the encrypted units of an update,
+ * whose length is a constant of the task. */
+#include "unit/protocol/task_sample.h"
+
+#include "protocol/http.h"
+#include "protocol/member.h"
+#include "protocol/round.h"
+#include "protocol/task_fields.h"
+
+#include <stdlib.h>
+
+/* Where a value comes from. There is no word for "from a client's text": that is the point. */
+typedef enum origin {
+    AGREED,   /* set by people before any client takes part */
+    PUBLIC,   /* a hash or key of public things */
+    SERVER,   /* counted or drawn by a server that sees no text */
+    CIPHER,   /* of ciphertext bytes: independent of the text given its coins, or a constant */
+    IDENTITY, /* who, not what */
+    WORDS,    /* a fixed word or sentence of the program */
+} origin;
+
+typedef struct review {
+    const char *field;
+    origin from;
+    bool smells; /* its name has a bad word, and it was looked at */
+} review;
+
+/* Names that such a number would have. */
+static const char *const bad_words[] = { "loss",   "perplex", "norm",   "count",  "token", "word",
+                                         "vocab",  "grad",    "record", "sample", "line",  "text",
+                                         "weight", "scale",   "time",   "speed",  "size",  "stat",
+                                         "metric", "accura",  "length", "epoch",  "steps" };
+
+static bool smells(const char *name)
+{
+    for (size_t i = 0; i < sizeof bad_words / sizeof bad_words[0]; i++)
+        if (strstr(name, bad_words[i]))
+            return true;
+    return false;
+}
+
+typedef struct walk {
+    const char *what;
+    const review *reviews;
+    size_t n;
+    bool seen[128];
+} walk;
+
+static void meet(walk *w, const char *field)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (strcmp(w->reviews[i].field, field) == 0) {
+            assert_false(w->seen[i]);
+            w->seen[i] = true;
+            if (smells(field) != w->reviews[i].smells)
+                fail_msg("%s: %s: the review says %d about its name", w->what, field,
+                         w->reviews[i].smells);
+            return;
+        }
+    fail_msg("%s: the field %s was not reviewed: can it carry a number computed from a client's "
+             "text? (docs/PROTOCOL.md, 'News of a round')",
+             w->what, field);
+}
+
+static void leave(const walk *w)
+{
+    assert_true(w->n <= sizeof w->seen);
+    for (size_t i = 0; i < w->n; i++)
+        if (!w->seen[i])
+            fail_msg("%s: %s is reviewed but does not exist", w->what, w->reviews[i].field);
+}
+
+#define WALK(name, list) \
+    walk name = { .what = #list, .reviews = list, .n = sizeof list / sizeof list[0] }
+
+/* ---- the task: written before the first round, read by everybody ------------------------------ */
+
+static const review task_reviews[] = {
+    { "sefl_task", AGREED, false },
+    { "name", AGREED, false },
+    { "population", AGREED, false },
+    { "model.body", AGREED, false },
+    { "model.vocab", PUBLIC, true }, /* words of the public list, by hash */
+    { "model.embed", AGREED, false },
+    { "model.hidden", AGREED, false },
+    { "model.layers", AGREED, false },
+    { "model.heads", AGREED, false },
+    { "model.block", AGREED, false },
+    { "model.tied", AGREED, false },
+    { "model.batch", AGREED, false },
+    { "model.steps", AGREED, true }, /* words in a row of a batch */
+    { "vocab.order", AGREED, true },
+    { "vocab.sha256", PUBLIC, true }, /* of the public list */
+    { "init.sha256", PUBLIC, false },
+    { "training.optimiser", AGREED, false },
+    { "training.lr", AGREED, false },
+    { "training.momentum", AGREED, false },
+    { "training.beta1", AGREED, false },
+    { "training.beta2", AGREED, false },
+    { "training.epsilon", AGREED, false },
+    { "training.gradient_clip", AGREED, true }, /* a bound, not a gradient */
+    { "training.dropout", AGREED, false },
+    { "training.epochs", AGREED, true }, /* what clients shall do */
+    { "training.steps", AGREED, true },
+    { "privacy.clip", AGREED, false },
+    { "privacy.noise", AGREED, false },
+    { "privacy.z", AGREED, false },
+    { "privacy.claim", AGREED, false },
+    { "privacy.epsilon", AGREED, false },
+    { "privacy.delta", AGREED, false },
+    { "privacy.unit", AGREED, false },
+    { "privacy.records_max", AGREED, true }, /* a bound */
+    { "privacy.sampling", AGREED, false },
+    { "privacy.rate", AGREED, false },
+    { "privacy.weights", AGREED, true },    /* equal or capped: a mode */
+    { "privacy.weight_cap", AGREED, true }, /* a bound */
+    { "rounds.count", AGREED, true },       /* rounds to do */
+    { "rounds.enrolled", AGREED, false },
+    { "rounds.clients_max", AGREED, false },
+    { "rounds.threshold", AGREED, false },
+    { "rounds.enough", AGREED, false },
+    { "rounds.deadline_ms", AGREED, true }, /* dead-line */
+    { "rounds.extend_ms", AGREED, false },
+    { "rounds.extensions", AGREED, false },
+    { "rounds.max_per_client", AGREED, false },
+    { "rounds.patience", AGREED, false },
+    { "server.step", AGREED, false },
+    { "server.lr", AGREED, false },
+    { "server.momentum", AGREED, false },
+    { "server.beta1", AGREED, false },
+    { "server.beta2", AGREED, false },
+    { "server.epsilon", AGREED, false },
+    { "crypto.scheme", AGREED, false },
+    { "crypto.key", PUBLIC, false },
+    { "servers.aggregator", PUBLIC, false },
+    { "servers.csp", PUBLIC, false },
+};
+
+static void test_task(void **state)
+{
+    (void)state;
+    WALK(w, task_reviews);
+    for (size_t i = 0; i < task_field_count; i++)
+        meet(&w, task_fields[i].path);
+    leave(&w);
+}
+
+/* ---- what is signed in a round ---------------------------------------------------------------- */
+
+#define MEET(type, name) meet(&w, #name);
+
+static const review header_reviews[] = {
+    { "task", PUBLIC, false },
+    { "round", SERVER, false },
+    { "model", PUBLIC, false }, /* hash of a released model: charged for */
+    { "step_nano", AGREED, false },
+};
+
+static const review receipt_reviews[] = {
+    { "task", PUBLIC, false },     { "round", SERVER, false },
+    { "client", IDENTITY, false }, /* hash of its certificate's key */
+    { "body", CIPHER, false },     /* hash of the ciphertext */
+    { "bytes", CIPHER, false },    /* a constant of the task */
+};
+
+static const review statement_reviews[] = {
+    { "task", PUBLIC, false },    { "round", SERVER, false },
+    { "attempt", SERVER, false }, { "clients", SERVER, false }, /* AS counts bodies, not texts */
+    { "set", CIPHER, false },
+};
+
+static void test_round(void **state)
+{
+    (void)state;
+    {
+        WALK(w, header_reviews);
+        ROUND_HEADER_FIELDS(MEET)
+        leave(&w);
+    }
+    {
+        WALK(w, receipt_reviews);
+        ROUND_RECEIPT_FIELDS(MEET)
+        leave(&w);
+    }
+    {
+        WALK(w, statement_reviews);
+        ROUND_STATEMENT_FIELDS(MEET)
+        leave(&w);
+    }
+}
+
+/* ---- between a client and AS ------------------------------------------------------------------ */
+
+static const review news_reviews[] = {
+    { "state", SERVER, true }, /* of the round: one of four words */
+    { "round", SERVER, false },  { "left_ms", SERVER, false },
+    { "header", SERVER, false }, { "why", WORDS, false },
+};
+
+static const review http_reviews[] = {
+    { "after", SERVER, false },       /* a round that AS announced */
+    { "wait", AGREED, false },        /* a constant of the client program */
+    { "Sefl-Offset", CIPHER, false }, /* of the ciphertext */
+    { "Sefl-Total", CIPHER, false },  /* a constant of the task */
+};
+
+static const review call_reviews[] = {
+    { "GET /healthz", WORDS, false },
+    { "GET /v1/task", AGREED, false },
+    { "GET /v1/round", SERVER, false },
+    { "GET /v1/round/N/model", SERVER, false },
+    { "GET /v1/model", SERVER, false },
+    { "GET /v1/vocab", PUBLIC, true }, /* the public list, downwards */
+    { "GET /v1/init", PUBLIC, false },
+    { "HEAD /v1/round/N/update/HASH", CIPHER, false },
+    { "PUT /v1/round/N/update/HASH", CIPHER, false },
+};
+
+/* Every word that begins so in our sources, so that nobody adds a field past the list. */
+static void scan(const char *file, const char *prefix, void (*found)(void *, const char *),
+                 void *ctx)
+{
+    sefl_buf b = { 0 };
+    CHECK_OK(file_read(&b, file, 1 << 22));
+    CHECK_OK(wr_u8(&b, 0));
+    for (const char *p = (const char *)b.p; (p = strstr(p, prefix)) != NULL;) {
+        size_t n = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_");
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), p);
+        found(ctx, name);
+        p += n;
+    }
+    buf_clear(&b);
+}
+
+static void one_of_ours(void *ctx, const char *name)
+{
+    (void)ctx;
+    for (size_t i = 0; i < sizeof http_reviews / sizeof http_reviews[0]; i++)
+        if (strcmp(http_reviews[i].field, name) == 0)
+            return;
+    if (strcmp(name, "Sefl-") != 0) /* in prose */
+        fail_msg("the header field %s was not reviewed", name);
+}
+
+static void test_http(void **state)
+{
+    (void)state;
+    {
+        WALK(w, news_reviews);
+#define NEWS(name) meet(&w, #name);
+        ROUND_NEWS_FIELDS(NEWS)
+        leave(&w);
+    }
+    {
+        WALK(w, http_reviews);
+#define FIELD(name, where, field) meet(&w, field);
+        HTTP_FIELDS(FIELD)
+        leave(&w);
+    }
+    {
+        WALK(w, call_reviews);
+#define CALL(name, method, path, answer) meet(&w, method " " path);
+        HTTP_CALLS(CALL)
+        leave(&w);
+    }
+    /* the code that speaks HTTP, where it is */
+    char command[512], line[512];
+    snprintf(command, sizeof command, "grep -rl 'Sefl-' '%s/src' 2>/dev/null", SEFL_SOURCE_DIR);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    size_t files = 0;
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        scan(line, "Sefl-", one_of_ours, NULL);
+        files++;
+    }
+    pclose(f);
+    assert_true(files >= 1); /* http.h itself */
+}
+
+/* ---- between AS and CSP ----------------------------------------------------------------------- */
+
+/* Messages of protocol/link.h. Neither server has a client's text; what one tells the other is
+ * rounds, signed things, ciphertext, and what the computations of mpc/ send. */
+static const review link_reviews[] = {
+    { "LINK_HELLO", SERVER, false },  { "LINK_WELCOME", SERVER, false },
+    { "LINK_TASK", AGREED, false },   { "LINK_YES", WORDS, false },
+    { "LINK_HEADER", SERVER, false }, { "LINK_PREPARE", SERVER, false },
+    { "LINK_OPEN", SERVER, false },   { "LINK_GO", WORDS, false },
+    { "LINK_KEPT", SERVER, false },   { "LINK_SUM", CIPHER, false },
+    { "LINK_PLAIN", SERVER, false }, /* the masked sum, noise none: said loudly */
+    { "LINK_SKIP", SERVER, false },   { "LINK_PING", WORDS, false },
+    { "LINK_PONG", WORDS, false },    { "LINK_BYE", WORDS, false },
+    { "LINK_NO", WORDS, false },
+};
+
+static void test_link(void **state)
+{
+    (void)state;
+    WALK(w, link_reviews);
+    sefl_buf b = { 0 };
+    CHECK_OK(file_read(&b, SEFL_SOURCE_DIR "/src/protocol/link.h", 1 << 20));
+    CHECK_OK(wr_u8(&b, 0));
+    char *begin = strstr((char *)b.p, "typedef enum link_kind {");
+    assert_non_null(begin);
+    char *end = strchr(begin, '}');
+    assert_non_null(end);
+    *end = 0;
+    for (char *p = begin; (p = strstr(p, "LINK_")) != NULL;) {
+        size_t n = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)n, p);
+        meet(&w, name);
+        p += n;
+    }
+    leave(&w);
+    buf_clear(&b);
+}
+
+/* ---- what does carry it ------------------------------------------------------------------------ */
+
+/* The length of an update is a constant of the task: the same for any text and any number of words. */
+static void test_length_of_an_update(void **state)
+{
+    (void)state;
+    task a, b;
+    sample_begin();
+    CHECK_OK(sample_task(&a, NULL));
+    CHECK_OK(sample_task(&b, "privacy.weights=capped", "privacy.weight_cap=1000", NULL));
+    assert_true(ahe_body_bytes(&a.ahe) == a.ahe.head_bytes + a.ahe.units * a.ahe.unit_bytes);
+    /* the weight rides inside the sum, as one more value */
+    assert_int_equal(b.values, b.params + 1);
+    assert_int_equal(b.ahe.values, b.values);
+    task_clear(&a);
+    task_clear(&b);
+    sample_end();
+}
+
+/* The walk can fail: a field that nobody reviewed is found, whatever it is called. */
+static void test_the_words(void **state)
+{
+    (void)state;
+    assert_true(smells("local_loss") && smells("token_count") && smells("grad_norm") &&
+                smells("words") && smells("train_time"));
+    assert_false(smells("round") || smells("left_ms"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_task),
+        cmocka_unit_test(test_round),
+        cmocka_unit_test(test_http),
+        cmocka_unit_test(test_link),
+        cmocka_unit_test(test_length_of_an_update),
+        cmocka_unit_test(test_the_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

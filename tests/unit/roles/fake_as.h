@@ -1,0 +1,299 @@
+/* An aggregation server for tests of the client: one client, rounds that open one after another, and
+ * trouble on order. It checks what a server can see: the order of things, the same bytes after a
+ * break, the charge in the client's ledger before the first byte of a body. */
+#ifndef FAKE_AS_H
+#define FAKE_AS_H
+
+#include "support/check.h"
+#include "support/folder.h"
+#include "unit/protocol/task_sample.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "model/file/model_file.h"
+#include "net/https_server.h"
+#include "net/x509.h"
+#include "protocol/member.h"
+#include "roles/client.h"
+#include "store/ledger.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FAKE_ROUNDS = 8 };
+
+typedef struct fake_as {
+    pthread_mutex_t lock;
+    https_server *server;
+    tls_id *id;
+    sefl_buf task_env, vocab;
+    task t;
+    char model[512], ledger[512];
+    uint8_t model_hash[32];
+
+    uint64_t rounds, round; /* the last one, the present one */
+    uint64_t left_ms;
+
+    /* trouble: how many times from now on */
+    unsigned busy_task, bad_header, bad_model, bad_receipt;
+    unsigned cut_after;    /* the next body breaks off after so many bytes; 0: no */
+    unsigned late_round;   /* this one is answered with 410 */
+    unsigned refuse_polls; /* 403 */
+    client *stop_at_cut;   /* stopped when the body breaks off */
+    sefl_buf next_env;     /* served from the second time on that the task is asked for */
+
+    /* what came */
+    unsigned tasks, polls, models, heads, puts, receipts, resumed;
+    char hash[65];
+    uint64_t total;
+    sefl_buf part;
+    sefl_buf body[FAKE_ROUNDS];
+    bool uncharged; /* a byte of a body came before its charge */
+    bool changed;   /* another hash for the same round */
+} fake_as;
+
+static inline bool take(unsigned *n)
+{
+    bool now = *n > 0;
+    *n -= now;
+    return now;
+}
+
+static inline void fake_header(fake_as *f, sefl_buf *out, bool good)
+{
+    uint8_t bytes[HEADER_BYTES];
+    round_header h = { .round = f->round, .step_nano = f->t.step_nano };
+    memcpy(h.task, f->t.id, 32);
+    memcpy(h.model, f->model_hash, 32);
+    round_header_write(bytes, &h);
+    envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, sizeof bytes) };
+    CHECK_OK(envelope_sign(&env, SIGNER_AS, sample_as));
+    if (good)
+        CHECK_OK(envelope_sign(&env, SIGNER_CSP, sample_csp));
+    CHECK_OK(envelope_write(out, &env));
+}
+
+static inline void fake_poll(fake_as *f, https_request *r)
+{
+    sefl_buf header = { 0 }, json = { 0 };
+    const char *after = https_query(r, "after");
+    f->polls++;
+    if (take(&f->refuse_polls)) {
+        https_answer_text(r, 403, "not welcome");
+        return;
+    }
+    round_news n = { .state = ROUND_OVER, .why = "all rounds are done" };
+    if (f->round <= f->rounds) {
+        bool open = after && strtoull(after, NULL, 10) < f->round;
+        n = (round_news){ .state = open ? ROUND_OPEN : ROUND_WAITING,
+                          .round = f->round,
+                          .left_ms = f->left_ms };
+        if (open) {
+            fake_header(f, &header, !take(&f->bad_header));
+            n.header = buf_span(&header);
+        }
+    }
+    CHECK_OK(round_news_write(&json, &n));
+    https_answer(r, 200, "application/json", NULL, buf_span(&json));
+    buf_clear(&header);
+    buf_clear(&json);
+}
+
+static inline void fake_receipt(fake_as *f, https_request *r)
+{
+    sefl_buf b = { 0 };
+    uint8_t bytes[RECEIPT_BYTES];
+    round_receipt rc = { .round = f->round, .bytes = f->part.n };
+    memcpy(rc.task, f->t.id, 32);
+    memcpy(rc.client, r->peer.fingerprint, 32);
+    sha256_of(rc.body, buf_span(&f->part));
+    bool forged = take(&f->bad_receipt);
+    if (forged)
+        rc.client[0] ^= 1;
+    round_receipt_write(bytes, &rc);
+    envelope env = { .kind = SIGN_RECEIPT, .content = span_of(bytes, sizeof bytes) };
+    CHECK_OK(envelope_sign(&env, SIGNER_AS, sample_as));
+    CHECK_OK(envelope_write(&b, &env));
+    https_answer(r, 200, "application/octet-stream", NULL, buf_span(&b));
+    buf_clear(&b);
+    if (!forged) {
+        f->receipts++;
+        buf_clear(&f->body[f->round]);
+        f->body[f->round] = f->part;
+        f->part = (sefl_buf){ 0 };
+        f->hash[0] = 0;
+        f->round++;
+    }
+}
+
+static inline sefl_status fake_body(https_request *r, sefl_span bytes)
+{
+    fake_as *f = r->server_ctx;
+    sefl_status st = SEFL_OK;
+    ledger *l = NULL;
+    pthread_mutex_lock(&f->lock);
+    if (ledger_open_read(&l, f->ledger) != SEFL_OK || !ledger_has(l, f->t.id, f->round))
+        f->uncharged = true;
+    ledger_close(l);
+    if (f->cut_after && f->part.n + bytes.n >= f->cut_after) {
+        bytes.n = f->cut_after > f->part.n ? f->cut_after - f->part.n : 0;
+        f->cut_after = 0;
+        st = sefl_fail(SEFL_EIO, "cut");
+    }
+    CHECK_OK(wr_raw(&f->part, bytes.p, bytes.n));
+    if (st != SEFL_OK && f->stop_at_cut)
+        client_stop(f->stop_at_cut);
+    pthread_mutex_unlock(&f->lock);
+    return st;
+}
+
+static inline void fake_end(https_request *r, sefl_status st)
+{
+    fake_as *f = r->server_ctx;
+    pthread_mutex_lock(&f->lock);
+    if (st != SEFL_OK)
+        https_answer_text(r, 503, "the disk is full");
+    else if (f->part.n < f->total)
+        https_answer_text(r, 503, "not all of it");
+    else
+        fake_receipt(f, r);
+    pthread_mutex_unlock(&f->lock);
+}
+
+static inline void fake_update(fake_as *f, https_request *r, const char *hash)
+{
+    char headers[64];
+    const char *offset = https_header(r, "Sefl-Offset"), *total = https_header(r, "Sefl-Total");
+    bool head = strcmp(r->method, "HEAD") == 0;
+    *(head ? &f->heads : &f->puts) += 1;
+    if (f->late_round == f->round) {
+        f->late_round = 0;
+        f->round++;
+        https_answer_text(r, 410, "the round is over");
+        return;
+    }
+    if (f->hash[0] && strcmp(f->hash, hash) != 0)
+        f->changed = true;
+    if (!f->hash[0])
+        buf_reset(&f->part);
+    snprintf(f->hash, sizeof f->hash, "%s", hash);
+    snprintf(headers, sizeof headers, "Sefl-Offset: %zu\n", f->part.n);
+    if (head) {
+        https_answer(r, 200, "text/plain", headers, span_of(NULL, 0));
+    } else if (!offset || !total || strtoull(offset, NULL, 10) != f->part.n) {
+        https_answer(r, 409, "text/plain", headers, span_of_str("another offset"));
+    } else {
+        f->total = strtoull(total, NULL, 10);
+        f->resumed += f->part.n > 0;
+        r->body = fake_body, r->end = fake_end;
+    }
+}
+
+static inline void fake_begin(https_request *r)
+{
+    fake_as *f = r->server_ctx;
+    char hash[65] = "", tail[16] = "";
+    unsigned long long n = 0;
+    pthread_mutex_lock(&f->lock);
+    if (strcmp(r->path, "/v1/task") == 0) {
+        f->tasks++;
+        if (take(&f->busy_task))
+            https_answer_text(r, 503, "starting");
+        else
+            https_answer(r, 200, "application/octet-stream", NULL, buf_span(&f->task_env));
+        if (f->next_env.n > 0) {
+            buf_clear(&f->task_env);
+            f->task_env = f->next_env;
+            f->next_env = (sefl_buf){ 0 };
+        }
+    } else if (strcmp(r->path, "/v1/vocab") == 0) {
+        https_answer(r, 200, "text/plain", NULL, buf_span(&f->vocab));
+    } else if (strcmp(r->path, "/v1/round") == 0) {
+        fake_poll(f, r);
+    } else if (sscanf(r->path, "/v1/round/%llu/update/%64[0-9a-f]", &n, hash) == 2) {
+        fake_update(f, r, hash);
+    } else if (sscanf(r->path, "/v1/round/%llu/%15s", &n, tail) == 2 &&
+               strcmp(tail, "model") == 0) {
+        f->models++;
+        if (take(&f->bad_model))
+            https_answer(r, 200, "application/octet-stream", "ETag: \"x\"\n",
+                         span_of_str("nonsense"));
+        else
+            https_answer_file(r, f->model, "application/octet-stream", "m");
+    } else {
+        https_answer_text(r, 404, "no such thing");
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
+static inline void fake_model(fake_as *f, const vocab *words)
+{
+    lm *m = NULL;
+    sefl_buf b = { 0 };
+    CHECK_OK(lm_new(&m, &f->t.model, NULL));
+    lm_init(m, 1);
+    model_meta meta = { .cfg = *lm_get_config(m) };
+    model_meta_set_vocab(&meta, words);
+    snprintf(f->model, sizeof f->model, "%s", folder_path("as-model"));
+    CHECK_OK(model_write(f->model, &meta, lm_theta(m)));
+    CHECK_OK(file_read(&b, f->model, 1 << 20));
+    sha256_of(f->model_hash, buf_span(&b));
+    buf_clear(&b);
+    lm_free(m);
+}
+
+/* Signs a task made of these settings; `signers`: bit 0 AS, bit 1 CSP. */
+static inline void fake_task(fake_as *f, unsigned signers, const vocab *words, const char *a,
+                             const char *b, const char *c)
+{
+    sefl_buf doc = { 0 };
+    uint8_t h[32];
+    char vocab_sha[96], vocab_n[48];
+    int n = snprintf(vocab_sha, sizeof vocab_sha, "vocab.sha256=");
+    vocab_hash(words, h);
+    for (int i = 0; i < 32; i++)
+        n += snprintf(vocab_sha + n, sizeof vocab_sha - (size_t)n, "%02x", h[i]);
+    snprintf(vocab_n, sizeof vocab_n, "model.vocab=%u", vocab_size(words));
+    CHECK_OK(sample_document(&doc, vocab_sha, vocab_n, "model.batch=2", "model.steps=5",
+                             "training.lr=1", "population=testers", a ? a : "name=sample",
+                             b ? b : "name=sample", c ? c : "name=sample", NULL));
+    task_clear(&f->t);
+    CHECK_OK(task_read(&f->t, buf_span(&doc)));
+    envelope env = { .kind = SIGN_TASK, .content = buf_span(&doc) };
+    if (signers & 1)
+        CHECK_OK(envelope_sign(&env, SIGNER_AS, sample_as));
+    if (signers & 2)
+        CHECK_OK(envelope_sign(&env, SIGNER_CSP, sample_csp));
+    buf_reset(&f->task_env);
+    CHECK_OK(envelope_write(&f->task_env, &env));
+    buf_clear(&doc);
+}
+
+static inline void fake_start(fake_as *f)
+{
+    pthread_mutex_init(&f->lock, NULL);
+    CHECK_OK(
+        tls_id_read(&f->id, folder_path("as.pem"), folder_path("as.key"), folder_path("ca.pem")));
+    CHECK_OK(https_server_start(&f->server, &(https_server_config){ .id = f->id,
+                                                                    .peer_role = "client",
+                                                                    .body_max = 64 << 20,
+                                                                    .begin = fake_begin,
+                                                                    .ctx = f }));
+}
+
+static inline void fake_stop(fake_as *f)
+{
+    https_server_stop(f->server);
+    tls_id_free(f->id);
+    task_clear(&f->t);
+    buf_clear(&f->task_env);
+    buf_clear(&f->vocab);
+    buf_clear(&f->part);
+    for (int i = 0; i < FAKE_ROUNDS; i++)
+        buf_clear(&f->body[i]);
+}
+
+#endif

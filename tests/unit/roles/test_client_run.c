@@ -1,0 +1,266 @@
+/* What a client accepts, refuses, and does after a break. */
+#include "unit/roles/client_scene.h"
+
+/* Stopped in the middle of an upload; the next process sends the rest of the same bytes. */
+static void the_same_bytes_after_a_restart(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "crypto.scheme=paillier", NULL, NULL);
+    s->as.rounds = 1;
+    s->as.cut_after = 2000;
+    open_client(s);
+    s->as.stop_at_cut = s->c;
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    s->as.stop_at_cut = NULL;
+    assert_int_equal(s->as.receipts, 0);
+    client_store *st = store_of(s);
+    assert_int_equal(client_store_mark(st)->phase, CLIENT_FINISHED);
+    client_body body = client_store_mark(st)->body;
+    client_store_close(st);
+    assert_int_equal(charged(s), 1);
+
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->made, 1); /* not encrypted again */
+    assert_int_equal(s->as.receipts, 1);
+    assert_int_equal(s->as.resumed, 1);
+    assert_false(s->as.changed);
+    client_body sent = { .bytes = s->as.body[1].n };
+    sha256_of(sent.hash, buf_span(&s->as.body[1]));
+    assert_memory_equal(&sent, &body, sizeof body);
+    assert_int_equal(charged(s), 1);
+    receipts_are_kept(s, 1);
+    end(s);
+}
+
+static void late_is_not_the_end(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "privacy.noise=none", "privacy.claim=none", NULL);
+    put_text("policy.yml", "noise_modes: [none]\nclaim_none: true\n");
+    s->as.late_round = 1;
+    s->as.rounds = 2;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.receipts, 1);
+    assert_non_null(strstr(log_of(s), "the server answers 410"));
+    assert_non_null(strstr(log_of(s), "no differential privacy claimed"));
+    client_store *st = store_of(s);
+    sefl_buf b = { 0 };
+    CHECK_STATUS(client_store_receipt_read(st, &b, 1), SEFL_ENOTFOUND);
+    CHECK_OK(client_store_receipt_read(st, &b, 2));
+    buf_clear(&b);
+    client_store_close(st);
+    put_text("policy.yml", "{}\n");
+    end(s);
+}
+
+static void refused(scene *s, sefl_status want, const char *says)
+{
+    open_client(s);
+    CHECK_STATUS(client_run(s->c), want);
+    if (!strstr(sefl_last_error(), says))
+        fail_msg("\"%s\" does not say \"%s\"", sefl_last_error(), says);
+    assert_int_equal(s->as.puts + s->as.heads + s->as.models + s->made, 0);
+    assert_int_equal(charged(s), 0);
+    end(s);
+}
+
+static void every_rule_of_the_policy(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *policy, *a, *b, *rule;
+    } rules[] = {
+        { "epsilon_per_task: 7.9\n", NULL, NULL, "policy: epsilon_per_task" },
+        { "epsilon_total: 7.9\n", NULL, NULL, "policy: epsilon_total" },
+        { "clients_min: 4\n", NULL, NULL, "policy: clients_min" },
+        { "noise_modes: [own]\n", NULL, NULL, "policy: noise_modes" },
+        { "noise_modes: [joint, own, none]\n", "privacy.noise=none", "privacy.claim=none",
+          "policy: claim_none" },
+        { "claim_none: true\n", "privacy.noise=none", "privacy.claim=none", "policy: noise_modes" },
+        { "rounds_max: 4\n", NULL, NULL, "policy: rounds_max" },
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        put_text("policy.yml", rules[i].policy);
+        refused(begin(3, rules[i].a, rules[i].b, NULL), SEFL_EINVAL, rules[i].rule);
+    }
+    put_text("policy.yml", "{}\n");
+}
+
+static void a_task_must_be_signed_by_both(void **state)
+{
+    (void)state;
+    for (unsigned signers = 0; signers < 3; signers++)
+        refused(begin(signers, NULL, NULL, NULL), SEFL_EAUTH, "the task is refused");
+    /* signed, then changed */
+    scene *s = begin(3, NULL, NULL, NULL);
+    s->as.task_env.p[s->as.task_env.n / 2] ^= 1;
+    refused(s, SEFL_EAUTH, "the task is refused");
+    /* another CSP than the pinned one */
+    s = begin(3, NULL, NULL, NULL);
+    uint8_t other[32];
+    memcpy(other, sample_servers.csp, 32);
+    other[5] ^= 1;
+    CHECK_OK(sign_pub_write(other, folder_path("other.pub")));
+    set(s, "csp_key=other.pub");
+    refused(s, SEFL_EAUTH, "the task is refused");
+}
+
+/* What other tasks have spent counts: refused before anything is trained. */
+static void the_ledger_is_over_all_tasks(void **state)
+{
+    (void)state;
+    scene *s = begin(3, NULL, NULL, NULL);
+    ledger *l = NULL;
+    ledger_terms t = { .noise = DP_NOISE_JOINT,
+                       .z = 1,
+                       .rate = 1,
+                       .dim = 1000,
+                       .epsilon_max = 30,
+                       .delta = 1e-6,
+                       .task = { 1 } };
+    ledger_total total = { 0 };
+    CHECK_OK(ledger_open(&l, s->as.ledger, "testers", NULL));
+    for (uint64_t r = 1; total.server.epsilon < 6; r++) {
+        CHECK_OK(ledger_charge(l, &t, r, NULL));
+        CHECK_OK(ledger_spent(l, 1e-6, &total));
+    }
+    ledger_close(l);
+    put_text("policy.yml", "epsilon_total: 8\n");
+    open_client(s);
+    CHECK_STATUS(client_run(s->c), SEFL_EBUDGET);
+    assert_non_null(strstr(sefl_last_error(), "policy: epsilon_total"));
+    assert_int_equal(s->as.puts + s->as.models + s->made, 0);
+    put_text("policy.yml", "{}\n");
+    end(s);
+}
+
+static void not_drawn_stays_not_drawn(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "privacy.sampling=open", "privacy.rate=0.25", "rounds.threshold=2");
+    s->as.rounds = 1;
+    open_client(s);
+    /* find a seed by the round's name: the coin of round k decides */
+    unsigned drawn_round = 0, missed_round = 0;
+    for (uint64_t r = 1; r <= s->as.t.rounds; r++) {
+        sefl_rng rng;
+        uint8_t coin[8];
+        CHECK_OK(coins_for(&s->from, &rng, "sampling", r, 0));
+        CHECK_OK(rng_fill(&rng, coin, 8));
+        *(load_u64(coin) < UINT64_MAX / 4 ? &drawn_round : &missed_round) = (unsigned)r;
+    }
+    s->coins.n = 0;
+    assert_true(missed_round > 0);
+    s->as.round = s->as.rounds = missed_round;
+    s->c->o.once = true;
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->made + s->as.puts + s->as.models, 0);
+    assert_int_equal(charged(s), 0);
+    client_free(s->c);
+    client_store *st = store_of(s);
+    assert_int_equal(client_store_mark(st)->round, missed_round);
+    assert_false(client_store_mark(st)->drawn);
+    client_store_close(st);
+    s->c = NULL;
+    (void)drawn_round;
+    end(s);
+}
+
+static void hidden_sampling_uploads_zeros(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.05", NULL);
+    s->as.rounds = 1;
+    s->as.left_ms = 600;
+    open_client(s);
+    sefl_clock clock = clock_monotonic();
+    uint64_t before = clock_ms(&clock);
+    CHECK_OK(client_run(s->c));
+    uint64_t took = clock_ms(&clock) - before;
+    assert_true(took >= 300); /* not before half of the time is over */
+    assert_int_equal(s->as.receipts, 1);
+    assert_int_equal(s->as.models, 1); /* fetched like everybody's */
+    assert_int_equal(s->made, 1);
+    assert_int_equal(s->nonzero, 0);
+    assert_int_equal(charged(s), 1);
+    assert_null(strstr(log_of(s), "not drawn"));
+    end(s);
+}
+
+static void refused_by_the_server(void **state)
+{
+    (void)state;
+    scene *s = begin(3, NULL, NULL, NULL);
+    s->as.refuse_polls = 1;
+    open_client(s);
+    CHECK_STATUS(client_run(s->c), SEFL_EAUTH);
+    assert_non_null(strstr(sefl_last_error(), "refuses this client"));
+    end(s);
+}
+
+static void another_task_is_taken_up(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "rounds.count=4", NULL, NULL);
+    s->as.rounds = 1;
+    open_client(s);
+    s->c->o.once = true;
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    /* the server now has a new task; the old one's header is no longer good for a running client */
+    open_client(s);
+    sefl_buf old = s->as.task_env;
+    s->as.task_env = (sefl_buf){ 0 };
+    fake_task(&s->as, 3, words, "rounds.count=5", NULL, NULL);
+    sefl_buf fresh = s->as.task_env;
+    s->as.task_env = old;
+    s->as.round = s->as.rounds = 2;
+    s->as.next_env = fresh;
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.receipts, 2);
+    assert_non_null(strstr(log_of(s), "the server has another task"));
+    end(s);
+}
+
+static void *stop_soon(void *arg)
+{
+    usleep(200000);
+    client_stop(arg);
+    return NULL;
+}
+
+static void stops_while_it_waits(void **state)
+{
+    (void)state;
+    scene *s = begin(3, NULL, NULL, NULL);
+    pthread_t t;
+    s->as.busy_task = 1000;
+    open_client(s);
+    sefl_clock clock = clock_monotonic();
+    uint64_t before = clock_ms(&clock);
+    assert_int_equal(pthread_create(&t, NULL, stop_soon, s->c), 0);
+    CHECK_OK(client_run(s->c));
+    pthread_join(t, NULL);
+    assert_true(clock_ms(&clock) - before < 2000);
+    end(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_bytes_after_a_restart),
+        cmocka_unit_test(late_is_not_the_end),
+        cmocka_unit_test(every_rule_of_the_policy),
+        cmocka_unit_test(a_task_must_be_signed_by_both),
+        cmocka_unit_test(the_ledger_is_over_all_tasks),
+        cmocka_unit_test(not_drawn_stays_not_drawn),
+        cmocka_unit_test(hidden_sampling_uploads_zeros),
+        cmocka_unit_test(refused_by_the_server),
+        cmocka_unit_test(another_task_is_taken_up),
+        cmocka_unit_test(stops_while_it_waits),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

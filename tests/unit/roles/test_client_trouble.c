@@ -1,0 +1,54 @@
+/* A whole task in which everything goes wrong once. */
+#include "unit/roles/client_scene.h"
+
+static void a_task_from_begin_to_end_with_trouble(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "privacy.epsilon=20", NULL, NULL);
+    s->as.busy_task = 1;
+    s->as.bad_header = 1;
+    s->as.bad_model = 1;
+    s->as.bad_receipt = 1;
+    s->as.cut_after = 3000;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.receipts, 3);
+    assert_int_equal(s->made, 3); /* whatever broke, each round was encrypted once */
+    assert_int_equal(s->nonzero, 3);
+    assert_int_equal(s->as.resumed,
+                     2); /* after the cut; and nothing more to send for the receipt */
+    assert_false(s->as.uncharged);
+    assert_false(s->as.changed);
+    assert_false(s->coins.repeated);
+    assert_int_equal(charged(s), 3);
+    assert_int_equal(s->as.models, 4);
+    receipts_are_kept(s, 3);
+    char *log = log_of(s);
+    static const char *const said[] = { "header not accepted",
+                                        "receipt not accepted",
+                                        "starting",
+                                        "other bytes than the ones that were signed",
+                                        "round done",
+                                        "task over" };
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (!strstr(log, said[i]))
+            fail_msg("the log does not say \"%s\":\n%s", said[i], log);
+    /* nothing of the text, and no value of an update */
+    char number[24];
+    snprintf(number, sizeof number, "%lld", (long long)s->largest);
+    assert_true(s->largest > 1000);
+    static const char *const secret[] = { "zanzibar", "cat", "mat ", "loss", "norm", "tokens" };
+    for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
+        if (strstr(log, secret[i]))
+            fail_msg("the log says \"%s\"", secret[i]);
+    assert_null(strstr(log, number));
+    end(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_task_from_begin_to_end_with_trouble),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

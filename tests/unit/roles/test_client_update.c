@@ -1,0 +1,475 @@
+#include "unit/roles/update_fixture.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static fixture fx;
+
+static int setup(void **state)
+{
+    int rc = folder_make(state);
+    fixture_make(&fx);
+    return rc;
+}
+
+static int teardown(void **state)
+{
+    fixture_clear(&fx);
+    return folder_remove(state);
+}
+
+static client_update *update_of(const sefl_coins *coins)
+{
+    client_update *u = NULL;
+    CHECK_OK(client_update_new(&u, &(client_update_config){ .task = &fx.t,
+                                                            .words = fx.words,
+                                                            .text = &fx.text,
+                                                            .client = fx.client,
+                                                            .coins = coins }));
+    return u;
+}
+
+static client_job job_of(uint64_t round, const char *body)
+{
+    return (
+        client_job){ .round = round, .model = fx.model, .model_hash = fx.model_hash, .body = body };
+}
+
+/* ---- the same integers, from the manual alone ------------------------------------------------ */
+
+static uint64_t seed_of(uint64_t round)
+{
+    uint8_t b[14 + 32 + 8 + 32], digest[32];
+    memcpy(b, "sefl dropout 1", 14);
+    memcpy(b + 14, fx.t.id, 32);
+    store_u64(b + 46, round);
+    memcpy(b + 54, fx.client, 32);
+    sha256_of(digest, span_of(b, sizeof b));
+    return load_u64(digest);
+}
+
+static float *theta_of(void)
+{
+    model_meta meta;
+    float *theta = NULL;
+    size_t n;
+    CHECK_OK(model_read(&meta, &theta, &n, fx.model));
+    assert_int_equal(n, fx.t.params);
+    return theta;
+}
+
+static void round_as_said(int64_t *X, const float *v, const dp_weight *w, const sefl_rng *rng)
+{
+    const task *t = &fx.t;
+    if (t->noise == TASK_NOISE_NONE) {
+        dp_plain_grid g = { .clip = 0.5, .q = t->ahe.pack.q, .value_max = t->ahe.pack.value_max };
+        if (t->unit == TASK_UNIT_RECORD)
+            g.value_max /= t->records_max;
+        CHECK_OK(dp_round_plain(X, &g, v, t->params, w, rng));
+    } else {
+        CHECK_OK(dp_round(X, NULL, &t->grid, v, t->params, w, rng));
+    }
+}
+
+static void expected_client(int64_t *X, uint64_t round, const sefl_rng *rng)
+{
+    const task *t = &fx.t;
+    lm *m = NULL;
+    trainer *tr = NULL;
+    train_info info;
+    float *v = theta_of();
+    CHECK_OK(model_open(&m, &(model_meta){ 0 }, fx.model, t->model.batch, t->model.steps, NULL));
+    CHECK_OK(trainer_new(
+        &tr, m, NULL,
+        &(train_config){
+            .lr = t->lr, .clip = t->gradient_clip, .dropout = t->dropout, .seed = seed_of(round) },
+        fx.text.token, fx.text.tokens));
+    while (t->local_epochs ? trainer_epochs(tr) < t->local_epochs
+                           : trainer_steps(tr) < t->local_steps)
+        CHECK_OK(trainer_step(tr, &info));
+    for (size_t i = 0; i < t->params; i++)
+        v[i] = lm_theta(m)[i] - v[i];
+    dp_weight w = { fx.text.tokens, 100 };
+    round_as_said(X, v, t->weights == TASK_CAPPED ? &w : NULL, rng);
+    trainer_free(tr);
+    lm_free(m);
+    sefl_free(v);
+}
+
+/* One record at a time, on a fresh model each. */
+static void expected_records(int64_t *X, uint64_t round, const sefl_rng *rng)
+{
+    const task *t = &fx.t;
+    size_t docs = fx.text.docs, n = docs < t->records_max ? docs : t->records_max;
+    int64_t *one = NULL;
+    float *v = NULL;
+    CHECK_OK(sefl_new(&one, t->params, sizeof *one));
+    CHECK_OK(sefl_new(&v, t->params, sizeof *v));
+    for (size_t k = 0; k < n; k++) {
+        size_t d = ((round - 1) * t->records_max + k) % docs;
+        size_t from = fx.text.line[fx.text.doc[d]], len = fx.text.line[fx.text.doc[d + 1]] - from;
+        lm *m = NULL;
+        double loss, norm = 0;
+        uint32_t input[5] = { vocab_eos(fx.words) };
+        CHECK_OK(
+            model_open(&m, &(model_meta){ 0 }, fx.model, t->model.batch, t->model.steps, NULL));
+        for (size_t at = 0; at < len; at += 5) {
+            size_t part = len - at < 5 ? len - at : 5;
+            for (size_t i = 0; i < part; i++)
+                input[i] = at + i == 0 ? vocab_eos(fx.words) : fx.text.token[from + at + i - 1];
+            lm_batch b = { input, fx.text.token + from + at, (uint32_t)part, 1 };
+            CHECK_OK(lm_gradient(m, &b,
+                                 &(lm_gradient_args){ .dropout = t->dropout,
+                                                      .seed = seed_of(round) + at,
+                                                      .step = k,
+                                                      .scale = 1 / (double)len,
+                                                      .add = at > 0 },
+                                 &loss));
+        }
+        const nn_real *g = lm_grad(m);
+        for (size_t i = 0; i < t->params; i++)
+            norm += (double)g[i] * (double)g[i];
+        norm = sqrt(norm);
+        double scale = norm > t->gradient_clip ? t->lr * (t->gradient_clip / norm) : t->lr;
+        for (size_t i = 0; i < t->params; i++)
+            v[i] = (float)(-scale * (double)g[i]);
+        round_as_said(one, v, NULL, rng);
+        for (size_t i = 0; i < t->params; i++)
+            X[i] += one[i];
+        lm_free(m);
+    }
+    sefl_free(one);
+    sefl_free(v);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static const shape shapes[] = {
+    { .scheme = "paillier", .noise = TASK_NOISE_JOINT },
+    { .scheme = "lwe", .noise = TASK_NOISE_JOINT },
+    { .scheme = "lwe", .noise = TASK_NOISE_OWN, .weights = TASK_CAPPED },
+    { .scheme = "paillier", .noise = TASK_NOISE_JOINT, .weights = TASK_CAPPED, .steps = 7 },
+    { .scheme = "lwe", .noise = TASK_NOISE_NONE },
+    { .scheme = "paillier", .noise = TASK_NOISE_NONE, .weights = TASK_CAPPED },
+    { .scheme = "lwe", .noise = TASK_NOISE_JOINT, .unit = TASK_UNIT_RECORD },
+    { .scheme = "lwe", .noise = TASK_NOISE_NONE, .unit = TASK_UNIT_RECORD },
+    { .scheme = "paillier", .noise = TASK_NOISE_OWN, .unit = TASK_UNIT_RECORD },
+};
+
+typedef struct seen {
+    int64_t *X;
+    uint64_t round;
+    unsigned times;
+} seen;
+
+static void look(void *ctx, uint64_t round, const int64_t *X, size_t n)
+{
+    seen *s = ctx;
+    assert_int_equal(n, fx.t.values);
+    memcpy(s->X, X, n * sizeof *X);
+    s->round = round, s->times++;
+}
+
+static void body_holds_the_integers(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        static test_coins coins, again;
+        int64_t *want = NULL, *got = NULL;
+        seen watched = { 0 };
+        client_update *u = NULL;
+        client_body body, on_disk;
+        sefl_rng rng;
+        uint64_t round = 3;
+        fixture_task(&fx, &shapes[k]);
+        fixture_model(&fx, k);
+        coins.n = again.n = 0, coins.repeated = false;
+        sefl_coins c = test_coins_of(&coins), c2 = test_coins_of(&again);
+        CHECK_OK(sefl_new(&want, fx.t.values, sizeof *want));
+        CHECK_OK(sefl_new(&got, fx.t.values, sizeof *got));
+        CHECK_OK(sefl_new(&watched.X, fx.t.values, sizeof *got));
+        CHECK_OK(client_update_new(&u, &(client_update_config){ .task = &fx.t,
+                                                                .words = fx.words,
+                                                                .text = &fx.text,
+                                                                .client = fx.client,
+                                                                .coins = &c,
+                                                                .observe = look,
+                                                                .observe_ctx = &watched }));
+        const char *path = folder_path("body");
+        client_job job = job_of(round, path);
+        job.attempt = 2;
+        CHECK_OK(client_update_make(u, &body, &job));
+
+        CHECK_OK(coins_for(&c2, &rng, "round", round, 2));
+        if (shapes[k].unit == TASK_UNIT_RECORD)
+            expected_records(want, round, &rng);
+        else
+            expected_client(want, round, &rng);
+        fixture_open(&fx, got, path, round);
+        bool any = false;
+        for (size_t i = 0; i < fx.t.values; i++) {
+            any = any || want[i] != 0;
+            if (got[i] != want[i])
+                fail_msg("%s, shape %zu: value %zu is %lld, not %lld", shapes[k].scheme, k, i,
+                         (long long)got[i], (long long)want[i]);
+        }
+        assert_true(any);
+        assert_int_equal(watched.times, 1);
+        assert_int_equal(watched.round, round);
+        assert_memory_equal(watched.X, want, fx.t.values * sizeof *want);
+
+        CHECK_OK(client_body_of(&on_disk, path));
+        assert_memory_equal(&on_disk.hash, body.hash, SHA256_BYTES);
+        assert_int_equal(on_disk.bytes, body.bytes);
+        assert_int_equal(body.bytes, ahe_body_bytes(&fx.t.ahe));
+        assert_false(coins.repeated);
+
+        /* never a second time, whatever the attempt */
+        job.attempt = 3;
+        CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EEXIST);
+        CHECK_OK(client_body_of(&body, path));
+        assert_memory_equal(&on_disk.hash, body.hash, SHA256_BYTES);
+
+        /* the next attempt of the same round has other coins: another body */
+        const char *other = folder_path("body2");
+        job.body = other;
+        CHECK_OK(client_update_make(u, &body, &job));
+        assert_memory_not_equal(&on_disk.hash, body.hash, SHA256_BYTES);
+        unlink(path), unlink(other);
+        client_update_free(u);
+        sefl_free(want), sefl_free(got), sefl_free(watched.X);
+    }
+}
+
+static void zeros_look_alike(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        static test_coins coins;
+        int64_t *got = NULL;
+        client_body body;
+        fixture_task(&fx, &shapes[k]);
+        fixture_model(&fx, 5);
+        coins.n = 0;
+        sefl_coins c = test_coins_of(&coins);
+        client_update *u = update_of(&c);
+        const char *path = folder_path("zeros");
+        client_job job = job_of(1, path);
+        job.zeros = true;
+        CHECK_OK(client_update_make(u, &body, &job));
+        assert_int_equal(body.bytes, ahe_body_bytes(&fx.t.ahe));
+        CHECK_OK(sefl_new(&got, fx.t.values, sizeof *got));
+        memset(got, 1, fx.t.values * sizeof *got);
+        fixture_open(&fx, got, path, 1);
+        for (size_t i = 0; i < fx.t.values; i++)
+            assert_int_equal(got[i], 0);
+        unlink(path);
+        sefl_free(got);
+        client_update_free(u);
+    }
+}
+
+static size_t files_beside(const char *begin)
+{
+    size_t n = 0;
+    DIR *d = opendir(folder_path(""));
+    for (struct dirent *e; (e = readdir(d));)
+        n += strncmp(e->d_name, begin, strlen(begin)) == 0;
+    closedir(d);
+    return n;
+}
+
+static void wrong_inputs_are_refused(void **state)
+{
+    (void)state;
+    sefl_coins c = coins_system();
+    client_update *u = NULL;
+    client_body body;
+    fixture_task(&fx, &shapes[1]);
+    fixture_model(&fx, 1);
+
+    fx.t.vocab_hash[0] ^= 1;
+    client_update_config cfg = {
+        .task = &fx.t, .words = fx.words, .text = &fx.text, .client = fx.client, .coins = &c
+    };
+    CHECK_STATUS(client_update_new(&u, &cfg), SEFL_EAUTH);
+    fx.t.vocab_hash[0] ^= 1;
+    corpus none = { 0 };
+    cfg.text = &none;
+    CHECK_STATUS(client_update_new(&u, &cfg), SEFL_EINVAL);
+
+    u = update_of(&c);
+    const char *path = folder_path("refused");
+    client_job job = job_of(1, path);
+    fx.model_hash[31] ^= 0x80;
+    CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EAUTH);
+    fx.model_hash[31] ^= 0x80;
+
+    /* signed, but not the task's model */
+    lm_config keep = fx.t.model;
+    fx.t.model.hidden = 8, fx.t.model.embed = 8;
+    CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EPROTO);
+    fx.t.model = keep;
+    client_body changed;
+    sefl_buf b = { 0 };
+    CHECK_OK(file_read(&b, fx.model, 1 << 20));
+    const char *cut = folder_put("cut", b.p, b.n - 4);
+    CHECK_OK(client_body_of(&changed, cut));
+    job.model = cut, job.model_hash = changed.hash;
+    CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EPROTO);
+    job.model = folder_path("nowhere");
+    CHECK_STATUS(client_update_make(u, &body, &job), SEFL_ENOTFOUND);
+    assert_int_equal(files_beside("refused"), 0);
+    buf_clear(&b);
+    client_update_free(u);
+}
+
+static void diverged_training_uploads_nothing(void **state)
+{
+    (void)state;
+    sefl_coins c = coins_system();
+    client_body body;
+    static const shape wild[] = {
+        { .scheme = "lwe", .noise = TASK_NOISE_JOINT, .lr = 1e30, .epochs = 3 },
+        { .scheme = "lwe", .noise = TASK_NOISE_JOINT, .lr = 1e38, .steps = 1 },
+    };
+    for (size_t k = 0; k < 2; k++) {
+        fixture_task(&fx, &wild[k]);
+        fx.t.gradient_clip = k == 1 ? 1e30 : 0;
+        if (k == 1)
+            fx.t.lr = 1e308; /* the step itself has no finite value */
+        fixture_model(&fx, 1);
+        client_update *u = update_of(&c);
+        client_job job = job_of(4, folder_path("wild"));
+        CHECK_STATUS(client_update_make(u, &body, &job), SEFL_ERANGE);
+        assert_non_null(strstr(sefl_last_error(), "round 4"));
+        assert_int_equal(files_beside("wild"), 0);
+        client_update_free(u);
+    }
+}
+
+/* ---- breaking off ---------------------------------------------------------------------------- */
+
+typedef struct stopper {
+    uint64_t at;
+    bool die;
+} stopper;
+
+static bool stop_at(void *self, uint64_t done_so_far, uint64_t total)
+{
+    stopper *s = self;
+    assert_true(done_so_far <= total);
+    if (s->die && done_so_far == total) /* the last unit is out, nothing is synced */
+        _exit(9);
+    return done_so_far < s->at;
+}
+
+static void stopped_at_any_step(void **state)
+{
+    (void)state;
+    sefl_coins c = coins_system();
+    client_body body;
+    fixture_task(&fx, &shapes[0]); /* several units */
+    fixture_model(&fx, 1);
+    client_update *u = update_of(&c);
+    char path[512];
+    snprintf(path, sizeof path, "%s", folder_path("stopped"));
+    uint64_t at = 0;
+    for (;; at++) {
+        stopper s = { .at = at };
+        sefl_progress p = { stop_at, &s };
+        client_job job = job_of(1, path);
+        job.progress = &p;
+        sefl_status st = client_update_make(u, &body, &job);
+        if (st == SEFL_OK)
+            break;
+        CHECK_STATUS(st, SEFL_ECANCELLED);
+        assert_int_equal(files_beside("stopped"), 0);
+    }
+    assert_true(at > 5);
+    assert_int_equal(files_beside("stopped"), 1);
+    unlink(path);
+    client_update_free(u);
+}
+
+/* Dead between the unfinished file and its name: the name is not there. */
+static void killed_before_the_end(void **state)
+{
+    (void)state;
+    sefl_coins c = coins_system();
+    client_body body;
+    fixture_task(&fx, &shapes[0]);
+    fixture_model(&fx, 1);
+    client_update *u = update_of(&c);
+    char path[512];
+    snprintf(path, sizeof path, "%s", folder_path("killed"));
+    stopper s = { .at = UINT64_MAX, .die = false };
+    sefl_progress p = { stop_at, &s };
+    client_job job = job_of(1, path);
+    job.progress = &p;
+    pid_t pid = fork();
+    if (pid == 0) {
+        s.die = true;
+        if (client_update_make(u, &body, &job) == SEFL_OK)
+            _exit(0);
+        _exit(1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 9) {
+        assert_false(file_exists(path));
+        assert_int_equal(files_beside("killed.tmp-"), 1);
+    } else {
+        fail_msg("the child ended with %d", WEXITSTATUS(status));
+    }
+    CHECK_OK(client_update_make(u, &body, &job));
+    assert_true(file_exists(path));
+    client_update_free(u);
+}
+
+static sefl_status once(const char *path)
+{
+    sefl_coins c = coins_system();
+    client_update *u = NULL;
+    client_body body;
+    client_update_config cfg = {
+        .task = &fx.t, .words = fx.words, .text = &fx.text, .client = fx.client, .coins = &c
+    };
+    client_job job = job_of(1, path);
+    unlink(path);
+    sefl_status st = client_update_new(&u, &cfg);
+    if (st == SEFL_OK)
+        st = client_update_make(u, &body, &job);
+    client_update_free(u);
+    return st;
+}
+
+static void every_fault_is_told(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = { FAULT_ALLOC, FAULT_RANDOM, FAULT_WRITE, FAULT_SYNC,
+                                        FAULT_READ };
+    char path[512];
+    fixture_task(&fx, &shapes[2]);
+    fixture_model(&fx, 1);
+    snprintf(path, sizeof path, "%s", folder_path("faults"));
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        TEST_FAULTS(kinds[k], st = once(path), unlink(path));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(body_holds_the_integers),
+        cmocka_unit_test(zeros_look_alike),
+        cmocka_unit_test(wrong_inputs_are_refused),
+        cmocka_unit_test(diverged_training_uploads_nothing),
+        cmocka_unit_test(stopped_at_any_step),
+        cmocka_unit_test(killed_before_the_end),
+        cmocka_unit_test(every_fault_is_told),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
