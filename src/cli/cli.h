@@ -29,8 +29,8 @@ typedef struct cli_command {
 #else
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
-    X(task)                  \
     X(provision)             \
+    X(task)                  \
     X(aggregator)            \
     X(csp)                   \
     X(client)
