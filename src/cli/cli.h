@@ -30,6 +30,8 @@ typedef struct cli_command {
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
     X(provision)             \
+    X(task)                  \
+    X(aggregator)            \
     X(csp)                   \
     X(client)
 #endif

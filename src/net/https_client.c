@@ -247,7 +247,11 @@ static sefl_status curl_fail(const call *k, CURLcode rc)
     case CURLE_OPERATION_TIMEDOUT:
         code = SEFL_ETIMEOUT;
         break;
-    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_PEER_FAILED_VERIFICATION: /* libcurl does not say which of these it is */
+        return sefl_fail(SEFL_EAUTH,
+                         "%.128s port %u: %.200s (another host, an unknown issuer, expired, or our "
+                         "clock is wrong)",
+                         c->host, c->port, text);
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:

@@ -30,6 +30,7 @@ enum {
     RECORD_ROOM = RECORD + 512,
     OUT_BYTES = 256 << 10,
     RAW_BYTES = 256 << 10,
+    PORCH = 16, /* handshakes side by side */
 };
 
 struct tls {
@@ -353,36 +354,42 @@ static void drain_some(tls *t)
     t->out_at = t->out_n = 0;
 }
 
-static sefl_status shake_hands(tls *t, uint64_t until_ms)
+/* One step of the handshake. *done: it is over, and the peer is who it should be. */
+static sefl_status shake(tls *t, bool *done)
 {
     sefl_status st = SEFL_OK;
-    for (;;) {
-        int rc = gnutls_handshake(t->s);
+    int rc = gnutls_handshake(t->s);
+    drain_some(t);
+    *done = rc == 0 && t->out_at == t->out_n;
+    if (rc < 0 && !again(rc)) {
+        gnutls_alert_send_appropriate(t->s, rc);
         drain_some(t);
-        if (rc == 0 && t->out_at == t->out_n)
-            break;
-        if (rc < 0 && !again(rc)) {
-            gnutls_alert_send_appropriate(t->s, rc);
-            drain_some(t);
-            SEFL_CHECK(t->peer.code == X509_OK, SEFL_EAUTH, "tls: %s", t->peer.why);
-            SEFL_TRY(session_fail(t, rc));
-        }
-        short seen, events = t->out_at < t->out_n ? POLLOUT : POLLIN;
-        SEFL_TRY(socket_wait(t->fd, events, until_ms, &seen));
-        SEFL_CHECK(seen != 0, SEFL_ETIMEOUT, "tls: the peer did not finish the handshake in time");
+        SEFL_CHECK(t->peer.code == X509_OK, SEFL_EAUTH, "tls: %s", t->peer.why);
+        SEFL_TRY(session_fail(t, rc));
     }
     /* the callback judged it; without a certificate it would not have been called */
-    SEFL_CHECK(t->peer.code == X509_OK && t->peer.role[0] != 0, SEFL_EAUTH,
+    SEFL_CHECK(!*done || (t->peer.code == X509_OK && t->peer.role[0] != 0), SEFL_EAUTH,
                "tls: the peer shows no certificate");
+    if (*done) {
+        t->want = (x509_want){ 0 }; /* the caller's memory */
+        t->ch = (channel){ .ops = &tls_ops, .self = t };
+    }
 done:
     return st;
 }
 
+static short shake_events(const tls *t)
+{
+    return t->out_at < t->out_n ? POLLOUT : POLLIN;
+}
+
+/* A stream whose handshake has not begun; takes fd. */
 static sefl_status wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
-                        const tls_peer *want, unsigned idle_ms, uint64_t until_ms)
+                        const tls_peer *want, unsigned idle_ms)
 {
     sefl_status st = SEFL_OK;
     tls *t = NULL;
+    *out = NULL;
     SEFL_TRY(sefl_new(&t, 1, sizeof *t));
     t->fd = fd, fd = -1;
     t->id = tls_id_hold(id);
@@ -395,9 +402,6 @@ static sefl_status wrap(tls **out, int fd, bool server, const char *host, const 
     SEFL_TRY(sefl_new(&t->raw, RAW_BYTES, 1));
     SEFL_TRY(sefl_new(&t->held, RECORD, 1));
     SEFL_TRY(set_up(t, server, host));
-    SEFL_TRY(shake_hands(t, until_ms));
-    t->want = (x509_want){ 0 }; /* the caller's memory */
-    t->ch = (channel){ .ops = &tls_ops, .self = t };
     *out = t, t = NULL;
 done:
     tls_close(t);
@@ -416,19 +420,99 @@ sefl_status tls_listen(int *fd, const char *address, uint16_t port, uint16_t *bo
     return socket_listen(fd, address, port, bound);
 }
 
+/* Those that have dialled and are shaking hands: side by side, so that a silent stranger does not
+ * keep the awaited peer waiting. */
+typedef struct porch {
+    tls *t[PORCH];
+    uint64_t came_ms[PORCH];
+    unsigned n;
+} porch;
+
+static void porch_drop(porch *p, unsigned i)
+{
+    tls_close(p->t[i]);
+    p->n--;
+    p->t[i] = p->t[p->n];
+    p->came_ms[i] = p->came_ms[p->n];
+}
+
+/* On a full porch nobody stands longer than a second. */
+static uint64_t porch_due(const porch *p, unsigned i, unsigned connect_ms)
+{
+    return p->came_ms[i] + (p->n == PORCH && connect_ms > 1000 ? 1000 : connect_ms);
+}
+
+/* Waits until the listener (if taking) or somebody on the porch moves, at most until until_ms. */
+static sefl_status porch_wait(porch *p, int fd, bool taking, uint64_t until_ms, unsigned connect_ms,
+                              bool moved[PORCH + 1])
+{
+    struct pollfd v[PORCH + 1];
+    for (unsigned i = 0; i < p->n; i++) {
+        v[i] = (struct pollfd){ .fd = p->t[i]->fd, .events = shake_events(p->t[i]) };
+        if (porch_due(p, i, connect_ms) < until_ms)
+            until_ms = porch_due(p, i, connect_ms);
+    }
+    v[p->n] = (struct pollfd){ .fd = taking ? fd : -1, .events = POLLIN };
+    uint64_t now = socket_now_ms(), left = until_ms > now ? until_ms - now : 0;
+    int rc = poll(v, p->n + 1, left > 3600000 ? 3600000 : (int)left);
+    if (rc < 0 && errno != EINTR)
+        return sefl_fail(SEFL_EIO, "poll: %s", strerror(errno));
+    for (unsigned i = 0; i <= p->n; i++)
+        moved[i] = rc > 0 && v[i].revents != 0;
+    return SEFL_OK;
+}
+
 sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want, unsigned wait_ms,
                        const tls_limits *lim)
 {
     static const tls_limits none;
     const tls_limits *l = lim ? lim : &none;
-    int conn;
+    uint64_t until = socket_now_ms() + wait_ms;
+    unsigned connect_ms = or_default(l->connect_ms, 10000);
+    porch p = { .n = 0 };
+    sefl_status st = SEFL_OK, refused = SEFL_OK;
     *out = NULL;
-    sefl_status st = socket_accept(&conn, fd, wait_ms);
-    if (st != SEFL_OK)
-        return st;
-    st = wrap(out, conn, true, NULL, id, want, or_default(l->idle_ms, 120000),
-              socket_now_ms() + or_default(l->connect_ms, 10000));
-    return st == SEFL_ETIMEOUT ? SEFL_EIO : st; /* ETIMEOUT is "nobody came" */
+    while (!*out) {
+        uint64_t now = socket_now_ms();
+        bool taking = p.n < PORCH && now < until && (p.n > 0 || refused == SEFL_OK);
+        bool moved[PORCH + 1];
+        if (p.n == 0 && !taking)
+            break;
+        unsigned had = p.n;
+        SEFL_TRY(porch_wait(&p, fd, taking, taking ? until : UINT64_MAX, connect_ms, moved));
+        now = socket_now_ms();
+        for (unsigned i = had; i-- > 0 && !*out;) { /* downwards: drops move the last one */
+            bool done = false;
+            sefl_status one = SEFL_OK;
+            if (moved[i])
+                one = shake(p.t[i], &done);
+            else if (porch_due(&p, i, connect_ms) <= now)
+                one = sefl_fail(SEFL_EIO, "tls: the peer did not finish the handshake in time");
+            if (done) {
+                *out = p.t[i];
+                p.t[i] = NULL;
+            }
+            if (done || one != SEFL_OK)
+                porch_drop(&p, i);
+            if (one != SEFL_OK)
+                refused = one;
+        }
+        if (moved[had] && !*out) {
+            int conn;
+            if (socket_accept(&conn, fd, 0) == SEFL_OK) {
+                SEFL_TRY(
+                    wrap(&p.t[p.n], conn, true, NULL, id, want, or_default(l->idle_ms, 120000)));
+                p.came_ms[p.n++] = now;
+            }
+        }
+    }
+    if (!*out)
+        st = refused != SEFL_OK ? refused /* with its sentence */
+                                : sefl_fail(SEFL_ETIMEOUT, "nobody dialled within %u ms", wait_ms);
+done:
+    while (p.n > 0)
+        porch_drop(&p, p.n - 1);
+    return st;
 }
 
 sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *id,
@@ -437,12 +521,26 @@ sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *i
     static const tls_limits none;
     const tls_limits *l = lim ? lim : &none;
     uint64_t until = socket_now_ms() + or_default(l->connect_ms, 10000);
+    sefl_status st = SEFL_OK;
+    tls *t = NULL;
+    bool done = false;
     int fd;
     *out = NULL;
-    sefl_status st = socket_dial(&fd, host, port, until);
+    st = socket_dial(&fd, host, port, until);
     if (st != SEFL_OK)
         return st;
-    st = wrap(out, fd, false, host, id, want, or_default(l->idle_ms, 120000), until);
+    SEFL_TRY(wrap(&t, fd, false, host, id, want, or_default(l->idle_ms, 120000)));
+    for (;;) {
+        short seen;
+        SEFL_TRY(shake(t, &done));
+        if (done)
+            break;
+        SEFL_TRY(socket_wait(t->fd, shake_events(t), until, &seen));
+        SEFL_CHECK(seen != 0, SEFL_ETIMEOUT, "tls: the peer did not finish the handshake in time");
+    }
+    *out = t, t = NULL;
+done:
+    tls_close(t);
     return st == SEFL_OK ? st : sefl_fail_at(st, "%.128s port %u", host, port);
 }
 

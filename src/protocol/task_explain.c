@@ -109,7 +109,7 @@ static sefl_status what_happens(sefl_buf *out, const task *t)
     SEFL_TRY(wr_fmt(
         out, "  The words of the model and its first version come from public files, named here "
              "by their hashes.\n"
-             "  No loss, no count of words, no length, no timing of a client's text is sent.\n\n"));
+             "  No loss, word count, vocabulary or gradient norm of a client's text is sent.\n\n"));
     SEFL_TRY(hex_line(out, "this task", t->id));
     SEFL_TRY(hex_line(out, "word list", t->vocab_hash));
     SEFL_TRY(hex_line(out, "first model", t->init_hash));
@@ -124,9 +124,9 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
 {
     sefl_status st = SEFL_OK;
     bool off = t->noise == TASK_NOISE_NONE;
-    const char *limit = off        ? "the exact average of each round"
-                        : t->claim ? "beyond the guarantee below, nothing about one client"
-                                   : "the noisy average; nothing is claimed about what it reveals";
+    const char *limit = off        ? "which may show what one client has: see below"
+                        : t->claim ? "about one client no more than the guarantee below allows"
+                                   : "nothing is claimed about what that shows of one client";
     SEFL_TRY(wr_fmt(out, "\nWho can learn what\n"));
     SEFL_TRY(wr_fmt(out,
                     "  another client     the model after each round; %s\n"
@@ -134,10 +134,14 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
                     limit));
     SEFL_TRY(
         wr_fmt(out,
-               "  AS                 who takes part%s, when, and the %s average of each round; %s\n"
+               "  AS                 who takes part%s, when, and the %s average of each round;\n"
+               "                     %s\n"
                "                     never: one client's update%s\n",
                t->sampling == TASK_HIDDEN ? " in the task (not who was drawn)" : "",
-               off ? "exact" : "noisy", limit, off ? "" : ", the exact sum, the noise"));
+               off ? "exact" : "noisy", limit,
+               off                            ? ""
+               : t->noise == TASK_NOISE_JOINT ? ", the exact sum, the noise"
+                                              : ", the exact sum, CSP's noise"));
     SEFL_TRY(
         wr_fmt(out,
                "  CSP                how many clients AS says there are; the model, if it owns a "
@@ -227,7 +231,7 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
             wr_fmt(out,
                    "  Each client takes part with probability %g by a coin of its own, and sends "
                    "encrypted zeros otherwise:\n"
-                   "  nobody, AS included, sees the coin, so the smaller number holds against AS "
+                   "  nobody, AS included, sees the coin, so this holds against AS "
                    "too.\n",
                    t->rate));
     else if (t->amplified)

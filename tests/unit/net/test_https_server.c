@@ -412,12 +412,12 @@ static void long_polls(void **state)
     site.flag = 0;
     ask("GET /poll?ms=150 HTTP/1.1\r\n%s\r\n");
     assert_string_equal(body_of(), "waited\n");
-    assert_in_range(now_ms() - began, 150, 2000);
+    assert_in_range(now_ms() - began, 150, 4500);
     began = now_ms();
     assert_int_equal(pthread_create(&t, NULL, wake_later, NULL), 0);
     ask("GET /poll?ms=4000 HTTP/1.1\r\n%s\r\n");
     assert_string_equal(body_of(), "flag 7\n");
-    assert_in_range(now_ms() - began, 90, 3000);
+    assert_in_range(now_ms() - began, 90, 3900);
     pthread_join(t, NULL);
     settle();
 }
@@ -575,7 +575,7 @@ static void stopping_answers_what_is_parked(void **state)
     assert_int_equal(pthread_create(&t, NULL, stop_later, server), 0);
     raw_read(&c, answer, sizeof answer, NULL);
     pthread_join(t, NULL);
-    assert_in_range(now_ms() - began, 0, 2500);
+    assert_in_range(now_ms() - began, 0, 8000);
     has(" 503 ");
     raw_close(&c);
     server = first;

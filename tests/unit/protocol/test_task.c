@@ -1,4 +1,5 @@
 /* The task document: what it derives, what it refuses, and that only its exact bytes count. */
+#define _GNU_SOURCE /* memmem */
 #include "unit/protocol/task_sample.h"
 
 #include "protocol/task_fields.h"
@@ -448,6 +449,51 @@ static void test_open(void **state)
     buf_clear(&signed_);
 }
 
+/* ---- in plain words -------------------------------------------------------------------------- */
+
+static bool has(const sefl_buf *b, const char *text)
+{
+    return memmem(b->p, b->n, text, strlen(text)) != NULL;
+}
+
+/* The rounds that the target allows, against the accountant asked round by round. */
+static void test_explain(void **state)
+{
+    (void)state;
+    static const char *const limits[] = { "rounds.max_per_client=0", "rounds.max_per_client=2" };
+    static const uint64_t want[] = { 0, 40 }; /* 0: counted below */
+    for (size_t i = 0; i < 2; i++) {
+        sefl_buf words = { 0 };
+        char text[64];
+        task t;
+        dp_claim c;
+        uint64_t n = 0;
+        CHECK_OK(sample_task(&t, limits[i], "rounds.count=40", "privacy.epsilon=12", NULL));
+        for (n = 0; n < 40; n++) {
+            dp_event ev = task_event(&t, n + 1);
+            CHECK_OK(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t.delta }));
+            if (c.epsilon > 12)
+                break;
+        }
+        assert_true(n > 1 && n < 40);
+        CHECK_OK(task_explain(&words, &t));
+        snprintf(text, sizeof text, "The target allows %d of the 40 rounds",
+                 (int)(want[i] ? want[i] : n));
+        assert_true(has(&words, text));
+        assert_false(has(&words, "no differential privacy claimed"));
+        buf_clear(&words);
+        task_clear(&t);
+    }
+    task t;
+    sefl_buf words = { 0 };
+    CHECK_OK(sample_task(&t, "privacy.noise=none", "privacy.claim=none", NULL));
+    TEST_FAULTS(FAULT_ALLOC, buf_clear(&words); st = task_explain(&words, &t), (void)0);
+    assert_true(has(&words, "AS learns the exact average"));
+    assert_true(has(&words, "no differential privacy claimed"));
+    buf_clear(&words);
+    task_clear(&t);
+}
+
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 static void *failing_malloc(size_t n)
@@ -481,6 +527,7 @@ int main(void)
         cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),
         cmocka_unit_test(test_open),
+        cmocka_unit_test(test_explain),
         cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

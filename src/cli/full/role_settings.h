@@ -1,0 +1,38 @@
+/* role_settings: how a long-running role gets its settings: a YAML file, and options of the same names
+ * that come first (tls.cert is --tls-cert, sign_key is --sign-key).
+ *
+ *     role_settings rs = { .command = &cmd_aggregator, .schema = aggregator_schema,
+ *                          .is_path = aggregator_setting_is_path };
+ *     int rc = role_settings_parse(&rs, argc, argv);           // CLI_DONE: go on
+ *     SEFL_TRY(role_settings_read(&rs, &settings));             // again after SIGHUP
+ *     role_settings_clear(&rs);
+ *
+ * Relative paths in the file count from its folder (rs.folder), in options from where the program was
+ * started. Settings of type SETTING_BOOL are options without a value.
+ * Threads: read-only once parsed.   Secrets: none belong here. */
+#ifndef CLI_FULL_ROLE_SETTINGS_H
+#define CLI_FULL_ROLE_SETTINGS_H
+
+#include "cli/cli.h"
+#include "config/settings.h"
+
+#include <limits.h>
+
+typedef struct role_settings {
+    const cli_command *command;
+    const setting_def *schema;
+    bool (*is_path)(const char *key);
+
+    const char *file; /* NULL: options alone */
+    char folder[PATH_MAX];
+    size_t flags;
+    const char *key[SETTINGS_MAX];
+    char *value[SETTINGS_MAX];
+} role_settings;
+
+/* CLI_MISUSE or CLI_FAILED after it has said why. */
+int role_settings_parse(role_settings *rs, int argc, char **argv);
+sefl_status role_settings_read(const role_settings *rs, settings *out) SEFL_MUST_CHECK;
+void role_settings_clear(role_settings *rs);
+
+#endif

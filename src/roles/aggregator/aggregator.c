@@ -1,0 +1,365 @@
+#include "roles/aggregator.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "net/https_server.h"
+#include "net/tls.h"
+#include "roles/aggregator/http.h"
+#include "roles/aggregator/metrics.h"
+#include "roles/journal_as.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TASK_FILE_MAX = TASK_BYTES_MAX + 4096, CONNECT_MS = 10000, SERVER_THREADS = 2 };
+
+struct aggregator {
+    aggregator_options o;
+    sefl_clock wall, mono;
+    sefl_coins coins;
+    sign_key *key;
+    sefl_buf envelope;
+    task task;
+    pool *pool;
+    journal *journal;
+    account *account;
+    journal_as *ja;
+    as_journal as_table;
+    releases *releases;
+    rounds *rounds;
+    ingest *ingest;
+    agg_http http;
+    https_server *server;
+
+    pthread_mutex_t lock; /* id, link */
+    pthread_cond_t wake;
+    tls_id *id;
+    tls *link;
+    atomic_bool stop;
+};
+
+/* ---- what rounds.h asks for ------------------------------------------------------------------- */
+
+static sefl_status dial(void *ctx, channel **out)
+{
+    sefl_status st = SEFL_OK;
+    aggregator *a = ctx;
+    const aggregator_settings *c = a->o.settings;
+    const tls_peer want = { .role = "csp" };
+    const tls_limits limits = { .connect_ms = CONNECT_MS, .idle_ms = LINK_IDLE_MS };
+    tls *t = NULL;
+    tls_id *id = NULL;
+    /* read for each connection: a new certificate counts from the next one on */
+    SEFL_TRY(tls_id_read(&id, c->cert, c->tls_key, c->peers));
+    st = tls_dial(&t, c->csp_host, c->csp_port, id, &want, &limits);
+    if (st != SEFL_OK) {
+        sefl_note_before("cannot reach CSP at %s:%u", c->csp_host, c->csp_port);
+        goto done;
+    }
+    pthread_mutex_lock(&a->lock);
+    a->link = t;
+    if (atomic_load(&a->stop))
+        tls_interrupt(t);
+    pthread_mutex_unlock(&a->lock);
+    *out = tls_channel(t);
+done:
+    tls_id_free(id);
+    return st;
+}
+
+static void hang_up(void *ctx)
+{
+    aggregator *a = ctx;
+    pthread_mutex_lock(&a->lock);
+    tls *t = a->link;
+    a->link = NULL;
+    pthread_mutex_unlock(&a->lock);
+    tls_close(t);
+}
+
+static void interrupt(void *ctx)
+{
+    aggregator *a = ctx;
+    pthread_mutex_lock(&a->lock);
+    if (a->link)
+        tls_interrupt(a->link);
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* Whoever polls waits for an open round or the end; other phases are no news. */
+static void changed(void *ctx)
+{
+    aggregator *a = ctx;
+    agg_phase p = rounds_phase(a->rounds, NULL, NULL);
+    if (a->server && (p == AGG_COLLECTING || p == AGG_DONE))
+        https_wake(a->server);
+}
+
+static void report(void *ctx, const rounds_report *r)
+{
+    aggregator *a = ctx;
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/metrics.jsonl", a->o.settings->state) < (int)sizeof path &&
+        metrics_append(path, r) != SEFL_OK)
+        log_error(a->o.log, "no line in metrics.jsonl", lf_str("why", sefl_last_error()));
+    if (a->o.round)
+        a->o.round(a->o.ctx, r, a->task.rounds);
+}
+
+static void refused(void *ctx, const x509_peer *p)
+{
+    const agg_http *h = ctx; /* the server's context */
+    log_warn(h->log, "client refused", lf_str("why", x509_verdict_text(p->code)),
+             lf_str("name", p->name), lf_hash("key", p->fingerprint));
+}
+
+/* ---- start ------------------------------------------------------------------------------------ */
+
+static sefl_status read_task(aggregator *a)
+{
+    sefl_status st = SEFL_OK;
+    const char *path = a->o.settings->task;
+    envelope env;
+    SEFL_TRY(file_read(&a->envelope, path, TASK_FILE_MAX));
+    SEFL_TRY(envelope_read(&env, buf_span(&a->envelope)));
+    SEFL_TRY(task_read(&a->task, env.content));
+    SEFL_CHECK(memcmp(a->task.servers.as, sign_key_pub(a->key), SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
+               "the task names another aggregation server: it is not signed with our key");
+    SEFL_TRY(envelope_check(&env, SIGN_TASK, &a->task.servers));
+done:
+    return st == SEFL_OK ? st : sefl_fail_at(st, "%s", path);
+}
+
+static sefl_status open_store(aggregator *a)
+{
+    sefl_status st = SEFL_OK;
+    const aggregator_settings *c = a->o.settings;
+    SEFL_TRY(journal_open(&a->journal, c->state, "aggregator", a->task.id));
+    SEFL_TRY(account_open(&a->account, a->journal, c->ledger, &a->task));
+    SEFL_TRY(journal_as_new(&a->ja, a->journal, &a->coins));
+    a->as_table = journal_as_table(a->ja);
+    SEFL_TRY(releases_new(&a->releases, &(releases_config){ .task = &a->task,
+                                                            .models = c->models,
+                                                            .init = c->init,
+                                                            .vocab = c->vocab,
+                                                            .valid = c->valid,
+                                                            .pool = a->pool }));
+done:
+    return st;
+}
+
+static sefl_status make_rounds(aggregator *a)
+{
+    sefl_status st = SEFL_OK;
+    const aggregator_settings *c = a->o.settings;
+    SEFL_TRY(rounds_new(
+        &a->rounds,
+        &(rounds_config){
+            .task = &a->task,
+            .envelope = buf_span(&a->envelope),
+            .key = a->key,
+            .journal = a->journal,
+            .as_journal = &a->as_table,
+            .account = a->account,
+            .coins = &a->coins,
+            .releases = a->releases,
+            .dial = { .ctx = a, .dial = dial, .hang_up = hang_up, .interrupt = interrupt },
+            .pool = a->pool,
+            .threads = c->threads,
+            .store_dir = c->state,
+            .wall = &a->wall,
+            .mono = &a->mono,
+            .log = a->o.log,
+            .ctx = a,
+            .changed = changed,
+            .report = report }));
+    SEFL_TRY(ingest_new(&a->ingest, &(ingest_config){ .task = a->task.id,
+                                                      .ahe = &a->task.ahe,
+                                                      .pub = a->task.pub,
+                                                      .journal = a->journal,
+                                                      .key = a->key,
+                                                      .gate = rounds_gate(a->rounds),
+                                                      .wall = &a->wall,
+                                                      .log = a->o.log }));
+    rounds_set_ingest(a->rounds, a->ingest);
+done:
+    return st;
+}
+
+static sefl_status serve(aggregator *a)
+{
+    sefl_status st = SEFL_OK;
+    const aggregator_settings *c = a->o.settings;
+    a->http = (agg_http){ .task = &a->task,
+                          .envelope = buf_span(&a->envelope),
+                          .rounds = a->rounds,
+                          .ingest = a->ingest,
+                          .vocab = c->vocab,
+                          .init = c->init,
+                          .mono = &a->mono,
+                          .log = a->o.log };
+    SEFL_TRY(https_server_start(&a->server,
+                                &(https_server_config){ .address = c->host,
+                                                        .port = c->port,
+                                                        .id = a->id,
+                                                        .peer_role = "client",
+                                                        .threads = SERVER_THREADS,
+                                                        .connections_max = c->connections,
+                                                        .connections_per_address = c->connections,
+                                                        .body_max = ahe_body_bytes(&a->task.ahe),
+                                                        .begin = agg_http_begin,
+                                                        .refused = refused,
+                                                        .ctx = &a->http,
+                                                        .log = a->o.log }));
+done:
+    return st;
+}
+
+/* Ready files of earlier runs mislead scripts. */
+static void drop_ready_file(const aggregator *a)
+{
+    if (a->o.settings->ready_file)
+        (void)!unlink(a->o.settings->ready_file);
+}
+
+sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
+{
+    sefl_status st = SEFL_OK;
+    aggregator *a = NULL;
+    pthread_condattr_t attr;
+    const aggregator_settings *c = o->settings;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&a, 1, sizeof *a));
+    a->o = *o;
+    a->wall = clock_wall(), a->mono = clock_monotonic();
+    a->coins = o->coins ? *o->coins : coins_system();
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&a->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    drop_ready_file(a);
+    SEFL_TRY(sign_key_read(&a->key, c->sign_key));
+    SEFL_TRY(read_task(a));
+    SEFL_TRY(tls_id_read(&a->id, c->cert, c->tls_key, c->peers));
+    SEFL_TRY(pool_new(&a->pool, c->threads));
+    SEFL_TRY(open_store(a));
+    SEFL_TRY(make_rounds(a));
+    SEFL_TRY(serve(a));
+    *out = a, a = NULL;
+done:
+    aggregator_free(a);
+    return st;
+}
+
+void aggregator_free(aggregator *a)
+{
+    if (!a)
+        return;
+    a->http.closing = true;
+    https_server_stop(a->server);
+    if (a->rounds)
+        rounds_set_ingest(a->rounds, NULL);
+    ingest_free(a->ingest);
+    rounds_free(a->rounds);
+    releases_free(a->releases);
+    journal_as_free(a->ja);
+    account_close(a->account);
+    journal_close(a->journal);
+    pool_free(a->pool);
+    tls_id_free(a->id);
+    task_clear(&a->task);
+    buf_clear(&a->envelope);
+    sign_key_free(a->key);
+    pthread_cond_destroy(&a->wake);
+    pthread_mutex_destroy(&a->lock);
+    sefl_free(a);
+}
+
+/* ---- at work ---------------------------------------------------------------------------------- */
+
+static sefl_status announce(aggregator *a)
+{
+    sefl_status st = SEFL_OK;
+    const aggregator_settings *c = a->o.settings;
+    sefl_buf line = { 0 };
+    bool brackets = strchr(c->host, ':') != NULL;
+    SEFL_TRY(wr_fmt(&line, "%s%s%s:%u\n", brackets ? "[" : "", c->host, brackets ? "]" : "",
+                    aggregator_port(a)));
+    if (c->ready_file)
+        SEFL_TRY(file_write_atomic(c->ready_file, buf_span(&line), 0644));
+    log_info(a->o.log, "ready", lf_str("host", c->host), lf_u64("port", aggregator_port(a)),
+             lf_hash("task", a->task.id));
+done:
+    buf_clear(&line);
+    return st;
+}
+
+/* Clients that come now learn that it is over. */
+static void linger(aggregator *a)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    ts.tv_sec += a->o.settings->linger_s;
+    pthread_mutex_lock(&a->lock);
+    while (!atomic_load(&a->stop) && pthread_cond_timedwait(&a->wake, &a->lock, &ts) == 0)
+        ;
+    pthread_mutex_unlock(&a->lock);
+}
+
+sefl_status aggregator_run(aggregator *a)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(announce(a));
+    if (atomic_load(&a->stop))
+        rounds_stop(a->rounds);
+    st = rounds_run(a->rounds);
+    if (st == SEFL_OK)
+        linger(a);
+    if (st == SEFL_ECANCELLED && atomic_load(&a->stop))
+        st = SEFL_OK; /* in good order; a restart goes on */
+    log_info(a->o.log, "stopped");
+done:
+    drop_ready_file(a);
+    return st;
+}
+
+void aggregator_stop(aggregator *a)
+{
+    pthread_mutex_lock(&a->lock);
+    atomic_store(&a->stop, true);
+    pthread_cond_broadcast(&a->wake);
+    pthread_mutex_unlock(&a->lock);
+    rounds_stop(a->rounds);
+}
+
+void aggregator_reload(aggregator *a)
+{
+    const aggregator_settings *c = a->o.settings;
+    tls_id *id = NULL;
+    if (tls_id_read(&id, c->cert, c->tls_key, c->peers) != SEFL_OK) {
+        log_error(a->o.log, "certificates not read again", lf_str("why", sefl_last_error()));
+        return;
+    }
+    pthread_mutex_lock(&a->lock);
+    tls_id *old = a->id;
+    https_server_set_id(a->server, id);
+    a->id = id;
+    pthread_mutex_unlock(&a->lock);
+    tls_id_free(old);
+    log_info(a->o.log, "certificates read again");
+}
+
+uint16_t aggregator_port(const aggregator *a)
+{
+    return https_server_port(a->server);
+}
+
+const task *aggregator_task(const aggregator *a)
+{
+    return &a->task;
+}

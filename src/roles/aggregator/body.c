@@ -1,0 +1,156 @@
+/* Units are handed to the scheme in groups of `group`: Paillier checks eight side by side. The sum
+ * that answers holds one group only; its vector's length plays no part in a check. */
+#include "roles/aggregator/body.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+enum { GROUP = 8, GROUP_BYTES = 16 << 10 };
+
+struct body_rule {
+    const ahe_params *p;
+    ahe_params small; /* the same scheme and packing for one group */
+    ahe_sum *sum;     /* empty, asked only */
+    size_t group;     /* units checked together */
+    size_t carry_bytes;
+};
+
+sefl_status body_rule_new(body_rule **out, const ahe_params *p, const ahe_pub *pub)
+{
+    sefl_status st = SEFL_OK;
+    body_rule *r = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    r->p = p;
+    r->group = p->unit_bytes * GROUP <= GROUP_BYTES ? GROUP : 1;
+    SEFL_TRY(ahe_params_init(&r->small, p->scheme, &p->pack, pub, r->group * p->unit_values));
+    SEFL_TRY(ahe_sum_new(&r->sum, &r->small, pub));
+    r->carry_bytes = r->group * p->unit_bytes;
+    if (r->carry_bytes < p->head_bytes)
+        r->carry_bytes = p->head_bytes;
+    *out = r, r = NULL;
+done:
+    body_rule_free(r);
+    return st;
+}
+
+void body_rule_free(body_rule *r)
+{
+    if (!r)
+        return;
+    if (r->sum)
+        ahe_sum_free(&r->small, r->sum);
+    sefl_free(r);
+}
+
+const ahe_params *body_rule_params(const body_rule *r)
+{
+    return r->p;
+}
+
+/* Which of these units is it? */
+static sefl_status name_bad(const body_check *c, const uint8_t *bytes, size_t units)
+{
+    const body_rule *r = c->rule;
+    for (size_t i = 0; i < units; i++) {
+        sefl_status st = ahe_sum_check_units(&r->small, r->sum, bytes + i * r->p->unit_bytes, 1);
+        if (st != SEFL_OK)
+            return sefl_fail_at(st, "unit %zu of %zu", c->unit + i, r->p->units);
+    }
+    return sefl_fail(SEFL_EPROTO, "units %zu to %zu are no ciphertexts together", c->unit,
+                     c->unit + units - 1);
+}
+
+static sefl_status check_units(body_check *c, const uint8_t *bytes, size_t units)
+{
+    const body_rule *r = c->rule;
+    while (units > 0) {
+        size_t n = units < r->group ? units : r->group;
+        if (ahe_sum_check_units(&r->small, r->sum, bytes, n) != SEFL_OK)
+            return name_bad(c, bytes, n);
+        c->unit += n;
+        bytes += n * r->p->unit_bytes;
+        units -= n;
+    }
+    return SEFL_OK;
+}
+
+/* Bytes that must be there before anything can be checked. */
+static size_t wanted(const body_check *c)
+{
+    const ahe_params *p = c->rule->p;
+    if (!c->headed && p->head_bytes > 0)
+        return p->head_bytes;
+    size_t left = p->units - c->unit;
+    return (left < c->rule->group ? left : c->rule->group) * p->unit_bytes;
+}
+
+static sefl_status check_whole(body_check *c, const uint8_t *bytes, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    const body_rule *r = c->rule;
+    if (!c->headed && r->p->head_bytes > 0) {
+        st = ahe_sum_check_head(&r->small, r->sum, bytes);
+        if (st != SEFL_OK)
+            return sefl_fail_at(st, "head of the update");
+        c->headed = true;
+        return SEFL_OK;
+    }
+    return check_units(c, bytes, n / r->p->unit_bytes);
+}
+
+sefl_status body_check_feed(body_check *c, sefl_span piece)
+{
+    sefl_status st = SEFL_OK;
+    const body_rule *r = c->rule;
+    uint64_t total = ahe_body_bytes(r->p);
+    if (c->st != SEFL_OK)
+        return c->st;
+    SEFL_CHECK(piece.n <= total - c->seen, SEFL_ERANGE, "more than the %llu bytes of an update",
+               (unsigned long long)total);
+    c->seen += piece.n;
+    while (piece.n > 0) {
+        size_t want = wanted(c);
+        if (c->have == 0 && piece.n >= want) { /* checked where it lies, as much as is whole */
+            size_t n = want;
+            if (c->headed || r->p->head_bytes == 0) {
+                size_t left = (r->p->units - c->unit) * r->p->unit_bytes;
+                n = (piece.n < left ? piece.n : left) / want * want;
+            }
+            SEFL_TRY(check_whole(c, piece.p, n));
+            piece = span_of(piece.p + n, piece.n - n);
+            continue;
+        }
+        if (!c->carry)
+            SEFL_TRY(sefl_new(&c->carry, 1, r->carry_bytes));
+        size_t n = want - c->have < piece.n ? want - c->have : piece.n;
+        memcpy(c->carry + c->have, piece.p, n);
+        c->have += n;
+        piece = span_of(piece.p + n, piece.n - n);
+        if (c->have == want) {
+            c->have = 0;
+            SEFL_TRY(check_whole(c, c->carry, want));
+        }
+    }
+done:
+    c->st = st;
+    return st;
+}
+
+sefl_status body_check_end(const body_check *c)
+{
+    uint64_t total = ahe_body_bytes(c->rule->p);
+    if (c->st != SEFL_OK)
+        return c->st;
+    if (c->seen == total && c->have == 0 && c->unit == c->rule->p->units)
+        return SEFL_OK;
+    return sefl_fail(SEFL_EPROTO, "%llu of %llu bytes of an update", (unsigned long long)c->seen,
+                     (unsigned long long)total);
+}
+
+void body_check_clear(body_check *c)
+{
+    sefl_free(c->carry);
+    *c = (body_check){ .rule = c->rule };
+}

@@ -1,0 +1,336 @@
+/* Design.
+ *  1. member[0..given) is the set; [0..summed) is in the sum; the worker alone touches the sum until
+ *     collect_close has found summed == given and set `closed`.
+ *  2. `epoch` changes with every begin: a worker that was busy with the sum of another epoch throws
+ *     its result away (it owns that sum by then).
+ *  3. A failed addition spoils the sum: it is made anew and summed is 0 again, at most TRIES times. */
+#include "roles/aggregator/collect.h"
+
+#include "base/alloc.h"
+#include "base/fault.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PIECE = 1 << 20, TRIES = 3 };
+
+typedef struct entry {
+    round_member m;
+    bool check_hash;
+} entry;
+
+struct collect {
+    collect_config c;
+    pool *pool;
+    uint8_t *piece; /* the worker's */
+    size_t piece_bytes;
+
+    pthread_mutex_t lock;
+    pthread_cond_t work, progress;
+    pthread_t thread;
+    bool has_thread, stop;
+
+    uint64_t round, epoch;
+    entry *member; /* clients_max, grows */
+    uint32_t given, room, summed;
+    ahe_sum *sum;
+    bool busy, closed;
+    unsigned failures;
+    sefl_status st; /* after TRIES failures */
+    char why[256];
+    double cpu_s;
+};
+
+static double cpu_now(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* ---- one body -------------------------------------------------------------------------------- */
+
+static sefl_status read_full(int fd, uint8_t *out, size_t n, const char *path)
+{
+    while (n > 0) {
+        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, out, n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return sefl_fail(SEFL_EIO, "cannot read %s: %s", path,
+                             got < 0 ? strerror(errno) : "it is too short");
+        out += got;
+        n -= (size_t)got;
+    }
+    return SEFL_OK;
+}
+
+static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entry *e)
+{
+    sefl_status st = SEFL_OK;
+    const ahe_params *p = c->c.ahe;
+    sefl_buf path = { 0 };
+    sha256 h;
+    uint8_t got[SHA256_BYTES];
+    int fd = -1;
+    size_t per_piece = c->piece_bytes / p->unit_bytes;
+    sha256_init(&h);
+    SEFL_TRY(c->c.path(c->c.ctx, &path, round, &e->m));
+    const char *name = (const char *)path.p;
+    fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", name, strerror(errno));
+    if (p->head_bytes > 0)
+        SEFL_TRY(read_full(fd, c->piece, p->head_bytes, name));
+    if (e->check_hash)
+        sha256_add(&h, span_of(c->piece, p->head_bytes));
+    SEFL_TRY(ahe_sum_add_head(p, sum, c->piece));
+    for (size_t u = 0; u < p->units;) {
+        size_t n = p->units - u < per_piece ? p->units - u : per_piece;
+        SEFL_TRY(read_full(fd, c->piece, n * p->unit_bytes, name));
+        if (e->check_hash)
+            sha256_add(&h, span_of(c->piece, n * p->unit_bytes));
+        SEFL_TRY(ahe_sum_add_units(p, sum, u, c->piece, n, c->pool));
+        u += n;
+    }
+    if (e->check_hash) {
+        sha256_end(&h, got);
+        SEFL_CHECK(memcmp(got, e->m.body, sizeof got) == 0, SEFL_EIO,
+                   "%s has changed since it was acknowledged", name);
+    }
+done:
+    if (fd >= 0)
+        close(fd);
+    buf_clear(&path);
+    return st;
+}
+
+/* ---- the worker ------------------------------------------------------------------------------ */
+
+/* Called and left with the lock held. */
+static void add_next(collect *c)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t epoch = c->epoch, round = c->round;
+    entry e = c->member[c->summed];
+    ahe_sum *sum = c->sum;
+    c->sum = NULL, c->busy = true;
+    pthread_mutex_unlock(&c->lock);
+    double begun = cpu_now();
+    if (!sum)
+        SEFL_TRY(ahe_sum_new(&sum, c->c.ahe, c->c.pub));
+    SEFL_TRY(add_body(c, sum, round, &e));
+done:;
+    double cpu = cpu_now() - begun;
+    pthread_mutex_lock(&c->lock);
+    c->busy = false;
+    c->cpu_s += cpu;
+    if (st == SEFL_OK && epoch == c->epoch) {
+        c->sum = sum, sum = NULL;
+        c->summed++;
+    } else if (epoch == c->epoch) { /* the sum is spoiled: from the first body again */
+        c->summed = 0;
+        if (++c->failures >= TRIES) {
+            c->st = st;
+            snprintf(c->why, sizeof c->why, "%s", sefl_last_error());
+        }
+        log_warn(c->c.log, "running sum begins anew", lf_u64("round", round),
+                 lf_str("why", sefl_last_error()));
+    }
+    ahe_sum_free(c->c.ahe, sum);
+    pthread_cond_broadcast(&c->progress);
+}
+
+static void *worker(void *arg)
+{
+    collect *c = arg;
+    pthread_mutex_lock(&c->lock);
+    while (!c->stop) {
+        if (c->closed || c->st != SEFL_OK || c->summed == c->given)
+            pthread_cond_wait(&c->work, &c->lock);
+        else
+            add_next(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* ---- from outside ---------------------------------------------------------------------------- */
+
+sefl_status collect_new(collect **out, const collect_config *cfg)
+{
+    sefl_status st = SEFL_OK;
+    collect *c = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&c, 1, sizeof *c));
+    c->c = *cfg;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->work, NULL);
+    pthread_cond_init(&c->progress, NULL);
+    c->piece_bytes = PIECE;
+    if (c->piece_bytes < cfg->ahe->unit_bytes)
+        c->piece_bytes = cfg->ahe->unit_bytes;
+    if (c->piece_bytes < cfg->ahe->head_bytes)
+        c->piece_bytes = cfg->ahe->head_bytes;
+    SEFL_TRY(sefl_new(&c->piece, 1, c->piece_bytes));
+    SEFL_TRY(pool_new(&c->pool, cfg->threads));
+    SEFL_CHECK(pthread_create(&c->thread, NULL, worker, c) == 0, SEFL_ENOMEM,
+               "cannot start the thread of the running sum");
+    c->has_thread = true;
+    *out = c, c = NULL;
+done:
+    collect_free(c);
+    return st;
+}
+
+void collect_free(collect *c)
+{
+    if (!c)
+        return;
+    if (c->has_thread) {
+        pthread_mutex_lock(&c->lock);
+        c->stop = true;
+        c->epoch++;
+        pthread_cond_broadcast(&c->work);
+        pthread_mutex_unlock(&c->lock);
+        pthread_join(c->thread, NULL);
+    }
+    ahe_sum_free(c->c.ahe, c->sum);
+    pool_free(c->pool);
+    sefl_free(c->piece);
+    sefl_free(c->member);
+    pthread_cond_destroy(&c->work);
+    pthread_cond_destroy(&c->progress);
+    pthread_mutex_destroy(&c->lock);
+    sefl_free(c);
+}
+
+void collect_begin(collect *c, uint64_t round)
+{
+    pthread_mutex_lock(&c->lock);
+    c->epoch++;
+    c->round = round;
+    c->given = c->summed = 0;
+    ahe_sum_free(c->c.ahe, c->sum); /* NULL while the worker has it: it frees it itself */
+    c->sum = NULL;
+    c->closed = false;
+    c->failures = 0;
+    c->st = SEFL_OK;
+    pthread_cond_broadcast(&c->progress);
+    pthread_mutex_unlock(&c->lock);
+}
+
+sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool check_hash)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&c->lock);
+    SEFL_CHECK(round != 0 && round == c->round && !c->closed, SEFL_ESTATE,
+               "no sum of round %llu is open", (unsigned long long)round);
+    SEFL_CHECK(c->given < c->c.clients_max, SEFL_ERANGE, "the sum has its %u clients", c->given);
+    for (uint32_t i = 0; i < c->given; i++)
+        SEFL_CHECK(memcmp(c->member[i].m.client, m->client, sizeof m->client) != 0, SEFL_EEXIST,
+                   "this client is in the sum already");
+    if (c->given == c->room) {
+        uint32_t room = c->room ? 2 * c->room : 64;
+        SEFL_TRY(sefl_grow(&c->member, c->room * sizeof *c->member, room * sizeof *c->member));
+        c->room = room;
+    }
+    c->member[c->given++] = (entry){ .m = *m, .check_hash = check_hash };
+    pthread_cond_signal(&c->work);
+done:
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+bool collect_has_body(collect *c, const uint8_t body[SHA256_BYTES])
+{
+    bool found = false;
+    pthread_mutex_lock(&c->lock);
+    for (uint32_t i = 0; i < c->given && !found; i++)
+        found = memcmp(c->member[i].m.body, body, SHA256_BYTES) == 0;
+    pthread_mutex_unlock(&c->lock);
+    return found;
+}
+
+void collect_counts(collect *c, uint32_t *given, uint32_t *summed)
+{
+    pthread_mutex_lock(&c->lock);
+    *given = c->given;
+    *summed = c->summed;
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* A moment from now, for waits that look up now and then. */
+static struct timespec soon(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    ts.tv_nsec += 200000000;
+    if (ts.tv_nsec >= 1000000000)
+        ts.tv_nsec -= 1000000000, ts.tv_sec++;
+    return ts;
+}
+
+sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_progress *stop)
+{
+    sefl_status st = SEFL_OK;
+    *sum = NULL;
+    pthread_mutex_lock(&c->lock);
+    SEFL_CHECK(round != 0 && round == c->round && c->given > 0, SEFL_ESTATE,
+               "no updates of round %llu", (unsigned long long)round);
+    while (!c->closed && c->st == SEFL_OK && (c->busy || c->summed < c->given)) {
+        struct timespec until = soon();
+        SEFL_CHECK(progress_report(stop, c->summed, c->given), SEFL_ECANCELLED,
+                   "stopped on request");
+        pthread_cond_timedwait(&c->progress, &c->lock, &until);
+        SEFL_CHECK(round == c->round, SEFL_ESTATE, "round %llu was given up",
+                   (unsigned long long)round);
+    }
+    SEFL_CHECK(c->st == SEFL_OK, c->st, "%s", c->why);
+    if (!c->closed) {
+        SEFL_TRY(ahe_sum_close(c->c.ahe, c->sum));
+        c->closed = true;
+    }
+    *sum = c->sum;
+done:
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+static int by_client(const void *a, const void *b)
+{
+    return memcmp(((const round_member *)a)->client, ((const round_member *)b)->client, 32);
+}
+
+sefl_status collect_set(collect *c, uint64_t round, round_member **out, uint32_t *n)
+{
+    sefl_status st = SEFL_OK;
+    round_member *set = NULL;
+    *out = NULL, *n = 0;
+    pthread_mutex_lock(&c->lock);
+    SEFL_CHECK(round != 0 && round == c->round, SEFL_ESTATE, "no set of round %llu",
+               (unsigned long long)round);
+    SEFL_TRY(sefl_new(&set, c->given ? c->given : 1, sizeof *set));
+    for (uint32_t i = 0; i < c->given; i++)
+        set[i] = c->member[i].m;
+    qsort(set, c->given, sizeof *set, by_client);
+    *out = set, set = NULL;
+    *n = c->given;
+done:
+    pthread_mutex_unlock(&c->lock);
+    sefl_free(set);
+    return st;
+}
+
+double collect_cpu_seconds(collect *c)
+{
+    pthread_mutex_lock(&c->lock);
+    double s = c->cpu_s;
+    pthread_mutex_unlock(&c->lock);
+    return s;
+}

@@ -1,0 +1,66 @@
+/* collect: the running sum of a round's updates, made by one worker while they arrive.
+ *
+ * Only bodies that are complete, checked, durable and acknowledged are given to it; each is read
+ * back from its file in pieces of a mebibyte and added once. The list of them (64 bytes an update,
+ * at most clients_max) is both its queue and the round's set. After a restart the role gives it the
+ * acknowledged bodies again, and the sum is the same: multiplication does not mind the order.
+ *
+ *     SEFL_TRY(collect_new(&c, &cfg));
+ *     collect_begin(c, round);                               // empty
+ *     SEFL_TRY(collect_add(c, round, &member, false));      // queued
+ *     SEFL_TRY(collect_close(c, round, &sum, NULL));        // waits for the worker; sum is closed
+ *     collect_begin(c, 0);                                   // the sum is freed
+ *
+ * A body that cannot be read, or whose sum breaks half-way, makes the worker begin again from the
+ * first one; the third time collect_close says why.
+ * Threads: any; the sum that collect_close lends has one owner until the next begin.
+ * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, the list. */
+#ifndef ROLES_AGGREGATOR_COLLECT_H
+#define ROLES_AGGREGATOR_COLLECT_H
+
+#include "base/log.h"
+#include "base/pool.h"
+#include "crypto/ahe/ahe.h"
+#include "protocol/round.h"
+
+typedef struct collect collect;
+
+typedef struct collect_config {
+    const ahe_params *ahe;
+    const ahe_pub *pub;
+    uint32_t clients_max;
+    unsigned threads; /* of the additions; 0: one a core */
+    /* The file of a body, terminated. */
+    sefl_status (*path)(void *ctx, sefl_buf *out, uint64_t round, const round_member *m);
+    void *ctx;
+    sefl_log *log;
+} collect_config;
+
+sefl_status collect_new(collect **out, const collect_config *c) SEFL_MUST_CHECK;
+void collect_free(collect *c); /* waits for the body at hand */
+
+/* Forgets all; 0: no round. */
+void collect_begin(collect *c, uint64_t round);
+
+/* SEFL_ESTATE for another round, SEFL_EEXIST for a client that is in it, SEFL_ERANGE beyond
+ * clients_max. check_hash: the file may have suffered (after a restart): its hash is computed. */
+sefl_status collect_add(collect *c, uint64_t round, const round_member *m,
+                        bool check_hash) SEFL_MUST_CHECK;
+bool collect_has_body(collect *c, const uint8_t body[SHA256_BYTES]);
+/* Updates that were given to it, and of those that are in the sum. */
+void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
+
+/* Waits until all that were given are in the sum, closes it and lends it. May be called again: the
+ * same sum. SEFL_ESTATE for another round or an empty one. stop (may be NULL) ends the wait
+ * with SEFL_ECANCELLED. */
+sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum,
+                          const sefl_progress *stop) SEFL_MUST_CHECK;
+
+/* The set, sorted by client, into a new array (sefl_free). */
+sefl_status collect_set(collect *c, uint64_t round, round_member **out,
+                        uint32_t *n) SEFL_MUST_CHECK;
+
+/* Processor seconds that the additions took, for benchmarks. */
+double collect_cpu_seconds(collect *c);
+
+#endif

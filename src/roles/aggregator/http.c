@@ -1,0 +1,307 @@
+#include "roles/aggregator/http.h"
+
+#include "base/alloc.h"
+#include "protocol/http.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OCTETS "application/octet-stream"
+#define MODEL  "application/octet-stream"
+
+static void hex_of(char out[65], const uint8_t bytes[32])
+{
+    for (int i = 0; i < 32; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* Digits and nothing else, without a sign or leading zeros. */
+static bool parse_u64(uint64_t *out, const char *text, size_t n)
+{
+    uint64_t v = 0;
+    if (n == 0 || n > 19 || (n > 1 && text[0] == '0'))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        v = 10 * v + (uint64_t)(text[i] - '0');
+    }
+    *out = v;
+    return true;
+}
+
+static unsigned digit_of(char c)
+{
+    return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
+}
+
+static bool parse_hash(uint8_t out[32], const char *text)
+{
+    if (strlen(text) != 64 || strspn(text, "0123456789abcdef") != 64)
+        return false;
+    for (int i = 0; i < 32; i++)
+        out[i] = (uint8_t)(digit_of(text[2 * i]) << 4 | digit_of(text[2 * i + 1]));
+    return true;
+}
+
+static void trouble(https_request *r)
+{
+    const agg_http *h = r->server_ctx;
+    log_error(h->log, "not answered", lf_str("path", r->path), lf_str("why", sefl_last_error()));
+    https_answer_text(r, 500, "it failed here");
+}
+
+/* ---- documents ------------------------------------------------------------------------------- */
+
+static void get_health(https_request *r)
+{
+    https_answer_text(r, 200, "ok");
+}
+
+static void get_task(https_request *r)
+{
+    const agg_http *h = r->server_ctx;
+    char hex[65], headers[96];
+    hex_of(hex, h->task->id);
+    snprintf(headers, sizeof headers, "ETag: \"%s\"\n", hex);
+    https_answer(r, 200, OCTETS, headers, h->envelope);
+}
+
+static void answer_file(https_request *r, const char *path, const uint8_t hash[32],
+                        const char *type)
+{
+    char hex[65];
+    hex_of(hex, hash);
+    https_answer_file(r, path, type, hex);
+}
+
+static void get_vocab(https_request *r)
+{
+    const agg_http *h = r->server_ctx;
+    answer_file(r, h->vocab, h->task->vocab_hash, "text/plain; charset=utf-8");
+}
+
+static void get_init(https_request *r)
+{
+    const agg_http *h = r->server_ctx;
+    answer_file(r, h->init, h->task->init_hash, MODEL);
+}
+
+static void send_model(https_request *r, uint64_t round, bool latest)
+{
+    const agg_http *h = r->server_ctx;
+    sefl_buf path = { 0 };
+    uint8_t hash[SHA256_BYTES];
+    sefl_status st = rounds_model(h->rounds, round, latest, &path, hash);
+    if (st == SEFL_OK)
+        answer_file(r, (const char *)path.p, hash, MODEL);
+    else if (st == SEFL_ENOTFOUND)
+        https_answer_text(r, 404, "%s", sefl_last_error());
+    else
+        trouble(r);
+    buf_clear(&path);
+}
+
+static void get_model(https_request *r)
+{
+    send_model(r, 0, true);
+}
+
+/* ---- the present round ------------------------------------------------------------------------ */
+
+typedef struct poll_state {
+    uint64_t after, until_ms;
+} poll_state;
+
+static void answer_news(https_request *r)
+{
+    const agg_http *h = r->server_ctx;
+    const poll_state *p = r->state;
+    round_news n;
+    sefl_buf header = { 0 }, body = { 0 };
+    sefl_status st = rounds_news(h->rounds, p->after, &n, &header);
+    if (st == SEFL_OK)
+        st = round_news_write(&body, &n);
+    if (st == SEFL_OK)
+        https_answer(r, 200, "application/json", "Cache-Control: no-store\n", buf_span(&body));
+    else
+        trouble(r);
+    buf_clear(&header);
+    buf_clear(&body);
+}
+
+/* Woken, or the time is over: answers, or waits on where the change was none for this client. */
+static void resume_round(https_request *r)
+{
+    const agg_http *h = r->server_ctx;
+    const poll_state *p = r->state;
+    if (!h->closing && !rounds_has_news(h->rounds, p->after) && clock_ms(h->mono) < p->until_ms)
+        https_park(r, p->until_ms);
+    else
+        answer_news(r);
+}
+
+static void drop_state(https_request *r)
+{
+    sefl_free(r->state);
+    r->state = NULL;
+}
+
+static void get_round(https_request *r)
+{
+    const agg_http *h = r->server_ctx;
+    const char *after = https_query(r, HTTP_AFTER), *wait = https_query(r, HTTP_WAIT);
+    uint64_t wait_s = 0;
+    poll_state *p;
+    if (sefl_new(&p, 1, sizeof *p) != SEFL_OK) {
+        trouble(r);
+        return;
+    }
+    r->state = p;
+    r->drop = drop_state;
+    if ((after && !parse_u64(&p->after, after, strlen(after))) ||
+        (wait && !parse_u64(&wait_s, wait, strlen(wait)))) {
+        https_answer_text(r, 400, "%s and %s want whole numbers", HTTP_AFTER, HTTP_WAIT);
+        return;
+    }
+    if (wait_s > AGG_HTTP_WAIT_MAX_S)
+        wait_s = AGG_HTTP_WAIT_MAX_S;
+    p->until_ms = clock_ms(h->mono) + 1000 * wait_s;
+    r->resume = resume_round;
+    if (wait_s == 0)
+        answer_news(r);
+    else
+        resume_round(r);
+}
+
+/* ---- updates ---------------------------------------------------------------------------------- */
+
+static void send_reply(https_request *r, ingest_reply *reply)
+{
+    char headers[96];
+    size_t n = 0;
+    headers[0] = 0;
+    if (reply->offset != UINT64_MAX)
+        n += (size_t)snprintf(headers + n, sizeof headers - n, HTTP_OFFSET ": %" PRIu64 "\n",
+                              reply->offset);
+    if (reply->retry_s > 0)
+        snprintf(headers + n, sizeof headers - n, "Retry-After: %u\n", reply->retry_s);
+    if (reply->receipt.n > 0) {
+        https_answer(r, reply->status, OCTETS, headers, buf_span(&reply->receipt));
+    } else {
+        char line[sizeof reply->text + 1];
+        snprintf(line, sizeof line, "%s\n", reply->text);
+        https_answer(r, reply->status, "text/plain; charset=utf-8", headers, span_of_str(line));
+    }
+    buf_clear(&reply->receipt);
+}
+
+static sefl_status put_bytes(https_request *r, sefl_span bytes)
+{
+    return upload_bytes(r->state, bytes);
+}
+
+static void put_end(https_request *r, sefl_status st)
+{
+    ingest_reply reply;
+    if (st == SEFL_ECLOSED) /* it went away: its part stays, drop counts it */
+        return;
+    upload_end(r->state, &reply);
+    send_reply(r, &reply);
+}
+
+static void put_drop(https_request *r)
+{
+    upload_free(r->state);
+    r->state = NULL;
+}
+
+static void put_update(https_request *r, ingest_ask *ask)
+{
+    const agg_http *h = r->server_ctx;
+    const char *offset = https_header(r, HTTP_OFFSET), *total = https_header(r, HTTP_TOTAL);
+    ingest_reply reply;
+    upload *u;
+    ask->length = r->body_bytes;
+    if (!total || !parse_u64(&ask->total, total, strlen(total)) ||
+        (offset && !parse_u64(&ask->offset, offset, strlen(offset)))) {
+        https_answer_text(r, 400, HTTP_TOTAL " and " HTTP_OFFSET " want whole numbers");
+        return;
+    }
+    ingest_begin(h->ingest, &u, ask, &reply);
+    if (!u) {
+        send_reply(r, &reply);
+        return;
+    }
+    r->state = u;
+    r->drop = put_drop;
+    if (ask->length == 0) { /* all of it is here already */
+        upload_end(u, &reply);
+        send_reply(r, &reply);
+        return;
+    }
+    r->body = put_bytes;
+    r->end = put_end;
+}
+
+static void head_update(https_request *r, const ingest_ask *ask)
+{
+    const agg_http *h = r->server_ctx;
+    ingest_reply reply;
+    ingest_offset(h->ingest, ask, &reply);
+    send_reply(r, &reply);
+}
+
+/* ---- which one? ------------------------------------------------------------------------------- */
+
+/* /v1/round/N/... */
+static void round_path(https_request *r, const char *rest)
+{
+    const char *slash = strchr(rest, '/');
+    uint64_t round;
+    bool get = strcmp(r->method, "GET") == 0, put = strcmp(r->method, "PUT") == 0;
+    ingest_ask ask = { .client = r->peer.fingerprint, .name = r->peer.name };
+    if (!slash || !parse_u64(&round, rest, (size_t)(slash - rest)) || round == 0) {
+        https_answer_text(r, 404, "no such path");
+    } else if (strcmp(slash, "/model") == 0) {
+        if (get || strcmp(r->method, "HEAD") == 0)
+            send_model(r, round, false);
+        else
+            https_answer_text(r, 405, "a model is fetched with GET");
+    } else if (strncmp(slash, "/update/", 8) != 0 || !parse_hash(ask.body, slash + 8)) {
+        https_answer_text(r, 404, "no such path");
+    } else {
+        ask.round = round;
+        if (put)
+            put_update(r, &ask);
+        else if (strcmp(r->method, "HEAD") == 0)
+            head_update(r, &ask);
+        else
+            https_answer_text(r, 405, "an update is sent with PUT");
+    }
+}
+
+void agg_http_begin(https_request *r)
+{
+    static const struct {
+        const char *path;
+        void (*fn)(https_request *r);
+    } plain[] = {
+        { "/healthz", get_health }, { "/v1/task", get_task },   { "/v1/round", get_round },
+        { "/v1/model", get_model }, { "/v1/vocab", get_vocab }, { "/v1/init", get_init },
+    };
+    if (strncmp(r->path, "/v1/round/", 10) == 0) {
+        round_path(r, r->path + 10);
+        return;
+    }
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (strcmp(r->path, plain[i].path) == 0) {
+            if (strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0)
+                plain[i].fn(r);
+            else
+                https_answer_text(r, 405, "it is fetched with GET");
+            return;
+        }
+    https_answer_text(r, 404, "no such path");
+}

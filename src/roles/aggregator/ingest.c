@@ -1,0 +1,563 @@
+/* Design.
+ *  1. An upload's mutex is held while bytes are worked on, never while the network is waited for.
+ *     Order of locks: the list of uploads, an upload, the role, the journal.
+ *  2. A client has one upload a round that is not over: beginning ends those before it, under their
+ *     mutexes, before the gate is asked. So what drop_others deletes was never acknowledged.
+ *  3. Nothing is acknowledged before spool_finish; journal_update_put happens under the role's lock,
+ *     after a second look at the gate: a round that has closed meanwhile takes nothing. */
+#include "roles/aggregator/ingest.h"
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "protocol/signed.h"
+#include "store/journal/spool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEX = 64, READ_PIECE = 256 << 10, RETRY_FULL_S = 30, RETRY_DISK_S = 30 };
+
+struct ingest {
+    ingest_config c;
+    body_rule *rule;
+    uint64_t total; /* bytes of a body */
+    pthread_mutex_t live_lock;
+    upload *live;
+    _Atomic uint64_t only; /* the round that uploads may be for */
+    _Atomic uint64_t counts[INGEST_ENDS];
+    _Atomic uint64_t bytes;
+};
+
+struct upload {
+    ingest *in;
+    upload *next;
+    uint64_t round;
+    round_member who;
+    char name[65];
+    pthread_mutex_t lock;
+    spool *spool; /* NULL: taken over, failed or finished */
+    body_check check;
+    bool over; /* `reply` holds its answer */
+    ingest_reply reply;
+};
+
+static const char *const end_names[INGEST_ENDS] = {
+#define INGEST_END_NAME(name, text) text,
+    INGEST_END_LIST(INGEST_END_NAME)
+#undef INGEST_END_NAME
+};
+
+const char *ingest_end_name(ingest_end e)
+{
+    return (unsigned)e < INGEST_ENDS ? end_names[e] : "?";
+}
+
+static void hex_of(char out[HEX + 1], const uint8_t bytes[32])
+{
+    for (int i = 0; i < 32; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void say(ingest *in, ingest_reply *r, ingest_end end, unsigned status, const char *fmt, ...)
+    SEFL_PRINTF(5, 6);
+static void say(ingest *in, ingest_reply *r, ingest_end end, unsigned status, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    r->status = status;
+    vsnprintf(r->text, sizeof r->text, fmt, ap);
+    va_end(ap);
+    atomic_fetch_add(&in->counts[end], 1);
+}
+
+static void say_disk(ingest *in, ingest_reply *r, const upload *u)
+{
+    char why[200];
+    snprintf(why, sizeof why, "%s", sefl_last_error()); /* paths stay here */
+    say(in, r, INGEST_DISK, 503, "the update could not be written here; try again later");
+    r->retry_s = RETRY_DISK_S;
+    log_error(in->c.log, "update not written", lf_u64("round", u ? u->round : 0),
+              lf_str("client", u ? u->name : ""), lf_str("why", why));
+}
+
+/* What the gate said, where it did not admit. */
+static void say_verdict(ingest *in, ingest_reply *r, agg_verdict v)
+{
+    static const struct {
+        ingest_end end;
+        unsigned status;
+    } as[] = {
+        [AGG_HAVE] = { INGEST_AGAIN, 200 }, [AGG_OTHER] = { INGEST_OTHER, 409 },
+        [AGG_LATE] = { INGEST_LATE, 410 },  [AGG_EARLY] = { INGEST_EARLY, 425 },
+        [AGG_SIZE] = { INGEST_SIZE, 413 },  [AGG_LIMIT] = { INGEST_LIMIT, 403 },
+        [AGG_FULL] = { INGEST_FULL, 503 },  [AGG_OVER] = { INGEST_LATE, 410 },
+    };
+    say(in, r, as[v].end, as[v].status, "%s", agg_verdict_text(v));
+    if (v == AGG_FULL)
+        r->retry_s = RETRY_FULL_S;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+/* round-N/bodies/CLIENT; the last folder is spool.h's to make. */
+static sefl_status client_folder(journal *j, sefl_buf *out, uint64_t round,
+                                 const uint8_t client[32], bool make)
+{
+    sefl_status st = SEFL_OK;
+    char hex[HEX + 1];
+    hex_of(hex, client);
+    SEFL_TRY(journal_path(j, out, round, "bodies"));
+    if (make)
+        SEFL_TRY(file_make_folder((const char *)out->p, 0700));
+    SEFL_TRY(wr_fmt(out, "/%s", hex));
+done:
+    return st;
+}
+
+sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round, const round_member *m)
+{
+    sefl_status st = SEFL_OK;
+    char hex[HEX + 1];
+    hex_of(hex, m->body);
+    SEFL_TRY(client_folder(j, out, round, m->client, false));
+    SEFL_TRY(wr_fmt(out, "/%s", hex));
+    SEFL_TRY(wr_u8(out, 0));
+    out->n--; /* the terminator stands behind the path */
+done:
+    return st;
+}
+
+/* Deletes what a client's folder has beside this body: what it gave up. */
+static void drop_others(const char *folder, const uint8_t body[32])
+{
+    char hex[HEX + 1], name[PATH_MAX];
+    hex_of(hex, body);
+    DIR *d = opendir(folder);
+    if (!d)
+        return;
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        if (e->d_name[0] != '.' && strncmp(e->d_name, hex, HEX) != 0 &&
+            snprintf(name, sizeof name, "%s/%s", folder, e->d_name) < (int)sizeof name)
+            unlink(name);
+    closedir(d);
+}
+
+/* ---- the object ------------------------------------------------------------------------------ */
+
+sefl_status ingest_new(ingest **out, const ingest_config *c)
+{
+    sefl_status st = SEFL_OK;
+    ingest *in = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&in, 1, sizeof *in));
+    in->c = *c;
+    in->total = ahe_body_bytes(c->ahe);
+    pthread_mutex_init(&in->live_lock, NULL);
+    SEFL_TRY(body_rule_new(&in->rule, c->ahe, c->pub));
+    *out = in, in = NULL;
+done:
+    ingest_free(in);
+    return st;
+}
+
+void ingest_free(ingest *in)
+{
+    if (!in)
+        return;
+    body_rule_free(in->rule);
+    pthread_mutex_destroy(&in->live_lock);
+    sefl_free(in);
+}
+
+void ingest_only_round(ingest *in, uint64_t round)
+{
+    atomic_store(&in->only, round);
+}
+
+uint64_t ingest_count(const ingest *in, ingest_end e)
+{
+    return atomic_load(&in->counts[e]);
+}
+
+uint64_t ingest_bytes(const ingest *in)
+{
+    return atomic_load(&in->bytes);
+}
+
+/* ---- beginning ------------------------------------------------------------------------------- */
+
+/* Puts u into the list, its mutex held, and ends what its client has under way in this round: from
+ * here on no other upload of this client and round can be acknowledged. */
+static void take_over(ingest *in, upload *u)
+{
+    pthread_mutex_lock(&in->live_lock);
+    for (upload *v = in->live; v; v = v->next) {
+        if (v->round != u->round || memcmp(v->who.client, u->who.client, 32) != 0)
+            continue;
+        pthread_mutex_lock(&v->lock);
+        if (!v->over) {
+            spool_close(v->spool);
+            v->spool = NULL;
+            v->over = true;
+            say(in, &v->reply, INGEST_REPLACED, 409, "taken over by a later connection");
+        }
+        pthread_mutex_unlock(&v->lock);
+    }
+    u->next = in->live;
+    in->live = u;
+    pthread_mutex_lock(&u->lock);
+    pthread_mutex_unlock(&in->live_lock);
+}
+
+/* What is known of this client, for the gate. Called with the role's lock. */
+static sefl_status ask_gate(ingest *in, uint64_t round, uint64_t bytes, const round_member *who,
+                            agg_verdict *v, sefl_buf *receipt)
+{
+    sefl_status st = SEFL_OK;
+    journal_update had;
+    agg_upload u = { .round = round, .bytes = bytes };
+    memcpy(u.body, who->body, sizeof u.body);
+    st = journal_update_get(in->c.journal, round, who->client, &had, receipt);
+    if (st == SEFL_OK) {
+        u.have = true;
+        memcpy(u.have_body, had.body, sizeof u.have_body);
+    } else if (st != SEFL_ENOTFOUND) {
+        goto done;
+    }
+    SEFL_TRY(journal_client_rounds(in->c.journal, who->client, &u.rounds_taken));
+    *v = in->c.gate.admit(in->c.gate.ctx, &u);
+done:
+    return st;
+}
+
+/* True: admitted. */
+static bool admitted(ingest *in, const upload *u, uint64_t bytes, ingest_reply *r)
+{
+    agg_verdict v = AGG_OVER;
+    buf_reset(&r->receipt);
+    pthread_mutex_lock(in->c.gate.lock);
+    sefl_status st = ask_gate(in, u->round, bytes, &u->who, &v, &r->receipt);
+    bool copied = st == SEFL_OK && v == AGG_ADMIT && in->c.gate.has_body(in->c.gate.ctx, &u->who);
+    pthread_mutex_unlock(in->c.gate.lock);
+    if (st != SEFL_OK)
+        say_disk(in, r, u);
+    else if (v != AGG_ADMIT)
+        say_verdict(in, r, v);
+    else if (copied)
+        say(in, r, INGEST_COPIED, 409, "another client of this round sent these very bytes");
+    if (st != SEFL_OK || v != AGG_HAVE)
+        buf_clear(&r->receipt);
+    return st == SEFL_OK && v == AGG_ADMIT && !copied;
+}
+
+/* Bytes that were here before this upload are looked at again: they may stem from a process that
+ * died between writing and checking, and a unit may lie across the seam. */
+static sefl_status check_earlier(upload *u, const char *folder, uint64_t offset)
+{
+    sefl_status st = SEFL_OK;
+    char hex[HEX + 1], path[PATH_MAX];
+    uint8_t *piece = NULL;
+    int fd = -1;
+    if (offset == 0)
+        return SEFL_OK;
+    hex_of(hex, u->who.body);
+    SEFL_TRY(sefl_new(&piece, READ_PIECE, 1));
+    for (int whole = 0; whole < 2 && fd < 0; whole++)
+        if (snprintf(path, sizeof path, "%s/%s%s", folder, hex, whole ? "" : ".part") <
+            (int)sizeof path)
+            fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
+    while (offset > 0) {
+        size_t want = offset < READ_PIECE ? (size_t)offset : READ_PIECE;
+        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, piece, want);
+        if (got < 0 && errno == EINTR)
+            continue;
+        SEFL_CHECK(got > 0, SEFL_EIO, "cannot read %s: %s", path,
+                   got < 0 ? strerror(errno) : "it is shorter than it was");
+        SEFL_TRY(body_check_feed(&u->check, span_of(piece, (size_t)got)));
+        offset -= (uint64_t)got;
+    }
+done:
+    if (fd >= 0)
+        close(fd);
+    sefl_free(piece);
+    return st;
+}
+
+/* The part of this body will never be one: away with it. */
+static void drop_part(ingest *in, const upload *u)
+{
+    char hex[HEX + 1];
+    sefl_buf path = { 0 };
+    if (atomic_load(&in->only) != u->round)
+        return; /* all of that round goes, or is gone */
+    hex_of(hex, u->who.body);
+    for (int whole = 0; whole < 2; whole++) {
+        buf_reset(&path);
+        if (client_folder(in->c.journal, &path, u->round, u->who.client, false) == SEFL_OK &&
+            wr_fmt(&path, "/%s%s", hex, whole ? "" : ".part") == SEFL_OK &&
+            wr_u8(&path, 0) == SEFL_OK)
+            unlink((const char *)path.p);
+    }
+    buf_clear(&path);
+}
+
+/* st of a piece, a finish or an opening, as an answer. */
+static void say_failed(ingest *in, upload *u, ingest_reply *r, sefl_status st)
+{
+    char why[200];
+    snprintf(why, sizeof why, "%s", sefl_last_error());
+    spool_close(u->spool);
+    u->spool = NULL;
+    if (st == SEFL_EPROTO || st == SEFL_ECRYPTO) {
+        drop_part(in, u);
+        say(in, r, INGEST_NOT_CIPHER, 422, "%s", why);
+    } else if (st == SEFL_EAUTH) {
+        say(in, r, INGEST_HASH, 422, "the bytes do not have the hash that was announced");
+    } else if (st == SEFL_ERANGE) {
+        say(in, r, INGEST_SIZE, 413, "%s", why);
+    } else {
+        say_disk(in, r, u);
+    }
+}
+
+static sefl_status open_spool(ingest *in, upload *u)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf folder = { 0 };
+    SEFL_TRY(client_folder(in->c.journal, &folder, u->round, u->who.client, true));
+    SEFL_TRY(wr_u8(&folder, 0));
+    drop_others((const char *)folder.p, u->who.body);
+    SEFL_TRY(spool_open(&u->spool, (const char *)folder.p, u->who.body, in->total));
+    SEFL_TRY(check_earlier(u, (const char *)folder.p, spool_offset(u->spool)));
+done:
+    buf_clear(&folder);
+    return st;
+}
+
+void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply *r)
+{
+    sefl_status st = SEFL_OK;
+    upload *u = NULL;
+    *out = NULL;
+    *r = (ingest_reply){ .offset = UINT64_MAX };
+    if (sefl_new(&u, 1, sizeof *u) != SEFL_OK) {
+        say_disk(in, r, NULL);
+        return;
+    }
+    u->in = in;
+    u->round = ask->round;
+    u->reply.offset = UINT64_MAX;
+    u->check.rule = in->rule;
+    memcpy(u->who.client, ask->client, sizeof u->who.client);
+    memcpy(u->who.body, ask->body, sizeof u->who.body);
+    snprintf(u->name, sizeof u->name, "%s", ask->name ? ask->name : "");
+    pthread_mutex_init(&u->lock, NULL);
+
+    take_over(in, u); /* u->lock is held from here */
+    if (!admitted(in, u, ask->total, r))
+        goto done;
+    if (ask->offset > ask->total || ask->length != ask->total - ask->offset) {
+        say(in, r, INGEST_SIZE, 413, "%" PRIu64 " bytes announced, %" PRIu64 " expected",
+            ask->length, ask->offset > ask->total ? 0 : ask->total - ask->offset);
+        goto done;
+    }
+    st = open_spool(in, u);
+    if (st != SEFL_OK) {
+        say_failed(in, u, r, st);
+    } else if (spool_offset(u->spool) != ask->offset) {
+        r->offset = spool_offset(u->spool);
+        say(in, r, INGEST_OFFSET, 409, "%" PRIu64 " bytes are here, not %" PRIu64, r->offset,
+            ask->offset);
+    } else {
+        *out = u;
+    }
+done:
+    u->over = *out == NULL; /* then it is counted already */
+    pthread_mutex_unlock(&u->lock);
+    if (!*out)
+        upload_free(u);
+}
+
+void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r)
+{
+    sefl_buf folder = { 0 };
+    upload u = { .round = ask->round };
+    agg_verdict v = AGG_OVER;
+    *r = (ingest_reply){ .offset = UINT64_MAX };
+    memcpy(u.who.client, ask->client, sizeof u.who.client);
+    memcpy(u.who.body, ask->body, sizeof u.who.body);
+    pthread_mutex_lock(in->c.gate.lock);
+    sefl_status st = ask_gate(in, ask->round, in->total, &u.who, &v, NULL);
+    pthread_mutex_unlock(in->c.gate.lock);
+    if (st == SEFL_OK && (v == AGG_ADMIT || v == AGG_HAVE)) {
+        r->status = 200;
+        r->offset = in->total;
+        if (v == AGG_ADMIT) {
+            st = client_folder(in->c.journal, &folder, ask->round, ask->client, false);
+            if (st == SEFL_OK)
+                st = wr_u8(&folder, 0);
+            if (st == SEFL_OK)
+                r->offset = spool_have((const char *)folder.p, ask->body, in->total);
+        }
+    } else if (st == SEFL_OK) {
+        say_verdict(in, r, v);
+    }
+    if (st != SEFL_OK)
+        say_disk(in, r, &u);
+    buf_clear(&folder);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+sefl_status upload_bytes(upload *u, sefl_span piece)
+{
+    sefl_status st = SEFL_OK;
+    ingest *in = u->in;
+    pthread_mutex_lock(&u->lock);
+    SEFL_CHECK(!u->over, SEFL_ESTATE, "this upload is over");
+    if (atomic_load(&in->only) != u->round) {
+        u->over = true;
+        say_verdict(in, &u->reply, AGG_LATE);
+        SEFL_CHECK(false, SEFL_ESTATE, "the round is over");
+    }
+    /* checked first: what stands in a part has passed, but for the unit at its end */
+    st = body_check_feed(&u->check, piece);
+    if (st == SEFL_OK)
+        st = spool_write(u->spool, piece);
+    if (st != SEFL_OK) {
+        u->over = true;
+        say_failed(in, u, &u->reply, st);
+        goto done;
+    }
+    atomic_fetch_add(&in->bytes, piece.n);
+done:
+    pthread_mutex_unlock(&u->lock);
+    return st;
+}
+
+static sefl_status make_receipt(ingest *in, const upload *u, sefl_buf *out)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t bytes[RECEIPT_BYTES];
+    round_receipt r = { .round = u->round, .bytes = in->total };
+    memcpy(r.task, in->c.task, sizeof r.task);
+    memcpy(r.client, u->who.client, sizeof r.client);
+    memcpy(r.body, u->who.body, sizeof r.body);
+    round_receipt_write(bytes, &r);
+    envelope env = { .kind = SIGN_RECEIPT, .content = span_of(bytes, sizeof bytes) };
+    SEFL_TRY(envelope_sign(&env, SIGNER_AS, in->c.key));
+    SEFL_TRY(envelope_write(out, &env));
+done:
+    return st;
+}
+
+/* The body is durable: the second look at the gate, the journal, the set; all of it or none. */
+static void acknowledge(ingest *in, upload *u, ingest_reply *r)
+{
+    sefl_status st = SEFL_OK;
+    agg_verdict v = AGG_OVER;
+    bool copied = false;
+    sefl_buf receipt = { 0 }, had = { 0 };
+    journal_update j = { .round = u->round,
+                         .bytes = in->total,
+                         .when_ms = in->c.wall ? clock_ms(in->c.wall) : 0 };
+    memcpy(j.client, u->who.client, sizeof j.client);
+    memcpy(j.body, u->who.body, sizeof j.body);
+    snprintf(j.name, sizeof j.name, "%s", u->name);
+    SEFL_TRY(make_receipt(in, u, &receipt)); /* outside the lock: a signature takes its time */
+    j.receipt = buf_span(&receipt);
+
+    pthread_mutex_lock(in->c.gate.lock);
+    st = ask_gate(in, u->round, in->total, &u->who, &v, &had);
+    copied = st == SEFL_OK && v == AGG_ADMIT && in->c.gate.has_body(in->c.gate.ctx, &u->who);
+    if (st == SEFL_OK && v == AGG_ADMIT && !copied) {
+        st = journal_update_put(in->c.journal, &j);
+        if (st == SEFL_OK)
+            in->c.gate.took(in->c.gate.ctx, u->round, &u->who);
+    }
+    pthread_mutex_unlock(in->c.gate.lock);
+    if (st != SEFL_OK)
+        goto done;
+    if (copied) {
+        say(in, r, INGEST_COPIED, 409, "another client of this round sent these very bytes");
+    } else if (v == AGG_ADMIT) {
+        say(in, r, INGEST_TAKEN, 200, "taken");
+        r->receipt = receipt, receipt = (sefl_buf){ 0 };
+    } else {
+        say_verdict(in, r, v);
+        if (v == AGG_HAVE)
+            r->receipt = had, had = (sefl_buf){ 0 };
+    }
+done:
+    if (st != SEFL_OK)
+        say_disk(in, r, u);
+    if (r->status != 200)
+        drop_part(in, u);
+    buf_clear(&receipt);
+    buf_clear(&had);
+}
+
+void upload_end(upload *u, ingest_reply *r)
+{
+    sefl_status st = SEFL_OK;
+    ingest *in = u->in;
+    pthread_mutex_lock(&u->lock);
+    if (!u->over) {
+        u->over = true;
+        if (atomic_load(&in->only) != u->round) {
+            say_verdict(in, &u->reply, AGG_LATE);
+        } else if (spool_offset(u->spool) < in->total) {
+            say(in, &u->reply, INGEST_CUT, 400, "broke off after %" PRIu64 " of %" PRIu64 " bytes",
+                spool_offset(u->spool), in->total);
+            u->reply.offset = spool_offset(u->spool);
+        } else {
+            st = body_check_end(&u->check);
+            if (st == SEFL_OK)
+                st = spool_finish(u->spool);
+            if (st != SEFL_OK) {
+                say_failed(in, u, &u->reply, st);
+            } else {
+                spool_close(u->spool);
+                u->spool = NULL;
+                acknowledge(in, u, &u->reply);
+            }
+        }
+    }
+    *r = u->reply; /* with the receipt */
+    u->reply.receipt = (sefl_buf){ 0 };
+    pthread_mutex_unlock(&u->lock);
+}
+
+void upload_free(upload *u)
+{
+    if (!u)
+        return;
+    ingest *in = u->in;
+    pthread_mutex_lock(&in->live_lock);
+    for (upload **p = &in->live; *p; p = &(*p)->next)
+        if (*p == u) {
+            *p = u->next;
+            break;
+        }
+    pthread_mutex_unlock(&in->live_lock);
+    if (!u->over)
+        atomic_fetch_add(&in->counts[INGEST_CUT], 1);
+    spool_close(u->spool);
+    body_check_clear(&u->check);
+    buf_clear(&u->reply.receipt);
+    pthread_mutex_destroy(&u->lock);
+    sefl_free(u);
+}

@@ -1,0 +1,129 @@
+/* ingest: how an update's bytes become an acknowledged update.
+ *
+ * A body arrives in pieces on some thread of the server. Each piece is checked unit by unit
+ * (body.h), hashed and written (store/journal/spool.h). When it is complete and its hash is right it
+ * is made durable, then its receipt is signed and written with it to the journal, in one step under
+ * the role's lock with the question whether the round still takes it; only then the receipt leaves and
+ * the body goes to the running sum (collect.h). A client that dies in mid-upload leaves a part of
+ * its own and nothing else.
+ *
+ *     ingest_begin(in, &u, &ask, &reply)        u: take the bytes; NULL: answer with reply
+ *     upload_bytes(u, piece)                     a failure: answer with upload_end's reply
+ *     upload_end(u, &reply)                      200 and the receipt, or why not
+ *     upload_free(u)                             always; what has arrived stays for a resumption
+ *
+ * Who is asking is the fingerprint of its key, nothing that it says. Bodies lie in
+ * round-N/bodies/CLIENT/HASH: one client cannot go on with another's part, nor be given the
+ * receipt for another's body; and a body that another client has in this round is refused (honest
+ * ones never coincide: their coins differ). A client has one part a round: beginning another body,
+ * or the same on a new connection, ends the upload before it.
+ *
+ * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts).
+ * Memory: 8 units an upload, whatever its size; 64 bytes for each update of the open round. */
+#ifndef ROLES_AGGREGATOR_INGEST_H
+#define ROLES_AGGREGATOR_INGEST_H
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "crypto/sign.h"
+#include "protocol/agg.h"
+#include "roles/aggregator/body.h"
+#include "store/journal/journal.h"
+
+#include <pthread.h>
+
+/* What became of every upload that was begun: name, counter's name. */
+#define INGEST_END_LIST(X)                                                        \
+    X(TAKEN, "taken")           /* acknowledged */                                \
+    X(AGAIN, "again")           /* had it already: the receipt once more */       \
+    X(OTHER, "other_body")      /* this client has another one in this round */   \
+    X(COPIED, "copied")         /* another client's body */                       \
+    X(LATE, "late")             /* round closed, or the task over */              \
+    X(EARLY, "early")           /* no such round yet */                           \
+    X(SIZE, "size")             /* not the size of an update */                   \
+    X(OFFSET, "offset")         /* does not go on where we are */                 \
+    X(LIMIT, "limit")           /* max_rounds_per_client */                       \
+    X(FULL, "full")             /* clients_max are in */                          \
+    X(NOT_CIPHER, "not_cipher") /* a unit that is no ciphertext */                \
+    X(HASH, "hash")             /* other bytes than the hash says */              \
+    X(REPLACED, "replaced")     /* the client came again on another connection */ \
+    X(CUT, "cut")               /* broke off; the part stays */                   \
+    X(DISK, "disk")             /* could not be written here */
+
+typedef enum ingest_end {
+#define INGEST_END_ENUM(name, text) INGEST_##name,
+    INGEST_END_LIST(INGEST_END_ENUM)
+#undef INGEST_END_ENUM
+        INGEST_ENDS
+} ingest_end;
+
+const char *ingest_end_name(ingest_end e);
+
+typedef struct ingest ingest;
+typedef struct upload upload;
+
+/* The role's side. All three are called with `lock` held. */
+typedef struct ingest_gate {
+    void *ctx;
+    pthread_mutex_t *lock;
+    agg_verdict (*admit)(void *ctx, const agg_upload *u);
+    /* Does another client of this round have this body? */
+    bool (*has_body)(void *ctx, const round_member *m);
+    /* Durable and acknowledged from now on. */
+    void (*took)(void *ctx, uint64_t round, const round_member *m);
+} ingest_gate;
+
+typedef struct ingest_config {
+    const uint8_t *task; /* id, 32 bytes */
+    const ahe_params *ahe;
+    const ahe_pub *pub;
+    journal *journal;
+    const sign_key *key;
+    ingest_gate gate;
+    const sefl_clock *wall;
+    sefl_log *log;
+} ingest_config;
+
+/* One question of a client, as its request says it. */
+typedef struct ingest_ask {
+    uint64_t round;
+    const uint8_t *client; /* fingerprint, from its certificate */
+    const char *name;      /* common name, for people */
+    uint8_t body[SHA256_BYTES];
+    uint64_t offset, total; /* bytes [offset, total) follow ... */
+    uint64_t length;        /* ... and so many were announced */
+} ingest_ask;
+
+/* The answer: status, a line of text, or a receipt. */
+typedef struct ingest_reply {
+    unsigned status;
+    char text[256];
+    uint64_t offset;  /* header Sefl-Offset; UINT64_MAX: none */
+    unsigned retry_s; /* header Retry-After; 0: none */
+    sefl_buf receipt; /* the caller clears it */
+} ingest_reply;
+
+sefl_status ingest_new(ingest **out, const ingest_config *c) SEFL_MUST_CHECK;
+void ingest_free(ingest *in);
+
+/* *out is NULL where the reply is the whole answer. */
+void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply *r);
+sefl_status upload_bytes(upload *u, sefl_span piece) SEFL_MUST_CHECK;
+void upload_end(upload *u, ingest_reply *r);
+void upload_free(upload *u);
+
+/* Bytes of this body that are here already (HEAD). */
+void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r);
+
+/* The path of an acknowledged body. */
+sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round,
+                             const round_member *m) SEFL_MUST_CHECK;
+
+/* Ends every upload of another round than this at its next byte; 0: of all. */
+void ingest_only_round(ingest *in, uint64_t round);
+
+uint64_t ingest_count(const ingest *in, ingest_end e);
+/* Bytes of bodies received since the start. */
+uint64_t ingest_bytes(const ingest *in);
+
+#endif

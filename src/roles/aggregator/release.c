@@ -1,0 +1,236 @@
+#include "roles/aggregator/release.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "model/corpus/corpus.h"
+#include "model/file/model_file.h"
+#include "roles/aggregator/step.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { READ_PIECE = 256 << 10 };
+
+struct releases {
+    releases_config c;
+    lm *m; /* for validation; NULL: none */
+    corpus valid;
+};
+
+sefl_status release_file_hash(uint8_t out[SHA256_BYTES], uint64_t *bytes, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t *piece = NULL;
+    sha256 h;
+    uint64_t n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    SEFL_CHECK(fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
+               strerror(errno));
+    SEFL_TRY(sefl_new(&piece, 1, READ_PIECE));
+    sha256_init(&h);
+    for (;;) {
+        ssize_t got = read(fd, piece, READ_PIECE);
+        if (got < 0 && errno == EINTR)
+            continue;
+        SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
+        if (got == 0)
+            break;
+        sha256_add(&h, span_of(piece, (size_t)got));
+        n += (uint64_t)got;
+    }
+    sha256_end(&h, out);
+    if (bytes)
+        *bytes = n;
+done:
+    sefl_free(piece);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+static sefl_status read_words(releases *r, vocab **out)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t hash[SHA256_BYTES];
+    *out = NULL;
+    /* the list stands in its final order: a word's line is its number */
+    SEFL_TRY(vocab_read(out, r->c.vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    vocab_hash(*out, hash);
+    SEFL_CHECK(memcmp(hash, r->c.task->vocab_hash, sizeof hash) == 0, SEFL_EAUTH,
+               "%s is not the word list that the task names", r->c.vocab);
+done:
+    return st;
+}
+
+sefl_status releases_new(releases **out, const releases_config *c)
+{
+    sefl_status st = SEFL_OK;
+    releases *r = NULL;
+    vocab *words = NULL;
+    uint8_t hash[SHA256_BYTES];
+    *out = NULL;
+    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    r->c = *c;
+    SEFL_TRY(release_file_hash(hash, NULL, c->init));
+    SEFL_CHECK(memcmp(hash, c->task->init_hash, sizeof hash) == 0, SEFL_EAUTH,
+               "%s is not the initial model that the task names", c->init);
+    SEFL_TRY(read_words(r, &words));
+    SEFL_TRY(file_make_folder(c->models, 0755));
+    if (c->valid) {
+        lm_config cfg = c->task->model;
+        SEFL_TRY(corpus_read(&r->valid, words, &(corpus_file){ .path = c->valid }, NULL));
+        SEFL_CHECK(r->valid.tokens >= 2 * LM_EVAL_BATCH, SEFL_EINVAL,
+                   "%s: %zu words are too few to validate with", c->valid, r->valid.tokens);
+        SEFL_TRY(lm_new(&r->m, &cfg, c->pool));
+    }
+    *out = r, r = NULL;
+done:
+    vocab_free(words);
+    releases_free(r);
+    return st;
+}
+
+void releases_free(releases *r)
+{
+    if (!r)
+        return;
+    lm_free(r->m);
+    corpus_clear(&r->valid);
+    sefl_free(r);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static sefl_status path_of(const releases *r, sefl_buf *out, uint64_t round, const char *ending)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(wr_fmt(out, "%s/round-%" PRIu64 ".%s", r->c.models, round, ending));
+    SEFL_TRY(wr_u8(out, 0));
+    out->n--;
+done:
+    return st;
+}
+
+sefl_status release_path(const releases *r, sefl_buf *out, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    if (round > 0)
+        return path_of(r, out, round, "safetensors");
+    SEFL_TRY(wr_fmt(out, "%s", r->c.init));
+    SEFL_TRY(wr_u8(out, 0));
+    out->n--;
+done:
+    return st;
+}
+
+void release_settle(const releases *r, uint64_t before)
+{
+    char path[PATH_MAX];
+    DIR *d = opendir(r->c.models);
+    if (!d)
+        return; /* nothing hangs on it */
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        uint64_t n;
+        int end = 0;
+        if (sscanf(e->d_name, "round-%" SCNu64 ".optimiser%n", &n, &end) == 1 && end > 0 &&
+            e->d_name[end] == '\0' && n < before &&
+            snprintf(path, sizeof path, "%s/%s", r->c.models, e->d_name) < (int)sizeof path)
+            unlink(path);
+    }
+    closedir(d);
+}
+
+/* ---- the next model -------------------------------------------------------------------------- */
+
+static sefl_status memory_of(const releases *r, step_state *s, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 };
+    if (round == 0 || r->c.task->server == TASK_AVERAGE) /* nothing to remember */
+        return step_new(s, r->c.task);
+    SEFL_TRY(path_of(r, &path, round, "optimiser"));
+    SEFL_TRY(step_read(s, (const char *)path.p, r->c.task, round));
+done:
+    buf_clear(&path);
+    return st;
+}
+
+static sefl_status keep_memory(const releases *r, step_state *s, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 };
+    s->round = round;
+    if (r->c.task->server == TASK_AVERAGE)
+        return SEFL_OK;
+    SEFL_TRY(path_of(r, &path, round, "optimiser"));
+    SEFL_TRY(step_write(s, (const char *)path.p));
+done:
+    buf_clear(&path);
+    return st;
+}
+
+static sefl_status validate(releases *r, const float *theta, release_made *out)
+{
+    sefl_status st = SEFL_OK;
+    double mean;
+    if (!r->m)
+        return SEFL_OK;
+    memcpy(lm_theta(r->m), theta, lm_count(r->m) * sizeof *theta);
+    lm_state_reset(r->m);
+    st = lm_evaluate(r->m, r->valid.token, r->valid.tokens, &mean);
+    if (st == SEFL_ERANGE)
+        return SEFL_OK; /* diverged: no number, the round stands */
+    SEFL_TRY(st);
+    out->has_perplexity = true;
+    out->perplexity = exp(mean);
+done:
+    return st;
+}
+
+sefl_status release_make(releases *r, const release_from *from, uint64_t round, const int64_t *w,
+                         uint32_t clients, release_made *out)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = r->c.task;
+    sefl_buf path = { 0 };
+    nn_real *theta = NULL;
+    double *average = NULL;
+    step_state s = { 0 };
+    model_meta meta;
+    size_t count;
+    uint8_t hash[SHA256_BYTES];
+    *out = (release_made){ 0 };
+    SEFL_TRY(release_path(r, &path, from->round));
+    const char *name = (const char *)path.p;
+    SEFL_TRY(release_file_hash(hash, NULL, name));
+    SEFL_CHECK(memcmp(hash, from->hash, sizeof hash) == 0, SEFL_EIO,
+               "%s has changed since round %" PRIu64 " released it", name, from->round);
+    SEFL_TRY(model_read(&meta, &theta, &count, name));
+    SEFL_CHECK(count == t->params, SEFL_EPROTO, "%s has %zu values, the task's model %zu", name,
+               count, t->params);
+    SEFL_TRY(sefl_new(&average, t->params, sizeof *average));
+    SEFL_TRY(step_average(average, t, w, clients));
+    SEFL_TRY(memory_of(r, &s, from->round));
+    SEFL_TRY(step_apply(&s, t, theta, average));
+    SEFL_TRY(keep_memory(r, &s, round));
+    buf_reset(&path);
+    SEFL_TRY(release_path(r, &path, round));
+    SEFL_TRY(model_write((const char *)path.p, &meta, theta));
+    SEFL_TRY(release_file_hash(out->hash, &out->bytes, (const char *)path.p));
+    SEFL_TRY(validate(r, theta, out));
+done:
+    step_clear(&s);
+    sefl_free(average);
+    sefl_free(theta);
+    buf_clear(&path);
+    return st;
+}

@@ -1,0 +1,62 @@
+/* release: models as files: the one a round starts from, the next one, how good it is.
+ *
+ *     models/round-N.safetensors   released by round N (safetensors, model/file/model_file.h)
+ *     models/round-N.optimiser     what the server's optimiser remembers after it (step.h)
+ *
+ * Round N starts from the model that the latest released round before it made; the first from the
+ * task's initial model, called round 0 here. A skipped round makes none.
+ *
+ *     SEFL_TRY(releases_new(&r, &cfg));       // init and word list have the hashes that the task names
+ *     SEFL_TRY(release_make(r, &(release_from){ .round = 3, .hash = h }, 4, w, clients, &made));
+ *     SEFL_TRY(release_settle(r, 4));         // round 4 is durably the latest: older memory goes
+ *
+ * release_make reads only files that do not change and writes each of its own atomically: repeated
+ * after a crash it makes the same bytes.
+ * The paths of a config are borrowed.
+ * Threads: one owner; release_path and files may be read by others.   Secrets: none. */
+#ifndef ROLES_AGGREGATOR_RELEASE_H
+#define ROLES_AGGREGATOR_RELEASE_H
+
+#include "base/pool.h"
+#include "protocol/task.h"
+
+typedef struct releases releases;
+
+typedef struct releases_config {
+    const task *task;
+    const char *models; /* folder, made if it is not there */
+    const char *init;   /* the initial model's file */
+    const char *vocab;  /* the public word list */
+    const char *valid;  /* public text; NULL: no validation */
+    pool *pool;
+} releases_config;
+
+typedef struct release_from {
+    uint64_t round; /* 0: the initial model */
+    uint8_t hash[SHA256_BYTES];
+} release_from;
+
+typedef struct release_made {
+    uint8_t hash[SHA256_BYTES]; /* of the new model's file */
+    uint64_t bytes;
+    bool has_perplexity; /* on the public validation text */
+    double perplexity;
+} release_made;
+
+/* SEFL_EAUTH if a file is not the one that the task names. */
+sefl_status releases_new(releases **out, const releases_config *c) SEFL_MUST_CHECK;
+void releases_free(releases *r);
+
+/* The file of the model that a round released; round 0: the initial one. A C string. */
+sefl_status release_path(const releases *r, sefl_buf *out, uint64_t round) SEFL_MUST_CHECK;
+
+sefl_status release_make(releases *r, const release_from *from, uint64_t round, const int64_t *w,
+                         uint32_t clients, release_made *out) SEFL_MUST_CHECK;
+/* Deletes optimiser files of rounds before this one. */
+void release_settle(const releases *r, uint64_t before);
+
+/* SHA-256 and length of a file, read in pieces. */
+sefl_status release_file_hash(uint8_t out[SHA256_BYTES], uint64_t *bytes,
+                              const char *path) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,24 @@
+/* report: what a round came to, for metrics and people. Only numbers that everybody may know.
+ *
+ * Threads: values.   Secrets: none. */
+#ifndef ROLES_AGGREGATOR_REPORT_H
+#define ROLES_AGGREGATOR_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct rounds_report {
+    uint64_t round;
+    bool skipped;
+    bool has_clients; /* false where participation is not published */
+    uint32_t clients;
+    uint64_t up_bytes; /* of their updates; with has_clients */
+    double seconds;    /* since the round opened */
+    double open_seconds, release_seconds;
+    bool has_perplexity;
+    double perplexity;
+    bool has_epsilon; /* false: nothing is claimed */
+    double epsilon_server, epsilon_others, epsilon_target;
+} rounds_report;
+
+#endif

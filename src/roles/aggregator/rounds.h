@@ -1,0 +1,91 @@
+/* rounds: carries out what protocol/agg.h decides, durably, one order after the other.
+ *
+ * One thread (rounds_run) owns the link to CSP: it dials (agg.h says when), gets headers signed, runs the
+ * offline part while clients train, freezes, charges, opens, releases, skips, and pings when there
+ * is nothing to do. Uploads come in on the server's threads through rounds_gate; both meet under one
+ * lock. What must survive is in the journal before the machine is told:
+ *
+ *     fact 0 "agg"        the machine's memory (agg_remember), after every change
+ *     fact 0 "model"      round and hash of the latest release (0: the initial model)
+ *     fact N "header"     the header of round N, signed by both
+ *     file N "set"        the frozen set: client 32, body 32, by rising client
+ *     row N               phase, times, set's hash, model's hash (store/journal/journal.h)
+ *     secret N "release"  the released integers, before anything of them is published
+ *
+ * Killed at any point and started again it goes on: the memory says which order comes next, every
+ * order may be carried out twice, and the running sum is made again from the acknowledged bodies.
+ *
+ * Threads: rounds_run has one owner; the rest may be called from any.   Secrets: the integers
+ * between opening and release. */
+#ifndef ROLES_AGGREGATOR_ROUNDS_H
+#define ROLES_AGGREGATOR_ROUNDS_H
+
+#include "protocol/agg.h"
+#include "protocol/as_link.h"
+#include "protocol/member.h"
+#include "roles/account.h"
+#include "roles/aggregator/collect.h"
+#include "roles/aggregator/ingest.h"
+#include "roles/aggregator/release.h"
+#include "roles/aggregator/report.h"
+
+typedef struct rounds rounds;
+
+/* How the stream to CSP is made. */
+typedef struct rounds_dial {
+    void *ctx;
+    sefl_status (*dial)(void *ctx, channel **out);
+    void (*hang_up)(void *ctx);   /* closes what dial made; nothing there is fine */
+    void (*interrupt)(void *ctx); /* from another thread: whatever waits fails soon */
+} rounds_dial;
+
+typedef struct rounds_config {
+    const task *task;
+    sefl_span envelope; /* the signed task, as stored */
+    const sign_key *key;
+    journal *journal;
+    const as_journal *as_journal;
+    account *account;        /* our ledger */
+    const sefl_coins *coins; /* as_link.h's purposes, and "journal release" */
+    releases *releases;
+    rounds_dial dial;
+    pool *pool;            /* of the link and the release */
+    unsigned threads;      /* of the running sum */
+    const char *store_dir; /* noise/store.h; NULL: in memory */
+    const sefl_clock *wall, *mono;
+    sefl_log *log;
+    unsigned ping_ms; /* 0: 10 s */
+    void *ctx;
+    void (*changed)(void *ctx);                        /* what rounds_news says has changed */
+    void (*report)(void *ctx, const rounds_report *r); /* a round was released or skipped */
+} rounds_config;
+
+/* Takes up where the journal left off; the open round's bodies go to the running sum. */
+sefl_status rounds_new(rounds **out, const rounds_config *c) SEFL_MUST_CHECK;
+void rounds_free(rounds *r);
+
+/* Until the task is over (SEFL_OK), rounds_stop (SEFL_ECANCELLED), or something that cannot be made
+ * good: a journal that cannot be written, ledgers that disagree. */
+sefl_status rounds_run(rounds *r) SEFL_MUST_CHECK;
+void rounds_stop(rounds *r);
+
+/* The gate for ingest_config; and the ingest to be told which round is open. */
+ingest_gate rounds_gate(rounds *r);
+void rounds_set_ingest(rounds *r, ingest *in);
+
+/* What a client that has done with round `after` is to know. header: bytes that out->header looks
+ * into; the caller clears it. */
+sefl_status rounds_news(rounds *r, uint64_t after, round_news *out,
+                        sefl_buf *header) SEFL_MUST_CHECK;
+/* Is there something that such a client waits for? */
+bool rounds_has_news(rounds *r, uint64_t after);
+
+/* File and hash of the model that the present round starts from; SEFL_ENOTFOUND with the reason for
+ * another round. latest: whatever was released last. */
+sefl_status rounds_model(rounds *r, uint64_t round, bool latest, sefl_buf *path,
+                         uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
+
+agg_phase rounds_phase(rounds *r, uint64_t *round, uint32_t *clients);
+bool rounds_over(rounds *r, agg_why *why);
+
+#endif

@@ -1,0 +1,407 @@
+/* What each order of protocol/agg.h does. Every one may be carried out twice: what it makes is the
+ * same again, or is replaced whole, and the machine moves on only after it is durable. */
+#include "roles/aggregator/rounds_inside.h"
+
+#include "base/alloc.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { REFUSALS_MAX = 5, BYE_TRIES = 3, BYE_PAUSE_MS = 1000 };
+
+static agg_event event_of(agg_event_kind kind, uint64_t round)
+{
+    return (agg_event){ .kind = kind, .round = round };
+}
+
+static sefl_status tell(rounds *r, agg_event_kind kind, uint64_t round)
+{
+    agg_event e = event_of(kind, round);
+    return rounds_tell(r, &e);
+}
+
+/* ---- the link -------------------------------------------------------------------------------- */
+
+sefl_status rounds_link_down(rounds *r, const char *what)
+{
+    if (!rounds_stopping(r))
+        log_warn(r->c.log, "no link to CSP", lf_str("at", what), lf_str("why", sefl_last_error()));
+    as_link_free(r->link);
+    r->link = NULL;
+    r->c.dial.hang_up(r->c.dial.ctx);
+    return tell(r, AGG_LINK_DOWN, 0);
+}
+
+static sefl_status open_link(rounds *r)
+{
+    sefl_status st = SEFL_OK;
+    channel *ch;
+    const rounds_config *c = &r->c;
+    SEFL_TRY(c->dial.dial(c->dial.ctx, &ch));
+    SEFL_TRY(as_link_new(&r->link, ch,
+                         &(as_link_config){ .task = c->task,
+                                            .envelope = c->envelope,
+                                            .key = c->key,
+                                            .coins = c->coins,
+                                            .ledger = account_mark_fn,
+                                            .compare = account_compare_fn,
+                                            .ledger_ctx = c->account,
+                                            .pool = c->pool,
+                                            .log = c->log,
+                                            .store_dir = c->store_dir,
+                                            .clock = c->mono }));
+    r->ping_at_ms = clock_ms(c->mono) + c->ping_ms;
+done:
+    return st;
+}
+
+sefl_status order_dial(rounds *r)
+{
+    sefl_status st = SEFL_OK;
+    if (open_link(r) != SEFL_OK)
+        return rounds_link_down(r, "dial");
+    log_info(r->c.log, "link to CSP is up");
+    SEFL_TRY(tell(r, AGG_LINK_UP, 0));
+done:
+    return st;
+}
+
+/* ---- a round begins -------------------------------------------------------------------------- */
+
+sefl_status order_sign(rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf both = { 0 };
+    round_header h = { .round = o->round, .step_nano = r->c.task->step_nano };
+    bool changed = false;
+    memcpy(h.task, r->c.task->id, sizeof h.task);
+    memcpy(h.model, r->model.hash, sizeof h.model);
+    st = as_link_header(r->link, &both, &h);
+    if (st == SEFL_EBUDGET) {
+        log_info(r->c.log, "budget", lf_u64("round", o->round), lf_str("why", sefl_last_error()));
+        st = tell(r, AGG_BUDGET, o->round);
+        goto done;
+    }
+    if (st != SEFL_OK) { /* also a refusal: dialling anew compares task and ledgers again */
+        st = rounds_link_down(r, "header");
+        goto done;
+    }
+    SEFL_TRY(journal_fact_put(r->c.journal, o->round, "header", buf_span(&both)));
+    r->ping_at_ms = clock_ms(r->c.mono) + r->c.ping_ms;
+    r->refused = 0;
+
+    pthread_mutex_lock(&r->lock);
+    buf_clear(&r->header);
+    r->header = both, both = (sefl_buf){ 0 };
+    agg_event e = event_of(AGG_SIGNED, o->round);
+    st = agg_on(r->a, &e, rounds_wall_ms(r));
+    if (st == SEFL_OK) {
+        r->row =
+            (journal_round){ .round = o->round, .opened_ms = rounds_wall_ms(r), .has_model = true };
+        memcpy(r->row.model, r->model.hash, sizeof r->row.model);
+        rounds_open_gate(r, o->round);
+        st = rounds_remember(r);
+        changed = true;
+    }
+    pthread_mutex_unlock(&r->lock);
+    SEFL_TRY(st);
+    log_info(r->c.log, "round open", lf_u64("round", o->round),
+             lf_u64("deadline_s", r->c.task->deadline_ms / 1000));
+done:
+    if (changed && r->c.changed)
+        r->c.changed(r->c.ctx);
+    buf_clear(&both);
+    return st;
+}
+
+sefl_status order_prepare(rounds *r, const agg_order *o)
+{
+    if (as_link_prepare(r->link, o->round, o->attempt) == SEFL_OK) {
+        r->ping_at_ms = clock_ms(r->c.mono) + r->c.ping_ms;
+        return tell(r, AGG_PREPARED, o->round);
+    }
+    if (as_link_dead(r->link))
+        return rounds_link_down(r, "prepare");
+    log_warn(r->c.log, "CSP does not prepare", lf_u64("round", o->round),
+             lf_str("why", sefl_last_error()));
+    return tell(r, AGG_PREPARE_FAILED, o->round);
+}
+
+/* ---- a round closes -------------------------------------------------------------------------- */
+
+/* The journal is what was acknowledged; the running sum must hold exactly that. */
+static sefl_status settle_sum(rounds *r, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    uint32_t rows, given, summed;
+    SEFL_TRY(journal_update_count(r->c.journal, round, &rows));
+    collect_counts(r->collect, &given, &summed);
+    if (rows != given)
+        SEFL_TRY(rounds_refill(r, round));
+done:
+    return st;
+}
+
+sefl_status order_freeze(rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    round_member *set = NULL;
+    sefl_buf b = { 0 };
+    uint8_t hash[SHA256_BYTES];
+    uint32_t n;
+    rounds_close_gate(r); /* the machine admits nobody any more */
+    SEFL_TRY(settle_sum(r, o->round));
+    SEFL_TRY(collect_set(r->collect, o->round, &set, &n));
+    SEFL_CHECK(n > 0, SEFL_ESTATE, "round %" PRIu64 " froze without updates", o->round);
+    SEFL_TRY(round_set_hash(hash, r->c.task->id, o->round, set, n));
+    for (uint32_t i = 0; i < n; i++) {
+        SEFL_TRY(wr_raw(&b, set[i].client, sizeof set[i].client));
+        SEFL_TRY(wr_raw(&b, set[i].body, sizeof set[i].body));
+    }
+    SEFL_TRY(journal_file_put(r->c.journal, o->round, "set", buf_span(&b)));
+    pthread_mutex_lock(&r->lock);
+    r->row.has_set = true;
+    memcpy(r->row.set, hash, sizeof hash);
+    pthread_mutex_unlock(&r->lock);
+    agg_event e = event_of(AGG_FROZEN, o->round);
+    e.clients = n;
+    SEFL_TRY(rounds_tell(r, &e));
+    log_info(r->c.log, "round closed", lf_u64("round", o->round), lf_hash("set", hash));
+done:
+    sefl_free(set);
+    buf_clear(&b);
+    return st;
+}
+
+static bool keep_waiting(void *self, uint64_t done, uint64_t total)
+{
+    (void)done, (void)total;
+    return !rounds_stopping(self);
+}
+
+static sefl_status keep_release(rounds *r, const agg_order *o, const int64_t *w)
+{
+    sefl_status st = SEFL_OK;
+    sefl_rng rng;
+    uint8_t *bytes = NULL;
+    size_t n = r->c.task->values;
+    SEFL_TRY(coins_for(r->c.coins, &rng, "journal release", o->round, o->attempt));
+    SEFL_TRY(sefl_new(&bytes, n, 8));
+    for (size_t i = 0; i < n; i++)
+        store_u64(bytes + 8 * i, (uint64_t)w[i]);
+    SEFL_TRY(journal_secret_put(r->c.journal, o->round, "release", span_of(bytes, 8 * n), &rng));
+done:
+    sefl_free_secret(bytes, 8 * n);
+    return st;
+}
+
+/* The sum of the frozen set, or NULL where CSP has opened this round already. */
+static sefl_status sum_for(rounds *r, uint64_t round, ahe_sum **sum)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t opened, skipped;
+    *sum = NULL;
+    as_link_peer(r->link, &opened, &skipped);
+    if (opened >= round)
+        return SEFL_OK;
+    SEFL_TRY(settle_sum(r, round));
+    SEFL_TRY(collect_close(r->collect, round, sum,
+                           &(sefl_progress){ .report = keep_waiting, .self = r }));
+done:
+    return st;
+}
+
+/* The opening went wrong: what now? */
+static sefl_status not_opened(rounds *r, const agg_order *o, sefl_status why)
+{
+    if (why == SEFL_ECANCELLED)
+        return why;
+    log_warn(r->c.log, "round not opened", lf_u64("round", o->round), lf_u64("attempt", o->attempt),
+             lf_str("why", sefl_last_error()));
+    if (why == SEFL_EBUDGET)
+        return tell(r, AGG_BUDGET, o->round);
+    if (why == SEFL_ECRYPTO)
+        return tell(r, AGG_OPEN_LOST, o->round);
+    if (as_link_dead(r->link))
+        return rounds_link_down(r, "open");
+    if (++r->refused >= REFUSALS_MAX) /* CSP will not, whatever we do */
+        return tell(r, AGG_OPEN_LOST, o->round);
+    return tell(r, AGG_OPEN_FAILED, o->round);
+}
+
+sefl_status order_open(rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = r->c.task;
+    int64_t *w = NULL;
+    bool kept;
+    uint64_t began = clock_ns(r->c.mono);
+    as_open open = { .round = o->round, .attempt = o->attempt, .journal = r->c.as_journal };
+    pthread_mutex_lock(&r->lock);
+    open.clients = agg_remember(r->a).clients;
+    memcpy(open.set, r->row.set, sizeof open.set);
+    bool has_set = r->row.has_set;
+    pthread_mutex_unlock(&r->lock);
+    SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be opened without a set", o->round);
+    SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
+
+    st = sum_for(r, o->round, &open.sum);
+    if (st == SEFL_EIO || st == SEFL_ECRYPTO || st == SEFL_EPROTO || st == SEFL_ERANGE) {
+        log_error(r->c.log, "sum lost", lf_u64("round", o->round),
+                  lf_str("why", sefl_last_error()));
+        st = tell(r, AGG_OPEN_LOST, o->round);
+        goto done;
+    }
+    SEFL_TRY(st);
+    st = account_charge(r->c.account, o->round); /* durable before the masked sum leaves */
+    if (st == SEFL_EBUDGET) {
+        st = not_opened(r, o, st);
+        goto done;
+    }
+    SEFL_TRY(st);
+    st = as_link_open(r->link, &open, &kept, w);
+    if (st != SEFL_OK) {
+        st = not_opened(r, o, st);
+        goto done;
+    }
+    SEFL_TRY(keep_release(r, o, w));
+    r->ping_at_ms = clock_ms(r->c.mono) + r->c.ping_ms;
+    r->open_ns = clock_ns(r->c.mono) - began;
+    SEFL_TRY(tell(r, AGG_OPENED, o->round));
+done:
+    sefl_free_secret(w, t->values * sizeof *w);
+    return st;
+}
+
+/* ---- a round ends ---------------------------------------------------------------------------- */
+
+static void report(rounds *r, rounds_report *p)
+{
+    ledger_total total;
+    if (r->row.opened_ms > 0 && rounds_wall_ms(r) > r->row.opened_ms)
+        p->seconds = 1e-3 * (double)(rounds_wall_ms(r) - r->row.opened_ms);
+    p->has_clients = r->c.task->publish_count;
+    if (p->has_clients)
+        p->up_bytes = p->clients * (uint64_t)ahe_body_bytes(&r->c.task->ahe);
+    else
+        p->clients = 0;
+    if (r->c.task->claim && account_spent(r->c.account, r->c.task->delta, &total) == SEFL_OK &&
+        total.server.claimed && total.others.claimed) {
+        p->has_epsilon = true;
+        p->epsilon_server = total.server.epsilon;
+        p->epsilon_others = total.others.epsilon;
+        p->epsilon_target = r->c.task->epsilon;
+    }
+    if (r->c.report)
+        r->c.report(r->c.ctx, p);
+}
+
+/* Nothing of this round is needed any more. */
+static sefl_status forget_round(rounds *r, uint64_t round)
+{
+    collect_begin(r->collect, 0);
+    return journal_round_wipe(r->c.journal, round);
+}
+
+sefl_status order_release(rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = r->c.task;
+    sefl_buf b = { 0 };
+    int64_t *w = NULL;
+    release_made made;
+    uint64_t began = clock_ns(r->c.mono);
+    rounds_report p = { .round = o->round, .open_seconds = 1e-9 * (double)r->open_ns };
+    SEFL_TRY(journal_secret_get(r->c.journal, o->round, "release", &b));
+    SEFL_CHECK(b.n == 8 * t->values, SEFL_EPROTO, "journal: release of round %" PRIu64, o->round);
+    SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
+    for (size_t i = 0; i < t->values; i++)
+        w[i] = (int64_t)load_u64(b.p + 8 * i);
+    pthread_mutex_lock(&r->lock);
+    p.clients = agg_remember(r->a).clients;
+    release_from from = r->model;
+    pthread_mutex_unlock(&r->lock);
+    SEFL_TRY(release_make(r->c.releases, &from, o->round, w, p.clients, &made));
+    p.has_perplexity = made.has_perplexity;
+    p.perplexity = made.perplexity;
+    p.release_seconds = 1e-9 * (double)(clock_ns(r->c.mono) - began);
+    report(r, &p);
+
+    pthread_mutex_lock(&r->lock);
+    agg_event e = { .kind = AGG_RELEASED,
+                    .round = o->round,
+                    .has_perplexity = made.has_perplexity,
+                    .perplexity = made.perplexity };
+    r->model.round = o->round; /* with the machine's step, in one transaction */
+    memcpy(r->model.hash, made.hash, sizeof made.hash);
+    st = agg_on(r->a, &e, rounds_wall_ms(r));
+    if (st == SEFL_OK)
+        st = rounds_remember(r);
+    pthread_mutex_unlock(&r->lock);
+    SEFL_TRY(st);
+    if (r->c.changed)
+        r->c.changed(r->c.ctx);
+    SEFL_TRY(forget_round(r, o->round));
+    release_settle(r->c.releases, o->round);
+    r->open_ns = 0;
+done:
+    sefl_free_secret(w, t->values * sizeof *w);
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status order_skip(rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    rounds_report p = { .round = o->round, .skipped = true };
+    rounds_close_gate(r);
+    st = as_link_skip(r->link, o->round, (unsigned)(o->why & 0xff));
+    if (st != SEFL_OK) {
+        st = rounds_link_down(r, "skip");
+        goto done;
+    }
+    pthread_mutex_lock(&r->lock);
+    p.clients = agg_remember(r->a).clients;
+    journal_round row = r->row;
+    pthread_mutex_unlock(&r->lock);
+    row.skipped = true;
+    row.state = AGG_SKIPPING;
+    SEFL_TRY(journal_round_put(r->c.journal, &row));
+    report(r, &p);
+    SEFL_TRY(tell(r, AGG_SKIPPED, o->round));
+    SEFL_TRY(forget_round(r, o->round));
+done:
+    return st;
+}
+
+sefl_status order_finish(rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    log_info(r->c.log, "task over", lf_str("why", agg_why_text(o->why)));
+    if (r->c.changed)
+        r->c.changed(r->c.ctx);
+    if (journal_fact_get(r->c.journal, 0, "bye", &b) == SEFL_OK)
+        goto done; /* CSP knows */
+    for (int i = 0; i < BYE_TRIES && !rounds_stopping(r); i++) {
+        if (!r->link && open_link(r) != SEFL_OK) {
+            log_warn(r->c.log, "no link to CSP", lf_str("at", "end"),
+                     lf_str("why", sefl_last_error()));
+            as_link_free(r->link);
+            r->link = NULL;
+            r->c.dial.hang_up(r->c.dial.ctx);
+            rounds_pause(r, BYE_PAUSE_MS);
+            continue;
+        }
+        if (as_link_bye(r->link, true) == SEFL_OK) {
+            SEFL_TRY(journal_fact_put(r->c.journal, 0, "bye", span_of("1", 1)));
+            break;
+        }
+        as_link_free(r->link);
+        r->link = NULL;
+        r->c.dial.hang_up(r->c.dial.ctx);
+    }
+done:
+    buf_clear(&b);
+    return st;
+}

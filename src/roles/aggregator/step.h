@@ -1,0 +1,58 @@
+/* step: from the released integers of a round to the next model.
+ *
+ *     SEFL_TRY(step_average(avg, &task, w, clients));            // real numbers, params of them
+ *     SEFL_TRY(step_read(&s, path, &task, round - 1));            // what the optimiser remembers
+ *     SEFL_TRY(step_apply(&s, &task, theta, avg));
+ *     SEFL_TRY(step_write(&s, path2));
+ *
+ *     value    joint (w + 1/2) * h        own, none  w * q                (protocol/as_link.h)
+ *     average  value / divisor            equal weights: task_divisor
+ *                                         capped: the noisy total of the weight slot, never below 1
+ *     average   theta += lr * a
+ *     momentum  m = mu m + a;  theta += lr * m                            (model/optim.h's form)
+ *     adam      m = b1 m + (1 - b1) a;  v = b2 v + (1 - b2) a^2;
+ *               theta += lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+ *
+ * In double, one value after another, by IEEE operations that are correctly rounded (no
+ * contraction, no power function): the same integers give the same model, bit for bit, on every
+ * machine and in every repetition. theta is rounded to float once, at the end.
+ *
+ * The optimiser's memory is a file of its own with the round it belongs to and a hash:
+ *     "SEFLOPT1" | kind u8 | round u64 | steps u64 | n u64 | m, v as f64 | SHA-256 of all before
+ * written before the model of that round. A crash in between repeats the step from the file of the
+ * round before, which is deleted only when the model's round is durably released.
+ * Threads: one owner.   Secrets: none (released numbers). */
+#ifndef ROLES_AGGREGATOR_STEP_H
+#define ROLES_AGGREGATOR_STEP_H
+
+#include "protocol/task.h"
+
+typedef struct step_state {
+    task_server kind;
+    uint64_t round; /* the last one that it took in; 0: none */
+    uint64_t steps; /* taken, skipped rounds not counted */
+    size_t n;       /* params; 0 for TASK_AVERAGE, which remembers nothing */
+    double *m, *v;  /* v: adam only */
+} step_state;
+
+/* The empty memory of a new task. */
+sefl_status step_new(step_state *s, const task *t) SEFL_MUST_CHECK;
+void step_clear(step_state *s);
+
+/* out: t->params numbers. SEFL_ERANGE if the result would not be finite. */
+sefl_status step_average(double *out, const task *t, const int64_t *w,
+                         uint32_t clients) SEFL_MUST_CHECK;
+
+/* One step with these averages; s->round is left to the caller. SEFL_ERANGE, theta and s then being
+ * unusable, if a value is not finite any more. */
+sefl_status step_apply(step_state *s, const task *t, float *theta,
+                       const double *average) SEFL_MUST_CHECK;
+
+/* Atomic and durable. */
+sefl_status step_write(const step_state *s, const char *path) SEFL_MUST_CHECK;
+/* SEFL_EPROTO if the file is not whole, or of another task's shape; SEFL_ESTATE if it is of another
+ * round. */
+sefl_status step_read(step_state *s, const char *path, const task *t,
+                      uint64_t round) SEFL_MUST_CHECK;
+
+#endif

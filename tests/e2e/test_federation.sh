@@ -1,0 +1,84 @@
+#!/bin/sh
+# Whole federations as real processes over mutual TLS, with full-size keys: learning, ledgers, lost
+# clients. (That the sums are exact, bit for bit: property.roles.federation. Crashes: test_kill.sh.)
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+# shellcheck source=tests/e2e/federation.lib.sh
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+t=1
+[ -z "$SEFL_SANITIZE" ] || t=5 # limits: instrumented programs take longer
+
+perplexity() { # ROUND: of its model on the public validation text, times 100
+    fed_m=$fed/aggregator/models/round-$1.safetensors
+    [ "$1" -gt 0 ] || fed_m=$fed/public/init.safetensors
+    "$SEFL" model eval "$fed_m" --vocab "$fed/public/vocab.txt" --data "$fed/public/valid.txt" \
+        --threads 1 --json | sed 's/.*"perplexity":\([0-9.e+]*\).*/\1/' |
+        awk '{ printf "%d\n", 100 * $1 }'
+}
+released() { [ -e "$fed/aggregator/models/round-$1.safetensors" ]; }
+audit() { # WANT: "rounds R released A skipped B receipts C", words that must be in it
+    said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
+    case $said in *"$1"*) ;; *) fail "audit: $said; wanted $1" ;; esac
+    cmp -s "$fed/aggregator/ledger" "$fed/csp/ledger" || fail "the ledgers differ"
+}
+everybody_done() { # SECONDS
+    fed_done aggregator "$1"
+    fed_done csp 20
+    for n in $fed_names; do fed_done "$n" 30; done
+}
+
+# ---- learning: 8 clients, 5 rounds, LSTM at l = 8, both schemes --------------------------------
+for scheme in lwe paillier; do
+    note "$scheme: 8 clients, 5 rounds"
+    fed_names=
+    fed_provision "$scheme" --clients 8 --scheme $scheme --words 1500
+    values=$(sed -n 's/^model *\([0-9]*\) values.*/\1/p' "$dir/provision.out")
+    [ "$values" -lt 20000 ] || fail "the model has $values values"
+    grep -q '"block": 8,' "$fed/public/task.json" || fail "block size"
+    fed_servers --linger 5
+    fed_clients 1 2 3 4 5 6 7 8
+    everybody_done $((120 * t))
+    audit "rounds 5 released 5 skipped 0 receipts 40"
+    before=$(perplexity 0)
+    first=$(perplexity 1)
+    last=$(perplexity 5)
+    note "$scheme: perplexity $before -> $first -> $last (hundredths)"
+    [ "$first" -lt "$before" ] || fail "perplexity does not fall in round 1"
+    [ "$last" -lt "$first" ] || fail "perplexity does not fall after round 1"
+    [ $((last * 4)) -lt "$before" ] || fail "perplexity falls too little"
+    "$SEFL" privacy spent "$fed/csp/ledger" > "$dir/spent" 2>&1 || fail "privacy spent"
+    grep -qi "no differential privacy\|nothing is claimed\|none" "$dir/spent" || fail "$(cat "$dir/spent")"
+done
+
+# ---- a claim: z = 1, both ledgers equal, and each client's own --------------------------------
+note "z = 1"
+fed_names=
+fed_provision claim --clients 4 --words 400 --set privacy.claim=dp --set privacy.z=1 \
+    --set privacy.clip=1 --set privacy.epsilon=60 --set privacy.delta=1e-5 --set rounds.count=3
+fed_servers --linger 5
+fed_clients 1 2 3 4
+everybody_done $((60 * t))
+audit "rounds 3 released 3 skipped 0 receipts 12"
+"$SEFL" privacy spent "$fed/csp/ledger" --json > "$dir/spent" || fail "privacy spent"
+"$SEFL" privacy spent "$fed/aggregator/ledger" --json | cmp -s - "$dir/spent" || fail "spent differs"
+"$SEFL" privacy spent "$fed/clients/client-01/ledger" --json > "$dir/own" || fail "a client's ledger"
+grep -q '"rounds":3' "$dir/spent" || fail "$(cat "$dir/spent")"
+
+# ---- lost clients ------------------------------------------------------------------------------
+note "75 % of the clients are killed in round 2, all of them in round 3"
+fed_names=
+fed_provision lost --clients 8 --words 1500 --set rounds.count=4 --set rounds.deadline_ms=6000 \
+    --set rounds.extend_ms=1000 --set rounds.extensions=1 --set rounds.threshold=2
+fed_servers --linger 5
+fed_clients 1 2 3 4 5 6 7 8
+fed_until $((60 * t)) "round 1" released 1
+fed_kill KILL client-01 client-02 client-03 client-04 client-05 client-06
+fed_until $((60 * t)) "round 2" released 2
+fed_kill KILL client-07 client-08
+skipped() { grep -q '"event":"round skipped","round":3[,}]' "$dir/log/csp"; }
+fed_until $((60 * t)) "skip of round 3" skipped
+released 3 && fail "round 3 was opened without clients"
+fed_clients 1 2 3 4 5 6 7 8
+everybody_done $((60 * t))
+audit "rounds 4 released 3 skipped 1"
+note "all done"

@@ -1,0 +1,92 @@
+#!/bin/sh
+# kill -9 of the aggregation server, the CSP and clients at seeded moments (SEFL_TEST_SEED), the
+# two-party computation included. Started again, the run completes; then the audit (tests/tools):
+# every acknowledged update is in its sum once, no charge is lost, one opening a round. While it runs:
+# no released model ever changes, and no round is opened twice.
+#
+# A few kills of each in CI, 50 of each with SEFL_SOAK.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+# shellcheck source=tests/e2e/federation.lib.sh
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+kills=3 # of each role
+[ -z "${SEFL_SOAK:-}" ] || kills=50
+t=1
+[ -z "$SEFL_SANITIZE" ] || t=5
+clients=3
+note "seed ${SEFL_TEST_SEED:-1}, $kills kills of each role"
+
+# A model file is for ever.
+look_at_models() {
+    for m in "$fed"/aggregator/models/round-*.safetensors; do
+        [ -e "$m" ] || continue
+        sum=$(sha256sum < "$m")
+        known=$dir/known-$(basename "$fed")-$(basename "$m")
+        [ -e "$known" ] || echo "$sum" > "$known"
+        [ "$sum" = "$(cat "$known")" ] || fail "$(basename "$m") has changed"
+    done
+}
+
+closed() { grep -c '"event":"round closed"' "$dir/log/aggregator" || :; }
+one_more_closed() { [ "$(closed)" -gt "$before" ] || fed_ended aggregator; }
+
+# Every second kill comes just after a round has closed: masking, two-party computation, release. The
+# others come at any time.
+moment() { # NUMBER
+    if [ $(($1 % 2)) -eq 0 ]; then
+        before=$(closed)
+        fed_until $((60 * t)) "closing of a round" one_more_closed
+        sleep "$(fed_random 0.4 "close $1")"
+    else
+        sleep "$(fed_random 1.5 "time $1")"
+    fi
+}
+
+restart() { # NAME
+    case $1 in
+    aggregator) fed_aggregator --linger 4 ;;
+    csp) fed_csp ;;
+    *) fed_clients "${1#client-0}" ;;
+    esac
+}
+
+check() {
+    for name in $fed_names; do fed_done "$name" $((60 * t)); done
+    look_at_models
+    said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
+    # the mark is durable before the line is written, so a round may have none; never two
+    twice=$(grep '"event":"round opened"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)
+    [ -z "$twice" ] || fail "round $twice was opened twice"
+    note "run $run: $said"
+}
+
+n=0
+run=0
+total=$((3 * kills))
+while [ "$n" -lt $total ]; do
+    run=$((run + 1))
+    fed_names=
+    rm -rf "$dir/log" "$dir/run"
+    fed_provision "run-$run" --clients $clients --words 300 --set model.embed=32 \
+        --set model.hidden=32 --set rounds.count=8 --set rounds.deadline_ms=20000
+    fed_servers --linger 4
+    fed_clients 1 2 3
+    while [ "$n" -lt $total ] && ! fed_ended aggregator; do
+        case $((n % 3)) in
+        0) who=aggregator ;;
+        1) who=csp ;;
+        *) who=client-0$((n / 3 % clients + 1)) ;;
+        esac
+        moment "$n"
+        if fed_ended $who; then break; fi # the run was over first
+        fed_kill KILL $who
+        fed_wait $who 10
+        look_at_models
+        sleep "$(fed_random 0.3 "pause $n")"
+        n=$((n + 1))
+        restart $who
+    done
+    check
+    rm -rf "$fed"
+done
+note "$n kills in $run runs"

@@ -1,0 +1,120 @@
+#!/bin/sh
+# sefl task: a document is made, signed by both servers, shown, explained and checked; every misuse,
+# change and exchange is named.
+# shellcheck disable=SC2086 # lists of options are split on purpose
+set -eu
+[ "${SEFL_CORE_ONLY:-0}" = 1 ] && { echo "not part of a core-only build"; exit 0; }
+fail() { echo "FAILED: $*" >&2; exit 1; }
+expect() { # CODE command...: output in $out
+    want=$1
+    shift
+    rc=0
+    out=$("$@" 2>&1 < /dev/null) || rc=$?
+    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
+}
+says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+says_not() { case $out in *"$1"*) fail "'$1' is in: $out" ;; *) ;; esac; }
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+
+# keys, word list and first model of a small federation, and a second one to mix up with it
+small="--bits 2048 --clients 3 --words 2000 --set model.embed=8 --set model.hidden=8 --set model.block=4"
+expect 0 "$SEFL" provision f $small
+expect 0 "$SEFL" provision g $small --seed 2
+p=f/public
+keys="--key $p/key.pub --aggregator-key $p/aggregator.pub --csp-key $p/csp.pub"
+files="--init $p/init.safetensors --vocab $p/vocab.txt"
+both="--set population=people --set rounds.enrolled=1000"
+
+# usage
+expect 2 "$SEFL" task; says "new, sign, show or check"
+expect 2 "$SEFL" task sgin; says "did you mean 'sign'?"
+expect 2 "$SEFL" task new; says "--out"
+expect 2 "$SEFL" task new --out t.json; says "--key"
+expect 2 "$SEFL" task new --outt t.json; says "did you mean --out?"
+expect 2 "$SEFL" task new --out t.json $keys extra; says '"extra"'
+expect 2 "$SEFL" task sign; says "--out"
+expect 2 "$SEFL" task sign --out x --key k --as nobody x; says "aggregator or csp"
+expect 2 "$SEFL" task show; says "wants a task file"
+expect 2 "$SEFL" task show --json --explain x; says "exclude"
+expect 2 "$SEFL" task check x; says "--aggregator-key"
+expect 1 "$SEFL" task show nowhere; says "nowhere"
+expect 0 "$SEFL" task --help; says "example:"
+
+# settings: what must be given, what is not known, what does not fit
+expect 2 "$SEFL" task new --out t.json $keys; says "population"; says "rounds.enrolled"; says "init.sha256"
+expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.nois=own; says "did you mean \"privacy.noise\"?"
+expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.z=0.1; says "claim none"
+expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.noise=none; says "claim none"
+expect 2 "$SEFL" task new --out t.json $keys $files $both --set rounds.threshold=2000; says "rounds.threshold"
+expect 2 "$SEFL" task new --out t.json $keys $files $both --set model.block=8; says "model.block is given as 8"
+expect 2 "$SEFL" task new --out t.json $keys --init $p/init.safetensors --vocab g/public/vocab.txt $both; says "another word list"
+expect 1 "$SEFL" task new --out t.json $keys --init $p/vocab.txt $both; says "vocab.txt"
+printf 'one\t5\ntwo\t3\n' > counted.txt
+expect 2 "$SEFL" task new --out t.json $keys --vocab counted.txt $both; says "final form"
+expect 1 "$SEFL" task new --out t.json --key $p/csp.pub --aggregator-key $p/aggregator.pub --csp-key $p/csp.pub $files $both; says "csp.pub"
+expect 2 "$SEFL" task new --out t.json --key $p/key.pub --aggregator-key $p/csp.pub --csp-key $p/csp.pub $files $both; says "two organisations"
+[ ! -e t.json ] || fail "t.json was left behind"
+
+# made, from settings and from YAML: the same bytes
+expect 0 "$SEFL" task new --out t.json $keys $files $both --set privacy.epsilon=20; says "t.json: task"
+expect 1 "$SEFL" task new --out t.json $keys $files $both
+printf 'population: people\nrounds:\n  enrolled: 1000\nprivacy: { epsilon: 20 }\n' > t.yml
+expect 0 "$SEFL" task new --out y.json $keys $files --config t.yml
+cmp t.json y.json || fail "YAML and --set differ"
+printf 'population: people\nrounds:\n  enroled: 1000\n' > bad.yml
+expect 2 "$SEFL" task new --out z.json $keys $files --config bad.yml; says "bad.yml:3:3"; says "rounds.enrolled"
+id=$(sha256sum t.json | cut -d' ' -f1)
+expect 0 "$SEFL" task show t.json; says "$id"; says "nobody"; says "epsilon 20"; says "joint, z 1"
+expect 0 "$SEFL" task show --json t.json; says "\"id\":\"$id\""; says '"signed_by_csp":false'
+grep -q "$(sha256sum $p/init.safetensors | cut -d' ' -f1)" t.json || fail "the hash of the first model is not there"
+grep -q "$(sha256sum $p/vocab.txt | cut -d' ' -f1)" t.json || fail "the hash of the word list is not there"
+
+# signed by both; the document inside is the very file
+expect 1 "$SEFL" task sign --key g/csp/sign.key --as csp --out t.signed t.json; says "another key of the csp"
+expect 1 "$SEFL" task sign --key f/csp/sign.key --as aggregator --out t.signed t.json; says "another key of the aggregator"
+expect 0 "$SEFL" task sign --key f/csp/sign.key --as csp --out half.signed t.json; says "signed by the csp"
+pins="--aggregator-key $p/aggregator.pub --csp-key $p/csp.pub"
+expect 1 "$SEFL" task check $pins half.signed; says "not signed by the aggregator"
+expect 1 "$SEFL" task check $pins t.json
+expect 1 "$SEFL" task sign --key f/csp/sign.key --as csp --out more.signed half.signed; says "already"
+expect 0 "$SEFL" task sign --key f/aggregator/sign.key --as aggregator --out t.signed half.signed; says "and the"
+expect 1 "$SEFL" task sign --key f/aggregator/sign.key --as aggregator --out t.signed half.signed
+expect 0 "$SEFL" task check $pins t.signed; says "$id"
+expect 0 "$SEFL" task show t.signed; says "aggregator and csp"
+tail -c +14 t.signed | head -c "$(wc -c < t.json)" | cmp - t.json || fail "the signed document is not the file"
+
+# other identities, any change, any cut
+expect 1 "$SEFL" task check --aggregator-key g/public/aggregator.pub --csp-key $p/csp.pub t.signed; says "another aggregator than the pinned"
+expect 1 "$SEFL" task check --aggregator-key $p/aggregator.pub --csp-key g/public/csp.pub t.signed; says "another csp than the pinned"
+expect 1 "$SEFL" task check --aggregator-key $p/csp.pub --csp-key $p/aggregator.pub t.signed; says "pinned"
+sed 's/"epsilon": "20"/"epsilon": "99"/' t.signed > changed.signed
+expect 1 "$SEFL" task check $pins changed.signed; says "does not hold"
+head -c 1000 t.signed > cut.signed
+expect 1 "$SEFL" task check $pins cut.signed; says "cut.signed"
+sed 's/"block": 4,/"block": 4, "loss": 3,/' t.json > more.json
+expect 1 "$SEFL" task show more.json; says "unknown member model.loss"
+sed 's/"block": 4,/"block": 4.0,/' t.json > real.json
+expect 1 "$SEFL" task show real.json; says "floating-point"
+
+# in plain words
+expect 0 "$SEFL" task show --explain t.signed
+says "Who can learn what"; says "AS and CSP united"; says "EVERY UPDATE"; says "epsilon at most 20"
+says "against a server"; says "against everybody else"; says "replaced by any other"; says "noise over signal"
+says_not "no differential privacy claimed"
+expect 0 "$SEFL" task new --out off.json $keys $files $both --set privacy.noise=none --set privacy.claim=none
+expect 0 "$SEFL" task show --explain off.json; says "AS learns the exact average"; says "no differential privacy claimed"
+expect 0 "$SEFL" task show off.json; says "no differential privacy claimed"
+expect 0 "$SEFL" task show --json off.json; says "no differential privacy claimed"
+expect 0 "$SEFL" task sign --key f/csp/sign.key --as csp --out off.signed off.json; says "no differential privacy claimed"
+expect 0 "$SEFL" task new --out low.json $keys $files $both --set privacy.z=0.1 --set privacy.claim=none
+expect 0 "$SEFL" task show --explain low.json; says "no differential privacy claimed"; says "but no statement about what it hides"
+expect 0 "$SEFL" task new --out open.json $keys $files $both --set privacy.sampling=open --set privacy.rate=0.1 --set privacy.z=2
+expect 0 "$SEFL" task show --explain open.json; says "only against others"; says "not published"
+expect 0 "$SEFL" task new --out early.json $keys $files $both --set privacy.sampling=open --set privacy.rate=0.1 --set privacy.z=2 --set rounds.enough=80
+expect 0 "$SEFL" task show --explain early.json; says "no amplification"
+expect 0 "$SEFL" task new --out hidden.json $keys $files $both --set privacy.sampling=hidden --set privacy.rate=0.1 --set privacy.z=2
+expect 0 "$SEFL" task show --explain hidden.json; says "encrypted zeros"; says "AS included"
+echo "all good"

@@ -1,0 +1,70 @@
+/* What a client reads about a round, and the fixed layouts that are signed: the first byte chooses. */
+#include "protocol/member.h"
+#include "protocol/round.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(int ok)
+{
+    if (!ok)
+        abort();
+}
+
+static void try_news(sefl_span in)
+{
+    sefl_buf scratch = { 0 }, json = { 0 }, scratch2 = { 0 };
+    round_news n, again;
+    sefl_status st = round_news_read(&n, &scratch, in);
+    must(st == SEFL_OK || st == SEFL_EPROTO);
+    if (st == SEFL_OK) {
+        must(n.state <= ROUND_OVER && strlen(n.why) < sizeof n.why);
+        must((n.state == ROUND_OPEN) == (n.header.n > 0));
+        must(round_news_write(&json, &n) == SEFL_OK);
+        must(round_news_read(&again, &scratch2, buf_span(&json)) == SEFL_OK);
+        must(again.state == n.state && again.round == n.round && again.left_ms == n.left_ms);
+        must(again.header.n == n.header.n && strcmp(again.why, n.why) == 0);
+        must(n.header.n == 0 || memcmp(again.header.p, n.header.p, n.header.n) == 0);
+    } else {
+        must(scratch.n == 0);
+    }
+    buf_clear(&scratch);
+    buf_clear(&scratch2);
+    buf_clear(&json);
+}
+
+#define TRY_LAYOUT(type, bytes)                                                      \
+    do {                                                                             \
+        round_##type v;                                                              \
+        uint8_t out[bytes];                                                          \
+        sefl_status st = round_##type##_read(&v, in);                                \
+        must(st == SEFL_OK || st == SEFL_EPROTO);                                    \
+        if (st == SEFL_OK) {                                                         \
+            round_##type##_write(out, &v);                                           \
+            must(in.n == sizeof out && memcmp(out, in.p, in.n) == 0 && v.round > 0); \
+        }                                                                            \
+    } while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    sefl_span in = span_of(data + 1, size - 1);
+    switch (data[0] % 4) {
+    case 0:
+        try_news(in);
+        break;
+    case 1:
+        TRY_LAYOUT(header, HEADER_BYTES);
+        break;
+    case 2:
+        TRY_LAYOUT(receipt, RECEIPT_BYTES);
+        break;
+    default:
+        TRY_LAYOUT(statement, STATEMENT_BYTES);
+        break;
+    }
+    return 0;
+}

@@ -1,0 +1,62 @@
+/* Signed documents and tasks: the first byte chooses between an envelope and a bare document. What
+ * is accepted is written back as the same bytes, and what a task derives fits together. */
+#include "protocol/task.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(int ok)
+{
+    if (!ok)
+        abort();
+}
+
+static void try_task(sefl_span document)
+{
+    task t;
+    sefl_buf words = { 0 };
+    sefl_status st = task_read(&t, document);
+    must(st == SEFL_OK || st == SEFL_EPROTO || st == SEFL_EINVAL || st == SEFL_ERANGE ||
+         st == SEFL_EUNSUPPORTED);
+    must((st == SEFL_OK) == (t.pub != NULL));
+    if (st == SEFL_OK) {
+        must(t.threshold >= 2 && t.threshold <= t.clients_max && t.threshold <= t.enrolled);
+        must(t.ahe.values == t.values && t.values >= t.params && t.params > 0);
+        must(pack_check(&t.ahe.pack) == SEFL_OK);
+        must(t.noise == TASK_NOISE_NONE || t.grid.s2 == t.ahe.pack.s2);
+        must(!t.claim || t.noise != TASK_NOISE_NONE);
+        must(t.weights == TASK_CAPPED || task_divisor(&t, t.threshold) > 0);
+        must(!t.amplified || !t.publish_count);
+        must(task_explain(&words, &t) == SEFL_OK);
+    }
+    buf_clear(&words);
+    task_clear(&t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    sefl_span in = span_of(data + 1, size - 1);
+    if (data[0] % 2 == 0) {
+        try_task(in);
+        return 0;
+    }
+    envelope env;
+    sefl_status st = envelope_read(&env, in);
+    must(st == SEFL_OK || st == SEFL_EPROTO);
+    if (st == SEFL_OK) {
+        sefl_buf again = { 0 };
+        static const pinned nobody;
+        must(envelope_write(&again, &env) == SEFL_OK);
+        must(again.n == in.n && memcmp(again.p, in.p, in.n) == 0);
+        must(envelope_check(&env, SIGN_TASK, &nobody) != SEFL_OK);
+        buf_clear(&again);
+        if (env.kind == SIGN_TASK)
+            try_task(env.content);
+    }
+    return 0;
+}

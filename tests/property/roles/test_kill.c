@@ -1,0 +1,331 @@
+/* kill -9 of both servers at any moment of whole rounds, on their real journals and ledgers.
+ * A child runs AS and CSP as two threads over a pair in memory, round after round: header, charge,
+ * open, result durable, secrets of the round wiped; every coin is the system's. It is killed at a
+ * seeded moment, and the next child goes on. Whatever the moment:
+ *  - what CSP once marked as opened never changes: one distinct output a round, sent again as it is;
+ *  - an output implies a charge in both ledgers; at the end both have one charge a round and agree;
+ *  - without noise the result is the plain sum; a result once durable is never made again;
+ *  - nothing stands in the way of the next start. */
+#include "support/folder.h"
+#include "unit/protocol/link_pair.h"
+
+#include "base/file.h"
+#include "roles/account.h"
+#include "roles/journal_as.h"
+#include "roles/journal_csp.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ROUNDS = 3, PROGRESS_FD = 77 };
+static char root[256];
+
+static const char *at(const char *fmt, unsigned long long n)
+{
+    static char path[4][400];
+    static unsigned next;
+    char *out = path[next++ % 4], name[100];
+    snprintf(name, sizeof name, fmt, n);
+    snprintf(out, sizeof path[0], "%s/%s", root, name);
+    return out;
+}
+
+/* ---- one server's books -------------------------------------------------------------------- */
+
+typedef struct books {
+    journal *j;
+    account *a;
+} books;
+
+static sefl_status books_open(books *b, const char *role, const task *t)
+{
+    sefl_status st = SEFL_OK;
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s.ledger", root, role);
+    *b = (books){ 0 };
+    SEFL_TRY(journal_open(&b->j, at(role, 0), role, t->id));
+    SEFL_TRY(account_open(&b->a, b->j, path, t));
+done:
+    return st;
+}
+
+static void books_close(books *b)
+{
+    account_close(b->a);
+    journal_close(b->j);
+}
+
+/* ---- the child ----------------------------------------------------------------------------- */
+
+typedef struct federation {
+    world *w;
+    ahe_sum *sums[ROUNDS + 1];
+    int64_t total[ROUNDS + 1][W_VALUES];
+} federation;
+
+static void must(sefl_status st, const char *what)
+{
+    if (st != SEFL_OK) {
+        fprintf(stderr, "child: %s: %s: %s\n", what, sefl_status_name(st), sefl_last_error());
+        _exit(6);
+    }
+}
+#define MUST(call) must((call), #call)
+
+static void progress(void)
+{
+    uint8_t byte = 0;
+    if (write(PROGRESS_FD, &byte, 1) != 1)
+        _exit(7);
+}
+
+typedef struct server {
+    csp *c;
+    channel ch;
+} server;
+
+static void *serve_csp(void *arg)
+{
+    server *s = arg;
+    MUST(csp_serve(s->c, &s->ch));
+    return NULL;
+}
+
+static void one_round(federation *f, as_link *l, const as_journal *t, books *as, uint64_t round)
+{
+    world *w = f->w;
+    sefl_buf both = { 0 };
+    round_header h = world_header(w, round);
+    int64_t result[W_VALUES];
+    uint8_t seed[AHE_SEED_BYTES];
+    uint64_t attempt = 0;
+    bool kept;
+    MUST(as_link_header(l, &both, &h));
+    progress();
+    MUST(account_charge(as->a, round));
+    progress();
+    sefl_status st = t->masked(t->ctx, round, &attempt, seed);
+    if (st != SEFL_ENOTFOUND)
+        MUST(st);
+    as_open o = { .round = round,
+                  .attempt = attempt + 1,
+                  .clients = W_CLIENTS,
+                  .sum = f->sums[round],
+                  .journal = t };
+    memcpy(o.set, w->set, sizeof o.set);
+    MUST(as_link_open(l, &o, &kept, result));
+    progress();
+    MUST(file_write_new(at("released-%llu", round), span_of(result, w->t.values * sizeof *result),
+                        0600));
+    progress();
+    buf_clear(&both);
+}
+
+static void child(federation *f)
+{
+    world *w = f->w;
+    books as, cs;
+    journal_as *ja;
+    journal_csp *jc;
+    sefl_coins coins = coins_system();
+    server s = { 0 };
+    channel mine;
+    pthread_t thread;
+    as_link *l;
+    MUST(books_open(&as, "aggregator", &w->t));
+    MUST(books_open(&cs, "csp", &w->t));
+    MUST(journal_as_new(&ja, as.j, &coins));
+    MUST(journal_csp_new(&jc, cs.j, cs.a, &coins));
+    as_journal ta = journal_as_table(ja);
+    csp_journal tc = journal_csp_table(jc);
+    progress();
+    MUST(channel_pair_new(&mine, &s.ch, 60000));
+    MUST(csp_new(&s.c, &(csp_config){ .task = &w->t,
+                                      .envelope = buf_span(&w->envelope),
+                                      .sec = w->sec,
+                                      .key = w->csp,
+                                      .journal = &tc,
+                                      .coins = &coins }));
+    if (pthread_create(&thread, NULL, serve_csp, &s) != 0)
+        _exit(8);
+    MUST(as_link_new(&l, &mine,
+                     &(as_link_config){ .task = &w->t,
+                                        .envelope = buf_span(&w->envelope),
+                                        .key = w->as,
+                                        .coins = &coins,
+                                        .ledger = account_mark_fn,
+                                        .compare = account_compare_fn,
+                                        .ledger_ctx = as.a }));
+    progress();
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        if (!file_exists(at("released-%llu", round)))
+            one_round(f, l, &ta, &as, round);
+        MUST(journal_round_wipe(as.j, round));
+        progress();
+    }
+    MUST(as_link_bye(l, true));
+    pthread_join(thread, NULL);
+    progress();
+    _exit(0); /* as if killed once more: nothing is closed */
+}
+
+/* ---- what the parent sees ------------------------------------------------------------------ */
+
+/* Hash of (id, output) of an opened round; zeros while it is not, or no more kept. */
+typedef struct seen {
+    bool opened[ROUNDS + 1], forgotten[ROUNDS + 1];
+    uint8_t output[ROUNDS + 1][32];
+} seen;
+
+static void look(const world *w, seen *s)
+{
+    books as, cs;
+    journal_csp *jc;
+    sefl_coins coins = coins_system();
+    CHECK_OK(books_open(&as, "aggregator", &w->t));
+    CHECK_OK(books_open(&cs, "csp", &w->t));
+    CHECK_OK(journal_csp_new(&jc, cs.j, cs.a, &coins));
+    csp_journal t = journal_csp_table(jc);
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        csp_round r;
+        bool charged[2];
+        sefl_buf b = { 0 };
+        uint8_t id[NOISE_ID], digest[32], hash[32];
+        CHECK_OK(t.get(jc, round, &r));
+        CHECK_OK(account_has(as.a, round, &charged[0]));
+        CHECK_OK(account_has(cs.a, round, &charged[1]));
+        assert_true(charged[0] || !charged[1]); /* AS pays first */
+        if (r.state != CSP_OPENED) {
+            assert_true(!s->opened[round] && !file_exists(at("released-%llu", round)));
+            continue;
+        }
+        assert_true(charged[0] && charged[1]);
+        sefl_status st = t.kept(jc, round, id, &b, digest);
+        if (st == SEFL_ENOTFOUND) {
+            assert_true(file_exists(at("released-%llu", round)));
+            s->forgotten[round] = true;
+        } else {
+            CHECK_OK(st);
+            assert_false(s->forgotten[round]);
+            CHECK_OK(wr_raw(&b, id, sizeof id));
+            sha256_of(hash, buf_span(&b));
+            if (s->opened[round])
+                assert_memory_equal(hash, s->output[round], 32); /* for ever */
+            memcpy(s->output[round], hash, 32);
+        }
+        s->opened[round] = true;
+        buf_clear(&b);
+    }
+    journal_csp_free(jc);
+    books_close(&as);
+    books_close(&cs);
+}
+
+/* Kills the child after `steps` steps and so many microseconds; true if it was done before. */
+static bool run_child(federation *f, uint64_t steps, uint64_t us)
+{
+    int fd[2], status;
+    uint8_t byte;
+    assert_int_equal(pipe(fd), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        close(fd[0]);
+        if (dup2(fd[1], PROGRESS_FD) != PROGRESS_FD)
+            _exit(3);
+        close(fd[1]);
+        child(f);
+    }
+    close(fd[1]);
+    while (steps > 0 && read(fd[0], &byte, 1) == 1)
+        steps--;
+    if (steps == 0)
+        usleep((useconds_t)us);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    close(fd[0]);
+    if (WIFEXITED(status))
+        assert_int_equal(WEXITSTATUS(status), 0);
+    return WIFEXITED(status);
+}
+
+static void check_end(federation *f)
+{
+    world *w = f->w;
+    books as, cs;
+    ledger_mark m;
+    ledger_total total;
+    CHECK_OK(books_open(&as, "aggregator", &w->t));
+    CHECK_OK(books_open(&cs, "csp", &w->t));
+    CHECK_OK(account_mark(as.a, &m));
+    assert_int_equal(account_compare(cs.a, &m), LEDGERS_AGREE);
+    CHECK_OK(account_spent(cs.a, 0, &total));
+    assert_int_equal(total.rounds, ROUNDS);
+    for (uint64_t r = 1; r <= ROUNDS; r++) {
+        sefl_buf b = { 0 };
+        CHECK_OK(file_read(&b, at("released-%llu", r), sizeof f->total[0]));
+        if (w->t.noise == TASK_NOISE_NONE)
+            assert_memory_equal(b.p, f->total[r], w->t.values * sizeof(int64_t));
+        buf_clear(&b);
+        assert_false(file_exists(at("aggregator/task-1/round-%llu", r))); /* all secrets are gone */
+        assert_false(file_exists(at("csp/task-1/round-%llu", r)));
+    }
+    books_close(&as);
+    books_close(&cs);
+}
+
+static void run_federation(const char *name, task_noise noise, const sefl_rng *rng,
+                           unsigned long trials)
+{
+    federation f = { .w = world_new("paillier", noise, 120) };
+    unsigned kills = 0;
+    snprintf(f.w->t.population, sizeof f.w->t.population, "people");
+    for (uint64_t r = 1; r <= ROUNDS; r++) {
+        world_sum(f.w, r);
+        f.sums[r] = f.w->sum, f.w->sum = NULL;
+        memcpy(f.total[r], f.w->total, sizeof f.total[r]);
+    }
+    for (unsigned long i = 0; i < trials; i++) {
+        char folder[64];
+        seen s = { 0 };
+        bool done = false;
+        snprintf(folder, sizeof folder, "%s-%lu", name, i);
+        snprintf(root, sizeof root, "%s", folder_path(folder));
+        CHECK_OK(file_make_folder(root, 0700));
+        CHECK_OK(ledger_create(at("aggregator.ledger", 0), "people"));
+        CHECK_OK(ledger_create(at("csp.ledger", 0), "people"));
+        while (!done) {
+            uint64_t steps, us;
+            CHECK_OK(rng_below(rng, &steps, 12));
+            CHECK_OK(rng_below(rng, &us, 15000));
+            done = run_child(&f, steps + (i & 1), us);
+            kills += !done;
+            look(f.w, &s);
+        }
+        check_end(&f);
+    }
+    print_message("%s: %lu tasks of %d rounds, %u kills\n", name, trials, ROUNDS, kills);
+    assert_true(kills >= trials);
+    for (uint64_t r = 1; r <= ROUNDS; r++)
+        ahe_sum_free(&f.w->t.ahe, f.sums[r]);
+    world_free(f.w);
+}
+
+static void killed(void **state)
+{
+    (void)state;
+    seeded g;
+    test_seed(&g, "kills of both servers");
+    sefl_rng rng = seeded_rng(&g);
+    run_federation("none", TASK_NOISE_NONE, &rng, test_count(2, 30));
+    run_federation("own", TASK_NOISE_OWN, &rng, test_count(2, 30));
+    run_federation("joint", TASK_NOISE_JOINT, &rng, test_count(2, 30));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(killed) };
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
+}

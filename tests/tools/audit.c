@@ -1,0 +1,276 @@
+/* audit FOLDER: looks through what a provisioned federation left behind when its processes have ended,
+ * and says whether the promises hold that no crash may break:
+ *
+ *   sets       for every frozen round, the hash of the acknowledged updates is that of the frozen set,
+ *              which AS signed to CSP: every acknowledged update is in the sum, once, and nothing else
+ *   receipts   each receipt that a client holds (checked: AS's signature) is one of those updates
+ *   openings   CSP opened a round once, under one attempt id, no id twice; a round with a model is
+ *              opened; an opened one is charged in both ledgers
+ *   models     the model that a header names is the file that the latest release left
+ *   ledgers    AS's and CSP's are the same bytes
+ *
+ * Prints one line: rounds R released A skipped B receipts C. Exit 1 with the first broken promise. */
+#include "base/file.h"
+#include "protocol/round.h"
+#include "protocol/task.h"
+#include "roles/journal_csp.h"
+#include "store/journal/journal.h"
+#include "store/ledger.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MEMBERS_MAX = 1024, ROUNDS_MAX = 4096 };
+
+typedef struct audit {
+    const char *folder;
+    task t;
+    pinned servers;
+    journal *as, *csp;
+    ledger *as_ledger, *csp_ledger;
+    round_member member[MEMBERS_MAX];
+    uint32_t members;
+    uint8_t latest[SHA256_BYTES]; /* of the model that the next round starts from */
+    uint8_t id[ROUNDS_MAX][NOISE_ID];
+    uint64_t rounds, opened, released, skipped, receipts;
+} audit;
+
+static const char *at(const audit *a, const char *name)
+{
+    static char path[4][PATH_MAX];
+    static unsigned next;
+    char *p = path[next++ % 4];
+    snprintf(p, PATH_MAX, "%s/%s", a->folder, name);
+    return p;
+}
+
+/* ---- one round ------------------------------------------------------------------------------ */
+
+static sefl_status take_member(void *ctx, const journal_update *u)
+{
+    audit *a = ctx;
+    if (a->members == MEMBERS_MAX)
+        return sefl_fail(SEFL_ERANGE, "too many updates");
+    memcpy(a->member[a->members].client, u->client, 32);
+    memcpy(a->member[a->members++].body, u->body, 32);
+    return SEFL_OK;
+}
+
+static sefl_status check_set(audit *a, const journal_round *r)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t hash[SHA256_BYTES];
+    a->members = 0;
+    SEFL_TRY(journal_updates(a->as, r->round, take_member, a));
+    if (!r->has_set)
+        goto done;
+    SEFL_TRY(round_set_hash(hash, a->t.id, r->round, a->member, a->members));
+    SEFL_CHECK(memcmp(hash, r->set, sizeof hash) == 0, SEFL_ESTATE,
+               "round %" PRIu64 ": the frozen set is not that of the %u acknowledged updates",
+               r->round, a->members);
+done:
+    return st;
+}
+
+/* What CSP knows about an opened round. */
+static sefl_status check_opening(audit *a, const journal_round *r)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    envelope env;
+    round_statement s;
+    SEFL_TRY(journal_fact_get(a->csp, r->round, "statement", &b));
+    SEFL_TRY(envelope_read(&env, buf_span(&b)));
+    SEFL_TRY(envelope_check_one(&env, SIGN_STATEMENT, SIGNER_AS, a->servers.as));
+    SEFL_TRY(round_statement_read(&s, env.content));
+    SEFL_CHECK(memcmp(s.task, a->t.id, 32) == 0 && s.round == r->round, SEFL_ESTATE,
+               "round %" PRIu64 ": a statement about something else", r->round);
+    SEFL_CHECK(r->has_set && memcmp(s.set, r->set, 32) == 0 && s.clients == a->members, SEFL_ESTATE,
+               "round %" PRIu64 ": CSP opened another set than the frozen one", r->round);
+    SEFL_CHECK(s.clients >= a->t.threshold, SEFL_ESTATE,
+               "round %" PRIu64 ": opened with %u clients, below the threshold", r->round,
+               s.clients);
+    buf_reset(&b);
+    SEFL_TRY(journal_fact_get(a->csp, r->round, "id", &b));
+    SEFL_CHECK(b.n == NOISE_ID, SEFL_EPROTO, "round %" PRIu64 ": no attempt id", r->round);
+    for (uint64_t i = 0; i < a->opened && a->t.noise == TASK_NOISE_JOINT; i++)
+        SEFL_CHECK(memcmp(a->id[i], b.p, NOISE_ID) != 0, SEFL_ESTATE,
+                   "round %" PRIu64 ": an attempt id for the second time", r->round);
+    memcpy(a->id[a->opened++], b.p, NOISE_ID);
+    SEFL_CHECK(ledger_has(a->as_ledger, a->t.id, r->round) &&
+                   ledger_has(a->csp_ledger, a->t.id, r->round),
+               SEFL_ESTATE, "round %" PRIu64 " was opened and is not charged", r->round);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status file_hash(uint8_t out[SHA256_BYTES], const char *path)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(file_read(&b, path, 1 << 30));
+    sha256_of(out, buf_span(&b));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status check_header(audit *a, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    round_header h;
+    SEFL_TRY(journal_fact_get(a->csp, round, "header", &b));
+    SEFL_TRY(round_header_read(&h, buf_span(&b)));
+    SEFL_CHECK(memcmp(h.model, a->latest, sizeof h.model) == 0, SEFL_ESTATE,
+               "round %" PRIu64 ": its header names another model than the latest release", round);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status check_round(audit *a, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    journal_round ours, theirs;
+    char name[80];
+    SEFL_TRY(journal_round_get(a->as, round, &ours));
+    SEFL_TRY(check_set(a, &ours));
+    SEFL_TRY(journal_round_get(a->csp, round, &theirs));
+    SEFL_TRY(check_header(a, round));
+    if (theirs.state == CSP_OPENED)
+        SEFL_TRY(check_opening(a, &ours));
+    else
+        SEFL_CHECK(theirs.state == CSP_SKIPPED && !ledger_has(a->csp_ledger, a->t.id, round),
+                   SEFL_ESTATE, "round %" PRIu64 ": state %u at CSP, or charged and not opened",
+                   round, theirs.state);
+    snprintf(name, sizeof name, "aggregator/models/round-%" PRIu64 ".safetensors", round);
+    if (file_exists(at(a, name))) {
+        SEFL_CHECK(theirs.state == CSP_OPENED && !ours.skipped, SEFL_ESTATE,
+                   "round %" PRIu64 " has a model and was not opened", round);
+        SEFL_TRY(file_hash(a->latest, at(a, name)));
+        a->released++;
+    } else {
+        SEFL_CHECK(ours.skipped, SEFL_ESTATE, "round %" PRIu64 " has neither model nor skip",
+                   round);
+        a->skipped++;
+    }
+done:
+    return st;
+}
+
+/* ---- receipts ------------------------------------------------------------------------------- */
+
+static sefl_status check_receipt(audit *a, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    envelope env;
+    round_receipt r;
+    journal_update u;
+    SEFL_TRY(file_read(&b, path, 1 << 16));
+    SEFL_TRY(envelope_read(&env, buf_span(&b)));
+    SEFL_TRY(envelope_check_one(&env, SIGN_RECEIPT, SIGNER_AS, a->servers.as));
+    SEFL_TRY(round_receipt_read(&r, env.content));
+    SEFL_CHECK(memcmp(r.task, a->t.id, 32) == 0, SEFL_ESTATE, "%s: of another task", path);
+    SEFL_TRY(journal_update_get(a->as, r.round, r.client, &u, NULL));
+    SEFL_CHECK(memcmp(u.body, r.body, 32) == 0 && u.bytes == r.bytes, SEFL_ESTATE,
+               "%s: AS has another body of this client", path);
+    a->receipts++;
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status each_in(audit *a, const char *folder,
+                           sefl_status (*fn)(audit *, const char *path))
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX];
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && st == SEFL_OK && (e = readdir(d)) != NULL;) {
+        if (e->d_name[0] == '.' || strstr(e->d_name, ".tmp-"))
+            continue;
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, e->d_name) < sizeof path)
+            st = fn(a, path);
+    }
+    if (d)
+        closedir(d);
+    return st;
+}
+
+static sefl_status check_client(audit *a, const char *path)
+{
+    char receipts[PATH_MAX];
+    snprintf(receipts, sizeof receipts, "%.4000s/state/receipts", path);
+    return each_in(a, receipts, check_receipt);
+}
+
+/* ---- all of it -------------------------------------------------------------------------------- */
+
+static sefl_status open_all(audit *a)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(sign_pub_read(a->servers.as, at(a, "public/aggregator.pub")));
+    SEFL_TRY(sign_pub_read(a->servers.csp, at(a, "public/csp.pub")));
+    SEFL_TRY(file_read(&b, at(a, "public/task.signed"), 1 << 20));
+    SEFL_TRY(task_open(&a->t, buf_span(&b), &a->servers));
+    SEFL_TRY(journal_open(&a->as, at(a, "aggregator/state"), "aggregator", a->t.id));
+    SEFL_TRY(journal_open(&a->csp, at(a, "csp/state"), "csp", a->t.id));
+    SEFL_TRY(ledger_open_read(&a->as_ledger, at(a, "aggregator/ledger")));
+    SEFL_TRY(ledger_open_read(&a->csp_ledger, at(a, "csp/ledger")));
+    memcpy(a->latest, a->t.init_hash, sizeof a->latest);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status run(audit *a)
+{
+    sefl_status st = SEFL_OK;
+    journal_round last;
+    sefl_buf ours = { 0 }, theirs = { 0 };
+    SEFL_TRY(open_all(a));
+    SEFL_TRY(journal_round_last(a->csp, &last));
+    SEFL_CHECK(last.round < ROUNDS_MAX, SEFL_ERANGE, "%" PRIu64 " rounds", last.round);
+    for (a->rounds = 1; a->rounds <= last.round; a->rounds++)
+        SEFL_TRY(check_round(a, a->rounds));
+    a->rounds--;
+    SEFL_TRY(each_in(a, at(a, "clients"), check_client));
+    SEFL_TRY(file_read(&ours, at(a, "aggregator/ledger"), 1 << 28));
+    SEFL_TRY(file_read(&theirs, at(a, "csp/ledger"), 1 << 28));
+    SEFL_CHECK(ours.n == theirs.n && memcmp(ours.p, theirs.p, ours.n) == 0, SEFL_ESTATE,
+               "the ledgers differ (%zu and %zu bytes)", ours.n, theirs.n);
+done:
+    buf_clear(&ours);
+    buf_clear(&theirs);
+    ledger_close(a->as_ledger);
+    ledger_close(a->csp_ledger);
+    journal_close(a->as);
+    journal_close(a->csp);
+    task_clear(&a->t);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    static audit a;
+    if (argc != 2) {
+        fprintf(stderr, "usage: audit FOLDER\n");
+        return 2;
+    }
+    a.folder = argv[1];
+    if (run(&a) != SEFL_OK) {
+        fprintf(stderr, "audit: %s\n", sefl_last_error());
+        return 1;
+    }
+    printf("rounds %" PRIu64 " released %" PRIu64 " skipped %" PRIu64 " receipts %" PRIu64 "\n",
+           a.rounds, a.released, a.skipped, a.receipts);
+    return 0;
+}

@@ -1,0 +1,118 @@
+/* agg_bodies: a small key, both schemes' parameters and real update bodies, for the aggregator's
+ * tests. Bodies are encryptions of known vectors: body k holds value(k, i) at place i. */
+#ifndef UNIT_ROLES_AGG_BODIES_H
+#define UNIT_ROLES_AGG_BODIES_H
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "crypto/ahe/ahe.h"
+#include "crypto/ahe/paillier.h"
+#include "protocol/round.h"
+#include "support/check.h"
+
+#include <string.h>
+
+typedef struct bodies {
+    paillier_sec *sec;
+    const ahe_pub *pub;
+    ahe_params p;
+    ahe_enc *enc;
+    seeded gen;
+} bodies;
+
+static inline int64_t bodies_value(unsigned k, size_t i)
+{
+    return (int64_t)((i * 7 + k * 13) % 201) - 100;
+}
+
+static inline void bodies_make(bodies *b, const char *scheme, size_t values, uint32_t clients)
+{
+    sefl_buf key = { 0 };
+    const ahe_scheme *s;
+    pack pk;
+    memset(b, 0, sizeof *b);
+    test_seed(&b->gen, "bodies");
+    CHECK_OK(
+        file_read(&key, SEFL_SOURCE_DIR "/tests/fuzz/corpus/crypto.paillier_key/sec2048", 1 << 16));
+    /* the corpus has a choosing byte in front */
+    sefl_span in = buf_span(&key);
+    if (paillier_sec_read(&b->sec, in) != SEFL_OK)
+        CHECK_OK(paillier_sec_read(&b->sec, span_of(in.p + 1, in.n - 1)));
+    b->pub = paillier_sec_pub(b->sec);
+    CHECK_OK(ahe_scheme_find(&s, scheme));
+    CHECK_OK(pack_init(
+        &pk, &(pack_config){ .scheme = strcmp(scheme, "lwe") == 0 ? PACK_LWE : PACK_PAILLIER,
+                             .clients = clients,
+                             .dimension = values,
+                             .clip = PACK_ONE,
+                             .fraction_bits = 12 }));
+    CHECK_OK(ahe_params_init(&b->p, s, &pk, b->pub, values));
+    CHECK_OK(ahe_enc_new(&b->enc, b->pub, &b->p, NULL, NULL));
+    buf_clear(&key);
+}
+
+/* A whole body into a new block (sefl_free), ahe_body_bytes long; its hash too. */
+static inline uint8_t *bodies_body(bodies *b, unsigned k, uint8_t hash[32])
+{
+    uint8_t context[AHE_CONTEXT_BYTES] = { 1 }, *out;
+    int64_t *v;
+    ahe_upload *u;
+    sefl_rng rng = seeded_rng(&b->gen);
+    size_t padded = b->p.units * b->p.unit_values;
+    CHECK_OK(sefl_new(&out, 1, ahe_body_bytes(&b->p)));
+    CHECK_OK(sefl_new(&v, padded, sizeof *v));
+    for (size_t i = 0; i < b->p.values; i++)
+        v[i] = bodies_value(k, i);
+    CHECK_OK(ahe_upload_new(&u, &b->p, b->enc, context, &rng));
+    if (b->p.head_bytes > 0)
+        CHECK_OK(ahe_upload_head(&b->p, u, out, NULL));
+    CHECK_OK(ahe_upload_units(&b->p, u, out + b->p.head_bytes, v, b->p.units, NULL, NULL));
+    ahe_upload_free(&b->p, u);
+    sefl_free(v);
+    sha256_of(hash, span_of(out, ahe_body_bytes(&b->p)));
+    return out;
+}
+
+/* A bad unit: zero for paillier; for lwe the head is what can be bad. */
+static inline void bodies_spoil(const bodies *b, uint8_t *body, size_t unit)
+{
+    if (b->p.head_bytes > 0)
+        memset(body, 0, b->p.head_bytes);
+    else
+        memset(body + unit * b->p.unit_bytes, 0, b->p.unit_bytes);
+}
+
+/* Opens a closed sum: masks it, decrypts, unmasks; v gets p.values numbers. */
+static inline void bodies_open(bodies *b, ahe_sum *sum, int64_t *v)
+{
+    uint8_t context[AHE_CONTEXT_BYTES] = { 1 }, seed[AHE_SEED_BYTES] = { 9 };
+    uint8_t *bytes, *plain, *mask;
+    int64_t *all;
+    ahe_dec *d;
+    CHECK_OK(sefl_new(&bytes, 1, ahe_sum_bytes(&b->p)));
+    CHECK_OK(sefl_new(&plain, b->p.units, b->p.plain_bytes));
+    CHECK_OK(sefl_new(&mask, b->p.units, b->p.plain_bytes));
+    CHECK_OK(sefl_new(&all, b->p.units * b->p.unit_values, sizeof *all));
+    uint8_t *units = bytes + b->p.sum_head_bytes;
+    CHECK_OK(ahe_sum_write_head(&b->p, sum, bytes));
+    CHECK_OK(ahe_sum_write_units(&b->p, sum, units, 0, b->p.units, seed, NULL));
+    CHECK_OK(ahe_dec_new(&d, &b->p, b->sec, context));
+    CHECK_OK(ahe_dec_head(&b->p, d, bytes, NULL));
+    CHECK_OK(ahe_dec_units(&b->p, d, plain, 0, units, b->p.units, NULL, NULL));
+    CHECK_OK(ahe_mask_units(&b->p, mask, 0, b->p.units, seed));
+    ahe_plain_unmask(&b->p, all, plain, mask, b->p.units);
+    memcpy(v, all, b->p.values * sizeof *v);
+    ahe_dec_free(&b->p, d);
+    sefl_free(bytes);
+    sefl_free(plain);
+    sefl_free(mask);
+    sefl_free(all);
+}
+
+static inline void bodies_free(bodies *b)
+{
+    ahe_enc_free(&b->p, b->enc);
+    paillier_sec_free(b->sec);
+}
+
+#endif

@@ -1,0 +1,581 @@
+/* agg_world: an aggregator without sockets: real journal, ledger, spool, running sum and models in a
+ * scratch folder; CSP is csp_serve in a thread over a pair in memory, with a ledger file of its own;
+ * clients are calls of ingest. Stopped and started again it stands where the journal left it. */
+#ifndef UNIT_ROLES_AGG_WORLD_H
+#define UNIT_ROLES_AGG_WORLD_H
+
+#include "unit/protocol/link_pair.h"
+
+#include "base/file.h"
+#include "model/file/model_file.h"
+#include "roles/aggregator/rounds.h"
+#include "roles/aggregator/step.h"
+#include "roles/journal_as.h"
+#include "roles/terms.h"
+#include "support/folder.h"
+
+#include <unistd.h>
+
+enum { A_CLIENTS = 4, A_REPORTS = 32, A_WORDS = 12 };
+
+typedef struct agg_world {
+    /* what all parties have */
+    task t;
+    sefl_buf document, envelope;
+    paillier_sec *sec;
+    sign_key *as, *csp;
+    ahe_enc *enc;
+    ledger_terms terms;
+    char dir[200];
+    char models[300], init[300], words[300];
+
+    /* CSP */
+    mem_csp mc;
+    ledger *csp_ledger;
+    csp *server;
+    csp_journal csp_journal;
+    named_coins csp_coins;
+    sefl_coins csp_coins_table;
+    uint64_t cut[2];  /* cuts of the next connection: wire of link_pair.h */
+    bool unreachable; /* CSP does not answer */
+    unsigned dials;
+    pthread_t csp_thread;
+    bool connected;
+    world watch; /* only for wire's type */
+    wire wire[2];
+    channel ch[2];
+
+    /* AS */
+    journal_as *ja;
+    as_journal as_journal;
+    named_coins coins;
+    sefl_coins coins_table;
+    journal *j;
+    account *account;
+    releases *rel;
+    rounds *r;
+    ingest *in;
+    pool *pool;
+    sefl_clock wall, mono;
+    pthread_t thread;
+    sefl_status st;
+    _Atomic bool ended;
+    char why[300];
+    rounds_report report[A_REPORTS];
+    unsigned reports;
+    agg_phase stop_in; /* rounds_stop when this phase is reached; AGG_PHASES: never */
+    uint64_t stop_round;
+} agg_world;
+
+/* Time flies: waits of the machine are short, computations take "long". */
+static inline uint64_t aw_fast_ns(void *self)
+{
+    sefl_clock real = clock_wall();
+    (void)self;
+    return clock_ns(&real) / 1000 * 1000 * 40 % (UINT64_C(1) << 62);
+}
+
+static inline const char *aw_path(agg_world *w, char out[300], const char *name)
+{
+    snprintf(out, 300, "%s/%s", w->dir, name);
+    return out;
+}
+
+/* ---- task ---------------------------------------------------------------------------------- */
+
+static inline void hex_into(char *out, const uint8_t h[32])
+{
+    for (int i = 0; i < 32; i++)
+        snprintf(out + 2 * i, 3, "%02x", h[i]);
+}
+
+/* Assignments end with NULL. */
+static inline void aw_task(agg_world *w, const char *const *more)
+{
+    char path[300], assign[128], hex[65];
+    uint8_t hash[32];
+    settings s;
+    vocab *v;
+    lm *m;
+    pinned servers;
+    ahe_pub *pub;
+    static const char *const base[] = {
+        "name=tiny",
+        "population=testers",
+        "model.vocab=12",
+        "model.embed=2",
+        "model.hidden=2",
+        "model.layers=1",
+        "model.block=2",
+        "rounds.enrolled=4",
+        "rounds.threshold=2",
+        "rounds.count=2",
+        "rounds.deadline_ms=600000",
+        "rounds.extend_ms=100",
+        "rounds.extensions=1",
+        "privacy.claim=none",
+        "privacy.epsilon=0",
+        "privacy.delta=0",
+        "privacy.noise=none",
+        "privacy.z=0",
+        "crypto.scheme=paillier",
+        "server.lr=0.5",
+        "privacy.clip=1",
+    };
+    settings_init(&s, task_schema);
+    for (size_t i = 0; i < sizeof base / sizeof *base; i++)
+        CHECK_OK(settings_set(&s, base[i], "base"));
+    for (; more && *more; more++)
+        CHECK_OK(settings_set(&s, *more, "test"));
+
+    const char words[] = "<unk>\n<eos>\na\nb\nc\nd\ne\nf\ng\nh\ni\nj\n";
+    CHECK_OK(file_write_atomic(aw_path(w, path, "vocab.txt"), span_of_str(words), 0644));
+    CHECK_OK(vocab_read(&v, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    assert_int_equal(vocab_size(v), A_WORDS);
+    vocab_hash(v, hash);
+    hex_into(hex, hash);
+    snprintf(assign, sizeof assign, "vocab.sha256=%s", hex);
+    CHECK_OK(settings_set(&s, assign, "test"));
+
+    lm_config cfg = { .vocab = A_WORDS, .embed = 2, .hidden = 2, .layers = 1, .block = 2 };
+    CHECK_OK(lm_new(&m, &cfg, NULL));
+    lm_init(m, 5);
+    model_meta meta = { .cfg = *lm_get_config(m) };
+    model_meta_set_vocab(&meta, v);
+    CHECK_OK(model_write(aw_path(w, path, "init.safetensors"), &meta, lm_theta(m)));
+    CHECK_OK(release_file_hash(hash, NULL, path));
+    hex_into(hex, hash);
+    snprintf(assign, sizeof assign, "init.sha256=%s", hex);
+    CHECK_OK(settings_set(&s, assign, "test"));
+    lm_free(m);
+    vocab_free(v);
+
+    memcpy(servers.as, sign_key_pub(w->as), SIGN_PUB_BYTES);
+    memcpy(servers.csp, sign_key_pub(w->csp), SIGN_PUB_BYTES);
+    CHECK_OK(paillier_pub_from_sec(&pub, w->sec));
+    CHECK_OK(task_make(&w->document, &s, pub, &servers));
+    CHECK_OK(task_read(&w->t, buf_span(&w->document)));
+    paillier_pub_free(pub);
+    settings_clear(&s);
+    assert_true(w->t.values <= W_VALUES);
+
+    envelope env = { .kind = SIGN_TASK, .content = buf_span(&w->document) };
+    CHECK_OK(envelope_sign(&env, SIGNER_AS, w->as));
+    CHECK_OK(envelope_sign(&env, SIGNER_CSP, w->csp));
+    CHECK_OK(envelope_write(&w->envelope, &env));
+
+    w->terms = terms_of_task(&w->t);
+}
+
+/* ---- CSP ----------------------------------------------------------------------------------- */
+
+static inline sefl_status aw_csp_charge(void *ctx, uint64_t round)
+{
+    agg_world *w = (agg_world *)ctx;
+    sefl_status st = ledger_charge(w->csp_ledger, &w->terms, round, NULL);
+    return st == SEFL_OK ? ledger_pay(&w->mc.ledger, round) : st;
+}
+
+static inline sefl_status aw_csp_may(void *ctx, uint64_t round)
+{
+    (void)ctx, (void)round;
+    return SEFL_OK;
+}
+
+static inline sefl_status aw_csp_head(void *ctx, ledger_mark *out)
+{
+    ledger_head h;
+    ledger_get_head(((agg_world *)ctx)->csp_ledger, &h);
+    out->records = h.records;
+    memcpy(out->hash, h.hash, 32);
+    return SEFL_OK;
+}
+
+static inline ledger_verdict aw_csp_compare(void *ctx, const ledger_mark *peer)
+{
+    ledger_head h = { .records = peer->records };
+    memcpy(h.hash, peer->hash, 32);
+    ledger_order o = ledger_compare(((agg_world *)ctx)->csp_ledger, &h);
+    return o == LEDGER_SAME          ? LEDGERS_AGREE
+           : o == LEDGER_PEER_BEHIND ? LEDGERS_PEER_BEHIND
+           : o == LEDGER_PEER_AHEAD  ? LEDGERS_PEER_AHEAD
+                                     : LEDGERS_FORKED;
+}
+
+#define MC(ctx) (&((agg_world *)(ctx))->mc)
+static inline sefl_status aw_get(void *c, uint64_t r, csp_round *o)
+{
+    return mc_get(MC(c), r, o);
+}
+static inline sefl_status aw_highest(void *c, uint64_t *s, uint64_t *o, uint64_t *k)
+{
+    return mc_highest(MC(c), s, o, k);
+}
+static inline sefl_status aw_sign(void *c, const csp_round *r)
+{
+    return mc_sign(MC(c), r);
+}
+static inline sefl_status aw_open(void *c, uint64_t r, sefl_span s, const uint8_t id[NOISE_ID],
+                                  sefl_span o, const uint8_t d[SHA256_BYTES])
+{
+    return mc_open(MC(c), r, s, id, o, d);
+}
+static inline sefl_status aw_kept(void *c, uint64_t r, uint8_t id[NOISE_ID], sefl_buf *o,
+                                  uint8_t d[SHA256_BYTES])
+{
+    return mc_kept(MC(c), r, id, o, d);
+}
+static inline sefl_status aw_skip(void *c, uint64_t r, unsigned why)
+{
+    return mc_skip(MC(c), r, why);
+}
+static inline sefl_status aw_forget(void *c, uint64_t r)
+{
+    return mc_forget(MC(c), r);
+}
+
+static inline void *aw_serve(void *arg)
+{
+    agg_world *w = (agg_world *)arg;
+    (void)!csp_serve(w->server, &w->ch[1]);
+    channel_pair_close(&w->wire[1].inner);
+    return NULL;
+}
+
+static inline sefl_status aw_wire_send(void *self, const void *p, size_t n)
+{
+    wire *x = (wire *)self;
+    x->n += n; /* counts sends, which is enough to cut at many places */
+    if (++x->count == x->cut) {
+        x->was_cut = true;
+        return sefl_fail(SEFL_ECLOSED, "test: cut");
+    }
+    return channel_send(&x->inner, p, n);
+}
+
+static const channel_ops aw_wire_ops = { aw_wire_send, wire_recv, wire_flush };
+
+static inline sefl_status aw_dial(void *ctx, channel **out)
+{
+    agg_world *w = (agg_world *)ctx;
+    w->dials++;
+    if (w->unreachable)
+        return sefl_fail(SEFL_ECLOSED, "test: nobody answers");
+    CHECK_OK(channel_pair_new(&w->wire[0].inner, &w->wire[1].inner, 30000));
+    for (int i = 0; i < 2; i++) {
+        w->wire[i].cut = w->cut[i], w->wire[i].count = 0;
+        w->cut[i] = 0;
+        w->ch[i] = (channel){ .ops = &aw_wire_ops, .self = &w->wire[i] };
+    }
+    assert_int_equal(pthread_create(&w->csp_thread, NULL, aw_serve, w), 0);
+    w->connected = true;
+    *out = &w->ch[0];
+    return SEFL_OK;
+}
+
+static inline void aw_hang_up(void *ctx)
+{
+    agg_world *w = (agg_world *)ctx;
+    if (!w->connected)
+        return;
+    channel_pair_close(&w->wire[0].inner);
+    pthread_join(w->csp_thread, NULL);
+    w->connected = false;
+}
+
+/* ---- AS ------------------------------------------------------------------------------------ */
+
+static inline void aw_report(void *ctx, const rounds_report *p)
+{
+    agg_world *w = (agg_world *)ctx;
+    assert_true(w->reports < A_REPORTS);
+    w->report[w->reports++] = *p;
+}
+
+static inline void aw_changed(void *ctx)
+{
+    agg_world *w = (agg_world *)ctx;
+    uint64_t round;
+    if (!w->r) /* the thread starts before rounds_new's caller has it */
+        return;
+    if (rounds_phase(w->r, &round, NULL) >= w->stop_in && round >= w->stop_round)
+        rounds_stop(w->r);
+}
+
+static inline void *aw_drive(void *arg)
+{
+    agg_world *w = (agg_world *)arg;
+    sefl_status st = rounds_run(w->r);
+    snprintf(w->why, sizeof w->why, "%s", st == SEFL_OK ? "" : sefl_last_error());
+    if (st != SEFL_OK && st != SEFL_ECANCELLED)
+        printf("the driver ended: %s\n", w->why);
+    w->st = st;
+    w->ended = true;
+    return NULL;
+}
+
+static inline sefl_status aw_try_open(agg_world *w)
+{
+    sefl_status st = SEFL_OK;
+    char path[300];
+    w->ended = false;
+    SEFL_TRY(journal_open(&w->j, aw_path(w, path, "state"), "aggregator", w->t.id));
+    SEFL_TRY(account_open(&w->account, w->j, aw_path(w, path, "ledger"), &w->t));
+    SEFL_TRY(journal_as_new(&w->ja, w->j, &w->coins_table));
+    w->as_journal = journal_as_table(w->ja);
+    SEFL_TRY(
+        releases_new(&w->rel, &(releases_config){ .task = &w->t,
+                                                  .models = aw_path(w, w->models, "models"),
+                                                  .init = aw_path(w, w->init, "init.safetensors"),
+                                                  .vocab = aw_path(w, w->words, "vocab.txt"),
+                                                  .pool = w->pool }));
+    SEFL_TRY(rounds_new(
+        &w->r, &(rounds_config){ .task = &w->t,
+                                 .envelope = buf_span(&w->envelope),
+                                 .key = w->as,
+                                 .journal = w->j,
+                                 .as_journal = &w->as_journal,
+                                 .account = w->account,
+                                 .coins = &w->coins_table,
+                                 .releases = w->rel,
+                                 .dial = { .ctx = w, .dial = aw_dial, .hang_up = aw_hang_up },
+                                 .pool = w->pool,
+                                 .threads = 1,
+                                 .ping_ms = 4,
+                                 .wall = &w->wall,
+                                 .mono = &w->mono,
+                                 .ctx = w,
+                                 .changed = aw_changed,
+                                 .report = aw_report }));
+    SEFL_TRY(ingest_new(&w->in, &(ingest_config){ .task = w->t.id,
+                                                  .ahe = &w->t.ahe,
+                                                  .pub = w->t.pub,
+                                                  .journal = w->j,
+                                                  .key = w->as,
+                                                  .gate = rounds_gate(w->r),
+                                                  .wall = &w->wall }));
+    rounds_set_ingest(w->r, w->in);
+done:
+    return st;
+}
+
+static inline void aw_close(agg_world *w)
+{
+    if (w->r)
+        rounds_set_ingest(w->r, NULL);
+    ingest_free(w->in);
+    rounds_free(w->r);
+    releases_free(w->rel);
+    journal_as_free(w->ja);
+    account_close(w->account);
+    journal_close(w->j);
+    w->in = NULL, w->r = NULL, w->rel = NULL, w->ja = NULL, w->account = NULL, w->j = NULL;
+}
+
+static inline void aw_start(agg_world *w)
+{
+    CHECK_OK(aw_try_open(w));
+    assert_int_equal(pthread_create(&w->thread, NULL, aw_drive, w), 0);
+}
+
+/* Waits until the driver has ended; its status. The world is closed then. */
+static inline sefl_status aw_join(agg_world *w)
+{
+    pthread_join(w->thread, NULL);
+    aw_close(w);
+    return w->st;
+}
+
+static inline void aw_make(agg_world *w, const char *const *more)
+{
+    char path[300];
+    seeded gen;
+    memset(w, 0, sizeof *w);
+    w->stop_in = AGG_PHASES;
+    snprintf(w->dir, sizeof w->dir, "%s", folder_path("world-XXXXXX"));
+    assert_non_null(mkdtemp(w->dir));
+    w->wall = (sefl_clock){ .now_ns = aw_fast_ns }, w->mono = clock_monotonic();
+    seeded_init(&gen, 3, "signing keys");
+    sefl_rng rng = seeded_rng(&gen);
+    w->sec = world_key();
+    CHECK_OK(sign_key_new(&w->as, &rng));
+    CHECK_OK(sign_key_new(&w->csp, &rng));
+    aw_task(w, more);
+    CHECK_OK(ahe_enc_new(&w->enc, w->t.pub, &w->t.ahe, NULL, NULL));
+    CHECK_OK(pool_new(&w->pool, 1));
+    CHECK_OK(ledger_create(aw_path(w, path, "ledger"), "testers"));
+    CHECK_OK(ledger_create(aw_path(w, path, "csp.ledger"), "testers"));
+    CHECK_OK(ledger_open(&w->csp_ledger, path, "testers", NULL));
+    w->csp_coins = (named_coins){ .who = "CSP", .seed = 1 };
+    w->csp_coins_table = (sefl_coins){ .get = named_get, .self = &w->csp_coins };
+    w->coins = (named_coins){ .who = "AS", .seed = 1 };
+    w->coins_table = (sefl_coins){ .get = named_get, .self = &w->coins };
+    w->csp_journal = (csp_journal){ .ctx = w,
+                                    .get = aw_get,
+                                    .highest = aw_highest,
+                                    .sign = aw_sign,
+                                    .charge = aw_csp_charge,
+                                    .may_charge = aw_csp_may,
+                                    .open = aw_open,
+                                    .kept = aw_kept,
+                                    .skip = aw_skip,
+                                    .forget = aw_forget,
+                                    .ledger = aw_csp_head,
+                                    .compare = aw_csp_compare };
+    CHECK_OK(csp_new(&w->server, &(csp_config){ .task = &w->t,
+                                                .envelope = buf_span(&w->envelope),
+                                                .sec = w->sec,
+                                                .key = w->csp,
+                                                .journal = &w->csp_journal,
+                                                .coins = &w->csp_coins_table }));
+}
+
+static inline void aw_free(agg_world *w)
+{
+    aw_close(w);
+    csp_free(w->server);
+    ledger_close(w->csp_ledger);
+    for (size_t i = 0; i < W_ROUNDS; i++)
+        buf_clear(&w->mc.statement[i]), buf_clear(&w->mc.output[i]);
+    named_clear(&w->coins);
+    named_clear(&w->csp_coins);
+    ahe_enc_free(&w->t.ahe, w->enc);
+    task_clear(&w->t);
+    pool_free(w->pool);
+    sign_key_free(w->as);
+    sign_key_free(w->csp);
+    buf_clear(&w->document);
+    buf_clear(&w->envelope);
+}
+
+/* ---- clients ------------------------------------------------------------------------------- */
+
+static inline int64_t aw_value(unsigned k, uint64_t round, size_t i)
+{
+    return (int64_t)((i * 5 + k * 17 + round * 29) % 41) - 20;
+}
+
+static inline void aw_client(uint8_t out[32], unsigned k)
+{
+    memset(out, 0, 32);
+    out[0] = (uint8_t)(200 - k);
+    out[1] = (uint8_t)k;
+}
+
+/* The body of client k in a round: the same bytes whenever it is asked for. */
+static inline uint8_t *aw_body(agg_world *w, unsigned k, uint64_t round, uint8_t hash[32])
+{
+    const ahe_params *p = &w->t.ahe;
+    uint8_t *body, context[AHE_CONTEXT_BYTES];
+    int64_t *x;
+    ahe_upload *up;
+    char name[64];
+    seeded gen;
+    snprintf(name, sizeof name, "client %u round %llu", k, (unsigned long long)round);
+    seeded_init(&gen, 1, name);
+    sefl_rng rng = seeded_rng(&gen);
+    CHECK_OK(sefl_new(&body, 1, ahe_body_bytes(p)));
+    CHECK_OK(sefl_new(&x, p->units * p->unit_values, sizeof *x));
+    for (size_t i = 0; i < p->values; i++)
+        x[i] = aw_value(k, round, i);
+    task_context(context, &w->t, round);
+    CHECK_OK(ahe_upload_new(&up, p, w->enc, context, &rng));
+    CHECK_OK(ahe_upload_head(p, up, body, NULL));
+    CHECK_OK(ahe_upload_units(p, up, body + p->head_bytes, x, p->units, NULL, NULL));
+    ahe_upload_free(p, up);
+    sefl_free(x);
+    sha256_of(hash, span_of(body, ahe_body_bytes(p)));
+    return body;
+}
+
+/* The answer's status; `bytes`: breaks off after so many. */
+static inline unsigned aw_upload(agg_world *w, unsigned k, uint64_t round, size_t bytes)
+{
+    uint8_t client[32], hash[32];
+    ingest_reply r;
+    upload *u;
+    uint64_t total = ahe_body_bytes(&w->t.ahe);
+    uint8_t *body = aw_body(w, k, round, hash);
+    aw_client(client, k);
+    ingest_ask a = { .round = round, .client = client, .name = "c", .total = total };
+    memcpy(a.body, hash, 32);
+    ingest_offset(w->in, &a, &r);
+    a.offset = r.status == 200 && r.offset < total ? r.offset : 0;
+    a.length = total - a.offset;
+    ingest_begin(w->in, &u, &a, &r);
+    if (u) {
+        uint64_t end = bytes < total ? bytes : total;
+        sefl_status st = SEFL_OK;
+        if (end > a.offset)
+            st = upload_bytes(u, span_of(body + a.offset, end - a.offset));
+        if (st != SEFL_OK || end == total)
+            upload_end(u, &r);
+        upload_free(u);
+    }
+    buf_clear(&r.receipt);
+    sefl_free(body);
+    return r.status;
+}
+
+/* Until this round is open; false if it is gone, the task over, or the driver ended. */
+static inline bool aw_wait(agg_world *w, uint64_t round, agg_phase phase)
+{
+    for (int i = 0; i < 20000; i++) {
+        uint64_t now;
+        agg_phase p = rounds_phase(w->r, &now, NULL);
+        if (now == round && p == phase)
+            return true;
+        if (now > round || p == AGG_DONE)
+            return false;
+        if (w->ended)
+            fail_msg("the driver ended: %s", w->why);
+        usleep(1000);
+    }
+    fail_msg("round %llu never got to phase %d", (unsigned long long)round, (int)phase);
+    return false;
+}
+
+/* ---- what must come out ---------------------------------------------------------------------- */
+
+/* The model after these rounds without encryption: sets[i] has bit k where client k is in round
+ * i + 1; 0: skipped. Only without noise. */
+static inline void aw_check_model(agg_world *w, const unsigned *sets, unsigned n)
+{
+    char path[300], name[64];
+    model_meta meta;
+    nn_real *theta, *got;
+    size_t count;
+    unsigned last = 0;
+    step_state s;
+    double *average;
+    int64_t *sum;
+    CHECK_OK(model_read(&meta, &theta, &count, aw_path(w, path, "init.safetensors")));
+    CHECK_OK(step_new(&s, &w->t));
+    CHECK_OK(sefl_new(&sum, w->t.values, sizeof *sum));
+    CHECK_OK(sefl_new(&average, w->t.params, sizeof *average));
+    for (unsigned r = 1; r <= n; r++) {
+        unsigned clients = 0;
+        if (!sets[r - 1])
+            continue;
+        memset(sum, 0, w->t.values * sizeof *sum);
+        for (unsigned k = 0; k < A_CLIENTS; k++)
+            if (sets[r - 1] >> k & 1) {
+                clients++;
+                for (size_t i = 0; i < w->t.values; i++)
+                    sum[i] += aw_value(k, r, i);
+            }
+        CHECK_OK(step_average(average, &w->t, sum, clients));
+        CHECK_OK(step_apply(&s, &w->t, theta, average));
+        last = r;
+    }
+    snprintf(name, sizeof name, last ? "models/round-%u.safetensors" : "init.safetensors", last);
+    CHECK_OK(model_read(&meta, &got, &count, aw_path(w, path, name)));
+    assert_memory_equal(got, theta, count * sizeof *got);
+    sefl_free(theta);
+    sefl_free(got);
+    sefl_free(sum);
+    sefl_free(average);
+    step_clear(&s);
+}
+
+#endif

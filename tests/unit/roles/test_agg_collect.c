@@ -1,0 +1,225 @@
+#include "agg_bodies.h"
+
+#include "roles/aggregator/collect.h"
+#include "support/folder.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+static _Atomic bool hold; /* keeps the worker where it is */
+
+enum { VALUES = 5000, BODIES = 5 };
+
+static sefl_status path_of(void *ctx, sefl_buf *out, uint64_t round, const round_member *m)
+{
+    sefl_status st = SEFL_OK;
+    (void)ctx, (void)round;
+    while (atomic_load(&hold))
+        usleep(1000);
+    SEFL_TRY(wr_fmt(out, "%s", folder_path("body-")));
+    SEFL_TRY(wr_fmt(out, "%02x", m->client[0]));
+    SEFL_TRY(wr_u8(out, 0));
+done:
+    return st;
+}
+
+static void put(bodies *b, unsigned k, round_member *m)
+{
+    char name[32];
+    uint8_t *body = bodies_body(b, k, m->body);
+    memset(m->client, 0, sizeof m->client);
+    m->client[0] = (uint8_t)(0xf0 - k); /* not in the order of arrival */
+    snprintf(name, sizeof name, "body-%02x", m->client[0]);
+    folder_put(name, body, ahe_body_bytes(&b->p));
+    sefl_free(body);
+}
+
+static void check_sum(bodies *b, ahe_sum *sum, unsigned which)
+{
+    int64_t *v;
+    CHECK_OK(sefl_new(&v, VALUES, sizeof *v));
+    bodies_open(b, sum, v);
+    for (size_t i = 0; i < VALUES; i++) {
+        int64_t want = 0;
+        for (unsigned k = 0; k < BODIES; k++)
+            if (which >> k & 1)
+                want += bodies_value(k, i);
+        assert_int_equal(v[i], want);
+    }
+    sefl_free(v);
+}
+
+static void sums_are_exact(void **state)
+{
+    (void)state;
+    static const char *const schemes[] = { "paillier", "lwe" };
+    for (size_t s = 0; s < 2; s++) {
+        bodies b;
+        collect *c;
+        round_member m[BODIES], *set;
+        ahe_sum *sum, *again;
+        uint32_t n, given, summed;
+        uint8_t hash[32];
+        bodies_make(&b, schemes[s], VALUES, BODIES);
+        CHECK_OK(collect_new(
+            &c,
+            &(collect_config){
+                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 2, .path = path_of }));
+        for (unsigned k = 0; k < BODIES; k++)
+            put(&b, k, &m[k]);
+        CHECK_STATUS(collect_add(c, 1, &m[0], false), SEFL_ESTATE);
+        CHECK_STATUS(collect_close(c, 1, &sum, NULL), SEFL_ESTATE);
+        collect_begin(c, 1);
+        CHECK_STATUS(collect_close(c, 1, &sum, NULL), SEFL_ESTATE); /* empty */
+        CHECK_STATUS(collect_add(c, 2, &m[0], false), SEFL_ESTATE);
+        for (unsigned k = 0; k < BODIES; k++) {
+            assert_false(collect_has_body(c, m[k].body));
+            CHECK_OK(collect_add(c, 1, &m[k], k % 2 == 0));
+            assert_true(collect_has_body(c, m[k].body));
+            CHECK_STATUS(collect_add(c, 1, &m[k], false),
+                         k + 1 < BODIES ? SEFL_EEXIST : SEFL_ERANGE);
+        }
+        CHECK_OK(collect_close(c, 1, &sum, NULL));
+        collect_counts(c, &given, &summed);
+        assert_int_equal(given, BODIES);
+        assert_int_equal(summed, BODIES);
+        CHECK_STATUS(collect_add(c, 1, &m[0], false), SEFL_ESTATE);
+        check_sum(&b, sum, (1u << BODIES) - 1);
+        CHECK_OK(collect_close(c, 1, &again, NULL));
+        assert_ptr_equal(again, sum);
+        CHECK_OK(collect_set(c, 1, &set, &n));
+        assert_int_equal(n, BODIES);
+        for (unsigned k = 0; k + 1 < n; k++)
+            assert_true(memcmp(set[k].client, set[k + 1].client, 32) < 0);
+        CHECK_OK(round_set_hash(hash, hash, 1, set, n));
+        sefl_free(set);
+
+        collect_begin(c, 2); /* another round, other clients: nothing of the first is left */
+        for (unsigned k = 1; k < 3; k++)
+            CHECK_OK(collect_add(c, 2, &m[k], false));
+        CHECK_OK(collect_close(c, 2, &sum, NULL));
+        check_sum(&b, sum, 6);
+        collect_free(c);
+        bodies_free(&b);
+    }
+}
+
+/* A round that is given up while its bodies are being added leaves nothing behind. */
+static void rounds_can_be_given_up(void **state)
+{
+    (void)state;
+    bodies b;
+    collect *c;
+    round_member m[BODIES];
+    ahe_sum *sum;
+    bodies_make(&b, "paillier", VALUES, BODIES);
+    CHECK_OK(collect_new(
+        &c, &(collect_config){
+                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
+    for (unsigned k = 0; k < BODIES; k++)
+        put(&b, k, &m[k]);
+    for (uint64_t round = 1; round < 50; round++) {
+        collect_begin(c, round);
+        for (unsigned k = 0; k < BODIES; k++)
+            CHECK_OK(collect_add(c, round, &m[k], false));
+        usleep((useconds_t)(round * 20));
+    }
+    collect_begin(c, 99);
+    CHECK_OK(collect_add(c, 99, &m[3], true));
+    CHECK_OK(collect_close(c, 99, &sum, NULL));
+    check_sum(&b, sum, 8);
+    collect_free(c);
+    bodies_free(&b);
+}
+
+static bool stop_now(void *self, uint64_t done, uint64_t total)
+{
+    (void)self, (void)done, (void)total;
+    return false;
+}
+
+static void damage_is_found(void **state)
+{
+    (void)state;
+    bodies b;
+    collect *c;
+    round_member m[BODIES];
+    ahe_sum *sum;
+    uint8_t byte = 7;
+    bodies_make(&b, "lwe", VALUES, BODIES);
+    CHECK_OK(collect_new(
+        &c, &(collect_config){
+                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
+    for (unsigned k = 0; k < 2; k++)
+        put(&b, k, &m[k]);
+    collect_begin(c, 1); /* a changed byte: its hash tells */
+    m[1].body[0] ^= 1;
+    CHECK_OK(collect_add(c, 1, &m[0], true));
+    CHECK_OK(collect_add(c, 1, &m[1], true));
+    CHECK_STATUS(collect_close(c, 1, &sum, NULL), SEFL_EIO);
+    assert_non_null(strstr(sefl_last_error(), "has changed"));
+    assert_null(sum);
+    m[1].body[0] ^= 1;
+    folder_put("body-ef", &byte, 1); /* cut */
+    collect_begin(c, 2);
+    CHECK_OK(collect_add(c, 2, &m[0], false));
+    CHECK_OK(collect_add(c, 2, &m[1], false));
+    CHECK_STATUS(collect_close(c, 2, &sum, NULL), SEFL_EIO);
+    unlink(folder_path("body-ef")); /* gone */
+    collect_begin(c, 3);
+    CHECK_OK(collect_add(c, 3, &m[1], false));
+    CHECK_STATUS(collect_close(c, 3, &sum, NULL), SEFL_EIO);
+    collect_begin(c, 4);
+    atomic_store(&hold, true);
+    CHECK_OK(collect_add(c, 4, &m[0], false));
+    CHECK_STATUS(collect_close(c, 4, &sum, &(sefl_progress){ .report = stop_now }),
+                 SEFL_ECANCELLED);
+    atomic_store(&hold, false);
+    CHECK_OK(collect_close(c, 4, &sum, NULL));
+    check_sum(&b, sum, 1);
+    collect_free(c);
+    bodies_free(&b);
+}
+
+#if SEFL_FAULTS
+/* A read that fails half-way through a body spoils the sum; it begins anew and comes out right. */
+static void failed_reads_are_made_good(void **state)
+{
+    (void)state;
+    bodies b;
+    collect *c;
+    round_member m[BODIES];
+    ahe_sum *sum;
+    bodies_make(&b, "paillier", VALUES, BODIES);
+    CHECK_OK(collect_new(
+        &c, &(collect_config){
+                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
+    for (unsigned k = 0; k < BODIES; k++)
+        put(&b, k, &m[k]);
+    for (uint64_t nth = 1; nth <= BODIES; nth++) {
+        fault_arm(FAULT_READ, nth);
+        collect_begin(c, nth);
+        for (unsigned k = 0; k < BODIES; k++)
+            CHECK_OK(collect_add(c, nth, &m[k], false));
+        CHECK_OK(collect_close(c, nth, &sum, NULL));
+        assert_true(fault_was_hit());
+        fault_disarm();
+        check_sum(&b, sum, (1u << BODIES) - 1);
+    }
+    collect_free(c);
+    bodies_free(&b);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_are_exact),
+        cmocka_unit_test(rounds_can_be_given_up),
+        cmocka_unit_test(damage_is_found),
+#if SEFL_FAULTS
+        cmocka_unit_test(failed_reads_are_made_good),
+#endif
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}

@@ -1,0 +1,505 @@
+/* The upload path against a real journal and spool, with a gate that this file turns. */
+#include "agg_bodies.h"
+
+#include "protocol/signed.h"
+#include "roles/aggregator/ingest.h"
+#include "support/folder.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { VALUES = 2000, BODIES = 3 };
+
+/* ---- a role in small ------------------------------------------------------------------------- */
+
+typedef struct world {
+    bodies b;
+    journal *j;
+    sign_key *key;
+    ingest *in;
+    pthread_mutex_t lock;
+    uint64_t open; /* round; 0: none */
+    uint64_t limit;
+    round_member taken[16];
+    unsigned count;
+    uint8_t *body[BODIES], hash[BODIES][32];
+    uint64_t total;
+} world;
+
+static world w;
+static const uint8_t task_id[32] = "a task";
+static const uint8_t ann[32] = "ann", bob[32] = "bob", eve[32] = "eve";
+
+static agg_verdict admit(void *ctx, const agg_upload *u)
+{
+    world *me = ctx;
+    if (u->have)
+        return memcmp(u->have_body, u->body, 32) == 0 ? AGG_HAVE : AGG_OTHER;
+    if (u->round > me->open)
+        return me->open ? AGG_EARLY : AGG_LATE;
+    if (u->round < me->open)
+        return AGG_LATE;
+    if (u->bytes != me->total)
+        return AGG_SIZE;
+    return u->rounds_taken >= me->limit ? AGG_LIMIT : me->count == 16 ? AGG_FULL : AGG_ADMIT;
+}
+
+static bool has_body(void *ctx, const round_member *m)
+{
+    world *me = ctx;
+    for (unsigned i = 0; i < me->count; i++)
+        if (memcmp(me->taken[i].body, m->body, 32) == 0)
+            return true;
+    return false;
+}
+
+static void took(void *ctx, uint64_t round, const round_member *m)
+{
+    world *me = ctx;
+    assert_int_equal(round, me->open);
+    me->taken[me->count++] = *m;
+}
+
+static void open_round(uint64_t n)
+{
+    w.open = n;
+    w.count = 0;
+    ingest_only_round(w.in, n);
+}
+
+static void start(void)
+{
+    CHECK_OK(journal_open(&w.j, folder_path("state"), "aggregator", task_id));
+    CHECK_OK(ingest_new(&w.in, &(ingest_config){ .task = task_id,
+                                                 .ahe = &w.b.p,
+                                                 .pub = w.b.pub,
+                                                 .journal = w.j,
+                                                 .key = w.key,
+                                                 .gate = { .ctx = &w,
+                                                           .lock = &w.lock,
+                                                           .admit = admit,
+                                                           .has_body = has_body,
+                                                           .took = took } }));
+}
+
+static void stop(void)
+{
+    ingest_free(w.in);
+    journal_close(w.j);
+}
+
+static int setup(void **state)
+{
+    sefl_rng rng = rng_system();
+    if (folder_make(state) != 0)
+        return -1;
+    pthread_mutex_init(&w.lock, NULL);
+    bodies_make(&w.b, "paillier", VALUES, 16);
+    w.total = ahe_body_bytes(&w.b.p);
+    w.limit = 1000;
+    for (unsigned k = 0; k < BODIES; k++)
+        w.body[k] = bodies_body(&w.b, k, w.hash[k]);
+    CHECK_OK(sign_key_new(&w.key, &rng));
+    start();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    stop();
+    sign_key_free(w.key);
+    for (unsigned k = 0; k < BODIES; k++)
+        sefl_free(w.body[k]);
+    bodies_free(&w.b);
+    return folder_remove(state);
+}
+
+/* ---- an upload ------------------------------------------------------------------------------- */
+
+static ingest_ask ask_of(const uint8_t *client, uint64_t round, const uint8_t hash[32],
+                         uint64_t offset)
+{
+    ingest_ask a = { .round = round,
+                     .client = client,
+                     .name = (const char *)client,
+                     .offset = offset,
+                     .total = w.total,
+                     .length = w.total - offset };
+    memcpy(a.body, hash, 32);
+    return a;
+}
+
+/* Bytes [offset, until) in pieces; the answer's status. until < total: breaks off there. */
+static unsigned put_part(const ingest_ask *a, const uint8_t *bytes, uint64_t until, size_t piece,
+                         ingest_reply *r)
+{
+    upload *u;
+    sefl_status st = SEFL_OK;
+    ingest_begin(w.in, &u, a, r);
+    if (!u)
+        return r->status;
+    for (uint64_t i = a->offset; i < until && st == SEFL_OK; i += piece)
+        st = upload_bytes(u, span_of(bytes + i, until - i < piece ? until - i : piece));
+    if (until == w.total || st != SEFL_OK)
+        upload_end(u, r);
+    upload_free(u);
+    return r->status;
+}
+
+static unsigned put(const uint8_t *client, uint64_t round, unsigned k, size_t piece,
+                    ingest_reply *r)
+{
+    ingest_ask a = ask_of(client, round, w.hash[k], 0);
+    return put_part(&a, w.body[k], w.total, piece, r);
+}
+
+static void check_receipt(ingest_reply *r, const uint8_t *client, uint64_t round,
+                          const uint8_t hash[32])
+{
+    envelope env;
+    round_receipt got;
+    CHECK_OK(envelope_read(&env, buf_span(&r->receipt)));
+    CHECK_OK(envelope_check_one(&env, SIGN_RECEIPT, SIGNER_AS, sign_key_pub(w.key)));
+    CHECK_OK(round_receipt_read(&got, env.content));
+    assert_memory_equal(got.client, client, 32);
+    assert_memory_equal(got.body, hash, 32);
+    assert_memory_equal(got.task, task_id, 32);
+    assert_int_equal(got.round, round);
+    assert_int_equal(got.bytes, w.total);
+    buf_clear(&r->receipt);
+}
+
+static uint64_t offset_of(const uint8_t *client, uint64_t round, const uint8_t hash[32])
+{
+    ingest_reply r;
+    ingest_ask a = ask_of(client, round, hash, 0);
+    ingest_offset(w.in, &a, &r);
+    return r.status == 200 ? r.offset : UINT64_MAX;
+}
+
+static void check_file(const uint8_t *client, uint64_t round, unsigned k, bool there)
+{
+    sefl_buf path = { 0 }, bytes = { 0 };
+    round_member m;
+    memcpy(m.client, client, 32);
+    memcpy(m.body, w.hash[k], 32);
+    CHECK_OK(ingest_body_path(w.j, &path, round, &m));
+    CHECK_STATUS(file_read(&bytes, (const char *)path.p, w.total),
+                 there ? SEFL_OK : SEFL_ENOTFOUND);
+    if (there) {
+        assert_int_equal(bytes.n, w.total);
+        assert_memory_equal(bytes.p, w.body[k], w.total);
+    }
+    buf_clear(&path);
+    buf_clear(&bytes);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void pieces_of_all_sizes(void **state)
+{
+    (void)state;
+    static const size_t piece[] = { 1, 7, 4096, 1 << 20 };
+    ingest_reply r;
+    for (uint64_t round = 1; round <= 4; round++) {
+        open_round(round);
+        assert_int_equal(put(ann, round, 0, piece[round - 1], &r), 200);
+        check_receipt(&r, ann, round, w.hash[0]);
+        check_file(ann, round, 0, true);
+        assert_int_equal(w.count, 1);
+        assert_int_equal(put(ann, round, 0, piece[round - 1], &r), 200); /* again: its receipt */
+        check_receipt(&r, ann, round, w.hash[0]);
+        assert_int_equal(w.count, 1);
+        assert_int_equal(offset_of(ann, round, w.hash[0]), w.total);
+        assert_int_equal(put(ann, round, 1, 4096, &r), 409); /* another body of hers */
+        assert_null(r.receipt.p);
+        check_file(ann, round, 1, false);
+        assert_int_equal(put(bob, round, 0, 4096, &r), 409); /* a copy of hers */
+        assert_non_null(strstr(r.text, "another client"));
+        assert_int_equal(put(bob, round, 1, 4096, &r), 200);
+        check_receipt(&r, bob, round, w.hash[1]);
+        assert_int_equal(w.count, 2);
+    }
+    assert_int_equal(ingest_count(w.in, INGEST_TAKEN), 8);
+    assert_int_equal(ingest_count(w.in, INGEST_AGAIN), 4);
+    assert_int_equal(ingest_count(w.in, INGEST_OTHER), 4);
+    assert_int_equal(ingest_count(w.in, INGEST_COPIED), 4);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    ingest_reply r;
+    ingest_ask a;
+    open_round(20);
+    assert_int_equal(put(ann, 19, 0, 4096, &r), 410);
+    assert_int_equal(put(ann, 21, 0, 4096, &r), 425);
+    assert_int_equal(offset_of(ann, 19, w.hash[0]), UINT64_MAX);
+
+    a = ask_of(ann, 20, w.hash[0], 0); /* sizes */
+    a.total++, a.length++;
+    assert_int_equal(put_part(&a, w.body[0], 0, 1, &r), 413);
+    a = ask_of(ann, 20, w.hash[0], 0);
+    a.length--;
+    assert_int_equal(put_part(&a, w.body[0], 0, 1, &r), 413);
+    a = ask_of(ann, 20, w.hash[0], 0);
+    a.offset = w.total + 1;
+    assert_int_equal(put_part(&a, w.body[0], 0, 1, &r), 413);
+
+    a = ask_of(ann, 20, w.hash[0], 100); /* nothing is here yet */
+    assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 409);
+    assert_int_equal(r.offset, 0);
+
+    w.limit = 0;
+    assert_int_equal(put(ann, 20, 0, 4096, &r), 403);
+    w.limit = 1000;
+    w.count = 16;
+    assert_int_equal(put(eve, 20, 0, 4096, &r), 503);
+    assert_int_equal(r.retry_s > 0, 1);
+    open_round(20);
+
+    uint8_t *bad = bodies_body(&w.b, 2, w.hash[2]); /* a unit in the middle */
+    sefl_free(w.body[2]);
+    w.body[2] = bad;
+    size_t unit = w.b.p.units / 2;
+    char want[64];
+    bodies_spoil(&w.b, bad, unit);
+    sha256_of(w.hash[2], span_of(bad, w.total));
+    snprintf(want, sizeof want, "unit %zu of %zu: ", unit, w.b.p.units);
+    assert_int_equal(put(ann, 20, 2, 4096, &r), 422);
+    assert_memory_equal(r.text, want, strlen(want));
+    assert_int_equal(offset_of(ann, 20, w.hash[2]), 0); /* its part is gone */
+
+    uint8_t other[32] = { 1 }; /* other bytes than the hash says */
+    a = ask_of(ann, 20, other, 0);
+    assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 422);
+    assert_int_equal(offset_of(ann, 20, other), 0);
+    assert_int_equal(w.count, 0);
+    assert_int_equal(put(ann, 20, 0, 4096, &r), 200); /* and she can still take part */
+    buf_clear(&r.receipt);
+    assert_int_equal(ingest_count(w.in, INGEST_NOT_CIPHER), 1);
+    assert_int_equal(ingest_count(w.in, INGEST_HASH), 1);
+}
+
+static void broken_uploads_go_on(void **state)
+{
+    (void)state;
+    ingest_reply r;
+    const uint64_t cuts[] = { 1, 511, 512, 700, w.total - 1 };
+    for (unsigned i = 0; i < 5; i++) {
+        uint64_t round = 30 + i;
+        open_round(round);
+        ingest_ask a = ask_of(ann, round, w.hash[0], 0);
+        put_part(&a, w.body[0], cuts[i], 97, &r);
+        assert_int_equal(w.count, 0);
+        check_file(ann, round, 0, false);
+        if (i % 2) { /* the process dies in between */
+            stop();
+            start();
+            open_round(round);
+        }
+        assert_int_equal(offset_of(ann, round, w.hash[0]), cuts[i]);
+        assert_int_equal(offset_of(bob, round, w.hash[0]), 0); /* her part is not his */
+        a = ask_of(ann, round, w.hash[0], cuts[i] - 1);
+        assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 409);
+        assert_int_equal(r.offset, cuts[i]);
+        a = ask_of(ann, round, w.hash[0], cuts[i]);
+        assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 200);
+        check_receipt(&r, ann, round, w.hash[0]);
+        check_file(ann, round, 0, true);
+    }
+}
+
+/* A part whose earlier bytes are no ciphertext (changed on the disk, or left by a process that died
+ * before it had checked them) is refused when it is taken up again. */
+static void earlier_bytes_are_checked_again(void **state)
+{
+    (void)state;
+    ingest_reply r;
+    sefl_buf path = { 0 };
+    round_member m;
+    open_round(40);
+    ingest_ask a = ask_of(ann, 40, w.hash[0], 0);
+    put_part(&a, w.body[0], 4000, 4096, &r);
+    memcpy(m.client, ann, 32);
+    memcpy(m.body, w.hash[0], 32);
+    CHECK_OK(ingest_body_path(w.j, &path, 40, &m));
+    CHECK_OK(wr_fmt(&path, ".part"));
+    CHECK_OK(wr_u8(&path, 0));
+    uint8_t zeros[4000] = { 0 };
+    FILE *f = fopen((const char *)path.p, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fwrite(zeros, 1, sizeof zeros, f), sizeof zeros);
+    fclose(f);
+    a = ask_of(ann, 40, w.hash[0], 4000);
+    assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 422);
+    assert_int_equal(offset_of(ann, 40, w.hash[0]), 0);
+    assert_int_equal(put(ann, 40, 0, 4096, &r), 200);
+    check_receipt(&r, ann, 40, w.hash[0]);
+    buf_clear(&path);
+}
+
+/* Durable but not in the journal: the process died between the two. The client's next try is
+ * acknowledged without a byte. */
+static void a_body_without_its_row(void **state)
+{
+    (void)state;
+    ingest_reply r;
+    upload *u;
+    open_round(50);
+    ingest_ask a = ask_of(ann, 50, w.hash[0], 0);
+    ingest_begin(w.in, &u, &a, &r);
+    assert_non_null(u);
+    CHECK_OK(upload_bytes(u, span_of(w.body[0], w.total)));
+    upload_free(u); /* all bytes, no end */
+    assert_int_equal(w.count, 0);
+    assert_int_equal(offset_of(ann, 50, w.hash[0]), w.total);
+    a = ask_of(ann, 50, w.hash[0], w.total);
+    assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 200);
+    check_receipt(&r, ann, 50, w.hash[0]);
+    assert_int_equal(w.count, 1);
+}
+
+static void a_round_closes_in_between(void **state)
+{
+    (void)state;
+    ingest_reply r;
+    upload *u, *v;
+    open_round(60);
+    ingest_ask a = ask_of(ann, 60, w.hash[0], 0), b = ask_of(bob, 60, w.hash[1], 0);
+    ingest_begin(w.in, &u, &a, &r);
+    CHECK_OK(upload_bytes(u, span_of(w.body[0], w.total)));
+    ingest_begin(w.in, &v, &b, &r);
+    CHECK_OK(upload_bytes(v, span_of(w.body[1], 100)));
+    open_round(0);
+    upload_end(u, &r); /* complete, but too late */
+    assert_int_equal(r.status, 410);
+    assert_null(r.receipt.p);
+    CHECK_STATUS(upload_bytes(v, span_of(w.body[1] + 100, 100)), SEFL_ESTATE);
+    upload_end(v, &r);
+    assert_int_equal(r.status, 410);
+    upload_free(u);
+    upload_free(v);
+    CHECK_OK(journal_round_wipe(w.j, 60));
+    check_file(ann, 60, 0, false);
+}
+
+/* A client that comes again takes its upload over; what it gave up is deleted. */
+static void later_connections_win(void **state)
+{
+    (void)state;
+    ingest_reply r;
+    upload *u, *v;
+    open_round(70);
+    ingest_ask a = ask_of(ann, 70, w.hash[0], 0);
+    ingest_begin(w.in, &u, &a, &r);
+    CHECK_OK(upload_bytes(u, span_of(w.body[0], 1000)));
+    a = ask_of(ann, 70, w.hash[0], 1000);
+    ingest_begin(w.in, &v, &a, &r);
+    assert_non_null(v);
+    CHECK_STATUS(upload_bytes(u, span_of(w.body[0] + 1000, 10)), SEFL_ESTATE);
+    upload_end(u, &r);
+    assert_int_equal(r.status, 409);
+    upload_free(u);
+    CHECK_OK(upload_bytes(v, span_of(w.body[0] + 1000, 1000)));
+    upload_free(v);
+    assert_int_equal(offset_of(ann, 70, w.hash[0]), 2000);
+    assert_int_equal(put(ann, 70, 1, 4096, &r), 200); /* another body: the first one's part goes */
+    check_receipt(&r, ann, 70, w.hash[1]);
+    assert_int_equal(put(ann, 70, 0, 4096, &r), 409);
+    check_file(ann, 70, 1, true);
+}
+
+typedef struct racer {
+    pthread_t id;
+    unsigned k, oks;
+    const uint8_t *client;
+} racer;
+
+static void *race(void *arg)
+{
+    racer *me = arg;
+    for (int i = 0; i < 20; i++) {
+        ingest_reply r;
+        unsigned status = put(me->client, 80, me->k, 1000, &r);
+        me->oks += status == 200;
+        buf_clear(&r.receipt);
+    }
+    return NULL;
+}
+
+/* Many connections of few clients at once: one update each, with its file, whatever happens. */
+static void races(void **state)
+{
+    (void)state;
+    racer r[6];
+    open_round(80);
+    for (unsigned i = 0; i < 6; i++) {
+        r[i] = (racer){ .k = i % 2, .client = i < 3 ? ann : bob };
+        assert_int_equal(pthread_create(&r[i].id, NULL, race, &r[i]), 0);
+    }
+    for (unsigned i = 0; i < 6; i++)
+        pthread_join(r[i].id, NULL);
+    assert_int_equal(w.count, 2);
+    uint32_t rows;
+    CHECK_OK(journal_update_count(w.j, 80, &rows));
+    assert_int_equal(rows, 2);
+    for (unsigned i = 0; i < 2; i++)
+        check_file(w.taken[i].client, 80, memcmp(w.taken[i].body, w.hash[0], 32) == 0 ? 0 : 1,
+                   true);
+    assert_memory_not_equal(w.taken[0].body, w.taken[1].body, 32);
+}
+
+#if SEFL_FAULTS
+/* The n-th write, sync or allocation fails: a clear refusal, nothing acknowledged, and the next
+ * try succeeds. */
+static void failing_disks(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = { FAULT_WRITE, FAULT_SYNC, FAULT_ALLOC };
+    ingest_reply r;
+    uint64_t round = 100;
+    for (unsigned k = 0; k < 3; k++)
+        for (uint64_t nth = 1;; nth++) {
+            open_round(++round);
+            fault_arm(kinds[k], nth);
+            unsigned status = put(ann, round, 0, 4096, &r);
+            bool hit = fault_was_hit();
+            fault_disarm();
+            assert_int_equal(w.count, status == 200);
+            if (status == 200)
+                check_receipt(&r, ann, round, w.hash[0]);
+            buf_clear(&r.receipt);
+            if (!hit)
+                break;
+            if (status != 200)
+                assert_int_equal(status, 503);
+            uint64_t at = offset_of(ann, round, w.hash[0]);
+            ingest_ask a = ask_of(ann, round, w.hash[0], at);
+            assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 200);
+            check_receipt(&r, ann, round, w.hash[0]);
+            check_file(ann, round, 0, true);
+            assert_int_equal(w.count, 1);
+        }
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_of_all_sizes),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(broken_uploads_go_on),
+        cmocka_unit_test(earlier_bytes_are_checked_again),
+        cmocka_unit_test(a_body_without_its_row),
+        cmocka_unit_test(a_round_closes_in_between),
+        cmocka_unit_test(later_connections_win),
+        cmocka_unit_test(races),
+#if SEFL_FAULTS
+        cmocka_unit_test(failing_disks),
+#endif
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,394 @@
+/* The driver with a real journal, a real CSP over a pair in memory, and clients that come and go. */
+#include "agg_world.h"
+
+static void all_upload(agg_world *w, uint64_t round, unsigned set)
+{
+    for (unsigned k = 0; k < A_CLIENTS; k++)
+        if (set >> k & 1)
+            assert_int_equal(aw_upload(w, k, round, SIZE_MAX), 200);
+}
+
+static void check_ledgers(agg_world *w, uint64_t charged)
+{
+    char path[300];
+    ledger *a;
+    ledger_head x, y;
+    uint64_t n = 0;
+    CHECK_OK(ledger_open_read(&a, aw_path(w, path, "ledger")));
+    ledger_get_head(a, &x);
+    ledger_get_head(w->csp_ledger, &y);
+    assert_int_equal(x.records, y.records);
+    assert_memory_equal(x.hash, y.hash, 32);
+    if (charged > 0)
+        assert_non_null(ledger_task(a, 0, &n));
+    assert_int_equal(n, charged);
+    ledger_close(a);
+}
+
+static void no_bodies(agg_world *w)
+{
+    char path[300];
+    for (unsigned r = 1; r <= w->t.rounds; r++) {
+        snprintf(path, sizeof path, "%s/state/task-1/round-%u", w->dir, r);
+        if (file_exists(path))
+            fail_msg("%s is still there", path);
+    }
+}
+
+/* Two rounds, every scheme and noise mode; without noise the model is known exactly. */
+static void whole_tasks(void **state)
+{
+    (void)state;
+    static const char *const modes[][7] = {
+        { "rounds.enough=4", NULL },
+        { "rounds.enough=4", "crypto.scheme=lwe", "server.step=momentum", NULL },
+        { "rounds.enough=4", "privacy.noise=own", "privacy.z=1", NULL },
+        { "rounds.enough=4", "privacy.noise=joint", "privacy.z=1", "server.step=adam", NULL },
+    };
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        agg_world w;
+        aw_make(&w, modes[i]);
+        aw_start(&w);
+        for (uint64_t r = 1; r <= 2; r++) {
+            assert_true(aw_wait(&w, r, AGG_COLLECTING));
+            assert_int_equal(aw_upload(&w, 0, r + 1, SIZE_MAX), 425);
+            if (w.t.noise == TASK_NOISE_JOINT)
+                usleep(50000); /* lets PREPARE begin */
+            all_upload(&w, r, 15);
+        }
+        CHECK_OK(aw_join(&w));
+        assert_int_equal(w.reports, 2);
+        for (unsigned r = 0; r < 2; r++) {
+            assert_int_equal(w.report[r].round, r + 1);
+            assert_false(w.report[r].skipped);
+            assert_true(w.report[r].has_clients && w.report[r].clients == 4);
+        }
+        check_ledgers(&w, 2);
+        assert_true(csp_is_over(w.server));
+        assert_int_equal(w.mc.opened[1] + w.mc.opened[2], 2);
+        no_bodies(&w);
+        if (w.t.noise == TASK_NOISE_NONE)
+            aw_check_model(&w, (const unsigned[]){ 15, 15 }, 2);
+        aw_free(&w);
+    }
+}
+
+/* Three of four clients die in mid-upload: at the deadline the round is right for the others. */
+static void most_clients_die(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.count=1", "rounds.deadline_ms=8000",
+                                       "rounds.threshold=2", "rounds.enrolled=4", NULL });
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    all_upload(&w, 1, 6);
+    aw_upload(&w, 0, 1, 100);
+    aw_upload(&w, 3, 1, ahe_body_bytes(&w.t.ahe) - 1);
+    CHECK_OK(aw_join(&w));
+    assert_int_equal(w.report[0].clients, 2);
+    aw_check_model(&w, (const unsigned[]){ 6 }, 1);
+    check_ledgers(&w, 1);
+    no_bodies(&w);
+    aw_free(&w);
+}
+
+/* Too few: extended once, then skipped, never opened; the next round is fine. */
+static void too_few(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.deadline_ms=8000", "rounds.extend_ms=8000", NULL });
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    all_upload(&w, 1, 1);
+    assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+    assert_int_equal(aw_upload(&w, 1, 1, SIZE_MAX), 410);
+    assert_int_equal(aw_upload(&w, 0, 1, SIZE_MAX), 200); /* its receipt, still */
+    all_upload(&w, 2, 3);
+    CHECK_OK(aw_join(&w));
+    assert_int_equal(w.reports, 2);
+    assert_true(w.report[0].skipped);
+    assert_true(w.report[0].seconds >= 16); /* deadline and extension */
+    assert_false(w.report[1].skipped);
+    assert_int_equal(w.mc.opened[1], 0);
+    assert_int_equal(w.mc.round[1].state, CSP_SKIPPED);
+    check_ledgers(&w, 1); /* the skipped round was never charged */
+    aw_check_model(&w, (const unsigned[]){ 0, 3 }, 2);
+    no_bodies(&w);
+    aw_free(&w);
+}
+
+/* These clients upload in every round until the driver ends; sets: who was acknowledged. */
+static void until_it_ends(agg_world *w, unsigned set, unsigned *sets)
+{
+    while (!w->ended) {
+        uint64_t now;
+        if (rounds_phase(w->r, &now, NULL) == AGG_COLLECTING)
+            for (unsigned k = 0; k < A_CLIENTS; k++)
+                if ((set >> k & 1) && aw_upload(w, k, now, SIZE_MAX) == 200 && sets)
+                    sets[now - 1] |= 1u << k;
+        usleep(500);
+    }
+}
+
+/* Stopped in each phase and started again: the same model, one opening a round. */
+static void taken_up_in_each_phase(void **state)
+{
+    (void)state;
+    static const char *const modes[][4] = {
+        { "rounds.enough=3", NULL },
+        { "rounds.enough=3", "privacy.noise=joint", "privacy.z=1", NULL },
+    };
+    for (size_t m = 0; m < 2; m++)
+        for (agg_phase phase = AGG_SIGNING; phase < AGG_DONE; phase++) {
+            agg_world w;
+            unsigned starts = 0;
+            if (phase == AGG_SKIPPING)
+                continue;
+            aw_make(&w, modes[m]);
+            w.stop_in = phase;
+            w.stop_round = phase == AGG_SIGNING ? 2 : 1;
+            for (w.st = SEFL_ECANCELLED; w.st == SEFL_ECANCELLED; starts++) {
+                if (starts > 0)
+                    w.stop_in = AGG_PHASES;
+                aw_start(&w);
+                until_it_ends(&w, 14, NULL);
+                aw_join(&w);
+            }
+            CHECK_OK(w.st);
+            if (starts != 2)
+                fail_msg("mode %zu, stopped in phase %d: %u starts", m, (int)phase, starts);
+            check_ledgers(&w, 2);
+            assert_int_equal(w.mc.opened[1], 1);
+            assert_int_equal(w.mc.opened[2], 1);
+            if (m == 0)
+                aw_check_model(&w, (const unsigned[]){ 14, 14 }, 2);
+            no_bodies(&w);
+            aw_free(&w);
+        }
+}
+
+/* The link breaks at its n-th message, in either direction: another attempt, one opening. */
+static void broken_links(void **state)
+{
+    (void)state;
+    static const char *const modes[][5] = {
+        { "rounds.count=1", "rounds.enough=2", NULL },
+        { "rounds.count=1", "rounds.enough=2", "privacy.noise=joint", "privacy.z=1", NULL },
+    };
+    for (size_t m = 0; m < 2; m++)
+        for (unsigned side = 0; side < 2; side++)
+            for (uint64_t cut = 1; cut < (m ? 64u : 40u); cut += test_count(m ? 19 : 7, 1)) {
+                agg_world w;
+                aw_make(&w, modes[m]);
+                w.cut[side] = cut;
+                aw_start(&w);
+                assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+                all_upload(&w, 1, 9);
+                CHECK_OK(aw_join(&w));
+                bool was = w.wire[side].was_cut;
+                assert_int_equal(w.mc.opened[1], 1);
+                assert_true(w.dials == (was ? 2u : 1u));
+                check_ledgers(&w, 1);
+                if (m == 0)
+                    aw_check_model(&w, (const unsigned[]){ 9 }, 1);
+                aw_free(&w);
+                if (!was)
+                    break;
+            }
+}
+
+/* What CSP kept cannot be decoded any more: the round is skipped, its charge stands on both sides. */
+static void lost_bits(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w,
+            (const char *const[]){ "rounds.enough=2", "privacy.noise=joint", "privacy.z=1", NULL });
+    w.stop_in = AGG_RELEASING; /* opened: the integers are durable ... */
+    w.stop_round = 1;
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    all_upload(&w, 1, 3);
+    assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
+    /* ... as if the process had died just before: back to OPENING, without the decode bits */
+    CHECK_OK(aw_try_open(&w));
+    sefl_buf b = { 0 };
+    CHECK_OK(journal_fact_get(w.j, 0, "agg", &b));
+    b.p[1] = AGG_OPENING;
+    CHECK_OK(journal_fact_put(w.j, 0, "agg", buf_span(&b)));
+    buf_clear(&b);
+    CHECK_OK(journal_drop(w.j, 1, "sealed"));
+    aw_close(&w);
+    w.stop_in = AGG_PHASES;
+    aw_start(&w);
+    assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+    all_upload(&w, 2, 3);
+    CHECK_OK(aw_join(&w));
+    assert_true(w.report[0].skipped);
+    assert_false(w.report[1].skipped);
+    check_ledgers(&w, 2);
+    aw_free(&w);
+}
+
+/* CSP away at the start, and the whole time while clients upload. */
+static void csp_away(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.count=1", "rounds.enough=2", NULL });
+    w.unreachable = true;
+    aw_start(&w);
+    usleep(200000);
+    assert_int_equal(rounds_phase(w.r, NULL, NULL), AGG_STARTING);
+    w.unreachable = false;
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    all_upload(&w, 1, 3);
+    CHECK_OK(aw_join(&w));
+    aw_check_model(&w, (const unsigned[]){ 3 }, 1);
+    aw_free(&w);
+}
+
+static void the_budget_ends_it(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", "rounds.count=3", "privacy.claim=dp",
+                                       "privacy.noise=joint", "privacy.z=3", "privacy.epsilon=2.3",
+                                       "privacy.delta=1e-5", NULL });
+    aw_start(&w);
+    for (uint64_t r = 1; r <= 3; r++)
+        if (aw_wait(&w, r, AGG_COLLECTING))
+            all_upload(&w, r, 3);
+    agg_why why;
+    pthread_join(w.thread, NULL);
+    CHECK_OK(w.st);
+    assert_true(rounds_over(w.r, &why));
+    assert_int_equal(why, AGG_WHY_BUDGET);
+    assert_true(w.reports >= 2);
+    assert_true(w.report[0].has_epsilon);
+    assert_true(w.report[0].epsilon_server > 0 && w.report[0].epsilon_server <= 2.3);
+    aw_close(&w);
+    aw_free(&w);
+}
+
+/* Signed by both, of this round. */
+static void check_header(agg_world *w, round_header *h, sefl_span bytes, uint64_t round)
+{
+    envelope env;
+    CHECK_OK(envelope_read(&env, bytes));
+    CHECK_OK(envelope_check(&env, SIGN_HEADER, &w->t.servers));
+    CHECK_OK(round_header_read(h, env.content));
+    assert_int_equal(h->round, round);
+    assert_memory_equal(h->task, w->t.id, 32);
+}
+
+static void news(void **state)
+{
+    (void)state;
+    agg_world w;
+    round_news n;
+    sefl_buf header = { 0 }, path = { 0 };
+    uint8_t hash[32], first[32];
+    round_header h;
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    assert_true(rounds_has_news(w.r, 0));
+    assert_false(rounds_has_news(w.r, 1));
+    CHECK_OK(rounds_news(w.r, 0, &n, &header));
+    assert_int_equal(n.state, ROUND_OPEN);
+    assert_int_equal(n.round, 1);
+    assert_true(n.left_ms > 0 && n.left_ms <= 600000);
+    check_header(&w, &h, n.header, 1);
+    CHECK_OK(rounds_model(w.r, 1, false, &path, hash));
+    assert_memory_equal(h.model, hash, 32);
+    memcpy(first, hash, 32);
+    CHECK_STATUS(rounds_model(w.r, 2, false, &path, hash), SEFL_ENOTFOUND);
+    CHECK_OK(rounds_news(w.r, 1, &n, &header));
+    assert_int_equal(n.state, ROUND_WAITING);
+    all_upload(&w, 1, 3);
+    assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+    CHECK_STATUS(rounds_model(w.r, 1, false, &path, hash), SEFL_ENOTFOUND);
+    buf_reset(&path);
+    buf_reset(&header);
+    CHECK_OK(rounds_news(w.r, 1, &n, &header));
+    check_header(&w, &h, n.header, 2);
+    CHECK_OK(rounds_model(w.r, 2, false, &path, hash));
+    assert_memory_equal(h.model, hash, 32);
+    assert_memory_not_equal(first, hash, 32);
+    all_upload(&w, 2, 3);
+    pthread_join(w.thread, NULL);
+    CHECK_OK(rounds_news(w.r, 2, &n, &header));
+    assert_int_equal(n.state, ROUND_OVER);
+    assert_string_equal(n.why, agg_why_text(AGG_WHY_ROUNDS));
+    aw_close(&w);
+    buf_clear(&header);
+    buf_clear(&path);
+    aw_free(&w);
+}
+
+#if SEFL_FAULTS
+/* The n-th write or sync of the whole run fails. Whatever comes of it (an upload refused, the role
+ * ended), after a restart the task completes: every acknowledged update in its sum once, one opening
+ * a round, equal ledgers. */
+static void failing_disks(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = { FAULT_WRITE, FAULT_SYNC };
+    const uint64_t step = test_count(23, 1);
+    for (unsigned kind = 0; kind < 2; kind++)
+        for (uint64_t nth = 1;; nth += step) {
+            agg_world w;
+            unsigned sets[2] = { 0, 0 };
+            bool hit = false;
+            aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
+            fault_arm(kinds[kind], nth);
+            for (int starts = 0; starts < 4; starts++) {
+                sefl_status st = aw_try_open(&w);
+                if (st != SEFL_OK) {
+                    aw_close(&w);
+                    continue;
+                }
+                assert_int_equal(pthread_create(&w.thread, NULL, aw_drive, &w), 0);
+                until_it_ends(&w, 3, sets);
+                sefl_status end = aw_join(&w);
+                if (end == SEFL_OK)
+                    break;
+                hit = hit || fault_was_hit();
+                fault_disarm();
+            }
+            hit = hit || fault_was_hit();
+            fault_disarm();
+            CHECK_OK(w.st);
+            assert_int_equal(w.mc.opened[1], 1);
+            assert_int_equal(w.mc.opened[2], 1);
+            aw_check_model(&w, sets, 2);
+            check_ledgers(&w, 2);
+            no_bodies(&w);
+            aw_free(&w);
+            if (!hit)
+                break;
+        }
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_tasks),
+        cmocka_unit_test(most_clients_die),
+        cmocka_unit_test(too_few),
+        cmocka_unit_test(taken_up_in_each_phase),
+        cmocka_unit_test(broken_links),
+        cmocka_unit_test(lost_bits),
+        cmocka_unit_test(csp_away),
+        cmocka_unit_test(the_budget_ends_it),
+        cmocka_unit_test(news),
+#if SEFL_FAULTS
+        cmocka_unit_test(failing_disks),
+#endif
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
