@@ -22,6 +22,9 @@ typedef struct named_coins named_coins;
 /* Aborts where there is no memory. who: at most 63 characters. */
 named_coins *named_coins_new(const char *who, uint64_t seed);
 void named_coins_free(named_coins *n);
+/* Every name asked for is appended to this file, "WHO PURPOSE-WITHOUT-BLANKS ROUND ATTEMPT" a line: what
+ * several lives of a process asked for is there together. */
+void named_coins_log(named_coins *n, const char *path);
 sefl_coins named_coins_of(named_coins *n);
 
 void named_coins_replay(seeded *out, const char *who, uint64_t seed, const char *purpose,

@@ -136,6 +136,7 @@ static inline void fed_child_begin(fed_child *c, const char *who, const char *fo
     c->log = log_open(2, LOG_DEBUG, &c->wall);
     if (f->seed > 0) {
         c->named = named_coins_new(who, f->seed);
+        named_coins_log(c->named, fed_path(f, "coins.txt"));
         c->coins = named_coins_of(c->named);
         c->use = &c->coins;
     }
