@@ -56,6 +56,7 @@ struct lm {
     lm_layer_lstm lstm[LM_MAX_LAYERS];
     lm_layer_tr tr[LM_MAX_LAYERS];
     nn_real *tmp1, *tmp2, *tmp3; /* body scratch */
+    nn_real *norm_part;          /* transformer */
     nn_real *positions;          /* transformer: (steps, E) */
 };
 

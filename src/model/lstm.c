@@ -201,9 +201,8 @@ static sefl_status backward(lm *m, lm_pass *pass)
         /* gates now hold their gradient; dh is used up and takes the gradient of the input */
         nn_real *din = i > 0 ? (dh == m->dout ? m->tmp1 : m->dout) : m->dx;
         SEFL_TRY(nn_linear_back(m->pool, din, &l->ih, NULL, l->gates, l->in, n));
-        SEFL_TRY(nn_linear_back(m->pool, NULL, &l->hh, NULL, l->gates, l->h, n));
         memset(l->bias, 0, 4 * row); /* both biases have the same gradient */
-        nn_column_sums(l->bias, l->gates, n, 4 * h);
+        SEFL_TRY(nn_linear_back(m->pool, NULL, &l->hh, l->bias, l->gates, l->h, n));
         nn_kernels_get()->axpy(lm_grad_at(m, l->b_ih), 1, l->bias, 4 * h);
         nn_kernels_get()->axpy(lm_grad_at(m, l->b_hh), 1, l->bias, 4 * h);
         nn_weight_end(&l->ih, lm_grad_at(m, l->w_ih));

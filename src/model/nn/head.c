@@ -194,8 +194,8 @@ static void backward_dense(const run *r, unsigned lane, size_t s)
     nn_real *dw = direct ? job->dv + (size_t)first * cols : dense;
     factors(r, c, s, tokens);
     h->k->dense_scale(xs, x, c, r->n, tokens, cols);
-    h->k->dense_dw(dw, e, xs, rows, cols, panels, direct && (job->add || !r->first));
-    h->k->dense_db(job->dbias + first, e, c, rows, panels);
+    h->k->dense_dw(dw, job->dbias + first, e, xs, c, rows, cols, panels,
+                   direct && (job->add || !r->first));
     for (size_t t = 0; t < r->n; t++) {
         uint32_t at = job->target[r->t0 + t] - first;
         if (at < rows) {

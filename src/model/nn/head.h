@@ -26,7 +26,7 @@
 #include "model/nn/kernels.h"
 #include "model/nn/plan.h"
 
-enum { HEAD_GROUPS = 22, HEAD_SLICE = 1024 };
+enum { HEAD_GROUPS = 22, HEAD_SLICE = 768 };
 
 typedef struct nn_head {
     bhm w;

@@ -72,13 +72,12 @@ typedef struct nn_kernels {
     /* dxt [cols][2W] = w^T e */
     void (*dense_dx)(nn_real *dxt, const nn_real *e, const nn_real *w, size_t rows, size_t cols);
     /* xs = x (n, cols) times c[n] in panels of columns, room for tokens * cols rounded up to W;
-     * then dw (rows, cols) = (or += with add) sum over panels of e [panels][rows][2W] times xs,
-     * where xs was made for tokens = panels * 2W; and db [rows] += e c. */
+     * then, where xs was made for tokens = panels * 2W, dw (rows, cols) = (or += with add) sum over
+     * panels of e [panels][rows][2W] times xs; and db [rows] += e c. */
     void (*dense_scale)(nn_real *xs, const nn_real *x, const nn_real *c, size_t n, size_t tokens,
                         size_t cols);
-    void (*dense_dw)(nn_real *dw, const nn_real *e, const nn_real *xs, size_t rows, size_t cols,
-                     size_t panels, bool add);
-    void (*dense_db)(nn_real *db, const nn_real *e, const nn_real *c, size_t rows, size_t panels);
+    void (*dense_dw)(nn_real *dw, nn_real *db, const nn_real *e, const nn_real *xs,
+                     const nn_real *c, size_t rows, size_t cols, size_t panels, bool add);
     /* sum [cols][2W] = (or +=) c [2W] times x [cols][2W] */
     void (*dense_join)(nn_real *sum, const nn_real *x, const nn_real *c, size_t cols, bool add);
 

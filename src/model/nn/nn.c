@@ -35,7 +35,14 @@ static sefl_status gemm_piece(void *ctx, unsigned lane, size_t begin, size_t end
     g.a += g.ta ? begin : begin * g.lda;
     g.c += begin * g.ldc;
     g.m = end - begin;
+    if (g.bias) {
+        for (size_t i = 0; i < g.m; i++)
+            memcpy(g.c + i * g.ldc, g.bias, g.n * sizeof *g.c);
+        g.beta = 1;
+    }
     nn_gemm_1(&g);
+    for (size_t q = 0; g.sums && q < g.k; q++)
+        nn_kernels_get()->axpy(g.sums + begin, 1, g.a + q * g.lda, g.m);
     return SEFL_OK;
 }
 
@@ -80,9 +87,6 @@ sefl_status nn_linear(pool *p, nn_real *y, const nn_real *x, size_t n, const nn_
                       const nn_real *bias)
 {
     size_t rows = w->shape.rows, cols = w->shape.cols;
-    if (bias)
-        for (size_t i = 0; i < n; i++)
-            memcpy(y + i * rows, bias, rows * sizeof *y);
     return nn_gemm(p, &(nn_gemm_args){ .tb = true,
                                        .m = n,
                                        .n = rows,
@@ -91,16 +95,9 @@ sefl_status nn_linear(pool *p, nn_real *y, const nn_real *x, size_t n, const nn_
                                        .lda = cols,
                                        .b = w->w,
                                        .ldb = cols,
-                                       .beta = bias ? 1 : 0,
+                                       .bias = bias,
                                        .c = y,
                                        .ldc = rows });
-}
-
-void nn_column_sums(nn_real *out, const nn_real *x, size_t n, size_t cols)
-{
-    const nn_kernels *k = nn_kernels_get();
-    for (size_t i = 0; i < n; i++)
-        k->axpy(out, 1, x + i * cols, cols);
 }
 
 sefl_status nn_linear_back(pool *p, nn_real *dx, nn_weight *w, nn_real *dbias, const nn_real *dy,
@@ -128,9 +125,8 @@ sefl_status nn_linear_back(pool *p, nn_real *dx, nn_weight *w, nn_real *dbias, c
                                          .ldb = cols,
                                          .beta = 1,
                                          .c = w->dw,
-                                         .ldc = cols }));
-    if (dbias)
-        nn_column_sums(dbias, dy, n, rows);
+                                         .ldc = cols,
+                                         .sums = dbias }));
 done:
     return st;
 }
@@ -201,22 +197,98 @@ void nn_dropout_back(const nn_dropout *d, nn_real *dx, const nn_real *mask, size
             dx[i] *= mask[i];
 }
 
-void nn_layernorm(nn_real *y, nn_real *xhat, nn_real *rstd, const nn_real *x, size_t n, size_t cols,
-                  const nn_real *gain, const nn_real *shift)
+enum { NORM_ROWS = 96, RELU_PIECE = 32768 };
+
+size_t nn_norm_scratch(size_t n, size_t cols)
 {
-    const nn_kernels *k = nn_kernels_get();
-    for (size_t i = 0; i < n; i++)
-        rstd[i] = k->norm_row(y + i * cols, xhat + i * cols, x + i * cols, cols, gain, shift);
+    return (n + NORM_ROWS - 1) / NORM_ROWS * 2 * cols;
 }
 
-void nn_layernorm_back(nn_real *dx, nn_real *dgain, nn_real *dshift, const nn_real *dy,
-                       const nn_real *xhat, const nn_real *rstd, size_t n, size_t cols,
-                       const nn_real *gain)
+static sefl_status norm_forward(void *ctx, unsigned lane, size_t begin, size_t end)
 {
+    const nn_norm *a = ctx;
     const nn_kernels *k = nn_kernels_get();
-    for (size_t i = 0; i < n; i++)
-        k->norm_row_back(dx + i * cols, dgain, dshift, dy + i * cols, xhat + i * cols, rstd[i],
-                         cols, gain);
+    (void)lane;
+    for (size_t i = begin, at = begin * a->cols; i < end; i++, at += a->cols) {
+        k->axpy(a->x + at, 1, a->branch + at, a->cols);
+        a->rstd[i] = k->norm_row(a->y + at, a->xhat + at, a->x + at, a->cols, a->gain, a->shift);
+    }
+    return SEFL_OK;
+}
+
+sefl_status nn_norm_forward(pool *p, const nn_norm *a)
+{
+    return pool_run(p, a->n, NORM_ROWS, norm_forward, (void *)(uintptr_t)a, NULL);
+}
+
+/* Gradients of gain and shift are sums over rows: each piece has its own, added in order later. */
+static sefl_status norm_backward(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const nn_norm *a = ctx;
+    const nn_kernels *k = nn_kernels_get();
+    nn_real *dgain = a->part + begin / NORM_ROWS * 2 * a->cols, *dshift = dgain + a->cols;
+    (void)lane;
+    memset(dgain, 0, 2 * a->cols * sizeof *dgain);
+    for (size_t i = begin, at = begin * a->cols; i < end; i++, at += a->cols) {
+        nn_real *d = a->d + at;
+        if (a->plus)
+            k->axpy(d, 1, a->plus + at, a->cols);
+        k->norm_row_back(d, dgain, dshift, d, a->xhat + at, a->rstd[i], a->cols, a->gain);
+        memcpy(a->dbranch + at, d, a->cols * sizeof *d);
+        for (size_t j = 0; a->mask && j < a->cols; j++)
+            a->dbranch[at + j] *= a->mask[at + j];
+    }
+    return SEFL_OK;
+}
+
+sefl_status nn_norm_backward(pool *p, const nn_norm *a)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(pool_run(p, a->n, NORM_ROWS, norm_backward, (void *)(uintptr_t)a, NULL));
+    for (size_t i = 0; i < a->n; i += NORM_ROWS) {
+        const nn_real *part = a->part + i / NORM_ROWS * 2 * a->cols;
+        nn_kernels_get()->axpy(a->dgain, 1, part, a->cols);
+        nn_kernels_get()->axpy(a->dshift, 1, part + a->cols, a->cols);
+    }
+done:
+    return st;
+}
+
+typedef struct relu_job {
+    nn_real *x;
+    const nn_real *y, *mask;
+} relu_job;
+
+static sefl_status relu_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    nn_real *x = ((const relu_job *)ctx)->x;
+    (void)lane;
+    for (size_t i = begin; i < end; i++)
+        x[i] = x[i] < 0 ? 0 : x[i];
+    return SEFL_OK;
+}
+
+static sefl_status relu_back_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const relu_job *j = ctx;
+    nn_real *restrict x = j->x;
+    const nn_real *restrict y = j->y, *restrict mask = j->mask;
+    (void)lane;
+    for (size_t i = begin; mask && i < end; i++)
+        x[i] *= mask[i];
+    for (size_t i = begin; i < end; i++)
+        x[i] = y[i] > 0 ? x[i] : 0;
+    return SEFL_OK;
+}
+
+sefl_status nn_relu(pool *p, nn_real *x, size_t n)
+{
+    return pool_run(p, n, RELU_PIECE, relu_piece, &(relu_job){ .x = x }, NULL);
+}
+
+sefl_status nn_relu_back(pool *p, nn_real *dx, const nn_real *y, const nn_real *mask, size_t n)
+{
+    return pool_run(p, n, RELU_PIECE, relu_back_piece, &(relu_job){ dx, y, mask }, NULL);
 }
 
 const char *nn_blas_name(void)

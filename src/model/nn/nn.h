@@ -22,6 +22,8 @@ typedef struct nn_gemm_args {
     nn_real beta;
     nn_real *c;
     size_t ldc;
+    const nn_real *bias; /* n numbers that every row of c begins with, in place of beta c */
+    nn_real *sums;       /* with ta: row sums of op(a) are added to it, m numbers */
 } nn_gemm_args;
 
 /* On the calling thread; k = 0 gives beta c. */
@@ -49,9 +51,6 @@ sefl_status nn_linear(pool *p, nn_real *y, const nn_real *x, size_t n, const nn_
 sefl_status nn_linear_back(pool *p, nn_real *dx, nn_weight *w, nn_real *dbias, const nn_real *dy,
                            const nn_real *x, size_t n) SEFL_MUST_CHECK;
 
-/* Adds the column sums of x (n, cols) to out. */
-void nn_column_sums(nn_real *out, const nn_real *x, size_t n, size_t cols);
-
 /* Dropout: x = x * mask with mask 0 or 1/(1 - rate); rate is rounded to 1/65536. The mask is kept
  * for the backward pass, which is the same product. Each piece of the mask has a stream of coins of
  * its own, named by (seed, step, site, piece): threads do not matter, and a resumed run draws the
@@ -69,13 +68,31 @@ sefl_status nn_dropout_draw(pool *p, nn_dropout *d, nn_real *mask, nn_real *x,
                             size_t n) SEFL_MUST_CHECK;
 void nn_dropout_back(const nn_dropout *d, nn_real *dx, const nn_real *mask, size_t n);
 
-/* y = gain * (x - mean) / sqrt(var + 1e-5) + shift for each row; xhat (n, cols) and rstd (n) are
- * kept for backward. */
-void nn_layernorm(nn_real *y, nn_real *xhat, nn_real *rstd, const nn_real *x, size_t n, size_t cols,
-                  const nn_real *gain, const nn_real *shift);
-void nn_layernorm_back(nn_real *dx, nn_real *dgain, nn_real *dshift, const nn_real *dy,
-                       const nn_real *xhat, const nn_real *rstd, size_t n, size_t cols,
-                       const nn_real *gain);
+/* A residual branch joined and normed: x += branch, then for each row
+ *     y = gain * (x - mean) / sqrt(var + 1e-5) + shift
+ * xhat (n, cols) and rstd (n) are kept for backward. x is not needed afterwards. */
+typedef struct nn_norm {
+    size_t n, cols;
+    const nn_real *gain, *shift;
+    nn_real *xhat, *rstd;
+    nn_real *y, *x;        /* forward */
+    const nn_real *branch; /* forward: (n, cols) */
+    /* backward: d, the gradient of y (first d += plus, where that is not NULL), becomes that of x;
+     * dbranch is d through the mask of the branch's dropout. */
+    nn_real *d, *dgain, *dshift, *dbranch;
+    const nn_real *plus, *mask; /* mask NULL: no dropout */
+    nn_real *part;              /* scratch of nn_norm_scratch(n, cols) */
+} nn_norm;
+
+size_t nn_norm_scratch(size_t n, size_t cols);
+sefl_status nn_norm_forward(pool *p, const nn_norm *a) SEFL_MUST_CHECK;
+sefl_status nn_norm_backward(pool *p, const nn_norm *a) SEFL_MUST_CHECK;
+
+/* x = max(x, 0) (a NaN stays one); dx = 0 where y, after ReLU and dropout with this mask (NULL:
+ * none), is not above 0, else dx * mask. */
+sefl_status nn_relu(pool *p, nn_real *x, size_t n) SEFL_MUST_CHECK;
+sefl_status nn_relu_back(pool *p, nn_real *dx, const nn_real *y, const nn_real *mask,
+                         size_t n) SEFL_MUST_CHECK;
 
 /* Keeps OpenBLAS from starting threads of its own; harmless to repeat. */
 void nn_blas_single_thread(void);
