@@ -140,6 +140,13 @@ static void layout(lm *m, nn_plan *p)
     if (m->body->positions)
         m->positions = nn_take(p, (size_t)m->cfg.steps * e, real);
     m->body->layout(m, p);
+    size_t room = 0;
+    for (size_t i = 0; i < m->params; i++)
+        if (m->param[i].is_matrix && i != m->enc && i != m->dec_w) {
+            size_t own = nn_weight_room(m->param[i].shape, n);
+            room = own > room ? own : room;
+        }
+    m->work = (nn_work){ .pool = m->pool, .pack = nn_take(p, room, real) };
     nn_head_layout(&m->head, m->param[m->dec_w].shape, n, pool_threads(m->pool), NULL, false, p);
 }
 

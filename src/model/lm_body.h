@@ -37,6 +37,7 @@ struct lm {
     lm_config cfg;
     const struct lm_body *body;
     pool *pool;
+    nn_work work;
     arena mem;
     lm_param *param;
     size_t params, count;

@@ -275,17 +275,17 @@ static sefl_status layer_forward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *
     nn_weight_begin(&l->linear2, lm_at(m, l->l2_w), lm_grad_at(m, l->l2_w));
 
     SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->att_mask, NULL, att));
-    SEFL_TRY(nn_linear(m->pool, l->qkv, l->x, n, &l->in_proj, lm_at(m, l->in_b)));
+    SEFL_TRY(nn_linear(&m->work, l->qkv, l->x, n, &l->in_proj, lm_at(m, l->in_b)));
     attention a = { .m = m, .l = l, .pass = pass, .datt = m->tmp3 };
     SEFL_TRY(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend, &a, NULL));
-    SEFL_TRY(nn_linear(m->pool, l->proj, l->ctx, n, &l->out_proj, lm_at(m, l->out_b)));
+    SEFL_TRY(nn_linear(&m->work, l->proj, l->ctx, n, &l->out_proj, lm_at(m, l->out_b)));
     SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask1, l->proj, n * e));
     SEFL_TRY(nn_norm_forward(m->pool, &n1));
 
-    SEFL_TRY(nn_linear(m->pool, l->ff, l->y1, n, &l->linear1, lm_at(m, l->l1_b)));
+    SEFL_TRY(nn_linear(&m->work, l->ff, l->y1, n, &l->linear1, lm_at(m, l->l1_b)));
     SEFL_TRY(nn_relu(m->pool, l->ff, n * f));
     SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->ff_mask, l->ff, n * f));
-    SEFL_TRY(nn_linear(m->pool, l->out, l->ff, n, &l->linear2, lm_at(m, l->l2_b)));
+    SEFL_TRY(nn_linear(&m->work, l->out, l->ff, n, &l->linear2, lm_at(m, l->l2_b)));
     SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask2, l->out, n * e));
     SEFL_TRY(nn_norm_forward(m->pool, &n2));
 done:
@@ -304,19 +304,19 @@ static sefl_status layer_backward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real 
     nn_norm n2 = norm_of(m, pass, l->n2_w, l->n2_b, l->xhat2, l->rstd2);
     n2.d = d, n2.plus = plus, n2.dbranch = branch, n2.mask = drop ? l->mask2 : NULL;
     SEFL_TRY(nn_norm_backward(m->pool, &n2));
-    SEFL_TRY(nn_linear_back(m->pool, wide, &l->linear2, lm_grad_at(m, l->l2_b), branch, l->ff, n));
+    SEFL_TRY(nn_linear_back(&m->work, wide, &l->linear2, lm_grad_at(m, l->l2_b), branch, l->ff, n));
     SEFL_TRY(nn_relu_back(m->pool, wide, l->ff, drop ? l->ff_mask : NULL, n * f));
-    SEFL_TRY(nn_linear_back(m->pool, branch, &l->linear1, lm_grad_at(m, l->l1_b), wide, l->y1, n));
+    SEFL_TRY(nn_linear_back(&m->work, branch, &l->linear1, lm_grad_at(m, l->l1_b), wide, l->y1, n));
 
     n1.d = d, n1.plus = branch, n1.dbranch = branch, n1.mask = drop ? l->mask1 : NULL;
     SEFL_TRY(nn_norm_backward(m->pool, &n1));
     SEFL_TRY(
-        nn_linear_back(m->pool, dctx, &l->out_proj, lm_grad_at(m, l->out_b), branch, l->ctx, n));
+        nn_linear_back(&m->work, dctx, &l->out_proj, lm_grad_at(m, l->out_b), branch, l->ctx, n));
     attention a = {
         .m = m, .l = l, .pass = pass, .dqkv = wide, .datt = m->tmp3 + n * e, .dctx = dctx
     };
     SEFL_TRY(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend_back, &a, NULL));
-    SEFL_TRY(nn_linear_back(m->pool, branch, &l->in_proj, lm_grad_at(m, l->in_b), wide, l->x, n));
+    SEFL_TRY(nn_linear_back(&m->work, branch, &l->in_proj, lm_grad_at(m, l->in_b), wide, l->x, n));
     nn_weight_end(&l->in_proj, lm_grad_at(m, l->in_w));
     nn_weight_end(&l->out_proj, lm_grad_at(m, l->out_w));
     nn_weight_end(&l->linear1, lm_grad_at(m, l->l1_w));

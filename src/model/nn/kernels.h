@@ -65,6 +65,14 @@ typedef struct nn_kernels {
     /* The same for one token whose logits are y[0 .. n), bias may be NULL. */
     void (*softmax_row)(nn_real *y, const nn_real *bias, size_t n, nn_real *max, nn_real *sum);
 
+    /* c (m, ldc) = (or +=) op(a) b with b (k, n) in panels of 2W columns: gemm_pack makes the one at
+     * column col, a multiple of 2W, from b as it is stored, (k, ldb) or transposed (n, ldb). All
+     * panels take k times n rounded up to W. */
+    void (*gemm_pack)(nn_real *to, const nn_real *b, size_t ldb, bool transposed, size_t k,
+                      size_t n, size_t col);
+    void (*gemm)(nn_real *c, size_t ldc, const nn_real *a, size_t lda, bool ta, const nn_real *b,
+                 size_t m, size_t n, size_t k, bool add);
+
     /* Dense decoder, tokens in panels of 2W. e [rows][2W] = w (rows, k) times xt [k][2W]. */
     void (*dense_logits)(nn_real *e, const nn_real *xt, const nn_real *w, size_t rows, size_t k);
     /* softmax_lanes for a panel: e [rows][2W], max and sum [2W]. */

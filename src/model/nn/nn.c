@@ -28,33 +28,58 @@ void nn_gemm_1(const nn_gemm_args *g)
                   (int)g->lda, g->b, (int)g->ldb, g->beta, g->c, (int)g->ldc);
 }
 
-static sefl_status gemm_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+typedef struct gemm_job {
+    const nn_kernels *k;
+    const nn_gemm_args *g;
+    nn_real *pack;
+} gemm_job;
+
+static sefl_status pack_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
+    const gemm_job *j = ctx;
+    const nn_gemm_args *g = j->g;
     (void)lane;
-    nn_gemm_args g = *(const nn_gemm_args *)ctx;
-    g.a += g.ta ? begin : begin * g.lda;
-    g.c += begin * g.ldc;
-    g.m = end - begin;
-    if (g.bias) {
-        for (size_t i = 0; i < g.m; i++)
-            memcpy(g.c + i * g.ldc, g.bias, g.n * sizeof *g.c);
-        g.beta = 1;
-    }
-    nn_gemm_1(&g);
-    for (size_t q = 0; g.sums && q < g.k; q++)
-        nn_kernels_get()->axpy(g.sums + begin, 1, g.a + q * g.lda, g.m);
+    for (size_t i = begin; i < end; i++)
+        j->k->gemm_pack(j->pack, g->b, g->ldb, g->tb, g->k, g->n, i * 2 * j->k->width);
     return SEFL_OK;
 }
 
-sefl_status nn_gemm(pool *p, const nn_gemm_args *g)
+static sefl_status gemm_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
-    /* Each piece packs the whole of b again, so small products are cut into few pieces; how many
-     * depends on sizes alone. Even numbers suit two threads. */
-    double flop = 2.0 * (double)g->m * (double)g->n * (double)g->k;
-    size_t pieces = flop >= 100e6 ? 8 : flop >= 30e6 ? 4 : flop >= 4e6 ? 2 : 1;
-    size_t grain = ((g->m + pieces - 1) / pieces + 3) / 4 * 4;
-    grain = grain > 0 ? grain : 1;
-    return pool_run(p, g->m, grain, gemm_piece, (void *)(uintptr_t)g, NULL);
+    const gemm_job *j = ctx;
+    const nn_gemm_args *g = j->g;
+    const nn_real *a = g->a + (g->ta ? begin : begin * g->lda);
+    nn_real *c = g->c + begin * g->ldc;
+    (void)lane;
+    for (size_t i = 0; g->bias && i < end - begin; i++)
+        memcpy(c + i * g->ldc, g->bias, g->n * sizeof *c);
+    j->k->gemm(c, g->ldc, a, g->lda, g->ta, j->pack, end - begin, g->n, g->k,
+               g->bias || g->beta != 0);
+    for (size_t q = 0; g->sums && q < g->k; q++)
+        j->k->axpy(g->sums + begin, 1, a + q * g->lda, end - begin);
+    return SEFL_OK;
+}
+
+size_t nn_gemm_room(size_t n, size_t k)
+{
+    return (n + NN_MAX_WIDTH - 1) / NN_MAX_WIDTH * NN_MAX_WIDTH * k;
+}
+
+sefl_status nn_gemm(const nn_work *w, const nn_gemm_args *g)
+{
+    /* How work is cut depends on sizes alone. Even numbers suit two threads. */
+    enum { PACK = 32768 };
+    sefl_status st = SEFL_OK;
+    gemm_job j = { .k = w->k ? w->k : nn_kernels_get(), .g = g, .pack = w->pack };
+    const size_t wide = 2 * (size_t)j.k->width, panels = (g->n + wide - 1) / wide;
+    const double flop = 2.0 * (double)g->m * (double)g->n * (double)g->k;
+    const size_t pieces = flop >= 8e6 ? 8 : flop >= 1e6 ? 2 : 1;
+    if (g->m == 0 || g->n == 0 || g->k == 0)
+        return SEFL_OK;
+    SEFL_TRY(pool_run(w->pool, panels, PACK / (wide * g->k) + 1, pack_piece, &j, NULL));
+    SEFL_TRY(pool_run(w->pool, g->m, (g->m + pieces - 1) / pieces, gemm_piece, &j, NULL));
+done:
+    return st;
 }
 
 void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p)
@@ -64,6 +89,16 @@ void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p)
         w->own_w = nn_take(p, (size_t)shape.rows * shape.cols, sizeof *w->own_w);
         w->own_dw = nn_take(p, (size_t)shape.rows * shape.cols, sizeof *w->own_dw);
     }
+}
+
+size_t nn_weight_room(bhm shape, size_t n)
+{
+    size_t rooms[] = { nn_gemm_room(shape.rows, shape.cols), nn_gemm_room(shape.cols, shape.rows),
+                       nn_gemm_room(shape.cols, n) };
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
+        most = rooms[i] > most ? rooms[i] : most;
+    return most;
 }
 
 void nn_weight_begin(nn_weight *w, const nn_real *v, nn_real *dv)
@@ -83,11 +118,11 @@ void nn_weight_end(nn_weight *w, nn_real *dv)
         bhm_fold(w->shape, dv, w->own_dw, w->shape.cols, 0, w->shape.rows);
 }
 
-sefl_status nn_linear(pool *p, nn_real *y, const nn_real *x, size_t n, const nn_weight *w,
+sefl_status nn_linear(const nn_work *k, nn_real *y, const nn_real *x, size_t n, const nn_weight *w,
                       const nn_real *bias)
 {
     size_t rows = w->shape.rows, cols = w->shape.cols;
-    return nn_gemm(p, &(nn_gemm_args){ .tb = true,
+    return nn_gemm(k, &(nn_gemm_args){ .tb = true,
                                        .m = n,
                                        .n = rows,
                                        .k = cols,
@@ -100,13 +135,13 @@ sefl_status nn_linear(pool *p, nn_real *y, const nn_real *x, size_t n, const nn_
                                        .ldc = rows });
 }
 
-sefl_status nn_linear_back(pool *p, nn_real *dx, nn_weight *w, nn_real *dbias, const nn_real *dy,
-                           const nn_real *x, size_t n)
+sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real *dbias,
+                           const nn_real *dy, const nn_real *x, size_t n)
 {
     sefl_status st = SEFL_OK;
     size_t rows = w->shape.rows, cols = w->shape.cols;
     if (dx)
-        SEFL_TRY(nn_gemm(p, &(nn_gemm_args){ .m = n,
+        SEFL_TRY(nn_gemm(k, &(nn_gemm_args){ .m = n,
                                              .n = cols,
                                              .k = rows,
                                              .a = dy,
@@ -115,7 +150,7 @@ sefl_status nn_linear_back(pool *p, nn_real *dx, nn_weight *w, nn_real *dbias, c
                                              .ldb = cols,
                                              .c = dx,
                                              .ldc = cols }));
-    SEFL_TRY(nn_gemm(p, &(nn_gemm_args){ .ta = true,
+    SEFL_TRY(nn_gemm(k, &(nn_gemm_args){ .ta = true,
                                          .m = rows,
                                          .n = cols,
                                          .k = n,

@@ -8,10 +8,11 @@
 
 #include "base/pool.h"
 #include "model/bhm/bhm.h"
+#include "model/nn/kernels.h"
 #include "model/nn/plan.h"
 #include "seeded/seeded.h"
 
-/* c (m, n) = alpha op(a) op(b) + beta c, cut by rows of c. */
+/* c (m, n) = op(a) op(b) + beta c, cut by rows of c. */
 typedef struct nn_gemm_args {
     bool ta, tb; /* a, b are stored transposed */
     size_t m, n, k;
@@ -26,9 +27,18 @@ typedef struct nn_gemm_args {
     nn_real *sums;       /* with ta: row sums of op(a) are added to it, m numbers */
 } nn_gemm_args;
 
-/* On the calling thread; k = 0 gives beta c. */
+/* What products of layers work with: threads, and room for one operand in panels. */
+typedef struct nn_work {
+    pool *pool;
+    nn_real *pack;       /* nn_gemm_room(n, k) of the largest product */
+    const nn_kernels *k; /* NULL: the best of this machine */
+} nn_work;
+
+size_t nn_gemm_room(size_t n, size_t k);
+/* On the pool, with our own kernels; beta is 0 or 1. */
+sefl_status nn_gemm(const nn_work *w, const nn_gemm_args *g) SEFL_MUST_CHECK;
+/* Small ones, on the calling thread, by BLAS; k = 0 gives beta c; no bias, no sums. */
 void nn_gemm_1(const nn_gemm_args *g);
-sefl_status nn_gemm(pool *p, const nn_gemm_args *g) SEFL_MUST_CHECK;
 
 /* A weight matrix made ready for a step: dense, whatever its block size. l = 1 is used in place. */
 typedef struct nn_weight {
@@ -39,17 +49,19 @@ typedef struct nn_weight {
 } nn_weight;
 
 void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p);
+/* Room in nn_work.pack for all products of such a weight with n tokens. */
+size_t nn_weight_room(bhm shape, size_t n);
 /* Expands v; for l = 1 the gradient is collected in dv itself. */
 void nn_weight_begin(nn_weight *w, const nn_real *v, nn_real *dv);
 /* Folds the collected gradient into dv (nothing to do for l = 1). */
 void nn_weight_end(nn_weight *w, nn_real *dv);
 
 /* y (n, rows) = x (n, cols) W^T + bias (NULL: none) */
-sefl_status nn_linear(pool *p, nn_real *y, const nn_real *x, size_t n, const nn_weight *w,
+sefl_status nn_linear(const nn_work *k, nn_real *y, const nn_real *x, size_t n, const nn_weight *w,
                       const nn_real *bias) SEFL_MUST_CHECK;
 /* dx (n, cols) = dy W (NULL: not wanted); dW += dy^T x; dbias += column sums (NULL: none). */
-sefl_status nn_linear_back(pool *p, nn_real *dx, nn_weight *w, nn_real *dbias, const nn_real *dy,
-                           const nn_real *x, size_t n) SEFL_MUST_CHECK;
+sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real *dbias,
+                           const nn_real *dy, const nn_real *x, size_t n) SEFL_MUST_CHECK;
 
 /* Dropout: x = x * mask with mask 0 or 1/(1 - rate); rate is rounded to 1/65536. The mask is kept
  * for the backward pass, which is the same product. Each piece of the mask has a stream of coins of
