@@ -48,8 +48,8 @@ static void one_product(size_t m, size_t n, size_t k, unsigned how, seeded *g)
                                               .sums = ta ? sums : NULL }));
             for (size_t i = 0; i < m; i++) {
                 double sum = sums0[i];
-                for (size_t q = 0; q < k; q++)
-                    sum += a[q * lda + i] * (double)ta;
+                for (size_t q = 0; ta && q < k; q++)
+                    sum += a[q * lda + i];
                 assert_true(fabs(sum - sums[i]) < 2e-4);
                 for (size_t j = 0; j < n; j++) {
                     double want = bias ? first[j] : add ? c0[i * ldc + j] : 0;
