@@ -29,11 +29,11 @@ typedef struct cli_command {
 #else
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
+    X(provision)             \
     X(task)                  \
     X(aggregator)            \
     X(csp)                   \
-    X(client)                \
-    X(provision)
+    X(client)
 #endif
 
 /* Order of `sefl help`. */

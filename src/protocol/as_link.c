@@ -517,7 +517,7 @@ done:
     return st;
 }
 
-static sefl_status kept_joint(opening *op)
+static sefl_status kept_joint(opening *op, const uint8_t want[NOISE_ID])
 {
     sefl_status st = SEFL_OK;
     as_link *l = op->l;
@@ -530,7 +530,10 @@ static sefl_status kept_joint(opening *op)
     SEFL_TRY(collect_new(op, &p));
     SEFL_TRY(sefl_new(&w, n, sizeof *w));
     SEFL_TRY(sefl_new(&colours, op->decode_bytes, 1));
-    if ((st = noise_output_receive(l->ch, id, colours, op->decode_bytes, digest)) != SEFL_OK) {
+    st = noise_output_receive(l->ch, id, colours, op->decode_bytes, digest);
+    if (st == SEFL_OK && memcmp(id, want, NOISE_ID) != 0)
+        st = sefl_fail(SEFL_EPROTO, "CSP announced another output than it sent");
+    if (st != SEFL_OK) {
         die(l, st);
         goto done;
     }
@@ -559,7 +562,7 @@ static sefl_status fetch(opening *op, const uint8_t id[NOISE_ID])
     uint8_t want[NOISE_ID], *reply = NULL;
     size_t bytes = 0;
     if (op->t->noise == TASK_NOISE_JOINT)
-        return kept_joint(op);
+        return kept_joint(op, id);
     if ((st = receive_reply(op, attempt, &reply, &bytes)) != SEFL_OK) {
         die(op->l, st);
         goto done;

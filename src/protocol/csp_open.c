@@ -334,7 +334,7 @@ sefl_status csp_on_open(csp *c, channel *ch, rd *r)
         return csp_no(c, ch, LINK_NO_BUDGET, sefl_last_error());
     if (st != SEFL_OK)
         return csp_fault(c, ch, st, "open");
-    if (!csp_ledgers_equal(c, &theirs))
+    if (!csp_ledgers_equal(c, &theirs)) /* what AS has more is not this charge; ours may stand */
         return csp_no(c, ch, LINK_NO_LEDGER, NULL);
     st = run(&o);
     csp_drop_attempt(c); /* it served, or it is broken */

@@ -296,15 +296,15 @@ sefl_status task_read(task *out, sefl_span document)
     *out = (task){ 0 };
     SEFL_TRY(sefl_new(&d, 1, sizeof *d));
     SEFL_TRY(task_draft_read(d, document));
-    d->t.pub = d->key;
-    d->key = NULL;
+    d->t.pub = d->key.pub;
+    d->key.pub = NULL;
     sha256_of(d->t.id, document);
     SEFL_TRY(derive(&d->t, d));
     *out = d->t;
     d->t.pub = NULL;
 done:
     if (d) {
-        paillier_pub_free(d->key);
+        paillier_pub_free(d->key.pub);
         paillier_pub_free(d->t.pub);
     }
     sefl_free(d);

@@ -109,7 +109,9 @@ typedef struct task_draft {
     uint32_t version;
     unsigned body, claim, scheme;
     pack_nano rate;
-    ahe_pub *key;
+    struct {
+        ahe_pub *pub;
+    } key;
 } task_draft;
 
 typedef struct task_field {
@@ -124,7 +126,7 @@ typedef struct task_field {
 extern const task_field task_fields[];
 extern const size_t task_field_count;
 
-/* Reads a document into a draft; draft->key is the caller's. Checks each member alone. */
+/* Reads a document into a draft; draft->key.pub is the caller's. Checks each member alone. */
 sefl_status task_draft_read(task_draft *d, sefl_span document) SEFL_MUST_CHECK;
 
 /* What jansson says about text that is no JSON, as a status with a sentence. (jansson.h and

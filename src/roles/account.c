@@ -134,6 +134,22 @@ sefl_status account_has(account *a, uint64_t round, bool *out)
     return st;
 }
 
+sefl_status account_rounds(account *a, uint64_t *out)
+{
+    sefl_status st = ready(a);
+    uint64_t rounds;
+    *out = 0;
+    if (st != SEFL_OK)
+        return st;
+    for (size_t i = 0;; i++) {
+        const ledger_terms *t = ledger_task(a->l, i, &rounds);
+        if (!t)
+            return SEFL_OK;
+        if (memcmp(t->task, a->terms.task, sizeof t->task) == 0)
+            *out = rounds;
+    }
+}
+
 sefl_status account_spent(account *a, double delta, ledger_total *out)
 {
     sefl_status st = ready(a);

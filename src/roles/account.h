@@ -29,6 +29,8 @@ void account_close(account *a);
 sefl_status account_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
 sefl_status account_may_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
 sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
+/* How many rounds of this task are charged. */
+sefl_status account_rounds(account *a, uint64_t *out) SEFL_MUST_CHECK;
 /* What the population has spent; delta 0: that of its latest task. */
 sefl_status account_spent(account *a, double delta, ledger_total *out) SEFL_MUST_CHECK;
 

@@ -206,12 +206,31 @@ static ledger_verdict compare(void *ctx, const ledger_mark *peer)
 
 /* ---- public -------------------------------------------------------------------------------- */
 
-/* AS has the header of the highest round, so it has all releases before it. */
-static sefl_status forget_old(journal_csp *jc)
+/* Only rounds whose header is in the journal are ever charged. */
+static sefl_status check_charges(journal_csp *jc, uint64_t last)
 {
     sefl_status st = SEFL_OK;
-    uint64_t last, opened, skipped;
-    SEFL_TRY(highest(jc, &last, &opened, &skipped));
+    uint64_t charged, known = 0;
+    bool has;
+    SEFL_TRY(account_rounds(jc->a, &charged));
+    for (uint64_t r = 1; r <= last; r++) {
+        SEFL_TRY(account_has(jc->a, r, &has));
+        known += has;
+    }
+    SEFL_CHECK(
+        known == charged, SEFL_ESTATE,
+        "the ledger has charged %" PRIu64 " rounds of this task, the journal knows %" PRIu64
+        " of them: it was deleted, or an old copy put back; a round could be opened twice, so "
+        "this task must not go on here",
+        charged, known);
+done:
+    return st;
+}
+
+/* AS has the header of the highest round, so it has all releases before it. */
+static sefl_status forget_old(journal_csp *jc, uint64_t last)
+{
+    sefl_status st = SEFL_OK;
     for (uint64_t r = 1; r < last; r++)
         SEFL_TRY(journal_round_wipe(jc->j, r));
 done:
@@ -222,10 +241,13 @@ sefl_status journal_csp_new(journal_csp **out, journal *j, account *a, const sef
 {
     sefl_status st = SEFL_OK;
     journal_csp *jc = NULL;
+    uint64_t last, opened, skipped;
     *out = NULL;
     SEFL_TRY(sefl_new(&jc, 1, sizeof *jc));
     *jc = (journal_csp){ j, a, coins };
-    SEFL_TRY(forget_old(jc));
+    SEFL_TRY(highest(jc, &last, &opened, &skipped));
+    SEFL_TRY(check_charges(jc, last));
+    SEFL_TRY(forget_old(jc, last));
     *out = jc, jc = NULL;
 done:
     journal_csp_free(jc);

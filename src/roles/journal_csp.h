@@ -10,6 +10,9 @@
  * output durable, then statement, id, digest and the mark in one transaction: a crash before leaves
  * a file that the next attempt replaces, one after it leaves all. `forget` wipes key and output; the
  * mark stays. What a crash kept from being forgotten is wiped by journal_csp_new.
+ * A ledger that has charged rounds which the journal does not know shows that the journal was deleted
+ * or an old copy put back: the mark of an opening may be lost with it, so that task is refused for
+ * good (SEFL_ESTATE). A copy from after the round's header cannot be told from a crash.
  * The rules are checked here once more: sign only a new round, open and skip only a signed one:
  * anything else is SEFL_ESTATE.
  * Threads: one owner.   Secrets: output. */

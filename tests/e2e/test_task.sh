@@ -1,6 +1,7 @@
 #!/bin/sh
 # sefl task: a document is made, signed by both servers, shown, explained and checked; every misuse,
 # change and exchange is named.
+# shellcheck disable=SC2086 # lists of options are split on purpose
 set -eu
 [ "${SEFL_CORE_ONLY:-0}" = 1 ] && { echo "not part of a core-only build"; exit 0; }
 fail() { echo "FAILED: $*" >&2; exit 1; }

@@ -9,6 +9,8 @@
 #include <stddef.h>
 
 int folder_make(void **state);
+/* In memory where the system has it (/dev/shm): for tests that sync a thousand times. */
+int folder_make_quick(void **state);
 int folder_remove(void **state);
 const char *folder_path(const char *name);
 /* Writes a file and gives its path. */

@@ -142,6 +142,8 @@ void journal_close(journal *j)
 {
     if (!j)
         return;
+    if (j->d)
+        journal_rollback(j);
     db_close(j->d);
     if (j->lock >= 0)
         close(j->lock);

@@ -327,5 +327,5 @@ static void killed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(killed) };
-    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }

@@ -107,11 +107,32 @@ static void faults_leave_the_old_file(void **state)
     TEST_FAULTS(FAULT_ALLOC, st = file_read(&b, path_in("a"), 100), buf_clear(&b));
 }
 
+static void folders(void **state)
+{
+    (void)state;
+    struct stat sb;
+    CHECK_OK(file_make_folder(path_in("folder"), 0700));
+    CHECK_OK(file_make_folder(path_in("folder"), 0700)); /* there already */
+    assert_int_equal(stat(path_in("folder"), &sb), 0);
+    assert_true(S_ISDIR(sb.st_mode) && (sb.st_mode & 0777) == 0700);
+    CHECK_OK(file_sync_folder(path_in("folder")));
+    CHECK_STATUS(file_sync_folder(path_in("none")), SEFL_ENOTFOUND);
+    CHECK_STATUS(file_make_folder(path_in("none/deeper"), 0700), SEFL_ENOTFOUND);
+    CHECK_OK(file_write_new(path_in("plain"), span_of_str("x"), 0600));
+    CHECK_STATUS(file_make_folder(path_in("plain"), 0700), SEFL_EEXIST);
+    CHECK_STATUS(file_sync_folder(path_in("plain")), SEFL_EIO);
+    CHECK_STATUS(file_sync(-1, "nothing"), SEFL_EIO);
+    TEST_FAULTS(FAULT_SYNC, st = file_sync_folder(path_in("folder")), (void)0);
+    assert_int_equal(rmdir(path_in("folder")), 0);
+    assert_int_equal(unlink(path_in("plain")), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(write_and_read),
         cmocka_unit_test(faults_leave_the_old_file),
+        cmocka_unit_test(folders),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

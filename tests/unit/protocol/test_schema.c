@@ -64,7 +64,7 @@ static void meet(walk *w, const char *field)
             return;
         }
     fail_msg("%s: the field %s was not reviewed: can it carry a number computed from a client's "
-             "text? (docs/PRIVACY.md, 'Nothing else leaves a client')",
+             "text? (docs/PROTOCOL.md, 'News of a round')",
              w->what, field);
 }
 

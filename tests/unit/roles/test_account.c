@@ -232,5 +232,5 @@ int main(void)
         cmocka_unit_test(rolled_back),
         cmocka_unit_test(failing_disk),
     };
-    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }

@@ -169,6 +169,31 @@ static void csp_forgets_later(void **state)
     desk_close(&d);
 }
 
+/* The journal deleted, or an old copy put back, while the ledger stays. */
+static void csp_journal_lost(void **state)
+{
+    (void)state;
+    desk d;
+    csp_round one = signed_round(1), two = signed_round(2);
+    char now[300], old[310];
+    snprintf(now, sizeof now, "%s", folder_path("lost"));
+    snprintf(old, sizeof old, "%s.old", now);
+    CHECK_OK(desk_open(&d, "lost"));
+    CHECK_OK(d.t.sign(d.t.ctx, &one));
+    CHECK_OK(d.t.charge(d.t.ctx, 1));
+    CHECK_OK(d.t.open(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    CHECK_OK(d.t.sign(d.t.ctx, &two));
+    CHECK_OK(d.t.charge(d.t.ctx, 2)); /* and a crash before the mark: fine */
+    desk_again(&d, "lost");
+    desk_close(&d);
+    assert_int_equal(rename(now, old), 0);
+    CHECK_STATUS(desk_open(&d, "lost"), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "charged 2 rounds"));
+    desk_close(&d);
+    CHECK_STATUS(desk_open(&d, "lost"), SEFL_ESTATE); /* still */
+    desk_close(&d);
+}
+
 static sefl_status whole_round(desk *d, uint64_t round)
 {
     sefl_status st = SEFL_OK;
@@ -312,9 +337,9 @@ static void as_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(csp_rounds), cmocka_unit_test(csp_forgets_later),
-        cmocka_unit_test(csp_faults), cmocka_unit_test(as_rounds),
-        cmocka_unit_test(as_faults),
+        cmocka_unit_test(csp_rounds),       cmocka_unit_test(csp_forgets_later),
+        cmocka_unit_test(csp_journal_lost), cmocka_unit_test(csp_faults),
+        cmocka_unit_test(as_rounds),        cmocka_unit_test(as_faults),
     };
-    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }

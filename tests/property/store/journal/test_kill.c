@@ -494,5 +494,5 @@ int main(void)
         cmocka_unit_test(by_system_call),
         cmocka_unit_test(at_random),
     };
-    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }

@@ -12,8 +12,8 @@
 
 static const char *const steps[] = {
     "CREATE TABLE thing(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
-    "ALTER TABLE thing ADD COLUMN size INTEGER NOT NULL DEFAULT 5;"
-    "CREATE TABLE other(id INTEGER PRIMARY KEY REFERENCES thing)",
+    ("ALTER TABLE thing ADD COLUMN size INTEGER NOT NULL DEFAULT 5;"
+     "CREATE TABLE other(id INTEGER PRIMARY KEY REFERENCES thing)"),
     "UPDATE thing SET size = size + 1",
 };
 

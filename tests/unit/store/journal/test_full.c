@@ -21,7 +21,7 @@ static int setup(void **state)
 {
     faulty_disk_install();
     signal(SIGXFSZ, SIG_IGN);
-    return folder_make(state);
+    return folder_make_quick(state);
 }
 
 /* What has been acknowledged, over all runs. */

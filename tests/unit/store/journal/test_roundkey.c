@@ -16,7 +16,8 @@ static void seal(sefl_buf *out, size_t bytes, const sefl_rng *rng, uint8_t fill)
     sefl_buf b = { 0 };
     uint8_t *p;
     CHECK_OK(buf_extend(&b, &p, bytes));
-    memset(p, fill, bytes);
+    if (bytes > 0)
+        memset(p, fill, bytes);
     buf_reset(out);
     CHECK_OK(roundkey_seal(out, key, &(roundkey_place){ task, 7, "mask" }, buf_span(&b), rng));
     buf_clear(&b);

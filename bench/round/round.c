@@ -1,0 +1,590 @@
+/* From the closing of a round to the new model: AS here, CSP in a second process, mutual TLS over
+ * loopback between them, keys of full size, journals, ledgers and models on a disk. The clients' sum is
+ * made before the clock starts: one update, added three times. */
+#define _GNU_SOURCE
+#include "bench/bench.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "config/yaml/yaml.h"
+#include "crypto/ahe/keyfile.h"
+#include "model/lm.h"
+#include "net/tls.h"
+#include "protocol/as_link.h"
+#include "roles/account.h"
+#include "roles/aggregator/release.h"
+#include "roles/csp.h"
+#include "roles/journal_as.h"
+#include "roles/provision.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    CLIENTS = 3,
+    ENROLLED = 4,
+    ROUNDS_MAX = 20,
+    TOP_MAX = 1024, /* of the scratch folder's path */
+    PATH_BYTES = TOP_MAX + 96,
+    VALUES = 945510, /* the LSTM at l = 32 with 33,278 words */
+};
+
+typedef struct options {
+    const char *scheme, *dir;
+    unsigned bits;
+    size_t values;
+    unsigned rounds; /* 0: three, with paillier one */
+} options;
+
+/* Seconds of AS's side that as_times does not have. */
+typedef struct parts {
+    double freeze, charge, open, store, model, total;
+    double cpu_offline[2], cpu_close[2]; /* AS, CSP: seconds of processor time */
+    as_times link;
+} parts;
+
+typedef struct as_side {
+    char folder[TOP_MAX + 8], store[PATH_BYTES];
+    task t;
+    sefl_buf envelope;
+    sign_key *key;
+    tls_id *id;
+    tls *tls;
+    as_link *link;
+    journal *j;
+    account *account;
+    journal_as *ja;
+    as_journal table;
+    sefl_coins coins;
+    sefl_clock clock;
+    pool *pool;
+    releases *models;
+    release_from from;
+    ahe_enc *enc;
+    ahe_sum *sum;
+    int64_t *x, *w;
+    pid_t csp;
+} as_side;
+
+static double since(const sefl_clock *c, uint64_t *t)
+{
+    uint64_t now = clock_ns(c), was = *t;
+    *t = now;
+    return 1e-9 * (double)(now - was);
+}
+
+/* Processor time of both processes so far. */
+static void cpu_both(const as_side *a, double out[2])
+{
+    clockid_t clocks[2] = { CLOCK_PROCESS_CPUTIME_ID, CLOCK_PROCESS_CPUTIME_ID };
+    struct timespec t = { 0 };
+    for (int i = 0; i < 2; i++) {
+        out[i] = 0;
+        if ((i == 0 || clock_getcpuclockid(a->csp, &clocks[1]) == 0) &&
+            clock_gettime(clocks[i], &t) == 0)
+            out[i] = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    }
+}
+
+static void cpu_since(const as_side *a, double out[2], const double before[2])
+{
+    double now[2];
+    cpu_both(a, now);
+    for (int i = 0; i < 2; i++)
+        out[i] = now[i] - before[i];
+}
+
+/* ---- the federation's folder --------------------------------------------------------------------- */
+
+static int remove_one(const char *path, const struct stat *sb, int kind, struct FTW *f)
+{
+    (void)sb, (void)kind, (void)f;
+    return remove(path);
+}
+
+/* Words of the smallest LSTM at l = 32 with at least so many values. */
+static sefl_status words_for(size_t values, uint32_t *words)
+{
+    sefl_status st = SEFL_OK;
+    uint32_t low = 64, high = (uint32_t)(values / 20 + 64); /* a word has about 27 */
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        lm_config cfg = { .vocab = mid,
+                          .embed = 200,
+                          .hidden = 200,
+                          .layers = 2,
+                          .block = 32,
+                          .batch = 1,
+                          .steps = 1 };
+        lm *m;
+        SEFL_TRY(lm_new(&m, &cfg, NULL));
+        if (lm_count(m) < values)
+            low = mid + 1;
+        else
+            high = mid;
+        lm_free(m);
+    }
+    *words = low;
+done:
+    return st;
+}
+
+static sefl_status make_folder(const options *o, const char *top, const char *folder)
+{
+    sefl_status st = SEFL_OK;
+    static const char *const base[] = {
+        "model.body=lstm",     "model.embed=200",
+        "model.hidden=200",    "model.layers=2",
+        "model.block=32",      "model.tied=false",
+        "privacy.noise=joint", "privacy.z=1",
+        "privacy.claim=dp",    "privacy.epsilon=1000",
+        "privacy.delta=1e-6",  "rounds.enrolled=3000", /* wide slots, as in earnest: k = 16 */
+        "rounds.threshold=2",  "rounds.count=50"
+    };
+    settings s;
+    sefl_buf list = { 0 };
+    char words_file[PATH_BYTES], scheme[64];
+    uint32_t words = 0;
+    provision_report report;
+    settings_init(&s, task_schema);
+    snprintf(words_file, sizeof words_file, "%s/words.txt", top);
+    snprintf(scheme, sizeof scheme, "crypto.scheme=%s", o->scheme);
+    SEFL_TRY(words_for(o->values, &words));
+    for (uint32_t i = 2; i < words; i++) /* <unk> and <eos> come by themselves */
+        SEFL_TRY(wr_fmt(&list, "w%u\n", i));
+    SEFL_TRY(file_write_new(words_file, buf_span(&list), 0600));
+    for (size_t i = 0; i < sizeof base / sizeof *base; i++)
+        SEFL_TRY(settings_set(&s, base[i], "bench"));
+    SEFL_TRY(settings_set(&s, scheme, "--scheme"));
+    SEFL_TRY(provision_make(&report,
+                            &(provision_config){ .folder = folder,
+                                                 .clients = ENROLLED,
+                                                 .key_bits = o->bits,
+                                                 .vocab = words_file,
+                                                 .seed = 1,
+                                                 .task = &s },
+                            NULL));
+done:
+    buf_clear(&list);
+    settings_clear(&s);
+    return st;
+}
+
+/* ---- CSP: a process of its own --------------------------------------------------------------------- */
+
+static sefl_status csp_key_open(paillier_sec **out, const csp_settings *c)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf file = { 0 }, lock = { 0 };
+    SEFL_TRY(file_read(&file, c->key, KEYFILE_BYTES_MAX));
+    SEFL_TRY(file_read(&lock, c->key_lock, SEALED_LOCK_MAX));
+    sealed_lock with = { .by = SEALED_BY_KEY_FILE, .secret = buf_span(&lock) };
+    SEFL_TRY(keyfile_sec_read(out, buf_span(&file), &with, NULL));
+done:
+    buf_clear(&file);
+    buf_clear(&lock);
+    return st;
+}
+
+/* Waits for the folder, serves until the task is over; tells its port and then its times. */
+static sefl_status csp_process(const char *folder, unsigned threads, int in, int out)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_BYTES], dir[TOP_MAX + 16], go, level[] = "log=warn", many[32];
+    sefl_clock wall = clock_wall();
+    sefl_log log = log_open(2, LOG_WARN, &wall);
+    settings s;
+    csp_settings c = { 0 };
+    paillier_sec *sec = NULL;
+    csp_role *role = NULL;
+    settings_init(&s, csp_schema);
+    if (read(in, &go, 1) != 1)
+        goto done; /* AS gave up */
+    snprintf(dir, sizeof dir, "%s/csp", folder);
+    snprintf(path, sizeof path, "%s/csp.yml", dir);
+    snprintf(many, sizeof many, "threads=%u", threads);
+    SEFL_TRY(yaml_read(&s, path));
+    SEFL_TRY(settings_set(&s, level, "bench"));
+    SEFL_TRY(settings_set(&s, many, "bench"));
+    SEFL_TRY(settings_set(&s, "listen=127.0.0.1:0", "bench"));
+    SEFL_TRY(csp_settings_make(&c, &s, dir));
+    SEFL_TRY(csp_key_open(&sec, &c));
+    SEFL_TRY(csp_role_new(&role, &(csp_role_options){ .settings = &c, .sec = sec, .log = &log }));
+    uint16_t port = csp_role_port(role);
+    SEFL_TRY(file_write_all(out, span_of(&port, sizeof port)));
+    SEFL_TRY(csp_role_run(role));
+    SEFL_TRY(file_write_all(out, span_of(csp_role_times(role), sizeof(csp_times))));
+done:
+    csp_role_free(role);
+    paillier_sec_free(sec);
+    csp_settings_clear(&c);
+    settings_clear(&s);
+    return st;
+}
+
+/* ---- AS ------------------------------------------------------------------------------------------- */
+
+static const char *at(const as_side *a, char path[PATH_BYTES], const char *name)
+{
+    snprintf(path, PATH_BYTES, "%s/%s", a->folder, name);
+    return path;
+}
+
+static sefl_status as_begin(as_side *a, unsigned threads)
+{
+    sefl_status st = SEFL_OK;
+    char p[4][PATH_BYTES];
+    envelope env;
+    a->coins = coins_system();
+    a->clock = clock_monotonic();
+    SEFL_TRY(pool_new(&a->pool, threads));
+    SEFL_TRY(sign_key_read(&a->key, at(a, p[0], "aggregator/sign.key")));
+    SEFL_TRY(file_read(&a->envelope, at(a, p[0], "public/task.signed"), 1 << 20));
+    SEFL_TRY(envelope_read(&env, buf_span(&a->envelope)));
+    SEFL_TRY(task_read(&a->t, env.content));
+    SEFL_TRY(tls_id_read(&a->id, at(a, p[0], "aggregator/cert.pem"),
+                         at(a, p[1], "aggregator/key.pem"), at(a, p[2], "aggregator/peers.pem")));
+    SEFL_TRY(journal_open(&a->j, at(a, p[0], "aggregator/state"), "aggregator", a->t.id));
+    SEFL_TRY(account_open(&a->account, a->j, at(a, p[0], "aggregator/ledger"), &a->t));
+    SEFL_TRY(journal_as_new(&a->ja, a->j, &a->coins));
+    a->table = journal_as_table(a->ja);
+    memcpy(a->from.hash, a->t.init_hash, sizeof a->from.hash);
+    SEFL_TRY(sefl_new(&a->x, a->t.ahe.units * a->t.ahe.unit_values, sizeof *a->x));
+    SEFL_TRY(sefl_new(&a->w, a->t.values, sizeof *a->w));
+    SEFL_TRY(ahe_enc_new(&a->enc, a->t.pub, &a->t.ahe, a->pool, NULL));
+done:
+    return st;
+}
+
+static sefl_status as_models(as_side *a)
+{
+    static char p[3][PATH_BYTES]; /* borrowed by releases */
+    return releases_new(&a->models,
+                        &(releases_config){ .task = &a->t,
+                                            .models = at(a, p[0], "aggregator/models"),
+                                            .init = at(a, p[1], "public/init.safetensors"),
+                                            .vocab = at(a, p[2], "public/vocab.txt"),
+                                            .pool = a->pool });
+}
+
+static void as_end(as_side *a)
+{
+    as_link_free(a->link);
+    tls_close(a->tls);
+    tls_id_free(a->id);
+    releases_free(a->models);
+    ahe_sum_free(&a->t.ahe, a->sum);
+    ahe_enc_free(&a->t.ahe, a->enc);
+    journal_as_free(a->ja);
+    account_close(a->account);
+    journal_close(a->j);
+    sign_key_free(a->key);
+    sefl_free(a->x);
+    sefl_free(a->w);
+    pool_free(a->pool);
+    buf_clear(&a->envelope);
+    task_clear(&a->t);
+}
+
+static sefl_status as_dial(as_side *a, uint16_t port)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(tls_dial(&a->tls, "127.0.0.1", port, a->id, &(tls_peer){ .role = "csp" },
+                      &(tls_limits){ .idle_ms = LINK_IDLE_MS }));
+    SEFL_TRY(as_link_new(&a->link, tls_channel(a->tls),
+                         &(as_link_config){ .task = &a->t,
+                                            .envelope = buf_span(&a->envelope),
+                                            .key = a->key,
+                                            .coins = &a->coins,
+                                            .ledger = account_mark_fn,
+                                            .compare = account_compare_fn,
+                                            .ledger_ctx = a->account,
+                                            .pool = a->pool,
+                                            .store_dir = at(a, a->store, "aggregator/state"),
+                                            .clock = &a->clock }));
+done:
+    return st;
+}
+
+/* The running sum as it stands when a round closes. */
+static sefl_status as_collect(as_side *a, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    const ahe_params *p = &a->t.ahe;
+    sefl_rng rng = rng_system();
+    uint8_t *body = NULL, context[AHE_CONTEXT_BYTES];
+    ahe_upload *up = NULL;
+    ahe_sum_free(p, a->sum), a->sum = NULL;
+    for (size_t i = 0; i < a->t.values; i++)
+        a->x[i] = (int64_t)((i * 2654435761u + round) % 7) - 3;
+    SEFL_TRY(sefl_new(&body, ahe_body_bytes(p), 1));
+    task_context(context, &a->t, round);
+    SEFL_TRY(ahe_upload_new(&up, p, a->enc, context, &rng));
+    SEFL_TRY(ahe_upload_head(p, up, body, a->pool));
+    SEFL_TRY(ahe_upload_units(p, up, body + p->head_bytes, a->x, p->units, a->pool, NULL));
+    SEFL_TRY(ahe_sum_new(&a->sum, p, a->t.pub));
+    for (int c = 0; c < CLIENTS; c++) {
+        SEFL_TRY(ahe_sum_add_head(p, a->sum, body));
+        SEFL_TRY(ahe_sum_add_units(p, a->sum, 0, body + p->head_bytes, p->units, a->pool));
+    }
+done:
+    ahe_upload_free(p, up);
+    sefl_free(body);
+    return st;
+}
+
+/* Is what came out the sum and the noise claimed? */
+static sefl_status check(const as_side *a)
+{
+    double unit = (double)((uint64_t)1 << a->t.ahe.pack.t), squares = 0;
+    for (size_t i = 0; i < a->t.values; i++) {
+        double e = (double)a->w[i] + 0.5 - CLIENTS * (double)a->x[i] / unit;
+        squares += e * e;
+    }
+    double var = squares / (double)a->t.values, want = DP_G44_SIGMA * DP_G44_SIGMA;
+    if (var < 0.95 * want || var > 1.05 * want)
+        return sefl_fail(SEFL_ECRYPTO, "variance of the noise %.2f, not %.2f", var, want);
+    return SEFL_OK;
+}
+
+static sefl_status as_round(as_side *a, uint64_t round, parts *out)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf both = { 0 };
+    sefl_rng rng = rng_system();
+    round_header h = { .round = round, .step_nano = a->t.step_nano };
+    round_member members[CLIENTS] = { { .client = { 1 } },
+                                      { .client = { 2 } },
+                                      { .client = { 3 } } };
+    journal_round row = { .round = round, .clients = CLIENTS, .attempt = 1, .has_set = true };
+    release_made made;
+    bool kept;
+    uint64_t t, begin;
+    double cpu[2];
+    memcpy(h.task, a->t.id, sizeof h.task);
+    memcpy(h.model, a->from.hash, sizeof h.model);
+    SEFL_TRY(as_link_header(a->link, &both, &h));
+    cpu_both(a, cpu);
+    SEFL_TRY(as_link_prepare(a->link, round, 1)); /* while clients train */
+    cpu_since(a, out->cpu_offline, cpu);
+    SEFL_TRY(as_collect(a, round));
+
+    cpu_both(a, cpu);
+    t = begin = clock_ns(&a->clock);
+    SEFL_TRY(ahe_sum_close(&a->t.ahe, a->sum));
+    SEFL_TRY(round_set_hash(row.set, a->t.id, round, members, CLIENTS));
+    SEFL_TRY(journal_round_put(a->j, &row));
+    out->freeze = since(&a->clock, &t);
+    SEFL_TRY(account_charge(a->account, round));
+    out->charge = since(&a->clock, &t);
+    as_open o = {
+        .round = round, .attempt = 1, .clients = CLIENTS, .sum = a->sum, .journal = &a->table
+    };
+    memcpy(o.set, row.set, sizeof o.set);
+    SEFL_TRY(as_link_open(a->link, &o, &kept, a->w));
+    out->open = since(&a->clock, &t);
+    SEFL_TRY(journal_secret_put(a->j, round, "release", span_of(a->w, a->t.values * sizeof *a->w),
+                                &rng));
+    out->store = since(&a->clock, &t);
+    SEFL_TRY(release_make(a->models, &a->from, round, a->w, CLIENTS, &made));
+    out->model = since(&a->clock, &t);
+    out->total = 1e-9 * (double)(t - begin);
+    cpu_since(a, out->cpu_close, cpu);
+    out->link = *as_link_times(a->link);
+    SEFL_TRY(check(a));
+    SEFL_TRY(journal_round_wipe(a->j, round));
+    a->from.round = round;
+    memcpy(a->from.hash, made.hash, sizeof made.hash);
+done:
+    buf_clear(&both);
+    return st;
+}
+
+/* ---- report ------------------------------------------------------------------------------------------ */
+
+static void row(bench *b, const char *scheme, const char *name, double value, const char *unit)
+{
+    char label[96];
+    snprintf(label, sizeof label, "%s %s", scheme, name);
+    bench_row(b, &(bench_result){ .name = label,
+                                  .value = value,
+                                  .unit = unit,
+                                  .rate = strchr(unit, '/') != NULL,
+                                  .threads = b->threads });
+}
+
+static int by_total(const void *a, const void *b)
+{
+    double x = ((const parts *)a)->total, y = ((const parts *)b)->total;
+    return (x > y) - (x < y);
+}
+
+static void report(bench *b, const options *o, const as_side *a, parts *p, unsigned n,
+                   const csp_times *c)
+{
+    const char *s = o->scheme;
+    const parts last = p[n - 1];
+    const as_times *l = &last.link;
+    double ns = 1e-9, values = (double)a->t.values;
+    double offline = ns * (double)l->offline;
+    double online = ns * (double)(l->online + l->seal + l->output);
+    bool full = a->t.values == VALUES;
+    qsort(p, n, sizeof *p, by_total);
+    bench_note(b,
+               "%zu values, k = %u, key of %u bits, %u round%s; parts are those of the last one; "
+               "CSP's parts "
+               "run beside AS's",
+               a->t.values, a->t.ahe.pack.k, o->bits, n, n == 1 ? "" : "s");
+    row(b, s, "freeze", last.freeze, "s");
+    row(b, s, "charge", last.charge, "s");
+    row(b, s, "ask CSP (its charge)", ns * (double)l->ask, "s");
+    row(b, s, "mask seed stored", ns * (double)l->mask, "s");
+    row(b, s, "masked sum", ns * (double)l->write, "s");
+    row(b, s, "send", ns * (double)l->send, "s");
+    row(b, s, "wait for decryption", ns * (double)l->wait, "s");
+    row(b, s, "2pc online", ns * (double)l->online, "s");
+    row(b, s, "decode bits stored", ns * (double)l->seal, "s");
+    row(b, s, "output", ns * (double)l->output, "s");
+    row(b, s, "integers stored", last.store, "s");
+    row(b, s, "model update", last.model, "s");
+    row(b, s, "CSP: receive", ns * (double)c->receive, "s");
+    row(b, s, "CSP: decrypt", ns * (double)c->decrypt, "s");
+    row(b, s, "CSP: 2pc online", ns * (double)c->compute, "s");
+    row(b, s, "CSP: output stored", ns * (double)c->store, "s");
+    row(b, s, "2pc offline, before the close", offline, "s");
+    row(b, s, "2pc in all", values / (offline + online), "coordinates/s");
+    row(b, s, "2pc online and output", values / online, "coordinates/s");
+    row(b, s, "bytes offline", (double)l->offline_bytes / values, "B/value");
+    row(b, s, "bytes after the close", (double)(l->sent + l->received) / values, "B/value");
+    row(b, s, "processor AS, offline", last.cpu_offline[0], "s");
+    row(b, s, "processor CSP, offline", last.cpu_offline[1], "s");
+    row(b, s, "processor AS, close to release", last.cpu_close[0], "s");
+    row(b, s, "processor CSP, close to release", last.cpu_close[1], "s");
+    row(b, s, "close to release, best", p[0].total, "s");
+    row(b, s, "close to release, median", p[n / 2].total, "s");
+    if (full)
+        bench_note(b,
+                   "bars: close to release under %s s; 2pc in all at least 200,000 coordinates/s",
+                   strcmp(s, "lwe") == 0 ? "3" : "75");
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------- */
+
+static sefl_status as_process(bench *b, const options *o, const char *top, const char *folder,
+                              pid_t child, int to, int from)
+{
+    sefl_status st = SEFL_OK;
+    as_side a = { .csp = child };
+    parts p[ROUNDS_MAX] = { { 0 } };
+    csp_times times;
+    uint16_t port = 0;
+    unsigned n = o->rounds ? o->rounds : strcmp(o->scheme, "lwe") == 0 ? 3 : 1;
+    snprintf(a.folder, sizeof a.folder, "%s", folder);
+    SEFL_TRY(make_folder(o, top, folder));
+    SEFL_TRY(file_write_all(to, span_of("g", 1)));
+    SEFL_TRY(as_begin(&a, b->threads));
+    SEFL_TRY(as_models(&a));
+    SEFL_CHECK(read(from, &port, sizeof port) == sizeof port, SEFL_EIO, "no word from CSP");
+    SEFL_TRY(as_dial(&a, port));
+    for (unsigned r = 0; r < n; r++)
+        SEFL_TRY(as_round(&a, r + 1, &p[r]));
+    SEFL_TRY(as_link_bye(a.link, true));
+    SEFL_CHECK(read(from, &times, sizeof times) == sizeof times, SEFL_EIO, "no times from CSP");
+    report(b, o, &a, p, n, &times);
+done:
+    as_end(&a);
+    return st;
+}
+
+static sefl_status go(bench *b, const options *o)
+{
+    sefl_status st = SEFL_OK;
+    char top[TOP_MAX], folder[TOP_MAX + 8];
+    int to[2] = { -1, -1 }, from[2] = { -1, -1 }, status = 0;
+    pid_t child = -1;
+    bool made = false;
+    SEFL_CHECK(strlen(o->dir) < TOP_MAX - 32, SEFL_EINVAL, "--dir: a path too long");
+    snprintf(top, sizeof top, "%s/sefl-round-XXXXXX", o->dir);
+    SEFL_CHECK(mkdtemp(top), SEFL_EIO, "cannot make a folder in %s: %s", o->dir, strerror(errno));
+    made = true;
+    snprintf(folder, sizeof folder, "%s/fed", top);
+    SEFL_CHECK(pipe(to) == 0 && pipe(from) == 0, SEFL_EIO, "pipe: %s", strerror(errno));
+    fflush(NULL);
+    child = fork(); /* before there are threads */
+    SEFL_CHECK(child >= 0, SEFL_EIO, "fork: %s", strerror(errno));
+    if (child == 0) {
+        close(to[1]), close(from[0]);
+        st = csp_process(folder, b->threads, to[0], from[1]);
+        if (st != SEFL_OK)
+            fprintf(stderr, "CSP: %s\n", sefl_last_error());
+        _exit(st == SEFL_OK ? 0 : 1);
+    }
+    close(to[0]), close(from[1]), to[0] = from[1] = -1;
+    st = as_process(b, o, top, folder, child, to[1], from[0]);
+done:
+    for (int i = 0; i < 2; i++) {
+        if (to[i] >= 0)
+            close(to[i]);
+        if (from[i] >= 0)
+            close(from[i]);
+    }
+    if (child > 0) {
+        if (st != SEFL_OK)
+            kill(child, SIGTERM);
+        if ((waitpid(child, &status, 0) != child || status != 0) && st == SEFL_OK)
+            st = sefl_fail(SEFL_EIO, "CSP did not end well");
+    }
+    if (made)
+        nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return st;
+}
+
+static sefl_status run(bench *b, int argc, char **argv)
+{
+    static const struct option longopts[] = {
+        { "scheme", required_argument, NULL, 's' }, { "values", required_argument, NULL, 'v' },
+        { "bits", required_argument, NULL, 'b' },   { "rounds", required_argument, NULL, 'r' },
+        { "dir", required_argument, NULL, 'd' },    { 0 }
+    };
+    const char *tmp = getenv("TMPDIR");
+    options o = {
+        .scheme = "lwe", .dir = tmp && *tmp ? tmp : "/tmp", .bits = 3072, .values = VALUES
+    };
+    opterr = 0;
+    optind = 1;
+    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
+        unsigned long n = optarg ? strtoul(optarg, NULL, 10) : 0;
+        if (c == 's' && (strcmp(optarg, "lwe") == 0 || strcmp(optarg, "paillier") == 0))
+            o.scheme = optarg;
+        else if (c == 'v' && n >= 1000 && n <= 20000000)
+            o.values = n;
+        else if (c == 'b' && paillier_bits_ok((unsigned)n))
+            o.bits = (unsigned)n;
+        else if (c == 'r' && n >= 1 && n <= ROUNDS_MAX)
+            o.rounds = (unsigned)n;
+        else if (c == 'd')
+            o.dir = optarg;
+        else
+            return sefl_fail(SEFL_EINVAL, "round: what is %.64s?", argv[optind - 1]);
+    }
+    if (optind < argc)
+        return sefl_fail(SEFL_EINVAL, "round: what is %.64s?", argv[optind]);
+    return go(b, &o);
+}
+
+const bench_def bench_round = {
+    "round", "a round from its close to the new model: two processes, TLS, real journals",
+    "  --scheme NAME   lwe (default) or paillier\n"
+    "  --values N      the smallest LSTM at l = 32 with so many (945510)\n"
+    "  --bits N        2048, 3072 (default), 4096\n"
+    "  --rounds N      3; with paillier 1\n"
+    "  --dir DIR       where journals and models lie ($TMPDIR or /tmp)",
+    run
+};
