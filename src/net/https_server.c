@@ -30,6 +30,7 @@
 enum {
     CONNECTION_BYTES = 96 << 10, /* headers, and one TLS record of body with room to spare */
     DISCARD_BYTES = 4 << 20,
+    HEADER_BYTES = 32 << 10,
     PATH_MAX_CHARS = 1024,
     STOP_MS = 3000,
     HANDSHAKE_MS = 15000,
@@ -267,10 +268,14 @@ static bool admit(https_server *s, https_inner *in)
 {
     https_request *r = &in->r;
     const char *length = https_header(r, "Content-Length");
+    const union MHD_ConnectionInfo *head =
+        MHD_get_connection_info(in->conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     judge(in->conn);
     r->peer = in->conn->peer;
     if (r->peer.code != X509_OK)
         https_answer_text(r, 403, "certificate not accepted");
+    else if (!head || head->header_size > HEADER_BYTES)
+        https_answer_text(r, 431, "at most %d bytes of headers are taken", HEADER_BYTES);
     else if (!path_good(r->path))
         https_answer_text(r, 400, "bad path");
     else if (https_header(r, "Transfer-Encoding"))

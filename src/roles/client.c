@@ -30,7 +30,7 @@ void client_wait(client *c, uint64_t until_ms)
     struct timespec ts = { .tv_sec = (time_t)(until_ms / 1000),
                            .tv_nsec = (long)(until_ms % 1000) * 1000000 };
     pthread_mutex_lock(&c->lock);
-    while (!c->stop && !c->reload && client_now(c) < until_ms)
+    while (!c->stop && client_now(c) < until_ms)
         pthread_cond_timedwait(&c->wake, &c->lock, &ts);
     pthread_mutex_unlock(&c->lock);
 }
@@ -74,8 +74,7 @@ void client_stop(client *c)
 void client_reload(client *c)
 {
     pthread_mutex_lock(&c->lock);
-    c->reload = true;
-    pthread_cond_broadcast(&c->wake);
+    c->reload = true; /* looked at before the next step */
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -164,6 +163,22 @@ void client_free(client *c)
     sefl_free(c);
 }
 
+static sefl_status reload_if_asked(client *c)
+{
+    sefl_status st = SEFL_OK;
+    if (!atomic_exchange(&c->reload, false))
+        return SEFL_OK;
+    if (c->o.on_reload)
+        c->o.on_reload(c->o.show_ctx);
+    st = read_files(c);
+    if (st != SEFL_OK) { /* the old ones stay */
+        log_error(c->o.log, "not reloaded", lf_str("why", sefl_last_error()));
+        return SEFL_OK;
+    }
+    log_info(c->o.log, "reloaded", lf_str("policy", c->cfg->policy));
+    return c->has_task ? policy_check(&c->rules, &c->t) : SEFL_OK;
+}
+
 /* ---- the task -------------------------------------------------------------------------------- */
 
 /* Before there is a member to decide: the same rule, longer each time, never in step. */
@@ -195,6 +210,7 @@ static sefl_status get_task(client *c)
     client_show_doing(c, "fetching the task");
     for (;;) {
         SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_TRY(reload_if_asked(c));
         buf_reset(&b);
         SEFL_TRY(client_get(c->net, &a, &b, "/v1/task", ENVELOPE_CONTENT_MAX, 0));
         if (a.word == ANSWER_OK)
@@ -271,6 +287,7 @@ static sefl_status get_words(client *c)
     sefl_progress p = client_progress(c);
     for (;;) {
         SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_TRY(reload_if_asked(c));
         client_show_doing(c, "fetching the words");
         SEFL_TRY(client_get_file(c->net, &a, "/v1/vocab", path, VOCAB_MAX, c->t.vocab_hash, &p));
         if (a.word == ANSWER_OK)
@@ -313,24 +330,6 @@ done:
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static sefl_status reload_now(client *c)
-{
-    sefl_status st = SEFL_OK;
-    c->reload = false;
-    if (c->o.on_reload)
-        c->o.on_reload(c->o.show_ctx);
-    st = read_files(c);
-    if (st != SEFL_OK) { /* the old ones stay */
-        log_error(c->o.log, "not reloaded", lf_str("why", sefl_last_error()));
-        st = SEFL_OK;
-        goto done;
-    }
-    log_info(c->o.log, "reloaded", lf_str("policy", c->cfg->policy));
-    SEFL_TRY(policy_check(&c->rules, &c->t));
-done:
-    return st;
-}
-
 static sefl_status work_on_task(client *c, bool *again)
 {
     sefl_status st = SEFL_OK;
@@ -338,8 +337,7 @@ static sefl_status work_on_task(client *c, bool *again)
     *again = false;
     while (!*again) {
         SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
-        if (c->reload)
-            SEFL_TRY(reload_now(c));
+        SEFL_TRY(reload_if_asked(c));
         member_order order = member_next(c->m, client_now(c));
         if (order.kind == MEMBER_STOP) {
             log_info(c->o.log, "task over", lf_str("why", order.why),

@@ -156,6 +156,8 @@ sefl_status client_put(https_client *net, client_reply *a, sefl_buf *receipt, ui
         SEFL_TRY(settle(a, st, &r));
         in_round(a, &r);
         bool elsewhere = r.status == 409 && r.offset <= body->bytes && r.offset != offset;
+        if (elsewhere && i == OFFSETS_MAX)
+            a->word = ANSWER_AGAIN; /* it cannot make up its mind: later */
         if (!elsewhere || i == OFFSETS_MAX)
             break;
         offset = r.offset;

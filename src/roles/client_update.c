@@ -170,7 +170,7 @@ static sefl_status encrypt(work *w, client_body *out)
     const ahe_params *p = &w->t->ahe;
     client_update *u = w->u;
     ahe_upload *up = NULL;
-    outfile file = { .fd = -1 };
+    outfile file = { 0 };
     uint8_t *window = NULL, context[AHE_CONTEXT_BYTES];
     size_t piece = WINDOW / p->unit_bytes;
     sefl_rng rng;

@@ -128,7 +128,7 @@ static sefl_status joint(int64_t *out, const task *t, uint64_t seed, const noise
     sefl_status st = SEFL_OK;
     side as = { 0 }, csp = { 0 };
     pthread_t thread;
-    size_t padded = t->values + 2048;
+    size_t padded = t->values + 2 * (size_t)TASK_NOISE_CHUNK; /* the last chunk is filled up */
     SEFL_TRY(side_init(&as, p, seed, v, padded));
     SEFL_TRY(side_init(&csp, p, seed, m, padded));
     SEFL_TRY(channel_pair_new(&as.ch, &csp.ch, TIMEOUT_MS));

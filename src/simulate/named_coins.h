@@ -23,6 +23,9 @@ typedef struct named_coins named_coins;
 /* who: at most 63 characters. */
 sefl_status named_coins_new(named_coins **out, const char *who, uint64_t seed) SEFL_MUST_CHECK;
 void named_coins_free(named_coins *n);
+/* Every name asked for is appended to this file, "WHO PURPOSE-WITHOUT-BLANKS ROUND ATTEMPT" a line: what
+ * several lives of a process asked for is there together. */
+sefl_status named_coins_log(named_coins *n, const char *path) SEFL_MUST_CHECK;
 sefl_coins named_coins_of(named_coins *n);
 
 void named_coins_replay(seeded *out, const char *who, uint64_t seed, const char *purpose,

@@ -135,7 +135,8 @@ static inline void fed_child_begin(fed_child *c, const char *who, const char *fo
     c->wall = clock_wall();
     c->log = log_open(2, LOG_DEBUG, &c->wall);
     if (f->seed > 0) {
-        if (named_coins_new(&c->named, who, f->seed) != SEFL_OK)
+        if (named_coins_new(&c->named, who, f->seed) != SEFL_OK ||
+            named_coins_log(c->named, fed_path(f, "coins.txt")) != SEFL_OK)
             _exit(7);
         c->coins = named_coins_of(c->named);
         c->use = &c->coins;
