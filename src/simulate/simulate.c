@@ -557,6 +557,7 @@ static sefl_status look_back(sim *s)
     SEFL_TRY(model_read(&meta, &theta, &count, run_path(&s->folder, "model/last.safetensors")));
     sha256_of(s->out->model, span_of(theta, count * sizeof *theta));
     s->out->was_there = true;
+    s->out->claim = s->out->has_epsilon;
     s->out->why = agg_why_text(s->state.agg.why);
 done:
     sefl_free(list);

@@ -122,11 +122,15 @@ static bool on_progress(void *self, uint64_t done, uint64_t total)
     if (!s->terminal || s->quiet || now - s->shown_ns < 250000000u)
         return true;
     s->shown_ns = now;
+    if (s->began_ns == 0) {
+        fprintf(stderr, "\rtext of client %" PRIu64 "/%" PRIu64 "\033[K", done, total);
+        return true;
+    }
     double t = 1e-9 * (double)(now - s->began_ns), share = total ? (double)done / (double)total : 0;
     double rounds = (double)s->rounds_here + share;
     fprintf(stderr, "\rround %" PRIu64 "/%" PRIu64 "  client %" PRIu64 "/%" PRIu64, s->round + 1,
             s->view.rounds, done, total);
-    if (s->began_ns > 0 && rounds > 0 && t > 0) {
+    if (rounds > 0 && t > 0) {
         double left = t / rounds * ((double)(s->view.rounds - s->round) - share);
         fprintf(stderr, "  %.1f clients/s  %.0f:%02.0f left", rounds * (double)total / t,
                 (double)((uint64_t)left / 60), (double)((uint64_t)left % 60));
