@@ -39,6 +39,7 @@ typedef struct cli_command {
 /* Order of `sefl help`. */
 #define CLI_COMMANDS(X)  \
     X(demo)              \
+    X(report)            \
     X(train)             \
     X(model)             \
     X(data)              \
