@@ -148,11 +148,11 @@ static void describe(const trainer *t, char out[512])
     snprintf(
         out, 512,
         "%s vocab %u embed %u hidden %u layers %u heads %u block %u tied %d batch %u steps %u "
-        "rows %zu lr %.17g decay %.17g clip %.17g dropout %.17g seed %llu optim %d %.17g %.17g "
-        "%.17g %.17g",
+        "rows %zu lr %.17g lr_decay %.17g clip %.17g dropout %.17g seed %llu optimiser %s momentum "
+        "%.17g beta1 %.17g beta2 %.17g epsilon %.17g",
         c->body, c->vocab, c->embed, c->hidden, c->layers, c->heads, c->block, c->tied, t->columns,
         t->steps, t->rows, t->cfg.lr, t->cfg.lr_decay, t->cfg.clip, t->cfg.dropout,
-        (unsigned long long)t->cfg.seed, (int)t->cfg.optim.kind, t->cfg.optim.momentum,
+        (unsigned long long)t->cfg.seed, optim_kind_name(t->cfg.optim.kind), t->cfg.optim.momentum,
         t->cfg.optim.beta1, t->cfg.optim.beta2, t->cfg.optim.epsilon);
 }
 
@@ -203,6 +203,29 @@ done:
     return st;
 }
 
+/* The two descriptions are pairs "name value"; the first pair that differs is named. */
+static sefl_status same_settings(sefl_span there, const char *here)
+{
+    char copy[512], a[64], b[64], name[64] = "model";
+    size_t n = there.n < sizeof copy - 1 ? there.n : sizeof copy - 1;
+    const char *p = copy, *q = here;
+    int skip_a, skip_b;
+    memcpy(copy, there.p, n);
+    copy[n] = 0;
+    if (there.n == n && strcmp(copy, here) == 0)
+        return SEFL_OK;
+    while (sscanf(p, " %63s%n", a, &skip_a) == 1 && sscanf(q, " %63s%n", b, &skip_b) == 1) {
+        if (strcmp(a, b) != 0)
+            return sefl_fail(SEFL_EINVAL,
+                             "the checkpoint is of a run with other settings: %s is %s there, %s "
+                             "here",
+                             name, a, b);
+        snprintf(name, sizeof name, "%s", a); /* a name, or a value just before the next name */
+        p += skip_a, q += skip_b;
+    }
+    return sefl_fail(SEFL_EINVAL, "the checkpoint is of a run with other settings");
+}
+
 sefl_status trainer_load(trainer *t, sefl_span in)
 {
     sefl_status st = SEFL_OK;
@@ -220,9 +243,7 @@ sefl_status trainer_load(trainer *t, sefl_span in)
     rd r = rd_over(span_of(in.p + sizeof magic, in.n - SHA256_BYTES - sizeof magic));
     describe(t, text);
     SEFL_TRY(rd_bytes(&r, &s, sizeof text));
-    SEFL_CHECK(s.n == strlen(text) && memcmp(s.p, text, s.n) == 0, SEFL_EINVAL,
-               "the checkpoint is of a run with other settings: \"%.*s\", this one is \"%s\"",
-               (int)s.n, (const char *)s.p, text);
+    SEFL_TRY(same_settings(s, text));
     SEFL_TRY(rd_u64(&r, &epoch));
     SEFL_TRY(rd_u64(&r, &row));
     SEFL_TRY(rd_u64(&r, &done_steps));
