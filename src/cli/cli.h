@@ -34,7 +34,10 @@ typedef struct cli_command {
     X(aggregator)            \
     X(csp)                   \
     X(client)                \
-    X(simulate)
+    X(simulate)              \
+    X(init)                  \
+    X(config)                \
+    X(doctor)
 #endif
 
 /* Order of `sefl help`. */
