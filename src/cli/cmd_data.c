@@ -571,13 +571,13 @@ static int run(int argc, char **argv)
 const cli_command cmd_data = {
     .name = "data",
     .summary = "text for training: statistics, vocabulary, shares, generated text",
-    .usage = "stats|vocab|split PATH [options], or sefl data synth --out DIR ...",
+    .usage = "stats|vocab|split PATH | synth --out DIR  [options]",
     .details = "  PATH is a folder with train.txt (and valid.txt, test.txt), or a file. Text has\n"
                "  one line a line; .jsonl an object a line, .csv a row a document.\n"
                "  --format F      auto (by the file's ending), text, jsonl, csv\n"
                "  --field NAME    JSONL member or CSV column that holds the text (text)\n"
                "  --json          one JSON object\n"
-               "  --force         vocab, split, synth: write over existing files, never the input\n"
+               "  --force         vocab, split, synth: replace existing files, never the input\n"
                "\n"
                "  stats PATH      tokens, lines, documents, unknown words of each split\n"
                "  --vocab FILE    words of this list; default: those of the training text\n"
