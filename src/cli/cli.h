@@ -35,7 +35,8 @@ typedef struct cli_command {
     X(task)                  \
     X(aggregator)            \
     X(csp)                   \
-    X(client)
+    X(client)                \
+    X(simulate)
 #endif
 
 /* Order of `sefl help`. */
