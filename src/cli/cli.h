@@ -28,7 +28,6 @@ typedef struct cli_command {
 #if SEFL_CORE_ONLY
 #define CLI_FULL_COMMANDS(X)
 #else
-<<<<<<< HEAD
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
     X(provision)             \
