@@ -5,6 +5,7 @@
 #include "model/file/model_file.h"
 #include "model/train.h"
 #include "roles/client_text.h"
+#include "roles/client_train.h"
 #include "roles/client_update.h"
 
 #include <inttypes.h>
