@@ -36,6 +36,8 @@ typedef struct cli_command {
     X(csp)                   \
     X(client)                \
     X(simulate)              \
+    X(plan)                  \
+    X(compare)               \
     X(init)                  \
     X(config)                \
     X(doctor)
