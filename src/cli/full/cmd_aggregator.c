@@ -155,6 +155,13 @@ const cli_command cmd_aggregator = {
         "  --ledger F            the population's privacy ledger\n"
         "  --threads N           0 (default): one a core\n"
         "  --connections N       of clients, at most (default 512)\n"
+        "  --per-address N, --per-client N\n"
+        "                        connections of one address (128), of one client (8)\n"
+        "  --connection-rate N, --request-rate N\n"
+        "                        new connections of an address (50), requests of a client (20), a "
+        "second\n"
+        "  --idle S, --rate-min B\n"
+        "                        cuts who is silent so long (60), or slower than B bytes/s (1024)\n"
         "  --linger S            serves so long after the task's end (default 30)\n"
         "  --ready-file F        written when it serves: host:port\n"
         "  --log LEVEL           debug, info (default), warn, error, off",

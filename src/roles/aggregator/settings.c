@@ -21,6 +21,18 @@ const setting_def aggregator_schema[] = {
     { "ledger", SETTING_TEXT, NULL, .help = "the population's privacy ledger" },
     { "threads", SETTING_U64, "0", .max = 256, .help = "0: one a core" },
     { "connections", SETTING_U64, "512", .min = 1, .max = 65536, .help = "of clients, at most" },
+    { "per_address", SETTING_U64, "128", .min = 1, .max = 65536,
+      .help = "connections of one address, at most" },
+    { "per_client", SETTING_U64, "8", .min = 1, .max = 1024,
+      .help = "connections of one client, at most" },
+    { "connection_rate", SETTING_U64, "50", .min = 1, .max = 100000,
+      .help = "new connections of one address a second; ten times that at once" },
+    { "request_rate", SETTING_U64, "20", .min = 1, .max = 100000,
+      .help = "requests of one client a second; five times that at once" },
+    { "idle", SETTING_U64, "60", .min = 1, .max = 3600,
+      .help = "seconds after which a silent connection, or one that is too slow, is cut" },
+    { "rate_min", SETTING_U64, "1024", .min = 1, .max = 1 << 30,
+      .help = "bytes a second that a sender must reach" },
     { "linger", SETTING_U64, "30", .max = 86400, .help = "seconds it serves after the task's end" },
     { "ready_file", SETTING_TEXT, "", .help = "written when it serves: host:port" },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off" },
@@ -108,6 +120,12 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
     }
     c.threads = (unsigned)settings_u64(s, "threads");
     c.connections = (unsigned)settings_u64(s, "connections");
+    c.per_address = (unsigned)settings_u64(s, "per_address");
+    c.per_client = (unsigned)settings_u64(s, "per_client");
+    c.connection_rate = (unsigned)settings_u64(s, "connection_rate");
+    c.request_rate = (unsigned)settings_u64(s, "request_rate");
+    c.idle_s = (unsigned)settings_u64(s, "idle");
+    c.rate_min = (unsigned)settings_u64(s, "rate_min");
     c.linger_s = (unsigned)settings_u64(s, "linger");
     SEFL_TRY(log_level_parse(&c.level, settings_text(s, "log")));
     *out = c, c = (aggregator_settings){ 0 };

@@ -220,6 +220,14 @@ static void bad_requests(void **state)
     has(" 400 ");
     with_client(&c);
     memset(big, 'a', 1 << 20);
+    memcpy(big, "GET /hello HTTP/1.1\r\nHost: x\r\nX: ", 33);
+    memcpy(big + 33000, "\r\n\r\n", 4);
+    assert_true(raw_send(&c, big, 33004));
+    raw_read(&c, answer, sizeof answer, "\r\n\r\n");
+    raw_close(&c);
+    has(" 431 ");
+    with_client(&c);
+    memset(big, 'a', 1 << 20);
     memcpy(big, "GET /hello HTTP/1.1\r\nX: ", 24);
     raw_send(&c, big, 1 << 20);
     raw_read(&c, answer, sizeof answer, NULL);
@@ -435,7 +443,7 @@ static void *visit(void *arg)
     static const char *const request[] = {
         "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n",
         "PUT /put HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
-        "GET /poll?ms=1000 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /poll?ms=20000 HTTP/1.1\r\nHost: x\r\n\r\n",
         "GET /file HTTP/1.1\r\nHost: x\r\nRange: bytes=1-3\r\n\r\n",
     };
     static const char *const want[] = { "GET client-01", "got 5", "flag", "123" };
