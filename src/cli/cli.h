@@ -35,7 +35,9 @@ typedef struct cli_command {
     X(aggregator)            \
     X(csp)                   \
     X(client)                \
-    X(simulate)
+    X(simulate)              \
+    X(plan)                  \
+    X(compare)
 #endif
 
 /* Order of `sefl help`. */
