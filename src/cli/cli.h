@@ -37,12 +37,16 @@ typedef struct cli_command {
     X(client)                \
     X(simulate)              \
     X(plan)                  \
-    X(compare)
+    X(compare)               \
+    X(init)                  \
+    X(config)                \
+    X(doctor)
 #endif
 
 /* Order of `sefl help`. */
 #define CLI_COMMANDS(X)  \
     X(demo)              \
+    X(report)            \
     X(train)             \
     X(model)             \
     X(data)              \
