@@ -16,20 +16,29 @@ fed_provision f --clients $last --words 400 --set rounds.count=$rounds --set rou
 fed_csp
 fed_aggregator --linger 600 --idle 4 --per-address 40 --connections 400
 mkdir "$dir/scratch"
-fed_start hostile "$SEFL_TOOLS/hostile" --server "$(cat "$fed/aggregator/at")" --seed "$seed" \
-    --clients "$fed/clients" --first 9 --last $last \
-    --ca "$fed/ca/aggregator/ca.pem" --ca-key "$fed/ca/aggregator/ca.key" --scratch "$dir/scratch" \
-    --state "$fed/aggregator/state" --count $count --seconds $seconds \
-    --body-bytes "$(sed -n 's/.*an update has \([0-9]*\) bytes.*/\1/p' "$dir/provision.out")"
+bytes=$(sed -n 's/.*an update has \([0-9]*\) bytes.*/\1/p' "$dir/provision.out")
+hostile() { # NAME ARGUMENTS...
+    fed_h=$1
+    shift
+    fed_start "$fed_h" "$SEFL_TOOLS/hostile" --server "$(cat "$fed/aggregator/at")" --seed "$seed" \
+        --clients "$fed/clients" --state "$fed/aggregator/state" --body-bytes "$bytes" "$@"
+}
+hostile hostile --first 9 --last $last --ca "$fed/ca/aggregator/ca.pem" \
+    --ca-key "$fed/ca/aggregator/ca.key" --scratch "$dir/scratch" --count $count --seconds $seconds
 sleep 2 # they are there first
 fed_clients 1 2 3 4 5 6 7
 # round 1 waits for the eighth, until somebody has tried another's ciphertext
 counted() { grep -q "\"$1\":[1-9]" "$fed/aggregator/state/counters.json" 2> /dev/null; }
 fed_until $((seconds * t)) "replay" counted upload.copied
+# and until clients have sent what they have a receipt for again, and what others have
+hostile again --first 1 --last 7 --only replay --count 4 --seconds 30
+fed_until $((30 * t)) "own body again" counted upload.again
+fed_until $((30 * t)) "another body" counted upload.other_body
+fed_kill TERM again
 fed_clients 8
 fed_until $((60 * t + seconds)) "end of the hostile ones" fed_ended hostile
 fed_done hostile 1
-memory=$(sed -n 's/^VmHWM: *\([0-9]*\) kB/\1/p' "/proc/$(cat "$dir/run/aggregator.pid")/status" 2> /dev/null || :)
+memory=$(sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$(cat "$dir/run/aggregator.pid")/status" 2> /dev/null || :)
 for c in 1 2 3 4 5 6 7 8; do fed_done client-0$c $((60 * t)); done
 fed_kill TERM aggregator # it would serve on for a while
 fed_done aggregator $((20 * t))
@@ -45,11 +54,12 @@ for reason in handshake_failed handshake_slow header_slow not_http certificate r
     headers_too_large bad_path no_length body_too_large body_slow body_cut \
     certificate.no_certificate certificate.unknown_issuer certificate.expired certificate.wrong_role \
     version_older version_refused no_such_path wrong_method bad_numbers \
-    upload.taken upload.copied upload.late upload.early upload.size upload.not_cipher; do
+    upload.taken upload.again upload.other_body upload.copied upload.replaced upload.cut upload.late upload.early upload.size upload.not_cipher; do
     n=$(sed -n "s/.*\"$reason\":\([0-9]*\).*/\1/p" "$counters")
     [ "${n:-0}" -gt 0 ] || fail "nothing counted as $reason: $(cat "$counters") $(cat "$dir/log/hostile")"
 done
 note "AS had at most ${memory:-?} kB"
-[ "${memory:-0}" -gt 0 ] && [ "$memory" -lt $limit_kb ] || fail "AS had ${memory:-?} kB"
+[ -n "$memory" ] || fail "no VmHWM"
+[ "$memory" -lt $limit_kb ] || fail "AS had $memory kB"
 grep -q 'failed_here":0' "$counters" || fail "something failed in AS: $(cat "$counters")"
 note "all done: $(cat "$counters")"
