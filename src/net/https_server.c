@@ -732,7 +732,7 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     pthread_cond_init(&s->changed, &attr);
     pthread_condattr_destroy(&attr);
     s->c = *c;
-    s->listener = -1;
+    s->listener = c->listener ? *c->listener : -1; /* closed here, whatever happens */
     s->c.threads = or_default(c->threads, 2);
     s->c.connections_max = or_default(c->connections_max, 512);
     s->c.connections_per_address = or_default(c->connections_per_address, 64);
@@ -743,7 +743,11 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     SEFL_TRY(make_buckets(s));
     SEFL_TRY(sefl_new(&s->ids, IDS_MAX, sizeof *s->ids));
     s->ids[s->ids_n++] = tls_id_hold(c->id);
-    SEFL_TRY(socket_listen(&s->listener, c->address ? c->address : "127.0.0.1", c->port, &s->port));
+    if (c->listener)
+        s->port = c->port;
+    else
+        SEFL_TRY(
+            socket_listen(&s->listener, c->address ? c->address : "127.0.0.1", c->port, &s->port));
     SEFL_TRY(start_daemon(s));
     s->watching = pthread_create(&s->watcher, NULL, watch, s) == 0;
     SEFL_CHECK(s->watching, SEFL_EIO, "https: no thread");
