@@ -78,6 +78,15 @@ sh -c "\"\$SEFL\" $goon" > "$dir/stop.out" 2>&1 || fail "'$goon': $(cat "$dir/st
 grep -q "resumed after step" "$dir/stop.out" || fail "not resumed: $(cat "$dir/stop.out")"
 cmp "$dir/it's/model.safetensors" "$dir/whole/model.safetensors" || fail "a stopped run differs"
 
+# another run's checkpoint: which setting differs; a limit on file sizes is an error with a reason
+# shellcheck disable=SC2086
+{
+    expect 2 "$SEFL" train $small --epochs 10 --out "$dir/whole" --resume --seed 77
+    says "seed is"; says "77 here"
+    expect 1 sh -c 'ulimit -f 4; exec "$@"' sh "$SEFL" train $small --max-steps 1 --out "$dir/limit"
+    says "File too large"
+}
+
 # other people's files in --out are left alone
 mkdir "$dir/taken" "$dir/odd"
 : > "$dir/taken/model.safetensors"

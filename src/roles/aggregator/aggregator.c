@@ -18,9 +18,10 @@
 #include <unistd.h>
 
 enum { TASK_FILE_MAX = TASK_BYTES_MAX + 4096, CONNECT_MS = 10000, SERVER_THREADS = 2 };
-/* A client may send so many bodies at once, and one more every so many seconds: it comes again with
- * the same one after a cut, and with another after a refusal. */
-enum { BODIES_BURST = 8, BODY_EACH_S = 30 };
+/* A client may send so many bodies at once, and one more a second (rounds of small models last no
+ * longer): it comes again with the same one after a cut, and with another after a refusal. Bodies
+ * below BODY_LEAST count as that much. */
+enum { BODIES_BURST = 8, BODY_LEAST = 1 << 20 };
 
 struct aggregator {
     aggregator_options o;
@@ -234,6 +235,7 @@ static sefl_status serve(aggregator *a)
     int listener = a->listener;
     a->listener = -1;
     double body = (double)ahe_body_bytes(&a->task.ahe);
+    double rate = body > BODY_LEAST ? body : BODY_LEAST;
     SEFL_TRY(https_server_start(&a->server,
                                 &(https_server_config){ .listener = &listener,
                                                         .port = a->port,
@@ -245,8 +247,8 @@ static sefl_status serve(aggregator *a)
                                                         .connection_rate = c->connection_rate,
                                                         .connections_per_peer = c->per_client,
                                                         .request_rate = c->request_rate,
-                                                        .bytes_burst = BODIES_BURST * body,
-                                                        .bytes_rate = body / BODY_EACH_S,
+                                                        .bytes_burst = BODIES_BURST * rate,
+                                                        .bytes_rate = rate,
                                                         .idle_s = c->idle_s,
                                                         .rate_min = c->rate_min,
                                                         .body_max = ahe_body_bytes(&a->task.ahe),

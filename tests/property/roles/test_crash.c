@@ -38,7 +38,7 @@ static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
     char name[32];
     snprintf(name, sizeof name, "crash-%u", run);
     fed_make(&f, name, schemes[run % 2], 3, 300,
-             "rounds.count=6 rounds.deadline_ms=20000 model.embed=32 model.hidden=32");
+             "rounds.count=6 rounds.deadline_ms=60000 model.embed=32 model.hidden=32");
     f.seed = 100 + run;
     fed_start_csp(&f);
     fed_start_aggregator(&f);
@@ -55,7 +55,7 @@ static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
         restart(&f, who);
         done++;
     }
-    fed_finish(&f, 120);
+    fed_finish(&f, 120 * FED_SLOW);
     assert_int_equal(verify(&f, &least, &most), f.t.rounds);
     verify_coins(&f);
     fed_end(&f);
