@@ -234,6 +234,17 @@ done:
     return st;
 }
 
+static double resident_bytes(void)
+{
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f && fscanf(f, "%*s %ld", &pages) != 1)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return (double)pages * (double)sysconf(_SC_PAGE_SIZE);
+}
+
 static sefl_status time_updates(const bench *b, rates *r)
 {
     sefl_status st = SEFL_OK;
@@ -241,7 +252,9 @@ static sefl_status time_updates(const bench *b, rates *r)
     cost c1, c2;
     double fixed, slope;
     size_t small, large = sizes(b->t, &small);
+    double before = resident_bytes();
     SEFL_TRY(ahe_enc_new(&enc, b->t->pub, &b->t->ahe, b->pool, NULL));
+    r->tables_bytes = fmax(0, resident_bytes() - before);
     SEFL_TRY(time_update(b, &c1, enc, small));
     SEFL_TRY(time_update(b, &c2, enc, large));
     line_through(&fixed, &slope, (double)small, c1.encrypt, (double)large, c2.encrypt);
@@ -352,20 +365,20 @@ done:
 static sefl_status time_releases(const bench *b, rates *r)
 {
     sefl_status st = SEFL_OK;
-    opening o, best1 = { .seconds = HUGE_VAL }, best2 = { .seconds = HUGE_VAL };
+    opening o, one = { 0 }, two = { 0 }; /* sums */
     double fixed, slope, began = wall_seconds(b);
     size_t small, large = sizes(b->t, &small);
-    unsigned turn = 0;
-    /* medians need many; the better of some is what an idle machine does */
+    unsigned turn = 0, times = 0;
     do {
         SEFL_TRY(time_release(b, &o, small, turn++));
-        best1 = o.seconds < best1.seconds ? o : best1;
+        one.seconds += o.seconds, one.bytes = o.bytes;
         SEFL_TRY(time_release(b, &o, large, turn++));
-        best2 = o.seconds < best2.seconds ? o : best2;
-    } while (turn < 6 && wall_seconds(b) - began < 0.25 * b->seconds);
-    line_through(&fixed, &slope, (double)small, best1.seconds, (double)large, best2.seconds);
+        two.seconds += o.seconds, two.bytes = o.bytes;
+    } while (++times < 5 && wall_seconds(b) - began < 0.25 * b->seconds);
+    line_through(&fixed, &slope, (double)small, one.seconds / times, (double)large,
+                 two.seconds / times);
     r->release_ms_round = 1e3 * fixed, r->release_ns_value = 1e9 * slope;
-    line_through(&fixed, &slope, (double)small, best1.bytes, (double)large, best2.bytes);
+    line_through(&fixed, &slope, (double)small, one.bytes, (double)large, two.bytes);
     r->link_bytes_round = fixed, r->link_bytes_value = slope;
 done:
     return st;

@@ -27,7 +27,8 @@
     X(link_bytes_value, "the same, a value")                                        \
     X(step_ms_round, "the server's step and the model's file")                      \
     X(eval_us_token, "validation, a word of text")                                  \
-    X(model_bytes, "a model's file")
+    X(model_bytes, "a model's file")                                                \
+    X(tables_bytes, "the encryption's tables in memory")
 
 typedef struct rates {
 #define RATES_MEMBER(name, text) double name;

@@ -228,7 +228,7 @@ static void seconds(plan *p, const scene *s, const rates *r)
 }
 
 /* Bytes of a model's plan and of everything beside it (work.h, clear.h, noise.h). */
-static sefl_status memory(plan *p, const scene *s)
+static sefl_status memory(plan *p, const scene *s, const rates *r)
 {
     sefl_status st = SEFL_OK;
     const experiment *e = s->e;
@@ -250,7 +250,7 @@ static sefl_status memory(plan *p, const scene *s)
         bytes += p->threads * 8 * d;
     if (e->full) {
         bytes += p->threads * (double)ahe_body_bytes(&t->ahe) + (double)ahe_sum_bytes(&t->ahe);
-        bytes += t->ahe.scheme == &ahe_paillier ? 96e6 : 8e6; /* tables */
+        bytes += r->tables_bytes;
         bytes += (double)(t->ahe.units * t->ahe.plain_bytes);
         if (t->noise == TASK_NOISE_JOINT)
             bytes += (112 + 174) * d + 80e6;
@@ -292,7 +292,7 @@ sefl_status plan_make(plan *out, const scene *s, const rates *r, unsigned thread
     p->down_bytes = (uint64_t)r->model_bytes;
     p->link_bytes = (uint64_t)(r->link_bytes_round + r->link_bytes_value * (double)t->values);
     seconds(p, s, r);
-    SEFL_TRY(memory(p, s));
+    SEFL_TRY(memory(p, s, r));
     privacy_warnings(p, s);
 done:
     return st;

@@ -26,6 +26,7 @@ static const struct option longopts[] = {
 
 typedef struct session {
     experiment_args args;
+    scene_key key; /* of all runs with one seed */
     const char *runs;
     bool json, quiet, terminal;
     simulate_view view;
@@ -199,6 +200,7 @@ static sefl_status one_run(session *s, size_t i)
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
     SEFL_TRY(simulate_run(&(simulate_config){ .settings = &one,
                                               .runs = s->runs,
+                                              .key = &s->key,
                                               .ctx = s,
                                               .begin = on_begin,
                                               .round = on_round,
@@ -271,6 +273,7 @@ static int run(int argc, char **argv)
     if (rc == CLI_DONE)
         rc = go(&s);
     experiment_args_clear(&s.args);
+    scene_key_clear(&s.key);
     return rc;
 }
 
