@@ -302,6 +302,7 @@ static sefl_status make_generated_text(build *b)
     sefl_status st = SEFL_OK;
     synth_report r;
     uint64_t words = b->c->words ? b->c->words : PROVISION_WORDS;
+    assert(b->clients > 0);
     synth_settings s = { .clients = b->clients, .tokens = words * b->clients, .seed = b->c->seed };
     SEFL_CHECK(words <= SYNTH_TOKENS_MAX / b->clients, SEFL_EINVAL, "%" PRIu64 " words a client",
                words);

@@ -67,7 +67,7 @@ grep -q '"rounds":3' "$dir/spent" || fail "$(cat "$dir/spent")"
 # ---- lost clients ------------------------------------------------------------------------------
 note "75 % of the clients are killed in round 2, all of them in round 3"
 fed_names=
-fed_provision lost --clients 8 --words 3000 --set training.epochs=4 --set rounds.count=4 --set rounds.deadline_ms=$((6000 * t)) \
+fed_provision lost --clients 8 --words 3000 --set training.epochs=4 --set rounds.count=4 --set rounds.deadline_ms=$((5000 + 1000 * t)) \
     --set rounds.extend_ms=1000 --set rounds.extensions=1 --set rounds.threshold=2
 fed_servers --linger 2
 fed_clients 1 2 3 4 5 6 7 8

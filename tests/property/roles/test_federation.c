@@ -68,7 +68,7 @@ static void survivors_are_exact(void **state)
     uint32_t least, most;
     char text[128];
     snprintf(text, sizeof text, "rounds.count=2 rounds.deadline_ms=%u rounds.threshold=2",
-             5000 * FED_SLOW);
+             4000 + 1000 * FED_SLOW);
     fed_make(&f, "survivors", "lwe", 8, 1500, text);
     start_all(&f);
     for (uint64_t end = fed_now_ms() + 60000 * FED_SLOW; !released(&f, 1); fed_pause())
