@@ -413,7 +413,10 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
         m->times.body_backward += t0 - t3;
         m->times.embed += seconds() - t0;
     }
-    SEFL_CHECK(isfinite(*loss) && *loss < LM_MAX_LOSS * (double)pass.n, SEFL_ERANGE,
+    SEFL_CHECK(isfinite(*loss), SEFL_ERANGE,
+               "the loss is not a finite number: training has diverged (a smaller learning rate or "
+               "a tighter gradient clip may help)");
+    SEFL_CHECK(*loss < LM_MAX_LOSS * (double)pass.n, SEFL_ERANGE,
                "the loss is %g a word: training has diverged (a smaller learning rate or a tighter "
                "gradient clip may help)",
                *loss / (double)pass.n);

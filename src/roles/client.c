@@ -2,6 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "protocol/http.h"
+#include "protocol/version.h"
 #include "roles/client_text.h"
 #include "roles/terms.h"
 
@@ -93,8 +95,11 @@ static sefl_status read_files(client *c)
     SEFL_CHECK(!c->id || memcmp(tls_id_fingerprint(id), c->me, 32) == 0, SEFL_EAUTH,
                "%s has another key than before: start the client anew", f->cert);
     SEFL_TRY(https_client_new(
-        &net,
-        &(https_client_config){ .host = f->host, .port = f->port, .id = id, .proxy = f->proxy }));
+        &net, &(https_client_config){ .host = f->host,
+                                      .port = f->port,
+                                      .id = id,
+                                      .proxy = f->proxy,
+                                      .headers = HTTP_VERSION ": " VERSION_TEXT "\n" }));
     pthread_mutex_lock(&c->lock);
     https_client *old = c->net;
     tls_id *old_id = c->id;

@@ -312,6 +312,7 @@ static sefl_status make_generated_text(build *b)
         SEFL_TRY(
             move(client(b, i, "text/train.txt"), in(b, "synth/client-%03" PRIu32 "/train.txt", i)));
     note_tokens(b, r.tokens[CORPUS_TRAIN] / clients);
+    b->report.best_perplexity = r.perplexity[CORPUS_VALID];
     SEFL_TRY(move(in(b, "public/valid.txt"), in(b, "synth/valid.txt")));
     SEFL_TRY(move(in(b, "words.txt"), in(b, "synth/vocab.txt")));
     remove_all(in(b, "synth"));

@@ -15,7 +15,6 @@
 
 #include "support/check.h"
 #include "support/folder.h"
-#include "support/named_coins.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -25,6 +24,7 @@
 #include "roles/client.h"
 #include "roles/csp.h"
 #include "roles/provision.h"
+#include "simulate/named_coins.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -149,8 +149,9 @@ static inline void fed_child_begin(fed_child *c, const char *who, const char *fo
     c->wall = clock_wall();
     c->log = log_open(2, LOG_DEBUG, &c->wall);
     if (f->seed > 0) {
-        c->named = named_coins_new(who, f->seed);
-        named_coins_log(c->named, fed_path(f, "coins.txt"));
+        if (named_coins_new(&c->named, who, f->seed) != SEFL_OK ||
+            named_coins_log(c->named, fed_path(f, "coins.txt")) != SEFL_OK)
+            _exit(7);
         c->coins = named_coins_of(c->named);
         c->use = &c->coins;
     }

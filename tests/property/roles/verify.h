@@ -2,11 +2,11 @@
 #ifndef TESTS_ROLES_VERIFY_H
 #define TESTS_ROLES_VERIFY_H
 
-#include "clear.h"
 #include "fed.h"
 
 #include "model/file/model_file.h"
 #include "protocol/round.h"
+#include "simulate/clear.h"
 #include "store/journal/journal.h"
 
 typedef struct verify_round {
@@ -59,6 +59,18 @@ static inline void verify_same(const char *a, const char *b, uint64_t round)
     buf_clear(&y);
 }
 
+/* theta += lr * value / clients: `server: average` with equal weights, written a second time. volatile:
+ * each step is rounded by itself, whatever the compiler would join. */
+static inline void clear_step(float *theta, const task *t, const int64_t *w, uint32_t clients)
+{
+    for (size_t i = 0; i < t->params; i++) {
+        volatile double value = t->noise == TASK_NOISE_JOINT ? ((double)w[i] + 0.5) * t->ahe.pack.h
+                                                             : (double)w[i] * t->ahe.pack.q;
+        volatile double step = t->server_lr * (value / clients);
+        theta[i] = (float)((double)theta[i] + step);
+    }
+}
+
 /* Every round again, in the clear. Returns how many were released; *least, *most: clients in one. */
 static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
 {
@@ -87,10 +99,10 @@ static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
         CHECK_OK(journal_updates(as, round, verify_add, &b));
         uint64_t attempt = verify_attempt(other, f, round, b.clients);
         if (f->t.noise != TASK_NOISE_NONE) { /* other coins give another release: this can fail */
-            clear_release(w, &f->t, f->seed + 1, round, attempt, b.sum);
+            CHECK_OK(clear_release(w, &f->t, f->seed + 1, round, attempt, b.sum));
             memcpy(other_w, w, f->t.values * sizeof *w);
         }
-        clear_release(w, &f->t, f->seed, round, attempt, b.sum);
+        CHECK_OK(clear_release(w, &f->t, f->seed, round, attempt, b.sum));
         assert_true(memcmp(w, other_w, f->t.values * sizeof *w) != 0);
         clear_step(theta, &f->t, w, b.clients);
         CHECK_OK(model_write(clear_path, &meta, theta));
