@@ -14,9 +14,10 @@ typedef struct https_conn {
     struct MHD_Connection *mhd;
     int fd;
     gnutls_session_t tls;
-    uint64_t due_ms; /* a whole request header must be here by then; 0: one is; under the lock */
-    bool judged;
-    unsigned judged_by; /* generation of the id */
+    uint64_t due_ms;    /* a whole request header must be here by then; 0: one is; under the lock */
+    bool cut;           /* no longer welcome: nothing of it is served any more; under the lock */
+    bool judged;        /* these are written by its thread, under the lock */
+    unsigned judged_by; /* generation of id and gate */
     x509_peer peer;
 } https_conn;
 

@@ -48,6 +48,7 @@ struct https_server {
     https_inner *parked;
     tls_id **ids; /* all that were ever set: a handshake may still use an old one */
     unsigned ids_n, generation;
+    gate *gate; /* NULL: none */
     unsigned requests;
     uint64_t wakes;
     atomic_bool stopping;
@@ -58,12 +59,10 @@ struct https_server {
 
 /* ---- connections ------------------------------------------------------------------------- */
 
-static const tls_id *id_of(https_server *s, unsigned *generation)
+static const tls_id *id_of(https_server *s)
 {
     pthread_mutex_lock(&s->lock);
     const tls_id *id = s->ids[s->ids_n - 1];
-    if (generation)
-        *generation = s->generation;
     pthread_mutex_unlock(&s->lock);
     return id;
 }
@@ -74,7 +73,7 @@ static int own_certificate(gnutls_session_t session, const struct gnutls_cert_re
 {
     https_conn *conn = gnutls_session_get_ptr(session);
     (void)info;
-    const tls_id *id = id_of(conn->server, NULL);
+    const tls_id *id = id_of(conn->server);
     memcpy(certs, &(const gnutls_pcert_st *){ id->chain }, sizeof *certs);
     *certs_n = id->chain_n;
     *key = id->key;
@@ -139,23 +138,39 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
         conn_closed(cls, ctx);
 }
 
-/* One verdict a connection and id. */
+static void tell_refused(https_server *s, const x509_peer *p)
+{
+    log_warn(s->c.log, "peer refused", lf_str("reason", x509_verdict_text(p->code)),
+             lf_str("why", p->why));
+    if (s->c.refused)
+        s->c.refused(s->c.ctx, p);
+}
+
+/* One verdict a connection, id and gate, until the certificate expires. */
 static void judge(https_conn *conn)
 {
     https_server *s = conn->server;
-    unsigned generation;
-    const tls_id *id = id_of(s, &generation);
-    if (conn->judged && conn->judged_by == generation)
-        return;
-    x509_check_session(&conn->peer, conn->tls, id->trust, &(x509_want){ .role = s->c.peer_role });
-    conn->judged = true;
-    conn->judged_by = generation;
-    if (conn->peer.code == X509_OK)
-        return;
-    log_warn(s->c.log, "peer refused", lf_str("reason", x509_verdict_text(conn->peer.code)),
-             lf_str("why", conn->peer.why));
-    if (s->c.refused)
-        s->c.refused(s->c.ctx, &conn->peer);
+    x509_peer p;
+    bool anew = false;
+    pthread_mutex_lock(&s->lock);
+    while (!conn->judged || conn->judged_by != s->generation ||
+           (conn->peer.code == X509_OK && conn->peer.until < (int64_t)time(NULL) && !anew)) {
+        const tls_id *id = s->ids[s->ids_n - 1];
+        unsigned generation = s->generation;
+        gate *g = gate_hold(s->gate);
+        pthread_mutex_unlock(&s->lock);
+        x509_check_session(&p, conn->tls, id->trust,
+                           &(x509_want){ .role = s->c.peer_role, .gate = g });
+        gate_free(g);
+        pthread_mutex_lock(&s->lock);
+        conn->peer = p;
+        conn->judged = anew = true;
+        conn->judged_by = generation; /* changed meanwhile: once more */
+    }
+    pthread_mutex_unlock(&s->lock);
+    /* without a certificate: whether that is a refusal depends on the path (admit) */
+    if (anew && p.code != X509_OK && p.code != X509_NONE)
+        tell_refused(s, &p);
 }
 
 /* ---- parking ----------------------------------------------------------------------------- */
@@ -267,9 +282,16 @@ static bool admit(https_server *s, https_inner *in)
 {
     https_request *r = &in->r;
     const char *length = https_header(r, "Content-Length");
+    uint64_t most = s->c.body_max;
+    bool open =
+        s->c.open_path && strcmp(r->method, "POST") == 0 && strcmp(r->path, s->c.open_path) == 0;
     judge(in->conn);
     r->peer = in->conn->peer;
-    if (r->peer.code != X509_OK)
+    if (open)
+        most = s->c.open_max;
+    if (r->peer.code == X509_NONE && !open)
+        tell_refused(s, &r->peer);
+    if (r->peer.code != X509_OK && (r->peer.code != X509_NONE || !open))
         https_answer_text(r, 403, "certificate not accepted");
     else if (!path_good(r->path))
         https_answer_text(r, 400, "bad path");
@@ -277,9 +299,9 @@ static bool admit(https_server *s, https_inner *in)
         https_answer_text(r, 411, "a body needs Content-Length");
     else if (length && !number(length, &r->body_bytes))
         https_answer_text(r, 400, "bad Content-Length");
-    else if (r->body_bytes > s->c.body_max)
+    else if (r->body_bytes > most)
         https_answer_text(r, 413, "%llu bytes, at most %llu are taken",
-                          (unsigned long long)r->body_bytes, (unsigned long long)s->c.body_max);
+                          (unsigned long long)r->body_bytes, (unsigned long long)most);
     return in->status == 0;
 }
 
@@ -377,6 +399,14 @@ static enum MHD_Result body_call(https_server *s, https_inner *in, const char *p
     return st == SEFL_OK ? MHD_YES : body_failed(in, st);
 }
 
+static bool is_cut(https_server *s, const https_conn *conn)
+{
+    pthread_mutex_lock(&s->lock);
+    bool cut = conn->cut;
+    pthread_mutex_unlock(&s->lock);
+    return cut;
+}
+
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *path,
                                   const char *method, const char *version, const char *data,
                                   size_t *data_n, void **ctx)
@@ -386,6 +416,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
     (void)version;
     if (!in)
         return first_call(s, mhd, path, method, ctx);
+    if (is_cut(s, in->conn))
+        return MHD_NO; /* on_completed tells the handler */
     if (*data_n > 0) {
         size_t n = *data_n;
         *data_n = 0;
@@ -483,6 +515,7 @@ static void server_free(https_server *s)
     for (unsigned i = 0; i < s->ids_n; i++)
         tls_id_free(s->ids[i]);
     sefl_free(s->ids);
+    gate_free(s->gate);
     if (s->listener >= 0)
         close(s->listener);
     pthread_cond_destroy(&s->changed);
@@ -520,6 +553,7 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
                "https: a server needs an identity, a role of peers and a handler");
     SEFL_TRY(sefl_new(&s->ids, IDS_MAX, sizeof *s->ids));
     s->ids[s->ids_n++] = tls_id_hold(c->id);
+    s->gate = gate_hold(c->gate);
     SEFL_TRY(socket_listen(&s->listener, c->address ? c->address : "127.0.0.1", c->port, &s->port));
     SEFL_TRY(start_daemon(s));
     s->watching = pthread_create(&s->watcher, NULL, watch, s) == 0;
@@ -549,6 +583,42 @@ void https_server_set_id(https_server *s, const tls_id *id)
     s->ids[s->ids_n++] = tls_id_hold(id);
     s->generation++;
     pthread_mutex_unlock(&s->lock);
+}
+
+/* Under the lock. */
+static void cut(https_server *s, https_conn *conn)
+{
+    conn->cut = true;
+    shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
+    for (https_inner *in = s->parked, *after; in; in = after) {
+        after = in->park_next;
+        if (in->conn == conn)
+            unpark(s, in);
+    }
+}
+
+void https_server_set_gate(https_server *s, const gate *g)
+{
+    for (;;) { /* one at a time: `refused` is told without the lock */
+        x509_peer p = { .code = X509_OK };
+        pthread_mutex_lock(&s->lock);
+        if (s->gate != g) {
+            gate_free(s->gate);
+            s->gate = gate_hold(g);
+            s->generation++;
+        }
+        for (https_conn *conn = s->conns; conn && p.code == X509_OK; conn = conn->next) {
+            if (!conn->judged || conn->cut || conn->peer.code != X509_OK)
+                continue;
+            p = conn->peer;
+            if (!gate_still(g, &p))
+                cut(s, conn);
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (p.code == X509_OK)
+            return;
+        tell_refused(s, &p);
+    }
 }
 
 void https_server_stop(https_server *s)
