@@ -4,13 +4,13 @@
 
 extern const bench_def bench_base, bench_privacy, bench_train;
 #if !SEFL_CORE_ONLY
-extern const bench_def bench_ahe, bench_2pc, bench_net, bench_round;
+extern const bench_def bench_ahe, bench_2pc, bench_net, bench_round, bench_ingest;
 #endif
 
 const bench_def *const bench_list[] = {
     &bench_base,
 #if !SEFL_CORE_ONLY
-    &bench_ahe,   &bench_2pc,     &bench_net, &bench_round,
+    &bench_ahe,   &bench_2pc,     &bench_net, &bench_round, &bench_ingest,
 #endif
     &bench_train, &bench_privacy, NULL,
 };

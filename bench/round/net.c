@@ -71,7 +71,7 @@ static sefl_status one_id(const ids *x, tls_id **out, const char *name, const ch
     name_of(x, ca_key, "ca", ".key");
     const x509_subject s = { .name = name, .role = role, .hosts = "127.0.0.1", .days = 1 };
     SEFL_TRY(x509_make(cert, key, &s, role ? ca : NULL, role ? ca_key : NULL));
-    if (role)
+    if (out)
         SEFL_TRY(tls_id_read(out, cert, key, ca));
 done:
     return st;

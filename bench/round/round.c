@@ -145,7 +145,7 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
         "model.block=32",      "model.tied=false",
         "privacy.noise=joint", "privacy.z=1",
         "privacy.claim=dp",    "privacy.epsilon=1000",
-        "privacy.delta=1e-6",  "rounds.enrolled=1000", /* wide slots, as in earnest: k = 16 */
+        "privacy.delta=1e-6",  "rounds.enrolled=3000", /* wide slots, as in earnest: k = 16 */
         "rounds.threshold=2",  "rounds.count=50"
     };
     settings s;

@@ -21,7 +21,8 @@ typedef enum fault_kind {
     FAULT_SYNC,
     FAULT_SEND,
     FAULT_RECV,
-    FAULT_COMPUTE, /* an intermediate result is wrong, and nobody says so */
+    FAULT_NAMELESS, /* the file system has no files without a name; nothing fails */
+    FAULT_COMPUTE,  /* an intermediate result is wrong, and nobody says so */
     FAULT_KINDS
 } fault_kind;
 

@@ -1,5 +1,7 @@
+#define _GNU_SOURCE /* O_TMPFILE */
 #include "base/file.h"
 
+#include "base/alloc.h"
 #include "base/fault.h"
 
 #include <errno.h>
@@ -107,35 +109,98 @@ sefl_status file_make_folder(const char *folder, mode_t mode)
     return SEFL_OK;
 }
 
+/* A file without a name, in the folder of path; -1 where there is no such thing, or where it could
+ * not be named later (that goes through /proc). */
+static int open_nameless(const char *path, mode_t mode)
+{
+    char dir[PATH_MAX], link[64];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    if (n >= sizeof dir || fault_hit(FAULT_NAMELESS))
+        return -1;
+    snprintf(dir, sizeof dir, "%.*s", (int)n, path);
+    int fd = open(n ? dir : slash ? "/" : ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (fd >= 0 && access(link, F_OK) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+sefl_status file_tmp_open(file_tmp *t, const char *path, mode_t mode)
+{
+    sefl_status st = SEFL_OK;
+    size_t n = strlen(path) + 32;
+    *t = (file_tmp){ .fd = -1 };
+    SEFL_TRY(sefl_new(&t->name, n, 1));
+    snprintf(t->name, n, "%s.tmp-%ld", path, (long)getpid());
+    unlink(t->name); /* left by a process of the same id that died */
+    t->fd = open_nameless(path, mode);
+    if (t->fd < 0) {
+        t->fd = open(t->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+        t->named = t->fd >= 0;
+    }
+    if (t->fd < 0)
+        st = fail_errno("create", path);
+done:
+    if (st != SEFL_OK)
+        file_tmp_clear(t);
+    return st;
+}
+
+sefl_status file_tmp_name(file_tmp *t, const char *path)
+{
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", t->fd);
+    if (!t->named && linkat(AT_FDCWD, link, AT_FDCWD, t->name, AT_SYMLINK_FOLLOW) != 0)
+        return fail_errno("create", path);
+    t->named = true;
+    return SEFL_OK;
+}
+
+void file_tmp_clear(file_tmp *t)
+{
+    if (!t->name)
+        return;
+    if (t->fd >= 0)
+        close(t->fd);
+    if (t->named && t->name[0])
+        unlink(t->name);
+    sefl_free(t->name);
+    *t = (file_tmp){ .fd = -1 };
+}
+
 static sefl_status write_file(const char *path, sefl_span bytes, mode_t mode, bool replace)
 {
     sefl_status st = SEFL_OK;
-    char tmp[PATH_MAX];
-    int fd = -1, n = snprintf(tmp, sizeof tmp, "%s.tmp-%ld", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof tmp)
-        return sefl_fail(SEFL_EINVAL, "path is too long");
+    file_tmp t = { .fd = -1 };
     struct stat sb;
     if (replace && lstat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* never a device or a link */
         return sefl_fail(SEFL_EEXIST, "%s is not a regular file: not replaced", path);
-    unlink(tmp); /* left by a process of the same id that died */
-    fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-    if (fd < 0)
-        return fail_errno("create", path);
-    st = file_write_all(fd, bytes);
-    if (st != SEFL_OK)
+    SEFL_TRY(file_tmp_open(&t, path, mode));
+    st = file_write_all(t.fd, bytes);
+    if (st != SEFL_OK) {
         st = sefl_fail_at(st, "%s", path);
-    if (st == SEFL_OK)
-        st = file_sync(fd, path);
-    if (close(fd) != 0 && st == SEFL_OK)
+        goto done;
+    }
+    SEFL_TRY(file_sync(t.fd, path));
+    SEFL_TRY(file_tmp_name(&t, path));
+    int rc = close(t.fd);
+    t.fd = -1;
+    if (rc != 0)
         st = fail_errno("close", path);
-    if (st == SEFL_OK && replace && rename(tmp, path) != 0)
+    else if (replace && rename(t.name, path) != 0)
         st = fail_errno("rename", path);
-    if (st == SEFL_OK && !replace && link(tmp, path) != 0) /* link fails where path exists */
+    else if (!replace && link(t.name, path) != 0) /* link fails where path exists */
         st = fail_errno("create", path);
-    if (st != SEFL_OK || !replace)
-        unlink(tmp);
+    else if (replace)
+        t.name[0] = 0; /* it is the file now */
+    file_tmp_clear(&t);
     if (st == SEFL_OK)
         st = sync_folder_of(path);
+done:
+    file_tmp_clear(&t);
     return st;
 }
 

@@ -3,8 +3,9 @@
  *     SEFL_TRY(file_read(&buf, path, 1 << 20));
  *     SEFL_TRY(file_write_atomic(path, buf_span(&buf), 0600));
  *
- * file_write_atomic writes `path.tmp-PID`, syncs it, renames it over path and syncs the folder:
- * when it returns SEFL_OK the bytes are durable. What is no regular file (a device, a link, a
+ * file_write_atomic writes a file without a name, syncs it, names it `path.tmp-PID`, renames it over
+ * path and syncs the folder: when it returns SEFL_OK the bytes are durable, and a process that was
+ * killed leaves nothing behind (where the file system has no nameless files: `path.tmp-PID`). What is no regular file (a device, a link, a
  * folder) is never replaced: SEFL_EEXIST. Errors name the path and the system's reason.
  * Threads: any, on different paths. */
 #ifndef BASE_FILE_H
@@ -23,6 +24,18 @@ sefl_status file_write_atomic(const char *path, sefl_span bytes, mode_t mode) SE
 
 /* Like file_write_atomic, but never replaces: SEFL_EEXIST if path is there. */
 sefl_status file_write_new(const char *path, sefl_span bytes, mode_t mode) SEFL_MUST_CHECK;
+
+/* The way to a file that appears whole or not at all, for writers of their own: open, write to fd,
+ * name it, rename tmp.name. file_tmp_clear closes it and removes a name that is still there (after
+ * the rename: set name[0] to 0 first). Zero-filled: cleared. */
+typedef struct file_tmp {
+    char *name; /* NULL: not open */
+    int fd;
+    bool named;
+} file_tmp;
+sefl_status file_tmp_open(file_tmp *t, const char *path, mode_t mode) SEFL_MUST_CHECK;
+sefl_status file_tmp_name(file_tmp *t, const char *path) SEFL_MUST_CHECK;
+void file_tmp_clear(file_tmp *t);
 
 /* Writes all bytes to a descriptor, whatever the kernel takes at a time. */
 sefl_status file_write_all(int fd, sefl_span bytes) SEFL_MUST_CHECK;

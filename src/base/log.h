@@ -76,7 +76,9 @@ static inline log_field lf_hash(const char *key, const uint8_t digest[32])
 /* fields end with a LF_END; use the macros. */
 void log_event(sefl_log *lg, log_level level, const char *event, const log_field *fields);
 
-#define LOG_FIELDS(...)               ((const log_field[]){ __VA_ARGS__ __VA_OPT__(, ){ .type = LF_END } })
+/* The first entry only makes an empty list possible. */
+#define LOG_FIELDS(...) \
+    ((const log_field[]){ { .type = LF_END }, ##__VA_ARGS__, { .type = LF_END } } + 1)
 #define log_debug(lg, ...)            LOG_AT(lg, LOG_DEBUG, __VA_ARGS__)
 #define log_info(lg, ...)             LOG_AT(lg, LOG_INFO, __VA_ARGS__)
 #define log_warn(lg, ...)             LOG_AT(lg, LOG_WARN, __VA_ARGS__)

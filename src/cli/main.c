@@ -2,6 +2,7 @@
 
 #include "base/cpu.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ static int flush_stdout(const char *what, int rc)
 
 int main(int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is a failed write with a reason */
     if (argc < 2) {
         char name[] = "help";
         cmd_help.run(1, (char *[]){ name, NULL });

@@ -45,7 +45,7 @@ typedef struct setting_def {
     const char *help;
 } setting_def;
 
-enum { SETTINGS_MAX = 128 };
+enum { SETTINGS_MAX = 256 };
 
 typedef struct settings {
     const setting_def *schema; /* ends with a NULL key */

@@ -140,6 +140,13 @@ static void layout(lm *m, nn_plan *p)
     if (m->body->positions)
         m->positions = nn_take(p, (size_t)m->cfg.steps * e, real);
     m->body->layout(m, p);
+    size_t room = 0;
+    for (size_t i = 0; i < m->params; i++)
+        if (m->param[i].is_matrix && i != m->enc && i != m->dec_w) {
+            size_t own = nn_weight_room(m->param[i].shape, n);
+            room = own > room ? own : room;
+        }
+    m->work = (nn_work){ .pool = m->pool, .pack = nn_take(p, room, real) };
     nn_head_layout(&m->head, m->param[m->dec_w].shape, n, pool_threads(m->pool), NULL, false, p);
 }
 
@@ -263,22 +270,38 @@ nn_real *lm_state(lm *m, size_t *n)
 
 /* ---- one pass -------------------------------------------------------------------------------- */
 
-static sefl_status embed(lm *m, const lm_batch *b, lm_pass *pass)
+typedef struct embed_job {
+    lm *m;
+    const lm_batch *b;
+} embed_job;
+
+static sefl_status embed_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
-    const bhm s = m->param[m->enc].shape;
+    const embed_job *j = ctx;
+    const lm *m = j->m;
     const size_t e = m->cfg.embed;
-    const nn_real *v = lm_at(m, m->enc);
+    const nn_real *v = m->theta + m->param[m->enc].offset;
     const nn_real scale = (nn_real)m->body->embed_scale(&m->cfg);
-    for (size_t i = 0; i < pass->n; i++) {
+    (void)lane;
+    for (size_t i = begin; i < end; i++) {
         nn_real *x = m->x + i * e;
-        bhm_expand(s, x, e, v, b->input[i], 1);
+        bhm_expand(m->param[m->enc].shape, x, e, v, j->b->input[i], 1);
         if (m->positions) {
-            const nn_real *at = m->positions + i / pass->batch * e;
-            for (size_t j = 0; j < e; j++)
-                x[j] = x[j] * scale + at[j];
+            const nn_real *at = m->positions + i / j->b->batch * e;
+            for (size_t k = 0; k < e; k++)
+                x[k] = x[k] * scale + at[k];
         }
     }
-    return nn_dropout_draw(m->pool, &pass->drop, m->x_mask, m->x, pass->n * e);
+    return SEFL_OK;
+}
+
+static sefl_status embed(lm *m, const lm_batch *b, lm_pass *pass)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(pool_run(m->pool, pass->n, 128, embed_piece, &(embed_job){ m, b }, NULL));
+    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, m->x_mask, m->x, pass->n * m->cfg.embed));
+done:
+    return st;
 }
 
 static void embed_backward(lm *m, const lm_batch *b, const lm_pass *pass)
@@ -286,13 +309,14 @@ static void embed_backward(lm *m, const lm_batch *b, const lm_pass *pass)
     const bhm s = m->param[m->enc].shape;
     const size_t e = m->cfg.embed;
     const nn_real scale = (nn_real)m->body->embed_scale(&m->cfg);
+    const bool drop = nn_dropout_is_on(&pass->drop);
     nn_real *dv = lm_grad_at(m, m->enc);
-    nn_dropout_back(&pass->drop, m->dx, m->x_mask, pass->n * e);
-    if (scale != 1)
-        for (size_t i = 0; i < pass->n * e; i++)
-            m->dx[i] *= scale;
     for (size_t i = 0; i < pass->n; i++) {
-        bhm_fold(s, dv, m->dx + i * e, e, b->input[i], 1);
+        nn_real *restrict dx = m->dx + i * e;
+        const nn_real *restrict mask = m->x_mask + i * e;
+        for (size_t k = 0; k < e; k++)
+            dx[k] *= drop ? mask[k] * scale : scale;
+        bhm_fold(s, dv, dx, e, b->input[i], 1);
         m->touched[b->input[i] / s.block] = 1;
     }
 }
@@ -389,7 +413,10 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
         m->times.body_backward += t0 - t3;
         m->times.embed += seconds() - t0;
     }
-    SEFL_CHECK(isfinite(*loss) && *loss < LM_MAX_LOSS * (double)pass.n, SEFL_ERANGE,
+    SEFL_CHECK(isfinite(*loss), SEFL_ERANGE,
+               "the loss is not a finite number: training has diverged (a smaller learning rate or "
+               "a tighter gradient clip may help)");
+    SEFL_CHECK(*loss < LM_MAX_LOSS * (double)pass.n, SEFL_ERANGE,
                "the loss is %g a word: training has diverged (a smaller learning rate or a tighter "
                "gradient clip may help)",
                *loss / (double)pass.n);

@@ -37,6 +37,7 @@ struct lm {
     lm_config cfg;
     const struct lm_body *body;
     pool *pool;
+    nn_work work;
     arena mem;
     lm_param *param;
     size_t params, count;
@@ -56,6 +57,7 @@ struct lm {
     lm_layer_lstm lstm[LM_MAX_LAYERS];
     lm_layer_tr tr[LM_MAX_LAYERS];
     nn_real *tmp1, *tmp2, *tmp3; /* body scratch */
+    nn_real *norm_part;          /* transformer */
     nn_real *positions;          /* transformer: (steps, E) */
 };
 

@@ -2,11 +2,11 @@
  * and on the output.
  *
  * Design.
- *  1. All steps' input products are one large SGEMM; what remains is the recurrence.
+ *  1. All steps' input products are one large product; what remains is the recurrence.
  *  2. Columns of the batch are independent in the recurrence, so NN_ROWS columns at a time run all
  *     steps, forward and backward, as one piece of work: no barrier inside. The recurrent matrix
  *     is packed once per step in panels that stay in the second-level cache.
- *  3. Weight gradients are SGEMMs over all steps afterwards: dW_hh uses h shifted by one step,
+ *  3. Weight gradients are products over all steps afterwards: dW_hh uses h shifted by one step,
  * which lies in front because h has the carried state as its first rows. */
 #include "model/lm_body.h"
 
@@ -175,7 +175,7 @@ static sefl_status forward(lm *m, lm_pass *pass)
         memcpy(l->c, state + part, b * row);
         if (i == 0)
             l->in = m->x;
-        SEFL_TRY(nn_linear(m->pool, l->gates, l->in, n, &l->ih, l->bias));
+        SEFL_TRY(nn_linear(&m->work, l->gates, l->in, n, &l->ih, l->bias));
         recurrence r = { .m = m, .l = l, .pass = pass };
         SEFL_TRY(pool_run(m->pool, b, NN_ROWS, steps_forward, &r, NULL));
         memcpy(state, l->h + n * h, b * row);
@@ -200,10 +200,9 @@ static sefl_status backward(lm *m, lm_pass *pass)
         SEFL_TRY(pool_run(m->pool, pass->batch, NN_ROWS, steps_backward, &r, NULL));
         /* gates now hold their gradient; dh is used up and takes the gradient of the input */
         nn_real *din = i > 0 ? (dh == m->dout ? m->tmp1 : m->dout) : m->dx;
-        SEFL_TRY(nn_linear_back(m->pool, din, &l->ih, NULL, l->gates, l->in, n));
-        SEFL_TRY(nn_linear_back(m->pool, NULL, &l->hh, NULL, l->gates, l->h, n));
+        SEFL_TRY(nn_linear_back(&m->work, din, &l->ih, NULL, l->gates, l->in, n));
         memset(l->bias, 0, 4 * row); /* both biases have the same gradient */
-        nn_column_sums(l->bias, l->gates, n, 4 * h);
+        SEFL_TRY(nn_linear_back(&m->work, NULL, &l->hh, l->bias, l->gates, l->h, n));
         nn_kernels_get()->axpy(lm_grad_at(m, l->b_ih), 1, l->bias, 4 * h);
         nn_kernels_get()->axpy(lm_grad_at(m, l->b_hh), 1, l->bias, 4 * h);
         nn_weight_end(&l->ih, lm_grad_at(m, l->w_ih));

@@ -21,9 +21,15 @@ struct optim {
     size_t chunks, cap;
 };
 
+static const char *const names[] = { "sgd", "momentum", "adam" };
+
+const char *optim_kind_name(optim_kind kind)
+{
+    return names[kind];
+}
+
 sefl_status optim_kind_parse(optim_kind *out, const char *name)
 {
-    static const char *const names[] = { "sgd", "momentum", "adam" };
     for (size_t i = 0; i < 3; i++)
         if (strcmp(name, names[i]) == 0) {
             *out = (optim_kind)i;

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { DESCRIPTION = 1024 }; /* bytes of the settings in words */
+
 struct trainer {
     lm *m;
     pool *pool;
@@ -23,6 +25,7 @@ struct trainer {
     size_t row;           /* next row of this epoch */
     uint32_t *input, *target;
     size_t batch_steps; /* of the gradient that waits for its update */
+    char text_hash[17]; /* first digits of the SHA-256 of the words */
 };
 
 sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
@@ -51,6 +54,10 @@ sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
     if (n / 2 < t->columns)
         t->columns = (uint32_t)(n / 2);
     t->rows = n / t->columns;
+    uint8_t digest[SHA256_BYTES];
+    sha256_of(digest, span_of(words, n * sizeof *words));
+    for (size_t i = 0; i < 8; i++)
+        snprintf(t->text_hash + 2 * i, 3, "%02x", digest[i]);
     SEFL_TRY(sefl_new(&t->input, (size_t)t->columns * t->steps, sizeof *t->input));
     SEFL_TRY(sefl_new(&t->target, (size_t)t->columns * t->steps, sizeof *t->target));
     SEFL_TRY(optim_new(&t->opt, &t->cfg.optim, lm_count(m)));
@@ -142,18 +149,18 @@ done:
 
 /* ---- checkpoints ------------------------------------------------------------------------------ */
 
-static void describe(const trainer *t, char out[512])
+static void describe(const trainer *t, char out[DESCRIPTION])
 {
     const lm_config *c = lm_get_config(t->m);
-    snprintf(
-        out, 512,
-        "%s vocab %u embed %u hidden %u layers %u heads %u block %u tied %d batch %u steps %u "
-        "rows %zu lr %.17g decay %.17g clip %.17g dropout %.17g seed %llu optim %d %.17g %.17g "
-        "%.17g %.17g",
-        c->body, c->vocab, c->embed, c->hidden, c->layers, c->heads, c->block, c->tied, t->columns,
-        t->steps, t->rows, t->cfg.lr, t->cfg.lr_decay, t->cfg.clip, t->cfg.dropout,
-        (unsigned long long)t->cfg.seed, (int)t->cfg.optim.kind, t->cfg.optim.momentum,
-        t->cfg.optim.beta1, t->cfg.optim.beta2, t->cfg.optim.epsilon);
+    snprintf(out, DESCRIPTION,
+             "%s vocab %u embed %u hidden %u layers %u heads %u block %u tied %d batch %u steps %u "
+             "rows %zu text %s lr %.17g lr_decay %.17g clip %.17g dropout %.17g seed %llu "
+             "optimiser %s momentum "
+             "%.17g beta1 %.17g beta2 %.17g epsilon %.17g",
+             c->body, c->vocab, c->embed, c->hidden, c->layers, c->heads, c->block, c->tied,
+             t->columns, t->steps, t->rows, t->text_hash, t->cfg.lr, t->cfg.lr_decay, t->cfg.clip,
+             t->cfg.dropout, (unsigned long long)t->cfg.seed, optim_kind_name(t->cfg.optim.kind),
+             t->cfg.optim.momentum, t->cfg.optim.beta1, t->cfg.optim.beta2, t->cfg.optim.epsilon);
 }
 
 static sefl_status wr_reals(sefl_buf *out, const nn_real *p, size_t n)
@@ -182,7 +189,7 @@ static const char magic[8] = { 'S', 'E', 'F', 'L', 'T', 'R', 'N', '1' };
 sefl_status trainer_save(trainer *t, sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
-    char text[512];
+    char text[DESCRIPTION];
     size_t begin = out->n, n, k;
     uint8_t digest[SHA256_BYTES];
     nn_real *state = lm_state(t->m, &n), *memory = optim_state(t->opt, &k);
@@ -203,10 +210,33 @@ done:
     return st;
 }
 
+/* The two descriptions are pairs "name value"; the first pair that differs is named. */
+static sefl_status same_settings(sefl_span there, const char *here)
+{
+    char copy[DESCRIPTION], a[64], b[64], name[64] = "model";
+    size_t n = there.n < sizeof copy - 1 ? there.n : sizeof copy - 1;
+    const char *p = copy, *q = here;
+    int skip_a, skip_b;
+    memcpy(copy, there.p, n);
+    copy[n] = 0;
+    if (there.n == n && strcmp(copy, here) == 0)
+        return SEFL_OK;
+    while (sscanf(p, " %63s%n", a, &skip_a) == 1 && sscanf(q, " %63s%n", b, &skip_b) == 1) {
+        if (strcmp(a, b) != 0)
+            return sefl_fail(SEFL_EINVAL,
+                             "the checkpoint is of a run with other settings: %s is %s there, %s "
+                             "here",
+                             name, a, b);
+        snprintf(name, sizeof name, "%s", a); /* a name, or a value just before the next name */
+        p += skip_a, q += skip_b;
+    }
+    return sefl_fail(SEFL_EINVAL, "the checkpoint is of a run with other settings");
+}
+
 sefl_status trainer_load(trainer *t, sefl_span in)
 {
     sefl_status st = SEFL_OK;
-    char text[512];
+    char text[DESCRIPTION];
     uint8_t digest[SHA256_BYTES];
     sefl_span s, theta, state, memory;
     uint64_t epoch, row, done_steps, opt_steps;
@@ -220,9 +250,7 @@ sefl_status trainer_load(trainer *t, sefl_span in)
     rd r = rd_over(span_of(in.p + sizeof magic, in.n - SHA256_BYTES - sizeof magic));
     describe(t, text);
     SEFL_TRY(rd_bytes(&r, &s, sizeof text));
-    SEFL_CHECK(s.n == strlen(text) && memcmp(s.p, text, s.n) == 0, SEFL_EINVAL,
-               "the checkpoint is of a run with other settings: \"%.*s\", this one is \"%s\"",
-               (int)s.n, (const char *)s.p, text);
+    SEFL_TRY(same_settings(s, text));
     SEFL_TRY(rd_u64(&r, &epoch));
     SEFL_TRY(rd_u64(&r, &row));
     SEFL_TRY(rd_u64(&r, &done_steps));

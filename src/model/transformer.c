@@ -91,6 +91,7 @@ static void layout(lm *m, nn_plan *p)
     m->tmp1 = nn_take(p, n * (3 * e > f ? 3 * e : f), real);
     m->tmp2 = nn_take(p, n * e, real);
     m->tmp3 = nn_take(p, n * e + att, real);
+    m->norm_part = nn_take(p, nn_norm_scratch(n, e), real);
 }
 
 static void init(lm *m, seeded *g)
@@ -245,10 +246,18 @@ static sefl_status attend_back(void *ctx, unsigned lane, size_t begin, size_t en
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-static void add(nn_real *y, const nn_real *x, size_t n)
+static nn_norm norm_of(lm *m, const lm_pass *pass, size_t gain, size_t shift, nn_real *xhat,
+                       nn_real *rstd)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] += x[i];
+    return (nn_norm){ .n = pass->n,
+                      .cols = m->cfg.embed,
+                      .gain = lm_at(m, gain),
+                      .shift = lm_at(m, shift),
+                      .dgain = lm_grad_at(m, gain),
+                      .dshift = lm_grad_at(m, shift),
+                      .xhat = xhat,
+                      .rstd = rstd,
+                      .part = m->norm_part };
 }
 
 static sefl_status layer_forward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *out)
@@ -256,64 +265,58 @@ static sefl_status layer_forward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *
     sefl_status st = SEFL_OK;
     const size_t e = m->cfg.embed, f = m->cfg.hidden, n = pass->n;
     const size_t att = (size_t)pass->batch * m->cfg.heads * pass->steps * pass->steps;
+    nn_norm n1 = norm_of(m, pass, l->n1_w, l->n1_b, l->xhat1, l->rstd1);
+    nn_norm n2 = norm_of(m, pass, l->n2_w, l->n2_b, l->xhat2, l->rstd2);
+    n1.y = l->y1, n1.x = l->proj, n1.branch = l->x;
+    n2.y = out, n2.x = l->out, n2.branch = l->y1;
     nn_weight_begin(&l->in_proj, lm_at(m, l->in_w), lm_grad_at(m, l->in_w));
     nn_weight_begin(&l->out_proj, lm_at(m, l->out_w), lm_grad_at(m, l->out_w));
     nn_weight_begin(&l->linear1, lm_at(m, l->l1_w), lm_grad_at(m, l->l1_w));
     nn_weight_begin(&l->linear2, lm_at(m, l->l2_w), lm_grad_at(m, l->l2_w));
 
     SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->att_mask, NULL, att));
-    SEFL_TRY(nn_linear(m->pool, l->qkv, l->x, n, &l->in_proj, lm_at(m, l->in_b)));
+    SEFL_TRY(nn_linear(&m->work, l->qkv, l->x, n, &l->in_proj, lm_at(m, l->in_b)));
     attention a = { .m = m, .l = l, .pass = pass, .datt = m->tmp3 };
     SEFL_TRY(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend, &a, NULL));
-    SEFL_TRY(nn_linear(m->pool, l->proj, l->ctx, n, &l->out_proj, lm_at(m, l->out_b)));
+    SEFL_TRY(nn_linear(&m->work, l->proj, l->ctx, n, &l->out_proj, lm_at(m, l->out_b)));
     SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask1, l->proj, n * e));
-    add(l->proj, l->x, n * e);
-    nn_layernorm(l->y1, l->xhat1, l->rstd1, l->proj, n, e, lm_at(m, l->n1_w), lm_at(m, l->n1_b));
+    SEFL_TRY(nn_norm_forward(m->pool, &n1));
 
-    SEFL_TRY(nn_linear(m->pool, l->ff, l->y1, n, &l->linear1, lm_at(m, l->l1_b)));
-    for (size_t i = 0; i < n * f; i++)
-        l->ff[i] = l->ff[i] < 0 ? 0 : l->ff[i]; /* NaN stays NaN */
+    SEFL_TRY(nn_linear(&m->work, l->ff, l->y1, n, &l->linear1, lm_at(m, l->l1_b)));
+    SEFL_TRY(nn_relu(m->pool, l->ff, n * f));
     SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->ff_mask, l->ff, n * f));
-    SEFL_TRY(nn_linear(m->pool, l->out, l->ff, n, &l->linear2, lm_at(m, l->l2_b)));
+    SEFL_TRY(nn_linear(&m->work, l->out, l->ff, n, &l->linear2, lm_at(m, l->l2_b)));
     SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask2, l->out, n * e));
-    add(l->out, l->y1, n * e);
-    nn_layernorm(out, l->xhat2, l->rstd2, l->out, n, e, lm_at(m, l->n2_w), lm_at(m, l->n2_b));
+    SEFL_TRY(nn_norm_forward(m->pool, &n2));
 done:
     return st;
 }
 
-/* dy (n, e) in, gradient of the layer's input out, both in `d`. */
-static sefl_status layer_backward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *d)
+/* The gradient of the layer's output is d + plus (NULL: d alone), that of its input d + tmp2. */
+static sefl_status layer_backward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *d,
+                                  const nn_real *plus)
 {
     sefl_status st = SEFL_OK;
     const size_t e = m->cfg.embed, f = m->cfg.hidden, n = pass->n;
-    nn_real *branch = m->tmp2, *wide = m->tmp1;
-    nn_layernorm_back(m->tmp3, lm_grad_at(m, l->n2_w), lm_grad_at(m, l->n2_b), d, l->xhat2,
-                      l->rstd2, n, e, lm_at(m, l->n2_w));
-    memcpy(d, m->tmp3, n * e * sizeof *d); /* residual */
-    memcpy(branch, d, n * e * sizeof *d);
-    nn_dropout_back(&pass->drop, branch, l->mask2, n * e);
-    SEFL_TRY(nn_linear_back(m->pool, wide, &l->linear2, lm_grad_at(m, l->l2_b), branch, l->ff, n));
-    nn_dropout_back(&pass->drop, wide, l->ff_mask, n * f);
-    for (size_t i = 0; i < n * f;
-         i++) /* ff is zero where ReLU cut (or dropout, which is zero too) */
-        wide[i] = l->ff[i] > 0 ? wide[i] : 0;
-    SEFL_TRY(nn_linear_back(m->pool, branch, &l->linear1, lm_grad_at(m, l->l1_b), wide, l->y1, n));
-    add(d, branch, n * e);
+    const bool drop = nn_dropout_is_on(&pass->drop);
+    nn_real *branch = m->tmp2, *wide = m->tmp1, *dctx = m->tmp3;
+    nn_norm n1 = norm_of(m, pass, l->n1_w, l->n1_b, l->xhat1, l->rstd1);
+    nn_norm n2 = norm_of(m, pass, l->n2_w, l->n2_b, l->xhat2, l->rstd2);
+    n2.d = d, n2.plus = plus, n2.dbranch = branch, n2.mask = drop ? l->mask2 : NULL;
+    SEFL_TRY(nn_norm_backward(m->pool, &n2));
+    SEFL_TRY(nn_linear_back(&m->work, wide, &l->linear2, lm_grad_at(m, l->l2_b), branch, l->ff, n));
+    SEFL_TRY(nn_relu_back(m->pool, wide, l->ff, drop ? l->ff_mask : NULL, n * f));
+    SEFL_TRY(nn_linear_back(&m->work, branch, &l->linear1, lm_grad_at(m, l->l1_b), wide, l->y1, n));
 
-    nn_layernorm_back(branch, lm_grad_at(m, l->n1_w), lm_grad_at(m, l->n1_b), d, l->xhat1, l->rstd1,
-                      n, e, lm_at(m, l->n1_w));
-    memcpy(d, branch, n * e * sizeof *d);
-    nn_dropout_back(&pass->drop, branch, l->mask1, n * e);
-    nn_real *dctx = m->tmp3;
+    n1.d = d, n1.plus = branch, n1.dbranch = branch, n1.mask = drop ? l->mask1 : NULL;
+    SEFL_TRY(nn_norm_backward(m->pool, &n1));
     SEFL_TRY(
-        nn_linear_back(m->pool, dctx, &l->out_proj, lm_grad_at(m, l->out_b), branch, l->ctx, n));
+        nn_linear_back(&m->work, dctx, &l->out_proj, lm_grad_at(m, l->out_b), branch, l->ctx, n));
     attention a = {
         .m = m, .l = l, .pass = pass, .dqkv = wide, .datt = m->tmp3 + n * e, .dctx = dctx
     };
     SEFL_TRY(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend_back, &a, NULL));
-    SEFL_TRY(nn_linear_back(m->pool, branch, &l->in_proj, lm_grad_at(m, l->in_b), wide, l->x, n));
-    add(d, branch, n * e);
+    SEFL_TRY(nn_linear_back(&m->work, branch, &l->in_proj, lm_grad_at(m, l->in_b), wide, l->x, n));
     nn_weight_end(&l->in_proj, lm_grad_at(m, l->in_w));
     nn_weight_end(&l->out_proj, lm_grad_at(m, l->out_w));
     nn_weight_end(&l->linear1, lm_grad_at(m, l->l1_w));
@@ -337,8 +340,10 @@ static sefl_status backward(lm *m, lm_pass *pass)
 {
     sefl_status st = SEFL_OK;
     for (unsigned i = m->cfg.layers; i-- > 0;)
-        SEFL_TRY(layer_backward(m, &m->tr[i], pass, m->dout));
-    memcpy(m->dx, m->dout, pass->n * m->cfg.embed * sizeof(nn_real));
+        SEFL_TRY(
+            layer_backward(m, &m->tr[i], pass, m->dout, i + 1 < m->cfg.layers ? m->tmp2 : NULL));
+    for (size_t i = 0; i < pass->n * m->cfg.embed; i++)
+        m->dx[i] = m->dout[i] + m->tmp2[i];
 done:
     return st;
 }

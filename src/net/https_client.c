@@ -28,6 +28,7 @@ enum { REPLY_MAX = 1 << 20, PATH_BYTES = 4096, BUFFER_BYTES = 512 << 10, EXPECT_
 
 struct https_client {
     char *host, *proxy, *role;
+    struct curl_slist *always; /* lines for every request */
     uint16_t port;
     tls_id *id; /* NULL: pinned */
     uint8_t pin[32];
@@ -64,6 +65,39 @@ static sefl_status call_fail(call *k, sefl_status st)
         k->st = st;
         snprintf(k->why, sizeof k->why, "%s", sefl_last_error());
     }
+    return st;
+}
+
+static sefl_status add_line(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *more = curl_slist_append(*list, line);
+    if (!more)
+        return sefl_fail(SEFL_ENOMEM, "https: libcurl");
+    *list = more;
+    return SEFL_OK;
+}
+
+/* "Name: value\n" lines. */
+static sefl_status add_lines(struct curl_slist **list, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    for (const char *p = text; p && *p;) {
+        char line[512];
+        size_t n = strcspn(p, "\n");
+        SEFL_CHECK(n < sizeof line, SEFL_EINVAL, "https: a header of %zu bytes", n);
+        snprintf(line, sizeof line, "%.*s", (int)n, p);
+        SEFL_TRY(add_line(list, line));
+        p += n + (p[n] == '\n');
+    }
+done:
+    return st;
+}
+
+static sefl_status add_always(struct curl_slist **list, const https_client *c)
+{
+    sefl_status st = SEFL_OK;
+    for (const struct curl_slist *l = c->always; l && st == SEFL_OK; l = l->next)
+        st = add_line(list, l->data);
     return st;
 }
 
@@ -365,6 +399,7 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
     SET(CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_BYTES);
     SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     SET(CURLOPT_NOPROGRESS, 1L);
+    SET(CURLOPT_HTTPHEADER, c->always);
     if (c->fresh)
         SET(CURLOPT_FRESH_CONNECT, 1L);
     if (c->proxy)
@@ -415,15 +450,6 @@ sefl_status https_head(https_client *c, const char *path, https_reply *r)
     if (st == SEFL_OK)
         curl_easy_setopt(c->easy, CURLOPT_NOBODY, 1L);
     return st == SEFL_OK ? drive(&k, c->stall_s) : st;
-}
-
-static sefl_status add_line(struct curl_slist **list, const char *line)
-{
-    struct curl_slist *more = curl_slist_append(*list, line);
-    if (!more)
-        return sefl_fail(SEFL_ENOMEM, "https: libcurl");
-    *list = more;
-    return SEFL_OK;
 }
 
 /* Where an earlier part ends, if we know of which version it is. */
@@ -489,6 +515,7 @@ static sefl_status get_file_once(call *k, https_client *c, const char *path, con
                    strerror(errno));
         snprintf(range, sizeof range, "%llu-", (unsigned long long)k->at);
         snprintf(line, sizeof line, "If-Range: \"%s\"", etag);
+        SEFL_TRY(add_always(&lines, c));
         SEFL_TRY(add_line(&lines, line));
         curl_easy_setopt(c->easy, CURLOPT_RANGE, range);
         curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, lines);
@@ -538,14 +565,8 @@ sefl_status https_put_file(https_client *c, const char *path, const char *from, 
                (unsigned long long)offset, (unsigned long long)k.size);
     k.from = k.at = offset;
     k.progress = progress;
-    for (const char *p = headers; p && *p;) {
-        char line[512];
-        size_t n = strcspn(p, "\n");
-        SEFL_CHECK(n < sizeof line, SEFL_EINVAL, "https: a header of %zu bytes", n);
-        snprintf(line, sizeof line, "%.*s", (int)n, p);
-        SEFL_TRY(add_line(&lines, line));
-        p += n + (p[n] == '\n');
-    }
+    SEFL_TRY(add_always(&lines, c));
+    SEFL_TRY(add_lines(&lines, headers));
     /* a refusal then comes before the body is sent */
     SEFL_TRY(add_line(&lines, k.size - offset >= EXPECT_FROM ? "Expect: 100-continue" : "Expect:"));
     curl_easy_setopt(c->easy, CURLOPT_UPLOAD, 1L);
@@ -600,6 +621,7 @@ sefl_status https_client_new(https_client **out, const https_client_config *conf
     SEFL_TRY(sefl_strdup(&c->role, config->server_role ? config->server_role : "aggregator"));
     if (config->proxy)
         SEFL_TRY(sefl_strdup(&c->proxy, config->proxy));
+    SEFL_TRY(add_lines(&c->always, config->headers));
     c->port = config->port;
     c->connect_ms = config->connect_ms ? config->connect_ms : 10000;
     c->stall_s = config->stall_s ? config->stall_s : 30;
@@ -626,6 +648,7 @@ void https_client_free(https_client *c)
         curl_easy_cleanup(c->easy);
     if (c->multi)
         curl_multi_cleanup(c->multi);
+    curl_slist_free_all(c->always);
     tls_id_free(c->id);
     sefl_free(c->host);
     sefl_free(c->proxy);

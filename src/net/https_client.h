@@ -32,6 +32,7 @@ typedef struct https_client_config {
     const char *server_role; /* NULL: "aggregator" */
     const char
         *proxy; /* "http://[user:password@]host:port"; NULL: from the environment; "": none */
+    const char *headers;          /* "Name: value\n" lines for every request, or NULL */
     unsigned connect_ms, stall_s; /* 0: 10 s, 30 s */
 } https_client_config;
 

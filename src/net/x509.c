@@ -87,14 +87,14 @@ static sefl_status read_ca(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key, con
     uint8_t a[32], c[32];
     size_t an = sizeof a, cn = sizeof c;
     SEFL_TRY(file_read(&b, cert_path, X509_PEM_MAX));
-    int rc =
-        gnutls_x509_crt_import(crt, &(gnutls_datum_t){ b.p, (unsigned)b.n }, GNUTLS_X509_FMT_PEM);
+    gnutls_datum_t pem = { b.p, (unsigned)b.n };
+    int rc = gnutls_x509_crt_import(crt, &pem, GNUTLS_X509_FMT_PEM);
     if (rc < 0)
         SEFL_TRY(tls_fail(SEFL_EPROTO, rc, cert_path));
     buf_clear(&b);
     SEFL_TRY(file_read(&b, key_path, X509_PEM_MAX));
-    rc = gnutls_x509_privkey_import2(key, &(gnutls_datum_t){ b.p, (unsigned)b.n },
-                                     GNUTLS_X509_FMT_PEM, NULL, 0);
+    pem = (gnutls_datum_t){ .data = b.p, .size = (unsigned)b.n };
+    rc = gnutls_x509_privkey_import2(key, &pem, GNUTLS_X509_FMT_PEM, NULL, 0);
     if (rc < 0)
         SEFL_TRY(tls_fail(SEFL_EPROTO, rc, key_path));
     SEFL_CHECK(gnutls_x509_crt_get_ca_status(crt, NULL) > 0, SEFL_EINVAL, "%s is not a CA",

@@ -158,14 +158,14 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
 
     ledger_mark ours;
     SEFL_TRY(l->c.ledger(l->c.ledger_ctx, &ours));
-    SEFL_TRY(wr_u16(&l->out, LINK_VERSION));
+    SEFL_TRY(wr_u16(&l->out, LINK_VERSION_LOWEST));
     SEFL_TRY(wr_u16(&l->out, LINK_VERSION));
     SEFL_TRY(link_mark_write(&l->out, &ours));
     SEFL_TRY(wr_raw(&l->out, cfg->task->id, TASK_ID));
     SEFL_TRY(ask(l, LINK_HELLO, buf_span(&l->out), LINK_WELCOME, LINK_WELCOME, &r));
     SEFL_TRY(rd_u16(&r, &version));
-    SEFL_CHECK(version == LINK_VERSION, SEFL_EUNSUPPORTED, "CSP chose version %u of the link",
-               version);
+    SEFL_CHECK(version >= LINK_VERSION_LOWEST && version <= LINK_VERSION, SEFL_EUNSUPPORTED,
+               "CSP chose version %u of the link", version);
     SEFL_TRY(check_mark(l, &r, false));
     SEFL_TRY(rd_u64(&r, &l->opened));
     SEFL_TRY(rd_u64(&r, &l->skipped));

@@ -115,8 +115,10 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
     SEFL_TRY(link_mark_read(r, &theirs));
     SEFL_TRY(rd_raw(r, id, sizeof id));
     SEFL_TRY(rd_end(r));
-    if (low > LINK_VERSION || high < LINK_VERSION)
-        return csp_no(c, ch, LINK_NO_VERSION, NULL);
+    char why[VERSION_SENTENCE];
+    uint16_t version = version_link(low, high, why);
+    if (version == 0)
+        return csp_no(c, ch, LINK_NO_VERSION, why);
     if (memcmp(id, c->c.task->id, TASK_ID) != 0)
         return csp_no(c, ch, LINK_NO_TASK, NULL);
     if ((st = csp_ledgers_fit(c, &theirs, &fit)) != SEFL_OK ||
@@ -126,7 +128,7 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
     if (!fit)
         return csp_no(c, ch, LINK_NO_LEDGER, NULL);
     buf_reset(&c->out);
-    SEFL_TRY(wr_u16(&c->out, LINK_VERSION));
+    SEFL_TRY(wr_u16(&c->out, version));
     SEFL_TRY(link_mark_write(&c->out, &ours));
     SEFL_TRY(wr_u64(&c->out, opened));
     SEFL_TRY(wr_u64(&c->out, skipped));

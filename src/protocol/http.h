@@ -26,12 +26,14 @@
     X(AFTER, "query", "after")         /* /v1/round: highest round this client is done with */    \
     X(WAIT, "query", "wait")           /* /v1/round: seconds to wait, at most 60 */               \
     X(OFFSET, "header", "Sefl-Offset") /* bytes of a body that are there, or where these begin */ \
-    X(TOTAL, "header", "Sefl-Total")   /* bytes of the whole body: the task's constant */
+    X(TOTAL, "header", "Sefl-Total")   /* bytes of the whole body: the task's constant */         \
+    X(VERSION, "header", "Sefl-Version") /* of the client program's protocol: version.h */
 
-#define HTTP_ENROL  "/v1/enroll" /* the one path that needs no certificate */
-#define HTTP_AFTER  "after"
-#define HTTP_WAIT   "wait"
-#define HTTP_OFFSET "Sefl-Offset"
-#define HTTP_TOTAL  "Sefl-Total"
+#define HTTP_ENROL   "/v1/enroll" /* the one path that needs no certificate */
+#define HTTP_AFTER   "after"
+#define HTTP_WAIT    "wait"
+#define HTTP_OFFSET  "Sefl-Offset"
+#define HTTP_TOTAL   "Sefl-Total"
+#define HTTP_VERSION "Sefl-Version"
 
 #endif

@@ -57,11 +57,11 @@
 #include "base/span.h"
 #include "crypto/ahe/ahe.h"
 #include "mpc/channel.h"
+#include "protocol/version.h"
 
 #include <stdbool.h>
 
 enum {
-    LINK_VERSION = 1,
     LINK_BODY_MAX = 1 << 18,
     LINK_SUM_PIECE = 1 << 20,
     LINK_IDLE_MS = 600000, /* what either end may wait for the other */

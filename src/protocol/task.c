@@ -356,7 +356,8 @@ noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
                        .count = t->values,
                        .k = t->ahe.pack.k,
                        .t = t->ahe.pack.t,
-                       .g = t->ahe.pack.g };
+                       .g = t->ahe.pack.g,
+                       .chunk = TASK_NOISE_CHUNK };
     memcpy(p.task, t->id, sizeof p.task);
     return p;
 }

@@ -2,6 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "protocol/http.h"
+#include "protocol/version.h"
 #include "roles/client_text.h"
 #include "roles/terms.h"
 
@@ -30,7 +32,7 @@ void client_wait(client *c, uint64_t until_ms)
     struct timespec ts = { .tv_sec = (time_t)(until_ms / 1000),
                            .tv_nsec = (long)(until_ms % 1000) * 1000000 };
     pthread_mutex_lock(&c->lock);
-    while (!c->stop && !c->reload && client_now(c) < until_ms)
+    while (!c->stop && client_now(c) < until_ms)
         pthread_cond_timedwait(&c->wake, &c->lock, &ts);
     pthread_mutex_unlock(&c->lock);
 }
@@ -74,8 +76,7 @@ void client_stop(client *c)
 void client_reload(client *c)
 {
     pthread_mutex_lock(&c->lock);
-    c->reload = true;
-    pthread_cond_broadcast(&c->wake);
+    c->reload = true; /* looked at before the next step */
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -94,8 +95,11 @@ static sefl_status read_files(client *c)
     SEFL_CHECK(!c->id || memcmp(tls_id_fingerprint(id), c->me, 32) == 0, SEFL_EAUTH,
                "%s has another key than before: start the client anew", f->cert);
     SEFL_TRY(https_client_new(
-        &net,
-        &(https_client_config){ .host = f->host, .port = f->port, .id = id, .proxy = f->proxy }));
+        &net, &(https_client_config){ .host = f->host,
+                                      .port = f->port,
+                                      .id = id,
+                                      .proxy = f->proxy,
+                                      .headers = HTTP_VERSION ": " VERSION_TEXT "\n" }));
     pthread_mutex_lock(&c->lock);
     https_client *old = c->net;
     tls_id *old_id = c->id;
@@ -164,6 +168,22 @@ void client_free(client *c)
     sefl_free(c);
 }
 
+static sefl_status reload_if_asked(client *c)
+{
+    sefl_status st = SEFL_OK;
+    if (!atomic_exchange(&c->reload, false))
+        return SEFL_OK;
+    if (c->o.on_reload)
+        c->o.on_reload(c->o.show_ctx);
+    st = read_files(c);
+    if (st != SEFL_OK) { /* the old ones stay */
+        log_error(c->o.log, "not reloaded", lf_str("why", sefl_last_error()));
+        return SEFL_OK;
+    }
+    log_info(c->o.log, "reloaded", lf_str("policy", c->cfg->policy));
+    return c->has_task ? policy_check(&c->rules, &c->t) : SEFL_OK;
+}
+
 /* ---- the task -------------------------------------------------------------------------------- */
 
 /* Before there is a member to decide: the same rule, longer each time, never in step. */
@@ -195,6 +215,7 @@ static sefl_status get_task(client *c)
     client_show_doing(c, "fetching the task");
     for (;;) {
         SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_TRY(reload_if_asked(c));
         buf_reset(&b);
         SEFL_TRY(client_get(c->net, &a, &b, "/v1/task", ENVELOPE_CONTENT_MAX, 0));
         if (a.word == ANSWER_OK)
@@ -271,6 +292,7 @@ static sefl_status get_words(client *c)
     sefl_progress p = client_progress(c);
     for (;;) {
         SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_TRY(reload_if_asked(c));
         client_show_doing(c, "fetching the words");
         SEFL_TRY(client_get_file(c->net, &a, "/v1/vocab", path, VOCAB_MAX, c->t.vocab_hash, &p));
         if (a.word == ANSWER_OK)
@@ -313,24 +335,6 @@ done:
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static sefl_status reload_now(client *c)
-{
-    sefl_status st = SEFL_OK;
-    c->reload = false;
-    if (c->o.on_reload)
-        c->o.on_reload(c->o.show_ctx);
-    st = read_files(c);
-    if (st != SEFL_OK) { /* the old ones stay */
-        log_error(c->o.log, "not reloaded", lf_str("why", sefl_last_error()));
-        st = SEFL_OK;
-        goto done;
-    }
-    log_info(c->o.log, "reloaded", lf_str("policy", c->cfg->policy));
-    SEFL_TRY(policy_check(&c->rules, &c->t));
-done:
-    return st;
-}
-
 static sefl_status work_on_task(client *c, bool *again)
 {
     sefl_status st = SEFL_OK;
@@ -338,8 +342,7 @@ static sefl_status work_on_task(client *c, bool *again)
     *again = false;
     while (!*again) {
         SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
-        if (c->reload)
-            SEFL_TRY(reload_now(c));
+        SEFL_TRY(reload_if_asked(c));
         member_order order = member_next(c->m, client_now(c));
         if (order.kind == MEMBER_STOP) {
             log_info(c->o.log, "task over", lf_str("why", order.why),

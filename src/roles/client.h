@@ -74,6 +74,7 @@ void client_free(client *c);
  * SEFL_EAUTH / SEFL_EINVAL refused by the policy or by the server, SEFL_EBUDGET, ... */
 sefl_status client_run(client *c) SEFL_MUST_CHECK;
 
+/* Any thread, any number of times, but not after client_free has begun. */
 void client_stop(client *c);
 /* Policy and certificates are read again before the next step. */
 void client_reload(client *c);

@@ -30,6 +30,7 @@ static client_answer word_of(unsigned status)
         return ANSWER_OK;
     case 401:
     case 403:
+    case 426: /* another version of this program is needed */
         return ANSWER_REFUSED;
     case 409: /* another body of this client and round */
     case 410: /* late */
@@ -156,6 +157,8 @@ sefl_status client_put(https_client *net, client_reply *a, sefl_buf *receipt, ui
         SEFL_TRY(settle(a, st, &r));
         in_round(a, &r);
         bool elsewhere = r.status == 409 && r.offset <= body->bytes && r.offset != offset;
+        if (elsewhere && i == OFFSETS_MAX)
+            a->word = ANSWER_AGAIN; /* it cannot make up its mind: later */
         if (!elsewhere || i == OFFSETS_MAX)
             break;
         offset = r.offset;

@@ -16,7 +16,8 @@
  *
  * Rules that survive kill -9 at any moment
  *   - The mark goes forward only: DRAWN, MAKING (attempt k), FINISHED, DONE; then a later round.
- *   - Coins are asked for under a (round, attempt) that was marked before: never twice.
+ *   - Coins of rounding and encryption are asked for under a (round, attempt) that was marked before:
+ *     never twice. The sampling coin is marked before anything depends on it.
  *   - A body that is whole but not marked (it died between the two) is marked FINISHED when the store is
  *     opened. An unfinished one is deleted: it never left.
  *   - A FINISHED body that is missing or changed is never made again, its first bytes may have left:

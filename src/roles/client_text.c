@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -37,7 +38,9 @@ static sefl_status append(joined *j, const corpus *b)
     SEFL_TRY(room(&a->token, &j->tokens, a->tokens + b->tokens, sizeof *a->token));
     SEFL_TRY(room(&a->line, &j->lines, a->lines + b->lines + 1, sizeof *a->line));
     SEFL_TRY(room(&a->doc, &j->docs, a->docs + b->docs + 1, sizeof *a->doc));
-    memcpy(a->token + a->tokens, b->token, b->tokens * sizeof *a->token);
+    assert(a->line && a->doc); /* room for at least the last border */
+    if (b->tokens > 0)         /* else there may be no array yet */
+        memcpy(a->token + a->tokens, b->token, b->tokens * sizeof *a->token);
     for (size_t i = 0; i <= b->lines; i++)
         a->line[a->lines + i] = a->tokens + b->line[i];
     for (size_t i = 0; i <= b->docs; i++)

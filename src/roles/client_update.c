@@ -6,12 +6,11 @@
 #include "base/file.h"
 #include "model/file/model_file.h"
 #include "model/file/outfile.h"
-#include "model/train.h"
+#include "roles/client_train.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,21 +34,6 @@ typedef struct work {
     sefl_rng coins;
     uint64_t done, total; /* for progress */
 } work;
-
-uint64_t client_dropout_seed(const task *t, uint64_t round, const uint8_t client[32])
-{
-    static const char label[] = "sefl dropout 1";
-    uint8_t n[8], digest[SHA256_BYTES];
-    sha256 h;
-    store_u64(n, round);
-    sha256_init(&h);
-    sha256_add(&h, span_of(label, sizeof label - 1));
-    sha256_add(&h, span_of(t->id, TASK_ID));
-    sha256_add(&h, span_of(n, sizeof n));
-    sha256_add(&h, span_of(client, 32));
-    sha256_end(&h, digest);
-    return load_u64(digest);
-}
 
 sefl_status client_body_of(client_body *out, const char *path)
 {
@@ -140,154 +124,40 @@ static void close_model(work *w)
     w->m = NULL;
 }
 
-/* No number of the run is named: the sentence may end up in a log. */
-static sefl_status diverged(const work *w)
+/* Training's part of the progress; the units come behind it. */
+static bool on_step(void *self, uint64_t done, uint64_t total)
 {
-    return sefl_fail(SEFL_ERANGE,
-                     "round %" PRIu64 ": local training diverged; nothing is uploaded in it",
-                     w->job->round);
+    work *w = self;
+    w->done = done;
+    w->total = w->t->ahe.units + total;
+    return progress_report(w->job->progress, w->done, w->total);
 }
 
-/* ---- from text to integers ------------------------------------------------------------------- */
-
-static dp_plain_grid plain_grid(const task *t)
-{
-    /* q = C / 2^f exactly, so C is q * R */
-    const pack *p = &t->ahe.pack;
-    int64_t records = t->unit == TASK_UNIT_RECORD && t->records_max > 0 ? t->records_max : 1;
-    return (dp_plain_grid){ .clip = p->q * ((double)p->r_2p16 / 65536),
-                            .q = p->q,
-                            .value_max = p->value_max / records };
-}
-
-static sefl_status round_vector(work *w, int64_t *X, const float *v, const dp_weight *weight)
-{
-    const task *t = w->t;
-    if (t->noise == TASK_NOISE_NONE) {
-        dp_plain_grid g = plain_grid(t);
-        return dp_round_plain(X, &g, v, t->params, weight, &w->coins);
-    }
-    return dp_round(X, NULL, &t->grid, v, t->params, weight, &w->coins);
-}
-
-static sefl_status train_client(work *w)
+static sefl_status train(work *w)
 {
     sefl_status st = SEFL_OK;
     const task *t = w->t;
-    const corpus *text = w->u->c.text;
-    trainer *tr = NULL;
-    train_info info;
-    train_config tc = { .lr = t->lr,
-                        .clip = t->gradient_clip,
-                        .dropout = t->dropout,
-                        .seed = client_dropout_seed(t, w->job->round, w->u->c.client),
-                        .optim = t->optim };
-    SEFL_TRY(trainer_new(&tr, w->m, w->u->c.pool, &tc, text->token, text->tokens));
-    uint64_t steps =
-        t->local_epochs ? t->local_epochs * trainer_steps_per_epoch(tr) : t->local_steps;
-    w->total += steps;
-    for (uint64_t i = 0; i < steps; i++) {
-        st = trainer_step(tr, &info);
-        if (st == SEFL_ERANGE)
-            st = diverged(w);
-        if (st != SEFL_OK)
-            goto done;
-        SEFL_TRY(tick(w, 1));
-    }
-    const nn_real *theta = lm_theta(w->m);
-    for (size_t i = 0; i < t->params; i++) {
-        w->global[i] = theta[i] - w->global[i];
-        if (!isfinite(w->global[i])) {
-            st = diverged(w);
-            goto done;
-        }
-    }
-    close_model(w);
-    dp_weight weight = { .items = text->tokens, .items_cap = t->weight_cap };
-    SEFL_TRY(sefl_new(&w->X, t->values, sizeof *w->X));
-    SEFL_TRY(round_vector(w, w->X, w->global, t->weights == TASK_CAPPED ? &weight : NULL));
-done:
-    sefl_wipe(&info, sizeof info);
-    trainer_free(tr);
-    return st;
-}
-
-/* ---- unit record ----------------------------------------------------------------------------- */
-
-static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, const lm_span *spans,
-                             size_t span_count, double loss)
-{
-    work *w = ctx;
-    const task *t = w->t;
-    sefl_status st = SEFL_OK;
-    float *v = w->global; /* theta is in the model */
-    double square = 0;
-    int64_t most = t->ahe.pack.value_max;
-    (void)record, (void)loss;
-    for (size_t s = 0; s < span_count; s++)
-        for (size_t i = 0; i < spans[s].count; i++)
-            square += (double)grad[spans[s].offset + i] * (double)grad[spans[s].offset + i];
-    double norm = sqrt(square), scale = t->lr;
-    if (!isfinite(norm)) {
-        st = diverged(w);
-        goto done;
-    }
-    if (t->gradient_clip > 0 && norm > t->gradient_clip)
-        scale *= t->gradient_clip / norm;
-    memset(v, 0, t->params * sizeof *v);
-    for (size_t s = 0; s < span_count; s++)
-        for (size_t i = 0; i < spans[s].count; i++)
-            v[spans[s].offset + i] = (float)(-scale * (double)grad[spans[s].offset + i]);
-    if (t->noise != TASK_NOISE_NONE) {
-        SEFL_TRY(dp_round_add(w->X, w->one, &t->grid, v, t->params, most, &w->coins));
+    const client_update_config *c = &w->u->c;
+    sefl_progress progress = { .report = on_step, .self = w };
+    client_train job = { .task = t,
+                         .text = c->text,
+                         .eos = vocab_eos(c->words),
+                         .client = c->client,
+                         .round = w->job->round,
+                         .m = w->m,
+                         .pool = c->pool,
+                         .progress = &progress };
+    if (t->unit == TASK_UNIT_RECORD) {
+        SEFL_TRY(sefl_new(&w->X, t->values, sizeof *w->X));
+        SEFL_TRY(sefl_new(&w->one, t->params, sizeof *w->one));
+        SEFL_TRY(client_train_records(&job, w->X, w->one, w->global, &w->coins));
+        close_model(w);
     } else {
-        SEFL_TRY(round_vector(w, w->one, v, NULL));
-        for (size_t i = 0; i < t->params; i++)
-            SEFL_CHECK(w->one[i] <= most - w->X[i] && w->one[i] >= -most - w->X[i], SEFL_ERANGE,
-                       "records: coordinate %zu of the sum passes the slot's bound", i);
-        for (size_t i = 0; i < t->params; i++)
-            w->X[i] += w->one[i];
+        SEFL_TRY(client_train_local(&job, w->global));
+        close_model(w);
+        SEFL_TRY(sefl_new(&w->X, t->values, sizeof *w->X));
+        SEFL_TRY(client_train_round(w->X, t, c->text, w->global, &w->coins));
     }
-    SEFL_TRY(tick(w, 1));
-done:
-    return st;
-}
-
-/* Records [from, from + n) of the text, n > 0. */
-static sefl_status some_records(work *w, size_t from, size_t n, uint64_t step)
-{
-    sefl_status st = SEFL_OK;
-    const corpus *text = w->u->c.text;
-    size_t *border = NULL;
-    lm_gradient_args args = { .dropout = w->t->dropout,
-                              .seed = client_dropout_seed(w->t, w->job->round, w->u->c.client),
-                              .step = step };
-    SEFL_TRY(sefl_new(&border, n + 1, sizeof *border));
-    for (size_t i = 0; i <= n; i++)
-        border[i] = text->line[text->doc[from + i]];
-    st = train_records(w->m, text->token, border, n, vocab_eos(w->u->c.words), &args, on_record, w);
-    if (st == SEFL_ERANGE)
-        st = diverged(w);
-done:
-    sefl_free(border);
-    return st;
-}
-
-static sefl_status train_by_record(work *w)
-{
-    sefl_status st = SEFL_OK;
-    const task *t = w->t;
-    size_t docs = w->u->c.text->docs, n = docs < t->records_max ? docs : t->records_max;
-    unsigned __int128 passed = (unsigned __int128)(w->job->round - 1) * n;
-    size_t from = n < docs ? (size_t)(passed % docs) : 0;
-    size_t first = docs - from < n ? docs - from : n;
-    w->total += n;
-    SEFL_TRY(sefl_new(&w->X, t->values, sizeof *w->X));
-    SEFL_TRY(sefl_new(&w->one, t->params, sizeof *w->one));
-    SEFL_TRY(some_records(w, from, first, 0));
-    if (first < n)
-        SEFL_TRY(some_records(w, 0, n - first, first));
-    close_model(w);
 done:
     return st;
 }
@@ -300,7 +170,7 @@ static sefl_status encrypt(work *w, client_body *out)
     const ahe_params *p = &w->t->ahe;
     client_update *u = w->u;
     ahe_upload *up = NULL;
-    outfile file = { .fd = -1 };
+    outfile file = { 0 };
     uint8_t *window = NULL, context[AHE_CONTEXT_BYTES];
     size_t piece = WINDOW / p->unit_bytes;
     sefl_rng rng;
@@ -362,10 +232,8 @@ sefl_status client_update_make(client_update *u, client_body *out, const client_
     SEFL_TRY(open_model(&w));
     if (job->zeros)
         SEFL_TRY(sefl_new(&w.X, w.t->values, sizeof *w.X));
-    else if (w.t->unit == TASK_UNIT_RECORD)
-        SEFL_TRY(train_by_record(&w));
     else
-        SEFL_TRY(train_client(&w));
+        SEFL_TRY(train(&w));
     sefl_free_secret(w.global, w.t->params * sizeof *w.global);
     w.global = NULL;
     if (u->c.observe)

@@ -10,7 +10,7 @@
  *   1. the model file is hashed and compared with the signed header, then read and compared with the
  *      task; the words were compared with the task's vocabulary when `u` was made
  *   2. unit client: local_epochs or local_steps of training; v = theta_local - theta_global
- *      unit record: one step for each record by itself, v_r = -lr * g_r (g_r limited to gradient_clip)
+ *      unit record: one step for each record by itself (roles/client_train.h)
  *   3. clip and stochastic rounding to integers X: dp_round on the task's grid with coins "round"
  *      (weights: with the slot; records: each by itself, then added; no noise: dp_round_plain)
  *      zeros (hidden sampling, not drawn): X is zero, nothing is trained, the rest is the same
@@ -20,13 +20,6 @@
  * A body is made once: where the file is there already nothing is encrypted (SEFL_EEXIST). An attempt
  * that broke off leaves nothing that was sent; the next one takes another attempt number, and with it
  * other coins.
- *
- * Records. A record is a document of corpus.h: a JSONL or CSV record, a text under a heading, or a
- * line. Of more than records_max, a window of that many is taken that moves on with each round, in a
- * circle, so that no record counts twice in a round.
- *
- * The dropout's seed is no secret coin: SHA-256("sefl dropout 1", task id, round u64, client), its
- * first 8 bytes.
  *
  * Memory, for d values of the model: while training what the model plans (lm_memory) and 4d bytes,
  * after it 12d (records: 24d) bytes and 1 MiB; between rounds only the key's tables (Paillier: at
@@ -84,7 +77,5 @@ sefl_status client_update_make(client_update *u, client_body *out,
 
 /* Hash and size of a file as it lies there. */
 sefl_status client_body_of(client_body *out, const char *path) SEFL_MUST_CHECK;
-
-uint64_t client_dropout_seed(const task *t, uint64_t round, const uint8_t client[32]);
 
 #endif

@@ -191,6 +191,8 @@ static sefl_status start_settings(build *b)
         if (mine->value[i])
             SEFL_TRY(settings_set_pair(&b->task, span_of_str(mine->schema[i].key),
                                        span_of_str(mine->value[i]), mine->origin[i]));
+    if ((!mine || !settings_given(mine, "privacy.z")) && says(b, "privacy.noise", "none"))
+        SEFL_TRY(set(b, "privacy.z", "0"));
     /* a quarter may stay away; rounds end when all are in, where that takes no claim away */
     if (!mine || !settings_given(mine, "rounds.threshold"))
         SEFL_TRY(set(b, "rounds.threshold", "%" PRIu32, b->clients < 8 ? 2 : b->clients / 4));
@@ -308,6 +310,7 @@ static sefl_status make_generated_text(build *b)
         SEFL_TRY(
             move(client(b, i, "text/train.txt"), in(b, "synth/client-%03" PRIu32 "/train.txt", i)));
     note_tokens(b, r.tokens[CORPUS_TRAIN] / b->clients);
+    b->report.best_perplexity = r.perplexity[CORPUS_VALID];
     SEFL_TRY(move(in(b, "public/valid.txt"), in(b, "synth/valid.txt")));
     SEFL_TRY(move(in(b, "words.txt"), in(b, "synth/vocab.txt")));
     remove_all(in(b, "synth"));
@@ -555,7 +558,8 @@ static sefl_status write_clients(build *b, sefl_buf *text)
                     "policy: policy.yml\n"
                     "text: text\n"
                     "state: state\n"
-                    "ledger: ledger\n",
+                    "ledger: ledger\n"
+                    "threads: 1 # all clients share one machine here\n",
                     tls_lines));
     for (uint32_t i = 0; i < b->clients; i++)
         SEFL_TRY(file_write_new(client(b, i, "client.yml"), buf_span(text), 0600));

@@ -49,6 +49,7 @@ typedef struct provision_report {
     uint32_t words;        /* of the vocabulary */
     uint32_t clients;
     uint64_t tokens_least, tokens_most; /* of the clients' text */
+    double best_perplexity; /* generated text: of its source on the validation text; else 0 */
 } provision_report;
 
 /* What provision sets where the caller's settings say nothing: a small model, short rounds, no

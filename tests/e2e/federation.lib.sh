@@ -58,7 +58,7 @@ fed_start() {
         "$@" >> "$dir/log/$fed_n" 2>&1 &
         echo $! > "$dir/run/$fed_n.pid.tmp"
         mv "$dir/run/$fed_n.pid.tmp" "$dir/run/$fed_n.pid"
-        wait $!
+        wait $! 2> /dev/null
         echo $? > "$dir/run/$fed_n.rc.tmp"
         mv "$dir/run/$fed_n.rc.tmp" "$dir/run/$fed_n.rc"
     ) &

@@ -100,9 +100,9 @@ says "valid.txt is not a regular file"
 [ -L "$dir/odd/client-000/valid.txt" ] || fail "the client's link was replaced"
 
 # stopped by a signal: no unfinished file stays
-for sig in INT TERM; do
+for sig in INT TERM KILL; do
     # a background job of a shell ignores SIGINT; python3 can undo that
-    [ $sig = TERM ] || command -v python3 > /dev/null || continue
+    [ $sig != INT ] || command -v python3 > /dev/null || continue
     if [ $sig = INT ]; then
         python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -113,16 +113,21 @@ os.execv(sys.argv[1], sys.argv[1:])' "$SEFL" data synth --out "$dir/big-$sig" --
     fi
     pid=$!
     n=0
-    until ls "$dir/big-$sig"/client-000/train.txt.tmp-* > /dev/null 2>&1; do
+    until [ -d "$dir/big-$sig/client-000" ]; do
         n=$((n + 1))
         [ $n -lt 300 ] || fail "no file is being written"
         sleep 0.1
     done
+    sleep 0.2
     kill -$sig $pid
     rc=0
-    wait $pid || rc=$?
-    [ $rc -eq 1 ] || fail "SIG$sig: exit $rc"
-    out=$(cat "$dir/big.err"); says "is not complete"
+    wait $pid 2> /dev/null || rc=$?
+    if [ $sig = KILL ]; then
+        [ $rc -eq 137 ] || fail "SIG$sig: exit $rc"
+    else
+        [ $rc -eq 1 ] || fail "SIG$sig: exit $rc"
+        out=$(cat "$dir/big.err"); says "is not complete"
+    fi
     [ -z "$(find "$dir/big-$sig" -name '*.tmp-*')" ] || fail "SIG$sig leaves an unfinished file"
 done
 
@@ -151,4 +156,6 @@ if [ -c /dev/full ]; then
     [ "$rc" -eq 1 ] || fail "writing to a full disk exits $rc"
 fi
 expect 1 "$SEFL" data vocab "$dir/s" --out "$dir/no/such/folder"; says "cannot create"
+expect 1 sh -c 'ulimit -f 20; exec "$@"' sh "$SEFL" data synth --out "$dir/limit"; says "File too large"
+[ -z "$(find "$dir/limit" -name '*.tmp-*')" ] || fail "a full disk leaves an unfinished file"
 echo ok

@@ -35,7 +35,7 @@ for scheme in lwe paillier; do
     values=$(sed -n 's/^model *\([0-9]*\) values.*/\1/p' "$dir/provision.out")
     [ "$values" -lt 20000 ] || fail "the model has $values values"
     grep -q '"block": 8,' "$fed/public/task.json" || fail "block size"
-    fed_servers --linger 5
+    fed_servers --linger 2
     fed_clients 1 2 3 4 5 6 7 8
     everybody_done $((120 * t))
     audit "rounds 5 released 5 skipped 0 receipts 40"
@@ -55,7 +55,7 @@ note "z = 1"
 fed_names=
 fed_provision claim --clients 4 --words 400 --set privacy.claim=dp --set privacy.z=1 \
     --set privacy.clip=1 --set privacy.epsilon=60 --set privacy.delta=1e-5 --set rounds.count=3
-fed_servers --linger 5
+fed_servers --linger 2
 fed_clients 1 2 3 4
 everybody_done $((60 * t))
 audit "rounds 3 released 3 skipped 0 receipts 12"
@@ -67,9 +67,9 @@ grep -q '"rounds":3' "$dir/spent" || fail "$(cat "$dir/spent")"
 # ---- lost clients ------------------------------------------------------------------------------
 note "75 % of the clients are killed in round 2, all of them in round 3"
 fed_names=
-fed_provision lost --clients 8 --words 1500 --set rounds.count=4 --set rounds.deadline_ms=6000 \
+fed_provision lost --clients 8 --words 3000 --set training.epochs=4 --set rounds.count=4 --set rounds.deadline_ms=$((6000 * t)) \
     --set rounds.extend_ms=1000 --set rounds.extensions=1 --set rounds.threshold=2
-fed_servers --linger 5
+fed_servers --linger 2
 fed_clients 1 2 3 4 5 6 7 8
 fed_until $((60 * t)) "round 1" released 1
 fed_kill KILL client-01 client-02 client-03 client-04 client-05 client-06

@@ -78,6 +78,15 @@ sh -c "\"\$SEFL\" $goon" > "$dir/stop.out" 2>&1 || fail "'$goon': $(cat "$dir/st
 grep -q "resumed after step" "$dir/stop.out" || fail "not resumed: $(cat "$dir/stop.out")"
 cmp "$dir/it's/model.safetensors" "$dir/whole/model.safetensors" || fail "a stopped run differs"
 
+# another run's checkpoint: which setting differs; a limit on file sizes is an error with a reason
+# shellcheck disable=SC2086
+{
+    expect 2 "$SEFL" train $small --epochs 10 --out "$dir/whole" --resume --seed 77
+    says "seed is"; says "77 here"
+    expect 1 sh -c 'ulimit -f 4; exec "$@"' sh "$SEFL" train $small --max-steps 1 --out "$dir/limit"
+    says "File too large"
+}
+
 # other people's files in --out are left alone
 mkdir "$dir/taken" "$dir/odd"
 : > "$dir/taken/model.safetensors"
@@ -91,6 +100,17 @@ ln -s ../text/vocab.txt "$dir/odd/vocab.txt"
     expect 2 "$SEFL" train $small --lr 1e-999; says "decimal number"
 }
 [ -L "$dir/odd/vocab.txt" ] || fail "the link was replaced"
+
+# the claim of docs/TRAINING.md: within 10 % of the best possible, in under a minute (SEFL_SOAK)
+if [ -n "${SEFL_SOAK:-}" ]; then
+    expect 0 "$SEFL" data synth --out "$dir/synth" --tokens 300000
+    begin=$(date +%s)
+    expect 0 "$SEFL" train --data "$dir/synth" --epochs 4 --block 1 --lr 0.005 --set train.optimiser=adam \
+        --set model.embed=48 --set model.hidden=96 --set model.layers=1 --set train.dropout=0
+    took=$(($(date +%s) - begin))
+    above=$(printf '%s\n' "$out" | sed -n 's/.*(\([0-9]*\)[.0-9]* % above it)/\1/p')
+    [ "$above" -lt 10 ] && [ $took -lt 60 ] || fail "$above % above the best, in $took s"
+fi
 
 expect 2 "$SEFL" train; says "--data"
 expect 1 "$SEFL" train --data "$dir/nothing"

@@ -93,6 +93,7 @@ sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *
     memcpy(k->n2, sq, k->limbs2 * sizeof *sq);
     SEFL_TRY(mont_init(&k->mod_n, (const uint64_t *)k->n, k->limbs, NULL, NULL));
     SEFL_TRY(mont_init(&k->mod_n2, (const uint64_t *)k->n2, k->limbs2, NULL, NULL));
+    paillier_multiple_init(k);
     *out = k, k = NULL;
 done:
     paillier_pub_free(k);

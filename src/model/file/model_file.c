@@ -1,6 +1,7 @@
 #include "model/file/model_file.h"
 
 #include "base/alloc.h"
+#include "base/sha256.h"
 #include "model/file/safetensors.h"
 
 #include <inttypes.h>
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { METAS = 12, POSITIONS = 5000 }; /* rows of PyTorch's table */
+enum { METAS = 13, POSITIONS = 5000 }; /* rows of PyTorch's table */
 
 void model_meta_set_vocab(model_meta *meta, const vocab *v)
 {
@@ -163,6 +164,13 @@ done:
     return st;
 }
 
+static void values_hash(char out[2 * SHA256_BYTES + 1], const float *values, size_t n)
+{
+    uint8_t digest[SHA256_BYTES];
+    sha256_of(digest, span_of(values, n * sizeof *values));
+    to_hex(out, digest);
+}
+
 /* ---- our own file -------------------------------------------------------------------------- */
 
 static void shape_of(const lm_param *p, unsigned *rank, uint64_t shape[TENSOR_RANK_MAX])
@@ -181,6 +189,7 @@ sefl_status model_write(const char *path, const model_meta *given, const nn_real
     tensor_out *out = NULL;
     float *values = NULL;
     meta_text text = { 0 };
+    char all[2 * SHA256_BYTES + 1];
     SEFL_TRY(layout_of(&l, &meta.cfg));
     SEFL_TRY(sefl_new(&out, l.n, sizeof *out));
     SEFL_TRY(sefl_new(&values, l.count, sizeof *values));
@@ -192,6 +201,8 @@ sefl_status model_write(const char *path, const model_meta *given, const nn_real
         shape_of(&l.param[i], &out[i].rank, out[i].shape);
     }
     put_meta(&text, &meta, "model 1");
+    values_hash(all, values, l.count);
+    text.list[text.n++] = (tensor_meta){ "values_sha256", all };
     SEFL_TRY(tensors_write(path, out, l.n, text.list, text.n));
 done:
     sefl_free(values);
@@ -229,6 +240,7 @@ sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count, const c
     layout l = { 0 };
     float *values = NULL;
     nn_real *v = NULL;
+    char have[2 * SHA256_BYTES + 1];
     SEFL_TRY(tensors_open(&t, path));
     SEFL_TRY(get_meta(&found, t, path));
     SEFL_TRY(layout_of(&l, &found.cfg));
@@ -249,6 +261,10 @@ sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count, const c
         SEFL_TRY(tensors_read_f32(t, tensors_find(t, p->name), to, p->count));
         SEFL_TRY(check_finite(to, p->count, path, p->name));
     }
+    const char *want = tensors_meta(t, "values_sha256");
+    values_hash(have, values, l.count);
+    SEFL_CHECK(!want || strcmp(want, have) == 0, SEFL_EPROTO,
+               "%s: damaged: its values do not match their hash", path);
     for (size_t i = 0; i < l.count; i++)
         v[i] = values[i];
     *meta = found;

@@ -15,6 +15,8 @@
  *     tied          "true" or "false"
  *     vocab_order   "interleaved", "appearance" or "frequency"; "" if not known
  *     vocab_sha256  64 hex digits (model/corpus/vocab.h); "" if not known
+ *     values_sha256 of all values, float32 in the order of model/lm.h: a damaged file is noticed.
+ *                   A file without it (saved again by another program) is taken as it is.
  *
  * model_export writes the expanded dense weights under the names of PyTorch's word-language-model
  * example, so that load_state_dict takes them: tied weights twice, and for the Transformer the

@@ -22,20 +22,14 @@ static sefl_status fail_errno(const char *what, const char *path)
 sefl_status outfile_open(outfile *o, const char *path, mode_t mode)
 {
     sefl_status st = SEFL_OK;
-    size_t n = strlen(path) + 32;
     struct stat sb;
-    *o = (outfile){ .fd = -1 };
+    *o = (outfile){ .tmp.fd = -1 };
     /* The rename at the end would put a file in the place of a device, a pipe or a link. */
     SEFL_CHECK(lstat(path, &sb) != 0 || S_ISREG(sb.st_mode), SEFL_EINVAL,
                "%s is not a regular file", path);
     SEFL_TRY(sefl_strdup(&o->path, path));
-    SEFL_TRY(sefl_new(&o->tmp, n, 1));
-    snprintf(o->tmp, n, "%s.tmp-%ld", path, (long)getpid());
     SEFL_TRY(buf_reserve(&o->window, WINDOW));
-    unlink(o->tmp); /* left by a process of the same id that died */
-    o->fd = open(o->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-    if (o->fd < 0)
-        st = fail_errno("create", path);
+    SEFL_TRY(file_tmp_open(&o->tmp, path, mode));
 done:
     if (st != SEFL_OK)
         outfile_abort(o);
@@ -44,7 +38,7 @@ done:
 
 static sefl_status flush(outfile *o)
 {
-    sefl_status st = file_write_all(o->fd, buf_span(&o->window));
+    sefl_status st = file_write_all(o->tmp.fd, buf_span(&o->window));
     buf_reset(&o->window);
     return st == SEFL_OK ? st : sefl_fail_at(st, "%s", o->path);
 }
@@ -55,7 +49,7 @@ sefl_status outfile_put(outfile *o, const void *p, size_t n)
     if (n > WINDOW - o->window.n)
         SEFL_TRY(flush(o));
     if (n >= WINDOW) {
-        st = file_write_all(o->fd, span_of(p, n));
+        st = file_write_all(o->tmp.fd, span_of(p, n));
         if (st != SEFL_OK)
             st = sefl_fail_at(st, "%s", o->path);
     } else {
@@ -100,13 +94,14 @@ sefl_status outfile_publish(outfile *o)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(flush(o));
-    int rc = close(o->fd);
-    o->fd = -1;
-    if (rc != 0 || rename(o->tmp, o->path) != 0) {
+    SEFL_TRY(file_tmp_name(&o->tmp, o->path));
+    int rc = close(o->tmp.fd);
+    o->tmp.fd = -1;
+    if (rc != 0 || rename(o->tmp.name, o->path) != 0) {
         st = fail_errno("finish", o->path);
         goto done;
     }
-    o->tmp[0] = 0; /* it is the file now */
+    o->tmp.name[0] = 0; /* it is the file now */
 done:
     outfile_abort(o);
     return st;
@@ -118,7 +113,7 @@ sefl_status outfile_commit(outfile *o)
     char *path = NULL;
     SEFL_TRY(sefl_strdup(&path, o->path));
     SEFL_TRY(flush(o));
-    SEFL_TRY(sync_fd(o->fd, path));
+    SEFL_TRY(sync_fd(o->tmp.fd, path));
     SEFL_TRY(outfile_publish(o));
     SEFL_TRY(sync_folder(path));
 done:
@@ -131,12 +126,8 @@ void outfile_abort(outfile *o)
 {
     if (!o->path)
         return;
-    if (o->fd >= 0)
-        close(o->fd);
-    if (o->tmp && o->tmp[0])
-        unlink(o->tmp);
+    file_tmp_clear(&o->tmp);
     sefl_free(o->path);
-    sefl_free(o->tmp);
     buf_clear(&o->window);
-    *o = (outfile){ .fd = -1 };
+    *o = (outfile){ .tmp.fd = -1 };
 }

@@ -7,21 +7,19 @@
  * done:
  *     outfile_abort(&o);                                 // nothing after a commit
  *
- * For files too large to build in memory; base/file.h has the call for small ones. Bytes go to
- * `path.tmp-PID` through a window of 256 KiB; commit syncs, renames, and syncs the folder.
+ * For files too large to build in memory; base/file.h has the call for small ones. Bytes go through a
+ * window of 256 KiB to a file without a name (base/file.h, file_tmp); commit syncs, names and renames
+ * it, and syncs the folder.
  *
  * Threads: one owner. */
 #ifndef MODEL_FILE_OUTFILE_H
 #define MODEL_FILE_OUTFILE_H
 
-#include "base/buf.h"
-
-#include <stdbool.h>
-#include <sys/types.h>
+#include "base/file.h"
 
 typedef struct outfile {
-    char *path, *tmp; /* NULL: not open */
-    int fd;
+    char *path; /* NULL: not open */
+    file_tmp tmp;
     sefl_buf window;
     uint64_t bytes; /* put so far */
 } outfile;

@@ -33,12 +33,13 @@ void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const 
     h->w = w;
     h->k = k ? k : nn_kernels_get();
     h->fast = hankel_fits(w) && !force_dense;
-    h->tile = round_up(max_tokens, h->k->width);
+    h->tile = round_up(max_tokens, 2 * (size_t)h->k->width);
     if (h->tile > (size_t)HEAD_GROUPS * h->k->width)
         h->tile = (size_t)HEAD_GROUPS * h->k->width;
-    h->rows = (uint32_t)(l >= HEAD_SLICE ? l : HEAD_SLICE / l * l);
-    if (h->rows > round_up(w.rows, l))
-        h->rows = (uint32_t)round_up(w.rows, l);
+    /* slices of nearly equal size, their number a multiple of 4 so that threads end together */
+    size_t slices = (w.rows + HEAD_SLICE - 1) / HEAD_SLICE;
+    slices = slices > 2 ? round_up(slices, 4) : slices;
+    h->rows = (uint32_t)round_up((w.rows + slices - 1) / slices, l);
     h->slices = (w.rows + h->rows - 1) / h->rows;
     h->y = nn_take(p, (size_t)h->slices * h->tile * h->rows, real);
     h->max = nn_take(p, (size_t)h->slices * h->tile, real);
@@ -56,10 +57,12 @@ void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const 
         h->scratch_size =
             tokens + NN_BACK_ROWS * h->tile * (2 * l + 1) + (size_t)h->rows * h->k->width + h->tile;
         h->lane_target = nn_take(p, lanes * h->tile, sizeof *h->lane_target);
-    } else if (l > 1) {
-        h->scratch_size = 2 * (size_t)h->rows * w.cols;
     } else {
-        h->scratch_size = 0;
+        h->c = nn_take(p, (size_t)h->slices * h->tile, real);
+        h->xs = nn_take(p, h->tile * w.cols, real);
+        h->scratch_size = h->tile * round_up(w.cols, h->k->width);
+        if (l > 1) /* weights on the way forward, their gradient on the way back */
+            h->scratch_size += (size_t)h->rows * w.cols;
     }
     h->scratch_size = round_up(h->scratch_size, 16);
     h->scratch = nn_take(p, lanes * h->scratch_size, real);
@@ -92,24 +95,21 @@ static const nn_real *dense_rows(const run *r, unsigned lane, size_t s)
 static void forward_dense(const run *r, unsigned lane, size_t s)
 {
     const nn_head *h = r->h;
-    const uint32_t first = (uint32_t)s * h->rows, rows = slice_rows(h, s);
-    nn_real *y = h->y + s * h->tile * h->rows;
-    nn_gemm_1(&(nn_gemm_args){ .tb = true,
-                               .m = r->n,
-                               .n = rows,
-                               .k = h->w.cols,
-                               .a = r->job->x + r->t0 * h->w.cols,
-                               .lda = h->w.cols,
-                               .b = dense_rows(r, lane, s),
-                               .ldb = h->w.cols,
-                               .c = y,
-                               .ldc = h->rows });
-    for (size_t t = 0; t < r->n; t++, y += h->rows) {
-        uint32_t at = r->job->target[r->t0 + t] - first;
-        if (at < rows)
-            h->chosen[t] = y[at] + r->job->bias[first + at];
-        h->k->softmax_row(y, r->job->bias + first, rows, &h->max[s * h->tile + t],
-                          &h->sum[s * h->tile + t]);
+    const uint32_t first = (uint32_t)s * h->rows, rows = slice_rows(h, s), cols = h->w.cols;
+    const size_t panel = 2 * (size_t)h->k->width;
+    const nn_real *w = dense_rows(r, lane, s);
+    nn_real *e = h->y + s * h->tile * h->rows;
+    for (size_t t = 0; t < r->n; t += panel, e += rows * panel) {
+        h->k->dense_logits(e, h->xs + t * cols, w, rows, cols);
+        for (size_t k = 0; k < panel && t + k < r->n; k++) {
+            uint32_t at = r->job->target[r->t0 + t + k] - first;
+            if (at < rows)
+                h->chosen[t + k] = e[at * panel + k] + r->job->bias[first + at];
+        }
+        h->k->softmax_panel(e, r->job->bias + first, rows, &h->max[s * h->tile + t],
+                            &h->sum[s * h->tile + t]);
+        if (r->job->dx)
+            h->k->dense_dx(h->dx + s * h->part + t * cols, e, w, rows, cols);
     }
 }
 
@@ -169,44 +169,40 @@ static double join(const run *r)
 /* ---- backward: one slice's dW, dbias and share of dx ------------------------------------------
  */
 
+/* What turns the exponentials of a slice into gradients, for `tokens` tokens: zero beyond n. */
+static void factors(const run *r, nn_real *c, size_t s, size_t tokens)
+{
+    const nn_head *h = r->h;
+    for (size_t t = 0; t < tokens; t++)
+        c[t] = t >= r->n
+                   ? 0
+                   : (nn_real)exp((double)h->max[s * h->tile + t] - h->lse[t]) * r->job->scale;
+}
+
 static void backward_dense(const run *r, unsigned lane, size_t s)
 {
     const nn_head *h = r->h;
     const nn_head_job *job = r->job;
     const uint32_t first = (uint32_t)s * h->rows, rows = slice_rows(h, s), cols = h->w.cols;
-    nn_real *y = h->y + s * h->tile * h->rows, *g = y;
-    for (size_t t = 0; t < r->n; t++, g += h->rows) {
-        nn_real c = (nn_real)exp((double)h->max[s * h->tile + t] - h->lse[t]) * job->scale;
+    const size_t tokens = round_up(r->n, 2 * (size_t)h->k->width);
+    const size_t panels = tokens / (2 * (size_t)h->k->width);
+    const nn_real *e = h->y + s * h->tile * h->rows, *x = job->x + r->t0 * cols;
+    nn_real *c = h->c + s * h->tile;
+    nn_real *xs = h->scratch + lane * h->scratch_size,
+            *dense = xs + h->tile * round_up(cols, h->k->width);
+    const bool direct = h->w.block == 1;
+    nn_real *dw = direct ? job->dv + (size_t)first * cols : dense;
+    factors(r, c, s, tokens);
+    h->k->dense_scale(xs, x, c, r->n, tokens, cols);
+    h->k->dense_dw(dw, job->dbias + first, e, xs, c, rows, cols, panels,
+                   direct && (job->add || !r->first));
+    for (size_t t = 0; t < r->n; t++) {
         uint32_t at = job->target[r->t0 + t] - first;
-        h->k->grad_row(g, job->dbias + first, rows, c);
         if (at < rows) {
-            g[at] -= job->scale;
+            h->k->axpy(dw + (size_t)at * cols, -job->scale, x + t * cols, cols);
             job->dbias[first + at] -= job->scale;
         }
     }
-    nn_gemm_1(&(nn_gemm_args){ .m = r->n,
-                               .n = cols,
-                               .k = rows,
-                               .a = y,
-                               .lda = h->rows,
-                               .b = dense_rows(r, lane, s),
-                               .ldb = cols,
-                               .c = h->dx + s * h->part,
-                               .ldc = cols });
-    bool direct = h->w.block == 1;
-    nn_real *dense = h->scratch + lane * h->scratch_size + (size_t)h->rows * cols;
-    nn_real *dw = direct ? job->dv + (size_t)first * cols : dense;
-    nn_gemm_1(&(nn_gemm_args){ .ta = true,
-                               .m = rows,
-                               .n = cols,
-                               .k = r->n,
-                               .a = y,
-                               .lda = h->rows,
-                               .b = job->x + r->t0 * cols,
-                               .ldb = cols,
-                               .beta = direct && (job->add || !r->first) ? 1 : 0,
-                               .c = dw,
-                               .ldc = cols });
     if (!direct)
         bhm_fold(h->w, job->dv, dense, cols, first, rows);
 }
@@ -229,10 +225,10 @@ static void backward_fast(const run *r, unsigned lane, size_t s)
     memset(db, 0, (size_t)blocks * l * width * sizeof *db);
     if (r->first)
         memset(h->dws + at_row, 0, blocks * hankel_row_size(h->w) * sizeof *h->dws);
+    factors(r, c, s, (size_t)d.groups * width);
     for (size_t t = 0; t < (size_t)d.groups * width; t++) {
         bool there = t < r->n;
         uint32_t at = there ? job->target[r->t0 + t] - first : UINT32_MAX;
-        c[t] = there ? (nn_real)exp((double)h->max[s * h->tile + t] - h->lse[t]) * job->scale : 0;
         target[t] = at < rows ? at : UINT32_MAX / 2;
     }
     hankel_grad g = { h->y + s * h->tile * h->rows, c, target, job->scale, db };
@@ -268,25 +264,34 @@ static sefl_status backward(void *ctx, unsigned lane, size_t begin, size_t end)
     return SEFL_OK;
 }
 
-/* dx of tokens [begin, end) of the tile: the slices' shares in order. */
-static sefl_status gather(void *ctx, unsigned lane, size_t begin, size_t end)
+/* dx of tokens [begin, end) of the tile: the slices' shares in order, summed as lane vectors in the
+ * first slice's share, then turned round. Pieces are panels of 2W tokens. */
+static void gather_dense(const run *r, unsigned lane, size_t begin, size_t end)
 {
-    const run *r = ctx;
     const nn_head *h = r->h;
-    const size_t cols = h->w.cols;
-    (void)lane;
-    if (!h->fast) {
-        for (size_t t = begin; t < end; t++) {
-            nn_real *to = r->job->dx + (r->t0 + t) * cols;
-            memcpy(to, h->dx + t * cols, cols * sizeof *to);
-            for (size_t s = 1; s < h->slices; s++)
-                h->k->axpy(to, 1, h->dx + s * h->part + t * cols, cols);
+    const size_t cols = h->w.cols, panel = 2 * (size_t)h->k->width;
+    nn_real *sum = h->dx + begin * cols, *row = h->scratch + lane * h->scratch_size;
+    for (size_t s = 0; s < h->slices; s++)
+        h->k->dense_join(sum, h->dx + s * h->part + begin * cols, h->c + s * h->tile + begin, cols,
+                         s > 0);
+    for (size_t t = begin; t < end; t++) {
+        const uint32_t target = r->job->target[r->t0 + t];
+        const nn_real *w = r->job->v + (size_t)target * cols;
+        nn_real *to = r->job->dx + (r->t0 + t) * cols;
+        for (size_t j = 0; j < cols; j++)
+            to[j] = sum[j * panel + t - begin];
+        if (h->w.block > 1) {
+            bhm_expand(h->w, row, cols, r->job->v, target, 1);
+            w = row;
         }
-        return SEFL_OK;
+        h->k->axpy(to, -r->job->scale, w, cols);
     }
-    /* pieces are whole groups: sum as lane vectors in the first slice's share, then turn round */
-    const unsigned width = h->k->width;
-    const size_t group = round_up(cols, h->w.block) * width;
+}
+
+static void gather_fast(const run *r, size_t begin, size_t end)
+{
+    const nn_head *h = r->h;
+    const size_t cols = h->w.cols, width = h->k->width, group = round_up(cols, h->w.block) * width;
     for (size_t g = begin / width; g * width < end; g++) {
         nn_real *sum = h->dx + g * group;
         for (size_t s = 1; s < h->slices; s++)
@@ -295,6 +300,29 @@ static sefl_status gather(void *ctx, unsigned lane, size_t begin, size_t end)
             for (size_t j = 0; j < cols; j++)
                 r->job->dx[(r->t0 + t) * cols + j] = sum[j * width + k];
     }
+}
+
+static sefl_status gather(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const run *r = ctx;
+    if (r->h->fast)
+        gather_fast(r, begin, end);
+    else
+        gather_dense(r, lane, begin, end);
+    return SEFL_OK;
+}
+
+/* Tokens [begin, end) of the tile, one panel, with lanes for tokens. */
+static sefl_status turn_tokens(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const run *r = ctx;
+    const size_t cols = r->h->w.cols, panel = 2 * (size_t)r->h->k->width;
+    const nn_real *x = r->job->x + (r->t0 + begin) * cols;
+    nn_real *to = r->h->xs + begin * cols;
+    (void)lane;
+    for (size_t j = 0; j < cols; j++, to += panel)
+        for (size_t k = 0; k < panel; k++)
+            to[k] = begin + k < end ? x[k * cols + j] : 0;
     return SEFL_OK;
 }
 
@@ -339,6 +367,7 @@ sefl_status nn_head_run(nn_head *h, pool *p, const nn_head_job *job)
     sefl_status st = SEFL_OK;
     run r = { .h = h, .job = job, .first = true };
     double loss = 0;
+    const size_t panel = 2 * (size_t)h->k->width;
     for (size_t t = 0; t < job->n; t++)
         SEFL_CHECK(job->target[t] < h->w.rows, SEFL_EINVAL, "word %u: the vocabulary has %u",
                    job->target[t], h->w.rows);
@@ -348,11 +377,13 @@ sefl_status nn_head_run(nn_head *h, pool *p, const nn_head_job *job)
         r.n = job->n - r.t0 < h->tile ? job->n - r.t0 : h->tile;
         if (h->fast)
             SEFL_TRY(pool_run(p, hankel_groups(h->k, r.n), 1, spectra_of_tokens, &r, NULL));
+        else
+            SEFL_TRY(pool_run(p, r.n, panel, turn_tokens, &r, NULL));
         SEFL_TRY(pool_run(p, h->slices, 1, forward, &r, NULL));
         loss += join(&r);
         if (job->dx) {
             SEFL_TRY(pool_run(p, h->slices, 1, backward, &r, NULL));
-            SEFL_TRY(pool_run(p, r.n, 2 * h->k->width, gather, &r, NULL));
+            SEFL_TRY(pool_run(p, r.n, panel, gather, &r, NULL));
         }
     }
     if (h->fast && job->dx)

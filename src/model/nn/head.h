@@ -6,15 +6,17 @@
  * made and used tile by tile: HEAD_GROUPS * W tokens (352 with AVX-512) at a time, cut by
  * vocabulary into slices that fit a core's cache. A tile holds exp(logit - max of its slice), from
  * which both loss and gradient follow, so each exponential is taken once and no logit is computed
- * twice.
+ * twice. The factor exp(max - lse) / n that turns it into a gradient is applied to the smaller
+ * things around it: to the tokens for dW, to each slice's share for dx; the latter is therefore
+ * computed at once, while the exponentials are still in the cache.
  *
  *     nn_head_layout(&h, w, max_tokens, threads, &plan);
  *     SEFL_TRY(nn_head_run(&h, pool, &(nn_head_job){ .x = hidden, .n = n, .target = ids,
  *                          .v = v, .bias = b, .loss = &sum,
  *                          .dx = dhidden, .dv = dv, .dbias = db, .scale = 1.0 / n }));
  *
- * Blocks of 8, 16, 32 or 64 go through model/bhm/hankel, all others through SGEMM on expanded
- * slices (l = 1: in place).
+ * Blocks of 8, 16, 32 or 64 go through model/bhm/hankel, all others through dense products of our
+ * own (kernels_dense.inc) on expanded slices (l = 1: in place).
  * Threads: one owner; uses the pool. Results do not depend on the number of threads. */
 #ifndef MODEL_NN_HEAD_H
 #define MODEL_NN_HEAD_H
@@ -24,7 +26,7 @@
 #include "model/nn/kernels.h"
 #include "model/nn/plan.h"
 
-enum { HEAD_GROUPS = 22, HEAD_SLICE = 1024 };
+enum { HEAD_GROUPS = 22, HEAD_SLICE = 768 };
 
 typedef struct nn_head {
     bhm w;
@@ -37,9 +39,10 @@ typedef struct nn_head {
     nn_real *y;            /* (slices, tile * rows) */
     nn_real *max, *sum;    /* (slices, tile) */
     nn_real *chosen, *lse; /* (tile): the target's logit; log sum exp */
+    nn_real *c;            /* dense: (slices, tile), exp(max - lse) * scale */
     nn_real *dx;           /* (slices, part) */
     nn_real *ws, *dws;     /* spectra of the weights and their gradient */
-    nn_real *xs;           /* spectra of the tile's tokens */
+    nn_real *xs;           /* the tile's tokens: spectra, or [panels][cols][2W] */
     nn_real *scratch;      /* (lanes, scratch_size) */
     size_t scratch_size;
     uint32_t *lane_target; /* (lanes, tile) */
@@ -58,7 +61,7 @@ typedef struct nn_head_job {
     bool add;
 } nn_head_job;
 
-/* k = NULL: the best of this machine. force_dense keeps to SGEMM (tests, comparisons). */
+/* k = NULL: the best of this machine. force_dense keeps to dense products (tests, comparisons). */
 void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const nn_kernels *k,
                     bool force_dense, nn_plan *p);
 

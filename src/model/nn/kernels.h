@@ -62,10 +62,32 @@ typedef struct nn_kernels {
     /* Softmax with tokens in lanes: y [rows][W] += bias[row], then y = exp(y - max); max and sum
      * [W] out. */
     void (*softmax_lanes)(nn_real *y, const nn_real *bias, size_t rows, nn_real *max, nn_real *sum);
-    /* The same for one token whose logits are y[0 .. n), bias may be NULL; and its gradient: y *= c,
-     * db += y. */
+    /* The same for one token whose logits are y[0 .. n), bias may be NULL. */
     void (*softmax_row)(nn_real *y, const nn_real *bias, size_t n, nn_real *max, nn_real *sum);
-    void (*grad_row)(nn_real *y, nn_real *db, size_t n, nn_real c);
+
+    /* c (m, ldc) = (or +=) op(a) b with b (k, n) in panels of 2W columns: gemm_pack makes the one at
+     * column col, a multiple of 2W, from b as it is stored, (k, ldb) or transposed (n, ldb). All
+     * panels take k times n rounded up to W. */
+    void (*gemm_pack)(nn_real *to, const nn_real *b, size_t ldb, bool transposed, size_t k,
+                      size_t n, size_t col);
+    void (*gemm)(nn_real *c, size_t ldc, const nn_real *a, size_t lda, bool ta, const nn_real *b,
+                 size_t m, size_t n, size_t k, bool add);
+
+    /* Dense decoder, tokens in panels of 2W. e [rows][2W] = w (rows, k) times xt [k][2W]. */
+    void (*dense_logits)(nn_real *e, const nn_real *xt, const nn_real *w, size_t rows, size_t k);
+    /* softmax_lanes for a panel: e [rows][2W], max and sum [2W]. */
+    void (*softmax_panel)(nn_real *e, const nn_real *bias, size_t rows, nn_real *max, nn_real *sum);
+    /* dxt [cols][2W] = w^T e */
+    void (*dense_dx)(nn_real *dxt, const nn_real *e, const nn_real *w, size_t rows, size_t cols);
+    /* xs = x (n, cols) times c[n] in panels of columns, room for tokens * cols rounded up to W;
+     * then, where xs was made for tokens = panels * 2W, dw (rows, cols) = (or += with add) sum over
+     * panels of e [panels][rows][2W] times xs; and db [rows] += e c. */
+    void (*dense_scale)(nn_real *xs, const nn_real *x, const nn_real *c, size_t n, size_t tokens,
+                        size_t cols);
+    void (*dense_dw)(nn_real *dw, nn_real *db, const nn_real *e, const nn_real *xs,
+                     const nn_real *c, size_t rows, size_t cols, size_t panels, bool add);
+    /* sum [cols][2W] = (or +=) c [2W] times x [cols][2W] */
+    void (*dense_join)(nn_real *sum, const nn_real *x, const nn_real *c, size_t cols, bool add);
 
     /* c (rows, ldc) += a (rows, lda) times B, 1 <= rows <= NN_ROWS; B is k x n packed in panels
      * of NN_PANEL columns: panel p at b + p*k*NN_PANEL holds [k][NN_PANEL], zero beyond n.

@@ -2,6 +2,7 @@
 #include "model/nn/kernels_list.h"
 
 #ifdef __x86_64__
+#include <immintrin.h>
 #include <math.h>
 #include <string.h>
 #ifdef __clang__

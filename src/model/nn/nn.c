@@ -28,26 +28,58 @@ void nn_gemm_1(const nn_gemm_args *g)
                   (int)g->lda, g->b, (int)g->ldb, g->beta, g->c, (int)g->ldc);
 }
 
-static sefl_status gemm_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+typedef struct gemm_job {
+    const nn_kernels *k;
+    const nn_gemm_args *g;
+    nn_real *pack;
+} gemm_job;
+
+static sefl_status pack_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
+    const gemm_job *j = ctx;
+    const nn_gemm_args *g = j->g;
     (void)lane;
-    nn_gemm_args g = *(const nn_gemm_args *)ctx;
-    g.a += g.ta ? begin : begin * g.lda;
-    g.c += begin * g.ldc;
-    g.m = end - begin;
-    nn_gemm_1(&g);
+    for (size_t i = begin; i < end; i++)
+        j->k->gemm_pack(j->pack, g->b, g->ldb, g->tb, g->k, g->n, i * 2 * j->k->width);
     return SEFL_OK;
 }
 
-sefl_status nn_gemm(pool *p, const nn_gemm_args *g)
+static sefl_status gemm_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
-    /* Each piece packs the whole of b again, so small products are cut into few pieces; how many
-     * depends on sizes alone. Even numbers suit two threads. */
-    double flop = 2.0 * (double)g->m * (double)g->n * (double)g->k;
-    size_t pieces = flop >= 100e6 ? 8 : flop >= 30e6 ? 4 : flop >= 4e6 ? 2 : 1;
-    size_t grain = ((g->m + pieces - 1) / pieces + 3) / 4 * 4;
-    grain = grain > 0 ? grain : 1;
-    return pool_run(p, g->m, grain, gemm_piece, (void *)(uintptr_t)g, NULL);
+    const gemm_job *j = ctx;
+    const nn_gemm_args *g = j->g;
+    const nn_real *a = g->a + (g->ta ? begin : begin * g->lda);
+    nn_real *c = g->c + begin * g->ldc;
+    (void)lane;
+    for (size_t i = 0; g->bias && i < end - begin; i++)
+        memcpy(c + i * g->ldc, g->bias, g->n * sizeof *c);
+    j->k->gemm(c, g->ldc, a, g->lda, g->ta, j->pack, end - begin, g->n, g->k,
+               g->bias || g->beta != 0);
+    for (size_t q = 0; g->sums && q < g->k; q++)
+        j->k->axpy(g->sums + begin, 1, a + q * g->lda, end - begin);
+    return SEFL_OK;
+}
+
+size_t nn_gemm_room(size_t n, size_t k)
+{
+    return (n + NN_MAX_WIDTH - 1) / NN_MAX_WIDTH * NN_MAX_WIDTH * k;
+}
+
+sefl_status nn_gemm(const nn_work *w, const nn_gemm_args *g)
+{
+    /* How work is cut depends on sizes alone. Even numbers suit two threads. */
+    enum { PACK = 32768 };
+    sefl_status st = SEFL_OK;
+    gemm_job j = { .k = w->k ? w->k : nn_kernels_get(), .g = g, .pack = w->pack };
+    const size_t wide = 2 * (size_t)j.k->width, panels = (g->n + wide - 1) / wide;
+    const double flop = 2.0 * (double)g->m * (double)g->n * (double)g->k;
+    const size_t pieces = flop >= 8e6 ? 8 : flop >= 1e6 ? 2 : 1;
+    if (g->m == 0 || g->n == 0 || g->k == 0)
+        return SEFL_OK;
+    SEFL_TRY(pool_run(w->pool, panels, PACK / (wide * g->k) + 1, pack_piece, &j, NULL));
+    SEFL_TRY(pool_run(w->pool, g->m, (g->m + pieces - 1) / pieces, gemm_piece, &j, NULL));
+done:
+    return st;
 }
 
 void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p)
@@ -57,6 +89,16 @@ void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p)
         w->own_w = nn_take(p, (size_t)shape.rows * shape.cols, sizeof *w->own_w);
         w->own_dw = nn_take(p, (size_t)shape.rows * shape.cols, sizeof *w->own_dw);
     }
+}
+
+size_t nn_weight_room(bhm shape, size_t n)
+{
+    size_t rooms[] = { nn_gemm_room(shape.rows, shape.cols), nn_gemm_room(shape.cols, shape.rows),
+                       nn_gemm_room(shape.cols, n) };
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
+        most = rooms[i] > most ? rooms[i] : most;
+    return most;
 }
 
 void nn_weight_begin(nn_weight *w, const nn_real *v, nn_real *dv)
@@ -76,14 +118,11 @@ void nn_weight_end(nn_weight *w, nn_real *dv)
         bhm_fold(w->shape, dv, w->own_dw, w->shape.cols, 0, w->shape.rows);
 }
 
-sefl_status nn_linear(pool *p, nn_real *y, const nn_real *x, size_t n, const nn_weight *w,
+sefl_status nn_linear(const nn_work *k, nn_real *y, const nn_real *x, size_t n, const nn_weight *w,
                       const nn_real *bias)
 {
     size_t rows = w->shape.rows, cols = w->shape.cols;
-    if (bias)
-        for (size_t i = 0; i < n; i++)
-            memcpy(y + i * rows, bias, rows * sizeof *y);
-    return nn_gemm(p, &(nn_gemm_args){ .tb = true,
+    return nn_gemm(k, &(nn_gemm_args){ .tb = true,
                                        .m = n,
                                        .n = rows,
                                        .k = cols,
@@ -91,25 +130,18 @@ sefl_status nn_linear(pool *p, nn_real *y, const nn_real *x, size_t n, const nn_
                                        .lda = cols,
                                        .b = w->w,
                                        .ldb = cols,
-                                       .beta = bias ? 1 : 0,
+                                       .bias = bias,
                                        .c = y,
                                        .ldc = rows });
 }
 
-void nn_column_sums(nn_real *out, const nn_real *x, size_t n, size_t cols)
-{
-    const nn_kernels *k = nn_kernels_get();
-    for (size_t i = 0; i < n; i++)
-        k->axpy(out, 1, x + i * cols, cols);
-}
-
-sefl_status nn_linear_back(pool *p, nn_real *dx, nn_weight *w, nn_real *dbias, const nn_real *dy,
-                           const nn_real *x, size_t n)
+sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real *dbias,
+                           const nn_real *dy, const nn_real *x, size_t n)
 {
     sefl_status st = SEFL_OK;
     size_t rows = w->shape.rows, cols = w->shape.cols;
     if (dx)
-        SEFL_TRY(nn_gemm(p, &(nn_gemm_args){ .m = n,
+        SEFL_TRY(nn_gemm(k, &(nn_gemm_args){ .m = n,
                                              .n = cols,
                                              .k = rows,
                                              .a = dy,
@@ -118,7 +150,7 @@ sefl_status nn_linear_back(pool *p, nn_real *dx, nn_weight *w, nn_real *dbias, c
                                              .ldb = cols,
                                              .c = dx,
                                              .ldc = cols }));
-    SEFL_TRY(nn_gemm(p, &(nn_gemm_args){ .ta = true,
+    SEFL_TRY(nn_gemm(k, &(nn_gemm_args){ .ta = true,
                                          .m = rows,
                                          .n = cols,
                                          .k = n,
@@ -128,9 +160,8 @@ sefl_status nn_linear_back(pool *p, nn_real *dx, nn_weight *w, nn_real *dbias, c
                                          .ldb = cols,
                                          .beta = 1,
                                          .c = w->dw,
-                                         .ldc = cols }));
-    if (dbias)
-        nn_column_sums(dbias, dy, n, rows);
+                                         .ldc = cols,
+                                         .sums = dbias }));
 done:
     return st;
 }
@@ -201,22 +232,98 @@ void nn_dropout_back(const nn_dropout *d, nn_real *dx, const nn_real *mask, size
             dx[i] *= mask[i];
 }
 
-void nn_layernorm(nn_real *y, nn_real *xhat, nn_real *rstd, const nn_real *x, size_t n, size_t cols,
-                  const nn_real *gain, const nn_real *shift)
+enum { NORM_ROWS = 96, RELU_PIECE = 32768 };
+
+size_t nn_norm_scratch(size_t n, size_t cols)
 {
-    const nn_kernels *k = nn_kernels_get();
-    for (size_t i = 0; i < n; i++)
-        rstd[i] = k->norm_row(y + i * cols, xhat + i * cols, x + i * cols, cols, gain, shift);
+    return (n + NORM_ROWS - 1) / NORM_ROWS * 2 * cols;
 }
 
-void nn_layernorm_back(nn_real *dx, nn_real *dgain, nn_real *dshift, const nn_real *dy,
-                       const nn_real *xhat, const nn_real *rstd, size_t n, size_t cols,
-                       const nn_real *gain)
+static sefl_status norm_forward(void *ctx, unsigned lane, size_t begin, size_t end)
 {
+    const nn_norm *a = ctx;
     const nn_kernels *k = nn_kernels_get();
-    for (size_t i = 0; i < n; i++)
-        k->norm_row_back(dx + i * cols, dgain, dshift, dy + i * cols, xhat + i * cols, rstd[i],
-                         cols, gain);
+    (void)lane;
+    for (size_t i = begin, at = begin * a->cols; i < end; i++, at += a->cols) {
+        k->axpy(a->x + at, 1, a->branch + at, a->cols);
+        a->rstd[i] = k->norm_row(a->y + at, a->xhat + at, a->x + at, a->cols, a->gain, a->shift);
+    }
+    return SEFL_OK;
+}
+
+sefl_status nn_norm_forward(pool *p, const nn_norm *a)
+{
+    return pool_run(p, a->n, NORM_ROWS, norm_forward, (void *)(uintptr_t)a, NULL);
+}
+
+/* Gradients of gain and shift are sums over rows: each piece has its own, added in order later. */
+static sefl_status norm_backward(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const nn_norm *a = ctx;
+    const nn_kernels *k = nn_kernels_get();
+    nn_real *dgain = a->part + begin / NORM_ROWS * 2 * a->cols, *dshift = dgain + a->cols;
+    (void)lane;
+    memset(dgain, 0, 2 * a->cols * sizeof *dgain);
+    for (size_t i = begin, at = begin * a->cols; i < end; i++, at += a->cols) {
+        nn_real *d = a->d + at;
+        if (a->plus)
+            k->axpy(d, 1, a->plus + at, a->cols);
+        k->norm_row_back(d, dgain, dshift, d, a->xhat + at, a->rstd[i], a->cols, a->gain);
+        memcpy(a->dbranch + at, d, a->cols * sizeof *d);
+        for (size_t j = 0; a->mask && j < a->cols; j++)
+            a->dbranch[at + j] *= a->mask[at + j];
+    }
+    return SEFL_OK;
+}
+
+sefl_status nn_norm_backward(pool *p, const nn_norm *a)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(pool_run(p, a->n, NORM_ROWS, norm_backward, (void *)(uintptr_t)a, NULL));
+    for (size_t i = 0; i < a->n; i += NORM_ROWS) {
+        const nn_real *part = a->part + i / NORM_ROWS * 2 * a->cols;
+        nn_kernels_get()->axpy(a->dgain, 1, part, a->cols);
+        nn_kernels_get()->axpy(a->dshift, 1, part + a->cols, a->cols);
+    }
+done:
+    return st;
+}
+
+typedef struct relu_job {
+    nn_real *x;
+    const nn_real *y, *mask;
+} relu_job;
+
+static sefl_status relu_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    nn_real *x = ((const relu_job *)ctx)->x;
+    (void)lane;
+    for (size_t i = begin; i < end; i++)
+        x[i] = x[i] < 0 ? 0 : x[i];
+    return SEFL_OK;
+}
+
+static sefl_status relu_back_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const relu_job *j = ctx;
+    nn_real *restrict x = j->x;
+    const nn_real *restrict y = j->y, *restrict mask = j->mask;
+    (void)lane;
+    for (size_t i = begin; mask && i < end; i++)
+        x[i] *= mask[i];
+    for (size_t i = begin; i < end; i++)
+        x[i] = y[i] > 0 ? x[i] : 0;
+    return SEFL_OK;
+}
+
+sefl_status nn_relu(pool *p, nn_real *x, size_t n)
+{
+    return pool_run(p, n, RELU_PIECE, relu_piece, &(relu_job){ .x = x }, NULL);
+}
+
+sefl_status nn_relu_back(pool *p, nn_real *dx, const nn_real *y, const nn_real *mask, size_t n)
+{
+    return pool_run(p, n, RELU_PIECE, relu_back_piece, &(relu_job){ dx, y, mask }, NULL);
 }
 
 const char *nn_blas_name(void)

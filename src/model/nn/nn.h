@@ -1,17 +1,18 @@
 /* nn: the layers both models are made of, forward and backward, on the shared thread pool.
  *
- * Activations are row-major, one token a row. Work is cut into pieces that depend on sizes only,
- * and BLAS is called on one thread inside a piece, so results do not depend on the number of
- * threads. Gradients are added to (`+=`) unless a function says otherwise. */
+ * Activations are row-major, one token a row. Work is cut into pieces that depend on sizes only, and
+ * a piece runs on one thread (BLAS too, where it is used: small products of the attention), so
+ * results do not depend on the number of threads. Gradients are added to (`+=`) unless a function says otherwise. */
 #ifndef MODEL_NN_NN_H
 #define MODEL_NN_NN_H
 
 #include "base/pool.h"
 #include "model/bhm/bhm.h"
+#include "model/nn/kernels.h"
 #include "model/nn/plan.h"
 #include "seeded/seeded.h"
 
-/* c (m, n) = alpha op(a) op(b) + beta c, cut by rows of c. */
+/* c (m, n) = op(a) op(b) + beta c, cut by rows of c. */
 typedef struct nn_gemm_args {
     bool ta, tb; /* a, b are stored transposed */
     size_t m, n, k;
@@ -22,11 +23,22 @@ typedef struct nn_gemm_args {
     nn_real beta;
     nn_real *c;
     size_t ldc;
+    const nn_real *bias; /* n numbers that every row of c begins with, in place of beta c */
+    nn_real *sums;       /* with ta: row sums of op(a) are added to it, m numbers */
 } nn_gemm_args;
 
-/* On the calling thread; k = 0 gives beta c. */
+/* What products of layers work with: threads, and room for one operand in panels. */
+typedef struct nn_work {
+    pool *pool;
+    nn_real *pack;       /* nn_gemm_room(n, k) of the largest product */
+    const nn_kernels *k; /* NULL: the best of this machine */
+} nn_work;
+
+size_t nn_gemm_room(size_t n, size_t k);
+/* On the pool, with our own kernels; beta is 0 or 1. */
+sefl_status nn_gemm(const nn_work *w, const nn_gemm_args *g) SEFL_MUST_CHECK;
+/* Small ones, on the calling thread, by BLAS; k = 0 gives beta c; no bias, no sums. */
 void nn_gemm_1(const nn_gemm_args *g);
-sefl_status nn_gemm(pool *p, const nn_gemm_args *g) SEFL_MUST_CHECK;
 
 /* A weight matrix made ready for a step: dense, whatever its block size. l = 1 is used in place. */
 typedef struct nn_weight {
@@ -37,20 +49,19 @@ typedef struct nn_weight {
 } nn_weight;
 
 void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p);
+/* Room in nn_work.pack for all products of such a weight with n tokens. */
+size_t nn_weight_room(bhm shape, size_t n);
 /* Expands v; for l = 1 the gradient is collected in dv itself. */
 void nn_weight_begin(nn_weight *w, const nn_real *v, nn_real *dv);
 /* Folds the collected gradient into dv (nothing to do for l = 1). */
 void nn_weight_end(nn_weight *w, nn_real *dv);
 
 /* y (n, rows) = x (n, cols) W^T + bias (NULL: none) */
-sefl_status nn_linear(pool *p, nn_real *y, const nn_real *x, size_t n, const nn_weight *w,
+sefl_status nn_linear(const nn_work *k, nn_real *y, const nn_real *x, size_t n, const nn_weight *w,
                       const nn_real *bias) SEFL_MUST_CHECK;
 /* dx (n, cols) = dy W (NULL: not wanted); dW += dy^T x; dbias += column sums (NULL: none). */
-sefl_status nn_linear_back(pool *p, nn_real *dx, nn_weight *w, nn_real *dbias, const nn_real *dy,
-                           const nn_real *x, size_t n) SEFL_MUST_CHECK;
-
-/* Adds the column sums of x (n, cols) to out. */
-void nn_column_sums(nn_real *out, const nn_real *x, size_t n, size_t cols);
+sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real *dbias,
+                           const nn_real *dy, const nn_real *x, size_t n) SEFL_MUST_CHECK;
 
 /* Dropout: x = x * mask with mask 0 or 1/(1 - rate); rate is rounded to 1/65536. The mask is kept
  * for the backward pass, which is the same product. Each piece of the mask has a stream of coins of
@@ -69,13 +80,31 @@ sefl_status nn_dropout_draw(pool *p, nn_dropout *d, nn_real *mask, nn_real *x,
                             size_t n) SEFL_MUST_CHECK;
 void nn_dropout_back(const nn_dropout *d, nn_real *dx, const nn_real *mask, size_t n);
 
-/* y = gain * (x - mean) / sqrt(var + 1e-5) + shift for each row; xhat (n, cols) and rstd (n) are
- * kept for backward. */
-void nn_layernorm(nn_real *y, nn_real *xhat, nn_real *rstd, const nn_real *x, size_t n, size_t cols,
-                  const nn_real *gain, const nn_real *shift);
-void nn_layernorm_back(nn_real *dx, nn_real *dgain, nn_real *dshift, const nn_real *dy,
-                       const nn_real *xhat, const nn_real *rstd, size_t n, size_t cols,
-                       const nn_real *gain);
+/* A residual branch joined and normed: x += branch, then for each row
+ *     y = gain * (x - mean) / sqrt(var + 1e-5) + shift
+ * xhat (n, cols) and rstd (n) are kept for backward. x is not needed afterwards. */
+typedef struct nn_norm {
+    size_t n, cols;
+    const nn_real *gain, *shift;
+    nn_real *xhat, *rstd;
+    nn_real *y, *x;        /* forward */
+    const nn_real *branch; /* forward: (n, cols) */
+    /* backward: d, the gradient of y (first d += plus, where that is not NULL), becomes that of x;
+     * dbranch is d through the mask of the branch's dropout. */
+    nn_real *d, *dgain, *dshift, *dbranch;
+    const nn_real *plus, *mask; /* mask NULL: no dropout */
+    nn_real *part;              /* scratch of nn_norm_scratch(n, cols) */
+} nn_norm;
+
+size_t nn_norm_scratch(size_t n, size_t cols);
+sefl_status nn_norm_forward(pool *p, const nn_norm *a) SEFL_MUST_CHECK;
+sefl_status nn_norm_backward(pool *p, const nn_norm *a) SEFL_MUST_CHECK;
+
+/* x = max(x, 0) (a NaN stays one); dx = 0 where y, after ReLU and dropout with this mask (NULL:
+ * none), is not above 0, else dx * mask. */
+sefl_status nn_relu(pool *p, nn_real *x, size_t n) SEFL_MUST_CHECK;
+sefl_status nn_relu_back(pool *p, nn_real *dx, const nn_real *y, const nn_real *mask,
+                         size_t n) SEFL_MUST_CHECK;
 
 /* Keeps OpenBLAS from starting threads of its own; harmless to repeat. */
 void nn_blas_single_thread(void);

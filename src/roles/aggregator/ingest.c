@@ -256,7 +256,7 @@ static bool admitted(ingest *in, const upload *u, uint64_t bytes, ingest_reply *
     else if (v != AGG_ADMIT)
         say_verdict(in, r, v);
     else if (copied)
-        say(in, r, INGEST_COPIED, 409, "another client of this round sent these very bytes");
+        say(in, r, INGEST_COPIED, 409, "these very bytes are another update already");
     if (st != SEFL_OK || v != AGG_HAVE)
         buf_clear(&r->receipt);
     return st == SEFL_OK && v == AGG_ADMIT && !copied;
@@ -492,7 +492,7 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
     if (st != SEFL_OK)
         goto done;
     if (copied) {
-        say(in, r, INGEST_COPIED, 409, "another client of this round sent these very bytes");
+        say(in, r, INGEST_COPIED, 409, "these very bytes are another update already");
     } else if (v == AGG_ADMIT) {
         say(in, r, INGEST_TAKEN, 200, "taken");
         r->receipt = receipt, receipt = (sefl_buf){ 0 };

@@ -137,7 +137,11 @@ static agg_verdict gate_admit(void *ctx, const agg_upload *u)
 
 static bool gate_has_body(void *ctx, const round_member *m)
 {
-    return collect_has_body(((rounds *)ctx)->collect, m->body);
+    rounds *r = ctx;
+    bool before = false;
+    if (journal_body_before(r->c.journal, agg_round(r->a), m->body, &before) != SEFL_OK)
+        log_error(r->c.log, "bodies not looked up", lf_str("why", sefl_last_error()));
+    return before || collect_has_body(r->collect, m->body);
 }
 
 /* Acknowledged: from here on it counts. Should the list not grow (memory), the sum is made from

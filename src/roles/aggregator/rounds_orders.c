@@ -267,6 +267,7 @@ sefl_status order_open(rounds *r, const agg_order *o)
     SEFL_TRY(keep_release(r, o, w));
     r->ping_at_ms = clock_ms(r->c.mono) + r->c.ping_ms;
     r->open_ns = clock_ns(r->c.mono) - began;
+    r->times = *as_link_times(r->link);
     SEFL_TRY(tell(r, AGG_OPENED, o->round));
 done:
     sefl_free_secret(w, t->values * sizeof *w);
@@ -311,7 +312,11 @@ sefl_status order_release(rounds *r, const agg_order *o)
     int64_t *w = NULL;
     release_made made;
     uint64_t began = clock_ns(r->c.mono);
-    rounds_report p = { .round = o->round, .open_seconds = 1e-9 * (double)r->open_ns };
+    rounds_report p = { .round = o->round,
+                        .ahead_seconds = 1e-9 * (double)r->times.offline,
+                        .open_seconds = 1e-9 * (double)r->open_ns,
+                        .ahead_bytes = r->times.offline_bytes,
+                        .open_bytes = r->times.sent + r->times.received };
     SEFL_TRY(journal_secret_get(r->c.journal, o->round, "release", &b));
     SEFL_CHECK(b.n == 8 * t->values, SEFL_EPROTO, "journal: release of round %" PRIu64, o->round);
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
@@ -344,6 +349,7 @@ sefl_status order_release(rounds *r, const agg_order *o)
     SEFL_TRY(forget_round(r, o->round));
     release_settle(r->c.releases, o->round);
     r->open_ns = 0;
+    r->times = (as_times){ 0 };
 done:
     sefl_free_secret(w, t->values * sizeof *w);
     buf_clear(&b);

@@ -39,6 +39,10 @@ static inline db_value db_blob(sefl_span s)
     return (db_value){ .type = DB_BLOB, .s = s };
 }
 
+/* The first entry only makes an empty list possible. */
+#define DB_VALUES(...) \
+    ((const db_value[]){ { .type = DB_END }, ##__VA_ARGS__, { .type = DB_END } } + 1)
+
 sefl_status db_open(db **out, const char *path, const char *role, const char *const *steps,
                     unsigned nsteps) SEFL_MUST_CHECK;
 void db_close(db *d);
@@ -49,17 +53,14 @@ void db_rollback(db *d); /* does nothing outside a transaction */
 
 /* Runs one statement. args end with DB_END: use the macros. SEFL_EEXIST for a broken UNIQUE. */
 sefl_status db_run_args(db *d, const char *sql, const db_value *args) SEFL_MUST_CHECK;
-#define db_run(d, sql, ...) \
-    db_run_args((d), (sql), (const db_value[]){ __VA_ARGS__ __VA_OPT__(, ){ .type = DB_END } })
+#define db_run(d, sql, ...) db_run_args((d), (sql), DB_VALUES(__VA_ARGS__))
 
 /* Calls row for each result row; columns are read with db_col_*. A row function that fails ends it. */
 typedef struct db_row db_row;
 typedef sefl_status db_row_fn(void *ctx, const db_row *row);
 sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn *fn,
                          void *ctx) SEFL_MUST_CHECK;
-#define db_each(d, fn, ctx, sql, ...)                                                            \
-    db_each_args((d), (sql), (const db_value[]){ __VA_ARGS__ __VA_OPT__(, ){ .type = DB_END } }, \
-                 (fn), (ctx))
+#define db_each(d, fn, ctx, sql, ...) db_each_args((d), (sql), DB_VALUES(__VA_ARGS__), (fn), (ctx))
 uint64_t db_col_u64(const db_row *r, int col);
 sefl_span db_col_bytes(const db_row *r, int col); /* lives until the function returns */
 bool db_col_null(const db_row *r, int col);

@@ -31,6 +31,7 @@ static const char *const steps[] = {
     " when_ms INTEGER NOT NULL, receipt BLOB NOT NULL,"
     " PRIMARY KEY(task, round, client)) WITHOUT ROWID;"
     "CREATE INDEX body_of_client ON body(task, client);",
+    "CREATE INDEX body_by_hash ON body(task, hash);",
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
@@ -510,5 +511,21 @@ sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t
     pthread_mutex_unlock(&j->rows);
     if (st == SEFL_OK)
         *out = n;
+    return st;
+}
+
+sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[SHA256_BYTES],
+                                bool *out)
+{
+    uint64_t n = 0;
+    sefl_status st = check_round(round);
+    if (st != SEFL_OK)
+        return st;
+    pthread_mutex_lock(&j->rows);
+    st = db_each(j->d, take_u64, &n,
+                 "SELECT EXISTS(SELECT 1 FROM body WHERE task = ? AND hash = ? AND round != ?)",
+                 db_u64(j->number), db_blob(span_of(body, SHA256_BYTES)), db_u64(round));
+    pthread_mutex_unlock(&j->rows);
+    *out = n != 0;
     return st;
 }

@@ -136,5 +136,8 @@ sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL
 /* Rounds of this task that this client is in and that were not skipped. */
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
                                   uint64_t *out) SEFL_MUST_CHECK;
+/* Has a round of this task, other than this, taken these very bytes, from whomever? */
+sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[SHA256_BYTES],
+                                bool *out) SEFL_MUST_CHECK;
 
 #endif

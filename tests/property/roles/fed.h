@@ -15,7 +15,6 @@
 
 #include "support/check.h"
 #include "support/folder.h"
-#include "support/named_coins.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -25,6 +24,7 @@
 #include "roles/client.h"
 #include "roles/csp.h"
 #include "roles/provision.h"
+#include "simulate/named_coins.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,6 +38,20 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Instrumented programs take longer. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FED_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FED_SANITIZED 1
+#endif
+#endif
+#ifdef FED_SANITIZED
+enum { FED_SLOW = 5 };
+#else
+enum { FED_SLOW = 1 };
+#endif
 
 enum { FED_CLIENTS = 16 };
 
@@ -135,7 +149,9 @@ static inline void fed_child_begin(fed_child *c, const char *who, const char *fo
     c->wall = clock_wall();
     c->log = log_open(2, LOG_DEBUG, &c->wall);
     if (f->seed > 0) {
-        c->named = named_coins_new(who, f->seed);
+        if (named_coins_new(&c->named, who, f->seed) != SEFL_OK ||
+            named_coins_log(c->named, fed_path(f, "coins.txt")) != SEFL_OK)
+            _exit(7);
         c->coins = named_coins_of(c->named);
         c->use = &c->coins;
     }
@@ -253,7 +269,7 @@ static inline sefl_status fed_run_aggregator(fed_child *c)
                           "127.0.0.1", f->as_port));
     snprintf(at, sizeof at, "127.0.0.1:%u", f->dial_csp ? f->dial_csp : f->csp_port);
     SEFL_TRY(settings_set_pair(&s, span_of_str("csp"), span_of_str(at), "test"));
-    SEFL_TRY(settings_set(&s, "linger=2", "test"));
+    SEFL_TRY(settings_set(&s, "linger=1", "test"));
     SEFL_TRY(aggregator_settings_make(&cfg, &s, c->folder));
     SEFL_TRY(aggregator_new(
         &role, &(aggregator_options){ .settings = &cfg, .log = &c->log, .coins = c->use }));
@@ -266,7 +282,7 @@ done:
 /* The port in a ready file, when it is there; the process must be alive. */
 static inline uint16_t fed_ready(const fed *f, const char *role, pid_t pid)
 {
-    for (uint64_t end = fed_now_ms() + 30000; fed_now_ms() < end; fed_pause()) {
+    for (uint64_t end = fed_now_ms() + 30000 * FED_SLOW; fed_now_ms() < end; fed_pause()) {
         sefl_buf b = { 0 };
         unsigned port = 0;
         if (file_read(&b, fed_path(f, "%s/ready", role), 256) == SEFL_OK &&

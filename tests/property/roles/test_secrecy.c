@@ -127,6 +127,37 @@ static void plain_upload(const fed *f, const int64_t *x, size_t n, const char *r
     close(ls);
 }
 
+/* Both servers' disks as they are now: what is deleted later was there once. */
+static void snapshot(const fed *f, unsigned number)
+{
+    char command[4 * PATH_MAX], to[PATH_MAX];
+    snprintf(to, sizeof to, "%s/snapshot-%u", f->seen, number);
+    assert_int_equal(mkdir(to, 0700), 0);
+    snprintf(command, sizeof command, "cp -r %s/aggregator %s/csp %s 2> /dev/null", f->folder,
+             f->folder, to);
+    (void)!system(command); /* files that vanish meanwhile are in another snapshot */
+}
+
+static bool has_ended(const pid_t *pid)
+{
+    siginfo_t info = { 0 };
+    assert_int_equal(waitid(P_PID, (id_t)*pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    return info.si_pid != 0;
+}
+
+/* Snapshots until the run is over; returns how many. */
+static unsigned watch(const fed *f)
+{
+    unsigned n = 0;
+    uint64_t end = fed_now_ms() + 120000 * FED_SLOW;
+    while (!has_ended(&f->aggregator) && fed_now_ms() < end) {
+        snapshot(f, ++n);
+        for (uint64_t next = fed_now_ms() + 200; fed_now_ms() < next;)
+            fed_pause();
+    }
+    return n;
+}
+
 static void nothing_of_a_client_is_seen(void **state)
 {
     (void)state;
@@ -137,7 +168,8 @@ static void nothing_of_a_client_is_seen(void **state)
     start_servers(&f, &link, &front);
     for (unsigned i = 0; i < CLIENTS; i++)
         fed_start_client(&f, i);
-    fed_finish(&f, 120);
+    unsigned snapshots = watch(&f);
+    fed_finish(&f, 120 * FED_SLOW);
     uint64_t carried = relay_bytes(front);
     /* every client spoke through the relay, and so did the servers: each update is in the record */
     assert_true(relay_connections(front) >= CLIENTS && relay_connections(link) >= 1);
@@ -160,6 +192,11 @@ static void nothing_of_a_client_is_seen(void **state)
                     seek_file(s, path);
             }
     assert_true(seek_bytes(s) >= carried);
+    for (unsigned i = 1; i <= snapshots; i++) {
+        snprintf(path, sizeof path, "%s/snapshot-%u", f.seen, i);
+        seek_folder(s, path);
+    }
+    assert_true(snapshots >= 3);
     seek_folder(s, fed_path(&f, "aggregator"));
     seek_folder(s, fed_path(&f, "csp"));
     seek_folder(s, fed_path(&f, "public"));

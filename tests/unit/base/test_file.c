@@ -127,12 +127,46 @@ static void folders(void **state)
     assert_int_equal(unlink(path_in("plain")), 0);
 }
 
+/* Before it has a name, a file is nowhere in the folder; where that cannot be, it has one at once.
+ * Either way a writer that gives up leaves nothing. */
+static void unfinished_files(void **state)
+{
+    (void)state;
+    const size_t before = files_in_dir();
+    for (int named = 0; named < 2; named++) {
+        file_tmp t = { 0 };
+#if SEFL_FAULTS
+        fault_arm(FAULT_NAMELESS, named ? 1 : 0);
+#else
+        if (named)
+            continue;
+#endif
+        CHECK_OK(file_tmp_open(&t, path_in("a"), 0600));
+        CHECK_OK(file_write_all(t.fd, span_of_str("half")));
+        if (!t.named && named == 0)
+            assert_int_equal(files_in_dir(), before);
+        CHECK_OK(file_tmp_name(&t, path_in("a")));
+        assert_int_equal(files_in_dir(), before + 1);
+        file_tmp_clear(&t);
+        file_tmp_clear(&t);
+        assert_int_equal(files_in_dir(), before);
+#if SEFL_FAULTS
+        fault_arm(FAULT_NAMELESS, named ? 1 : 0);
+        CHECK_OK(file_write_atomic(path_in("a"), span_of_str("whole"), 0600));
+        assert_int_equal(fault_was_hit(), named);
+        fault_disarm();
+        assert_int_equal(files_in_dir(), before);
+#endif
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(write_and_read),
         cmocka_unit_test(faults_leave_the_old_file),
         cmocka_unit_test(folders),
+        cmocka_unit_test(unfinished_files),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -22,7 +22,7 @@ typedef struct raw_tls {
 static inline int raw_connect(uint16_t port)
 {
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port) };
-    struct timeval t = { .tv_sec = 5 };
+    struct timeval t = { .tv_sec = 15 };
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     int one = 1;
@@ -49,7 +49,7 @@ static inline int raw_open(raw_tls *c, uint16_t port, const char *cert, const ch
     gnutls_priority_set_direct(c->s, priority ? priority : "NORMAL", NULL);
     gnutls_credentials_set(c->s, GNUTLS_CRD_CERTIFICATE, c->cred);
     gnutls_transport_set_int(c->s, c->fd);
-    gnutls_handshake_set_timeout(c->s, 5000);
+    gnutls_handshake_set_timeout(c->s, 15000);
     int rc;
     do
         rc = gnutls_handshake(c->s);

@@ -209,6 +209,7 @@ static const review http_reviews[] = {
     { "wait", AGREED, false },        /* a constant of the client program */
     { "Sefl-Offset", CIPHER, false }, /* of the ciphertext */
     { "Sefl-Total", CIPHER, false },  /* a constant of the task */
+    { "Sefl-Version", WORDS, false }, /* a constant of the client program */
 };
 
 static const review call_reviews[] = {

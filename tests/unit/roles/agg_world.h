@@ -65,6 +65,7 @@ typedef struct agg_world {
     unsigned reports;
     agg_phase stop_in; /* rounds_stop when this phase is reached; AGG_PHASES: never */
     uint64_t stop_round;
+    void (*also_changed)(void *ctx); /* instead of aw_changed */
 } agg_world;
 
 /* Time flies: waits of the machine are short, computations take "long". */
@@ -302,6 +303,12 @@ static inline void aw_changed(void *ctx)
         rounds_stop(w->r);
 }
 
+static inline void aw_change(void *ctx)
+{
+    agg_world *w = (agg_world *)ctx;
+    (w->also_changed ? w->also_changed : aw_changed)(ctx);
+}
+
 static inline void *aw_drive(void *arg)
 {
     agg_world *w = (agg_world *)arg;
@@ -345,7 +352,7 @@ static inline sefl_status aw_try_open(agg_world *w)
                                  .wall = &w->wall,
                                  .mono = &w->mono,
                                  .ctx = w,
-                                 .changed = aw_changed,
+                                 .changed = aw_change,
                                  .report = aw_report }));
     SEFL_TRY(ingest_new(&w->in, &(ingest_config){ .task = w->t.id,
                                                   .ahe = &w->t.ahe,

@@ -48,7 +48,8 @@ typedef struct fake_as {
     /* what came */
     unsigned tasks, polls, models, heads, puts, receipts, resumed;
     char hash[65];
-    uint64_t total;
+    uint64_t total, put_round;
+    uintptr_t put; /* number of the PUT that may write: a dead client's does not go on */
     sefl_buf part;
     sefl_buf body[FAKE_ROUNDS];
     bool uncharged; /* a byte of a body came before its charge */
@@ -102,14 +103,14 @@ static inline void fake_poll(fake_as *f, https_request *r)
     buf_clear(&json);
 }
 
-static inline void fake_receipt(fake_as *f, https_request *r)
+static inline void fake_receipt(fake_as *f, https_request *r, uint64_t round)
 {
-    sefl_buf b = { 0 };
+    sefl_buf b = { 0 }, *body = round == f->round ? &f->part : &f->body[round];
     uint8_t bytes[RECEIPT_BYTES];
-    round_receipt rc = { .round = f->round, .bytes = f->part.n };
+    round_receipt rc = { .round = round, .bytes = body->n };
     memcpy(rc.task, f->t.id, 32);
     memcpy(rc.client, r->peer.fingerprint, 32);
-    sha256_of(rc.body, buf_span(&f->part));
+    sha256_of(rc.body, buf_span(body));
     bool forged = take(&f->bad_receipt);
     if (forged)
         rc.client[0] ^= 1;
@@ -119,9 +120,8 @@ static inline void fake_receipt(fake_as *f, https_request *r)
     CHECK_OK(envelope_write(&b, &env));
     https_answer(r, 200, "application/octet-stream", NULL, buf_span(&b));
     buf_clear(&b);
-    if (!forged) {
+    if (!forged && round == f->round) {
         f->receipts++;
-        buf_clear(&f->body[f->round]);
         f->body[f->round] = f->part;
         f->part = (sefl_buf){ 0 };
         f->hash[0] = 0;
@@ -135,6 +135,10 @@ static inline sefl_status fake_body(https_request *r, sefl_span bytes)
     sefl_status st = SEFL_OK;
     ledger *l = NULL;
     pthread_mutex_lock(&f->lock);
+    if ((uintptr_t)r->state != f->put || f->put_round != f->round) {
+        pthread_mutex_unlock(&f->lock);
+        return sefl_fail(SEFL_ESTATE, "another request goes on with this body");
+    }
     if (ledger_open_read(&l, f->ledger) != SEFL_OK || !ledger_has(l, f->t.id, f->round))
         f->uncharged = true;
     ledger_close(l);
@@ -154,16 +158,28 @@ static inline void fake_end(https_request *r, sefl_status st)
 {
     fake_as *f = r->server_ctx;
     pthread_mutex_lock(&f->lock);
-    if (st != SEFL_OK)
+    if (st != SEFL_OK || (uintptr_t)r->state != f->put)
         https_answer_text(r, 503, "the disk is full");
+    else if (f->put_round < f->round)
+        fake_receipt(f, r, f->put_round);
     else if (f->part.n < f->total)
         https_answer_text(r, 503, "not all of it");
     else
-        fake_receipt(f, r);
+        fake_receipt(f, r, f->round);
     pthread_mutex_unlock(&f->lock);
 }
 
-static inline void fake_update(fake_as *f, https_request *r, const char *hash)
+static inline bool fake_has(const fake_as *f, uint64_t round, const char *hash)
+{
+    uint8_t h[32];
+    char hex[65];
+    sha256_of(h, buf_span(&f->body[round]));
+    for (int i = 0; i < 32; i++)
+        snprintf(hex + (ptrdiff_t)2 * i, 3, "%02x", h[i]);
+    return strcmp(hex, hash) == 0;
+}
+
+static inline void fake_update(fake_as *f, https_request *r, uint64_t round, const char *hash)
 {
     char headers[64];
     const char *offset = https_header(r, "Sefl-Offset"), *total = https_header(r, "Sefl-Total");
@@ -175,19 +191,31 @@ static inline void fake_update(fake_as *f, https_request *r, const char *hash)
         https_answer_text(r, 410, "the round is over");
         return;
     }
-    if (f->hash[0] && strcmp(f->hash, hash) != 0)
-        f->changed = true;
-    if (!f->hash[0])
-        buf_reset(&f->part);
-    snprintf(f->hash, sizeof f->hash, "%s", hash);
-    snprintf(headers, sizeof headers, "Sefl-Offset: %zu\n", f->part.n);
+    size_t have = f->part.n;
+    if (round != f->round) {
+        if (round > f->round || !fake_has(f, round, hash)) {
+            https_answer_text(r, 410, "the round is over");
+            return;
+        }
+        have = f->body[round].n; /* the same again: its receipt again */
+    } else {
+        if (f->hash[0] && strcmp(f->hash, hash) != 0)
+            f->changed = true;
+        if (!f->hash[0])
+            buf_reset(&f->part);
+        have = f->part.n;
+        snprintf(f->hash, sizeof f->hash, "%s", hash);
+    }
+    snprintf(headers, sizeof headers, "Sefl-Offset: %zu\n", have);
     if (head) {
         https_answer(r, 200, "text/plain", headers, span_of(NULL, 0));
-    } else if (!offset || !total || strtoull(offset, NULL, 10) != f->part.n) {
+    } else if (!offset || !total || strtoull(offset, NULL, 10) != have) {
         https_answer(r, 409, "text/plain", headers, span_of_str("another offset"));
     } else {
         f->total = strtoull(total, NULL, 10);
-        f->resumed += f->part.n > 0;
+        f->put_round = round;
+        f->resumed += have > 0;
+        r->state = (void *)++f->put;
         r->body = fake_body, r->end = fake_end;
     }
 }
@@ -214,7 +242,7 @@ static inline void fake_begin(https_request *r)
     } else if (strcmp(r->path, "/v1/round") == 0) {
         fake_poll(f, r);
     } else if (sscanf(r->path, "/v1/round/%llu/update/%64[0-9a-f]", &n, hash) == 2) {
-        fake_update(f, r, hash);
+        fake_update(f, r, n, hash);
     } else if (sscanf(r->path, "/v1/round/%llu/%15s", &n, tail) == 2 &&
                strcmp(tail, "model") == 0) {
         f->models++;

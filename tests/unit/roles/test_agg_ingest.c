@@ -217,7 +217,7 @@ static void pieces_of_all_sizes(void **state)
         assert_null(r.receipt.p);
         check_file(ann, round, 1, false);
         assert_int_equal(put(bob, round, 0, 4096, &r), 409); /* a copy of hers */
-        assert_non_null(strstr(r.text, "another client"));
+        assert_non_null(strstr(r.text, "another update"));
         assert_int_equal(put(bob, round, 1, 4096, &r), 200);
         check_receipt(&r, bob, round, w.hash[1]);
         assert_int_equal(w.count, 2);

@@ -11,8 +11,10 @@ static void the_same_bytes_after_a_restart(void **state)
     open_client(s);
     s->as.stop_at_cut = s->c;
     CHECK_OK(client_run(s->c));
-    client_free(s->c);
+    pthread_mutex_lock(&s->as.lock); /* client_stop has returned there */
     s->as.stop_at_cut = NULL;
+    pthread_mutex_unlock(&s->as.lock);
+    client_free(s->c);
     assert_int_equal(s->as.receipts, 0);
     client_store *st = store_of(s);
     assert_int_equal(client_store_mark(st)->phase, CLIENT_FINISHED);
@@ -239,12 +241,33 @@ static void stops_while_it_waits(void **state)
     pthread_t t;
     s->as.busy_task = 1000;
     open_client(s);
+    client_reload(s->c); /* waits stay waits */
     sefl_clock clock = clock_monotonic();
     uint64_t before = clock_ms(&clock);
     assert_int_equal(pthread_create(&t, NULL, stop_soon, s->c), 0);
     CHECK_OK(client_run(s->c));
     pthread_join(t, NULL);
     assert_true(clock_ms(&clock) - before < 2000);
+    assert_true(s->as.tasks < 4);
+    end(s);
+}
+
+static void a_new_policy_counts_at_once(void **state)
+{
+    (void)state;
+    scene *s = begin(3, NULL, NULL, NULL);
+    open_client(s);
+    put_text("policy.yml", "rounds_max: 2\n");
+    client_reload(s->c);
+    CHECK_STATUS(client_run(s->c), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "policy: rounds_max"));
+    put_text("policy.yml", "rounds_max: many\n"); /* not a policy: the old one stays */
+    client_reload(s->c);
+    CHECK_STATUS(client_run(s->c), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "policy: rounds_max"));
+    assert_non_null(strstr(log_of(s), "not reloaded"));
+    assert_int_equal(s->made, 0);
+    put_text("policy.yml", "{}\n");
     end(s);
 }
 
@@ -261,6 +284,7 @@ int main(void)
         cmocka_unit_test(refused_by_the_server),
         cmocka_unit_test(another_task_is_taken_up),
         cmocka_unit_test(stops_while_it_waits),
+        cmocka_unit_test(a_new_policy_counts_at_once),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

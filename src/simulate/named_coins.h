@@ -1,16 +1,17 @@
-/* named_coins: a role's coins (base/coins.h) from a seed, each generator by its name, so that a test
- * can draw the same ones again, and knows which were asked for.
+/* named_coins: a role's coins (base/coins.h) from a seed, each generator by its name, so that a
+ * simulation can be repeated, and a test can draw the same ones again and knows which were asked for.
  *
- *     named_coins *n = named_coins_new("CSP", 1);
+ *     SEFL_TRY(named_coins_new(&n, "CSP", 1));
  *     sefl_coins coins = named_coins_of(n);
  *     ...run the role with &coins...
  *     named_coins_replay(&gen, "CSP", 1, "noise", round, attempt);     // a generator at its beginning
  *     named_coins_latest(n, "mask", round, &attempt);                   // the highest attempt
  *     assert(named_coins_repeated(n) == 0);                              // none was given twice
  *
+ * Everybody who knows the seed knows all of them: no role of the program is ever given such coins.
  * Threads: any number may ask. */
-#ifndef SUPPORT_NAMED_COINS_H
-#define SUPPORT_NAMED_COINS_H
+#ifndef SIMULATE_NAMED_COINS_H
+#define SIMULATE_NAMED_COINS_H
 
 #include "base/coins.h"
 #include "seeded/seeded.h"
@@ -19,9 +20,12 @@
 
 typedef struct named_coins named_coins;
 
-/* Aborts where there is no memory. who: at most 63 characters. */
-named_coins *named_coins_new(const char *who, uint64_t seed);
+/* who: at most 63 characters. */
+sefl_status named_coins_new(named_coins **out, const char *who, uint64_t seed) SEFL_MUST_CHECK;
 void named_coins_free(named_coins *n);
+/* Every name asked for is appended to this file, "WHO PURPOSE-WITHOUT-BLANKS ROUND ATTEMPT" a line: what
+ * several lives of a process asked for is there together. */
+sefl_status named_coins_log(named_coins *n, const char *path) SEFL_MUST_CHECK;
 sefl_coins named_coins_of(named_coins *n);
 
 void named_coins_replay(seeded *out, const char *who, uint64_t seed, const char *purpose,

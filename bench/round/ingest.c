@@ -1,0 +1,691 @@
+/* Ingest: what taking updates costs the aggregation server, in processor time of its process.
+ *
+ * Three processes. This one makes the key and prints; a generator makes update bodies and sends them
+ * over mutual TLS from `connections` connections at once; a server takes them. There are two servers:
+ *   ingest   roles/aggregator as it is: checked, hashed, spooled, synced, acknowledged with a signed
+ *            receipt in the journal, added to the running sum
+ *   floor    the same HTTPS server; bytes are written to a file and synced, nothing else
+ * They take turns, a part of the updates each, so that what else the machine does falls on both. A
+ * server's processor time (user and system, all threads) counts from the first byte to the last body in
+ * the sum; the generator's does not. For paillier the floor is one multiplication modulo N^2 for each
+ * ciphertext (mont_mul in a tight loop on every core at once), for lwe it is the floor server.
+ *
+ * Bodies are encryptions under a real key: one is made, the others are its units in another order,
+ * which are valid updates with other bytes. A client may have one update a round, so here (and only
+ * here) the server takes the body's hash for the identity of its sender. */
+#define _GNU_SOURCE
+#include "bench/bench.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "crypto/ahe/paillier_internal.h"
+#include "net/https_client.h"
+#include "net/https_server.h"
+#include "protocol/http.h"
+#include "roles/aggregator/collect.h"
+#include "roles/aggregator/http.h"
+#include "store/journal/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BITS = 3072, ROUND = 1, CONNECTIONS_MAX = 256, TURNS = 5 };
+
+typedef struct options {
+    const char *scheme; /* NULL: both */
+    size_t values;
+    unsigned long updates, connections;
+} options;
+
+/* What all three processes know. */
+typedef struct plan {
+    options o;
+    const ahe_pub *pub;
+    ahe_params p;
+    char dir[64];
+} plan;
+
+/* What a server process says after each turn: all since its start. */
+typedef struct result {
+    double cpu_s, peak_mb;
+    uint64_t bodies;
+} result;
+
+/* What the generator is asked for: updates [first, end). */
+typedef struct order {
+    uint16_t port;
+    unsigned which; /* 0: AS, 1: the floor */
+    unsigned long first, end;
+} order;
+
+static double cpu_seconds(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+static double peak_mb(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)u.ru_maxrss / 1024;
+}
+
+static const char *in(const plan *pl, char out[160], const char *name)
+{
+    snprintf(out, 160, "%s/%s", pl->dir, name);
+    return out;
+}
+
+static sefl_status identity(const plan *pl, tls_id **out, const char *name)
+{
+    char cert[160], key[160], ca[160], file[40];
+    snprintf(file, sizeof file, "%s.pem", name);
+    in(pl, cert, file);
+    snprintf(file, sizeof file, "%s.key", name);
+    in(pl, key, file);
+    return tls_id_read(out, cert, key, in(pl, ca, "ca.pem"));
+}
+
+/* ---- the generator ---------------------------------------------------------------------------- */
+
+static sefl_status make_body(const plan *pl, uint8_t *body)
+{
+    sefl_status st = SEFL_OK;
+    const ahe_params *p = &pl->p;
+    sefl_rng rng = rng_system();
+    uint8_t context[AHE_CONTEXT_BYTES] = { 1 };
+    ahe_enc *enc = NULL;
+    ahe_upload *u = NULL;
+    int64_t *values = NULL;
+    pool *workers = NULL;
+    SEFL_TRY(sefl_new(&values, p->units * p->unit_values, sizeof *values));
+    for (size_t i = 0; i < p->values; i++)
+        values[i] = (int64_t)(i % 201) - 100;
+    SEFL_TRY(pool_new(&workers, 0));
+    SEFL_TRY(ahe_enc_new(&enc, pl->pub, p, workers, NULL));
+    SEFL_TRY(ahe_upload_new(&u, p, enc, context, &rng));
+    SEFL_TRY(ahe_upload_head(p, u, body, workers));
+    SEFL_TRY(ahe_upload_units(p, u, body + p->head_bytes, values, p->units, workers, NULL));
+done:
+    ahe_upload_free(p, u);
+    ahe_enc_free(p, enc);
+    pool_free(workers);
+    sefl_free(values);
+    return st;
+}
+
+typedef struct sender {
+    const plan *pl;
+    const uint8_t *body;
+    order o;
+    unsigned long number;
+    pthread_t id;
+    tls_id *tls;
+    https_client *client; /* kept: one connection for all turns */
+    sefl_status st;
+    char why[300];
+} sender;
+
+/* Body number i: units turned by i. */
+static sefl_status write_turned(const plan *pl, const uint8_t *body, unsigned long i,
+                                const char *path, char hex[65])
+{
+    sefl_status st = SEFL_OK;
+    const ahe_params *p = &pl->p;
+    size_t units = p->units * p->unit_bytes, turn = (i % p->units) * p->unit_bytes;
+    const uint8_t *u = body + p->head_bytes;
+    sha256 h;
+    uint8_t hash[SHA256_BYTES];
+    const sefl_span parts[] = { span_of(body, p->head_bytes), span_of(u + turn, units - turn),
+                                span_of(u, turn) };
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot write %s: %s", path, strerror(errno));
+    sha256_init(&h);
+    for (int k = 0; k < 3; k++) {
+        sha256_add(&h, parts[k]);
+        SEFL_TRY(file_write_all(fd, parts[k]));
+    }
+    sha256_end(&h, hash);
+    for (int k = 0; k < SHA256_BYTES; k++)
+        snprintf(hex + 2 * k, 3, "%02x", hash[k]);
+done:
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+static void *send_all(void *arg)
+{
+    sender *s = arg;
+    const plan *pl = s->pl;
+    sefl_status st = SEFL_OK;
+    https_reply r = { 0 };
+    char path[160], name[40], hex[65], url[128], headers[64];
+    snprintf(name, sizeof name, "sender-%lu", s->number);
+    in(pl, path, name);
+    if (!s->client) {
+        SEFL_TRY(identity(pl, &s->tls, "client"));
+        SEFL_TRY(https_client_new(
+            &s->client, &(https_client_config){
+                            .host = "127.0.0.1", .port = s->o.port, .id = s->tls, .proxy = "" }));
+    }
+    snprintf(headers, sizeof headers, HTTP_TOTAL ": %zu\n", ahe_body_bytes(&pl->p));
+    for (unsigned long i = s->o.first + s->number; i < s->o.end; i += pl->o.connections) {
+        SEFL_TRY(write_turned(pl, s->body, i, path, hex));
+        snprintf(url, sizeof url, "/v1/round/%d/update/%s", ROUND, hex);
+        SEFL_TRY(https_put_file(s->client, url, path, 0, headers, NULL, &r));
+        SEFL_CHECK(r.status == 200, SEFL_EPROTO, "update %lu: status %u: %.*s", i, r.status,
+                   (int)r.body.n, (const char *)r.body.p);
+        https_reply_clear(&r);
+    }
+done:
+    s->st = st;
+    if (st != SEFL_OK)
+        snprintf(s->why, sizeof s->why, "%s", sefl_last_error());
+    https_reply_clear(&r);
+    return NULL;
+}
+
+static sefl_status send_to(const plan *pl, const uint8_t *body, sender *s, const order *o)
+{
+    sefl_status st = SEFL_OK;
+    unsigned long n = 0;
+    for (; n < pl->o.connections; n++) {
+        s[n].pl = pl, s[n].body = body, s[n].o = *o, s[n].number = n;
+        SEFL_CHECK(pthread_create(&s[n].id, NULL, send_all, &s[n]) == 0, SEFL_ENOMEM,
+                   "cannot start a thread");
+    }
+done:
+    for (unsigned long i = 0; i < n; i++) {
+        pthread_join(s[i].id, NULL);
+        if (st == SEFL_OK && s[i].st != SEFL_OK)
+            st = sefl_fail(s[i].st, "%s", s[i].why);
+    }
+    return st;
+}
+
+/* Reads orders, carries them out, says how it went (a status), until the end of `in_fd`. */
+static int generator(const plan *pl, int in_fd, int out_fd)
+{
+    uint8_t *body = NULL;
+    sender *s[2] = { NULL, NULL }; /* of either server */
+    order o;
+    sefl_status st = sefl_new(&body, 1, ahe_body_bytes(&pl->p));
+    if (st == SEFL_OK)
+        st = make_body(pl, body);
+    for (int i = 0; i < 2 && st == SEFL_OK; i++)
+        st = sefl_new(&s[i], CONNECTIONS_MAX, sizeof *s[i]);
+    if (write(out_fd, &st, sizeof st) != sizeof st)
+        return 1;
+    while (st == SEFL_OK && read(in_fd, &o, sizeof o) == sizeof o) {
+        st = send_to(pl, body, s[o.which], &o);
+        if (st != SEFL_OK)
+            fprintf(stderr, "sefl bench ingest: %s\n", sefl_last_error());
+        if (write(out_fd, &st, sizeof st) != sizeof st)
+            return 1;
+    }
+    for (int i = 0; i < 2; i++) {
+        for (unsigned long k = 0; s[i] && k < CONNECTIONS_MAX; k++) {
+            https_client_free(s[i][k].client);
+            tls_id_free(s[i][k].tls);
+        }
+        sefl_free(s[i]);
+    }
+    sefl_free(body);
+    return 0;
+}
+
+/* ---- the server -------------------------------------------------------------------------------- */
+
+typedef struct taker {
+    const plan *pl;
+    pthread_mutex_t lock;
+    journal *journal;
+    collect *collect;
+    agg_http http;
+    uint64_t bodies;
+} taker;
+
+static agg_verdict admit(void *ctx, const agg_upload *u)
+{
+    const taker *t = ctx;
+    return u->have                                 ? AGG_HAVE
+           : u->round != ROUND                     ? AGG_LATE
+           : u->bytes != ahe_body_bytes(&t->pl->p) ? AGG_SIZE
+                                                   : AGG_ADMIT;
+}
+
+static bool has_body(void *ctx, const round_member *m)
+{
+    return collect_has_body(((taker *)ctx)->collect, m->body);
+}
+
+static void took(void *ctx, uint64_t round, const round_member *m)
+{
+    taker *t = ctx;
+    if (collect_add(t->collect, round, m, false) != SEFL_OK)
+        fprintf(stderr, "sefl bench ingest: %s\n", sefl_last_error());
+    t->bodies++;
+}
+
+static sefl_status path_of(void *ctx, sefl_buf *out, uint64_t round, const round_member *m)
+{
+    return ingest_body_path(((taker *)ctx)->journal, out, round, m);
+}
+
+/* Every update is somebody else's. */
+static void begin_ingest(https_request *r)
+{
+    const char *hash = strrchr(r->path, '/');
+    sha256_of(r->peer.fingerprint, span_of_str(hash ? hash : ""));
+    agg_http_begin(r);
+}
+
+typedef struct floor_state {
+    int fd;
+    char path[200];
+} floor_state;
+
+static sefl_status floor_bytes(https_request *r, sefl_span bytes)
+{
+    return file_write_all(((floor_state *)r->state)->fd, bytes);
+}
+
+static void floor_end(https_request *r, sefl_status st)
+{
+    floor_state *f = r->state;
+    if (st == SEFL_OK && fsync(f->fd) == 0)
+        https_answer_text(r, 200, "ok");
+    else
+        https_answer_text(r, 500, "failed");
+}
+
+static void floor_drop(https_request *r)
+{
+    floor_state *f = r->state;
+    if (f->fd >= 0)
+        close(f->fd);
+    sefl_free(f);
+}
+
+static void begin_floor(https_request *r)
+{
+    const taker *t = r->server_ctx;
+    const char *hash = strrchr(r->path, '/');
+    floor_state *f;
+    if (sefl_new(&f, 1, sizeof *f) != SEFL_OK) {
+        https_answer_text(r, 500, "failed");
+        return;
+    }
+    snprintf(f->path, sizeof f->path, "%s/floor%s", t->pl->dir, hash ? hash : "/x");
+    f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    r->state = f;
+    r->body = floor_bytes, r->end = floor_end, r->drop = floor_drop;
+}
+
+static sefl_status all_summed(taker *t)
+{
+    uint32_t given, summed;
+    for (int i = 0; i < 120000; i++) {
+        collect_counts(t->collect, &given, &summed);
+        if (given == summed)
+            return SEFL_OK;
+        usleep(1000);
+    }
+    return sefl_fail(SEFL_ETIMEOUT, "the running sum does not get on");
+}
+
+static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
+{
+    sefl_status st = SEFL_OK;
+    taker t = { .pl = pl };
+    tls_id *id = NULL;
+    ingest *ing = NULL;
+    sign_key *key = NULL;
+    https_server *server = NULL;
+    sefl_rng rng = rng_system();
+    sefl_clock mono = clock_monotonic(), wall = clock_wall();
+    static const uint8_t task_id[32] = "sefl bench ingest";
+    char path[160], byte;
+    pthread_mutex_init(&t.lock, NULL);
+    SEFL_TRY(identity(pl, &id, "server"));
+    if (floor_only) {
+        SEFL_TRY(file_make_folder(in(pl, path, "floor"), 0700));
+    } else {
+        SEFL_TRY(sign_key_new(&key, &rng));
+        SEFL_TRY(journal_open(&t.journal, in(pl, path, "state"), "aggregator", task_id));
+        SEFL_TRY(collect_new(&t.collect, &(collect_config){ .ahe = &pl->p,
+                                                            .pub = pl->pub,
+                                                            .clients_max = (uint32_t)pl->o.updates,
+                                                            .path = path_of,
+                                                            .ctx = &t }));
+        SEFL_TRY(ingest_new(&ing, &(ingest_config){ .task = task_id,
+                                                    .ahe = &pl->p,
+                                                    .pub = pl->pub,
+                                                    .journal = t.journal,
+                                                    .key = key,
+                                                    .gate = { .ctx = &t,
+                                                              .lock = &t.lock,
+                                                              .admit = admit,
+                                                              .has_body = has_body,
+                                                              .took = took },
+                                                    .wall = &wall }));
+        collect_begin(t.collect, ROUND);
+        ingest_only_round(ing, ROUND);
+        t.http.ingest = ing;
+        t.http.mono = &mono;
+    }
+    SEFL_TRY(https_server_start(
+        &server, &(https_server_config){ .id = id,
+                                         .peer_role = "client",
+                                         .connections_per_address = CONNECTIONS_MAX,
+                                         .body_max = ahe_body_bytes(&pl->p),
+                                         .begin = floor_only ? begin_floor : begin_ingest,
+                                         .ctx = floor_only ? (void *)&t : (void *)&t.http }));
+    uint16_t port = https_server_port(server);
+    SEFL_CHECK(write(out_fd, &port, sizeof port) == sizeof port, SEFL_EIO, "pipe");
+    double cpu = cpu_seconds();
+    while (read(go_fd, &byte, 1) == 1) { /* a turn is over */
+        if (!floor_only)
+            SEFL_TRY(all_summed(&t));
+        result r = { .cpu_s = cpu_seconds() - cpu, .peak_mb = peak_mb(), .bodies = t.bodies };
+        SEFL_CHECK(write(out_fd, &r, sizeof r) == sizeof r, SEFL_EIO, "pipe");
+    }
+done:
+    if (st != SEFL_OK)
+        fprintf(stderr, "sefl bench ingest: %s\n", sefl_last_error());
+    https_server_stop(server);
+    ingest_free(ing);
+    collect_free(t.collect);
+    journal_close(t.journal);
+    sign_key_free(key);
+    tls_id_free(id);
+    pthread_mutex_destroy(&t.lock);
+    return st;
+}
+
+/* ---- the run ----------------------------------------------------------------------------------- */
+
+typedef struct peer {
+    pid_t pid;
+    int to, from;
+} peer;
+
+static sefl_status start(peer *out, const plan *pl, int kind)
+{
+    sefl_status st = SEFL_OK;
+    int down[2] = { -1, -1 }, up[2] = { -1, -1 };
+    SEFL_CHECK(pipe(down) == 0 && pipe(up) == 0, SEFL_EIO, "no pipe: %s", strerror(errno));
+    fflush(NULL);
+    out->pid = fork();
+    SEFL_CHECK(out->pid >= 0, SEFL_EIO, "no process: %s", strerror(errno));
+    if (out->pid == 0) {
+        close(down[1]), close(up[0]);
+        int rc = kind == 0 ? generator(pl, down[0], up[1])
+                           : serve(pl, kind == 2, down[0], up[1]) != SEFL_OK;
+        fflush(NULL);
+        _exit(rc);
+    }
+    close(down[0]), close(up[1]);
+    out->to = down[1], out->from = up[0];
+done:
+    return st;
+}
+
+static void end_peer(peer *p)
+{
+    if (p->pid <= 0)
+        return;
+    close(p->to), close(p->from);
+    waitpid(p->pid, NULL, 0);
+    p->pid = 0;
+}
+
+static sefl_status get(const peer *p, void *out, size_t n)
+{
+    return read(p->from, out, n) == (ssize_t)n
+               ? SEFL_OK
+               : sefl_fail(SEFL_ECLOSED, "a process of the benchmark ended early");
+}
+
+static sefl_status put(const peer *p, const void *bytes, size_t n)
+{
+    return write(p->to, bytes, n) == (ssize_t)n
+               ? SEFL_OK
+               : sefl_fail(SEFL_ECLOSED, "a process of the benchmark ended early");
+}
+
+typedef struct server {
+    peer peer;
+    uint16_t port;
+    unsigned which;
+    result r; /* since its start */
+} server;
+
+static sefl_status start_server(const plan *pl, server *s, bool floor_only)
+{
+    s->which = floor_only;
+    sefl_status st = start(&s->peer, pl, floor_only ? 2 : 1);
+    return st == SEFL_OK ? get(&s->peer, &s->port, sizeof s->port) : st;
+}
+
+static sefl_status turn(const peer *gen, server *s, unsigned long first, unsigned long end)
+{
+    sefl_status st = SEFL_OK, sent;
+    const order o = { .port = s->port, .which = s->which, .first = first, .end = end };
+    SEFL_TRY(put(gen, &o, sizeof o));
+    SEFL_TRY(get(gen, &sent, sizeof sent));
+    SEFL_CHECK(sent == SEFL_OK, sent, "the generator failed");
+    SEFL_TRY(put(&s->peer, "", 1));
+    SEFL_TRY(get(&s->peer, &s->r, sizeof s->r));
+done:
+    return st;
+}
+
+typedef struct multiply {
+    const mont *m;
+    uint64_t *x; /* a batch and a factor a thread */
+} multiply;
+
+static sefl_status multiply_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const multiply *j = ctx;
+    size_t words = mont_batch_words(j->m);
+    uint64_t *x = j->x + 2 * lane * words;
+    for (size_t i = begin; i < end; i++)
+        mont_mul(j->m, x, x, x + words);
+    return SEFL_OK;
+}
+
+/* Processor seconds of one multiplication modulo N^2 for each of a body's ciphertexts. */
+static sefl_status multiplications(const plan *pl, pool *workers, double *seconds)
+{
+    sefl_status st = SEFL_OK;
+    multiply j = { .m = &pl->pub->mod_n2 };
+    size_t words = mont_batch_words(j.m), n = 20000;
+    SEFL_TRY(sefl_new(&j.x, 2 * pool_threads(workers) * words, sizeof *j.x));
+    for (unsigned i = 0; i < pool_threads(workers); i++) {
+        mont_to(j.m, j.x + 2 * i * words, j.m->one);
+        mont_to(j.m, j.x + (2 * i + 1) * words, j.m->rr);
+    }
+    double began = cpu_seconds();
+    SEFL_TRY(pool_run(workers, n, 500, multiply_piece, &j, NULL));
+    *seconds += (cpu_seconds() - began) / ((double)n * j.m->lanes) * (double)pl->p.units;
+done:
+    sefl_free(j.x);
+    return st;
+}
+
+static int remove_one(const char *path, const struct stat *sb, int type, struct FTW *ftw)
+{
+    (void)sb, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static sefl_status make_identities(const plan *pl)
+{
+    sefl_status st = SEFL_OK;
+    char ca[160], ca_key[160], cert[160], key[160];
+    in(pl, ca, "ca.pem"), in(pl, ca_key, "ca.key");
+    SEFL_TRY(x509_make(ca, ca_key, &(x509_subject){ .name = "bench CA", .days = 2 }, NULL, NULL));
+    SEFL_TRY(
+        x509_make(in(pl, cert, "server.pem"), in(pl, key, "server.key"),
+                  &(x509_subject){
+                      .name = "bench AS", .role = "aggregator", .hosts = "127.0.0.1", .days = 2 },
+                  ca, ca_key));
+    SEFL_TRY(x509_make(in(pl, cert, "client.pem"), in(pl, key, "client.key"),
+                       &(x509_subject){ .name = "bench client", .role = "client", .days = 2 }, ca,
+                       ca_key));
+done:
+    return st;
+}
+
+static void print_rows(bench *b, const plan *pl, const result *ours, const result *bare,
+                       double mults, double wall_s)
+{
+    const char *scheme = pl->p.scheme->name;
+    bool lwe = pl->p.head_bytes > 0;
+    double n = (double)pl->o.updates, as = 1e3 * ours->cpu_s / n, rest = 1e3 * bare->cpu_s / n;
+    char name[80];
+    bench_note(b, "%s: %lu updates of %zu values (%.2f MB each) from %lu connections, TLS 1.3",
+               scheme, pl->o.updates, pl->o.values, 1e-6 * (double)ahe_body_bytes(&pl->p),
+               pl->o.connections);
+    snprintf(name, sizeof name, "%s: AS (floor: %s)", scheme,
+             lwe ? "receive, write, sync" : "multiplications alone");
+    bench_row(b,
+              &(bench_result){
+                  .name = name, .value = as, .unit = "ms CPU", .floor = lwe ? rest : 1e3 * mults });
+    snprintf(name, sizeof name, "%s: receive, write and sync alone", scheme);
+    bench_row(b, &(bench_result){ .name = name, .value = rest, .unit = "ms CPU" });
+    snprintf(name, sizeof name, "%s: AS, beyond receiving", scheme);
+    bench_row(b, &(bench_result){
+                     .name = name, .value = as - rest, .unit = "ms CPU", .floor = 1e3 * mults });
+    snprintf(name, sizeof name, "%s: AS, updates a second", scheme);
+    bench_row(b, &(bench_result){ .name = name, .value = n / wall_s, .unit = "1/s", .rate = true });
+    snprintf(name, sizeof name, "%s: AS, peak memory", scheme);
+    bench_row(b, &(bench_result){ .name = name, .value = ours->peak_mb, .unit = "MB" });
+}
+
+static sefl_status run_scheme(bench *b, const options *o, const ahe_pub *pub, const char *scheme)
+{
+    sefl_status st = SEFL_OK, made;
+    plan pl = { .o = *o, .pub = pub };
+    const ahe_scheme *s;
+    peer gen = { 0 };
+    server ours = { 0 }, bare = { 0 };
+    pool *workers = NULL;
+    double mults = 0;
+    uint64_t wall_ns = 0;
+    sefl_clock mono = clock_monotonic();
+    bool lwe = strcmp(scheme, "lwe") == 0, has_dir = false;
+    pack pk;
+    SEFL_TRY(ahe_scheme_find(&s, scheme));
+    SEFL_TRY(pack_init(&pk, &(pack_config){ .scheme = lwe ? PACK_LWE : PACK_PAILLIER,
+                                            .clients = 10000,
+                                            .dimension = o->values,
+                                            .clip = PACK_ONE,
+                                            .noise = PACK_ONE }));
+    SEFL_TRY(ahe_params_init(&pl.p, s, &pk, pub, o->values));
+    const char *tmp = getenv("TMPDIR");
+    snprintf(pl.dir, sizeof pl.dir, "%.40s/sefl-ingest-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    SEFL_CHECK(mkdtemp(pl.dir), SEFL_EIO, "no folder %s: %s", pl.dir, strerror(errno));
+    has_dir = true;
+    SEFL_TRY(make_identities(&pl));
+    SEFL_TRY(start(&gen, &pl, 0));
+    SEFL_TRY(start_server(&pl, &ours, false));
+    SEFL_TRY(start_server(&pl, &bare, true));
+    SEFL_TRY(pool_new(&workers, 0)); /* after the forks: threads do not survive them */
+    SEFL_TRY(get(&gen, &made, sizeof made));
+    SEFL_CHECK(made == SEFL_OK, made, "the generator failed");
+    for (unsigned long i = 0; i < TURNS; i++) {
+        unsigned long first = o->updates * i / TURNS, end = o->updates * (i + 1) / TURNS;
+        uint64_t began = clock_ns(&mono);
+        SEFL_TRY(turn(&gen, &ours, first, end));
+        wall_ns += clock_ns(&mono) - began;
+        SEFL_TRY(turn(&gen, &bare, first, end));
+        if (!lwe)
+            SEFL_TRY(multiplications(&pl, workers, &mults));
+    }
+    SEFL_CHECK(ours.r.bodies == o->updates, SEFL_ESTATE, "%" PRIu64 " of %lu updates arrived",
+               ours.r.bodies, o->updates);
+    print_rows(b, &pl, &ours.r, &bare.r, mults / TURNS, 1e-9 * (double)wall_ns);
+done:
+    pool_free(workers);
+    end_peer(&bare.peer); /* the last first: it holds ends of the others' pipes */
+    end_peer(&ours.peer);
+    end_peer(&gen);
+    if (has_dir)
+        nftw(pl.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return st;
+}
+
+static sefl_status number(unsigned long *out, const char *option, unsigned long max)
+{
+    char *end;
+    unsigned long v = strtoul(optarg, &end, 10);
+    if (*optarg < '0' || *optarg > '9' || *end || v == 0 || v > max)
+        return sefl_fail(SEFL_EINVAL, "--%s wants a whole number from 1 to %lu", option, max);
+    *out = v;
+    return SEFL_OK;
+}
+
+static sefl_status run(bench *b, int argc, char **argv)
+{
+    sefl_status st = SEFL_OK;
+    static const struct option longopts[] = { { "scheme", required_argument, NULL, 's' },
+                                              { "values", required_argument, NULL, 'v' },
+                                              { "updates", required_argument, NULL, 'u' },
+                                              { "connections", required_argument, NULL, 'c' },
+                                              { 0 } };
+    options o = { .updates = 200, .connections = 16 };
+    unsigned long values = 945510;
+    paillier_sec *sec = NULL;
+    sefl_rng rng = rng_system();
+    const ahe_scheme *s;
+    opterr = 0, optind = 1;
+    for (int c; (c = getopt_long(argc, argv, "", longopts, NULL)) != -1;) {
+        if (c == 's')
+            o.scheme = optarg;
+        else if (c == 'v')
+            SEFL_TRY(number(&values, "values", 100000000));
+        else if (c == 'u')
+            SEFL_TRY(number(&o.updates, "updates", 10000));
+        else if (c == 'c')
+            SEFL_TRY(number(&o.connections, "connections", CONNECTIONS_MAX));
+        else
+            SEFL_CHECK(false, SEFL_EINVAL, "unknown option %s", argv[optind - 1]);
+    }
+    o.values = values;
+    if (o.scheme)
+        SEFL_TRY(ahe_scheme_find(&s, o.scheme));
+    SEFL_TRY(paillier_keygen_vartime(&sec, BITS, &rng, NULL));
+    if (!o.scheme || strcmp(o.scheme, "paillier") == 0)
+        SEFL_TRY(run_scheme(b, &o, paillier_sec_pub(sec), "paillier"));
+    if (!o.scheme || strcmp(o.scheme, "lwe") == 0)
+        SEFL_TRY(run_scheme(b, &o, paillier_sec_pub(sec), "lwe"));
+done:
+    paillier_sec_free(sec);
+    return st;
+}
+
+const bench_def bench_ingest = {
+    "ingest", "what taking updates costs the aggregation server",
+    "  --scheme S     paillier or lwe (default: both)\n"
+    "  --values N     numbers in an update (945510)\n"
+    "  --updates N    how many (200); they lie in $TMPDIR meanwhile, twice\n"
+    "  --connections N    that send at once (16)",
+    run
+};

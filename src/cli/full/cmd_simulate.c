@@ -1,0 +1,297 @@
+/* sefl simulate: a federation in one process, as a file describes it. */
+#include "cli/cli.h"
+#include "cli/full/experiment_args.h"
+#include "cli/interrupt.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "simulate/simulate.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { O_RUNS = 512, O_JSON, O_QUIET };
+
+static const struct option longopts[] = {
+    EXPERIMENT_OPTIONS,
+    { "runs", required_argument, NULL, O_RUNS },
+    { "json", no_argument, NULL, O_JSON },
+    { "quiet", no_argument, NULL, O_QUIET },
+    { 0 },
+};
+
+typedef struct session {
+    experiment_args args;
+    scene_key key; /* of all runs with one seed */
+    const char *runs;
+    bool json, quiet, terminal;
+    simulate_view view;
+    uint64_t began_ns, shown_ns, round, rounds_here;
+    size_t run;
+} session;
+
+/* ---- talk -------------------------------------------------------------------------------------- */
+
+static uint64_t now_ns(void)
+{
+    sefl_clock c = clock_monotonic();
+    return clock_ns(&c);
+}
+
+static void clear_line(const session *s)
+{
+    if (s->terminal && !s->quiet)
+        fprintf(stderr, "\r\033[K");
+}
+
+static void on_begin(void *ctx, const simulate_view *v)
+{
+    session *s = ctx;
+    const experiment *e = v->e;
+    s->view = *v;
+    s->began_ns = now_ns();
+    s->round = v->done;
+    s->rounds_here = 0;
+    if (s->quiet)
+        return;
+    clear_line(s);
+    if (s->args.runs > 1)
+        fprintf(stderr, "run %zu of %zu: ", s->run + 1, s->args.runs);
+    fprintf(stderr,
+            "sefl simulate: %s: %" PRIu32 " clients, %" PRIu64
+            " words, %zu values, protection %s%s  "
+            "(%u thread%s, seed %" PRIu64 ")\n",
+            e->name, e->clients, v->tokens, v->values, protection_name(e->protection),
+            e->protection != PROTECTION_SEFL ? ""
+            : e->full                        ? ", crypto full"
+                                             : ", crypto clear",
+            v->threads, v->threads == 1 ? "" : "s", e->seed);
+    if (!v->claim)
+        fprintf(stderr, "no differential privacy claimed\n");
+    if (v->done > 0)
+        fprintf(stderr, "going on after round %" PRIu64 "\n", v->done);
+}
+
+static void print_line(const session *s, const run_round *r)
+{
+    char up[16];
+    human_bytes(up, r->up);
+    printf("round %" PRIu64 "/%" PRIu64, r->round, s->view.rounds);
+    if (r->skipped)
+        printf("  skipped");
+    if (r->perplexity > 0)
+        printf("  loss %.3f  ppl %.2f", r->loss, r->perplexity);
+    if (r->has_epsilon)
+        printf("  eps %.2f/%.2f", r->epsilon_server, r->epsilon_target);
+    printf("  clients %" PRIu32 "/%" PRIu32, r->clients, s->view.e->clients);
+    if (r->late + r->dropped + r->diverged > 0)
+        printf(" (%" PRIu32 " late, %" PRIu32 " dropped, %" PRIu32 " diverged)", r->late,
+               r->dropped, r->diverged);
+    printf("  up %s  %.1f s\n", up, r->seconds);
+    fflush(stdout);
+}
+
+static void on_round(void *ctx, const run_round *r)
+{
+    session *s = ctx;
+    sefl_buf b = { 0 };
+    s->round = r->round;
+    s->rounds_here++;
+    clear_line(s);
+    if (!s->json) {
+        print_line(s, r);
+        return;
+    }
+    if (run_round_write(&b, r) == SEFL_OK)
+        printf("%.*s\n", (int)b.n, (const char *)b.p);
+    fflush(stdout);
+    buf_clear(&b);
+}
+
+/* One line that renews itself: the clients of this round, their rate, the time left for all rounds. */
+static bool on_progress(void *self, uint64_t done, uint64_t total)
+{
+    session *s = self;
+    uint64_t now = now_ns();
+    if (interrupt_seen())
+        return false;
+    if (!s->terminal || s->quiet || now - s->shown_ns < 250000000u)
+        return true;
+    s->shown_ns = now;
+    double t = 1e-9 * (double)(now - s->began_ns), share = total ? (double)done / (double)total : 0;
+    double rounds = (double)s->rounds_here + share;
+    fprintf(stderr, "\rround %" PRIu64 "/%" PRIu64 "  client %" PRIu64 "/%" PRIu64, s->round + 1,
+            s->view.rounds, done, total);
+    if (s->began_ns > 0 && rounds > 0 && t > 0) {
+        double left = t / rounds * ((double)(s->view.rounds - s->round) - share);
+        fprintf(stderr, "  %.1f clients/s  %.0f:%02.0f left", rounds * (double)total / t,
+                (double)((uint64_t)left / 60), (double)((uint64_t)left % 60));
+    }
+    fprintf(stderr, "\033[K");
+    return true;
+}
+
+static void print_summary(const simulate_result *r)
+{
+    char up[16], down[16], link[16];
+    human_bytes(up, r->up), human_bytes(down, r->down), human_bytes(link, r->link);
+    if (r->was_there) {
+        printf("%s was there already: %" PRIu64 " rounds, %s\n", r->folder, r->rounds, r->why);
+        return;
+    }
+    printf("%s: %s\n", r->folder, r->why);
+    if (r->best_perplexity > 0) {
+        if (r->first_perplexity > 0)
+            printf("perplexity  %.2f at the start, ", r->first_perplexity);
+        else
+            printf("perplexity  ");
+        printf("%.2f at the end, %.2f at best (round %" PRIu64 ")", r->last_perplexity,
+               r->best_perplexity, r->best_round);
+        if (r->best_possible > 0)
+            printf(", %.2f is the best possible", r->best_possible);
+        printf("\n");
+    }
+    if (r->has_epsilon)
+        printf("privacy     epsilon %.3f against a server, %.3f against others, at delta %g "
+               "(target %g)\n",
+               r->epsilon_server, r->epsilon_others, r->delta, r->epsilon_target);
+    else
+        printf("privacy     no differential privacy claimed\n");
+    printf("seconds     train %.1f  encrypt %.1f  sum %.1f (processor time)  2pc %.1f  step %.1f  "
+           "eval %.1f\n",
+           r->train, r->encrypt, r->sum, r->twopc, r->step, r->eval);
+    printf("wall        %.1f s of rounds on %u thread%s; training alone would take %.1f s (%+.1f "
+           "%%)\n",
+           r->seconds, r->threads, r->threads == 1 ? "" : "s", r->train / r->threads,
+           r->train > 0 ? 100 * (r->seconds / (r->train / r->threads) - 1) : 0.0);
+    printf("bytes       up %s  down %s  between the servers %s\n", up, down, link);
+    printf("memory      %.0f MB\n", (double)r->memory_bytes / 1e6);
+}
+
+static sefl_status print_json(const simulate_result *r, const experiment *e)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(simulate_summary_write(&b, r, e));
+    printf("%.*s\n", (int)b.n, (const char *)b.p);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* ---- runs -------------------------------------------------------------------------------------- */
+
+static sefl_status one_run(session *s, size_t i)
+{
+    sefl_status st = SEFL_OK;
+    settings one;
+    simulate_result *r = NULL;
+    experiment e;
+    sefl_progress p = { .report = on_progress, .self = s };
+    s->run = i;
+    s->began_ns = 0;
+    st = experiment_run(&one, &s->args.set, i);
+    if (st != SEFL_OK)
+        return st;
+    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    SEFL_TRY(simulate_run(&(simulate_config){ .settings = &one,
+                                              .runs = s->runs,
+                                              .key = &s->key,
+                                              .ctx = s,
+                                              .begin = on_begin,
+                                              .round = on_round,
+                                              .progress = &p },
+                          r));
+    clear_line(s);
+    SEFL_TRY(experiment_make(&e, &one));
+    if (s->json)
+        SEFL_TRY(print_json(r, &e));
+    else
+        print_summary(r);
+done:
+    clear_line(s);
+    settings_clear(&one);
+    sefl_free(r);
+    return st;
+}
+
+static bool is_private(const settings *s)
+{
+    return *settings_text(s, "data.path") && !settings_bool(s, "data.public");
+}
+
+static int go(session *s)
+{
+    if (s->args.runs > 1 && is_private(&s->args.set))
+        fprintf(stderr,
+                "choice not accounted: %zu runs look at the same private text, and who picks "
+                "one of them learns\nfrom all; no epsilon below covers that "
+                "(data.public: true for public text)\n",
+                s->args.runs);
+    interrupt_catch();
+    for (size_t i = 0; i < s->args.runs; i++) {
+        sefl_status st = one_run(s, i);
+        if (st != SEFL_OK) {
+            int rc = cli_failed(&cmd_simulate, st);
+            if (st == SEFL_ECANCELLED)
+                fprintf(stderr, "the same command goes on behind the last finished round\n");
+            return rc;
+        }
+    }
+    return CLI_DONE;
+}
+
+static int run(int argc, char **argv)
+{
+    session s = { .runs = "runs", .terminal = isatty(STDERR_FILENO) };
+    int rc = CLI_DONE;
+    experiment_args_init(&s.args);
+    opterr = 0;
+    for (int c; rc == CLI_DONE && (c = getopt_long(argc, argv, ":c:", longopts, NULL)) != -1;) {
+        if (experiment_args_take(&s.args, &cmd_simulate, c, &rc))
+            continue;
+        switch (c) {
+        case O_RUNS:
+            s.runs = optarg;
+            break;
+        case O_JSON:
+            s.json = true;
+            break;
+        case O_QUIET:
+            s.quiet = true;
+            break;
+        default:
+            rc = cli_bad_option(&cmd_simulate, argc, argv, c, longopts);
+        }
+    }
+    if (rc == CLI_DONE)
+        rc = experiment_args_finish(&s.args, &cmd_simulate, argc, argv);
+    if (rc == CLI_DONE)
+        rc = go(&s);
+    experiment_args_clear(&s.args);
+    scene_key_clear(&s.key);
+    return rc;
+}
+
+const cli_command cmd_simulate = {
+    .name = "simulate",
+    .summary = "run a whole federation in one process, from an experiment file",
+    .usage = "-c FILE [--set KEY=VALUE] [options]",
+    .details =
+        "  -c, --config FILE  the experiment (docs/SIMULATION.md lists the keys)\n"
+        "  --set KEY=VALUE    any key, in place of the file's\n"
+        "  --runs DIR         folder of run folders (default runs)\n"
+        "  --threads N        0 (default): all cores; the result does not depend on it\n"
+        "  --json             one object a round, and one for the run\n"
+        "  --quiet            no talk on standard error\n"
+        "\n"
+        "A run leaves runs/NAME with config.yml, metrics.jsonl, model/, ledger, log and "
+        "summary.json.\n"
+        "The same command again skips what is finished and goes on with what was interrupted.",
+    .example = "echo 'clients: 20' > experiment.yml && sefl simulate -c experiment.yml",
+    .run = run,
+};

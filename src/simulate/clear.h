@@ -1,0 +1,26 @@
+/* clear: what a round gives in the clear: from the sum of the clients' integers, and the servers' noise
+ * drawn from the same named coins, to the released integers, by plain arithmetic. No ciphertext, no
+ * garbled evaluation, no journal takes part: of the two-party computation only the drawing of both
+ * servers' bits is run, and the sampler is its plain description (mpc/plain/law.h).
+ *
+ *     SEFL_TRY(clear_release(w, &task, seed, round, attempt, sum));
+ *
+ * gives bit for bit what protocol/as_link.h gives for the ciphertexts of the same integers, with coins
+ * named_coins_new("AS", seed) and ("CSP", seed): tests of the roles and of the simulator hold it so.
+ *
+ * Memory for d values: joint about 450 d bytes, own 40 d. Threads: any.   Secrets: everything. */
+#ifndef SIMULATE_CLEAR_H
+#define SIMULATE_CLEAR_H
+
+#include "protocol/task.h"
+
+/* out: t->values integers (protocol/as_link.h); sum: as many. */
+sefl_status clear_release(int64_t *out, const task *t, uint64_t seed, uint64_t round,
+                          uint64_t attempt, const int64_t *sum) SEFL_MUST_CHECK;
+
+/* A trusted aggregator's release (protection cdp), for a task with noise `own`: the sum and one
+ * discrete Gaussian, coins ("AS", seed, "cdp", round, 1). */
+sefl_status clear_central(int64_t *out, const task *t, uint64_t seed, uint64_t round,
+                          const int64_t *sum) SEFL_MUST_CHECK;
+
+#endif

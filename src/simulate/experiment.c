@@ -1,0 +1,384 @@
+#include "simulate/experiment.h"
+
+#include "base/alloc.h"
+#include "config/yaml/yaml.h"
+#include "protocol/task.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const setting_def experiment_own[] = {
+    { "name", SETTING_TEXT, "experiment", .help = "of the run's folder" },
+    { "seed", SETTING_U64, "1", .help = "of everything that is drawn" },
+    { "protection", SETTING_WORD, "sefl", .words = "none cdp sefl",
+      .help = "none: plain FedAvg; cdp: a trusted server adds the noise" },
+    { "crypto", SETTING_WORD, "clear", .words = "clear full",
+      .help = "full: the real cryptography; clear: the same integers without it" },
+    { "crypto.key_bits", SETTING_WORD, "3072", .words = "2048 3072 4096", .help = "Paillier key" },
+    { "clients", SETTING_U64, "8", .min = 1, .max = EXPERIMENT_CLIENTS_MAX, .help = "" },
+    { "threads", SETTING_U64, "0", .max = 256, .help = "0: all cores; the result is the same" },
+    { "data.path", SETTING_TEXT, "", .help = "folder or file of text; empty: generated" },
+    { "data.vocab", SETTING_TEXT, "", .help = "word list; empty: the words of the training text" },
+    { "data.vocab_words", SETTING_U64, "0", .max = VOCAB_WORDS_MAX, .help = "most words; 0: all" },
+    { "data.words", SETTING_U64, "2000", .min = 100, .max = 10000000,
+      .help = "generated: training tokens of a client" },
+    { "data.alpha", SETTING_DECIMAL, "0.5", .max = 1000,
+      .help = "skew: small is uneven (topics if generated, shares if dirichlet)" },
+    { "data.partition", SETTING_WORD, "article",
+      .words = "contiguous article round-robin dirichlet",
+      .help = "how text of data.path is dealt out" },
+    { "data.public", SETTING_BOOL, "false", .help = "true: choices made with it cost no privacy" },
+    { "network.dropout", SETTING_DECIMAL, "0", .max = 1, .help = "share that vanishes in a round" },
+    { "network.stragglers", SETTING_DECIMAL, "0", .max = 1, .help = "share of slow clients" },
+    { "network.slowdown", SETTING_DECIMAL, "5", .min = 1, .max = 1000000, .help = "of a slow one" },
+    { "network.client_ms", SETTING_U64, "10000", .min = 1, .max = 100000000,
+      .help = "virtual time a client needs for a round, give or take half" },
+    { "eval.every", SETTING_U64, "1", .max = 1000000, .help = "rounds; 0: at the end only" },
+    { "models.keep", SETTING_U64, "0", .max = 1000000, .help = "latest rounds' models; 0: all" },
+    { 0 },
+};
+
+/* What the program knows by itself. */
+static const char *const filled_in[] = {
+    "name", "population", "model.vocab", "vocab.sha256", "init.sha256", "rounds.enrolled", NULL
+};
+
+/* Other defaults than a task's: a small model, short rounds, weak noise that claims nothing. */
+static const struct usual {
+    const char *key, *value;
+} usual[] = {
+    { "model.embed", "48" },
+    { "model.hidden", "48" },
+    { "model.layers", "1" },
+    { "model.block", "8" },
+    { "model.batch", "5" },
+    { "model.steps", "20" },
+    { "training.epochs", "1" },
+    { "training.dropout", "0" },
+    { "privacy.claim", "none" },
+    { "privacy.clip", "8" },
+    { "privacy.z", "0.02" },
+    { "rounds.count", "10" },
+    { "rounds.deadline_ms", "60000" },
+    { "rounds.extend_ms", "60000" },
+    { "rounds.extensions", "1" },
+};
+
+static setting_def all[SETTINGS_MAX + 1];
+static char sweep_names[SETTINGS_MAX][48];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static bool listed(const char *const *list, const char *key)
+{
+    for (; *list; list++)
+        if (strcmp(*list, key) == 0)
+            return true;
+    return false;
+}
+
+static bool is_sweep(const char *key)
+{
+    return strncmp(key, "sweep.", 6) == 0;
+}
+
+static void build(void)
+{
+    static const char *const fixed[] = { "name", "threads", "models.keep", NULL };
+    size_t n = 0, names = 0;
+    for (const setting_def *d = experiment_own; d->key; d++)
+        all[n++] = *d;
+    for (const setting_def *d = task_schema; d->key; d++) {
+        if (listed(filled_in, d->key))
+            continue;
+        all[n] = *d;
+        for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+            if (strcmp(usual[i].key, d->key) == 0)
+                all[n].fallback = usual[i].value;
+        n++;
+    }
+    size_t keys = n;
+    for (size_t i = 0; i < keys; i++) {
+        if (listed(fixed, all[i].key))
+            continue;
+        char *name = sweep_names[names++];
+        snprintf(name, sizeof sweep_names[0], "sweep.%s", all[i].key);
+        all[n++] = (setting_def){ name, SETTING_TEXT, "", .help = "values, separated by commas" };
+    }
+    assert(n <= SETTINGS_MAX);
+    all[n] = (setting_def){ 0 };
+}
+
+const setting_def *experiment_schema(void)
+{
+    pthread_once(&once, build);
+    return all;
+}
+
+const char *protection_name(protection p)
+{
+    static const char *const names[] = { "none", "cdp", "sefl" };
+    return (unsigned)p < 3 ? names[p] : "?";
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static const char *const paths[] = { "data.path", "data.vocab", NULL };
+
+/* A relative path becomes an absolute one, from `folder` (NULL: here). */
+static sefl_status absolute(settings *s, const char *key, const char *folder)
+{
+    const char *value = settings_text(s, key);
+    char joined[2 * PATH_MAX], full[PATH_MAX];
+    if (!*value || *value == '/')
+        return SEFL_OK;
+    snprintf(joined, sizeof joined, "%s%s%s", folder ? folder : "", folder ? "/" : "", value);
+    if (!realpath(joined, full))
+        return sefl_fail(SEFL_EINVAL, "%s: %s: %s", key, joined, strerror(errno));
+    return settings_set_pair(s, span_of_str(key), span_of_str(full), key);
+}
+
+sefl_status experiment_read(settings *s, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    SEFL_TRY(yaml_read(s, path));
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    for (const char *const *key = paths; *key; key++)
+        SEFL_TRY(absolute(s, *key, slash == path ? "/" : folder));
+done:
+    return st;
+}
+
+sefl_status experiment_write(sefl_buf *out, const settings *s)
+{
+    sefl_status st = SEFL_OK;
+    for (size_t i = 0; i < s->count; i++) {
+        const setting_def *d = &s->schema[i];
+        if (is_sweep(d->key) || strcmp(d->key, "threads") == 0)
+            continue;
+        const char *v = settings_text(s, d->key);
+        bool given = s->value[i] != NULL;
+        SEFL_TRY(wr_fmt(out, "%s%s: ", given ? "" : "# ", d->key));
+        if (d->type == SETTING_TEXT) { /* single quotes: only the quote itself is doubled */
+            SEFL_TRY(wr_fmt(out, "'"));
+            for (; *v; v++)
+                SEFL_TRY(wr_fmt(out, *v == '\'' ? "''" : "%c", *v));
+            SEFL_TRY(wr_fmt(out, "'\n"));
+        } else {
+            SEFL_TRY(wr_fmt(out, "%s\n", v));
+        }
+    }
+done:
+    return st;
+}
+
+/* ---- sweeps ---------------------------------------------------------------------------------- */
+
+static size_t values_in(const char *list)
+{
+    size_t n = *list ? 1 : 0;
+    for (; *list; list++)
+        n += *list == ',';
+    return n;
+}
+
+static sefl_span value_at(const char *list, size_t i)
+{
+    for (; i > 0; i--)
+        list = strchr(list, ',') + 1;
+    while (*list == ' ')
+        list++;
+    size_t n = strcspn(list, ",");
+    while (n > 0 && list[n - 1] == ' ')
+        n--;
+    return span_of(list, n);
+}
+
+size_t experiment_runs(const settings *s)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < s->count; i++)
+        if (is_sweep(s->schema[i].key) && s->value[i] && *s->value[i]) {
+            size_t values = values_in(s->value[i]);
+            if (values > EXPERIMENT_RUNS_MAX / n)
+                return 0;
+            n *= values;
+        }
+    return n;
+}
+
+/* The value as a part of a folder's name. */
+static void name_part(char *out, size_t n, sefl_span v)
+{
+    size_t m = v.n < n - 1 ? v.n : n - 1;
+    for (size_t i = 0; i < m; i++)
+        out[i] = v.p[i] == '/' || v.p[i] == ' ' ? '_' : (char)v.p[i];
+    out[m] = 0;
+}
+
+sefl_status experiment_run(settings *out, const settings *s, size_t i)
+{
+    sefl_status st = SEFL_OK;
+    char name[EXPERIMENT_NAME_MAX + 1], part[64];
+    settings_init(out, s->schema);
+    size_t at = (size_t)snprintf(name, sizeof name, "%s", settings_text(s, "name"));
+    for (size_t k = 0; k < s->count; k++)
+        if (!is_sweep(s->schema[k].key) && s->value[k])
+            SEFL_TRY(settings_set_pair(out, span_of_str(s->schema[k].key), span_of_str(s->value[k]),
+                                       s->origin[k]));
+    for (size_t k = s->count; k-- > 0;) {
+        const char *key = s->schema[k].key + 6, *list = s->value[k];
+        if (!is_sweep(s->schema[k].key) || !list || !*list)
+            continue;
+        size_t n = values_in(list);
+        sefl_span v = value_at(list, i % n);
+        i /= n;
+        SEFL_TRY(settings_set_pair(out, span_of_str(key), v, s->origin[k]));
+        name_part(part, sizeof part, v);
+        if (at < sizeof name)
+            at += (size_t)snprintf(name + at, sizeof name - at, "-%s=%s", key, part);
+    }
+    SEFL_CHECK(at < sizeof name, SEFL_EINVAL, "name: the run's name is longer than %d bytes",
+               EXPERIMENT_NAME_MAX);
+    SEFL_TRY(settings_set_pair(out, span_of_str("name"), span_of_str(name), "name"));
+done:
+    if (st != SEFL_OK)
+        settings_clear(out);
+    return st;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static bool is(const settings *s, const char *key, const char *word)
+{
+    return strcmp(settings_text(s, key), word) == 0;
+}
+
+static double real(const settings *s, const char *key)
+{
+    return strtod(settings_text(s, key), NULL);
+}
+
+sefl_status experiment_make(experiment *out, settings *s)
+{
+    sefl_status st = SEFL_OK;
+    const char *name = settings_text(s, "name");
+    *out = (experiment){ .seed = settings_u64(s, "seed") };
+    SEFL_CHECK(*name && *name != '.' && !strchr(name, '/') && strlen(name) <= EXPERIMENT_NAME_MAX,
+               SEFL_EINVAL, "name: \"%.40s\" is no name of a folder", name);
+    snprintf(out->name, sizeof out->name, "%s", name);
+    for (const char *const *key = paths; *key; key++)
+        SEFL_TRY(absolute(s, *key, NULL));
+    out->protection = is(s, "protection", "none")  ? PROTECTION_NONE
+                      : is(s, "protection", "cdp") ? PROTECTION_CDP
+                                                   : PROTECTION_SEFL;
+    out->full = out->protection == PROTECTION_SEFL && is(s, "crypto", "full");
+    out->key_bits = (unsigned)strtoul(settings_text(s, "crypto.key_bits"), NULL, 10);
+    out->clients = (uint32_t)settings_u64(s, "clients");
+    out->threads = (unsigned)settings_u64(s, "threads");
+    out->data = settings_text(s, "data.path");
+    out->vocab = settings_text(s, "data.vocab");
+    out->vocab_words = (uint32_t)settings_u64(s, "data.vocab_words");
+    out->words = settings_u64(s, "data.words");
+    out->alpha = real(s, "data.alpha");
+    SEFL_TRY(partition_kind_parse(&out->partition, settings_text(s, "data.partition")));
+    out->data_public = !*out->data || settings_bool(s, "data.public");
+    out->dropout = real(s, "network.dropout");
+    out->stragglers = real(s, "network.stragglers");
+    out->slowdown = real(s, "network.slowdown");
+    out->client_ms = settings_u64(s, "network.client_ms");
+    out->eval_every = settings_u64(s, "eval.every");
+    out->models_keep = settings_u64(s, "models.keep");
+    out->clip_given = settings_given(s, "privacy.clip");
+    SEFL_CHECK(out->protection != PROTECTION_SEFL || out->clients >= 2, SEFL_EINVAL,
+               "clients: the sum of one client is its update; protection sefl wants 2 or more");
+    SEFL_CHECK(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g: 0.001 to 1000", out->alpha);
+    SEFL_CHECK(!*out->vocab || *out->data, SEFL_EINVAL,
+               "data.vocab is for text of data.path: generated text brings its own words");
+done:
+    return st;
+}
+
+/* ---- the task -------------------------------------------------------------------------------- */
+
+static sefl_status put(settings *s, const char *key, const char *value)
+{
+    return settings_set_pair(s, span_of_str(key), span_of_str(value), "experiment");
+}
+
+static sefl_status put_u64(settings *s, const char *key, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return put(s, key, text);
+}
+
+/* Keys whose value another one decides, unless somebody gave it (task_make knows which). */
+static bool follows(const settings *s, const char *key)
+{
+    if (strcmp(key, "training.epochs") == 0)
+        return settings_given(s, "training.steps") || is(s, "privacy.unit", "record");
+    if (strcmp(key, "privacy.z") == 0)
+        return is(s, "privacy.noise", "none");
+    return false;
+}
+
+/* Without noise these say nothing, whatever the file has for the other protections. */
+static bool of_noise(const char *key)
+{
+    static const char *const keys[] = { "privacy.noise",   "privacy.claim", "privacy.z",
+                                        "privacy.epsilon", "privacy.delta", NULL };
+    return listed(keys, key);
+}
+
+sefl_status experiment_task(settings *out, const settings *s, const experiment *e, uint32_t words,
+                            const char *vocab_hash, const char *init_hash)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t enrolled = e->clients < 2 ? 2 : e->clients;
+    uint64_t most = settings_u64(s, "rounds.clients_max");
+    settings_init(out, task_schema);
+    for (size_t i = 0; i < s->count; i++) {
+        const char *key = s->schema[i].key;
+        bool task_key = false;
+        for (const setting_def *d = task_schema; d->key && !task_key; d++)
+            task_key = strcmp(d->key, key) == 0 && !listed(filled_in, key);
+        if (!task_key || (e->protection == PROTECTION_NONE && of_noise(key)))
+            continue;
+        if (s->value[i])
+            SEFL_TRY(
+                settings_set_pair(out, span_of_str(key), span_of_str(s->value[i]), s->origin[i]));
+        else if (!follows(s, key))
+            for (size_t k = 0; k < sizeof usual / sizeof *usual; k++)
+                if (strcmp(usual[k].key, key) == 0)
+                    SEFL_TRY(put(out, key, usual[k].value));
+    }
+    SEFL_TRY(put(out, "name", "simulated"));
+    SEFL_TRY(put(out, "population", "simulated"));
+    SEFL_TRY(put_u64(out, "model.vocab", words));
+    SEFL_TRY(put(out, "vocab.sha256", vocab_hash));
+    SEFL_TRY(put(out, "init.sha256", init_hash));
+    SEFL_TRY(put_u64(out, "rounds.enrolled", enrolled));
+    if (e->protection == PROTECTION_NONE) {
+        SEFL_TRY(put(out, "privacy.noise", "none"));
+        SEFL_TRY(put(out, "privacy.claim", "none"));
+    } else if (e->protection == PROTECTION_CDP) {
+        SEFL_TRY(put(out, "privacy.noise", "own"));
+    }
+    /* a quarter may stay away; rounds end when all are in, where that takes no claim away */
+    if (!settings_given(s, "rounds.threshold") && !is(s, "privacy.sampling", "open"))
+        SEFL_TRY(put_u64(out, "rounds.threshold", enrolled < 8 ? 2 : enrolled / 4));
+    if (!settings_given(s, "rounds.enough") && is(s, "privacy.sampling", "all"))
+        SEFL_TRY(put_u64(out, "rounds.enough", most > 0 && most < enrolled ? most : enrolled));
+done:
+    if (st != SEFL_OK)
+        settings_clear(out);
+    return st;
+}

@@ -1,0 +1,87 @@
+/* run_folder: runs/NAME, what a run leaves behind and goes on from.
+ *
+ *     config.yml                  the experiment as resolved; defaults stand there as comments
+ *     metrics.jsonl               one object a round (below)
+ *     model/round-N.safetensors   released by round N; 0: the initial model
+ *     model/best.safetensors, model/last.safetensors
+ *     vocab.txt  ledger  log  summary.json (when it is over)
+ *     state, optimiser-N          for going on; csp-ledger (crypto full)
+ *
+ * A line of metrics.jsonl; what is not known is left out:
+ *     {"round":3,"skipped":false,"clients":97,"asked":100,"late":2,"dropped":1,"diverged":0,
+ *      "perplexity":41.2,"loss":3.718,"epsilon_server":2.1,"epsilon_others":2.1,"epsilon_target":8,
+ *      "seconds":4.1,"train_seconds":7.5,"encrypt_seconds":0.2,"sum_seconds":0.1,"2pc_seconds":0.3,
+ *      "step_seconds":0.1,"eval_seconds":0.2,"up_bytes":4705384,"down_bytes":1200000,
+ *      "link_bytes":883000,"virtual_seconds":15.2}
+ * seconds is wall time; train, encrypt and sum are processor time of all clients together (what one core
+ * would need), the others wall time.
+ *
+ * The order of writing makes every moment one to go on from: model and optimiser of a round, its line,
+ * then `state`. Lines behind the state's length are cut off.
+ * Threads: one owner.   Secrets: none. */
+#ifndef SIMULATE_RUN_FOLDER_H
+#define SIMULATE_RUN_FOLDER_H
+
+#include "base/buf.h"
+#include "protocol/agg.h"
+
+#include <limits.h>
+
+typedef struct run_round {
+    uint64_t round;
+    bool skipped;
+    uint32_t clients, asked, late, dropped, diverged;
+    double perplexity, loss; /* 0: not evaluated */
+    bool has_epsilon;
+    double epsilon_server, epsilon_others, epsilon_target;
+    double seconds, train, encrypt, sum, twopc, step, eval;
+    uint64_t up, down, link; /* link: UINT64_MAX where no server talked to another */
+    double virtual_seconds;
+} run_round;
+
+sefl_status run_round_write(sefl_buf *out, const run_round *r) SEFL_MUST_CHECK;
+/* Members that it does not know are skipped. */
+sefl_status run_round_read(run_round *out, sefl_span line) SEFL_MUST_CHECK;
+
+/* Every round of a metrics.jsonl, in order; a torn last line is left out. *out is the caller's to
+ * sefl_free. */
+sefl_status run_metrics_read(run_round **out, size_t *n, const char *path) SEFL_MUST_CHECK;
+
+/* What a run goes on from. */
+typedef struct run_state {
+    agg_memory agg;
+    bool over;
+    uint64_t model_round, best_round; /* whose model is the latest, the best; 0: the initial one */
+    uint64_t opened, skipped;         /* highest rounds of either */
+    uint64_t now_ms;
+    uint64_t metrics_bytes;
+    uint64_t *taken; /* clients numbers; owned */
+    uint32_t clients;
+} run_state;
+
+sefl_status run_state_write(const run_state *s, const char *path) SEFL_MUST_CHECK;
+/* SEFL_ENOTFOUND for a run that has none. */
+sefl_status run_state_read(run_state *out, const char *path) SEFL_MUST_CHECK;
+void run_state_clear(run_state *s);
+
+typedef struct run_folder {
+    char root[PATH_MAX - 64];
+} run_folder;
+
+/* Makes the folder and its parts, or opens one of the same experiment (*fresh tells); SEFL_EEXIST with
+ * the first line that differs if it holds another. */
+sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, sefl_span config,
+                            bool *fresh) SEFL_MUST_CHECK;
+/* root/name; valid until the fourth next call. */
+const char *run_path(const run_folder *f, const char *fmt, ...) SEFL_PRINTF(2, 3);
+
+/* `name` becomes the same file as `target`, both in model/, at once. */
+sefl_status run_folder_link(const run_folder *f, const char *name,
+                            const char *target) SEFL_MUST_CHECK;
+
+/* Cuts metrics.jsonl to this length, and appends a line, durably; *bytes: its length then. */
+sefl_status run_metrics_cut(const run_folder *f, uint64_t bytes) SEFL_MUST_CHECK;
+sefl_status run_metrics_append(const run_folder *f, const run_round *r,
+                               uint64_t *bytes) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,61 @@
+/* scene: what a simulated federation stands on: everybody's text, the public beginnings, keys and task.
+ *
+ *     SEFL_TRY(scene_new(&sc, &(scene_config){ .experiment = &e, .settings = &s }));
+ *     sc->text[3], sc->client[3]                        // client 3's own text and fingerprint
+ *     sc->task, sc->envelope, sc->theta                 // signed by both; the initial values
+ *
+ * All of it follows from the experiment: same settings, same bytes, on every machine. Keys are drawn from
+ * the seed, which everybody may know: they protect nothing and never leave the process.
+ *
+ * Generated text (model/corpus/synth.h): client i has topics of its own, shares drawn from
+ * Dirichlet(alpha); validation text is a tenth of everybody's, from the same sources. Text of
+ * data.path is dealt out by data.partition; its vocabulary is the training text's, which a simulation
+ * declares public, or data.vocab.
+ *
+ * Memory: 4 bytes a token, 16 a line. Threads: read-only once made.   Secrets: none worth the name. */
+#ifndef SIMULATE_SCENE_H
+#define SIMULATE_SCENE_H
+
+#include "model/corpus/corpus.h"
+#include "model/file/model_file.h"
+#include "protocol/task.h"
+#include "simulate/experiment.h"
+
+typedef struct scene {
+    const experiment *e;
+    vocab *words;
+    uint32_t clients;
+    corpus *text;           /* clients of them; none is empty */
+    uint8_t (*client)[32];  /* fingerprints */
+    corpus valid;           /* tokens 0: there is none */
+    double best_perplexity; /* of the source itself on the validation text; 0: not known */
+    uint64_t tokens;        /* of all clients */
+    model_meta meta;
+    float *theta; /* task.params */
+    ahe_sec *sec;
+    bool own_sec;
+    sign_key *as_key, *csp_key;
+    sefl_buf envelope; /* the signed task */
+    task task;
+} scene;
+
+/* A key pair that outlives its scene: runs of one seed have the same. Zero is an empty one. */
+typedef struct scene_key {
+    uint64_t seed;
+    unsigned bits;
+    ahe_sec *sec;
+} scene_key;
+void scene_key_clear(scene_key *k);
+
+typedef struct scene_config {
+    const experiment *experiment; /* both outlive the scene */
+    const settings *settings;
+    uint32_t some;                 /* > 0: text of so many clients only (sefl plan) */
+    scene_key *key;                /* filled or used; NULL: the scene's own */
+    const sefl_progress *progress; /* clients' texts */
+} scene_config;
+
+sefl_status scene_new(scene **out, const scene_config *c) SEFL_MUST_CHECK;
+void scene_free(scene *s);
+
+#endif

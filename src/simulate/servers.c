@@ -1,0 +1,355 @@
+#include "simulate/servers.h"
+
+#include "base/alloc.h"
+#include "roles/terms.h"
+#include "simulate/named_coins.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+enum { TIMEOUT_MS = 600000 };
+
+/* What CSP remembers: the present round and the marks. */
+typedef struct memory {
+    ledger *book;
+    ledger_terms terms;
+    csp_round now;
+    uint64_t opened, skipped;
+    uint64_t kept_round;
+    uint8_t id[NOISE_ID], digest[SHA256_BYTES];
+    sefl_buf output;
+} memory;
+
+struct servers {
+    servers_config c;
+    channel as_end, csp_end;
+    bool dialled, running;
+    pthread_t thread;
+    sefl_status ended;
+    named_coins *as_named, *csp_named;
+    sefl_coins as_coins, csp_coins;
+    pool *csp_pool;
+    csp_journal csp_journal;
+    as_journal as_journal;
+    memory csp_memory;
+    csp *csp;
+    as_link *link;
+    /* AS's journal: the latest mask */
+    uint64_t mask_round, mask_attempt;
+    uint8_t seed[AHE_SEED_BYTES];
+};
+
+/* ---- ledgers --------------------------------------------------------------------------------- */
+
+static sefl_status mark_of(ledger *l, ledger_mark *out)
+{
+    ledger_head h;
+    ledger_get_head(l, &h);
+    out->records = h.records;
+    memcpy(out->hash, h.hash, sizeof out->hash);
+    return SEFL_OK;
+}
+
+static ledger_verdict compare(ledger *l, const ledger_mark *peer)
+{
+    ledger_head h = { .records = peer->records };
+    memcpy(h.hash, peer->hash, sizeof h.hash);
+    switch (ledger_compare(l, &h)) {
+    case LEDGER_SAME:
+        return LEDGERS_AGREE;
+    case LEDGER_PEER_BEHIND:
+        return LEDGERS_PEER_BEHIND;
+    case LEDGER_PEER_AHEAD:
+        return LEDGERS_PEER_AHEAD;
+    case LEDGER_FORKED:
+        break;
+    }
+    return LEDGERS_FORKED;
+}
+
+static sefl_status as_mark(void *ctx, ledger_mark *out)
+{
+    return mark_of(ctx, out);
+}
+
+static ledger_verdict as_compare(void *ctx, const ledger_mark *peer)
+{
+    return compare(ctx, peer);
+}
+
+/* ---- CSP's journal ---------------------------------------------------------------------------- */
+
+static sefl_status j_get(void *ctx, uint64_t round, csp_round *out)
+{
+    const memory *m = ctx;
+    *out = m->now.round == round ? m->now : (csp_round){ .round = round };
+    if (m->now.round != round && round == m->skipped) /* of a run that goes on */
+        out->state = CSP_SKIPPED;
+    else if (m->now.round != round && (round <= m->opened || round < m->skipped))
+        out->state = CSP_OPENED;
+    return SEFL_OK;
+}
+
+static sefl_status j_highest(void *ctx, uint64_t *signed_, uint64_t *opened, uint64_t *skipped)
+{
+    const memory *m = ctx;
+    uint64_t before = m->opened > m->skipped ? m->opened : m->skipped;
+    *signed_ = m->now.round > before ? m->now.round : before;
+    *opened = m->opened;
+    *skipped = m->skipped;
+    return SEFL_OK;
+}
+
+static sefl_status j_sign(void *ctx, const csp_round *r)
+{
+    memory *m = ctx;
+    m->now = *r;
+    return SEFL_OK;
+}
+
+static sefl_status j_charge(void *ctx, uint64_t round)
+{
+    memory *m = ctx;
+    return ledger_charge(m->book, &m->terms, round, NULL);
+}
+
+static sefl_status j_may_charge(void *ctx, uint64_t round)
+{
+    memory *m = ctx;
+    return ledger_may_charge(m->book, &m->terms, round);
+}
+
+static sefl_status j_open(void *ctx, uint64_t round, sefl_span statement,
+                          const uint8_t id[NOISE_ID], sefl_span output,
+                          const uint8_t digest[SHA256_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    memory *m = ctx;
+    (void)statement;
+    SEFL_CHECK(m->now.round == round && m->now.state == CSP_SIGNED, SEFL_ESTATE,
+               "round %" PRIu64 " is not to be opened", round);
+    buf_reset(&m->output);
+    SEFL_TRY(wr_raw(&m->output, output.p, output.n));
+    memcpy(m->id, id, NOISE_ID);
+    memcpy(m->digest, digest, SHA256_BYTES);
+    m->kept_round = m->opened = round;
+    m->now.state = CSP_OPENED;
+done:
+    return st;
+}
+
+static sefl_status j_kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
+                          uint8_t digest[SHA256_BYTES])
+{
+    memory *m = ctx;
+    if (m->kept_round != round)
+        return sefl_fail(SEFL_ENOTFOUND, "nothing is kept of round %" PRIu64, round);
+    memcpy(id, m->id, NOISE_ID);
+    memcpy(digest, m->digest, SHA256_BYTES);
+    return wr_raw(output, m->output.p, m->output.n);
+}
+
+static sefl_status j_skip(void *ctx, uint64_t round, unsigned reason)
+{
+    memory *m = ctx;
+    (void)reason;
+    m->skipped = round;
+    if (m->now.round == round)
+        m->now.state = CSP_SKIPPED;
+    return SEFL_OK;
+}
+
+static sefl_status j_forget(void *ctx, uint64_t round)
+{
+    memory *m = ctx;
+    if (m->kept_round == round)
+        m->kept_round = 0, buf_clear(&m->output);
+    return SEFL_OK;
+}
+
+static sefl_status j_ledger(void *ctx, ledger_mark *out)
+{
+    return mark_of(((memory *)ctx)->book, out);
+}
+
+static ledger_verdict j_compare(void *ctx, const ledger_mark *peer)
+{
+    return compare(((memory *)ctx)->book, peer);
+}
+
+/* ---- AS's journal: nothing survives the process ------------------------------------------------- */
+
+static sefl_status a_mask(void *ctx, uint64_t round, uint64_t attempt, const uint8_t set[32],
+                          const uint8_t seed[AHE_SEED_BYTES])
+{
+    servers *v = ctx;
+    (void)set;
+    v->mask_round = round, v->mask_attempt = attempt;
+    memcpy(v->seed, seed, sizeof v->seed);
+    return SEFL_OK;
+}
+
+static sefl_status a_seal(void *ctx, uint64_t round, const uint8_t id[NOISE_ID], sefl_span decode,
+                          const uint32_t *values, size_t n)
+{
+    (void)ctx, (void)round, (void)id, (void)decode, (void)values, (void)n;
+    return SEFL_OK;
+}
+
+static sefl_status a_sealed(void *ctx, uint64_t round, const uint8_t id[NOISE_ID], sefl_buf *decode,
+                            uint32_t *values, size_t n)
+{
+    (void)ctx, (void)id, (void)decode, (void)values, (void)n;
+    return sefl_fail(SEFL_ENOTFOUND, "nothing is kept of round %" PRIu64, round);
+}
+
+static sefl_status a_masked(void *ctx, uint64_t round, uint64_t *attempt,
+                            uint8_t seed[AHE_SEED_BYTES])
+{
+    const servers *v = ctx;
+    if (v->mask_round != round)
+        return sefl_fail(SEFL_ENOTFOUND, "no mask of round %" PRIu64, round);
+    *attempt = v->mask_attempt;
+    memcpy(seed, v->seed, AHE_SEED_BYTES);
+    return SEFL_OK;
+}
+
+/* ---- the object ------------------------------------------------------------------------------- */
+
+static void *serve(void *arg)
+{
+    servers *v = arg;
+    v->ended = csp_serve(v->csp, &v->csp_end);
+    channel_pair_close(&v->csp_end);
+    return NULL;
+}
+
+static sefl_status dial(servers *v)
+{
+    sefl_status st = SEFL_OK;
+    const scene *s = v->c.scene;
+    SEFL_TRY(channel_pair_new(&v->as_end, &v->csp_end, TIMEOUT_MS));
+    v->dialled = true;
+    if (pthread_create(&v->thread, NULL, serve, v) != 0) {
+        channel_pair_close(&v->csp_end);
+        st = sefl_fail(SEFL_ENOMEM, "no thread for CSP");
+        goto done;
+    }
+    v->running = true;
+    SEFL_TRY(as_link_new(&v->link, &v->as_end,
+                         &(as_link_config){ .task = &s->task,
+                                            .envelope = buf_span(&s->envelope),
+                                            .key = s->as_key,
+                                            .coins = &v->as_coins,
+                                            .ledger = as_mark,
+                                            .compare = as_compare,
+                                            .ledger_ctx = v->c.as_ledger,
+                                            .pool = v->c.pool,
+                                            .log = v->c.log }));
+done:
+    return st;
+}
+
+sefl_status servers_new(servers **out, const servers_config *c)
+{
+    sefl_status st = SEFL_OK;
+    servers *v = NULL;
+    const scene *s = c->scene;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&v, 1, sizeof *v));
+    v->c = *c;
+    v->csp_memory = (memory){ .book = c->csp_ledger,
+                              .terms = terms_of_task(&s->task),
+                              .opened = c->opened,
+                              .skipped = c->skipped };
+    SEFL_TRY(named_coins_new(&v->as_named, "AS", s->e->seed));
+    SEFL_TRY(named_coins_new(&v->csp_named, "CSP", s->e->seed));
+    v->as_coins = named_coins_of(v->as_named);
+    v->csp_coins = named_coins_of(v->csp_named);
+    SEFL_TRY(pool_new(&v->csp_pool, pool_threads(c->pool)));
+    v->csp_journal = (csp_journal){ .ctx = &v->csp_memory,
+                                    .get = j_get,
+                                    .highest = j_highest,
+                                    .sign = j_sign,
+                                    .charge = j_charge,
+                                    .may_charge = j_may_charge,
+                                    .open = j_open,
+                                    .kept = j_kept,
+                                    .skip = j_skip,
+                                    .forget = j_forget,
+                                    .ledger = j_ledger,
+                                    .compare = j_compare };
+    v->as_journal = (as_journal){
+        .ctx = v, .mask = a_mask, .seal = a_seal, .sealed = a_sealed, .masked = a_masked
+    };
+    SEFL_TRY(csp_new(&v->csp, &(csp_config){ .task = &s->task,
+                                             .envelope = buf_span(&s->envelope),
+                                             .sec = s->sec,
+                                             .key = s->csp_key,
+                                             .journal = &v->csp_journal,
+                                             .coins = &v->csp_coins,
+                                             .pool = v->csp_pool,
+                                             .log = c->log }));
+    SEFL_TRY(dial(v));
+    *out = v, v = NULL;
+done:
+    servers_free(v);
+    return st;
+}
+
+void servers_free(servers *v)
+{
+    if (!v)
+        return;
+    if (v->link && !as_link_dead(v->link))
+        (void)!as_link_bye(v->link, true);
+    as_link_free(v->link);
+    if (v->dialled)
+        channel_pair_close(&v->as_end);
+    if (v->running)
+        pthread_join(v->thread, NULL);
+    csp_free(v->csp);
+    pool_free(v->csp_pool);
+    named_coins_free(v->as_named);
+    named_coins_free(v->csp_named);
+    buf_clear(&v->csp_memory.output);
+    sefl_free(v);
+}
+
+sefl_status servers_header(servers *v, sefl_buf *both, const round_header *h)
+{
+    return as_link_header(v->link, both, h);
+}
+
+sefl_status servers_prepare(servers *v, uint64_t round, uint64_t attempt)
+{
+    return as_link_prepare(v->link, round, attempt);
+}
+
+sefl_status servers_open(servers *v, uint64_t round, uint64_t attempt, uint32_t clients,
+                         const uint8_t set[32], ahe_sum *sum, int64_t *w)
+{
+    sefl_status st = SEFL_OK;
+    bool kept;
+    as_open o = { .round = round,
+                  .attempt = attempt,
+                  .clients = clients,
+                  .sum = sum,
+                  .journal = &v->as_journal };
+    memcpy(o.set, set, sizeof o.set);
+    SEFL_TRY(ledger_charge(v->c.as_ledger, &v->csp_memory.terms, round, NULL));
+    SEFL_TRY(as_link_open(v->link, &o, &kept, w));
+done:
+    return st;
+}
+
+sefl_status servers_skip(servers *v, uint64_t round)
+{
+    return as_link_skip(v->link, round, 0);
+}
+
+uint64_t servers_bytes(const servers *v)
+{
+    return v->as_end.sent + v->as_end.received;
+}

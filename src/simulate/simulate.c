@@ -1,0 +1,688 @@
+#include "simulate/simulate.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "roles/aggregator/step.h"
+#include "roles/terms.h"
+#include "simulate/clear.h"
+#include "simulate/servers.h"
+#include "simulate/work.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct sim {
+    const simulate_config *c;
+    experiment e;
+    run_folder folder;
+    run_state state;
+    scene *scene;
+    const task *t;
+    pool *pool;
+    work *work;
+    crowd *crowd;
+    agg *a;
+    servers *servers; /* crypto full */
+    ledger *as_ledger, *csp_ledger;
+    ledger_terms terms;
+    sefl_clock mono, wall;
+    sefl_log log;
+    int log_fd;
+    uint64_t now; /* virtual, ms */
+    uint64_t opened_at, deadline, began_ns, link_before;
+    float *theta;
+    int64_t *w;
+    double *average;
+    step_state step;
+    sefl_buf header;
+    work_got got;
+    run_round r;
+    uint64_t model_bytes;
+    uint64_t last_model; /* round whose model this one began from */
+    simulate_result *out;
+} sim;
+
+static double since(const sim *s, uint64_t began_ns)
+{
+    return 1e-9 * (double)(clock_ns(&s->mono) - began_ns);
+}
+
+/* ---- ledgers ------------------------------------------------------------------------------------ */
+
+/* A simulation's ledger follows from its rounds: it is written anew, so that a run that was interrupted
+ * between two charges goes on with ledgers that agree. */
+static sefl_status open_ledger(ledger **out, sim *s, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    run_round *list = NULL;
+    size_t n = 0;
+    const char *path = run_path(&s->folder, "%s", name);
+    if (file_exists(path)) { /* nobody else may be at work on it */
+        SEFL_TRY(ledger_open(out, path, s->t->population, NULL));
+        ledger_close(*out);
+        *out = NULL;
+        (void)unlink(path);
+    }
+    SEFL_TRY(ledger_create(path, s->t->population));
+    SEFL_TRY(ledger_open(out, path, s->t->population, NULL));
+    if (s->state.metrics_bytes > 0)
+        SEFL_TRY(run_metrics_read(&list, &n, run_path(&s->folder, "metrics.jsonl")));
+    for (size_t i = 0; i < n; i++)
+        if (!list[i].skipped)
+            SEFL_TRY(ledger_charge(*out, &s->terms, list[i].round, NULL));
+done:
+    sefl_free(list);
+    return st;
+}
+
+/* ---- orders -------------------------------------------------------------------------------------- */
+
+static sefl_status tell(sim *s, agg_event_kind kind)
+{
+    return agg_on(s->a, &(agg_event){ .kind = kind, .round = agg_round(s->a) }, s->now);
+}
+
+static sefl_status order_sign(sim *s, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t bytes[HEADER_BYTES];
+    round_header h = { .round = o->round, .step_nano = s->t->step_nano };
+    s->began_ns = clock_ns(&s->mono);
+    s->link_before = s->servers ? servers_bytes(s->servers) : 0;
+    s->r = (run_round){ .round = o->round, .link = s->servers ? 0 : UINT64_MAX };
+    memcpy(h.task, s->t->id, sizeof h.task);
+    sha256_of(h.model, span_of(s->theta, s->t->params * sizeof *s->theta));
+    buf_reset(&s->header);
+    if (s->servers) {
+        st = servers_header(s->servers, &s->header, &h);
+    } else {
+        st = ledger_may_charge(s->as_ledger, &s->terms, o->round);
+        if (st == SEFL_OK) {
+            round_header_write(bytes, &h);
+            envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, sizeof bytes) };
+            SEFL_TRY(envelope_sign(&env, SIGNER_AS, s->scene->as_key));
+            SEFL_TRY(envelope_sign(&env, SIGNER_CSP, s->scene->csp_key));
+            SEFL_TRY(envelope_write(&s->header, &env));
+        }
+    }
+    if (st == SEFL_EBUDGET) {
+        log_info(&s->log, "budget", lf_u64("round", o->round), lf_str("why", sefl_last_error()));
+        st = tell(s, AGG_BUDGET);
+        goto done;
+    }
+    SEFL_TRY(st);
+    s->opened_at = s->now;
+    SEFL_TRY(tell(s, AGG_SIGNED));
+    s->deadline = agg_deadline_ms(s->a);
+    log_info(&s->log, "round open", lf_u64("round", o->round));
+    SEFL_TRY(crowd_open(s->crowd, o->round, buf_span(&s->header), s->now));
+done:
+    return st;
+}
+
+static sefl_status order_prepare(sim *s, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t began = clock_ns(&s->mono);
+    if (s->servers)
+        SEFL_TRY(servers_prepare(s->servers, o->round, o->attempt));
+    s->r.twopc += since(s, began);
+    SEFL_TRY(tell(s, AGG_PREPARED));
+done:
+    return st;
+}
+
+/* The set is known: now those in it train. */
+static sefl_status order_freeze(sim *s, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    const crowd_member *set;
+    SEFL_TRY(crowd_close(s->crowd, s->now));
+    uint32_t n = crowd_set(s->crowd, &set);
+    SEFL_TRY(work_round(s->work, &s->got, o->round, s->theta, set, n, s->c->progress));
+    s->r.train = s->got.train;
+    s->r.encrypt = s->got.encrypt;
+    s->r.sum = s->got.add;
+    s->r.diverged = s->got.diverged;
+    s->r.clients = s->got.clients;
+    SEFL_CHECK(s->got.clients > 0 || s->t->threshold > 1, SEFL_ERANGE,
+               "round %" PRIu64 ": local training diverged: a smaller training.lr?", o->round);
+    log_info(&s->log, "round closed", lf_u64("round", o->round), lf_u64("clients", s->got.clients),
+             lf_u64("diverged", s->got.diverged));
+    /* below the threshold (one is as good as none) the machine skips the round */
+    agg_event e = { .kind = AGG_FROZEN,
+                    .round = o->round,
+                    .clients = s->got.clients > 0 ? s->got.clients : 1 };
+    SEFL_TRY(agg_on(s->a, &e, s->now));
+done:
+    return st;
+}
+
+static sefl_status order_open(sim *s, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t began = clock_ns(&s->mono);
+    const work_got *g = &s->got;
+    if (s->servers) {
+        st = servers_open(s->servers, o->round, o->attempt, g->clients, g->set, g->closed, s->w);
+    } else {
+        st = ledger_charge(s->as_ledger, &s->terms, o->round, NULL);
+        if (st == SEFL_OK && s->e.protection == PROTECTION_SEFL)
+            st = clear_release(s->w, s->t, s->e.seed, o->round, o->attempt, g->sum);
+        else if (st == SEFL_OK && s->e.protection == PROTECTION_CDP)
+            st = clear_central(s->w, s->t, s->e.seed, o->round, g->sum);
+    }
+    s->r.twopc += since(s, began);
+    if (st == SEFL_EBUDGET) {
+        st = tell(s, AGG_BUDGET);
+        goto done;
+    }
+    SEFL_TRY(st);
+    s->state.opened = o->round;
+    SEFL_TRY(tell(s, AGG_OPENED));
+done:
+    return st;
+}
+
+/* ---- a round ends --------------------------------------------------------------------------------- */
+
+static sefl_status spent(sim *s)
+{
+    sefl_status st = SEFL_OK;
+    ledger_total total;
+    if (!s->t->claim)
+        goto done;
+    SEFL_TRY(ledger_spent(s->as_ledger, s->t->delta, &total));
+    s->r.has_epsilon = total.server.claimed && total.others.claimed;
+    s->r.epsilon_server = total.server.epsilon;
+    s->r.epsilon_others = total.others.epsilon;
+    s->r.epsilon_target = s->t->epsilon;
+done:
+    return st;
+}
+
+static void add_up(simulate_result *out, const run_round *r)
+{
+    out->rounds++;
+    out->skipped += r->skipped;
+    out->seconds += r->seconds;
+    out->train += r->train;
+    out->encrypt += r->encrypt;
+    out->sum += r->sum;
+    out->twopc += r->twopc;
+    out->step += r->step;
+    out->eval += r->eval;
+    out->up += r->up;
+    out->down += r->down;
+    out->link += r->link == UINT64_MAX ? 0 : r->link;
+    if (r->perplexity > 0) {
+        out->last_perplexity = r->perplexity;
+        if (out->best_perplexity == 0 || r->perplexity < out->best_perplexity) {
+            out->best_perplexity = r->perplexity;
+            out->best_round = r->round;
+        }
+    }
+    if (r->has_epsilon) {
+        out->has_epsilon = true;
+        out->epsilon_server = r->epsilon_server;
+        out->epsilon_others = r->epsilon_others;
+    }
+}
+
+/* Files that nobody goes on from any more. */
+static void forget(const sim *s)
+{
+    uint64_t keep = s->e.models_keep, round = s->state.model_round;
+    if (s->r.skipped)
+        return;
+    if (s->last_model > 0)
+        (void)unlink(run_path(&s->folder, "optimiser-%" PRIu64, s->last_model));
+    if (keep > 0 && round > keep)
+        (void)unlink(run_path(&s->folder, "model/round-%" PRIu64 ".safetensors", round - keep));
+}
+
+/* The round's line, then the state: from here the next one may begin. */
+static sefl_status keep(sim *s)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = s->t;
+    crowd_counts n = crowd_count(s->crowd);
+    uint64_t body = s->e.protection == PROTECTION_SEFL ? ahe_body_bytes(&t->ahe) : 4 * t->values;
+    s->r.asked = n.asked, s->r.late = n.late, s->r.dropped = n.dropped;
+    s->r.up = s->r.clients * body;
+    s->r.down = n.asked * s->model_bytes;
+    if (s->servers)
+        s->r.link = servers_bytes(s->servers) - s->link_before;
+    s->r.virtual_seconds = 1e-3 * (double)(s->now - s->opened_at);
+    SEFL_TRY(spent(s));
+    s->r.seconds = since(s, s->began_ns);
+    SEFL_TRY(run_metrics_append(&s->folder, &s->r, &s->state.metrics_bytes));
+    s->state.agg = agg_remember(s->a);
+    s->state.now_ms = s->now;
+    s->state.clients = s->scene->clients;
+    memcpy(s->state.taken, crowd_taken(s->crowd), s->state.clients * sizeof *s->state.taken);
+    SEFL_TRY(run_state_write(&s->state, run_path(&s->folder, "state")));
+    forget(s);
+    add_up(s->out, &s->r);
+    if (s->c->round)
+        s->c->round(s->c->ctx, &s->r);
+done:
+    return st;
+}
+
+static sefl_status write_model(sim *s, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    char name[64];
+    struct stat sb;
+    snprintf(name, sizeof name, "round-%" PRIu64 ".safetensors", round);
+    SEFL_TRY(model_write(run_path(&s->folder, "model/%s", name), &s->scene->meta, s->theta));
+    SEFL_TRY(run_folder_link(&s->folder, "last.safetensors", name));
+    SEFL_CHECK(stat(run_path(&s->folder, "model/%s", name), &sb) == 0, SEFL_EIO, "%s: gone", name);
+    s->model_bytes = (uint64_t)sb.st_size;
+done:
+    return st;
+}
+
+static sefl_status evaluate(sim *s, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    double loss;
+    uint64_t began = clock_ns(&s->mono), every = s->e.eval_every;
+    bool last = round >= s->t->rounds;
+    if (!last && (every == 0 || round % every != 0))
+        goto done;
+    st = work_evaluate(s->work, &loss, s->theta);
+    if (st == SEFL_ERANGE) /* noise has drowned the model: no number, and the run goes on */
+        loss = NAN, st = SEFL_OK;
+    SEFL_TRY(st);
+    if (isfinite(loss)) {
+        s->r.loss = loss;
+        s->r.perplexity = exp(loss);
+    }
+    s->r.eval += since(s, began);
+done:
+    return st;
+}
+
+static sefl_status order_release(sim *s, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t began = clock_ns(&s->mono);
+    const double *average = s->got.average;
+    char name[64];
+    if (!average) {
+        SEFL_TRY(step_average(s->average, s->t, s->w, s->got.clients));
+        average = s->average;
+    }
+    SEFL_TRY(step_apply(&s->step, s->t, s->theta, average));
+    s->step.round = o->round;
+    SEFL_TRY(write_model(s, o->round));
+    SEFL_TRY(step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, o->round)));
+    s->last_model = s->state.model_round;
+    s->state.model_round = o->round;
+    s->r.step = since(s, began);
+    SEFL_TRY(evaluate(s, o->round));
+    agg_memory before = agg_remember(s->a);
+    bool seen = s->r.perplexity > 0;
+    if (seen && (before.best_perplexity == 0 || s->r.perplexity < before.best_perplexity)) {
+        snprintf(name, sizeof name, "round-%" PRIu64 ".safetensors", o->round);
+        SEFL_TRY(run_folder_link(&s->folder, "best.safetensors", name));
+        s->state.best_round = o->round;
+    }
+    SEFL_TRY(agg_on(s->a,
+                    &(agg_event){ .kind = AGG_RELEASED,
+                                  .round = o->round,
+                                  .has_perplexity = seen,
+                                  .perplexity = s->r.perplexity },
+                    s->now));
+    SEFL_TRY(keep(s));
+done:
+    return st;
+}
+
+static sefl_status order_skip(sim *s, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(crowd_close(s->crowd, s->now));
+    if (s->servers)
+        SEFL_TRY(servers_skip(s->servers, o->round));
+    s->r.skipped = true;
+    s->r.clients = 0;
+    s->state.skipped = o->round;
+    log_info(&s->log, "round skipped", lf_u64("round", o->round));
+    SEFL_TRY(tell(s, AGG_SKIPPED));
+    SEFL_TRY(keep(s));
+done:
+    return st;
+}
+
+/* Virtual time goes on to whatever happens next. */
+static sefl_status wait_for(sim *s, uint64_t until_ms)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t next = crowd_next_ms(s->crowd);
+    uint64_t to = next < until_ms ? next : until_ms;
+    SEFL_CHECK(to != UINT64_MAX, SEFL_ESTATE, "the simulation waits for nothing, in round %" PRIu64,
+               agg_round(s->a));
+    s->now = to > s->now ? to : s->now;
+    SEFL_TRY(crowd_run(s->crowd, s->now));
+    /* an extended round is announced again */
+    if (agg_get_phase(s->a) == AGG_COLLECTING && agg_deadline_ms(s->a) != s->deadline) {
+        s->deadline = agg_deadline_ms(s->a);
+        SEFL_TRY(crowd_open(s->crowd, agg_round(s->a), buf_span(&s->header), s->now));
+    }
+done:
+    return st;
+}
+
+static sefl_status run_rounds(sim *s)
+{
+    sefl_status st = SEFL_OK;
+    for (;;) {
+        agg_order o = agg_next(s->a, s->now);
+        switch (o.kind) {
+        case AGG_WAIT:
+            SEFL_TRY(wait_for(s, o.until_ms));
+            break;
+        case AGG_DIAL:
+            SEFL_TRY(tell(s, AGG_LINK_UP));
+            break;
+        case AGG_SIGN:
+            SEFL_TRY(order_sign(s, &o));
+            break;
+        case AGG_PREPARE:
+            SEFL_TRY(order_prepare(s, &o));
+            break;
+        case AGG_FREEZE:
+            SEFL_TRY(order_freeze(s, &o));
+            break;
+        case AGG_OPEN:
+            SEFL_TRY(order_open(s, &o));
+            break;
+        case AGG_RELEASE:
+            SEFL_TRY(order_release(s, &o));
+            break;
+        case AGG_SKIP:
+            SEFL_TRY(order_skip(s, &o));
+            break;
+        case AGG_FINISH:
+            s->out->why = agg_why_text(o.why);
+            goto done;
+        }
+    }
+done:
+    return st;
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------------- */
+
+static sefl_status take_up(sim *s)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = s->t;
+    run_round *list = NULL;
+    size_t n = 0, count = 0;
+    float *theta = NULL;
+    model_meta meta;
+    SEFL_TRY(run_metrics_cut(&s->folder, s->state.metrics_bytes));
+    if (s->state.agg.round == 0) { /* a new run */
+        SEFL_TRY(vocab_write(s->scene->words, run_path(&s->folder, "vocab.txt"), false));
+        SEFL_TRY(write_model(s, 0));
+        SEFL_TRY(step_new(&s->step, t));
+        goto done;
+    }
+    SEFL_CHECK(s->state.clients == s->scene->clients, SEFL_EPROTO, "%s: state of another run",
+               s->folder.root);
+    SEFL_TRY(run_metrics_read(&list, &n, run_path(&s->folder, "metrics.jsonl")));
+    for (size_t i = 0; i < n; i++)
+        add_up(s->out, &list[i]);
+    SEFL_TRY(model_read(
+        &meta, &theta, &count,
+        run_path(&s->folder, "model/round-%" PRIu64 ".safetensors", s->state.model_round)));
+    SEFL_CHECK(count == t->params, SEFL_EPROTO, "%s: a model of another run", s->folder.root);
+    memcpy(s->theta, theta, count * sizeof *theta);
+    struct stat sb;
+    if (stat(run_path(&s->folder, "model/last.safetensors"), &sb) == 0)
+        s->model_bytes = (uint64_t)sb.st_size;
+    if (s->state.model_round > 0)
+        SEFL_TRY(step_read(&s->step,
+                           run_path(&s->folder, "optimiser-%" PRIu64, s->state.model_round), t,
+                           s->state.model_round));
+    else
+        SEFL_TRY(step_new(&s->step, t));
+    SEFL_TRY(agg_restore(s->a, &s->state.agg, s->now));
+done:
+    sefl_free(list);
+    sefl_free(theta);
+    return st;
+}
+
+static sefl_status set_up(sim *s)
+{
+    sefl_status st = SEFL_OK;
+    const task *t;
+    SEFL_TRY(pool_new(&s->pool, s->e.threads));
+    SEFL_TRY(scene_new(&s->scene, &(scene_config){ .experiment = &s->e,
+                                                   .settings = s->c->settings,
+                                                   .key = s->c->key,
+                                                   .progress = s->c->progress }));
+    s->t = t = &s->scene->task;
+    s->terms = terms_of_task(t);
+    s->theta = s->scene->theta;
+    s->out->claim = t->claim;
+    s->out->epsilon_target = t->epsilon;
+    s->out->delta = t->delta;
+    s->out->best_possible = s->scene->best_perplexity;
+    s->out->threads = pool_threads(s->pool);
+    SEFL_TRY(work_new(&s->work, s->scene, s->pool));
+    if (s->e.protection != PROTECTION_NONE) {
+        SEFL_TRY(sefl_new(&s->w, t->values, sizeof *s->w));
+        SEFL_TRY(sefl_new(&s->average, t->params, sizeof *s->average));
+    }
+    SEFL_TRY(agg_new(&s->a, t));
+    SEFL_TRY(take_up(s));
+    if (!s->state.taken)
+        SEFL_TRY(sefl_new(&s->state.taken, s->scene->clients, sizeof *s->state.taken));
+    s->now = s->state.now_ms;
+    SEFL_TRY(crowd_new(&s->crowd, s->scene, s->a, s->state.taken));
+    SEFL_TRY(open_ledger(&s->as_ledger, s, "ledger"));
+    if (s->e.full) {
+        SEFL_TRY(open_ledger(&s->csp_ledger, s, "csp-ledger"));
+        SEFL_TRY(servers_new(&s->servers, &(servers_config){ .scene = s->scene,
+                                                             .as_ledger = s->as_ledger,
+                                                             .csp_ledger = s->csp_ledger,
+                                                             .pool = s->pool,
+                                                             .opened = s->state.opened,
+                                                             .skipped = s->state.skipped }));
+    }
+done:
+    return st;
+}
+
+static void announce(sim *s)
+{
+    simulate_view v = { .e = &s->e,
+                        .folder = s->folder.root,
+                        .rounds = s->t->rounds,
+                        .values = s->t->values,
+                        .tokens = s->scene->tokens,
+                        .threads = pool_threads(s->pool),
+                        .done = s->out->rounds,
+                        .claim = s->t->claim,
+                        .epsilon_target = s->t->epsilon };
+    if (s->c->begin)
+        s->c->begin(s->c->ctx, &v);
+}
+
+static uint64_t resident_bytes(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
+}
+
+/* Numbers of a run that ended before, without its text and keys. */
+static sefl_status look_back(sim *s)
+{
+    sefl_status st = SEFL_OK;
+    run_round *list = NULL;
+    size_t n;
+    model_meta meta;
+    float *theta = NULL;
+    size_t count;
+    SEFL_TRY(run_metrics_read(&list, &n, run_path(&s->folder, "metrics.jsonl")));
+    for (size_t i = 0; i < n; i++)
+        add_up(s->out, &list[i]);
+    SEFL_TRY(model_read(&meta, &theta, &count, run_path(&s->folder, "model/last.safetensors")));
+    sha256_of(s->out->model, span_of(theta, count * sizeof *theta));
+    s->out->was_there = true;
+    s->out->why = agg_why_text(s->state.agg.why);
+done:
+    sefl_free(list);
+    sefl_free(theta);
+    return st;
+}
+
+static sefl_status finish(sim *s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    sha256_of(s->out->model, span_of(s->theta, s->t->params * sizeof *s->theta));
+    s->out->memory_bytes = resident_bytes();
+    SEFL_TRY(simulate_summary_write(&b, s->out, &s->e));
+    SEFL_TRY(wr_u8(&b, '\n'));
+    SEFL_TRY(file_write_atomic(run_path(&s->folder, "summary.json"), buf_span(&b), 0666));
+    s->state.over = true;
+    s->state.agg = agg_remember(s->a);
+    s->state.clients = s->scene->clients;
+    SEFL_TRY(run_state_write(&s->state, run_path(&s->folder, "state")));
+    log_info(&s->log, "over", lf_str("why", s->out->why));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static void clear(sim *s)
+{
+    servers_free(s->servers);
+    ledger_close(s->as_ledger);
+    ledger_close(s->csp_ledger);
+    crowd_free(s->crowd);
+    agg_free(s->a);
+    work_free(s->work);
+    step_clear(&s->step);
+    sefl_free(s->w);
+    sefl_free(s->average);
+    scene_free(s->scene);
+    pool_free(s->pool);
+    buf_clear(&s->header);
+    run_state_clear(&s->state);
+    if (s->log_fd >= 0)
+        close(s->log_fd);
+}
+
+sefl_status simulate_run(const simulate_config *c, simulate_result *out)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf config = { 0 };
+    bool fresh;
+    sim *s = NULL;
+    *out = (simulate_result){ .why = "" };
+    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    s->c = c;
+    s->out = out;
+    s->log_fd = -1;
+    s->mono = clock_monotonic();
+    s->wall = clock_wall();
+    SEFL_TRY(experiment_make(&s->e, c->settings));
+    SEFL_TRY(experiment_write(&config, c->settings));
+    SEFL_TRY(run_folder_open(&s->folder, c->runs, s->e.name, buf_span(&config), &fresh));
+    snprintf(out->folder, sizeof out->folder, "%s", s->folder.root);
+    if (!fresh) {
+        st = run_state_read(&s->state, run_path(&s->folder, "state"));
+        if (st != SEFL_ENOTFOUND)
+            SEFL_TRY(st);
+        st = SEFL_OK;
+        if (s->state.over) {
+            SEFL_TRY(look_back(s));
+            goto done;
+        }
+    }
+    s->log_fd = open(run_path(&s->folder, "log"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    s->log = s->log_fd >= 0 ? log_open(s->log_fd, LOG_INFO, &s->wall)
+                            : (sefl_log){ .level = LOG_OFF, .fd = -1 };
+    SEFL_TRY(set_up(s));
+    announce(s);
+    if (out->rounds == 0) {
+        double loss;
+        SEFL_TRY(work_evaluate(s->work, &loss, s->theta));
+        out->first_perplexity = isfinite(loss) ? exp(loss) : 0;
+    }
+    SEFL_TRY(run_rounds(s));
+    SEFL_TRY(finish(s));
+done:
+    if (s)
+        clear(s);
+    sefl_free(s);
+    buf_clear(&config);
+    return st;
+}
+
+sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, const experiment *e)
+{
+    json j = json_into(out);
+    char hex[65];
+    for (size_t i = 0; i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", r->model[i]);
+    json_open(&j, '{');
+    json_key(&j, "name"), json_str(&j, e->name);
+    json_key(&j, "folder"), json_str(&j, r->folder);
+    json_key(&j, "protection"), json_str(&j, protection_name(e->protection));
+    json_key(&j, "crypto"), json_str(&j, e->full ? "full" : "clear");
+    json_key(&j, "clients"), json_u64(&j, e->clients);
+    json_key(&j, "seed"), json_u64(&j, e->seed);
+    json_key(&j, "rounds"), json_u64(&j, r->rounds);
+    json_key(&j, "skipped"), json_u64(&j, r->skipped);
+    json_key(&j, "why"), json_str(&j, r->why);
+    json_key(&j, "was_there"), json_bool(&j, r->was_there);
+    if (r->first_perplexity > 0)
+        json_key(&j, "first_perplexity"), json_real(&j, r->first_perplexity);
+    if (r->last_perplexity > 0)
+        json_key(&j, "last_perplexity"), json_real(&j, r->last_perplexity);
+    if (r->best_perplexity > 0) {
+        json_key(&j, "best_perplexity"), json_real(&j, r->best_perplexity);
+        json_key(&j, "best_round"), json_u64(&j, r->best_round);
+    }
+    if (r->best_possible > 0)
+        json_key(&j, "best_possible_perplexity"), json_real(&j, r->best_possible);
+    json_key(&j, "model_sha256"), json_str(&j, hex);
+    json_key(&j, "claim"), json_str(&j, r->claim ? "dp" : "none");
+    if (r->has_epsilon) {
+        json_key(&j, "epsilon_server"), json_real(&j, r->epsilon_server);
+        json_key(&j, "epsilon_others"), json_real(&j, r->epsilon_others);
+        json_key(&j, "epsilon_target"), json_real(&j, r->epsilon_target);
+        json_key(&j, "delta"), json_real(&j, r->delta);
+    }
+    json_key(&j, "seconds"), json_real(&j, r->seconds);
+    json_key(&j, "train_seconds"), json_real(&j, r->train);
+    json_key(&j, "encrypt_seconds"), json_real(&j, r->encrypt);
+    json_key(&j, "sum_seconds"), json_real(&j, r->sum);
+    json_key(&j, "2pc_seconds"), json_real(&j, r->twopc);
+    json_key(&j, "step_seconds"), json_real(&j, r->step);
+    json_key(&j, "eval_seconds"), json_real(&j, r->eval);
+    json_key(&j, "up_bytes"), json_u64(&j, r->up);
+    json_key(&j, "down_bytes"), json_u64(&j, r->down);
+    json_key(&j, "link_bytes"), json_u64(&j, r->link);
+    json_key(&j, "memory_bytes"), json_u64(&j, r->memory_bytes);
+    json_key(&j, "threads"), json_u64(&j, r->threads);
+    json_close(&j, '}');
+    return json_end(&j);
+}

@@ -1,0 +1,70 @@
+/* simulate: a whole federation in one process: the machines of both servers' rounds and of every client
+ * (protocol/agg.h, protocol/member.h) in virtual time, the clients' training, and either the real
+ * cryptography over channels in memory (crypto: full) or none of it (crypto: clear). Both give the same
+ * integers, so the same model; so do any number of threads, and every repetition.
+ *
+ *     SEFL_TRY(simulate_run(&(simulate_config){ .settings = &one, .runs = "runs" }, &result));
+ *
+ * Parts, in reading order: experiment (the file), scene (text, keys, task), crowd (who takes part), work
+ * (training and sums), servers or clear (from the sum to released integers), roles/aggregator/step (the
+ * next model), run_folder (what stays).
+ *
+ * protection none: the floats' average. cdp: the same integers as sefl, and one discrete Gaussian that a
+ * trusted server adds. sefl: the task's noise, by both servers.
+ *
+ * A run that ended is not repeated; one that was interrupted goes on behind its last round, and ends in
+ * the same bytes. Threads: one owner.   Secrets: none: the seed is public. */
+#ifndef SIMULATE_SIMULATE_H
+#define SIMULATE_SIMULATE_H
+
+#include "base/progress.h"
+#include "simulate/experiment.h"
+#include "simulate/run_folder.h"
+#include "simulate/scene.h"
+
+typedef struct simulate_view {
+    const experiment *e;
+    const char *folder;
+    uint64_t rounds; /* of the task */
+    size_t values;   /* in an update */
+    uint64_t tokens; /* of all clients */
+    unsigned threads;
+    uint64_t done; /* rounds that were there already */
+    double epsilon_target;
+    bool claim;
+} simulate_view;
+
+typedef struct simulate_config {
+    settings *settings; /* over experiment_schema, of one run */
+    const char *runs;   /* folder of run folders */
+    scene_key *key;     /* of several runs; NULL: made for this one */
+    void *ctx;
+    void (*begin)(void *ctx, const simulate_view *v);
+    void (*round)(void *ctx, const run_round *r);
+    const sefl_progress *progress; /* clients of a round; may stop the run (SEFL_ECANCELLED) */
+} simulate_config;
+
+typedef struct simulate_result {
+    char folder[PATH_MAX];
+    bool was_there; /* finished before: nothing was done */
+    uint64_t rounds, skipped;
+    const char *why;                                           /* it ended */
+    double first_perplexity, last_perplexity, best_perplexity; /* 0: none */
+    double best_possible;                                      /* of generated text; 0: not known */
+    uint64_t best_round;
+    uint8_t model[32]; /* SHA-256 of the last model's values */
+    bool claim, has_epsilon;
+    double epsilon_server, epsilon_others, epsilon_target, delta;
+    double seconds, train, encrypt, sum, twopc, step, eval; /* of all rounds, as in run_round */
+    uint64_t up, down, link;
+    uint64_t memory_bytes; /* largest resident set of the process */
+    unsigned threads;
+} simulate_result;
+
+sefl_status simulate_run(const simulate_config *c, simulate_result *out) SEFL_MUST_CHECK;
+
+/* summary.json of a finished run. */
+sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r,
+                                   const experiment *e) SEFL_MUST_CHECK;
+
+#endif

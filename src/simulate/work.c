@@ -1,0 +1,377 @@
+#include "simulate/work.h"
+
+#include "base/alloc.h"
+#include "roles/client_train.h"
+#include "simulate/named_coins.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+/* A thread's own. */
+typedef struct lane {
+    lm *m;
+    float *v;
+    int64_t *X, *one;
+    int64_t *sum;
+    uint8_t *body;
+    double train, encrypt, add;
+} lane;
+
+struct work {
+    const scene *s;
+    const task *t;
+    pool *pool;
+    lane *lane;
+    unsigned lanes;
+    lm *judge; /* for validation */
+    /* none */
+    double *average;
+    double weight;
+    pthread_mutex_t lock;
+    pthread_cond_t turn;
+    size_t next; /* piece that may add its floats */
+    /* crypto full */
+    ahe_enc *enc;
+    ahe_sum *closed;
+    round_member *member;
+    /* of the round under way */
+    uint64_t round;
+    const float *theta;
+    const crowd_member *set;
+    uint32_t added, diverged;
+};
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+static sefl_status lane_init(work *w, lane *l)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = w->t;
+    SEFL_TRY(lm_new(&l->m, &t->model, NULL));
+    SEFL_TRY(sefl_new(&l->v, t->params, sizeof *l->v));
+    if (w->s->e->protection == PROTECTION_NONE)
+        goto done;
+    SEFL_TRY(sefl_new(&l->X, t->values, sizeof *l->X));
+    if (t->unit == TASK_UNIT_RECORD)
+        SEFL_TRY(sefl_new(&l->one, t->params, sizeof *l->one));
+    if (w->s->e->full)
+        SEFL_TRY(sefl_new(&l->body, ahe_body_bytes(&t->ahe), 1));
+    else
+        SEFL_TRY(sefl_new(&l->sum, t->values, sizeof *l->sum));
+done:
+    return st;
+}
+
+sefl_status work_new(work **out, const scene *s, pool *p)
+{
+    sefl_status st = SEFL_OK;
+    work *w = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&w, 1, sizeof *w));
+    w->s = s;
+    w->t = &s->task;
+    w->pool = p;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->turn, NULL);
+    SEFL_TRY(sefl_new(&w->lane, pool_threads(p), sizeof *w->lane));
+    for (; w->lanes < pool_threads(p); w->lanes++)
+        SEFL_TRY(lane_init(w, &w->lane[w->lanes]));
+    if (s->e->protection == PROTECTION_NONE)
+        SEFL_TRY(sefl_new(&w->average, w->t->params, sizeof *w->average));
+    if (s->e->full) {
+        SEFL_TRY(ahe_enc_new(&w->enc, w->t->pub, &w->t->ahe, p, NULL));
+        SEFL_TRY(sefl_new(&w->member, s->clients, sizeof *w->member));
+    }
+    *out = w, w = NULL;
+done:
+    if (w && w->lane && w->lanes < pool_threads(p))
+        w->lanes++; /* the one that failed half-way */
+    work_free(w);
+    return st;
+}
+
+void work_free(work *w)
+{
+    if (!w)
+        return;
+    for (unsigned i = 0; i < w->lanes; i++) {
+        lane *l = &w->lane[i];
+        lm_free(l->m);
+        sefl_free(l->v);
+        sefl_free(l->X);
+        sefl_free(l->one);
+        sefl_free(l->sum);
+        sefl_free(l->body);
+    }
+    sefl_free(w->lane);
+    lm_free(w->judge);
+    sefl_free(w->average);
+    ahe_enc_free(&w->t->ahe, w->enc);
+    ahe_sum_free(&w->t->ahe, w->closed);
+    sefl_free(w->member);
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->turn);
+    sefl_free(w);
+}
+
+/* ---- one client ------------------------------------------------------------------------------ */
+
+static sefl_status train(const work *w, lane *l, const crowd_member *who, const sefl_coins *coins)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = w->t;
+    const corpus *text = &w->s->text[who->client];
+    bool integers = w->s->e->protection != PROTECTION_NONE;
+    sefl_rng rng;
+    client_train job = { .task = t,
+                         .text = text,
+                         .eos = vocab_eos(w->s->words),
+                         .client = w->s->client[who->client],
+                         .round = w->round,
+                         .m = l->m };
+    SEFL_TRY(coins_for(coins, &rng, "round", w->round, 1));
+    if (integers && (who->zeros || t->unit == TASK_UNIT_RECORD))
+        memset(l->X, 0, t->values * sizeof *l->X);
+    if (who->zeros) {
+        memset(l->v, 0, t->params * sizeof *l->v);
+        goto done;
+    }
+    memcpy(lm_theta(l->m), w->theta, t->params * sizeof *w->theta);
+    lm_state_reset(l->m);
+    if (t->unit == TASK_UNIT_RECORD) {
+        SEFL_TRY(client_train_records(&job, l->X, l->one, l->v, &rng));
+        goto done;
+    }
+    memcpy(l->v, w->theta, t->params * sizeof *w->theta);
+    SEFL_TRY(client_train_local(&job, l->v));
+    if (integers)
+        SEFL_TRY(client_train_round(l->X, t, text, l->v, &rng));
+done:
+    return st;
+}
+
+static sefl_status encrypt(const work *w, lane *l, uint8_t hash[SHA256_BYTES],
+                           const sefl_coins *coins)
+{
+    sefl_status st = SEFL_OK;
+    const ahe_params *p = &w->t->ahe;
+    ahe_upload *up = NULL;
+    uint8_t context[AHE_CONTEXT_BYTES];
+    sefl_rng rng;
+    SEFL_TRY(coins_for(coins, &rng, "encrypt", w->round, 1));
+    task_context(context, w->t, w->round);
+    SEFL_TRY(ahe_upload_new(&up, p, w->enc, context, &rng));
+    if (p->head_bytes > 0)
+        SEFL_TRY(ahe_upload_head(p, up, l->body, NULL));
+    SEFL_TRY(ahe_upload_units(p, up, l->body + p->head_bytes, l->X, p->units, NULL, NULL));
+    sha256_of(hash, span_of(l->body, ahe_body_bytes(p)));
+done:
+    ahe_upload_free(p, up);
+    return st;
+}
+
+/* With the lock. */
+static sefl_status add_body(work *w, const lane *l)
+{
+    sefl_status st = SEFL_OK;
+    const ahe_params *p = &w->t->ahe;
+    const uint8_t *units = l->body + p->head_bytes;
+    SEFL_TRY(ahe_sum_check_head(p, w->closed, l->body));
+    SEFL_TRY(ahe_sum_check_units(p, w->closed, units, p->units));
+    SEFL_TRY(ahe_sum_add_head(p, w->closed, l->body));
+    SEFL_TRY(ahe_sum_add_units(p, w->closed, 0, units, p->units, NULL));
+done:
+    return st;
+}
+
+/* FedAvg's weight; clipped where the experiment says a norm. */
+static void add_floats(work *w, const lane *l, uint32_t client)
+{
+    const task *t = w->t;
+    double weight = 1, scale = 1, square = 0;
+    if (t->weights == TASK_CAPPED) {
+        uint64_t n = w->s->text[client].tokens;
+        weight = (double)(n < t->weight_cap ? n : t->weight_cap) / (double)t->weight_cap;
+    }
+    if (w->s->e->clip_given) {
+        pack_nano clip = 0;
+        for (size_t i = 0; i < t->params; i++)
+            square += (double)l->v[i] * (double)l->v[i];
+        if (pack_decimal(&clip, t->clip) == SEFL_OK &&
+            sqrt(square) > (double)clip / (double)PACK_ONE)
+            scale = (double)clip / (double)PACK_ONE / sqrt(square);
+    }
+    for (size_t i = 0; i < t->params; i++)
+        w->average[i] += weight * scale * (double)l->v[i];
+    w->weight += weight;
+}
+
+static sefl_status add(work *w, lane *l, size_t piece, const sefl_coins *coins)
+{
+    sefl_status st = SEFL_OK;
+    uint32_t client = w->set[piece].client;
+    double began = cpu_seconds();
+    round_member who;
+    if (w->s->e->full) {
+        memcpy(who.client, w->s->client[client], sizeof who.client);
+        SEFL_TRY(encrypt(w, l, who.body, coins));
+        double now = cpu_seconds();
+        l->encrypt += now - began;
+        began = now;
+        pthread_mutex_lock(&w->lock);
+        st = add_body(w, l);
+        if (st == SEFL_OK)
+            w->member[w->added++] = who;
+        pthread_mutex_unlock(&w->lock);
+    } else if (w->s->e->protection == PROTECTION_NONE) {
+        pthread_mutex_lock(&w->lock);
+        while (w->next != piece)
+            pthread_cond_wait(&w->turn, &w->lock);
+        add_floats(w, l, client);
+        w->added++;
+        pthread_mutex_unlock(&w->lock);
+    } else {
+        for (size_t i = 0; i < w->t->values; i++)
+            l->sum[i] += l->X[i];
+        pthread_mutex_lock(&w->lock);
+        w->added++;
+        pthread_mutex_unlock(&w->lock);
+    }
+    l->add += cpu_seconds() - began;
+done:
+    return st;
+}
+
+/* Pieces are taken in rising order, so the lowest one under way never waits here. */
+static void pass_turn(work *w, size_t piece)
+{
+    pthread_mutex_lock(&w->lock);
+    while (w->next != piece)
+        pthread_cond_wait(&w->turn, &w->lock);
+    w->next = piece + 1;
+    pthread_cond_broadcast(&w->turn);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static sefl_status one_client(void *ctx, unsigned lane_number, size_t begin, size_t end)
+{
+    sefl_status st = SEFL_OK;
+    work *w = ctx;
+    lane *l = &w->lane[lane_number];
+    named_coins *n = NULL;
+    char name[CROWD_WHO_MAX];
+    (void)end;
+    crowd_who(name, w->set[begin].client);
+    SEFL_TRY(named_coins_new(&n, name, w->s->e->seed));
+    sefl_coins coins = named_coins_of(n);
+    double began = cpu_seconds();
+    st = train(w, l, &w->set[begin], &coins);
+    l->train += cpu_seconds() - began;
+    if (st == SEFL_ERANGE) { /* its owner uploads nothing in this round */
+        pthread_mutex_lock(&w->lock);
+        w->diverged++;
+        pthread_mutex_unlock(&w->lock);
+        st = SEFL_OK;
+        goto done;
+    }
+    SEFL_TRY(st);
+    SEFL_TRY(add(w, l, begin, &coins));
+done:
+    named_coins_free(n);
+    if (w->s->e->protection == PROTECTION_NONE)
+        pass_turn(w, begin);
+    return st;
+}
+
+/* ---- a round --------------------------------------------------------------------------------- */
+
+static sefl_status begin(work *w, uint64_t round, const float *theta, const crowd_member *set)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = w->t;
+    w->round = round, w->theta = theta, w->set = set;
+    w->added = w->diverged = 0;
+    w->next = 0, w->weight = 0;
+    for (unsigned i = 0; i < w->lanes; i++) {
+        lane *l = &w->lane[i];
+        l->train = l->encrypt = l->add = 0;
+        if (l->sum)
+            memset(l->sum, 0, t->values * sizeof *l->sum);
+    }
+    if (w->average)
+        memset(w->average, 0, t->params * sizeof *w->average);
+    ahe_sum_free(&t->ahe, w->closed);
+    w->closed = NULL;
+    if (w->s->e->full)
+        SEFL_TRY(ahe_sum_new(&w->closed, &t->ahe, t->pub));
+done:
+    return st;
+}
+
+static sefl_status finish(work *w, work_got *got)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = w->t;
+    double began = cpu_seconds();
+    if (w->s->e->full) {
+        SEFL_TRY(ahe_sum_close(&t->ahe, w->closed));
+        SEFL_TRY(round_set_hash(got->set, t->id, w->round, w->member, w->added));
+        got->closed = w->closed;
+    } else if (w->average) {
+        for (size_t i = 0; i < t->params; i++)
+            w->average[i] /= w->weight;
+        got->average = w->average;
+    } else {
+        for (unsigned k = 1; k < w->lanes; k++)
+            for (size_t i = 0; i < t->values; i++)
+                w->lane[0].sum[i] += w->lane[k].sum[i];
+        got->sum = w->lane[0].sum;
+    }
+    got->add += cpu_seconds() - began;
+done:
+    return st;
+}
+
+sefl_status work_round(work *w, work_got *got, uint64_t round, const float *theta,
+                       const crowd_member *set, uint32_t n, const sefl_progress *progress)
+{
+    sefl_status st = SEFL_OK;
+    *got = (work_got){ 0 };
+    SEFL_TRY(begin(w, round, theta, set));
+    SEFL_TRY(pool_run(w->pool, n, 1, one_client, w, progress));
+    got->clients = w->added;
+    got->diverged = w->diverged;
+    for (unsigned i = 0; i < w->lanes; i++) {
+        got->train += w->lane[i].train;
+        got->encrypt += w->lane[i].encrypt;
+        got->add += w->lane[i].add;
+    }
+    if (w->added > 0)
+        SEFL_TRY(finish(w, got));
+done:
+    return st;
+}
+
+sefl_status work_evaluate(work *w, double *loss, const float *theta)
+{
+    sefl_status st = SEFL_OK;
+    const corpus *v = &w->s->valid;
+    *loss = NAN;
+    if (v->tokens < 2 * LM_EVAL_BATCH)
+        goto done;
+    if (!w->judge)
+        SEFL_TRY(lm_new(&w->judge, &w->t->model, w->pool));
+    memcpy(lm_theta(w->judge), theta, w->t->params * sizeof *theta);
+    SEFL_TRY(lm_evaluate(w->judge, v->token, v->tokens, loss));
+done:
+    return st;
+}

@@ -1,0 +1,43 @@
+/* work: what the clients of a round compute, spread over threads: one client a thread at a time, nothing
+ * parallel inside a client. Integers are added exactly, floats in the order of the clients: the result
+ * is the same, bit for bit, for any number of threads.
+ *
+ *     SEFL_TRY(work_new(&w, scene, pool));
+ *     SEFL_TRY(work_round(w, &got, round, theta, set, n, &progress));
+ *     ...got.sum (cdp, sefl in the clear), got.average (none), got.closed (sefl, crypto full)...
+ *
+ * Memory, for d values of the model: a model's plan (lm_memory) and 12 d bytes a thread, 8 d more where
+ * integers are added, a body more with crypto full.
+ * Threads: one owner; works on the pool.   Secrets: a simulation has none. */
+#ifndef SIMULATE_WORK_H
+#define SIMULATE_WORK_H
+
+#include "base/pool.h"
+#include "protocol/round.h"
+#include "simulate/crowd.h"
+
+typedef struct work work;
+
+typedef struct work_got {
+    uint32_t clients;           /* whose update counts */
+    uint32_t diverged;          /* whose training did: they upload nothing */
+    const int64_t *sum;         /* task.values integers, or NULL */
+    const double *average;      /* task.params, or NULL: already divided */
+    ahe_sum *closed;            /* or NULL */
+    uint8_t set[SHA256_BYTES];  /* crypto full: hash of the set */
+    double train, encrypt, add; /* seconds of processor time, all clients together */
+} work_got;
+
+/* Borrows both. crypto full: makes the encryption's tables. */
+sefl_status work_new(work **out, const scene *s, pool *p) SEFL_MUST_CHECK;
+void work_free(work *w);
+
+/* What `got` points to is valid until the next call. progress counts clients. */
+sefl_status work_round(work *w, work_got *got, uint64_t round, const float *theta,
+                       const crowd_member *set, uint32_t n,
+                       const sefl_progress *progress) SEFL_MUST_CHECK;
+
+/* Perplexity's logarithm on the validation text; NAN if there is none. Works on all of the pool. */
+sefl_status work_evaluate(work *w, double *loss, const float *theta) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,59 @@
+#!/bin/sh
+# sefl client: settings, refusals and signals of the program itself; rounds are tested elsewhere.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+fail() { echo "FAILED: $*" >&2; exit 1; }
+expect() { # CODE command...: runs it, output in $out
+    want=$1
+    shift
+    rc=0
+    out=$("$@" 2>&1) || rc=$?
+    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
+}
+says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+pid=
+dir=$(mktemp -d)
+trap '[ -z "$pid" ] || kill -KILL $pid 2> /dev/null || :; rm -rf "$dir"' EXIT
+
+expect 0 "$SEFL" help client; says "epsilon_total"
+expect 2 "$SEFL" client; says "give -c client.yml"
+expect 2 "$SEFL" client --servr x; says "did you mean --server?"
+expect 2 "$SEFL" client -c; says "-c"
+expect 2 "$SEFL" client -c x y; says 'does not take "y"'
+expect 1 "$SEFL" client -c "$dir/none.yml"; says "none.yml"
+expect 2 "$SEFL" client --text x; says "server"
+
+# port 1 of loopback: nobody is there
+"$SEFL" provision "$dir/f" --clients 2 --bits 2048 --words 200 --port-base 1 > /dev/null 2>&1
+one=$dir/f/clients/client-01
+yml=$one/client.yml
+cp "$yml" "$dir/good.yml"
+printf 'stat: x\n' >> "$yml"
+expect 2 "$SEFL" client -c "$yml"; says "client.yml:"; says 'did you mean "state"?'
+sed 's/^csp_key.*/csp_key: aggregator.pub/' "$dir/good.yml" > "$yml"
+expect 2 "$SEFL" client -c "$yml"; says "the same key"
+cp "$dir/good.yml" "$yml"
+expect 2 "$SEFL" client -c "$yml" --server nowhere; says "host:port"
+expect 2 "$SEFL" client -c "$yml" --log loud; says "--log: log wants one of"
+printf 'noise_modes: [loud]\n' > "$dir/policy.yml"
+expect 2 "$SEFL" client -c "$yml" --policy "$dir/policy.yml"; says "noise_modes"
+(cd "$dir" && expect 2 "$SEFL" client -c "$yml" --policy policy.yml && says "$dir/policy.yml")
+
+# the server is away: it backs off, SIGHUP changes nothing in that, SIGTERM ends it with 0
+"$SEFL" client -c "$yml" 2> "$dir/log" &
+pid=$!
+n=0
+until grep -q "cannot reach the server" "$dir/log"; do
+    n=$((n + 1))
+    [ $n -lt 200 ] || fail "it does not say that the server is away: $(cat "$dir/log")"
+    sleep 0.05
+done
+kill -HUP $pid
+sleep 2
+kill -TERM $pid
+rc=0
+wait $pid || rc=$?
+pid=
+[ $rc -eq 0 ] || fail "SIGTERM: exit $rc: $(cat "$dir/log")"
+grep -q '"event":"reloaded"' "$dir/log" || fail "SIGHUP was not heard: $(cat "$dir/log")"
+[ "$(wc -l < "$dir/log")" -lt 12 ] || fail "it does not wait between its attempts"

@@ -1,0 +1,51 @@
+#!/bin/sh
+# sefl csp as a process: it gets ready, obeys signals, and refuses what does not belong together.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+expect() { # CODE command...: runs it, output in $out
+    want=$1
+    shift
+    rc=0
+    out=$("$@" 2>&1) || rc=$?
+    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
+}
+says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+logged() { grep -q "$1" "$dir/log/csp"; }
+
+# misuse
+expect 2 "$SEFL" csp; says "which one?"
+expect 2 "$SEFL" csp --lisen x; says "did you mean --listen?"
+expect 2 "$SEFL" csp x; says 'it does not take "x"'
+expect 2 "$SEFL" csp --listen 127.0.0.1:0; says "tls.cert"
+expect 1 "$SEFL" csp -c "$dir/none.yml"; says "none.yml"
+
+fed_provision f --clients 2 --bits 2048
+printf 'listen: 127.0.0.1:0\nthread: 2\n' > "$dir/bad.yml"
+expect 2 "$SEFL" csp -c "$dir/bad.yml"; says "bad.yml:2:1"; says 'did you mean "threads"?'
+yml=$fed/csp/csp.yml
+expect 2 "$SEFL" csp -c "$yml" --listen here; says "address:port"
+head -c 64 /dev/urandom > "$dir/other.lock"
+chmod 600 "$dir/other.lock"
+expect 1 "$SEFL" csp -c "$yml" --key-lock "$dir/other.lock"; says "key.sealed"
+expect 1 "$SEFL" csp -c "$yml" --sign-key "$fed/aggregator/sign.key"; says "another CSP"
+expect 1 "$SEFL" csp -c "$yml" --ledger "$dir/none"; says "$dir/none"
+
+# ready, a second one on the same state, SIGHUP, SIGTERM
+fed_csp
+grep -q '^127.0.0.1:[1-9][0-9]*$' "$fed/csp/ready" || fail "ready file: $(cat "$fed/csp/ready")"
+expect 1 "$SEFL" csp -c "$yml" --listen 127.0.0.1:0 --ready-file ""
+fed_kill HUP csp
+fed_until 10 "certificates read again" logged "certificates read again"
+fed_kill TERM csp
+fed_done csp 10
+[ ! -e "$fed/csp/ready" ] || fail "the ready file is still there"
+
+# killed, it comes back
+fed_csp
+fed_kill KILL csp
+fed_wait csp 10
+fed_csp
+fed_kill TERM csp
+fed_done csp 10
+echo "sefl csp: ok"

@@ -1,0 +1,82 @@
+/* kill -9 of either server or a client at seeded moments (SEFL_TEST_SEED), in federations with named
+ * coins: every release is, bit for bit, that of the acknowledged updates and of one attempt's noise,
+ * and no coins of a mask, a noise, an encryption or a rounding were drawn twice, whatever died.
+ * (Real programs with the system's coins: e2e/test_kill.sh.) */
+#include "verify.h"
+
+static bool over(const fed *f)
+{
+    siginfo_t info = { 0 };
+    assert_int_equal(waitid(P_PID, (id_t)f->aggregator, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    return info.si_pid != 0 ||
+           file_exists(fed_path(f, "aggregator/models/round-%" PRIu64 ".safetensors", f->t.rounds));
+}
+
+static void wait_ms(uint64_t ms)
+{
+    for (uint64_t end = fed_now_ms() + ms; fed_now_ms() < end;)
+        nanosleep(&(struct timespec){ .tv_nsec = 1000 * 1000 }, NULL);
+}
+
+static void restart(fed *f, unsigned who)
+{
+    if (who == 0)
+        fed_start_aggregator(f);
+    else if (who == 1)
+        fed_start_csp(f);
+    else
+        fed_start_client(f, who - 2);
+}
+
+/* One federation; up to `kills` kills while its rounds run. Returns how many there were. */
+static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
+{
+    static const char *const schemes[] = { "lwe", "paillier" };
+    fed f;
+    uint32_t least, most;
+    unsigned long done = 0;
+    char name[32];
+    snprintf(name, sizeof name, "crash-%u", run);
+    fed_make(&f, name, schemes[run % 2], 3, 300,
+             "rounds.count=6 rounds.deadline_ms=60000 model.embed=32 model.hidden=32");
+    f.seed = 100 + run;
+    fed_start_csp(&f);
+    fed_start_aggregator(&f);
+    for (unsigned i = 0; i < f.clients; i++)
+        fed_start_client(&f, i);
+    while (done < kills) {
+        unsigned who = (unsigned)seeded_below(g, 3);
+        who = who < 2 ? who : 2 + (unsigned)seeded_below(g, f.clients);
+        wait_ms(seeded_below(g, 1200));
+        if (over(&f))
+            break;
+        fed_kill(who == 0 ? &f.aggregator : who == 1 ? &f.csp : &f.client[who - 2]);
+        wait_ms(seeded_below(g, 200));
+        restart(&f, who);
+        done++;
+    }
+    fed_finish(&f, 120 * FED_SLOW);
+    assert_int_equal(verify(&f, &least, &most), f.t.rounds);
+    verify_coins(&f);
+    fed_end(&f);
+    return done;
+}
+
+static void killed_at_any_moment(void **state)
+{
+    (void)state;
+    seeded g;
+    unsigned long left = test_count(6, 150);
+    test_seed(&g, "kill");
+    unsigned run = 0;
+    for (unsigned long most_runs = 2 * left; left > 0; run++) {
+        left -= one_run(run, left, &g);
+        assert_true(run < most_runs); /* kills do happen */
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(killed_at_any_moment) };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}

@@ -1,0 +1,96 @@
+/* Products of layers against the plain sum: every instruction set, odd sizes, both operands either
+ * way round, bias and row sums, any number of threads with the same bytes. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "model/nn/nn.h"
+
+#include <math.h>
+#include <string.h>
+
+static nn_real *numbers(size_t n, seeded *g)
+{
+    nn_real *p;
+    CHECK_OK(sefl_new(&p, n, sizeof *p));
+    for (size_t i = 0; i < n; i++)
+        p[i] = (nn_real)(2 * seeded_unit(g) - 1);
+    return p;
+}
+
+static void one_product(size_t m, size_t n, size_t k, unsigned how, seeded *g)
+{
+    const bool ta = how & 1, tb = how & 2, bias = (how & 12) == 4, add = (how & 12) == 8;
+    const size_t lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1, ldc = n + 2;
+    nn_real *a = numbers((ta ? k : m) * lda, g), *b = numbers((tb ? n : k) * ldb, g);
+    nn_real *c0 = numbers(m * ldc, g), *first = numbers(n, g), *sums0 = numbers(m, g);
+    nn_real *pack = numbers(nn_gemm_room(n, k), g), *seen = NULL, *seen_sums = NULL;
+    for (const nn_kernels *const *ker = nn_kernels_all(); *ker; ker++)
+        for (unsigned threads = 1; threads <= 3; threads += 2) {
+            pool *p = NULL;
+            nn_real *c = numbers(m * ldc, g), *sums = numbers(m, g);
+            memcpy(c, c0, m * ldc * sizeof *c);
+            memcpy(sums, sums0, m * sizeof *sums);
+            CHECK_OK(pool_new(&p, threads));
+            CHECK_OK(nn_gemm(&(nn_work){ .pool = p, .pack = pack, .k = *ker },
+                             &(nn_gemm_args){ .ta = ta,
+                                              .tb = tb,
+                                              .m = m,
+                                              .n = n,
+                                              .k = k,
+                                              .a = a,
+                                              .lda = lda,
+                                              .b = b,
+                                              .ldb = ldb,
+                                              .beta = add ? 1 : 0,
+                                              .bias = bias ? first : NULL,
+                                              .c = c,
+                                              .ldc = ldc,
+                                              .sums = ta ? sums : NULL }));
+            for (size_t i = 0; i < m; i++) {
+                double sum = sums0[i];
+                for (size_t q = 0; ta && q < k; q++)
+                    sum += a[q * lda + i];
+                assert_true(fabs(sum - sums[i]) < 2e-4);
+                for (size_t j = 0; j < n; j++) {
+                    double want = bias ? first[j] : add ? c0[i * ldc + j] : 0;
+                    for (size_t q = 0; q < k; q++)
+                        want += (double)(ta ? a[q * lda + i] : a[i * lda + q]) *
+                                (tb ? b[j * ldb + q] : b[q * ldb + j]);
+                    if (!(fabs(want - c[i * ldc + j]) < 1e-4))
+                        fail_msg("%s %zux%zux%zu how %u: (%zu,%zu) is %g, should be %g",
+                                 (*ker)->name, m, n, k, how, i, j, (double)c[i * ldc + j], want);
+                }
+                for (size_t j = n; j < ldc; j++) /* what lies beyond is left alone */
+                    assert_true(c[i * ldc + j] == c0[i * ldc + j]);
+            }
+            if (threads > 1) {
+                assert_memory_equal(c, seen, m * ldc * sizeof *c);
+                assert_memory_equal(sums, seen_sums, m * sizeof *sums);
+            }
+            sefl_free(seen), seen = c;
+            sefl_free(seen_sums), seen_sums = sums;
+            pool_free(p);
+        }
+    void *all[] = { a, b, c0, first, sums0, pack, seen, seen_sums };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        sefl_free(all[i]);
+}
+
+static void test_products(void **state)
+{
+    static const size_t sizes[][3] = { { 1, 1, 1 },   { 13, 17, 5 },  { 12, 32, 33 },
+                                       { 7, 16, 40 }, { 90, 33, 61 }, { 5, 64, 400 },
+                                       { 29, 48, 3 }, { 25, 200, 30 } };
+    seeded g;
+    (void)state;
+    test_seed(&g, "products");
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (unsigned how = 0; how < 12; how++)
+            one_product(sizes[i][0], sizes[i][1], sizes[i][2], how, &g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_products) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

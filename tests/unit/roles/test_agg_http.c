@@ -1,0 +1,346 @@
+/* The HTTP interface of AS: real TLS, real client, a task of two rounds. */
+#include "agg_world.h"
+
+#include "net/https_client.h"
+#include "net/https_server.h"
+#include "protocol/http.h"
+#include "roles/aggregator/http.h"
+#include "unit/net/net_ids.h"
+
+#include <inttypes.h>
+
+typedef struct site {
+    agg_world w;
+    agg_http http;
+    https_server *server;
+    tls_id *id, *ann_id, *bob_id;
+    https_client *ann, *bob;
+    uint8_t ann_key[32];
+} site;
+
+static site s;
+
+static void wake(void *ctx)
+{
+    aw_changed(ctx);
+    if (s.server)
+        https_wake(s.server);
+}
+
+static https_client *client_of(const tls_id *id)
+{
+    https_client *c;
+    CHECK_OK(https_client_new(
+        &c, &(https_client_config){
+                .host = "127.0.0.1", .port = https_server_port(s.server), .id = id, .proxy = "" }));
+    return c;
+}
+
+static int setup(void **state)
+{
+    if (folder_make(state) != 0)
+        return -1;
+    net_ca("ca");
+    net_ca("stranger");
+    net_cert("server", "aggregator", "127.0.0.1", "ca");
+    net_cert("ann", "client", NULL, "ca");
+    net_cert("bob", "client", NULL, "ca");
+    net_cert("eve", "client", NULL, "stranger");
+    s.id = net_id("server", "ca");
+    s.ann_id = net_id("ann", "ca");
+    s.bob_id = net_id("bob", "ca");
+    aw_make(&s.w, (const char *const[]){ "rounds.enough=2", NULL });
+    CHECK_OK(aw_try_open(&s.w));
+    s.w.also_changed = wake;
+    s.http = (agg_http){ .task = &s.w.t,
+                         .envelope = buf_span(&s.w.envelope),
+                         .rounds = s.w.r,
+                         .ingest = s.w.in,
+                         .vocab = s.w.words,
+                         .init = s.w.init,
+                         .mono = &s.w.mono };
+    CHECK_OK(https_server_start(&s.server,
+                                &(https_server_config){ .id = s.id,
+                                                        .peer_role = "client",
+                                                        .begin = agg_http_begin,
+                                                        .body_max = ahe_body_bytes(&s.w.t.ahe),
+                                                        .ctx = &s.http }));
+    s.ann = client_of(s.ann_id);
+    s.bob = client_of(s.bob_id);
+    memcpy(s.ann_key, tls_id_fingerprint(s.ann_id), 32);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    https_client_free(s.ann);
+    https_client_free(s.bob);
+    s.http.closing = true;
+    https_server_stop(s.server);
+    s.server = NULL;
+    aw_free(&s.w);
+    tls_id_free(s.id);
+    tls_id_free(s.ann_id);
+    tls_id_free(s.bob_id);
+    return folder_remove(state);
+}
+
+static unsigned get(https_client *c, const char *path, https_reply *r)
+{
+    CHECK_OK(https_get(c, path, 1 << 20, 70, r));
+    return r->status;
+}
+
+static unsigned status_of(https_client *c, const char *path)
+{
+    https_reply r = { 0 };
+    unsigned status = get(c, path, &r);
+    if (status >= 400) { /* one line of text */
+        assert_true(r.body.n > 1 && r.body.p[r.body.n - 1] == '\n');
+        assert_ptr_equal(memchr(r.body.p, '\n', r.body.n), r.body.p + r.body.n - 1);
+    }
+    https_reply_clear(&r);
+    return status;
+}
+
+static void news_of(https_client *c, const char *query, round_news *n, sefl_buf *scratch)
+{
+    https_reply r = { 0 };
+    char path[64];
+    snprintf(path, sizeof path, "/v1/round%s", query);
+    assert_int_equal(get(c, path, &r), 200);
+    buf_reset(scratch);
+    CHECK_OK(round_news_read(n, scratch, buf_span(&r.body)));
+    https_reply_clear(&r);
+}
+
+/* The update of `k` as a file, to be put from there. */
+static void update_file(unsigned k, uint64_t round, char path[300], char url[160])
+{
+    uint8_t hash[32], *body = aw_body(&s.w, k, round, hash);
+    char hex[65], name[32];
+    hex_into(hex, hash);
+    snprintf(name, sizeof name, "update-%u", k);
+    snprintf(path, 300, "%s", folder_put(name, body, ahe_body_bytes(&s.w.t.ahe)));
+    snprintf(url, 160, "/v1/round/%" PRIu64 "/update/%s", round, hex);
+    sefl_free(body);
+}
+
+static unsigned put(https_client *c, const char *url, const char *path, uint64_t offset,
+                    const char *headers, https_reply *r)
+{
+    char usual[96];
+    snprintf(usual, sizeof usual, HTTP_OFFSET ": %" PRIu64 "\n" HTTP_TOTAL ": %zu\n", offset,
+             ahe_body_bytes(&s.w.t.ahe));
+    https_reply_clear(r);
+    CHECK_OK(https_put_file(c, url, path, offset, headers ? headers : usual, NULL, r));
+    return r->status;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void documents(void **state)
+{
+    (void)state;
+    https_reply r = { 0 };
+    char hex[65];
+    assert_int_equal(get(s.ann, "/healthz", &r), 200);
+    assert_memory_equal(r.body.p, "ok", 2);
+    https_reply_clear(&r);
+    assert_int_equal(get(s.ann, "/v1/task", &r), 200);
+    assert_int_equal(r.body.n, s.w.envelope.n);
+    assert_memory_equal(r.body.p, s.w.envelope.p, r.body.n);
+    hex_into(hex, s.w.t.id);
+    assert_non_null(strstr(r.etag, hex));
+    https_reply_clear(&r);
+    uint8_t hash[32];
+    assert_int_equal(get(s.ann, "/v1/vocab", &r), 200);
+    sha256_of(hash, buf_span(&r.body));
+    assert_memory_equal(hash, s.w.t.vocab_hash, 32);
+    https_reply_clear(&r);
+    const char *const same[] = { "/v1/init", "/v1/model", "/v1/round/1/model" };
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(get(s.ann, same[i], &r), 200);
+        sha256_of(hash, buf_span(&r.body));
+        assert_memory_equal(hash, s.w.t.init_hash, 32);
+        hex_into(hex, hash);
+        assert_non_null(strstr(r.etag, hex));
+        https_reply_clear(&r);
+    }
+}
+
+static void nothing_else(void **state)
+{
+    (void)state;
+    const char *const none[] = {
+        "/",
+        "/v1",
+        "/v1/tasks",
+        "/v1/task/",
+        "/v1/round/",
+        "/v1/round/1",
+        "/v1/round/0/model",
+        "/v1/round/01/model",
+        "/v1/round/-1/model",
+        "/v1/round/99999999999999999999/model",
+        "/v1/round/2/model",
+        "/v1/round/1/models",
+        "/v1/round/1/update/",
+        "/v1/round/1/update/xyz",
+        "/v1/clients",
+        "/metrics",
+    };
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_int_equal(status_of(s.ann, none[i]), 404);
+    char url[160];
+    snprintf(url, sizeof url, "/v1/round/1/update/%064d", 0);
+    assert_int_equal(status_of(s.ann, url), 405);
+    assert_int_equal(status_of(s.ann, "/v1/round?after=x"), 400);
+    assert_int_equal(status_of(s.ann, "/v1/round?wait=-1"), 400);
+
+    https_reply r = { 0 };
+    char file[300];
+    update_file(0, 1, file, url);
+    assert_int_equal(put(s.ann, "/v1/task", file, 0, NULL, &r), 405);
+    assert_int_equal(put(s.ann, "/v1/round/1/model", file, 0, NULL, &r), 405);
+    https_reply_clear(&r);
+
+    tls_id *eve = net_id("eve", "ca"); /* another CA's client learns nothing but 403 */
+    https_client *c = client_of(eve);
+    sefl_status st = https_get(c, "/v1/task", 1 << 20, 5, &r);
+    assert_true(st != SEFL_OK || r.status == 403);
+    https_reply_clear(&r);
+    https_client_free(c);
+    tls_id_free(eve);
+}
+
+typedef struct waiter {
+    pthread_t id;
+    https_client *c;
+    const char *query;
+    round_news n;
+    double seconds;
+} waiter;
+
+static void *wait_news(void *arg)
+{
+    waiter *me = arg;
+    sefl_buf scratch = { 0 };
+    sefl_clock mono = clock_monotonic();
+    uint64_t t0 = clock_ns(&mono);
+    news_of(me->c, me->query, &me->n, &scratch);
+    me->seconds = 1e-9 * (double)(clock_ns(&mono) - t0);
+    buf_clear(&scratch);
+    return NULL;
+}
+
+static void a_whole_task(void **state)
+{
+    (void)state;
+    https_reply r = { 0 };
+    round_news n;
+    sefl_buf scratch = { 0 };
+    char file[300], url[160], other[300], other_url[160];
+    waiter a = { .c = s.ann, .query = "?after=0&wait=30" };
+    uint64_t total = ahe_body_bytes(&s.w.t.ahe);
+
+    news_of(s.bob, "", &n, &scratch); /* before CSP is there */
+    assert_int_equal(n.state, ROUND_WAITING);
+    update_file(0, 1, file, url);
+    assert_int_equal(put(s.bob, url, file, 0, NULL, &r), 425);
+    https_reply_clear(&r);
+    assert_int_equal(pthread_create(&a.id, NULL, wait_news, &a), 0);
+    usleep(300000); /* it is parked now */
+    assert_int_equal(pthread_create(&s.w.thread, NULL, aw_drive, &s.w), 0);
+    pthread_join(a.id, NULL);
+    assert_int_equal(a.n.state, ROUND_OPEN); /* woken, not timed out */
+    assert_int_equal(a.n.round, 1);
+    assert_true(a.seconds > 0.25 && a.seconds < 20);
+
+    news_of(s.ann, "?after=1&wait=1", &n, &scratch); /* nothing new: after a second */
+    assert_int_equal(n.state, ROUND_WAITING);
+
+    /* a broken upload goes on by offset; its receipt names the certificate's key */
+    CHECK_OK(https_head(s.ann, url, &r));
+    assert_int_equal(r.status, 200);
+    assert_int_equal(r.offset, 0);
+    assert_int_equal(put(s.ann, url, file, 0, "Sefl-Total: 7\n", &r), 413);
+    assert_int_equal(put(s.ann, url, file, 0, "Sefl-Total: x\n", &r), 400);
+    assert_int_equal(put(s.ann, url, file, 100, NULL, &r), 409);
+    assert_int_equal(r.offset, 0);
+    ingest_ask ask = {
+        .round = 1, .client = s.ann_key, .name = "ann", .total = total, .length = total
+    };
+    upload *u;
+    ingest_reply half;
+    uint8_t *body = aw_body(&s.w, 0, 1, ask.body);
+    ingest_begin(s.w.in, &u, &ask, &half);
+    assert_non_null(u);
+    CHECK_OK(upload_bytes(u, span_of(body, 300)));
+    upload_free(u);
+    sefl_free(body);
+    https_reply_clear(&r);
+    CHECK_OK(https_head(s.ann, url, &r));
+    assert_int_equal(r.offset, 300);
+    https_reply_clear(&r);
+    CHECK_OK(https_head(s.bob, url, &r));
+    assert_int_equal(r.offset, 0);
+    assert_int_equal(put(s.ann, url, file, 300, NULL, &r), 200);
+    envelope env;
+    round_receipt receipt;
+    CHECK_OK(envelope_read(&env, buf_span(&r.body)));
+    CHECK_OK(envelope_check_one(&env, SIGN_RECEIPT, SIGNER_AS, s.w.t.servers.as));
+    CHECK_OK(round_receipt_read(&receipt, env.content));
+    assert_memory_equal(receipt.client, s.ann_key, 32);
+    assert_int_equal(put(s.ann, url, file, 0, NULL, &r), 200);     /* again */
+    assert_int_equal(put(s.ann, url, file, total, NULL, &r), 200); /* nothing left to send */
+    assert_int_equal(put(s.bob, url, file, 0, NULL, &r), 409);     /* a copy of hers */
+    update_file(1, 1, other, other_url);
+    assert_int_equal(put(s.ann, other_url, other, 0, NULL, &r), 409); /* another one of hers */
+    assert_int_equal(put(s.bob, other_url, other, 0, NULL, &r), 200);
+
+    news_of(s.bob, "?after=1&wait=30", &n, &scratch);
+    assert_int_equal(n.state, ROUND_OPEN);
+    assert_int_equal(n.round, 2);
+    assert_int_equal(put(s.bob, other_url, other, 0, NULL, &r), 200); /* its receipt, for ever */
+    assert_int_equal(status_of(s.ann, "/v1/round/1/model"), 404);
+    https_reply_clear(&r);
+    assert_int_equal(get(s.ann, "/v1/round/2/model", &r), 200);
+    uint8_t hash[32];
+    sha256_of(hash, buf_span(&r.body));
+    assert_memory_not_equal(hash, s.w.t.init_hash, 32);
+    https_reply_clear(&r);
+
+    update_file(0, 2, file, url);
+    assert_int_equal(put(s.ann, url, file, 0, NULL, &r), 200);
+    update_file(1, 2, other, other_url);
+    assert_int_equal(put(s.bob, other_url, other, 0, NULL, &r), 200);
+    https_reply_clear(&r);
+    news_of(s.ann, "?after=2&wait=30", &n, &scratch);
+    assert_int_equal(n.state, ROUND_OVER);
+    assert_string_equal(n.why, agg_why_text(AGG_WHY_ROUNDS));
+    pthread_join(s.w.thread, NULL);
+    CHECK_OK(s.w.st);
+    update_file(3, 2, other, other_url);
+    assert_int_equal(put(s.bob, other_url, other, 0, NULL, &r), 409);
+    assert_int_equal(put(s.bob,
+                         "/v1/round/1/update/"
+                         "00000000000000000000000000000000"
+                         "00000000000000000000000000000000",
+                         other, 0, NULL, &r),
+                     409); /* he is in round 1 with another body */
+    https_reply_clear(&r);
+    assert_int_equal(get(s.ann, "/v1/model", &r), 200);
+    https_reply_clear(&r);
+    buf_clear(&scratch);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(documents),
+        cmocka_unit_test(nothing_else),
+        cmocka_unit_test(a_whole_task),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
