@@ -503,8 +503,9 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
     }
 done:
     if (st != SEFL_OK)
-        say_disk(in, r, u);
-    if (r->status != 200)
+        say_disk(in, r,
+                 u); /* the body stays: a row whose sync failed may yet be there after a crash */
+    else if (r->status != 200)
         drop_part(in, u);
     buf_clear(&receipt);
     buf_clear(&had);
