@@ -5,7 +5,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := release
-.PHONY: release test demo bench asan tsan clang core ctime fuzz soak format format-check lint \
+.PHONY: release test demo bench check-plan asan tsan clang core ctime fuzz soak format format-check lint \
         install clean help bootstrap
 
 ## release   build the program: build/sefl (the default)
@@ -28,6 +28,10 @@ demo: bootstrap release
 bench: release
 	@for b in $$(build/sefl bench --list | awk '/^[a-z0-9]/ { print $$1 }'); do \
 	    build/sefl bench $$b || exit 1; done
+
+## check-plan  what `sefl plan` says against what runs then measure: a table
+check-plan: release
+	@scripts/check-plan build/release/sefl
 
 ## asan      the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 ## tsan      the tests under ThreadSanitizer
@@ -52,14 +56,16 @@ fuzz:
 	@scripts/build fuzz $(JOBS)
 	@scripts/fuzz build/fuzz
 
-## soak      the long trials in full: hours, not minutes
+## soak      the long trials in full: hours, not minutes (RUNS_EACH=10000000 of each fuzz harness)
 soak:
 	@scripts/bootstrap --dev
 	@scripts/build dev $(JOBS)
 	@SEFL_SOAK=1 scripts/run-tests dev $(JOBS)
+	@scripts/build asan $(JOBS)
+	@SEFL_SOAK=1 scripts/run-tests asan 1 -R e2e.hostile
 	@scripts/ctime $(JOBS)
 	@scripts/build fuzz $(JOBS)
-	@SECONDS_EACH=$${SECONDS_EACH:-1800} scripts/fuzz build/fuzz
+	@RUNS_EACH=$${RUNS_EACH:-10000000} scripts/fuzz build/fuzz
 
 ## format    format all C sources
 format:

@@ -186,6 +186,11 @@ static enum MHD_Result on_accept(void *cls, const struct sockaddr *from, socklen
     return full || share ? MHD_NO : MHD_YES;
 }
 
+static uint64_t handshake_ms(const https_server *s)
+{
+    return s->c.idle_s < HANDSHAKE_MS / 1000 ? 1000ull * s->c.idle_s : HANDSHAKE_MS;
+}
+
 static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx)
 {
     https_conn *conn;
@@ -207,8 +212,7 @@ static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx
     conn->fd = fd->connect_fd;
     conn->tls = session->tls_session;
     conn->since_ms = socket_now_ms();
-    conn->due_ms =
-        conn->since_ms + (s->c.idle_s < HANDSHAKE_MS / 1000 ? 1000ull * s->c.idle_s : HANDSHAKE_MS);
+    conn->due_ms = conn->since_ms + handshake_ms(s);
     if (from && from->client_addr)
         address_of(conn->address, from->client_addr);
     count(s, HTTPS_EVENT_CONNECTED);
@@ -241,8 +245,14 @@ static void conn_closed(https_server *s, void **ctx)
     if (conn->next)
         conn->next->prev = conn->prev;
     s->conns_n--, s->strangers -= !conn->known;
-    if (!conn->heard && !conn->was_cut && !s->stopping)
-        count(s, conn->shook ? HTTPS_EVENT_NOT_HTTP : HTTPS_EVENT_HANDSHAKE);
+    if (!conn->heard && !conn->was_cut && !s->stopping) {
+        /* libmicrohttpd's clock may be there before the watcher */
+        bool slow = socket_now_ms() - conn->since_ms >= handshake_ms(s);
+        if (conn->shook)
+            count(s, slow ? HTTPS_EVENT_HEADER_SLOW : HTTPS_EVENT_NOT_HTTP);
+        else
+            count(s, slow ? HTTPS_EVENT_HANDSHAKE_SLOW : HTTPS_EVENT_HANDSHAKE);
+    }
     pthread_mutex_unlock(&s->lock);
     sefl_free(conn);
 }
@@ -734,7 +744,7 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     pthread_cond_init(&s->changed, &attr);
     pthread_condattr_destroy(&attr);
     s->c = *c;
-    s->listener = -1;
+    s->listener = c->listener ? *c->listener : -1; /* closed here, whatever happens */
     s->c.threads = or_default(c->threads, 2);
     s->c.connections_max = or_default(c->connections_max, 512);
     s->c.connections_per_address = or_default(c->connections_per_address, 64);
@@ -745,7 +755,11 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     SEFL_TRY(make_buckets(s));
     SEFL_TRY(sefl_new(&s->ids, IDS_MAX, sizeof *s->ids));
     s->ids[s->ids_n++] = tls_id_hold(c->id);
-    SEFL_TRY(socket_listen(&s->listener, c->address ? c->address : "127.0.0.1", c->port, &s->port));
+    if (c->listener)
+        s->port = c->port;
+    else
+        SEFL_TRY(
+            socket_listen(&s->listener, c->address ? c->address : "127.0.0.1", c->port, &s->port));
     SEFL_TRY(start_daemon(s));
     s->watching = pthread_create(&s->watcher, NULL, watch, s) == 0;
     SEFL_CHECK(s->watching, SEFL_EIO, "https: no thread");

@@ -98,6 +98,8 @@ struct https_request {
 typedef struct https_server_config {
     const char *address; /* NULL: "127.0.0.1" */
     uint16_t port;       /* 0: the system chooses */
+    const int
+        *listener; /* a socket that listens already (tls_listen), with `port`: taken; or NULL */
     const tls_id *id;
     const char *peer_role;
     unsigned threads, connections_max, connections_per_address, idle_s; /* 0: 2, 512, 64, 60 */

@@ -21,6 +21,7 @@
 #include "mpc/channel.h"
 #include "net/x509.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct tls_id tls_id;
@@ -44,6 +45,8 @@ const uint8_t *tls_id_fingerprint(const tls_id *id); /* 32 bytes, of our own key
 const char *tls_id_name(const tls_id *id);           /* common name */
 const char *tls_id_role(const tls_id *id);           /* "aggregator", ...; "" if it has none */
 int64_t tls_id_expires(const tls_id *id);            /* seconds since 1970 */
+/* Our own certificate as a peer with the same CAs would judge it; server: for serving. */
+void tls_id_check_own(const tls_id *id, x509_peer *out, bool server);
 /* Paths, for libcurl. */
 const char *tls_id_cert_path(const tls_id *id);
 const char *tls_id_key_path(const tls_id *id);

@@ -29,6 +29,7 @@
  *     valid: ../public/valid.txt            # public text; optional
  *     state: state                          models: models            ledger: ledger
  *     threads: 0   connections: 512   linger: 30   ready_file: ready   log: info
+ *     user: sefl                            # root becomes this user when the port is bound
  *     per_address: 128   per_client: 8   connection_rate: 50   request_rate: 20   idle: 60
  *     rate_min: 1024                        # what one address or client may take: https_server.h
  *
@@ -53,7 +54,7 @@ typedef struct aggregator_settings {
     uint16_t csp_port;
     char *cert, *tls_key, *peers, *csp_peers;
     char *sign_key, *task, *vocab, *init, *state, *models, *ledger;
-    char *valid, *ready_file; /* NULL: none */
+    char *valid, *ready_file, *user; /* NULL: none */
     unsigned threads, connections, linger_s;
     unsigned per_address, per_client, connection_rate, request_rate, idle_s, rate_min;
     log_level level;
@@ -74,6 +75,8 @@ typedef struct aggregator_options {
     sefl_log *log;                       /* NULL: silent */
     const sefl_coins *coins;             /* NULL: the system's, and nothing else in the program */
     void *ctx;
+    sefl_status (*bound)(void *ctx); /* the port is bound, no file is open yet: the moment to drop
+                                      * privileges; may be NULL */
     void (*round)(void *ctx, const rounds_report *r, uint64_t of); /* for people; may be NULL */
 } aggregator_options;
 

@@ -80,6 +80,9 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     r->fd = -1;
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
+    SEFL_TRY(tls_listen(&r->fd, c->host, c->port, &r->port));
+    if (o->bound)
+        SEFL_TRY(o->bound(o->ctx));
     drop_ready_file(r);
     SEFL_TRY(sign_key_read(&r->key, c->sign_key));
     SEFL_TRY(read_task(r));
@@ -99,7 +102,6 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .log = o->log,
                                              .store_dir = c->state,
                                              .clock = &r->clock }));
-    SEFL_TRY(tls_listen(&r->fd, c->host, c->port, &r->port));
     *out = r, r = NULL;
 done:
     csp_role_free(r);

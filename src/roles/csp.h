@@ -44,7 +44,7 @@ typedef struct csp_settings {
     char *cert, *tls_key, *peers;
     char *sign_key, *task, *state, *ledger;
     char *key, *key_lock, *passphrase_file; /* of the secret key; NULL: not given */
-    char *ready_file;                       /* NULL: none */
+    char *ready_file, *user;                /* NULL: none */
     unsigned threads;
     log_level level;
     bool stay;
@@ -66,6 +66,8 @@ typedef struct csp_role_options {
     sefl_log *log;                /* NULL: silent */
     const sefl_coins *coins;      /* NULL: the system's, and nothing else in the program */
     unsigned idle_ms;             /* 0: LINK_IDLE_MS */
+    void *ctx;
+    sefl_status (*bound)(void *ctx); /* the port is bound, no file is open yet; may be NULL */
 } csp_role_options;
 
 /* Reads task, keys and identity, opens journal and ledger, listens. */

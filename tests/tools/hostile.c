@@ -5,7 +5,8 @@
  *
  * clients: folders client-NN with cert.pem and key.pem; first to last are its own: enrolled. ca: that of the clients, to make an expired certificate and one of
  * a wrong role in scratch, beside a foreign one. state: AS's state folder, from which bodies of others are taken (an AS that lets its disk be read; clients cannot). Each of
- * `count` threads takes kinds in turn, from its own number on, until the time is over, by the seed.
+ * `count` threads takes kinds in turn, from its own number on, by the seed, until the time is over or
+ * SIGTERM comes.
  * At the end: a line a kind, "KIND tries N", and how it was answered: "status 409 12". The program judges
  * nothing: scripts look at the server's counters, its memory, and the good clients. It uses GnuTLS
  * and sockets alone, so nothing of ours keeps it polite. */
@@ -59,7 +60,7 @@ static bool make_certificates(void)
         unsigned days;
     } what[3] = { { "foreign", "client", 0, 5 },
                   { "expired", "client", 30, 5 },
-                  { "role", "csp", 0, 5 } };
+                  { "role", "aggregator", 0, 5 } };
     char ca[512], ca_key[512];
     if (!opt.scratch)
         return true;
@@ -381,8 +382,11 @@ static void k_bad_http(attacker *a)
         "GET /v1/task HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
         "GET /v1/task HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551615\r\n\r\n",
     };
-    if (member(a))
-        ask(a, requests[next(a) % (sizeof requests / sizeof *requests)]);
+    enum { N = sizeof requests / sizeof *requests };
+    static atomic_uint turn;
+    for (int i = 0; i < 5 && !over; i++)
+        if (member(a))
+            ask(a, requests[turn++ % N]);
 }
 
 static void k_huge_header(attacker *a)
@@ -640,6 +644,12 @@ static void *attack(void *arg)
     return NULL;
 }
 
+static void on_term(int sig)
+{
+    (void)sig;
+    over = true;
+}
+
 static bool parse(int argc, char **argv)
 {
     static const struct option longopts[] = {
@@ -693,6 +703,7 @@ int main(int argc, char **argv)
         return 1;
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGTERM, on_term);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 512 << 10);
     for (unsigned i = 0; i < opt.count; i++) {
@@ -702,7 +713,7 @@ int main(int argc, char **argv)
         else
             break;
     }
-    for (unsigned s = 0; s < 10 * opt.seconds; s++)
+    for (unsigned s = 0; s < 10 * opt.seconds && !over; s++)
         nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
     over = true;
     for (unsigned i = 0; i < running; i++)

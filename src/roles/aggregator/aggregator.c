@@ -40,6 +40,8 @@ struct aggregator {
     ingest *ingest;
     agg_http http; /* first of what the server's callbacks get */
     https_server *server;
+    int listener; /* until the server has it */
+    uint16_t port;
     sefl_buf tally; /* as it was written last */
 
     pthread_mutex_t lock; /* id, link */
@@ -230,11 +232,13 @@ static sefl_status serve(aggregator *a)
                           .init = c->init,
                           .mono = &a->mono,
                           .log = a->o.log };
+    int listener = a->listener;
+    a->listener = -1;
     double body = (double)ahe_body_bytes(&a->task.ahe);
     double rate = body > BODY_LEAST ? body : BODY_LEAST;
     SEFL_TRY(https_server_start(&a->server,
-                                &(https_server_config){ .address = c->host,
-                                                        .port = c->port,
+                                &(https_server_config){ .listener = &listener,
+                                                        .port = a->port,
                                                         .id = a->id,
                                                         .peer_role = "client",
                                                         .threads = SERVER_THREADS,
@@ -281,6 +285,10 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&a->wake, &attr);
     pthread_condattr_destroy(&attr);
+    a->listener = -1;
+    SEFL_TRY(tls_listen(&a->listener, c->host, c->port, &a->port));
+    if (o->bound)
+        SEFL_TRY(o->bound(o->ctx));
     drop_ready_file(a);
     SEFL_TRY(sign_key_read(&a->key, c->sign_key));
     SEFL_TRY(read_task(a));
@@ -303,6 +311,8 @@ void aggregator_free(aggregator *a)
     save_tally(a);
     https_server_stop(a->server);
     a->server = NULL;
+    if (a->listener >= 0)
+        close(a->listener);
     buf_clear(&a->tally);
     if (a->rounds)
         rounds_set_ingest(a->rounds, NULL);

@@ -36,6 +36,7 @@ const setting_def aggregator_schema[] = {
       .help = "bytes a second that a sender must reach" },
     { "linger", SETTING_U64, "30", .max = 86400, .help = "seconds it serves after the task's end" },
     { "ready_file", SETTING_TEXT, "", .help = "written when it serves: host:port" },
+    { "user", SETTING_TEXT, "", .help = "whom root becomes when the port is bound" },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off" },
     { 0 },
 };
@@ -127,6 +128,8 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
         SEFL_CHECK(*paths[i].to || !paths[i].must, SEFL_EINVAL, "%s is empty: it wants a path",
                    paths[i].key);
     }
+    if (*settings_text(s, "user"))
+        SEFL_TRY(sefl_strdup(&c.user, settings_text(s, "user")));
     c.threads = (unsigned)settings_u64(s, "threads");
     c.connections = (unsigned)settings_u64(s, "connections");
     c.per_address = (unsigned)settings_u64(s, "per_address");
@@ -145,9 +148,9 @@ done:
 
 void aggregator_settings_clear(aggregator_settings *c)
 {
-    char *all[] = { c->host,     c->csp_host, c->cert,       c->tls_key, c->peers,
-                    c->sign_key, c->task,     c->vocab,      c->init,    c->state,
-                    c->models,   c->valid,    c->ready_file, c->ledger,  c->csp_peers };
+    char *all[] = { c->user,      c->host,     c->csp_host,   c->cert,  c->tls_key, c->peers,
+                    c->csp_peers, c->sign_key, c->task,       c->vocab, c->init,    c->state,
+                    c->models,    c->valid,    c->ready_file, c->ledger };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sefl_free(all[i]);
     *c = (aggregator_settings){ 0 };
