@@ -497,6 +497,18 @@ static bool admit(https_server *s, https_inner *in)
     return in->status == 0;
 }
 
+bool https_take_bytes(https_request *r, uint64_t n)
+{
+    https_inner *in = r->inner;
+    https_server *s = in->conn->server;
+    double cost = (double)(n < s->c.body_max ? n : s->c.body_max);
+    if (!s->peer_bytes || n == 0 ||
+        buckets_take(s->peer_bytes, r->peer.fingerprint, cost, in->began_ms))
+        return true;
+    refuse(in, HTTPS_EVENT_PEER_BYTES, 429, "too many bytes in too short a time");
+    return false;
+}
+
 static void note_wakes(https_server *s, https_inner *in)
 {
     pthread_mutex_lock(&s->lock);

@@ -215,7 +215,6 @@ static sefl_status make_certificates(build *b)
 {
     static const char hosts[] = "localhost,127.0.0.1,::1";
     sefl_status st = SEFL_OK;
-    sefl_buf both = { 0 };
     char name[32];
     x509_subject as_ca = { .name = "trial aggregator CA", .days = CERT_DAYS };
     x509_subject csp_ca = { .name = "trial csp CA", .days = CERT_DAYS };
@@ -232,11 +231,10 @@ static sefl_status make_certificates(build *b)
         SEFL_TRY(copy(client(b, i, "peers.pem"), in(b, "ca/aggregator/ca.pem"), 0644, 1 << 16));
     }
     SEFL_TRY(copy(in(b, "csp/peers.pem"), in(b, "ca/aggregator/ca.pem"), 0644, 1 << 16));
-    SEFL_TRY(file_read(&both, in(b, "ca/aggregator/ca.pem"), 1 << 16));
-    SEFL_TRY(file_read(&both, in(b, "ca/csp/ca.pem"), 1 << 16));
-    SEFL_TRY(file_write_new(in(b, "aggregator/peers.pem"), buf_span(&both), 0644));
+    /* two files: whoever runs CSP's CA must not be able to enrol clients at AS */
+    SEFL_TRY(copy(in(b, "aggregator/peers.pem"), in(b, "ca/aggregator/ca.pem"), 0644, 1 << 16));
+    SEFL_TRY(copy(in(b, "aggregator/csp_peers.pem"), in(b, "ca/csp/ca.pem"), 0644, 1 << 16));
 done:
-    buf_clear(&both);
     return st;
 }
 
@@ -519,7 +517,8 @@ static sefl_status write_servers(build *b, sefl_buf *text)
                     base));
     SEFL_TRY(wr_peer(text, "csp", base ? base + 1 : 0));
     SEFL_TRY(wr_fmt(text,
-                    "%ssign_key: sign.key\n"
+                    "%s  csp_peers: csp_peers.pem\n"
+                    "sign_key: sign.key\n"
                     "task: ../public/task.signed\n"
                     "vocab: ../public/vocab.txt\n"
                     "init: ../public/init.safetensors\n"
