@@ -5,7 +5,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := release
-.PHONY: release test demo bench asan tsan clang core ctime fuzz soak format format-check lint \
+.PHONY: release test demo bench check-plan asan tsan clang core ctime fuzz soak format format-check lint \
         install clean help bootstrap
 
 ## release   build the program: build/sefl (the default)
@@ -28,6 +28,10 @@ demo: bootstrap release
 bench: release
 	@for b in $$(build/sefl bench --list | awk '/^[a-z0-9]/ { print $$1 }'); do \
 	    build/sefl bench $$b || exit 1; done
+
+## check-plan  what `sefl plan` says against what runs then measure: a table
+check-plan: release
+	@scripts/check-plan build/release/sefl
 
 ## asan      the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 ## tsan      the tests under ThreadSanitizer

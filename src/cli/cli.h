@@ -35,12 +35,18 @@ typedef struct cli_command {
     X(aggregator)            \
     X(csp)                   \
     X(client)                \
-    X(simulate)
+    X(init)                  \
+    X(config)                \
+    X(simulate)              \
+    X(plan)                  \
+    X(compare)               \
+    X(doctor)
 #endif
 
 /* Order of `sefl help`. */
 #define CLI_COMMANDS(X)  \
     X(demo)              \
+    X(report)            \
     X(train)             \
     X(model)             \
     X(data)              \

@@ -16,7 +16,7 @@ static const struct number {
     const char *key;
     size_t offset;
 } numbers[] = {
-#define ENTRY(name) { #name, offsetof(run_round, name) },
+#define ENTRY(name, key) { key, offsetof(run_line, name) },
     RUN_NUMBERS(ENTRY)
 #undef ENTRY
 };
@@ -29,7 +29,7 @@ typedef struct line {
 
 static char peek(line *l)
 {
-    while (l->p < l->end && (*l->p == ' ' || *l->p == '\t' || *l->p == '\r'))
+    while (l->p < l->end && (*l->p == ' ' || *l->p == '\t' || *l->p == '\r' || *l->p == '\n'))
         l->p++;
     return l->p < l->end ? *l->p : '\0';
 }
@@ -113,7 +113,7 @@ static bool skip_value(line *l)
 }
 
 /* NULL: fine, else what is wrong. */
-static const char *read_member(line *l, run_round *r, bool *has_round)
+static const char *read_member(line *l, run_line *r, bool *has_round)
 {
     char key[KEY_MAX];
     double v;
@@ -141,11 +141,11 @@ static const char *read_member(line *l, run_round *r, bool *has_round)
     return skip_value(l) ? NULL : "a value is not well formed";
 }
 
-static const char *read_line(line l, run_round *r)
+static const char *read_line(line l, run_line *r)
 {
     bool has_round = false;
     const char *wrong;
-    *r = (run_round){ 0 };
+    *r = (run_line){ 0 };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         memcpy((char *)r + numbers[i].offset, &(double){ NAN }, sizeof(double));
     if (!eat(&l, '{'))
@@ -208,4 +208,23 @@ void run_log_clear(run_log *l)
 {
     sefl_free(l->at);
     *l = (run_log){ 0 };
+}
+
+double run_number(sefl_span bytes, const char *key)
+{
+    line l = { (const char *)bytes.p, (const char *)bytes.p + bytes.n };
+    char name[KEY_MAX];
+    double v;
+    if (!eat(&l, '{'))
+        return NAN;
+    do {
+        if (!eat_string(&l, name) || !eat(&l, ':'))
+            return NAN;
+        char c = peek(&l);
+        if (strcmp(name, key) == 0)
+            return (isdigit((unsigned char)c) || c == '-') && eat_number(&l, &v) ? v : NAN;
+        if (!skip_value(&l))
+            return NAN;
+    } while (eat(&l, ','));
+    return NAN;
 }

@@ -21,7 +21,9 @@
  *
  * Relative paths in aggregator.yml count from its folder:
  *     listen: 0.0.0.0:7000                  csp: csp.example:7001
- *     tls: { cert: cert.pem, key: key.pem, peers: peers.pem }     # CAs of clients and of CSP
+ *     tls: { cert: cert.pem, key: key.pem, peers: peers.pem,      # CA of the clients
+ *            csp_peers: csp_peers.pem }                           # CA of CSP; two files, so that
+ *                                                                 # CSP cannot enrol clients here
  *     sign_key: sign.key                    task: ../public/task.signed
  *     vocab: ../public/vocab.txt            init: ../public/init.safetensors
  *     valid: ../public/valid.txt            # public text; optional
@@ -50,7 +52,7 @@ typedef struct aggregator_settings {
     uint16_t port;
     char *csp_host;
     uint16_t csp_port;
-    char *cert, *tls_key, *peers;
+    char *cert, *tls_key, *peers, *csp_peers;
     char *sign_key, *task, *vocab, *init, *state, *models, *ledger;
     char *valid, *ready_file, *user; /* NULL: none */
     unsigned threads, connections, linger_s;

@@ -324,8 +324,10 @@ static sefl_status get_ready(client *c)
                                                                .pool = c->pool,
                                                                .observe = c->o.observe,
                                                                .observe_ctx = c->o.observe_ctx }));
-    SEFL_TRY(member_new(&c->m, &c->t, rounds_charged(c), &c->jitter));
     const client_mark *mark = client_store_mark(c->store);
+    /* one whose receipt is still to come counts when it comes */
+    bool under_way = mark->phase == CLIENT_FINISHED && ledger_has(c->book, c->t.id, mark->round);
+    SEFL_TRY(member_new(&c->m, &c->t, rounds_charged(c) - under_way, &c->jitter));
     if (mark->phase == CLIENT_FINISHED || mark->phase == CLIENT_DONE)
         member_restore(c->m, mark->round, mark->phase == CLIENT_DONE);
     c->view.round = mark->round;

@@ -91,6 +91,14 @@ static sefl_status on_news(client *c, const round_news *n)
     sefl_status st = SEFL_OK;
     member_event e = { .kind = MEMBER_GOT_NEWS, .news = n, .drawn = true };
     const client_mark *mark = client_store_mark(c->store);
+    if (n->state == ROUND_OPEN && n->round < mark->round) {
+        /* its header may be good: an old one, said again. Rounds only grow, here too: the coin and the
+         * attempts on disk belong to a later round. */
+        log_error(c->o.log, "an old round is announced", lf_u64("round", n->round),
+                  lf_u64("begun", mark->round));
+        st = tell(c, MEMBER_FAILED, "the server announces a round before the one that was begun");
+        goto done;
+    }
     if (n->state == ROUND_OPEN && n->round >= mark->round && mark->phase != CLIENT_FINISHED &&
         !(n->round == mark->round && mark->phase == CLIENT_DONE)) {
         st = member_header_check(&c->t, &c->header, n->header, n->round);
@@ -177,6 +185,14 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     client_body body;
     sefl_progress p = client_progress(c);
     client_show_doing(c, "training");
+    if (ledger_has(c->book, c->t.id,
+                   round)) { /* only finished bodies are charged: the mark was lost */
+        st = leave_round(
+            c, MEMBER_REFUSED,
+            "this round was charged before and its update is gone: some of its bytes may "
+            "have left, so it is not made again");
+        goto done;
+    }
     SEFL_TRY(client_store_begin(c->store));
     client_job job = { .round = round,
                        .attempt = client_store_mark(c->store)->attempt,

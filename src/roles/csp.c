@@ -17,6 +17,7 @@
 
 enum {
     ACCEPT_MS = 200,   /* how soon a stop is seen */
+    LINES_PER_S = 10,  /* about strangers: whoever reaches the port must not fill the disk */
     CONNECT_MS = 5000, /* a handshake; nobody else is let in meanwhile */
     TASK_FILE_MAX = TASK_BYTES_MAX + 1024,
 };
@@ -43,6 +44,8 @@ struct csp_role {
     pthread_t thread;
     bool serving;
     atomic_bool served; /* the thread has ended */
+
+    uint64_t lines_ms, lines; /* about those not let in, in this second */
 
     atomic_bool stop, reload;
 };
@@ -183,6 +186,20 @@ done:
     return st;
 }
 
+/* One that was not let in. */
+static void say_refused(csp_role *r, sefl_status st)
+{
+    uint64_t now = clock_ms(&r->clock);
+    if (now - r->lines_ms >= 1000) {
+        if (r->lines > LINES_PER_S)
+            log_warn(r->o.log, "more connections refused", lf_u64("count", r->lines - LINES_PER_S));
+        r->lines_ms = now, r->lines = 0;
+    }
+    if (++r->lines <= LINES_PER_S)
+        log_warn(r->o.log, "connection refused", lf_str("status", sefl_status_name(st)),
+                 lf_str("why", sefl_last_error()));
+}
+
 sefl_status csp_role_run(csp_role *r)
 {
     sefl_status st = SEFL_OK;
@@ -203,8 +220,7 @@ sefl_status csp_role_run(csp_role *r)
         if (st == SEFL_OK) {
             SEFL_TRY(begin_stream(r, t));
         } else if (st != SEFL_ETIMEOUT) {
-            log_warn(r->o.log, "connection refused", lf_str("status", sefl_status_name(st)),
-                     lf_str("why", sefl_last_error()));
+            say_refused(r, st);
         }
         st = SEFL_OK;
     }

@@ -5,7 +5,7 @@
  *     FOLDER/ca/aggregator/{ca.pem,ca.key}   ca/csp/{ca.pem,ca.key}
  *     FOLDER/public/{vocab.txt,init.safetensors,valid.txt,task.json,task.signed,
  *                    aggregator.pub,csp.pub,key.pub}
- *     FOLDER/aggregator/{aggregator.yml,cert.pem,key.pem,peers.pem,sign.key,ledger}
+ *     FOLDER/aggregator/{aggregator.yml,cert.pem,key.pem,peers.pem,csp_peers.pem,sign.key,ledger}
  *     FOLDER/csp/{csp.yml,cert.pem,key.pem,peers.pem,sign.key,key.sealed,key.lock,ledger}
  *     FOLDER/clients/client-01/{client.yml,policy.yml,cert.pem,key.pem,peers.pem,
  *                    aggregator.pub,csp.pub,text/train.txt,ledger}, ...

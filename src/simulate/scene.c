@@ -209,7 +209,7 @@ done:
     return st;
 }
 
-static sefl_status make_keys(scene *s)
+static sefl_status make_keys(scene *s, scene_key *k)
 {
     sefl_status st = SEFL_OK;
     seeded gen;
@@ -217,8 +217,17 @@ static sefl_status make_keys(scene *s)
     seeded_init(&gen, s->e->seed, "simulated signing keys");
     SEFL_TRY(sign_key_new(&s->as_key, &rng));
     SEFL_TRY(sign_key_new(&s->csp_key, &rng));
+    if (k && k->sec && k->seed == s->e->seed && k->bits == s->e->key_bits) {
+        s->sec = k->sec;
+        goto done;
+    }
     seeded_init(&gen, s->e->seed, "simulated key");
     SEFL_TRY(paillier_keygen_vartime(&s->sec, s->e->key_bits, &rng, NULL));
+    s->own_sec = !k;
+    if (k) {
+        scene_key_clear(k);
+        *k = (scene_key){ s->e->seed, s->e->key_bits, s->sec };
+    }
 done:
     return st;
 }
@@ -280,7 +289,7 @@ sefl_status scene_new(scene **out, const scene_config *c)
     for (uint32_t i = 0; i < s->clients; i++)
         s->tokens += s->text[i].tokens;
     SEFL_TRY(make_model(s, set, init));
-    SEFL_TRY(make_keys(s));
+    SEFL_TRY(make_keys(s, c->key));
     SEFL_TRY(make_task(&m, init));
     *out = s, s = NULL;
 done:
@@ -288,6 +297,12 @@ done:
     buf_clear(&m.valid);
     scene_free(s);
     return st;
+}
+
+void scene_key_clear(scene_key *k)
+{
+    paillier_sec_free(k->sec);
+    *k = (scene_key){ 0 };
 }
 
 void scene_free(scene *s)
@@ -301,7 +316,8 @@ void scene_free(scene *s)
     corpus_clear(&s->valid);
     vocab_free(s->words);
     sefl_free(s->theta);
-    paillier_sec_free(s->sec);
+    if (s->own_sec)
+        paillier_sec_free(s->sec);
     sign_key_free(s->as_key);
     sign_key_free(s->csp_key);
     buf_clear(&s->envelope);

@@ -33,15 +33,25 @@ typedef struct scene {
     model_meta meta;
     float *theta; /* task.params */
     ahe_sec *sec;
+    bool own_sec;
     sign_key *as_key, *csp_key;
     sefl_buf envelope; /* the signed task */
     task task;
 } scene;
 
+/* A key pair that outlives its scene: runs of one seed have the same. Zero is an empty one. */
+typedef struct scene_key {
+    uint64_t seed;
+    unsigned bits;
+    ahe_sec *sec;
+} scene_key;
+void scene_key_clear(scene_key *k);
+
 typedef struct scene_config {
     const experiment *experiment; /* both outlive the scene */
     const settings *settings;
     uint32_t some;                 /* > 0: text of so many clients only (sefl plan) */
+    scene_key *key;                /* filled or used; NULL: the scene's own */
     const sefl_progress *progress; /* clients' texts */
 } scene_config;
 

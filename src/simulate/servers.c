@@ -84,6 +84,10 @@ static sefl_status j_get(void *ctx, uint64_t round, csp_round *out)
 {
     const memory *m = ctx;
     *out = m->now.round == round ? m->now : (csp_round){ .round = round };
+    if (m->now.round != round && round == m->skipped) /* of a run that goes on */
+        out->state = CSP_SKIPPED;
+    else if (m->now.round != round && (round <= m->opened || round < m->skipped))
+        out->state = CSP_OPENED;
     return SEFL_OK;
 }
 

@@ -473,6 +473,7 @@ static sefl_status set_up(sim *s)
     SEFL_TRY(pool_new(&s->pool, s->e.threads));
     SEFL_TRY(scene_new(&s->scene, &(scene_config){ .experiment = &s->e,
                                                    .settings = s->c->settings,
+                                                   .key = s->c->key,
                                                    .progress = s->c->progress }));
     s->t = t = &s->scene->task;
     s->terms = terms_of_task(t);
@@ -490,7 +491,7 @@ static sefl_status set_up(sim *s)
     SEFL_TRY(agg_new(&s->a, t));
     SEFL_TRY(take_up(s));
     if (!s->state.taken)
-        SEFL_TRY(sefl_grow(&s->state.taken, 0, s->scene->clients * sizeof *s->state.taken));
+        SEFL_TRY(sefl_new(&s->state.taken, s->scene->clients, sizeof *s->state.taken));
     s->now = s->state.now_ms;
     SEFL_TRY(crowd_new(&s->crowd, s->scene, s->a, s->state.taken));
     SEFL_TRY(open_ledger(&s->as_ledger, s, "ledger"));

@@ -20,6 +20,7 @@
 #include "base/progress.h"
 #include "simulate/experiment.h"
 #include "simulate/run_folder.h"
+#include "simulate/scene.h"
 
 typedef struct simulate_view {
     const experiment *e;
@@ -36,6 +37,7 @@ typedef struct simulate_view {
 typedef struct simulate_config {
     settings *settings; /* over experiment_schema, of one run */
     const char *runs;   /* folder of run folders */
+    scene_key *key;     /* of several runs; NULL: made for this one */
     void *ctx;
     void (*begin)(void *ctx, const simulate_view *v);
     void (*round)(void *ctx, const run_round *r);

@@ -44,9 +44,10 @@ for words in "kill -9 in round 2" "started again" "round  3/3" "clients 2/4" "pe
 done
 [ "$(wc -l < "$dir/demo/metrics.jsonl")" -eq 3 ] || fail "metrics.jsonl"
 [ -s "$dir/demo/federation/aggregator/models/round-3.safetensors" ] || fail "no model"
+grep -q '</html>' "$dir/demo/report.html" || fail "no report"
 # the commands it shows work
-echo "$out" | sed -n 's/^  sefl \(model\|task\|privacy\) /\1 /p' > "$dir/next"
-[ "$(wc -l < "$dir/next")" -eq 3 ] || fail "next commands: $(cat "$dir/next")"
+echo "$out" | sed -n 's/^  sefl \(model\|report\|task\|privacy\) /\1 /p' > "$dir/next"
+[ "$(wc -l < "$dir/next")" -eq 4 ] || fail "next commands: $(cat "$dir/next")"
 while read -r line; do
     # shellcheck disable=SC2086 # a command line
     "$SEFL" $line > /dev/null || fail "sefl $line"

@@ -251,7 +251,7 @@ const cli_command cmd_client = {
         "  --aggregator-key F, --csp-key F\n"
         "                        signing keys of the two servers, pinned at enrolment\n"
         "  --policy F            what the owner of the text agrees to: epsilon_per_task,\n"
-        "                        epsilon_total, clients_min, noise_modes, claim_none, rounds_max\n"
+        "                        epsilon_total, delta_max, clients_min, noise_modes, claim_none, rounds_max\n"
         "  --text PATH           file, or folder of files; --text-format guess|text|jsonl|csv,\n"
         "                        --text-field NAME (default text)\n"
         "  --state DIR           rounds under way and receipts\n"

@@ -1,7 +1,7 @@
 /* sefl simulate: a federation in one process, as a file describes it. */
 #include "cli/cli.h"
+#include "cli/full/experiment_args.h"
 #include "cli/interrupt.h"
-#include "cli/meter.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -14,25 +14,24 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { O_SET = 256, O_RUNS, O_THREADS, O_JSON, O_QUIET };
+enum { O_RUNS = 512, O_JSON, O_QUIET };
 
 static const struct option longopts[] = {
-    { "config", required_argument, NULL, 'c' },
-    { "set", required_argument, NULL, O_SET },
+    EXPERIMENT_OPTIONS,
     { "runs", required_argument, NULL, O_RUNS },
-    { "threads", required_argument, NULL, O_THREADS },
     { "json", no_argument, NULL, O_JSON },
     { "quiet", no_argument, NULL, O_QUIET },
     { 0 },
 };
 
 typedef struct session {
-    settings set;
-    const char *file, *runs;
+    experiment_args args;
+    scene_key key; /* of all runs with one seed */
+    const char *runs;
     bool json, quiet, terminal;
     simulate_view view;
     uint64_t began_ns, shown_ns, round, rounds_here;
-    size_t run, of;
+    size_t run;
 } session;
 
 /* ---- talk -------------------------------------------------------------------------------------- */
@@ -60,8 +59,8 @@ static void on_begin(void *ctx, const simulate_view *v)
     if (s->quiet)
         return;
     clear_line(s);
-    if (s->of > 1)
-        fprintf(stderr, "run %zu of %zu: ", s->run + 1, s->of);
+    if (s->args.runs > 1)
+        fprintf(stderr, "run %zu of %zu: ", s->run + 1, s->args.runs);
     fprintf(stderr,
             "sefl simulate: %s: %" PRIu32 " clients, %" PRIu64
             " words, %zu values, protection %s%s  "
@@ -77,20 +76,10 @@ static void on_begin(void *ctx, const simulate_view *v)
         fprintf(stderr, "going on after round %" PRIu64 "\n", v->done);
 }
 
-static void human(char out[16], uint64_t bytes)
-{
-    static const char *const unit[] = { "B", "kB", "MB", "GB", "TB" };
-    double x = (double)bytes;
-    unsigned u = 0;
-    for (; x >= 1000 && u < 4; u++)
-        x /= 1000;
-    snprintf(out, 16, u == 0 ? "%.0f %s" : "%.1f %s", x, unit[u]);
-}
-
 static void print_line(const session *s, const run_round *r)
 {
     char up[16];
-    human(up, r->up);
+    human_bytes(up, r->up);
     printf("round %" PRIu64 "/%" PRIu64, r->round, s->view.rounds);
     if (r->skipped)
         printf("  skipped");
@@ -149,7 +138,7 @@ static bool on_progress(void *self, uint64_t done, uint64_t total)
 static void print_summary(const simulate_result *r)
 {
     char up[16], down[16], link[16];
-    human(up, r->up), human(down, r->down), human(link, r->link);
+    human_bytes(up, r->up), human_bytes(down, r->down), human_bytes(link, r->link);
     if (r->was_there) {
         printf("%s was there already: %" PRIu64 " rounds, %s\n", r->folder, r->rounds, r->why);
         return;
@@ -205,12 +194,13 @@ static sefl_status one_run(session *s, size_t i)
     sefl_progress p = { .report = on_progress, .self = s };
     s->run = i;
     s->began_ns = 0;
-    st = experiment_run(&one, &s->set, i);
+    st = experiment_run(&one, &s->args.set, i);
     if (st != SEFL_OK)
         return st;
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
     SEFL_TRY(simulate_run(&(simulate_config){ .settings = &one,
                                               .runs = s->runs,
+                                              .key = &s->key,
                                               .ctx = s,
                                               .begin = on_begin,
                                               .round = on_round,
@@ -236,17 +226,14 @@ static bool is_private(const settings *s)
 
 static int go(session *s)
 {
-    s->of = experiment_runs(&s->set);
-    if (s->of == 0)
-        return cli_misuse(&cmd_simulate, "the sweep has more than %d runs", EXPERIMENT_RUNS_MAX);
-    if (s->of > 1 && is_private(&s->set))
+    if (s->args.runs > 1 && is_private(&s->args.set))
         fprintf(stderr,
                 "choice not accounted: %zu runs look at the same private text, and who picks "
                 "one of them learns\nfrom all; no epsilon below covers that "
                 "(data.public: true for public text)\n",
-                s->of);
+                s->args.runs);
     interrupt_catch();
-    for (size_t i = 0; i < s->of; i++) {
+    for (size_t i = 0; i < s->args.runs; i++) {
         sefl_status st = one_run(s, i);
         if (st != SEFL_OK) {
             int rc = cli_failed(&cmd_simulate, st);
@@ -261,26 +248,15 @@ static int go(session *s)
 static int run(int argc, char **argv)
 {
     session s = { .runs = "runs", .terminal = isatty(STDERR_FILENO) };
-    sefl_status st = SEFL_OK;
     int rc = CLI_DONE;
-    settings flags;
-    settings_init(&s.set, experiment_schema());
-    settings_init(&flags, experiment_schema());
+    experiment_args_init(&s.args);
     opterr = 0;
     for (int c; rc == CLI_DONE && (c = getopt_long(argc, argv, ":c:", longopts, NULL)) != -1;) {
+        if (experiment_args_take(&s.args, &cmd_simulate, c, &rc))
+            continue;
         switch (c) {
-        case 'c':
-            s.file = optarg;
-            break;
-        case O_SET:
-            st = settings_set(&flags, optarg, "--set");
-            break;
         case O_RUNS:
             s.runs = optarg;
-            break;
-        case O_THREADS:
-            st =
-                settings_set_pair(&flags, span_of_str("threads"), span_of_str(optarg), "--threads");
             break;
         case O_JSON:
             s.json = true;
@@ -291,24 +267,13 @@ static int run(int argc, char **argv)
         default:
             rc = cli_bad_option(&cmd_simulate, argc, argv, c, longopts);
         }
-        if (st != SEFL_OK)
-            rc = cli_failed(&cmd_simulate, st);
     }
-    if (rc == CLI_DONE && optind < argc)
-        rc = cli_misuse(&cmd_simulate, "no argument \"%.64s\" is taken", argv[optind]);
-    if (rc == CLI_DONE && !s.file)
-        rc = cli_misuse(&cmd_simulate, "-c FILE says which experiment");
-    if (rc == CLI_DONE && (st = experiment_read(&s.set, s.file)) != SEFL_OK)
-        rc = cli_failed(&cmd_simulate, st);
-    for (size_t i = 0; rc == CLI_DONE && i < flags.count; i++)
-        if (flags.value[i] &&
-            (st = settings_set_pair(&s.set, span_of_str(flags.schema[i].key),
-                                    span_of_str(flags.value[i]), flags.origin[i])) != SEFL_OK)
-            rc = cli_failed(&cmd_simulate, st);
+    if (rc == CLI_DONE)
+        rc = experiment_args_finish(&s.args, &cmd_simulate, argc, argv);
     if (rc == CLI_DONE)
         rc = go(&s);
-    settings_clear(&flags);
-    settings_clear(&s.set);
+    experiment_args_clear(&s.args);
+    scene_key_clear(&s.key);
     return rc;
 }
 

@@ -7,12 +7,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "cli/full/demo_table.h"
 #include "cli/full/fedavg.h"
 #include "cli/full/fleet.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
-#include "report/run_log.h"
+#include "report/report.h"
 #include "roles/provision.h"
 
 #include <dirent.h>
@@ -135,7 +136,8 @@ static sefl_status make_folders(const char *path)
 static sefl_status prepare_folder(stage *s)
 {
     /* what a demo leaves; nothing else is ever removed */
-    static const char *const ours[] = { "federation", "log", "metrics.jsonl", "report.html" };
+    static const char *const ours[] = { "federation", "log", "metrics.jsonl", "summary.json",
+                                        "report.html" };
     sefl_status st = SEFL_OK;
     size_t n = strlen(s->d->out);
     while (n > 1 && s->d->out[n - 1] == '/')
@@ -325,7 +327,7 @@ static void show_waiting(stage *s)
             s->d->rounds, since(s->began_ns));
 }
 
-static void show_round(stage *s, const run_round *r)
+static void show_round(stage *s, const run_line *r)
 {
     char up[24];
     clear_meter(s);
@@ -436,13 +438,30 @@ done:
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-static sefl_status copy_metrics(stage *s)
+static sefl_status write_report(stage *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
+    report r = { 0 };
+    const demo_result *got = &s->result;
     SEFL_TRY(file_read(&b, in(s, "federation/aggregator/state/metrics.jsonl"), RUN_LOG_BYTES_MAX));
     SEFL_TRY(file_write_atomic(in(s, "metrics.jsonl"), buf_span(&b), 0644));
+    buf_reset(&b);
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_key(&j, "first_perplexity"), json_real(&j, got->before);
+    json_key(&j, "plain_perplexity"), json_real(&j, got->plain);
+    json_key(&j, "best_possible_perplexity"), json_real(&j, got->best);
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    SEFL_TRY(wr_u8(&b, '\n'));
+    SEFL_TRY(file_write_atomic(in(s, "summary.json"), buf_span(&b), 0644));
+    buf_reset(&b);
+    SEFL_TRY(report_open(&r, s->root));
+    SEFL_TRY(report_html(&b, &r));
+    SEFL_TRY(file_write_atomic(in(s, "report.html"), buf_span(&b), 0644));
 done:
+    report_close(&r);
     buf_clear(&b);
     return st;
 }
@@ -477,11 +496,11 @@ static sefl_status play(stage *s)
     SEFL_TRY(st);
     s->result.provision_seconds = since(s->began_ns);
     talk(s,
-         "keys      two CAs, a certificate for each of %" PRIu32
-         " parties, Paillier %u bits; task signed by both servers; %.1f s\n"
-         "text      generated, %" PRIu64 " tokens a client, topics differ among them; %" PRIu32
-         " words are public\n"
-         "model     LSTM, block-Hankel l = 8, %zu values; %s, noise z = %s\n",
+         "keys      two CAs, %" PRIu32
+         " certificates, Paillier %u bits; the task signed by both servers; %.1f s\n"
+         "text      generated, %" PRIu64 " tokens a client, each with topics of its own; %" PRIu32
+         " public words\n"
+         "model     LSTM, block-Hankel l = 8, %zu values; %s encryption, noise z = %s\n",
          d->clients + 2, d->bits, s->result.provision_seconds, s->made.tokens_most, s->made.words,
          s->made.values, d->scheme, d->noise);
     SEFL_TRY(start_all(s));
@@ -495,9 +514,9 @@ static sefl_status play(stage *s)
     meter_stop(&m);
     SEFL_TRY(st);
     SEFL_TRY(wait_end(s));
-    SEFL_TRY(copy_metrics(s));
     s->result.seconds = since(s->began_ns);
     s->result.best = s->made.best_perplexity;
+    SEFL_TRY(write_report(s));
     s->result.update_bytes = s->made.update_bytes;
     SEFL_TRY(demo_table(&s->result, &(demo_scene){ .out = s->root,
                                                    .task = &s->t,

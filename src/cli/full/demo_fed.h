@@ -8,7 +8,7 @@
  *     out/demo.txt            marks the folder as a demo's: another demo may replace it
  *     out/federation/...      as `sefl provision` makes it, with all that the roles wrote
  *     out/log/NAME.log        what each process said
- *     out/metrics.jsonl       a line a round
+ *     out/metrics.jsonl       a line a round; summary.json, report.html: see report/report.h
  *
  * A folder that is not empty and has no such mark is left alone: SEFL_EEXIST. Whatever happens, no process
  * stays behind. */

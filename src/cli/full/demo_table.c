@@ -47,7 +47,7 @@ static totals add_up(const demo_scene *s)
 {
     totals t = { .after = NAN, .epsilon = NAN };
     for (size_t i = 0; i < s->rounds->n; i++) {
-        const run_round *r = &s->rounds->at[i];
+        const run_line *r = &s->rounds->at[i];
         t.collect_s += known(r->seconds) - known(r->open_seconds) - known(r->release_seconds);
         t.up += known(r->up_bytes);
         t.ahead_bytes += known(r->ahead_bytes), t.open_bytes += known(r->open_bytes);
@@ -143,14 +143,15 @@ static void print_rest(const demo_scene *s)
         "\nWho could see what: AS saw who takes part, ciphertexts and the noisy sums; CSP saw sums "
         "under a\nmask that only AS knows; neither saw an update, a plain sum or the noise, unless "
         "both work together.\n"
-        "(Here one folder holds all keys: for trials only.)\n"
-        "\nmodel     %s/%s\nmetrics   %s/metrics.jsonl\nlogs      %s/log\n"
-        "\nnext\n"
-        "  sefl model generate %s/%s --vocab %s/federation/public/vocab.txt\n"
-        "  sefl task show %s/federation/public/task.signed --explain\n"
-        "  sefl privacy spent %s/federation/csp/ledger\n"
-        "  sefl provision trial --clients 4      # and start each party yourself\n",
-        o, model, o, o, o, model, o, o, o);
+        "(Here one folder holds all keys: for trials only.)\n");
+    printf("\nmodel     %s/%s\nreport    %s/report.html\nlogs      %s/log\n", o, model, o, o);
+    printf("\nnext\n"
+           "  sefl model generate %s/%s --vocab %s/federation/public/vocab.txt\n"
+           "  sefl report %s\n"
+           "  sefl task show %s/federation/public/task.signed --explain\n"
+           "  sefl privacy spent %s/federation/csp/ledger\n"
+           "  sefl provision trial --clients 4      # and start each party yourself\n",
+           o, model, o, o, o, o);
 }
 
 static sefl_status print_json(const demo_result *r, const demo_scene *s, const totals *t,

@@ -3,10 +3,8 @@
 #include "base/alloc.h"
 #include "model/corpus/corpus.h"
 #include "model/file/model_file.h"
-#include "model/train.h"
 #include "roles/client_text.h"
 #include "roles/client_train.h"
-#include "roles/client_update.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -23,7 +21,7 @@ typedef struct average {
     lm *judge, **model;  /* one a lane */
     unsigned lanes;
     float *theta;
-    float *local; /* clients x params: each one's theta after training */
+    float *change; /* clients x params: each one's theta after training, less theta */
     pool *threads;
 } average;
 
@@ -63,7 +61,7 @@ static sefl_status open_models(average *a)
     SEFL_TRY(model_read(&meta, &a->theta, &count, path));
     SEFL_CHECK(count == a->t->params, SEFL_EPROTO, "%s: %zu values, the task says %zu", path, count,
                a->t->params);
-    SEFL_TRY(sefl_new(&a->local, a->c->clients * count, sizeof *a->local));
+    SEFL_TRY(sefl_new(&a->change, a->c->clients * count, sizeof *a->change));
     SEFL_TRY(lm_new(&a->judge, &a->t->model, NULL));
     a->lanes = pool_threads(a->threads);
     SEFL_TRY(sefl_new(&a->model, a->lanes, sizeof *a->model));
@@ -85,29 +83,20 @@ static sefl_status judge(average *a, double *perplexity)
 
 static sefl_status train_one(average *a, lm *m, size_t who)
 {
-    sefl_status st = SEFL_OK;
     const task *t = a->t;
-    const corpus *text = &a->text[who];
-    trainer *tr = NULL;
-    train_info info;
+    float *v = a->change + who * t->params;
     uint8_t name[32] = { (uint8_t)who,
-                         (uint8_t)(who >> 8) }; /* only dropout's seed depends on it */
-    train_config cfg = { .lr = t->lr,
-                         .clip = t->gradient_clip,
-                         .dropout = t->dropout,
-                         .seed = client_dropout_seed(t, a->round, name),
-                         .optim = t->optim };
-    memcpy(lm_theta(m), a->theta, t->params * sizeof *a->theta);
+                         (uint8_t)(who >> 8) }; /* dropout's seed depends on it, no more */
+    client_train c = { .task = t,
+                       .text = &a->text[who],
+                       .eos = vocab_eos(a->words),
+                       .client = name,
+                       .round = a->round,
+                       .m = m };
+    memcpy(v, a->theta, t->params * sizeof *v);
+    memcpy(lm_theta(m), a->theta, t->params * sizeof *v);
     lm_state_reset(m);
-    SEFL_TRY(trainer_new(&tr, m, NULL, &cfg, text->token, text->tokens));
-    uint64_t steps =
-        t->local_epochs ? t->local_epochs * trainer_steps_per_epoch(tr) : t->local_steps;
-    for (uint64_t i = 0; i < steps; i++)
-        SEFL_TRY(trainer_step(tr, &info));
-    memcpy(a->local + who * t->params, lm_theta(m), t->params * sizeof *a->local);
-done:
-    trainer_free(tr);
-    return st;
+    return client_train_local(&c, v);
 }
 
 static sefl_status train_some(void *ctx, unsigned lane, size_t begin, size_t end)
@@ -126,7 +115,7 @@ static void step(average *a)
     for (size_t i = 0; i < n; i++) {
         double sum = 0;
         for (uint32_t k = 0; k < a->c->clients; k++)
-            sum += (double)a->local[k * n + i] - (double)a->theta[i];
+            sum += (double)a->change[k * n + i];
         a->theta[i] = (float)((double)a->theta[i] + a->t->server_lr * sum / (double)a->c->clients);
     }
 }
@@ -156,7 +145,7 @@ done:
     sefl_free(a.text);
     sefl_free(a.model);
     sefl_free(a.theta);
-    sefl_free(a.local);
+    sefl_free(a.change);
     lm_free(a.judge);
     corpus_clear(&a.valid);
     vocab_free(a.words);

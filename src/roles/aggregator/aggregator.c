@@ -65,7 +65,7 @@ static sefl_status dial(void *ctx, channel **out)
     tls *t = NULL;
     tls_id *id = NULL;
     /* read for each connection: a new certificate counts from the next one on */
-    SEFL_TRY(tls_id_read(&id, c->cert, c->tls_key, c->peers));
+    SEFL_TRY(tls_id_read(&id, c->cert, c->tls_key, c->csp_peers));
     st = tls_dial(&t, c->csp_host, c->csp_port, id, &want, &limits);
     if (st != SEFL_OK) {
         sefl_note_before("cannot reach CSP at %s:%u", c->csp_host, c->csp_port);

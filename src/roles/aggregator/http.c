@@ -250,6 +250,10 @@ static void put_update(https_request *r, ingest_ask *ask)
         https_answer_text(r, 400, HTTP_TOTAL " and " HTTP_OFFSET " want whole numbers");
         return;
     }
+    /* the part that is here is hashed and checked again: who comes back for one byte, again and
+     * again, pays for all of it */
+    if (!https_take_bytes(r, ask->offset))
+        return;
     ingest_begin(h->ingest, &u, ask, &reply);
     if (!u) {
         send_reply(r, &reply);

@@ -229,6 +229,17 @@ static sefl_status not_opened(rounds *r, const agg_order *o, sefl_status why)
     return tell(r, AGG_OPEN_FAILED, o->round);
 }
 
+/* Died between the integers and the machine's step? They are the release: in mode own another opening
+ * would draw our noise a second time. */
+static bool has_release(rounds *r, uint64_t round)
+{
+    sefl_buf b = { 0 };
+    bool has = journal_secret_get(r->c.journal, round, "release", &b) == SEFL_OK &&
+               b.n == 8 * r->c.task->values;
+    buf_clear(&b);
+    return has;
+}
+
 sefl_status order_open(rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
@@ -243,6 +254,8 @@ sefl_status order_open(rounds *r, const agg_order *o)
     bool has_set = r->row.has_set;
     pthread_mutex_unlock(&r->lock);
     SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be opened without a set", o->round);
+    if (has_release(r, o->round))
+        return tell(r, AGG_OPENED, o->round);
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
 
     st = sum_for(r, o->round, &open.sum);
@@ -360,6 +373,7 @@ sefl_status order_skip(rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
     rounds_report p = { .round = o->round, .skipped = true };
+    bool charged;
     rounds_close_gate(r);
     st = as_link_skip(r->link, o->round, (unsigned)(o->why & 0xff));
     if (st != SEFL_OK) {
@@ -370,7 +384,10 @@ sefl_status order_skip(rounds *r, const agg_order *o)
     p.clients = agg_remember(r->a).clients;
     journal_round row = r->row;
     pthread_mutex_unlock(&r->lock);
-    row.skipped = true;
+    /* a charged round counts against max_rounds_per_client: CSP may have opened it, and the ledger has
+     * it among the releases that a client is in */
+    SEFL_TRY(account_has(r->c.account, o->round, &charged));
+    row.skipped = !charged;
     row.state = AGG_SKIPPING;
     SEFL_TRY(journal_round_put(r->c.journal, &row));
     report(r, &p);

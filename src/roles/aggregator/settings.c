@@ -10,7 +10,8 @@ const setting_def aggregator_schema[] = {
     { "csp", SETTING_TEXT, NULL, .help = "host:port of the cryptography service provider" },
     { "tls.cert", SETTING_TEXT, NULL, .help = "this server's certificate" },
     { "tls.key", SETTING_TEXT, NULL, .help = "its key" },
-    { "tls.peers", SETTING_TEXT, NULL, .help = "the CAs of clients and of CSP" },
+    { "tls.peers", SETTING_TEXT, NULL, .help = "the CA of the clients, and no other" },
+    { "tls.csp_peers", SETTING_TEXT, NULL, .help = "the CA of the cryptography service provider" },
     { "sign_key", SETTING_TEXT, NULL, .help = "this server's signing key" },
     { "task", SETTING_TEXT, NULL, .help = "the task, signed by both servers" },
     { "vocab", SETTING_TEXT, NULL, .help = "the public word list" },
@@ -40,9 +41,10 @@ const setting_def aggregator_schema[] = {
     { 0 },
 };
 
-static const char *const path_keys[] = { "tls.cert", "tls.key", "tls.peers", "sign_key",
-                                         "task",     "vocab",   "init",      "valid",
-                                         "state",    "models",  "ledger",    "ready_file" };
+static const char *const path_keys[] = { "tls.cert",  "tls.key", "tls.peers", "tls.csp_peers",
+                                         "sign_key",  "task",    "vocab",     "init",
+                                         "valid",     "state",   "models",    "ledger",
+                                         "ready_file" };
 
 bool aggregator_setting_is_path(const char *key)
 {
@@ -103,12 +105,19 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
         const char *key;
         bool must;
     } paths[] = {
-        { &c.cert, "tls.cert", true },   { &c.tls_key, "tls.key", true },
-        { &c.peers, "tls.peers", true }, { &c.sign_key, "sign_key", true },
-        { &c.task, "task", true },       { &c.vocab, "vocab", true },
-        { &c.init, "init", true },       { &c.valid, "valid", false },
-        { &c.state, "state", true },     { &c.models, "models", true },
-        { &c.ledger, "ledger", true },   { &c.ready_file, "ready_file", false },
+        { &c.cert, "tls.cert", true },
+        { &c.tls_key, "tls.key", true },
+        { &c.peers, "tls.peers", true },
+        { &c.csp_peers, "tls.csp_peers", true },
+        { &c.sign_key, "sign_key", true },
+        { &c.task, "task", true },
+        { &c.vocab, "vocab", true },
+        { &c.init, "init", true },
+        { &c.valid, "valid", false },
+        { &c.state, "state", true },
+        { &c.models, "models", true },
+        { &c.ledger, "ledger", true },
+        { &c.ready_file, "ready_file", false },
     };
     *out = c;
     SEFL_TRY(settings_complete(s));
@@ -139,9 +148,9 @@ done:
 
 void aggregator_settings_clear(aggregator_settings *c)
 {
-    char *all[] = { c->user,  c->host,     c->csp_host, c->cert,       c->tls_key,
-                    c->peers, c->sign_key, c->task,     c->vocab,      c->init,
-                    c->state, c->models,   c->valid,    c->ready_file, c->ledger };
+    char *all[] = { c->user,      c->host,     c->csp_host,   c->cert,  c->tls_key, c->peers,
+                    c->csp_peers, c->sign_key, c->task,       c->vocab, c->init,    c->state,
+                    c->models,    c->valid,    c->ready_file, c->ledger };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sefl_free(all[i]);
     *c = (aggregator_settings){ 0 };

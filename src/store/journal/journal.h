@@ -48,7 +48,7 @@ typedef struct journal_round {
     uint64_t attempt;
     uint64_t opened_ms, deadline_ms, closed_ms; /* wall clock; 0: not yet */
     uint32_t clients, extensions;
-    bool skipped; /* its updates do not count (journal_client_rounds) */
+    bool skipped; /* nothing of it was charged: its updates do not count (journal_client_rounds) */
     bool has_set, has_model;
     uint8_t set[SHA256_BYTES];   /* hash of the frozen set */
     uint8_t model[SHA256_BYTES]; /* of the model that the round began with */

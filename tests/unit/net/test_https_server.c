@@ -93,6 +93,9 @@ static void begin(https_request *r)
                      span_of("a\0b", 3));
     } else if (strcmp(r->path, "/file") == 0) {
         https_answer_file(r, site.file, "application/octet-stream", "e1");
+    } else if (strcmp(r->path, "/again") == 0) {
+        if (https_take_bytes(r, 60))
+            https_answer_text(r, 200, "looked at 60 bytes again");
     } else if (strcmp(r->path, "/gone") == 0) {
         https_answer_file(r, "/nonexistent/file", "text/plain", "e2");
     } else if (strcmp(r->path, "/poll") == 0) {
@@ -643,6 +646,25 @@ static void slow_senders_are_cut(void **state)
     server = first;
 }
 
+/* Bytes that a handler works on again are a peer's like those it sends. */
+static void bytes_looked_at_again(void **state)
+{
+    (void)state;
+    https_server *first = server;
+    https_server_config k = config();
+    k.threads = 1, k.bytes_burst = 100, k.bytes_rate = 0.01;
+    CHECK_OK(https_server_start(&server, &k));
+    ask("GET /again HTTP/1.1\r\n%s\r\n");
+    has("200");
+    ask("GET /again HTTP/1.1\r\n%s\r\n");
+    has("429");
+    has("Retry-After");
+    assert_int_equal(https_server_count(server, HTTPS_EVENT_PEER_BYTES), 1);
+    settle();
+    https_server_stop(server);
+    server = first;
+}
+
 /* A handshake that stops half-way costs the server no time. */
 static void half_a_handshake(void **state)
 {
@@ -774,6 +796,7 @@ int main(void)
         cmocka_unit_test(limits_of_a_peer),
         cmocka_unit_test(strangers_make_place),
         cmocka_unit_test(slow_senders_are_cut),
+        cmocka_unit_test(bytes_looked_at_again),
         cmocka_unit_test(half_a_handshake),
         cmocka_unit_test(stopping_answers_what_is_parked),
         cmocka_unit_test(another_identity),

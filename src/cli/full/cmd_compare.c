@@ -1,0 +1,124 @@
+/* sefl compare: runs side by side. */
+#include "cli/cli.h"
+#include "cli/full/experiment_args.h"
+
+#include "base/alloc.h"
+#include "simulate/overview.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { O_JSON = 256, COLUMNS = 12, CELL = 224 };
+
+static const struct option longopts[] = { { "json", no_argument, NULL, O_JSON }, { 0 } };
+
+typedef char row[COLUMNS][CELL];
+
+static const char *const heads[COLUMNS] = { "run",      "protection", "clients",     "rounds",
+                                            "z",        "eps server", "eps others",  "ppl last",
+                                            "ppl best", "s a round",  "up a client", "between" };
+
+static void number(char *cell, double v, bool there)
+{
+    if (there)
+        snprintf(cell, CELL, "%.2f", v);
+    else
+        snprintf(cell, CELL, "-");
+}
+
+static void fill(row r, const overview *o)
+{
+    char bytes[16];
+    snprintf(r[0], CELL, "%s", o->name);
+    snprintf(r[1], CELL, "%s%s", protection_name(o->protection), o->full ? " (full)" : "");
+    snprintf(r[2], CELL, "%.4g/%" PRIu32, o->clients_mean, o->clients);
+    snprintf(r[3], CELL, "%" PRIu64 "/%" PRIu64 "%s", o->rounds - o->skipped, o->rounds_asked,
+             o->over ? "" : " ...");
+    snprintf(r[4], CELL, "%s", o->z);
+    if (o->claim) {
+        number(r[5], o->epsilon_server, o->has_epsilon);
+        number(r[6], o->epsilon_others, o->has_epsilon);
+    } else {
+        snprintf(r[5], CELL, "none");
+        snprintf(r[6], CELL, "none");
+    }
+    number(r[7], o->last, o->last > 0);
+    number(r[8], o->best, o->best > 0);
+    number(r[9], o->seconds, o->rounds > 0);
+    human_bytes(bytes, (uint64_t)o->up_client);
+    snprintf(r[10], CELL, "%s", bytes);
+    human_bytes(bytes, isnan(o->link) ? 0 : (uint64_t)o->link);
+    snprintf(r[11], CELL, "%s", isnan(o->link) ? "-" : bytes);
+}
+
+/* The first column to the left, numbers to the right. */
+static void print_table(row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t c = 0; c < COLUMNS; c++) {
+            size_t width = 0;
+            for (size_t k = 0; k < n; k++)
+                width = strlen(rows[k][c]) > width ? strlen(rows[k][c]) : width;
+            printf(c < 2 ? "%-*s" : "%*s", (int)width, rows[i][c]);
+            printf(c + 1 < COLUMNS ? "  " : "\n");
+        }
+    }
+}
+
+static sefl_status compare(char **folder, size_t n, bool as_json)
+{
+    sefl_status st = SEFL_OK;
+    overview *o = NULL;
+    row *rows = NULL;
+    sefl_buf b = { 0 };
+    SEFL_TRY(sefl_new(&o, 1, sizeof *o));
+    SEFL_TRY(sefl_new(&rows, n + 1, sizeof *rows));
+    for (size_t c = 0; c < COLUMNS; c++)
+        snprintf(rows[0][c], CELL, "%s", heads[c]);
+    for (size_t i = 0; i < n; i++) {
+        SEFL_TRY(overview_read(o, folder[i]));
+        fill(rows[i + 1], o);
+        if (as_json) {
+            buf_reset(&b);
+            SEFL_TRY(overview_json(&b, o));
+            printf("%.*s\n", (int)b.n, (const char *)b.p);
+        }
+    }
+    if (!as_json)
+        print_table(rows, n + 1);
+done:
+    buf_clear(&b);
+    sefl_free(o);
+    sefl_free(rows);
+    return st;
+}
+
+static int run(int argc, char **argv)
+{
+    bool as_json = false;
+    opterr = 0;
+    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
+        if (c != O_JSON)
+            return cli_bad_option(&cmd_compare, argc, argv, c, longopts);
+        as_json = true;
+    }
+    if (optind == argc)
+        return cli_misuse(&cmd_compare,
+                          "which runs? Folders that sefl simulate made, as runs/NAME");
+    sefl_status st = compare(argv + optind, (size_t)(argc - optind), as_json);
+    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_compare, st);
+}
+
+const cli_command cmd_compare = {
+    .name = "compare",
+    .summary = "put runs side by side: perplexity, epsilon, seconds, bytes",
+    .usage = "RUN... [--json]",
+    .details = "  RUN     folder of a run, finished or not: runs/NAME\n"
+               "  --json  one object a run",
+    .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml && sefl compare "
+               "runs/experiment",
+    .run = run,
+};

@@ -1,0 +1,191 @@
+/* sefl plan: what an experiment will cost and give, before it runs. */
+#include "cli/cli.h"
+#include "cli/full/experiment_args.h"
+#include "cli/meter.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "simulate/plan.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { O_RATES = 512, O_SAVE, O_QUICK, O_JSON, SOME_CLIENTS = 16 };
+
+static const struct option longopts[] = {
+    EXPERIMENT_OPTIONS,
+    { "rates", required_argument, NULL, O_RATES },
+    { "save-rates", required_argument, NULL, O_SAVE },
+    { "quick", no_argument, NULL, O_QUICK },
+    { "json", no_argument, NULL, O_JSON },
+    { 0 },
+};
+
+typedef struct session {
+    experiment_args args;
+    const char *rates, *save;
+    bool quick, json;
+} session;
+
+static void print_seconds(const char *name, double s)
+{
+    if (s >= 100)
+        printf("  %s %.0f s", name, s);
+    else if (s >= 1)
+        printf("  %s %.1f s", name, s);
+    else
+        printf("  %s %.0f ms", name, 1e3 * s);
+}
+
+static void print_plan(const plan *p, const char *name)
+{
+    char up[16], down[16], link[16], memory[16];
+    human_bytes(up, p->up_bytes), human_bytes(down, p->down_bytes);
+    human_bytes(link, p->link_bytes), human_bytes(memory, p->memory_bytes);
+    printf("%s: protection %s%s%s, %" PRIu32 " clients, about %.0f in a round, %" PRIu64
+           " rounds, %zu "
+           "values\n",
+           name, p->protection, strcmp(p->protection, "sefl") == 0 ? ", crypto " : "",
+           strcmp(p->protection, "sefl") == 0 ? p->crypto : "", p->clients, p->per_round,
+           p->rounds_asked, p->values);
+    printf("a client    up %s  down %s a round; %" PRIu64 " words of training:", up, down,
+           p->words);
+    print_seconds("train", p->client.train);
+    if (p->client.encrypt > 0)
+        print_seconds("encrypt", p->client.encrypt);
+    printf("\na round   ");
+    print_seconds("train", p->round.train);
+    print_seconds("encrypt", p->round.encrypt);
+    print_seconds("sum", p->round.sum);
+    printf(" (processor time)");
+    print_seconds("2pc", p->round.twopc);
+    print_seconds("step", p->round.step);
+    print_seconds("eval", p->round.eval);
+    printf("\nservers     %s between them a round\n", link);
+    printf("all rounds  %.0f s on %u thread%s, %s of memory\n", p->seconds, p->threads,
+           p->threads == 1 ? "" : "s", memory);
+    if (p->noise)
+        printf("noise       z = %g: %.3g times the largest signal (z * sqrt(values) / clients)\n",
+               p->z, p->noise_ratio);
+    if (p->has_epsilon)
+        printf("privacy     epsilon %.3f against a server, %.3f against others, over %" PRIu64
+               " rounds at delta %g%s\n",
+               p->epsilon_server, p->epsilon_others, p->rounds_asked, p->delta,
+               p->claim ? "" : " (not claimed)");
+    else
+        printf("privacy     none: %s\n", p->why_no_epsilon);
+    printf("epsilon 8   over these rounds takes z = %.3f and about %" PRIu64 " clients a round\n",
+           p->z_needed, p->clients_needed);
+    for (unsigned i = 0; i < p->warnings; i++)
+        printf("warning: %s\n", p->warning[i]);
+}
+
+static sefl_status plan_one(session *s, size_t i)
+{
+    sefl_status st = SEFL_OK;
+    settings one;
+    experiment e;
+    scene *sc = NULL;
+    pool *pl = NULL;
+    rates r;
+    plan *p = NULL;
+    sefl_buf b = { 0 };
+    meter m;
+    st = experiment_run(&one, &s->args.set, i);
+    if (st != SEFL_OK)
+        return st;
+    sefl_progress progress = meter_start(&m, "measuring");
+    SEFL_TRY(experiment_make(&e, &one));
+    SEFL_TRY(pool_new(&pl, e.threads));
+    /* generated texts are alike: some of them tell enough */
+    SEFL_TRY(scene_new(&sc, &(scene_config){ .experiment = &e,
+                                             .settings = &one,
+                                             .some = *e.data ? 0 : SOME_CLIENTS,
+                                             .progress = &progress }));
+    if (s->rates)
+        SEFL_TRY(rates_read(&r, s->rates));
+    else
+        SEFL_TRY(calibrate(&r, sc, pl, s->quick ? 1.5 : 8));
+    meter_stop(&m);
+    if (s->save) {
+        SEFL_TRY(rates_write(&b, &r));
+        SEFL_TRY(file_write_atomic(s->save, buf_span(&b), 0666));
+        buf_reset(&b);
+    }
+    SEFL_TRY(sefl_new(&p, 1, sizeof *p));
+    SEFL_TRY(plan_make(p, sc, &r, pool_threads(pl)));
+    if (s->json) {
+        SEFL_TRY(plan_json(&b, p));
+        printf("%.*s\n", (int)b.n, (const char *)b.p);
+    } else {
+        print_plan(p, e.name);
+    }
+done:
+    meter_stop(&m);
+    sefl_free(p);
+    buf_clear(&b);
+    scene_free(sc);
+    pool_free(pl);
+    settings_clear(&one);
+    return st;
+}
+
+static int run(int argc, char **argv)
+{
+    session s = { 0 };
+    int rc = CLI_DONE;
+    experiment_args_init(&s.args);
+    opterr = 0;
+    for (int c; rc == CLI_DONE && (c = getopt_long(argc, argv, ":c:", longopts, NULL)) != -1;) {
+        if (experiment_args_take(&s.args, &cmd_plan, c, &rc))
+            continue;
+        switch (c) {
+        case O_RATES:
+            s.rates = optarg;
+            break;
+        case O_SAVE:
+            s.save = optarg;
+            break;
+        case O_QUICK:
+            s.quick = true;
+            break;
+        case O_JSON:
+            s.json = true;
+            break;
+        default:
+            rc = cli_bad_option(&cmd_plan, argc, argv, c, longopts);
+        }
+    }
+    if (rc == CLI_DONE && s.rates && (s.quick || s.save))
+        rc = cli_misuse(&cmd_plan, "--rates gives what --quick and --save-rates would measure");
+    if (rc == CLI_DONE)
+        rc = experiment_args_finish(&s.args, &cmd_plan, argc, argv);
+    for (size_t i = 0; rc == CLI_DONE && i < s.args.runs; i++) {
+        sefl_status st = plan_one(&s, i);
+        if (st != SEFL_OK)
+            rc = cli_failed(&cmd_plan, st);
+    }
+    experiment_args_clear(&s.args);
+    return rc;
+}
+
+const cli_command cmd_plan = {
+    .name = "plan",
+    .summary = "say what an experiment will cost and give, before it runs",
+    .usage = "-c FILE [--set KEY=VALUE] [options]",
+    .details =
+        "  -c, --config FILE  the experiment; of a sweep every run is planned\n"
+        "  --set KEY=VALUE    any key, in place of the file's\n"
+        "  --threads N        that the run will use; 0 (default): all cores\n"
+        "  --quick            measure this machine for about 2 seconds, not 10\n"
+        "  --rates FILE       no measurement: rates that --save-rates wrote\n"
+        "  --save-rates FILE  keeps the rates of this machine, for this model\n"
+        "  --json             one object\n"
+        "\n"
+        "Prints bytes, seconds by part, memory, noise to signal, epsilon of the whole run, and\n"
+        "what to change. Nothing is written.",
+    .example = "echo 'clients: 20' > experiment.yml && sefl plan --quick -c experiment.yml",
+    .run = run,
+};

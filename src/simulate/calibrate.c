@@ -1,0 +1,501 @@
+#define _GNU_SOURCE
+#include "simulate/calibrate.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "config/settings.h"
+#include "model/file/model_file.h"
+#include "roles/aggregator/step.h"
+#include "roles/client_train.h"
+#include "simulate/clear.h"
+#include "simulate/named_coins.h"
+#include "simulate/servers.h"
+
+#include <ftw.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SMALL = 16384, LARGE = 131072, SMALL_PAILLIER = 2048, LARGE_PAILLIER = 16384 };
+
+typedef struct bench {
+    const scene *s;
+    const task *t;
+    pool *pool;
+    double seconds; /* for all of it */
+    char folder[64];
+    sefl_clock mono;
+} bench;
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double wall_seconds(const bench *b)
+{
+    return 1e-9 * (double)clock_ns(&b->mono);
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+uint64_t calibrate_words(const task *t, const corpus *text)
+{
+    if (t->unit == TASK_UNIT_RECORD) {
+        uint64_t words = 0;
+        for (size_t d = 0; d < text->docs && d < t->records_max; d++)
+            words += text->line[text->doc[d + 1]] - text->line[text->doc[d]];
+        return words;
+    }
+    uint64_t columns = t->model.batch, n = text->tokens;
+    if (n / 2 < columns)
+        columns = n / 2;
+    uint64_t rows = n / columns - 1; /* predicted words in a column and epoch */
+    if (t->local_epochs > 0)
+        return t->local_epochs * columns * rows;
+    uint64_t per_epoch = (rows + t->model.steps - 1) / t->model.steps;
+    uint64_t epochs = t->local_steps / per_epoch, left = t->local_steps % per_epoch;
+    uint64_t rest = left * t->model.steps < rows ? left * t->model.steps : rows;
+    return columns * (epochs * rows + rest);
+}
+
+typedef struct stopwatch {
+    double until; /* processor time */
+    uint64_t done, total;
+} stopwatch;
+
+static bool on_step(void *self, uint64_t done, uint64_t total)
+{
+    stopwatch *w = self;
+    w->done = done, w->total = total;
+    return cpu_seconds() < w->until;
+}
+
+static sefl_status time_training(const bench *b, rates *r)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = b->t;
+    lm *m = NULL;
+    float *v = NULL;
+    int64_t *X = NULL, *one = NULL;
+    double words = 0, seconds = 0, limit = 0.4 * b->seconds;
+    seeded gen;
+    sefl_rng rng = seeded_rng(&gen);
+    seeded_init(&gen, 1, "calibration");
+    SEFL_TRY(lm_new(&m, &t->model, NULL));
+    SEFL_TRY(sefl_new(&v, t->params, sizeof *v));
+    SEFL_TRY(sefl_new(&X, t->values, sizeof *X));
+    if (t->unit == TASK_UNIT_RECORD)
+        SEFL_TRY(sefl_new(&one, t->params, sizeof *one));
+    for (uint32_t i = 0; seconds < limit && i < b->s->clients; i++) {
+        stopwatch w = { .until = cpu_seconds() + limit - seconds };
+        sefl_progress p = { .report = on_step, .self = &w };
+        client_train job = { .task = t,
+                             .text = &b->s->text[i],
+                             .eos = vocab_eos(b->s->words),
+                             .client = b->s->client[i],
+                             .round = 1,
+                             .m = m,
+                             .progress = &p };
+        memcpy(lm_theta(m), b->s->theta, t->params * sizeof *v);
+        memcpy(v, b->s->theta, t->params * sizeof *v);
+        lm_state_reset(m);
+        double began = cpu_seconds();
+        st = one ? client_train_records(&job, X, one, v, &rng) : client_train_local(&job, v);
+        if (st == SEFL_ERANGE || st == SEFL_ECANCELLED)
+            st = SEFL_OK; /* diverged, or time is up: what was done was timed */
+        SEFL_TRY(st);
+        if (i == 0 && w.done == w.total && b->s->clients > 1)
+            continue; /* the first one warms up */
+        seconds += cpu_seconds() - began;
+        double share = w.total > 0 ? (double)w.done / (double)w.total : 0;
+        words += share * (double)calibrate_words(t, job.text);
+    }
+    r->train_us_token = words > 0 ? 1e6 * seconds / words : 0;
+    if (!one) {
+        memset(v, 0, t->params * sizeof *v);
+        for (size_t i = 0; i < t->params; i++)
+            v[i] = (float)(1e-3 * (seeded_unit(&gen) - 0.5));
+        unsigned times = 0;
+        double began = cpu_seconds(), took;
+        do {
+            SEFL_TRY(client_train_round(X, t, &b->s->text[0], v, &rng));
+            times++;
+        } while ((took = cpu_seconds() - began) < 0.03 * b->seconds);
+        r->round_ns_value = 1e9 * took / times / (double)t->values;
+    }
+done:
+    lm_free(m);
+    sefl_free(v);
+    sefl_free(X);
+    sefl_free(one);
+    return st;
+}
+
+/* ---- some of the values ---------------------------------------------------------------------- */
+
+/* The task of the same federation with fewer values. Its document is the old one: nobody looks. */
+static sefl_status fewer(scene *out, const scene *s, size_t values)
+{
+    sefl_status st = SEFL_OK;
+    *out = *s;
+    out->task.values = out->task.params = values;
+    out->task.threshold = 2;
+    SEFL_TRY(ahe_params_init(&out->task.ahe, s->task.ahe.scheme, &s->task.ahe.pack, s->task.pub,
+                             values));
+done:
+    return st;
+}
+
+static size_t sizes(const task *t, size_t *small)
+{
+    bool paillier = t->ahe.scheme == &ahe_paillier;
+    size_t large = paillier ? LARGE_PAILLIER : LARGE;
+    *small = paillier ? SMALL_PAILLIER : SMALL;
+    if (t->values < large)
+        large = t->values;
+    if (*small > large / 2)
+        *small = large / 2 > 0 ? large / 2 : 1;
+    return large;
+}
+
+/* y = fixed + slope * x through two points; never negative. */
+static void line_through(double *fixed, double *slope, double x1, double y1, double x2, double y2)
+{
+    *slope = x2 > x1 && y2 > y1 ? (y2 - y1) / (x2 - x1) : 0;
+    *fixed = y1 - *slope * x1;
+    if (*fixed < 0)
+        *fixed = 0, *slope = y2 / x2;
+}
+
+typedef struct cost {
+    double encrypt, add, close;
+} cost;
+
+/* One update of `values` numbers: encrypted with the tables of the whole task, added, closed. */
+static sefl_status time_update(const bench *b, cost *out, const ahe_enc *enc, size_t values)
+{
+    sefl_status st = SEFL_OK;
+    scene part;
+    ahe_upload *up = NULL;
+    ahe_sum *sum = NULL;
+    uint8_t *body = NULL, context[AHE_CONTEXT_BYTES], hash[SHA256_BYTES];
+    int64_t *X = NULL;
+    seeded gen;
+    sefl_rng rng = seeded_rng(&gen);
+    const ahe_params *whole = &b->t->ahe;
+    unsigned times = 0;
+    *out = (cost){ 0 };
+    SEFL_TRY(fewer(&part, b->s, values));
+    const ahe_params *p = &part.task.ahe;
+    SEFL_TRY(sefl_new(&body, ahe_body_bytes(p), 1));
+    SEFL_TRY(sefl_new(&X, p->units * p->unit_values, sizeof *X));
+    task_context(context, b->t, 1);
+    do {
+        seeded_init(&gen, times, "calibration");
+        double t0 = cpu_seconds();
+        SEFL_TRY(ahe_upload_new(&up, whole, enc, context, &rng));
+        if (p->head_bytes > 0)
+            SEFL_TRY(ahe_upload_head(whole, up, body, NULL));
+        SEFL_TRY(ahe_upload_units(whole, up, body + p->head_bytes, X, p->units, NULL, NULL));
+        sha256_of(hash, span_of(body, ahe_body_bytes(p)));
+        double t1 = cpu_seconds();
+        ahe_upload_free(whole, up), up = NULL;
+        SEFL_TRY(ahe_sum_new(&sum, p, part.task.pub));
+        SEFL_TRY(ahe_sum_add_head(p, sum, body)); /* the first one is cheaper than those after it */
+        SEFL_TRY(ahe_sum_add_units(p, sum, 0, body + p->head_bytes, p->units, NULL));
+        double t2 = cpu_seconds();
+        SEFL_TRY(ahe_sum_check_head(p, sum, body));
+        SEFL_TRY(ahe_sum_check_units(p, sum, body + p->head_bytes, p->units));
+        SEFL_TRY(ahe_sum_add_head(p, sum, body));
+        SEFL_TRY(ahe_sum_add_units(p, sum, 0, body + p->head_bytes, p->units, NULL));
+        double t3 = cpu_seconds();
+        SEFL_TRY(ahe_sum_close(p, sum));
+        double t4 = cpu_seconds();
+        ahe_sum_free(p, sum), sum = NULL;
+        out->encrypt += t1 - t0, out->add += t3 - t2, out->close += t4 - t3;
+        times++;
+    } while (out->encrypt + out->add + out->close < 0.05 * b->seconds && times < 1000);
+    out->encrypt /= times, out->add /= times, out->close /= times;
+done:
+    ahe_upload_free(whole, up);
+    if (sum)
+        ahe_sum_free(&part.task.ahe, sum);
+    sefl_free(body);
+    sefl_free(X);
+    return st;
+}
+
+static double resident_bytes(void)
+{
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f && fscanf(f, "%*s %ld", &pages) != 1)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return (double)pages * (double)sysconf(_SC_PAGE_SIZE);
+}
+
+static sefl_status time_updates(const bench *b, rates *r)
+{
+    sefl_status st = SEFL_OK;
+    ahe_enc *enc = NULL;
+    cost c1, c2;
+    double fixed, slope;
+    size_t small, large = sizes(b->t, &small);
+    double before = resident_bytes();
+    SEFL_TRY(ahe_enc_new(&enc, b->t->pub, &b->t->ahe, b->pool, NULL));
+    r->tables_bytes = fmax(0, resident_bytes() - before);
+    SEFL_TRY(time_update(b, &c1, enc, small));
+    SEFL_TRY(time_update(b, &c2, enc, large));
+    line_through(&fixed, &slope, (double)small, c1.encrypt, (double)large, c2.encrypt);
+    r->encrypt_ms_update = 1e3 * fixed, r->encrypt_ns_value = 1e9 * slope;
+    r->sum_ns_value = 1e9 * c2.add / (double)large;
+    r->sum_ms_round = 1e3 * c2.close * (double)b->t->values / (double)large;
+done:
+    ahe_enc_free(&b->t->ahe, enc);
+    return st;
+}
+
+/* ---- the servers ------------------------------------------------------------------------------- */
+
+typedef struct opening {
+    double seconds, bytes;
+} opening;
+
+/* A set of two updates of so many values, opened by both servers. */
+static sefl_status time_servers(const bench *b, opening *out, const scene *part, unsigned turn)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = &part->task;
+    const ahe_params *p = &t->ahe;
+    char path[2][PATH_MAX];
+    ledger *book[2] = { 0 };
+    servers *v = NULL;
+    ahe_enc *enc = NULL;
+    ahe_upload *up = NULL;
+    ahe_sum *sum = NULL;
+    uint8_t *body = NULL, context[AHE_CONTEXT_BYTES], set[32] = { 0 };
+    int64_t *X = NULL;
+    sefl_buf both = { 0 };
+    seeded gen;
+    sefl_rng rng = seeded_rng(&gen);
+    round_header h = { .round = 1, .step_nano = t->step_nano };
+    memcpy(h.task, t->id, sizeof h.task);
+    seeded_init(&gen, 1, "calibration");
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/ledger-%u-%d", b->folder, turn, i);
+        SEFL_TRY(ledger_create(path[i], t->population));
+        SEFL_TRY(ledger_open(&book[i], path[i], t->population, NULL));
+    }
+    SEFL_TRY(sefl_new(&body, ahe_body_bytes(p), 1));
+    SEFL_TRY(sefl_new(&X, p->units * p->unit_values, sizeof *X));
+    SEFL_TRY(ahe_enc_new(&enc, t->pub, p, b->pool, NULL));
+    task_context(context, t, 1);
+    SEFL_TRY(ahe_sum_new(&sum, p, t->pub));
+    SEFL_TRY(ahe_upload_new(&up, p, enc, context, &rng));
+    if (p->head_bytes > 0)
+        SEFL_TRY(ahe_upload_head(p, up, body, NULL));
+    SEFL_TRY(ahe_upload_units(p, up, body + p->head_bytes, X, p->units, b->pool, NULL));
+    for (uint32_t i = 0; i < t->threshold; i++) {
+        SEFL_TRY(ahe_sum_add_head(p, sum, body));
+        SEFL_TRY(ahe_sum_add_units(p, sum, 0, body + p->head_bytes, p->units, b->pool));
+    }
+    SEFL_TRY(ahe_sum_close(p, sum));
+    SEFL_TRY(servers_new(
+        &v, &(servers_config){
+                .scene = part, .as_ledger = book[0], .csp_ledger = book[1], .pool = b->pool }));
+    uint64_t before = servers_bytes(v);
+    SEFL_TRY(servers_header(v, &both, &h));
+    double began = wall_seconds(b);
+    if (t->noise == TASK_NOISE_JOINT)
+        SEFL_TRY(servers_prepare(v, 1, 1));
+    SEFL_TRY(servers_open(v, 1, 1, t->threshold, set, sum, X));
+    out->seconds = wall_seconds(b) - began;
+    out->bytes = (double)(servers_bytes(v) - before);
+done:
+    servers_free(v);
+    ledger_close(book[0]);
+    ledger_close(book[1]);
+    ahe_upload_free(p, up);
+    ahe_enc_free(p, enc);
+    if (sum)
+        ahe_sum_free(p, sum);
+    sefl_free(body);
+    sefl_free(X);
+    buf_clear(&both);
+    return st;
+}
+
+static sefl_status time_release(const bench *b, opening *out, size_t values, unsigned turn)
+{
+    sefl_status st = SEFL_OK;
+    scene part;
+    int64_t *sum = NULL, *w = NULL;
+    const experiment *e = b->s->e;
+    *out = (opening){ 0 };
+    if (e->protection == PROTECTION_NONE)
+        goto done;
+    SEFL_TRY(fewer(&part, b->s, values));
+    if (e->full) {
+        SEFL_TRY(time_servers(b, out, &part, turn));
+        goto done;
+    }
+    SEFL_TRY(sefl_new(&sum, values, sizeof *sum));
+    SEFL_TRY(sefl_new(&w, values, sizeof *w));
+    double began = wall_seconds(b);
+    SEFL_TRY(e->protection == PROTECTION_CDP ? clear_central(w, &part.task, 1, 1, sum)
+                                             : clear_release(w, &part.task, 1, 1, 1, sum));
+    out->seconds = wall_seconds(b) - began;
+done:
+    sefl_free(sum);
+    sefl_free(w);
+    return st;
+}
+
+static sefl_status time_releases(const bench *b, rates *r)
+{
+    sefl_status st = SEFL_OK;
+    opening o, one = { 0 }, two = { 0 }; /* sums */
+    double fixed, slope, began = wall_seconds(b);
+    size_t small, large = sizes(b->t, &small);
+    unsigned turn = 0, times = 0;
+    do {
+        SEFL_TRY(time_release(b, &o, small, turn++));
+        one.seconds += o.seconds, one.bytes = o.bytes;
+        SEFL_TRY(time_release(b, &o, large, turn++));
+        two.seconds += o.seconds, two.bytes = o.bytes;
+    } while (++times < 5 && wall_seconds(b) - began < 0.25 * b->seconds);
+    line_through(&fixed, &slope, (double)small, one.seconds / times, (double)large,
+                 two.seconds / times);
+    r->release_ms_round = 1e3 * fixed, r->release_ns_value = 1e9 * slope;
+    line_through(&fixed, &slope, (double)small, one.bytes, (double)large, two.bytes);
+    r->link_bytes_round = fixed, r->link_bytes_value = slope;
+done:
+    return st;
+}
+
+/* ---- step and validation ------------------------------------------------------------------------- */
+
+static sefl_status time_step(const bench *b, rates *r)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = b->t;
+    float *theta = NULL;
+    int64_t *w = NULL;
+    double *average = NULL;
+    step_state step = { 0 };
+    char path[PATH_MAX];
+    struct stat sb;
+    SEFL_TRY(step_new(&step, t));
+    SEFL_TRY(sefl_new(&theta, t->params, sizeof *theta));
+    SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
+    SEFL_TRY(sefl_new(&average, t->params, sizeof *average));
+    memcpy(theta, b->s->theta, t->params * sizeof *theta);
+    w[t->values - 1] = 1000; /* the weight slot, if there is one */
+    snprintf(path, sizeof path, "%s/model", b->folder);
+    double began = wall_seconds(b);
+    SEFL_TRY(step_average(average, t, w, 2));
+    SEFL_TRY(step_apply(&step, t, theta, average));
+    SEFL_TRY(model_write(path, &b->s->meta, theta));
+    r->step_ms_round = 1e3 * (wall_seconds(b) - began);
+    SEFL_CHECK(stat(path, &sb) == 0, SEFL_EIO, "%s: gone", path);
+    r->model_bytes = (double)sb.st_size;
+done:
+    step_clear(&step);
+    sefl_free(theta);
+    sefl_free(w);
+    sefl_free(average);
+    return st;
+}
+
+static sefl_status time_validation(const bench *b, rates *r)
+{
+    sefl_status st = SEFL_OK;
+    const corpus *v = &b->s->valid;
+    lm *m = NULL;
+    double loss;
+    if (v->tokens < 2 * LM_EVAL_BATCH)
+        goto done;
+    SEFL_TRY(lm_new(&m, &b->t->model, b->pool));
+    memcpy(lm_theta(m), b->s->theta, b->t->params * sizeof(float));
+    size_t n = v->tokens;
+    if (r->train_us_token > 0) { /* no more than a tenth of the time */
+        double most = 0.1 * b->seconds / (1e-6 * r->train_us_token);
+        n = (double)n > most ? (size_t)most : n;
+    }
+    n = n < 2 * LM_EVAL_BATCH ? 2 * LM_EVAL_BATCH : n;
+    double began = wall_seconds(b);
+    SEFL_TRY(lm_evaluate(m, v->token, n, &loss));
+    r->eval_us_token = 1e6 * (wall_seconds(b) - began) / (double)n;
+done:
+    lm_free(m);
+    return st;
+}
+
+static int remove_one(const char *path, const struct stat *sb, int flag, struct FTW *ftw)
+{
+    (void)sb, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+sefl_status calibrate(rates *out, const scene *s, pool *p, double seconds)
+{
+    sefl_status st = SEFL_OK;
+    bench b = { .s = s, .t = &s->task, .pool = p, .seconds = seconds, .mono = clock_monotonic() };
+    rates r = { 0 };
+    snprintf(b.folder, sizeof b.folder, "/tmp/sefl-plan-XXXXXX");
+    SEFL_CHECK(mkdtemp(b.folder), SEFL_EIO, "cannot make a folder in /tmp");
+    SEFL_TRY(time_training(&b, &r));
+    if (s->e->full)
+        SEFL_TRY(time_updates(&b, &r));
+    SEFL_TRY(time_releases(&b, &r));
+    SEFL_TRY(time_step(&b, &r));
+    SEFL_TRY(time_validation(&b, &r));
+    *out = r;
+done:
+    (void)nftw(b.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return st;
+}
+
+/* ---- files ----------------------------------------------------------------------------------------- */
+
+sefl_status rates_write(sefl_buf *out, const rates *r)
+{
+    sefl_status st = SEFL_OK;
+#define WRITE(name, text) SEFL_TRY(wr_fmt(out, "# %s\n%s=%.6g\n", text, #name, r->name));
+    RATES_LIST(WRITE)
+#undef WRITE
+done:
+    return st;
+}
+
+sefl_status rates_read(rates *out, const char *path)
+{
+    static const setting_def schema[] = {
+#define DEF(name, text) { #name, SETTING_DECIMAL, NULL, .help = text },
+        RATES_LIST(DEF)
+#undef DEF
+            { 0 }
+    };
+    sefl_status st = SEFL_OK;
+    settings s;
+    settings_init(&s, schema);
+    SEFL_TRY(settings_set_file(&s, path));
+    SEFL_TRY(settings_complete(&s));
+#define READ(name, text) out->name = strtod(settings_text(&s, #name), NULL);
+    RATES_LIST(READ)
+#undef READ
+done:
+    settings_clear(&s);
+    return st;
+}

@@ -1,0 +1,49 @@
+/* calibrate: how fast this machine does what an experiment asks for, measured on pieces of it.
+ *
+ *     SEFL_TRY(calibrate(&r, scene, pool, 8));                    // at most about so many seconds
+ *     SEFL_TRY(rates_write(&buf, &r)); SEFL_TRY(rates_read(&r, "rates.txt"));
+ *
+ * Training runs real steps of the scene's clients; encryption, sums and the servers' part run the real
+ * code on some of the values, at two sizes, so that what a round costs in any case and what each value
+ * costs come apart. Everything is for this model, scheme and key.
+ * Threads: one owner.   Secrets: none. */
+#ifndef SIMULATE_CALIBRATE_H
+#define SIMULATE_CALIBRATE_H
+
+#include "base/pool.h"
+#include "simulate/scene.h"
+
+/* name, what it is; units are in the name. Clients' rates are of one core, servers' of the pool. */
+#define RATES_LIST(X)                                                               \
+    X(train_us_token, "local training, a word of text")                             \
+    X(round_ns_value, "a client's clipping and rounding, a value")                  \
+    X(encrypt_ms_update, "encryption, in any case")                                 \
+    X(encrypt_ns_value, "encryption, a value")                                      \
+    X(sum_ms_round, "closing a sum, in any case")                                   \
+    X(sum_ns_value, "adding an update, a value")                                    \
+    X(release_ms_round, "from the sum to the released integers (2pc), in any case") \
+    X(release_ns_value, "the same, a value")                                        \
+    X(link_bytes_round, "between the servers, in any case")                         \
+    X(link_bytes_value, "the same, a value")                                        \
+    X(step_ms_round, "the server's step and the model's file")                      \
+    X(eval_us_token, "validation, a word of text")                                  \
+    X(model_bytes, "a model's file")                                                \
+    X(tables_bytes, "the encryption's tables in memory")
+
+typedef struct rates {
+#define RATES_MEMBER(name, text) double name;
+    RATES_LIST(RATES_MEMBER)
+#undef RATES_MEMBER
+} rates;
+
+sefl_status calibrate(rates *out, const scene *s, pool *p, double seconds) SEFL_MUST_CHECK;
+
+/* Lines "name=value  # what". */
+sefl_status rates_write(sefl_buf *out, const rates *r) SEFL_MUST_CHECK;
+/* Every rate must be there. */
+sefl_status rates_read(rates *out, const char *path) SEFL_MUST_CHECK;
+
+/* Words of text that a client trains on in a round. */
+uint64_t calibrate_words(const task *t, const corpus *text);
+
+#endif

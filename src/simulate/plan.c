@@ -1,0 +1,354 @@
+#include "simulate/plan.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "privacy/accountant/accountant.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void warn(plan *p, const char *fmt, ...) SEFL_PRINTF(2, 3);
+static void warn(plan *p, const char *fmt, ...)
+{
+    va_list ap;
+    if (p->warnings == PLAN_WARNINGS)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(p->warning[p->warnings++], PLAN_WARNING_MAX, fmt, ap);
+    va_end(ap);
+}
+
+/* ---- who takes part -------------------------------------------------------------------------- */
+
+/* Share of clients whose time, client_ms * U[0.5, 1.5) * slowdown, is below the deadline. */
+static double in_time(const experiment *e, uint64_t deadline_ms, double slowdown)
+{
+    double most = (double)deadline_ms / ((double)e->client_ms * slowdown) - 0.5;
+    return most < 0 ? 0 : most > 1 ? 1 : most;
+}
+
+static void participation(plan *p, const scene *s)
+{
+    const experiment *e = s->e;
+    const task *t = &s->task;
+    double drawn = t->sampling == TASK_OPEN ? t->rate : 1;
+    double fast = in_time(e, t->deadline_ms, 1), slow = in_time(e, t->deadline_ms, e->slowdown);
+    double share = (1 - e->stragglers) * fast + e->stragglers * slow;
+    p->asked = drawn * e->clients;
+    p->per_round = p->asked * (1 - e->dropout) * share;
+    if (t->enough > 0 && p->per_round > t->enough)
+        p->per_round = t->enough;
+    if (p->per_round > t->clients_max)
+        p->per_round = t->clients_max;
+    if (share < 0.999)
+        warn(p,
+             "%.0f %% of the clients come too late for a deadline of %.0f s: rounds.deadline_ms "
+             "above %.0f",
+             100 * (1 - share), 1e-3 * (double)t->deadline_ms,
+             1.5 * (double)e->client_ms * (e->stragglers > 0 ? e->slowdown : 1));
+    if (p->per_round < t->threshold)
+        warn(
+            p,
+            "about %.1f clients come a round, the threshold is %" PRIu32
+            ": most rounds will be skipped (rounds.threshold, network.dropout, rounds.deadline_ms)",
+            p->per_round, t->threshold);
+}
+
+/* ---- privacy --------------------------------------------------------------------------------- */
+
+/* Of `count` rounds: against a server, unless sampling is hidden, without amplification. */
+static sefl_status epsilon_of(dp_claim *server, dp_claim *others, const task *t, dp_event ev,
+                              uint64_t count, double delta)
+{
+    sefl_status st = SEFL_OK;
+    dp_question q = { .delta = delta };
+    dp_event against = ev;
+    ev.count = against.count = count;
+    if (t->sampling != TASK_HIDDEN) {
+        against.rate = 1;
+        if (t->max_rounds_per_client > 0 && count > t->max_rounds_per_client)
+            against.count = t->max_rounds_per_client;
+    }
+    SEFL_TRY(dp_epsilon(server, &against, 1, &q));
+    SEFL_TRY(dp_epsilon(others, &ev, 1, &q));
+done:
+    return st;
+}
+
+/* The noise as the accountant sees it, whether or not the task claims anything. */
+static dp_event event_of(const task *t)
+{
+    task as_if = *t;
+    as_if.claim = true;
+    as_if.amplified = t->sampling != TASK_ALL && t->enough == 0;
+    return task_event(&as_if, 1);
+}
+
+static sefl_status budget(plan *p, const task *t, const dp_event *ev)
+{
+    sefl_status st = SEFL_OK;
+    dp_claim a, b;
+    uint64_t low = 0, high = t->rounds; /* most rounds that keep the target */
+    while (low < high) {
+        uint64_t mid = high - (high - low) / 2;
+        SEFL_TRY(epsilon_of(&a, &b, t, *ev, mid, t->delta));
+        if (a.claimed && a.epsilon <= t->epsilon)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    p->rounds = low;
+    if (low < t->rounds)
+        warn(p,
+             "the budget of epsilon %g ends after round %" PRIu64 " of %" PRIu64
+             ": a larger privacy.z, or fewer rounds",
+             t->epsilon, low, t->rounds);
+done:
+    return st;
+}
+
+static sefl_status privacy(plan *p, const scene *s)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = &s->task;
+    dp_claim server, others;
+    p->noise = t->noise != TASK_NOISE_NONE;
+    p->claim = t->claim;
+    p->delta = t->claim ? t->delta : 1e-6;
+    p->epsilon_target = t->claim ? t->epsilon : 0;
+    p->clip = strtod(t->clip, NULL);
+    p->z = p->noise ? strtod(t->z, NULL) : 0;
+    p->why_no_epsilon = "there is no noise";
+    dp_event ev = event_of(t);
+    double both = t->noise == TASK_NOISE_OWN && s->e->protection == PROTECTION_SEFL ? sqrt(2) : 1;
+    double root = sqrt((double)t->values);
+    if (p->noise) {
+        p->noise_ratio = p->per_round > 0 ? both * p->z * root / p->per_round : HUGE_VAL;
+        p->why_no_epsilon = "z is below 0.25, where nothing is certified";
+        if (dp_event_check(&ev) == SEFL_OK) {
+            SEFL_TRY(epsilon_of(&server, &others, t, ev, t->rounds, p->delta));
+            p->has_epsilon = server.claimed && others.claimed;
+            p->epsilon_server = server.epsilon;
+            p->epsilon_others = others.epsilon;
+            if (!p->has_epsilon)
+                p->why_no_epsilon = server.why_not ? server.why_not : others.why_not;
+        }
+    }
+    if (t->claim)
+        SEFL_TRY(budget(p, t, &ev));
+    /* what epsilon 8 would take: more noise, and so many clients that it does not drown them */
+    dp_event want = { .noise = DP_NOISE_JOINT, .rate = 1, .count = t->rounds, .dim = t->values };
+    if (t->sampling == TASK_HIDDEN)
+        want.rate = t->rate;
+    else if (t->max_rounds_per_client > 0 && want.count > t->max_rounds_per_client)
+        want.count = t->max_rounds_per_client;
+    if (dp_find_z(&p->z_needed, &want, PLAN_EPSILON, &(dp_question){ .delta = p->delta }) ==
+        SEFL_OK)
+        p->clients_needed = (uint64_t)ceil(p->z_needed * root / PLAN_RATIO_GOOD);
+done:
+    return st;
+}
+
+static void privacy_warnings(plan *p, const scene *s)
+{
+    uint64_t n = p->clients_needed;
+    uint64_t unit = n >= 10000 ? 1000 : n >= 1000 ? 100 : 10; /* about */
+    n = (n + unit / 2) / unit * unit;
+    if (s->e->protection == PROTECTION_NONE)
+        warn(p, "protection none: the server sees every update, and nothing is claimed");
+    else if (!p->claim)
+        warn(p, "no differential privacy claimed (privacy.claim: none)%s",
+             p->noise ? "" : ": the server learns the exact average");
+    if (p->noise_ratio > PLAN_RATIO_BAD)
+        warn(
+            p,
+            "at %.0f clients this noise drowns the update (%.3g times the largest signal): epsilon "
+            "%g needs about %" PRIu64 "; a larger model.block or fewer rounds need less",
+            p->per_round, p->noise_ratio, PLAN_EPSILON, n);
+    else if (p->noise_ratio > PLAN_RATIO_GOOD)
+        warn(
+            p,
+            "the noise is %.2f times the largest signal: learning will be slow; a third is what it "
+            "bears",
+            p->noise_ratio);
+    if (p->claim && p->noise_ratio <= PLAN_RATIO_BAD && p->has_epsilon &&
+        p->epsilon_server > 2 * PLAN_EPSILON)
+        warn(p,
+             "epsilon %.0f says little: epsilon %g over these rounds takes z = %.2f and about "
+             "%" PRIu64 " clients",
+             p->epsilon_server, PLAN_EPSILON, p->z_needed, n);
+    if (!p->claim && p->noise && p->noise_ratio <= PLAN_RATIO_BAD &&
+        s->e->clients < p->clients_needed)
+        warn(p,
+             "%" PRIu32 " clients cannot have both learning and a small epsilon: epsilon %g over "
+             "these rounds takes z = %.2f and about %" PRIu64 " clients",
+             s->e->clients, PLAN_EPSILON, p->z_needed, n);
+}
+
+/* ---- seconds and memory ------------------------------------------------------------------------- */
+
+static double mean_words(const scene *s)
+{
+    double words = 0;
+    for (uint32_t i = 0; i < s->clients; i++)
+        words += (double)calibrate_words(&s->task, &s->text[i]);
+    return words / s->clients;
+}
+
+static void seconds(plan *p, const scene *s, const rates *r)
+{
+    const experiment *e = s->e;
+    const task *t = &s->task;
+    double d = (double)t->values, n = p->per_round, words = mean_words(s);
+    double trained = t->sampling == TASK_HIDDEN ? n * t->rate : n;
+    plan_seconds *c = &p->client, *one = &p->round;
+    p->words = (uint64_t)words;
+    c->train = 1e-6 * r->train_us_token * words + 1e-9 * r->round_ns_value * d;
+    one->train = trained * c->train;
+    if (e->full) {
+        c->encrypt = 1e-3 * r->encrypt_ms_update + 1e-9 * r->encrypt_ns_value * d;
+        one->encrypt = n * c->encrypt;
+        one->sum = n * 1e-9 * r->sum_ns_value * d + 1e-3 * r->sum_ms_round;
+    }
+    if (e->protection != PROTECTION_NONE)
+        one->twopc = 1e-3 * r->release_ms_round + 1e-9 * r->release_ns_value * d;
+    one->step = 1e-3 * r->step_ms_round;
+    double eval = 1e-6 * r->eval_us_token * (double)s->valid.tokens;
+    double evals = e->eval_every ? (double)(p->rounds / e->eval_every) : 1;
+    one->eval = p->rounds > 0 ? eval * evals / (double)p->rounds : 0;
+    double lanes = n < p->threads ? n : p->threads;
+    double parallel = lanes > 0 ? (one->train + one->encrypt) / lanes : 0;
+    one->wall = parallel + one->sum + one->twopc + one->step + one->eval;
+    p->seconds = (double)p->rounds * one->wall;
+}
+
+/* Bytes of a model's plan and of everything beside it (work.h, clear.h, noise.h). */
+static sefl_status memory(plan *p, const scene *s, const rates *r)
+{
+    sefl_status st = SEFL_OK;
+    const experiment *e = s->e;
+    const task *t = &s->task;
+    double d = (double)t->values, bytes = 12e6; /* the program */
+    double scale = (double)e->clients / s->clients;
+    lm *m = NULL;
+    SEFL_TRY(lm_new(&m, &t->model, NULL));
+    double one = (double)lm_memory(m);
+    bytes += (p->threads + (s->valid.tokens > 0)) * one;
+    bytes += p->threads * (4 + 8) * d;
+    bytes += scale * (4.0 * (double)s->tokens) + 4.0 * (double)s->valid.tokens;
+    bytes += 4 * d + 16 * d; /* theta, w, averages */
+    if (t->server != TASK_AVERAGE)
+        bytes += (t->server == TASK_ADAM ? 16 : 8) * d;
+    if (e->protection == PROTECTION_NONE)
+        bytes -= p->threads * 8 * d;
+    else if (!e->full)
+        bytes += p->threads * 8 * d;
+    if (e->full) {
+        bytes += p->threads * (double)ahe_body_bytes(&t->ahe) + (double)ahe_sum_bytes(&t->ahe);
+        bytes += r->tables_bytes;
+        bytes += (double)(t->ahe.units * t->ahe.plain_bytes);
+        if (t->noise == TASK_NOISE_JOINT)
+            bytes += (112 + 174) * d + 80e6;
+    } else if (e->protection == PROTECTION_SEFL && t->noise == TASK_NOISE_JOINT) {
+        bytes += (112 + 174 + 2 * (68 + 4) + 16) * d + 60e6;
+    } else if (e->protection == PROTECTION_SEFL && t->noise == TASK_NOISE_OWN) {
+        bytes += 40 * d;
+    }
+    p->memory_bytes = (uint64_t)bytes;
+    double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+    if (there > 0 && bytes > 0.9 * there)
+        warn(p,
+             "%.1f GB of memory are needed, the machine has %.1f: fewer threads, a larger "
+             "model.block",
+             1e-9 * bytes, 1e-9 * there);
+done:
+    lm_free(m);
+    return st;
+}
+
+sefl_status plan_make(plan *out, const scene *s, const rates *r, unsigned threads)
+{
+    sefl_status st = SEFL_OK;
+    const experiment *e = s->e;
+    const task *t = &s->task;
+    plan *p = out;
+    *p = (plan){ .protection = protection_name(e->protection),
+                 .crypto = e->full ? "full" : "clear",
+                 .scheme = t->ahe.scheme->name,
+                 .clients = e->clients,
+                 .rounds = t->rounds,
+                 .rounds_asked = t->rounds,
+                 .params = t->params,
+                 .values = t->values,
+                 .threads = threads };
+    participation(p, s);
+    SEFL_TRY(privacy(p, s));
+    p->up_bytes = e->protection == PROTECTION_SEFL ? ahe_body_bytes(&t->ahe) : 4 * t->values;
+    p->down_bytes = (uint64_t)r->model_bytes;
+    p->link_bytes = (uint64_t)(r->link_bytes_round + r->link_bytes_value * (double)t->values);
+    seconds(p, s, r);
+    SEFL_TRY(memory(p, s, r));
+    privacy_warnings(p, s);
+done:
+    return st;
+}
+
+/* ---- for programs -------------------------------------------------------------------------------- */
+
+static void put_seconds(json *j, const char *name, const plan_seconds *s)
+{
+    json_key(j, name), json_open(j, '{');
+    json_key(j, "train_seconds"), json_real(j, s->train);
+    json_key(j, "encrypt_seconds"), json_real(j, s->encrypt);
+    json_key(j, "sum_seconds"), json_real(j, s->sum);
+    json_key(j, "2pc_seconds"), json_real(j, s->twopc);
+    json_key(j, "step_seconds"), json_real(j, s->step);
+    json_key(j, "eval_seconds"), json_real(j, s->eval);
+    json_key(j, "seconds"), json_real(j, s->wall);
+    json_close(j, '}');
+}
+
+sefl_status plan_json(sefl_buf *out, const plan *p)
+{
+    json j = json_into(out);
+    json_open(&j, '{');
+    json_key(&j, "protection"), json_str(&j, p->protection);
+    json_key(&j, "crypto"), json_str(&j, p->crypto);
+    json_key(&j, "scheme"), json_str(&j, p->scheme);
+    json_key(&j, "clients"), json_u64(&j, p->clients);
+    json_key(&j, "clients_per_round"), json_real(&j, p->per_round);
+    json_key(&j, "rounds"), json_u64(&j, p->rounds);
+    json_key(&j, "rounds_asked"), json_u64(&j, p->rounds_asked);
+    json_key(&j, "values"), json_u64(&j, p->values);
+    json_key(&j, "threads"), json_u64(&j, p->threads);
+    json_key(&j, "up_bytes_per_client"), json_u64(&j, p->up_bytes);
+    json_key(&j, "down_bytes_per_client"), json_u64(&j, p->down_bytes);
+    json_key(&j, "up_bytes"), json_real(&j, p->per_round * (double)p->up_bytes);
+    json_key(&j, "down_bytes"), json_real(&j, p->asked * (double)p->down_bytes);
+    json_key(&j, "link_bytes"), json_u64(&j, p->link_bytes);
+    json_key(&j, "memory_bytes"), json_u64(&j, p->memory_bytes);
+    put_seconds(&j, "round", &p->round);
+    put_seconds(&j, "client", &p->client);
+    json_key(&j, "seconds"), json_real(&j, p->seconds);
+    json_key(&j, "claim"), json_str(&j, p->claim ? "dp" : "none");
+    json_key(&j, "z"), json_real(&j, p->z);
+    json_key(&j, "noise_to_signal"), json_real(&j, p->noise_ratio);
+    if (p->has_epsilon) {
+        json_key(&j, "epsilon_server"), json_real(&j, p->epsilon_server);
+        json_key(&j, "epsilon_others"), json_real(&j, p->epsilon_others);
+    }
+    json_key(&j, "delta"), json_real(&j, p->delta);
+    json_key(&j, "z_for_epsilon_8"), json_real(&j, p->z_needed);
+    json_key(&j, "clients_for_epsilon_8"), json_u64(&j, p->clients_needed);
+    json_key(&j, "warnings"), json_open(&j, '[');
+    for (unsigned i = 0; i < p->warnings; i++)
+        json_str(&j, p->warning[i]);
+    json_close(&j, ']');
+    json_close(&j, '}');
+    return json_end(&j);
+}

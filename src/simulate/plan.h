@@ -1,0 +1,66 @@
+/* plan: what an experiment will cost and give, before it runs.
+ *
+ *     SEFL_TRY(plan_make(&p, scene, &rates, threads));
+ *     p.up_bytes, p.seconds.train, p.epsilon_server, p.warning[0], ...
+ *
+ * Bytes follow from the task, seconds from rates (simulate/calibrate.h), epsilon from the accountant; who
+ * takes part is what sampling, dropout and stragglers make of the clients on average.
+ *
+ * The law of sizes. The noise's norm over the largest possible norm of the sum is z * sqrt(d) / clients,
+ * whatever the clip. Above 1 it drowns the update; a third is what a run that learns can bear
+ * (PLAN_RATIO_GOOD): from there the number of clients that epsilon 8 takes.
+ *
+ * Threads: pure.   Secrets: none. */
+#ifndef SIMULATE_PLAN_H
+#define SIMULATE_PLAN_H
+
+#include "simulate/calibrate.h"
+
+#define PLAN_RATIO_BAD  1.0
+#define PLAN_RATIO_GOOD (1.0 / 3)
+#define PLAN_EPSILON    8.0
+
+enum { PLAN_WARNINGS = 12, PLAN_WARNING_MAX = 320 };
+
+/* As in run_round: train, encrypt and sum are processor time. */
+typedef struct plan_seconds {
+    double train, encrypt, sum, twopc, step, eval, wall;
+} plan_seconds;
+
+typedef struct plan {
+    const char *protection, *crypto, *scheme;
+    uint32_t clients; /* enrolled */
+    double per_round; /* whose update counts, on average */
+    double asked;     /* who fetch the model */
+    uint64_t rounds;  /* that the budget allows, at most those of the task */
+    uint64_t rounds_asked;
+    size_t params, values;
+    uint64_t words; /* a client trains on in a round, on average */
+    unsigned threads;
+
+    uint64_t up_bytes, down_bytes; /* a client and round */
+    uint64_t link_bytes;           /* a round */
+    uint64_t memory_bytes;         /* of this process */
+    plan_seconds round;            /* of one round */
+    plan_seconds client;           /* of one client in it: train, encrypt */
+    double seconds;                /* of all rounds */
+
+    bool noise; /* there is any */
+    bool claim;
+    double z, clip, noise_ratio; /* z sqrt(d) / clients */
+    bool has_epsilon;            /* of all rounds, with a claim or without */
+    double epsilon_server, epsilon_others, epsilon_target, delta;
+    const char *why_no_epsilon;
+    double z_needed;         /* for PLAN_EPSILON over these rounds; 0: not known */
+    uint64_t clients_needed; /* for it, at PLAN_RATIO_GOOD */
+
+    unsigned warnings;
+    char warning[PLAN_WARNINGS][PLAN_WARNING_MAX];
+} plan;
+
+/* tokens of all clients are those of the scene, scaled up where it has only some of them. */
+sefl_status plan_make(plan *out, const scene *s, const rates *r, unsigned threads) SEFL_MUST_CHECK;
+
+sefl_status plan_json(sefl_buf *out, const plan *p) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,102 @@
+/* The same model, bit for bit: with the real cryptography and without, on one thread and on two, in a
+ * second run; and how a run ends. */
+#include "runs.h"
+
+static void full_is_clear(void **state)
+{
+    (void)state;
+    static const char *const modes[][2] = {
+        { "lwe-joint", "crypto.scheme=lwe privacy.noise=joint" },
+        { "paillier-joint", "crypto.scheme=paillier privacy.noise=joint" },
+        { "lwe-own", "crypto.scheme=lwe privacy.noise=own" },
+        { "paillier-own", "crypto.scheme=paillier privacy.noise=own" },
+        { "none", "privacy.noise=none" },
+        { "claim", "privacy.claim=dp privacy.z=1 privacy.epsilon=40 privacy.clip=1" },
+        { "capped",
+          "privacy.weights=capped privacy.weight_cap=200 server.step=adam server.lr=0.01" },
+        { "hidden", "privacy.sampling=hidden privacy.rate=0.6 rounds.threshold=2" },
+        { "record", "privacy.unit=record privacy.records_max=3 training.lr=1" },
+    };
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        char name[64], more[512];
+        snprintf(name, sizeof name, "full-%s", modes[i][0]);
+        snprintf(more, sizeof more, "%s crypto=full", modes[i][1]);
+        simulate_result full = must(name, more);
+        snprintf(name, sizeof name, "clear-%s", modes[i][0]);
+        simulate_result clear = must(name, modes[i][1]);
+        same(&full, &clear);
+        assert_int_equal(full.up, clear.up);
+        assert_true(full.link > 0 && clear.link == 0);
+    }
+    simulate_result a = must("other-1", "seed=2"), b = must("other-2", "privacy.z=0.021");
+    assert_memory_not_equal(a.model, b.model, sizeof a.model); /* this can fail */
+}
+
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {
+        "protection=none privacy.weights=capped privacy.weight_cap=200",
+        "protection=cdp",
+        "protection=sefl",
+        "protection=sefl crypto=full",
+        "protection=sefl network.dropout=0.2 network.stragglers=0.3 clients=12 rounds.threshold=2",
+    };
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        simulate_result r[3];
+        for (unsigned k = 0; k < 3; k++) { /* twice with two: a repetition */
+            char name[64], more[512];
+            snprintf(name, sizeof name, "threads-%zu-%u", i, k);
+            snprintf(more, sizeof more, "%s threads=%u", modes[i], k == 0 ? 1 : 2);
+            r[k] = must(name, more);
+        }
+        same(&r[0], &r[1]);
+        same(&r[0], &r[2]);
+    }
+}
+
+/* The budget ends a run; both servers' ledgers say the same. */
+static void budget_ends_it(void **state)
+{
+    (void)state;
+    static const char terms[] =
+        "privacy.claim=dp privacy.z=1 privacy.epsilon=8 privacy.delta=1e-5 rounds.count=9";
+    simulate_result clear = must("budget", terms), full;
+    char more[256];
+    assert_true(clear.rounds >= 1 && clear.rounds < 9);
+    assert_string_equal(clear.why, "the privacy budget is spent");
+    assert_true(clear.epsilon_server <= 8);
+    snprintf(more, sizeof more, "%s crypto=full", terms);
+    full = must("budget-full", more);
+    same(&clear, &full);
+    assert_true(full.epsilon_server == clear.epsilon_server);
+}
+
+/* One client alone learns in plain FedAvg; a sum of one is no sum. */
+static void one_client(void **state)
+{
+    (void)state;
+    simulate_result r = must("one", "clients=1 protection=none rounds.count=4");
+    assert_true(r.last_perplexity > 0 && r.last_perplexity < r.first_perplexity);
+    CHECK_STATUS(run(&r, "one-sefl", "clients=1", NULL), SEFL_EINVAL);
+}
+
+/* Noise that drowns the model: the run goes to its end, and says so in numbers. */
+static void drowned(void **state)
+{
+    (void)state;
+    simulate_result r = must("drowned", "privacy.z=30 privacy.clip=100 rounds.count=2");
+    assert_int_equal(r.rounds, 2);
+    assert_true(r.best_perplexity == 0 || r.best_perplexity > r.first_perplexity);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(full_is_clear),  cmocka_unit_test(threads_do_not_matter),
+
+        cmocka_unit_test(budget_ends_it), cmocka_unit_test(one_client),
+        cmocka_unit_test(drowned),
+    };
+    return runs_end(cmocka_run_group_tests(tests, folder_make_quick, folder_remove));
+}
