@@ -35,11 +35,11 @@ typedef struct cli_command {
     X(aggregator)            \
     X(csp)                   \
     X(client)                \
+    X(init)                  \
+    X(config)                \
     X(simulate)              \
     X(plan)                  \
     X(compare)               \
-    X(init)                  \
-    X(config)                \
     X(doctor)
 #endif
 

@@ -291,21 +291,23 @@ const cli_command cmd_demo = {
     .details = "",
 #else
     .usage = "[--out DIR] [--clients N] [--rounds N] [options]",
-    .details =
-        "Makes keys and text, starts CSP, AS and the clients as processes of their own, trains a\n"
-        "small LSTM in secure rounds, kills some clients on the way, compares with plain FedAvg.\n"
-        "  --out DIR       folder for all of it (runs/demo); must be empty or an earlier demo's\n"
-        "  --clients N     4 to 64 (8)\n"
-        "  --rounds N      2 or more (12)\n"
-        "  --words N       text of a client, in tokens (4000)\n"
-        "  --scheme NAME   lwe (default) or paillier\n"
-        "  --noise Z       noise over sensitivity (0.02; from 0.25 on a true epsilon is claimed)\n"
-        "  --bits N        Paillier key: 2048, 3072 (default) or 4096\n"
-        "  --json          one JSON object at the end, no other talk\n"
-        "\n"
-        "  --sum           only one secure sum of random vectors, AS and CSP as two processes;\n"
-        "                  with --scheme (both), --clients (8), --noise (1), --bits and\n"
-        "  --values N      numbers in each vector (20000)",
+    .details = "Makes keys and text, starts CSP, AS and the clients as processes of their own,\n"
+               "trains a small LSTM in secure rounds, kills some clients on the way and compares\n"
+               "with plain FedAvg.\n"
+               "  --out DIR       folder for all of it (runs/demo): empty, or an earlier demo's\n"
+               "  --clients N     4 to 64 (8)\n"
+               "  --rounds N      2 or more (12)\n"
+               "  --words N       text of a client, in tokens (4000)\n"
+               "  --scheme NAME   lwe (default) or paillier\n"
+               "  --noise Z       noise over sensitivity (0.02); from 0.25 on its true epsilon is\n"
+               "                  claimed\n"
+               "  --bits N        Paillier key: 2048, 3072 (default) or 4096\n"
+               "  --json          one JSON object at the end, no other talk\n"
+               "\n"
+               "  --sum           only one secure sum of random vectors, AS and CSP as two\n"
+               "                  processes; with --scheme (both), --clients (8), --noise (1),\n"
+               "                  --bits and\n"
+               "  --values N      numbers in each vector (20000)",
 #endif
     .example = "sefl demo",
     .run = run,

@@ -54,6 +54,7 @@ struct https_server {
     https_inner *parked;
     tls_id **ids; /* all that were ever set: a handshake may still use an old one */
     unsigned ids_n, generation;
+    gate *gate; /* NULL: none */
     unsigned requests;
     uint64_t wakes;
     atomic_bool stopping;
@@ -95,12 +96,10 @@ static bool may_talk(https_server *s)
 
 /* ---- connections ------------------------------------------------------------------------- */
 
-static const tls_id *id_of(https_server *s, unsigned *generation)
+static const tls_id *id_of(https_server *s)
 {
     pthread_mutex_lock(&s->lock);
     const tls_id *id = s->ids[s->ids_n - 1];
-    if (generation)
-        *generation = s->generation;
     pthread_mutex_unlock(&s->lock);
     return id;
 }
@@ -111,7 +110,7 @@ static int own_certificate(gnutls_session_t session, const struct gnutls_cert_re
 {
     https_conn *conn = gnutls_session_get_ptr(session);
     (void)info;
-    const tls_id *id = id_of(conn->server, NULL);
+    const tls_id *id = id_of(conn->server);
     memcpy(certs, &(const gnutls_pcert_st *){ id->chain }, sizeof *certs);
     *certs_n = id->chain_n;
     *key = id->key;
@@ -266,13 +265,22 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
         conn_closed(cls, ctx);
 }
 
-/* The verdict, and whether the peer has too many connections with this one. */
+static void tell_refused(https_server *s, const x509_peer *p)
+{
+    count(s, HTTPS_EVENT_CERTIFICATE);
+    if (may_talk(s))
+        log_warn(s->c.log, "peer refused", lf_str("reason", x509_verdict_text(p->code)),
+                 lf_str("why", p->why));
+    if (s->c.refused)
+        s->c.refused(s->c.ctx, p);
+}
+
+/* The verdict, and whether the peer has too many connections with this one. Under the lock. */
 static void settle_peer(https_conn *conn, const x509_peer *peer)
 {
     https_server *s = conn->server;
     unsigned same = 0;
     bool known = peer->code == X509_OK;
-    pthread_mutex_lock(&s->lock);
     conn->peer = *peer;
     s->strangers += (unsigned)conn->known;
     s->strangers -= (unsigned)known;
@@ -281,30 +289,33 @@ static void settle_peer(https_conn *conn, const x509_peer *peer)
         same += c->known &&
                 memcmp(c->peer.fingerprint, peer->fingerprint, sizeof peer->fingerprint) == 0;
     conn->surplus = s->c.connections_per_peer > 0 && same > s->c.connections_per_peer;
-    pthread_mutex_unlock(&s->lock);
 }
 
-/* One verdict a connection and id. */
+/* One verdict a connection, id and gate, until the certificate expires. */
 static void judge(https_conn *conn)
 {
     https_server *s = conn->server;
-    unsigned generation;
-    const tls_id *id = id_of(s, &generation);
-    if (conn->judged && conn->judged_by == generation)
-        return;
-    x509_peer peer;
-    x509_check_session(&peer, conn->tls, id->trust, &(x509_want){ .role = s->c.peer_role });
-    settle_peer(conn, &peer);
-    conn->judged = true;
-    conn->judged_by = generation;
-    if (conn->peer.code == X509_OK)
-        return;
-    count(s, HTTPS_EVENT_CERTIFICATE);
-    if (may_talk(s))
-        log_warn(s->c.log, "peer refused", lf_str("reason", x509_verdict_text(conn->peer.code)),
-                 lf_str("why", conn->peer.why));
-    if (s->c.refused)
-        s->c.refused(s->c.ctx, &conn->peer);
+    x509_peer p = { .code = X509_OK };
+    bool anew = false;
+    pthread_mutex_lock(&s->lock);
+    while (!conn->judged || conn->judged_by != s->generation ||
+           (conn->peer.code == X509_OK && conn->peer.until < (int64_t)time(NULL) && !anew)) {
+        const tls_id *id = s->ids[s->ids_n - 1];
+        unsigned generation = s->generation;
+        gate *g = gate_hold(s->gate);
+        pthread_mutex_unlock(&s->lock);
+        x509_check_session(&p, conn->tls, id->trust,
+                           &(x509_want){ .role = s->c.peer_role, .gate = g });
+        gate_free(g);
+        pthread_mutex_lock(&s->lock);
+        settle_peer(conn, &p);
+        conn->judged = anew = true;
+        conn->judged_by = generation; /* changed meanwhile: once more */
+    }
+    pthread_mutex_unlock(&s->lock);
+    /* without a certificate: whether that is a refusal depends on the path (admit) */
+    if (p.code != X509_OK && p.code != X509_NONE)
+        tell_refused(s, &p);
 }
 
 /* ---- parking ----------------------------------------------------------------------------- */
@@ -328,7 +339,8 @@ static bool park_now(https_server *s, https_inner *in)
     bool sleeps = false;
     pthread_mutex_lock(&s->lock);
     in->park_wanted = false;
-    if (!s->stopping && s->wakes == in->wakes_seen && in->park_until > socket_now_ms()) {
+    if (!s->stopping && !in->conn->gone && s->wakes == in->wakes_seen &&
+        in->park_until > socket_now_ms()) {
         MHD_suspend_connection(in->conn->mhd);
         in->parked = sleeps = true;
         in->park_prev = NULL;
@@ -449,16 +461,24 @@ static bool admit(https_server *s, https_inner *in)
 {
     https_request *r = &in->r;
     const char *length = https_header(r, "Content-Length");
+    uint64_t most = s->c.body_max;
+    bool open =
+        s->c.open_path && strcmp(r->method, "POST") == 0 && strcmp(r->path, s->c.open_path) == 0;
     const union MHD_ConnectionInfo *head =
         MHD_get_connection_info(in->conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     judge(in->conn);
     r->peer = in->conn->peer;
-    if (r->peer.code != X509_OK)
+    if (open)
+        most = s->c.open_max;
+    if (r->peer.code == X509_NONE && !open)
+        tell_refused(s, &r->peer);
+    if (r->peer.code != X509_OK && (r->peer.code != X509_NONE || !open))
         https_answer_text(r, 403, "certificate not accepted");
     else if (in->conn->surplus)
         refuse(in, HTTPS_EVENT_PEER_FULL, 429, "this client has %u connections already",
                s->c.connections_per_peer);
-    else if (s->peer_rate && !buckets_take(s->peer_rate, r->peer.fingerprint, 1, in->began_ms))
+    else if (s->peer_rate && r->peer.code == X509_OK &&
+             !buckets_take(s->peer_rate, r->peer.fingerprint, 1, in->began_ms))
         refuse(in, HTTPS_EVENT_PEER_RATE, 429, "at most %u requests a second", s->c.request_rate);
     else if (!head || head->header_size > HEADER_BYTES)
         refuse(in, HTTPS_EVENT_HEADERS, 431, "at most %d bytes of headers are taken", HEADER_BYTES);
@@ -468,10 +488,10 @@ static bool admit(https_server *s, https_inner *in)
         refuse(in, HTTPS_EVENT_LENGTH, 411, "a body needs Content-Length");
     else if (length && !number(length, &r->body_bytes))
         refuse(in, HTTPS_EVENT_LENGTH, 400, "bad Content-Length");
-    else if (r->body_bytes > s->c.body_max)
+    else if (r->body_bytes > most)
         refuse(in, HTTPS_EVENT_TOO_LARGE, 413, "%llu bytes, at most %llu are taken",
-               (unsigned long long)r->body_bytes, (unsigned long long)s->c.body_max);
-    else if (s->peer_bytes && r->body_bytes > 0 &&
+               (unsigned long long)r->body_bytes, (unsigned long long)most);
+    else if (s->peer_bytes && r->body_bytes > 0 && r->peer.code == X509_OK &&
              !buckets_take(s->peer_bytes, r->peer.fingerprint, (double)r->body_bytes, in->began_ms))
         refuse(in, HTTPS_EVENT_PEER_BYTES, 429, "too many bytes in too short a time");
     return in->status == 0;
@@ -496,12 +516,22 @@ static void note_wakes(https_server *s, https_inner *in)
     pthread_mutex_unlock(&s->lock);
 }
 
+static bool is_gone(https_server *s, const https_conn *conn)
+{
+    pthread_mutex_lock(&s->lock);
+    bool gone = conn->gone;
+    pthread_mutex_unlock(&s->lock);
+    return gone;
+}
+
 /* After a handler has returned: answered, parked, or neither. */
 static enum MHD_Result settle(https_server *s, https_inner *in)
 {
     while (in->status == 0 && in->park_wanted) {
         if (park_now(s, in))
             return MHD_YES;
+        if (is_gone(s, in->conn))
+            return MHD_NO;
         if (s->stopping || !in->r.resume) {
             https_answer_text(&in->r, 503, "the server stops");
             break;
@@ -596,6 +626,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
     (void)version;
     if (!in)
         return first_call(s, mhd, path, method, ctx);
+    if (is_gone(s, in->conn))
+        return MHD_NO; /* on_completed tells the handler */
     if (*data_n > 0) {
         size_t n = *data_n;
         *data_n = 0;
@@ -699,6 +731,7 @@ static void server_free(https_server *s)
     for (unsigned i = 0; i < s->ids_n; i++)
         tls_id_free(s->ids[i]);
     sefl_free(s->ids);
+    gate_free(s->gate);
     if (s->listener >= 0)
         close(s->listener);
     pthread_cond_destroy(&s->changed);
@@ -755,6 +788,7 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     SEFL_TRY(make_buckets(s));
     SEFL_TRY(sefl_new(&s->ids, IDS_MAX, sizeof *s->ids));
     s->ids[s->ids_n++] = tls_id_hold(c->id);
+    s->gate = gate_hold(c->gate);
     if (c->listener)
         s->port = c->port;
     else
@@ -788,6 +822,42 @@ void https_server_set_id(https_server *s, const tls_id *id)
     s->ids[s->ids_n++] = tls_id_hold(id);
     s->generation++;
     pthread_mutex_unlock(&s->lock);
+}
+
+/* Under the lock. */
+static void put_out(https_server *s, https_conn *conn)
+{
+    conn->gone = true;
+    shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
+    for (https_inner *in = s->parked, *after; in; in = after) {
+        after = in->park_next;
+        if (in->conn == conn)
+            unpark(s, in);
+    }
+}
+
+void https_server_set_gate(https_server *s, const gate *g)
+{
+    for (;;) { /* one at a time: `refused` is told without the lock */
+        x509_peer p = { .code = X509_OK };
+        pthread_mutex_lock(&s->lock);
+        if (s->gate != g) {
+            gate_free(s->gate);
+            s->gate = gate_hold(g);
+            s->generation++;
+        }
+        for (https_conn *conn = s->conns; conn && p.code == X509_OK; conn = conn->next) {
+            if (!conn->judged || conn->gone || conn->peer.code != X509_OK)
+                continue;
+            p = conn->peer;
+            if (!gate_still(g, &p))
+                put_out(s, conn);
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (p.code == X509_OK)
+            return;
+        tell_refused(s, &p);
+    }
 }
 
 void https_server_stop(https_server *s)

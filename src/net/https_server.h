@@ -1,7 +1,9 @@
 /* https_server: an HTTPS server with mutual TLS 1.3 (libmicrohttpd over GnuTLS) for one handler.
  *
- * libmicrohttpd only *asks* for a client certificate: this module verifies chain, dates and role
- * itself, before any byte of a body is taken, and gives a refused peer a generic 403.
+ * libmicrohttpd only *asks* for a client certificate: this module verifies chain, dates, role and, with
+ * a gate (net/gate.h), membership and revocation itself, before any byte of a body is taken, and gives
+ * a refused peer a generic 403 whatever the reason; the reason is logged, and told to `refused`.
+ * One path alone may be open to peers without any certificate (open_path): enrolment.
  *
  *     https_server *s;
  *     SEFL_TRY(https_server_start(&s, &(https_server_config){ .address = "::", .port = 7000, .id = id,
@@ -36,6 +38,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "net/gate.h"
 #include "net/tls.h"
 
 #include <stdbool.h>
@@ -78,7 +81,7 @@ typedef struct https_request https_request;
 
 struct https_request {
     const char *method, *path;
-    x509_peer peer;
+    x509_peer peer;      /* X509_OK, or X509_NONE on the open path */
     uint64_t body_bytes; /* Content-Length; 0: no body */
     void *server_ctx;    /* config.ctx */
 
@@ -102,6 +105,9 @@ typedef struct https_server_config {
         *listener; /* a socket that listens already (tls_listen), with `port`: taken; or NULL */
     const tls_id *id;
     const char *peer_role;
+    const gate *gate;      /* whom it lets in; NULL: whom the id's CAs vouch for */
+    const char *open_path; /* POST to it needs no certificate; a bad one is refused; NULL: none */
+    uint64_t open_max;     /* bytes of its body */
     unsigned threads, connections_max, connections_per_address, idle_s; /* 0: 2, 512, 64, 60 */
     unsigned rate_min;                                                  /* bytes/s; 0: 1024 */
     uint64_t body_max;
@@ -125,6 +131,9 @@ uint64_t https_server_count(const https_server *s, https_event e);
 /* Another certificate, key and list of CAs, without a restart: new connections get them, and every
  * open connection is judged anew at its next request. */
 void https_server_set_id(https_server *s, const tls_id *id);
+/* Another trust list. Every open connection whose peer it does not let in is closed at once, in the
+ * middle of whatever it does (`refused` is told). */
+void https_server_set_gate(https_server *s, const gate *g);
 /* Takes no new connections, resumes what is parked, lets requests under way end for at most 3 s,
  * then ends. NULL is fine. */
 void https_server_stop(https_server *s);

@@ -56,6 +56,7 @@ static sefl_status of_no(unsigned code, uint32_t question)
         return SEFL_EUNSUPPORTED;
     case LINK_NO_TASK:
     case LINK_NO_SIGNATURE:
+    case LINK_NO_ENROL:
         return SEFL_EAUTH;
     case LINK_NO_BUDGET:
         return SEFL_EBUDGET;
@@ -258,6 +259,22 @@ bool as_link_prepared(const as_link *l, uint64_t round)
 sefl_status as_link_ping(as_link *l)
 {
     return ask_simple(l, LINK_PING, span_of(NULL, 0), LINK_PONG);
+}
+
+sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim *c,
+                          const enrol_proof *p)
+{
+    sefl_status st = SEFL_OK;
+    rd r;
+    buf_reset(&l->out);
+    SEFL_TRY(enrol_question_write(&l->out, c, p));
+    SEFL_TRY(ask(l, LINK_ENROL, buf_span(&l->out), LINK_APPROVED, LINK_APPROVED, &r));
+    if ((st = rd_raw(&r, sig, SIGN_BYTES)) != SEFL_OK || (st = rd_end(&r)) != SEFL_OK)
+        return die(l, st);
+    if (enrol_approved(sig, c, l->c.task->servers.csp) != SEFL_OK)
+        return die(l, sefl_fail(SEFL_EPROTO, "CSP's approval does not hold"));
+done:
+    return st;
 }
 
 sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason)

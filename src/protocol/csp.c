@@ -287,6 +287,36 @@ done:
     return st;
 }
 
+/* AS is told no more than yes or no: the reason is between this operator and the site. */
+static sefl_status on_enrol(csp *c, channel *ch, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    enrol_claim claim;
+    enrol_proof proof;
+    uint8_t sig[SIGN_BYTES];
+    SEFL_TRY(enrol_question_read(&claim, &proof, span_of(r->p, r->left)));
+    st = enrol_proof_check(&proof, &claim);
+    if (st == SEFL_OK && memcmp(&claim.servers, &c->c.task->servers, sizeof claim.servers) != 0)
+        st = sefl_fail(SEFL_EAUTH, "the site knows other servers than this task's");
+    if (st == SEFL_OK && !c->c.enrol)
+        st = sefl_fail(SEFL_EAUTH, "this server has no trust list");
+    if (st == SEFL_OK)
+        st = c->c.enrol(c->c.enrol_ctx, &claim, &proof);
+    if (st == SEFL_EAUTH) {
+        log_warn(c->c.log, "enrolment refused", lf_str("name", claim.name),
+                 lf_hash("key", claim.key), lf_str("why", sefl_last_error()));
+        return csp_no(c, ch, LINK_NO_ENROL, NULL);
+    }
+    if (st == SEFL_OK)
+        st = enrol_approve(sig, &claim, c->c.key);
+    if (st != SEFL_OK)
+        return csp_fault(c, ch, st, "enrolment");
+    log_info(c->c.log, "site enrolled", lf_str("name", claim.name), lf_hash("key", claim.key));
+    SEFL_TRY(link_send(ch, LINK_APPROVED, span_of(sig, sizeof sig)));
+done:
+    return st;
+}
+
 static sefl_status on_ping(csp *c, channel *ch, rd *r)
 {
     sefl_status st = rd_end(r);
@@ -327,13 +357,13 @@ typedef sefl_status handler(csp *c, channel *ch, rd *body);
 static handler *const table[CSP_BYE][LINK_KINDS] = {
     [CSP_START] = { AT(HELLO) = on_hello, AT(TASK) = on_early, AT(HEADER) = on_early,
                     AT(PREPARE) = on_early, AT(OPEN) = on_early, AT(SKIP) = on_early,
-                    AT(PING) = on_early, AT(BYE) = on_early },
+                    AT(PING) = on_early, AT(BYE) = on_early, AT(ENROL) = on_early },
     [CSP_GREETED] = { AT(HELLO) = on_early, AT(TASK) = on_task, AT(HEADER) = on_early,
                       AT(PREPARE) = on_early, AT(OPEN) = on_early, AT(SKIP) = on_early,
-                      AT(PING) = on_ping, AT(BYE) = on_bye },
+                      AT(PING) = on_ping, AT(BYE) = on_bye, AT(ENROL) = on_early },
     [CSP_READY] = { AT(HELLO) = on_early, AT(TASK) = on_early, AT(HEADER) = on_header,
                     AT(PREPARE) = csp_on_prepare, AT(OPEN) = csp_on_open, AT(SKIP) = on_skip,
-                    AT(PING) = on_ping, AT(BYE) = on_bye },
+                    AT(PING) = on_ping, AT(BYE) = on_bye, AT(ENROL) = on_enrol },
 };
 #undef AT
 

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/coins.h"
 #include "base/log.h"
+#include "protocol/enrol.h"
 #include "protocol/link.h"
 #include "protocol/round.h"
 #include "protocol/task.h"
@@ -78,6 +79,10 @@ typedef struct csp_config {
     sefl_log *log;
     const char *store_dir;   /* of the offline material (noise/store.h); NULL: in memory */
     const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: no times */
+    /* Is this site's token one of ours (the proof holds already)? It is then used, and the member
+     * noted, durably. SEFL_EAUTH: no, with the reason for the log. NULL: nobody is enrolled here. */
+    sefl_status (*enrol)(void *ctx, const enrol_claim *c, const enrol_proof *p);
+    void *enrol_ctx;
 } csp_config;
 
 /* How long the parts of the latest opening took, in nanoseconds. */

@@ -21,6 +21,8 @@
  *                                                  or KEPT (this round is open): head, id 32, and the
  *                                                    stored bytes of that output follow at once
  *     SKIP     head, round u64, reason u8          YES
+ *     ENROL    a site's claim, its proof with      APPROVED CSP's signature on the claim, 64
+ *              CSP's token (enrol.h)
  *     PING                                         PONG
  *     BYE      over u8                             (closes)
  *     any                                          NO code u16 (link_no), sentence
@@ -84,8 +86,10 @@ typedef enum link_kind {
     LINK_PONG,
     LINK_BYE,
     LINK_NO,
+    LINK_ENROL,
+    LINK_APPROVED,
 } link_kind;
-enum { LINK_KINDS = LINK_NO - LINK_HELLO + 1 };
+enum { LINK_KINDS = LINK_APPROVED - LINK_HELLO + 1 };
 
 /* Why CSP said no. */
 #define LINK_NO_LIST(X)                                                           \
@@ -99,7 +103,8 @@ enum { LINK_KINDS = LINK_NO - LINK_HELLO + 1 };
     X(SKIPPED, 8, "this round was skipped")                                       \
     X(LEDGER, 9, "the two ledgers do not agree")                                  \
     X(SIGNATURE, 10, "a signature does not hold")                                 \
-    X(FAULT, 11, "it failed here; see this server's log")
+    X(FAULT, 11, "it failed here; see this server's log")                         \
+    X(ENROL, 12, "this site is not enrolled here; see this server's log")
 
 typedef enum link_no {
 #define LINK_NO_ENUM(name, value, text) LINK_NO_##name = value,

@@ -300,14 +300,16 @@ static sefl_status make_generated_text(build *b)
     sefl_status st = SEFL_OK;
     synth_report r;
     uint64_t words = b->c->words ? b->c->words : PROVISION_WORDS;
-    synth_settings s = { .clients = b->clients, .tokens = words * b->clients, .seed = b->c->seed };
-    SEFL_CHECK(words <= SYNTH_TOKENS_MAX / b->clients, SEFL_EINVAL, "%" PRIu64 " words a client",
+    const uint32_t clients = b->clients;
+    assert(clients > 0);
+    synth_settings s = { .clients = clients, .tokens = words * clients, .seed = b->c->seed };
+    SEFL_CHECK(words <= SYNTH_TOKENS_MAX / clients, SEFL_EINVAL, "%" PRIu64 " words a client",
                words);
     SEFL_TRY(synth_write(in(b, "synth"), &s, &r, NULL));
-    for (uint32_t i = 0; i < b->clients; i++)
+    for (uint32_t i = 0; i < clients; i++)
         SEFL_TRY(
             move(client(b, i, "text/train.txt"), in(b, "synth/client-%03" PRIu32 "/train.txt", i)));
-    note_tokens(b, r.tokens[CORPUS_TRAIN] / b->clients);
+    note_tokens(b, r.tokens[CORPUS_TRAIN] / clients);
     b->report.best_perplexity = r.perplexity[CORPUS_VALID];
     SEFL_TRY(move(in(b, "public/valid.txt"), in(b, "synth/valid.txt")));
     SEFL_TRY(move(in(b, "words.txt"), in(b, "synth/vocab.txt")));

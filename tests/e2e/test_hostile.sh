@@ -40,7 +40,7 @@ fed_until $((30 * t)) "another body" counted upload.other_body
 fed_kill TERM again
 fed_done again 10
 fed_clients 8
-for c in 1 2 3 4 5 6 7 8; do fed_done client-0$c $((120 * t)); done
+for c in 1 2 3 4 5 6 7 8; do fed_done client-0$c $((120 * t + least)); done
 note "the good ones have finished"
 
 # every kind was tried, each reason was counted

@@ -72,12 +72,10 @@ const cli_command cmd_init = {
     .name = "init",
     .summary = "write a commented file of settings to begin with",
     .usage = "[FILE] [--for KIND] [--force]",
-    .details = "FILE (experiment.yml; - is standard output) gets every key with its default and "
-               "what it is\n"
-               "for. Keys come from the tables that the program itself reads by.\n"
-               "  --for KIND      experiment (default), aggregator, csp, client, policy or task; a "
-               "FILE of\n"
-               "                  such a name tells by itself\n"
+    .details = "FILE (experiment.yml; - is standard output) gets every key with its default and\n"
+               "what it is for. Keys come from the tables that the program itself reads by.\n"
+               "  --for KIND      experiment (default), aggregator, csp, client, policy or task;\n"
+               "                  a FILE of such a name tells by itself\n"
                "  --force         write over a file that is there",
     .example = "sefl init experiment.yml",
     .run = run,

@@ -496,11 +496,11 @@ static sefl_status play(stage *s)
     SEFL_TRY(st);
     s->result.provision_seconds = since(s->began_ns);
     talk(s,
-         "keys      two CAs, a certificate for each of %" PRIu32
-         " parties, Paillier %u bits; task signed by both servers; %.1f s\n"
-         "text      generated, %" PRIu64 " tokens a client, topics differ among them; %" PRIu32
-         " words are public\n"
-         "model     LSTM, block-Hankel l = 8, %zu values; %s, noise z = %s\n",
+         "keys      two CAs, %" PRIu32
+         " certificates, Paillier %u bits; the task signed by both servers; %.1f s\n"
+         "text      generated, %" PRIu64 " tokens a client, each with topics of its own; %" PRIu32
+         " public words\n"
+         "model     LSTM, block-Hankel l = 8, %zu values; %s encryption, noise z = %s\n",
          d->clients + 2, d->bits, s->result.provision_seconds, s->made.tokens_most, s->made.words,
          s->made.values, d->scheme, d->noise);
     SEFL_TRY(start_all(s));

@@ -29,6 +29,11 @@ static sefl_status check_bits(unsigned bits, sefl_status code)
 void paillier_limbs(mp_limb_t *out, size_t limbs, const uint8_t *bytes, size_t n)
 {
     uint8_t tmp[8];
+    if (n == 8 * limbs) { /* whole limbs: every real key */
+        for (size_t i = 0; i < limbs; i++)
+            out[i] = load_u64(bytes + 8 * i);
+        return;
+    }
     for (size_t i = 0; i < limbs; i++) {
         size_t at = 8 * i, have = at >= n ? 0 : n - at < 8 ? n - at : 8;
         memset(tmp, 0, sizeof tmp);

@@ -27,11 +27,7 @@ static sefl_status check_range(const paillier_pub *pub, const uint8_t *c, size_t
 {
     sefl_status st = SEFL_OK;
     mp_limb_t x[2 * N_LIMBS];
-    if (pub->bits % 64 == 0)
-        for (size_t i = 0; i < pub->limbs2; i++)
-            x[i] = load_u64(c + 8 * i);
-    else
-        paillier_limbs(x, pub->limbs2, c, pub->bits / 4);
+    paillier_limbs(x, pub->limbs2, c, pub->bits / 4);
     SEFL_CHECK(!mpn_zero_p(x, (mp_size_t)pub->limbs2), SEFL_EPROTO,
                "paillier: ciphertext %zu is zero", index);
     SEFL_CHECK(mpn_cmp(x, pub->n2, (mp_size_t)pub->limbs2) < 0, SEFL_EPROTO,
