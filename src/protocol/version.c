@@ -39,7 +39,7 @@ bool version_takes(version_number v, char why[VERSION_SENTENCE])
     if (v.major == VERSION_MAJOR && v.minor >= low && v.minor <= VERSION_MINOR + 1)
         return true;
     snprintf(why, VERSION_SENTENCE,
-             "this client speaks version %u.%u; this server needs %u.%u and takes %u.%u to %u.%u",
+             "this client speaks version %u.%u; this server needs %d.%d and takes %d.%u to %d.%d",
              v.major, v.minor, VERSION_MAJOR, VERSION_MINOR, VERSION_MAJOR, low, VERSION_MAJOR,
              VERSION_MINOR + 1);
     return false;
@@ -52,7 +52,7 @@ uint16_t version_link(uint16_t lowest, uint16_t highest, char why[VERSION_SENTEN
     if (lowest <= highest && common >= LINK_VERSION_LOWEST && common >= lowest)
         return common;
     snprintf(why, VERSION_SENTENCE,
-             "no common version: AS speaks %u to %u of the link, this CSP %u to %u", lowest,
+             "no common version: AS speaks %u to %u of the link, this CSP %d to %d", lowest,
              highest, LINK_VERSION_LOWEST, LINK_VERSION);
     return 0;
 }

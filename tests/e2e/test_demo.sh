@@ -46,12 +46,9 @@ done
 [ -s "$dir/demo/federation/aggregator/models/round-3.safetensors" ] || fail "no model"
 grep -q '</html>' "$dir/demo/report.html" || fail "no report"
 # the commands it shows work
-echo "$out" | sed -n 's/^  sefl \(model\|report\|task\|privacy\) /\1 /p' > "$dir/next"
-[ "$(wc -l < "$dir/next")" -eq 4 ] || fail "next commands: $(cat "$dir/next")"
-while read -r line; do
-    # shellcheck disable=SC2086 # a command line
-    "$SEFL" $line > /dev/null || fail "sefl $line"
-done < "$dir/next"
+echo "$out" | sed -n '/^next$/,$p' | sed '1d;/provision/d' > "$dir/next"
+[ "$(grep -c "^  $SEFL " "$dir/next")" -eq 4 ] || fail "next commands: $(cat "$dir/next")"
+sh -eu "$dir/next" > /dev/null || fail "next commands: $(cat "$dir/next")"
 
 # ---- again in the same folder, as JSON, with a claim; it learns nothing then, and says so -------------
 # shellcheck disable=SC2086 # options

@@ -1,7 +1,9 @@
+#define _GNU_SOURCE
 #include "cli/full/demo_table.h"
 
 #include "base/json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -145,13 +147,14 @@ static void print_rest(const demo_scene *s)
         "both work together.\n"
         "(Here one folder holds all keys: for trials only.)\n");
     printf("\nmodel     %s/%s\nreport    %s/report.html\nlogs      %s/log\n", o, model, o, o);
+    const char *me = program_invocation_name;
     printf("\nnext\n"
-           "  sefl model generate %s/%s --vocab %s/federation/public/vocab.txt\n"
-           "  sefl report %s\n"
-           "  sefl task show %s/federation/public/task.signed --explain\n"
-           "  sefl privacy spent %s/federation/csp/ledger\n"
-           "  sefl provision trial --clients 4      # and start each party yourself\n",
-           o, model, o, o, o, o);
+           "  %s model generate %s/%s \\\n      --vocab %s/federation/public/vocab.txt\n"
+           "  %s report %s\n"
+           "  %s task show %s/federation/public/task.signed --explain\n"
+           "  %s privacy spent %s/federation/csp/ledger\n"
+           "  %s provision trial --clients 4      # and start each party yourself\n",
+           me, o, model, o, me, o, me, o, me, o, me);
 }
 
 static sefl_status print_json(const demo_result *r, const demo_scene *s, const totals *t,

@@ -6,20 +6,10 @@
 #include "base/ct.h"
 #include "base/random.h"
 #include "crypto/secmem.h"
-#include "model/nn/nn.h"
 #include "net/tls.h"
 
-#include <curl/curl.h>
 #include <errno.h>
-#include <gmp.h>
-#include <gnu/libc-version.h>
-#include <gnutls/gnutls.h>
 #include <inttypes.h>
-#include <jansson.h>
-#include <microhttpd.h>
-#include <openssl/crypto.h>
-#include <sodium.h>
-#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +20,6 @@
 #include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
-#include <yaml.h>
 
 enum {
     DISK_LEAST_MB = 100,
@@ -76,27 +65,6 @@ static void check_cpu(doctor *d)
                    "SEFL_CPU)",
                    "%s: %s; slow", cpu_name(), *used ? used + 1 : "nothing beyond plain C in use");
     doctor_add(d, DOCTOR_OK, "cores", NULL, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
-}
-
-static void check_libraries(doctor *d)
-{
-    int major, minor, patch;
-    yaml_get_version(&major, &minor, &patch);
-    doctor_add(d, DOCTOR_OK, "libraries", NULL, "glibc %s, %s, GMP %s, OpenSSL %s, libsodium %s",
-               gnu_get_libc_version(), nn_blas_name(), gmp_version,
-               OpenSSL_version(OPENSSL_VERSION_STRING), sodium_version_string());
-    doctor_add(d, DOCTOR_OK, "libraries", NULL,
-               "GnuTLS %s, libmicrohttpd %s, libcurl %s, jansson %s, SQLite %s, libyaml %d.%d.%d",
-               gnutls_check_version(NULL), MHD_get_version(),
-               curl_version_info(CURLVERSION_NOW)->version, JANSSON_VERSION, sqlite3_libversion(),
-               major, minor, patch);
-    if (gnutls_check_version("3.7.0") == NULL)
-        doctor_add(d, DOCTOR_FAIL, "gnutls", "install GnuTLS 3.7 or later",
-                   "%s is too old for TLS 1.3 as used", gnutls_check_version(NULL));
-    if (OPENSSL_version_major() != OPENSSL_VERSION_MAJOR)
-        doctor_add(d, DOCTOR_FAIL, "openssl", "build again on this machine: make clean; make",
-                   "OpenSSL %u is here, the program was built for %d", OPENSSL_version_major(),
-                   OPENSSL_VERSION_MAJOR);
 }
 
 static void check_entropy(doctor *d)
@@ -197,7 +165,7 @@ static void check_disk(doctor *d, const char *folder)
 void doctor_machine(doctor *d, const char *folder)
 {
     check_cpu(d);
-    check_libraries(d);
+    doctor_libraries(d);
     check_entropy(d);
     check_limits(d);
     check_clock(d);

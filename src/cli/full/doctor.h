@@ -32,6 +32,8 @@ typedef struct doctor {
 void doctor_add(doctor *d, doctor_status status, const char *name, const char *remedy,
                 const char *fmt, ...) SEFL_PRINTF(5, 6);
 
+/* Versions; part of doctor_machine. */
+void doctor_libraries(doctor *d);
 /* folder: where state is kept (disk space). */
 void doctor_machine(doctor *d, const char *folder);
 /* The usual ports of a trial federation, when no file is given. */

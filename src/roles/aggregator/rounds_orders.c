@@ -373,7 +373,6 @@ sefl_status order_skip(rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
     rounds_report p = { .round = o->round, .skipped = true };
-    bool charged;
     rounds_close_gate(r);
     st = as_link_skip(r->link, o->round, (unsigned)(o->why & 0xff));
     if (st != SEFL_OK) {
@@ -386,10 +385,13 @@ sefl_status order_skip(rounds *r, const agg_order *o)
     pthread_mutex_unlock(&r->lock);
     /* a charged round counts against max_rounds_per_client: CSP may have opened it, and the ledger has
      * it among the releases that a client is in */
-    SEFL_TRY(account_has(r->c.account, o->round, &charged));
-    row.skipped = !charged;
+    SEFL_TRY(account_has(r->c.account, o->round, &row.charged));
+    row.skipped = true;
     row.state = AGG_SKIPPING;
     SEFL_TRY(journal_round_put(r->c.journal, &row));
+    pthread_mutex_lock(&r->lock);
+    r->row = row; /* the task may end with this round: its row is written once more */
+    pthread_mutex_unlock(&r->lock);
     report(r, &p);
     SEFL_TRY(tell(r, AGG_SKIPPED, o->round));
     SEFL_TRY(forget_round(r, o->round));

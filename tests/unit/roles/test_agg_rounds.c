@@ -120,6 +120,25 @@ static void too_few(void **state)
     aw_free(&w);
 }
 
+/* A task that ends with a skipped round: the journal says so afterwards. */
+static void skipped_at_the_end(void **state)
+{
+    (void)state;
+    agg_world w;
+    journal_round row;
+    aw_make(&w, (const char *const[]){ "rounds.deadline_ms=24000", "rounds.extensions=0",
+                                       "rounds.count=1", NULL });
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    all_upload(&w, 1, 1);
+    CHECK_OK(aw_join(&w));
+    assert_true(w.report[0].skipped);
+    CHECK_OK(aw_try_open(&w));
+    CHECK_OK(journal_round_get(w.j, 1, &row));
+    assert_true(row.skipped && !row.charged);
+    aw_free(&w);
+}
+
 /* These clients upload in every round until the driver ends; sets: who was acknowledged. */
 static void until_it_ends(agg_world *w, unsigned set, unsigned *sets)
 {
@@ -232,6 +251,9 @@ static void lost_bits(void **state)
     aw_client(client, 0);
     CHECK_OK(journal_client_rounds(w.j, client, &taken));
     assert_int_equal(taken, 1);
+    journal_round row;
+    CHECK_OK(journal_round_get(w.j, 1, &row));
+    assert_true(row.skipped && row.charged);
     all_upload(&w, 2, 3);
     CHECK_OK(aw_join(&w));
     assert_true(w.report[0].skipped);
@@ -422,6 +444,7 @@ int main(void)
         cmocka_unit_test(whole_tasks),
         cmocka_unit_test(most_clients_die),
         cmocka_unit_test(too_few),
+        cmocka_unit_test(skipped_at_the_end),
         cmocka_unit_test(taken_up_in_each_phase),
         cmocka_unit_test(broken_links),
         cmocka_unit_test(lost_bits),
