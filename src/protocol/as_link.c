@@ -296,7 +296,9 @@ sefl_status as_link_bye(as_link *l, bool over)
     uint8_t body = over;
     if (l->dead)
         return sefl_fail(SEFL_ECLOSED, "the link to CSP has failed before");
-    sefl_status st = link_send(l->ch, LINK_BYE, span_of(&body, 1));
+    /* the end of a task is something that CSP must know: without its YES it was not said */
+    sefl_status st = over ? ask_simple(l, LINK_BYE, span_of(&body, 1), LINK_YES)
+                          : link_send(l->ch, LINK_BYE, span_of(&body, 1));
     return die(l, st);
 }
 

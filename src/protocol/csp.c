@@ -330,14 +330,18 @@ static sefl_status on_bye(csp *c, channel *ch, rd *r)
     const csp_journal *j = c->c.journal;
     uint64_t highest, opened, skipped;
     uint8_t over;
-    (void)ch;
     SEFL_TRY(rd_u8(r, &over));
     SEFL_TRY(rd_end(r));
     SEFL_CHECK(over <= 1, SEFL_EPROTO, "link: BYE %u, wanted 0 or 1", over);
     c->phase = CSP_BYE;
-    if (over && j->highest(j->ctx, &highest, &opened, &skipped) == SEFL_OK)
+    if (!over)
+        goto done;
+    if (j->end && (st = j->end(j->ctx)) != SEFL_OK)
+        return csp_fault(c, ch, st, "end");
+    if (j->highest(j->ctx, &highest, &opened, &skipped) == SEFL_OK)
         forget(c, opened);
-    c->over = c->over || over;
+    c->over = true;
+    SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
 done:
     return st;
 }
@@ -408,6 +412,8 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
                SEFL_EINVAL, "csp: the task names another signing key of CSP than ours");
     SEFL_CHECK(paillier_pub_equal(paillier_sec_pub(cfg->sec), cfg->task->pub), SEFL_EINVAL,
                "csp: the task's public key is not the one of our secret key");
+    if (cfg->journal->ended)
+        SEFL_TRY(cfg->journal->ended(cfg->journal->ctx, &c->over));
     *out = c, c = NULL;
 done:
     csp_free(c);

@@ -64,6 +64,10 @@ typedef struct csp_journal {
     /* AS has the next header, or the task is over: the release of `round` is out, its stored output
      * can go. The mark stays. */
     sefl_status (*forget)(void *ctx, uint64_t round);
+    /* AS said that the task is over: durable before the answer; and whether it was ever said. Both may
+     * be NULL: then only this object knows. */
+    sefl_status (*end)(void *ctx);
+    sefl_status (*ended)(void *ctx, bool *out);
     sefl_status (*ledger)(void *ctx, ledger_mark *out);
     ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
 } csp_journal;

@@ -24,7 +24,7 @@
  *     ENROL    a site's claim, its proof with      APPROVED CSP's signature on the claim, 64
  *              CSP's token (enrol.h)
  *     PING                                         PONG
- *     BYE      over u8                             (closes)
+ *     BYE      over u8                             YES if over; then it closes
  *     any                                          NO code u16 (link_no), sentence
  *
  * NO ends the question, not the stream; whatever breaks the format ends the stream. HELLO comes first

@@ -206,6 +206,10 @@ sefl_status csp_role_run(csp_role *r)
     const tls_peer want = { .role = "aggregator" };
     const tls_limits limits = { .connect_ms = CONNECT_MS,
                                 .idle_ms = r->o.idle_ms ? r->o.idle_ms : LINK_IDLE_MS };
+    if (csp_is_over(r->csp) && !r->o.settings->stay) { /* it was said to an earlier life of ours */
+        log_info(r->o.log, "the task is over");
+        return SEFL_OK;
+    }
     SEFL_TRY(announce(r));
     while (!atomic_load(&r->stop)) {
         tls *t = NULL;

@@ -74,7 +74,8 @@ typedef struct csp_role_options {
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o) SEFL_MUST_CHECK;
 void csp_role_free(csp_role *r);
 
-/* Writes the ready file ("host:port", a line) and serves. */
+/* Writes the ready file ("host:port", a line) and serves. A task that AS has ended in an earlier life of
+ * the process is over at once (unless it is to stay). */
 sefl_status csp_role_run(csp_role *r) SEFL_MUST_CHECK;
 
 void csp_role_stop(csp_role *r);

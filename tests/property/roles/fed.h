@@ -293,8 +293,11 @@ static inline uint16_t fed_ready(const fed *f, const char *role, pid_t pid)
         buf_clear(&b);
         if (port > 0)
             return (uint16_t)port;
-        if (waitpid(pid, NULL, WNOHANG) != 0)
+        siginfo_t info = { 0 };
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
             break;
+        if (info.si_pid != 0) /* over already; whoever waits for it sees how */
+            return strcmp(role, "csp") == 0 ? f->csp_port : f->as_port;
     }
     fail_msg("%s does not come up; see %s", role, f->folder);
     return 0;

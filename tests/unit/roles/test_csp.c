@@ -326,6 +326,8 @@ static void rounds_survive_both(void **state)
         as_link_free(l);
         tls_close(t);
         csp_down(&s, false);
+        csp_up(&s); /* it remembers: nobody will come any more */
+        csp_down(&s, false);
         CHECK_OK(account_mark(s.a, &a));
         journal *j;
         account *other;
