@@ -164,10 +164,12 @@ static void print_summary(const simulate_result *r)
     printf("seconds     train %.1f  encrypt %.1f  sum %.1f (processor time)  2pc %.1f  step %.1f  "
            "eval %.1f\n",
            r->train, r->encrypt, r->sum, r->twopc, r->step, r->eval);
-    printf("wall        %.1f s of rounds on %u thread%s; training alone would take %.1f s (%+.1f "
-           "%%)\n",
-           r->seconds, r->threads, r->threads == 1 ? "" : "s", r->train / r->threads,
-           r->train > 0 ? 100 * (r->seconds / (r->train / r->threads) - 1) : 0.0);
+    if (r->train > 0)
+        printf("rounds      %.1f s of processor time, %+.1f %% over training alone; %.1f s of wall "
+               "time on "
+               "%u thread%s\n",
+               r->cpu, 100 * (r->cpu / r->train - 1), r->seconds, r->threads,
+               r->threads == 1 ? "" : "s");
     printf("bytes       up %s  down %s  between the servers %s\n", up, down, link);
     printf("memory      %.0f MB\n", (double)r->memory_bytes / 1e6);
 }
