@@ -198,9 +198,8 @@ static void hidden_sampling_uploads_zeros(void **state)
 static void *stop_in_the_wait(void *arg)
 {
     scene *s = arg;
-    for (int i = 0; i < 500 && s->made == 0; i++)
-        usleep(10000);
-    usleep(100000); /* finished and marked; it waits for its moment */
+    for (int i = 0; i < 1000 && !strstr(log_of(s), "update finished"); i++)
+        usleep(10000); /* finished and marked: now it waits for its moment */
     client_stop(s->c);
     return NULL;
 }
