@@ -56,14 +56,16 @@ fuzz:
 	@scripts/build fuzz $(JOBS)
 	@scripts/fuzz build/fuzz
 
-## soak      the long trials in full: hours, not minutes
+## soak      the long trials in full: hours, not minutes (RUNS_EACH=10000000 of each fuzz harness)
 soak:
 	@scripts/bootstrap --dev
 	@scripts/build dev $(JOBS)
 	@SEFL_SOAK=1 scripts/run-tests dev $(JOBS)
+	@scripts/build asan $(JOBS)
+	@SEFL_SOAK=1 scripts/run-tests asan 1 -R e2e.hostile
 	@scripts/ctime $(JOBS)
 	@scripts/build fuzz $(JOBS)
-	@SECONDS_EACH=$${SECONDS_EACH:-1800} scripts/fuzz build/fuzz
+	@RUNS_EACH=$${RUNS_EACH:-10000000} scripts/fuzz build/fuzz
 
 ## format    format all C sources
 format:

@@ -92,8 +92,16 @@ static void number(char *out, size_t n, double v)
         snprintf(out, n, v >= 1000 ? "%.0f" : v >= 100 ? "%.1f" : v >= 1 ? "%.3g" : "%.3g", v);
 }
 
+static void print_head(bench *b)
+{
+    if (b->head[0] && !b->json)
+        fprintf(b->out, "%s\n", b->head);
+    b->head[0] = 0;
+}
+
 void bench_row(bench *b, const bench_result *r)
 {
+    print_head(b);
     if (b->json) {
         print_json(b, r);
         fflush(b->out);
@@ -119,6 +127,7 @@ void bench_note(bench *b, const char *fmt, ...)
 {
     if (b->json)
         return;
+    print_head(b);
     va_list ap;
     va_start(ap, fmt);
     vfprintf(b->out, fmt, ap);

@@ -32,6 +32,8 @@ typedef struct bench {
     unsigned threads;   /* asked for with --threads; 1 unless told otherwise */
     double min_seconds; /* measure each case at least this long */
     unsigned rows_printed;
+    char head[256]; /* first line of the table: printed with the first row or note, so not at all
+                     * where the options are refused */
 } bench;
 
 typedef struct bench_timing {

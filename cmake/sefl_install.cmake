@@ -13,3 +13,14 @@ add_custom_target(manual ALL DEPENDS ${CMAKE_BINARY_DIR}/sefl.1 ${CMAKE_BINARY_D
 install(FILES ${CMAKE_BINARY_DIR}/sefl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${CMAKE_BINARY_DIR}/sefl.bash
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME sefl)
+
+# Units of the three roles, with the program's real place in them.
+if(NOT SEFL_CORE_ONLY)
+    foreach(unit sefl-aggregator sefl-csp sefl-client@)
+        file(READ ${CMAKE_SOURCE_DIR}/packaging/systemd/${unit}.service text)
+        string(REPLACE "@PREFIX@" "${CMAKE_INSTALL_PREFIX}" text "${text}")
+        file(WRITE ${CMAKE_BINARY_DIR}/systemd/${unit}.service "${text}")
+    endforeach()
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/systemd/ DESTINATION lib/systemd/system
+        FILES_MATCHING PATTERN "*.service")
+endif()

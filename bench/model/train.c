@@ -199,11 +199,15 @@ static sefl_status measure(bench *b, const options *o, const char *model, uint32
                   { "decoder and softmax, both ways", t.head },
                   { "body backward", t.body_backward },
                   { "clip and update", j.update_s } };
+    double all = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        all += parts[i].s;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         snprintf(name, sizeof name, "%s l=%u: %s", model, block, parts[i].part);
         bench_row(b, &(bench_result){ .name = name,
-                                      .value = parts[i].s / steps * 1e3,
-                                      .unit = "ms/step",
+                                      .value = 100 * parts[i].s / all,
+                                      .unit = "% of it",
+                                      .per_value = parts[i].s / steps / n,
                                       .threads = b->threads });
     }
     struct rusage use;

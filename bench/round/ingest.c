@@ -1,13 +1,14 @@
 /* Ingest: what taking updates costs the aggregation server, in processor time of its process.
  *
  * Three processes. This one makes the key and prints; a generator makes update bodies and sends them
- * over mutual TLS from `connections` connections at once; a server takes them. The server runs twice:
+ * over mutual TLS from `connections` connections at once; a server takes them. There are two servers:
  *   ingest   roles/aggregator as it is: checked, hashed, spooled, synced, acknowledged with a signed
  *            receipt in the journal, added to the running sum
  *   floor    the same HTTPS server; bytes are written to a file and synced, nothing else
- * Its processor time (user and system, all threads) counts from the first byte to the last body
- * in the sum; the generator's does not. For paillier the floor is one multiplication modulo N^2 for
- * each ciphertext (mont_mul in a tight loop), for lwe it is the floor server.
+ * They take turns, a part of the updates each, so that what else the machine does falls on both. A
+ * server's processor time (user and system, all threads) counts from the first byte to the last body in
+ * the sum; the generator's does not. For paillier the floor is one multiplication modulo N^2 for each
+ * ciphertext (mont_mul in a tight loop on every core at once), for lwe it is the floor server.
  *
  * Bodies are encryptions under a real key: one is made, the others are its units in another order,
  * which are valid updates with other bytes. A client may have one update a round, so here (and only
@@ -38,7 +39,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BITS = 3072, ROUND = 1, CONNECTIONS_MAX = 256 };
+enum { BITS = 3072, ROUND = 1, CONNECTIONS_MAX = 256, TURNS = 5 };
 
 typedef struct options {
     const char *scheme; /* NULL: both */
@@ -54,11 +55,18 @@ typedef struct plan {
     char dir[64];
 } plan;
 
-/* What a server process says at its end. */
+/* What a server process says after each turn: all since its start. */
 typedef struct result {
-    double cpu_s, wall_s, peak_mb;
+    double cpu_s, peak_mb;
     uint64_t bodies;
 } result;
+
+/* What the generator is asked for: updates [first, end). */
+typedef struct order {
+    uint16_t port;
+    unsigned which; /* 0: AS, 1: the floor */
+    unsigned long first, end;
+} order;
 
 static double cpu_seconds(void)
 {
@@ -122,9 +130,11 @@ done:
 typedef struct sender {
     const plan *pl;
     const uint8_t *body;
-    uint16_t port;
-    unsigned long first;
+    order o;
+    unsigned long number;
     pthread_t id;
+    tls_id *tls;
+    https_client *client; /* kept: one connection for all turns */
     sefl_status st;
     char why[300];
 } sender;
@@ -162,20 +172,21 @@ static void *send_all(void *arg)
     sender *s = arg;
     const plan *pl = s->pl;
     sefl_status st = SEFL_OK;
-    tls_id *id = NULL;
-    https_client *c = NULL;
     https_reply r = { 0 };
     char path[160], name[40], hex[65], url[128], headers[64];
-    snprintf(name, sizeof name, "sender-%lu", s->first);
+    snprintf(name, sizeof name, "sender-%lu", s->number);
     in(pl, path, name);
-    SEFL_TRY(identity(pl, &id, "client"));
-    SEFL_TRY(https_client_new(
-        &c, &(https_client_config){ .host = "127.0.0.1", .port = s->port, .id = id, .proxy = "" }));
+    if (!s->client) {
+        SEFL_TRY(identity(pl, &s->tls, "client"));
+        SEFL_TRY(https_client_new(
+            &s->client, &(https_client_config){
+                            .host = "127.0.0.1", .port = s->o.port, .id = s->tls, .proxy = "" }));
+    }
     snprintf(headers, sizeof headers, HTTP_TOTAL ": %zu\n", ahe_body_bytes(&pl->p));
-    for (unsigned long i = s->first; i < pl->o.updates; i += pl->o.connections) {
+    for (unsigned long i = s->o.first + s->number; i < s->o.end; i += pl->o.connections) {
         SEFL_TRY(write_turned(pl, s->body, i, path, hex));
         snprintf(url, sizeof url, "/v1/round/%d/update/%s", ROUND, hex);
-        SEFL_TRY(https_put_file(c, url, path, 0, headers, NULL, &r));
+        SEFL_TRY(https_put_file(s->client, url, path, 0, headers, NULL, &r));
         SEFL_CHECK(r.status == 200, SEFL_EPROTO, "update %lu: status %u: %.*s", i, r.status,
                    (int)r.body.n, (const char *)r.body.p);
         https_reply_clear(&r);
@@ -185,18 +196,15 @@ done:
     if (st != SEFL_OK)
         snprintf(s->why, sizeof s->why, "%s", sefl_last_error());
     https_reply_clear(&r);
-    https_client_free(c);
-    tls_id_free(id);
     return NULL;
 }
 
-static sefl_status send_to(const plan *pl, const uint8_t *body, uint16_t port)
+static sefl_status send_to(const plan *pl, const uint8_t *body, sender *s, const order *o)
 {
     sefl_status st = SEFL_OK;
-    sender s[CONNECTIONS_MAX];
     unsigned long n = 0;
     for (; n < pl->o.connections; n++) {
-        s[n] = (sender){ .pl = pl, .body = body, .port = port, .first = n };
+        s[n].pl = pl, s[n].body = body, s[n].o = *o, s[n].number = n;
         SEFL_CHECK(pthread_create(&s[n].id, NULL, send_all, &s[n]) == 0, SEFL_ENOMEM,
                    "cannot start a thread");
     }
@@ -209,22 +217,32 @@ done:
     return st;
 }
 
-/* Reads ports, sends everything there, says how it went (a status), until the end of `in_fd`. */
+/* Reads orders, carries them out, says how it went (a status), until the end of `in_fd`. */
 static int generator(const plan *pl, int in_fd, int out_fd)
 {
     uint8_t *body = NULL;
-    uint16_t port;
+    sender *s[2] = { NULL, NULL }; /* of either server */
+    order o;
     sefl_status st = sefl_new(&body, 1, ahe_body_bytes(&pl->p));
     if (st == SEFL_OK)
         st = make_body(pl, body);
+    for (int i = 0; i < 2 && st == SEFL_OK; i++)
+        st = sefl_new(&s[i], CONNECTIONS_MAX, sizeof *s[i]);
     if (write(out_fd, &st, sizeof st) != sizeof st)
         return 1;
-    while (st == SEFL_OK && read(in_fd, &port, sizeof port) == sizeof port) {
-        st = send_to(pl, body, port);
+    while (st == SEFL_OK && read(in_fd, &o, sizeof o) == sizeof o) {
+        st = send_to(pl, body, s[o.which], &o);
         if (st != SEFL_OK)
             fprintf(stderr, "sefl bench ingest: %s\n", sefl_last_error());
         if (write(out_fd, &st, sizeof st) != sizeof st)
             return 1;
+    }
+    for (int i = 0; i < 2; i++) {
+        for (unsigned long k = 0; s[i] && k < CONNECTIONS_MAX; k++) {
+            https_client_free(s[i][k].client);
+            tls_id_free(s[i][k].tls);
+        }
+        sefl_free(s[i]);
     }
     sefl_free(body);
     return 0;
@@ -318,6 +336,18 @@ static void begin_floor(https_request *r)
     r->body = floor_bytes, r->end = floor_end, r->drop = floor_drop;
 }
 
+static sefl_status all_summed(taker *t)
+{
+    uint32_t given, summed;
+    for (int i = 0; i < 120000; i++) {
+        collect_counts(t->collect, &given, &summed);
+        if (given == summed)
+            return SEFL_OK;
+        usleep(1000);
+    }
+    return sefl_fail(SEFL_ETIMEOUT, "the running sum does not get on");
+}
+
 static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
 {
     sefl_status st = SEFL_OK;
@@ -326,12 +356,10 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
     ingest *ing = NULL;
     sign_key *key = NULL;
     https_server *server = NULL;
-    ahe_sum *sum;
     sefl_rng rng = rng_system();
     sefl_clock mono = clock_monotonic(), wall = clock_wall();
     static const uint8_t task_id[32] = "sefl bench ingest";
     char path[160], byte;
-    result r = { 0 };
     pthread_mutex_init(&t.lock, NULL);
     SEFL_TRY(identity(pl, &id, "server"));
     if (floor_only) {
@@ -368,17 +396,14 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
                                          .begin = floor_only ? begin_floor : begin_ingest,
                                          .ctx = floor_only ? (void *)&t : (void *)&t.http }));
     uint16_t port = https_server_port(server);
-    double cpu = cpu_seconds();
-    uint64_t began = clock_ns(&mono);
     SEFL_CHECK(write(out_fd, &port, sizeof port) == sizeof port, SEFL_EIO, "pipe");
-    SEFL_CHECK(read(go_fd, &byte, 1) == 1, SEFL_ECLOSED, "the generator failed"); /* all sent */
-    if (!floor_only)
-        SEFL_TRY(collect_close(t.collect, ROUND, &sum, NULL));
-    r.cpu_s = cpu_seconds() - cpu;
-    r.wall_s = 1e-9 * (double)(clock_ns(&mono) - began);
-    r.peak_mb = peak_mb();
-    r.bodies = t.bodies;
-    SEFL_CHECK(write(out_fd, &r, sizeof r) == sizeof r, SEFL_EIO, "pipe");
+    double cpu = cpu_seconds();
+    while (read(go_fd, &byte, 1) == 1) { /* a turn is over */
+        if (!floor_only)
+            SEFL_TRY(all_summed(&t));
+        result r = { .cpu_s = cpu_seconds() - cpu, .peak_mb = peak_mb(), .bodies = t.bodies };
+        SEFL_CHECK(write(out_fd, &r, sizeof r) == sizeof r, SEFL_EIO, "pipe");
+    }
 done:
     if (st != SEFL_OK)
         fprintf(stderr, "sefl bench ingest: %s\n", sefl_last_error());
@@ -443,46 +468,64 @@ static sefl_status put(const peer *p, const void *bytes, size_t n)
                : sefl_fail(SEFL_ECLOSED, "a process of the benchmark ended early");
 }
 
-static sefl_status run_server(const plan *pl, const peer *gen, bool floor_only, result *out)
+typedef struct server {
+    peer peer;
+    uint16_t port;
+    unsigned which;
+    result r; /* since its start */
+} server;
+
+static sefl_status start_server(const plan *pl, server *s, bool floor_only)
+{
+    s->which = floor_only;
+    sefl_status st = start(&s->peer, pl, floor_only ? 2 : 1);
+    return st == SEFL_OK ? get(&s->peer, &s->port, sizeof s->port) : st;
+}
+
+static sefl_status turn(const peer *gen, server *s, unsigned long first, unsigned long end)
 {
     sefl_status st = SEFL_OK, sent;
-    peer srv = { 0 };
-    uint16_t port;
-    SEFL_TRY(start(&srv, pl, floor_only ? 2 : 1));
-    SEFL_TRY(get(&srv, &port, sizeof port));
-    SEFL_TRY(put(gen, &port, sizeof port));
+    const order o = { .port = s->port, .which = s->which, .first = first, .end = end };
+    SEFL_TRY(put(gen, &o, sizeof o));
     SEFL_TRY(get(gen, &sent, sizeof sent));
     SEFL_CHECK(sent == SEFL_OK, sent, "the generator failed");
-    SEFL_TRY(put(&srv, "", 1));
-    SEFL_TRY(get(&srv, out, sizeof *out));
-    SEFL_CHECK(floor_only || out->bodies == pl->o.updates, SEFL_ESTATE,
-               "%" PRIu64 " of %lu updates arrived", out->bodies, pl->o.updates);
+    SEFL_TRY(put(&s->peer, "", 1));
+    SEFL_TRY(get(&s->peer, &s->r, sizeof s->r));
 done:
-    end_peer(&srv);
     return st;
 }
 
-/* Processor seconds of `count` multiplications modulo N^2, one a ciphertext. */
-static sefl_status multiplications(const plan *pl, double count, double *seconds)
+typedef struct multiply {
+    const mont *m;
+    uint64_t *x; /* a batch and a factor a thread */
+} multiply;
+
+static sefl_status multiply_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const multiply *j = ctx;
+    size_t words = mont_batch_words(j->m);
+    uint64_t *x = j->x + 2 * lane * words;
+    for (size_t i = begin; i < end; i++)
+        mont_mul(j->m, x, x, x + words);
+    return SEFL_OK;
+}
+
+/* Processor seconds of one multiplication modulo N^2 for each of a body's ciphertexts. */
+static sefl_status multiplications(const plan *pl, pool *workers, double *seconds)
 {
     sefl_status st = SEFL_OK;
-    const mont *m = &pl->pub->mod_n2;
-    uint64_t *x = NULL, *y = NULL;
-    unsigned long n = 0;
-    SEFL_TRY(sefl_new(&x, mont_batch_words(m), sizeof *x));
-    SEFL_TRY(sefl_new(&y, mont_batch_words(m), sizeof *y));
-    mont_to(m, x, m->one);
-    mont_to(m, y, m->rr);
+    multiply j = { .m = &pl->pub->mod_n2 };
+    size_t words = mont_batch_words(j.m), n = 20000;
+    SEFL_TRY(sefl_new(&j.x, 2 * pool_threads(workers) * words, sizeof *j.x));
+    for (unsigned i = 0; i < pool_threads(workers); i++) {
+        mont_to(j.m, j.x + 2 * i * words, j.m->one);
+        mont_to(j.m, j.x + (2 * i + 1) * words, j.m->rr);
+    }
     double began = cpu_seconds();
-    do {
-        for (int i = 0; i < 1000; i++)
-            mont_mul(m, x, x, y);
-        n += 1000;
-    } while (cpu_seconds() - began < 1);
-    *seconds = (cpu_seconds() - began) / ((double)n * m->lanes) * count;
+    SEFL_TRY(pool_run(workers, n, 500, multiply_piece, &j, NULL));
+    *seconds += (cpu_seconds() - began) / ((double)n * j.m->lanes) * (double)pl->p.units;
 done:
-    sefl_free(x);
-    sefl_free(y);
+    sefl_free(j.x);
     return st;
 }
 
@@ -510,15 +553,43 @@ done:
     return st;
 }
 
+static void print_rows(bench *b, const plan *pl, const result *ours, const result *bare,
+                       double mults, double wall_s)
+{
+    const char *scheme = pl->p.scheme->name;
+    bool lwe = pl->p.head_bytes > 0;
+    double n = (double)pl->o.updates, as = 1e3 * ours->cpu_s / n, rest = 1e3 * bare->cpu_s / n;
+    char name[80];
+    bench_note(b, "%s: %lu updates of %zu values (%.2f MB each) from %lu connections, TLS 1.3",
+               scheme, pl->o.updates, pl->o.values, 1e-6 * (double)ahe_body_bytes(&pl->p),
+               pl->o.connections);
+    snprintf(name, sizeof name, "%s: AS (floor: %s)", scheme,
+             lwe ? "receive, write, sync" : "multiplications alone");
+    bench_row(b,
+              &(bench_result){
+                  .name = name, .value = as, .unit = "ms CPU", .floor = lwe ? rest : 1e3 * mults });
+    snprintf(name, sizeof name, "%s: receive, write and sync alone", scheme);
+    bench_row(b, &(bench_result){ .name = name, .value = rest, .unit = "ms CPU" });
+    snprintf(name, sizeof name, "%s: AS, beyond receiving", scheme);
+    bench_row(b, &(bench_result){
+                     .name = name, .value = as - rest, .unit = "ms CPU", .floor = 1e3 * mults });
+    snprintf(name, sizeof name, "%s: AS, updates a second", scheme);
+    bench_row(b, &(bench_result){ .name = name, .value = n / wall_s, .unit = "1/s", .rate = true });
+    snprintf(name, sizeof name, "%s: AS, peak memory", scheme);
+    bench_row(b, &(bench_result){ .name = name, .value = ours->peak_mb, .unit = "MB" });
+}
+
 static sefl_status run_scheme(bench *b, const options *o, const ahe_pub *pub, const char *scheme)
 {
     sefl_status st = SEFL_OK, made;
     plan pl = { .o = *o, .pub = pub };
     const ahe_scheme *s;
     peer gen = { 0 };
-    result ours = { 0 }, bare = { 0 };
+    server ours = { 0 }, bare = { 0 };
+    pool *workers = NULL;
     double mults = 0;
-    char name[80];
+    uint64_t wall_ns = 0;
+    sefl_clock mono = clock_monotonic();
     bool lwe = strcmp(scheme, "lwe") == 0, has_dir = false;
     pack pk;
     SEFL_TRY(ahe_scheme_find(&s, scheme));
@@ -534,34 +605,27 @@ static sefl_status run_scheme(bench *b, const options *o, const ahe_pub *pub, co
     has_dir = true;
     SEFL_TRY(make_identities(&pl));
     SEFL_TRY(start(&gen, &pl, 0));
+    SEFL_TRY(start_server(&pl, &ours, false));
+    SEFL_TRY(start_server(&pl, &bare, true));
+    SEFL_TRY(pool_new(&workers, 0)); /* after the forks: threads do not survive them */
     SEFL_TRY(get(&gen, &made, sizeof made));
     SEFL_CHECK(made == SEFL_OK, made, "the generator failed");
-    SEFL_TRY(run_server(&pl, &gen, false, &ours));
-    SEFL_TRY(run_server(&pl, &gen, true, &bare));
-    double n = (double)o->updates;
-    bench_note(b, "%s: %lu updates of %zu values (%.2f MB each) from %lu connections, TLS 1.3",
-               scheme, o->updates, o->values, 1e-6 * (double)ahe_body_bytes(&pl.p), o->connections);
-    if (!lwe)
-        SEFL_TRY(multiplications(&pl, (double)pl.p.units, &mults));
-    snprintf(name, sizeof name, "%s: AS (floor: %s)", scheme,
-             lwe ? "receive, write, sync" : "multiplications alone");
-    bench_row(b, &(bench_result){ .name = name,
-                                  .value = 1e3 * ours.cpu_s / n,
-                                  .unit = "ms CPU",
-                                  .floor = lwe ? 1e3 * bare.cpu_s / n : 1e3 * mults });
-    snprintf(name, sizeof name, "%s: receive, write and sync alone", scheme);
-    bench_row(b, &(bench_result){ .name = name, .value = 1e3 * bare.cpu_s / n, .unit = "ms CPU" });
-    snprintf(name, sizeof name, "%s: AS, beyond receiving", scheme);
-    bench_row(b, &(bench_result){ .name = name,
-                                  .value = 1e3 * (ours.cpu_s - bare.cpu_s) / n,
-                                  .unit = "ms CPU",
-                                  .floor = 1e3 * mults });
-    snprintf(name, sizeof name, "%s: AS, updates a second", scheme);
-    bench_row(
-        b, &(bench_result){ .name = name, .value = n / ours.wall_s, .unit = "1/s", .rate = true });
-    snprintf(name, sizeof name, "%s: AS, peak memory", scheme);
-    bench_row(b, &(bench_result){ .name = name, .value = ours.peak_mb, .unit = "MB" });
+    for (unsigned long i = 0; i < TURNS; i++) {
+        unsigned long first = o->updates * i / TURNS, end = o->updates * (i + 1) / TURNS;
+        uint64_t began = clock_ns(&mono);
+        SEFL_TRY(turn(&gen, &ours, first, end));
+        wall_ns += clock_ns(&mono) - began;
+        SEFL_TRY(turn(&gen, &bare, first, end));
+        if (!lwe)
+            SEFL_TRY(multiplications(&pl, workers, &mults));
+    }
+    SEFL_CHECK(ours.r.bodies == o->updates, SEFL_ESTATE, "%" PRIu64 " of %lu updates arrived",
+               ours.r.bodies, o->updates);
+    print_rows(b, &pl, &ours.r, &bare.r, mults / TURNS, 1e-9 * (double)wall_ns);
 done:
+    pool_free(workers);
+    end_peer(&bare.peer); /* the last first: it holds ends of the others' pipes */
+    end_peer(&ours.peer);
     end_peer(&gen);
     if (has_dir)
         nftw(pl.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);

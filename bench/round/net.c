@@ -347,7 +347,7 @@ static sefl_status run(bench *b, int argc, char **argv)
     ids x = { { 0 }, NULL, NULL, NULL };
     cost plain, secure, up;
     const double stream_bytes = (double)PIECE * PIECES, up_bytes = (double)UPLOAD_BYTES;
-    (void)argc, (void)argv;
+    SEFL_CHECK(argc == 1, SEFL_EINVAL, "bench net takes no argument \"%s\"", argv[1]);
     SEFL_TRY(ids_make(&x));
     bench_note(b, "two processes over loopback; cpu: bytes for a second of that process' time");
     SEFL_TRY(stream(&x, false, &plain));

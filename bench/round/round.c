@@ -250,7 +250,8 @@ static sefl_status as_begin(as_side *a, unsigned threads)
     SEFL_TRY(envelope_read(&env, buf_span(&a->envelope)));
     SEFL_TRY(task_read(&a->t, env.content));
     SEFL_TRY(tls_id_read(&a->id, at(a, p[0], "aggregator/cert.pem"),
-                         at(a, p[1], "aggregator/key.pem"), at(a, p[2], "aggregator/peers.pem")));
+                         at(a, p[1], "aggregator/key.pem"),
+                         at(a, p[2], "aggregator/csp_peers.pem")));
     SEFL_TRY(journal_open(&a->j, at(a, p[0], "aggregator/state"), "aggregator", a->t.id));
     SEFL_TRY(account_open(&a->account, a->j, at(a, p[0], "aggregator/ledger"), &a->t));
     SEFL_TRY(journal_as_new(&a->ja, a->j, &a->coins));

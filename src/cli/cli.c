@@ -78,10 +78,27 @@ int cli_bad_option(const cli_command *c, int argc, char **argv, int opt,
     return cli_misuse(c, "unknown option -%c", optopt);
 }
 
+const char *cli_plain(char *out, size_t n, const char *text)
+{
+    size_t i = 0;
+    for (; i + 1 < n && text[i]; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        /* C1 controls are U+0080 to U+009F, in UTF-8 0xc2 and the second byte */
+        const bool c1 = c >= 0x80 && c < 0xa0 && i > 0 && (unsigned char)text[i - 1] == 0xc2;
+        out[i] = c < 32 || c == 127 ? '?' : text[i];
+        if (c1)
+            out[i - 1] = out[i] = '?';
+    }
+    out[i] = 0;
+    return out;
+}
+
 int cli_failed(const cli_command *c, sefl_status st)
 {
     const char *why = sefl_last_error();
-    fprintf(stderr, "sefl %s: %s\n", c->name, *why ? why : sefl_status_text(st));
+    char plain[1024];
+    fprintf(stderr, "sefl %s: %s\n", c->name,
+            cli_plain(plain, sizeof plain, *why ? why : sefl_status_text(st)));
     return st == SEFL_EINVAL ? CLI_MISUSE : CLI_FAILED;
 }
 

@@ -10,6 +10,7 @@
 #include "base/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_MISUSE = 2 };
 
@@ -34,14 +35,18 @@ typedef struct cli_command {
     X(aggregator)            \
     X(csp)                   \
     X(client)                \
+    X(init)                  \
+    X(config)                \
     X(simulate)              \
     X(plan)                  \
-    X(compare)
+    X(compare)               \
+    X(doctor)
 #endif
 
 /* Order of `sefl help`. */
 #define CLI_COMMANDS(X)  \
     X(demo)              \
+    X(report)            \
     X(train)             \
     X(model)             \
     X(data)              \
@@ -79,6 +84,10 @@ int cli_bad_option(const cli_command *c, int argc, char **argv, int opt,
 /* "sefl: sentence of the last error" to stderr; returns CLI_FAILED, or CLI_MISUSE for
  * SEFL_EINVAL. */
 int cli_failed(const cli_command *c, sefl_status st);
+
+/* Text of a stranger for the terminal: control characters become '?'; cut to n - 1 bytes. Gives out
+ * back. cli_failed does this to what it prints. */
+const char *cli_plain(char *out, size_t n, const char *text);
 
 /* A whole decimal number in [min, max], nothing behind it. */
 bool cli_parse_u64(const char *text, unsigned long long min, unsigned long long max,

@@ -85,7 +85,8 @@ static int run(int argc, char **argv)
                                  argv[1]);
     }
     b.name = def->name;
-    bench_note(&b, "sefl bench %s  commit %s  %s", def->name, SEFL_BUILD_COMMIT, cpu_name());
+    snprintf(b.head, sizeof b.head, "sefl bench %s  commit %s  %s", def->name, SEFL_BUILD_COMMIT,
+             cpu_name());
     sefl_status st = def->run(&b, argc - 1, argv + 1);
     return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_bench, st);
 }
@@ -94,12 +95,12 @@ const cli_command cmd_bench = {
     .name = "bench",
     .summary = "measure this machine, beside the floor where there is one",
     .usage = "[NAME] [--threads N] [--seconds S] [--json] [options of NAME]",
-    .details =
-        "Without NAME: lists the benchmarks and their own options.\n"
-        "  --threads N   threads to use (default 1)\n"
-        "  --seconds S   time per case (default 0.5)\n"
-        "  --json        one object a line: bench, case, value, unit, per_value, floor,\n"
-        "                ratio, threads, commit, cpu; ratio 1.0 is the floor, larger is worse",
+    .details = "Without NAME: lists the benchmarks and their own options.\n"
+               "  --threads N   threads to use (default 1)\n"
+               "  --seconds S   time per case (default 0.5)\n"
+               "  --json        one object a line: bench, case, value, unit, per_value, floor,\n"
+               "                ratio, threads, commit, cpu; ratio 1.0 is the floor, larger is\n"
+               "                worse",
     .example = "sefl bench base --json",
     .run = run,
 };

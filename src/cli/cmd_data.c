@@ -1,9 +1,7 @@
 /* sefl data: what text is there, the words of a vocabulary, text for clients, generated text. */
-#include "cli/cli.h"
-
 #include "base/alloc.h"
 #include "base/json.h"
-#include "base/suggest.h"
+#include "cli/actions.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
 #include "cli/output.h"
@@ -12,7 +10,6 @@
 #include "model/corpus/synth.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -52,38 +49,35 @@ enum {
     O_JSON
 };
 
-#define TAKES(name, code)                   \
-    {                                       \
-        name, required_argument, NULL, code \
-    }
-#define FLAG(name, code)              \
-    {                                 \
-        name, no_argument, NULL, code \
-    }
-
-static const struct option stats_options[] = { TAKES("format", O_FORMAT),
-                                               TAKES("field", O_FIELD),
-                                               TAKES("vocab", O_VOCAB),
-                                               FLAG("json", O_JSON),
+static const struct option stats_options[] = { CLI_TAKES("format", O_FORMAT),
+                                               CLI_TAKES("field", O_FIELD),
+                                               CLI_TAKES("vocab", O_VOCAB),
+                                               CLI_FLAG("json", O_JSON),
                                                { 0 } };
-static const struct option vocab_options[] = {
-    TAKES("format", O_FORMAT),       TAKES("field", O_FIELD),  TAKES("out", O_OUT),
-    TAKES("order", O_ORDER),         TAKES("block", O_BLOCK),  TAKES("max-words", O_MAX_WORDS),
-    TAKES("min-count", O_MIN_COUNT), FLAG("counts", O_COUNTS), FLAG("list", O_LIST),
-    FLAG("force", O_FORCE),          FLAG("json", O_JSON),     { 0 }
-};
+static const struct option vocab_options[] = { CLI_TAKES("format", O_FORMAT),
+                                               CLI_TAKES("field", O_FIELD),
+                                               CLI_TAKES("out", O_OUT),
+                                               CLI_TAKES("order", O_ORDER),
+                                               CLI_TAKES("block", O_BLOCK),
+                                               CLI_TAKES("max-words", O_MAX_WORDS),
+                                               CLI_TAKES("min-count", O_MIN_COUNT),
+                                               CLI_FLAG("counts", O_COUNTS),
+                                               CLI_FLAG("list", O_LIST),
+                                               CLI_FLAG("force", O_FORCE),
+                                               CLI_FLAG("json", O_JSON),
+                                               { 0 } };
 static const struct option split_options[] = {
-    TAKES("format", O_FORMAT), TAKES("field", O_FIELD),
-    TAKES("out", O_OUT),       TAKES("clients", O_CLIENTS),
-    TAKES("by", O_BY),         TAKES("alpha", O_ALPHA),
-    TAKES("seed", O_SEED),     FLAG("force", O_FORCE),
-    FLAG("json", O_JSON),      { 0 }
+    CLI_TAKES("format", O_FORMAT), CLI_TAKES("field", O_FIELD),
+    CLI_TAKES("out", O_OUT),       CLI_TAKES("clients", O_CLIENTS),
+    CLI_TAKES("by", O_BY),         CLI_TAKES("alpha", O_ALPHA),
+    CLI_TAKES("seed", O_SEED),     CLI_FLAG("force", O_FORCE),
+    CLI_FLAG("json", O_JSON),      { 0 }
 };
 static const struct option synth_options[] = {
-    TAKES("out", O_OUT),       TAKES("clients", O_CLIENTS),
-    TAKES("tokens", O_TOKENS), TAKES("alpha", O_ALPHA),
-    TAKES("seed", O_SEED),     FLAG("force", O_FORCE),
-    FLAG("json", O_JSON),      { 0 }
+    CLI_TAKES("out", O_OUT),       CLI_TAKES("clients", O_CLIENTS),
+    CLI_TAKES("tokens", O_TOKENS), CLI_TAKES("alpha", O_ALPHA),
+    CLI_TAKES("seed", O_SEED),     CLI_FLAG("force", O_FORCE),
+    CLI_FLAG("json", O_JSON),      { 0 }
 };
 
 /* "0.5", "12", ".25": digits and at most one point; the user's locale has no say. */
@@ -106,20 +100,12 @@ static bool parse_real(const char *text, double *out)
     return digit;
 }
 
-static bool parse_u32(const char *text, uint32_t min, uint32_t max, uint32_t *out)
-{
-    unsigned long long v;
-    if (!cli_parse_u64(text, min, max, &v))
-        return false;
-    *out = (uint32_t)v;
-    return true;
-}
-
 /* One option; returns CLI_DONE, or CLI_MISUSE after saying why. */
-static int take(options *o, int c, const char *value)
+static int take(void *ctx, int c, const char *value)
 {
-    unsigned long long v;
+    options *o = ctx;
     sefl_status st = SEFL_OK;
+    int rc;
     switch (c) {
     case O_OUT:
         o->out = value;
@@ -152,27 +138,16 @@ static int take(options *o, int c, const char *value)
         o->json = true;
         break;
     case O_BLOCK:
-        if (!parse_u32(value, 1, 65536, &o->words.block))
-            return cli_misuse(&cmd_data, "--block is a number from 1 to 65536, not \"%.64s\"",
-                              value);
-        break;
+        return cli_take_u32(&cmd_data, "block", value, 1, 65536, &o->words.block);
     case O_MAX_WORDS:
-        if (!parse_u32(value, 3, VOCAB_WORDS_MAX, &o->words.max_words))
-            return cli_misuse(&cmd_data, "--max-words is a number from 3 to %d, not \"%.64s\"",
-                              VOCAB_WORDS_MAX, value);
-        break;
+        return cli_take_u32(&cmd_data, "max-words", value, 3, VOCAB_WORDS_MAX, &o->words.max_words);
     case O_MIN_COUNT:
-        if (!cli_parse_u64(value, 0, UINT64_MAX, &v))
-            return cli_misuse(&cmd_data, "--min-count is a whole number, not \"%.64s\"", value);
-        o->words.min_count = v;
-        break;
+        return cli_take_u64(&cmd_data, "min-count", value, 0, UINT64_MAX, &o->words.min_count);
     case O_CLIENTS:
-        if (!parse_u32(value, 1, PARTITION_CLIENTS_MAX, &o->split.clients))
-            return cli_misuse(&cmd_data, "--clients is a number from 1 to %d, not \"%.64s\"",
-                              PARTITION_CLIENTS_MAX, value);
+        rc = cli_take_u32(&cmd_data, "clients", value, 1, PARTITION_CLIENTS_MAX, &o->split.clients);
         o->synth.clients = o->split.clients;
         o->clients_given = true;
-        break;
+        return rc;
     case O_ALPHA:
         if (!parse_real(value, &o->split.alpha) || !(o->split.alpha >= 0.001) ||
             o->split.alpha > 1000)
@@ -181,18 +156,12 @@ static int take(options *o, int c, const char *value)
         o->synth.alpha = o->split.alpha;
         break;
     case O_SEED:
-        if (!cli_parse_u64(value, 0, UINT64_MAX, &v))
-            return cli_misuse(&cmd_data, "--seed is a whole number below 2^64, not \"%.64s\"",
-                              value);
-        o->split.seed = o->synth.seed = v;
-        break;
+        rc = cli_take_u64(&cmd_data, "seed", value, 0, UINT64_MAX, &o->split.seed);
+        o->synth.seed = o->split.seed;
+        return rc;
     case O_TOKENS:
-        if (!cli_parse_u64(value, 1, SYNTH_TOKENS_MAX, &v))
-            return cli_misuse(&cmd_data, "--tokens is a number from 1 to %llu, not \"%.64s\"",
-                              (unsigned long long)SYNTH_TOKENS_MAX, value);
-        o->synth.tokens = v;
         o->tokens_given = true;
-        break;
+        return cli_take_u64(&cmd_data, "tokens", value, 1, SYNTH_TOKENS_MAX, &o->synth.tokens);
     }
     return st == SEFL_OK ? CLI_DONE : cli_misuse(&cmd_data, "%s", sefl_last_error());
 }
@@ -564,63 +533,30 @@ done:
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-static const struct action {
-    const char *name;
-    const struct option *longopts;
-    sefl_status (*run)(options *o);
-    bool takes_path, wants_out;
-} actions[] = {
-    { "stats", stats_options, run_stats, true, false },
-    { "vocab", vocab_options, run_vocab, true, true },
-    { "split", split_options, run_split, true, true },
-    { "synth", synth_options, run_synth, false, true },
+static const cli_action actions[] = {
+    { "stats", stats_options, "a file or folder" },
+    { "vocab", vocab_options, "a file or folder" },
+    { "split", split_options, "a file or folder" },
+    { "synth", synth_options, NULL },
+    { 0 },
 };
-
-static const struct action *find_action(const char *name)
-{
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
-        if (strcmp(actions[i].name, name) == 0)
-            return &actions[i];
-    return NULL;
-}
-
-static int no_action(const char *word)
-{
-    const char *names[] = { "stats", "vocab", "split", "synth", NULL };
-    const char *near = suggest_name(word, names);
-    if (near)
-        return cli_misuse(&cmd_data, "unknown action \"%.64s\"; did you mean '%s'?", word, near);
-    return cli_misuse(&cmd_data, "unknown action \"%.64s\"; stats, vocab, split or synth", word);
-}
+static const struct {
+    sefl_status (*run)(options *o);
+    bool wants_out;
+} work[] = { { run_stats, false }, { run_vocab, true }, { run_split, true }, { run_synth, true } };
 
 static int run(int argc, char **argv)
 {
     options o = { .words.block = 32, .split.alpha = 0.5 };
-    if (argc < 2)
-        return cli_misuse(&cmd_data, "an action is wanted: stats, vocab, split or synth");
-    const struct action *a = find_action(argv[1]);
-    if (!a)
-        return no_action(argv[1]);
-    argc--, argv++;
-    opterr = 0;
-    for (int c; (c = getopt_long(argc, argv, ":", a->longopts, NULL)) != -1;) {
-        if (c == '?' || c == ':')
-            return cli_bad_option(&cmd_data, argc, argv, c, a->longopts);
-        int rc = take(&o, c, optarg);
-        if (rc != CLI_DONE)
-            return rc;
-    }
-    if (a->takes_path && optind == argc)
-        return cli_misuse(&cmd_data, "%s wants a file or folder", a->name);
-    if (a->takes_path)
-        o.where = argv[optind++];
-    if (optind < argc)
-        return cli_misuse(&cmd_data, "no argument \"%.64s\" is taken", argv[optind]);
-    if (a->wants_out && !o.out)
-        return cli_misuse(&cmd_data, "%s wants --out", a->name);
-    if (a->run == run_split && !o.clients_given)
+    size_t which = 0;
+    int rc = cli_actions_parse(&cmd_data, actions, argc, argv, take, &o, &which, &o.where);
+    if (rc != CLI_DONE)
+        return rc;
+    if (work[which].wants_out && !o.out)
+        return cli_misuse(&cmd_data, "%s wants --out", actions[which].name);
+    if (work[which].run == run_split && !o.clients_given)
         return cli_misuse(&cmd_data, "split wants --clients");
-    if (a->run == run_synth) {
+    if (work[which].run == run_synth) {
         o.synth.clients = o.clients_given ? o.synth.clients : 4;
         o.synth.tokens = o.tokens_given ? o.synth.tokens : 200000;
         if (o.synth.clients > SYNTH_CLIENTS_MAX)
@@ -628,50 +564,51 @@ static int run(int argc, char **argv)
                               SYNTH_CLIENTS_MAX);
     }
     interrupt_catch();
-    sefl_status st = a->run(&o);
+    sefl_status st = work[which].run(&o);
     return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_data, st);
 }
 
 const cli_command cmd_data = {
     .name = "data",
-    .summary = "text for training: statistics, vocabulary, clients' shares, generated text",
-    .usage = "stats|vocab|split PATH [options], or data synth --out DIR [options]",
-    .details =
-        "  PATH is a folder with train.txt (and valid.txt, test.txt), or a file. Text has one\n"
-        "  line a line; .jsonl an object a line, .csv a row a document.\n"
-        "  --format F      auto (by the file's ending), text, jsonl, csv\n"
-        "  --field NAME    JSONL member or CSV column that holds the text (text)\n"
-        "  --json          one JSON object\n"
-        "  --force         vocab, split, synth: write over existing files; the input never\n"
-        "\n"
-        "  stats PATH      tokens, lines, documents, unknown words of each split\n"
-        "  --vocab FILE    words of this list; default: those of the training text\n"
-        "\n"
-        "  vocab PATH      writes the words of the training text, one a line. In a federation\n"
-        "                  this must be public text: the list tells which words it holds\n"
-        "  --out FILE      where to\n"
-        "  --order O       interleaved (default), appearance, frequency\n"
-        "  --block L       block size of the model, for interleaved (32)\n"
-        "  --max-words N   keep the N most frequent, <unk> and <eos> among them\n"
-        "  --min-count N   keep words seen at least N times\n"
-        "  --counts        a tab and the count behind each word\n"
-        "  --list          PATH is a word list (a word a line, maybe with counts)\n"
-        "\n"
-        "  split PATH      deals the training text out to clients: DIR/client-000/train.txt, ...\n"
-        "  --out DIR       where to\n"
-        "  --clients K     how many\n"
-        "  --by P          contiguous (default), round-robin: lines; article, dirichlet: whole\n"
-        "                  documents, in even shares or in shares drawn from Dirichlet(alpha)\n"
-        "  --alpha A       the smaller, the more uneven (0.5)\n"
-        "  --seed S        same seed, same shares (0)\n"
-        "\n"
-        "  synth           writes generated text whose best possible perplexity is known\n"
-        "  --out DIR       where to: train.txt, valid.txt, test.txt, client-000/, vocab.txt, "
-        "meta.json\n"
-        "  --clients K     how many (4)\n"
-        "  --tokens N      training tokens of all clients together (200000)\n"
-        "  --alpha A       topics differ among clients as Dirichlet(alpha) draws (0.5)\n"
-        "  --seed S        same seed, same bytes (0)",
+    .summary = "text for training: statistics, vocabulary, shares, generated text",
+    .usage = "stats|vocab|split PATH | synth --out DIR  [options]",
+    .details = "  PATH is a folder with train.txt (and valid.txt, test.txt), or a file. Text has\n"
+               "  one line a line; .jsonl an object a line, .csv a row a document.\n"
+               "  --format F      auto (by the file's ending), text, jsonl, csv\n"
+               "  --field NAME    JSONL member or CSV column that holds the text (text)\n"
+               "  --json          one JSON object\n"
+               "  --force         vocab, split, synth: replace existing files, never the input\n"
+               "\n"
+               "  stats PATH      tokens, lines, documents, unknown words of each split\n"
+               "  --vocab FILE    words of this list; default: those of the training text\n"
+               "\n"
+               "  vocab PATH      writes the words of the training text, one a line. In a\n"
+               "                  federation this must be public text: the list tells which\n"
+               "                  words it holds\n"
+               "  --out FILE      where to\n"
+               "  --order O       interleaved (default), appearance, frequency\n"
+               "  --block L       block size of the model, for interleaved (32)\n"
+               "  --max-words N   keep the N most frequent, <unk> and <eos> among them\n"
+               "  --min-count N   keep words seen at least N times\n"
+               "  --counts        a tab and the count behind each word\n"
+               "  --list          PATH is a word list (a word a line, maybe with counts)\n"
+               "\n"
+               "  split PATH      deals the training text out to clients: DIR/client-000/, ...\n"
+               "  --out DIR       where to\n"
+               "  --clients K     how many\n"
+               "  --by P          contiguous (default), round-robin: lines; article, dirichlet:\n"
+               "                  whole documents, in even shares or in shares drawn from\n"
+               "                  Dirichlet(alpha)\n"
+               "  --alpha A       the smaller, the more uneven (0.5)\n"
+               "  --seed S        same seed, same shares (0)\n"
+               "\n"
+               "  synth           writes generated text whose best possible perplexity is known\n"
+               "  --out DIR       where to: train.txt, valid.txt, test.txt, client-000/,\n"
+               "                  vocab.txt, meta.json\n"
+               "  --clients K     how many (4)\n"
+               "  --tokens N      training tokens of all clients together (200000)\n"
+               "  --alpha A       topics differ among clients as Dirichlet(alpha) draws (0.5)\n"
+               "  --seed S        same seed, same bytes (0)",
     .example = "sefl data synth --out text --clients 4 --tokens 100000 --seed 1",
     .actions = "stats vocab split synth",
     .run = run,

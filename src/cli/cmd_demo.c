@@ -1,7 +1,8 @@
-/* The demo grows with the program: a self-test of the base layer on this machine, then one secure
- * sum under each encryption scheme (not in a core-only build, which has none). */
+/* A self-test of the base layer on this machine, then a whole federation (cli/full/demo_fed.h) or, with
+ * --sum, one secure sum under each encryption scheme. A core-only build has the self-test alone. */
 #include "cli/cli.h"
 #if !SEFL_CORE_ONLY
+#include "cli/full/demo_fed.h"
 #include "cli/full/demo_sum.h"
 #endif
 
@@ -89,7 +90,7 @@ done:
     return st;
 }
 
-static sefl_status self_test(void)
+static sefl_status self_test(bool quiet)
 {
     static const struct {
         const char *name;
@@ -105,62 +106,120 @@ static sefl_status self_test(void)
         if (st != SEFL_OK)
             return sefl_fail_at(st, "self-test of %s", steps[i].name);
     }
-    printf(
-        "self-test of the base layer: SHA-256, system randomness, message readers, threads: ok\n");
+    if (!quiet)
+        printf("self-test of the base layer: SHA-256, system randomness, message readers, threads: "
+               "ok\n");
     return SEFL_OK;
 }
 
 #if !SEFL_CORE_ONLY
-static int secure_sums(int argc, char **argv)
+enum {
+    O_SCHEME = 256,
+    O_BITS,
+    O_CLIENTS,
+    O_VALUES,
+    O_NOISE,
+    O_SUM,
+    O_OUT,
+    O_ROUNDS,
+    O_WORDS,
+    O_JSON
+};
+
+static const struct option longopts[] = {
+    { "scheme", required_argument, NULL, O_SCHEME },
+    { "bits", required_argument, NULL, O_BITS },
+    { "clients", required_argument, NULL, O_CLIENTS },
+    { "noise", required_argument, NULL, O_NOISE },
+    { "out", required_argument, NULL, O_OUT },
+    { "rounds", required_argument, NULL, O_ROUNDS },
+    { "words", required_argument, NULL, O_WORDS },
+    { "json", no_argument, NULL, O_JSON },
+    { "sum", no_argument, NULL, O_SUM },
+    { "values", required_argument, NULL, O_VALUES },
+    { 0 },
+};
+
+typedef struct options {
+    const char *scheme, *noise, *out;
+    unsigned long long bits, clients, values, rounds, words; /* 0: not given */
+    bool sum, json;
+} options;
+
+/* CLI_MISUSE after saying why. */
+static int take(options *o, int c, const char *name)
 {
-    static const struct option longopts[] = {
-        { "scheme", required_argument, NULL, 's' },  { "bits", required_argument, NULL, 'b' },
-        { "clients", required_argument, NULL, 'c' }, { "values", required_argument, NULL, 'n' },
-        { "noise", required_argument, NULL, 'z' },   { 0 },
+    static const struct {
+        int option;
+        unsigned long long min, max;
+    } ranges[] = {
+        { O_CLIENTS, 1, 1000 },    { O_VALUES, 1, 20000000 }, { O_ROUNDS, 2, 1000 },
+        { O_WORDS, 200, 1000000 }, { O_BITS, 2048, 4096 },
     };
-    demo_sum d = { .bits = 3072, .clients = 8, .values = 20000, .noise = "1" };
-    const char *schemes[] = { "lwe", "paillier", NULL };
-    unsigned long long v;
+    unsigned long long v = 0;
     pack_nano z;
-    sefl_status st = SEFL_OK;
-    opterr = 0;
-    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
-        switch (c) {
-        case 's':
-            schemes[0] = optarg;
-            schemes[1] = NULL;
-            if (!(strcmp(optarg, "lwe") == 0 || strcmp(optarg, "paillier") == 0))
-                return cli_misuse(&cmd_demo, "--scheme is lwe or paillier, not \"%.32s\"", optarg);
-            break;
-        case 'b':
-            if (!(cli_parse_u64(optarg, 1, 65536, &v) && paillier_bits_ok((unsigned)v)))
-                return cli_misuse(&cmd_demo, "--bits is 2048, 3072 or 4096, not \"%.32s\"", optarg);
-            d.bits = (unsigned)v;
-            break;
-        case 'c':
-            if (!cli_parse_u64(optarg, 1, 1000, &v))
-                return cli_misuse(&cmd_demo, "--clients is 1 to 1000, not \"%.32s\"", optarg);
-            d.clients = (unsigned)v;
-            break;
-        case 'n':
-            if (!cli_parse_u64(optarg, 1, 20000000, &v))
-                return cli_misuse(&cmd_demo, "--values is 1 to 20000000, not \"%.32s\"", optarg);
-            d.values = (size_t)v;
-            break;
-        case 'z':
-            if (pack_decimal(&z, optarg) != SEFL_OK || z == 0)
-                return cli_misuse(&cmd_demo, "--noise is a decimal number above 0, not \"%.32s\"",
-                                  optarg);
-            d.noise = optarg;
-            break;
-        default:
-            return cli_bad_option(&cmd_demo, argc, argv, c, longopts);
-        }
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (ranges[i].option == c && !cli_parse_u64(optarg, ranges[i].min, ranges[i].max, &v))
+            return cli_misuse(&cmd_demo, "--%s is a number from %llu to %llu, not \"%.32s\"", name,
+                              ranges[i].min, ranges[i].max, optarg);
+    switch (c) {
+    case O_SCHEME:
+        o->scheme = optarg;
+        if (!(strcmp(optarg, "lwe") == 0 || strcmp(optarg, "paillier") == 0))
+            return cli_misuse(&cmd_demo, "--scheme is lwe or paillier, not \"%.32s\"", optarg);
+        break;
+    case O_NOISE:
+        o->noise = optarg;
+        if (pack_decimal(&z, optarg) != SEFL_OK || z == 0)
+            return cli_misuse(&cmd_demo, "--noise is a decimal number above 0, not \"%.32s\"",
+                              optarg);
+        break;
+    case O_BITS:
+        if (!paillier_bits_ok((unsigned)v))
+            return cli_misuse(&cmd_demo, "--bits is 2048, 3072 or 4096, not %llu", v);
+        o->bits = v;
+        break;
+    case O_CLIENTS:
+        o->clients = v;
+        break;
+    case O_VALUES:
+        o->values = v;
+        break;
+    case O_ROUNDS:
+        o->rounds = v;
+        break;
+    case O_WORDS:
+        o->words = v;
+        break;
+    case O_OUT:
+        o->out = optarg;
+        break;
+    case O_SUM:
+        o->sum = true;
+        break;
+    case O_JSON:
+        o->json = true;
+        break;
+    default:
+        break;
     }
-    if (optind < argc)
-        return cli_misuse(&cmd_demo, "no argument \"%.64s\" is taken", argv[optind]);
-    printf("sefl demo\n");
-    SEFL_TRY(self_test());
+    return CLI_DONE;
+}
+
+static int secure_sums(const options *o)
+{
+    const char *schemes[] = { "lwe", "paillier", NULL };
+    demo_sum d = { .bits = o->bits ? (unsigned)o->bits : 3072,
+                   .clients = o->clients ? (unsigned)o->clients : 8,
+                   .values = o->values ? (size_t)o->values : 20000,
+                   .noise = o->noise ? o->noise : "1" };
+    sefl_status st = SEFL_OK;
+    if (o->out || o->rounds || o->words || o->json)
+        return cli_misuse(&cmd_demo, "--out, --rounds, --words and --json do not go with --sum");
+    if (o->scheme)
+        schemes[0] = o->scheme, schemes[1] = NULL;
+    printf("sefl demo --sum\n");
+    SEFL_TRY(self_test(false));
     for (size_t i = 0; schemes[i]; i++) {
         printf("\n");
         d.scheme = schemes[i];
@@ -169,43 +228,87 @@ static int secure_sums(int argc, char **argv)
     printf(
         "\nWho saw what: AS saw ciphertexts, its own mask and the noisy sums above; CSP saw sums "
         "under that\nmask; neither saw a vector, the plain sum or the noise. (The plain sum is "
-        "known here only because\nthis program played all clients.)\n"
-        "not there yet: the federation itself (sefl train trains on one machine)\n");
+        "known here only because\nthis program played all clients.)\n");
 done:
     return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_demo, st);
 }
-#endif
+
+static int federation(const options *o)
+{
+    demo_fed d = { .out = o->out ? o->out : "runs/demo",
+                   .scheme = o->scheme ? o->scheme : "lwe",
+                   .noise = o->noise ? o->noise : "0.02",
+                   .bits = o->bits ? (unsigned)o->bits : 3072,
+                   .clients = o->clients ? (uint32_t)o->clients : 8,
+                   .rounds = o->rounds ? o->rounds : 12,
+                   .words = o->words ? o->words : 4000,
+                   .json = o->json };
+    sefl_status st = SEFL_OK;
+    if (o->values)
+        return cli_misuse(&cmd_demo, "--values goes with --sum");
+    if (d.clients < 4 || d.clients > DEMO_CLIENTS_MAX)
+        return cli_misuse(&cmd_demo, "--clients is 4 to %d, not %u", DEMO_CLIENTS_MAX, d.clients);
+    SEFL_TRY(self_test(true));
+    SEFL_TRY(demo_fed_run(&d));
+done:
+    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_demo, st) == CLI_DONE ? CLI_DONE : CLI_FAILED;
+}
 
 static int run(int argc, char **argv)
 {
-#if SEFL_CORE_ONLY
+    options o = { 0 };
+    int rc = CLI_DONE, index = 0;
+    opterr = 0, optind = 1;
+    for (int c; rc == CLI_DONE && (c = getopt_long(argc, argv, ":", longopts, &index)) != -1;)
+        rc = c == '?' || c == ':' ? cli_bad_option(&cmd_demo, argc, argv, c, longopts)
+                                  : take(&o, c, longopts[index].name);
+    if (rc == CLI_DONE && optind < argc)
+        rc = cli_misuse(&cmd_demo, "no argument \"%.64s\" is taken", argv[optind]);
+    if (rc != CLI_DONE)
+        return rc;
+    return o.sum ? secure_sums(&o) : federation(&o);
+}
+
+#else
+static int run(int argc, char **argv)
+{
     if (argc > 1)
         return cli_misuse(&cmd_demo, "no argument \"%.64s\" is taken", argv[1]);
     printf("sefl demo\n");
-    sefl_status st = self_test();
+    sefl_status st = self_test(false);
     if (st != SEFL_OK)
         return cli_failed(&cmd_demo, st);
-    printf("this build is core only: no encryption, no joint noise\n");
+    printf("this build is core only: no encryption, no joint noise, no federation\n");
     return CLI_DONE;
-#else
-    return secure_sums(argc, argv);
-#endif
 }
+#endif
 
 const cli_command cmd_demo = {
     .name = "demo",
-    .summary = "show what works on this machine, end to end",
-    .usage =
-        SEFL_CORE_ONLY ? "" : "[--scheme NAME] [--clients N] [--values N] [--noise Z] [--bits N]",
-    .details = SEFL_CORE_ONLY
-                   ? ""
-                   : "A secure sum of random vectors: AS and CSP as two processes over loopback, "
-                     "full-size keys.\n"
-                     "  --scheme NAME   lwe or paillier (default: one after the other)\n"
-                     "  --clients N     how many vectors (default 8)\n"
-                     "  --values N      numbers in each (default 20000)\n"
-                     "  --noise Z       noise over sensitivity (default 1)\n"
-                     "  --bits N        Paillier key: 2048, 3072 or 4096 (default 3072)",
+    .summary = "show a whole secure federation at work on this machine",
+#if SEFL_CORE_ONLY
+    .usage = "",
+    .details = "",
+#else
+    .usage = "[--out DIR] [--clients N] [--rounds N] [options]",
+    .details = "Makes keys and text, starts CSP, AS and the clients as processes of their own,\n"
+               "trains a small LSTM in secure rounds, kills some clients on the way and compares\n"
+               "with plain FedAvg.\n"
+               "  --out DIR       folder for all of it (runs/demo): empty, or an earlier demo's\n"
+               "  --clients N     4 to 64 (8)\n"
+               "  --rounds N      2 or more (12)\n"
+               "  --words N       text of a client, in tokens (4000)\n"
+               "  --scheme NAME   lwe (default) or paillier\n"
+               "  --noise Z       noise over sensitivity (0.02); from 0.25 on its true epsilon is\n"
+               "                  claimed\n"
+               "  --bits N        Paillier key: 2048, 3072 (default) or 4096\n"
+               "  --json          one JSON object at the end, no other talk\n"
+               "\n"
+               "  --sum           only one secure sum of random vectors, AS and CSP as two\n"
+               "                  processes; with --scheme (both), --clients (8), --noise (1),\n"
+               "                  --bits and\n"
+               "  --values N      numbers in each vector (20000)",
+#endif
     .example = "sefl demo",
     .run = run,
 };

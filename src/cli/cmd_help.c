@@ -46,9 +46,9 @@ static void man_page(void)
         roff(c->summary);
         printf(".\n");
         if (*c->details) {
-            printf(".PP\n.nf\n");
+            printf(".PP\n.nf\n.in 0\n"); /* lines of up to 80 columns as they are */
             roff(c->details);
-            printf("\n.fi\n");
+            printf("\n.in\n.fi\n");
         }
         printf(".PP\nExample:\n.PP\n.nf\n.RS\n");
         roff(c->example);

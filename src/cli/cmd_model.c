@@ -1,9 +1,7 @@
 /* sefl model: model files: make, look, evaluate, write text, to PyTorch and back. */
-#include "cli/cli.h"
-
 #include "base/alloc.h"
 #include "base/json.h"
-#include "base/suggest.h"
+#include "cli/actions.h"
 #include "cli/best.h"
 #include "cli/output.h"
 #include "model/corpus/corpus.h"
@@ -13,11 +11,11 @@
 #include "model/file/safetensors.h"
 #include "seeded/seeded.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct options {
     const char *path, *out, *vocab, *data, *split, *prompt, *field;
@@ -56,51 +54,45 @@ enum {
     O_JSON
 };
 
-#define TAKES(name, code)                   \
-    {                                       \
-        name, required_argument, NULL, code \
-    }
-#define FLAG(name, code)              \
-    {                                 \
-        name, no_argument, NULL, code \
-    }
-
-static const struct option info_options[] = { FLAG("json", O_JSON), { 0 } };
-static const struct option new_options[] = { TAKES("vocab", O_VOCAB),
-                                             TAKES("order", O_ORDER),
-                                             TAKES("model", O_MODEL),
-                                             TAKES("embed", O_EMBED),
-                                             TAKES("hidden", O_HIDDEN),
-                                             TAKES("layers", O_LAYERS),
-                                             TAKES("heads", O_HEADS),
-                                             TAKES("block", O_BLOCK),
-                                             FLAG("tied", O_TIED),
-                                             TAKES("seed", O_SEED),
-                                             FLAG("force", O_FORCE),
-                                             FLAG("json", O_JSON),
+static const struct option info_options[] = { CLI_FLAG("json", O_JSON), { 0 } };
+static const struct option new_options[] = { CLI_TAKES("vocab", O_VOCAB),
+                                             CLI_TAKES("order", O_ORDER),
+                                             CLI_TAKES("model", O_MODEL),
+                                             CLI_TAKES("embed", O_EMBED),
+                                             CLI_TAKES("hidden", O_HIDDEN),
+                                             CLI_TAKES("layers", O_LAYERS),
+                                             CLI_TAKES("heads", O_HEADS),
+                                             CLI_TAKES("block", O_BLOCK),
+                                             CLI_FLAG("tied", O_TIED),
+                                             CLI_TAKES("seed", O_SEED),
+                                             CLI_FLAG("force", O_FORCE),
+                                             CLI_FLAG("json", O_JSON),
                                              { 0 } };
-static const struct option eval_options[] = { TAKES("vocab", O_VOCAB), TAKES("data", O_DATA),
-                                              TAKES("split", O_SPLIT), TAKES("format", O_FORMAT),
-                                              TAKES("field", O_FIELD), TAKES("threads", O_THREADS),
-                                              FLAG("json", O_JSON),    { 0 } };
+static const struct option eval_options[] = {
+    CLI_TAKES("vocab", O_VOCAB), CLI_TAKES("data", O_DATA),
+    CLI_TAKES("split", O_SPLIT), CLI_TAKES("format", O_FORMAT),
+    CLI_TAKES("field", O_FIELD), CLI_TAKES("threads", O_THREADS),
+    CLI_FLAG("json", O_JSON),    { 0 }
+};
 static const struct option generate_options[] = {
-    TAKES("vocab", O_VOCAB),   TAKES("words", O_WORDS),
-    TAKES("prompt", O_PROMPT), TAKES("temperature", O_TEMPERATURE),
-    TAKES("seed", O_SEED),     TAKES("threads", O_THREADS),
-    FLAG("json", O_JSON),      { 0 }
+    CLI_TAKES("vocab", O_VOCAB),   CLI_TAKES("words", O_WORDS),
+    CLI_TAKES("prompt", O_PROMPT), CLI_TAKES("temperature", O_TEMPERATURE),
+    CLI_TAKES("seed", O_SEED),     CLI_TAKES("threads", O_THREADS),
+    CLI_FLAG("json", O_JSON),      { 0 }
 };
 static const struct option export_options[] = {
-    TAKES("out", O_OUT), FLAG("force", O_FORCE), FLAG("json", O_JSON), { 0 }
+    CLI_TAKES("out", O_OUT), CLI_FLAG("force", O_FORCE), CLI_FLAG("json", O_JSON), { 0 }
 };
 static const struct option import_options[] = {
-    TAKES("out", O_OUT),    TAKES("block", O_BLOCK), TAKES("heads", O_HEADS),
-    FLAG("tied", O_TIED),   TAKES("vocab", O_VOCAB), TAKES("order", O_ORDER),
-    FLAG("force", O_FORCE), FLAG("json", O_JSON),    { 0 }
+    CLI_TAKES("out", O_OUT),    CLI_TAKES("block", O_BLOCK), CLI_TAKES("heads", O_HEADS),
+    CLI_FLAG("tied", O_TIED),   CLI_TAKES("vocab", O_VOCAB), CLI_TAKES("order", O_ORDER),
+    CLI_FLAG("force", O_FORCE), CLI_FLAG("json", O_JSON),    { 0 }
 };
 
 /* One option; returns CLI_DONE, or CLI_MISUSE after saying why. */
-static int take(options *o, int c, const char *value)
+static int take(void *ctx, int c, const char *value)
 {
+    options *o = ctx;
     static const struct {
         int code;
         const char *name;
@@ -111,17 +103,10 @@ static int take(options *o, int c, const char *value)
                     { O_THREADS, "threads", 256 } };
     uint32_t *const to[] = { &o->cfg.embed, &o->cfg.hidden, &o->cfg.layers, &o->cfg.heads,
                              &o->cfg.block, &o->words,      &o->threads };
-    unsigned long long v;
     sefl_status st = SEFL_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].code == c) {
-            if (!cli_parse_u64(value, 1, numbers[i].most, &v))
-                return cli_misuse(&cmd_model,
-                                  "--%s is a number from 1 to %" PRIu32 ", not \"%.64s\"",
-                                  numbers[i].name, numbers[i].most, value);
-            *to[i] = (uint32_t)v;
-            return CLI_DONE;
-        }
+        if (numbers[i].code == c)
+            return cli_take_u32(&cmd_model, numbers[i].name, value, 1, numbers[i].most, to[i]);
     switch (c) {
     case O_OUT:
         o->out = value;
@@ -161,11 +146,7 @@ static int take(options *o, int c, const char *value)
         o->order_given = true;
         break;
     case O_SEED:
-        if (!cli_parse_u64(value, 0, UINT64_MAX, &v))
-            return cli_misuse(&cmd_model, "--seed is a whole number below 2^64, not \"%.64s\"",
-                              value);
-        o->seed = v;
-        break;
+        return cli_take_u64(&cmd_model, "seed", value, 0, UINT64_MAX, &o->seed);
     case O_TEMPERATURE: {
         jread j = jread_over(span_of_str(value));
         if (jread_real(&j, &o->temperature) != SEFL_OK || jread_end(&j) != SEFL_OK ||
@@ -219,16 +200,19 @@ static sefl_status info_arrays(const options *o, const char *kind, json *j)
         json_close(j, ']');
         json_close(j, '}');
         values += x->count;
+        char name[97];
         if (!o->json)
-            printf("  %-48.96s %5s  %s\n", x->name, x->type_name, shape);
+            printf("  %-48s %5s  %s\n", cli_plain(name, sizeof name, x->name), x->type_name, shape);
     }
     json_close(j, ']');
     json_key(j, "values"), json_u64(j, values);
     if (!o->json) {
         printf("%" PRIu64 " values in %zu arrays\n", values, tensors_count(t));
         const char *key, *value;
+        char plain_key[65], plain_value[201];
         for (size_t i = 0; !*kind && tensors_meta_at(t, i, &key, &value); i++)
-            printf("  %.64s: %.200s\n", key, value);
+            printf("  %s: %s\n", cli_plain(plain_key, sizeof plain_key, key),
+                   cli_plain(plain_value, sizeof plain_value, value));
     }
 done:
     tensors_close(t);
@@ -481,6 +465,10 @@ static sefl_status run_generate(options *o)
         }
     }
     if (!o->json) {
+        if (isatty(STDOUT_FILENO)) /* words of somebody's list: no commands for the terminal */
+            for (size_t i = 0; i < text.n; i++)
+                if (text.p[i] != '\n' && (text.p[i] < 32 || text.p[i] == 127))
+                    text.p[i] = '?';
         print_buf(&text);
         goto done;
     }
@@ -550,67 +538,39 @@ done:
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-static const struct action {
-    const char *name;
-    const struct option *longopts;
+static const cli_action actions[] = {
+    { "info", info_options, "a model file" },
+    { "new", new_options, "a model file" },
+    { "eval", eval_options, "a model file" },
+    { "generate", generate_options, "a model file" },
+    { "export", export_options, "a model file" },
+    { "import", import_options, "a model file" },
+    { 0 },
+};
+static const struct {
     sefl_status (*run)(options *o);
     bool wants_vocab, wants_data, wants_out;
-} actions[] = {
-    { "info", info_options, run_info, false, false, false },
-    { "new", new_options, run_new, true, false, false },
-    { "eval", eval_options, run_eval, true, true, false },
-    { "generate", generate_options, run_generate, true, false, false },
-    { "export", export_options, run_export, false, false, true },
-    { "import", import_options, run_import, false, false, true },
+} work[] = {
+    { run_info, false, false, false },  { run_new, true, false, false },
+    { run_eval, true, true, false },    { run_generate, true, false, false },
+    { run_export, false, false, true }, { run_import, false, false, true },
 };
-
-enum { ACTIONS = sizeof actions / sizeof *actions };
-
-static int no_action(const char *word)
-{
-    const char *names[ACTIONS + 1] = { 0 };
-    for (size_t i = 0; i < ACTIONS; i++)
-        names[i] = actions[i].name;
-    const char *near = suggest_name(word, names);
-    if (near)
-        return cli_misuse(&cmd_model, "unknown action \"%.64s\"; did you mean '%s'?", word, near);
-    return cli_misuse(
-        &cmd_model, "unknown action \"%.64s\"; info, new, eval, generate, export or import", word);
-}
 
 static int run(int argc, char **argv)
 {
     options o = { .temperature = 1 };
-    const struct action *a = NULL;
-    if (argc < 2)
-        return cli_misuse(&cmd_model,
-                          "an action is wanted: info, new, eval, generate, export or import");
-    for (size_t i = 0; i < ACTIONS; i++)
-        if (strcmp(actions[i].name, argv[1]) == 0)
-            a = &actions[i];
-    if (!a)
-        return no_action(argv[1]);
-    argc--, argv++;
-    opterr = 0;
-    for (int c; (c = getopt_long(argc, argv, ":", a->longopts, NULL)) != -1;) {
-        if (c == '?' || c == ':')
-            return cli_bad_option(&cmd_model, argc, argv, c, a->longopts);
-        int rc = take(&o, c, optarg);
-        if (rc != CLI_DONE)
-            return rc;
-    }
-    if (optind == argc)
-        return cli_misuse(&cmd_model, "%s wants a model file", a->name);
-    o.path = argv[optind++];
-    if (optind < argc)
-        return cli_misuse(&cmd_model, "no argument \"%.64s\" is taken", argv[optind]);
-    if (a->wants_vocab && !o.vocab)
-        return cli_misuse(&cmd_model, "%s wants --vocab", a->name);
-    if (a->wants_data && !o.data)
-        return cli_misuse(&cmd_model, "%s wants --data", a->name);
-    if (a->wants_out && !o.out)
-        return cli_misuse(&cmd_model, "%s wants --out", a->name);
-    sefl_status st = a->run(&o);
+    size_t which = 0;
+    int rc = cli_actions_parse(&cmd_model, actions, argc, argv, take, &o, &which, &o.path);
+    if (rc != CLI_DONE)
+        return rc;
+    const char *name = actions[which].name;
+    if (work[which].wants_vocab && !o.vocab)
+        return cli_misuse(&cmd_model, "%s wants --vocab", name);
+    if (work[which].wants_data && !o.data)
+        return cli_misuse(&cmd_model, "%s wants --data", name);
+    if (work[which].wants_out && !o.out)
+        return cli_misuse(&cmd_model, "%s wants --out", name);
+    sefl_status st = work[which].run(&o);
     return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_model, st);
 }
 
@@ -618,40 +578,42 @@ const cli_command cmd_model = {
     .name = "model",
     .summary = "model files: make, look, evaluate, write text, to PyTorch and back",
     .usage = "info|new|eval|generate|export|import FILE [options]",
-    .details =
-        "  --json          one JSON object\n"
-        "  --force         new, export, import: replace an existing file\n"
-        "\n"
-        "  info FILE       sizes, vocabulary, arrays of a safetensors file; checks every value\n"
-        "\n"
-        "  new FILE        writes an untrained model: what a federation begins with\n"
-        "  --vocab LIST    its words ('sefl data vocab')\n"
-        "  --order O       how the list is ordered, for the record: interleaved, appearance,\n"
-        "                  frequency\n"
-        "  --model M       lstm (default) or transformer\n"
-        "  --embed N, --hidden N (200), --layers N (2), --heads N (2), --block L (1), --tied\n"
-        "  --seed S        same seed, same model (0)\n"
-        "\n"
-        "  eval FILE       perplexity, as PyTorch's word-language-model example computes it\n"
-        "  --vocab LIST    the model's words; another list is refused\n"
-        "  --data PATH     text file, or folder with valid.txt\n"
-        "  --split S       train, valid (default) or test of a folder\n"
-        "  --format F, --field NAME as in 'sefl data'\n"
-        "  --threads N     (all cores)\n"
-        "\n"
-        "  generate FILE   text drawn from the model\n"
-        "  --vocab LIST    the model's words\n"
-        "  --words N       how many (100)\n"
-        "  --prompt TEXT   what comes before\n"
-        "  --temperature T below 1: safer words, above: wilder ones (1)\n"
-        "  --seed S        same seed, same text (0)\n"
-        "\n"
-        "  export FILE --out FILE   dense weights under the names of PyTorch's example\n"
-        "  import FILE --out FILE   dense weights of PyTorch, each matrix projected\n"
-        "  --block L       block size (1)\n"
-        "  --heads N       of a transformer (2): the file does not tell\n"
-        "  --tied          the decoder's weights are the encoder's\n"
-        "  --vocab LIST, --order O   its words, for the record",
+    .details = "  --json          one JSON object\n"
+               "  --force         new, export, import: replace an existing file\n"
+               "\n"
+               "  info FILE       sizes, vocabulary, arrays of a safetensors file; checks\n"
+               "                  every value\n"
+               "\n"
+               "  new FILE        writes an untrained model: what a federation begins with\n"
+               "  --vocab LIST    its words ('sefl data vocab')\n"
+               "  --order O       how the list is ordered, for the record: interleaved,\n"
+               "                  appearance, frequency\n"
+               "  --model M       lstm (default) or transformer\n"
+               "  --embed N, --hidden N (200), --layers N (2), --heads N (2), --block L (1),\n"
+               "  --tied          sizes\n"
+               "  --seed S        same seed, same model (0)\n"
+               "\n"
+               "  eval FILE       perplexity, computed as PyTorch's word-language-model example\n"
+               "                  does\n"
+               "  --vocab LIST    the model's words; another list is refused\n"
+               "  --data PATH     text file, or folder with valid.txt\n"
+               "  --split S       train, valid (default) or test of a folder\n"
+               "  --format F, --field NAME as in 'sefl data'\n"
+               "  --threads N     (all cores)\n"
+               "\n"
+               "  generate FILE   text drawn from the model\n"
+               "  --vocab LIST    the model's words\n"
+               "  --words N       how many (100)\n"
+               "  --prompt TEXT   what comes before\n"
+               "  --temperature T below 1: safer words, above: wilder ones (1)\n"
+               "  --seed S        same seed, same text (0)\n"
+               "\n"
+               "  export FILE --out FILE   dense weights under the names of PyTorch's example\n"
+               "  import FILE --out FILE   dense weights of PyTorch, each matrix projected\n"
+               "  --block L       block size (1)\n"
+               "  --heads N       of a transformer (2): the file does not tell\n"
+               "  --tied          the decoder's weights are the encoder's\n"
+               "  --vocab LIST, --order O   its words, for the record",
     .example = "sefl data synth --out text && sefl train --data text --max-steps 20 --out run && "
                "sefl model info run/model.safetensors",
     .actions = "new info eval generate export import",

@@ -477,11 +477,38 @@ static int run_spent(int argc, char **argv)
     return rc;
 }
 
+/* ---- new ----------------------------------------------------------------------------------- */
+
+/* By hand and once: a ledger that a role made by itself could be a reset. */
+static int run_new(int argc, char **argv)
+{
+    static const struct option longopts[] = { { "population", required_argument, NULL, 'p' },
+                                              { 0 } };
+    const char *population = NULL;
+    opterr = 0, optind = 1;
+    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
+        if (c != 'p')
+            return cli_bad_option(&cmd_privacy, argc, argv, c, longopts);
+        population = optarg;
+    }
+    if (argc - optind != 1 || !population)
+        return cli_misuse(&cmd_privacy, "new takes a file and --population NAME");
+    sefl_status st = ledger_create(argv[optind], population);
+    if (st != SEFL_OK) {
+        cli_failed(&cmd_privacy, st);
+        return CLI_FAILED;
+    }
+    printf("%s: an empty ledger of the population \"%s\"\n", argv[optind], population);
+    return CLI_DONE;
+}
+
 static int run(int argc, char **argv)
 {
-    static const char *const names[] = { "plan", "spent", NULL };
+    static const char *const names[] = { "plan", "spent", "new", NULL };
     if (argc < 2)
-        return cli_misuse(&cmd_privacy, "say plan or spent");
+        return cli_misuse(&cmd_privacy, "say plan, spent or new");
+    if (strcmp(argv[1], "new") == 0)
+        return run_new(argc - 1, argv + 1);
     if (strcmp(argv[1], "plan") == 0)
         return run_plan(argc - 1, argv + 1);
     if (strcmp(argv[1], "spent") == 0)
@@ -489,33 +516,37 @@ static int run(int argc, char **argv)
     const char *near = suggest_name(argv[1], names);
     if (near)
         return cli_misuse(&cmd_privacy, "unknown \"%.64s\"; did you mean '%s'?", argv[1], near);
-    return cli_misuse(&cmd_privacy, "unknown \"%.64s\": plan or spent", argv[1]);
+    return cli_misuse(&cmd_privacy, "unknown \"%.64s\": plan, spent or new", argv[1]);
 }
 
 const cli_command cmd_privacy = {
     .name = "privacy",
-    .summary = "plan a privacy budget, or show what a ledger has spent",
+    .summary = "plan a privacy budget, make a ledger, or show what it has spent",
     .usage = "plan --clients N --rounds T --delta D (--epsilon E | --z Z) [options]\n"
-             "       sefl privacy spent LEDGER [--delta D] [--json]",
-    .details = "  --clients N       enrolled clients\n"
-               "  --sample-rate Q   each takes part in a round with this probability (1)\n"
-               "  --rounds T        rounds in all\n"
-               "  --epsilon E       target: the noise multiplier is found for it\n"
-               "  --z Z             or: the noise multiplier, noise over sensitivity\n"
-               "  --delta D         delta of the target\n"
-               "  --max-rounds-per-client M   enforced limit, counts against a server\n"
-               "  --hidden          everybody uploads each round, those not drawn upload zeros\n"
-               "  --public-count    the number that took part is published: no amplification\n"
-               "  --noise KIND      joint (both servers together), own (one each), cdp (trusted)\n"
-               "  --dim D           values of an update (945510)\n"
-               "  --clip C          L2 norm of an update (1)\n"
-               "  --classic         z by the paper's formula; E is then that of one round\n"
-               "  --pld             also the numerical accountant (own and cdp)\n"
-               "  --json            one JSON object\n"
-               "Two epsilons are printed: against a server, or whoever sees who takes part, and\n"
-               "against everybody else. The first is the budget gate.",
+             "       sefl privacy spent LEDGER [--delta D] [--json]\n"
+             "       sefl privacy new LEDGER --population NAME",
+    .details =
+        "  --clients N       enrolled clients\n"
+        "  --sample-rate Q   each takes part in a round with this probability (1)\n"
+        "  --rounds T        rounds in all\n"
+        "  --epsilon E       target: the noise multiplier is found for it\n"
+        "  --z Z             or: the noise multiplier, noise over sensitivity\n"
+        "  --delta D         delta of the target\n"
+        "  --max-rounds-per-client M   enforced limit, counts against a server\n"
+        "  --hidden          everybody uploads each round, those not drawn upload zeros\n"
+        "  --public-count    the number that took part is published: no amplification\n"
+        "  --noise KIND      joint (both servers together), own (one each), cdp (trusted)\n"
+        "  --dim D           values of an update (945510)\n"
+        "  --clip C          L2 norm of an update (1)\n"
+        "  --classic         z by the paper's formula; E is then that of one round\n"
+        "  --pld             also the numerical accountant (own and cdp)\n"
+        "  --json            one JSON object\n"
+        "new makes an empty ledger: once for a population, before its first task. A role never\n"
+        "makes one itself, for that could be a reset.\n"
+        "Two epsilons are printed: against a server, or whoever sees who takes part, and\n"
+        "against everybody else. The first is the budget gate.",
     .example = "sefl privacy plan --clients 3000 --sample-rate 0.1 --rounds 100 --epsilon 8 "
                "--delta 1e-6",
-    .actions = "plan spent",
+    .actions = "plan spent new",
     .run = run,
 };

@@ -545,28 +545,26 @@ const cli_command cmd_train = {
     .name = "train",
     .summary = "train a language model on this machine alone, without a federation",
     .usage = "--data WHERE [options]",
-    .details =
-        "  --data WHERE     folder with train, valid and test text (.txt, .jsonl, .csv), or a "
-        "file\n"
-        "  --model KIND     lstm (default) or transformer\n"
-        "  --block L        block size of the Hankel matrices (default 32; 1 is dense)\n"
-        "  --epochs N       passes over the text (default 5)\n"
-        "  --max-steps N    stop after so many batches\n"
-        "  --lr RATE        default: sgd 20 (lstm) or 5 (transformer), adam 0.001\n"
-        "  --vocab FILE     word list; default: the words of the training text\n"
-        "  --seed N         of initial values and dropout (default 1)\n"
-        "  --threads N      0 (default): all cores; the result does not depend on it\n"
-        "  --out DIR        writes model.safetensors, vocab.txt and a checkpoint there\n"
-        "  --resume         goes on with the checkpoint in --out, to the same bytes; Ctrl-C "
-        "writes\n"
-        "                   one after the present step\n"
-        "  --set KEY=VALUE  any setting: data.{path,format,field,vocab,order,max_words},\n"
-        "                   model.{kind,block,embed,hidden,layers,heads,tied}, train.{epochs,\n"
-        "                   max_steps,lr,lr_decay,clip,dropout,optimiser,batch,bptt,seed,threads,\n"
-        "                   checkpoint_steps}\n"
-        "  --set-file FILE  settings, one KEY=VALUE a line\n"
-        "  --json           one object an epoch\n"
-        "  --quiet          no talk on standard error",
+    .details = "  --data WHERE     folder with train, valid and test text (.txt, .jsonl, .csv),\n"
+               "                   or a file\n"
+               "  --model KIND     lstm (default) or transformer\n"
+               "  --block L        block size of the Hankel matrices (default 32; 1 is dense)\n"
+               "  --epochs N       passes over the text (default 5)\n"
+               "  --max-steps N    stop after so many batches\n"
+               "  --lr RATE        default: sgd 20 (lstm) or 5 (transformer), adam 0.001\n"
+               "  --vocab FILE     word list; default: the words of the training text\n"
+               "  --seed N         of initial values and dropout (default 1)\n"
+               "  --threads N      0 (default): all cores; the result does not depend on it\n"
+               "  --out DIR        writes model.safetensors, vocab.txt and a checkpoint there\n"
+               "  --resume         goes on with the checkpoint in --out, to the same bytes;\n"
+               "                   Ctrl-C writes one after the present step\n"
+               "  --set KEY=VALUE  any setting: data.{path,format,field,vocab,order,max_words},\n"
+               "                   model.{kind,block,embed,hidden,layers,heads,tied},\n"
+               "                   train.{epochs,max_steps,lr,lr_decay,clip,dropout,optimiser,\n"
+               "                   batch,bptt,seed,threads,checkpoint_steps}\n"
+               "  --set-file FILE  settings, one KEY=VALUE a line\n"
+               "  --json           one object an epoch\n"
+               "  --quiet          no talk on standard error",
     .example = "sefl data synth --out demo-text && sefl train --data demo-text --epochs 3",
     .run = run,
 };

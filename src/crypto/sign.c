@@ -50,6 +50,19 @@ done:
     return st;
 }
 
+sefl_status sign_key_from(sign_key **out, const uint8_t seed[SIGN_SEED_BYTES])
+{
+    sign_key *k = NULL;
+    *out = NULL;
+    sefl_status st = secmem_new(&k, sizeof *k, NULL);
+    if (st != SEFL_OK)
+        return st;
+    memcpy(k->seed, seed, sizeof k->seed);
+    from_seed(k);
+    *out = k;
+    return st;
+}
+
 void sign_key_free(sign_key *key)
 {
     secmem_free(key);
@@ -160,6 +173,10 @@ const char *sign_kind_name(sign_kind kind)
         return "receipt";
     case SIGN_STATEMENT:
         return "statement";
+    case SIGN_ENROLMENT:
+        return "enrolment";
+    case SIGN_APPROVAL:
+        return "approval";
     }
     return NULL;
 }

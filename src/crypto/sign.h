@@ -22,6 +22,8 @@ typedef enum sign_kind {
     SIGN_HEADER = 2,    /* "round header" */
     SIGN_RECEIPT = 3,   /* "receipt" */
     SIGN_STATEMENT = 4, /* "statement": AS on the set of a round, to CSP */
+    SIGN_ENROLMENT = 5, /* "enrolment": a site's token on its request (protocol/enrol.h) */
+    SIGN_APPROVAL = 6,  /* "approval": a server on an enrolled site */
 } sign_kind;
 
 /* The word above; NULL for anything else. */
@@ -30,6 +32,8 @@ const char *sign_kind_name(sign_kind kind);
 typedef struct sign_key sign_key;
 
 sefl_status sign_key_new(sign_key **out, const sefl_rng *rng) SEFL_MUST_CHECK;
+/* The key of this seed: the same every time. */
+sefl_status sign_key_from(sign_key **out, const uint8_t seed[SIGN_SEED_BYTES]) SEFL_MUST_CHECK;
 void sign_key_free(sign_key *key);
 const uint8_t *sign_key_pub(const sign_key *key); /* SIGN_PUB_BYTES */
 

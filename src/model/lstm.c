@@ -2,11 +2,11 @@
  * and on the output.
  *
  * Design.
- *  1. All steps' input products are one large SGEMM; what remains is the recurrence.
+ *  1. All steps' input products are one large product; what remains is the recurrence.
  *  2. Columns of the batch are independent in the recurrence, so NN_ROWS columns at a time run all
  *     steps, forward and backward, as one piece of work: no barrier inside. The recurrent matrix
  *     is packed once per step in panels that stay in the second-level cache.
- *  3. Weight gradients are SGEMMs over all steps afterwards: dW_hh uses h shifted by one step,
+ *  3. Weight gradients are products over all steps afterwards: dW_hh uses h shifted by one step,
  * which lies in front because h has the carried state as its first rows. */
 #include "model/lm_body.h"
 

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { DESCRIPTION = 1024 }; /* bytes of the settings in words */
+
 struct trainer {
     lm *m;
     pool *pool;
@@ -23,6 +25,7 @@ struct trainer {
     size_t row;           /* next row of this epoch */
     uint32_t *input, *target;
     size_t batch_steps; /* of the gradient that waits for its update */
+    char text_hash[17]; /* first digits of the SHA-256 of the words */
 };
 
 sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
@@ -51,6 +54,10 @@ sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
     if (n / 2 < t->columns)
         t->columns = (uint32_t)(n / 2);
     t->rows = n / t->columns;
+    uint8_t digest[SHA256_BYTES];
+    sha256_of(digest, span_of(words, n * sizeof *words));
+    for (size_t i = 0; i < 8; i++)
+        snprintf(t->text_hash + 2 * i, 3, "%02x", digest[i]);
     SEFL_TRY(sefl_new(&t->input, (size_t)t->columns * t->steps, sizeof *t->input));
     SEFL_TRY(sefl_new(&t->target, (size_t)t->columns * t->steps, sizeof *t->target));
     SEFL_TRY(optim_new(&t->opt, &t->cfg.optim, lm_count(m)));
@@ -142,18 +149,18 @@ done:
 
 /* ---- checkpoints ------------------------------------------------------------------------------ */
 
-static void describe(const trainer *t, char out[512])
+static void describe(const trainer *t, char out[DESCRIPTION])
 {
     const lm_config *c = lm_get_config(t->m);
-    snprintf(
-        out, 512,
-        "%s vocab %u embed %u hidden %u layers %u heads %u block %u tied %d batch %u steps %u "
-        "rows %zu lr %.17g lr_decay %.17g clip %.17g dropout %.17g seed %llu optimiser %s momentum "
-        "%.17g beta1 %.17g beta2 %.17g epsilon %.17g",
-        c->body, c->vocab, c->embed, c->hidden, c->layers, c->heads, c->block, c->tied, t->columns,
-        t->steps, t->rows, t->cfg.lr, t->cfg.lr_decay, t->cfg.clip, t->cfg.dropout,
-        (unsigned long long)t->cfg.seed, optim_kind_name(t->cfg.optim.kind), t->cfg.optim.momentum,
-        t->cfg.optim.beta1, t->cfg.optim.beta2, t->cfg.optim.epsilon);
+    snprintf(out, DESCRIPTION,
+             "%s vocab %u embed %u hidden %u layers %u heads %u block %u tied %d batch %u steps %u "
+             "rows %zu text %s lr %.17g lr_decay %.17g clip %.17g dropout %.17g seed %llu "
+             "optimiser %s momentum "
+             "%.17g beta1 %.17g beta2 %.17g epsilon %.17g",
+             c->body, c->vocab, c->embed, c->hidden, c->layers, c->heads, c->block, c->tied,
+             t->columns, t->steps, t->rows, t->text_hash, t->cfg.lr, t->cfg.lr_decay, t->cfg.clip,
+             t->cfg.dropout, (unsigned long long)t->cfg.seed, optim_kind_name(t->cfg.optim.kind),
+             t->cfg.optim.momentum, t->cfg.optim.beta1, t->cfg.optim.beta2, t->cfg.optim.epsilon);
 }
 
 static sefl_status wr_reals(sefl_buf *out, const nn_real *p, size_t n)
@@ -182,7 +189,7 @@ static const char magic[8] = { 'S', 'E', 'F', 'L', 'T', 'R', 'N', '1' };
 sefl_status trainer_save(trainer *t, sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
-    char text[512];
+    char text[DESCRIPTION];
     size_t begin = out->n, n, k;
     uint8_t digest[SHA256_BYTES];
     nn_real *state = lm_state(t->m, &n), *memory = optim_state(t->opt, &k);
@@ -206,7 +213,7 @@ done:
 /* The two descriptions are pairs "name value"; the first pair that differs is named. */
 static sefl_status same_settings(sefl_span there, const char *here)
 {
-    char copy[512], a[64], b[64], name[64] = "model";
+    char copy[DESCRIPTION], a[64], b[64], name[64] = "model";
     size_t n = there.n < sizeof copy - 1 ? there.n : sizeof copy - 1;
     const char *p = copy, *q = here;
     int skip_a, skip_b;
@@ -229,7 +236,7 @@ static sefl_status same_settings(sefl_span there, const char *here)
 sefl_status trainer_load(trainer *t, sefl_span in)
 {
     sefl_status st = SEFL_OK;
-    char text[512];
+    char text[DESCRIPTION];
     uint8_t digest[SHA256_BYTES];
     sefl_span s, theta, state, memory;
     uint64_t epoch, row, done_steps, opt_steps;

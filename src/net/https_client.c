@@ -28,8 +28,10 @@ enum { REPLY_MAX = 1 << 20, PATH_BYTES = 4096, BUFFER_BYTES = 512 << 10, EXPECT_
 
 struct https_client {
     char *host, *proxy, *role;
+    struct curl_slist *always; /* lines for every request */
     uint16_t port;
-    tls_id *id;
+    tls_id *id; /* NULL: pinned */
+    uint8_t pin[32];
     unsigned connect_ms, stall_s;
     CURL *easy;
     CURLM *multi;
@@ -66,6 +68,39 @@ static sefl_status call_fail(call *k, sefl_status st)
     return st;
 }
 
+static sefl_status add_line(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *more = curl_slist_append(*list, line);
+    if (!more)
+        return sefl_fail(SEFL_ENOMEM, "https: libcurl");
+    *list = more;
+    return SEFL_OK;
+}
+
+/* "Name: value\n" lines. */
+static sefl_status add_lines(struct curl_slist **list, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    for (const char *p = text; p && *p;) {
+        char line[512];
+        size_t n = strcspn(p, "\n");
+        SEFL_CHECK(n < sizeof line, SEFL_EINVAL, "https: a header of %zu bytes", n);
+        snprintf(line, sizeof line, "%.*s", (int)n, p);
+        SEFL_TRY(add_line(list, line));
+        p += n + (p[n] == '\n');
+    }
+done:
+    return st;
+}
+
+static sefl_status add_always(struct curl_slist **list, const https_client *c)
+{
+    sefl_status st = SEFL_OK;
+    for (const struct curl_slist *l = c->always; l && st == SEFL_OK; l = l->next)
+        st = add_line(list, l->data);
+    return st;
+}
+
 /* ---- callbacks of libcurl ---------------------------------------------------------------- */
 
 static int on_ready(void *ctx, char *ip, char *local, int port, int local_port)
@@ -77,8 +112,12 @@ static int on_ready(void *ctx, char *ip, char *local, int port, int local_port)
     c->peer = (x509_peer){ .code = X509_NONE };
     if (curl_easy_getinfo(c->easy, CURLINFO_TLS_SSL_PTR, &info) == CURLE_OK && info &&
         info->backend == CURLSSLBACKEND_GNUTLS && info->internals)
-        x509_check_session(&c->peer, info->internals, c->id->trust,
-                           &(x509_want){ .role = c->role, .host = c->host, .server = true });
+        x509_check_session(&c->peer, info->internals, c->id ? c->id->trust : NULL,
+                           &(x509_want){ .role = c->role,
+                                         .host = c->host,
+                                         .server = true,
+                                         .fingerprint = c->id ? NULL : c->pin,
+                                         .pin_only = !c->id });
     else
         snprintf(c->peer.why, sizeof c->peer.why, "no TLS session to judge");
     if (c->peer.code == X509_OK)
@@ -342,13 +381,17 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
     SET(CURLOPT_FOLLOWLOCATION, 0L);
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3 | CURL_SSLVERSION_MAX_TLSv1_3);
-    SET(CURLOPT_SSL_VERIFYPEER, 1L);
-    SET(CURLOPT_SSL_VERIFYHOST, 2L);
     SET(CURLOPT_SSL_SESSIONID_CACHE, 0L);
-    SET(CURLOPT_CAINFO, tls_id_ca_path(c->id));
     SET(CURLOPT_CAPATH, NULL);
-    SET(CURLOPT_SSLCERT, tls_id_cert_path(c->id));
-    SET(CURLOPT_SSLKEY, tls_id_key_path(c->id));
+    SET(CURLOPT_SSL_VERIFYPEER, c->id ? 1L : 0L); /* pinned: on_ready alone judges */
+    SET(CURLOPT_SSL_VERIFYHOST, c->id ? 2L : 0L);
+    if (c->id) {
+        SET(CURLOPT_CAINFO, tls_id_ca_path(c->id));
+        SET(CURLOPT_SSLCERT, tls_id_cert_path(c->id));
+        SET(CURLOPT_SSLKEY, tls_id_key_path(c->id));
+    } else {
+        SET(CURLOPT_CAINFO, NULL);
+    }
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)c->connect_ms);
     SET(CURLOPT_TCP_KEEPALIVE, 1L);
     SET(CURLOPT_USERAGENT, "sefl");
@@ -356,6 +399,7 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
     SET(CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_BYTES);
     SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     SET(CURLOPT_NOPROGRESS, 1L);
+    SET(CURLOPT_HTTPHEADER, c->always);
     if (c->fresh)
         SET(CURLOPT_FRESH_CONNECT, 1L);
     if (c->proxy)
@@ -379,6 +423,26 @@ sefl_status https_get(https_client *c, const char *path, size_t max, unsigned wa
     return st == SEFL_OK ? drive(&k, c->stall_s + wait_s) : st;
 }
 
+sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t max,
+                       unsigned wait_s, https_reply *r)
+{
+    call k;
+    sefl_status st = prepare(&k, c, path, r, max);
+    if (st != SEFL_OK)
+        return st;
+    if (body.n > EXPECT_FROM)
+        return sefl_fail(SEFL_EINVAL, "https: a question of %zu bytes", body.n);
+    struct curl_slist *lines = curl_slist_append(NULL, "Content-Type: application/octet-stream");
+    if (!lines)
+        return sefl_fail(SEFL_ENOMEM, "https: libcurl");
+    curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, lines);
+    curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE, (long)body.n);
+    curl_easy_setopt(c->easy, CURLOPT_COPYPOSTFIELDS, body.n ? (const char *)body.p : "");
+    st = drive(&k, c->stall_s + wait_s);
+    curl_slist_free_all(lines);
+    return st;
+}
+
 sefl_status https_head(https_client *c, const char *path, https_reply *r)
 {
     call k;
@@ -386,15 +450,6 @@ sefl_status https_head(https_client *c, const char *path, https_reply *r)
     if (st == SEFL_OK)
         curl_easy_setopt(c->easy, CURLOPT_NOBODY, 1L);
     return st == SEFL_OK ? drive(&k, c->stall_s) : st;
-}
-
-static sefl_status add_line(struct curl_slist **list, const char *line)
-{
-    struct curl_slist *more = curl_slist_append(*list, line);
-    if (!more)
-        return sefl_fail(SEFL_ENOMEM, "https: libcurl");
-    *list = more;
-    return SEFL_OK;
 }
 
 /* Where an earlier part ends, if we know of which version it is. */
@@ -460,6 +515,7 @@ static sefl_status get_file_once(call *k, https_client *c, const char *path, con
                    strerror(errno));
         snprintf(range, sizeof range, "%llu-", (unsigned long long)k->at);
         snprintf(line, sizeof line, "If-Range: \"%s\"", etag);
+        SEFL_TRY(add_always(&lines, c));
         SEFL_TRY(add_line(&lines, line));
         curl_easy_setopt(c->easy, CURLOPT_RANGE, range);
         curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, lines);
@@ -509,14 +565,8 @@ sefl_status https_put_file(https_client *c, const char *path, const char *from, 
                (unsigned long long)offset, (unsigned long long)k.size);
     k.from = k.at = offset;
     k.progress = progress;
-    for (const char *p = headers; p && *p;) {
-        char line[512];
-        size_t n = strcspn(p, "\n");
-        SEFL_CHECK(n < sizeof line, SEFL_EINVAL, "https: a header of %zu bytes", n);
-        snprintf(line, sizeof line, "%.*s", (int)n, p);
-        SEFL_TRY(add_line(&lines, line));
-        p += n + (p[n] == '\n');
-    }
+    SEFL_TRY(add_always(&lines, c));
+    SEFL_TRY(add_lines(&lines, headers));
     /* a refusal then comes before the body is sent */
     SEFL_TRY(add_line(&lines, k.size - offset >= EXPECT_FROM ? "Expect: 100-continue" : "Expect:"));
     curl_easy_setopt(c->easy, CURLOPT_UPLOAD, 1L);
@@ -556,8 +606,9 @@ sefl_status https_client_new(https_client **out, const https_client_config *conf
     sefl_status st = SEFL_OK;
     https_client *c = NULL;
     *out = NULL;
-    SEFL_CHECK(config->host && config->host[0] && config->port && config->id, SEFL_EINVAL,
-               "https: a client needs a host, a port and an identity");
+    SEFL_CHECK(config->host && config->host[0] && config->port && !config->id == !!config->pin,
+               SEFL_EINVAL,
+               "https: a client needs a host, a port and an identity, or a pinned server");
     SEFL_CHECK(!strpbrk(config->host, "/@?#[] \t\r\n") && strlen(config->host) <= 253, SEFL_EINVAL,
                "https: bad host \"%.64s\"", config->host);
     SEFL_CHECK(!config->proxy || !strstr(config->proxy, "://") ||
@@ -570,10 +621,14 @@ sefl_status https_client_new(https_client **out, const https_client_config *conf
     SEFL_TRY(sefl_strdup(&c->role, config->server_role ? config->server_role : "aggregator"));
     if (config->proxy)
         SEFL_TRY(sefl_strdup(&c->proxy, config->proxy));
+    SEFL_TRY(add_lines(&c->always, config->headers));
     c->port = config->port;
     c->connect_ms = config->connect_ms ? config->connect_ms : 10000;
     c->stall_s = config->stall_s ? config->stall_s : 30;
-    c->id = tls_id_hold(config->id);
+    if (config->id)
+        c->id = tls_id_hold(config->id);
+    else
+        memcpy(c->pin, config->pin, sizeof c->pin);
     c->easy = curl_easy_init();
     c->multi = curl_multi_init();
     SEFL_CHECK(c->easy && c->multi, SEFL_ENOMEM, "https: out of memory");
@@ -593,6 +648,7 @@ void https_client_free(https_client *c)
         curl_easy_cleanup(c->easy);
     if (c->multi)
         curl_multi_cleanup(c->multi);
+    curl_slist_free_all(c->always);
     tls_id_free(c->id);
     sefl_free(c->host);
     sefl_free(c->proxy);

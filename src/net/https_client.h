@@ -6,7 +6,9 @@
  *     SEFL_TRY(https_put_file(c, "/v1/...", path, offset, headers, &r));
  *
  * Dials out only, to one host and port, through an HTTP CONNECT proxy when configured or in the
- * environment (https_proxy, no_proxy), IPv4 or IPv6. The server's certificate is checked against the
+ * environment (https_proxy, no_proxy), IPv4 or IPv6. A client that has no certificate yet knows the
+ * server's key beforehand (pin): then nothing else vouches for the server, and nothing is shown to it.
+ * The server's certificate is checked against the
  * id's peers_ca, its name and its role, before a request is sent. Redirects are not followed. Nothing
  * waits for ever: connect_ms, and stall_s without a byte.
  * A transport failure is SEFL_EIO / SEFL_ETIMEOUT / SEFL_EAUTH with a sentence; an HTTP status is no
@@ -26,9 +28,11 @@ typedef struct https_client_config {
     const char *host;
     uint16_t port;
     const tls_id *id;
+    const uint8_t *pin;      /* instead of an id: the SHA-256 of the server's SPKI */
     const char *server_role; /* NULL: "aggregator" */
     const char
         *proxy; /* "http://[user:password@]host:port"; NULL: from the environment; "": none */
+    const char *headers;          /* "Name: value\n" lines for every request, or NULL */
     unsigned connect_ms, stall_s; /* 0: 10 s, 30 s */
 } https_client_config;
 
@@ -51,6 +55,9 @@ sefl_status
 https_get(https_client *c, const char *path, size_t max, unsigned wait_s,
           https_reply *r) SEFL_MUST_CHECK; /* wait_s: a long poll may be silent so long */
 sefl_status https_head(https_client *c, const char *path, https_reply *r) SEFL_MUST_CHECK;
+/* At most 64 KiB. wait_s: the answer may take so long. */
+sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t max,
+                       unsigned wait_s, https_reply *r) SEFL_MUST_CHECK;
 /* Into to.part, then to, fsynced; goes on where a part ends if the ETag is the same (kept beside it
  * in to.part.etag). A status other than 200 or 206 leaves both as they are, its text is in r->body.
  * More than max bytes is SEFL_ERANGE. */

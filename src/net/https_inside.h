@@ -6,6 +6,7 @@
 #include "net/tls_inside.h"
 
 #include <microhttpd.h>
+#include <stdatomic.h>
 
 /* A connection, from its accept to its end. */
 typedef struct https_conn {
@@ -14,9 +15,17 @@ typedef struct https_conn {
     struct MHD_Connection *mhd;
     int fd;
     gnutls_session_t tls;
-    uint64_t due_ms; /* a whole request header must be here by then; 0: one is; under the lock */
-    bool judged;
-    unsigned judged_by; /* generation of the id */
+    uint8_t address[32]; /* IPv4, or the first 64 bits of IPv6 */
+    uint64_t since_ms;
+    bool known;         /* has shown a good certificate; under the lock, as peer */
+    bool surplus;       /* its peer has connections enough: answers are 429; its own thread's */
+    bool was_cut;       /* by us, and counted; under the lock */
+    bool gone;          /* no longer welcome: nothing of it is served any more; under the lock */
+    atomic_bool shook;  /* the handshake is over */
+    atomic_bool heard;  /* a request had a whole header */
+    uint64_t due_ms;    /* a whole request header must be here by then; 0: one is; under the lock */
+    bool judged;        /* these are written by its thread, under the lock */
+    unsigned judged_by; /* generation of id and gate */
     x509_peer peer;
 } https_conn;
 
@@ -35,6 +44,7 @@ typedef struct https_inner {
     uint64_t got, began_ms;
     size_t discarded;
     bool ended; /* end was called */
+    bool slow;  /* cut for it, and counted */
 
     unsigned status; /* of the answer; 0: none yet */
     char *type, *headers;

@@ -16,11 +16,13 @@
 #include "net/https_server.h"
 
 #include "base/alloc.h"
+#include "net/buckets.h"
 #include "net/https_inside.h"
 #include "net/socket.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
-#include <stdatomic.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,8 +35,10 @@ enum {
     HEADER_BYTES = 32 << 10,
     PATH_MAX_CHARS = 1024,
     STOP_MS = 3000,
-    HANDSHAKE_MS = 15000,
+    HANDSHAKE_MS = 15000, /* or idle_s, if that is less */
     IDS_MAX = 4096,
+    RETRY_S = 2,
+    LINES_PER_S = 10,
 };
 
 struct https_server {
@@ -46,25 +50,56 @@ struct https_server {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     https_conn *conns;
+    unsigned conns_n, strangers; /* connections; those without a good certificate yet */
     https_inner *parked;
     tls_id **ids; /* all that were ever set: a handshake may still use an old one */
     unsigned ids_n, generation;
+    gate *gate; /* NULL: none */
     unsigned requests;
     uint64_t wakes;
     atomic_bool stopping;
     bool over;
     pthread_t watcher;
     bool watching;
+
+    buckets *address_rate, *peer_rate, *peer_bytes, *lines; /* NULL: no limit */
+    _Atomic uint64_t counts[HTTPS_EVENTS_N];
 };
+
+static const char *const event_names[HTTPS_EVENTS_N] = {
+#define HTTPS_EVENT_NAME(name, text) text,
+    HTTPS_EVENTS(HTTPS_EVENT_NAME)
+#undef HTTPS_EVENT_NAME
+};
+
+const char *https_event_name(https_event e)
+{
+    return (unsigned)e < HTTPS_EVENTS_N ? event_names[e] : "?";
+}
+
+uint64_t https_server_count(const https_server *s, https_event e)
+{
+    return atomic_load(&s->counts[e]);
+}
+
+static void count(https_server *s, https_event e)
+{
+    atomic_fetch_add(&s->counts[e], 1);
+}
+
+/* May another line about a refusal be written? A flood must not fill the disk. */
+static bool may_talk(https_server *s)
+{
+    static const uint8_t all[BUCKETS_KEY];
+    return buckets_take(s->lines, all, 1, socket_now_ms());
+}
 
 /* ---- connections ------------------------------------------------------------------------- */
 
-static const tls_id *id_of(https_server *s, unsigned *generation)
+static const tls_id *id_of(https_server *s)
 {
     pthread_mutex_lock(&s->lock);
     const tls_id *id = s->ids[s->ids_n - 1];
-    if (generation)
-        *generation = s->generation;
     pthread_mutex_unlock(&s->lock);
     return id;
 }
@@ -75,12 +110,84 @@ static int own_certificate(gnutls_session_t session, const struct gnutls_cert_re
 {
     https_conn *conn = gnutls_session_get_ptr(session);
     (void)info;
-    const tls_id *id = id_of(conn->server, NULL);
+    const tls_id *id = id_of(conn->server);
     memcpy(certs, &(const gnutls_pcert_st *){ id->chain }, sizeof *certs);
     *certs_n = id->chain_n;
     *key = id->key;
     *ocsp = NULL, *ocsp_n = 0, *flags = 0;
     return 0;
+}
+
+static int on_finished(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                       const gnutls_datum_t *msg)
+{
+    https_conn *conn = gnutls_session_get_ptr(session);
+    (void)type, (void)when, (void)msg;
+    if (incoming)
+        conn->shook = true;
+    return 0;
+}
+
+static void address_of(uint8_t out[BUCKETS_KEY], const struct sockaddr *a)
+{
+    memset(out, 0, BUCKETS_KEY);
+    if (a->sa_family == AF_INET) {
+        out[0] = 4;
+        memcpy(out + 1, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
+    } else if (a->sa_family == AF_INET6) {
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+        out[0] = IN6_IS_ADDR_V4MAPPED(six) ? 4 : 6;
+        if (out[0] == 4)
+            memcpy(out + 1, six->s6_addr + 12, 4);
+        else
+            memcpy(out + 1, six->s6_addr, 8);
+    }
+}
+
+/* Makes place: the stranger that has been here longest goes. Under the lock. */
+static void cut_oldest_stranger(https_server *s)
+{
+    https_conn *oldest = NULL;
+    for (https_conn *c = s->conns; c; c = c->next)
+        if (!c->known && !c->was_cut && (!oldest || c->since_ms < oldest->since_ms))
+            oldest = c;
+    if (!oldest)
+        return;
+    oldest->was_cut = true;
+    oldest->due_ms = 0;
+    shutdown(oldest->fd, SHUT_RDWR); /* its thread sees that and closes */
+    count(s, HTTPS_EVENT_STRANGER);
+}
+
+/* Before a byte is read. */
+static enum MHD_Result on_accept(void *cls, const struct sockaddr *from, socklen_t n)
+{
+    https_server *s = cls;
+    uint8_t address[BUCKETS_KEY];
+    unsigned same = 0;
+    bool full = false;
+    (void)n;
+    address_of(address, from);
+    if (s->address_rate && !buckets_take(s->address_rate, address, 1, socket_now_ms())) {
+        count(s, HTTPS_EVENT_ADDRESS_RATE);
+        return MHD_NO;
+    }
+    pthread_mutex_lock(&s->lock);
+    for (const https_conn *c = s->conns; c; c = c->next)
+        same += memcmp(c->address, address, sizeof address) == 0;
+    full = s->conns_n >= s->c.connections_max;
+    bool share = same >= s->c.connections_per_address;
+    if (!full && !share && s->strangers >= (s->c.connections_max + 1) / 2)
+        cut_oldest_stranger(s);
+    pthread_mutex_unlock(&s->lock);
+    if (full || share)
+        count(s, full ? HTTPS_EVENT_FULL : HTTPS_EVENT_ADDRESS_FULL);
+    return full || share ? MHD_NO : MHD_YES;
+}
+
+static uint64_t handshake_ms(const https_server *s)
+{
+    return s->c.idle_s < HANDSHAKE_MS / 1000 ? 1000ull * s->c.idle_s : HANDSHAKE_MS;
 }
 
 static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx)
@@ -90,6 +197,8 @@ static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
     const union MHD_ConnectionInfo *session =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    const union MHD_ConnectionInfo *from =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     *ctx = NULL;
     if (!fd || !session)
         return;
@@ -101,8 +210,14 @@ static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx
     conn->mhd = mhd;
     conn->fd = fd->connect_fd;
     conn->tls = session->tls_session;
-    conn->due_ms = socket_now_ms() + HANDSHAKE_MS;
+    conn->since_ms = socket_now_ms();
+    conn->due_ms = conn->since_ms + handshake_ms(s);
+    if (from && from->client_addr)
+        address_of(conn->address, from->client_addr);
+    count(s, HTTPS_EVENT_CONNECTED);
     gnutls_session_set_ptr(conn->tls, conn);
+    gnutls_handshake_set_hook_function(conn->tls, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST,
+                                       on_finished);
     gnutls_certificate_server_set_request(conn->tls, GNUTLS_CERT_REQUEST);
     gnutls_certificate_send_x509_rdn_sequence(conn->tls, 1);
     pthread_mutex_lock(&s->lock);
@@ -110,6 +225,7 @@ static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx
     if (s->conns)
         s->conns->prev = conn;
     s->conns = conn;
+    s->conns_n++, s->strangers++;
     pthread_mutex_unlock(&s->lock);
     *ctx = conn;
 }
@@ -127,6 +243,15 @@ static void conn_closed(https_server *s, void **ctx)
         s->conns = conn->next;
     if (conn->next)
         conn->next->prev = conn->prev;
+    s->conns_n--, s->strangers -= !conn->known;
+    if (!conn->heard && !conn->was_cut && !s->stopping) {
+        /* libmicrohttpd's clock may be there before the watcher */
+        bool slow = socket_now_ms() - conn->since_ms >= handshake_ms(s);
+        if (conn->shook)
+            count(s, slow ? HTTPS_EVENT_HEADER_SLOW : HTTPS_EVENT_NOT_HTTP);
+        else
+            count(s, slow ? HTTPS_EVENT_HANDSHAKE_SLOW : HTTPS_EVENT_HANDSHAKE);
+    }
     pthread_mutex_unlock(&s->lock);
     sefl_free(conn);
 }
@@ -140,23 +265,57 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
         conn_closed(cls, ctx);
 }
 
-/* One verdict a connection and id. */
+static void tell_refused(https_server *s, const x509_peer *p)
+{
+    count(s, HTTPS_EVENT_CERTIFICATE);
+    if (may_talk(s))
+        log_warn(s->c.log, "peer refused", lf_str("reason", x509_verdict_text(p->code)),
+                 lf_str("why", p->why));
+    if (s->c.refused)
+        s->c.refused(s->c.ctx, p);
+}
+
+/* The verdict, and whether the peer has too many connections with this one. Under the lock. */
+static void settle_peer(https_conn *conn, const x509_peer *peer)
+{
+    https_server *s = conn->server;
+    unsigned same = 0;
+    bool known = peer->code == X509_OK;
+    conn->peer = *peer;
+    s->strangers += (unsigned)conn->known;
+    s->strangers -= (unsigned)known;
+    conn->known = known;
+    for (const https_conn *c = s->conns; known && c; c = c->next)
+        same += c->known &&
+                memcmp(c->peer.fingerprint, peer->fingerprint, sizeof peer->fingerprint) == 0;
+    conn->surplus = s->c.connections_per_peer > 0 && same > s->c.connections_per_peer;
+}
+
+/* One verdict a connection, id and gate, until the certificate expires. */
 static void judge(https_conn *conn)
 {
     https_server *s = conn->server;
-    unsigned generation;
-    const tls_id *id = id_of(s, &generation);
-    if (conn->judged && conn->judged_by == generation)
-        return;
-    x509_check_session(&conn->peer, conn->tls, id->trust, &(x509_want){ .role = s->c.peer_role });
-    conn->judged = true;
-    conn->judged_by = generation;
-    if (conn->peer.code == X509_OK)
-        return;
-    log_warn(s->c.log, "peer refused", lf_str("reason", x509_verdict_text(conn->peer.code)),
-             lf_str("why", conn->peer.why));
-    if (s->c.refused)
-        s->c.refused(s->c.ctx, &conn->peer);
+    x509_peer p = { .code = X509_OK };
+    bool anew = false;
+    pthread_mutex_lock(&s->lock);
+    while (!conn->judged || conn->judged_by != s->generation ||
+           (conn->peer.code == X509_OK && conn->peer.until < (int64_t)time(NULL) && !anew)) {
+        const tls_id *id = s->ids[s->ids_n - 1];
+        unsigned generation = s->generation;
+        gate *g = gate_hold(s->gate);
+        pthread_mutex_unlock(&s->lock);
+        x509_check_session(&p, conn->tls, id->trust,
+                           &(x509_want){ .role = s->c.peer_role, .gate = g });
+        gate_free(g);
+        pthread_mutex_lock(&s->lock);
+        settle_peer(conn, &p);
+        conn->judged = anew = true;
+        conn->judged_by = generation; /* changed meanwhile: once more */
+    }
+    pthread_mutex_unlock(&s->lock);
+    /* without a certificate: whether that is a refusal depends on the path (admit) */
+    if (p.code != X509_OK && p.code != X509_NONE)
+        tell_refused(s, &p);
 }
 
 /* ---- parking ----------------------------------------------------------------------------- */
@@ -180,7 +339,8 @@ static bool park_now(https_server *s, https_inner *in)
     bool sleeps = false;
     pthread_mutex_lock(&s->lock);
     in->park_wanted = false;
-    if (!s->stopping && s->wakes == in->wakes_seen && in->park_until > socket_now_ms()) {
+    if (!s->stopping && !in->conn->gone && s->wakes == in->wakes_seen &&
+        in->park_until > socket_now_ms()) {
         MHD_suspend_connection(in->conn->mhd);
         in->parked = sleeps = true;
         in->park_prev = NULL;
@@ -213,6 +373,7 @@ void https_wake(https_server *s)
 static void *watch(void *arg)
 {
     https_server *s = arg;
+    uint64_t tick_ms = 0;
     pthread_mutex_lock(&s->lock);
     while (!s->over) {
         uint64_t now = socket_now_ms(), next = now + 1000;
@@ -225,12 +386,22 @@ static void *watch(void *arg)
         }
         for (https_conn *conn = s->conns; conn; conn = conn->next)
             if (conn->due_ms != 0 && conn->due_ms <= now) {
+                if (!conn->heard) { /* an idle one that was heard is no refusal */
+                    conn->was_cut = true;
+                    count(s, conn->shook ? HTTPS_EVENT_HEADER_SLOW : HTTPS_EVENT_HANDSHAKE_SLOW);
+                }
                 shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
                 conn->due_ms = 0;
             }
         struct timespec t = { .tv_sec = (time_t)(next / 1000),
                               .tv_nsec = (long)(next % 1000) * 1000000 };
         pthread_cond_timedwait(&s->changed, &s->lock, &t);
+        if (s->c.tick && !s->over && socket_now_ms() >= tick_ms) {
+            pthread_mutex_unlock(&s->lock);
+            s->c.tick(s->c.ctx);
+            tick_ms = socket_now_ms() + 1000;
+            pthread_mutex_lock(&s->lock);
+        }
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -263,29 +434,79 @@ static bool number(const char *s, uint64_t *out)
     return true;
 }
 
+/* Counts it, says so in the log, answers. */
+static void SEFL_PRINTF(4, 5)
+    refuse(https_inner *in, https_event e, unsigned status, const char *fmt, ...)
+{
+    https_server *s = in->conn->server;
+    char line[128];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(line, sizeof line - 1, fmt, ap);
+    va_end(ap);
+    size_t k = n < 0 ? 0 : (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 2;
+    line[k] = '\n';
+    count(s, e);
+    if (may_talk(s))
+        log_warn(s->c.log, "request refused", lf_str("reason", https_event_name(e)),
+                 lf_str("name", in->r.peer.name));
+    char retry[32];
+    snprintf(retry, sizeof retry, "Retry-After: %d\n", RETRY_S);
+    https_answer(&in->r, status, "text/plain; charset=utf-8", status == 429 ? retry : NULL,
+                 span_of(line, k + 1));
+}
+
 /* What is settled before begin: true if the request goes on. */
 static bool admit(https_server *s, https_inner *in)
 {
     https_request *r = &in->r;
     const char *length = https_header(r, "Content-Length");
+    uint64_t most = s->c.body_max;
+    bool open =
+        s->c.open_path && strcmp(r->method, "POST") == 0 && strcmp(r->path, s->c.open_path) == 0;
     const union MHD_ConnectionInfo *head =
         MHD_get_connection_info(in->conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     judge(in->conn);
     r->peer = in->conn->peer;
-    if (r->peer.code != X509_OK)
+    if (open)
+        most = s->c.open_max;
+    if (r->peer.code == X509_NONE && !open)
+        tell_refused(s, &r->peer);
+    if (r->peer.code != X509_OK && (r->peer.code != X509_NONE || !open))
         https_answer_text(r, 403, "certificate not accepted");
+    else if (in->conn->surplus)
+        refuse(in, HTTPS_EVENT_PEER_FULL, 429, "this client has %u connections already",
+               s->c.connections_per_peer);
+    else if (s->peer_rate && r->peer.code == X509_OK &&
+             !buckets_take(s->peer_rate, r->peer.fingerprint, 1, in->began_ms))
+        refuse(in, HTTPS_EVENT_PEER_RATE, 429, "at most %u requests a second", s->c.request_rate);
     else if (!head || head->header_size > HEADER_BYTES)
-        https_answer_text(r, 431, "at most %d bytes of headers are taken", HEADER_BYTES);
+        refuse(in, HTTPS_EVENT_HEADERS, 431, "at most %d bytes of headers are taken", HEADER_BYTES);
     else if (!path_good(r->path))
-        https_answer_text(r, 400, "bad path");
+        refuse(in, HTTPS_EVENT_PATH, 400, "bad path");
     else if (https_header(r, "Transfer-Encoding"))
-        https_answer_text(r, 411, "a body needs Content-Length");
+        refuse(in, HTTPS_EVENT_LENGTH, 411, "a body needs Content-Length");
     else if (length && !number(length, &r->body_bytes))
-        https_answer_text(r, 400, "bad Content-Length");
-    else if (r->body_bytes > s->c.body_max)
-        https_answer_text(r, 413, "%llu bytes, at most %llu are taken",
-                          (unsigned long long)r->body_bytes, (unsigned long long)s->c.body_max);
+        refuse(in, HTTPS_EVENT_LENGTH, 400, "bad Content-Length");
+    else if (r->body_bytes > most)
+        refuse(in, HTTPS_EVENT_TOO_LARGE, 413, "%llu bytes, at most %llu are taken",
+               (unsigned long long)r->body_bytes, (unsigned long long)most);
+    else if (s->peer_bytes && r->body_bytes > 0 && r->peer.code == X509_OK &&
+             !buckets_take(s->peer_bytes, r->peer.fingerprint, (double)r->body_bytes, in->began_ms))
+        refuse(in, HTTPS_EVENT_PEER_BYTES, 429, "too many bytes in too short a time");
     return in->status == 0;
+}
+
+bool https_take_bytes(https_request *r, uint64_t n)
+{
+    https_inner *in = r->inner;
+    https_server *s = in->conn->server;
+    double cost = (double)(n < s->c.body_max ? n : s->c.body_max);
+    if (!s->peer_bytes || n == 0 ||
+        buckets_take(s->peer_bytes, r->peer.fingerprint, cost, in->began_ms))
+        return true;
+    refuse(in, HTTPS_EVENT_PEER_BYTES, 429, "too many bytes in too short a time");
+    return false;
 }
 
 static void note_wakes(https_server *s, https_inner *in)
@@ -295,12 +516,22 @@ static void note_wakes(https_server *s, https_inner *in)
     pthread_mutex_unlock(&s->lock);
 }
 
+static bool is_gone(https_server *s, const https_conn *conn)
+{
+    pthread_mutex_lock(&s->lock);
+    bool gone = conn->gone;
+    pthread_mutex_unlock(&s->lock);
+    return gone;
+}
+
 /* After a handler has returned: answered, parked, or neither. */
 static enum MHD_Result settle(https_server *s, https_inner *in)
 {
     while (in->status == 0 && in->park_wanted) {
         if (park_now(s, in))
             return MHD_YES;
+        if (is_gone(s, in->conn))
+            return MHD_NO;
         if (s->stopping || !in->r.resume) {
             https_answer_text(&in->r, 503, "the server stops");
             break;
@@ -328,6 +559,8 @@ static enum MHD_Result first_call(https_server *s, struct MHD_Connection *mhd, c
     in->conn = conn;
     in->fd = -1;
     in->began_ms = socket_now_ms();
+    conn->heard = true;
+    count(s, HTTPS_EVENT_REQUESTS);
     in->r = (https_request){ .method = method, .path = path, .server_ctx = s->c.ctx, .inner = in };
     pthread_mutex_lock(&s->lock);
     s->requests++;
@@ -374,6 +607,8 @@ static enum MHD_Result body_call(https_server *s, https_inner *in, const char *p
     uint64_t ms = socket_now_ms() - in->began_ms;
     in->got += n;
     if (ms > 1000ull * s->c.idle_s && in->got < ms / 1000 * s->c.rate_min) {
+        count(s, HTTPS_EVENT_BODY_SLOW);
+        in->slow = true;
         log_warn(s->c.log, "slow sender cut", lf_str("name", in->r.peer.name),
                  lf_u64("bytes", in->got), lf_u64("ms", ms));
         return MHD_NO; /* on_completed tells the handler */
@@ -391,6 +626,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
     (void)version;
     if (!in)
         return first_call(s, mhd, path, method, ctx);
+    if (is_gone(s, in->conn))
+        return MHD_NO; /* on_completed tells the handler */
     if (*data_n > 0) {
         size_t n = *data_n;
         *data_n = 0;
@@ -427,6 +664,8 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx,
     if (in->phase == HTTPS_BODY) {
         sefl_note("the peer went away after %llu of %llu bytes", (unsigned long long)in->got,
                   (unsigned long long)in->r.body_bytes);
+        if (!in->slow)
+            count(s, HTTPS_EVENT_BODY_CUT);
         end_body(in, SEFL_ECLOSED);
     }
     if (in->r.drop)
@@ -469,12 +708,12 @@ static sefl_status start_daemon(https_server *s)
     const https_server_config *c = &s->c;
     s->daemon = MHD_start_daemon(
         MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_TLS | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
-        0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, s,
+        0, on_accept, s, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, s,
         MHD_OPTION_LISTEN_SOCKET, s->listener, MHD_OPTION_HTTPS_CERT_CALLBACK2, own_certificate,
         MHD_OPTION_HTTPS_PRIORITIES, TLS_PRIORITY, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT, c->connections_max,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, c->connections_per_address,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+        (c->connections_max + 8) * c->threads, /* on_accept counts; this is shared by the threads */
         MHD_OPTION_CONNECTION_TIMEOUT, c->idle_s, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         c->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, c->threads, MHD_OPTION_END);
     if (!s->daemon)
@@ -485,9 +724,14 @@ static sefl_status start_daemon(https_server *s)
 
 static void server_free(https_server *s)
 {
+    buckets_free(s->address_rate);
+    buckets_free(s->peer_rate);
+    buckets_free(s->peer_bytes);
+    buckets_free(s->lines);
     for (unsigned i = 0; i < s->ids_n; i++)
         tls_id_free(s->ids[i]);
     sefl_free(s->ids);
+    gate_free(s->gate);
     if (s->listener >= 0)
         close(s->listener);
     pthread_cond_destroy(&s->changed);
@@ -498,6 +742,24 @@ static void server_free(https_server *s)
 static unsigned or_default(unsigned v, unsigned otherwise)
 {
     return v ? v : otherwise;
+}
+
+static sefl_status make_buckets(https_server *s)
+{
+    sefl_status st = SEFL_OK;
+    const https_server_config *c = &s->c;
+    SEFL_TRY(buckets_new(&s->lines, &(buckets_rule){ .burst = LINES_PER_S, .per_s = LINES_PER_S }));
+    if (c->connection_rate)
+        SEFL_TRY(buckets_new(&s->address_rate, &(buckets_rule){ .burst = 10.0 * c->connection_rate,
+                                                                .per_s = c->connection_rate }));
+    if (c->request_rate)
+        SEFL_TRY(buckets_new(&s->peer_rate, &(buckets_rule){ .burst = 5.0 * c->request_rate,
+                                                             .per_s = c->request_rate }));
+    if (c->bytes_burst > 0)
+        SEFL_TRY(buckets_new(&s->peer_bytes,
+                             &(buckets_rule){ .burst = c->bytes_burst, .per_s = c->bytes_rate }));
+done:
+    return st;
 }
 
 sefl_status https_server_start(https_server **out, const https_server_config *c)
@@ -515,7 +777,7 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     pthread_cond_init(&s->changed, &attr);
     pthread_condattr_destroy(&attr);
     s->c = *c;
-    s->listener = -1;
+    s->listener = c->listener ? *c->listener : -1; /* closed here, whatever happens */
     s->c.threads = or_default(c->threads, 2);
     s->c.connections_max = or_default(c->connections_max, 512);
     s->c.connections_per_address = or_default(c->connections_per_address, 64);
@@ -523,9 +785,15 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     s->c.rate_min = or_default(c->rate_min, 1024);
     SEFL_CHECK(c->id && c->begin && c->peer_role, SEFL_EINVAL,
                "https: a server needs an identity, a role of peers and a handler");
+    SEFL_TRY(make_buckets(s));
     SEFL_TRY(sefl_new(&s->ids, IDS_MAX, sizeof *s->ids));
     s->ids[s->ids_n++] = tls_id_hold(c->id);
-    SEFL_TRY(socket_listen(&s->listener, c->address ? c->address : "127.0.0.1", c->port, &s->port));
+    s->gate = gate_hold(c->gate);
+    if (c->listener)
+        s->port = c->port;
+    else
+        SEFL_TRY(
+            socket_listen(&s->listener, c->address ? c->address : "127.0.0.1", c->port, &s->port));
     SEFL_TRY(start_daemon(s));
     s->watching = pthread_create(&s->watcher, NULL, watch, s) == 0;
     SEFL_CHECK(s->watching, SEFL_EIO, "https: no thread");
@@ -554,6 +822,42 @@ void https_server_set_id(https_server *s, const tls_id *id)
     s->ids[s->ids_n++] = tls_id_hold(id);
     s->generation++;
     pthread_mutex_unlock(&s->lock);
+}
+
+/* Under the lock. */
+static void put_out(https_server *s, https_conn *conn)
+{
+    conn->gone = true;
+    shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
+    for (https_inner *in = s->parked, *after; in; in = after) {
+        after = in->park_next;
+        if (in->conn == conn)
+            unpark(s, in);
+    }
+}
+
+void https_server_set_gate(https_server *s, const gate *g)
+{
+    for (;;) { /* one at a time: `refused` is told without the lock */
+        x509_peer p = { .code = X509_OK };
+        pthread_mutex_lock(&s->lock);
+        if (s->gate != g) {
+            gate_free(s->gate);
+            s->gate = gate_hold(g);
+            s->generation++;
+        }
+        for (https_conn *conn = s->conns; conn && p.code == X509_OK; conn = conn->next) {
+            if (!conn->judged || conn->gone || conn->peer.code != X509_OK)
+                continue;
+            p = conn->peer;
+            if (!gate_still(g, &p))
+                put_out(s, conn);
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (p.code == X509_OK)
+            return;
+        tell_refused(s, &p);
+    }
 }
 
 void https_server_stop(https_server *s)

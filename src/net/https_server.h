@@ -1,7 +1,9 @@
 /* https_server: an HTTPS server with mutual TLS 1.3 (libmicrohttpd over GnuTLS) for one handler.
  *
- * libmicrohttpd only *asks* for a client certificate: this module verifies chain, dates and role
- * itself, before any byte of a body is taken, and gives a refused peer a generic 403.
+ * libmicrohttpd only *asks* for a client certificate: this module verifies chain, dates, role and, with
+ * a gate (net/gate.h), membership and revocation itself, before any byte of a body is taken, and gives
+ * a refused peer a generic 403 whatever the reason; the reason is logged, and told to `refused`.
+ * One path alone may be open to peers without any certificate (open_path): enrolment.
  *
  *     https_server *s;
  *     SEFL_TRY(https_server_start(&s, &(https_server_config){ .address = "::", .port = 7000, .id = id,
@@ -22,25 +24,64 @@
  * Threads: handlers run on the server's threads (config.threads, default 2), any number at once;
  * the requests of one connection one after another. A handler that blocks holds up the other
  * connections of its thread: that is the back-pressure of body; what takes long elsewhere is parked.
- * Limits: connections in all and per address, idle time, 32 KiB of headers, body size, and speed:
+ *
+ * Limits. Connections in all, per address, new ones per address and second, per peer; half of all
+ * places are for peers that have shown a good certificate: when strangers fill the other half, the
+ * oldest of them is cut for the next. Handshake and idle time, 32 KiB of headers, body size, and speed:
  * a connection that has not sent a whole request header within idle_s, or whose body comes in at
- * less than rate_min bytes a second over idle_s, is cut.   Secrets: the key. */
+ * less than rate_min bytes a second over idle_s, is cut. Requests per peer and second, bytes of bodies
+ * per peer: 429 with Retry-After. An IPv6 address counts by its /64. Memory: about 150 KiB a
+ * connection at most (buffers of TLS and of HTTP), whatever a peer announces.
+ * Every refusal is counted under its reason (HTTPS_EVENTS).   Secrets: the key. */
 #ifndef NET_HTTPS_SERVER_H
 #define NET_HTTPS_SERVER_H
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "net/gate.h"
 #include "net/tls.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
+
+/* What befalls connections and requests before a handler has a say: X(name, counter's name). */
+#define HTTPS_EVENTS(X)                                                                   \
+    X(CONNECTED, "connections")                /* accepted */                             \
+    X(REQUESTS, "requests")                    /* with a whole header */                  \
+    X(FULL, "connections_full")                /* refused: no place at all */             \
+    X(ADDRESS_FULL, "connections_per_address") /* refused: the address has its share */   \
+    X(ADDRESS_RATE, "connection_rate")         /* refused: too many new ones a second */  \
+    X(STRANGER, "stranger_cut")                /* cut to make place for another */        \
+    X(HANDSHAKE, "handshake_failed")           /* ended before a request: garbage, cut */ \
+    X(HANDSHAKE_SLOW, "handshake_slow")        /* ... or too slow */                      \
+    X(HEADER_SLOW, "header_slow")              /* a request header that does not come */  \
+    X(NOT_HTTP, "not_http")                    /* ended by libmicrohttpd's parser */      \
+    X(CERTIFICATE, "certificate")              /* 403 */                                  \
+    X(PEER_FULL, "connections_per_peer")       /* 429 */                                  \
+    X(PEER_RATE, "request_rate")               /* 429 */                                  \
+    X(PEER_BYTES, "byte_rate")                 /* 429 */                                  \
+    X(HEADERS, "headers_too_large")            /* 431 */                                  \
+    X(PATH, "bad_path")                        /* 400 */                                  \
+    X(LENGTH, "no_length")                     /* 411, or 400: no number */               \
+    X(TOO_LARGE, "body_too_large")             /* 413 */                                  \
+    X(BODY_SLOW, "body_slow")                  /* cut */                                  \
+    X(BODY_CUT, "body_cut")                    /* the peer went away in a body */
+
+typedef enum https_event {
+#define HTTPS_EVENT_ENUM(name, text) HTTPS_EVENT_##name,
+    HTTPS_EVENTS(HTTPS_EVENT_ENUM)
+#undef HTTPS_EVENT_ENUM
+        HTTPS_EVENTS_N
+} https_event;
+
+const char *https_event_name(https_event e);
 
 typedef struct https_server https_server;
 typedef struct https_request https_request;
 
 struct https_request {
     const char *method, *path;
-    x509_peer peer;
+    x509_peer peer;      /* X509_OK, or X509_NONE on the open path */
     uint64_t body_bytes; /* Content-Length; 0: no body */
     void *server_ctx;    /* config.ctx */
 
@@ -60,28 +101,49 @@ struct https_request {
 typedef struct https_server_config {
     const char *address; /* NULL: "127.0.0.1" */
     uint16_t port;       /* 0: the system chooses */
+    const int
+        *listener; /* a socket that listens already (tls_listen), with `port`: taken; or NULL */
     const tls_id *id;
     const char *peer_role;
+    const gate *gate;      /* whom it lets in; NULL: whom the id's CAs vouch for */
+    const char *open_path; /* POST to it needs no certificate; a bad one is refused; NULL: none */
+    uint64_t open_max;     /* bytes of its body */
     unsigned threads, connections_max, connections_per_address, idle_s; /* 0: 2, 512, 64, 60 */
     unsigned rate_min;                                                  /* bytes/s; 0: 1024 */
     uint64_t body_max;
+    /* 0: no such limit */
+    unsigned connection_rate;      /* new ones per address and second; ten times that at once */
+    unsigned connections_per_peer; /* by the fingerprint of its key */
+    unsigned request_rate;         /* per peer and second; five times that at once */
+    double bytes_rate;             /* of bodies, per peer and second, as announced ... */
+    double bytes_burst;            /* ... and at once */
     void (*begin)(https_request *r);
     void (*refused)(void *ctx, const x509_peer *p); /* count and log it; may be NULL; any thread */
+    void (*tick)(void *ctx); /* about once a second, on a thread of the server; may be NULL */
     void *ctx;
-    sefl_log *log;
+    sefl_log *log; /* at most ten lines about refusals a second, the rest is only counted */
 } https_server_config;
 
 sefl_status https_server_start(https_server **out, const https_server_config *c) SEFL_MUST_CHECK;
 uint16_t https_server_port(const https_server *s);
+/* Since the start. */
+uint64_t https_server_count(const https_server *s, https_event e);
 /* Another certificate, key and list of CAs, without a restart: new connections get them, and every
  * open connection is judged anew at its next request. */
 void https_server_set_id(https_server *s, const tls_id *id);
+/* Another trust list. Every open connection whose peer it does not let in is closed at once, in the
+ * middle of whatever it does (`refused` is told). */
+void https_server_set_gate(https_server *s, const gate *g);
 /* Takes no new connections, resumes what is parked, lets requests under way end for at most 3 s,
  * then ends. NULL is fine. */
 void https_server_stop(https_server *s);
 
 const char *https_query(const https_request *r, const char *name); /* NULL if it is not there */
 const char *https_header(const https_request *r, const char *name);
+
+/* In begin: work for n bytes that were not announced (what stands here already and is looked at again)
+ * counts as n bytes of a body. False: the peer has no such room left, and was answered (429). */
+bool https_take_bytes(https_request *r, uint64_t n);
 
 /* One answer a request; a second one is ignored. Headers: "Name: value\n" lines, or NULL. */
 void https_answer(https_request *r, unsigned status, const char *type, const char *headers,

@@ -394,9 +394,11 @@ static sefl_status wrap(tls **out, int fd, bool server, const char *host, const 
     t->fd = fd, fd = -1;
     t->id = tls_id_hold(id);
     t->idle_ms = idle_ms;
-    t->want = (x509_want){
-        .role = want->role, .fingerprint = want->fingerprint, .host = host, .server = !server
-    };
+    t->want = (x509_want){ .role = want->role,
+                           .fingerprint = want->fingerprint,
+                           .host = host,
+                           .server = !server,
+                           .gate = want->gate };
     SEFL_CHECK(want->role != NULL, SEFL_EINVAL, "tls: which role is the peer to have?");
     SEFL_TRY(sefl_new(&t->out, OUT_BYTES, 1));
     SEFL_TRY(sefl_new(&t->raw, RAW_BYTES, 1));
@@ -488,6 +490,12 @@ sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want
                 one = shake(p.t[i], &done);
             else if (porch_due(&p, i, connect_ms) <= now)
                 one = sefl_fail(SEFL_EIO, "tls: the peer did not finish the handshake in time");
+            if (one == SEFL_EAUTH && want->refused) {
+                x509_peer who = p.t[i]->peer;
+                if (who.code == X509_OK) /* nobody was judged */
+                    who.code = X509_NONE;
+                want->refused(want->ctx, &who);
+            }
             if (done) {
                 *out = p.t[i];
                 p.t[i] = NULL;
@@ -557,6 +565,11 @@ const uint8_t *tls_peer_fingerprint(const tls *t)
 const char *tls_peer_name(const tls *t)
 {
     return t->peer.name;
+}
+
+const x509_peer *tls_peer_info(const tls *t)
+{
+    return &t->peer;
 }
 
 void tls_interrupt(tls *t)

@@ -19,8 +19,10 @@
 
 #include "base/span.h"
 #include "mpc/channel.h"
+#include "net/gate.h"
 #include "net/x509.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct tls_id tls_id;
@@ -29,6 +31,9 @@ typedef struct tls tls;
 typedef struct tls_peer {
     const char *role;           /* "aggregator", "csp", "client" */
     const uint8_t *fingerprint; /* 32 bytes, SHA-256 of its SPKI; NULL: any of that role */
+    const gate *gate;           /* whom we let in; NULL: whom the id's CAs vouch for */
+    void (*refused)(void *ctx, const x509_peer *p); /* tls_accept: count it; NULL: nobody is told */
+    void *ctx;
 } tls_peer;
 
 typedef struct tls_limits {
@@ -44,6 +49,8 @@ const uint8_t *tls_id_fingerprint(const tls_id *id); /* 32 bytes, of our own key
 const char *tls_id_name(const tls_id *id);           /* common name */
 const char *tls_id_role(const tls_id *id);           /* "aggregator", ...; "" if it has none */
 int64_t tls_id_expires(const tls_id *id);            /* seconds since 1970 */
+/* Our own certificate as a peer with the same CAs would judge it; server: for serving. */
+void tls_id_check_own(const tls_id *id, x509_peer *out, bool server);
 /* Paths, for libcurl. */
 const char *tls_id_cert_path(const tls_id *id);
 const char *tls_id_key_path(const tls_id *id);
@@ -64,6 +71,7 @@ sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *i
 channel *tls_channel(tls *t);
 const uint8_t *tls_peer_fingerprint(const tls *t);
 const char *tls_peer_name(const tls *t);
+const x509_peer *tls_peer_info(const tls *t);
 /* Ends a wait of the owner from another thread: its call fails with SEFL_ECLOSED. */
 void tls_interrupt(tls *t);
 /* Says goodbye if the way out is free, and closes. Held-back bytes are lost, so flush first. NULL

@@ -137,6 +137,14 @@ int64_t tls_id_expires(const tls_id *id)
     return id->expires;
 }
 
+void tls_id_check_own(const tls_id *id, x509_peer *out, bool server)
+{
+    gnutls_datum_t der[X509_CHAIN_MAX];
+    for (unsigned i = 0; i < id->chain_n; i++)
+        der[i] = id->chain[i].cert;
+    x509_check_chain(out, der, id->chain_n, id->trust, &(x509_want){ .server = server });
+}
+
 const char *tls_id_cert_path(const tls_id *id)
 {
     return id->cert_path;

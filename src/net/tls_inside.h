@@ -3,6 +3,7 @@
 #define NET_TLS_INSIDE_H
 
 #include "base/buf.h"
+#include "net/gate.h"
 #include "net/tls.h"
 
 #include <gnutls/abstract.h>
@@ -26,16 +27,46 @@ typedef struct x509_want {
     const uint8_t *fingerprint; /* NULL: any */
     const char *host;           /* NULL: not looked at */
     bool server;                /* the peer is the server: server authentication */
+    bool pin_only;              /* the fingerprint is all that vouches for it: no chain */
+    const gate *gate;           /* whose issuers and members count, instead of `cas`; NULL: none */
 } x509_want;
 
 /* Judges the chain that the peer of a session has shown; fills p in any case. */
-void x509_check_session(x509_peer *p, gnutls_session_t s, gnutls_x509_trust_list_t trust,
+void x509_check_session(x509_peer *p, gnutls_session_t s, gnutls_x509_trust_list_t cas,
                         const x509_want *want);
 /* The same for DER certificates, leaf first. */
 void x509_check_chain(x509_peer *p, const gnutls_datum_t *der, unsigned n,
-                      gnutls_x509_trust_list_t trust, const x509_want *want);
+                      gnutls_x509_trust_list_t cas, const x509_want *want);
 /* Name, role and fingerprint of a certificate, as a peer of verdict X509_OK. */
 sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt) SEFL_MUST_CHECK;
+
+/* A verdict with its sentence. */
+void x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...) SEFL_PRINTF(3, 4);
+/* The chain up to a CA of this list, with dates; else a verdict. */
+bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
+                     gnutls_x509_trust_list_t cas);
+/* Is this one of the organisational units of the subject? */
+bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit);
+/* The chain up to an issuer that the gate trusts for this role (NULL: any); maps the role where the
+ * certificate has none of ours; then the list of members. False: a verdict is in p. */
+bool gate_chain(const gate *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, const char *role);
+bool gate_member(const gate *g, x509_peer *p);
+/* Is a key or signature below what is taken? */
+bool x509_key_weak(int algorithm, unsigned bits);
+
+/* A span as GnuTLS takes it; it does not write. */
+#define TLS_DATUM(span) \
+    ((gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)(span).p, .size = (unsigned)(span).n })
+
+/* A step of GnuTLS inside a function with `done`. */
+#define GNUTLS_TRY(call, what)                        \
+    do {                                              \
+        int rc_ = (call);                             \
+        if (rc_ < 0) {                                \
+            st = tls_fail(SEFL_ECRYPTO, rc_, (what)); \
+            goto done;                                \
+        }                                             \
+    } while (0)
 
 /* SEFL_ENOMEM, or `code` with "what: GnuTLS' words". rc < 0. */
 sefl_status tls_fail(sefl_status code, int rc, const char *what);

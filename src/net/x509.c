@@ -8,16 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A step of GnuTLS inside a function with `done`. */
-#define GNUTLS_TRY(call, what)                        \
-    do {                                              \
-        int rc_ = (call);                             \
-        if (rc_ < 0) {                                \
-            st = tls_fail(SEFL_ECRYPTO, rc_, (what)); \
-            goto done;                                \
-        }                                             \
-    } while (0)
-
 enum { HOSTS_MAX = 32, SKEW_S = 3600 };
 
 sefl_status tls_fail(sefl_status code, int rc, const char *what)
@@ -118,9 +108,8 @@ done:
     return st;
 }
 
-/* Everything but the signature. ca: the issuer, or crt itself. */
-static sefl_status fill(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key, const x509_subject *s,
-                        gnutls_x509_crt_t ca)
+/* Everything but key and signature. ca: the issuer, or crt itself. */
+static sefl_status fill(gnutls_x509_crt_t crt, const x509_subject *s, gnutls_x509_crt_t ca)
 {
     sefl_status st = SEFL_OK;
     uint8_t serial[16], id[20];
@@ -137,7 +126,6 @@ static sefl_status fill(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key, const 
     GNUTLS_TRY(gnutls_x509_crt_set_serial(crt, serial, sizeof serial), "certificate: serial");
     GNUTLS_TRY(gnutls_x509_crt_set_activation_time(crt, from), "certificate: date");
     GNUTLS_TRY(gnutls_x509_crt_set_expiration_time(crt, until), "certificate: date");
-    GNUTLS_TRY(gnutls_x509_crt_set_key(crt, key), "certificate: key");
     if (s->role) {
         snprintf(unit, sizeof unit, "sefl %s", s->role);
         GNUTLS_TRY(gnutls_x509_crt_set_dn_by_oid(crt, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, 0,
@@ -197,7 +185,8 @@ sefl_status x509_make(const char *cert_path, const char *key_path, const x509_su
     GNUTLS_TRY(gnutls_x509_privkey_generate(key, GNUTLS_PK_ECDSA,
                                             GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
                "certificate: new key");
-    SEFL_TRY(fill(crt, key, s, own ? crt : ca));
+    GNUTLS_TRY(gnutls_x509_crt_set_key(crt, key), "certificate: key");
+    SEFL_TRY(fill(crt, s, own ? crt : ca));
     GNUTLS_TRY(gnutls_x509_crt_sign2(crt, own ? crt : ca, own ? key : signer, GNUTLS_DIG_SHA256, 0),
                "certificate: signature");
     GNUTLS_TRY(gnutls_x509_privkey_export2_pkcs8(key, GNUTLS_X509_FMT_PEM, NULL, GNUTLS_PKCS_PLAIN,
@@ -221,5 +210,69 @@ done:
         gnutls_x509_privkey_deinit(key);
     if (signer)
         gnutls_x509_privkey_deinit(signer);
+    return st;
+}
+
+/* The key of a request whose owner has shown to have it, or of an earlier certificate. */
+static sefl_status key_of(gnutls_pubkey_t key, sefl_span request, sefl_span earlier)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_crq_t crq = NULL;
+    gnutls_x509_crt_t crt = NULL;
+    uint8_t fingerprint[32];
+    if (request.n > 0) {
+        SEFL_TRY(x509_request_read(fingerprint, request));
+        GNUTLS_TRY(gnutls_x509_crq_init(&crq), "request");
+        GNUTLS_TRY(gnutls_x509_crq_import(crq, &TLS_DATUM(request), GNUTLS_X509_FMT_DER),
+                   "request");
+        GNUTLS_TRY(gnutls_pubkey_import_x509_crq(key, crq, 0), "request: key");
+    } else {
+        GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
+        int rc = gnutls_x509_crt_import(crt, &TLS_DATUM(earlier), GNUTLS_X509_FMT_PEM);
+        if (rc < 0)
+            SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "certificate"));
+        GNUTLS_TRY(gnutls_pubkey_import_x509(key, crt, 0), "certificate: key");
+    }
+done:
+    if (crq)
+        gnutls_x509_crq_deinit(crq);
+    if (crt)
+        gnutls_x509_crt_deinit(crt);
+    return st;
+}
+
+sefl_status x509_issue(sefl_buf *out, const x509_subject *s, sefl_span request, sefl_span earlier,
+                       const char *ca_cert, const char *ca_key)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_crt_t crt = NULL, ca = NULL;
+    gnutls_x509_privkey_t signer = NULL;
+    gnutls_pubkey_t key = NULL;
+    gnutls_datum_t pem = { 0 };
+    SEFL_TRY(check_subject(s));
+    SEFL_CHECK(s->role != NULL && (request.n == 0) != (earlier.n == 0), SEFL_EINVAL,
+               "certificate: it wants a role, and a request or an earlier certificate");
+    GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
+    GNUTLS_TRY(gnutls_x509_crt_init(&ca), "certificate");
+    GNUTLS_TRY(gnutls_x509_privkey_init(&signer), "certificate");
+    GNUTLS_TRY(gnutls_pubkey_init(&key), "certificate");
+    SEFL_TRY(read_ca(ca, signer, ca_cert, ca_key));
+    SEFL_TRY(key_of(key, request, earlier));
+    GNUTLS_TRY(gnutls_x509_crt_set_pubkey(crt, key), "certificate: key");
+    SEFL_TRY(fill(crt, s, ca));
+    GNUTLS_TRY(gnutls_x509_crt_sign2(crt, ca, signer, GNUTLS_DIG_SHA256, 0),
+               "certificate: signature");
+    GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &pem), "certificate");
+    SEFL_TRY(wr_raw(out, pem.data, pem.size));
+done:
+    gnutls_free(pem.data);
+    if (crt)
+        gnutls_x509_crt_deinit(crt);
+    if (ca)
+        gnutls_x509_crt_deinit(ca);
+    if (signer)
+        gnutls_x509_privkey_deinit(signer);
+    if (key)
+        gnutls_pubkey_deinit(key);
     return st;
 }

@@ -12,14 +12,18 @@
  * (client or server authentication) and nothing weak: RSA from 2048 bits, curves from 256 bits,
  * SHA-256 or better in every signature below the trusted CA.
  *
+ * A site makes its own key and a request (x509_request_*); the CA issues for the key in it, or for the
+ * key of an earlier certificate (x509_issue). What the request says of its subject is not believed.
+ *
  * The identity of a peer is the SHA-256 of its public key (SubjectPublicKeyInfo): a renewed
  * certificate with the same key is the same peer.
  * Threads: any.   Secrets: private keys; drawn by GnuTLS from the system's generator. */
 #ifndef NET_X509_H
 #define NET_X509_H
 
-#include "base/status.h"
+#include "base/buf.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct x509_subject {
@@ -35,6 +39,38 @@ typedef struct x509_subject {
 sefl_status x509_make(const char *cert_path, const char *key_path, const x509_subject *s,
                       const char *ca_cert, const char *ca_key) SEFL_MUST_CHECK;
 
+enum { X509_REQUEST_MAX = 4096, X509_CERT_MAX = 16 << 10 };
+
+/* A new ECDSA P-256 key in key_path (0600, never replaced), and a certificate request for it (PKCS #10,
+ * DER), appended to der. */
+sefl_status x509_request_make(sefl_buf *der, const char *key_path,
+                              const char *name) SEFL_MUST_CHECK;
+/* The same request for a key that is there already. */
+sefl_status x509_request_for(sefl_buf *der, const char *key_path, const char *name) SEFL_MUST_CHECK;
+/* The fingerprint of the key that asks. SEFL_EPROTO for what is no request, SEFL_EAUTH if it is not
+ * signed by that key or the key is weak. */
+sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der) SEFL_MUST_CHECK;
+/* PEM of a request, and back. */
+sefl_status x509_request_pem(sefl_buf *out, sefl_span der) SEFL_MUST_CHECK;
+sefl_status x509_request_from_pem(sefl_buf *der, sefl_span pem) SEFL_MUST_CHECK;
+
+/* A certificate (PEM, appended to out) for the key of a request or of an earlier certificate: one of
+ * the two is empty. */
+sefl_status x509_issue(sefl_buf *out, const x509_subject *s, sefl_span request,
+                       sefl_span earlier_pem, const char *ca_cert,
+                       const char *ca_key) SEFL_MUST_CHECK;
+
+/* What stands in a certificate. */
+typedef struct x509_info {
+    uint8_t fingerprint[32];
+    char name[65], role[17];
+    int64_t from, until;
+    bool is_ca;
+} x509_info;
+
+/* Of the first certificate in a PEM text; der (may be NULL): its bytes, appended. Nothing is verified. */
+sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der) SEFL_MUST_CHECK;
+
 typedef enum x509_verdict_code {
     X509_OK,
     X509_NONE,
@@ -47,12 +83,16 @@ typedef enum x509_verdict_code {
     X509_WRONG_USE,  /* not for client (or server) authentication */
     X509_WRONG_HOST, /* dialled under another name */
     X509_WRONG_KEY,  /* not the pinned one */
+    X509_REVOKED,    /* it, or its issuer */
+    X509_NOT_LISTED, /* a certificate of a CA whose members are listed, and not listed */
     X509_VERDICTS
 } x509_verdict_code;
 
 typedef struct x509_peer {
     x509_verdict_code code;
     uint8_t fingerprint[32]; /* SHA-256 of its SPKI; zero if it shows no certificate */
+    uint8_t issuer[32];      /* of the trusted CA, where a gate judged (net/gate.h); else zero */
+    int64_t until;           /* when the certificate expires, seconds since 1970 */
     char name[65], role[17]; /* common name; role without "sefl "; printable */
     char why[160];           /* the sentence for the log; never for the peer */
 } x509_peer;

@@ -1,5 +1,5 @@
 /* Design. A peer gets one verdict, the first that applies in this order: nothing shown, unreadable,
- * weak, chain (unknown issuer, dates), use, role, pinned key, host. Weakness is looked at first,
+ * weak, chain (unknown issuer, dates), use, role, pinned key, host, revoked, not enrolled. Weakness is looked at first,
  * since a weak signature would make the rest meaningless; what comes from an unknown issuer is
  * not believed, but its name stands in the log's sentence. */
 #include "net/tls_inside.h"
@@ -24,12 +24,13 @@ const char *x509_verdict_text(x509_verdict_code c)
         [X509_WRONG_USE] = "wrong use",
         [X509_WRONG_HOST] = "wrong host",
         [X509_WRONG_KEY] = "wrong key",
+        [X509_REVOKED] = "revoked",
+        [X509_NOT_LISTED] = "not enrolled",
     };
     return (unsigned)c < X509_VERDICTS ? text[c] : "?";
 }
 
-/* A verdict with its sentence. */
-static void SEFL_PRINTF(3, 4) judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...)
+void x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -67,6 +68,7 @@ sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt)
     int rc = gnutls_x509_crt_get_key_id(crt, GNUTLS_KEYID_USE_SHA256, p->fingerprint, &n);
     if (rc < 0 || n != sizeof p->fingerprint)
         return tls_fail(SEFL_EPROTO, rc < 0 ? rc : GNUTLS_E_INTERNAL_ERROR, "certificate: key");
+    p->until = (int64_t)gnutls_x509_crt_get_expiration_time(crt);
     dn_get(crt, GNUTLS_OID_X520_COMMON_NAME, 0, p->name, sizeof p->name);
     for (unsigned i = 0; i < 16; i++) {
         if (!dn_get(crt, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, i, unit, sizeof unit))
@@ -82,19 +84,35 @@ sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt)
     return SEFL_OK;
 }
 
+bool x509_key_weak(int pk, unsigned bits)
+{
+    bool rsa = pk == GNUTLS_PK_RSA || pk == GNUTLS_PK_RSA_PSS;
+    bool curve =
+        pk == GNUTLS_PK_ECDSA || pk == GNUTLS_PK_EDDSA_ED25519 || pk == GNUTLS_PK_EDDSA_ED448;
+    return (!rsa || bits < 2048) && (!curve || bits < 255);
+}
+
+bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit)
+{
+    char got[65];
+    for (unsigned i = 0; i < 16; i++)
+        if (dn_get(crt, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, i, got, sizeof got) &&
+            strcmp(got, unit) == 0)
+            return true;
+    return false;
+}
+
 /* Keys and signatures of the certificate itself; CAs in the trust list are the owner's choice. */
 static bool is_weak(x509_peer *p, gnutls_x509_crt_t crt)
 {
     unsigned bits = 0;
     int pk = gnutls_x509_crt_get_pk_algorithm(crt, &bits);
     int sign = gnutls_x509_crt_get_signature_algorithm(crt);
-    bool rsa = pk == GNUTLS_PK_RSA || pk == GNUTLS_PK_RSA_PSS;
-    bool curve =
-        pk == GNUTLS_PK_ECDSA || pk == GNUTLS_PK_EDDSA_ED25519 || pk == GNUTLS_PK_EDDSA_ED448;
     const char *name = pk >= 0 ? gnutls_pk_get_name((gnutls_pk_algorithm_t)pk) : NULL;
-    if ((!rsa || bits < 2048) && (!curve || bits < 255)) {
-        judge(p, X509_WEAK, "certificate of \"%s\": %s key of %u bits (P-256, RSA-2048 or better)",
-              p->name, name ? name : "unknown", bits);
+    if (x509_key_weak(pk, bits)) {
+        x509_judge(p, X509_WEAK,
+                   "certificate of \"%s\": %s key of %u bits (P-256, RSA-2048 or better)", p->name,
+                   name ? name : "unknown", bits);
         return true;
     }
     gnutls_digest_algorithm_t hash =
@@ -102,8 +120,8 @@ static bool is_weak(x509_peer *p, gnutls_x509_crt_t crt)
     bool edwards = sign == GNUTLS_SIGN_EDDSA_ED25519 || sign == GNUTLS_SIGN_EDDSA_ED448;
     if (!edwards && gnutls_hash_get_len(hash) < 32) {
         const char *text = sign >= 0 ? gnutls_sign_get_name((gnutls_sign_algorithm_t)sign) : NULL;
-        judge(p, X509_WEAK, "certificate of \"%s\": signed with %s (SHA-256 or better)", p->name,
-              text ? text : "an unknown algorithm");
+        x509_judge(p, X509_WEAK, "certificate of \"%s\": signed with %s (SHA-256 or better)",
+                   p->name, text ? text : "an unknown algorithm");
         return true;
     }
     return false;
@@ -140,15 +158,13 @@ static void date_text(char out[32], time_t t)
         strcpy(out, "?");
 }
 
-/* The chain up to a trusted CA, with dates. */
-static bool is_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
-                          gnutls_x509_trust_list_t trust)
+bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, gnutls_x509_trust_list_t cas)
 {
     unsigned status = 0;
     char date[32];
-    int rc = gnutls_x509_trust_list_verify_crt2(trust, crt, n, NULL, 0, 0, &status, NULL);
+    int rc = gnutls_x509_trust_list_verify_crt2(cas, crt, n, NULL, 0, 0, &status, NULL);
     if (rc < 0) {
-        judge(p, X509_MALFORMED, "certificate of \"%s\": %s", p->name, gnutls_strerror(rc));
+        x509_judge(p, X509_MALFORMED, "certificate of \"%s\": %s", p->name, gnutls_strerror(rc));
         return false;
     }
     if (status == 0)
@@ -157,23 +173,51 @@ static bool is_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
      * has its other bit set too and is reported as such */
     if (status & (GNUTLS_CERT_SIGNER_NOT_FOUND | GNUTLS_CERT_SIGNER_NOT_CA |
                   GNUTLS_CERT_SIGNATURE_FAILURE | GNUTLS_CERT_SIGNER_CONSTRAINTS_FAILURE)) {
-        judge(p, X509_UNKNOWN_ISSUER, "certificate of \"%s\": not issued by a CA that is trusted",
-              p->name);
+        x509_judge(p, X509_UNKNOWN_ISSUER,
+                   "certificate of \"%s\": not issued by a CA that is trusted", p->name);
     } else if (status & GNUTLS_CERT_INSECURE_ALGORITHM) {
-        judge(p, X509_WEAK, "certificate of \"%s\": a weak algorithm in its chain", p->name);
+        x509_judge(p, X509_WEAK, "certificate of \"%s\": a weak algorithm in its chain", p->name);
     } else if (status & GNUTLS_CERT_NOT_ACTIVATED) {
         date_text(date, gnutls_x509_crt_get_activation_time(crt[0]));
-        judge(p, X509_NOT_YET, "certificate of \"%s\": valid from %s (are both clocks right?)",
-              p->name, date);
+        x509_judge(p, X509_NOT_YET, "certificate of \"%s\": valid from %s (are both clocks right?)",
+                   p->name, date);
     } else if (status & GNUTLS_CERT_EXPIRED) {
         date_text(date, gnutls_x509_crt_get_expiration_time(crt[0]));
-        judge(p, X509_EXPIRED, "certificate of \"%s\", or its CA, has expired (its own date: %s)",
-              p->name, date);
+        x509_judge(p, X509_EXPIRED,
+                   "certificate of \"%s\", or its CA, has expired (its own date: %s)", p->name,
+                   date);
     } else {
-        judge(p, X509_MALFORMED, "certificate of \"%s\": refused (GnuTLS status 0x%x)", p->name,
-              status);
+        x509_judge(p, X509_MALFORMED, "certificate of \"%s\": refused (GnuTLS status 0x%x)",
+                   p->name, status);
     }
     return false;
+}
+
+/* Where the key itself is known, its certificate needs no issuer, only dates. */
+static bool is_time_right(x509_peer *p, gnutls_x509_crt_t crt)
+{
+    time_t now = time(NULL), from = gnutls_x509_crt_get_activation_time(crt);
+    char date[32];
+    if (now < from) {
+        date_text(date, from);
+        x509_judge(p, X509_NOT_YET, "certificate of \"%s\": valid from %s (are both clocks right?)",
+                   p->name, date);
+    } else if (now > p->until) {
+        date_text(date, (time_t)p->until);
+        x509_judge(p, X509_EXPIRED, "certificate of \"%s\" has expired: %s", p->name, date);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static bool is_vouched_for(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
+                           gnutls_x509_trust_list_t cas, const x509_want *want)
+{
+    if (want->pin_only)
+        return is_time_right(p, crt[0]);
+    return want->gate ? gate_chain(want->gate, p, crt, n, want->role)
+                      : x509_chain_good(p, crt, n, cas);
 }
 
 static bool is_host_right(gnutls_x509_crt_t crt, const char *host)
@@ -187,10 +231,10 @@ static bool is_host_right(gnutls_x509_crt_t crt, const char *host)
 }
 
 static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
-                           gnutls_x509_trust_list_t trust, const x509_want *want)
+                           gnutls_x509_trust_list_t cas, const x509_want *want)
 {
     if (x509_describe(p, crt[0]) != SEFL_OK) {
-        judge(p, X509_MALFORMED, "certificate: %s", sefl_last_error());
+        x509_judge(p, X509_MALFORMED, "certificate: %s", sefl_last_error());
         return;
     }
     for (unsigned i = 0; i < n; i++) {
@@ -200,65 +244,66 @@ static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
         if (is_weak(p, crt[i]))
             return;
     }
-    if (!is_chain_good(p, crt, n, trust))
+    if (!is_vouched_for(p, crt, n, cas, want))
         return;
     if (!is_use_right(crt[0], want->server)) {
-        judge(p, X509_WRONG_USE, "certificate of \"%s\": not for %s authentication", p->name,
-              want->server ? "server" : "client");
+        x509_judge(p, X509_WRONG_USE, "certificate of \"%s\": not for %s authentication", p->name,
+                   want->server ? "server" : "client");
     } else if (want->role && strcmp(p->role, want->role) != 0) {
-        judge(p, X509_WRONG_ROLE, "certificate of \"%s\": role \"%s\" where \"%s\" is wanted",
-              p->name, p->role, want->role);
+        x509_judge(p, X509_WRONG_ROLE, "certificate of \"%s\": role \"%s\" where \"%s\" is wanted",
+                   p->name, p->role, want->role);
     } else if (want->fingerprint &&
                memcmp(want->fingerprint, p->fingerprint, sizeof p->fingerprint) != 0) {
-        judge(p, X509_WRONG_KEY, "certificate of \"%s\": another key than the one pinned", p->name);
+        x509_judge(p, X509_WRONG_KEY, "certificate of \"%s\": another key than the one pinned",
+                   p->name);
     } else if (want->host && !is_host_right(crt[0], want->host)) {
-        judge(p, X509_WRONG_HOST, "certificate of \"%s\": not for host \"%.80s\"", p->name,
-              want->host);
-    } else {
+        x509_judge(p, X509_WRONG_HOST, "certificate of \"%s\": not for host \"%.80s\"", p->name,
+                   want->host);
+    } else if (!want->gate || gate_member(want->gate, p)) {
         p->code = X509_OK;
     }
 }
 
 void x509_check_chain(x509_peer *p, const gnutls_datum_t *der, unsigned n,
-                      gnutls_x509_trust_list_t trust, const x509_want *want)
+                      gnutls_x509_trust_list_t cas, const x509_want *want)
 {
     gnutls_x509_crt_t crt[X509_CHAIN_MAX];
     unsigned made = 0;
     memset(p, 0, sizeof *p);
     p->code = X509_MALFORMED;
     if (!der || n == 0) {
-        judge(p, X509_NONE, "no certificate shown");
+        x509_judge(p, X509_NONE, "no certificate shown");
         return;
     }
     if (n > X509_CHAIN_MAX) {
-        judge(p, X509_MALFORMED, "certificate: a chain of %u, at most %d", n, X509_CHAIN_MAX);
+        x509_judge(p, X509_MALFORMED, "certificate: a chain of %u, at most %d", n, X509_CHAIN_MAX);
         return;
     }
     for (; made < n; made++) {
         int rc = gnutls_x509_crt_init(&crt[made]);
         if (rc < 0) {
-            judge(p, X509_MALFORMED, "certificate: %s", gnutls_strerror(rc));
+            x509_judge(p, X509_MALFORMED, "certificate: %s", gnutls_strerror(rc));
             goto done;
         }
         rc = gnutls_x509_crt_import(crt[made], &der[made], GNUTLS_X509_FMT_DER);
         if (rc < 0) {
-            judge(p, X509_MALFORMED, "certificate: %s", gnutls_strerror(rc));
+            x509_judge(p, X509_MALFORMED, "certificate: %s", gnutls_strerror(rc));
             made++;
             goto done;
         }
     }
-    check_imported(p, crt, n, trust, want);
+    check_imported(p, crt, n, cas, want);
 done:
     for (unsigned i = 0; i < made; i++)
         gnutls_x509_crt_deinit(crt[i]);
 }
 
-void x509_check_session(x509_peer *p, gnutls_session_t s, gnutls_x509_trust_list_t trust,
+void x509_check_session(x509_peer *p, gnutls_session_t s, gnutls_x509_trust_list_t cas,
                         const x509_want *want)
 {
     unsigned n = 0;
     const gnutls_datum_t *der = NULL;
     if (gnutls_certificate_type_get(s) == GNUTLS_CRT_X509)
         der = gnutls_certificate_get_peers(s, &n);
-    x509_check_chain(p, der, n, trust, want);
+    x509_check_chain(p, der, n, cas, want);
 }

@@ -56,6 +56,7 @@ static sefl_status of_no(unsigned code, uint32_t question)
         return SEFL_EUNSUPPORTED;
     case LINK_NO_TASK:
     case LINK_NO_SIGNATURE:
+    case LINK_NO_ENROL:
         return SEFL_EAUTH;
     case LINK_NO_BUDGET:
         return SEFL_EBUDGET;
@@ -157,14 +158,14 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
 
     ledger_mark ours;
     SEFL_TRY(l->c.ledger(l->c.ledger_ctx, &ours));
-    SEFL_TRY(wr_u16(&l->out, LINK_VERSION));
+    SEFL_TRY(wr_u16(&l->out, LINK_VERSION_LOWEST));
     SEFL_TRY(wr_u16(&l->out, LINK_VERSION));
     SEFL_TRY(link_mark_write(&l->out, &ours));
     SEFL_TRY(wr_raw(&l->out, cfg->task->id, TASK_ID));
     SEFL_TRY(ask(l, LINK_HELLO, buf_span(&l->out), LINK_WELCOME, LINK_WELCOME, &r));
     SEFL_TRY(rd_u16(&r, &version));
-    SEFL_CHECK(version == LINK_VERSION, SEFL_EUNSUPPORTED, "CSP chose version %u of the link",
-               version);
+    SEFL_CHECK(version >= LINK_VERSION_LOWEST && version <= LINK_VERSION, SEFL_EUNSUPPORTED,
+               "CSP chose version %u of the link", version);
     SEFL_TRY(check_mark(l, &r, false));
     SEFL_TRY(rd_u64(&r, &l->opened));
     SEFL_TRY(rd_u64(&r, &l->skipped));
@@ -260,6 +261,22 @@ sefl_status as_link_ping(as_link *l)
     return ask_simple(l, LINK_PING, span_of(NULL, 0), LINK_PONG);
 }
 
+sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim *c,
+                          const enrol_proof *p)
+{
+    sefl_status st = SEFL_OK;
+    rd r;
+    buf_reset(&l->out);
+    SEFL_TRY(enrol_question_write(&l->out, c, p));
+    SEFL_TRY(ask(l, LINK_ENROL, buf_span(&l->out), LINK_APPROVED, LINK_APPROVED, &r));
+    if ((st = rd_raw(&r, sig, SIGN_BYTES)) != SEFL_OK || (st = rd_end(&r)) != SEFL_OK)
+        return die(l, st);
+    if (enrol_approved(sig, c, l->c.task->servers.csp) != SEFL_OK)
+        return die(l, sefl_fail(SEFL_EPROTO, "CSP's approval does not hold"));
+done:
+    return st;
+}
+
 sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason)
 {
     sefl_status st = SEFL_OK;
@@ -279,7 +296,9 @@ sefl_status as_link_bye(as_link *l, bool over)
     uint8_t body = over;
     if (l->dead)
         return sefl_fail(SEFL_ECLOSED, "the link to CSP has failed before");
-    sefl_status st = link_send(l->ch, LINK_BYE, span_of(&body, 1));
+    /* the end of a task is something that CSP must know: without its YES it was not said */
+    sefl_status st = over ? ask_simple(l, LINK_BYE, span_of(&body, 1), LINK_YES)
+                          : link_send(l->ch, LINK_BYE, span_of(&body, 1));
     return die(l, st);
 }
 

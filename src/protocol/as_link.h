@@ -54,8 +54,12 @@ sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
 sefl_status as_link_prepare(as_link *l, uint64_t round, uint64_t attempt) SEFL_MUST_CHECK;
 bool as_link_prepared(const as_link *l, uint64_t round);
 sefl_status as_link_ping(as_link *l) SEFL_MUST_CHECK;
+/* CSP's signature on the claim of a site that enrols, checked. SEFL_EAUTH: CSP said no. */
+sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim *c,
+                          const enrol_proof *p) SEFL_MUST_CHECK;
 sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
-/* over: the task has ended and its last release is durable; CSP erases what it kept. */
+/* over: the task has ended and its last release is durable; CSP erases what it kept. SEFL_OK: CSP knows
+ * it, durably. The link is of no use after it in any case. */
 sefl_status as_link_bye(as_link *l, bool over) SEFL_MUST_CHECK;
 
 /* Where AS keeps what an opening needs, should it die (store/ has the real one). SEFL_OK: durable. */

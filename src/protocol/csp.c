@@ -115,8 +115,10 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
     SEFL_TRY(link_mark_read(r, &theirs));
     SEFL_TRY(rd_raw(r, id, sizeof id));
     SEFL_TRY(rd_end(r));
-    if (low > LINK_VERSION || high < LINK_VERSION)
-        return csp_no(c, ch, LINK_NO_VERSION, NULL);
+    char why[VERSION_SENTENCE];
+    uint16_t version = version_link(low, high, why);
+    if (version == 0)
+        return csp_no(c, ch, LINK_NO_VERSION, why);
     if (memcmp(id, c->c.task->id, TASK_ID) != 0)
         return csp_no(c, ch, LINK_NO_TASK, NULL);
     if ((st = csp_ledgers_fit(c, &theirs, &fit)) != SEFL_OK ||
@@ -126,7 +128,7 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
     if (!fit)
         return csp_no(c, ch, LINK_NO_LEDGER, NULL);
     buf_reset(&c->out);
-    SEFL_TRY(wr_u16(&c->out, LINK_VERSION));
+    SEFL_TRY(wr_u16(&c->out, version));
     SEFL_TRY(link_mark_write(&c->out, &ours));
     SEFL_TRY(wr_u64(&c->out, opened));
     SEFL_TRY(wr_u64(&c->out, skipped));
@@ -285,6 +287,36 @@ done:
     return st;
 }
 
+/* AS is told no more than yes or no: the reason is between this operator and the site. */
+static sefl_status on_enrol(csp *c, channel *ch, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    enrol_claim claim;
+    enrol_proof proof;
+    uint8_t sig[SIGN_BYTES];
+    SEFL_TRY(enrol_question_read(&claim, &proof, span_of(r->p, r->left)));
+    st = enrol_proof_check(&proof, &claim);
+    if (st == SEFL_OK && memcmp(&claim.servers, &c->c.task->servers, sizeof claim.servers) != 0)
+        st = sefl_fail(SEFL_EAUTH, "the site knows other servers than this task's");
+    if (st == SEFL_OK && !c->c.enrol)
+        st = sefl_fail(SEFL_EAUTH, "this server has no trust list");
+    if (st == SEFL_OK)
+        st = c->c.enrol(c->c.enrol_ctx, &claim, &proof);
+    if (st == SEFL_EAUTH) {
+        log_warn(c->c.log, "enrolment refused", lf_str("name", claim.name),
+                 lf_hash("key", claim.key), lf_str("why", sefl_last_error()));
+        return csp_no(c, ch, LINK_NO_ENROL, NULL);
+    }
+    if (st == SEFL_OK)
+        st = enrol_approve(sig, &claim, c->c.key);
+    if (st != SEFL_OK)
+        return csp_fault(c, ch, st, "enrolment");
+    log_info(c->c.log, "site enrolled", lf_str("name", claim.name), lf_hash("key", claim.key));
+    SEFL_TRY(link_send(ch, LINK_APPROVED, span_of(sig, sizeof sig)));
+done:
+    return st;
+}
+
 static sefl_status on_ping(csp *c, channel *ch, rd *r)
 {
     sefl_status st = rd_end(r);
@@ -298,14 +330,18 @@ static sefl_status on_bye(csp *c, channel *ch, rd *r)
     const csp_journal *j = c->c.journal;
     uint64_t highest, opened, skipped;
     uint8_t over;
-    (void)ch;
     SEFL_TRY(rd_u8(r, &over));
     SEFL_TRY(rd_end(r));
     SEFL_CHECK(over <= 1, SEFL_EPROTO, "link: BYE %u, wanted 0 or 1", over);
     c->phase = CSP_BYE;
-    if (over && j->highest(j->ctx, &highest, &opened, &skipped) == SEFL_OK)
+    if (!over)
+        goto done;
+    if (j->end && (st = j->end(j->ctx)) != SEFL_OK)
+        return csp_fault(c, ch, st, "end");
+    if (j->highest(j->ctx, &highest, &opened, &skipped) == SEFL_OK)
         forget(c, opened);
-    c->over = c->over || over;
+    c->over = true;
+    SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
 done:
     return st;
 }
@@ -325,13 +361,13 @@ typedef sefl_status handler(csp *c, channel *ch, rd *body);
 static handler *const table[CSP_BYE][LINK_KINDS] = {
     [CSP_START] = { AT(HELLO) = on_hello, AT(TASK) = on_early, AT(HEADER) = on_early,
                     AT(PREPARE) = on_early, AT(OPEN) = on_early, AT(SKIP) = on_early,
-                    AT(PING) = on_early, AT(BYE) = on_early },
+                    AT(PING) = on_early, AT(BYE) = on_early, AT(ENROL) = on_early },
     [CSP_GREETED] = { AT(HELLO) = on_early, AT(TASK) = on_task, AT(HEADER) = on_early,
                       AT(PREPARE) = on_early, AT(OPEN) = on_early, AT(SKIP) = on_early,
-                      AT(PING) = on_ping, AT(BYE) = on_bye },
+                      AT(PING) = on_ping, AT(BYE) = on_bye, AT(ENROL) = on_early },
     [CSP_READY] = { AT(HELLO) = on_early, AT(TASK) = on_early, AT(HEADER) = on_header,
                     AT(PREPARE) = csp_on_prepare, AT(OPEN) = csp_on_open, AT(SKIP) = on_skip,
-                    AT(PING) = on_ping, AT(BYE) = on_bye },
+                    AT(PING) = on_ping, AT(BYE) = on_bye, AT(ENROL) = on_enrol },
 };
 #undef AT
 
@@ -376,6 +412,8 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
                SEFL_EINVAL, "csp: the task names another signing key of CSP than ours");
     SEFL_CHECK(paillier_pub_equal(paillier_sec_pub(cfg->sec), cfg->task->pub), SEFL_EINVAL,
                "csp: the task's public key is not the one of our secret key");
+    if (cfg->journal->ended)
+        SEFL_TRY(cfg->journal->ended(cfg->journal->ctx, &c->over));
     *out = c, c = NULL;
 done:
     csp_free(c);

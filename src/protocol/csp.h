@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/coins.h"
 #include "base/log.h"
+#include "protocol/enrol.h"
 #include "protocol/link.h"
 #include "protocol/round.h"
 #include "protocol/task.h"
@@ -63,6 +64,10 @@ typedef struct csp_journal {
     /* AS has the next header, or the task is over: the release of `round` is out, its stored output
      * can go. The mark stays. */
     sefl_status (*forget)(void *ctx, uint64_t round);
+    /* AS said that the task is over: durable before the answer; and whether it was ever said. Both may
+     * be NULL: then only this object knows. */
+    sefl_status (*end)(void *ctx);
+    sefl_status (*ended)(void *ctx, bool *out);
     sefl_status (*ledger)(void *ctx, ledger_mark *out);
     ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
 } csp_journal;
@@ -78,6 +83,10 @@ typedef struct csp_config {
     sefl_log *log;
     const char *store_dir;   /* of the offline material (noise/store.h); NULL: in memory */
     const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: no times */
+    /* Is this site's token one of ours (the proof holds already)? It is then used, and the member
+     * noted, durably. SEFL_EAUTH: no, with the reason for the log. NULL: nobody is enrolled here. */
+    sefl_status (*enrol)(void *ctx, const enrol_claim *c, const enrol_proof *p);
+    void *enrol_ctx;
 } csp_config;
 
 /* How long the parts of the latest opening took, in nanoseconds. */

@@ -21,8 +21,10 @@
  *                                                  or KEPT (this round is open): head, id 32, and the
  *                                                    stored bytes of that output follow at once
  *     SKIP     head, round u64, reason u8          YES
+ *     ENROL    a site's claim, its proof with      APPROVED CSP's signature on the claim, 64
+ *              CSP's token (enrol.h)
  *     PING                                         PONG
- *     BYE      over u8                             (closes)
+ *     BYE      over u8                             YES if over; then it closes
  *     any                                          NO code u16 (link_no), sentence
  *
  * NO ends the question, not the stream; whatever breaks the format ends the stream. HELLO comes first
@@ -55,11 +57,11 @@
 #include "base/span.h"
 #include "crypto/ahe/ahe.h"
 #include "mpc/channel.h"
+#include "protocol/version.h"
 
 #include <stdbool.h>
 
 enum {
-    LINK_VERSION = 1,
     LINK_BODY_MAX = 1 << 18,
     LINK_SUM_PIECE = 1 << 20,
     LINK_IDLE_MS = 600000, /* what either end may wait for the other */
@@ -84,8 +86,10 @@ typedef enum link_kind {
     LINK_PONG,
     LINK_BYE,
     LINK_NO,
+    LINK_ENROL,
+    LINK_APPROVED,
 } link_kind;
-enum { LINK_KINDS = LINK_NO - LINK_HELLO + 1 };
+enum { LINK_KINDS = LINK_APPROVED - LINK_HELLO + 1 };
 
 /* Why CSP said no. */
 #define LINK_NO_LIST(X)                                                           \
@@ -99,7 +103,8 @@ enum { LINK_KINDS = LINK_NO - LINK_HELLO + 1 };
     X(SKIPPED, 8, "this round was skipped")                                       \
     X(LEDGER, 9, "the two ledgers do not agree")                                  \
     X(SIGNATURE, 10, "a signature does not hold")                                 \
-    X(FAULT, 11, "it failed here; see this server's log")
+    X(FAULT, 11, "it failed here; see this server's log")                         \
+    X(ENROL, 12, "this site is not enrolled here; see this server's log")
 
 typedef enum link_no {
 #define LINK_NO_ENUM(name, value, text) LINK_NO_##name = value,

@@ -34,6 +34,7 @@
 typedef struct policy {
     double epsilon_task;    /* epsilon_per_task: largest target of a task */
     double epsilon_total;   /* epsilon_total: largest sum over all tasks, checked with the ledger */
+    double delta_max;       /* delta_max: largest delta of a task that claims an epsilon */
     uint32_t threshold_min; /* clients_min: smallest L */
     bool allow_joint, allow_own, allow_none; /* noise_modes; all false: no rule */
     bool allow_no_claim;                     /* claim_none */

@@ -67,6 +67,17 @@ static void epsilon_say(const policy *p, const task *t)
     sefl_note("the task's target is %g, at most %g is allowed", t->epsilon, p->epsilon_task);
 }
 
+/* An epsilon means little beside a large delta: 0.5 would make any epsilon small. */
+static bool delta_keeps(const policy *p, const task *t)
+{
+    return p->delta_max == 0 || !t->claim || t->delta <= p->delta_max;
+}
+
+static void delta_say(const policy *p, const task *t)
+{
+    sefl_note("the task's delta is %g, at most %g is allowed", t->delta, p->delta_max);
+}
+
 static bool total_keeps(const policy *p, const task *t)
 {
     return p->epsilon_total == 0 || !t->claim || t->epsilon <= p->epsilon_total;
@@ -111,6 +122,7 @@ static const rule rules[] = {
     { "claim_none", SEFL_EINVAL, claim_keeps, claim_say },
     { "noise_modes", SEFL_EINVAL, noise_keeps, noise_say },
     { "epsilon_per_task", SEFL_EINVAL, epsilon_keeps, epsilon_say },
+    { "delta_max", SEFL_EINVAL, delta_keeps, delta_say },
     { "epsilon_total", SEFL_EINVAL, total_keeps, total_say },
     { "clients_min", SEFL_EINVAL, clients_keep, clients_say },
     { "rounds_max", SEFL_EINVAL, rounds_keep, rounds_say },

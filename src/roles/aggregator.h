@@ -21,14 +21,19 @@
  *
  * Relative paths in aggregator.yml count from its folder:
  *     listen: 0.0.0.0:7000                  csp: csp.example:7001
- *     tls: { cert: cert.pem, key: key.pem, peers: peers.pem }     # CAs of clients and of CSP
+ *     tls: { cert: cert.pem, key: key.pem, peers: peers.pem,      # CA of the clients
+ *            csp_peers: csp_peers.pem }                           # CA of CSP; two files, so that
+ *                                                                 # CSP cannot enrol clients here
  *     sign_key: sign.key                    task: ../public/task.signed
  *     vocab: ../public/vocab.txt            init: ../public/init.safetensors
  *     valid: ../public/valid.txt            # public text; optional
  *     state: state                          models: models            ledger: ledger
  *     threads: 0   connections: 512   linger: 30   ready_file: ready   log: info
+ *     user: sefl                            # root becomes this user when the port is bound
+ *     per_address: 128   per_client: 8   connection_rate: 50   request_rate: 20   idle: 60
+ *     rate_min: 1024                        # what one address or client may take: https_server.h
  *
- * state/metrics.jsonl gets a line a round: numbers that everybody may know, no others.
+ * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets a line a round: numbers that everybody may know, no others.
  * Threads: one owner; aggregator_stop and aggregator_reload from any thread.
  * Secrets: the signing key, masks and what rounds.h names. */
 #ifndef ROLES_AGGREGATOR_H
@@ -47,10 +52,11 @@ typedef struct aggregator_settings {
     uint16_t port;
     char *csp_host;
     uint16_t csp_port;
-    char *cert, *tls_key, *peers;
+    char *cert, *tls_key, *peers, *csp_peers;
     char *sign_key, *task, *vocab, *init, *state, *models, *ledger;
-    char *valid, *ready_file; /* NULL: none */
+    char *valid, *ready_file, *user; /* NULL: none */
     unsigned threads, connections, linger_s;
+    unsigned per_address, per_client, connection_rate, request_rate, idle_s, rate_min;
     log_level level;
 } aggregator_settings;
 
@@ -69,6 +75,8 @@ typedef struct aggregator_options {
     sefl_log *log;                       /* NULL: silent */
     const sefl_coins *coins;             /* NULL: the system's, and nothing else in the program */
     void *ctx;
+    sefl_status (*bound)(void *ctx); /* the port is bound, no file is open yet: the moment to drop
+                                      * privileges; may be NULL */
     void (*round)(void *ctx, const rounds_report *r, uint64_t of); /* for people; may be NULL */
 } aggregator_options;
 

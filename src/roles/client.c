@@ -2,6 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "protocol/http.h"
+#include "protocol/version.h"
 #include "roles/client_text.h"
 #include "roles/terms.h"
 
@@ -93,8 +95,11 @@ static sefl_status read_files(client *c)
     SEFL_CHECK(!c->id || memcmp(tls_id_fingerprint(id), c->me, 32) == 0, SEFL_EAUTH,
                "%s has another key than before: start the client anew", f->cert);
     SEFL_TRY(https_client_new(
-        &net,
-        &(https_client_config){ .host = f->host, .port = f->port, .id = id, .proxy = f->proxy }));
+        &net, &(https_client_config){ .host = f->host,
+                                      .port = f->port,
+                                      .id = id,
+                                      .proxy = f->proxy,
+                                      .headers = HTTP_VERSION ": " VERSION_TEXT "\n" }));
     pthread_mutex_lock(&c->lock);
     https_client *old = c->net;
     tls_id *old_id = c->id;
@@ -319,8 +324,10 @@ static sefl_status get_ready(client *c)
                                                                .pool = c->pool,
                                                                .observe = c->o.observe,
                                                                .observe_ctx = c->o.observe_ctx }));
-    SEFL_TRY(member_new(&c->m, &c->t, rounds_charged(c), &c->jitter));
     const client_mark *mark = client_store_mark(c->store);
+    /* one whose receipt is still to come counts when it comes */
+    bool under_way = mark->phase == CLIENT_FINISHED && ledger_has(c->book, c->t.id, mark->round);
+    SEFL_TRY(member_new(&c->m, &c->t, rounds_charged(c) - under_way, &c->jitter));
     if (mark->phase == CLIENT_FINISHED || mark->phase == CLIENT_DONE)
         member_restore(c->m, mark->round, mark->phase == CLIENT_DONE);
     c->view.round = mark->round;

@@ -32,6 +32,8 @@ const setting_def client_schema[] = {
 const setting_def policy_schema[] = {
     { "epsilon_per_task", SETTING_DECIMAL, "0", .help = "largest target of a task; 0: no rule" },
     { "epsilon_total", SETTING_DECIMAL, "0", .help = "largest epsilon over all tasks; 0: no rule" },
+    { "delta_max", SETTING_DECIMAL, "0.0001",
+      .help = "largest delta of a task that claims an epsilon; 0: no rule" },
     { "clients_min", SETTING_U64, "0", .max = UINT32_MAX, .help = "smallest number in a sum" },
     { "noise_modes", SETTING_TEXT, "joint,own", .help = "of joint, own, none" },
     { "claim_none", SETTING_BOOL, "false", .help = "tasks that claim no differential privacy" },
@@ -182,8 +184,9 @@ sefl_status policy_make(policy *out, const settings *s, const pinned *servers)
     SEFL_TRY(settings_complete(s));
     p.epsilon_task = strtod(settings_text(s, "epsilon_per_task"), NULL); /* the schema checked it */
     p.epsilon_total = strtod(settings_text(s, "epsilon_total"), NULL);
-    SEFL_CHECK(p.epsilon_task >= 0 && p.epsilon_total >= 0, SEFL_EINVAL,
-               "an epsilon below 0: it must be above, or 0 for no rule");
+    p.delta_max = strtod(settings_text(s, "delta_max"), NULL);
+    SEFL_CHECK(p.epsilon_task >= 0 && p.epsilon_total >= 0 && p.delta_max >= 0, SEFL_EINVAL,
+               "an epsilon or delta below 0: it must be above, or 0 for no rule");
     p.threshold_min = (uint32_t)settings_u64(s, "clients_min");
     SEFL_TRY(noise_modes(&p, settings_text(s, "noise_modes")));
     p.allow_no_claim = settings_bool(s, "claim_none");

@@ -30,6 +30,7 @@ static client_answer word_of(unsigned status)
         return ANSWER_OK;
     case 401:
     case 403:
+    case 426: /* another version of this program is needed */
         return ANSWER_REFUSED;
     case 409: /* another body of this client and round */
     case 410: /* late */

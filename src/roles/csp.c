@@ -17,6 +17,7 @@
 
 enum {
     ACCEPT_MS = 200,   /* how soon a stop is seen */
+    LINES_PER_S = 10,  /* about strangers: whoever reaches the port must not fill the disk */
     CONNECT_MS = 5000, /* a handshake; nobody else is let in meanwhile */
     TASK_FILE_MAX = TASK_BYTES_MAX + 1024,
 };
@@ -43,6 +44,8 @@ struct csp_role {
     pthread_t thread;
     bool serving;
     atomic_bool served; /* the thread has ended */
+
+    uint64_t lines_ms, lines; /* about those not let in, in this second */
 
     atomic_bool stop, reload;
 };
@@ -80,6 +83,9 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     r->fd = -1;
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
+    SEFL_TRY(tls_listen(&r->fd, c->host, c->port, &r->port));
+    if (o->bound)
+        SEFL_TRY(o->bound(o->ctx));
     drop_ready_file(r);
     SEFL_TRY(sign_key_read(&r->key, c->sign_key));
     SEFL_TRY(read_task(r));
@@ -99,7 +105,6 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .log = o->log,
                                              .store_dir = c->state,
                                              .clock = &r->clock }));
-    SEFL_TRY(tls_listen(&r->fd, c->host, c->port, &r->port));
     *out = r, r = NULL;
 done:
     csp_role_free(r);
@@ -181,12 +186,30 @@ done:
     return st;
 }
 
+/* One that was not let in. */
+static void say_refused(csp_role *r, sefl_status st)
+{
+    uint64_t now = clock_ms(&r->clock);
+    if (now - r->lines_ms >= 1000) {
+        if (r->lines > LINES_PER_S)
+            log_warn(r->o.log, "more connections refused", lf_u64("count", r->lines - LINES_PER_S));
+        r->lines_ms = now, r->lines = 0;
+    }
+    if (++r->lines <= LINES_PER_S)
+        log_warn(r->o.log, "connection refused", lf_str("status", sefl_status_name(st)),
+                 lf_str("why", sefl_last_error()));
+}
+
 sefl_status csp_role_run(csp_role *r)
 {
     sefl_status st = SEFL_OK;
     const tls_peer want = { .role = "aggregator" };
     const tls_limits limits = { .connect_ms = CONNECT_MS,
                                 .idle_ms = r->o.idle_ms ? r->o.idle_ms : LINK_IDLE_MS };
+    if (csp_is_over(r->csp) && !r->o.settings->stay) { /* it was said to an earlier life of ours */
+        log_info(r->o.log, "the task is over");
+        return SEFL_OK;
+    }
     SEFL_TRY(announce(r));
     while (!atomic_load(&r->stop)) {
         tls *t = NULL;
@@ -201,8 +224,7 @@ sefl_status csp_role_run(csp_role *r)
         if (st == SEFL_OK) {
             SEFL_TRY(begin_stream(r, t));
         } else if (st != SEFL_ETIMEOUT) {
-            log_warn(r->o.log, "connection refused", lf_str("status", sefl_status_name(st)),
-                     lf_str("why", sefl_last_error()));
+            say_refused(r, st);
         }
         st = SEFL_OK;
     }

@@ -44,7 +44,7 @@ typedef struct csp_settings {
     char *cert, *tls_key, *peers;
     char *sign_key, *task, *state, *ledger;
     char *key, *key_lock, *passphrase_file; /* of the secret key; NULL: not given */
-    char *ready_file;                       /* NULL: none */
+    char *ready_file, *user;                /* NULL: none */
     unsigned threads;
     log_level level;
     bool stay;
@@ -66,13 +66,16 @@ typedef struct csp_role_options {
     sefl_log *log;                /* NULL: silent */
     const sefl_coins *coins;      /* NULL: the system's, and nothing else in the program */
     unsigned idle_ms;             /* 0: LINK_IDLE_MS */
+    void *ctx;
+    sefl_status (*bound)(void *ctx); /* the port is bound, no file is open yet; may be NULL */
 } csp_role_options;
 
 /* Reads task, keys and identity, opens journal and ledger, listens. */
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o) SEFL_MUST_CHECK;
 void csp_role_free(csp_role *r);
 
-/* Writes the ready file ("host:port", a line) and serves. */
+/* Writes the ready file ("host:port", a line) and serves. A task that AS has ended in an earlier life of
+ * the process is over at once (unless it is to stay). */
 sefl_status csp_role_run(csp_role *r) SEFL_MUST_CHECK;
 
 void csp_role_stop(csp_role *r);

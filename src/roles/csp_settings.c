@@ -20,6 +20,7 @@ const setting_def csp_schema[] = {
     { "ledger", SETTING_TEXT, NULL, .help = "the population's privacy ledger" },
     { "threads", SETTING_U64, "0", .max = 256, .help = "0: one a core" },
     { "ready_file", SETTING_TEXT, "", .help = "written when it serves: host:port" },
+    { "user", SETTING_TEXT, "", .help = "whom root becomes when the port is bound" },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off" },
     { "stay", SETTING_BOOL, "false", .help = "serve on when the task is over" },
     { 0 },
@@ -107,6 +108,8 @@ sefl_status csp_settings_make(csp_settings *out, const settings *s, const char *
     }
     SEFL_CHECK(!c.key_lock || !c.passphrase_file, SEFL_EINVAL,
                "key_lock and passphrase_file: only one of them opens the key");
+    if (*settings_text(s, "user"))
+        SEFL_TRY(sefl_strdup(&c.user, settings_text(s, "user")));
     c.threads = (unsigned)settings_u64(s, "threads");
     c.stay = settings_bool(s, "stay");
     SEFL_TRY(log_level_parse(&c.level, settings_text(s, "log")));
@@ -118,10 +121,9 @@ done:
 
 void csp_settings_clear(csp_settings *c)
 {
-    char *all[] = {
-        c->host,  c->cert,   c->tls_key, c->peers,    c->sign_key,        c->task,
-        c->state, c->ledger, c->key,     c->key_lock, c->passphrase_file, c->ready_file
-    };
+    char *all[] = { c->user,      c->host,  c->cert,   c->tls_key, c->peers,    c->sign_key,
+                    c->task,      c->state, c->ledger, c->key,     c->key_lock, c->passphrase_file,
+                    c->ready_file };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sefl_free(all[i]);
     *c = (csp_settings){ 0 };

@@ -194,6 +194,20 @@ done:
     return st;
 }
 
+static sefl_status end_task(void *ctx)
+{
+    return journal_fact_put(((journal_csp *)ctx)->j, 0, "over", span_of("1", 1));
+}
+
+static sefl_status ended(void *ctx, bool *out)
+{
+    sefl_buf b = { 0 };
+    sefl_status st = journal_fact_get(((journal_csp *)ctx)->j, 0, "over", &b);
+    *out = st == SEFL_OK;
+    buf_clear(&b);
+    return st == SEFL_ENOTFOUND ? SEFL_OK : st;
+}
+
 static sefl_status mark(void *ctx, ledger_mark *out)
 {
     return account_mark(((journal_csp *)ctx)->a, out);
@@ -272,6 +286,8 @@ csp_journal journal_csp_table(journal_csp *jc)
         .kept = kept,
         .skip = skip,
         .forget = forget,
+        .end = end_task,
+        .ended = ended,
         .ledger = mark,
         .compare = compare,
     };

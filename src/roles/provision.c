@@ -215,7 +215,6 @@ static sefl_status make_certificates(build *b)
 {
     static const char hosts[] = "localhost,127.0.0.1,::1";
     sefl_status st = SEFL_OK;
-    sefl_buf both = { 0 };
     char name[32];
     x509_subject as_ca = { .name = "trial aggregator CA", .days = CERT_DAYS };
     x509_subject csp_ca = { .name = "trial csp CA", .days = CERT_DAYS };
@@ -232,11 +231,10 @@ static sefl_status make_certificates(build *b)
         SEFL_TRY(copy(client(b, i, "peers.pem"), in(b, "ca/aggregator/ca.pem"), 0644, 1 << 16));
     }
     SEFL_TRY(copy(in(b, "csp/peers.pem"), in(b, "ca/aggregator/ca.pem"), 0644, 1 << 16));
-    SEFL_TRY(file_read(&both, in(b, "ca/aggregator/ca.pem"), 1 << 16));
-    SEFL_TRY(file_read(&both, in(b, "ca/csp/ca.pem"), 1 << 16));
-    SEFL_TRY(file_write_new(in(b, "aggregator/peers.pem"), buf_span(&both), 0644));
+    /* two files: whoever runs CSP's CA must not be able to enrol clients at AS */
+    SEFL_TRY(copy(in(b, "aggregator/peers.pem"), in(b, "ca/aggregator/ca.pem"), 0644, 1 << 16));
+    SEFL_TRY(copy(in(b, "aggregator/csp_peers.pem"), in(b, "ca/csp/ca.pem"), 0644, 1 << 16));
 done:
-    buf_clear(&both);
     return st;
 }
 
@@ -302,14 +300,17 @@ static sefl_status make_generated_text(build *b)
     sefl_status st = SEFL_OK;
     synth_report r;
     uint64_t words = b->c->words ? b->c->words : PROVISION_WORDS;
-    synth_settings s = { .clients = b->clients, .tokens = words * b->clients, .seed = b->c->seed };
-    SEFL_CHECK(words <= SYNTH_TOKENS_MAX / b->clients, SEFL_EINVAL, "%" PRIu64 " words a client",
+    const uint32_t clients = b->clients;
+    assert(clients > 0);
+    synth_settings s = { .clients = clients, .tokens = words * clients, .seed = b->c->seed };
+    SEFL_CHECK(words <= SYNTH_TOKENS_MAX / clients, SEFL_EINVAL, "%" PRIu64 " words a client",
                words);
     SEFL_TRY(synth_write(in(b, "synth"), &s, &r, NULL));
-    for (uint32_t i = 0; i < b->clients; i++)
+    for (uint32_t i = 0; i < clients; i++)
         SEFL_TRY(
             move(client(b, i, "text/train.txt"), in(b, "synth/client-%03" PRIu32 "/train.txt", i)));
-    note_tokens(b, r.tokens[CORPUS_TRAIN] / b->clients);
+    note_tokens(b, r.tokens[CORPUS_TRAIN] / clients);
+    b->report.best_perplexity = r.perplexity[CORPUS_VALID];
     SEFL_TRY(move(in(b, "public/valid.txt"), in(b, "synth/valid.txt")));
     SEFL_TRY(move(in(b, "words.txt"), in(b, "synth/vocab.txt")));
     remove_all(in(b, "synth"));
@@ -516,7 +517,8 @@ static sefl_status write_servers(build *b, sefl_buf *text)
                     base));
     SEFL_TRY(wr_peer(text, "csp", base ? base + 1 : 0));
     SEFL_TRY(wr_fmt(text,
-                    "%ssign_key: sign.key\n"
+                    "%s  csp_peers: csp_peers.pem\n"
+                    "sign_key: sign.key\n"
                     "task: ../public/task.signed\n"
                     "vocab: ../public/vocab.txt\n"
                     "init: ../public/init.safetensors\n"

@@ -5,7 +5,7 @@
  *     FOLDER/ca/aggregator/{ca.pem,ca.key}   ca/csp/{ca.pem,ca.key}
  *     FOLDER/public/{vocab.txt,init.safetensors,valid.txt,task.json,task.signed,
  *                    aggregator.pub,csp.pub,key.pub}
- *     FOLDER/aggregator/{aggregator.yml,cert.pem,key.pem,peers.pem,sign.key,ledger}
+ *     FOLDER/aggregator/{aggregator.yml,cert.pem,key.pem,peers.pem,csp_peers.pem,sign.key,ledger}
  *     FOLDER/csp/{csp.yml,cert.pem,key.pem,peers.pem,sign.key,key.sealed,key.lock,ledger}
  *     FOLDER/clients/client-01/{client.yml,policy.yml,cert.pem,key.pem,peers.pem,
  *                    aggregator.pub,csp.pub,text/train.txt,ledger}, ...
@@ -49,6 +49,7 @@ typedef struct provision_report {
     uint32_t words;        /* of the vocabulary */
     uint32_t clients;
     uint64_t tokens_least, tokens_most; /* of the clients' text */
+    double best_perplexity; /* generated text: of its source on the validation text; else 0 */
 } provision_report;
 
 /* What provision sets where the caller's settings say nothing: a small model, short rounds, no

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The demo runs, checks itself, and refuses what makes no sense.
+# The demo runs a federation, loses clients, learns, leaves no process, and refuses what makes no sense.
 set -eu
 fail() { echo "FAILED: $*" >&2; exit 1; }
 out=$("$SEFL" demo --help) || fail "no help"
@@ -10,14 +10,70 @@ if [ "$SEFL_CORE_ONLY" = 1 ]; then
     "$SEFL" demo | grep -q 'core only' || fail "the core demo does not say so"
     exit 0
 fi
-for bad in "--scheme rsa" "--bits 1024" "--clients 0" "--values x" "--noise -1" "--noise 1e5" extra; do
+for bad in "--scheme rsa" "--bits 1024" "--clients 0" "--clients 3" "--values x" "--values 5" "--noise -1" \
+    "--sum --noise 1e5" "--rounds 1" "--words 1" "--sum --rounds 3" extra; do
     rc=0
     # shellcheck disable=SC2086 # an option and its value
     "$SEFL" demo $bad > /dev/null 2>&1 || rc=$?
     [ "$rc" -eq 2 ] || fail "demo $bad exits $rc"
 done
-out=$("$SEFL" demo --values 3000 --bits 2048) || fail "demo: $out"
+
+# ---- one secure sum --------------------------------------------------------------------------
+out=$("$SEFL" demo --sum --values 3000 --bits 2048) || fail "demo --sum: $out"
 for words in "secure sum with lwe" "secure sum with paillier" "standard deviation" "Who saw what"; do
     case $out in *"$words"*) ;; *) fail "'$words' is not in: $out" ;; esac
+done
+
+# ---- a federation ----------------------------------------------------------------------------
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/mine"
+echo precious > "$dir/mine/file"
+rc=0
+said=$("$SEFL" demo --out "$dir/mine" 2>&1) || rc=$?
+[ "$rc" -eq 1 ] || fail "a folder of somebody's: $rc"
+case $said in *"not empty"*) ;; *) fail "$said" ;; esac
+[ "$(cat "$dir/mine/file")" = precious ] || fail "it touched a folder that is not its own"
+
+small="--clients 4 --rounds 3 --words 800 --bits 2048"
+# shellcheck disable=SC2086 # options
+out=$("$SEFL" demo --out "$dir/demo" $small) || { tail -n 5 "$dir"/demo/log/*; fail "demo: $out"; }
+for words in "kill -9 in round 2" "started again" "round  3/3" "clients 2/4" "perplexity on the public" \
+    "plain FedAvg" "best possible" "none claimed" "epsilon 8 would take" "Who could see what" next; do
+    case $out in *"$words"*) ;; *) fail "'$words' is not in: $out" ;; esac
+done
+[ "$(wc -l < "$dir/demo/metrics.jsonl")" -eq 3 ] || fail "metrics.jsonl"
+[ -s "$dir/demo/federation/aggregator/models/round-3.safetensors" ] || fail "no model"
+grep -q '</html>' "$dir/demo/report.html" || fail "no report"
+# the commands it shows work
+echo "$out" | sed -n '/^next$/,$p' | sed '1d;/provision/d' > "$dir/next"
+[ "$(grep -c "^  $SEFL " "$dir/next")" -eq 4 ] || fail "next commands: $(cat "$dir/next")"
+sh -eu "$dir/next" > /dev/null || fail "next commands: $(cat "$dir/next")"
+
+# ---- again in the same folder, as JSON, with a claim; it learns nothing then, and says so -------------
+# shellcheck disable=SC2086 # options
+out=$("$SEFL" demo --out "$dir/demo" --clients 4 --rounds 2 --words 400 --bits 2048 --noise 0.5 --json 2> /dev/null) ||
+    fail "demo --json: $out"
+case $out in '{"folder":'*'"claim":"dp","epsilon":'*'}') ;; *) fail "$out" ;; esac
+case $out in *'"epsilon":null'*) fail "no epsilon: $out" ;; esac
+
+# ---- stopped in the middle: no process stays -----------------------------------------------------
+# shellcheck disable=SC2086 # options
+"$SEFL" demo --out "$dir/demo" --clients 4 --rounds 50 --words 400 --bits 2048 > "$dir/out" 2>&1 &
+pid=$!
+i=0
+until grep -q '^round  *1/' "$dir/out" 2> /dev/null; do
+    i=$((i + 1))
+    [ $i -lt 1200 ] || fail "no first round: $(cat "$dir/out")"
+    kill -0 $pid || fail "it ended: $(cat "$dir/out")"
+    sleep 0.05
+done
+kill -TERM $pid
+rc=0
+wait $pid || rc=$?
+[ "$rc" -eq 1 ] || fail "a stopped demo exits $rc"
+grep -q stopped "$dir/out" || fail "it does not say that it was stopped"
+for p in /proc/[0-9]*; do
+    if grep -q -- "$dir/demo" "$p/cmdline" 2> /dev/null; then fail "${p#/proc/} is still there"; fi
 done
 echo ok

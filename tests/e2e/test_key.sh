@@ -23,7 +23,7 @@ head -c 32 /dev/urandom > lock
 chmod 600 pass other lock
 
 # usage
-expect 2 "$SEFL" key; says "new, show or check"
+expect 2 "$SEFL" key; says "new, show, check or sign"
 expect 2 "$SEFL" key nwe; says "did you mean 'new'?"
 expect 2 "$SEFL" key new; says "--out"
 expect 2 "$SEFL" key new --out k --bits 1024 --passphrase-file pass; says "can be broken"

@@ -108,6 +108,10 @@ for odd in fifo link; do
 done
 if [ ! -p "$dir/fifo" ] || [ ! -L "$dir/link" ]; then fail "replaced"; fi
 
+# a stranger's file has no commands for the terminal
+printf '\156\000\000\000\000\000\000\000{"__metadata__":{"k\\u001b[31m":"v\\u001b[32m"},"e\\u001b[0m\\n":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}\000\000\000\000' > "$dir/evil"
+expect 0 "$SEFL" model info "$dir/evil"; says "k?[31m: v?[32m"; says "e?[0m?"
+
 # the example of the help works as printed
 example=$("$SEFL" model --help | grep -o 'sefl data synth.*') || fail "no example"
 mkdir "$dir/bin" "$dir/here"

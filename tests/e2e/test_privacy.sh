@@ -101,7 +101,7 @@ plan 2 --epsilon 1 --z 1; says "either --epsilon"
 plan 2 --epsilon 1 --pld; says "joint noise has no"
 plan 2 --epsilon 1 --smple-rate 1; says "did you mean --sample-rate?"
 expect 2 "$SEFL" privacy plan --clients 10 --rounds 5 --epsilon 1; says "--delta is needed"
-expect 2 "$SEFL" privacy; says "plan or spent"
+expect 2 "$SEFL" privacy; says "plan, spent or new"
 expect 2 "$SEFL" privacy paln; says "did you mean 'plan'?"
 
 ledger=$SEFL_SOURCE/tests/vectors/store/ledger-v2.bin

@@ -36,6 +36,10 @@ for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
 done
 
 expect 0 "$SEFL" help --man; says ".SH COMMANDS"
+for c in train model data bench; do
+    wide=$("$SEFL" help $c | sed '/^example:/,$d' | awk 'length > 80')
+    [ -z "$wide" ] || fail "help of $c is wider than 80 columns: $wide"
+done
 if command -v man > /dev/null && command -v groff > /dev/null; then
     "$SEFL" help --man | groff -man -Tascii -ww 2>&1 >/dev/null | grep . && fail "roff warnings"
 fi
@@ -65,6 +69,7 @@ fi
 expect 0 "$SEFL" bench; says "base"
 expect 2 "$SEFL" bench bsae; says "did you mean 'base'?"
 expect 2 "$SEFL" bench base extra; says '"extra"'
+[ -z "$("$SEFL" bench base --nope 2> /dev/null)" ] || fail "bench talks before it refuses an option"
 expect 2 "$SEFL" bench base --threads 0; says "1 to 256"
 expect 2 "$SEFL" bench base --seconds x; says "0.001 to 3600"
 expect 2 "$SEFL" bench --json --nope; says "name comes first"

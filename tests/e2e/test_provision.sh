@@ -65,7 +65,9 @@ if command -v openssl > /dev/null; then
     good() { openssl verify -CAfile "$1" "$2" > /dev/null 2>&1 || fail "$2 is not trusted by $1"; }
     bad() { ! openssl verify -CAfile "$1" "$2" > /dev/null 2>&1 || fail "$2 is trusted by $1"; }
     good "$dir/f/aggregator/peers.pem" "$dir/f/clients/client-01/cert.pem"
-    good "$dir/f/aggregator/peers.pem" "$dir/f/csp/cert.pem"
+    bad "$dir/f/aggregator/peers.pem" "$dir/f/csp/cert.pem"
+    good "$dir/f/aggregator/csp_peers.pem" "$dir/f/csp/cert.pem"
+    bad "$dir/f/aggregator/csp_peers.pem" "$dir/f/clients/client-01/cert.pem"
     good "$dir/f/csp/peers.pem" "$dir/f/aggregator/cert.pem"
     good "$dir/f/clients/client-02/peers.pem" "$dir/f/aggregator/cert.pem"
     bad "$dir/f/csp/peers.pem" "$dir/f/csp/cert.pem"

@@ -1,5 +1,6 @@
 /* sefl aggregator: the aggregation server of a federation. */
 #include "cli/cli.h"
+#include "cli/full/confine.h"
 #include "cli/full/role_settings.h"
 #include "cli/full/signals.h"
 
@@ -9,13 +10,13 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
 typedef struct session {
     role_settings rs;
     sefl_log log;
     sefl_clock wall;
     _Atomic(aggregator *) role; /* NULL: not yet */
+    const char *user;           /* to become; NULL: nobody else */
     atomic_bool ended;
 } session;
 
@@ -80,6 +81,12 @@ static void on_round(void *ctx, const rounds_report *r, uint64_t of)
     log_event(&s->log, LOG_INFO, "round over", f); /* the rest of f is LF_END */
 }
 
+static sefl_status on_bound(void *ctx)
+{
+    const session *s = ctx;
+    return confine_user(s->user);
+}
+
 static sefl_status work(session *s)
 {
     sefl_status st = SEFL_OK;
@@ -91,10 +98,13 @@ static sefl_status work(session *s)
     SEFL_TRY(aggregator_settings_make(&cfg, &set, s->rs.folder));
     s->wall = clock_wall();
     s->log = log_open(2, cfg.level, &s->wall);
+    s->user = cfg.user;
+    confine_warn(&s->log, cfg.user);
     SEFL_TRY(signals_start(&sigs, on_signal, s)); /* before any other thread is made */
     SEFL_TRY(aggregator_new(
         &role,
-        &(aggregator_options){ .settings = &cfg, .log = &s->log, .ctx = s, .round = on_round }));
+        &(aggregator_options){
+            .settings = &cfg, .log = &s->log, .ctx = s, .bound = on_bound, .round = on_round }));
     s->role = role;
     if (s->ended) /* a signal came meanwhile */
         aggregator_stop(role);
@@ -119,7 +129,7 @@ static int run(int argc, char **argv)
                           .is_path = aggregator_setting_is_path } };
     int rc = role_settings_parse(&s.rs, argc, argv);
     if (rc == CLI_DONE) {
-        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no mask in a core file */
+        confine_start();
         sefl_status st = work(&s);
         if (st != SEFL_OK)
             rc = cli_failed(&cmd_aggregator, st);
@@ -144,8 +154,8 @@ const cli_command cmd_aggregator = {
         "Each setting of the file is an option too, which comes first:\n"
         "  --listen ADDR:PORT    port 0: the system chooses\n"
         "  --csp HOST:PORT       the cryptography service provider\n"
-        "  --tls-cert F, --tls-key F, --tls-peers F\n"
-        "                        certificate, its key, the CAs of clients and of CSP\n"
+        "  --tls-cert F, --tls-key F, --tls-peers F, --tls-csp-peers F\n"
+        "                        certificate, its key, the CA of the clients, the CA of CSP\n"
         "  --sign-key F          this server's signing key\n"
         "  --task F              the task, signed by both servers\n"
         "  --vocab F, --init F   the public word list and the initial model that the task names\n"
@@ -155,7 +165,15 @@ const cli_command cmd_aggregator = {
         "  --ledger F            the population's privacy ledger\n"
         "  --threads N           0 (default): one a core\n"
         "  --connections N       of clients, at most (default 512)\n"
+        "  --per-address N, --per-client N\n"
+        "                        connections of one address (128), of one client (8)\n"
+        "  --connection-rate N, --request-rate N\n"
+        "                        new connections of an address (50), requests of a client (20), a "
+        "second\n"
+        "  --idle S, --rate-min B\n"
+        "                        cuts who is silent so long (60), or slower than B bytes/s (1024)\n"
         "  --linger S            serves so long after the task's end (default 30)\n"
+        "  --user NAME           root becomes NAME when the port is bound\n"
         "  --ready-file F        written when it serves: host:port\n"
         "  --log LEVEL           debug, info (default), warn, error, off",
     .example = "sefl aggregator -c aggregator/aggregator.yml --csp csp.example:7001",

@@ -1,5 +1,6 @@
 /* sefl client: one member of a federation, beside its text. */
 #include "cli/cli.h"
+#include "cli/full/confine.h"
 #include "cli/full/signals.h"
 
 #include "base/alloc.h"
@@ -11,7 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum { O_CONFIG = 'c', O_ONCE = 256, O_SETTING, NAME_MAX_BYTES = 48, OPTIONS_MAX = 40 };
@@ -217,7 +217,7 @@ static int run(int argc, char **argv)
     else if (rc == CLI_DONE && st == SEFL_OK && !s.file && s.flags == 0)
         rc = cli_misuse(&cmd_client, "which client? give -c client.yml");
     if (rc == CLI_DONE && st == SEFL_OK) {
-        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no text in a core file */
+        confine_start();
         bool running = false;
         st = work(&s, &running);
         rc = st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_client, st);
@@ -251,7 +251,8 @@ const cli_command cmd_client = {
         "  --aggregator-key F, --csp-key F\n"
         "                        signing keys of the two servers, pinned at enrolment\n"
         "  --policy F            what the owner of the text agrees to: epsilon_per_task,\n"
-        "                        epsilon_total, clients_min, noise_modes, claim_none, rounds_max\n"
+        "                        epsilon_total, delta_max, clients_min, noise_modes, claim_none,\n"
+        "                        rounds_max\n"
         "  --text PATH           file, or folder of files; --text-format guess|text|jsonl|csv,\n"
         "                        --text-field NAME (default text)\n"
         "  --state DIR           rounds under way and receipts\n"

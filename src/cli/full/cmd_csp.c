@@ -1,5 +1,6 @@
 /* sefl csp: the cryptography service provider of a federation. */
 #include "cli/cli.h"
+#include "cli/full/confine.h"
 #include "cli/full/signals.h"
 #include "cli/full/unlock.h"
 
@@ -15,7 +16,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum { O_CONFIG = 'c', O_STAY = 256, O_SETTING, NAME_MAX_BYTES = 48, OPTIONS_MAX = 40 };
@@ -26,6 +26,7 @@ typedef struct session {
     sefl_log log;
     sefl_clock wall;
     _Atomic(csp_role *) role; /* NULL: not yet */
+    const char *user;         /* to become; NULL: nobody else */
     atomic_bool ended;
     /* flags as they were given, to be set again over a file that is read again */
     size_t flags;
@@ -133,6 +134,12 @@ static void on_signal(void *ctx, int sig)
     csp_role_reload(role);
 }
 
+static sefl_status on_bound(void *ctx)
+{
+    const session *s = ctx;
+    return confine_user(s->user);
+}
+
 static sefl_status work(session *s)
 {
     sefl_status st = SEFL_OK;
@@ -147,9 +154,12 @@ static sefl_status work(session *s)
     s->wall = clock_wall();
     s->log = log_open(2, cfg.level, &s->wall);
     SEFL_TRY(open_key(s, &cfg, &sec));
+    s->user = cfg.user;
+    confine_warn(&s->log, cfg.user);
     SEFL_TRY(signals_start(&sigs, on_signal, s));
-    SEFL_TRY(
-        csp_role_new(&role, &(csp_role_options){ .settings = &cfg, .sec = sec, .log = &s->log }));
+    SEFL_TRY(csp_role_new(
+        &role, &(csp_role_options){
+                   .settings = &cfg, .sec = sec, .log = &s->log, .ctx = s, .bound = on_bound }));
     s->role = role;
     if (s->ended) /* a signal came meanwhile */
         csp_role_stop(role);
@@ -199,7 +209,7 @@ static int run(int argc, char **argv)
     else if (rc == CLI_DONE && st == SEFL_OK && !s.file && s.flags == 0)
         rc = cli_misuse(&cmd_csp, "which one? give -c csp.yml");
     if (rc == CLI_DONE && st == SEFL_OK) {
-        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no key, no digits in a core file */
+        confine_start();
         st = work(&s);
     }
     if (st != SEFL_OK)
@@ -231,6 +241,7 @@ const cli_command cmd_csp = {
         "  --state DIR           journal\n"
         "  --ledger F            the population's privacy ledger\n"
         "  --threads N           0 (default): one a core\n"
+        "  --user NAME           root becomes NAME when the port is bound\n"
         "  --ready-file F        written when it serves: host:port\n"
         "  --log LEVEL           debug, info (default), warn, error, off",
     .example = "sefl csp -c csp/csp.yml",

@@ -7,6 +7,7 @@
 #include "base/suggest.h"
 #include "crypto/ahe/keyfile.h"
 #include "crypto/secmem.h"
+#include "crypto/sign.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -358,6 +359,31 @@ static const struct option check_options[] = { { "pub", required_argument, NULL,
                                                UNLOCK_OPTIONS,
                                                { 0 } };
 
+static const struct option sign_options[] = { { "out", required_argument, NULL, OPT_OUT }, { 0 } };
+
+/* The Ed25519 key with which a server signs tasks, headers and receipts. */
+static sefl_status new_sign_key(settings *s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_rng rng = rng_system();
+    sign_key *key = NULL;
+    char path[PATH_MAX], pub[PATH_MAX];
+    SEFL_CHECK(s->out && s->out[0], SEFL_EINVAL, "--out PREFIX is needed");
+    SEFL_CHECK(snprintf(path, sizeof path, "%s.key", s->out) < (int)sizeof path &&
+                   snprintf(pub, sizeof pub, "%s.pub", s->out) < (int)sizeof pub,
+               SEFL_EINVAL, "--out: too long");
+    SEFL_CHECK(!file_exists(pub), SEFL_EEXIST, "%s is there already", pub);
+    SEFL_TRY(sign_key_new(&key, &rng));
+    SEFL_TRY(sign_key_write(key, path));
+    SEFL_TRY(sign_pub_write(sign_key_pub(key), pub));
+    printf("%s (secret), %s:\n", path, pub);
+    for (int i = 0; i < SIGN_PUB_BYTES; i++)
+        printf("%02x%s", sign_key_pub(key)[i], i + 1 == SIGN_PUB_BYTES ? "\n" : "");
+done:
+    sign_key_free(key);
+    return st;
+}
+
 static const struct action {
     const char *name;
     const struct option *options;
@@ -367,6 +393,7 @@ static const struct action {
     { "new", new_options, NULL, new_key },
     { "show", show_options, "a key file", show_key },
     { "check", check_options, "a secret key file", check_key },
+    { "sign", sign_options, NULL, new_sign_key },
 };
 enum { ACTIONS = sizeof actions / sizeof actions[0] };
 
@@ -418,11 +445,11 @@ static int parse(settings *s, const struct action *a, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    static const char *const names[] = { "new", "show", "check", NULL };
+    static const char *const names[] = { "new", "show", "check", "sign", NULL };
     settings s = { .bits = PAILLIER_BITS_DEFAULT, .mib = sealed_cost_default.kib / 1024 };
 
     if (argc < 2)
-        return cli_misuse(&cmd_key, "what to do? new, show or check");
+        return cli_misuse(&cmd_key, "what to do? new, show, check or sign");
     const struct action *a = NULL;
     for (size_t i = 0; i < ACTIONS; i++)
         if (strcmp(argv[1], actions[i].name) == 0)
@@ -431,7 +458,8 @@ static int run(int argc, char **argv)
         const char *near = suggest_name(argv[1], names);
         return near ? cli_misuse(&cmd_key, "unknown action \"%.64s\"; did you mean '%s'?", argv[1],
                                  near)
-                    : cli_misuse(&cmd_key, "unknown action \"%.64s\": new, show or check", argv[1]);
+                    : cli_misuse(&cmd_key, "unknown action \"%.64s\": new, show, check or sign",
+                                 argv[1]);
     }
     int rc = parse(&s, a, argc - 1, argv + 1);
     if (rc == CLI_DONE) {
@@ -445,13 +473,14 @@ static int run(int argc, char **argv)
 
 const cli_command cmd_key = {
     .name = "key",
-    .summary = "make, show or check the key pair of a CSP",
-    .usage = "new --out PREFIX | show FILE | check SECRET [options]",
+    .summary = "make, show or check the key pair of a CSP; make a signing key",
+    .usage = "new --out PREFIX | show FILE | check SECRET | sign --out PREFIX [options]",
     .details =
         "new makes PREFIX.key (secret, locked) and PREFIX.pub (public); in a folder csp.key, "
         "csp.pub.\n"
         "show tells what a public or secret key file is, without opening it.\n"
         "check opens a secret key, tries it, and compares the public key beside it.\n"
+        "sign makes a server's signing key: PREFIX.key (secret) and PREFIX.pub (public).\n"
         "  --out FOLDER|PREFIX   new: where to put the two files\n"
         "  --bits N              new: 2048, 3072 (default) or 4096\n"
         "  --memory MIB          new: what unlocking takes, 64 to 512 (default 256)\n"
@@ -463,6 +492,6 @@ const cli_command cmd_key = {
         "  --key-file F          at least 32 random bytes",
     .example = "head -c 32 /dev/urandom > csp.lock && sefl key new --out csp --key-file csp.lock\n"
                "  sefl key show csp.pub && sefl key check csp.key --key-file csp.lock",
-    .actions = "new show check",
+    .actions = "new show check sign",
     .run = run,
 };

@@ -66,7 +66,7 @@ static sefl_status near_group(const walk *w, sefl_buf *scratch, const char **out
 {
     sefl_status st = SEFL_OK;
     const char *names[SETTINGS_MAX + 1] = { 0 };
-    size_t at[SETTINGS_MAX], n = 0;
+    size_t at[SETTINGS_MAX] = { 0 }, n = 0;
     unsigned level = 0;
     for (const char *c = w->path; *c; c++)
         level += *c == '.';

@@ -29,6 +29,11 @@ static sefl_status check_bits(unsigned bits, sefl_status code)
 void paillier_limbs(mp_limb_t *out, size_t limbs, const uint8_t *bytes, size_t n)
 {
     uint8_t tmp[8];
+    if (n == 8 * limbs) { /* whole limbs: every real key */
+        for (size_t i = 0; i < limbs; i++)
+            out[i] = load_u64(bytes + 8 * i);
+        return;
+    }
     for (size_t i = 0; i < limbs; i++) {
         size_t at = 8 * i, have = at >= n ? 0 : n - at < 8 ? n - at : 8;
         memset(tmp, 0, sizeof tmp);
@@ -93,6 +98,7 @@ sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *
     memcpy(k->n2, sq, k->limbs2 * sizeof *sq);
     SEFL_TRY(mont_init(&k->mod_n, (const uint64_t *)k->n, k->limbs, NULL, NULL));
     SEFL_TRY(mont_init(&k->mod_n2, (const uint64_t *)k->n2, k->limbs2, NULL, NULL));
+    paillier_multiple_init(k);
     *out = k, k = NULL;
 done:
     paillier_pub_free(k);

@@ -24,6 +24,9 @@ struct paillier_pub {
     mp_limb_t n[N_LIMBS];
     mp_limb_t n2[2 * N_LIMBS];
     mont mod_n, mod_n2;
+    /* paillier_multiple.c: 1/N modulo 2^(64 (limbs/2 + 1)); floor(2^(128 limbs) / N) */
+    bool can_filter;
+    mp_limb_t inverse[N_LIMBS / 2 + 1], reciprocal[N_LIMBS + 1];
 };
 
 struct paillier_sec {
@@ -75,6 +78,11 @@ sefl_status paillier_enc_new_window(paillier_enc **out, const paillier_pub *pub,
 /* bytes (little-endian) to limbs and back; limbs beyond the bytes become 0. */
 void paillier_limbs(mp_limb_t *out, size_t limbs, const uint8_t *bytes, size_t n);
 void paillier_bytes(uint8_t *out, size_t n, const mp_limb_t *in);
+
+/* False: c (2 * limbs of N, below N^2) is no multiple of N. True for every multiple, and for
+ * another number with probability 2^-60. */
+bool paillier_maybe_multiple_vartime(const paillier_pub *pub, const mp_limb_t *c);
+void paillier_multiple_init(paillier_pub *pub);
 
 /* SEFL_ERANGE with the index of the first of count plaintexts that is not below N. Constant-time
  * but for that answer. */

@@ -1,8 +1,8 @@
 /* nn: the layers both models are made of, forward and backward, on the shared thread pool.
  *
- * Activations are row-major, one token a row. Work is cut into pieces that depend on sizes only,
- * and BLAS is called on one thread inside a piece, so results do not depend on the number of
- * threads. Gradients are added to (`+=`) unless a function says otherwise. */
+ * Activations are row-major, one token a row. Work is cut into pieces that depend on sizes only, and
+ * a piece runs on one thread (BLAS too, where it is used: small products of the attention), so
+ * results do not depend on the number of threads. Gradients are added to (`+=`) unless a function says otherwise. */
 #ifndef MODEL_NN_NN_H
 #define MODEL_NN_NN_H
 

@@ -6,16 +6,22 @@
 #include "net/tls.h"
 #include "roles/aggregator/http.h"
 #include "roles/aggregator/metrics.h"
+#include "roles/aggregator/tally.h"
 #include "roles/journal_as.h"
 
 #include <limits.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { TASK_FILE_MAX = TASK_BYTES_MAX + 4096, CONNECT_MS = 10000, SERVER_THREADS = 2 };
+/* A client may send so many bodies at once, and one more a second (rounds of small models last no
+ * longer): it comes again with the same one after a cut, and with another after a refusal. Bodies
+ * below BODY_LEAST count as that much. */
+enum { BODIES_BURST = 8, BODY_LEAST = 1 << 20 };
 
 struct aggregator {
     aggregator_options o;
@@ -32,14 +38,19 @@ struct aggregator {
     releases *releases;
     rounds *rounds;
     ingest *ingest;
-    agg_http http;
+    agg_http http; /* first of what the server's callbacks get */
     https_server *server;
+    int listener; /* until the server has it */
+    uint16_t port;
+    sefl_buf tally; /* as it was written last */
 
     pthread_mutex_t lock; /* id, link */
     pthread_cond_t wake;
     tls_id *id;
     tls *link;
     atomic_bool stop;
+    pthread_mutex_t tally_lock;
+    bool tally_failed;
 };
 
 /* ---- what rounds.h asks for ------------------------------------------------------------------- */
@@ -54,7 +65,7 @@ static sefl_status dial(void *ctx, channel **out)
     tls *t = NULL;
     tls_id *id = NULL;
     /* read for each connection: a new certificate counts from the next one on */
-    SEFL_TRY(tls_id_read(&id, c->cert, c->tls_key, c->peers));
+    SEFL_TRY(tls_id_read(&id, c->cert, c->tls_key, c->csp_peers));
     st = tls_dial(&t, c->csp_host, c->csp_port, id, &want, &limits);
     if (st != SEFL_OK) {
         sefl_note_before("cannot reach CSP at %s:%u", c->csp_host, c->csp_port);
@@ -112,9 +123,28 @@ static void report(void *ctx, const rounds_report *r)
 
 static void refused(void *ctx, const x509_peer *p)
 {
-    const agg_http *h = ctx; /* the server's context */
-    log_warn(h->log, "client refused", lf_str("why", x509_verdict_text(p->code)),
-             lf_str("name", p->name), lf_hash("key", p->fingerprint));
+    agg_http *h = ctx; /* the server's context */
+    atomic_fetch_add(&h->certificates[p->code], 1);
+    log_debug(h->log, "client refused", lf_str("why", x509_verdict_text(p->code)),
+              lf_str("name", p->name), lf_hash("key", p->fingerprint));
+}
+
+static void save_tally(aggregator *a)
+{
+    char path[PATH_MAX];
+    pthread_mutex_lock(&a->tally_lock);
+    if (a->server &&
+        snprintf(path, sizeof path, "%s/counters.json", a->o.settings->state) < (int)sizeof path &&
+        tally_save(path, &a->tally, a->server, &a->http) != SEFL_OK && !a->tally_failed) {
+        a->tally_failed = true; /* once is enough */
+        log_error(a->o.log, "no counters.json", lf_str("why", sefl_last_error()));
+    }
+    pthread_mutex_unlock(&a->tally_lock);
+}
+
+static void every_second(void *ctx)
+{
+    save_tally((aggregator *)(void *)((char *)ctx - offsetof(aggregator, http)));
 }
 
 /* ---- start ------------------------------------------------------------------------------------ */
@@ -202,15 +232,27 @@ static sefl_status serve(aggregator *a)
                           .init = c->init,
                           .mono = &a->mono,
                           .log = a->o.log };
+    int listener = a->listener;
+    a->listener = -1;
+    double body = (double)ahe_body_bytes(&a->task.ahe);
+    double rate = body > BODY_LEAST ? body : BODY_LEAST;
     SEFL_TRY(https_server_start(&a->server,
-                                &(https_server_config){ .address = c->host,
-                                                        .port = c->port,
+                                &(https_server_config){ .listener = &listener,
+                                                        .port = a->port,
                                                         .id = a->id,
                                                         .peer_role = "client",
                                                         .threads = SERVER_THREADS,
                                                         .connections_max = c->connections,
-                                                        .connections_per_address = c->connections,
+                                                        .connections_per_address = c->per_address,
+                                                        .connection_rate = c->connection_rate,
+                                                        .connections_per_peer = c->per_client,
+                                                        .request_rate = c->request_rate,
+                                                        .bytes_burst = BODIES_BURST * rate,
+                                                        .bytes_rate = rate,
+                                                        .idle_s = c->idle_s,
+                                                        .rate_min = c->rate_min,
                                                         .body_max = ahe_body_bytes(&a->task.ahe),
+                                                        .tick = every_second,
                                                         .begin = agg_http_begin,
                                                         .refused = refused,
                                                         .ctx = &a->http,
@@ -238,10 +280,15 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     a->wall = clock_wall(), a->mono = clock_monotonic();
     a->coins = o->coins ? *o->coins : coins_system();
     pthread_mutex_init(&a->lock, NULL);
+    pthread_mutex_init(&a->tally_lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&a->wake, &attr);
     pthread_condattr_destroy(&attr);
+    a->listener = -1;
+    SEFL_TRY(tls_listen(&a->listener, c->host, c->port, &a->port));
+    if (o->bound)
+        SEFL_TRY(o->bound(o->ctx));
     drop_ready_file(a);
     SEFL_TRY(sign_key_read(&a->key, c->sign_key));
     SEFL_TRY(read_task(a));
@@ -261,7 +308,12 @@ void aggregator_free(aggregator *a)
     if (!a)
         return;
     a->http.closing = true;
+    save_tally(a);
     https_server_stop(a->server);
+    a->server = NULL;
+    if (a->listener >= 0)
+        close(a->listener);
+    buf_clear(&a->tally);
     if (a->rounds)
         rounds_set_ingest(a->rounds, NULL);
     ingest_free(a->ingest);
@@ -276,6 +328,7 @@ void aggregator_free(aggregator *a)
     buf_clear(&a->envelope);
     sign_key_free(a->key);
     pthread_cond_destroy(&a->wake);
+    pthread_mutex_destroy(&a->tally_lock);
     pthread_mutex_destroy(&a->lock);
     sefl_free(a);
 }

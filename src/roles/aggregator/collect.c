@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 20, TRIES = 3 };
+enum { PIECE = 1 << 20, TRIES = 3, BEHIND = 4 };
 
 typedef struct entry {
     round_member m;
@@ -41,6 +41,7 @@ struct collect {
     uint32_t given, room, summed;
     ahe_sum *sum;
     bool busy, closed;
+    bool hurry; /* somebody waits in collect_close */
     unsigned failures;
     sefl_status st; /* after TRIES failures */
     char why[256];
@@ -71,7 +72,7 @@ static sefl_status read_full(int fd, uint8_t *out, size_t n, const char *path)
     return SEFL_OK;
 }
 
-static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entry *e)
+static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entry *e, pool *threads)
 {
     sefl_status st = SEFL_OK;
     const ahe_params *p = c->c.ahe;
@@ -95,7 +96,7 @@ static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entr
         SEFL_TRY(read_full(fd, c->piece, n * p->unit_bytes, name));
         if (e->check_hash)
             sha256_add(&h, span_of(c->piece, n * p->unit_bytes));
-        SEFL_TRY(ahe_sum_add_units(p, sum, u, c->piece, n, c->pool));
+        SEFL_TRY(ahe_sum_add_units(p, sum, u, c->piece, n, threads));
         u += n;
     }
     if (e->check_hash) {
@@ -119,12 +120,14 @@ static void add_next(collect *c)
     uint64_t epoch = c->epoch, round = c->round;
     entry e = c->member[c->summed];
     ahe_sum *sum = c->sum;
+    /* keeping up needs no help, and waking helpers costs time that uploads could use */
+    pool *threads = c->hurry || c->given - c->summed > BEHIND ? c->pool : NULL;
     c->sum = NULL, c->busy = true;
     pthread_mutex_unlock(&c->lock);
     double begun = cpu_now();
     if (!sum)
         SEFL_TRY(ahe_sum_new(&sum, c->c.ahe, c->c.pub));
-    SEFL_TRY(add_body(c, sum, round, &e));
+    SEFL_TRY(add_body(c, sum, round, &e, threads));
 done:;
     double cpu = cpu_now() - begun;
     pthread_mutex_lock(&c->lock);
@@ -283,6 +286,7 @@ sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_
     pthread_mutex_lock(&c->lock);
     SEFL_CHECK(round != 0 && round == c->round && c->given > 0, SEFL_ESTATE,
                "no updates of round %llu", (unsigned long long)round);
+    c->hurry = true;
     while (!c->closed && c->st == SEFL_OK && (c->busy || c->summed < c->given)) {
         struct timespec until = soon();
         SEFL_CHECK(progress_report(stop, c->summed, c->given), SEFL_ECANCELLED,
@@ -298,6 +302,7 @@ sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_
     }
     *sum = c->sum;
 done:
+    c->hurry = false;
     pthread_mutex_unlock(&c->lock);
     return st;
 }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "protocol/http.h"
+#include "protocol/version.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +10,23 @@
 
 #define OCTETS "application/octet-stream"
 #define MODEL  "application/octet-stream"
+
+static const char *const event_names[AGG_HTTP_EVENTS_N] = {
+#define AGG_HTTP_EVENT_NAME(name, text) text,
+    AGG_HTTP_EVENTS(AGG_HTTP_EVENT_NAME)
+#undef AGG_HTTP_EVENT_NAME
+};
+
+const char *agg_http_event_name(agg_http_event e)
+{
+    return (unsigned)e < AGG_HTTP_EVENTS_N ? event_names[e] : "?";
+}
+
+static void count(const https_request *r, agg_http_event e)
+{
+    agg_http *h = r->server_ctx;
+    atomic_fetch_add(&h->counts[e], 1);
+}
 
 static void hex_of(char out[65], const uint8_t bytes[32])
 {
@@ -49,6 +67,7 @@ static void trouble(https_request *r)
 {
     const agg_http *h = r->server_ctx;
     log_error(h->log, "not answered", lf_str("path", r->path), lf_str("why", sefl_last_error()));
+    count(r, AGG_HTTP_FAILED);
     https_answer_text(r, 500, "it failed here");
 }
 
@@ -162,6 +181,7 @@ static void get_round(https_request *r)
     r->drop = drop_state;
     if ((after && !parse_u64(&p->after, after, strlen(after))) ||
         (wait && !parse_u64(&wait_s, wait, strlen(wait)))) {
+        count(r, AGG_HTTP_NUMBERS);
         https_answer_text(r, 400, "%s and %s want whole numbers", HTTP_AFTER, HTTP_WAIT);
         return;
     }
@@ -226,9 +246,14 @@ static void put_update(https_request *r, ingest_ask *ask)
     ask->length = r->body_bytes;
     if (!total || !parse_u64(&ask->total, total, strlen(total)) ||
         (offset && !parse_u64(&ask->offset, offset, strlen(offset)))) {
+        count(r, AGG_HTTP_NUMBERS);
         https_answer_text(r, 400, HTTP_TOTAL " and " HTTP_OFFSET " want whole numbers");
         return;
     }
+    /* the part that is here is hashed and checked again: who comes back for one byte, again and
+     * again, pays for all of it */
+    if (!https_take_bytes(r, ask->offset))
+        return;
     ingest_begin(h->ingest, &u, ask, &reply);
     if (!u) {
         send_reply(r, &reply);
@@ -255,6 +280,37 @@ static void head_update(https_request *r, const ingest_ask *ask)
 
 /* ---- which one? ------------------------------------------------------------------------------- */
 
+static void no_path(https_request *r)
+{
+    count(r, AGG_HTTP_NO_PATH);
+    https_answer_text(r, 404, "no such path");
+}
+
+static void no_method(https_request *r, const char *sentence)
+{
+    count(r, AGG_HTTP_METHOD);
+    https_answer_text(r, 405, "%s", sentence);
+}
+
+/* True: this version takes part. */
+static bool version_fits(https_request *r)
+{
+    version_number v;
+    char why[VERSION_SENTENCE], line[VERSION_SENTENCE + 1];
+    if (version_read(&v, https_header(r, HTTP_VERSION)) != SEFL_OK)
+        snprintf(why, sizeof why, "%s", sefl_last_error());
+    else if (version_takes(v, why)) {
+        if (v.minor < VERSION_MINOR)
+            count(r, AGG_HTTP_OLDER);
+        return true;
+    }
+    count(r, AGG_HTTP_VERSION);
+    snprintf(line, sizeof line, "%s\n", why);
+    https_answer(r, 426, "text/plain; charset=utf-8", HTTP_VERSION ": " VERSION_TEXT "\n",
+                 span_of_str(line));
+    return false;
+}
+
 /* /v1/round/N/... */
 static void round_path(https_request *r, const char *rest)
 {
@@ -263,14 +319,14 @@ static void round_path(https_request *r, const char *rest)
     bool get = strcmp(r->method, "GET") == 0, put = strcmp(r->method, "PUT") == 0;
     ingest_ask ask = { .client = r->peer.fingerprint, .name = r->peer.name };
     if (!slash || !parse_u64(&round, rest, (size_t)(slash - rest)) || round == 0) {
-        https_answer_text(r, 404, "no such path");
+        no_path(r);
     } else if (strcmp(slash, "/model") == 0) {
         if (get || strcmp(r->method, "HEAD") == 0)
             send_model(r, round, false);
         else
-            https_answer_text(r, 405, "a model is fetched with GET");
+            no_method(r, "a model is fetched with GET");
     } else if (strncmp(slash, "/update/", 8) != 0 || !parse_hash(ask.body, slash + 8)) {
-        https_answer_text(r, 404, "no such path");
+        no_path(r);
     } else {
         ask.round = round;
         if (put)
@@ -278,7 +334,7 @@ static void round_path(https_request *r, const char *rest)
         else if (strcmp(r->method, "HEAD") == 0)
             head_update(r, &ask);
         else
-            https_answer_text(r, 405, "an update is sent with PUT");
+            no_method(r, "an update is sent with PUT");
     }
 }
 
@@ -291,6 +347,8 @@ void agg_http_begin(https_request *r)
         { "/healthz", get_health }, { "/v1/task", get_task },   { "/v1/round", get_round },
         { "/v1/model", get_model }, { "/v1/vocab", get_vocab }, { "/v1/init", get_init },
     };
+    if (!version_fits(r))
+        return;
     if (strncmp(r->path, "/v1/round/", 10) == 0) {
         round_path(r, r->path + 10);
         return;
@@ -300,8 +358,8 @@ void agg_http_begin(https_request *r)
             if (strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0)
                 plain[i].fn(r);
             else
-                https_answer_text(r, 405, "it is fetched with GET");
+                no_method(r, "it is fetched with GET");
             return;
         }
-    https_answer_text(r, 404, "no such path");
+    no_path(r);
 }

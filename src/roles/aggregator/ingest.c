@@ -256,7 +256,7 @@ static bool admitted(ingest *in, const upload *u, uint64_t bytes, ingest_reply *
     else if (v != AGG_ADMIT)
         say_verdict(in, r, v);
     else if (copied)
-        say(in, r, INGEST_COPIED, 409, "another client of this round sent these very bytes");
+        say(in, r, INGEST_COPIED, 409, "these very bytes are another update already");
     if (st != SEFL_OK || v != AGG_HAVE)
         buf_clear(&r->receipt);
     return st == SEFL_OK && v == AGG_ADMIT && !copied;
@@ -333,6 +333,19 @@ static void say_failed(ingest *in, upload *u, ingest_reply *r, sefl_status st)
     }
 }
 
+/* Where this body goes on, by the size of what is here: nothing is read. */
+static sefl_status offset_here(ingest *in, const upload *u, uint64_t *offset)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf folder = { 0 };
+    SEFL_TRY(client_folder(in->c.journal, &folder, u->round, u->who.client, false));
+    SEFL_TRY(wr_u8(&folder, 0));
+    *offset = spool_have((const char *)folder.p, u->who.body, in->total);
+done:
+    buf_clear(&folder);
+    return st;
+}
+
 static sefl_status open_spool(ingest *in, upload *u)
 {
     sefl_status st = SEFL_OK;
@@ -374,11 +387,16 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
             ask->length, ask->offset > ask->total ? 0 : ask->total - ask->offset);
         goto done;
     }
-    st = open_spool(in, u);
+    uint64_t here = ask->offset;
+    st = offset_here(in, u, &here);
+    if (st == SEFL_OK && here == ask->offset) { /* only then is it worth reading all of it */
+        st = open_spool(in, u);
+        here = st == SEFL_OK ? spool_offset(u->spool) : here;
+    }
     if (st != SEFL_OK) {
         say_failed(in, u, r, st);
-    } else if (spool_offset(u->spool) != ask->offset) {
-        r->offset = spool_offset(u->spool);
+    } else if (here != ask->offset) {
+        r->offset = here;
         say(in, r, INGEST_OFFSET, 409, "%" PRIu64 " bytes are here, not %" PRIu64, r->offset,
             ask->offset);
     } else {
@@ -492,7 +510,7 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
     if (st != SEFL_OK)
         goto done;
     if (copied) {
-        say(in, r, INGEST_COPIED, 409, "another client of this round sent these very bytes");
+        say(in, r, INGEST_COPIED, 409, "these very bytes are another update already");
     } else if (v == AGG_ADMIT) {
         say(in, r, INGEST_TAKEN, 200, "taken");
         r->receipt = receipt, receipt = (sefl_buf){ 0 };
@@ -503,8 +521,9 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
     }
 done:
     if (st != SEFL_OK)
-        say_disk(in, r, u);
-    if (r->status != 200)
+        say_disk(in, r,
+                 u); /* the body stays: a row whose sync failed may yet be there after a crash */
+    else if (r->status != 200)
         drop_part(in, u);
     buf_clear(&receipt);
     buf_clear(&had);

@@ -14,8 +14,8 @@
  *
  * Who is asking is the fingerprint of its key, nothing that it says. Bodies lie in
  * round-N/bodies/CLIENT/HASH: one client cannot go on with another's part, nor be given the
- * receipt for another's body; and a body that another client has in this round is refused (honest
- * ones never coincide: their coins differ). A client has one part a round: beginning another body,
+ * receipt for another's body; and a body that another client has in this round, or that any had in a
+ * round before, is refused (honest ones never coincide: their coins differ). A client has one part a round: beginning another body,
  * or the same on a new connection, ends the upload before it.
  *
  * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts).
@@ -37,7 +37,7 @@
     X(TAKEN, "taken")           /* acknowledged */                                \
     X(AGAIN, "again")           /* had it already: the receipt once more */       \
     X(OTHER, "other_body")      /* this client has another one in this round */   \
-    X(COPIED, "copied")         /* another client's body */                       \
+    X(COPIED, "copied")         /* another client's, or another round's, body */  \
     X(LATE, "late")             /* round closed, or the task over */              \
     X(EARLY, "early")           /* no such round yet */                           \
     X(SIZE, "size")             /* not the size of an update */                   \
@@ -67,7 +67,8 @@ typedef struct ingest_gate {
     void *ctx;
     pthread_mutex_t *lock;
     agg_verdict (*admit)(void *ctx, const agg_upload *u);
-    /* Does another client of this round have this body? */
+    /* Has another client of this round this body, or was it in another round? Honest ones never
+     * coincide. */
     bool (*has_body)(void *ctx, const round_member *m);
     /* Durable and acknowledged from now on. */
     void (*took)(void *ctx, uint64_t round, const round_member *m);

@@ -25,6 +25,9 @@ static sefl_status line_of(sefl_buf *out, const rounds_report *r)
     }
     json_key(&j, "seconds"), json_real(&j, r->seconds);
     if (!r->skipped) {
+        json_key(&j, "ahead_seconds"), json_real(&j, r->ahead_seconds);
+        json_key(&j, "ahead_bytes"), json_u64(&j, r->ahead_bytes);
+        json_key(&j, "open_bytes"), json_u64(&j, r->open_bytes);
         json_key(&j, "open_seconds"), json_real(&j, r->open_seconds);
         json_key(&j, "release_seconds"), json_real(&j, r->release_seconds);
     }

@@ -12,9 +12,11 @@ typedef struct rounds_report {
     bool skipped;
     bool has_clients; /* false where participation is not published */
     uint32_t clients;
-    uint64_t up_bytes; /* of their updates; with has_clients */
-    double seconds;    /* since the round opened */
+    uint64_t up_bytes;    /* of their updates; with has_clients */
+    double seconds;       /* since the round opened */
+    double ahead_seconds; /* joint noise's part ahead of the data, beside the clients' training */
     double open_seconds, release_seconds;
+    uint64_t ahead_bytes, open_bytes; /* between AS and CSP, both ways; 0: fetched again */
     bool has_perplexity;
     double perplexity;
     bool has_epsilon; /* false: nothing is claimed */

@@ -137,7 +137,11 @@ static agg_verdict gate_admit(void *ctx, const agg_upload *u)
 
 static bool gate_has_body(void *ctx, const round_member *m)
 {
-    return collect_has_body(((rounds *)ctx)->collect, m->body);
+    rounds *r = ctx;
+    bool before = false;
+    if (journal_body_before(r->c.journal, agg_round(r->a), m->body, &before) != SEFL_OK)
+        log_error(r->c.log, "bodies not looked up", lf_str("why", sefl_last_error()));
+    return before || collect_has_body(r->collect, m->body);
 }
 
 /* Acknowledged: from here on it counts. Should the list not grow (memory), the sum is made from
@@ -269,7 +273,7 @@ static sefl_status restore(rounds *r)
     if (m.phase == AGG_DONE)
         SEFL_TRY(journal_round_wipe(r->c.journal, m.round));
     log_info(r->c.log, "taking up", lf_u64("round", m.round),
-             lf_str("phase", agg_phase_name(m.phase)), lf_u64("updates", m.clients));
+             lf_str("phase", agg_phase_name(m.phase)));
 done:
     buf_clear(&b);
     return st;
@@ -425,7 +429,7 @@ static sefl_status next_order(rounds *r, agg_order *o)
         changed = m.phase != before.phase;
         if (m.extensions > before.extensions && m.round == before.round)
             log_warn(r->c.log, "round extended", lf_u64("round", m.round),
-                     lf_u64("updates", m.clients), lf_u64("extension", m.extensions));
+                     lf_u64("extension", m.extensions));
     }
 done:
     pthread_mutex_unlock(&r->lock);

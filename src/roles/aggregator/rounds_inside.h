@@ -29,6 +29,7 @@ struct rounds {
     uint64_t seen;       /* `events` when the latest order was given */
     unsigned refused;    /* openings of this round that CSP refused in a row */
     uint64_t open_ns;    /* what the opening took */
+    as_times times;      /* and its parts */
 };
 
 uint64_t rounds_wall_ms(const rounds *r);

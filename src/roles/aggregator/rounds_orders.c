@@ -229,6 +229,17 @@ static sefl_status not_opened(rounds *r, const agg_order *o, sefl_status why)
     return tell(r, AGG_OPEN_FAILED, o->round);
 }
 
+/* Died between the integers and the machine's step? They are the release: in mode own another opening
+ * would draw our noise a second time. */
+static bool has_release(rounds *r, uint64_t round)
+{
+    sefl_buf b = { 0 };
+    bool has = journal_secret_get(r->c.journal, round, "release", &b) == SEFL_OK &&
+               b.n == 8 * r->c.task->values;
+    buf_clear(&b);
+    return has;
+}
+
 sefl_status order_open(rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
@@ -243,6 +254,8 @@ sefl_status order_open(rounds *r, const agg_order *o)
     bool has_set = r->row.has_set;
     pthread_mutex_unlock(&r->lock);
     SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be opened without a set", o->round);
+    if (has_release(r, o->round))
+        return tell(r, AGG_OPENED, o->round);
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
 
     st = sum_for(r, o->round, &open.sum);
@@ -267,6 +280,7 @@ sefl_status order_open(rounds *r, const agg_order *o)
     SEFL_TRY(keep_release(r, o, w));
     r->ping_at_ms = clock_ms(r->c.mono) + r->c.ping_ms;
     r->open_ns = clock_ns(r->c.mono) - began;
+    r->times = *as_link_times(r->link);
     SEFL_TRY(tell(r, AGG_OPENED, o->round));
 done:
     sefl_free_secret(w, t->values * sizeof *w);
@@ -311,7 +325,11 @@ sefl_status order_release(rounds *r, const agg_order *o)
     int64_t *w = NULL;
     release_made made;
     uint64_t began = clock_ns(r->c.mono);
-    rounds_report p = { .round = o->round, .open_seconds = 1e-9 * (double)r->open_ns };
+    rounds_report p = { .round = o->round,
+                        .ahead_seconds = 1e-9 * (double)r->times.offline,
+                        .open_seconds = 1e-9 * (double)r->open_ns,
+                        .ahead_bytes = r->times.offline_bytes,
+                        .open_bytes = r->times.sent + r->times.received };
     SEFL_TRY(journal_secret_get(r->c.journal, o->round, "release", &b));
     SEFL_CHECK(b.n == 8 * t->values, SEFL_EPROTO, "journal: release of round %" PRIu64, o->round);
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
@@ -344,6 +362,7 @@ sefl_status order_release(rounds *r, const agg_order *o)
     SEFL_TRY(forget_round(r, o->round));
     release_settle(r->c.releases, o->round);
     r->open_ns = 0;
+    r->times = (as_times){ 0 };
 done:
     sefl_free_secret(w, t->values * sizeof *w);
     buf_clear(&b);
@@ -364,9 +383,15 @@ sefl_status order_skip(rounds *r, const agg_order *o)
     p.clients = agg_remember(r->a).clients;
     journal_round row = r->row;
     pthread_mutex_unlock(&r->lock);
+    /* a charged round counts against max_rounds_per_client: CSP may have opened it, and the ledger has
+     * it among the releases that a client is in */
+    SEFL_TRY(account_has(r->c.account, o->round, &row.charged));
     row.skipped = true;
     row.state = AGG_SKIPPING;
     SEFL_TRY(journal_round_put(r->c.journal, &row));
+    pthread_mutex_lock(&r->lock);
+    r->row = row; /* the task may end with this round: its row is written once more */
+    pthread_mutex_unlock(&r->lock);
     report(r, &p);
     SEFL_TRY(tell(r, AGG_SKIPPED, o->round));
     SEFL_TRY(forget_round(r, o->round));

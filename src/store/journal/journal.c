@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { FACT_MAX = 1 << 20, FACT_NAME_MAX = 255 };
+enum { GOES_ON = 0, SKIPPED = 1, SKIPPED_CHARGED = 2 }; /* column round.skipped */
 
 /* A version's SQL is never changed once it has been used: a change is another step. */
 static const char *const steps[] = {
@@ -31,6 +32,7 @@ static const char *const steps[] = {
     " when_ms INTEGER NOT NULL, receipt BLOB NOT NULL,"
     " PRIMARY KEY(task, round, client)) WITHOUT ROWID;"
     "CREATE INDEX body_of_client ON body(task, client);",
+    "CREATE INDEX body_by_hash ON body(task, hash);",
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
@@ -210,7 +212,10 @@ sefl_status journal_round_put(journal *j, const journal_round *r)
     SEFL_TRY(db_run(j->d, "INSERT OR REPLACE INTO round VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
                     db_u64(j->number), db_u64(r->round), db_u64(r->state), db_u64(r->attempt),
                     db_u64(r->opened_ms), db_u64(r->deadline_ms), db_u64(r->closed_ms),
-                    db_u64(r->clients), db_u64(r->extensions), db_u64(r->skipped),
+                    db_u64(r->clients), db_u64(r->extensions),
+                    db_u64(!r->skipped  ? GOES_ON
+                           : r->charged ? SKIPPED_CHARGED
+                                        : SKIPPED),
                     r->has_set ? db_blob(span_of(r->set, sizeof r->set)) : none,
                     r->has_model ? db_blob(span_of(r->model, sizeof r->model)) : none));
 done:
@@ -236,7 +241,8 @@ static sefl_status take_round(void *ctx, const db_row *row)
         .closed_ms = db_col_u64(row, 5),
         .clients = (uint32_t)db_col_u64(row, 6),
         .extensions = (uint32_t)db_col_u64(row, 7),
-        .skipped = db_col_u64(row, 8) != 0,
+        .skipped = db_col_u64(row, 8) != GOES_ON,
+        .charged = db_col_u64(row, 8) == SKIPPED_CHARGED,
         .has_set = !db_col_null(row, 9),
         .has_model = !db_col_null(row, 10),
     };
@@ -505,10 +511,26 @@ sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t
     sefl_status st =
         db_each(j->d, take_u64, &n,
                 "SELECT count(*) FROM body b LEFT JOIN round r ON r.task = b.task AND "
-                "r.round = b.round WHERE b.task = ? AND b.client = ? AND ifnull(r.skipped, 0) = 0",
+                "r.round = b.round WHERE b.task = ? AND b.client = ? AND ifnull(r.skipped, 0) != 1",
                 db_u64(j->number), db_blob(span_of(client, 32)));
     pthread_mutex_unlock(&j->rows);
     if (st == SEFL_OK)
         *out = n;
+    return st;
+}
+
+sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[SHA256_BYTES],
+                                bool *out)
+{
+    uint64_t n = 0;
+    sefl_status st = check_round(round);
+    if (st != SEFL_OK)
+        return st;
+    pthread_mutex_lock(&j->rows);
+    st = db_each(j->d, take_u64, &n,
+                 "SELECT EXISTS(SELECT 1 FROM body WHERE task = ? AND hash = ? AND round != ?)",
+                 db_u64(j->number), db_blob(span_of(body, SHA256_BYTES)), db_u64(round));
+    pthread_mutex_unlock(&j->rows);
+    *out = n != 0;
     return st;
 }

@@ -48,7 +48,8 @@ typedef struct journal_round {
     uint64_t attempt;
     uint64_t opened_ms, deadline_ms, closed_ms; /* wall clock; 0: not yet */
     uint32_t clients, extensions;
-    bool skipped; /* its updates do not count (journal_client_rounds) */
+    bool skipped;
+    bool charged; /* skipped, but after its charge: its updates count (journal_client_rounds) */
     bool has_set, has_model;
     uint8_t set[SHA256_BYTES];   /* hash of the frozen set */
     uint8_t model[SHA256_BYTES]; /* of the model that the round began with */
@@ -133,8 +134,11 @@ typedef sefl_status journal_update_fn(void *ctx, const journal_update *u);
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn,
                             void *ctx) SEFL_MUST_CHECK;
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL_MUST_CHECK;
-/* Rounds of this task that this client is in and that were not skipped. */
+/* Rounds of this task that this client is in, but for those skipped before they were charged. */
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
                                   uint64_t *out) SEFL_MUST_CHECK;
+/* Has a round of this task, other than this, taken these very bytes, from whomever? */
+sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[SHA256_BYTES],
+                                bool *out) SEFL_MUST_CHECK;
 
 #endif

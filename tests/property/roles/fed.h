@@ -39,6 +39,20 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Instrumented programs take longer. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FED_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FED_SANITIZED 1
+#endif
+#endif
+#ifdef FED_SANITIZED
+enum { FED_SLOW = 5 };
+#else
+enum { FED_SLOW = 1 };
+#endif
+
 enum { FED_CLIENTS = 16 };
 
 typedef struct fed {
@@ -255,7 +269,7 @@ static inline sefl_status fed_run_aggregator(fed_child *c)
                           "127.0.0.1", f->as_port));
     snprintf(at, sizeof at, "127.0.0.1:%u", f->dial_csp ? f->dial_csp : f->csp_port);
     SEFL_TRY(settings_set_pair(&s, span_of_str("csp"), span_of_str(at), "test"));
-    SEFL_TRY(settings_set(&s, "linger=2", "test"));
+    SEFL_TRY(settings_set(&s, "linger=1", "test"));
     SEFL_TRY(aggregator_settings_make(&cfg, &s, c->folder));
     SEFL_TRY(aggregator_new(
         &role, &(aggregator_options){ .settings = &cfg, .log = &c->log, .coins = c->use }));
@@ -268,7 +282,7 @@ done:
 /* The port in a ready file, when it is there; the process must be alive. */
 static inline uint16_t fed_ready(const fed *f, const char *role, pid_t pid)
 {
-    for (uint64_t end = fed_now_ms() + 30000; fed_now_ms() < end; fed_pause()) {
+    for (uint64_t end = fed_now_ms() + 30000 * FED_SLOW; fed_now_ms() < end; fed_pause()) {
         sefl_buf b = { 0 };
         unsigned port = 0;
         if (file_read(&b, fed_path(f, "%s/ready", role), 256) == SEFL_OK &&
@@ -279,8 +293,11 @@ static inline uint16_t fed_ready(const fed *f, const char *role, pid_t pid)
         buf_clear(&b);
         if (port > 0)
             return (uint16_t)port;
-        if (waitpid(pid, NULL, WNOHANG) != 0)
+        siginfo_t info = { 0 };
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
             break;
+        if (info.si_pid != 0) /* over already; whoever waits for it sees how */
+            return strcmp(role, "csp") == 0 ? f->csp_port : f->as_port;
     }
     fail_msg("%s does not come up; see %s", role, f->folder);
     return 0;

@@ -18,6 +18,31 @@ static void wait_ms(uint64_t ms)
         nanosleep(&(struct timespec){ .tv_nsec = 1000 * 1000 }, NULL);
 }
 
+/* How often a log has this event. */
+static unsigned events(const fed *f, const char *log, const char *event)
+{
+    sefl_buf b = { 0 };
+    char want[80];
+    unsigned n = 0;
+    snprintf(want, sizeof want, "\"event\":\"%s\"", event);
+    if (file_read(&b, fed_path(f, "%s", log), 1 << 26) == SEFL_OK && wr_u8(&b, 0) == SEFL_OK)
+        for (const char *p = (const char *)b.p; (p = strstr(p, want)) != NULL; p++)
+            n++;
+    buf_clear(&b);
+    return n;
+}
+
+/* Every second kill comes just after a round has closed: masking, two-party computation, release. */
+static void moment(const fed *f, unsigned long number, seeded *g)
+{
+    unsigned closed = events(f, "AS.log", "round closed");
+    uint64_t end = fed_now_ms() + 20000;
+    while (number % 2 == 0 && !over(f) && fed_now_ms() < end &&
+           events(f, "AS.log", "round closed") == closed)
+        wait_ms(5);
+    wait_ms(seeded_below(g, number % 2 == 0 ? 400 : 1200));
+}
+
 static void restart(fed *f, unsigned who)
 {
     if (who == 0)
@@ -38,7 +63,7 @@ static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
     char name[32];
     snprintf(name, sizeof name, "crash-%u", run);
     fed_make(&f, name, schemes[run % 2], 3, 300,
-             "rounds.count=6 rounds.deadline_ms=20000 model.embed=32 model.hidden=32");
+             "rounds.count=6 rounds.deadline_ms=60000 model.embed=32 model.hidden=32");
     f.seed = 100 + run;
     fed_start_csp(&f);
     fed_start_aggregator(&f);
@@ -47,7 +72,7 @@ static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
     while (done < kills) {
         unsigned who = (unsigned)seeded_below(g, 3);
         who = who < 2 ? who : 2 + (unsigned)seeded_below(g, f.clients);
-        wait_ms(seeded_below(g, 1200));
+        moment(&f, done, g);
         if (over(&f))
             break;
         fed_kill(who == 0 ? &f.aggregator : who == 1 ? &f.csp : &f.client[who - 2]);
@@ -55,9 +80,12 @@ static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
         restart(&f, who);
         done++;
     }
-    fed_finish(&f, 120);
+    fed_finish(&f, 120 * FED_SLOW);
     assert_int_equal(verify(&f, &least, &most), f.t.rounds);
     verify_coins(&f);
+    printf("run %u, %s: %lu kills; CSP opened %u rounds, sent %u outputs again\n", run,
+           schemes[run % 2], done, events(&f, "CSP.log", "round opened"),
+           events(&f, "CSP.log", "output sent again"));
     fed_end(&f);
     return done;
 }

@@ -98,12 +98,12 @@ static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
         verify_round b = { .f = f, .round = round, .sum = calloc(f->t.values, sizeof *b.sum) };
         CHECK_OK(journal_updates(as, round, verify_add, &b));
         uint64_t attempt = verify_attempt(other, f, round, b.clients);
-        if (f->t.noise != TASK_NOISE_NONE) { /* other coins give another release: this can fail */
+        if (round == 1 && f->t.noise != TASK_NOISE_NONE) { /* with other coins this does fail */
             CHECK_OK(clear_release(w, &f->t, f->seed + 1, round, attempt, b.sum));
             memcpy(other_w, w, f->t.values * sizeof *w);
         }
         CHECK_OK(clear_release(w, &f->t, f->seed, round, attempt, b.sum));
-        assert_true(memcmp(w, other_w, f->t.values * sizeof *w) != 0);
+        assert_true(round > 1 || memcmp(w, other_w, f->t.values * sizeof *w) != 0);
         clear_step(theta, &f->t, w, b.clients);
         CHECK_OK(model_write(clear_path, &meta, theta));
         verify_same(clear_path,

@@ -250,6 +250,63 @@ static void ciphertext_checks(void **state)
     mpz_clears(n, n2, x, NULL);
 }
 
+/* The filter before the exact test: no multiple of N ever passes for another number, and other numbers
+ * are hardly ever taken for one. Quotients with words of zeros and ones are where its estimates are
+ * off by one. */
+static void multiples_are_never_missed(void **state)
+{
+    (void)state;
+    size_t limbs = pub->limbs;
+    mp_limb_t x[2 * N_LIMBS];
+    unsigned taken = 0;
+    mpz_t n, k, c;
+    mpz_inits(n, k, c, NULL);
+    get(n, pub->n_bytes, PB);
+    assert_true(pub->can_filter);
+#define LIMBS_OF_C()                                 \
+    do {                                             \
+        memset(x, 0, sizeof x);                      \
+        mpz_export(x, NULL, -1, sizeof *x, 0, 0, c); \
+    } while (0)
+    for (unsigned i = 0; i < 20000; i++) {
+        uint8_t bytes[PB];
+        seeded_fill(&gen, bytes, PB);
+        size_t from = seeded_below(&gen, limbs), to = from + seeded_below(&gen, limbs - from) + 1;
+        if (i % 4 == 1) /* a run of zeros, of ones, or only the top or the bottom */
+            memset(bytes + 8 * from, 0, 8 * (to - from));
+        else if (i % 4 == 2)
+            memset(bytes + 8 * from, 0xff, 8 * (to - from));
+        else if (i % 4 == 3)
+            memset(bytes + (i & 4 ? 8 * from : 0), 0, i & 4 ? PB - 8 * from : 8 * to);
+        mpz_import(k, PB, -1, 1, 0, 0, bytes);
+        mpz_mod(k, k, n);
+        if (mpz_sgn(k) == 0)
+            continue;
+        mpz_mul(c, k, n);
+        LIMBS_OF_C();
+        assert_true(paillier_maybe_multiple_vartime(pub, x));
+        mpz_sub_ui(c, c, 1 + i % 3); /* next to a multiple */
+        LIMBS_OF_C();
+        taken += paillier_maybe_multiple_vartime(pub, x);
+    }
+    for (unsigned bit = 0; bit < BITS; bit++)
+        for (int d = -1; d <= 1; d++) {
+            mpz_set_ui(k, 0);
+            mpz_setbit(k, bit);
+            if (d < 0)
+                mpz_sub_ui(k, k, 1);
+            if (d > 0)
+                mpz_add_ui(k, k, 1);
+            mpz_mod(k, k, n);
+            mpz_mul(c, k, n);
+            LIMBS_OF_C();
+            assert_true(paillier_maybe_multiple_vartime(pub, x));
+        }
+#undef LIMBS_OF_C
+    assert_int_equal(taken, 0);
+    mpz_clears(n, k, c, NULL);
+}
+
 static void random_plain(uint8_t *m, size_t count)
 {
     seeded_fill(&gen, m, count * PB);
@@ -578,6 +635,7 @@ int main(void)
         cmocka_unit_test(public_key_rejected),
         cmocka_unit_test(secret_key_rejected),
         cmocka_unit_test(ciphertext_checks),
+        cmocka_unit_test(multiples_are_never_missed),
         cmocka_unit_test(encryption),
         cmocka_unit_test(more_uses_wider_windows),
         cmocka_unit_test(sums),

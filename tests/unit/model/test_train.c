@@ -220,7 +220,14 @@ static void test_bad_checkpoints(void **state)
     tc.lr = 0.02;
     CHECK_OK(run_open(&other, &sizes[0], &tc, 1));
     CHECK_STATUS(trainer_load(other.t, buf_span(&at)), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "lr is "));
     run_close(&other);
+    text[WORDS / 2] ^= 1; /* another text of the same length */
+    CHECK_OK(run_open(&other, &sizes[0], &recipes[2], 1));
+    CHECK_STATUS(trainer_load(other.t, buf_span(&at)), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "text is "));
+    run_close(&other);
+    text[WORDS / 2] ^= 1;
     assert_memory_equal(before, lm_theta(r.m), bytes);
     CHECK_OK(trainer_load(r.t, buf_span(&at)));
     sefl_free(before);

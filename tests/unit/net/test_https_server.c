@@ -93,6 +93,9 @@ static void begin(https_request *r)
                      span_of("a\0b", 3));
     } else if (strcmp(r->path, "/file") == 0) {
         https_answer_file(r, site.file, "application/octet-stream", "e1");
+    } else if (strcmp(r->path, "/again") == 0) {
+        if (https_take_bytes(r, 60))
+            https_answer_text(r, 200, "looked at 60 bytes again");
     } else if (strcmp(r->path, "/gone") == 0) {
         https_answer_file(r, "/nonexistent/file", "text/plain", "e2");
     } else if (strcmp(r->path, "/poll") == 0) {
@@ -521,6 +524,105 @@ static void limits_on_connections(void **state)
     server = first;
 }
 
+static unsigned status_line(raw_tls *c, const char *request)
+{
+    assert_true(raw_send(c, request, strlen(request)));
+    raw_read(c, answer, sizeof answer, "\r\n\r\n");
+    return strncmp(answer, "HTTP/1.1 ", 9) == 0 ? (unsigned)strtoul(answer + 9, NULL, 10) : 0;
+}
+
+/* What one client may have, whatever address it comes from. */
+static void limits_of_a_peer(void **state)
+{
+    (void)state;
+    https_server *first = server;
+    https_server_config k = config();
+    raw_tls c[3];
+    unsigned refused_n = 0;
+    const char *get = "HEAD /none HTTP/1.1\r\nHost: x\r\n\r\n";
+    k.threads = 2, k.connections_per_peer = 2, k.request_rate = 4, k.bytes_burst = 6000;
+    CHECK_OK(https_server_start(&server, &k));
+    for (int i = 0; i < 3; i++) {
+        with_client(&c[i]);
+        unsigned status = status_line(&c[i], get);
+        if (i < 2)
+            assert_true(status != 0 && status != 429);
+        else
+            assert_int_equal(status, 429);
+    }
+    assert_non_null(strstr(answer, "Retry-After"));
+    assert_int_equal(https_server_count(server, HTTPS_EVENT_PEER_FULL), 1);
+    raw_close(&c[2]);
+    for (int i = 0; i < 30; i++)
+        if (status_line(&c[0], get) == 429) { /* and closed */
+            refused_n++;
+            raw_close(&c[0]);
+            usleep(20000);
+            with_client(&c[0]);
+        }
+    assert_in_range(refused_n, 5, 15); /* 20 at once, 2 were gone */
+    assert_true(https_server_count(server, HTTPS_EVENT_PEER_RATE) >= refused_n);
+    usleep(1200000);
+    /* bytes count as announced, before one of them is there */
+    const char *put = "PUT /put HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n";
+    assert_true(raw_send(&c[0], put, strlen(put)));
+    usleep(100000);
+    assert_int_equal(status_line(&c[1], put), 429);
+    assert_int_equal(https_server_count(server, HTTPS_EVENT_PEER_BYTES), 1);
+    raw_close(&c[0]);
+    raw_close(&c[1]);
+    settle();
+    https_server_stop(server);
+    server = first;
+}
+
+/* Strangers fill their half: the oldest of them goes, a client gets in and stays. */
+static void strangers_make_place(void **state)
+{
+    (void)state;
+    https_server *first = server;
+    https_server_config k = config();
+    raw_tls c;
+    int fd[12];
+    char byte;
+    k.threads = 2, k.connections_max = 8, k.connections_per_address = 100;
+    CHECK_OK(https_server_start(&server, &k));
+    for (int i = 0; i < 12; i++) {
+        fd[i] = raw_connect(https_server_port(server));
+        assert_true(fd[i] >= 0);
+        usleep(20000);
+    }
+    assert_true(read(fd[0], &byte, 1) <= 0); /* cut */
+    with_client(&c);
+    assert_true(status_line(&c, "HEAD /none HTTP/1.1\r\nHost: x\r\n\r\n") != 0);
+    for (int i = 0; i < 6; i++) {
+        int more = raw_connect(https_server_port(server));
+        usleep(20000);
+        close(more);
+    }
+    assert_true(status_line(&c, "HEAD /none HTTP/1.1\r\nHost: x\r\n\r\n") != 0);
+    assert_true(https_server_count(server, HTTPS_EVENT_STRANGER) >= 8);
+    for (int i = 0; i < 12; i++)
+        close(fd[i]);
+    raw_close(&c);
+    https_server_stop(server);
+    server = first;
+    /* and no more than so many new ones of one address */
+    k.connection_rate = 1, k.connections_max = 0;
+    first = server;
+    CHECK_OK(https_server_start(&server, &k));
+    for (int i = 0; i < 12; i++) {
+        fd[i] = raw_connect(https_server_port(server));
+        usleep(5000);
+    }
+    usleep(100000);
+    assert_in_range(https_server_count(server, HTTPS_EVENT_ADDRESS_RATE), 1, 2);
+    for (int i = 0; i < 12; i++)
+        close(fd[i]);
+    https_server_stop(server);
+    server = first;
+}
+
 static void slow_senders_are_cut(void **state)
 {
     (void)state;
@@ -540,6 +642,25 @@ static void slow_senders_are_cut(void **state)
     raw_close(&c);
     settle();
     assert_int_equal(site.ended_closed, closed + 1);
+    https_server_stop(server);
+    server = first;
+}
+
+/* Bytes that a handler works on again are a peer's like those it sends. */
+static void bytes_looked_at_again(void **state)
+{
+    (void)state;
+    https_server *first = server;
+    https_server_config k = config();
+    k.threads = 1, k.bytes_burst = 100, k.bytes_rate = 0.01;
+    CHECK_OK(https_server_start(&server, &k));
+    ask("GET /again HTTP/1.1\r\n%s\r\n");
+    has("200");
+    ask("GET /again HTTP/1.1\r\n%s\r\n");
+    has("429");
+    has("Retry-After");
+    assert_int_equal(https_server_count(server, HTTPS_EVENT_PEER_BYTES), 1);
+    settle();
     https_server_stop(server);
     server = first;
 }
@@ -672,7 +793,10 @@ int main(void)
         cmocka_unit_test(uploads),
         cmocka_unit_test(fifty_at_once),
         cmocka_unit_test(limits_on_connections),
+        cmocka_unit_test(limits_of_a_peer),
+        cmocka_unit_test(strangers_make_place),
         cmocka_unit_test(slow_senders_are_cut),
+        cmocka_unit_test(bytes_looked_at_again),
         cmocka_unit_test(half_a_handshake),
         cmocka_unit_test(stopping_answers_what_is_parked),
         cmocka_unit_test(another_identity),

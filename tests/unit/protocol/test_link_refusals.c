@@ -131,9 +131,10 @@ static void words_that_end_the_stream(void **state)
     (void)state;
     world *w = world_new("lwe", TASK_NOISE_JOINT, 40);
     connection c;
-    static const uint32_t bad[] = { LINK_WELCOME,   LINK_YES,    LINK_GO,  LINK_KEPT,
-                                    LINK_PONG,      LINK_NO,     LINK_SUM, LINK_PLAIN,
-                                    LINK_HELLO - 1, LINK_NO + 1, 0,        0xffffffff };
+    static const uint32_t bad[] = { LINK_WELCOME,   LINK_YES,          LINK_GO,       LINK_KEPT,
+                                    LINK_PONG,      LINK_NO,           LINK_SUM,      LINK_PLAIN,
+                                    LINK_HELLO - 1, LINK_APPROVED + 1, LINK_APPROVED, 0,
+                                    0xffffffff };
     for (int greeted = 0; greeted < 2; greeted++)
         for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
             if (greeted)

@@ -8,6 +8,7 @@
  * whose length is a constant of the task. */
 #include "unit/protocol/task_sample.h"
 
+#include "protocol/enrol.h"
 #include "protocol/http.h"
 #include "protocol/member.h"
 #include "protocol/round.h"
@@ -208,6 +209,7 @@ static const review http_reviews[] = {
     { "wait", AGREED, false },        /* a constant of the client program */
     { "Sefl-Offset", CIPHER, false }, /* of the ciphertext */
     { "Sefl-Total", CIPHER, false },  /* a constant of the task */
+    { "Sefl-Version", WORDS, false }, /* a constant of the client program */
 };
 
 static const review call_reviews[] = {
@@ -220,6 +222,8 @@ static const review call_reviews[] = {
     { "GET /v1/init", PUBLIC, false },
     { "HEAD /v1/round/N/update/HASH", CIPHER, false },
     { "PUT /v1/round/N/update/HASH", CIPHER, false },
+    { "GET /v1/certificate", IDENTITY, false },
+    { "POST /v1/enroll", IDENTITY, false },
 };
 
 /* Every word that begins so in our sources, so that nobody adds a field past the list. */
@@ -290,16 +294,41 @@ static void test_http(void **state)
 /* Messages of protocol/link.h. Neither server has a client's text; what one tells the other is
  * rounds, signed things, ciphertext, and what the computations of mpc/ send. */
 static const review link_reviews[] = {
-    { "LINK_HELLO", SERVER, false },  { "LINK_WELCOME", SERVER, false },
-    { "LINK_TASK", AGREED, false },   { "LINK_YES", WORDS, false },
-    { "LINK_HEADER", SERVER, false }, { "LINK_PREPARE", SERVER, false },
-    { "LINK_OPEN", SERVER, false },   { "LINK_GO", WORDS, false },
-    { "LINK_KEPT", SERVER, false },   { "LINK_SUM", CIPHER, false },
+    { "LINK_HELLO", SERVER, false },      { "LINK_WELCOME", SERVER, false },
+    { "LINK_TASK", AGREED, false },       { "LINK_YES", WORDS, false },
+    { "LINK_HEADER", SERVER, false },     { "LINK_PREPARE", SERVER, false },
+    { "LINK_OPEN", SERVER, false },       { "LINK_GO", WORDS, false },
+    { "LINK_KEPT", SERVER, false },       { "LINK_SUM", CIPHER, false },
     { "LINK_PLAIN", SERVER, false }, /* the masked sum, noise none: said loudly */
-    { "LINK_SKIP", SERVER, false },   { "LINK_PING", WORDS, false },
-    { "LINK_PONG", WORDS, false },    { "LINK_BYE", WORDS, false },
-    { "LINK_NO", WORDS, false },
+    { "LINK_SKIP", SERVER, false },       { "LINK_PING", WORDS, false },
+    { "LINK_PONG", WORDS, false },        { "LINK_BYE", WORDS, false },
+    { "LINK_NO", WORDS, false },          { "LINK_ENROL", IDENTITY, false },
+    { "LINK_APPROVED", IDENTITY, false },
 };
+
+/* Messages of protocol/enrol.h: keys, names, signatures. */
+static const review enrol_reviews[] = {
+    { "claim_key", IDENTITY, false },
+    { "claim_as", PUBLIC, false },
+    { "claim_csp", PUBLIC, false },
+    { "claim_name", IDENTITY, false },
+    { "proof_pub", IDENTITY, false },
+    { "proof_sig", IDENTITY, false },
+    { "csr", IDENTITY, false },
+    { "approval_csp", IDENTITY, false },
+    { "approval_as", IDENTITY, false },
+    { "certificate", IDENTITY, false },
+    { "ca", PUBLIC, false },
+};
+
+static void test_enrolment(void **state)
+{
+    (void)state;
+    WALK(w, enrol_reviews);
+#define ENROLMENT(field) meet(&w, #field);
+    ENROL_FIELDS(ENROLMENT)
+    leave(&w);
+}
 
 static void test_link(void **state)
 {
@@ -355,11 +384,9 @@ static void test_the_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_task),
-        cmocka_unit_test(test_round),
-        cmocka_unit_test(test_http),
-        cmocka_unit_test(test_link),
-        cmocka_unit_test(test_length_of_an_update),
+        cmocka_unit_test(test_task),      cmocka_unit_test(test_round),
+        cmocka_unit_test(test_http),      cmocka_unit_test(test_link),
+        cmocka_unit_test(test_enrolment), cmocka_unit_test(test_length_of_an_update),
         cmocka_unit_test(test_the_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

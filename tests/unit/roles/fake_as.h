@@ -39,8 +39,9 @@ typedef struct fake_as {
 
     /* trouble: how many times from now on */
     unsigned busy_task, bad_header, bad_model, bad_receipt;
-    unsigned cut_after;    /* the next body breaks off after so many bytes; 0: no */
-    unsigned late_round;   /* this one is answered with 410 */
+    unsigned cut_after;  /* the next body breaks off after so many bytes; 0: no */
+    unsigned late_round; /* this one is answered with 410 */
+    unsigned replay; /* polls that are answered with the header of round 1, whatever was asked */
     unsigned refuse_polls; /* 403 */
     client *stop_at_cut;   /* stopped when the body breaks off */
     sefl_buf next_env;     /* served from the second time on that the task is asked for */
@@ -63,10 +64,10 @@ static inline bool take(unsigned *n)
     return now;
 }
 
-static inline void fake_header(fake_as *f, sefl_buf *out, bool good)
+static inline void fake_header(fake_as *f, sefl_buf *out, uint64_t round, bool good)
 {
     uint8_t bytes[HEADER_BYTES];
-    round_header h = { .round = f->round, .step_nano = f->t.step_nano };
+    round_header h = { .round = round, .step_nano = f->t.step_nano };
     memcpy(h.task, f->t.id, 32);
     memcpy(h.model, f->model_hash, 32);
     round_header_write(bytes, &h);
@@ -88,12 +89,13 @@ static inline void fake_poll(fake_as *f, https_request *r)
     }
     round_news n = { .state = ROUND_OVER, .why = "all rounds are done" };
     if (f->round <= f->rounds) {
-        bool open = after && strtoull(after, NULL, 10) < f->round;
+        bool old = take(&f->replay);
+        bool open = old || (after && strtoull(after, NULL, 10) < f->round);
         n = (round_news){ .state = open ? ROUND_OPEN : ROUND_WAITING,
-                          .round = f->round,
+                          .round = old ? 1 : f->round,
                           .left_ms = f->left_ms };
         if (open) {
-            fake_header(f, &header, !take(&f->bad_header));
+            fake_header(f, &header, n.round, !take(&f->bad_header));
             n.header = buf_span(&header);
         }
     }

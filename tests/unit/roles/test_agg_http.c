@@ -329,6 +329,7 @@ static void a_whole_task(void **state)
                          "00000000000000000000000000000000",
                          other, 0, NULL, &r),
                      409); /* he is in round 1 with another body */
+    https_reply_clear(&r);
     assert_int_equal(get(s.ann, "/v1/model", &r), 200);
     https_reply_clear(&r);
     buf_clear(&scratch);

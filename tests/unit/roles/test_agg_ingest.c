@@ -217,7 +217,7 @@ static void pieces_of_all_sizes(void **state)
         assert_null(r.receipt.p);
         check_file(ann, round, 1, false);
         assert_int_equal(put(bob, round, 0, 4096, &r), 409); /* a copy of hers */
-        assert_non_null(strstr(r.text, "another client"));
+        assert_non_null(strstr(r.text, "another update"));
         assert_int_equal(put(bob, round, 1, 4096, &r), 200);
         check_receipt(&r, bob, round, w.hash[1]);
         assert_int_equal(w.count, 2);
@@ -303,7 +303,14 @@ static void broken_uploads_go_on(void **state)
         assert_int_equal(offset_of(ann, round, w.hash[0]), cuts[i]);
         assert_int_equal(offset_of(bob, round, w.hash[0]), 0); /* her part is not his */
         a = ask_of(ann, round, w.hash[0], cuts[i] - 1);
+#if SEFL_FAULTS
+        fault_arm(FAULT_READ, 1); /* it is said without reading what is here */
+#endif
         assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 409);
+#if SEFL_FAULTS
+        assert_false(fault_was_hit());
+        fault_disarm();
+#endif
         assert_int_equal(r.offset, cuts[i]);
         a = ask_of(ann, round, w.hash[0], cuts[i]);
         assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 200);

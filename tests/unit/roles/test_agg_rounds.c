@@ -78,7 +78,7 @@ static void most_clients_die(void **state)
 {
     (void)state;
     agg_world w;
-    aw_make(&w, (const char *const[]){ "rounds.count=1", "rounds.deadline_ms=8000",
+    aw_make(&w, (const char *const[]){ "rounds.count=1", "rounds.deadline_ms=40000",
                                        "rounds.threshold=2", "rounds.enrolled=4", NULL });
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
@@ -98,7 +98,8 @@ static void too_few(void **state)
 {
     (void)state;
     agg_world w;
-    aw_make(&w, (const char *const[]){ "rounds.deadline_ms=8000", "rounds.extend_ms=8000", NULL });
+    aw_make(&w,
+            (const char *const[]){ "rounds.deadline_ms=24000", "rounds.extend_ms=24000", NULL });
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
     all_upload(&w, 1, 1);
@@ -109,13 +110,32 @@ static void too_few(void **state)
     CHECK_OK(aw_join(&w));
     assert_int_equal(w.reports, 2);
     assert_true(w.report[0].skipped);
-    assert_true(w.report[0].seconds >= 16); /* deadline and extension */
+    assert_true(w.report[0].seconds >= 48); /* deadline and extension */
     assert_false(w.report[1].skipped);
     assert_int_equal(w.mc.opened[1], 0);
     assert_int_equal(w.mc.round[1].state, CSP_SKIPPED);
     check_ledgers(&w, 1); /* the skipped round was never charged */
     aw_check_model(&w, (const unsigned[]){ 0, 3 }, 2);
     no_bodies(&w);
+    aw_free(&w);
+}
+
+/* A task that ends with a skipped round: the journal says so afterwards. */
+static void skipped_at_the_end(void **state)
+{
+    (void)state;
+    agg_world w;
+    journal_round row;
+    aw_make(&w, (const char *const[]){ "rounds.deadline_ms=24000", "rounds.extensions=0",
+                                       "rounds.count=1", NULL });
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    all_upload(&w, 1, 1);
+    CHECK_OK(aw_join(&w));
+    assert_true(w.report[0].skipped);
+    CHECK_OK(aw_try_open(&w));
+    CHECK_OK(journal_round_get(w.j, 1, &row));
+    assert_true(row.skipped && !row.charged);
     aw_free(&w);
 }
 
@@ -220,15 +240,59 @@ static void lost_bits(void **state)
     CHECK_OK(journal_fact_put(w.j, 0, "agg", buf_span(&b)));
     buf_clear(&b);
     CHECK_OK(journal_drop(w.j, 1, "sealed"));
+    CHECK_OK(journal_drop(w.j, 1, "release"));
     aw_close(&w);
     w.stop_in = AGG_PHASES;
     aw_start(&w);
     assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+    /* CSP opened it: for whoever was in it, it is one of max_rounds_per_client */
+    uint64_t taken = 0;
+    uint8_t client[32];
+    aw_client(client, 0);
+    CHECK_OK(journal_client_rounds(w.j, client, &taken));
+    assert_int_equal(taken, 1);
+    journal_round row;
+    CHECK_OK(journal_round_get(w.j, 1, &row));
+    assert_true(row.skipped && row.charged);
     all_upload(&w, 2, 3);
     CHECK_OK(aw_join(&w));
     assert_true(w.report[0].skipped);
     assert_false(w.report[1].skipped);
     check_ledgers(&w, 2);
+    aw_free(&w);
+}
+
+/* Died after the integers were durable, before the machine knew: those integers are the release, and no
+ * noise of AS is drawn a second time. */
+static void one_release(void **state)
+{
+    (void)state;
+    agg_world w;
+    sefl_buf b = { 0 }, before = { 0 }, after = { 0 };
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", "rounds.count=1", "privacy.noise=own",
+                                       "privacy.z=1", NULL });
+    w.stop_in = AGG_RELEASING;
+    w.stop_round = 1;
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    all_upload(&w, 1, 3);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
+        CHECK_OK(aw_try_open(&w));
+        CHECK_OK(journal_secret_get(w.j, 1, "release", i ? &after : &before));
+        CHECK_OK(journal_fact_get(w.j, 0, "agg", &b));
+        b.p[1] = AGG_OPENING;
+        CHECK_OK(journal_fact_put(w.j, 0, "agg", buf_span(&b)));
+        buf_clear(&b);
+        aw_close(&w);
+        w.coins.seed = 2; /* as the system's generator would: other coins */
+        if (i == 0)
+            aw_start(&w);
+    }
+    assert_int_equal(before.n, after.n);
+    assert_memory_equal(before.p, after.p, before.n);
+    buf_clear(&before);
+    buf_clear(&after);
     aw_free(&w);
 }
 
@@ -380,9 +444,11 @@ int main(void)
         cmocka_unit_test(whole_tasks),
         cmocka_unit_test(most_clients_die),
         cmocka_unit_test(too_few),
+        cmocka_unit_test(skipped_at_the_end),
         cmocka_unit_test(taken_up_in_each_phase),
         cmocka_unit_test(broken_links),
         cmocka_unit_test(lost_bits),
+        cmocka_unit_test(one_release),
         cmocka_unit_test(csp_away),
         cmocka_unit_test(the_budget_ends_it),
         cmocka_unit_test(news),

@@ -77,6 +77,9 @@ static void every_rule_of_the_policy(void **state)
     } rules[] = {
         { "epsilon_per_task: 7.9\n", NULL, NULL, "policy: epsilon_per_task" },
         { "epsilon_total: 7.9\n", NULL, NULL, "policy: epsilon_total" },
+        { "delta_max: 0.0000005\n", NULL, NULL, "policy: delta_max" },
+        { "{}\n", "privacy.delta=0.5", NULL,
+          "policy: delta_max" }, /* without a rule of the owner */
         { "clients_min: 4\n", NULL, NULL, "policy: clients_min" },
         { "noise_modes: [own]\n", NULL, NULL, "policy: noise_modes" },
         { "noise_modes: [joint, own, none]\n", "privacy.noise=none", "privacy.claim=none",
@@ -192,6 +195,128 @@ static void hidden_sampling_uploads_zeros(void **state)
     end(s);
 }
 
+static void *stop_in_the_wait(void *arg)
+{
+    scene *s = arg;
+    for (int i = 0; i < 1000 && !strstr(log_of(s), "update finished"); i++)
+        usleep(10000); /* finished and marked: now it waits for its moment */
+    client_stop(s->c);
+    return NULL;
+}
+
+/* Hidden sampling: started again with finished zeros, while a client that was drawn would still train: no
+ * upload at once, and none to a round that is closed. */
+static void finished_zeros_wait_again(void **state)
+{
+    (void)state;
+    for (int closed = 0; closed < 2; closed++) {
+        pthread_t id;
+        scene *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.05", NULL);
+        s->as.rounds = 1;
+        s->as.left_ms = 60000;
+        open_client(s);
+        assert_int_equal(pthread_create(&id, NULL, stop_in_the_wait, s), 0);
+        CHECK_OK(client_run(s->c));
+        pthread_join(id, NULL);
+        client_free(s->c);
+        client_store *st = store_of(s);
+        assert_int_equal(client_store_mark(st)->phase, CLIENT_FINISHED);
+        client_store_close(st);
+        assert_int_equal(s->as.heads + s->as.puts, 0);
+
+        s->as.left_ms = 800;
+        if (closed)
+            s->as.round = 2; /* over */
+        unsigned polls = s->as.polls;
+        open_client(s);
+        sefl_clock clock = clock_monotonic();
+        uint64_t before = clock_ms(&clock);
+        CHECK_OK(client_run(s->c));
+        assert_true(s->as.polls > polls);
+        assert_int_equal(s->made, 1);
+        assert_int_equal(s->as.receipts, !closed);
+        if (closed)
+            assert_int_equal(s->as.heads + s->as.puts + charged(s), 0);
+        else
+            assert_true(clock_ms(&clock) - before >= 400);
+        end(s);
+    }
+}
+
+/* A header of an earlier round, good signatures and all, while the coin of a later one is thrown: the
+ * client would train for real where its own coin said zeros. */
+static void an_old_round_said_again(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.5", NULL);
+    s->as.round = s->as.rounds = 2;
+    s->as.left_ms = 600;
+    s->as.replay = 1;
+    open_client(s);
+    client_store *st = store_of(s);
+    CHECK_OK(client_store_draw(st, 2, false));
+    client_store_close(st);
+    CHECK_OK(client_run(s->c));
+    assert_non_null(strstr(log_of(s), "an old round is announced"));
+    assert_int_equal(s->as.receipts, 1);
+    assert_int_equal(s->as.put_round, 2);
+    assert_int_equal(s->made, 1);
+    assert_int_equal(s->nonzero, 0); /* as the coin said */
+    assert_int_equal(charged(s), 1);
+    end(s);
+}
+
+/* The state folder is lost, the ledger is not: what was charged may have left, and is not made again. */
+static void a_charged_round_is_not_made_again(void **state)
+{
+    (void)state;
+    scene *s = begin(3, NULL, NULL, NULL);
+    s->as.rounds = 2;
+    s->as.cut_after = 2000;
+    open_client(s);
+    s->as.stop_at_cut = s->c;
+    CHECK_OK(client_run(s->c));
+    pthread_mutex_lock(&s->as.lock);
+    s->as.stop_at_cut = NULL;
+    s->as.round = 1;
+    pthread_mutex_unlock(&s->as.lock);
+    client_free(s->c);
+    s->c = NULL;
+    assert_int_equal(s->made, 1);
+    set(s, "state=another-folder");
+    open_client(s);
+    s->c->o.once = true;
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->made, 1);
+    assert_int_equal(s->as.receipts, 0);
+    assert_false(s->as.changed);
+    assert_int_equal(charged(s), 1);
+    assert_non_null(strstr(log_of(s), "charged before"));
+    end(s);
+}
+
+/* The round whose upload a restart goes on with counts once against max_rounds_per_client. */
+static void a_restart_does_not_count_twice(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "rounds.max_per_client=2", NULL, NULL);
+    s->as.rounds = 3;
+    s->as.cut_after = 2000;
+    open_client(s);
+    s->as.stop_at_cut = s->c;
+    CHECK_OK(client_run(s->c));
+    pthread_mutex_lock(&s->as.lock);
+    s->as.stop_at_cut = NULL;
+    pthread_mutex_unlock(&s->as.lock);
+    client_free(s->c);
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.receipts, 2); /* two, not one, not three */
+    assert_int_equal(charged(s), 2);
+    assert_non_null(strstr(log_of(s), "as many rounds as the task allows"));
+    end(s);
+}
+
 static void refused_by_the_server(void **state)
 {
     (void)state;
@@ -281,6 +406,10 @@ int main(void)
         cmocka_unit_test(the_ledger_is_over_all_tasks),
         cmocka_unit_test(not_drawn_stays_not_drawn),
         cmocka_unit_test(hidden_sampling_uploads_zeros),
+        cmocka_unit_test(finished_zeros_wait_again),
+        cmocka_unit_test(an_old_round_said_again),
+        cmocka_unit_test(a_charged_round_is_not_made_again),
+        cmocka_unit_test(a_restart_does_not_count_twice),
         cmocka_unit_test(refused_by_the_server),
         cmocka_unit_test(another_task_is_taken_up),
         cmocka_unit_test(stops_while_it_waits),

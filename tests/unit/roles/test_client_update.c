@@ -421,7 +421,7 @@ static void killed_before_the_end(void **state)
     assert_true(WIFEXITED(status));
     if (WEXITSTATUS(status) == 9) {
         assert_false(file_exists(path));
-        assert_int_equal(files_beside("killed.tmp-"), 1);
+        assert_true(files_beside("killed.tmp-") <= 1); /* none where files can be nameless */
     } else {
         fail_msg("the child ended with %d", WEXITSTATUS(status));
     }

@@ -12,9 +12,13 @@
 #include "roles/journal_csp.h"
 #include "store/ledger.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { CLIENTS = 3 };
@@ -35,6 +39,7 @@ typedef struct site {
     csp_role *role;
     pthread_t thread;
     sefl_status st;
+    sefl_log *log; /* NULL: none */
     /* AS */
     tls_id *id;
     journal *j;
@@ -216,7 +221,8 @@ static void *run_role(void *arg)
 
 static void csp_up(site *s)
 {
-    CHECK_OK(csp_role_new(&s->role, &(csp_role_options){ .settings = &s->cfg, .sec = sec }));
+    CHECK_OK(csp_role_new(&s->role,
+                          &(csp_role_options){ .settings = &s->cfg, .sec = sec, .log = s->log }));
     assert_int_equal(pthread_create(&s->thread, NULL, run_role, s), 0);
 }
 
@@ -320,6 +326,8 @@ static void rounds_survive_both(void **state)
         as_link_free(l);
         tls_close(t);
         csp_down(&s, false);
+        csp_up(&s); /* it remembers: nobody will come any more */
+        csp_down(&s, false);
         CHECK_OK(account_mark(s.a, &a));
         journal *j;
         account *other;
@@ -385,6 +393,41 @@ static void the_newest_connection_is_served(void **state)
 }
 
 /* What does not belong together does not start. */
+/* Strangers at the port, one after the other: a few lines, not one each. */
+static void strangers_do_not_fill_the_disk(void **state)
+{
+    (void)state;
+    site s;
+    sefl_buf b = { 0 };
+    unsigned lines = 0;
+    site_begin(&s, "strangers", "none");
+    char *path = in(&s, "log");
+    sefl_log lg = { .level = LOG_INFO, .fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600) };
+    s.log = &lg;
+    csp_up(&s);
+    for (int i = 0; i < 60; i++) {
+        struct sockaddr_in to = { .sin_family = AF_INET,
+                                  .sin_port = htons(csp_role_port(s.role)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        char answer[64];
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+        assert_int_equal(send(fd, "no handshake at all", 19, MSG_NOSIGNAL), 19);
+        while (recv(fd, answer, sizeof answer, 0) > 0) /* until it hangs up */
+            ;
+        close(fd);
+    }
+    csp_down(&s, true);
+    close(lg.fd);
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    for (size_t i = 0; i + 18 < b.n; i++)
+        lines += memcmp(b.p + i, "connection refused", 18) == 0;
+    assert_in_range(lines, 5, 40);
+    buf_clear(&b);
+    free(path);
+    site_end(&s);
+}
+
 static void wrong_keys_do_not_start(void **state)
 {
     (void)state;
@@ -501,6 +544,7 @@ int main(void)
         cmocka_unit_test(wrong_keys_do_not_start),
         cmocka_unit_test(rounds_survive_both),
         cmocka_unit_test(the_newest_connection_is_served),
+        cmocka_unit_test(strangers_do_not_fill_the_disk),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

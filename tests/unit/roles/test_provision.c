@@ -123,6 +123,16 @@ static void every_party_accepts_it(void **state)
                          folder_path("fed/aggregator/key.pem"),
                          folder_path("fed/aggregator/peers.pem")));
     tls_id_free(id);
+    /* CSP's CA vouches for CSP and for no client of AS: two files, and CSP's is not in the clients' */
+    sefl_buf peers = { 0 }, csp_peers = { 0 }, ca = { 0 };
+    CHECK_OK(file_read(&peers, folder_path("fed/aggregator/peers.pem"), 1 << 16));
+    CHECK_OK(file_read(&csp_peers, folder_path("fed/aggregator/csp_peers.pem"), 1 << 16));
+    CHECK_OK(file_read(&ca, folder_path("fed/ca/csp/ca.pem"), 1 << 16));
+    assert_true(csp_peers.n == ca.n && memcmp(csp_peers.p, ca.p, ca.n) == 0);
+    buf_reset(&ca);
+    CHECK_OK(file_read(&ca, folder_path("fed/ca/aggregator/ca.pem"), 1 << 16));
+    assert_true(peers.n == ca.n && memcmp(peers.p, ca.p, ca.n) == 0);
+    buf_clear(&peers), buf_clear(&csp_peers), buf_clear(&ca);
 
     /* what is secret is closed to others */
     assert_int_equal(mode_of("fed"), 0700);

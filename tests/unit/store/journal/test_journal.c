@@ -227,6 +227,10 @@ static void updates(void **state)
     uint64_t taken;
     CHECK_OK(journal_client_rounds(j, (const uint8_t[32]){ 17 }, &taken));
     assert_int_equal(taken, 2);
+    CHECK_OK(
+        journal_round_put(j, &(journal_round){ .round = 5, .skipped = true, .charged = true }));
+    CHECK_OK(journal_client_rounds(j, (const uint8_t[32]){ 17 }, &taken));
+    assert_int_equal(taken, 2); /* its charge stands */
     CHECK_OK(journal_round_put(j, &(journal_round){ .round = 5, .skipped = true }));
     CHECK_OK(journal_client_rounds(j, (const uint8_t[32]){ 17 }, &taken));
     assert_int_equal(taken, 1);

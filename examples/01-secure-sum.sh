@@ -1,0 +1,15 @@
+#!/bin/sh
+# The sum of four vectors that neither server sees: clients encrypt, one server adds, the other decrypts
+# under a mask, both add noise that none of them knows. Vector by vector, with full-size keys.
+set -eu
+sefl=${SEFL:-$(dirname "$0")/../build/sefl}
+
+# lwe: fast and short; an update has about 4 bytes a number
+"$sefl" demo --sum --scheme lwe --clients 4 --values 5000
+
+# paillier: slower, one number-theoretic assumption
+"$sefl" demo --sum --scheme paillier --clients 4 --values 2000
+
+# More noise than signal is what few clients get: see "Noise norm over signal norm" above. The noise that a
+# claim takes does not grow with the number of clients, the sum does:
+"$sefl" privacy plan --clients 1000 --rounds 10 --epsilon 8 --delta 1e-6 --dim 5000

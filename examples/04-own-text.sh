@@ -1,0 +1,32 @@
+#!/bin/sh
+# Your own text: a folder with train.txt and valid.txt. The training text is dealt out to clients and stays
+# with them; the validation text is public, and so is the word list, which is made of it alone.
+#
+#     examples/04-own-text.sh WORKFOLDER TEXTFOLDER
+set -eu
+sefl=${SEFL:-$(dirname "$0")/../build/sefl}
+case $sefl in /*) ;; *) sefl=$(pwd)/$sefl ;; esac
+text=${2:-}
+case $text in /* | "") ;; *) text=$(pwd)/$text ;; esac
+cd "${1:-$(mktemp -d)}"
+
+if [ -z "$text" ]; then # none given: some that has the shape
+    text=text
+    "$sefl" data synth --out text --clients 1 --tokens 8000 --seed 7 > /dev/null
+    rm -r text/client-000
+fi
+"$sefl" data stats "$text"
+
+# 1. a federation of processes: keys, and each client's share in a folder of its own
+"$sefl" provision trial --clients 4 --data "$text" --set rounds.count=2
+wc -w trial/clients/*/text/train.*
+
+# 2. or the same text in the simulator
+cat > own.yml << END
+name: own
+data.path: $text
+clients: 4
+rounds.count: 3
+END
+"$sefl" simulate -c own.yml
+"$sefl" model generate runs/own/model/last.safetensors --vocab runs/own/vocab.txt --words 30

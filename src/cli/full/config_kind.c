@@ -1,0 +1,235 @@
+#include "cli/full/config_kind.h"
+
+#include "config/yaml/yaml.h"
+#include "protocol/task.h"
+#include "roles/aggregator.h"
+#include "roles/client_config.h"
+#include "roles/csp.h"
+#include "simulate/experiment.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the kinds ----------------------------------------------------------------------------- */
+
+static const setting_def *aggregator_keys(void)
+{
+    return aggregator_schema;
+}
+
+static const setting_def *csp_keys(void)
+{
+    return csp_schema;
+}
+
+static const setting_def *client_keys(void)
+{
+    return client_schema;
+}
+
+static const setting_def *policy_keys(void)
+{
+    return policy_schema;
+}
+
+static const setting_def *task_keys(void)
+{
+    return task_schema;
+}
+
+static sefl_status check_experiment(settings *s, const char *folder)
+{
+    sefl_status st = SEFL_OK;
+    (void)folder;
+    size_t runs = experiment_runs(s);
+    SEFL_CHECK(runs > 0, SEFL_EINVAL, "sweep: more than %d runs", EXPERIMENT_RUNS_MAX);
+    for (size_t i = 0; st == SEFL_OK && i < runs; i++) {
+        settings one;
+        experiment e;
+        st = experiment_run(&one, s, i);
+        if (st == SEFL_OK)
+            st = experiment_make(&e, &one);
+        settings_clear(&one);
+    }
+done:
+    return st;
+}
+
+static sefl_status check_aggregator(settings *s, const char *folder)
+{
+    aggregator_settings c = { 0 };
+    sefl_status st = aggregator_settings_make(&c, s, folder);
+    aggregator_settings_clear(&c);
+    return st;
+}
+
+static sefl_status check_csp(settings *s, const char *folder)
+{
+    csp_settings c = { 0 };
+    sefl_status st = csp_settings_make(&c, s, folder);
+    csp_settings_clear(&c);
+    return st;
+}
+
+static sefl_status check_client(settings *s, const char *folder)
+{
+    client_config c = { 0 };
+    sefl_status st = client_config_make(&c, s, folder);
+    client_config_clear(&c);
+    return st;
+}
+
+static sefl_status check_policy(settings *s, const char *folder)
+{
+    policy p;
+    pinned none = { 0 };
+    (void)folder;
+    return policy_make(&p, s, &none);
+}
+
+const config_kind config_kinds[] = {
+    { "experiment", "experiment.yml", "an experiment, for 'sefl simulate' and 'sefl plan'",
+      "name clients protection crypto rounds.count data.words", experiment_schema, NULL,
+      check_experiment },
+    { "aggregator", "aggregator.yml", "an aggregation server: 'sefl aggregator'", "",
+      aggregator_keys, aggregator_setting_is_path, check_aggregator },
+    { "csp", "csp.yml", "a cryptography service provider: 'sefl csp'", "", csp_keys,
+      csp_setting_is_path, check_csp },
+    { "client", "client.yml", "a member of a federation: 'sefl client'", "", client_keys,
+      client_key_is_path, check_client },
+    { "policy", "policy.yml", "what the owner of a client's text agrees to",
+      "epsilon_per_task epsilon_total clients_min", policy_keys, NULL, check_policy },
+    { "task", "task.yml",
+      "terms of a task: keys of 'sefl task new --set' and 'sefl provision --set'", "", task_keys,
+      NULL, NULL },
+    { 0 },
+};
+
+const config_kind *config_kind_find(const char *name)
+{
+    for (const config_kind *k = config_kinds; k->name; k++)
+        if (strcmp(k->name, name) == 0)
+            return k;
+    return NULL;
+}
+
+const config_kind *config_kind_of(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    for (const config_kind *k = config_kinds; k->name; k++)
+        if (strcmp(k->file, base) == 0)
+            return k;
+    return config_kinds;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+void config_kind_folder(char *out, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+    snprintf(out, PATH_MAX, "%.*s", (int)(n < PATH_MAX ? n : 0), path);
+}
+
+sefl_status config_kind_read(const config_kind *k, settings *s, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    char folder[PATH_MAX];
+    settings_init(s, k->schema());
+    config_kind_folder(folder, path);
+    if (k->check == check_experiment)
+        SEFL_TRY(experiment_read(s, path)); /* with lists of values */
+    else
+        SEFL_TRY(yaml_read(s, path));
+    if (k->check) /* a task's terms may be completed by other settings */
+        st = settings_complete(s);
+    if (k->check && st == SEFL_OK)
+        st = k->check(s, folder);
+    if (st != SEFL_OK)
+        st = sefl_fail_at(st, "%s", path);
+done:
+    return st;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+void config_kind_values(char out[200], const setting_def *d)
+{
+    switch (d->type) {
+    case SETTING_WORD:
+        snprintf(out, 200, "one of: %s", d->words);
+        break;
+    case SETTING_BOOL:
+        snprintf(out, 200, "true or false");
+        break;
+    case SETTING_U64:
+    case SETTING_DECIMAL: {
+        const char *what = d->type == SETTING_U64 ? "a whole number" : "a number";
+        if (d->max > 0)
+            snprintf(out, 200, "%s from %" PRIu64 " to %" PRIu64, what, d->min, d->max);
+        else
+            snprintf(out, 200, "%s from %" PRIu64, what, d->min);
+        break;
+    }
+    case SETTING_TEXT:
+        snprintf(out, 200, "text");
+        break;
+    }
+}
+
+static bool is_listed(const char *list, const char *key)
+{
+    size_t n = strlen(key);
+    for (const char *p = list; (p = strstr(p, key)) != NULL; p += n)
+        if ((p == list || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0'))
+            return true;
+    return false;
+}
+
+/* Everything up to the first point: where it changes a group begins. */
+static bool same_group(const char *a, const char *b)
+{
+    size_t n = strcspn(a, ".");
+    return n == strcspn(b, ".") && memcmp(a, b, n) == 0;
+}
+
+static bool needs_quotes(const char *v)
+{
+    return *v == '\0' || strpbrk(v, ":#{}[]&*!|>'\"%@`,") != NULL;
+}
+
+sefl_status config_kind_write(sefl_buf *out, const config_kind *k)
+{
+    sefl_status st = SEFL_OK;
+    char values[200];
+    const setting_def *before = NULL;
+    SEFL_TRY(wr_fmt(
+        out,
+        "# %s: %s.\n"
+        "# Written by 'sefl init': every key with its default. Take the # before a key away to "
+        "set it.\n"
+        "# 'sefl config check' says what is wrong, with line and column.\n",
+        k->file, k->about));
+    for (const setting_def *d = k->schema(); d->key; d++) {
+        bool must = d->fallback == NULL;
+        const char *v = must ? "CHANGE-ME" : d->fallback;
+        if (strncmp(d->key, "sweep.", 6) == 0)
+            continue;
+        if (!before || !same_group(before->key, d->key))
+            SEFL_TRY(wr_fmt(out, "\n"));
+        before = d;
+        config_kind_values(values, d);
+        SEFL_TRY(wr_fmt(out, "# %s%s%s%s\n", d->help ? d->help : "",
+                        d->help && *d->help ? "; " : "", values, must ? "; must be given" : ""));
+        SEFL_TRY(wr_fmt(out, needs_quotes(v) ? "%s%s: \"%s\"\n" : "%s%s: %s\n",
+                        must || is_listed(k->active, d->key) ? "" : "#", d->key, v));
+    }
+    if (k->check == check_experiment)
+        SEFL_TRY(wr_fmt(
+            out, "\n# Several values of a key, one run each; two such keys: every combination\n"
+                 "#sweep.training.lr: [5, 10, 20]\n"));
+done:
+    return st;
+}

@@ -1,0 +1,64 @@
+#define _GNU_SOURCE
+#include "cli/full/confine.h"
+
+#include "base/alloc.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+void confine_start(void)
+{
+    (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they look at themselves */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+#endif
+}
+
+static sefl_status become(const struct passwd *p)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(initgroups(p->pw_name, p->pw_gid) == 0 &&
+                   setresgid(p->pw_gid, p->pw_gid, p->pw_gid) == 0 &&
+                   setresuid(p->pw_uid, p->pw_uid, p->pw_uid) == 0,
+               SEFL_EIO, "cannot become %s: %s", p->pw_name, strerror(errno));
+    SEFL_CHECK(setuid(0) != 0 && geteuid() == p->pw_uid && getegid() == p->pw_gid, SEFL_EIO,
+               "root could come back after becoming %s", p->pw_name);
+    confine_start(); /* another user: dumpable was set anew */
+done:
+    return st;
+}
+
+sefl_status confine_user(const char *name)
+{
+    sefl_status st = SEFL_OK;
+    enum { ROOM = 1 << 14 };
+    struct passwd p, *found = NULL;
+    char *room = NULL;
+    if (!name || !*name)
+        return SEFL_OK;
+    SEFL_TRY(sefl_new(&room, ROOM, 1));
+    SEFL_CHECK(getpwnam_r(name, &p, room, ROOM, &found) == 0 && found, SEFL_ENOTFOUND,
+               "user: there is no \"%.64s\" here", name);
+    if (geteuid() == 0) {
+        SEFL_CHECK(p.pw_uid != 0, SEFL_EINVAL, "user: \"%.64s\" is root", name);
+        SEFL_TRY(become(&p));
+    } else {
+        SEFL_CHECK(p.pw_uid == geteuid(), SEFL_EINVAL,
+                   "user: only root can become \"%.64s\" (leave it out)", name);
+    }
+done:
+    sefl_free(room);
+    return st;
+}
+
+void confine_warn(sefl_log *log, const char *user)
+{
+    if (geteuid() == 0 && (!user || !*user))
+        log_warn(log, "running as root: name a user to become (--user)");
+}

@@ -1,0 +1,22 @@
+/* confine: what a long-running role gives up, so that a fault in it is worth less.
+ *
+ *     confine_start();                                      // first thing: no core file, no debugger
+ *     SEFL_TRY(confine_user("sefl"));                       // after the port is bound, before files
+ *
+ * confine_start: RLIMIT_CORE 0 and not dumpable (keys, text and digits get into no core file, and
+ * another process of the same user does not read this one's memory), and no new privileges, ever.
+ * confine_user: root becomes this user, with its groups and for good. Somebody who is not root may only
+ * name itself. NULL or "": stays who it is.
+ * Threads: all of the process.   Secrets: none. */
+#ifndef CLI_FULL_CONFINE_H
+#define CLI_FULL_CONFINE_H
+
+#include "base/log.h"
+#include "base/status.h"
+
+void confine_start(void);
+sefl_status confine_user(const char *name) SEFL_MUST_CHECK;
+/* A warning for those who run a server as root without a user to become. */
+void confine_warn(sefl_log *log, const char *user);
+
+#endif

@@ -1,0 +1,549 @@
+/* The caller is the stage: it starts the parties, looks at what AS publishes (metrics.jsonl, a line a
+ * round) and takes no part. It can compare with plain FedAvg only because the provisioned folder holds
+ * everybody's text. */
+#define _GNU_SOURCE
+#include "cli/full/demo_fed.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "cli/full/demo_table.h"
+#include "cli/full/fedavg.h"
+#include "cli/full/fleet.h"
+#include "cli/interrupt.h"
+#include "cli/meter.h"
+#include "report/report.h"
+#include "roles/provision.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { OUT_MAX = 3000, POLL_MS = 25, READY_S = 60, GRACE_MS = 15000 };
+#define DELTA 1e-6
+
+static const char mark_text[] =
+    "This folder was made by 'sefl demo'. The next demo may replace it.\n"
+    "All keys of all parties lie below it: it protects nobody.\n";
+
+typedef struct stage {
+    const demo_fed *d;
+    char root[OUT_MAX], path[PATH_MAX];
+    fleet parties;
+    provision_report made;
+    task t;
+    char at_as[64]; /* host:port */
+    run_log rounds;
+    size_t shown;
+    uint64_t lost_round; /* some clients are killed in it */
+    uint32_t lost;       /* how many: the last ones */
+    bool killed, returned, waiting;
+    uint64_t began_ns, meter_ns;
+    demo_result result;
+} stage;
+
+/* All clients train at once on what cores there are; a slow machine's are given an extension. */
+static uint64_t deadline_ms(const demo_fed *d)
+{
+    return 4000 + d->words * d->clients / 4;
+}
+
+static double since(uint64_t began_ns)
+{
+    sefl_clock c = clock_monotonic();
+    return 1e-9 * (double)(clock_ns(&c) - began_ns);
+}
+
+static uint64_t now_ns(void)
+{
+    sefl_clock c = clock_monotonic();
+    return clock_ns(&c);
+}
+
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
+}
+
+/* A path below the demo's folder; valid until the next call. The root's length was checked. */
+static const char *in(stage *s, const char *fmt, ...)SEFL_PRINTF(2, 3);
+static const char *in(stage *s, const char *fmt, ...)
+{
+    va_list ap;
+    int n = snprintf(s->path, sizeof s->path, "%s/", s->root);
+    va_start(ap, fmt);
+    vsnprintf(s->path + n, sizeof s->path - (size_t)n, fmt, ap);
+    va_end(ap);
+    return s->path;
+}
+
+static void talk(const stage *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
+static void talk(const stage *s, const char *fmt, ...)
+{
+    va_list ap;
+    if (s->d->json)
+        return;
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    fflush(stdout);
+}
+
+/* ---- the folder ---------------------------------------------------------------------------- */
+
+static int remove_one(const char *path, const struct stat *sb, int flag, struct FTW *ftw)
+{
+    (void)sb, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+static bool is_empty(const char *path)
+{
+    DIR *d = opendir(path);
+    bool empty = true;
+    if (!d)
+        return errno == ENOENT;
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0);
+    closedir(d);
+    return empty;
+}
+
+/* "a/b/c": makes each that is not there. */
+static sefl_status make_folders(const char *path)
+{
+    sefl_status st = SEFL_OK;
+    char part[OUT_MAX];
+    for (const char *p = path; st == SEFL_OK && *p; p++)
+        if (p[1] == '/' || p[1] == '\0') {
+            snprintf(part, sizeof part, "%.*s", (int)(p - path + 1), path);
+            if (mkdir(part, 0755) != 0 && errno != EEXIST)
+                st = sefl_fail(SEFL_EIO, "cannot make the folder %s: %s", part, strerror(errno));
+        }
+    return st;
+}
+
+static sefl_status prepare_folder(stage *s)
+{
+    /* what a demo leaves; nothing else is ever removed */
+    static const char *const ours[] = { "federation", "log", "metrics.jsonl", "summary.json",
+                                        "report.html" };
+    sefl_status st = SEFL_OK;
+    size_t n = strlen(s->d->out);
+    while (n > 1 && s->d->out[n - 1] == '/')
+        n--;
+    SEFL_CHECK(n > 0 && n < sizeof s->root - 128, SEFL_EINVAL, "--out: no folder's name");
+    snprintf(s->root, sizeof s->root, "%.*s", (int)n, s->d->out);
+    if (!is_empty(s->root)) {
+        SEFL_CHECK(file_exists(in(s, "demo.txt")), SEFL_EEXIST,
+                   "%s is not empty and no demo's folder: give another one with --out", s->root);
+        for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+            (void)nftw(in(s, "%s", ours[i]), remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    }
+    SEFL_TRY(make_folders(s->root));
+    SEFL_TRY(file_write_atomic(in(s, "demo.txt"), span_of_str(mark_text), 0644));
+    SEFL_TRY(make_folders(in(s, "log")));
+done:
+    return st;
+}
+
+/* ---- keys, text, task ------------------------------------------------------------------------ */
+
+static sefl_status set(settings *s, const char *key, const char *fmt, ...) SEFL_PRINTF(3, 4);
+static sefl_status set(settings *s, const char *key, const char *fmt, ...)
+{
+    char value[64];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(value, sizeof value, fmt, ap);
+    va_end(ap);
+    return settings_set_pair(s, span_of_str(key), span_of_str(value), "demo");
+}
+
+/* Noise that is enough for a claim gets one: its true epsilon over all rounds is the target. */
+static sefl_status set_privacy(settings *s, const demo_fed *d)
+{
+    sefl_status st = SEFL_OK;
+    double z = strtod(d->noise, NULL);
+    dp_claim c;
+    SEFL_TRY(set(s, "privacy.noise", "joint"));
+    SEFL_TRY(set(s, "privacy.z", "%s", d->noise));
+    SEFL_TRY(set(s, "privacy.clip", "8"));
+    if (z < DP_JOINT_Z_MIN) {
+        SEFL_TRY(set(s, "privacy.claim", "none"));
+        goto done;
+    }
+    dp_event ev = {
+        .noise = DP_NOISE_JOINT, .z = z, .rate = 1, .count = d->rounds, .dim = UINT64_C(1) << 20
+    };
+    SEFL_TRY(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = DELTA }));
+    SEFL_CHECK(c.claimed, SEFL_EINVAL, "noise %s: %s", d->noise, c.why_not);
+    SEFL_TRY(set(s, "privacy.claim", "dp"));
+    SEFL_TRY(set(s, "privacy.delta", "%g", DELTA));
+    SEFL_TRY(set(s, "privacy.epsilon", "%.6f", c.epsilon * 1.0001 + 1e-6));
+done:
+    return st;
+}
+
+static sefl_status make_federation(stage *s, const sefl_progress *p)
+{
+    sefl_status st = SEFL_OK;
+    const demo_fed *d = s->d;
+    settings terms;
+    sefl_buf document = { 0 };
+    char folder[PATH_MAX];
+    settings_init(&terms, task_schema);
+    snprintf(folder, sizeof folder, "%s", in(s, "federation"));
+    SEFL_TRY(set(&terms, "name", "demo"));
+    SEFL_TRY(set(&terms, "population", "demo"));
+    SEFL_TRY(set(&terms, "crypto.scheme", "%s", d->scheme));
+    SEFL_TRY(set(&terms, "model.embed", "64"));
+    SEFL_TRY(set(&terms, "model.hidden", "64"));
+    SEFL_TRY(set(&terms, "training.epochs", "2"));
+    SEFL_TRY(set(&terms, "rounds.count", "%" PRIu64, d->rounds));
+    SEFL_TRY(set(&terms, "rounds.deadline_ms", "%" PRIu64, deadline_ms(d)));
+    SEFL_TRY(set(&terms, "rounds.threshold", "%d", d->clients < 8 ? 2 : (int)d->clients / 4));
+    SEFL_TRY(set_privacy(&terms, d));
+    SEFL_TRY(provision_make(&s->made,
+                            &(provision_config){ .folder = folder,
+                                                 .clients = d->clients,
+                                                 .key_bits = d->bits,
+                                                 .words = d->words,
+                                                 .seed = 1,
+                                                 .task = &terms },
+                            p));
+    SEFL_TRY(file_read(&document, in(s, "federation/public/task.json"), TASK_BYTES_MAX));
+    SEFL_TRY(task_read(&s->t, buf_span(&document)));
+done:
+    buf_clear(&document);
+    settings_clear(&terms);
+    return st;
+}
+
+/* ---- processes ----------------------------------------------------------------------------- */
+
+static sefl_status check_interrupt(void)
+{
+    return interrupt_seen() ? sefl_fail(SEFL_ECANCELLED, "stopped; every process was ended")
+                            : SEFL_OK;
+}
+
+static sefl_status ended_early(stage *s, const fleet_one *one)
+{
+    return sefl_fail(SEFL_ECLOSED, "%s ended with %d: see %s", one->name, one->rc,
+                     in(s, "log/%s.log", one->name));
+}
+
+/* Until the role has written its ready file: "host:port". */
+static sefl_status wait_ready(stage *s, const char *role, char at[64])
+{
+    sefl_status st = SEFL_OK;
+    uint64_t began = now_ns();
+    sefl_buf line = { 0 };
+    for (;;) {
+        SEFL_TRY(check_interrupt());
+        fleet_look(&s->parties);
+        const fleet_one *one = fleet_find(&s->parties, role);
+        if (one->ended) {
+            st = ended_early(s, one);
+            goto done;
+        }
+        if (file_exists(in(s, "federation/%s/ready", role))) {
+            SEFL_TRY(file_read(&line, s->path, 256));
+            snprintf(at, 64, "%.*s", (int)strcspn((const char *)line.p, "\r\n"),
+                     (const char *)line.p);
+            goto done;
+        }
+        SEFL_CHECK(since(began) < READY_S, SEFL_ETIMEOUT, "%s is not ready after %d s", role,
+                   READY_S);
+        pause_ms(POLL_MS);
+    }
+done:
+    buf_clear(&line);
+    return st;
+}
+
+static void client_name(char out[FLEET_NAME_MAX], uint32_t i)
+{
+    snprintf(out, FLEET_NAME_MAX, "client-%02" PRIu32, i + 1);
+}
+
+static sefl_status start_client(stage *s, uint32_t i)
+{
+    char name[FLEET_NAME_MAX], config[PATH_MAX];
+    client_name(name, i);
+    snprintf(config, sizeof config, "%s", in(s, "federation/clients/%s/client.yml", name));
+    return fleet_start(
+        &s->parties, name,
+        (const char *[]){ "client", "--config", config, "--server", s->at_as, NULL });
+}
+
+static sefl_status start_all(stage *s)
+{
+    sefl_status st = SEFL_OK;
+    char config[PATH_MAX], at_csp[64];
+    SEFL_TRY(fleet_init(&s->parties, in(s, "log")));
+    snprintf(config, sizeof config, "%s", in(s, "federation/csp/csp.yml"));
+    SEFL_TRY(fleet_start(&s->parties, "csp", (const char *[]){ "csp", "--config", config, NULL }));
+    SEFL_TRY(wait_ready(s, "csp", at_csp));
+    snprintf(config, sizeof config, "%s", in(s, "federation/aggregator/aggregator.yml"));
+    SEFL_TRY(fleet_start(&s->parties, "aggregator",
+                         (const char *[]){ "aggregator", "--config", config, "--csp", at_csp,
+                                           "--linger", "3", NULL }));
+    SEFL_TRY(wait_ready(s, "aggregator", s->at_as));
+    for (uint32_t i = 0; i < s->d->clients; i++)
+        SEFL_TRY(start_client(s, i));
+done:
+    return st;
+}
+
+/* ---- rounds -------------------------------------------------------------------------------- */
+
+static void clear_meter(stage *s)
+{
+    if (s->waiting)
+        fprintf(stderr, "\r\033[K");
+    s->waiting = false;
+}
+
+/* One line that renews itself, on a terminal. */
+static void show_waiting(stage *s)
+{
+    if (s->d->json || !isatty(STDERR_FILENO) || now_ns() - s->meter_ns < 200000000u)
+        return;
+    s->meter_ns = now_ns();
+    s->waiting = true;
+    fprintf(stderr, "\rround %2zu/%" PRIu64 "  under way  %.0f s \033[K", s->shown + 1,
+            s->d->rounds, since(s->began_ns));
+}
+
+static void show_round(stage *s, const run_line *r)
+{
+    char up[24];
+    clear_meter(s);
+    demo_bytes(up, r->up_bytes);
+    if (r->skipped) {
+        talk(s, "round %2" PRIu64 "/%" PRIu64 "  skipped: too few clients\n", r->round,
+             s->d->rounds);
+        return;
+    }
+    talk(s, "round %2" PRIu64 "/%" PRIu64 "  perplexity %6.1f  clients %.0f/%" PRIu32 "  up %s",
+         r->round, s->d->rounds, r->perplexity, r->clients, s->d->clients, up);
+    if (!isnan(r->epsilon_server))
+        talk(s, "  eps %.1f", r->epsilon_server);
+    talk(s, "  %4.1f s (2PC %.1f)\n", r->seconds, r->open_seconds);
+}
+
+/* The last clients, by kill -9, while they train for the round. */
+static void lose_clients(stage *s)
+{
+    char name[FLEET_NAME_MAX];
+    uint32_t from = s->d->clients - s->lost;
+    clear_meter(s);
+    for (uint32_t i = from; i < s->d->clients; i++) {
+        client_name(name, i);
+        fleet_kill(&s->parties, name);
+    }
+    s->killed = true;
+    talk(s,
+         "             client-%02" PRIu32 " to client-%02" PRIu32 ": kill -9 in round %" PRIu64
+         "; it goes on with whoever arrives\n",
+         from + 1, s->d->clients, s->lost_round);
+}
+
+static sefl_status return_clients(stage *s)
+{
+    sefl_status st = SEFL_OK;
+    for (uint32_t i = s->d->clients - s->lost; i < s->d->clients; i++)
+        SEFL_TRY(start_client(s, i));
+    s->returned = true;
+    talk(s, "             the %" PRIu32 " are started again and take up where they were\n",
+         s->lost);
+done:
+    return st;
+}
+
+static sefl_status look(stage *s)
+{
+    sefl_status st = SEFL_OK;
+    run_log_clear(&s->rounds);
+    if (file_exists(in(s, "federation/aggregator/state/metrics.jsonl")))
+        SEFL_TRY(run_log_read(&s->rounds, s->path));
+    for (; s->shown < s->rounds.n; s->shown++)
+        show_round(s, &s->rounds.at[s->shown]);
+    if (s->lost > 0 && !s->killed && s->shown + 1 == s->lost_round)
+        lose_clients(s);
+    if (s->killed && !s->returned && s->shown >= s->lost_round && s->shown < s->d->rounds)
+        SEFL_TRY(return_clients(s));
+    fleet_look(&s->parties);
+    for (size_t i = 0; i < s->parties.n; i++) {
+        const fleet_one *one = &s->parties.at[i];
+        if (one->ended && !one->killed && one->rc != 0) {
+            st = ended_early(s, one);
+            goto done;
+        }
+    }
+    SEFL_CHECK(s->shown == s->d->rounds || !fleet_find(&s->parties, "aggregator")->ended,
+               SEFL_ECLOSED, "the aggregator ended before the last round: see %s",
+               in(s, "log/aggregator.log"));
+done:
+    return st;
+}
+
+static sefl_status watch(stage *s)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t began = now_ns();
+    double limit = 60 + 3e-3 * (double)(deadline_ms(s->d) + 15000) * (double)s->d->rounds;
+    while (s->shown < s->d->rounds) {
+        SEFL_TRY(check_interrupt());
+        SEFL_TRY(look(s));
+        show_waiting(s);
+        SEFL_CHECK(since(began) < limit, SEFL_ETIMEOUT, "the rounds take too long: see %s",
+                   in(s, "log"));
+        pause_ms(POLL_MS);
+    }
+done:
+    clear_meter(s);
+    return st;
+}
+
+/* Everybody learns that the task is over and ends by itself. */
+static sefl_status wait_end(stage *s)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t began = now_ns();
+    for (bool all = false; !all && 1e3 * since(began) < GRACE_MS;) {
+        SEFL_TRY(check_interrupt());
+        SEFL_TRY(look(s));
+        all = true;
+        for (size_t i = 0; i < s->parties.n; i++)
+            all = all && s->parties.at[i].ended;
+        if (!all)
+            pause_ms(POLL_MS);
+    }
+done:
+    return st;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+static sefl_status write_report(stage *s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    report r = { 0 };
+    const demo_result *got = &s->result;
+    SEFL_TRY(file_read(&b, in(s, "federation/aggregator/state/metrics.jsonl"), RUN_LOG_BYTES_MAX));
+    SEFL_TRY(file_write_atomic(in(s, "metrics.jsonl"), buf_span(&b), 0644));
+    buf_reset(&b);
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_key(&j, "first_perplexity"), json_real(&j, got->before);
+    json_key(&j, "plain_perplexity"), json_real(&j, got->plain);
+    json_key(&j, "best_possible_perplexity"), json_real(&j, got->best);
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    SEFL_TRY(wr_u8(&b, '\n'));
+    SEFL_TRY(file_write_atomic(in(s, "summary.json"), buf_span(&b), 0644));
+    buf_reset(&b);
+    SEFL_TRY(report_open(&r, s->root));
+    SEFL_TRY(report_html(&b, &r));
+    SEFL_TRY(file_write_atomic(in(s, "report.html"), buf_span(&b), 0644));
+done:
+    report_close(&r);
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status compare(stage *s, const sefl_progress *p)
+{
+    sefl_status st = SEFL_OK;
+    fedavg_result plain;
+    char folder[PATH_MAX];
+    uint64_t began = now_ns();
+    snprintf(folder, sizeof folder, "%s", in(s, "federation"));
+    SEFL_TRY(fedavg_run(
+        &plain, &(fedavg_config){ .folder = folder, .task = &s->t, .clients = s->d->clients }, p));
+    s->result.before = plain.before;
+    s->result.plain = plain.after;
+    s->result.plain_seconds = since(began);
+done:
+    return st;
+}
+
+static sefl_status play(stage *s)
+{
+    sefl_status st = SEFL_OK;
+    meter m;
+    interrupt_progress stop;
+    const demo_fed *d = s->d;
+    SEFL_TRY(prepare_folder(s));
+    talk(s, "sefl demo: a whole federation on this machine, in %s\n", s->root);
+    sefl_progress p = interrupt_with(&stop, meter_start(&m, "making keys, text and task"));
+    st = make_federation(s, &p);
+    meter_stop(&m);
+    SEFL_TRY(st);
+    s->result.provision_seconds = since(s->began_ns);
+    talk(s,
+         "keys      two CAs, %" PRIu32
+         " certificates, Paillier %u bits; the task signed by both servers; %.1f s\n"
+         "text      generated, %" PRIu64 " tokens a client, each with topics of its own; %" PRIu32
+         " public words\n"
+         "model     LSTM, block-Hankel l = 8, %zu values; %s encryption, noise z = %s\n",
+         d->clients + 2, d->bits, s->result.provision_seconds, s->made.tokens_most, s->made.words,
+         s->made.values, d->scheme, d->noise);
+    SEFL_TRY(start_all(s));
+    talk(s,
+         "running   CSP, AS (%s) and %" PRIu32 " clients: %" PRIu32
+         " processes, mutual TLS 1.3\n\n",
+         s->at_as, d->clients, d->clients + 2);
+    SEFL_TRY(watch(s));
+    p = interrupt_with(&stop, meter_start(&m, "plain FedAvg, to compare"));
+    st = compare(s, &p);
+    meter_stop(&m);
+    SEFL_TRY(st);
+    SEFL_TRY(wait_end(s));
+    s->result.seconds = since(s->began_ns);
+    s->result.best = s->made.best_perplexity;
+    SEFL_TRY(write_report(s));
+    s->result.update_bytes = s->made.update_bytes;
+    SEFL_TRY(demo_table(&s->result, &(demo_scene){ .out = s->root,
+                                                   .task = &s->t,
+                                                   .clients = d->clients,
+                                                   .lost = s->lost,
+                                                   .lost_round = s->lost_round,
+                                                   .rounds = &s->rounds,
+                                                   .json = d->json }));
+done:
+    return st;
+}
+
+sefl_status demo_fed_run(const demo_fed *d)
+{
+    sefl_status st = SEFL_OK;
+    stage *s = NULL;
+    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    s->d = d;
+    s->began_ns = now_ns();
+    s->lost = (d->clients * 3 + 7) / 8; /* three of eight */
+    s->lost_round = d->rounds / 2 + 1;
+    interrupt_catch();
+    st = play(s);
+    fleet_end(&s->parties);
+    run_log_clear(&s->rounds);
+    task_clear(&s->t);
+done:
+    sefl_free(s);
+    return st;
+}

@@ -1,0 +1,43 @@
+/* doctor: is this machine, and a role's file on it, fit for a federation?
+ *
+ *     doctor d = { 0 };
+ *     doctor_machine(&d, "/where/state/goes");
+ *     doctor_config(&d, config_kind_of(path), path);       // certificates, keys, ports, folders
+ *     for (size_t i = 0; i < d.n; i++) show(&d.at[i]);
+ *
+ * Every check is a line: ok, warn (it works, but) or fail (it will not work), what was found, and for the
+ * last two what to do about it. Nothing is changed; a port is bound for a moment to see that it is free,
+ * peers are dialled once without saying anything.
+ * Threads: one owner.   Secrets: none is read but a TLS key, by GnuTLS, to see that it fits. */
+#ifndef CLI_FULL_DOCTOR_H
+#define CLI_FULL_DOCTOR_H
+
+#include "cli/full/config_kind.h"
+
+enum { DOCTOR_MAX = 64 };
+
+typedef enum doctor_status { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL } doctor_status;
+
+typedef struct doctor_line {
+    doctor_status status;
+    char name[24], says[240], remedy[200];
+} doctor_line;
+
+typedef struct doctor {
+    doctor_line at[DOCTOR_MAX];
+    size_t n, count[3]; /* of each status */
+} doctor;
+
+/* remedy: NULL for ok. */
+void doctor_add(doctor *d, doctor_status status, const char *name, const char *remedy,
+                const char *fmt, ...) SEFL_PRINTF(5, 6);
+
+/* Versions; part of doctor_machine. */
+void doctor_libraries(doctor *d);
+/* folder: where state is kept (disk space). */
+void doctor_machine(doctor *d, const char *folder);
+/* The usual ports of a trial federation, when no file is given. */
+void doctor_ports(doctor *d);
+void doctor_config(doctor *d, const config_kind *k, const char *path);
+
+#endif

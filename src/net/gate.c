@@ -1,0 +1,151 @@
+#include "net/gate.h"
+
+#include "base/alloc.h"
+#include "net/tls_inside.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+struct gate {
+    _Atomic unsigned holders;
+    trust *list;
+    gnutls_x509_trust_list_t *by; /* one for each issuer of the list */
+};
+
+static sefl_status one_issuer(gnutls_x509_trust_list_t *out, const trust_issuer *i)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_crt_t ca = NULL;
+    GNUTLS_TRY(gnutls_x509_trust_list_init(out, 0), "trust list");
+    GNUTLS_TRY(gnutls_x509_crt_init(&ca), "trust list");
+    int rc = gnutls_x509_crt_import(ca, &TLS_DATUM(i->der), GNUTLS_X509_FMT_DER);
+    if (rc < 0)
+        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "trust list: a CA's certificate"));
+    rc = gnutls_x509_trust_list_add_cas(*out, &ca, 1, 0);
+    SEFL_CHECK(rc == 1, SEFL_ENOMEM, "trust list: out of memory");
+    ca = NULL; /* the list's now */
+done:
+    if (ca)
+        gnutls_x509_crt_deinit(ca);
+    return st;
+}
+
+sefl_status gate_new(gate **out, const trust *t)
+{
+    sefl_status st = SEFL_OK;
+    gate *g = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&g, 1, sizeof *g));
+    atomic_init(&g->holders, 1);
+    g->list = trust_hold(t);
+    SEFL_TRY(sefl_new(&g->by, t->issuers, sizeof *g->by));
+    for (size_t i = 0; i < t->issuers; i++)
+        SEFL_TRY(one_issuer(&g->by[i], &t->issuer[i]));
+    *out = g, g = NULL;
+done:
+    gate_free(g);
+    return st;
+}
+
+gate *gate_hold(const gate *g)
+{
+    gate *mine;
+    memcpy(&mine, &g, sizeof mine); /* only the count changes, and that is atomic */
+    if (mine)
+        atomic_fetch_add(&mine->holders, 1);
+    return mine;
+}
+
+void gate_free(gate *g)
+{
+    if (!g || atomic_fetch_sub(&g->holders, 1) != 1)
+        return;
+    for (size_t i = 0; g->by && i < g->list->issuers; i++)
+        if (g->by[i])
+            gnutls_x509_trust_list_deinit(g->by[i], 1);
+    sefl_free(g->by);
+    trust_free(g->list);
+    sefl_free(g);
+}
+
+const trust *gate_list(const gate *g)
+{
+    return g->list;
+}
+
+/* A certificate without our mark of a role has the issuer's, if it is of the unit agreed on. */
+static void map_role(x509_peer *p, gnutls_x509_crt_t crt, const trust_issuer *i)
+{
+    if (p->role[0] || !i->unit[0])
+        return;
+    if (strcmp(i->unit, "*") == 0 || x509_has_unit(crt, i->unit))
+        strcpy(p->role, trust_role_name(i->role));
+}
+
+bool gate_chain(const gate *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, const char *role)
+{
+    const trust *t = g->list;
+    x509_peer best = *p;
+    x509_judge(&best, X509_UNKNOWN_ISSUER,
+               "certificate of \"%s\": not issued by a CA that is trusted", p->name);
+    for (size_t i = 0; i < t->issuers; i++) {
+        const trust_issuer *is = &t->issuer[i];
+        x509_peer one = *p;
+        bool good = x509_chain_good(&one, crt, n, g->by[i]);
+        if (good && is->state != TRUST_ACTIVE) {
+            x509_judge(&one, X509_REVOKED, "certificate of \"%s\": its issuer is trusted no longer",
+                       p->name);
+            good = false;
+        } else if (good && role && strcmp(trust_role_name(is->role), role) != 0) {
+            x509_judge(&one, X509_WRONG_ROLE,
+                       "certificate of \"%s\": its issuer is trusted for the role \"%s\" alone",
+                       p->name, trust_role_name(is->role));
+            good = false;
+        }
+        if (good) {
+            memcpy(p->issuer, is->key, sizeof p->issuer);
+            map_role(p, crt[0], is);
+            return true;
+        }
+        if (best.code == X509_UNKNOWN_ISSUER)
+            best = one; /* whatever is more precise */
+    }
+    *p = best;
+    return false;
+}
+
+bool gate_member(const gate *g, x509_peer *p)
+{
+    const trust *t = g->list;
+    const trust_member *m = trust_find(t, p->fingerprint);
+    const trust_issuer *i = NULL;
+    static const uint8_t nobody[32];
+    if (memcmp(p->issuer, nobody, sizeof nobody) != 0) {
+        i = trust_find_issuer(t, p->issuer, trust_role_of(p->role));
+        if (!i || i->state != TRUST_ACTIVE) {
+            x509_judge(p, X509_REVOKED, "certificate of \"%s\": its issuer is trusted no longer",
+                       p->name);
+            return false;
+        }
+    }
+    if (m && m->state != TRUST_ACTIVE) {
+        x509_judge(p, X509_REVOKED, "certificate of \"%s\": revoked", p->name);
+        return false;
+    }
+    if (i && i->listed && (!m || m->role != i->role)) {
+        x509_judge(p, X509_NOT_LISTED, "certificate of \"%s\": not in our list of members",
+                   p->name);
+        return false;
+    }
+    return true;
+}
+
+bool gate_still(const gate *g, x509_peer *p)
+{
+    if (p->until < (int64_t)time(NULL)) {
+        x509_judge(p, X509_EXPIRED, "certificate of \"%s\" has expired", p->name);
+        return false;
+    }
+    return gate_member(g, p);
+}

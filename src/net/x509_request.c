@@ -1,0 +1,158 @@
+/* Certificate requests, and what stands in certificates. */
+#include "base/alloc.h"
+#include "base/file.h"
+#include "net/tls_inside.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static sefl_status request_of(sefl_buf *der, gnutls_x509_privkey_t key, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_crq_t crq = NULL;
+    gnutls_datum_t out = { 0 };
+    GNUTLS_TRY(gnutls_x509_crq_init(&crq), "request");
+    GNUTLS_TRY(gnutls_x509_crq_set_version(crq, 1), "request");
+    GNUTLS_TRY(gnutls_x509_crq_set_dn_by_oid(crq, GNUTLS_OID_X520_COMMON_NAME, 0, name,
+                                             (unsigned)strlen(name)),
+               "request: name");
+    GNUTLS_TRY(gnutls_x509_crq_set_key(crq, key), "request: key");
+    GNUTLS_TRY(gnutls_x509_crq_sign2(crq, key, GNUTLS_DIG_SHA256, 0), "request: signature");
+    GNUTLS_TRY(gnutls_x509_crq_export2(crq, GNUTLS_X509_FMT_DER, &out), "request");
+    SEFL_TRY(wr_raw(der, out.data, out.size));
+done:
+    gnutls_free(out.data);
+    if (crq)
+        gnutls_x509_crq_deinit(crq);
+    return st;
+}
+
+sefl_status x509_request_make(sefl_buf *der, const char *key_path, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_privkey_t key = NULL;
+    gnutls_datum_t pem = { 0 };
+    SEFL_CHECK(!file_exists(key_path), SEFL_EEXIST, "%s exists already", key_path);
+    GNUTLS_TRY(gnutls_x509_privkey_init(&key), "request");
+    GNUTLS_TRY(gnutls_x509_privkey_generate(key, GNUTLS_PK_ECDSA,
+                                            GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
+               "request: new key");
+    SEFL_TRY(request_of(der, key, name));
+    GNUTLS_TRY(
+        gnutls_x509_privkey_export2_pkcs8(key, GNUTLS_X509_FMT_PEM, NULL, GNUTLS_PKCS_PLAIN, &pem),
+        "request: key");
+    SEFL_TRY(file_write_new(key_path, span_of(pem.data, pem.size), 0600));
+done:
+    if (pem.data)
+        gnutls_memset(pem.data, 0, pem.size);
+    gnutls_free(pem.data);
+    if (key)
+        gnutls_x509_privkey_deinit(key);
+    return st;
+}
+
+sefl_status x509_request_for(sefl_buf *der, const char *key_path, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_privkey_t key = NULL;
+    sefl_buf pem = { 0 };
+    SEFL_TRY(file_read(&pem, key_path, X509_PEM_MAX));
+    GNUTLS_TRY(gnutls_x509_privkey_init(&key), "request");
+    int rc =
+        gnutls_x509_privkey_import2(key, &TLS_DATUM(buf_span(&pem)), GNUTLS_X509_FMT_PEM, NULL, 0);
+    if (rc < 0)
+        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, key_path));
+    SEFL_TRY(request_of(der, key, name));
+done:
+    buf_clear(&pem);
+    if (key)
+        gnutls_x509_privkey_deinit(key);
+    return st;
+}
+
+sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_crq_t crq = NULL;
+    unsigned bits = 0;
+    size_t n = 32;
+    SEFL_CHECK(der.n >= 1 && der.n <= X509_REQUEST_MAX, SEFL_EPROTO,
+               "request: %zu bytes, at most %d", der.n, X509_REQUEST_MAX);
+    GNUTLS_TRY(gnutls_x509_crq_init(&crq), "request");
+    int rc = gnutls_x509_crq_import(crq, &TLS_DATUM(der), GNUTLS_X509_FMT_DER);
+    if (rc < 0)
+        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "request"));
+    rc = gnutls_x509_crq_get_pk_algorithm(crq, &bits);
+    SEFL_CHECK(rc >= 0 && !x509_key_weak(rc, bits), SEFL_EAUTH,
+               "request: a weak key (P-256, RSA-2048 or better)");
+    rc = gnutls_x509_crq_verify(crq, 0);
+    if (rc < 0)
+        SEFL_TRY(tls_fail(SEFL_EAUTH, rc, "request: not signed by its key"));
+    rc = gnutls_x509_crq_get_key_id(crq, GNUTLS_KEYID_USE_SHA256, fingerprint, &n);
+    if (rc < 0 || n != 32)
+        SEFL_TRY(tls_fail(SEFL_EPROTO, rc < 0 ? rc : GNUTLS_E_INTERNAL_ERROR, "request: key"));
+done:
+    if (crq)
+        gnutls_x509_crq_deinit(crq);
+    return st;
+}
+
+static const char pem_name[] = "NEW CERTIFICATE REQUEST";
+
+sefl_status x509_request_pem(sefl_buf *out, sefl_span der)
+{
+    gnutls_datum_t text = { 0 };
+    int rc = gnutls_pem_base64_encode2(pem_name, &TLS_DATUM(der), &text);
+    if (rc < 0)
+        return tls_fail(SEFL_EPROTO, rc, "request");
+    sefl_status st = wr_raw(out, text.data, text.size);
+    gnutls_free(text.data);
+    return st;
+}
+
+sefl_status x509_request_from_pem(sefl_buf *der, sefl_span pem)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_crq_t crq = NULL;
+    gnutls_datum_t out = { 0 };
+    GNUTLS_TRY(gnutls_x509_crq_init(&crq), "request");
+    int rc = gnutls_x509_crq_import(crq, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM);
+    if (rc < 0)
+        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "request"));
+    GNUTLS_TRY(gnutls_x509_crq_export2(crq, GNUTLS_X509_FMT_DER, &out), "request");
+    SEFL_TRY(wr_raw(der, out.data, out.size));
+done:
+    gnutls_free(out.data);
+    if (crq)
+        gnutls_x509_crq_deinit(crq);
+    return st;
+}
+
+sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_crt_t crt = NULL;
+    gnutls_datum_t bytes = { 0 };
+    x509_peer p;
+    *out = (x509_info){ 0 };
+    GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
+    int rc = gnutls_x509_crt_import(crt, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM);
+    if (rc < 0)
+        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "certificate"));
+    SEFL_TRY(x509_describe(&p, crt));
+    memcpy(out->fingerprint, p.fingerprint, sizeof out->fingerprint);
+    memcpy(out->name, p.name, sizeof out->name);
+    memcpy(out->role, p.role, sizeof out->role);
+    out->from = (int64_t)gnutls_x509_crt_get_activation_time(crt);
+    out->until = p.until;
+    out->is_ca = gnutls_x509_crt_get_ca_status(crt, NULL) > 0;
+    if (der) {
+        GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_DER, &bytes), "certificate");
+        SEFL_TRY(wr_raw(der, bytes.data, bytes.size));
+    }
+done:
+    gnutls_free(bytes.data);
+    if (crt)
+        gnutls_x509_crt_deinit(crt);
+    return st;
+}

@@ -1,0 +1,180 @@
+#include "protocol/enrol.h"
+
+#include <string.h>
+
+static const char request_mark[8] = "SEFLENR1", answer_mark[8] = "SEFLENA1";
+
+static sefl_status claim_write(sefl_buf *out, const enrol_claim *c)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(wr_raw(out, c->key, sizeof c->key));
+    SEFL_TRY(wr_raw(out, c->servers.as, sizeof c->servers.as));
+    SEFL_TRY(wr_raw(out, c->servers.csp, sizeof c->servers.csp));
+    SEFL_TRY(wr_bytes(out, span_of_str(c->name)));
+done:
+    return st;
+}
+
+static sefl_status claim_read(enrol_claim *c, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    sefl_span name;
+    *c = (enrol_claim){ 0 };
+    SEFL_TRY(rd_raw(r, c->key, sizeof c->key));
+    SEFL_TRY(rd_raw(r, c->servers.as, sizeof c->servers.as));
+    SEFL_TRY(rd_raw(r, c->servers.csp, sizeof c->servers.csp));
+    SEFL_TRY(rd_bytes(r, &name, TRUST_NAME_MAX));
+    memcpy(c->name, name.p, name.n);
+    SEFL_CHECK(strlen(c->name) == name.n && trust_name_ok(c->name), SEFL_EPROTO,
+               "enrolment: a name that is none");
+done:
+    return st;
+}
+
+static sefl_status proof_write(sefl_buf *out, const enrol_proof *p)
+{
+    sefl_status st = wr_raw(out, p->pub, sizeof p->pub);
+    return st == SEFL_OK ? wr_raw(out, p->sig, sizeof p->sig) : st;
+}
+
+static sefl_status proof_read(enrol_proof *p, rd *r)
+{
+    sefl_status st = rd_raw(r, p->pub, sizeof p->pub);
+    return st == SEFL_OK ? rd_raw(r, p->sig, sizeof p->sig) : st;
+}
+
+/* ---- signatures ------------------------------------------------------------------------------ */
+
+static sefl_status sign_claim(uint8_t sig[SIGN_BYTES], const enrol_claim *c, sign_kind kind,
+                              const sign_key *key)
+{
+    sefl_buf b = { 0 };
+    sefl_status st = claim_write(&b, c);
+    if (st == SEFL_OK)
+        st = sign_make(sig, key, kind, buf_span(&b));
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status check_claim(const uint8_t sig[SIGN_BYTES], const enrol_claim *c, sign_kind kind,
+                               const uint8_t pub[SIGN_PUB_BYTES])
+{
+    sefl_buf b = { 0 };
+    sefl_status st = claim_write(&b, c);
+    if (st == SEFL_OK)
+        st = sign_check(sig, pub, kind, buf_span(&b));
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status enrol_prove(enrol_proof *out, const enrol_claim *c, const token *t)
+{
+    sefl_status st = SEFL_OK;
+    sign_key *key = NULL;
+    SEFL_CHECK(strcmp(c->name, t->name) == 0, SEFL_EINVAL,
+               "the %s's token was made for \"%s\", not for \"%s\"",
+               t->role == TRUST_CSP ? "CSP" : "aggregator", t->name, c->name);
+    SEFL_TRY(sign_key_from(&key, t->seed));
+    memcpy(out->pub, sign_key_pub(key), sizeof out->pub);
+    SEFL_TRY(sign_claim(out->sig, c, SIGN_ENROLMENT, key));
+done:
+    sign_key_free(key);
+    return st;
+}
+
+sefl_status enrol_proof_check(const enrol_proof *p, const enrol_claim *c)
+{
+    return check_claim(p->sig, c, SIGN_ENROLMENT, p->pub);
+}
+
+sefl_status enrol_approve(uint8_t sig[SIGN_BYTES], const enrol_claim *c, const sign_key *key)
+{
+    return sign_claim(sig, c, SIGN_APPROVAL, key);
+}
+
+sefl_status enrol_approved(const uint8_t sig[SIGN_BYTES], const enrol_claim *c,
+                           const uint8_t pub[SIGN_PUB_BYTES])
+{
+    return check_claim(sig, c, SIGN_APPROVAL, pub);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+sefl_status enrol_request_write(sefl_buf *out, const enrol_request *r)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(r->csr.n <= ENROL_CSR_MAX, SEFL_ERANGE, "enrolment: a request of %zu bytes",
+               r->csr.n);
+    SEFL_TRY(wr_raw(out, request_mark, sizeof request_mark));
+    SEFL_TRY(claim_write(out, &r->claim));
+    SEFL_TRY(proof_write(out, &r->as));
+    SEFL_TRY(proof_write(out, &r->csp));
+    SEFL_TRY(wr_bytes(out, r->csr));
+done:
+    return st;
+}
+
+sefl_status enrol_request_read(enrol_request *out, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    enrol_request q = { 0 };
+    rd r = rd_over(in);
+    *out = q;
+    SEFL_TRY(rd_expect(&r, request_mark, sizeof request_mark, "an enrolment request"));
+    SEFL_TRY(claim_read(&q.claim, &r));
+    SEFL_TRY(proof_read(&q.as, &r));
+    SEFL_TRY(proof_read(&q.csp, &r));
+    SEFL_TRY(rd_bytes(&r, &q.csr, ENROL_CSR_MAX));
+    SEFL_TRY(rd_end(&r));
+    *out = q;
+done:
+    return st;
+}
+
+sefl_status enrol_question_write(sefl_buf *out, const enrol_claim *c, const enrol_proof *p)
+{
+    sefl_status st = claim_write(out, c);
+    return st == SEFL_OK ? proof_write(out, p) : st;
+}
+
+sefl_status enrol_question_read(enrol_claim *c, enrol_proof *p, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    rd r = rd_over(in);
+    SEFL_TRY(claim_read(c, &r));
+    SEFL_TRY(proof_read(p, &r));
+    SEFL_TRY(rd_end(&r));
+done:
+    return st;
+}
+
+sefl_status enrol_answer_write(sefl_buf *out, const enrol_answer *a)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(a->certificate.n <= ENROL_PEM_MAX && a->ca.n <= ENROL_PEM_MAX, SEFL_ERANGE,
+               "enrolment: a certificate of more than %d bytes", ENROL_PEM_MAX);
+    SEFL_TRY(wr_raw(out, answer_mark, sizeof answer_mark));
+    SEFL_TRY(wr_raw(out, a->csp, sizeof a->csp));
+    SEFL_TRY(wr_raw(out, a->as, sizeof a->as));
+    SEFL_TRY(wr_bytes(out, a->certificate));
+    SEFL_TRY(wr_bytes(out, a->ca));
+done:
+    return st;
+}
+
+sefl_status enrol_answer_read(enrol_answer *out, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    enrol_answer a = { 0 };
+    rd r = rd_over(in);
+    *out = a;
+    SEFL_TRY(rd_expect(&r, answer_mark, sizeof answer_mark, "an enrolment's answer"));
+    SEFL_TRY(rd_raw(&r, a.csp, sizeof a.csp));
+    SEFL_TRY(rd_raw(&r, a.as, sizeof a.as));
+    SEFL_TRY(rd_bytes(&r, &a.certificate, ENROL_PEM_MAX));
+    SEFL_TRY(rd_bytes(&r, &a.ca, ENROL_PEM_MAX));
+    SEFL_TRY(rd_end(&r));
+    *out = a;
+done:
+    return st;
+}

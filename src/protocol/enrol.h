@@ -1,0 +1,92 @@
+/* enrol: how a site joins: what it asks, what CSP is told of it, what comes back.
+ *
+ *     site    key, request for a certificate; each server's token signs the claim
+ *     AS      checks its token; forwards the claim with CSP's token to CSP (link.h, ENROL)
+ *     CSP     checks its token, notes the member, signs the claim (APPROVED)
+ *     AS      notes the member, issues the certificate, signs the claim, answers
+ *     site    checks CSP's signature with the key from CSP's own token, AS's likewise
+ *
+ * The claim is what everybody signs: the site's key under that name, for these two servers. AS learns
+ * nothing from CSP's token that it could use: the signature holds for this key and name alone.
+ *
+ *     claim      site's key (SHA-256 of SPKI) 32 | AS's signing key 32 | CSP's signing key 32 | name
+ *     proof      token's public half 32 | its signature on the claim (SIGN_ENROLMENT) 64
+ *     request    "SEFLENR1" | claim | AS proof | CSP proof | PKCS #10 request (DER), at most 4096
+ *     question   claim | CSP proof                                                      (AS to CSP)
+ *     answer     "SEFLENA1" | CSP's signature on the claim (SIGN_APPROVAL) 64 | AS's 64
+ *                | certificate, PEM | AS's CA, PEM, at most 16 KiB each
+ *
+ * name, request and PEM have a varint length before them. Names as in trust/trust.h.
+ * Threads: values; spans look into what was read.   Secrets: none (tokens: trust/token.h). */
+#ifndef PROTOCOL_ENROL_H
+#define PROTOCOL_ENROL_H
+
+#include "base/buf.h"
+#include "protocol/signed.h"
+#include "trust/token.h"
+
+enum {
+    ENROL_REQUEST_MAX = 8192,
+    ENROL_ANSWER_MAX = 40 << 10,
+    ENROL_CSR_MAX = 4096,
+    ENROL_PEM_MAX = 16 << 10,
+};
+
+/* The fields in the order of the wire, for tests/unit/protocol/test_schema.c. */
+#define ENROL_FIELDS(X) \
+    X(claim_key)        \
+    X(claim_as)         \
+    X(claim_csp)        \
+    X(claim_name)       \
+    X(proof_pub)        \
+    X(proof_sig)        \
+    X(csr)              \
+    X(approval_csp)     \
+    X(approval_as)      \
+    X(certificate)      \
+    X(ca)
+
+typedef struct enrol_claim {
+    uint8_t key[TRUST_KEY];
+    pinned servers;
+    char name[TRUST_NAME_MAX + 1];
+} enrol_claim;
+
+typedef struct enrol_proof {
+    uint8_t pub[SIGN_PUB_BYTES], sig[SIGN_BYTES];
+} enrol_proof;
+
+typedef struct enrol_request {
+    enrol_claim claim;
+    enrol_proof as, csp;
+    sefl_span csr;
+} enrol_request;
+
+typedef struct enrol_answer {
+    uint8_t csp[SIGN_BYTES], as[SIGN_BYTES];
+    sefl_span certificate, ca;
+} enrol_answer;
+
+/* A token signs the claim; SEFL_EINVAL if it was made for another name. */
+sefl_status enrol_prove(enrol_proof *out, const enrol_claim *c, const token *t) SEFL_MUST_CHECK;
+/* Does the proof hold for the claim? SEFL_EAUTH if not. Whose token it is: token_check. */
+sefl_status enrol_proof_check(const enrol_proof *p, const enrol_claim *c) SEFL_MUST_CHECK;
+
+sefl_status enrol_request_write(sefl_buf *out, const enrol_request *r) SEFL_MUST_CHECK;
+/* SEFL_EPROTO for any other form; checks no signature. */
+sefl_status enrol_request_read(enrol_request *out, sefl_span in) SEFL_MUST_CHECK;
+
+sefl_status enrol_question_write(sefl_buf *out, const enrol_claim *c,
+                                 const enrol_proof *p) SEFL_MUST_CHECK;
+sefl_status enrol_question_read(enrol_claim *c, enrol_proof *p, sefl_span in) SEFL_MUST_CHECK;
+
+/* A server's signature on the claim, and its check. */
+sefl_status enrol_approve(uint8_t sig[SIGN_BYTES], const enrol_claim *c,
+                          const sign_key *key) SEFL_MUST_CHECK;
+sefl_status enrol_approved(const uint8_t sig[SIGN_BYTES], const enrol_claim *c,
+                           const uint8_t pub[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
+
+sefl_status enrol_answer_write(sefl_buf *out, const enrol_answer *a) SEFL_MUST_CHECK;
+sefl_status enrol_answer_read(enrol_answer *out, sefl_span in) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,262 @@
+#include "report/report.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "report/svg.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { CONFIG_BYTES_MAX = 1 << 20 };
+
+static sefl_status copy_text(char **out, const char *text, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(sefl_new(out, n + 1, 1));
+    memcpy(*out, text, n);
+    (*out)[n] = '\0';
+done:
+    return st;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* What lies beside metrics.jsonl; nothing of it has to be there. */
+static sefl_status read_beside(report *r, const char *folder)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX];
+    sefl_buf b = { 0 };
+    snprintf(path, sizeof path, "%s/summary.json", folder);
+    if (file_exists(path)) {
+        SEFL_TRY(file_read(&b, path, CONFIG_BYTES_MAX));
+        r->first = run_number(buf_span(&b), "first_perplexity");
+        r->plain = run_number(buf_span(&b), "plain_perplexity");
+        r->best_possible = run_number(buf_span(&b), "best_possible_perplexity");
+        buf_reset(&b);
+    }
+    snprintf(path, sizeof path, "%s/config.yml", folder);
+    if (file_exists(path)) {
+        SEFL_TRY(file_read(&b, path, CONFIG_BYTES_MAX));
+        SEFL_TRY(copy_text(&r->config, (const char *)b.p, b.n));
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status report_open(report *out, const char *run)
+{
+    static const char *const places[] = { "metrics.jsonl", "state/metrics.jsonl",
+                                          "aggregator/state/metrics.jsonl",
+                                          "federation/aggregator/state/metrics.jsonl" };
+    sefl_status st = SEFL_OK;
+    report r = { .first = NAN, .plain = NAN, .best_possible = NAN };
+    char path[PATH_MAX] = "";
+    struct stat sb;
+    size_t n = strlen(run);
+    *out = (report){ 0 };
+    while (n > 1 && run[n - 1] == '/')
+        n--;
+    SEFL_CHECK(n > 0 && n + 64 < sizeof path, SEFL_EINVAL, "no folder's name");
+    SEFL_TRY(copy_text(&r.name, run, n));
+    SEFL_CHECK(stat(r.name, &sb) == 0, SEFL_ENOTFOUND, "%s is not there", r.name);
+    if (S_ISDIR(sb.st_mode)) {
+        SEFL_TRY(copy_text(&r.folder, r.name, n));
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            snprintf(path, sizeof path, "%s/%s", r.name, places[i]);
+            if (file_exists(path))
+                break;
+            path[0] = '\0';
+        }
+        SEFL_CHECK(
+            path[0], SEFL_ENOTFOUND,
+            "%s has no metrics.jsonl (nor state/metrics.jsonl, nor an aggregator's): is it a run?",
+            r.name);
+    } else {
+        const char *slash = strrchr(r.name, '/');
+        snprintf(path, sizeof path, "%s", r.name);
+        SEFL_TRY(copy_text(&r.folder, slash ? r.name : ".", slash ? (size_t)(slash - r.name) : 1));
+    }
+    SEFL_TRY(run_log_read(&r.log, path));
+    SEFL_CHECK(r.log.n > 0, SEFL_EPROTO, "%s has no round yet", path);
+    SEFL_TRY(read_beside(&r, r.folder));
+    *out = r, r = (report){ 0 };
+done:
+    report_close(&r);
+    return st;
+}
+
+void report_close(report *r)
+{
+    sefl_free(r->name);
+    sefl_free(r->folder);
+    sefl_free(r->config);
+    run_log_clear(&r->log);
+    *r = (report){ 0 };
+}
+
+/* ---- sums ---------------------------------------------------------------------------------- */
+
+static void add(double *sum, double v)
+{
+    if (!isnan(v))
+        *sum = isnan(*sum) ? v : *sum + v;
+}
+
+static void least_most(double *least, double *most, double v)
+{
+    *least = fmin(*least, v); /* fmin and fmax pass NAN over */
+    *most = fmax(*most, v);
+}
+
+report_totals report_add_up(const report *r)
+{
+    report_totals t = { .first = NAN,
+                        .last = NAN,
+                        .best = NAN,
+                        .clients_least = NAN,
+                        .clients_most = NAN,
+                        .updates = NAN,
+                        .seconds = NAN,
+                        .collect = NAN,
+                        .ahead = NAN,
+                        .open = NAN,
+                        .release = NAN,
+                        .train = NAN,
+                        .encrypt = NAN,
+                        .sum = NAN,
+                        .twopc = NAN,
+                        .step = NAN,
+                        .up = NAN,
+                        .down = NAN,
+                        .link = NAN,
+                        .ahead_bytes = NAN,
+                        .open_bytes = NAN,
+                        .epsilon_server = NAN,
+                        .epsilon_others = NAN,
+                        .epsilon_target = NAN };
+    for (size_t i = 0; i < r->log.n; i++) {
+        const run_line *l = &r->log.at[i];
+        t.skipped += l->skipped, t.released += !l->skipped;
+        if (!isnan(l->perplexity)) {
+            t.first = isnan(t.first) ? l->perplexity : t.first;
+            t.last = l->perplexity;
+            if (isnan(t.best) || l->perplexity < t.best)
+                t.best = l->perplexity, t.best_round = l->round;
+        }
+        if (!l->skipped) {
+            least_most(&t.clients_least, &t.clients_most, l->clients);
+            add(&t.updates, l->clients);
+        }
+        add(&t.seconds, l->seconds);
+        add(&t.collect, l->seconds - l->open_seconds - l->release_seconds);
+        add(&t.ahead, l->ahead_seconds), add(&t.open, l->open_seconds);
+        add(&t.release, l->release_seconds);
+        add(&t.train, l->train_seconds), add(&t.encrypt, l->encrypt_seconds);
+        add(&t.sum, l->sum_seconds), add(&t.twopc, l->twopc_seconds);
+        add(&t.step, l->step_seconds), add(&t.step, l->eval_seconds);
+        add(&t.up, l->up_bytes), add(&t.down, l->down_bytes), add(&t.link, l->link_bytes);
+        add(&t.ahead_bytes, l->ahead_bytes), add(&t.open_bytes, l->open_bytes);
+        if (!isnan(l->epsilon_server)) {
+            t.epsilon_server = l->epsilon_server;
+            t.epsilon_others = l->epsilon_others;
+            t.epsilon_target = l->epsilon_target;
+        }
+    }
+    return t;
+}
+
+/* ---- words --------------------------------------------------------------------------------- */
+
+/* ", name 1.2 MB"; nothing for NAN. */
+static sefl_status part(sefl_buf *out, bool *first, const char *name, double v, const char *unit)
+{
+    sefl_status st = SEFL_OK;
+    char text[32];
+    if (isnan(v))
+        return SEFL_OK;
+    svg_number(text, v, unit);
+    SEFL_TRY(wr_fmt(out, "%s%s %s", *first ? "" : ", ", name, text));
+    *first = false;
+done:
+    return st;
+}
+
+static sefl_status words_learning(sefl_buf *out, const report *r, const report_totals *t)
+{
+    sefl_status st = SEFL_OK;
+    bool first = true;
+    if (isnan(t->last))
+        return wr_fmt(out, "perplexity  not measured\n");
+    SEFL_TRY(wr_fmt(out, "perplexity  %.2f after the last round; best %.2f in round %" PRIu64,
+                    t->last, t->best, t->best_round));
+    if (!isnan(r->first))
+        SEFL_TRY(wr_fmt(out, "; before: %.1f", r->first));
+    SEFL_TRY(wr_fmt(out, "\n"));
+    if (!isnan(r->plain) || !isnan(r->best_possible)) {
+        SEFL_TRY(wr_fmt(out, "beside it   "));
+        SEFL_TRY(part(out, &first, "plain FedAvg", r->plain, ""));
+        SEFL_TRY(part(out, &first, "best possible", r->best_possible, ""));
+        SEFL_TRY(wr_fmt(out, "\n"));
+    }
+done:
+    return st;
+}
+
+static sefl_status words_privacy(sefl_buf *out, const report_totals *t)
+{
+    if (isnan(t->epsilon_server))
+        return wr_fmt(out, "privacy     no differential privacy claimed\n");
+    return wr_fmt(out, "privacy     epsilon %.4g of %.4g against a server, %.4g against others\n",
+                  t->epsilon_server, t->epsilon_target, t->epsilon_others);
+}
+
+static sefl_status words_cost(sefl_buf *out, const report_totals *t)
+{
+    sefl_status st = SEFL_OK;
+    bool first = true;
+    SEFL_TRY(wr_fmt(out, "seconds     "));
+    SEFL_TRY(part(out, &first, "all rounds", t->seconds, "s"));
+    SEFL_TRY(part(out, &first, "clients", t->collect, "s"));
+    SEFL_TRY(part(out, &first, "2PC ahead of the data", t->ahead, "s"));
+    SEFL_TRY(part(out, &first, "opening", t->open, "s"));
+    SEFL_TRY(part(out, &first, "release", t->release, "s"));
+    SEFL_TRY(part(out, &first, "training", t->train, "s"));
+    SEFL_TRY(part(out, &first, "encryption", t->encrypt, "s"));
+    SEFL_TRY(part(out, &first, "addition", t->sum, "s"));
+    SEFL_TRY(part(out, &first, "2PC", t->twopc, "s"));
+    SEFL_TRY(part(out, &first, "step and validation", t->step, "s"));
+    SEFL_TRY(wr_fmt(out, "%s\nbytes       ", first ? "not measured" : ""));
+    first = true;
+    SEFL_TRY(part(out, &first, "up", t->up, "bytes"));
+    SEFL_TRY(part(out, &first, "down", t->down, "bytes"));
+    SEFL_TRY(part(out, &first, "between the servers", t->link, "bytes"));
+    SEFL_TRY(part(out, &first, "between the servers ahead", t->ahead_bytes, "bytes"));
+    SEFL_TRY(part(out, &first, "to open", t->open_bytes, "bytes"));
+    SEFL_TRY(wr_fmt(out, "%s\n", first ? "not published" : ""));
+done:
+    return st;
+}
+
+sefl_status report_text(sefl_buf *out, const report *r)
+{
+    sefl_status st = SEFL_OK;
+    report_totals t = report_add_up(r);
+    SEFL_TRY(wr_fmt(out, "rounds      %" PRIu64 " released, %" PRIu64 " skipped\n", t.released,
+                    t.skipped));
+    SEFL_TRY(words_learning(out, r, &t));
+    SEFL_TRY(words_privacy(out, &t));
+    if (isnan(t.clients_most))
+        SEFL_TRY(wr_fmt(out, "clients     not published\n"));
+    else
+        SEFL_TRY(wr_fmt(out, "clients     %.0f to %.0f a round, %.0f updates in all\n",
+                        t.clients_least, t.clients_most, t.updates));
+    SEFL_TRY(words_cost(out, &t));
+done:
+    return st;
+}

@@ -1,0 +1,48 @@
+/* report: what happened in a run, in words and as one page with pictures.
+ *
+ *     SEFL_TRY(report_open(&r, "runs/demo"));          // or an aggregator's folder, or a metrics.jsonl
+ *     SEFL_TRY(report_text(&out, &r));                  // a few lines for a terminal
+ *     SEFL_TRY(report_html(&out, &r));                  // one file, nothing outside it is needed
+ *     report_close(&r);
+ *
+ * Looked for in the folder, in this order: metrics.jsonl, state/metrics.jsonl (an aggregator's),
+ * aggregator/state/metrics.jsonl (a provisioned federation), federation/aggregator/state/metrics.jsonl (a
+ * demo). Beside it, where there are: summary.json (best_possible_perplexity, plain_perplexity,
+ * first_perplexity), config.yml (shown as it is).
+ *
+ * Threads: one owner.   Secrets: none: numbers that everybody may know. */
+#ifndef REPORT_REPORT_H
+#define REPORT_REPORT_H
+
+#include "base/buf.h"
+#include "report/run_log.h"
+
+typedef struct report {
+    char *name;                         /* the folder as given */
+    char *folder;                       /* where report.html belongs */
+    run_log log;                        /* at least one round */
+    char *config;                       /* text of config.yml; NULL: none */
+    double first, plain, best_possible; /* perplexity; NAN: not known */
+} report;
+
+/* SEFL_ENOTFOUND says where it looked; SEFL_EPROTO for a file without rounds, or with a bad line. */
+sefl_status report_open(report *out, const char *run) SEFL_MUST_CHECK;
+void report_close(report *r);
+
+/* Sums over all rounds; NAN where no line says anything. */
+typedef struct report_totals {
+    uint64_t released, skipped;
+    double first, last, best; /* perplexity */
+    uint64_t best_round;
+    double clients_least, clients_most, updates;
+    double seconds, collect, ahead, open, release; /* a federation's */
+    double train, encrypt, sum, twopc, step;       /* a simulation's; step with validation */
+    double up, down, link, ahead_bytes, open_bytes;
+    double epsilon_server, epsilon_others, epsilon_target;
+} report_totals;
+report_totals report_add_up(const report *r);
+
+sefl_status report_text(sefl_buf *out, const report *r) SEFL_MUST_CHECK;
+sefl_status report_html(sefl_buf *out, const report *r) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,296 @@
+#include "report/svg.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LEFT = 62, RIGHT = 14, TOP = 34, BOTTOM = 30, TICKS = 5 };
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+/* Bytes of the UTF-8 character at p, 0 if there is none. */
+static size_t utf8(const uint8_t *p)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    size_t n = p[0] < 0x80   ? 1
+               : p[0] < 0xc2 ? 0
+               : p[0] < 0xe0 ? 2
+               : p[0] < 0xf0 ? 3
+               : p[0] < 0xf5 ? 4
+                             : 0;
+    uint32_t v = n < 2 ? p[0] : p[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        v = v << 6 | (p[i] & 0x3fu);
+    }
+    if (n >= 2 && (v < least[n] || v > 0x10ffff || (v >= 0xd800 && v < 0xe000)))
+        return 0;
+    return n;
+}
+
+sefl_status html_text(sefl_buf *out, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    for (const uint8_t *p = (const uint8_t *)text; *p;) {
+        size_t n = utf8(p);
+        const char *ref = *p == '&'    ? "&amp;"
+                          : *p == '<'  ? "&lt;"
+                          : *p == '>'  ? "&gt;"
+                          : *p == '"'  ? "&quot;"
+                          : *p == '\'' ? "&#39;"
+                                       : NULL;
+        if (ref)
+            SEFL_TRY(wr_fmt(out, "%s", ref));
+        else if (n == 0 || (*p < 0x20 && *p != '\n' && *p != '\t') || *p == 0x7f)
+            SEFL_TRY(wr_fmt(out, "\xef\xbf\xbd"));
+        else
+            SEFL_TRY(wr_raw(out, p, n));
+        p += n ? n : 1;
+    }
+done:
+    return st;
+}
+
+void svg_number(char out[32], double v, const char *unit)
+{
+    static const char *const prefix[] = { "B", "kB", "MB", "GB", "TB", "PB" };
+    unsigned i = 0;
+    const char *gap = *unit ? " " : "";
+    if (strcmp(unit, "bytes") == 0) {
+        for (; v >= 999.5 && i < 5; i++)
+            v /= 1000;
+        unit = prefix[i];
+    }
+    if (v != 0 && fabs(v) < 0.001)
+        snprintf(out, 32, "%.1e%s%.8s", v, gap, unit);
+    else if (fabs(v) >= 1e7)
+        snprintf(out, 32, "%.3g%s%.8s", v, gap, unit);
+    else if (fabs(v) >= 99.95 || v == floor(v))
+        snprintf(out, 32, "%.0f%s%.8s", v, gap, unit);
+    else
+        snprintf(out, 32,
+                 fabs(v) >= 9.995 ? "%.1f%s%.8s"
+                 : fabs(v) >= 0.1 ? "%.2f%s%.8s"
+                                  : "%.3f%s%.8s",
+                 v, gap, unit);
+}
+
+/* ---- where a value goes ---------------------------------------------------------------------- */
+
+typedef struct frame {
+    const svg_chart *c;
+    double low, high; /* of the axis */
+    bool log;
+    double bar; /* width */
+} frame;
+
+static bool find_range(frame *f)
+{
+    const svg_chart *c = f->c;
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < c->n; i++) {
+        double sum = 0;
+        for (size_t k = 0; k < c->count; k++) {
+            double v = c->series[k].y[i];
+            if (!isfinite(v))
+                continue;
+            sum += v;
+            low = fmin(low, c->bars ? 0 : v);
+            high = fmax(high, c->bars ? sum : v);
+        }
+    }
+    if (!(low <= high))
+        return false;
+    f->log = c->log && !c->bars && low > 0 && high >= 8 * low;
+    if (!f->log)
+        low = fmin(low, 0);
+    if (high <= low)
+        high = low + 1;
+    f->low = low, f->high = high;
+    return true;
+}
+
+/* The next step of 1, 2, 5 times a power of ten. */
+static double nice_step(double span)
+{
+    double raw = span / TICKS, unit = pow(10, floor(log10(raw))), m = raw / unit;
+    return unit * (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10);
+}
+
+static double y_of(const frame *f, double v)
+{
+    double share =
+        f->log ? log(v / f->low) / log(f->high / f->low) : (v - f->low) / (f->high - f->low);
+    return TOP + (1 - share) * (SVG_HEIGHT - TOP - BOTTOM);
+}
+
+static double x_of(const frame *f, size_t i)
+{
+    const svg_chart *c = f->c;
+    double wide = SVG_WIDTH - LEFT - RIGHT, first = c->x[0], last = c->x[c->n - 1];
+    if (c->bars)
+        return LEFT + wide * ((double)i + 0.5) / (double)c->n;
+    return last > first ? LEFT + wide * (c->x[i] - first) / (last - first) : LEFT + wide / 2;
+}
+
+/* ---- parts --------------------------------------------------------------------------------- */
+
+static sefl_status tick(sefl_buf *out, const frame *f, double v)
+{
+    sefl_status st = SEFL_OK;
+    char text[32];
+    double y = y_of(f, v);
+    svg_number(text, v, f->c->unit);
+    SEFL_TRY(wr_fmt(out,
+                    "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
+                    "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                    LEFT, y, SVG_WIDTH - RIGHT, y, LEFT - 6, y + 4, text));
+done:
+    return st;
+}
+
+static sefl_status y_axis(sefl_buf *out, const frame *f)
+{
+    sefl_status st = SEFL_OK;
+    if (f->log) {
+        static const double steps[] = { 1, 2, 5 };
+        bool few = f->high / f->low > 300;
+        for (int e = (int)floor(log10(f->low)); e <= (int)ceil(log10(f->high)); e++)
+            for (size_t k = 0; k < (few ? 1 : 3); k++) {
+                double v = steps[k] * pow(10, e);
+                if (v >= f->low && v <= f->high)
+                    SEFL_TRY(tick(out, f, v));
+            }
+        goto done;
+    }
+    double step = nice_step(f->high - f->low);
+    long first = (long)ceil(f->low / step - 1e-9), last = (long)floor(f->high / step + 1e-9);
+    for (long i = first; i <= last; i++)
+        SEFL_TRY(tick(out, f, (double)i * step));
+done:
+    return st;
+}
+
+static sefl_status x_axis(sefl_buf *out, const frame *f)
+{
+    sefl_status st = SEFL_OK;
+    const svg_chart *c = f->c;
+    size_t every = (c->n + 9) / 10;
+    for (size_t i = 0; i < c->n; i += every)
+        SEFL_TRY(wr_fmt(
+            out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n",
+            x_of(f, i), SVG_HEIGHT - BOTTOM + 18, c->x[i]));
+    SEFL_TRY(wr_fmt(out, "<line class=\"axis\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT,
+                    SVG_HEIGHT - BOTTOM, SVG_WIDTH - RIGHT, SVG_HEIGHT - BOTTOM));
+done:
+    return st;
+}
+
+static sefl_status hint(sefl_buf *out, const frame *f, size_t k, size_t i)
+{
+    sefl_status st = SEFL_OK;
+    char text[32];
+    svg_number(text, f->c->series[k].y[i], f->c->unit);
+    SEFL_TRY(wr_fmt(out, "<title>round %.0f, ", f->c->x[i]));
+    SEFL_TRY(html_text(out, f->c->series[k].name));
+    SEFL_TRY(wr_fmt(out, ": %s</title>", text));
+done:
+    return st;
+}
+
+static sefl_status draw_line(sefl_buf *out, const frame *f, size_t k)
+{
+    sefl_status st = SEFL_OK;
+    const svg_chart *c = f->c;
+    const double *y = c->series[k].y;
+    bool open = false;
+    for (size_t i = 0; i < c->n; i++) {
+        if (!isfinite(y[i]))
+            continue; /* rounds that were not measured do not tear the line */
+        if (!open)
+            SEFL_TRY(wr_fmt(out, "<polyline class=\"line s%zu%s\" points=\"", k,
+                            c->series[k].dashed ? " dash" : ""));
+        SEFL_TRY(wr_fmt(out, "%s%.1f,%.1f", open ? " " : "", x_of(f, i), y_of(f, y[i])));
+        open = true;
+    }
+    if (open)
+        SEFL_TRY(wr_fmt(out, "\"/>\n"));
+    for (size_t i = 0; i < c->n && c->n <= 200 && !c->series[k].dashed; i++)
+        if (isfinite(y[i])) {
+            SEFL_TRY(wr_fmt(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\">", k,
+                            x_of(f, i), y_of(f, y[i])));
+            SEFL_TRY(hint(out, f, k, i));
+            SEFL_TRY(wr_fmt(out, "</circle>\n"));
+        }
+done:
+    return st;
+}
+
+static sefl_status draw_bars(sefl_buf *out, const frame *f)
+{
+    sefl_status st = SEFL_OK;
+    const svg_chart *c = f->c;
+    double width = 0.8 * (SVG_WIDTH - LEFT - RIGHT) / (double)c->n;
+    if (width > 40)
+        width = 40;
+    for (size_t i = 0; i < c->n; i++) {
+        double sum = 0;
+        for (size_t k = 0; k < c->count; k++) {
+            double v = c->series[k].y[i];
+            if (!isfinite(v) || v <= 0)
+                continue;
+            double y0 = y_of(f, sum), y1 = y_of(f, sum + v);
+            sum += v;
+            SEFL_TRY(wr_fmt(
+                out, "<rect class=\"c%zu\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\">",
+                k, x_of(f, i) - width / 2, y1, width, y0 - y1));
+            SEFL_TRY(hint(out, f, k, i));
+            SEFL_TRY(wr_fmt(out, "</rect>\n"));
+        }
+    }
+done:
+    return st;
+}
+
+static sefl_status legend(sefl_buf *out, const frame *f)
+{
+    sefl_status st = SEFL_OK;
+    const svg_chart *c = f->c;
+    double x = LEFT;
+    SEFL_TRY(wr_fmt(out, "<text class=\"title\" x=\"%d\" y=\"15\">", LEFT));
+    SEFL_TRY(html_text(out, c->title));
+    SEFL_TRY(wr_fmt(out, "</text>\n"));
+    for (size_t k = 0; k < c->count && c->count > 1; k++) {
+        SEFL_TRY(wr_fmt(out, "<rect class=\"c%zu\" x=\"%.0f\" y=\"21\" width=\"9\" height=\"9\"/>",
+                        k, x));
+        SEFL_TRY(wr_fmt(out, "<text class=\"tick\" x=\"%.0f\" y=\"29\">", x + 13));
+        SEFL_TRY(html_text(out, c->series[k].name));
+        SEFL_TRY(wr_fmt(out, "</text>\n"));
+        x += 30 + 6.2 * (double)strlen(c->series[k].name);
+    }
+done:
+    return st;
+}
+
+sefl_status svg_write(sefl_buf *out, const svg_chart *c)
+{
+    sefl_status st = SEFL_OK;
+    frame f = { .c = c };
+    if (c->n == 0 || !find_range(&f))
+        return SEFL_OK;
+    SEFL_TRY(wr_fmt(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", SVG_WIDTH,
+                    SVG_HEIGHT));
+    SEFL_TRY(html_text(out, c->title));
+    SEFL_TRY(wr_fmt(out, "\">\n"));
+    SEFL_TRY(legend(out, &f));
+    SEFL_TRY(y_axis(out, &f));
+    if (c->bars)
+        SEFL_TRY(draw_bars(out, &f));
+    for (size_t k = 0; k < c->count && !c->bars; k++)
+        SEFL_TRY(draw_line(out, &f, k));
+    SEFL_TRY(x_axis(out, &f));
+    SEFL_TRY(wr_fmt(out, "</svg>\n"));
+done:
+    return st;
+}

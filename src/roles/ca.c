@@ -1,0 +1,361 @@
+#define _GNU_SOURCE
+#include "roles/ca.h"
+
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PEM_MAX = 64 << 10 };
+
+sefl_status ca_path(sefl_buf *out, const char *folder, const char *name)
+{
+    buf_reset(out);
+    return wr_fmt(out, "%s/%s%c", folder, name, 0);
+}
+
+static const char *text_of(const sefl_buf *b)
+{
+    return (const char *)b->p;
+}
+
+sefl_status ca_edit(trust_edit *e, const char *folder)
+{
+    sefl_buf path = { 0 };
+    sefl_status st = ca_path(&path, folder, "trust");
+    if (st == SEFL_OK)
+        st = trust_edit_begin(e, text_of(&path));
+    buf_clear(&path);
+    return st;
+}
+
+/* ---- a new folder ---------------------------------------------------------------------------- */
+
+static sefl_status empty_folder(const char *path)
+{
+    sefl_status st = SEFL_OK;
+    bool empty = true;
+    SEFL_TRY(file_make_folder(path, 0700));
+    DIR *d = opendir(path);
+    SEFL_CHECK(d != NULL, SEFL_EIO, "%s: %s", path, strerror(errno));
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0);
+    closedir(d);
+    SEFL_CHECK(empty, SEFL_EEXIST, "%s is not empty: nothing is replaced", path);
+done:
+    return st;
+}
+
+sefl_status ca_new(const char *folder, const char *name, unsigned days, const char *sign_at)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf a = { 0 }, b = { 0 };
+    sign_key *key = NULL;
+    sefl_rng rng = rng_system();
+    char subject[65];
+    SEFL_CHECK(snprintf(subject, sizeof subject, "%s CA", name) < (int)sizeof subject, SEFL_EINVAL,
+               "a name of at most 61 characters, not \"%.80s\"", name);
+    SEFL_TRY(empty_folder(folder));
+    SEFL_TRY(ca_path(&a, folder, "issued"));
+    SEFL_TRY(file_make_folder(text_of(&a), 0700));
+    SEFL_TRY(ca_path(&a, folder, "ca.pem"));
+    SEFL_TRY(ca_path(&b, folder, "ca.key"));
+    x509_subject s = { .name = subject, .days = days ? days : CA_DAYS };
+    SEFL_TRY(x509_make(text_of(&a), text_of(&b), &s, NULL, NULL));
+    SEFL_TRY(sign_key_new(&key, &rng));
+    SEFL_TRY(ca_path(&a, folder, "sign.key"));
+    SEFL_TRY(sign_key_write(key, sign_at ? sign_at : text_of(&a)));
+    SEFL_TRY(ca_path(&a, folder, "sign.pub"));
+    SEFL_TRY(sign_pub_write(sign_key_pub(key), text_of(&a)));
+    SEFL_TRY(ca_path(&a, folder, "trust"));
+    SEFL_TRY(trust_create(text_of(&a)));
+done:
+    sign_key_free(key);
+    buf_clear(&a);
+    buf_clear(&b);
+    return st;
+}
+
+/* ---- servers and issuers --------------------------------------------------------------------- */
+
+static sefl_status put_issuer(trust *t, sefl_span pem, trust_role role, const char *unit,
+                              bool listed, int64_t now)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf der = { 0 };
+    x509_info info;
+    trust_issuer i = { .role = role, .state = TRUST_ACTIVE, .listed = listed, .since = now };
+    SEFL_TRY(x509_info_read(&info, pem, &der));
+    SEFL_CHECK(info.is_ca, SEFL_EINVAL, "the certificate of \"%s\" is none of a CA", info.name);
+    SEFL_CHECK(info.until > now, SEFL_EINVAL, "the CA \"%s\" has expired", info.name);
+    SEFL_CHECK(snprintf(i.unit, sizeof i.unit, "%s", unit) < (int)sizeof i.unit, SEFL_EINVAL,
+               "an organisational unit of more than %d characters", TRUST_NAME_MAX);
+    memcpy(i.key, info.fingerprint, sizeof i.key);
+    memcpy(i.name, info.name, sizeof i.name);
+    i.der = buf_span(&der);
+    SEFL_TRY(trust_issuer_put(t, &i));
+done:
+    buf_clear(&der);
+    return st;
+}
+
+sefl_status ca_trust_issuer(trust *t, sefl_span pem, trust_role role, const char *unit, int64_t now)
+{
+    return put_issuer(t, pem, role, unit, false, now);
+}
+
+sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c, int64_t now)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf ca = { 0 }, key = { 0 }, pem = { 0 };
+    x509_info info;
+    trust_self self = { .role = c->role };
+    SEFL_CHECK(c->role == TRUST_AGGREGATOR || c->role == TRUST_CSP, SEFL_EINVAL,
+               "a server is an aggregator or a csp");
+    SEFL_CHECK(!t->self.role || t->self.role == c->role, SEFL_EEXIST,
+               "this folder is that of the %s \"%s\"", trust_role_name(t->self.role), t->self.name);
+    SEFL_CHECK(snprintf(self.name, sizeof self.name, "%s", c->name) < (int)sizeof self.name,
+               SEFL_EINVAL, "a name of at most %d characters", TRUST_NAME_MAX);
+    SEFL_TRY(ca_path(&ca, folder, "ca.pem"));
+    SEFL_TRY(ca_path(&key, folder, "sign.pub"));
+    SEFL_TRY(sign_pub_read(self.sign, text_of(&key)));
+    SEFL_TRY(ca_path(&key, folder, "ca.key"));
+    x509_subject s = { .name = c->name,
+                       .role = trust_role_name(c->role),
+                       .hosts = c->hosts,
+                       .days = c->days ? c->days : CA_SERVER_DAYS };
+    SEFL_TRY(x509_make(c->cert, c->key, &s, text_of(&ca), text_of(&key)));
+    SEFL_TRY(file_read(&pem, c->cert, PEM_MAX));
+    SEFL_TRY(x509_info_read(&info, buf_span(&pem), NULL));
+    memcpy(self.tls, info.fingerprint, sizeof self.tls);
+    if (c->role == TRUST_AGGREGATOR) {
+        buf_reset(&pem);
+        SEFL_TRY(file_read(&pem, text_of(&ca), PEM_MAX));
+        SEFL_TRY(put_issuer(t, buf_span(&pem), TRUST_CLIENT, "", true, now));
+    }
+    t->self = self;
+done:
+    buf_clear(&ca);
+    buf_clear(&key);
+    buf_clear(&pem);
+    return st;
+}
+
+sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert, const char *hosts,
+                            unsigned days, sefl_buf *pem)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf ca = { 0 }, key = { 0 }, old = { 0 };
+    x509_info info;
+    SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
+    SEFL_TRY(file_read(&old, cert, PEM_MAX));
+    SEFL_TRY(x509_info_read(&info, buf_span(&old), NULL));
+    SEFL_CHECK(memcmp(info.fingerprint, t->self.tls, TRUST_KEY) == 0, SEFL_EINVAL,
+               "%s is not the certificate of this folder's server", cert);
+    SEFL_TRY(ca_path(&ca, folder, "ca.pem"));
+    SEFL_TRY(ca_path(&key, folder, "ca.key"));
+    x509_subject s = { .name = t->self.name,
+                       .role = trust_role_name(t->self.role),
+                       .hosts = hosts,
+                       .days = days ? days : CA_SERVER_DAYS };
+    SEFL_TRY(x509_issue(pem, &s, (sefl_span){ 0 }, buf_span(&old), text_of(&ca), text_of(&key)));
+done:
+    buf_clear(&ca);
+    buf_clear(&key);
+    buf_clear(&old);
+    return st;
+}
+
+/* ---- sites ------------------------------------------------------------------------------------- */
+
+sefl_status ca_token(trust *t, sefl_buf *text, const char *name, int64_t expires, int64_t now,
+                     const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    token tk = { 0 };
+    SEFL_CHECK(!trust_find_name(t, name), SEFL_EEXIST,
+               "\"%s\" is a member already: revoke it first if its key is lost", name);
+    SEFL_TRY(token_new(&tk, &t->self, name, expires, rng));
+    SEFL_TRY(token_print(text, &tk));
+    SEFL_TRY(token_list(t, &tk, now));
+done:
+    token_clear(&tk);
+    return st;
+}
+
+sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p, int64_t now)
+{
+    sefl_status st = SEFL_OK;
+    const trust_member *same = trust_find(t, c->key), *named = trust_find_name(t, c->name);
+    SEFL_TRY(enrol_proof_check(p, c));
+    SEFL_TRY(token_check(t, p->pub, c->name, c->key, now));
+    SEFL_CHECK(!same || same->state == TRUST_ACTIVE, SEFL_EAUTH, "this key was revoked");
+    SEFL_CHECK(!same || strcmp(same->name, c->name) == 0, SEFL_EAUTH,
+               "this key is a member under the name \"%s\"", same->name);
+    SEFL_CHECK(!named || named == same, SEFL_EAUTH, "\"%s\" is a member with another key", c->name);
+done:
+    return st;
+}
+
+static sefl_status put_member(trust *t, const uint8_t key[TRUST_KEY], const char *name,
+                              int64_t until, const uint8_t issuer[TRUST_KEY], int64_t now)
+{
+    trust_member m = { .role = TRUST_CLIENT, .state = TRUST_ACTIVE, .since = now, .until = until };
+    memcpy(m.key, key, sizeof m.key);
+    snprintf(m.name, sizeof m.name, "%s", name);
+    if (issuer)
+        memcpy(m.issuer, issuer, sizeof m.issuer);
+    return trust_member_put(t, &m);
+}
+
+sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64_t until,
+                     const uint8_t issuer[TRUST_KEY], int64_t now)
+{
+    sefl_status st = put_member(t, c->key, c->name, until, issuer, now);
+    if (st == SEFL_OK)
+        token_use(t, p->pub, c->key);
+    return st;
+}
+
+static sefl_status issued_path(sefl_buf *out, const char *folder, const uint8_t key[TRUST_KEY])
+{
+    sefl_status st = SEFL_OK;
+    buf_reset(out);
+    SEFL_TRY(wr_fmt(out, "%s/issued/", folder));
+    for (int i = 0; i < TRUST_KEY; i++)
+        SEFL_TRY(wr_fmt(out, "%02x", key[i]));
+    SEFL_TRY(wr_fmt(out, ".pem%c", 0));
+done:
+    return st;
+}
+
+/* For the key of a request or an earlier certificate. */
+static sefl_status issue(const char *folder, sefl_buf *out, int64_t *until, const char *name,
+                         sefl_span request, sefl_span earlier, unsigned days)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf ca = { 0 }, key = { 0 };
+    size_t begin = out->n;
+    x509_info info;
+    SEFL_TRY(ca_path(&ca, folder, "ca.pem"));
+    SEFL_TRY(ca_path(&key, folder, "ca.key"));
+    x509_subject s = { .name = name, .role = "client", .days = days ? days : CA_CLIENT_DAYS };
+    SEFL_TRY(x509_issue(out, &s, request, earlier, text_of(&ca), text_of(&key)));
+    sefl_span pem = span_of(out->p + begin, out->n - begin);
+    SEFL_TRY(x509_info_read(&info, pem, NULL));
+    SEFL_TRY(issued_path(&ca, folder, info.fingerprint));
+    SEFL_TRY(file_write_atomic(text_of(&ca), pem, 0644));
+    *until = info.until;
+done:
+    buf_clear(&ca);
+    buf_clear(&key);
+    return st;
+}
+
+sefl_status ca_issue(const char *folder, sefl_buf *out, int64_t *until, const char *name,
+                     sefl_span request, unsigned days)
+{
+    return issue(folder, out, until, name, request, (sefl_span){ 0 }, days);
+}
+
+/* The folder's CA: its PEM, its key's fingerprint. */
+static sefl_status own_ca(const char *folder, sefl_buf *pem, x509_info *info)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 };
+    SEFL_TRY(ca_path(&path, folder, "ca.pem"));
+    SEFL_TRY(file_read(pem, text_of(&path), PEM_MAX));
+    SEFL_TRY(x509_info_read(info, buf_span(pem), NULL));
+done:
+    buf_clear(&path);
+    return st;
+}
+
+sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol_request *r,
+                     const uint8_t approval[SIGN_BYTES], const sign_key *key, unsigned days,
+                     int64_t now)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf cert = { 0 }, ca = { 0 };
+    x509_info info;
+    uint8_t asked[TRUST_KEY];
+    int64_t until;
+    enrol_answer a = { 0 };
+    SEFL_TRY(ca_check(t, &r->claim, &r->as, now));
+    SEFL_TRY(enrol_approved(approval, &r->claim, r->claim.servers.csp));
+    SEFL_TRY(x509_request_read(asked, r->csr));
+    SEFL_CHECK(memcmp(asked, r->claim.key, TRUST_KEY) == 0, SEFL_EAUTH,
+               "the request for a certificate is of another key than the claim");
+    SEFL_TRY(own_ca(folder, &ca, &info));
+    SEFL_TRY(ca_issue(folder, &cert, &until, r->claim.name, r->csr, days));
+    SEFL_TRY(ca_admit(t, &r->claim, &r->as, until, info.fingerprint, now));
+    memcpy(a.csp, approval, SIGN_BYTES);
+    SEFL_TRY(enrol_approve(a.as, &r->claim, key));
+    a.certificate = buf_span(&cert), a.ca = buf_span(&ca);
+    SEFL_TRY(enrol_answer_write(answer, &a));
+done:
+    buf_clear(&cert);
+    buf_clear(&ca);
+    return st;
+}
+
+sefl_status ca_sign(trust *t, const char *folder, sefl_buf *cert, const char *name,
+                    sefl_span request, unsigned days, int64_t now)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf ca = { 0 };
+    x509_info info = { 0 };
+    uint8_t key[TRUST_KEY];
+    int64_t until = 0;
+    SEFL_TRY(x509_request_read(key, request));
+    SEFL_CHECK(trust_name_ok(name), SEFL_EINVAL,
+               "a site's name has 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
+    const trust_member *same = trust_find(t, key), *named = trust_find_name(t, name);
+    SEFL_CHECK(!same, SEFL_EEXIST, "this key is a member already, \"%s\" (or was revoked)",
+               same->name);
+    SEFL_CHECK(!named, SEFL_EEXIST, "\"%s\" is a member already: revoke it first", name);
+    SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
+    if (t->self.role == TRUST_AGGREGATOR) {
+        SEFL_TRY(own_ca(folder, &ca, &info));
+        SEFL_TRY(ca_issue(folder, cert, &until, name, request, days));
+    }
+    SEFL_TRY(put_member(t, key, name, until, info.fingerprint, now));
+done:
+    buf_clear(&ca);
+    return st;
+}
+
+sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t key[TRUST_KEY],
+                     unsigned days, int64_t now)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 }, old = { 0 };
+    trust_member *m = trust_find(t, key);
+    (void)now;
+    SEFL_CHECK(m && m->state == TRUST_ACTIVE, SEFL_ENOTFOUND, "no such member, or it was revoked");
+    SEFL_TRY(issued_path(&path, folder, key));
+    SEFL_CHECK(file_exists(text_of(&path)), SEFL_ENOTFOUND,
+               "\"%s\" has no certificate of this CA: its issuer renews it", m->name);
+    SEFL_TRY(file_read(&old, text_of(&path), PEM_MAX));
+    SEFL_TRY(issue(folder, pem, &m->until, m->name, (sefl_span){ 0 }, buf_span(&old), days));
+done:
+    buf_clear(&path);
+    buf_clear(&old);
+    return st;
+}
+
+sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now)
+{
+    trust_member *m = trust_find(t, key);
+    if (!m) {
+        trust_member gone = { .role = TRUST_CLIENT, .state = TRUST_REVOKED, .since = now };
+        memcpy(gone.key, key, sizeof gone.key);
+        return trust_member_put(t, &gone);
+    }
+    m->state = TRUST_REVOKED;
+    m->since = now;
+    return SEFL_OK;
+}

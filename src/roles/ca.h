@@ -1,0 +1,91 @@
+/* ca: an operator's folder: its CA, its server's signing key, its trust list (trust/trust.h).
+ *
+ *     FOLDER/ca.pem ca.key          the CA: ECDSA P-256; AS's makes clients, each makes its own server
+ *            sign.key sign.pub      Ed25519: tasks, headers, receipts, approvals
+ *            trust                  issuers, members, tokens
+ *            issued/KEY.pem         the newest certificate of each member
+ *
+ * `sefl ca` works on it, and so does the running server when a site enrols. Both operators have one;
+ * neither ever sees the other's, nor a site's private key.
+ *
+ *     SEFL_TRY(ca_new(folder, "Alpha", 3650, NULL));
+ *     SEFL_TRY(ca_edit(&e, folder));
+ *     SEFL_TRY(ca_server(e.t, folder, &(ca_server_config){ .role = TRUST_AGGREGATOR, ... }));
+ *     SEFL_TRY(ca_token(e.t, &text, "hospital-7", now + 48 * 3600, now, &rng));
+ *     SEFL_TRY(trust_edit_commit(&e));
+ *
+ * Functions that take a list change it in memory: the caller commits. `now`: seconds since 1970.
+ * Threads: one owner of a list.   Secrets: keys on disk, 0600. */
+#ifndef ROLES_CA_H
+#define ROLES_CA_H
+
+#include "net/x509.h"
+#include "protocol/enrol.h"
+#include "trust/token.h"
+
+enum { CA_DAYS = 3650, CA_SERVER_DAYS = 365, CA_CLIENT_DAYS = 365, CA_TOKEN_HOURS = 48 };
+
+/* FOLDER/name, as a C string in out (which is emptied first). */
+sefl_status ca_path(sefl_buf *out, const char *folder, const char *name) SEFL_MUST_CHECK;
+/* trust_edit_begin of the folder's list. */
+sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
+
+/* Makes the folder, which must be empty or not there. sign_key: where the signing key goes; NULL:
+ * FOLDER/sign.key. */
+sefl_status ca_new(const char *folder, const char *name, unsigned days,
+                   const char *sign_key) SEFL_MUST_CHECK;
+
+typedef struct ca_server_config {
+    trust_role role; /* TRUST_AGGREGATOR or TRUST_CSP */
+    const char *name, *hosts;
+    unsigned days;
+    const char *cert, *key; /* files to make */
+} ca_server_config;
+
+/* The operator's own server: a key and certificate, and the list says whose it is. For AS its own CA
+ * becomes an issuer of clients, whose members are listed. */
+sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c,
+                      int64_t now) SEFL_MUST_CHECK;
+/* A new certificate for the server's key, from the present one. */
+sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert, const char *hosts,
+                            unsigned days, sefl_buf *pem) SEFL_MUST_CHECK;
+
+/* Another CA is trusted for this role. unit: see trust.h; "": its certificates carry our mark. */
+sefl_status ca_trust_issuer(trust *t, sefl_span pem, trust_role role, const char *unit,
+                            int64_t now) SEFL_MUST_CHECK;
+
+/* A token for one site, as text; SEFL_EEXIST if an active member has that name. */
+sefl_status ca_token(trust *t, sefl_buf *text, const char *name, int64_t expires, int64_t now,
+                     const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* May this site join here with this token? SEFL_EAUTH with the reason. Changes nothing. */
+sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
+                     int64_t now) SEFL_MUST_CHECK;
+/* After ca_check: the token is used, the site a member. until: of its certificate, 0: none of ours. */
+sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64_t until,
+                     const uint8_t issuer[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
+
+/* AS: a client's certificate for the key in a request, under this name; in issued/ and, as PEM, in
+ * out. until: when it ends. */
+sefl_status ca_issue(const char *folder, sefl_buf *out, int64_t *until, const char *name,
+                     sefl_span request, unsigned days) SEFL_MUST_CHECK;
+
+/* AS: all of an enrolment that CSP has approved: checks, admits, issues, signs; answer: enrol.h. */
+sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol_request *r,
+                     const uint8_t approval[SIGN_BYTES], const sign_key *key, unsigned days,
+                     int64_t now) SEFL_MUST_CHECK;
+
+/* A request mailed to the operator, who knows from whom it is: AS issues (cert gets PEM), CSP notes the
+ * member. */
+sefl_status ca_sign(trust *t, const char *folder, sefl_buf *cert, const char *name,
+                    sefl_span request, unsigned days, int64_t now) SEFL_MUST_CHECK;
+
+/* A new certificate for a member's key; the old one is good until it ends. SEFL_ENOTFOUND. */
+sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t key[TRUST_KEY],
+                     unsigned days, int64_t now) SEFL_MUST_CHECK;
+
+/* From the next second on it is refused, and its connections are closed. A key that is not in the list
+ * (of an organisation's CA) is put there. */
+sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,59 @@
+/* token: how an operator lets a site in once: a line of text, given to the site on a way of its own.
+ *
+ *     SEFL_TRY(token_new(&tk, &list->self, "hospital-7", expires, &rng));
+ *     SEFL_TRY(token_print(&text, &tk));                   // for the site
+ *     token_id(id, sign_key_pub(key));                     // for the operator's list
+ *
+ *     "sefl-token-1." and base64url (no padding) of
+ *     role 1 | secret seed 32 | server's TLS key (SHA-256 of SPKI) 32 | server's signing key 32
+ *          | expires u64 | name, varint length and 1 to 64 bytes | first 4 bytes of the SHA-256
+ *          of all that
+ *
+ * The seed is that of an Ed25519 key which signs the site's request (protocol/enrol.h): no server ever
+ * sees the seed, the list has the hash of the public half alone, and whoever carries the request (AS
+ * carries CSP's) cannot use the token for another key. 256 random bits need no slow hash.
+ *
+ * The server's two keys come with its own token: so CSP's never come through AS.
+ * Threads: values.   Secrets: the seed, and so the text; wiped by token_clear. */
+#ifndef TRUST_TOKEN_H
+#define TRUST_TOKEN_H
+
+#include "base/buf.h"
+#include "base/random.h"
+#include "crypto/sign.h"
+#include "trust/trust.h"
+
+enum { TOKEN_TEXT_MAX = 512 };
+
+typedef struct token {
+    trust_role role; /* of the server that made it: TRUST_AGGREGATOR or TRUST_CSP */
+    uint8_t seed[SIGN_SEED_BYTES];
+    uint8_t tls[TRUST_KEY], sign[SIGN_PUB_BYTES];
+    int64_t expires;
+    char name[TRUST_NAME_MAX + 1]; /* of the site */
+} token;
+
+/* A fresh seed; self: of the operator's list. */
+sefl_status token_new(token *out, const trust_self *self, const char *name, int64_t expires,
+                      const sefl_rng *rng) SEFL_MUST_CHECK;
+void token_clear(token *t);
+
+sefl_status token_print(sefl_buf *out, const token *t) SEFL_MUST_CHECK;
+/* SEFL_EPROTO for any other text; blanks and line ends around it are fine. */
+sefl_status token_parse(token *out, sefl_span text) SEFL_MUST_CHECK;
+
+/* The name of a token in a list: SHA-256("sefl token 1\n", public half). */
+void token_id(uint8_t out[TRUST_KEY], const uint8_t pub[SIGN_PUB_BYTES]);
+
+/* Puts the token into a list, open. */
+sefl_status token_list(trust *t, const token *tk, int64_t now) SEFL_MUST_CHECK;
+
+/* May the holder of this public half enrol this key under this name? SEFL_EAUTH with the reason:
+ * unknown, of another name, expired, cancelled, used by another key. One that this very key has used
+ * is fine until it expires: the answer was lost on its way. */
+sefl_status token_check(const trust *t, const uint8_t pub[SIGN_PUB_BYTES], const char *name,
+                        const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
+/* After token_check: from now on it is this key's. */
+void token_use(trust *t, const uint8_t pub[SIGN_PUB_BYTES], const uint8_t key[TRUST_KEY]);
+
+#endif

@@ -1,0 +1,78 @@
+#!/bin/sh
+# init, config and doctor: files that are written can be read, errors have their place, remedies are named.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+fail() { echo "FAILED: $*" >&2; exit 1; }
+expect() { # CODE command...: runs it, output in $out
+    want=$1
+    shift
+    rc=0
+    out=$("$@" 2>&1) || rc=$?
+    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
+}
+says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+
+# ---- init and config -------------------------------------------------------------------------
+expect 0 "$SEFL" init; says "experiment.yml"
+expect 0 "$SEFL" config check experiment.yml; says "good"
+expect 1 "$SEFL" init; says "experiment.yml"
+expect 0 "$SEFL" init --force
+expect 2 "$SEFL" init --for nothing; says "--for is"
+expect 2 "$SEFL" init a b; says "one file"
+# every key of every kind: with its # taken away it is read
+for kind in experiment policy; do
+    "$SEFL" init - --for $kind > $kind.full
+    sed 's/^#\([a-z0-9_.]*:\)/\1/' $kind.full > all.yml
+    expect 0 "$SEFL" config check all.yml --for $kind; says "good"
+done
+for kind in experiment aggregator csp client policy task; do
+    "$SEFL" init - --for $kind > $kind.full
+    n=$("$SEFL" config keys --for $kind | wc -l)
+    [ "$(grep -c '^#*[a-z0-9_.]*: ' $kind.full)" -ge "$n" ] || fail "$kind: a key is missing"
+    expect 0 "$SEFL" config keys --for $kind --json; says '[{"key":'
+done
+"$SEFL" init csp.yml > /dev/null
+expect 1 "$SEFL" config check csp.yml; says 'csp.yml: listen: wants address:port'
+printf 'clients: 4\nmodel:\n  block: 8\n  blok: 8\n' > bad.yml
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:4:3: unknown setting "model.blok"; did you mean "model.block"?'
+expect 1 "$SEFL" config check bad.yml --json; says '"ok":false,"error":"bad.yml:4:3: '
+printf 'clients: 4\nrounds.count: many\n' > bad.yml
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: rounds.count wants a whole number'
+printf 'clients: [\n' > bad.yml
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:'
+expect 1 "$SEFL" config check nowhere.yml; says 'nowhere.yml'
+expect 0 "$SEFL" config check experiment.yml --json; says '"ok":true'
+expect 2 "$SEFL" config; says "say check or keys"
+expect 2 "$SEFL" config chek x; says "did you mean 'check'?"
+expect 2 "$SEFL" config check; says "which file?"
+expect 2 "$SEFL" config check a b; says '"b"'
+expect 2 "$SEFL" config keys a; says '"a"'
+expect 2 "$SEFL" config check a --for x; says "--for is"
+
+# ---- doctor ------------------------------------------------------------------------------------
+expect 0 "$SEFL" doctor; says "entropy"; says "GnuTLS"; says "0 wrong"
+expect 0 "$SEFL" doctor --json; says '"fail":0,"checks":[{"name":"cpu"'
+expect 2 "$SEFL" doctor extra; says '"extra"'
+expect 2 "$SEFL" doctor --for csp; says "goes with -c"
+"$SEFL" provision fed --clients 2 --bits 2048 --port-base $((20000 + $$ % 20000)) > /dev/null 2>&1 || fail provision
+for f in aggregator/aggregator csp/csp clients/client-01/client clients/client-01/policy; do
+    expect 0 "$SEFL" config check fed/$f.yml; says good
+    expect 0 "$SEFL" doctor -c fed/$f.yml; says "0 wrong"
+done
+expect 0 "$SEFL" doctor -c fed/clients/client-01/client.yml; says "client-01"; says "issued by a CA of tls.peers"
+says "cannot be reached"
+chmod 644 fed/csp/sign.key
+expect 0 "$SEFL" doctor -c fed/csp/csp.yml; says "may be read by others (mode 644)"; says "chmod 600"
+cp fed/clients/client-01/key.pem fed/clients/client-02/key.pem
+expect 1 "$SEFL" doctor -c fed/clients/client-02/client.yml; says "fail  certificate"
+cp fed/clients/client-01/cert.pem fed/csp/cert.pem
+cp fed/clients/client-01/key.pem fed/csp/key.pem
+expect 1 "$SEFL" doctor -c fed/csp/csp.yml; says 'is for the role "client"'
+rm fed/aggregator/ledger
+expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml; says "fail  ledger"
+expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml --json; says '"status":"fail"'
+expect 1 "$SEFL" doctor -c bad.yml; says "fail  settings"
+echo ok

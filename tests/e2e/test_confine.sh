@@ -1,0 +1,62 @@
+#!/bin/sh
+# What roles give up: core files, debuggers, new privileges, root; and the sandbox of their units.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+# shellcheck source=tests/e2e/federation.lib.sh
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+
+# ---- units -----------------------------------------------------------------------------------------
+for u in aggregator csp client@; do
+    unit=$SEFL_SOURCE/packaging/systemd/sefl-$u.service
+    [ -f "$unit" ] || fail "no $unit"
+    case $u in client@) name=client ;; *) name=$u ;; esac
+    grep -q "^ExecStart=@PREFIX@/bin/sefl $name --config " "$unit" || fail "$unit starts something else"
+    sed "s|@PREFIX@|/usr|" "$unit" > "$dir/sefl-$u.service"
+    if command -v systemd-analyze > /dev/null && systemd-analyze security --help | grep -q -- --offline; then
+        # the exposure is 0 to 10; ours stay below 1.5, threshold counts tenths
+        systemd-analyze security --offline=yes --no-pager --threshold=15 "$dir/sefl-$u.service" \
+            > "$dir/score" 2>&1 || fail "$u: $(tail -n 1 "$dir/score")"
+        note "$(tail -n 1 "$dir/score")"
+    else
+        note "no systemd-analyze here: sefl-$u.service is not scored"
+    fi
+done
+
+# ---- processes -------------------------------------------------------------------------------------
+status_of() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$(cat "$dir/run/$1.pid")/status" | tr '\t' ' '; }
+fed_provision f --clients 2 --words 300 --set rounds.count=1
+root=no
+[ "$(id -u)" -ne 0 ] || root=yes
+if [ $root = yes ]; then
+    chmod 755 "$dir"
+    chown -R nobody "$fed"
+    nobody=$(id -u nobody)
+    set -- --user nobody
+else
+    set --
+    if "$SEFL" csp -c "$fed/csp/csp.yml" --user root > "$dir/out" 2>&1; then fail "became root"; fi
+    grep -q "only root" "$dir/out" || fail "$(cat "$dir/out")"
+fi
+fed_csp "$@"
+fed_aggregator --linger 5 "$@"
+fed_clients 1
+for r in csp aggregator client-01; do
+    fed_running $r || fail "$r does not run"
+    [ "$(status_of $r NoNewPrivs)" = 1 ] || fail "$r may gain privileges"
+    grep -q '^Max core file size  *0  *0 ' "/proc/$(cat "$dir/run/$r.pid")/limits" || fail "$r may leave a core file"
+    if [ $root = yes ] && [ $r != client-01 ]; then
+        [ "$(status_of $r Uid)" = "$nobody $nobody $nobody $nobody" ] || fail "$r is $(status_of $r Uid)"
+        case $(status_of $r CapEff) in *[1-9a-f]*) fail "$r has capabilities" ;; esac
+    fi
+done
+fed_clients 2
+fed_done aggregator 60
+fed_done csp 20
+if [ $root = yes ]; then
+    if "$SEFL" csp -c "$fed/csp/csp.yml" --listen 127.0.0.1:0 --user no-such-user > "$dir/out" 2>&1; then
+        fail "an unknown user is no trouble"
+    fi
+    grep -q "there is no" "$dir/out" || fail "$(cat "$dir/out")"
+    [ "$(stat -c %U "$fed/aggregator/state/journal.db")" = nobody ] || fail "the journal is root's"
+fi
+note "all done"

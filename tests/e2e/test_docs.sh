@@ -1,0 +1,78 @@
+#!/bin/sh
+# What README and docs tell people to type works: every block marked ```sh is run, in the order of its file, in
+# a folder of its own (docs/OPERATING.md: test_operating.sh). "```sh parallel" holds a command a line that run side by side, as in terminals of
+# their own. Every `sefl COMMAND` named in a text exists.
+#
+# So that tests can run beside each other and soon end, `sefl` is a wrapper here: provisioned federations get
+# ports of their own, and the aggregator does not linger.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+fail() { echo "FAILED: $*" >&2; exit 1; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/bin"
+cat > "$dir/bin/sefl" << END
+#!/bin/sh
+case \$1 in
+provision) exec "$SEFL" "\$@" --port-base $((20000 + $$ % 20000)) ;;
+aggregator) exec "$SEFL" "\$@" --linger 3 ;;
+*) exec "$SEFL" "\$@" ;;
+esac
+END
+chmod +x "$dir/bin/sefl"
+PATH=$dir/bin:$PATH
+export PATH
+
+# FILE: its blocks become numbered scripts
+blocks() {
+    awk -v out="$dir/block" '
+        /^```/ {
+            if (inside) { inside = 0; close(file) }
+            else if ($1 == "```sh") {
+                file = sprintf("%s-%02d%s.sh", out, ++n, $2 == "parallel" ? "-parallel" : "")
+                inside = 1
+                printf "" > file
+            } else inside = 2
+            next
+        }
+        inside == 1 { print > file }' "$1"
+}
+ran=0
+for file in "$SEFL_SOURCE"/README.md "$SEFL_SOURCE"/CONTRIBUTING.md "$SEFL_SOURCE"/docs/*.md \
+    "$SEFL_SOURCE"/examples/README.md; do
+    case $file in */OPERATING.md) continue ;; esac # test_operating.sh runs it, as one session
+    rm -rf "$dir"/block-* "$dir/work"
+    mkdir "$dir/work"
+    blocks "$file"
+    for block in "$dir"/block-*; do
+        [ -e "$block" ] || continue
+        rc=0
+        : > "$dir/out"
+        case $block in
+        *-parallel.sh)
+            pids=
+            while IFS= read -r line; do
+                (cd "$dir/work" && exec sh -euc "exec $line") >> "$dir/out" 2>&1 &
+                pids="$pids $!"
+            done < "$block"
+            for p in $pids; do wait "$p" || rc=$?; done
+            ;;
+        *) (cd "$dir/work" && sh -eu "$block") > "$dir/out" 2>&1 || rc=$? ;;
+        esac
+        [ "$rc" -eq 0 ] || { cat "$block" "$dir/out"; fail "$file: a block exits $rc"; }
+        ran=$((ran + 1))
+    done
+done
+grep -q OPERATING.md "$SEFL_SOURCE/tests/e2e/test_operating.sh" || fail "nobody runs OPERATING.md"
+[ $ran -ge 5 ] || fail "only $ran blocks were run"
+
+# ---- what is named exists ------------------------------------------------------------------------
+commands=$("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+cd "$SEFL_SOURCE"
+grep -ho '`sefl [a-z][a-z0-9]*\( [a-z][a-z0-9]*\)\?' README.md CONTRIBUTING.md CHANGELOG.md docs/*.md examples/README.md |
+    sort -u | while read -r _ command action; do
+    echo "$commands" | grep -qx -- "$command" || fail "a text names 'sefl $command'"
+    [ -z "$action" ] || "$SEFL" help "$command" | grep -qw -- "$action" ||
+        "$SEFL" bench --list 2> /dev/null | grep -qw -- "$action" || fail "a text names 'sefl $command $action'"
+done
+echo "ok: $ran blocks"

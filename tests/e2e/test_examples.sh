@@ -1,0 +1,33 @@
+#!/bin/sh
+# Every example runs, in a folder of its own, and shows what it promises.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+fail() { echo "FAILED: $*" >&2; exit 1; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export SEFL
+
+wanted() { # what the output of an example must hold, a line each
+    case $1 in
+    01-*) printf '%s\n' "secure sum with lwe" "secure sum with paillier" "smallest cohort" ;;
+    02-*) printf '%s\n' "3 clients" perplexity "no differential privacy claimed" "1 released" report.html ;;
+    03-*) printf '%s\n' good "4 released" first plain ;;
+    04-*) printf '%s\n' "client-04" tokens perplexity ;;
+    05-*) printf '%s\n' "dropout-network.dropout=0.66" report.html ;;
+    *) fail "nobody knows what $1 should show" ;;
+    esac
+}
+n=0
+for example in "$SEFL_SOURCE"/examples/[0-9]*.sh; do
+    name=$(basename "$example")
+    mkdir "$dir/$name"
+    "$example" "$dir/$name" > "$dir/out" 2>&1 || { cat "$dir/out"; fail "$name exits $?"; }
+    wanted "$name" > "$dir/wanted"
+    while IFS= read -r words; do
+        grep -qF -- "$words" "$dir/out" || { cat "$dir/out"; fail "$name does not show '$words'"; }
+    done < "$dir/wanted"
+    grep -q "$name" "$SEFL_SOURCE/examples/README.md" || fail "examples/README.md does not name $name"
+    n=$((n + 1))
+done
+[ $n -ge 5 ] || fail "only $n examples"
+echo ok

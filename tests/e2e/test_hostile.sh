@@ -1,0 +1,68 @@
+#!/bin/sh
+# Hostile clients beside 8 good ones: slow, broken, garbage-sending, replaying, with wrong certificates,
+# rounds, sizes and versions (tests/tools/hostile.c). The good ones finish, AS stays small, every
+# refusal is counted under its reason. 30 of them here, 300 under SEFL_SOAK; SEFL_TEST_SEED repeats.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+# shellcheck source=tests/e2e/federation.lib.sh
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+t=1 limit_kb=307200 count=30 least=8 rounds=3 last=20 connections=400
+[ -z "$SEFL_SANITIZE" ] || t=5 limit_kb=1500000 # shadow memory is not AS's
+if [ -n "${SEFL_SOAK:-}" ]; then count=300 least=120 rounds=12 last=60 connections=200; fi
+seed=${SEFL_TEST_SEED:-1}
+
+fed_provision f --clients $last --words 400 --set rounds.count=$rounds --set rounds.enough=8 \
+    --set rounds.threshold=4 --set rounds.deadline_ms=300000
+fed_csp
+fed_aggregator --linger 600 --idle 4 --per-address 40 --connections $connections
+mkdir "$dir/scratch"
+bytes=$(sed -n 's/.*an update has \([0-9]*\) bytes.*/\1/p' "$dir/provision.out")
+counters=$fed/aggregator/state/counters.json
+counted() { grep -q "\"$1\":[1-9]" "$counters" 2> /dev/null; }
+hostile() { # NAME ARGUMENTS...
+    fed_h=$1
+    shift
+    fed_start "$fed_h" "$SEFL_TOOLS/hostile" --server "$(cat "$fed/aggregator/at")" --seed "$seed" \
+        --clients "$fed/clients" --state "$fed/aggregator/state" --body-bytes "$bytes" \
+        --seconds 3000 "$@"
+}
+hostile hostile --first 9 --last $last --ca "$fed/ca/aggregator/ca.pem" \
+    --ca-key "$fed/ca/aggregator/ca.key" --scratch "$dir/scratch" --count $count
+began=$(date +%s)
+sleep 1 # they are there first
+fed_clients 1 2 3 4 5 6 7
+# round 1 waits for the eighth, until somebody has tried another's ciphertext, and clients what they
+# have a receipt for, and what others have
+fed_until $((60 * t)) "replay" counted upload.copied
+hostile again --first 1 --last 7 --only replay --count 4
+fed_until $((30 * t)) "own body again" counted upload.again
+fed_until $((30 * t)) "another body" counted upload.other_body
+fed_kill TERM again
+fed_done again 10
+fed_clients 8
+for c in 1 2 3 4 5 6 7 8; do fed_done client-0$c $((120 * t + least)); done
+note "the good ones have finished"
+
+# every kind was tried, each reason was counted
+for reason in handshake_failed handshake_slow header_slow not_http certificate request_rate \
+    headers_too_large bad_path no_length body_too_large body_slow body_cut \
+    certificate.no_certificate certificate.unknown_issuer certificate.expired certificate.wrong_role \
+    version_older version_refused no_such_path wrong_method bad_numbers \
+    upload.taken upload.late upload.early upload.size upload.not_cipher upload.replaced upload.cut; do
+    fed_until $((30 * t)) "refusal counted as $reason" counted $reason
+done
+while [ $(($(date +%s) - began)) -lt $least ]; do sleep 1; done
+memory=$(sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$(cat "$dir/run/aggregator.pid")/status")
+fed_kill TERM hostile
+fed_done hostile $((20 * t))
+awk '$2 == "tries" && $3 == 0 { print "never tried: " $1; bad = 1 } END { exit bad }' "$dir/log/hostile" ||
+    fail "$(cat "$dir/log/hostile")"
+fed_kill TERM aggregator # it would serve on for a while
+fed_done aggregator $((20 * t))
+fed_done csp 20
+said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
+case $said in *"rounds $rounds released $rounds skipped 0"*) ;; *) fail "audit: $said" ;; esac
+note "AS had at most $memory kB"
+[ "$memory" -lt $limit_kb ] || fail "AS had $memory kB"
+grep -q 'failed_here":0' "$counters" || fail "something failed in AS: $(cat "$counters")"
+note "all done: $(cat "$counters")"

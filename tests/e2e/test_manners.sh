@@ -1,0 +1,81 @@
+#!/bin/sh
+# Manners of every command, from the program's own list: wrong usage is exit 2 with a sentence and the way to
+# the help; help has options and an example; man page and completion know every command, action and option;
+# nothing but results goes to standard output, and no control characters where there is no terminal.
+set -eu
+fail() { echo "FAILED: $*" >&2; exit 1; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+
+misuse() { # ARGUMENTS...: must be refused
+    rc=0
+    "$SEFL" "$@" > out 2> err < /dev/null || rc=$?
+    [ "$rc" -eq 2 ] || fail "'sefl $*' exits $rc: $(cat out err)"
+    [ ! -s out ] || fail "'sefl $*' refuses on standard output: $(cat out)"
+    grep -q "^sefl" err || fail "'sefl $*' says nothing useful: $(cat err)"
+    if grep -q "$(printf '\033')" err; then fail "'sefl $*' sends control characters"; fi
+}
+commands=$("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+"$SEFL" help --man > page
+"$SEFL" help --completion > completion
+[ "$(echo "$commands" | wc -l)" -ge 8 ] || fail "the list of commands: $commands"
+for c in $commands; do
+    # ---- help ---------------------------------------------------------------------------------
+    "$SEFL" "$c" --help > help 2> err
+    [ ! -s err ] || fail "sefl $c --help talks: $(cat err)"
+    grep -q '^example:' help || fail "sefl $c --help has no example"
+    sed -n '/^example:/,$p' help | grep -q "sefl $c" || fail "the example of $c is another command"
+    # ---- man page and completion ----------------------------------------------------------------
+    grep -q "^\.SS sefl $c " page || fail "the man page lacks $c"
+    line=$(sed -n "s/^    $c) //p" completion)
+    [ -n "$line" ] || fail "the completion lacks $c"
+    sed '/^example:/,$d' help | grep -o -- '\(^\|[ (\[]\)--[a-z][a-z0-9-]*' | grep -o -- '--[a-z0-9-]*' | sort -u > options || :
+    while read -r o; do
+        case $line in *"$o"*) ;; *) fail "the completion of $c lacks $o" ;; esac
+        grep -qF -- "$(printf %s "$o" | sed 's/-/\\-/g')" page || fail "the man page lacks $o of $c"
+    done
+    # ---- wrong usage -----------------------------------------------------------------------------
+    misuse "$c" --no-such-option
+    if [ "$c" != help ]; then grep -q "sefl $c" err || fail "sefl $c --no-such-option: $(cat err)"; fi
+    for a in $(printf %s "$line" | sed -n "s/.* actions='\([^']*\)'.*/\1/p"); do
+        grep -qw -- "$a" help || [ "$c" = bench ] || fail "help of $c lacks the action $a"
+        misuse "$c" "$a" --no-such-option
+    done
+done
+# commands that cannot do anything without being told what
+misuse report
+misuse report a b
+misuse report --text --out x y
+misuse train stray
+misuse model
+misuse model eval
+misuse model frobnicate
+misuse data
+misuse data split
+misuse privacy
+misuse privacy plan
+misuse privacy spent
+misuse bench nothing
+misuse help a b
+if [ "$SEFL_CORE_ONLY" = 0 ]; then
+    for c in aggregator csp client; do misuse $c; done
+    misuse key
+    misuse key new
+    misuse task
+    misuse task show
+    misuse provision
+    misuse provision a b
+    misuse simulate
+    misuse plan
+    misuse compare
+    misuse demo stray
+    misuse config
+    misuse config check
+    misuse doctor stray
+    misuse init a b
+    rc=0
+    "$SEFL" report nowhere > out 2> err || rc=$?
+    [ "$rc" -eq 1 ] || fail "a run that is not there: $rc"
+fi
+echo ok

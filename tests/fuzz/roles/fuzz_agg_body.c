@@ -1,0 +1,106 @@
+/* The bytes of an update as they arrive, in pieces: whatever the pieces are, the verdict is that of the
+ * whole body. Input: a byte for the scheme, one for how many lengths follow, lengths of pieces, and
+ * the bytes, which are repeated until there are enough. */
+#include "base/alloc.h"
+#include "base/file.h"
+#include "crypto/ahe/paillier.h"
+#include "roles/aggregator/body.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(int ok)
+{
+    if (!ok)
+        abort();
+}
+
+typedef struct kind {
+    ahe_params p;
+    body_rule *rule;
+    uint8_t *body;
+} kind;
+
+static void make(kind *k, const char *name, const ahe_pub *pub, size_t values)
+{
+    const ahe_scheme *s;
+    pack pk;
+    bool lwe = strcmp(name, "lwe") == 0;
+    must(ahe_scheme_find(&s, name) == SEFL_OK);
+    must(pack_init(&pk, &(pack_config){ .scheme = lwe ? PACK_LWE : PACK_PAILLIER,
+                                        .clients = 4,
+                                        .dimension = values,
+                                        .clip = PACK_ONE,
+                                        .fraction_bits = 12 }) == SEFL_OK);
+    must(ahe_params_init(&k->p, s, &pk, pub, values) == SEFL_OK);
+    must(body_rule_new(&k->rule, &k->p, pub) == SEFL_OK);
+    must(sefl_new(&k->body, ahe_body_bytes(&k->p) + 64, 1) == SEFL_OK);
+}
+
+static kind *kinds(void)
+{
+    static kind k[2];
+    if (!k[0].rule) {
+        sefl_buf key = { 0 };
+        static paillier_sec *sec; /* the rules look at its public half */
+        must(file_read(&key, SEFL_SOURCE_DIR "/tests/fuzz/corpus/crypto.paillier_key/sec2048",
+                       1 << 16) == SEFL_OK);
+        sefl_span in = buf_span(&key);
+        if (paillier_sec_read(&sec, in) != SEFL_OK) /* the corpus has a choosing byte in front */
+            must(paillier_sec_read(&sec, span_of(in.p + 1, in.n - 1)) == SEFL_OK);
+        make(&k[0], "paillier", paillier_sec_pub(sec), 700);
+        make(&k[1], "lwe", paillier_sec_pub(sec), 100);
+        buf_clear(&key);
+    }
+    return k;
+}
+
+static sefl_status verdict(const kind *k, size_t total, const uint8_t *lengths, size_t n,
+                           size_t *unit)
+{
+    body_check c = { .rule = k->rule };
+    sefl_status st = SEFL_OK;
+    size_t at = 0;
+    for (size_t i = 0; at < total && st == SEFL_OK; i++) {
+        size_t piece = n > 0 ? 1 + (size_t)lengths[i % n] * 7 : total;
+        piece = piece < total - at ? piece : total - at;
+        st = body_check_feed(&c, span_of(k->body + at, piece));
+        at += piece;
+    }
+    if (st == SEFL_OK)
+        st = body_check_end(&c);
+    else
+        must(body_check_feed(&c, span_of(k->body, 1)) == st && body_check_end(&c) == st);
+    *unit = c.unit;
+    body_check_clear(&c);
+    return st;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    size_t whole_unit, pieces_unit;
+    if (size < 3)
+        return 0;
+    kind *k = &kinds()[data[0] % 2];
+    size_t n = data[1] % 32 < size - 2 ? data[1] % 32 : size - 3;
+    const uint8_t *lengths = data + 2;
+    data += 2 + n, size -= 2 + n;
+    size_t total = (size_t)ahe_body_bytes(&k->p), used = total;
+    if (data[0] == 1) /* some are cut, some too long */
+        used = total - 1 - size % (total - 1);
+    else if (data[0] == 2)
+        used = total + 1 + size % 63;
+    for (size_t i = 0; i < total + 64; i += size)
+        memcpy(k->body + i, data, size < total + 64 - i ? size : total + 64 - i);
+    sefl_status whole = verdict(k, used, NULL, 0, &whole_unit);
+    sefl_status pieces = verdict(k, used, lengths, n, &pieces_unit);
+    must(whole == SEFL_OK || whole == SEFL_EPROTO || whole == SEFL_ERANGE || whole == SEFL_ECRYPTO);
+    must(used == total || whole != SEFL_OK);
+    must((whole == SEFL_OK) == (pieces == SEFL_OK));
+    must(used > total ||
+         whole == pieces); /* too long: pieces may be refused for their units first */
+    must(whole != SEFL_OK || (whole_unit == k->p.units && pieces_unit == k->p.units));
+    return 0;
+}

@@ -1,0 +1,232 @@
+/* Requests as AS's handler gets them, without sockets: method, path, query and header fields are the
+ * input's lines, what stands behind the handler (rounds, uploads, the HTTP server) is played here.
+ * Input: METHOD \n PATH \n after \n wait \n Sefl-Offset \n Sefl-Total \n Sefl-Version \n body bytes; a
+ * field that is "-" is not there. Exactly one answer, or the body is taken, or the request waits; and
+ * what the handler understood is what the text says, in one way only. */
+#include "base/alloc.h"
+#include "protocol/http.h"
+#include "protocol/version.h"
+#include "roles/aggregator/http.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { METHOD, PATH, AFTER, WAIT, OFFSET, TOTAL, VERSION, FIELDS };
+
+struct upload {
+    size_t got;
+};
+
+static struct {
+    char *field[FIELDS]; /* NULL: not there */
+    unsigned answers, parks, uploads;
+    unsigned status;
+    struct upload up;
+    ingest_ask ask;
+} now;
+
+static void must(int ok)
+{
+    if (!ok)
+        abort();
+}
+
+/* ---- the HTTP server ---- */
+
+const char *https_query(const https_request *r, const char *name)
+{
+    (void)r;
+    return strcmp(name, HTTP_AFTER) == 0  ? now.field[AFTER]
+           : strcmp(name, HTTP_WAIT) == 0 ? now.field[WAIT]
+                                          : NULL;
+}
+
+const char *https_header(const https_request *r, const char *name)
+{
+    (void)r;
+    return strcmp(name, HTTP_OFFSET) == 0    ? now.field[OFFSET]
+           : strcmp(name, HTTP_TOTAL) == 0   ? now.field[TOTAL]
+           : strcmp(name, HTTP_VERSION) == 0 ? now.field[VERSION]
+                                             : NULL;
+}
+
+void https_answer(https_request *r, unsigned status, const char *type, const char *headers,
+                  sefl_span body)
+{
+    (void)r, (void)type, (void)headers, (void)body;
+    now.status = status;
+    now.answers++;
+}
+
+void https_answer_text(https_request *r, unsigned status, const char *fmt, ...)
+{
+    (void)fmt;
+    https_answer(r, status, NULL, NULL, (sefl_span){ 0 });
+}
+
+void https_answer_file(https_request *r, const char *path, const char *type, const char *etag)
+{
+    must(path && strlen(etag) == 64);
+    https_answer(r, 200, type, NULL, (sefl_span){ 0 });
+}
+
+void https_park(https_request *r, uint64_t until_ms)
+{
+    (void)r;
+    must(until_ms <= 1000 * AGG_HTTP_WAIT_MAX_S + 5000);
+    now.parks++;
+}
+
+bool https_take_bytes(https_request *r, uint64_t n)
+{
+    (void)r, (void)n;
+    return true;
+}
+
+/* ---- rounds and uploads ---- */
+
+sefl_status rounds_model(rounds *r, uint64_t round, bool latest, sefl_buf *path,
+                         uint8_t hash[SHA256_BYTES])
+{
+    (void)r;
+    memset(hash, 7, SHA256_BYTES);
+    must(latest || round > 0);
+    if (round > 3)
+        return sefl_fail(SEFL_ENOTFOUND, "no such model");
+    return wr_raw(path, "m", 2);
+}
+
+bool rounds_has_news(rounds *r, uint64_t after)
+{
+    (void)r;
+    return after < 3;
+}
+
+sefl_status rounds_news(rounds *r, uint64_t after, round_news *out, sefl_buf *header)
+{
+    (void)r, (void)header;
+    *out = (round_news){ .state = ROUND_WAITING, .round = after < 3 ? 3 : 0 };
+    return SEFL_OK;
+}
+
+void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply *r)
+{
+    (void)in;
+    now.ask = *ask;
+    now.uploads++;
+    *out = NULL;
+    *r = (ingest_reply){ .status = 410, .offset = UINT64_MAX };
+    if (ask->round == 1 && ask->offset <= ask->total)
+        *out = &now.up;
+}
+
+sefl_status upload_bytes(upload *u, sefl_span piece)
+{
+    u->got += piece.n;
+    return piece.n > 64 ? sefl_fail(SEFL_EPROTO, "not a ciphertext") : SEFL_OK;
+}
+
+void upload_end(upload *u, ingest_reply *r)
+{
+    (void)u;
+    *r = (ingest_reply){ .status = 200, .offset = 9 };
+}
+
+void upload_free(upload *u)
+{
+    u->got = 0;
+}
+
+void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r)
+{
+    (void)in;
+    now.ask = *ask;
+    *r = (ingest_reply){ .status = 200, .offset = ask->round };
+}
+
+/* ---- what the text says ---- */
+
+static bool says(const char *text, uint64_t n)
+{
+    char want[32];
+    snprintf(want, sizeof want, "%" PRIu64, n);
+    return text && strcmp(text, want) == 0;
+}
+
+static void check_ask(void)
+{
+    char path[160];
+    int n = snprintf(path, sizeof path, "/v1/round/%" PRIu64 "/update/", now.ask.round);
+    for (int i = 0; i < 32; i++)
+        n += snprintf(path + n, sizeof path - (size_t)n, "%02x", now.ask.body[i]);
+    must(strcmp(path, now.field[PATH]) == 0 && now.ask.round > 0);
+    if (now.uploads > 0) {
+        must(says(now.field[TOTAL], now.ask.total));
+        must(now.field[OFFSET] ? says(now.field[OFFSET], now.ask.offset) : now.ask.offset == 0);
+    }
+}
+
+static uint64_t zero_ns(void *self)
+{
+    (void)self;
+    return 0;
+}
+
+static void one(https_request *r, agg_http *h, sefl_span body)
+{
+    r->server_ctx = h;
+    agg_http_begin(r);
+    if (now.uploads > 0 || (now.status == 200 && strcmp(r->method, "HEAD") == 0 &&
+                            strncmp(r->path, "/v1/round/", 10) == 0 && !strstr(r->path, "/model")))
+        check_ask();
+    if (now.answers == 0 && now.parks == 0) { /* it takes a body */
+        must(r->body && r->end && r->drop && now.uploads == 1);
+        sefl_status st = r->body(r, body);
+        must(now.answers == 0);
+        r->end(r, st);
+    }
+    for (unsigned i = 0; now.answers == 0 && i < 3; i++) {
+        must(now.parks == i + 1 && r->resume);
+        h->closing = i == 2; /* nobody waits for ever */
+        r->resume(r);
+    }
+    must(now.answers == 1 && now.status >= 200 && now.status < 600);
+    if (r->drop)
+        r->drop(r);
+    uint64_t refused = h->counts[AGG_HTTP_VERSION] + h->counts[AGG_HTTP_NO_PATH] +
+                       h->counts[AGG_HTTP_METHOD] + h->counts[AGG_HTTP_NUMBERS];
+    bool ours = now.status == 426 || now.status == 405 || now.status == 400;
+    must(!ours || refused == 1); /* each refusal is counted once */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static task t;
+    sefl_clock mono = { .now_ns = zero_ns };
+    char *text, *p, *next;
+    if (size > 4096 || sefl_new(&text, size + 1, 1) != SEFL_OK)
+        return 0;
+    memcpy(text, data, size);
+    memset(&now, 0, sizeof now);
+    p = text;
+    for (int i = 0; i < FIELDS && p; i++, p = next) {
+        next = memchr(p, '\n', size - (size_t)(p - text));
+        if (next)
+            *next++ = 0;
+        now.field[i] = strcmp(p, "-") == 0 ? NULL : p;
+    }
+    if (now.field[METHOD] && now.field[PATH] && now.field[PATH][0] == '/') {
+        sefl_span body = p ? span_of(p, size - (size_t)(p - text)) : (sefl_span){ 0 };
+        agg_http h = { .task = &t, .vocab = "v", .init = "i", .mono = &mono };
+        https_request r = { .method = now.field[METHOD],
+                            .path = now.field[PATH],
+                            .body_bytes = body.n };
+        one(&r, &h, body);
+    }
+    sefl_free(text);
+    return 0;
+}

@@ -1,0 +1,343 @@
+/* Lines read back, torn and wrong files, and a page that is well formed and needs nothing from outside. */
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "report/report.h"
+#include "report/svg.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char as_lines[] =
+    "{\"round\":1,\"skipped\":false,\"clients\":8,\"up_bytes\":559104,\"seconds\":2.307,\"ahead_"
+    "seconds\":0.5,"
+    "\"ahead_bytes\":1000,\"open_bytes\":300,\"open_seconds\":0.378,\"release_seconds\":0.007,"
+    "\"perplexity\":228.6,\"epsilon_server\":1.5,\"epsilon_others\":0.5,\"epsilon_target\":8}\n"
+    "{\"round\":2,\"skipped\":true,\"clients\":1,\"up_bytes\":69888,\"seconds\":60}\n"
+    "{ \"round\" : 4 , \"skipped\":false, \"more\": {\"a\":[1,\"x\\\"}\",null]}, \"clients\":5, "
+    "\"seconds\":1e1,"
+    "\"open_seconds\":1,\"release_seconds\":1,\"perplexity\":43.5,\"epsilon_server\":2.5,"
+    "\"epsilon_others\":0.75,\"epsilon_target\":8}\n";
+
+static void test_reads(void **state)
+{
+    (void)state;
+    run_log l;
+    CHECK_OK(run_log_read_over(&l, span_of_str(as_lines), "m"));
+    assert_int_equal(l.n, 3);
+    assert_true(l.at[0].perplexity == 228.6 && l.at[0].clients == 8 && !l.at[0].skipped);
+    assert_true(l.at[1].skipped && isnan(l.at[1].perplexity) && isnan(l.at[1].epsilon_server));
+    assert_true(l.at[2].round == 4 && l.at[2].seconds == 10 && l.at[2].clients == 5);
+    run_log_clear(&l);
+    /* what is being written just now is left alone */
+    CHECK_OK(run_log_read_over(&l, span_of(as_lines, sizeof as_lines - 2), "m"));
+    assert_int_equal(l.n, 2);
+    run_log_clear(&l);
+    CHECK_OK(run_log_read_over(&l, span_of_str(""), "m"));
+    assert_int_equal(l.n, 0);
+    run_log_clear(&l);
+}
+
+static void test_refuses(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "\n",
+        "[]\n",
+        "{}\n",
+        "{\"skipped\":false}\n",
+        "{\"round\":0}\n",
+        "{\"round\":1.5}\n",
+        "{\"round\":1}x\n",
+        "{\"round\":1,}\n",
+        "{\"round\":1\n",
+        "{\"round\":\"1\"}\n",
+        "{\"round\":1,\"skipped\":1}\n",
+        "{\"round\":1,\"x\":[}\n",
+        "{\"round\":1,\"x\":nul}\n",
+        "{\"round\":1,\"seconds\":1e999}\n",
+        "{\"round\":1,\"seconds\":1-2}\n",
+        "{\"round\":1,\"x\":[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]}\n",
+        "{\"round\":2}\n{\"round\":2}\n",
+        "{\"round\":1,\"x\":\"\\",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad - 1; i++) {
+        run_log l;
+        CHECK_STATUS(run_log_read_over(&l, span_of_str(bad[i]), "m"), SEFL_EPROTO);
+        assert_null(l.at);
+        assert_non_null(strstr(sefl_last_error(), "m:"));
+    }
+}
+
+static void test_number(void **state)
+{
+    (void)state;
+    sefl_span s =
+        span_of_str("{\n  \"a\": {\"b\": 7}, \"b\": -2.5e1, \"c\": \"x\", \"d\": null }\n");
+    assert_true(run_number(s, "b") == -25);
+    assert_true(isnan(run_number(s, "a")) && isnan(run_number(s, "c")) &&
+                isnan(run_number(s, "d")) && isnan(run_number(s, "e")));
+    assert_true(isnan(run_number(span_of_str("7"), "b")) &&
+                isnan(run_number(span_of_str(""), "b")));
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+/* A strict reader: every tag closed in order, attributes quoted, references known, nothing from outside.
+ * NULL: well formed, else what is wrong. */
+static const char *check_page(const char *p)
+{
+    static const char *const empty[] = { "meta", "br", "hr", NULL };
+    static const char *const refs[] = { "&amp;", "&lt;", "&gt;", "&quot;", "&#39;", NULL };
+    static const char *const outside[] = { "http:", "https:",  "//",      "url(", "src=",
+                                           "href=", "@import", "<script", NULL };
+    char open[64][16];
+    int depth = 0;
+    bool html = false, style = false;
+    for (size_t i = 0; outside[i]; i++)
+        if (strstr(p, outside[i]))
+            return outside[i];
+    if (strncmp(p, "<!DOCTYPE html>", 15) != 0)
+        return "no doctype";
+    for (p += 15; *p;) {
+        if (*p == '&' && !style) {
+            bool known = false;
+            for (size_t i = 0; refs[i]; i++)
+                known = known || strncmp(p, refs[i], strlen(refs[i])) == 0;
+            if (!known)
+                return "a bare &";
+        }
+        if (*p == '>' && !style)
+            return "a bare >";
+        if (*p != '<') {
+            if (depth == 0 && !isspace((unsigned char)*p))
+                return "text outside";
+            p++;
+            continue;
+        }
+        bool end = p[1] == '/';
+        p += end ? 2 : 1;
+        char name[16] = "";
+        size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyz0123456789");
+        if (n == 0 || n >= sizeof name)
+            return "no tag's name";
+        memcpy(name, p, n);
+        p += n;
+        while (!end && *p == ' ') {
+            p++;
+            size_t a = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
+            if (a == 0 || p[a] != '=' || p[a + 1] != '"')
+                return "an attribute without quotes";
+            p += a + 2;
+            a = strcspn(p, "\"<>");
+            if (p[a] != '"')
+                return "an attribute that does not end";
+            p += a + 1;
+        }
+        bool closed = !end && *p == '/';
+        p += closed;
+        if (*p++ != '>')
+            return "a tag that does not end";
+        for (size_t i = 0; empty[i]; i++)
+            closed = closed || (!end && strcmp(name, empty[i]) == 0);
+        if (end) {
+            if (depth == 0 || strcmp(open[--depth], name) != 0)
+                return "an end without its beginning";
+            style = false;
+        } else if (!closed) {
+            if (depth == 64)
+                return "too deep";
+            strcpy(open[depth++], name);
+            html = html || strcmp(name, "html") == 0;
+            style = strcmp(name, "style") == 0;
+        }
+    }
+    return depth > 0 ? "a tag is left open" : html ? NULL : "no html";
+}
+
+static void test_checker(void **state)
+{
+    (void)state;
+    assert_null(check_page("<!DOCTYPE html>\n<html lang=\"en\"><p>a &amp; b</p></html>\n"));
+    static const char *const bad[] = { "<html></html>",
+                                       "<!DOCTYPE html><html><p></html>",
+                                       "<!DOCTYPE html><html></p></html>",
+                                       "<!DOCTYPE html><html a=b></html>",
+                                       "<!DOCTYPE html><html>a & b</html>",
+                                       "<!DOCTYPE html><html>a > b</html>",
+                                       "<!DOCTYPE html><html>https://x</html>",
+                                       "<!DOCTYPE html><html",
+                                       "<!DOCTYPE html><html a=\"<\"></html>" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_non_null(check_page(bad[i]));
+}
+
+/* An empty run's folder: the scratch folder without what a test before left. */
+static const char *run_folder(void)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s", folder_path(""));
+    path[strlen(path) - 1] = '\0';
+    unlink(folder_path("metrics.jsonl"));
+    unlink(folder_path("config.yml"));
+    unlink(folder_path("summary.json"));
+    return path;
+}
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    CHECK_OK(file_write_atomic(path, span_of_str(text), 0644));
+}
+
+static char *page_of(const char *folder)
+{
+    report r;
+    sefl_buf b = { 0 };
+    CHECK_OK(report_open(&r, folder));
+    CHECK_OK(report_html(&b, &r));
+    report_close(&r);
+    char *text = malloc(b.n + 1);
+    assert_non_null(text);
+    memcpy(text, b.p, b.n);
+    text[b.n] = '\0';
+    assert_int_equal(strlen(text), b.n);
+    buf_clear(&b);
+    return text;
+}
+
+static void expect_page(const char *folder, const char *const *words)
+{
+    char *page = page_of(folder);
+    const char *wrong = check_page(page);
+    if (wrong)
+        fail_msg("the page: %s", wrong);
+    for (size_t i = 0; words[i]; i++)
+        if (!strstr(page, words[i]))
+            fail_msg("the page lacks %s", words[i]);
+    free(page);
+}
+
+static void test_page(void **state)
+{
+    (void)state;
+    const char *folder = run_folder();
+    write_file(folder, "metrics.jsonl", as_lines);
+    expect_page(folder,
+                (const char *[]){ "Perplexity", "Epsilon spent", "Seconds by part", "Bytes by part",
+                                  "4</td>", "2 skipped", "epsilon 2.5 of 8", NULL });
+    /* settings and names of people are text, whatever they hold */
+    write_file(folder, "config.yml",
+               "name: \"</pre><script>alert('x')</script> & \xff\x01 \xc3\xa9\"\n");
+    write_file(
+        folder, "summary.json",
+        "{\"first_perplexity\":420,\"plain_perplexity\":20,\"best_possible_perplexity\":4.4}");
+    expect_page(folder, (const char *[]){ "&lt;/pre&gt;&lt;script&gt;alert(&#39;x&#39;)",
+                                          "&amp; \xef\xbf\xbd\xef\xbf\xbd \xc3\xa9",
+                                          "best possible", "plain FedAvg", "before: 420.0", NULL });
+}
+
+static void test_small_pages(void **state)
+{
+    (void)state;
+    static const char *const logs[] = {
+        "{\"round\":1,\"skipped\":true}\n",
+        "{\"round\":7,\"perplexity\":12}\n",
+        "{\"round\":1,\"perplexity\":0,\"seconds\":0,\"clients\":0}\n",
+        "{\"round\":1,\"perplexity\":1e300,\"seconds\":1e-300}\n{\"round\":2,\"perplexity\":1e-300}"
+        "\n",
+        "{\"round\":1,\"train_seconds\":1,\"encrypt_seconds\":2,\"sum_seconds\":1,\"2pc_seconds\":"
+        "3,"
+        "\"step_seconds\":0.1,\"eval_seconds\":0.1,\"asked\":10,\"clients\":7,\"link_bytes\":100}"
+        "\n",
+    };
+    for (size_t i = 0; i < sizeof logs / sizeof *logs; i++) {
+        const char *folder = run_folder();
+        write_file(folder, "metrics.jsonl", logs[i]);
+        expect_page(folder, (const char *[]){ "Rounds", NULL });
+    }
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    const char *folder = run_folder();
+    report r;
+    sefl_buf b = { 0 };
+    write_file(folder, "metrics.jsonl", as_lines);
+    CHECK_OK(report_open(&r, folder));
+    report_totals t = report_add_up(&r);
+    assert_true(t.released == 2 && t.skipped == 1 && t.updates == 13 && t.best_round == 4);
+    assert_true(t.clients_least == 5 && t.clients_most == 8 && t.last == 43.5 &&
+                t.up == 559104 + 69888);
+    assert_true(fabs(t.collect - (2.307 - 0.385 + 8)) < 1e-9);
+    CHECK_OK(report_text(&b, &r));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, "epsilon 2.5 of 8 against a server, 0.75 against others"));
+    assert_non_null(strstr((char *)b.p, "5 to 8 a round, 13 updates"));
+    buf_clear(&b);
+    report_close(&r);
+    CHECK_STATUS(report_open(&r, "/nonexistent/run"), SEFL_ENOTFOUND);
+    write_file(folder, "metrics.jsonl", "");
+    CHECK_STATUS(report_open(&r, folder), SEFL_EPROTO);
+}
+
+static void test_numbers_for_people(void **state)
+{
+    (void)state;
+    static const struct {
+        double v;
+        const char *unit, *text;
+    } cases[] = {
+        { 0, "", "0" },
+        { 107.31, "", "107" },
+        { 9.996, "s", "10.0 s" },
+        { 0.354, "s", "0.35 s" },
+        { 0.012, "s", "0.012 s" },
+        { 999, "bytes", "999 B" },
+        { 69888, "bytes", "69.9 kB" },
+        { 1e15, "bytes", "1 PB" },
+        { 999999, "bytes", "1.00 MB" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[32];
+        svg_number(text, cases[i].v, cases[i].unit);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void test_faults(void **state)
+{
+    (void)state;
+    run_log l = { 0 };
+    TEST_FAULTS(FAULT_ALLOC, st = run_log_read_over(&l, span_of_str(as_lines), "m"),
+                run_log_clear(&l));
+    const char *folder = run_folder();
+    write_file(folder, "metrics.jsonl", as_lines);
+    write_file(folder, "config.yml", "a: 1\n");
+    report r;
+    TEST_FAULTS(FAULT_ALLOC, st = report_open(&r, folder), report_close(&r));
+    CHECK_OK(report_open(&r, folder));
+    sefl_buf b = { 0 };
+    TEST_FAULTS(FAULT_ALLOC, (buf_clear(&b), st = report_html(&b, &r)), buf_clear(&b));
+    buf_clear(&b);
+    report_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reads),  cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_number), cmocka_unit_test(test_checker),
+        cmocka_unit_test(test_page),   cmocka_unit_test(test_small_pages),
+        cmocka_unit_test(test_text),   cmocka_unit_test(test_numbers_for_people),
+        cmocka_unit_test(test_faults),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}

@@ -1,0 +1,213 @@
+/* The trust list: what is written is read back, what is changed by hand is refused, writers wait for
+ * each other, and a reader notices. */
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/file.h"
+#include "trust/trust.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void key_of(uint8_t out[TRUST_KEY], unsigned n)
+{
+    memset(out, 0, TRUST_KEY);
+    out[0] = (uint8_t)(n * 151);
+    out[1] = (uint8_t)n;
+}
+
+static trust_member member(unsigned n, const char *name)
+{
+    trust_member m = {
+        .role = TRUST_CLIENT, .state = TRUST_ACTIVE, .since = 100 + n, .until = 999
+    };
+    key_of(m.key, n);
+    key_of(m.issuer, 77);
+    snprintf(m.name, sizeof m.name, "%s", name);
+    return m;
+}
+
+static trust *sample(unsigned many)
+{
+    trust *t;
+    CHECK_OK(trust_new(&t));
+    t->change = 41;
+    t->self = (trust_self){ .role = TRUST_AGGREGATOR, .name = "as one" };
+    key_of(t->self.tls, 5);
+    key_of(t->self.sign, 6);
+    trust_issuer i = { .role = TRUST_CLIENT,
+                       .state = TRUST_ACTIVE,
+                       .listed = true,
+                       .since = 9,
+                       .unit = "*",
+                       .name = "Hospital, CA 100%",
+                       .der = span_of("der bytes", 9) };
+    key_of(i.key, 77);
+    CHECK_OK(trust_issuer_put(t, &i));
+    i.role = TRUST_CSP, i.listed = false, i.unit[0] = 0, strcpy(i.name, "-");
+    CHECK_OK(trust_issuer_put(t, &i));
+    for (unsigned n = 0; n < many; n++) {
+        char name[32];
+        snprintf(name, sizeof name, "client %u", n);
+        trust_member m = member(n, n == 3 ? "" : name);
+        if (n == 7)
+            m.state = TRUST_REVOKED;
+        CHECK_OK(trust_member_put(t, &m));
+        trust_token k = { .state = 1 + n % 3, .made = 3, .expires = 4 + n };
+        key_of(k.id, 100 + n);
+        snprintf(k.name, sizeof k.name, "%s", name);
+        CHECK_OK(trust_token_put(t, &k));
+    }
+    return t;
+}
+
+static void round_trip(void **state)
+{
+    trust *t = sample(40), *u;
+    sefl_buf a = { 0 }, b = { 0 };
+    uint8_t key[TRUST_KEY];
+    (void)state;
+    CHECK_OK(trust_print(&a, t));
+    CHECK_OK(trust_parse(&u, buf_span(&a)));
+    CHECK_OK(trust_print(&b, u));
+    assert_int_equal(a.n, b.n);
+    assert_memory_equal(a.p, b.p, a.n);
+    assert_int_equal(u->members, 40);
+    assert_int_equal(u->tokens, 40);
+    assert_int_equal(u->issuers, 2);
+    assert_string_equal(u->issuer[0].name, "Hospital, CA 100%");
+    assert_string_equal(u->issuer[1].name, "-");
+    assert_memory_equal(u->issuer[0].der.p, "der bytes", 9);
+    assert_int_equal(trust_count(u, TRUST_CLIENT), 39);
+    assert_int_equal(trust_count(u, TRUST_CSP), 0);
+    key_of(key, 7);
+    assert_int_equal(trust_find(u, key)->state, TRUST_REVOKED);
+    assert_null(trust_find_name(u, "client 7")); /* revoked */
+    assert_non_null(trust_find_name(u, "client 8"));
+    key_of(key, 50);
+    assert_null(trust_find(u, key));
+    /* replaced, not doubled */
+    trust_member m = member(8, "other");
+    CHECK_OK(trust_member_put(u, &m));
+    assert_int_equal(u->members, 40);
+    assert_string_equal(trust_find(u, m.key)->name, "other");
+    trust_free(t), trust_free(u);
+    buf_clear(&a), buf_clear(&b);
+}
+
+/* Every byte changed, and every cut: refused. */
+static void damage(void **state)
+{
+    trust *t = sample(4), *u;
+    sefl_buf a = { 0 };
+    (void)state;
+    CHECK_OK(trust_print(&a, t));
+    for (size_t i = 0; i < a.n; i++) {
+        uint8_t old = a.p[i];
+        a.p[i] = (uint8_t)(old == 'a' ? 'b' : 'a');
+        if (trust_parse(&u, buf_span(&a)) != SEFL_EPROTO)
+            fail_msg("byte %zu changed from %c and taken", i, old);
+        a.p[i] = old;
+        if (trust_parse(&u, span_of(a.p, i)) != SEFL_EPROTO)
+            fail_msg("cut at byte %zu and taken", i);
+    }
+    CHECK_OK(wr_fmt(&a, "\n"));
+    CHECK_STATUS(trust_parse(&u, buf_span(&a)), SEFL_EPROTO);
+    trust_free(t);
+    buf_clear(&a);
+}
+
+enum { WRITERS = 4, EACH = 8 };
+static char path[300];
+
+static void *writer(void *arg)
+{
+    unsigned first = *(unsigned *)arg;
+    for (unsigned i = 0; i < EACH; i++) {
+        trust_edit e;
+        trust_member m = member(first + i, "x");
+        if (trust_edit_begin(&e, path) != SEFL_OK || trust_member_put(e.t, &m) != SEFL_OK ||
+            trust_edit_commit(&e) != SEFL_OK)
+            abort();
+        trust_edit_end(&e);
+    }
+    return NULL;
+}
+
+static void files(void **state)
+{
+    trust *t;
+    trust_edit e;
+    pthread_t thread[WRITERS];
+    unsigned first[WRITERS];
+    (void)state;
+    snprintf(path, sizeof path, "%s", folder_path("list"));
+    trust_watch w = { .path = path };
+    CHECK_STATUS(trust_edit_begin(&e, path), SEFL_ENOTFOUND);
+    CHECK_STATUS(trust_read(&t, path), SEFL_ENOTFOUND);
+    assert_false(trust_watch_changed(&w));
+    CHECK_OK(trust_create(path));
+    CHECK_STATUS(trust_create(path), SEFL_EEXIST);
+    assert_true(trust_watch_changed(&w));
+    assert_false(trust_watch_changed(&w));
+    for (unsigned i = 0; i < WRITERS; i++) {
+        first[i] = i * EACH;
+        assert_int_equal(pthread_create(&thread[i], NULL, writer, &first[i]), 0);
+    }
+    for (unsigned i = 0; i < WRITERS; i++)
+        pthread_join(thread[i], NULL);
+    assert_true(trust_watch_changed(&w));
+    CHECK_OK(trust_read(&t, path));
+    assert_int_equal(t->members, WRITERS * EACH); /* nobody's change is lost */
+    assert_int_equal(t->change, WRITERS * EACH);
+    trust_free(t);
+    /* not committed: nothing changes */
+    CHECK_OK(trust_edit_begin(&e, path));
+    trust_member m = member(200, "y");
+    CHECK_OK(trust_member_put(e.t, &m));
+    trust_edit_end(&e);
+    assert_false(trust_watch_changed(&w));
+    CHECK_OK(file_write_atomic(path, span_of_str("sefl trust 1\n"), 0600));
+    CHECK_STATUS(trust_read(&t, path), SEFL_EPROTO);
+}
+
+static void faults(void **state)
+{
+    trust *t = sample(4), *u = NULL;
+    sefl_buf a = { 0 };
+    (void)state;
+    CHECK_OK(trust_print(&a, t));
+    TEST_FAULTS(FAULT_ALLOC, st = trust_parse(&u, buf_span(&a)), trust_free(u));
+    trust_free(t);
+    buf_clear(&a);
+}
+
+static void names(void **state)
+{
+    char most[TRUST_NAME_MAX + 2];
+    (void)state;
+    memset(most, 'a', sizeof most);
+    most[TRUST_NAME_MAX + 1] = 0;
+    assert_false(trust_name_ok(most));
+    most[TRUST_NAME_MAX] = 0;
+    assert_true(trust_name_ok(most));
+    assert_true(trust_name_ok("client-01"));
+    static const char *const bad[] = { "", "-a", ".a", "a b", "a/b", "a\n", "\xc3\xa4", "a%20" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(trust_name_ok(bad[i]));
+    for (trust_role r = TRUST_CLIENT; r <= TRUST_CSP; r++)
+        assert_int_equal(trust_role_of(trust_role_name(r)), r);
+    assert_int_equal(trust_role_of("root"), 0);
+    assert_null(trust_role_name((trust_role)9));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip), cmocka_unit_test(damage), cmocka_unit_test(files),
+        cmocka_unit_test(faults),     cmocka_unit_test(names),
+    };
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
+}
