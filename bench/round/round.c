@@ -511,7 +511,7 @@ static sefl_status go(bench *b, const options *o)
     int to[2] = { -1, -1 }, from[2] = { -1, -1 }, status = 0;
     pid_t child = -1;
     bool made = false;
-    SEFL_CHECK(strlen(o->dir) < TOP_MAX - 32, SEFL_EINVAL, "--dir: a path too long");
+    SEFL_CHECK(o->dir && strlen(o->dir) < TOP_MAX - 32, SEFL_EINVAL, "--dir: a path too long");
     snprintf(top, sizeof top, "%s/sefl-round-XXXXXX", o->dir);
     SEFL_CHECK(mkdtemp(top), SEFL_EIO, "cannot make a folder in %s: %s", o->dir, strerror(errno));
     made = true;
@@ -561,9 +561,10 @@ static sefl_status run(bench *b, int argc, char **argv)
     opterr = 0;
     optind = 1;
     for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
-        unsigned long n = optarg ? strtoul(optarg, NULL, 10) : 0;
-        if (c == 's' && (strcmp(optarg, "lwe") == 0 || strcmp(optarg, "paillier") == 0))
-            o.scheme = optarg;
+        const char *value = optarg ? optarg : "";
+        unsigned long n = strtoul(value, NULL, 10);
+        if (c == 's' && (strcmp(value, "lwe") == 0 || strcmp(value, "paillier") == 0))
+            o.scheme = value;
         else if (c == 'v' && n >= 1000 && n <= 20000000)
             o.values = n;
         else if (c == 'b' && paillier_bits_ok((unsigned)n))
