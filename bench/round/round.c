@@ -572,7 +572,7 @@ static sefl_status run(bench *b, int argc, char **argv)
         else if (c == 'r' && n >= 1 && n <= ROUNDS_MAX)
             o.rounds = (unsigned)n;
         else if (c == 'd')
-            o.dir = optarg;
+            o.dir = value;
         else
             return sefl_fail(SEFL_EINVAL, "round: what is %.64s?", argv[optind - 1]);
     }

@@ -132,8 +132,8 @@ static bool on_progress(void *self, uint64_t done, uint64_t total)
             s->view.rounds, done, total);
     if (rounds > 0 && t > 0) {
         double left = t / rounds * ((double)(s->view.rounds - s->round) - share);
-        fprintf(stderr, "  %.1f clients/s  %.0f:%02.0f left", rounds * (double)total / t,
-                (double)((uint64_t)left / 60), (double)((uint64_t)left % 60));
+        fprintf(stderr, "  %.1f clients/s  %" PRIu64 ":%02" PRIu64 " left",
+                rounds * (double)total / t, (uint64_t)left / 60, (uint64_t)left % 60);
     }
     fprintf(stderr, "\033[K");
     return true;
