@@ -79,24 +79,54 @@ static bool on_step(void *self, uint64_t done, uint64_t total)
     return cpu_seconds() < w->until;
 }
 
-static sefl_status time_training(const bench *b, rates *r)
+/* One thread's part of the training, beside the others': they share memory and caches, as in a run. */
+typedef struct trainee {
+    const bench *b;
+    double words, seconds, rounding;
+} trainee;
+
+static sefl_status time_rounding(const bench *b, double *ns, int64_t *X, float *v, seeded *gen)
 {
     sefl_status st = SEFL_OK;
+    const task *t = b->t;
+    sefl_rng rng = seeded_rng(gen);
+    unsigned times = 0;
+    double took, began;
+    for (size_t i = 0; i < t->params; i++)
+        v[i] = (float)(1e-3 * (seeded_unit(gen) - 0.5));
+    memset(X, 0, t->values * sizeof *X); /* memory that is there, as in every round but the first */
+    began = cpu_seconds();
+    do {
+        SEFL_TRY(client_train_round(X, t, &b->s->text[0], v, &rng));
+        times++;
+    } while ((took = cpu_seconds() - began) < 0.03 * b->seconds);
+    *ns = 1e9 * took / times / (double)t->values;
+done:
+    return st;
+}
+
+static sefl_status one_thread(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    sefl_status st = SEFL_OK;
+    trainee *me = (trainee *)ctx + begin;
+    const bench *b = me->b;
     const task *t = b->t;
     lm *m = NULL;
     float *v = NULL;
     int64_t *X = NULL, *one = NULL;
-    double words = 0, seconds = 0, limit = 0.4 * b->seconds;
+    double limit = 0.4 * b->seconds;
     seeded gen;
     sefl_rng rng = seeded_rng(&gen);
-    seeded_init(&gen, 1, "calibration");
+    (void)lane, (void)end;
+    seeded_init(&gen, begin, "calibration");
     SEFL_TRY(lm_new(&m, &t->model, NULL));
     SEFL_TRY(sefl_new(&v, t->params, sizeof *v));
     SEFL_TRY(sefl_new(&X, t->values, sizeof *X));
     if (t->unit == TASK_UNIT_RECORD)
         SEFL_TRY(sefl_new(&one, t->params, sizeof *one));
-    for (uint32_t i = 0; seconds < limit && i < b->s->clients; i++) {
-        stopwatch w = { .until = cpu_seconds() + limit - seconds };
+    for (uint32_t n = 0; me->seconds < limit && n < 100; n++) {
+        uint32_t i = (uint32_t)((begin + n * 7) % b->s->clients);
+        stopwatch w = { .until = cpu_seconds() + limit - me->seconds };
         sefl_progress p = { .report = on_step, .self = &w };
         client_train job = { .task = t,
                              .text = &b->s->text[i],
@@ -105,38 +135,50 @@ static sefl_status time_training(const bench *b, rates *r)
                              .round = 1,
                              .m = m,
                              .progress = &p };
+        double began = cpu_seconds();
+        if (one)
+            memset(X, 0, t->values * sizeof *X);
         memcpy(lm_theta(m), b->s->theta, t->params * sizeof *v);
         memcpy(v, b->s->theta, t->params * sizeof *v);
         lm_state_reset(m);
-        double began = cpu_seconds();
         st = one ? client_train_records(&job, X, one, v, &rng) : client_train_local(&job, v);
         if (st == SEFL_ERANGE || st == SEFL_ECANCELLED)
             st = SEFL_OK; /* diverged, or time is up: what was done was timed */
         SEFL_TRY(st);
-        if (i == 0 && w.done == w.total && b->s->clients > 1)
+        if (n == 0 && w.done == w.total)
             continue; /* the first one warms up */
-        seconds += cpu_seconds() - began;
+        me->seconds += cpu_seconds() - began;
         double share = w.total > 0 ? (double)w.done / (double)w.total : 0;
-        words += share * (double)calibrate_words(t, job.text);
+        me->words += share * (double)calibrate_words(t, job.text);
     }
-    r->train_us_token = words > 0 ? 1e6 * seconds / words : 0;
-    if (!one) {
-        memset(v, 0, t->params * sizeof *v);
-        for (size_t i = 0; i < t->params; i++)
-            v[i] = (float)(1e-3 * (seeded_unit(&gen) - 0.5));
-        unsigned times = 0;
-        double began = cpu_seconds(), took;
-        do {
-            SEFL_TRY(client_train_round(X, t, &b->s->text[0], v, &rng));
-            times++;
-        } while ((took = cpu_seconds() - began) < 0.03 * b->seconds);
-        r->round_ns_value = 1e9 * took / times / (double)t->values;
-    }
+    if (!one)
+        SEFL_TRY(time_rounding(b, &me->rounding, X, v, &gen));
 done:
     lm_free(m);
     sefl_free(v);
     sefl_free(X);
     sefl_free(one);
+    return st;
+}
+
+static sefl_status time_training(const bench *b, rates *r)
+{
+    sefl_status st = SEFL_OK;
+    unsigned n =
+        pool_threads(b->pool) < b->s->e->clients ? pool_threads(b->pool) : b->s->e->clients;
+    trainee *all = NULL;
+    double words = 0, seconds = 0;
+    SEFL_TRY(sefl_new(&all, n, sizeof *all));
+    for (unsigned i = 0; i < n; i++)
+        all[i].b = b;
+    SEFL_TRY(pool_run(b->pool, n, 1, one_thread, all, NULL));
+    for (unsigned i = 0; i < n; i++) {
+        words += all[i].words, seconds += all[i].seconds;
+        r->round_ns_value += all[i].rounding / n;
+    }
+    r->train_us_token = words > 0 ? 1e6 * seconds / words : 0;
+done:
+    sefl_free(all);
     return st;
 }
 
