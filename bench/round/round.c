@@ -250,7 +250,8 @@ static sefl_status as_begin(as_side *a, unsigned threads)
     SEFL_TRY(envelope_read(&env, buf_span(&a->envelope)));
     SEFL_TRY(task_read(&a->t, env.content));
     SEFL_TRY(tls_id_read(&a->id, at(a, p[0], "aggregator/cert.pem"),
-                         at(a, p[1], "aggregator/key.pem"), at(a, p[2], "aggregator/csp_peers.pem")));
+                         at(a, p[1], "aggregator/key.pem"),
+                         at(a, p[2], "aggregator/csp_peers.pem")));
     SEFL_TRY(journal_open(&a->j, at(a, p[0], "aggregator/state"), "aggregator", a->t.id));
     SEFL_TRY(account_open(&a->account, a->j, at(a, p[0], "aggregator/ledger"), &a->t));
     SEFL_TRY(journal_as_new(&a->ja, a->j, &a->coins));
@@ -510,7 +511,7 @@ static sefl_status go(bench *b, const options *o)
     int to[2] = { -1, -1 }, from[2] = { -1, -1 }, status = 0;
     pid_t child = -1;
     bool made = false;
-    SEFL_CHECK(strlen(o->dir) < TOP_MAX - 32, SEFL_EINVAL, "--dir: a path too long");
+    SEFL_CHECK(o->dir && strlen(o->dir) < TOP_MAX - 32, SEFL_EINVAL, "--dir: a path too long");
     snprintf(top, sizeof top, "%s/sefl-round-XXXXXX", o->dir);
     SEFL_CHECK(mkdtemp(top), SEFL_EIO, "cannot make a folder in %s: %s", o->dir, strerror(errno));
     made = true;
@@ -560,9 +561,10 @@ static sefl_status run(bench *b, int argc, char **argv)
     opterr = 0;
     optind = 1;
     for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
-        unsigned long n = optarg ? strtoul(optarg, NULL, 10) : 0;
-        if (c == 's' && (strcmp(optarg, "lwe") == 0 || strcmp(optarg, "paillier") == 0))
-            o.scheme = optarg;
+        const char *value = optarg ? optarg : "";
+        unsigned long n = strtoul(value, NULL, 10);
+        if (c == 's' && (strcmp(value, "lwe") == 0 || strcmp(value, "paillier") == 0))
+            o.scheme = value;
         else if (c == 'v' && n >= 1000 && n <= 20000000)
             o.values = n;
         else if (c == 'b' && paillier_bits_ok((unsigned)n))
@@ -570,7 +572,7 @@ static sefl_status run(bench *b, int argc, char **argv)
         else if (c == 'r' && n >= 1 && n <= ROUNDS_MAX)
             o.rounds = (unsigned)n;
         else if (c == 'd')
-            o.dir = optarg;
+            o.dir = value;
         else
             return sefl_fail(SEFL_EINVAL, "round: what is %.64s?", argv[optind - 1]);
     }

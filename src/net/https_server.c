@@ -36,7 +36,7 @@ enum {
     PATH_MAX_CHARS = 1024,
     STOP_MS = 3000,
     HANDSHAKE_MS = 15000, /* or idle_s, if that is less */
-    IDS_MAX = 4096,
+    IDS_MAX = 64,
     RETRY_S = 2,
     LINES_PER_S = 10,
 };
@@ -52,7 +52,7 @@ struct https_server {
     https_conn *conns;
     unsigned conns_n, strangers; /* connections; those without a good certificate yet */
     https_inner *parked;
-    tls_id **ids; /* all that were ever set: a handshake may still use an old one */
+    tls_id *ids[IDS_MAX]; /* all that were ever set: a handshake may still use an old one */
     unsigned ids_n, generation;
     gate *gate; /* NULL: none */
     unsigned requests;
@@ -111,7 +111,11 @@ static int own_certificate(gnutls_session_t session, const struct gnutls_cert_re
     https_conn *conn = gnutls_session_get_ptr(session);
     (void)info;
     const tls_id *id = id_of(conn->server);
-    memcpy(certs, &(const gnutls_pcert_st *){ id->chain }, sizeof *certs);
+    union {
+        const gnutls_pcert_st *ours;
+        gnutls_pcert_st *theirs; /* GnuTLS only reads it */
+    } chain = { .ours = id->chain };
+    *certs = chain.theirs;
     *certs_n = id->chain_n;
     *key = id->key;
     *ocsp = NULL, *ocsp_n = 0, *flags = 0;
@@ -730,7 +734,6 @@ static void server_free(https_server *s)
     buckets_free(s->lines);
     for (unsigned i = 0; i < s->ids_n; i++)
         tls_id_free(s->ids[i]);
-    sefl_free(s->ids);
     gate_free(s->gate);
     if (s->listener >= 0)
         close(s->listener);
@@ -786,7 +789,6 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     SEFL_CHECK(c->id && c->begin && c->peer_role, SEFL_EINVAL,
                "https: a server needs an identity, a role of peers and a handler");
     SEFL_TRY(make_buckets(s));
-    SEFL_TRY(sefl_new(&s->ids, IDS_MAX, sizeof *s->ids));
     s->ids[s->ids_n++] = tls_id_hold(c->id);
     s->gate = gate_hold(c->gate);
     if (c->listener)
@@ -816,7 +818,8 @@ void https_server_set_id(https_server *s, const tls_id *id)
     pthread_mutex_lock(&s->lock);
     if (s->ids_n == IDS_MAX) { /* keep the newest places; the oldest handshake is long over */
         tls_id_free(s->ids[0]);
-        memmove(s->ids, s->ids + 1, (IDS_MAX - 1) * sizeof *s->ids);
+        for (unsigned i = 1; i < IDS_MAX; i++)
+            s->ids[i - 1] = s->ids[i];
         s->ids_n--;
     }
     s->ids[s->ids_n++] = tls_id_hold(id);

@@ -72,11 +72,12 @@ done:
 }
 
 /* A moment in the third quarter of the time that is left, the same for all. */
-static sefl_status choose_moment(client *c, uint64_t left_ms)
+static sefl_status choose_moment(client *c, uint64_t round, uint64_t left_ms)
 {
     sefl_status st = SEFL_OK;
     uint64_t part = 0;
     c->upload_at_ms = 0;
+    c->moment_round = round;
     if (c->t.sampling == TASK_HIDDEN) {
         if (left_ms >= 4)
             SEFL_TRY(rng_below(&c->jitter, &part, left_ms / 4));
@@ -114,7 +115,7 @@ static sefl_status on_news(client *c, const round_news *n)
         if (st != SEFL_OK)
             goto done;
         SEFL_TRY(draw(c, n->round, &e.drawn));
-        SEFL_TRY(choose_moment(c, n->left_ms));
+        SEFL_TRY(choose_moment(c, n->round, n->left_ms));
         c->began_ms = client_now(c);
         c->view.round = n->round;
         log_info(c->o.log, "round open", lf_u64("round", n->round), lf_u64("left_ms", n->left_ms),
@@ -244,6 +245,46 @@ static sefl_status wait_for_moment(client *c)
     return client_stopped(c) ? sefl_fail(SEFL_ECANCELLED, "stopped") : SEFL_OK;
 }
 
+/* Hidden sampling, started again with a finished body of which no byte has left: one that was drawn
+ * may still be training, and would ask for news first. So do we, and choose a moment as it will; an
+ * upload at once, or one to a round that is closed, would tell that there was nothing to train.
+ * *go: upload now. */
+static sefl_status like_everybody(client *c, uint64_t round, bool *go)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf json = { 0 }, scratch = { 0 };
+    client_reply a;
+    round_news n;
+    char path[96];
+    *go = true;
+    if (c->t.sampling != TASK_HIDDEN || c->moment_round == round ||
+        ledger_has(c->book, c->t.id, round))
+        goto done;
+    *go = false;
+    snprintf(path, sizeof path, "/v1/round?after=%" PRIu64 "&wait=%d", round - 1, POLL_S);
+    SEFL_TRY(client_get(c->net, &a, &json, path, NEWS_MAX, POLL_S + 10));
+    if (a.word != ANSWER_OK) {
+        st = not_ok(c, &a, false);
+        goto done;
+    }
+    st = round_news_read(&n, &scratch, buf_span(&json));
+    if (st == SEFL_EPROTO) {
+        st = tell(c, MEMBER_FAILED, "the server's news cannot be read");
+        goto done;
+    }
+    SEFL_TRY(st);
+    if (n.state != ROUND_OPEN || n.round != round) {
+        st = leave_round(c, MEMBER_REFUSED, "it is over; this client was away");
+        goto done;
+    }
+    SEFL_TRY(choose_moment(c, round, n.left_ms));
+    *go = true;
+done:
+    buf_clear(&json);
+    buf_clear(&scratch);
+    return st;
+}
+
 static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,
                                 const client_body *body)
 {
@@ -275,6 +316,10 @@ static sefl_status upload(client *c, uint64_t round)
     uint64_t offset;
     client_body body = client_store_mark(c->store)->body;
     sefl_progress p = client_progress(c);
+    bool go;
+    SEFL_TRY(like_everybody(c, round, &go));
+    if (!go)
+        goto done;
     SEFL_TRY(wait_for_moment(c));
     client_show_doing(c, "uploading");
     SEFL_TRY(client_budget(c, round));

@@ -27,6 +27,7 @@ typedef struct person {
     bool waiting; /* for news */
     bool slow;
     bool zeros, dies;
+    bool busy;        /* with the open round */
     uint64_t busy_ms; /* what this round takes it */
     double dies_at;   /* share of that */
 } person;
@@ -177,6 +178,7 @@ static sefl_status act(crowd *c, uint32_t i, uint64_t now)
             goto done;
         case MEMBER_FETCH_MODEL:
             c->counts.asked++;
+            p->busy = true;
             SEFL_TRY(tell(c, i, MEMBER_GOT_MODEL, now));
             continue;
         case MEMBER_TRAIN:
@@ -207,6 +209,12 @@ done:
     return st;
 }
 
+static void too_late(crowd *c, person *p)
+{
+    c->counts.late += p->busy;
+    p->busy = false;
+}
+
 /* An upload is there to its last byte. */
 static sefl_status arrive(crowd *c, uint32_t i, uint64_t now)
 {
@@ -216,12 +224,13 @@ static sefl_status arrive(crowd *c, uint32_t i, uint64_t now)
                      .rounds_taken = c->taken[i] };
     agg_verdict v = agg_admit(c->a, &u, now);
     if (v != AGG_ADMIT) {
-        c->counts.late += v == AGG_LATE;
+        too_late(c, &c->p[i]);
         SEFL_TRY(tell(c, i, MEMBER_REFUSED, now));
         goto done;
     }
     c->set[c->in_set++] = (crowd_member){ .client = i, .zeros = c->p[i].zeros };
     c->taken[i]++;
+    c->p[i].busy = false;
     SEFL_TRY(agg_on(
         c->a, &(agg_event){ .kind = AGG_UPDATE, .round = c->round, .clients = c->in_set }, now));
     SEFL_TRY(tell(c, i, MEMBER_GOT_RECEIPT, now));
@@ -241,18 +250,19 @@ static sefl_status happen(crowd *c, const event *e, uint64_t now)
         if (o.kind == MEMBER_TRAIN)
             SEFL_TRY(tell(c, e->client, MEMBER_TRAINED, now));
         else
-            c->counts.late++;
+            too_late(c, p);
         break;
     case ARRIVED:
         if (o.kind == MEMBER_UPLOAD && o.round == c->round) {
             SEFL_TRY(arrive(c, e->client, now));
         } else if (o.kind == MEMBER_UPLOAD) {
-            c->counts.late++;
+            too_late(c, p);
             SEFL_TRY(tell(c, e->client, MEMBER_REFUSED, now));
         }
         break;
     case DIED:
         c->counts.dropped++;
+        p->busy = false;
         member_free(p->m);
         p->m = NULL;
         p->turn++;
@@ -337,10 +347,9 @@ sefl_status crowd_close(crowd *c, uint64_t now_ms)
         if (!p->m || p->waiting)
             continue;
         member_order o = member_next(p->m, now_ms);
-        if (o.kind == MEMBER_FETCH_MODEL || o.kind == MEMBER_TRAIN || o.kind == MEMBER_UPLOAD) {
-            c->counts.late++;
+        too_late(c, p);
+        if (o.kind == MEMBER_FETCH_MODEL || o.kind == MEMBER_TRAIN || o.kind == MEMBER_UPLOAD)
             SEFL_TRY(tell(c, i, MEMBER_REFUSED, now_ms));
-        }
         p->turn++;
         p->waiting = o.kind != MEMBER_STOP;
     }

@@ -208,11 +208,15 @@ static void seconds(plan *p, const scene *s, const rates *r)
     double trained = t->sampling == TASK_HIDDEN ? n * t->rate : n;
     plan_seconds *c = &p->client, *one = &p->round;
     p->words = (uint64_t)words;
-    c->train = 1e-6 * r->train_us_token * words + 1e-9 * r->round_ns_value * d;
+    c->train = 1e-6 * r->train_us_token * words;
     one->train = trained * c->train;
+    double rounding = e->protection == PROTECTION_NONE ? 0 : 1e-9 * r->round_ns_value * d;
+    c->encrypt = rounding;
+    one->encrypt = trained * rounding;
     if (e->full) {
-        c->encrypt = 1e-3 * r->encrypt_ms_update + 1e-9 * r->encrypt_ns_value * d;
-        one->encrypt = n * c->encrypt;
+        double encryption = 1e-3 * r->encrypt_ms_update + 1e-9 * r->encrypt_ns_value * d;
+        c->encrypt += encryption;
+        one->encrypt += n * encryption;
         one->sum = n * 1e-9 * r->sum_ns_value * d + 1e-3 * r->sum_ms_round;
     }
     if (e->protection != PROTECTION_NONE)

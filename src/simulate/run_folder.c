@@ -45,6 +45,7 @@ const char *run_path(const run_folder *f, const char *fmt, ...)
     X("2pc_seconds", twopc)       \
     X("step_seconds", step)       \
     X("eval_seconds", eval)       \
+    X("cpu_seconds", cpu)         \
     X("virtual_seconds", virtual_seconds)
 
 sefl_status run_round_write(sefl_buf *out, const run_round *r)

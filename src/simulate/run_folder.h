@@ -11,10 +11,10 @@
  *     {"round":3,"skipped":false,"clients":97,"asked":100,"late":2,"dropped":1,"diverged":0,
  *      "perplexity":41.2,"loss":3.718,"epsilon_server":2.1,"epsilon_others":2.1,"epsilon_target":8,
  *      "seconds":4.1,"train_seconds":7.5,"encrypt_seconds":0.2,"sum_seconds":0.1,"2pc_seconds":0.3,
- *      "step_seconds":0.1,"eval_seconds":0.2,"up_bytes":4705384,"down_bytes":1200000,
+ *      "step_seconds":0.1,"eval_seconds":0.2,"cpu_seconds":8.2,"up_bytes":4705384,"down_bytes":1200000,
  *      "link_bytes":883000,"virtual_seconds":15.2}
- * seconds is wall time; train, encrypt and sum are processor time of all clients together (what one core
- * would need), the others wall time.
+ * seconds is wall time; train, encrypt (clipping and rounding too) and sum are processor time of all clients
+ * together, what one core would need; the others are wall time. cpu is all that the process used.
  *
  * The order of writing makes every moment one to go on from: model and optimiser of a round, its line,
  * then `state`. Lines behind the state's length are cut off.
@@ -34,7 +34,7 @@ typedef struct run_round {
     double perplexity, loss; /* 0: not evaluated */
     bool has_epsilon;
     double epsilon_server, epsilon_others, epsilon_target;
-    double seconds, train, encrypt, sum, twopc, step, eval;
+    double seconds, train, encrypt, sum, twopc, step, eval, cpu;
     uint64_t up, down, link; /* link: UINT64_MAX where no server talked to another */
     double virtual_seconds;
 } run_round;

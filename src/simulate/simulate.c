@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct sim {
@@ -38,6 +39,7 @@ typedef struct sim {
     int log_fd;
     uint64_t now; /* virtual, ms */
     uint64_t opened_at, deadline, began_ns, link_before;
+    double cpu_before;
     float *theta;
     int64_t *w;
     double *average;
@@ -53,6 +55,14 @@ typedef struct sim {
 static double since(const sim *s, uint64_t began_ns)
 {
     return 1e-9 * (double)(clock_ns(&s->mono) - began_ns);
+}
+
+/* Processor time of all threads. */
+static double process_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* ---- ledgers ------------------------------------------------------------------------------------ */
@@ -96,6 +106,7 @@ static sefl_status order_sign(sim *s, const agg_order *o)
     uint8_t bytes[HEADER_BYTES];
     round_header h = { .round = o->round, .step_nano = s->t->step_nano };
     s->began_ns = clock_ns(&s->mono);
+    s->cpu_before = process_seconds();
     s->link_before = s->servers ? servers_bytes(s->servers) : 0;
     s->r = (run_round){ .round = o->round, .link = s->servers ? 0 : UINT64_MAX };
     memcpy(h.task, s->t->id, sizeof h.task);
@@ -220,6 +231,7 @@ static void add_up(simulate_result *out, const run_round *r)
     out->twopc += r->twopc;
     out->step += r->step;
     out->eval += r->eval;
+    out->cpu += r->cpu;
     out->up += r->up;
     out->down += r->down;
     out->link += r->link == UINT64_MAX ? 0 : r->link;
@@ -264,6 +276,7 @@ static sefl_status keep(sim *s)
     s->r.virtual_seconds = 1e-3 * (double)(s->now - s->opened_at);
     SEFL_TRY(spent(s));
     s->r.seconds = since(s, s->began_ns);
+    s->r.cpu = process_seconds() - s->cpu_before;
     SEFL_TRY(run_metrics_append(&s->folder, &s->r, &s->state.metrics_bytes));
     s->state.agg = agg_remember(s->a);
     s->state.now_ms = s->now;
@@ -544,6 +557,7 @@ static sefl_status look_back(sim *s)
     SEFL_TRY(model_read(&meta, &theta, &count, run_path(&s->folder, "model/last.safetensors")));
     sha256_of(s->out->model, span_of(theta, count * sizeof *theta));
     s->out->was_there = true;
+    s->out->claim = s->out->has_epsilon;
     s->out->why = agg_why_text(s->state.agg.why);
 done:
     sefl_free(list);
@@ -678,6 +692,7 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
     json_key(&j, "2pc_seconds"), json_real(&j, r->twopc);
     json_key(&j, "step_seconds"), json_real(&j, r->step);
     json_key(&j, "eval_seconds"), json_real(&j, r->eval);
+    json_key(&j, "cpu_seconds"), json_real(&j, r->cpu);
     json_key(&j, "up_bytes"), json_u64(&j, r->up);
     json_key(&j, "down_bytes"), json_u64(&j, r->down);
     json_key(&j, "link_bytes"), json_u64(&j, r->link);

@@ -55,7 +55,8 @@ typedef struct simulate_result {
     uint8_t model[32]; /* SHA-256 of the last model's values */
     bool claim, has_epsilon;
     double epsilon_server, epsilon_others, epsilon_target, delta;
-    double seconds, train, encrypt, sum, twopc, step, eval; /* of all rounds, as in run_round */
+    double seconds, train, encrypt, sum, twopc, step, eval,
+        cpu; /* of all rounds, as in run_round */
     uint64_t up, down, link;
     uint64_t memory_bytes; /* largest resident set of the process */
     unsigned threads;

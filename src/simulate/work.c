@@ -125,9 +125,11 @@ void work_free(work *w)
 
 /* ---- one client ------------------------------------------------------------------------------ */
 
+/* Clipping and rounding count as encryption's: plain training does not need them. */
 static sefl_status train(const work *w, lane *l, const crowd_member *who, const sefl_coins *coins)
 {
     sefl_status st = SEFL_OK;
+    double began = cpu_seconds(), trained = 0;
     const task *t = w->t;
     const corpus *text = &w->s->text[who->client];
     bool integers = w->s->e->protection != PROTECTION_NONE;
@@ -153,9 +155,14 @@ static sefl_status train(const work *w, lane *l, const crowd_member *who, const 
     }
     memcpy(l->v, w->theta, t->params * sizeof *w->theta);
     SEFL_TRY(client_train_local(&job, l->v));
+    trained = cpu_seconds();
     if (integers)
         SEFL_TRY(client_train_round(l->X, t, text, l->v, &rng));
 done:
+    if (trained == 0)
+        trained = cpu_seconds();
+    l->train += trained - began;
+    l->encrypt += cpu_seconds() - trained;
     return st;
 }
 
@@ -273,9 +280,7 @@ static sefl_status one_client(void *ctx, unsigned lane_number, size_t begin, siz
     crowd_who(name, w->set[begin].client);
     SEFL_TRY(named_coins_new(&n, name, w->s->e->seed));
     sefl_coins coins = named_coins_of(n);
-    double began = cpu_seconds();
     st = train(w, l, &w->set[begin], &coins);
-    l->train += cpu_seconds() - began;
     if (st == SEFL_ERANGE) { /* its owner uploads nothing in this round */
         pthread_mutex_lock(&w->lock);
         w->diverged++;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What README and docs tell people to type works: every block marked ```sh is run, in the order of its file, in
-# a folder of its own. "```sh parallel" holds a command a line that run side by side, as in terminals of
+# a folder of its own (docs/OPERATING.md: test_operating.sh). "```sh parallel" holds a command a line that run side by side, as in terminals of
 # their own. Every `sefl COMMAND` named in a text exists.
 #
 # So that tests can run beside each other and soon end, `sefl` is a wrapper here: provisioned federations get
@@ -40,6 +40,7 @@ blocks() {
 ran=0
 for file in "$SEFL_SOURCE"/README.md "$SEFL_SOURCE"/CONTRIBUTING.md "$SEFL_SOURCE"/docs/*.md \
     "$SEFL_SOURCE"/examples/README.md; do
+    case $file in */OPERATING.md) continue ;; esac # test_operating.sh runs it, as one session
     rm -rf "$dir"/block-* "$dir/work"
     mkdir "$dir/work"
     blocks "$file"
@@ -62,6 +63,7 @@ for file in "$SEFL_SOURCE"/README.md "$SEFL_SOURCE"/CONTRIBUTING.md "$SEFL_SOURC
         ran=$((ran + 1))
     done
 done
+grep -q OPERATING.md "$SEFL_SOURCE/tests/e2e/test_operating.sh" || fail "nobody runs OPERATING.md"
 [ $ran -ge 5 ] || fail "only $ran blocks were run"
 
 # ---- what is named exists ------------------------------------------------------------------------

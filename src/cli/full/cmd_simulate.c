@@ -122,14 +122,18 @@ static bool on_progress(void *self, uint64_t done, uint64_t total)
     if (!s->terminal || s->quiet || now - s->shown_ns < 250000000u)
         return true;
     s->shown_ns = now;
+    if (s->began_ns == 0) {
+        fprintf(stderr, "\rtext of client %" PRIu64 "/%" PRIu64 "\033[K", done, total);
+        return true;
+    }
     double t = 1e-9 * (double)(now - s->began_ns), share = total ? (double)done / (double)total : 0;
     double rounds = (double)s->rounds_here + share;
     fprintf(stderr, "\rround %" PRIu64 "/%" PRIu64 "  client %" PRIu64 "/%" PRIu64, s->round + 1,
             s->view.rounds, done, total);
-    if (s->began_ns > 0 && rounds > 0 && t > 0) {
+    if (rounds > 0 && t > 0) {
         double left = t / rounds * ((double)(s->view.rounds - s->round) - share);
-        fprintf(stderr, "  %.1f clients/s  %.0f:%02.0f left", rounds * (double)total / t,
-                (double)((uint64_t)left / 60), (double)((uint64_t)left % 60));
+        fprintf(stderr, "  %.1f clients/s  %" PRIu64 ":%02" PRIu64 " left",
+                rounds * (double)total / t, (uint64_t)left / 60, (uint64_t)left % 60);
     }
     fprintf(stderr, "\033[K");
     return true;
@@ -164,10 +168,12 @@ static void print_summary(const simulate_result *r)
     printf("seconds     train %.1f  encrypt %.1f  sum %.1f (processor time)  2pc %.1f  step %.1f  "
            "eval %.1f\n",
            r->train, r->encrypt, r->sum, r->twopc, r->step, r->eval);
-    printf("wall        %.1f s of rounds on %u thread%s; training alone would take %.1f s (%+.1f "
-           "%%)\n",
-           r->seconds, r->threads, r->threads == 1 ? "" : "s", r->train / r->threads,
-           r->train > 0 ? 100 * (r->seconds / (r->train / r->threads) - 1) : 0.0);
+    if (r->train > 0)
+        printf("rounds      %.1f s of processor time, %+.1f %% over training alone; %.1f s of wall "
+               "time on "
+               "%u thread%s\n",
+               r->cpu, 100 * (r->cpu / r->train - 1), r->seconds, r->threads,
+               r->threads == 1 ? "" : "s");
     printf("bytes       up %s  down %s  between the servers %s\n", up, down, link);
     printf("memory      %.0f MB\n", (double)r->memory_bytes / 1e6);
 }

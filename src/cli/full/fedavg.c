@@ -12,13 +12,18 @@
 #include <stdio.h>
 #include <string.h>
 
+typedef struct lane {
+    lm *m;
+} lane;
+
 typedef struct average {
     const fedavg_config *c;
     const task *t;
     uint64_t round;
     vocab *words;
     corpus valid, *text; /* clients of them */
-    lm *judge, **model;  /* one a lane */
+    lm *judge;
+    lane *model; /* one a thread */
     unsigned lanes;
     float *theta;
     float *change; /* clients x params: each one's theta after training, less theta */
@@ -66,7 +71,7 @@ static sefl_status open_models(average *a)
     a->lanes = pool_threads(a->threads);
     SEFL_TRY(sefl_new(&a->model, a->lanes, sizeof *a->model));
     for (unsigned i = 0; i < a->lanes; i++)
-        SEFL_TRY(lm_new(&a->model[i], &a->t->model, NULL));
+        SEFL_TRY(lm_new(&a->model[i].m, &a->t->model, NULL));
 done:
     return st;
 }
@@ -99,12 +104,12 @@ static sefl_status train_one(average *a, lm *m, size_t who)
     return client_train_local(&c, v);
 }
 
-static sefl_status train_some(void *ctx, unsigned lane, size_t begin, size_t end)
+static sefl_status train_some(void *ctx, unsigned which, size_t begin, size_t end)
 {
     average *a = ctx;
     sefl_status st = SEFL_OK;
     for (size_t i = begin; i < end; i++)
-        SEFL_TRY(train_one(a, a->model[lane], i));
+        SEFL_TRY(train_one(a, a->model[which].m, i));
 done:
     return st;
 }
@@ -141,7 +146,7 @@ done:
     for (uint32_t i = 0; a.text && i < c->clients; i++)
         corpus_clear(&a.text[i]);
     for (unsigned i = 0; a.model && i < a.lanes; i++)
-        lm_free(a.model[i]);
+        lm_free(a.model[i].m);
     sefl_free(a.text);
     sefl_free(a.model);
     sefl_free(a.theta);

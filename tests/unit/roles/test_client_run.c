@@ -195,6 +195,54 @@ static void hidden_sampling_uploads_zeros(void **state)
     end(s);
 }
 
+static void *stop_in_the_wait(void *arg)
+{
+    scene *s = arg;
+    for (int i = 0; i < 1000 && !strstr(log_of(s), "update finished"); i++)
+        usleep(10000); /* finished and marked: now it waits for its moment */
+    client_stop(s->c);
+    return NULL;
+}
+
+/* Hidden sampling: started again with finished zeros, while a client that was drawn would still train: no
+ * upload at once, and none to a round that is closed. */
+static void finished_zeros_wait_again(void **state)
+{
+    (void)state;
+    for (int closed = 0; closed < 2; closed++) {
+        pthread_t id;
+        scene *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.05", NULL);
+        s->as.rounds = 1;
+        s->as.left_ms = 60000;
+        open_client(s);
+        assert_int_equal(pthread_create(&id, NULL, stop_in_the_wait, s), 0);
+        CHECK_OK(client_run(s->c));
+        pthread_join(id, NULL);
+        client_free(s->c);
+        client_store *st = store_of(s);
+        assert_int_equal(client_store_mark(st)->phase, CLIENT_FINISHED);
+        client_store_close(st);
+        assert_int_equal(s->as.heads + s->as.puts, 0);
+
+        s->as.left_ms = 800;
+        if (closed)
+            s->as.round = 2; /* over */
+        unsigned polls = s->as.polls;
+        open_client(s);
+        sefl_clock clock = clock_monotonic();
+        uint64_t before = clock_ms(&clock);
+        CHECK_OK(client_run(s->c));
+        assert_true(s->as.polls > polls);
+        assert_int_equal(s->made, 1);
+        assert_int_equal(s->as.receipts, !closed);
+        if (closed)
+            assert_int_equal(s->as.heads + s->as.puts + charged(s), 0);
+        else
+            assert_true(clock_ms(&clock) - before >= 400);
+        end(s);
+    }
+}
+
 /* A header of an earlier round, good signatures and all, while the coin of a later one is thrown: the
  * client would train for real where its own coin said zeros. */
 static void an_old_round_said_again(void **state)
@@ -358,6 +406,7 @@ int main(void)
         cmocka_unit_test(the_ledger_is_over_all_tasks),
         cmocka_unit_test(not_drawn_stays_not_drawn),
         cmocka_unit_test(hidden_sampling_uploads_zeros),
+        cmocka_unit_test(finished_zeros_wait_again),
         cmocka_unit_test(an_old_round_said_again),
         cmocka_unit_test(a_charged_round_is_not_made_again),
         cmocka_unit_test(a_restart_does_not_count_twice),

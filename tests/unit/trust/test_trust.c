@@ -128,8 +128,8 @@ static void *writer(void *arg)
     for (unsigned i = 0; i < EACH; i++) {
         trust_edit e;
         trust_member m = member(first + i, "x");
-        if (trust_edit_begin(&e, path) != SEFL_OK ||
-            trust_member_put(e.t, &m) != SEFL_OK || trust_edit_commit(&e) != SEFL_OK)
+        if (trust_edit_begin(&e, path) != SEFL_OK || trust_member_put(e.t, &m) != SEFL_OK ||
+            trust_edit_commit(&e) != SEFL_OK)
             abort();
         trust_edit_end(&e);
     }

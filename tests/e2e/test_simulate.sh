@@ -1,0 +1,129 @@
+#!/bin/sh
+# sefl simulate, plan, compare: runs, sweeps, going on after an interruption, misuse.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+fail() { echo "FAILED: $*" >&2; exit 1; }
+expect() { # CODE command...: runs it, output in $out
+    want=$1
+    shift
+    rc=0
+    out=$("$@" 2>&1) || rc=$?
+    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
+}
+says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+silent() { case $out in *"$1"*) fail "'$1' is in: $out" ;; *) ;; esac; }
+hash_of() { grep -o '"model_sha256":"[0-9a-f]*"' "runs/$1/summary.json"; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+cat > e.yml <<'END'
+# an experiment
+name: first
+clients: 4
+crypto.key_bits: 2048
+data: { words: 200 }
+model: { embed: 8, hidden: 8 }
+rounds: { count: 2 }
+END
+
+# misuse
+expect 2 "$SEFL" simulate; says "-c FILE says which experiment"
+expect 2 "$SEFL" simulate -c e.yml extra; says '"extra"'
+expect 2 "$SEFL" simulate -c e.yml --sett a=b; says "did you mean --set?"
+expect 2 "$SEFL" simulate -c e.yml --set clients=0; says "--set: clients wants a whole number from 1"
+expect 2 "$SEFL" simulate -c e.yml --threads many; says "--threads: threads wants"
+expect 2 "$SEFL" simulate -c e.yml --set protection=all; says "none cdp sefl"
+expect 2 "$SEFL" simulate -c e.yml --set clients=1; says "the sum of one client is its update"
+expect 2 "$SEFL" simulate -c e.yml --set privacy.claim=dp; says "privacy.z"
+expect 1 "$SEFL" simulate -c none.yml; says "none.yml"
+printf 'clients: 4\nprotecton: none\n' > bad.yml
+expect 2 "$SEFL" simulate -c bad.yml; says 'bad.yml:2:1: unknown setting "protecton"; did you mean "protection"?'
+expect 2 "$SEFL" plan; says "-c FILE says which experiment"
+expect 2 "$SEFL" plan -c e.yml --rates r --quick; says "--rates gives"
+expect 1 "$SEFL" plan -c e.yml --rates none.txt; says "none.txt"
+expect 2 "$SEFL" compare; says "which runs?"
+expect 1 "$SEFL" compare "$dir"; says "is no run"
+[ ! -e runs ] || [ -z "$(ls runs/*/metrics.jsonl 2> /dev/null)" ] || fail "misuse left a run"
+rm -rf runs
+
+# a run and its folder
+expect 0 "$SEFL" simulate -c e.yml
+says "4 clients"; says "seed 1"; says "round 2/2"; says "no differential privacy claimed"
+says "processor time"; says "best possible"
+for f in config.yml metrics.jsonl summary.json ledger log vocab.txt state model/round-0.safetensors \
+    model/round-1.safetensors model/round-2.safetensors model/best.safetensors model/last.safetensors; do
+    [ -s "runs/first/$f" ] || fail "no runs/first/$f"
+done
+[ "$(wc -l < runs/first/metrics.jsonl)" -eq 2 ] || fail "metrics.jsonl has not two lines"
+cmp runs/first/model/round-2.safetensors runs/first/model/last.safetensors
+expect 0 "$SEFL" model info runs/first/model/last.safetensors
+expect 0 "$SEFL" simulate -c e.yml; says "was there already"
+expect 1 "$SEFL" simulate -c e.yml --set seed=2; says "holds another run (seed differs)"
+expect 0 "$SEFL" simulate -c runs/first/config.yml --set name=again --quiet
+[ "$(hash_of first)" = "$(hash_of again)" ] || fail "config.yml is another experiment"
+
+# the same model: with the real cryptography, on one thread
+expect 0 "$SEFL" simulate -c e.yml --set name=full --set crypto=full --quiet
+[ "$(hash_of first)" = "$(hash_of full)" ] || fail "crypto full gives another model"
+expect 0 "$SEFL" simulate -c e.yml --set name=one --threads 1 --quiet
+[ "$(hash_of first)" = "$(hash_of one)" ] || fail "one thread gives another model"
+
+# killed at any moment, it goes on to the same model
+cat > long.yml <<'END'
+name: long
+clients: 12
+crypto.key_bits: 2048
+data: { words: 3000 }
+model: { embed: 24, hidden: 24 }
+rounds: { count: 6 }
+network: { dropout: 0.1 }
+END
+"$SEFL" simulate -c long.yml --runs whole --quiet > /dev/null
+for wait in 0.6 0.9; do
+    "$SEFL" simulate -c long.yml --quiet > /dev/null 2>&1 &
+    pid=$!
+    sleep $wait
+    kill -9 $pid 2> /dev/null || true
+    wait $pid 2> /dev/null || true
+done
+expect 0 "$SEFL" simulate -c long.yml --quiet
+[ "$(grep -o '"model_sha256":"[0-9a-f]*"' whole/long/summary.json)" = "$(hash_of long)" ] ||
+    fail "an interrupted run ends elsewhere"
+[ "$(wc -l < runs/long/metrics.jsonl)" -eq 6 ] || fail "an interrupted run has other lines"
+
+# baselines in a sweep, side by side
+expect 0 "$SEFL" simulate -c e.yml --set name=base --set sweep.protection=none,cdp,sefl
+says "run 3 of 3"; silent "choice not accounted"
+expect 0 "$SEFL" compare runs/base-protection=none runs/base-protection=cdp runs/base-protection=sefl
+says "protection"; says "base-protection=cdp"; says "ppl best"
+[ "$(echo "$out" | wc -l)" -eq 4 ] || fail "compare: $out"
+[ "$(echo "$out" | awk '{ print length($0) }' | sort -u | wc -l)" -eq 1 ] || fail "not aligned: $out"
+expect 0 "$SEFL" compare --json runs/first; says '"best_perplexity":'
+printf 'sweep: { protection: [none, all] }\nname: half\ncrypto.key_bits: 2048\n' > half.yml
+expect 2 "$SEFL" simulate -c half.yml --set rounds.count=1 --set data.words=100; says "half.yml:1:"
+[ -s runs/half-protection=none/summary.json ] || fail "the good half of a sweep did not run"
+
+# private text: looking twice is not accounted
+"$SEFL" data synth --out text --clients 2 --tokens 3000 > /dev/null 2>&1
+expect 0 "$SEFL" simulate -c e.yml --set name=own --set data.path=text --set sweep.training.lr=1,2
+says "choice not accounted"
+expect 0 "$SEFL" simulate -c e.yml --set name=public --set data.path=text --set data.public=true \
+    --set sweep.training.lr=1,2
+silent "choice not accounted"
+expect 0 "$SEFL" simulate -c e.yml --set name=json --json --quiet
+[ "$(echo "$out" | wc -l)" -eq 3 ] || fail "--json: $out"
+
+# a plan writes nothing but what it is asked for
+before=$(find . | sort)
+expect 0 "$SEFL" plan --quick -c e.yml; says "a client    up"; says "epsilon 8"; says "warning:"
+expect 0 "$SEFL" plan --quick --json -c e.yml --set crypto=full
+says '"link_bytes":'; says '"warnings":['
+[ "$before" = "$(find . | sort)" ] || fail "plan left files"
+expect 0 "$SEFL" plan --quick -c e.yml --save-rates rates.txt
+expect 0 "$SEFL" plan --rates rates.txt -c e.yml
+first=$out
+expect 0 "$SEFL" plan --rates rates.txt -c e.yml
+[ "$first" = "$out" ] || fail "two plans from the same rates"
+expect 0 "$SEFL" plan --rates rates.txt -c e.yml --set privacy.claim=dp --set privacy.z=1 \
+    --set privacy.epsilon=20
+says "this noise drowns the update"; says "epsilon 8 needs about"

@@ -1,0 +1,189 @@
+#include "small_scene.h"
+
+#include "support/folder.h"
+
+#include "base/file.h"
+#include "simulate/plan.h"
+
+#include <math.h>
+#include <string.h>
+
+static const rates known = { .train_us_token = 10,
+                             .round_ns_value = 10,
+                             .encrypt_ms_update = 5,
+                             .encrypt_ns_value = 100,
+                             .sum_ms_round = 2,
+                             .sum_ns_value = 20,
+                             .release_ms_round = 50,
+                             .release_ns_value = 1000,
+                             .link_bytes_round = 10000,
+                             .link_bytes_value = 300,
+                             .step_ms_round = 3,
+                             .eval_us_token = 5,
+                             .model_bytes = 7000,
+                             .tables_bytes = 1e6 };
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * fabs(b) + 1e-12;
+}
+
+static bool warns(const plan *p, const char *words)
+{
+    for (unsigned i = 0; i < p->warnings; i++)
+        if (strstr(p->warning[i], words))
+            return true;
+    return false;
+}
+
+static void made(plan *p, const char *more)
+{
+    small_scene s;
+    small_scene_make(&s, more);
+    CHECK_OK(plan_make(p, s.s, &known, 2));
+    small_scene_clear(&s);
+}
+
+static void parts_add_up(void **state)
+{
+    (void)state;
+    small_scene s;
+    plan p;
+    small_scene_make(&s, "clients=10 crypto=full network.dropout=0.2 rounds.count=5");
+    const task *t = &s.s->task;
+    CHECK_OK(plan_make(&p, s.s, &known, 2));
+    double d = (double)t->values, words = 0;
+    for (uint32_t i = 0; i < 10; i++)
+        words += (double)calibrate_words(t, &s.s->text[i]);
+    assert_true(near(p.per_round, 8) && near(p.asked, 10));
+    assert_int_equal(p.up_bytes, ahe_body_bytes(&t->ahe));
+    assert_int_equal(p.down_bytes, 7000);
+    assert_int_equal(p.link_bytes, 10000 + 300 * t->values);
+    assert_true(near(p.round.train, 8 * 1e-5 * words / 10));
+    assert_true(near(p.client.encrypt, 5e-3 + 110e-9 * d));
+    assert_true(near(p.round.sum, 8 * 20e-9 * d + 2e-3));
+    assert_true(near(p.round.twopc, 50e-3 + 1000e-9 * d));
+    assert_true(near(p.seconds, 5 * p.round.wall));
+    assert_true(near(p.noise_ratio, 0.02 * sqrt(d) / 8));
+    small_scene_clear(&s);
+}
+
+/* Words that a client trains on: an epoch of columns, and single steps. */
+static void words(void **state)
+{
+    (void)state;
+    task t = { .model = { .batch = 4, .steps = 10 }, .local_epochs = 2 };
+    corpus c = { .tokens = 103 }; /* 4 columns of 25: 24 predictions each */
+    assert_int_equal(calibrate_words(&t, &c), 2 * 4 * 24);
+    t.local_epochs = 0, t.local_steps = 1;
+    assert_int_equal(calibrate_words(&t, &c), 40);
+    t.local_steps = 3; /* an epoch: 10, 10 and 4 in a row */
+    assert_int_equal(calibrate_words(&t, &c), 96);
+    t.local_steps = 4;
+    assert_int_equal(calibrate_words(&t, &c), 136);
+    c.tokens = 5; /* fewer columns */
+    t.local_steps = 1;
+    assert_int_equal(calibrate_words(&t, &c), 2);
+}
+
+static void warnings(void **state)
+{
+    (void)state;
+    plan p;
+    made(&p, "clients=10 privacy.claim=dp privacy.z=1 privacy.epsilon=20");
+    assert_true(warns(&p, "at 10 clients this noise drowns the update"));
+    assert_true(warns(&p, "epsilon 8 needs about"));
+    assert_true(p.clients_needed > 100);
+    /* the budget ends early */
+    made(&p, "clients=10 privacy.claim=dp privacy.z=1 privacy.epsilon=8 rounds.count=50");
+    assert_true(p.rounds >= 1 && p.rounds < 50 && p.rounds_asked == 50);
+    assert_true(warns(&p, "the budget of epsilon 8 ends after round"));
+    /* enough clients for what they ask: no word of drowning */
+    made(&p, "clients=600 data.words=100 privacy.claim=dp privacy.z=1 privacy.epsilon=20 "
+             "rounds.count=2");
+    assert_false(warns(&p, "drowns"));
+    assert_true(p.has_epsilon && p.epsilon_server < 20 && p.epsilon_server > 5);
+    made(&p, "clients=10");
+    assert_true(warns(&p, "no differential privacy claimed"));
+    assert_true(warns(&p, "cannot have both learning and a small epsilon"));
+    assert_false(p.has_epsilon);
+    made(&p, "clients=10 protection=none");
+    assert_true(warns(&p, "protection none"));
+    assert_true(p.round.twopc == 0 && p.noise_ratio == 0);
+    made(&p, "clients=10 network.client_ms=100000 rounds.deadline_ms=60000");
+    assert_true(warns(&p, "come too late"));
+    made(&p, "clients=10 network.dropout=0.9 rounds.threshold=4");
+    assert_true(warns(&p, "most rounds will be skipped"));
+}
+
+/* Two epsilons: amplified against others, not against a server; hidden: against both. */
+static void epsilons(void **state)
+{
+    (void)state;
+    plan open, hidden, limited;
+    made(&open, "clients=40 privacy.claim=dp privacy.z=1 privacy.epsilon=90 privacy.sampling=open "
+                "privacy.rate=0.1 rounds.threshold=2");
+    assert_true(open.epsilon_others < 0.5 * open.epsilon_server);
+    made(&hidden,
+         "clients=40 privacy.claim=dp privacy.z=1 privacy.epsilon=90 privacy.sampling=hidden "
+         "privacy.rate=0.1 rounds.threshold=2");
+    assert_true(near(hidden.epsilon_others, hidden.epsilon_server));
+    assert_true(near(hidden.epsilon_others, open.epsilon_others));
+    made(&limited,
+         "clients=40 privacy.claim=dp privacy.z=1 privacy.epsilon=90 rounds.max_per_client=3");
+    assert_true(limited.epsilon_server < limited.epsilon_others);
+}
+
+static void rates_file(void **state)
+{
+    (void)state;
+    sefl_buf b = { 0 };
+    rates got;
+    CHECK_OK(rates_write(&b, &known));
+    CHECK_OK(file_write_atomic(folder_path("rates"), buf_span(&b), 0600));
+    CHECK_OK(rates_read(&got, folder_path("rates")));
+    assert_memory_equal(&got, &known, sizeof got);
+    CHECK_STATUS(rates_read(&got, folder_put("few", "model_bytes=3\n", 14)), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "train_us_token"));
+    CHECK_STATUS(rates_read(&got, folder_path("none")), SEFL_ENOTFOUND);
+    buf_clear(&b);
+}
+
+/* It measures something of everything, and leaves no file. */
+static void measures(void **state)
+{
+    (void)state;
+    small_scene s;
+    pool *p;
+    rates r;
+    CHECK_OK(pool_new(&p, 2));
+    static const char *const kinds[] = { "crypto=full",
+                                         "crypto=full privacy.noise=own",
+                                         "crypto=full crypto.scheme=paillier",
+                                         "crypto=clear",
+                                         "protection=cdp",
+                                         "protection=none" };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char more[128];
+        snprintf(more, sizeof more, "clients=4 %s", kinds[i]);
+        small_scene_make(&s, more);
+        CHECK_OK(calibrate(&r, s.s, p, 0.05));
+        assert_true(r.train_us_token > 0 && r.model_bytes > 0 && r.step_ms_round > 0);
+        assert_true((r.link_bytes_value > 0 || r.link_bytes_round > 0) == (i < 3));
+        assert_true((r.encrypt_ns_value > 0 || r.encrypt_ms_update > 0) == (i < 3));
+        assert_true((r.release_ns_value > 0 || r.release_ms_round > 0) == (i < 5));
+        small_scene_clear(&s);
+    }
+    pool_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_add_up), cmocka_unit_test(words),      cmocka_unit_test(warnings),
+        cmocka_unit_test(epsilons),     cmocka_unit_test(rates_file), cmocka_unit_test(measures),
+    };
+    int rc = cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
+    scene_key_clear(&small_key);
+    return rc;
+}

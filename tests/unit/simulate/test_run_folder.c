@@ -1,0 +1,187 @@
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "simulate/overview.h"
+#include "simulate/run_folder.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const run_round sample = { .round = 3,
+                                  .clients = 97,
+                                  .asked = 100,
+                                  .late = 2,
+                                  .dropped = 1,
+                                  .perplexity = 41.25,
+                                  .loss = 3.75,
+                                  .has_epsilon = true,
+                                  .epsilon_server = 2.5,
+                                  .epsilon_others = 0.5,
+                                  .epsilon_target = 8,
+                                  .seconds = 4.5,
+                                  .train = 7.25,
+                                  .encrypt = 0.125,
+                                  .sum = 0.25,
+                                  .twopc = 0.5,
+                                  .step = 0.0625,
+                                  .eval = 0.03125,
+                                  .cpu = 9,
+                                  .up = 4705384,
+                                  .down = 1200000,
+                                  .link = 883000,
+                                  .virtual_seconds = 15.5 };
+
+static void lines(void **state)
+{
+    (void)state;
+    sefl_buf b = { 0 };
+    run_round r;
+    CHECK_OK(run_round_write(&b, &sample));
+    CHECK_OK(run_round_read(&r, buf_span(&b)));
+    assert_memory_equal(&r, &sample, sizeof r);
+    for (size_t n = 0; n < b.n; n++) /* no part of a line is a line */
+        CHECK_STATUS(run_round_read(&r, span_of(b.p, n)), SEFL_EPROTO);
+    buf_clear(&b);
+    CHECK_OK(run_round_read(&r, span_of_str("{\"new\":[1,{}],\"round\":1}")));
+    assert_true(r.link == UINT64_MAX && r.perplexity == 0 && !r.has_epsilon);
+    CHECK_STATUS(run_round_read(&r, span_of_str("{\"clients\":1}")), SEFL_EPROTO);
+}
+
+static void file_of_lines(void **state)
+{
+    (void)state;
+    run_folder f;
+    bool fresh;
+    uint64_t bytes, first = 0;
+    run_round *list, r = sample;
+    size_t n;
+    CHECK_OK(run_folder_open(&f, folder_path("runs"), "a", span_of_str("seed: 1\n"), &fresh));
+    assert_true(fresh);
+    for (r.round = 1; r.round <= 3; r.round++) {
+        CHECK_OK(run_metrics_append(&f, &r, &bytes));
+        first = r.round == 1 ? bytes : first;
+    }
+    CHECK_OK(run_metrics_read(&list, &n, run_path(&f, "metrics.jsonl")));
+    assert_int_equal(n, 3);
+    assert_int_equal(list[2].round, 3);
+    sefl_free(list);
+    CHECK_OK(run_metrics_cut(&f, bytes - 5)); /* torn */
+    CHECK_OK(run_metrics_read(&list, &n, run_path(&f, "metrics.jsonl")));
+    assert_int_equal(n, 2);
+    sefl_free(list);
+    CHECK_OK(run_metrics_cut(&f, first));
+    CHECK_OK(run_metrics_append(&f, &sample, &bytes));
+    CHECK_OK(run_metrics_read(&list, &n, run_path(&f, "metrics.jsonl")));
+    assert_int_equal(n, 2);
+    sefl_free(list);
+    CHECK_OK(
+        file_write_atomic(run_path(&f, "metrics.jsonl"), span_of_str("{\"round\":1}\nx\n"), 0600));
+    CHECK_STATUS(run_metrics_read(&list, &n, run_path(&f, "metrics.jsonl")), SEFL_EPROTO);
+    assert_non_null(strstr(sefl_last_error(), "metrics.jsonl:2:"));
+}
+
+static void folders(void **state)
+{
+    (void)state;
+    run_folder f;
+    bool fresh;
+    struct stat a, b;
+    CHECK_OK(run_folder_open(&f, folder_path("runs"), "b", span_of_str("x: 1\nlr: 2\n"), &fresh));
+    assert_true(fresh);
+    CHECK_OK(run_folder_open(&f, folder_path("runs"), "b", span_of_str("x: 1\nlr: 2\n"), &fresh));
+    assert_false(fresh);
+    CHECK_STATUS(
+        run_folder_open(&f, folder_path("runs"), "b", span_of_str("x: 1\nlr: 3\n"), &fresh),
+        SEFL_EEXIST);
+    assert_non_null(strstr(sefl_last_error(), "(lr differs)"));
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "round-%d", i);
+        CHECK_OK(file_write_atomic(run_path(&f, "model/%s", name), span_of_str(name), 0600));
+        CHECK_OK(run_folder_link(&f, "last", name));
+        CHECK_OK(run_folder_link(&f, "last", name)); /* again: the same */
+        assert_int_equal(stat(run_path(&f, "model/last"), &a), 0);
+        assert_int_equal(stat(run_path(&f, "model/%s", name), &b), 0);
+        assert_true(a.st_ino == b.st_ino);
+        assert_false(file_exists(run_path(&f, "model/last.tmp")));
+    }
+}
+
+static void states(void **state)
+{
+    (void)state;
+    uint64_t taken[3] = { 1, 0, UINT64_MAX };
+    run_state s = { .agg = { .phase = AGG_SIGNING,
+                             .round = 4,
+                             .skipped_in_row = 2,
+                             .rounds_without_gain = 1,
+                             .best_perplexity = 0.1 + 0.2 },
+                    .model_round = 3,
+                    .best_round = 2,
+                    .opened = 3,
+                    .skipped = 1,
+                    .now_ms = 12345,
+                    .metrics_bytes = 77,
+                    .taken = taken,
+                    .clients = 3 };
+    run_state got;
+    CHECK_OK(run_state_write(&s, folder_path("state")));
+    CHECK_OK(run_state_read(&got, folder_path("state")));
+    assert_int_equal(got.agg.phase, AGG_SIGNING);
+    assert_int_equal(got.agg.round, 4);
+    assert_true(got.agg.best_perplexity == 0.1 + 0.2); /* to the last bit */
+    assert_int_equal(got.model_round, 3);
+    assert_int_equal(got.metrics_bytes, 77);
+    assert_int_equal(got.clients, 3);
+    assert_memory_equal(got.taken, taken, sizeof taken);
+    run_state_clear(&got);
+    CHECK_STATUS(run_state_read(&got, folder_path("none")), SEFL_ENOTFOUND);
+    CHECK_STATUS(run_state_read(&got, folder_put("bad", "{\"phase\":99,\"round\":1}", 22)),
+                 SEFL_EPROTO);
+    CHECK_STATUS(run_state_read(&got, folder_put("bad2", "{\"phase\":1,", 11)), SEFL_EPROTO);
+    TEST_FAULTS(FAULT_ALLOC, st = run_state_read(&got, folder_path("state")),
+                run_state_clear(&got));
+}
+
+static void overviews(void **state)
+{
+    (void)state;
+    run_folder f;
+    bool fresh;
+    uint64_t bytes;
+    overview o;
+    run_round r = sample;
+    sefl_buf b = { 0 };
+    CHECK_OK(run_folder_open(&f, folder_path("runs"), "c",
+                             span_of_str("name: c\nclients: 100\nprivacy.claim: dp\n"), &fresh));
+    r.round = 1, r.perplexity = 50;
+    CHECK_OK(run_metrics_append(&f, &r, &bytes));
+    r.round = 2, r.perplexity = 40, r.clients = 99, r.up = 99 * r.up / 97;
+    CHECK_OK(run_metrics_append(&f, &r, &bytes));
+    r = (run_round){ .round = 3, .skipped = true, .link = UINT64_MAX };
+    CHECK_OK(run_metrics_append(&f, &r, &bytes));
+    r = sample, r.round = 4, r.perplexity = 45;
+    CHECK_OK(run_metrics_append(&f, &r, &bytes));
+    CHECK_OK(overview_read(&o, f.root));
+    assert_int_equal(o.rounds, 4);
+    assert_int_equal(o.skipped, 1);
+    assert_true(o.last == 45 && o.best == 40 && o.best_round == 2 && !o.over);
+    assert_true(fabs(o.clients_mean - 293.0 / 3) < 1e-9);
+    assert_true(o.has_epsilon && o.epsilon_server == 2.5);
+    CHECK_OK(overview_json(&b, &o));
+    buf_clear(&b);
+    CHECK_STATUS(overview_read(&o, folder_path("nothing")), SEFL_ENOTFOUND);
+    assert_non_null(strstr(sefl_last_error(), "is no run"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines),  cmocka_unit_test(file_of_lines), cmocka_unit_test(folders),
+        cmocka_unit_test(states), cmocka_unit_test(overviews),
+    };
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
+}
