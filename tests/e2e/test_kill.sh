@@ -28,7 +28,8 @@ look_at_models() {
 }
 
 closed() { grep -c '"event":"round closed"' "$dir/log/aggregator" || :; }
-one_more_closed() { [ "$(closed)" -gt "$before" ] || fed_ended aggregator; }
+is_over() { grep -q '"event":"task over"' "$dir/log/aggregator" || fed_ended aggregator; }
+one_more_closed() { [ "$(closed)" -gt "$before" ] || is_over; }
 
 # Every second kill comes just after a round has closed: masking, two-party computation, release. The
 # others come at any time.
@@ -44,14 +45,17 @@ moment() { # NUMBER
 
 restart() { # NAME
     case $1 in
-    aggregator) fed_aggregator --linger 4 ;;
+    aggregator) fed_aggregator --linger 60 ;;
     csp) fed_csp ;;
     *) fed_clients "${1#client-0}" ;;
     esac
 }
 
 check() {
-    for name in $fed_names; do fed_done "$name" $((60 * t)); done
+    # clients come back when their back-off is over; the aggregator waits for them until it is told
+    for name in client-01 client-02 client-03 csp; do fed_done $name $((60 * t)); done
+    fed_kill TERM aggregator
+    fed_done aggregator 20
     look_at_models
     said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
     # the mark is durable before the line is written, so a round may have none; never two
@@ -69,9 +73,9 @@ while [ "$n" -lt $total ]; do
     rm -rf "$dir/log" "$dir/run"
     fed_provision "run-$run" --clients $clients --words 300 --set model.embed=32 \
         --set model.hidden=32 --set rounds.count=8 --set rounds.deadline_ms=60000
-    fed_servers --linger 4
+    fed_servers --linger 60
     fed_clients 1 2 3
-    while [ "$n" -lt $total ] && ! fed_ended aggregator; do
+    while [ "$n" -lt $total ] && ! is_over; do
         case $((n % 3)) in
         0) who=aggregator ;;
         1) who=csp ;;

@@ -61,6 +61,7 @@ typedef struct fed {
     char seen[PATH_MAX - 256];   /* what clients encrypted: CLIENT-ROUND, int64 */
     unsigned clients;
     uint64_t seed;
+    unsigned linger; /* of AS, seconds; 0: 1 */
     task t;
     pinned servers;
     pid_t csp, aggregator, client[FED_CLIENTS];
@@ -269,7 +270,9 @@ static inline sefl_status fed_run_aggregator(fed_child *c)
                           "127.0.0.1", f->as_port));
     snprintf(at, sizeof at, "127.0.0.1:%u", f->dial_csp ? f->dial_csp : f->csp_port);
     SEFL_TRY(settings_set_pair(&s, span_of_str("csp"), span_of_str(at), "test"));
-    SEFL_TRY(settings_set(&s, "linger=1", "test"));
+    char linger[32];
+    snprintf(linger, sizeof linger, "linger=%u", f->linger ? f->linger : 1);
+    SEFL_TRY(settings_set(&s, linger, "test"));
     SEFL_TRY(aggregator_settings_make(&cfg, &s, c->folder));
     SEFL_TRY(aggregator_new(
         &role, &(aggregator_options){ .settings = &cfg, .log = &c->log, .coins = c->use }));

@@ -65,6 +65,7 @@ static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
     fed_make(&f, name, schemes[run % 2], 3, 300,
              "rounds.count=6 rounds.deadline_ms=60000 model.embed=32 model.hidden=32");
     f.seed = 100 + run;
+    f.linger = 60; /* a client that found AS away comes back only after a while */
     fed_start_csp(&f);
     fed_start_aggregator(&f);
     for (unsigned i = 0; i < f.clients; i++)
@@ -80,7 +81,10 @@ static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
         restart(&f, who);
         done++;
     }
-    fed_finish(&f, 120 * FED_SLOW);
+    for (unsigned i = 0; i < f.clients; i++)
+        fed_await(&f, &f.client[i], "a client", 120 * FED_SLOW);
+    fed_await(&f, &f.csp, "the CSP", 120 * FED_SLOW);
+    fed_kill(&f.aggregator); /* all that is left to do is to wait for late clients */
     assert_int_equal(verify(&f, &least, &most), f.t.rounds);
     verify_coins(&f);
     printf("run %u, %s: %lu kills; CSP opened %u rounds, sent %u outputs again\n", run,
