@@ -39,7 +39,7 @@ sefl_status gate_new(gate **out, const trust *t)
     SEFL_TRY(sefl_new(&g, 1, sizeof *g));
     atomic_init(&g->holders, 1);
     g->list = trust_hold(t);
-    SEFL_TRY(sefl_new(&g->by, t->issuers, sizeof *g->by));
+    SEFL_TRY(sefl_new(&g->by, t->issuers, sizeof(gnutls_x509_trust_list_t)));
     for (size_t i = 0; i < t->issuers; i++)
         SEFL_TRY(one_issuer(&g->by[i], &t->issuer[i]));
     *out = g, g = NULL;
@@ -50,11 +50,13 @@ done:
 
 gate *gate_hold(const gate *g)
 {
-    gate *mine;
-    memcpy(&mine, &g, sizeof mine); /* only the count changes, and that is atomic */
-    if (mine)
-        atomic_fetch_add(&mine->holders, 1);
-    return mine;
+    union {
+        const gate *given;
+        gate *mine; /* only the count changes, and that is atomic */
+    } u = { .given = g };
+    if (u.mine)
+        atomic_fetch_add(&u.mine->holders, 1);
+    return u.mine;
 }
 
 void gate_free(gate *g)

@@ -64,7 +64,7 @@ sefl_status socket_listen(int *out, const char *address, uint16_t port, uint16_t
 {
     sefl_status st = SEFL_OK;
     struct addrinfo *list = NULL;
-    struct sockaddr_storage a;
+    struct sockaddr_storage a = { 0 };
     socklen_t n = sizeof a;
     int fd = -1, one = 1, zero = 0;
     *out = -1;

@@ -91,10 +91,12 @@ done:
 
 tls_id *tls_id_hold(const tls_id *id)
 {
-    tls_id *mine;
-    memcpy(&mine, &id, sizeof mine); /* only the count changes, and that is atomic */
-    atomic_fetch_add(&mine->holders, 1);
-    return mine;
+    union {
+        const tls_id *given;
+        tls_id *mine; /* only the count changes, and that is atomic */
+    } u = { .given = id };
+    atomic_fetch_add(&u.mine->holders, 1);
+    return u.mine;
 }
 
 void tls_id_free(tls_id *id)
