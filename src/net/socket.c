@@ -64,7 +64,12 @@ sefl_status socket_listen(int *out, const char *address, uint16_t port, uint16_t
 {
     sefl_status st = SEFL_OK;
     struct addrinfo *list = NULL;
-    struct sockaddr_storage a = { 0 };
+    union {
+        struct sockaddr_storage any;
+        struct sockaddr plain;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } a = { 0 };
     socklen_t n = sizeof a;
     int fd = -1, one = 1, zero = 0;
     *out = -1;
@@ -76,10 +81,8 @@ sefl_status socket_listen(int *out, const char *address, uint16_t port, uint16_t
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
     SEFL_CHECK(bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, 128) == 0, SEFL_EIO,
                "cannot listen on %.128s port %u: %s", address, port, strerror(errno));
-    SEFL_CHECK(getsockname(fd, (struct sockaddr *)&a, &n) == 0, SEFL_EIO, "getsockname: %s",
-               strerror(errno));
-    *bound = ntohs(a.ss_family == AF_INET ? ((struct sockaddr_in *)&a)->sin_port
-                                          : ((struct sockaddr_in6 *)&a)->sin6_port);
+    SEFL_CHECK(getsockname(fd, &a.plain, &n) == 0, SEFL_EIO, "getsockname: %s", strerror(errno));
+    *bound = ntohs(a.any.ss_family == AF_INET ? a.v4.sin_port : a.v6.sin6_port);
     *out = fd, fd = -1;
 done:
     if (list)

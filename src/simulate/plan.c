@@ -223,8 +223,8 @@ static void seconds(plan *p, const scene *s, const rates *r)
         one->twopc = 1e-3 * r->release_ms_round + 1e-9 * r->release_ns_value * d;
     one->step = 1e-3 * r->step_ms_round;
     double eval = 1e-6 * r->eval_us_token * (double)s->valid.tokens;
-    double evals = e->eval_every ? (double)(p->rounds / e->eval_every) : 1;
-    one->eval = p->rounds > 0 ? eval * evals / (double)p->rounds : 0;
+    uint64_t evals = e->eval_every ? p->rounds / e->eval_every : 1;
+    one->eval = p->rounds > 0 ? eval * (double)evals / (double)p->rounds : 0;
     double lanes = n < p->threads ? n : p->threads;
     double parallel = lanes > 0 ? (one->train + one->encrypt) / lanes : 0;
     one->wall = parallel + one->sum + one->twopc + one->step + one->eval;
