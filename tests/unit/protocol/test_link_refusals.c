@@ -459,6 +459,12 @@ static void openings_that_are_refused(void **state)
     world_free(w);
 }
 
+/* CSP may hang up at the first byte that is wrong, before all are sent. */
+static void sent(sefl_status st)
+{
+    assert_true(st == SEFL_OK || st == SEFL_ECLOSED);
+}
+
 /* After GO: pieces of the sum that are not what is due. Nothing opens, and the next attempt does. */
 static void sums_in_wrong_pieces(void **state)
 {
@@ -488,24 +494,24 @@ static void sums_in_wrong_pieces(void **state)
             channel *raw = &c.wire[0].inner;
             switch (i) {
             case 0:
-                CHECK_OK(msg_send(raw, LINK_SUM, index + 1, bytes, n));
+                sent(msg_send(raw, LINK_SUM, index + 1, bytes, n));
                 break;
             case 1:
-                CHECK_OK(msg_send(raw, LINK_SUM, index, bytes, n + 1));
+                sent(msg_send(raw, LINK_SUM, index, bytes, n + 1));
                 break;
             case 2:
-                CHECK_OK(msg_send(raw, LINK_SUM, index, bytes, n - 1));
+                sent(msg_send(raw, LINK_SUM, index, bytes, n - 1));
                 break;
             case 3:
-                CHECK_OK(msg_send(raw, LINK_PING, 0, bytes, 0));
+                sent(msg_send(raw, LINK_PING, 0, bytes, 0));
                 break;
             case 4:
-                CHECK_OK(msg_begin(raw, LINK_SUM, index, UINT64_MAX));
+                sent(msg_begin(raw, LINK_SUM, index, UINT64_MAX));
                 break;
             default: /* right sizes, no ciphertext (lwe's head is checked, its body may be any bits) */
                 if (head)
-                    CHECK_OK(msg_send(raw, LINK_SUM, 0, bytes, head));
-                CHECK_OK(msg_send(raw, LINK_SUM, 1, bytes, p->units * unit));
+                    sent(msg_send(raw, LINK_SUM, 0, bytes, head));
+                sent(msg_send(raw, LINK_SUM, 1, bytes, p->units * unit));
             }
             (void)!channel_flush(raw);
             link_msg m = { 0 };
