@@ -524,7 +524,8 @@ sefl_status trust_parse(trust **out, sefl_span text)
     SEFL_TRY(trust_new(&t));
     while (at < text.n) {
         const uint8_t *end = memchr(text.p + at, '\n', text.n - at);
-        line l = { .p = (const char *)text.p + at, .end = (const char *)end, .number = ++number };
+        number++;
+        line l = { .p = (const char *)text.p + at, .end = (const char *)end, .number = number };
         if (!end)
             SEFL_TRY(bad(&l, "it is cut off"));
         SEFL_TRY(take_line(t, &l));
