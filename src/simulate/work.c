@@ -103,7 +103,7 @@ void work_free(work *w)
 {
     if (!w)
         return;
-    for (unsigned i = 0; i < w->lanes; i++) {
+    for (unsigned i = 0; w->lane && i < w->lanes; i++) {
         lane *l = &w->lane[i];
         lm_free(l->m);
         sefl_free(l->v);

@@ -62,11 +62,13 @@ sefl_status trust_new(trust **out)
 
 trust *trust_hold(const trust *t)
 {
-    trust *mine;
-    memcpy(&mine, &t, sizeof mine); /* only the count changes, and that is atomic */
-    if (mine)
-        atomic_fetch_add(&mine->holders, 1);
-    return mine;
+    union {
+        const trust *given;
+        trust *mine; /* only the count changes, and that is atomic */
+    } u = { .given = t };
+    if (u.mine)
+        atomic_fetch_add(&u.mine->holders, 1);
+    return u.mine;
 }
 
 static void der_free(trust_issuer *i)

@@ -42,6 +42,11 @@ fed_aggregator --linger 5 "$@"
 fed_clients 1
 for r in csp aggregator client-01; do
     fed_running $r || fail "$r does not run"
+    tries=50 # a client has no ready file: it may not have come so far
+    while [ "$(status_of $r NoNewPrivs)" != 1 ] && [ $tries -gt 0 ]; do
+        sleep 0.1
+        tries=$((tries - 1))
+    done
     [ "$(status_of $r NoNewPrivs)" = 1 ] || fail "$r may gain privileges"
     grep -q '^Max core file size  *0  *0 ' "/proc/$(cat "$dir/run/$r.pid")/limits" || fail "$r may leave a core file"
     if [ $root = yes ] && [ $r != client-01 ]; then
