@@ -96,7 +96,7 @@ bool gate_chain(const gate *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
         x509_peer one = *p;
         bool good = x509_chain_good(&one, crt, n, g->by[i]);
         if (good && is->state != TRUST_ACTIVE) {
-            x509_judge(&one, X509_REVOKED, "certificate of \"%s\": its issuer is trusted no longer",
+            x509_judge(&one, X509_WITHDRAWN, "certificate of \"%s\": its issuer is trusted no longer",
                        p->name);
             good = false;
         } else if (good && role && strcmp(trust_role_name(is->role), role) != 0) {
@@ -126,13 +126,13 @@ bool gate_member(const gate *g, x509_peer *p)
     if (memcmp(p->issuer, nobody, sizeof nobody) != 0) {
         i = trust_find_issuer(t, p->issuer, trust_role_of(p->role));
         if (!i || i->state != TRUST_ACTIVE) {
-            x509_judge(p, X509_REVOKED, "certificate of \"%s\": its issuer is trusted no longer",
+            x509_judge(p, X509_WITHDRAWN, "certificate of \"%s\": its issuer is trusted no longer",
                        p->name);
             return false;
         }
     }
     if (m && m->state != TRUST_ACTIVE) {
-        x509_judge(p, X509_REVOKED, "certificate of \"%s\": revoked", p->name);
+        x509_judge(p, X509_WITHDRAWN, "certificate of \"%s\": revoked", p->name);
         return false;
     }
     if (i && i->listed && (!m || m->role != i->role)) {

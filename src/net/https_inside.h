@@ -1,12 +1,15 @@
-/* https_inside: what the two halves of https_server share. */
+/* https_inside: what the parts of https_server share. */
 #ifndef NET_HTTPS_INSIDE_H
 #define NET_HTTPS_INSIDE_H
 
+#include "net/buckets.h"
 #include "net/https_server.h"
 #include "net/tls_inside.h"
 
 #include <microhttpd.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 /* A connection, from its accept to its end. */
 typedef struct https_conn {
@@ -56,6 +59,52 @@ typedef struct https_inner {
     bool park_wanted, parked;
     uint64_t park_until, wakes_seen;
 } https_inner;
+
+enum { HTTPS_IDS_MAX = 64 };
+
+/* The server. */
+struct https_server {
+    https_server_config c;
+    struct MHD_Daemon *daemon;
+    int listener; /* ours only after quiesce */
+    uint16_t port;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    https_conn *conns;
+    unsigned conns_n, strangers; /* connections; those without a good certificate yet */
+    https_inner *parked;
+    tls_id *ids[HTTPS_IDS_MAX]; /* all that were ever set: a handshake may still use an old one */
+    unsigned ids_n, generation;
+    gate *gate; /* NULL: none */
+    unsigned requests;
+    uint64_t wakes;
+    atomic_bool stopping;
+    bool over;
+    pthread_t watcher;
+    bool watching;
+
+    buckets *address_rate, *peer_rate, *peer_bytes, *lines; /* NULL: no limit */
+    _Atomic uint64_t counts[HTTPS_EVENTS_N];
+};
+
+void https_count(https_server *s, https_event e);
+/* May another line about a refusal be written? A flood must not fill the disk. */
+bool https_may_talk(https_server *s);
+
+/* Callbacks of GnuTLS and libmicrohttpd about connections (https_conn.c). */
+int https_own_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
+                          gnutls_pcert_st **certs, unsigned *certs_n, gnutls_ocsp_data_st **ocsp,
+                          unsigned *ocsp_n, gnutls_privkey_t *key, unsigned *flags);
+enum MHD_Result https_on_accept(void *cls, const struct sockaddr *from, socklen_t n);
+void https_on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
+                         enum MHD_ConnectionNotificationCode what);
+/* One verdict a connection, id and gate, until the certificate expires: conn->peer. */
+void https_judge(https_conn *conn);
+/* Counts, logs and tells a refusal; without the lock. */
+void https_tell_refused(https_server *s, const x509_peer *p);
+/* Under the lock. */
+void https_unpark(https_server *s, https_inner *in);
 
 /* Gives the answer to libmicrohttpd; MHD_NO: close. */
 enum MHD_Result https_answer_queue(https_inner *in);

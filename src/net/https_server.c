@@ -35,35 +35,8 @@ enum {
     HEADER_BYTES = 32 << 10,
     PATH_MAX_CHARS = 1024,
     STOP_MS = 3000,
-    HANDSHAKE_MS = 15000, /* or idle_s, if that is less */
-    IDS_MAX = 64,
     RETRY_S = 2,
     LINES_PER_S = 10,
-};
-
-struct https_server {
-    https_server_config c;
-    struct MHD_Daemon *daemon;
-    int listener; /* ours only after quiesce */
-    uint16_t port;
-
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    https_conn *conns;
-    unsigned conns_n, strangers; /* connections; those without a good certificate yet */
-    https_inner *parked;
-    tls_id *ids[IDS_MAX]; /* all that were ever set: a handshake may still use an old one */
-    unsigned ids_n, generation;
-    gate *gate; /* NULL: none */
-    unsigned requests;
-    uint64_t wakes;
-    atomic_bool stopping;
-    bool over;
-    pthread_t watcher;
-    bool watching;
-
-    buckets *address_rate, *peer_rate, *peer_bytes, *lines; /* NULL: no limit */
-    _Atomic uint64_t counts[HTTPS_EVENTS_N];
 };
 
 static const char *const event_names[HTTPS_EVENTS_N] = {
@@ -82,249 +55,9 @@ uint64_t https_server_count(const https_server *s, https_event e)
     return atomic_load(&s->counts[e]);
 }
 
-static void count(https_server *s, https_event e)
-{
-    atomic_fetch_add(&s->counts[e], 1);
-}
-
-/* May another line about a refusal be written? A flood must not fill the disk. */
-static bool may_talk(https_server *s)
-{
-    static const uint8_t all[BUCKETS_KEY];
-    return buckets_take(s->lines, all, 1, socket_now_ms());
-}
-
-/* ---- connections ------------------------------------------------------------------------- */
-
-static const tls_id *id_of(https_server *s)
-{
-    pthread_mutex_lock(&s->lock);
-    const tls_id *id = s->ids[s->ids_n - 1];
-    pthread_mutex_unlock(&s->lock);
-    return id;
-}
-
-static int own_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
-                           gnutls_pcert_st **certs, unsigned *certs_n, gnutls_ocsp_data_st **ocsp,
-                           unsigned *ocsp_n, gnutls_privkey_t *key, unsigned *flags)
-{
-    https_conn *conn = gnutls_session_get_ptr(session);
-    (void)info;
-    const tls_id *id = id_of(conn->server);
-    union {
-        const gnutls_pcert_st *ours;
-        gnutls_pcert_st *theirs; /* GnuTLS only reads it */
-    } chain = { .ours = id->chain };
-    *certs = chain.theirs;
-    *certs_n = id->chain_n;
-    *key = id->key;
-    *ocsp = NULL, *ocsp_n = 0, *flags = 0;
-    return 0;
-}
-
-static int on_finished(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
-                       const gnutls_datum_t *msg)
-{
-    https_conn *conn = gnutls_session_get_ptr(session);
-    (void)type, (void)when, (void)msg;
-    if (incoming)
-        conn->shook = true;
-    return 0;
-}
-
-static void address_of(uint8_t out[BUCKETS_KEY], const struct sockaddr *a)
-{
-    memset(out, 0, BUCKETS_KEY);
-    if (a->sa_family == AF_INET) {
-        out[0] = 4;
-        memcpy(out + 1, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
-    } else if (a->sa_family == AF_INET6) {
-        const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-        out[0] = IN6_IS_ADDR_V4MAPPED(six) ? 4 : 6;
-        if (out[0] == 4)
-            memcpy(out + 1, six->s6_addr + 12, 4);
-        else
-            memcpy(out + 1, six->s6_addr, 8);
-    }
-}
-
-/* Makes place: the stranger that has been here longest goes. Under the lock. */
-static void cut_oldest_stranger(https_server *s)
-{
-    https_conn *oldest = NULL;
-    for (https_conn *c = s->conns; c; c = c->next)
-        if (!c->known && !c->was_cut && (!oldest || c->since_ms < oldest->since_ms))
-            oldest = c;
-    if (!oldest)
-        return;
-    oldest->was_cut = true;
-    oldest->due_ms = 0;
-    shutdown(oldest->fd, SHUT_RDWR); /* its thread sees that and closes */
-    count(s, HTTPS_EVENT_STRANGER);
-}
-
-/* Before a byte is read. */
-static enum MHD_Result on_accept(void *cls, const struct sockaddr *from, socklen_t n)
-{
-    https_server *s = cls;
-    uint8_t address[BUCKETS_KEY];
-    unsigned same = 0;
-    bool full = false;
-    (void)n;
-    address_of(address, from);
-    if (s->address_rate && !buckets_take(s->address_rate, address, 1, socket_now_ms())) {
-        count(s, HTTPS_EVENT_ADDRESS_RATE);
-        return MHD_NO;
-    }
-    pthread_mutex_lock(&s->lock);
-    for (const https_conn *c = s->conns; c; c = c->next)
-        same += memcmp(c->address, address, sizeof address) == 0;
-    full = s->conns_n >= s->c.connections_max;
-    bool share = same >= s->c.connections_per_address;
-    if (!full && !share && s->strangers >= (s->c.connections_max + 1) / 2)
-        cut_oldest_stranger(s);
-    pthread_mutex_unlock(&s->lock);
-    if (full || share)
-        count(s, full ? HTTPS_EVENT_FULL : HTTPS_EVENT_ADDRESS_FULL);
-    return full || share ? MHD_NO : MHD_YES;
-}
-
-static uint64_t handshake_ms(const https_server *s)
-{
-    return s->c.idle_s < HANDSHAKE_MS / 1000 ? 1000ull * s->c.idle_s : HANDSHAKE_MS;
-}
-
-static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx)
-{
-    https_conn *conn;
-    const union MHD_ConnectionInfo *fd =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    const union MHD_ConnectionInfo *session =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    const union MHD_ConnectionInfo *from =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    *ctx = NULL;
-    if (!fd || !session)
-        return;
-    if (sefl_new(&conn, 1, sizeof *conn) != SEFL_OK) {
-        shutdown(fd->connect_fd, SHUT_RDWR); /* ends in the handshake */
-        return;
-    }
-    conn->server = s;
-    conn->mhd = mhd;
-    conn->fd = fd->connect_fd;
-    conn->tls = session->tls_session;
-    conn->since_ms = socket_now_ms();
-    conn->due_ms = conn->since_ms + handshake_ms(s);
-    if (from && from->client_addr)
-        address_of(conn->address, from->client_addr);
-    count(s, HTTPS_EVENT_CONNECTED);
-    gnutls_session_set_ptr(conn->tls, conn);
-    gnutls_handshake_set_hook_function(conn->tls, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST,
-                                       on_finished);
-    gnutls_certificate_server_set_request(conn->tls, GNUTLS_CERT_REQUEST);
-    gnutls_certificate_send_x509_rdn_sequence(conn->tls, 1);
-    pthread_mutex_lock(&s->lock);
-    conn->next = s->conns;
-    if (s->conns)
-        s->conns->prev = conn;
-    s->conns = conn;
-    s->conns_n++, s->strangers++;
-    pthread_mutex_unlock(&s->lock);
-    *ctx = conn;
-}
-
-static void conn_closed(https_server *s, void **ctx)
-{
-    https_conn *conn = *ctx;
-    *ctx = NULL;
-    if (!conn)
-        return;
-    pthread_mutex_lock(&s->lock);
-    if (conn->prev)
-        conn->prev->next = conn->next;
-    else
-        s->conns = conn->next;
-    if (conn->next)
-        conn->next->prev = conn->prev;
-    s->conns_n--, s->strangers -= !conn->known;
-    if (!conn->heard && !conn->was_cut && !s->stopping) {
-        /* libmicrohttpd's clock may be there before the watcher */
-        bool slow = socket_now_ms() - conn->since_ms >= handshake_ms(s);
-        if (conn->shook)
-            count(s, slow ? HTTPS_EVENT_HEADER_SLOW : HTTPS_EVENT_NOT_HTTP);
-        else
-            count(s, slow ? HTTPS_EVENT_HANDSHAKE_SLOW : HTTPS_EVENT_HANDSHAKE);
-    }
-    pthread_mutex_unlock(&s->lock);
-    sefl_free(conn);
-}
-
-static void on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
-                          enum MHD_ConnectionNotificationCode what)
-{
-    if (what == MHD_CONNECTION_NOTIFY_STARTED)
-        conn_started(cls, mhd, ctx);
-    else
-        conn_closed(cls, ctx);
-}
-
-static void tell_refused(https_server *s, const x509_peer *p)
-{
-    count(s, HTTPS_EVENT_CERTIFICATE);
-    if (may_talk(s))
-        log_warn(s->c.log, "peer refused", lf_str("reason", x509_verdict_text(p->code)),
-                 lf_str("why", p->why));
-    if (s->c.refused)
-        s->c.refused(s->c.ctx, p);
-}
-
-/* The verdict, and whether the peer has too many connections with this one. Under the lock. */
-static void settle_peer(https_conn *conn, const x509_peer *peer)
-{
-    https_server *s = conn->server;
-    unsigned same = 0;
-    bool known = peer->code == X509_OK;
-    conn->peer = *peer;
-    s->strangers += (unsigned)conn->known;
-    s->strangers -= (unsigned)known;
-    conn->known = known;
-    for (const https_conn *c = s->conns; known && c; c = c->next)
-        same += c->known &&
-                memcmp(c->peer.fingerprint, peer->fingerprint, sizeof peer->fingerprint) == 0;
-    conn->surplus = s->c.connections_per_peer > 0 && same > s->c.connections_per_peer;
-}
-
-/* One verdict a connection, id and gate, until the certificate expires. */
-static void judge(https_conn *conn)
-{
-    https_server *s = conn->server;
-    x509_peer p = { .code = X509_OK };
-    bool anew = false;
-    pthread_mutex_lock(&s->lock);
-    while (!conn->judged || conn->judged_by != s->generation ||
-           (conn->peer.code == X509_OK && conn->peer.until < (int64_t)time(NULL) && !anew)) {
-        const tls_id *id = s->ids[s->ids_n - 1];
-        unsigned generation = s->generation;
-        gate *g = gate_hold(s->gate);
-        pthread_mutex_unlock(&s->lock);
-        x509_check_session(&p, conn->tls, id->trust,
-                           &(x509_want){ .role = s->c.peer_role, .gate = g });
-        gate_free(g);
-        pthread_mutex_lock(&s->lock);
-        settle_peer(conn, &p);
-        conn->judged = anew = true;
-        conn->judged_by = generation; /* changed meanwhile: once more */
-    }
-    pthread_mutex_unlock(&s->lock);
-    /* without a certificate: whether that is a refusal depends on the path (admit) */
-    if (p.code != X509_OK && p.code != X509_NONE)
-        tell_refused(s, &p);
-}
-
 /* ---- parking ----------------------------------------------------------------------------- */
 
-static void unpark(https_server *s, https_inner *in) /* under the lock */
+void https_unpark(https_server *s, https_inner *in) /* under the lock */
 {
     if (in->park_prev)
         in->park_prev->park_next = in->park_next;
@@ -370,7 +103,7 @@ void https_wake(https_server *s)
     pthread_mutex_lock(&s->lock);
     s->wakes++;
     while (s->parked)
-        unpark(s, s->parked);
+        https_unpark(s, s->parked);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -384,7 +117,7 @@ static void *watch(void *arg)
         for (https_inner *in = s->parked, *after; in; in = after) {
             after = in->park_next;
             if (in->park_until <= now)
-                unpark(s, in);
+                https_unpark(s, in);
             else if (in->park_until < next)
                 next = in->park_until;
         }
@@ -392,7 +125,8 @@ static void *watch(void *arg)
             if (conn->due_ms != 0 && conn->due_ms <= now) {
                 if (!conn->heard) { /* an idle one that was heard is no refusal */
                     conn->was_cut = true;
-                    count(s, conn->shook ? HTTPS_EVENT_HEADER_SLOW : HTTPS_EVENT_HANDSHAKE_SLOW);
+                    https_count(s,
+                                conn->shook ? HTTPS_EVENT_HEADER_SLOW : HTTPS_EVENT_HANDSHAKE_SLOW);
                 }
                 shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
                 conn->due_ms = 0;
@@ -450,8 +184,8 @@ static void SEFL_PRINTF(4, 5)
     va_end(ap);
     size_t k = n < 0 ? 0 : (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 2;
     line[k] = '\n';
-    count(s, e);
-    if (may_talk(s))
+    https_count(s, e);
+    if (https_may_talk(s))
         log_warn(s->c.log, "request refused", lf_str("reason", https_event_name(e)),
                  lf_str("name", in->r.peer.name));
     char retry[32];
@@ -470,12 +204,12 @@ static bool admit(https_server *s, https_inner *in)
         s->c.open_path && strcmp(r->method, "POST") == 0 && strcmp(r->path, s->c.open_path) == 0;
     const union MHD_ConnectionInfo *head =
         MHD_get_connection_info(in->conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    judge(in->conn);
+    https_judge(in->conn);
     r->peer = in->conn->peer;
     if (open)
         most = s->c.open_max;
     if (r->peer.code == X509_NONE && !open)
-        tell_refused(s, &r->peer);
+        https_tell_refused(s, &r->peer);
     if (r->peer.code != X509_OK && (r->peer.code != X509_NONE || !open))
         https_answer_text(r, 403, "certificate not accepted");
     else if (in->conn->surplus)
@@ -564,7 +298,7 @@ static enum MHD_Result first_call(https_server *s, struct MHD_Connection *mhd, c
     in->fd = -1;
     in->began_ms = socket_now_ms();
     conn->heard = true;
-    count(s, HTTPS_EVENT_REQUESTS);
+    https_count(s, HTTPS_EVENT_REQUESTS);
     in->r = (https_request){ .method = method, .path = path, .server_ctx = s->c.ctx, .inner = in };
     pthread_mutex_lock(&s->lock);
     s->requests++;
@@ -611,7 +345,7 @@ static enum MHD_Result body_call(https_server *s, https_inner *in, const char *p
     uint64_t ms = socket_now_ms() - in->began_ms;
     in->got += n;
     if (ms > 1000ull * s->c.idle_s && in->got < ms / 1000 * s->c.rate_min) {
-        count(s, HTTPS_EVENT_BODY_SLOW);
+        https_count(s, HTTPS_EVENT_BODY_SLOW);
         in->slow = true;
         log_warn(s->c.log, "slow sender cut", lf_str("name", in->r.peer.name),
                  lf_u64("bytes", in->got), lf_u64("ms", ms));
@@ -669,7 +403,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx,
         sefl_note("the peer went away after %llu of %llu bytes", (unsigned long long)in->got,
                   (unsigned long long)in->r.body_bytes);
         if (!in->slow)
-            count(s, HTTPS_EVENT_BODY_CUT);
+            https_count(s, HTTPS_EVENT_BODY_CUT);
         end_body(in, SEFL_ECLOSED);
     }
     if (in->r.drop)
@@ -712,11 +446,12 @@ static sefl_status start_daemon(https_server *s)
     const https_server_config *c = &s->c;
     s->daemon = MHD_start_daemon(
         MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_TLS | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
-        0, on_accept, s, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, s,
-        MHD_OPTION_LISTEN_SOCKET, s->listener, MHD_OPTION_HTTPS_CERT_CALLBACK2, own_certificate,
-        MHD_OPTION_HTTPS_PRIORITIES, TLS_PRIORITY, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+        0, https_on_accept, s, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, s,
+        MHD_OPTION_LISTEN_SOCKET, s->listener, MHD_OPTION_HTTPS_CERT_CALLBACK2,
+        https_own_certificate, MHD_OPTION_HTTPS_PRIORITIES, TLS_PRIORITY,
+        MHD_OPTION_NOTIFY_CONNECTION, https_on_connection, s, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+        MHD_OPTION_CONNECTION_LIMIT,
         (c->connections_max + 8) * c->threads, /* on_accept counts; this is shared by the threads */
         MHD_OPTION_CONNECTION_TIMEOUT, c->idle_s, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         c->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, c->threads, MHD_OPTION_END);
@@ -816,51 +551,15 @@ uint16_t https_server_port(const https_server *s)
 void https_server_set_id(https_server *s, const tls_id *id)
 {
     pthread_mutex_lock(&s->lock);
-    if (s->ids_n == IDS_MAX) { /* keep the newest places; the oldest handshake is long over */
+    if (s->ids_n == HTTPS_IDS_MAX) { /* keep the newest places; the oldest handshake is long over */
         tls_id_free(s->ids[0]);
-        for (unsigned i = 1; i < IDS_MAX; i++)
+        for (unsigned i = 1; i < HTTPS_IDS_MAX; i++)
             s->ids[i - 1] = s->ids[i];
         s->ids_n--;
     }
     s->ids[s->ids_n++] = tls_id_hold(id);
     s->generation++;
     pthread_mutex_unlock(&s->lock);
-}
-
-/* Under the lock. */
-static void put_out(https_server *s, https_conn *conn)
-{
-    conn->gone = true;
-    shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
-    for (https_inner *in = s->parked, *after; in; in = after) {
-        after = in->park_next;
-        if (in->conn == conn)
-            unpark(s, in);
-    }
-}
-
-void https_server_set_gate(https_server *s, const gate *g)
-{
-    for (;;) { /* one at a time: `refused` is told without the lock */
-        x509_peer p = { .code = X509_OK };
-        pthread_mutex_lock(&s->lock);
-        if (s->gate != g) {
-            gate_free(s->gate);
-            s->gate = gate_hold(g);
-            s->generation++;
-        }
-        for (https_conn *conn = s->conns; conn && p.code == X509_OK; conn = conn->next) {
-            if (!conn->judged || conn->gone || conn->peer.code != X509_OK)
-                continue;
-            p = conn->peer;
-            if (!gate_still(g, &p))
-                put_out(s, conn);
-        }
-        pthread_mutex_unlock(&s->lock);
-        if (p.code == X509_OK)
-            return;
-        tell_refused(s, &p);
-    }
 }
 
 void https_server_stop(https_server *s)
@@ -874,7 +573,7 @@ void https_server_stop(https_server *s)
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
     while (s->parked)
-        unpark(s, s->parked);
+        https_unpark(s, s->parked);
     while (s->requests > 0 && socket_now_ms() < until)
         pthread_cond_timedwait(&s->changed, &s->lock, &t);
     s->over = true;

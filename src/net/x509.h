@@ -71,6 +71,9 @@ typedef struct x509_info {
 /* Of the first certificate in a PEM text; der (may be NULL): its bytes, appended. Nothing is verified. */
 sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der) SEFL_MUST_CHECK;
 
+/* SEFL_EAUTH unless this CA issued this certificate, and both are in time. */
+sefl_status x509_issued_by(sefl_span cert_pem, sefl_span ca_pem) SEFL_MUST_CHECK;
+
 typedef enum x509_verdict_code {
     X509_OK,
     X509_NONE,
@@ -83,7 +86,7 @@ typedef enum x509_verdict_code {
     X509_WRONG_USE,  /* not for client (or server) authentication */
     X509_WRONG_HOST, /* dialled under another name */
     X509_WRONG_KEY,  /* not the pinned one */
-    X509_REVOKED,    /* it, or its issuer */
+    X509_WITHDRAWN,  /* it was revoked, or its issuer */
     X509_NOT_LISTED, /* a certificate of a CA whose members are listed, and not listed */
     X509_VERDICTS
 } x509_verdict_code;

@@ -24,7 +24,7 @@ const char *x509_verdict_text(x509_verdict_code c)
         [X509_WRONG_USE] = "wrong use",
         [X509_WRONG_HOST] = "wrong host",
         [X509_WRONG_KEY] = "wrong key",
-        [X509_REVOKED] = "revoked",
+        [X509_WITHDRAWN] = "revoked",
         [X509_NOT_LISTED] = "not enrolled",
     };
     return (unsigned)c < X509_VERDICTS ? text[c] : "?";

@@ -156,3 +156,27 @@ done:
         gnutls_x509_crt_deinit(crt);
     return st;
 }
+
+sefl_status x509_issued_by(sefl_span cert_pem, sefl_span ca_pem)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_trust_list_t cas = NULL;
+    gnutls_x509_crt_t crt = NULL;
+    x509_peer p = { 0 };
+    GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
+    GNUTLS_TRY(gnutls_x509_trust_list_init(&cas, 0), "certificate");
+    int rc = gnutls_x509_crt_import(crt, &TLS_DATUM(cert_pem), GNUTLS_X509_FMT_PEM);
+    if (rc >= 0)
+        rc = gnutls_x509_trust_list_add_trust_mem(cas, &TLS_DATUM(ca_pem), NULL,
+                                                  GNUTLS_X509_FMT_PEM, 0, 0);
+    if (rc < 0)
+        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "certificate"));
+    SEFL_TRY(x509_describe(&p, crt));
+    SEFL_CHECK(x509_chain_good(&p, &crt, 1, cas), SEFL_EAUTH, "%s", p.why);
+done:
+    if (crt)
+        gnutls_x509_crt_deinit(crt);
+    if (cas)
+        gnutls_x509_trust_list_deinit(cas, 1);
+    return st;
+}

@@ -267,7 +267,7 @@ static const struct {
     x509_verdict_code code;
 } wrong_ones[] = {
     { NULL, X509_NONE },           { "stranger", X509_UNKNOWN_ISSUER },
-    { "revoked", X509_REVOKED },   { "old", X509_EXPIRED },
+    { "revoked", X509_WITHDRAWN },   { "old", X509_EXPIRED },
     { "early", X509_NOT_YET },     { "unlisted", X509_NOT_LISTED },
     { "sybil", X509_WRONG_ROLE },  { "wrong", X509_WRONG_USE },
     { "server", X509_WRONG_ROLE }, { "cook", X509_WRONG_ROLE },
@@ -376,7 +376,7 @@ static void revocation(void **state)
     struct timespec t0, t1;
     (void)state;
     ended_closed = 0;
-    int counted = told[X509_REVOKED];
+    int counted = told[X509_WITHDRAWN];
     open_as(&idle, "good"), open_as(&parked, "good"), open_as(&sending, "good");
     open_as(&other, "other");
     ask(&idle, "/", "hello good");
@@ -397,7 +397,7 @@ static void revocation(void **state)
     assert_true(is_closed(&sending));
     clock_gettime(CLOCK_MONOTONIC, &t1);
     assert_true(t1.tv_sec - t0.tv_sec < 4); /* closed, not timed out */
-    assert_int_equal(told[X509_REVOKED], counted + 3);
+    assert_int_equal(told[X509_WITHDRAWN], counted + 3);
     assert_int_equal(body_bytes, 4);
     ask(&other, "/", "hello other"); /* nobody else is disturbed */
     assert_non_null(strstr(knock("good", "PUT /a"), " 403 "));

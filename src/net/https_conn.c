@@ -1,0 +1,287 @@
+/* Connections of https_server: who is let in, judged, and put out again. The lists and the lock are the
+ * server's (https_server.c has the design). */
+#define _GNU_SOURCE
+#include "base/alloc.h"
+#include "net/https_inside.h"
+#include "net/socket.h"
+
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum { HANDSHAKE_MS = 15000 /* or idle_s, if that is less */ };
+
+void https_count(https_server *s, https_event e)
+{
+    atomic_fetch_add(&s->counts[e], 1);
+}
+
+/* May another line about a refusal be written? A flood must not fill the disk. */
+bool https_may_talk(https_server *s)
+{
+    static const uint8_t all[BUCKETS_KEY];
+    return buckets_take(s->lines, all, 1, socket_now_ms());
+}
+
+static const tls_id *id_of(https_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const tls_id *id = s->ids[s->ids_n - 1];
+    pthread_mutex_unlock(&s->lock);
+    return id;
+}
+
+int https_own_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
+                          gnutls_pcert_st **certs, unsigned *certs_n, gnutls_ocsp_data_st **ocsp,
+                          unsigned *ocsp_n, gnutls_privkey_t *key, unsigned *flags)
+{
+    https_conn *conn = gnutls_session_get_ptr(session);
+    (void)info;
+    const tls_id *id = id_of(conn->server);
+    union {
+        const gnutls_pcert_st *ours;
+        gnutls_pcert_st *theirs; /* GnuTLS only reads it */
+    } chain = { .ours = id->chain };
+    *certs = chain.theirs;
+    *certs_n = id->chain_n;
+    *key = id->key;
+    *ocsp = NULL, *ocsp_n = 0, *flags = 0;
+    return 0;
+}
+
+static int on_finished(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                       const gnutls_datum_t *msg)
+{
+    https_conn *conn = gnutls_session_get_ptr(session);
+    (void)type, (void)when, (void)msg;
+    if (incoming)
+        conn->shook = true;
+    return 0;
+}
+
+static void address_of(uint8_t out[BUCKETS_KEY], const struct sockaddr *a)
+{
+    memset(out, 0, BUCKETS_KEY);
+    if (a->sa_family == AF_INET) {
+        out[0] = 4;
+        memcpy(out + 1, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
+    } else if (a->sa_family == AF_INET6) {
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+        out[0] = IN6_IS_ADDR_V4MAPPED(six) ? 4 : 6;
+        if (out[0] == 4)
+            memcpy(out + 1, six->s6_addr + 12, 4);
+        else
+            memcpy(out + 1, six->s6_addr, 8);
+    }
+}
+
+/* Makes place: the stranger that has been here longest goes. Under the lock. */
+static void cut_oldest_stranger(https_server *s)
+{
+    https_conn *oldest = NULL;
+    for (https_conn *c = s->conns; c; c = c->next)
+        if (!c->known && !c->was_cut && (!oldest || c->since_ms < oldest->since_ms))
+            oldest = c;
+    if (!oldest)
+        return;
+    oldest->was_cut = true;
+    oldest->due_ms = 0;
+    shutdown(oldest->fd, SHUT_RDWR); /* its thread sees that and closes */
+    https_count(s, HTTPS_EVENT_STRANGER);
+}
+
+/* Before a byte is read. */
+enum MHD_Result https_on_accept(void *cls, const struct sockaddr *from, socklen_t n)
+{
+    https_server *s = cls;
+    uint8_t address[BUCKETS_KEY];
+    unsigned same = 0;
+    bool full = false;
+    (void)n;
+    address_of(address, from);
+    if (s->address_rate && !buckets_take(s->address_rate, address, 1, socket_now_ms())) {
+        https_count(s, HTTPS_EVENT_ADDRESS_RATE);
+        return MHD_NO;
+    }
+    pthread_mutex_lock(&s->lock);
+    for (const https_conn *c = s->conns; c; c = c->next)
+        same += memcmp(c->address, address, sizeof address) == 0;
+    full = s->conns_n >= s->c.connections_max;
+    bool share = same >= s->c.connections_per_address;
+    if (!full && !share && s->strangers >= (s->c.connections_max + 1) / 2)
+        cut_oldest_stranger(s);
+    pthread_mutex_unlock(&s->lock);
+    if (full || share)
+        https_count(s, full ? HTTPS_EVENT_FULL : HTTPS_EVENT_ADDRESS_FULL);
+    return full || share ? MHD_NO : MHD_YES;
+}
+
+static uint64_t handshake_ms(const https_server *s)
+{
+    return s->c.idle_s < HANDSHAKE_MS / 1000 ? 1000ull * s->c.idle_s : HANDSHAKE_MS;
+}
+
+static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx)
+{
+    https_conn *conn;
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *session =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    const union MHD_ConnectionInfo *from =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    *ctx = NULL;
+    if (!fd || !session)
+        return;
+    if (sefl_new(&conn, 1, sizeof *conn) != SEFL_OK) {
+        shutdown(fd->connect_fd, SHUT_RDWR); /* ends in the handshake */
+        return;
+    }
+    conn->server = s;
+    conn->mhd = mhd;
+    conn->fd = fd->connect_fd;
+    conn->tls = session->tls_session;
+    conn->since_ms = socket_now_ms();
+    conn->due_ms = conn->since_ms + handshake_ms(s);
+    if (from && from->client_addr)
+        address_of(conn->address, from->client_addr);
+    https_count(s, HTTPS_EVENT_CONNECTED);
+    gnutls_session_set_ptr(conn->tls, conn);
+    gnutls_handshake_set_hook_function(conn->tls, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST,
+                                       on_finished);
+    gnutls_certificate_server_set_request(conn->tls, GNUTLS_CERT_REQUEST);
+    gnutls_certificate_send_x509_rdn_sequence(conn->tls, 1);
+    pthread_mutex_lock(&s->lock);
+    conn->next = s->conns;
+    if (s->conns)
+        s->conns->prev = conn;
+    s->conns = conn;
+    s->conns_n++, s->strangers++;
+    pthread_mutex_unlock(&s->lock);
+    *ctx = conn;
+}
+
+static void conn_closed(https_server *s, void **ctx)
+{
+    https_conn *conn = *ctx;
+    *ctx = NULL;
+    if (!conn)
+        return;
+    pthread_mutex_lock(&s->lock);
+    if (conn->prev)
+        conn->prev->next = conn->next;
+    else
+        s->conns = conn->next;
+    if (conn->next)
+        conn->next->prev = conn->prev;
+    s->conns_n--, s->strangers -= !conn->known;
+    if (!conn->heard && !conn->was_cut && !s->stopping) {
+        /* libmicrohttpd's clock may be there before the watcher */
+        bool slow = socket_now_ms() - conn->since_ms >= handshake_ms(s);
+        if (conn->shook)
+            https_count(s, slow ? HTTPS_EVENT_HEADER_SLOW : HTTPS_EVENT_NOT_HTTP);
+        else
+            https_count(s, slow ? HTTPS_EVENT_HANDSHAKE_SLOW : HTTPS_EVENT_HANDSHAKE);
+    }
+    pthread_mutex_unlock(&s->lock);
+    sefl_free(conn);
+}
+
+void https_on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
+                         enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        conn_started(cls, mhd, ctx);
+    else
+        conn_closed(cls, ctx);
+}
+
+void https_tell_refused(https_server *s, const x509_peer *p)
+{
+    https_count(s, HTTPS_EVENT_CERTIFICATE);
+    if (https_may_talk(s))
+        log_warn(s->c.log, "peer refused", lf_str("reason", x509_verdict_text(p->code)),
+                 lf_str("why", p->why));
+    if (s->c.refused)
+        s->c.refused(s->c.ctx, p);
+}
+
+/* The verdict, and whether the peer has too many connections with this one. Under the lock. */
+static void settle_peer(https_conn *conn, const x509_peer *peer)
+{
+    https_server *s = conn->server;
+    unsigned same = 0;
+    bool known = peer->code == X509_OK;
+    conn->peer = *peer;
+    s->strangers += (unsigned)conn->known;
+    s->strangers -= (unsigned)known;
+    conn->known = known;
+    for (const https_conn *c = s->conns; known && c; c = c->next)
+        same += c->known &&
+                memcmp(c->peer.fingerprint, peer->fingerprint, sizeof peer->fingerprint) == 0;
+    conn->surplus = s->c.connections_per_peer > 0 && same > s->c.connections_per_peer;
+}
+
+/* One verdict a connection, id and gate, until the certificate expires. */
+void https_judge(https_conn *conn)
+{
+    https_server *s = conn->server;
+    x509_peer p = { .code = X509_OK };
+    bool anew = false;
+    pthread_mutex_lock(&s->lock);
+    while (!conn->judged || conn->judged_by != s->generation ||
+           (conn->peer.code == X509_OK && conn->peer.until < (int64_t)time(NULL) && !anew)) {
+        const tls_id *id = s->ids[s->ids_n - 1];
+        unsigned generation = s->generation;
+        gate *g = gate_hold(s->gate);
+        pthread_mutex_unlock(&s->lock);
+        x509_check_session(&p, conn->tls, id->trust,
+                           &(x509_want){ .role = s->c.peer_role, .gate = g });
+        gate_free(g);
+        pthread_mutex_lock(&s->lock);
+        settle_peer(conn, &p);
+        conn->judged = anew = true;
+        conn->judged_by = generation; /* changed meanwhile: once more */
+    }
+    pthread_mutex_unlock(&s->lock);
+    /* without a certificate: whether that is a refusal depends on the path (admit) */
+    if (p.code != X509_OK && p.code != X509_NONE)
+        https_tell_refused(s, &p);
+}
+
+/* Under the lock. */
+static void put_out(https_server *s, https_conn *conn)
+{
+    conn->gone = true;
+    shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
+    for (https_inner *in = s->parked, *after; in; in = after) {
+        after = in->park_next;
+        if (in->conn == conn)
+            https_unpark(s, in);
+    }
+}
+
+void https_server_set_gate(https_server *s, const gate *g)
+{
+    for (;;) { /* one at a time: `refused` is told without the lock */
+        x509_peer p = { .code = X509_OK };
+        pthread_mutex_lock(&s->lock);
+        if (s->gate != g) {
+            gate_free(s->gate);
+            s->gate = gate_hold(g);
+            s->generation++;
+        }
+        for (https_conn *conn = s->conns; conn && p.code == X509_OK; conn = conn->next) {
+            if (!conn->judged || conn->gone || conn->peer.code != X509_OK)
+                continue;
+            p = conn->peer;
+            if (!gate_still(g, &p))
+                put_out(s, conn);
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (p.code == X509_OK)
+            return;
+        https_tell_refused(s, &p);
+    }
+}

@@ -1,0 +1,48 @@
+/* Any bytes as a request for a certificate, as DER and as PEM, and as a certificate to describe. What is
+ * taken is signed by its key; what stands in a certificate ends and is printable. */
+#include "net/x509.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MUST(ok)     \
+    do {             \
+        if (!(ok))   \
+            abort(); \
+    } while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_text(const char *s, size_t room)
+{
+    MUST(memchr(s, 0, room));
+    for (; *s; s++)
+        MUST(*s >= 0x20 && *s < 0x7f);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint8_t key[32], again[32];
+    sefl_buf der = { 0 }, pem = { 0 };
+    x509_info info;
+    sefl_span in = span_of(data, size);
+    if (x509_request_read(key, in) == SEFL_OK) {
+        MUST(size <= X509_REQUEST_MAX);
+        MUST(x509_request_pem(&pem, in) == SEFL_OK);
+        MUST(x509_request_from_pem(&der, buf_span(&pem)) == SEFL_OK);
+        MUST(x509_request_read(again, buf_span(&der)) == SEFL_OK);
+        MUST(memcmp(key, again, sizeof key) == 0);
+    }
+    buf_reset(&der);
+    if (x509_request_from_pem(&der, in) == SEFL_OK)
+        (void)!x509_request_read(key, buf_span(&der));
+    buf_reset(&der);
+    if (x509_info_read(&info, in, &der) == SEFL_OK) {
+        check_text(info.name, sizeof info.name);
+        check_text(info.role, sizeof info.role);
+        (void)!x509_issued_by(in, in);
+    }
+    buf_clear(&der);
+    buf_clear(&pem);
+    return 0;
+}
