@@ -151,11 +151,14 @@ done:
 sefl_status enrol_answer_write(sefl_buf *out, const enrol_answer *a)
 {
     sefl_status st = SEFL_OK;
+    SEFL_CHECK(a->population.n >= 1 && a->population.n <= ENROL_POPULATION_MAX, SEFL_ERANGE,
+               "enrolment: a population's name of %zu bytes", a->population.n);
     SEFL_CHECK(a->certificate.n <= ENROL_PEM_MAX && a->ca.n <= ENROL_PEM_MAX, SEFL_ERANGE,
                "enrolment: a certificate of more than %d bytes", ENROL_PEM_MAX);
     SEFL_TRY(wr_raw(out, answer_mark, sizeof answer_mark));
     SEFL_TRY(wr_raw(out, a->csp, sizeof a->csp));
     SEFL_TRY(wr_raw(out, a->as, sizeof a->as));
+    SEFL_TRY(wr_bytes(out, a->population));
     SEFL_TRY(wr_bytes(out, a->certificate));
     SEFL_TRY(wr_bytes(out, a->ca));
 done:
@@ -171,6 +174,11 @@ sefl_status enrol_answer_read(enrol_answer *out, sefl_span in)
     SEFL_TRY(rd_expect(&r, answer_mark, sizeof answer_mark, "an enrolment's answer"));
     SEFL_TRY(rd_raw(&r, a.csp, sizeof a.csp));
     SEFL_TRY(rd_raw(&r, a.as, sizeof a.as));
+    SEFL_TRY(rd_bytes(&r, &a.population, ENROL_POPULATION_MAX));
+    for (size_t i = 0; i < a.population.n; i++)
+        SEFL_CHECK(a.population.p[i] >= 0x20 && a.population.p[i] < 0x7f, SEFL_EPROTO,
+                   "enrolment: a population's name that is not printable");
+    SEFL_CHECK(a.population.n > 0, SEFL_EPROTO, "enrolment: no population");
     SEFL_TRY(rd_bytes(&r, &a.certificate, ENROL_PEM_MAX));
     SEFL_TRY(rd_bytes(&r, &a.ca, ENROL_PEM_MAX));
     SEFL_TRY(rd_end(&r));

@@ -14,9 +14,10 @@
  *     request    "SEFLENR1" | claim | AS proof | CSP proof | PKCS #10 request (DER), at most 4096
  *     question   claim | CSP proof                                                      (AS to CSP)
  *     answer     "SEFLENA1" | CSP's signature on the claim (SIGN_APPROVAL) 64 | AS's 64
- *                | certificate, PEM | AS's CA, PEM, at most 16 KiB each
+ *                | population, 1 to 64 bytes | certificate, PEM | AS's CA, PEM, at most 16 KiB each
  *
- * name, request and PEM have a varint length before them. Names as in trust/trust.h.
+ * name, population, request and PEM have a varint length before them. The population is the name of
+ * the ledger that the site begins with. Names as in trust/trust.h.
  * Threads: values; spans look into what was read.   Secrets: none (tokens: trust/token.h). */
 #ifndef PROTOCOL_ENROL_H
 #define PROTOCOL_ENROL_H
@@ -30,6 +31,7 @@ enum {
     ENROL_ANSWER_MAX = 40 << 10,
     ENROL_CSR_MAX = 4096,
     ENROL_PEM_MAX = 16 << 10,
+    ENROL_POPULATION_MAX = 64,
 };
 
 /* The fields in the order of the wire, for tests/unit/protocol/test_schema.c. */
@@ -43,6 +45,7 @@ enum {
     X(csr)              \
     X(approval_csp)     \
     X(approval_as)      \
+    X(population)       \
     X(certificate)      \
     X(ca)
 
@@ -64,7 +67,7 @@ typedef struct enrol_request {
 
 typedef struct enrol_answer {
     uint8_t csp[SIGN_BYTES], as[SIGN_BYTES];
-    sefl_span certificate, ca;
+    sefl_span population, certificate, ca;
 } enrol_answer;
 
 /* A token signs the claim; SEFL_EINVAL if it was made for another name. */

@@ -73,9 +73,11 @@ trust *trust_hold(const trust *t)
 
 static void der_free(trust_issuer *i)
 {
-    uint8_t *p;
-    memcpy(&p, &i->der.p, sizeof p);
-    sefl_free(p);
+    union {
+        const uint8_t *given;
+        uint8_t *ours;
+    } u = { .given = i->der.p };
+    sefl_free(u.ours);
     i->der = (sefl_span){ 0 };
 }
 

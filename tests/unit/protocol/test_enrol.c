@@ -99,7 +99,10 @@ static void question(void **state)
 static void answer(void **state)
 {
     sefl_buf b = { 0 };
-    enrol_answer a = { .certificate = span_of("cert", 4), .ca = span_of("the ca", 6) }, got;
+    enrol_answer a = { .population = span_of("us", 2),
+                       .certificate = span_of("cert", 4),
+                       .ca = span_of("the ca", 6) },
+                 got;
     (void)state;
     CHECK_OK(enrol_approve(a.csp, &req.claim, csp));
     CHECK_OK(enrol_approve(a.as, &req.claim, as));

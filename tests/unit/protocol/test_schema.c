@@ -319,6 +319,7 @@ static const review enrol_reviews[] = {
     { "approval_as", IDENTITY, false },
     { "certificate", IDENTITY, false },
     { "ca", PUBLIC, false },
+    { "population", AGREED, false },
 };
 
 static void test_enrolment(void **state)
