@@ -30,6 +30,8 @@ typedef struct cli_command {
 #else
 #define CLI_FULL_COMMANDS(X) \
     X(key)                   \
+    X(ca)                    \
+    X(enroll)                \
     X(provision)             \
     X(task)                  \
     X(aggregator)            \

@@ -24,6 +24,7 @@
  *     tls: { cert: cert.pem, key: key.pem, peers: peers.pem,      # CA of the clients
  *            csp_peers: csp_peers.pem }                           # CA of CSP; two files, so that
  *                                                                 # CSP cannot enrol clients here
+ *     ca: ../ca/aggregator                  # the operator's folder: its trust list says who gets in
  *     sign_key: sign.key                    task: ../public/task.signed
  *     vocab: ../public/vocab.txt            init: ../public/init.safetensors
  *     valid: ../public/valid.txt            # public text; optional
@@ -34,6 +35,10 @@
  *     rate_min: 1024                        # what one address or client may take: https_server.h
  *
  * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets a line a round: numbers that everybody may know, no others.
+ *
+ * The trust list (roles/ca.h, trust/trust.h) is looked at every second: a client that was revoked is cut
+ * off, one that was enrolled gets in. Sites enrol at POST /v1/enroll (aggregator/enrol.c) while the link
+ * to CSP is up. Without `ca` whoever tls.peers vouches for as a client gets in, for ever.
  * Threads: one owner; aggregator_stop and aggregator_reload from any thread.
  * Secrets: the signing key, masks and what rounds.h names. */
 #ifndef ROLES_AGGREGATOR_H
@@ -53,6 +58,7 @@ typedef struct aggregator_settings {
     char *csp_host;
     uint16_t csp_port;
     char *cert, *tls_key, *peers, *csp_peers;
+    char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers says who gets in */
     char *sign_key, *task, *vocab, *init, *state, *models, *ledger;
     char *valid, *ready_file, *user; /* NULL: none */
     unsigned threads, connections, linger_s;

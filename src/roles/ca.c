@@ -220,7 +220,7 @@ sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64
     return st;
 }
 
-static sefl_status issued_path(sefl_buf *out, const char *folder, const uint8_t key[TRUST_KEY])
+sefl_status ca_issued_path(sefl_buf *out, const char *folder, const uint8_t key[TRUST_KEY])
 {
     sefl_status st = SEFL_OK;
     buf_reset(out);
@@ -246,7 +246,7 @@ static sefl_status issue(const char *folder, sefl_buf *out, int64_t *until, cons
     SEFL_TRY(x509_issue(out, &s, request, earlier, text_of(&ca), text_of(&key)));
     sefl_span pem = span_of(out->p + begin, out->n - begin);
     SEFL_TRY(x509_info_read(&info, pem, NULL));
-    SEFL_TRY(issued_path(&ca, folder, info.fingerprint));
+    SEFL_TRY(ca_issued_path(&ca, folder, info.fingerprint));
     SEFL_TRY(file_write_atomic(text_of(&ca), pem, 0644));
     *until = info.until;
 done:
@@ -275,15 +275,15 @@ done:
 }
 
 sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol_request *r,
-                     const uint8_t approval[SIGN_BYTES], const sign_key *key, unsigned days,
-                     int64_t now)
+                     const uint8_t approval[SIGN_BYTES], const sign_key *key,
+                     const char *population, unsigned days, int64_t now)
 {
     sefl_status st = SEFL_OK;
     sefl_buf cert = { 0 }, ca = { 0 };
     x509_info info;
     uint8_t asked[TRUST_KEY];
     int64_t until;
-    enrol_answer a = { 0 };
+    enrol_answer a = { .population = span_of_str(population) };
     SEFL_TRY(ca_check(t, &r->claim, &r->as, now));
     SEFL_TRY(enrol_approved(approval, &r->claim, r->claim.servers.csp));
     SEFL_TRY(x509_request_read(asked, r->csr));
@@ -329,14 +329,13 @@ done:
 }
 
 sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t key[TRUST_KEY],
-                     unsigned days, int64_t now)
+                     unsigned days)
 {
     sefl_status st = SEFL_OK;
     sefl_buf path = { 0 }, old = { 0 };
     trust_member *m = trust_find(t, key);
-    (void)now;
     SEFL_CHECK(m && m->state == TRUST_ACTIVE, SEFL_ENOTFOUND, "no such member, or it was revoked");
-    SEFL_TRY(issued_path(&path, folder, key));
+    SEFL_TRY(ca_issued_path(&path, folder, key));
     SEFL_CHECK(file_exists(text_of(&path)), SEFL_ENOTFOUND,
                "\"%s\" has no certificate of this CA: its issuer renews it", m->name);
     SEFL_TRY(file_read(&old, text_of(&path), PEM_MAX));

@@ -27,6 +27,9 @@ enum { CA_DAYS = 3650, CA_SERVER_DAYS = 365, CA_CLIENT_DAYS = 365, CA_TOKEN_HOUR
 
 /* FOLDER/name, as a C string in out (which is emptied first). */
 sefl_status ca_path(sefl_buf *out, const char *folder, const char *name) SEFL_MUST_CHECK;
+/* Where the newest certificate of this key is. */
+sefl_status ca_issued_path(sefl_buf *out, const char *folder,
+                           const uint8_t key[TRUST_KEY]) SEFL_MUST_CHECK;
 /* trust_edit_begin of the folder's list. */
 sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 
@@ -72,8 +75,8 @@ sefl_status ca_issue(const char *folder, sefl_buf *out, int64_t *until, const ch
 
 /* AS: all of an enrolment that CSP has approved: checks, admits, issues, signs; answer: enrol.h. */
 sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol_request *r,
-                     const uint8_t approval[SIGN_BYTES], const sign_key *key, unsigned days,
-                     int64_t now) SEFL_MUST_CHECK;
+                     const uint8_t approval[SIGN_BYTES], const sign_key *key,
+                     const char *population, unsigned days, int64_t now) SEFL_MUST_CHECK;
 
 /* A request mailed to the operator, who knows from whom it is: AS issues (cert gets PEM), CSP notes the
  * member. */
@@ -82,7 +85,7 @@ sefl_status ca_sign(trust *t, const char *folder, sefl_buf *cert, const char *na
 
 /* A new certificate for a member's key; the old one is good until it ends. SEFL_ENOTFOUND. */
 sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t key[TRUST_KEY],
-                     unsigned days, int64_t now) SEFL_MUST_CHECK;
+                     unsigned days) SEFL_MUST_CHECK;
 
 /* From the next second on it is refused, and its connections are closed. A key that is not in the list
  * (of an organisation's CA) is put there. */

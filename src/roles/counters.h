@@ -1,4 +1,5 @@
-/* counters: how often a server refused whom, and why: one number for each reason, in a JSON file.
+/* counters: how often CSP refused whom, and why: one number for each reason, in a JSON file. (AS has
+ * more to count: aggregator/tally.h, which uses the same names.)
  *
  *     counters_add(&c, COUNT_ENROL_TOKEN);
  *     counters_peer(&c, p->code);                       // a certificate
@@ -15,25 +16,21 @@
 #include <stdbool.h>
 
 /* X(name, key in the file). The first ones: x509_verdict_code, in its order, without X509_OK. */
-#define COUNTER_LIST(X)                               \
-    X(PEER_NONE, "peer_no_certificate")               \
-    X(PEER_UNKNOWN_ISSUER, "peer_unknown_issuer")     \
-    X(PEER_EXPIRED, "peer_expired")                   \
-    X(PEER_NOT_YET, "peer_not_yet_valid")             \
-    X(PEER_WEAK, "peer_weak")                         \
-    X(PEER_WRONG_ROLE, "peer_wrong_role")             \
-    X(PEER_MALFORMED, "peer_malformed")               \
-    X(PEER_WRONG_USE, "peer_wrong_use")               \
-    X(PEER_WRONG_HOST, "peer_wrong_host")             \
-    X(PEER_WRONG_KEY, "peer_wrong_key")               \
-    X(PEER_REVOKED, "peer_revoked")                   \
-    X(PEER_NOT_LISTED, "peer_not_enrolled")           \
-    X(ENROLLED, "enrolled")                           \
-    X(ENROL_FORM, "enrolment_malformed")              \
-    X(ENROL_TOKEN, "enrolment_token_refused")         \
-    X(ENROL_CSP, "enrolment_refused_by_csp")          \
-    X(ENROL_RATE, "enrolment_too_many")               \
-    X(ENROL_UNAVAILABLE, "enrolment_csp_unavailable") \
+#define COUNTER_LIST(X)                                  \
+    X(PEER_NONE, "certificate.no_certificate")           \
+    X(PEER_UNKNOWN_ISSUER, "certificate.unknown_issuer") \
+    X(PEER_EXPIRED, "certificate.expired")               \
+    X(PEER_NOT_YET, "certificate.not_yet_valid")         \
+    X(PEER_WEAK, "certificate.weak")                     \
+    X(PEER_WRONG_ROLE, "certificate.wrong_role")         \
+    X(PEER_MALFORMED, "certificate.malformed")           \
+    X(PEER_WRONG_USE, "certificate.wrong_use")           \
+    X(PEER_WRONG_HOST, "certificate.wrong_host")         \
+    X(PEER_WRONG_KEY, "certificate.wrong_key")           \
+    X(PEER_REVOKED, "certificate.revoked")               \
+    X(PEER_NOT_LISTED, "certificate.not_enrolled")       \
+    X(ENROLLED, "enrol.enrolled")                        \
+    X(ENROL_TOKEN, "enrol.refused")                      \
     X(TRUST_UNREADABLE, "trust_list_unreadable")
 
 typedef enum counter {

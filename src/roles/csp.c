@@ -6,9 +6,12 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "net/tls.h"
+#include "roles/ca.h"
+#include "roles/counters.h"
 #include "roles/journal_csp.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -38,6 +41,11 @@ struct csp_role {
     csp *csp;
     int fd;
     uint16_t port;
+    gate *gate; /* NULL: no trust list */
+    char list_path[PATH_MAX], counters_path[PATH_MAX];
+    trust_watch list;
+    counters counters;
+    bool counters_failed;
 
     /* the stream that is served */
     tls *t;
@@ -65,6 +73,55 @@ done:
     return st == SEFL_OK ? st : sefl_fail_at(st, "%s", path);
 }
 
+/* ---- who gets in ------------------------------------------------------------------------------ */
+
+/* The trust list, if it is another one than before. One that cannot be read leaves the one before in
+ * force. */
+static sefl_status read_list(csp_role *r)
+{
+    sefl_status st = SEFL_OK;
+    trust *t = NULL;
+    gate *g = NULL;
+    if (!r->o.settings->ca || (!trust_watch_changed(&r->list) && r->gate))
+        return SEFL_OK;
+    SEFL_TRY(trust_read(&t, r->list_path));
+    SEFL_TRY(gate_new(&g, t));
+    gate_free(r->gate);
+    r->gate = g, g = NULL;
+    log_info(r->o.log, "trust list read", lf_u64("change", t->change),
+             lf_u64("members", trust_count(t, TRUST_CLIENT)));
+done:
+    gate_free(g);
+    trust_free(t);
+    return st;
+}
+
+static void refused(void *ctx, const x509_peer *p)
+{
+    csp_role *r = ctx;
+    counters_peer(&r->counters, p->code);
+    log_debug(r->o.log, "peer refused", lf_str("reason", x509_verdict_text(p->code)),
+              lf_str("name", p->name), lf_hash("key", p->fingerprint)); /* say_refused has why */
+}
+
+/* csp_config's: on the serving thread. */
+static sefl_status enrol(void *ctx, const enrol_claim *c, const enrol_proof *p)
+{
+    sefl_status st = SEFL_OK;
+    csp_role *r = ctx;
+    trust_edit e = { .lock = -1 };
+    sefl_clock wall = clock_wall();
+    int64_t now = (int64_t)(clock_ms(&wall) / 1000);
+    SEFL_TRY(ca_edit(&e, r->o.settings->ca));
+    SEFL_TRY(ca_check(e.t, c, p, now));
+    SEFL_TRY(ca_admit(e.t, c, p, 0, NULL, now));
+    SEFL_TRY(trust_edit_commit(&e));
+done:
+    trust_edit_end(&e);
+    counters_add(&r->counters, st == SEFL_OK ? COUNT_ENROLLED : COUNT_ENROL_TOKEN);
+    return st;
+}
+
 /* Ready files of earlier runs mislead scripts. */
 static void drop_ready_file(const csp_role *r)
 {
@@ -90,6 +147,15 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(sign_key_read(&r->key, c->sign_key));
     SEFL_TRY(read_task(r));
     SEFL_TRY(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
+    SEFL_CHECK(snprintf(r->list_path, sizeof r->list_path, "%s/trust", c->ca ? c->ca : "") <
+                       (int)sizeof r->list_path &&
+                   snprintf(r->counters_path, sizeof r->counters_path, "%s/counters.json",
+                            c->state) < (int)sizeof r->counters_path,
+               SEFL_EINVAL, "csp: a path is too long");
+    r->list.path = r->list_path;
+    if (!c->ca)
+        log_warn(o->log, "no trust list (ca): certificates cannot be revoked, nobody can enrol");
+    SEFL_TRY(read_list(r));
     SEFL_TRY(pool_new(&r->pool, c->threads));
     SEFL_TRY(journal_open(&r->journal, c->state, "csp", r->task.id));
     SEFL_TRY(account_open(&r->account, r->journal, c->ledger, &r->task));
@@ -104,7 +170,9 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .pool = r->pool,
                                              .log = o->log,
                                              .store_dir = c->state,
-                                             .clock = &r->clock }));
+                                             .clock = &r->clock,
+                                             .enrol = c->ca ? enrol : NULL,
+                                             .enrol_ctx = r }));
     *out = r, r = NULL;
 done:
     csp_role_free(r);
@@ -186,6 +254,28 @@ done:
     return st;
 }
 
+/* A changed list may put the present peer out; counters are written where they changed. */
+static void look_around(csp_role *r)
+{
+    if (read_list(r) != SEFL_OK) {
+        counters_add(&r->counters, COUNT_TRUST_UNREADABLE);
+        log_error(r->o.log, "trust list not read again", lf_str("why", sefl_last_error()));
+    }
+    if (r->serving && r->gate) {
+        x509_peer who = *tls_peer_info(r->t);
+        if (!gate_still(r->gate, &who)) {
+            counters_peer(&r->counters, who.code);
+            log_warn(r->o.log, "aggregator put out", lf_str("name", who.name),
+                     lf_str("why", who.why));
+            end_stream(r);
+        }
+    }
+    if (counters_write(&r->counters, r->counters_path) != SEFL_OK && !r->counters_failed) {
+        r->counters_failed = true; /* once is enough */
+        log_error(r->o.log, "no counters.json", lf_str("why", sefl_last_error()));
+    }
+}
+
 /* One that was not let in. */
 static void say_refused(csp_role *r, sefl_status st)
 {
@@ -203,7 +293,6 @@ static void say_refused(csp_role *r, sefl_status st)
 sefl_status csp_role_run(csp_role *r)
 {
     sefl_status st = SEFL_OK;
-    const tls_peer want = { .role = "aggregator" };
     const tls_limits limits = { .connect_ms = CONNECT_MS,
                                 .idle_ms = r->o.idle_ms ? r->o.idle_ms : LINK_IDLE_MS };
     if (csp_is_over(r->csp) && !r->o.settings->stay) { /* it was said to an earlier life of ours */
@@ -220,6 +309,10 @@ sefl_status csp_role_run(csp_role *r)
             if (csp_is_over(r->csp) && !r->o.settings->stay)
                 break;
         }
+        look_around(r);
+        const tls_peer want = {
+            .role = "aggregator", .gate = r->gate, .refused = refused, .ctx = r
+        };
         st = tls_accept(&t, r->fd, r->id, &want, ACCEPT_MS, &limits);
         if (st == SEFL_OK) {
             SEFL_TRY(begin_stream(r, t));
@@ -231,6 +324,8 @@ sefl_status csp_role_run(csp_role *r)
     log_info(r->o.log, csp_is_over(r->csp) ? "the task is over" : "stopped");
 done:
     end_stream(r);
+    if (counters_write(&r->counters, r->counters_path) != SEFL_OK)
+        log_error(r->o.log, "no counters.json", lf_str("why", sefl_last_error()));
     drop_ready_file(r);
     return st;
 }
@@ -271,6 +366,7 @@ void csp_role_free(csp_role *r)
     journal_close(r->journal);
     pool_free(r->pool);
     tls_id_free(r->id);
+    gate_free(r->gate);
     sign_key_free(r->key);
     task_clear(&r->task);
     buf_clear(&r->envelope);

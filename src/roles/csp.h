@@ -8,8 +8,10 @@
  *     st = csp_role_run(r);           // until the task is over, or somebody calls csp_role_stop
  *     csp_role_free(r);
  *
- * It listens, and serves one AS at a time: whoever shows a certificate of the role "aggregator" from a CA
- * in tls.peers. A new verified connection takes the place of the present one, whose attempt is dropped
+ * It listens, and serves one AS at a time: whoever shows a certificate of the role "aggregator" from an
+ * issuer in the trust list of `ca` (without: from a CA in tls.peers). The list is looked at several times
+ * a second: an AS that was revoked is cut off. Sites that AS brings for enrolment are checked against
+ * the list's tokens and become members of it. state/counters.json counts refusals (roles/counters.h). A new verified connection takes the place of the present one, whose attempt is dropped
  * if it is not marked open yet: a dead peer never blocks the next. AS sends a PING now and then; a stream
  * that is silent for LINK_IDLE_MS is closed.
  *
@@ -20,7 +22,8 @@
  *
  * Relative paths in csp.yml count from its folder:
  *     listen: 127.0.0.1:7001                tls: { cert: cert.pem, key: key.pem, peers: peers.pem }
- *     sign_key: sign.key                    task: ../public/task.signed
+ *     ca: ../ca/csp                         sign_key: sign.key
+ *     task: ../public/task.signed
  *     key: key.sealed                       key_lock: key.lock      # or passphrase_file, or the terminal
  *     state: state                          ledger: ledger
  *     threads: 0                            ready_file: ready       log: info       stay: false
@@ -42,6 +45,7 @@ typedef struct csp_settings {
     char *host;
     uint16_t port; /* 0: the system chooses */
     char *cert, *tls_key, *peers;
+    char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers says who gets in */
     char *sign_key, *task, *state, *ledger;
     char *key, *key_lock, *passphrase_file; /* of the secret key; NULL: not given */
     char *ready_file, *user;                /* NULL: none */

@@ -10,6 +10,8 @@ const setting_def csp_schema[] = {
     { "tls.cert", SETTING_TEXT, NULL, .help = "this server's certificate" },
     { "tls.key", SETTING_TEXT, NULL, .help = "its key" },
     { "tls.peers", SETTING_TEXT, NULL, .help = "the CA of the aggregation server" },
+    { "ca", SETTING_TEXT, "",
+      .help = "folder of 'sefl ca new': its trust list says who gets in; empty: tls.peers does" },
     { "sign_key", SETTING_TEXT, NULL, .help = "this server's signing key" },
     { "key", SETTING_TEXT, NULL, .help = "the sealed secret key" },
     { "key_lock", SETTING_TEXT, "", .help = "the key file that opens it" },
@@ -26,9 +28,10 @@ const setting_def csp_schema[] = {
     { 0 },
 };
 
-static const char *const path_keys[] = { "tls.cert", "tls.key",  "tls.peers", "sign_key",
-                                         "key",      "key_lock", "task",      "passphrase_file",
-                                         "state",    "ledger",   "ready_file" };
+static const char *const path_keys[] = { "ca",        "tls.cert", "tls.key",
+                                         "tls.peers", "sign_key", "key",
+                                         "key_lock",  "task",     "passphrase_file",
+                                         "state",     "ledger",   "ready_file" };
 
 bool csp_setting_is_path(const char *key)
 {
@@ -86,6 +89,7 @@ sefl_status csp_settings_make(csp_settings *out, const settings *s, const char *
         const char *key;
         bool must;
     } paths[] = {
+        { &c.ca, "ca", false },
         { &c.cert, "tls.cert", true },
         { &c.tls_key, "tls.key", true },
         { &c.peers, "tls.peers", true },
@@ -121,9 +125,10 @@ done:
 
 void csp_settings_clear(csp_settings *c)
 {
-    char *all[] = { c->user,      c->host,  c->cert,   c->tls_key, c->peers,    c->sign_key,
-                    c->task,      c->state, c->ledger, c->key,     c->key_lock, c->passphrase_file,
-                    c->ready_file };
+    char *all[] = {
+        c->ca,   c->user,  c->host,   c->cert, c->tls_key,  c->peers,           c->sign_key,
+        c->task, c->state, c->ledger, c->key,  c->key_lock, c->passphrase_file, c->ready_file
+    };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sefl_free(all[i]);
     *c = (csp_settings){ 0 };

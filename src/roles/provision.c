@@ -12,7 +12,7 @@
 #include "model/corpus/partition.h"
 #include "model/corpus/synth.h"
 #include "model/file/model_file.h"
-#include "net/tls.h"
+#include "roles/provision_ids.h"
 #include "store/ledger.h"
 
 #include <assert.h>
@@ -27,14 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-    LOCK_BYTES = 32,
-    CERT_DAYS = 90,
-    ROOT_MAX = PATH_MAX - 128,
-    RING = 6,
-    STEPS = 10,
-    MODEL_BYTES_MAX = 1 << 30
-};
+enum { LOCK_BYTES = 32, ROOT_MAX = PATH_MAX - 128, RING = 6, STEPS = 9, MODEL_BYTES_MAX = 1 << 30 };
 
 typedef struct build {
     const provision_config *c;
@@ -82,17 +75,6 @@ static sefl_status make_folder(const char *path)
     return mkdir(path, 0700) == 0
                ? SEFL_OK
                : sefl_fail(SEFL_EIO, "cannot make the folder %s: %s", path, strerror(errno));
-}
-
-static sefl_status copy(const char *to, const char *from, mode_t mode, size_t max)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    SEFL_TRY(file_read(&b, from, max));
-    SEFL_TRY(file_write_new(to, buf_span(&b), mode));
-done:
-    buf_clear(&b);
-    return st;
 }
 
 /* ---- the folder ---------------------------------------------------------------------------- */
@@ -204,54 +186,12 @@ done:
 
 /* ---- identities ---------------------------------------------------------------------------- */
 
-static sefl_status issue(build *b, const char *cert, const char *key, const char *name,
-                         const char *role, const char *hosts, const char *ca)
-{
-    x509_subject s = { .name = name, .role = role, .hosts = hosts, .days = CERT_DAYS };
-    return x509_make(cert, key, &s, in(b, "ca/%s/ca.pem", ca), in(b, "ca/%s/ca.key", ca));
-}
-
-static sefl_status make_certificates(build *b)
-{
-    static const char hosts[] = "localhost,127.0.0.1,::1";
-    sefl_status st = SEFL_OK;
-    char name[32];
-    x509_subject as_ca = { .name = "trial aggregator CA", .days = CERT_DAYS };
-    x509_subject csp_ca = { .name = "trial csp CA", .days = CERT_DAYS };
-    SEFL_TRY(x509_make(in(b, "ca/aggregator/ca.pem"), in(b, "ca/aggregator/ca.key"), &as_ca, NULL,
-                       NULL));
-    SEFL_TRY(x509_make(in(b, "ca/csp/ca.pem"), in(b, "ca/csp/ca.key"), &csp_ca, NULL, NULL));
-    SEFL_TRY(issue(b, in(b, "aggregator/cert.pem"), in(b, "aggregator/key.pem"), "aggregator",
-                   "aggregator", hosts, "aggregator"));
-    SEFL_TRY(issue(b, in(b, "csp/cert.pem"), in(b, "csp/key.pem"), "csp", "csp", hosts, "csp"));
-    for (uint32_t i = 0; i < b->clients; i++) {
-        snprintf(name, sizeof name, "client-%0*" PRIu32, (int)b->width, i + 1);
-        SEFL_TRY(issue(b, client(b, i, "cert.pem"), client(b, i, "key.pem"), name, "client", NULL,
-                       "aggregator"));
-        SEFL_TRY(copy(client(b, i, "peers.pem"), in(b, "ca/aggregator/ca.pem"), 0644, 1 << 16));
-    }
-    SEFL_TRY(copy(in(b, "csp/peers.pem"), in(b, "ca/aggregator/ca.pem"), 0644, 1 << 16));
-    /* two files: whoever runs CSP's CA must not be able to enrol clients at AS */
-    SEFL_TRY(copy(in(b, "aggregator/peers.pem"), in(b, "ca/aggregator/ca.pem"), 0644, 1 << 16));
-    SEFL_TRY(copy(in(b, "aggregator/csp_peers.pem"), in(b, "ca/csp/ca.pem"), 0644, 1 << 16));
-done:
-    return st;
-}
-
-static sefl_status make_signing_keys(build *b)
+static sefl_status make_identities(build *b)
 {
     sefl_status st = SEFL_OK;
-    sefl_rng rng = rng_system();
-    SEFL_TRY(sign_key_new(&b->as_key, &rng));
-    SEFL_TRY(sign_key_new(&b->csp_key, &rng));
-    SEFL_TRY(sign_key_write(b->as_key, in(b, "aggregator/sign.key")));
-    SEFL_TRY(sign_key_write(b->csp_key, in(b, "csp/sign.key")));
-    SEFL_TRY(sign_pub_write(sign_key_pub(b->as_key), in(b, "public/aggregator.pub")));
-    SEFL_TRY(sign_pub_write(sign_key_pub(b->csp_key), in(b, "public/csp.pub")));
-    for (uint32_t i = 0; i < b->clients; i++) {
-        SEFL_TRY(sign_pub_write(sign_key_pub(b->as_key), client(b, i, "aggregator.pub")));
-        SEFL_TRY(sign_pub_write(sign_key_pub(b->csp_key), client(b, i, "csp.pub")));
-    }
+    SEFL_TRY(provision_identities(b->root, b->clients, b->width));
+    SEFL_TRY(sign_key_read(&b->as_key, in(b, "aggregator/sign.key")));
+    SEFL_TRY(sign_key_read(&b->csp_key, in(b, "csp/sign.key")));
 done:
     return st;
 }
@@ -518,6 +458,7 @@ static sefl_status write_servers(build *b, sefl_buf *text)
     SEFL_TRY(wr_peer(text, "csp", base ? base + 1 : 0));
     SEFL_TRY(wr_fmt(text,
                     "%s  csp_peers: csp_peers.pem\n"
+                    "ca: ../ca/aggregator\n"
                     "sign_key: sign.key\n"
                     "task: ../public/task.signed\n"
                     "vocab: ../public/vocab.txt\n"
@@ -533,7 +474,8 @@ static sefl_status write_servers(build *b, sefl_buf *text)
     SEFL_TRY(wr_fmt(text,
                     "# the cryptography service provider of a trial federation\n"
                     "listen: 127.0.0.1:%u\n"
-                    "%ssign_key: sign.key\n"
+                    "%sca: ../ca/csp\n"
+                    "sign_key: sign.key\n"
                     "key: key.sealed\n"
                     "key_lock: key.lock\n"
                     "task: ../public/task.signed\n"
@@ -601,8 +543,8 @@ sefl_status provision_make(provision_report *out, const provision_config *c,
                            const sefl_progress *progress)
 {
     static sefl_status (*const steps[STEPS])(build *) = {
-        make_folders, make_certificates, make_signing_keys, make_key,      NULL /* text */,
-        make_vocab,   make_model,        make_task,         write_configs, NULL /* rename */
+        make_folders, make_identities, make_key, NULL /* text */, make_vocab, make_model,
+        make_task,    write_configs,   NULL /* rename */
     };
     sefl_status st = SEFL_OK;
     build *b = NULL;

@@ -2,7 +2,7 @@
  *
  *     SEFL_TRY(provision_make(&report, &(provision_config){ .folder = "fed", .task = &s }, NULL));
  *
- *     FOLDER/ca/aggregator/{ca.pem,ca.key}   ca/csp/{ca.pem,ca.key}
+ *     FOLDER/ca/aggregator/{ca.pem,ca.key,sign.pub,trust,issued/}   ca/csp/...    (roles/ca.h)
  *     FOLDER/public/{vocab.txt,init.safetensors,valid.txt,task.json,task.signed,
  *                    aggregator.pub,csp.pub,key.pub}
  *     FOLDER/aggregator/{aggregator.yml,cert.pem,key.pem,peers.pem,csp_peers.pem,sign.key,ledger}
@@ -11,7 +11,7 @@
  *                    aggregator.pub,csp.pub,text/train.txt,ledger}, ...
  *
  * AS's CA issues the certificates of AS and the clients, CSP's CA that of CSP; each role trusts the
- * CA of whom it talks to, and no other.
+ * CA of whom it talks to, and no other. Clients are enrolled with tokens of both (provision_ids.h).
  *
  * Public things come from public things only: the word list from the generator of the text or from
  * the validation text (or a list that is given), the initial model from a public seed.

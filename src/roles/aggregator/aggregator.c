@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "net/https_server.h"
 #include "net/tls.h"
+#include "protocol/enrol.h"
+#include "protocol/http.h"
 #include "roles/aggregator/http.h"
 #include "roles/aggregator/metrics.h"
 #include "roles/aggregator/tally.h"
@@ -22,6 +24,8 @@ enum { TASK_FILE_MAX = TASK_BYTES_MAX + 4096, CONNECT_MS = 10000, SERVER_THREADS
  * longer): it comes again with the same one after a cut, and with another after a refusal. Bodies
  * below BODY_LEAST count as that much. */
 enum { BODIES_BURST = 8, BODY_LEAST = 1 << 20 };
+/* Requests of sites that enrol, of all together: so many at once, then so many a second. */
+enum { ENROL_BURST = 30, ENROL_RATE = 1 };
 
 struct aggregator {
     aggregator_options o;
@@ -48,7 +52,11 @@ struct aggregator {
     pthread_cond_t wake;
     tls_id *id;
     tls *link;
+    gate *gate; /* NULL: no trust list */
     atomic_bool stop;
+    pthread_mutex_t list_lock; /* one reads the list at a time */
+    char list_path[PATH_MAX];
+    trust_watch list;
     pthread_mutex_t tally_lock;
     bool tally_failed;
 };
@@ -72,12 +80,18 @@ static sefl_status dial(void *ctx, channel **out)
         goto done;
     }
     pthread_mutex_lock(&a->lock);
-    a->link = t;
-    if (atomic_load(&a->stop))
-        tls_interrupt(t);
+    x509_peer who = *tls_peer_info(t);
+    bool welcome = !a->gate || gate_still(a->gate, &who);
+    if (welcome) {
+        a->link = t;
+        if (atomic_load(&a->stop))
+            tls_interrupt(t);
+        *out = tls_channel(t), t = NULL;
+    }
     pthread_mutex_unlock(&a->lock);
-    *out = tls_channel(t);
+    SEFL_CHECK(welcome, SEFL_EAUTH, "CSP at %s:%u: %s", c->csp_host, c->csp_port, who.why);
 done:
+    tls_close(t);
     tls_id_free(id);
     return st;
 }
@@ -129,6 +143,58 @@ static void refused(void *ctx, const x509_peer *p)
               lf_str("name", p->name), lf_hash("key", p->fingerprint));
 }
 
+static void enrolled(void *ctx)
+{
+    aggregator *a = ctx;
+    if (a->server)
+        https_wake(a->server);
+}
+
+/* The trust list, if it is another one than before: whom it lets in no more is put out. A list that
+ * cannot be read leaves the one before in force. */
+static sefl_status read_list(aggregator *a)
+{
+    sefl_status st = SEFL_OK;
+    trust *t = NULL;
+    gate *g = NULL;
+    if (!a->o.settings->ca)
+        return SEFL_OK;
+    pthread_mutex_lock(&a->list_lock);
+    if (!trust_watch_changed(&a->list) && a->gate)
+        goto done;
+    SEFL_TRY(trust_read(&t, a->list_path));
+    SEFL_TRY(gate_new(&g, t));
+    pthread_mutex_lock(&a->lock);
+    gate *old = a->gate;
+    a->gate = gate_hold(g);
+    if (a->link) {
+        x509_peer who = *tls_peer_info(a->link);
+        if (!gate_still(g, &who)) {
+            log_warn(a->o.log, "CSP put out", lf_str("why", who.why));
+            tls_interrupt(a->link);
+        }
+    }
+    pthread_mutex_unlock(&a->lock);
+    gate_free(old);
+    if (a->server)
+        https_server_set_gate(a->server, g);
+    log_info(a->o.log, "trust list read", lf_u64("change", t->change),
+             lf_u64("members", trust_count(t, TRUST_CLIENT)));
+done:
+    pthread_mutex_unlock(&a->list_lock);
+    gate_free(g);
+    trust_free(t);
+    return st;
+}
+
+static void look_at_list(aggregator *a)
+{
+    if (read_list(a) == SEFL_OK)
+        return;
+    atomic_fetch_add(&a->http.counts[AGG_HTTP_LIST], 1);
+    log_error(a->o.log, "trust list not read again", lf_str("why", sefl_last_error()));
+}
+
 static void save_tally(aggregator *a)
 {
     char path[PATH_MAX];
@@ -142,9 +208,20 @@ static void save_tally(aggregator *a)
     pthread_mutex_unlock(&a->tally_lock);
 }
 
+static aggregator *of_http(void *http)
+{
+    return (aggregator *)(void *)((char *)http - offsetof(aggregator, http));
+}
+
 static void every_second(void *ctx)
 {
-    save_tally((aggregator *)(void *)((char *)ctx - offsetof(aggregator, http)));
+    look_at_list(of_http(ctx));
+    save_tally(of_http(ctx));
+}
+
+static void listed(void *ctx)
+{
+    look_at_list(of_http(ctx));
 }
 
 /* ---- start ------------------------------------------------------------------------------------ */
@@ -206,7 +283,8 @@ static sefl_status make_rounds(aggregator *a)
             .log = a->o.log,
             .ctx = a,
             .changed = changed,
-            .report = report }));
+            .report = report,
+            .enrolled = enrolled }));
     SEFL_TRY(ingest_new(&a->ingest, &(ingest_config){ .task = a->task.id,
                                                       .ahe = &a->task.ahe,
                                                       .pub = a->task.pub,
@@ -230,8 +308,14 @@ static sefl_status serve(aggregator *a)
                           .ingest = a->ingest,
                           .vocab = c->vocab,
                           .init = c->init,
+                          .wall = &a->wall,
                           .mono = &a->mono,
+                          .ca = c->ca,
+                          .key = a->key,
+                          .listed = listed,
                           .log = a->o.log };
+    SEFL_TRY(buckets_new(&a->http.enrol_rate,
+                         &(buckets_rule){ .burst = ENROL_BURST, .per_s = ENROL_RATE }));
     int listener = a->listener;
     a->listener = -1;
     double body = (double)ahe_body_bytes(&a->task.ahe);
@@ -241,6 +325,9 @@ static sefl_status serve(aggregator *a)
                                                         .port = a->port,
                                                         .id = a->id,
                                                         .peer_role = "client",
+                                                        .gate = a->gate,
+                                                        .open_path = c->ca ? HTTP_ENROL : NULL,
+                                                        .open_max = ENROL_REQUEST_MAX,
                                                         .threads = SERVER_THREADS,
                                                         .connections_max = c->connections,
                                                         .connections_per_address = c->per_address,
@@ -281,6 +368,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     a->coins = o->coins ? *o->coins : coins_system();
     pthread_mutex_init(&a->lock, NULL);
     pthread_mutex_init(&a->tally_lock, NULL);
+    pthread_mutex_init(&a->list_lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&a->wake, &attr);
@@ -293,6 +381,15 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     SEFL_TRY(sign_key_read(&a->key, c->sign_key));
     SEFL_TRY(read_task(a));
     SEFL_TRY(tls_id_read(&a->id, c->cert, c->tls_key, c->peers));
+    if (c->ca) {
+        SEFL_CHECK(snprintf(a->list_path, sizeof a->list_path, "%s/trust", c->ca) <
+                       (int)sizeof a->list_path,
+                   SEFL_EINVAL, "ca: the path is too long");
+        a->list.path = a->list_path;
+        SEFL_TRY(read_list(a));
+    } else {
+        log_warn(o->log, "no trust list (ca): certificates cannot be revoked, nobody can enrol");
+    }
     SEFL_TRY(pool_new(&a->pool, c->threads));
     SEFL_TRY(open_store(a));
     SEFL_TRY(make_rounds(a));
@@ -324,6 +421,8 @@ void aggregator_free(aggregator *a)
     journal_close(a->journal);
     pool_free(a->pool);
     tls_id_free(a->id);
+    gate_free(a->gate);
+    buckets_free(a->http.enrol_rate);
     task_clear(&a->task);
     buf_clear(&a->envelope);
     sign_key_free(a->key);

@@ -344,11 +344,23 @@ void agg_http_begin(https_request *r)
         const char *path;
         void (*fn)(https_request *r);
     } plain[] = {
-        { "/healthz", get_health }, { "/v1/task", get_task },   { "/v1/round", get_round },
-        { "/v1/model", get_model }, { "/v1/vocab", get_vocab }, { "/v1/init", get_init },
+        { "/healthz", get_health },
+        { "/v1/task", get_task },
+        { "/v1/round", get_round },
+        { "/v1/model", get_model },
+        { "/v1/vocab", get_vocab },
+        { "/v1/init", get_init },
+        { "/v1/certificate", agg_certificate },
     };
     if (!version_fits(r))
         return;
+    if (strcmp(r->path, HTTP_ENROL) == 0) {
+        if (strcmp(r->method, "POST") == 0)
+            agg_enrol_begin(r);
+        else
+            no_method(r, "an enrolment is sent with POST");
+        return;
+    }
     if (strncmp(r->path, "/v1/round/", 10) == 0) {
         round_path(r, r->path + 10);
         return;

@@ -11,6 +11,7 @@
 #ifndef ROLES_AGGREGATOR_HTTP_H
 #define ROLES_AGGREGATOR_HTTP_H
 
+#include "net/buckets.h"
 #include "net/https_server.h"
 #include "roles/aggregator/rounds.h"
 
@@ -25,7 +26,15 @@ enum { AGG_HTTP_WAIT_MAX_S = 60 };
     X(NO_PATH, "no_such_path")    /* 404 */                                \
     X(METHOD, "wrong_method")     /* 405 */                                \
     X(NUMBERS, "bad_numbers")     /* 400: query or header field */         \
-    X(FAILED, "failed_here")      /* 500 */
+    X(FAILED, "failed_here")      /* 500 */                                \
+    X(ENROLLED, "enrol.enrolled")                                          \
+    X(ENROL_OFF, "enrol.off")       /* 403: no trust list, or no CA key */ \
+    X(ENROL_RATE, "enrol.rate")     /* 429 */                              \
+    X(ENROL_FORM, "enrol.form")     /* 400 */                              \
+    X(ENROL_TOKEN, "enrol.refused") /* 403: token, name, key */            \
+    X(ENROL_CSP, "enrol.csp")       /* 403: CSP said no */                 \
+    X(ENROL_LINK, "enrol.no_csp")   /* 503: CSP cannot be asked now */     \
+    X(LIST, "trust_list_unreadable")
 
 typedef enum agg_http_event {
 #define AGG_HTTP_EVENT_ENUM(name, text) AGG_HTTP_##name,
@@ -42,13 +51,20 @@ typedef struct agg_http {
     rounds *rounds;
     ingest *ingest;
     const char *vocab, *init; /* files */
-    const sefl_clock *mono;
+    const sefl_clock *wall, *mono;
     sefl_log *log;
+    const char *ca; /* the operator's folder (roles/ca.h); NULL: nobody enrols here */
+    const sign_key *key;
+    buckets *enrol_rate;       /* of strangers' requests */
+    void (*listed)(void *ctx); /* the trust list was changed by us; gets this struct */
     _Atomic uint64_t counts[AGG_HTTP_EVENTS_N];
     _Atomic uint64_t certificates[X509_VERDICTS]; /* refused, by reason */
     atomic_bool closing; /* the server is about to stop: nobody waits any more */
 } agg_http;
 
 void agg_http_begin(https_request *r);
+/* POST /v1/enroll, from a site without a certificate (enrol.c); GET /v1/certificate. */
+void agg_enrol_begin(https_request *r);
+void agg_certificate(https_request *r);
 
 #endif

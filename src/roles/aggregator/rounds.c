@@ -378,7 +378,7 @@ static sefl_status idle(rounds *r, const agg_order *o)
     if (r->link && r->ping_at_ms - mono < ms)
         ms = r->ping_at_ms - mono;
     pthread_mutex_lock(&r->lock);
-    if (r->events == r->seen)
+    if (r->events == r->seen && !r->enrolments)
         wait_ms(r, ms);
     pthread_mutex_unlock(&r->lock);
     return SEFL_OK;
@@ -443,6 +443,7 @@ sefl_status rounds_run(rounds *r)
     sefl_status st = SEFL_OK;
     agg_order o = { .kind = AGG_WAIT };
     while (o.kind != AGG_FINISH) {
+        SEFL_TRY(rounds_carry_enrolments(r)); /* before: it may lose the link */
         SEFL_TRY(next_order(r, &o));
         SEFL_TRY(carry_out(r, &o));
     }

@@ -58,6 +58,7 @@ typedef struct rounds_config {
     void *ctx;
     void (*changed)(void *ctx);                        /* what rounds_news says has changed */
     void (*report)(void *ctx, const rounds_report *r); /* a round was released or skipped */
+    void (*enrolled)(void *ctx);                       /* an enrolment has CSP's answer */
 } rounds_config;
 
 /* Takes up where the journal left off; the open round's bodies go to the running sum. */
@@ -72,6 +73,19 @@ void rounds_stop(rounds *r);
 /* The gate for ingest_config; and the ingest to be told which round is open. */
 ingest_gate rounds_gate(rounds *r);
 void rounds_set_ingest(rounds *r, ingest *in);
+
+/* A site's enrolment on its way to CSP: asked by a thread of the server, carried by the driver's when
+ * the link is free, looked at again after `enrolled` was called. Nobody waits here. */
+typedef struct rounds_enrolment rounds_enrolment;
+
+sefl_status rounds_enrol(rounds *r, rounds_enrolment **out, const enrol_claim *c,
+                         const enrol_proof *p) SEFL_MUST_CHECK;
+/* False: no answer yet. True: *st is SEFL_OK with CSP's signature in sig; SEFL_EAUTH: CSP said no;
+ * else CSP cannot be asked now. */
+bool rounds_enrol_done(rounds *r, const rounds_enrolment *e, sefl_status *st,
+                       uint8_t sig[SIGN_BYTES]);
+/* Must follow, answered or not. NULL is fine. */
+void rounds_enrol_end(rounds *r, rounds_enrolment *e);
 
 /* What a client that has done with round `after` is to know. header: bytes that out->header looks
  * into; the caller clears it. */

@@ -8,6 +8,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+typedef enum enrolment_state { ENROL_WAITS, ENROL_ASKED, ENROL_DONE } enrolment_state;
+
+struct rounds_enrolment { /* under the lock */
+    rounds_enrolment *next;
+    enrolment_state state;
+    bool left; /* nobody wants the answer any more */
+    enrol_claim claim;
+    enrol_proof proof;
+    sefl_status st;
+    uint8_t sig[SIGN_BYTES];
+};
+
 struct rounds {
     rounds_config c;
     collect *collect;
@@ -16,11 +28,12 @@ struct rounds {
     pthread_mutex_t lock; /* guards what follows, down to `stop` */
     pthread_cond_t event; /* an update came, or stop */
     agg *a;
-    agg_memory stored;  /* what the journal has of the machine */
-    journal_round row;  /* and of the present round */
-    release_from model; /* the latest release */
-    sefl_buf header;    /* of the present round, once it is signed */
-    uint64_t events;    /* updates and the like since the start */
+    agg_memory stored;            /* what the journal has of the machine */
+    journal_round row;            /* and of the present round */
+    release_from model;           /* the latest release */
+    sefl_buf header;              /* of the present round, once it is signed */
+    uint64_t events;              /* updates and the like since the start */
+    rounds_enrolment *enrolments; /* that wait */
     bool stop;
 
     /* the driver thread's own */
@@ -52,6 +65,9 @@ sefl_status rounds_link_down(rounds *r, const char *what) SEFL_MUST_CHECK;
 bool rounds_stopping(rounds *r);
 /* Waits so long, or until rounds_stop. */
 void rounds_pause(rounds *r, unsigned ms);
+
+/* Carries enrolments that wait to CSP; without a link they are told so. */
+sefl_status rounds_carry_enrolments(rounds *r) SEFL_MUST_CHECK;
 
 /* One order each; a failure ends rounds_run. */
 sefl_status order_dial(rounds *r) SEFL_MUST_CHECK;

@@ -12,6 +12,8 @@ const setting_def aggregator_schema[] = {
     { "tls.key", SETTING_TEXT, NULL, .help = "its key" },
     { "tls.peers", SETTING_TEXT, NULL, .help = "the CA of the clients, and no other" },
     { "tls.csp_peers", SETTING_TEXT, NULL, .help = "the CA of the cryptography service provider" },
+    { "ca", SETTING_TEXT, "",
+      .help = "folder of 'sefl ca new': its trust list says who gets in; empty: tls.peers does" },
     { "sign_key", SETTING_TEXT, NULL, .help = "this server's signing key" },
     { "task", SETTING_TEXT, NULL, .help = "the task, signed by both servers" },
     { "vocab", SETTING_TEXT, NULL, .help = "the public word list" },
@@ -41,10 +43,10 @@ const setting_def aggregator_schema[] = {
     { 0 },
 };
 
-static const char *const path_keys[] = { "tls.cert",  "tls.key", "tls.peers", "tls.csp_peers",
-                                         "sign_key",  "task",    "vocab",     "init",
-                                         "valid",     "state",   "models",    "ledger",
-                                         "ready_file" };
+static const char *const path_keys[] = {
+    "ca",    "tls.cert", "tls.key", "tls.peers", "tls.csp_peers", "sign_key", "task",
+    "vocab", "init",     "valid",   "state",     "models",        "ledger",   "ready_file"
+};
 
 bool aggregator_setting_is_path(const char *key)
 {
@@ -105,6 +107,7 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
         const char *key;
         bool must;
     } paths[] = {
+        { &c.ca, "ca", false },
         { &c.cert, "tls.cert", true },
         { &c.tls_key, "tls.key", true },
         { &c.peers, "tls.peers", true },
@@ -148,9 +151,9 @@ done:
 
 void aggregator_settings_clear(aggregator_settings *c)
 {
-    char *all[] = { c->user,      c->host,     c->csp_host,   c->cert,  c->tls_key, c->peers,
-                    c->csp_peers, c->sign_key, c->task,       c->vocab, c->init,    c->state,
-                    c->models,    c->valid,    c->ready_file, c->ledger };
+    char *all[] = { c->ca,    c->user,      c->host,     c->csp_host,   c->cert,  c->tls_key,
+                    c->peers, c->csp_peers, c->sign_key, c->task,       c->vocab, c->init,
+                    c->state, c->models,    c->valid,    c->ready_file, c->ledger };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sefl_free(all[i]);
     *c = (aggregator_settings){ 0 };

@@ -113,6 +113,33 @@ sefl_status rounds_news(rounds *r, uint64_t after, round_news *out, sefl_buf *he
     return SEFL_OK;
 }
 
+/* Nobody enrols here (no operator's folder): these are never reached. */
+sefl_status rounds_enrol(rounds *r, rounds_enrolment **out, const enrol_claim *c,
+                         const enrol_proof *p)
+{
+    (void)r, (void)c, (void)p;
+    *out = NULL;
+    abort();
+}
+
+bool rounds_enrol_done(rounds *r, const rounds_enrolment *e, sefl_status *st,
+                       uint8_t sig[SIGN_BYTES])
+{
+    (void)r, (void)e, (void)st, (void)sig;
+    abort();
+}
+
+void rounds_enrol_end(rounds *r, rounds_enrolment *e)
+{
+    (void)r, (void)e;
+}
+
+bool rounds_over(rounds *r, agg_why *why)
+{
+    (void)r, (void)why;
+    abort();
+}
+
 void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply *r)
 {
     (void)in;

@@ -1,0 +1,642 @@
+/* sefl ca: an operator's folder: its CA, its server's keys, and the list of whom the server lets in. */
+#include "cli/cli.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/suggest.h"
+#include "roles/ca.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum {
+    O_NAME = 256,
+    O_DAYS,
+    O_ROLE,
+    O_HOSTS,
+    O_OUT,
+    O_HOURS,
+    O_KEY,
+    O_ISSUER,
+    O_TOKEN,
+    O_CERT,
+    O_UNIT,
+    O_CSR,
+    O_SERVER,
+    O_JSON,
+    O_END,
+    PEM_MAX = 64 << 10,
+};
+
+static const struct option longopts[] = {
+    { "name", required_argument, NULL, O_NAME },
+    { "days", required_argument, NULL, O_DAYS },
+    { "role", required_argument, NULL, O_ROLE },
+    { "hosts", required_argument, NULL, O_HOSTS },
+    { "out", required_argument, NULL, O_OUT },
+    { "hours", required_argument, NULL, O_HOURS },
+    { "key", required_argument, NULL, O_KEY },
+    { "issuer", required_argument, NULL, O_ISSUER },
+    { "token", required_argument, NULL, O_TOKEN },
+    { "cert", required_argument, NULL, O_CERT },
+    { "unit", required_argument, NULL, O_UNIT },
+    { "csr", required_argument, NULL, O_CSR },
+    { "server", required_argument, NULL, O_SERVER },
+    { "json", no_argument, NULL, O_JSON },
+    { 0 },
+};
+
+typedef struct wish {
+    const char *folder;
+    const char *text[O_END - O_NAME]; /* by option */
+    unsigned days, hours;
+    trust_role role;
+    int64_t now;
+} wish;
+
+static const char *of(const wish *w, int option)
+{
+    return w->text[option - O_NAME];
+}
+
+/* ---- helpers ---------------------------------------------------------------------------------- */
+
+static void hex_of(char out[2 * TRUST_KEY + 1], const uint8_t key[TRUST_KEY])
+{
+    for (int i = 0; i < TRUST_KEY; i++)
+        snprintf(out + 2 * i, 3, "%02x", key[i]);
+}
+
+static void date_of(char out[32], int64_t when)
+{
+    time_t t = (time_t)when;
+    struct tm tm;
+    if (when == 0 || !gmtime_r(&t, &tm) || strftime(out, 32, "%Y-%m-%d %H:%M", &tm) == 0)
+        strcpy(out, "-");
+}
+
+/* The one whose hex begins with `digits` (at least 8). */
+typedef struct pick {
+    const char *digits;
+    uint8_t key[TRUST_KEY];
+    unsigned found;
+} pick;
+
+static void pick_look(pick *p, const uint8_t key[TRUST_KEY])
+{
+    char hex[2 * TRUST_KEY + 1];
+    hex_of(hex, key);
+    if (strncmp(hex, p->digits, strlen(p->digits)) == 0) {
+        p->found++;
+        memcpy(p->key, key, TRUST_KEY);
+    }
+}
+
+static sefl_status pick_end(const pick *p, const char *what)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(p->found > 0, SEFL_ENOTFOUND, "no %s begins with \"%.64s\"", what, p->digits);
+    SEFL_CHECK(p->found == 1, SEFL_EINVAL, "%u %ss begin with \"%.64s\"", p->found, what,
+               p->digits);
+done:
+    return st;
+}
+
+static sefl_status check_digits(const char *s)
+{
+    size_t n = strlen(s);
+    return n >= 8 && n <= 2 * TRUST_KEY && strspn(s, "0123456789abcdef") == n
+               ? SEFL_OK
+               : sefl_fail(SEFL_EINVAL,
+                           "a key is 64 hex digits, or the first 8 of them or more: "
+                           "not \"%.80s\"",
+                           s);
+}
+
+/* --name or --key: a member's key. A whole key need not be in the list. */
+static sefl_status which_member(const wish *w, const trust *t, uint8_t key[TRUST_KEY])
+{
+    sefl_status st = SEFL_OK;
+    if (of(w, O_NAME)) {
+        const trust_member *m = trust_find_name(t, of(w, O_NAME));
+        SEFL_CHECK(m != NULL, SEFL_ENOTFOUND, "no active member \"%.64s\"", of(w, O_NAME));
+        memcpy(key, m->key, TRUST_KEY);
+        return SEFL_OK;
+    }
+    SEFL_CHECK(of(w, O_KEY) != NULL, SEFL_EINVAL, "whom? give --name or --key");
+    SEFL_TRY(check_digits(of(w, O_KEY)));
+    pick p = { .digits = of(w, O_KEY) };
+    for (size_t i = 0; i < t->members; i++)
+        pick_look(&p, t->member[i].key);
+    if (p.found == 0 && strlen(p.digits) == 2 * TRUST_KEY) {
+        for (int i = 0; i < TRUST_KEY; i++) {
+            unsigned byte;
+            sscanf(p.digits + 2 * i, "%2x", &byte);
+            p.key[i] = (uint8_t)byte;
+        }
+        p.found = 1;
+    }
+    SEFL_TRY(pick_end(&p, "member"));
+    memcpy(key, p.key, TRUST_KEY);
+done:
+    return st;
+}
+
+/* Results go to --out, never over something, or to stdout. */
+static sefl_status give(const wish *w, sefl_span bytes)
+{
+    if (of(w, O_OUT))
+        return file_write_new(of(w, O_OUT), bytes, 0644);
+    return fwrite(bytes.p, 1, bytes.n, stdout) == bytes.n && fflush(stdout) == 0
+               ? SEFL_OK
+               : sefl_fail(SEFL_EIO, "cannot write to stdout");
+}
+
+/* ---- actions ---------------------------------------------------------------------------------- */
+
+static sefl_status do_new(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(ca_new(w->folder, of(w, O_NAME), w->days, NULL));
+    printf("%s: the CA of \"%s\", a signing key, and an empty trust list\n", w->folder,
+           of(w, O_NAME));
+    fprintf(stderr, "sefl: ca.key and sign.key stay on this machine. Next: sefl ca server %s\n",
+            w->folder);
+done:
+    return st;
+}
+
+static sefl_status do_server(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    trust_edit e = { .lock = -1 };
+    sefl_buf dir = { 0 }, cert = { 0 }, key = { 0 };
+    char hex[2 * TRUST_KEY + 1];
+    if (of(w, O_OUT))
+        SEFL_TRY(wr_fmt(&dir, "%s%c", of(w, O_OUT), 0));
+    else
+        SEFL_TRY(ca_path(&dir, w->folder, "server"));
+    SEFL_TRY(file_make_folder((const char *)dir.p, 0700));
+    SEFL_TRY(ca_path(&cert, (const char *)dir.p, "cert.pem"));
+    SEFL_TRY(ca_path(&key, (const char *)dir.p, "key.pem"));
+    SEFL_TRY(ca_edit(&e, w->folder));
+    SEFL_TRY(ca_server(e.t, w->folder,
+                       &(ca_server_config){ .role = w->role,
+                                            .name = of(w, O_NAME),
+                                            .hosts = of(w, O_HOSTS),
+                                            .days = w->days,
+                                            .cert = (const char *)cert.p,
+                                            .key = (const char *)key.p },
+                       w->now));
+    SEFL_TRY(trust_edit_commit(&e));
+    hex_of(hex, e.t->self.tls);
+    printf("%s: certificate of the %s \"%s\" for %s\nkey       %s\n", (const char *)cert.p,
+           trust_role_name(w->role), of(w, O_NAME), of(w, O_HOSTS), hex);
+    hex_of(hex, e.t->self.sign);
+    printf("signs as  %s\n", hex);
+done:
+    trust_edit_end(&e);
+    buf_clear(&dir);
+    buf_clear(&cert);
+    buf_clear(&key);
+    return st;
+}
+
+static sefl_status do_token(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    trust_edit e = { .lock = -1 };
+    sefl_buf text = { 0 };
+    sefl_rng rng = rng_system();
+    int64_t expires = w->now + 3600 * (int64_t)(w->hours ? w->hours : CA_TOKEN_HOURS);
+    char date[32];
+    SEFL_TRY(ca_edit(&e, w->folder));
+    SEFL_TRY(ca_token(e.t, &text, of(w, O_NAME), expires, w->now, &rng));
+    SEFL_TRY(trust_edit_commit(&e));
+    SEFL_TRY(wr_u8(&text, '\n'));
+    SEFL_TRY(give(w, buf_span(&text)));
+    date_of(date, expires);
+    fprintf(
+        stderr,
+        "sefl: the %s's token for \"%s\", good once until %s UTC. Whoever has it and the other\n"
+        "      server's can join under that name: give it to the site itself, not through the "
+        "other server\n",
+        trust_role_name(e.t->self.role), of(w, O_NAME), date);
+done:
+    trust_edit_end(&e);
+    buf_clear(&text);
+    return st;
+}
+
+static sefl_status do_trust(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    trust_edit e = { .lock = -1 };
+    sefl_buf pem = { 0 };
+    SEFL_TRY(file_read(&pem, of(w, O_CERT), PEM_MAX));
+    SEFL_TRY(ca_edit(&e, w->folder));
+    SEFL_TRY(
+        ca_trust_issuer(e.t, buf_span(&pem), w->role, of(w, O_UNIT) ? of(w, O_UNIT) : "", w->now));
+    SEFL_TRY(trust_edit_commit(&e));
+    printf("%s is trusted for the role %s\n", of(w, O_CERT), trust_role_name(w->role));
+done:
+    trust_edit_end(&e);
+    buf_clear(&pem);
+    return st;
+}
+
+static sefl_status revoke_issuer(const wish *w, trust *t)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(check_digits(of(w, O_ISSUER)));
+    pick p = { .digits = of(w, O_ISSUER) };
+    for (size_t i = 0; i < t->issuers; i++) {
+        unsigned before = p.found;
+        pick_look(&p, t->issuer[i].key);
+        if (p.found > before) /* for every role that it has */
+            t->issuer[i].state = TRUST_REVOKED, t->issuer[i].since = w->now;
+    }
+    SEFL_CHECK(p.found > 0, SEFL_ENOTFOUND, "no issuer begins with \"%.64s\"", p.digits);
+done:
+    return st;
+}
+
+static sefl_status revoke_token(const wish *w, trust *t)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(check_digits(of(w, O_TOKEN)));
+    pick p = { .digits = of(w, O_TOKEN) };
+    for (size_t i = 0; i < t->tokens; i++)
+        pick_look(&p, t->token[i].id);
+    SEFL_TRY(pick_end(&p, "token"));
+    trust_token *k = trust_find_token(t, p.key);
+    SEFL_CHECK(k->state == TRUST_OPEN, SEFL_ESTATE, "this token is used or cancelled already");
+    k->state = TRUST_CANCELLED;
+done:
+    return st;
+}
+
+static sefl_status do_revoke(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    trust_edit e = { .lock = -1 };
+    uint8_t key[TRUST_KEY];
+    SEFL_TRY(ca_edit(&e, w->folder));
+    if (of(w, O_ISSUER)) {
+        SEFL_TRY(revoke_issuer(w, e.t));
+    } else if (of(w, O_TOKEN)) {
+        SEFL_TRY(revoke_token(w, e.t));
+    } else {
+        SEFL_TRY(which_member(w, e.t, key));
+        SEFL_TRY(ca_revoke_key(e.t, key, w->now));
+    }
+    SEFL_TRY(trust_edit_commit(&e));
+    printf("revoked; a running server notices within a second\n");
+done:
+    trust_edit_end(&e);
+    return st;
+}
+
+static sefl_status do_renew(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    trust_edit e = { .lock = -1 };
+    sefl_buf pem = { 0 };
+    uint8_t key[TRUST_KEY];
+    SEFL_TRY(ca_edit(&e, w->folder));
+    if (of(w, O_SERVER)) {
+        SEFL_TRY(ca_server_renew(e.t, w->folder, of(w, O_SERVER), of(w, O_HOSTS), w->days, &pem));
+    } else {
+        SEFL_TRY(which_member(w, e.t, key));
+        SEFL_TRY(ca_renew(e.t, w->folder, &pem, key, w->days));
+        SEFL_TRY(trust_edit_commit(&e));
+    }
+    SEFL_TRY(give(w, buf_span(&pem)));
+    fprintf(stderr,
+            of(w, O_SERVER)
+                ? "sefl: put it in the place of %s and send the server SIGHUP\n"
+                : "sefl: the site fetches it with 'sefl enroll --renew', or mail it%s\n",
+            of(w, O_SERVER) ? of(w, O_SERVER) : "");
+done:
+    trust_edit_end(&e);
+    buf_clear(&pem);
+    return st;
+}
+
+static sefl_status do_sign(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    trust_edit e = { .lock = -1 };
+    sefl_buf pem = { 0 }, der = { 0 }, cert = { 0 };
+    SEFL_TRY(file_read(&pem, of(w, O_CSR), PEM_MAX));
+    SEFL_TRY(x509_request_from_pem(&der, buf_span(&pem)));
+    SEFL_TRY(ca_edit(&e, w->folder));
+    SEFL_TRY(ca_sign(e.t, w->folder, &cert, of(w, O_NAME), buf_span(&der), w->days, w->now));
+    SEFL_TRY(trust_edit_commit(&e));
+    if (cert.n > 0)
+        SEFL_TRY(give(w, buf_span(&cert)));
+    fprintf(stderr, "sefl: \"%s\" is a member now%s\n", of(w, O_NAME),
+            cert.n > 0 ? "" : " (the aggregation server's CA makes its certificate)");
+done:
+    trust_edit_end(&e);
+    buf_clear(&pem);
+    buf_clear(&der);
+    buf_clear(&cert);
+    return st;
+}
+
+static sefl_status do_export(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 }, bytes = { 0 }, to = { 0 };
+    trust *t = NULL;
+    char hex[2 * TRUST_KEY + 1], name[32];
+    const char *dir = of(w, O_OUT);
+    SEFL_TRY(ca_path(&path, w->folder, "trust"));
+    SEFL_TRY(trust_read(&t, (const char *)path.p));
+    SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
+    SEFL_TRY(file_make_folder(dir, 0755));
+    SEFL_TRY(ca_path(&path, w->folder, "ca.pem"));
+    SEFL_TRY(file_read(&bytes, (const char *)path.p, PEM_MAX));
+    snprintf(name, sizeof name, "%s-ca.pem", trust_role_name(t->self.role));
+    SEFL_TRY(ca_path(&to, dir, name));
+    SEFL_TRY(file_write_atomic((const char *)to.p, buf_span(&bytes), 0644));
+    printf("%s\n", (const char *)to.p);
+    buf_reset(&bytes);
+    SEFL_TRY(ca_path(&path, w->folder, "sign.pub"));
+    SEFL_TRY(file_read(&bytes, (const char *)path.p, PEM_MAX));
+    snprintf(name, sizeof name, "%s.pub", trust_role_name(t->self.role));
+    SEFL_TRY(ca_path(&to, dir, name));
+    SEFL_TRY(file_write_atomic((const char *)to.p, buf_span(&bytes), 0644));
+    hex_of(hex, t->self.sign);
+    printf("%s   signs as %s\n", (const char *)to.p, hex);
+done:
+    buf_clear(&path);
+    buf_clear(&bytes);
+    buf_clear(&to);
+    trust_free(t);
+    return st;
+}
+
+/* ---- the list --------------------------------------------------------------------------------- */
+
+static const char *state_text(trust_state s)
+{
+    return s == TRUST_ACTIVE ? "active" : "revoked";
+}
+
+static const char *token_text(const trust_token *k, int64_t now)
+{
+    return k->state == TRUST_USED        ? "used"
+           : k->state == TRUST_CANCELLED ? "cancelled"
+           : now >= k->expires           ? "expired"
+                                         : "open";
+}
+
+static sefl_status print_json(const trust *t, int64_t now)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    json j = json_into(&b);
+    char hex[2 * TRUST_KEY + 1];
+    json_open(&j, '{');
+    json_key(&j, "change"), json_u64(&j, t->change);
+    json_key(&j, "role"), json_str(&j, t->self.role ? trust_role_name(t->self.role) : "");
+    json_key(&j, "clients"), json_u64(&j, trust_count(t, TRUST_CLIENT));
+    json_key(&j, "issuers"), json_open(&j, '[');
+    for (size_t i = 0; i < t->issuers; i++) {
+        const trust_issuer *s = &t->issuer[i];
+        hex_of(hex, s->key);
+        json_open(&j, '{');
+        json_key(&j, "key"), json_str(&j, hex);
+        json_key(&j, "role"), json_str(&j, trust_role_name(s->role));
+        json_key(&j, "state"), json_str(&j, state_text(s->state));
+        json_key(&j, "name"), json_str(&j, s->name);
+        json_key(&j, "unit"), json_str(&j, s->unit);
+        json_key(&j, "listed"), json_bool(&j, s->listed);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_key(&j, "members"), json_open(&j, '[');
+    for (size_t i = 0; i < t->members; i++) {
+        const trust_member *m = &t->member[i];
+        hex_of(hex, m->key);
+        json_open(&j, '{');
+        json_key(&j, "key"), json_str(&j, hex);
+        json_key(&j, "name"), json_str(&j, m->name);
+        json_key(&j, "role"), json_str(&j, trust_role_name(m->role));
+        json_key(&j, "state"), json_str(&j, state_text(m->state));
+        json_key(&j, "since"), json_i64(&j, m->since);
+        json_key(&j, "until"), json_i64(&j, m->until);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_key(&j, "tokens"), json_open(&j, '[');
+    for (size_t i = 0; i < t->tokens; i++) {
+        const trust_token *k = &t->token[i];
+        hex_of(hex, k->id);
+        json_open(&j, '{');
+        json_key(&j, "id"), json_str(&j, hex);
+        json_key(&j, "name"), json_str(&j, k->name);
+        json_key(&j, "state"), json_str(&j, token_text(k, now));
+        json_key(&j, "expires"), json_i64(&j, k->expires);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    printf("%.*s\n", (int)b.n, (const char *)b.p);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static void print_list(const trust *t, int64_t now)
+{
+    char hex[2 * TRUST_KEY + 1], date[32];
+    if (t->self.role) {
+        hex_of(hex, t->self.sign);
+        printf("%s \"%s\", signs as %.16s...; %zu clients, change %" PRIu64 "\n",
+               trust_role_name(t->self.role), t->self.name, hex, trust_count(t, TRUST_CLIENT),
+               t->change);
+    }
+    for (size_t i = 0; i < t->issuers; i++) {
+        const trust_issuer *s = &t->issuer[i];
+        hex_of(hex, s->key);
+        printf("issuer  %.16s  %-9s  %-10s  \"%s\"%s%s%s\n", hex, state_text(s->state),
+               trust_role_name(s->role), s->name, s->listed ? "  members only" : "",
+               s->unit[0] ? "  unit " : "", s->unit);
+    }
+    for (size_t i = 0; i < t->members; i++) {
+        const trust_member *m = &t->member[i];
+        hex_of(hex, m->key);
+        date_of(date, m->until);
+        printf("member  %.16s  %-9s  %-10s  %-24s  until %s\n", hex, state_text(m->state),
+               trust_role_name(m->role), m->name[0] ? m->name : "-", date);
+    }
+    for (size_t i = 0; i < t->tokens; i++) {
+        const trust_token *k = &t->token[i];
+        hex_of(hex, k->id);
+        date_of(date, k->expires);
+        printf("token   %.16s  %-9s  %-10s  %-24s  until %s\n", hex, token_text(k, now), "",
+               k->name, date);
+    }
+}
+
+static sefl_status do_list(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 };
+    trust *t = NULL;
+    SEFL_TRY(ca_path(&path, w->folder, "trust"));
+    SEFL_TRY(trust_read(&t, (const char *)path.p));
+    if (of(w, O_JSON))
+        SEFL_TRY(print_json(t, w->now));
+    else
+        print_list(t, w->now);
+done:
+    trust_free(t);
+    buf_clear(&path);
+    return st;
+}
+
+/* ---- command line ----------------------------------------------------------------------------- */
+
+static const struct action {
+    const char *name;
+    sefl_status (*run)(const wish *w);
+    int needs[4]; /* options that must be given */
+    int takes[8]; /* and those that may */
+} actions[] = {
+    { "new", do_new, { O_NAME }, { O_DAYS } },
+    { "server", do_server, { O_ROLE, O_NAME, O_HOSTS }, { O_DAYS, O_OUT } },
+    { "token", do_token, { O_NAME }, { O_HOURS, O_OUT } },
+    { "list", do_list, { 0 }, { O_JSON } },
+    { "revoke", do_revoke, { 0 }, { O_NAME, O_KEY, O_ISSUER, O_TOKEN } },
+    { "renew", do_renew, { 0 }, { O_NAME, O_KEY, O_SERVER, O_HOSTS, O_DAYS, O_OUT } },
+    { "trust-issuer", do_trust, { O_CERT, O_ROLE }, { O_UNIT } },
+    { "sign", do_sign, { O_CSR, O_NAME }, { O_DAYS, O_OUT } },
+    { "export", do_export, { O_OUT }, { 0 } },
+};
+enum { ACTIONS = sizeof actions / sizeof *actions };
+
+static const char *option_name(int o)
+{
+    for (const struct option *p = longopts; p->name; p++)
+        if (p->val == o)
+            return p->name;
+    return "?";
+}
+
+static bool is_in(const int *list, size_t n, int o)
+{
+    for (size_t i = 0; i < n && list[i]; i++)
+        if (list[i] == o)
+            return true;
+    return false;
+}
+
+static int take(wish *w, const struct action *a, int o)
+{
+    unsigned long long v = 0;
+    if (!is_in(a->needs, 4, o) && !is_in(a->takes, 8, o))
+        return cli_misuse(&cmd_ca, "%s does not take --%s", a->name, option_name(o));
+    w->text[o - O_NAME] = optarg ? optarg : "";
+    if ((o == O_DAYS && !cli_parse_u64(optarg, 1, 36500, &v)) ||
+        (o == O_HOURS && !cli_parse_u64(optarg, 1, 8760, &v)))
+        return cli_misuse(&cmd_ca, "--%s is a number from 1 to %d, not \"%.64s\"", option_name(o),
+                          o == O_DAYS ? 36500 : 8760, optarg);
+    if (o == O_DAYS)
+        w->days = (unsigned)v;
+    if (o == O_HOURS)
+        w->hours = (unsigned)v;
+    if (o == O_ROLE && !(w->role = trust_role_of(optarg)))
+        return cli_misuse(&cmd_ca, "--role is client, aggregator or csp, not \"%.32s\"", optarg);
+    return CLI_DONE;
+}
+
+static int run_action(const struct action *a, int argc, char **argv)
+{
+    sefl_clock wall = clock_wall();
+    wish w = { .now = (int64_t)(clock_ms(&wall) / 1000) };
+    int rc = CLI_DONE;
+    opterr = 0, optind = 1;
+    for (int o; rc == CLI_DONE && (o = getopt_long(argc, argv, ":", longopts, NULL)) != -1;)
+        rc = o == '?' || o == ':' ? cli_bad_option(&cmd_ca, argc, argv, o, longopts)
+                                  : take(&w, a, o);
+    for (size_t i = 0; rc == CLI_DONE && i < 4 && a->needs[i]; i++)
+        if (!of(&w, a->needs[i]))
+            rc = cli_misuse(&cmd_ca, "%s wants --%s", a->name, option_name(a->needs[i]));
+    if (rc == CLI_DONE && optind >= argc)
+        rc = cli_misuse(&cmd_ca, "%s: which folder?", a->name);
+    if (rc == CLI_DONE && optind + 1 < argc)
+        rc = cli_misuse(&cmd_ca, "\"%.64s\" is one too many", argv[optind + 1]);
+    if (rc != CLI_DONE)
+        return rc;
+    w.folder = argv[optind];
+    (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no key in a core file */
+    sefl_status st = a->run(&w);
+    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_ca, st);
+}
+
+static int run(int argc, char **argv)
+{
+    const char *names[ACTIONS + 1] = { 0 };
+    if (argc < 2)
+        return cli_misuse(&cmd_ca, "new, server, token, list, revoke, ...?");
+    if (strcmp(argv[1], "--help") == 0) {
+        cli_print_help(&cmd_ca);
+        return CLI_DONE;
+    }
+    for (size_t i = 0; i < ACTIONS; i++) {
+        names[i] = actions[i].name;
+        if (strcmp(argv[1], names[i]) == 0)
+            return run_action(&actions[i], argc - 1, argv + 1);
+    }
+    const char *near = suggest_name(argv[1], names);
+    if (near)
+        return cli_misuse(&cmd_ca, "no action \"%.32s\"; did you mean '%s'?", argv[1], near);
+    return cli_misuse(&cmd_ca, "no action \"%.32s\"", argv[1]);
+}
+
+const cli_command cmd_ca = {
+    .name = "ca",
+    .summary = "an operator's CA, and the list of whom its server lets in",
+    .usage = "new|server|token|list|revoke|renew|trust-issuer|sign|export FOLDER ...",
+    .details =
+        "Each of the two operators has a FOLDER of its own: a CA, the server's signing key and "
+        "the\n"
+        "trust list that the running server (setting 'ca') looks at every second.\n"
+        "  new FOLDER --name ORG [--days N]     CA, signing key, empty list; FOLDER must be empty\n"
+        "  server FOLDER --role aggregator|csp --name NAME --hosts H1,H2 [--days N] [--out DIR]\n"
+        "                                       the server's key and certificate, in DIR or\n"
+        "                                       FOLDER/server\n"
+        "  token FOLDER --name SITE [--hours N] [--out FILE]\n"
+        "                                       lets one site in, once, within N hours (48); the "
+        "site\n"
+        "                                       needs one of each server for 'sefl enroll'\n"
+        "  list FOLDER [--json]                 issuers, members, tokens\n"
+        "  revoke FOLDER --name SITE | --key HEX | --issuer HEX | --token HEX\n"
+        "                                       out within a second, open connections too\n"
+        "  renew FOLDER --name SITE | --key HEX [--days N] [--out FILE]\n"
+        "                                       a new certificate for the same key; the old one "
+        "is\n"
+        "                                       good until it expires\n"
+        "  renew FOLDER --server cert.pem --hosts H1,H2 [--out FILE]\n"
+        "                                       the same for the server's own\n"
+        "  trust-issuer FOLDER --cert CA.pem --role client|aggregator|csp [--unit UNIT]\n"
+        "                                       another CA counts for that role; with UNIT its\n"
+        "                                       certificates need no mark of ours: those of this\n"
+        "                                       organisational unit have the role ('*': all)\n"
+        "  sign FOLDER --csr FILE --name SITE [--days N] [--out FILE]\n"
+        "                                       a request that came by mail, from a site you know\n"
+        "  export FOLDER --out DIR              what the others need: CA and signing key, public",
+    .example = "sefl ca token ops/as --name hospital-7 --hours 24",
+    .actions = "new server token list revoke renew trust-issuer sign export",
+    .run = run,
+};

@@ -1,0 +1,235 @@
+/* sefl enroll: a site joins a federation with one token of each server. */
+#include "cli/cli.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "roles/client_config.h"
+#include "roles/site.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum {
+    O_SERVER = 256,
+    O_AS_TOKEN,
+    O_CSP_TOKEN,
+    O_PROXY,
+    O_CSR_ONLY,
+    O_NAME,
+    O_CERT,
+    O_PEERS,
+    O_AS_KEY,
+    O_CSP_KEY,
+    O_POPULATION,
+    O_RENEW,
+    O_END,
+};
+
+static const struct option longopts[] = {
+    { "server", required_argument, NULL, O_SERVER },
+    { "aggregator-token", required_argument, NULL, O_AS_TOKEN },
+    { "csp-token", required_argument, NULL, O_CSP_TOKEN },
+    { "proxy", required_argument, NULL, O_PROXY },
+    { "csr-only", no_argument, NULL, O_CSR_ONLY },
+    { "name", required_argument, NULL, O_NAME },
+    { "cert", required_argument, NULL, O_CERT },
+    { "peers", required_argument, NULL, O_PEERS },
+    { "aggregator-key", required_argument, NULL, O_AS_KEY },
+    { "csp-key", required_argument, NULL, O_CSP_KEY },
+    { "population", required_argument, NULL, O_POPULATION },
+    { "renew", no_argument, NULL, O_RENEW },
+    { 0 },
+};
+
+typedef struct wish {
+    const char *folder;
+    const char *text[O_END - O_SERVER];
+    char *host;
+    uint16_t port;
+    const char *proxy;
+} wish;
+
+static const char *of(const wish *w, int option)
+{
+    return w->text[option - O_SERVER];
+}
+
+/* A token, or "@file" with one: command lines can be seen by other users of a machine. */
+static sefl_status token_text(sefl_buf *out, const char *arg)
+{
+    return arg[0] == '@' ? file_read(out, arg + 1, TOKEN_TEXT_MAX) : wr_raw(out, arg, strlen(arg));
+}
+
+static void print_report(const wish *w, const site_report *r)
+{
+    char date[32] = "?";
+    time_t t = (time_t)r->until;
+    struct tm tm;
+    if (gmtime_r(&t, &tm))
+        strftime(date, sizeof date, "%Y-%m-%d", &tm);
+    printf("%s: enrolled as \"%s\", certificate until %s\n", w->folder, r->name, date);
+    printf("CSP signs as  ");
+    for (int i = 0; i < SIGN_PUB_BYTES; i++)
+        printf("%02x", r->csp[i]);
+    printf("\nNext: put text into %s/text, look at %s/policy.yml, then\n"
+           "  sefl client -c %s/client.yml\n",
+           w->folder, w->folder, w->folder);
+}
+
+static sefl_status enrol(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf as = { 0 }, csp = { 0 };
+    site_report r;
+    SEFL_TRY(token_text(&as, of(w, O_AS_TOKEN)));
+    SEFL_TRY(token_text(&csp, of(w, O_CSP_TOKEN)));
+    SEFL_TRY(site_enrol(&(site_config){ .folder = w->folder,
+                                        .host = w->host,
+                                        .port = w->port,
+                                        .proxy = w->proxy,
+                                        .as_token = buf_span(&as),
+                                        .csp_token = buf_span(&csp) },
+                        &r));
+    print_report(w, &r);
+done:
+    buf_clear(&as);
+    buf_clear(&csp);
+    return st;
+}
+
+static sefl_status request(const wish *w)
+{
+    sefl_status st = site_request(w->folder, of(w, O_NAME));
+    if (st == SEFL_OK)
+        printf("%s/csr.pem: send it to both operators ('sefl ca sign'). key.pem stays here\n",
+               w->folder);
+    return st;
+}
+
+static sefl_status install(const wish *w)
+{
+    site_report r;
+    sefl_status st = site_install(w->folder,
+                                  &(site_parts){ .cert = of(w, O_CERT),
+                                                 .peers = of(w, O_PEERS),
+                                                 .as_key = of(w, O_AS_KEY),
+                                                 .csp_key = of(w, O_CSP_KEY),
+                                                 .population = of(w, O_POPULATION),
+                                                 .host = w->host,
+                                                 .port = w->port },
+                                  &r);
+    if (st == SEFL_OK)
+        print_report(w, &r);
+    return st;
+}
+
+static sefl_status renew(const wish *w)
+{
+    bool fresh;
+    int64_t until;
+    sefl_status st = site_renew(w->folder, w->host, w->port, w->proxy, &fresh, &until);
+    if (st == SEFL_OK)
+        printf("%s\n", fresh ? "a newer certificate is in place (SIGHUP tells a running client)"
+                             : "there is no newer certificate");
+    return st;
+}
+
+static const struct way {
+    int mark; /* the option that chooses it */
+    sefl_status (*run)(const wish *w);
+    int needs[6], takes[2];
+} ways[] = {
+    { O_CSR_ONLY, request, { O_NAME }, { 0 } },
+    { O_CERT, install, { O_PEERS, O_AS_KEY, O_CSP_KEY, O_POPULATION, O_SERVER }, { 0 } },
+    { O_RENEW, renew, { O_SERVER }, { O_PROXY } },
+    { 0, enrol, { O_SERVER, O_AS_TOKEN, O_CSP_TOKEN }, { O_PROXY } },
+};
+
+static const char *option_name(int o)
+{
+    for (const struct option *p = longopts; p->name; p++)
+        if (p->val == o)
+            return p->name;
+    return "?";
+}
+
+static int check_options(const wish *w, const struct way *y)
+{
+    for (size_t i = 0; i < 6 && y->needs[i]; i++)
+        if (!of(w, y->needs[i]))
+            return cli_misuse(&cmd_enroll, "--%s is missing", option_name(y->needs[i]));
+    for (int o = O_SERVER; o < O_END; o++) {
+        bool fits = o == y->mark || o == y->takes[0];
+        for (size_t i = 0; i < 6; i++)
+            fits = fits || o == y->needs[i];
+        if (of(w, o) && !fits)
+            return cli_misuse(&cmd_enroll, "--%s does not go with the rest", option_name(o));
+    }
+    return CLI_DONE;
+}
+
+static int run(int argc, char **argv)
+{
+    wish w = { 0 };
+    int rc = CLI_DONE;
+    opterr = 0, optind = 1;
+    for (int o; rc == CLI_DONE && (o = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
+        if (o == '?' || o == ':')
+            rc = cli_bad_option(&cmd_enroll, argc, argv, o, longopts);
+        else
+            w.text[o - O_SERVER] = optarg ? optarg : "";
+    }
+    const struct way *y = ways;
+    while (y->mark && !of(&w, y->mark))
+        y++;
+    if (rc == CLI_DONE && optind >= argc)
+        rc = cli_misuse(&cmd_enroll, "which folder?");
+    if (rc == CLI_DONE && optind + 1 < argc)
+        rc = cli_misuse(&cmd_enroll, "\"%.64s\" is one too many", argv[optind + 1]);
+    if (rc == CLI_DONE)
+        rc = check_options(&w, y);
+    if (rc != CLI_DONE)
+        return rc;
+    w.folder = argv[optind];
+    w.proxy = of(&w, O_PROXY) && strcmp(of(&w, O_PROXY), "none") == 0 ? "" : of(&w, O_PROXY);
+    (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no key in a core file */
+    sefl_status st = SEFL_OK;
+    if (of(&w, O_SERVER))
+        st = client_address(&w.host, &w.port, of(&w, O_SERVER));
+    if (st == SEFL_OK)
+        st = y->run(&w);
+    if (st != SEFL_OK)
+        rc = cli_failed(&cmd_enroll, st);
+    sefl_free(w.host);
+    return rc;
+}
+
+const cli_command cmd_enroll = {
+    .name = "enroll",
+    .summary = "join a federation: a key of this site's own, a certificate, both servers' keys",
+    .usage = "FOLDER --server H:P --aggregator-token T --csp-token T [--proxy URL]",
+    .details =
+        "Makes FOLDER with a private key that never leaves it, asks the aggregation server for a\n"
+        "certificate, and writes client.yml and a cautious policy.yml. It needs a token of each\n"
+        "operator ('sefl ca token'), each given to the site by that operator itself: the CSP's "
+        "key\n"
+        "comes with the CSP's token, never through the aggregation server.\n"
+        "When the servers cannot do it now, run it again: the key stays the same.\n"
+        "  --server HOST:PORT        the aggregation server\n"
+        "  --aggregator-token T, --csp-token T\n"
+        "                            the tokens; @FILE reads one from a file\n"
+        "  --proxy URL               HTTP CONNECT proxy; none; default: from https_proxy\n"
+        "By hand, with files instead of tokens:\n"
+        "  enroll FOLDER --csr-only --name SITE     key and csr.pem, for 'sefl ca sign'\n"
+        "  enroll FOLDER --cert F --peers AGGREGATOR-CA.pem --aggregator-key F --csp-key F\n"
+        "         --population NAME --server H:P    puts what came back in place\n"
+        "After 'sefl ca renew':\n"
+        "  enroll FOLDER --renew --server H:P       fetches the newer certificate",
+    .example = "sefl enroll site --server as.example:7000 --aggregator-token @as.token --csp-token "
+               "@csp.token",
+    .run = run,
+};

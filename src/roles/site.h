@@ -1,0 +1,58 @@
+/* site: a client's folder, made on the client's own machine: its key, its certificate, both servers'
+ * keys, client.yml and policy.yml. The private key is made here and stays here.
+ *
+ *     SEFL_TRY(site_enrol(&(site_config){ .folder = "site", .host = "as.example", .port = 7000,
+ *                         .as_token = t1, .csp_token = t2 }, &report));
+ *
+ * Enrolment asks AS (protocol/enrol.h), which it knows by the TLS key in AS's token, and believes the
+ * answer only with CSP's signature by the key in CSP's token. If it fails on the way (CSP cannot be asked
+ * now, the answer is lost), a second call goes on with the same key.
+ *
+ * By hand, for operators who exchange files: site_request makes key and request; the operators sign it
+ * (ca_sign); site_install puts the certificate and the servers' public keys in place.
+ *
+ * Files: key.pem (0600) cert.pem peers.pem aggregator.pub csp.pub client.yml policy.yml ledger text/
+ * Threads: one owner.   Secrets: key.pem, the tokens. */
+#ifndef ROLES_SITE_H
+#define ROLES_SITE_H
+
+#include "net/x509.h"
+#include "trust/token.h"
+
+typedef struct site_config {
+    const char *folder; /* made if it is not there */
+    const char *host;
+    uint16_t port;
+    const char *proxy; /* as of https_client.h */
+    sefl_span as_token, csp_token;
+} site_config;
+
+typedef struct site_report {
+    char name[TRUST_NAME_MAX + 1];
+    uint8_t key[TRUST_KEY];
+    uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
+    int64_t until;
+} site_report;
+
+/* SEFL_EAUTH: refused; SEFL_ETIMEOUT: not now, try again; SEFL_EEXIST: this folder has a certificate. */
+sefl_status site_enrol(const site_config *c, site_report *out) SEFL_MUST_CHECK;
+
+/* key.pem and csr.pem; a key that is there is used again. */
+sefl_status site_request(const char *folder, const char *name) SEFL_MUST_CHECK;
+
+typedef struct site_parts {
+    const char *cert, *peers;     /* PEM files */
+    const char *population;       /* the ledger's name */
+    const char *as_key, *csp_key; /* files of sign_pub_write */
+    const char *host;
+    uint16_t port;
+} site_parts;
+
+sefl_status site_install(const char *folder, const site_parts *p, site_report *out) SEFL_MUST_CHECK;
+
+/* Fetches the newest certificate of our key from AS, after the operator has renewed it; cert.pem is
+ * replaced if it is newer. *fresh: it was. */
+sefl_status site_renew(const char *folder, const char *host, uint16_t port, const char *proxy,
+                       bool *fresh, int64_t *until) SEFL_MUST_CHECK;
+
+#endif

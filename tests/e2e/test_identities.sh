@@ -1,0 +1,215 @@
+#!/bin/sh
+# Who gets in: two operators, sites that enrol with tokens of both, revocation while everything runs.
+# shellcheck disable=SC2119,SC2120 # functions of federation.lib.sh
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+# shellcheck source=tests/e2e/federation.lib.sh
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+
+expect() { # CODE command...: runs it, output in $out
+    want=$1
+    shift
+    code=0
+    out=$("$@" 2>&1) || code=$?
+    [ "$code" -eq "$want" ] || fail "'$*' exits $code, not $want: $out"
+}
+says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+has_count() { # FILE NAME: above 0
+    grep -q "\"$2\":[1-9]" "$1" 2> /dev/null
+}
+as_counts() { has_count "$fed/aggregator/state/counters.json" "$1"; }
+csp_counts() { has_count "$fed/csp/state/counters.json" "$1"; }
+
+# ---- an operator's folder, without servers
+cd "$dir"
+expect 2 "$SEFL" ca
+expect 2 "$SEFL" ca nwe x; says "did you mean 'new'"
+expect 2 "$SEFL" ca new x; says "new wants --name"
+expect 2 "$SEFL" ca token x --name a --json; says "token does not take --json"
+expect 1 "$SEFL" ca list x; says "No such file"
+expect 0 "$SEFL" ca new ops --name Alpha
+expect 1 "$SEFL" ca new ops --name Alpha; says "not empty"
+[ -z "$(find ops -perm /077 \( -name '*.key' -o -name trust \))" ] || fail "a key is open to others"
+expect 1 "$SEFL" ca token ops --name a; says "make the server's certificate first"
+expect 0 "$SEFL" ca server ops --role aggregator --name as --hosts localhost,127.0.0.1
+expect 1 "$SEFL" ca server ops --role csp --name csp --hosts localhost --out o2; says "is that of the aggregator"
+expect 2 "$SEFL" ca token ops --name "a b"; says "letters, digits"
+expect 0 "$SEFL" ca token ops --name site-1 --out t1
+grep -q '^sefl-token-1\.' t1 || fail "a token"
+expect 0 "$SEFL" ca list ops; says "members only"; says "open"; says "site-1"
+expect 0 "$SEFL" ca list ops --json
+if command -v python3 > /dev/null; then printf '%s\n' "$out" | python3 -m json.tool > /dev/null || fail "JSON"; fi
+id=$(printf '%s\n' "$out" | sed 's/.*"tokens":\[{"id":"\([0-9a-f]*\)".*/\1/')
+expect 0 "$SEFL" ca revoke ops --token "$id"
+expect 1 "$SEFL" ca revoke ops --token "$id"; says "used or cancelled"
+expect 1 "$SEFL" ca revoke ops --name nobody; says "no active member"
+expect 2 "$SEFL" ca revoke ops; says "give --name or --key"
+expect 0 "$SEFL" ca export ops --out pub
+for file in pub/aggregator-ca.pem pub/aggregator.pub; do [ -s $file ] || fail "export: $file"; done
+expect 0 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp
+printf 'x' >> ops/trust
+expect 1 "$SEFL" ca list ops; says "trust list"
+
+# ---- a federation
+fed_provision f --clients 3 --bits 2048 --words 300 --set rounds.count=400 \
+    --set rounds.enrolled=6 --set rounds.enough=4 --set rounds.deadline_ms=4000 --set rounds.extensions=0
+expect 0 "$SEFL" ca list "$fed/ca/csp"; says "3 clients"; says "used"
+as_ca=$fed/ca/aggregator csp_ca=$fed/ca/csp
+fed_servers
+fed_clients 1 2 3
+at=$(cat "$fed/aggregator/at")
+enroll() { "$SEFL" enroll "$@" --server "$at" --proxy none; }
+token() { "$SEFL" ca token "$@" 2> /dev/null; }
+linked() { grep -q "link to CSP is up" "$dir/log/aggregator"; }
+fed_until 20 "link" linked
+
+# a site joins, with tokens of both; its key and the tokens stay where they were made
+token "$as_ca" --name site-4 > t.as
+token "$csp_ca" --name site-4 > t.csp
+expect 0 enroll site-4 --aggregator-token @t.as --csp-token @t.csp
+says 'enrolled as "site-4"'
+says "$(cat "$fed/public/csp.pub")"
+[ "$(find site-4 -name key.pem -perm 600)" = site-4/key.pem ] || fail "the site's key"
+cmp -s site-4/csp.pub "$fed/public/csp.pub" || fail "CSP's key"
+if grep -rq "$(sed -n 2p site-4/key.pem)" "$fed"; then fail "a private key has left its machine"; fi
+if grep -rq "$(cut -d. -f2 t.csp)" "$fed"; then fail "a token is stored"; fi
+expect 0 "$SEFL" ca list "$csp_ca"; says "4 clients"
+expect 0 "$SEFL" ca list "$as_ca"; says "4 clients"
+expect 1 enroll site-4 --aggregator-token @t.as --csp-token @t.csp; says "has a certificate already"
+
+# it takes part at once
+cp "$fed/clients/client-01/policy.yml" site-4/policy.yml
+cp "$fed/clients/client-01/text/train.txt" site-4/text/
+fed_start site-4 "$SEFL" client -c site-4/client.yml
+took_part() { grep -q 'round done' "$dir/log/site-4"; }
+fed_until 60 "round of site-4" took_part
+
+# a token used twice, by another key
+expect 1 enroll thief --aggregator-token @t.as --csp-token @t.csp; says "403"
+grep -q "used already" "$dir/log/aggregator" || fail "no reason in the log"
+# tokens of one server only
+token "$as_ca" --name site-5 > t5.as
+token "$csp_ca" --name site-5 > t5.csp
+expect 2 enroll s5 --aggregator-token @t5.as; says "--csp-token is missing"
+expect 2 enroll s5 --aggregator-token @t5.as --csp-token @t5.as; says "one token of the aggregation server and one of the CSP"
+# ... or of a CSP that is another one
+"$SEFL" ca new other --name Beta > /dev/null 2>&1
+"$SEFL" ca server other --role csp --name csp --hosts localhost > /dev/null
+token other --name site-5 > t5.other
+expect 1 enroll s5o --aggregator-token @t5.as --csp-token @t5.other; says "403"
+# another name than the token's, at either server
+token "$csp_ca" --name site-6 > t6.csp
+expect 2 enroll s6 --aggregator-token @t5.as --csp-token @t6.csp; says "two names"
+# CSP alone refuses: its token is cancelled
+id=$("$SEFL" ca list "$csp_ca" --json | tr '{' '\n' | sed -n 's/"id":"\([0-9a-f]*\)","name":"site-6".*/\1/p')
+"$SEFL" ca revoke "$csp_ca" --token "$id" > /dev/null
+token "$as_ca" --name site-6 > t6.as
+expect 1 enroll s6 --aggregator-token @t6.as --csp-token @t6.csp; says "403"
+grep -q "token: cancelled" "$dir/log/csp" || fail "no reason in CSP's log"
+if grep -q "cancelled" "$dir/log/aggregator"; then fail "AS learnt CSP's reason"; fi
+# expired at the server, whatever the site's clock says
+"$SEFL_TOOLS/lasting" "$as_ca" site-7 1 > t7.as
+"$SEFL_TOOLS/lasting" "$csp_ca" site-7 1000 > t7.csp
+sleep 1.2
+expect 1 enroll s7 --aggregator-token @t7.as --csp-token @t7.csp; says "403"
+"$SEFL_TOOLS/lasting" "$as_ca" site-8 1000 > t8.as
+"$SEFL_TOOLS/lasting" "$csp_ca" site-8 1 > t8.csp
+sleep 1.2
+expect 1 enroll s8 --aggregator-token @t8.as --csp-token @t8.csp; says "403"
+# garbage
+expect 2 enroll s9 --aggregator-token nonsense --csp-token @t5.csp; says "not a token"
+# nothing of all that was let in, and the good tokens still work: an attempt costs nothing
+expect 0 "$SEFL" ca list "$as_ca"; says "4 clients"
+expect 0 enroll s5 --aggregator-token @t5.as --csp-token @t5.csp
+fed_until 5 "counters of AS" as_counts enrol.refused
+fed_until 5 "counters of AS" as_counts enrol.csp
+fed_until 5 "counters of AS" as_counts enrol.enrolled
+fed_until 5 "counters of CSP" csp_counts enrol.refused
+
+# a stranger may ask nothing but that (docs/PROTOCOL.md), and no certificate is never enough
+if command -v curl > /dev/null; then
+    curl -sk "https://$at/v1/task" | grep -q "certificate not accepted" || fail "a stranger got the task"
+    curl -sk -X POST --data x "https://$at/v1/enroll" | grep -q "not an enrolment request" || fail "garbage"
+fi
+
+# renewed: the same key, fetched over the old certificate
+before=$(sed -n 2p site-4/cert.pem)
+expect 0 enroll site-4 --renew; says "no newer certificate"
+expect 0 "$SEFL" ca renew "$as_ca" --name site-4 --days 80 --out renewed.pem
+expect 1 "$SEFL" ca renew "$as_ca" --name nobody
+"$SEFL" ca renew "$as_ca" --name site-5 --days 90 > /dev/null 2>&1
+expect 0 enroll s5 --renew
+[ "$(sed -n 2p site-4/cert.pem)" = "$before" ] || fail "a certificate was replaced unasked"
+
+# by hand: requests and certificates as files
+expect 2 "$SEFL" enroll hand --csr-only; says "--name is missing"
+expect 0 "$SEFL" enroll hand --csr-only --name site-9
+expect 0 "$SEFL" ca sign "$as_ca" --csr hand/csr.pem --name site-9 --out site-9.pem
+expect 0 "$SEFL" ca sign "$csp_ca" --csr hand/csr.pem --name site-9; says "is a member now"
+expect 1 "$SEFL" ca sign "$as_ca" --csr hand/csr.pem --name site-10; says "a member already"
+"$SEFL" ca export "$as_ca" --out pub2 > /dev/null
+"$SEFL" ca export "$csp_ca" --out pub2 > /dev/null
+expect 1 "$SEFL" enroll hand --cert site-9.pem --peers pub2/csp-ca.pem --aggregator-key pub2/aggregator.pub \
+    --csp-key pub2/csp.pub --population trial --server "$at"
+expect 0 "$SEFL" enroll hand --cert site-9.pem --peers pub2/aggregator-ca.pem --aggregator-key pub2/aggregator.pub \
+    --csp-key pub2/csp.pub --population trial --server "$at"
+sleep 1.2 # the server looks at its list every second
+expect 0 enroll hand --renew; says "no newer certificate"
+
+# certificates of a hospital's own CA
+if command -v openssl > /dev/null; then
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout org.key -out org.pem -days 30 \
+        -subj "/O=Hospital/CN=Hospital CA" 2> /dev/null
+    mkdir org
+    cp hand/peers.pem org/
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout org/key.pem -out org.csr \
+        -subj "/O=Hospital/OU=Radiology/CN=ward-3" 2> /dev/null
+    printf 'extendedKeyUsage=clientAuth\nkeyUsage=digitalSignature\nbasicConstraints=CA:FALSE\n' > ext
+    openssl x509 -req -in org.csr -CA org.pem -CAkey org.key -CAcreateserial -days 20 -out org/cert.pem -extfile ext 2> /dev/null
+    ask() { curl -sk --cert org/cert.pem --key org/key.pem "https://$at/healthz"; }
+    ask | grep -q "not accepted" || fail "an unknown CA's certificate is taken"
+    expect 0 "$SEFL" ca trust-issuer "$as_ca" --cert org.pem --role client --unit Radiology
+    sleep 1.5
+    ask | grep -q "^ok" || fail "the hospital's certificate is not taken"
+    key=$("$SEFL" ca list "$as_ca" --json | tr '{' '\n' | sed -n 's/.*"key":"\([0-9a-f]*\)".*Hospital CA.*/\1/p')
+    expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
+    sleep 1.5
+    ask | grep -q "not accepted" || fail "a CA that was revoked still counts"
+fi
+
+# revoked: the running client is out, the others go on
+fed_running site-4 || fail "site-4 has ended before"
+expect 0 "$SEFL" ca revoke "$as_ca" --name site-4; says "within a second"
+fed_wait site-4 30
+[ "$rc" -eq 1 ] || fail "a revoked client exits $rc"
+fed_until 5 "counter of revoked" as_counts certificate.revoked
+expect 1 enroll site-4 --renew; says "403"
+expect 0 token "$as_ca" --name site-4 # the name is free again
+for c in 01 02 03; do fed_running client-$c || fail "client-$c was disturbed"; done
+fed_running aggregator || fail "the aggregator has ended"
+
+# every door of both servers, with every kind of certificate that must not open it
+mkdir scratch
+csp_at=$(cat "$fed/csp/at")
+expect 0 "$SEFL_TOOLS/knock" "${at##*:}" "${csp_at##*:}" "$as_ca/ca.pem" "$as_ca/ca.key" scratch \
+    revoked=site-4/cert.pem:site-4/key.pem member="$fed/csp/cert.pem:$fed/csp/key.pem"
+for kind in none foreign expired early role unlisted revoked member; do says "$kind refused 3"; done
+for reason in no_certificate unknown_issuer expired not_yet_valid revoked not_enrolled; do
+    fed_until 5 "$reason in AS's counters" as_counts certificate.$reason
+done
+for reason in no_certificate unknown_issuer expired not_yet_valid wrong_role; do
+    fed_until 5 "$reason in CSP's counters" csp_counts certificate.$reason
+done
+fed_running client-01 || fail "client-01 was disturbed"
+
+# CSP puts AS out: the stream is cut, and the next one refused
+key=$(sed -n 's/^self aggregator \([0-9a-f]*\) .*/\1/p' "$as_ca/trust")
+expect 0 "$SEFL" ca revoke "$csp_ca" --key "$key"
+fed_until 10 "refusal at CSP" csp_counts certificate.revoked
+down() { grep -q "no link to CSP" "$dir/log/aggregator"; }
+fed_until 20 "link down" down
+token "$as_ca" --name site-11 > t11.as
+token "$csp_ca" --name site-11 > t11.csp
+expect 1 enroll s11 --aggregator-token @t11.as --csp-token @t11.csp; says "not now"
+[ -s s11/key.pem ] || fail "the key stays for the next try"
+note "done"

@@ -1,0 +1,285 @@
+/* An operator's folder: both operators and a site, without servers; what is refused, and that a failure
+ * of memory or disk changes nothing. */
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/file.h"
+#include "net/gate.h"
+#include "roles/ca.h"
+#include "roles/counters.h"
+
+#include <string.h>
+#include <time.h>
+
+static char as_dir[300], csp_dir[300];
+static sign_key *as_key, *csp_key;
+static int64_t now;
+static sefl_rng rng;
+
+static void make(const char *dir, trust_role role, const char *name, sign_key **key)
+{
+    trust_edit e;
+    sefl_buf path = { 0 }, cert = { 0 }, pem = { 0 };
+    CHECK_OK(ca_new(dir, name, 30, NULL));
+    CHECK_STATUS(ca_new(dir, name, 30, NULL), SEFL_EEXIST);
+    CHECK_OK(ca_path(&path, dir, "sign.key"));
+    CHECK_OK(sign_key_read(key, (const char *)path.p));
+    CHECK_OK(ca_path(&cert, dir, "server.pem"));
+    CHECK_OK(ca_path(&path, dir, "server.key"));
+    CHECK_OK(ca_edit(&e, dir));
+    ca_server_config c = { .role = role,
+                           .name = name,
+                           .hosts = "localhost",
+                           .days = 20,
+                           .cert = (const char *)cert.p,
+                           .key = (const char *)path.p };
+    CHECK_OK(ca_server(e.t, dir, &c, now));
+    assert_int_equal(e.t->self.role, role);
+    assert_memory_equal(e.t->self.sign, sign_key_pub(*key), SIGN_PUB_BYTES);
+    assert_int_equal(e.t->issuers, role == TRUST_AGGREGATOR);
+    CHECK_OK(trust_edit_commit(&e));
+    /* renewed: the same key */
+    x509_info a, b;
+    CHECK_OK(ca_server_renew(e.t, dir, (const char *)cert.p, "localhost", 25, &pem));
+    CHECK_OK(x509_info_read(&b, buf_span(&pem), NULL));
+    buf_clear(&pem);
+    CHECK_OK(file_read(&pem, (const char *)cert.p, 1 << 16));
+    CHECK_OK(x509_info_read(&a, buf_span(&pem), NULL));
+    assert_memory_equal(a.fingerprint, b.fingerprint, 32);
+    assert_true(b.until > a.until);
+    CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&pem), TRUST_CLIENT, "", now), SEFL_EINVAL);
+    trust_edit_end(&e);
+    buf_clear(&path), buf_clear(&cert), buf_clear(&pem);
+}
+
+static int setup(void **state)
+{
+    int rc = folder_make_quick(state);
+    rng = rng_system();
+    now = (int64_t)time(NULL);
+    snprintf(as_dir, sizeof as_dir, "%s", folder_path("as"));
+    snprintf(csp_dir, sizeof csp_dir, "%s", folder_path("csp"));
+    make(as_dir, TRUST_AGGREGATOR, "Alpha", &as_key);
+    make(csp_dir, TRUST_CSP, "Beta", &csp_key);
+    return rc;
+}
+
+static int teardown(void **state)
+{
+    sign_key_free(as_key), sign_key_free(csp_key);
+    return folder_remove(state);
+}
+
+/* ---- a site ---------------------------------------------------------------------------------- */
+
+typedef struct applicant {
+    sefl_buf csr;
+    enrol_request q;
+} applicant;
+
+static void get_token(token *out, trust *t, const char *name, int64_t expires)
+{
+    sefl_buf text = { 0 };
+    CHECK_OK(ca_token(t, &text, name, expires, now, &rng));
+    CHECK_OK(token_parse(out, buf_span(&text)));
+    buf_clear(&text);
+}
+
+static void apply(applicant *a, const char *name, const token *as, const token *csp)
+{
+    static int n;
+    char key[32];
+    snprintf(key, sizeof key, "key-%d", n++);
+    *a = (applicant){ 0 };
+    CHECK_OK(x509_request_make(&a->csr, folder_path(key), "whatever"));
+    CHECK_OK(x509_request_read(a->q.claim.key, buf_span(&a->csr)));
+    memcpy(a->q.claim.servers.as, as->sign, 32);
+    memcpy(a->q.claim.servers.csp, csp->sign, 32);
+    snprintf(a->q.claim.name, sizeof a->q.claim.name, "%s", name);
+    CHECK_OK(enrol_prove(&a->q.as, &a->q.claim, as));
+    CHECK_OK(enrol_prove(&a->q.csp, &a->q.claim, csp));
+    a->q.csr = buf_span(&a->csr);
+}
+
+static sefl_status enrol(trust *as, trust *csp, const applicant *a, sefl_buf *answer)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t approval[SIGN_BYTES];
+    SEFL_TRY(ca_check(csp, &a->q.claim, &a->q.csp, now));
+    SEFL_TRY(ca_admit(csp, &a->q.claim, &a->q.csp, 0, NULL, now));
+    SEFL_TRY(enrol_approve(approval, &a->q.claim, csp_key));
+    SEFL_TRY(ca_enrol(as, as_dir, answer, &a->q, approval, as_key, "us", 10, now));
+done:
+    return st;
+}
+
+static void a_site_joins(void **state)
+{
+    trust_edit as, csp;
+    token t1, t2, t3;
+    applicant a, thief;
+    sefl_buf answer = { 0 }, again = { 0 }, pem = { 0 };
+    enrol_answer got;
+    x509_info info, newer;
+    gate *g;
+    (void)state;
+    CHECK_OK(ca_edit(&as, as_dir));
+    CHECK_OK(ca_edit(&csp, csp_dir));
+    get_token(&t1, as.t, "site-1", now + 100);
+    get_token(&t2, csp.t, "site-1", now + 100);
+    apply(&a, "site-1", &t1, &t2);
+    CHECK_OK(enrol(as.t, csp.t, &a, &answer));
+    CHECK_OK(enrol_answer_read(&got, buf_span(&answer)));
+    CHECK_OK(enrol_approved(got.csp, &a.q.claim, t2.sign));
+    CHECK_OK(enrol_approved(got.as, &a.q.claim, t1.sign));
+    CHECK_OK(x509_info_read(&info, got.certificate, NULL));
+    CHECK_OK(x509_issued_by(got.certificate, got.ca));
+    assert_string_equal(info.name, "site-1"); /* the token's name, not the request's */
+    assert_string_equal(info.role, "client");
+    assert_int_equal(trust_count(as.t, TRUST_CLIENT), 1);
+    assert_int_equal(trust_count(csp.t, TRUST_CLIENT), 1);
+    /* the answer was lost: the same again */
+    CHECK_OK(enrol(as.t, csp.t, &a, &again));
+    assert_int_equal(trust_count(as.t, TRUST_CLIENT), 1);
+    /* another key with the same tokens */
+    apply(&thief, "site-1", &t1, &t2);
+    CHECK_STATUS(enrol(as.t, csp.t, &thief, &again), SEFL_EAUTH);
+    /* the name is taken, until it is revoked */
+    CHECK_STATUS(ca_token(as.t, &again, "site-1", now + 100, now, &rng), SEFL_EEXIST);
+    CHECK_OK(gate_new(&g, as.t));
+    x509_peer p = { .role = "client", .until = now + 10 };
+    memcpy(p.fingerprint, info.fingerprint, 32);
+    memcpy(p.issuer, as.t->issuer[0].key, 32);
+    assert_true(gate_still(g, &p));
+    gate_free(g);
+    CHECK_OK(ca_renew(as.t, as_dir, &pem, info.fingerprint, 20));
+    CHECK_OK(x509_info_read(&newer, buf_span(&pem), NULL));
+    assert_memory_equal(newer.fingerprint, info.fingerprint, 32);
+    assert_true(newer.until > info.until);
+    assert_int_equal(trust_find(as.t, info.fingerprint)->until, newer.until);
+    CHECK_OK(ca_revoke_key(as.t, info.fingerprint, now));
+    CHECK_OK(gate_new(&g, as.t));
+    assert_false(gate_still(g, &p));
+    assert_int_equal(p.code, X509_WITHDRAWN);
+    gate_free(g);
+    CHECK_STATUS(ca_renew(as.t, as_dir, &pem, info.fingerprint, 20), SEFL_ENOTFOUND);
+    CHECK_STATUS(enrol(as.t, csp.t, &a, &again), SEFL_EAUTH); /* a revoked key stays out */
+    get_token(&t3, as.t, "site-1", now + 100);
+    /* keys of others can be revoked too */
+    uint8_t other[TRUST_KEY] = { 9 };
+    CHECK_OK(ca_revoke_key(as.t, other, now));
+    assert_int_equal(trust_find(as.t, other)->state, TRUST_REVOKED);
+    trust_edit_end(&as), trust_edit_end(&csp);
+    buf_clear(&a.csr), buf_clear(&thief.csr);
+    buf_clear(&answer), buf_clear(&again), buf_clear(&pem);
+}
+
+static void refusals(void **state)
+{
+    trust_edit as, csp;
+    token t1, t2, old;
+    applicant a, b;
+    sefl_buf answer = { 0 };
+    uint8_t approval[SIGN_BYTES];
+    (void)state;
+    CHECK_OK(ca_edit(&as, as_dir));
+    CHECK_OK(ca_edit(&csp, csp_dir));
+    get_token(&t1, as.t, "site-2", now + 100);
+    get_token(&t2, csp.t, "site-2", now + 100);
+    get_token(&old, csp.t, "site-2", now);
+    apply(&a, "site-2", &t1, &old); /* expired at CSP */
+    CHECK_STATUS(enrol(as.t, csp.t, &a, &answer), SEFL_EAUTH);
+    buf_clear(&a.csr);
+    apply(&a, "site-2", &t1, &t2);
+    /* each server's token counts at that server alone */
+    CHECK_STATUS(ca_check(as.t, &a.q.claim, &a.q.csp, now), SEFL_EAUTH);
+    CHECK_STATUS(ca_check(csp.t, &a.q.claim, &a.q.as, now), SEFL_EAUTH);
+    /* without CSP's approval, or with that of another claim, AS issues nothing */
+    memset(approval, 0, sizeof approval);
+    CHECK_STATUS(ca_enrol(as.t, as_dir, &answer, &a.q, approval, as_key, "us", 10, now),
+                 SEFL_EAUTH);
+    apply(&b, "site-2", &t1, &t2);
+    CHECK_OK(enrol_approve(approval, &b.q.claim, csp_key));
+    CHECK_STATUS(ca_enrol(as.t, as_dir, &answer, &a.q, approval, as_key, "us", 10, now),
+                 SEFL_EAUTH);
+    /* a request for a certificate of another key */
+    CHECK_OK(enrol_approve(approval, &a.q.claim, csp_key));
+    a.q.csr = b.q.csr;
+    CHECK_STATUS(ca_enrol(as.t, as_dir, &answer, &a.q, approval, as_key, "us", 10, now),
+                 SEFL_EAUTH);
+    a.q.csr = buf_span(&a.csr);
+    assert_int_equal(answer.n, 0);
+    assert_null(trust_find(as.t, a.q.claim.key));
+    /* CSP's operator makes no certificates of clients; it notes the member */
+    CHECK_OK(ca_sign(csp.t, csp_dir, &answer, "site-3", a.q.csr, 10, now));
+    assert_int_equal(answer.n, 0);
+    CHECK_STATUS(ca_sign(csp.t, csp_dir, &answer, "site-4", a.q.csr, 10, now), SEFL_EEXIST);
+    CHECK_OK(ca_sign(as.t, as_dir, &answer, "site-3", a.q.csr, 10, now));
+    assert_true(answer.n > 0);
+    CHECK_STATUS(ca_sign(as.t, as_dir, &answer, "two words", b.q.csr, 10, now), SEFL_EINVAL);
+    trust_edit_end(&as), trust_edit_end(&csp);
+    buf_clear(&a.csr), buf_clear(&b.csr), buf_clear(&answer);
+}
+
+static void faults(void **state)
+{
+    trust_edit as;
+    token t1, t2;
+    applicant a;
+    sefl_buf answer = { 0 };
+    uint8_t approval[SIGN_BYTES];
+    trust *csp;
+    gate *g = NULL;
+    (void)state;
+    CHECK_OK(ca_edit(&as, as_dir));
+    sefl_buf path = { 0 };
+    CHECK_OK(ca_path(&path, csp_dir, "trust"));
+    CHECK_OK(trust_read(&csp, (const char *)path.p));
+    get_token(&t1, as.t, "site-9", now + 100);
+    get_token(&t2, csp, "site-9", now + 100);
+    apply(&a, "site-9", &t1, &t2);
+    CHECK_OK(enrol_approve(approval, &a.q.claim, csp_key));
+    TEST_FAULTS(FAULT_ALLOC,
+                st = ca_enrol(as.t, as_dir, &answer, &a.q, approval, as_key, "us", 10, now),
+                buf_clear(&answer));
+    buf_clear(&answer);
+    TEST_FAULTS(FAULT_WRITE,
+                st = ca_enrol(as.t, as_dir, &answer, &a.q, approval, as_key, "us", 10, now),
+                buf_clear(&answer));
+    TEST_FAULTS(FAULT_ALLOC, st = gate_new(&g, as.t), gate_free(g));
+    TEST_FAULTS(FAULT_WRITE, st = trust_edit_commit(&as), (void)0);
+    trust_edit_end(&as);
+    trust_free(csp);
+    buf_clear(&a.csr), buf_clear(&answer), buf_clear(&path);
+}
+
+static void counts(void **state)
+{
+    counters c = { 0 };
+    sefl_buf b = { 0 };
+    char path[300];
+    (void)state;
+    snprintf(path, sizeof path, "%s", folder_path("counters.json"));
+    CHECK_OK(counters_write(&c, path));
+    assert_false(file_exists(path)); /* nothing happened */
+    counters_peer(&c, X509_OK);
+    counters_peer(&c, X509_WITHDRAWN);
+    counters_peer(&c, X509_WITHDRAWN);
+    counters_peer(&c, X509_NONE);
+    counters_add(&c, COUNT_ENROLLED);
+    CHECK_OK(counters_write(&c, path));
+    CHECK_OK(file_read(&b, path, 4096));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, "\"certificate.revoked\":2"));
+    assert_non_null(strstr((char *)b.p, "\"certificate.no_certificate\":1"));
+    assert_non_null(strstr((char *)b.p, "\"enrol.enrolled\":1"));
+    assert_non_null(strstr((char *)b.p, "\"certificate.weak\":0"));
+    buf_clear(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_site_joins), cmocka_unit_test(refusals),
+                                        cmocka_unit_test(faults), cmocka_unit_test(counts) };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
