@@ -358,3 +358,20 @@ sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now)
     m->since = now;
     return SEFL_OK;
 }
+
+sefl_status ca_restore_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now)
+{
+    sefl_status st = SEFL_OK;
+    trust_member *m = trust_find(t, key);
+    SEFL_CHECK(m && m->state == TRUST_REVOKED, SEFL_ENOTFOUND, "this key is not revoked");
+    if (!m->name[0]) { /* listed because it was revoked */
+        trust_member_drop(t, m);
+        goto done;
+    }
+    SEFL_CHECK(!trust_find_name(t, m->name), SEFL_EEXIST,
+               "\"%s\" is a member with another key by now: revoke that one first", m->name);
+    m->state = TRUST_ACTIVE;
+    m->since = now;
+done:
+    return st;
+}

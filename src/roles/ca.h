@@ -90,5 +90,9 @@ sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t 
 /* From the next second on it is refused, and its connections are closed. A key that is not in the list
  * (of an organisation's CA) is put there. */
 sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
+/* Takes a revocation back: the member is one again, with the certificates it had; a key that was no member
+ * before is merely not revoked any more. SEFL_ENOTFOUND if it is not revoked; SEFL_EEXIST if another
+ * key has the name by now. */
+sefl_status ca_restore_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
 
 #endif

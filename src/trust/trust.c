@@ -175,6 +175,13 @@ done:
     return st;
 }
 
+void trust_member_drop(trust *t, trust_member *m)
+{
+    size_t i = (size_t)(m - t->member);
+    memmove(m, m + 1, (t->members - i - 1) * sizeof *m);
+    t->members--;
+}
+
 sefl_status trust_token_put(trust *t, const trust_token *k)
 {
     sefl_status st = SEFL_OK;

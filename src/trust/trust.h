@@ -125,6 +125,8 @@ size_t trust_count(const trust *t, trust_role role);
 sefl_status trust_member_put(trust *t, const trust_member *m) SEFL_MUST_CHECK;
 sefl_status trust_token_put(trust *t, const trust_token *k) SEFL_MUST_CHECK;
 sefl_status trust_issuer_put(trust *t, const trust_issuer *i) SEFL_MUST_CHECK;
+/* m is one of the list's members; it is gone then, and those behind it have moved. */
+void trust_member_drop(trust *t, trust_member *m);
 
 typedef struct trust_edit {
     trust *t;

@@ -175,7 +175,22 @@ if command -v openssl > /dev/null; then
     expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
     sleep 1.5
     ask | grep -q "not accepted" || fail "a CA that was revoked still counts"
+    expect 1 "$SEFL" ca revoke "$as_ca" --issuer "$key"; says "no active issuer"
+    expect 0 "$SEFL" ca restore "$as_ca" --issuer "$key"
+    sleep 1.5
+    ask | grep -q "^ok" || fail "a CA that was restored does not count"
+    expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
 fi
+
+# revoked by mistake, and taken back: with the same key and certificate
+expect 1 "$SEFL" ca restore "$as_ca" --name site-9; says "no revoked member"
+expect 2 "$SEFL" ca restore "$as_ca"; says "give --name or --key"
+expect 0 "$SEFL" ca revoke "$as_ca" --name site-9
+sleep 1.5
+expect 1 enroll hand --renew; says "403"
+expect 0 "$SEFL" ca restore "$as_ca" --name site-9; says "within a second"
+sleep 1.5
+expect 0 enroll hand --renew; says "no newer certificate"
 
 # revoked: the running client is out, the others go on
 fed_running site-4 || fail "site-4 has ended before"

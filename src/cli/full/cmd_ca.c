@@ -80,6 +80,11 @@ static void date_of(char out[32], int64_t when)
         strcpy(out, "-");
 }
 
+static const char *state_text(trust_state s)
+{
+    return s == TRUST_ACTIVE ? "active" : "revoked";
+}
+
 /* The one whose hex begins with `digits` (at least 8). */
 typedef struct pick {
     const char *digits;
@@ -195,7 +200,7 @@ static sefl_status do_server(const wish *w)
                        w->now));
     SEFL_TRY(trust_edit_commit(&e));
     hex_of(hex, e.t->self.tls);
-    printf("%s: certificate of the %s \"%s\" for %s\nkey       %s\n", (const char *)cert.p,
+    printf("%s: certificate of the %s \"%s\" for %s\nTLS key   %s\n", (const char *)cert.p,
            trust_role_name(w->role), of(w, O_NAME), of(w, O_HOSTS), hex);
     hex_of(hex, e.t->self.sign);
     printf("signs as  %s\n", hex);
@@ -250,18 +255,20 @@ done:
     return st;
 }
 
-static sefl_status revoke_issuer(const wish *w, trust *t)
+static sefl_status set_issuer(const wish *w, trust *t, trust_state from, trust_state to)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(check_digits(of(w, O_ISSUER)));
     pick p = { .digits = of(w, O_ISSUER) };
     for (size_t i = 0; i < t->issuers; i++) {
         unsigned before = p.found;
-        pick_look(&p, t->issuer[i].key);
+        if (t->issuer[i].state == from)
+            pick_look(&p, t->issuer[i].key);
         if (p.found > before) /* for every role that it has */
-            t->issuer[i].state = TRUST_REVOKED, t->issuer[i].since = w->now;
+            t->issuer[i].state = to, t->issuer[i].since = w->now;
     }
-    SEFL_CHECK(p.found > 0, SEFL_ENOTFOUND, "no issuer begins with \"%.64s\"", p.digits);
+    SEFL_CHECK(p.found > 0, SEFL_ENOTFOUND, "no %s issuer begins with \"%.64s\"", state_text(from),
+               p.digits);
 done:
     return st;
 }
@@ -288,7 +295,7 @@ static sefl_status do_revoke(const wish *w)
     uint8_t key[TRUST_KEY];
     SEFL_TRY(ca_edit(&e, w->folder));
     if (of(w, O_ISSUER)) {
-        SEFL_TRY(revoke_issuer(w, e.t));
+        SEFL_TRY(set_issuer(w, e.t, TRUST_ACTIVE, TRUST_REVOKED));
     } else if (of(w, O_TOKEN)) {
         SEFL_TRY(revoke_token(w, e.t));
     } else {
@@ -297,6 +304,46 @@ static sefl_status do_revoke(const wish *w)
     }
     SEFL_TRY(trust_edit_commit(&e));
     printf("revoked; a running server notices within a second\n");
+done:
+    trust_edit_end(&e);
+    return st;
+}
+
+/* --name: of a revoked member; two of that name (keys were lost twice) need --key. */
+static sefl_status which_revoked(const wish *w, const trust *t, uint8_t key[TRUST_KEY])
+{
+    sefl_status st = SEFL_OK;
+    const char *name = of(w, O_NAME);
+    unsigned found = 0;
+    if (!name)
+        return which_member(w, t, key);
+    for (size_t i = 0; i < t->members; i++) {
+        if (t->member[i].state != TRUST_REVOKED || strcmp(t->member[i].name, name) != 0)
+            continue;
+        found++;
+        memcpy(key, t->member[i].key, TRUST_KEY);
+    }
+    SEFL_CHECK(found > 0, SEFL_ENOTFOUND, "no revoked member \"%.64s\"", name);
+    SEFL_CHECK(found == 1, SEFL_EINVAL, "%u revoked keys were \"%.64s\": which? give --key", found,
+               name);
+done:
+    return st;
+}
+
+static sefl_status do_restore(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    trust_edit e = { .lock = -1 };
+    uint8_t key[TRUST_KEY];
+    SEFL_TRY(ca_edit(&e, w->folder));
+    if (of(w, O_ISSUER)) {
+        SEFL_TRY(set_issuer(w, e.t, TRUST_REVOKED, TRUST_ACTIVE));
+    } else {
+        SEFL_TRY(which_revoked(w, e.t, key));
+        SEFL_TRY(ca_restore_key(e.t, key, w->now));
+    }
+    SEFL_TRY(trust_edit_commit(&e));
+    printf("restored; a running server notices within a second\n");
 done:
     trust_edit_end(&e);
     return st;
@@ -374,7 +421,9 @@ static sefl_status do_export(const wish *w)
     SEFL_TRY(ca_path(&to, dir, name));
     SEFL_TRY(file_write_atomic((const char *)to.p, buf_span(&bytes), 0644));
     hex_of(hex, t->self.sign);
-    printf("%s   signs as %s\n", (const char *)to.p, hex);
+    printf("%s\nsigns as  %s\n", (const char *)to.p, hex);
+    hex_of(hex, t->self.tls);
+    printf("TLS key   %s\n", hex);
 done:
     buf_clear(&path);
     buf_clear(&bytes);
@@ -384,11 +433,6 @@ done:
 }
 
 /* ---- the list --------------------------------------------------------------------------------- */
-
-static const char *state_text(trust_state s)
-{
-    return s == TRUST_ACTIVE ? "active" : "revoked";
-}
 
 static const char *token_text(const trust_token *k, int64_t now)
 {
@@ -407,6 +451,10 @@ static sefl_status print_json(const trust *t, int64_t now)
     json_open(&j, '{');
     json_key(&j, "change"), json_u64(&j, t->change);
     json_key(&j, "role"), json_str(&j, t->self.role ? trust_role_name(t->self.role) : "");
+    hex_of(hex, t->self.sign);
+    json_key(&j, "signs_as"), json_str(&j, t->self.role ? hex : "");
+    hex_of(hex, t->self.tls);
+    json_key(&j, "tls_key"), json_str(&j, t->self.role ? hex : "");
     json_key(&j, "clients"), json_u64(&j, trust_count(t, TRUST_CLIENT));
     json_key(&j, "issuers"), json_open(&j, '[');
     for (size_t i = 0; i < t->issuers; i++) {
@@ -518,6 +566,7 @@ static const struct action {
     { "token", do_token, { O_NAME }, { O_HOURS, O_OUT } },
     { "list", do_list, { 0 }, { O_JSON } },
     { "revoke", do_revoke, { 0 }, { O_NAME, O_KEY, O_ISSUER, O_TOKEN } },
+    { "restore", do_restore, { 0 }, { O_NAME, O_KEY, O_ISSUER } },
     { "renew", do_renew, { 0 }, { O_NAME, O_KEY, O_SERVER, O_HOSTS, O_DAYS, O_OUT } },
     { "trust-issuer", do_trust, { O_CERT, O_ROLE }, { O_UNIT } },
     { "sign", do_sign, { O_CSR, O_NAME }, { O_DAYS, O_OUT } },
@@ -607,7 +656,7 @@ static int run(int argc, char **argv)
 const cli_command cmd_ca = {
     .name = "ca",
     .summary = "an operator's CA, and the list of whom its server lets in",
-    .usage = "new|server|token|list|revoke|renew|trust-issuer|sign|export FOLDER ...",
+    .usage = "new|server|token|list|revoke|restore|renew|trust-issuer|sign|export FOLDER ...",
     .details =
         "Each of the two operators has a FOLDER of its own: a CA, the server's signing key and "
         "the\n"
@@ -623,6 +672,9 @@ const cli_command cmd_ca = {
         "  list FOLDER [--json]                 issuers, members, tokens\n"
         "  revoke FOLDER --name SITE | --key HEX | --issuer HEX | --token HEX\n"
         "                                       out within a second, open connections too\n"
+        "  restore FOLDER --name SITE | --key HEX | --issuer HEX\n"
+        "                                       takes a revocation back: in again, with the same "
+        "key\n"
         "  renew FOLDER --name SITE | --key HEX [--days N] [--out FILE]\n"
         "                                       a new certificate for the same key; the old one "
         "is\n"
@@ -635,8 +687,9 @@ const cli_command cmd_ca = {
         "                                       organisational unit have the role ('*': all)\n"
         "  sign FOLDER --csr FILE --name SITE [--days N] [--out FILE]\n"
         "                                       a request that came by mail, from a site you know\n"
-        "  export FOLDER --out DIR              what the others need: CA and signing key, public",
+        "  export FOLDER --out DIR              what the others need: CA and signing key, public;\n"
+        "                                       prints the digits that they compare",
     .example = "sefl ca token ops/as --name hospital-7 --hours 24",
-    .actions = "new server token list revoke renew trust-issuer sign export",
+    .actions = "new server token list revoke restore renew trust-issuer sign export",
     .run = run,
 };

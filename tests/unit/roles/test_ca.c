@@ -164,11 +164,31 @@ static void a_site_joins(void **state)
     gate_free(g);
     CHECK_STATUS(ca_renew(as.t, as_dir, &pem, info.fingerprint, 20), SEFL_ENOTFOUND);
     CHECK_STATUS(enrol(as.t, csp.t, &a, &again), SEFL_EAUTH); /* a revoked key stays out */
+    /* a mistake: in again, with the same key and certificates */
+    CHECK_OK(ca_restore_key(as.t, info.fingerprint, now));
+    CHECK_STATUS(ca_restore_key(as.t, info.fingerprint, now), SEFL_ENOTFOUND);
+    CHECK_OK(gate_new(&g, as.t));
+    p.code = X509_OK;
+    assert_true(gate_still(g, &p));
+    gate_free(g);
+    CHECK_OK(ca_renew(as.t, as_dir, &pem, info.fingerprint, 20));
+    CHECK_OK(ca_revoke_key(as.t, info.fingerprint, now));
     get_token(&t3, as.t, "site-1", now + 100);
     /* keys of others can be revoked too */
     uint8_t other[TRUST_KEY] = { 9 };
     CHECK_OK(ca_revoke_key(as.t, other, now));
     assert_int_equal(trust_find(as.t, other)->state, TRUST_REVOKED);
+    CHECK_OK(ca_restore_key(as.t, other, now)); /* it was no member, and is none */
+    assert_null(trust_find(as.t, other));
+    /* not once the name is another key's */
+    trust_member heir = *trust_find(as.t, info.fingerprint);
+    heir.state = TRUST_ACTIVE;
+    heir.key[0] ^= 1;
+    CHECK_OK(trust_member_put(as.t, &heir));
+    CHECK_STATUS(ca_restore_key(as.t, info.fingerprint, now), SEFL_EEXIST);
+    trust_member_drop(as.t, trust_find(as.t, heir.key));
+    assert_null(trust_find(as.t, heir.key));
+    CHECK_OK(ca_restore_key(as.t, info.fingerprint, now));
     trust_edit_end(&as), trust_edit_end(&csp);
     buf_clear(&a.csr), buf_clear(&thief.csr);
     buf_clear(&answer), buf_clear(&again), buf_clear(&pem);
