@@ -88,6 +88,7 @@ static sefl_status read_list(csp_role *r)
     SEFL_TRY(gate_new(&g, t));
     gate_free(r->gate);
     r->gate = g, g = NULL;
+    trust_watch_good(&r->list);
     log_info(r->o.log, "trust list read", lf_u64("change", t->change),
              lf_u64("members", trust_count(t, TRUST_CLIENT)));
 done:
@@ -257,7 +258,7 @@ done:
 /* A changed list may put the present peer out; counters are written where they changed. */
 static void look_around(csp_role *r)
 {
-    if (read_list(r) != SEFL_OK) {
+    if (read_list(r) != SEFL_OK && trust_watch_failed(&r->list)) {
         counters_add(&r->counters, COUNT_TRUST_UNREADABLE);
         log_error(r->o.log, "trust list not read again", lf_str("why", sefl_last_error()));
     }

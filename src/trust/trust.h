@@ -147,9 +147,15 @@ typedef struct trust_watch {
     ino_t ino;
     off_t size;
     struct timespec when;
+    bool again, failed;
 } trust_watch;
 
-/* Is the file another one than at the last call? True at the first. */
+/* Is the file another one than at the last call? True at the first, while it is gone, and after
+ * trust_watch_failed. */
 bool trust_watch_changed(trust_watch *w);
+/* How reading went: what failed is tried again at the next look. trust_watch_failed: is it the first
+ * failure in a row (worth a line in the log)? */
+bool trust_watch_failed(trust_watch *w);
+void trust_watch_good(trust_watch *w);
 
 #endif
