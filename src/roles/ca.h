@@ -68,6 +68,11 @@ sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
 sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64_t until,
                      const uint8_t issuer[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
 
+/* CSP: the most clients that can be in a round that began at `since` (0: not known when): those who
+ * were approved members at some time since then. UINT64_MAX: it cannot be told, since a CA of an organisation
+ * vouches for clients too, or since nobody was ever approved here. */
+uint64_t ca_most_clients(const trust *t, int64_t since);
+
 /* AS: a client's certificate for the key in a request, under this name; in issued/ and, as PEM, in
  * out. until: when it ends. */
 sefl_status ca_issue(const char *folder, sefl_buf *out, int64_t *until, const char *name,

@@ -52,6 +52,8 @@ struct csp_role {
     pthread_t thread;
     bool serving;
     atomic_bool served; /* the thread has ended */
+    uint64_t round;     /* whose header was signed last, and when; 0: none in this life */
+    int64_t round_since;
 
     uint64_t lines_ms, lines; /* about those not let in, in this second */
 
@@ -123,6 +125,23 @@ done:
     return st;
 }
 
+/* csp_config's: on the serving thread. Nobody of a round is forgotten because it was put out after the
+ * round had begun. */
+static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *most)
+{
+    csp_role *r = ctx;
+    trust *t = NULL;
+    sefl_clock wall = clock_wall();
+    if (begins) /* of a round whose header an earlier life of ours has signed we do not know when */
+        r->round = round, r->round_since = (int64_t)(clock_ms(&wall) / 1000);
+    sefl_status st = trust_read(&t, r->list_path);
+    if (st != SEFL_OK)
+        return st;
+    *most = ca_most_clients(t, r->round == round ? r->round_since : 0);
+    trust_free(t);
+    return SEFL_OK;
+}
+
 /* Ready files of earlier runs mislead scripts. */
 static void drop_ready_file(const csp_role *r)
 {
@@ -173,7 +192,8 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .store_dir = c->state,
                                              .clock = &r->clock,
                                              .enrol = c->ca ? enrol : NULL,
-                                             .enrol_ctx = r }));
+                                             .enrol_ctx = r,
+                                             .members = c->ca ? members : NULL }));
     *out = r, r = NULL;
 done:
     csp_role_free(r);

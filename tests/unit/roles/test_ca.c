@@ -241,6 +241,42 @@ static void refusals(void **state)
     buf_clear(&a.csr), buf_clear(&b.csr), buf_clear(&answer);
 }
 
+/* How many clients CSP's operator knows of. */
+static void members_are_counted(void **state)
+{
+    trust *t;
+    trust_member m = { .role = TRUST_CLIENT, .state = TRUST_ACTIVE, .since = 100 };
+    trust_issuer is = {
+        .role = TRUST_AGGREGATOR, .state = TRUST_ACTIVE, .since = 100, .der = span_of_str("any")
+    };
+    (void)state;
+    CHECK_OK(trust_new(&t));
+    assert_true(ca_most_clients(t, 0) == UINT64_MAX); /* no list is kept */
+    is.key[0] = 7;
+    CHECK_OK(trust_issuer_put(t, &is));
+    for (uint8_t i = 0; i < 5; i++) {
+        m.key[0] = i;
+        snprintf(m.name, sizeof m.name, "site-%u", i);
+        CHECK_OK(trust_member_put(t, &m));
+    }
+    assert_int_equal(ca_most_clients(t, 0), 5);
+    CHECK_OK(ca_revoke_key(t, trust_find_name(t, "site-3")->key, 200));
+    assert_int_equal(ca_most_clients(t, 201), 4); /* before the round */
+    assert_int_equal(ca_most_clients(t, 200), 5); /* in it */
+    assert_int_equal(ca_most_clients(t, 0), 5);
+    uint8_t other[TRUST_KEY] = { 99 };
+    CHECK_OK(ca_revoke_key(t, other, 300)); /* never a member */
+    assert_int_equal(ca_most_clients(t, 201), 4);
+    is.role = TRUST_CLIENT; /* an organisation's CA: whoever it vouches for */
+    CHECK_OK(trust_issuer_put(t, &is));
+    assert_true(ca_most_clients(t, 201) == UINT64_MAX);
+    is.state = TRUST_REVOKED, is.since = 250;
+    CHECK_OK(trust_issuer_put(t, &is));
+    assert_true(ca_most_clients(t, 250) == UINT64_MAX);
+    assert_int_equal(ca_most_clients(t, 251), 4);
+    trust_free(t);
+}
+
 static void faults(void **state)
 {
     trust_edit as;
@@ -300,6 +336,7 @@ static void counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_site_joins), cmocka_unit_test(refusals),
+                                        cmocka_unit_test(members_are_counted),
                                         cmocka_unit_test(faults), cmocka_unit_test(counts) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
