@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -46,6 +47,7 @@ struct csp_role {
     trust_watch list;
     counters counters;
     bool counters_failed;
+    bool starved; /* the last connection could not be accepted */
 
     /* the stream that is served */
     tls *t;
@@ -311,6 +313,14 @@ static void say_refused(csp_role *r, sefl_status st)
                  lf_str("why", sefl_last_error()));
 }
 
+/* No descriptor or memory for whoever dials: it is there again at once, so we wait. Said once. */
+static void wait_for_room(csp_role *r)
+{
+    if (!r->starved)
+        log_error(r->o.log, "nobody can be accepted now", lf_str("why", sefl_last_error()));
+    nanosleep(&(struct timespec){ .tv_nsec = ACCEPT_MS * 1000000L }, NULL);
+}
+
 sefl_status csp_role_run(csp_role *r)
 {
     sefl_status st = SEFL_OK;
@@ -337,9 +347,12 @@ sefl_status csp_role_run(csp_role *r)
         st = tls_accept(&t, r->fd, r->id, &want, ACCEPT_MS, &limits);
         if (st == SEFL_OK) {
             SEFL_TRY(begin_stream(r, t));
+        } else if (st == SEFL_ENOMEM) {
+            wait_for_room(r);
         } else if (st != SEFL_ETIMEOUT) {
             say_refused(r, st);
         }
+        r->starved = st == SEFL_ENOMEM;
         st = SEFL_OK;
     }
     log_info(r->o.log, csp_is_over(r->csp) ? "the task is over" : "stopped");
