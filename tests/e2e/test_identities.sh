@@ -226,8 +226,15 @@ expect 1 enroll hand --renew; says "403"
 # every door of both servers, with every kind of certificate that must not open it
 mkdir scratch
 csp_at=$(cat "$fed/csp/at")
+set --
+if command -v openssl > /dev/null; then # our CA's certificate for a key that is too short
+    openssl req -newkey rsa:1024 -nodes -keyout weak.key -out weak.csr -subj "/OU=sefl client/CN=weak" 2> /dev/null
+    openssl x509 -req -in weak.csr -CA "$as_ca/ca.pem" -CAkey "$as_ca/ca.key" -CAcreateserial -days 20 -out weak.pem \
+        -extfile ext 2> /dev/null
+    set -- weak=weak.pem:weak.key
+fi
 expect 0 "$SEFL_TOOLS/knock" "${at##*:}" "${csp_at##*:}" "$as_ca/ca.pem" "$as_ca/ca.key" scratch \
-    revoked=site-4/cert.pem:site-4/key.pem member="$fed/csp/cert.pem:$fed/csp/key.pem"
+    revoked=site-4/cert.pem:site-4/key.pem member="$fed/csp/cert.pem:$fed/csp/key.pem" "$@"
 for kind in none foreign expired early role unlisted revoked member; do says "$kind refused 3"; done
 for reason in no_certificate unknown_issuer expired not_yet_valid revoked not_enrolled; do
     fed_until 5 "$reason in AS's counters" as_counts certificate.$reason
@@ -235,6 +242,11 @@ done
 for reason in no_certificate unknown_issuer expired not_yet_valid wrong_role; do
     fed_until 5 "$reason in CSP's counters" csp_counts certificate.$reason
 done
+if [ $# -gt 0 ]; then
+    says "weak refused 3"
+    fed_until 5 "weak in AS's counters" as_counts certificate.weak
+    fed_until 5 "weak in CSP's counters" csp_counts certificate.weak
+fi
 fed_running client-01 || fail "client-01 was disturbed"
 
 # CSP puts AS out: the stream is cut, and the next one refused
@@ -247,4 +259,9 @@ token "$as_ca" --name site-11 > t11.as
 token "$csp_ca" --name site-11 > t11.csp
 expect 1 enroll s11 --aggregator-token @t11.as --csp-token @t11.csp; says "not now"
 [ -s s11/key.pem ] || fail "the key stays for the next try"
+# ... and no door of either opens to that certificate
+mkdir scratch2
+expect 0 "$SEFL_TOOLS/knock" "${at##*:}" "${csp_at##*:}" "$as_ca/ca.pem" "$as_ca/ca.key" scratch2 \
+    put-out="$fed/aggregator/cert.pem:$fed/aggregator/key.pem"
+says "put-out refused 3"
 note "done"
