@@ -90,6 +90,24 @@ fed_start site-4 "$SEFL" client -c site-4/client.yml
 took_part() { grep -q 'round done' "$dir/log/site-4"; }
 fed_until 60 "round of site-4" took_part
 
+# a server whose certificate does not hold (another CA, somebody on the way): the site tries again and says why
+cp site-4/peers.pem right.pem
+cp "$csp_ca/ca.pem" wrong.pem
+mkdir other-site
+cp -r site-4/cert.pem site-4/key.pem site-4/*.pub site-4/policy.yml site-4/client.yml site-4/text other-site/
+"$SEFL" privacy new other-site/ledger --population trial > /dev/null
+cp wrong.pem other-site/peers.pem
+fed_start other-site "$SEFL" client -c other-site/client.yml
+doubts() { grep -q "the server's certificate is not accepted" "$dir/log/other-site"; }
+fed_until 20 "refusal of the server" doubts
+fed_running other-site || fail "a client ends because somebody is on the way"
+cp right.pem other-site/peers.pem
+fed_kill HUP other-site
+task_there() { grep -q '"event":"\(round open\|round done\|task\)' "$dir/log/other-site"; }
+fed_until 40 "task after SIGHUP" task_there
+fed_kill TERM other-site
+fed_done other-site 20
+
 # a token used twice, by another key
 expect 1 enroll thief --aggregator-token @t.as --csp-token @t.csp; says "403"
 grep -q "used already" "$dir/log/aggregator" || fail "no reason in the log"
