@@ -14,7 +14,10 @@ for u in aggregator csp client@; do
     # what a role writes is writable: its state, and the operator's folder where sites enrol
     grep -q "^ProtectSystem=strict$" "$unit" || fail "$unit: the system is writable"
     case $u in
-    client@) ;;
+    client@) # the folder that 'sefl enroll' makes
+        grep -q "^ReadOnlyPaths=-/var/lib/sefl-client/%i/text$" "$unit" || fail "$unit: the text is writable"
+        grep -q "^ExecStart=.* --config /var/lib/sefl-client/%i/client.yml$" "$unit" || fail "$unit: which folder?"
+        ;;
     *)
         grep -q "^StateDirectory=sefl-$u sefl-$u/ca$" "$unit" || fail "$unit: no place for ca"
         grep -q "^ReadWritePaths=/var/lib/sefl-$u/ca$" "$unit" || fail "$unit: ca is read-only"

@@ -154,7 +154,16 @@ fed_until 5 "counters of CSP" csp_counts enrol.refused
 if command -v curl > /dev/null; then
     curl -sk "https://$at/v1/task" | grep -q "certificate not accepted" || fail "a stranger got the task"
     curl -sk -X POST --data x "https://$at/v1/enroll" | grep -q "not an enrolment request" || fail "garbage"
+    fed_until 5 "garbage in the counters" as_counts enrol.form
 fi
+
+# an operator who keeps the CA's key elsewhere: nobody enrols over the network
+mv "$as_ca/ca.key" away.key
+token "$as_ca" --name site-12 > t12.as
+token "$csp_ca" --name site-12 > t12.csp
+expect 1 enroll s12 --aggregator-token @t12.as --csp-token @t12.csp; says "403"
+mv away.key "$as_ca/ca.key"
+fed_until 5 "enrolment off in the counters" as_counts enrol.off
 
 # renewed: the same key, fetched over the old certificate
 before=$(sed -n 2p site-4/cert.pem)
@@ -249,7 +258,13 @@ if command -v openssl > /dev/null; then # our CA's certificate for a key that is
     openssl req -newkey rsa:1024 -nodes -keyout weak.key -out weak.csr -subj "/OU=sefl client/CN=weak" 2> /dev/null
     openssl x509 -req -in weak.csr -CA "$as_ca/ca.pem" -CAkey "$as_ca/ca.key" -CAcreateserial -days 20 -out weak.pem \
         -extfile ext 2> /dev/null
-    set -- weak=weak.pem:weak.key
+    # ... and one that is not for clients
+    sed 's/clientAuth/serverAuth/' ext > ext2
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout use.key -out use.csr \
+        -subj "/OU=sefl client/CN=use" 2> /dev/null
+    openssl x509 -req -in use.csr -CA "$as_ca/ca.pem" -CAkey "$as_ca/ca.key" -CAcreateserial -days 20 -out use.pem \
+        -extfile ext2 2> /dev/null
+    set -- weak=weak.pem:weak.key use=use.pem:use.key
 fi
 expect 0 "$SEFL_TOOLS/knock" "${at##*:}" "${csp_at##*:}" "$as_ca/ca.pem" "$as_ca/ca.key" scratch \
     revoked=site-4/cert.pem:site-4/key.pem member="$fed/csp/cert.pem:$fed/csp/key.pem" "$@"
@@ -262,6 +277,8 @@ for reason in no_certificate unknown_issuer expired not_yet_valid wrong_role; do
 done
 if [ $# -gt 0 ]; then
     says "weak refused 3"
+    says "use refused 3"
+    fed_until 5 "wrong use in AS's counters" as_counts certificate.wrong_use
     fed_until 5 "weak in AS's counters" as_counts certificate.weak
     fed_until 5 "weak in CSP's counters" csp_counts certificate.weak
 fi
@@ -277,9 +294,21 @@ token "$as_ca" --name site-11 > t11.as
 token "$csp_ca" --name site-11 > t11.csp
 expect 1 enroll s11 --aggregator-token @t11.as --csp-token @t11.csp; says "not now"
 [ -s s11/key.pem ] || fail "the key stays for the next try"
+fed_until 5 "CSP away in the counters" as_counts enrol.no_csp
 # ... and no door of either opens to that certificate
 mkdir scratch2
 expect 0 "$SEFL_TOOLS/knock" "${at##*:}" "${csp_at##*:}" "$as_ca/ca.pem" "$as_ca/ca.key" scratch2 \
     put-out="$fed/aggregator/cert.pem:$fed/aggregator/key.pem"
 says "put-out refused 3"
+
+# many strangers at once are told to come later; members are not
+if command -v curl > /dev/null; then
+    i=0
+    while [ $i -lt 60 ] && ! as_counts enrol.rate; do
+        curl -sk -X POST --data x "https://$at/v1/enroll" > /dev/null || :
+        i=$((i + 1))
+    done
+    fed_until 5 "rate of strangers" as_counts enrol.rate
+    enroll s5 --renew > /dev/null || fail "a member suffers from strangers"
+fi
 note "done"
