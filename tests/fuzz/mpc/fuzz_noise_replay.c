@@ -6,6 +6,7 @@
  * No crash, no hang; AS gives the honest result or a failure, and then zeros; nothing is left of
  * an attempt that broke. */
 #include "base/alloc.h"
+#include "fuzz/toy_group.h"
 #include "mpc/noise/session.h"
 #include "seeded/seeded.h"
 
@@ -29,9 +30,16 @@ typedef struct recorder {
     tape *heard;
 } recorder;
 
-static const noise_params params = {
-    .task = "task", .round = 1, .count = COUNT, .k = 16, .t = 12, .g = 16, .chunk = 128
-};
+/* The least a sampler may be: 4 random bits, X of 3. */
+static const sampler_profile tiny = { "tiny", .columns = 1, .column = { 2 }, .kick_m = 1 };
+static const noise_params params = { .task = "task",
+                                     .round = 1,
+                                     .count = COUNT,
+                                     .k = 4,
+                                     .t = 2,
+                                     .g = 2,
+                                     .profile = &tiny,
+                                     .chunk = 128 };
 static uint64_t digits[COUNT];
 static tape tapes[2];
 static int32_t honest[COUNT];

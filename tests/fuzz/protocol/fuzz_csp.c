@@ -62,7 +62,7 @@ static void frame(sefl_buf *out, uint32_t kind, uint32_t index, sefl_span body)
 
 static void start(void)
 {
-    w = world_new("paillier", TASK_NOISE_NONE, 40);
+    w = world_new("paillier", TASK_NOISE_NONE, W_VALUES);
     world_sum(w, 1);
     const ahe_params *p = &w->t.ahe;
     uint8_t *bytes = calloc(p->units, p->sum_unit_bytes), seed[AHE_SEED_BYTES] = { 1 };
