@@ -5,7 +5,7 @@
 #define TESTS_LINK_PAIR_H
 
 #ifdef LINK_PAIR_FUZZ /* a fuzz harness: no cmocka, small journals, a toy key, toy signatures */
-#include "crypto/ahe/paillier_internal.h"
+#include "fuzz/toy_key.h"
 #include "fuzz/toy_sign.h"
 #include "seeded/seeded.h"
 
@@ -401,30 +401,17 @@ typedef struct world {
     uint64_t attempt;
 } world;
 
-/* One key for all worlds of a program: making one takes most of a second. For a harness one of 256 bits:
- * a decryption takes 20 us instead of 2 ms. */
+/* One key for all worlds of a program: making one takes most of a second. */
 static inline paillier_sec *world_key(void)
 {
     static paillier_sec *sec;
     if (!sec) {
+#ifdef LINK_PAIR_FUZZ
+        sec = toy_key();
+#else
         seeded gen;
         seeded_init(&gen, 7, "key of the link tests");
         sefl_rng rng = seeded_rng(&gen);
-#ifdef LINK_PAIR_FUZZ
-        static const uint8_t p[16] = { 0xeb, 0x1c, 0xfd, 0xa9, 0x6d, 0x19, 0xc9, 0x08,
-                                       0x32, 0xaf, 0x77, 0xc2, 0x92, 0x4b, 0x42, 0xce };
-        static const uint8_t q[16] = { 0x47, 0x95, 0x06, 0xc4, 0xf1, 0x29, 0xb2, 0x63,
-                                       0x5e, 0xd2, 0xdb, 0x28, 0x76, 0x8b, 0x0d, 0xc3 };
-        uint8_t hs[64];
-        mpz_t n, f;
-        mpz_inits(n, f, NULL);
-        mpz_import(n, sizeof p, -1, 1, 0, 0, p);
-        mpz_import(f, sizeof q, -1, 1, 0, 0, q);
-        mpz_mul(n, n, f);
-        CHECK_OK(paillier_find_hs_vartime(hs, 256, n, &rng));
-        CHECK_OK(paillier_sec_make(&sec, 256, p, q, hs));
-        mpz_clears(n, f, NULL);
-#else
         CHECK_OK(paillier_keygen_vartime(&sec, 2048, &rng, NULL));
 #endif
     }
