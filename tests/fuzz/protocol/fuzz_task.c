@@ -1,5 +1,6 @@
 /* Signed documents and tasks: the first byte chooses between an envelope and a bare document. What
  * is accepted is written back as the same bytes, and what a task derives fits together. */
+#include "fuzz/primorial.h"
 #include "fuzz/some.h"
 #include "protocol/task.h"
 
