@@ -75,7 +75,7 @@ static void head(rd *r)
 }
 
 /* Anything is a masked sum, under any S a head can give; every path decrypts it alike. 0.2 ms of arithmetic
- * without a branch: for some inputs. */
+ * without a branch: for some inputs, the others are rows. */
 static void sum_unit(rd *r)
 {
     static lwe_plan plans[LWE_PATHS];
@@ -86,8 +86,10 @@ static void sum_unit(rd *r)
     static int32_t s[LWE_N];
     static const uint8_t context[PRG_SEED] = { 1 };
     prg pub;
-    if (rd_left(r) == 0 || !some(r->p, rd_left(r), 16))
+    if (rd_left(r) == 0 || !some(r->p, rd_left(r), 16)) {
+        row(r);
         return;
+    }
     for (unsigned path = 0; path < LWE_PATHS && !planned; path++)
         if (lwe_path_has(path))
             lwe_plan_init(&plans[path], 28, 42, 4, path);
