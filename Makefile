@@ -54,7 +54,7 @@ ctime:
 fuzz:
 	@scripts/bootstrap --dev
 	@scripts/build fuzz $(JOBS)
-	@scripts/fuzz build/fuzz
+	@FUZZ_JOBS=$${FUZZ_JOBS:-$(JOBS)} scripts/fuzz build/fuzz
 
 ## soak      the long trials in full: hours, not minutes (RUNS_EACH=10000000 of each fuzz harness)
 soak:
@@ -65,7 +65,7 @@ soak:
 	@SEFL_SOAK=1 scripts/run-tests asan 1 -R e2e.hostile
 	@scripts/ctime $(JOBS)
 	@scripts/build fuzz $(JOBS)
-	@RUNS_EACH=$${RUNS_EACH:-10000000} scripts/fuzz build/fuzz
+	@FUZZ_JOBS=$${FUZZ_JOBS:-$(JOBS)} RUNS_EACH=$${RUNS_EACH:-10000000} scripts/fuzz build/fuzz
 
 ## format    format all C sources
 format:

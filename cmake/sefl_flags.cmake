@@ -25,7 +25,8 @@ if(SEFL_SANITIZE)
     target_link_options(sefl_flags INTERFACE -fsanitize=${SEFL_SANITIZE})
 endif()
 if(SEFL_FUZZ)
-    target_compile_options(sefl_flags INTERFACE -fsanitize=fuzzer-no-link)
+    target_compile_options(sefl_flags INTERFACE -fsanitize=fuzzer-no-link
+        -fsanitize-coverage-ignorelist=${CMAKE_SOURCE_DIR}/tests/fuzz/kernels.txt)
 endif()
 
 find_package(Threads REQUIRED)

@@ -33,10 +33,14 @@ unsigned suggest_distance(const char *a, const char *b)
 const char *suggest_name(const char *word, const char *const *names)
 {
     const char *best = NULL;
-    unsigned limit = strlen(word) <= 3 ? 2 : 3; /* must be strictly closer than this */
+    size_t n = strlen(word);
+    unsigned limit = n <= 3 ? 2 : 3; /* must be strictly closer than this */
     for (; *names; names++) {
-        unsigned d = suggest_distance(word, *names);
-        if (strlen(word) >= 3 && strncmp(word, *names, strlen(word)) == 0 && d > 1)
+        size_t m = strlen(*names);
+        unsigned d = limit;
+        if ((n > m ? n - m : m - n) < limit) /* lengths as far apart need as many letters */
+            d = suggest_distance(word, *names);
+        if (n >= 3 && strncmp(word, *names, n) == 0 && d > 1)
             d = 1; /* a beginning of the name is as good as one wrong letter */
         if (d < limit) {
             limit = d;

@@ -102,6 +102,8 @@ bool link_one_charge(const ledger_mark *ours, const ledger_mark *peer, ledger_ve
 size_t link_sum_units(const ahe_params *p)
 {
     size_t n = LINK_SUM_PIECE / p->sum_unit_bytes;
+    if (n > p->units)
+        n = p->units;
     return n > 0 ? n : 1;
 }
 

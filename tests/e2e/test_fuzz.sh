@@ -77,10 +77,53 @@ lie "version_read clients roles.agg_http # by agg_http_begin in src/roles/aggreg
 lie "x509_request_read sites roles.agg_http # by agg_http_begin in src/roles/aggregator/http.c"
 lie "sign_check everybody -"
 
-# the script counts
+# every length is of a harness that is there
+grep -v '^#' tests/fuzz/LENGTHS | while read -r h n _; do
+    grep -qx "$h" "$dir/have" || fail "tests/fuzz/LENGTHS names the harness $h, which is not there"
+    [ "$n" -ge 64 ] && [ "$n" -le 65536 ] || fail "$h: inputs of $n bytes"
+done || exit 1
+# and every seed fits
+for f in tests/fuzz/corpus/*/*; do
+    h=$(basename "$(dirname "$f")")
+    most=$(awk -v h="$h" '$1 == h { print $2 }' tests/fuzz/LENGTHS)
+    [ "$(wc -c < "$f")" -le "${most:-4096}" ] || fail "$f is longer than ${most:-4096} bytes"
+done
+# what libFuzzer does not watch is there
+sed -n 's|^src:\*/||p' tests/fuzz/kernels.txt | while read -r pattern; do
+    # shellcheck disable=SC2086  # a pattern
+    ls $pattern > /dev/null 2>&1 || fail "tests/fuzz/kernels.txt names $pattern, which is not there"
+done || exit 1
+
+# the script counts: a harness that runs as often as it is asked to, but 41 times at most
 mkdir -p "$dir/build/tests"
-printf '#!/bin/sh\necho "stat::number_of_executed_units: 41"\n' > "$dir/build/tests/fuzz.base.readers"
-chmod +x "$dir/build/tests/fuzz.base.readers"
-RUNS_EACH=41 scripts/fuzz "$dir/build" > "$dir/out" || fail "41 of 41: $(cat "$dir/out")"
-RUNS_EACH=42 scripts/fuzz "$dir/build" > "$dir/out" 2>&1 && fail "41 of 42 executions are enough"
+fake=$dir/build/tests/fuzz.base.readers
+cat > "$fake" << 'END'
+#!/bin/sh
+for a; do case $a in -runs=*) n=${a#-runs=} ;; esac; done
+echo "$n" >> "$0.asked"
+[ "$n" -le 41 ] && [ "$n" -ge 0 ] || n=41
+echo "stat::number_of_executed_units: $n"
+END
+chmod +x "$fake"
+runs() { # RUNS_EACH: what the script says goes to out
+    RUNS_EACH=$1 scripts/fuzz "$dir/build" > "$dir/out" 2>&1
+}
+runs 41 || fail "41 of 41: $(cat "$dir/out")"
+grep -q '41 runs, no finding' "$dir/out" || fail "41 of 41: $(cat "$dir/out")"
+runs 100 && fail "82 of 100 executions are enough"
+grep -q 'fewer than 100' "$dir/out" || fail "too few: $(cat "$dir/out")"
+# and goes on where it stopped, with the same program only
+runs 100 || fail "82 and 18: $(cat "$dir/out")"
+[ "$(tr '\n' ' ' < "$fake.asked")" = "41 59 18 " ] || fail "asked for $(cat "$fake.asked")"
+runs 100 || fail "done before: $(cat "$dir/out")"
+grep -q 'done before' "$dir/out" || fail "done before: $(cat "$dir/out")"
+[ "$(wc -l < "$fake.asked")" -eq 3 ] || fail "ran again"
+echo '# changed' >> "$fake"
+runs 41 || fail "a changed program: $(cat "$dir/out")"
+[ "$(tail -n 1 "$fake.asked")" = 41 ] || fail "a changed program was not run anew"
+# a finding counts as none done
+printf '#!/bin/sh\necho "stat::number_of_executed_units: 7"\nexit 77\n' > "$fake"
+runs 41 && fail "a finding is no failure"
+grep -q FAILED "$dir/out" || fail "a finding: $(cat "$dir/out")"
+[ ! -f "$dir/build/fuzz.base.readers.done" ] || fail "executions up to a finding are kept"
 echo ok

@@ -297,6 +297,20 @@ static void power_of_two(const mont *m, uint8_t *z, unsigned exp)
     sefl_wipe(x, sizeof x);
 }
 
+/* The same by one division. */
+static void power_of_two_vartime(const mont *m, uint8_t *z, unsigned exp)
+{
+    mp_limb_t x[2 * MONT_LIMBS_MAX + 8] = { 0 }, q[2 * MONT_LIMBS_MAX + 8], r[MONT_LIMBS_MAX];
+    mp_size_t n = (mp_size_t)m->limbs, words = (mp_size_t)exp / 64 + 1;
+    assert((size_t)words <= sizeof x / sizeof *x && words >= n);
+    x[exp / 64] = (mp_limb_t)1 << exp % 64;
+    mpn_tdiv_qr(q, r, 0, x, words, mpc(m->limb), n);
+    for (unsigned i = 0; i < m->limbs; i++)
+        store_u64(z + 8 * i, r[i]);
+}
+
+typedef void power_fn(const mont *m, uint8_t *z, unsigned exp);
+
 static mont layout(unsigned limbs, const mont_kernel *kernel)
 {
     mont m = { .kernel = kernel ? kernel : mont_kernel_best(), .limbs = limbs };
@@ -317,8 +331,8 @@ size_t mont_memory(unsigned limbs, const mont_kernel *kernel)
     return layout(limbs, kernel).block_words;
 }
 
-sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mont_kernel *kernel,
-                      uint64_t *memory)
+static sefl_status init(mont *m, const uint64_t *modulus, unsigned limbs, const mont_kernel *kernel,
+                        uint64_t *memory, power_fn *power)
 {
     sefl_status st = SEFL_OK;
     uint8_t bytes[MONT_LIMBS_MAX * 8];
@@ -350,7 +364,7 @@ sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mo
     memset(bytes, 0, n);
     bytes[0] = 1;
     tmp.kernel->load(&tmp, tmp.one, bytes, 0, n, 0, tmp.lanes);
-    power_of_two(&tmp, bytes, 2 * radix * tmp.words);
+    power(&tmp, bytes, 2 * radix * tmp.words);
     tmp.kernel->load(&tmp, tmp.rr, bytes, 0, n, 0, tmp.lanes);
     tmp.kernel->mul(&tmp, tmp.rrr, tmp.rr, tmp.rr);
     *m = tmp, tmp = (mont){ 0 };
@@ -358,6 +372,18 @@ done:
     sefl_wipe(bytes, sizeof bytes);
     mont_clear(&tmp);
     return st;
+}
+
+sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mont_kernel *kernel,
+                      uint64_t *memory)
+{
+    return init(m, modulus, limbs, kernel, memory, power_of_two);
+}
+
+sefl_status mont_init_vartime(mont *m, const uint64_t *modulus, unsigned limbs,
+                              const mont_kernel *kernel, uint64_t *memory)
+{
+    return init(m, modulus, limbs, kernel, memory, power_of_two_vartime);
 }
 
 void mont_clear(mont *m)

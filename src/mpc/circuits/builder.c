@@ -269,7 +269,8 @@ sefl_status circ_finish(circ_builder *b, circuit **out)
     SEFL_TRY(sefl_new(&p.c->gate, 2 * b->n, sizeof *p.c->gate));
     SEFL_TRY(sefl_new(&p.uses, 2 * b->n, sizeof *p.uses));
     SEFL_TRY(sefl_new(&p.slot, 2 * b->n, sizeof *p.slot));
-    SEFL_TRY(sefl_new(&p.idle, CIRC_MAX_SLOTS, sizeof *p.idle));
+    size_t most = 2 * b->n < CIRC_MAX_SLOTS ? 2 * b->n : CIRC_MAX_SLOTS; /* a slot a wire */
+    SEFL_TRY(sefl_new(&p.idle, most, sizeof *p.idle));
     memset(p.slot, 0xff, 2 * b->n * sizeof *p.slot);
     mark(&p);
     SEFL_TRY(lower(&p));

@@ -6,6 +6,7 @@
 #include "base/span.h"
 
 #include <sodium.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum {
@@ -27,6 +28,13 @@ static sefl_status random_scalar(uint8_t out[SCALAR], const sefl_rng *rng)
         crypto_core_ristretto255_scalar_reduce(out, wide);
     sefl_wipe(wide, sizeof wide);
     return st;
+}
+
+/* An encoding of a group element has its top bit clear (RFC 9496, 4.3.1); libsodium before 1.0.19 does not
+ * look at that bit. The rest of the check is libsodium's. */
+static bool top_bit_set(const uint8_t p[POINT])
+{
+    return p[POINT - 1] >= 0x80;
 }
 
 /* H(i, j, r): a group element of unknown logarithm. */
@@ -84,8 +92,8 @@ sefl_status ot_base_send(channel *ch, uint8_t (*keys)[2][OT_KEY], size_t n,
     for (size_t i = 0; i < n; i++)
         for (uint8_t j = 0; j < 2; j++) {
             hash_to_point(h, session, (uint32_t)i, 1 - j, r[i][1 - j]);
-            SEFL_CHECK(crypto_core_ristretto255_add(sum, r[i][j], h) == 0, SEFL_EPROTO,
-                       "base OT %zu: not a group element", i);
+            SEFL_CHECK(!top_bit_set(r[i][j]) && crypto_core_ristretto255_add(sum, r[i][j], h) == 0,
+                       SEFL_EPROTO, "base OT %zu: not a group element", i);
             SEFL_CHECK(crypto_scalarmult_ristretto255(shared, a[i], sum) == 0, SEFL_EPROTO,
                        "base OT %zu: the neutral element", i);
             derive(keys[i][j], session, (uint32_t)i, j, points[i], r[i], shared);
@@ -124,8 +132,9 @@ sefl_status ot_base_receive(channel *ch, uint8_t (*keys)[OT_KEY], const uint8_t 
     SEFL_TRY(channel_flush(ch));
     SEFL_TRY(msg_recv(ch, OT_MSG_BASE_A, 0, points, n * POINT, "base OT, sender's points"));
     for (size_t i = 0; i < n; i++) {
-        SEFL_CHECK(crypto_scalarmult_ristretto255(shared, t[i], points[i]) == 0, SEFL_EPROTO,
-                   "base OT %zu: not a group element, or the neutral one", i);
+        SEFL_CHECK(!top_bit_set(points[i]) &&
+                       crypto_scalarmult_ristretto255(shared, t[i], points[i]) == 0,
+                   SEFL_EPROTO, "base OT %zu: not a group element, or the neutral one", i);
         derive(keys[i], session, (uint32_t)i, choice[i], points[i], r[i], shared);
     }
 done:

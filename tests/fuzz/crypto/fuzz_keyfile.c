@@ -1,6 +1,7 @@
 /* Both readers of key files on any bytes. A public key that is accepted is written back as the very
  * same bytes. */
 #include "crypto/ahe/keyfile.h"
+#include "fuzz/primorial.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 #include "base/span.h"
 #include "crypto/ahe/lwe_head.h"
 #include "crypto/ahe/lwe_unit.h"
+#include "fuzz/some.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,18 +74,26 @@ static void head(rd *r)
     must(memcmp(m, again, BYTES) == 0);
 }
 
-/* Anything is a masked sum, under any S a head can give; every path decrypts it alike. */
+/* Anything is a masked sum, under any S a head can give; every path decrypts it alike. 0.2 ms of arithmetic
+ * without a branch: for some inputs, the others are rows. */
 static void sum_unit(rd *r)
 {
-    static lwe_plan plan;
+    static lwe_plan plans[LWE_PATHS];
+    static bool planned;
     static lwe_work work;
     static lwe_spectrum f;
     static uint8_t in[LWE_N / 8 * 42], plain[LWE_N / 8 * 28], again[LWE_N / 8 * 28];
     static int32_t s[LWE_N];
     static const uint8_t context[PRG_SEED] = { 1 };
     prg pub;
-    if (rd_left(r) == 0)
+    if (rd_left(r) == 0 || !some(r->p, rd_left(r), 16)) {
+        row(r);
         return;
+    }
+    for (unsigned path = 0; path < LWE_PATHS && !planned; path++)
+        if (lwe_path_has(path))
+            lwe_plan_init(&plans[path], 28, 42, 4, path);
+    planned = true;
     for (size_t i = 0; i < sizeof in; i++)
         in[i] = r->p[i % rd_left(r)];
     for (size_t i = 0; i < LWE_N; i++)
@@ -93,9 +102,9 @@ static void sum_unit(rd *r)
     for (unsigned path = 0; path < LWE_PATHS; path++) {
         if (!lwe_path_has(path))
             continue;
-        lwe_plan_init(&plan, 28, 42, 4, path);
-        lwe_ring_spectrum(&plan.ring, &f, s, false);
-        lwe_unit_decrypt(&plan, path == 0 ? plain : again, in, 3, &pub, &f, &work);
+        const lwe_plan *plan = &plans[path];
+        lwe_ring_spectrum(&plan->ring, &f, s, false);
+        lwe_unit_decrypt(plan, path == 0 ? plain : again, in, 3, &pub, &f, &work);
         must(path == 0 || memcmp(plain, again, sizeof plain) == 0);
     }
 }

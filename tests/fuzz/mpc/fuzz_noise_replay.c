@@ -3,9 +3,10 @@
  *     byte 0   bit 0: who listens (0: AS, 1: CSP); bit 1: the frame too may be changed
  *     byte 1   which of the messages it hears is changed
  *     rest     XORed onto that message, from its start on (from its body on without bit 1)
- * No crash, no hang; AS gives the honest result or a failure, and then zeros; nothing is left of
+ * (The sampler is the smallest, OT trees are the toy of fuzz/toy_trees.h: mpc.circuit and mpc.ot have the
+ * real ones.) No crash, no hang; AS gives the honest result or a failure, and then zeros; nothing is left of
  * an attempt that broke. */
-#include "base/alloc.h"
+#include "fuzz/toy_trees.h"
 #include "mpc/noise/session.h"
 #include "seeded/seeded.h"
 
@@ -20,18 +21,33 @@ enum { COUNT = 20, MESSAGES = 32 };
 /* What one side hears. */
 typedef struct tape {
     uint8_t *p;
-    size_t n, at;
+    size_t n;
     size_t begin[MESSAGES + 1], messages;
 } tape;
+
+/* A tape being heard, with change XORed onto it from byte `from` to `to`. */
+typedef struct replay {
+    const tape *tape;
+    size_t at, from, to;
+    const uint8_t *change;
+} replay;
 
 typedef struct recorder {
     channel inner;
     tape *heard;
 } recorder;
 
-static const noise_params params = {
-    .task = "task", .round = 1, .count = COUNT, .k = 16, .t = 12, .g = 16, .chunk = 128
-};
+/* The least a sampler may be: 4 random bits, X of 3. */
+static const sampler_profile tiny = { "tiny", .columns = 1, .column = { 2 }, .kick_m = 1 };
+static const noise_params params = { .task = "task",
+                                     .round = 1,
+                                     .count = COUNT,
+                                     .k = 4,
+                                     .t = 2,
+                                     .g = 2,
+                                     .profile = &tiny,
+                                     .ot_k = 2,
+                                     .chunk = 128 };
 static uint64_t digits[COUNT];
 static tape tapes[2];
 static int32_t honest[COUNT];
@@ -146,11 +162,14 @@ static sefl_status drop(void *self, const void *p, size_t n)
 
 static sefl_status hear(void *self, void *p, size_t n)
 {
-    tape *t = self;
-    if (n > t->n - t->at)
+    replay *r = self;
+    uint8_t *out = p;
+    if (n > r->tape->n - r->at)
         return sefl_fail(SEFL_ECLOSED, "end of the tape");
-    memcpy(p, t->p + t->at, n);
-    t->at += n;
+    memcpy(out, r->tape->p + r->at, n);
+    for (size_t i = r->from > r->at ? r->from - r->at : 0; i < n && r->at + i < r->to; i++)
+        out[i] ^= r->change[r->at + i - r->from];
+    r->at += n;
     return SEFL_OK;
 }
 
@@ -171,16 +190,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned side = data[0] & 1;
     const tape *from = &tapes[side];
     size_t which = data[1] % from->messages;
-    size_t at = from->begin[which] + (data[0] & 2 ? 0 : MSG_HEADER), end = from->begin[which + 1];
-    tape t = { .n = from->n };
+    replay r = { .tape = from,
+                 .from = from->begin[which] + (data[0] & 2 ? 0 : MSG_HEADER),
+                 .to = from->begin[which + 1],
+                 .change = data + 2 };
     int32_t w[COUNT];
     sefl_status st;
-    if (sefl_new(&t.p, t.n, 1) != SEFL_OK)
-        return 0;
-    memcpy(t.p, from->p, t.n);
-    for (size_t i = 2; i < size && at < end; i++)
-        t.p[at++] ^= data[i];
-    channel ch = { .ops = &replay_ops, .self = &t };
+    if (size - 2 < r.to - r.from)
+        r.to = r.from + size - 2;
+    channel ch = { .ops = &replay_ops, .self = &r };
     if (side == 1) {
         (void)run_evaluator(&ch);
     } else {
@@ -192,6 +210,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if (w[i] != 0 && w[i] != 0x55555555)
                 abort();
     }
-    sefl_free(t.p);
     return 0;
 }

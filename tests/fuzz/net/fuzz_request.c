@@ -1,5 +1,6 @@
-/* Any bytes as a request for a certificate, as DER and as PEM, and as a certificate to describe. What is
- * taken is signed by its key; what stands in a certificate ends and is printable. */
+/* Any bytes as a request for a certificate, as DER or, with a "-----BEGIN" in them, as PEM, and then as a
+ * certificate to describe (and of some inputs everything: fuzz/some.h). What is taken is signed by its key; what stands in a certificate ends and is printable. */
+#include "fuzz/some.h"
 #include "net/x509.h"
 
 #include <stdlib.h>
@@ -20,13 +21,22 @@ static void check_text(const char *s, size_t room)
         MUST(*s >= 0x20 && *s < 0x7f);
 }
 
+static bool begins(const uint8_t *p, size_t n)
+{
+    for (; n >= 10; p++, n--)
+        if (p[0] == '-' && memcmp(p, "-----BEGIN", 10) == 0)
+            return true;
+    return false;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint8_t key[32], again[32];
     sefl_buf der = { 0 }, pem = { 0 };
     x509_info info;
     sefl_span in = span_of(data, size);
-    if (x509_request_read(key, in) == SEFL_OK) {
+    bool all = some(data, size, 16), pem_text = begins(data, size);
+    if ((all || !pem_text) && x509_request_read(key, in) == SEFL_OK) {
         MUST(size <= X509_REQUEST_MAX);
         MUST(x509_request_pem(&pem, in) == SEFL_OK);
         MUST(x509_request_from_pem(&der, buf_span(&pem)) == SEFL_OK);
@@ -34,10 +44,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(memcmp(key, again, sizeof key) == 0);
     }
     buf_reset(&der);
-    if (x509_request_from_pem(&der, in) == SEFL_OK)
+    if ((all || pem_text) && x509_request_from_pem(&der, in) == SEFL_OK)
         (void)!x509_request_read(key, buf_span(&der));
     buf_reset(&der);
-    if (x509_info_read(&info, in, &der) == SEFL_OK) {
+    if ((all || pem_text) && x509_info_read(&info, in, &der) == SEFL_OK) {
         check_text(info.name, sizeof info.name);
         check_text(info.role, sizeof info.role);
         (void)!x509_issued_by(in, in);

@@ -176,7 +176,7 @@ static void talk(as_link *l, const as_journal *j, tape *t, bool opened_there)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!w) {
-        w = world_new("paillier", TASK_NOISE_NONE, 40);
+        w = world_new("paillier", TASK_NOISE_NONE, W_VALUES);
         world_sum(w, 1);
     }
     world_reset(w);

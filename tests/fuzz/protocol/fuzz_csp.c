@@ -1,17 +1,21 @@
 /* What AS could say to CSP. Signatures would stop a fuzzer at the door, so the input is a list of words,
- * of which the harness signs and frames some; a first byte picks the word (modulo 10):
+ * of which the harness signs and frames some; a first byte picks the word (modulo 11):
  *     0 raw message: kind, length, bytes      1 HELLO     2 TASK     3 HEADER: round, model byte
  *     4 OPEN: round, attempt, clients         5 SKIP: round           6 raw bytes: length, bytes
  *     7 AS charges a round                    8 the masked sum of round 1     9 BYE: byte
+ *     10 ENROL: how (0: a good one, 1: spoiled at the next byte's place, 2: of other servers)
  * No crash, no hang. Whatever is said: one opening a round at most, charged, of enough clients, of a
- * signed header that never changes; no output byte before the mark. */
+ * signed header that never changes; no output byte before the mark; no site approved that was not asked
+ * about, and asked only about claims that hold. */
 #define LINK_PAIR_FUZZ
 #include "unit/protocol/link_pair.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static world *w;
-static sefl_buf sum; /* the masked sum, framed */
+static sefl_buf sum;      /* the masked sum, framed */
+static sefl_buf enrol[2]; /* claims that hold: of our servers, of others */
+static unsigned enrolled; /* sites let in */
 
 typedef struct tape {
     sefl_buf in;
@@ -30,6 +34,8 @@ static sefl_status tape_send(void *self, const void *p, size_t n)
         mc_highest(&w->c, &s, &opened, &k);
         MUST(opened > 0 && w->c.opened[opened] == 1);
     }
+    if (load_u32(t->out.p) == LINK_APPROVED)
+        MUST(enrolled-- > 0);
     buf_reset(&t->out);
     return SEFL_OK;
 }
@@ -60,9 +66,30 @@ static void frame(sefl_buf *out, uint32_t kind, uint32_t index, sefl_span body)
     CHECK_OK(wr_raw(out, body.p, body.n));
 }
 
+static sefl_status let_in(void *ctx, const enrol_claim *c, const enrol_proof *p)
+{
+    (void)ctx;
+    MUST(memcmp(&c->servers, &w->t.servers, sizeof c->servers) == 0 && trust_name_ok(c->name));
+    CHECK_OK(enrol_proof_check(p, c));
+    enrolled++;
+    return SEFL_OK;
+}
+
+static void start_enrol(void)
+{
+    token t = { .role = TRUST_CSP, .seed = { 9 }, .name = "site" };
+    enrol_claim c = { .key = { 1 }, .servers = w->t.servers, .name = "site" };
+    enrol_proof p;
+    for (int other = 0; other < 2; other++) {
+        c.servers.as[0] ^= (uint8_t)other;
+        CHECK_OK(enrol_prove(&p, &c, &t));
+        CHECK_OK(enrol_question_write(&enrol[other], &c, &p));
+    }
+}
+
 static void start(void)
 {
-    w = world_new("paillier", TASK_NOISE_NONE, 40);
+    w = world_new("paillier", TASK_NOISE_NONE, W_VALUES);
     world_sum(w, 1);
     const ahe_params *p = &w->t.ahe;
     uint8_t *bytes = calloc(p->units, p->sum_unit_bytes), seed[AHE_SEED_BYTES] = { 1 };
@@ -71,6 +98,7 @@ static void start(void)
     CHECK_OK(ahe_sum_write_units(p, w->sum, bytes, 0, p->units, seed, NULL));
     frame(&sum, LINK_SUM, 1, span_of(bytes, p->units * p->sum_unit_bytes));
     free(bytes);
+    start_enrol();
 }
 
 static uint8_t take(rd *r)
@@ -86,7 +114,7 @@ static void word(tape *t, rd *r, mem_ledger *as)
     uint8_t bytes[HEADER_BYTES + STATEMENT_BYTES];
     sefl_span rest;
     const ledger_mark *mark = &as->mark[as->n];
-    unsigned which = take(r) % 10, kind, n;
+    unsigned which = take(r) % 11, kind, n;
     switch (which) {
     case 0:
         kind = take(r), n = take(r);
@@ -135,6 +163,13 @@ static void word(tape *t, rd *r, mem_ledger *as)
     case 8:
         CHECK_OK(wr_raw(&t->in, sum.p, sum.n));
         break;
+    case 10:
+        kind = take(r) % 3;
+        CHECK_OK(wr_raw(&b, enrol[kind == 2].p, enrol[kind == 2].n));
+        if (kind == 1)
+            b.p[take(r) % b.n] ^= 1;
+        frame(&t->in, LINK_ENROL, 0, buf_span(&b));
+        break;
     default:
         n = take(r);
         frame(&t->in, LINK_BYE, 0, span_of(&(uint8_t){ (uint8_t)n }, 1));
@@ -167,7 +202,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                         .sec = w->sec,
                                         .key = w->csp,
                                         .journal = &j,
-                                        .coins = &coins }));
+                                        .coins = &coins,
+                                        .enrol = let_in }));
+    enrolled = 0;
     sefl_status st = csp_serve(c, &ch);
     (void)st;
     csp_free(c);

@@ -1,5 +1,7 @@
 /* Signed documents and tasks: the first byte chooses between an envelope and a bare document. What
  * is accepted is written back as the same bytes, and what a task derives fits together. */
+#include "fuzz/primorial.h"
+#include "fuzz/some.h"
 #include "protocol/member.h"
 #include "protocol/task.h"
 
@@ -31,7 +33,8 @@ static void try_task(sefl_span document)
         must(!t.claim || t.noise != TASK_NOISE_NONE);
         must(t.weights == TASK_CAPPED || task_divisor(&t, t.threshold) > 0);
         must(!t.amplified || !t.publish_count);
-        must(task_explain(&words, &t) == SEFL_OK);
+        if (some(document.p, document.n, 32)) /* it computes epsilon, for milliseconds */
+            must(task_explain(&words, &t) == SEFL_OK);
     }
     buf_clear(&words);
     task_clear(&t);

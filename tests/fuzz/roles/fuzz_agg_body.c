@@ -1,9 +1,11 @@
 /* The bytes of an update as they arrive, in pieces: whatever the pieces are, the verdict is that of the
  * whole body. Input: a byte for the scheme, one for how many lengths follow, lengths of pieces, and
- * the bytes, which are repeated until there are enough. */
+ * the bytes, which are repeated until there are enough. (Paillier under a toy key: groups of units, and
+ * their borders, are what this is about; their ciphertexts are crypto.paillier_cipher's.) */
 #include "base/alloc.h"
 #include "base/file.h"
 #include "crypto/ahe/paillier.h"
+#include "fuzz/toy_key.h"
 #include "roles/aggregator/body.h"
 
 #include <stdlib.h>
@@ -17,13 +19,16 @@ static void must(int ok)
         abort();
 }
 
+enum { PIECES = 64 }; /* what is left then comes as one */
+
 typedef struct kind {
     ahe_params p;
     body_rule *rule;
     uint8_t *body;
+    size_t step; /* of lengths of pieces */
 } kind;
 
-static void make(kind *k, const char *name, const ahe_pub *pub, size_t values)
+static void make(kind *k, const char *name, const ahe_pub *pub, size_t units)
 {
     const ahe_scheme *s;
     pack pk;
@@ -31,12 +36,15 @@ static void make(kind *k, const char *name, const ahe_pub *pub, size_t values)
     must(ahe_scheme_find(&s, name) == SEFL_OK);
     must(pack_init(&pk, &(pack_config){ .scheme = lwe ? PACK_LWE : PACK_PAILLIER,
                                         .clients = 4,
-                                        .dimension = values,
+                                        .dimension = 100,
                                         .clip = PACK_ONE,
                                         .fraction_bits = 12 }) == SEFL_OK);
-    must(ahe_params_init(&k->p, s, &pk, pub, values) == SEFL_OK);
+    must(ahe_params_init(&k->p, s, &pk, pub, 1) == SEFL_OK);
+    must(ahe_params_init(&k->p, s, &pk, pub, units * k->p.unit_values) == SEFL_OK);
+    must(k->p.units == units);
     must(body_rule_new(&k->rule, &k->p, pub) == SEFL_OK);
     must(sefl_new(&k->body, ahe_body_bytes(&k->p) + 64, 1) == SEFL_OK);
+    k->step = (size_t)ahe_body_bytes(&k->p) / 200 + 1;
 }
 
 static kind *kinds(void)
@@ -50,8 +58,8 @@ static kind *kinds(void)
         sefl_span in = buf_span(&key);
         if (paillier_sec_read(&sec, in) != SEFL_OK) /* the corpus has a choosing byte in front */
             must(paillier_sec_read(&sec, span_of(in.p + 1, in.n - 1)) == SEFL_OK);
-        make(&k[0], "paillier", paillier_sec_pub(sec), 700);
-        make(&k[1], "lwe", paillier_sec_pub(sec), 100);
+        make(&k[0], "paillier", paillier_sec_pub(toy_key()), 19); /* groups of 8, 8, 3 */
+        make(&k[1], "lwe", paillier_sec_pub(sec), 1);
         buf_clear(&key);
     }
     return k;
@@ -64,7 +72,7 @@ static sefl_status verdict(const kind *k, size_t total, const uint8_t *lengths, 
     sefl_status st = SEFL_OK;
     size_t at = 0;
     for (size_t i = 0; at < total && st == SEFL_OK; i++) {
-        size_t piece = n > 0 ? 1 + (size_t)lengths[i % n] * 7 : total;
+        size_t piece = n > 0 && i < PIECES ? 1 + (size_t)lengths[i % n] * k->step : total;
         piece = piece < total - at ? piece : total - at;
         st = body_check_feed(&c, span_of(k->body + at, piece));
         at += piece;
@@ -92,8 +100,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         used = total - 1 - size % (total - 1);
     else if (data[0] == 2)
         used = total + 1 + size % 63;
-    for (size_t i = 0; i < total + 64; i += size)
-        memcpy(k->body + i, data, size < total + 64 - i ? size : total + 64 - i);
+    size_t have = size < total + 64 ? size : total + 64;
+    memcpy(k->body, data, have);
+    for (; have < total + 64; have *= 2)
+        memcpy(k->body + have, k->body, have < total + 64 - have ? have : total + 64 - have);
     sefl_status whole = verdict(k, used, NULL, 0, &whole_unit);
     sefl_status pieces = verdict(k, used, lengths, n, &pieces_unit);
     must(whole == SEFL_OK || whole == SEFL_EPROTO || whole == SEFL_ERANGE || whole == SEFL_ECRYPTO);

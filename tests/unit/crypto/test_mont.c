@@ -51,6 +51,11 @@ static void open_fixture(fixture *f, const mont_kernel *kernel, unsigned limbs, 
     }
     mpz_export(words, NULL, -1, 8, 0, 0, f->mod);
     CHECK_OK(mont_init(&f->m, words, limbs, kernel, NULL));
+    mont fast; /* the same constants, made in variable time */
+    CHECK_OK(mont_init_vartime(&fast, words, limbs, kernel, NULL));
+    assert_true(fast.block_words == f->m.block_words && fast.k == f->m.k);
+    assert_memory_equal(fast.block, f->m.block, fast.block_words * sizeof *fast.block);
+    mont_clear(&fast);
     for (int i = 0; i < 4; i++)
         CHECK_OK(sefl_new(&f->batch[i], mont_batch_words(&f->m), 8));
     CHECK_OK(sefl_new(&f->scratch, SCRATCH * mont_batch_words(&f->m), 8));
