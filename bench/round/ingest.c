@@ -147,19 +147,19 @@ static sefl_status write_turned(const plan *pl, const uint8_t *body, unsigned lo
     const ahe_params *p = &pl->p;
     size_t units = p->units * p->unit_bytes, turn = (i % p->units) * p->unit_bytes;
     const uint8_t *u = body + p->head_bytes;
-    sha256 h;
-    uint8_t hash[SHA256_BYTES];
+    blake3 h;
+    uint8_t hash[BLAKE3_BYTES];
     const sefl_span parts[] = { span_of(body, p->head_bytes), span_of(u + turn, units - turn),
                                 span_of(u, turn) };
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot write %s: %s", path, strerror(errno));
-    sha256_init(&h);
+    blake3_init(&h);
     for (int k = 0; k < 3; k++) {
-        sha256_add(&h, parts[k]);
+        blake3_add(&h, parts[k]);
         SEFL_TRY(file_write_all(fd, parts[k]));
     }
-    sha256_end(&h, hash);
-    for (int k = 0; k < SHA256_BYTES; k++)
+    blake3_end(&h, hash);
+    for (int k = 0; k < BLAKE3_BYTES; k++)
         snprintf(hex + 2 * k, 3, "%02x", hash[k]);
 done:
     if (fd >= 0)
@@ -182,7 +182,8 @@ static void *send_all(void *arg)
             &s->client, &(https_client_config){
                             .host = "127.0.0.1", .port = s->o.port, .id = s->tls, .proxy = "" }));
     }
-    snprintf(headers, sizeof headers, HTTP_TOTAL ": %zu\n", ahe_body_bytes(&pl->p));
+    snprintf(headers, sizeof headers, HTTP_TOTAL ": %zu\n" HTTP_HASH ": blake3\n",
+             ahe_body_bytes(&pl->p));
     for (unsigned long i = s->o.first + s->number; i < s->o.end; i += pl->o.connections) {
         SEFL_TRY(write_turned(pl, s->body, i, path, hex));
         snprintf(url, sizeof url, "/v1/round/%d/update/%s", ROUND, hex);
@@ -270,7 +271,7 @@ static agg_verdict admit(void *ctx, const agg_upload *u)
 
 static bool has_body(void *ctx, const round_member *m)
 {
-    return collect_has_body(((taker *)ctx)->collect, m->body);
+    return collect_has_body(((taker *)ctx)->collect, m);
 }
 
 static void took(void *ctx, uint64_t round, const round_member *m)

@@ -7,6 +7,7 @@
 #include "roles/aggregator/collect.h"
 
 #include "base/alloc.h"
+#include "base/content.h"
 #include "base/fault.h"
 
 #include <errno.h>
@@ -77,11 +78,12 @@ static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entr
     sefl_status st = SEFL_OK;
     const ahe_params *p = c->c.ahe;
     sefl_buf path = { 0 };
-    sha256 h;
-    uint8_t got[SHA256_BYTES];
+    bool by_content = memcmp(e->m.body, e->m.content, sizeof e->m.body) == 0;
+    content_hash h;
+    uint8_t got[CONTENT_BYTES], content[CONTENT_BYTES];
     int fd = -1;
     size_t per_piece = c->piece_bytes / p->unit_bytes;
-    sha256_init(&h);
+    content_init(&h, by_content ? CONTENT_BLAKE3 : CONTENT_SHA256);
     SEFL_TRY(c->c.path(c->c.ctx, &path, round, &e->m));
     const char *name = (const char *)path.p;
     fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -89,18 +91,18 @@ static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entr
     if (p->head_bytes > 0)
         SEFL_TRY(read_full(fd, c->piece, p->head_bytes, name));
     if (e->check_hash)
-        sha256_add(&h, span_of(c->piece, p->head_bytes));
+        content_add(&h, span_of(c->piece, p->head_bytes));
     SEFL_TRY(ahe_sum_add_head(p, sum, c->piece));
     for (size_t u = 0; u < p->units;) {
         size_t n = p->units - u < per_piece ? p->units - u : per_piece;
         SEFL_TRY(read_full(fd, c->piece, n * p->unit_bytes, name));
         if (e->check_hash)
-            sha256_add(&h, span_of(c->piece, n * p->unit_bytes));
+            content_add(&h, span_of(c->piece, n * p->unit_bytes));
         SEFL_TRY(ahe_sum_add_units(p, sum, u, c->piece, n, threads));
         u += n;
     }
     if (e->check_hash) {
-        sha256_end(&h, got);
+        content_end(&h, got, content);
         SEFL_CHECK(memcmp(got, e->m.body, sizeof got) == 0, SEFL_EIO,
                    "%s has changed since it was acknowledged", name);
     }
@@ -250,12 +252,16 @@ done:
     return st;
 }
 
-bool collect_has_body(collect *c, const uint8_t body[SHA256_BYTES])
+bool collect_has_body(collect *c, const round_member *m)
 {
-    bool found = false;
+    static const uint8_t unknown[CONTENT_BYTES];
+    bool found = false, known = memcmp(m->content, unknown, sizeof unknown) != 0;
     pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < c->given && !found; i++)
-        found = memcmp(c->member[i].m.body, body, SHA256_BYTES) == 0;
+    for (uint32_t i = 0; i < c->given && !found; i++) {
+        const round_member *have = &c->member[i].m;
+        found = memcmp(have->body, m->body, sizeof m->body) == 0 ||
+                (known && memcmp(have->content, m->content, sizeof m->content) == 0);
+    }
     pthread_mutex_unlock(&c->lock);
     return found;
 }

@@ -46,7 +46,8 @@ void collect_begin(collect *c, uint64_t round);
  * clients_max. check_hash: the file may have suffered (after a restart): its hash is computed. */
 sefl_status collect_add(collect *c, uint64_t round, const round_member *m,
                         bool check_hash) SEFL_MUST_CHECK;
-bool collect_has_body(collect *c, const uint8_t body[SHA256_BYTES]);
+/* Has somebody these bytes in it, by whatever name? */
+bool collect_has_body(collect *c, const round_member *m);
 /* Updates that were given to it, and of those that are in the sum. */
 void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
 
