@@ -204,7 +204,7 @@ static void failed_reads_are_made_good(void **state)
         fault_arm(FAULT_READ, nth);
         collect_begin(c, nth);
         for (unsigned k = 0; k < BODIES; k++)
-            CHECK_OK(collect_add(c, nth, &m[k], false));
+            CHECK_OK(collect_add(c, nth, &m[k], true)); /* read, not mapped */
         CHECK_OK(collect_close(c, nth, &sum, NULL));
         assert_true(fault_was_hit());
         fault_disarm();
