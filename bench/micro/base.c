@@ -2,6 +2,7 @@
 #include "bench/bench.h"
 
 #include "base/alloc.h"
+#include "base/blake3.h"
 #include "base/random.h"
 #include "base/sha256.h"
 #include "seeded/seeded.h"
@@ -31,6 +32,30 @@ static sefl_status hash_ref(void *ctx)
     memcpy(state, j->digest, sizeof state);
     sha256_blocks_ref(state, j->a, SMALL / 64);
     memcpy(j->digest, state, sizeof state);
+    return SEFL_OK;
+}
+
+static sefl_status hash3(void *ctx)
+{
+    job *j = ctx;
+    memcpy(j->a, j->digest, sizeof j->digest);
+    blake3_of(j->digest, span_of(j->a, SMALL));
+    return SEFL_OK;
+}
+
+static sefl_status hash3_large(void *ctx)
+{
+    job *j = ctx;
+    memcpy(j->a, j->digest, sizeof j->digest);
+    blake3_of(j->digest, span_of(j->a, LARGE));
+    return SEFL_OK;
+}
+
+static sefl_status hash3_ref(void *ctx)
+{
+    job *j = ctx;
+    memcpy(j->a, j->digest, sizeof j->digest);
+    blake3_of_ref(j->digest, span_of(j->a, SMALL));
     return SEFL_OK;
 }
 
@@ -66,6 +91,9 @@ static sefl_status run(bench *b, int argc, char **argv)
     } cases[] = {
         { "sha256, 64 KiB", hash, SMALL },
         { "sha256, plain C", hash_ref, SMALL },
+        { "blake3, 64 KiB", hash3, SMALL },
+        { "blake3, 64 MiB", hash3_large, LARGE },
+        { "blake3, plain C", hash3_ref, SMALL },
         { "memcpy, 64 MiB", copy, LARGE },
         { "seeded generator (ChaCha20)", stream, SMALL },
         { "system randomness (getrandom)", system_random, SMALL },

@@ -139,31 +139,59 @@ typedef struct sender {
     char why[300];
 } sender;
 
-/* Body number i: units turned by i. */
+typedef struct writer {
+    const ahe_params *p;
+    const uint8_t *units;
+    blake3 h;
+    int fd;
+} writer;
+
+static sefl_status write_bytes(writer *w, sefl_span bytes)
+{
+    blake3_add(&w->h, bytes);
+    return file_write_all(w->fd, bytes);
+}
+
+/* Units [from, from + n), after the last one the first again. */
+static sefl_status write_units(writer *w, size_t from, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    from %= w->p->units;
+    size_t first = n < w->p->units - from ? n : w->p->units - from, size = w->p->unit_bytes;
+    SEFL_TRY(write_bytes(w, span_of(w->units + from * size, first * size)));
+    SEFL_TRY(write_bytes(w, span_of(w->units, (n - first) * size)));
+done:
+    return st;
+}
+
+/* So many bodies are different: any unit first, then the others, turned by any number. */
+static unsigned long bodies_max(const ahe_params *p)
+{
+    return p->units > 1 ? p->units * (p->units - 1) : 1;
+}
+
+/* Body number i. */
 static sefl_status write_turned(const plan *pl, const uint8_t *body, unsigned long i,
                                 const char *path, char hex[65])
 {
     sefl_status st = SEFL_OK;
     const ahe_params *p = &pl->p;
-    size_t units = p->units * p->unit_bytes, turn = (i % p->units) * p->unit_bytes;
-    const uint8_t *u = body + p->head_bytes;
-    sha256 h;
-    uint8_t hash[SHA256_BYTES];
-    const sefl_span parts[] = { span_of(body, p->head_bytes), span_of(u + turn, units - turn),
-                                span_of(u, turn) };
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot write %s: %s", path, strerror(errno));
-    sha256_init(&h);
-    for (int k = 0; k < 3; k++) {
-        sha256_add(&h, parts[k]);
-        SEFL_TRY(file_write_all(fd, parts[k]));
-    }
-    sha256_end(&h, hash);
-    for (int k = 0; k < SHA256_BYTES; k++)
+    size_t first = i % p->units, turn = i / p->units;
+    uint8_t hash[BLAKE3_BYTES];
+    writer w = { .p = p, .units = body + p->head_bytes };
+    w.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    SEFL_CHECK(w.fd >= 0, SEFL_EIO, "cannot write %s: %s", path, strerror(errno));
+    blake3_init(&w.h);
+    SEFL_TRY(write_bytes(&w, span_of(body, p->head_bytes)));
+    SEFL_TRY(write_units(&w, first, 1));
+    SEFL_TRY(write_units(&w, first + 1 + turn, p->units - 1 - turn));
+    SEFL_TRY(write_units(&w, first + 1, turn));
+    blake3_end(&w.h, hash);
+    for (int k = 0; k < BLAKE3_BYTES; k++)
         snprintf(hex + 2 * k, 3, "%02x", hash[k]);
 done:
-    if (fd >= 0)
-        close(fd);
+    if (w.fd >= 0)
+        close(w.fd);
     return st;
 }
 
@@ -182,7 +210,8 @@ static void *send_all(void *arg)
             &s->client, &(https_client_config){
                             .host = "127.0.0.1", .port = s->o.port, .id = s->tls, .proxy = "" }));
     }
-    snprintf(headers, sizeof headers, HTTP_TOTAL ": %zu\n", ahe_body_bytes(&pl->p));
+    snprintf(headers, sizeof headers, HTTP_TOTAL ": %zu\n" HTTP_HASH ": blake3\n",
+             ahe_body_bytes(&pl->p));
     for (unsigned long i = s->o.first + s->number; i < s->o.end; i += pl->o.connections) {
         SEFL_TRY(write_turned(pl, s->body, i, path, hex));
         snprintf(url, sizeof url, "/v1/round/%d/update/%s", ROUND, hex);
@@ -270,7 +299,7 @@ static agg_verdict admit(void *ctx, const agg_upload *u)
 
 static bool has_body(void *ctx, const round_member *m)
 {
-    return collect_has_body(((taker *)ctx)->collect, m->body);
+    return collect_has_body(((taker *)ctx)->collect, m);
 }
 
 static void took(void *ctx, uint64_t round, const round_member *m)
@@ -599,6 +628,11 @@ static sefl_status run_scheme(bench *b, const options *o, const ahe_pub *pub, co
                                             .clip = PACK_ONE,
                                             .noise = PACK_ONE }));
     SEFL_TRY(ahe_params_init(&pl.p, s, &pk, pub, o->values));
+    SEFL_CHECK(
+        o->updates <= bodies_max(&pl.p), SEFL_EINVAL,
+        "--updates %lu: a body of %zu units can be put in %lu orders, and the server takes each "
+        "once; more --values make more units",
+        o->updates, pl.p.units, bodies_max(&pl.p));
     const char *tmp = getenv("TMPDIR");
     snprintf(pl.dir, sizeof pl.dir, "%.40s/sefl-ingest-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     SEFL_CHECK(mkdtemp(pl.dir), SEFL_EIO, "no folder %s: %s", pl.dir, strerror(errno));

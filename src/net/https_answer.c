@@ -236,12 +236,24 @@ enum MHD_Result https_answer_queue(https_inner *in)
     if (!resp)
         return MHD_NO;
     bool good = (!in->type || MHD_add_response_header(resp, "Content-Type", in->type) == MHD_YES) &&
-                add_headers(resp, in->headers);
+                add_headers(resp, in->headers) && add_headers(resp, in->conn->server->c.headers);
     if (in->conn->surplus || (in->status == 403 && in->conn->peer.code != X509_OK))
         good = good && MHD_add_response_header(resp, "Connection", "close") == MHD_YES;
     enum MHD_Result ok = good ? MHD_queue_response(in->conn->mhd, in->status, resp) : MHD_NO;
     MHD_destroy_response(resp);
     return ok;
+}
+
+static sefl_status early_lines(sefl_buf *b, const char *lines)
+{
+    sefl_status st = SEFL_OK;
+    for (const char *p = lines; p && *p;) {
+        size_t n = strcspn(p, "\n");
+        SEFL_TRY(wr_fmt(b, "%.*s\r\n", (int)n, p));
+        p += n + (p[n] == '\n');
+    }
+done:
+    return st;
 }
 
 static sefl_status early_bytes(const https_inner *in, sefl_buf *b)
@@ -252,11 +264,8 @@ static sefl_status early_bytes(const https_inner *in, sefl_buf *b)
                     phrase ? phrase : "", in->body.n));
     if (in->type)
         SEFL_TRY(wr_fmt(b, "Content-Type: %s\r\n", in->type));
-    for (const char *p = in->headers; p && *p;) {
-        size_t n = strcspn(p, "\n");
-        SEFL_TRY(wr_fmt(b, "%.*s\r\n", (int)n, p));
-        p += n + (p[n] == '\n');
-    }
+    SEFL_TRY(early_lines(b, in->headers));
+    SEFL_TRY(early_lines(b, in->conn->server->c.headers));
     SEFL_TRY(wr_fmt(b, "\r\n"));
     SEFL_TRY(wr_raw(b, in->body.p, in->body.n));
 done:

@@ -44,6 +44,8 @@ struct https_client {
     atomic_bool interrupted;
     bool fresh; /* the next request makes a connection of its own */
     char error[CURL_ERROR_SIZE];
+    bool heard; /* a success */
+    char version[16];
     x509_peer peer;
 };
 
@@ -171,10 +173,14 @@ static size_t on_header(char *line, size_t one, size_t n, void *ctx)
     if (n > 5 && strncmp(line, "HTTP/", 5) == 0) { /* a new answer: 100 Continue came before it */
         r->offset = UINT64_MAX;
         r->etag[0] = 0;
+        r->version[0] = 0;
         k->content_from = UINT64_MAX;
     } else if (header_is(line, n, "Sefl-Offset", &v, &vn)) {
         if (!number(v, vn, &r->offset))
             r->offset = UINT64_MAX;
+    } else if (header_is(line, n, "Sefl-Version", &v, &vn)) {
+        if (vn < sizeof r->version)
+            snprintf(r->version, sizeof r->version, "%.*s", (int)vn, v);
     } else if (header_is(line, n, "ETag", &v, &vn)) {
         if (vn >= 2 && v[0] == '"' && v[vn - 1] == '"' && vn - 2 < sizeof r->etag &&
             !memchr(v + 1, '"', vn - 2))
@@ -363,6 +369,10 @@ static sefl_status drive(call *k, unsigned silent_s)
 done:
     curl_multi_remove_handle(c->multi, c->easy);
     k->r->status = status_of(c);
+    if (st == SEFL_OK && (k->r->status == 200 || k->r->status == 206)) { /* no proxy's own answer */
+        c->heard = true;
+        snprintf(c->version, sizeof c->version, "%s", k->r->version);
+    }
     curl_off_t v = 0;
     if (curl_easy_getinfo(c->easy, CURLINFO_SIZE_UPLOAD_T, &v) == CURLE_OK)
         k->r->sent = (uint64_t)v;
@@ -456,13 +466,20 @@ sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t
     return st;
 }
 
-sefl_status https_head(https_client *c, const char *path, https_reply *r)
+sefl_status https_head(https_client *c, const char *path, const char *headers, https_reply *r)
 {
     call k;
-    sefl_status st = prepare(&k, c, path, r, 0);
-    if (st == SEFL_OK)
-        curl_easy_setopt(c->easy, CURLOPT_NOBODY, 1L);
-    return st == SEFL_OK ? drive(&k, c->stall_s) : st;
+    struct curl_slist *lines = NULL;
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(prepare(&k, c, path, r, 0));
+    SEFL_TRY(add_always(&lines, c));
+    SEFL_TRY(add_lines(&lines, headers));
+    curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, lines);
+    curl_easy_setopt(c->easy, CURLOPT_NOBODY, 1L);
+    SEFL_TRY(drive(&k, c->stall_s));
+done:
+    curl_slist_free_all(lines);
+    return st;
 }
 
 /* Where an earlier part ends, if we know of which version it is. */
@@ -596,6 +613,11 @@ done:
         close(k.fd);
     curl_slist_free_all(lines);
     return st;
+}
+
+const char *https_client_heard(const https_client *c)
+{
+    return c->heard ? c->version : NULL;
 }
 
 void https_reply_clear(https_reply *r)

@@ -42,6 +42,7 @@ typedef struct https_reply {
     sefl_buf body;   /* cleared by https_reply_clear; at most the caller's limit */
     uint64_t offset; /* header Sefl-Offset, UINT64_MAX if not there */
     char etag[80];
+    char version[16]; /* header Sefl-Version, "" if not there */
     uint64_t sent, received;
 } https_reply;
 
@@ -49,13 +50,17 @@ sefl_status https_client_new(https_client **out, const https_client_config *c) S
 void https_client_free(https_client *c);
 /* From now on every call, the present one too, is SEFL_ECANCELLED. */
 void https_client_interrupt(https_client *c);
+/* Sefl-Version of the last answer that was a success, "" if it had none; NULL before the first. */
+const char *https_client_heard(const https_client *c);
 /* Another identity (the same CA file may have changed); connections are made anew. */
 void https_client_set_id(https_client *c, const tls_id *id);
 
 sefl_status
 https_get(https_client *c, const char *path, size_t max, unsigned wait_s,
           https_reply *r) SEFL_MUST_CHECK; /* wait_s: a long poll may be silent so long */
-sefl_status https_head(https_client *c, const char *path, https_reply *r) SEFL_MUST_CHECK;
+/* headers: "Name: value\n" lines or NULL. */
+sefl_status https_head(https_client *c, const char *path, const char *headers,
+                       https_reply *r) SEFL_MUST_CHECK;
 /* At most 64 KiB. wait_s: the answer may take so long. */
 sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t max,
                        unsigned wait_s, https_reply *r) SEFL_MUST_CHECK;

@@ -111,6 +111,7 @@ typedef struct https_server_config {
     unsigned threads, connections_max, connections_per_address, idle_s; /* 0: 2, 512, 64, 60 */
     unsigned rate_min;                                                  /* bytes/s; 0: 1024 */
     uint64_t body_max;
+    const char *headers; /* "Name: value\n" lines for every answer, or NULL */
     /* 0: no such limit */
     unsigned connection_rate;      /* new ones per address and second; ten times that at once */
     unsigned connections_per_peer; /* by the fingerprint of its key */

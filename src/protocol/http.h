@@ -27,13 +27,15 @@
     X(WAIT, "query", "wait")           /* /v1/round: seconds to wait, at most 60 */               \
     X(OFFSET, "header", "Sefl-Offset") /* bytes of a body that are there, or where these begin */ \
     X(TOTAL, "header", "Sefl-Total")   /* bytes of the whole body: the task's constant */         \
-    X(VERSION, "header", "Sefl-Version") /* of the client program's protocol: version.h */
+    X(HASH, "header", "Sefl-Hash") /* of an update: by which hash it is called; none: sha256 */   \
+    X(VERSION, "header", "Sefl-Version") /* of the program's protocol, both ways: version.h */
 
 #define HTTP_ENROL   "/v1/enroll" /* the one path that needs no certificate */
 #define HTTP_AFTER   "after"
 #define HTTP_WAIT    "wait"
 #define HTTP_OFFSET  "Sefl-Offset"
 #define HTTP_TOTAL   "Sefl-Total"
+#define HTTP_HASH    "Sefl-Hash"
 #define HTTP_VERSION "Sefl-Version"
 
 #endif

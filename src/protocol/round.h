@@ -6,7 +6,8 @@
  *     statement  task 32 | round u64 | attempt u64 | clients u32 | set hash 32
  *
  * The set hash is SHA-256("sefl set 1", task, round u64, clients u32, then for each client in
- * rising order of fingerprint: fingerprint 32, body hash 32).
+ * rising order of fingerprint: fingerprint 32, body hash 32). A body's hash is the one that the client
+ * called it by: BLAKE3, or SHA-256 before 1.2 (protocol/version.h).
  * A client's fingerprint is the SHA-256 of the DER bytes of its certificate's public key (SPKI).
  * Under hidden sampling the statement's count goes to CSP all the same and is published nowhere.
  * Threads: values.   Secrets: none. */
@@ -66,7 +67,9 @@ void round_statement_write(uint8_t out[STATEMENT_BYTES], const round_statement *
 sefl_status round_statement_read(round_statement *out, sefl_span in) SEFL_MUST_CHECK;
 
 typedef struct round_member {
-    uint8_t client[32], body[SHA256_BYTES];
+    uint8_t client[32];
+    uint8_t body[SHA256_BYTES];    /* the hash that the client calls it by; signed, in the set */
+    uint8_t content[SHA256_BYTES]; /* base/content.h; zeros: not known yet; AS's own */
 } round_member;
 
 /* Sorts `members` by fingerprint; SEFL_EINVAL if one is there twice. */

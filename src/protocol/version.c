@@ -34,14 +34,14 @@ sefl_status version_read(version_number *out, const char *text)
 
 bool version_takes(version_number v, char why[VERSION_SENTENCE])
 {
-    unsigned low = VERSION_MINOR > 0 ? VERSION_MINOR - 1 : 0;
+    unsigned lowest = VERSION_MINOR_LOWEST;
     why[0] = 0;
-    if (v.major == VERSION_MAJOR && v.minor >= low && v.minor <= VERSION_MINOR + 1)
+    if (v.major == VERSION_MAJOR && v.minor >= lowest && v.minor <= VERSION_MINOR + 1)
         return true;
     snprintf(why, VERSION_SENTENCE,
              "this client speaks version %u.%u; this server needs %d.%d and takes %d.%u to %d.%d",
-             v.major, v.minor, VERSION_MAJOR, VERSION_MINOR, VERSION_MAJOR, low, VERSION_MAJOR,
-             VERSION_MINOR + 1);
+             v.major, v.minor, VERSION_MAJOR, VERSION_MINOR, VERSION_MAJOR, VERSION_MINOR_LOWEST,
+             VERSION_MAJOR, VERSION_MINOR + 1);
     return false;
 }
 

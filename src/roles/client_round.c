@@ -302,9 +302,10 @@ done:
 }
 
 static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,
-                                const client_body *body)
+                                const client_name *name)
 {
-    sefl_status st = client_receipt_check(&c->t, receipt, round, c->me, body);
+    const client_body *body = &name->body;
+    sefl_status st = client_receipt_check(&c->t, receipt, round, c->me, name);
     if (st == SEFL_EAUTH || st == SEFL_EPROTO) {
         log_error(c->o.log, "receipt not accepted", lf_u64("round", round),
                   lf_str("why", sefl_last_error()));
@@ -329,8 +330,9 @@ static sefl_status upload(client *c, uint64_t round)
     sefl_status st = SEFL_OK;
     client_reply a;
     sefl_buf receipt = { 0 };
-    uint64_t offset;
-    client_body body = client_store_mark(c->store)->body;
+    uint64_t offset = 0;
+    const char *file = client_store_path(c->store, CLIENT_BODY);
+    client_name name;
     sefl_progress p = client_progress(c);
     bool go;
     SEFL_TRY(like_everybody(c, round, &go));
@@ -339,14 +341,15 @@ static sefl_status upload(client *c, uint64_t round)
     SEFL_TRY(wait_for_moment(c));
     client_show_doing(c, "uploading");
     SEFL_TRY(client_budget(c, round));
-    SEFL_TRY(client_ask(c->net, &a, &offset, round, &body));
+    SEFL_TRY(client_name_of(c->net, &a, &name, file, &client_store_mark(c->store)->body));
+    if (a.word == ANSWER_OK)
+        SEFL_TRY(client_ask(c->net, &a, &offset, round, &name));
     if (a.word == ANSWER_OK) {
         /* durable before the first byte of the body leaves */
         SEFL_TRY(ledger_charge(c->book, &c->terms, round, NULL));
-        SEFL_TRY(client_put(c->net, &a, &receipt, offset, round,
-                            client_store_path(c->store, CLIENT_BODY), &body, &p));
+        SEFL_TRY(client_put(c->net, &a, &receipt, offset, round, file, &name, &p));
     }
-    st = a.word == ANSWER_OK ? keep_receipt(c, round, buf_span(&receipt), &body)
+    st = a.word == ANSWER_OK ? keep_receipt(c, round, buf_span(&receipt), &name)
                              : not_ok(c, &a, true);
 done:
     buf_clear(&receipt);

@@ -35,18 +35,18 @@ typedef struct work {
     uint64_t done, total; /* for progress */
 } work;
 
-sefl_status client_body_of(client_body *out, const char *path)
+sefl_status client_body_content(client_body *out, uint8_t content[CONTENT_BYTES], const char *path)
 {
     sefl_status st = SEFL_OK;
     uint8_t *window = NULL;
-    sha256 h;
+    content_hash h;
     uint64_t bytes = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return sefl_fail(errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
                          strerror(errno));
     SEFL_TRY(sefl_new(&window, WINDOW, 1));
-    sha256_init(&h);
+    content_init(&h, CONTENT_SHA256);
     for (;;) {
         ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, window, WINDOW);
         if (got < 0 && errno == EINTR)
@@ -54,15 +54,21 @@ sefl_status client_body_of(client_body *out, const char *path)
         SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
         if (got == 0)
             break;
-        sha256_add(&h, span_of(window, (size_t)got));
+        content_add(&h, span_of(window, (size_t)got));
         bytes += (uint64_t)got;
     }
-    sha256_end(&h, out->hash);
+    content_end(&h, out->hash, content);
     out->bytes = bytes;
 done:
     close(fd);
     sefl_free(window);
     return st;
+}
+
+sefl_status client_body_of(client_body *out, const char *path)
+{
+    uint8_t content[CONTENT_BYTES];
+    return client_body_content(out, content, path);
 }
 
 static sefl_status tick(work *w, uint64_t n)

@@ -30,6 +30,7 @@
 #define ROLES_CLIENT_UPDATE_H
 
 #include "base/coins.h"
+#include "base/content.h"
 #include "base/pool.h"
 #include "base/progress.h"
 #include "model/corpus/corpus.h"
@@ -59,7 +60,7 @@ typedef struct client_job {
 } client_job;
 
 typedef struct client_body {
-    uint8_t hash[SHA256_BYTES];
+    uint8_t hash[SHA256_BYTES]; /* SHA-256, of whatever file */
     uint64_t bytes;
 } client_body;
 
@@ -77,5 +78,8 @@ sefl_status client_update_make(client_update *u, client_body *out,
 
 /* Hash and size of a file as it lies there. */
 sefl_status client_body_of(client_body *out, const char *path) SEFL_MUST_CHECK;
+/* The same, and its BLAKE3 hash. */
+sefl_status client_body_content(client_body *out, uint8_t content[CONTENT_BYTES],
+                                const char *path) SEFL_MUST_CHECK;
 
 #endif

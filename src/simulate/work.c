@@ -227,7 +227,7 @@ static sefl_status add(work *w, lane *l, size_t piece, const sefl_coins *coins)
     sefl_status st = SEFL_OK;
     uint32_t client = w->set[piece].client;
     double began = cpu_seconds();
-    round_member who;
+    round_member who = { 0 };
     if (w->s->e->full) {
         memcpy(who.client, w->s->client[client], sizeof who.client);
         SEFL_TRY(encrypt(w, l, who.body, coins));

@@ -10,6 +10,7 @@
  * At the end: a line a kind, "KIND tries N", and how it was answered: "status 409 12". The program judges
  * nothing: scripts look at the server's counters, its memory, and the good clients. It uses GnuTLS
  * and sockets alone, so nothing of ours keeps it polite. */
+#include "base/sha256.h"
 #include "net/tls.h"
 
 #include <arpa/inet.h>
@@ -245,15 +246,16 @@ static bool scout(attacker *a)
 static unsigned put_head(attacker *a, char *out, size_t room, uint64_t round,
                          const uint8_t hash[32], uint64_t total, uint64_t length)
 {
+    static const char *const kinds[] = { "", "Sefl-Hash: blake3\r\n", "Sefl-Hash: blake3\r\n",
+                                         "Sefl-Hash: sha256\r\n", "Sefl-Hash: md5\r\n" };
     char hex[65];
-    (void)a;
     for (int i = 0; i < 32; i++)
         snprintf(hex + 2 * i, 3, "%02x", hash[i]);
     return (unsigned)snprintf(out, room,
                               "PUT /v1/round/%" PRIu64 "/update/%s HTTP/1.1\r\nHost: x\r\n"
-                              "Sefl-Offset: 0\r\nSefl-Total: %" PRIu64
+                              "%sSefl-Offset: 0\r\nSefl-Total: %" PRIu64
                               "\r\nContent-Length: %" PRIu64 "\r\n\r\n",
-                              round, hex, total, length);
+                              round, hex, kinds[next(a) % 5], total, length);
 }
 
 /* ---- before TLS ------------------------------------------------------------------------------ */
@@ -566,7 +568,9 @@ static void k_replay(attacker *a)
     if (fstat(fd, &sb) == 0 && sb.st_size > 0 && sb.st_size < 1 << 26 &&
         (bytes = malloc((size_t)sb.st_size)) != NULL &&
         read(fd, bytes, (size_t)sb.st_size) == sb.st_size) {
-        send_body(a, a->round, hash, bytes, (size_t)sb.st_size);
+        uint8_t sha[32]; /* by its other name it is the same */
+        sha256_of(sha, span_of(bytes, (size_t)sb.st_size));
+        send_body(a, a->round, next(a) % 2 ? hash : sha, bytes, (size_t)sb.st_size);
         pthread_mutex_lock(&loot.lock);
         if (!loot.bytes) {
             loot.bytes = bytes, bytes = NULL;

@@ -345,6 +345,7 @@ static sefl_status serve(aggregator *a)
                                                         .idle_s = c->idle_s,
                                                         .rate_min = c->rate_min,
                                                         .body_max = ahe_body_bytes(&a->task.ahe),
+                                                        .headers = AGG_HTTP_HEADERS,
                                                         .tick = every_second,
                                                         .begin = agg_http_begin,
                                                         .refused = refused,

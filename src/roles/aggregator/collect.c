@@ -7,16 +7,14 @@
 #include "roles/aggregator/collect.h"
 
 #include "base/alloc.h"
-#include "base/fault.h"
+#include "base/content.h"
+#include "roles/aggregator/readback.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { PIECE = 1 << 20, TRIES = 3, BEHIND = 4 };
 
@@ -28,7 +26,7 @@ typedef struct entry {
 struct collect {
     collect_config c;
     pool *pool;
-    uint8_t *piece; /* the worker's */
+    uint8_t *piece; /* the worker's, for what cannot be mapped */
     size_t piece_bytes;
 
     pthread_mutex_t lock;
@@ -57,56 +55,41 @@ static double cpu_now(void)
 
 /* ---- one body -------------------------------------------------------------------------------- */
 
-static sefl_status read_full(int fd, uint8_t *out, size_t n, const char *path)
-{
-    while (n > 0) {
-        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, out, n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return sefl_fail(SEFL_EIO, "cannot read %s: %s", path,
-                             got < 0 ? strerror(errno) : "it is too short");
-        out += got;
-        n -= (size_t)got;
-    }
-    return SEFL_OK;
-}
-
 static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entry *e, pool *threads)
 {
     sefl_status st = SEFL_OK;
     const ahe_params *p = c->c.ahe;
     sefl_buf path = { 0 };
-    sha256 h;
-    uint8_t got[SHA256_BYTES];
-    int fd = -1;
+    bool by_content = memcmp(e->m.body, e->m.content, sizeof e->m.body) == 0;
+    content_hash h;
+    uint8_t got[CONTENT_BYTES], content[CONTENT_BYTES];
+    readback r = { 0 };
+    const uint8_t *bytes = c->piece;
     size_t per_piece = c->piece_bytes / p->unit_bytes;
-    sha256_init(&h);
+    content_init(&h, by_content ? CONTENT_BLAKE3 : CONTENT_SHA256);
     SEFL_TRY(c->c.path(c->c.ctx, &path, round, &e->m));
-    const char *name = (const char *)path.p;
-    fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", name, strerror(errno));
+    /* one that may have suffered since it was written is not mapped */
+    SEFL_TRY(readback_open(&r, (const char *)path.p, ahe_body_bytes(p), e->check_hash));
     if (p->head_bytes > 0)
-        SEFL_TRY(read_full(fd, c->piece, p->head_bytes, name));
+        SEFL_TRY(readback_next(&r, &bytes, p->head_bytes, c->piece));
     if (e->check_hash)
-        sha256_add(&h, span_of(c->piece, p->head_bytes));
-    SEFL_TRY(ahe_sum_add_head(p, sum, c->piece));
+        content_add(&h, span_of(bytes, p->head_bytes));
+    SEFL_TRY(ahe_sum_add_head(p, sum, bytes));
     for (size_t u = 0; u < p->units;) {
         size_t n = p->units - u < per_piece ? p->units - u : per_piece;
-        SEFL_TRY(read_full(fd, c->piece, n * p->unit_bytes, name));
+        SEFL_TRY(readback_next(&r, &bytes, n * p->unit_bytes, c->piece));
         if (e->check_hash)
-            sha256_add(&h, span_of(c->piece, n * p->unit_bytes));
-        SEFL_TRY(ahe_sum_add_units(p, sum, u, c->piece, n, threads));
+            content_add(&h, span_of(bytes, n * p->unit_bytes));
+        SEFL_TRY(ahe_sum_add_units(p, sum, u, bytes, n, threads));
         u += n;
     }
     if (e->check_hash) {
-        sha256_end(&h, got);
+        content_end(&h, got, content);
         SEFL_CHECK(memcmp(got, e->m.body, sizeof got) == 0, SEFL_EIO,
-                   "%s has changed since it was acknowledged", name);
+                   "%s has changed since it was acknowledged", r.path);
     }
 done:
-    if (fd >= 0)
-        close(fd);
+    readback_close(&r);
     buf_clear(&path);
     return st;
 }
@@ -250,12 +233,16 @@ done:
     return st;
 }
 
-bool collect_has_body(collect *c, const uint8_t body[SHA256_BYTES])
+bool collect_has_body(collect *c, const round_member *m)
 {
-    bool found = false;
+    static const uint8_t unknown[CONTENT_BYTES];
+    bool found = false, known = memcmp(m->content, unknown, sizeof unknown) != 0;
     pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < c->given && !found; i++)
-        found = memcmp(c->member[i].m.body, body, SHA256_BYTES) == 0;
+    for (uint32_t i = 0; i < c->given && !found; i++) {
+        const round_member *have = &c->member[i].m;
+        found = memcmp(have->body, m->body, sizeof m->body) == 0 ||
+                (known && memcmp(have->content, m->content, sizeof m->content) == 0);
+    }
     pthread_mutex_unlock(&c->lock);
     return found;
 }

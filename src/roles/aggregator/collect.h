@@ -1,7 +1,7 @@
 /* collect: the running sum of a round's updates, made by one worker while they arrive.
  *
  * Only bodies that are complete, checked, durable and acknowledged are given to it; each is read
- * back from its file in pieces of a mebibyte and added once. The list of them (64 bytes an update,
+ * back from its file (readback.h) in pieces of a mebibyte and added once. The list of them (96 bytes an update,
  * at most clients_max) is both its queue and the round's set. After a restart the role gives it the
  * acknowledged bodies again, and the sum is the same: multiplication does not mind the order.
  *
@@ -14,7 +14,7 @@
  * A body that cannot be read, or whose sum breaks half-way, makes the worker begin again from the
  * first one; the third time collect_close says why.
  * Threads: any; the sum that collect_close lends has one owner until the next begin.
- * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, the list. */
+ * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, a window of the body, the list. */
 #ifndef ROLES_AGGREGATOR_COLLECT_H
 #define ROLES_AGGREGATOR_COLLECT_H
 
@@ -46,7 +46,8 @@ void collect_begin(collect *c, uint64_t round);
  * clients_max. check_hash: the file may have suffered (after a restart): its hash is computed. */
 sefl_status collect_add(collect *c, uint64_t round, const round_member *m,
                         bool check_hash) SEFL_MUST_CHECK;
-bool collect_has_body(collect *c, const uint8_t body[SHA256_BYTES]);
+/* Has somebody these bytes in it, by whatever name? */
+bool collect_has_body(collect *c, const round_member *m);
 /* Updates that were given to it, and of those that are in the sum. */
 void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
 

@@ -306,8 +306,19 @@ static bool version_fits(https_request *r)
     }
     count(r, AGG_HTTP_VERSION);
     snprintf(line, sizeof line, "%s\n", why);
-    https_answer(r, 426, "text/plain; charset=utf-8", HTTP_VERSION ": " VERSION_TEXT "\n",
-                 span_of_str(line));
+    https_answer(r, 426, "text/plain; charset=utf-8", NULL, span_of_str(line));
+    return false;
+}
+
+/* By which hash does it call its body? False: answered. */
+static bool hash_kind(https_request *r, content_kind *out)
+{
+    const char *name = https_header(r, HTTP_HASH);
+    *out = CONTENT_SHA256; /* 1.0 and 1.1 knew no other */
+    if (!name || content_kind_find(out, name))
+        return true;
+    count(r, AGG_HTTP_HASH_NAME);
+    https_answer_text(r, 400, "this server knows the hashes sha256 and blake3");
     return false;
 }
 
@@ -327,7 +338,7 @@ static void round_path(https_request *r, const char *rest)
             no_method(r, "a model is fetched with GET");
     } else if (strncmp(slash, "/update/", 8) != 0 || !parse_hash(ask.body, slash + 8)) {
         no_path(r);
-    } else {
+    } else if (hash_kind(r, &ask.kind)) {
         ask.round = round;
         if (put)
             put_update(r, &ask);

@@ -2,7 +2,8 @@
  * nothing else.
  *
  *     agg_http h = { .task = &t, .envelope = env, .rounds = r, .ingest = in, ... };
- *     https_server_start(&s, &(https_server_config){ .begin = agg_http_begin, .ctx = &h, ... });
+ *     https_server_start(&s, &(https_server_config){ .begin = agg_http_begin, .ctx = &h,
+ *                                                    .headers = AGG_HTTP_HEADERS, ... });
  *     h.closing = true, https_server_stop(s);
  *
  * Every refusal is a status and one line of text; ingest.h counts those of uploads, https_server.h
@@ -13,27 +14,33 @@
 
 #include "net/buckets.h"
 #include "net/https_server.h"
+#include "protocol/http.h"
+#include "protocol/version.h"
 #include "roles/aggregator/rounds.h"
 
 #include <stdatomic.h>
 
 enum { AGG_HTTP_WAIT_MAX_S = 60 };
 
+/* For https_server_config.headers: what every answer of ours says. */
+#define AGG_HTTP_HEADERS HTTP_VERSION ": " VERSION_TEXT "\n"
+
 /* X(name, counter's name) */
-#define AGG_HTTP_EVENTS(X)                                                 \
-    X(OLDER, "version_older")     /* taken: a client one minor below us */ \
-    X(VERSION, "version_refused") /* 426 */                                \
-    X(NO_PATH, "no_such_path")    /* 404 */                                \
-    X(METHOD, "wrong_method")     /* 405 */                                \
-    X(NUMBERS, "bad_numbers")     /* 400: query or header field */         \
-    X(FAILED, "failed_here")      /* 500 */                                \
-    X(ENROLLED, "enrol.enrolled")                                          \
-    X(ENROL_OFF, "enrol.off")       /* 403: no trust list, or no CA key */ \
-    X(ENROL_RATE, "enrol.rate")     /* 429 */                              \
-    X(ENROL_FORM, "enrol.form")     /* 400 */                              \
-    X(ENROL_TOKEN, "enrol.refused") /* 403: token, name, key */            \
-    X(ENROL_CSP, "enrol.csp")       /* 403: CSP said no */                 \
-    X(ENROL_LINK, "enrol.no_csp")   /* 503: CSP cannot be asked now */     \
+#define AGG_HTTP_EVENTS(X)                                                            \
+    X(OLDER, "version_older")     /* taken: a client of a minor version below ours */ \
+    X(VERSION, "version_refused") /* 426 */                                           \
+    X(NO_PATH, "no_such_path")    /* 404 */                                           \
+    X(METHOD, "wrong_method")     /* 405 */                                           \
+    X(NUMBERS, "bad_numbers")     /* 400: query or header field */                    \
+    X(HASH_NAME, "hash_name")     /* 400: a hash that we do not know */               \
+    X(FAILED, "failed_here")      /* 500 */                                           \
+    X(ENROLLED, "enrol.enrolled")                                                     \
+    X(ENROL_OFF, "enrol.off")       /* 403: no trust list, or no CA key */            \
+    X(ENROL_RATE, "enrol.rate")     /* 429 */                                         \
+    X(ENROL_FORM, "enrol.form")     /* 400 */                                         \
+    X(ENROL_TOKEN, "enrol.refused") /* 403: token, name, key */                       \
+    X(ENROL_CSP, "enrol.csp")       /* 403: CSP said no */                            \
+    X(ENROL_LINK, "enrol.no_csp")   /* 503: CSP cannot be asked now */                \
     X(LIST, "trust_list_unreadable")
 
 typedef enum agg_http_event {

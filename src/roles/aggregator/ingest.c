@@ -42,7 +42,8 @@ struct upload {
     ingest *in;
     upload *next;
     uint64_t round;
-    round_member who;
+    content_kind kind;
+    round_member who; /* content: from the beginning for blake3, at the end for sha256 */
     char name[65];
     pthread_mutex_t lock;
     spool *spool; /* NULL: taken over, failed or finished */
@@ -221,6 +222,12 @@ static void take_over(ingest *in, upload *u)
     pthread_mutex_unlock(&in->live_lock);
 }
 
+static bool is_known(const uint8_t content[CONTENT_BYTES])
+{
+    static const uint8_t unknown[CONTENT_BYTES];
+    return memcmp(content, unknown, sizeof unknown) != 0;
+}
+
 /* What is known of this client, for the gate. Called with the role's lock. */
 static sefl_status ask_gate(ingest *in, uint64_t round, uint64_t bytes, const round_member *who,
                             agg_verdict *v, sefl_buf *receipt)
@@ -232,7 +239,9 @@ static sefl_status ask_gate(ingest *in, uint64_t round, uint64_t bytes, const ro
     st = journal_update_get(in->c.journal, round, who->client, &had, receipt);
     if (st == SEFL_OK) {
         u.have = true;
-        memcpy(u.have_body, had.body, sizeof u.have_body);
+        /* the same bytes by another name: what the client made before it was upgraded */
+        bool same = is_known(who->content) && memcmp(had.content, who->content, 32) == 0;
+        memcpy(u.have_body, same ? who->body : had.body, sizeof u.have_body);
     } else if (st != SEFL_ENOTFOUND) {
         goto done;
     }
@@ -353,11 +362,21 @@ static sefl_status open_spool(ingest *in, upload *u)
     SEFL_TRY(client_folder(in->c.journal, &folder, u->round, u->who.client, true));
     SEFL_TRY(wr_u8(&folder, 0));
     drop_others((const char *)folder.p, u->who.body);
-    SEFL_TRY(spool_open(&u->spool, (const char *)folder.p, u->who.body, in->total));
+    SEFL_TRY(spool_open(&u->spool, (const char *)folder.p, u->kind, u->who.body, in->total));
     SEFL_TRY(check_earlier(u, (const char *)folder.p, spool_offset(u->spool)));
 done:
     buf_clear(&folder);
     return st;
+}
+
+static round_member who_asks(const ingest_ask *ask)
+{
+    round_member m = { 0 };
+    memcpy(m.client, ask->client, sizeof m.client);
+    memcpy(m.body, ask->body, sizeof m.body);
+    if (ask->kind == CONTENT_BLAKE3)
+        memcpy(m.content, ask->body, sizeof m.content);
+    return m;
 }
 
 void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply *r)
@@ -374,8 +393,8 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
     u->round = ask->round;
     u->reply.offset = UINT64_MAX;
     u->check.rule = in->rule;
-    memcpy(u->who.client, ask->client, sizeof u->who.client);
-    memcpy(u->who.body, ask->body, sizeof u->who.body);
+    u->kind = ask->kind;
+    u->who = who_asks(ask);
     snprintf(u->name, sizeof u->name, "%s", ask->name ? ask->name : "");
     pthread_mutex_init(&u->lock, NULL);
 
@@ -412,11 +431,9 @@ done:
 void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r)
 {
     sefl_buf folder = { 0 };
-    upload u = { .round = ask->round };
+    upload u = { .round = ask->round, .who = who_asks(ask) };
     agg_verdict v = AGG_OVER;
     *r = (ingest_reply){ .offset = UINT64_MAX };
-    memcpy(u.who.client, ask->client, sizeof u.who.client);
-    memcpy(u.who.body, ask->body, sizeof u.who.body);
     pthread_mutex_lock(in->c.gate.lock);
     sefl_status st = ask_gate(in, ask->round, in->total, &u.who, &v, NULL);
     pthread_mutex_unlock(in->c.gate.lock);
@@ -494,6 +511,7 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
                          .when_ms = in->c.wall ? clock_ms(in->c.wall) : 0 };
     memcpy(j.client, u->who.client, sizeof j.client);
     memcpy(j.body, u->who.body, sizeof j.body);
+    memcpy(j.content, u->who.content, sizeof j.content);
     snprintf(j.name, sizeof j.name, "%s", u->name);
     SEFL_TRY(make_receipt(in, u, &receipt)); /* outside the lock: a signature takes its time */
     j.receipt = buf_span(&receipt);
@@ -549,6 +567,7 @@ void upload_end(upload *u, ingest_reply *r)
             if (st != SEFL_OK) {
                 say_failed(in, u, &u->reply, st);
             } else {
+                spool_content(u->spool, u->who.content);
                 spool_close(u->spool);
                 u->spool = NULL;
                 acknowledge(in, u, &u->reply);

@@ -15,15 +15,16 @@
  * Who is asking is the fingerprint of its key, nothing that it says. Bodies lie in
  * round-N/bodies/CLIENT/HASH: one client cannot go on with another's part, nor be given the
  * receipt for another's body; and a body that another client has in this round, or that any had in a
- * round before, is refused (honest ones never coincide: their coins differ). A client has one part a round: beginning another body,
+ * round before, by whatever name, is refused (honest ones never coincide: their coins differ). A client has one part a round: beginning another body,
  * or the same on a new connection, ends the upload before it.
  *
  * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts).
- * Memory: 8 units an upload, whatever its size; 64 bytes for each update of the open round. */
+ * Memory: 8 units an upload, whatever its size; 96 bytes for each update of the open round. */
 #ifndef ROLES_AGGREGATOR_INGEST_H
 #define ROLES_AGGREGATOR_INGEST_H
 
 #include "base/clock.h"
+#include "base/content.h"
 #include "base/log.h"
 #include "crypto/sign.h"
 #include "protocol/agg.h"
@@ -90,7 +91,8 @@ typedef struct ingest_ask {
     uint64_t round;
     const uint8_t *client; /* fingerprint, from its certificate */
     const char *name;      /* common name, for people */
-    uint8_t body[SHA256_BYTES];
+    content_kind kind;     /* of the hash that it calls the body by */
+    uint8_t body[CONTENT_BYTES];
     uint64_t offset, total; /* bytes [offset, total) follow ... */
     uint64_t length;        /* ... and so many were announced */
 } ingest_ask;

@@ -139,9 +139,9 @@ static bool gate_has_body(void *ctx, const round_member *m)
 {
     rounds *r = ctx;
     bool before = false;
-    if (journal_body_before(r->c.journal, agg_round(r->a), m->body, &before) != SEFL_OK)
+    if (journal_body_before(r->c.journal, agg_round(r->a), m->body, m->content, &before) != SEFL_OK)
         log_error(r->c.log, "bodies not looked up", lf_str("why", sefl_last_error()));
-    return before || collect_has_body(r->collect, m->body);
+    return before || collect_has_body(r->collect, m);
 }
 
 /* Acknowledged: from here on it counts. Should the list not grow (memory), the sum is made from
@@ -204,9 +204,10 @@ typedef struct refill {
 static sefl_status refill_one(void *ctx, const journal_update *u)
 {
     refill *f = ctx;
-    round_member m;
+    round_member m = { 0 };
     memcpy(m.client, u->client, sizeof m.client);
     memcpy(m.body, u->body, sizeof m.body);
+    memcpy(m.content, u->content, sizeof m.content);
     f->n++;
     return collect_add(f->r->collect, u->round, &m, true);
 }

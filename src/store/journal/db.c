@@ -14,11 +14,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { APPLICATION_ID = 0x5345464c /* "SEFL" */, BUSY_MS = 5000 };
+enum { APPLICATION_ID = 0x5345464c /* "SEFL" */, BUSY_MS = 5000, KEPT = 8 };
 
 struct db {
     sqlite3 *sql;
     char *path;
+    sqlite3_stmt *kept[KEPT]; /* reset, for whoever says the same again; NULL: none */
+    unsigned oldest;
 };
 
 struct db_row {
@@ -82,12 +84,39 @@ static int bind(sqlite3_stmt *s, int at, const db_value *v)
     }
 }
 
+/* A statement for this text: the kept one, which is nobody else's then, or a new one. */
+static int take_statement(db *d, const char *sql, sqlite3_stmt **out)
+{
+    for (unsigned i = 0; i < KEPT; i++)
+        if (d->kept[i] && strcmp(sqlite3_sql(d->kept[i]), sql) == 0) {
+            *out = d->kept[i];
+            d->kept[i] = NULL;
+            return SQLITE_OK;
+        }
+    return sqlite3_prepare_v2(d->sql, sql, -1, out, NULL);
+}
+
+/* After a failure it goes; so does one without values: those are said once. */
+static void give_statement(db *d, sqlite3_stmt *s, bool keep)
+{
+    if (!s || !keep || sqlite3_reset(s) != SQLITE_OK || sqlite3_clear_bindings(s) != SQLITE_OK) {
+        sqlite3_finalize(s); /* repeats the failure that we have */
+        return;
+    }
+    unsigned at = d->oldest++ % KEPT;
+    for (unsigned i = 0; i < KEPT; i++)
+        if (!d->kept[i])
+            at = i;
+    sqlite3_finalize(d->kept[at]);
+    d->kept[at] = s;
+}
+
 sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn *fn, void *ctx)
 {
     sefl_status st = SEFL_OK;
     sqlite3_stmt *s = NULL;
     errno = 0;
-    int rc = sqlite3_prepare_v2(d->sql, sql, -1, &s, NULL);
+    int rc = take_statement(d, sql, &s);
     if (rc != SQLITE_OK)
         return fail_sql(d, rc);
     for (int i = 0; args[i].type != DB_END; i++) {
@@ -104,7 +133,7 @@ sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn
     if (rc != SQLITE_DONE)
         st = fail_sql(d, rc);
 done:
-    sqlite3_finalize(s); /* repeats the failure that we have */
+    give_statement(d, s, st == SEFL_OK && args[0].type != DB_END);
     return st;
 }
 
@@ -279,7 +308,9 @@ void db_close(db *d)
     if (!d)
         return;
     db_rollback(d);
-    sqlite3_close(d->sql); /* NULL is fine; no statement outlives its call */
+    for (unsigned i = 0; i < KEPT; i++)
+        sqlite3_finalize(d->kept[i]);
+    sqlite3_close(d->sql); /* NULL is fine; no other statement outlives its call */
     sefl_free(d->path);
     sefl_free(d);
 }

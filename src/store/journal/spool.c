@@ -20,27 +20,28 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READ_PIECE = 1 << 16, HEX = 2 * SHA256_BYTES };
+enum { READ_PIECE = 1 << 16, HEX = 2 * CONTENT_BYTES };
 
 struct spool {
     int fd; /* of the part; -1: the body is complete */
     bool broken;
     uint64_t offset, total;
-    sha256 h;
-    uint8_t hash[SHA256_BYTES];
+    content_kind kind;
+    content_hash h;
+    uint8_t hash[CONTENT_BYTES], content[CONTENT_BYTES]; /* the second once it is finished */
     char *folder, *part, *whole;
 };
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-static void hex_of(char out[HEX + 1], const uint8_t hash[SHA256_BYTES])
+static void hex_of(char out[HEX + 1], const uint8_t hash[CONTENT_BYTES])
 {
-    for (int i = 0; i < SHA256_BYTES; i++)
+    for (int i = 0; i < CONTENT_BYTES; i++)
         snprintf(out + 2 * i, 3, "%02x", hash[i]);
 }
 
-static sefl_status path_of(char out[PATH_MAX], const char *folder, const uint8_t hash[SHA256_BYTES],
-                           const char *tail)
+static sefl_status path_of(char out[PATH_MAX], const char *folder,
+                           const uint8_t hash[CONTENT_BYTES], const char *tail)
 {
     char hex[HEX + 1];
     hex_of(hex, hash);
@@ -82,36 +83,75 @@ done:
     return st;
 }
 
-/* Hashes what the part has; one that is longer than the body begins anew. */
-static sefl_status take_in(spool *s)
+/* Hashes what the file has, up to a byte more than the body: s->offset. */
+static sefl_status hash_file(spool *s, int fd, const char *path)
 {
     sefl_status st = SEFL_OK;
     uint8_t *piece = NULL;
     SEFL_TRY(sefl_new(&piece, READ_PIECE, 1));
-    sha256_init(&s->h);
+    content_init(&s->h, s->kind);
     for (s->offset = 0; s->offset <= s->total;) {
-        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(s->fd, piece, READ_PIECE);
+        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, piece, READ_PIECE);
         if (got < 0 && errno == EINTR)
             continue;
-        SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", s->part, strerror(errno));
+        SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
         if (got == 0)
             break;
-        sha256_add(&s->h, span_of(piece, (size_t)got));
+        content_add(&s->h, span_of(piece, (size_t)got));
         s->offset += (uint64_t)got;
-    }
-    if (s->offset > s->total) {
-        SEFL_CHECK(ftruncate(s->fd, 0) == 0 && lseek(s->fd, 0, SEEK_SET) == 0, SEFL_EIO,
-                   "cannot cut %s: %s", s->part, strerror(errno));
-        sha256_init(&s->h);
-        s->offset = 0;
     }
 done:
     sefl_free(piece);
     return st;
 }
 
-sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[SHA256_BYTES],
-                       uint64_t total)
+/* The part; one that is longer than the body begins anew. */
+static sefl_status take_in(spool *s)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(hash_file(s, s->fd, s->part));
+    if (s->offset > s->total) {
+        SEFL_CHECK(ftruncate(s->fd, 0) == 0 && lseek(s->fd, 0, SEEK_SET) == 0, SEFL_EIO,
+                   "cannot cut %s: %s", s->part, strerror(errno));
+        content_init(&s->h, s->kind);
+        s->offset = 0;
+    }
+done:
+    return st;
+}
+
+static sefl_status end_hash(spool *s)
+{
+    uint8_t got[CONTENT_BYTES];
+    content_end(&s->h, got, s->content);
+    return memcmp(got, s->hash, sizeof got) == 0
+               ? SEFL_OK
+               : sefl_fail(SEFL_EAUTH, "the bytes do not have the hash that was announced");
+}
+
+/* The body is there already. Whoever wrote it may have said another kind of hash. */
+static sefl_status take_whole(spool *s)
+{
+    sefl_status st = SEFL_OK;
+    struct stat sb;
+    int fd = open(s->whole, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", s->whole, strerror(errno));
+    SEFL_CHECK(fstat(fd, &sb) == 0 && S_ISREG(sb.st_mode) && (uint64_t)sb.st_size == s->total,
+               SEFL_EINVAL, "%s is there with %jd bytes, not %" PRIu64, s->whole,
+               (intmax_t)sb.st_size, s->total);
+    SEFL_TRY(hash_file(s, fd, s->whole));
+    SEFL_CHECK(s->offset == s->total, SEFL_EIO, "%s has changed", s->whole);
+    st = end_hash(s);
+    if (st == SEFL_EAUTH)
+        unlink(s->whole);
+done:
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+sefl_status spool_open(spool **out, const char *folder, content_kind kind,
+                       const uint8_t hash[CONTENT_BYTES], uint64_t total)
 {
     sefl_status st = SEFL_OK;
     spool *s = NULL;
@@ -119,7 +159,7 @@ sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[SHA25
     char path[PATH_MAX];
     *out = NULL;
     SEFL_TRY(sefl_new(&s, 1, sizeof *s));
-    s->fd = -1, s->total = total;
+    s->fd = -1, s->kind = kind, s->total = total;
     memcpy(s->hash, hash, sizeof s->hash);
     SEFL_TRY(sefl_strdup(&s->folder, folder));
     SEFL_TRY(path_of(path, folder, hash, ".part"));
@@ -138,9 +178,7 @@ sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[SHA25
         close(s->fd);
         s->fd = -1;
     }
-    SEFL_CHECK(S_ISREG(sb.st_mode) && (uint64_t)sb.st_size == total, SEFL_EINVAL,
-               "%s is there with %jd bytes, not %" PRIu64, s->whole, (intmax_t)sb.st_size, total);
-    s->offset = total;
+    SEFL_TRY(take_whole(s));
     *out = s, s = NULL;
 done:
     spool_close(s);
@@ -171,7 +209,7 @@ sefl_status spool_write(spool *s, sefl_span bytes)
         sefl_note_before("%s", s->part);
         goto done;
     }
-    sha256_add(&s->h, bytes);
+    content_add(&s->h, bytes);
     s->offset += bytes.n;
 done:
     return st;
@@ -180,15 +218,12 @@ done:
 sefl_status spool_finish(spool *s)
 {
     sefl_status st = SEFL_OK;
-    uint8_t got[SHA256_BYTES];
     SEFL_CHECK(!s->broken, SEFL_ESTATE, "%s: unusable after a failure, open it again", s->part);
     SEFL_CHECK(s->offset == s->total, SEFL_ESTATE, "%" PRIu64 " of %" PRIu64 " bytes are here",
                s->offset, s->total);
     if (s->fd >= 0) {
         s->broken = true; /* until it is in place: what fails below cannot be repeated */
-        sha256_end(&s->h, got);
-        SEFL_CHECK(memcmp(got, s->hash, sizeof got) == 0, SEFL_EAUTH,
-                   "the bytes do not have the hash that was announced");
+        SEFL_TRY(end_hash(s));
         /* after a failed sync the kernel may take pages for clean that it never wrote: such a part
          * must not be read again, let alone synced "successfully" */
         SEFL_TRY(file_sync(s->fd, s->part));
@@ -205,6 +240,11 @@ done:
     return st;
 }
 
+void spool_content(const spool *s, uint8_t out[CONTENT_BYTES])
+{
+    memcpy(out, s->content, CONTENT_BYTES);
+}
+
 void spool_close(spool *s)
 {
     if (!s)
@@ -219,7 +259,7 @@ void spool_close(spool *s)
 
 /* ---- what lies there ----------------------------------------------------------------------- */
 
-uint64_t spool_have(const char *folder, const uint8_t hash[SHA256_BYTES], uint64_t total)
+uint64_t spool_have(const char *folder, const uint8_t hash[CONTENT_BYTES], uint64_t total)
 {
     char path[PATH_MAX];
     struct stat sb;

@@ -1,32 +1,35 @@
 /* spool: a body that arrives in pieces, hashed while it is written, that may break off and go on.
  *
- *     SEFL_TRY(spool_open(&s, folder, hash, total));       // goes on where a broken one ended
+ *     SEFL_TRY(spool_open(&s, folder, kind, hash, total)); // goes on where a broken one ended
  *     spool_offset(s)                                       // the next byte it wants
  *     SEFL_TRY(spool_write(s, bytes));
  *     SEFL_TRY(spool_finish(s));      // all there, hash right, fsynced, in place: folder/HASH
  *     spool_close(s);                 // before finish: the part stays for a resumption
  *
- * A part is folder/HASH.part; reopening reads it once to continue the hash. SEFL_EAUTH when the
- * bytes are not what the hash says: the part is deleted. spool_sweep deletes parts not touched for
+ * A part is folder/HASH.part; reopening reads it once to continue the hash, and so it does with a body
+ * that is complete. SEFL_EAUTH when the bytes are not what the hash says, which is of the kind that
+ * was said at this opening: they are deleted. spool_sweep deletes parts not touched for
  * long; the number of parts and their bytes in one folder are bounded by the caller.
  * Threads: one owner a spool; one spool a hash (SEFL_ESTATE while another has it, flock).
  * Secrets: none (ciphertexts).   Memory: none that grows. */
 #ifndef STORE_JOURNAL_SPOOL_H
 #define STORE_JOURNAL_SPOOL_H
 
-#include "base/sha256.h"
+#include "base/content.h"
 #include "base/span.h"
 
 typedef struct spool spool;
 
-sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[SHA256_BYTES],
-                       uint64_t total) SEFL_MUST_CHECK;
+sefl_status spool_open(spool **out, const char *folder, content_kind kind,
+                       const uint8_t hash[CONTENT_BYTES], uint64_t total) SEFL_MUST_CHECK;
 uint64_t spool_offset(const spool *s);
 sefl_status spool_write(spool *s, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status spool_finish(spool *s) SEFL_MUST_CHECK;
+/* Finished: which bytes it has, by whatever name (base/content.h). */
+void spool_content(const spool *s, uint8_t out[CONTENT_BYTES]);
 void spool_close(spool *s);
 /* Bytes of a part that stands there, 0 if none; `total` if the body is complete. */
-uint64_t spool_have(const char *folder, const uint8_t hash[SHA256_BYTES], uint64_t total);
+uint64_t spool_have(const char *folder, const uint8_t hash[CONTENT_BYTES], uint64_t total);
 /* Deletes parts older than age_s; counts those left and their bytes. */
 sefl_status spool_sweep(const char *folder, uint64_t age_s, size_t *parts,
                         uint64_t *bytes) SEFL_MUST_CHECK;

@@ -111,7 +111,7 @@ static void gets(void **state)
         assert_int_equal(r.offset, 12345);
         https_reply_clear(&r);
     }
-    CHECK_OK(https_head(c, "/hello", &r));
+    CHECK_OK(https_head(c, "/hello", NULL, &r));
     assert_int_equal(r.offset, 12345);
     assert_int_equal(r.body.n, 0);
     https_reply_clear(&r);

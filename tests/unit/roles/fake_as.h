@@ -17,6 +17,9 @@
 #include "roles/client.h"
 #include "store/ledger.h"
 
+#include "base/blake3.h"
+#include "protocol/version.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +38,7 @@ typedef struct fake_as {
     char model[512], ledger[512];
     uint8_t model_hash[32];
 
+    char says[40];          /* header line of every answer; empty: an AS before version 1.2 */
     uint64_t rounds, round; /* the last one, the present one */
     uint64_t left_ms;
 
@@ -57,6 +61,7 @@ typedef struct fake_as {
     sefl_buf body[FAKE_ROUNDS];
     bool uncharged; /* a byte of a body came before its charge */
     bool changed;   /* another hash for the same round */
+    bool misnamed;  /* called by a hash that this AS does not know, or not by the one it does */
 } fake_as;
 
 static inline bool take(unsigned *n)
@@ -64,6 +69,15 @@ static inline bool take(unsigned *n)
     bool now = *n > 0;
     *n -= now;
     return now;
+}
+
+/* What a client calls these bytes. */
+static inline void fake_name(const fake_as *f, uint8_t out[32], sefl_span bytes)
+{
+    if (f->says[0])
+        blake3_of(out, bytes);
+    else
+        sha256_of(out, bytes);
 }
 
 static inline void fake_header(fake_as *f, sefl_buf *out, uint64_t round, bool good)
@@ -114,7 +128,7 @@ static inline void fake_receipt(fake_as *f, https_request *r, uint64_t round)
     round_receipt rc = { .round = round, .bytes = body->n };
     memcpy(rc.task, f->t.id, 32);
     memcpy(rc.client, r->peer.fingerprint, 32);
-    sha256_of(rc.body, buf_span(body));
+    fake_name(f, rc.body, buf_span(body));
     bool forged = take(&f->bad_receipt);
     if (forged)
         rc.client[0] ^= 1;
@@ -177,7 +191,7 @@ static inline bool fake_has(const fake_as *f, uint64_t round, const char *hash)
 {
     uint8_t h[32];
     char hex[65];
-    sha256_of(h, buf_span(&f->body[round]));
+    fake_name(f, h, buf_span(&f->body[round]));
     for (int i = 0; i < 32; i++)
         snprintf(hex + (ptrdiff_t)2 * i, 3, "%02x", h[i]);
     return strcmp(hex, hash) == 0;
@@ -187,7 +201,9 @@ static inline void fake_update(fake_as *f, https_request *r, uint64_t round, con
 {
     char headers[64];
     const char *offset = https_header(r, "Sefl-Offset"), *total = https_header(r, "Sefl-Total");
+    const char *kind = https_header(r, "Sefl-Hash");
     bool head = strcmp(r->method, "HEAD") == 0;
+    f->misnamed = f->misnamed || (f->says[0] ? !kind || strcmp(kind, "blake3") != 0 : kind != NULL);
     *(head ? &f->heads : &f->puts) += 1;
     if (f->late_round == f->round) {
         f->late_round = 0;
@@ -205,8 +221,8 @@ static inline void fake_update(fake_as *f, https_request *r, uint64_t round, con
     } else {
         if (f->hash[0] && strcmp(f->hash, hash) != 0)
             f->changed = true;
-        if (!f->hash[0])
-            buf_reset(&f->part);
+        if (!f->hash[0] || strcmp(f->hash, hash) != 0)
+            buf_reset(&f->part); /* one part a client and round */
         have = f->part.n;
         snprintf(f->hash, sizeof f->hash, "%s", hash);
     }
@@ -247,6 +263,8 @@ static inline void fake_begin(https_request *r)
             f->task_env = f->next_env;
             f->next_env = (sefl_buf){ 0 };
         }
+    } else if (strcmp(r->path, "/healthz") == 0) {
+        https_answer_text(r, 200, "ok");
     } else if (strcmp(r->path, "/v1/vocab") == 0) {
         https_answer(r, 200, "text/plain", NULL, buf_span(&f->vocab));
     } else if (strcmp(r->path, "/v1/round") == 0) {
@@ -325,6 +343,7 @@ static inline void fake_start(fake_as *f)
                                                                     .peer_role = "client",
                                                                     .body_max = 64 << 20,
                                                                     .begin = fake_begin,
+                                                                    .headers = f->says,
                                                                     .ctx = f }));
 }
 

@@ -261,11 +261,13 @@ static void a_whole_task(void **state)
     assert_int_equal(n.state, ROUND_WAITING);
 
     /* a broken upload goes on by offset; its receipt names the certificate's key */
-    CHECK_OK(https_head(s.ann, url, &r));
+    CHECK_OK(https_head(s.ann, url, NULL, &r));
     assert_int_equal(r.status, 200);
     assert_int_equal(r.offset, 0);
     assert_int_equal(put(s.ann, url, file, 0, "Sefl-Total: 7\n", &r), 413);
     assert_int_equal(put(s.ann, url, file, 0, "Sefl-Total: x\n", &r), 400);
+    assert_int_equal(put(s.ann, url, file, 0, "Sefl-Hash: md5\n", &r), 400);
+    assert_int_equal(s.http.counts[AGG_HTTP_HASH_NAME], 1);
     assert_int_equal(put(s.ann, url, file, 100, NULL, &r), 409);
     assert_int_equal(r.offset, 0);
     ingest_ask ask = {
@@ -280,10 +282,10 @@ static void a_whole_task(void **state)
     upload_free(u);
     sefl_free(body);
     https_reply_clear(&r);
-    CHECK_OK(https_head(s.ann, url, &r));
+    CHECK_OK(https_head(s.ann, url, NULL, &r));
     assert_int_equal(r.offset, 300);
     https_reply_clear(&r);
-    CHECK_OK(https_head(s.bob, url, &r));
+    CHECK_OK(https_head(s.bob, url, NULL, &r));
     assert_int_equal(r.offset, 0);
     assert_int_equal(put(s.ann, url, file, 300, NULL, &r), 200);
     envelope env;

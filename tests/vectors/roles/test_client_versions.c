@@ -1,11 +1,13 @@
 /* Clients of other versions against the present server.
  *
- * client-1.0.http: what the client of version 1.0 sent in the first round of a task, taken down on the
- * server's side of a TLS connection on 2026-11-15 (provision --clients 2, the program before
- * Sefl-Version was there). Lines end with CR LF on the wire; {HASH} and {TOTAL} stand for the hash and
- * size of the update, which are the task's and the coins'. Do not edit it: that client is installed. */
+ * client-1.0.http, client-1.1.http: what the clients of those versions sent in the first round of a task,
+ * taken down on the server's side of a TLS connection on 2026-11-15 (provision --clients 2; the program
+ * before Sefl-Version was there, and the one before Sefl-Hash was). Lines end with CR LF on the wire;
+ * {HASH} and {TOTAL} stand for the hash and size of the update, which are the task's and the coins'. Do
+ * not edit them: those clients are installed. */
 #include "unit/roles/agg_world.h"
 
+#include "base/blake3.h"
 #include "net/https_server.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
@@ -14,6 +16,9 @@
 #include "unit/net/net_raw.h"
 
 #include <inttypes.h>
+
+#define OLD_1_0 SEFL_SOURCE_DIR "/tests/vectors/roles/client-1.0.http"
+#define OLD_1_1 SEFL_SOURCE_DIR "/tests/vectors/roles/client-1.1.http"
 
 enum { ROOM = 1 << 18 };
 
@@ -40,8 +45,9 @@ static int setup(void **state)
     net_cert("server", "aggregator", "127.0.0.1", "ca");
     net_cert("ann", "client", NULL, "ca");
     net_cert("bob", "client", NULL, "ca");
+    net_cert("eve", "client", NULL, "ca");
     s.id = net_id("server", "ca");
-    aw_make(&s.w, (const char *const[]){ "rounds.enough=2", "rounds.count=1", NULL });
+    aw_make(&s.w, (const char *const[]){ "rounds.enough=3", "rounds.count=1", NULL });
     CHECK_OK(aw_try_open(&s.w));
     s.w.also_changed = wake;
     s.http = (agg_http){ .task = &s.w.t,
@@ -55,6 +61,7 @@ static int setup(void **state)
                                 &(https_server_config){ .id = s.id,
                                                         .peer_role = "client",
                                                         .begin = agg_http_begin,
+                                                        .headers = AGG_HTTP_HEADERS,
                                                         .body_max = ahe_body_bytes(&s.w.t.ahe),
                                                         .ctx = &s.http }));
     assert_int_equal(pthread_create(&s.w.thread, NULL, aw_drive, &s.w), 0);
@@ -142,16 +149,19 @@ static bool next_request(const char **text, char *out, size_t room, const char *
     return true;
 }
 
-/* Client k takes part as the transcript says; more: a header line that later versions add. */
-static void take_part(const char *who, unsigned k, const char *more, bool to_the_end)
+/* Client k takes part as the transcript says; more: header lines that later versions add. */
+static void take_part(const char *who, unsigned k, const char *transcript, const char *more,
+                      bool to_the_end)
 {
     sefl_buf file = { 0 };
     uint8_t hash[32], *body = aw_body(&s.w, k, 1, hash);
     char hex[65], request[4096], *out = malloc(ROOM);
     raw_tls c;
     assert_non_null(out);
+    if (more && strstr(more, "blake3"))
+        blake3_of(hash, span_of(body, ahe_body_bytes(&s.w.t.ahe)));
     hex_into(hex, hash);
-    CHECK_OK(file_read(&file, SEFL_SOURCE_DIR "/tests/vectors/roles/client-1.0.http", 1 << 16));
+    CHECK_OK(file_read(&file, transcript, 1 << 16));
     CHECK_OK(wr_u8(&file, 0));
     const char *text = (const char *)file.p;
     open_as(&c, who);
@@ -167,6 +177,7 @@ static void take_part(const char *who, unsigned k, const char *more, bool to_the
         }
         if (status != 200)
             fail_msg("%s is answered with %s", request, out);
+        assert_non_null(strstr(out, HTTP_VERSION ": " VERSION_TEXT "\r\n"));
         if (i == 2)
             assert_non_null(strstr(out, "\"state\":\"open\""));
         if (i == 6)
@@ -211,20 +222,23 @@ static void too_far_away(void **state)
     free(out);
 }
 
-/* Ann's program is of version 1.0, Bob's one minor version newer than the server's; the round is
- * released with both. */
+/* Ann's program is of version 1.0, Bob's of 1.1, Eve's one minor version newer than the server's; the
+ * round is released with all of them. */
 static void neighbours_take_part(void **state)
 {
     (void)state;
-    char newer[64];
-    snprintf(newer, sizeof newer, "%s: %d.%d", HTTP_VERSION, VERSION_MAJOR, VERSION_MINOR + 1);
-    take_part("ann", 0, NULL, false);
+    char newer[96];
+    snprintf(newer, sizeof newer, "%s: %d.%d\r\n%s: blake3", HTTP_VERSION, VERSION_MAJOR,
+             VERSION_MINOR + 1, HTTP_HASH);
+    take_part("ann", 0, OLD_1_0, NULL, false);
     assert_true(s.http.counts[AGG_HTTP_OLDER] >= 6);
-    take_part("bob", 1, newer, true);
-    assert_int_equal(ingest_count(s.w.in, INGEST_TAKEN), 2);
+    take_part("bob", 1, OLD_1_1, NULL, false);
+    assert_true(s.http.counts[AGG_HTTP_OLDER] >= 12);
+    take_part("eve", 2, OLD_1_0, newer, true);
+    assert_int_equal(ingest_count(s.w.in, INGEST_TAKEN), 3);
     assert_int_equal(s.w.reports, 1);
     assert_false(s.w.report[0].skipped);
-    assert_int_equal(s.w.report[0].clients, 2);
+    assert_int_equal(s.w.report[0].clients, 3);
 }
 
 int main(void)

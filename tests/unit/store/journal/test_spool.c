@@ -61,17 +61,18 @@ static void in_pieces(void **state)
     snprintf(f, sizeof f, "%s", folder_path("pieces"));
     spool *s, *t;
     assert_int_equal(spool_have(f, hash, TOTAL), 0);
-    CHECK_OK(spool_open(&s, f, hash, TOTAL));
+    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
     assert_int_equal(spool_offset(s), 0);
     CHECK_OK(spool_write(s, piece(0, 1000)));
     CHECK_OK(spool_write(s, span_of(NULL, 0)));
     CHECK_STATUS(spool_finish(s), SEFL_ESTATE);
-    CHECK_STATUS(spool_open(&t, f, hash, TOTAL), SEFL_ESTATE); /* on another connection */
+    CHECK_STATUS(spool_open(&t, f, CONTENT_SHA256, hash, TOTAL),
+                 SEFL_ESTATE); /* on another connection */
     CHECK_OK(spool_write(s, piece(1000, 100000)));
     spool_close(s);
     assert_int_equal(spool_have(f, hash, TOTAL), 100000);
 
-    CHECK_OK(spool_open(&s, f, hash, TOTAL)); /* goes on */
+    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL)); /* goes on */
     assert_int_equal(spool_offset(s), 100000);
     CHECK_STATUS(spool_write(s, piece(0, TOTAL)), SEFL_EPROTO);
     CHECK_OK(spool_write(s, piece(100000, TOTAL)));
@@ -83,13 +84,51 @@ static void in_pieces(void **state)
     check_whole(f);
     assert_int_equal(spool_have(f, hash, TOTAL), TOTAL);
 
-    CHECK_OK(spool_open(&s, f, hash, TOTAL)); /* the same again: nothing to do */
+    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL)); /* the same again: nothing to do */
     assert_int_equal(spool_offset(s), TOTAL);
     CHECK_OK(spool_finish(s));
     spool_close(s);
-    CHECK_STATUS(spool_open(&s, f, hash, TOTAL - 1), SEFL_EINVAL);
+    CHECK_STATUS(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL - 1), SEFL_EINVAL);
     assert_null(s);
     spool_close(NULL);
+}
+
+/* The same bytes by either name have one content; a name holds for the kind of hash that is said. */
+static void by_either_name(void **state)
+{
+    (void)state;
+    char f[256];
+    uint8_t names[2][CONTENT_BYTES], content[CONTENT_BYTES];
+    spool *s;
+    snprintf(f, sizeof f, "%s", folder_path("names"));
+    memcpy(names[CONTENT_SHA256], hash, sizeof hash);
+    blake3_of(names[CONTENT_BLAKE3], span_of(body, TOTAL));
+    for (unsigned again = 0; again < 2; again++) /* written, then found there */
+        for (unsigned k = 0; k < 2; k++) {
+            CHECK_OK(spool_open(&s, f, (content_kind)k, names[k], TOTAL));
+            assert_int_equal(spool_offset(s), again ? TOTAL : 0);
+            if (!again) { /* in two parts: the second opening reads the first */
+                CHECK_OK(spool_write(s, piece(0, 70001)));
+                spool_close(s);
+                CHECK_OK(spool_open(&s, f, (content_kind)k, names[k], TOTAL));
+                assert_int_equal(spool_offset(s), 70001);
+                CHECK_OK(spool_write(s, piece(70001, TOTAL)));
+            }
+            CHECK_OK(spool_finish(s));
+            spool_content(s, content);
+            spool_close(s);
+            assert_memory_equal(content, names[CONTENT_BLAKE3], CONTENT_BYTES);
+            assert_int_equal(spool_have(f, names[k], TOTAL), TOTAL);
+        }
+    for (unsigned k = 0; k < 2; k++) { /* complete, but not by this kind of hash */
+        CHECK_STATUS(spool_open(&s, f, (content_kind)!k, names[k], TOTAL), SEFL_EAUTH);
+        assert_null(s);
+        assert_int_equal(spool_have(f, names[k], TOTAL), 0);
+    }
+    CHECK_OK(spool_open(&s, f, CONTENT_BLAKE3, names[CONTENT_SHA256], TOTAL));
+    CHECK_OK(spool_write(s, piece(0, TOTAL)));
+    CHECK_STATUS(spool_finish(s), SEFL_EAUTH);
+    spool_close(s);
 }
 
 static void wrong_bytes(void **state)
@@ -99,7 +138,7 @@ static void wrong_bytes(void **state)
     snprintf(f, sizeof f, "%s", folder_path("wrong"));
     spool *s;
     body[TOTAL / 2] ^= 1;
-    CHECK_OK(spool_open(&s, f, hash, TOTAL));
+    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
     CHECK_OK(spool_write(s, piece(0, TOTAL)));
     body[TOTAL / 2] ^= 1;
     CHECK_STATUS(spool_finish(s), SEFL_EAUTH);
@@ -110,7 +149,7 @@ static void wrong_bytes(void **state)
 
     /* a part that was changed on the disk, and one that is too long */
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(spool_open(&s, f, hash, TOTAL));
+        CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
         CHECK_OK(spool_write(s, piece(0, 5000)));
         spool_close(s);
         int fd = open(named(f, ".part"), O_WRONLY);
@@ -119,7 +158,7 @@ static void wrong_bytes(void **state)
         else
             assert_int_equal(ftruncate(fd, TOTAL + 1), 0);
         close(fd);
-        CHECK_OK(spool_open(&s, f, hash, TOTAL));
+        CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
         assert_int_equal(spool_offset(s), i == 0 ? 5000 : 0);
         CHECK_OK(spool_write(s, piece(spool_offset(s), TOTAL)));
         CHECK_STATUS(spool_finish(s), i == 0 ? SEFL_EAUTH : SEFL_OK);
@@ -134,7 +173,7 @@ static void empty_body(void **state)
     uint8_t h[SHA256_BYTES];
     spool *s;
     sha256_of(h, span_of(NULL, 0));
-    CHECK_OK(spool_open(&s, folder_path("empty"), h, 0));
+    CHECK_OK(spool_open(&s, folder_path("empty"), CONTENT_SHA256, h, 0));
     CHECK_OK(spool_finish(s));
     spool_close(s);
 }
@@ -152,18 +191,18 @@ static void sweep(void **state)
     uint8_t h[SHA256_BYTES];
     for (uint8_t i = 0; i < 5; i++) {
         memset(h, i, sizeof h);
-        CHECK_OK(spool_open(&s, f, h, TOTAL));
+        CHECK_OK(spool_open(&s, f, CONTENT_SHA256, h, TOTAL));
         CHECK_OK(spool_write(s, piece(0, 100)));
         spool_close(s);
     }
-    CHECK_OK(spool_open(&s, f, hash, TOTAL));
+    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
     CHECK_OK(spool_write(s, piece(0, TOTAL)));
     CHECK_OK(spool_finish(s));
     spool_close(s);
     CHECK_OK(spool_sweep(f, 1000, &parts, &bytes));
     assert_true(parts == 5 && bytes == 500);
     memset(h, 1, sizeof h);
-    CHECK_OK(spool_open(&busy, f, h, TOTAL));
+    CHECK_OK(spool_open(&busy, f, CONTENT_SHA256, h, TOTAL));
     CHECK_OK(spool_sweep(f, 0, &parts, &bytes)); /* one is being written */
     assert_true(parts == 1 && bytes == 100);
     assert_int_equal(spool_offset(busy), 100);
@@ -184,7 +223,7 @@ static void full(void **state)
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small.rlim_max = old.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
-    CHECK_OK(spool_open(&s, f, hash, TOTAL));
+    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
     CHECK_OK(spool_write(s, piece(0, 100000)));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     CHECK_STATUS(spool_write(s, piece(100000, TOTAL)), SEFL_EIO); /* half of it fits */
@@ -209,7 +248,7 @@ static sefl_status everything(const char *f)
 {
     sefl_status st = SEFL_OK;
     spool *s = NULL;
-    SEFL_TRY(spool_open(&s, f, hash, TOTAL));
+    SEFL_TRY(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
     uint64_t from = spool_offset(s);
     for (uint64_t to; from < TOTAL; from = to) {
         to = from + 70000 < TOTAL ? from + 70000 : TOTAL;
@@ -232,7 +271,7 @@ static void faults(void **state)
         unlink(named(f, ".part"));
         if (kinds[i] == FAULT_READ) { /* something to read again */
             spool *s;
-            CHECK_OK(spool_open(&s, f, hash, TOTAL));
+            CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
             CHECK_OK(spool_write(s, piece(0, 140000)));
             spool_close(s);
         }
@@ -245,8 +284,10 @@ static void faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_pieces), cmocka_unit_test(wrong_bytes), cmocka_unit_test(empty_body),
-        cmocka_unit_test(sweep),     cmocka_unit_test(full),        cmocka_unit_test(faults),
+        cmocka_unit_test(in_pieces),   cmocka_unit_test(by_either_name),
+        cmocka_unit_test(wrong_bytes), cmocka_unit_test(empty_body),
+        cmocka_unit_test(sweep),       cmocka_unit_test(full),
+        cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests(tests, setup, folder_remove);
 }
