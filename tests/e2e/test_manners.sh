@@ -16,6 +16,11 @@ misuse() { # ARGUMENTS...: must be refused
     grep -q "^sefl" err || fail "'sefl $*' says nothing useful: $(cat err)"
     if grep -q "$(printf '\033')" err; then fail "'sefl $*' sends control characters"; fi
 }
+narrow() { # WHAT FILE: no line is wider than a terminal of the usual size
+    wide=$(awk 'length > 80' "$2")
+    [ -z "$wide" ] || fail "$1 has lines of more than 80 columns: $wide"
+}
+asked=0
 commands=$("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 "$SEFL" help --man > page
 "$SEFL" help --completion > completion
@@ -27,14 +32,16 @@ for c in $commands; do
     grep -q '^example:' help || fail "sefl $c --help has no example"
     sed -n '/^example:/,$p' help | grep -q "sefl $c" || fail "the example of $c is another command"
     # ---- man page and completion ----------------------------------------------------------------
-    grep -q "^\.SS sefl $c " page || fail "the man page lacks $c"
+    grep -q "^\.SS sefl $c\$" page || fail "the man page lacks $c"
     line=$(sed -n "s/^    $c) //p" completion)
     [ -n "$line" ] || fail "the completion lacks $c"
     sed '/^example:/,$d' help | grep -o -- '\(^\|[ (\[]\)--[a-z][a-z0-9-]*' | grep -o -- '--[a-z0-9-]*' | sort -u > options || :
     while read -r o; do
         case $line in *"$o"*) ;; *) fail "the completion of $c lacks $o" ;; esac
         grep -qF -- "$(printf %s "$o" | sed 's/-/\\-/g')" page || fail "the man page lacks $o of $c"
-    done
+        asked=$((asked + 1))
+    done < options
+    narrow "sefl $c --help" help
     # ---- wrong usage -----------------------------------------------------------------------------
     misuse "$c" --no-such-option
     if [ "$c" != help ]; then grep -q "sefl $c" err || fail "sefl $c --no-such-option: $(cat err)"; fi
@@ -43,6 +50,15 @@ for c in $commands; do
         misuse "$c" "$a" --no-such-option
     done
 done
+[ "$asked" -gt 50 ] || fail "only $asked options were looked for"
+"$SEFL" help > help
+narrow "sefl help" help
+"$SEFL" bench --list > help
+narrow "sefl bench --list" help
+if MANWIDTH=80 man -l page 2> err > shown && grep -q SYNOPSIS shown; then # no man here: nothing to see
+    [ ! -s err ] || fail "man -l: $(cat err)"
+    narrow "the man page" shown
+fi
 # commands that cannot do anything without being told what
 misuse report
 misuse report a b

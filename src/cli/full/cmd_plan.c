@@ -175,17 +175,16 @@ const cli_command cmd_plan = {
     .name = "plan",
     .summary = "say what an experiment will cost and give, before it runs",
     .usage = "-c FILE [--set KEY=VALUE] [options]",
-    .details =
-        "  -c, --config FILE  the experiment; of a sweep every run is planned\n"
-        "  --set KEY=VALUE    any key, in place of the file's\n"
-        "  --threads N        that the run will use; 0 (default): all cores\n"
-        "  --quick            measure this machine for about 2 seconds, not 10\n"
-        "  --rates FILE       no measurement: rates that --save-rates wrote\n"
-        "  --save-rates FILE  keeps the rates of this machine, for this model\n"
-        "  --json             one object\n"
-        "\n"
-        "Prints bytes, seconds by part, memory, noise to signal, epsilon of the whole run, and\n"
-        "what to change. Nothing is written.",
+    .details = "  -c, --config FILE  the experiment; of a sweep every run is planned\n"
+               "  --set KEY=VALUE    any key, in place of the file's\n"
+               "  --threads N        that the run will use; 0 (default): all cores\n"
+               "  --quick            measure this machine for about 2 seconds, not 10\n"
+               "  --rates FILE       no measurement: rates that --save-rates wrote\n"
+               "  --save-rates FILE  keeps the rates of this machine, for this model\n"
+               "  --json             one object\n"
+               "\n"
+               "Prints bytes, seconds by part, memory, noise to signal, epsilon of the whole\n"
+               "run, and what to change. Nothing is written.",
     .example = "echo 'clients: 20' > experiment.yml && sefl plan --quick -c experiment.yml",
     .run = run,
 };

@@ -287,17 +287,16 @@ const cli_command cmd_simulate = {
     .name = "simulate",
     .summary = "run a whole federation in one process, from an experiment file",
     .usage = "-c FILE [--set KEY=VALUE] [options]",
-    .details =
-        "  -c, --config FILE  the experiment (docs/SIMULATION.md lists the keys)\n"
-        "  --set KEY=VALUE    any key, in place of the file's\n"
-        "  --runs DIR         folder of run folders (default runs)\n"
-        "  --threads N        0 (default): all cores; the result does not depend on it\n"
-        "  --json             one object a round, and one for the run\n"
-        "  --quiet            no talk on standard error\n"
-        "\n"
-        "A run leaves runs/NAME with config.yml, metrics.jsonl, model/, ledger, log and "
-        "summary.json.\n"
-        "The same command again skips what is finished and goes on with what was interrupted.",
+    .details = "  -c, --config FILE  the experiment (docs/SIMULATION.md lists the keys)\n"
+               "  --set KEY=VALUE    any key, in place of the file's\n"
+               "  --runs DIR         folder of run folders (default runs)\n"
+               "  --threads N        0 (default): all cores; the result does not depend on it\n"
+               "  --json             one object a round, and one for the run\n"
+               "  --quiet            no talk on standard error\n"
+               "\n"
+               "A run leaves runs/NAME with config.yml, metrics.jsonl, model/, ledger, log and\n"
+               "summary.json. The same command again skips what is finished and goes on with\n"
+               "what was interrupted.",
     .example = "echo 'clients: 20' > experiment.yml && sefl simulate -c experiment.yml",
     .run = run,
 };
