@@ -41,7 +41,7 @@ static void print_seconds(const char *name, double s)
 
 static void print_plan(const plan *p, const char *name)
 {
-    char up[16], down[16], link[16], memory[16];
+    char up[16], down[16], link[16], memory[16], need[PLAN_NEED_TEXT];
     human_bytes(up, p->up_bytes), human_bytes(down, p->down_bytes);
     human_bytes(link, p->link_bytes), human_bytes(memory, p->memory_bytes);
     printf("%s: protection %s%s%s, %" PRIu32 " clients, about %.0f in a round, %" PRIu64
@@ -76,8 +76,8 @@ static void print_plan(const plan *p, const char *name)
                p->claim ? "" : " (not claimed)");
     else
         printf("privacy     none: %s\n", p->why_no_epsilon);
-    printf("epsilon 8   over these rounds takes z = %.3f and about %" PRIu64 " clients a round\n",
-           p->z_needed, p->clients_needed);
+    plan_need_text(need, &p->need);
+    printf("epsilon %g   %s\n", PLAN_EPSILON, need);
     for (unsigned i = 0; i < p->warnings; i++)
         printf("warning: %s\n", p->warning[i]);
 }
