@@ -73,6 +73,8 @@ misuse privacy
 misuse privacy plan
 misuse privacy spent
 misuse bench nothing
+misuse bench --list base
+misuse bench --list --json
 misuse help a b
 if [ "$SEFL_CORE_ONLY" = 0 ]; then
     for c in aggregator csp client; do misuse $c; done
@@ -93,5 +95,20 @@ if [ "$SEFL_CORE_ONLY" = 0 ]; then
     rc=0
     "$SEFL" report nowhere > out 2> err || rc=$?
     [ "$rc" -eq 1 ] || fail "a run that is not there: $rc"
+fi
+# ---- terminals -----------------------------------------------------------------------------------
+# the line that renews itself stays one line where it is narrow, and is not there where nothing renews it
+if [ "$SEFL_CORE_ONLY" = 0 ] && script -qec true /dev/null > /dev/null 2>&1; then
+    printf 'clients: 4\nrounds: { count: 3 }\n' > e.yml
+    run="'$SEFL' simulate -c e.yml"
+    TERM=xterm script -qec "stty cols 40; $run --set name=narrow" /dev/null > screen
+    tr '\r' '\n' < screen | grep "$(printf '\033')" | sed "s/$(printf '\033')\[K//g" | grep -v '^$' > lines || :
+    grep -q '^round .*client' lines || fail "no progress on a terminal: $(cat screen)"
+    if grep '^round .*client [0-9]' lines | awk 'length > 39' | grep -q .; then fail "too wide: $(cat lines)"; fi
+    for term in dumb ""; do
+        TERM=$term script -qec "$run --set name=t$term" /dev/null > screen
+        grep -q 'all rounds are done' screen || fail "TERM='$term': $(cat screen)"
+        if grep -q "$(printf '\033')" screen; then fail "TERM='$term' gets control characters"; fi
+    done
 fi
 echo ok

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/full/confine.h"
 #include "cli/full/signals.h"
+#include "cli/meter.h"
 
 #include "base/alloc.h"
 #include "config/yaml/yaml.h"
@@ -109,14 +110,14 @@ static void show(void *ctx, const client_view *v)
         return;
     s->shown_ms = now;
     /* back to the first column: whatever is printed next takes the line's place */
-    if (v->round == 0)
-        fprintf(stderr, "\r\033[K%s", v->doing);
-    else
-        fprintf(stderr, "\r\033[Kround %llu/%llu  %s", (unsigned long long)v->round,
-                (unsigned long long)v->rounds, v->doing);
+    char round[64] = "", share[16] = "";
+    if (v->round > 0)
+        snprintf(round, sizeof round, "round %llu/%llu  ", (unsigned long long)v->round,
+                 (unsigned long long)v->rounds);
     if (v->total > 0)
-        fprintf(stderr, " %3.0f %%", 100.0 * (double)v->done / (double)v->total);
-    fprintf(stderr, "%s\r", warning);
+        snprintf(share, sizeof share, " %3.0f %%", 100.0 * (double)v->done / (double)v->total);
+    meter_line("%s%s%s%s", round, v->doing, share, warning);
+    fprintf(stderr, "\r");
 }
 
 static void on_reload(void *ctx)
@@ -155,7 +156,7 @@ static sefl_status work(session *s, bool *running)
     SEFL_TRY(read_settings(s, &set));
     SEFL_TRY(find_folder(s));
     SEFL_TRY(client_config_make(&cfg, &set, s->folder));
-    s->terminal = isatty(2);
+    s->terminal = meter_terminal();
     s->wall = clock_wall(), s->clock = clock_monotonic();
     s->log = log_open(2, cfg.level, &s->wall);
     if (s->terminal) /* the line says what goes on; only trouble is added */
@@ -177,7 +178,7 @@ static sefl_status work(session *s, bool *running)
     SEFL_TRY(client_run(c));
 done:
     if (s->terminal)
-        fprintf(stderr, "\r\033[K");
+        meter_line("%s", "");
     signals_end(sigs);
     client_free(c);
     client_config_clear(&cfg);

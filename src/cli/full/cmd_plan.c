@@ -63,7 +63,10 @@ static void print_plan(const plan *p, const char *name)
     print_seconds("2pc", p->round.twopc);
     print_seconds("step", p->round.step);
     print_seconds("eval", p->round.eval);
-    printf("\nservers     %s between them a round\n", link);
+    if (p->link_bytes > 0)
+        printf("\nservers     %s between them a round\n", link);
+    else
+        printf("\nservers     nothing between them (crypto clear)\n");
     printf("all rounds  %.0f s on %u thread%s, %s of memory\n", p->seconds, p->threads,
            p->threads == 1 ? "" : "s", memory);
     if (p->noise)
