@@ -90,6 +90,7 @@ grep -ho '`sefl [a-z][a-z0-9]*\( [a-z][a-z0-9]*\)\?' README.md CONTRIBUTING.md C
     [ -z "$action" ] || "$SEFL" help "$command" | grep -qw -- "$action" ||
         "$SEFL" bench --list 2> /dev/null | grep -qw -- "$action" || fail "a text names 'sefl $command $action'"
 done
+# shellcheck disable=SC2016 # backquotes of the texts
 # options, in code of one line; those of a benchmark are in the list
 grep -hoE '`(build/)?sefl [^`]*`' README.md CONTRIBUTING.md SECURITY.md docs/*.md examples/README.md |
     grep -- ' --' | tr -d '`' | sort -u | while read -r _ command rest; do

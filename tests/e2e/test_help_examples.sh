@@ -50,16 +50,17 @@ for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
     esac
     case $c in
     enroll) # nobody is there: it must get as far as looking for the tokens
-        try $c "$where" || rc=$?
+        try "$c" "$where" || rc=$?
         grep -q as.token "$dir/out" || fail "$c: $(cat "$dir/out")"
         ;;
     aggregator | csp | client) # its file is good
-        file=$("$SEFL" help $c | sed '1,/^example:/d' | sed -n 's/.* -c \([^ ]*\).*/\1/p')
+        file=$("$SEFL" help "$c" | sed '1,/^example:/d' | sed -n 's/.* -c \([^ ]*\).*/\1/p')
         (cd "$where" && sefl config check "$file") > "$dir/out" 2>&1 || fail "$c: $(cat "$dir/out")"
         ;;
     doctor) # what it thinks of this machine is its own affair
-        try $c "$where" || rc=$?
-        [ "$rc" -le 1 ] && grep -q '^ok' "$dir/out" || fail "$c: exit $rc: $(cat "$dir/out")"
+        try "$c" "$where" || rc=$?
+        grep -q '^ok' "$dir/out" || rc=2
+        [ "$rc" -le 1 ] || fail "$c: exit $rc: $(cat "$dir/out")"
         ;;
     *)
         try "$c" "$where" || rc=$?

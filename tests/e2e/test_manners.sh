@@ -51,10 +51,10 @@ for c in $commands; do
     done
 done
 [ "$asked" -gt 50 ] || fail "only $asked options were looked for"
-"$SEFL" help > help
-narrow "sefl help" help
-"$SEFL" bench --list > help
-narrow "sefl bench --list" help
+"$SEFL" help > list
+narrow "sefl help" list
+"$SEFL" bench --list > list
+narrow "sefl bench --list" list
 if MANWIDTH=80 man -l page 2> err > shown && grep -q SYNOPSIS shown; then # no man here: nothing to see
     [ ! -s err ] || fail "man -l: $(cat err)"
     narrow "the man page" shown
