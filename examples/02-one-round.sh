@@ -4,6 +4,7 @@
 set -eu
 sefl=${SEFL:-$(dirname "$0")/../build/sefl}
 dir=${1:-$(mktemp -d)}
+mkdir -p "$dir"
 fed=$dir/one-round
 
 # keys, certificates, generated text and the task, signed by both servers; port 0: the system chooses

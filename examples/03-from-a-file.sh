@@ -4,7 +4,9 @@
 set -eu
 sefl=${SEFL:-$(dirname "$0")/../build/sefl}
 case $sefl in /*) ;; *) sefl=$(pwd)/$sefl ;; esac
-cd "${1:-$(mktemp -d)}"
+dir=${1:-$(mktemp -d)}
+mkdir -p "$dir"
+cd "$dir"
 
 # `sefl init` writes a file with every key and its comment; a short one does as well
 cat > experiment.yml << 'END'

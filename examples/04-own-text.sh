@@ -8,7 +8,9 @@ sefl=${SEFL:-$(dirname "$0")/../build/sefl}
 case $sefl in /*) ;; *) sefl=$(pwd)/$sefl ;; esac
 text=${2:-}
 case $text in /* | "") ;; *) text=$(pwd)/$text ;; esac
-cd "${1:-$(mktemp -d)}"
+dir=${1:-$(mktemp -d)}
+mkdir -p "$dir"
+cd "$dir"
 
 if [ -z "$text" ]; then # none given: some that has the shape
     text=text

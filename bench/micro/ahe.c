@@ -98,10 +98,10 @@ done:
 
 const bench_def bench_ahe = {
     "ahe",
-    "additively homomorphic encryption: encrypt, add, decrypt, each beside its floor",
+    "additively homomorphic encryption, each step beside its floor",
     "  --scheme NAME   only this scheme (default: all)\n"
     "  --bits N        Paillier key: 2048, 3072 or 4096 (default 3072)\n"
-    "  --values N      also stream N values through one encryption, with its peak memory\n"
+    "  --values N      also stream N values through one encryption; peak memory\n"
     "  --clients N     clients in one sum (default 10000)",
     run,
 };

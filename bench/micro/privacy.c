@@ -3,6 +3,7 @@
 #include "bench/bench.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "privacy/accountant/pld.h"
 #include "privacy/mechanism/dgauss.h"
@@ -101,7 +102,7 @@ static sefl_status run(bench *b, int argc, char **argv)
                          .dim = N,
                          .epsilon_max = 1e6,
                          .delta = 1e-6 } };
-    char dir[] = "/tmp/sefl-bench-XXXXXX", path[64] = "";
+    char dir[256] = "", path[300] = "";
     bench_timing t;
     SEFL_CHECK(argc == 1, SEFL_EINVAL, "bench privacy takes no argument \"%s\"", argv[1]);
     SEFL_TRY(sefl_new(&j.v, N, sizeof *j.v));
@@ -113,7 +114,7 @@ static sefl_status run(bench *b, int argc, char **argv)
     SEFL_TRY(
         dp_grid_init(&j.grid, &(dp_grid_config){ .z = 1, .clip = 1, .dim = N, .clients = 100 }));
     SEFL_TRY(dgauss_for_grid(&j.noise, &j.grid));
-    SEFL_CHECK(mkdtemp(dir) != NULL, SEFL_EIO, "cannot make a folder in /tmp");
+    SEFL_TRY(file_temp_folder(dir, sizeof dir, "sefl-bench"));
     snprintf(path, sizeof path, "%s/ledger", dir);
     SEFL_TRY(ledger_create(path, "bench"));
     SEFL_TRY(ledger_open(&j.book, path, "bench", NULL));

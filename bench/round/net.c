@@ -34,7 +34,7 @@ typedef struct cost {
 } cost;
 
 typedef struct ids {
-    char folder[64];
+    char folder[256];
     tls_id *as, *csp, *client;
 } ids;
 
@@ -56,15 +56,15 @@ static double now_s(void)
 
 static const char *const kinds[] = { "ca", "as", "csp", "client" };
 
-static void name_of(const ids *x, char out[100], const char *name, const char *suffix)
+static void name_of(const ids *x, char out[300], const char *name, const char *suffix)
 {
-    snprintf(out, 100, "%s/%s%s", x->folder, name, suffix);
+    snprintf(out, 300, "%s/%s%s", x->folder, name, suffix);
 }
 
 static sefl_status one_id(const ids *x, tls_id **out, const char *name, const char *role)
 {
     sefl_status st = SEFL_OK;
-    char cert[100], key[100], ca[100], ca_key[100];
+    char cert[300], key[300], ca[300], ca_key[300];
     name_of(x, cert, name, ".pem");
     name_of(x, key, name, ".key");
     name_of(x, ca, "ca", ".pem");
@@ -80,8 +80,7 @@ done:
 static sefl_status ids_make(ids *x)
 {
     sefl_status st = SEFL_OK;
-    strcpy(x->folder, "/tmp/sefl-bench-XXXXXX");
-    SEFL_CHECK(mkdtemp(x->folder), SEFL_EIO, "cannot make %s: %s", x->folder, strerror(errno));
+    SEFL_TRY(file_temp_folder(x->folder, sizeof x->folder, "sefl-bench"));
     SEFL_TRY(one_id(x, NULL, "ca", NULL));
     SEFL_TRY(one_id(x, &x->as, "as", "aggregator"));
     SEFL_TRY(one_id(x, &x->csp, "csp", "csp"));
@@ -92,7 +91,7 @@ done:
 
 static void ids_remove(ids *x)
 {
-    char path[100];
+    char path[300];
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         name_of(x, path, kinds[i], ".pem");
         unlink(path);
@@ -240,7 +239,7 @@ static void *put_some(void *arg)
     sender *s = arg;
     sefl_status st = SEFL_OK;
     https_client *c = NULL;
-    char path[100];
+    char path[300];
     name_of(s->x, path, "body", "");
     SEFL_TRY(https_client_new(
         &c, &(https_client_config){
@@ -304,7 +303,7 @@ static sefl_status uploads(const ids *x, cost *c)
     https_server *s = NULL;
     _Atomic uint64_t all = 0;
     uint8_t *p = NULL;
-    char path[100];
+    char path[300];
     child other = { 0 };
     name_of(x, path, "body", "");
     SEFL_TRY(sefl_new(&p, BODY, 1));

@@ -582,7 +582,7 @@ static sefl_status run(bench *b, int argc, char **argv)
 }
 
 const bench_def bench_round = {
-    "round", "a round from its close to the new model: two processes, TLS, real journals",
+    "round", "a round from its close to the new model: two processes, TLS, journals",
     "  --scheme NAME   lwe (default) or paillier\n"
     "  --values N      the smallest LSTM at l = 32 with so many (945510)\n"
     "  --bits N        2048, 3072 (default), 4096\n"

@@ -3,12 +3,41 @@
 #include "base/ct.h"
 #include "base/fault.h"
 
+#include <malloc.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum { ALIGN = 64, PAGE = 4096, HUGE_FROM = 4 << 20 };
+
+static _Atomic size_t live, peak;
+
+static void add(void *p)
+{
+    size_t bytes = malloc_usable_size(p);
+    size_t now = atomic_fetch_add_explicit(&live, bytes, memory_order_relaxed) + bytes;
+    size_t most = atomic_load_explicit(&peak, memory_order_relaxed);
+    while (most < now && !atomic_compare_exchange_weak_explicit(
+                             &peak, &most, now, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+size_t sefl_heap_live(void)
+{
+    return atomic_load_explicit(&live, memory_order_relaxed);
+}
+
+size_t sefl_heap_peak(void)
+{
+    return atomic_load_explicit(&peak, memory_order_relaxed);
+}
+
+void sefl_heap_mark(void)
+{
+    atomic_store_explicit(&peak, sefl_heap_live(), memory_order_relaxed);
+}
 
 static sefl_status no_memory(size_t bytes)
 {
@@ -42,6 +71,7 @@ sefl_status sefl_new(void *out, size_t count, size_t size)
     void *p = aligned_alloc(ALIGN, rounded ? rounded : ALIGN);
     if (!p)
         return no_memory(bytes);
+    add(p);
     ask_huge(p, rounded);
     memset(p, 0, rounded ? rounded : ALIGN);
     *slot = p;
@@ -56,6 +86,7 @@ sefl_status sefl_grow(void *ptr, size_t old_size, size_t size)
     void *p = malloc(size ? size : 1);
     if (!p)
         return no_memory(size);
+    add(p);
     if (*slot) {
         memcpy(p, *slot, old_size < size ? old_size : size);
         sefl_free_secret(*slot, old_size);
@@ -75,6 +106,7 @@ sefl_status sefl_strdup(char **out, const char *s)
 
 void sefl_free(void *p)
 {
+    atomic_fetch_sub_explicit(&live, malloc_usable_size(p), memory_order_relaxed);
     free(p);
 }
 
@@ -82,5 +114,5 @@ void sefl_free_secret(void *p, size_t n)
 {
     if (p)
         sefl_wipe(p, n);
-    free(p);
+    sefl_free(p);
 }

@@ -30,4 +30,10 @@ void sefl_free(void *p);
 /* Wipes n bytes, then frees. */
 void sefl_free_secret(void *p, size_t n);
 
+/* Bytes that came through this door and are not freed, and the most there were since sefl_heap_mark:
+ * what a piece of work takes is the difference. Of all threads together. */
+size_t sefl_heap_live(void);
+size_t sefl_heap_peak(void);
+void sefl_heap_mark(void);
+
 #endif

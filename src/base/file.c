@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -218,4 +219,19 @@ bool file_exists(const char *path)
 {
     struct stat sb;
     return lstat(path, &sb) == 0;
+}
+
+sefl_status file_temp_folder(char *out, size_t n, const char *prefix)
+{
+    sefl_status st = SEFL_OK;
+    const char *tmp = getenv("TMPDIR");
+    int len = snprintf(out, n, "%s/%s-XXXXXX", tmp && *tmp ? tmp : "/tmp", prefix);
+    SEFL_CHECK(len > 0 && (size_t)len < n, SEFL_ERANGE, "TMPDIR: a path of %d bytes is too long",
+               len);
+    SEFL_CHECK(mkdtemp(out), SEFL_EIO, "%s: no folder for temporary files: %s (TMPDIR?)", out,
+               strerror(errno));
+done:
+    if (st != SEFL_OK)
+        out[0] = 0;
+    return st;
 }

@@ -52,4 +52,8 @@ sefl_status file_sync_folder(const char *folder) SEFL_MUST_CHECK;
  * Its parent must exist. */
 sefl_status file_make_folder(const char *folder, mode_t mode) SEFL_MUST_CHECK;
 
+/* A new folder for this process alone, below $TMPDIR or /tmp: "/tmp/PREFIX-x3Gk1z" in out, which has n
+ * bytes. On failure out is "". */
+sefl_status file_temp_folder(char *out, size_t n, const char *prefix) SEFL_MUST_CHECK;
+
 #endif

@@ -69,8 +69,12 @@ static int run(int argc, char **argv)
     int rc = common_options(&b, &argc, argv);
     if (rc != 0)
         return rc;
-    if (argc < 2 || strcmp(argv[1], "--list") == 0)
+    if (argc < 2 || strcmp(argv[1], "--list") == 0) {
+        if (argc > 2 || b.json)
+            return cli_misuse(&cmd_bench, "%.64s goes with the name of a benchmark",
+                              argc > 2 ? argv[2] : "--json");
         return list_benches();
+    }
     if (argv[1][0] == '-')
         return cli_misuse(&cmd_bench, "the benchmark's name comes first, not %.64s", argv[1]);
     const bench_def *def = find(argv[1]);

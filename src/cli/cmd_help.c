@@ -40,19 +40,19 @@ static void man_page(void)
            sefl_version());
     for (size_t i = 0; cli_commands[i]; i++) {
         const cli_command *c = cli_commands[i];
-        printf(".SS sefl %s ", c->name);
-        roff(c->usage);
-        printf("\n");
+        printf(".SS sefl %s\n", c->name);
         roff(c->summary);
-        printf(".\n");
+        printf(".\n.PP\n.nf\n.in 0\nusage: sefl %s ", c->name);
+        roff(c->usage);
+        printf("\n.in\n.fi\n");
         if (*c->details) {
             printf(".PP\n.nf\n.in 0\n"); /* lines of up to 80 columns as they are */
             roff(c->details);
             printf("\n.in\n.fi\n");
         }
-        printf(".PP\nExample:\n.PP\n.nf\n.RS\n");
+        printf(".PP\n.nf\n.in 0\nexample:\n  ");
         roff(c->example);
-        printf("\n.RE\n.fi\n");
+        printf("\n.in\n.fi\n");
     }
     printf(".SH EXIT STATUS\n0: done. 1: failed. 2: wrong usage.\n"
            ".SH ENVIRONMENT\n.TP\n.B SEFL_CPU\nInstruction sets to use, such as aes,avx2; "

@@ -614,8 +614,9 @@ const cli_command cmd_model = {
                "  --heads N       of a transformer (2): the file does not tell\n"
                "  --tied          the decoder's weights are the encoder's\n"
                "  --vocab LIST, --order O   its words, for the record",
-    .example = "sefl data synth --out text && sefl train --data text --max-steps 20 --out run && "
-               "sefl model info run/model.safetensors",
+    .example = "sefl data synth --out text\n"
+               "  sefl train --data text --max-steps 20 --out run\n"
+               "  sefl model info run/model.safetensors",
     .actions = "new info eval generate export import",
     .run = run,
 };

@@ -522,31 +522,31 @@ static int run(int argc, char **argv)
 const cli_command cmd_privacy = {
     .name = "privacy",
     .summary = "plan a privacy budget, make a ledger, or show what it has spent",
-    .usage = "plan --clients N --rounds T --delta D (--epsilon E | --z Z) [options]\n"
+    .usage = "plan --clients N --rounds T --delta D (--epsilon E | --z Z)\n"
+             "                    [options]\n"
              "       sefl privacy spent LEDGER [--delta D] [--json]\n"
              "       sefl privacy new LEDGER --population NAME",
-    .details =
-        "  --clients N       enrolled clients\n"
-        "  --sample-rate Q   each takes part in a round with this probability (1)\n"
-        "  --rounds T        rounds in all\n"
-        "  --epsilon E       target: the noise multiplier is found for it\n"
-        "  --z Z             or: the noise multiplier, noise over sensitivity\n"
-        "  --delta D         delta of the target\n"
-        "  --max-rounds-per-client M   enforced limit, counts against a server\n"
-        "  --hidden          everybody uploads each round, those not drawn upload zeros\n"
-        "  --public-count    the number that took part is published: no amplification\n"
-        "  --noise KIND      joint (both servers together), own (one each), cdp (trusted)\n"
-        "  --dim D           values of an update (945510)\n"
-        "  --clip C          L2 norm of an update (1)\n"
-        "  --classic         z by the paper's formula; E is then that of one round\n"
-        "  --pld             also the numerical accountant (own and cdp)\n"
-        "  --json            one JSON object\n"
-        "new makes an empty ledger: once for a population, before its first task. A role never\n"
-        "makes one itself, for that could be a reset.\n"
-        "Two epsilons are printed: against a server, or whoever sees who takes part, and\n"
-        "against everybody else. The first is the budget gate.",
-    .example = "sefl privacy plan --clients 3000 --sample-rate 0.1 --rounds 100 --epsilon 8 "
-               "--delta 1e-6",
+    .details = "  --clients N       enrolled clients\n"
+               "  --sample-rate Q   each takes part in a round with this probability (1)\n"
+               "  --rounds T        rounds in all\n"
+               "  --epsilon E       target: the noise multiplier is found for it\n"
+               "  --z Z             or: the noise multiplier, noise over sensitivity\n"
+               "  --delta D         delta of the target\n"
+               "  --max-rounds-per-client M   enforced limit, counts against a server\n"
+               "  --hidden          everybody uploads each round, those not drawn upload zeros\n"
+               "  --public-count    the number that took part is published: no amplification\n"
+               "  --noise KIND      joint (both servers together), own (one each), cdp (trusted)\n"
+               "  --dim D           values of an update (945510)\n"
+               "  --clip C          L2 norm of an update (1)\n"
+               "  --classic         z by the paper's formula; E is then that of one round\n"
+               "  --pld             also the numerical accountant (own and cdp)\n"
+               "  --json            one JSON object\n"
+               "new makes an empty ledger: once for a population, before its first task. A role\n"
+               "never makes one itself, for that could be a reset. Two epsilons are printed:\n"
+               "against a server, or whoever sees who takes part, and against everybody else.\n"
+               "The first is the budget gate.",
+    .example = "sefl privacy plan --clients 3000 --sample-rate 0.1 --rounds 100 \\\n"
+               "      --epsilon 8 --delta 1e-6",
     .actions = "plan spent new",
     .run = run,
 };

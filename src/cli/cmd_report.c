@@ -128,13 +128,12 @@ const cli_command cmd_report = {
     .name = "report",
     .summary = "say what happened in a run, and draw it",
     .usage = "RUN [--out FILE] [--text] [--json]",
-    .details =
-        "RUN is a run's folder, an aggregator's, a provisioned federation's, or a\n"
-        "metrics.jsonl. Writes one page that needs nothing else (perplexity, loss, epsilon,\n"
-        "participation, time and bytes by part) and prints a summary.\n"
-        "  --out FILE      the page (RUN/report.html)\n"
-        "  --text          no page, the summary alone\n"
-        "  --json          the summary as one JSON object",
+    .details = "RUN is a run's folder, an aggregator's, a provisioned federation's, or a\n"
+               "metrics.jsonl. Writes one page that needs nothing else (perplexity, loss,\n"
+               "epsilon, participation, time and bytes by part) and prints a summary.\n"
+               "  --out FILE      the page (RUN/report.html)\n"
+               "  --text          no page, the summary alone\n"
+               "  --json          the summary as one JSON object",
     .example = "sefl report runs/demo",
     .run = run,
 };

@@ -298,11 +298,10 @@ static void show_progress(session *s, const train_info *info)
     double mean = s->loss_words ? s->loss_sum / (double)s->loss_words : info->loss;
     char time[32];
     print_time(time, left);
-    fprintf(stderr,
-            "\repoch %llu/%llu  step %llu/%llu  loss %.3f  ppl %.1f  %.0f words/s  %s left\033[K",
-            (unsigned long long)trainer_epochs(s->t) + 1, (unsigned long long)s->epochs,
-            (unsigned long long)(trainer_steps(s->t) % per), (unsigned long long)per, mean,
-            exp(mean), rate(s->words_here, s->began_ns), time);
+    meter_line("epoch %llu/%llu  step %llu/%llu  loss %.3f  ppl %.1f  %.0f words/s  %s left",
+               (unsigned long long)trainer_epochs(s->t) + 1, (unsigned long long)s->epochs,
+               (unsigned long long)(trainer_steps(s->t) % per), (unsigned long long)per, mean,
+               exp(mean), rate(s->words_here, s->began_ns), time);
 }
 
 static sefl_status evaluate(session *s, size_t split, double *mean)
@@ -323,7 +322,7 @@ static sefl_status end_of_epoch(session *s, const train_info *info)
     sefl_buf b = { 0 };
     print_time(time, 1e-9 * (double)(now_ns() - s->epoch_ns));
     if (s->terminal)
-        fprintf(stderr, "\r\033[K");
+        meter_line("%s", "");
     SEFL_TRY(evaluate(s, CORPUS_VALID, &valid));
     if (s->json) {
         json j = json_into(&b);
@@ -439,7 +438,7 @@ static sefl_status train(session *s)
         show_progress(s, &info);
     }
     if (s->terminal && !s->quiet)
-        fprintf(stderr, "\r\033[K");
+        meter_line("%s", "");
     if (trainer_epochs(s->t) < s->epochs) {
         SEFL_TRY(save_checkpoint(s));
         s->interrupted = interrupt_seen();
@@ -458,7 +457,7 @@ static sefl_status train(session *s)
     SEFL_TRY(farewell(s));
 done:
     if (st != SEFL_OK && s->terminal)
-        fprintf(stderr, "\r\033[K");
+        meter_line("%s", "");
     return st;
 }
 
@@ -486,7 +485,7 @@ static void print_resume(const session *s, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    session s = { .terminal = isatty(STDERR_FILENO) };
+    session s = { .terminal = meter_terminal() };
     sefl_status st = SEFL_OK;
     int rc = CLI_DONE;
     settings_init(&s.set, schema);

@@ -79,4 +79,10 @@ sefl_status msg_recv(channel *ch, uint32_t kind, uint32_t index, void *body, siz
 sefl_status channel_pair_new(channel *a, channel *b, unsigned timeout_ms) SEFL_MUST_CHECK;
 void channel_pair_close(channel *end);
 
+/* Before the first byte: room for so many bytes each way. With more unread a sender waits, as it does
+ * before a socket, unless the peer waits to send too (promise 4). For two threads that are both at work:
+ * what they take of the memory does not depend on who is faster. Without it one thread may send
+ * CHANNEL_INBOX bytes and then read them itself. */
+sefl_status channel_pair_limit(channel *end, size_t bytes) SEFL_MUST_CHECK;
+
 #endif

@@ -1,5 +1,5 @@
 /* The pair in memory. One lock for both directions; each direction is a queue that grows up to
- * CHANNEL_INBOX bytes and is a ring from then on. */
+ * `limit` bytes and is a ring from then on; up to CHANNEL_INBOX while both ends wait to send. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "mpc/channel.h"
@@ -16,8 +16,9 @@ typedef struct queue {
 typedef struct pair {
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    queue q[2]; /* q[i]: what end i has sent */
-    bool closed[2];
+    queue q[2];                 /* q[i]: what end i has sent */
+    bool closed[2], sending[2]; /* sending: waits for room */
+    size_t limit;
     unsigned timeout_ms;
     struct end {
         struct pair *pair;
@@ -43,13 +44,13 @@ static struct timespec deadline(const pair *p)
     return t;
 }
 
-static sefl_status queue_room(queue *q, size_t n)
+static sefl_status queue_room(queue *q, size_t n, size_t most)
 {
     size_t cap = q->cap ? q->cap : 1 << 12;
     uint8_t *bigger;
-    if (q->cap - q->n >= n || q->cap == CHANNEL_INBOX)
+    if (q->cap - q->n >= n || q->cap >= most)
         return SEFL_OK;
-    while (cap - q->n < n && cap < CHANNEL_INBOX)
+    while (cap - q->n < n && cap < most)
         cap *= 2;
     sefl_status st = sefl_new(&bigger, cap, 1);
     if (st != SEFL_OK)
@@ -75,13 +76,16 @@ static sefl_status pair_send(void *self, const void *bytes, size_t n)
     pthread_mutex_lock(&p->lock);
     while (n > 0) {
         SEFL_CHECK(!p->closed[!e->side], SEFL_ECLOSED, "channel: closed by the peer");
-        SEFL_TRY(queue_room(q, n));
+        SEFL_TRY(queue_room(q, n, p->sending[!e->side] ? CHANNEL_INBOX : p->limit));
         size_t end = (q->at + q->n) % q->cap;
         size_t take = q->cap - q->n < n ? q->cap - q->n : n;
         if (take > q->cap - end)
             take = q->cap - end;
         if (take == 0) {
-            SEFL_TRY(wait_moved(p, &until));
+            p->sending[e->side] = true;
+            st = wait_moved(p, &until);
+            p->sending[e->side] = false;
+            SEFL_TRY(st);
             continue;
         }
         memcpy(q->p + end, from, take);
@@ -143,11 +147,23 @@ sefl_status channel_pair_new(channel *a, channel *b, unsigned timeout_ms)
     pthread_cond_init(&p->moved, &attr);
     pthread_condattr_destroy(&attr);
     p->timeout_ms = timeout_ms;
+    p->limit = CHANNEL_INBOX;
     for (int i = 0; i < 2; i++)
         p->end[i] = (struct end){ .pair = p, .side = i };
     *a = (channel){ .ops = &pair_ops, .self = &p->end[0] };
     *b = (channel){ .ops = &pair_ops, .self = &p->end[1] };
     return SEFL_OK;
+}
+
+sefl_status channel_pair_limit(channel *end, size_t bytes)
+{
+    sefl_status st = SEFL_OK;
+    pair *p = ((const struct end *)end->self)->pair;
+    p->limit = bytes;
+    for (int i = 0; i < 2; i++)
+        SEFL_TRY(queue_room(&p->q[i], bytes, bytes));
+done:
+    return st;
 }
 
 void channel_pair_close(channel *end)

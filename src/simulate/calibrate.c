@@ -14,6 +14,7 @@
 
 #include <ftw.h>
 #include <limits.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ typedef struct bench {
     const task *t;
     pool *pool;
     double seconds; /* for all of it */
-    char folder[64];
+    char folder[PATH_MAX];
     sefl_clock mono;
 } bench;
 
@@ -276,17 +277,6 @@ done:
     return st;
 }
 
-static double resident_bytes(void)
-{
-    long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-    if (f && fscanf(f, "%*s %ld", &pages) != 1)
-        pages = 0;
-    if (f)
-        fclose(f);
-    return (double)pages * (double)sysconf(_SC_PAGE_SIZE);
-}
-
 static sefl_status time_updates(const bench *b, rates *r)
 {
     sefl_status st = SEFL_OK;
@@ -294,9 +284,9 @@ static sefl_status time_updates(const bench *b, rates *r)
     cost c1, c2;
     double fixed, slope;
     size_t small, large = sizes(b->t, &small);
-    double before = resident_bytes();
+    size_t before = sefl_heap_live();
     SEFL_TRY(ahe_enc_new(&enc, b->t->pub, &b->t->ahe, b->pool, NULL));
-    r->tables_bytes = fmax(0, resident_bytes() - before);
+    r->tables_bytes = (double)(sefl_heap_live() - before);
     SEFL_TRY(time_update(b, &c1, enc, small));
     SEFL_TRY(time_update(b, &c2, enc, large));
     line_through(&fixed, &slope, (double)small, c1.encrypt, (double)large, c2.encrypt);
@@ -311,7 +301,7 @@ done:
 /* ---- the servers ------------------------------------------------------------------------------- */
 
 typedef struct opening {
-    double seconds, bytes;
+    double seconds, bytes, heap;
 } opening;
 
 /* A set of two updates of so many values, opened by both servers. */
@@ -335,7 +325,7 @@ static sefl_status time_servers(const bench *b, opening *out, const scene *part,
     memcpy(h.task, t->id, sizeof h.task);
     seeded_init(&gen, 1, "calibration");
     for (int i = 0; i < 2; i++) {
-        snprintf(path[i], sizeof path[i], "%s/ledger-%u-%d", b->folder, turn, i);
+        snprintf(path[i], sizeof path[i], "%.4000s/ledger-%u-%d", b->folder, turn, i);
         SEFL_TRY(ledger_create(path[i], t->population));
         SEFL_TRY(ledger_open(&book[i], path[i], t->population, NULL));
     }
@@ -353,6 +343,8 @@ static sefl_status time_servers(const bench *b, opening *out, const scene *part,
         SEFL_TRY(ahe_sum_add_units(p, sum, 0, body + p->head_bytes, p->units, b->pool));
     }
     SEFL_TRY(ahe_sum_close(p, sum));
+    size_t live = sefl_heap_live();
+    sefl_heap_mark();
     SEFL_TRY(servers_new(
         &v, &(servers_config){
                 .scene = part, .as_ledger = book[0], .csp_ledger = book[1], .pool = b->pool }));
@@ -364,6 +356,7 @@ static sefl_status time_servers(const bench *b, opening *out, const scene *part,
     SEFL_TRY(servers_open(v, 1, 1, t->threshold, set, sum, X));
     out->seconds = wall_seconds(b) - began;
     out->bytes = (double)(servers_bytes(v) - before);
+    out->heap = (double)(sefl_heap_peak() - live);
 done:
     servers_free(v);
     ledger_close(book[0]);
@@ -394,10 +387,13 @@ static sefl_status time_release(const bench *b, opening *out, size_t values, uns
     }
     SEFL_TRY(sefl_new(&sum, values, sizeof *sum));
     SEFL_TRY(sefl_new(&w, values, sizeof *w));
+    size_t live = sefl_heap_live();
+    sefl_heap_mark();
     double began = wall_seconds(b);
     SEFL_TRY(e->protection == PROTECTION_CDP ? clear_central(w, &part.task, 1, 1, sum)
                                              : clear_release(w, &part.task, 1, 1, 1, sum));
     out->seconds = wall_seconds(b) - began;
+    out->heap = (double)(sefl_heap_peak() - live);
 done:
     sefl_free(sum);
     sefl_free(w);
@@ -413,15 +409,17 @@ static sefl_status time_releases(const bench *b, rates *r)
     unsigned turn = 0, times = 0;
     do {
         SEFL_TRY(time_release(b, &o, small, turn++));
-        one.seconds += o.seconds, one.bytes = o.bytes;
+        one.seconds += o.seconds, one.bytes = o.bytes, one.heap = fmax(one.heap, o.heap);
         SEFL_TRY(time_release(b, &o, large, turn++));
-        two.seconds += o.seconds, two.bytes = o.bytes;
+        two.seconds += o.seconds, two.bytes = o.bytes, two.heap = fmax(two.heap, o.heap);
     } while (++times < 5 && wall_seconds(b) - began < 0.25 * b->seconds);
     line_through(&fixed, &slope, (double)small, one.seconds / times, (double)large,
                  two.seconds / times);
     r->release_ms_round = 1e3 * fixed, r->release_ns_value = 1e9 * slope;
     line_through(&fixed, &slope, (double)small, one.bytes, (double)large, two.bytes);
     r->link_bytes_round = fixed, r->link_bytes_value = slope;
+    line_through(&fixed, &slope, (double)small, one.heap, (double)large, two.heap);
+    r->release_bytes_round = fixed, r->release_bytes_value = slope;
 done:
     return st;
 }
@@ -444,7 +442,7 @@ static sefl_status time_step(const bench *b, rates *r)
     SEFL_TRY(sefl_new(&average, t->params, sizeof *average));
     memcpy(theta, b->s->theta, t->params * sizeof *theta);
     w[t->values - 1] = 1000; /* the weight slot, if there is one */
-    snprintf(path, sizeof path, "%s/model", b->folder);
+    snprintf(path, sizeof path, "%.4000s/model", b->folder);
     double began = wall_seconds(b);
     SEFL_TRY(step_average(average, t, w, 2));
     SEFL_TRY(step_apply(&step, t, theta, average));
@@ -484,6 +482,21 @@ done:
     return st;
 }
 
+/* What is resident and did not come through base/alloc.h: the program, its libraries and what they took
+ * while they trained, stacks. Freed memory is given back first. */
+static double program_bytes(void)
+{
+    long pages = 0;
+    FILE *f;
+    malloc_trim(0);
+    f = fopen("/proc/self/statm", "re");
+    if (f && fscanf(f, "%*s %ld", &pages) != 1)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return fmax(0, (double)pages * (double)sysconf(_SC_PAGE_SIZE) - (double)sefl_heap_live());
+}
+
 static int remove_one(const char *path, const struct stat *sb, int flag, struct FTW *ftw)
 {
     (void)sb, (void)flag, (void)ftw;
@@ -495,17 +508,18 @@ sefl_status calibrate(rates *out, const scene *s, pool *p, double seconds)
     sefl_status st = SEFL_OK;
     bench b = { .s = s, .t = &s->task, .pool = p, .seconds = seconds, .mono = clock_monotonic() };
     rates r = { 0 };
-    snprintf(b.folder, sizeof b.folder, "/tmp/sefl-plan-XXXXXX");
-    SEFL_CHECK(mkdtemp(b.folder), SEFL_EIO, "cannot make a folder in /tmp");
+    SEFL_TRY(file_temp_folder(b.folder, sizeof b.folder, "sefl-plan"));
     SEFL_TRY(time_training(&b, &r));
     if (s->e->full)
         SEFL_TRY(time_updates(&b, &r));
-    SEFL_TRY(time_releases(&b, &r));
+    r.program_bytes = program_bytes();
+    SEFL_TRY(time_releases(&b, &r)); /* its threads leave memory behind that the allocator keeps */
     SEFL_TRY(time_step(&b, &r));
     SEFL_TRY(time_validation(&b, &r));
     *out = r;
 done:
-    (void)nftw(b.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    if (b.folder[0])
+        (void)nftw(b.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     return st;
 }
 

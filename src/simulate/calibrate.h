@@ -5,7 +5,8 @@
  *
  * Training runs real steps of the scene's clients; encryption, sums and the servers' part run the real
  * code on some of the values, at two sizes, so that what a round costs in any case and what each value
- * costs come apart. Everything is for this model, scheme and key.
+ * costs come apart. What they take of the memory is counted by base/alloc.h, beside what the process has
+ * resident that did not come from there. Everything is for this model, scheme and key.
  * Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_CALIBRATE_H
 #define SIMULATE_CALIBRATE_H
@@ -28,7 +29,10 @@
     X(step_ms_round, "the server's step and the model's file")                      \
     X(eval_us_token, "validation, a word of text")                                  \
     X(model_bytes, "a model's file")                                                \
-    X(tables_bytes, "the encryption's tables in memory")
+    X(program_bytes, "in memory: the program, its libraries and threads")           \
+    X(tables_bytes, "in memory: the encryption's tables")                           \
+    X(release_bytes_round, "in memory: the release (2pc), in any case")             \
+    X(release_bytes_value, "in memory: the release (2pc), a value")
 
 typedef struct rates {
 #define RATES_MEMBER(name, text) double name;

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { COINS = 34, TIMEOUT_MS = 600000 };
+enum { COINS = 34, TIMEOUT_MS = 600000, UNDER_WAY = 4 << 20 };
 
 /* ---- joint noise ----------------------------------------------------------------------------- */
 
@@ -132,10 +132,12 @@ static sefl_status joint(int64_t *out, const task *t, uint64_t seed, const noise
     SEFL_TRY(side_init(&as, p, seed, v, padded));
     SEFL_TRY(side_init(&csp, p, seed, m, padded));
     SEFL_TRY(channel_pair_new(&as.ch, &csp.ch, TIMEOUT_MS));
-    if (pthread_create(&thread, NULL, evaluator, &csp) != 0) {
+    st = channel_pair_limit(&as.ch, UNDER_WAY);
+    if (st == SEFL_OK && pthread_create(&thread, NULL, evaluator, &csp) != 0)
+        st = sefl_fail(SEFL_ENOMEM, "no thread for the second server");
+    if (st != SEFL_OK) {
         channel_pair_close(&as.ch);
         channel_pair_close(&csp.ch);
-        st = sefl_fail(SEFL_ENOMEM, "no thread for the second server");
         goto done;
     }
     st = garbler(&as);

@@ -112,6 +112,34 @@ done:
     return st;
 }
 
+sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double delta)
+{
+    sefl_status st = SEFL_OK;
+    dp_event want = { .noise = DP_NOISE_JOINT, .rate = 1, .count = t->rounds, .dim = t->values };
+    double root = sqrt((double)t->values), z;
+    *out = (plan_need){ .epsilon = epsilon, .delta = delta };
+    if (t->sampling == TASK_HIDDEN)
+        want.rate = t->rate;
+    else if (t->max_rounds_per_client > 0 && want.count > t->max_rounds_per_client)
+        want.count = t->max_rounds_per_client;
+    SEFL_TRY(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
+    out->z = z;
+    out->clients = (uint64_t)ceil(z * root / PLAN_RATIO_GOOD);
+    out->no_larger = (uint64_t)ceil(z * root / PLAN_RATIO_BAD);
+done:
+    return st;
+}
+
+void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n)
+{
+    if (n->z > 0)
+        snprintf(out, PLAN_NEED_TEXT,
+                 "over these rounds takes z = %.3f and about %" PRIu64 " clients a round", n->z,
+                 n->clients);
+    else
+        snprintf(out, PLAN_NEED_TEXT, "over these rounds cannot be had with any noise");
+}
+
 static sefl_status privacy(plan *p, const scene *s)
 {
     sefl_status st = SEFL_OK;
@@ -141,22 +169,15 @@ static sefl_status privacy(plan *p, const scene *s)
     }
     if (t->claim)
         SEFL_TRY(budget(p, t, &ev));
-    /* what epsilon 8 would take: more noise, and so many clients that it does not drown them */
-    dp_event want = { .noise = DP_NOISE_JOINT, .rate = 1, .count = t->rounds, .dim = t->values };
-    if (t->sampling == TASK_HIDDEN)
-        want.rate = t->rate;
-    else if (t->max_rounds_per_client > 0 && want.count > t->max_rounds_per_client)
-        want.count = t->max_rounds_per_client;
-    if (dp_find_z(&p->z_needed, &want, PLAN_EPSILON, &(dp_question){ .delta = p->delta }) ==
-        SEFL_OK)
-        p->clients_needed = (uint64_t)ceil(p->z_needed * root / PLAN_RATIO_GOOD);
+    if (plan_need_of(&p->need, t, PLAN_EPSILON, p->delta) != SEFL_OK)
+        p->need = (plan_need){ 0 };
 done:
     return st;
 }
 
 static void privacy_warnings(plan *p, const scene *s)
 {
-    uint64_t n = p->clients_needed;
+    uint64_t n = p->need.clients;
     uint64_t unit = n >= 10000 ? 1000 : n >= 1000 ? 100 : 10; /* about */
     n = (n + unit / 2) / unit * unit;
     if (s->e->protection == PROTECTION_NONE)
@@ -181,13 +202,13 @@ static void privacy_warnings(plan *p, const scene *s)
         warn(p,
              "epsilon %.0f says little: epsilon %g over these rounds takes z = %.2f and about "
              "%" PRIu64 " clients",
-             p->epsilon_server, PLAN_EPSILON, p->z_needed, n);
+             p->epsilon_server, PLAN_EPSILON, p->need.z, n);
     if (!p->claim && p->noise && p->noise_ratio <= PLAN_RATIO_BAD &&
-        s->e->clients < p->clients_needed)
+        s->e->clients < p->need.clients)
         warn(p,
              "%" PRIu32 " clients cannot have both learning and a small epsilon: epsilon %g over "
              "these rounds takes z = %.2f and about %" PRIu64 " clients",
-             s->e->clients, PLAN_EPSILON, p->z_needed, n);
+             s->e->clients, PLAN_EPSILON, p->need.z, n);
 }
 
 /* ---- seconds and memory ------------------------------------------------------------------------- */
@@ -231,38 +252,37 @@ static void seconds(plan *p, const scene *s, const rates *r)
     p->seconds = (double)p->rounds * one->wall;
 }
 
-/* Bytes of a model's plan and of everything beside it (work.h, clear.h, noise.h). */
+static double text_bytes(const corpus *c)
+{
+    return 4.0 * (double)c->tokens + 8.0 * (double)(c->lines + 1) + 8.0 * (double)(c->docs + 1);
+}
+
+/* What is there while the sum is released, which is when most is: see work.h for the clients' part. */
 static sefl_status memory(plan *p, const scene *s, const rates *r)
 {
     sefl_status st = SEFL_OK;
     const experiment *e = s->e;
     const task *t = &s->task;
-    double d = (double)t->values, bytes = 12e6; /* the program */
-    double scale = (double)e->clients / s->clients;
+    double d = (double)t->values, bytes = r->program_bytes, text = 0;
     lm *m = NULL;
     SEFL_TRY(lm_new(&m, &t->model, NULL));
-    double one = (double)lm_memory(m);
-    bytes += (p->threads + (s->valid.tokens > 0)) * one;
-    bytes += p->threads * (4 + 8) * d;
-    bytes += scale * (4.0 * (double)s->tokens) + 4.0 * (double)s->valid.tokens;
-    bytes += 4 * d + 16 * d; /* theta, w, averages */
+    bytes += (p->threads + (s->valid.tokens > 0)) * (double)lm_memory(m);
+    bytes += p->threads * 4 * d; /* a client's model */
+    if (e->protection != PROTECTION_NONE)
+        bytes += p->threads * 8 * d; /* its integers */
+    for (uint32_t i = 0; i < s->clients; i++)
+        text += text_bytes(&s->text[i]);
+    bytes += text * e->clients / s->clients + text_bytes(&s->valid);
+    bytes += 4 * d + 16 * d; /* the global model; released integers and their average */
     if (t->server != TASK_AVERAGE)
         bytes += (t->server == TASK_ADAM ? 16 : 8) * d;
-    if (e->protection == PROTECTION_NONE)
-        bytes -= p->threads * 8 * d;
-    else if (!e->full)
-        bytes += p->threads * 8 * d;
-    if (e->full) {
-        bytes += p->threads * (double)ahe_body_bytes(&t->ahe) + (double)ahe_sum_bytes(&t->ahe);
-        bytes += r->tables_bytes;
-        bytes += (double)(t->ahe.units * t->ahe.plain_bytes);
-        if (t->noise == TASK_NOISE_JOINT)
-            bytes += (112 + 174) * d + 80e6;
-    } else if (e->protection == PROTECTION_SEFL && t->noise == TASK_NOISE_JOINT) {
-        bytes += (112 + 174 + 2 * (68 + 4) + 16) * d + 60e6;
-    } else if (e->protection == PROTECTION_SEFL && t->noise == TASK_NOISE_OWN) {
-        bytes += 40 * d;
-    }
+    if (e->full)
+        bytes += p->threads * (double)ahe_body_bytes(&t->ahe) + (double)ahe_sum_bytes(&t->ahe) +
+                 r->tables_bytes;
+    else if (e->protection != PROTECTION_NONE)
+        bytes += p->threads * 8 * d; /* sums */
+    if (e->protection != PROTECTION_NONE)
+        bytes += r->release_bytes_round + r->release_bytes_value * d;
     p->memory_bytes = (uint64_t)bytes;
     double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
     if (there > 0 && bytes > 0.9 * there)
@@ -347,8 +367,8 @@ sefl_status plan_json(sefl_buf *out, const plan *p)
         json_key(&j, "epsilon_others"), json_real(&j, p->epsilon_others);
     }
     json_key(&j, "delta"), json_real(&j, p->delta);
-    json_key(&j, "z_for_epsilon_8"), json_real(&j, p->z_needed);
-    json_key(&j, "clients_for_epsilon_8"), json_u64(&j, p->clients_needed);
+    json_key(&j, "z_for_epsilon_8"), json_real(&j, p->need.z);
+    json_key(&j, "clients_for_epsilon_8"), json_u64(&j, p->need.clients);
     json_key(&j, "warnings"), json_open(&j, '[');
     for (unsigned i = 0; i < p->warnings; i++)
         json_str(&j, p->warning[i]);

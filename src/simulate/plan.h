@@ -27,6 +27,14 @@ typedef struct plan_seconds {
     double train, encrypt, sum, twopc, step, eval, wall;
 } plan_seconds;
 
+/* What a claim of epsilon at delta over all rounds of a task takes: joint noise z, and so many clients in
+ * every round that it does not drown them. */
+typedef struct plan_need {
+    double epsilon, delta, z;
+    uint64_t clients;   /* noise at PLAN_RATIO_GOOD */
+    uint64_t no_larger; /* noise at PLAN_RATIO_BAD */
+} plan_need;
+
 typedef struct plan {
     const char *protection, *crypto, *scheme;
     uint32_t clients; /* enrolled */
@@ -51,12 +59,19 @@ typedef struct plan {
     bool has_epsilon;            /* of all rounds, with a claim or without */
     double epsilon_server, epsilon_others, epsilon_target, delta;
     const char *why_no_epsilon;
-    double z_needed;         /* for PLAN_EPSILON over these rounds; 0: not known */
-    uint64_t clients_needed; /* for it, at PLAN_RATIO_GOOD */
+    plan_need need; /* of PLAN_EPSILON; z 0: not known */
 
     unsigned warnings;
     char warning[PLAN_WARNINGS][PLAN_WARNING_MAX];
 } plan;
+
+/* Fails where no z gives it. */
+sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,
+                         double delta) SEFL_MUST_CHECK;
+
+enum { PLAN_NEED_TEXT = 128 };
+/* "over these rounds takes z = 2.393 and about 1048 clients a round" */
+void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n);
 
 /* tokens of all clients are those of the scene, scaled up where it has only some of them. */
 sefl_status plan_make(plan *out, const scene *s, const rates *r, unsigned threads) SEFL_MUST_CHECK;

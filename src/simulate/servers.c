@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { TIMEOUT_MS = 600000 };
+enum { TIMEOUT_MS = 600000, UNDER_WAY = 4 << 20 };
 
 /* What CSP remembers: the present round and the marks. */
 typedef struct memory {
@@ -231,9 +231,11 @@ static sefl_status dial(servers *v)
     const scene *s = v->c.scene;
     SEFL_TRY(channel_pair_new(&v->as_end, &v->csp_end, TIMEOUT_MS));
     v->dialled = true;
-    if (pthread_create(&v->thread, NULL, serve, v) != 0) {
-        channel_pair_close(&v->csp_end);
+    st = channel_pair_limit(&v->as_end, UNDER_WAY);
+    if (st == SEFL_OK && pthread_create(&v->thread, NULL, serve, v) != 0)
         st = sefl_fail(SEFL_ENOMEM, "no thread for CSP");
+    if (st != SEFL_OK) {
+        channel_pair_close(&v->csp_end);
         goto done;
     }
     v->running = true;

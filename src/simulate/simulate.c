@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "roles/aggregator/step.h"
 #include "roles/terms.h"
@@ -220,35 +219,6 @@ done:
     return st;
 }
 
-static void add_up(simulate_result *out, const run_round *r)
-{
-    out->rounds++;
-    out->skipped += r->skipped;
-    out->seconds += r->seconds;
-    out->train += r->train;
-    out->encrypt += r->encrypt;
-    out->sum += r->sum;
-    out->twopc += r->twopc;
-    out->step += r->step;
-    out->eval += r->eval;
-    out->cpu += r->cpu;
-    out->up += r->up;
-    out->down += r->down;
-    out->link += r->link == UINT64_MAX ? 0 : r->link;
-    if (r->perplexity > 0) {
-        out->last_perplexity = r->perplexity;
-        if (out->best_perplexity == 0 || r->perplexity < out->best_perplexity) {
-            out->best_perplexity = r->perplexity;
-            out->best_round = r->round;
-        }
-    }
-    if (r->has_epsilon) {
-        out->has_epsilon = true;
-        out->epsilon_server = r->epsilon_server;
-        out->epsilon_others = r->epsilon_others;
-    }
-}
-
 /* Files that nobody goes on from any more. */
 static void forget(const sim *s)
 {
@@ -284,7 +254,7 @@ static sefl_status keep(sim *s)
     memcpy(s->state.taken, crowd_taken(s->crowd), s->state.clients * sizeof *s->state.taken);
     SEFL_TRY(run_state_write(&s->state, run_path(&s->folder, "state")));
     forget(s);
-    add_up(s->out, &s->r);
+    simulate_add(s->out, &s->r);
     if (s->c->round)
         s->c->round(s->c->ctx, &s->r);
 done:
@@ -457,7 +427,7 @@ static sefl_status take_up(sim *s)
                s->folder.root);
     SEFL_TRY(run_metrics_read(&list, &n, run_path(&s->folder, "metrics.jsonl")));
     for (size_t i = 0; i < n; i++)
-        add_up(s->out, &list[i]);
+        simulate_add(s->out, &list[i]);
     SEFL_TRY(model_read(
         &meta, &theta, &count,
         run_path(&s->folder, "model/round-%" PRIu64 ".safetensors", s->state.model_round)));
@@ -553,7 +523,7 @@ static sefl_status look_back(sim *s)
     size_t count;
     SEFL_TRY(run_metrics_read(&list, &n, run_path(&s->folder, "metrics.jsonl")));
     for (size_t i = 0; i < n; i++)
-        add_up(s->out, &list[i]);
+        simulate_add(s->out, &list[i]);
     SEFL_TRY(model_read(&meta, &theta, &count, run_path(&s->folder, "model/last.safetensors")));
     sha256_of(s->out->model, span_of(theta, count * sizeof *theta));
     s->out->was_there = true;
@@ -648,56 +618,4 @@ done:
     sefl_free(s);
     buf_clear(&config);
     return st;
-}
-
-sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, const experiment *e)
-{
-    json j = json_into(out);
-    char hex[65];
-    for (size_t i = 0; i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", r->model[i]);
-    json_open(&j, '{');
-    json_key(&j, "name"), json_str(&j, e->name);
-    json_key(&j, "folder"), json_str(&j, r->folder);
-    json_key(&j, "protection"), json_str(&j, protection_name(e->protection));
-    json_key(&j, "crypto"), json_str(&j, e->full ? "full" : "clear");
-    json_key(&j, "clients"), json_u64(&j, e->clients);
-    json_key(&j, "seed"), json_u64(&j, e->seed);
-    json_key(&j, "rounds"), json_u64(&j, r->rounds);
-    json_key(&j, "skipped"), json_u64(&j, r->skipped);
-    json_key(&j, "why"), json_str(&j, r->why);
-    json_key(&j, "was_there"), json_bool(&j, r->was_there);
-    if (r->first_perplexity > 0)
-        json_key(&j, "first_perplexity"), json_real(&j, r->first_perplexity);
-    if (r->last_perplexity > 0)
-        json_key(&j, "last_perplexity"), json_real(&j, r->last_perplexity);
-    if (r->best_perplexity > 0) {
-        json_key(&j, "best_perplexity"), json_real(&j, r->best_perplexity);
-        json_key(&j, "best_round"), json_u64(&j, r->best_round);
-    }
-    if (r->best_possible > 0)
-        json_key(&j, "best_possible_perplexity"), json_real(&j, r->best_possible);
-    json_key(&j, "model_sha256"), json_str(&j, hex);
-    json_key(&j, "claim"), json_str(&j, r->claim ? "dp" : "none");
-    if (r->has_epsilon) {
-        json_key(&j, "epsilon_server"), json_real(&j, r->epsilon_server);
-        json_key(&j, "epsilon_others"), json_real(&j, r->epsilon_others);
-        json_key(&j, "epsilon_target"), json_real(&j, r->epsilon_target);
-        json_key(&j, "delta"), json_real(&j, r->delta);
-    }
-    json_key(&j, "seconds"), json_real(&j, r->seconds);
-    json_key(&j, "train_seconds"), json_real(&j, r->train);
-    json_key(&j, "encrypt_seconds"), json_real(&j, r->encrypt);
-    json_key(&j, "sum_seconds"), json_real(&j, r->sum);
-    json_key(&j, "2pc_seconds"), json_real(&j, r->twopc);
-    json_key(&j, "step_seconds"), json_real(&j, r->step);
-    json_key(&j, "eval_seconds"), json_real(&j, r->eval);
-    json_key(&j, "cpu_seconds"), json_real(&j, r->cpu);
-    json_key(&j, "up_bytes"), json_u64(&j, r->up);
-    json_key(&j, "down_bytes"), json_u64(&j, r->down);
-    json_key(&j, "link_bytes"), json_u64(&j, r->link);
-    json_key(&j, "memory_bytes"), json_u64(&j, r->memory_bytes);
-    json_key(&j, "threads"), json_u64(&j, r->threads);
-    json_close(&j, '}');
-    return json_end(&j);
 }

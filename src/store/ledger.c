@@ -2,20 +2,19 @@
  *  1. l->size is the length of the file up to which every record has been verified or written by
  *     us, and synced, unless l->broken;
  *  2. memory is changed only after the record is durable;
- *  3. nothing in a record depends on time, host or process: same rounds, same bytes. */
-#include "store/ledger.h"
-
+ *  3. nothing in a record depends on time, host or process: same rounds, same bytes.
+ * What the charges add up to, and whether one more fits, is in ledger_total.c. */
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "store/ledger_inside.h"
 #include "store/ledger_terms.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -34,25 +33,6 @@ enum {
     SECTOR = 512,                                         /* what a disk writes whole */
 };
 #define FILE_MAX ((size_t)1 << 28)
-
-typedef struct task {
-    ledger_terms terms;
-    uint64_t *rounds; /* rising */
-    size_t n, cap;
-} task;
-
-struct ledger {
-    int fd; /* -1: read only */
-    bool broken;
-    char *path, *population;
-    size_t size;        /* of the verified file */
-    size_t last_append; /* where its last append begins */
-    size_t ignored;     /* bytes of an unfinished record behind it, when it was opened */
-    task *tasks;
-    size_t n_tasks, cap_tasks;
-    uint8_t (*hashes)[LEDGER_HASH_BYTES]; /* after record i */
-    size_t n_records, cap_records;
-};
 
 /* ---- records ------------------------------------------------------------------------------- */
 
@@ -113,7 +93,7 @@ static sefl_status room_for(void *array, size_t n, size_t *cap, size_t size)
 }
 
 /* first place in rounds that is >= round */
-static size_t place_of(const task *t, uint64_t round)
+static size_t place_of(const ledger_entry *t, uint64_t round)
 {
     size_t lo = 0, hi = t->n;
     while (lo < hi) {
@@ -126,7 +106,7 @@ static size_t place_of(const task *t, uint64_t round)
     return lo;
 }
 
-static bool charged(const task *t, uint64_t round)
+static bool charged(const ledger_entry *t, uint64_t round)
 {
     size_t at = place_of(t, round);
     return at < t->n && t->rounds[at] == round;
@@ -157,7 +137,7 @@ done:
 static sefl_status apply_task(ledger *l, rd *r)
 {
     sefl_status st = SEFL_OK;
-    task t = { 0 };
+    ledger_entry t = { 0 };
     SEFL_TRY(ledger_terms_read(r, &t.terms));
     SEFL_TRY(ledger_terms_check(&t.terms));
     SEFL_CHECK(find_task(l, t.terms.task) == l->n_tasks, SEFL_EPROTO, "a task stands there twice");
@@ -176,7 +156,7 @@ static sefl_status apply_charge(ledger *l, rd *r)
     SEFL_TRY(rd_varint(r, &round));
     SEFL_CHECK(number < l->n_tasks, SEFL_EPROTO, "a charge of task %" PRIu64 ", there are %zu",
                number, l->n_tasks);
-    task *t = &l->tasks[number];
+    ledger_entry *t = &l->tasks[number];
     SEFL_CHECK(!charged(t, round), SEFL_EPROTO, "round %" PRIu64 " is charged twice", round);
     SEFL_TRY(room_for(&t->rounds, t->n, &t->cap, sizeof *t->rounds));
     size_t at = place_of(t, round);
@@ -499,122 +479,7 @@ void ledger_close(ledger *l)
     sefl_free(l);
 }
 
-/* ---- totals -------------------------------------------------------------------------------- */
-
-/* All charges as events; `extra` has one round more than charged (extra == n_tasks: a new task with
- * these terms). */
-static sefl_status events_of(const ledger *l, dp_event **out, size_t *n, bool against_server,
-                             size_t extra, const ledger_terms *terms)
-{
-    sefl_status st = sefl_new(out, l->n_tasks + 1, sizeof **out);
-    if (st != SEFL_OK)
-        return st;
-    *n = 0;
-    for (size_t i = 0; i < l->n_tasks; i++)
-        (*out)[(*n)++] = ledger_terms_event(&l->tasks[i].terms,
-                                            l->tasks[i].n + (terms && i == extra), against_server);
-    if (terms && extra == l->n_tasks)
-        (*out)[(*n)++] = ledger_terms_event(terms, 1, against_server);
-    return SEFL_OK;
-}
-
-#define MIXED_UNITS "some tasks protect clients and others records: they have no common total"
-
-/* tasks that claim something, by unit, terms (may be NULL) among them */
-static void count_units(const ledger *l, size_t n[2], const ledger_terms *terms)
-{
-    n[0] = n[1] = 0;
-    for (size_t i = 0; i < l->n_tasks; i++)
-        n[l->tasks[i].terms.unit] += l->tasks[i].terms.noise != DP_NOISE_NONE;
-    if (terms)
-        n[terms->unit] += terms->noise != DP_NOISE_NONE;
-}
-
-static sefl_status total_of(const ledger *l, dp_claim *out, bool against_server, size_t extra,
-                            const ledger_terms *terms, double delta, dp_neighbours nb)
-{
-    sefl_status st = SEFL_OK;
-    dp_event *ev = NULL;
-    size_t n, of_unit[2];
-    count_units(l, of_unit, terms);
-    if (of_unit[LEDGER_UNIT_CLIENT] && of_unit[LEDGER_UNIT_RECORD]) {
-        *out = (dp_claim){ .epsilon = INFINITY, .why_not = MIXED_UNITS };
-        goto done;
-    }
-    SEFL_TRY(events_of(l, &ev, &n, against_server, extra, terms));
-    SEFL_TRY(dp_epsilon(out, ev, n, &(dp_question){ .delta = delta, .neighbours = nb }));
-done:
-    sefl_free(ev);
-    return st;
-}
-
-static uint64_t rounds_in_all(const ledger *l)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < l->n_tasks; i++)
-        n += l->tasks[i].n;
-    return n;
-}
-
-sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out)
-{
-    sefl_status st = SEFL_OK;
-    ledger_total t = { .delta = delta, .tasks = l->n_tasks, .rounds = rounds_in_all(l) };
-    size_t of_unit[2];
-    count_units(l, of_unit, NULL);
-    t.unit = of_unit[LEDGER_UNIT_RECORD] == 0   ? LEDGER_TOTAL_CLIENT
-             : of_unit[LEDGER_UNIT_CLIENT] == 0 ? LEDGER_TOTAL_RECORD
-                                                : LEDGER_TOTAL_MIXED;
-    if (delta == 0) {
-        t.delta = 1e-5; /* of an empty ledger; it does not matter */
-        for (size_t i = 0; i < l->n_tasks; i++)
-            if (l->tasks[i].terms.noise != DP_NOISE_NONE)
-                t.delta = l->tasks[i].terms.delta;
-    }
-    dp_claim *server[2] = { &t.server, &t.server_replace };
-    dp_claim *others[2] = { &t.others, &t.others_replace };
-    for (int i = 0; i < 2; i++) {
-        dp_neighbours nb = i ? DP_REPLACE : DP_ZERO_OUT;
-        SEFL_TRY(total_of(l, server[i], true, 0, NULL, t.delta, nb));
-        SEFL_TRY(total_of(l, others[i], false, 0, NULL, t.delta, nb));
-        if (server[i]->epsilon < others[i]->epsilon) /* others see no more than a server */
-            *others[i] = *server[i];
-    }
-    *out = t;
-done:
-    return st;
-}
-
 /* ---- charging ------------------------------------------------------------------------------ */
-
-/* for printing with four places: never less than it is */
-static double up4(double epsilon)
-{
-    return ceil(epsilon * 1e4) / 1e4;
-}
-
-static sefl_status gate(const ledger *l, size_t at, const ledger_terms *terms, uint64_t round)
-{
-    sefl_status st = SEFL_OK;
-    dp_claim now, then;
-    if (terms->noise == DP_NOISE_NONE)
-        goto done;
-    SEFL_TRY(total_of(l, &then, true, at, terms, terms->delta, DP_ZERO_OUT));
-    if (then.claimed && then.epsilon <= terms->epsilon_max)
-        goto done;
-    SEFL_CHECK(then.claimed, SEFL_EBUDGET,
-               "population \"%s\": no differential privacy could be claimed (%s); a task with "
-               "target epsilon %g cannot be charged",
-               l->population, then.why_not, terms->epsilon_max);
-    SEFL_TRY(total_of(l, &now, true, 0, NULL, terms->delta, DP_ZERO_OUT));
-    SEFL_CHECK(false, SEFL_EBUDGET,
-               "round %" PRIu64 " would bring population \"%s\" to epsilon %.4f at delta %g; the "
-               "target is %g (spent: %.4f over %" PRIu64 " rounds of %zu tasks)",
-               round, l->population, up4(then.epsilon), terms->delta, terms->epsilon_max,
-               up4(now.epsilon), rounds_in_all(l), l->n_tasks);
-done:
-    return st;
-}
 
 /* All that can speak against a charge. *at: the task's number (n_tasks: a new one). */
 static sefl_status consider(const ledger *l, const ledger_terms *terms, uint64_t round, size_t *at,
@@ -640,7 +505,7 @@ static sefl_status consider(const ledger *l, const ledger_terms *terms, uint64_t
                "population \"%s\" has had %d tasks: no more fit into its ledger", l->population,
                LEDGER_TASKS_MAX);
     SEFL_CHECK(l->size + APPEND_MAX <= FILE_MAX, SEFL_ERANGE, "ledger %s is full", l->path);
-    SEFL_TRY(gate(l, *at, terms, round));
+    SEFL_TRY(ledger_gate(l, *at, terms, round));
 done:
     return st;
 }
@@ -702,7 +567,7 @@ sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t r
     if (at < l->n_tasks && charged(&l->tasks[at], round))
         goto done;
     limited.epsilon_max = epsilon_max;
-    SEFL_TRY(gate(l, at, &limited, round));
+    SEFL_TRY(ledger_gate(l, at, &limited, round));
 done:
     return st;
 }

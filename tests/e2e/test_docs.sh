@@ -1,7 +1,9 @@
 #!/bin/sh
 # What README and docs tell people to type works: every block marked ```sh is run, in the order of its file, in
 # a folder of its own (docs/OPERATING.md: test_operating.sh). "```sh parallel" holds a command a line that run side by side, as in terminals of
-# their own. Every `sefl COMMAND` named in a text exists.
+# their own. In other blocks every line "$ sefl ..." or "$ build/sefl ..." is run too and must print the lines below
+# it; "$ make ..." and what CONTRIBUTING.md shows to fail are not. Every `sefl COMMAND --option` named in a text
+# exists.
 #
 # So that tests can run beside each other and soon end, `sefl` is a wrapper here: provisioned federations get
 # ports of their own, and the aggregator does not linger.
@@ -35,7 +37,17 @@ blocks() {
             } else inside = 2
             next
         }
-        inside == 1 { print > file }' "$1"
+        inside == 1 { print > file }
+        inside == 2 && /^\$ (build\/)?sefl / {
+            shown = sprintf("%s-%02d", out, ++n)
+            sub(/^\$ (build\/)?/, "")
+            print > (shown ".sh")
+            close(shown ".sh")
+            next
+        }
+        inside == 2 && /^\$ / && !/^\$ (make|echo) / { print FILENAME ": nobody runs: " $0 > (out "-bad") }
+        inside == 2 && shown { print > (shown ".shown") }
+        !inside { shown = "" }' "$1"
 }
 ran=0
 for file in "$SEFL_SOURCE"/README.md "$SEFL_SOURCE"/CONTRIBUTING.md "$SEFL_SOURCE"/docs/*.md \
@@ -44,7 +56,8 @@ for file in "$SEFL_SOURCE"/README.md "$SEFL_SOURCE"/CONTRIBUTING.md "$SEFL_SOURC
     rm -rf "$dir"/block-* "$dir/work"
     mkdir "$dir/work"
     blocks "$file"
-    for block in "$dir"/block-*; do
+    [ ! -e "$dir/block-bad" ] || fail "$(cat "$dir/block-bad")"
+    for block in "$dir"/block-*.sh; do
         [ -e "$block" ] || continue
         rc=0
         : > "$dir/out"
@@ -60,6 +73,8 @@ for file in "$SEFL_SOURCE"/README.md "$SEFL_SOURCE"/CONTRIBUTING.md "$SEFL_SOURC
         *) (cd "$dir/work" && sh -eu "$block") > "$dir/out" 2>&1 || rc=$? ;;
         esac
         [ "$rc" -eq 0 ] || { cat "$block" "$dir/out"; fail "$file: a block exits $rc"; }
+        shown=${block%.sh}.shown
+        [ ! -e "$shown" ] || diff "$shown" "$dir/out" || fail "$file: '$(cat "$block")' prints something else"
         ran=$((ran + 1))
     done
 done
@@ -74,5 +89,14 @@ grep -ho '`sefl [a-z][a-z0-9]*\( [a-z][a-z0-9]*\)\?' README.md CONTRIBUTING.md C
     echo "$commands" | grep -qx -- "$command" || fail "a text names 'sefl $command'"
     [ -z "$action" ] || "$SEFL" help "$command" | grep -qw -- "$action" ||
         "$SEFL" bench --list 2> /dev/null | grep -qw -- "$action" || fail "a text names 'sefl $command $action'"
+done
+# shellcheck disable=SC2016 # backquotes of the texts
+# options, in code of one line; those of a benchmark are in the list
+grep -hoE '`(build/)?sefl [^`]*`' README.md CONTRIBUTING.md SECURITY.md docs/*.md examples/README.md |
+    grep -- ' --' | tr -d '`' | sort -u | while read -r _ command rest; do
+    { "$SEFL" help "$command"; [ "$command" != bench ] || "$SEFL" bench --list; } > "$dir/help"
+    for o in $(echo "$rest" | grep -o -- '--[a-z][a-z0-9-]*'); do
+        [ "$o" = --help ] || grep -qw -e "$o" "$dir/help" || fail "a text names 'sefl $command $o'"
+    done
 done
 echo "ok: $ran blocks"

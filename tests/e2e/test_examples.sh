@@ -20,8 +20,7 @@ wanted() { # what the output of an example must hold, a line each
 n=0
 for example in "$SEFL_SOURCE"/examples/[0-9]*.sh; do
     name=$(basename "$example")
-    mkdir "$dir/$name"
-    "$example" "$dir/$name" > "$dir/out" 2>&1 || { cat "$dir/out"; fail "$name exits $?"; }
+    "$example" "$dir/my $name" > "$dir/out" 2>&1 || { cat "$dir/out"; fail "$name exits $?"; }
     wanted "$name" > "$dir/wanted"
     while IFS= read -r words; do
         grep -qF -- "$words" "$dir/out" || { cat "$dir/out"; fail "$name does not show '$words'"; }

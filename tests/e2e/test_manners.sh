@@ -16,6 +16,11 @@ misuse() { # ARGUMENTS...: must be refused
     grep -q "^sefl" err || fail "'sefl $*' says nothing useful: $(cat err)"
     if grep -q "$(printf '\033')" err; then fail "'sefl $*' sends control characters"; fi
 }
+narrow() { # WHAT FILE: no line is wider than a terminal of the usual size
+    wide=$(awk 'length > 80' "$2")
+    [ -z "$wide" ] || fail "$1 has lines of more than 80 columns: $wide"
+}
+asked=0
 commands=$("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 "$SEFL" help --man > page
 "$SEFL" help --completion > completion
@@ -27,14 +32,16 @@ for c in $commands; do
     grep -q '^example:' help || fail "sefl $c --help has no example"
     sed -n '/^example:/,$p' help | grep -q "sefl $c" || fail "the example of $c is another command"
     # ---- man page and completion ----------------------------------------------------------------
-    grep -q "^\.SS sefl $c " page || fail "the man page lacks $c"
+    grep -q "^\.SS sefl $c\$" page || fail "the man page lacks $c"
     line=$(sed -n "s/^    $c) //p" completion)
     [ -n "$line" ] || fail "the completion lacks $c"
     sed '/^example:/,$d' help | grep -o -- '\(^\|[ (\[]\)--[a-z][a-z0-9-]*' | grep -o -- '--[a-z0-9-]*' | sort -u > options || :
     while read -r o; do
         case $line in *"$o"*) ;; *) fail "the completion of $c lacks $o" ;; esac
         grep -qF -- "$(printf %s "$o" | sed 's/-/\\-/g')" page || fail "the man page lacks $o of $c"
-    done
+        asked=$((asked + 1))
+    done < options
+    narrow "sefl $c --help" help
     # ---- wrong usage -----------------------------------------------------------------------------
     misuse "$c" --no-such-option
     if [ "$c" != help ]; then grep -q "sefl $c" err || fail "sefl $c --no-such-option: $(cat err)"; fi
@@ -43,6 +50,15 @@ for c in $commands; do
         misuse "$c" "$a" --no-such-option
     done
 done
+[ "$asked" -gt 50 ] || fail "only $asked options were looked for"
+"$SEFL" help > list
+narrow "sefl help" list
+"$SEFL" bench --list > list
+narrow "sefl bench --list" list
+if MANWIDTH=80 man -l page 2> err > shown && grep -q SYNOPSIS shown; then # no man here: nothing to see
+    [ ! -s err ] || fail "man -l: $(cat err)"
+    narrow "the man page" shown
+fi
 # commands that cannot do anything without being told what
 misuse report
 misuse report a b
@@ -57,6 +73,8 @@ misuse privacy
 misuse privacy plan
 misuse privacy spent
 misuse bench nothing
+misuse bench --list base
+misuse bench --list --json
 misuse help a b
 if [ "$SEFL_CORE_ONLY" = 0 ]; then
     for c in aggregator csp client; do misuse $c; done
@@ -77,5 +95,20 @@ if [ "$SEFL_CORE_ONLY" = 0 ]; then
     rc=0
     "$SEFL" report nowhere > out 2> err || rc=$?
     [ "$rc" -eq 1 ] || fail "a run that is not there: $rc"
+fi
+# ---- terminals -----------------------------------------------------------------------------------
+# the line that renews itself stays one line where it is narrow, and is not there where nothing renews it
+if [ "$SEFL_CORE_ONLY" = 0 ] && script -qec true /dev/null > /dev/null 2>&1; then
+    printf 'clients: 4\nrounds: { count: 3 }\n' > e.yml
+    run="'$SEFL' simulate -c e.yml"
+    TERM=xterm script -qec "stty cols 40; $run --set name=narrow" /dev/null > screen
+    tr '\r' '\n' < screen | grep "$(printf '\033')" | sed "s/$(printf '\033')\[K//g" | grep -v '^$' > lines || :
+    grep -q '^round .*client' lines || fail "no progress on a terminal: $(cat screen)"
+    if grep '^round .*client [0-9]' lines | awk 'length > 39' | grep -q .; then fail "too wide: $(cat lines)"; fi
+    for term in dumb ""; do
+        TERM=$term script -qec "$run --set name=t$term" /dev/null > screen
+        grep -q 'all rounds are done' screen || fail "TERM='$term': $(cat screen)"
+        if grep -q "$(printf '\033')" screen; then fail "TERM='$term' gets control characters"; fi
+    done
 fi
 echo ok

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/full/confine.h"
 #include "cli/full/signals.h"
+#include "cli/meter.h"
 
 #include "base/alloc.h"
 #include "config/yaml/yaml.h"
@@ -109,14 +110,14 @@ static void show(void *ctx, const client_view *v)
         return;
     s->shown_ms = now;
     /* back to the first column: whatever is printed next takes the line's place */
-    if (v->round == 0)
-        fprintf(stderr, "\r\033[K%s", v->doing);
-    else
-        fprintf(stderr, "\r\033[Kround %llu/%llu  %s", (unsigned long long)v->round,
-                (unsigned long long)v->rounds, v->doing);
+    char round[64] = "", share[16] = "";
+    if (v->round > 0)
+        snprintf(round, sizeof round, "round %llu/%llu  ", (unsigned long long)v->round,
+                 (unsigned long long)v->rounds);
     if (v->total > 0)
-        fprintf(stderr, " %3.0f %%", 100.0 * (double)v->done / (double)v->total);
-    fprintf(stderr, "%s\r", warning);
+        snprintf(share, sizeof share, " %3.0f %%", 100.0 * (double)v->done / (double)v->total);
+    meter_line("%s%s%s%s", round, v->doing, share, warning);
+    fprintf(stderr, "\r");
 }
 
 static void on_reload(void *ctx)
@@ -155,7 +156,7 @@ static sefl_status work(session *s, bool *running)
     SEFL_TRY(read_settings(s, &set));
     SEFL_TRY(find_folder(s));
     SEFL_TRY(client_config_make(&cfg, &set, s->folder));
-    s->terminal = isatty(2);
+    s->terminal = meter_terminal();
     s->wall = clock_wall(), s->clock = clock_monotonic();
     s->log = log_open(2, cfg.level, &s->wall);
     if (s->terminal) /* the line says what goes on; only trouble is added */
@@ -177,7 +178,7 @@ static sefl_status work(session *s, bool *running)
     SEFL_TRY(client_run(c));
 done:
     if (s->terminal)
-        fprintf(stderr, "\r\033[K");
+        meter_line("%s", "");
     signals_end(sigs);
     client_free(c);
     client_config_clear(&cfg);
@@ -235,30 +236,30 @@ const cli_command cmd_client = {
     .name = "client",
     .summary = "take part in a federation with the text on this machine",
     .usage = "-c client.yml [--once] [options]",
-    .details =
-        "Fetches the task, checks both servers' signatures and the owner's policy, then in each\n"
-        "round trains on the text, encrypts the change and uploads it. Nothing else is sent.\n"
-        "Ends with 0 when the task is over, with 1 and a sentence when it cannot take part.\n"
-        "SIGTERM stops in good order; started again, it goes on. SIGHUP reads policy,\n"
-        "certificates and log level again.\n"
-        "  -c, --config FILE     client.yml; its relative paths count from its folder\n"
-        "  --once                stop after one round\n"
-        "Each setting of the file is an option too, which comes first:\n"
-        "  --server HOST:PORT    the aggregation server\n"
-        "  --proxy URL           HTTP CONNECT proxy; none; default: from https_proxy, no_proxy\n"
-        "  --tls-cert F, --tls-key F, --tls-peers F\n"
-        "                        this client's certificate and key, the server's CA\n"
-        "  --aggregator-key F, --csp-key F\n"
-        "                        signing keys of the two servers, pinned at enrolment\n"
-        "  --policy F            what the owner of the text agrees to: epsilon_per_task,\n"
-        "                        epsilon_total, delta_max, clients_min, noise_modes, claim_none,\n"
-        "                        rounds_max\n"
-        "  --text PATH           file, or folder of files; --text-format guess|text|jsonl|csv,\n"
-        "                        --text-field NAME (default text)\n"
-        "  --state DIR           rounds under way and receipts\n"
-        "  --ledger F            this client's privacy ledger\n"
-        "  --threads N           0 (default): one a core\n"
-        "  --log LEVEL           debug, info (default), warn, error, off",
+    .details = "Fetches the task, checks both servers' signatures and the owner's policy, then\n"
+               "in each round trains on the text, encrypts the change and uploads it. Nothing\n"
+               "else is sent. Ends with 0 when the task is over, with 1 and a sentence when it\n"
+               "cannot take part. SIGTERM stops in good order; started again, it goes on. SIGHUP\n"
+               "reads policy, certificates and log level again.\n"
+               "  -c, --config FILE     client.yml; its relative paths count from its folder\n"
+               "  --once                stop after one round\n"
+               "Each setting of the file is an option too, which comes first:\n"
+               "  --server HOST:PORT    the aggregation server\n"
+               "  --proxy URL           HTTP CONNECT proxy; none; default: from https_proxy,\n"
+               "                        no_proxy\n"
+               "  --tls-cert F, --tls-key F, --tls-peers F\n"
+               "                        this client's certificate and key, the server's CA\n"
+               "  --aggregator-key F, --csp-key F\n"
+               "                        signing keys of the two servers, pinned at enrolment\n"
+               "  --policy F            what the owner of the text agrees to: epsilon_per_task,\n"
+               "                        epsilon_total, delta_max, clients_min, noise_modes,\n"
+               "                        claim_none, rounds_max\n"
+               "  --text PATH           file, or folder of files; --text-format\n"
+               "                        guess|text|jsonl|csv, --text-field NAME (default text)\n"
+               "  --state DIR           rounds under way and receipts\n"
+               "  --ledger F            this client's privacy ledger\n"
+               "  --threads N           0 (default): one a core\n"
+               "  --log LEVEL           debug, info (default), warn, error, off",
     .example = "sefl client -c clients/client-01/client.yml",
     .run = run,
 };

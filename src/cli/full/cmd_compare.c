@@ -118,7 +118,7 @@ const cli_command cmd_compare = {
     .usage = "RUN... [--json]",
     .details = "  RUN     folder of a run, finished or not: runs/NAME\n"
                "  --json  one object a run",
-    .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml && sefl compare "
-               "runs/experiment",
+    .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml\n"
+               "  sefl compare runs/experiment",
     .run = run,
 };

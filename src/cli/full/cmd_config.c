@@ -139,12 +139,12 @@ const cli_command cmd_config = {
     .name = "config",
     .summary = "check a file of settings, or list the keys it may have",
     .usage = "check FILE [--for KIND] [--json]\n       sefl config keys [--for KIND] [--json]",
-    .details =
-        "  check FILE      says what is wrong, with line and column; exit 1 if something is\n"
-        "  keys            every key: default, values, what it is for\n"
-        "  --for KIND      experiment (default), aggregator, csp, client, policy or task;\n"
-        "                  a FILE of the usual name (csp.yml, ...) tells by itself\n"
-        "  --json          one JSON object, or a list of keys",
+    .details = "  check FILE      says what is wrong, with line and column; exit 1 if something\n"
+               "                  is\n"
+               "  keys            every key: default, values, what it is for\n"
+               "  --for KIND      experiment (default), aggregator, csp, client, policy or task;\n"
+               "                  a FILE of the usual name (csp.yml, ...) tells by itself\n"
+               "  --json          one JSON object, or a list of keys",
     .example = "sefl init experiment.yml && sefl config check experiment.yml",
     .actions = "check keys",
     .run = run,

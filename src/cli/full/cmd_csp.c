@@ -223,28 +223,29 @@ const cli_command cmd_csp = {
     .name = "csp",
     .summary = "run the cryptography service provider of a federation",
     .usage = "-c csp.yml [--stay] [options]",
-    .details =
-        "Holds the secret key, waits for the aggregation server (mutual TLS) and opens each round\n"
-        "of the task once: never below the threshold, past the budget or while the two ledgers\n"
-        "disagree. Ends with 0 when the task is over. SIGTERM stops in good order; started again,\n"
-        "it goes on. SIGHUP reads certificates and log level again.\n"
-        "  -c, --config FILE     csp.yml; its relative paths count from its folder\n"
-        "  --stay                serve on when the task is over\n"
-        "Each setting of the file is an option too, which comes first:\n"
-        "  --listen ADDR:PORT    port 0: the system chooses\n"
-        "  --tls-cert F, --tls-key F, --tls-peers F\n"
-        "                        certificate, its key, the aggregation server's CA\n"
-        "  --ca DIR              folder of 'sefl ca new': its trust list says who gets in\n"
-        "  --sign-key F          this server's signing key\n"
-        "  --key F               the sealed secret key; --key-lock F (a key file) or\n"
-        "                        --passphrase-file F opens it, else the terminal is asked\n"
-        "  --task F              the task, signed by both servers\n"
-        "  --state DIR           journal\n"
-        "  --ledger F            the population's privacy ledger\n"
-        "  --threads N           0 (default): one a core\n"
-        "  --user NAME           root becomes NAME when the port is bound\n"
-        "  --ready-file F        written when it serves: host:port\n"
-        "  --log LEVEL           debug, info (default), warn, error, off",
+    .details = "Holds the secret key, waits for the aggregation server (mutual TLS) and opens\n"
+               "each round of the task once: never below the threshold, past the budget or while\n"
+               "the two ledgers disagree. Ends with 0 when the task is over. SIGTERM stops in\n"
+               "good order; started again, it goes on. SIGHUP reads certificates and log level\n"
+               "again.\n"
+               "  -c, --config FILE     csp.yml; its relative paths count from its folder\n"
+               "  --stay                serve on when the task is over\n"
+               "Each setting of the file is an option too, which comes first:\n"
+               "  --listen ADDR:PORT    port 0: the system chooses\n"
+               "  --tls-cert F, --tls-key F, --tls-peers F\n"
+               "                        certificate, its key, the aggregation server's CA\n"
+               "  --ca DIR              folder of 'sefl ca new': its trust list says who gets\n"
+               "                        in\n"
+               "  --sign-key F          this server's signing key\n"
+               "  --key F               the sealed secret key; --key-lock F (a key file) or\n"
+               "                        --passphrase-file F opens it, else the terminal is asked\n"
+               "  --task F              the task, signed by both servers\n"
+               "  --state DIR           journal\n"
+               "  --ledger F            the population's privacy ledger\n"
+               "  --threads N           0 (default): one a core\n"
+               "  --user NAME           root becomes NAME when the port is bound\n"
+               "  --ready-file F        written when it serves: host:port\n"
+               "  --log LEVEL           debug, info (default), warn, error, off",
     .example = "sefl csp -c csp/csp.yml",
     .run = run,
 };

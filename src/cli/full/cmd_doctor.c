@@ -112,15 +112,14 @@ const cli_command cmd_doctor = {
     .name = "doctor",
     .summary = "check this machine, and a role's file with all that it names",
     .usage = "[-c FILE] [--for KIND] [--json]",
-    .details =
-        "Looks at processor, libraries, randomness, limits, clock and disk, and with a file\n"
-        "at its settings, files, certificates (key, role, expiry, issuer), port and peers.\n"
-        "Each line is ok, warn or fail with what to do; exit 1 if something fails. Nothing\n"
-        "is changed.\n"
-        "  -c, --config FILE   aggregator.yml, csp.yml, client.yml, ...\n"
-        "  --for KIND          what FILE is, where its name does not tell: experiment,\n"
-        "                      aggregator, csp, client, policy, task\n"
-        "  --json              one JSON object",
+    .details = "Looks at processor, libraries, randomness, limits, clock and disk, and with a\n"
+               "file at its settings, files, certificates (key, role, expiry, issuer), port and\n"
+               "peers. Each line is ok, warn or fail with what to do; exit 1 if something fails.\n"
+               "Nothing is changed.\n"
+               "  -c, --config FILE   aggregator.yml, csp.yml, client.yml, ...\n"
+               "  --for KIND          what FILE is, where its name does not tell: experiment,\n"
+               "                      aggregator, csp, client, policy, task\n"
+               "  --json              one JSON object",
     .example = "sefl doctor",
     .run = run,
 };

@@ -210,26 +210,27 @@ static int run(int argc, char **argv)
 
 const cli_command cmd_enroll = {
     .name = "enroll",
-    .summary = "join a federation: a key of this site's own, a certificate, both servers' keys",
-    .usage = "FOLDER --server H:P --aggregator-token T --csp-token T [--proxy URL]",
-    .details =
-        "Makes FOLDER with a private key that never leaves it, asks the aggregation server for a\n"
-        "certificate, and writes client.yml and a cautious policy.yml. It needs a token of each\n"
-        "operator ('sefl ca token'), each given to the site by that operator itself: the CSP's "
-        "key\n"
-        "comes with the CSP's token, never through the aggregation server.\n"
-        "When the servers cannot do it now, run it again: the key stays the same.\n"
-        "  --server HOST:PORT        the aggregation server\n"
-        "  --aggregator-token T, --csp-token T\n"
-        "                            the tokens; @FILE reads one from a file\n"
-        "  --proxy URL               HTTP CONNECT proxy; none; default: from https_proxy\n"
-        "By hand, with files instead of tokens:\n"
-        "  enroll FOLDER --csr-only --name SITE     key and csr.pem, for 'sefl ca sign'\n"
-        "  enroll FOLDER --cert F --peers AGGREGATOR-CA.pem --aggregator-key F --csp-key F\n"
-        "         --population NAME --server H:P    puts what came back in place\n"
-        "After 'sefl ca renew':\n"
-        "  enroll FOLDER --renew --server H:P       fetches the newer certificate",
-    .example = "sefl enroll site --server as.example:7000 --aggregator-token @as.token --csp-token "
-               "@csp.token",
+    .summary = "join a federation: own key, certificate, both servers' keys",
+    .usage = "FOLDER --server H:P --aggregator-token T --csp-token T\n"
+             "       [--proxy URL]",
+    .details = "Makes FOLDER with a private key that never leaves it, asks the aggregation\n"
+               "server for a certificate, and writes client.yml and a cautious policy.yml. It\n"
+               "needs a token of each operator ('sefl ca token'), each given to the site by that\n"
+               "operator itself: the CSP's key comes with the CSP's token, never through the\n"
+               "aggregation server. When the servers cannot do it now, run it again: the key\n"
+               "stays the same.\n"
+               "  --server HOST:PORT        the aggregation server\n"
+               "  --aggregator-token T, --csp-token T\n"
+               "                            the tokens; @FILE reads one from a file\n"
+               "  --proxy URL               HTTP CONNECT proxy; none; default: from https_proxy\n"
+               "By hand, with files instead of tokens:\n"
+               "  enroll FOLDER --csr-only --name SITE     key and csr.pem, for 'sefl ca sign'\n"
+               "  enroll FOLDER --cert F --peers AGGREGATOR-CA.pem --aggregator-key F\n"
+               "         --csp-key F --population NAME --server H:P\n"
+               "                                           puts what came back in place\n"
+               "After 'sefl ca renew':\n"
+               "  enroll FOLDER --renew --server H:P       fetches the newer certificate",
+    .example = "sefl enroll site --server as.example:7000 \\\n"
+               "      --aggregator-token @as.token --csp-token @csp.token",
     .run = run,
 };

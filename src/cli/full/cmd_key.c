@@ -474,23 +474,26 @@ static int run(int argc, char **argv)
 const cli_command cmd_key = {
     .name = "key",
     .summary = "make, show or check the key pair of a CSP; make a signing key",
-    .usage = "new --out PREFIX | show FILE | check SECRET | sign --out PREFIX [options]",
-    .details =
-        "new makes PREFIX.key (secret, locked) and PREFIX.pub (public); in a folder csp.key, "
-        "csp.pub.\n"
-        "show tells what a public or secret key file is, without opening it.\n"
-        "check opens a secret key, tries it, and compares the public key beside it.\n"
-        "sign makes a server's signing key: PREFIX.key (secret) and PREFIX.pub (public).\n"
-        "  --out FOLDER|PREFIX   new: where to put the two files\n"
-        "  --bits N              new: 2048, 3072 (default) or 4096\n"
-        "  --memory MIB          new: what unlocking takes, 64 to 512 (default 256)\n"
-        "  --force               new: replace existing files; the old key is lost\n"
-        "  --pub FILE            check: the public key to compare (default: beside SECRET)\n"
-        "  --json                one JSON object\n"
-        "What locks the secret key; without either the terminal is asked for a passphrase:\n"
-        "  --passphrase-file F   one line of at least 12 characters\n"
-        "  --key-file F          at least 32 random bytes",
-    .example = "head -c 32 /dev/urandom > csp.lock && sefl key new --out csp --key-file csp.lock\n"
+    .usage = "new --out PREFIX | show FILE | check SECRET | sign --out PREFIX\n"
+             "       [options]",
+    .details = "new makes PREFIX.key (secret, locked) and PREFIX.pub (public); in a folder\n"
+               "  csp.key, csp.pub.\n"
+               "show tells what a public or secret key file is, without opening it.\n"
+               "check opens a secret key, tries it, and compares the public key beside it.\n"
+               "sign makes a server's signing key: PREFIX.key (secret), PREFIX.pub (public).\n"
+               "  --out FOLDER|PREFIX   new: where to put the two files\n"
+               "  --bits N              new: 2048, 3072 (default) or 4096\n"
+               "  --memory MIB          new: what unlocking takes, 64 to 512 (default 256)\n"
+               "  --force               new: replace existing files; the old key is lost\n"
+               "  --pub FILE            check: the public key to compare (default: beside\n"
+               "                        SECRET)\n"
+               "  --json                one JSON object\n"
+               "What locks the secret key; without either the terminal is asked for a\n"
+               "passphrase:\n"
+               "  --passphrase-file F   one line of at least 12 characters\n"
+               "  --key-file F          at least 32 random bytes",
+    .example = "head -c 32 /dev/urandom > csp.lock\n"
+               "  sefl key new --out csp --key-file csp.lock\n"
                "  sefl key show csp.pub && sefl key check csp.key --key-file csp.lock",
     .actions = "new show check sign",
     .run = run,

@@ -41,7 +41,7 @@ static void print_seconds(const char *name, double s)
 
 static void print_plan(const plan *p, const char *name)
 {
-    char up[16], down[16], link[16], memory[16];
+    char up[16], down[16], link[16], memory[16], need[PLAN_NEED_TEXT];
     human_bytes(up, p->up_bytes), human_bytes(down, p->down_bytes);
     human_bytes(link, p->link_bytes), human_bytes(memory, p->memory_bytes);
     printf("%s: protection %s%s%s, %" PRIu32 " clients, about %.0f in a round, %" PRIu64
@@ -63,7 +63,10 @@ static void print_plan(const plan *p, const char *name)
     print_seconds("2pc", p->round.twopc);
     print_seconds("step", p->round.step);
     print_seconds("eval", p->round.eval);
-    printf("\nservers     %s between them a round\n", link);
+    if (p->link_bytes > 0)
+        printf("\nservers     %s between them a round\n", link);
+    else
+        printf("\nservers     nothing between them (crypto clear)\n");
     printf("all rounds  %.0f s on %u thread%s, %s of memory\n", p->seconds, p->threads,
            p->threads == 1 ? "" : "s", memory);
     if (p->noise)
@@ -76,8 +79,8 @@ static void print_plan(const plan *p, const char *name)
                p->claim ? "" : " (not claimed)");
     else
         printf("privacy     none: %s\n", p->why_no_epsilon);
-    printf("epsilon 8   over these rounds takes z = %.3f and about %" PRIu64 " clients a round\n",
-           p->z_needed, p->clients_needed);
+    plan_need_text(need, &p->need);
+    printf("epsilon %g   %s\n", PLAN_EPSILON, need);
     for (unsigned i = 0; i < p->warnings; i++)
         printf("warning: %s\n", p->warning[i]);
 }
@@ -175,17 +178,16 @@ const cli_command cmd_plan = {
     .name = "plan",
     .summary = "say what an experiment will cost and give, before it runs",
     .usage = "-c FILE [--set KEY=VALUE] [options]",
-    .details =
-        "  -c, --config FILE  the experiment; of a sweep every run is planned\n"
-        "  --set KEY=VALUE    any key, in place of the file's\n"
-        "  --threads N        that the run will use; 0 (default): all cores\n"
-        "  --quick            measure this machine for about 2 seconds, not 10\n"
-        "  --rates FILE       no measurement: rates that --save-rates wrote\n"
-        "  --save-rates FILE  keeps the rates of this machine, for this model\n"
-        "  --json             one object\n"
-        "\n"
-        "Prints bytes, seconds by part, memory, noise to signal, epsilon of the whole run, and\n"
-        "what to change. Nothing is written.",
+    .details = "  -c, --config FILE  the experiment; of a sweep every run is planned\n"
+               "  --set KEY=VALUE    any key, in place of the file's\n"
+               "  --threads N        that the run will use; 0 (default): all cores\n"
+               "  --quick            measure this machine for about 2 seconds, not 10\n"
+               "  --rates FILE       no measurement: rates that --save-rates wrote\n"
+               "  --save-rates FILE  keeps the rates of this machine, for this model\n"
+               "  --json             one object\n"
+               "\n"
+               "Prints bytes, seconds by part, memory, noise to signal, epsilon of the whole\n"
+               "run, and what to change. Nothing is written.",
     .example = "echo 'clients: 20' > experiment.yml && sefl plan --quick -c experiment.yml",
     .run = run,
 };

@@ -218,27 +218,27 @@ const cli_command cmd_provision = {
     .name = "provision",
     .summary = "make a whole federation in one folder, for trials on one machine",
     .usage = "FOLDER [options]",
-    .details =
-        "Makes two certificate authorities, keys and configuration of an aggregation server, a\n"
-        "CSP and clients, text, a vocabulary, an initial model and a task that both servers have\n"
-        "signed. FOLDER must be empty or not there; when something fails nothing is left.\n"
-        "All keys lie in one place: for trials and tests only.\n"
-        "  --clients N       how many, 2 to 1000 (8)\n"
-        "  --scheme S        lwe (default) or paillier\n"
-        "  --bits N          CSP's key: 2048, 3072 (default) or 4096\n"
-        "  --words N         generated text: tokens a client (2000)\n"
-        "  --data PATH       deal this text out instead (a folder with train.txt and valid.txt,\n"
-        "                    or a file). The validation text becomes public, and its words the\n"
-        "                    vocabulary\n"
-        "  --vocab FILE      public word list\n"
-        "  --seed N          of text, shares and initial values; public, no key depends on it (1)\n"
-        "  --port-base P     AS listens on 127.0.0.1:P, CSP on P + 1 (7000); 0: the system\n"
-        "                    chooses, see the files aggregator/ready and csp/ready\n"
-        "  --set KEY=VALUE   any setting of the task, as in 'sefl task new'; without: a small "
-        "LSTM,\n"
-        "                    5 rounds, too little noise for any claim (claim none)\n"
-        "  --set-file FILE   settings, one KEY=VALUE a line\n"
-        "  --json            one JSON object",
+    .details = "Makes two certificate authorities, keys and configuration of an aggregation\n"
+               "server, a CSP and clients, text, a vocabulary, an initial model and a task that\n"
+               "both servers have signed. FOLDER must be empty or not there; when something\n"
+               "fails nothing is left. All keys lie in one place: for trials and tests only.\n"
+               "  --clients N       how many, 2 to 1000 (8)\n"
+               "  --scheme S        lwe (default) or paillier\n"
+               "  --bits N          CSP's key: 2048, 3072 (default) or 4096\n"
+               "  --words N         generated text: tokens a client (2000)\n"
+               "  --data PATH       deal this text out instead (a folder with train.txt and\n"
+               "                    valid.txt, or a file). The validation text becomes public,\n"
+               "                    and its words the vocabulary\n"
+               "  --vocab FILE      public word list\n"
+               "  --seed N          of text, shares and initial values; public, no key depends\n"
+               "                    on it (1)\n"
+               "  --port-base P     AS listens on 127.0.0.1:P, CSP on P + 1 (7000); 0: the\n"
+               "                    system chooses, see the files aggregator/ready and csp/ready\n"
+               "  --set KEY=VALUE   any setting of the task, as in 'sefl task new'; without: a\n"
+               "                    small LSTM, 5 rounds, too little noise for any claim (claim\n"
+               "                    none)\n"
+               "  --set-file FILE   settings, one KEY=VALUE a line\n"
+               "  --json            one JSON object",
     .example = "sefl provision trial --clients 4 --set rounds.count=3",
     .run = run,
 };

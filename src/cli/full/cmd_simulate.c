@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/full/experiment_args.h"
 #include "cli/interrupt.h"
+#include "cli/meter.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -45,7 +46,7 @@ static uint64_t now_ns(void)
 static void clear_line(const session *s)
 {
     if (s->terminal && !s->quiet)
-        fprintf(stderr, "\r\033[K");
+        meter_line("%s", "");
 }
 
 static void on_begin(void *ctx, const simulate_view *v)
@@ -123,19 +124,19 @@ static bool on_progress(void *self, uint64_t done, uint64_t total)
         return true;
     s->shown_ns = now;
     if (s->began_ns == 0) {
-        fprintf(stderr, "\rtext of client %" PRIu64 "/%" PRIu64 "\033[K", done, total);
+        meter_line("text of client %" PRIu64 "/%" PRIu64, done, total);
         return true;
     }
     double t = 1e-9 * (double)(now - s->began_ns), share = total ? (double)done / (double)total : 0;
     double rounds = (double)s->rounds_here + share;
-    fprintf(stderr, "\rround %" PRIu64 "/%" PRIu64 "  client %" PRIu64 "/%" PRIu64, s->round + 1,
-            s->view.rounds, done, total);
+    char rate[64] = "";
     if (rounds > 0 && t > 0) {
         double left = t / rounds * ((double)(s->view.rounds - s->round) - share);
-        fprintf(stderr, "  %.1f clients/s  %" PRIu64 ":%02" PRIu64 " left",
-                rounds * (double)total / t, (uint64_t)left / 60, (uint64_t)left % 60);
+        snprintf(rate, sizeof rate, "  %.1f clients/s  %" PRIu64 ":%02" PRIu64 " left",
+                 rounds * (double)total / t, (uint64_t)left / 60, (uint64_t)left % 60);
     }
-    fprintf(stderr, "\033[K");
+    meter_line("round %" PRIu64 "/%" PRIu64 "  client %" PRIu64 "/%" PRIu64 "%s", s->round + 1,
+               s->view.rounds, done, total, rate);
     return true;
 }
 
@@ -253,7 +254,7 @@ static int go(session *s)
 
 static int run(int argc, char **argv)
 {
-    session s = { .runs = "runs", .terminal = isatty(STDERR_FILENO) };
+    session s = { .runs = "runs", .terminal = meter_terminal() };
     int rc = CLI_DONE;
     experiment_args_init(&s.args);
     opterr = 0;
@@ -287,17 +288,16 @@ const cli_command cmd_simulate = {
     .name = "simulate",
     .summary = "run a whole federation in one process, from an experiment file",
     .usage = "-c FILE [--set KEY=VALUE] [options]",
-    .details =
-        "  -c, --config FILE  the experiment (docs/SIMULATION.md lists the keys)\n"
-        "  --set KEY=VALUE    any key, in place of the file's\n"
-        "  --runs DIR         folder of run folders (default runs)\n"
-        "  --threads N        0 (default): all cores; the result does not depend on it\n"
-        "  --json             one object a round, and one for the run\n"
-        "  --quiet            no talk on standard error\n"
-        "\n"
-        "A run leaves runs/NAME with config.yml, metrics.jsonl, model/, ledger, log and "
-        "summary.json.\n"
-        "The same command again skips what is finished and goes on with what was interrupted.",
+    .details = "  -c, --config FILE  the experiment (docs/SIMULATION.md lists the keys)\n"
+               "  --set KEY=VALUE    any key, in place of the file's\n"
+               "  --runs DIR         folder of run folders (default runs)\n"
+               "  --threads N        0 (default): all cores; the result does not depend on it\n"
+               "  --json             one object a round, and one for the run\n"
+               "  --quiet            no talk on standard error\n"
+               "\n"
+               "A run leaves runs/NAME with config.yml, metrics.jsonl, model/, ledger, log and\n"
+               "summary.json. The same command again skips what is finished and goes on with\n"
+               "what was interrupted.",
     .example = "echo 'clients: 20' > experiment.yml && sefl simulate -c experiment.yml",
     .run = run,
 };

@@ -546,27 +546,27 @@ const cli_command cmd_task = {
     .name = "task",
     .summary = "make, sign, show and check the document that a federation agrees on",
     .usage = "new|sign|show|check ...",
-    .details =
-        "  new --out TASK.json      writes a task from settings and files:\n"
-        "    --set KEY=VALUE          a setting (see below); --set-file FILE: one a line\n"
-        "    --config FILE.yml        settings as YAML\n"
-        "    --key CSP.pub            public key of 'sefl key new'\n"
-        "    --aggregator-key FILE    public signing keys of the two servers\n"
-        "    --csp-key FILE\n"
-        "    --vocab WORDS.txt        public word list, in the order of the model's rows\n"
-        "    --init MODEL.safetensors the public first model; its sizes are taken over\n"
-        "    --force                  replaces TASK.json\n"
-        "  sign --key SIGN.key --as aggregator|csp --out TASK.signed TASK\n"
-        "                           adds a server's signature to a document or a signed one\n"
-        "  show [--json|--explain] TASK\n"
-        "                           what it says; --explain: in plain words, who can learn what\n"
-        "  check --aggregator-key FILE --csp-key FILE TASK.signed\n"
-        "                           both signatures, under these keys and no others\n"
-        "settings that must be given: population, rounds.enrolled (and model.vocab, vocab.sha256,\n"
-        "init.sha256 unless --vocab and --init give them). The rest has defaults: scheme lwe, "
-        "joint\n"
-        "noise with z 1, epsilon 8 at delta 1e-6, 100 rounds of 10 minutes; docs/PROTOCOL.md lists "
-        "all",
+    .details = "  new --out TASK.json      writes a task from settings and files:\n"
+               "    --set KEY=VALUE          a setting (see below); --set-file FILE: one a line\n"
+               "    --config FILE.yml        settings as YAML\n"
+               "    --key CSP.pub            public key of 'sefl key new'\n"
+               "    --aggregator-key FILE    public signing keys of the two servers\n"
+               "    --csp-key FILE\n"
+               "    --vocab WORDS.txt        public word list, in the order of the model's rows\n"
+               "    --init MODEL.safetensors the public first model; its sizes are taken over\n"
+               "    --force                  replaces TASK.json\n"
+               "  sign --key SIGN.key --as aggregator|csp --out TASK.signed TASK\n"
+               "                           adds a server's signature to a document or a signed\n"
+               "                           one\n"
+               "  show [--json|--explain] TASK\n"
+               "                           what it says; --explain: in plain words, who can\n"
+               "                           learn what\n"
+               "  check --aggregator-key FILE --csp-key FILE TASK.signed\n"
+               "                           both signatures, under these keys and no others\n"
+               "settings that must be given: population, rounds.enrolled (and model.vocab,\n"
+               "vocab.sha256, init.sha256 unless --vocab and --init give them). The rest has\n"
+               "defaults: scheme lwe, joint noise with z 1, epsilon 8 at delta 1e-6, 100 rounds\n"
+               "of 10 minutes; docs/PROTOCOL.md lists all",
     .example = "sefl task show --explain public/task.signed",
     .actions = "new sign show check",
     .run = run,

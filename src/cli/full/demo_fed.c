@@ -312,19 +312,19 @@ done:
 static void clear_meter(stage *s)
 {
     if (s->waiting)
-        fprintf(stderr, "\r\033[K");
+        meter_line("%s", "");
     s->waiting = false;
 }
 
 /* One line that renews itself, on a terminal. */
 static void show_waiting(stage *s)
 {
-    if (s->d->json || !isatty(STDERR_FILENO) || now_ns() - s->meter_ns < 200000000u)
+    if (s->d->json || !meter_terminal() || now_ns() - s->meter_ns < 200000000u)
         return;
     s->meter_ns = now_ns();
     s->waiting = true;
-    fprintf(stderr, "\rround %2zu/%" PRIu64 "  under way  %.0f s \033[K", s->shown + 1,
-            s->d->rounds, since(s->began_ns));
+    meter_line("round %2zu/%" PRIu64 "  under way  %.0f s ", s->shown + 1, s->d->rounds,
+               since(s->began_ns));
 }
 
 static void show_round(stage *s, const run_line *r)

@@ -2,6 +2,7 @@
 #include "cli/full/demo_table.h"
 
 #include "base/json.h"
+#include "simulate/plan.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,17 +23,10 @@ void demo_bytes(char out[24], double bytes)
     snprintf(out, 24, i == 0 ? "%.0f %s" : "%.1f %s", isfinite(bytes) ? bytes : 0, units[i]);
 }
 
-sefl_status demo_need_of(demo_need *out, const task *t, uint32_t clients, double epsilon)
+/* Clients for as little noise in the average, z * clip / clients a value, as this run had. */
+static double as_here(const demo_scene *s, const plan_need *n)
 {
-    sefl_status st = SEFL_OK;
-    dp_event ev = { .noise = DP_NOISE_JOINT, .rate = 1, .count = t->rounds, .dim = t->values };
-    *out = (demo_need){ .epsilon = epsilon, .delta = DELTA };
-    SEFL_TRY(dp_find_z(&out->z, &ev, epsilon, &(dp_question){ .delta = DELTA }));
-    /* noise of the average is z * clip / clients a value */
-    out->as_here = ceil(out->z / strtod(t->z, NULL) * clients);
-    out->no_larger = ceil(out->z * sqrt((double)t->values));
-done:
-    return st;
+    return ceil(n->z / strtod(s->task->z, NULL) * s->clients);
 }
 
 typedef struct totals {
@@ -95,8 +89,10 @@ static void print_perplexity(const demo_result *r, const demo_scene *s, const to
            r->before, after, t->after, s->lost, s->clients, s->lost_round, r->plain, r->best);
 }
 
-static void print_privacy(const demo_scene *s, const totals *t, const demo_need *n)
+static void print_privacy(const demo_scene *s, const totals *t, const plan_need *n)
 {
+    char need[PLAN_NEED_TEXT];
+    plan_need_text(need, n);
     printf("\nprivacy\n");
     if (isnan(t->epsilon))
         printf("  epsilon spent           none claimed: z = %s is noise, but too little for any "
@@ -105,12 +101,11 @@ static void print_privacy(const demo_scene *s, const totals *t, const demo_need 
     else
         printf("  epsilon spent           %.1f at delta %g against a server%s\n", t->epsilon,
                s->task->delta, t->epsilon > 10 ? ": that protects nobody" : "");
-    printf(
-        "  epsilon %g would take    z = %.2f at delta %g: %.0f clients in every round to learn as "
-        "here,\n"
-        "                          %.0f for noise no larger than the update; here are %" PRIu32
-        "\n",
-        n->epsilon, n->z, n->delta, n->as_here, n->no_larger, s->clients);
+    printf("  epsilon %g               %s\n"
+           "                          at delta %g: %.0f for as little noise as here, %" PRIu64
+           " for noise\n"
+           "                          no larger than the update; here are %" PRIu32 "\n",
+           n->epsilon, need, n->delta, as_here(s, n), n->no_larger, s->clients);
 }
 
 static void print_cost(const demo_result *r, const demo_scene *s, const totals *t)
@@ -158,7 +153,7 @@ static void print_rest(const demo_scene *s)
 }
 
 static sefl_status print_json(const demo_result *r, const demo_scene *s, const totals *t,
-                              const demo_need *n)
+                              const plan_need *n)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -185,8 +180,9 @@ static sefl_status print_json(const demo_result *r, const demo_scene *s, const t
     json_key(&j, "epsilon_8"), json_open(&j, '{');
     json_key(&j, "z"), json_real(&j, n->z);
     json_key(&j, "delta"), json_real(&j, n->delta);
-    json_key(&j, "clients_as_here"), json_real(&j, n->as_here);
-    json_key(&j, "clients_noise_no_larger"), json_real(&j, n->no_larger);
+    json_key(&j, "clients"), json_u64(&j, n->clients);
+    json_key(&j, "clients_as_here"), json_real(&j, as_here(s, n));
+    json_key(&j, "clients_noise_no_larger"), json_u64(&j, n->no_larger);
     json_close(&j, '}');
     json_key(&j, "seconds"), json_open(&j, '{');
     json_key(&j, "provision"), json_real(&j, r->provision_seconds);
@@ -215,8 +211,8 @@ sefl_status demo_table(const demo_result *r, const demo_scene *s)
 {
     sefl_status st = SEFL_OK;
     totals t = add_up(s);
-    demo_need n;
-    SEFL_TRY(demo_need_of(&n, s->task, s->clients, 8));
+    plan_need n;
+    SEFL_TRY(plan_need_of(&n, s->task, PLAN_EPSILON, DELTA));
     if (s->json)
         return print_json(r, s, &t, &n);
     print_perplexity(r, s, &t);

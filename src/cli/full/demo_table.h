@@ -24,15 +24,6 @@ typedef struct demo_scene {
     bool json;
 } demo_scene;
 
-/* How many clients in every round a claim of epsilon would take. */
-typedef struct demo_need {
-    double epsilon, delta, z;
-    double as_here;   /* for as little noise in the average as this run had */
-    double no_larger; /* for noise no larger than the largest update */
-} demo_need;
-sefl_status demo_need_of(demo_need *out, const task *t, uint32_t clients,
-                         double epsilon) SEFL_MUST_CHECK;
-
 sefl_status demo_table(const demo_result *r, const demo_scene *s) SEFL_MUST_CHECK;
 
 /* "69.9 kB" */

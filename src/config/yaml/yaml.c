@@ -266,6 +266,16 @@ done:
 
 /* ---- the walk ----------------------------------------------------------------------------- */
 
+static bool is_tab(sefl_span b, yaml_mark_t at)
+{
+    size_t i = 0;
+    for (size_t line = 0; line < at.line && i < b.n; i++)
+        line += b.p[i] == '\n';
+    for (size_t column = 0; column < at.column && i < b.n; i++)
+        column += i + 1 == b.n || (b.p[i + 1] & 0xc0) != 0x80;
+    return i < b.n && b.p[i] == '\t';
+}
+
 /* What libyaml found wrong, with its place. */
 static sefl_status syntax_error(walk *w, sefl_span bytes)
 {
@@ -282,6 +292,9 @@ static sefl_status syntax_error(walk *w, sefl_span bytes)
     }
     place(w, at);
     const char *problem = p->problem ? p->problem : "not YAML";
+    if (p->error == YAML_SCANNER_ERROR && is_tab(bytes, at))
+        return sefl_fail(SEFL_EINVAL, "%s: a tab character; YAML is indented with blanks",
+                         w->origin);
     if (p->context)
         return sefl_fail(SEFL_EINVAL, "%s: %s (%s)", w->origin, problem, p->context);
     return sefl_fail(SEFL_EINVAL, "%s: %s", w->origin, problem);

@@ -160,13 +160,32 @@ static void unfinished_files(void **state)
     }
 }
 
+static void temporary_folders(void **state)
+{
+    (void)state;
+    char a[128], b[128], short_one[8];
+    assert_int_equal(setenv("TMPDIR", dir, 1), 0);
+    CHECK_OK(file_temp_folder(a, sizeof a, "mine"));
+    CHECK_OK(file_temp_folder(b, sizeof b, "mine"));
+    assert_true(strncmp(a, dir, strlen(dir)) == 0 && strstr(a, "/mine-") && strcmp(a, b) != 0);
+    assert_int_equal(rmdir(a) | rmdir(b), 0);
+    CHECK_STATUS(file_temp_folder(short_one, sizeof short_one, "mine"), SEFL_ERANGE);
+    assert_string_equal(short_one, "");
+    assert_int_equal(setenv("TMPDIR", path_in("nowhere"), 1), 0);
+    CHECK_STATUS(file_temp_folder(a, sizeof a, "mine"), SEFL_EIO);
+    assert_non_null(strstr(sefl_last_error(), "nowhere"));
+    assert_int_equal(unsetenv("TMPDIR"), 0);
+    CHECK_OK(file_temp_folder(a, sizeof a, "mine"));
+    assert_true(strncmp(a, "/tmp/mine-", 10) == 0);
+    assert_int_equal(rmdir(a), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(write_and_read),
-        cmocka_unit_test(faults_leave_the_old_file),
-        cmocka_unit_test(folders),
-        cmocka_unit_test(unfinished_files),
+        cmocka_unit_test(write_and_read),    cmocka_unit_test(faults_leave_the_old_file),
+        cmocka_unit_test(folders),           cmocka_unit_test(unfinished_files),
+        cmocka_unit_test(temporary_folders),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

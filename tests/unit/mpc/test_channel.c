@@ -1,5 +1,6 @@
 #include "support/check.h"
 
+#include "base/alloc.h"
 #include "mpc/channel.h"
 
 #include <pthread.h>
@@ -123,6 +124,52 @@ static void faults_are_seen(void **state)
     TEST_FAULTS(FAULT_ALLOC, st = there_and_back(), (void)0);
 }
 
+/* Both want to send more than there is room for: neither waits for the other. */
+static void *floods(void *arg)
+{
+    channel *ch = arg;
+    uint8_t *p = calloc(BIG, 1);
+    assert_non_null(p);
+    sefl_status st = channel_send(ch, p, BIG);
+    if (st == SEFL_OK)
+        st = channel_recv(ch, p, BIG);
+    free(p);
+    return (void *)(intptr_t)st;
+}
+
+static void room_is_what_was_asked_for(void **state)
+{
+    (void)state;
+    enum { ROOM = 1 << 16 };
+    channel a, b;
+    pthread_t t;
+    void *peer;
+    uint8_t *p = calloc(BIG, 1);
+    size_t before = sefl_heap_live();
+    CHECK_OK(channel_pair_new(&a, &b, 5000));
+    CHECK_OK(channel_pair_limit(&a, ROOM));
+    sefl_heap_mark();
+    assert_int_equal(pthread_create(&t, NULL, echo, &b), 0);
+    CHECK_OK(channel_send(&a, p, BIG)); /* eighty times the room: the sender waits for the reader */
+    CHECK_OK(channel_recv(&a, p, BIG));
+    pthread_join(t, &peer);
+    assert_int_equal((intptr_t)peer, SEFL_OK);
+    assert_true(sefl_heap_peak() - before < 3 * ROOM);
+    assert_int_equal(pthread_create(&t, NULL, floods, &b), 0);
+    assert_int_equal((intptr_t)floods(&a), SEFL_OK);
+    pthread_join(t, &peer);
+    assert_int_equal((intptr_t)peer, SEFL_OK);
+    channel_pair_close(&a);
+    channel_pair_close(&b);
+    assert_int_equal(sefl_heap_live(), before);
+    CHECK_OK(channel_pair_new(&a, &b, 20)); /* nobody reads */
+    CHECK_OK(channel_pair_limit(&b, ROOM));
+    CHECK_STATUS(channel_send(&a, p, 2 * ROOM), SEFL_ETIMEOUT);
+    channel_pair_close(&a);
+    channel_pair_close(&b);
+    free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +177,7 @@ int main(void)
         cmocka_unit_test(silence_and_closing_end_a_wait),
         cmocka_unit_test(frames_say_what_is_wrong),
         cmocka_unit_test(faults_are_seen),
+        cmocka_unit_test(room_is_what_was_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,10 @@
 
 #include "support/folder.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "simulate/plan.h"
+#include "simulate/simulate.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,7 +23,10 @@ static const rates known = { .train_us_token = 10,
                              .step_ms_round = 3,
                              .eval_us_token = 5,
                              .model_bytes = 7000,
-                             .tables_bytes = 1e6 };
+                             .program_bytes = 2e7,
+                             .tables_bytes = 1e6,
+                             .release_bytes_round = 3e7,
+                             .release_bytes_value = 400 };
 
 static bool near(double a, double b)
 {
@@ -93,7 +98,7 @@ static void warnings(void **state)
     made(&p, "clients=10 privacy.claim=dp privacy.z=1 privacy.epsilon=20");
     assert_true(warns(&p, "at 10 clients this noise drowns the update"));
     assert_true(warns(&p, "epsilon 8 needs about"));
-    assert_true(p.clients_needed > 100);
+    assert_true(p.need.clients > 100);
     /* the budget ends early */
     made(&p, "clients=10 privacy.claim=dp privacy.z=1 privacy.epsilon=8 rounds.count=50");
     assert_true(p.rounds >= 1 && p.rounds < 50 && p.rounds_asked == 50);
@@ -170,6 +175,7 @@ static void measures(void **state)
         CHECK_OK(calibrate(&r, s.s, p, 0.05));
         assert_true(r.train_us_token > 0 && r.model_bytes > 0 && r.step_ms_round > 0);
         assert_true((r.link_bytes_value > 0 || r.link_bytes_round > 0) == (i < 3));
+        assert_true(r.program_bytes > 1e6 && (r.tables_bytes > 0) == (i < 3));
         assert_true((r.encrypt_ns_value > 0 || r.encrypt_ms_update > 0) == (i < 3));
         assert_true((r.release_ns_value > 0 || r.release_ms_round > 0) == (i < 5));
         small_scene_clear(&s);
@@ -177,11 +183,50 @@ static void measures(void **state)
     pool_free(p);
 }
 
+/* What the plan counts is what a run then takes from the heap. */
+static void memory_of_a_run(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = { "crypto=full", "crypto=full privacy.noise=own",
+                                         "crypto=full crypto.scheme=paillier", "crypto=clear" };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        small_scene s;
+        pool *two;
+        rates r;
+        plan p;
+        simulate_result got;
+        char more[160], name[8];
+        snprintf(name, sizeof name, "run%zu", i);
+        snprintf(more, sizeof more,
+                 "name=%s clients=4 threads=2 rounds.count=1 data.words=400 model.embed=64 "
+                 "model.hidden=64 %s",
+                 name, kinds[i]);
+        CHECK_OK(pool_new(&two, 2));
+        small_scene_make(&s, more);
+        CHECK_OK(calibrate(&r, s.s, two, 0.05));
+        CHECK_OK(plan_make(&p, s.s, &r, 2));
+        scene_free(s.s), s.s = NULL;
+        pool_free(two);
+        size_t before = sefl_heap_live();
+        sefl_heap_mark();
+        CHECK_OK(simulate_run(&(simulate_config){ .settings = &s.set,
+                                                  .runs = folder_path("runs"),
+                                                  .key = &small_key },
+                              &got));
+        double took = (double)(sefl_heap_peak() - before);
+        double planned = (double)p.memory_bytes - r.program_bytes;
+        if (fabs(planned - took) > 0.15 * took)
+            fail_msg("%s: planned %.2f MB, took %.2f MB", kinds[i], 1e-6 * planned, 1e-6 * took);
+        small_scene_clear(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_add_up), cmocka_unit_test(words),      cmocka_unit_test(warnings),
-        cmocka_unit_test(epsilons),     cmocka_unit_test(rates_file), cmocka_unit_test(measures),
+        cmocka_unit_test(parts_add_up),    cmocka_unit_test(words),      cmocka_unit_test(warnings),
+        cmocka_unit_test(epsilons),        cmocka_unit_test(rates_file), cmocka_unit_test(measures),
+        cmocka_unit_test(memory_of_a_run),
     };
     int rc = cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
     scene_key_clear(&small_key);

@@ -158,6 +158,7 @@ static void broken_files(void **state)
 {
     (void)state;
     bad_at("listen: x\n\tverbose: true\n", "as.yml:2:1: ", "tab character");
+    bad_at("# \xc3\xa4\nlisten:\n\tx: 3\n", "as.yml:3:1: ", "a tab character; YAML is indented");
     bad_at("listen: x\n  verbose: true\n", "as.yml:2:10: ", "mapping values are not allowed");
     bad_at("listen: \"x\n", "as.yml:", "unexpected end of stream");
     bad_at("model: { block: 1\n", "as.yml:", "did not find expected");

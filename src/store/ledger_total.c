@@ -1,0 +1,123 @@
+/* What the charges of a ledger add up to, and whether one more fits. Nothing is written here. */
+#include "store/ledger_inside.h"
+
+#include "base/alloc.h"
+#include "store/ledger_terms.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* All charges as events; `extra` has one round more than charged (extra == n_tasks: a new task with
+ * these terms). */
+static sefl_status events_of(const ledger *l, dp_event **out, size_t *n, bool against_server,
+                             size_t extra, const ledger_terms *terms)
+{
+    sefl_status st = sefl_new(out, l->n_tasks + 1, sizeof **out);
+    if (st != SEFL_OK)
+        return st;
+    *n = 0;
+    for (size_t i = 0; i < l->n_tasks; i++)
+        (*out)[(*n)++] = ledger_terms_event(&l->tasks[i].terms,
+                                            l->tasks[i].n + (terms && i == extra), against_server);
+    if (terms && extra == l->n_tasks)
+        (*out)[(*n)++] = ledger_terms_event(terms, 1, against_server);
+    return SEFL_OK;
+}
+
+#define MIXED_UNITS "some tasks protect clients and others records: they have no common total"
+
+/* tasks that claim something, by unit, terms (may be NULL) among them */
+static void count_units(const ledger *l, size_t n[2], const ledger_terms *terms)
+{
+    n[0] = n[1] = 0;
+    for (size_t i = 0; i < l->n_tasks; i++)
+        n[l->tasks[i].terms.unit] += l->tasks[i].terms.noise != DP_NOISE_NONE;
+    if (terms)
+        n[terms->unit] += terms->noise != DP_NOISE_NONE;
+}
+
+static sefl_status total_of(const ledger *l, dp_claim *out, bool against_server, size_t extra,
+                            const ledger_terms *terms, double delta, dp_neighbours nb)
+{
+    sefl_status st = SEFL_OK;
+    dp_event *ev = NULL;
+    size_t n, of_unit[2];
+    count_units(l, of_unit, terms);
+    if (of_unit[LEDGER_UNIT_CLIENT] && of_unit[LEDGER_UNIT_RECORD]) {
+        *out = (dp_claim){ .epsilon = INFINITY, .why_not = MIXED_UNITS };
+        goto done;
+    }
+    SEFL_TRY(events_of(l, &ev, &n, against_server, extra, terms));
+    SEFL_TRY(dp_epsilon(out, ev, n, &(dp_question){ .delta = delta, .neighbours = nb }));
+done:
+    sefl_free(ev);
+    return st;
+}
+
+static uint64_t rounds_in_all(const ledger *l)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < l->n_tasks; i++)
+        n += l->tasks[i].n;
+    return n;
+}
+
+sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out)
+{
+    sefl_status st = SEFL_OK;
+    ledger_total t = { .delta = delta, .tasks = l->n_tasks, .rounds = rounds_in_all(l) };
+    size_t of_unit[2];
+    count_units(l, of_unit, NULL);
+    t.unit = of_unit[LEDGER_UNIT_RECORD] == 0   ? LEDGER_TOTAL_CLIENT
+             : of_unit[LEDGER_UNIT_CLIENT] == 0 ? LEDGER_TOTAL_RECORD
+                                                : LEDGER_TOTAL_MIXED;
+    if (delta == 0) {
+        t.delta = 1e-5; /* of an empty ledger; it does not matter */
+        for (size_t i = 0; i < l->n_tasks; i++)
+            if (l->tasks[i].terms.noise != DP_NOISE_NONE)
+                t.delta = l->tasks[i].terms.delta;
+    }
+    dp_claim *server[2] = { &t.server, &t.server_replace };
+    dp_claim *others[2] = { &t.others, &t.others_replace };
+    for (int i = 0; i < 2; i++) {
+        dp_neighbours nb = i ? DP_REPLACE : DP_ZERO_OUT;
+        SEFL_TRY(total_of(l, server[i], true, 0, NULL, t.delta, nb));
+        SEFL_TRY(total_of(l, others[i], false, 0, NULL, t.delta, nb));
+        if (server[i]->epsilon < others[i]->epsilon) /* others see no more than a server */
+            *others[i] = *server[i];
+    }
+    *out = t;
+done:
+    return st;
+}
+
+/* ---- the gate ------------------------------------------------------------------------------ */
+
+/* for printing with four places: never less than it is */
+static double up4(double epsilon)
+{
+    return ceil(epsilon * 1e4) / 1e4;
+}
+
+sefl_status ledger_gate(const ledger *l, size_t at, const ledger_terms *terms, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    dp_claim now, then;
+    if (terms->noise == DP_NOISE_NONE)
+        goto done;
+    SEFL_TRY(total_of(l, &then, true, at, terms, terms->delta, DP_ZERO_OUT));
+    if (then.claimed && then.epsilon <= terms->epsilon_max)
+        goto done;
+    SEFL_CHECK(then.claimed, SEFL_EBUDGET,
+               "population \"%s\": no differential privacy could be claimed (%s); a task with "
+               "target epsilon %g cannot be charged",
+               l->population, then.why_not, terms->epsilon_max);
+    SEFL_TRY(total_of(l, &now, true, 0, NULL, terms->delta, DP_ZERO_OUT));
+    SEFL_CHECK(false, SEFL_EBUDGET,
+               "round %" PRIu64 " would bring population \"%s\" to epsilon %.4f at delta %g; the "
+               "target is %g (spent: %.4f over %" PRIu64 " rounds of %zu tasks)",
+               round, l->population, up4(then.epsilon), terms->delta, terms->epsilon_max,
+               up4(now.epsilon), rounds_in_all(l), l->n_tasks);
+done:
+    return st;
+}

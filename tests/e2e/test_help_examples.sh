@@ -1,0 +1,73 @@
+#!/bin/sh
+# The example in every command's help works as it is printed, in an empty folder or, for the roles, in a
+# provisioned federation; training is cut short. (sefl demo: test_demo.sh; the roles at work: test_federation.sh.)
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+fail() { echo "FAILED: $*" >&2; exit 1; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/bin"
+cat > "$dir/bin/sefl" << END
+#!/bin/sh
+case \$1 in
+provision) exec "$SEFL" "\$@" --port-base $((20000 + $$ % 20000)) ;;
+train) exec "$SEFL" "\$@" --max-steps 10 ;;
+bench) exec "$SEFL" "\$@" --seconds 0.01 ;;
+*) exec "$SEFL" "\$@" ;;
+esac
+END
+chmod +x "$dir/bin/sefl"
+PATH=$dir/bin:$PATH
+export PATH
+
+try() { # COMMAND FOLDER: runs its example there
+    "$SEFL" help "$1" | sed '1,/^example:/d' > "$dir/example"
+    [ -s "$dir/example" ] || fail "$1 has no example"
+    mkdir -p "$2"
+    (cd "$2" && sh -eu "$dir/example") > "$dir/out" 2>&1
+}
+ran=0
+for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+    where=$dir/work-$c
+    rc=0
+    case $c in
+    demo) continue ;;
+    report)
+        mkdir -p "$where/runs"
+        printf 'name: demo\nclients: 3\nrounds: { count: 1 }\n' > "$where/e.yml"
+        (cd "$where" && sefl simulate -c e.yml --quiet > "$dir/out" 2>&1) || fail "$(cat "$dir/out")"
+        ;;
+    ca)
+        mkdir -p "$where/ops"
+        (cd "$where" && sefl ca new ops/as --name operator &&
+            sefl ca server ops/as --role aggregator --name as --hosts localhost) > "$dir/out" 2>&1 ||
+            fail "$(cat "$dir/out")"
+        ;;
+    task | aggregator | csp | client)
+        where=$dir/federation/trial
+        [ -d "$where" ] || try provision "$dir/federation" || fail "provision: $(cat "$dir/out")"
+        ;;
+    esac
+    case $c in
+    enroll) # nobody is there: it must get as far as looking for the tokens
+        try "$c" "$where" || rc=$?
+        grep -q as.token "$dir/out" || fail "$c: $(cat "$dir/out")"
+        ;;
+    aggregator | csp | client) # its file is good
+        file=$("$SEFL" help "$c" | sed '1,/^example:/d' | sed -n 's/.* -c \([^ ]*\).*/\1/p')
+        (cd "$where" && sefl config check "$file") > "$dir/out" 2>&1 || fail "$c: $(cat "$dir/out")"
+        ;;
+    doctor) # what it thinks of this machine is its own affair
+        try "$c" "$where" || rc=$?
+        grep -q '^ok' "$dir/out" || rc=2
+        [ "$rc" -le 1 ] || fail "$c: exit $rc: $(cat "$dir/out")"
+        ;;
+    *)
+        try "$c" "$where" || rc=$?
+        [ "$rc" -eq 0 ] || { cat "$dir/example" "$dir/out"; fail "the example of $c exits $rc"; }
+        ;;
+    esac
+    ran=$((ran + 1))
+done
+[ "$ran" -ge 20 ] || fail "only $ran examples were run"
+echo "ok: $ran examples"
