@@ -35,11 +35,11 @@ check-plan: release
 
 ## asan      the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 ## tsan      the tests under ThreadSanitizer
-## clang     the tests, built with clang
+## clang     the tests, built with clang (TESTS='-LE e2e' chooses among them, as ctest does)
 asan tsan clang:
 	@scripts/bootstrap --dev
 	@scripts/build $@ $(JOBS)
-	@scripts/run-tests $@ $(JOBS)
+	@scripts/run-tests $@ $(JOBS) $(TESTS)
 
 ## core      the flavour without other libraries, its headers hidden, and its tests
 core: bootstrap

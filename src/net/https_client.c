@@ -24,7 +24,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { REPLY_MAX = 1 << 20, PATH_BYTES = 4096, BUFFER_BYTES = 512 << 10, EXPECT_FROM = 64 << 10 };
+enum {
+    REPLY_MAX = 1 << 20,
+    PATH_BYTES = 4096,
+    BUFFER_BYTES = 512 << 10,
+    EXPECT_FROM = 64 << 10,
+    RATE_MIN = 1024
+};
 
 struct https_client {
     char *host, *proxy, *role;
@@ -291,8 +297,10 @@ static sefl_status curl_fail(const call *k, CURLcode rc)
                          "%.128s port %u: %.200s (another host, an unknown issuer, expired, or our "
                          "clock is wrong)",
                          c->host, c->port, text);
-    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CERTPROBLEM: /* our own files */
     case CURLE_SSL_CACERT_BADFILE:
+        code = SEFL_EINVAL;
+        break;
     case CURLE_SSL_ISSUER_ERROR:
         code = SEFL_EAUTH;
         break;
@@ -325,7 +333,7 @@ static sefl_status drive(call *k, unsigned silent_s)
 {
     https_client *c = k->c;
     sefl_status st = SEFL_OK;
-    uint64_t seen = 0, since = socket_now_ms();
+    uint64_t seen = 0, since = socket_now_ms(), first = 0; /* first: when something moved */
     int running = 1, left = 0;
     SEFL_CHECK(curl_multi_add_handle(c->multi, c->easy) == CURLM_OK, SEFL_ENOMEM, "https: libcurl");
     while (running) {
@@ -333,6 +341,7 @@ static sefl_status drive(call *k, unsigned silent_s)
         SEFL_CHECK(curl_multi_perform(c->multi, &running) == CURLM_OK, SEFL_EIO, "https: libcurl");
         uint64_t now = socket_now_ms(), n = moved(c);
         if (n != seen) {
+            first = seen ? first : now;
             seen = n, since = now;
             SEFL_CHECK(progress_report(k->progress, k->at, total_of(k)), SEFL_ECANCELLED,
                        "https: stopped on request");
@@ -340,6 +349,10 @@ static sefl_status drive(call *k, unsigned silent_s)
         /* the first byte may have to wait for the connection too */
         SEFL_CHECK(now - since <= 1000ull * silent_s + (seen ? 0 : c->connect_ms), SEFL_ETIMEOUT,
                    "%.128s port %u: silent for %u s", c->host, c->port, silent_s);
+        /* drop by drop is silence too; a pause as long as silence may be is forgiven once */
+        uint64_t took = seen ? now - first : 0;
+        SEFL_CHECK(took <= 2000ull * silent_s || seen >= took / 1000 * RATE_MIN, SEFL_ETIMEOUT,
+                   "%.128s port %u: slower than %d bytes a second", c->host, c->port, RATE_MIN);
         if (running)
             curl_multi_poll(c->multi, NULL, 0, 250, NULL);
     }

@@ -111,6 +111,8 @@ sefl_status socket_accept(int *out, int fd, unsigned wait_ms)
             return SEFL_OK;
         }
         /* a peer that went away before we came to it is no failure of ours */
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            return sefl_fail(SEFL_ENOMEM, "accept: %s", strerror(errno));
         if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
             return sefl_fail(SEFL_EIO, "accept: %s", strerror(errno));
     }

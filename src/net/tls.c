@@ -473,10 +473,11 @@ sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want
     unsigned connect_ms = or_default(l->connect_ms, 10000);
     porch p = { .n = 0 };
     sefl_status st = SEFL_OK, refused = SEFL_OK;
+    bool starved = false; /* somebody waits whom we cannot take: polling for it would spin */
     *out = NULL;
     while (!*out) {
         uint64_t now = socket_now_ms();
-        bool taking = p.n < PORCH && now < until && (p.n > 0 || refused == SEFL_OK);
+        bool taking = !starved && p.n < PORCH && now < until && (p.n > 0 || refused == SEFL_OK);
         bool moved[PORCH + 1];
         if (p.n == 0 && !taking)
             break;
@@ -507,7 +508,10 @@ sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want
         }
         if (moved[had] && !*out) {
             int conn;
-            if (socket_accept(&conn, fd, 0) == SEFL_OK) {
+            sefl_status one = socket_accept(&conn, fd, 0);
+            if (one != SEFL_OK && one != SEFL_ETIMEOUT)
+                starved = true, refused = one;
+            if (one == SEFL_OK) {
                 SEFL_TRY(
                     wrap(&p.t[p.n], conn, true, NULL, id, want, or_default(l->idle_ms, 120000)));
                 p.came_ms[p.n++] = now;

@@ -63,7 +63,8 @@ sefl_status tls_listen(int *fd, const char *address, uint16_t port,
 /* The next peer that is who it should be. Several handshakes run side by side (at most 16), so that
  * silent strangers do not keep it waiting. If somebody came and was refused, and nobody else is
  * there: SEFL_EAUTH with the reason; one that spoke something else SEFL_EPROTO; one that did not get
- * on within connect_ms SEFL_EIO: call again. SEFL_ETIMEOUT if nobody comes in wait_ms. */
+ * on within connect_ms SEFL_EIO: call again. SEFL_ETIMEOUT if nobody comes in wait_ms. SEFL_ENOMEM, at
+ * once, if somebody dials and there is no descriptor or memory left: wait before the next call. */
 sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want, unsigned wait_ms,
                        const tls_limits *lim) SEFL_MUST_CHECK;
 sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *id,

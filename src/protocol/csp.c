@@ -231,6 +231,9 @@ static sefl_status on_header(csp *c, channel *ch, rd *r)
             st = csp_fault(c, ch, st, "header");
             goto done;
         }
+        uint64_t most; /* its time is what counts here */
+        if (c->c.members && c->c.members(c->c.enrol_ctx, h.round, true, &most) != SEFL_OK)
+            log_warn(c->c.log, "members not counted", lf_str("why", sefl_last_error()));
         log_info(c->c.log, "header signed", lf_u64("round", h.round), lf_hash("model", h.model));
     }
     round_header_write(a, &now.header);

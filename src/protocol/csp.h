@@ -8,7 +8,8 @@
  *   - one opening a (task, round): charge durable, then output and mark durable, then the first byte
  *     leaves; after the mark only those bytes, for ever
  *   - only for a set that AS signed for, of at least the threshold and at most the most clients, in a
- *     round whose header was signed; the count is AS's word: it is recorded with the output
+ *     round whose header was signed, and of no more clients than this operator has approved, where it
+ *     keeps a list; below that the count is AS's word: it is recorded with the output
  *   - never past the rounds or past the budget; never while the ledgers disagree (link.h)
  *   - a broken attempt leaves nothing that another one uses
  *
@@ -86,7 +87,11 @@ typedef struct csp_config {
     /* Is this site's token one of ours (the proof holds already)? It is then used, and the member
      * noted, durably. SEFL_EAUTH: no, with the reason for the log. NULL: nobody is enrolled here. */
     sefl_status (*enrol)(void *ctx, const enrol_claim *c, const enrol_proof *p);
-    void *enrol_ctx;
+    void *enrol_ctx; /* of members too */
+    /* The most clients that may be in this round, UINT64_MAX: not known. Asked when its header is signed
+     * (begins) and before it is opened: whoever was approved at some time in between counts. NULL: never
+     * known. */
+    sefl_status (*members)(void *ctx, uint64_t round, bool begins, uint64_t *most);
 } csp_config;
 
 /* How long the parts of the latest opening took, in nanoseconds. */

@@ -10,6 +10,8 @@
 #include "protocol/csp_internal.h"
 #include "protocol/unit_digits.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct opening {
@@ -288,6 +290,26 @@ done:
     return st;
 }
 
+/* NO is answered if AS states more clients than there are. */
+static sefl_status members_fit(csp *c, channel *ch, const round_statement *s, bool *ok)
+{
+    uint64_t most = UINT64_MAX;
+    char why[120];
+    *ok = true;
+    if (!c->c.members)
+        return SEFL_OK;
+    sefl_status st = c->c.members(c->c.enrol_ctx, s->round, false, &most);
+    if (st != SEFL_OK || s->clients > most)
+        *ok = false;
+    if (st != SEFL_OK)
+        return csp_fault(c, ch, st, "members");
+    if (*ok)
+        return SEFL_OK;
+    snprintf(why, sizeof why, "%" PRIu32 " clients are stated, %" PRIu64 " were approved",
+             s->clients, most);
+    return csp_no(c, ch, LINK_NO_MEMBERS, why);
+}
+
 sefl_status csp_on_open(csp *c, channel *ch, rd *r)
 {
     sefl_status st = SEFL_OK;
@@ -319,6 +341,9 @@ sefl_status csp_on_open(csp *c, channel *ch, rd *r)
     }
     if (o.s.clients < t->threshold || o.s.clients > t->clients_max)
         return csp_no(c, ch, LINK_NO_FEW, NULL);
+    SEFL_TRY(members_fit(c, ch, &o.s, &ok));
+    if (!ok)
+        goto done;
     if (t->noise == TASK_NOISE_JOINT &&
         (!c->e || c->e_round != o.s.round || c->e_attempt != o.s.attempt))
         return csp_no(c, ch, LINK_NO_ORDER, "this attempt was not prepared");

@@ -104,7 +104,8 @@ enum { LINK_KINDS = LINK_APPROVED - LINK_HELLO + 1 };
     X(LEDGER, 9, "the two ledgers do not agree")                                  \
     X(SIGNATURE, 10, "a signature does not hold")                                 \
     X(FAULT, 11, "it failed here; see this server's log")                         \
-    X(ENROL, 12, "this site is not enrolled here; see this server's log")
+    X(ENROL, 12, "this site is not enrolled here; see this server's log")         \
+    X(MEMBERS, 13, "more clients than this server has approved")
 
 typedef enum link_no {
 #define LINK_NO_ENUM(name, value, text) LINK_NO_##name = value,

@@ -220,6 +220,29 @@ sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64
     return st;
 }
 
+static bool was_active(trust_state s, int64_t changed, int64_t since)
+{
+    return s == TRUST_ACTIVE || changed >= since;
+}
+
+uint64_t ca_most_clients(const trust *t, int64_t since)
+{
+    uint64_t most = 0;
+    bool any = false;
+    for (size_t i = 0; i < t->issuers; i++)
+        if (t->issuer[i].role == TRUST_CLIENT && !t->issuer[i].listed &&
+            was_active(t->issuer[i].state, t->issuer[i].since, since))
+            return UINT64_MAX;
+    for (size_t i = 0; i < t->members; i++) {
+        const trust_member *m = &t->member[i];
+        if (m->role != TRUST_CLIENT || !m->name[0]) /* no name: listed because it was revoked */
+            continue;
+        any = true;
+        most += was_active(m->state, m->since, since);
+    }
+    return any ? most : UINT64_MAX;
+}
+
 sefl_status ca_issued_path(sefl_buf *out, const char *folder, const uint8_t key[TRUST_KEY])
 {
     sefl_status st = SEFL_OK;
@@ -357,4 +380,21 @@ sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now)
     m->state = TRUST_REVOKED;
     m->since = now;
     return SEFL_OK;
+}
+
+sefl_status ca_restore_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now)
+{
+    sefl_status st = SEFL_OK;
+    trust_member *m = trust_find(t, key);
+    SEFL_CHECK(m && m->state == TRUST_REVOKED, SEFL_ENOTFOUND, "this key is not revoked");
+    if (!m->name[0]) { /* listed because it was revoked */
+        trust_member_drop(t, m);
+        goto done;
+    }
+    SEFL_CHECK(!trust_find_name(t, m->name), SEFL_EEXIST,
+               "\"%s\" is a member with another key by now: revoke that one first", m->name);
+    m->state = TRUST_ACTIVE;
+    m->since = now;
+done:
+    return st;
 }

@@ -68,6 +68,11 @@ sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
 sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64_t until,
                      const uint8_t issuer[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
 
+/* CSP: the most clients that can be in a round that began at `since` (0: not known when): those who
+ * were approved members at some time since then. UINT64_MAX: it cannot be told, since a CA of an organisation
+ * vouches for clients too, or since nobody was ever approved here. */
+uint64_t ca_most_clients(const trust *t, int64_t since);
+
 /* AS: a client's certificate for the key in a request, under this name; in issued/ and, as PEM, in
  * out. until: when it ends. */
 sefl_status ca_issue(const char *folder, sefl_buf *out, int64_t *until, const char *name,
@@ -90,5 +95,9 @@ sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t 
 /* From the next second on it is refused, and its connections are closed. A key that is not in the list
  * (of an organisation's CA) is put there. */
 sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
+/* Takes a revocation back: the member is one again, with the certificates it had; a key that was no member
+ * before is merely not revoked any more. SEFL_ENOTFOUND if it is not revoked; SEFL_EEXIST if another
+ * key has the name by now. */
+sefl_status ca_restore_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
 
 #endif

@@ -191,14 +191,19 @@ static sefl_status back_off(client *c, unsigned *failures, const client_reply *a
 {
     sefl_status st = SEFL_OK;
     uint64_t ms = (uint64_t)BACKOFF_MS << (*failures < 7 ? *failures : 7), part;
-    if (a->word == ANSWER_REFUSED)
-        return sefl_fail(SEFL_EAUTH, "%s%s",
-                         a->transport ? "" : "the server refuses this client: ", a->why);
+    if (a->word == ANSWER_REFUSED && !a->transport)
+        return sefl_fail(SEFL_EAUTH, "the server refuses this client: %s", a->why);
     ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
     SEFL_TRY(rng_below(&c->jitter, &part, ms / 2 + 1));
-    log_warn(c->o.log, "cannot reach the server", lf_str("why", a->why),
-             lf_u64("wait_ms", ms / 2 + part));
-    client_show_doing(c, "waiting for the server");
+    if (a->word == ANSWER_REFUSED) { /* somebody else on the way, or a wrong tls.peers, or clock */
+        log_error(c->o.log, "the server's certificate is not accepted", lf_str("why", a->why),
+                  lf_u64("wait_ms", ms / 2 + part));
+        client_show_doing(c, "the server's certificate is not accepted: waiting");
+    } else {
+        log_warn(c->o.log, "cannot reach the server", lf_str("why", a->why),
+                 lf_u64("wait_ms", ms / 2 + part));
+        client_show_doing(c, "waiting for the server");
+    }
     client_wait(c, client_now(c) + ms / 2 + part);
     ++*failures;
     SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");

@@ -117,6 +117,8 @@ static sefl_status on_news(client *c, const round_news *n)
         SEFL_TRY(draw(c, n->round, &e.drawn));
         SEFL_TRY(choose_moment(c, n->round, n->left_ms));
         c->began_ms = client_now(c);
+        c->deadline_ms =
+            n->left_ms < UINT64_MAX - c->began_ms ? c->began_ms + n->left_ms : UINT64_MAX;
         c->view.round = n->round;
         log_info(c->o.log, "round open", lf_u64("round", n->round), lf_u64("left_ms", n->left_ms),
                  privacy(c));
@@ -163,18 +165,32 @@ done:
 
 /* ---- model and training ---------------------------------------------------------------------- */
 
+/* A download is not worth more time than its round has. */
+static bool in_time(void *self, uint64_t done_so_far, uint64_t total)
+{
+    client *c = self;
+    sefl_progress p = client_progress(c);
+    return progress_report(&p, done_so_far, total) && client_now(c) < c->deadline_ms;
+}
+
 static sefl_status fetch_model(client *c, uint64_t round)
 {
     sefl_status st = SEFL_OK;
     client_reply a;
     char path[96];
     uint64_t max = (uint64_t)c->t.params * 4 + (1 << 20);
-    sefl_progress p = client_progress(c);
+    sefl_progress p = { .report = in_time, .self = c };
     client_show_doing(c, "fetching the model");
     SEFL_TRY(client_budget(c, round)); /* before any work */
     snprintf(path, sizeof path, "/v1/round/%" PRIu64 "/model", round);
-    SEFL_TRY(client_get_file(c->net, &a, path, client_store_path(c->store, CLIENT_MODEL), max,
-                             c->header.model, &p));
+    st = client_get_file(c->net, &a, path, client_store_path(c->store, CLIENT_MODEL), max,
+                         c->header.model, &p);
+    if (st == SEFL_ECANCELLED && !client_stopped(c)) {
+        a = (client_reply){ .word = ANSWER_AGAIN, .transport = true };
+        snprintf(a.why, sizeof a.why, "the round's deadline passed while its model came");
+        st = SEFL_OK;
+    }
+    SEFL_TRY(st);
     st = a.word == ANSWER_OK ? tell(c, MEMBER_GOT_MODEL, NULL) : not_ok(c, &a, true);
 done:
     return st;

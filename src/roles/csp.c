@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -46,12 +47,15 @@ struct csp_role {
     trust_watch list;
     counters counters;
     bool counters_failed;
+    bool starved; /* the last connection could not be accepted */
 
     /* the stream that is served */
     tls *t;
     pthread_t thread;
     bool serving;
     atomic_bool served; /* the thread has ended */
+    uint64_t round;     /* whose header was signed last, and when; 0: none in this life */
+    int64_t round_since;
 
     uint64_t lines_ms, lines; /* about those not let in, in this second */
 
@@ -88,6 +92,7 @@ static sefl_status read_list(csp_role *r)
     SEFL_TRY(gate_new(&g, t));
     gate_free(r->gate);
     r->gate = g, g = NULL;
+    trust_watch_good(&r->list);
     log_info(r->o.log, "trust list read", lf_u64("change", t->change),
              lf_u64("members", trust_count(t, TRUST_CLIENT)));
 done:
@@ -120,6 +125,23 @@ done:
     trust_edit_end(&e);
     counters_add(&r->counters, st == SEFL_OK ? COUNT_ENROLLED : COUNT_ENROL_TOKEN);
     return st;
+}
+
+/* csp_config's: on the serving thread. Nobody of a round is forgotten because it was put out after the
+ * round had begun. */
+static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *most)
+{
+    csp_role *r = ctx;
+    trust *t = NULL;
+    sefl_clock wall = clock_wall();
+    if (begins) /* of a round whose header an earlier life of ours has signed we do not know when */
+        r->round = round, r->round_since = (int64_t)(clock_ms(&wall) / 1000);
+    sefl_status st = trust_read(&t, r->list_path);
+    if (st != SEFL_OK)
+        return st;
+    *most = ca_most_clients(t, r->round == round ? r->round_since : 0);
+    trust_free(t);
+    return SEFL_OK;
 }
 
 /* Ready files of earlier runs mislead scripts. */
@@ -172,7 +194,8 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .store_dir = c->state,
                                              .clock = &r->clock,
                                              .enrol = c->ca ? enrol : NULL,
-                                             .enrol_ctx = r }));
+                                             .enrol_ctx = r,
+                                             .members = c->ca ? members : NULL }));
     *out = r, r = NULL;
 done:
     csp_role_free(r);
@@ -257,7 +280,7 @@ done:
 /* A changed list may put the present peer out; counters are written where they changed. */
 static void look_around(csp_role *r)
 {
-    if (read_list(r) != SEFL_OK) {
+    if (read_list(r) != SEFL_OK && trust_watch_failed(&r->list)) {
         counters_add(&r->counters, COUNT_TRUST_UNREADABLE);
         log_error(r->o.log, "trust list not read again", lf_str("why", sefl_last_error()));
     }
@@ -290,6 +313,14 @@ static void say_refused(csp_role *r, sefl_status st)
                  lf_str("why", sefl_last_error()));
 }
 
+/* No descriptor or memory for whoever dials: it is there again at once, so we wait. Said once. */
+static void wait_for_room(csp_role *r)
+{
+    if (!r->starved)
+        log_error(r->o.log, "nobody can be accepted now", lf_str("why", sefl_last_error()));
+    nanosleep(&(struct timespec){ .tv_nsec = ACCEPT_MS * 1000000L }, NULL);
+}
+
 sefl_status csp_role_run(csp_role *r)
 {
     sefl_status st = SEFL_OK;
@@ -316,9 +347,12 @@ sefl_status csp_role_run(csp_role *r)
         st = tls_accept(&t, r->fd, r->id, &want, ACCEPT_MS, &limits);
         if (st == SEFL_OK) {
             SEFL_TRY(begin_stream(r, t));
+        } else if (st == SEFL_ENOMEM) {
+            wait_for_room(r);
         } else if (st != SEFL_ETIMEOUT) {
             say_refused(r, st);
         }
+        r->starved = st == SEFL_ENOMEM;
         st = SEFL_OK;
     }
     log_info(r->o.log, csp_is_over(r->csp) ? "the task is over" : "stopped");

@@ -175,6 +175,13 @@ done:
     return st;
 }
 
+void trust_member_drop(trust *t, trust_member *m)
+{
+    size_t i = (size_t)(m - t->member);
+    memmove(m, m + 1, (t->members - i - 1) * sizeof *m);
+    t->members--;
+}
+
 sefl_status trust_token_put(trust *t, const trust_token *k)
 {
     sefl_status st = SEFL_OK;
@@ -629,10 +636,23 @@ bool trust_watch_changed(trust_watch *w)
 {
     struct stat sb;
     if (stat(w->path, &sb) != 0)
-        return false; /* replaced at this very moment, or gone: what was read stays */
-    if (sb.st_dev == w->dev && sb.st_ino == w->ino && sb.st_size == w->size &&
+        return true; /* gone (a list is replaced by a rename): whoever reads it will say so */
+    if (!w->again && sb.st_dev == w->dev && sb.st_ino == w->ino && sb.st_size == w->size &&
         sb.st_mtim.tv_sec == w->when.tv_sec && sb.st_mtim.tv_nsec == w->when.tv_nsec)
         return false;
     w->dev = sb.st_dev, w->ino = sb.st_ino, w->size = sb.st_size, w->when = sb.st_mtim;
+    w->again = false;
     return true;
+}
+
+bool trust_watch_failed(trust_watch *w)
+{
+    bool first = !w->failed;
+    w->again = w->failed = true;
+    return first;
+}
+
+void trust_watch_good(trust_watch *w)
+{
+    w->failed = false;
 }

@@ -125,6 +125,8 @@ size_t trust_count(const trust *t, trust_role role);
 sefl_status trust_member_put(trust *t, const trust_member *m) SEFL_MUST_CHECK;
 sefl_status trust_token_put(trust *t, const trust_token *k) SEFL_MUST_CHECK;
 sefl_status trust_issuer_put(trust *t, const trust_issuer *i) SEFL_MUST_CHECK;
+/* m is one of the list's members; it is gone then, and those behind it have moved. */
+void trust_member_drop(trust *t, trust_member *m);
 
 typedef struct trust_edit {
     trust *t;
@@ -145,9 +147,15 @@ typedef struct trust_watch {
     ino_t ino;
     off_t size;
     struct timespec when;
+    bool again, failed;
 } trust_watch;
 
-/* Is the file another one than at the last call? True at the first. */
+/* Is the file another one than at the last call? True at the first, while it is gone, and after
+ * trust_watch_failed. */
 bool trust_watch_changed(trust_watch *w);
+/* How reading went: what failed is tried again at the next look. trust_watch_failed: is it the first
+ * failure in a row (worth a line in the log)? */
+bool trust_watch_failed(trust_watch *w);
+void trust_watch_good(trust_watch *w);
 
 #endif

@@ -11,6 +11,18 @@ for u in aggregator csp client@; do
     [ -f "$unit" ] || fail "no $unit"
     case $u in client@) name=client ;; *) name=$u ;; esac
     grep -q "^ExecStart=@PREFIX@/bin/sefl $name --config " "$unit" || fail "$unit starts something else"
+    # what a role writes is writable: its state, and the operator's folder where sites enrol
+    grep -q "^ProtectSystem=strict$" "$unit" || fail "$unit: the system is writable"
+    case $u in
+    client@) # the folder that 'sefl enroll' makes
+        grep -q "^ReadOnlyPaths=-/var/lib/sefl-client/%i/text$" "$unit" || fail "$unit: the text is writable"
+        grep -q "^ExecStart=.* --config /var/lib/sefl-client/%i/client.yml$" "$unit" || fail "$unit: which folder?"
+        ;;
+    *)
+        grep -q "^StateDirectory=sefl-$u sefl-$u/ca$" "$unit" || fail "$unit: no place for ca"
+        grep -q "^ReadWritePaths=/var/lib/sefl-$u/ca$" "$unit" || fail "$unit: ca is read-only"
+        ;;
+    esac
     sed "s|@PREFIX@|/usr|" "$unit" > "$dir/sefl-$u.service"
     if command -v systemd-analyze > /dev/null && systemd-analyze security --help | grep -q -- --offline; then
         # the exposure is 0 to 10; ours stay below 1.5, threshold counts tenths

@@ -47,6 +47,12 @@ expect 2 "$SEFL" ca revoke ops; says "give --name or --key"
 expect 0 "$SEFL" ca export ops --out pub
 for file in pub/aggregator-ca.pem pub/aggregator.pub; do [ -s $file ] || fail "export: $file"; done
 expect 0 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp
+if [ "$(id -u)" -eq 0 ]; then # a list that root has written is one that its server cannot read
+    chown -R nobody ops
+    expect 1 "$SEFL" ca revoke ops --name nobody; says "belongs to nobody"
+    expect 0 "$SEFL" ca list ops
+    chown -R root ops
+fi
 printf 'x' >> ops/trust
 expect 1 "$SEFL" ca list ops; says "trust list"
 
@@ -83,6 +89,24 @@ cp "$fed/clients/client-01/text/train.txt" site-4/text/
 fed_start site-4 "$SEFL" client -c site-4/client.yml
 took_part() { grep -q 'round done' "$dir/log/site-4"; }
 fed_until 60 "round of site-4" took_part
+
+# a server whose certificate does not hold (another CA, somebody on the way): the site tries again and says why
+cp site-4/peers.pem right.pem
+cp "$csp_ca/ca.pem" wrong.pem
+mkdir other-site
+cp -r site-4/cert.pem site-4/key.pem site-4/*.pub site-4/policy.yml site-4/client.yml site-4/text other-site/
+"$SEFL" privacy new other-site/ledger --population trial > /dev/null
+cp wrong.pem other-site/peers.pem
+fed_start other-site "$SEFL" client -c other-site/client.yml
+doubts() { grep -q "the server's certificate is not accepted" "$dir/log/other-site"; }
+fed_until 20 "refusal of the server" doubts
+fed_running other-site || fail "a client ends because somebody is on the way"
+cp right.pem other-site/peers.pem
+fed_kill HUP other-site
+task_there() { grep -q '"event":"\(round open\|round done\|task\)' "$dir/log/other-site"; }
+fed_until 40 "task after SIGHUP" task_there
+fed_kill TERM other-site
+fed_done other-site 20
 
 # a token used twice, by another key
 expect 1 enroll thief --aggregator-token @t.as --csp-token @t.csp; says "403"
@@ -130,7 +154,16 @@ fed_until 5 "counters of CSP" csp_counts enrol.refused
 if command -v curl > /dev/null; then
     curl -sk "https://$at/v1/task" | grep -q "certificate not accepted" || fail "a stranger got the task"
     curl -sk -X POST --data x "https://$at/v1/enroll" | grep -q "not an enrolment request" || fail "garbage"
+    fed_until 5 "garbage in the counters" as_counts enrol.form
 fi
+
+# an operator who keeps the CA's key elsewhere: nobody enrols over the network
+mv "$as_ca/ca.key" away.key
+token "$as_ca" --name site-12 > t12.as
+token "$csp_ca" --name site-12 > t12.csp
+expect 1 enroll s12 --aggregator-token @t12.as --csp-token @t12.csp; says "403"
+mv away.key "$as_ca/ca.key"
+fed_until 5 "enrolment off in the counters" as_counts enrol.off
 
 # renewed: the same key, fetched over the old certificate
 before=$(sed -n 2p site-4/cert.pem)
@@ -175,7 +208,22 @@ if command -v openssl > /dev/null; then
     expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
     sleep 1.5
     ask | grep -q "not accepted" || fail "a CA that was revoked still counts"
+    expect 1 "$SEFL" ca revoke "$as_ca" --issuer "$key"; says "no active issuer"
+    expect 0 "$SEFL" ca restore "$as_ca" --issuer "$key"
+    sleep 1.5
+    ask | grep -q "^ok" || fail "a CA that was restored does not count"
+    expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
 fi
+
+# revoked by mistake, and taken back: with the same key and certificate
+expect 1 "$SEFL" ca restore "$as_ca" --name site-9; says "no revoked member"
+expect 2 "$SEFL" ca restore "$as_ca"; says "give --name or --key"
+expect 0 "$SEFL" ca revoke "$as_ca" --name site-9
+sleep 1.5
+expect 1 enroll hand --renew; says "403"
+expect 0 "$SEFL" ca restore "$as_ca" --name site-9; says "within a second"
+sleep 1.5
+expect 0 enroll hand --renew; says "no newer certificate"
 
 # revoked: the running client is out, the others go on
 fed_running site-4 || fail "site-4 has ended before"
@@ -188,11 +236,38 @@ expect 0 token "$as_ca" --name site-4 # the name is free again
 for c in 01 02 03; do fed_running client-$c || fail "client-$c was disturbed"; done
 fed_running aggregator || fail "the aggregator has ended"
 
+# a list that is gone or damaged is said once, the last good one stays in force, and the next one counts
+before=$(cat "$as_ca/trust"; echo .)
+mv "$as_ca/trust" kept
+fed_until 5 "missing list" as_counts trust_list_unreadable
+printf 'garbage\n' > "$as_ca/trust"
+sleep 2.2
+[ "$(grep -c "trust list not read again" "$dir/log/aggregator")" -eq 1 ] || fail "said again and again"
+enroll hand --renew > /dev/null || fail "a member is out because the list is damaged"
+mv kept "$as_ca/trust"
+[ "$(cat "$as_ca/trust"; echo .)" = "$before" ] || fail "the list has changed meanwhile"
+expect 0 "$SEFL" ca revoke "$as_ca" --name site-9
+sleep 1.5
+expect 1 enroll hand --renew; says "403"
+
 # every door of both servers, with every kind of certificate that must not open it
 mkdir scratch
 csp_at=$(cat "$fed/csp/at")
+set --
+if command -v openssl > /dev/null; then # our CA's certificate for a key that is too short
+    openssl req -newkey rsa:1024 -nodes -keyout weak.key -out weak.csr -subj "/OU=sefl client/CN=weak" 2> /dev/null
+    openssl x509 -req -in weak.csr -CA "$as_ca/ca.pem" -CAkey "$as_ca/ca.key" -CAcreateserial -days 20 -out weak.pem \
+        -extfile ext 2> /dev/null
+    # ... and one that is not for clients
+    sed 's/clientAuth/serverAuth/' ext > ext2
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout use.key -out use.csr \
+        -subj "/OU=sefl client/CN=use" 2> /dev/null
+    openssl x509 -req -in use.csr -CA "$as_ca/ca.pem" -CAkey "$as_ca/ca.key" -CAcreateserial -days 20 -out use.pem \
+        -extfile ext2 2> /dev/null
+    set -- weak=weak.pem:weak.key use=use.pem:use.key
+fi
 expect 0 "$SEFL_TOOLS/knock" "${at##*:}" "${csp_at##*:}" "$as_ca/ca.pem" "$as_ca/ca.key" scratch \
-    revoked=site-4/cert.pem:site-4/key.pem member="$fed/csp/cert.pem:$fed/csp/key.pem"
+    revoked=site-4/cert.pem:site-4/key.pem member="$fed/csp/cert.pem:$fed/csp/key.pem" "$@"
 for kind in none foreign expired early role unlisted revoked member; do says "$kind refused 3"; done
 for reason in no_certificate unknown_issuer expired not_yet_valid revoked not_enrolled; do
     fed_until 5 "$reason in AS's counters" as_counts certificate.$reason
@@ -200,6 +275,13 @@ done
 for reason in no_certificate unknown_issuer expired not_yet_valid wrong_role; do
     fed_until 5 "$reason in CSP's counters" csp_counts certificate.$reason
 done
+if [ $# -gt 0 ]; then
+    says "weak refused 3"
+    says "use refused 3"
+    fed_until 5 "wrong use in AS's counters" as_counts certificate.wrong_use
+    fed_until 5 "weak in AS's counters" as_counts certificate.weak
+    fed_until 5 "weak in CSP's counters" csp_counts certificate.weak
+fi
 fed_running client-01 || fail "client-01 was disturbed"
 
 # CSP puts AS out: the stream is cut, and the next one refused
@@ -212,4 +294,21 @@ token "$as_ca" --name site-11 > t11.as
 token "$csp_ca" --name site-11 > t11.csp
 expect 1 enroll s11 --aggregator-token @t11.as --csp-token @t11.csp; says "not now"
 [ -s s11/key.pem ] || fail "the key stays for the next try"
+fed_until 5 "CSP away in the counters" as_counts enrol.no_csp
+# ... and no door of either opens to that certificate
+mkdir scratch2
+expect 0 "$SEFL_TOOLS/knock" "${at##*:}" "${csp_at##*:}" "$as_ca/ca.pem" "$as_ca/ca.key" scratch2 \
+    put-out="$fed/aggregator/cert.pem:$fed/aggregator/key.pem"
+says "put-out refused 3"
+
+# many strangers at once are told to come later; members are not
+if command -v curl > /dev/null; then
+    i=0
+    while [ $i -lt 60 ] && ! as_counts enrol.rate; do
+        curl -sk -X POST --data x "https://$at/v1/enroll" > /dev/null || :
+        i=$((i + 1))
+    done
+    fed_until 5 "rate of strangers" as_counts enrol.rate
+    enroll s5 --renew > /dev/null || fail "a member suffers from strangers"
+fi
 note "done"

@@ -156,6 +156,7 @@ const cli_command cmd_aggregator = {
         "  --csp HOST:PORT       the cryptography service provider\n"
         "  --tls-cert F, --tls-key F, --tls-peers F, --tls-csp-peers F\n"
         "                        certificate, its key, the CA of the clients, the CA of CSP\n"
+        "  --ca DIR              folder of 'sefl ca new': its trust list says who gets in\n"
         "  --sign-key F          this server's signing key\n"
         "  --task F              the task, signed by both servers\n"
         "  --vocab F, --init F   the public word list and the initial model that the task names\n"

@@ -1,18 +1,19 @@
 /* sefl ca: an operator's folder: its CA, its server's keys, and the list of whom the server lets in. */
 #include "cli/cli.h"
+#include "cli/full/ca_print.h"
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/suggest.h"
 #include "roles/ca.h"
 
 #include <getopt.h>
-#include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     O_NAME = 256,
@@ -66,20 +67,6 @@ static const char *of(const wish *w, int option)
 
 /* ---- helpers ---------------------------------------------------------------------------------- */
 
-static void hex_of(char out[2 * TRUST_KEY + 1], const uint8_t key[TRUST_KEY])
-{
-    for (int i = 0; i < TRUST_KEY; i++)
-        snprintf(out + 2 * i, 3, "%02x", key[i]);
-}
-
-static void date_of(char out[32], int64_t when)
-{
-    time_t t = (time_t)when;
-    struct tm tm;
-    if (when == 0 || !gmtime_r(&t, &tm) || strftime(out, 32, "%Y-%m-%d %H:%M", &tm) == 0)
-        strcpy(out, "-");
-}
-
 /* The one whose hex begins with `digits` (at least 8). */
 typedef struct pick {
     const char *digits;
@@ -90,7 +77,7 @@ typedef struct pick {
 static void pick_look(pick *p, const uint8_t key[TRUST_KEY])
 {
     char hex[2 * TRUST_KEY + 1];
-    hex_of(hex, key);
+    ca_hex(hex, key);
     if (strncmp(hex, p->digits, strlen(p->digits)) == 0) {
         p->found++;
         memcpy(p->key, key, TRUST_KEY);
@@ -194,10 +181,10 @@ static sefl_status do_server(const wish *w)
                                             .key = (const char *)key.p },
                        w->now));
     SEFL_TRY(trust_edit_commit(&e));
-    hex_of(hex, e.t->self.tls);
-    printf("%s: certificate of the %s \"%s\" for %s\nkey       %s\n", (const char *)cert.p,
+    ca_hex(hex, e.t->self.tls);
+    printf("%s: certificate of the %s \"%s\" for %s\nTLS key   %s\n", (const char *)cert.p,
            trust_role_name(w->role), of(w, O_NAME), of(w, O_HOSTS), hex);
-    hex_of(hex, e.t->self.sign);
+    ca_hex(hex, e.t->self.sign);
     printf("signs as  %s\n", hex);
 done:
     trust_edit_end(&e);
@@ -220,7 +207,7 @@ static sefl_status do_token(const wish *w)
     SEFL_TRY(trust_edit_commit(&e));
     SEFL_TRY(wr_u8(&text, '\n'));
     SEFL_TRY(give(w, buf_span(&text)));
-    date_of(date, expires);
+    ca_date(date, expires);
     fprintf(
         stderr,
         "sefl: the %s's token for \"%s\", good once until %s UTC. Whoever has it and the other\n"
@@ -250,18 +237,20 @@ done:
     return st;
 }
 
-static sefl_status revoke_issuer(const wish *w, trust *t)
+static sefl_status set_issuer(const wish *w, trust *t, trust_state from, trust_state to)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(check_digits(of(w, O_ISSUER)));
     pick p = { .digits = of(w, O_ISSUER) };
     for (size_t i = 0; i < t->issuers; i++) {
         unsigned before = p.found;
-        pick_look(&p, t->issuer[i].key);
+        if (t->issuer[i].state == from)
+            pick_look(&p, t->issuer[i].key);
         if (p.found > before) /* for every role that it has */
-            t->issuer[i].state = TRUST_REVOKED, t->issuer[i].since = w->now;
+            t->issuer[i].state = to, t->issuer[i].since = w->now;
     }
-    SEFL_CHECK(p.found > 0, SEFL_ENOTFOUND, "no issuer begins with \"%.64s\"", p.digits);
+    SEFL_CHECK(p.found > 0, SEFL_ENOTFOUND, "no %s issuer begins with \"%.64s\"",
+               ca_state_text(from), p.digits);
 done:
     return st;
 }
@@ -288,7 +277,7 @@ static sefl_status do_revoke(const wish *w)
     uint8_t key[TRUST_KEY];
     SEFL_TRY(ca_edit(&e, w->folder));
     if (of(w, O_ISSUER)) {
-        SEFL_TRY(revoke_issuer(w, e.t));
+        SEFL_TRY(set_issuer(w, e.t, TRUST_ACTIVE, TRUST_REVOKED));
     } else if (of(w, O_TOKEN)) {
         SEFL_TRY(revoke_token(w, e.t));
     } else {
@@ -297,6 +286,46 @@ static sefl_status do_revoke(const wish *w)
     }
     SEFL_TRY(trust_edit_commit(&e));
     printf("revoked; a running server notices within a second\n");
+done:
+    trust_edit_end(&e);
+    return st;
+}
+
+/* --name: of a revoked member; two of that name (keys were lost twice) need --key. */
+static sefl_status which_revoked(const wish *w, const trust *t, uint8_t key[TRUST_KEY])
+{
+    sefl_status st = SEFL_OK;
+    const char *name = of(w, O_NAME);
+    unsigned found = 0;
+    if (!name)
+        return which_member(w, t, key);
+    for (size_t i = 0; i < t->members; i++) {
+        if (t->member[i].state != TRUST_REVOKED || strcmp(t->member[i].name, name) != 0)
+            continue;
+        found++;
+        memcpy(key, t->member[i].key, TRUST_KEY);
+    }
+    SEFL_CHECK(found > 0, SEFL_ENOTFOUND, "no revoked member \"%.64s\"", name);
+    SEFL_CHECK(found == 1, SEFL_EINVAL, "%u revoked keys were \"%.64s\": which? give --key", found,
+               name);
+done:
+    return st;
+}
+
+static sefl_status do_restore(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    trust_edit e = { .lock = -1 };
+    uint8_t key[TRUST_KEY];
+    SEFL_TRY(ca_edit(&e, w->folder));
+    if (of(w, O_ISSUER)) {
+        SEFL_TRY(set_issuer(w, e.t, TRUST_REVOKED, TRUST_ACTIVE));
+    } else {
+        SEFL_TRY(which_revoked(w, e.t, key));
+        SEFL_TRY(ca_restore_key(e.t, key, w->now));
+    }
+    SEFL_TRY(trust_edit_commit(&e));
+    printf("restored; a running server notices within a second\n");
 done:
     trust_edit_end(&e);
     return st;
@@ -373,8 +402,10 @@ static sefl_status do_export(const wish *w)
     snprintf(name, sizeof name, "%s.pub", trust_role_name(t->self.role));
     SEFL_TRY(ca_path(&to, dir, name));
     SEFL_TRY(file_write_atomic((const char *)to.p, buf_span(&bytes), 0644));
-    hex_of(hex, t->self.sign);
-    printf("%s   signs as %s\n", (const char *)to.p, hex);
+    ca_hex(hex, t->self.sign);
+    printf("%s\nsigns as  %s\n", (const char *)to.p, hex);
+    ca_hex(hex, t->self.tls);
+    printf("TLS key   %s\n", hex);
 done:
     buf_clear(&path);
     buf_clear(&bytes);
@@ -385,109 +416,6 @@ done:
 
 /* ---- the list --------------------------------------------------------------------------------- */
 
-static const char *state_text(trust_state s)
-{
-    return s == TRUST_ACTIVE ? "active" : "revoked";
-}
-
-static const char *token_text(const trust_token *k, int64_t now)
-{
-    return k->state == TRUST_USED        ? "used"
-           : k->state == TRUST_CANCELLED ? "cancelled"
-           : now >= k->expires           ? "expired"
-                                         : "open";
-}
-
-static sefl_status print_json(const trust *t, int64_t now)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    json j = json_into(&b);
-    char hex[2 * TRUST_KEY + 1];
-    json_open(&j, '{');
-    json_key(&j, "change"), json_u64(&j, t->change);
-    json_key(&j, "role"), json_str(&j, t->self.role ? trust_role_name(t->self.role) : "");
-    json_key(&j, "clients"), json_u64(&j, trust_count(t, TRUST_CLIENT));
-    json_key(&j, "issuers"), json_open(&j, '[');
-    for (size_t i = 0; i < t->issuers; i++) {
-        const trust_issuer *s = &t->issuer[i];
-        hex_of(hex, s->key);
-        json_open(&j, '{');
-        json_key(&j, "key"), json_str(&j, hex);
-        json_key(&j, "role"), json_str(&j, trust_role_name(s->role));
-        json_key(&j, "state"), json_str(&j, state_text(s->state));
-        json_key(&j, "name"), json_str(&j, s->name);
-        json_key(&j, "unit"), json_str(&j, s->unit);
-        json_key(&j, "listed"), json_bool(&j, s->listed);
-        json_close(&j, '}');
-    }
-    json_close(&j, ']');
-    json_key(&j, "members"), json_open(&j, '[');
-    for (size_t i = 0; i < t->members; i++) {
-        const trust_member *m = &t->member[i];
-        hex_of(hex, m->key);
-        json_open(&j, '{');
-        json_key(&j, "key"), json_str(&j, hex);
-        json_key(&j, "name"), json_str(&j, m->name);
-        json_key(&j, "role"), json_str(&j, trust_role_name(m->role));
-        json_key(&j, "state"), json_str(&j, state_text(m->state));
-        json_key(&j, "since"), json_i64(&j, m->since);
-        json_key(&j, "until"), json_i64(&j, m->until);
-        json_close(&j, '}');
-    }
-    json_close(&j, ']');
-    json_key(&j, "tokens"), json_open(&j, '[');
-    for (size_t i = 0; i < t->tokens; i++) {
-        const trust_token *k = &t->token[i];
-        hex_of(hex, k->id);
-        json_open(&j, '{');
-        json_key(&j, "id"), json_str(&j, hex);
-        json_key(&j, "name"), json_str(&j, k->name);
-        json_key(&j, "state"), json_str(&j, token_text(k, now));
-        json_key(&j, "expires"), json_i64(&j, k->expires);
-        json_close(&j, '}');
-    }
-    json_close(&j, ']');
-    json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    printf("%.*s\n", (int)b.n, (const char *)b.p);
-done:
-    buf_clear(&b);
-    return st;
-}
-
-static void print_list(const trust *t, int64_t now)
-{
-    char hex[2 * TRUST_KEY + 1], date[32];
-    if (t->self.role) {
-        hex_of(hex, t->self.sign);
-        printf("%s \"%s\", signs as %.16s...; %zu clients, change %" PRIu64 "\n",
-               trust_role_name(t->self.role), t->self.name, hex, trust_count(t, TRUST_CLIENT),
-               t->change);
-    }
-    for (size_t i = 0; i < t->issuers; i++) {
-        const trust_issuer *s = &t->issuer[i];
-        hex_of(hex, s->key);
-        printf("issuer  %.16s  %-9s  %-10s  \"%s\"%s%s%s\n", hex, state_text(s->state),
-               trust_role_name(s->role), s->name, s->listed ? "  members only" : "",
-               s->unit[0] ? "  unit " : "", s->unit);
-    }
-    for (size_t i = 0; i < t->members; i++) {
-        const trust_member *m = &t->member[i];
-        hex_of(hex, m->key);
-        date_of(date, m->until);
-        printf("member  %.16s  %-9s  %-10s  %-24s  until %s\n", hex, state_text(m->state),
-               trust_role_name(m->role), m->name[0] ? m->name : "-", date);
-    }
-    for (size_t i = 0; i < t->tokens; i++) {
-        const trust_token *k = &t->token[i];
-        hex_of(hex, k->id);
-        date_of(date, k->expires);
-        printf("token   %.16s  %-9s  %-10s  %-24s  until %s\n", hex, token_text(k, now), "",
-               k->name, date);
-    }
-}
-
 static sefl_status do_list(const wish *w)
 {
     sefl_status st = SEFL_OK;
@@ -496,9 +424,9 @@ static sefl_status do_list(const wish *w)
     SEFL_TRY(ca_path(&path, w->folder, "trust"));
     SEFL_TRY(trust_read(&t, (const char *)path.p));
     if (of(w, O_JSON))
-        SEFL_TRY(print_json(t, w->now));
+        SEFL_TRY(ca_print_json(t, w->now));
     else
-        print_list(t, w->now);
+        ca_print_list(t, w->now);
 done:
     trust_free(t);
     buf_clear(&path);
@@ -512,16 +440,18 @@ static const struct action {
     sefl_status (*run)(const wish *w);
     int needs[4]; /* options that must be given */
     int takes[8]; /* and those that may */
+    bool reads;   /* changes nothing */
 } actions[] = {
     { "new", do_new, { O_NAME }, { O_DAYS } },
     { "server", do_server, { O_ROLE, O_NAME, O_HOSTS }, { O_DAYS, O_OUT } },
     { "token", do_token, { O_NAME }, { O_HOURS, O_OUT } },
-    { "list", do_list, { 0 }, { O_JSON } },
+    { "list", do_list, { 0 }, { O_JSON }, .reads = true },
     { "revoke", do_revoke, { 0 }, { O_NAME, O_KEY, O_ISSUER, O_TOKEN } },
+    { "restore", do_restore, { 0 }, { O_NAME, O_KEY, O_ISSUER } },
     { "renew", do_renew, { 0 }, { O_NAME, O_KEY, O_SERVER, O_HOSTS, O_DAYS, O_OUT } },
     { "trust-issuer", do_trust, { O_CERT, O_ROLE }, { O_UNIT } },
     { "sign", do_sign, { O_CSR, O_NAME }, { O_DAYS, O_OUT } },
-    { "export", do_export, { O_OUT }, { 0 } },
+    { "export", do_export, { O_OUT }, { 0 }, .reads = true },
 };
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
@@ -560,6 +490,24 @@ static int take(wish *w, const struct action *a, int o)
     return CLI_DONE;
 }
 
+/* Whoever changes the list owns it afterwards: a server that runs as somebody else could not read it,
+ * and would go on with the one before. */
+static sefl_status check_owner(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 };
+    struct stat sb;
+    SEFL_TRY(ca_path(&path, w->folder, "trust"));
+    if (stat((const char *)path.p, &sb) != 0 || sb.st_uid == geteuid())
+        goto done; /* not there: the action says so */
+    const struct passwd *owner = getpwuid(sb.st_uid);
+    SEFL_CHECK(false, SEFL_EAUTH, "%s belongs to %s%.64s: run it as that user (sudo -u ...)",
+               w->folder, owner ? "" : "another user", owner ? owner->pw_name : "");
+done:
+    buf_clear(&path);
+    return st;
+}
+
 static int run_action(const struct action *a, int argc, char **argv)
 {
     sefl_clock wall = clock_wall();
@@ -580,7 +528,9 @@ static int run_action(const struct action *a, int argc, char **argv)
         return rc;
     w.folder = argv[optind];
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no key in a core file */
-    sefl_status st = a->run(&w);
+    sefl_status st = a->reads ? SEFL_OK : check_owner(&w);
+    if (st == SEFL_OK)
+        st = a->run(&w);
     return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_ca, st);
 }
 
@@ -607,7 +557,7 @@ static int run(int argc, char **argv)
 const cli_command cmd_ca = {
     .name = "ca",
     .summary = "an operator's CA, and the list of whom its server lets in",
-    .usage = "new|server|token|list|revoke|renew|trust-issuer|sign|export FOLDER ...",
+    .usage = "new|server|token|list|revoke|restore|renew|trust-issuer|sign|export FOLDER ...",
     .details =
         "Each of the two operators has a FOLDER of its own: a CA, the server's signing key and "
         "the\n"
@@ -623,6 +573,9 @@ const cli_command cmd_ca = {
         "  list FOLDER [--json]                 issuers, members, tokens\n"
         "  revoke FOLDER --name SITE | --key HEX | --issuer HEX | --token HEX\n"
         "                                       out within a second, open connections too\n"
+        "  restore FOLDER --name SITE | --key HEX | --issuer HEX\n"
+        "                                       takes a revocation back: in again, with the same "
+        "key\n"
         "  renew FOLDER --name SITE | --key HEX [--days N] [--out FILE]\n"
         "                                       a new certificate for the same key; the old one "
         "is\n"
@@ -635,8 +588,9 @@ const cli_command cmd_ca = {
         "                                       organisational unit have the role ('*': all)\n"
         "  sign FOLDER --csr FILE --name SITE [--days N] [--out FILE]\n"
         "                                       a request that came by mail, from a site you know\n"
-        "  export FOLDER --out DIR              what the others need: CA and signing key, public",
+        "  export FOLDER --out DIR              what the others need: CA and signing key, public;\n"
+        "                                       prints the digits that they compare",
     .example = "sefl ca token ops/as --name hospital-7 --hours 24",
-    .actions = "new server token list revoke renew trust-issuer sign export",
+    .actions = "new server token list revoke restore renew trust-issuer sign export",
     .run = run,
 };

@@ -234,6 +234,7 @@ const cli_command cmd_csp = {
         "  --listen ADDR:PORT    port 0: the system chooses\n"
         "  --tls-cert F, --tls-key F, --tls-peers F\n"
         "                        certificate, its key, the aggregation server's CA\n"
+        "  --ca DIR              folder of 'sefl ca new': its trust list says who gets in\n"
         "  --sign-key F          this server's signing key\n"
         "  --key F               the sealed secret key; --key-lock F (a key file) or\n"
         "                        --passphrase-file F opens it, else the terminal is asked\n"

@@ -180,6 +180,7 @@ static sefl_status read_list(aggregator *a)
         https_server_set_gate(a->server, g);
     log_info(a->o.log, "trust list read", lf_u64("change", t->change),
              lf_u64("members", trust_count(t, TRUST_CLIENT)));
+    trust_watch_good(&a->list);
 done:
     pthread_mutex_unlock(&a->list_lock);
     gate_free(g);
@@ -190,6 +191,11 @@ done:
 static void look_at_list(aggregator *a)
 {
     if (read_list(a) == SEFL_OK)
+        return;
+    pthread_mutex_lock(&a->list_lock);
+    bool first = trust_watch_failed(&a->list);
+    pthread_mutex_unlock(&a->list_lock);
+    if (!first)
         return;
     atomic_fetch_add(&a->http.counts[AGG_HTTP_LIST], 1);
     log_error(a->o.log, "trust list not read again", lf_str("why", sefl_last_error()));

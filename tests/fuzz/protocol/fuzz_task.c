@@ -2,6 +2,7 @@
  * is accepted is written back as the same bytes, and what a task derives fits together. */
 #include "fuzz/primorial.h"
 #include "fuzz/some.h"
+#include "protocol/member.h"
 #include "protocol/task.h"
 
 #include <math.h>
@@ -57,6 +58,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(envelope_write(&again, &env) == SEFL_OK);
         must(again.n == in.n && memcmp(again.p, in.p, in.n) == 0);
         must(envelope_check(&env, SIGN_TASK, &nobody) != SEFL_OK);
+        static const task none; /* whose keys sign nothing */
+        task opened;
+        round_header h;
+        must(task_open(&opened, in, &nobody) != SEFL_OK);
+        must(member_header_check(&none, &h, in, 1) != SEFL_OK);
         buf_clear(&again);
         if (env.kind == SIGN_TASK)
             try_task(env.content);

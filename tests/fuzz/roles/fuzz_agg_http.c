@@ -2,16 +2,21 @@
  * input's lines, what stands behind the handler (rounds, uploads, the HTTP server) is played here.
  * Input: METHOD \n PATH \n after \n wait \n Sefl-Offset \n Sefl-Total \n Sefl-Version \n body bytes; a
  * field that is "-" is not there. Exactly one answer, or the body is taken, or the request waits; and
- * what the handler understood is what the text says, in one way only. */
+ * what the handler understood is what the text says, in one way only.
+ * A request to enrol meets a real operator's folder with an open token. Its body may begin with "@": what
+ * follows are triples of bytes (position u16, value) put over a request that is good. Nobody is let in but
+ * that very claim. */
 #include "base/alloc.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
 #include "roles/aggregator/http.h"
+#include "roles/ca.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,7 +28,7 @@ struct upload {
 
 static struct {
     char *field[FIELDS]; /* NULL: not there */
-    unsigned answers, parks, uploads;
+    unsigned answers, parks, uploads, asked;
     unsigned status;
     struct upload up;
     ingest_ask ask;
@@ -113,20 +118,35 @@ sefl_status rounds_news(rounds *r, uint64_t after, round_news *out, sefl_buf *he
     return SEFL_OK;
 }
 
-/* Nobody enrols here (no operator's folder): these are never reached. */
+/* CSP: its token holds, whichever it is. It takes its time if the request has a `wait`. */
+static struct {
+    char root[64], as[96];
+    sign_key *as_key, *csp_key;
+    sefl_buf good; /* a request */
+    enrol_claim claim;
+    enrol_claim asked; /* what CSP was asked */
+    bool proved;
+} op;
+
 sefl_status rounds_enrol(rounds *r, rounds_enrolment **out, const enrol_claim *c,
                          const enrol_proof *p)
 {
-    (void)r, (void)c, (void)p;
+    (void)r;
     *out = NULL;
-    abort();
+    op.asked = *c;
+    op.proved = enrol_proof_check(p, c) == SEFL_OK;
+    now.asked++;
+    return SEFL_OK;
 }
 
 bool rounds_enrol_done(rounds *r, const rounds_enrolment *e, sefl_status *st,
                        uint8_t sig[SIGN_BYTES])
 {
-    (void)r, (void)e, (void)st, (void)sig;
-    abort();
+    (void)r, (void)e;
+    if (now.field[WAIT] && now.parks < 2)
+        return false;
+    *st = op.proved ? enrol_approve(sig, &op.asked, op.csp_key) : SEFL_EAUTH;
+    return true;
 }
 
 void rounds_enrol_end(rounds *r, rounds_enrolment *e)
@@ -137,7 +157,7 @@ void rounds_enrol_end(rounds *r, rounds_enrolment *e)
 bool rounds_over(rounds *r, agg_why *why)
 {
     (void)r, (void)why;
-    abort();
+    return false;
 }
 
 void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply *r)
@@ -173,6 +193,99 @@ void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r)
     (void)in;
     now.ask = *ask;
     *r = (ingest_reply){ .status = 200, .offset = ask->round };
+}
+
+/* ---- an operator's folder, and a site with tokens ---- */
+
+static void remove_root(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", op.root);
+    must(system(command) == 0);
+}
+
+static void a_token(token *out, trust *t, const char *name, int64_t at, const sefl_rng *rng)
+{
+    sefl_buf text = { 0 };
+    must(ca_token(t, &text, name, at + 86400 * 365, at, rng) == SEFL_OK);
+    must(token_parse(out, buf_span(&text)) == SEFL_OK);
+    buf_clear(&text);
+}
+
+static void make_folder(task *t)
+{
+    char path[3][128];
+    int64_t at = (int64_t)time(NULL);
+    sefl_rng rng = rng_system();
+    sefl_buf csr = { 0 };
+    enrol_request q = { 0 };
+    trust_edit e;
+    trust *other;
+    token as_token, csp_token;
+    strcpy(op.root, "/tmp/fuzz-enrol-XXXXXX");
+    must(mkdtemp(op.root) != NULL && atexit(remove_root) == 0);
+    snprintf(op.as, sizeof op.as, "%s/as", op.root);
+    snprintf(path[0], sizeof path[0], "%s/cert.pem", op.root);
+    snprintf(path[1], sizeof path[1], "%s/key.pem", op.root);
+    snprintf(path[2], sizeof path[2], "%s/as/sign.key", op.root);
+    must(ca_new(op.as, "fuzz", 30, NULL) == SEFL_OK);
+    must(sign_key_read(&op.as_key, path[2]) == SEFL_OK);
+    must(sign_key_new(&op.csp_key, &rng) == SEFL_OK);
+    must(ca_edit(&e, op.as) == SEFL_OK);
+    must(ca_server(e.t, op.as,
+                   &(ca_server_config){ .role = TRUST_AGGREGATOR,
+                                        .name = "as",
+                                        .hosts = "localhost",
+                                        .cert = path[0],
+                                        .key = path[1] },
+                   at) == SEFL_OK);
+    a_token(&as_token, e.t, "site", at, &rng);
+    must(trust_edit_commit(&e) == SEFL_OK);
+    trust_edit_end(&e);
+    must(trust_new(&other) == SEFL_OK); /* CSP's own list, which is not asked here */
+    other->self.role = TRUST_CSP;
+    memcpy(other->self.sign, sign_key_pub(op.csp_key), SIGN_PUB_BYTES);
+    strcpy(other->self.name, "csp");
+    a_token(&csp_token, other, "site", at, &rng);
+    trust_free(other);
+    snprintf(path[1], sizeof path[1], "%s/site.pem", op.root);
+    must(x509_request_make(&csr, path[1], "site") == SEFL_OK);
+    must(x509_request_read(q.claim.key, buf_span(&csr)) == SEFL_OK);
+    memcpy(q.claim.servers.as, as_token.sign, SIGN_PUB_BYTES);
+    memcpy(q.claim.servers.csp, csp_token.sign, SIGN_PUB_BYTES);
+    strcpy(q.claim.name, "site");
+    must(enrol_prove(&q.as, &q.claim, &as_token) == SEFL_OK);
+    must(enrol_prove(&q.csp, &q.claim, &csp_token) == SEFL_OK);
+    q.csr = buf_span(&csr);
+    must(enrol_request_write(&op.good, &q) == SEFL_OK);
+    op.claim = q.claim;
+    t->servers = q.claim.servers;
+    strcpy(t->population, "us");
+    buf_clear(&csr);
+    token_clear(&as_token), token_clear(&csp_token);
+}
+
+/* "@": a good request with some bytes changed; else the bytes as they are. */
+static sefl_span enrol_body(sefl_buf *room, sefl_span in)
+{
+    if (in.n == 0 || in.p[0] != '@')
+        return in;
+    must(wr_raw(room, op.good.p, op.good.n) == SEFL_OK);
+    for (size_t i = 1; i + 3 <= in.n; i += 3)
+        room->p[(in.p[i] | (size_t)in.p[i + 1] << 8) % room->n] = in.p[i + 2];
+    return buf_span(room);
+}
+
+static void check_enrolment(const agg_http *h, sefl_span body)
+{
+    bool in = now.status == 200;
+    if (body.n == op.good.n && memcmp(body.p, op.good.p, body.n) == 0) /* the good one is good */
+        must(in || now.status == 426 || now.status == 405);
+    must(in == (h->counts[AGG_HTTP_ENROLLED] == 1));
+    must(now.asked <= 1 && (!in || now.asked == 1));
+    must(!in || (memcmp(op.asked.key, op.claim.key, TRUST_KEY) == 0 &&
+                 memcmp(&op.asked.servers, &op.claim.servers, sizeof op.claim.servers) == 0 &&
+                 strcmp(op.asked.name, op.claim.name) == 0));
 }
 
 /* ---- what the text says ---- */
@@ -211,7 +324,7 @@ static void one(https_request *r, agg_http *h, sefl_span body)
                             strncmp(r->path, "/v1/round/", 10) == 0 && !strstr(r->path, "/model")))
         check_ask();
     if (now.answers == 0 && now.parks == 0) { /* it takes a body */
-        must(r->body && r->end && r->drop && now.uploads == 1);
+        must(r->body && r->end && r->drop && (now.uploads == 1 || h->ca));
         sefl_status st = r->body(r, body);
         must(now.answers == 0);
         r->end(r, st);
@@ -225,7 +338,8 @@ static void one(https_request *r, agg_http *h, sefl_span body)
     if (r->drop)
         r->drop(r);
     uint64_t refused = h->counts[AGG_HTTP_VERSION] + h->counts[AGG_HTTP_NO_PATH] +
-                       h->counts[AGG_HTTP_METHOD] + h->counts[AGG_HTTP_NUMBERS];
+                       h->counts[AGG_HTTP_METHOD] + h->counts[AGG_HTTP_NUMBERS] +
+                       h->counts[AGG_HTTP_ENROL_FORM];
     bool ours = now.status == 426 || now.status == 405 || now.status == 400;
     must(!ours || refused == 1); /* each refusal is counted once */
 }
@@ -235,7 +349,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static task t;
     sefl_clock mono = { .now_ns = zero_ns };
     char *text, *p, *next;
-    if (size > 4096 || sefl_new(&text, size + 1, 1) != SEFL_OK)
+    if (!op.as[0])
+        make_folder(&t);
+    if (size > 16384 || sefl_new(&text, size + 1, 1) != SEFL_OK)
         return 0;
     memcpy(text, data, size);
     memset(&now, 0, sizeof now);
@@ -248,11 +364,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (now.field[METHOD] && now.field[PATH] && now.field[PATH][0] == '/') {
         sefl_span body = p ? span_of(p, size - (size_t)(p - text)) : (sefl_span){ 0 };
-        agg_http h = { .task = &t, .vocab = "v", .init = "i", .mono = &mono };
+        bool joins = strcmp(now.field[PATH], HTTP_ENROL) == 0;
+        sefl_clock wall = clock_wall();
+        sefl_buf room = { 0 };
+        agg_http h = { .task = &t, .vocab = "v", .init = "i", .mono = &mono, .wall = &wall };
+        if (joins) {
+            h.ca = op.as, h.key = op.as_key;
+            body = enrol_body(&room, body);
+        }
         https_request r = { .method = now.field[METHOD],
                             .path = now.field[PATH],
                             .body_bytes = body.n };
         one(&r, &h, body);
+        if (joins)
+            check_enrolment(&h, body);
+        buf_clear(&room);
     }
     sefl_free(text);
     return 0;

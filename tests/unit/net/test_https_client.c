@@ -283,6 +283,54 @@ static void waits(void **state)
     https_client_free(c);
 }
 
+/* A server that answers at once, and then sends its body drop by drop. */
+static void *drip(void *arg)
+{
+    const int *fd = arg;
+    tls *t;
+    char c, last[4] = "";
+    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n";
+    if (tls_accept(&t, *fd, as, &(tls_peer){ .role = "client" }, 10000,
+                   &(tls_limits){ .idle_ms = 20000 }) != SEFL_OK)
+        return NULL;
+    channel *ch = tls_channel(t);
+    while (memcmp(last, "\r\n\r\n", 4) != 0 && channel_recv(ch, &c, 1) == SEFL_OK) {
+        memmove(last, last + 1, 3);
+        last[3] = c;
+    }
+    sefl_status st = channel_send(ch, head, strlen(head));
+    for (int i = 0; i < 300 && st == SEFL_OK; i++) {
+        if ((st = channel_send(ch, "x", 1)) == SEFL_OK)
+            st = channel_flush(ch);
+        usleep(100000);
+    }
+    tls_close(t);
+    return NULL;
+}
+
+static void drops_are_not_waited_for(void **state)
+{
+    (void)state;
+    https_client *c;
+    https_reply r;
+    pthread_t t;
+    int fd;
+    uint16_t at;
+    CHECK_OK(tls_listen(&fd, "127.0.0.1", 0, &at));
+    assert_int_equal(pthread_create(&t, NULL, drip, &fd), 0);
+    CHECK_OK(https_client_new(
+        &c, &(https_client_config){
+                .host = "127.0.0.1", .port = at, .id = client, .stall_s = 1, .proxy = "" }));
+    uint64_t began = now_ms();
+    CHECK_STATUS(https_get(c, "/slow", 100000, 0, &r), SEFL_ETIMEOUT);
+    assert_in_range(now_ms() - began, 1900, 15000);
+    assert_non_null(strstr(sefl_last_error(), "slower than 1024 bytes a second"));
+    https_reply_clear(&r);
+    https_client_free(c);
+    pthread_join(t, NULL);
+    close(fd);
+}
+
 /* What is dialled is judged before the request leaves. */
 static void servers_are_judged(void **state)
 {
@@ -585,6 +633,7 @@ int main(void)
         cmocka_unit_test(downloads),
         cmocka_unit_test(uploads),
         cmocka_unit_test(waits),
+        cmocka_unit_test(drops_are_not_waited_for),
         cmocka_unit_test(servers_are_judged),
         cmocka_unit_test(wrong_clients_are_told),
         cmocka_unit_test(nobody_there),

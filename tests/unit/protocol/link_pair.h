@@ -399,6 +399,9 @@ typedef struct world {
     mem_csp c;
     named_coins coins[2]; /* 0: AS, 1: CSP */
     uint64_t attempt;
+    uint64_t
+        members;    /* that CSP has approved; 0: it keeps no list, UINT64_MAX: it cannot be read */
+    uint64_t began; /* of which round CSP was told that it begins */
 } world;
 
 /* One key for all worlds of a program: making one takes most of a second. */
@@ -609,6 +612,15 @@ static inline void *serve(void *arg)
     return NULL;
 }
 
+static inline sefl_status world_members(void *ctx, uint64_t round, bool begins, uint64_t *most)
+{
+    world *w = ctx;
+    if (begins)
+        w->began = round;
+    *most = w->members;
+    return w->members == UINT64_MAX ? sefl_fail(SEFL_EIO, "no list") : SEFL_OK;
+}
+
 /* CSP serves; the test speaks on c->ch[0]. cut[side]: see wire. */
 static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool half)
 {
@@ -629,7 +641,9 @@ static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool
                                                 .sec = w->sec,
                                                 .key = w->csp,
                                                 .journal = &c->journal,
-                                                .coins = &c->coins[1] }));
+                                                .coins = &c->coins[1],
+                                                .enrol_ctx = w,
+                                                .members = w->members ? world_members : NULL }));
     assert_int_equal(pthread_create(&c->thread, NULL, serve, c), 0);
 }
 

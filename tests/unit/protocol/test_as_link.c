@@ -172,6 +172,7 @@ static void answers_that_as_refuses(void **state)
         sefl_status st;
     } no[] = { { LINK_NO_BUDGET, SEFL_EBUDGET },
                { LINK_NO_FEW, SEFL_ESTATE },
+               { LINK_NO_MEMBERS, SEFL_ESTATE },
                { LINK_NO_OPENED, SEFL_ECRYPTO },
                { LINK_NO_SKIPPED, SEFL_ECRYPTO },
                { LINK_NO_FAULT, SEFL_EIO },

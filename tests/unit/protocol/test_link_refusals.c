@@ -412,6 +412,36 @@ static void headers_that_are_not_signed(void **state)
     world_free(w);
 }
 
+/* AS states more clients than CSP's operator has approved. */
+static void more_than_were_approved(void **state)
+{
+    (void)state;
+    world *w = world_new("lwe", TASK_NOISE_JOINT, 40);
+    sefl_buf b = { 0 };
+    connection c;
+    round_statement s;
+    w->members = 3;
+    greet(&c, w);
+    sign_round(&c, w, 1);
+    assert_int_equal(w->began, 1);
+    s = statement(w, 1, 1, 4);
+    put_open(&b, w, &s, w->as);
+    assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_MEMBERS);
+    s = statement(w, 1, 1, 3);
+    put_open(&b, w, &s, w->as);
+    assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_ORDER); /* only not prepared */
+    disconnect(&c);
+    w->members = UINT64_MAX; /* a list that cannot be read opens nothing */
+    greet(&c, w);
+    put_open(&b, w, &s, w->as);
+    assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_FAULT);
+    disconnect(&c);
+    assert_int_equal(w->c.ledger.charges, 0);
+    assert_int_equal(w->c.opened[1], 0);
+    buf_clear(&b);
+    world_free(w);
+}
+
 static void openings_that_are_refused(void **state)
 {
     (void)state;
@@ -561,6 +591,7 @@ int main(void)
         cmocka_unit_test(ledgers_that_differ),
         cmocka_unit_test(headers_that_are_not_signed),
         cmocka_unit_test(openings_that_are_refused),
+        cmocka_unit_test(more_than_were_approved),
         cmocka_unit_test(sums_in_wrong_pieces),
         cmocka_unit_test(budget_at_the_opening),
     };

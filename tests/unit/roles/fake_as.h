@@ -21,9 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { FAKE_ROUNDS = 8 };
+enum { FAKE_ROUNDS = 8, FAKE_SHORT_MS = 2000 };
 
 typedef struct fake_as {
     pthread_mutex_t lock;
@@ -43,6 +44,7 @@ typedef struct fake_as {
     unsigned late_round; /* this one is answered with 410 */
     unsigned replay; /* polls that are answered with the header of round 1, whatever was asked */
     unsigned refuse_polls; /* 403 */
+    unsigned slow_model;   /* the model comes when the deadline of this round has passed */
     client *stop_at_cut;   /* stopped when the body breaks off */
     sefl_buf next_env;     /* served from the second time on that the task is asked for */
 
@@ -93,7 +95,7 @@ static inline void fake_poll(fake_as *f, https_request *r)
         bool open = old || (after && strtoull(after, NULL, 10) < f->round);
         n = (round_news){ .state = open ? ROUND_OPEN : ROUND_WAITING,
                           .round = old ? 1 : f->round,
-                          .left_ms = f->left_ms };
+                          .left_ms = f->slow_model ? FAKE_SHORT_MS : f->left_ms };
         if (open) {
             fake_header(f, &header, n.round, !take(&f->bad_header));
             n.header = buf_span(&header);
@@ -222,6 +224,12 @@ static inline void fake_update(fake_as *f, https_request *r, uint64_t round, con
     }
 }
 
+static inline void fake_resume_model(https_request *r)
+{
+    const fake_as *f = r->server_ctx;
+    https_answer_file(r, f->model, "application/octet-stream", "m");
+}
+
 static inline void fake_begin(https_request *r)
 {
     fake_as *f = r->server_ctx;
@@ -251,7 +259,13 @@ static inline void fake_begin(https_request *r)
         if (take(&f->bad_model))
             https_answer(r, 200, "application/octet-stream", "ETag: \"x\"\n",
                          span_of_str("nonsense"));
-        else
+        else if (take(&f->slow_model)) {
+            struct timespec now;
+            clock_gettime(CLOCK_MONOTONIC, &now);
+            r->resume = fake_resume_model;
+            https_park(r, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 +
+                              FAKE_SHORT_MS + 500);
+        } else
             https_answer_file(r, f->model, "application/octet-stream", "m");
     } else {
         https_answer_text(r, 404, "no such thing");

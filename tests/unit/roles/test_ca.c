@@ -164,11 +164,31 @@ static void a_site_joins(void **state)
     gate_free(g);
     CHECK_STATUS(ca_renew(as.t, as_dir, &pem, info.fingerprint, 20), SEFL_ENOTFOUND);
     CHECK_STATUS(enrol(as.t, csp.t, &a, &again), SEFL_EAUTH); /* a revoked key stays out */
+    /* a mistake: in again, with the same key and certificates */
+    CHECK_OK(ca_restore_key(as.t, info.fingerprint, now));
+    CHECK_STATUS(ca_restore_key(as.t, info.fingerprint, now), SEFL_ENOTFOUND);
+    CHECK_OK(gate_new(&g, as.t));
+    p.code = X509_OK;
+    assert_true(gate_still(g, &p));
+    gate_free(g);
+    CHECK_OK(ca_renew(as.t, as_dir, &pem, info.fingerprint, 20));
+    CHECK_OK(ca_revoke_key(as.t, info.fingerprint, now));
     get_token(&t3, as.t, "site-1", now + 100);
     /* keys of others can be revoked too */
     uint8_t other[TRUST_KEY] = { 9 };
     CHECK_OK(ca_revoke_key(as.t, other, now));
     assert_int_equal(trust_find(as.t, other)->state, TRUST_REVOKED);
+    CHECK_OK(ca_restore_key(as.t, other, now)); /* it was no member, and is none */
+    assert_null(trust_find(as.t, other));
+    /* not once the name is another key's */
+    trust_member heir = *trust_find(as.t, info.fingerprint);
+    heir.state = TRUST_ACTIVE;
+    heir.key[0] ^= 1;
+    CHECK_OK(trust_member_put(as.t, &heir));
+    CHECK_STATUS(ca_restore_key(as.t, info.fingerprint, now), SEFL_EEXIST);
+    trust_member_drop(as.t, trust_find(as.t, heir.key));
+    assert_null(trust_find(as.t, heir.key));
+    CHECK_OK(ca_restore_key(as.t, info.fingerprint, now));
     trust_edit_end(&as), trust_edit_end(&csp);
     buf_clear(&a.csr), buf_clear(&thief.csr);
     buf_clear(&answer), buf_clear(&again), buf_clear(&pem);
@@ -219,6 +239,42 @@ static void refusals(void **state)
     CHECK_STATUS(ca_sign(as.t, as_dir, &answer, "two words", b.q.csr, 10, now), SEFL_EINVAL);
     trust_edit_end(&as), trust_edit_end(&csp);
     buf_clear(&a.csr), buf_clear(&b.csr), buf_clear(&answer);
+}
+
+/* How many clients CSP's operator knows of. */
+static void members_are_counted(void **state)
+{
+    trust *t;
+    trust_member m = { .role = TRUST_CLIENT, .state = TRUST_ACTIVE, .since = 100 };
+    trust_issuer is = {
+        .role = TRUST_AGGREGATOR, .state = TRUST_ACTIVE, .since = 100, .der = span_of_str("any")
+    };
+    (void)state;
+    CHECK_OK(trust_new(&t));
+    assert_true(ca_most_clients(t, 0) == UINT64_MAX); /* no list is kept */
+    is.key[0] = 7;
+    CHECK_OK(trust_issuer_put(t, &is));
+    for (uint8_t i = 0; i < 5; i++) {
+        m.key[0] = i;
+        snprintf(m.name, sizeof m.name, "site-%u", i);
+        CHECK_OK(trust_member_put(t, &m));
+    }
+    assert_int_equal(ca_most_clients(t, 0), 5);
+    CHECK_OK(ca_revoke_key(t, trust_find_name(t, "site-3")->key, 200));
+    assert_int_equal(ca_most_clients(t, 201), 4); /* before the round */
+    assert_int_equal(ca_most_clients(t, 200), 5); /* in it */
+    assert_int_equal(ca_most_clients(t, 0), 5);
+    uint8_t other[TRUST_KEY] = { 99 };
+    CHECK_OK(ca_revoke_key(t, other, 300)); /* never a member */
+    assert_int_equal(ca_most_clients(t, 201), 4);
+    is.role = TRUST_CLIENT; /* an organisation's CA: whoever it vouches for */
+    CHECK_OK(trust_issuer_put(t, &is));
+    assert_true(ca_most_clients(t, 201) == UINT64_MAX);
+    is.state = TRUST_REVOKED, is.since = 250;
+    CHECK_OK(trust_issuer_put(t, &is));
+    assert_true(ca_most_clients(t, 250) == UINT64_MAX);
+    assert_int_equal(ca_most_clients(t, 251), 4);
+    trust_free(t);
 }
 
 static void faults(void **state)
@@ -280,6 +336,7 @@ static void counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_site_joins), cmocka_unit_test(refusals),
+                                        cmocka_unit_test(members_are_counted),
                                         cmocka_unit_test(faults), cmocka_unit_test(counts) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -70,11 +70,29 @@ static void a_task_from_begin_to_end_with_trouble(void **state)
     end(s);
 }
 
+/* A model that comes drop by drop, or late, holds a client no longer than its round lasts. */
+static void a_model_that_comes_too_late(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "privacy.epsilon=20", NULL, NULL);
+    s->as.rounds = 1;
+    s->as.slow_model = 1;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.receipts, 1); /* the round goes on (AS has extended it), and so do we */
+    assert_true(s->as.models >= 2);
+    char *log = log_of(s);
+    if (!strstr(log, "deadline passed while its model came"))
+        fail_msg("the log does not say it:\n%s", log);
+    end(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_number_is_found_only_as_one),
         cmocka_unit_test(a_task_from_begin_to_end_with_trouble),
+        cmocka_unit_test(a_model_that_comes_too_late),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

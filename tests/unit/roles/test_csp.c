@@ -13,12 +13,15 @@
 #include "store/ledger.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { CLIENTS = 3 };
@@ -428,6 +431,63 @@ static void strangers_do_not_fill_the_disk(void **state)
     site_end(&s);
 }
 
+/* No descriptor is left: it waits instead of turning round and round, says so once, and goes on. */
+static void descriptors_run_out(void **state)
+{
+    (void)state;
+    site s;
+    sefl_buf b = { 0 };
+    unsigned lines = 0;
+    site_begin(&s, "descriptors", "none");
+    char *path = in(&s, "log");
+    sefl_log lg = { .level = LOG_INFO, .fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600) };
+    s.log = &lg;
+    csp_up(&s);
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons(csp_role_port(s.role)),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    for (int i = 0; i < 500 && b.n == 0; i++) { /* its files are closed when it says "ready" */
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+        CHECK_OK(file_read(&b, path, 1 << 20));
+        if (!memmem(b.p, b.n, "ready", 5))
+            buf_reset(&b);
+    }
+    assert_true(b.n > 0);
+    buf_reset(&b);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), next = dup(fd);
+    struct rlimit was, low;
+    char answer[64];
+    assert_true(fd >= 0 && next >= 0 && getrlimit(RLIMIT_NOFILE, &was) == 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ .tv_sec = 20 },
+                                sizeof(struct timeval)),
+                     0);
+    close(next);
+    low = (struct rlimit){ .rlim_cur = (rlim_t)next, .rlim_max = was.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    clock_t before = clock();
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    nanosleep(&(struct timespec){ .tv_sec = 1, .tv_nsec = 200000000 }, NULL);
+    double spent = (double)(clock() - before) / CLOCKS_PER_SEC;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    assert_true(spent < 0.6); /* of 1.2 s */
+    assert_int_equal(send(fd, "no handshake at all", 19, MSG_NOSIGNAL), 19);
+    ssize_t n;
+    do { /* it is accepted now, and refused */
+        n = recv(fd, answer, sizeof answer, 0);
+    } while (n > 0);
+    assert_true(n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK));
+    close(fd);
+    csp_down(&s, true);
+    close(lg.fd);
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    for (size_t i = 0; i + 26 < b.n; i++)
+        lines += memcmp(b.p + i, "nobody can be accepted now", 26) == 0;
+    assert_int_equal(lines, 1);
+    buf_clear(&b);
+    free(path);
+    site_end(&s);
+}
+
 static void wrong_keys_do_not_start(void **state)
 {
     (void)state;
@@ -545,6 +605,7 @@ int main(void)
         cmocka_unit_test(rounds_survive_both),
         cmocka_unit_test(the_newest_connection_is_served),
         cmocka_unit_test(strangers_do_not_fill_the_disk),
+        cmocka_unit_test(descriptors_run_out),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -147,7 +147,7 @@ static void files(void **state)
     trust_watch w = { .path = path };
     CHECK_STATUS(trust_edit_begin(&e, path), SEFL_ENOTFOUND);
     CHECK_STATUS(trust_read(&t, path), SEFL_ENOTFOUND);
-    assert_false(trust_watch_changed(&w));
+    assert_true(trust_watch_changed(&w)); /* gone is no reason to be silent */
     CHECK_OK(trust_create(path));
     CHECK_STATUS(trust_create(path), SEFL_EEXIST);
     assert_true(trust_watch_changed(&w));
@@ -171,6 +171,14 @@ static void files(void **state)
     assert_false(trust_watch_changed(&w));
     CHECK_OK(file_write_atomic(path, span_of_str("sefl trust 1\n"), 0600));
     CHECK_STATUS(trust_read(&t, path), SEFL_EPROTO);
+    assert_true(trust_watch_changed(&w));
+    assert_true(trust_watch_failed(&w));
+    assert_true(trust_watch_changed(&w)); /* tried again, though the file is the same */
+    assert_false(trust_watch_failed(&w));
+    assert_true(trust_watch_changed(&w));
+    trust_watch_good(&w);
+    assert_false(trust_watch_changed(&w));
+    assert_true(trust_watch_failed(&w));
 }
 
 static void faults(void **state)

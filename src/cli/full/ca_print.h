@@ -1,0 +1,21 @@
+/* ca_print: a trust list (trust/trust.h) for people and for programs: `sefl ca list`.
+ *
+ *     ca_print_list(t, now);
+ *     SEFL_TRY(ca_print_json(t, now));
+ *
+ * Both to stdout; `now` in seconds since 1970 says which tokens have expired.
+ * Threads: one.   Secrets: none. */
+#ifndef CLI_FULL_CA_PRINT_H
+#define CLI_FULL_CA_PRINT_H
+
+#include "trust/trust.h"
+
+void ca_print_list(const trust *t, int64_t now);
+sefl_status ca_print_json(const trust *t, int64_t now) SEFL_MUST_CHECK;
+
+/* 64 hex digits; "2026-11-15 10:20" or "-" for 0; "active" or "revoked". */
+void ca_hex(char out[2 * TRUST_KEY + 1], const uint8_t key[TRUST_KEY]);
+void ca_date(char out[32], int64_t when);
+const char *ca_state_text(trust_state s);
+
+#endif

@@ -1,0 +1,23 @@
+/* Any line of a run's metrics: what is read is written as a line that reads the same. */
+#include "simulate/run_folder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    run_round r, again;
+    sefl_buf b = { 0 };
+    if (run_round_read(&r, span_of(data, size)) == SEFL_OK) {
+        if (run_round_write(&b, &r) != SEFL_OK || b.n == 0)
+            abort();
+        size_t n = b.p[b.n - 1] == '\n' ? b.n - 1 : b.n;
+        if (run_round_read(&again, span_of(b.p, n)) != SEFL_OK || again.round != r.round ||
+            again.clients != r.clients || again.up != r.up)
+            abort();
+    }
+    buf_clear(&b);
+    return 0;
+}
