@@ -557,8 +557,8 @@ static int run(int argc, char **argv)
 const cli_command cmd_ca = {
     .name = "ca",
     .summary = "an operator's CA, and the list of whom its server lets in",
-    .usage = "new|server|token|list|revoke|restore|renew|trust-issuer|sign|export\n"
-             "       FOLDER ...",
+    .usage = "new|server|token|list|revoke|restore|renew|trust-issuer|sign|\n"
+             "       export FOLDER ...",
     .details = "Each of the two operators has a FOLDER of its own: a CA, the server's signing\n"
                "key and the trust list that the running server (setting 'ca') looks at every\n"
                "second.\n"
