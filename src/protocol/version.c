@@ -40,8 +40,8 @@ bool version_takes(version_number v, char why[VERSION_SENTENCE])
         return true;
     snprintf(why, VERSION_SENTENCE,
              "this client speaks version %u.%u; this server needs %d.%d and takes %d.%u to %d.%d",
-             v.major, v.minor, VERSION_MAJOR, VERSION_MINOR, VERSION_MAJOR, VERSION_MINOR_LOWEST,
-             VERSION_MAJOR, VERSION_MINOR + 1);
+             v.major, v.minor, VERSION_MAJOR, VERSION_MINOR, VERSION_MAJOR, lowest, VERSION_MAJOR,
+             VERSION_MINOR + 1);
     return false;
 }
 

@@ -391,8 +391,10 @@ done:
 static db_value content_or_null(const uint8_t content[SHA256_BYTES])
 {
     static const uint8_t none[SHA256_BYTES];
-    return memcmp(content, none, sizeof none) == 0 ? (db_value){ .type = DB_NULL }
-                                                   : db_blob(span_of(content, SHA256_BYTES));
+    db_value v = { .type = DB_NULL };
+    if (memcmp(content, none, sizeof none) != 0)
+        v = db_blob(span_of(content, SHA256_BYTES));
+    return v;
 }
 
 sefl_status journal_update_put(journal *j, const journal_update *u)
