@@ -66,6 +66,7 @@ typedef struct x509_info {
     char name[65], role[17];
     int64_t from, until;
     bool is_ca;
+    bool weak; /* its key, below what is taken of a peer */
 } x509_info;
 
 /* Of the first certificate in a PEM text; der (may be NULL): its bytes, appended. Nothing is verified. */

@@ -140,6 +140,7 @@ sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der)
     sefl_status st = SEFL_OK;
     gnutls_x509_crt_t crt = NULL;
     gnutls_datum_t bytes = { 0 };
+    unsigned bits = 0;
     x509_peer p;
     *out = (x509_info){ 0 };
     GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
@@ -153,6 +154,8 @@ sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der)
     out->from = (int64_t)gnutls_x509_crt_get_activation_time(crt);
     out->until = p.until;
     out->is_ca = gnutls_x509_crt_get_ca_status(crt, NULL) > 0;
+    rc = gnutls_x509_crt_get_pk_algorithm(crt, &bits);
+    out->weak = rc < 0 || x509_key_weak(rc, bits);
     if (der) {
         GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_DER, &bytes), "certificate");
         SEFL_TRY(wr_raw(der, bytes.data, bytes.size));
