@@ -310,8 +310,14 @@ says "put-out refused 3"
 # many strangers at once are told to come later; members are not
 if command -v curl > /dev/null; then
     i=0
-    while [ $i -lt 60 ] && ! as_counts enrol.rate; do
-        curl -sk -X POST --data x "https://$at/v1/enroll" > /dev/null || :
+    while [ $i -lt 20 ] && ! as_counts enrol.rate; do # side by side: one after the other may be slower than the limit
+        for _ in 1 2 3 4 5 6 7 8 9 10; do
+            curl -sk -X POST --data x "https://$at/v1/enroll" > /dev/null &
+            strangers="${strangers:-} $!"
+        done
+        # shellcheck disable=SC2086
+        wait $strangers || :
+        strangers=
         i=$((i + 1))
     done
     fed_until 5 "rate of strangers" as_counts enrol.rate

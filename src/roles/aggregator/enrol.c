@@ -33,8 +33,10 @@ static void refuse(https_request *r, agg_http_event e, unsigned status, const ch
     agg_http *h = http_of(r);
     const site *s = r->state;
     atomic_fetch_add(&h->counts[e], 1);
-    log_warn(h->log, "enrolment refused", lf_str("reason", agg_http_event_name(e)),
-             lf_str("name", s ? s->q.claim.name : ""), lf_str("why", why));
+    /* the others have passed the limit on strangers: one a second */
+    if ((e != AGG_HTTP_ENROL_RATE && e != AGG_HTTP_ENROL_OFF) || https_may_log(r))
+        log_warn(h->log, "enrolment refused", lf_str("reason", agg_http_event_name(e)),
+                 lf_str("name", s ? s->q.claim.name : ""), lf_str("why", why));
     if (status == 503 || status == 429)
         https_answer(r, status, "text/plain; charset=utf-8", "Retry-After: 10\n",
                      span_of_str("enrolment is not possible now: try again later\n"));
