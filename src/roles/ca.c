@@ -371,12 +371,16 @@ sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t 
 {
     sefl_status st = SEFL_OK;
     sefl_buf path = { 0 }, old = { 0 };
+    x509_info info;
     trust_member *m = trust_find(t, key);
     SEFL_CHECK(m && m->state == TRUST_ACTIVE, SEFL_ENOTFOUND, "no such member, or it was revoked");
     SEFL_TRY(ca_issued_path(&path, folder, key));
     SEFL_CHECK(file_exists(text_of(&path)), SEFL_ENOTFOUND,
                "\"%s\" has no certificate of this CA: its issuer renews it", m->name);
     SEFL_TRY(file_read(&old, text_of(&path), PEM_MAX));
+    SEFL_TRY(x509_info_read(&info, buf_span(&old), NULL));
+    SEFL_CHECK(memcmp(info.fingerprint, key, TRUST_KEY) == 0, SEFL_EAUTH,
+               "%s is the certificate of another key", text_of(&path));
     SEFL_TRY(issue(folder, pem, &m->until, m->name, (sefl_span){ 0 }, buf_span(&old), days));
 done:
     buf_clear(&path);

@@ -328,6 +328,31 @@ static void which_issuers(void **state)
     buf_clear(&path), buf_clear(&own), buf_clear(&weak), buf_clear(&good);
 }
 
+/* Nobody's certificate is renewed for another key, whatever lies in issued/. */
+static void renewal_keeps_the_key(void **state)
+{
+    (void)state;
+    trust_edit e;
+    sefl_buf csr[2] = { 0 }, cert = { 0 }, pem = { 0 }, path = { 0 };
+    uint8_t key[2][TRUST_KEY];
+    CHECK_OK(ca_edit(&e, as_dir));
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "swap-b" : "swap-a";
+        CHECK_OK(x509_request_make(&csr[i], folder_path(name), name));
+        CHECK_OK(x509_request_read(key[i], buf_span(&csr[i])));
+        buf_reset(&cert);
+        CHECK_OK(ca_sign(e.t, as_dir, &cert, name, buf_span(&csr[i]), 10, now));
+    }
+    CHECK_OK(ca_renew(e.t, as_dir, &pem, key[0], 20));
+    CHECK_OK(ca_issued_path(&path, as_dir, key[0]));
+    CHECK_OK(file_write_atomic((const char *)path.p, buf_span(&cert), 0644)); /* b's for a */
+    buf_reset(&pem);
+    CHECK_STATUS(ca_renew(e.t, as_dir, &pem, key[0], 20), SEFL_EAUTH);
+    assert_int_equal(pem.n, 0);
+    trust_edit_end(&e);
+    buf_clear(&csr[0]), buf_clear(&csr[1]), buf_clear(&cert), buf_clear(&pem), buf_clear(&path);
+}
+
 /* A token that was made for a name and never used does not outlive the name's owner. */
 static void old_tokens_of_a_name(void **state)
 {
@@ -416,6 +441,7 @@ int main(void)
                                         cmocka_unit_test(members_are_counted),
                                         cmocka_unit_test(which_issuers),
                                         cmocka_unit_test(old_tokens_of_a_name),
+                                        cmocka_unit_test(renewal_keeps_the_key),
                                         cmocka_unit_test(faults),
                                         cmocka_unit_test(counts) };
     return cmocka_run_group_tests(tests, setup, teardown);
