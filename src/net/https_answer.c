@@ -237,7 +237,8 @@ enum MHD_Result https_answer_queue(https_inner *in)
         return MHD_NO;
     bool good = (!in->type || MHD_add_response_header(resp, "Content-Type", in->type) == MHD_YES) &&
                 add_headers(resp, in->headers) && add_headers(resp, in->conn->server->c.headers);
-    if (in->conn->surplus || (in->status == 403 && in->conn->peer.code != X509_OK))
+    /* a stranger's next request costs it another connection, and those are counted by address */
+    if (in->conn->surplus || in->conn->peer.code != X509_OK)
         good = good && MHD_add_response_header(resp, "Connection", "close") == MHD_YES;
     enum MHD_Result ok = good ? MHD_queue_response(in->conn->mhd, in->status, resp) : MHD_NO;
     MHD_destroy_response(resp);

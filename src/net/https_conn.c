@@ -50,13 +50,21 @@ int https_own_certificate(gnutls_session_t session, const struct gnutls_cert_ret
     return 0;
 }
 
-static int on_finished(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
-                       const gnutls_datum_t *msg)
+static int on_handshake(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                        const gnutls_datum_t *msg)
 {
     https_conn *conn = gnutls_session_get_ptr(session);
-    (void)type, (void)when, (void)msg;
-    if (incoming)
+    x509_peer p;
+    (void)msg;
+    if (!incoming)
+        return 0;
+    if (type == GNUTLS_HANDSHAKE_FINISHED && when == GNUTLS_HOOK_POST)
         conn->shook = true;
+    if (type == GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY && when == GNUTLS_HOOK_PRE &&
+        !x509_shown_affordable(&p, session)) {
+        https_tell_refused(conn->server, &p);
+        return GNUTLS_E_CERTIFICATE_ERROR;
+    }
     return 0;
 }
 
@@ -148,8 +156,8 @@ static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx
         address_of(conn->address, from->client_addr);
     https_count(s, HTTPS_EVENT_CONNECTED);
     gnutls_session_set_ptr(conn->tls, conn);
-    gnutls_handshake_set_hook_function(conn->tls, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST,
-                                       on_finished);
+    gnutls_handshake_set_hook_function(conn->tls, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_BOTH,
+                                       on_handshake);
     gnutls_certificate_server_set_request(conn->tls, GNUTLS_CERT_REQUEST);
     gnutls_certificate_send_x509_rdn_sequence(conn->tls, 1);
     pthread_mutex_lock(&s->lock);

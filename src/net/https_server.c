@@ -235,6 +235,12 @@ static bool admit(https_server *s, https_inner *in)
     return in->status == 0;
 }
 
+bool https_may_log(const https_request *r)
+{
+    const https_inner *in = r->inner;
+    return https_may_talk(in->conn->server);
+}
+
 bool https_take_bytes(https_request *r, uint64_t n)
 {
     https_inner *in = r->inner;

@@ -142,6 +142,10 @@ void https_server_stop(https_server *s);
 const char *https_query(const https_request *r, const char *name); /* NULL if it is not there */
 const char *https_header(const https_request *r, const char *name);
 
+/* May another line about a refusal be written? At most ten a second, over all: a flood must not fill the
+ * disk. For refusals that cost their sender nothing; the counters have all of them. */
+bool https_may_log(const https_request *r);
+
 /* In begin: work for n bytes that were not announced (what stands here already and is looked at again)
  * counts as n bytes of a body. False: the peer has no such room left, and was answered (429). */
 bool https_take_bytes(https_request *r, uint64_t n);

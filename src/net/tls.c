@@ -313,6 +313,19 @@ static int verify(gnutls_session_t s)
     return t->peer.code == X509_OK ? 0 : GNUTLS_E_CERTIFICATE_ERROR;
 }
 
+/* Before GnuTLS computes with the key that the peer has shown. */
+static int before_signature(gnutls_session_t s, unsigned type, unsigned when, unsigned incoming,
+                            const gnutls_datum_t *msg)
+{
+    tls *t = gnutls_session_get_ptr(s);
+    x509_peer p;
+    (void)type, (void)when, (void)msg;
+    if (!incoming || x509_shown_affordable(&p, s))
+        return 0; /* nothing is said about the peer yet */
+    t->peer = p;
+    return GNUTLS_E_CERTIFICATE_ERROR;
+}
+
 static sefl_status set_up(tls *t, bool server, const char *host)
 {
     uint8_t ip[16];
@@ -327,6 +340,8 @@ static sefl_status set_up(tls *t, bool server, const char *host)
     gnutls_transport_set_pull_timeout_function(t->s, pull_timeout);
     gnutls_handshake_set_timeout(t->s, 0); /* ours to watch */
     gnutls_session_set_verify_function(t->s, verify);
+    gnutls_handshake_set_hook_function(t->s, GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY, GNUTLS_HOOK_PRE,
+                                       before_signature);
     rc = gnutls_priority_set(t->s, t->id->priority);
     if (rc >= 0)
         rc = gnutls_credentials_set(t->s, GNUTLS_CRD_CERTIFICATE, t->id->cred);

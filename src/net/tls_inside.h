@@ -53,6 +53,11 @@ bool gate_chain(const gate *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
 bool gate_member(const gate *g, x509_peer *p);
 /* Is a key or signature below what is taken? */
 bool x509_key_weak(int algorithm, unsigned bits);
+/* Would checking one signature of this key take more than some milliseconds? Its sizes. */
+bool x509_key_dear(gnutls_pubkey_t key, unsigned *bits, unsigned *exponent);
+/* The same for the certificate that the peer has shown, before GnuTLS checks its signature with it
+ * (a hook before GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY). False: end the handshake; p has the verdict. */
+bool x509_shown_affordable(x509_peer *p, gnutls_session_t s);
 
 /* A span as GnuTLS takes it; it does not write. */
 #define TLS_DATUM(span) \

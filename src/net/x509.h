@@ -9,7 +9,7 @@
  * A certificate speaks for one role: the entry "sefl aggregator", "sefl csp" or "sefl client" among
  * the organisational units of its subject. What x509_make writes has ECDSA P-256 keys and SHA-256;
  * certificates of an organisation's own CA are taken too if they carry that entry, the purpose
- * (client or server authentication) and nothing weak: RSA from 2048 bits, curves from 256 bits,
+ * (client or server authentication) and nothing weak: RSA from 2048 to 8192 bits, curves from 256 bits,
  * SHA-256 or better in every signature below the trusted CA.
  *
  * A site makes its own key and a request (x509_request_*); the CA issues for the key in it, or for the
@@ -66,6 +66,7 @@ typedef struct x509_info {
     char name[65], role[17];
     int64_t from, until;
     bool is_ca;
+    bool weak; /* its key, below what is taken of a peer */
 } x509_info;
 
 /* Of the first certificate in a PEM text; der (may be NULL): its bytes, appended. Nothing is verified. */

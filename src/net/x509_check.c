@@ -10,6 +10,10 @@
 #include <string.h>
 #include <time.h>
 
+/* Whoever shows a certificate makes us compute with a key of its choice, before anything is known of
+ * it: n^2 work for each bit of the exponent. Real keys have 65537. */
+enum { RSA_BITS_MAX = 8192, RSA_EXPONENT_BITS_MAX = 32 };
+
 const char *x509_verdict_text(x509_verdict_code c)
 {
     static const char *const text[X509_VERDICTS] = {
@@ -90,6 +94,71 @@ bool x509_key_weak(int pk, unsigned bits)
     bool curve =
         pk == GNUTLS_PK_ECDSA || pk == GNUTLS_PK_EDDSA_ED25519 || pk == GNUTLS_PK_EDDSA_ED448;
     return (!rsa || bits < 2048) && (!curve || bits < 255);
+}
+
+/* Bits of a number in big-endian bytes without leading zeros. */
+static unsigned bits_of(const gnutls_datum_t *d)
+{
+    unsigned top = 0;
+    for (unsigned v = d->size ? d->data[0] : 0; v; v >>= 1)
+        top++;
+    return d->size ? 8 * (d->size - 1) + top : 0;
+}
+
+bool x509_key_dear(gnutls_pubkey_t key, unsigned *bits, unsigned *exponent)
+{
+    gnutls_datum_t m = { 0 }, e = { 0 };
+    int pk = gnutls_pubkey_get_pk_algorithm(key, bits);
+    *exponent = 0;
+    if (pk != GNUTLS_PK_RSA && pk != GNUTLS_PK_RSA_PSS)
+        return *bits > RSA_BITS_MAX; /* curves are those that GnuTLS knows */
+    if (gnutls_pubkey_export_rsa_raw2(key, &m, &e, GNUTLS_EXPORT_FLAG_NO_LZ) < 0)
+        return true;
+    *bits = bits_of(&m);
+    *exponent = bits_of(&e);
+    gnutls_free(m.data);
+    gnutls_free(e.data);
+    return *bits > RSA_BITS_MAX || *exponent > RSA_EXPONENT_BITS_MAX;
+}
+
+/* False: a verdict is in p. */
+static bool is_affordable(x509_peer *p, gnutls_x509_crt_t crt)
+{
+    gnutls_pubkey_t key = NULL;
+    unsigned bits = 0, exponent = 0;
+    bool dear = gnutls_pubkey_init(&key) < 0 || gnutls_pubkey_import_x509(key, crt, 0) < 0 ||
+                x509_key_dear(key, &bits, &exponent);
+    if (key)
+        gnutls_pubkey_deinit(key);
+    if (dear)
+        x509_judge(p, X509_WEAK,
+                   "certificate of \"%s\": key of %u bits, exponent of %u (RSA: at most %d and %d)",
+                   p->name, bits, exponent, RSA_BITS_MAX, RSA_EXPONENT_BITS_MAX);
+    return !dear;
+}
+
+bool x509_shown_affordable(x509_peer *p, gnutls_session_t s)
+{
+    gnutls_x509_crt_t crt = NULL;
+    unsigned n = 0;
+    const gnutls_datum_t *der = gnutls_certificate_get_peers(s, &n);
+    bool good = true;
+    memset(p, 0, sizeof *p);
+    if (!der || n == 0)
+        return true; /* nothing to check a signature with: GnuTLS' own refusal */
+    if (gnutls_x509_crt_init(&crt) < 0) {
+        x509_judge(p, X509_MALFORMED, "certificate: out of memory");
+        return false;
+    }
+    if (gnutls_x509_crt_import(crt, der, GNUTLS_X509_FMT_DER) < 0 ||
+        x509_describe(p, crt) != SEFL_OK) {
+        x509_judge(p, X509_MALFORMED, "certificate: it cannot be read");
+        good = false;
+    } else {
+        good = is_affordable(p, crt);
+    }
+    gnutls_x509_crt_deinit(crt);
+    return good;
 }
 
 bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit)
@@ -238,6 +307,8 @@ static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
         return;
     }
     for (unsigned i = 0; i < n; i++) {
+        if (!is_affordable(p, crt[i]))
+            return;
         /* a self-signed certificate at the chain's end is not what vouches for the rest */
         if (i > 0 && gnutls_x509_crt_check_issuer(crt[i], crt[i]))
             continue;

@@ -74,7 +74,8 @@ sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der)
 {
     sefl_status st = SEFL_OK;
     gnutls_x509_crq_t crq = NULL;
-    unsigned bits = 0;
+    gnutls_pubkey_t key = NULL;
+    unsigned bits = 0, exponent = 0;
     size_t n = 32;
     SEFL_CHECK(der.n >= 1 && der.n <= X509_REQUEST_MAX, SEFL_EPROTO,
                "request: %zu bytes, at most %d", der.n, X509_REQUEST_MAX);
@@ -85,6 +86,10 @@ sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der)
     rc = gnutls_x509_crq_get_pk_algorithm(crq, &bits);
     SEFL_CHECK(rc >= 0 && !x509_key_weak(rc, bits), SEFL_EAUTH,
                "request: a weak key (P-256, RSA-2048 or better)");
+    GNUTLS_TRY(gnutls_pubkey_init(&key), "request");
+    rc = gnutls_pubkey_import_x509_crq(key, crq, 0);
+    SEFL_CHECK(rc >= 0 && !x509_key_dear(key, &bits, &exponent), SEFL_EAUTH,
+               "request: a key of %u bits and an exponent of %u are too much work", bits, exponent);
     rc = gnutls_x509_crq_verify(crq, 0);
     if (rc < 0)
         SEFL_TRY(tls_fail(SEFL_EAUTH, rc, "request: not signed by its key"));
@@ -92,6 +97,8 @@ sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der)
     if (rc < 0 || n != 32)
         SEFL_TRY(tls_fail(SEFL_EPROTO, rc < 0 ? rc : GNUTLS_E_INTERNAL_ERROR, "request: key"));
 done:
+    if (key)
+        gnutls_pubkey_deinit(key);
     if (crq)
         gnutls_x509_crq_deinit(crq);
     return st;
@@ -133,6 +140,7 @@ sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der)
     sefl_status st = SEFL_OK;
     gnutls_x509_crt_t crt = NULL;
     gnutls_datum_t bytes = { 0 };
+    unsigned bits = 0;
     x509_peer p;
     *out = (x509_info){ 0 };
     GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
@@ -146,6 +154,8 @@ sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der)
     out->from = (int64_t)gnutls_x509_crt_get_activation_time(crt);
     out->until = p.until;
     out->is_ca = gnutls_x509_crt_get_ca_status(crt, NULL) > 0;
+    rc = gnutls_x509_crt_get_pk_algorithm(crt, &bits);
+    out->weak = rc < 0 || x509_key_weak(rc, bits);
     if (der) {
         GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_DER, &bytes), "certificate");
         SEFL_TRY(wr_raw(der, bytes.data, bytes.size));

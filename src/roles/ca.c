@@ -91,8 +91,15 @@ static sefl_status put_issuer(trust *t, sefl_span pem, trust_role role, const ch
     SEFL_TRY(x509_info_read(&info, pem, &der));
     SEFL_CHECK(info.is_ca, SEFL_EINVAL, "the certificate of \"%s\" is none of a CA", info.name);
     SEFL_CHECK(info.until > now, SEFL_EINVAL, "the CA \"%s\" has expired", info.name);
+    SEFL_CHECK(!info.weak, SEFL_EINVAL,
+               "the key of the CA \"%s\" is weak (P-256, RSA-2048 or better)", info.name);
     SEFL_CHECK(snprintf(i.unit, sizeof i.unit, "%s", unit) < (int)sizeof i.unit, SEFL_EINVAL,
                "an organisational unit of more than %d characters", TRUST_NAME_MAX);
+    for (const char *c = unit; *c; c++) /* as net/x509_check.c reads certificates */
+        SEFL_CHECK(*c >= 0x20 && *c < 0x7f && *c != '"' && *c != '\\', SEFL_EINVAL,
+                   "an organisational unit is compared as printable ASCII without quotes: "
+                   "\"%.64s\" would match nobody",
+                   unit);
     memcpy(i.key, info.fingerprint, sizeof i.key);
     memcpy(i.name, info.name, sizeof i.name);
     i.der = buf_span(&der);
@@ -104,7 +111,15 @@ done:
 
 sefl_status ca_trust_issuer(trust *t, sefl_span pem, trust_role role, const char *unit, int64_t now)
 {
-    return put_issuer(t, pem, role, unit, false, now);
+    sefl_status st = SEFL_OK;
+    x509_info info;
+    SEFL_TRY(x509_info_read(&info, pem, NULL));
+    const trust_issuer *same = trust_find_issuer(t, info.fingerprint, role);
+    SEFL_CHECK(!same || !same->listed, SEFL_EEXIST,
+               "\"%s\" is this folder's own CA: only its members get in", info.name);
+    SEFL_TRY(put_issuer(t, pem, role, unit, false, now));
+done:
+    return st;
 }
 
 sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c, int64_t now)
@@ -356,12 +371,16 @@ sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t 
 {
     sefl_status st = SEFL_OK;
     sefl_buf path = { 0 }, old = { 0 };
+    x509_info info;
     trust_member *m = trust_find(t, key);
     SEFL_CHECK(m && m->state == TRUST_ACTIVE, SEFL_ENOTFOUND, "no such member, or it was revoked");
     SEFL_TRY(ca_issued_path(&path, folder, key));
     SEFL_CHECK(file_exists(text_of(&path)), SEFL_ENOTFOUND,
                "\"%s\" has no certificate of this CA: its issuer renews it", m->name);
     SEFL_TRY(file_read(&old, text_of(&path), PEM_MAX));
+    SEFL_TRY(x509_info_read(&info, buf_span(&old), NULL));
+    SEFL_CHECK(memcmp(info.fingerprint, key, TRUST_KEY) == 0, SEFL_EAUTH,
+               "%s is the certificate of another key", text_of(&path));
     SEFL_TRY(issue(folder, pem, &m->until, m->name, (sefl_span){ 0 }, buf_span(&old), days));
 done:
     buf_clear(&path);
@@ -379,6 +398,10 @@ sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now)
     }
     m->state = TRUST_REVOKED;
     m->since = now;
+    for (size_t i = 0; i < t->tokens;
+         i++) /* an older one may lie anywhere: the name is free again */
+        if (t->token[i].state == TRUST_OPEN && strcmp(t->token[i].name, m->name) == 0)
+            t->token[i].state = TRUST_CANCELLED;
     return SEFL_OK;
 }
 

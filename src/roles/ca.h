@@ -53,7 +53,8 @@ sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c,
 sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert, const char *hosts,
                             unsigned days, sefl_buf *pem) SEFL_MUST_CHECK;
 
-/* Another CA is trusted for this role. unit: see trust.h; "": its certificates carry our mark. */
+/* Another CA is trusted for this role. unit: see trust.h; "": its certificates carry our mark. SEFL_EINVAL for
+ * what is no CA, expired or weak; SEFL_EEXIST for our own, whose members are listed. */
 sefl_status ca_trust_issuer(trust *t, sefl_span pem, trust_role role, const char *unit,
                             int64_t now) SEFL_MUST_CHECK;
 
@@ -92,8 +93,8 @@ sefl_status ca_sign(trust *t, const char *folder, sefl_buf *cert, const char *na
 sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t key[TRUST_KEY],
                      unsigned days) SEFL_MUST_CHECK;
 
-/* From the next second on it is refused, and its connections are closed. A key that is not in the list
- * (of an organisation's CA) is put there. */
+/* From the next second on it is refused, and its connections are closed; open tokens of its name are
+ * cancelled. A key that is not in the list (of an organisation's CA) is put there. */
 sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
 /* Takes a revocation back: the member is one again, with the certificates it had; a key that was no member
  * before is merely not revoked any more. SEFL_ENOTFOUND if it is not revoked; SEFL_EEXIST if another

@@ -20,6 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { LOCK_WAIT_MS = 3000, LOCK_STEP_MS = 10 };
+
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 static const char head_line[] = "sefl trust 1\n";
 
@@ -570,14 +572,20 @@ done:
     return st;
 }
 
+/* What could not be read again is never written: the server could not start, nobody be revoked. */
 static sefl_status write_list(const char *path, const trust *t, bool fresh)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
+    trust *again = NULL;
     SEFL_TRY(trust_print(&b, t));
+    st = trust_parse(&again, buf_span(&b));
+    if (st != SEFL_OK)
+        SEFL_TRY(sefl_fail_at(st == SEFL_EPROTO ? SEFL_EINVAL : st, "nothing was changed"));
     st = fresh ? file_write_new(path, buf_span(&b), 0600)
                : file_write_atomic(path, buf_span(&b), 0600);
 done:
+    trust_free(again);
     buf_clear(&b);
     return st;
 }
@@ -597,7 +605,7 @@ sefl_status trust_edit_begin(trust_edit *e, const char *path)
 {
     sefl_status st = SEFL_OK;
     sefl_buf name = { 0 };
-    int rc;
+    int rc, tries = 0;
     *e = (trust_edit){ .lock = -1 };
     SEFL_TRY(sefl_strdup(&e->path, path));
     SEFL_CHECK(file_exists(path), SEFL_ENOTFOUND, "%s: no trust list ('sefl ca new' makes one)",
@@ -605,9 +613,12 @@ sefl_status trust_edit_begin(trust_edit *e, const char *path)
     SEFL_TRY(wr_fmt(&name, "%s.lock%c", path, 0));
     e->lock = open((const char *)name.p, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     SEFL_CHECK(e->lock >= 0, SEFL_EIO, "cannot open %s: %s", (const char *)name.p, strerror(errno));
-    do
-        rc = flock(e->lock, LOCK_EX);
-    while (rc != 0 && errno == EINTR);
+    while ((rc = flock(e->lock, LOCK_EX | LOCK_NB)) != 0 &&
+           (errno == EINTR || (errno == EWOULDBLOCK && tries++ < LOCK_WAIT_MS / LOCK_STEP_MS)))
+        nanosleep(&(struct timespec){ .tv_nsec = LOCK_STEP_MS * 1000000L }, NULL);
+    SEFL_CHECK(rc == 0 || errno != EWOULDBLOCK, SEFL_ETIMEOUT,
+               "%s is held by another process (a 'sefl ca' that was stopped?)",
+               (const char *)name.p);
     SEFL_CHECK(rc == 0, SEFL_EIO, "cannot lock %s: %s", (const char *)name.p, strerror(errno));
     SEFL_TRY(trust_read(&e->t, path));
 done:

@@ -36,7 +36,13 @@ expect 1 "$SEFL" ca server ops --role csp --name csp --hosts localhost --out o2;
 expect 2 "$SEFL" ca token ops --name "a b"; says "letters, digits"
 expect 0 "$SEFL" ca token ops --name site-1 --out t1
 grep -q '^sefl-token-1\.' t1 || fail "a token"
+[ "$(stat -c %a t1)" = 600 ] || fail "a token that others can read"
+expect 1 "$SEFL" ca token ops --name site-2 --out t1; says "nothing was changed"
 expect 0 "$SEFL" ca list ops; says "members only"; says "open"; says "site-1"
+if "$SEFL" ca list ops | grep -q site-2; then fail "a token that nobody got is open"; fi
+expect 2 "$SEFL" ca revoke ops --name site-1 --token 00000000; says "one at a time"
+expect 2 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp --unit "Köln"; says "printable ASCII"
+expect 1 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role client; says "own CA"
 expect 0 "$SEFL" ca list ops --json
 if command -v python3 > /dev/null; then printf '%s\n' "$out" | python3 -m json.tool > /dev/null || fail "JSON"; fi
 id=$(printf '%s\n' "$out" | sed 's/.*"tokens":\[{"id":"\([0-9a-f]*\)".*/\1/')
@@ -304,8 +310,14 @@ says "put-out refused 3"
 # many strangers at once are told to come later; members are not
 if command -v curl > /dev/null; then
     i=0
-    while [ $i -lt 60 ] && ! as_counts enrol.rate; do
-        curl -sk -X POST --data x "https://$at/v1/enroll" > /dev/null || :
+    while [ $i -lt 20 ] && ! as_counts enrol.rate; do # side by side: one after the other may be slower than the limit
+        for _ in 1 2 3 4 5 6 7 8 9 10; do
+            curl -sk -X POST --data x "https://$at/v1/enroll" > /dev/null &
+            strangers="${strangers:-} $!"
+        done
+        # shellcheck disable=SC2086
+        wait $strangers || :
+        strangers=
         i=$((i + 1))
     done
     fed_until 5 "rate of strangers" as_counts enrol.rate

@@ -135,10 +135,10 @@ done:
 }
 
 /* Results go to --out, never over something, or to stdout. */
-static sefl_status give(const wish *w, sefl_span bytes)
+static sefl_status give(const wish *w, sefl_span bytes, mode_t mode)
 {
     if (of(w, O_OUT))
-        return file_write_new(of(w, O_OUT), bytes, 0644);
+        return file_write_new(of(w, O_OUT), bytes, mode);
     return fwrite(bytes.p, 1, bytes.n, stdout) == bytes.n && fflush(stdout) == 0
                ? SEFL_OK
                : sefl_fail(SEFL_EIO, "cannot write to stdout");
@@ -194,6 +194,14 @@ done:
     return st;
 }
 
+/* Before the list is changed: a token or certificate that goes nowhere is lost. */
+static sefl_status check_out(const wish *w)
+{
+    return of(w, O_OUT) && file_exists(of(w, O_OUT))
+               ? sefl_fail(SEFL_EEXIST, "%s exists already: nothing was changed", of(w, O_OUT))
+               : SEFL_OK;
+}
+
 static sefl_status do_token(const wish *w)
 {
     sefl_status st = SEFL_OK;
@@ -202,11 +210,12 @@ static sefl_status do_token(const wish *w)
     sefl_rng rng = rng_system();
     int64_t expires = w->now + 3600 * (int64_t)(w->hours ? w->hours : CA_TOKEN_HOURS);
     char date[32];
+    SEFL_TRY(check_out(w));
     SEFL_TRY(ca_edit(&e, w->folder));
     SEFL_TRY(ca_token(e.t, &text, of(w, O_NAME), expires, w->now, &rng));
     SEFL_TRY(trust_edit_commit(&e));
     SEFL_TRY(wr_u8(&text, '\n'));
-    SEFL_TRY(give(w, buf_span(&text)));
+    SEFL_TRY(give(w, buf_span(&text), 0600));
     ca_date(date, expires);
     fprintf(
         stderr,
@@ -337,6 +346,7 @@ static sefl_status do_renew(const wish *w)
     trust_edit e = { .lock = -1 };
     sefl_buf pem = { 0 };
     uint8_t key[TRUST_KEY];
+    SEFL_TRY(check_out(w));
     SEFL_TRY(ca_edit(&e, w->folder));
     if (of(w, O_SERVER)) {
         SEFL_TRY(ca_server_renew(e.t, w->folder, of(w, O_SERVER), of(w, O_HOSTS), w->days, &pem));
@@ -345,7 +355,7 @@ static sefl_status do_renew(const wish *w)
         SEFL_TRY(ca_renew(e.t, w->folder, &pem, key, w->days));
         SEFL_TRY(trust_edit_commit(&e));
     }
-    SEFL_TRY(give(w, buf_span(&pem)));
+    SEFL_TRY(give(w, buf_span(&pem), 0644));
     fprintf(stderr,
             of(w, O_SERVER)
                 ? "sefl: put it in the place of %s and send the server SIGHUP\n"
@@ -362,13 +372,14 @@ static sefl_status do_sign(const wish *w)
     sefl_status st = SEFL_OK;
     trust_edit e = { .lock = -1 };
     sefl_buf pem = { 0 }, der = { 0 }, cert = { 0 };
+    SEFL_TRY(check_out(w));
     SEFL_TRY(file_read(&pem, of(w, O_CSR), PEM_MAX));
     SEFL_TRY(x509_request_from_pem(&der, buf_span(&pem)));
     SEFL_TRY(ca_edit(&e, w->folder));
     SEFL_TRY(ca_sign(e.t, w->folder, &cert, of(w, O_NAME), buf_span(&der), w->days, w->now));
     SEFL_TRY(trust_edit_commit(&e));
     if (cert.n > 0)
-        SEFL_TRY(give(w, buf_span(&cert)));
+        SEFL_TRY(give(w, buf_span(&cert), 0644));
     fprintf(stderr, "sefl: \"%s\" is a member now%s\n", of(w, O_NAME),
             cert.n > 0 ? "" : " (the aggregation server's CA makes its certificate)");
 done:
@@ -490,6 +501,16 @@ static int take(wish *w, const struct action *a, int o)
     return CLI_DONE;
 }
 
+/* Whom it is about is said once: of two, one would be done and the other silently not. */
+static int take_one(const wish *w, const struct action *a)
+{
+    static const int whom[] = { O_NAME, O_KEY, O_ISSUER, O_TOKEN, O_SERVER };
+    int n = 0;
+    for (size_t i = 0; i < sizeof whom / sizeof *whom; i++)
+        n += of(w, whom[i]) != NULL;
+    return n <= 1 ? CLI_DONE : cli_misuse(&cmd_ca, "%s: one at a time", a->name);
+}
+
 /* Whoever changes the list owns it afterwards: a server that runs as somebody else could not read it,
  * and would go on with the one before. */
 static sefl_status check_owner(const wish *w)
@@ -520,6 +541,8 @@ static int run_action(const struct action *a, int argc, char **argv)
     for (size_t i = 0; rc == CLI_DONE && i < 4 && a->needs[i]; i++)
         if (!of(&w, a->needs[i]))
             rc = cli_misuse(&cmd_ca, "%s wants --%s", a->name, option_name(a->needs[i]));
+    if (rc == CLI_DONE && (a->run == do_revoke || a->run == do_restore || a->run == do_renew))
+        rc = take_one(&w, a);
     if (rc == CLI_DONE && optind >= argc)
         rc = cli_misuse(&cmd_ca, "%s: which folder?", a->name);
     if (rc == CLI_DONE && optind + 1 < argc)

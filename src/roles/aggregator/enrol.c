@@ -33,14 +33,26 @@ static void refuse(https_request *r, agg_http_event e, unsigned status, const ch
     agg_http *h = http_of(r);
     const site *s = r->state;
     atomic_fetch_add(&h->counts[e], 1);
-    log_warn(h->log, "enrolment refused", lf_str("reason", agg_http_event_name(e)),
-             lf_str("name", s ? s->q.claim.name : ""), lf_str("why", why));
+    /* the others have passed the limit on strangers: one a second */
+    if ((e != AGG_HTTP_ENROL_RATE && e != AGG_HTTP_ENROL_OFF) || https_may_log(r))
+        log_warn(h->log, "enrolment refused", lf_str("reason", agg_http_event_name(e)),
+                 lf_str("name", s ? s->q.claim.name : ""), lf_str("why", why));
     if (status == 503 || status == 429)
         https_answer(r, status, "text/plain; charset=utf-8", "Retry-After: 10\n",
                      span_of_str("enrolment is not possible now: try again later\n"));
     else
         https_answer_text(r, status,
                           status == 400 ? "not an enrolment request" : "enrolment refused");
+}
+
+/* Our own trouble (disk, a list that is locked): the site's key and tokens stay good. */
+static void failed(https_request *r)
+{
+    agg_http *h = http_of(r);
+    atomic_fetch_add(&h->counts[AGG_HTTP_FAILED], 1);
+    log_error(h->log, "enrolment failed", lf_str("why", sefl_last_error()));
+    https_answer(r, 503, "text/plain; charset=utf-8", "Retry-After: 10\n",
+                 span_of_str("enrolment is not possible now: try again later\n"));
 }
 
 /* ---- CSP has answered ------------------------------------------------------------------------ */
@@ -86,9 +98,7 @@ static void resume(https_request *r)
     if (st == SEFL_EAUTH) { /* the list has changed meanwhile */
         refuse(r, AGG_HTTP_ENROL_TOKEN, 403, sefl_last_error());
     } else if (st != SEFL_OK) {
-        atomic_fetch_add(&h->counts[AGG_HTTP_FAILED], 1);
-        log_error(h->log, "enrolment failed", lf_str("why", sefl_last_error()));
-        https_answer_text(r, 500, "it failed here");
+        failed(r);
     } else {
         atomic_fetch_add(&h->counts[AGG_HTTP_ENROLLED], 1);
         log_info(h->log, "site enrolled", lf_str("name", s->q.claim.name),
@@ -150,9 +160,7 @@ static void end(https_request *r, sefl_status st)
     if (st == SEFL_OK)
         st = rounds_enrol(h->rounds, &s->asked, &s->q.claim, &s->q.csp);
     if (st != SEFL_OK) {
-        atomic_fetch_add(&h->counts[AGG_HTTP_FAILED], 1);
-        log_error(h->log, "enrolment failed", lf_str("why", sefl_last_error()));
-        https_answer_text(r, 500, "it failed here");
+        failed(r);
         return;
     }
     s->until_ms = clock_ms(h->mono) + WAIT_MS;

@@ -349,6 +349,15 @@ static void open_path(void **state)
     raw_read(&c, answer, sizeof answer, "certificate");
     assert_non_null(strstr(answer, "took 5 of no certificate"));
     raw_close(&c);
+    /* one request a connection: else one stranger asks ten thousand times a second */
+    open_as(&c, NULL);
+    assert_true(raw_send(&c, text, strlen(text)));
+    raw_read(&c, answer, sizeof answer, "certificate");
+    assert_non_null(strstr(answer, "Connection: close"));
+    raw_send(&c, text, strlen(text));
+    raw_read(&c, answer, sizeof answer, "certificate");
+    assert_null(strstr(answer, "took 5"));
+    raw_close(&c);
     for (size_t i = 1; i < sizeof wrong_ones / sizeof *wrong_ones; i++) /* a bad one is worse */
         assert_non_null(strstr(knock(wrong_ones[i].name, "POST /v1/enroll"), " 403 "));
     assert_non_null(strstr(knock(NULL, "POST /v1/enroll/x"), " 403 "));

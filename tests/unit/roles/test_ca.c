@@ -8,6 +8,8 @@
 #include "roles/ca.h"
 #include "roles/counters.h"
 
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <string.h>
 #include <time.h>
 
@@ -277,6 +279,105 @@ static void members_are_counted(void **state)
     trust_free(t);
 }
 
+/* PEM of a CA with an RSA key. */
+static void rsa_ca(sefl_buf *out, unsigned bits)
+{
+    gnutls_x509_crt_t crt;
+    gnutls_x509_privkey_t key;
+    gnutls_datum_t d;
+    gnutls_x509_crt_init(&crt), gnutls_x509_privkey_init(&key);
+    assert_int_equal(gnutls_x509_privkey_generate(key, GNUTLS_PK_RSA, bits, 0), 0);
+    gnutls_x509_crt_set_version(crt, 3);
+    gnutls_x509_crt_set_serial(crt, "\1", 1);
+    gnutls_x509_crt_set_activation_time(crt, (time_t)now - 60);
+    gnutls_x509_crt_set_expiration_time(crt, (time_t)now + 86400);
+    gnutls_x509_crt_set_key(crt, key);
+    gnutls_x509_crt_set_dn_by_oid(crt, GNUTLS_OID_X520_COMMON_NAME, 0, "Hospital CA", 11);
+    gnutls_x509_crt_set_basic_constraints(crt, 1, 0);
+    assert_int_equal(gnutls_x509_crt_sign2(crt, crt, key, GNUTLS_DIG_SHA256, 0), 0);
+    assert_int_equal(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &d), 0);
+    CHECK_OK(wr_raw(out, d.data, d.size));
+    gnutls_free(d.data);
+    gnutls_x509_crt_deinit(crt), gnutls_x509_privkey_deinit(key);
+}
+
+static void which_issuers(void **state)
+{
+    (void)state;
+    static const char *const units[] = { "Radiologie K\xc3\xb6ln", "a\nb", "a\"b", "a\\b", "\x7f" };
+    trust_edit e;
+    sefl_buf path = { 0 }, own = { 0 }, weak = { 0 }, good = { 0 };
+    CHECK_OK(ca_path(&path, as_dir, "ca.pem"));
+    CHECK_OK(file_read(&own, (const char *)path.p, 1 << 16));
+    rsa_ca(&weak, 1024);
+    rsa_ca(&good, 2048);
+    CHECK_OK(ca_edit(&e, as_dir));
+    /* our own stays one whose members are listed */
+    CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&own), TRUST_CLIENT, "", now), SEFL_EEXIST);
+    assert_non_null(strstr(sefl_last_error(), "own CA"));
+    CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&weak), TRUST_CLIENT, "", now), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "weak"));
+    /* a unit that no certificate is ever read to have */
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&good), TRUST_CLIENT, units[i], now),
+                     SEFL_EINVAL);
+        assert_non_null(strstr(sefl_last_error(), "printable ASCII"));
+    }
+    CHECK_OK(ca_trust_issuer(e.t, buf_span(&good), TRUST_CLIENT, "Radiology, 2nd floor", now));
+    trust_edit_end(&e);
+    buf_clear(&path), buf_clear(&own), buf_clear(&weak), buf_clear(&good);
+}
+
+/* Nobody's certificate is renewed for another key, whatever lies in issued/. */
+static void renewal_keeps_the_key(void **state)
+{
+    (void)state;
+    trust_edit e;
+    sefl_buf csr[2] = { 0 }, cert = { 0 }, pem = { 0 }, path = { 0 };
+    uint8_t key[2][TRUST_KEY];
+    CHECK_OK(ca_edit(&e, as_dir));
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "swap-b" : "swap-a";
+        CHECK_OK(x509_request_make(&csr[i], folder_path(name), name));
+        CHECK_OK(x509_request_read(key[i], buf_span(&csr[i])));
+        buf_reset(&cert);
+        CHECK_OK(ca_sign(e.t, as_dir, &cert, name, buf_span(&csr[i]), 10, now));
+    }
+    CHECK_OK(ca_renew(e.t, as_dir, &pem, key[0], 20));
+    CHECK_OK(ca_issued_path(&path, as_dir, key[0]));
+    CHECK_OK(file_write_atomic((const char *)path.p, buf_span(&cert), 0644)); /* b's for a */
+    buf_reset(&pem);
+    CHECK_STATUS(ca_renew(e.t, as_dir, &pem, key[0], 20), SEFL_EAUTH);
+    assert_int_equal(pem.n, 0);
+    trust_edit_end(&e);
+    buf_clear(&csr[0]), buf_clear(&csr[1]), buf_clear(&cert), buf_clear(&pem), buf_clear(&path);
+}
+
+/* A token that was made for a name and never used does not outlive the name's owner. */
+static void old_tokens_of_a_name(void **state)
+{
+    (void)state;
+    trust_edit e;
+    token used, lost, fresh;
+    applicant a, thief, again;
+    CHECK_OK(ca_edit(&e, csp_dir));
+    get_token(&used, e.t, "site-old", now + 1000);
+    get_token(&lost, e.t, "site-old", now + 1000);
+    apply(&a, "site-old", &used, &used);
+    CHECK_OK(ca_check(e.t, &a.q.claim, &a.q.csp, now));
+    CHECK_OK(ca_admit(e.t, &a.q.claim, &a.q.csp, 0, NULL, now));
+    CHECK_OK(ca_revoke_key(e.t, a.q.claim.key, now));
+    apply(&thief, "site-old", &lost, &lost);
+    CHECK_STATUS(ca_check(e.t, &thief.q.claim, &thief.q.csp, now), SEFL_EAUTH);
+    assert_non_null(strstr(sefl_last_error(), "cancelled"));
+    get_token(&fresh, e.t, "site-old", now + 1000);
+    apply(&again, "site-old", &fresh, &fresh);
+    CHECK_OK(ca_check(e.t, &again.q.claim, &again.q.csp, now));
+    trust_edit_end(&e);
+    buf_clear(&a.csr), buf_clear(&thief.csr), buf_clear(&again.csr);
+    token_clear(&used), token_clear(&lost), token_clear(&fresh);
+}
+
 static void faults(void **state)
 {
     trust_edit as;
@@ -335,8 +436,13 @@ static void counts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_site_joins), cmocka_unit_test(refusals),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_site_joins),
+                                        cmocka_unit_test(refusals),
                                         cmocka_unit_test(members_are_counted),
-                                        cmocka_unit_test(faults), cmocka_unit_test(counts) };
+                                        cmocka_unit_test(which_issuers),
+                                        cmocka_unit_test(old_tokens_of_a_name),
+                                        cmocka_unit_test(renewal_keeps_the_key),
+                                        cmocka_unit_test(faults),
+                                        cmocka_unit_test(counts) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

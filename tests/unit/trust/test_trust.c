@@ -192,6 +192,32 @@ static void faults(void **state)
     buf_clear(&a);
 }
 
+/* What could not be read again is not written; a writer that sleeps keeps nobody for ever. */
+static void commits(void **state)
+{
+    (void)state;
+    const char *list = folder_path("commits");
+    sefl_buf before = { 0 }, after = { 0 };
+    trust_edit e;
+    trust_member m = { .role = TRUST_CLIENT, .state = TRUST_ACTIVE, .name = "K\xc3\xb6ln" };
+    CHECK_OK(trust_create(list));
+    CHECK_OK(file_read(&before, list, 1 << 16));
+    CHECK_OK(trust_edit_begin(&e, list));
+    CHECK_OK(trust_member_put(e.t, &m));
+    CHECK_STATUS(trust_edit_commit(&e), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "nothing was changed"));
+    CHECK_OK(file_read(&after, list, 1 << 16));
+    assert_int_equal(before.n, after.n);
+    assert_memory_equal(before.p, after.p, before.n);
+    trust_edit second; /* flock knows two open files, not two processes */
+    CHECK_STATUS(trust_edit_begin(&second, list), SEFL_ETIMEOUT);
+    assert_non_null(strstr(sefl_last_error(), "held by another process"));
+    trust_edit_end(&e);
+    CHECK_OK(trust_edit_begin(&second, list));
+    trust_edit_end(&second);
+    buf_clear(&before), buf_clear(&after);
+}
+
 static void names(void **state)
 {
     char most[TRUST_NAME_MAX + 2];
@@ -215,7 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip), cmocka_unit_test(damage), cmocka_unit_test(files),
-        cmocka_unit_test(faults),     cmocka_unit_test(names),
+        cmocka_unit_test(faults),     cmocka_unit_test(names),  cmocka_unit_test(commits),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
