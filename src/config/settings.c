@@ -99,7 +99,9 @@ static sefl_status check_value(const setting_def *d, const char *v, const char *
     uint64_t u;
     double x;
     for (const char *c = v; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || /* U+0080 to U+009f drive terminals too */
+            ((unsigned char)c[0] == 0xc2 && (unsigned char)c[1] >= 0x80 &&
+             (unsigned char)c[1] < 0xa0))
             return sefl_fail(SEFL_EINVAL, "%s: %s holds a control character", origin, d->key);
     switch (d->type) {
     case SETTING_TEXT:

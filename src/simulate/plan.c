@@ -45,6 +45,7 @@ static void participation(plan *p, const scene *s)
         p->per_round = t->enough;
     if (p->per_round > t->clients_max)
         p->per_round = t->clients_max;
+    p->drawn = t->sampling == TASK_HIDDEN ? p->per_round * t->rate : p->per_round;
     if (share < 0.999)
         warn(p,
              "%.0f %% of the clients come too late for a deadline of %.0f s: rounds.deadline_ms "
@@ -117,15 +118,16 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
     sefl_status st = SEFL_OK;
     dp_event want = { .noise = DP_NOISE_JOINT, .rate = 1, .count = t->rounds, .dim = t->values };
     double root = sqrt((double)t->values), z;
+    double drawn = t->sampling == TASK_HIDDEN ? t->rate : 1; /* the others' zeros are no signal */
     *out = (plan_need){ .epsilon = epsilon, .delta = delta };
-    if (t->sampling == TASK_HIDDEN)
+    if (t->sampling == TASK_HIDDEN && t->enough == 0)
         want.rate = t->rate;
     else if (t->max_rounds_per_client > 0 && want.count > t->max_rounds_per_client)
         want.count = t->max_rounds_per_client;
     SEFL_TRY(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
     out->z = z;
-    out->clients = (uint64_t)ceil(z * root / PLAN_RATIO_GOOD);
-    out->no_larger = (uint64_t)ceil(z * root / PLAN_RATIO_BAD);
+    out->clients = (uint64_t)ceil(z * root / PLAN_RATIO_GOOD / drawn);
+    out->no_larger = (uint64_t)ceil(z * root / PLAN_RATIO_BAD / drawn);
 done:
     return st;
 }
@@ -156,7 +158,7 @@ static sefl_status privacy(plan *p, const scene *s)
     double both = t->noise == TASK_NOISE_OWN && s->e->protection == PROTECTION_SEFL ? sqrt(2) : 1;
     double root = sqrt((double)t->values);
     if (p->noise) {
-        p->noise_ratio = p->per_round > 0 ? both * p->z * root / p->per_round : HUGE_VAL;
+        p->noise_ratio = p->drawn > 0 ? both * p->z * root / p->drawn : HUGE_VAL;
         p->why_no_epsilon = "z is below 0.25, where nothing is certified";
         if (dp_event_check(&ev) == SEFL_OK) {
             SEFL_TRY(epsilon_of(&server, &others, t, ev, t->rounds, p->delta));
@@ -171,6 +173,8 @@ static sefl_status privacy(plan *p, const scene *s)
         SEFL_TRY(budget(p, t, &ev));
     if (plan_need_of(&p->need, t, PLAN_EPSILON, p->delta) != SEFL_OK)
         p->need = (plan_need){ 0 };
+    p->need.clients = (uint64_t)ceil(both * (double)p->need.clients);
+    p->need.no_larger = (uint64_t)ceil(both * (double)p->need.no_larger);
 done:
     return st;
 }
@@ -186,11 +190,12 @@ static void privacy_warnings(plan *p, const scene *s)
         warn(p, "no differential privacy claimed (privacy.claim: none)%s",
              p->noise ? "" : ": the server learns the exact average");
     if (p->noise_ratio > PLAN_RATIO_BAD)
-        warn(
-            p,
-            "at %.0f clients this noise drowns the update (%.3g times the largest signal): epsilon "
-            "%g needs about %" PRIu64 "; a larger model.block or fewer rounds need less",
-            p->per_round, p->noise_ratio, PLAN_EPSILON, n);
+        warn(p,
+             "at %.0f clients%s this noise drowns the update (%.3g times the largest signal): "
+             "epsilon "
+             "%g needs about %" PRIu64 "; a larger model.block or fewer rounds need less",
+             p->drawn, p->drawn < p->per_round ? " drawn a round" : "", p->noise_ratio,
+             PLAN_EPSILON, n);
     else if (p->noise_ratio > PLAN_RATIO_GOOD)
         warn(
             p,
@@ -226,7 +231,7 @@ static void seconds(plan *p, const scene *s, const rates *r)
     const experiment *e = s->e;
     const task *t = &s->task;
     double d = (double)t->values, n = p->per_round, words = mean_words(s);
-    double trained = t->sampling == TASK_HIDDEN ? n * t->rate : n;
+    double trained = p->drawn;
     plan_seconds *c = &p->client, *one = &p->round;
     p->words = (uint64_t)words;
     c->train = 1e-6 * r->train_us_token * words;
@@ -346,6 +351,7 @@ sefl_status plan_json(sefl_buf *out, const plan *p)
     json_key(&j, "scheme"), json_str(&j, p->scheme);
     json_key(&j, "clients"), json_u64(&j, p->clients);
     json_key(&j, "clients_per_round"), json_real(&j, p->per_round);
+    json_key(&j, "clients_drawn"), json_real(&j, p->drawn);
     json_key(&j, "rounds"), json_u64(&j, p->rounds);
     json_key(&j, "rounds_asked"), json_u64(&j, p->rounds_asked);
     json_key(&j, "values"), json_u64(&j, p->values);

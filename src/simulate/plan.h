@@ -7,7 +7,8 @@
  * takes part is what sampling, dropout and stragglers make of the clients on average.
  *
  * The law of sizes. The noise's norm over the largest possible norm of the sum is z * sqrt(d) / clients,
- * whatever the clip. Above 1 it drowns the update; a third is what a run that learns can bear
+ * whatever the clip; with hidden sampling only those count who are drawn (the others send zeros), and own
+ * noise is that of two servers, sqrt(2) times as much. Above 1 it drowns the update; a third is what a run that learns can bear
  * (PLAN_RATIO_GOOD): from there the number of clients that epsilon 8 takes.
  *
  * Threads: pure.   Secrets: none. */
@@ -39,6 +40,7 @@ typedef struct plan {
     const char *protection, *crypto, *scheme;
     uint32_t clients; /* enrolled */
     double per_round; /* whose update counts, on average */
+    double drawn;     /* of them: not the zeros of hidden sampling */
     double asked;     /* who fetch the model */
     uint64_t rounds;  /* that the budget allows, at most those of the task */
     uint64_t rounds_asked;
@@ -55,7 +57,7 @@ typedef struct plan {
 
     bool noise; /* there is any */
     bool claim;
-    double z, clip, noise_ratio; /* z sqrt(d) / clients */
+    double z, clip, noise_ratio; /* z sqrt(d) / drawn */
     bool has_epsilon;            /* of all rounds, with a claim or without */
     double epsilon_server, epsilon_others, epsilon_target, delta;
     const char *why_no_epsilon;

@@ -5,11 +5,13 @@
 #include "base/json.h"
 #include "model/file/jread.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -174,16 +176,21 @@ done:
 
 sefl_status run_metrics_cut(const run_folder *f, uint64_t bytes)
 {
+    sefl_status st = SEFL_OK;
+    struct stat sb;
     const char *path = run_path(f, "metrics.jsonl");
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) {
-        int e = errno;
-        if (fd >= 0)
-            close(fd);
-        return sefl_fail(SEFL_EIO, "%s: %s", path, strerror(e));
-    }
-    sefl_status st = file_sync(fd, path);
-    close(fd);
+    int fd = open(path, O_WRONLY | (bytes ? 0 : O_CREAT) | O_CLOEXEC | O_NOFOLLOW, 0666);
+    SEFL_CHECK(fd >= 0 && fstat(fd, &sb) == 0, SEFL_EIO, "%s: %s", path, strerror(errno));
+    SEFL_CHECK(
+        (uint64_t)sb.st_size >= bytes, SEFL_EPROTO,
+        "%s has %lld bytes where the run left %llu: rounds are missing; put it back, or remove "
+        "the run's folder to begin anew",
+        path, (long long)sb.st_size, (unsigned long long)bytes);
+    SEFL_CHECK(ftruncate(fd, (off_t)bytes) == 0, SEFL_EIO, "%s: %s", path, strerror(errno));
+    SEFL_TRY(file_sync(fd, path));
+done:
+    if (fd >= 0)
+        close(fd);
     return st;
 }
 
@@ -224,7 +231,9 @@ done:
     X("opened", s->opened)                                         \
     X("skipped", s->skipped)                                       \
     X("now_ms", s->now_ms)                                         \
-    X("metrics_bytes", s->metrics_bytes)
+    X("metrics_bytes", s->metrics_bytes)                           \
+    X("text", s->text)                                             \
+    X("first_perplexity_bits", bits_of(s->first_perplexity))
 
 static uint64_t bits_of(double x)
 {
@@ -260,6 +269,7 @@ static sefl_status read_taken(jread *j, run_state *s)
     bool more;
     uint64_t v;
     size_t room = 0;
+    SEFL_CHECK(!s->taken, SEFL_EPROTO, "\"taken\" is there twice");
     SEFL_TRY(jread_open(j, '['));
     for (;;) {
         SEFL_TRY(jread_item(j, &more));
@@ -282,7 +292,7 @@ sefl_status run_state_read(run_state *out, const char *path)
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 }, key = { 0 };
     run_state tmp = { 0 }, *s = &tmp;
-    uint64_t phase = 0, in_row = 0, without = 0, why = 0, bits = 0, over = 0;
+    uint64_t phase = 0, in_row = 0, without = 0, why = 0, bits = 0, over = 0, first = 0;
     bool more;
     *out = (run_state){ 0 };
     SEFL_TRY(file_read(&b, path, STATE_MAX));
@@ -302,7 +312,9 @@ sefl_status run_state_read(run_state *out, const char *path)
                    { "opened", &s->opened },
                    { "skipped", &s->skipped },
                    { "now_ms", &s->now_ms },
-                   { "metrics_bytes", &s->metrics_bytes } };
+                   { "metrics_bytes", &s->metrics_bytes },
+                   { "text", &s->text },
+                   { "first_perplexity_bits", &first } };
     SEFL_TRY(jread_open(&j, '{'));
     for (;;) {
         SEFL_TRY(jread_key(&j, &key, &more));
@@ -325,6 +337,7 @@ sefl_status run_state_read(run_state *out, const char *path)
     s->agg.rounds_without_gain = (uint32_t)without;
     s->agg.why = (agg_why)why;
     memcpy(&s->agg.best_perplexity, &bits, sizeof bits);
+    memcpy(&s->first_perplexity, &first, sizeof first);
     s->over = over != 0;
     *out = tmp, tmp = (run_state){ 0 };
 done:
@@ -358,6 +371,49 @@ static void first_difference(char *out, size_t n, sefl_span a, sefl_span b)
     snprintf(out, n, "%.*s", (int)m, (const char *)s.p + line);
 }
 
+/* One process at a time. Where the file system knows no locks on folders, the ledger's has to do. */
+static sefl_status lock_folder(run_folder *f)
+{
+    sefl_status st = SEFL_OK;
+    int fd = open(f->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "%s: %s", f->root, strerror(errno));
+    SEFL_CHECK(flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, SEFL_ESTATE,
+               "%s is in use by another process", f->root);
+    f->lock = fd, fd = -1;
+done:
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+/* Nothing in it but what a first config.yml leaves that was not finished. */
+static sefl_status must_be_empty(const run_folder *f)
+{
+    sefl_status st = SEFL_OK;
+    DIR *d = opendir(f->root);
+    SEFL_CHECK(d, SEFL_EIO, "%s: %s", f->root, strerror(errno));
+    for (const struct dirent *e; (e = readdir(d)) != NULL;)
+        SEFL_CHECK(
+            strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+                strncmp(e->d_name, "config.yml.tmp-", 15) == 0,
+            SEFL_EEXIST,
+            "%s is there and holds no simulated run (%.64s, no config.yml): take another name",
+            f->root, e->d_name);
+done:
+    if (d)
+        closedir(d);
+    return st;
+}
+
+/* A run whose settings were refused, or that was stopped in its first round: nothing is lost with it. */
+static bool never_began(const run_folder *f)
+{
+    struct stat sb;
+    return stat(run_path(f, "model"), &sb) == 0 && S_ISDIR(sb.st_mode) &&
+           !file_exists(run_path(f, "state")) &&
+           (stat(run_path(f, "metrics.jsonl"), &sb) != 0 || sb.st_size == 0);
+}
+
 sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, sefl_span config,
                             bool *fresh)
 {
@@ -365,28 +421,43 @@ sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, s
     sefl_buf old = { 0 };
     char key[64];
     *fresh = false;
+    f->lock = -1;
     int n = snprintf(f->root, sizeof f->root, "%s/%s", runs, name);
     SEFL_CHECK(n > 0 && (size_t)n < sizeof f->root, SEFL_EINVAL, "the folder's name is too long");
     SEFL_TRY(file_make_folder(runs, 0777));
     SEFL_TRY(file_make_folder(f->root, 0777));
+    SEFL_TRY(lock_folder(f));
     st = file_read(&old, run_path(f, "config.yml"), 1 << 20);
     if (st == SEFL_OK) {
-        if (old.n != config.n || memcmp(old.p, config.p, old.n) != 0) {
+        if (old.n == config.n && memcmp(old.p, config.p, old.n) == 0)
+            goto done;
+        if (!never_began(f)) {
             first_difference(key, sizeof key, buf_span(&old), config);
             st = sefl_fail(SEFL_EEXIST,
                            "%s holds another run (%s differs): take another name, or remove it",
                            f->root, key);
+            goto done;
         }
+    } else if (st == SEFL_ENOTFOUND) {
+        SEFL_TRY(must_be_empty(f));
+    } else {
         goto done;
     }
-    if (st != SEFL_ENOTFOUND)
-        goto done;
     *fresh = true;
-    SEFL_TRY(file_make_folder(run_path(f, "model"), 0777));
     SEFL_TRY(file_write_atomic(run_path(f, "config.yml"), config, 0666));
+    SEFL_TRY(file_make_folder(run_path(f, "model"), 0777));
 done:
+    if (st != SEFL_OK)
+        run_folder_close(f);
     buf_clear(&old);
     return st;
+}
+
+void run_folder_close(run_folder *f)
+{
+    if (f->lock >= 0)
+        close(f->lock);
+    f->lock = -1;
 }
 
 sefl_status run_folder_link(const run_folder *f, const char *name, const char *target)

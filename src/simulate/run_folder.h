@@ -55,7 +55,9 @@ typedef struct run_state {
     uint64_t opened, skipped;         /* highest rounds of either */
     uint64_t now_ms;
     uint64_t metrics_bytes;
-    uint64_t *taken; /* clients numbers; owned */
+    uint64_t text;           /* scene_text of what it trains on; 0: not written down */
+    double first_perplexity; /* of the initial model; 0: not known */
+    uint64_t *taken;         /* clients numbers; owned */
     uint32_t clients;
 } run_state;
 
@@ -66,12 +68,15 @@ void run_state_clear(run_state *s);
 
 typedef struct run_folder {
     char root[PATH_MAX - 64];
+    int lock; /* -1: none */
 } run_folder;
 
 /* Makes the folder and its parts, or opens one of the same experiment (*fresh tells); SEFL_EEXIST with
- * the first line that differs if it holds another. */
+ * the first line that differs if it holds another that ended a round, or something that is no run;
+ * SEFL_ESTATE while another process has it open. On success: run_folder_close. */
 sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, sefl_span config,
                             bool *fresh) SEFL_MUST_CHECK;
+void run_folder_close(run_folder *f);
 /* root/name; valid until the fourth next call. */
 const char *run_path(const run_folder *f, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
@@ -79,7 +84,8 @@ const char *run_path(const run_folder *f, const char *fmt, ...) SEFL_PRINTF(2, 3
 sefl_status run_folder_link(const run_folder *f, const char *name,
                             const char *target) SEFL_MUST_CHECK;
 
-/* Cuts metrics.jsonl to this length, and appends a line, durably; *bytes: its length then. */
+/* Cuts metrics.jsonl to this length (SEFL_EPROTO if it is shorter), and appends a line, durably; *bytes:
+ * its length then. */
 sefl_status run_metrics_cut(const run_folder *f, uint64_t bytes) SEFL_MUST_CHECK;
 sefl_status run_metrics_append(const run_folder *f, const run_round *r,
                                uint64_t *bytes) SEFL_MUST_CHECK;

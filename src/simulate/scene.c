@@ -299,6 +299,26 @@ done:
     return st;
 }
 
+static void add_text(sha256 *h, const corpus *c)
+{
+    sha256_add(h, span_of(&c->tokens, sizeof c->tokens));
+    sha256_add(h, span_of(c->token, c->tokens * sizeof *c->token));
+}
+
+uint64_t scene_text(const scene *s)
+{
+    sha256 h;
+    uint8_t digest[SHA256_BYTES];
+    uint64_t name;
+    sha256_init(&h);
+    for (uint32_t i = 0; i < s->clients; i++)
+        add_text(&h, &s->text[i]);
+    add_text(&h, &s->valid);
+    sha256_end(&h, digest);
+    memcpy(&name, digest, sizeof name);
+    return name ? name : 1;
+}
+
 void scene_key_clear(scene_key *k)
 {
     paillier_sec_free(k->sec);

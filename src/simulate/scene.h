@@ -47,6 +47,9 @@ typedef struct scene_key {
 } scene_key;
 void scene_key_clear(scene_key *k);
 
+/* Names all text of a scene, every client's and the validation text; never 0. */
+uint64_t scene_text(const scene *s);
+
 typedef struct scene_config {
     const experiment *experiment; /* both outlive the scene */
     const settings *settings;

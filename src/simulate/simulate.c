@@ -74,10 +74,12 @@ static sefl_status open_ledger(ledger **out, sim *s, const char *name)
     run_round *list = NULL;
     size_t n = 0;
     const char *path = run_path(&s->folder, "%s", name);
-    if (file_exists(path)) { /* nobody else may be at work on it */
-        SEFL_TRY(ledger_open(out, path, s->t->population, NULL));
+    if (file_exists(path)) { /* nobody else may be at work on it; a damaged one is no loss */
+        st = ledger_open(out, path, s->t->population, NULL);
         ledger_close(*out);
         *out = NULL;
+        if (st == SEFL_ESTATE || st == SEFL_ENOMEM)
+            goto done;
         (void)unlink(path);
     }
     SEFL_TRY(ledger_create(path, s->t->population));
@@ -416,6 +418,12 @@ static sefl_status take_up(sim *s)
     size_t n = 0, count = 0;
     float *theta = NULL;
     model_meta meta;
+    uint64_t text = scene_text(s->scene);
+    SEFL_CHECK(
+        s->state.text == 0 || s->state.text == text, SEFL_EEXIST,
+        "%s began with other text: data.path has changed since; take another name, or remove it",
+        s->folder.root);
+    s->state.text = text;
     SEFL_TRY(run_metrics_cut(&s->folder, s->state.metrics_bytes));
     if (s->state.agg.round == 0) { /* a new run */
         SEFL_TRY(vocab_write(s->scene->words, run_path(&s->folder, "vocab.txt"), false));
@@ -529,6 +537,7 @@ static sefl_status look_back(sim *s)
     s->out->was_there = true;
     s->out->claim = s->out->has_epsilon;
     s->out->why = agg_why_text(s->state.agg.why);
+    s->out->first_perplexity = s->state.first_perplexity;
 done:
     sefl_free(list);
     sefl_free(theta);
@@ -571,6 +580,7 @@ static void clear(sim *s)
     run_state_clear(&s->state);
     if (s->log_fd >= 0)
         close(s->log_fd);
+    run_folder_close(&s->folder);
 }
 
 sefl_status simulate_run(const simulate_config *c, simulate_result *out)
@@ -584,6 +594,7 @@ sefl_status simulate_run(const simulate_config *c, simulate_result *out)
     s->c = c;
     s->out = out;
     s->log_fd = -1;
+    s->folder.lock = -1;
     s->mono = clock_monotonic();
     s->wall = clock_wall();
     SEFL_TRY(experiment_make(&s->e, c->settings));
@@ -608,8 +619,9 @@ sefl_status simulate_run(const simulate_config *c, simulate_result *out)
     if (out->rounds == 0) {
         double loss;
         SEFL_TRY(work_evaluate(s->work, &loss, s->theta));
-        out->first_perplexity = isfinite(loss) ? exp(loss) : 0;
+        s->state.first_perplexity = isfinite(loss) ? exp(loss) : 0;
     }
+    out->first_perplexity = s->state.first_perplexity;
     SEFL_TRY(run_rounds(s));
     SEFL_TRY(finish(s));
 done:

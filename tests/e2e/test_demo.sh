@@ -35,6 +35,13 @@ said=$("$SEFL" demo --out "$dir/mine" 2>&1) || rc=$?
 case $said in *"not empty"*) ;; *) fail "$said" ;; esac
 [ "$(cat "$dir/mine/file")" = precious ] || fail "it touched a folder that is not its own"
 
+# a folder that another demo is at work in
+mkdir "$dir/busy"
+rc=0
+said=$(flock "$dir/busy" "$SEFL" demo --out "$dir/busy" --clients 4 --rounds 2 --words 400 --bits 2048 2>&1) || rc=$?
+[ "$rc" -eq 1 ] || fail "a second demo in one folder exits $rc: $said"
+case $said in *"another demo is at work"*) ;; *) fail "$said" ;; esac
+
 small="--clients 4 --rounds 3 --words 800 --bits 2048"
 # shellcheck disable=SC2086 # options
 out=$("$SEFL" demo --out "$dir/demo" $small) || { tail -n 5 "$dir"/demo/log/*; fail "demo: $out"; }

@@ -101,7 +101,7 @@ says "protection"; says "base-protection=cdp"; says "ppl best"
 expect 0 "$SEFL" compare --json runs/first; says '"best_perplexity":'
 printf 'sweep: { protection: [none, all] }\nname: half\ncrypto.key_bits: 2048\n' > half.yml
 expect 2 "$SEFL" simulate -c half.yml --set rounds.count=1 --set data.words=100; says "half.yml:1:"
-[ -s runs/half-protection=none/summary.json ] || fail "the good half of a sweep did not run"
+[ ! -e runs/half-protection=none ] || fail "a sweep with a bad value began"
 
 # private text: looking twice is not accounted
 "$SEFL" data synth --out text --clients 2 --tokens 3000 > /dev/null 2>&1
@@ -110,6 +110,18 @@ says "choice not accounted"
 expect 0 "$SEFL" simulate -c e.yml --set name=public --set data.path=text --set data.public=true \
     --set sweep.training.lr=1,2
 silent "choice not accounted"
+cp -r text text2
+expect 0 "$SEFL" simulate -c e.yml --set name=texts --set rounds.count=1 --set "sweep.data.path=text,text2"
+says "choice not accounted: 2 runs"
+# a folder that is no simulated run is left alone
+mkdir runs/theirs
+echo '{"round":1}' > runs/theirs/metrics.jsonl
+expect 1 "$SEFL" simulate -c e.yml --set name=theirs; says "holds no simulated run"
+[ "$(cat runs/theirs/metrics.jsonl)" = '{"round":1}' ] || fail "a stranger's metrics.jsonl was changed"
+# settings that were refused do not block the name
+expect 2 "$SEFL" simulate -c e.yml --set name=twice --set rounds.threshold=9; says "rounds.threshold"
+expect 0 "$SEFL" simulate -c e.yml --set name=twice --set rounds.count=1 --quiet
+expect 2 "$SEFL" simulate -c e.yml --set name="$(printf 'a\302\23331m')"; says "control character"
 expect 0 "$SEFL" simulate -c e.yml --set name=json --json --quiet
 [ "$(echo "$out" | wc -l)" -eq 3 ] || fail "--json: $out"
 

@@ -70,8 +70,8 @@ static void print_plan(const plan *p, const char *name)
     printf("all rounds  %.0f s on %u thread%s, %s of memory\n", p->seconds, p->threads,
            p->threads == 1 ? "" : "s", memory);
     if (p->noise)
-        printf("noise       z = %g: %.3g times the largest signal (z * sqrt(values) / clients)\n",
-               p->z, p->noise_ratio);
+        printf("noise       z = %g: %.3g times the largest signal (z * sqrt(values) / clients%s)\n",
+               p->z, p->noise_ratio, p->drawn < p->per_round ? " drawn" : "");
     if (p->has_epsilon)
         printf("privacy     epsilon %.3f against a server, %.3f against others, over %" PRIu64
                " rounds at delta %g%s\n",

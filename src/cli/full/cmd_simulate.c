@@ -226,19 +226,37 @@ done:
     return st;
 }
 
-static bool is_private(const settings *s)
+/* Every run of a sweep, before the first one begins. *closed: how many look at private text. */
+static sefl_status check_runs(const session *s, size_t *closed)
 {
-    return *settings_text(s, "data.path") && !settings_bool(s, "data.public");
+    sefl_status st = SEFL_OK;
+    *closed = 0;
+    for (size_t i = 0; st == SEFL_OK && i < s->args.runs; i++) {
+        settings one;
+        experiment e;
+        st = experiment_run(&one, &s->args.set, i);
+        if (st != SEFL_OK)
+            return st;
+        st = experiment_make(&e, &one);
+        if (st == SEFL_OK && !e.data_public)
+            ++*closed;
+        settings_clear(&one);
+    }
+    return st;
 }
 
 static int go(session *s)
 {
-    if (s->args.runs > 1 && is_private(&s->args.set))
+    size_t closed;
+    sefl_status checked = check_runs(s, &closed);
+    if (checked != SEFL_OK)
+        return cli_failed(&cmd_simulate, checked);
+    if (closed > 1)
         fprintf(stderr,
-                "choice not accounted: %zu runs look at the same private text, and who picks "
+                "choice not accounted: %zu runs look at private text, and who picks "
                 "one of them learns\nfrom all; no epsilon below covers that "
                 "(data.public: true for public text)\n",
-                s->args.runs);
+                closed);
     interrupt_catch();
     for (size_t i = 0; i < s->args.runs; i++) {
         sefl_status st = one_run(s, i);

@@ -18,6 +18,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <math.h>
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,6 +41,7 @@ static const char mark_text[] =
 typedef struct stage {
     const demo_fed *d;
     char root[OUT_MAX], path[PATH_MAX];
+    int lock; /* on root; -1: none */
     fleet parties;
     provision_report made;
     task t;
@@ -133,6 +136,19 @@ static sefl_status make_folders(const char *path)
     return st;
 }
 
+/* Two demos in one folder would delete each other's keys and models. */
+static sefl_status lock_folder(stage *s)
+{
+    sefl_status st = SEFL_OK;
+    s->lock = open(s->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    SEFL_CHECK(s->lock >= 0, SEFL_EIO, "%s: %s", s->root, strerror(errno));
+    SEFL_CHECK(flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, SEFL_ESTATE,
+               "another demo is at work in %s: wait for it, or give another folder with --out",
+               s->root);
+done:
+    return st;
+}
+
 static sefl_status prepare_folder(stage *s)
 {
     /* what a demo leaves; nothing else is ever removed */
@@ -144,13 +160,14 @@ static sefl_status prepare_folder(stage *s)
         n--;
     SEFL_CHECK(n > 0 && n < sizeof s->root - 128, SEFL_EINVAL, "--out: no folder's name");
     snprintf(s->root, sizeof s->root, "%.*s", (int)n, s->d->out);
+    SEFL_TRY(make_folders(s->root));
+    SEFL_TRY(lock_folder(s));
     if (!is_empty(s->root)) {
         SEFL_CHECK(file_exists(in(s, "demo.txt")), SEFL_EEXIST,
                    "%s is not empty and no demo's folder: give another one with --out", s->root);
         for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
             (void)nftw(in(s, "%s", ours[i]), remove_one, 16, FTW_DEPTH | FTW_PHYS);
     }
-    SEFL_TRY(make_folders(s->root));
     SEFL_TRY(file_write_atomic(in(s, "demo.txt"), span_of_str(mark_text), 0644));
     SEFL_TRY(make_folders(in(s, "log")));
 done:
@@ -535,6 +552,7 @@ sefl_status demo_fed_run(const demo_fed *d)
     stage *s = NULL;
     SEFL_TRY(sefl_new(&s, 1, sizeof *s));
     s->d = d;
+    s->lock = -1;
     s->began_ns = now_ns();
     s->lost = (d->clients * 3 + 7) / 8; /* three of eight */
     s->lost_round = d->rounds / 2 + 1;
@@ -543,6 +561,8 @@ sefl_status demo_fed_run(const demo_fed *d)
     fleet_end(&s->parties);
     run_log_clear(&s->rounds);
     task_clear(&s->t);
+    if (s->lock >= 0)
+        close(s->lock);
 done:
     sefl_free(s);
     return st;

@@ -23,6 +23,7 @@ static void goes_on(void **state)
         same(&whole, &parts);
         assert_true(parts.epsilon_server == whole.epsilon_server);
         assert_true(parts.best_round == whole.best_round);
+        assert_true(parts.first_perplexity == whole.first_perplexity);
         CHECK_OK(run(&parts, name, modes[i], NULL)); /* nothing is left to do */
         assert_true(parts.was_there);
         same(&whole, &parts);
@@ -41,8 +42,39 @@ static void keeps_apart(void **state)
     assert_true(r.was_there);
 }
 
+/* Text that changed between two parts of a run; a ledger that was torn; settings that were refused. */
+static void notices(void **state)
+{
+    (void)state;
+    simulate_result r;
+    stop s = { .rounds = 1 };
+    char more[1024];
+    sefl_buf text = { 0 };
+    for (int i = 0; i < 400; i++)
+        CHECK_OK(wr_fmt(&text, "the %s sat on the %s .\n", i % 3 ? "cat" : "dog",
+                        i % 5 ? "mat" : "sea"));
+    folder_put("own.txt", (const char *)text.p, text.n);
+    snprintf(more, sizeof more, "data.path=%s data.partition=contiguous rounds.count=3",
+             folder_path("own.txt"));
+    CHECK_STATUS(run(&r, "own", more, &s), SEFL_ECANCELLED);
+    folder_put("runs/own/ledger", "torn", 4);
+    s = (stop){ .rounds = 1 };
+    CHECK_STATUS(run(&r, "own", more, &s), SEFL_ECANCELLED);
+    assert_int_equal(s.seen, 1);
+    /* the same words, as many of them */
+    for (size_t i = 0; i + 3 < text.n; i++)
+        if (memcmp(text.p + i, "dog", 3) == 0 || memcmp(text.p + i, "cat", 3) == 0)
+            memcpy(text.p + i, i % 2 ? "dog" : "cat", 3);
+    folder_put("own.txt", (const char *)text.p, text.n);
+    CHECK_STATUS(run(&r, "own", more, NULL), SEFL_EEXIST);
+    buf_clear(&text);
+    CHECK_STATUS(run(&r, "refused", "rounds.threshold=9", NULL), SEFL_EINVAL);
+    CHECK_OK(run(&r, "refused", "rounds.count=1", NULL));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(goes_on), cmocka_unit_test(keeps_apart) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(goes_on), cmocka_unit_test(keeps_apart),
+                                        cmocka_unit_test(notices) };
     return runs_end(cmocka_run_group_tests(tests, folder_make_quick, folder_remove));
 }

@@ -91,6 +91,31 @@ static void words(void **state)
     assert_int_equal(calibrate_words(&t, &c), 2);
 }
 
+/* Noise is set against those who send more than zeros, and own noise is twice there. */
+static void signal_of_the_drawn(void **state)
+{
+    (void)state;
+    static const char base[] = "clients=200 data.words=100 privacy.claim=dp privacy.z=1 "
+                               "privacy.epsilon=20 rounds.count=2 rounds.threshold=2 ";
+    plan all, hidden, open, own;
+    char more[512];
+    made(&all, base);
+    snprintf(more, sizeof more, "%sprivacy.sampling=open privacy.rate=0.1", base);
+    made(&open, more);
+    snprintf(more, sizeof more, "%sprivacy.sampling=hidden privacy.rate=0.1", base);
+    made(&hidden, more);
+    snprintf(more, sizeof more, "%sprivacy.noise=own", base);
+    made(&own, more);
+    assert_true(near(hidden.per_round, 200) && near(hidden.drawn, 20) && near(open.drawn, 20));
+    assert_true(near(hidden.noise_ratio, 10 * all.noise_ratio));
+    assert_true(near(hidden.noise_ratio, open.noise_ratio));
+    assert_true(warns(&hidden, "at 20 clients drawn a round this noise drowns the update"));
+    double root = sqrt((double)hidden.values);
+    assert_true((double)hidden.need.clients >= 3 * hidden.need.z * root / 0.1);
+    assert_true(near(own.noise_ratio, sqrt(2) * all.noise_ratio));
+    assert_true((double)own.need.clients >= sqrt(2) * (double)all.need.clients);
+}
+
 static void warnings(void **state)
 {
     (void)state;
@@ -224,8 +249,13 @@ static void memory_of_a_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_add_up),    cmocka_unit_test(words),      cmocka_unit_test(warnings),
-        cmocka_unit_test(epsilons),        cmocka_unit_test(rates_file), cmocka_unit_test(measures),
+        cmocka_unit_test(parts_add_up),
+        cmocka_unit_test(words),
+        cmocka_unit_test(signal_of_the_drawn),
+        cmocka_unit_test(warnings),
+        cmocka_unit_test(epsilons),
+        cmocka_unit_test(rates_file),
+        cmocka_unit_test(measures),
         cmocka_unit_test(memory_of_a_run),
     };
     int rc = cmocka_run_group_tests(tests, folder_make_quick, folder_remove);

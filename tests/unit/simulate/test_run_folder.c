@@ -81,20 +81,36 @@ static void file_of_lines(void **state)
         file_write_atomic(run_path(&f, "metrics.jsonl"), span_of_str("{\"round\":1}\nx\n"), 0600));
     CHECK_STATUS(run_metrics_read(&list, &n, run_path(&f, "metrics.jsonl")), SEFL_EPROTO);
     assert_non_null(strstr(sefl_last_error(), "metrics.jsonl:2:"));
+    /* never made longer: what is missing is missing */
+    CHECK_STATUS(run_metrics_cut(&f, bytes), SEFL_EPROTO);
+    CHECK_OK(file_write_atomic(run_path(&f, "metrics.jsonl"), span_of_str(""), 0600));
+    CHECK_STATUS(run_metrics_cut(&f, 1), SEFL_EPROTO);
+    run_folder_close(&f);
 }
 
 static void folders(void **state)
 {
     (void)state;
-    run_folder f;
+    run_folder f, other;
     bool fresh;
     struct stat a, b;
+    CHECK_OK(run_folder_open(&f, folder_path("runs"), "b", span_of_str("x: 1\nlr: 4\n"), &fresh));
+    assert_true(fresh);
+    CHECK_STATUS(
+        run_folder_open(&other, folder_path("runs"), "b", span_of_str("x: 1\nlr: 4\n"), &fresh),
+        SEFL_ESTATE); /* in use */
+    assert_false(fresh);
+    run_folder_close(&f);
+    /* no round of it ended: other settings may have the place */
     CHECK_OK(run_folder_open(&f, folder_path("runs"), "b", span_of_str("x: 1\nlr: 2\n"), &fresh));
     assert_true(fresh);
+    CHECK_OK(file_write_atomic(run_path(&f, "metrics.jsonl"), span_of_str("{}\n"), 0600));
+    run_folder_close(&f);
     CHECK_OK(run_folder_open(&f, folder_path("runs"), "b", span_of_str("x: 1\nlr: 2\n"), &fresh));
     assert_false(fresh);
+    run_folder_close(&f);
     CHECK_STATUS(
-        run_folder_open(&f, folder_path("runs"), "b", span_of_str("x: 1\nlr: 3\n"), &fresh),
+        run_folder_open(&other, folder_path("runs"), "b", span_of_str("x: 1\nlr: 3\n"), &fresh),
         SEFL_EEXIST);
     assert_non_null(strstr(sefl_last_error(), "(lr differs)"));
     for (int i = 0; i < 3; i++) {
@@ -108,6 +124,26 @@ static void folders(void **state)
         assert_true(a.st_ino == b.st_ino);
         assert_false(file_exists(run_path(&f, "model/last.tmp")));
     }
+}
+
+/* What is no simulated run is left alone. */
+static void strangers(void **state)
+{
+    (void)state;
+    run_folder f;
+    bool fresh;
+    CHECK_OK(file_make_folder(folder_path("runs"), 0700));
+    CHECK_OK(file_make_folder(folder_path("runs/demo"), 0700));
+    CHECK_OK(file_write_atomic(folder_path("runs/demo/metrics.jsonl"), span_of_str("mine"), 0600));
+    CHECK_STATUS(run_folder_open(&f, folder_path("runs"), "demo", span_of_str("x: 1\n"), &fresh),
+                 SEFL_EEXIST);
+    assert_non_null(strstr(sefl_last_error(), "metrics.jsonl"));
+    assert_false(file_exists(folder_path("runs/demo/config.yml")));
+    /* nor is a file that somebody keeps there for himself replaced */
+    CHECK_OK(file_make_folder(folder_path("runs/mine"), 0700));
+    CHECK_OK(file_write_atomic(folder_path("runs/mine/config.yml"), span_of_str("x: 2\n"), 0600));
+    CHECK_STATUS(run_folder_open(&f, folder_path("runs"), "mine", span_of_str("x: 1\n"), &fresh),
+                 SEFL_EEXIST);
 }
 
 static void states(void **state)
@@ -125,6 +161,8 @@ static void states(void **state)
                     .skipped = 1,
                     .now_ms = 12345,
                     .metrics_bytes = 77,
+                    .text = UINT64_MAX - 1,
+                    .first_perplexity = 0.3,
                     .taken = taken,
                     .clients = 3 };
     run_state got;
@@ -135,6 +173,7 @@ static void states(void **state)
     assert_true(got.agg.best_perplexity == 0.1 + 0.2); /* to the last bit */
     assert_int_equal(got.model_round, 3);
     assert_int_equal(got.metrics_bytes, 77);
+    assert_true(got.text == UINT64_MAX - 1 && got.first_perplexity == 0.3);
     assert_int_equal(got.clients, 3);
     assert_memory_equal(got.taken, taken, sizeof taken);
     run_state_clear(&got);
@@ -142,6 +181,8 @@ static void states(void **state)
     CHECK_STATUS(run_state_read(&got, folder_put("bad", "{\"phase\":99,\"round\":1}", 22)),
                  SEFL_EPROTO);
     CHECK_STATUS(run_state_read(&got, folder_put("bad2", "{\"phase\":1,", 11)), SEFL_EPROTO);
+    static const char twice[] = "{\"phase\":1,\"round\":1,\"taken\":[1],\"taken\":[1,2,3]}";
+    CHECK_STATUS(run_state_read(&got, folder_put("bad3", twice, sizeof twice - 1)), SEFL_EPROTO);
     TEST_FAULTS(FAULT_ALLOC, st = run_state_read(&got, folder_path("state")),
                 run_state_clear(&got));
 }
@@ -173,6 +214,7 @@ static void overviews(void **state)
     assert_true(o.has_epsilon && o.epsilon_server == 2.5);
     CHECK_OK(overview_json(&b, &o));
     buf_clear(&b);
+    run_folder_close(&f);
     CHECK_STATUS(overview_read(&o, folder_path("nothing")), SEFL_ENOTFOUND);
     assert_non_null(strstr(sefl_last_error(), "is no run"));
 }
@@ -181,7 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines),  cmocka_unit_test(file_of_lines), cmocka_unit_test(folders),
-        cmocka_unit_test(states), cmocka_unit_test(overviews),
+        cmocka_unit_test(states), cmocka_unit_test(overviews),     cmocka_unit_test(strangers),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
