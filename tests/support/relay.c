@@ -1,3 +1,7 @@
+/* Threads beside a process that forks. A child has a copy of every lock as it stood, those of a
+ * sanitizer's allocator too, so nothing may be allocated here while another thread forks: threads are
+ * made under a lock that a fork waits for (a leg says when it has begun), carry bytes on their stack, and
+ * end only when the relay does. */
 #define _GNU_SOURCE
 #include "support/relay.h"
 
@@ -8,6 +12,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,8 +27,27 @@ typedef struct leg {
     relay *owner;
     unsigned number;
     int near; /* accepted */
+    sem_t *begun;
     pthread_t thread;
 } leg;
+
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&making);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&making);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(before_fork, after_fork, after_fork);
+}
 
 struct relay {
     int listener, stop[2];
@@ -76,6 +100,7 @@ static void *run_leg(void *arg)
 {
     leg *l = arg;
     relay *r = l->owner;
+    sem_post(l->begun);
     int far = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
     int up = record_file(l, "up"), down = record_file(l, "down");
     bool up_open = true, down_open = true;
@@ -105,6 +130,9 @@ done:
     if (down >= 0)
         close(down);
     close(l->near);
+    struct pollfd end = { .fd = r->stop[0], .events = POLLIN };
+    while (poll(&end, 1, -1) < 0 && errno == EINTR)
+        ;
     return NULL;
 }
 
@@ -126,8 +154,16 @@ static void *run(void *arg)
             continue;
         }
         leg *l = &r->legs[r->count];
-        *l = (leg){ .owner = r, .number = r->count + 1, .near = fd };
-        if (pthread_create(&l->thread, NULL, run_leg, l) == 0)
+        sem_t begun;
+        sem_init(&begun, 0, 0);
+        *l = (leg){ .owner = r, .number = r->count + 1, .near = fd, .begun = &begun };
+        pthread_mutex_lock(&making);
+        bool made = pthread_create(&l->thread, NULL, run_leg, l) == 0;
+        while (made && sem_wait(&begun) != 0)
+            ;
+        pthread_mutex_unlock(&making);
+        sem_destroy(&begun);
+        if (made)
             r->count++;
         else
             close(fd);
@@ -140,6 +176,7 @@ sefl_status relay_start(relay **out, const char *host, uint16_t port, const char
     socklen_t n = sizeof here;
     relay *r = calloc(1, sizeof *r);
     *out = NULL;
+    (void)pthread_once(&once, watch_forks);
     if (!r)
         return sefl_fail(SEFL_ENOMEM, "relay: out of memory");
     r->target = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port) };

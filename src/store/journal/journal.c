@@ -34,8 +34,8 @@ static const char *const steps[] = {
     "CREATE INDEX body_of_client ON body(task, client);",
     "CREATE INDEX body_by_hash ON body(task, hash);",
     /* what is called by its content is found by its hash */
-    "ALTER TABLE body ADD COLUMN content BLOB;"
-    "CREATE INDEX body_by_content ON body(task, content) WHERE content != hash;",
+    ("ALTER TABLE body ADD COLUMN content BLOB;"
+     "CREATE INDEX body_by_content ON body(task, content) WHERE content != hash;"),
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
