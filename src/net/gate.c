@@ -96,8 +96,8 @@ bool gate_chain(const gate *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
         x509_peer one = *p;
         bool good = x509_chain_good(&one, crt, n, g->by[i]);
         if (good && is->state != TRUST_ACTIVE) {
-            x509_judge(&one, X509_WITHDRAWN, "certificate of \"%s\": its issuer is trusted no longer",
-                       p->name);
+            x509_judge(&one, X509_WITHDRAWN,
+                       "certificate of \"%s\": its issuer is trusted no longer", p->name);
             good = false;
         } else if (good && role && strcmp(trust_role_name(is->role), role) != 0) {
             x509_judge(&one, X509_WRONG_ROLE,

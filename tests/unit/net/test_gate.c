@@ -267,7 +267,7 @@ static const struct {
     x509_verdict_code code;
 } wrong_ones[] = {
     { NULL, X509_NONE },           { "stranger", X509_UNKNOWN_ISSUER },
-    { "revoked", X509_WITHDRAWN },   { "old", X509_EXPIRED },
+    { "revoked", X509_WITHDRAWN }, { "old", X509_EXPIRED },
     { "early", X509_NOT_YET },     { "unlisted", X509_NOT_LISTED },
     { "sybil", X509_WRONG_ROLE },  { "wrong", X509_WRONG_USE },
     { "server", X509_WRONG_ROLE }, { "cook", X509_WRONG_ROLE },
