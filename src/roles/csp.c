@@ -123,7 +123,8 @@ static sefl_status enrol(void *ctx, const enrol_claim *c, const enrol_proof *p)
     SEFL_TRY(trust_edit_commit(&e));
 done:
     trust_edit_end(&e);
-    counters_add(&r->counters, st == SEFL_OK ? COUNT_ENROLLED : COUNT_ENROL_TOKEN);
+    if (st == SEFL_OK || st == SEFL_EAUTH) /* else it failed here: the log has it */
+        counters_add(&r->counters, st == SEFL_OK ? COUNT_ENROLLED : COUNT_ENROL_TOKEN);
     return st;
 }
 

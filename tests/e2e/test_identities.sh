@@ -242,6 +242,17 @@ expect 0 token "$as_ca" --name site-4 # the name is free again
 for c in 01 02 03; do fed_running client-$c || fail "client-$c was disturbed"; done
 fed_running aggregator || fail "the aggregator has ended"
 
+# a list of CSP's that is damaged: not now, and the link with its round stays
+token "$as_ca" --name site-21 > t.as
+token "$csp_ca" --name site-21 > t.csp
+cp "$csp_ca/trust" csp.good
+links=$(grep -c "aggregator connected" "$dir/log/csp")
+printf 'junk\n' >> "$csp_ca/trust"
+expect 1 enroll s21 --aggregator-token @t.as --csp-token @t.csp; says "not now"
+cat csp.good > "$csp_ca/trust"
+expect 0 enroll s21 --aggregator-token @t.as --csp-token @t.csp
+[ "$(grep -c "aggregator connected" "$dir/log/csp")" -eq "$links" ] || fail "the link was cut by an enrolment"
+
 # a list that is gone or damaged is said once, the last good one stays in force, and the next one counts
 before=$(cat "$as_ca/trust"; echo .)
 mv "$as_ca/trust" kept
