@@ -86,9 +86,11 @@ static sefl_status work(const char *run, const char *page, bool as_json, bool te
         goto done;
     }
     SEFL_TRY(report_text(&words, &r));
-    printf("run         %s\n%.*s", r.name, (int)words.n, (const char *)words.p);
+    char plain[PATH_MAX];
+    printf("run         %s\n%.*s", cli_plain(plain, sizeof plain, r.name), (int)words.n,
+           (const char *)words.p);
     if (!text_only)
-        printf("page        %s\n", page);
+        printf("page        %s\n", cli_plain(plain, sizeof plain, page));
 done:
     buf_clear(&html);
     buf_clear(&words);

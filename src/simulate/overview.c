@@ -14,8 +14,23 @@ static bool is(const settings *s, const char *key, const char *word)
     return strcmp(settings_text(s, key), word) == 0;
 }
 
+/* What its perplexity is measured on: a text's own validation part, or what is generated. */
+static void name_text(overview *o, const settings *s)
+{
+    const char *path = settings_text(s, "data.path");
+    if (*path)
+        snprintf(o->text, sizeof o->text, "%.1000s, words %.1000s %.24s", path,
+                 settings_text(s, "data.vocab"), settings_text(s, "data.vocab_words"));
+    else
+        snprintf(o->text, sizeof o->text,
+                 "generated, seed %.24s, %.24s clients, %.24s words, alpha %.40s",
+                 settings_text(s, "seed"), settings_text(s, "clients"),
+                 settings_text(s, "data.words"), settings_text(s, "data.alpha"));
+}
+
 static void take_config(overview *o, const settings *s)
 {
+    name_text(o, s);
     snprintf(o->name, sizeof o->name, "%.200s", settings_text(s, "name"));
     o->protection = is(s, "protection", "none")  ? PROTECTION_NONE
                     : is(s, "protection", "cdp") ? PROTECTION_CDP
@@ -125,6 +140,7 @@ sefl_status overview_json(sefl_buf *out, const overview *o)
         json_key(&j, "best_perplexity"), json_real(&j, o->best);
         json_key(&j, "best_round"), json_u64(&j, o->best_round);
     }
+    json_key(&j, "text"), json_str(&j, o->text);
     json_key(&j, "claim"), json_str(&j, o->claim ? "dp" : "none");
     if (o->has_epsilon) {
         json_key(&j, "epsilon_server"), json_real(&j, o->epsilon_server);

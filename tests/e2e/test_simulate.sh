@@ -98,6 +98,8 @@ expect 0 "$SEFL" compare runs/base-protection=none runs/base-protection=cdp runs
 says "protection"; says "base-protection=cdp"; says "ppl best"
 [ "$(echo "$out" | wc -l)" -eq 4 ] || fail "compare: $out"
 [ "$(echo "$out" | awk '{ print length($0) }' | sort -u | wc -l)" -eq 1 ] || fail "not aligned: $out"
+silent "do not compare"
+expect 0 "$SEFL" compare runs/first runs/long; says "1 of the runs was measured on other text than the first"
 expect 0 "$SEFL" compare --json runs/first; says '"best_perplexity":'
 printf 'sweep: { protection: [none, all] }\nname: half\ncrypto.key_bits: 2048\n' > half.yml
 expect 2 "$SEFL" simulate -c half.yml --set rounds.count=1 --set data.words=100; says "half.yml:1:"

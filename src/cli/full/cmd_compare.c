@@ -73,6 +73,8 @@ static sefl_status compare(char **folder, size_t n, bool as_json)
     sefl_status st = SEFL_OK;
     overview *o = NULL;
     row *rows = NULL;
+    char first[sizeof o->text] = "";
+    size_t others = 0;
     sefl_buf b = { 0 };
     SEFL_TRY(sefl_new(&o, 1, sizeof *o));
     SEFL_TRY(sefl_new(&rows, n + 1, sizeof *rows));
@@ -81,6 +83,9 @@ static sefl_status compare(char **folder, size_t n, bool as_json)
     for (size_t i = 0; i < n; i++) {
         SEFL_TRY(overview_read(o, folder[i]));
         fill(rows[i + 1], o);
+        if (i == 0)
+            memcpy(first, o->text, sizeof first);
+        others += strcmp(first, o->text) != 0;
         if (as_json) {
             buf_reset(&b);
             SEFL_TRY(overview_json(&b, o));
@@ -89,6 +94,11 @@ static sefl_status compare(char **folder, size_t n, bool as_json)
     }
     if (!as_json)
         print_table(rows, n + 1);
+    if (others > 0)
+        fprintf(stderr,
+                "%zu of the runs %s measured on other text than the first: their perplexities do "
+                "not compare\n",
+                others, others == 1 ? "was" : "were");
 done:
     buf_clear(&b);
     sefl_free(o);

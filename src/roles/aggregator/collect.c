@@ -55,7 +55,8 @@ static double cpu_now(void)
 
 /* ---- one body -------------------------------------------------------------------------------- */
 
-static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entry *e, pool *threads)
+/* e->m.content: filled in where the hash is checked; a journal from before 1.2 does not know it. */
+static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, entry *e, pool *threads)
 {
     sefl_status st = SEFL_OK;
     const ahe_params *p = c->c.ahe;
@@ -87,6 +88,7 @@ static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entr
         content_end(&h, got, content);
         SEFL_CHECK(memcmp(got, e->m.body, sizeof got) == 0, SEFL_EIO,
                    "%s has changed since it was acknowledged", r.path);
+        memcpy(e->m.content, content, sizeof content);
     }
 done:
     readback_close(&r);
@@ -118,6 +120,7 @@ done:;
     c->cpu_s += cpu;
     if (st == SEFL_OK && epoch == c->epoch) {
         c->sum = sum, sum = NULL;
+        memcpy(c->member[c->summed].m.content, e.m.content, sizeof e.m.content);
         c->summed++;
     } else if (epoch == c->epoch) { /* the sum is spoiled: from the first body again */
         c->summed = 0;

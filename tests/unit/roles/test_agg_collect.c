@@ -136,6 +136,32 @@ static void rounds_can_be_given_up(void **state)
     bodies_free(&b);
 }
 
+/* A body that was acknowledged before anybody knew its content: read again, it is known by it. */
+static void old_bodies_are_known_by_content(void **state)
+{
+    (void)state;
+    bodies b;
+    collect *c;
+    round_member m, old, copy;
+    ahe_sum *sum;
+    bodies_make(&b, "lwe", VALUES, BODIES);
+    CHECK_OK(collect_new(
+        &c, &(collect_config){
+                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
+    put(&b, 2, &m); /* called by SHA-256 */
+    old = m, copy = m;
+    memset(old.content, 0, sizeof old.content);
+    memcpy(copy.body, m.content, sizeof copy.body); /* another client calls it by BLAKE3 */
+    copy.client[0] ^= 1;
+    collect_begin(c, 1);
+    CHECK_OK(collect_add(c, 1, &old, true));
+    CHECK_OK(collect_close(c, 1, &sum, NULL));
+    assert_true(collect_has_body(c, &copy));
+    check_sum(&b, sum, 4);
+    collect_free(c);
+    bodies_free(&b);
+}
+
 static bool stop_now(void *self, uint64_t done, uint64_t total)
 {
     (void)self, (void)done, (void)total;
@@ -221,6 +247,7 @@ int main(void)
         cmocka_unit_test(sums_are_exact),
         cmocka_unit_test(rounds_can_be_given_up),
         cmocka_unit_test(damage_is_found),
+        cmocka_unit_test(old_bodies_are_known_by_content),
 #if SEFL_FAULTS
         cmocka_unit_test(failed_reads_are_made_good),
 #endif

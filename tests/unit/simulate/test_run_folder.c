@@ -212,6 +212,7 @@ static void overviews(void **state)
     assert_true(o.last == 45 && o.best == 40 && o.best_round == 2 && !o.over);
     assert_true(fabs(o.clients_mean - 293.0 / 3) < 1e-9);
     assert_true(o.has_epsilon && o.epsilon_server == 2.5);
+    assert_string_equal(o.text, "generated, seed 1, 100 clients, 2000 words, alpha 0.5");
     CHECK_OK(overview_json(&b, &o));
     buf_clear(&b);
     run_folder_close(&f);
