@@ -283,6 +283,7 @@ typedef struct taker {
     const plan *pl;
     pthread_mutex_t lock;
     journal *journal;
+    rooms *rooms;
     collect *collect;
     agg_http http;
     uint64_t bodies;
@@ -302,10 +303,10 @@ static bool has_body(void *ctx, const round_member *m)
     return collect_has_body(((taker *)ctx)->collect, m);
 }
 
-static void took(void *ctx, uint64_t round, const round_member *m)
+static void took(void *ctx, uint64_t round, const round_member *m, room *body)
 {
     taker *t = ctx;
-    if (collect_add(t->collect, round, m, false) != SEFL_OK)
+    if (collect_add(t->collect, round, m, false, body) != SEFL_OK)
         fprintf(stderr, "sefl bench ingest: %s\n", sefl_last_error());
     t->bodies++;
 }
@@ -396,7 +397,9 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
     } else {
         SEFL_TRY(sign_key_new(&key, &rng));
         SEFL_TRY(journal_open(&t.journal, in(pl, path, "state"), "aggregator", task_id));
+        SEFL_TRY(rooms_new(&t.rooms, ahe_body_bytes(&pl->p), ROOMS_BUDGET));
         SEFL_TRY(collect_new(&t.collect, &(collect_config){ .ahe = &pl->p,
+                                                            .rooms = t.rooms,
                                                             .pub = pl->pub,
                                                             .clients_max = (uint32_t)pl->o.updates,
                                                             .path = path_of,
@@ -408,6 +411,7 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
                                                     .key = key,
                                                     .gate = { .ctx = &t,
                                                               .lock = &t.lock,
+                                                              .rooms = t.rooms,
                                                               .admit = admit,
                                                               .has_body = has_body,
                                                               .took = took },
@@ -439,6 +443,7 @@ done:
     https_server_stop(server);
     ingest_free(ing);
     collect_free(t.collect);
+    rooms_free(t.rooms);
     journal_close(t.journal);
     sign_key_free(key);
     tls_id_free(id);

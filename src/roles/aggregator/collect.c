@@ -21,6 +21,7 @@ enum { PIECE = 1 << 20, TRIES = 3, BEHIND = 4 };
 typedef struct entry {
     round_member m;
     bool check_hash;
+    room *body; /* until it is in the sum; NULL: in its file only */
 } entry;
 
 struct collect {
@@ -55,6 +56,16 @@ static double cpu_now(void)
 
 /* ---- one body -------------------------------------------------------------------------------- */
 
+static sefl_status add_room(const collect *c, ahe_sum *sum, const uint8_t *bytes, pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    const ahe_params *p = c->c.ahe;
+    SEFL_TRY(ahe_sum_add_head(p, sum, bytes));
+    SEFL_TRY(ahe_sum_add_units(p, sum, 0, bytes + p->head_bytes, p->units, threads));
+done:
+    return st;
+}
+
 /* e->m.content: filled in where the hash is checked; a journal from before 1.2 does not know it. */
 static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, entry *e, pool *threads)
 {
@@ -68,6 +79,8 @@ static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, entry *e, 
     const uint8_t *bytes = c->piece;
     size_t per_piece = c->piece_bytes / p->unit_bytes;
     content_init(&h, by_content ? CONTENT_BLAKE3 : CONTENT_SHA256);
+    if (e->body)
+        return add_room(c, sum, room_bytes(e->body), threads);
     SEFL_TRY(c->c.path(c->c.ctx, &path, round, &e->m));
     /* one that may have suffered since it was written is not mapped */
     SEFL_TRY(readback_open(&r, (const char *)path.p, ahe_body_bytes(p), e->check_hash));
@@ -108,6 +121,7 @@ static void add_next(collect *c)
     /* keeping up needs no help, and waking helpers costs time that uploads could use */
     pool *threads = c->hurry || c->given - c->summed > BEHIND ? c->pool : NULL;
     c->sum = NULL, c->busy = true;
+    c->member[c->summed].body = NULL; /* it is ours; should this fail, the file has it */
     pthread_mutex_unlock(&c->lock);
     double begun = cpu_now();
     if (!sum)
@@ -115,6 +129,7 @@ static void add_next(collect *c)
     SEFL_TRY(add_body(c, sum, round, &e, threads));
 done:;
     double cpu = cpu_now() - begun;
+    room_give(e.body);
     pthread_mutex_lock(&c->lock);
     c->busy = false;
     c->cpu_s += cpu;
@@ -150,6 +165,15 @@ static void *worker(void *arg)
 }
 
 /* ---- from outside ---------------------------------------------------------------------------- */
+
+static void give_rooms(collect *c)
+{
+    for (uint32_t i = 0; i < c->given; i++) {
+        room_give(c->member[i].body);
+        c->member[i].body = NULL;
+    }
+    rooms_trim(c->c.rooms);
+}
 
 sefl_status collect_new(collect **out, const collect_config *cfg)
 {
@@ -189,6 +213,7 @@ void collect_free(collect *c)
         pthread_mutex_unlock(&c->lock);
         pthread_join(c->thread, NULL);
     }
+    give_rooms(c);
     ahe_sum_free(c->c.ahe, c->sum);
     pool_free(c->pool);
     sefl_free(c->piece);
@@ -204,6 +229,7 @@ void collect_begin(collect *c, uint64_t round)
     pthread_mutex_lock(&c->lock);
     c->epoch++;
     c->round = round;
+    give_rooms(c);
     c->given = c->summed = 0;
     ahe_sum_free(c->c.ahe, c->sum); /* NULL while the worker has it: it frees it itself */
     c->sum = NULL;
@@ -214,7 +240,8 @@ void collect_begin(collect *c, uint64_t round)
     pthread_mutex_unlock(&c->lock);
 }
 
-sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool check_hash)
+sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool check_hash,
+                        room *body)
 {
     sefl_status st = SEFL_OK;
     pthread_mutex_lock(&c->lock);
@@ -229,10 +256,12 @@ sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool 
         SEFL_TRY(sefl_grow(&c->member, c->room * sizeof *c->member, room * sizeof *c->member));
         c->room = room;
     }
-    c->member[c->given++] = (entry){ .m = *m, .check_hash = check_hash };
+    c->member[c->given++] = (entry){ .m = *m, .check_hash = check_hash, .body = body };
+    body = NULL;
     pthread_cond_signal(&c->work);
 done:
     pthread_mutex_unlock(&c->lock);
+    room_give(body);
     return st;
 }
 
@@ -289,6 +318,7 @@ sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_
     if (!c->closed) {
         SEFL_TRY(ahe_sum_close(c->c.ahe, c->sum));
         c->closed = true;
+        rooms_trim(c->c.rooms);
     }
     *sum = c->sum;
 done:

@@ -1,13 +1,13 @@
 /* collect: the running sum of a round's updates, made by one worker while they arrive.
  *
- * Only bodies that are complete, checked, durable and acknowledged are given to it; each is read
- * back from its file (readback.h) in pieces of a mebibyte and added once. The list of them (96 bytes an update,
+ * Only bodies that are complete, checked, durable and acknowledged are given to it; each is added once,
+ * from the room that it came in (rooms.h) or read back from its file (readback.h) in pieces of a mebibyte. The list of them (96 bytes an update,
  * at most clients_max) is both its queue and the round's set. After a restart the role gives it the
  * acknowledged bodies again, and the sum is the same: multiplication does not mind the order.
  *
  *     SEFL_TRY(collect_new(&c, &cfg));
  *     collect_begin(c, round);                               // empty
- *     SEFL_TRY(collect_add(c, round, &member, false));      // queued
+ *     SEFL_TRY(collect_add(c, round, &member, false, NULL)); // queued
  *     SEFL_TRY(collect_close(c, round, &sum, NULL));        // waits for the worker; sum is closed
  *     collect_begin(c, 0);                                   // the sum is freed
  *
@@ -22,6 +22,7 @@
 #include "base/pool.h"
 #include "crypto/ahe/ahe.h"
 #include "protocol/round.h"
+#include "roles/aggregator/rooms.h"
 
 typedef struct collect collect;
 
@@ -33,6 +34,7 @@ typedef struct collect_config {
     /* The file of a body, terminated. */
     sefl_status (*path)(void *ctx, sefl_buf *out, uint64_t round, const round_member *m);
     void *ctx;
+    rooms *rooms; /* trimmed between rounds; may be NULL */
     sefl_log *log;
 } collect_config;
 
@@ -43,9 +45,10 @@ void collect_free(collect *c); /* waits for the body at hand */
 void collect_begin(collect *c, uint64_t round);
 
 /* SEFL_ESTATE for another round, SEFL_EEXIST for a client that is in it, SEFL_ERANGE beyond
- * clients_max. check_hash: the file may have suffered (after a restart): its hash is computed. */
-sefl_status collect_add(collect *c, uint64_t round, const round_member *m,
-                        bool check_hash) SEFL_MUST_CHECK;
+ * clients_max. check_hash: the file may have suffered (after a restart): its hash is computed.
+ * body: the same bytes in memory, or NULL; given back in any case. */
+sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool check_hash,
+                        room *body) SEFL_MUST_CHECK;
 /* Has somebody these bytes in it, by whatever name? */
 bool collect_has_body(collect *c, const round_member *m);
 /* Updates that were given to it, and of those that are in the sum. */

@@ -47,6 +47,7 @@ struct upload {
     char name[65];
     pthread_mutex_t lock;
     spool *spool; /* NULL: taken over, failed or finished */
+    room *room;   /* the spool's; NULL: none */
     body_check check;
     bool over; /* `reply` holds its answer */
     ingest_reply reply;
@@ -197,6 +198,15 @@ uint64_t ingest_bytes(const ingest *in)
     return atomic_load(&in->bytes);
 }
 
+/* What has arrived stays for a resumption. */
+static void close_spool(upload *u)
+{
+    spool_close(u->spool); /* it may write from the room */
+    u->spool = NULL;
+    room_give(u->room);
+    u->room = NULL;
+}
+
 /* ---- beginning ------------------------------------------------------------------------------- */
 
 /* Puts u into the list, its mutex held, and ends what its client has under way in this round: from
@@ -209,8 +219,7 @@ static void take_over(ingest *in, upload *u)
             continue;
         pthread_mutex_lock(&v->lock);
         if (!v->over) {
-            spool_close(v->spool);
-            v->spool = NULL;
+            close_spool(v);
             v->over = true;
             say(in, &v->reply, INGEST_REPLACED, 409, "taken over by a later connection");
         }
@@ -328,8 +337,7 @@ static void say_failed(ingest *in, upload *u, ingest_reply *r, sefl_status st)
 {
     char why[200];
     snprintf(why, sizeof why, "%s", sefl_last_error());
-    spool_close(u->spool);
-    u->spool = NULL;
+    close_spool(u);
     if (st == SEFL_EPROTO || st == SEFL_ECRYPTO) {
         drop_part(in, u);
         say(in, r, INGEST_NOT_CIPHER, 422, "%s", why);
@@ -362,7 +370,13 @@ static sefl_status open_spool(ingest *in, upload *u)
     SEFL_TRY(client_folder(in->c.journal, &folder, u->round, u->who.client, true));
     SEFL_TRY(wr_u8(&folder, 0));
     drop_others((const char *)folder.p, u->who.body);
-    SEFL_TRY(spool_open(&u->spool, (const char *)folder.p, u->kind, u->who.body, in->total));
+    u->room = rooms_take(in->c.gate.rooms);
+    SEFL_TRY(spool_open(&u->spool, (const char *)folder.p, u->kind, u->who.body, in->total,
+                        u->room ? room_bytes(u->room) : NULL));
+    if (!spool_in_room(u->spool)) {
+        room_give(u->room);
+        u->room = NULL;
+    }
     SEFL_TRY(check_earlier(u, (const char *)folder.p, spool_offset(u->spool)));
 done:
     buf_clear(&folder);
@@ -521,8 +535,10 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
     copied = st == SEFL_OK && v == AGG_ADMIT && in->c.gate.has_body(in->c.gate.ctx, &u->who);
     if (st == SEFL_OK && v == AGG_ADMIT && !copied) {
         st = journal_update_put(in->c.journal, &j);
-        if (st == SEFL_OK)
-            in->c.gate.took(in->c.gate.ctx, u->round, &u->who);
+        if (st == SEFL_OK) {
+            in->c.gate.took(in->c.gate.ctx, u->round, &u->who, u->room);
+            u->room = NULL;
+        }
     }
     pthread_mutex_unlock(in->c.gate.lock);
     if (st != SEFL_OK)
@@ -568,7 +584,7 @@ void upload_end(upload *u, ingest_reply *r)
                 say_failed(in, u, &u->reply, st);
             } else {
                 spool_content(u->spool, u->who.content);
-                spool_close(u->spool);
+                spool_close(u->spool); /* the room goes with the update */
                 u->spool = NULL;
                 acknowledge(in, u, &u->reply);
             }
@@ -593,7 +609,7 @@ void upload_free(upload *u)
     pthread_mutex_unlock(&in->live_lock);
     if (!u->over)
         atomic_fetch_add(&in->counts[INGEST_CUT], 1);
-    spool_close(u->spool);
+    close_spool(u);
     body_check_clear(&u->check);
     buf_clear(&u->reply.receipt);
     pthread_mutex_destroy(&u->lock);

@@ -19,7 +19,7 @@
  * or the same on a new connection, ends the upload before it.
  *
  * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts).
- * Memory: 8 units an upload, whatever its size; 96 bytes for each update of the open round. */
+ * Memory: 8 units an upload, whatever its size, and a room (rooms.h) where one is free; 96 bytes for each update of the open round. */
 #ifndef ROLES_AGGREGATOR_INGEST_H
 #define ROLES_AGGREGATOR_INGEST_H
 
@@ -29,6 +29,7 @@
 #include "crypto/sign.h"
 #include "protocol/agg.h"
 #include "roles/aggregator/body.h"
+#include "roles/aggregator/rooms.h"
 #include "store/journal/journal.h"
 
 #include <pthread.h>
@@ -67,12 +68,13 @@ typedef struct upload upload;
 typedef struct ingest_gate {
     void *ctx;
     pthread_mutex_t *lock;
+    rooms *rooms; /* NULL: none */
     agg_verdict (*admit)(void *ctx, const agg_upload *u);
     /* Has another client of this round this body, or was it in another round? Honest ones never
      * coincide. */
     bool (*has_body)(void *ctx, const round_member *m);
-    /* Durable and acknowledged from now on. */
-    void (*took)(void *ctx, uint64_t round, const round_member *m);
+    /* Durable and acknowledged from now on. body: all of its bytes, to be given back; or NULL. */
+    void (*took)(void *ctx, uint64_t round, const round_member *m, room *body);
 } ingest_gate;
 
 typedef struct ingest_config {

@@ -146,11 +146,11 @@ static bool gate_has_body(void *ctx, const round_member *m)
 
 /* Acknowledged: from here on it counts. Should the list not grow (memory), the sum is made from
  * the journal when the set is frozen. */
-static void gate_took(void *ctx, uint64_t round, const round_member *m)
+static void gate_took(void *ctx, uint64_t round, const round_member *m, room *body)
 {
     rounds *r = ctx;
     uint32_t given, summed;
-    if (collect_add(r->collect, round, m, false) != SEFL_OK)
+    if (collect_add(r->collect, round, m, false, body) != SEFL_OK)
         log_error(r->c.log, "update not queued", lf_str("why", sefl_last_error()));
     collect_counts(r->collect, &given, &summed);
     agg_event e = { .kind = AGG_UPDATE, .round = round, .clients = given };
@@ -164,6 +164,7 @@ ingest_gate rounds_gate(rounds *r)
 {
     return (ingest_gate){ .ctx = r,
                           .lock = &r->lock,
+                          .rooms = r->rooms,
                           .admit = gate_admit,
                           .has_body = gate_has_body,
                           .took = gate_took };
@@ -209,7 +210,7 @@ static sefl_status refill_one(void *ctx, const journal_update *u)
     memcpy(m.body, u->body, sizeof m.body);
     memcpy(m.content, u->content, sizeof m.content);
     f->n++;
-    return collect_add(f->r->collect, u->round, &m, true);
+    return collect_add(f->r->collect, u->round, &m, true, NULL);
 }
 
 sefl_status rounds_refill(rounds *r, uint64_t round)
@@ -296,12 +297,14 @@ sefl_status rounds_new(rounds **out, const rounds_config *c)
     pthread_cond_init(&r->event, &attr);
     pthread_condattr_destroy(&attr);
     SEFL_TRY(agg_new(&r->a, c->task));
+    SEFL_TRY(rooms_new(&r->rooms, ahe_body_bytes(&c->task->ahe), ROOMS_BUDGET));
     SEFL_TRY(collect_new(&r->collect, &(collect_config){ .ahe = &c->task->ahe,
                                                          .pub = c->task->pub,
                                                          .clients_max = c->task->clients_max,
                                                          .threads = c->threads,
                                                          .path = body_path,
                                                          .ctx = r,
+                                                         .rooms = r->rooms,
                                                          .log = c->log }));
     SEFL_TRY(restore(r));
     *out = r, r = NULL;
@@ -315,6 +318,7 @@ void rounds_free(rounds *r)
     if (!r)
         return;
     collect_free(r->collect);
+    rooms_free(r->rooms);
     agg_free(r->a);
     buf_clear(&r->header);
     pthread_cond_destroy(&r->event);

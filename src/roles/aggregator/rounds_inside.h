@@ -22,6 +22,7 @@ struct rounds_enrolment { /* under the lock */
 
 struct rounds {
     rounds_config c;
+    rooms *rooms;
     collect *collect;
     ingest *ingest; /* may be NULL (tests) */
 

@@ -1,6 +1,9 @@
 /* Design. A part's bytes and the running hash never differ: a write that fails half-way is cut off
  * again, and whoever reopens a part hashes what stands there. The lock is on the part's inode; since
- * the part may be renamed or deleted between open and flock, its name is looked at again after. */
+ * the part may be renamed or deleted between open and flock, its name is looked at again after.
+ * In a room, bytes [0, written) are in the file, [0, hashed) in the hash, which runs ahead: it looks at bytes
+ * while they are in a cache. There a failed write ends the spool. */
+#define _GNU_SOURCE
 #include "store/journal/spool.h"
 
 #include "base/alloc.h"
@@ -20,12 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READ_PIECE = 1 << 16, HEX = 2 * CONTENT_BYTES };
+enum { READ_PIECE = 1 << 16, HASH_PIECE = 1 << 15, LEAVE = 1 << 20, HEX = 2 * CONTENT_BYTES };
 
 struct spool {
     int fd; /* of the part; -1: the body is complete */
     bool broken;
-    uint64_t offset, total;
+    uint64_t offset, total;   /* the next byte; bytes of the body */
+    uint8_t *room;            /* NULL: bytes are written as they come */
+    uint64_t written, hashed; /* of those in the room */
     content_kind kind;
     content_hash h;
     uint8_t hash[CONTENT_BYTES], content[CONTENT_BYTES]; /* the second once it is finished */
@@ -151,7 +156,7 @@ done:
 }
 
 sefl_status spool_open(spool **out, const char *folder, content_kind kind,
-                       const uint8_t hash[CONTENT_BYTES], uint64_t total)
+                       const uint8_t hash[CONTENT_BYTES], uint64_t total, uint8_t *room)
 {
     sefl_status st = SEFL_OK;
     spool *s = NULL;
@@ -171,6 +176,7 @@ sefl_status spool_open(spool **out, const char *folder, content_kind kind,
         SEFL_TRY(open_part(s));
         if (stat(s->whole, &sb) != 0) { /* it may have been finished just before we had the lock */
             SEFL_TRY(take_in(s));
+            s->room = s->offset == 0 ? room : NULL;
             *out = s, s = NULL;
             goto done;
         }
@@ -192,6 +198,74 @@ uint64_t spool_offset(const spool *s)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+/* After a failure nothing of these bytes is there: half a piece must not stay behind what the hash has
+ * seen. */
+static sefl_status put(spool *s, uint64_t at, sefl_span bytes)
+{
+    sefl_status st = file_write_all(s->fd, bytes);
+    if (st == SEFL_OK)
+        return SEFL_OK;
+    if (ftruncate(s->fd, (off_t)at) != 0 || lseek(s->fd, (off_t)at, SEEK_SET) != (off_t)at)
+        s->broken = true;
+    sefl_note_before("%s", s->part);
+    return st;
+}
+
+/* The next n bytes, whole blocks, past the system's cache. False: nothing was written. */
+static bool put_direct(spool *s, size_t n)
+{
+    sefl_span bytes = span_of(s->room + s->written, n);
+    if (n == 0 || fcntl(s->fd, F_SETFL, O_DIRECT) != 0)
+        return false;
+    ssize_t got = fault_hit(FAULT_WRITE) ? -1 : write(s->fd, bytes.p, bytes.n);
+    (void)fcntl(s->fd, F_SETFL, 0);
+    if (got == (ssize_t)n)
+        return true;
+    /* no such writes here, or a disk that fails: the plain way tells which */
+    if (got > 0 && lseek(s->fd, (off_t)s->written, SEEK_SET) != (off_t)s->written)
+        s->broken = true;
+    return false;
+}
+
+/* Writes what has gathered. Bytes that were taken and cannot be written are lost: it is broken then. */
+static sefl_status leave(spool *s)
+{
+    sefl_status st = SEFL_OK;
+    size_t n = (size_t)(s->offset - s->written), whole = n - n % SPOOL_BLOCK;
+    if (put_direct(s, whole))
+        s->written += whole, n -= whole;
+    SEFL_CHECK(!s->broken, SEFL_EIO, "cannot write %s: %s", s->part, strerror(errno));
+    if (n > 0)
+        SEFL_TRY(put(s, s->written, span_of(s->room + s->written, n)));
+    s->written += n;
+done:
+    s->broken = s->broken || st != SEFL_OK;
+    return st;
+}
+
+static void hash_to(spool *s, uint64_t end)
+{
+    content_add(&s->h, span_of(s->room + s->hashed, (size_t)(end - s->hashed)));
+    s->hashed = end;
+}
+
+static sefl_status gather(spool *s, sefl_span bytes)
+{
+    sefl_status st = SEFL_OK;
+    while (bytes.n > 0) {
+        size_t room = (size_t)(s->written + LEAVE - s->offset), n = bytes.n < room ? bytes.n : room;
+        memcpy(s->room + s->offset, bytes.p, n);
+        s->offset += n;
+        bytes = span_of(bytes.p + n, bytes.n - n);
+        if (s->offset - s->hashed >= HASH_PIECE)
+            hash_to(s, s->offset - s->offset % HASH_PIECE);
+        if (n == room)
+            SEFL_TRY(leave(s));
+    }
+done:
+    return st;
+}
+
 sefl_status spool_write(spool *s, sefl_span bytes)
 {
     sefl_status st = SEFL_OK;
@@ -200,17 +274,13 @@ sefl_status spool_write(spool *s, sefl_span bytes)
                "more bytes than the %" PRIu64 " that were announced", s->total);
     if (bytes.n == 0)
         goto done;
-    st = file_write_all(s->fd, bytes);
-    if (st != SEFL_OK) {
-        /* half a piece must not stay behind what the hash has seen */
-        if (ftruncate(s->fd, (off_t)s->offset) != 0 ||
-            lseek(s->fd, (off_t)s->offset, SEEK_SET) != (off_t)s->offset)
-            s->broken = true;
-        sefl_note_before("%s", s->part);
-        goto done;
+    if (s->room) {
+        SEFL_TRY(gather(s, bytes));
+    } else {
+        SEFL_TRY(put(s, s->offset, bytes));
+        content_add(&s->h, bytes);
+        s->offset += bytes.n;
     }
-    content_add(&s->h, bytes);
-    s->offset += bytes.n;
 done:
     return st;
 }
@@ -218,11 +288,16 @@ done:
 sefl_status spool_finish(spool *s)
 {
     sefl_status st = SEFL_OK;
+    bool unsure = false; /* what stands in the part */
     SEFL_CHECK(!s->broken, SEFL_ESTATE, "%s: unusable after a failure, open it again", s->part);
     SEFL_CHECK(s->offset == s->total, SEFL_ESTATE, "%" PRIu64 " of %" PRIu64 " bytes are here",
                s->offset, s->total);
     if (s->fd >= 0) {
-        s->broken = true; /* until it is in place: what fails below cannot be repeated */
+        if (s->room) {
+            hash_to(s, s->total);
+            SEFL_TRY(leave(s));
+        }
+        unsure = s->broken = true; /* until it is in place: what fails below cannot be repeated */
         SEFL_TRY(end_hash(s));
         /* after a failed sync the kernel may take pages for clean that it never wrote: such a part
          * must not be read again, let alone synced "successfully" */
@@ -231,11 +306,11 @@ sefl_status spool_finish(spool *s)
                    strerror(errno));
         close(s->fd);
         s->fd = -1;
-        s->broken = false;
+        unsure = s->broken = false;
     }
     SEFL_TRY(file_sync_folder(s->folder)); /* also of one whose finisher died just before this */
 done:
-    if (s->broken && s->fd >= 0)
+    if (unsure)
         unlink(s->part);
     return st;
 }
@@ -245,10 +320,17 @@ void spool_content(const spool *s, uint8_t out[CONTENT_BYTES])
     memcpy(out, s->content, CONTENT_BYTES);
 }
 
+bool spool_in_room(const spool *s)
+{
+    return s->room != NULL;
+}
+
 void spool_close(spool *s)
 {
     if (!s)
         return;
+    if (s->fd >= 0 && s->room && !s->broken && s->offset > s->written)
+        (void)leave(s); /* for a resumption; what cannot be written is sent again */
     if (s->fd >= 0)
         close(s->fd);
     sefl_free(s->folder);

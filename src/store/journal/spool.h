@@ -1,6 +1,6 @@
 /* spool: a body that arrives in pieces, hashed while it is written, that may break off and go on.
  *
- *     SEFL_TRY(spool_open(&s, folder, kind, hash, total)); // goes on where a broken one ended
+ *     SEFL_TRY(spool_open(&s, folder, kind, hash, total, NULL)); // goes on where a broken one ended
  *     spool_offset(s)                                       // the next byte it wants
  *     SEFL_TRY(spool_write(s, bytes));
  *     SEFL_TRY(spool_finish(s));      // all there, hash right, fsynced, in place: folder/HASH
@@ -10,6 +10,10 @@
  * that is complete. SEFL_EAUTH when the bytes are not what the hash says, which is of the kind that
  * was said at this opening: they are deleted. spool_sweep deletes parts not touched for
  * long; the number of parts and their bytes in one folder are bounded by the caller.
+ *
+ * With room for all of it, a body is gathered there and leaves a mebibyte at a time, past the system's cache
+ * where the file system can (O_DIRECT): nobody reads it there, because who needs it has it in the room.
+ * What a process that dies had gathered and not written is sent again.
  * Threads: one owner a spool; one spool a hash (SEFL_ESTATE while another has it, flock).
  * Secrets: none (ciphertexts).   Memory: none that grows. */
 #ifndef STORE_JOURNAL_SPOOL_H
@@ -18,15 +22,26 @@
 #include "base/content.h"
 #include "base/span.h"
 
+#include <stdbool.h>
+
 typedef struct spool spool;
 
+enum { SPOOL_BLOCK = 4096 };
+/* Bytes of a room for a body. */
+#define SPOOL_ROOM(total) (((total) + SPOOL_BLOCK - 1) / SPOOL_BLOCK * SPOOL_BLOCK)
+
+/* room: SPOOL_ROOM(total) bytes at a multiple of SPOOL_BLOCK, the caller's, untouched by others until
+ * spool_close; or NULL. */
 sefl_status spool_open(spool **out, const char *folder, content_kind kind,
-                       const uint8_t hash[CONTENT_BYTES], uint64_t total) SEFL_MUST_CHECK;
+                       const uint8_t hash[CONTENT_BYTES], uint64_t total,
+                       uint8_t *room) SEFL_MUST_CHECK;
 uint64_t spool_offset(const spool *s);
 sefl_status spool_write(spool *s, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status spool_finish(spool *s) SEFL_MUST_CHECK;
 /* Finished: which bytes it has, by whatever name (base/content.h). */
 void spool_content(const spool *s, uint8_t out[CONTENT_BYTES]);
+/* Finished: is all of it in the room? (Not if some of it was there before.) */
+bool spool_in_room(const spool *s);
 void spool_close(spool *s);
 /* Bytes of a part that stands there, 0 if none; `total` if the body is complete. */
 uint64_t spool_have(const char *folder, const uint8_t hash[CONTENT_BYTES], uint64_t total);

@@ -2,6 +2,7 @@
 
 #include "base/blake3.h"
 #include "roles/aggregator/collect.h"
+#include "store/journal/spool.h"
 #include "support/folder.h"
 
 #include <stdatomic.h>
@@ -71,23 +72,23 @@ static void sums_are_exact(void **state)
                 .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 2, .path = path_of }));
         for (unsigned k = 0; k < BODIES; k++)
             put(&b, k, &m[k]);
-        CHECK_STATUS(collect_add(c, 1, &m[0], false), SEFL_ESTATE);
+        CHECK_STATUS(collect_add(c, 1, &m[0], false, NULL), SEFL_ESTATE);
         CHECK_STATUS(collect_close(c, 1, &sum, NULL), SEFL_ESTATE);
         collect_begin(c, 1);
         CHECK_STATUS(collect_close(c, 1, &sum, NULL), SEFL_ESTATE); /* empty */
-        CHECK_STATUS(collect_add(c, 2, &m[0], false), SEFL_ESTATE);
+        CHECK_STATUS(collect_add(c, 2, &m[0], false, NULL), SEFL_ESTATE);
         for (unsigned k = 0; k < BODIES; k++) {
             assert_false(collect_has_body(c, &m[k]));
-            CHECK_OK(collect_add(c, 1, &m[k], k % 2 == 0));
+            CHECK_OK(collect_add(c, 1, &m[k], k % 2 == 0, NULL));
             assert_true(collect_has_body(c, &m[k]));
-            CHECK_STATUS(collect_add(c, 1, &m[k], false),
+            CHECK_STATUS(collect_add(c, 1, &m[k], false, NULL),
                          k + 1 < BODIES ? SEFL_EEXIST : SEFL_ERANGE);
         }
         CHECK_OK(collect_close(c, 1, &sum, NULL));
         collect_counts(c, &given, &summed);
         assert_int_equal(given, BODIES);
         assert_int_equal(summed, BODIES);
-        CHECK_STATUS(collect_add(c, 1, &m[0], false), SEFL_ESTATE);
+        CHECK_STATUS(collect_add(c, 1, &m[0], false, NULL), SEFL_ESTATE);
         check_sum(&b, sum, (1u << BODIES) - 1);
         CHECK_OK(collect_close(c, 1, &again, NULL));
         assert_ptr_equal(again, sum);
@@ -100,10 +101,78 @@ static void sums_are_exact(void **state)
 
         collect_begin(c, 2); /* another round, other clients: nothing of the first is left */
         for (unsigned k = 1; k < 3; k++)
-            CHECK_OK(collect_add(c, 2, &m[k], false));
+            CHECK_OK(collect_add(c, 2, &m[k], false, NULL));
         CHECK_OK(collect_close(c, 2, &sum, NULL));
         check_sum(&b, sum, 6);
         collect_free(c);
+        bodies_free(&b);
+    }
+}
+
+/* Body k in a room; NULL if none is free. */
+static room *in_room(bodies *b, rooms *rs, unsigned k)
+{
+    uint8_t hash[32], *body = bodies_body(b, k, hash);
+    room *r = rooms_take(rs);
+    if (r)
+        memcpy(room_bytes(r), body, ahe_body_bytes(&b->p));
+    sefl_free(body);
+    return r;
+}
+
+/* Bodies in rooms are not read: their files may be missing, unless the sum has to begin anew. */
+static void from_rooms(void **state)
+{
+    (void)state;
+    static const char *const schemes[] = { "paillier", "lwe" };
+    for (size_t s = 0; s < 2; s++) {
+        bodies b;
+        collect *c;
+        rooms *rs;
+        round_member m[BODIES];
+        ahe_sum *sum;
+        bodies_make(&b, schemes[s], VALUES, BODIES);
+        size_t total = ahe_body_bytes(&b.p);
+        CHECK_OK(rooms_new(&rs, total, 3 * (SPOOL_ROOM(total) + SPOOL_BLOCK)));
+        CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p,
+                                                    .pub = b.pub,
+                                                    .clients_max = BODIES,
+                                                    .threads = 1,
+                                                    .path = path_of,
+                                                    .rooms = rs }));
+        for (unsigned k = 0; k < BODIES; k++)
+            put(&b, k, &m[k]);
+        unlink(folder_path("body-f0"));
+        unlink(folder_path("body-ee"));
+        collect_begin(c, 1);
+        CHECK_OK(collect_add(c, 1, &m[0], false, in_room(&b, rs, 0)));
+        CHECK_OK(collect_add(c, 1, &m[1], false, NULL));
+        CHECK_OK(collect_add(c, 1, &m[2], false, in_room(&b, rs, 2)));
+        CHECK_STATUS(collect_add(c, 1, &m[2], false, in_room(&b, rs, 2)), SEFL_EEXIST);
+        CHECK_OK(collect_add(c, 1, &m[3], true, NULL));
+        CHECK_OK(collect_close(c, 1, &sum, NULL));
+        check_sum(&b, sum, 15);
+        assert_int_equal(rooms_taken(rs), 0);
+
+        collect_begin(c, 2); /* given up while rooms wait */
+        atomic_store(&hold, true);
+        CHECK_OK(collect_add(c, 2, &m[1], false, NULL));
+        CHECK_OK(collect_add(c, 2, &m[0], false, in_room(&b, rs, 0)));
+        CHECK_OK(collect_add(c, 2, &m[2], false, in_room(&b, rs, 2)));
+        assert_int_equal(rooms_taken(rs), 2);
+        collect_begin(c, 3);
+        assert_int_equal(rooms_taken(rs), 0);
+        atomic_store(&hold, false);
+
+        for (unsigned k = 0; k < BODIES; k++)
+            put(&b, k, &m[k]);
+        m[1].body[0] ^= 1; /* spoils the sum: what was in a room comes from its file then */
+        CHECK_OK(collect_add(c, 3, &m[0], false, in_room(&b, rs, 0)));
+        CHECK_OK(collect_add(c, 3, &m[1], true, NULL));
+        CHECK_STATUS(collect_close(c, 3, &sum, NULL), SEFL_EIO);
+        assert_int_equal(rooms_taken(rs), 0);
+        collect_free(c);
+        rooms_free(rs);
         bodies_free(&b);
     }
 }
@@ -125,11 +194,11 @@ static void rounds_can_be_given_up(void **state)
     for (uint64_t round = 1; round < 50; round++) {
         collect_begin(c, round);
         for (unsigned k = 0; k < BODIES; k++)
-            CHECK_OK(collect_add(c, round, &m[k], false));
+            CHECK_OK(collect_add(c, round, &m[k], false, NULL));
         usleep((useconds_t)(round * 20));
     }
     collect_begin(c, 99);
-    CHECK_OK(collect_add(c, 99, &m[3], true));
+    CHECK_OK(collect_add(c, 99, &m[3], true, NULL));
     CHECK_OK(collect_close(c, 99, &sum, NULL));
     check_sum(&b, sum, 8);
     collect_free(c);
@@ -154,7 +223,7 @@ static void old_bodies_are_known_by_content(void **state)
     memcpy(copy.body, m.content, sizeof copy.body); /* another client calls it by BLAKE3 */
     copy.client[0] ^= 1;
     collect_begin(c, 1);
-    CHECK_OK(collect_add(c, 1, &old, true));
+    CHECK_OK(collect_add(c, 1, &old, true, NULL));
     CHECK_OK(collect_close(c, 1, &sum, NULL));
     assert_true(collect_has_body(c, &copy));
     check_sum(&b, sum, 4);
@@ -184,24 +253,24 @@ static void damage_is_found(void **state)
         put(&b, k, &m[k]);
     collect_begin(c, 1); /* a changed byte: its hash tells */
     m[1].body[0] ^= 1;
-    CHECK_OK(collect_add(c, 1, &m[0], true));
-    CHECK_OK(collect_add(c, 1, &m[1], true));
+    CHECK_OK(collect_add(c, 1, &m[0], true, NULL));
+    CHECK_OK(collect_add(c, 1, &m[1], true, NULL));
     CHECK_STATUS(collect_close(c, 1, &sum, NULL), SEFL_EIO);
     assert_non_null(strstr(sefl_last_error(), "has changed"));
     assert_null(sum);
     m[1].body[0] ^= 1;
     folder_put("body-ef", &byte, 1); /* cut */
     collect_begin(c, 2);
-    CHECK_OK(collect_add(c, 2, &m[0], false));
-    CHECK_OK(collect_add(c, 2, &m[1], false));
+    CHECK_OK(collect_add(c, 2, &m[0], false, NULL));
+    CHECK_OK(collect_add(c, 2, &m[1], false, NULL));
     CHECK_STATUS(collect_close(c, 2, &sum, NULL), SEFL_EIO);
     unlink(folder_path("body-ef")); /* gone */
     collect_begin(c, 3);
-    CHECK_OK(collect_add(c, 3, &m[1], false));
+    CHECK_OK(collect_add(c, 3, &m[1], false, NULL));
     CHECK_STATUS(collect_close(c, 3, &sum, NULL), SEFL_EIO);
     collect_begin(c, 4);
     atomic_store(&hold, true);
-    CHECK_OK(collect_add(c, 4, &m[0], false));
+    CHECK_OK(collect_add(c, 4, &m[0], false, NULL));
     CHECK_STATUS(collect_close(c, 4, &sum, &(sefl_progress){ .report = stop_now }),
                  SEFL_ECANCELLED);
     atomic_store(&hold, false);
@@ -212,31 +281,36 @@ static void damage_is_found(void **state)
 }
 
 #if SEFL_FAULTS
-/* A read that fails half-way through a body spoils the sum; it begins anew and comes out right. */
+/* A read that fails half-way through a body spoils the sum; it begins anew and comes out right, from the
+ * files where a room was given back. */
 static void failed_reads_are_made_good(void **state)
 {
     (void)state;
     bodies b;
     collect *c;
+    rooms *rs;
     round_member m[BODIES];
     ahe_sum *sum;
     bodies_make(&b, "paillier", VALUES, BODIES);
+    CHECK_OK(rooms_new(&rs, ahe_body_bytes(&b.p), ROOMS_BUDGET));
     CHECK_OK(collect_new(
         &c, &(collect_config){
                 .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
     for (unsigned k = 0; k < BODIES; k++)
         put(&b, k, &m[k]);
-    for (uint64_t nth = 1; nth <= BODIES; nth++) {
+    for (uint64_t nth = 1; nth <= BODIES - 1; nth++) {
+        room *first = in_room(&b, rs, 0);
         fault_arm(FAULT_READ, nth);
         collect_begin(c, nth);
-        for (unsigned k = 0; k < BODIES; k++)
-            CHECK_OK(collect_add(c, nth, &m[k], true)); /* read, not mapped */
+        for (unsigned k = 0; k < BODIES; k++) /* read, not mapped */
+            CHECK_OK(collect_add(c, nth, &m[k], true, k == 0 ? first : NULL));
         CHECK_OK(collect_close(c, nth, &sum, NULL));
         assert_true(fault_was_hit());
         fault_disarm();
         check_sum(&b, sum, (1u << BODIES) - 1);
     }
     collect_free(c);
+    rooms_free(rs);
     bodies_free(&b);
 }
 #endif
@@ -245,6 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_exact),
+        cmocka_unit_test(from_rooms),
         cmocka_unit_test(rounds_can_be_given_up),
         cmocka_unit_test(damage_is_found),
         cmocka_unit_test(old_bodies_are_known_by_content),

@@ -1,8 +1,10 @@
-/* The upload path against a real journal and spool, with a gate that this file turns. */
+/* The upload path against a real journal and spool, with a gate that this file turns: every test without rooms
+ * and with two of them, fewer than there are uploads at once. */
 #include "agg_bodies.h"
 
 #include "protocol/signed.h"
 #include "roles/aggregator/ingest.h"
+#include "store/journal/spool.h"
 #include "support/folder.h"
 
 #include <dirent.h>
@@ -19,6 +21,9 @@ typedef struct world {
     journal *j;
     sign_key *key;
     ingest *in;
+    bool with_rooms;
+    rooms *rooms;
+    unsigned in_rooms; /* bodies that came in one */
     pthread_mutex_t lock;
     uint64_t open; /* round; 0: none */
     uint64_t limit;
@@ -56,11 +61,18 @@ static bool has_body(void *ctx, const round_member *m)
     return false;
 }
 
-static void took(void *ctx, uint64_t round, const round_member *m)
+static void took(void *ctx, uint64_t round, const round_member *m, room *body)
 {
     world *me = ctx;
     assert_int_equal(round, me->open);
     me->taken[me->count++] = *m;
+    if (body) { /* the bytes that its name says */
+        uint8_t content[CONTENT_BYTES];
+        blake3_of(content, span_of(room_bytes(body), me->total));
+        assert_memory_equal(content, m->content, CONTENT_BYTES);
+    }
+    me->in_rooms += body != NULL;
+    room_give(body);
 }
 
 static void open_round(uint64_t n)
@@ -80,6 +92,7 @@ static void start(void)
                                                  .key = w.key,
                                                  .gate = { .ctx = &w,
                                                            .lock = &w.lock,
+                                                           .rooms = w.rooms,
                                                            .admit = admit,
                                                            .has_body = has_body,
                                                            .took = took } }));
@@ -100,6 +113,13 @@ static int setup(void **state)
     bodies_make(&w.b, "paillier", VALUES, 16);
     w.total = ahe_body_bytes(&w.b.p);
     w.limit = 1000;
+    w.count = w.in_rooms = 0;
+    w.open = 0;
+    w.rooms = NULL;
+    if (w.with_rooms) {
+        CHECK_OK(rooms_new(&w.rooms, w.total, 2 * (size_t)(SPOOL_ROOM(w.total) + SPOOL_BLOCK)));
+        assert_int_equal(rooms_most(w.rooms), 2);
+    }
     for (unsigned k = 0; k < BODIES; k++)
         w.body[k] = bodies_body(&w.b, k, w.hash[k]);
     CHECK_OK(sign_key_new(&w.key, &rng));
@@ -107,9 +127,22 @@ static int setup(void **state)
     return 0;
 }
 
+static int setup_rooms(void **state)
+{
+    w.with_rooms = true;
+    return setup(state);
+}
+
 static int teardown(void **state)
 {
     stop();
+    if (w.with_rooms) {
+        assert_int_equal(rooms_taken(w.rooms), 0);
+        assert_true(w.in_rooms > 0);
+    } else {
+        assert_int_equal(w.in_rooms, 0);
+    }
+    rooms_free(w.rooms);
     sign_key_free(w.key);
     for (unsigned k = 0; k < BODIES; k++)
         sefl_free(w.body[k]);
@@ -222,6 +255,7 @@ static void pieces_of_all_sizes(void **state)
         assert_int_equal(put(bob, round, 1, 4096, &r), 200);
         check_receipt(&r, bob, round, w.hash[1]);
         assert_int_equal(w.count, 2);
+        assert_int_equal(w.in_rooms, w.with_rooms ? 2 * round : 0);
     }
     assert_int_equal(ingest_count(w.in, INGEST_TAKEN), 8);
     assert_int_equal(ingest_count(w.in, INGEST_AGAIN), 4);
@@ -551,5 +585,6 @@ int main(void)
         cmocka_unit_test(failing_disks),
 #endif
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    int bad = cmocka_run_group_tests_name("without rooms", tests, setup, teardown);
+    return bad + cmocka_run_group_tests_name("with rooms", tests, setup_rooms, teardown);
 }

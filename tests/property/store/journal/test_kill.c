@@ -78,7 +78,7 @@ static sefl_status put_update(journal *j, uint64_t n)
     store_u64(u.client, n);
     body_of(body, u.body, n);
     SEFL_TRY(journal_path(j, &path, 1, "bodies"));
-    SEFL_TRY(spool_open(&s, (char *)path.p, CONTENT_SHA256, u.body, BODY));
+    SEFL_TRY(spool_open(&s, (char *)path.p, CONTENT_SHA256, u.body, BODY, NULL));
     uint64_t half = spool_offset(s) < BODY / 2 ? BODY / 2 : spool_offset(s);
     SEFL_TRY(spool_write(s, span_of(body + spool_offset(s), half - spool_offset(s))));
     SEFL_TRY(spool_write(s, span_of(body + half, BODY - half)));

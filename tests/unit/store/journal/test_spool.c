@@ -1,6 +1,7 @@
 #include "support/check.h"
 #include "support/folder.h"
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "store/journal/spool.h"
@@ -61,18 +62,18 @@ static void in_pieces(void **state)
     snprintf(f, sizeof f, "%s", folder_path("pieces"));
     spool *s, *t;
     assert_int_equal(spool_have(f, hash, TOTAL), 0);
-    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
+    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL, NULL));
     assert_int_equal(spool_offset(s), 0);
     CHECK_OK(spool_write(s, piece(0, 1000)));
     CHECK_OK(spool_write(s, span_of(NULL, 0)));
     CHECK_STATUS(spool_finish(s), SEFL_ESTATE);
-    CHECK_STATUS(spool_open(&t, f, CONTENT_SHA256, hash, TOTAL),
+    CHECK_STATUS(spool_open(&t, f, CONTENT_SHA256, hash, TOTAL, NULL),
                  SEFL_ESTATE); /* on another connection */
     CHECK_OK(spool_write(s, piece(1000, 100000)));
     spool_close(s);
     assert_int_equal(spool_have(f, hash, TOTAL), 100000);
 
-    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL)); /* goes on */
+    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL, NULL)); /* goes on */
     assert_int_equal(spool_offset(s), 100000);
     CHECK_STATUS(spool_write(s, piece(0, TOTAL)), SEFL_EPROTO);
     CHECK_OK(spool_write(s, piece(100000, TOTAL)));
@@ -84,11 +85,12 @@ static void in_pieces(void **state)
     check_whole(f);
     assert_int_equal(spool_have(f, hash, TOTAL), TOTAL);
 
-    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL)); /* the same again: nothing to do */
+    CHECK_OK(
+        spool_open(&s, f, CONTENT_SHA256, hash, TOTAL, NULL)); /* the same again: nothing to do */
     assert_int_equal(spool_offset(s), TOTAL);
     CHECK_OK(spool_finish(s));
     spool_close(s);
-    CHECK_STATUS(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL - 1), SEFL_EINVAL);
+    CHECK_STATUS(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL - 1, NULL), SEFL_EINVAL);
     assert_null(s);
     spool_close(NULL);
 }
@@ -105,12 +107,12 @@ static void by_either_name(void **state)
     blake3_of(names[CONTENT_BLAKE3], span_of(body, TOTAL));
     for (unsigned again = 0; again < 2; again++) /* written, then found there */
         for (unsigned k = 0; k < 2; k++) {
-            CHECK_OK(spool_open(&s, f, (content_kind)k, names[k], TOTAL));
+            CHECK_OK(spool_open(&s, f, (content_kind)k, names[k], TOTAL, NULL));
             assert_int_equal(spool_offset(s), again ? TOTAL : 0);
             if (!again) { /* in two parts: the second opening reads the first */
                 CHECK_OK(spool_write(s, piece(0, 70001)));
                 spool_close(s);
-                CHECK_OK(spool_open(&s, f, (content_kind)k, names[k], TOTAL));
+                CHECK_OK(spool_open(&s, f, (content_kind)k, names[k], TOTAL, NULL));
                 assert_int_equal(spool_offset(s), 70001);
                 CHECK_OK(spool_write(s, piece(70001, TOTAL)));
             }
@@ -121,11 +123,11 @@ static void by_either_name(void **state)
             assert_int_equal(spool_have(f, names[k], TOTAL), TOTAL);
         }
     for (unsigned k = 0; k < 2; k++) { /* complete, but not by this kind of hash */
-        CHECK_STATUS(spool_open(&s, f, (content_kind)!k, names[k], TOTAL), SEFL_EAUTH);
+        CHECK_STATUS(spool_open(&s, f, (content_kind)!k, names[k], TOTAL, NULL), SEFL_EAUTH);
         assert_null(s);
         assert_int_equal(spool_have(f, names[k], TOTAL), 0);
     }
-    CHECK_OK(spool_open(&s, f, CONTENT_BLAKE3, names[CONTENT_SHA256], TOTAL));
+    CHECK_OK(spool_open(&s, f, CONTENT_BLAKE3, names[CONTENT_SHA256], TOTAL, NULL));
     CHECK_OK(spool_write(s, piece(0, TOTAL)));
     CHECK_STATUS(spool_finish(s), SEFL_EAUTH);
     spool_close(s);
@@ -138,7 +140,7 @@ static void wrong_bytes(void **state)
     snprintf(f, sizeof f, "%s", folder_path("wrong"));
     spool *s;
     body[TOTAL / 2] ^= 1;
-    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
+    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL, NULL));
     CHECK_OK(spool_write(s, piece(0, TOTAL)));
     body[TOTAL / 2] ^= 1;
     CHECK_STATUS(spool_finish(s), SEFL_EAUTH);
@@ -149,7 +151,7 @@ static void wrong_bytes(void **state)
 
     /* a part that was changed on the disk, and one that is too long */
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
+        CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL, NULL));
         CHECK_OK(spool_write(s, piece(0, 5000)));
         spool_close(s);
         int fd = open(named(f, ".part"), O_WRONLY);
@@ -158,7 +160,7 @@ static void wrong_bytes(void **state)
         else
             assert_int_equal(ftruncate(fd, TOTAL + 1), 0);
         close(fd);
-        CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
+        CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL, NULL));
         assert_int_equal(spool_offset(s), i == 0 ? 5000 : 0);
         CHECK_OK(spool_write(s, piece(spool_offset(s), TOTAL)));
         CHECK_STATUS(spool_finish(s), i == 0 ? SEFL_EAUTH : SEFL_OK);
@@ -173,7 +175,7 @@ static void empty_body(void **state)
     uint8_t h[SHA256_BYTES];
     spool *s;
     sha256_of(h, span_of(NULL, 0));
-    CHECK_OK(spool_open(&s, folder_path("empty"), CONTENT_SHA256, h, 0));
+    CHECK_OK(spool_open(&s, folder_path("empty"), CONTENT_SHA256, h, 0, NULL));
     CHECK_OK(spool_finish(s));
     spool_close(s);
 }
@@ -191,18 +193,18 @@ static void sweep(void **state)
     uint8_t h[SHA256_BYTES];
     for (uint8_t i = 0; i < 5; i++) {
         memset(h, i, sizeof h);
-        CHECK_OK(spool_open(&s, f, CONTENT_SHA256, h, TOTAL));
+        CHECK_OK(spool_open(&s, f, CONTENT_SHA256, h, TOTAL, NULL));
         CHECK_OK(spool_write(s, piece(0, 100)));
         spool_close(s);
     }
-    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
+    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL, NULL));
     CHECK_OK(spool_write(s, piece(0, TOTAL)));
     CHECK_OK(spool_finish(s));
     spool_close(s);
     CHECK_OK(spool_sweep(f, 1000, &parts, &bytes));
     assert_true(parts == 5 && bytes == 500);
     memset(h, 1, sizeof h);
-    CHECK_OK(spool_open(&busy, f, CONTENT_SHA256, h, TOTAL));
+    CHECK_OK(spool_open(&busy, f, CONTENT_SHA256, h, TOTAL, NULL));
     CHECK_OK(spool_sweep(f, 0, &parts, &bytes)); /* one is being written */
     assert_true(parts == 1 && bytes == 100);
     assert_int_equal(spool_offset(busy), 100);
@@ -223,7 +225,7 @@ static void full(void **state)
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small.rlim_max = old.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
-    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
+    CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL, NULL));
     CHECK_OK(spool_write(s, piece(0, 100000)));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     CHECK_STATUS(spool_write(s, piece(100000, TOTAL)), SEFL_EIO); /* half of it fits */
@@ -248,7 +250,7 @@ static sefl_status everything(const char *f)
 {
     sefl_status st = SEFL_OK;
     spool *s = NULL;
-    SEFL_TRY(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
+    SEFL_TRY(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL, NULL));
     uint64_t from = spool_offset(s);
     for (uint64_t to; from < TOTAL; from = to) {
         to = from + 70000 < TOTAL ? from + 70000 : TOTAL;
@@ -271,7 +273,7 @@ static void faults(void **state)
         unlink(named(f, ".part"));
         if (kinds[i] == FAULT_READ) { /* something to read again */
             spool *s;
-            CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL));
+            CHECK_OK(spool_open(&s, f, CONTENT_SHA256, hash, TOTAL, NULL));
             CHECK_OK(spool_write(s, piece(0, 140000)));
             spool_close(s);
         }
@@ -281,13 +283,219 @@ static void faults(void **state)
     }
 }
 
+/* ---- in a room --------------------------------------------------------------------------------- */
+
+enum { LARGE = (5 << 19) + 1234, ROOM = SPOOL_ROOM(LARGE) };
+
+typedef struct large {
+    char f[256], part[400], whole[400];
+    uint8_t *bytes, *memory, *room, hash[CONTENT_BYTES];
+} large;
+
+static void large_make(large *l, const char *name, seeded *g)
+{
+    sefl_rng rng = seeded_rng(g);
+    snprintf(l->f, sizeof l->f, "%s", folder_path(name));
+    CHECK_OK(sefl_new(&l->bytes, LARGE, 1));
+    CHECK_OK(sefl_new(&l->memory, ROOM + SPOOL_BLOCK, 1));
+    l->room = l->memory + SPOOL_BLOCK - (uintptr_t)l->memory % SPOOL_BLOCK;
+    CHECK_OK(rng_fill(&rng, l->bytes, LARGE));
+    blake3_of(l->hash, span_of(l->bytes, LARGE));
+    int n = snprintf(l->whole, sizeof l->whole, "%s/", l->f);
+    for (int i = 0; i < CONTENT_BYTES; i++)
+        n += snprintf(l->whole + n, sizeof l->whole - (size_t)n, "%02x", l->hash[i]);
+    snprintf(l->part, sizeof l->part, "%.300s.part", l->whole);
+}
+
+static void large_free(large *l)
+{
+    sefl_free(l->bytes);
+    sefl_free(l->memory);
+}
+
+static sefl_status large_open(large *l, spool **s)
+{
+    return spool_open(s, l->f, CONTENT_BLAKE3, l->hash, LARGE, l->room);
+}
+
+static void check_large(const large *l, const char *path, size_t n)
+{
+    sefl_buf b = { 0 };
+    CHECK_OK(file_read(&b, path, LARGE));
+    assert_int_equal(b.n, n);
+    assert_memory_equal(b.p, l->bytes, n);
+    buf_clear(&b);
+}
+
+/* Pieces of any size: in the file and in the room. */
+static void in_a_room(void **state)
+{
+    (void)state;
+    seeded g;
+    test_seed(&g, "room");
+    large l;
+    spool *s;
+    uint8_t content[CONTENT_BYTES];
+    large_make(&l, "room", &g);
+    for (int trial = 0; trial < 8; trial++) {
+        static const size_t most[] = { LARGE, 1 << 20, 16384, 70000 };
+        memset(l.room, 0, ROOM);
+        CHECK_OK(large_open(&l, &s));
+        for (uint64_t at = 0; at < LARGE;) {
+            size_t n = trial < 4 ? most[trial] : 1 + (size_t)seeded_below(&g, most[trial - 4]);
+            n = n < LARGE - at ? n : LARGE - at;
+            CHECK_OK(spool_write(s, span_of(l.bytes + at, n)));
+            at += n;
+            assert_int_equal(spool_offset(s), at);
+        }
+        CHECK_STATUS(spool_write(s, span_of(l.bytes, 1)), SEFL_EPROTO);
+        CHECK_OK(spool_finish(s));
+        assert_true(spool_in_room(s));
+        spool_content(s, content);
+        assert_memory_equal(content, l.hash, sizeof content);
+        spool_close(s);
+        check_large(&l, l.whole, LARGE);
+        assert_memory_equal(l.room, l.bytes, LARGE);
+        assert_int_equal(unlink(l.whole), 0);
+    }
+    l.bytes[LARGE - 1] ^= 1; /* other bytes than the hash says */
+    CHECK_OK(large_open(&l, &s));
+    CHECK_OK(spool_write(s, span_of(l.bytes, LARGE)));
+    CHECK_STATUS(spool_finish(s), SEFL_EAUTH);
+    spool_close(s);
+    assert_false(file_exists(l.whole) || file_exists(l.part));
+    large_free(&l);
+}
+
+/* What breaks off goes on, then without the room: some of the bytes were never in it. */
+static void a_room_breaks_off(void **state)
+{
+    (void)state;
+    seeded g;
+    test_seed(&g, "break");
+    large l;
+    spool *s;
+    large_make(&l, "break", &g);
+    for (int trial = 0; trial < 12; trial++) {
+        static const size_t cuts[] = { 0, 1, 4096, 1 << 20, (1 << 20) + 1, LARGE - 1, LARGE };
+        size_t cut = trial < 7 ? cuts[trial] : (size_t)seeded_below(&g, LARGE);
+        CHECK_OK(large_open(&l, &s));
+        CHECK_OK(spool_write(s, span_of(l.bytes, cut)));
+        spool_close(s);
+        check_large(&l, l.part, cut);
+        CHECK_OK(large_open(&l, &s));
+        assert_int_equal(spool_offset(s), cut);
+        CHECK_OK(spool_write(s, span_of(l.bytes + cut, LARGE - cut)));
+        CHECK_OK(spool_finish(s));
+        assert_int_equal(spool_in_room(s), cut == 0);
+        spool_close(s);
+        check_large(&l, l.whole, LARGE);
+        CHECK_OK(large_open(&l, &s)); /* it is there already */
+        assert_int_equal(spool_offset(s), LARGE);
+        assert_false(spool_in_room(s));
+        spool_close(s);
+        assert_int_equal(unlink(l.whole), 0);
+    }
+    large_free(&l);
+}
+
+/* A disk that takes no more: what stands in the part is the body's beginning, and it goes on from there. */
+static void a_room_and_a_full_disk(void **state)
+{
+    (void)state;
+    seeded g;
+    test_seed(&g, "full");
+    large l;
+    spool *s;
+    struct rlimit old, small;
+    large_make(&l, "room-full", &g);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    for (int trial = 0; trial < 3; trial++) {
+        static const rlim_t limits[] = { 4096, (1 << 20) + 512, LARGE - 1 };
+        small = (struct rlimit){ limits[trial], old.rlim_max };
+        CHECK_OK(large_open(&l, &s));
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        sefl_status st = spool_write(s, span_of(l.bytes, LARGE));
+        if (st == SEFL_OK)
+            st = spool_finish(s);
+        CHECK_STATUS(st, SEFL_EIO);
+        CHECK_STATUS(spool_write(s, span_of(l.bytes, 1)), SEFL_ESTATE);
+        spool_close(s);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+        uint64_t have = spool_have(l.f, l.hash, LARGE);
+        assert_true(have <= limits[trial]);
+        check_large(&l, l.part, (size_t)have);
+        CHECK_OK(large_open(&l, &s));
+        assert_int_equal(spool_offset(s), have);
+        CHECK_OK(spool_write(s, span_of(l.bytes + have, LARGE - have)));
+        CHECK_OK(spool_finish(s));
+        spool_close(s);
+        check_large(&l, l.whole, LARGE);
+        assert_int_equal(unlink(l.whole), 0);
+    }
+    large_free(&l);
+}
+
+#if SEFL_FAULTS
+static sefl_status large_all(large *l)
+{
+    sefl_status st = SEFL_OK;
+    spool *s = NULL;
+    SEFL_TRY(large_open(l, &s));
+    for (uint64_t at = spool_offset(s); at < LARGE;) {
+        size_t n = LARGE - at < 300000 ? LARGE - (size_t)at : 300000;
+        SEFL_TRY(spool_write(s, span_of(l->bytes + at, n)));
+        at += n;
+    }
+    SEFL_TRY(spool_finish(s));
+done:
+    spool_close(s);
+    return st;
+}
+
+/* Every write past the cache may fail (they are not possible on every file system), and any other. */
+static void room_faults(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = { FAULT_ALLOC, FAULT_WRITE, FAULT_SYNC };
+    seeded g;
+    test_seed(&g, "room faults");
+    large l;
+    large_make(&l, "room-faults", &g);
+    for (unsigned k = 0; k < 3; k++)
+        for (uint64_t nth = 1;; nth++) {
+            fault_arm(kinds[k], nth);
+            sefl_status st = large_all(&l);
+            bool hit = fault_was_hit();
+            fault_disarm();
+            if (st != SEFL_OK)
+                CHECK_OK(large_all(&l));
+            check_large(&l, l.whole, LARGE);
+            assert_int_equal(unlink(l.whole), 0);
+            if (!hit)
+                break;
+        }
+    large_free(&l);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_pieces),   cmocka_unit_test(by_either_name),
-        cmocka_unit_test(wrong_bytes), cmocka_unit_test(empty_body),
-        cmocka_unit_test(sweep),       cmocka_unit_test(full),
+        cmocka_unit_test(in_pieces),
+        cmocka_unit_test(by_either_name),
+        cmocka_unit_test(wrong_bytes),
+        cmocka_unit_test(empty_body),
+        cmocka_unit_test(sweep),
+        cmocka_unit_test(full),
         cmocka_unit_test(faults),
+        cmocka_unit_test(in_a_room),
+        cmocka_unit_test(a_room_breaks_off),
+        cmocka_unit_test(a_room_and_a_full_disk),
+#if SEFL_FAULTS
+        cmocka_unit_test(room_faults),
+#endif
     };
     return cmocka_run_group_tests(tests, setup, folder_remove);
 }

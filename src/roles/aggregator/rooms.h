@@ -1,0 +1,43 @@
+/* rooms: memory for bodies that are on their way into the sum, so that they need not be read again.
+ *
+ * An upload that finds a room free is gathered in it while it is written to its file (spool.h), and the room
+ * goes with the acknowledged update to the running sum (collect.h), which gives it back. One that
+ * finds none is written piece by piece and read back from its file: slower, and nothing else. So slow
+ * senders that sit in every room take no service from anybody.
+ *
+ *     SEFL_TRY(rooms_new(&rs, body_bytes, ROOMS_BUDGET));
+ *     room *r = rooms_take(rs);                 // NULL: none is free
+ *     room_bytes(r)                             // at a multiple of 4096, SPOOL_ROOM(body_bytes) of them
+ *     room_give(r);
+ *     rooms_trim(rs);                           // rooms that nobody has go back to the system
+ *
+ * Threads: any.   Secrets: none (ciphertexts).
+ * Memory: at most the budget, from the first body on; none where a body is larger than it. */
+#ifndef ROLES_AGGREGATOR_ROOMS_H
+#define ROLES_AGGREGATOR_ROOMS_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ROOMS_BUDGET = 96 << 20 };
+
+typedef struct rooms rooms;
+typedef struct room room;
+
+sefl_status rooms_new(rooms **out, uint64_t body_bytes, size_t budget) SEFL_MUST_CHECK;
+/* Every room was given back. */
+void rooms_free(rooms *rs);
+
+/* rs may be NULL: then there is none. */
+room *rooms_take(rooms *rs);
+uint8_t *room_bytes(const room *r);
+void room_give(room *r); /* NULL is fine */
+void rooms_trim(rooms *rs);
+
+/* How many there may be, and how many are in somebody's hands. */
+size_t rooms_most(const rooms *rs);
+size_t rooms_taken(rooms *rs);
+
+#endif

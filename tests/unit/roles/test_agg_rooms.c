@@ -1,0 +1,96 @@
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "roles/aggregator/rooms.h"
+#include "store/journal/spool.h"
+
+#include <string.h>
+
+enum { BODY = 10000 };
+
+static void they_go_around(void **state)
+{
+    (void)state;
+    rooms *rs;
+    room *r[4];
+    size_t before = sefl_heap_live();
+    CHECK_OK(rooms_new(&rs, BODY, 3 * (SPOOL_ROOM(BODY) + SPOOL_BLOCK) + 100));
+    assert_int_equal(rooms_most(rs), 3);
+    for (int i = 0; i < 3; i++) {
+        r[i] = rooms_take(rs);
+        assert_non_null(r[i]);
+        assert_int_equal((uintptr_t)room_bytes(r[i]) % SPOOL_BLOCK, 0);
+        memset(room_bytes(r[i]), i, SPOOL_ROOM(BODY));
+    }
+    assert_null(rooms_take(rs)); /* no more than the budget */
+    assert_int_equal(rooms_taken(rs), 3);
+    for (int i = 0; i < 3; i++) /* none is another's */
+        for (size_t k = 0; k < SPOOL_ROOM(BODY); k += 511)
+            assert_int_equal(room_bytes(r[i])[k], i);
+    room_give(r[1]);
+    assert_ptr_equal(rooms_take(rs), r[1]);
+    room_give(r[1]);
+    room_give(NULL);
+    size_t full = sefl_heap_live();
+    rooms_trim(rs); /* those in hands stay, and there may be three again */
+    assert_true(sefl_heap_live() < full);
+    assert_int_equal(rooms_taken(rs), 2);
+    r[1] = rooms_take(rs);
+    assert_non_null(r[1]);
+    assert_null(rooms_take(rs));
+    for (int i = 0; i < 3; i++)
+        room_give(r[i]);
+    rooms_free(rs);
+    assert_int_equal(sefl_heap_live(), before);
+    rooms_free(NULL);
+    rooms_trim(NULL);
+}
+
+static void there_may_be_none(void **state)
+{
+    (void)state;
+    rooms *rs;
+    assert_null(rooms_take(NULL));
+    static const uint64_t too_large[] = { BODY + 1, UINT64_MAX, BODY };
+    for (int i = 0; i < 3; i++) { /* the last fits but for what lies around it */
+        CHECK_OK(rooms_new(&rs, too_large[i], BODY));
+        assert_int_equal(rooms_most(rs), 0);
+        assert_null(rooms_take(rs));
+        rooms_free(rs);
+    }
+}
+
+#if SEFL_FAULTS
+static void without_memory(void **state)
+{
+    (void)state;
+    rooms *rs = NULL;
+    fault_arm(FAULT_ALLOC, 1);
+    CHECK_STATUS(rooms_new(&rs, BODY, 100000), SEFL_ENOMEM);
+    fault_disarm();
+    assert_null(rs);
+    CHECK_OK(rooms_new(&rs, BODY, 100000));
+    for (unsigned nth = 1; nth <= 2; nth++) {
+        fault_arm(FAULT_ALLOC, nth);
+        assert_null(rooms_take(rs));
+        fault_disarm();
+        assert_int_equal(rooms_taken(rs), 0);
+    }
+    room *r = rooms_take(rs);
+    assert_non_null(r);
+    room_give(r);
+    rooms_free(rs);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(they_go_around),
+        cmocka_unit_test(there_may_be_none),
+#if SEFL_FAULTS
+        cmocka_unit_test(without_memory),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
