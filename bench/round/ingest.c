@@ -303,7 +303,7 @@ static bool has_body(void *ctx, const round_member *m)
     return collect_has_body(((taker *)ctx)->collect, m);
 }
 
-static void took(void *ctx, uint64_t round, const round_member *m, room *body)
+static void took(void *ctx, uint64_t round, const round_member *m, body_room *body)
 {
     taker *t = ctx;
     if (collect_add(t->collect, round, m, false, body) != SEFL_OK)

@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+enum { BODIES_UNITS = 32 }; /* of lwe: half a megabyte of the sum, a third of one of a body */
+
 typedef struct enc_box {
     const ahe_params *p;
     ahe_enc *in;
@@ -272,6 +274,34 @@ sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *sum, size_t first, c
             s->have[u / 64] |= (uint64_t)1 << (u % 64);
         s->have_units += units;
     }
+done:
+    return st;
+}
+
+sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *sum, const uint8_t *const *bodies,
+                               size_t n, pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    sum_box *s = (sum_box *)sum;
+    SEFL_TRY(check_open(s));
+    SEFL_TRY(check_whole(s));
+    SEFL_CHECK(n <= p->pack.clients - s->clients, SEFL_ERANGE,
+               "the sum has its %u updates: %zu more could overflow", s->clients, n);
+    s->broken = true; /* until all of them are in */
+    for (size_t i = 0; i < n; i++)
+        SEFL_TRY(p->scheme->sum_add_head(s->in, bodies[i]));
+    /* one thread: a part of the sum that stays in its cache while each body's comes by */
+    size_t part = threads ? p->units : BODIES_UNITS;
+    for (size_t u = 0; u < p->units; u += part) {
+        size_t units = p->units - u < part ? p->units - u : part;
+        for (size_t i = 0; i < n; i++)
+            SEFL_TRY(p->scheme->sum_add_units(
+                s->in, u, bodies[i] + p->head_bytes + u * p->unit_bytes, units, threads));
+    }
+    s->broken = false;
+    s->clients += (uint32_t)n;
+    s->have_units = p->units;
+    memset(s->have, 0xff, (p->units + 63) / 64 * sizeof *s->have);
 done:
     return st;
 }

@@ -16,12 +16,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { PIECE = 1 << 20, TRIES = 3, BEHIND = 4 };
+enum { PIECE = 1 << 20, TRIES = 3, BATCH = 4, BEHIND = 2 * BATCH, GATHER_MS = 100, LOOK_MS = 200 };
 
 typedef struct entry {
     round_member m;
     bool check_hash;
-    room *body; /* until it is in the sum; NULL: in its file only */
+    body_room *body; /* until it is in the sum; NULL: in its file only */
 } entry;
 
 struct collect {
@@ -37,7 +37,7 @@ struct collect {
 
     uint64_t round, epoch;
     entry *member; /* clients_max, grows */
-    uint32_t given, room, summed;
+    uint32_t given, space, summed;
     ahe_sum *sum;
     bool busy, closed;
     bool hurry; /* somebody waits in collect_close */
@@ -54,17 +54,17 @@ static double cpu_now(void)
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
-/* ---- one body -------------------------------------------------------------------------------- */
-
-static sefl_status add_room(const collect *c, ahe_sum *sum, const uint8_t *bytes, pool *threads)
+static struct timespec from_now(long ms)
 {
-    sefl_status st = SEFL_OK;
-    const ahe_params *p = c->c.ahe;
-    SEFL_TRY(ahe_sum_add_head(p, sum, bytes));
-    SEFL_TRY(ahe_sum_add_units(p, sum, 0, bytes + p->head_bytes, p->units, threads));
-done:
-    return st;
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    ts.tv_nsec += ms * 1000000;
+    if (ts.tv_nsec >= 1000000000)
+        ts.tv_nsec -= 1000000000, ts.tv_sec++;
+    return ts;
 }
+
+/* ---- one body -------------------------------------------------------------------------------- */
 
 /* e->m.content: filled in where the hash is checked; a journal from before 1.2 does not know it. */
 static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, entry *e, pool *threads)
@@ -79,8 +79,6 @@ static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, entry *e, 
     const uint8_t *bytes = c->piece;
     size_t per_piece = c->piece_bytes / p->unit_bytes;
     content_init(&h, by_content ? CONTENT_BLAKE3 : CONTENT_SHA256);
-    if (e->body)
-        return add_room(c, sum, room_bytes(e->body), threads);
     SEFL_TRY(c->c.path(c->c.ctx, &path, round, &e->m));
     /* one that may have suffered since it was written is not mapped */
     SEFL_TRY(readback_open(&r, (const char *)path.p, ahe_body_bytes(p), e->check_hash));
@@ -111,32 +109,58 @@ done:
 
 /* ---- the worker ------------------------------------------------------------------------------ */
 
+/* How many of those that wait are added now: as many from rooms as there are, or one from its file. */
+static uint32_t next_batch(const collect *c)
+{
+    uint32_t n = 0;
+    while (n < BATCH && c->summed + n < c->given && c->member[c->summed + n].body)
+        n++;
+    return n > 0 ? n : 1;
+}
+
+static sefl_status add_rooms(const collect *c, ahe_sum *sum, const entry *e, uint32_t n,
+                             pool *threads)
+{
+    const uint8_t *bodies[BATCH];
+    for (uint32_t i = 0; i < n; i++)
+        bodies[i] = room_bytes(e[i].body);
+    return ahe_sum_add_bodies(c->c.ahe, sum, bodies, n, threads);
+}
+
 /* Called and left with the lock held. */
 static void add_next(collect *c)
 {
     sefl_status st = SEFL_OK;
     uint64_t epoch = c->epoch, round = c->round;
-    entry e = c->member[c->summed];
+    entry e[BATCH];
+    uint32_t n = next_batch(c);
     ahe_sum *sum = c->sum;
     /* keeping up needs no help, and waking helpers costs time that uploads could use */
     pool *threads = c->hurry || c->given - c->summed > BEHIND ? c->pool : NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        e[i] = c->member[c->summed + i];
+        c->member[c->summed + i].body = NULL; /* it is ours; should this fail, the file has it */
+    }
     c->sum = NULL, c->busy = true;
-    c->member[c->summed].body = NULL; /* it is ours; should this fail, the file has it */
     pthread_mutex_unlock(&c->lock);
     double begun = cpu_now();
     if (!sum)
         SEFL_TRY(ahe_sum_new(&sum, c->c.ahe, c->c.pub));
-    SEFL_TRY(add_body(c, sum, round, &e, threads));
+    if (e[0].body)
+        SEFL_TRY(add_rooms(c, sum, e, n, threads));
+    else
+        SEFL_TRY(add_body(c, sum, round, &e[0], threads));
 done:;
     double cpu = cpu_now() - begun;
-    room_give(e.body);
+    for (uint32_t i = 0; i < n; i++)
+        room_give(e[i].body);
     pthread_mutex_lock(&c->lock);
     c->busy = false;
     c->cpu_s += cpu;
     if (st == SEFL_OK && epoch == c->epoch) {
         c->sum = sum, sum = NULL;
-        memcpy(c->member[c->summed].m.content, e.m.content, sizeof e.m.content);
-        c->summed++;
+        memcpy(c->member[c->summed].m.content, e[0].m.content, sizeof e[0].m.content);
+        c->summed += n;
     } else if (epoch == c->epoch) { /* the sum is spoiled: from the first body again */
         c->summed = 0;
         if (++c->failures >= TRIES) {
@@ -150,14 +174,28 @@ done:;
     pthread_cond_broadcast(&c->progress);
 }
 
+/* A few bodies in rooms wait for each other, not for long: together they are cheaper. */
+static void wait_for_more(collect *c)
+{
+    struct timespec until = from_now(GATHER_MS);
+    uint64_t epoch = c->epoch;
+    int rc = 0;
+    while (rc == 0 && !c->stop && !c->hurry && epoch == c->epoch && c->given - c->summed < BATCH &&
+           c->member[c->given - 1].body)
+        rc = pthread_cond_timedwait(&c->work, &c->lock, &until);
+}
+
 static void *worker(void *arg)
 {
     collect *c = arg;
     pthread_mutex_lock(&c->lock);
     while (!c->stop) {
-        if (c->closed || c->st != SEFL_OK || c->summed == c->given)
+        if (c->closed || c->st != SEFL_OK || c->summed == c->given) {
             pthread_cond_wait(&c->work, &c->lock);
-        else
+            continue;
+        }
+        wait_for_more(c);
+        if (c->summed < c->given) /* it may be another round by now */
             add_next(c);
     }
     pthread_mutex_unlock(&c->lock);
@@ -241,7 +279,7 @@ void collect_begin(collect *c, uint64_t round)
 }
 
 sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool check_hash,
-                        room *body)
+                        body_room *body)
 {
     sefl_status st = SEFL_OK;
     pthread_mutex_lock(&c->lock);
@@ -251,10 +289,10 @@ sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool 
     for (uint32_t i = 0; i < c->given; i++)
         SEFL_CHECK(memcmp(c->member[i].m.client, m->client, sizeof m->client) != 0, SEFL_EEXIST,
                    "this client is in the sum already");
-    if (c->given == c->room) {
-        uint32_t room = c->room ? 2 * c->room : 64;
-        SEFL_TRY(sefl_grow(&c->member, c->room * sizeof *c->member, room * sizeof *c->member));
-        c->room = room;
+    if (c->given == c->space) {
+        uint32_t space = c->space ? 2 * c->space : 64;
+        SEFL_TRY(sefl_grow(&c->member, c->space * sizeof *c->member, space * sizeof *c->member));
+        c->space = space;
     }
     c->member[c->given++] = (entry){ .m = *m, .check_hash = check_hash, .body = body };
     body = NULL;
@@ -287,17 +325,6 @@ void collect_counts(collect *c, uint32_t *given, uint32_t *summed)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* A moment from now, for waits that look up now and then. */
-static struct timespec soon(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    ts.tv_nsec += 200000000;
-    if (ts.tv_nsec >= 1000000000)
-        ts.tv_nsec -= 1000000000, ts.tv_sec++;
-    return ts;
-}
-
 sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_progress *stop)
 {
     sefl_status st = SEFL_OK;
@@ -306,8 +333,9 @@ sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_
     SEFL_CHECK(round != 0 && round == c->round && c->given > 0, SEFL_ESTATE,
                "no updates of round %llu", (unsigned long long)round);
     c->hurry = true;
+    pthread_cond_signal(&c->work);
     while (!c->closed && c->st == SEFL_OK && (c->busy || c->summed < c->given)) {
-        struct timespec until = soon();
+        struct timespec until = from_now(LOOK_MS);
         SEFL_CHECK(progress_report(stop, c->summed, c->given), SEFL_ECANCELLED,
                    "stopped on request");
         pthread_cond_timedwait(&c->progress, &c->lock, &until);

@@ -48,7 +48,7 @@ void collect_begin(collect *c, uint64_t round);
  * clients_max. check_hash: the file may have suffered (after a restart): its hash is computed.
  * body: the same bytes in memory, or NULL; given back in any case. */
 sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool check_hash,
-                        room *body) SEFL_MUST_CHECK;
+                        body_room *body) SEFL_MUST_CHECK;
 /* Has somebody these bytes in it, by whatever name? */
 bool collect_has_body(collect *c, const round_member *m);
 /* Updates that were given to it, and of those that are in the sum. */

@@ -46,8 +46,8 @@ struct upload {
     round_member who; /* content: from the beginning for blake3, at the end for sha256 */
     char name[65];
     pthread_mutex_t lock;
-    spool *spool; /* NULL: taken over, failed or finished */
-    room *room;   /* the spool's; NULL: none */
+    spool *spool;    /* NULL: taken over, failed or finished */
+    body_room *room; /* the spool's; NULL: none */
     body_check check;
     bool over; /* `reply` holds its answer */
     ingest_reply reply;
@@ -201,7 +201,7 @@ uint64_t ingest_bytes(const ingest *in)
 /* What has arrived stays for a resumption. */
 static void close_spool(upload *u)
 {
-    spool_close(u->spool); /* it may write from the room */
+    spool_close(u->spool); /* it may write from the body_room */
     u->spool = NULL;
     room_give(u->room);
     u->room = NULL;

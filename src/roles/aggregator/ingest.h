@@ -74,7 +74,7 @@ typedef struct ingest_gate {
      * coincide. */
     bool (*has_body)(void *ctx, const round_member *m);
     /* Durable and acknowledged from now on. body: all of its bytes, to be given back; or NULL. */
-    void (*took)(void *ctx, uint64_t round, const round_member *m, room *body);
+    void (*took)(void *ctx, uint64_t round, const round_member *m, body_room *body);
 } ingest_gate;
 
 typedef struct ingest_config {

@@ -6,16 +6,16 @@
 #include <assert.h>
 #include <pthread.h>
 
-struct room {
+struct body_room {
     rooms *of;
-    room *next;
+    body_room *next;
     uint8_t *memory, *bytes;
 };
 
 struct rooms {
     size_t bytes, most;
     pthread_mutex_t lock;
-    room *idle; /* the last given first: its bytes are the likeliest to be in a cache */
+    body_room *idle; /* the last given first: its bytes are the likeliest to be in a cache */
     size_t made, taken;
 };
 
@@ -35,7 +35,7 @@ done:
     return st;
 }
 
-static void room_free(room *r)
+static void room_free(body_room *r)
 {
     if (!r)
         return;
@@ -48,13 +48,13 @@ void rooms_trim(rooms *rs)
     if (!rs)
         return;
     pthread_mutex_lock(&rs->lock);
-    room *idle = rs->idle;
+    body_room *idle = rs->idle;
     rs->idle = NULL;
-    for (const room *r = idle; r; r = r->next)
+    for (const body_room *r = idle; r; r = r->next)
         rs->made--;
     pthread_mutex_unlock(&rs->lock);
     while (idle) {
-        room *r = idle;
+        body_room *r = idle;
         idle = r->next;
         room_free(r);
     }
@@ -70,10 +70,10 @@ void rooms_free(rooms *rs)
     sefl_free(rs);
 }
 
-static sefl_status room_new(room **out, rooms *rs)
+static sefl_status room_new(body_room **out, rooms *rs)
 {
     sefl_status st = SEFL_OK;
-    room *r = NULL;
+    body_room *r = NULL;
     *out = NULL;
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
     r->of = rs;
@@ -85,12 +85,12 @@ done:
     return st;
 }
 
-room *rooms_take(rooms *rs)
+body_room *rooms_take(rooms *rs)
 {
     if (!rs)
         return NULL;
     pthread_mutex_lock(&rs->lock);
-    room *r = rs->idle;
+    body_room *r = rs->idle;
     bool make = !r && rs->made < rs->most;
     if (r)
         rs->idle = r->next;
@@ -106,12 +106,12 @@ room *rooms_take(rooms *rs)
     return r;
 }
 
-uint8_t *room_bytes(const room *r)
+uint8_t *room_bytes(const body_room *r)
 {
     return r->bytes;
 }
 
-void room_give(room *r)
+void room_give(body_room *r)
 {
     if (!r)
         return;

@@ -6,7 +6,7 @@
  * senders that sit in every room take no service from anybody.
  *
  *     SEFL_TRY(rooms_new(&rs, body_bytes, ROOMS_BUDGET));
- *     room *r = rooms_take(rs);                 // NULL: none is free
+ *     body_room *r = rooms_take(rs);                 // NULL: none is free
  *     room_bytes(r)                             // at a multiple of 4096, SPOOL_ROOM(body_bytes) of them
  *     room_give(r);
  *     rooms_trim(rs);                           // rooms that nobody has go back to the system
@@ -24,16 +24,16 @@
 enum { ROOMS_BUDGET = 96 << 20 };
 
 typedef struct rooms rooms;
-typedef struct room room;
+typedef struct body_room body_room;
 
 sefl_status rooms_new(rooms **out, uint64_t body_bytes, size_t budget) SEFL_MUST_CHECK;
 /* Every room was given back. */
 void rooms_free(rooms *rs);
 
 /* rs may be NULL: then there is none. */
-room *rooms_take(rooms *rs);
-uint8_t *room_bytes(const room *r);
-void room_give(room *r); /* NULL is fine */
+body_room *rooms_take(rooms *rs);
+uint8_t *room_bytes(const body_room *r);
+void room_give(body_room *r); /* NULL is fine */
 void rooms_trim(rooms *rs);
 
 /* How many there may be, and how many are in somebody's hands. */

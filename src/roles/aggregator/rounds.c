@@ -146,7 +146,7 @@ static bool gate_has_body(void *ctx, const round_member *m)
 
 /* Acknowledged: from here on it counts. Should the list not grow (memory), the sum is made from
  * the journal when the set is frozen. */
-static void gate_took(void *ctx, uint64_t round, const round_member *m, room *body)
+static void gate_took(void *ctx, uint64_t round, const round_member *m, body_room *body)
 {
     rounds *r = ctx;
     uint32_t given, summed;

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READ_PIECE = 1 << 16, HASH_PIECE = 1 << 15, LEAVE = 1 << 20, HEX = 2 * CONTENT_BYTES };
+enum { READ_PIECE = 1 << 16, HASH_PIECE = 1 << 14, LEAVE = 1 << 20, HEX = 2 * CONTENT_BYTES };
 
 struct spool {
     int fd; /* of the part; -1: the body is complete */

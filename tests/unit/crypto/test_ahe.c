@@ -456,6 +456,51 @@ static void test_sum_order(void **state)
     end(&f);
 }
 
+/* Whole bodies at once: the same sum, the same order of calls, the same limit. */
+static void test_bodies(void **state)
+{
+    fixture f;
+    static uint8_t one[24 * UNITS], all[24 * UNITS];
+    (void)state;
+    for (int together = 0; together < 2; together++) {
+        CHECK_OK(begin(&f));
+        encrypt(&f);
+        const uint8_t *bodies[CLIENTS + 1] = { f.body, f.body, f.body };
+        if (together) {
+            CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, bodies, CLIENTS + 1, NULL), SEFL_ERANGE);
+            CHECK_OK(ahe_sum_add_bodies(&f.p, f.sum, bodies, 0, NULL)); /* none: nothing happens */
+            CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE);
+            CHECK_OK(ahe_sum_add_bodies(&f.p, f.sum, bodies, CLIENTS - 1, NULL));
+            /* units without a head of their own */
+            CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, f.body + HEAD, 1, NULL), SEFL_ESTATE);
+            CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, bodies, 2, NULL), SEFL_ERANGE);
+            CHECK_OK(add(&f)); /* either way after the other */
+            CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, bodies, 1, NULL), SEFL_ERANGE);
+        } else {
+            for (int i = 0; i < CLIENTS; i++)
+                CHECK_OK(add(&f));
+        }
+        CHECK_OK(ahe_sum_close(&f.p, f.sum));
+        CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, bodies, 1, NULL), SEFL_ESTATE);
+        CHECK_OK(ahe_sum_write_units(&f.p, f.sum, together ? all : one, 0, UNITS, seed, NULL));
+        end(&f);
+    }
+    assert_memory_equal(one, all, sizeof one);
+
+    CHECK_OK(begin(&f));
+    encrypt(&f);
+    const uint8_t *body = f.body;
+    CHECK_OK(ahe_sum_add_head(&f.p, f.sum, f.body)); /* one is half in */
+    CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, &body, 1, NULL), SEFL_ESTATE);
+    CHECK_OK(ahe_sum_add_units(&f.p, f.sum, 0, f.body + HEAD, UNITS, NULL));
+    broken = true;
+    CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, &body, 1, NULL), SEFL_ECRYPTO);
+    broken = false;
+    CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, &body, 1, NULL), SEFL_ESTATE);
+    CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE);
+    end(&f);
+}
+
 static void test_too_many_clients(void **state)
 {
     fixture f;
@@ -550,6 +595,7 @@ int main(void)
         cmocka_unit_test_setup(test_upload_range, reset),
         cmocka_unit_test_setup(test_upload_is_spent, reset),
         cmocka_unit_test_setup(test_sum_order, reset),
+        cmocka_unit_test_setup(test_bodies, reset),
         cmocka_unit_test_setup(test_too_many_clients, reset),
         cmocka_unit_test_setup(test_broken_sum, reset),
         cmocka_unit_test_setup(test_dec_order, reset),

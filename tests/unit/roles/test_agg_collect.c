@@ -110,10 +110,10 @@ static void sums_are_exact(void **state)
 }
 
 /* Body k in a room; NULL if none is free. */
-static room *in_room(bodies *b, rooms *rs, unsigned k)
+static body_room *in_room(bodies *b, rooms *rs, unsigned k)
 {
     uint8_t hash[32], *body = bodies_body(b, k, hash);
-    room *r = rooms_take(rs);
+    body_room *r = rooms_take(rs);
     if (r)
         memcpy(room_bytes(r), body, ahe_body_bytes(&b->p));
     sefl_free(body);
@@ -299,7 +299,7 @@ static void failed_reads_are_made_good(void **state)
     for (unsigned k = 0; k < BODIES; k++)
         put(&b, k, &m[k]);
     for (uint64_t nth = 1; nth <= BODIES - 1; nth++) {
-        room *first = in_room(&b, rs, 0);
+        body_room *first = in_room(&b, rs, 0);
         fault_arm(FAULT_READ, nth);
         collect_begin(c, nth);
         for (unsigned k = 0; k < BODIES; k++) /* read, not mapped */

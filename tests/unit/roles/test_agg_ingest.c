@@ -61,7 +61,7 @@ static bool has_body(void *ctx, const round_member *m)
     return false;
 }
 
-static void took(void *ctx, uint64_t round, const round_member *m, room *body)
+static void took(void *ctx, uint64_t round, const round_member *m, body_room *body)
 {
     world *me = ctx;
     assert_int_equal(round, me->open);

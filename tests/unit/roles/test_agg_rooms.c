@@ -12,7 +12,7 @@ static void they_go_around(void **state)
 {
     (void)state;
     rooms *rs;
-    room *r[4];
+    body_room *r[4];
     size_t before = sefl_heap_live();
     CHECK_OK(rooms_new(&rs, BODY, 3 * (SPOOL_ROOM(BODY) + SPOOL_BLOCK) + 100));
     assert_int_equal(rooms_most(rs), 3);
@@ -76,7 +76,7 @@ static void without_memory(void **state)
         fault_disarm();
         assert_int_equal(rooms_taken(rs), 0);
     }
-    room *r = rooms_take(rs);
+    body_room *r = rooms_take(rs);
     assert_non_null(r);
     room_give(r);
     rooms_free(rs);
