@@ -135,6 +135,8 @@ static const char *read_member(line *l, run_line *r, bool *has_round)
         if (number && strcmp(key, numbers[i].key) == 0) {
             if (!eat_number(l, &v))
                 return "a number is not well formed";
+            if (v < 0)
+                return "a number is negative";
             memcpy((char *)r + numbers[i].offset, &v, sizeof v);
             return NULL;
         }

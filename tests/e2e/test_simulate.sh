@@ -91,6 +91,12 @@ expect 0 "$SEFL" simulate -c long.yml --quiet
     fail "an interrupted run ends elsewhere"
 [ "$(wc -l < runs/long/metrics.jsonl)" -eq 6 ] || fail "an interrupted run has other lines"
 
+# a run that learned nothing is no success; the others of a sweep are made all the same
+expect 1 "$SEFL" simulate -c long.yml --set name=none --set rounds.count=2 --set sweep.network.dropout=1,0
+says "every round was skipped"; says "run 2 of 2"
+expect 1 "$SEFL" simulate -c long.yml --set name=none --set rounds.count=2 --set sweep.network.dropout=1,0 --quiet
+says "every round was skipped" # and it says so again
+
 # baselines in a sweep, side by side
 expect 0 "$SEFL" simulate -c e.yml --set name=base --set sweep.protection=none,cdp,sefl
 says "run 3 of 3"; silent "choice not accounted"

@@ -32,7 +32,7 @@ typedef struct session {
     bool json, quiet, terminal;
     simulate_view view;
     uint64_t began_ns, shown_ns, round, rounds_here;
-    size_t run;
+    size_t run, empty; /* runs without a single released round */
 } session;
 
 /* ---- talk -------------------------------------------------------------------------------------- */
@@ -219,6 +219,13 @@ static sefl_status one_run(session *s, size_t i)
         SEFL_TRY(print_json(r, &e));
     else
         print_summary(r);
+    if (r->rounds > 0 && r->skipped == r->rounds) {
+        s->empty++;
+        fprintf(stderr,
+                "sefl simulate: %s: every round was skipped for want of clients, so nothing was "
+                "learned\n(rounds.threshold, network.dropout, rounds.deadline_ms)\n",
+                r->folder);
+    }
 done:
     clear_line(s);
     settings_clear(&one);
@@ -267,7 +274,7 @@ static int go(session *s)
             return rc;
         }
     }
-    return CLI_DONE;
+    return s->empty ? CLI_FAILED : CLI_DONE;
 }
 
 static int run(int argc, char **argv)

@@ -62,6 +62,8 @@ static void test_refuses(void **state)
         "{\"round\":1,\"x\":nul}\n",
         "{\"round\":1,\"seconds\":1e999}\n",
         "{\"round\":1,\"seconds\":1-2}\n",
+        "{\"round\":1,\"perplexity\":-3}\n",
+        "{\"round\":1,\"epsilon_server\":-0.1}\n",
         "{\"round\":1,\"x\":[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]}\n",
         "{\"round\":2}\n{\"round\":2}\n",
         "{\"round\":1,\"x\":\"\\",
