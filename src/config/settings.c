@@ -105,6 +105,7 @@ static sefl_status check_value(const setting_def *d, const char *v, const char *
             return sefl_fail(SEFL_EINVAL, "%s: %s holds a control character", origin, d->key);
     switch (d->type) {
     case SETTING_TEXT:
+    case SETTING_PATH:
         return SEFL_OK;
     case SETTING_WORD:
         if (has_word(d->words, v))
@@ -254,6 +255,11 @@ bool settings_given(const settings *s, const char *key)
     size_t i = find(s, span_of_str(key));
     assert(i < s->count);
     return s->value[i] != NULL;
+}
+
+bool settings_may_lack(const settings *s, const char *key)
+{
+    return s->schema[find(s, span_of_str(key))].fallback != NULL;
 }
 
 void settings_clear(settings *s)

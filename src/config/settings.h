@@ -30,6 +30,7 @@
 
 typedef enum setting_type {
     SETTING_TEXT,    /* anything without control characters, up to 4096 bytes */
+    SETTING_PATH,    /* such a text that names a file or folder (places.h) */
     SETTING_WORD,    /* one of `words` */
     SETTING_BOOL,    /* true or false */
     SETTING_U64,     /* whole number in [min, max] */
@@ -74,6 +75,8 @@ const char *settings_text(const settings *s, const char *key);
 uint64_t settings_u64(const settings *s, const char *key);
 bool settings_bool(const settings *s, const char *key);
 bool settings_given(const settings *s, const char *key);
+/* Has it a fallback? */
+bool settings_may_lack(const settings *s, const char *key);
 
 void settings_clear(settings *s);
 

@@ -66,9 +66,6 @@ typedef struct aggregator_settings {
     log_level level;
 } aggregator_settings;
 
-/* Is this key's value a path? (Flags are relative to where the program was started.) */
-bool aggregator_setting_is_path(const char *key);
-
 /* SEFL_EINVAL names what is missing or wrong. folder: of the file; NULL or "": here. */
 sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s,
                                      const char *folder) SEFL_MUST_CHECK;

@@ -1,10 +1,10 @@
 #include "roles/client_config.h"
 
 #include "base/alloc.h"
+#include "config/places.h"
 #include "config/yaml/yaml.h"
 #include "crypto/sign.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,18 +12,18 @@ const setting_def client_schema[] = {
     { "server", SETTING_TEXT, NULL, .help = "host:port of the aggregation server" },
     { "proxy", SETTING_TEXT, "environment",
       .help = "http://host:port of an HTTP CONNECT proxy; none; environment: https_proxy" },
-    { "tls.cert", SETTING_TEXT, NULL, .help = "this client's certificate" },
-    { "tls.key", SETTING_TEXT, NULL, .help = "its key" },
-    { "tls.peers", SETTING_TEXT, NULL, .help = "the CA of the aggregation server" },
-    { "aggregator_key", SETTING_TEXT, NULL,
+    { "tls.cert", SETTING_PATH, NULL, .help = "this client's certificate" },
+    { "tls.key", SETTING_PATH, NULL, .help = "its key" },
+    { "tls.peers", SETTING_PATH, NULL, .help = "the CA of the aggregation server" },
+    { "aggregator_key", SETTING_PATH, NULL,
       .help = "pinned signing key of the aggregation server" },
-    { "csp_key", SETTING_TEXT, NULL, .help = "pinned signing key of the CSP" },
-    { "policy", SETTING_TEXT, NULL, .help = "what the owner of the text agrees to" },
-    { "text", SETTING_TEXT, NULL, .help = "file or folder" },
+    { "csp_key", SETTING_PATH, NULL, .help = "pinned signing key of the CSP" },
+    { "policy", SETTING_PATH, NULL, .help = "what the owner of the text agrees to" },
+    { "text", SETTING_PATH, NULL, .help = "file or folder" },
     { "text_format", SETTING_WORD, "guess", .words = "guess text jsonl csv" },
     { "text_field", SETTING_TEXT, "text", .help = "the text's name in JSONL and CSV" },
-    { "state", SETTING_TEXT, NULL, .help = "folder for rounds under way and receipts" },
-    { "ledger", SETTING_TEXT, NULL, .help = "what this client's privacy has been charged" },
+    { "state", SETTING_PATH, NULL, .help = "folder for rounds under way and receipts" },
+    { "ledger", SETTING_PATH, NULL, .help = "what this client's privacy has been charged" },
     { "threads", SETTING_U64, "0", .max = 256, .help = "0: one a core" },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off" },
     { 0 },
@@ -41,65 +41,12 @@ const setting_def policy_schema[] = {
     { 0 },
 };
 
-static const char *const path_keys[] = { "tls.cert",       "tls.key", "tls.peers",
-                                         "aggregator_key", "csp_key", "policy",
-                                         "text",           "state",   "ledger" };
-
-bool client_key_is_path(const char *key)
-{
-    for (size_t i = 0; i < sizeof path_keys / sizeof *path_keys; i++)
-        if (strcmp(key, path_keys[i]) == 0)
-            return true;
-    return false;
-}
-
-sefl_status client_address(char **host, uint16_t *port, const char *text)
-{
-    sefl_status st = SEFL_OK;
-    const char *colon = strrchr(text, ':'), *begin = text, *end = colon;
-    char *copy = NULL, *stop = NULL;
-    unsigned long n = 0;
-    *host = NULL;
-    if (text[0] == '[') { /* an IPv6 address: [::1]:7000 */
-        begin = text + 1, end = strchr(text, ']');
-        if (end && end[1] != ':')
-            end = NULL;
-        colon = end ? end + 1 : NULL;
-    } else if (colon && memchr(text, ':', (size_t)(colon - text))) {
-        end = NULL;
-    }
-    if (colon && end && colon[1] >= '0' && colon[1] <= '9')
-        n = strtoul(colon + 1, &stop, 10);
-    SEFL_CHECK(colon && end && end > begin && stop && *stop == 0 && n >= 1 && n <= 65535,
-               SEFL_EINVAL, "server: wants host:port or [address]:port, not \"%.64s\"", text);
-    SEFL_TRY(sefl_new(&copy, (size_t)(end - begin) + 1, 1));
-    memcpy(copy, begin, (size_t)(end - begin));
-    *host = copy;
-    *port = (uint16_t)n;
-done:
-    return st;
-}
-
-/* The value of a path key, from the folder of its file. */
-static sefl_status path_at(char **out, const settings *s, const char *key, const char *folder)
-{
-    sefl_status st = SEFL_OK;
-    const char *value = settings_text(s, key);
-    size_t n = strlen(value) + (folder ? strlen(folder) : 0) + 2;
-    SEFL_CHECK(*value, SEFL_EINVAL, "%s is empty: it wants a path", key);
-    SEFL_TRY(sefl_new(out, n, 1));
-    bool as_it_is = *value == '/' || !folder || !*folder;
-    snprintf(*out, n, "%s%s%s", as_it_is ? "" : folder, as_it_is ? "" : "/", value);
-done:
-    return st;
-}
-
 static sefl_status pinned_key(uint8_t pub[SIGN_PUB_BYTES], const settings *s, const char *key,
                               const char *folder)
 {
     sefl_status st = SEFL_OK;
     char *path = NULL;
-    SEFL_TRY(path_at(&path, s, key, folder));
+    SEFL_TRY(settings_path(&path, s, key, folder));
     st = sign_pub_read(pub, path);
     if (st != SEFL_OK)
         st = sefl_fail_at(st, "%s", key);
@@ -115,17 +62,17 @@ sefl_status client_config_make(client_config *out, const settings *s, const char
     const char *proxy, *format;
     *out = c;
     SEFL_TRY(settings_complete(s));
-    SEFL_TRY(client_address(&c.host, &c.port, settings_text(s, "server")));
+    SEFL_TRY(settings_address(&c.host, &c.port, s, "server", 1));
     proxy = settings_text(s, "proxy");
     if (strcmp(proxy, "environment") != 0)
         SEFL_TRY(sefl_strdup(&c.proxy, strcmp(proxy, "none") == 0 ? "" : proxy));
-    SEFL_TRY(path_at(&c.cert, s, "tls.cert", folder));
-    SEFL_TRY(path_at(&c.key, s, "tls.key", folder));
-    SEFL_TRY(path_at(&c.peers, s, "tls.peers", folder));
-    SEFL_TRY(path_at(&c.policy, s, "policy", folder));
-    SEFL_TRY(path_at(&c.text, s, "text", folder));
-    SEFL_TRY(path_at(&c.state, s, "state", folder));
-    SEFL_TRY(path_at(&c.ledger, s, "ledger", folder));
+    SEFL_TRY(settings_path(&c.cert, s, "tls.cert", folder));
+    SEFL_TRY(settings_path(&c.key, s, "tls.key", folder));
+    SEFL_TRY(settings_path(&c.peers, s, "tls.peers", folder));
+    SEFL_TRY(settings_path(&c.policy, s, "policy", folder));
+    SEFL_TRY(settings_path(&c.text, s, "text", folder));
+    SEFL_TRY(settings_path(&c.state, s, "state", folder));
+    SEFL_TRY(settings_path(&c.ledger, s, "ledger", folder));
     SEFL_TRY(sefl_strdup(&c.text_field, settings_text(s, "text_field")));
     format = settings_text(s, "text_format");
     if (strcmp(format, "guess") != 0)

@@ -43,16 +43,10 @@ typedef struct client_config {
     log_level level;
 } client_config;
 
-/* Is this key's value a path? (Flags are relative to where the program was started.) */
-bool client_key_is_path(const char *key);
-
 /* SEFL_EINVAL names what is missing or wrong. Reads the two public keys. folder: NULL or "" is here. */
 sefl_status client_config_make(client_config *out, const settings *s,
                                const char *folder) SEFL_MUST_CHECK;
 void client_config_clear(client_config *c);
-
-/* host:port, [v6]:port; the port is 1 to 65535. *host is the caller's to sefl_free. */
-sefl_status client_address(char **host, uint16_t *port, const char *text) SEFL_MUST_CHECK;
 
 sefl_status policy_read(policy *out, const char *path, const pinned *servers) SEFL_MUST_CHECK;
 sefl_status policy_make(policy *out, const settings *s, const pinned *servers) SEFL_MUST_CHECK;

@@ -54,9 +54,6 @@ typedef struct csp_settings {
     bool stay;
 } csp_settings;
 
-/* Is this key's value a path? (Flags are relative to where the program was started.) */
-bool csp_setting_is_path(const char *key);
-
 /* SEFL_EINVAL names what is missing or wrong. folder: of the file; NULL or "": here. */
 sefl_status csp_settings_make(csp_settings *out, const settings *s,
                               const char *folder) SEFL_MUST_CHECK;

@@ -124,9 +124,7 @@ done:
 
 static int run(int argc, char **argv)
 {
-    session s = { .rs = { .command = &cmd_aggregator,
-                          .schema = aggregator_schema,
-                          .is_path = aggregator_setting_is_path } };
+    session s = { .rs = { .command = &cmd_aggregator, .schema = aggregator_schema } };
     int rc = role_settings_parse(&s.rs, argc, argv);
     if (rc == CLI_DONE) {
         confine_start();

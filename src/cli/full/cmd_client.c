@@ -1,95 +1,25 @@
 /* sefl client: one member of a federation, beside its text. */
 #include "cli/cli.h"
 #include "cli/full/confine.h"
+#include "cli/full/role_settings.h"
 #include "cli/full/signals.h"
 #include "cli/meter.h"
 
-#include "base/alloc.h"
-#include "config/yaml/yaml.h"
 #include "roles/client.h"
 
-#include <getopt.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-enum { O_CONFIG = 'c', O_ONCE = 256, O_SETTING, NAME_MAX_BYTES = 48, OPTIONS_MAX = 40 };
 
 typedef struct session {
-    const char *file; /* client.yml */
-    char folder[PATH_MAX];
-    bool once, terminal;
+    role_settings rs;
+    bool terminal;
     sefl_log log;
     sefl_clock wall, clock;
     uint64_t shown_ms;
     _Atomic(client *) c;
     _Atomic int pending; /* a signal that came before there was a client, or after */
-    /* flags as they were given, to be set again over a file that is read again */
-    size_t flags;
-    const char *flag_key[SETTINGS_MAX];
-    char *flag_value[SETTINGS_MAX];
 } session;
-
-/* ---- settings -------------------------------------------------------------------------------- */
-
-/* tls.cert is --tls-cert, aggregator_key is --aggregator-key. */
-static void flag_name(char out[NAME_MAX_BYTES], const char *key)
-{
-    snprintf(out, NAME_MAX_BYTES, "%s", key);
-    for (char *p = out; *p; p++)
-        if (*p == '.' || *p == '_')
-            *p = '-';
-}
-
-static sefl_status keep_flag(session *s, const char *key, const char *value)
-{
-    sefl_status st = SEFL_OK;
-    char here[PATH_MAX] = "";
-    char *copy = NULL;
-    size_t n = strlen(value) + PATH_MAX + 2;
-    SEFL_CHECK(s->flags < SETTINGS_MAX, SEFL_EINVAL, "too many options");
-    SEFL_TRY(sefl_new(&copy, n, 1));
-    bool relative = client_key_is_path(key) && *value && *value != '/';
-    SEFL_CHECK(!relative || getcwd(here, sizeof here), SEFL_EIO, "no working folder");
-    snprintf(copy, n, "%s%s%s", relative ? here : "", relative ? "/" : "", value);
-    s->flag_key[s->flags] = key;
-    s->flag_value[s->flags++] = copy;
-    copy = NULL;
-done:
-    sefl_free(copy);
-    return st;
-}
-
-static sefl_status read_settings(const session *s, settings *out)
-{
-    sefl_status st = SEFL_OK;
-    char name[NAME_MAX_BYTES], origin[NAME_MAX_BYTES + 4];
-    settings_init(out, client_schema);
-    if (s->file)
-        SEFL_TRY(yaml_read(out, s->file));
-    for (size_t i = 0; i < s->flags; i++) {
-        flag_name(name, s->flag_key[i]);
-        snprintf(origin, sizeof origin, "--%s", name);
-        SEFL_TRY(settings_set_pair(out, span_of_str(s->flag_key[i]), span_of_str(s->flag_value[i]),
-                                   origin));
-    }
-done:
-    return st;
-}
-
-static sefl_status find_folder(session *s)
-{
-    const char *slash = s->file ? strrchr(s->file, '/') : NULL;
-    size_t n = slash ? (size_t)(slash - s->file) : 0;
-    if (n >= sizeof s->folder)
-        return sefl_fail(SEFL_EINVAL, "%.64s...: the path is too long", s->file);
-    snprintf(s->folder, sizeof s->folder, "%.*s", (int)n, s->file ? s->file : "");
-    if (slash == s->file && slash)
-        snprintf(s->folder, sizeof s->folder, "/.");
-    return SEFL_OK;
-}
 
 /* ---- talk ------------------------------------------------------------------------------------ */
 
@@ -124,7 +54,7 @@ static void on_reload(void *ctx)
 {
     session *s = ctx;
     settings set;
-    if (read_settings(s, &set) == SEFL_OK)
+    if (role_settings_read(&s->rs, &set) == SEFL_OK)
         (void)!log_level_parse(&s->log.level, settings_text(&set, "log"));
     else
         log_error(&s->log, "settings not read again", lf_str("why", sefl_last_error()));
@@ -153,9 +83,8 @@ static sefl_status work(session *s, bool *running)
     client_config cfg = { 0 };
     signals *sigs = NULL;
     client *c = NULL;
-    SEFL_TRY(read_settings(s, &set));
-    SEFL_TRY(find_folder(s));
-    SEFL_TRY(client_config_make(&cfg, &set, s->folder));
+    SEFL_TRY(role_settings_read(&s->rs, &set));
+    SEFL_TRY(client_config_make(&cfg, &set, s->rs.folder));
     s->terminal = meter_terminal();
     s->wall = clock_wall(), s->clock = clock_monotonic();
     s->log = log_open(2, cfg.level, &s->wall);
@@ -164,7 +93,7 @@ static sefl_status work(session *s, bool *running)
     SEFL_TRY(signals_start(&sigs, on_signal, s));
     SEFL_TRY(client_new(&c, &(client_options){ .config = &cfg,
                                                .log = &s->log,
-                                               .once = s->once,
+                                               .once = s->rs.extra_given,
                                                .show = show,
                                                .on_reload = on_reload,
                                                .show_ctx = s }));
@@ -188,47 +117,18 @@ done:
 
 static int run(int argc, char **argv)
 {
-    static char names[OPTIONS_MAX][NAME_MAX_BYTES];
-    struct option longopts[OPTIONS_MAX] = {
-        { "config", required_argument, NULL, O_CONFIG },
-        { "once", no_argument, NULL, O_ONCE },
-    };
-    session s = { 0 };
-    sefl_status st = SEFL_OK;
-    int rc = CLI_DONE;
-    for (int i = 0; client_schema[i].key && i + 3 < OPTIONS_MAX; i++) {
-        flag_name(names[i], client_schema[i].key);
-        longopts[i + 2] = (struct option){ names[i], required_argument, NULL, O_SETTING + i };
-    }
-    opterr = 0;
-    optind = 1;
-    for (int c; rc == CLI_DONE && st == SEFL_OK &&
-                (c = getopt_long(argc, argv, ":c:", longopts, NULL)) != -1;) {
-        if (c == O_CONFIG)
-            s.file = optarg;
-        else if (c == O_ONCE)
-            s.once = true;
-        else if (c >= O_SETTING)
-            st = keep_flag(&s, client_schema[c - O_SETTING].key, optarg);
-        else
-            rc = cli_bad_option(&cmd_client, argc, argv, c, longopts);
-    }
-    if (rc == CLI_DONE && st == SEFL_OK && optind < argc)
-        rc = cli_misuse(&cmd_client, "it does not take \"%.64s\"", argv[optind]);
-    else if (rc == CLI_DONE && st == SEFL_OK && !s.file && s.flags == 0)
-        rc = cli_misuse(&cmd_client, "which client? give -c client.yml");
-    if (rc == CLI_DONE && st == SEFL_OK) {
+    session s = { .rs = { .command = &cmd_client, .schema = client_schema, .extra = "once" } };
+    int rc = role_settings_parse(&s.rs, argc, argv);
+    if (rc == CLI_DONE) {
         confine_start();
         bool running = false;
-        st = work(&s, &running);
-        rc = st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_client, st);
+        sefl_status st = work(&s, &running);
+        if (st != SEFL_OK)
+            rc = cli_failed(&cmd_client, st);
         if (st != SEFL_OK && running)
             rc = CLI_FAILED;
-    } else if (st != SEFL_OK) {
-        rc = cli_failed(&cmd_client, st);
     }
-    for (size_t i = 0; i < s.flags; i++)
-        sefl_free(s.flag_value[i]);
+    role_settings_clear(&s.rs);
     return rc;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "config/places.h"
 #include "roles/client_config.h"
 #include "roles/site.h"
 
@@ -199,7 +200,7 @@ static int run(int argc, char **argv)
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no key in a core file */
     sefl_status st = SEFL_OK;
     if (of(&w, O_SERVER))
-        st = client_address(&w.host, &w.port, of(&w, O_SERVER));
+        st = place_address(&w.host, &w.port, of(&w, O_SERVER), "server", 1);
     if (st == SEFL_OK)
         st = y->run(&w);
     if (st != SEFL_OK)

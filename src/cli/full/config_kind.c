@@ -91,19 +91,18 @@ static sefl_status check_policy(settings *s, const char *folder)
 
 const config_kind config_kinds[] = {
     { "experiment", "experiment.yml", "an experiment, for 'sefl simulate' and 'sefl plan'",
-      "name clients protection crypto rounds.count data.words", experiment_schema, NULL,
+      "name clients protection crypto rounds.count data.words", experiment_schema,
       check_experiment },
     { "aggregator", "aggregator.yml", "an aggregation server: 'sefl aggregator'", "",
-      aggregator_keys, aggregator_setting_is_path, check_aggregator },
-    { "csp", "csp.yml", "a cryptography service provider: 'sefl csp'", "", csp_keys,
-      csp_setting_is_path, check_csp },
+      aggregator_keys, check_aggregator },
+    { "csp", "csp.yml", "a cryptography service provider: 'sefl csp'", "", csp_keys, check_csp },
     { "client", "client.yml", "a member of a federation: 'sefl client'", "", client_keys,
-      client_key_is_path, check_client },
+      check_client },
     { "policy", "policy.yml", "what the owner of a client's text agrees to",
-      "epsilon_per_task epsilon_total clients_min", policy_keys, NULL, check_policy },
+      "epsilon_per_task epsilon_total clients_min", policy_keys, check_policy },
     { "task", "task.yml",
       "terms of a task: keys of 'sefl task new --set' and 'sefl provision --set'", "", task_keys,
-      NULL, NULL },
+      NULL },
     { 0 },
 };
 
@@ -175,6 +174,9 @@ void config_kind_values(char out[200], const setting_def *d)
     }
     case SETTING_TEXT:
         snprintf(out, 200, "text");
+        break;
+    case SETTING_PATH:
+        snprintf(out, 200, "a path");
         break;
     }
 }

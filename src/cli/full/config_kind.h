@@ -20,7 +20,6 @@ typedef struct config_kind {
     const char
         *active; /* keys that a new file sets, separated by spaces; those without default too */
     const setting_def *(*schema)(void);
-    bool (*is_path)(const char *key); /* NULL: none is */
     /* What a schema cannot say. folder: of the file. */
     sefl_status (*check)(settings *s, const char *folder);
 } config_kind;

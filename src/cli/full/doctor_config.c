@@ -68,8 +68,8 @@ static void check_file(doctor *d, const char *key, const char *path)
 static void check_files(doctor *d, const config_kind *k, const settings *s, const char *folder)
 {
     char path[PATH_MAX];
-    for (const setting_def *def = k->schema(); k->is_path && def->key; def++) {
-        if (!k->is_path(def->key) || !*settings_text(s, def->key) || listed(later, def->key))
+    for (const setting_def *def = k->schema(); def->key; def++) {
+        if (def->type != SETTING_PATH || !*settings_text(s, def->key) || listed(later, def->key))
             continue;
         full_path(path, folder, settings_text(s, def->key));
         check_file(d, def->key, path);

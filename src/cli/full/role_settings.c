@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { O_CONFIG = 'c', O_SETTING = 256, NAME_BYTES = 48, OPTIONS_MAX = 64 };
+enum { O_CONFIG = 'c', O_EXTRA = 256, O_SETTING, NAME_BYTES = 48, OPTIONS_MAX = 64 };
 
 static void option_name(char out[NAME_BYTES], const char *key)
 {
@@ -18,17 +18,17 @@ static void option_name(char out[NAME_BYTES], const char *key)
             *p = '-';
 }
 
-static sefl_status keep(role_settings *rs, const char *key, const char *value)
+static sefl_status keep(role_settings *rs, const setting_def *d, const char *value)
 {
     sefl_status st = SEFL_OK;
     char here[PATH_MAX] = "", *copy = NULL;
-    bool relative = rs->is_path && rs->is_path(key) && *value && *value != '/';
+    bool relative = d->type == SETTING_PATH && *value && *value != '/';
     size_t n = strlen(value) + PATH_MAX + 2;
     SEFL_CHECK(rs->flags < SETTINGS_MAX, SEFL_EINVAL, "too many options");
     SEFL_TRY(sefl_new(&copy, n, 1));
     SEFL_CHECK(!relative || getcwd(here, sizeof here), SEFL_EIO, "no working folder");
     snprintf(copy, n, "%s%s%s", here, relative ? "/" : "", value);
-    rs->key[rs->flags] = key;
+    rs->key[rs->flags] = d->key;
     rs->value[rs->flags++] = copy;
     copy = NULL;
 done:
@@ -54,20 +54,24 @@ int role_settings_parse(role_settings *rs, int argc, char **argv)
     struct option longopts[OPTIONS_MAX] = { { "config", required_argument, NULL, O_CONFIG } };
     sefl_status st = SEFL_OK;
     int rc = CLI_DONE, n = 1;
-    for (int i = 0; rs->schema[i].key && n + 1 < OPTIONS_MAX; i++, n++) {
+    for (int i = 0; rs->schema[i].key && n + 2 < OPTIONS_MAX; i++, n++) {
         bool word = rs->schema[i].type != SETTING_BOOL;
         option_name(names[n], rs->schema[i].key);
         longopts[n] = (struct option){ names[n], word ? required_argument : no_argument, NULL,
                                        O_SETTING + i };
     }
+    if (rs->extra)
+        longopts[n] = (struct option){ rs->extra, no_argument, NULL, O_EXTRA };
     opterr = 0;
     optind = 1;
     for (int c; rc == CLI_DONE && st == SEFL_OK &&
                 (c = getopt_long(argc, argv, ":c:", longopts, NULL)) != -1;) {
         if (c == O_CONFIG)
             rs->file = optarg;
+        else if (c == O_EXTRA)
+            rs->extra_given = true;
         else if (c >= O_SETTING)
-            st = keep(rs, rs->schema[c - O_SETTING].key, optarg ? optarg : "true");
+            st = keep(rs, &rs->schema[c - O_SETTING], optarg ? optarg : "true");
         else
             rc = cli_bad_option(rs->command, argc, argv, c, longopts);
     }

@@ -258,30 +258,6 @@ static void text_of_many_files(void **state)
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-static void addresses(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text, *host;
-        unsigned port;
-    } good[] = { { "as.example:7000", "as.example", 7000 },
-                 { "[::1]:1", "::1", 1 },
-                 { "127.0.0.1:65535", "127.0.0.1", 65535 } };
-    static const char *const bad[] = { "",         "as",     "as:",       ":7",    "as:0",
-                                       "as:65536", "as:7x",  "::1:7",     "[::1]", "[]:7",
-                                       "as:-1",    "[::1:7", "[::1]x:70", "as: 70" };
-    char *host;
-    uint16_t port;
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        CHECK_OK(client_address(&host, &port, good[i].text));
-        assert_string_equal(host, good[i].host);
-        assert_int_equal(port, good[i].port);
-        sefl_free(host);
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK_STATUS(client_address(&host, &port, bad[i]), SEFL_EINVAL);
-}
-
 static void configuration_from_yaml(void **state)
 {
     (void)state;
@@ -360,7 +336,6 @@ int main(void)
         cmocka_unit_test(a_damaged_mark_is_no_fresh_start),
         cmocka_unit_test(faults_leave_a_state_that_goes_on),
         cmocka_unit_test(text_of_many_files),
-        cmocka_unit_test(addresses),
         cmocka_unit_test(configuration_from_yaml),
         cmocka_unit_test(policies),
     };
