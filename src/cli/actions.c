@@ -9,39 +9,46 @@
 enum { ACTIONS_MAX = 16 };
 
 /* "a, b or c" */
-static void list(char *out, size_t cap, const cli_action *actions)
+static void list(char *out, size_t cap, const char *const *names)
 {
     size_t n = 0;
     out[0] = 0;
-    for (size_t i = 0; actions[i].name && n < cap; i++)
+    for (size_t i = 0; names[i] && n < cap; i++)
         n += (size_t)snprintf(out + n, cap - n, "%s%s",
-                              i == 0                ? ""
-                              : actions[i + 1].name ? ", "
-                                                    : " or ",
-                              actions[i].name);
+                              i == 0         ? ""
+                              : names[i + 1] ? ", "
+                                             : " or ",
+                              names[i]);
+}
+
+int cli_action_pick(const cli_command *c, const char *const *names, int argc, char **argv,
+                    size_t *which)
+{
+    char all[256];
+    list(all, sizeof all, names);
+    if (argc < 2)
+        return cli_misuse(c, "an action is wanted: %s", all);
+    for (size_t i = 0; names[i]; i++)
+        if (strcmp(names[i], argv[1]) == 0) {
+            *which = i;
+            return CLI_DONE;
+        }
+    const char *near = suggest_name(argv[1], names);
+    return near ? cli_misuse(c, "unknown action \"%.64s\"; did you mean '%s'?", argv[1], near)
+                : cli_misuse(c, "unknown action \"%.64s\"; %s", argv[1], all);
 }
 
 int cli_actions_parse(const cli_command *c, const cli_action *actions, int argc, char **argv,
                       cli_take_fn *take, void *ctx, size_t *which, const char **path)
 {
     const char *names[ACTIONS_MAX + 1] = { 0 };
-    const cli_action *a = NULL;
-    char all[256];
     *path = NULL;
-    list(all, sizeof all, actions);
-    if (argc < 2)
-        return cli_misuse(c, "an action is wanted: %s", all);
-    for (size_t i = 0; actions[i].name; i++) {
-        if (i < ACTIONS_MAX)
-            names[i] = actions[i].name;
-        if (strcmp(actions[i].name, argv[1]) == 0)
-            a = &actions[i], *which = i;
-    }
-    if (!a) {
-        const char *near = suggest_name(argv[1], names);
-        return near ? cli_misuse(c, "unknown action \"%.64s\"; did you mean '%s'?", argv[1], near)
-                    : cli_misuse(c, "unknown action \"%.64s\"; %s", argv[1], all);
-    }
+    for (size_t i = 0; actions[i].name && i < ACTIONS_MAX; i++)
+        names[i] = actions[i].name;
+    int picked = cli_action_pick(c, names, argc, argv, which);
+    if (picked != CLI_DONE)
+        return picked;
+    const cli_action *a = &actions[*which];
     argc--, argv++;
     opterr = 0;
     for (int code; (code = getopt_long(argc, argv, ":", a->longopts, NULL)) != -1;) {

@@ -31,6 +31,10 @@ typedef struct cli_action {
     const char *path; /* what its one argument is, "a model file"; NULL: it takes none */
 } cli_action;
 
+/* Which of names (NULL ends them) is argv[1]? Says which there are, or which was meant: CLI_MISUSE. */
+int cli_action_pick(const cli_command *c, const char *const *names, int argc, char **argv,
+                    size_t *which);
+
 /* One option of the action; CLI_DONE, or another exit code after saying why. */
 typedef int cli_take_fn(void *ctx, int code, const char *value);
 

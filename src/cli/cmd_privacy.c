@@ -1,8 +1,8 @@
+#include "cli/actions.h"
 #include "cli/cli.h"
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "base/suggest.h"
 #include "privacy/accountant/gauss.h"
 #include "privacy/accountant/pld.h"
 #include "privacy/grid.h"
@@ -505,18 +505,10 @@ static int run_new(int argc, char **argv)
 static int run(int argc, char **argv)
 {
     static const char *const names[] = { "plan", "spent", "new", NULL };
-    if (argc < 2)
-        return cli_misuse(&cmd_privacy, "say plan, spent or new");
-    if (strcmp(argv[1], "new") == 0)
-        return run_new(argc - 1, argv + 1);
-    if (strcmp(argv[1], "plan") == 0)
-        return run_plan(argc - 1, argv + 1);
-    if (strcmp(argv[1], "spent") == 0)
-        return run_spent(argc - 1, argv + 1);
-    const char *near = suggest_name(argv[1], names);
-    if (near)
-        return cli_misuse(&cmd_privacy, "unknown \"%.64s\"; did you mean '%s'?", argv[1], near);
-    return cli_misuse(&cmd_privacy, "unknown \"%.64s\": plan, spent or new", argv[1]);
+    static int (*const runs[])(int, char **) = { run_plan, run_spent, run_new };
+    size_t which;
+    int rc = cli_action_pick(&cmd_privacy, names, argc, argv, &which);
+    return rc == CLI_DONE ? runs[which](argc - 1, argv + 1) : rc;
 }
 
 const cli_command cmd_privacy = {

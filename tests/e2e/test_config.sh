@@ -45,7 +45,7 @@ printf 'clients: [\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:'
 expect 1 "$SEFL" config check nowhere.yml; says 'nowhere.yml'
 expect 0 "$SEFL" config check experiment.yml --json; says '"ok":true'
-expect 2 "$SEFL" config; says "say check or keys"
+expect 2 "$SEFL" config; says "an action is wanted: check or keys"
 expect 2 "$SEFL" config chek x; says "did you mean 'check'?"
 expect 2 "$SEFL" config check; says "which file?"
 expect 2 "$SEFL" config check a b; says '"b"'

@@ -1,10 +1,10 @@
 /* sefl ca: an operator's folder: its CA, its server's keys, and the list of whom the server lets in. */
+#include "cli/actions.h"
 #include "cli/cli.h"
 #include "cli/full/ca_print.h"
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/suggest.h"
 #include "roles/ca.h"
 
 #include <getopt.h>
@@ -560,21 +560,11 @@ static int run_action(const struct action *a, int argc, char **argv)
 static int run(int argc, char **argv)
 {
     const char *names[ACTIONS + 1] = { 0 };
-    if (argc < 2)
-        return cli_misuse(&cmd_ca, "new, server, token, list, revoke, ...?");
-    if (strcmp(argv[1], "--help") == 0) {
-        cli_print_help(&cmd_ca);
-        return CLI_DONE;
-    }
-    for (size_t i = 0; i < ACTIONS; i++) {
+    size_t which;
+    for (size_t i = 0; i < ACTIONS; i++)
         names[i] = actions[i].name;
-        if (strcmp(argv[1], names[i]) == 0)
-            return run_action(&actions[i], argc - 1, argv + 1);
-    }
-    const char *near = suggest_name(argv[1], names);
-    if (near)
-        return cli_misuse(&cmd_ca, "no action \"%.32s\"; did you mean '%s'?", argv[1], near);
-    return cli_misuse(&cmd_ca, "no action \"%.32s\"", argv[1]);
+    int rc = cli_action_pick(&cmd_ca, names, argc, argv, &which);
+    return rc == CLI_DONE ? run_action(&actions[which], argc - 1, argv + 1) : rc;
 }
 
 const cli_command cmd_ca = {

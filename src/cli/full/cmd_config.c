@@ -1,9 +1,9 @@
 /* sefl config: is a file of settings right? Which keys are there? */
+#include "cli/actions.h"
 #include "cli/cli.h"
 #include "cli/full/config_kind.h"
 
 #include "base/json.h"
-#include "base/suggest.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -105,15 +105,11 @@ static int run(int argc, char **argv)
     static const char *const names[] = { "check", "keys", NULL };
     const config_kind *k = NULL;
     bool as_json = false;
-    if (argc < 2)
-        return cli_misuse(&cmd_config, "say check or keys");
-    bool is_check = strcmp(argv[1], "check") == 0;
-    if (!is_check && strcmp(argv[1], "keys") != 0) {
-        const char *near = suggest_name(argv[1], names);
-        return near
-                   ? cli_misuse(&cmd_config, "unknown \"%.64s\"; did you mean '%s'?", argv[1], near)
-                   : cli_misuse(&cmd_config, "unknown \"%.64s\": check or keys", argv[1]);
-    }
+    size_t which;
+    int rc = cli_action_pick(&cmd_config, names, argc, argv, &which);
+    if (rc != CLI_DONE)
+        return rc;
+    bool is_check = which == 0;
     argc--, argv++;
     opterr = 0, optind = 1;
     for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {

@@ -1,10 +1,10 @@
+#include "cli/actions.h"
 #include "cli/cli.h"
 #include "cli/full/unlock.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/suggest.h"
 #include "crypto/ahe/keyfile.h"
 #include "crypto/secmem.h"
 #include "crypto/sign.h"
@@ -445,23 +445,16 @@ static int parse(settings *s, const struct action *a, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    static const char *const names[] = { "new", "show", "check", "sign", NULL };
     settings s = { .bits = PAILLIER_BITS_DEFAULT, .mib = sealed_cost_default.kib / 1024 };
-
-    if (argc < 2)
-        return cli_misuse(&cmd_key, "what to do? new, show, check or sign");
-    const struct action *a = NULL;
+    const char *names[ACTIONS + 1] = { 0 };
+    size_t which;
     for (size_t i = 0; i < ACTIONS; i++)
-        if (strcmp(argv[1], actions[i].name) == 0)
-            a = &actions[i];
-    if (!a) {
-        const char *near = suggest_name(argv[1], names);
-        return near ? cli_misuse(&cmd_key, "unknown action \"%.64s\"; did you mean '%s'?", argv[1],
-                                 near)
-                    : cli_misuse(&cmd_key, "unknown action \"%.64s\": new, show, check or sign",
-                                 argv[1]);
-    }
-    int rc = parse(&s, a, argc - 1, argv + 1);
+        names[i] = actions[i].name;
+    int rc = cli_action_pick(&cmd_key, names, argc, argv, &which);
+    if (rc != CLI_DONE)
+        return rc;
+    const struct action *a = &actions[which];
+    rc = parse(&s, a, argc - 1, argv + 1);
     if (rc == CLI_DONE) {
         (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no key in a core file */
         sefl_status st = a->run(&s);

@@ -1,11 +1,11 @@
 /* sefl task: the document that a federation agrees on: made, signed by both servers, shown, checked. */
+#include "cli/actions.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/suggest.h"
 #include "config/yaml/yaml.h"
 #include "crypto/ahe/keyfile.h"
 #include "model/file/model_file.h"
@@ -525,21 +525,11 @@ static int run_action(const action *a, int argc, char **argv)
 static int run(int argc, char **argv)
 {
     const char *names[ACTIONS + 1] = { 0 };
-    if (argc < 2)
-        return cli_misuse(&cmd_task, "new, sign, show or check?");
-    if (strcmp(argv[1], "--help") == 0) {
-        cli_print_help(&cmd_task);
-        return CLI_DONE;
-    }
-    for (size_t i = 0; i < ACTIONS; i++) {
+    size_t which;
+    for (size_t i = 0; i < ACTIONS; i++)
         names[i] = actions[i].name;
-        if (strcmp(argv[1], names[i]) == 0)
-            return run_action(&actions[i], argc - 1, argv + 1);
-    }
-    const char *near = suggest_name(argv[1], names);
-    if (near)
-        return cli_misuse(&cmd_task, "no action \"%.32s\"; did you mean '%s'?", argv[1], near);
-    return cli_misuse(&cmd_task, "no action \"%.32s\": new, sign, show or check", argv[1]);
+    int rc = cli_action_pick(&cmd_task, names, argc, argv, &which);
+    return rc == CLI_DONE ? run_action(&actions[which], argc - 1, argv + 1) : rc;
 }
 
 const cli_command cmd_task = {
