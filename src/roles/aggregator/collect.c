@@ -35,6 +35,7 @@ struct collect {
     pthread_t thread;
     bool has_thread, stop;
 
+    uint32_t batch; /* bodies in rooms that are worth waiting for */
     uint64_t round, epoch;
     entry *member; /* clients_max, grows */
     uint32_t given, space, summed;
@@ -57,7 +58,7 @@ static double cpu_now(void)
 static struct timespec from_now(long ms)
 {
     struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
+    clock_gettime(CLOCK_MONOTONIC, &ts);
     ts.tv_nsec += ms * 1000000;
     if (ts.tv_nsec >= 1000000000)
         ts.tv_nsec -= 1000000000, ts.tv_sec++;
@@ -108,6 +109,15 @@ done:
 }
 
 /* ---- the worker ------------------------------------------------------------------------------ */
+
+static void give_rooms(collect *c)
+{
+    for (uint32_t i = 0; i < c->given; i++) {
+        room_give(c->member[i].body);
+        c->member[i].body = NULL;
+    }
+    rooms_trim(c->c.rooms);
+}
 
 /* How many of those that wait are added now: as many from rooms as there are, or one from its file. */
 static uint32_t next_batch(const collect *c)
@@ -164,6 +174,7 @@ done:;
     } else if (epoch == c->epoch) { /* the sum is spoiled: from the first body again */
         c->summed = 0;
         if (++c->failures >= TRIES) {
+            give_rooms(c); /* nobody will add them */
             c->st = st;
             snprintf(c->why, sizeof c->why, "%s", sefl_last_error());
         }
@@ -180,8 +191,8 @@ static void wait_for_more(collect *c)
     struct timespec until = from_now(GATHER_MS);
     uint64_t epoch = c->epoch;
     int rc = 0;
-    while (rc == 0 && !c->stop && !c->hurry && epoch == c->epoch && c->given - c->summed < BATCH &&
-           c->member[c->given - 1].body)
+    while (rc == 0 && !c->stop && !c->hurry && epoch == c->epoch &&
+           c->given - c->summed < c->batch && c->member[c->given - 1].body)
         rc = pthread_cond_timedwait(&c->work, &c->lock, &until);
 }
 
@@ -195,7 +206,7 @@ static void *worker(void *arg)
             continue;
         }
         wait_for_more(c);
-        if (c->summed < c->given) /* it may be another round by now */
+        if (!c->stop && c->summed < c->given) /* it may be another round by now */
             add_next(c);
     }
     pthread_mutex_unlock(&c->lock);
@@ -204,25 +215,22 @@ static void *worker(void *arg)
 
 /* ---- from outside ---------------------------------------------------------------------------- */
 
-static void give_rooms(collect *c)
-{
-    for (uint32_t i = 0; i < c->given; i++) {
-        room_give(c->member[i].body);
-        c->member[i].body = NULL;
-    }
-    rooms_trim(c->c.rooms);
-}
-
 sefl_status collect_new(collect **out, const collect_config *cfg)
 {
     sefl_status st = SEFL_OK;
     collect *c = NULL;
+    pthread_condattr_t attr;
     *out = NULL;
     SEFL_TRY(sefl_new(&c, 1, sizeof *c));
     c->c = *cfg;
+    size_t most = cfg->rooms ? rooms_most(cfg->rooms) : 0;
+    c->batch = most < BATCH ? (uint32_t)most : BATCH;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->work, NULL);
-    pthread_cond_init(&c->progress, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->work, &attr);
+    pthread_cond_init(&c->progress, &attr);
+    pthread_condattr_destroy(&attr);
     c->piece_bytes = PIECE;
     if (c->piece_bytes < cfg->ahe->unit_bytes)
         c->piece_bytes = cfg->ahe->unit_bytes;
@@ -294,8 +302,9 @@ sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool 
         SEFL_TRY(sefl_grow(&c->member, c->space * sizeof *c->member, space * sizeof *c->member));
         c->space = space;
     }
-    c->member[c->given++] = (entry){ .m = *m, .check_hash = check_hash, .body = body };
-    body = NULL;
+    c->member[c->given++] = (entry){ .m = *m, .check_hash = check_hash };
+    if (c->st == SEFL_OK)
+        c->member[c->given - 1].body = body, body = NULL;
     pthread_cond_signal(&c->work);
 done:
     pthread_mutex_unlock(&c->lock);

@@ -363,14 +363,15 @@ done:
     return st;
 }
 
-static sefl_status open_spool(ingest *in, upload *u)
+static sefl_status open_spool(ingest *in, upload *u, uint64_t offset)
 {
     sefl_status st = SEFL_OK;
     sefl_buf folder = { 0 };
     SEFL_TRY(client_folder(in->c.journal, &folder, u->round, u->who.client, true));
     SEFL_TRY(wr_u8(&folder, 0));
     drop_others((const char *)folder.p, u->who.body);
-    u->room = rooms_take(in->c.gate.rooms);
+    if (offset == 0) /* else some of it is not in the room */
+        u->room = rooms_take(in->c.gate.rooms);
     SEFL_TRY(spool_open(&u->spool, (const char *)folder.p, u->kind, u->who.body, in->total,
                         u->room ? room_bytes(u->room) : NULL));
     if (!spool_in_room(u->spool)) {
@@ -423,7 +424,7 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
     uint64_t here = ask->offset;
     st = offset_here(in, u, &here);
     if (st == SEFL_OK && here == ask->offset) { /* only then is it worth reading all of it */
-        st = open_spool(in, u);
+        st = open_spool(in, u, here);
         here = st == SEFL_OK ? spool_offset(u->spool) : here;
     }
     if (st != SEFL_OK) {
@@ -442,6 +443,24 @@ done:
         upload_free(u);
 }
 
+/* Is this body arriving just now? Then its bytes are not all in the file yet. */
+static bool offset_live(ingest *in, const upload *u, uint64_t *offset)
+{
+    bool found = false;
+    pthread_mutex_lock(&in->live_lock);
+    for (upload *v = in->live; v && !found; v = v->next) {
+        if (v->round != u->round || memcmp(v->who.client, u->who.client, 32) != 0 ||
+            memcmp(v->who.body, u->who.body, 32) != 0)
+            continue;
+        pthread_mutex_lock(&v->lock);
+        if (v->spool)
+            *offset = spool_offset(v->spool), found = true;
+        pthread_mutex_unlock(&v->lock);
+    }
+    pthread_mutex_unlock(&in->live_lock);
+    return found;
+}
+
 void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r)
 {
     sefl_buf folder = { 0 };
@@ -454,7 +473,7 @@ void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r)
     if (st == SEFL_OK && (v == AGG_ADMIT || v == AGG_HAVE)) {
         r->status = 200;
         r->offset = in->total;
-        if (v == AGG_ADMIT) {
+        if (v == AGG_ADMIT && !offset_live(in, &u, &r->offset)) {
             st = client_folder(in->c.journal, &folder, ask->round, ask->client, false);
             if (st == SEFL_OK)
                 st = wr_u8(&folder, 0);
@@ -479,6 +498,7 @@ sefl_status upload_bytes(upload *u, sefl_span piece)
     SEFL_CHECK(!u->over, SEFL_ESTATE, "this upload is over");
     if (atomic_load(&in->only) != u->round) {
         u->over = true;
+        close_spool(u);
         say_verdict(in, &u->reply, AGG_LATE);
         SEFL_CHECK(false, SEFL_ESTATE, "the round is over");
     }
@@ -590,6 +610,7 @@ void upload_end(upload *u, ingest_reply *r)
             }
         }
     }
+    close_spool(u);
     *r = u->reply; /* with the receipt */
     u->reply.receipt = (sefl_buf){ 0 };
     pthread_mutex_unlock(&u->lock);

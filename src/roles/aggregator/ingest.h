@@ -19,7 +19,7 @@
  * or the same on a new connection, ends the upload before it.
  *
  * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts).
- * Memory: 8 units an upload, whatever its size, and a room (rooms.h) where one is free; 96 bytes for each update of the open round. */
+ * Memory: 8 units an upload, whatever its size, and a room (rooms.h) where one is free; 112 bytes for each update of the open round. */
 #ifndef ROLES_AGGREGATOR_INGEST_H
 #define ROLES_AGGREGATOR_INGEST_H
 

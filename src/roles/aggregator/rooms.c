@@ -1,15 +1,20 @@
+/* Rooms are mappings of their own: what the heap is given back it may keep, and a bound that is kept only
+ * by luck is none. */
 #include "roles/aggregator/rooms.h"
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "store/journal/spool.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <sys/mman.h>
 
 struct body_room {
     rooms *of;
     body_room *next;
-    uint8_t *memory, *bytes;
+    uint8_t *bytes;
 };
 
 struct rooms {
@@ -27,8 +32,8 @@ sefl_status rooms_new(rooms **out, uint64_t body_bytes, size_t budget)
     SEFL_TRY(sefl_new(&rs, 1, sizeof *rs));
     pthread_mutex_init(&rs->lock, NULL);
     if (body_bytes <= budget) {
-        rs->bytes = (size_t)SPOOL_ROOM(body_bytes) + SPOOL_BLOCK;
-        rs->most = budget / rs->bytes;
+        rs->bytes = (size_t)SPOOL_ROOM(body_bytes);
+        rs->most = rs->bytes > 0 ? budget / rs->bytes : 0;
     }
     *out = rs;
 done:
@@ -39,7 +44,8 @@ static void room_free(body_room *r)
 {
     if (!r)
         return;
-    sefl_free(r->memory);
+    if (r->bytes)
+        munmap(r->bytes, r->of->bytes);
     sefl_free(r);
 }
 
@@ -50,14 +56,13 @@ void rooms_trim(rooms *rs)
     pthread_mutex_lock(&rs->lock);
     body_room *idle = rs->idle;
     rs->idle = NULL;
-    for (const body_room *r = idle; r; r = r->next)
-        rs->made--;
-    pthread_mutex_unlock(&rs->lock);
-    while (idle) {
+    while (idle) { /* under the lock: never more than the budget, not for a moment */
         body_room *r = idle;
         idle = r->next;
         room_free(r);
+        rs->made--;
     }
+    pthread_mutex_unlock(&rs->lock);
 }
 
 void rooms_free(rooms *rs)
@@ -77,8 +82,14 @@ static sefl_status room_new(body_room **out, rooms *rs)
     *out = NULL;
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
     r->of = rs;
-    SEFL_TRY(sefl_new(&r->memory, rs->bytes, 1));
-    r->bytes = r->memory + (SPOOL_BLOCK - (uintptr_t)r->memory % SPOOL_BLOCK) % SPOOL_BLOCK;
+    void *p = fault_hit(FAULT_ALLOC) ? MAP_FAILED
+                                     : mmap(NULL, rs->bytes, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    SEFL_CHECK(p != MAP_FAILED, SEFL_ENOMEM, "out of memory: %zu bytes wanted", rs->bytes);
+    r->bytes = p;
+#ifdef MADV_HUGEPAGE
+    (void)!madvise(p, rs->bytes, MADV_HUGEPAGE); /* a wish: fewer pages to pin for the disk */
+#endif
     *out = r, r = NULL;
 done:
     room_free(r);

@@ -12,7 +12,7 @@
  *     rooms_trim(rs);                           // rooms that nobody has go back to the system
  *
  * Threads: any.   Secrets: none (ciphertexts).
- * Memory: at most the budget, from the first body on; none where a body is larger than it. */
+ * Memory: at most the budget, from the first body on, beside the heap; none where a body is larger. */
 #ifndef ROLES_AGGREGATOR_ROOMS_H
 #define ROLES_AGGREGATOR_ROOMS_H
 

@@ -27,7 +27,7 @@
 typedef struct spool spool;
 
 enum { SPOOL_BLOCK = 4096 };
-/* Bytes of a room for a body. */
+/* Bytes of a room for a body (of less than 2^63). */
 #define SPOOL_ROOM(total) (((total) + SPOOL_BLOCK - 1) / SPOOL_BLOCK * SPOOL_BLOCK)
 
 /* room: SPOOL_ROOM(total) bytes at a multiple of SPOOL_BLOCK, the caller's, untouched by others until
@@ -40,7 +40,7 @@ sefl_status spool_write(spool *s, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status spool_finish(spool *s) SEFL_MUST_CHECK;
 /* Finished: which bytes it has, by whatever name (base/content.h). */
 void spool_content(const spool *s, uint8_t out[CONTENT_BYTES]);
-/* Finished: is all of it in the room? (Not if some of it was there before.) */
+/* Is the room used? Then all of the body is in it when it is finished. (Not if some was there before.) */
 bool spool_in_room(const spool *s);
 void spool_close(spool *s);
 /* Bytes of a part that stands there, 0 if none; `total` if the body is complete. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 static _Atomic bool hold; /* keeps the worker where it is */
+static char folder[256];  /* the worker's own copy: folder_path is for one thread */
 
 enum { VALUES = 5000, BODIES = 5 };
 
@@ -18,8 +19,7 @@ static sefl_status path_of(void *ctx, sefl_buf *out, uint64_t round, const round
     (void)ctx, (void)round;
     while (atomic_load(&hold))
         usleep(1000);
-    SEFL_TRY(wr_fmt(out, "%s", folder_path("body-")));
-    SEFL_TRY(wr_fmt(out, "%02x", m->client[0]));
+    SEFL_TRY(wr_fmt(out, "%s/body-%02x", folder, m->client[0]));
     SEFL_TRY(wr_u8(out, 0));
 done:
     return st;
@@ -133,7 +133,7 @@ static void from_rooms(void **state)
         ahe_sum *sum;
         bodies_make(&b, schemes[s], VALUES, BODIES);
         size_t total = ahe_body_bytes(&b.p);
-        CHECK_OK(rooms_new(&rs, total, 3 * (SPOOL_ROOM(total) + SPOOL_BLOCK)));
+        CHECK_OK(rooms_new(&rs, total, 3 * SPOOL_ROOM(total)));
         CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p,
                                                     .pub = b.pub,
                                                     .clients_max = BODIES,
@@ -170,6 +170,8 @@ static void from_rooms(void **state)
         CHECK_OK(collect_add(c, 3, &m[0], false, in_room(&b, rs, 0)));
         CHECK_OK(collect_add(c, 3, &m[1], true, NULL));
         CHECK_STATUS(collect_close(c, 3, &sum, NULL), SEFL_EIO);
+        assert_int_equal(rooms_taken(rs), 0);
+        CHECK_OK(collect_add(c, 3, &m[2], false, in_room(&b, rs, 2))); /* counted, not summed */
         assert_int_equal(rooms_taken(rs), 0);
         collect_free(c);
         rooms_free(rs);
@@ -315,6 +317,14 @@ static void failed_reads_are_made_good(void **state)
 }
 #endif
 
+static int setup(void **state)
+{
+    if (folder_make(state) != 0)
+        return -1;
+    snprintf(folder, sizeof folder, "%s", folder_path("."));
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,5 +337,5 @@ int main(void)
         cmocka_unit_test(failed_reads_are_made_good),
 #endif
     };
-    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+    return cmocka_run_group_tests(tests, setup, folder_remove);
 }

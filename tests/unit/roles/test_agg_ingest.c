@@ -117,7 +117,7 @@ static int setup(void **state)
     w.open = 0;
     w.rooms = NULL;
     if (w.with_rooms) {
-        CHECK_OK(rooms_new(&w.rooms, w.total, 2 * (size_t)(SPOOL_ROOM(w.total) + SPOOL_BLOCK)));
+        CHECK_OK(rooms_new(&w.rooms, w.total, 2 * (size_t)SPOOL_ROOM(w.total)));
         assert_int_equal(rooms_most(w.rooms), 2);
     }
     for (unsigned k = 0; k < BODIES; k++)
@@ -457,10 +457,13 @@ static void a_round_closes_in_between(void **state)
     ingest_begin(w.in, &v, &b, &r);
     CHECK_OK(upload_bytes(v, span_of(w.body[1], 100)));
     open_round(0);
+    assert_int_equal(w.rooms ? rooms_taken(w.rooms) : 2, 2);
     upload_end(u, &r); /* complete, but too late */
     assert_int_equal(r.status, 410);
+    assert_int_equal(w.rooms ? rooms_taken(w.rooms) : 1, 1);
     assert_null(r.receipt.p);
     CHECK_STATUS(upload_bytes(v, span_of(w.body[1] + 100, 100)), SEFL_ESTATE);
+    assert_int_equal(w.rooms ? rooms_taken(w.rooms) : 0, 0); /* not only when they are freed */
     upload_end(v, &r);
     assert_int_equal(r.status, 410);
     upload_free(u);
@@ -479,6 +482,9 @@ static void later_connections_win(void **state)
     ingest_ask a = ask_of(ann, 70, w.hash[0], 0);
     ingest_begin(w.in, &u, &a, &r);
     CHECK_OK(upload_bytes(u, span_of(w.body[0], 1000)));
+    assert_int_equal(offset_of(ann, 70, w.hash[0]), 1000); /* also what is not in the file yet */
+    assert_int_equal(offset_of(ann, 70, w.hash[1]), 0);
+    assert_int_equal(offset_of(bob, 70, w.hash[0]), 0);
     a = ask_of(ann, 70, w.hash[0], 1000);
     ingest_begin(w.in, &v, &a, &r);
     assert_non_null(v);
@@ -507,6 +513,10 @@ static void *race(void *arg)
     for (int i = 0; i < 20; i++) {
         ingest_reply r;
         unsigned status = put(me->client, 80, me->k, 1000, &r);
+        if (status == 409 && r.offset != UINT64_MAX) { /* what another connection left: go on */
+            ingest_ask a = ask_of(me->client, 80, w.hash[me->k], r.offset);
+            status = put_part(&a, w.body[me->k], w.total, 1000, &r);
+        }
         me->oks += status == 200;
         buf_clear(&r.receipt);
     }

@@ -72,13 +72,14 @@ static sefl_status put_update(journal *j, uint64_t n)
 {
     sefl_status st = SEFL_OK;
     static uint8_t body[BODY];
+    static _Alignas(SPOOL_BLOCK) uint8_t room[SPOOL_ROOM(BODY)]; /* every other one */
     journal_update u = { .round = 1, .bytes = BODY, .receipt = span_of_str("receipt") };
     sefl_buf path = { 0 };
     spool *s = NULL;
     store_u64(u.client, n);
     body_of(body, u.body, n);
     SEFL_TRY(journal_path(j, &path, 1, "bodies"));
-    SEFL_TRY(spool_open(&s, (char *)path.p, CONTENT_SHA256, u.body, BODY, NULL));
+    SEFL_TRY(spool_open(&s, (char *)path.p, CONTENT_SHA256, u.body, BODY, n % 2 ? room : NULL));
     uint64_t half = spool_offset(s) < BODY / 2 ? BODY / 2 : spool_offset(s);
     SEFL_TRY(spool_write(s, span_of(body + spool_offset(s), half - spool_offset(s))));
     SEFL_TRY(spool_write(s, span_of(body + half, BODY - half)));

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -367,6 +369,50 @@ static void in_a_room(void **state)
     large_free(&l);
 }
 
+/* Bytes of the file that the system keeps in its cache. */
+static size_t cached(const char *path, size_t bytes)
+{
+    static unsigned char here[ROOM / SPOOL_BLOCK];
+    size_t n = 0;
+    int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0);
+    void *p = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(p, MAP_FAILED);
+    assert_int_equal(mincore(p, bytes, here), 0);
+    for (size_t i = 0; i < (bytes + SPOOL_BLOCK - 1) / SPOOL_BLOCK; i++)
+        n += here[i] & 1;
+    munmap(p, bytes);
+    close(fd);
+    return n * SPOOL_BLOCK;
+}
+
+/* Where the file system lets a write pass its cache, a body in a room does. */
+static void a_room_passes_the_cache(void **state)
+{
+    (void)state;
+    seeded g;
+    test_seed(&g, "direct");
+    large l;
+    spool *s;
+    large_make(&l, "direct", &g);
+    const char *probe = folder_path("probe");
+    int fd = open(probe, O_WRONLY | O_CREAT | O_DIRECT, 0600);
+    bool can = fd >= 0 && write(fd, l.room, 1 << 20) == 1 << 20 && cached(probe, 1 << 20) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (!can) {
+        print_message("no such writes here\n");
+        large_free(&l);
+        return;
+    }
+    CHECK_OK(large_open(&l, &s));
+    CHECK_OK(spool_write(s, span_of(l.bytes, LARGE)));
+    CHECK_OK(spool_finish(s));
+    spool_close(s);
+    assert_true(cached(l.whole, LARGE) <= SPOOL_BLOCK); /* the last bytes, less than a block */
+    large_free(&l);
+}
+
 /* What breaks off goes on, then without the room: some of the bytes were never in it. */
 static void a_room_breaks_off(void **state)
 {
@@ -491,6 +537,7 @@ int main(void)
         cmocka_unit_test(full),
         cmocka_unit_test(faults),
         cmocka_unit_test(in_a_room),
+        cmocka_unit_test(a_room_passes_the_cache),
         cmocka_unit_test(a_room_breaks_off),
         cmocka_unit_test(a_room_and_a_full_disk),
 #if SEFL_FAULTS
