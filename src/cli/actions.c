@@ -43,7 +43,7 @@ int cli_actions_parse(const cli_command *c, const cli_action *actions, int argc,
 {
     const char *names[ACTIONS_MAX + 1] = { 0 };
     *path = NULL;
-    for (size_t i = 0; actions[i].name && i < ACTIONS_MAX; i++)
+    for (size_t i = 0; i < ACTIONS_MAX && actions[i].name; i++)
         names[i] = actions[i].name;
     int picked = cli_action_pick(c, names, argc, argv, which);
     if (picked != CLI_DONE)
