@@ -142,7 +142,7 @@ static void add_next(collect *c)
 {
     sefl_status st = SEFL_OK;
     uint64_t epoch = c->epoch, round = c->round;
-    entry e[BATCH];
+    entry e[BATCH] = { 0 };
     uint32_t n = next_batch(c);
     ahe_sum *sum = c->sum;
     /* keeping up needs no help, and waking helpers costs time that uploads could use */
