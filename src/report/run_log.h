@@ -8,8 +8,8 @@
  *
  * Aggregators (roles/aggregator/metrics.h) and the simulator write such files. Members that are not
  * known here are passed over, so that a file of a later version can be read; a line that is no object,
- * has a negative number, or whose round does not follow the one before, is SEFL_EPROTO with its number. What stands behind the
- * last line feed is being written just now: it is left alone.
+ * has a negative number, or whose round does not follow the one before, is SEFL_EPROTO with its
+ * number. What stands behind the last line feed is being written just now: it is left alone.
  * Threads: values.   Secrets: none: numbers that everybody may know. */
 #ifndef REPORT_RUN_LOG_H
 #define REPORT_RUN_LOG_H

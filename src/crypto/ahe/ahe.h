@@ -162,8 +162,8 @@ sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *s, const uin
 sefl_status ahe_sum_add_head(const ahe_params *p, ahe_sum *s, const uint8_t *head) SEFL_MUST_CHECK;
 sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                               size_t units, pool *pool) SEFL_MUST_CHECK;
-/* n whole updates at once, each ahe_body_bytes: the same sum, which one thread walks through once instead of
- * n times (with lwe it is larger than the caches). */
+/* n whole updates at once, each ahe_body_bytes: the same sum, which one thread walks through once
+ * instead of n times (with lwe it is larger than the caches). */
 sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *s, const uint8_t *const *bodies,
                                size_t n, pool *pool) SEFL_MUST_CHECK;
 /* Closes the set; checks the finished sum (gcd with N). */

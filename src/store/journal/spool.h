@@ -11,9 +11,9 @@
  * was said at this opening: they are deleted. spool_sweep deletes parts not touched for
  * long; the number of parts and their bytes in one folder are bounded by the caller.
  *
- * With room for all of it, a body is gathered there and leaves a mebibyte at a time, past the system's cache
- * where the file system can (O_DIRECT): nobody reads it there, because who needs it has it in the room.
- * What a process that dies had gathered and not written is sent again.
+ * With room for all of it, a body is gathered there and leaves a mebibyte at a time, past the
+ * system's cache where the file system can (O_DIRECT): nobody reads it there, because who needs it
+ * has it in the room. What a process that dies had gathered and not written is sent again.
  * Threads: one owner a spool; one spool a hash (SEFL_ESTATE while another has it, flock).
  * Secrets: none (ciphertexts).   Memory: none that grows. */
 #ifndef STORE_JOURNAL_SPOOL_H
