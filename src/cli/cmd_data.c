@@ -5,6 +5,7 @@
 #include "cli/interrupt.h"
 #include "cli/meter.h"
 #include "cli/output.h"
+#include "cli/print.h"
 #include "model/corpus/corpus.h"
 #include "model/corpus/partition.h"
 #include "model/corpus/synth.h"
@@ -203,12 +204,6 @@ static void hex(char out[2 * SHA256_BYTES + 1], const vocab *v)
         snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
-static sefl_status print_buf(sefl_buf *b)
-{
-    printf("%.*s\n", (int)b->n, (const char *)b->p);
-    return SEFL_OK;
-}
-
 /* ---- stats --------------------------------------------------------------------------------- */
 
 static void stats_json(json *j, const corpus_stats *s, bool marked)
@@ -276,9 +271,8 @@ static sefl_status run_stats(options *o)
         corpus_clear(&c);
     }
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
     if (o->json)
-        SEFL_TRY(print_buf(&b));
+        SEFL_TRY(print_json(&j));
     else
         printf(
             "tokens count <eos>; unknown: words that the vocabulary lacks; longest: tokens of the\n"
@@ -331,8 +325,7 @@ static sefl_status run_vocab(options *o)
     json_key(&j, "unk"), json_u64(&j, vocab_unk(v));
     json_key(&j, "eos"), json_u64(&j, vocab_eos(v));
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    SEFL_TRY(print_buf(&b));
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     vocab_free(v);
@@ -447,9 +440,8 @@ static sefl_status run_split(options *o)
     }
     json_close(&j, ']');
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
     if (o->json) {
-        SEFL_TRY(print_buf(&b));
+        SEFL_TRY(print_json(&j));
         goto done;
     }
     qsort(sizes, p.clients, sizeof *sizes, ascending);
@@ -524,8 +516,7 @@ static sefl_status run_synth(options *o)
         json_close(&j, '}');
     }
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    SEFL_TRY(print_buf(&b));
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     return st;

@@ -4,6 +4,7 @@
 #include "cli/actions.h"
 #include "cli/best.h"
 #include "cli/output.h"
+#include "cli/print.h"
 #include "model/corpus/corpus.h"
 #include "model/corpus/utf8.h"
 #include "model/file/jread.h"
@@ -159,11 +160,6 @@ static int take(void *ctx, int c, const char *value)
     return st == SEFL_OK ? CLI_DONE : cli_misuse(&cmd_model, "%s", sefl_last_error());
 }
 
-static void print_buf(const sefl_buf *b)
-{
-    printf("%.*s\n", (int)b->n, (const char *)b->p);
-}
-
 static void hex(char out[2 * SHA256_BYTES + 1], const uint8_t *digest)
 {
     for (int i = 0; i < SHA256_BYTES; i++)
@@ -272,9 +268,8 @@ static sefl_status run_info(options *o)
     }
     SEFL_TRY(info_arrays(o, ours ? "model" : "", &j));
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
     if (o->json)
-        print_buf(&b);
+        SEFL_TRY(print_json(&j));
 done:
     tensors_close(t);
     sefl_free(theta);
@@ -306,8 +301,7 @@ static sefl_status report_written(const options *o, const char *path, const mode
     if (distance >= 0)
         json_key(&j, "distance"), json_real(&j, distance);
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    print_buf(&b);
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     return st;
@@ -395,8 +389,7 @@ static sefl_status run_eval(options *o)
     if (best > 0 && c.unknown == 0)
         json_key(&j, "best_perplexity"), json_real(&j, best);
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    print_buf(&b);
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     corpus_clear(&c);
@@ -469,7 +462,7 @@ static sefl_status run_generate(options *o)
             for (size_t i = 0; i < text.n; i++)
                 if (text.p[i] != '\n' && (text.p[i] < 32 || text.p[i] == 127))
                     text.p[i] = '?';
-        print_buf(&text);
+        print_line(&text);
         goto done;
     }
     json j = json_into(&b);
@@ -478,8 +471,7 @@ static sefl_status run_generate(options *o)
     json_key(&j, "temperature"), json_real(&j, o->temperature);
     json_key(&j, "text"), json_span(&j, text.n ? buf_span(&text) : span_of("", 0));
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    print_buf(&b);
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     buf_clear(&text);

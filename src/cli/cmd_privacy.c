@@ -1,5 +1,6 @@
 #include "cli/actions.h"
 #include "cli/cli.h"
+#include "cli/print.h"
 
 #include "base/buf.h"
 #include "base/json.h"
@@ -205,15 +206,6 @@ static void json_pld(json *j, const char *key, const pld_interval *e)
     json_close(j, '}');
 }
 
-static int print_json(json *j, sefl_buf *b)
-{
-    sefl_status st = json_end(j);
-    if (st == SEFL_OK)
-        printf("%.*s\n", (int)b->n, (const char *)b->p);
-    buf_clear(b);
-    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_privacy, st);
-}
-
 static int plan_json(const plan *p)
 {
     sefl_buf b = { 0 };
@@ -250,7 +242,7 @@ static int plan_json(const plan *p)
     json_key(&j, "fraction_bits"), json_u64(&j, p->grid.t);
     json_close(&j, '}');
     json_close(&j, '}');
-    return print_json(&j, &b);
+    return print_json_end(&cmd_privacy, &j);
 }
 
 enum { OPT_JSON = 256, OPT_HIDDEN, OPT_PUBLIC_COUNT, OPT_PLD, OPT_CLASSIC, OPT_NOISE, OPT_NUMBER };
@@ -436,7 +428,7 @@ static int spent_json(const ledger *l, const ledger_total *t)
     json_key(&j, "hash"), json_str(&j, id);
     json_close(&j, '}');
     json_close(&j, '}');
-    return print_json(&j, &b);
+    return print_json_end(&cmd_privacy, &j);
 }
 
 static int run_spent(int argc, char **argv)

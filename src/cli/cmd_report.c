@@ -1,5 +1,6 @@
 /* sefl report: what happened in a run, in words and as a page. */
 #include "cli/cli.h"
+#include "cli/print.h"
 
 #include "base/buf.h"
 #include "base/file.h"
@@ -27,7 +28,7 @@ static void number(json *j, const char *key, double v)
         json_key(j, key), json_real(j, v);
 }
 
-static sefl_status print_json(const report *r, const char *page)
+static sefl_status say_json(const report *r, const char *page)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -58,8 +59,7 @@ static sefl_status print_json(const report *r, const char *page)
     number(&j, "ahead_bytes", t.ahead_bytes);
     number(&j, "open_bytes", t.open_bytes);
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    printf("%.*s\n", (int)b.n, (const char *)b.p);
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     return st;
@@ -82,7 +82,7 @@ static sefl_status work(const char *run, const char *page, bool as_json, bool te
         SEFL_TRY(file_write_atomic(page, buf_span(&html), 0644));
     }
     if (as_json) {
-        SEFL_TRY(print_json(&r, text_only ? NULL : page));
+        SEFL_TRY(say_json(&r, text_only ? NULL : page));
         goto done;
     }
     SEFL_TRY(report_text(&words, &r));

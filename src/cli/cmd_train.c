@@ -9,6 +9,7 @@
 #include "cli/best.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
+#include "cli/print.h"
 #include "config/settings.h"
 #include "model/corpus/corpus.h"
 #include "model/file/model_file.h"
@@ -335,8 +336,7 @@ static sefl_status end_of_epoch(session *s, const train_info *info)
         json_key(&j, "lr"), json_real(&j, info->lr);
         json_key(&j, "words_per_second"), json_real(&j, speed);
         json_close(&j, '}');
-        SEFL_TRY(json_end(&j));
-        printf("%.*s\n", (int)b.n, (const char *)b.p);
+        SEFL_TRY(print_json(&j));
     } else {
         printf("epoch %llu/%llu  loss %.3f  train ppl %.2f",
                (unsigned long long)trainer_epochs(s->t), (unsigned long long)s->epochs, train,
@@ -390,8 +390,7 @@ static sefl_status farewell(session *s)
         if (s->best > 0 && unknown == 0)
             json_key(&j, "best_possible_perplexity"), json_real(&j, s->best);
         json_close(&j, '}');
-        SEFL_TRY(json_end(&j));
-        printf("%.*s\n", (int)b.n, (const char *)b.p);
+        SEFL_TRY(print_json(&j));
         goto done;
     }
     if (!isnan(test))

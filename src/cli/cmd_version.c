@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "cli/print.h"
 
 #include "base/buf.h"
 #include "base/cpu.h"
@@ -34,7 +35,7 @@ static size_t libraries(library *out)
     return n;
 }
 
-static int print_json(const library *libs, size_t n)
+static int say_json(const library *libs, size_t n)
 {
     const cpu_features *f = cpu_get();
     sefl_buf b = { 0 };
@@ -57,11 +58,7 @@ static int print_json(const library *libs, size_t n)
         json_key(&j, libs[i].name), json_str(&j, libs[i].version);
     json_close(&j, '}');
     json_close(&j, '}');
-    sefl_status st = json_end(&j);
-    if (st == SEFL_OK)
-        printf("%.*s\n", (int)b.n, (const char *)b.p);
-    buf_clear(&b);
-    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_version, st);
+    return print_json_end(&cmd_version, &j);
 }
 
 static int run(int argc, char **argv)
@@ -80,7 +77,7 @@ static int run(int argc, char **argv)
     library libs[8];
     size_t n = libraries(libs);
     if (as_json)
-        return print_json(libs, n);
+        return say_json(libs, n);
 
     const cpu_features *f = cpu_get();
     printf("sefl %s%s\n", sefl_version(), SEFL_CORE_ONLY ? " (core only)" : "");

@@ -1,4 +1,5 @@
 #include "cli/full/ca_print.h"
+#include "cli/print.h"
 
 #include "base/json.h"
 
@@ -89,8 +90,7 @@ sefl_status ca_print_json(const trust *t, int64_t now)
     }
     json_close(&j, ']');
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    printf("%.*s\n", (int)b.n, (const char *)b.p);
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     return st;

@@ -1,6 +1,7 @@
 /* sefl compare: runs side by side. */
 #include "cli/cli.h"
 #include "cli/full/experiment_args.h"
+#include "cli/print.h"
 
 #include "base/alloc.h"
 #include "simulate/overview.h"
@@ -89,7 +90,7 @@ static sefl_status compare(char **folder, size_t n, bool as_json)
         if (as_json) {
             buf_reset(&b);
             SEFL_TRY(overview_json(&b, o));
-            printf("%.*s\n", (int)b.n, (const char *)b.p);
+            print_line(&b);
         }
     }
     if (!as_json)

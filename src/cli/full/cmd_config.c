@@ -2,6 +2,7 @@
 #include "cli/actions.h"
 #include "cli/cli.h"
 #include "cli/full/config_kind.h"
+#include "cli/print.h"
 
 #include "base/json.h"
 
@@ -16,15 +17,6 @@ static const struct option longopts[] = {
     { "json", no_argument, NULL, O_JSON },
     { 0 },
 };
-
-static int print_buf(json *j, sefl_buf *b)
-{
-    sefl_status st = json_end(j);
-    if (st == SEFL_OK)
-        printf("%.*s\n", (int)b->n, (const char *)b->p);
-    buf_clear(b);
-    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_config, st);
-}
 
 /* ---- check --------------------------------------------------------------------------------- */
 
@@ -50,7 +42,7 @@ static int check(const config_kind *k, const char *path, bool as_json)
         else
             json_key(&j, "error"), json_str(&j, sefl_last_error());
         json_close(&j, '}');
-        int rc = print_buf(&j, &b);
+        int rc = print_json_end(&cmd_config, &j);
         settings_clear(&s);
         return rc != CLI_DONE ? rc : st == SEFL_OK ? CLI_DONE : CLI_FAILED;
     }
@@ -97,7 +89,7 @@ static int keys(const config_kind *k, bool as_json)
     if (!as_json)
         return CLI_DONE;
     json_close(&j, ']');
-    return print_buf(&j, &b);
+    return print_json_end(&cmd_config, &j);
 }
 
 static int run(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* sefl doctor: is this machine fit, and a role's file on it? */
 #include "cli/cli.h"
 #include "cli/full/doctor.h"
+#include "cli/print.h"
 
 #include "base/alloc.h"
 #include "base/json.h"
@@ -21,7 +22,7 @@ static const struct option longopts[] = {
 
 static const char *const words[] = { "ok", "warn", "fail" };
 
-static sefl_status print_json(const doctor *d)
+static sefl_status say_json(const doctor *d)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -42,8 +43,7 @@ static sefl_status print_json(const doctor *d)
     }
     json_close(&j, ']');
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    printf("%.*s\n", (int)b.n, (const char *)b.p);
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     return st;
@@ -98,7 +98,7 @@ static int run(int argc, char **argv)
     else
         doctor_ports(d);
     if (as_json)
-        st = print_json(d);
+        st = say_json(d);
     else
         print_text(d);
     int rc = st != SEFL_OK           ? cli_failed(&cmd_doctor, st)

@@ -1,6 +1,7 @@
 #include "cli/actions.h"
 #include "cli/cli.h"
 #include "cli/full/unlock.h"
+#include "cli/print.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -39,7 +40,7 @@ typedef struct report {
     const char *verdict; /* NULL, or what check found */
 } report;
 
-static sefl_status print_json(const report *r)
+static sefl_status say_json(const report *r)
 {
     const keyfile_info *i = r->info;
     sefl_status st = SEFL_OK;
@@ -65,8 +66,7 @@ static sefl_status print_json(const report *r)
         json_key(&j, "verified"), json_bool(&j, r->verdict != NULL);
     }
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    printf("%.*s\n", (int)b.n, (const char *)b.p);
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     return st;
@@ -96,7 +96,7 @@ static void print_text(const report *r)
 static sefl_status print_report(const report *r, bool as_json)
 {
     if (as_json)
-        return print_json(r);
+        return say_json(r);
     print_text(r);
     return SEFL_OK;
 }

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/full/experiment_args.h"
 #include "cli/meter.h"
+#include "cli/print.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -121,7 +122,7 @@ static sefl_status plan_one(session *s, size_t i)
     SEFL_TRY(plan_make(p, sc, &r, pool_threads(pl)));
     if (s->json) {
         SEFL_TRY(plan_json(&b, p));
-        printf("%.*s\n", (int)b.n, (const char *)b.p);
+        print_line(&b);
     } else {
         print_plan(p, e.name);
     }

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
+#include "cli/print.h"
 
 #include "base/json.h"
 #include "crypto/ahe/keyfile.h"
@@ -115,7 +116,7 @@ static int take(provision_config *c, settings *terms, bool *as_json, int opt, co
 
 /* ---- what was made, and what to do with it ----------------------------------------------------- */
 
-static sefl_status print_json(const provision_config *c, const provision_report *r, const char *id)
+static sefl_status say_json(const provision_config *c, const provision_report *r, const char *id)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -130,8 +131,7 @@ static sefl_status print_json(const provision_config *c, const provision_report 
     json_key(&j, "tokens_least"), json_u64(&j, r->tokens_least);
     json_key(&j, "tokens_most"), json_u64(&j, r->tokens_most);
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    printf("%.*s\n", (int)b.n, (const char *)b.p);
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     return st;
@@ -204,7 +204,7 @@ static int run(int argc, char **argv)
     char id[2 * PAILLIER_FINGERPRINT_BYTES + 1];
     keyfile_fingerprint_hex(id, r.task);
     if (as_json)
-        st = print_json(&c, &r, id);
+        st = say_json(&c, &r, id);
     else
         print_text(&c, &r, id);
     rc = st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_provision, st);

@@ -3,6 +3,7 @@
 #include "cli/full/experiment_args.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
+#include "cli/print.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -77,7 +78,7 @@ static void on_begin(void *ctx, const simulate_view *v)
         fprintf(stderr, "going on after round %" PRIu64 "\n", v->done);
 }
 
-static void print_line(const session *s, const run_round *r)
+static void print_round(const session *s, const run_round *r)
 {
     char up[16];
     human_bytes(up, r->up);
@@ -104,11 +105,11 @@ static void on_round(void *ctx, const run_round *r)
     s->rounds_here++;
     clear_line(s);
     if (!s->json) {
-        print_line(s, r);
+        print_round(s, r);
         return;
     }
     if (run_round_write(&b, r) == SEFL_OK)
-        printf("%.*s\n", (int)b.n, (const char *)b.p);
+        print_line(&b);
     fflush(stdout);
     buf_clear(&b);
 }
@@ -179,12 +180,12 @@ static void print_summary(const simulate_result *r)
     printf("memory      %.0f MB\n", (double)r->memory_bytes / 1e6);
 }
 
-static sefl_status print_json(const simulate_result *r, const experiment *e)
+static sefl_status say_json(const simulate_result *r, const experiment *e)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     SEFL_TRY(simulate_summary_write(&b, r, e));
-    printf("%.*s\n", (int)b.n, (const char *)b.p);
+    print_line(&b);
 done:
     buf_clear(&b);
     return st;
@@ -216,7 +217,7 @@ static sefl_status one_run(session *s, size_t i)
     clear_line(s);
     SEFL_TRY(experiment_make(&e, &one));
     if (s->json)
-        SEFL_TRY(print_json(r, &e));
+        SEFL_TRY(say_json(r, &e));
     else
         print_summary(r);
     if (r->rounds > 0 && r->skipped == r->rounds) {

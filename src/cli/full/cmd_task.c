@@ -2,6 +2,7 @@
 #include "cli/actions.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/print.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -309,8 +310,7 @@ static sefl_status show_json(const task *t, const envelope *env)
     json_key(&j, "clients_max"), json_u64(&j, t->clients_max);
     json_key(&j, "threshold"), json_u64(&j, t->threshold);
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    printf("%.*s\n", (int)b.n, (const char *)b.p);
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     return st;

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "cli/full/demo_table.h"
+#include "cli/print.h"
 
 #include "base/json.h"
 #include "simulate/plan.h"
@@ -152,8 +153,8 @@ static void print_rest(const demo_scene *s)
            me, o, model, o, me, o, me, o, me, o, me);
 }
 
-static sefl_status print_json(const demo_result *r, const demo_scene *s, const totals *t,
-                              const plan_need *n)
+static sefl_status say_json(const demo_result *r, const demo_scene *s, const totals *t,
+                            const plan_need *n)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -200,8 +201,7 @@ static sefl_status print_json(const demo_result *r, const demo_scene *s, const t
     json_key(&j, "open"), json_real(&j, t->open_bytes);
     json_close(&j, '}');
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    printf("%.*s\n", (int)b.n, (const char *)b.p);
+    SEFL_TRY(print_json(&j));
 done:
     buf_clear(&b);
     return st;
@@ -214,7 +214,7 @@ sefl_status demo_table(const demo_result *r, const demo_scene *s)
     plan_need n;
     SEFL_TRY(plan_need_of(&n, s->task, PLAN_EPSILON, DELTA));
     if (s->json)
-        return print_json(r, s, &t, &n);
+        return say_json(r, s, &t, &n);
     print_perplexity(r, s, &t);
     print_privacy(s, &t, &n);
     print_cost(r, s, &t);
