@@ -8,8 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
-#include "mpc/noise/own.h"
-#include "privacy/mechanism/dgauss.h"
+#include "protocol/own_noise.h"
 #include "protocol/unit_digits.h"
 
 #include <stdio.h>
@@ -428,27 +427,15 @@ done:
     return st;
 }
 
-typedef struct own_noise {
-    dgauss law;
-    sefl_rng rng;
-} own_noise;
-
-static sefl_status draw(void *ctx, int64_t *e, size_t first, size_t n)
-{
-    own_noise *o = ctx;
-    (void)first;
-    return dgauss_fill_vartime(&o->law, e, n, &o->rng);
-}
-
 /* Mode own: CSP's reply for `attempt`, whose mask is op->seed. */
 static sefl_status finish_own(opening *op, const uint8_t *reply, uint64_t attempt)
 {
     sefl_status st = SEFL_OK;
     noise_params p = task_noise_params(op->t, op->o->round, attempt);
     own_noise own;
-    noise_source source = { .get = draw, .ctx = &own };
+    noise_source source = own_noise_of(&own);
     unit_digits d = { 0 };
-    SEFL_TRY(dgauss_for_grid(&own.law, &op->t->grid));
+    SEFL_TRY(own_noise_init(&own, op->t));
     SEFL_TRY(coins_for(op->l->c.coins, &own.rng, "own", op->o->round, attempt));
     SEFL_TRY(unit_digits_init(&d, &op->t->ahe, NULL, op->seed));
     noise_digits mask = unit_digits_of(&d);

@@ -5,9 +5,8 @@
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "base/sha256.h"
-#include "mpc/noise/own.h"
-#include "privacy/mechanism/dgauss.h"
 #include "protocol/csp_internal.h"
+#include "protocol/own_noise.h"
 #include "protocol/unit_digits.h"
 
 #include <inttypes.h>
@@ -223,32 +222,20 @@ done:
     return st;
 }
 
-typedef struct own_noise {
-    dgauss law;
-    sefl_rng rng;
-} own_noise;
-
-static sefl_status draw(void *ctx, int64_t *e, size_t first, size_t n)
-{
-    own_noise *o = ctx;
-    (void)first;
-    return dgauss_fill_vartime(&o->law, e, n, &o->rng);
-}
-
 static sefl_status open_own(opening *o)
 {
     sefl_status st = SEFL_OK;
     csp *c = o->c;
     noise_params p = task_noise_params(c->c.task, o->s.round, o->s.attempt);
     own_noise own;
-    noise_source source = { .get = draw, .ctx = &own };
+    noise_source source = own_noise_of(&own);
     unit_digits d = { 0 };
     uint8_t *reply = NULL;
     size_t bytes = 0;
     uint64_t began = csp_now(c);
     SEFL_TRY(noise_own_bytes(&bytes, &p));
     SEFL_TRY(sefl_new(&reply, bytes, 1));
-    SEFL_TRY(dgauss_for_grid(&own.law, &c->c.task->grid));
+    SEFL_TRY(own_noise_init(&own, c->c.task));
     SEFL_TRY(coins_for(c->c.coins, &own.rng, "own", o->s.round, o->s.attempt));
     SEFL_TRY(unit_digits_init(&d, &c->c.task->ahe, o->plain, NULL));
     noise_digits from = unit_digits_of(&d);

@@ -2,10 +2,9 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
-#include "mpc/noise/own.h"
 #include "mpc/noise/session.h"
 #include "mpc/plain/law.h"
-#include "privacy/mechanism/dgauss.h"
+#include "protocol/own_noise.h"
 #include "simulate/named_coins.h"
 
 #include <pthread.h>
@@ -153,38 +152,26 @@ done:
 
 /* ---- each server's own ----------------------------------------------------------------------- */
 
-typedef struct law {
-    dgauss law;
-    sefl_rng rng;
-} law;
-
-static sefl_status draw(void *ctx, int64_t *e, size_t first, size_t n)
-{
-    law *l = ctx;
-    (void)first;
-    return dgauss_fill_vartime(&l->law, e, n, &l->rng);
-}
-
 /* Each server rounds its digits and adds its own noise: pure functions of noise/own.h. */
 static sefl_status own(int64_t *out, const task *t, uint64_t seed, const noise_params *p,
                        const uint64_t *v, const uint64_t *m)
 {
     sefl_status st = SEFL_OK;
     noise_digits dv = noise_digits_of(v), dm = noise_digits_of(m);
-    law l;
-    noise_source source = { .get = draw, .ctx = &l };
+    own_noise o;
+    noise_source source = own_noise_of(&o);
     seeded gen;
     size_t bytes;
     uint8_t *reply = NULL;
-    SEFL_TRY(dgauss_for_grid(&l.law, &t->grid));
+    SEFL_TRY(own_noise_init(&o, t));
     SEFL_TRY(noise_own_bytes(&bytes, p));
     SEFL_TRY(sefl_new(&reply, bytes, 1));
     named_coins_replay(&gen, "CSP", seed, "own", p->round, p->attempt);
-    l.rng = seeded_rng(&gen);
-    SEFL_TRY(noise_own_make(reply, p, &dm, &source, &l.rng));
+    o.rng = seeded_rng(&gen);
+    SEFL_TRY(noise_own_make(reply, p, &dm, &source, &o.rng));
     named_coins_replay(&gen, "AS", seed, "own", p->round, p->attempt);
-    l.rng = seeded_rng(&gen);
-    SEFL_TRY(noise_own_finish(out, p, reply, &dv, &source, &l.rng));
+    o.rng = seeded_rng(&gen);
+    SEFL_TRY(noise_own_finish(out, p, reply, &dv, &source, &o.rng));
 done:
     sefl_free(reply);
     return st;
