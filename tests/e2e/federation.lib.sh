@@ -9,6 +9,8 @@
 # Every process runs below a shell of its own that notes its id and its end, so that only processes
 # started here are ever signalled, and none after it has ended. Every wait has a limit. When a test
 # fails the logs are shown; whatever happens, nothing stays behind.
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 fail() {
     echo "FAILED: $*" >&2
     fed_show
@@ -16,7 +18,6 @@ fail() {
 }
 note() { echo "$(date +%T) $*"; }
 
-dir=$(mktemp -d)
 fed=
 fed_names=
 trap fed_end EXIT

@@ -2,17 +2,9 @@
 # sefl client: settings, refusals and signals of the program itself; rounds are tested elsewhere.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
-fail() { echo "FAILED: $*" >&2; exit 1; }
-expect() { # CODE command...: runs it, output in $out
-    want=$1
-    shift
-    rc=0
-    out=$("$@" 2>&1) || rc=$?
-    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
-}
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 pid=
-dir=$(mktemp -d)
 trap '[ -z "$pid" ] || kill -KILL $pid 2> /dev/null || :; rm -rf "$dir"' EXIT
 
 expect 0 "$SEFL" help client; says "epsilon_total"

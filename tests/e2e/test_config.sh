@@ -2,17 +2,8 @@
 # init, config and doctor: files that are written can be read, errors have their place, remedies are named.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
-fail() { echo "FAILED: $*" >&2; exit 1; }
-expect() { # CODE command...: runs it, output in $out
-    want=$1
-    shift
-    rc=0
-    out=$("$@" 2>&1) || rc=$?
-    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
-}
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 cd "$dir"
 
 # ---- init and config -------------------------------------------------------------------------

@@ -3,14 +3,6 @@
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
-expect() { # CODE command...: runs it, output in $out
-    want=$1
-    shift
-    rc=0
-    out=$("$@" 2>&1) || rc=$?
-    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
-}
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
 logged() { grep -q "$1" "$dir/log/csp"; }
 
 # misuse

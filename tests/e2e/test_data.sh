@@ -1,19 +1,8 @@
 #!/bin/sh
 # sefl data: statistics, vocabularies, clients' shares and generated text, and its manners.
 set -eu
-fail() { echo "FAILED: $*" >&2; exit 1; }
-expect() { # CODE command...: runs it, output in $out
-    want=$1
-    shift
-    rc=0
-    out=$("$@" 2>&1) || rc=$?
-    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
-}
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
-json() { printf '%s\n' "$out" | { ! command -v python3 > /dev/null || python3 -m json.tool > /dev/null; } ||
-    fail "not JSON: $out"; }
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 
 # misuse
 expect 2 "$SEFL" data; says "an action is wanted"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The demo runs a federation, loses clients, learns, leaves no process, and refuses what makes no sense.
 set -eu
-fail() { echo "FAILED: $*" >&2; exit 1; }
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 out=$("$SEFL" demo --help) || fail "no help"
 rc=0
 "$SEFL" demo --nonsense > /dev/null 2>&1 || rc=$?
@@ -25,8 +26,6 @@ for words in "secure sum with lwe" "secure sum with paillier" "standard deviatio
 done
 
 # ---- a federation ----------------------------------------------------------------------------
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/mine"
 echo precious > "$dir/mine/file"
 rc=0

@@ -2,9 +2,8 @@
 # Every example runs, in a folder of its own, and shows what it promises.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
-fail() { echo "FAILED: $*" >&2; exit 1; }
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 export SEFL
 
 wanted() { # what the output of an example must hold, a line each

@@ -2,14 +2,10 @@
 # Every reader that faces a peer has a fuzz harness, every harness a corpus and a line in
 # tests/fuzz/READERS; scripts/fuzz notices too few executions.
 set -eu
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 cd "$SEFL_SOURCE"
 list=tests/fuzz/READERS
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
 
 harnesses=$(find tests/fuzz -name 'fuzz_*.c')
 layer_names() { # of a harness file: tests/fuzz/PATH/fuzz_NAME.c is LAYER.NAME; layers of two words

@@ -3,9 +3,8 @@
 # provisioned federation; training is cut short. (sefl demo: test_demo.sh; the roles at work: test_federation.sh.)
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
-fail() { echo "FAILED: $*" >&2; exit 1; }
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 mkdir "$dir/bin"
 cat > "$dir/bin/sefl" << END
 #!/bin/sh

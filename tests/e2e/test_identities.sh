@@ -6,14 +6,6 @@ set -eu
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
 
-expect() { # CODE command...: runs it, output in $out
-    want=$1
-    shift
-    code=0
-    out=$("$@" 2>&1) || code=$?
-    [ "$code" -eq "$want" ] || fail "'$*' exits $code, not $want: $out"
-}
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
 has_count() { # FILE NAME: above 0
     grep -q "\"$2\":[1-9]" "$1" 2> /dev/null
 }

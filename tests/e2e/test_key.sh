@@ -2,7 +2,8 @@
 # sefl key: a pair is made, shown and checked; wrong usage and damaged files are named.
 set -eu
 [ "${SEFL_CORE_ONLY:-0}" = 1 ] && { echo "not part of a core-only build"; exit 0; }
-fail() { echo "FAILED: $*" >&2; exit 1; }
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 expect() { # CODE command...: runs it without a terminal, output in $out
     want=$1
     shift
@@ -10,11 +11,8 @@ expect() { # CODE command...: runs it without a terminal, output in $out
     out=$(setsid -w "$@" 2>&1 < /dev/null) || rc=$?
     [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
 }
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
 mode() { stat -c %a "$1"; }
 
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 umask 022
 echo "a passphrase of some length" > pass

@@ -3,9 +3,8 @@
 # the help; help has options and an example; man page and completion know every command, action and option;
 # nothing but results goes to standard output, and no control characters where there is no terminal.
 set -eu
-fail() { echo "FAILED: $*" >&2; exit 1; }
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 cd "$dir"
 
 misuse() { # ARGUMENTS...: must be refused

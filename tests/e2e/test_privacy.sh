@@ -1,15 +1,8 @@
 #!/bin/sh
 # sefl privacy: two epsilons always, bad values named with exit 2, a ledger's total.
 set -eu
-fail() { echo "FAILED: $*" >&2; exit 1; }
-expect() { # CODE command...: runs it, output in $out
-    want=$1
-    shift
-    rc=0
-    out=$("$@" 2>&1) || rc=$?
-    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
-}
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 says_not() { case $out in *"$1"*) fail "'$1' is in: $out" ;; *) ;; esac; }
 plan() { # CODE option...: a good plan with these options added
     code=$1
@@ -111,14 +104,11 @@ says "against others"; says "9f03e9bea321be02"
 expect 0 "$SEFL" privacy spent "$ledger" --json; says '"tasks":[{"task":"000102'
 expect 0 "$SEFL" privacy spent "$ledger" --delta 1e-9; says "at delta 1e-09"
 expect 2 "$SEFL" privacy spent "$ledger" --delta 2; says '--delta is "2"'
-{ cat "$ledger"; printf '\003'; } > "${TMPDIR:-/tmp}/sefl-ledger-$$"
-expect 0 "$SEFL" privacy spent "${TMPDIR:-/tmp}/sefl-ledger-$$"
-rm "${TMPDIR:-/tmp}/sefl-ledger-$$"
+{ cat "$ledger"; printf '\003'; } > "$dir/unfinished"
+expect 0 "$SEFL" privacy spent "$dir/unfinished"
 says "1 bytes of an unfinished record"; says "for a client"
 expect 2 "$SEFL" privacy spent; says "one ledger"
 expect 1 "$SEFL" privacy spent /nonexistent; says "/nonexistent"
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
 # one byte of a record changed
 { head -c 60 "$ledger"; printf 'X'; tail -c +62 "$ledger"; } > "$dir/changed"
 expect 1 "$SEFL" privacy spent "$dir/changed"; says "was changed"

@@ -1,15 +1,8 @@
 #!/bin/sh
 # The program's manners: exit codes, help on every command, suggestions, JSON that parses.
 set -eu
-fail() { echo "FAILED: $*" >&2; exit 1; }
-expect() { # CODE command...: runs it, output in $out
-    want=$1
-    shift
-    rc=0
-    out=$("$@" 2>&1) || rc=$?
-    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
-}
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 
 expect 0 "$SEFL" version; says "commit"; says "cpu uses"; says "glibc"
 expect 0 "$SEFL" --version; says "sefl 0."

@@ -2,18 +2,9 @@
 # sefl provision: what it makes, what it refuses, and that a failure leaves nothing.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
-fail() { echo "FAILED: $*" >&2; exit 1; }
-expect() { # CODE command...: runs it, output in $out
-    want=$1
-    shift
-    rc=0
-    out=$("$@" 2>&1) || rc=$?
-    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
-}
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 nothing() { [ -z "$(ls -A "$dir")" ] || fail "something is left: $(ls -A "$dir")"; }
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
 
 # misuse
 expect 2 "$SEFL" provision; says "which folder?"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # bootstrap's promises: 0 when complete and under a second, 2 with names or with the command.
 set -eu
-fail() { echo "FAILED: $*" >&2; exit 1; }
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 bootstrap=$SEFL_SOURCE/scripts/bootstrap
 command -v dpkg-query > /dev/null || { echo "not a Debian system: nothing to test"; exit 0; }
 
@@ -11,8 +12,7 @@ ms=$((($(date +%s%N) - t0) / 1000000))
 [ "$ms" -lt 1000 ] || echo "note: bootstrap --check took $ms ms (a loaded machine?)"
 
 # A machine where everything is missing: a dpkg-query that knows no package.
-fake=$(mktemp -d)
-trap 'rm -rf "$fake"' EXIT
+fake=$dir
 printf '#!/bin/sh\nexit 1\n' > "$fake/dpkg-query"
 printf '#!/bin/sh\necho 1000\n' > "$fake/id" # not root
 printf '#!/bin/sh\nexit 1\n' > "$fake/sudo"

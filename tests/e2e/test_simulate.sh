@@ -2,19 +2,10 @@
 # sefl simulate, plan, compare: runs, sweeps, going on after an interruption, misuse.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
-fail() { echo "FAILED: $*" >&2; exit 1; }
-expect() { # CODE command...: runs it, output in $out
-    want=$1
-    shift
-    rc=0
-    out=$("$@" 2>&1) || rc=$?
-    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
-}
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 silent() { case $out in *"$1"*) fail "'$1' is in: $out" ;; *) ;; esac; }
 hash_of() { grep -o '"model_sha256":"[0-9a-f]*"' "runs/$1/summary.json"; }
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 cat > e.yml <<'END'
 # an experiment

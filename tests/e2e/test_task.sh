@@ -4,19 +4,10 @@
 # shellcheck disable=SC2086 # lists of options are split on purpose
 set -eu
 [ "${SEFL_CORE_ONLY:-0}" = 1 ] && { echo "not part of a core-only build"; exit 0; }
-fail() { echo "FAILED: $*" >&2; exit 1; }
-expect() { # CODE command...: output in $out
-    want=$1
-    shift
-    rc=0
-    out=$("$@" 2>&1 < /dev/null) || rc=$?
-    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
-}
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 says_not() { case $out in *"$1"*) fail "'$1' is in: $out" ;; *) ;; esac; }
 
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 
 # keys, word list and first model of a small federation, and a second one to mix up with it

@@ -1,17 +1,8 @@
 #!/bin/sh
 # sefl train: learns generated text, saves, resumes to the same bytes, does not depend on threads.
 set -eu
-fail() { echo "FAILED: $*" >&2; exit 1; }
-expect() { # CODE command...: runs it, output in $out
-    want=$1
-    shift
-    rc=0
-    out=$("$@" 2>&1) || rc=$?
-    [ "$rc" -eq "$want" ] || fail "'$*' exits $rc, not $want: $out"
-}
-says() { case $out in *"$1"*) ;; *) fail "'$1' is not in: $out" ;; esac; }
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 
 expect 0 "$SEFL" data synth --out "$dir/text" --tokens 20000 --clients 2 --seed 3
 small="--data $dir/text --vocab $dir/text/vocab.txt --block 8 --epochs 2 --lr 0.01 --set train.optimiser=adam
