@@ -30,10 +30,12 @@ const char *https_header(const https_request *r, const char *name)
 
 static const char *file(void)
 {
-    static char path[64];
+    static char path[256];
     static const char zeros[FILE_BYTES];
     if (!path[0]) {
-        snprintf(path, sizeof path, "/tmp/sefl-fuzz-XXXXXX");
+        const char *tmp = getenv("TMPDIR");
+        int n = snprintf(path, sizeof path, "%s/sefl-fuzz-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+        must(n > 0 && (size_t)n < sizeof path);
         int fd = mkstemp(path);
         must(fd >= 0 && write(fd, zeros, FILE_BYTES) == FILE_BYTES);
         close(fd);

@@ -7,6 +7,7 @@
  * follows are triples of bytes (position u16, value) put over a request that is good. Nobody is let in but
  * that very claim. */
 #include "base/alloc.h"
+#include "base/file.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
 #include "roles/aggregator/http.h"
@@ -127,7 +128,7 @@ sefl_status rounds_news(rounds *r, uint64_t after, round_news *out, sefl_buf *he
 
 /* CSP: its token holds, whichever it is. It takes its time if the request has a `wait`. */
 static struct {
-    char root[64], as[96];
+    char root[128], as[192];
     sign_key *as_key, *csp_key;
     sefl_buf good; /* a request */
     enrol_claim claim;
@@ -206,7 +207,7 @@ void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r)
 
 static void remove_root(void)
 {
-    char command[128];
+    char command[160];
     snprintf(command, sizeof command, "rm -rf '%s'", op.root);
     must(system(command) == 0);
 }
@@ -221,7 +222,7 @@ static void a_token(token *out, trust *t, const char *name, int64_t at, const se
 
 static void make_folder(task *t)
 {
-    char path[3][128];
+    char path[3][192];
     int64_t at = (int64_t)time(NULL);
     sefl_rng rng = rng_system();
     sefl_buf csr = { 0 };
@@ -229,8 +230,8 @@ static void make_folder(task *t)
     trust_edit e;
     trust *other;
     token as_token, csp_token;
-    strcpy(op.root, "/tmp/fuzz-enrol-XXXXXX");
-    must(mkdtemp(op.root) != NULL && atexit(remove_root) == 0);
+    must(file_temp_folder(op.root, sizeof op.root, "fuzz-enrol") == SEFL_OK &&
+         atexit(remove_root) == 0);
     snprintf(op.as, sizeof op.as, "%s/as", op.root);
     snprintf(path[0], sizeof path[0], "%s/cert.pem", op.root);
     snprintf(path[1], sizeof path[1], "%s/key.pem", op.root);
