@@ -23,7 +23,7 @@
 typedef enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF } log_level;
 
 typedef struct sefl_log {
-    log_level level;         /* events below it are dropped; zero is LOG_DEBUG */
+    _Atomic log_level level; /* events below it are dropped; zero is LOG_DEBUG */
     int fd;                  /* where to */
     bool json;               /* one object a line; see log_open */
     const sefl_clock *clock; /* wall clock; NULL leaves the time out */

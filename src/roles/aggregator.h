@@ -63,7 +63,6 @@ typedef struct aggregator_settings {
     char *valid, *ready_file, *user; /* NULL: none */
     unsigned threads, connections, linger_s;
     unsigned per_address, per_client, connection_rate, request_rate, idle_s, rate_min;
-    log_level level;
 } aggregator_settings;
 
 /* SEFL_EINVAL names what is missing or wrong. folder: of the file; NULL or "": here. */

@@ -37,6 +37,7 @@
 
 #include "base/clock.h"
 #include "base/coins.h"
+#include "base/log.h"
 #include "roles/client_config.h"
 #include "roles/client_update.h"
 

@@ -78,7 +78,6 @@ sefl_status client_config_make(client_config *out, const settings *s, const char
     if (strcmp(format, "guess") != 0)
         SEFL_TRY(corpus_format_parse(&c.text_format, format));
     c.threads = (unsigned)settings_u64(s, "threads");
-    SEFL_TRY(log_level_parse(&c.level, settings_text(s, "log")));
     SEFL_TRY(pinned_key(c.servers.as, s, "aggregator_key", folder));
     SEFL_TRY(pinned_key(c.servers.csp, s, "csp_key", folder));
     SEFL_CHECK(memcmp(c.servers.as, c.servers.csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,

@@ -23,7 +23,6 @@
 #ifndef ROLES_CLIENT_CONFIG_H
 #define ROLES_CLIENT_CONFIG_H
 
-#include "base/log.h"
 #include "config/settings.h"
 #include "model/corpus/records.h"
 #include "protocol/member.h"
@@ -40,7 +39,6 @@ typedef struct client_config {
     char *policy, *text, *text_field, *state, *ledger;
     corpus_format text_format;
     unsigned threads;
-    log_level level;
 } client_config;
 
 /* SEFL_EINVAL names what is missing or wrong. Reads the two public keys. folder: NULL or "" is here. */

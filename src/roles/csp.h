@@ -50,7 +50,6 @@ typedef struct csp_settings {
     char *key, *key_lock, *passphrase_file; /* of the secret key; NULL: not given */
     char *ready_file, *user;                /* NULL: none */
     unsigned threads;
-    log_level level;
     bool stay;
 } csp_settings;
 

@@ -57,7 +57,6 @@ sefl_status csp_settings_make(csp_settings *out, const settings *s, const char *
         SEFL_TRY(sefl_strdup(&c.user, settings_text(s, "user")));
     c.threads = (unsigned)settings_u64(s, "threads");
     c.stay = settings_bool(s, "stay");
-    SEFL_TRY(log_level_parse(&c.level, settings_text(s, "log")));
     *out = c, c = (csp_settings){ 0 };
 done:
     csp_settings_clear(&c);

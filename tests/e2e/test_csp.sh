@@ -29,6 +29,21 @@ grep -q '^127.0.0.1:[1-9][0-9]*$' "$fed/csp/ready" || fail "ready file: $(cat "$
 expect 1 "$SEFL" csp -c "$yml" --listen 127.0.0.1:0 --ready-file ""
 fed_kill HUP csp
 fed_until 10 "certificates read again" logged "certificates read again"
+cp "$yml" "$dir/kept.yml" # the log level is read again too: a file that is wrong is said, a good one obeyed
+echo "nonsense: 1" >> "$yml"
+fed_kill HUP csp
+fed_until 10 "complaint" logged "settings not read again"
+{ grep -v '^log:' "$dir/kept.yml"; echo "log: error"; } > "$yml"
+fed_kill HUP csp
+sleep 0.5
+lines=$(grep -c "certificates read again" "$dir/log/csp")
+fed_kill HUP csp
+sleep 1
+[ "$(grep -c "certificates read again" "$dir/log/csp")" -eq "$lines" ] || fail "the log level was not read again"
+cp "$dir/kept.yml" "$yml"
+fed_kill HUP csp
+again() { [ "$(grep -c "certificates read again" "$dir/log/csp")" -gt "$lines" ]; }
+fed_until 10 "info again" again
 fed_kill TERM csp
 fed_done csp 10
 [ ! -e "$fed/csp/ready" ] || fail "the ready file is still there"

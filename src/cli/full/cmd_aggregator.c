@@ -23,7 +23,6 @@ typedef struct session {
 static void on_signal(void *ctx, int sig)
 {
     session *s = ctx;
-    settings set;
     aggregator *role = s->role;
     if (sig != SIGHUP)
         s->ended = true;
@@ -31,11 +30,7 @@ static void on_signal(void *ctx, int sig)
         aggregator_stop(role);
     if (sig != SIGHUP || !role)
         return;
-    if (role_settings_read(&s->rs, &set) == SEFL_OK)
-        (void)!log_level_parse(&s->log.level, settings_text(&set, "log"));
-    else
-        log_error(&s->log, "settings not read again", lf_str("why", sefl_last_error()));
-    settings_clear(&set);
+    role_settings_relog(&s->rs, &s->log, LOG_DEBUG);
     aggregator_reload(role);
 }
 
@@ -97,7 +92,7 @@ static sefl_status work(session *s)
     SEFL_TRY(role_settings_read(&s->rs, &set));
     SEFL_TRY(aggregator_settings_make(&cfg, &set, s->rs.folder));
     s->wall = clock_wall();
-    s->log = log_open(2, cfg.level, &s->wall);
+    s->log = log_open(2, role_settings_level(&set, LOG_DEBUG), &s->wall);
     s->user = cfg.user;
     confine_warn(&s->log, cfg.user);
     SEFL_TRY(signals_start(&sigs, on_signal, s)); /* before any other thread is made */

@@ -15,6 +15,7 @@ typedef struct session {
     role_settings rs;
     bool terminal;
     sefl_log log;
+    log_level least; /* unless the owner has chosen one */
     sefl_clock wall, clock;
     uint64_t shown_ms;
     _Atomic(client *) c;
@@ -53,12 +54,7 @@ static void show(void *ctx, const client_view *v)
 static void on_reload(void *ctx)
 {
     session *s = ctx;
-    settings set;
-    if (role_settings_read(&s->rs, &set) == SEFL_OK)
-        (void)!log_level_parse(&s->log.level, settings_text(&set, "log"));
-    else
-        log_error(&s->log, "settings not read again", lf_str("why", sefl_last_error()));
-    settings_clear(&set);
+    role_settings_relog(&s->rs, &s->log, s->least);
 }
 
 static void on_signal(void *ctx, int sig)
@@ -87,9 +83,9 @@ static sefl_status work(session *s, bool *running)
     SEFL_TRY(client_config_make(&cfg, &set, s->rs.folder));
     s->terminal = meter_terminal();
     s->wall = clock_wall(), s->clock = clock_monotonic();
-    s->log = log_open(2, cfg.level, &s->wall);
     if (s->terminal) /* the line says what goes on; only trouble is added */
-        s->log.level = cfg.level > LOG_WARN || settings_given(&set, "log") ? cfg.level : LOG_WARN;
+        s->least = LOG_WARN;
+    s->log = log_open(2, role_settings_level(&set, s->least), &s->wall);
     SEFL_TRY(signals_start(&sigs, on_signal, s));
     SEFL_TRY(client_new(&c, &(client_options){ .config = &cfg,
                                                .log = &s->log,

@@ -45,7 +45,6 @@ done:
 static void on_signal(void *ctx, int sig)
 {
     session *s = ctx;
-    settings set;
     csp_role *role = s->role;
     if (sig != SIGHUP)
         s->ended = true;
@@ -53,11 +52,7 @@ static void on_signal(void *ctx, int sig)
         csp_role_stop(role);
     if (sig != SIGHUP || !role)
         return;
-    if (role_settings_read(&s->rs, &set) == SEFL_OK)
-        (void)!log_level_parse(&s->log.level, settings_text(&set, "log"));
-    else
-        log_error(&s->log, "settings not read again", lf_str("why", sefl_last_error()));
-    settings_clear(&set);
+    role_settings_relog(&s->rs, &s->log, LOG_DEBUG);
     csp_role_reload(role);
 }
 
@@ -78,7 +73,7 @@ static sefl_status work(session *s)
     SEFL_TRY(role_settings_read(&s->rs, &set));
     SEFL_TRY(csp_settings_make(&cfg, &set, s->rs.folder));
     s->wall = clock_wall();
-    s->log = log_open(2, cfg.level, &s->wall);
+    s->log = log_open(2, role_settings_level(&set, LOG_DEBUG), &s->wall);
     SEFL_TRY(open_key(s, &cfg, &sec));
     s->user = cfg.user;
     confine_warn(&s->log, cfg.user);

@@ -101,6 +101,23 @@ done:
     return st;
 }
 
+log_level role_settings_level(const settings *s, log_level least)
+{
+    log_level level = LOG_INFO;
+    (void)!log_level_parse(&level, settings_text(s, "log")); /* the schema has checked it */
+    return level > least || settings_given(s, "log") ? level : least;
+}
+
+void role_settings_relog(const role_settings *rs, sefl_log *log, log_level least)
+{
+    settings s;
+    if (role_settings_read(rs, &s) == SEFL_OK)
+        log->level = role_settings_level(&s, least);
+    else
+        log_error(log, "settings not read again", lf_str("why", sefl_last_error()));
+    settings_clear(&s);
+}
+
 void role_settings_clear(role_settings *rs)
 {
     for (size_t i = 0; i < rs->flags; i++)

@@ -13,6 +13,7 @@
 #ifndef CLI_FULL_ROLE_SETTINGS_H
 #define CLI_FULL_ROLE_SETTINGS_H
 
+#include "base/log.h"
 #include "cli/cli.h"
 #include "config/settings.h"
 
@@ -34,6 +35,10 @@ typedef struct role_settings {
 /* CLI_MISUSE or CLI_FAILED after it has said why. */
 int role_settings_parse(role_settings *rs, int argc, char **argv);
 sefl_status role_settings_read(const role_settings *rs, settings *out) SEFL_MUST_CHECK;
+/* The log level of what was read; one that nobody has chosen is at least `least`. */
+log_level role_settings_level(const settings *s, log_level least);
+/* After SIGHUP: reads the level again. A file that cannot be read is said to the log. */
+void role_settings_relog(const role_settings *rs, sefl_log *log, log_level least);
 void role_settings_clear(role_settings *rs);
 
 #endif

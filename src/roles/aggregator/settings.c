@@ -81,7 +81,6 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
     c.idle_s = (unsigned)settings_u64(s, "idle");
     c.rate_min = (unsigned)settings_u64(s, "rate_min");
     c.linger_s = (unsigned)settings_u64(s, "linger");
-    SEFL_TRY(log_level_parse(&c.level, settings_text(s, "log")));
     *out = c, c = (aggregator_settings){ 0 };
 done:
     aggregator_settings_clear(&c);
