@@ -291,6 +291,22 @@ if [ $# -gt 0 ]; then
 fi
 fed_running client-01 || fail "client-01 was disturbed"
 
+# AS's operator no longer trusts CSP's CA: the link is cut, the next one refused, until it is trusted again
+key=$("$SEFL" ca list "$as_ca" --json | tr '{' '\n' | sed -n 's/.*"key":"\([0-9a-f]*\)".*"role":"csp".*/\1/p' | head -n 1)
+links() { grep -c "link to CSP is up" "$dir/log/aggregator" || :; }
+before=$(links) refusals=$(sed -n 's/.*"certificate.revoked":\([0-9]*\).*/\1/p' "$fed/aggregator/state/counters.json")
+expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
+put_out() { grep -q "CSP put out.*its issuer is trusted no longer" "$dir/log/aggregator"; }
+fed_until 5 "end of the link" put_out
+refused_again() { # the certificate of the one whom AS dials
+    [ "$(sed -n 's/.*"certificate.revoked":\([0-9]*\).*/\1/p' "$fed/aggregator/state/counters.json")" -gt "$refusals" ]
+}
+fed_until 20 "refusal of a new link" refused_again
+[ "$(links)" -eq "$before" ] || fail "AS is linked with a CSP whose CA was revoked"
+expect 0 "$SEFL" ca restore "$as_ca" --issuer "$key"
+linked_again() { [ "$(links)" -gt "$before" ]; }
+fed_until 40 "link after the CA was restored" linked_again
+
 # CSP puts AS out: the stream is cut, and the next one refused
 key=$(sed -n 's/^self aggregator \([0-9a-f]*\) .*/\1/p' "$as_ca/trust")
 expect 0 "$SEFL" ca revoke "$csp_ca" --key "$key"

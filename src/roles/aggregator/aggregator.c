@@ -63,12 +63,45 @@ struct aggregator {
 
 /* ---- what rounds.h asks for ------------------------------------------------------------------- */
 
+static void refused(void *ctx, const x509_peer *p)
+{
+    agg_http *h = ctx; /* the server's context */
+    atomic_fetch_add(&h->certificates[p->code], 1);
+    log_debug(h->log, "peer refused", lf_str("why", x509_verdict_text(p->code)),
+              lf_str("name", p->name), lf_hash("key", p->fingerprint));
+}
+
+/* Does the list say whom we take for CSP? One that has never named a CA for that role leaves it to
+ * tls.csp_peers, and has only its revoked keys to say; a CA that is revoked stays named. */
+static bool names_csp(const gate *g)
+{
+    const trust *t = g ? gate_list(g) : NULL;
+    for (size_t i = 0; t && i < t->issuers; i++)
+        if (t->issuer[i].role == TRUST_CSP)
+            return true;
+    return false;
+}
+
+/* Is CSP, with whom we are linked, still welcome? One that no list has judged is, until a list does. */
+static bool csp_still(const gate *g, x509_peer *who)
+{
+    static const uint8_t nobody[sizeof who->issuer];
+    if (memcmp(who->issuer, nobody, sizeof nobody) == 0 && names_csp(g)) {
+        snprintf(who->why, sizeof who->why, "the list names CSP's CA now: it is looked at again");
+        return false;
+    }
+    return gate_still(g, who);
+}
+
 static sefl_status dial(void *ctx, channel **out)
 {
     sefl_status st = SEFL_OK;
     aggregator *a = ctx;
     const aggregator_settings *c = a->o.settings;
-    const tls_peer want = { .role = "csp" };
+    pthread_mutex_lock(&a->lock);
+    gate *g = names_csp(a->gate) ? gate_hold(a->gate) : NULL;
+    pthread_mutex_unlock(&a->lock);
+    const tls_peer want = { .role = "csp", .gate = g, .refused = refused, .ctx = &a->http };
     const tls_limits limits = { .connect_ms = CONNECT_MS, .idle_ms = LINK_IDLE_MS };
     tls *t = NULL;
     tls_id *id = NULL;
@@ -81,7 +114,7 @@ static sefl_status dial(void *ctx, channel **out)
     }
     pthread_mutex_lock(&a->lock);
     x509_peer who = *tls_peer_info(t);
-    bool welcome = !a->gate || gate_still(a->gate, &who);
+    bool welcome = !a->gate || csp_still(a->gate, &who);
     if (welcome) {
         a->link = t;
         if (atomic_load(&a->stop))
@@ -93,6 +126,7 @@ static sefl_status dial(void *ctx, channel **out)
 done:
     tls_close(t);
     tls_id_free(id);
+    gate_free(g);
     return st;
 }
 
@@ -135,14 +169,6 @@ static void report(void *ctx, const rounds_report *r)
         a->o.round(a->o.ctx, r, a->task.rounds);
 }
 
-static void refused(void *ctx, const x509_peer *p)
-{
-    agg_http *h = ctx; /* the server's context */
-    atomic_fetch_add(&h->certificates[p->code], 1);
-    log_debug(h->log, "client refused", lf_str("why", x509_verdict_text(p->code)),
-              lf_str("name", p->name), lf_hash("key", p->fingerprint));
-}
-
 static void enrolled(void *ctx)
 {
     aggregator *a = ctx;
@@ -169,7 +195,7 @@ static sefl_status read_list(aggregator *a)
     a->gate = gate_hold(g);
     if (a->link) {
         x509_peer who = *tls_peer_info(a->link);
-        if (!gate_still(g, &who)) {
+        if (!csp_still(g, &who)) {
             log_warn(a->o.log, "CSP put out", lf_str("why", who.why));
             tls_interrupt(a->link);
         }
