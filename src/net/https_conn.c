@@ -68,22 +68,6 @@ static int on_handshake(gnutls_session_t session, unsigned type, unsigned when, 
     return 0;
 }
 
-static void address_of(uint8_t out[BUCKETS_KEY], const struct sockaddr *a)
-{
-    memset(out, 0, BUCKETS_KEY);
-    if (a->sa_family == AF_INET) {
-        out[0] = 4;
-        memcpy(out + 1, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
-    } else if (a->sa_family == AF_INET6) {
-        const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-        out[0] = IN6_IS_ADDR_V4MAPPED(six) ? 4 : 6;
-        if (out[0] == 4)
-            memcpy(out + 1, six->s6_addr + 12, 4);
-        else
-            memcpy(out + 1, six->s6_addr, 8);
-    }
-}
-
 /* Makes place: the stranger that has been here longest goes. Under the lock. */
 static void cut_oldest_stranger(https_server *s)
 {
@@ -107,7 +91,7 @@ enum MHD_Result https_on_accept(void *cls, const struct sockaddr *from, socklen_
     unsigned same = 0;
     bool full = false;
     (void)n;
-    address_of(address, from);
+    socket_origin_of(address, from);
     if (s->address_rate && !buckets_take(s->address_rate, address, 1, socket_now_ms())) {
         https_count(s, HTTPS_EVENT_ADDRESS_RATE);
         return MHD_NO;
@@ -153,7 +137,7 @@ static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx
     conn->since_ms = socket_now_ms();
     conn->due_ms = conn->since_ms + handshake_ms(s);
     if (from && from->client_addr)
-        address_of(conn->address, from->client_addr);
+        socket_origin_of(conn->address, from->client_addr);
     https_count(s, HTTPS_EVENT_CONNECTED);
     gnutls_session_set_ptr(conn->tls, conn);
     gnutls_handshake_set_hook_function(conn->tls, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_BOTH,

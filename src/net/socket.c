@@ -79,7 +79,7 @@ sefl_status socket_listen(int *out, const char *address, uint16_t port, uint16_t
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (list->ai_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
-    SEFL_CHECK(bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, 128) == 0, SEFL_EIO,
+    SEFL_CHECK(bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, 1024) == 0, SEFL_EIO,
                "cannot listen on %.128s port %u: %s", address, port, strerror(errno));
     SEFL_CHECK(getsockname(fd, &a.plain, &n) == 0, SEFL_EIO, "getsockname: %s", strerror(errno));
     *bound = ntohs(a.any.ss_family == AF_INET ? a.v4.sin_port : a.v6.sin6_port);
@@ -90,6 +90,34 @@ done:
     if (fd >= 0)
         close(fd);
     return st;
+}
+
+void socket_origin_of(uint8_t out[SOCKET_ORIGIN], const struct sockaddr *a)
+{
+    memset(out, 0, SOCKET_ORIGIN);
+    if (a->sa_family == AF_INET) {
+        out[0] = 4;
+        memcpy(out + 1, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
+    } else if (a->sa_family == AF_INET6) {
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+        out[0] = IN6_IS_ADDR_V4MAPPED(six) ? 4 : 6;
+        if (out[0] == 4)
+            memcpy(out + 1, six->s6_addr + 12, 4);
+        else
+            memcpy(out + 1, six->s6_addr, 8);
+    }
+}
+
+void socket_origin(uint8_t out[SOCKET_ORIGIN], int fd)
+{
+    union {
+        struct sockaddr_storage any;
+        struct sockaddr plain;
+    } a = { 0 };
+    socklen_t n = sizeof a;
+    if (getpeername(fd, &a.plain, &n) != 0)
+        a.any.ss_family = AF_UNSPEC; /* it has gone: nobody's */
+    socket_origin_of(out, &a.plain);
 }
 
 sefl_status socket_accept(int *out, int fd, unsigned wait_ms)

@@ -13,6 +13,12 @@ uint64_t socket_now_ms(void); /* monotonic */
 sefl_status socket_listen(int *out, const char *address, uint16_t port,
                           uint16_t *bound) SEFL_MUST_CHECK;
 
+/* Where a connection comes from, for counting: IPv4, or the first 64 bits of IPv6, and zeros behind. */
+enum { SOCKET_ORIGIN = 32 };
+struct sockaddr;
+void socket_origin_of(uint8_t out[SOCKET_ORIGIN], const struct sockaddr *a);
+void socket_origin(uint8_t out[SOCKET_ORIGIN], int fd);
+
 /* The next connection: SEFL_ETIMEOUT if nobody comes in wait_ms. */
 sefl_status socket_accept(int *out, int fd, unsigned wait_ms) SEFL_MUST_CHECK;
 

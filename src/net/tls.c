@@ -30,7 +30,6 @@ enum {
     RECORD_ROOM = RECORD + 512,
     OUT_BYTES = 256 << 10,
     RAW_BYTES = 256 << 10,
-    PORCH = 16, /* handshakes side by side */
 };
 
 struct tls {
@@ -42,6 +41,7 @@ struct tls {
     x509_want want; /* during the handshake */
     x509_peer peer;
     atomic_bool interrupted;
+    bool refuses_us;                /* the peer, by an alert */
     uint8_t *out, *raw, *held, *in; /* in: from sefl_grow */
     size_t out_at, out_n, raw_at, raw_n, held_n;
     size_t in_at, in_n, in_cap;
@@ -160,6 +160,18 @@ static sefl_status wait_for(const tls *t, short events, short *seen)
 
 /* ---- the way in -------------------------------------------------------------------------- */
 
+/* One record, or why there is none. A message of TLS' own (a key update) is none, and what the kernel gave
+ * us with it is behind it: poll would not tell of that. */
+static ssize_t open_record(tls *t, uint8_t *to, size_t room)
+{
+    for (;;) {
+        size_t left = t->raw_n - t->raw_at;
+        ssize_t n = gnutls_record_recv(t->s, to, room);
+        if (n >= 0 || !again(n) || t->raw_at == t->raw_n || t->raw_n - t->raw_at == left)
+            return n;
+    }
+}
+
 /* Opens records that are there until `limit` bytes are ahead. *got = 0: nothing there. */
 static sefl_status read_ahead(tls *t, size_t limit, size_t *got)
 {
@@ -180,7 +192,7 @@ static sefl_status read_ahead(tls *t, size_t limit, size_t *got)
                 t->in_cap = cap;
             }
         }
-        ssize_t n = gnutls_record_recv(t->s, t->in + t->in_n, RECORD);
+        ssize_t n = open_record(t, t->in + t->in_n, RECORD);
         if (n == 0)
             return sefl_fail(SEFL_ECLOSED, "tls: closed by the peer");
         if (n < 0)
@@ -281,7 +293,7 @@ static sefl_status tls_recv(void *self, void *bytes, size_t n)
             continue;
         }
         if (n >= RECORD) { /* straight to its place */
-            ssize_t k = gnutls_record_recv(t->s, to, n);
+            ssize_t k = open_record(t, to, n);
             SEFL_CHECK(k != 0, SEFL_ECLOSED, "tls: closed by the peer");
             if (k > 0) {
                 to += k, n -= (size_t)k;
@@ -369,13 +381,13 @@ static void drain_some(tls *t)
     t->out_at = t->out_n = 0;
 }
 
-/* One step of the handshake. *done: it is over, and the peer is who it should be. */
-static sefl_status shake(tls *t, bool *done)
+sefl_status tls_shake(tls *t, bool *done)
 {
     sefl_status st = SEFL_OK;
     int rc = gnutls_handshake(t->s);
     drain_some(t);
     *done = rc == 0 && t->out_at == t->out_n;
+    t->refuses_us = rc == GNUTLS_E_FATAL_ALERT_RECEIVED;
     if (rc < 0 && !again(rc)) {
         gnutls_alert_send_appropriate(t->s, rc);
         drain_some(t);
@@ -393,14 +405,34 @@ done:
     return st;
 }
 
-static short shake_events(const tls *t)
+short tls_shake_events(const tls *t)
 {
     return t->out_at < t->out_n ? POLLOUT : POLLIN;
 }
 
-/* A stream whose handshake has not begun; takes fd. */
-static sefl_status wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
-                        const tls_peer *want, unsigned idle_ms)
+int tls_fd(const tls *t)
+{
+    return t->fd;
+}
+
+void tls_want(tls *t, const tls_peer *want)
+{
+    t->want.role = want->role;
+    t->want.fingerprint = want->fingerprint;
+    t->want.gate = want->gate;
+}
+
+void tls_tell_refused(const tls *t, const tls_peer *want)
+{
+    x509_peer who = t->peer;
+    if (who.code == X509_OK) /* nobody was judged */
+        who.code = X509_NONE;
+    if (want->refused && !t->refuses_us)
+        want->refused(want->ctx, &who);
+}
+
+sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
+                     const tls_peer *want, unsigned idle_ms)
 {
     sefl_status st = SEFL_OK;
     tls *t = NULL;
@@ -409,11 +441,8 @@ static sefl_status wrap(tls **out, int fd, bool server, const char *host, const 
     t->fd = fd, fd = -1;
     t->id = tls_id_hold(id);
     t->idle_ms = idle_ms;
-    t->want = (x509_want){ .role = want->role,
-                           .fingerprint = want->fingerprint,
-                           .host = host,
-                           .server = !server,
-                           .gate = want->gate };
+    t->want = (x509_want){ .host = host, .server = !server };
+    tls_want(t, want);
     SEFL_CHECK(want->role != NULL, SEFL_EINVAL, "tls: which role is the peer to have?");
     SEFL_TRY(sefl_new(&t->out, OUT_BYTES, 1));
     SEFL_TRY(sefl_new(&t->raw, RAW_BYTES, 1));
@@ -427,119 +456,9 @@ done:
     return st;
 }
 
-static unsigned or_default(unsigned v, unsigned otherwise)
-{
-    return v ? v : otherwise;
-}
-
 sefl_status tls_listen(int *fd, const char *address, uint16_t port, uint16_t *bound)
 {
     return socket_listen(fd, address, port, bound);
-}
-
-/* Those that have dialled and are shaking hands: side by side, so that a silent stranger does not
- * keep the awaited peer waiting. */
-typedef struct porch {
-    tls *t[PORCH];
-    uint64_t came_ms[PORCH];
-    unsigned n;
-} porch;
-
-static void porch_drop(porch *p, unsigned i)
-{
-    tls_close(p->t[i]);
-    p->n--;
-    p->t[i] = p->t[p->n];
-    p->came_ms[i] = p->came_ms[p->n];
-}
-
-/* On a full porch nobody stands longer than a second. */
-static uint64_t porch_due(const porch *p, unsigned i, unsigned connect_ms)
-{
-    return p->came_ms[i] + (p->n == PORCH && connect_ms > 1000 ? 1000 : connect_ms);
-}
-
-/* Waits until the listener (if taking) or somebody on the porch moves, at most until until_ms. */
-static sefl_status porch_wait(porch *p, int fd, bool taking, uint64_t until_ms, unsigned connect_ms,
-                              bool moved[PORCH + 1])
-{
-    struct pollfd v[PORCH + 1];
-    for (unsigned i = 0; i < p->n; i++) {
-        v[i] = (struct pollfd){ .fd = p->t[i]->fd, .events = shake_events(p->t[i]) };
-        if (porch_due(p, i, connect_ms) < until_ms)
-            until_ms = porch_due(p, i, connect_ms);
-    }
-    v[p->n] = (struct pollfd){ .fd = taking ? fd : -1, .events = POLLIN };
-    uint64_t now = socket_now_ms(), left = until_ms > now ? until_ms - now : 0;
-    int rc = poll(v, p->n + 1, left > 3600000 ? 3600000 : (int)left);
-    if (rc < 0 && errno != EINTR)
-        return sefl_fail(SEFL_EIO, "poll: %s", strerror(errno));
-    for (unsigned i = 0; i <= p->n; i++)
-        moved[i] = rc > 0 && v[i].revents != 0;
-    return SEFL_OK;
-}
-
-sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want, unsigned wait_ms,
-                       const tls_limits *lim)
-{
-    static const tls_limits none;
-    const tls_limits *l = lim ? lim : &none;
-    uint64_t until = socket_now_ms() + wait_ms;
-    unsigned connect_ms = or_default(l->connect_ms, 10000);
-    porch p = { .n = 0 };
-    sefl_status st = SEFL_OK, refused = SEFL_OK;
-    bool starved = false; /* somebody waits whom we cannot take: polling for it would spin */
-    *out = NULL;
-    while (!*out) {
-        uint64_t now = socket_now_ms();
-        bool taking = !starved && p.n < PORCH && now < until && (p.n > 0 || refused == SEFL_OK);
-        bool moved[PORCH + 1];
-        if (p.n == 0 && !taking)
-            break;
-        unsigned had = p.n;
-        SEFL_TRY(porch_wait(&p, fd, taking, taking ? until : UINT64_MAX, connect_ms, moved));
-        now = socket_now_ms();
-        for (unsigned i = had; i-- > 0 && !*out;) { /* downwards: drops move the last one */
-            bool done = false;
-            sefl_status one = SEFL_OK;
-            if (moved[i])
-                one = shake(p.t[i], &done);
-            else if (porch_due(&p, i, connect_ms) <= now)
-                one = sefl_fail(SEFL_EIO, "tls: the peer did not finish the handshake in time");
-            if (one == SEFL_EAUTH && want->refused) {
-                x509_peer who = p.t[i]->peer;
-                if (who.code == X509_OK) /* nobody was judged */
-                    who.code = X509_NONE;
-                want->refused(want->ctx, &who);
-            }
-            if (done) {
-                *out = p.t[i];
-                p.t[i] = NULL;
-            }
-            if (done || one != SEFL_OK)
-                porch_drop(&p, i);
-            if (one != SEFL_OK)
-                refused = one;
-        }
-        if (moved[had] && !*out) {
-            int conn;
-            sefl_status one = socket_accept(&conn, fd, 0);
-            if (one != SEFL_OK && one != SEFL_ETIMEOUT)
-                starved = true, refused = one;
-            if (one == SEFL_OK) {
-                SEFL_TRY(
-                    wrap(&p.t[p.n], conn, true, NULL, id, want, or_default(l->idle_ms, 120000)));
-                p.came_ms[p.n++] = now;
-            }
-        }
-    }
-    if (!*out)
-        st = refused != SEFL_OK ? refused /* with its sentence */
-                                : sefl_fail(SEFL_ETIMEOUT, "nobody dialled within %u ms", wait_ms);
-done:
-    while (p.n > 0)
-        porch_drop(&p, p.n - 1);
-    return st;
 }
 
 sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *id,
@@ -547,7 +466,7 @@ sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *i
 {
     static const tls_limits none;
     const tls_limits *l = lim ? lim : &none;
-    uint64_t until = socket_now_ms() + or_default(l->connect_ms, 10000);
+    uint64_t until = socket_now_ms() + (l->connect_ms ? l->connect_ms : TLS_CONNECT_MS);
     sefl_status st = SEFL_OK;
     tls *t = NULL;
     bool done = false;
@@ -556,13 +475,16 @@ sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *i
     st = socket_dial(&fd, host, port, until);
     if (st != SEFL_OK)
         return st;
-    SEFL_TRY(wrap(&t, fd, false, host, id, want, or_default(l->idle_ms, 120000)));
+    SEFL_TRY(tls_wrap(&t, fd, false, host, id, want, l->idle_ms ? l->idle_ms : TLS_IDLE_MS));
     for (;;) {
         short seen;
-        SEFL_TRY(shake(t, &done));
+        st = tls_shake(t, &done);
+        if (st == SEFL_EAUTH)
+            tls_tell_refused(t, want);
+        SEFL_TRY(st);
         if (done)
             break;
-        SEFL_TRY(socket_wait(t->fd, shake_events(t), until, &seen));
+        SEFL_TRY(socket_wait(t->fd, tls_shake_events(t), until, &seen));
         SEFL_CHECK(seen != 0, SEFL_ETIMEOUT, "tls: the peer did not finish the handshake in time");
     }
     *out = t, t = NULL;

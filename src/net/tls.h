@@ -32,7 +32,7 @@ typedef struct tls_peer {
     const char *role;           /* "aggregator", "csp", "client" */
     const uint8_t *fingerprint; /* 32 bytes, SHA-256 of its SPKI; NULL: any of that role */
     const gate *gate;           /* whom we let in; NULL: whom the id's CAs vouch for */
-    void (*refused)(void *ctx, const x509_peer *p); /* tls_accept: count it; NULL: nobody is told */
+    void (*refused)(void *ctx, const x509_peer *p); /* count it; NULL: nobody is told */
     void *ctx;
 } tls_peer;
 
@@ -60,11 +60,9 @@ const char *tls_id_ca_path(const tls_id *id);
  * chooses. *fd is closed by the caller. */
 sefl_status tls_listen(int *fd, const char *address, uint16_t port,
                        uint16_t *bound) SEFL_MUST_CHECK;
-/* The next peer that is who it should be. Several handshakes run side by side (at most 16), so that
- * silent strangers do not keep it waiting. If somebody came and was refused, and nobody else is
- * there: SEFL_EAUTH with the reason; one that spoke something else SEFL_EPROTO; one that did not get
- * on within connect_ms SEFL_EIO: call again. SEFL_ETIMEOUT if nobody comes in wait_ms. SEFL_ENOMEM, at
- * once, if somebody dials and there is no descriptor or memory left: wait before the next call. */
+/* One peer that is who it should be, for who expects no other (else net/porch.h). Handshakes run side by
+ * side: silent strangers do not keep it waiting. If somebody came and was refused, and nobody else is
+ * there: the news of porch_accept. SEFL_ETIMEOUT if nobody comes in wait_ms. */
 sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want, unsigned wait_ms,
                        const tls_limits *lim) SEFL_MUST_CHECK;
 sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *id,

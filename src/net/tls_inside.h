@@ -92,4 +92,20 @@ struct tls_id {
 /* One more holder; each calls tls_id_free. */
 tls_id *tls_id_hold(const tls_id *id);
 
+/* ---- handshakes: tls.c and porch.c ---- */
+
+enum { TLS_CONNECT_MS = 10000, TLS_IDLE_MS = 120000 }; /* where tls_limits has 0 */
+
+/* A stream whose handshake has not begun; takes fd. host (a server's name): NULL where we are the server. What
+ * `want` points to is needed until the handshake is over, or another one is set. */
+sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
+                     const tls_peer *want, unsigned idle_ms) SEFL_MUST_CHECK;
+void tls_want(tls *t, const tls_peer *want);
+/* One step. *done: it is over, and the peer is who it should be. */
+sefl_status tls_shake(tls *t, bool *done) SEFL_MUST_CHECK;
+short tls_shake_events(const tls *t); /* what the next step waits for */
+int tls_fd(const tls *t);
+/* After SEFL_EAUTH: tells want->refused, unless it is the peer who refuses us. */
+void tls_tell_refused(const tls *t, const tls_peer *want);
+
 #endif

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "net/tls.h"
+#include "net/porch.h"
 #include "roles/ca.h"
 #include "roles/counters.h"
 #include "roles/journal_csp.h"
@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 enum {
-    ACCEPT_MS = 200,   /* how soon a stop is seen */
+    ACCEPT_MS = 200,   /* how soon a stop or a changed list is seen */
     LINES_PER_S = 10,  /* about strangers: whoever reaches the port must not fill the disk */
-    CONNECT_MS = 5000, /* a handshake; nobody else is let in meanwhile */
+    CONNECT_MS = 5000, /* a handshake */
     TASK_FILE_MAX = TASK_BYTES_MAX + 1024,
 };
 
@@ -42,12 +42,15 @@ struct csp_role {
     csp *csp;
     int fd;
     uint16_t port;
-    gate *gate; /* NULL: no trust list */
+    porch *porch;
+    pthread_mutex_t list_lock; /* gate: changed by the owner's thread, read by the other */
+    gate *gate;                /* NULL: no trust list */
     char list_path[PATH_MAX], counters_path[PATH_MAX];
     trust_watch list;
     counters counters;
     bool counters_failed;
-    bool starved; /* the last connection could not be accepted */
+    bool starved;       /* the last connection could not be accepted */
+    uint64_t looked_ms; /* around */
 
     /* the stream that is served */
     tls *t;
@@ -90,8 +93,10 @@ static sefl_status read_list(csp_role *r)
         return SEFL_OK;
     SEFL_TRY(trust_read(&t, r->list_path));
     SEFL_TRY(gate_new(&g, t));
-    gate_free(r->gate);
-    r->gate = g, g = NULL;
+    pthread_mutex_lock(&r->list_lock);
+    gate *old = r->gate;
+    r->gate = g, g = old;
+    pthread_mutex_unlock(&r->list_lock);
     trust_watch_good(&r->list);
     log_info(r->o.log, "trust list read", lf_u64("change", t->change),
              lf_u64("members", trust_count(t, TRUST_CLIENT)));
@@ -128,6 +133,18 @@ done:
     return st;
 }
 
+/* The list as it is now, on the serving thread: an enrolment may be younger than the owner's last look.
+ * One that cannot be read leaves the last good one in force. */
+static sefl_status list_now(csp_role *r, trust **out)
+{
+    if (trust_read(out, r->list_path) == SEFL_OK)
+        return SEFL_OK;
+    pthread_mutex_lock(&r->list_lock);
+    *out = r->gate ? trust_hold(gate_list(r->gate)) : NULL;
+    pthread_mutex_unlock(&r->list_lock);
+    return *out ? SEFL_OK : sefl_fail(SEFL_ESTATE, "csp: no trust list was ever read");
+}
+
 /* csp_config's: on the serving thread. Nobody of a round is forgotten because it was put out after the
  * round had begun. */
 static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *most)
@@ -137,7 +154,7 @@ static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *mos
     sefl_clock wall = clock_wall();
     if (begins) /* of a round whose header an earlier life of ours has signed we do not know when */
         r->round = round, r->round_since = (int64_t)(clock_ms(&wall) / 1000);
-    sefl_status st = trust_read(&t, r->list_path);
+    sefl_status st = list_now(r, &t);
     if (st != SEFL_OK)
         return st;
     *most = ca_most_clients(t, r->round == round ? r->round_since : 0);
@@ -161,9 +178,11 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
     r->o = *o;
     r->fd = -1;
+    pthread_mutex_init(&r->list_lock, NULL);
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
     SEFL_TRY(tls_listen(&r->fd, c->host, c->port, &r->port));
+    SEFL_TRY(porch_new(&r->porch, r->fd));
     if (o->bound)
         SEFL_TRY(o->bound(o->ctx));
     drop_ready_file(r);
@@ -281,6 +300,10 @@ done:
 /* A changed list may put the present peer out; counters are written where they changed. */
 static void look_around(csp_role *r)
 {
+    uint64_t now = clock_ms(&r->clock);
+    if (now - r->looked_ms < ACCEPT_MS) /* strangers make us come here as often as they like */
+        return;
+    r->looked_ms = now;
     if (read_list(r) != SEFL_OK && trust_watch_failed(&r->list)) {
         counters_add(&r->counters, COUNT_TRUST_UNREADABLE);
         log_error(r->o.log, "trust list not read again", lf_str("why", sefl_last_error()));
@@ -345,7 +368,7 @@ sefl_status csp_role_run(csp_role *r)
         const tls_peer want = {
             .role = "aggregator", .gate = r->gate, .refused = refused, .ctx = r
         };
-        st = tls_accept(&t, r->fd, r->id, &want, ACCEPT_MS, &limits);
+        st = porch_accept(&t, r->porch, r->id, &want, ACCEPT_MS, &limits);
         if (st == SEFL_OK) {
             SEFL_TRY(begin_stream(r, t));
         } else if (st == SEFL_ENOMEM) {
@@ -401,7 +424,9 @@ void csp_role_free(csp_role *r)
     journal_close(r->journal);
     pool_free(r->pool);
     tls_id_free(r->id);
+    porch_free(r->porch);
     gate_free(r->gate);
+    pthread_mutex_destroy(&r->list_lock);
     sign_key_free(r->key);
     task_clear(&r->task);
     buf_clear(&r->envelope);

@@ -1,5 +1,6 @@
 #!/bin/sh
-# AS has a client that CSP's operator never agreed to: a round with it is not opened, until the operator has.
+# AS has a client that CSP's operator never agreed to: a round with it is not opened, until the operator has. Then
+# CSP's list is damaged: the last good one is in force, and rounds go on.
 # shellcheck disable=SC2119,SC2120 # functions of federation.lib.sh
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
@@ -18,7 +19,12 @@ refused() { grep -q "3 clients are stated, 2 were approved" "$dir/log/$1"; }
 fed_until $((40 * t)) "refusal" refused csp
 fed_until $((10 * t)) "reason at AS" refused aggregator
 [ -z "$(ls "$fed/aggregator/models" 2> /dev/null)" ] || fail "a round was opened"
+reads() { grep -c "trust list read" "$dir/log/csp"; }
+had=$(reads)
 "$SEFL" ca restore "$fed/ca/csp" --name client-03 > /dev/null
+read_again() { [ "$(reads)" -gt "$had" ]; }
+fed_until $((10 * t)) "new list at CSP" read_again
+printf 'junk\n' >> "$fed/ca/csp/trust"
 fed_done aggregator $((60 * t))
 fed_done csp $((20 * t))
 for c in 1 2 3; do fed_done client-0$c $((20 * t)); done

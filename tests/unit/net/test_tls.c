@@ -4,6 +4,7 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@ enum { BIG = 20 << 20 };
 static const tls_peer want_as = { .role = "aggregator" }, want_csp = { .role = "csp" };
 static const tls_limits quick = { .connect_ms = 3000, .idle_ms = 5000 };
 static tls_id *as, *csp;
+static gnutls_certificate_credentials_t updater;
 static int listener;
 static uint16_t port;
 
@@ -577,6 +579,61 @@ static void both_families_in_one_listener(void **state)
     listener = first, port = first_port;
 }
 
+/* A message of TLS' own and what follows it come in one piece: both are taken. */
+static void *update_thread(void *arg)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port) };
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1, rc;
+    bool ask = *(bool *)arg;
+    char x;
+    gnutls_session_t s;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(fd, (struct sockaddr *)&a, sizeof a) != 0)
+        abort();
+    gnutls_init(&s, GNUTLS_CLIENT | GNUTLS_NO_SIGNAL);
+    gnutls_priority_set_direct(s, "NORMAL:-VERS-ALL:+VERS-TLS1.3", NULL);
+    gnutls_credentials_set(s, GNUTLS_CRD_CERTIFICATE, updater);
+    gnutls_transport_set_int(s, fd);
+    while ((rc = gnutls_handshake(s)) < 0 && !gnutls_error_is_fatal(rc))
+        ;
+    if (rc != 0 || gnutls_record_recv(s, &x, 1) != 1) /* the other side is in its loop now */
+        abort();
+    setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+    if (gnutls_session_key_update(s, ask ? GNUTLS_KU_PEER : 0) != 0 ||
+        gnutls_record_send(s, "hello", 5) != 5)
+        abort();
+    on = 0;
+    setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+    while (read(fd, &x, 1) > 0) /* until the other side has seen enough */
+        ;
+    gnutls_deinit(s);
+    close(fd);
+    return NULL;
+}
+
+static void key_updates_hide_nothing(void **state)
+{
+    (void)state;
+    gnutls_certificate_allocate_credentials(&updater);
+    assert_int_equal(gnutls_certificate_set_x509_key_file(updater, tls_id_cert_path(as),
+                                                          tls_id_key_path(as), GNUTLS_X509_FMT_PEM),
+                     0);
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        bool ask = i == 1;
+        char got[5];
+        tls *t;
+        assert_int_equal(pthread_create(&thread, NULL, update_thread, &ask), 0);
+        CHECK_OK(tls_accept(&t, listener, csp, &want_as, 3000, &quick));
+        CHECK_OK(channel_send(tls_channel(t), "x", 1));
+        CHECK_OK(channel_recv(tls_channel(t), got, 5));
+        assert_memory_equal(got, "hello", 5);
+        tls_close(t);
+        pthread_join(thread, NULL);
+    }
+    gnutls_certificate_free_credentials(updater);
+}
+
 static int set_up(void **state)
 {
     if (folder_make(state) != 0)
@@ -618,6 +675,7 @@ int main(void)
         cmocka_unit_test(a_wait_can_be_interrupted),
         cmocka_unit_test(nobody_listens),
         cmocka_unit_test(both_families_in_one_listener),
+        cmocka_unit_test(key_updates_hide_nothing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
