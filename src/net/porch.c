@@ -159,12 +159,14 @@ sefl_status porch_accept(tls **out, porch *p, const tls_id *id, const tls_peer *
     do {
         bool dialled, pushed = false;
         SEFL_TRY(wait_for_any(p, until, connect_ms, &dialled));
+        sefl_status took = SEFL_OK; /* a failure there keeps nobody from his next step */
         if (dialled)
-            SEFL_TRY(take_in(p, id, want, l->idle_ms ? l->idle_ms : TLS_IDLE_MS, &pushed));
+            took = take_in(p, id, want, l->idle_ms ? l->idle_ms : TLS_IDLE_MS, &pushed);
         st = step(out, p, want, connect_ms);
         if (*out)
             return SEFL_OK;
         SEFL_TRY(st);
+        SEFL_TRY(took); /* with its sentence: the steps had none */
         SEFL_CHECK(!pushed, SEFL_EIO, "tls: more strangers than places: the oldest had to go");
     } while (socket_now_ms() < until);
     st = sefl_fail(SEFL_ETIMEOUT, "nobody dialled within %u ms", wait_ms);

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -87,13 +89,19 @@ static tls *next(porch *p)
     return t;
 }
 
-/* Calls until there is no news; how often there was. */
+static bool somebody_dials(int wait_ms)
+{
+    return poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, wait_ms) == 1;
+}
+
+/* Calls until all have been taken in; how often there was news. */
 static unsigned all_news(porch *p)
 {
     tls *t;
     unsigned n = 0;
-    while (porch_accept(&t, p, csp, &want_as, 50, &slow) != SEFL_ETIMEOUT)
-        n++;
+    do
+        n += porch_accept(&t, p, csp, &want_as, 20, &slow) != SEFL_ETIMEOUT;
+    while (somebody_dials(0));
     assert_null(t);
     return n;
 }
@@ -145,7 +153,7 @@ static void the_present_rule_counts(void **state)
     awaited a;
     CHECK_OK(porch_new(&p, listener));
     dials(&a);
-    usleep(50000);
+    assert_true(somebody_dials(MS));
     CHECK_STATUS(porch_accept(&t, p, csp, &want_client, 0, &slow), SEFL_ETIMEOUT);
     is_let_in(&a, next(p));
     porch_free(p);
@@ -249,6 +257,39 @@ static void floods_keep_nobody_out(void **state)
     porch_free(p);
 }
 
+/* No descriptor for a newcomer: said at once, and who is there gets on. */
+static void no_room_keeps_nobody_back(void **state)
+{
+    (void)state;
+    enum { LIMIT = 200 }; /* poll wants it above the number of places */
+    porch *p;
+    tls *t = NULL, *nobody;
+    awaited a;
+    struct rlimit had;
+    int fill[LIMIT], n = 0;
+    CHECK_OK(porch_new(&p, listener));
+    all_news(p); /* whoever is left of other tests */
+    dials(&a);
+    assert_true(somebody_dials(MS));
+    CHECK_STATUS(porch_accept(&t, p, csp, &want_as, 0, &slow), SEFL_ETIMEOUT); /* on the porch */
+    int fd = stranger(1);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
+    struct rlimit few = { .rlim_cur = LIMIT, .rlim_max = had.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while (n < LIMIT && (fill[n] = dup(fd)) >= 0)
+        n++;
+    for (uint64_t end = now_ms() + MS; !t && now_ms() < end;)
+        (void)!porch_accept(&t, p, csp, &want_as, 20, &slow);
+    CHECK_STATUS(porch_accept(&nobody, p, csp, &want_as, MS, &slow), SEFL_ENOMEM);
+    while (n > 0)
+        close(fill[--n]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
+    assert_non_null(t);
+    is_let_in(&a, t);
+    close(fd);
+    porch_free(p);
+}
+
 static void no_memory_is_said(void **state)
 {
     (void)state;
@@ -286,6 +327,7 @@ int main(void)
         cmocka_unit_test(floods_push_out_themselves),
         cmocka_unit_test(among_equals_the_oldest_goes),
         cmocka_unit_test(floods_keep_nobody_out),
+        cmocka_unit_test(no_room_keeps_nobody_back),
         cmocka_unit_test(no_memory_is_said),
     };
     return cmocka_run_group_tests(tests, begin, end);
