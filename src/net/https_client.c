@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "net/https_text.h"
 #include "net/socket.h"
 #include "net/tls_inside.h"
 
@@ -149,20 +150,6 @@ static bool header_is(const char *line, size_t n, const char *name, const char *
     return true;
 }
 
-static bool number(const char *p, size_t n, uint64_t *out)
-{
-    uint64_t v = 0;
-    if (n == 0 || n > 19)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        if (p[i] < '0' || p[i] > '9')
-            return false;
-        v = v * 10 + (uint64_t)(p[i] - '0');
-    }
-    *out = v;
-    return true;
-}
-
 static size_t on_header(char *line, size_t one, size_t n, void *ctx)
 {
     call *k = ctx;
@@ -176,7 +163,7 @@ static size_t on_header(char *line, size_t one, size_t n, void *ctx)
         r->version[0] = 0;
         k->content_from = UINT64_MAX;
     } else if (header_is(line, n, "Sefl-Offset", &v, &vn)) {
-        if (!number(v, vn, &r->offset))
+        if (!https_number_read(&r->offset, span_of(v, vn)))
             r->offset = UINT64_MAX;
     } else if (header_is(line, n, "Sefl-Version", &v, &vn)) {
         if (vn < sizeof r->version)
@@ -188,7 +175,8 @@ static size_t on_header(char *line, size_t one, size_t n, void *ctx)
     } else if (header_is(line, n, "Content-Range", &v, &vn)) {
         if (vn > 6 && strncasecmp(v, "bytes ", 6) == 0) {
             const char *dash = memchr(v, '-', vn);
-            if (!dash || !number(v + 6, (size_t)(dash - v) - 6, &k->content_from))
+            if (!dash ||
+                !https_number_read(&k->content_from, span_of(v + 6, (size_t)(dash - v) - 6)))
                 k->content_from = UINT64_MAX;
         }
     }

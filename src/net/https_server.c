@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "net/buckets.h"
 #include "net/https_inside.h"
+#include "net/https_text.h"
 #include "net/socket.h"
 
 #include <netinet/in.h>
@@ -32,8 +33,6 @@
 enum {
     CONNECTION_BYTES = 96 << 10, /* headers, and one TLS record of body with room to spare */
     DISCARD_BYTES = 4 << 20,
-    HEADER_BYTES = 32 << 10,
-    PATH_MAX_CHARS = 1024,
     STOP_MS = 3000,
     RETRY_S = 2,
     LINES_PER_S = 10,
@@ -147,31 +146,6 @@ static void *watch(void *arg)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-static bool path_good(const char *p)
-{
-    size_t n = strlen(p);
-    if (n < 1 || n > PATH_MAX_CHARS || p[0] != '/' || strstr(p, "..") || strstr(p, "//"))
-        return false;
-    for (; *p; p++)
-        if (*p < 0x21 || *p > 0x7e || *p == '\\')
-            return false;
-    return true;
-}
-
-static bool number(const char *s, uint64_t *out)
-{
-    uint64_t v = 0;
-    if (!*s)
-        return false;
-    for (; *s; s++) {
-        if (*s < '0' || *s > '9' || v > (UINT64_MAX - 9) / 10)
-            return false;
-        v = v * 10 + (uint64_t)(*s - '0');
-    }
-    *out = v;
-    return true;
-}
-
 /* Counts it, says so in the log, answers. */
 static void SEFL_PRINTF(4, 5)
     refuse(https_inner *in, https_event e, unsigned status, const char *fmt, ...)
@@ -194,20 +168,18 @@ static void SEFL_PRINTF(4, 5)
                  span_of(line, k + 1));
 }
 
-/* What is settled before begin: true if the request goes on. */
-static bool admit(https_server *s, https_inner *in)
+static sefl_span field(const https_request *r, const char *name)
+{
+    const char *value = https_header(r, name);
+    return value ? span_of_str(value) : (sefl_span){ 0 };
+}
+
+/* Who asks, whatever it asks for: true if the request goes on. */
+static bool admit_peer(https_server *s, https_inner *in, bool open)
 {
     https_request *r = &in->r;
-    const char *length = https_header(r, "Content-Length");
-    uint64_t most = s->c.body_max;
-    bool open =
-        s->c.open_path && strcmp(r->method, "POST") == 0 && strcmp(r->path, s->c.open_path) == 0;
-    const union MHD_ConnectionInfo *head =
-        MHD_get_connection_info(in->conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     https_judge(in->conn);
     r->peer = in->conn->peer;
-    if (open)
-        most = s->c.open_max;
     if (r->peer.code == X509_NONE && !open)
         https_tell_refused(s, &r->peer);
     if (r->peer.code != X509_OK && (r->peer.code != X509_NONE || !open))
@@ -218,17 +190,26 @@ static bool admit(https_server *s, https_inner *in)
     else if (s->peer_rate && r->peer.code == X509_OK &&
              !buckets_take(s->peer_rate, r->peer.fingerprint, 1, in->began_ms))
         refuse(in, HTTPS_EVENT_PEER_RATE, 429, "at most %u requests a second", s->c.request_rate);
-    else if (!head || head->header_size > HEADER_BYTES)
-        refuse(in, HTTPS_EVENT_HEADERS, 431, "at most %d bytes of headers are taken", HEADER_BYTES);
-    else if (!path_good(r->path))
-        refuse(in, HTTPS_EVENT_PATH, 400, "bad path");
-    else if (https_header(r, "Transfer-Encoding"))
-        refuse(in, HTTPS_EVENT_LENGTH, 411, "a body needs Content-Length");
-    else if (length && !number(length, &r->body_bytes))
-        refuse(in, HTTPS_EVENT_LENGTH, 400, "bad Content-Length");
-    else if (r->body_bytes > most)
-        refuse(in, HTTPS_EVENT_TOO_LARGE, 413, "%llu bytes, at most %llu are taken",
-               (unsigned long long)r->body_bytes, (unsigned long long)most);
+    return in->status == 0;
+}
+
+/* What is settled before begin: true if the request goes on. */
+static bool admit(https_server *s, https_inner *in)
+{
+    https_request *r = &in->r;
+    https_refusal no;
+    bool open = https_is_open(r->method, r->path, s->c.open_path);
+    const union MHD_ConnectionInfo *head =
+        MHD_get_connection_info(in->conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (!admit_peer(s, in, open))
+        return false;
+    if (!https_said_check(&no, &r->body_bytes,
+                          &(https_said){ .bytes = head ? head->header_size : SIZE_MAX,
+                                         .path = span_of_str(r->path),
+                                         .coding = field(r, "Transfer-Encoding"),
+                                         .length = field(r, "Content-Length") },
+                          open ? s->c.open_max : s->c.body_max))
+        refuse(in, no.event, no.status, "%s", no.why);
     else if (s->peer_bytes && r->body_bytes > 0 && r->peer.code == X509_OK &&
              !buckets_take(s->peer_bytes, r->peer.fingerprint, (double)r->body_bytes, in->began_ms))
         refuse(in, HTTPS_EVENT_PEER_BYTES, 429, "too many bytes in too short a time");
