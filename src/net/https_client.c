@@ -438,18 +438,17 @@ sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t
                        unsigned wait_s, https_reply *r)
 {
     call k;
-    sefl_status st = prepare(&k, c, path, r, max);
-    if (st != SEFL_OK)
-        return st;
-    if (body.n > EXPECT_FROM)
-        return sefl_fail(SEFL_EINVAL, "https: a question of %zu bytes", body.n);
-    struct curl_slist *lines = curl_slist_append(NULL, "Content-Type: application/octet-stream");
-    if (!lines)
-        return sefl_fail(SEFL_ENOMEM, "https: libcurl");
+    struct curl_slist *lines = NULL;
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(prepare(&k, c, path, r, max));
+    SEFL_CHECK(body.n <= EXPECT_FROM, SEFL_EINVAL, "https: a question of %zu bytes", body.n);
+    SEFL_TRY(add_always(&lines, c));
+    SEFL_TRY(add_line(&lines, "Content-Type: application/octet-stream"));
     curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, lines);
     curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE, (long)body.n);
     curl_easy_setopt(c->easy, CURLOPT_COPYPOSTFIELDS, body.n ? (const char *)body.p : "");
-    st = drive(&k, c->stall_s + wait_s);
+    SEFL_TRY(drive(&k, c->stall_s + wait_s));
+done:
     curl_slist_free_all(lines);
     return st;
 }

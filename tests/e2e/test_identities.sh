@@ -147,6 +147,8 @@ fed_until 5 "counters of AS" as_counts enrol.refused
 fed_until 5 "counters of AS" as_counts enrol.csp
 fed_until 5 "counters of AS" as_counts enrol.enrolled
 fed_until 5 "counters of CSP" csp_counts enrol.refused
+# every request of a site says its version, enrolment too
+if as_counts version_older; then fail "an enrolment without Sefl-Version"; fi
 
 # a stranger may ask nothing but that (docs/PROTOCOL.md), and no certificate is never enough
 if command -v curl > /dev/null; then

@@ -16,7 +16,7 @@ enum { BIG = 3000000 };
 /* ---- a server ---------------------------------------------------------------------------- */
 
 static struct site {
-    _Atomic int requests, body_calls;
+    _Atomic int requests, body_calls, with_version;
     char file[300], etag[20];
     _Atomic int last_offset;
 } site;
@@ -64,7 +64,9 @@ static void resume(https_request *r)
 
 static void begin(https_request *r)
 {
+    const char *version = https_header(r, "Sefl-Version");
     site.requests++;
+    site.with_version += version && strcmp(version, "9.7") == 0;
     if (strcmp(r->path, "/hello") == 0) {
         https_answer(r, 200, "text/plain", "ETag: \"abc\"\nSefl-Offset: 12345\n",
                      span_of("hello", 5));
@@ -245,6 +247,37 @@ static void uploads(void **state)
     https_reply_clear(&r);
     CHECK_STATUS(https_put_file(c, "/put", site.file, BIG + 1, NULL, NULL, &r), SEFL_EINVAL);
     https_reply_clear(&r);
+    https_client_free(c);
+}
+
+/* The lines for every request are in every kind of request, with headers of its own or without. */
+static void lines_for_every_request(void **state)
+{
+    (void)state;
+    https_client *c;
+    https_reply r;
+    char to[300];
+    CHECK_OK(https_client_new(&c, &(https_client_config){ .host = "127.0.0.1",
+                                                          .port = port,
+                                                          .id = client,
+                                                          .proxy = "",
+                                                          .headers = "Sefl-Version: 9.7\n" }));
+    snprintf(to, sizeof to, "%s", folder_path("every"));
+    int before = site.requests, had = site.with_version;
+    CHECK_OK(https_get(c, "/hello", 100, 0, &r));
+    https_reply_clear(&r);
+    CHECK_OK(https_head(c, "/hello", "X-A: b\n", &r));
+    https_reply_clear(&r);
+    CHECK_OK(https_post(c, "/put", span_of(big, 100), 100, 0, &r));
+    assert_int_equal(r.status, 200);
+    assert_memory_equal(r.body.p, "up to 100\n", 10);
+    https_reply_clear(&r);
+    CHECK_OK(https_put_file(c, "/put", site.file, BIG, "Sefl-Offset: 3000000\n", NULL, &r));
+    https_reply_clear(&r);
+    CHECK_OK(https_get_file(c, "/file", to, BIG, NULL, &r));
+    https_reply_clear(&r);
+    assert_int_equal(site.requests - before, 5);
+    assert_int_equal(site.with_version - had, 5);
     https_client_free(c);
 }
 
@@ -632,6 +665,7 @@ int main(void)
         cmocka_unit_test(gets),
         cmocka_unit_test(downloads),
         cmocka_unit_test(uploads),
+        cmocka_unit_test(lines_for_every_request),
         cmocka_unit_test(waits),
         cmocka_unit_test(drops_are_not_waited_for),
         cmocka_unit_test(servers_are_judged),
