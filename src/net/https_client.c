@@ -2,7 +2,10 @@
  * another thread, and it keeps the connection between requests. The certificate is checked twice:
  * by libcurl in the handshake (chain, dates, host), and by us with the session in hand, after the
  * handshake and before the request leaves (CURLOPT_PREREQFUNCTION): all of net/x509.h, role
- * included. */
+ * included.
+ * Time is watched where drive polls, and in libcurl's progress callback: the answer of a proxy to
+ * CONNECT is read byte by byte in one call of libcurl, for as long as bytes come, and in that loop
+ * the callback is all that is asked. */
 #define _GNU_SOURCE
 #include "net/https_client.h"
 
@@ -30,7 +33,8 @@ enum {
     PATH_BYTES = 4096,
     BUFFER_BYTES = 512 << 10,
     EXPECT_FROM = 64 << 10,
-    RATE_MIN = 1024
+    RATE_MIN = 1024,
+    CONNECT_GRACE_MS = 1000 /* libcurl keeps connect_ms itself, mostly, and says more about it */
 };
 
 struct https_client {
@@ -54,8 +58,11 @@ struct https_client {
 typedef struct call {
     https_client *c;
     https_reply *r;
-    sefl_status st; /* of a callback of ours */
-    char why[512];  /* its sentence */
+    sefl_status st;    /* of a callback of ours */
+    char why[512];     /* its sentence */
+    bool ready;        /* connected, through the proxy too, and the server is judged */
+    unsigned silent_s; /* how long nothing may move */
+    uint64_t began_ms, seen, since_ms, first_ms; /* bytes moved; since when no more; the first */
     uint64_t content_from;
     /* download into a file */
     const char *to;
@@ -129,7 +136,8 @@ static int on_ready(void *ctx, char *ip, char *local, int port, int local_port)
                                          .pin_only = !c->id });
     else
         snprintf(c->peer.why, sizeof c->peer.why, "no TLS session to judge");
-    if (c->peer.code == X509_OK)
+    k->ready = c->peer.code == X509_OK;
+    if (k->ready)
         return CURL_PREREQFUNC_OK;
     call_fail(k, sefl_fail(SEFL_EAUTH, "%.128s port %u: %s", c->host, c->port, c->peer.why));
     return CURL_PREREQFUNC_ABORT;
@@ -312,6 +320,41 @@ static uint64_t moved(const https_client *c)
     return (uint64_t)up + (uint64_t)down;
 }
 
+/* May it go on? Asked by drive, and by libcurl from within. */
+static sefl_status within_limits(call *k)
+{
+    const https_client *c = k->c;
+    sefl_status st = SEFL_OK;
+    uint64_t now = socket_now_ms(), n = moved(c);
+    SEFL_CHECK(!atomic_load(&c->interrupted), SEFL_ECANCELLED, "https: stopped on request");
+    if (n != k->seen) {
+        k->first_ms = k->seen ? k->first_ms : now;
+        k->seen = n, k->since_ms = now;
+    }
+    SEFL_CHECK(k->ready || now - k->began_ms <= c->connect_ms + CONNECT_GRACE_MS, SEFL_ETIMEOUT,
+               "%.128s port %u: not connected after %u ms", c->host, c->port, c->connect_ms);
+    /* the first byte may have to wait for the connection too */
+    SEFL_CHECK(now - k->since_ms <= 1000ull * k->silent_s + (k->seen ? 0 : c->connect_ms),
+               SEFL_ETIMEOUT, "%.128s port %u: silent for %u s", c->host, c->port, k->silent_s);
+    /* drop by drop is silence too; a pause as long as silence may be is forgiven once */
+    uint64_t took = k->seen ? now - k->first_ms : 0;
+    SEFL_CHECK(took <= 2000ull * k->silent_s || k->seen >= took / 1000 * RATE_MIN, SEFL_ETIMEOUT,
+               "%.128s port %u: slower than %d bytes a second", c->host, c->port, RATE_MIN);
+done:
+    return st;
+}
+
+static int on_progress(void *ctx, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
+                       curl_off_t up)
+{
+    call *k = ctx;
+    (void)down_all, (void)down, (void)up_all, (void)up;
+    sefl_status st = within_limits(k);
+    if (st != SEFL_OK)
+        call_fail(k, st);
+    return st != SEFL_OK;
+}
+
 static uint64_t total_of(const call *k)
 {
     curl_off_t n = 0;
@@ -327,26 +370,19 @@ static sefl_status drive(call *k, unsigned silent_s)
 {
     https_client *c = k->c;
     sefl_status st = SEFL_OK;
-    uint64_t seen = 0, since = socket_now_ms(), first = 0; /* first: when something moved */
+    uint64_t reported = 0;
     int running = 1, left = 0;
+    k->silent_s = silent_s;
+    k->began_ms = k->since_ms = socket_now_ms();
     SEFL_CHECK(curl_multi_add_handle(c->multi, c->easy) == CURLM_OK, SEFL_ENOMEM, "https: libcurl");
     while (running) {
-        SEFL_CHECK(!atomic_load(&c->interrupted), SEFL_ECANCELLED, "https: stopped on request");
+        SEFL_TRY(within_limits(k));
         SEFL_CHECK(curl_multi_perform(c->multi, &running) == CURLM_OK, SEFL_EIO, "https: libcurl");
-        uint64_t now = socket_now_ms(), n = moved(c);
-        if (n != seen) {
-            first = seen ? first : now;
-            seen = n, since = now;
+        if (moved(c) != reported) {
+            reported = moved(c);
             SEFL_CHECK(progress_report(k->progress, k->at, total_of(k)), SEFL_ECANCELLED,
                        "https: stopped on request");
         }
-        /* the first byte may have to wait for the connection too */
-        SEFL_CHECK(now - since <= 1000ull * silent_s + (seen ? 0 : c->connect_ms), SEFL_ETIMEOUT,
-                   "%.128s port %u: silent for %u s", c->host, c->port, silent_s);
-        /* drop by drop is silence too; a pause as long as silence may be is forgiven once */
-        uint64_t took = seen ? now - first : 0;
-        SEFL_CHECK(took <= 2000ull * silent_s || seen >= took / 1000 * RATE_MIN, SEFL_ETIMEOUT,
-                   "%.128s port %u: slower than %d bytes a second", c->host, c->port, RATE_MIN);
         if (running)
             curl_multi_poll(c->multi, NULL, 0, 250, NULL);
     }
@@ -409,7 +445,9 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
     SET(CURLOPT_BUFFERSIZE, (long)BUFFER_BYTES);
     SET(CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_BYTES);
     SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    SET(CURLOPT_NOPROGRESS, 1L);
+    SET(CURLOPT_NOPROGRESS, 0L);
+    SET(CURLOPT_XFERINFOFUNCTION, on_progress);
+    SET(CURLOPT_XFERINFODATA, k);
     SET(CURLOPT_HTTPHEADER, c->always);
     if (c->fresh)
         SET(CURLOPT_FRESH_CONNECT, 1L);

@@ -10,7 +10,8 @@
  * server's key beforehand (pin): then nothing else vouches for the server, and nothing is shown to it.
  * The server's certificate is checked against the
  * id's peers_ca, its name and its role, before a request is sent. Redirects are not followed. Nothing
- * waits for ever: connect_ms, stall_s without a byte, and less than 1024 bytes a second on average
+ * waits for ever: connect_ms for all that comes before the request (a proxy's answer too, however long
+ * it is), stall_s without a byte, and less than 1024 bytes a second on average
  * (as a server wants it of its clients), once 2 stall_s have passed.
  * A transport failure is SEFL_EIO / SEFL_ETIMEOUT / SEFL_EAUTH with a sentence; an HTTP status is no
  * failure: the caller looks at r.status. A failed file operation here is what base/file.h says.

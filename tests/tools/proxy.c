@@ -1,10 +1,11 @@
 /* proxy: a small HTTP CONNECT proxy on loopback, as a hospital has one, for tests.
  *
- *     proxy --ready FILE [--user NAME:PASSWORD] [--only HOST:PORT]
+ *     proxy --ready FILE [--user NAME:PASSWORD] [--only HOST:PORT] [--flood SECONDS]
  *
- * Writes "127.0.0.1:PORT" to FILE, then a line for each request to stdout: "CONNECT host:port 200". It
- * relays bytes and sees no more than that. --user: others get 407. --only: others get 403. Anything
- * but CONNECT gets 405. A thread a connection, at most 256. */
+ * Writes "127.0.0.1:PORT" to FILE, then a line for each request to stdout: "CONNECT host:port 200".
+ * It relays bytes and sees no more than that. --user: others get 407. --only: others get 403.
+ * --flood: everybody gets 407 with a body that does not end, for so long. Anything but CONNECT gets
+ * 405. A thread a connection, at most 256. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -17,11 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { HEAD = 8192, PIECE = 65536 };
 
 static const char *only;
+static unsigned flood_s;
 static char credentials[512]; /* base64 of user:password; empty: none wanted */
 
 static void base64(char *out, const char *in)
@@ -85,6 +88,17 @@ static int dial(char *target)
     return fd;
 }
 
+static void flood(int fd)
+{
+    static const char bytes[PIECE];
+    const char *head = "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=\"x\"\r\n"
+                       "Content-Length: 99999999999\r\n\r\n";
+    time_t until = time(NULL) + flood_s;
+    bool heard = send_all(fd, head, strlen(head));
+    while (heard && time(NULL) < until)
+        heard = send_all(fd, bytes, sizeof bytes);
+}
+
 static void *serve(void *arg)
 {
     int client = (int)(intptr_t)arg, server = -1;
@@ -103,7 +117,7 @@ static void *serve(void *arg)
         status = 400;
     else if (strcmp(method, "CONNECT") != 0)
         status = 405;
-    else if (credentials[0] && !strstr(head, want))
+    else if (flood_s || (credentials[0] && !strstr(head, want)))
         status = 407;
     else if (only && strcmp(target, only) != 0)
         status = 403;
@@ -113,6 +127,11 @@ static void *serve(void *arg)
         status = 200;
     printf("%s %s %u\n", method, target, status);
     fflush(stdout);
+    if (flood_s) {
+        flood(client);
+        close(client);
+        return NULL;
+    }
     int k = snprintf(head, sizeof head, "HTTP/1.1 %u %s\r\n%s\r\n", status,
                      status == 200 ? "Connection established" : "No",
                      status == 407 ? "Proxy-Authenticate: Basic realm=\"x\"\r\n" : "");
@@ -137,6 +156,8 @@ int main(int argc, char **argv)
             base64(credentials, argv[i + 1]);
         else if (strcmp(argv[i], "--only") == 0)
             only = argv[i + 1];
+        else if (strcmp(argv[i], "--flood") == 0)
+            flood_s = (unsigned)atoi(argv[i + 1]);
         else
             return 2;
     }

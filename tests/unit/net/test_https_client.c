@@ -471,14 +471,16 @@ static void over_ipv6(void **state)
 
 /* ---- a small CONNECT proxy, which can cut ------------------------------------------------ */
 
+enum { FLOOD_MS = 8000 };
+
 typedef struct proxy {
     int fd;
     uint16_t port;
     pthread_t thread;
     _Atomic long cut_after; /* bytes towards the client; 0: never */
     _Atomic int tunnels;
-    _Atomic bool over;
-    char seen[256]; /* the latest request line and headers */
+    _Atomic bool over, floods; /* floods: 407, and a body without end (for FLOOD_MS) */
+    char seen[256];            /* the latest request line and headers */
 } proxy;
 
 static void relay(proxy *x, int a, int b)
@@ -507,6 +509,19 @@ static void relay(proxy *x, int a, int b)
     }
 }
 
+/* Longer than any test waits, and not for ever: a client that does not leave shows as a late one. */
+static void flood(proxy *x, int a)
+{
+    static const char bytes[1 << 14];
+    const char *head = "HTTP/1.1 407 no\r\nProxy-Authenticate: Basic realm=\"x\"\r\n"
+                       "Content-Length: 99999999999\r\n\r\n";
+    uint64_t began = now_ms();
+    x->tunnels++;
+    ssize_t n = send(a, head, strlen(head), MSG_NOSIGNAL);
+    while (n > 0 && !x->over && now_ms() - began < FLOOD_MS)
+        n = send(a, bytes, sizeof bytes, MSG_NOSIGNAL);
+}
+
 static void *proxy_thread(void *arg)
 {
     proxy *x = arg;
@@ -520,6 +535,11 @@ static void *proxy_thread(void *arg)
             x->seen[++n] = 0;
             if (n >= 4 && memcmp(x->seen + n - 4, "\r\n\r\n", 4) == 0)
                 break;
+        }
+        if (x->floods) {
+            flood(x, a);
+            close(a);
+            continue;
         }
         unsigned to = 0;
         const char *colon = strchr(x->seen, ':');
@@ -585,6 +605,41 @@ static void through_a_proxy(void **state)
     https_reply_clear(&r);
     https_client_free(c);
     unsetenv("https_proxy");
+    assert_int_equal(x.tunnels, 2);
+    proxy_stop(&x);
+}
+
+/* A proxy whose refusal does not end: given up in time, and at once when asked to stop. */
+static void a_proxy_that_floods(void **state)
+{
+    (void)state;
+    static proxy x;
+    char url[64];
+    https_client *c;
+    https_reply r;
+    pthread_t t;
+    x = (proxy){ .floods = true };
+    proxy_start(&x);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u", x.port);
+    CHECK_OK(https_client_new(
+        &c,
+        &(https_client_config){
+            .host = "127.0.0.1", .port = port, .id = client, .proxy = url, .connect_ms = 500 }));
+    uint64_t began = now_ms();
+    CHECK_STATUS(https_get(c, "/hello", 100, 0, &r), SEFL_ETIMEOUT);
+    assert_in_range(now_ms() - began, 500, FLOOD_MS - 2000);
+    https_reply_clear(&r);
+    https_client_free(c);
+    CHECK_OK(https_client_new(
+        &c,
+        &(https_client_config){ .host = "127.0.0.1", .port = port, .id = client, .proxy = url }));
+    began = now_ms();
+    assert_int_equal(pthread_create(&t, NULL, interrupt_later, c), 0);
+    CHECK_STATUS(https_get(c, "/hello", 100, 0, &r), SEFL_ECANCELLED);
+    assert_in_range(now_ms() - began, 90, FLOOD_MS - 2000);
+    pthread_join(t, NULL);
+    https_reply_clear(&r);
+    https_client_free(c);
     assert_int_equal(x.tunnels, 2);
     proxy_stop(&x);
 }
@@ -673,6 +728,7 @@ int main(void)
         cmocka_unit_test(nobody_there),
         cmocka_unit_test(over_ipv6),
         cmocka_unit_test(through_a_proxy),
+        cmocka_unit_test(a_proxy_that_floods),
         cmocka_unit_test(a_cut_download_goes_on),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
