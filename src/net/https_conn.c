@@ -68,6 +68,42 @@ static int on_handshake(gnutls_session_t session, unsigned type, unsigned when, 
     return 0;
 }
 
+/* ---- what is read and written ------------------------------------------------------------
+ * What libmicrohttpd cannot read it refuses by itself: it answers, or closes, and tells nobody.
+ * Before a connection's first request that is one which ends unheard. Behind a good request it shows
+ * on the wire: more came in than a good-bye, and no request of it; or more went out, and no answer
+ * of ours (where bad bytes came along with a good request). Both are counted while no request is
+ * under way. Not seen: bytes that came along with a good request and get no answer, only a close. */
+
+enum { GOODBYE_BYTES = 24 /* a close_notify as TLS 1.3 seals it: 5 + 2 + 1 + 16 */ };
+
+static void note_idle(https_conn *conn, size_t *sum, ssize_t n)
+{
+    if (n <= 0 || conn->busy)
+        return;
+    *sum += (size_t)n;
+    if (*sum > GOODBYE_BYTES)
+        conn->heard = false;
+}
+
+static ssize_t on_pull(gnutls_transport_ptr_t ptr, void *to, size_t n)
+{
+    https_conn *conn = ptr;
+    ssize_t got = recv(conn->fd, to, n, 0);
+    note_idle(conn, &conn->idle_in, got);
+    return got;
+}
+
+static ssize_t on_push(gnutls_transport_ptr_t ptr, const void *from, size_t n)
+{
+    https_conn *conn = ptr;
+    ssize_t put = send(conn->fd, from, n, MSG_NOSIGNAL);
+    note_idle(conn, &conn->idle_out, put);
+    return put;
+}
+
+/* ---- who is let in ----------------------------------------------------------------------- */
+
 /* Makes place: the stranger that has been here longest goes. Under the lock. */
 static void cut_oldest_stranger(https_server *s)
 {
@@ -135,11 +171,14 @@ static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx
     conn->fd = fd->connect_fd;
     conn->tls = session->tls_session;
     conn->since_ms = socket_now_ms();
-    conn->due_ms = conn->since_ms + handshake_ms(s);
+    conn->due_ms = conn->late_ms = conn->since_ms + handshake_ms(s);
     if (from && from->client_addr)
         socket_origin_of(conn->address, from->client_addr);
     https_count(s, HTTPS_EVENT_CONNECTED);
     gnutls_session_set_ptr(conn->tls, conn);
+    gnutls_transport_set_ptr(conn->tls, conn);
+    gnutls_transport_set_pull_function(conn->tls, on_pull);
+    gnutls_transport_set_push_function(conn->tls, on_push);
     gnutls_handshake_set_hook_function(conn->tls, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_BOTH,
                                        on_handshake);
     gnutls_certificate_server_set_request(conn->tls, GNUTLS_CERT_REQUEST);
@@ -168,9 +207,9 @@ static void conn_closed(https_server *s, void **ctx)
     if (conn->next)
         conn->next->prev = conn->prev;
     s->conns_n--, s->strangers -= !conn->known;
-    if (!conn->heard && !conn->was_cut && !s->stopping) {
+    if (!conn->heard && !conn->was_cut && !conn->gone && !s->stopping) {
         /* libmicrohttpd's clock may be there before the watcher */
-        bool slow = socket_now_ms() - conn->since_ms >= handshake_ms(s);
+        bool slow = socket_now_ms() >= conn->late_ms;
         if (conn->shook)
             https_count(s, slow ? HTTPS_EVENT_HEADER_SLOW : HTTPS_EVENT_NOT_HTTP);
         else

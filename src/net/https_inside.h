@@ -20,15 +20,18 @@ typedef struct https_conn {
     gnutls_session_t tls;
     uint8_t address[32]; /* IPv4, or the first 64 bits of IPv6 */
     uint64_t since_ms;
-    bool known;         /* has shown a good certificate; under the lock, as peer */
-    bool surplus;       /* its peer has connections enough: answers are 429; its own thread's */
-    bool was_cut;       /* by us, and counted; under the lock */
-    bool gone;          /* no longer welcome: nothing of it is served any more; under the lock */
-    atomic_bool shook;  /* the handshake is over */
-    atomic_bool heard;  /* a request had a whole header */
-    uint64_t due_ms;    /* a whole request header must be here by then; 0: one is; under the lock */
-    bool judged;        /* these are written by its thread, under the lock */
-    unsigned judged_by; /* generation of id and gate */
+    bool known;        /* has shown a good certificate; under the lock, as peer */
+    bool surplus;      /* its peer has connections enough: answers are 429; its own thread's */
+    bool was_cut;      /* by us, and counted; under the lock */
+    bool gone;         /* no longer welcome: nothing of it is served any more; under the lock */
+    atomic_bool shook; /* the handshake is over */
+    atomic_bool heard; /* whatever it sent was a request with a whole header, so far */
+    uint64_t due_ms;   /* a whole request header must be here by then; 0: one is; under the lock */
+    uint64_t late_ms;  /* what due_ms was, or is; under the lock */
+    bool busy;         /* a request is under way; its own thread's, as these: */
+    size_t idle_in, idle_out; /* bytes on the wire since the latest request ended */
+    bool judged;              /* these are written by its thread, under the lock */
+    unsigned judged_by;       /* generation of id and gate */
     x509_peer peer;
 } https_conn;
 

@@ -122,7 +122,7 @@ static void *watch(void *arg)
         }
         for (https_conn *conn = s->conns; conn; conn = conn->next)
             if (conn->due_ms != 0 && conn->due_ms <= now) {
-                if (!conn->heard) { /* an idle one that was heard is no refusal */
+                if (!conn->heard) { /* an idle one is no refusal */
                     conn->was_cut = true;
                     https_count(s,
                                 conn->shook ? HTTPS_EVENT_HEADER_SLOW : HTTPS_EVENT_HANDSHAKE_SLOW);
@@ -284,7 +284,7 @@ static enum MHD_Result first_call(https_server *s, struct MHD_Connection *mhd, c
     in->conn = conn;
     in->fd = -1;
     in->began_ms = socket_now_ms();
-    conn->heard = true;
+    conn->heard = conn->busy = true;
     https_count(s, HTTPS_EVENT_REQUESTS);
     in->r = (https_request){ .method = method, .path = path, .server_ctx = s->c.ctx, .inner = in };
     pthread_mutex_lock(&s->lock);
@@ -382,7 +382,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx,
 {
     https_server *s = cls;
     https_inner *in = *ctx;
-    (void)mhd, (void)why;
+    (void)mhd;
     *ctx = NULL;
     if (!in)
         return;
@@ -396,8 +396,10 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx,
     if (in->r.drop)
         in->r.drop(&in->r);
     https_answer_clear(in);
+    in->conn->busy = why != MHD_REQUEST_TERMINATED_COMPLETED_OK; /* then it is the last one */
+    in->conn->idle_in = in->conn->idle_out = 0;
     pthread_mutex_lock(&s->lock);
-    in->conn->due_ms = socket_now_ms() + 1000ull * s->c.idle_s;
+    in->conn->due_ms = in->conn->late_ms = socket_now_ms() + 1000ull * s->c.idle_s;
     s->requests--;
     if (s->requests == 0)
         pthread_cond_broadcast(&s->changed);

@@ -55,7 +55,7 @@
     X(HANDSHAKE, "handshake_failed")           /* ended before a request: garbage, cut */ \
     X(HANDSHAKE_SLOW, "handshake_slow")        /* ... or too slow */                      \
     X(HEADER_SLOW, "header_slow")              /* a request header that does not come */  \
-    X(NOT_HTTP, "not_http")                    /* ended by libmicrohttpd's parser */      \
+    X(NOT_HTTP, "not_http")                    /* refused by libmicrohttpd's parser */    \
     X(CERTIFICATE, "certificate")              /* 403 */                                  \
     X(PEER_FULL, "connections_per_peer")       /* 429 */                                  \
     X(PEER_RATE, "request_rate")               /* 429 */                                  \
