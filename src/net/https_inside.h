@@ -28,6 +28,7 @@ typedef struct https_conn {
     atomic_bool heard; /* whatever it sent was a request with a whole header, so far */
     uint64_t due_ms;   /* a whole request header must be here by then; 0: one is; under the lock */
     uint64_t late_ms;  /* what due_ms was, or is; under the lock */
+    bool discards;     /* answered in the middle of a body: the peer must go by due_ms; as due_ms */
     bool busy;         /* a request is under way; its own thread's, as these: */
     size_t idle_in, idle_out; /* bytes on the wire since the latest request ended */
     bool judged;              /* these are written by its thread, under the lock */

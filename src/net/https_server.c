@@ -9,7 +9,8 @@
  *     is resumed at once if the number has changed meanwhile.
  *  4. libmicrohttpd takes an answer before the body or after it. A body that fails in the middle is
  *     answered past it, directly on the TLS session (by the thread that owns it); what still comes
- *     is thrown away until the peer has read the answer and closes, within DISCARD_BYTES.
+ *     is thrown away until the peer has read the answer and closes, within DISCARD_BYTES and
+ *     DISCARD_MS: the watcher cuts it then, however it sends.
  *  5. poll, not epoll: with epoll this version of libmicrohttpd does not forget that a socket was
  *     readable while a handshake waits, and spins. Parked requests are not polled. */
 #define _GNU_SOURCE
@@ -33,6 +34,7 @@
 enum {
     CONNECTION_BYTES = 96 << 10, /* headers, and one TLS record of body with room to spare */
     DISCARD_BYTES = 4 << 20,
+    DISCARD_MS = 10000, /* or idle_s, if that is less */
     STOP_MS = 3000,
     RETRY_S = 2,
     LINES_PER_S = 10,
@@ -106,6 +108,19 @@ void https_wake(https_server *s)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* The connection is late with what it owes: counted, unless it owes nothing. Under the lock. */
+static void cut_late(https_server *s, https_conn *conn)
+{
+    if (conn->discards || !conn->heard) { /* an idle one is no refusal */
+        conn->was_cut = true;
+        https_count(s, conn->discards ? HTTPS_EVENT_BODY_SLOW
+                       : conn->shook  ? HTTPS_EVENT_HEADER_SLOW
+                                      : HTTPS_EVENT_HANDSHAKE_SLOW);
+    }
+    shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
+    conn->due_ms = 0;
+}
+
 static void *watch(void *arg)
 {
     https_server *s = arg;
@@ -121,15 +136,8 @@ static void *watch(void *arg)
                 next = in->park_until;
         }
         for (https_conn *conn = s->conns; conn; conn = conn->next)
-            if (conn->due_ms != 0 && conn->due_ms <= now) {
-                if (!conn->heard) { /* an idle one is no refusal */
-                    conn->was_cut = true;
-                    https_count(s,
-                                conn->shook ? HTTPS_EVENT_HEADER_SLOW : HTTPS_EVENT_HANDSHAKE_SLOW);
-                }
-                shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
-                conn->due_ms = 0;
-            }
+            if (conn->due_ms != 0 && conn->due_ms <= now)
+                cut_late(s, conn);
         struct timespec t = { .tv_sec = (time_t)(next / 1000),
                               .tv_nsec = (long)(next % 1000) * 1000000 };
         pthread_cond_timedwait(&s->changed, &s->lock, &t);
@@ -313,13 +321,19 @@ static void end_body(https_inner *in, sefl_status st)
     in->r.end(&in->r, st);
 }
 
-static enum MHD_Result body_failed(https_inner *in, sefl_status st)
+static enum MHD_Result body_failed(https_server *s, https_inner *in, sefl_status st)
 {
+    https_conn *conn = in->conn;
+    uint64_t idle_ms = 1000ull * s->c.idle_s;
     end_body(in, st);
     if (in->status == 0)
         https_answer_text(&in->r, 500, "no answer");
     https_answer_early(in);
     in->phase = HTTPS_DISCARD;
+    pthread_mutex_lock(&s->lock);
+    conn->discards = true;
+    conn->due_ms = conn->late_ms = socket_now_ms() + (idle_ms < DISCARD_MS ? idle_ms : DISCARD_MS);
+    pthread_mutex_unlock(&s->lock);
     return MHD_YES;
 }
 
@@ -339,7 +353,7 @@ static enum MHD_Result body_call(https_server *s, https_inner *in, const char *p
         return MHD_NO; /* on_completed tells the handler */
     }
     sefl_status st = in->r.body(&in->r, span_of(p, n));
-    return st == SEFL_OK ? MHD_YES : body_failed(in, st);
+    return st == SEFL_OK ? MHD_YES : body_failed(s, in, st);
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *path,
@@ -398,8 +412,13 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx,
     https_answer_clear(in);
     in->conn->busy = why != MHD_REQUEST_TERMINATED_COMPLETED_OK; /* then it is the last one */
     in->conn->idle_in = in->conn->idle_out = 0;
+    uint64_t now = socket_now_ms();
     pthread_mutex_lock(&s->lock);
-    in->conn->due_ms = in->conn->late_ms = socket_now_ms() + 1000ull * s->c.idle_s;
+    /* libmicrohttpd's clock may be there before the watcher */
+    if (in->conn->discards && !in->conn->was_cut && now >= in->conn->late_ms)
+        https_count(s, HTTPS_EVENT_BODY_SLOW);
+    in->conn->discards = false;
+    in->conn->due_ms = in->conn->late_ms = now + 1000ull * s->c.idle_s;
     s->requests--;
     if (s->requests == 0)
         pthread_cond_broadcast(&s->changed);

@@ -18,7 +18,9 @@
  * taken; resume, after each https_park; drop, last, if it is set. A body is announced by
  * Content-Length: one that is larger than body_max is 413 before begin, one without a length 411.
  * A peer that goes away, or is cut for being too slow, in the middle of a body: end with
- * SEFL_ECLOSED, whose answer goes nowhere.
+ * SEFL_ECLOSED, whose answer goes nowhere. A body that the handler gives up is answered at once; the
+ * peer has 10 s (idle_s, if that is less) and 4 MiB more to read the answer and close, then it is
+ * cut and counted as a slow one.
  * Paths are at most 1,024 printable characters, without "..", "//" or a backslash, else 400.
  *
  * Threads: handlers run on the server's threads (config.threads, default 2), any number at once;

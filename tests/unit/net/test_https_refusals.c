@@ -13,6 +13,13 @@ static tls_id *as;
 static char client_cert[300], client_key[300];
 static char answer[1 << 16];
 
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 /* ---- a server: GET answers, PUT takes a body and refuses it at its first byte ------------- */
 
 static sefl_status body(https_request *r, sefl_span bytes)
@@ -205,6 +212,44 @@ static void good_manners(void **state)
     stop();
 }
 
+/* A body that was answered in its middle. True: the peer was cut while it sent on, byte by byte. */
+static bool drips_and_is_cut(raw_tls *c, uint64_t *ms)
+{
+    uint64_t began = now_ms();
+    bool sent = true;
+    while (sent && now_ms() - began < 8000) {
+        sent = raw_send(c, "x", 1);
+        usleep(50000);
+    }
+    *ms = now_ms() - began;
+    return !sent;
+}
+
+static void after_an_early_answer(void **state)
+{
+    (void)state;
+    static const char bytes[20000];
+    raw_tls c;
+    uint64_t ms;
+    serve(1);
+    for (int i = 0; i < 3; i++) {
+        with_client(&c);
+        put(&c, "PUT /a HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n");
+        assert_true(raw_send(&c, bytes, sizeof bytes));
+        raw_read(&c, answer, sizeof answer, "ciphertext\n");
+        assert_non_null(strstr(answer, " 422 "));
+        if (i == 1) {
+            assert_true(drips_and_is_cut(&c, &ms));
+            assert_in_range(ms, 500, 5000);
+        }
+        if (i == 2) /* silent */
+            assert_int_equal(raw_read(&c, answer, sizeof answer, NULL), 0);
+        raw_close(&c);
+        is_refused(HTTPS_EVENT_BODY_SLOW, (uint64_t)i, "after an answer"); /* 0: it went at once */
+    }
+    stop();
+}
+
 static int set_up(void **state)
 {
     if (folder_make(state) != 0)
@@ -227,10 +272,9 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_no_request),
-        cmocka_unit_test(heads_without_end),
-        cmocka_unit_test(half_a_head),
-        cmocka_unit_test(good_manners),
+        cmocka_unit_test(what_is_no_request),    cmocka_unit_test(heads_without_end),
+        cmocka_unit_test(half_a_head),           cmocka_unit_test(good_manners),
+        cmocka_unit_test(after_an_early_answer),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
