@@ -336,12 +336,10 @@ void rounds_stop(rounds *r)
         r->c.dial.interrupt(r->c.dial.ctx);
 }
 
-bool rounds_stopping(rounds *r)
+/* Without the lock: collect asks with its own held, and takes it inside ours elsewhere. */
+bool rounds_stopping(const rounds *r)
 {
-    pthread_mutex_lock(&r->lock);
-    bool stop = r->stop;
-    pthread_mutex_unlock(&r->lock);
-    return stop;
+    return atomic_load(&r->stop);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */

@@ -35,7 +35,7 @@ struct rounds {
     sefl_buf header;              /* of the present round, once it is signed */
     uint64_t events;              /* updates and the like since the start */
     rounds_enrolment *enrolments; /* that wait */
-    bool stop;
+    atomic_bool stop;             /* set under the lock, looked at without */
 
     /* the driver thread's own */
     as_link *link;
@@ -63,7 +63,7 @@ sefl_status rounds_refill(rounds *r, uint64_t round) SEFL_MUST_CHECK;
 
 /* Frees the link and tells the machine; the sentence of the failure is logged under `what`. */
 sefl_status rounds_link_down(rounds *r, const char *what) SEFL_MUST_CHECK;
-bool rounds_stopping(rounds *r);
+bool rounds_stopping(const rounds *r);
 /* Waits so long, or until rounds_stop. */
 void rounds_pause(rounds *r, unsigned ms);
 
