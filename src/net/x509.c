@@ -52,7 +52,7 @@ static sefl_status set_hosts(gnutls_x509_crt_t crt, const char *hosts)
     sefl_status st = SEFL_OK;
     char *copy = NULL, *rest = NULL;
     unsigned n = 0;
-    if (!hosts || !*hosts)
+    if (!hosts)
         return SEFL_OK;
     SEFL_TRY(sefl_strdup(&copy, hosts));
     for (char *h = strtok_r(copy, ", ", &rest); h; h = strtok_r(NULL, ", ", &rest)) {
@@ -74,8 +74,55 @@ static sefl_status set_hosts(gnutls_x509_crt_t crt, const char *hosts)
                        "certificate: host");
         }
     }
+    SEFL_CHECK(n > 0, SEFL_EINVAL, "certificate: for which host? \"%.64s\" names none", hosts);
 done:
     sefl_free(copy);
+    return st;
+}
+
+/* One entry of a SAN as set_hosts would take it. Entries of other kinds (mail, URI) are left out. */
+static sefl_status add_host(sefl_buf *out, int kind, const char *san, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    char ip[INET6_ADDRSTRLEN] = "";
+    if (kind == GNUTLS_SAN_IPADDRESS && (n == 4 || n == 16))
+        san = inet_ntop(n == 4 ? AF_INET : AF_INET6, san, ip, sizeof ip);
+    else if (kind != GNUTLS_SAN_DNSNAME)
+        return SEFL_OK;
+    SEFL_CHECK(san && san[strcspn(san, ", ")] == 0, SEFL_EPROTO,
+               "certificate: a host name with a comma or a blank in it");
+    SEFL_TRY(wr_fmt(out, "%s%s", out->n > 0 ? "," : "", san));
+done:
+    return st;
+}
+
+sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_crt_t crt = NULL;
+    sefl_buf hosts = { 0 };
+    char san[256]; /* a host name has at most 253 characters: what is longer is none */
+    GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
+    int rc = gnutls_x509_crt_import(crt, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM);
+    if (rc < 0)
+        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "certificate"));
+    for (unsigned i = 0;; i++) {
+        size_t n = sizeof san - 1;
+        rc = gnutls_x509_crt_get_subject_alt_name(crt, i, san, &n, NULL);
+        if (rc == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+            break;
+        if (rc == GNUTLS_E_SHORT_MEMORY_BUFFER)
+            continue;
+        if (rc < 0)
+            SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "certificate: hosts"));
+        san[n] = 0;
+        SEFL_TRY(add_host(&hosts, rc, san, n));
+    }
+    SEFL_TRY(wr_raw(out, hosts.p, hosts.n));
+done:
+    buf_clear(&hosts);
+    if (crt)
+        gnutls_x509_crt_deinit(crt);
     return st;
 }
 

@@ -29,7 +29,7 @@
 typedef struct x509_subject {
     const char *name;  /* common name, 1 to 64 printable characters */
     const char *role;  /* NULL: a CA */
-    const char *hosts; /* names and addresses for the SAN, separated by commas; NULL: none */
+    const char *hosts; /* for the SAN: names and addresses with commas between; NULL: no SAN */
     unsigned days;     /* until it expires; never beyond its CA */
     int64_t from;      /* valid from, seconds since 1970; 0: one hour ago (clocks differ) */
 } x509_subject;
@@ -71,6 +71,10 @@ typedef struct x509_info {
 
 /* Of the first certificate in a PEM text; der (may be NULL): its bytes, appended. Nothing is verified. */
 sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der) SEFL_MUST_CHECK;
+
+/* The hosts (x509_subject) that the first certificate in a PEM text is for, appended to out; nothing for one
+ * that names none. */
+sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem) SEFL_MUST_CHECK;
 
 /* SEFL_EAUTH unless this CA issued this certificate, and both are in time. */
 sefl_status x509_issued_by(sefl_span cert_pem, sefl_span ca_pem) SEFL_MUST_CHECK;

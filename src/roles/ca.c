@@ -163,24 +163,30 @@ sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert
                             unsigned days, sefl_buf *pem)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf ca = { 0 }, key = { 0 }, old = { 0 };
+    sefl_buf ca = { 0 }, key = { 0 }, old = { 0 }, same = { 0 };
     x509_info info;
     SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
     SEFL_TRY(file_read(&old, cert, PEM_MAX));
     SEFL_TRY(x509_info_read(&info, buf_span(&old), NULL));
     SEFL_CHECK(memcmp(info.fingerprint, t->self.tls, TRUST_KEY) == 0, SEFL_EINVAL,
                "%s is not the certificate of this folder's server", cert);
+    if (!hosts) {
+        SEFL_TRY(x509_hosts_read(&same, buf_span(&old)));
+        SEFL_CHECK(same.n > 0, SEFL_EINVAL, "%s names no host: give --hosts", cert);
+        SEFL_TRY(wr_u8(&same, 0));
+    }
     SEFL_TRY(ca_path(&ca, folder, "ca.pem"));
     SEFL_TRY(ca_path(&key, folder, "ca.key"));
     x509_subject s = { .name = t->self.name,
                        .role = trust_role_name(t->self.role),
-                       .hosts = hosts,
+                       .hosts = hosts ? hosts : text_of(&same),
                        .days = days ? days : CA_SERVER_DAYS };
     SEFL_TRY(x509_issue(pem, &s, (sefl_span){ 0 }, buf_span(&old), text_of(&ca), text_of(&key)));
 done:
     buf_clear(&ca);
     buf_clear(&key);
     buf_clear(&old);
+    buf_clear(&same);
     return st;
 }
 

@@ -55,6 +55,17 @@ for f in aggregator/aggregator csp/csp clients/client-01/client clients/client-0
 done
 expect 0 "$SEFL" doctor -c fed/clients/client-01/client.yml; says "client-01"; says "issued by a CA of tls.peers"
 says "cannot be reached"
+expect 0 "$SEFL" doctor -c fed/csp/csp.yml; says "ok    hosts"; says "for localhost,127.0.0.1,::1"
+if command -v openssl > /dev/null; then # a server's certificate without a host
+    for r in aggregator csp; do
+        cp fed/$r/cert.pem kept.pem
+        openssl req -new -key fed/$r/key.pem -subj "/OU=sefl $r/CN=$r" -out $r.csr
+        openssl x509 -req -in $r.csr -CA fed/ca/$r/ca.pem -CAkey fed/ca/$r/ca.key -CAcreateserial -days 20 \
+            -out fed/$r/cert.pem 2> /dev/null
+        expect 1 "$SEFL" doctor -c fed/$r/$r.yml; says "fail  hosts"; says "--hosts NAME"
+        cp kept.pem fed/$r/cert.pem
+    done
+fi
 chmod 644 fed/csp/sign.key
 expect 0 "$SEFL" doctor -c fed/csp/csp.yml; says "may be read by others (mode 644)"; says "chmod 600"
 cp fed/clients/client-01/key.pem fed/clients/client-02/key.pem

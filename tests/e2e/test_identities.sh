@@ -25,6 +25,12 @@ expect 1 "$SEFL" ca new ops --name Alpha; says "not empty"
 expect 1 "$SEFL" ca token ops --name a; says "make the server's certificate first"
 expect 0 "$SEFL" ca server ops --role aggregator --name as --hosts localhost,127.0.0.1
 expect 1 "$SEFL" ca server ops --role csp --name csp --hosts localhost --out o2; says "is that of the aggregator"
+expect 2 "$SEFL" ca server ops --role aggregator --name as --hosts , --out o2; says "for which host"
+expect 0 "$SEFL" ca renew ops --server ops/server/cert.pem --out next.pem # for the hosts it had
+if command -v openssl > /dev/null; then
+    openssl x509 -in next.pem -noout -ext subjectAltName > san
+    grep -q "DNS:localhost, IP Address:127.0.0.1" san || fail "a renewed certificate is for $(cat san)"
+fi
 expect 2 "$SEFL" ca token ops --name "a b"; says "letters, digits"
 expect 0 "$SEFL" ca token ops --name site-1 --out t1
 grep -q '^sefl-token-1\.' t1 || fail "a token"

@@ -2,6 +2,7 @@
 #include "cli/full/doctor.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "net/socket.h"
 #include "net/tls.h"
 
@@ -124,6 +125,26 @@ static void check_certificate(doctor *d, const config_kind *k, const settings *s
     tls_id_free(id);
 }
 
+/* Whoever dials compares the name with those in the certificate: one without any fits nobody. */
+static void check_hosts(doctor *d, const settings *s, const char *folder)
+{
+    char cert[PATH_MAX];
+    sefl_buf pem = { 0 }, hosts = { 0 };
+    full_path(cert, folder, settings_text(s, "tls.cert"));
+    if (file_read(&pem, cert, X509_CERT_MAX) != SEFL_OK ||
+        x509_hosts_read(&hosts, buf_span(&pem)) != SEFL_OK)
+        ; /* check_certificate has said so */
+    else if (hosts.n == 0)
+        doctor_add(d, DOCTOR_FAIL, "hosts",
+                   "have it issued with them: 'sefl ca renew FOLDER --server FILE --hosts NAME'",
+                   "the certificate names no host: whoever dials will refuse it");
+    else
+        doctor_add(d, DOCTOR_OK, "hosts", NULL, "the certificate is for %.*s", (int)hosts.n,
+                   (const char *)hosts.p);
+    buf_clear(&pem);
+    buf_clear(&hosts);
+}
+
 /* ---- ports and peers ----------------------------------------------------------------------- */
 
 /* "host:port" or "[address]:port". */
@@ -188,6 +209,8 @@ void doctor_config(doctor *d, const config_kind *k, const char *path)
     check_files(d, k, &s, folder);
     if (has_key(k, "tls.cert"))
         check_certificate(d, k, &s, folder);
+    if (has_key(k, "tls.cert") && has_key(k, "listen"))
+        check_hosts(d, &s, folder);
     if (has_key(k, "listen"))
         check_port(d, settings_text(&s, "listen"));
     if (has_key(k, "csp"))

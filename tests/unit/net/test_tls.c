@@ -129,6 +129,8 @@ static void subjects_are_checked(void **state)
         { .name = "a", .days = 0, .role = "client" },
         { .name = "a", .days = 1, .role = "boss" },
         { .name = "a", .days = 1, .role = "client", .hosts = "a b/c" },
+        { .name = "a", .days = 1, .role = "csp", .hosts = "" },
+        { .name = "a", .days = 1, .role = "csp", .hosts = ", " },
         { .name = "a", .days = 1 },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

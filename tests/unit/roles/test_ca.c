@@ -18,6 +18,39 @@ static sign_key *as_key, *csp_key;
 static int64_t now;
 static sefl_rng rng;
 
+/* A server's certificate is renewed for the hosts it had, or for others; never for none. */
+static void renewed_hosts(const trust *t, const char *dir, const char *cert)
+{
+    static const char hosts[] = "as.example,192.0.2.7,2001:db8::7";
+    sefl_buf pem = { 0 }, got = { 0 };
+    const char *few = folder_put("few.pem", "", 0), *none = folder_put("none.pem", "", 0);
+    CHECK_OK(ca_server_renew(t, dir, cert, hosts, 5, &pem));
+    CHECK_OK(file_write_atomic(few, buf_span(&pem), 0644));
+    buf_reset(&pem);
+    CHECK_OK(ca_server_renew(t, dir, few, NULL, 5, &pem));
+    CHECK_OK(x509_hosts_read(&got, buf_span(&pem)));
+    assert_int_equal(got.n, strlen(hosts));
+    assert_memory_equal(got.p, hosts, got.n);
+    buf_reset(&pem);
+    CHECK_STATUS(ca_server_renew(t, dir, few, "", 5, &pem), SEFL_EINVAL);
+    /* one without any, as an earlier version could make */
+    sefl_buf old = { 0 }, ca = { 0 }, key = { 0 };
+    CHECK_OK(file_read(&old, cert, 1 << 16));
+    CHECK_OK(ca_path(&ca, dir, "ca.pem"));
+    CHECK_OK(ca_path(&key, dir, "ca.key"));
+    x509_subject s = { .name = "as", .role = "aggregator", .days = 5 };
+    CHECK_OK(x509_issue(&pem, &s, (sefl_span){ 0 }, buf_span(&old), (const char *)ca.p,
+                        (const char *)key.p));
+    CHECK_OK(file_write_atomic(none, buf_span(&pem), 0644));
+    buf_reset(&got);
+    CHECK_OK(x509_hosts_read(&got, buf_span(&pem)));
+    assert_int_equal(got.n, 0);
+    CHECK_STATUS(ca_server_renew(t, dir, none, NULL, 5, &pem), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "names no host"));
+    TEST_FAULTS(FAULT_ALLOC, st = ca_server_renew(t, dir, few, NULL, 5, &pem), (void)0);
+    buf_clear(&pem), buf_clear(&got), buf_clear(&old), buf_clear(&ca), buf_clear(&key);
+}
+
 static void make(const char *dir, trust_role role, const char *name, sign_key **key)
 {
     trust_edit e;
@@ -50,6 +83,7 @@ static void make(const char *dir, trust_role role, const char *name, sign_key **
     assert_memory_equal(a.fingerprint, b.fingerprint, 32);
     assert_true(b.until > a.until);
     CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&pem), TRUST_CLIENT, "", now), SEFL_EINVAL);
+    renewed_hosts(e.t, dir, (const char *)cert.p);
     trust_edit_end(&e);
     buf_clear(&path), buf_clear(&cert), buf_clear(&pem);
 }
