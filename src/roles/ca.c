@@ -81,6 +81,7 @@ done:
 
 /* ---- servers and issuers --------------------------------------------------------------------- */
 
+/* One that is there keeps its state: only ca restore makes a revoked one active again. */
 static sefl_status put_issuer(trust *t, sefl_span pem, trust_role role, const char *unit,
                               bool listed, int64_t now)
 {
@@ -103,6 +104,9 @@ static sefl_status put_issuer(trust *t, sefl_span pem, trust_role role, const ch
     memcpy(i.key, info.fingerprint, sizeof i.key);
     memcpy(i.name, info.name, sizeof i.name);
     i.der = buf_span(&der);
+    const trust_issuer *same = trust_find_issuer(t, i.key, role);
+    if (same)
+        i.state = same->state, i.since = same->since;
     SEFL_TRY(trust_issuer_put(t, &i));
 done:
     buf_clear(&der);
@@ -117,6 +121,14 @@ sefl_status ca_trust_issuer(trust *t, sefl_span pem, trust_role role, const char
     const trust_issuer *same = trust_find_issuer(t, info.fingerprint, role);
     SEFL_CHECK(!same || !same->listed, SEFL_EEXIST,
                "\"%s\" is this folder's own CA: only its members get in", info.name);
+    for (size_t i = 0; i < t->issuers; i++) /* it was revoked for every role that it had */
+        SEFL_CHECK(t->issuer[i].state != TRUST_REVOKED ||
+                       memcmp(t->issuer[i].key, info.fingerprint, TRUST_KEY) != 0,
+                   SEFL_ESTATE,
+                   "the CA \"%s\" was revoked: if that was a mistake, 'sefl ca restore FOLDER "
+                   "--issuer %02x%02x%02x%02x' takes it back first",
+                   info.name, info.fingerprint[0], info.fingerprint[1], info.fingerprint[2],
+                   info.fingerprint[3]);
     SEFL_TRY(put_issuer(t, pem, role, unit, false, now));
 done:
     return st;

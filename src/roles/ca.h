@@ -46,7 +46,7 @@ typedef struct ca_server_config {
 } ca_server_config;
 
 /* The operator's own server: a key and certificate, and the list says whose it is. For AS its own CA
- * becomes an issuer of clients, whose members are listed. */
+ * becomes an issuer of clients, whose members are listed; revoked, it stays so. */
 sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c,
                       int64_t now) SEFL_MUST_CHECK;
 /* A new certificate for the server's key, from the present one and for its hosts; hosts: for these
@@ -55,7 +55,9 @@ sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert
                             unsigned days, sefl_buf *pem) SEFL_MUST_CHECK;
 
 /* Another CA is trusted for this role. unit: see trust.h; "": its certificates carry our mark. SEFL_EINVAL for
- * what is no CA, expired or weak; SEFL_EEXIST for our own, whose members are listed. */
+ * what is no CA, expired or weak; SEFL_EEXIST for our own, whose members are listed; SEFL_ESTATE
+ * for one that was revoked, in whatever role: it is restored first. One that is trusted already gets
+ * the new unit. */
 sefl_status ca_trust_issuer(trust *t, sefl_span pem, trust_role role, const char *unit,
                             int64_t now) SEFL_MUST_CHECK;
 

@@ -217,8 +217,12 @@ if command -v openssl > /dev/null; then
     expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
     fed_until 15 "end of a CA that was revoked" ward_out
     expect 1 "$SEFL" ca revoke "$as_ca" --issuer "$key"; says "no active issuer"
+    expect 1 "$SEFL" ca trust-issuer "$as_ca" --cert org.pem --role client; says "sefl ca restore"
     expect 0 "$SEFL" ca restore "$as_ca" --issuer "$key"
     fed_until 15 "way in after a CA was restored" ward_in
+    expect 0 "$SEFL" ca trust-issuer "$as_ca" --cert org.pem --role client --unit Surgery
+    says 'were those of the unit "Radiology", and are now those of the unit "Surgery"'
+    fed_until 15 "end of another unit" ward_out
     expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
 fi
 

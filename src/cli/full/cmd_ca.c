@@ -229,17 +229,37 @@ done:
     return st;
 }
 
+static void print_rule(const char *word, const char *unit)
+{
+    if (*unit)
+        printf("%s those of the unit \"%s\"", word, unit);
+    else
+        printf("%s those with our mark of the role", word);
+}
+
 static sefl_status do_trust(const wish *w)
 {
     sefl_status st = SEFL_OK;
     trust_edit e = { .lock = -1 };
     sefl_buf pem = { 0 };
+    x509_info info;
+    char before[TRUST_NAME_MAX + 1] = "";
+    const char *unit = of(w, O_UNIT) ? of(w, O_UNIT) : "";
     SEFL_TRY(file_read(&pem, of(w, O_CERT), PEM_MAX));
+    SEFL_TRY(x509_info_read(&info, buf_span(&pem), NULL));
     SEFL_TRY(ca_edit(&e, w->folder));
-    SEFL_TRY(
-        ca_trust_issuer(e.t, buf_span(&pem), w->role, of(w, O_UNIT) ? of(w, O_UNIT) : "", w->now));
+    const trust_issuer *same = trust_find_issuer(e.t, info.fingerprint, w->role);
+    const bool had = same != NULL;
+    if (had)
+        strcpy(before, same->unit);
+    SEFL_TRY(ca_trust_issuer(e.t, buf_span(&pem), w->role, unit, w->now));
     SEFL_TRY(trust_edit_commit(&e));
-    printf("%s is trusted for the role %s\n", of(w, O_CERT), trust_role_name(w->role));
+    printf("%s is trusted for the role %s", of(w, O_CERT), trust_role_name(w->role));
+    if (had && strcmp(before, unit) != 0) { /* others get in than before */
+        print_rule("; its certificates that count were", before);
+        print_rule(", and are now", unit);
+    }
+    printf("\n");
 done:
     trust_edit_end(&e);
     buf_clear(&pem);

@@ -358,8 +358,39 @@ static void which_issuers(void **state)
         assert_non_null(strstr(sefl_last_error(), "printable ASCII"));
     }
     CHECK_OK(ca_trust_issuer(e.t, buf_span(&good), TRUST_CLIENT, "Radiology, 2nd floor", now));
+    /* a revoked one comes back by a restore alone, in no role and with no other rule */
+    trust_issuer *is = &e.t->issuer[e.t->issuers - 1];
+    is->state = TRUST_REVOKED, is->since = now - 5;
+    CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&good), TRUST_CLIENT, "", now), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "sefl ca restore"));
+    CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&good), TRUST_CSP, "", now), SEFL_ESTATE);
+    assert_int_equal(is->state, TRUST_REVOKED);
+    assert_string_equal(is->unit, "Radiology, 2nd floor");
+    is->state = TRUST_ACTIVE;
+    CHECK_OK(ca_trust_issuer(e.t, buf_span(&good), TRUST_CLIENT, "Surgery", now));
+    assert_string_equal(is->unit, "Surgery");
+    assert_true(is->since == now - 5); /* of its state, which is the same */
     trust_edit_end(&e);
     buf_clear(&path), buf_clear(&own), buf_clear(&weak), buf_clear(&good);
+}
+
+/* The operator has put its own CA out: a new key for the server does not let its clients in again. */
+static void own_ca_stays_revoked(void **state)
+{
+    (void)state;
+    trust_edit e;
+    ca_server_config c = { .role = TRUST_AGGREGATOR,
+                           .name = "Alpha",
+                           .hosts = "localhost",
+                           .cert = folder_path("again.pem"),
+                           .key = folder_path("again.key") };
+    CHECK_OK(ca_edit(&e, as_dir));
+    e.t->issuer[0].state = TRUST_REVOKED;
+    CHECK_OK(ca_server(e.t, as_dir, &c, now));
+    assert_int_equal(e.t->issuers, 1);
+    assert_int_equal(e.t->issuer[0].state, TRUST_REVOKED);
+    assert_true(e.t->issuer[0].listed);
+    trust_edit_end(&e);
 }
 
 /* Nobody's certificate is renewed for another key, whatever lies in issued/. */
@@ -474,6 +505,7 @@ int main(void)
                                         cmocka_unit_test(refusals),
                                         cmocka_unit_test(members_are_counted),
                                         cmocka_unit_test(which_issuers),
+                                        cmocka_unit_test(own_ca_stays_revoked),
                                         cmocka_unit_test(old_tokens_of_a_name),
                                         cmocka_unit_test(renewal_keeps_the_key),
                                         cmocka_unit_test(faults),
