@@ -38,6 +38,37 @@ grep -q '^sefl-token-1\.' t1 || fail "a token"
 expect 1 "$SEFL" ca token ops --name site-2 --out t1; says "nothing was changed"
 expect 0 "$SEFL" ca list ops; says "members only"; says "open"; says "site-1"
 if "$SEFL" ca list ops | grep -q site-2; then fail "a token that nobody got is open"; fi
+# a result that cannot be written changes nothing, and neither does a list that cannot be
+cp -r ops full
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do
+    "$SEFL" ca token full --name "other-$i" > /dev/null 2>&1
+done
+[ "$(wc -c < full/trust)" -gt 4096 ] || fail "a list that small can write"
+small() ( # COMMAND...: with files of at most 2 KiB (4 KiB where the shell counts so)
+    trap '' XFSZ
+    ulimit -f 4
+    "$@"
+)
+cp full/trust full.trust
+unchanged() {
+    cmp -s full/trust full.trust || fail "the list has changed: $1"
+    [ -z "$(ls full/issued)" ] || fail "a certificate was issued: $1"
+}
+expect 1 "$SEFL" ca token full --name site-2 --out nowhere/t; unchanged "token, --out"
+if [ -c /dev/full ]; then
+    if "$SEFL" ca token full --name site-2 > /dev/full 2>&1; then fail "a token is printed nowhere"; fi
+    unchanged "token, stdout"
+fi
+expect 1 small "$SEFL" ca token full --name site-2 --out t2; unchanged "token, list"
+[ ! -e t2 ] || fail "a token that no list knows"
+expect 1 small "$SEFL" ca token full --name site-2; says "worth nothing"; unchanged "token on stdout, list"
+expect 0 "$SEFL" enroll mailed --csr-only --name site-2
+expect 1 "$SEFL" ca sign full --csr mailed/csr.pem --name site-2 --out nowhere/c; unchanged "sign, --out"
+expect 1 small "$SEFL" ca sign full --csr mailed/csr.pem --name site-2 --out c2; unchanged "sign, list"
+[ ! -e c2 ] || fail "a certificate of one who is no member"
+expect 1 small "$SEFL" ca server full --role aggregator --name as --hosts localhost --out again; unchanged "server, list"
+[ -z "$(ls again)" ] || fail "a server's key that no list knows"
+expect 0 "$SEFL" ca sign full --csr mailed/csr.pem --name site-2 --out c2
 expect 2 "$SEFL" ca revoke ops --name site-1 --token 00000000; says "one at a time"
 expect 2 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp --unit "Köln"; says "printable ASCII"
 expect 1 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role client; says "own CA"

@@ -144,6 +144,25 @@ static sefl_status give(const wish *w, sefl_span bytes, mode_t mode)
                : sefl_fail(SEFL_EIO, "cannot write to stdout");
 }
 
+/* The result goes out before the list is changed: a token or certificate that no list knows opens
+ * nothing, while a list that has let somebody in who got nothing must be mended by hand. What was
+ * written is taken back if the list cannot be. No bytes: nothing to give (CSP issues none). */
+static sefl_status give_and_commit(const wish *w, trust_edit *e, sefl_span bytes, mode_t mode)
+{
+    const char *out = of(w, O_OUT);
+    sefl_status st = bytes.n > 0 ? give(w, bytes, mode) : SEFL_OK;
+    if (st == SEFL_EEXIST) /* somebody else's by now */
+        return st;
+    if (st == SEFL_OK) {
+        st = trust_edit_commit(e);
+        if (st != SEFL_OK && bytes.n > 0 && !out)
+            st = sefl_fail_at(st, "what was printed is worth nothing");
+    }
+    if (st != SEFL_OK && bytes.n > 0 && out)
+        (void)unlink(out);
+    return st;
+}
+
 /* ---- actions ---------------------------------------------------------------------------------- */
 
 static sefl_status do_new(const wish *w)
@@ -164,6 +183,7 @@ static sefl_status do_server(const wish *w)
     trust_edit e = { .lock = -1 };
     sefl_buf dir = { 0 }, cert = { 0 }, key = { 0 };
     char hex[2 * TRUST_KEY + 1];
+    bool fresh = false;
     if (of(w, O_OUT))
         SEFL_TRY(wr_fmt(&dir, "%s%c", of(w, O_OUT), 0));
     else
@@ -172,6 +192,7 @@ static sefl_status do_server(const wish *w)
     SEFL_TRY(ca_path(&cert, (const char *)dir.p, "cert.pem"));
     SEFL_TRY(ca_path(&key, (const char *)dir.p, "key.pem"));
     SEFL_TRY(ca_edit(&e, w->folder));
+    fresh = !file_exists((const char *)cert.p) && !file_exists((const char *)key.p);
     SEFL_TRY(ca_server(e.t, w->folder,
                        &(ca_server_config){ .role = w->role,
                                             .name = of(w, O_NAME),
@@ -187,6 +208,8 @@ static sefl_status do_server(const wish *w)
     ca_hex(hex, e.t->self.sign);
     printf("signs as  %s\n", hex);
 done:
+    if (st != SEFL_OK && fresh) /* a key that the list does not know; the next try makes another */
+        (void)unlink((const char *)cert.p), (void)unlink((const char *)key.p);
     trust_edit_end(&e);
     buf_clear(&dir);
     buf_clear(&cert);
@@ -194,7 +217,7 @@ done:
     return st;
 }
 
-/* Before the list is changed: a token or certificate that goes nowhere is lost. */
+/* Before anything is made. */
 static sefl_status check_out(const wish *w)
 {
     return of(w, O_OUT) && file_exists(of(w, O_OUT))
@@ -213,9 +236,8 @@ static sefl_status do_token(const wish *w)
     SEFL_TRY(check_out(w));
     SEFL_TRY(ca_edit(&e, w->folder));
     SEFL_TRY(ca_token(e.t, &text, of(w, O_NAME), expires, w->now, &rng));
-    SEFL_TRY(trust_edit_commit(&e));
     SEFL_TRY(wr_u8(&text, '\n'));
-    SEFL_TRY(give(w, buf_span(&text), 0600));
+    SEFL_TRY(give_and_commit(w, &e, buf_span(&text), 0600));
     ca_date(date, expires);
     fprintf(
         stderr,
@@ -373,7 +395,7 @@ static sefl_status do_renew(const wish *w)
     } else {
         SEFL_TRY(which_member(w, e.t, key));
         SEFL_TRY(ca_renew(e.t, w->folder, &pem, key, w->days));
-        SEFL_TRY(trust_edit_commit(&e));
+        SEFL_TRY(trust_edit_commit(&e)); /* the site can fetch it, whatever becomes of our copy */
     }
     SEFL_TRY(give(w, buf_span(&pem), 0644));
     fprintf(stderr,
@@ -391,15 +413,20 @@ static sefl_status do_sign(const wish *w)
 {
     sefl_status st = SEFL_OK;
     trust_edit e = { .lock = -1 };
-    sefl_buf pem = { 0 }, der = { 0 }, cert = { 0 };
+    sefl_buf pem = { 0 }, der = { 0 }, cert = { 0 }, issued = { 0 };
+    uint8_t key[TRUST_KEY];
     SEFL_TRY(check_out(w));
     SEFL_TRY(file_read(&pem, of(w, O_CSR), PEM_MAX));
     SEFL_TRY(x509_request_from_pem(&der, buf_span(&pem)));
+    SEFL_TRY(x509_request_read(key, buf_span(&der)));
+    SEFL_TRY(ca_issued_path(&issued, w->folder, key));
     SEFL_TRY(ca_edit(&e, w->folder));
     SEFL_TRY(ca_sign(e.t, w->folder, &cert, of(w, O_NAME), buf_span(&der), w->days, w->now));
-    SEFL_TRY(trust_edit_commit(&e));
-    if (cert.n > 0)
-        SEFL_TRY(give(w, buf_span(&cert), 0644));
+    st = give_and_commit(w, &e, buf_span(&cert), 0644);
+    if (st != SEFL_OK) { /* ca_sign has made it, for a key that had none */
+        (void)unlink((const char *)issued.p);
+        goto done;
+    }
     fprintf(stderr, "sefl: \"%s\" is a member now%s\n", of(w, O_NAME),
             cert.n > 0 ? "" : " (the aggregation server's CA makes its certificate)");
 done:
@@ -407,6 +434,7 @@ done:
     buf_clear(&pem);
     buf_clear(&der);
     buf_clear(&cert);
+    buf_clear(&issued);
     return st;
 }
 
