@@ -5,9 +5,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { PEM_MAX = 64 << 10 };
 
@@ -49,16 +51,13 @@ done:
     return st;
 }
 
-sefl_status ca_new(const char *folder, const char *name, unsigned days, const char *sign_at)
+static sefl_status fill_folder(const char *folder, const char *subject, unsigned days,
+                               const char *sign_at)
 {
     sefl_status st = SEFL_OK;
     sefl_buf a = { 0 }, b = { 0 };
     sign_key *key = NULL;
     sefl_rng rng = rng_system();
-    char subject[65];
-    SEFL_CHECK(snprintf(subject, sizeof subject, "%s CA", name) < (int)sizeof subject, SEFL_EINVAL,
-               "a name of at most 61 characters, not \"%.80s\"", name);
-    SEFL_TRY(empty_folder(folder));
     SEFL_TRY(ca_path(&a, folder, "issued"));
     SEFL_TRY(file_make_folder(text_of(&a), 0700));
     SEFL_TRY(ca_path(&a, folder, "ca.pem"));
@@ -76,6 +75,39 @@ done:
     sign_key_free(key);
     buf_clear(&a);
     buf_clear(&b);
+    return st;
+}
+
+/* What fill_folder made in a folder that was empty; needs no memory. */
+static void empty_again(const char *folder)
+{
+    static const char *const files[] = { "ca.pem", "ca.key", "sign.key", "sign.pub", "trust" };
+    int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        (void)unlinkat(dir, files[i], 0);
+    (void)unlinkat(dir, "issued", AT_REMOVEDIR);
+    close(dir);
+}
+
+/* Not beside it and renamed, as provision does: the folder may be a mount, or its parent not ours. */
+sefl_status ca_new(const char *folder, const char *name, unsigned days, const char *sign_at)
+{
+    sefl_status st = SEFL_OK;
+    bool was_there = file_exists(folder), key_was_there = sign_at && file_exists(sign_at);
+    char subject[65];
+    SEFL_CHECK(snprintf(subject, sizeof subject, "%s CA", name) < (int)sizeof subject, SEFL_EINVAL,
+               "a name of at most 61 characters, not \"%.80s\"", name);
+    SEFL_TRY(empty_folder(folder));
+    st = fill_folder(folder, subject, days, sign_at);
+    if (st != SEFL_OK)
+        empty_again(folder);
+    if (st != SEFL_OK && sign_at && !key_was_there)
+        (void)unlink(sign_at);
+done:
+    if (st != SEFL_OK && !was_there)
+        (void)rmdir(folder);
     return st;
 }
 

@@ -33,8 +33,8 @@ sefl_status ca_issued_path(sefl_buf *out, const char *folder,
 /* trust_edit_begin of the folder's list. */
 sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 
-/* Makes the folder, which must be empty or not there. sign_key: where the signing key goes; NULL:
- * FOLDER/sign.key. */
+/* Makes the folder, which must be empty or not there, and is so again if it fails. sign_key: where the
+ * signing key goes; NULL: FOLDER/sign.key. */
 sefl_status ca_new(const char *folder, const char *name, unsigned days,
                    const char *sign_key) SEFL_MUST_CHECK;
 

@@ -44,11 +44,19 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do
     "$SEFL" ca token full --name "other-$i" > /dev/null 2>&1
 done
 [ "$(wc -c < full/trust)" -gt 4096 ] || fail "a list that small can write"
+nothing() (
+    trap '' XFSZ
+    ulimit -f 0
+    "$@"
+)
 small() ( # COMMAND...: with files of at most 2 KiB (4 KiB where the shell counts so)
     trap '' XFSZ
     ulimit -f 4
     "$@"
 )
+expect 1 nothing "$SEFL" ca new half --name Half # a full disk leaves nothing in the way of the next try
+[ ! -e half ] || fail "a half-made folder: $(ls half)"
+expect 0 "$SEFL" ca new half --name Half
 cp full/trust full.trust
 unchanged() {
     cmp -s full/trust full.trust || fail "the list has changed: $1"

@@ -624,7 +624,7 @@ const cli_command cmd_ca = {
                "key and the trust list that the running server (setting 'ca') looks at every\n"
                "second.\n"
                "  new FOLDER --name ORG [--days N]     CA, signing key, empty list; FOLDER must\n"
-               "                                       be empty\n"
+               "                                       be empty, and is so after a failure\n"
                "  server FOLDER --role aggregator|csp --name NAME --hosts H1,H2 [--days N]\n"
                "      [--out DIR]\n"
                "                                       the server's key and certificate, in DIR\n"

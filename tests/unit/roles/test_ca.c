@@ -11,7 +11,9 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 static char as_dir[300], csp_dir[300];
 static sign_key *as_key, *csp_key;
@@ -475,6 +477,42 @@ static void faults(void **state)
     buf_clear(&a.csr), buf_clear(&answer), buf_clear(&path);
 }
 
+/* After a failure a new folder is not there, or as empty as it was: the next try finds nothing in its way. */
+static sefl_status new_or_nothing(const char *dir, bool there)
+{
+    sefl_status st = ca_new(dir, "Gamma", 30, NULL);
+    if (st != SEFL_OK && there)
+        assert_int_equal(rmdir(dir), 0), assert_int_equal(mkdir(dir, 0700), 0);
+    else if (st != SEFL_OK)
+        assert_false(file_exists(dir));
+    return st;
+}
+
+static void a_new_folder_or_nothing(void **state)
+{
+    static const fault_kind kinds[] = { FAULT_ALLOC, FAULT_RANDOM, FAULT_WRITE, FAULT_SYNC };
+    char dir[300], key[300];
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        snprintf(key, sizeof key, "new-%u", i);
+        snprintf(dir, sizeof dir, "%s", folder_path(key));
+        if (i % 2)
+            assert_int_equal(mkdir(dir, 0700), 0);
+        TEST_FAULTS(kinds[i / 2], st = new_or_nothing(dir, i % 2), (void)0);
+    }
+    /* a signing key elsewhere goes too, unless it is somebody else's */
+    snprintf(dir, sizeof dir, "%s", folder_path("apart"));
+    snprintf(key, sizeof key, "%s", folder_put("theirs.key", "x", 1));
+    CHECK_STATUS(ca_new(dir, "Gamma", 30, key), SEFL_EEXIST);
+    assert_true(file_exists(key));
+    assert_false(file_exists(dir));
+    snprintf(key, sizeof key, "%s", folder_path("ours.key"));
+    TEST_FAULTS(FAULT_WRITE,
+                (st = ca_new(dir, "Gamma", 30, key),
+                 assert_true(st == SEFL_OK || (!file_exists(key) && !file_exists(dir)))),
+                (void)0);
+}
+
 static void counts(void **state)
 {
     counters c = { 0 };
@@ -509,6 +547,7 @@ int main(void)
                                         cmocka_unit_test(old_tokens_of_a_name),
                                         cmocka_unit_test(renewal_keeps_the_key),
                                         cmocka_unit_test(faults),
+                                        cmocka_unit_test(a_new_folder_or_nothing),
                                         cmocka_unit_test(counts) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
