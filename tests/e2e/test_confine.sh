@@ -49,9 +49,18 @@ else
     if "$SEFL" csp -c "$fed/csp/csp.yml" --user root > "$dir/out" 2>&1; then fail "became root"; fi
     grep -q "only root" "$dir/out" || fail "$(cat "$dir/out")"
 fi
+# keys that others can read are named in the log, with what helps; the others are not
+open="csp/key.pem csp/sign.key csp/key.sealed aggregator/key.pem aggregator/sign.key clients/client-01/key.pem"
+for key in $open; do chmod 644 "$fed/$key"; done
 fed_csp "$@"
 fed_aggregator --linger 5 "$@"
 fed_clients 1
+for key in $open; do
+    who=${key%/*}
+    warned() { grep 'others can read a private key: chmod 600 helps' "$dir/log/${who##*/}" | grep -q "/$key\""; }
+    fed_until 10 "warning of $key" warned
+    chmod 600 "$fed/$key"
+done
 for r in csp aggregator client-01; do
     fed_running $r || fail "$r does not run"
     tries=50 # a client has no ready file: it may not have come so far
@@ -67,6 +76,8 @@ for r in csp aggregator client-01; do
     fi
 done
 fed_clients 2
+fed_until 20 "start of client-02" grep -q '"event":"ready"' "$dir/log/client-02"
+if grep -q "others can read" "$dir/log/client-02"; then fail "a warning for nothing: $(cat "$dir/log/client-02")"; fi
 fed_done aggregator 60
 fed_done csp 20
 if [ $root = yes ]; then

@@ -95,6 +95,8 @@ static sefl_status work(session *s)
     s->log = log_open(2, role_settings_level(&set, LOG_DEBUG), &s->wall);
     s->user = cfg.user;
     confine_warn(&s->log, cfg.user);
+    confine_key(&s->log, cfg.tls_key);
+    confine_key(&s->log, cfg.sign_key);
     SEFL_TRY(signals_start(&sigs, on_signal, s)); /* before any other thread is made */
     SEFL_TRY(aggregator_new(
         &role,

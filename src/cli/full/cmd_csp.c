@@ -77,6 +77,9 @@ static sefl_status work(session *s)
     SEFL_TRY(open_key(s, &cfg, &sec));
     s->user = cfg.user;
     confine_warn(&s->log, cfg.user);
+    confine_key(&s->log, cfg.tls_key);
+    confine_key(&s->log, cfg.sign_key);
+    confine_key(&s->log, cfg.key); /* sealed; its lock: cli_unlock_get has looked */
     SEFL_TRY(signals_start(&sigs, on_signal, s));
     SEFL_TRY(csp_role_new(
         &role, &(csp_role_options){

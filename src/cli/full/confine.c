@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void confine_start(void)
@@ -61,4 +63,15 @@ void confine_warn(sefl_log *log, const char *user)
 {
     if (geteuid() == 0 && (!user || !*user))
         log_warn(log, "running as root: name a user to become (--user)");
+}
+
+void confine_key(sefl_log *log, const char *path)
+{
+    struct stat sb;
+    char mode[8];
+    if (!path || stat(path, &sb) != 0 || !S_ISREG(sb.st_mode) || !(sb.st_mode & 077))
+        return;
+    snprintf(mode, sizeof mode, "%03o", (unsigned)(sb.st_mode & 0777));
+    log_warn(log, "others can read a private key: chmod 600 helps", lf_str("file", path),
+             lf_str("mode", mode));
 }

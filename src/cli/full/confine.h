@@ -18,5 +18,7 @@ void confine_start(void);
 sefl_status confine_user(const char *name) SEFL_MUST_CHECK;
 /* A warning for those who run a server as root without a user to become. */
 void confine_warn(sefl_log *log, const char *user);
+/* A warning for a private key that others than its owner can read. NULL: no such file is named. */
+void confine_key(sefl_log *log, const char *path);
 
 #endif
