@@ -14,7 +14,7 @@ install(FILES ${CMAKE_BINARY_DIR}/sefl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man
 install(FILES ${CMAKE_BINARY_DIR}/sefl.bash
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME sefl)
 
-# Units of the three roles, with the program's real place in them.
+# Units of the three roles, with the program's real place in them; their users and folders.
 if(NOT SEFL_CORE_ONLY)
     foreach(unit sefl-aggregator sefl-csp sefl-client@)
         file(READ ${CMAKE_SOURCE_DIR}/packaging/systemd/${unit}.service text)
@@ -23,4 +23,7 @@ if(NOT SEFL_CORE_ONLY)
     endforeach()
     install(DIRECTORY ${CMAKE_BINARY_DIR}/systemd/ DESTINATION lib/systemd/system
         FILES_MATCHING PATTERN "*.service")
+    foreach(kind sysusers tmpfiles)
+        install(FILES ${CMAKE_SOURCE_DIR}/packaging/systemd/sefl.${kind} DESTINATION lib/${kind}.d RENAME sefl.conf)
+    endforeach()
 endif()

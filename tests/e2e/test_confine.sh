@@ -32,7 +32,47 @@ for u in aggregator csp client@; do
     else
         note "no systemd-analyze here: sefl-$u.service is not scored"
     fi
+    # its user and folders are made before it starts first: keys and enrolment come earlier
+    user=$(sed -n 's/^User=//p' "$unit")
+    grep -q "^u $user " "$SEFL_SOURCE/packaging/systemd/sefl.sysusers" || fail "nobody makes the user $user"
+    folders=$(sed -n 's/^StateDirectory=//p' "$unit")
+    for folder in $folders; do
+        case $folder in *%i*) continue ;; esac
+        grep -q "^d /var/lib/$folder  *0700 $user  *$user  *-$" "$SEFL_SOURCE/packaging/systemd/sefl.tmpfiles" ||
+            fail "nobody makes /var/lib/$folder for $user"
+    done
+    folders=$(sed -n 's/^ConfigurationDirectory=//p' "$unit")
+    for folder in $folders; do
+        grep -q "^d /etc/$folder  *0755 root  *root  *-$" "$SEFL_SOURCE/packaging/systemd/sefl.tmpfiles" ||
+            fail "nobody makes /etc/$folder"
+    done
 done
+
+# the first steps of docs/OPERATING.md under systemd, in a root of their own
+sys=$dir/sys
+as_user() { # USER COMMAND...
+    number=$(sed -n "s/^$1:[^:]*:\([0-9]*\):.*/\1/p" "$sys/etc/passwd")
+    shift
+    setpriv --reuid "$number" --regid "$number" --clear-groups "$@"
+}
+have() { command -v "$1" > /dev/null; }
+if [ "$(id -u)" -eq 0 ] && have systemd-sysusers && have systemd-tmpfiles && have setpriv; then
+    mkdir -p "$sys/etc" "$sys/var/lib" "$sys/usr/lib/sysusers.d" "$sys/usr/lib/tmpfiles.d"
+    for kind in sysusers tmpfiles; do
+        cp "$SEFL_SOURCE/packaging/systemd/sefl.$kind" "$sys/usr/lib/$kind.d/sefl.conf"
+    done
+    chmod 755 "$dir"
+    expect 0 systemd-sysusers --root="$sys"
+    expect 0 systemd-tmpfiles --root="$sys" --create
+    if as_user sefl-client "$SEFL" version > /dev/null 2>&1; then # not where the tree is closed to others
+        for u in aggregator csp; do
+            expect 0 as_user sefl-$u "$SEFL" ca new "$sys/var/lib/sefl-$u/ca" --name North
+        done
+        expect 0 as_user sefl-client "$SEFL" enroll "$sys/var/lib/sefl-client/ward" --csr-only --name ward
+        expect 1 as_user sefl-client "$SEFL" ca list "$sys/var/lib/sefl-csp/ca"; says "denied"
+        note "first steps as the units' users"
+    fi
+fi
 
 # ---- processes -------------------------------------------------------------------------------------
 status_of() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$(cat "$dir/run/$1.pid")/status" | tr '\t' ' '; }
