@@ -117,7 +117,8 @@ token "$as_ca" --name site-4 > t.as
 token "$csp_ca" --name site-4 > t.csp
 expect 0 enroll site-4 --aggregator-token @t.as --csp-token @t.csp
 says 'enrolled as "site-4"'
-says "$(cat "$fed/public/csp.pub")"
+says "AS  signs as  $(cat "$fed/public/aggregator.pub")" # what the two sheets say, to compare
+says "CSP signs as  $(cat "$fed/public/csp.pub")"
 [ "$(find site-4 -name key.pem -perm 600)" = site-4/key.pem ] || fail "the site's key"
 cmp -s site-4/csp.pub "$fed/public/csp.pub" || fail "CSP's key"
 if grep -rq "$(sed -n 2p site-4/key.pem)" "$fed"; then fail "a private key has left its machine"; fi
@@ -231,6 +232,7 @@ expect 1 "$SEFL" enroll hand --cert site-9.pem --peers pub2/csp-ca.pem --aggrega
     --csp-key pub2/csp.pub --population trial --server "$at"
 expect 0 "$SEFL" enroll hand --cert site-9.pem --peers pub2/aggregator-ca.pem --aggregator-key pub2/aggregator.pub \
     --csp-key pub2/csp.pub --population trial --server "$at"
+says "AS  signs as  $(cat "$fed/public/aggregator.pub")"
 # the server looks at its list every second; a busy machine may need longer
 hand_in() { enroll hand --renew > hand.said 2>&1 && grep -q "no newer certificate" hand.said; }
 hand_out() { ! enroll hand --renew > hand.said 2>&1 && grep -q 403 hand.said; }

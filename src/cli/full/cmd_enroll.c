@@ -65,6 +65,14 @@ static sefl_status token_text(sefl_buf *out, const char *arg)
     return arg[0] == '@' ? file_read(out, arg + 1, TOKEN_TEXT_MAX) : wr_raw(out, arg, strlen(arg));
 }
 
+static void print_key(const char *who, const uint8_t pub[SIGN_PUB_BYTES])
+{
+    printf("%-3s signs as  ", who);
+    for (int i = 0; i < SIGN_PUB_BYTES; i++)
+        printf("%02x", pub[i]);
+    printf("\n");
+}
+
 static void print_report(const wish *w, const site_report *r)
 {
     char date[32] = "?";
@@ -73,10 +81,9 @@ static void print_report(const wish *w, const site_report *r)
     if (gmtime_r(&t, &tm))
         strftime(date, sizeof date, "%Y-%m-%d", &tm);
     printf("%s: enrolled as \"%s\", certificate until %s\n", w->folder, r->name, date);
-    printf("CSP signs as  ");
-    for (int i = 0; i < SIGN_PUB_BYTES; i++)
-        printf("%02x", r->csp[i]);
-    printf("\nNext: put text into %s/text, look at %s/policy.yml, then\n"
+    print_key("AS", r->as);
+    print_key("CSP", r->csp);
+    printf("Next: put text into %s/text, look at %s/policy.yml, then\n"
            "  sefl client -c %s/client.yml\n",
            w->folder, w->folder, w->folder);
 }
@@ -218,8 +225,8 @@ const cli_command cmd_enroll = {
                "server for a certificate, and writes client.yml and a cautious policy.yml. It\n"
                "needs a token of each operator ('sefl ca token'), each given to the site by that\n"
                "operator itself: the CSP's key comes with the CSP's token, never through the\n"
-               "aggregation server. When the servers cannot do it now, run it again: the key\n"
-               "stays the same.\n"
+               "aggregation server. Both servers' signing keys are printed, to compare. When the\n"
+               "servers cannot do it now, run it again: the key stays the same.\n"
                "  --server HOST:PORT        the aggregation server\n"
                "  --aggregator-token T, --csp-token T\n"
                "                            the tokens; @FILE reads one from a file\n"
