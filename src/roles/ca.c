@@ -281,7 +281,7 @@ sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64
 {
     sefl_status st = put_member(t, c->key, c->name, until, issuer, now);
     if (st == SEFL_OK)
-        token_use(t, p->pub, c->key);
+        token_use(t, p->pub, c->key, now);
     return st;
 }
 

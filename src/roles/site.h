@@ -6,7 +6,8 @@
  *
  * Enrolment asks AS (protocol/enrol.h), which it knows by the TLS key in AS's token, and believes the
  * answer only with CSP's signature by the key in CSP's token. If it fails on the way (CSP cannot be asked
- * now, the answer is lost), a second call goes on with the same key.
+ * now, the answer is lost), a second call goes on with the same key, for an hour (TOKEN_REPEAT_S) after
+ * a server has used its token.
  *
  * By hand, for operators who exchange files: site_request makes key and request; the operators sign it
  * (ca_sign); site_install puts the certificate and the servers' public keys in place.

@@ -150,18 +150,23 @@ sefl_status token_check(const trust *t, const uint8_t pub[SIGN_PUB_BYTES], const
     SEFL_CHECK(k->state != TRUST_CANCELLED, SEFL_EAUTH, "token: cancelled");
     SEFL_CHECK(k->state != TRUST_USED || memcmp(k->by, key, TRUST_KEY) == 0, SEFL_EAUTH,
                "token: used already, by another key");
-    SEFL_CHECK(now < k->expires, SEFL_EAUTH, "token: expired");
+    SEFL_CHECK(now < k->expires, SEFL_EAUTH,
+               k->state == TRUST_USED ? "token: used already, and too long ago for a repeat"
+                                      : "token: expired");
 done:
     return st;
 }
 
-void token_use(trust *t, const uint8_t pub[SIGN_PUB_BYTES], const uint8_t key[TRUST_KEY])
+void token_use(trust *t, const uint8_t pub[SIGN_PUB_BYTES], const uint8_t key[TRUST_KEY],
+               int64_t now)
 {
     uint8_t id[TRUST_KEY];
     token_id(id, pub);
     trust_token *k = trust_find_token(t, id);
     if (!k)
         return;
+    if (k->state == TRUST_OPEN && k->expires > now + TOKEN_REPEAT_S)
+        k->expires = now + TOKEN_REPEAT_S;
     k->state = TRUST_USED;
     memcpy(k->by, key, TRUST_KEY);
 }

@@ -25,6 +25,11 @@
 
 enum { TOKEN_TEXT_MAX = 512 };
 
+/* How long the key that has used a token may use it again, in seconds: the answer was lost on its
+ * way, or AS failed after CSP had approved, and a person who reads "not now" tries again. No longer:
+ * each time is a new certificate, and to renew them is the operator's decision. */
+enum { TOKEN_REPEAT_S = 3600 };
+
 typedef struct token {
     trust_role role; /* of the server that made it: TRUST_AGGREGATOR or TRUST_CSP */
     uint8_t seed[SIGN_SEED_BYTES];
@@ -50,10 +55,12 @@ sefl_status token_list(trust *t, const token *tk, int64_t now) SEFL_MUST_CHECK;
 
 /* May the holder of this public half enrol this key under this name? SEFL_EAUTH with the reason:
  * unknown, of another name, expired, cancelled, used by another key. One that this very key has used
- * is fine until it expires: the answer was lost on its way. */
+ * is fine for TOKEN_REPEAT_S, or until it expires if that is sooner. */
 sefl_status token_check(const trust *t, const uint8_t pub[SIGN_PUB_BYTES], const char *name,
                         const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
-/* After token_check: from now on it is this key's. */
-void token_use(trust *t, const uint8_t pub[SIGN_PUB_BYTES], const uint8_t key[TRUST_KEY]);
+/* After token_check: from now on it is this key's. Its first use brings its end near, repeats do not
+ * move it. */
+void token_use(trust *t, const uint8_t pub[SIGN_PUB_BYTES], const uint8_t key[TRUST_KEY],
+               int64_t now);
 
 #endif

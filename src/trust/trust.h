@@ -88,7 +88,7 @@ typedef struct trust_member {
 typedef struct trust_token {
     uint8_t id[TRUST_KEY];
     trust_token_state state;
-    int64_t made, expires;
+    int64_t made, expires; /* of a used one: when its own key can repeat no more (token.h) */
     uint8_t by[TRUST_KEY]; /* whose key used it */
     char name[TRUST_NAME_MAX + 1];
 } trust_token;

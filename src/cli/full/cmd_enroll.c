@@ -226,7 +226,7 @@ const cli_command cmd_enroll = {
                "needs a token of each operator ('sefl ca token'), each given to the site by that\n"
                "operator itself: the CSP's key comes with the CSP's token, never through the\n"
                "aggregation server. Both servers' signing keys are printed, to compare. When the\n"
-               "servers cannot do it now, run it again: the key stays the same.\n"
+               "servers cannot do it now, run it again within the hour: the key stays the same.\n"
                "  --server HOST:PORT        the aggregation server\n"
                "  --aggregator-token T, --csp-token T\n"
                "                            the tokens; @FILE reads one from a file\n"

@@ -445,6 +445,38 @@ static void old_tokens_of_a_name(void **state)
     token_clear(&used), token_clear(&lost), token_clear(&fresh);
 }
 
+/* A used token is no renewal without the operator: at either server its key may repeat for an hour. */
+static void repeats_end(void **state)
+{
+    (void)state;
+    trust_edit as, csp;
+    token t1, t2;
+    applicant a;
+    sefl_buf answer = { 0 };
+    uint8_t approval[SIGN_BYTES];
+    const int64_t began = now;
+    CHECK_OK(ca_edit(&as, as_dir));
+    CHECK_OK(ca_edit(&csp, csp_dir));
+    get_token(&t1, as.t, "site-r", now + 48 * 3600);
+    get_token(&t2, csp.t, "site-r", now + 48 * 3600);
+    apply(&a, "site-r", &t1, &t2);
+    CHECK_OK(enrol(as.t, csp.t, &a, &answer));
+    now = began + TOKEN_REPEAT_S - 1;
+    CHECK_OK(enrol(as.t, csp.t, &a, &answer));
+    now = began + TOKEN_REPEAT_S;
+    size_t before = answer.n;
+    CHECK_STATUS(ca_check(csp.t, &a.q.claim, &a.q.csp, now), SEFL_EAUTH);
+    CHECK_OK(enrol_approve(approval, &a.q.claim, csp_key));
+    CHECK_STATUS(ca_enrol(as.t, as_dir, &answer, &a.q, approval, as_key, "us", 10, now),
+                 SEFL_EAUTH);
+    assert_int_equal(answer.n, before);
+    assert_non_null(trust_find_name(as.t, "site-r")); /* a member it stays */
+    now = began;
+    trust_edit_end(&as), trust_edit_end(&csp);
+    buf_clear(&a.csr), buf_clear(&answer);
+    token_clear(&t1), token_clear(&t2);
+}
+
 static void faults(void **state)
 {
     trust_edit as;
@@ -546,6 +578,7 @@ int main(void)
                                         cmocka_unit_test(own_ca_stays_revoked),
                                         cmocka_unit_test(old_tokens_of_a_name),
                                         cmocka_unit_test(renewal_keeps_the_key),
+                                        cmocka_unit_test(repeats_end),
                                         cmocka_unit_test(faults),
                                         cmocka_unit_test(a_new_folder_or_nothing),
                                         cmocka_unit_test(counts) };

@@ -62,7 +62,7 @@ static void use(void **state)
     CHECK_STATUS(token_check(t, pub, "other", mine, 20), SEFL_EAUTH);
     CHECK_STATUS(token_check(t, pub, "site", mine, 1000), SEFL_EAUTH);
     CHECK_OK(token_check(t, pub, "site", mine, 999));
-    token_use(t, pub, mine);
+    token_use(t, pub, mine, 15);
     CHECK_STATUS(token_check(t, pub, "site", theirs, 20), SEFL_EAUTH);
     CHECK_OK(token_check(t, pub, "site", mine, 20)); /* its answer was lost: the same key again */
     CHECK_STATUS(token_check(t, pub, "site", mine, 1000), SEFL_EAUTH);
@@ -84,8 +84,37 @@ static void use(void **state)
     trust_free(t);
 }
 
+/* The key that used it may do so again for an hour from the first time, never beyond the token's end. */
+static void repeats_end(void **state)
+{
+    trust *t = list();
+    token a;
+    sign_key *key;
+    uint8_t mine[TRUST_KEY] = { 1 };
+    sefl_rng rng = rng_system();
+    (void)state;
+    CHECK_OK(token_new(&a, &t->self, "site", 100000, &rng));
+    CHECK_OK(token_list(t, &a, 10));
+    CHECK_OK(sign_key_from(&key, a.seed));
+    const uint8_t *pub = sign_key_pub(key);
+    token_use(t, pub, mine, 5000);
+    CHECK_OK(token_check(t, pub, "site", mine, 5000 + TOKEN_REPEAT_S - 1));
+    token_use(t, pub, mine, 5000 + TOKEN_REPEAT_S - 1); /* a repeat earns no further one */
+    CHECK_STATUS(token_check(t, pub, "site", mine, 5000 + TOKEN_REPEAT_S), SEFL_EAUTH);
+    assert_non_null(strstr(sefl_last_error(), "used already"));
+    /* used near its end */
+    CHECK_OK(token_list(t, &a, 10));
+    token_use(t, pub, mine, 99990);
+    CHECK_OK(token_check(t, pub, "site", mine, 99999));
+    CHECK_STATUS(token_check(t, pub, "site", mine, 100000), SEFL_EAUTH);
+    sign_key_free(key);
+    token_clear(&a);
+    trust_free(t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(text), cmocka_unit_test(use) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(text), cmocka_unit_test(use),
+                                        cmocka_unit_test(repeats_end) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
