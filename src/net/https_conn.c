@@ -94,6 +94,13 @@ static ssize_t on_pull(gnutls_transport_ptr_t ptr, void *to, size_t n)
     return got;
 }
 
+/* GnuTLS would take our pointer for the descriptor. */
+static int on_pull_timeout(gnutls_transport_ptr_t ptr, unsigned ms)
+{
+    const https_conn *conn = ptr;
+    return gnutls_system_recv_timeout((gnutls_transport_ptr_t)(intptr_t)conn->fd, ms);
+}
+
 static ssize_t on_push(gnutls_transport_ptr_t ptr, const void *from, size_t n)
 {
     https_conn *conn = ptr;
@@ -178,6 +185,7 @@ static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx
     gnutls_session_set_ptr(conn->tls, conn);
     gnutls_transport_set_ptr(conn->tls, conn);
     gnutls_transport_set_pull_function(conn->tls, on_pull);
+    gnutls_transport_set_pull_timeout_function(conn->tls, on_pull_timeout);
     gnutls_transport_set_push_function(conn->tls, on_push);
     gnutls_handshake_set_hook_function(conn->tls, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_BOTH,
                                        on_handshake);

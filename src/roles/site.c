@@ -197,10 +197,12 @@ static sefl_status of_status(const https_reply *r)
     words[n] = 0;
     if (r->status == 429 || r->status == 503)
         return sefl_fail(SEFL_ETIMEOUT, "not now: %s", words);
-    return sefl_fail(r->status == 403 ? SEFL_EAUTH : SEFL_EPROTO,
-                     "the server says %u: %s (tokens are single-use, expire, and are made for one "
+    if (r->status != 403)
+        return sefl_fail(SEFL_EPROTO, "the server says %u: %s", r->status, words);
+    return sefl_fail(SEFL_EAUTH,
+                     "the server says 403: %s (tokens are single-use, expire, and are made for one "
                      "name; the operators' logs have the reason)",
-                     r->status, words);
+                     words);
 }
 
 static sefl_status ask(const site_config *c, const token *as, sefl_span request, https_reply *r)
