@@ -80,6 +80,15 @@ done:
     return st;
 }
 
+/* Printable, and no separator of ours. */
+static bool is_plain(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (s[i] < 0x21 || s[i] > 0x7e || s[i] == ',')
+            return false;
+    return n > 0;
+}
+
 /* One entry of a SAN as set_hosts would take it. Entries of other kinds (mail, URI) are left out. */
 static sefl_status add_host(sefl_buf *out, int kind, const char *san, size_t n)
 {
@@ -89,8 +98,8 @@ static sefl_status add_host(sefl_buf *out, int kind, const char *san, size_t n)
         san = inet_ntop(n == 4 ? AF_INET : AF_INET6, san, ip, sizeof ip);
     else if (kind != GNUTLS_SAN_DNSNAME)
         return SEFL_OK;
-    SEFL_CHECK(san && san[strcspn(san, ", ")] == 0, SEFL_EPROTO,
-               "certificate: a host name with a comma or a blank in it");
+    SEFL_CHECK(san && (san == ip || is_plain(san, n)), SEFL_EPROTO,
+               "certificate: a host name that cannot be printed, or with a comma in it");
     SEFL_TRY(wr_fmt(out, "%s%s", out->n > 0 ? "," : "", san));
 done:
     return st;

@@ -51,6 +51,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_text(info.name, sizeof info.name);
         check_text(info.role, sizeof info.role);
         (void)!x509_issued_by(in, in);
+        buf_reset(&pem);
+        if (x509_hosts_read(&pem, in) == SEFL_OK) {
+            MUST(wr_u8(&pem, 0) == SEFL_OK);
+            check_text((const char *)pem.p, pem.n);
+        }
     }
     buf_clear(&der);
     buf_clear(&pem);
