@@ -57,12 +57,12 @@ void porch_free(porch *p)
     sefl_free(p);
 }
 
-/* The oldest of those whose address has the most places. */
-static unsigned who_must_go(const porch *p)
+/* The oldest of those whose address has the most places, the newcomer's one more. */
+static unsigned who_must_go(const porch *p, const guest *newcomer)
 {
     unsigned found = 0, most = 0;
     for (unsigned i = 0; i < p->n; i++) {
-        unsigned same = 0;
+        unsigned same = memcmp(p->at[i].from, newcomer->from, SOCKET_ORIGIN) == 0;
         for (unsigned k = i; k < p->n; k++)
             same += memcmp(p->at[i].from, p->at[k].from, SOCKET_ORIGIN) == 0;
         if (same > most) /* counted in full at its oldest */
@@ -88,7 +88,7 @@ static sefl_status take_in(porch *p, const tls_id *id, const tls_peer *want, uns
         if (st != SEFL_OK)
             return st;
         if (p->n == PLACES) {
-            drop(p, who_must_go(p));
+            drop(p, who_must_go(p, &g));
             *pushed = true;
         }
         p->at[p->n++] = g;
@@ -125,10 +125,10 @@ static sefl_status step(tls **out, porch *p, const tls_peer *want, unsigned conn
         guest *g = &p->at[i];
         bool done = false;
         sefl_status st = SEFL_OK;
-        if (g->moved)
-            st = tls_shake(g->t, &done);
-        else if (g->came_ms + connect_ms <= now)
+        if (g->came_ms + connect_ms <= now) /* however busy he is */
             st = sefl_fail(SEFL_EIO, "tls: the peer did not finish the handshake in time");
+        else if (g->moved)
+            st = tls_shake(g->t, &done);
         g->moved = false;
         if (st == SEFL_EAUTH)
             tls_tell_refused(g->t, want);
@@ -178,13 +178,19 @@ sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want
                        const tls_limits *lim)
 {
     porch *p;
+    uint64_t until = socket_now_ms() + wait_ms;
     *out = NULL;
     sefl_status st = porch_new(&p, fd);
     if (st != SEFL_OK)
         return st;
-    do
-        st = porch_accept(out, p, id, want, wait_ms, lim);
-    while (st != SEFL_OK && st != SEFL_ENOMEM && p->n > 0);
+    st = porch_accept(out, p, id, want, wait_ms, lim);
+    while (st != SEFL_OK && st != SEFL_ENOMEM && p->n > 0) {
+        uint64_t now = socket_now_ms();
+        if (now >= until)
+            p->fd = -1; /* nobody else comes in; those who are there have their time */
+        st = porch_accept(out, p, id, want, now < until ? (unsigned)(until - now) : TLS_CONNECT_MS,
+                          lim);
+    }
     porch_free(p);
     return st;
 }

@@ -26,7 +26,7 @@ void porch_free(porch *p); /* whoever stands there is cut off */
 
 /* The next one that is who it should be, by `want` as it is now, whenever he came. Else the news:
  * SEFL_EAUTH somebody was refused, with the reason (want->refused is told of each); SEFL_EPROTO spoke something
- * else; SEFL_EIO did not get on within connect_ms, or had to make place. SEFL_ETIMEOUT: nothing in wait_ms.
+ * else; SEFL_ECLOSED went away; SEFL_EIO did not get on within connect_ms, or had to make place. SEFL_ETIMEOUT: nothing in wait_ms.
  * SEFL_ENOMEM, at once: somebody dials and there is no descriptor or memory left; wait before the next call. */
 sefl_status porch_accept(tls **out, porch *p, const tls_id *id, const tls_peer *want,
                          unsigned wait_ms, const tls_limits *lim) SEFL_MUST_CHECK;

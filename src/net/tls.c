@@ -41,6 +41,7 @@ struct tls {
     x509_want want; /* during the handshake */
     x509_peer peer;
     atomic_bool interrupted;
+    uint64_t pulled;                /* bytes that GnuTLS has taken */
     bool refuses_us;                /* the peer, by an alert */
     uint8_t *out, *raw, *held, *in; /* in: from sefl_grow */
     size_t out_at, out_n, raw_at, raw_n, held_n;
@@ -79,7 +80,7 @@ static ssize_t pull(gnutls_transport_ptr_t ptr, void *to, size_t n)
     }
     size_t k = t->raw_n - t->raw_at < n ? t->raw_n - t->raw_at : n;
     memcpy(to, t->raw + t->raw_at, k);
-    t->raw_at += k;
+    t->raw_at += k, t->pulled += k;
     return (ssize_t)k;
 }
 
@@ -165,9 +166,9 @@ static sefl_status wait_for(const tls *t, short events, short *seen)
 static ssize_t open_record(tls *t, uint8_t *to, size_t room)
 {
     for (;;) {
-        size_t left = t->raw_n - t->raw_at;
+        uint64_t before = t->pulled;
         ssize_t n = gnutls_record_recv(t->s, to, room);
-        if (n >= 0 || !again(n) || t->raw_at == t->raw_n || t->raw_n - t->raw_at == left)
+        if (n >= 0 || !again(n) || t->raw_at == t->raw_n || t->pulled == before)
             return n;
     }
 }

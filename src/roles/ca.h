@@ -50,7 +50,7 @@ typedef struct ca_server_config {
 sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c,
                       int64_t now) SEFL_MUST_CHECK;
 /* A new certificate for the server's key, from the present one and for its hosts; hosts: for these
- * instead, NULL: none are given. SEFL_EINVAL if there is none either way: nobody could dial it. */
+ * instead, NULL: none are given. SEFL_EINVAL if there is none either way. */
 sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert, const char *hosts,
                             unsigned days, sefl_buf *pem) SEFL_MUST_CHECK;
 

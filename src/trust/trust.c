@@ -630,8 +630,18 @@ done:
 
 sefl_status trust_edit_commit(trust_edit *e)
 {
+    trust *now = NULL;
+    char why[512];
     e->t->change++;
-    return write_list(e->path, e->t, false);
+    sefl_status st = write_list(e->path, e->t, false);
+    e->in_force = st == SEFL_OK;
+    if (st == SEFL_OK)
+        return st;
+    snprintf(why, sizeof why, "%s", sefl_last_error());
+    e->in_force = trust_read(&now, e->path) == SEFL_OK && now->change == e->t->change;
+    trust_free(now);
+    return sefl_fail(st, "%s%s", e->in_force ? "changed, but it may not survive a power cut: " : "",
+                     why);
 }
 
 void trust_edit_end(trust_edit *e)

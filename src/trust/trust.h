@@ -132,12 +132,14 @@ typedef struct trust_edit {
     trust *t;
     char *path;
     int lock;
+    bool in_force; /* the new list is the one that is read */
 } trust_edit;
 
 /* Waits for other writers (path.lock, flock), up to three seconds: SEFL_ETIMEOUT. SEFL_ENOTFOUND if there is
  * no list: trust_create. */
 sefl_status trust_edit_begin(trust_edit *e, const char *path) SEFL_MUST_CHECK;
-/* SEFL_EINVAL, and the old one stays, if the new one could not be read again. */
+/* SEFL_EINVAL, and the old one stays, if the new one could not be read again. After another failure
+ * in_force tells which of the two is there: the last thing that can fail is to make the new one durable. */
 sefl_status trust_edit_commit(trust_edit *e) SEFL_MUST_CHECK;
 void trust_edit_end(trust_edit *e);
 /* An empty list where there is none: SEFL_EEXIST. */

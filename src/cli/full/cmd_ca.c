@@ -155,10 +155,10 @@ static sefl_status give_and_commit(const wish *w, trust_edit *e, sefl_span bytes
         return st;
     if (st == SEFL_OK) {
         st = trust_edit_commit(e);
-        if (st != SEFL_OK && bytes.n > 0 && !out)
+        if (st != SEFL_OK && !e->in_force && bytes.n > 0 && !out)
             st = sefl_fail_at(st, "what was printed is worth nothing");
     }
-    if (st != SEFL_OK && bytes.n > 0 && out)
+    if (st != SEFL_OK && !e->in_force && bytes.n > 0 && out)
         (void)unlink(out);
     return st;
 }
@@ -208,7 +208,8 @@ static sefl_status do_server(const wish *w)
     ca_hex(hex, e.t->self.sign);
     printf("signs as  %s\n", hex);
 done:
-    if (st != SEFL_OK && fresh) /* a key that the list does not know; the next try makes another */
+    if (st != SEFL_OK && fresh &&
+        !e.in_force) /* a key that the list does not know; the next try makes another */
         (void)unlink((const char *)cert.p), (void)unlink((const char *)key.p);
     trust_edit_end(&e);
     buf_clear(&dir);
@@ -423,7 +424,7 @@ static sefl_status do_sign(const wish *w)
     SEFL_TRY(ca_edit(&e, w->folder));
     SEFL_TRY(ca_sign(e.t, w->folder, &cert, of(w, O_NAME), buf_span(&der), w->days, w->now));
     st = give_and_commit(w, &e, buf_span(&cert), 0644);
-    if (st != SEFL_OK) { /* ca_sign has made it, for a key that had none */
+    if (st != SEFL_OK && !e.in_force) { /* ca_sign has made it, for a key that had none */
         (void)unlink((const char *)issued.p);
         goto done;
     }

@@ -130,10 +130,16 @@ static void check_hosts(doctor *d, const settings *s, const char *folder)
 {
     char cert[PATH_MAX];
     sefl_buf pem = { 0 }, hosts = { 0 };
+    x509_info info;
     full_path(cert, folder, settings_text(s, "tls.cert"));
     if (file_read(&pem, cert, X509_CERT_MAX) != SEFL_OK ||
-        x509_hosts_read(&hosts, buf_span(&pem)) != SEFL_OK)
+        x509_info_read(&info, buf_span(&pem), NULL) != SEFL_OK)
         ; /* check_certificate has said so */
+    else if (x509_hosts_read(&hosts, buf_span(&pem)) != SEFL_OK)
+        doctor_add(d, DOCTOR_FAIL, "hosts", "have it issued anew", "%s", sefl_last_error());
+    else if (hosts.n == 0 && strchr(info.name, '.')) /* GnuTLS looks there, others no more */
+        doctor_add(d, DOCTOR_WARN, "hosts", "have it issued with the host as alternative name",
+                   "the certificate has its host, %s, in the common name alone", info.name);
     else if (hosts.n == 0)
         doctor_add(d, DOCTOR_FAIL, "hosts",
                    "have it issued with them: 'sefl ca renew FOLDER --server FILE --hosts NAME'",

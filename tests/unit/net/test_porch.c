@@ -215,6 +215,25 @@ static void among_equals_the_oldest_goes(void **state)
         close(fd[i]);
 }
 
+/* The newcomer counts as well: he pushes out his own before another address' only one. */
+static void a_newcomer_counts(void **state)
+{
+    (void)state;
+    porch *p;
+    int fd[PLACES + 1];
+    CHECK_OK(porch_new(&p, listener));
+    for (unsigned i = 0; i < PLACES; i++)
+        fd[i] = stranger(1 + i);
+    all_news(p);
+    fd[PLACES] = stranger(10);
+    all_news(p);
+    for (int i = 0; i <= PLACES; i++)
+        assert_int_equal(was_cut(fd[i]), i == 9);
+    porch_free(p);
+    for (int i = 0; i <= PLACES; i++)
+        close(fd[i]);
+}
+
 static atomic_bool flood_on;
 
 /* 200 silent ones a second, each kept for a second. */
@@ -326,6 +345,7 @@ int main(void)
         cmocka_unit_test(the_late_are_cut),
         cmocka_unit_test(floods_push_out_themselves),
         cmocka_unit_test(among_equals_the_oldest_goes),
+        cmocka_unit_test(a_newcomer_counts),
         cmocka_unit_test(floods_keep_nobody_out),
         cmocka_unit_test(no_room_keeps_nobody_back),
         cmocka_unit_test(no_memory_is_said),

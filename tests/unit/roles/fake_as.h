@@ -53,6 +53,7 @@ typedef struct fake_as {
     sefl_buf next_env;     /* served from the second time on that the task is asked for */
 
     /* what came */
+    unsigned under_way; /* requests */
     unsigned tasks, polls, models, heads, puts, receipts, resumed;
     char hash[65];
     uint64_t total, put_round;
@@ -246,12 +247,36 @@ static inline void fake_resume_model(https_request *r)
     https_answer_file(r, f->model, "application/octet-stream", "m");
 }
 
+static inline void fake_drop(https_request *r)
+{
+    fake_as *f = r->server_ctx;
+    pthread_mutex_lock(&f->lock);
+    f->under_way--;
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* Until no request is under way: what a test reads or changes then is nobody else's. */
+static inline void fake_quiet(fake_as *f)
+{
+    for (int i = 0; i < 5000; i++) {
+        pthread_mutex_lock(&f->lock);
+        bool quiet = f->under_way == 0;
+        pthread_mutex_unlock(&f->lock);
+        if (quiet)
+            return;
+        usleep(1000);
+    }
+    fail_msg("a request does not end");
+}
+
 static inline void fake_begin(https_request *r)
 {
     fake_as *f = r->server_ctx;
     char hash[65] = "", tail[16] = "";
     unsigned long long n = 0;
     pthread_mutex_lock(&f->lock);
+    f->under_way++;
+    r->drop = fake_drop;
     if (strcmp(r->path, "/v1/task") == 0) {
         f->tasks++;
         if (take(&f->busy_task))

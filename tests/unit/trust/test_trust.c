@@ -192,6 +192,42 @@ static void faults(void **state)
     buf_clear(&a);
 }
 
+#if SEFL_FAULTS
+/* After a commit that failed, in_force tells which list is there: both happen. */
+static void failed_commits(void **state)
+{
+    (void)state;
+    const char *list = folder_path("doubtful");
+    unsigned old = 0, new = 0;
+    CHECK_OK(trust_create(list));
+    for (uint64_t nth = 1;; nth++) {
+        trust_edit e;
+        trust *now;
+        trust_member m = { .role = TRUST_CLIENT, .state = TRUST_ACTIVE, .name = "site" };
+        CHECK_OK(trust_edit_begin(&e, list));
+        const uint64_t before = e.t->change;
+        m.key[0] = (uint8_t)nth;
+        CHECK_OK(trust_member_put(e.t, &m));
+        fault_arm(FAULT_SYNC, nth);
+        sefl_status st = trust_edit_commit(&e);
+        bool hit = fault_was_hit();
+        fault_disarm();
+        assert_int_equal(st == SEFL_OK, !hit);
+        CHECK_OK(trust_read(&now, list));
+        assert_int_equal(now->change == before, !e.in_force);
+        assert_int_equal(trust_find(now, m.key) != NULL, e.in_force);
+        if (hit)
+            assert_int_equal(strstr(sefl_last_error(), "power cut") != NULL, e.in_force);
+        old += hit && !e.in_force, new += hit &&e.in_force;
+        trust_free(now);
+        trust_edit_end(&e);
+        if (!hit)
+            break;
+    }
+    assert_true(old > 0 && new > 0);
+}
+#endif
+
 /* What could not be read again is not written; a writer that sleeps keeps nobody for ever. */
 static void commits(void **state)
 {
@@ -240,8 +276,15 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(damage), cmocka_unit_test(files),
-        cmocka_unit_test(faults),     cmocka_unit_test(names),  cmocka_unit_test(commits),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(damage),
+        cmocka_unit_test(files),
+        cmocka_unit_test(faults),
+        cmocka_unit_test(names),
+        cmocka_unit_test(commits),
+#if SEFL_FAULTS
+        cmocka_unit_test(failed_commits),
+#endif
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
