@@ -1,7 +1,6 @@
-/* Threads beside a process that forks. A child has a copy of every lock as it stood, those of a
- * sanitizer's allocator too, so nothing may be allocated here while another thread forks: threads are
- * made under a lock that a fork waits for (a leg says when it has begun), carry bytes on their stack, and
- * end only when the relay does. */
+/* The relay is a process, not threads of the test: tests fork while it runs, and a child of a process
+ * with threads has a copy of every lock as it stood, those of a sanitizer's allocator too; one that
+ * was held is held for ever there. Threads are made on the far side of the fork only. */
 #define _GNU_SOURCE
 #include "support/relay.h"
 
@@ -12,53 +11,45 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { CONNECTIONS_MAX = 1024, PIECE = 1 << 16 };
 
-typedef struct leg {
-    relay *owner;
-    unsigned number;
-    int near; /* accepted */
-    sem_t *begun;
-    pthread_t thread;
-} leg;
-
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&making);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&making);
-}
-
-static void watch_forks(void)
-{
-    (void)pthread_atfork(before_fork, after_fork, after_fork);
-}
-
-struct relay {
-    int listener, stop[2];
-    uint16_t port;
-    struct sockaddr_in target;
-    char record[512];
-    pthread_t thread;
-    leg legs[CONNECTIONS_MAX];
+typedef struct tally { /* seen by both processes */
     _Atomic unsigned count;
     _Atomic uint64_t bytes;
+} tally;
+
+struct relay {
+    uint16_t port;
+    pid_t pid;
+    tally *seen;
 };
+
+/* ---- in the relay's process ------------------------------------------------------------------ */
+
+typedef struct carrier {
+    int listener;
+    struct sockaddr_in target;
+    char record[512];
+    tally *seen;
+} carrier;
+
+typedef struct leg {
+    const carrier *owner;
+    unsigned number;
+    int near; /* accepted */
+} leg;
 
 static bool write_all(int fd, const uint8_t *p, size_t n)
 {
@@ -74,7 +65,7 @@ static bool write_all(int fd, const uint8_t *p, size_t n)
 }
 
 /* Carries what is there from a to b and into the record; *open is false at the end of a. */
-static bool carry(relay *r, int a, int b, int record, bool *open)
+static bool carry(tally *seen, int a, int b, int record, bool *open)
 {
     uint8_t piece[PIECE];
     ssize_t n = read(a, piece, sizeof piece);
@@ -85,41 +76,42 @@ static bool carry(relay *r, int a, int b, int record, bool *open)
         (void)shutdown(b, SHUT_WR);
         return true;
     }
-    r->bytes += (uint64_t)n;
-    return write_all(record, piece, (size_t)n) && write_all(b, piece, (size_t)n);
+    if (!write_all(record, piece, (size_t)n))
+        return false;
+    seen->bytes += (uint64_t)n;
+    return write_all(b, piece, (size_t)n);
 }
 
 static int record_file(const leg *l, const char *way)
 {
     char path[600];
     snprintf(path, sizeof path, "%s-%04u.%s", l->owner->record, l->number, way);
-    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 }
 
 static void *run_leg(void *arg)
 {
     leg *l = arg;
-    relay *r = l->owner;
-    sem_post(l->begun);
-    int far = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    const carrier *c = l->owner;
+    int far = socket(AF_INET, SOCK_STREAM, 0), one = 1;
     int up = record_file(l, "up"), down = record_file(l, "down");
     bool up_open = true, down_open = true;
     if (far < 0 || up < 0 || down < 0 ||
-        connect(far, (struct sockaddr *)&r->target, sizeof r->target) != 0)
+        connect(far, (const struct sockaddr *)&c->target, sizeof c->target) != 0)
         goto done;
     (void)setsockopt(far, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     (void)setsockopt(l->near, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     while (up_open || down_open) {
-        struct pollfd p[3] = { { .fd = up_open ? l->near : -1, .events = POLLIN },
-                               { .fd = down_open ? far : -1, .events = POLLIN },
-                               { .fd = r->stop[0], .events = POLLIN } };
-        if (poll(p, 3, -1) < 0 && errno != EINTR)
+        struct pollfd p[2] = { { .fd = up_open ? l->near : -1, .events = POLLIN },
+                               { .fd = down_open ? far : -1, .events = POLLIN } };
+        if (poll(p, 2, -1) < 0) {
+            if (errno == EINTR)
+                continue;
             break;
-        if (p[2].revents)
+        }
+        if (p[0].revents && !carry(c->seen, l->near, far, up, &up_open))
             break;
-        if (p[0].revents && !carry(r, l->near, far, up, &up_open))
-            break;
-        if (p[1].revents && !carry(r, far, l->near, down, &down_open))
+        if (p[1].revents && !carry(c->seen, far, l->near, down, &down_open))
             break;
     }
 done:
@@ -130,76 +122,73 @@ done:
     if (down >= 0)
         close(down);
     close(l->near);
-    struct pollfd end = { .fd = r->stop[0], .events = POLLIN };
-    while (poll(&end, 1, -1) < 0 && errno == EINTR)
-        ;
     return NULL;
 }
 
-static void *run(void *arg)
+/* Until it is killed. */
+static _Noreturn void run(const carrier *c)
 {
-    relay *r = arg;
+    static leg legs[CONNECTIONS_MAX];
+    (void)signal(SIGPIPE, SIG_IGN);
     for (;;) {
-        struct pollfd p[2] = { { .fd = r->listener, .events = POLLIN },
-                               { .fd = r->stop[0], .events = POLLIN } };
-        if (poll(p, 2, -1) < 0 && errno != EINTR)
-            return NULL;
-        if (p[1].revents)
-            return NULL;
-        int fd = p[0].revents ? accept4(r->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+        pthread_t thread;
+        int fd = accept(c->listener, NULL, NULL);
         if (fd < 0)
             continue;
-        if (r->count == CONNECTIONS_MAX) {
+        unsigned n = c->seen->count;
+        if (n == CONNECTIONS_MAX) {
             close(fd);
             continue;
         }
-        leg *l = &r->legs[r->count];
-        sem_t begun;
-        sem_init(&begun, 0, 0);
-        *l = (leg){ .owner = r, .number = r->count + 1, .near = fd, .begun = &begun };
-        pthread_mutex_lock(&making);
-        bool made = pthread_create(&l->thread, NULL, run_leg, l) == 0;
-        while (made && sem_wait(&begun) != 0)
-            ;
-        pthread_mutex_unlock(&making);
-        sem_destroy(&begun);
-        if (made)
-            r->count++;
-        else
+        legs[n] = (leg){ .owner = c, .number = n + 1, .near = fd };
+        if (pthread_create(&thread, NULL, run_leg, &legs[n]) != 0) {
             close(fd);
+            continue;
+        }
+        (void)pthread_detach(thread);
+        c->seen->count = n + 1;
     }
 }
+
+/* ---- in the test's ---------------------------------------------------------------------------- */
 
 sefl_status relay_start(relay **out, const char *host, uint16_t port, const char *record)
 {
     struct sockaddr_in here = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t n = sizeof here;
+    carrier c = { .target = { .sin_family = AF_INET, .sin_port = htons(port) } };
     relay *r = calloc(1, sizeof *r);
     *out = NULL;
-    (void)pthread_once(&once, watch_forks);
     if (!r)
         return sefl_fail(SEFL_ENOMEM, "relay: out of memory");
-    r->target = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port) };
-    r->stop[0] = r->stop[1] = -1;
-    r->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (r->listener < 0 || inet_pton(AF_INET, host, &r->target.sin_addr) != 1 ||
-        (size_t)snprintf(r->record, sizeof r->record, "%s", record) >= sizeof r->record ||
-        pipe2(r->stop, O_CLOEXEC) != 0 ||
-        bind(r->listener, (struct sockaddr *)&here, sizeof here) != 0 ||
-        listen(r->listener, 64) != 0 || getsockname(r->listener, (struct sockaddr *)&here, &n) != 0)
+    r->seen =
+        mmap(NULL, sizeof *r->seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    c.seen = r->seen;
+    c.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (r->seen == MAP_FAILED || c.listener < 0 ||
+        inet_pton(AF_INET, host, &c.target.sin_addr) != 1 ||
+        (size_t)snprintf(c.record, sizeof c.record, "%s", record) >= sizeof c.record ||
+        bind(c.listener, (struct sockaddr *)&here, sizeof here) != 0 ||
+        listen(c.listener, 64) != 0 || getsockname(c.listener, (struct sockaddr *)&here, &n) != 0)
         goto failed;
     r->port = ntohs(here.sin_port);
-    if (pthread_create(&r->thread, NULL, run, r) != 0)
+    (void)fflush(NULL);
+    r->pid = fork();
+    if (r->pid < 0)
         goto failed;
+    if (r->pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* never outlives the test */
+        run(&c);
+    }
+    close(c.listener);
     *out = r;
     return SEFL_OK;
 failed:
     (void)sefl_fail(SEFL_EIO, "relay: %s", strerror(errno));
-    for (int i = 0; i < 2; i++)
-        if (r->stop[i] >= 0)
-            close(r->stop[i]);
-    if (r->listener >= 0)
-        close(r->listener);
+    if (c.listener >= 0)
+        close(c.listener);
+    if (r->seen != MAP_FAILED)
+        (void)munmap(r->seen, sizeof *r->seen);
     free(r);
     return SEFL_EIO;
 }
@@ -211,23 +200,20 @@ uint16_t relay_port(const relay *r)
 
 unsigned relay_connections(const relay *r)
 {
-    return r->count;
+    return r->seen->count;
 }
 
 uint64_t relay_bytes(const relay *r)
 {
-    return r->bytes;
+    return r->seen->bytes;
 }
 
 void relay_stop(relay *r)
 {
     if (!r)
         return;
-    close(r->stop[1]); /* every poll sees the hang-up */
-    pthread_join(r->thread, NULL);
-    for (unsigned i = 0; i < r->count; i++)
-        pthread_join(r->legs[i].thread, NULL);
-    close(r->stop[0]);
-    close(r->listener);
+    (void)kill(r->pid, SIGKILL);
+    (void)waitpid(r->pid, NULL, 0);
+    (void)munmap(r->seen, sizeof *r->seen);
     free(r);
 }

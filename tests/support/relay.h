@@ -7,7 +7,9 @@
  *
  * One pair of files a connection, so that no record of one connection is cut by another's bytes;
  * `up` is what the side that dialled sent. It does not look into the bytes and cannot open TLS.
- * Threads: its own, one a connection, at most 1024 connections in its life. */
+ * A process of its own, a child of the caller's, so that a test may fork beside it; at most 1024
+ * connections in its life. Start it before there are threads. Descriptors that the caller holds open
+ * then are held open by the relay too, until it is stopped. */
 #ifndef SUPPORT_RELAY_H
 #define SUPPORT_RELAY_H
 

@@ -106,14 +106,16 @@ static void plain_upload(const fed *f, const int64_t *x, size_t n, const char *r
     socklen_t len = sizeof a;
     pthread_t thread;
     relay *r;
-    int ls = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(ls >= 0 && fd >= 0);
+    int ls = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(ls >= 0);
     assert_int_equal(bind(ls, (struct sockaddr *)&a, sizeof a), 0);
     assert_int_equal(listen(ls, 1), 0);
     assert_int_equal(getsockname(ls, (struct sockaddr *)&a, &len), 0);
-    assert_int_equal(pthread_create(&thread, NULL, sink, &ls), 0);
     CHECK_OK(relay_start(&r, "127.0.0.1", ntohs(a.sin_port), record));
+    assert_int_equal(pthread_create(&thread, NULL, sink, &ls), 0);
     a.sin_port = htons(relay_port(r));
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
     for (size_t i = 0; i < n; i++) {
         float v = (float)((double)x[i] * f->t.ahe.pack.q);
