@@ -23,13 +23,15 @@ typedef struct session {
 static void on_signal(void *ctx, int sig)
 {
     session *s = ctx;
-    aggregator *role = s->role;
     if (sig != SIGHUP)
         s->ended = true;
-    if (sig != SIGHUP && role)
-        aggregator_stop(role);
-    if (sig != SIGHUP || !role)
+    aggregator *role = s->role; /* set before `ended` is looked at: one of us sees the other */
+    if (!role)
         return;
+    if (sig != SIGHUP) {
+        aggregator_stop(role);
+        return;
+    }
     role_settings_relog(&s->rs, &s->log, LOG_DEBUG);
     aggregator_reload(role);
 }

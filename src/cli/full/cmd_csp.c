@@ -45,13 +45,15 @@ done:
 static void on_signal(void *ctx, int sig)
 {
     session *s = ctx;
-    csp_role *role = s->role;
     if (sig != SIGHUP)
         s->ended = true;
-    if (sig != SIGHUP && role)
-        csp_role_stop(role);
-    if (sig != SIGHUP || !role)
+    csp_role *role = s->role; /* set before `ended` is looked at: one of us sees the other */
+    if (!role)
         return;
+    if (sig != SIGHUP) {
+        csp_role_stop(role);
+        return;
+    }
     role_settings_relog(&s->rs, &s->log, LOG_DEBUG);
     csp_role_reload(role);
 }
