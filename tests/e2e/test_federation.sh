@@ -5,8 +5,6 @@ set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
-t=1
-[ -z "$SEFL_SANITIZE" ] || t=5 # limits: instrumented programs take longer
 
 perplexity() { # ROUND: of its model on the public validation text, times 100
     fed_m=$fed/aggregator/models/round-$1.safetensors
@@ -36,7 +34,7 @@ for scheme in lwe paillier; do
     grep -q '"block": 8,' "$fed/public/task.json" || fail "block size"
     fed_servers --linger 2
     fed_clients 1 2 3 4 5 6 7 8
-    everybody_done $((120 * t))
+    everybody_done 120
     audit "rounds 5 released 5 skipped 0 receipts 40"
     before=$(perplexity 0)
     first=$(perplexity 1)
@@ -56,7 +54,7 @@ fed_provision claim --clients 4 --words 400 --set privacy.claim=dp --set privacy
     --set privacy.clip=1 --set privacy.epsilon=60 --set privacy.delta=1e-5 --set rounds.count=3
 fed_servers --linger 2
 fed_clients 1 2 3 4
-everybody_done $((60 * t))
+everybody_done 60
 audit "rounds 3 released 3 skipped 0 receipts 12"
 "$SEFL" privacy spent "$fed/csp/ledger" --json > "$dir/spent" || fail "privacy spent"
 "$SEFL" privacy spent "$fed/aggregator/ledger" --json | cmp -s - "$dir/spent" || fail "spent differs"
@@ -77,17 +75,17 @@ rm -rf "$dir/log"
 fed_servers --linger 2
 fed_clients 1 2 3 4 5 6 7 8
 before=0
-fed_until $((60 * t)) "first release" more_released
+fed_until 60 "first release" more_released
 fed_kill KILL client-01 client-02 client-03 client-04 client-05 client-06
 before=$(count_released)
-fed_until $((60 * t)) "release by the survivors" more_released
+fed_until 60 "release by the survivors" more_released
 fed_kill KILL client-07 client-08
 before=$(count_skipped)
 released=$(count_released)
-fed_until $((60 * t)) "skipped round" more_skipped
+fed_until 60 "skipped round" more_skipped
 [ "$(count_released)" -eq "$released" ] || fail "a round was opened without clients"
 fed_clients 1 2 3 4 5 6 7 8
-everybody_done $((60 * t))
+everybody_done 60
 said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
 [ "$(count_released)" -gt "$released" ] || fail "nothing was released after the loss: $said"
 note "$said"

@@ -6,8 +6,8 @@ set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
-t=1 limit_kb=307200 count=30 least=8 rounds=3 last=20 connections=400
-[ -z "$SEFL_SANITIZE" ] || t=5 limit_kb=1500000 # shadow memory is not AS's
+limit_kb=307200 count=30 least=8 rounds=3 last=20 connections=400
+[ -z "$SEFL_SANITIZE" ] || limit_kb=1500000 # shadow memory is not AS's
 if [ -n "${SEFL_SOAK:-}" ]; then count=300 least=120 rounds=12 last=60 connections=200; fi
 seed=${SEFL_TEST_SEED:-1}
 
@@ -33,14 +33,14 @@ sleep 1 # they are there first
 fed_clients 1 2 3 4 5 6 7
 # round 1 waits for the eighth, until somebody has tried another's ciphertext, and clients what they
 # have a receipt for, and what others have
-fed_until $((60 * t)) "replay" counted upload.copied
+fed_until 60 "replay" counted upload.copied
 hostile again --first 1 --last 7 --only replay --count 4
-fed_until $((30 * t)) "own body again" counted upload.again
-fed_until $((30 * t)) "another body" counted upload.other_body
+fed_until 30 "own body again" counted upload.again
+fed_until 30 "another body" counted upload.other_body
 fed_kill TERM again
 fed_done again 10
 fed_clients 8
-for c in 1 2 3 4 5 6 7 8; do fed_done client-0$c $((120 * t + least)); done
+for c in 1 2 3 4 5 6 7 8; do fed_done client-0$c $((120 + least)); done
 note "the good ones have finished"
 
 # every kind was tried, each reason was counted
@@ -49,16 +49,16 @@ for reason in handshake_failed handshake_slow header_slow not_http certificate r
     certificate.no_certificate certificate.unknown_issuer certificate.expired certificate.wrong_role \
     version_older version_refused no_such_path wrong_method bad_numbers \
     upload.taken upload.late upload.early upload.size upload.not_cipher upload.replaced upload.cut; do
-    fed_until $((30 * t)) "refusal counted as $reason" counted $reason
+    fed_until 30 "refusal counted as $reason" counted $reason
 done
 while [ $(($(date +%s) - began)) -lt $least ]; do sleep 1; done
 memory=$(sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$(cat "$dir/run/aggregator.pid")/status")
 fed_kill TERM hostile
-fed_done hostile $((20 * t))
+fed_done hostile 20
 awk '$2 == "tries" && $3 == 0 { print "never tried: " $1; bad = 1 } END { exit bad }' "$dir/log/hostile" ||
     fail "$(cat "$dir/log/hostile")"
 fed_kill TERM aggregator # it would serve on for a while
-fed_done aggregator $((20 * t))
+fed_done aggregator 20
 fed_done csp 20
 said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
 case $said in *"rounds $rounds released $rounds skipped 0"*) ;; *) fail "audit: $said" ;; esac

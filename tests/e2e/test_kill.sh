@@ -11,8 +11,6 @@ set -eu
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
 kills=3 # of each role
 [ -z "${SEFL_SOAK:-}" ] || kills=50
-t=1
-[ -z "$SEFL_SANITIZE" ] || t=5
 clients=3
 note "seed ${SEFL_TEST_SEED:-1}, $kills kills of each role"
 
@@ -36,7 +34,7 @@ one_more_closed() { [ "$(closed)" -gt "$before" ] || is_over; }
 moment() { # NUMBER
     if [ $(($1 % 2)) -eq 0 ]; then
         before=$(closed)
-        fed_until $((60 * t)) "closing of a round" one_more_closed
+        fed_until 60 "closing of a round" one_more_closed
         sleep "$(fed_random 0.4 "close $1")"
     else
         sleep "$(fed_random 1.5 "time $1")"
@@ -53,7 +51,7 @@ restart() { # NAME
 
 check() {
     # clients come back when their back-off is over; the aggregator waits for them until it is told
-    for name in client-01 client-02 client-03 csp; do fed_done $name $((60 * t)); done
+    for name in client-01 client-02 client-03 csp; do fed_done $name 60; done
     fed_kill TERM aggregator
     fed_done aggregator 20
     look_at_models

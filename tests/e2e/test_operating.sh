@@ -56,9 +56,7 @@ port=$((20000 + $$ % 9000))
 fed_start document env AS="127.0.0.1:$port" CSP="127.0.0.1:$((port + 1))" \
     PROXY="http://$(cat "$dir/proxy.at")" sh "$dir/run.sh" "$dir"
 FED_LOG_LINES=60
-limit=120
-[ -z "$SEFL_SANITIZE" ] || limit=500
-fed_wait document $limit
+fed_wait document 120
 if [ "$rc" -ne 0 ]; then
     tail -n 5 "$dir"/work/*/log* >&2 || :
     fail "the document exits $rc"
