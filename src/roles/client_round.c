@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { POLL_S = 30, NEWS_MAX = 64 << 10, RECEIPT_MAX = 4096 };
+enum { POLL_S = 30, ASK_AGAIN_MS = 5000, NEWS_MAX = 64 << 10, RECEIPT_MAX = 4096 };
 
 static sefl_status tell(client *c, member_event_kind kind, const char *why)
 {
@@ -87,6 +87,12 @@ done:
     return st;
 }
 
+static uint64_t from_now(const client *c, uint64_t ms)
+{
+    uint64_t now = client_now(c);
+    return ms < UINT64_MAX - now ? now + ms : UINT64_MAX;
+}
+
 static sefl_status on_news(client *c, const round_news *n)
 {
     sefl_status st = SEFL_OK;
@@ -117,8 +123,7 @@ static sefl_status on_news(client *c, const round_news *n)
         SEFL_TRY(draw(c, n->round, &e.drawn));
         SEFL_TRY(choose_moment(c, n->round, n->left_ms));
         c->began_ms = client_now(c);
-        c->deadline_ms =
-            n->left_ms < UINT64_MAX - c->began_ms ? c->began_ms + n->left_ms : UINT64_MAX;
+        c->deadline_ms = from_now(c, n->left_ms);
         c->view.round = n->round;
         log_info(c->o.log, "round open", lf_u64("round", n->round), lf_u64("left_ms", n->left_ms),
                  privacy(c));
@@ -133,32 +138,41 @@ done:
     return st;
 }
 
+/* What AS says of rounds after that one, at once or when there is something new. Read into n, whose spans
+ * look into scratch, only if a->word is ANSWER_OK; SEFL_EPROTO if it cannot be. */
+static sefl_status get_news(client *c, client_reply *a, round_news *n, sefl_buf *scratch,
+                            uint64_t after, unsigned wait_s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf json = { 0 };
+    char path[96];
+    snprintf(path, sizeof path, "/v1/round?after=%" PRIu64 "&wait=%u", after, wait_s);
+    SEFL_TRY(client_get(c->net, a, &json, path, NEWS_MAX, wait_s + 10));
+    if (a->word == ANSWER_OK)
+        SEFL_TRY(round_news_read(n, scratch, buf_span(&json)));
+done:
+    buf_clear(&json);
+    return st;
+}
+
 static sefl_status poll_round(client *c)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf json = { 0 }, scratch = { 0 };
+    sefl_buf scratch = { 0 };
     client_reply a;
     round_news n;
-    char path[96];
     const client_mark *mark = client_store_mark(c->store);
     uint64_t after = mark->phase == CLIENT_DONE || mark->round == 0 ? mark->round : mark->round - 1;
     client_show_doing(c, "waiting");
-    snprintf(path, sizeof path, "/v1/round?after=%" PRIu64 "&wait=%d", after, POLL_S);
-    SEFL_TRY(client_get(c->net, &a, &json, path, NEWS_MAX, POLL_S + 10));
-    if (a.word != ANSWER_OK) {
-        st = not_ok(c, &a, false);
-        goto done;
-    }
-    st = round_news_read(&n, &scratch, buf_span(&json));
+    st = get_news(c, &a, &n, &scratch, after, POLL_S);
     if (st == SEFL_EPROTO) {
         log_warn(c->o.log, "news not understood", lf_str("why", sefl_last_error()));
         st = tell(c, MEMBER_FAILED, "the server's news cannot be read");
         goto done;
     }
-    if (st == SEFL_OK)
-        SEFL_TRY(on_news(c, &n));
+    SEFL_TRY(st);
+    st = a.word == ANSWER_OK ? on_news(c, &n) : not_ok(c, &a, false);
 done:
-    buf_clear(&json);
     buf_clear(&scratch);
     return st;
 }
@@ -196,11 +210,37 @@ done:
     return st;
 }
 
+/* Is the round that we train for open still? The deadline that we heard of has passed, but AS may have
+ * given it more time. One that cannot be asked now is asked again later. */
+static bool still_open(client *c)
+{
+    sefl_buf scratch = { 0 };
+    client_reply a;
+    round_news n = { 0 };
+    uint64_t round = client_store_mark(c->store)->round;
+    bool told = get_news(c, &a, &n, &scratch, round - 1, 0) == SEFL_OK && a.word == ANSWER_OK;
+    bool open = !told || (n.state == ROUND_OPEN && n.round == round);
+    c->deadline_ms = from_now(c, told && n.left_ms > ASK_AGAIN_MS ? n.left_ms : ASK_AGAIN_MS);
+    if (told && open)
+        log_info(c->o.log, "round goes on", lf_u64("round", round), lf_u64("left_ms", n.left_ms));
+    buf_clear(&scratch);
+    return open;
+}
+
+/* Nor is training: nobody takes an update of a round that is closed. */
+static bool wanted_still(void *self, uint64_t done_so_far, uint64_t total)
+{
+    client *c = self;
+    sefl_progress p = client_progress(c);
+    return progress_report(&p, done_so_far, total) &&
+           (client_now(c) < c->deadline_ms || still_open(c));
+}
+
 static sefl_status train(client *c, uint64_t round, bool zeros)
 {
     sefl_status st = SEFL_OK;
     client_body body;
-    sefl_progress p = client_progress(c);
+    sefl_progress p = { .report = wanted_still, .self = c };
     client_show_doing(c, "training");
     if (ledger_has(c->book, c->t.id,
                    round)) { /* only finished bodies are charged: the mark was lost */
@@ -222,6 +262,10 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
         st = client_body_of(&body, job.body);
     else
         st = client_update_make(c->update, &body, &job);
+    if (st == SEFL_ECANCELLED && !client_stopped(c)) {
+        st = leave_round(c, MEMBER_REFUSED, "it closed while this client trained");
+        goto done;
+    }
     if (st == SEFL_ERANGE) { /* diverged: the sentence has no number in it */
         char why[256];
         snprintf(why, sizeof why, "%.255s", sefl_last_error());
@@ -268,27 +312,24 @@ static sefl_status wait_for_moment(client *c)
 static sefl_status like_everybody(client *c, uint64_t round, bool *go)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf json = { 0 }, scratch = { 0 };
+    sefl_buf scratch = { 0 };
     client_reply a;
     round_news n;
-    char path[96];
     *go = true;
     if (c->t.sampling != TASK_HIDDEN || c->moment_round == round ||
         ledger_has(c->book, c->t.id, round))
         goto done;
     *go = false;
-    snprintf(path, sizeof path, "/v1/round?after=%" PRIu64 "&wait=%d", round - 1, POLL_S);
-    SEFL_TRY(client_get(c->net, &a, &json, path, NEWS_MAX, POLL_S + 10));
-    if (a.word != ANSWER_OK) {
-        st = not_ok(c, &a, false);
-        goto done;
-    }
-    st = round_news_read(&n, &scratch, buf_span(&json));
+    st = get_news(c, &a, &n, &scratch, round - 1, POLL_S);
     if (st == SEFL_EPROTO) {
         st = tell(c, MEMBER_FAILED, "the server's news cannot be read");
         goto done;
     }
     SEFL_TRY(st);
+    if (a.word != ANSWER_OK) {
+        st = not_ok(c, &a, false);
+        goto done;
+    }
     if (n.state != ROUND_OPEN || n.round != round) {
         st = leave_round(c, MEMBER_REFUSED, "it is over; this client was away");
         goto done;
@@ -296,7 +337,6 @@ static sefl_status like_everybody(client *c, uint64_t round, bool *go)
     SEFL_TRY(choose_moment(c, round, n.left_ms));
     *go = true;
 done:
-    buf_clear(&json);
     buf_clear(&scratch);
     return st;
 }

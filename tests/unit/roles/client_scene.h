@@ -65,6 +65,8 @@ typedef struct scene {
     unsigned made;    /* updates, as the observer saw them */
     unsigned nonzero; /* of them */
     int64_t largest;
+    void (*show)(void *ctx, const client_view *v); /* for open_client */
+    void *show_ctx;
 } scene;
 
 static unsigned scenes;
@@ -91,6 +93,8 @@ static inline void open_client(scene *s)
     CHECK_OK(client_new(&s->c, &(client_options){ .config = &s->cfg,
                                                   .log = &s->log,
                                                   .coins = &s->from,
+                                                  .show = s->show,
+                                                  .show_ctx = s->show_ctx,
                                                   .observe = watch,
                                                   .observe_ctx = s }));
 }

@@ -87,12 +87,57 @@ static void a_model_that_comes_too_late(void **state)
     end(s);
 }
 
+typedef struct slow_machine {
+    scene *s;
+    bool closes; /* the round, meanwhile; else AS extends it */
+    bool slept;
+} slow_machine;
+
+static void dawdle(void *ctx, const client_view *v)
+{
+    slow_machine *m = ctx;
+    fake_as *as = &m->s->as;
+    if (m->slept || strcmp(v->doing, "training") != 0)
+        return;
+    m->slept = true;
+    usleep(2100 * 1000);
+    pthread_mutex_lock(&as->lock);
+    as->left_ms = 60000;
+    as->round += m->closes;
+    pthread_mutex_unlock(&as->lock);
+}
+
+/* A deadline that passes in mid-training: AS is asked, and a closed round is not trained for. */
+static void a_machine_that_is_too_slow(void **state)
+{
+    (void)state;
+    for (unsigned closes = 0; closes < 2; closes++) {
+        scene *s = begin(3, "privacy.epsilon=20", NULL, NULL);
+        slow_machine m = { .s = s, .closes = closes };
+        s->as.rounds = 1 + closes;
+        s->as.left_ms = 2000;
+        s->show = dawdle, s->show_ctx = &m;
+        open_client(s);
+        CHECK_OK(client_run(s->c));
+        assert_true(m.slept);
+        assert_int_equal(s->as.receipts, 1);
+        assert_int_equal(s->made, 1); /* the update of the closed round was not finished */
+        assert_int_equal(charged(s), 1);
+        char *log = log_of(s);
+        const char *says = closes ? "it closed while this client trained" : "round goes on";
+        if (!strstr(log, says))
+            fail_msg("the log does not say \"%s\":\n%s", says, log);
+        end(s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_number_is_found_only_as_one),
         cmocka_unit_test(a_task_from_begin_to_end_with_trouble),
         cmocka_unit_test(a_model_that_comes_too_late),
+        cmocka_unit_test(a_machine_that_is_too_slow),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
