@@ -299,6 +299,9 @@ static sefl_status curl_fail(const call *k, CURLcode rc)
                          "%.128s port %u: %.200s (another host, an unknown issuer, expired, or our "
                          "clock is wrong)",
                          c->host, c->port, text);
+    case CURLE_COULDNT_RESOLVE_PROXY: /* libcurl's words may have all of its address, password too */
+        text = "the proxy's address cannot be understood, or its name not resolved";
+        break;
     case CURLE_SSL_CERTPROBLEM: /* our own files */
     case CURLE_SSL_CACERT_BADFILE:
         code = SEFL_EINVAL;

@@ -171,6 +171,9 @@ void client_free(client *c)
 static sefl_status reload_if_asked(client *c)
 {
     sefl_status st = SEFL_OK;
+    sefl_clock wall = clock_wall();
+    (void)own_cert_look(&c->own, tls_id_expires(c->id), (int64_t)(clock_ms(&wall) / 1000),
+                        c->o.log);
     if (!atomic_exchange(&c->reload, false))
         return SEFL_OK;
     if (c->o.on_reload)

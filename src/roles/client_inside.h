@@ -5,6 +5,7 @@
 #include "roles/client.h"
 #include "roles/client_net.h"
 #include "roles/client_store.h"
+#include "roles/own_cert.h"
 #include "store/ledger.h"
 
 #include <pthread.h>
@@ -22,6 +23,7 @@ struct client {
     https_client *net; /* replaced under lock */
     uint8_t me[32];    /* fingerprint of its certificate's key */
     policy rules;
+    own_cert own;
 
     /* of the task */
     task t;

@@ -31,7 +31,8 @@
     X(PEER_NOT_LISTED, "certificate.not_enrolled")       \
     X(ENROLLED, "enrol.enrolled")                        \
     X(ENROL_TOKEN, "enrol.refused")                      \
-    X(TRUST_UNREADABLE, "trust_list_unreadable")
+    X(TRUST_UNREADABLE, "trust_list_unreadable")         \
+    X(TRUST_OLDER, "trust_list_older")
 
 typedef enum counter {
 #define COUNTER_ENUM(name, key) COUNT_##name,

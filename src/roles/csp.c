@@ -9,6 +9,7 @@
 #include "roles/ca.h"
 #include "roles/counters.h"
 #include "roles/journal_csp.h"
+#include "roles/own_cert.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -49,6 +50,7 @@ struct csp_role {
     trust_watch list;
     counters counters;
     bool counters_failed;
+    own_cert own;
     bool starved;       /* the last connection could not be accepted */
     uint64_t looked_ms; /* around */
 
@@ -97,7 +99,12 @@ static sefl_status read_list(csp_role *r)
     gate *old = r->gate;
     r->gate = g, g = old;
     pthread_mutex_unlock(&r->list_lock);
-    trust_watch_good(&r->list);
+    if (!trust_watch_good(&r->list, t->change)) {
+        counters_add(&r->counters, COUNT_TRUST_OLDER);
+        log_error(r->o.log,
+                  "the trust list is older than one before: who was revoked since is in again",
+                  lf_u64("change", t->change), lf_u64("before", r->list.change));
+    }
     log_info(r->o.log, "trust list read", lf_u64("change", t->change),
              lf_u64("members", trust_count(t, TRUST_CLIENT)));
 done:
@@ -317,6 +324,9 @@ static void look_around(csp_role *r)
             end_stream(r);
         }
     }
+    sefl_clock wall = clock_wall();
+    (void)own_cert_look(&r->own, tls_id_expires(r->id), (int64_t)(clock_ms(&wall) / 1000),
+                        r->o.log);
     if (counters_write(&r->counters, r->counters_path) != SEFL_OK && !r->counters_failed) {
         r->counters_failed = true; /* once is enough */
         log_error(r->o.log, "no counters.json", lf_str("why", sefl_last_error()));

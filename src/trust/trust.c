@@ -673,7 +673,10 @@ bool trust_watch_failed(trust_watch *w)
     return first;
 }
 
-void trust_watch_good(trust_watch *w)
+bool trust_watch_good(trust_watch *w, uint64_t change)
 {
+    bool newer = change >= w->change;
     w->failed = false;
+    w->change = newer ? change : w->change;
+    return newer;
 }

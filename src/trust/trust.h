@@ -152,6 +152,7 @@ typedef struct trust_watch {
     off_t size;
     struct timespec when;
     bool again, failed;
+    uint64_t change; /* of the newest list seen */
 } trust_watch;
 
 /* Is the file another one than at the last call? True at the first, while it is gone, and after
@@ -160,6 +161,8 @@ bool trust_watch_changed(trust_watch *w);
 /* How reading went: what failed is tried again at the next look. trust_watch_failed: is it the first
  * failure in a row (worth a line in the log)? */
 bool trust_watch_failed(trust_watch *w);
-void trust_watch_good(trust_watch *w);
+/* False: this list is older than one that was in force: somebody has put back a copy, and who was
+ * revoked since is in again. */
+bool trust_watch_good(trust_watch *w, uint64_t change);
 
 #endif

@@ -118,6 +118,20 @@ done
 fed_clients 2
 fed_until 20 "start of client-02" grep -q '"event":"ready"' "$dir/log/client-02"
 if grep -q "others can read" "$dir/log/client-02"; then fail "a warning for nothing: $(cat "$dir/log/client-02")"; fi
+# a proxy's password: said where others can read it, and never printed
+odd=$fed/clients/client-02/odd.yml
+{ cat "$fed/clients/client-02/client.yml"; echo 'proxy: "http://bob:s3 cr3t@127.0.0.1:1"'; } > "$odd"
+chmod 644 "$odd"
+fed_start odd "$SEFL" client -c "$odd" --server 127.0.0.1:1
+fed_until 20 "warning of the password" grep -q "others can read the proxy's password" "$dir/log/odd"
+fed_until 20 "trouble with the proxy" grep -q "the proxy's address cannot be understood" "$dir/log/odd"
+if grep -q cr3t "$dir/log/odd"; then fail "the password is in the log: $(cat "$dir/log/odd")"; fi
+fed_kill TERM odd
+fed_wait odd 10
+# fewer files than connections want
+few=$(sh -c 'ulimit -n 300 && exec "$0" "$@"' "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" \
+    --csp 127.0.0.1:1 --task "$dir/none" 2>&1) || :
+case $few in *"too few open files"*'"wanted":1152'*) ;; *) fail "$few" ;; esac
 fed_done aggregator 60
 fed_done csp 20
 if [ $root = yes ]; then

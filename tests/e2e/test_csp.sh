@@ -27,8 +27,12 @@ expect 1 "$SEFL" csp -c "$yml" --ledger "$dir/none"; says "$dir/none"
 fed_csp
 grep -q '^127.0.0.1:[1-9][0-9]*$' "$fed/csp/ready" || fail "ready file: $(cat "$fed/csp/ready")"
 expect 1 "$SEFL" csp -c "$yml" --listen 127.0.0.1:0 --ready-file ""
+! logged "certificate expires soon" || fail "a certificate of a year expires soon"
+"$SEFL" ca renew "$fed/ca/csp" --server "$fed/csp/cert.pem" --days 5 --out "$dir/new.pem" > /dev/null
+cp "$dir/new.pem" "$fed/csp/cert.pem"
 fed_kill HUP csp
 fed_until 10 "certificates read again" logged "certificates read again"
+fed_until 10 "warning of its end" logged "certificate expires soon"
 cp "$yml" "$dir/kept.yml" # the log level is read again too: a file that is wrong is said, a good one obeyed
 echo "nonsense: 1" >> "$yml"
 fed_kill HUP csp

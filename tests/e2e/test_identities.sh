@@ -310,6 +310,15 @@ mv kept "$as_ca/trust"
 expect 0 "$SEFL" ca revoke "$as_ca" --name site-9
 fed_until 15 "end of a member that was revoked" hand_out
 
+# a copy of an older list, put back: said, and counted
+cp "$as_ca/trust" newest
+printf '%s' "${before%.}" > older
+cp older "$as_ca/trust"
+fed_until 5 "older list in the counters" as_counts trust_list_older
+grep -q "the trust list is older than one before" "$dir/log/aggregator" || fail "an older list is not said"
+cp newest "$as_ca/trust"
+fed_until 15 "end of a member that was revoked" hand_out
+
 # every door of both servers, with every kind of certificate that must not open it
 mkdir scratch
 csp_at=$(cat "$fed/csp/at")

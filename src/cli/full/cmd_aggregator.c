@@ -11,6 +11,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+enum { OWN_FILES = 128 }; /* journal, models, log, link, ... */
+
 typedef struct session {
     role_settings rs;
     sefl_log log;
@@ -99,7 +101,8 @@ static sefl_status work(session *s)
     confine_warn(&s->log, cfg.user);
     confine_key(&s->log, cfg.tls_key);
     confine_key(&s->log, cfg.sign_key);
-    SEFL_TRY(signals_start(&sigs, on_signal, s)); /* before any other thread is made */
+    confine_files(&s->log, 2 * cfg.connections + OWN_FILES); /* each may upload into a file */
+    SEFL_TRY(signals_start(&sigs, on_signal, s));            /* before any other thread is made */
     SEFL_TRY(aggregator_new(
         &role,
         &(aggregator_options){

@@ -87,6 +87,7 @@ static sefl_status work(session *s, bool *running)
         s->least = LOG_WARN;
     s->log = log_open(2, role_settings_level(&set, s->least), &s->wall);
     confine_key(&s->log, cfg.key);
+    confine_proxy(&s->log, cfg.proxy, s->rs.file);
     SEFL_TRY(signals_start(&sigs, on_signal, s));
     SEFL_TRY(client_new(&c, &(client_options){ .config = &cfg,
                                                .log = &s->log,

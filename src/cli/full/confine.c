@@ -65,13 +65,37 @@ void confine_warn(sefl_log *log, const char *user)
         log_warn(log, "running as root: name a user to become (--user)");
 }
 
-void confine_key(sefl_log *log, const char *path)
+static void warn_if_open(sefl_log *log, const char *event, const char *path)
 {
     struct stat sb;
     char mode[8];
     if (!path || stat(path, &sb) != 0 || !S_ISREG(sb.st_mode) || !(sb.st_mode & 077))
         return;
     snprintf(mode, sizeof mode, "%03o", (unsigned)(sb.st_mode & 0777));
-    log_warn(log, "others can read a private key: chmod 600 helps", lf_str("file", path),
-             lf_str("mode", mode));
+    log_warn(log, event, lf_str("file", path), lf_str("mode", mode));
+}
+
+void confine_key(sefl_log *log, const char *path)
+{
+    warn_if_open(log, "others can read a private key: chmod 600 helps", path);
+}
+
+void confine_proxy(sefl_log *log, const char *proxy, const char *path)
+{
+    if (proxy && strchr(proxy, '@'))
+        warn_if_open(log, "others can read the proxy's password: chmod 600 helps", path);
+}
+
+void confine_files(sefl_log *log, unsigned wanted)
+{
+    struct rlimit now, more;
+    if (getrlimit(RLIMIT_NOFILE, &now) != 0 || now.rlim_cur >= wanted)
+        return;
+    more = now;
+    more.rlim_cur = now.rlim_max < wanted ? now.rlim_max : wanted;
+    if (setrlimit(RLIMIT_NOFILE, &more) == 0)
+        now = more;
+    if (now.rlim_cur < wanted)
+        log_warn(log, "too few open files are allowed for so many connections (ulimit -n)",
+                 lf_u64("allowed", now.rlim_cur), lf_u64("wanted", wanted));
 }

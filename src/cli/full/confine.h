@@ -20,5 +20,9 @@ sefl_status confine_user(const char *name) SEFL_MUST_CHECK;
 void confine_warn(sefl_log *log, const char *user);
 /* A warning for a private key that others than its owner can read. NULL: no such file is named. */
 void confine_key(sefl_log *log, const char *path);
+/* The same for a file of settings in which a proxy's password stands: http://user:password@host. */
+void confine_proxy(sefl_log *log, const char *proxy, const char *path);
+/* So many files may be open, if the system allows it; a warning if not. */
+void confine_files(sefl_log *log, unsigned wanted);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "net/socket.h"
 #include "net/tls.h"
+#include "roles/own_cert.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DIAL_MS = 3000, EXPIRES_SOON_DAYS = 14 };
+enum { DIAL_MS = 3000 };
 
 /* Files that are made when they are first needed. */
 static const char *const later[] = { "state", "models", "ready_file", NULL };
@@ -105,7 +106,7 @@ static void check_certificate(doctor *d, const config_kind *k, const settings *s
     else if (tls_id_expires(id) <= now)
         doctor_add(d, DOCTOR_FAIL, "certificate", "renew it with the same key: the identity stays",
                    "\"%s\" expired %" PRId64 " days ago", tls_id_name(id), -days);
-    else if (days < EXPIRES_SOON_DAYS)
+    else if (days < OWN_CERT_SOON_DAYS)
         doctor_add(d, DOCTOR_WARN, "certificate", "renew it with the same key: the identity stays",
                    "\"%s\" expires in %" PRId64 " days", tls_id_name(id), days);
     else

@@ -10,6 +10,7 @@
 #include "roles/aggregator/metrics.h"
 #include "roles/aggregator/tally.h"
 #include "roles/journal_as.h"
+#include "roles/own_cert.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -59,6 +60,7 @@ struct aggregator {
     trust_watch list;
     pthread_mutex_t tally_lock;
     bool tally_failed;
+    own_cert own; /* the server's watcher looks */
 };
 
 /* ---- what rounds.h asks for ------------------------------------------------------------------- */
@@ -206,7 +208,12 @@ static sefl_status read_list(aggregator *a)
         https_server_set_gate(a->server, g);
     log_info(a->o.log, "trust list read", lf_u64("change", t->change),
              lf_u64("members", trust_count(t, TRUST_CLIENT)));
-    trust_watch_good(&a->list);
+    if (!trust_watch_good(&a->list, t->change)) {
+        atomic_fetch_add(&a->http.counts[AGG_HTTP_LIST_OLDER], 1);
+        log_error(a->o.log,
+                  "the trust list is older than one before: who was revoked since is in again",
+                  lf_u64("change", t->change), lf_u64("before", a->list.change));
+    }
 done:
     pthread_mutex_unlock(&a->list_lock);
     gate_free(g);
@@ -245,9 +252,19 @@ static aggregator *of_http(void *http)
     return (aggregator *)(void *)((char *)http - offsetof(aggregator, http));
 }
 
+static void look_at_certificate(aggregator *a)
+{
+    sefl_clock wall = clock_wall();
+    pthread_mutex_lock(&a->lock);
+    int64_t ends = tls_id_expires(a->id);
+    pthread_mutex_unlock(&a->lock);
+    (void)own_cert_look(&a->own, ends, (int64_t)(clock_ms(&wall) / 1000), a->o.log);
+}
+
 static void every_second(void *ctx)
 {
     look_at_list(of_http(ctx));
+    look_at_certificate(of_http(ctx));
     save_tally(of_http(ctx));
 }
 

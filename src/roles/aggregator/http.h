@@ -41,7 +41,7 @@ enum { AGG_HTTP_WAIT_MAX_S = 60 };
     X(ENROL_TOKEN, "enrol.refused") /* 403: token, name, key */                       \
     X(ENROL_CSP, "enrol.csp")       /* 403: CSP said no */                            \
     X(ENROL_LINK, "enrol.no_csp")   /* 503: CSP cannot be asked now */                \
-    X(LIST, "trust_list_unreadable")
+    X(LIST, "trust_list_unreadable") X(LIST_OLDER, "trust_list_older")
 
 typedef enum agg_http_event {
 #define AGG_HTTP_EVENT_ENUM(name, text) AGG_HTTP_##name,

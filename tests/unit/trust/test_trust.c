@@ -176,7 +176,11 @@ static void files(void **state)
     assert_true(trust_watch_changed(&w)); /* tried again, though the file is the same */
     assert_false(trust_watch_failed(&w));
     assert_true(trust_watch_changed(&w));
-    trust_watch_good(&w);
+    assert_true(trust_watch_good(&w, 7));
+    assert_true(trust_watch_good(&w, 7)); /* the same again */
+    assert_true(trust_watch_good(&w, 9));
+    assert_false(trust_watch_good(&w, 8)); /* a copy was put back */
+    assert_false(trust_watch_good(&w, 8)); /* until it is newer than all */
     assert_false(trust_watch_changed(&w));
     assert_true(trust_watch_failed(&w));
 }

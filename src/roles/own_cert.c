@@ -1,0 +1,18 @@
+#include "roles/own_cert.h"
+
+enum { DAY_S = 86400 };
+
+bool own_cert_look(own_cert *o, int64_t ends, int64_t now, sefl_log *log)
+{
+    bool again = ends != o->ends || now < o->said || now - o->said >= DAY_S;
+    if (!again || ends - now >= (int64_t)OWN_CERT_SOON_DAYS * DAY_S)
+        return false;
+    o->ends = ends, o->said = now;
+    if (ends <= now)
+        log_error(log, "our certificate has expired: nobody accepts it; renew it with the same key",
+                  lf_u64("days_ago", (uint64_t)(now - ends) / DAY_S));
+    else
+        log_warn(log, "our certificate expires soon: renew it with the same key",
+                 lf_u64("days", (uint64_t)(ends - now) / DAY_S));
+    return true;
+}

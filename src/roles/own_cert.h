@@ -1,0 +1,24 @@
+/* own_cert: a role says in time that its own certificate ends: a warning from 14 days before, an error
+ * when it is over; once a day, and at once when another certificate is read.
+ *
+ *     own_cert_look(&o, tls_id_expires(id), now_s, log);        // as often as you like
+ *
+ * Nobody else tells: a peer that refuses an expired certificate says a generic line only.
+ * Threads: one owner.   Secrets: none. */
+#ifndef ROLES_OWN_CERT_H
+#define ROLES_OWN_CERT_H
+
+#include "base/log.h"
+
+#include <stdbool.h>
+
+enum { OWN_CERT_SOON_DAYS = 14 };
+
+typedef struct own_cert { /* zeros to begin with */
+    int64_t ends, said;
+} own_cert;
+
+/* Seconds since 1970. True: something was said. */
+bool own_cert_look(own_cert *o, int64_t ends, int64_t now, sefl_log *log);
+
+#endif
