@@ -59,6 +59,10 @@ bool x509_key_dear(gnutls_pubkey_t key, unsigned *bits, unsigned *exponent);
  * (a hook before GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY). False: end the handshake; p has the verdict. */
 bool x509_shown_affordable(x509_peer *p, gnutls_session_t s);
 
+/* A new ECDSA P-256 key (gnutls_x509_privkey_deinit), and its PKCS #8 PEM, appended: secret, so the
+ * buffer is one that wipes. */
+sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem) SEFL_MUST_CHECK;
+
 /* A span as GnuTLS takes it; it does not write. */
 #define TLS_DATUM(span) \
     ((gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)(span).p, .size = (unsigned)(span).n })

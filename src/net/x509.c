@@ -224,7 +224,8 @@ sefl_status x509_make(const char *cert_path, const char *key_path, const x509_su
     sefl_status st = SEFL_OK;
     gnutls_x509_crt_t crt = NULL, ca = NULL;
     gnutls_x509_privkey_t key = NULL, signer = NULL;
-    gnutls_datum_t key_pem = { 0 }, pem = { 0 };
+    gnutls_datum_t pem = { 0 };
+    sefl_buf key_pem = { 0 };
     bool own = !s->role;
     SEFL_TRY(check_subject(s));
     SEFL_CHECK(own == !ca_cert && own == !ca_key, SEFL_EINVAL,
@@ -232,31 +233,23 @@ sefl_status x509_make(const char *cert_path, const char *key_path, const x509_su
     SEFL_CHECK(!file_exists(cert_path), SEFL_EEXIST, "%s exists already", cert_path);
     SEFL_CHECK(!file_exists(key_path), SEFL_EEXIST, "%s exists already", key_path);
     GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
-    GNUTLS_TRY(gnutls_x509_privkey_init(&key), "certificate");
     if (!own) {
         GNUTLS_TRY(gnutls_x509_crt_init(&ca), "certificate");
         GNUTLS_TRY(gnutls_x509_privkey_init(&signer), "certificate");
         SEFL_TRY(read_ca(ca, signer, ca_cert, ca_key));
     }
-    GNUTLS_TRY(gnutls_x509_privkey_generate(key, GNUTLS_PK_ECDSA,
-                                            GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
-               "certificate: new key");
+    SEFL_TRY(x509_key_new(&key, &key_pem));
     GNUTLS_TRY(gnutls_x509_crt_set_key(crt, key), "certificate: key");
     SEFL_TRY(fill(crt, s, own ? crt : ca));
     GNUTLS_TRY(gnutls_x509_crt_sign2(crt, own ? crt : ca, own ? key : signer, GNUTLS_DIG_SHA256, 0),
                "certificate: signature");
-    GNUTLS_TRY(gnutls_x509_privkey_export2_pkcs8(key, GNUTLS_X509_FMT_PEM, NULL, GNUTLS_PKCS_PLAIN,
-                                                 &key_pem),
-               "certificate: key");
     GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &pem), "certificate");
-    SEFL_TRY(file_write_new(key_path, span_of(key_pem.data, key_pem.size), 0600));
+    SEFL_TRY(file_write_new(key_path, buf_span(&key_pem), 0600));
     st = file_write_new(cert_path, span_of(pem.data, pem.size), 0644);
     if (st != SEFL_OK)
         unlink(key_path); /* ours, and of no use */
 done:
-    if (key_pem.data)
-        gnutls_memset(key_pem.data, 0, key_pem.size);
-    gnutls_free(key_pem.data);
+    buf_clear(&key_pem);
     gnutls_free(pem.data);
     if (crt)
         gnutls_x509_crt_deinit(crt);

@@ -31,21 +31,13 @@ sefl_status x509_request_make(sefl_buf *der, const char *key_path, const char *n
 {
     sefl_status st = SEFL_OK;
     gnutls_x509_privkey_t key = NULL;
-    gnutls_datum_t pem = { 0 };
+    sefl_buf pem = { 0 };
     SEFL_CHECK(!file_exists(key_path), SEFL_EEXIST, "%s exists already", key_path);
-    GNUTLS_TRY(gnutls_x509_privkey_init(&key), "request");
-    GNUTLS_TRY(gnutls_x509_privkey_generate(key, GNUTLS_PK_ECDSA,
-                                            GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
-               "request: new key");
+    SEFL_TRY(x509_key_new(&key, &pem));
     SEFL_TRY(request_of(der, key, name));
-    GNUTLS_TRY(
-        gnutls_x509_privkey_export2_pkcs8(key, GNUTLS_X509_FMT_PEM, NULL, GNUTLS_PKCS_PLAIN, &pem),
-        "request: key");
-    SEFL_TRY(file_write_new(key_path, span_of(pem.data, pem.size), 0600));
+    SEFL_TRY(file_write_new(key_path, buf_span(&pem), 0600));
 done:
-    if (pem.data)
-        gnutls_memset(pem.data, 0, pem.size);
-    gnutls_free(pem.data);
+    buf_clear(&pem);
     if (key)
         gnutls_x509_privkey_deinit(key);
     return st;

@@ -1,5 +1,7 @@
 #include "net_ids.h"
 
+#include "base/file.h"
+
 #include <arpa/inet.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
@@ -109,6 +111,36 @@ static void certificates_are_not_replaced(void **state)
     net_path(cert, "fresh", ".pem");
     net_path(key, "ca-as", ".key");
     CHECK_STATUS(x509_make(cert, key, &s, NULL, NULL), SEFL_EEXIST);
+}
+
+/* RFC 5915: as many bytes as the curve has, whatever the number is. (Half of all keys have the first bit
+ * set, for which GnuTLS 3.7 would write one more.) */
+static void keys_have_one_length(void **state)
+{
+    (void)state;
+    unsigned high = 0;
+    for (unsigned i = 0; i < 24; i++) {
+        const char *path = folder_path("length.key");
+        sefl_buf der = { 0 }, file = { 0 };
+        gnutls_datum_t key = { 0 };
+        CHECK_OK(x509_request_make(&der, path, "a"));
+        CHECK_OK(file_read(&file, path, 4096));
+        gnutls_datum_t pem = { .data = file.p, .size = (unsigned)file.n };
+        assert_int_equal(gnutls_pem_base64_decode2("PRIVATE KEY", &pem, &key), 0);
+        assert_int_equal(key.size, 138);
+        assert_int_equal(key.data[34], 4); /* OCTET STRING */
+        assert_int_equal(key.data[35], 32);
+        high += key.data[36] >> 7;
+        gnutls_free(key.data);
+        buf_clear(&der);
+        CHECK_OK(x509_request_for(&der, path, "a")); /* it can be read, and belongs to itself */
+        uint8_t fingerprint[32];
+        CHECK_OK(x509_request_read(fingerprint, buf_span(&der)));
+        buf_clear(&der);
+        buf_clear(&file);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_true(high > 0 && high < 24); /* by chance not so: once in eight million runs */
 }
 
 static void subjects_are_checked(void **state)
@@ -664,6 +696,7 @@ int main(void)
         cmocka_unit_test(identities_have_names),
         cmocka_unit_test(bad_files_are_refused),
         cmocka_unit_test(certificates_are_not_replaced),
+        cmocka_unit_test(keys_have_one_length),
         cmocka_unit_test(subjects_are_checked),
         cmocka_unit_test(diallers_are_judged),
         cmocka_unit_test(listeners_are_judged),
