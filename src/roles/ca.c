@@ -113,6 +113,19 @@ done:
 
 /* ---- servers and issuers --------------------------------------------------------------------- */
 
+/* The folder's CA: its PEM, its key's fingerprint. */
+static sefl_status own_ca(const char *folder, sefl_buf *pem, x509_info *info)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 };
+    SEFL_TRY(ca_path(&path, folder, "ca.pem"));
+    SEFL_TRY(file_read(pem, text_of(&path), PEM_MAX));
+    SEFL_TRY(x509_info_read(info, buf_span(pem), NULL));
+done:
+    buf_clear(&path);
+    return st;
+}
+
 /* One that is there keeps its state: only ca restore makes a revoked one active again. */
 static sefl_status put_issuer(trust *t, sefl_span pem, trust_role role, const char *unit,
                               bool listed, int64_t now)
@@ -145,23 +158,74 @@ done:
     return st;
 }
 
-sefl_status ca_trust_issuer(trust *t, sefl_span pem, trust_role role, const char *unit, int64_t now)
+/* The sentence for a CA that the list has: a slip of --role would let strangers in. */
+static sefl_status known_already(const trust_issuer *other, const x509_info *ca, trust_role role)
+{
+    char hex[17];
+    for (int i = 0; i < 8; i++)
+        snprintf(hex + 2 * i, 3, "%02x", ca->fingerprint[i]);
+    const char *has = trust_role_name(other->role);
+    if (other->role == role)
+        return sefl_fail(SEFL_ESTATE,
+                         "the CA \"%s\" was revoked: if that was a mistake, 'sefl ca restore "
+                         "FOLDER --issuer %s --role %s' takes it back first",
+                         ca->name, hex, has);
+    if (other->state == TRUST_REVOKED)
+        return sefl_fail(SEFL_ESTATE,
+                         "the CA \"%s\" was revoked for the role %s: if it is to be trusted for "
+                         "%s all the same, give --also",
+                         ca->name, has, trust_role_name(role));
+    return sefl_fail(SEFL_EEXIST,
+                     "the CA \"%s\" is trusted for the role %s already: if that was a mistake, "
+                     "'sefl ca revoke FOLDER --issuer %s --role %s' takes it back; for both give "
+                     "--also",
+                     ca->name, has, hex, has);
+}
+
+sefl_status ca_trust_issuer(trust *t, const char *folder, sefl_span pem, const ca_issuer_config *c,
+                            int64_t now)
 {
     sefl_status st = SEFL_OK;
-    x509_info info;
+    sefl_buf b = { 0 };
+    x509_info info, own;
     SEFL_TRY(x509_info_read(&info, pem, NULL));
-    const trust_issuer *same = trust_find_issuer(t, info.fingerprint, role);
+    SEFL_TRY(own_ca(folder, &b, &own));
+    const trust_issuer *same = trust_find_issuer(t, info.fingerprint, c->role);
     SEFL_CHECK(!same || !same->listed, SEFL_EEXIST,
                "\"%s\" is this folder's own CA: only its members get in", info.name);
-    for (size_t i = 0; i < t->issuers; i++) /* it was revoked for every role that it had */
-        SEFL_CHECK(t->issuer[i].state != TRUST_REVOKED ||
-                       memcmp(t->issuer[i].key, info.fingerprint, TRUST_KEY) != 0,
-                   SEFL_ESTATE,
-                   "the CA \"%s\" was revoked: if that was a mistake, 'sefl ca restore FOLDER "
-                   "--issuer %02x%02x%02x%02x' takes it back first",
-                   info.name, info.fingerprint[0], info.fingerprint[1], info.fingerprint[2],
-                   info.fingerprint[3]);
-    SEFL_TRY(put_issuer(t, pem, role, unit, false, now));
+    SEFL_CHECK(c->also || memcmp(own.fingerprint, info.fingerprint, TRUST_KEY) != 0, SEFL_EEXIST,
+               "\"%s\" is this folder's own CA: if it is to vouch for the role %s too, give --also",
+               info.name, trust_role_name(c->role));
+    for (size_t i = 0; i < t->issuers; i++) {
+        const trust_issuer *is = &t->issuer[i];
+        bool bad = is == same ? is->state == TRUST_REVOKED : !c->also;
+        if (bad && memcmp(is->key, info.fingerprint, TRUST_KEY) == 0)
+            SEFL_TRY(known_already(is, &info, c->role));
+    }
+    SEFL_TRY(put_issuer(t, pem, c->role, c->unit ? c->unit : "", false, now));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status ca_set_issuer(trust *t, const uint8_t key[TRUST_KEY], trust_role role, trust_state to,
+                          int64_t now)
+{
+    sefl_status st = SEFL_OK;
+    trust_issuer *which[TRUST_CSP];
+    unsigned roles = 0;
+    for (trust_role r = TRUST_CLIENT; r <= TRUST_CSP; r++) {
+        trust_issuer *is = !role || r == role ? trust_find_issuer(t, key, r) : NULL;
+        if (is && is->state != to)
+            which[roles++] = is;
+    }
+    SEFL_CHECK(roles > 0, SEFL_ENOTFOUND, "this CA is not %s%s%s",
+               to == TRUST_REVOKED ? "active" : "revoked", role ? " for the role " : "",
+               role ? trust_role_name(role) : "");
+    SEFL_CHECK(roles == 1 || to == TRUST_REVOKED, SEFL_EINVAL,
+               "this CA was revoked for %u roles: which? give --role", roles);
+    for (unsigned i = 0; i < roles; i++)
+        which[i]->state = to, which[i]->since = now;
 done:
     return st;
 }
@@ -347,19 +411,6 @@ sefl_status ca_issue(const char *folder, sefl_buf *out, int64_t *until, const ch
                      sefl_span request, unsigned days)
 {
     return issue(folder, out, until, name, request, (sefl_span){ 0 }, days);
-}
-
-/* The folder's CA: its PEM, its key's fingerprint. */
-static sefl_status own_ca(const char *folder, sefl_buf *pem, x509_info *info)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 };
-    SEFL_TRY(ca_path(&path, folder, "ca.pem"));
-    SEFL_TRY(file_read(pem, text_of(&path), PEM_MAX));
-    SEFL_TRY(x509_info_read(info, buf_span(pem), NULL));
-done:
-    buf_clear(&path);
-    return st;
 }
 
 sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol_request *r,

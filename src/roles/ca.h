@@ -54,12 +54,23 @@ sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c,
 sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert, const char *hosts,
                             unsigned days, sefl_buf *pem) SEFL_MUST_CHECK;
 
-/* Another CA is trusted for this role. unit: see trust.h; "": its certificates carry our mark. SEFL_EINVAL for
- * what is no CA, expired or weak; SEFL_EEXIST for our own, whose members are listed; SEFL_ESTATE
- * for one that was revoked, in whatever role: it is restored first. One that is trusted already gets
- * the new unit. */
-sefl_status ca_trust_issuer(trust *t, sefl_span pem, trust_role role, const char *unit,
+typedef struct ca_issuer_config {
+    trust_role role;
+    const char *unit; /* see trust.h; NULL: its certificates carry our mark */
+    bool also;        /* although it is our own, or is or was trusted for another role */
+} ca_issuer_config;
+
+/* Another CA is trusted for this role. SEFL_EINVAL for what is no CA, expired or weak; SEFL_EEXIST for our
+ * own, and for one that is trusted for another role (both: unless `also`); SEFL_ESTATE for one that was
+ * revoked: in this role it is restored first, in another `also` says that it is meant. One that is
+ * trusted already gets the new unit. Our own, where its members are listed, stays like that. */
+sefl_status ca_trust_issuer(trust *t, const char *folder, sefl_span pem, const ca_issuer_config *c,
                             int64_t now) SEFL_MUST_CHECK;
+/* Revokes or restores a CA in one role. role 0: in every role that it has; a restore of several is
+ * refused (SEFL_EINVAL), since one of them may have been the mistake. SEFL_ENOTFOUND if there is
+ * nothing to change. */
+sefl_status ca_set_issuer(trust *t, const uint8_t key[TRUST_KEY], trust_role role, trust_state to,
+                          int64_t now) SEFL_MUST_CHECK;
 
 /* A token for one site, as text; SEFL_EEXIST if an active member has that name. */
 sefl_status ca_token(trust *t, sefl_buf *text, const char *name, int64_t expires, int64_t now,

@@ -65,8 +65,10 @@ static sefl_status make_operators(ids *s)
                             .cert = in(s, "csp/cert.pem"),
                             .key = in(s, "csp/key.pem") };
     SEFL_TRY(ca_server(s->csp.t, in(s, "ca/csp"), &c, s->now));
-    SEFL_TRY(ca_trust_issuer(s->as.t, buf_span(&s->csp_ca), TRUST_CSP, "", s->now));
-    SEFL_TRY(ca_trust_issuer(s->csp.t, buf_span(&s->as_ca), TRUST_AGGREGATOR, "", s->now));
+    SEFL_TRY(ca_trust_issuer(s->as.t, in(s, "ca/aggregator"), buf_span(&s->csp_ca),
+                             &(ca_issuer_config){ .role = TRUST_CSP }, s->now));
+    SEFL_TRY(ca_trust_issuer(s->csp.t, in(s, "ca/csp"), buf_span(&s->as_ca),
+                             &(ca_issuer_config){ .role = TRUST_AGGREGATOR }, s->now));
 done:
     return st;
 }

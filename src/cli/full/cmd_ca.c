@@ -30,6 +30,7 @@ enum {
     O_CSR,
     O_SERVER,
     O_JSON,
+    O_ALSO,
     O_END,
     PEM_MAX = 64 << 10,
 };
@@ -49,6 +50,7 @@ static const struct option longopts[] = {
     { "csr", required_argument, NULL, O_CSR },
     { "server", required_argument, NULL, O_SERVER },
     { "json", no_argument, NULL, O_JSON },
+    { "also", no_argument, NULL, O_ALSO },
     { 0 },
 };
 
@@ -67,7 +69,7 @@ static const char *of(const wish *w, int option)
 
 /* ---- helpers ---------------------------------------------------------------------------------- */
 
-/* The one whose hex begins with `digits` (at least 8). */
+/* The one whose hex begins with `digits` (at least 8); a CA may come by once for each of its roles. */
 typedef struct pick {
     const char *digits;
     uint8_t key[TRUST_KEY];
@@ -78,7 +80,8 @@ static void pick_look(pick *p, const uint8_t key[TRUST_KEY])
 {
     char hex[2 * TRUST_KEY + 1];
     ca_hex(hex, key);
-    if (strncmp(hex, p->digits, strlen(p->digits)) == 0) {
+    if (strncmp(hex, p->digits, strlen(p->digits)) == 0 &&
+        (p->found == 0 || memcmp(p->key, key, TRUST_KEY) != 0)) {
         p->found++;
         memcpy(p->key, key, TRUST_KEY);
     }
@@ -260,6 +263,24 @@ static void print_rule(const char *word, const char *unit)
         printf("%s those with our mark of the role", word);
 }
 
+/* Does CSP know of every client? See ca_most_clients. */
+static bool is_counting(const trust *t)
+{
+    bool all = t->self.role == TRUST_CSP;
+    for (size_t i = 0; i < t->issuers; i++)
+        all = all && (t->issuer[i].role != TRUST_CLIENT || t->issuer[i].listed ||
+                      t->issuer[i].state != TRUST_ACTIVE);
+    return all;
+}
+
+static void note_count(bool before, const trust *t)
+{
+    if (before && !is_counting(t))
+        fprintf(stderr,
+                "sefl: from now on this CSP cannot tell how many clients there are, and believes\n"
+                "      the aggregator's number: whoever has a certificate of this CA is one\n");
+}
+
 static sefl_status do_trust(const wish *w)
 {
     sefl_status st = SEFL_OK;
@@ -272,10 +293,13 @@ static sefl_status do_trust(const wish *w)
     SEFL_TRY(x509_info_read(&info, buf_span(&pem), NULL));
     SEFL_TRY(ca_edit(&e, w->folder));
     const trust_issuer *same = trust_find_issuer(e.t, info.fingerprint, w->role);
-    const bool had = same != NULL;
+    const bool had = same != NULL, counting = is_counting(e.t);
     if (had)
         strcpy(before, same->unit);
-    SEFL_TRY(ca_trust_issuer(e.t, buf_span(&pem), w->role, unit, w->now));
+    SEFL_TRY(ca_trust_issuer(
+        e.t, w->folder, buf_span(&pem),
+        &(ca_issuer_config){ .role = w->role, .unit = unit, .also = of(w, O_ALSO) != NULL },
+        w->now));
     SEFL_TRY(trust_edit_commit(&e));
     printf("%s is trusted for the role %s", of(w, O_CERT), trust_role_name(w->role));
     if (had && strcmp(before, unit) != 0) { /* others get in than before */
@@ -283,26 +307,22 @@ static sefl_status do_trust(const wish *w)
         print_rule(", and are now", unit);
     }
     printf("\n");
+    note_count(counting, e.t);
 done:
     trust_edit_end(&e);
     buf_clear(&pem);
     return st;
 }
 
-static sefl_status set_issuer(const wish *w, trust *t, trust_state from, trust_state to)
+static sefl_status set_issuer(const wish *w, trust *t, trust_state to)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(check_digits(of(w, O_ISSUER)));
     pick p = { .digits = of(w, O_ISSUER) };
-    for (size_t i = 0; i < t->issuers; i++) {
-        unsigned before = p.found;
-        if (t->issuer[i].state == from)
-            pick_look(&p, t->issuer[i].key);
-        if (p.found > before) /* for every role that it has */
-            t->issuer[i].state = to, t->issuer[i].since = w->now;
-    }
-    SEFL_CHECK(p.found > 0, SEFL_ENOTFOUND, "no %s issuer begins with \"%.64s\"",
-               ca_state_text(from), p.digits);
+    for (size_t i = 0; i < t->issuers; i++)
+        pick_look(&p, t->issuer[i].key);
+    SEFL_TRY(pick_end(&p, "issuer"));
+    SEFL_TRY(ca_set_issuer(t, p.key, w->role, to, w->now));
 done:
     return st;
 }
@@ -329,7 +349,7 @@ static sefl_status do_revoke(const wish *w)
     uint8_t key[TRUST_KEY];
     SEFL_TRY(ca_edit(&e, w->folder));
     if (of(w, O_ISSUER)) {
-        SEFL_TRY(set_issuer(w, e.t, TRUST_ACTIVE, TRUST_REVOKED));
+        SEFL_TRY(set_issuer(w, e.t, TRUST_REVOKED));
     } else if (of(w, O_TOKEN)) {
         SEFL_TRY(revoke_token(w, e.t));
     } else {
@@ -370,14 +390,16 @@ static sefl_status do_restore(const wish *w)
     trust_edit e = { .lock = -1 };
     uint8_t key[TRUST_KEY];
     SEFL_TRY(ca_edit(&e, w->folder));
+    const bool counting = is_counting(e.t);
     if (of(w, O_ISSUER)) {
-        SEFL_TRY(set_issuer(w, e.t, TRUST_REVOKED, TRUST_ACTIVE));
+        SEFL_TRY(set_issuer(w, e.t, TRUST_ACTIVE));
     } else {
         SEFL_TRY(which_revoked(w, e.t, key));
         SEFL_TRY(ca_restore_key(e.t, key, w->now));
     }
     SEFL_TRY(trust_edit_commit(&e));
     printf("restored; a running server notices within a second\n");
+    note_count(counting, e.t);
 done:
     trust_edit_end(&e);
     return st;
@@ -506,10 +528,10 @@ static const struct action {
     { "server", do_server, { O_ROLE, O_NAME, O_HOSTS }, { O_DAYS, O_OUT } },
     { "token", do_token, { O_NAME }, { O_HOURS, O_OUT } },
     { "list", do_list, { 0 }, { O_JSON }, .reads = true },
-    { "revoke", do_revoke, { 0 }, { O_NAME, O_KEY, O_ISSUER, O_TOKEN } },
-    { "restore", do_restore, { 0 }, { O_NAME, O_KEY, O_ISSUER } },
+    { "revoke", do_revoke, { 0 }, { O_NAME, O_KEY, O_ISSUER, O_TOKEN, O_ROLE } },
+    { "restore", do_restore, { 0 }, { O_NAME, O_KEY, O_ISSUER, O_ROLE } },
     { "renew", do_renew, { 0 }, { O_NAME, O_KEY, O_SERVER, O_HOSTS, O_DAYS, O_OUT } },
-    { "trust-issuer", do_trust, { O_CERT, O_ROLE }, { O_UNIT } },
+    { "trust-issuer", do_trust, { O_CERT, O_ROLE }, { O_UNIT, O_ALSO } },
     { "sign", do_sign, { O_CSR, O_NAME }, { O_DAYS, O_OUT } },
     { "export", do_export, { O_OUT }, { 0 }, .reads = true },
 };
@@ -557,7 +579,11 @@ static int take_one(const wish *w, const struct action *a)
     int n = 0;
     for (size_t i = 0; i < sizeof whom / sizeof *whom; i++)
         n += of(w, whom[i]) != NULL;
-    return n <= 1 ? CLI_DONE : cli_misuse(&cmd_ca, "%s: one at a time", a->name);
+    if (n > 1)
+        return cli_misuse(&cmd_ca, "%s: one at a time", a->name);
+    return !w->role || of(w, O_ISSUER)
+               ? CLI_DONE
+               : cli_misuse(&cmd_ca, "%s: --role goes with --issuer", a->name);
 }
 
 /* Whoever changes the list owns it afterwards: a server that runs as somebody else could not read it,
@@ -635,9 +661,11 @@ const cli_command cmd_ca = {
                "                                       (48); the site needs one of each server\n"
                "                                       for 'sefl enroll'\n"
                "  list FOLDER [--json]                 issuers, members, tokens\n"
-               "  revoke FOLDER --name SITE | --key HEX | --issuer HEX | --token HEX\n"
-               "                                       out within a second, open connections too\n"
-               "  restore FOLDER --name SITE | --key HEX | --issuer HEX\n"
+               "  revoke FOLDER --name SITE | --key HEX | --issuer HEX [--role ROLE] |\n"
+               "      --token HEX\n"
+               "                                       out within a second, open connections\n"
+               "                                       too; a CA in all its roles, or in one\n"
+               "  restore FOLDER --name SITE | --key HEX | --issuer HEX [--role ROLE]\n"
                "                                       takes a revocation back: in again, with\n"
                "                                       the same key\n"
                "  renew FOLDER --name SITE | --key HEX [--days N] [--out FILE]\n"
@@ -647,7 +675,10 @@ const cli_command cmd_ca = {
                "                                       the same for the server's own, for the\n"
                "                                       hosts it had or for these\n"
                "  trust-issuer FOLDER --cert CA.pem --role client|aggregator|csp [--unit UNIT]\n"
-               "                                       another CA counts for that role; with\n"
+               "      [--also]\n"
+               "                                       another CA counts for that role (for a\n"
+               "                                       second one, or FOLDER's own CA: --also);\n"
+               "                                       with\n"
                "                                       UNIT its certificates need no mark of\n"
                "                                       ours: those of this organisational unit\n"
                "                                       have the role ('*': all)\n"

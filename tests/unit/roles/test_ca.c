@@ -20,6 +20,13 @@ static sign_key *as_key, *csp_key;
 static int64_t now;
 static sefl_rng rng;
 
+static sefl_status trust_ca(trust *t, const char *dir, const sefl_buf *pem, trust_role role,
+                            const char *unit)
+{
+    ca_issuer_config c = { .role = role, .unit = unit };
+    return ca_trust_issuer(t, dir, buf_span(pem), &c, now);
+}
+
 /* A server's certificate is renewed for the hosts it had, or for others; never for none. */
 static void renewed_hosts(const trust *t, const char *dir, const char *cert)
 {
@@ -84,7 +91,7 @@ static void make(const char *dir, trust_role role, const char *name, sign_key **
     CHECK_OK(x509_info_read(&a, buf_span(&pem), NULL));
     assert_memory_equal(a.fingerprint, b.fingerprint, 32);
     assert_true(b.until > a.until);
-    CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&pem), TRUST_CLIENT, "", now), SEFL_EINVAL);
+    CHECK_STATUS(trust_ca(e.t, dir, &pem, TRUST_CLIENT, ""), SEFL_EINVAL);
     renewed_hosts(e.t, dir, (const char *)cert.p);
     trust_edit_end(&e);
     buf_clear(&path), buf_clear(&cert), buf_clear(&pem);
@@ -349,31 +356,71 @@ static void which_issuers(void **state)
     rsa_ca(&good, 2048);
     CHECK_OK(ca_edit(&e, as_dir));
     /* our own stays one whose members are listed */
-    CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&own), TRUST_CLIENT, "", now), SEFL_EEXIST);
+    CHECK_STATUS(trust_ca(e.t, as_dir, &own, TRUST_CLIENT, ""), SEFL_EEXIST);
     assert_non_null(strstr(sefl_last_error(), "own CA"));
-    CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&weak), TRUST_CLIENT, "", now), SEFL_EINVAL);
+    CHECK_STATUS(trust_ca(e.t, as_dir, &weak, TRUST_CLIENT, ""), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "weak"));
     /* a unit that no certificate is ever read to have */
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&good), TRUST_CLIENT, units[i], now),
-                     SEFL_EINVAL);
+        CHECK_STATUS(trust_ca(e.t, as_dir, &good, TRUST_CLIENT, units[i]), SEFL_EINVAL);
         assert_non_null(strstr(sefl_last_error(), "printable ASCII"));
     }
-    CHECK_OK(ca_trust_issuer(e.t, buf_span(&good), TRUST_CLIENT, "Radiology, 2nd floor", now));
+    CHECK_OK(trust_ca(e.t, as_dir, &good, TRUST_CLIENT, "Radiology, 2nd floor"));
     /* a revoked one comes back by a restore alone, in no role and with no other rule */
     trust_issuer *is = &e.t->issuer[e.t->issuers - 1];
     is->state = TRUST_REVOKED, is->since = now - 5;
-    CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&good), TRUST_CLIENT, "", now), SEFL_ESTATE);
+    CHECK_STATUS(trust_ca(e.t, as_dir, &good, TRUST_CLIENT, ""), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "sefl ca restore"));
-    CHECK_STATUS(ca_trust_issuer(e.t, buf_span(&good), TRUST_CSP, "", now), SEFL_ESTATE);
+    CHECK_STATUS(trust_ca(e.t, as_dir, &good, TRUST_CSP, ""), SEFL_ESTATE);
     assert_int_equal(is->state, TRUST_REVOKED);
     assert_string_equal(is->unit, "Radiology, 2nd floor");
     is->state = TRUST_ACTIVE;
-    CHECK_OK(ca_trust_issuer(e.t, buf_span(&good), TRUST_CLIENT, "Surgery", now));
+    CHECK_OK(trust_ca(e.t, as_dir, &good, TRUST_CLIENT, "Surgery"));
     assert_string_equal(is->unit, "Surgery");
     assert_true(is->since == now - 5); /* of its state, which is the same */
     trust_edit_end(&e);
     buf_clear(&path), buf_clear(&own), buf_clear(&weak), buf_clear(&good);
+}
+
+/* One CA, one role, unless it is meant; a slip is taken back, and only the slip. */
+static void one_role(void **state)
+{
+    (void)state;
+    trust_edit e;
+    sefl_buf path = { 0 }, own = { 0 }, other = { 0 };
+    ca_issuer_config both = { .role = TRUST_AGGREGATOR, .also = true };
+    CHECK_OK(ca_path(&path, csp_dir, "ca.pem"));
+    CHECK_OK(file_read(&own, (const char *)path.p, 1 << 16));
+    CHECK_OK(ca_path(&path, as_dir, "ca.pem"));
+    CHECK_OK(file_read(&other, (const char *)path.p, 1 << 16));
+    CHECK_OK(ca_edit(&e, csp_dir));
+    CHECK_STATUS(trust_ca(e.t, csp_dir, &own, TRUST_AGGREGATOR, ""), SEFL_EEXIST);
+    assert_non_null(strstr(sefl_last_error(), "own CA"));
+    assert_int_equal(e.t->issuers, 0);
+    CHECK_OK(trust_ca(e.t, csp_dir, &other, TRUST_CLIENT, "")); /* a slip */
+    uint8_t key[TRUST_KEY];
+    memcpy(key, e.t->issuer[0].key, sizeof key);
+    CHECK_STATUS(trust_ca(e.t, csp_dir, &other, TRUST_AGGREGATOR, ""), SEFL_EEXIST);
+    assert_non_null(strstr(sefl_last_error(), "--role client' takes it back"));
+    CHECK_STATUS(ca_set_issuer(e.t, key, TRUST_AGGREGATOR, TRUST_REVOKED, now), SEFL_ENOTFOUND);
+    CHECK_OK(ca_set_issuer(e.t, key, TRUST_CLIENT, TRUST_REVOKED, now));
+    CHECK_STATUS(trust_ca(e.t, csp_dir, &other, TRUST_AGGREGATOR, ""), SEFL_ESTATE);
+    CHECK_OK(ca_trust_issuer(e.t, csp_dir, buf_span(&other), &both, now));
+    assert_int_equal(trust_find_issuer(e.t, key, TRUST_CLIENT)->state, TRUST_REVOKED);
+    assert_int_equal(trust_find_issuer(e.t, key, TRUST_AGGREGATOR)->state, TRUST_ACTIVE);
+    /* out in every role at once; back in one at a time */
+    CHECK_OK(ca_set_issuer(e.t, key, 0, TRUST_REVOKED, now + 1));
+    assert_true(trust_find_issuer(e.t, key, TRUST_CLIENT)->since == now); /* it was out already */
+    assert_true(trust_find_issuer(e.t, key, TRUST_AGGREGATOR)->since == now + 1);
+    CHECK_STATUS(ca_set_issuer(e.t, key, 0, TRUST_REVOKED, now), SEFL_ENOTFOUND);
+    CHECK_STATUS(ca_trust_issuer(e.t, csp_dir, buf_span(&other), &both, now), SEFL_ESTATE);
+    CHECK_STATUS(ca_set_issuer(e.t, key, 0, TRUST_ACTIVE, now), SEFL_EINVAL);
+    CHECK_OK(ca_set_issuer(e.t, key, TRUST_AGGREGATOR, TRUST_ACTIVE, now));
+    assert_int_equal(trust_find_issuer(e.t, key, TRUST_CLIENT)->state, TRUST_REVOKED);
+    assert_int_equal(trust_find_issuer(e.t, key, TRUST_AGGREGATOR)->state, TRUST_ACTIVE);
+    CHECK_OK(ca_set_issuer(e.t, key, 0, TRUST_ACTIVE, now)); /* one is left */
+    trust_edit_end(&e);
+    buf_clear(&path), buf_clear(&own), buf_clear(&other);
 }
 
 /* The operator has put its own CA out: a new key for the server does not let its clients in again. */
@@ -575,6 +622,7 @@ int main(void)
                                         cmocka_unit_test(refusals),
                                         cmocka_unit_test(members_are_counted),
                                         cmocka_unit_test(which_issuers),
+                                        cmocka_unit_test(one_role),
                                         cmocka_unit_test(own_ca_stays_revoked),
                                         cmocka_unit_test(old_tokens_of_a_name),
                                         cmocka_unit_test(renewal_keeps_the_key),
