@@ -45,7 +45,7 @@ void x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...) SEFL
 /* The chain up to a CA of this list, with dates; else a verdict. */
 bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                      gnutls_x509_trust_list_t cas);
-/* Is this one of the organisational units of the subject? */
+/* Is this (printable ASCII) one of the organisational units of the subject, character for character? */
 bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit);
 /* The chain up to an issuer that the gate trusts for this role (NULL: any); maps the role where the
  * certificate has none of ours; then the list of members. False: a verdict is in p. */

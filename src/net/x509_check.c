@@ -14,6 +14,21 @@
  * it: n^2 work for each bit of the exponent. Real keys have 65537. */
 enum { RSA_BITS_MAX = 8192, RSA_EXPONENT_BITS_MAX = 32 };
 
+/* Of a subject: GnuTLS finds each by counting from the first. */
+enum { RDNS_MAX = 32, AVAS_MAX = 16 };
+
+/* ASN.1's kinds of text (X.680). */
+enum {
+    TAG_UTF8 = 12,
+    TAG_NUMERIC = 18,
+    TAG_PRINTABLE = 19,
+    TAG_TELETEX = 20,
+    TAG_IA5 = 22,
+    TAG_VISIBLE = 26,
+    TAG_UNIVERSAL = 28,
+    TAG_BMP = 30,
+};
+
 const char *x509_verdict_text(x509_verdict_code c)
 {
     static const char *const text[X509_VERDICTS] = {
@@ -51,17 +66,75 @@ static void printable(char *s)
             *s = '?';
 }
 
-/* One attribute of the subject; false if there is no such one, or it does not fit. */
-static bool dn_get(gnutls_x509_crt_t crt, const char *oid, unsigned index, char *out, size_t room)
+/* The attributes of a subject, one after the other. One with more parts than anybody's has none. */
+typedef struct dn_walk {
+    gnutls_x509_dn_t dn;
+    int rdn, ava;
+} dn_walk;
+
+static dn_walk dn_begin(gnutls_x509_crt_t crt)
 {
-    size_t n = room;
-    int rc = gnutls_x509_crt_get_dn_by_oid(crt, oid, index, 0, out, &n);
-    if (rc < 0 || n >= room || strlen(out) != n) {
-        out[0] = 0;
+    dn_walk w = { .rdn = RDNS_MAX };
+    gnutls_x509_ava_st a;
+    if (gnutls_x509_crt_get_subject(crt, &w.dn) == 0 &&
+        gnutls_x509_dn_get_rdn_ava(w.dn, RDNS_MAX, 0, &a) < 0)
+        w.rdn = 0;
+    return w;
+}
+
+/* The characters of a DirectoryString as they are, without the escapes that GnuTLS puts into its own
+ * text (RFC 4514); those beyond ASCII become one that is in no text of ours. False for what is no
+ * text, has a NUL, or does not fit. */
+static bool ava_text(char *out, size_t room, const gnutls_x509_ava_st *a)
+{
+    size_t wide = 1; /* bytes of a character */
+    switch (a->value_tag) {
+    case TAG_UTF8:
+    case TAG_NUMERIC:
+    case TAG_PRINTABLE:
+    case TAG_TELETEX:
+    case TAG_IA5:
+    case TAG_VISIBLE:
+        break;
+    case TAG_UNIVERSAL:
+        wide = 4;
+        break;
+    case TAG_BMP:
+        wide = 2;
+        break;
+    default:
         return false;
     }
-    printable(out);
+    size_t n = a->value.size / wide;
+    if (n >= room || n * wide != a->value.size)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char *c = a->value.data + i * wide;
+        unsigned long v = 0;
+        for (size_t k = 0; k < wide; k++)
+            v = v << 8 | c[k];
+        if (v == 0)
+            return false;
+        out[i] = v < 0x80 ? (char)v : (char)0x7f;
+    }
+    out[n] = 0;
     return true;
+}
+
+/* The next attribute with this OID; false if there is none. What is no text, or does not fit, is
+ * passed over. */
+static bool dn_next(dn_walk *w, const char *oid, char *out, size_t room)
+{
+    gnutls_x509_ava_st a;
+    while (w->rdn < RDNS_MAX) {
+        if (w->ava == AVAS_MAX || gnutls_x509_dn_get_rdn_ava(w->dn, w->rdn, w->ava++, &a) < 0)
+            w->rdn++, w->ava = 0;
+        else if (a.oid.size == strlen(oid) + 1 && memcmp(a.oid.data, oid, a.oid.size) == 0 &&
+                 ava_text(out, room, &a))
+            return true;
+    }
+    out[0] = 0;
+    return false;
 }
 
 sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt)
@@ -73,16 +146,17 @@ sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt)
     if (rc < 0 || n != sizeof p->fingerprint)
         return tls_fail(SEFL_EPROTO, rc < 0 ? rc : GNUTLS_E_INTERNAL_ERROR, "certificate: key");
     p->until = (int64_t)gnutls_x509_crt_get_expiration_time(crt);
-    dn_get(crt, GNUTLS_OID_X520_COMMON_NAME, 0, p->name, sizeof p->name);
-    for (unsigned i = 0; i < 16; i++) {
-        if (!dn_get(crt, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, i, unit, sizeof unit))
-            continue;
+    dn_walk names = dn_begin(crt), units = names;
+    (void)dn_next(&names, GNUTLS_OID_X520_COMMON_NAME, p->name, sizeof p->name);
+    printable(p->name);
+    while (dn_next(&units, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, unit, sizeof unit)) {
         if (strncmp(unit, "sefl ", 5) == 0 && strlen(unit + 5) < sizeof p->role) {
             if (p->role[0]) { /* two roles are none */
                 p->role[0] = 0;
                 break;
             }
             strcpy(p->role, unit + 5);
+            printable(p->role);
         }
     }
     return SEFL_OK;
@@ -164,9 +238,9 @@ bool x509_shown_affordable(x509_peer *p, gnutls_session_t s)
 bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit)
 {
     char got[65];
-    for (unsigned i = 0; i < 16; i++)
-        if (dn_get(crt, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, i, got, sizeof got) &&
-            strcmp(got, unit) == 0)
+    dn_walk w = dn_begin(crt);
+    while (dn_next(&w, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, got, sizeof got))
+        if (strcmp(got, unit) == 0)
             return true;
     return false;
 }

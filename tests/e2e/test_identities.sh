@@ -107,6 +107,9 @@ expect 2 "$SEFL" ca restore half --issuer "$key"; says "which? give --role"
 expect 0 "$SEFL" ca restore half --issuer "$key" --role aggregator
 [ "$(roles)" = "revoked client active aggregator " ] || fail "one role restored: $(roles)"
 expect 0 "$SEFL" ca restore half --issuer "$key" --role client; says "cannot tell how many clients"
+expect 0 "$SEFL" ca new klinik --name "Klinik, Nord"
+expect 0 "$SEFL" ca trust-issuer half --cert klinik/ca.pem --role client --unit 'Radiology, "North" Wing'
+expect 0 "$SEFL" ca list half; says '"Klinik, Nord CA"'; says 'unit Radiology, "North" Wing'
 # two CAs whose keys begin alike (that can be ground): neither is taken for the other
 digits=$(printf %s "$key" | cut -c1-8)
 {

@@ -145,8 +145,9 @@ static gnutls_x509_privkey_t read_key(const char *name)
     return key;
 }
 
-/* As an organisation's CA would: units of its own. bits != 0: an RSA key of so many. */
-static void org_cert(const char *name, const char *unit, const char *ca, unsigned bits)
+/* As an organisation's CA would: units of its own (raw: as DER). bits != 0: an RSA key of so many. */
+static void org_cert_of(const char *name, sefl_span unit, unsigned raw, const char *ca,
+                        unsigned bits)
 {
     gnutls_x509_crt_t crt, issuer;
     gnutls_x509_privkey_t key, signer = read_key(ca);
@@ -166,8 +167,9 @@ static void org_cert(const char *name, const char *unit, const char *ca, unsigne
     gnutls_x509_crt_set_serial(crt, "\5", 1);
     gnutls_x509_crt_set_activation_time(crt, time(NULL) - 60);
     gnutls_x509_crt_set_expiration_time(crt, time(NULL) + 86400);
-    gnutls_x509_crt_set_dn_by_oid(crt, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, 0, unit,
-                                  (unsigned)strlen(unit));
+    assert_int_equal(gnutls_x509_crt_set_dn_by_oid(crt, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME,
+                                                   raw, unit.p, (unsigned)unit.n),
+                     0);
     gnutls_x509_crt_set_dn_by_oid(crt, GNUTLS_OID_X520_COMMON_NAME, 0, name,
                                   (unsigned)strlen(name));
     gnutls_x509_crt_set_key(crt, key);
@@ -186,6 +188,11 @@ static void org_cert(const char *name, const char *unit, const char *ca, unsigne
     gnutls_x509_crt_deinit(crt), gnutls_x509_crt_deinit(issuer);
     gnutls_x509_privkey_deinit(key), gnutls_x509_privkey_deinit(signer);
     buf_clear(&b);
+}
+
+static void org_cert(const char *name, const char *unit, const char *ca, unsigned bits)
+{
+    org_cert_of(name, span_of_str(unit), 0, ca, bits);
 }
 
 static int setup(void **state)
@@ -335,6 +342,72 @@ static void good_ones(void **state)
     open_as(&c, "doctor"); /* no mark of ours: its unit gives it the role */
     ask(&c, "/", "hello doctor client");
     raw_close(&c);
+}
+
+/* Does it get in where this is the unit agreed on with its CA? */
+static void with_unit(const char *name, const char *unit, bool in)
+{
+    uint8_t key[32];
+    raw_tls c;
+    key_of(key, "org");
+    snprintf(trust_find_issuer(list, key, TRUST_CLIENT)->unit, TRUST_NAME_MAX + 1, "%s", unit);
+    apply();
+    open_as(&c, name);
+    ask(&c, "/", in ? "hello" : " 403 ");
+    raw_close(&c);
+}
+
+/* Units are compared as they stand in the certificate, whatever a text form would escape. */
+static void units(void **state)
+{
+    static const char *const odd[] = {
+        "Radiology, North Wing",
+        "R+D",
+        "a;b",
+        "a<b>",
+        "#4",
+        "a\\b",
+        "\\",
+        "a\"b\"",
+        "a=b",
+        " a",
+        "a ",
+        " ",
+        ",",
+        "\\2C",
+        "?",
+        "K??ln",
+    };
+    static const char *const other[] = { "Radiology", "R\\+D", "a?b", "a", "K?ln" };
+    /* the same letters as BMPString and UniversalString; a NUL; a number; a unit that is no ASCII */
+    static const uint8_t bmp[] = { 0x1e, 4, 0, 'R', 0, ',' };
+    static const uint8_t universal[] = { 0x1c, 8, 0, 0, 0, 'R', 0, 0, 0, ',' };
+    static const uint8_t nul[] = { 0x0c, 3, 'R', ',', 0 };
+    static const uint8_t number[] = { 0x02, 2, 'R', ',' };
+    static const uint8_t beyond[] = { 0x1e, 4, 1, 'R', 0, ',' };
+    char name[32];
+    (void)state;
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        snprintf(name, sizeof name, "odd-%zu", i);
+        org_cert(name, odd[i], "org", 0);
+        with_unit(name, odd[i], true);
+        for (size_t j = 0; j < sizeof other / sizeof *other; j++)
+            with_unit(name, other[j], false);
+    }
+    org_cert("koeln", "K\xc3\xb6ln", "org", 0);
+    with_unit("koeln", "K??ln", false);
+    with_unit("koeln", "K?ln", false);
+    org_cert_of("bmp", span_of(bmp, sizeof bmp), 1, "org", 0);
+    with_unit("bmp", "R,", true);
+    org_cert_of("universal", span_of(universal, sizeof universal), 1, "org", 0);
+    with_unit("universal", "R,", true);
+    org_cert_of("nul", span_of(nul, sizeof nul), 1, "org", 0);
+    with_unit("nul", "R,", false);
+    org_cert_of("number", span_of(number, sizeof number), 1, "org", 0);
+    with_unit("number", "R,", false);
+    org_cert_of("beyond", span_of(beyond, sizeof beyond), 1, "org", 0);
+    with_unit("beyond", "R,", false);
+    with_unit("doctor", "Radiology", true);
 }
 
 static void open_path(void **state)
@@ -585,7 +658,7 @@ int main(void)
         cmocka_unit_test(refusals),  cmocka_unit_test(generic),    cmocka_unit_test(good_ones),
         cmocka_unit_test(open_path), cmocka_unit_test(revocation), cmocka_unit_test(issuer_revoked),
         cmocka_unit_test(renewal),   cmocka_unit_test(requests),   cmocka_unit_test(streams),
-        cmocka_unit_test(pinned),
+        cmocka_unit_test(pinned),    cmocka_unit_test(units),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

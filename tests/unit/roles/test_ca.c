@@ -347,7 +347,7 @@ static void rsa_ca(sefl_buf *out, unsigned bits)
 static void which_issuers(void **state)
 {
     (void)state;
-    static const char *const units[] = { "Radiologie K\xc3\xb6ln", "a\nb", "a\"b", "a\\b", "\x7f" };
+    static const char *const units[] = { "Radiologie K\xc3\xb6ln", "a\nb", "\x7f" };
     trust_edit e;
     sefl_buf path = { 0 }, own = { 0 }, weak = { 0 }, good = { 0 };
     CHECK_OK(ca_path(&path, as_dir, "ca.pem"));
