@@ -76,12 +76,15 @@ const trust *gate_list(const gate *g)
     return g->list;
 }
 
-/* A certificate without our mark of a role has the issuer's, if it is of the unit agreed on. */
+/* Where a unit was agreed on, a certificate of another one has no role here, our mark or not; one of that
+ * unit needs no mark (with that of another role it keeps that, and is refused for it). */
 static void map_role(x509_peer *p, gnutls_x509_crt_t crt, const trust_issuer *i)
 {
-    if (p->role[0] || !i->unit[0])
+    if (!i->unit[0])
         return;
-    if (strcmp(i->unit, "*") == 0 || x509_has_unit(crt, i->unit))
+    if (strcmp(i->unit, "*") != 0 && !x509_has_unit(crt, i->unit))
+        p->role[0] = 0;
+    else if (!p->role[0])
         strcpy(p->role, trust_role_name(i->role));
 }
 

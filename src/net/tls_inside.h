@@ -48,7 +48,7 @@ bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
 /* Is this (printable ASCII) one of the organisational units of the subject, character for character? */
 bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit);
 /* The chain up to an issuer that the gate trusts for this role (NULL: any); maps the role where the
- * certificate has none of ours; then the list of members. False: a verdict is in p. */
+ * issuer has a unit; then the list of members. False: a verdict is in p. */
 bool gate_chain(const gate *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, const char *role);
 bool gate_member(const gate *g, x509_peer *p);
 /* Is a key or signature below what is taken? */

@@ -394,6 +394,10 @@ static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
     if (!is_use_right(crt[0], want->server)) {
         x509_judge(p, X509_WRONG_USE, "certificate of \"%s\": not for %s authentication", p->name,
                    want->server ? "server" : "client");
+    } else if (want->role && !p->role[0]) {
+        x509_judge(p, X509_WRONG_ROLE,
+                   "certificate of \"%s\": none of its organisational units makes it a \"%s\" here",
+                   p->name, want->role);
     } else if (want->role && strcmp(p->role, want->role) != 0) {
         x509_judge(p, X509_WRONG_ROLE, "certificate of \"%s\": role \"%s\" where \"%s\" is wanted",
                    p->name, p->role, want->role);

@@ -26,8 +26,9 @@
  *
  * An issuer counts for one role. `listed`: only members of the list are let in (our own CA: whoever
  * was not enrolled has no business here, even with a certificate); else whoever the issuer vouches
- * for, unless revoked. An issuer with a `unit` may leave our own mark of the role out of its
- * certificates: those whose organisational unit is `unit` have the issuer's role ("*": all of them).
+ * for, unless revoked. Of an issuer with a `unit` those certificates have its role that are of
+ * this organisational unit ("*": all of them), and no others: our own mark of the role is not needed, and does not
+ * do instead.
  *
  * Threads: a read list may be shared (trust_hold); an edit has one owner.   Secrets: none; the list of
  * names is nobody else's business (mode 0600). */

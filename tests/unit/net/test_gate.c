@@ -214,6 +214,7 @@ static int setup(void **state)
     org_cert("doctor", "Radiology", "org", 0);
     org_cert("cook", "Kitchen", "org", 0);
     org_cert("boss", "sefl aggregator", "org", 0);
+    org_cert("marked", "sefl client", "org", 0); /* ... and not of the unit agreed on */
     org_cert("weak", "Radiology", "org", 1024);
     as = net_id("as", "ca");
     CHECK_OK(trust_new(&list));
@@ -279,6 +280,7 @@ static const struct {
     { "sybil", X509_WRONG_ROLE },  { "wrong", X509_WRONG_USE },
     { "server", X509_WRONG_ROLE }, { "cook", X509_WRONG_ROLE },
     { "boss", X509_WRONG_ROLE },   { "weak", X509_WEAK },
+    { "marked", X509_WRONG_ROLE },
 };
 
 static const char *const lines[] = {
@@ -407,6 +409,15 @@ static void units(void **state)
     with_unit("number", "R,", false);
     org_cert_of("beyond", span_of(beyond, sizeof beyond), 1, "org", 0);
     with_unit("beyond", "R,", false);
+    /* our mark counts where no unit was agreed on, and never for another role */
+    with_unit("marked", "", true);
+    with_unit("marked", "*", true);
+    with_unit("marked", "sefl client", true);
+    with_unit("doctor", "", false);
+    with_unit("doctor", "*", true);
+    with_unit("boss", "", false);
+    with_unit("boss", "*", false);
+    with_unit("boss", "sefl aggregator", false);
     with_unit("doctor", "Radiology", true);
 }
 
