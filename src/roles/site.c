@@ -186,7 +186,8 @@ done:
     return st;
 }
 
-static sefl_status of_status(const https_reply *r)
+/* refused: what a 403 may mean. */
+static sefl_status of_status(const https_reply *r, const char *refused)
 {
     char words[ERROR_SHOWN];
     size_t n = 0;
@@ -199,10 +200,7 @@ static sefl_status of_status(const https_reply *r)
         return sefl_fail(SEFL_ETIMEOUT, "not now: %s", words);
     if (r->status != 403)
         return sefl_fail(SEFL_EPROTO, "the server says %u: %s", r->status, words);
-    return sefl_fail(SEFL_EAUTH,
-                     "the server says 403: %s (tokens are single-use, expire, and are made for one "
-                     "name; the operators' logs have the reason)",
-                     words);
+    return sefl_fail(SEFL_EAUTH, "the server says 403: %s (%s)", words, refused);
 }
 
 static sefl_status ask(const site_config *c, const token *as, sefl_span request, https_reply *r)
@@ -216,7 +214,8 @@ static sefl_status ask(const site_config *c, const token *as, sefl_span request,
                                                             .headers = headers }));
     SEFL_TRY(https_post(web, HTTP_ENROL, request, ENROL_ANSWER_MAX, WAIT_S, r));
     if (r->status != 200)
-        SEFL_TRY(of_status(r));
+        SEFL_TRY(of_status(r, "tokens are single-use, expire, and are made for one name; the "
+                              "operators' logs have the reason"));
 done:
     https_client_free(web);
     return st;
@@ -295,7 +294,9 @@ sefl_status site_install(const char *folder, const site_parts *p, site_report *o
     sefl_buf cert = { 0 }, ca = { 0 };
     site_report rep = { 0 };
     x509_info info;
-    SEFL_CHECK(!has(folder, "cert.pem"), SEFL_EEXIST, "%s has a certificate already", folder);
+    SEFL_CHECK(!has(folder, "cert.pem"), SEFL_EEXIST,
+               "%s has a certificate already (a newer one for the same key: --renew --cert FILE)",
+               folder);
     SEFL_TRY(own_key(folder, rep.key));
     SEFL_TRY(file_read(&cert, p->cert, X509_CERT_MAX));
     SEFL_TRY(file_read(&ca, p->peers, X509_CERT_MAX));
@@ -317,41 +318,88 @@ done:
 
 /* ---- a newer certificate ------------------------------------------------------------------------ */
 
+/* What the folder has: its certificate and AS's CA. */
+static sefl_status read_own(const char *folder, x509_info *now, sefl_buf *ca)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 }, old = { 0 };
+    SEFL_TRY(ca_path(&path, folder, "cert.pem"));
+    SEFL_TRY(file_read(&old, (const char *)path.p, X509_CERT_MAX));
+    SEFL_TRY(x509_info_read(now, buf_span(&old), NULL));
+    SEFL_TRY(ca_path(&path, folder, "peers.pem"));
+    SEFL_TRY(file_read(ca, (const char *)path.p, X509_CERT_MAX));
+done:
+    buf_clear(&path);
+    buf_clear(&old);
+    return st;
+}
+
+/* In the place of the present one, if it is newer. */
+static sefl_status replace(const char *folder, sefl_span cert, sefl_span ca, const x509_info *now,
+                           bool *fresh, int64_t *until)
+{
+    sefl_status st = SEFL_OK;
+    site_report rep = { 0 };
+    memcpy(rep.key, now->fingerprint, sizeof rep.key);
+    SEFL_TRY(check_certificate(cert, ca, &rep));
+    *until = rep.until > now->until ? rep.until : now->until;
+    if (rep.until > now->until) {
+        SEFL_TRY(put(folder, "cert.pem", cert));
+        *fresh = true;
+    }
+done:
+    return st;
+}
+
 sefl_status site_renew(const char *folder, const char *host, uint16_t port, const char *proxy,
                        bool *fresh, int64_t *until)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf cert = { 0 }, key = { 0 }, peers = { 0 }, ca = { 0 }, old = { 0 };
+    sefl_buf cert = { 0 }, key = { 0 }, peers = { 0 }, ca = { 0 };
     tls_id *id = NULL;
     https_client *web = NULL;
     https_reply r = { 0 };
     x509_info now;
-    site_report rep = { 0 };
+    sefl_clock wall = clock_wall();
     *fresh = false;
+    SEFL_TRY(read_own(folder, &now, &ca));
     SEFL_TRY(ca_path(&cert, folder, "cert.pem"));
     SEFL_TRY(ca_path(&key, folder, "key.pem"));
     SEFL_TRY(ca_path(&peers, folder, "peers.pem"));
-    SEFL_TRY(file_read(&old, (const char *)cert.p, X509_CERT_MAX));
-    SEFL_TRY(x509_info_read(&now, buf_span(&old), NULL));
-    SEFL_TRY(file_read(&ca, (const char *)peers.p, X509_CERT_MAX));
     SEFL_TRY(tls_id_read(&id, (const char *)cert.p, (const char *)key.p, (const char *)peers.p));
     SEFL_TRY(https_client_new(
         &web, &(https_client_config){
                   .host = host, .port = port, .id = id, .proxy = proxy, .headers = headers }));
     SEFL_TRY(https_get(web, "/v1/certificate", X509_CERT_MAX, 0, &r));
     if (r.status != 200)
-        SEFL_TRY(of_status(&r));
-    memcpy(rep.key, now.fingerprint, sizeof rep.key);
-    SEFL_TRY(check_certificate(buf_span(&r.body), buf_span(&ca), &rep));
-    *until = rep.until > now.until ? rep.until : now.until;
-    if (rep.until > now.until) {
-        SEFL_TRY(put(folder, "cert.pem", buf_span(&r.body)));
-        *fresh = true;
-    }
+        SEFL_TRY(of_status(&r, now.until < (int64_t)(clock_ms(&wall) / 1000)
+                                   ? "it has expired: ask AS's operator for a new one as a file, "
+                                     "and give --renew --cert FILE"
+                                   : "revoked, or not known there: the operator's log has the "
+                                     "reason"));
+    SEFL_TRY(replace(folder, buf_span(&r.body), buf_span(&ca), &now, fresh, until));
 done:
     https_client_free(web);
     tls_id_free(id);
     https_reply_clear(&r);
-    buf_clear(&cert), buf_clear(&key), buf_clear(&peers), buf_clear(&ca), buf_clear(&old);
+    buf_clear(&cert), buf_clear(&key), buf_clear(&peers), buf_clear(&ca);
+    return st;
+}
+
+sefl_status site_renew_from(const char *folder, const char *path, bool *fresh, int64_t *until)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf cert = { 0 }, ca = { 0 };
+    x509_info now;
+    *fresh = false;
+    SEFL_TRY(read_own(folder, &now, &ca));
+    SEFL_TRY(own_key(folder, now.fingerprint)); /* what is in place may be anybody's */
+    SEFL_TRY(file_read(&cert, path, X509_CERT_MAX));
+    SEFL_TRY(replace(folder, buf_span(&cert), buf_span(&ca), &now, fresh, until));
+done:
+    if (st == SEFL_EPROTO || st == SEFL_EAUTH)
+        st = sefl_fail_at(st, "%s", path);
+    buf_clear(&cert);
+    buf_clear(&ca);
     return st;
 }

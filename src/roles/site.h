@@ -55,5 +55,9 @@ sefl_status site_install(const char *folder, const site_parts *p, site_report *o
  * replaced if it is newer. *fresh: it was. */
 sefl_status site_renew(const char *folder, const char *host, uint16_t port, const char *proxy,
                        bool *fresh, int64_t *until) SEFL_MUST_CHECK;
+/* The same with a certificate (PEM file) that the operator has sent: the way back for a site whose own has
+ * expired, since AS then answers it nothing. Asks nobody. SEFL_EAUTH for one of another key, CA or role. */
+sefl_status site_renew_from(const char *folder, const char *path, bool *fresh,
+                            int64_t *until) SEFL_MUST_CHECK;
 
 #endif

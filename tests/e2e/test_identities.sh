@@ -249,6 +249,16 @@ expect 0 "$SEFL" ca renew "$as_ca" --name site-4 --days 80 --out renewed.pem
 expect 1 "$SEFL" ca renew "$as_ca" --name nobody
 "$SEFL" ca renew "$as_ca" --name site-5 --days 90 > /dev/null 2>&1
 expect 0 enroll s5 --renew
+expect 1 "$SEFL" enroll site-4 --renew --cert s5/cert.pem; says "another key than ours" # as a file, and nobody is asked
+expect 2 "$SEFL" enroll site-4 --renew --cert renewed.pem --server "$at"; says "does not go with the rest"
+cp -r site-4 by-mail
+expect 0 "$SEFL" enroll by-mail --renew --cert renewed.pem; says "no newer certificate"
+cp renewed.pem by-mail/cert.pem
+"$SEFL" ca renew "$as_ca" --name site-4 --days 85 --out longer.pem 2> /dev/null
+expect 0 "$SEFL" enroll by-mail --renew --cert longer.pem; says "is in place"
+cmp -s by-mail/cert.pem longer.pem || fail "a certificate that came as a file is not in place"
+expect 1 "$SEFL" enroll by-mail --cert longer.pem --peers site-4/peers.pem --aggregator-key site-4/aggregator.pub \
+    --csp-key site-4/csp.pub --population trial --server "$at"; says "--renew --cert"
 [ "$(sed -n 2p site-4/cert.pem)" = "$before" ] || fail "a certificate was replaced unasked"
 
 # by hand: requests and certificates as files
@@ -312,7 +322,7 @@ expect 0 "$SEFL" ca revoke "$as_ca" --name site-4; says "within a second"
 fed_wait site-4 30
 [ "$rc" -eq 1 ] || fail "a revoked client exits $rc"
 fed_until 5 "counter of revoked" as_counts certificate.revoked
-expect 1 enroll site-4 --renew; says "403"
+expect 1 enroll site-4 --renew; says "403"; says "revoked, or not known there"
 expect 0 token "$as_ca" --name site-4 # the name is free again
 for c in 01 02 03; do fed_running client-$c || fail "client-$c was disturbed"; done
 fed_running aggregator || fail "the aggregator has ended"

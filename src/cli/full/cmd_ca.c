@@ -421,11 +421,13 @@ static sefl_status do_renew(const wish *w)
         SEFL_TRY(trust_edit_commit(&e)); /* the site can fetch it, whatever becomes of our copy */
     }
     SEFL_TRY(give(w, buf_span(&pem), 0644));
-    fprintf(stderr,
-            of(w, O_SERVER)
-                ? "sefl: put it in the place of %s and send the server SIGHUP\n"
-                : "sefl: the site fetches it with 'sefl enroll --renew', or mail it%s\n",
-            of(w, O_SERVER) ? of(w, O_SERVER) : "");
+    fprintf(
+        stderr,
+        of(w, O_SERVER)
+            ? "sefl: put it in the place of %s and send the server SIGHUP\n"
+            : "sefl: the site fetches it with 'sefl enroll --renew', or takes it from a file that\n"
+              "      you send: 'sefl enroll --renew --cert FILE' (if its old one has expired)%s\n",
+        of(w, O_SERVER) ? of(w, O_SERVER) : "");
 done:
     trust_edit_end(&e);
     buf_clear(&pem);

@@ -139,7 +139,9 @@ static sefl_status renew(const wish *w)
 {
     bool fresh;
     int64_t until;
-    sefl_status st = site_renew(w->folder, w->host, w->port, w->proxy, &fresh, &until);
+    sefl_status st = of(w, O_CERT)
+                         ? site_renew_from(w->folder, of(w, O_CERT), &fresh, &until)
+                         : site_renew(w->folder, w->host, w->port, w->proxy, &fresh, &until);
     if (st == SEFL_OK)
         printf("%s\n", fresh ? "a newer certificate is in place (SIGHUP tells a running client)"
                              : "there is no newer certificate");
@@ -147,14 +149,15 @@ static sefl_status renew(const wish *w)
 }
 
 static const struct way {
-    int mark; /* the option that chooses it */
+    int mark, with; /* the option that chooses it; and a second one, or 0 */
     sefl_status (*run)(const wish *w);
     int needs[6], takes[2];
 } ways[] = {
-    { O_CSR_ONLY, request, { O_NAME }, { 0 } },
-    { O_CERT, install, { O_PEERS, O_AS_KEY, O_CSP_KEY, O_POPULATION, O_SERVER }, { 0 } },
-    { O_RENEW, renew, { O_SERVER }, { O_PROXY } },
-    { 0, enrol, { O_SERVER, O_AS_TOKEN, O_CSP_TOKEN }, { O_PROXY } },
+    { O_CSR_ONLY, 0, request, { O_NAME }, { 0 } },
+    { O_RENEW, O_CERT, renew, { 0 }, { 0 } },
+    { O_RENEW, 0, renew, { O_SERVER }, { O_PROXY } },
+    { O_CERT, 0, install, { O_PEERS, O_AS_KEY, O_CSP_KEY, O_POPULATION, O_SERVER }, { 0 } },
+    { 0, 0, enrol, { O_SERVER, O_AS_TOKEN, O_CSP_TOKEN }, { O_PROXY } },
 };
 
 static const char *option_name(int o)
@@ -171,7 +174,7 @@ static int check_options(const wish *w, const struct way *y)
         if (!of(w, y->needs[i]))
             return cli_misuse(&cmd_enroll, "--%s is missing", option_name(y->needs[i]));
     for (int o = O_SERVER; o < O_END; o++) {
-        bool fits = o == y->mark || o == y->takes[0];
+        bool fits = o == y->mark || o == y->with || o == y->takes[0];
         for (size_t i = 0; i < 6; i++)
             fits = fits || o == y->needs[i];
         if (of(w, o) && !fits)
@@ -192,7 +195,7 @@ static int run(int argc, char **argv)
             w.text[o - O_SERVER] = optarg ? optarg : "";
     }
     const struct way *y = ways;
-    while (y->mark && !of(&w, y->mark))
+    while (y->mark && !(of(&w, y->mark) && (!y->with || of(&w, y->with))))
         y++;
     if (rc == CLI_DONE && optind >= argc)
         rc = cli_misuse(&cmd_enroll, "which folder?");
@@ -221,23 +224,26 @@ const cli_command cmd_enroll = {
     .summary = "join a federation: own key, certificate, both servers' keys",
     .usage = "FOLDER --server H:P --aggregator-token T --csp-token T\n"
              "       [--proxy URL]",
-    .details = "Makes FOLDER with a private key that never leaves it, asks the aggregation\n"
-               "server for a certificate, and writes client.yml and a cautious policy.yml. It\n"
-               "needs a token of each operator ('sefl ca token'), each given to the site by that\n"
-               "operator itself: the CSP's key comes with the CSP's token, never through the\n"
-               "aggregation server. Both servers' signing keys are printed, to compare. When the\n"
-               "servers cannot do it now, run it again within the hour: the key stays the same.\n"
-               "  --server HOST:PORT        the aggregation server\n"
-               "  --aggregator-token T, --csp-token T\n"
-               "                            the tokens; @FILE reads one from a file\n"
-               "  --proxy URL               HTTP CONNECT proxy; none; default: from https_proxy\n"
-               "By hand, with files instead of tokens:\n"
-               "  enroll FOLDER --csr-only --name SITE     key and csr.pem, for 'sefl ca sign'\n"
-               "  enroll FOLDER --cert F --peers AGGREGATOR-CA.pem --aggregator-key F\n"
-               "         --csp-key F --population NAME --server H:P\n"
-               "                                           puts what came back in place\n"
-               "After 'sefl ca renew':\n"
-               "  enroll FOLDER --renew --server H:P       fetches the newer certificate",
+    .details =
+        "Makes FOLDER with a private key that never leaves it, asks the aggregation\n"
+        "server for a certificate, and writes client.yml and a cautious policy.yml. It\n"
+        "needs a token of each operator ('sefl ca token'), each given to the site by that\n"
+        "operator itself: the CSP's key comes with the CSP's token, never through the\n"
+        "aggregation server. Both servers' signing keys are printed, to compare. When the\n"
+        "servers cannot do it now, run it again within the hour: the key stays the same.\n"
+        "  --server HOST:PORT        the aggregation server\n"
+        "  --aggregator-token T, --csp-token T\n"
+        "                            the tokens; @FILE reads one from a file\n"
+        "  --proxy URL               HTTP CONNECT proxy; none; default: from https_proxy\n"
+        "By hand, with files instead of tokens:\n"
+        "  enroll FOLDER --csr-only --name SITE     key and csr.pem, for 'sefl ca sign'\n"
+        "  enroll FOLDER --cert F --peers AGGREGATOR-CA.pem --aggregator-key F\n"
+        "         --csp-key F --population NAME --server H:P\n"
+        "                                           puts what came back in place\n"
+        "After 'sefl ca renew':\n"
+        "  enroll FOLDER --renew --server H:P       fetches the newer certificate\n"
+        "  enroll FOLDER --renew --cert F           takes it from a file: the way back when\n"
+        "                                           the old one has expired",
     .example = "sefl enroll site --server as.example:7000 \\\n"
                "      --aggregator-token @as.token --csp-token @csp.token",
     .run = run,
