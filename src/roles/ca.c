@@ -34,6 +34,22 @@ sefl_status ca_edit(trust_edit *e, const char *folder)
     return st;
 }
 
+sefl_status ca_list_of(const trust *t, trust_role role, const uint8_t sign[SIGN_PUB_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    const trust_self *self = &t->self;
+    SEFL_CHECK(!self->role || self->role == role, SEFL_EINVAL,
+               "the trust list is that of the %s \"%s\", and this is the %s: `ca` names another "
+               "server's folder",
+               trust_role_name(self->role), self->name, trust_role_name(role));
+    SEFL_CHECK(!self->role || memcmp(self->sign, sign, SIGN_PUB_BYTES) == 0, SEFL_EINVAL,
+               "the trust list is that of the %s \"%s\", which signs with another key than "
+               "`sign_key`: one of the two settings names another server's",
+               trust_role_name(self->role), self->name);
+done:
+    return st;
+}
+
 /* ---- a new folder ---------------------------------------------------------------------------- */
 
 static sefl_status empty_folder(const char *path)

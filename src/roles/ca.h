@@ -33,6 +33,11 @@ sefl_status ca_issued_path(sefl_buf *out, const char *folder,
 /* trust_edit_begin of the folder's list. */
 sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 
+/* SEFL_EINVAL if this is the list of another server than the one with this role and signing key: the setting
+ * `ca` then names another's folder. A list for which no server was made yet is anybody's. */
+sefl_status ca_list_of(const trust *t, trust_role role,
+                       const uint8_t sign[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
+
 /* Makes the folder, which must be empty or not there, and is so again if it fails. sign_key: where the
  * signing key goes; NULL: FOLDER/sign.key. */
 sefl_status ca_new(const char *folder, const char *name, unsigned days,

@@ -94,6 +94,7 @@ static sefl_status read_list(csp_role *r)
     if (!r->o.settings->ca || (!trust_watch_changed(&r->list) && r->gate))
         return SEFL_OK;
     SEFL_TRY(trust_read(&t, r->list_path));
+    SEFL_TRY(ca_list_of(t, TRUST_CSP, sign_key_pub(r->key)));
     SEFL_TRY(gate_new(&g, t));
     pthread_mutex_lock(&r->list_lock);
     gate *old = r->gate;

@@ -135,6 +135,14 @@ fed_provision f --clients 3 --bits 2048 --words 300 --set rounds.count=400 \
     --set rounds.enrolled=6 --set rounds.enough=4 --set rounds.deadline_ms=4000 --set rounds.extensions=0
 expect 0 "$SEFL" ca list "$fed/ca/csp"; says "3 clients"; says "used"
 as_ca=$fed/ca/aggregator csp_ca=$fed/ca/csp
+# each with the other's folder, or with a key that is not its own
+expect 2 "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" --csp localhost:1 --ca "$csp_ca"
+says 'that of the csp "csp", and this is the aggregator'
+expect 2 "$SEFL" csp -c "$fed/csp/csp.yml" --ca "$as_ca"; says 'that of the aggregator "aggregator", and this is the csp'
+cp -r "$csp_ca" stray
+sed -i "s/^\(self csp [0-9a-f]*\) [0-9a-f]*/\1 $(cat "$as_ca/sign.pub")/;/^end/d" stray/trust
+printf 'end %s\n' "$(sha256sum < stray/trust | cut -d' ' -f1)" >> stray/trust
+expect 2 "$SEFL" csp -c "$fed/csp/csp.yml" --ca stray; says "signs with another key than"
 fed_servers
 fed_clients 1 2 3
 at=$(cat "$fed/aggregator/at")

@@ -9,6 +9,7 @@
 #include "roles/aggregator/http.h"
 #include "roles/aggregator/metrics.h"
 #include "roles/aggregator/tally.h"
+#include "roles/ca.h"
 #include "roles/journal_as.h"
 #include "roles/own_cert.h"
 
@@ -191,6 +192,7 @@ static sefl_status read_list(aggregator *a)
     if (!trust_watch_changed(&a->list) && a->gate)
         goto done;
     SEFL_TRY(trust_read(&t, a->list_path));
+    SEFL_TRY(ca_list_of(t, TRUST_AGGREGATOR, sign_key_pub(a->key)));
     SEFL_TRY(gate_new(&g, t));
     pthread_mutex_lock(&a->lock);
     gate *old = a->gate;

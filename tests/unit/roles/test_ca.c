@@ -423,6 +423,22 @@ static void one_role(void **state)
     buf_clear(&path), buf_clear(&own), buf_clear(&other);
 }
 
+/* A server does not start with the list of another. */
+static void whose_list(void **state)
+{
+    (void)state;
+    trust_edit e;
+    trust *none;
+    CHECK_OK(ca_edit(&e, as_dir));
+    CHECK_OK(ca_list_of(e.t, TRUST_AGGREGATOR, sign_key_pub(as_key)));
+    CHECK_STATUS(ca_list_of(e.t, TRUST_CSP, sign_key_pub(as_key)), SEFL_EINVAL);
+    CHECK_STATUS(ca_list_of(e.t, TRUST_AGGREGATOR, sign_key_pub(csp_key)), SEFL_EINVAL);
+    trust_edit_end(&e);
+    CHECK_OK(trust_new(&none));
+    CHECK_OK(ca_list_of(none, TRUST_CSP, sign_key_pub(csp_key)));
+    trust_free(none);
+}
+
 /* The operator has put its own CA out: a new key for the server does not let its clients in again. */
 static void own_ca_stays_revoked(void **state)
 {
@@ -622,6 +638,7 @@ int main(void)
                                         cmocka_unit_test(refusals),
                                         cmocka_unit_test(members_are_counted),
                                         cmocka_unit_test(which_issuers),
+                                        cmocka_unit_test(whose_list),
                                         cmocka_unit_test(one_role),
                                         cmocka_unit_test(own_ca_stays_revoked),
                                         cmocka_unit_test(old_tokens_of_a_name),
