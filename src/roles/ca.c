@@ -107,12 +107,18 @@ static void empty_again(const char *folder)
     close(dir);
 }
 
+static bool is_blank(const char *s)
+{
+    return s[strspn(s, " \t")] == 0;
+}
+
 /* Not beside it and renamed, as provision does: the folder may be a mount, or its parent not ours. */
 sefl_status ca_new(const char *folder, const char *name, unsigned days, const char *sign_at)
 {
     sefl_status st = SEFL_OK;
     bool was_there = file_exists(folder), key_was_there = sign_at && file_exists(sign_at);
     char subject[65];
+    SEFL_CHECK(!is_blank(name), SEFL_EINVAL, "a CA needs a name that says whose it is");
     SEFL_CHECK(snprintf(subject, sizeof subject, "%s CA", name) < (int)sizeof subject, SEFL_EINVAL,
                "a name of at most 61 characters, not \"%.80s\"", name);
     SEFL_TRY(empty_folder(folder));
@@ -256,6 +262,7 @@ sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c, i
                "a server is an aggregator or a csp");
     SEFL_CHECK(!t->self.role || t->self.role == c->role, SEFL_EEXIST,
                "this folder is that of the %s \"%s\"", trust_role_name(t->self.role), t->self.name);
+    SEFL_CHECK(!is_blank(c->name), SEFL_EINVAL, "a server needs a name");
     SEFL_CHECK(snprintf(self.name, sizeof self.name, "%s", c->name) < (int)sizeof self.name,
                SEFL_EINVAL, "a name of at most %d characters", TRUST_NAME_MAX);
     SEFL_TRY(ca_path(&ca, folder, "ca.pem"));
