@@ -72,6 +72,9 @@ typedef struct x509_info {
 /* Of the first certificate in a PEM text; der (may be NULL): its bytes, appended. Nothing is verified. */
 sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der) SEFL_MUST_CHECK;
 
+/* How many certificates a PEM text has; 0 for what is none. */
+unsigned x509_count(sefl_span pem);
+
 /* The hosts (x509_subject) that the first certificate in a PEM text is for, appended to out; nothing for one
  * that names none. */
 sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem) SEFL_MUST_CHECK;

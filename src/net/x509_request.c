@@ -159,6 +159,18 @@ done:
     return st;
 }
 
+unsigned x509_count(sefl_span pem)
+{
+    gnutls_x509_crt_t *list = NULL;
+    unsigned n = 0;
+    if (gnutls_x509_crt_list_import2(&list, &n, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM, 0) < 0)
+        return 0;
+    for (unsigned i = 0; i < n; i++)
+        gnutls_x509_crt_deinit(list[i]);
+    gnutls_free(list);
+    return n;
+}
+
 sefl_status x509_issued_by(sefl_span cert_pem, sefl_span ca_pem)
 {
     sefl_status st = SEFL_OK;

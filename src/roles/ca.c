@@ -211,6 +211,8 @@ sefl_status ca_trust_issuer(trust *t, const char *folder, sefl_span pem, const c
     sefl_buf b = { 0 };
     x509_info info, own;
     SEFL_TRY(x509_info_read(&info, pem, NULL));
+    SEFL_CHECK(x509_count(pem) == 1, SEFL_EINVAL,
+               "more than one certificate is in it, or something damaged: give each CA by itself");
     SEFL_TRY(own_ca(folder, &b, &own));
     const trust_issuer *same = trust_find_issuer(t, info.fingerprint, c->role);
     SEFL_CHECK(!same || !same->listed, SEFL_EEXIST,

@@ -360,6 +360,16 @@ static void which_issuers(void **state)
     assert_non_null(strstr(sefl_last_error(), "own CA"));
     CHECK_STATUS(trust_ca(e.t, as_dir, &weak, TRUST_CLIENT, ""), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "weak"));
+    /* of two, the second would be forgotten */
+    sefl_buf two = { 0 };
+    CHECK_OK(wr_raw(&two, good.p, good.n));
+    CHECK_OK(wr_raw(&two, own.p, own.n));
+    CHECK_STATUS(trust_ca(e.t, as_dir, &two, TRUST_CSP, ""), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "more than one certificate"));
+    CHECK_OK(wr_raw(&two, "-----BEGIN CERTIFICATE-----\n", 28)); /* cut off */
+    CHECK_STATUS(trust_ca(e.t, as_dir, &two, TRUST_CSP, ""), SEFL_EINVAL);
+    assert_int_equal(e.t->issuers, 1);
+    buf_clear(&two);
     /* a unit that no certificate is ever read to have */
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         CHECK_STATUS(trust_ca(e.t, as_dir, &good, TRUST_CLIENT, units[i]), SEFL_EINVAL);
