@@ -26,10 +26,16 @@ sefl_status log_level_parse(log_level *out, const char *name)
     return sefl_fail(SEFL_EINVAL, "log level \"%.32s\": use debug, info, warn, error or off", name);
 }
 
-static void hex8(char out[17], const uint8_t *h)
+enum { HEX_MAX = 65 };
+
+static const char *hex_of(char out[HEX_MAX], const log_field *f)
 {
-    for (int i = 0; i < 8; i++)
-        snprintf(out + 2 * i, 3, "%02x", h[i]);
+    static const uint8_t nobody[32];
+    int n = f->type == LF_HASH ? 8 : memcmp(f->v.h, nobody, sizeof nobody) == 0 ? 0 : 32;
+    out[0] = 0;
+    for (int i = 0; i < n; i++)
+        snprintf(out + 2 * i, 3, "%02x", f->v.h[i]);
+    return out;
 }
 
 static void time_text(char *out, size_t n, const sefl_clock *clock, const char *fmt)
@@ -42,7 +48,7 @@ static void time_text(char *out, size_t n, const sefl_clock *clock, const char *
 
 static void json_field(json *j, const log_field *f)
 {
-    char hex[17];
+    char hex[HEX_MAX];
     json_key(j, f->key);
     switch (f->type) {
     case LF_U64:
@@ -58,7 +64,8 @@ static void json_field(json *j, const log_field *f)
         json_bool(j, f->v.u != 0);
         break;
     case LF_HASH:
-        hex8(hex, f->v.h), json_str(j, hex);
+    case LF_KEY:
+        json_str(j, hex_of(hex, f));
         break;
     case LF_STR:
     case LF_END:
@@ -100,7 +107,7 @@ static sefl_status write_human(sefl_buf *b, const sefl_log *lg, log_level level,
                                const log_field *f)
 {
     sefl_status st = SEFL_OK;
-    char text[32];
+    char text[32], hex[HEX_MAX];
     if (lg->clock) {
         time_text(text, sizeof text, lg->clock, "%H:%M:%S ");
         SEFL_TRY(wr_fmt(b, "%s", text));
@@ -124,8 +131,8 @@ static sefl_status write_human(sefl_buf *b, const sefl_log *lg, log_level level,
             SEFL_TRY(wr_fmt(b, "%s", f->v.u ? "true" : "false"));
             break;
         case LF_HASH:
-            hex8(text, f->v.h);
-            SEFL_TRY(wr_fmt(b, "%s", text));
+        case LF_KEY:
+            SEFL_TRY(wr_fmt(b, "%s", hex_of(hex, f)));
             break;
         case LF_STR:
         case LF_END:

@@ -7,7 +7,7 @@
  *     {"time":"2026-01-01T12:01:07.123Z","level":"info","event":"round closed","round":12,...}
  *
  * Never a secret: there is no field type for raw bytes; a field carries a number, a word, or a
- * public hash in hex (lf_hash). Control characters in words are escaped, so that a peer's name
+ * public hash in hex (lf_hash: enough to tell it; lf_key: all of it). Control characters in words are escaped, so that a peer's name
  * cannot forge a line. One event is one write(2): lines of several processes do not mix. A
  * failing write is counted in `lost` and never stops the caller. NULL is a silent log.
  * Threads: any number may share one log. */
@@ -32,13 +32,13 @@ typedef struct sefl_log {
 
 typedef struct log_field {
     const char *key;
-    enum { LF_END, LF_U64, LF_I64, LF_REAL, LF_STR, LF_BOOL, LF_HASH } type;
+    enum { LF_END, LF_U64, LF_I64, LF_REAL, LF_STR, LF_BOOL, LF_HASH, LF_KEY } type;
     union {
         uint64_t u;
         int64_t i;
         double r;
         const char *s;
-        const uint8_t *h; /* 32 bytes, its first 8 are shown */
+        const uint8_t *h; /* 32 bytes; LF_HASH: its first 8 are shown */
     } v;
 } log_field;
 
@@ -71,6 +71,11 @@ static inline log_field lf_bool(const char *key, bool v)
 static inline log_field lf_hash(const char *key, const uint8_t digest[32])
 {
     return (log_field){ .key = key, .type = LF_HASH, .v.h = digest };
+}
+/* The fingerprint of a key, as `sefl ca revoke --key` takes it; zeros (nobody's) are "". */
+static inline log_field lf_key(const char *key, const uint8_t fingerprint[32])
+{
+    return (log_field){ .key = key, .type = LF_KEY, .v.h = fingerprint };
 }
 
 /* fields end with a LF_END; use the macros. */

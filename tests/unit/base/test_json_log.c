@@ -81,6 +81,10 @@ static void log_forms(void **state)
     assert_string_equal(line, "{\"time\":\"2026-01-01T12:01:07.123Z\",\"level\":\"info\",\"event\":"
                               "\"round closed\",\"round\":12,\"loss\":4.5,\"d\":-1,\"ok\":true,"
                               "\"model\":\"dead010203040506\",\"who\":\"a\\u000ab\"}\n");
+    log_info(&lg, "who", lf_key("key", digest), lf_key("nobody", (const uint8_t[32]){ 0 }));
+    read_back(fd[0], line, sizeof line);
+    assert_non_null(strstr(line, "\"key\":\"dead01020304050607000000000000000000000000000000"
+                                 "0000000000000000\",\"nobody\":\"\"}\n"));
     lg.json = false;
     log_warn(&lg, "slow", lf_str("who", "x\n12:00:00 error forged"), lf_u64("n", 3));
     log_error(&lg, "bare");
