@@ -17,11 +17,47 @@ void https_count(https_server *s, https_event e)
     atomic_fetch_add(&s->counts[e], 1);
 }
 
-/* May another line about a refusal be written? A flood must not fill the disk. */
-bool https_may_talk(https_server *s)
+/* ---- lines about refusals ---------------------------------------------------------------- */
+
+/* Has a CA that we know signed its certificate? Whoever says nothing, or anything, has none. */
+static bool is_vouched(const x509_peer *p)
 {
-    static const uint8_t all[BUCKETS_KEY];
-    return buckets_take(s->lines, all, 1, socket_now_ms());
+    static const bool vouched[X509_VERDICTS] = {
+        [X509_OK] = true,         [X509_EXPIRED] = true,   [X509_NOT_YET] = true,
+        [X509_WRONG_ROLE] = true, [X509_WRONG_USE] = true, [X509_WITHDRAWN] = true,
+        [X509_NOT_LISTED] = true,
+    };
+    return vouched[p->code];
+}
+
+/* One bucket for all strangers, one for each CA: nobody's flood hides the others of another CA. */
+bool https_may_talk(https_server *s, const x509_peer *p)
+{
+    uint8_t who[BUCKETS_KEY];
+    bool vouched = is_vouched(p);
+    memset(who, 0xff, sizeof who);
+    if (vouched)
+        memcpy(who, p->issuer, sizeof who);
+    if (buckets_take(s->lines, who, 1, socket_now_ms()))
+        return true;
+    atomic_fetch_add(&s->unsaid[vouched], 1);
+    return false;
+}
+
+void https_say_refused(https_server *s, const x509_peer *p, const char *event, const char *reason,
+                       const char *why)
+{
+    if (https_may_talk(s, p))
+        log_warn(s->c.log, event, lf_str("reason", reason), lf_str("name", p->name),
+                 lf_key("key", p->fingerprint), lf_key("issuer", p->issuer), lf_str("why", why));
+}
+
+void https_say_unsaid(https_server *s)
+{
+    uint64_t strangers = atomic_exchange(&s->unsaid[0], 0);
+    uint64_t known = atomic_exchange(&s->unsaid[1], 0);
+    if (strangers > 0 || known > 0)
+        log_warn(s->c.log, "more refused", lf_u64("strangers", strangers), lf_u64("known", known));
 }
 
 static const tls_id *id_of(https_server *s)
@@ -239,9 +275,7 @@ void https_on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
 void https_tell_refused(https_server *s, const x509_peer *p)
 {
     https_count(s, HTTPS_EVENT_CERTIFICATE);
-    if (https_may_talk(s))
-        log_warn(s->c.log, "peer refused", lf_str("reason", x509_verdict_text(p->code)),
-                 lf_str("why", p->why));
+    https_say_refused(s, p, "peer refused", x509_verdict_text(p->code), p->why);
     if (s->c.refused)
         s->c.refused(s->c.ctx, p);
 }

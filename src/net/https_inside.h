@@ -90,11 +90,18 @@ struct https_server {
 
     buckets *address_rate, *peer_rate, *peer_bytes, *lines; /* NULL: no limit */
     _Atomic uint64_t counts[HTTPS_EVENTS_N];
+    _Atomic uint64_t unsaid[2]; /* lines left out: of strangers, of those whom a CA vouches for */
 };
 
 void https_count(https_server *s, https_event e);
-/* May another line about a refusal be written? A flood must not fill the disk. */
-bool https_may_talk(https_server *s);
+/* May another line about a refusal of this peer be written? A flood must not fill the disk, and a flood
+ * of strangers must not hide the others. */
+bool https_may_talk(https_server *s, const x509_peer *p);
+/* A line about a refusal, if it may be written, with what it takes to put the peer out. */
+void https_say_refused(https_server *s, const x509_peer *p, const char *event, const char *reason,
+                       const char *why);
+/* How many lines were left out since the last call, if any. */
+void https_say_unsaid(https_server *s);
 
 /* Callbacks of GnuTLS and libmicrohttpd about connections (https_conn.c). */
 int https_own_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,

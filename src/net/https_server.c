@@ -141,9 +141,11 @@ static void *watch(void *arg)
         struct timespec t = { .tv_sec = (time_t)(next / 1000),
                               .tv_nsec = (long)(next % 1000) * 1000000 };
         pthread_cond_timedwait(&s->changed, &s->lock, &t);
-        if (s->c.tick && !s->over && socket_now_ms() >= tick_ms) {
+        if (!s->over && socket_now_ms() >= tick_ms) {
             pthread_mutex_unlock(&s->lock);
-            s->c.tick(s->c.ctx);
+            https_say_unsaid(s);
+            if (s->c.tick)
+                s->c.tick(s->c.ctx);
             tick_ms = socket_now_ms() + 1000;
             pthread_mutex_lock(&s->lock);
         }
@@ -165,11 +167,10 @@ static void SEFL_PRINTF(4, 5)
     int n = vsnprintf(line, sizeof line - 1, fmt, ap);
     va_end(ap);
     size_t k = n < 0 ? 0 : (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 2;
-    line[k] = '\n';
     https_count(s, e);
-    if (https_may_talk(s))
-        log_warn(s->c.log, "request refused", lf_str("reason", https_event_name(e)),
-                 lf_str("name", in->r.peer.name));
+    line[k] = 0;
+    https_say_refused(s, &in->r.peer, "request refused", https_event_name(e), line);
+    line[k] = '\n';
     char retry[32];
     snprintf(retry, sizeof retry, "Retry-After: %d\n", RETRY_S);
     https_answer(&in->r, status, "text/plain; charset=utf-8", status == 429 ? retry : NULL,
@@ -227,7 +228,14 @@ static bool admit(https_server *s, https_inner *in)
 bool https_may_log(const https_request *r)
 {
     const https_inner *in = r->inner;
-    return https_may_talk(in->conn->server);
+    return https_may_talk(in->conn->server, &r->peer);
+}
+
+void https_log_refused(const https_request *r, const char *event, const char *reason,
+                       const char *why)
+{
+    const https_inner *in = r->inner;
+    https_say_refused(in->conn->server, &r->peer, event, reason, why);
 }
 
 bool https_take_bytes(https_request *r, uint64_t n)
@@ -348,8 +356,11 @@ static enum MHD_Result body_call(https_server *s, https_inner *in, const char *p
     if (ms > 1000ull * s->c.idle_s && in->got < ms / 1000 * s->c.rate_min) {
         https_count(s, HTTPS_EVENT_BODY_SLOW);
         in->slow = true;
-        log_warn(s->c.log, "slow sender cut", lf_str("name", in->r.peer.name),
-                 lf_u64("bytes", in->got), lf_u64("ms", ms));
+        char why[80];
+        snprintf(why, sizeof why, "%llu bytes in %llu ms", (unsigned long long)in->got,
+                 (unsigned long long)ms);
+        https_say_refused(s, &in->r.peer, "slow sender cut",
+                          https_event_name(HTTPS_EVENT_BODY_SLOW), why);
         return MHD_NO; /* on_completed tells the handler */
     }
     sefl_status st = in->r.body(&in->r, span_of(p, n));
@@ -590,6 +601,7 @@ void https_server_stop(https_server *s)
     if (s->watching)
         pthread_join(s->watcher, NULL);
     MHD_stop_daemon(s->daemon);
+    https_say_unsaid(s);
     if (listener >= 0)
         close(listener);
     server_free(s);

@@ -124,7 +124,8 @@ typedef struct https_server_config {
     void (*refused)(void *ctx, const x509_peer *p); /* count and log it; may be NULL; any thread */
     void (*tick)(void *ctx); /* about once a second, on a thread of the server; may be NULL */
     void *ctx;
-    sefl_log *log; /* at most ten lines about refusals a second, the rest is only counted */
+    sefl_log *log; /* at most ten lines a second about refusals of strangers, and ten about those of
+                    * each CA; how many were left out is said every second */
 } https_server_config;
 
 sefl_status https_server_start(https_server **out, const https_server_config *c) SEFL_MUST_CHECK;
@@ -144,9 +145,14 @@ void https_server_stop(https_server *s);
 const char *https_query(const https_request *r, const char *name); /* NULL if it is not there */
 const char *https_header(const https_request *r, const char *name);
 
-/* May another line about a refusal be written? At most ten a second, over all: a flood must not fill the
- * disk. For refusals that cost their sender nothing; the counters have all of them. */
+/* May another line about a refusal of this peer be written? At most ten a second about strangers (no
+ * certificate, or of no CA that we know), and ten about the certificates of each CA: a flood must not fill
+ * the disk, nor hide what others do. The counters have all of them. */
 bool https_may_log(const https_request *r);
+/* Such a line, if it may be written: the reason (a counter's name), and who it is: name, all digits of its
+ * key and of its issuer's. The name is what the certificate says, and two may have the same. */
+void https_log_refused(const https_request *r, const char *event, const char *reason,
+                       const char *why);
 
 /* In begin: work for n bytes that were not announced (what stands here already and is looked at again)
  * counts as n bytes of a body. False: the peer has no such room left, and was answered (429). */

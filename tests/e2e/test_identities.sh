@@ -306,6 +306,33 @@ if command -v openssl > /dev/null; then
     ward_out() { ask | grep -q "not accepted"; }
     fed_until 15 "way in for the hospital's certificate" ward_in
     key=$("$SEFL" ca list "$as_ca" --json | tr '{' '\n' | sed -n 's/.*"key":"\([0-9a-f]*\)".*Hospital CA.*/\1/p')
+    # one of them sends junk under the name of another site: the log has the key that sends it, and that is enough to
+    # put it out
+    mkdir liar
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout liar/key.pem -out liar.csr \
+        -subj "/O=Hospital/OU=Radiology/CN=client-01" 2> /dev/null
+    openssl x509 -req -in liar.csr -CA org.pem -CAkey org.key -CAcreateserial -days 20 -out liar/cert.pem -extfile ext 2> /dev/null
+    liar() { curl -sk --cert liar/cert.pem --key liar/key.pem "$@"; }
+    its_key=$(openssl pkey -in liar/key.pem -pubout -outform DER 2> /dev/null | openssl dgst -sha256 -r | cut -d' ' -f1)
+    bytes=$(sed -n 's/.*an update has \([0-9]*\) bytes.*/\1/p' "$dir/provision.out")
+    head -c "$bytes" /dev/zero > junk
+    printf 'x' | cat junk - > larger
+    logged() { grep "\"reason\":\"$1\"" "$dir/log/aggregator" | grep "\"key\":\"$its_key\"" | grep -q "\"issuer\":\"$key\""; }
+    send_junk() { # rounds end: not always in time
+        n=$(liar "https://$at/v1/round" | sed -n 's/.*"round":\([0-9]*\).*/\1/p')
+        liar -T junk -H "Sefl-Total: $bytes" "https://$at/v1/round/$n/update/$its_key" > /dev/null
+        logged upload.not_cipher
+    }
+    fed_until 30 "line about junk" send_junk
+    liar -T junk -H "Sefl-Total: $bytes" -H "Sefl-Hash: md5" "https://$at/v1/round/1/update/$its_key" > /dev/null
+    fed_until 5 "line about a hash" logged hash_name
+    liar -T larger -H "Sefl-Total: $bytes" "https://$at/v1/round/1/update/$its_key" > /dev/null || :
+    fed_until 5 "line about a body" logged body_too_large
+    expect 0 "$SEFL" ca revoke "$as_ca" --key "$its_key"
+    liar_out() { liar "https://$at/healthz" | grep -q "not accepted"; }
+    fed_until 15 "end of the liar" liar_out
+    fed_until 5 "line about a revoked one" logged revoked
+    ward_in || fail "another of that CA is out too"
     expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
     fed_until 15 "end of a CA that was revoked" ward_out
     expect 1 "$SEFL" ca revoke "$as_ca" --issuer "$key"; says "not active"

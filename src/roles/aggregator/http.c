@@ -5,6 +5,7 @@
 #include "protocol/version.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,20 @@ static void count(const https_request *r, agg_http_event e)
 {
     agg_http *h = r->server_ctx;
     atomic_fetch_add(&h->counts[e], 1);
+}
+
+/* Counts it, answers, and says in the log who it was. */
+static void SEFL_PRINTF(4, 5)
+    refuse(https_request *r, agg_http_event e, unsigned status, const char *fmt, ...)
+{
+    char why[VERSION_SENTENCE];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    count(r, e);
+    https_log_refused(r, "request refused", agg_http_event_name(e), why);
+    https_answer_text(r, status, "%s", why);
 }
 
 static void hex_of(char out[65], const uint8_t bytes[32])
@@ -181,8 +196,7 @@ static void get_round(https_request *r)
     r->drop = drop_state;
     if ((after && !parse_u64(&p->after, after, strlen(after))) ||
         (wait && !parse_u64(&wait_s, wait, strlen(wait)))) {
-        count(r, AGG_HTTP_NUMBERS);
-        https_answer_text(r, 400, "%s and %s want whole numbers", HTTP_AFTER, HTTP_WAIT);
+        refuse(r, AGG_HTTP_NUMBERS, 400, "%s and %s want whole numbers", HTTP_AFTER, HTTP_WAIT);
         return;
     }
     if (wait_s > AGG_HTTP_WAIT_MAX_S)
@@ -197,11 +211,23 @@ static void get_round(https_request *r)
 
 /* ---- updates ---------------------------------------------------------------------------------- */
 
+/* Going on where we are, or on a new connection, is what clients do; a disk of ours was logged. */
+static void log_reply(const https_request *r, const ingest_reply *reply)
+{
+    char reason[32];
+    if (reply->status < 400 || reply->end == INGEST_OFFSET || reply->end == INGEST_REPLACED ||
+        reply->end == INGEST_DISK)
+        return;
+    snprintf(reason, sizeof reason, "upload.%s", ingest_end_name(reply->end));
+    https_log_refused(r, "upload refused", reason, reply->text);
+}
+
 static void send_reply(https_request *r, ingest_reply *reply)
 {
     char headers[96];
     size_t n = 0;
     headers[0] = 0;
+    log_reply(r, reply);
     if (reply->offset != UINT64_MAX)
         n += (size_t)snprintf(headers + n, sizeof headers - n, HTTP_OFFSET ": %" PRIu64 "\n",
                               reply->offset);
@@ -246,8 +272,7 @@ static void put_update(https_request *r, ingest_ask *ask)
     ask->length = r->body_bytes;
     if (!total || !parse_u64(&ask->total, total, strlen(total)) ||
         (offset && !parse_u64(&ask->offset, offset, strlen(offset)))) {
-        count(r, AGG_HTTP_NUMBERS);
-        https_answer_text(r, 400, HTTP_TOTAL " and " HTTP_OFFSET " want whole numbers");
+        refuse(r, AGG_HTTP_NUMBERS, 400, HTTP_TOTAL " and " HTTP_OFFSET " want whole numbers");
         return;
     }
     /* the part that is here is hashed and checked again: who comes back for one byte, again and
@@ -282,21 +307,19 @@ static void head_update(https_request *r, const ingest_ask *ask)
 
 static void no_path(https_request *r)
 {
-    count(r, AGG_HTTP_NO_PATH);
-    https_answer_text(r, 404, "no such path");
+    refuse(r, AGG_HTTP_NO_PATH, 404, "no such path");
 }
 
 static void no_method(https_request *r, const char *sentence)
 {
-    count(r, AGG_HTTP_METHOD);
-    https_answer_text(r, 405, "%s", sentence);
+    refuse(r, AGG_HTTP_METHOD, 405, "%s", sentence);
 }
 
 /* True: this version takes part. */
 static bool version_fits(https_request *r)
 {
     version_number v;
-    char why[VERSION_SENTENCE], line[VERSION_SENTENCE + 1];
+    char why[VERSION_SENTENCE];
     if (version_read(&v, https_header(r, HTTP_VERSION)) != SEFL_OK)
         snprintf(why, sizeof why, "%s", sefl_last_error());
     else if (version_takes(v, why)) {
@@ -304,9 +327,7 @@ static bool version_fits(https_request *r)
             count(r, AGG_HTTP_OLDER);
         return true;
     }
-    count(r, AGG_HTTP_VERSION);
-    snprintf(line, sizeof line, "%s\n", why);
-    https_answer(r, 426, "text/plain; charset=utf-8", NULL, span_of_str(line));
+    refuse(r, AGG_HTTP_VERSION, 426, "%s", why);
     return false;
 }
 
@@ -317,8 +338,7 @@ static bool hash_kind(https_request *r, content_kind *out)
     *out = CONTENT_SHA256; /* 1.0 and 1.1 knew no other */
     if (!name || content_kind_find(out, name))
         return true;
-    count(r, AGG_HTTP_HASH_NAME);
-    https_answer_text(r, 400, "this server knows the hashes sha256 and blake3");
+    refuse(r, AGG_HTTP_HASH_NAME, 400, "this server knows the hashes sha256 and blake3");
     return false;
 }
 

@@ -78,6 +78,7 @@ static void say(ingest *in, ingest_reply *r, ingest_end end, unsigned status, co
 {
     va_list ap;
     va_start(ap, fmt);
+    r->end = end;
     r->status = status;
     vsnprintf(r->text, sizeof r->text, fmt, ap);
     va_end(ap);

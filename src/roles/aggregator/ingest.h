@@ -101,6 +101,7 @@ typedef struct ingest_ask {
 
 /* The answer: status, a line of text, or a receipt. */
 typedef struct ingest_reply {
+    ingest_end end; /* as it was counted; with status 200 of a HEAD: none */
     unsigned status;
     char text[256];
     uint64_t offset;  /* header Sefl-Offset; UINT64_MAX: none */

@@ -94,6 +94,12 @@ bool https_may_log(const https_request *r)
     return true;
 }
 
+void https_log_refused(const https_request *r, const char *event, const char *reason,
+                       const char *why)
+{
+    must(r && event && reason && why);
+}
+
 bool https_take_bytes(https_request *r, uint64_t n)
 {
     (void)r, (void)n;
@@ -166,6 +172,12 @@ bool rounds_over(rounds *r, agg_why *why)
 {
     (void)r, (void)why;
     return false;
+}
+
+const char *ingest_end_name(ingest_end e)
+{
+    must((unsigned)e < INGEST_ENDS);
+    return "end";
 }
 
 void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply *r)

@@ -7,6 +7,7 @@
 #include "net/https_client.h"
 #include "net/https_server.h"
 
+#include <fcntl.h>
 #include <gnutls/abstract.h>
 #include <gnutls/x509.h>
 #include <pthread.h>
@@ -17,6 +18,7 @@ static _Atomic int begun, body_bytes, dropped, ended_closed, told[X509_VERDICTS]
 static https_server *server;
 static tls_id *as;
 static trust *list;
+static sefl_log logged;
 
 /* ---- the server ---------------------------------------------------------------------------- */
 
@@ -221,6 +223,9 @@ static int setup(void **state)
     add_issuer("ca", TRUST_CLIENT, true, "");
     add_issuer("csp-ca", TRUST_CSP, false, "");
     add_issuer("org", TRUST_CLIENT, false, "Radiology");
+    logged =
+        log_open(open(folder_path("log"), O_WRONLY | O_CREAT | O_APPEND, 0600), LOG_INFO, NULL);
+    assert_true(logged.fd >= 0);
     static const char *const members[] = { "good", "other", "old", "early", "wrong", "server" };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         set_member(members[i], TRUST_ACTIVE);
@@ -233,7 +238,8 @@ static int setup(void **state)
                                                                  .open_max = 100,
                                                                  .body_max = 10000,
                                                                  .begin = begin,
-                                                                 .refused = refused }));
+                                                                 .refused = refused,
+                                                                 .log = &logged }));
     gate_free(g);
     return rc;
 }
@@ -241,6 +247,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     https_server_stop(server);
+    close(logged.fd);
     tls_id_free(as);
     trust_free(list);
     return folder_remove(state);
@@ -322,6 +329,73 @@ static void generic(void **state)
             strcpy(first, one);
         assert_string_equal(one, first);
     }
+}
+
+/* Lines of the log with both texts in them. */
+static unsigned lines_with(const char *one, const char *two)
+{
+    sefl_buf b = { 0 };
+    unsigned n = 0;
+    CHECK_OK(file_read(&b, folder_path("log"), 1 << 22));
+    CHECK_OK(wr_u8(&b, 0));
+    for (char *line = (char *)b.p, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = 0;
+        n += strstr(line, one) && strstr(line, two);
+    }
+    buf_clear(&b);
+    return n;
+}
+
+/* "field":"all digits of this certificate's key" */
+static const char *digits(const char *field, const char *name)
+{
+    static char out[100];
+    uint8_t key[32];
+    int n = snprintf(out, sizeof out, "\"%s\":\"", field);
+    key_of(key, name);
+    for (int i = 0; i < 32; i++)
+        n += snprintf(out + n, sizeof out - (size_t)n, "%02x", key[i]);
+    snprintf(out + n, sizeof out - (size_t)n, "\"");
+    return out;
+}
+
+/* Whoever a CA vouches for, and is refused: what the log says is enough to revoke it, or its CA. */
+static void said_who(void **state)
+{
+    (void)state;
+    raw_tls c;
+    char answer[4096];
+    static const char big[] = "PUT /a HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n";
+    usleep(1100000); /* lines of the tests before are forgotten */
+    for (size_t i = 0; i < sizeof wrong_ones / sizeof *wrong_ones; i++)
+        if (wrong_ones[i].name && strcmp(wrong_ones[i].name, "weak") != 0) {
+            knock(wrong_ones[i].name, "GET /a");
+            if (lines_with("peer refused", digits("key", wrong_ones[i].name)) == 0)
+                fail_msg("no key of %s in the log", wrong_ones[i].name);
+        }
+    open_as(&c, "doctor");
+    assert_true(raw_send(&c, big, sizeof big - 1));
+    raw_read(&c, answer, sizeof answer, "\r\n\r\n");
+    raw_close(&c);
+    assert_non_null(strstr(answer, " 413 "));
+    assert_int_equal(lines_with("\"reason\":\"body_too_large\"", digits("key", "doctor")), 1);
+    assert_int_equal(lines_with("\"reason\":\"body_too_large\"", digits("issuer", "org")), 1);
+}
+
+/* A flood of strangers hides nobody whom a CA vouches for; how much was left out is said. */
+static void flood_of_strangers(void **state)
+{
+    (void)state;
+    unsigned before = lines_with("peer refused", digits("key", "revoked"));
+    usleep(1100000); /* both buckets are full */
+    for (int i = 0; i < 80; i++)
+        knock(NULL, "GET /a");
+    for (int i = 0; i < 5; i++)
+        knock("revoked", "GET /a");
+    assert_int_equal(lines_with("peer refused", digits("key", "revoked")) - before, 5);
+    for (int i = 0; i < 400 && lines_with("more refused", "\"known\":0") == 0; i++)
+        usleep(10000);
+    assert_true(lines_with("more refused", "\"known\":0") > 0);
 }
 
 static void ask(raw_tls *c, const char *path, const char *want)
@@ -666,10 +740,19 @@ static void pinned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals),  cmocka_unit_test(generic),    cmocka_unit_test(good_ones),
-        cmocka_unit_test(open_path), cmocka_unit_test(revocation), cmocka_unit_test(issuer_revoked),
-        cmocka_unit_test(renewal),   cmocka_unit_test(requests),   cmocka_unit_test(streams),
-        cmocka_unit_test(pinned),    cmocka_unit_test(units),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(generic),
+        cmocka_unit_test(good_ones),
+        cmocka_unit_test(open_path),
+        cmocka_unit_test(revocation),
+        cmocka_unit_test(issuer_revoked),
+        cmocka_unit_test(renewal),
+        cmocka_unit_test(requests),
+        cmocka_unit_test(streams),
+        cmocka_unit_test(pinned),
+        cmocka_unit_test(units),
+        cmocka_unit_test(said_who),
+        cmocka_unit_test(flood_of_strangers),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

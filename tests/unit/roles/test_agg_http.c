@@ -7,6 +7,7 @@
 #include "roles/aggregator/http.h"
 #include "unit/net/net_ids.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 
 typedef struct site {
@@ -15,7 +16,8 @@ typedef struct site {
     https_server *server;
     tls_id *id, *ann_id, *bob_id;
     https_client *ann, *bob;
-    uint8_t ann_key[32];
+    uint8_t ann_key[32], bob_key[32];
+    sefl_log log;
 } site;
 
 static site s;
@@ -59,15 +61,19 @@ static int setup(void **state)
                          .vocab = s.w.words,
                          .init = s.w.init,
                          .mono = &s.w.mono };
+    s.log = log_open(open(folder_path("log"), O_WRONLY | O_CREAT | O_APPEND, 0600), LOG_INFO, NULL);
+    assert_true(s.log.fd >= 0);
     CHECK_OK(https_server_start(&s.server,
                                 &(https_server_config){ .id = s.id,
                                                         .peer_role = "client",
                                                         .begin = agg_http_begin,
                                                         .body_max = ahe_body_bytes(&s.w.t.ahe),
-                                                        .ctx = &s.http }));
+                                                        .ctx = &s.http,
+                                                        .log = &s.log }));
     s.ann = client_of(s.ann_id);
     s.bob = client_of(s.bob_id);
     memcpy(s.ann_key, tls_id_fingerprint(s.ann_id), 32);
+    memcpy(s.bob_key, tls_id_fingerprint(s.bob_id), 32);
     return 0;
 }
 
@@ -78,6 +84,7 @@ static int teardown(void **state)
     s.http.closing = true;
     https_server_stop(s.server);
     s.server = NULL;
+    close(s.log.fd);
     aw_free(&s.w);
     tls_id_free(s.id);
     tls_id_free(s.ann_id);
@@ -234,6 +241,45 @@ static void *wait_news(void *arg)
     return NULL;
 }
 
+/* The latest line of the log is about this refusal, and has all of the client's key. */
+static void said_of(const uint8_t client[32], const char *event, const char *reason)
+{
+    sefl_buf b = { 0 };
+    char hex[65], want[160];
+    hex_into(hex, client);
+    CHECK_OK(file_read(&b, folder_path("log"), 1 << 20));
+    assert_true(b.n > 1 && b.p[b.n - 1] == '\n');
+    b.p[b.n - 1] = 0;
+    const char *line = strrchr((const char *)b.p, '\n');
+    line = line ? line + 1 : (const char *)b.p;
+    snprintf(want, sizeof want, "\"event\":\"%s\",\"reason\":\"%s\"", event, reason);
+    if (!strstr(line, want) || !strstr(line, hex) || !strstr(line, "\"level\":\"warn\""))
+        fail_msg("no %s of %s in %s", want, hex, line);
+    buf_clear(&b);
+}
+
+/* What a hostile client sends: nothing, noise, other bytes than it says. */
+static void hostile_uploads(const char *url)
+{
+    https_reply r = { 0 };
+    char path[300], other[300], other_url[160];
+    uint64_t total = ahe_body_bytes(&s.w.t.ahe);
+    uint8_t *bytes;
+    CHECK_OK(sefl_new(&bytes, total, 1));
+    snprintf(path, sizeof path, "%s", folder_put("zeros", bytes, total));
+    assert_int_equal(put(s.ann, url, path, 0, NULL, &r), 422);
+    said_of(s.ann_key, "upload refused", "upload.not_cipher");
+    memset(bytes, 0xff, total);
+    snprintf(path, sizeof path, "%s", folder_put("noise", bytes, total));
+    assert_int_equal(put(s.ann, url, path, 0, NULL, &r), 422);
+    said_of(s.ann_key, "upload refused", "upload.not_cipher");
+    update_file(2, 1, other, other_url);
+    assert_int_equal(put(s.ann, url, other, 0, NULL, &r), 422);
+    said_of(s.ann_key, "upload refused", "upload.hash");
+    https_reply_clear(&r);
+    sefl_free(bytes);
+}
+
 static void a_whole_task(void **state)
 {
     (void)state;
@@ -268,6 +314,8 @@ static void a_whole_task(void **state)
     assert_int_equal(put(s.ann, url, file, 0, "Sefl-Total: x\n", &r), 400);
     assert_int_equal(put(s.ann, url, file, 0, "Sefl-Hash: md5\n", &r), 400);
     assert_int_equal(s.http.counts[AGG_HTTP_HASH_NAME], 1);
+    said_of(s.ann_key, "request refused", "hash_name");
+    hostile_uploads(url);
     assert_int_equal(put(s.ann, url, file, 100, NULL, &r), 409);
     assert_int_equal(r.offset, 0);
     ingest_ask ask = {
@@ -297,6 +345,7 @@ static void a_whole_task(void **state)
     assert_int_equal(put(s.ann, url, file, 0, NULL, &r), 200);     /* again */
     assert_int_equal(put(s.ann, url, file, total, NULL, &r), 200); /* nothing left to send */
     assert_int_equal(put(s.bob, url, file, 0, NULL, &r), 409);     /* a copy of hers */
+    said_of(s.bob_key, "upload refused", "upload.copied");
     update_file(1, 1, other, other_url);
     assert_int_equal(put(s.ann, other_url, other, 0, NULL, &r), 409); /* another one of hers */
     assert_int_equal(put(s.bob, other_url, other, 0, NULL, &r), 200);
