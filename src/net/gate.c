@@ -143,6 +143,7 @@ bool gate_member(const gate *g, x509_peer *p)
                    p->name);
         return false;
     }
+    p->listed = m != NULL;
     return true;
 }
 

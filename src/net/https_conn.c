@@ -280,20 +280,34 @@ void https_tell_refused(https_server *s, const x509_peer *p)
         s->c.refused(s->c.ctx, p);
 }
 
-/* The verdict, and whether the peer has too many connections with this one. Under the lock. */
+/* Are both what one CA says, and nobody else? */
+static bool are_siblings(const x509_peer *a, const x509_peer *b)
+{
+    static const uint8_t nobody[sizeof a->issuer];
+    return !a->listed && !b->listed && memcmp(a->issuer, b->issuer, sizeof a->issuer) == 0 &&
+           memcmp(a->issuer, nobody, sizeof nobody) != 0;
+}
+
+/* The verdict, and whether the peer, or its issuer, has too many connections with this one; such a one is a
+ * stranger while it gets its answer. Under the lock. */
 static void settle_peer(https_conn *conn, const x509_peer *peer)
 {
     https_server *s = conn->server;
-    unsigned same = 0;
-    bool known = peer->code == X509_OK;
+    unsigned same = 1, siblings = 1;
+    bool good = peer->code == X509_OK;
+    for (const https_conn *c = s->conns; good && c; c = c->next) {
+        if (c == conn || !c->known)
+            continue;
+        same += memcmp(c->peer.fingerprint, peer->fingerprint, sizeof peer->fingerprint) == 0;
+        siblings += are_siblings(&c->peer, peer);
+    }
     conn->peer = *peer;
+    conn->surplus = s->c.connections_per_peer > 0 && same > s->c.connections_per_peer;
+    conn->crowded = s->c.connections_per_issuer > 0 && siblings > s->c.connections_per_issuer;
+    bool known = good && !conn->surplus && !conn->crowded;
     s->strangers += (unsigned)conn->known;
     s->strangers -= (unsigned)known;
     conn->known = known;
-    for (const https_conn *c = s->conns; known && c; c = c->next)
-        same += c->known &&
-                memcmp(c->peer.fingerprint, peer->fingerprint, sizeof peer->fingerprint) == 0;
-    conn->surplus = s->c.connections_per_peer > 0 && same > s->c.connections_per_peer;
 }
 
 /* One verdict a connection, id and gate, until the certificate expires. */

@@ -20,10 +20,11 @@ typedef struct https_conn {
     gnutls_session_t tls;
     uint8_t address[32]; /* IPv4, or the first 64 bits of IPv6 */
     uint64_t since_ms;
-    bool known;        /* has shown a good certificate; under the lock, as peer */
-    bool surplus;      /* its peer has connections enough: answers are 429; its own thread's */
-    bool was_cut;      /* by us, and counted; under the lock */
-    bool gone;         /* no longer welcome: nothing of it is served any more; under the lock */
+    bool known;   /* has shown a good certificate, and is no surplus; under the lock, as peer */
+    bool surplus; /* its peer has connections enough: answers are 429; its own thread's */
+    bool crowded; /* those of its issuer have; as surplus */
+    bool was_cut; /* by us, and counted; under the lock */
+    bool gone;    /* no longer welcome: nothing of it is served any more; under the lock */
     atomic_bool shook; /* the handshake is over */
     atomic_bool heard; /* whatever it sent was a request with a whole header, so far */
     uint64_t due_ms;   /* a whole request header must be here by then; 0: one is; under the lock */

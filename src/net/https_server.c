@@ -12,7 +12,8 @@
  *     is thrown away until the peer has read the answer and closes, within DISCARD_BYTES and
  *     DISCARD_MS: the watcher cuts it then, however it sends.
  *  5. poll, not epoll: with epoll this version of libmicrohttpd does not forget that a socket was
- *     readable while a handshake waits, and spins. Parked requests are not polled. */
+ *     readable while a handshake waits, and spins. Parked requests are not polled: the watcher looks
+ *     every second whose peers have gone. */
 #define _GNU_SOURCE
 #include "net/https_server.h"
 
@@ -23,6 +24,7 @@
 #include "net/socket.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -121,10 +123,23 @@ static void cut_late(https_server *s, https_conn *conn)
     conn->due_ms = 0;
 }
 
+/* libmicrohttpd does not poll what is parked. Under the lock. */
+static void drop_dead(https_server *s)
+{
+    for (https_inner *in = s->parked, *after; in; in = after) {
+        struct pollfd p = { .fd = in->conn->fd, .events = POLLRDHUP };
+        after = in->park_next;
+        if (poll(&p, 1, 0) > 0) {
+            in->conn->gone = true;
+            https_unpark(s, in);
+        }
+    }
+}
+
 static void *watch(void *arg)
 {
     https_server *s = arg;
-    uint64_t tick_ms = 0;
+    uint64_t tick_ms = 0, looked_ms = 0;
     pthread_mutex_lock(&s->lock);
     while (!s->over) {
         uint64_t now = socket_now_ms(), next = now + 1000;
@@ -134,6 +149,10 @@ static void *watch(void *arg)
                 https_unpark(s, in);
             else if (in->park_until < next)
                 next = in->park_until;
+        }
+        if (now >= looked_ms + 1000) {
+            looked_ms = now;
+            drop_dead(s);
         }
         for (https_conn *conn = s->conns; conn; conn = conn->next)
             if (conn->due_ms != 0 && conn->due_ms <= now)
@@ -196,6 +215,9 @@ static bool admit_peer(https_server *s, https_inner *in, bool open)
     else if (in->conn->surplus)
         refuse(in, HTTPS_EVENT_PEER_FULL, 429, "this client has %u connections already",
                s->c.connections_per_peer);
+    else if (in->conn->crowded)
+        refuse(in, HTTPS_EVENT_ISSUER_FULL, 429, "clients of your CA have %u connections already",
+               s->c.connections_per_issuer);
     else if (s->peer_rate && r->peer.code == X509_OK &&
              !buckets_take(s->peer_rate, r->peer.fingerprint, 1, in->began_ms))
         refuse(in, HTTPS_EVENT_PEER_RATE, 429, "at most %u requests a second", s->c.request_rate);

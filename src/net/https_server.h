@@ -27,12 +27,13 @@
  * the requests of one connection one after another. A handler that blocks holds up the other
  * connections of its thread: that is the back-pressure of body; what takes long elsewhere is parked.
  *
- * Limits. Connections in all, per address, new ones per address and second, per peer; half of all
- * places are for peers that have shown a good certificate: when strangers fill the other half, the
+ * Limits. Connections in all, per address, new ones per address and second, per peer, per issuer where
+ * the gate lists no members of it; half of all places are for peers that have shown a good certificate: when strangers fill the other half, the
  * oldest of them is cut for the next. Handshake and idle time, 32 KiB of headers, body size, and speed:
  * a connection that has not sent a whole request header within idle_s, or whose body comes in at
  * less than rate_min bytes a second over idle_s, is cut. Requests per peer and second, bytes of bodies
- * per peer: 429 with Retry-After. An IPv6 address counts by its /64. Memory: about 150 KiB a
+ * per peer: 429 with Retry-After. A parked
+ * request whose peer is gone ends within two seconds. An IPv6 address counts by its /64. Memory: about 150 KiB a
  * connection at most (buffers of TLS and of HTTP), whatever a peer announces.
  * Every refusal is counted under its reason (HTTPS_EVENTS).   Secrets: the key. */
 #ifndef NET_HTTPS_SERVER_H
@@ -60,6 +61,7 @@
     X(NOT_HTTP, "not_http")                    /* refused by libmicrohttpd's parser */    \
     X(CERTIFICATE, "certificate")              /* 403 */                                  \
     X(PEER_FULL, "connections_per_peer")       /* 429 */                                  \
+    X(ISSUER_FULL, "connections_per_issuer")   /* 429 */                                  \
     X(PEER_RATE, "request_rate")               /* 429 */                                  \
     X(PEER_BYTES, "byte_rate")                 /* 429 */                                  \
     X(HEADERS, "headers_too_large")            /* 431 */                                  \
@@ -117,9 +119,12 @@ typedef struct https_server_config {
     /* 0: no such limit */
     unsigned connection_rate;      /* new ones per address and second; ten times that at once */
     unsigned connections_per_peer; /* by the fingerprint of its key */
-    unsigned request_rate;         /* per peer and second; five times that at once */
-    double bytes_rate;             /* of bodies, per peer and second, as announced ... */
-    double bytes_burst;            /* ... and at once */
+    unsigned
+        connections_per_issuer; /* of all peers together whom one CA vouches for, and no list of
+                                      * members: such a CA makes as many peers as it likes */
+    unsigned request_rate;      /* per peer and second; five times that at once */
+    double bytes_rate;          /* of bodies, per peer and second, as announced ... */
+    double bytes_burst;         /* ... and at once */
     void (*begin)(https_request *r);
     void (*refused)(void *ctx, const x509_peer *p); /* count and log it; may be NULL; any thread */
     void (*tick)(void *ctx); /* about once a second, on a thread of the server; may be NULL */

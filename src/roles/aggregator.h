@@ -32,6 +32,7 @@
  *     threads: 0   connections: 512   linger: 30   ready_file: ready   log: info
  *     user: sefl                            # root becomes this user when the port is bound
  *     per_address: 128   per_client: 8   connection_rate: 50   request_rate: 20   idle: 60
+ *     per_issuer: 0                         # 0: a quarter of connections
  *     rate_min: 1024                        # what one address or client may take: https_server.h
  *
  * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets a line a round: numbers that everybody may know, no others.
@@ -62,7 +63,7 @@ typedef struct aggregator_settings {
     char *sign_key, *task, *vocab, *init, *state, *models, *ledger;
     char *valid, *ready_file, *user; /* NULL: none */
     unsigned threads, connections, linger_s;
-    unsigned per_address, per_client, connection_rate, request_rate, idle_s, rate_min;
+    unsigned per_address, per_client, per_issuer, connection_rate, request_rate, idle_s, rate_min;
 } aggregator_settings;
 
 /* SEFL_EINVAL names what is missing or wrong. folder: of the file; NULL or "": here. */

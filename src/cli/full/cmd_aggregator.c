@@ -168,6 +168,8 @@ const cli_command cmd_aggregator = {
                "  --connections N       of clients, at most (default 512)\n"
                "  --per-address N, --per-client N\n"
                "                        connections of one address (128), of one client (8)\n"
+               "  --per-issuer N        of all clients of a CA that has no list of members;\n"
+               "                        0 (default): a quarter of --connections\n"
                "  --connection-rate N, --request-rate N\n"
                "                        new connections of an address (50), requests of a client\n"
                "                        (20), a second\n"

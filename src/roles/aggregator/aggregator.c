@@ -384,6 +384,7 @@ static sefl_status serve(aggregator *a)
                                                         .connections_per_address = c->per_address,
                                                         .connection_rate = c->connection_rate,
                                                         .connections_per_peer = c->per_client,
+                                                        .connections_per_issuer = c->per_issuer,
                                                         .request_rate = c->request_rate,
                                                         .bytes_burst = BODIES_BURST * rate,
                                                         .bytes_rate = rate,

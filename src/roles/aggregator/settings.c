@@ -25,6 +25,8 @@ const setting_def aggregator_schema[] = {
       .help = "connections of one address, at most" },
     { "per_client", SETTING_U64, "8", .min = 1, .max = 1024,
       .help = "connections of one client, at most" },
+    { "per_issuer", SETTING_U64, "0", .max = 65536,
+      .help = "of all clients of a CA without a list of members; 0: a quarter of connections" },
     { "connection_rate", SETTING_U64, "50", .min = 1, .max = 100000,
       .help = "new connections of one address a second; ten times that at once" },
     { "request_rate", SETTING_U64, "20", .min = 1, .max = 100000,
@@ -76,6 +78,9 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
     c.connections = (unsigned)settings_u64(s, "connections");
     c.per_address = (unsigned)settings_u64(s, "per_address");
     c.per_client = (unsigned)settings_u64(s, "per_client");
+    c.per_issuer = (unsigned)settings_u64(s, "per_issuer");
+    if (c.per_issuer == 0)
+        c.per_issuer = (c.connections + 3) / 4;
     c.connection_rate = (unsigned)settings_u64(s, "connection_rate");
     c.request_rate = (unsigned)settings_u64(s, "request_rate");
     c.idle_s = (unsigned)settings_u64(s, "idle");

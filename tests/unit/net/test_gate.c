@@ -215,6 +215,8 @@ static int setup(void **state)
     net_cert_at("early", "client", NULL, "ca", now + 86400, 10);
     org_cert("doctor", "Radiology", "org", 0);
     org_cert("cook", "Kitchen", "org", 0);
+    org_cert("nurse", "Radiology", "org", 0);
+    org_cert("porter", "Radiology", "org", 0);
     org_cert("boss", "sefl aggregator", "org", 0);
     org_cert("marked", "sefl client", "org", 0); /* ... and not of the unit agreed on */
     org_cert("weak", "Radiology", "org", 1024);
@@ -237,6 +239,7 @@ static int setup(void **state)
                                                                  .open_path = "/v1/enroll",
                                                                  .open_max = 100,
                                                                  .body_max = 10000,
+                                                                 .connections_per_issuer = 3,
                                                                  .begin = begin,
                                                                  .refused = refused,
                                                                  .log = &logged }));
@@ -737,6 +740,77 @@ static void pinned(void **state)
     CHECK_STATUS(https_client_new(&c, &cfg), SEFL_EINVAL);
 }
 
+static unsigned status_of(raw_tls *c, const char *path)
+{
+    char text[256], answer[4096];
+    snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+    assert_true(raw_send(c, text, strlen(text)));
+    raw_read(c, answer, sizeof answer, "\r\n\r\n");
+    return strncmp(answer, "HTTP/1.1 ", 9) == 0 ? (unsigned)strtoul(answer + 9, NULL, 10) : 0;
+}
+
+/* A CA whose members are not listed has so many connections, under however many names; others do not feel it, nor
+ * do those of its clients that the list has as members. */
+static void places_of_an_issuer(void **state)
+{
+    (void)state;
+    static const char *const who[] = { "doctor", "nurse", "doctor", "porter", "porter", "nurse" };
+    raw_tls c[6], other[5], named;
+    uint64_t before = https_server_count(server, HTTPS_EVENT_ISSUER_FULL);
+    for (int i = 0; i < 6; i++) {
+        open_as(&c[i], who[i]);
+        assert_int_equal(status_of(&c[i], "/a"), i < 3 ? 200 : 429);
+    }
+    assert_int_equal(https_server_count(server, HTTPS_EVENT_ISSUER_FULL) - before, 3);
+    for (int i = 0; i < 5; i++) { /* our own members */
+        open_as(&other[i], "good");
+        assert_int_equal(status_of(&other[i], "/a"), 200);
+    }
+    set_member("porter", TRUST_ACTIVE);
+    apply();
+    open_as(&named, "porter");
+    assert_int_equal(status_of(&named, "/a"), 200);
+    raw_close(&named);
+    for (int i = 0; i < 6; i++)
+        raw_close(&c[i]);
+    for (int i = 0; i < 5; i++)
+        raw_close(&other[i]);
+    for (int i = 0; i < 500; i++) { /* and its places are free again */
+        open_as(&c[0], "nurse");
+        unsigned status = status_of(&c[0], "/a");
+        raw_close(&c[0]);
+        if (status == 200)
+            return;
+        usleep(10000);
+    }
+    fail_msg("an issuer's places are not given back");
+}
+
+/* Who goes away while its request is parked is noticed, with a good-bye and without. */
+static void parked_and_gone(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        raw_tls c;
+        for (int k = 0; k < 1000 && dropped < begun; k++)
+            usleep(5000);
+        int before = dropped, waiting = begun;
+        const char get[] = "GET /park HTTP/1.1\r\nHost: x\r\n\r\n";
+        open_as(&c, "good");
+        assert_true(raw_send(&c, get, sizeof get - 1));
+        for (int k = 0; k < 1000 && begun == waiting; k++)
+            usleep(5000);
+        usleep(1500000);
+        assert_int_equal(dropped, before); /* it waits */
+        if (i == 0)
+            gnutls_bye(c.s, GNUTLS_SHUT_WR);
+        raw_close(&c);
+        for (int k = 0; k < 1000 && dropped == before; k++)
+            usleep(5000);
+        assert_int_equal(dropped, before + 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -753,6 +827,8 @@ int main(void)
         cmocka_unit_test(units),
         cmocka_unit_test(said_who),
         cmocka_unit_test(flood_of_strangers),
+        cmocka_unit_test(places_of_an_issuer),
+        cmocka_unit_test(parked_and_gone),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
