@@ -28,6 +28,8 @@ enum { TASK_FILE_MAX = TASK_BYTES_MAX + 4096, CONNECT_MS = 10000, SERVER_THREADS
 enum { BODIES_BURST = 8, BODY_LEAST = 1 << 20 };
 /* Requests of sites that enrol, of all together: so many at once, then so many a second. */
 enum { ENROL_BURST = 30, ENROL_RATE = 1 };
+/* Honest clients of a CA leave no more unfinished updates than there are clients; some may have new keys. */
+enum { PARTS_SPARE = 8 };
 
 struct aggregator {
     aggregator_options o;
@@ -263,10 +265,24 @@ static void look_at_certificate(aggregator *a)
     (void)own_cert_look(&a->own, ends, (int64_t)(clock_ms(&wall) / 1000), a->o.log);
 }
 
+static bool still_welcome(void *ctx, const uint8_t client[32], const uint8_t *issuer)
+{
+    aggregator *a = ctx;
+    x509_peer p = { .role = "client", .until = INT64_MAX };
+    memcpy(p.fingerprint, client, sizeof p.fingerprint);
+    if (issuer)
+        memcpy(p.issuer, issuer, sizeof p.issuer);
+    pthread_mutex_lock(&a->lock);
+    bool yes = !a->gate || gate_still(a->gate, &p);
+    pthread_mutex_unlock(&a->lock);
+    return yes;
+}
+
 static void every_second(void *ctx)
 {
     look_at_list(of_http(ctx));
     look_at_certificate(of_http(ctx));
+    ingest_sweep(of_http(ctx)->ingest, still_welcome, of_http(ctx));
     save_tally(of_http(ctx));
 }
 
@@ -342,6 +358,7 @@ static sefl_status make_rounds(aggregator *a)
                                                       .journal = a->journal,
                                                       .key = a->key,
                                                       .gate = rounds_gate(a->rounds),
+                                                      .parts_most = a->task.enrolled + PARTS_SPARE,
                                                       .wall = &a->wall,
                                                       .log = a->o.log }));
     rounds_set_ingest(a->rounds, a->ingest);

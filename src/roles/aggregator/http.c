@@ -348,7 +348,9 @@ static void round_path(https_request *r, const char *rest)
     const char *slash = strchr(rest, '/');
     uint64_t round;
     bool get = strcmp(r->method, "GET") == 0, put = strcmp(r->method, "PUT") == 0;
-    ingest_ask ask = { .client = r->peer.fingerprint, .name = r->peer.name };
+    ingest_ask ask = { .client = r->peer.fingerprint,
+                       .issuer = r->peer.listed ? NULL : r->peer.issuer,
+                       .name = r->peer.name };
     if (!slash || !parse_u64(&round, rest, (size_t)(slash - rest)) || round == 0) {
         no_path(r);
     } else if (strcmp(slash, "/model") == 0) {

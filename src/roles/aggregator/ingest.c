@@ -1,6 +1,6 @@
 /* Design.
  *  1. An upload's mutex is held while bytes are worked on, never while the network is waited for.
- *     Order of locks: the list of uploads, an upload, the role, the journal.
+ *     Order of locks: the list of uploads, an upload, the role, the journal; parts.h's is the last.
  *  2. A client has one upload a round that is not over: beginning ends those before it, under their
  *     mutexes, before the gate is asked. So what drop_others deletes was never acknowledged.
  *  3. Nothing is acknowledged before spool_finish; journal_update_put happens under the role's lock,
@@ -25,11 +25,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEX = 64, READ_PIECE = 256 << 10, RETRY_FULL_S = 30, RETRY_DISK_S = 30 };
+enum { HEX = 64, READ_PIECE = 256 << 10, RETRY_FULL_S = 30, RETRY_PARTS_S = 30, RETRY_DISK_S = 30 };
 
 struct ingest {
     ingest_config c;
     body_rule *rule;
+    parts *parts;
     uint64_t total; /* bytes of a body */
     pthread_mutex_t live_lock;
     upload *live;
@@ -49,7 +50,8 @@ struct upload {
     spool *spool;    /* NULL: taken over, failed or finished */
     body_room *room; /* the spool's; NULL: none */
     body_check check;
-    bool over; /* `reply` holds its answer */
+    bool stays; /* a part of it may be on the disk */
+    bool over;  /* `reply` holds its answer */
     ingest_reply reply;
 };
 
@@ -169,6 +171,7 @@ sefl_status ingest_new(ingest **out, const ingest_config *c)
     in->total = ahe_body_bytes(c->ahe);
     pthread_mutex_init(&in->live_lock, NULL);
     SEFL_TRY(body_rule_new(&in->rule, c->ahe, c->pub));
+    SEFL_TRY(parts_new(&in->parts, c->parts_most));
     *out = in, in = NULL;
 done:
     ingest_free(in);
@@ -180,6 +183,7 @@ void ingest_free(ingest *in)
     if (!in)
         return;
     body_rule_free(in->rule);
+    parts_free(in->parts);
     pthread_mutex_destroy(&in->live_lock);
     sefl_free(in);
 }
@@ -187,6 +191,11 @@ void ingest_free(ingest *in)
 void ingest_only_round(ingest *in, uint64_t round)
 {
     atomic_store(&in->only, round);
+}
+
+void ingest_sweep(ingest *in, parts_still *still, void *ctx)
+{
+    parts_sweep(in->parts, still, ctx);
 }
 
 uint64_t ingest_count(const ingest *in, ingest_end e)
@@ -316,10 +325,11 @@ done:
 }
 
 /* The part of this body will never be one: away with it. */
-static void drop_part(ingest *in, const upload *u)
+static void drop_part(ingest *in, upload *u)
 {
     char hex[HEX + 1];
     sefl_buf path = { 0 };
+    u->stays = false;
     if (atomic_load(&in->only) != u->round)
         return; /* all of that round goes, or is gone */
     hex_of(hex, u->who.body);
@@ -343,6 +353,7 @@ static void say_failed(ingest *in, upload *u, ingest_reply *r, sefl_status st)
         drop_part(in, u);
         say(in, r, INGEST_NOT_CIPHER, 422, "%s", why);
     } else if (st == SEFL_EAUTH) {
+        u->stays = false; /* the spool has deleted it */
         say(in, r, INGEST_HASH, 422, "the bytes do not have the hash that was announced");
     } else if (st == SEFL_ERANGE) {
         say(in, r, INGEST_SIZE, 413, "%s", why);
@@ -362,6 +373,27 @@ static sefl_status offset_here(ingest *in, const upload *u, uint64_t *offset)
 done:
     buf_clear(&folder);
     return st;
+}
+
+/* May this client leave a part here? False: answered. */
+static bool takes_part(ingest *in, upload *u, const ingest_ask *ask, ingest_reply *r)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf bodies = { 0 };
+    bool fits = false;
+    SEFL_TRY(journal_path(in->c.journal, &bodies, u->round, "bodies"));
+    SEFL_TRY(parts_begin(in->parts, u->round, (const char *)bodies.p, u->who.client, ask->issuer, u,
+                         &fits));
+    u->stays = fits;
+done:
+    if (st != SEFL_OK) {
+        say_disk(in, r, u);
+    } else if (!fits) {
+        say(in, r, INGEST_PARTS, 503, "clients of your CA have too many unfinished updates here");
+        r->retry_s = RETRY_PARTS_S;
+    }
+    buf_clear(&bodies);
+    return st == SEFL_OK && fits;
 }
 
 static sefl_status open_spool(ingest *in, upload *u, uint64_t offset)
@@ -425,6 +457,8 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
     uint64_t here = ask->offset;
     st = offset_here(in, u, &here);
     if (st == SEFL_OK && here == ask->offset) { /* only then is it worth reading all of it */
+        if (!takes_part(in, u, ask, r))
+            goto done;
         st = open_spool(in, u, here);
         here = st == SEFL_OK ? spool_offset(u->spool) : here;
     }
@@ -559,6 +593,7 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
         if (st == SEFL_OK) {
             in->c.gate.took(in->c.gate.ctx, u->round, &u->who, u->room);
             u->room = NULL;
+            u->stays = false;
         }
     }
     pthread_mutex_unlock(in->c.gate.lock);
@@ -632,6 +667,7 @@ void upload_free(upload *u)
     if (!u->over)
         atomic_fetch_add(&in->counts[INGEST_CUT], 1);
     close_spool(u);
+    parts_end(in->parts, u, u->stays);
     body_check_clear(&u->check);
     buf_clear(&u->reply.receipt);
     pthread_mutex_destroy(&u->lock);

@@ -16,7 +16,8 @@
  * round-N/bodies/CLIENT/HASH: one client cannot go on with another's part, nor be given the
  * receipt for another's body; and a body that another client has in this round, or that any had in a
  * round before, by whatever name, is refused (honest ones never coincide: their coins differ). A client has one part a round: beginning another body,
- * or the same on a new connection, ends the upload before it.
+ * or the same on a new connection, ends the upload before it. A CA whose members are not listed has so many
+ * parts a round in all (parts.h).
  *
  * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts).
  * Memory: 8 units an upload, whatever its size, and a room (rooms.h) where one is free; 112 bytes for each update of the open round. */
@@ -29,27 +30,29 @@
 #include "crypto/sign.h"
 #include "protocol/agg.h"
 #include "roles/aggregator/body.h"
+#include "roles/aggregator/parts.h"
 #include "roles/aggregator/rooms.h"
 #include "store/journal/journal.h"
 
 #include <pthread.h>
 
 /* What became of every upload that was begun: name, counter's name. */
-#define INGEST_END_LIST(X)                                                        \
-    X(TAKEN, "taken")           /* acknowledged */                                \
-    X(AGAIN, "again")           /* had it already: the receipt once more */       \
-    X(OTHER, "other_body")      /* this client has another one in this round */   \
-    X(COPIED, "copied")         /* another client's, or another round's, body */  \
-    X(LATE, "late")             /* round closed, or the task over */              \
-    X(EARLY, "early")           /* no such round yet */                           \
-    X(SIZE, "size")             /* not the size of an update */                   \
-    X(OFFSET, "offset")         /* does not go on where we are */                 \
-    X(LIMIT, "limit")           /* max_rounds_per_client */                       \
-    X(FULL, "full")             /* clients_max are in */                          \
-    X(NOT_CIPHER, "not_cipher") /* a unit that is no ciphertext */                \
-    X(HASH, "hash")             /* other bytes than the hash says */              \
-    X(REPLACED, "replaced")     /* the client came again on another connection */ \
-    X(CUT, "cut")               /* broke off; the part stays */                   \
+#define INGEST_END_LIST(X)                                                         \
+    X(TAKEN, "taken")           /* acknowledged */                                 \
+    X(AGAIN, "again")           /* had it already: the receipt once more */        \
+    X(OTHER, "other_body")      /* this client has another one in this round */    \
+    X(COPIED, "copied")         /* another client's, or another round's, body */   \
+    X(LATE, "late")             /* round closed, or the task over */               \
+    X(EARLY, "early")           /* no such round yet */                            \
+    X(SIZE, "size")             /* not the size of an update */                    \
+    X(OFFSET, "offset")         /* does not go on where we are */                  \
+    X(LIMIT, "limit")           /* max_rounds_per_client */                        \
+    X(FULL, "full")             /* clients_max are in */                           \
+    X(PARTS, "parts")           /* its CA's clients have unfinished ones enough */ \
+    X(NOT_CIPHER, "not_cipher") /* a unit that is no ciphertext */                 \
+    X(HASH, "hash")             /* other bytes than the hash says */               \
+    X(REPLACED, "replaced")     /* the client came again on another connection */  \
+    X(CUT, "cut")               /* broke off; the part stays */                    \
     X(DISK, "disk")             /* could not be written here */
 
 typedef enum ingest_end {
@@ -84,6 +87,7 @@ typedef struct ingest_config {
     journal *journal;
     const sign_key *key;
     ingest_gate gate;
+    unsigned parts_most; /* unfinished bodies of one issuer's clients (parts.h); 0: no limit */
     const sefl_clock *wall;
     sefl_log *log;
 } ingest_config;
@@ -92,8 +96,10 @@ typedef struct ingest_config {
 typedef struct ingest_ask {
     uint64_t round;
     const uint8_t *client; /* fingerprint, from its certificate */
-    const char *name;      /* common name, for people */
-    content_kind kind;     /* of the hash that it calls the body by */
+    const uint8_t
+        *issuer;       /* of the CA that alone vouches for it; NULL: it is a member of the list */
+    const char *name;  /* common name, for people */
+    content_kind kind; /* of the hash that it calls the body by */
     uint8_t body[CONTENT_BYTES];
     uint64_t offset, total; /* bytes [offset, total) follow ... */
     uint64_t length;        /* ... and so many were announced */
@@ -117,6 +123,9 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
 sefl_status upload_bytes(upload *u, sefl_span piece) SEFL_MUST_CHECK;
 void upload_end(upload *u, ingest_reply *r);
 void upload_free(upload *u);
+
+/* Deletes what clients have left who are not welcome any more; once a second. */
+void ingest_sweep(ingest *in, parts_still *still, void *ctx);
 
 /* Bytes of this body that are here already (HEAD). */
 void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { VALUES = 2000, BODIES = 3 };
+enum { VALUES = 2000, BODIES = 3, MOST = 3 };
 
 /* ---- a role in small ------------------------------------------------------------------------- */
 
@@ -95,7 +95,8 @@ static void start(void)
                                                            .rooms = w.rooms,
                                                            .admit = admit,
                                                            .has_body = has_body,
-                                                           .took = took } }));
+                                                           .took = took },
+                                                 .parts_most = MOST }));
 }
 
 static void stop(void)
@@ -579,6 +580,110 @@ static void failing_disks(void **state)
 }
 #endif
 
+/* ---- parts of those whom only a CA vouches for ----------------------------------------------- */
+
+/* All but the last byte, for the n-th key that this CA (NULL: none) has made up. */
+static unsigned leave_part(const uint8_t *issuer, uint64_t round, unsigned n, ingest_reply *r)
+{
+    char key[32];
+    memset(key, 0, sizeof key);
+    snprintf(key, sizeof key, "made up %u %s", n, issuer ? (const char *)issuer : "");
+    ingest_ask a = ask_of((const uint8_t *)key, round, w.hash[0], 0);
+    a.issuer = issuer;
+    *r = (ingest_reply){ 0 };
+    return put_part(&a, w.body[0], w.total - 1, 4096, r);
+}
+
+/* Files NAME.part in the folders of a round. */
+static unsigned parts_there(uint64_t round)
+{
+    sefl_buf path = { 0 };
+    unsigned n = 0;
+    CHECK_OK(journal_path(w.j, &path, round, "bodies"));
+    DIR *d = opendir((const char *)path.p);
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        char one[600];
+        size_t here;
+        uint64_t bytes;
+        snprintf(one, sizeof one, "%s/%s", (const char *)path.p, e->d_name);
+        if (e->d_name[0] != '.') {
+            CHECK_OK(spool_sweep(one, UINT64_MAX, &here, &bytes));
+            n += (unsigned)here;
+        }
+    }
+    closedir(d);
+    buf_clear(&path);
+    return n;
+}
+
+static bool not_this_one(void *ctx, const uint8_t client[32], const uint8_t *issuer)
+{
+    (void)client;
+    return !issuer || memcmp(issuer, ctx, 32) != 0;
+}
+
+static void parts_of_an_issuer(void **state)
+{
+    (void)state;
+    static uint8_t org[32] = "org", clinic[32] = "clinic";
+    ingest_reply r;
+    uint64_t before = ingest_count(w.in, INGEST_PARTS);
+    open_round(90);
+    for (unsigned i = 0; i < 10; i++) {
+        unsigned status = leave_part(org, 90, i, &r);
+        if (i < MOST)
+            assert_int_equal(status, 0); /* taken, until it broke off */
+        else
+            assert_true(status == 503 && r.retry_s > 0);
+    }
+    assert_int_equal(ingest_count(w.in, INGEST_PARTS) - before, 10 - MOST);
+    assert_int_equal(parts_there(90), MOST);
+    assert_int_equal(leave_part(org, 90, 0, &r), 409); /* it goes on with its own */
+    for (unsigned i = 0; i < 10; i++)                  /* members have one each */
+        assert_int_equal(leave_part(NULL, 90, i, &r), 0);
+    assert_int_equal(leave_part(clinic, 90, 0, &r), 0); /* and others their own share */
+    assert_int_equal(parts_there(90), MOST + 11);
+
+    stop(); /* the next process knows them */
+    start();
+    open_round(90);
+    assert_int_equal(leave_part(org, 90, 20, &r), 503);
+    assert_int_equal(leave_part(clinic, 90, 1, &r), 0);
+
+    char key[32] = "made up 0 org"; /* one that is finished makes place, one that is refused too */
+    ingest_ask a = ask_of((const uint8_t *)key, 90, w.hash[0], w.total - 1);
+    a.issuer = org;
+    assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 200);
+    buf_clear(&r.receipt);
+    uint8_t *junk;
+    CHECK_OK(sefl_new(&junk, w.total, 1));
+    a = ask_of(eve, 90, w.hash[1], 0);
+    a.issuer = org;
+    assert_int_equal(put_part(&a, junk, w.total, 4096, &r), 422);
+    sefl_free(junk);
+    a = ask_of(bob, 90, w.hash[1], 0);
+    a.issuer = org;
+    assert_int_equal(put_part(&a, w.body[1], w.total - 1, 4096, &r), 0);
+
+    /* its CA is put out: what it left goes, but for what arrives just now */
+    upload *u;
+    a = ask_of(bob, 90, w.hash[1], w.total - 1);
+    a.issuer = org;
+    ingest_begin(w.in, &u, &a, &r);
+    assert_non_null(u);
+    unsigned all = parts_there(90);
+    ingest_sweep(w.in, not_this_one, org);
+    assert_int_equal(parts_there(90), all - (MOST - 1));
+    upload_free(u);
+    ingest_sweep(w.in, not_this_one, org);
+    assert_int_equal(parts_there(90), all - MOST);
+    check_file((const uint8_t *)key, 90, 0, true); /* what was acknowledged stays */
+
+    open_round(91); /* a new round, a new share */
+    assert_int_equal(leave_part(org, 91, 0, &r), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -591,6 +696,7 @@ int main(void)
         cmocka_unit_test(a_round_closes_in_between),
         cmocka_unit_test(later_connections_win),
         cmocka_unit_test(races),
+        cmocka_unit_test(parts_of_an_issuer),
 #if SEFL_FAULTS
         cmocka_unit_test(failing_disks),
 #endif

@@ -1,0 +1,228 @@
+#include "roles/aggregator/parts.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "store/journal/spool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HEX = 64, ROOM_FIRST = 16 };
+
+typedef struct part {
+    uint8_t client[32], issuer[32];
+    bool member;       /* then there is no issuer */
+    const void *owner; /* NULL: nobody sends it now */
+} part;
+
+struct parts {
+    pthread_mutex_t lock;
+    unsigned most;
+    uint64_t round;
+    char *bodies; /* the round's folder */
+    part *at;
+    size_t n, room;
+};
+
+sefl_status parts_new(parts **out, unsigned most)
+{
+    sefl_status st = sefl_new(out, 1, sizeof **out);
+    if (st == SEFL_OK) {
+        (*out)->most = most;
+        pthread_mutex_init(&(*out)->lock, NULL);
+    }
+    return st;
+}
+
+void parts_free(parts *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_destroy(&p->lock);
+    sefl_free(p->bodies);
+    sefl_free(p->at);
+    sefl_free(p);
+}
+
+/* ---- the disk ---------------------------------------------------------------------------------- */
+
+static void hex_of(char out[HEX + 1], const uint8_t bytes[32])
+{
+    for (int i = 0; i < 32; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static bool parse_hex(uint8_t out[32], const char *text)
+{
+    if (strlen(text) != HEX || strspn(text, "0123456789abcdef") != HEX)
+        return false;
+    for (int i = 0; i < 32; i++)
+        sscanf(text + 2 * i, "%2hhx", &out[i]);
+    return true;
+}
+
+static sefl_status path_of(char out[PATH_MAX], const char *bodies, const uint8_t client[32],
+                           const char *tail)
+{
+    char hex[HEX + 1];
+    hex_of(hex, client);
+    return snprintf(out, PATH_MAX, "%s/%s%s", bodies, hex, tail) < PATH_MAX
+               ? SEFL_OK
+               : sefl_fail(SEFL_EINVAL, "path is too long");
+}
+
+static sefl_status write_issuer(const char *bodies, const uint8_t client[32],
+                                const uint8_t issuer[32])
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX], hex[HEX + 1];
+    SEFL_TRY(file_make_folder(bodies, 0700));
+    SEFL_TRY(path_of(path, bodies, client, ""));
+    SEFL_TRY(file_make_folder(path, 0700));
+    SEFL_TRY(path_of(path, bodies, client, "/.issuer"));
+    hex_of(hex, issuer);
+    SEFL_CHECK(symlink(hex, path) == 0 || errno == EEXIST, SEFL_EIO, "cannot make %s: %s", path,
+               strerror(errno));
+done:
+    return st;
+}
+
+/* False: a member. */
+static bool read_issuer(uint8_t out[32], const char *bodies, const uint8_t client[32])
+{
+    char path[PATH_MAX], hex[HEX + 2];
+    if (path_of(path, bodies, client, "/.issuer") != SEFL_OK)
+        return false;
+    ssize_t n = readlink(path, hex, sizeof hex - 1);
+    hex[n < 0 ? 0 : n] = 0;
+    return parse_hex(out, hex);
+}
+
+/* ---- the table; all of it under the lock ------------------------------------------------------- */
+
+static part *find(parts *p, const uint8_t client[32])
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (memcmp(p->at[i].client, client, 32) == 0)
+            return &p->at[i];
+    return NULL;
+}
+
+static sefl_status add(parts *p, part **out, const uint8_t client[32])
+{
+    sefl_status st = SEFL_OK;
+    if (p->n == p->room) {
+        size_t room = p->room ? 2 * p->room : ROOM_FIRST;
+        SEFL_TRY(sefl_grow(&p->at, p->room * sizeof *p->at, room * sizeof *p->at));
+        p->room = room;
+    }
+    *out = &p->at[p->n++];
+    **out = (part){ .member = true };
+    memcpy((*out)->client, client, 32);
+done:
+    return st;
+}
+
+/* What lies in the folder of a round that is new to us. */
+static sefl_status look_back(parts *p, uint64_t round, const char *bodies)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX], *folder = NULL;
+    DIR *d = NULL;
+    SEFL_TRY(sefl_strdup(&folder, bodies));
+    sefl_free(p->bodies);
+    p->bodies = folder;
+    p->round = round;
+    p->n = 0;
+    d = opendir(bodies);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        uint8_t client[32];
+        size_t left = 0;
+        uint64_t bytes;
+        part *one;
+        if (!parse_hex(client, e->d_name))
+            continue;
+        SEFL_TRY(path_of(path, bodies, client, ""));
+        SEFL_TRY(spool_sweep(path, UINT64_MAX, &left, &bytes)); /* none is that old */
+        if (left == 0)
+            continue;
+        SEFL_TRY(add(p, &one, client));
+        one->member = !read_issuer(one->issuer, bodies, client);
+    }
+done:
+    if (d)
+        closedir(d);
+    return st;
+}
+
+/* Parts of others whom this issuer alone vouches for. */
+static unsigned count(const parts *p, const uint8_t issuer[32], const part *but)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < p->n; i++)
+        n += &p->at[i] != but && !p->at[i].member && memcmp(p->at[i].issuer, issuer, 32) == 0;
+    return n;
+}
+
+sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint8_t client[32],
+                        const uint8_t *issuer, const void *owner, bool *fits)
+{
+    sefl_status st = SEFL_OK;
+    *fits = true;
+    pthread_mutex_lock(&p->lock);
+    if (round < p->round) /* it has closed meanwhile: no byte is taken */
+        goto done;
+    if (round > p->round)
+        SEFL_TRY(look_back(p, round, bodies));
+    part *one = find(p, client);
+    if (issuer && p->most > 0 && count(p, issuer, one) >= p->most) {
+        *fits = false;
+        goto done;
+    }
+    if (!one)
+        SEFL_TRY(add(p, &one, client));
+    one->owner = owner;
+    one->member = issuer == NULL;
+    if (issuer)
+        memcpy(one->issuer, issuer, 32);
+done:
+    pthread_mutex_unlock(&p->lock);
+    /* outside: a new folder is synced */
+    return st == SEFL_OK && *fits && issuer ? write_issuer(bodies, client, issuer) : st;
+}
+
+void parts_end(parts *p, const void *owner, bool stays)
+{
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < p->n; i++)
+        if (p->at[i].owner == owner) {
+            p->at[i].owner = NULL;
+            if (!stays)
+                p->at[i] = p->at[--p->n];
+            break;
+        }
+    pthread_mutex_unlock(&p->lock);
+}
+
+void parts_sweep(parts *p, parts_still *still, void *ctx)
+{
+    char path[PATH_MAX];
+    size_t left = 0;
+    uint64_t bytes;
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < p->n;) {
+        const part *one = &p->at[i];
+        if (!one->owner && !still(ctx, one->client, one->member ? NULL : one->issuer) &&
+            path_of(path, p->bodies, one->client, "") == SEFL_OK &&
+            spool_sweep(path, 0, &left, &bytes) == SEFL_OK && left == 0)
+            p->at[i] = p->at[--p->n];
+        else
+            i++;
+    }
+    pthread_mutex_unlock(&p->lock);
+}
