@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -338,6 +339,35 @@ sefl_status ca_token(trust *t, sefl_buf *text, const char *name, int64_t expires
 done:
     token_clear(&tk);
     return st;
+}
+
+static bool is_open(const trust_token *k, int64_t now)
+{
+    return k->state == TRUST_OPEN && now < k->expires;
+}
+
+const trust_token *ca_open_token(const trust *t, const char *name, int64_t now)
+{
+    for (size_t i = 0; i < t->tokens; i++)
+        if (is_open(&t->token[i], now) && strcmp(t->token[i].name, name) == 0)
+            return &t->token[i];
+    return NULL;
+}
+
+static bool is_alike(const char *a, const char *b)
+{
+    return strcasecmp(a, b) == 0 && strcmp(a, b) != 0;
+}
+
+const char *ca_name_alike(const trust *t, const char *name, int64_t now)
+{
+    for (size_t i = 0; i < t->members; i++)
+        if (t->member[i].state == TRUST_ACTIVE && is_alike(t->member[i].name, name))
+            return t->member[i].name;
+    for (size_t i = 0; i < t->tokens; i++)
+        if (is_open(&t->token[i], now) && is_alike(t->token[i].name, name))
+            return t->token[i].name;
+    return NULL;
 }
 
 sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p, int64_t now)

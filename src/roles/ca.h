@@ -81,6 +81,12 @@ sefl_status ca_set_issuer(trust *t, const uint8_t key[TRUST_KEY], trust_role rol
 sefl_status ca_token(trust *t, sefl_buf *text, const char *name, int64_t expires, int64_t now,
                      const sefl_rng *rng) SEFL_MUST_CHECK;
 
+/* A token of this name that can be used still; NULL if there is none. */
+const trust_token *ca_open_token(const trust *t, const char *name, int64_t now);
+/* The name of an active member, or of an open token, that differs from this one in capitals alone: two sites,
+ * and easily taken for one. NULL if there is none. */
+const char *ca_name_alike(const trust *t, const char *name, int64_t now);
+
 /* May this site join here with this token? SEFL_EAUTH with the reason. Changes nothing. */
 sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
                      int64_t now) SEFL_MUST_CHECK;

@@ -38,6 +38,20 @@ expect 0 "$SEFL" ca token ops --name site-1 --out t1
 grep -q '^sefl-token-1\.' t1 || fail "a token"
 [ "$(stat -c %a t1)" = 600 ] || fail "a token that others can read"
 expect 1 "$SEFL" ca token ops --name site-2 --out t1; says "nothing was changed"
+# said, and made all the same: a second token of a name, and a name that looks like another
+cp -r ops twice
+expect 0 "$SEFL" ca token twice --name site-1; says '"site-1" has an open token already'
+expect 0 "$SEFL" ca token twice --name Site-1; says '"Site-1" and "site-1" are two sites'
+case $out in *"open token already"*) fail "two names are taken for one" ;; esac
+expect 0 "$SEFL" ca token twice --name site-0
+case $out in *"two sites"* | *"open token already"*) fail "a note about nothing: $out" ;; esac
+expect 1 "$SEFL" ca revoke twice --name site-0; says "an open token of that name"
+digits=$(printf '%s\n' "$out" | sed -n 's/.*--token \([0-9a-f]*\).*/\1/p')
+expect 0 "$SEFL" ca revoke twice --token "$digits"
+expect 1 "$SEFL" ca revoke twice --name site-0; says 'no active member "site-0"'
+case $out in *"open token"*) fail "a cancelled token is open" ;; esac
+expect 0 "$SEFL" enroll capital --csr-only --name SITE-1
+expect 0 "$SEFL" ca sign twice --csr capital/csr.pem --name SITE-1 --out SITE-1.pem; says "are two sites"
 expect 0 "$SEFL" ca list ops; says "members only"; says "open"; says "site-1"
 if "$SEFL" ca list ops | grep -q site-2; then fail "a token that nobody got is open"; fi
 # a result that cannot be written changes nothing, and neither does a list that cannot be

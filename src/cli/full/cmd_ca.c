@@ -114,6 +114,14 @@ static sefl_status which_member(const wish *w, const trust *t, uint8_t key[TRUST
     sefl_status st = SEFL_OK;
     if (of(w, O_NAME)) {
         const trust_member *m = trust_find_name(t, of(w, O_NAME));
+        const trust_token *k = ca_open_token(t, of(w, O_NAME), w->now);
+        char hex[2 * TRUST_KEY + 1] = "";
+        if (k)
+            ca_hex(hex, k->id);
+        SEFL_CHECK(m != NULL || !k, SEFL_ENOTFOUND,
+                   "no active member \"%.64s\", but an open token of that name: 'sefl ca revoke "
+                   "FOLDER --token %.16s' cancels it",
+                   of(w, O_NAME), hex);
         SEFL_CHECK(m != NULL, SEFL_ENOTFOUND, "no active member \"%.64s\"", of(w, O_NAME));
         memcpy(key, m->key, TRUST_KEY);
         return SEFL_OK;
@@ -229,6 +237,15 @@ static sefl_status check_out(const wish *w)
                : SEFL_OK;
 }
 
+/* Two sites whose names look like one. */
+static void note_alike(const wish *w, const trust *t)
+{
+    const char *other = ca_name_alike(t, of(w, O_NAME), w->now);
+    if (other)
+        fprintf(stderr, "sefl: \"%s\" and \"%s\" are two sites: capitals count in names\n",
+                of(w, O_NAME), other);
+}
+
 static sefl_status do_token(const wish *w)
 {
     sefl_status st = SEFL_OK;
@@ -239,6 +256,7 @@ static sefl_status do_token(const wish *w)
     char date[32];
     SEFL_TRY(check_out(w));
     SEFL_TRY(ca_edit(&e, w->folder));
+    const bool second = ca_open_token(e.t, of(w, O_NAME), w->now) != NULL;
     SEFL_TRY(ca_token(e.t, &text, of(w, O_NAME), expires, w->now, &rng));
     SEFL_TRY(wr_u8(&text, '\n'));
     SEFL_TRY(give_and_commit(w, &e, buf_span(&text), 0600));
@@ -249,6 +267,12 @@ static sefl_status do_token(const wish *w)
         "      server's can join under that name: give it to the site itself, not through the "
         "other server\n",
         trust_role_name(e.t->self.role), of(w, O_NAME), date);
+    if (second)
+        fprintf(stderr,
+                "sefl: \"%s\" has an open token already, and both are good: if the first is lost,\n"
+                "      cancel it ('sefl ca list', 'sefl ca revoke --token')\n",
+                of(w, O_NAME));
+    note_alike(w, e.t);
 done:
     trust_edit_end(&e);
     buf_clear(&text);
@@ -454,6 +478,7 @@ static sefl_status do_sign(const wish *w)
     }
     fprintf(stderr, "sefl: \"%s\" is a member now%s\n", of(w, O_NAME),
             cert.n > 0 ? "" : " (the aggregation server's CA makes its certificate)");
+    note_alike(w, e.t);
 done:
     trust_edit_end(&e);
     buf_clear(&pem);
