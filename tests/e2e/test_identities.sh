@@ -45,6 +45,18 @@ expect 0 "$SEFL" ca token twice --name Site-1; says '"Site-1" and "site-1" are t
 case $out in *"open token already"*) fail "two names are taken for one" ;; esac
 expect 0 "$SEFL" ca token twice --name site-0
 case $out in *"two sites"* | *"open token already"*) fail "a note about nothing: $out" ;; esac
+# a CA that ends before what it is to issue: said, with the date
+long() { case $out in *"outlives its CA"*) fail "$1: $out" ;; esac; }
+expect 0 "$SEFL" ca new brief --name Brief --days 30
+expect 0 "$SEFL" ca server brief --role aggregator --name as --hosts localhost --days 20; long "a server within its CA"
+expect 0 "$SEFL" ca renew brief --server brief/server/cert.pem --out brief/next.pem; says "not after 365 days"
+expect 0 "$SEFL" ca server brief --role aggregator --name as --hosts localhost --out brief/tls --days 31
+says "ends on 20"; says "not after 31 days"
+expect 0 "$SEFL" enroll capital --csr-only --name short
+expect 0 "$SEFL" ca sign brief --csr capital/csr.pem --name short --out short.pem; says "not after 365 days: its CA ends then"
+expect 0 "$SEFL" ca renew brief --name short --days 10 --out shorter.pem; long "a site within its CA"
+expect 0 "$SEFL" ca renew brief --name short --days 40 --out longer.pem; says "not after 40 days"
+rm longer.pem
 expect 1 "$SEFL" ca revoke twice --name site-0; says "an open token of that name"
 digits=$(printf '%s\n' "$out" | sed -n 's/.*--token \([0-9a-f]*\).*/\1/p')
 expect 0 "$SEFL" ca revoke twice --token "$digits"

@@ -174,6 +174,21 @@ static sefl_status give_and_commit(const wish *w, trust_edit *e, sefl_span bytes
     return st;
 }
 
+/* A certificate never outlives its CA: one that has fewer days than it was to have is said. */
+static void note_end(sefl_span pem, unsigned days)
+{
+    x509_info info;
+    char date[32];
+    if (x509_info_read(&info, pem, NULL) != SEFL_OK ||
+        info.until - info.from >= (int64_t)days * 86400)
+        return;
+    ca_date(date, info.until);
+    fprintf(stderr,
+            "sefl: the certificate ends on %s UTC, not after %u days: its CA ends then, and\n"
+            "      no certificate outlives its CA\n",
+            date, days);
+}
+
 /* ---- actions ---------------------------------------------------------------------------------- */
 
 static sefl_status do_new(const wish *w)
@@ -192,7 +207,7 @@ static sefl_status do_server(const wish *w)
 {
     sefl_status st = SEFL_OK;
     trust_edit e = { .lock = -1 };
-    sefl_buf dir = { 0 }, cert = { 0 }, key = { 0 };
+    sefl_buf dir = { 0 }, cert = { 0 }, key = { 0 }, pem = { 0 };
     char hex[2 * TRUST_KEY + 1];
     bool fresh = false;
     if (of(w, O_OUT))
@@ -218,6 +233,8 @@ static sefl_status do_server(const wish *w)
            trust_role_name(w->role), of(w, O_NAME), of(w, O_HOSTS), hex);
     ca_hex(hex, e.t->self.sign);
     printf("signs as  %s\n", hex);
+    if (file_read(&pem, (const char *)cert.p, PEM_MAX) == SEFL_OK)
+        note_end(buf_span(&pem), w->days ? w->days : CA_SERVER_DAYS);
 done:
     if (st != SEFL_OK && fresh &&
         !e.in_force) /* a key that the list does not know; the next try makes another */
@@ -226,6 +243,7 @@ done:
     buf_clear(&dir);
     buf_clear(&cert);
     buf_clear(&key);
+    buf_clear(&pem);
     return st;
 }
 
@@ -445,6 +463,7 @@ static sefl_status do_renew(const wish *w)
         SEFL_TRY(trust_edit_commit(&e)); /* the site can fetch it, whatever becomes of our copy */
     }
     SEFL_TRY(give(w, buf_span(&pem), 0644));
+    note_end(buf_span(&pem), w->days ? w->days : of(w, O_SERVER) ? CA_SERVER_DAYS : CA_CLIENT_DAYS);
     fprintf(
         stderr,
         of(w, O_SERVER)
@@ -479,6 +498,8 @@ static sefl_status do_sign(const wish *w)
     fprintf(stderr, "sefl: \"%s\" is a member now%s\n", of(w, O_NAME),
             cert.n > 0 ? "" : " (the aggregation server's CA makes its certificate)");
     note_alike(w, e.t);
+    if (cert.n > 0)
+        note_end(buf_span(&cert), w->days ? w->days : CA_CLIENT_DAYS);
 done:
     trust_edit_end(&e);
     buf_clear(&pem);
