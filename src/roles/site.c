@@ -1,17 +1,22 @@
 #define _GNU_SOURCE
 #include "roles/site.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "config/places.h"
+#include "config/yaml/yaml.h"
 #include "net/https_client.h"
 #include "protocol/enrol.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
 #include "roles/ca.h"
+#include "roles/client_config.h"
 #include "store/ledger.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { WAIT_S = 60, ERROR_SHOWN = 200 };
@@ -60,8 +65,40 @@ done:
     return st;
 }
 
-/* What is there already is the owner's. */
-static sefl_status put_settings(const char *folder, const char *host, uint16_t port)
+/* What is there already is the owner's; said if it is for another server than we enrolled at. */
+static void look_at_settings(char out[SITE_KEPT], const char *path, const char *host, uint16_t port)
+{
+    settings s;
+    char *had = NULL;
+    uint16_t had_port = 0;
+    settings_init(&s, client_schema);
+    if (yaml_read(&s, path) != SEFL_OK || !settings_given(&s, "server") ||
+        place_address(&had, &had_port, settings_text(&s, "server"), "server", 1) != SEFL_OK)
+        snprintf(out, SITE_KEPT, "%s was there and is kept, but names no server that can be read",
+                 path);
+    else if (had_port != port || strcasecmp(had, host) != 0)
+        snprintf(out, SITE_KEPT,
+                 "%s was there and is kept: it has server %s, and enrolled was at %s:%u", path,
+                 settings_text(&s, "server"), host, port);
+    sefl_free(had);
+    settings_clear(&s);
+}
+
+static void look_at_ledger(char out[SITE_KEPT], const char *path, const char *population)
+{
+    ledger *l = NULL;
+    if (ledger_open_read(&l, path) != SEFL_OK)
+        snprintf(out, SITE_KEPT, "%s was there and is kept, but cannot be read: %s", path,
+                 sefl_last_error());
+    else if (strcmp(ledger_population(l), population) != 0)
+        snprintf(out, SITE_KEPT,
+                 "%s was there and is kept: it is of the population \"%s\", and enrolled was for "
+                 "\"%s\", whose tasks need a ledger of their own",
+                 path, ledger_population(l), population);
+    ledger_close(l);
+}
+
+static sefl_status put_settings(const char *folder, const char *host, uint16_t port, site_report *r)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -73,6 +110,9 @@ static sefl_status put_settings(const char *folder, const char *host, uint16_t p
                             "aggregator_key: aggregator.pub\ncsp_key: csp.pub\n"
                             "policy: policy.yml\ntext: text\nstate: state\nledger: ledger\n"));
         SEFL_TRY(put(folder, "client.yml", buf_span(&b)));
+    } else {
+        SEFL_TRY(ca_path(&b, folder, "client.yml"));
+        look_at_settings(r->kept_settings, (const char *)b.p, host, port);
     }
     if (!has(folder, "policy.yml"))
         SEFL_TRY(put(folder, "policy.yml", span_of_str(policy_text)));
@@ -85,17 +125,19 @@ done:
 
 /* The certificate goes last: with it the folder is complete. */
 static sefl_status install(const char *folder, const char *host, uint16_t port, sefl_span cert,
-                           sefl_span ca, const char *population, const site_report *r)
+                           sefl_span ca, const char *population, site_report *r)
 {
     sefl_status st = SEFL_OK;
     sefl_buf path = { 0 };
     SEFL_TRY(put(folder, "peers.pem", ca));
     SEFL_TRY(put_pub(folder, "aggregator.pub", r->as));
     SEFL_TRY(put_pub(folder, "csp.pub", r->csp));
-    SEFL_TRY(put_settings(folder, host, port));
+    SEFL_TRY(put_settings(folder, host, port, r));
     SEFL_TRY(ca_path(&path, folder, "ledger"));
-    if (!file_exists((const char *)path.p)) /* an old one goes on: what was spent is spent */
+    if (!file_exists((const char *)path.p))
         SEFL_TRY(ledger_create((const char *)path.p, population));
+    else /* it goes on: what was spent is spent */
+        look_at_ledger(r->kept_ledger, (const char *)path.p, population);
     SEFL_TRY(put(folder, "cert.pem", cert));
 done:
     buf_clear(&path);

@@ -28,11 +28,16 @@ typedef struct site_config {
     sefl_span as_token, csp_token;
 } site_config;
 
+enum { SITE_KEPT = 400 };
+
 typedef struct site_report {
     char name[TRUST_NAME_MAX + 1];
     uint8_t key[TRUST_KEY];
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
     int64_t until;
+    /* client.yml and the ledger, where they were there already and name another server, another
+     * population: a sentence each, else "" */
+    char kept_settings[SITE_KEPT], kept_ledger[SITE_KEPT];
 } site_report;
 
 /* SEFL_EAUTH: refused; SEFL_ETIMEOUT: not now, try again; SEFL_EEXIST: this folder has a certificate. */

@@ -310,6 +310,14 @@ expect 1 "$SEFL" enroll hand --cert site-9.pem --peers pub2/csp-ca.pem --aggrega
 expect 0 "$SEFL" enroll hand --cert site-9.pem --peers pub2/aggregator-ca.pem --aggregator-key pub2/aggregator.pub \
     --csp-key pub2/csp.pub --population trial --server "$at"
 says "AS  signs as  $(cat "$fed/public/aggregator.pub")"
+case $out in *"is kept"*) fail "a note about nothing: $out" ;; esac
+# in a folder that has settings and a ledger of another federation
+cp -r hand moved && rm moved/cert.pem moved/ledger
+"$SEFL" privacy new moved/ledger --population elsewhere > /dev/null
+sed -i 's/^server:.*/server: old.example:7000/' moved/client.yml
+expect 0 "$SEFL" enroll moved --cert site-9.pem --peers pub2/aggregator-ca.pem --aggregator-key pub2/aggregator.pub \
+    --csp-key pub2/csp.pub --population trial --server "$at"
+says "moved/client.yml was there and is kept: it has server old.example:7000"; says 'of the population "elsewhere"'
 # the server looks at its list every second; a busy machine may need longer
 hand_in() { enroll hand --renew > hand.said 2>&1 && grep -q "no newer certificate" hand.said; }
 hand_out() { ! enroll hand --renew > hand.said 2>&1 && grep -q 403 hand.said; }

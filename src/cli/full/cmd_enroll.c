@@ -83,6 +83,10 @@ static void print_report(const wish *w, const site_report *r)
     printf("%s: enrolled as \"%s\", certificate until %s\n", w->folder, r->name, date);
     print_key("AS", r->as);
     print_key("CSP", r->csp);
+    if (r->kept_settings[0])
+        fprintf(stderr, "sefl: %s\n", r->kept_settings);
+    if (r->kept_ledger[0])
+        fprintf(stderr, "sefl: %s\n", r->kept_ledger);
     printf("Next: put text into %s/text, look at %s/policy.yml, then\n"
            "  sefl client -c %s/client.yml\n",
            w->folder, w->folder, w->folder);

@@ -166,9 +166,48 @@ static void from_a_file(void **state)
     assert_non_null(strstr(sefl_last_error(), "--renew --cert"));
 }
 
+/* Enrolled again in a folder that has settings and a ledger: they are kept, and said if they do not fit. */
+static site_report again(const char *host, uint16_t port, const char *population)
+{
+    site_parts p = parts(here("signed.pem"));
+    site_report rep;
+    p.host = host, p.port = port, p.population = population;
+    assert_int_equal(remove(in(site_dir, "cert.pem")), 0);
+    CHECK_OK(site_install(site_dir, &p, &rep));
+    return rep;
+}
+
+static void what_is_kept(void **state)
+{
+    sefl_buf b = { 0 };
+    (void)state;
+    site_report rep = again("as.example", 7000, "wards");
+    assert_string_equal(rep.kept_settings, "");
+    assert_string_equal(rep.kept_ledger, "");
+    rep = again("AS.example", 7000, "wards");
+    assert_string_equal(rep.kept_settings, "");
+    rep = again("as.example", 7001, "wards");
+    assert_non_null(strstr(rep.kept_settings, "client.yml"));
+    assert_non_null(strstr(rep.kept_settings, "has server as.example:7000"));
+    assert_non_null(strstr(rep.kept_settings, "as.example:7001"));
+    assert_string_equal(rep.kept_ledger, "");
+    rep = again("new.example", 7000, "others");
+    assert_non_null(strstr(rep.kept_settings, "new.example:7000"));
+    assert_non_null(strstr(rep.kept_ledger, "\"wards\", and enrolled was for \"others\""));
+    CHECK_OK(file_read(&b, in(site_dir, "client.yml"), 1 << 16));
+    assert_int_equal(strncmp((const char *)b.p, "server: as.example:7000\n", 24), 0);
+    CHECK_OK(file_write_atomic(in(site_dir, "client.yml"), span_of_str("server: x\n"), 0644));
+    CHECK_OK(file_write_atomic(in(site_dir, "ledger"), span_of_str("junk"), 0600));
+    rep = again("as.example", 7000, "wards");
+    assert_non_null(strstr(rep.kept_settings, "no server that can be read"));
+    assert_non_null(strstr(rep.kept_ledger, "cannot be read"));
+    buf_clear(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_kept),
         cmocka_unit_test(from_a_file),
     };
     return cmocka_run_group_tests(tests, setup, folder_remove);
