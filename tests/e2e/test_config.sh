@@ -77,4 +77,14 @@ rm fed/aggregator/ledger
 expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml; says "fail  ledger"
 expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml --json; says '"status":"fail"'
 expect 1 "$SEFL" doctor -c bad.yml; says "fail  settings"
+# a file whose name tells nothing is read as an experiment, and that is said; not where the kind was told
+cp fed/csp/csp.yml fed/csp/wrong.yml
+expect 1 "$SEFL" doctor -c fed/csp/wrong.yml; says "read as experiment"; says "--for says"
+expect 1 "$SEFL" config check fed/csp/wrong.yml; says "read as experiment"
+expect 1 "$SEFL" config check fed/csp/wrong.yml --for experiment; says "unknown setting"
+case $out in *"read as"*) fail "a kind that was told is no guess: $out" ;; esac
+expect 0 "$SEFL" config check fed/csp/wrong.yml --for csp; says good
+printf 'listn: x\n' > csp.yml
+expect 1 "$SEFL" config check csp.yml
+case $out in *"read as"*) fail "a kind that the name tells is no guess: $out" ;; esac
 echo ok

@@ -24,9 +24,12 @@ static int check(const config_kind *k, const char *path, bool as_json)
 {
     settings s;
     size_t given = 0, all = 0;
-    if (!k)
+    const bool told = k != NULL;
+    if (!told)
         k = config_kind_of(path);
     sefl_status st = config_kind_read(k, &s, path);
+    if (!told)
+        st = config_kind_guessed(st, path);
     for (size_t i = 0; st == SEFL_OK && i < s.count; i++)
         if (strncmp(s.schema[i].key, "sweep.", 6) != 0)
             given += s.value[i] != NULL, all++;

@@ -94,7 +94,7 @@ static int run(int argc, char **argv)
         config_kind_folder(folder, file);
     doctor_machine(d, *folder ? folder : ".");
     if (file)
-        doctor_config(d, k ? k : config_kind_of(file), file);
+        doctor_config(d, k, file);
     else
         doctor_ports(d);
     if (as_json)

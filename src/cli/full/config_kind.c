@@ -114,13 +114,30 @@ const config_kind *config_kind_find(const char *name)
     return NULL;
 }
 
-const config_kind *config_kind_of(const char *path)
+static const config_kind *named(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     for (const config_kind *k = config_kinds; k->name; k++)
         if (strcmp(k->file, base) == 0)
             return k;
-    return config_kinds;
+    return NULL;
+}
+
+const config_kind *config_kind_of(const char *path)
+{
+    const config_kind *k = named(path);
+    return k ? k : config_kinds;
+}
+
+sefl_status config_kind_guessed(sefl_status st, const char *path)
+{
+    char why[512];
+    if (st != SEFL_EINVAL || named(path))
+        return st;
+    snprintf(why, sizeof why, "%s", sefl_last_error());
+    return sefl_fail(st,
+                     "%s (read as %s, since its name tells nothing else: --for says what it is)",
+                     why, config_kinds->name);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */

@@ -31,6 +31,10 @@ const config_kind *config_kind_find(const char *name); /* NULL: none */
 /* The kind whose file name the path ends in; the first one otherwise. */
 const config_kind *config_kind_of(const char *path);
 
+/* After a failure to read a file whose kind was guessed from its name: where the name tells none, the
+ * sentence says as what it was read. Returns st. */
+sefl_status config_kind_guessed(sefl_status st, const char *path);
+
 /* SEFL_EINVAL with file, line and column. s is initialised here, the caller clears it in any case. */
 sefl_status config_kind_read(const config_kind *k, settings *s, const char *path) SEFL_MUST_CHECK;
 /* "folder of the path" into out (PATH_MAX bytes). */

@@ -2,7 +2,7 @@
  *
  *     doctor d = { 0 };
  *     doctor_machine(&d, "/where/state/goes");
- *     doctor_config(&d, config_kind_of(path), path);       // certificates, keys, ports, folders
+ *     doctor_config(&d, NULL, path);                       // certificates, keys, ports, folders
  *     for (size_t i = 0; i < d.n; i++) show(&d.at[i]);
  *
  * Every check is a line: ok, warn (it works, but) or fail (it will not work), what was found, and for the
@@ -38,6 +38,7 @@ void doctor_libraries(doctor *d);
 void doctor_machine(doctor *d, const char *folder);
 /* The usual ports of a trial federation, when no file is given. */
 void doctor_ports(doctor *d);
+/* k: what the file is; NULL: its name tells. */
 void doctor_config(doctor *d, const config_kind *k, const char *path);
 
 #endif

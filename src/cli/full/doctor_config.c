@@ -204,8 +204,14 @@ void doctor_config(doctor *d, const config_kind *k, const char *path)
 {
     settings s;
     char folder[PATH_MAX];
+    const bool told = k != NULL;
+    if (!told)
+        k = config_kind_of(path);
     config_kind_folder(folder, path);
-    if (config_kind_read(k, &s, path) != SEFL_OK) {
+    sefl_status st = config_kind_read(k, &s, path);
+    if (!told)
+        st = config_kind_guessed(st, path);
+    if (st != SEFL_OK) {
         doctor_add(d, DOCTOR_FAIL, "settings",
                    "correct the file: 'sefl config keys' lists what may stand there", "%s",
                    sefl_last_error());
