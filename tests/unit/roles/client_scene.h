@@ -22,14 +22,14 @@ static inline int setup(void **state)
     int rc = folder_make(state);
     sample_begin();
     CHECK_OK(x509_make(folder_path("ca.pem"), folder_path("ca.key"),
-                       &(x509_subject){ .name = "CA", .days = 10 }, NULL, NULL));
+                       &(x509_subject){ .name = "CA", .days = 60 }, NULL, NULL));
     CHECK_OK(x509_make(
         folder_path("as.pem"), folder_path("as.key"),
         &(x509_subject){
-            .name = "as", .role = "aggregator", .hosts = "127.0.0.1,localhost", .days = 5 },
+            .name = "as", .role = "aggregator", .hosts = "127.0.0.1,localhost", .days = 50 },
         folder_path("ca.pem"), folder_path("ca.key")));
     CHECK_OK(x509_make(folder_path("me.pem"), folder_path("me.key"),
-                       &(x509_subject){ .name = "client-01", .role = "client", .days = 5 },
+                       &(x509_subject){ .name = "client-01", .role = "client", .days = 50 },
                        folder_path("ca.pem"), folder_path("ca.key")));
     CHECK_OK(sign_pub_write(sample_servers.as, folder_path("as.pub")));
     CHECK_OK(sign_pub_write(sample_servers.csp, folder_path("csp.pub")));
