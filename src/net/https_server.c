@@ -202,6 +202,22 @@ static sefl_span field(const https_request *r, const char *name)
     return value ? span_of_str(value) : (sefl_span){ 0 };
 }
 
+static enum MHD_Result count_length(void *n, enum MHD_ValueKind kind, const char *key,
+                                    const char *value)
+{
+    (void)kind, (void)value;
+    *(unsigned *)n += strcasecmp(key, "Content-Length") == 0;
+    return MHD_YES;
+}
+
+/* Said twice it is no number, whatever it says: libmicrohttpd would take the first, others the last. */
+static sefl_span length_of(const https_request *r, struct MHD_Connection *mhd)
+{
+    unsigned n = 0;
+    (void)MHD_get_connection_values(mhd, MHD_HEADER_KIND, count_length, &n);
+    return n > 1 ? span_of_str("twice") : field(r, "Content-Length");
+}
+
 /* Who asks, whatever it asks for: true if the request goes on. */
 static bool admit_peer(https_server *s, https_inner *in, bool open)
 {
@@ -238,7 +254,7 @@ static bool admit(https_server *s, https_inner *in)
                           &(https_said){ .bytes = head ? head->header_size : SIZE_MAX,
                                          .path = span_of_str(r->path),
                                          .coding = field(r, "Transfer-Encoding"),
-                                         .length = field(r, "Content-Length") },
+                                         .length = length_of(r, in->conn->mhd) },
                           open ? s->c.open_max : s->c.body_max))
         refuse(in, no.event, no.status, "%s", no.why);
     else if (s->peer_bytes && r->body_bytes > 0 && r->peer.code == X509_OK &&

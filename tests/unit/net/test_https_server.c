@@ -199,6 +199,8 @@ static void bad_requests(void **state)
         { "PUT /put HTTP/1.1\r\n%sContent-Length: 99999999999\r\n\r\n", " 413 " },
         { "PUT /put HTTP/1.1\r\n%sContent-Length: 5000001\r\n\r\n", " 413 " },
         { "PUT /put HTTP/1.1\r\n%sContent-Length: -5\r\n\r\n", " 400 " },
+        { "PUT /put HTTP/1.1\r\n%sContent-Length: 5\r\ncontent-length: 6\r\n\r\nhello", " 400 " },
+        { "PUT /put HTTP/1.1\r\n%sContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello", " 400 " },
         { "nonsense\r\n%s\r\n", "" },
         { "GET /hello HTTP/9.9\r\n%s\r\n", "" },
     };
