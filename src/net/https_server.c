@@ -340,7 +340,9 @@ static enum MHD_Result first_call(https_server *s, struct MHD_Connection *mhd, c
     in->began_ms = socket_now_ms();
     conn->heard = conn->busy = true;
     https_count(s, HTTPS_EVENT_REQUESTS);
-    in->r = (https_request){ .method = method, .path = path, .server_ctx = s->c.ctx, .inner = in };
+    in->r = (https_request){
+        .method = method, .path = path, .origin = conn->address, .server_ctx = s->c.ctx, .inner = in
+    };
     pthread_mutex_lock(&s->lock);
     s->requests++;
     conn->due_ms = 0;

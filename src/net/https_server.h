@@ -85,9 +85,10 @@ typedef struct https_request https_request;
 
 struct https_request {
     const char *method, *path;
-    x509_peer peer;      /* X509_OK, or X509_NONE on the open path */
-    uint64_t body_bytes; /* Content-Length; 0: no body */
-    void *server_ctx;    /* config.ctx */
+    x509_peer peer;        /* X509_OK, or X509_NONE on the open path */
+    const uint8_t *origin; /* where it comes from, for counting: 32 bytes, IPv4 or an IPv6 /64 */
+    uint64_t body_bytes;   /* Content-Length; 0: no body */
+    void *server_ctx;      /* config.ctx */
 
     /* set by begin to take a body: */
     sefl_status (*body)(https_request *r,

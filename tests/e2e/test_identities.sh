@@ -268,6 +268,23 @@ if command -v curl > /dev/null; then
     curl -sk "https://$at/v1/task" | grep -q "certificate not accepted" || fail "a stranger got the task"
     curl -sk -X POST --data x "https://$at/v1/enroll" | grep -q "not an enrolment request" || fail "garbage"
     fed_until 5 "garbage in the counters" as_counts enrol.form
+    # heads of requests without bodies, many a second from another address: others enrol all the same
+    token "$as_ca" --name site-13 > t13.as
+    token "$csp_ca" --name site-13 > t13.csp
+    (
+        i=0
+        while [ $i -lt 400 ] && [ ! -e s13/cert.pem ]; do
+            curl -sk --interface 127.0.0.2 --max-time 2 -X POST -H "Content-Length: 100" "https://$at/v1/enroll" > /dev/null &
+            sleep 0.05
+            i=$((i + 1))
+        done
+        wait
+    ) &
+    strangers=$!
+    fed_until 20 "rate of one address" as_counts enrol.rate
+    expect 0 enroll s13 --aggregator-token @t13.as --csp-token @t13.csp
+    wait $strangers || :
+    strangers=
 fi
 
 # an operator who keeps the CA's key elsewhere: nobody enrols over the network

@@ -27,7 +27,8 @@ enum { TASK_FILE_MAX = TASK_BYTES_MAX + 4096, CONNECT_MS = 10000, SERVER_THREADS
  * below BODY_LEAST count as that much. */
 enum { BODIES_BURST = 8, BODY_LEAST = 1 << 20 };
 /* Requests of sites that enrol, of all together: so many at once, then so many a second. */
-enum { ENROL_BURST = 30, ENROL_RATE = 1 };
+enum { ENROL_BURST = 30, ENROL_RATE = 1 };      /* of strangers, all together */
+enum { ORIGIN_BURST = 10, ORIGIN_EVERY_S = 5 }; /* of one address */
 /* Honest clients of a CA leave no more unfinished updates than there are clients; some may have new keys. */
 enum { PARTS_SPARE = 8 };
 
@@ -384,6 +385,8 @@ static sefl_status serve(aggregator *a)
                           .log = a->o.log };
     SEFL_TRY(buckets_new(&a->http.enrol_rate,
                          &(buckets_rule){ .burst = ENROL_BURST, .per_s = ENROL_RATE }));
+    SEFL_TRY(buckets_new(&a->http.enrol_origin,
+                         &(buckets_rule){ .burst = ORIGIN_BURST, .per_s = 1.0 / ORIGIN_EVERY_S }));
     int listener = a->listener;
     a->listener = -1;
     double body = (double)ahe_body_bytes(&a->task.ahe);
@@ -493,6 +496,7 @@ void aggregator_free(aggregator *a)
     tls_id_free(a->id);
     gate_free(a->gate);
     buckets_free(a->http.enrol_rate);
+    buckets_free(a->http.enrol_origin);
     task_clear(&a->task);
     buf_clear(&a->envelope);
     sign_key_free(a->key);

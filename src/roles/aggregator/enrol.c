@@ -16,6 +16,7 @@ typedef struct site {
     enrol_request q; /* looks into body */
     rounds_enrolment *asked;
     uint64_t until_ms;
+    bool counted; /* it has passed the limit on strangers: one a second */
 } site;
 
 static agg_http *http_of(const https_request *r)
@@ -33,8 +34,7 @@ static void refuse(https_request *r, agg_http_event e, unsigned status, const ch
     agg_http *h = http_of(r);
     const site *s = r->state;
     atomic_fetch_add(&h->counts[e], 1);
-    /* the others have passed the limit on strangers: one a second */
-    if ((e != AGG_HTTP_ENROL_RATE && e != AGG_HTTP_ENROL_OFF) || https_may_log(r))
+    if ((s && s->counted) || https_may_log(r))
         log_warn(h->log, "enrolment refused", lf_str("reason", agg_http_event_name(e)),
                  lf_str("name", s ? s->q.claim.name : ""), lf_str("why", why));
     if (status == 503 || status == 429)
@@ -142,8 +142,14 @@ static sefl_status take(https_request *r, sefl_span bytes)
     return wr_raw(&s->body, bytes.p, bytes.n);
 }
 
+static bool has_room(buckets *b, const uint8_t key[BUCKETS_KEY], uint64_t now_ms)
+{
+    return !b || buckets_take(b, key, 1, now_ms);
+}
+
 static void end(https_request *r, sefl_status st)
 {
+    static const uint8_t all[BUCKETS_KEY];
     agg_http *h = http_of(r);
     site *s = r->state;
     if (st == SEFL_OK)
@@ -152,6 +158,12 @@ static void end(https_request *r, sefl_status st)
         refuse(r, AGG_HTTP_ENROL_FORM, 400, sefl_last_error());
         return;
     }
+    /* not before: what costs its sender nothing must not use up what all share */
+    if (!has_room(h->enrol_rate, all, clock_ms(h->mono))) {
+        refuse(r, AGG_HTTP_ENROL_RATE, 429, "too many requests of strangers");
+        return;
+    }
+    s->counted = true;
     st = check(h, s);
     if (st == SEFL_EAUTH) {
         refuse(r, AGG_HTTP_ENROL_TOKEN, 403, sefl_last_error());
@@ -191,13 +203,12 @@ static bool has_ca_key(const agg_http *h)
 void agg_enrol_begin(https_request *r)
 {
     agg_http *h = http_of(r);
-    static const uint8_t all[BUCKETS_KEY];
     agg_why why;
     site *s;
     if (!has_ca_key(h)) {
         refuse(r, AGG_HTTP_ENROL_OFF, 403, "no trust list, or its CA's key is not on this machine");
-    } else if (h->enrol_rate && !buckets_take(h->enrol_rate, all, 1, clock_ms(h->mono))) {
-        refuse(r, AGG_HTTP_ENROL_RATE, 429, "too many requests of strangers");
+    } else if (!has_room(h->enrol_origin, r->origin, clock_ms(h->mono))) {
+        refuse(r, AGG_HTTP_ENROL_RATE, 429, "too many requests of strangers from one address");
     } else if (r->body_bytes == 0) {
         refuse(r, AGG_HTTP_ENROL_FORM, 400, "an empty body");
     } else if (rounds_over(h->rounds, &why)) {

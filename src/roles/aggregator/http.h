@@ -62,7 +62,8 @@ typedef struct agg_http {
     sefl_log *log;
     const char *ca; /* the operator's folder (roles/ca.h); NULL: nobody enrols here */
     const sign_key *key;
-    buckets *enrol_rate;       /* of strangers' requests */
+    buckets *enrol_origin;     /* of strangers' requests, by where they come from */
+    buckets *enrol_rate;       /* ... and over all, of those that are whole */
     void (*listed)(void *ctx); /* the trust list was changed by us; gets this struct */
     _Atomic uint64_t counts[AGG_HTTP_EVENTS_N];
     _Atomic uint64_t certificates[X509_VERDICTS]; /* refused, by reason */
