@@ -290,7 +290,11 @@ static void no_room_keeps_nobody_back(void **state)
     all_news(p); /* whoever is left of other tests */
     dials(&a);
     assert_true(somebody_dials(MS));
-    CHECK_STATUS(porch_accept(&t, p, csp, &want_as, 0, &slow), SEFL_ETIMEOUT); /* on the porch */
+    sefl_status st;
+    do
+        st = porch_accept(&t, p, csp, &want_as, 0, &slow);
+    while (st == SEFL_ECLOSED);      /* the last of the flood before */
+    CHECK_STATUS(st, SEFL_ETIMEOUT); /* on the porch */
     int fd = stranger(1);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
     struct rlimit few = { .rlim_cur = LIMIT, .rlim_max = had.rlim_max };

@@ -99,7 +99,7 @@ static void too_few(void **state)
     (void)state;
     agg_world w;
     aw_make(&w,
-            (const char *const[]){ "rounds.deadline_ms=24000", "rounds.extend_ms=24000", NULL });
+            (const char *const[]){ "rounds.deadline_ms=80000", "rounds.extend_ms=24000", NULL });
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
     all_upload(&w, 1, 1);
@@ -110,7 +110,7 @@ static void too_few(void **state)
     CHECK_OK(aw_join(&w));
     assert_int_equal(w.reports, 2);
     assert_true(w.report[0].skipped);
-    assert_true(w.report[0].seconds >= 48); /* deadline and extension */
+    assert_true(w.report[0].seconds >= 104); /* deadline and extension */
     assert_false(w.report[1].skipped);
     assert_int_equal(w.mc.opened[1], 0);
     assert_int_equal(w.mc.round[1].state, CSP_SKIPPED);
@@ -126,7 +126,7 @@ static void skipped_at_the_end(void **state)
     (void)state;
     agg_world w;
     journal_round row;
-    aw_make(&w, (const char *const[]){ "rounds.deadline_ms=24000", "rounds.extensions=0",
+    aw_make(&w, (const char *const[]){ "rounds.deadline_ms=80000", "rounds.extensions=0",
                                        "rounds.count=1", NULL });
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
