@@ -1,0 +1,71 @@
+#!/bin/sh
+# A hospital's CA that makes clients as it likes: all of them together have their share of AS's places and of its
+# disk, members do not feel it, and what the CA left goes with it.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+command -v openssl > /dev/null && command -v curl > /dev/null || exit 0
+# shellcheck source=tests/e2e/federation.lib.sh
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+
+cd "$dir"
+fed_provision f --clients 3 --bits 2048 --words 300 --set rounds.count=1 --set rounds.enrolled=3 \
+    --set rounds.enough=3 --set rounds.deadline_ms=600000
+as_ca=$fed/ca/aggregator state=$fed/aggregator/state
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout org.key -out org.pem -days 30 \
+    -subj "/O=Hospital/CN=Hospital CA" 2> /dev/null
+expect 0 "$SEFL" ca trust-issuer "$as_ca" --cert org.pem --role client --unit Radiology
+printf 'extendedKeyUsage=clientAuth\nkeyUsage=digitalSignature\nbasicConstraints=CA:FALSE\n' > ext
+made="0 1 2 3 4 5 6 7 8 9 10 11 12 13 14"
+for i in $made; do
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$i.key" -out csr \
+        -subj "/OU=Radiology/CN=client-01" 2> /dev/null
+    openssl x509 -req -in csr -CA org.pem -CAkey org.key -CAcreateserial -days 20 -out "$i.pem" -extfile ext 2> /dev/null
+done
+fed_csp
+fed_aggregator --connections 24
+fed_clients 1
+at=$(cat "$fed/aggregator/at")
+counted() { grep -q "\"$1\":[1-9]" "$state/counters.json" 2> /dev/null; }
+bodies() { find "$state" -path '*/bodies/*' -type f -name "$1"; }
+has_body() { [ -n "$(bodies '*[0-9a-f]')" ]; }
+fed_until 60 "update of client-01" has_body
+
+# updates that end too early: as many as there are clients, and 8 more
+body=$(bodies '*[0-9a-f]' | head -n 1)
+bytes=$(stat -c %s "$body")
+head -c 3000 "$body" > some
+for i in $made; do
+    url=https://$at/v1/round/1/update/$(openssl rand -hex 32)
+    curl -sk --max-time 2 --cert "$i.pem" --key "$i.key" -X PUT --data-binary @some -H "Expect:" \
+        -H "Content-Length: $bytes" -H "Sefl-Total: $bytes" "$url" > "said.$i" || :
+done
+[ "$(bodies '*.part' | wc -l)" -eq 11 ] || fail "$(bodies '*.part' | wc -l) parts"
+grep -q "too many unfinished updates" said.14 || fail "it says: $(cat said.14)"
+fed_until 5 "parts in the counters" counted upload.parts
+
+# places: a quarter of all, however many of its clients come; who has gone leaves its own, though the wait is long
+waiting=
+for i in $made; do
+    curl -sk --max-time 60 --cert "$i.pem" --key "$i.key" "https://$at/v1/round?after=9&wait=60" > /dev/null &
+    waiting="$waiting $!"
+done
+fed_until 10 "places in the counters" counted connections_per_issuer
+open() { find "/proc/$(cat "$dir/run/aggregator.pid")/fd" -lname 'socket:*' | wc -l; }
+many=$(open)
+for w in $waiting; do kill "$w" 2> /dev/null || :; done
+fewer() { [ "$(open)" -le $((many - 5)) ]; }
+fed_until 10 "end of those who are gone" fewer
+
+# a key is put out, then the CA: what they left goes too
+key_of() { openssl pkey -in "$1.key" -pubout -outform DER 2> /dev/null | openssl dgst -sha256 -r | cut -d' ' -f1; }
+parts_are() { [ "$(bodies '*.part' | wc -l)" -eq "$1" ]; }
+expect 0 "$SEFL" ca revoke "$as_ca" --key "$(key_of 0)"
+fed_until 10 "end of a key's part" parts_are 10
+issuer=$("$SEFL" ca list "$as_ca" --json | tr '{' '\n' | sed -n 's/.*"key":"\([0-9a-f]*\)".*Hospital CA.*/\1/p')
+expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$issuer"
+fed_until 10 "end of a CA's parts" parts_are 0
+[ -s "$body" ] || fail "an update that was acknowledged is gone"
+
+fed_clients 2 3
+for c in 1 2 3; do fed_done client-0$c 120; done
+note "all done"
