@@ -172,6 +172,7 @@ static unsigned count(const parts *p, const uint8_t issuer[32], const part *but)
 sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint8_t client[32],
                         const uint8_t *issuer, const void *owner, bool *fits)
 {
+    static const uint8_t nobody[32];
     sefl_status st = SEFL_OK;
     *fits = true;
     pthread_mutex_lock(&p->lock);
@@ -193,7 +194,9 @@ sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint
 done:
     pthread_mutex_unlock(&p->lock);
     /* outside: a new folder is synced */
-    return st == SEFL_OK && *fits && issuer ? write_issuer(bodies, client, issuer) : st;
+    if (st == SEFL_OK && *fits && issuer && memcmp(issuer, nobody, sizeof nobody) != 0)
+        st = write_issuer(bodies, client, issuer);
+    return st;
 }
 
 void parts_end(parts *p, const void *owner, bool stays)
