@@ -98,6 +98,8 @@ bool gate_chain(const gate *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
         const trust_issuer *is = &t->issuer[i];
         x509_peer one = *p;
         bool good = x509_chain_good(&one, crt, n, g->by[i]);
+        if (good) /* who vouches for it, welcome or not */
+            memcpy(one.issuer, is->key, sizeof one.issuer);
         if (good && is->state != TRUST_ACTIVE) {
             x509_judge(&one, X509_WITHDRAWN,
                        "certificate of \"%s\": its issuer is trusted no longer", p->name);

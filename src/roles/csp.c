@@ -119,7 +119,7 @@ static void refused(void *ctx, const x509_peer *p)
     csp_role *r = ctx;
     counters_peer(&r->counters, p->code);
     log_debug(r->o.log, "peer refused", lf_str("reason", x509_verdict_text(p->code)),
-              lf_str("name", p->name), lf_hash("key", p->fingerprint)); /* say_refused has why */
+              lf_str("name", p->name), lf_key("key", p->fingerprint)); /* say_refused has why */
 }
 
 /* csp_config's: on the serving thread. */
@@ -265,7 +265,7 @@ static sefl_status begin_stream(csp_role *r, tls *t)
     r->t = t;
     atomic_store(&r->served, false);
     log_info(r->o.log, "aggregator connected", lf_str("name", tls_peer_name(t)),
-             lf_hash("key", tls_peer_fingerprint(t)));
+             lf_key("key", tls_peer_fingerprint(t)));
     int rc = pthread_create(&r->thread, NULL, serve, r);
     if (rc != 0)
         return sefl_fail(SEFL_ENOMEM, "cannot start a thread: %s", strerror(rc));

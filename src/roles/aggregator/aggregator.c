@@ -74,7 +74,7 @@ static void refused(void *ctx, const x509_peer *p)
     agg_http *h = ctx; /* the server's context */
     atomic_fetch_add(&h->certificates[p->code], 1);
     log_debug(h->log, "peer refused", lf_str("why", x509_verdict_text(p->code)),
-              lf_str("name", p->name), lf_hash("key", p->fingerprint));
+              lf_str("name", p->name), lf_key("key", p->fingerprint));
 }
 
 /* Does the list say whom we take for CSP? One that has never named a CA for that role leaves it to

@@ -102,7 +102,7 @@ static void resume(https_request *r)
     } else {
         atomic_fetch_add(&h->counts[AGG_HTTP_ENROLLED], 1);
         log_info(h->log, "site enrolled", lf_str("name", s->q.claim.name),
-                 lf_hash("key", s->q.claim.key));
+                 lf_key("key", s->q.claim.key));
         if (h->listed)
             h->listed(h); /* its first connection may come at once */
         https_answer(r, 200, "application/octet-stream", NULL, buf_span(&answer));
