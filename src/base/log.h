@@ -7,8 +7,8 @@
  *     {"time":"2026-01-01T12:01:07.123Z","level":"info","event":"round closed","round":12,...}
  *
  * Never a secret: there is no field type for raw bytes; a field carries a number, a word, or a
- * public hash in hex (lf_hash: enough to tell it; lf_key: all of it). Control characters in words are escaped, so that a peer's name
- * cannot forge a line. One event is one write(2): lines of several processes do not mix. A
+ * public hash in hex (lf_hash: enough to tell it; lf_key: all of it). Control characters in words are
+ * escaped, so that a peer's name cannot forge a line. One event is one write(2): lines of several processes do not mix. A
  * failing write is counted in `lost` and never stops the caller. NULL is a silent log.
  * Threads: any number may share one log. */
 #ifndef BASE_LOG_H

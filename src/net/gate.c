@@ -98,7 +98,8 @@ bool gate_chain(const gate *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
         const trust_issuer *is = &t->issuer[i];
         x509_peer one = *p;
         bool good = x509_chain_good(&one, crt, n, g->by[i]);
-        if (good) /* who vouches for it, welcome or not */
+        /* who vouches for it, welcome or not */
+        if (good || one.code == X509_EXPIRED || one.code == X509_NOT_YET)
             memcpy(one.issuer, is->key, sizeof one.issuer);
         if (good && is->state != TRUST_ACTIVE) {
             x509_judge(&one, X509_WITHDRAWN,
@@ -128,6 +129,7 @@ bool gate_member(const gate *g, x509_peer *p)
     const trust_member *m = trust_find(t, p->fingerprint);
     const trust_issuer *i = NULL;
     static const uint8_t nobody[32];
+    p->listed = m != NULL;
     if (memcmp(p->issuer, nobody, sizeof nobody) != 0) {
         i = trust_find_issuer(t, p->issuer, trust_role_of(p->role));
         if (!i || i->state != TRUST_ACTIVE) {
@@ -145,7 +147,6 @@ bool gate_member(const gate *g, x509_peer *p)
                    p->name);
         return false;
     }
-    p->listed = m != NULL;
     return true;
 }
 

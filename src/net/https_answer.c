@@ -238,7 +238,7 @@ enum MHD_Result https_answer_queue(https_inner *in)
     bool good = (!in->type || MHD_add_response_header(resp, "Content-Type", in->type) == MHD_YES) &&
                 add_headers(resp, in->headers) && add_headers(resp, in->conn->server->c.headers);
     /* a stranger's next request costs it another connection, and those are counted by address */
-    if (in->conn->surplus || in->conn->peer.code != X509_OK)
+    if (in->conn->surplus || in->conn->crowded || in->conn->peer.code != X509_OK)
         good = good && MHD_add_response_header(resp, "Connection", "close") == MHD_YES;
     enum MHD_Result ok = good ? MHD_queue_response(in->conn->mhd, in->status, resp) : MHD_NO;
     MHD_destroy_response(resp);

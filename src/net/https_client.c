@@ -287,6 +287,9 @@ static sefl_status curl_fail(const call *k, CURLcode rc)
     sefl_status code = SEFL_EIO;
     if (k->st != SEFL_OK)
         return sefl_fail(k->st, "%s", k->why);
+    /* libcurl's words may have all of a proxy's address, password too */
+    if (rc == CURLE_COULDNT_RESOLVE_PROXY || (strstr(text, "roxy") && strchr(text, '@')))
+        text = "the proxy's address cannot be understood, or its name not resolved";
     switch (rc) {
     case CURLE_OUT_OF_MEMORY:
         code = SEFL_ENOMEM;
@@ -299,9 +302,6 @@ static sefl_status curl_fail(const call *k, CURLcode rc)
                          "%.128s port %u: %.200s (another host, an unknown issuer, expired, or our "
                          "clock is wrong)",
                          c->host, c->port, text);
-    case CURLE_COULDNT_RESOLVE_PROXY: /* libcurl's words may have all of its address, password too */
-        text = "the proxy's address cannot be understood, or its name not resolved";
-        break;
     case CURLE_SSL_CERTPROBLEM: /* our own files */
     case CURLE_SSL_CACERT_BADFILE:
         code = SEFL_EINVAL;

@@ -30,14 +30,15 @@ static bool is_vouched(const x509_peer *p)
     return vouched[p->code];
 }
 
-/* One bucket for all strangers, one for each CA: nobody's flood hides the others of another CA. */
+/* One bucket for all strangers, one for each member of the list, and one for each CA for all others of
+ * its certificates: no flood hides what others do. */
 bool https_may_talk(https_server *s, const x509_peer *p)
 {
     uint8_t who[BUCKETS_KEY];
     bool vouched = is_vouched(p);
     memset(who, 0xff, sizeof who);
     if (vouched)
-        memcpy(who, p->issuer, sizeof who);
+        memcpy(who, p->listed ? p->fingerprint : p->issuer, sizeof who);
     if (buckets_take(s->lines, who, 1, socket_now_ms()))
         return true;
     atomic_fetch_add(&s->unsaid[vouched], 1);

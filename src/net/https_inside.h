@@ -24,7 +24,7 @@ typedef struct https_conn {
     bool surplus; /* its peer has connections enough: answers are 429; its own thread's */
     bool crowded; /* those of its issuer have; as surplus */
     bool was_cut; /* by us, and counted; under the lock */
-    bool gone;    /* no longer welcome: nothing of it is served any more; under the lock */
+    bool gone; /* no longer welcome, or no longer there: nothing of it is served; under the lock */
     atomic_bool shook; /* the handshake is over */
     atomic_bool heard; /* whatever it sent was a request with a whole header, so far */
     uint64_t due_ms;   /* a whole request header must be here by then; 0: one is; under the lock */

@@ -27,14 +27,14 @@
  * the requests of one connection one after another. A handler that blocks holds up the other
  * connections of its thread: that is the back-pressure of body; what takes long elsewhere is parked.
  *
- * Limits. Connections in all, per address, new ones per address and second, per peer, per issuer where
- * the gate lists no members of it; half of all places are for peers that have shown a good certificate: when strangers fill the other half, the
- * oldest of them is cut for the next. Handshake and idle time, 32 KiB of headers, body size, and speed:
+ * Limits. Connections in all, per address, new ones per address and second, per peer, and per issuer
+ * where the gate lists no members of it; half of all places are for peers that have shown a good
+ * certificate: when strangers fill the other half, the oldest of them is cut for the next. Handshake
+ * and idle time, 32 KiB of headers, body size, and speed:
  * a connection that has not sent a whole request header within idle_s, or whose body comes in at
  * less than rate_min bytes a second over idle_s, is cut. Requests per peer and second, bytes of bodies
- * per peer: 429 with Retry-After. A parked
- * request whose peer is gone ends within two seconds. An IPv6 address counts by its /64. Memory: about 150 KiB a
- * connection at most (buffers of TLS and of HTTP), whatever a peer announces.
+ * per peer: 429 with Retry-After. A parked request whose peer is gone ends within two seconds. An IPv6
+ * address counts by its /64. Memory: about 150 KiB a connection at most (buffers of TLS and of HTTP), whatever a peer announces.
  * Every refusal is counted under its reason (HTTPS_EVENTS).   Secrets: the key. */
 #ifndef NET_HTTPS_SERVER_H
 #define NET_HTTPS_SERVER_H
@@ -130,8 +130,8 @@ typedef struct https_server_config {
     void (*refused)(void *ctx, const x509_peer *p); /* count and log it; may be NULL; any thread */
     void (*tick)(void *ctx); /* about once a second, on a thread of the server; may be NULL */
     void *ctx;
-    sefl_log *log; /* at most ten lines a second about refusals of strangers, and ten about those of
-                    * each CA; how many were left out is said every second */
+    sefl_log
+        *log; /* refusals: see https_may_log; how many lines were left out is said every second */
 } https_server_config;
 
 sefl_status https_server_start(https_server **out, const https_server_config *c) SEFL_MUST_CHECK;
@@ -152,8 +152,8 @@ const char *https_query(const https_request *r, const char *name); /* NULL if it
 const char *https_header(const https_request *r, const char *name);
 
 /* May another line about a refusal of this peer be written? At most ten a second about strangers (no
- * certificate, or of no CA that we know), and ten about the certificates of each CA: a flood must not fill
- * the disk, nor hide what others do. The counters have all of them. */
+ * certificate, or of no CA that we know), ten about each member of the gate's list, and ten about the
+ * other certificates of each CA: a flood must not fill the disk, nor hide what others do. The counters have all of them. */
 bool https_may_log(const https_request *r);
 /* Such a line, if it may be written: the reason (a counter's name), and who it is: name, all digits of its
  * key and of its issuer's. The name is what the certificate says, and two may have the same. */

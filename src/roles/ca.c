@@ -223,7 +223,7 @@ sefl_status ca_trust_issuer(trust *t, const char *folder, sefl_span pem, const c
                info.name, trust_role_name(c->role));
     for (size_t i = 0; i < t->issuers; i++) {
         const trust_issuer *is = &t->issuer[i];
-        bool bad = is->role == c->role ? is->state == TRUST_REVOKED : !c->also;
+        bool bad = is->role == c->role ? is->state == TRUST_REVOKED : !c->also && !same;
         if (bad && memcmp(is->key, info.fingerprint, TRUST_KEY) == 0)
             SEFL_TRY(known_already(is, &info, c->role));
     }

@@ -78,7 +78,7 @@ static void look_at_settings(char out[SITE_KEPT], const char *path, const char *
                  path);
     else if (had_port != port || strcasecmp(had, host) != 0)
         snprintf(out, SITE_KEPT,
-                 "%s was there and is kept: it has server %s, and enrolled was at %s:%u", path,
+                 "%s was there and is kept: it has server %s, but this enrolment is at %s:%u", path,
                  settings_text(&s, "server"), host, port);
     sefl_free(had);
     settings_clear(&s);
@@ -92,8 +92,8 @@ static void look_at_ledger(char out[SITE_KEPT], const char *path, const char *po
                  sefl_last_error());
     else if (strcmp(ledger_population(l), population) != 0)
         snprintf(out, SITE_KEPT,
-                 "%s was there and is kept: it is of the population \"%s\", and enrolled was for "
-                 "\"%s\", whose tasks need a ledger of their own",
+                 "%s was there and is kept: it is of the population \"%s\", but this enrolment is "
+                 "for \"%s\", whose tasks need a ledger of their own",
                  path, ledger_population(l), population);
     ledger_close(l);
 }

@@ -128,6 +128,11 @@ fed_until 20 "trouble with the proxy" grep -q "the proxy's address cannot be und
 if grep -q cr3t "$dir/log/odd"; then fail "the password is in the log: $(cat "$dir/log/odd")"; fi
 fed_kill TERM odd
 fed_wait odd 10
+for proxy in 'htp://bob:s3cr3t@127.0.0.1:1' 'ftp://bob:s3cr3t@127.0.0.1:1' 'socks9://bob:s3cr3t@127.0.0.1:1' \
+    'bob:s3cr3t@127.0.0.1:1:1'; do
+    out=$(https_proxy=$proxy "$SEFL" enroll "$fed/clients/client-02" --renew --server 127.0.0.1:1 2>&1) && fail "renewed: $out"
+    case $out in *s3cr3t*) fail "the password is printed: $out" ;; esac
+done
 # fewer files than connections want
 few=$(sh -c 'ulimit -n 300 && exec "$0" "$@"' "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" \
     --csp 127.0.0.1:1 --task "$dir/none" 2>&1) || :

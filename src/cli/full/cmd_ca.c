@@ -114,14 +114,6 @@ static sefl_status which_member(const wish *w, const trust *t, uint8_t key[TRUST
     sefl_status st = SEFL_OK;
     if (of(w, O_NAME)) {
         const trust_member *m = trust_find_name(t, of(w, O_NAME));
-        const trust_token *k = ca_open_token(t, of(w, O_NAME), w->now);
-        char hex[2 * TRUST_KEY + 1] = "";
-        if (k)
-            ca_hex(hex, k->id);
-        SEFL_CHECK(m != NULL || !k, SEFL_ENOTFOUND,
-                   "no active member \"%.64s\", but an open token of that name: 'sefl ca revoke "
-                   "FOLDER --token %.16s' cancels it",
-                   of(w, O_NAME), hex);
         SEFL_CHECK(m != NULL, SEFL_ENOTFOUND, "no active member \"%.64s\"", of(w, O_NAME));
         memcpy(key, m->key, TRUST_KEY);
         return SEFL_OK;
@@ -384,6 +376,23 @@ done:
     return st;
 }
 
+/* Somebody who has not come yet is no member: what there is to revoke is a token. */
+static sefl_status no_token_instead(const wish *w, const trust *t)
+{
+    sefl_status st = SEFL_OK;
+    const char *name = of(w, O_NAME);
+    const trust_token *k = name ? ca_open_token(t, name, w->now) : NULL;
+    char hex[2 * TRUST_KEY + 1] = "";
+    if (k)
+        ca_hex(hex, k->id);
+    SEFL_CHECK(!k || trust_find_name(t, name), SEFL_ENOTFOUND,
+               "no active member \"%.64s\", but an open token of that name: 'sefl ca revoke "
+               "FOLDER --token %.16s' cancels it",
+               name, hex);
+done:
+    return st;
+}
+
 static sefl_status do_revoke(const wish *w)
 {
     sefl_status st = SEFL_OK;
@@ -395,6 +404,7 @@ static sefl_status do_revoke(const wish *w)
     } else if (of(w, O_TOKEN)) {
         SEFL_TRY(revoke_token(w, e.t));
     } else {
+        SEFL_TRY(no_token_instead(w, e.t));
         SEFL_TRY(which_member(w, e.t, key));
         SEFL_TRY(ca_revoke_key(e.t, key, w->now));
     }

@@ -26,9 +26,9 @@ enum { TASK_FILE_MAX = TASK_BYTES_MAX + 4096, CONNECT_MS = 10000, SERVER_THREADS
  * longer): it comes again with the same one after a cut, and with another after a refusal. Bodies
  * below BODY_LEAST count as that much. */
 enum { BODIES_BURST = 8, BODY_LEAST = 1 << 20 };
-/* Requests of sites that enrol, of all together: so many at once, then so many a second. */
-enum { ENROL_BURST = 30, ENROL_RATE = 1 };      /* of strangers, all together */
-enum { ORIGIN_BURST = 10, ORIGIN_EVERY_S = 5 }; /* of one address */
+/* Requests of sites that enrol: so many at once, then so many a second, of all together; and of one
+ * address, then one in so many seconds. */
+enum { ENROL_BURST = 30, ENROL_RATE = 1, ORIGIN_BURST = 10, ORIGIN_EVERY_S = 5 };
 /* Honest clients of a CA leave no more unfinished updates than there are clients; some may have new keys. */
 enum { PARTS_SPARE = 8 };
 

@@ -342,6 +342,13 @@ static bool hash_kind(https_request *r, content_kind *out)
     return false;
 }
 
+/* The CA whose word alone counts for it; NULL: the list has it, or there is no list. */
+static const uint8_t *issuer_of(const x509_peer *p)
+{
+    static const uint8_t nobody[sizeof p->issuer];
+    return p->listed || memcmp(p->issuer, nobody, sizeof nobody) == 0 ? NULL : p->issuer;
+}
+
 /* /v1/round/N/... */
 static void round_path(https_request *r, const char *rest)
 {
@@ -349,7 +356,7 @@ static void round_path(https_request *r, const char *rest)
     uint64_t round;
     bool get = strcmp(r->method, "GET") == 0, put = strcmp(r->method, "PUT") == 0;
     ingest_ask ask = { .client = r->peer.fingerprint,
-                       .issuer = r->peer.listed ? NULL : r->peer.issuer,
+                       .issuer = issuer_of(&r->peer),
                        .name = r->peer.name };
     if (!slash || !parse_u64(&round, rest, (size_t)(slash - rest)) || round == 0) {
         no_path(r);

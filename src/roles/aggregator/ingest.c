@@ -1,6 +1,6 @@
 /* Design.
  *  1. An upload's mutex is held while bytes are worked on, never while the network is waited for.
- *     Order of locks: the list of uploads, an upload, the role, the journal; parts.h's is the last.
+ *     Order of locks: the list of uploads, an upload, the role, the journal; parts.h's, the aggregator's.
  *  2. A client has one upload a round that is not over: beginning ends those before it, under their
  *     mutexes, before the gate is asked. So what drop_others deletes was never acknowledged.
  *  3. Nothing is acknowledged before spool_finish; journal_update_put happens under the role's lock,

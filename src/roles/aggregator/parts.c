@@ -137,9 +137,9 @@ static sefl_status look_back(parts *p, uint64_t round, const char *bodies)
     SEFL_TRY(sefl_strdup(&folder, bodies));
     sefl_free(p->bodies);
     p->bodies = folder;
-    p->round = round;
-    p->n = 0;
+    p->round = p->n = 0;
     d = opendir(bodies);
+    SEFL_CHECK(d || errno == ENOENT, SEFL_EIO, "cannot read %s: %s", bodies, strerror(errno));
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         uint8_t client[32];
         size_t left = 0;
@@ -154,6 +154,7 @@ static sefl_status look_back(parts *p, uint64_t round, const char *bodies)
         SEFL_TRY(add(p, &one, client));
         one->member = !read_issuer(one->issuer, bodies, client);
     }
+    p->round = round; /* not before: what failed is tried again with the next body */
 done:
     if (d)
         closedir(d);
@@ -172,7 +173,6 @@ static unsigned count(const parts *p, const uint8_t issuer[32], const part *but)
 sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint8_t client[32],
                         const uint8_t *issuer, const void *owner, bool *fits)
 {
-    static const uint8_t nobody[32];
     sefl_status st = SEFL_OK;
     *fits = true;
     pthread_mutex_lock(&p->lock);
@@ -194,9 +194,7 @@ sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint
 done:
     pthread_mutex_unlock(&p->lock);
     /* outside: a new folder is synced */
-    if (st == SEFL_OK && *fits && issuer && memcmp(issuer, nobody, sizeof nobody) != 0)
-        st = write_issuer(bodies, client, issuer);
-    return st;
+    return st == SEFL_OK && *fits && issuer ? write_issuer(bodies, client, issuer) : st;
 }
 
 void parts_end(parts *p, const void *owner, bool stays)

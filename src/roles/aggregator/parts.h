@@ -6,7 +6,7 @@
  *
  *     SEFL_TRY(parts_begin(p, round, bodies, client, issuer, u, &fits));   // before a byte is written
  *     parts_end(p, u, true);                                               // it broke off: its part stays
- *     parts_sweep(p, still, ctx);                              // away with those of who was put out
+ *     parts_sweep(p, still, ctx);                              // away with those of clients that were put out
  *
  * What an earlier process left is read from the round's folder when the first body of a round begins: a
  * client's folder there has a link ".issuer" that names its CA, unless it is a member or there is no list.
@@ -28,7 +28,7 @@ sefl_status parts_new(parts **out, unsigned most) SEFL_MUST_CHECK;
 void parts_free(parts *p);
 
 /* A body of this client begins, in bodies/CLIENT, and is `owner`'s until parts_end; what the client had
- * before is the same part. issuer: NULL for a member, zeros where there is no list. *fits is false, and
+ * before is the same part. issuer: NULL for a member, and where there is no list. *fits is false, and
  * nothing has changed, if that issuer has its share. */
 sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint8_t client[32],
                         const uint8_t *issuer, const void *owner, bool *fits) SEFL_MUST_CHECK;

@@ -193,7 +193,7 @@ static void what_is_kept(void **state)
     assert_string_equal(rep.kept_ledger, "");
     rep = again("new.example", 7000, "others");
     assert_non_null(strstr(rep.kept_settings, "new.example:7000"));
-    assert_non_null(strstr(rep.kept_ledger, "\"wards\", and enrolled was for \"others\""));
+    assert_non_null(strstr(rep.kept_ledger, "\"wards\", but this enrolment is for \"others\""));
     CHECK_OK(file_read(&b, in(site_dir, "client.yml"), 1 << 16));
     assert_int_equal(strncmp((const char *)b.p, "server: as.example:7000\n", 24), 0);
     CHECK_OK(file_write_atomic(in(site_dir, "client.yml"), span_of_str("server: x\n"), 0644));
