@@ -16,7 +16,8 @@ release:
 	@echo "built build/sefl"
 
 ## test      install what is missing, build, run every test
-test: bootstrap
+test:
+	@scripts/bootstrap --test
 	@scripts/build dev $(JOBS)
 	@scripts/run-tests dev $(JOBS)
 

@@ -34,7 +34,8 @@
  * a connection that has not sent a whole request header within idle_s, or whose body comes in at
  * less than rate_min bytes a second over idle_s, is cut. Requests per peer and second, bytes of bodies
  * per peer: 429 with Retry-After. A parked request whose peer is gone ends within two seconds. An IPv6
- * address counts by its /64. Memory: about 150 KiB a connection at most (buffers of TLS and of HTTP), whatever a peer announces.
+ * address counts by its /64. Memory: about 150 KiB a connection at most (buffers of TLS and of HTTP),
+ * whatever a peer announces.
  * Every refusal is counted under its reason (HTTPS_EVENTS).   Secrets: the key. */
 #ifndef NET_HTTPS_SERVER_H
 #define NET_HTTPS_SERVER_H
@@ -120,18 +121,16 @@ typedef struct https_server_config {
     /* 0: no such limit */
     unsigned connection_rate;      /* new ones per address and second; ten times that at once */
     unsigned connections_per_peer; /* by the fingerprint of its key */
-    unsigned
-        connections_per_issuer; /* of all peers together whom one CA vouches for, and no list of
-                                      * members: such a CA makes as many peers as it likes */
-    unsigned request_rate;      /* per peer and second; five times that at once */
-    double bytes_rate;          /* of bodies, per peer and second, as announced ... */
-    double bytes_burst;         /* ... and at once */
+    /* of all peers together for whom one CA vouches and no list of members: it makes as many as it likes */
+    unsigned connections_per_issuer;
+    unsigned request_rate; /* per peer and second; five times that at once */
+    double bytes_rate;     /* of bodies, per peer and second, as announced ... */
+    double bytes_burst;    /* ... and at once */
     void (*begin)(https_request *r);
     void (*refused)(void *ctx, const x509_peer *p); /* count and log it; may be NULL; any thread */
     void (*tick)(void *ctx); /* about once a second, on a thread of the server; may be NULL */
     void *ctx;
-    sefl_log
-        *log; /* refusals: see https_may_log; how many lines were left out is said every second */
+    sefl_log *log; /* of refusals so many lines as https_may_log says */
 } https_server_config;
 
 sefl_status https_server_start(https_server **out, const https_server_config *c) SEFL_MUST_CHECK;
@@ -153,7 +152,8 @@ const char *https_header(const https_request *r, const char *name);
 
 /* May another line about a refusal of this peer be written? At most ten a second about strangers (no
  * certificate, or of no CA that we know), ten about each member of the gate's list, and ten about the
- * other certificates of each CA: a flood must not fill the disk, nor hide what others do. The counters have all of them. */
+ * other certificates of each CA: a flood must not fill the disk, nor hide what others do. How many were
+ * left out is said every second; the counters have all of them. */
 bool https_may_log(const https_request *r);
 /* Such a line, if it may be written: the reason (a counter's name), and who it is: name, all digits of its
  * key and of its issuer's. The name is what the certificate says, and two may have the same. */

@@ -3,9 +3,11 @@
 # disk, members do not feel it, and what the CA left goes with it.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
-command -v openssl > /dev/null && command -v curl > /dev/null || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+for tool in openssl curl; do
+    command -v $tool > /dev/null || fail "no $tool here: scripts/bootstrap --test"
+done
 
 cd "$dir"
 fed_provision f --clients 3 --bits 2048 --words 300 --set rounds.count=1 --set rounds.enrolled=3 \

@@ -5,12 +5,9 @@
 # shellcheck disable=SC2016 # backquotes of Markdown
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
-if ! command -v openssl > /dev/null; then
-    echo "no openssl here: docs/OPERATING.md is not run"
-    exit 0
-fi
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+command -v openssl > /dev/null || fail "no openssl here: scripts/bootstrap --test"
 mkdir "$dir/bin" "$dir/work"
 cat > "$dir/bin/sefl" << END
 #!/bin/sh

@@ -26,6 +26,10 @@ out=$(PATH=$fake:$PATH "$bootstrap" 2>&1 < /dev/null) || rc=$?
 [ "$rc" -eq 2 ] || fail "without rights it exits $rc"
 case $out in *"apt-get install -y --no-install-recommends"*libgmp-dev*) ;; *) fail "no command in: $out" ;; esac
 rc=0
+out=$(PATH=$fake:$PATH "$bootstrap" --test --check 2>&1) || rc=$?
+[ "$rc" -eq 2 ] || fail "--test --check with missing packages exits $rc"
+case $out in *libgmp-dev*openssl*curl*) ;; *) fail "not what the tests need: $out" ;; esac
+rc=0
 "$bootstrap" --nonsense 2> /dev/null || rc=$?
 [ "$rc" -eq 2 ] || fail "unknown option exits $rc"
 echo ok

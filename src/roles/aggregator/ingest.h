@@ -97,7 +97,7 @@ typedef struct ingest_ask {
     uint64_t round;
     const uint8_t *client; /* fingerprint, from its certificate */
     const uint8_t
-        *issuer;       /* of the CA that alone vouches for it; NULL: it is a member of the list */
+        *issuer;       /* the CA that alone vouches for it; NULL: a list has it, or none is there */
     const char *name;  /* common name, for people */
     content_kind kind; /* of the hash that it calls the body by */
     uint8_t body[CONTENT_BYTES];
