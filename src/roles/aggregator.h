@@ -29,6 +29,7 @@
  *     vocab: ../public/vocab.txt            init: ../public/init.safetensors
  *     valid: ../public/valid.txt            # public text; optional
  *     state: state                          models: models            ledger: ledger
+ *     models_keep: 20   models_every: 100   # the latest 20 models stay, and every 100th (release.h)
  *     threads: 0   connections: 512   linger: 30   ready_file: ready   log: info
  *     user: sefl                            # root becomes this user when the port is bound
  *     per_address: 128   per_client: 8   connection_rate: 50   request_rate: 20   idle: 60
@@ -62,6 +63,7 @@ typedef struct aggregator_settings {
     char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers says who gets in */
     char *sign_key, *task, *vocab, *init, *state, *models, *ledger;
     char *valid, *ready_file, *user; /* NULL: none */
+    uint64_t models_keep, models_every;
     unsigned threads, connections, linger_s;
     unsigned per_address, per_client, per_issuer, connection_rate, request_rate, idle_s, rate_min;
 } aggregator_settings;

@@ -35,6 +35,7 @@ typedef struct audit {
     round_member member[MEMBERS_MAX];
     uint32_t members;
     uint8_t latest[SHA256_BYTES]; /* of the model that the next round starts from */
+    bool swept;                   /* that model was deleted: its hash is not known here */
     uint8_t id[ROUNDS_MAX][NOISE_ID];
     uint64_t rounds, opened, released, skipped, receipts;
 } audit;
@@ -127,7 +128,7 @@ static sefl_status check_header(audit *a, uint64_t round)
     round_header h;
     SEFL_TRY(journal_fact_get(a->csp, round, "header", &b));
     SEFL_TRY(round_header_read(&h, buf_span(&b)));
-    SEFL_CHECK(memcmp(h.model, a->latest, sizeof h.model) == 0, SEFL_ESTATE,
+    SEFL_CHECK(a->swept || memcmp(h.model, a->latest, sizeof h.model) == 0, SEFL_ESTATE,
                "round %" PRIu64 ": its header names another model than the latest release", round);
 done:
     buf_clear(&b);
@@ -154,11 +155,15 @@ static sefl_status check_round(audit *a, uint64_t round)
         SEFL_CHECK(theirs.state == CSP_OPENED && !ours.skipped, SEFL_ESTATE,
                    "round %" PRIu64 " has a model and was not opened", round);
         SEFL_TRY(file_hash(a->latest, at(a, name)));
+        a->swept = false;
         a->released++;
-    } else {
-        SEFL_CHECK(ours.skipped, SEFL_ESTATE, "round %" PRIu64 " has neither model nor skip",
-                   round);
+    } else if (ours.skipped) {
         a->skipped++;
+    } else { /* models_keep: deleted, if a later one is there */
+        SEFL_CHECK(theirs.state == CSP_OPENED, SEFL_ESTATE,
+                   "round %" PRIu64 " has neither model nor skip", round);
+        a->swept = true;
+        a->released++;
     }
 done:
     return st;
@@ -242,6 +247,7 @@ static sefl_status run(audit *a)
     for (a->rounds = 1; a->rounds <= last.round; a->rounds++)
         SEFL_TRY(check_round(a, a->rounds));
     a->rounds--;
+    SEFL_CHECK(!a->swept, SEFL_ESTATE, "the latest released model is not there");
     SEFL_TRY(each_in(a, at(a, "clients"), check_client));
     SEFL_TRY(file_read(&ours, at(a, "aggregator/ledger"), 1 << 28));
     SEFL_TRY(file_read(&theirs, at(a, "csp/ledger"), 1 << 28));

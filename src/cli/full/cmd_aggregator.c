@@ -163,6 +163,8 @@ const cli_command cmd_aggregator = {
                "                        stop\n"
                "  --state DIR           journal, updates, metrics.jsonl (a line a round)\n"
                "  --models DIR          released models: round-N.safetensors\n"
+               "  --models-keep N, --models-every K\n"
+               "                        of these the latest N (20) stay, and every Kth (100)\n"
                "  --ledger F            the population's privacy ledger\n"
                "  --threads N           0 (default): one a core\n"
                "  --connections N       of clients, at most (default 512)\n"

@@ -322,6 +322,8 @@ static sefl_status open_store(aggregator *a)
                                                             .init = c->init,
                                                             .vocab = c->vocab,
                                                             .valid = c->valid,
+                                                            .keep = c->models_keep,
+                                                            .every = c->models_every,
                                                             .pool = a->pool }));
 done:
     return st;

@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -132,21 +133,71 @@ done:
     return st;
 }
 
-void release_settle(const releases *r, uint64_t before)
+/* Is this the name of a model, or of an optimiser's memory? Of which round? */
+static bool round_of(const char *name, uint64_t *round, bool *model)
+{
+    int end = 0;
+    if (sscanf(name, "round-%" SCNu64 "%n", round, &end) != 1)
+        return false;
+    *model = strcmp(name + end, ".safetensors") == 0;
+    return *model || strcmp(name + end, ".optimiser") == 0;
+}
+
+static int by_round(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The settings keep every model from this round on; 0: all of them. A task with patience may end that
+ * many rounds after its best model, which stays too. */
+static sefl_status keep_from(const releases *r, DIR *d, uint64_t latest, uint64_t *out)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t *rounds = NULL, round, keep = r->c.keep;
+    size_t n = 0, room = 0;
+    bool model;
+    *out = 0;
+    if (keep > 0 && keep < r->c.task->patience + UINT64_C(1))
+        keep = r->c.task->patience + UINT64_C(1);
+    for (struct dirent *e; keep > 0 && (e = readdir(d)) != NULL;) {
+        if (!round_of(e->d_name, &round, &model) || !model || round > latest)
+            continue;
+        if (n == room) {
+            size_t more = 2 * room + 64;
+            SEFL_TRY(sefl_grow(&rounds, room * sizeof *rounds, more * sizeof *rounds));
+            room = more;
+        }
+        rounds[n++] = round;
+    }
+    if (keep > 0 && n > keep) {
+        qsort(rounds, n, sizeof *rounds, by_round);
+        *out = rounds[n - keep];
+    }
+done:
+    sefl_free(rounds);
+    return st;
+}
+
+void release_settle(const releases *r, uint64_t latest)
 {
     char path[PATH_MAX];
+    uint64_t from, round;
+    bool model;
     DIR *d = opendir(r->c.models);
-    if (!d)
-        return; /* nothing hangs on it */
-    for (struct dirent *e; (e = readdir(d)) != NULL;) {
-        uint64_t n;
-        int end = 0;
-        if (sscanf(e->d_name, "round-%" SCNu64 ".optimiser%n", &n, &end) == 1 && end > 0 &&
-            e->d_name[end] == '\0' && n < before &&
-            snprintf(path, sizeof path, "%s/%s", r->c.models, e->d_name) < (int)sizeof path)
+    if (!d || keep_from(r, d, latest, &from) != SEFL_OK)
+        from = 0; /* no model is deleted; the next release tries again */
+    if (d)
+        rewinddir(d);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        if (!round_of(e->d_name, &round, &model) || round >= (model ? from : latest) ||
+            (model && r->c.every > 0 && round % r->c.every == 0))
+            continue;
+        if (snprintf(path, sizeof path, "%s/%s", r->c.models, e->d_name) < (int)sizeof path)
             unlink(path);
     }
-    closedir(d);
+    if (d)
+        closedir(d);
 }
 
 /* ---- the next model -------------------------------------------------------------------------- */

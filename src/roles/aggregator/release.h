@@ -8,7 +8,7 @@
  *
  *     SEFL_TRY(releases_new(&r, &cfg));       // init and word list have the hashes that the task names
  *     SEFL_TRY(release_make(r, &(release_from){ .round = 3, .hash = h }, 4, w, clients, &made));
- *     SEFL_TRY(release_settle(r, 4));         // round 4 is durably the latest: older memory goes
+ *     release_settle(r, 4);                   // round 4 is durably the latest: older files go
  *
  * release_make reads only files that do not change and writes each of its own atomically: repeated
  * after a crash it makes the same bytes.
@@ -28,6 +28,8 @@ typedef struct releases_config {
     const char *init;   /* the initial model's file */
     const char *vocab;  /* the public word list */
     const char *valid;  /* public text; NULL: no validation */
+    uint64_t keep;      /* so many of the latest models stay; 0: all */
+    uint64_t every;     /* of the older ones those whose round is a multiple of this; 0: none */
     pool *pool;
 } releases_config;
 
@@ -52,8 +54,11 @@ sefl_status release_path(const releases *r, sefl_buf *out, uint64_t round) SEFL_
 
 sefl_status release_make(releases *r, const release_from *from, uint64_t round, const int64_t *w,
                          uint32_t clients, release_made *out) SEFL_MUST_CHECK;
-/* Deletes optimiser files of rounds before this one. */
-void release_settle(const releases *r, uint64_t before);
+/* `latest` is the round that made the model the next round starts from. Deletes the optimiser files of
+ * earlier rounds, and the models that the settings do not keep; never the latest, nor one of a later
+ * round. A download that is under way goes on: the server has the file open. Best effort: what cannot be
+ * deleted now is tried again after the next release, and at the next start. */
+void release_settle(const releases *r, uint64_t latest);
 
 /* SHA-256 and length of a file, read in pieces. */
 sefl_status release_file_hash(uint8_t out[SHA256_BYTES], uint64_t *bytes,

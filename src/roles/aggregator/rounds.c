@@ -307,6 +307,7 @@ sefl_status rounds_new(rounds **out, const rounds_config *c)
                                                          .rooms = r->rooms,
                                                          .log = c->log }));
     SEFL_TRY(restore(r));
+    release_settle(c->releases, r->model.round); /* the settings may have changed */
     *out = r, r = NULL;
 done:
     rounds_free(r);

@@ -18,6 +18,10 @@ const setting_def aggregator_schema[] = {
     { "valid", SETTING_PATH, "", .help = "public text to validate with; empty: none" },
     { "state", SETTING_PATH, NULL, .help = "folder of the journal and of updates" },
     { "models", SETTING_PATH, NULL, .help = "folder of released models" },
+    { "models_keep", SETTING_U64, "20", .min = 2, .max = 1u << 30,
+      .help = "how many of the latest models stay in that folder" },
+    { "models_every", SETTING_U64, "100", .max = 1u << 30,
+      .help = "of older models every so many-th stays; 1: all, 0: none" },
     { "ledger", SETTING_PATH, NULL, .help = "the population's privacy ledger" },
     { "threads", SETTING_U64, "0", .max = 256, .help = "0: one a core" },
     { "connections", SETTING_U64, "512", .min = 1, .max = 65536, .help = "of clients, at most" },
@@ -75,6 +79,8 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
     if (*settings_text(s, "user"))
         SEFL_TRY(sefl_strdup(&c.user, settings_text(s, "user")));
     c.threads = (unsigned)settings_u64(s, "threads");
+    c.models_keep = settings_u64(s, "models_keep");
+    c.models_every = settings_u64(s, "models_every");
     c.connections = (unsigned)settings_u64(s, "connections");
     c.per_address = (unsigned)settings_u64(s, "per_address");
     c.per_client = (unsigned)settings_u64(s, "per_client");

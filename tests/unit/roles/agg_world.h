@@ -66,6 +66,7 @@ typedef struct agg_world {
     agg_phase stop_in; /* rounds_stop when this phase is reached; AGG_PHASES: never */
     uint64_t stop_round;
     void (*also_changed)(void *ctx); /* instead of aw_changed */
+    uint64_t keep, every;            /* models; 0, 0: all */
 } agg_world;
 
 /* Time flies: waits of the machine are short, computations take "long". */
@@ -335,6 +336,8 @@ static inline sefl_status aw_try_open(agg_world *w)
                                                   .models = aw_path(w, w->models, "models"),
                                                   .init = aw_path(w, w->init, "init.safetensors"),
                                                   .vocab = aw_path(w, w->words, "vocab.txt"),
+                                                  .keep = w->keep,
+                                                  .every = w->every,
                                                   .pool = w->pool }));
     SEFL_TRY(rounds_new(
         &w->r, &(rounds_config){ .task = &w->t,

@@ -73,6 +73,65 @@ static void whole_tasks(void **state)
     }
 }
 
+/* The numbers of the models in the folder, as bits. */
+static unsigned models_there(agg_world *w)
+{
+    char path[300], name[64];
+    unsigned there = 0;
+    for (unsigned r = 1; r < 32; r++) {
+        snprintf(name, sizeof name, "models/round-%u.safetensors", r);
+        there |= (unsigned)file_exists(aw_path(w, path, name)) << r;
+    }
+    return there;
+}
+
+/* After many rounds the folder holds what the settings say, and after a restart with other settings
+ * what those say; the latest model, those of later rounds and strange files are never deleted. */
+static void models_that_stay(void **state)
+{
+    (void)state;
+    agg_world w;
+    char path[300];
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", "rounds.count=7", NULL });
+    w.keep = 2, w.every = 3;
+    w.stop_in = AGG_COLLECTING, w.stop_round = 7;
+    aw_start(&w);
+    CHECK_OK(file_write_atomic(aw_path(&w, path, "models/round-1.safetensors.bak"),
+                               span_of_str("mine"), 0644));
+    CHECK_OK(file_write_atomic(aw_path(&w, path, "models/round-20.safetensors"),
+                               span_of_str("of another task"), 0644));
+    for (uint64_t r = 1; r <= 6; r++) {
+        assert_true(aw_wait(&w, r, AGG_COLLECTING));
+        all_upload(&w, r, 3);
+    }
+    CHECK_STATUS(aw_join(&w), SEFL_ECANCELLED);
+    assert_int_equal(models_there(&w), 1u << 3 | 1u << 5 | 1u << 6 | 1u << 20);
+
+    w.every = 0, w.stop_in = AGG_PHASES;
+    aw_start(&w); /* it sweeps at the start, and the round goes on from the model that stayed */
+    assert_int_equal(models_there(&w), 1u << 5 | 1u << 6 | 1u << 20);
+    assert_true(aw_wait(&w, 7, AGG_COLLECTING));
+    all_upload(&w, 7, 3);
+    CHECK_OK(aw_join(&w));
+    assert_int_equal(models_there(&w), 1u << 6 | 1u << 7 | 1u << 20);
+    assert_true(file_exists(aw_path(&w, path, "models/round-1.safetensors.bak")));
+    aw_check_model(&w, (const unsigned[]){ 3, 3, 3, 3, 3, 3, 3 }, 7);
+    aw_free(&w);
+
+    /* a task with patience keeps the models since its best one */
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", "rounds.count=6", "rounds.patience=3",
+                                       NULL });
+    w.keep = 2;
+    aw_start(&w);
+    for (uint64_t r = 1; r <= 6; r++) {
+        assert_true(aw_wait(&w, r, AGG_COLLECTING));
+        all_upload(&w, r, 3);
+    }
+    CHECK_OK(aw_join(&w));
+    assert_int_equal(models_there(&w), 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6);
+    aw_free(&w);
+}
+
 /* Three of four clients die in mid-upload: at the deadline the round is right for the others. */
 static void most_clients_die(void **state)
 {
@@ -442,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_tasks),
+        cmocka_unit_test(models_that_stay),
         cmocka_unit_test(most_clients_die),
         cmocka_unit_test(too_few),
         cmocka_unit_test(skipped_at_the_end),
