@@ -98,7 +98,8 @@ typedef struct reader {
     const vocab *v;
     corpus c;
     size_t token_cap, line_cap, doc_cap;
-    bool text; /* documents are found afterwards */
+    bool text;         /* documents begin at headings */
+    bool title, blank; /* the latest line: a heading if an empty line follows; empty */
 } reader;
 
 /* Room for `more` behind n; sizes double. */
@@ -121,63 +122,69 @@ static sefl_status put_token(reader *r, uint32_t id)
     return st;
 }
 
-static sefl_status read_line(void *ctx, sefl_span line, bool first)
-{
-    sefl_status st = SEFL_OK;
-    reader *r = ctx;
-    sefl_span word;
-    if (first && !r->text) {
-        SEFL_TRY(room(&r->c.doc, &r->doc_cap, r->c.docs, 2, sizeof *r->c.doc));
-        r->c.doc[r->c.docs++] = r->c.lines;
-    }
-    SEFL_TRY(room(&r->c.line, &r->line_cap, r->c.lines, 2, sizeof *r->c.line));
-    r->c.line[r->c.lines++] = r->c.tokens;
-    while (utf8_word(&line, &word)) {
-        uint32_t id = vocab_unk(r->v);
-        r->c.unknown += !vocab_find(r->v, word, &id);
-        SEFL_TRY(put_token(r, id));
-    }
-    SEFL_TRY(put_token(r, vocab_eos(r->v)));
-done:
-    return st;
-}
-
 static bool is_blank(const corpus *c, size_t k)
 {
     return c->line[k + 1] - c->line[k] == 1;
 }
 
-/* " = Title = ": one '=' at each end, not two. */
-static bool is_heading(const corpus *c, size_t k, uint32_t equals)
+static sefl_status put_document(reader *r, size_t line)
 {
-    const uint32_t *w = c->token + c->line[k];
-    size_t n = c->line[k + 1] - c->line[k] - 1; /* without <eos> */
-    if (n < 3 || w[0] != equals || w[1] == equals || w[n - 1] != equals || w[n - 2] == equals)
-        return false;
-    return (k == 0 || is_blank(c, k - 1)) && (k + 1 == c->lines || is_blank(c, k + 1));
+    sefl_status st = room(&r->c.doc, &r->doc_cap, r->c.docs, 2, sizeof *r->c.doc);
+    if (st == SEFL_OK)
+        r->c.doc[r->c.docs++] = line;
+    return st;
 }
 
-/* Documents of plain text; line[] is complete. */
-static sefl_status find_documents(reader *r)
+/* The latest line was a heading; the first one takes in whatever stands before it. */
+static sefl_status put_heading(reader *r)
+{
+    size_t k = r->c.lines - 1;
+    r->title = false;
+    return put_document(r, r->c.docs == 0 ? 0 : k - (k > 0 && is_blank(&r->c, k - 1)));
+}
+
+/* Headings are known by the words as written: whether the vocabulary has "=" makes no difference. */
+static sefl_status read_line(void *ctx, sefl_span line, bool first)
 {
     sefl_status st = SEFL_OK;
-    corpus *c = &r->c;
-    uint32_t equals;
-    bool has = vocab_find(r->v, span_of_str("="), &equals);
-    for (size_t k = 0; has && k < c->lines; k++) {
-        if (!is_heading(c, k, equals))
-            continue;
-        SEFL_TRY(room(&c->doc, &r->doc_cap, c->docs, 2, sizeof *c->doc));
-        c->doc[c->docs] = c->docs == 0 ? 0 : k - is_blank(c, k - 1);
-        c->docs++;
+    reader *r = ctx;
+    sefl_span word;
+    bool edge[4] = { 0 }; /* is "=": the first word, the second, the last but one, the last */
+    size_t n = 0;
+    if (first && !r->text)
+        SEFL_TRY(put_document(r, r->c.lines));
+    SEFL_TRY(room(&r->c.line, &r->line_cap, r->c.lines, 2, sizeof *r->c.line));
+    r->c.line[r->c.lines] = r->c.tokens;
+    while (utf8_word(&line, &word)) {
+        uint32_t id = vocab_unk(r->v);
+        bool equals = word.n == 1 && word.p[0] == '=';
+        r->c.unknown += !vocab_find(r->v, word, &id);
+        SEFL_TRY(put_token(r, id));
+        if (n < 2)
+            edge[n] = equals;
+        edge[2] = edge[3], edge[3] = equals;
+        n++;
     }
-    c->marked = c->docs > 0;
-    for (size_t k = 0; !c->marked && k < c->lines; k++) {
-        SEFL_TRY(room(&c->doc, &r->doc_cap, k, 2, sizeof *c->doc));
-        c->doc[k] = k;
-    }
-    if (!c->marked)
-        c->docs = c->lines;
+    SEFL_TRY(put_token(r, vocab_eos(r->v)));
+    if (r->title && n == 0)
+        SEFL_TRY(put_heading(r));
+    r->title = r->text && (r->c.lines == 0 || r->blank) && n >= 3 && edge[0] && !edge[1] &&
+               !edge[2] && edge[3];
+    r->blank = n == 0;
+    r->c.lines++;
+done:
+    return st;
+}
+
+/* The text has ended, line[] is complete: a heading may be its last line, or there is none. */
+static sefl_status end_documents(reader *r)
+{
+    sefl_status st = SEFL_OK;
+    if (r->title)
+        SEFL_TRY(put_heading(r));
+    r->c.marked = r->c.docs > 0;
+    for (size_t k = 0; !r->c.marked && k < r->c.lines; k++)
+        SEFL_TRY(put_document(r, k));
 done:
     return st;
 }
@@ -192,7 +199,7 @@ static sefl_status read_records(corpus *out, const vocab *v, record_reader *in,
     r.c.line[r.c.lines] = r.c.tokens;
     r.c.marked = true;
     if (r.text)
-        SEFL_TRY(find_documents(&r));
+        SEFL_TRY(end_documents(&r));
     r.c.doc[r.c.docs] = r.c.lines;
     *out = r.c;
     r.c = (corpus){ 0 };

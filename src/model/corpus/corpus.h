@@ -15,7 +15,8 @@
  * Documents: a JSONL or CSV record is one. In text, a WikiText heading begins one: a line
  * " = Title = " with exactly one '=' at either end, an empty line or the file's edge before and
  * behind it (the empty line before goes with it); what stands before the first heading goes to the
- * first document. Text without headings: every line is a document, and `marked` is false.
+ * first document. Text without headings: every line is a document, and `marked` is false. Documents do not
+ * depend on the vocabulary.
  *
  * Memory: 4 bytes a token, 8 a line, 8 a document. Threads: a read one may be shared.
  * Secrets: the text is its owner's secret; messages name files and lines, never words. */

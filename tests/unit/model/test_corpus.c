@@ -78,6 +78,24 @@ static void articles(void **state)
     vocab_free(v);
 }
 
+/* The same documents whatever the word list has, "=" among it or not. */
+static void headings_without_equals(void **state)
+{
+    (void)state;
+    const char *text = "a\n\n = a b = \n\nb\n = = b = = \n\n = b = \n\na\n\n = a = ";
+    vocab *with = words_of("a b =\n"), *without = words_of("a b\n");
+    corpus c = read_text(with, text, CORPUS_TEXT), d = read_text(without, text, CORPUS_TEXT);
+    assert_true(c.marked);
+    assert_int_equal(c.docs, 3);
+    assert_true(d.marked);
+    assert_int_equal(d.docs, c.docs);
+    assert_memory_equal(d.doc, c.doc, (c.docs + 1) * sizeof *c.doc);
+    corpus_clear(&c);
+    corpus_clear(&d);
+    vocab_free(with);
+    vocab_free(without);
+}
+
 static void documents(void **state)
 {
     (void)state;
@@ -214,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens),
         cmocka_unit_test(articles),
+        cmocka_unit_test(headings_without_equals),
         cmocka_unit_test(documents),
         cmocka_unit_test(paths),
         cmocka_unit_test(partitions_by_hand),
