@@ -66,6 +66,16 @@ if command -v openssl > /dev/null; then # a server's certificate without a host
         cp kept.pem fed/$r/cert.pem
     done
 fi
+# a folder without text, text that is no UTF-8: known before the client runs
+cp -r fed/clients/client-01 fed/clients/odd && rm fed/clients/odd/text/*
+expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "holds no text"
+printf 'good\nbad \377 bad\n' > fed/clients/odd/text/notes.txt
+expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "notes.txt:2"
+mkdir none && printf 'data.path: none\n' > none.yml
+expect 1 "$SEFL" doctor -c none.yml --for experiment; says "fail  data.path"; says "no training text"
+cp fed/public/valid.txt kept.txt && printf '\377' >> fed/public/valid.txt
+expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml; says "fail  valid"; says "UTF-8"
+cp kept.txt fed/public/valid.txt
 chmod 644 fed/csp/sign.key
 expect 0 "$SEFL" doctor -c fed/csp/csp.yml; says "may be read by others (mode 644)"; says "chmod 600"
 cp fed/clients/client-01/key.pem fed/clients/client-02/key.pem

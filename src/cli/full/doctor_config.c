@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "net/socket.h"
 #include "net/tls.h"
+#include "roles/client_text.h"
 #include "roles/own_cert.h"
 
 #include <errno.h>
@@ -76,6 +77,66 @@ static void check_files(doctor *d, const config_kind *k, const settings *s, cons
         full_path(path, folder, settings_text(s, def->key));
         check_file(d, def->key, path);
     }
+}
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+/* Reads all of it, as the role will, under some word list: is it there, is it text? */
+static sefl_status read_text(corpus *out, const config_kind *k, const char *key,
+                             const corpus_file *f)
+{
+    sefl_status st = SEFL_OK;
+    vocab *words = NULL;
+    corpus_paths paths = { 0 };
+    corpus_file one = *f;
+    SEFL_TRY(vocab_new(&words));
+    SEFL_TRY(vocab_count(words, span_of_str("a")));
+    SEFL_TRY(vocab_finish(words, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    if (strcmp(k->name, "client") == 0)
+        SEFL_TRY(client_text_read(out, words, f, NULL));
+    else if (strcmp(key, "valid") == 0)
+        SEFL_TRY(corpus_read(out, words, f, NULL));
+    else {
+        SEFL_TRY(corpus_paths_find(&paths, f->path));
+        for (int i = CORPUS_SPLITS; i-- > 0;) { /* the training text last: it is counted */
+            corpus_clear(out);
+            one.path = paths.path[i];
+            if (one.path)
+                SEFL_TRY(corpus_read(out, words, &one, NULL));
+        }
+    }
+done:
+    corpus_paths_clear(&paths);
+    vocab_free(words);
+    return st;
+}
+
+static void check_text(doctor *d, const config_kind *k, const settings *s, const char *key,
+                       const char *folder)
+{
+    char path[PATH_MAX];
+    corpus c = { 0 };
+    corpus_file f = { .path = path };
+    struct stat sb;
+    if (!has_key(k, key) || !*settings_text(s, key))
+        return;
+    full_path(path, folder, settings_text(s, key));
+    if (stat(path, &sb) != 0)
+        return; /* check_files has said so */
+    if (has_key(k, "text_format")) {
+        f.field = settings_text(s, "text_field");
+        if (strcmp(settings_text(s, "text_format"), "guess") != 0 &&
+            corpus_format_parse(&f.format, settings_text(s, "text_format")) != SEFL_OK)
+            return; /* the schema has refused such a word */
+    }
+    if (read_text(&c, k, key, &f) != SEFL_OK)
+        doctor_add(d, DOCTOR_FAIL, key,
+                   "put text there: UTF-8, in .txt, .tokens, .jsonl, .ndjson or .csv files", "%s",
+                   sefl_last_error());
+    else
+        doctor_add(d, DOCTOR_OK, key, NULL, "%zu words in %zu lines, all UTF-8", c.tokens - c.lines,
+                   c.lines);
+    corpus_clear(&c);
 }
 
 /* ---- certificates -------------------------------------------------------------------------- */
@@ -220,6 +281,9 @@ void doctor_config(doctor *d, const config_kind *k, const char *path)
     }
     doctor_add(d, DOCTOR_OK, "settings", NULL, "%s: %s", path, k->about);
     check_files(d, k, &s, folder);
+    check_text(d, k, &s, "text", folder);
+    check_text(d, k, &s, "valid", folder);
+    check_text(d, k, &s, "data.path", folder);
     if (has_key(k, "tls.cert"))
         check_certificate(d, k, &s, folder);
     if (has_key(k, "tls.cert") && has_key(k, "listen"))
