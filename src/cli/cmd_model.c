@@ -489,12 +489,19 @@ static sefl_status run_export(options *o)
     sefl_status st = SEFL_OK;
     model_meta meta = { 0 };
     nn_real *theta = NULL;
+    tensors *t = NULL;
     size_t count = 0;
     SEFL_TRY(output_check(o->out, o->path, o->force));
     SEFL_TRY(model_read(&meta, &theta, &count, o->path));
     SEFL_TRY(model_export(o->out, &meta, theta));
+    SEFL_TRY(tensors_open(&t, o->out)); /* dense: more values than the model has */
+    count = 0;
+    for (size_t i = 0; i < tensors_count(t); i++)
+        count += tensors_at(t, i)->count;
+    meta.cfg.block = 1;
     SEFL_TRY(report_written(o, o->out, &meta, count, -1));
 done:
+    tensors_close(t);
     sefl_free(theta);
     return st;
 }

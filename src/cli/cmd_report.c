@@ -65,31 +65,31 @@ done:
     return st;
 }
 
-static sefl_status work(const char *run, const char *page, bool as_json, bool text_only)
+static sefl_status work(const char *run, const char *page, bool as_json, bool no_page)
 {
     sefl_status st = SEFL_OK;
     report r = { 0 };
     sefl_buf html = { 0 }, words = { 0 };
     char usual[PATH_MAX];
     SEFL_TRY(report_open(&r, run));
-    if (!page) {
+    if (!page && !no_page) {
         SEFL_CHECK(snprintf(usual, sizeof usual, "%s/report.html", r.folder) < (int)sizeof usual,
                    SEFL_EINVAL, "the path is too long");
         page = usual;
     }
-    if (!text_only) {
+    if (page) {
         SEFL_TRY(report_html(&html, &r));
         SEFL_TRY(file_write_atomic(page, buf_span(&html), 0644));
     }
     if (as_json) {
-        SEFL_TRY(say_json(&r, text_only ? NULL : page));
+        SEFL_TRY(say_json(&r, page));
         goto done;
     }
     SEFL_TRY(report_text(&words, &r));
     char plain[PATH_MAX];
     printf("run         %s\n%.*s", cli_plain(plain, sizeof plain, r.name), (int)words.n,
            (const char *)words.p);
-    if (!text_only)
+    if (page)
         printf("page        %s\n", cli_plain(plain, sizeof plain, page));
 done:
     buf_clear(&html);
@@ -119,7 +119,7 @@ static int run(int argc, char **argv)
         return cli_misuse(&cmd_report, "one run, not \"%.64s\" too", argv[optind + 1]);
     if (page && text_only)
         return cli_misuse(&cmd_report, "--text writes no page: --out does not go with it");
-    sefl_status st = work(argv[optind], page, as_json, text_only);
+    sefl_status st = work(argv[optind], page, as_json, as_json || text_only);
     if (st == SEFL_OK)
         return CLI_DONE;
     cli_failed(&cmd_report, st);
@@ -135,7 +135,7 @@ const cli_command cmd_report = {
                "epsilon, participation, time and bytes by part) and prints a summary.\n"
                "  --out FILE      the page (RUN/report.html)\n"
                "  --text          no page, the summary alone\n"
-               "  --json          the summary as one JSON object",
+               "  --json          the summary as one JSON object; no page without --out",
     .example = "sefl report runs/demo",
     .run = run,
 };

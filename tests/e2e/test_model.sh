@@ -59,6 +59,9 @@ for kind in lstm transformer; do
     expect 2 "$SEFL" model export "$m" --out "$m" --force; says "is the input"
     cmp -s "$m" "$m.first" || fail "a refused export changed the model"
     expect 0 "$SEFL" model export "$m" --out "$dir/dense" --force
+    # as many as the file holds: behind 8 bytes of length and the header, 4 bytes each
+    head=$(od -An -tu8 -N8 "$dir/dense")
+    says "block 1, $((($(stat -c %s "$dir/dense") - 8 - head) / 4)) parameters"
     expect 1 "$SEFL" model export "$m" --out "$dir/dense"; says "exists: --force replaces it"
     expect 0 "$SEFL" model info "$dir/dense"; says "dense weights exported by sefl"; says "420 x 20"
     expect 1 "$SEFL" model eval "$dir/dense" --vocab "$words" --data "$dir/s"; says "model import"
