@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "config/example.h"
 #include "config/places.h"
 #include "config/yaml/yaml.h"
 #include "net/https_client.h"
@@ -22,15 +23,6 @@
 enum { WAIT_S = 60, ERROR_SHOWN = 200 };
 
 static const char headers[] = HTTP_VERSION ": " VERSION_TEXT "\n";
-
-static const char policy_text[] =
-    "# What the owner of this text agrees to: a task outside it is refused. See docs/PRIVACY.md.\n"
-    "epsilon_per_task: 3     # largest privacy loss of one task; 0: no rule\n"
-    "epsilon_total: 8        # and of all tasks together\n"
-    "clients_min: 5          # smallest number of clients in a sum\n"
-    "noise_modes: joint      # of joint, own, none\n"
-    "claim_none: false       # tasks that promise no differential privacy\n"
-    "rounds_max: 0           # of one task; 0: no rule\n";
 
 /* ---- files ------------------------------------------------------------------------------------ */
 
@@ -114,8 +106,11 @@ static sefl_status put_settings(const char *folder, const char *host, uint16_t p
         SEFL_TRY(ca_path(&b, folder, "client.yml"));
         look_at_settings(r->kept_settings, (const char *)b.p, host, port);
     }
-    if (!has(folder, "policy.yml"))
-        SEFL_TRY(put(folder, "policy.yml", span_of_str(policy_text)));
+    if (!has(folder, "policy.yml")) {
+        buf_reset(&b);
+        SEFL_TRY(example_write(&b, "policy.yml", POLICY_ABOUT, policy_schema, POLICY_CAUTIOUS));
+        SEFL_TRY(put(folder, "policy.yml", buf_span(&b)));
+    }
     SEFL_TRY(ca_path(&b, folder, "text"));
     SEFL_TRY(file_make_folder((const char *)b.p, 0700));
 done:

@@ -5,6 +5,7 @@
 #include "cli/print.h"
 
 #include "base/json.h"
+#include "config/example.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -72,7 +73,7 @@ static int keys(const config_kind *k, bool as_json)
     for (const setting_def *d = k->schema(); d->key; d++) {
         if (strncmp(d->key, "sweep.", 6) == 0)
             continue;
-        config_kind_values(values, d);
+        example_values(values, d);
         if (!as_json) {
             printf("%-24s %-10s %s%s%s\n", d->key, d->fallback ? d->fallback : "(needed)", values,
                    d->help && *d->help ? "; " : "", d->help ? d->help : "");

@@ -1,5 +1,6 @@
 #include "cli/full/config_kind.h"
 
+#include "config/example.h"
 #include "config/yaml/yaml.h"
 #include "protocol/task.h"
 #include "roles/aggregator.h"
@@ -98,8 +99,7 @@ const config_kind config_kinds[] = {
     { "csp", "csp.yml", "a cryptography service provider: 'sefl csp'", "", csp_keys, check_csp },
     { "client", "client.yml", "a member of a federation: 'sefl client'", "", client_keys,
       check_client },
-    { "policy", "policy.yml", "what the owner of a client's text agrees to",
-      "epsilon_per_task epsilon_total clients_min", policy_keys, check_policy },
+    { "policy", "policy.yml", POLICY_ABOUT, POLICY_CAUTIOUS, policy_keys, check_policy },
     { "task", "task.yml",
       "terms of a task: keys of 'sefl task new --set' and 'sefl provision --set'", "", task_keys,
       NULL },
@@ -171,80 +171,10 @@ done:
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-void config_kind_values(char out[200], const setting_def *d)
-{
-    switch (d->type) {
-    case SETTING_WORD:
-        snprintf(out, 200, "one of: %s", d->words);
-        break;
-    case SETTING_BOOL:
-        snprintf(out, 200, "true or false");
-        break;
-    case SETTING_U64:
-    case SETTING_DECIMAL: {
-        const char *what = d->type == SETTING_U64 ? "a whole number" : "a number";
-        if (d->max > 0)
-            snprintf(out, 200, "%s from %" PRIu64 " to %" PRIu64, what, d->min, d->max);
-        else
-            snprintf(out, 200, "%s from %" PRIu64, what, d->min);
-        break;
-    }
-    case SETTING_TEXT:
-        snprintf(out, 200, "text");
-        break;
-    case SETTING_PATH:
-        snprintf(out, 200, "a path");
-        break;
-    }
-}
-
-static bool is_listed(const char *list, const char *key)
-{
-    size_t n = strlen(key);
-    for (const char *p = list; (p = strstr(p, key)) != NULL; p += n)
-        if ((p == list || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0'))
-            return true;
-    return false;
-}
-
-/* Everything up to the first point: where it changes a group begins. */
-static bool same_group(const char *a, const char *b)
-{
-    size_t n = strcspn(a, ".");
-    return n == strcspn(b, ".") && memcmp(a, b, n) == 0;
-}
-
-static bool needs_quotes(const char *v)
-{
-    return *v == '\0' || strpbrk(v, ":#{}[]&*!|>'\"%@`,") != NULL;
-}
-
 sefl_status config_kind_write(sefl_buf *out, const config_kind *k)
 {
     sefl_status st = SEFL_OK;
-    char values[200];
-    const setting_def *before = NULL;
-    SEFL_TRY(wr_fmt(
-        out,
-        "# %s: %s.\n"
-        "# Written by 'sefl init': every key with its default. Take the # before a key away to "
-        "set it.\n"
-        "# 'sefl config check' says what is wrong, with line and column.\n",
-        k->file, k->about));
-    for (const setting_def *d = k->schema(); d->key; d++) {
-        bool must = d->fallback == NULL;
-        const char *v = must ? "CHANGE-ME" : d->fallback;
-        if (strncmp(d->key, "sweep.", 6) == 0)
-            continue;
-        if (!before || !same_group(before->key, d->key))
-            SEFL_TRY(wr_fmt(out, "\n"));
-        before = d;
-        config_kind_values(values, d);
-        SEFL_TRY(wr_fmt(out, "# %s%s%s%s\n", d->help ? d->help : "",
-                        d->help && *d->help ? "; " : "", values, must ? "; must be given" : ""));
-        SEFL_TRY(wr_fmt(out, needs_quotes(v) ? "%s%s: \"%s\"\n" : "%s%s: %s\n",
-                        must || is_listed(k->active, d->key) ? "" : "#", d->key, v));
-    }
+    SEFL_TRY(example_write(out, k->file, k->about, k->schema(), k->active));
     if (k->check == check_experiment)
         SEFL_TRY(wr_fmt(
             out, "\n# Several values of a key, one run each; two such keys: every combination\n"

@@ -14,11 +14,10 @@
 #include "config/settings.h"
 
 typedef struct config_kind {
-    const char *name;  /* "aggregator" */
-    const char *file;  /* its usual name: "aggregator.yml" */
-    const char *about; /* one line */
-    const char
-        *active; /* keys that a new file sets, separated by spaces; those without default too */
+    const char *name;   /* "aggregator" */
+    const char *file;   /* its usual name: "aggregator.yml" */
+    const char *about;  /* one line */
+    const char *active; /* keys that a new file sets (example.h); those without default too */
     const setting_def *(*schema)(void);
     /* What a schema cannot say. folder: of the file. */
     sefl_status (*check)(settings *s, const char *folder);
@@ -41,8 +40,5 @@ sefl_status config_kind_read(const config_kind *k, settings *s, const char *path
 void config_kind_folder(char *out, const char *path);
 
 sefl_status config_kind_write(sefl_buf *out, const config_kind *k) SEFL_MUST_CHECK;
-
-/* What may stand there: "a whole number from 1 to 4096", "one of: lstm transformer". */
-void config_kind_values(char out[200], const setting_def *d);
 
 #endif
