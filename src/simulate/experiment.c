@@ -24,7 +24,8 @@ const setting_def experiment_own[] = {
     { "clients", SETTING_U64, "8", .min = 1, .max = EXPERIMENT_CLIENTS_MAX, .help = "" },
     { "threads", SETTING_U64, "0", .max = 256, .help = "0: all cores; the result is the same" },
     { "data.path", SETTING_TEXT, "", .help = "folder or file of text; empty: generated" },
-    { "data.vocab", SETTING_TEXT, "", .help = "word list; empty: the words of the training text" },
+    { "data.vocab", SETTING_TEXT, "",
+      .help = "public word list; empty: the words of the training text" },
     { "data.vocab_words", SETTING_U64, "0", .max = VOCAB_WORDS_MAX, .help = "most words; 0: all" },
     { "data.words", SETTING_U64, "2000", .min = 100, .max = 10000000,
       .help = "generated: training tokens of a client" },
@@ -33,7 +34,8 @@ const setting_def experiment_own[] = {
     { "data.partition", SETTING_WORD, "article",
       .words = "contiguous article round-robin dirichlet",
       .help = "how text of data.path is dealt out" },
-    { "data.public", SETTING_BOOL, "false", .help = "true: choices made with it cost no privacy" },
+    { "data.public", SETTING_BOOL, "false",
+      .help = "true: words and choices made with it cost no privacy" },
     { "network.dropout", SETTING_DECIMAL, "0", .max = 1, .help = "share that vanishes in a round" },
     { "network.stragglers", SETTING_DECIMAL, "0", .max = 1, .help = "share of slow clients" },
     { "network.slowdown", SETTING_DECIMAL, "5", .min = 1, .max = 1000000, .help = "of a slow one" },
@@ -302,6 +304,12 @@ sefl_status experiment_make(experiment *out, settings *s)
     SEFL_CHECK(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g: 0.001 to 1000", out->alpha);
     SEFL_CHECK(!*out->vocab || *out->data, SEFL_EINVAL,
                "data.vocab is for text of data.path: generated text brings its own words");
+    SEFL_CHECK(out->data_public || *out->vocab || out->protection == PROTECTION_NONE ||
+                   !is(s, "privacy.claim", "dp"),
+               SEFL_EINVAL,
+               "data.vocab is not given: the words would be those of %s, and no epsilon covers "
+               "them. Name a public word list, or set data.public: true if the text is public",
+               out->data);
 done:
     return st;
 }

@@ -113,6 +113,21 @@ done:
     return st;
 }
 
+/* A trusted server adds one noise where two servers add one each. */
+static double noises(const scene *s)
+{
+    bool two = s->task.noise == TASK_NOISE_OWN && s->e->protection == PROTECTION_SEFL;
+    return two ? sqrt(2) : 1;
+}
+
+double plan_noise_ratio(const scene *s, double drawn)
+{
+    const task *t = &s->task;
+    if (t->noise == TASK_NOISE_NONE)
+        return 0;
+    return drawn > 0 ? noises(s) * strtod(t->z, NULL) * sqrt((double)t->values) / drawn : HUGE_VAL;
+}
+
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double delta)
 {
     sefl_status st = SEFL_OK;
@@ -155,10 +170,9 @@ static sefl_status privacy(plan *p, const scene *s)
     p->z = p->noise ? strtod(t->z, NULL) : 0;
     p->why_no_epsilon = "there is no noise";
     dp_event ev = event_of(t);
-    double both = t->noise == TASK_NOISE_OWN && s->e->protection == PROTECTION_SEFL ? sqrt(2) : 1;
-    double root = sqrt((double)t->values);
+    double both = noises(s);
     if (p->noise) {
-        p->noise_ratio = p->drawn > 0 ? both * p->z * root / p->drawn : HUGE_VAL;
+        p->noise_ratio = plan_noise_ratio(s, p->drawn);
         p->why_no_epsilon = "z is below 0.25, where nothing is certified";
         if (dp_event_check(&ev) == SEFL_OK) {
             SEFL_TRY(epsilon_of(&server, &others, t, ev, t->rounds, p->delta));

@@ -67,6 +67,9 @@ typedef struct plan {
     char warning[PLAN_WARNINGS][PLAN_WARNING_MAX];
 } plan;
 
+/* Noise norm over the largest norm of a sum with so many drawn clients; 0 without noise. */
+double plan_noise_ratio(const scene *s, double drawn);
+
 /* Fails where no z gives it. */
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,
                          double delta) SEFL_MUST_CHECK;

@@ -9,8 +9,8 @@
  *
  * Generated text (model/corpus/synth.h): client i has topics of its own, shares drawn from
  * Dirichlet(alpha); validation text is a tenth of everybody's, from the same sources. Text of
- * data.path is dealt out by data.partition; its vocabulary is the training text's, which a simulation
- * declares public, or data.vocab.
+ * data.path is dealt out by data.partition; its vocabulary is data.vocab, or the training text's where
+ * nothing is claimed or the text is public (experiment.h checks that).
  *
  * Memory: 4 bytes a token, 16 a line. Threads: read-only once made.   Secrets: none worth the name. */
 #ifndef SIMULATE_SCENE_H

@@ -6,12 +6,14 @@
 #include "roles/aggregator/step.h"
 #include "roles/terms.h"
 #include "simulate/clear.h"
+#include "simulate/plan.h"
 #include "simulate/servers.h"
 #include "simulate/work.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -48,6 +50,7 @@ typedef struct sim {
     run_round r;
     uint64_t model_bytes;
     uint64_t last_model; /* round whose model this one began from */
+    bool lost;           /* the last model has no perplexity: its numbers are out of range */
     simulate_result *out;
 } sim;
 
@@ -204,6 +207,64 @@ done:
     return st;
 }
 
+/* ---- warnings ------------------------------------------------------------------------------------ */
+
+static void warn(sim *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
+static void warn(sim *s, const char *fmt, ...)
+{
+    va_list ap;
+    if (s->out->warnings == SIMULATE_WARNINGS)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(s->out->warning[s->out->warnings++], SIMULATE_WARNING_MAX, fmt, ap);
+    va_end(ap);
+}
+
+/* What is known before the first round. */
+static void warn_early(sim *s)
+{
+    const corpus *v = &s->scene->valid;
+    if (v->tokens == 0)
+        warn(s,
+             "%s has no validation text, so no perplexity is measured: make it a folder with "
+             "train.txt and valid.txt",
+             s->e.data);
+    else if (v->tokens < 2 * LM_EVAL_BATCH)
+        warn(s, "the validation text has only %zu words, so no perplexity is measured: it takes %d",
+             v->tokens, 2 * LM_EVAL_BATCH);
+    else if (s->t->claim && !s->e.data_public)
+        warn(s,
+             "the validation text decides which model is best.safetensors%s, and no epsilon covers "
+             "that choice: use last.safetensors, or set data.public: true if the text is public",
+             s->t->patience > 0 ? " and when rounds.patience ends the run" : "");
+}
+
+/* Noise that left the model worse than it began. */
+static void warn_late(sim *s)
+{
+    const simulate_result *r = s->out;
+    char end[32] = "out of range";
+    if (!s->lost && !(r->first_perplexity > 0 && r->last_perplexity > r->first_perplexity))
+        return;
+    if (!s->lost)
+        snprintf(end, sizeof end, "%.6g", r->last_perplexity);
+    double clients = (double)r->updates / (double)(r->rounds - r->skipped);
+    double drawn = s->t->sampling == TASK_HIDDEN ? clients * s->t->rate : clients;
+    double ratio = plan_noise_ratio(s->scene, drawn);
+    if (ratio > PLAN_RATIO_GOOD)
+        warn(s,
+             "the noise drowned the model: perplexity %.6g at the start, %s at the end. The noise "
+             "is %.3g times the largest signal of %.0f clients, and a third is what learning "
+             "bears: more clients a round, a larger model.block or a smaller privacy.z ('sefl "
+             "plan' computes it)",
+             r->first_perplexity, end, ratio, drawn);
+    else
+        warn(s,
+             "training made the model worse: perplexity %.6g at the start, %s at the end: try a "
+             "smaller training.lr or server.lr",
+             r->first_perplexity, end);
+}
+
 /* ---- a round ends --------------------------------------------------------------------------------- */
 
 static sefl_status spent(sim *s)
@@ -289,6 +350,7 @@ static sefl_status evaluate(sim *s, uint64_t round)
     if (st == SEFL_ERANGE) /* noise has drowned the model: no number, and the run goes on */
         loss = NAN, st = SEFL_OK;
     SEFL_TRY(st);
+    s->lost = s->state.first_perplexity > 0 && !isfinite(exp(loss));
     if (isfinite(loss)) {
         s->r.loss = loss;
         s->r.perplexity = exp(loss);
@@ -508,6 +570,7 @@ static void announce(sim *s)
                         .tokens = s->scene->tokens,
                         .threads = pool_threads(s->pool),
                         .done = s->out->rounds,
+                        .r = s->out,
                         .claim = s->t->claim,
                         .epsilon_target = s->t->epsilon };
     if (s->c->begin)
@@ -550,6 +613,7 @@ static sefl_status finish(sim *s)
     sefl_buf b = { 0 };
     sha256_of(s->out->model, span_of(s->theta, s->t->params * sizeof *s->theta));
     s->out->memory_bytes = resident_bytes();
+    warn_late(s);
     SEFL_TRY(simulate_summary_write(&b, s->out, &s->e));
     SEFL_TRY(wr_u8(&b, '\n'));
     SEFL_TRY(file_write_atomic(run_path(&s->folder, "summary.json"), buf_span(&b), 0666));
@@ -615,6 +679,7 @@ sefl_status simulate_run(const simulate_config *c, simulate_result *out)
     s->log = s->log_fd >= 0 ? log_open(s->log_fd, LOG_INFO, &s->wall)
                             : (sefl_log){ .level = LOG_OFF, .fd = -1 };
     SEFL_TRY(set_up(s));
+    warn_early(s);
     announce(s);
     if (out->rounds == 0) {
         double loss;

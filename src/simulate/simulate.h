@@ -32,6 +32,7 @@ typedef struct simulate_view {
     uint64_t done; /* rounds that were there already */
     double epsilon_target;
     bool claim;
+    const struct simulate_result *r; /* with the warnings that are known already */
 } simulate_view;
 
 typedef struct simulate_config {
@@ -44,10 +45,13 @@ typedef struct simulate_config {
     const sefl_progress *progress; /* clients of a round; may stop the run (SEFL_ECANCELLED) */
 } simulate_config;
 
+enum { SIMULATE_WARNINGS = 4, SIMULATE_WARNING_MAX = 400 };
+
 typedef struct simulate_result {
     char folder[PATH_MAX];
     bool was_there; /* finished before: nothing was done */
     uint64_t rounds, skipped;
+    uint64_t updates;                                          /* of all released rounds */
     const char *why;                                           /* it ended */
     double first_perplexity, last_perplexity, best_perplexity; /* 0: none */
     double best_possible;                                      /* of generated text; 0: not known */
@@ -60,6 +64,8 @@ typedef struct simulate_result {
     uint64_t up, down, link;
     uint64_t memory_bytes; /* largest resident set of the process */
     unsigned threads;
+    unsigned warnings; /* what a reader of the numbers must know */
+    char warning[SIMULATE_WARNINGS][SIMULATE_WARNING_MAX];
 } simulate_result;
 
 sefl_status simulate_run(const simulate_config *c, simulate_result *out) SEFL_MUST_CHECK;

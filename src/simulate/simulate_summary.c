@@ -7,6 +7,7 @@ void simulate_add(simulate_result *out, const run_round *r)
 {
     out->rounds++;
     out->skipped += r->skipped;
+    out->updates += r->clients;
     out->seconds += r->seconds;
     out->train += r->train;
     out->encrypt += r->encrypt;
@@ -80,6 +81,10 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
     json_key(&j, "link_bytes"), json_u64(&j, r->link);
     json_key(&j, "memory_bytes"), json_u64(&j, r->memory_bytes);
     json_key(&j, "threads"), json_u64(&j, r->threads);
+    json_key(&j, "warnings"), json_open(&j, '[');
+    for (unsigned i = 0; i < r->warnings; i++)
+        json_str(&j, r->warning[i]);
+    json_close(&j, ']');
     json_close(&j, '}');
     return json_end(&j);
 }

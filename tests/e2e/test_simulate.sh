@@ -112,6 +112,31 @@ silent "choice not accounted"
 cp -r text text2
 expect 0 "$SEFL" simulate -c e.yml --set name=texts --set rounds.count=1 --set "sweep.data.path=text,text2"
 says "choice not accounted: 2 runs"
+# under a claim the words of private text are not for everybody, and choices made with it are named
+dp="--set privacy.claim=dp --set privacy.z=1 --set privacy.epsilon=20"
+# shellcheck disable=SC2086
+expect 2 "$SEFL" simulate -c e.yml --set name=words --set data.path=text $dp
+says "data.vocab is not given"; says "data.public: true"
+printf 'data.path: text\nprivacy: { claim: dp, z: 1 }\n' > words.yml
+expect 1 "$SEFL" config check words.yml; says "data.vocab is not given"
+# shellcheck disable=SC2086
+expect 0 "$SEFL" simulate -c e.yml --set name=words --set data.path=text --set data.vocab=text/vocab.txt $dp
+says "warning: the validation text decides which model is best.safetensors, and no epsilon covers"
+# ... and noise that drowns the model is named, with what helps
+says "warning: the noise drowned the model: perplexity"; says "more clients a round"
+grep -q '"warnings":\["the validation text decides' runs/words/summary.json || fail "no warnings in summary.json"
+# shellcheck disable=SC2086
+expect 0 "$SEFL" simulate -c e.yml --set name=open --set data.path=text --set data.public=true $dp
+silent "no epsilon covers"; says "the noise drowned the model"
+expect 0 "$SEFL" simulate -c e.yml --set name=quiet-noise --set training.lr=1; silent "warning:"
+# a single file has no validation text
+expect 0 "$SEFL" simulate -c e.yml --set name=file --set data.path=text/train.txt --set rounds.count=1
+says "train.txt has no validation text, so no perplexity is measured"
+# an object is asked for, no page
+expect 0 "$SEFL" report runs/words --json; silent '"page"'
+[ ! -e runs/words/report.html ] || fail "report --json wrote a page"
+expect 0 "$SEFL" report runs/words --json --out page.html; says '"page":"page.html"'
+[ -s page.html ] || fail "report --json --out wrote no page"
 # a folder that is no simulated run is left alone
 mkdir runs/theirs
 echo '{"round":1}' > runs/theirs/metrics.jsonl

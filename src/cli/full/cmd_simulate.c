@@ -34,6 +34,7 @@ typedef struct session {
     simulate_view view;
     uint64_t began_ns, shown_ns, round, rounds_here;
     size_t run, empty; /* runs without a single released round */
+    unsigned warned;   /* warnings of this run that were printed at its beginning */
 } session;
 
 /* ---- talk -------------------------------------------------------------------------------------- */
@@ -58,6 +59,7 @@ static void on_begin(void *ctx, const simulate_view *v)
     s->began_ns = now_ns();
     s->round = v->done;
     s->rounds_here = 0;
+    s->warned = 0;
     if (s->quiet)
         return;
     clear_line(s);
@@ -76,6 +78,8 @@ static void on_begin(void *ctx, const simulate_view *v)
         fprintf(stderr, "no differential privacy claimed\n");
     if (v->done > 0)
         fprintf(stderr, "going on after round %" PRIu64 "\n", v->done);
+    for (; s->warned < v->r->warnings; s->warned++)
+        fprintf(stderr, "warning: %s\n", v->r->warning[s->warned]);
 }
 
 static void print_round(const session *s, const run_round *r)
@@ -141,7 +145,7 @@ static bool on_progress(void *self, uint64_t done, uint64_t total)
     return true;
 }
 
-static void print_summary(const simulate_result *r)
+static void print_summary(const simulate_result *r, unsigned warned)
 {
     char up[16], down[16], link[16];
     human_bytes(up, r->up), human_bytes(down, r->down), human_bytes(link, r->link);
@@ -178,6 +182,8 @@ static void print_summary(const simulate_result *r)
                r->threads == 1 ? "" : "s");
     printf("bytes       up %s  down %s  between the servers %s\n", up, down, link);
     printf("memory      %.0f MB\n", (double)r->memory_bytes / 1e6);
+    for (; warned < r->warnings; warned++)
+        printf("warning: %s\n", r->warning[warned]);
 }
 
 static sefl_status say_json(const simulate_result *r, const experiment *e)
@@ -219,7 +225,7 @@ static sefl_status one_run(session *s, size_t i)
     if (s->json)
         SEFL_TRY(say_json(r, &e));
     else
-        print_summary(r);
+        print_summary(r, s->warned);
     if (r->rounds > 0 && r->skipped == r->rounds) {
         s->empty++;
         fprintf(stderr,
