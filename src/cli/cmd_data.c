@@ -404,7 +404,11 @@ static sefl_status run_split(options *o)
     SEFL_TRY(count_file(v, o, train));
     SEFL_TRY(vocab_finish(v, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     SEFL_TRY(read_file(&c, v, o, train));
-    SEFL_TRY(partition_make(&p, &c, &o->split));
+    st = partition_make(&p, &c, &o->split);
+    if (st != SEFL_OK) {
+        sefl_note_before("%s, --by %s", train, partition_kind_name(o->split.kind));
+        goto done;
+    }
     SEFL_TRY(make_folder(o->out));
     SEFL_TRY(sefl_new(&sizes, p.clients, sizeof *sizes));
     json j = json_into(&b);

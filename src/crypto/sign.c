@@ -112,7 +112,8 @@ sefl_status sign_key_read(sign_key **out, const char *path)
         rd_expect(&r, "\n", 1, "a signing key") != SEFL_OK ||
         rd_expect(&r, end_line, sizeof end_line - 1, "a signing key") != SEFL_OK ||
         rd_end(&r) != SEFL_OK) {
-        st = sefl_fail(SEFL_EPROTO, "%s: not a signing key of sefl", path);
+        st = sefl_fail(SEFL_EPROTO, "%s: not a signing key of sefl (sign.key of 'sefl ca new')",
+                       path);
         goto done;
     }
     int rc = sodium_base642bin(k->seed, sizeof k->seed, (const char *)digits.p, digits.n, NULL, &n,
@@ -153,7 +154,10 @@ sefl_status sign_pub_read(uint8_t pub[SIGN_PUB_BYTES], const char *path)
                    sodium_hex2bin(raw, sizeof raw, (const char *)text.p, text.n, NULL, &n, NULL) ==
                        0 &&
                    n == sizeof raw,
-               SEFL_EPROTO, "%s: a public signing key is 64 hex digits and a line feed", path);
+               SEFL_EPROTO,
+               "%s: not a public signing key, which is 64 hex digits and a line feed ('sefl ca "
+               "export' writes aggregator.pub and csp.pub)",
+               path);
     memcpy(pub, raw, sizeof raw);
 done:
     buf_clear(&text);

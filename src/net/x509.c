@@ -14,6 +14,25 @@ sefl_status tls_fail(sefl_status code, int rc, const char *what)
 {
     if (rc == GNUTLS_E_MEMORY_ERROR)
         return sefl_fail(SEFL_ENOMEM, "%s: out of memory", what);
+    if (rc == GNUTLS_E_BASE64_UNEXPECTED_HEADER_ERROR || rc == GNUTLS_E_NO_CERTIFICATE_FOUND ||
+        rc == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+        return sefl_fail(
+            code,
+            "%s: not a PEM file of the kind wanted here (certificate: "
+            "-----BEGIN CERTIFICATE-----, key: -----BEGIN PRIVATE KEY-----, request: "
+            "-----BEGIN NEW CERTIFICATE REQUEST-----). Give the right file, or convert "
+            "a DER file with openssl",
+            what);
+    if (rc == GNUTLS_E_BASE64_DECODING_ERROR || rc == GNUTLS_E_ASN1_DER_ERROR ||
+        rc == GNUTLS_E_ASN1_TAG_ERROR || rc == GNUTLS_E_ASN1_DER_OVERFLOW)
+        return sefl_fail(code, "%s: damaged (%s). Make or copy it again", what,
+                         gnutls_strerror(rc));
+    if (rc == GNUTLS_E_DECRYPTION_FAILED)
+        return sefl_fail(code,
+                         "%s: encrypted with a passphrase, which a server that starts by itself "
+                         "cannot type. Remove it (openssl pkey -in OLD -out NEW) and protect the "
+                         "file by mode 0600",
+                         what);
     return sefl_fail(code, "%s: %s", what, gnutls_strerror(rc));
 }
 

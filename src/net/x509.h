@@ -71,6 +71,8 @@ typedef struct x509_info {
 
 /* Of the first certificate in a PEM text; der (may be NULL): its bytes, appended. Nothing is verified. */
 sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der) SEFL_MUST_CHECK;
+/* The same of a file, whose bytes are appended to pem; a failure names the file. */
+sefl_status x509_info_file(x509_info *out, sefl_buf *pem, const char *path) SEFL_MUST_CHECK;
 
 /* How many certificates a PEM text has; 0 for what is none. */
 unsigned x509_count(sefl_span pem);

@@ -42,9 +42,10 @@ typedef struct policy {
     pinned servers;      /* allowed_servers */
 } policy;
 
-/* SEFL_EAUTH / SEFL_EINVAL with "policy: <rule>: ...". epsilon_total is held against the task's own
+/* SEFL_EAUTH / SEFL_EINVAL with "policy: <rule>: ...": what the task has, what is allowed, what would
+ * accept it. broken (may be NULL): set to the rule's name then. epsilon_total is held against the task's own
  * target here; with what was spent before only the client's ledger can compare it. */
-sefl_status policy_check(const policy *p, const task *t) SEFL_MUST_CHECK;
+sefl_status policy_check(const policy *p, const task *t, const char **broken) SEFL_MUST_CHECK;
 
 typedef enum member_order_kind {
     MEMBER_FETCH_TASK,

@@ -8,6 +8,7 @@ typedef struct rule {
     sefl_status st;
     bool (*keeps)(const policy *p, const task *t);
     void (*say)(const policy *p, const task *t);
+    const char *change; /* what would accept the task, and what that means */
 } rule;
 
 static bool servers_keep(const policy *p, const task *t)
@@ -33,7 +34,7 @@ static bool claim_keeps(const policy *p, const task *t)
 static void claim_say(const policy *p, const task *t)
 {
     (void)p, (void)t;
-    sefl_note("the task claims no differential privacy");
+    sefl_note("the task claims no differential privacy, the policy wants a claim");
 }
 
 static const char *noise_name(task_noise n)
@@ -118,21 +119,37 @@ static void rounds_say(const policy *p, const task *t)
 }
 
 static const rule rules[] = {
-    { "allowed_servers", SEFL_EAUTH, servers_keep, servers_say },
-    { "claim_none", SEFL_EINVAL, claim_keeps, claim_say },
-    { "noise_modes", SEFL_EINVAL, noise_keeps, noise_say },
-    { "epsilon_per_task", SEFL_EINVAL, epsilon_keeps, epsilon_say },
-    { "delta_max", SEFL_EINVAL, delta_keeps, delta_say },
-    { "epsilon_total", SEFL_EINVAL, total_keeps, total_say },
-    { "clients_min", SEFL_EINVAL, clients_keep, clients_say },
-    { "rounds_max", SEFL_EINVAL, rounds_keep, rounds_say },
+    { "allowed_servers", SEFL_EAUTH, servers_keep, servers_say,
+      "compare both servers' keys with their operators before you change aggregator_key or csp_key "
+      "of client.yml" },
+    { "claim_none", SEFL_EINVAL, claim_keeps, claim_say,
+      "claim_none: true accepts it, and then no epsilon bounds what the released models reveal "
+      "about this client's text" },
+    { "noise_modes", SEFL_EINVAL, noise_keeps, noise_say,
+      "adding it accepts the task; with own each server knows half of the noise, with none "
+      "everybody sees exact averages" },
+    { "epsilon_per_task", SEFL_EINVAL, epsilon_keeps, epsilon_say,
+      "a larger epsilon_per_task accepts it, and lets the released models reveal more about this "
+      "client's text" },
+    { "delta_max", SEFL_EINVAL, delta_keeps, delta_say,
+      "a larger delta_max accepts it; delta is the chance that the epsilon does not hold" },
+    { "epsilon_total", SEFL_EINVAL, total_keeps, total_say,
+      "a larger epsilon_total accepts it, and lets all tasks together reveal more about this "
+      "client's text" },
+    { "clients_min", SEFL_EINVAL, clients_keep, clients_say,
+      "a smaller clients_min accepts it, and this client's update is hidden among fewer others" },
+    { "rounds_max", SEFL_EINVAL, rounds_keep, rounds_say,
+      "a larger rounds_max accepts it; each round reveals a little more" },
 };
 
-sefl_status policy_check(const policy *p, const task *t)
+sefl_status policy_check(const policy *p, const task *t, const char **broken)
 {
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (!rules[i].keeps(p, t)) {
             rules[i].say(p, t);
+            sefl_note("%s (%s)", sefl_last_error(), rules[i].change);
+            if (broken)
+                *broken = rules[i].name;
             return sefl_fail_at(rules[i].st, "policy: %s", rules[i].name);
         }
     return SEFL_OK;

@@ -142,8 +142,7 @@ static sefl_status own_ca(const char *folder, sefl_buf *pem, x509_info *info)
     sefl_status st = SEFL_OK;
     sefl_buf path = { 0 };
     SEFL_TRY(ca_path(&path, folder, "ca.pem"));
-    SEFL_TRY(file_read(pem, text_of(&path), PEM_MAX));
-    SEFL_TRY(x509_info_read(info, buf_span(pem), NULL));
+    SEFL_TRY(x509_info_file(info, pem, text_of(&path)));
 done:
     buf_clear(&path);
     return st;
@@ -300,8 +299,7 @@ sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert
     sefl_buf ca = { 0 }, key = { 0 }, old = { 0 }, same = { 0 };
     x509_info info;
     SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
-    SEFL_TRY(file_read(&old, cert, PEM_MAX));
-    SEFL_TRY(x509_info_read(&info, buf_span(&old), NULL));
+    SEFL_TRY(x509_info_file(&info, &old, cert));
     SEFL_CHECK(memcmp(info.fingerprint, t->self.tls, TRUST_KEY) == 0, SEFL_EINVAL,
                "%s is not the certificate of this folder's server", cert);
     if (!hosts) {
@@ -533,8 +531,7 @@ sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t 
     SEFL_TRY(ca_issued_path(&path, folder, key));
     SEFL_CHECK(file_exists(text_of(&path)), SEFL_ENOTFOUND,
                "\"%s\" has no certificate of this CA: its issuer renews it", m->name);
-    SEFL_TRY(file_read(&old, text_of(&path), PEM_MAX));
-    SEFL_TRY(x509_info_read(&info, buf_span(&old), NULL));
+    SEFL_TRY(x509_info_file(&info, &old, text_of(&path)));
     SEFL_CHECK(memcmp(info.fingerprint, key, TRUST_KEY) == 0, SEFL_EAUTH,
                "%s is the certificate of another key", text_of(&path));
     SEFL_TRY(issue(folder, pem, &m->until, m->name, (sefl_span){ 0 }, buf_span(&old), days));

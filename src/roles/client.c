@@ -168,6 +168,15 @@ void client_free(client *c)
     sefl_free(c);
 }
 
+static sefl_status policy_allows(const client *c)
+{
+    const char *rule = NULL;
+    sefl_status st = policy_check(&c->rules, &c->t, &rule);
+    if (st == SEFL_EINVAL) /* a rule of the policy file; SEFL_EAUTH: the servers of client.yml */
+        policy_note_line(c->cfg->policy, rule);
+    return st;
+}
+
 static sefl_status reload_if_asked(client *c)
 {
     sefl_status st = SEFL_OK;
@@ -184,7 +193,7 @@ static sefl_status reload_if_asked(client *c)
         return SEFL_OK;
     }
     log_info(c->o.log, "reloaded", lf_str("policy", c->cfg->policy));
-    return c->has_task ? policy_check(&c->rules, &c->t) : SEFL_OK;
+    return c->has_task ? policy_allows(c) : SEFL_OK;
 }
 
 /* ---- the task -------------------------------------------------------------------------------- */
@@ -270,7 +279,7 @@ static uint64_t rounds_charged(const client *c)
 static sefl_status accept_task(client *c)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(policy_check(&c->rules, &c->t));
+    SEFL_TRY(policy_allows(c));
     c->terms = terms_of_task(&c->t);
     st = ledger_open(&c->book, c->cfg->ledger, c->t.population, NULL);
     if (st == SEFL_ENOTFOUND)

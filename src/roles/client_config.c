@@ -5,6 +5,7 @@
 #include "config/yaml/yaml.h"
 #include "crypto/sign.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,4 +155,19 @@ sefl_status policy_read(policy *out, const char *path, const pinned *servers)
 done:
     settings_clear(&s);
     return st;
+}
+
+void policy_note_line(const char *path, const char *rule)
+{
+    char said[512]; /* the sentence so far: reading the file again may replace it */
+    const char *at = path;
+    settings s;
+    snprintf(said, sizeof said, "%s", sefl_last_error());
+    settings_init(&s, policy_schema);
+    if (yaml_read(&s, path) == SEFL_OK)
+        for (size_t i = 0; i < s.count; i++)
+            if (strcmp(s.schema[i].key, rule) == 0 && s.origin[i])
+                at = s.origin[i];
+    sefl_note("%s: %s", at, said);
+    settings_clear(&s);
 }

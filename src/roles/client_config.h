@@ -54,5 +54,7 @@ void client_config_clear(client_config *c);
 
 sefl_status policy_read(policy *out, const char *path, const pinned *servers) SEFL_MUST_CHECK;
 sefl_status policy_make(policy *out, const settings *s, const pinned *servers) SEFL_MUST_CHECK;
+/* Puts file and line of a rule before the present sentence; the file alone where the rule is a default. */
+void policy_note_line(const char *path, const char *rule);
 
 #endif

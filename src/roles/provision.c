@@ -269,10 +269,13 @@ static sefl_status deal_text(build *b, const corpus_file *f)
     SEFL_TRY(corpus_count(words, f, NULL));
     SEFL_TRY(vocab_finish(words, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     SEFL_TRY(corpus_read(&all, words, f, NULL));
-    SEFL_TRY(partition_make(&p, &all,
-                            &(partition_settings){ .kind = PARTITION_ARTICLE,
-                                                   .clients = b->clients,
-                                                   .seed = b->c->seed }));
+    st = partition_make(&p, &all,
+                        &(partition_settings){
+                            .kind = PARTITION_ARTICLE, .clients = b->clients, .seed = b->c->seed });
+    if (st != SEFL_OK) {
+        sefl_note_before("%s", f->path);
+        goto done;
+    }
     for (uint32_t i = 0; i < b->clients; i++) {
         SEFL_TRY(partition_take(&part, &all, &p, i));
         SEFL_TRY(corpus_write(

@@ -335,13 +335,12 @@ sefl_status site_install(const char *folder, const site_parts *p, site_report *o
                "%s has a certificate already (a newer one for the same key: --renew --cert FILE)",
                folder);
     SEFL_TRY(own_key(folder, rep.key));
-    SEFL_TRY(file_read(&cert, p->cert, X509_CERT_MAX));
-    SEFL_TRY(file_read(&ca, p->peers, X509_CERT_MAX));
+    SEFL_TRY(x509_info_file(&info, &ca, p->peers));
+    SEFL_TRY(x509_info_file(&info, &cert, p->cert));
     SEFL_TRY(sign_pub_read(rep.as, p->as_key));
     SEFL_TRY(sign_pub_read(rep.csp, p->csp_key));
     SEFL_CHECK(memcmp(rep.as, rep.csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
                "both signing keys are the same: the two servers must be two parties");
-    SEFL_TRY(x509_info_read(&info, buf_span(&cert), NULL));
     snprintf(rep.name, sizeof rep.name, "%s", info.name);
     SEFL_TRY(check_certificate(buf_span(&cert), buf_span(&ca), &rep));
     SEFL_TRY(
@@ -361,8 +360,7 @@ static sefl_status read_own(const char *folder, x509_info *now, sefl_buf *ca)
     sefl_status st = SEFL_OK;
     sefl_buf path = { 0 }, old = { 0 };
     SEFL_TRY(ca_path(&path, folder, "cert.pem"));
-    SEFL_TRY(file_read(&old, (const char *)path.p, X509_CERT_MAX));
-    SEFL_TRY(x509_info_read(now, buf_span(&old), NULL));
+    SEFL_TRY(x509_info_file(now, &old, (const char *)path.p));
     SEFL_TRY(ca_path(&path, folder, "peers.pem"));
     SEFL_TRY(file_read(ca, (const char *)path.p, X509_CERT_MAX));
 done:

@@ -153,10 +153,14 @@ static sefl_status deal(maker *m, const vocab_settings *vs)
     if (paths.path[CORPUS_VALID])
         SEFL_TRY(corpus_read(&s->valid, s->words,
                              &(corpus_file){ .path = paths.path[CORPUS_VALID] }, NULL));
-    SEFL_TRY(partition_make(
+    st = partition_make(
         &p, &whole,
         &(partition_settings){
-            .kind = e->partition, .clients = e->clients, .alpha = e->alpha, .seed = e->seed }));
+            .kind = e->partition, .clients = e->clients, .alpha = e->alpha, .seed = e->seed });
+    if (st != SEFL_OK) {
+        sefl_note_before("%s, data.partition %s", train.path, partition_kind_name(e->partition));
+        goto done;
+    }
     for (uint32_t i = 0; i < s->clients; i++) {
         SEFL_TRY(partition_take(&s->text[i], &whole, &p, i));
         SEFL_CHECK(s->text[i].tokens >= 2, SEFL_EINVAL,

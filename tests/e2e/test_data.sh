@@ -136,7 +136,7 @@ expect 0 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 2 --by art
 expect 2 "$SEFL" data split "$dir/p-article/client-000" --out "$dir/p-article" --clients 2 --force
 says "is the input"
 expect 2 "$SEFL" data split "$dir/docs.csv" --out "$dir/pd" --clients 9 --by article
-says "9 clients, but only 2 documents"
+says "2 documents are too few for 9 clients"
 
 # a full disk is an error
 if [ -c /dev/full ]; then

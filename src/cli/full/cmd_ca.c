@@ -323,8 +323,7 @@ static sefl_status do_trust(const wish *w)
     x509_info info;
     char before[TRUST_NAME_MAX + 1] = "";
     const char *unit = of(w, O_UNIT) ? of(w, O_UNIT) : "";
-    SEFL_TRY(file_read(&pem, of(w, O_CERT), PEM_MAX));
-    SEFL_TRY(x509_info_read(&info, buf_span(&pem), NULL));
+    SEFL_TRY(x509_info_file(&info, &pem, of(w, O_CERT)));
     SEFL_TRY(ca_edit(&e, w->folder));
     const trust_issuer *same = trust_find_issuer(e.t, info.fingerprint, w->role);
     const bool had = same != NULL, counting = is_counting(e.t);
@@ -495,8 +494,13 @@ static sefl_status do_sign(const wish *w)
     uint8_t key[TRUST_KEY];
     SEFL_TRY(check_out(w));
     SEFL_TRY(file_read(&pem, of(w, O_CSR), PEM_MAX));
-    SEFL_TRY(x509_request_from_pem(&der, buf_span(&pem)));
-    SEFL_TRY(x509_request_read(key, buf_span(&der)));
+    st = x509_request_from_pem(&der, buf_span(&pem));
+    if (st == SEFL_OK)
+        st = x509_request_read(key, buf_span(&der));
+    if (st != SEFL_OK) {
+        sefl_note_before("%s", of(w, O_CSR));
+        goto done;
+    }
     SEFL_TRY(ca_issued_path(&issued, w->folder, key));
     SEFL_TRY(ca_edit(&e, w->folder));
     SEFL_TRY(ca_sign(e.t, w->folder, &cert, of(w, O_NAME), buf_span(&der), w->days, w->now));

@@ -160,8 +160,11 @@ sefl_status partition_make(partition *out, const corpus *c, const partition_sett
     size_t pieces = whole ? c->docs : c->lines;
     SEFL_CHECK(s->clients >= 1 && s->clients <= PARTITION_CLIENTS_MAX, SEFL_EINVAL,
                "%" PRIu32 " clients; 1 to %d are possible", s->clients, PARTITION_CLIENTS_MAX);
-    SEFL_CHECK(s->clients <= pieces, SEFL_EINVAL, "%" PRIu32 " clients, but only %zu %s",
-               s->clients, pieces, whole ? "documents" : "lines");
+    SEFL_CHECK(s->clients <= pieces, SEFL_EINVAL,
+               "%zu %s are too few for %" PRIu32 " clients, which get at least one each: take "
+               "fewer clients, or more text%s",
+               pieces, whole ? "documents" : "lines", s->clients,
+               whole ? ", or a partition by lines (contiguous, round-robin)" : "");
     SEFL_CHECK(s->kind != PARTITION_DIRICHLET || (s->alpha >= 0.001 && s->alpha <= 1000),
                SEFL_EINVAL, "alpha is %g; 0.001 to 1000 are possible", s->alpha);
     SEFL_TRY(sefl_new(&p.owner, c->lines, sizeof *p.owner));

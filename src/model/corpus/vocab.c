@@ -269,15 +269,18 @@ static sefl_status read_list(vocab *v, line_reader *in)
         if (utf8_word(&text, &number)) {
             for (size_t i = 0; i < number.n; i++)
                 SEFL_CHECK(number.p[i] >= '0' && number.p[i] <= '9', SEFL_EPROTO,
-                           "%s:%llu: behind the word stands no count", in->path, line);
+                           "%s:%llu: not a vocabulary: a line has one word and at most a count "
+                           "after it ('sefl data vocab TEXT --out FILE' makes one from text)",
+                           in->path, line);
             for (size_t i = 0; i < number.n; i++)
                 SEFL_CHECK(!__builtin_mul_overflow(count, 10, &count) &&
                                !__builtin_add_overflow(count, number.p[i] - '0', &count),
                            SEFL_EPROTO, "%s:%llu: the count is too large", in->path, line);
         }
         SEFL_CHECK(!utf8_word(&text, &extra), SEFL_EPROTO,
-                   "%s:%llu: one word a line is wanted, with at most a count behind it", in->path,
-                   line);
+                   "%s:%llu: not a vocabulary: a line has one word and at most a count after it "
+                   "('sefl data vocab TEXT --out FILE' makes one from text)",
+                   in->path, line);
         SEFL_CHECK(!vocab_find(v, word, &id), SEFL_EPROTO, "%s:%llu: the word is also in line %u",
                    in->path, line, id + 1);
         SEFL_TRY(append(v, word, count, &id));

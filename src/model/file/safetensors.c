@@ -352,10 +352,13 @@ static sefl_status read_all(tensors *t, uint64_t size)
                (unsigned long long)size);
     SEFL_TRY(read_at(t, length, 8, 0));
     uint64_t n = load_u64(length);
-    SEFL_CHECK(n <= TENSOR_HEADER_MAX, SEFL_EPROTO, "header of %llu bytes; at most %d are taken",
-               (unsigned long long)n, TENSOR_HEADER_MAX);
-    SEFL_CHECK(n <= size - 8, SEFL_EPROTO, "header of %llu bytes in a file of %llu",
+    SEFL_CHECK(n <= size - 8, SEFL_EPROTO,
+               "not a safetensors file, or cut short: its first 8 bytes announce a header of %llu "
+               "bytes, the file has %llu. Give a model ('sefl model new', 'sefl train' and each "
+               "round write one)",
                (unsigned long long)n, (unsigned long long)size);
+    SEFL_CHECK(n <= TENSOR_HEADER_MAX, SEFL_EPROTO, "a header of %llu bytes; at most %d are read",
+               (unsigned long long)n, TENSOR_HEADER_MAX);
     SEFL_TRY(buf_extend(&text, &to, (size_t)n));
     SEFL_TRY(read_at(t, to, (size_t)n, 8));
     t->data = 8 + n;

@@ -121,6 +121,7 @@ static void bad_headers(void **state)
     make(&b, "{}", data, 0);
     store_u64(b.p, UINT64_MAX);
     CHECK_STATUS(tensors_over(&t, buf_span(&b), "m"), SEFL_EPROTO);
+    assert_non_null(strstr(sefl_last_error(), "m: not a safetensors file"));
     store_u64(b.p, 3);
     CHECK_STATUS(tensors_over(&t, buf_span(&b), "m"), SEFL_EPROTO);
     CHECK_STATUS(tensors_over(&t, span_of(b.p, 7), "m"), SEFL_EPROTO);

@@ -90,11 +90,11 @@ static void lists(void **state)
         { "", "list: is empty" },
         { "a\n\nb\n", "list:2: the line holds no word" },
         { "a\nb\na\n", "list:3: the word is also in line 1" },
-        { "a\nb c\n", "list:2: behind the word stands no count" },
-        { "a\nb 1 2\n", "list:2: one word a line" },
+        { "a\nb c\n", "list:2: not a vocabulary: a line has one word and at most a count" },
+        { "a\nb 1 2\n", "list:2: not a vocabulary" },
         { "a 99999999999999999999999\n", "list:1: the count is too large" },
         { "a\n\xff\n", "list:2: byte 1 (0xff) is not UTF-8" },
-        { "a\t-1\n", "list:1: behind the word stands no count" },
+        { "a\t-1\n", "list:1: not a vocabulary: a line has one word and at most a count" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         v = NULL;

@@ -81,10 +81,18 @@ static void identities_have_names(void **state)
     assert_int_equal(sb.st_mode & 0777, 0600);
 }
 
+static void says(const char *part)
+{
+    if (!strstr(sefl_last_error(), part))
+        fail_msg("\"%s\" does not say \"%s\"", sefl_last_error(), part);
+}
+
 static void bad_files_are_refused(void **state)
 {
     (void)state;
     tls_id *id;
+    x509_info info;
+    sefl_buf pem = { 0 };
     char cert[300], key[300], ca[300];
     net_path(cert, "as", ".pem");
     net_path(key, "csp", ".key");
@@ -94,8 +102,16 @@ static void bad_files_are_refused(void **state)
     CHECK_STATUS(tls_id_read(&id, cert, "/nonexistent", ca), SEFL_ENOTFOUND);
     net_path(key, "as", ".key");
     CHECK_STATUS(tls_id_read(&id, folder_put("bad.pem", "nonsense", 8), key, ca), SEFL_EPROTO);
+    says("bad.pem: not a PEM file");
     CHECK_STATUS(tls_id_read(&id, cert, folder_put("bad.key", "nonsense", 8), ca), SEFL_EPROTO);
+    says("bad.key: not a PEM file");
+    CHECK_STATUS(tls_id_read(&id, cert, cert, ca), SEFL_EPROTO); /* mixed up */
+    says("not a PEM file of the kind wanted here");
     CHECK_STATUS(tls_id_read(&id, cert, key, folder_put("bad.ca", "nonsense", 8)), SEFL_EPROTO);
+    says("bad.ca: not a PEM file");
+    CHECK_STATUS(x509_info_file(&info, &pem, folder_path("bad.ca")), SEFL_EPROTO);
+    says("bad.ca: certificate: not a PEM file");
+    buf_clear(&pem);
     assert_null(id);
 }
 

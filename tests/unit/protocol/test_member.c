@@ -407,7 +407,11 @@ static void test_random_walks(void **state)
 static void refuses(const policy *p, const task *task_, sefl_status want, const char *rule)
 {
     char text[64];
-    CHECK_STATUS(policy_check(p, task_), want);
+    const char *named = NULL;
+    CHECK_STATUS(policy_check(p, task_, &named), want);
+    assert_string_equal(named, rule);
+    assert_non_null(
+        strstr(sefl_last_error(), " (")); /* what would accept it, and what that means */
     snprintf(text, sizeof text, "policy: %s: ", rule);
     assert_int_equal(strncmp(sefl_last_error(), text, strlen(text)), 0);
 }
@@ -426,9 +430,9 @@ static void test_policy(void **state)
                     .rounds_max = 3,
                     .servers = sample_servers },
            p, open = { 0 };
-    CHECK_OK(policy_check(&good, &t));
-    CHECK_OK(policy_check(&open, &t));
-    CHECK_OK(policy_check(&open, &own));
+    CHECK_OK(policy_check(&good, &t, NULL));
+    CHECK_OK(policy_check(&open, &t, NULL));
+    CHECK_OK(policy_check(&open, &own, NULL));
     refuses(&open, &none, SEFL_EINVAL, "claim_none"); /* never silently */
     p = good, p.epsilon_task = 7.99;
     refuses(&p, &t, SEFL_EINVAL, "epsilon_per_task");
@@ -447,7 +451,7 @@ static void test_policy(void **state)
     p = good, p.allow_no_claim = true, p.rounds_max = 0;
     refuses(&p, &none, SEFL_EINVAL, "noise_modes");
     p.allow_none = true;
-    CHECK_OK(policy_check(&p, &none));
+    CHECK_OK(policy_check(&p, &none, NULL));
     task_clear(&none);
     task_clear(&own);
 }

@@ -139,17 +139,21 @@ static void every_rule_of_the_policy(void **state)
     static const struct {
         const char *policy, *a, *b, *rule;
     } rules[] = {
-        { "epsilon_per_task: 7.9\n", NULL, NULL, "policy: epsilon_per_task" },
-        { "epsilon_total: 7.9\n", NULL, NULL, "policy: epsilon_total" },
-        { "delta_max: 0.0000005\n", NULL, NULL, "policy: delta_max" },
+        { "epsilon_per_task: 7.9\n", NULL, NULL,
+          "policy.yml:1:1: policy: epsilon_per_task: the task" },
+        { "epsilon_total: 7.9\n", NULL, NULL, "policy.yml:1:1: policy: epsilon_total: the task" },
+        { "delta_max: 0.0000005\n", NULL, NULL, "policy.yml:1:1: policy: delta_max: the task" },
         { "{}\n", "privacy.delta=0.5", NULL,
-          "policy: delta_max" }, /* without a rule of the owner */
-        { "clients_min: 4\n", NULL, NULL, "policy: clients_min" },
-        { "noise_modes: [own]\n", NULL, NULL, "policy: noise_modes" },
+          "policy.yml: policy: delta_max: the task's delta is 0.5" }, /* without a rule of the owner */
+        { "clients_min: 4\n", NULL, NULL, "policy.yml:1:1: policy: clients_min: the task" },
+        { "noise_modes: [own]\n", NULL, NULL, "policy.yml:1:1: policy: noise_modes: the task" },
         { "noise_modes: [joint, own, none]\n", "privacy.noise=none", "privacy.claim=none",
-          "policy: claim_none" },
-        { "claim_none: true\n", "privacy.noise=none", "privacy.claim=none", "policy: noise_modes" },
-        { "rounds_max: 4\n", NULL, NULL, "policy: rounds_max" },
+          "policy.yml: policy: claim_none: the task claims no differential privacy" },
+        { "clients_min: 1\nclaim_none: false\n", "privacy.noise=own", "privacy.claim=none",
+          "policy.yml:2:1: policy: claim_none: the task" },
+        { "claim_none: true\n", "privacy.noise=none", "privacy.claim=none",
+          "policy.yml: policy: noise_modes: the task" },
+        { "rounds_max: 4\n", NULL, NULL, "policy.yml:1:1: policy: rounds_max: the task" },
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         put_text("policy.yml", rules[i].policy);
