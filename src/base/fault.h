@@ -22,6 +22,7 @@ typedef enum fault_kind {
     FAULT_SEND,
     FAULT_RECV,
     FAULT_NAMELESS, /* the file system has no files without a name; nothing fails */
+    FAULT_LOCK,     /* the system does not lock memory */
     FAULT_COMPUTE,  /* an intermediate result is wrong, and nobody says so */
     FAULT_KINDS
 } fault_kind;

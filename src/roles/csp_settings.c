@@ -17,6 +17,9 @@ const setting_def csp_schema[] = {
     { "task", SETTING_PATH, NULL, .help = "the task, signed by both servers" },
     { "state", SETTING_PATH, NULL, .help = "folder of the journal" },
     { "ledger", SETTING_PATH, NULL, .help = "the population's privacy ledger" },
+    { "memory_lock", SETTING_WORD, "required", .words = "required try",
+      .help =
+          "keys that the system does not lock in memory (LimitMEMLOCK=): an error, or a warning" },
     { "threads", SETTING_U64, "0", .max = 256, .help = "0: one a core" },
     { "ready_file", SETTING_PATH, "", .help = "written when it serves: host:port" },
     { "user", SETTING_TEXT, "", .help = "whom root becomes when the port is bound" },

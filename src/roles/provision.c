@@ -440,6 +440,8 @@ static const char tls_lines[] = "tls:\n"
                                 "  key: key.pem\n"
                                 "  peers: peers.pem\n";
 
+static const char lock_line[] = "memory_lock: try # required (the default) where the keys matter\n";
+
 /* "name: 127.0.0.1:port", or a line that says where it will come from. */
 static sefl_status wr_peer(sefl_buf *out, const char *name, unsigned port)
 {
@@ -470,8 +472,9 @@ static sefl_status write_servers(build *b, sefl_buf *text)
                     "state: state\n"
                     "models: models\n"
                     "ledger: ledger\n"
+                    "%s"
                     "ready_file: ready\n",
-                    tls_lines, valid ? "valid: ../public/valid.txt\n" : ""));
+                    tls_lines, valid ? "valid: ../public/valid.txt\n" : "", lock_line));
     SEFL_TRY(file_write_new(in(b, "aggregator/aggregator.yml"), buf_span(text), 0600));
     buf_reset(text);
     SEFL_TRY(wr_fmt(text,
@@ -484,8 +487,9 @@ static sefl_status write_servers(build *b, sefl_buf *text)
                     "task: ../public/task.signed\n"
                     "state: state\n"
                     "ledger: ledger\n"
+                    "%s"
                     "ready_file: ready\n",
-                    base ? base + 1 : 0, tls_lines));
+                    base ? base + 1 : 0, tls_lines, lock_line));
     SEFL_TRY(file_write_new(in(b, "csp/csp.yml"), buf_span(text), 0600));
 done:
     return st;

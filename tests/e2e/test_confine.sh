@@ -19,6 +19,7 @@ for u in aggregator csp client@; do
         grep -q "^ExecStart=.* --config /var/lib/sefl-client/%i/client.yml$" "$unit" || fail "$unit: which folder?"
         ;;
     *)
+        grep -q "^LimitMEMLOCK=64M$" "$unit" || fail "$unit: its keys cannot be locked in memory"
         grep -q "^StateDirectory=sefl-$u sefl-$u/ca$" "$unit" || fail "$unit: no place for ca"
         grep -q "^ReadWritePaths=/var/lib/sefl-$u/ca$" "$unit" || fail "$unit: ca is read-only"
         ;;
@@ -137,6 +138,24 @@ done
 few=$(sh -c 'ulimit -n 300 && exec "$0" "$@"' "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" \
     --csp 127.0.0.1:1 --task "$dir/none" 2>&1) || :
 case $few in *"too few open files"*'"wanted":1152'*) ;; *) fail "$few" ;; esac
+# memory that cannot be locked: no server starts, unless memory_lock says try; the doctor knows before
+drop="" # root may lock whatever the limit says
+[ $root = no ] || drop="setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock"
+# (sanitizers make mlock do nothing and say it worked)
+if [ -z "${SEFL_SANITIZE:-}" ] && $drop true 2> /dev/null; then
+    for r in csp aggregator; do
+        set -- "$r" -c "$fed/$r/$r.yml" --listen 127.0.0.1:0 --task "$dir/none"
+        [ $r = csp ] || set -- "$@" --csp 127.0.0.1:1
+        expect 1 sh -c "ulimit -l 0; exec $drop \"\$0\" \"\$@\"" "$SEFL" "$@" --memory-lock required
+        says "RLIMIT_MEMLOCK is 0 kB"; says "LimitMEMLOCK="; says "memory_lock: try"
+        expect 1 sh -c "ulimit -l 0; exec $drop \"\$0\" \"\$@\"" "$SEFL" "$@" --memory-lock try
+        says "keys cannot be locked in memory"; says "cannot open $dir/none"
+        { grep -v "^memory_lock" "$fed/$r/$r.yml"; [ $r = csp ] || echo "csp: 127.0.0.1:1"; } > "$fed/$r/earnest.yml"
+        "$SEFL" config keys --for $r | grep -q "memory_lock.*required" || fail "memory_lock is not required by default"
+        expect 1 sh -c "ulimit -l 0; exec $drop \"\$0\" \"\$@\"" "$SEFL" doctor -c "$fed/$r/earnest.yml" --for $r
+        says "the role will not start"
+    done
+fi
 fed_done aggregator 60
 fed_done csp 20
 if [ $root = yes ]; then

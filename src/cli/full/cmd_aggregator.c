@@ -97,6 +97,7 @@ static sefl_status work(session *s)
     SEFL_TRY(aggregator_settings_make(&cfg, &set, s->rs.folder));
     s->wall = clock_wall();
     s->log = log_open(2, role_settings_level(&set, LOG_DEBUG), &s->wall);
+    SEFL_TRY(confine_memory(&s->log, settings_text(&set, "memory_lock")));
     s->user = cfg.user;
     confine_warn(&s->log, cfg.user);
     confine_key(&s->log, cfg.tls_key);
@@ -166,6 +167,8 @@ const cli_command cmd_aggregator = {
                "  --models-keep N, --models-every K\n"
                "                        of these the latest N (20) stay, and every Kth (100)\n"
                "  --ledger F            the population's privacy ledger\n"
+               "  --memory-lock WORD    required (default): it is an error if the system does\n"
+               "                        not lock keys in memory (ulimit -l); try: a warning\n"
                "  --threads N           0 (default): one a core\n"
                "  --connections N       of clients, at most (default 512)\n"
                "  --per-address N, --per-client N\n"

@@ -22,20 +22,17 @@ typedef struct session {
 } session;
 
 /* The secret key, opened with key_lock, passphrase_file or what is typed. */
-static sefl_status open_key(session *s, const csp_settings *c, paillier_sec **out)
+static sefl_status open_key(const csp_settings *c, paillier_sec **out)
 {
     sefl_status st = SEFL_OK;
     sefl_buf file = { 0 };
     keyfile_info info;
     cli_unlock unlock = { .passphrase_file = c->passphrase_file, .key_file = c->key_lock };
-    bool locked = true;
     SEFL_TRY(file_read(&file, c->key, KEYFILE_BYTES_MAX));
     SEFL_TRY(keyfile_info_read(&info, buf_span(&file)));
     SEFL_CHECK(info.secret, SEFL_EINVAL, "it is a public key; CSP needs the secret one");
     SEFL_TRY(cli_unlock_get(&unlock, info.by));
-    SEFL_TRY(keyfile_sec_read(out, buf_span(&file), &unlock.lock, &locked));
-    if (!locked)
-        log_warn(&s->log, "the key cannot be locked in memory (ulimit -l)");
+    SEFL_TRY(keyfile_sec_read(out, buf_span(&file), &unlock.lock, NULL));
 done:
     cli_unlock_clear(&unlock);
     buf_clear(&file);
@@ -76,7 +73,8 @@ static sefl_status work(session *s)
     SEFL_TRY(csp_settings_make(&cfg, &set, s->rs.folder));
     s->wall = clock_wall();
     s->log = log_open(2, role_settings_level(&set, LOG_DEBUG), &s->wall);
-    SEFL_TRY(open_key(s, &cfg, &sec));
+    SEFL_TRY(confine_memory(&s->log, settings_text(&set, "memory_lock")));
+    SEFL_TRY(open_key(&cfg, &sec));
     s->user = cfg.user;
     confine_warn(&s->log, cfg.user);
     confine_key(&s->log, cfg.tls_key);
@@ -138,6 +136,8 @@ const cli_command cmd_csp = {
                "  --task F              the task, signed by both servers\n"
                "  --state DIR           journal\n"
                "  --ledger F            the population's privacy ledger\n"
+               "  --memory-lock WORD    required (default): it is an error if the system does\n"
+               "                        not lock keys in memory (ulimit -l); try: a warning\n"
                "  --threads N           0 (default): one a core\n"
                "  --user NAME           root becomes NAME when the port is bound\n"
                "  --ready-file F        written when it serves: host:port\n"

@@ -183,6 +183,7 @@ static sefl_status new_key(settings *s)
     char secret[PATH_MAX], public[PATH_MAX];
     sefl_buf sec_file = { 0 }, pub_file = { 0 };
     paillier_sec *sec = NULL;
+    bool locked = true;
     sefl_rng rng = rng_system();
     keyfile_info info;
     dots d = { .terminal = isatty(2) };
@@ -211,7 +212,8 @@ static sefl_status new_key(settings *s)
     if (st != SEFL_OK)
         goto done;
     sefl_span memory = paillier_sec_memory(sec);
-    if (!secmem_lock(memory.p, memory.n))
+    SEFL_TRY(secmem_lock(memory.p, memory.n, &locked));
+    if (!locked)
         warn_unlocked();
     SEFL_TRY(keyfile_check(sec, &rng));
     sealed_cost cost = { .passes = sealed_cost_default.passes, .kib = (uint32_t)s->mib * 1024 };

@@ -2,6 +2,7 @@
 #include "cli/full/confine.h"
 
 #include "base/alloc.h"
+#include "crypto/secmem.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -98,4 +99,16 @@ void confine_files(sefl_log *log, unsigned wanted)
     if (now.rlim_cur < wanted)
         log_warn(log, "too few open files are allowed for so many connections (ulimit -n)",
                  lf_u64("allowed", now.rlim_cur), lf_u64("wanted", wanted));
+}
+
+sefl_status confine_memory(sefl_log *log, const char *memory_lock)
+{
+    void *p = NULL;
+    bool locked = true;
+    secmem_require(strcmp(memory_lock, "required") == 0);
+    sefl_status st = secmem_new(&p, CONFINE_LOCKED_BYTES, &locked);
+    if (st == SEFL_OK && !locked)
+        log_warn(log, "keys cannot be locked in memory and may reach the swap (memory_lock: try)");
+    secmem_free(p);
+    return st;
 }

@@ -22,6 +22,11 @@ void confine_warn(sefl_log *log, const char *user);
 void confine_key(sefl_log *log, const char *path);
 /* The same for a file of settings in which a proxy's password stands: http://user:password@host. */
 void confine_proxy(sefl_log *log, const char *proxy, const char *path);
+/* memory_lock: the setting. "required": keys must be locked in memory; one lock as large as a server
+ * needs is tried at once, so that a limit that is too low is an error here and not in a later round.
+ * "try": a warning. */
+enum { CONFINE_LOCKED_BYTES = 56 << 10 }; /* measured: 40 kB, and a page for each of four stores */
+sefl_status confine_memory(sefl_log *log, const char *memory_lock) SEFL_MUST_CHECK;
 /* So many files may be open, if the system allows it; a warning if not. */
 void confine_files(sefl_log *log, unsigned wanted);
 

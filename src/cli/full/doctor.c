@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/ct.h"
 #include "base/random.h"
+#include "cli/full/confine.h"
 #include "crypto/secmem.h"
 #include "net/tls.h"
 
@@ -21,13 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    DISK_LEAST_MB = 100,
-    DISK_GOOD_MB = 2000,
-    MEMORY_GOOD_MB = 500,
-    MEMLOCK_GOOD_KB = 64,
-    FILES_GOOD = 1024
-};
+enum { DISK_LEAST_MB = 100, DISK_GOOD_MB = 2000, MEMORY_GOOD_MB = 500, FILES_GOOD = 1024 };
 
 void doctor_add(doctor *d, doctor_status status, const char *name, const char *remedy,
                 const char *fmt, ...)
@@ -86,19 +81,16 @@ static void check_limits(doctor *d)
     void *p = NULL;
     bool locked = true;
     struct sysinfo mem;
-    if (secmem_new(&p, 16384, &locked) != SEFL_OK)
+    if (secmem_new(&p, CONFINE_LOCKED_BYTES, &locked) != SEFL_OK)
         doctor_add(d, DOCTOR_FAIL, "memlock", "free some memory", "no memory for secrets: %s",
                    sefl_last_error());
     else if (!locked)
-        doctor_add(d, DOCTOR_WARN, "memlock",
-                   "raise it: ulimit -l 65536, or LimitMEMLOCK= of the service",
-                   "memory for keys cannot be locked: it may be swapped out");
-    else if (getrlimit(RLIMIT_MEMLOCK, &r) == 0 && r.rlim_cur != RLIM_INFINITY &&
-             r.rlim_cur < MEMLOCK_GOOD_KB * 1024)
-        doctor_add(d, DOCTOR_WARN, "memlock",
-                   "raise it: ulimit -l 65536, or LimitMEMLOCK= of the service",
-                   "%llu kB may be locked: too little for a Paillier key",
-                   (unsigned long long)r.rlim_cur / 1024);
+        doctor_add(
+            d, DOCTOR_WARN, "memlock",
+            "raise it: LimitMEMLOCK=64M of the service, ulimit -l 65536 in a shell; or accept "
+            "the risk with memory_lock: try",
+            "%d kB for keys cannot be locked in memory: servers do not start",
+            CONFINE_LOCKED_BYTES / 1024);
     else
         doctor_add(d, DOCTOR_OK, "memlock", NULL, "memory for keys can be locked");
     secmem_free(p);

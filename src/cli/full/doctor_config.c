@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/full/confine.h"
+#include "crypto/secmem.h"
 #include "net/socket.h"
 #include "net/tls.h"
 #include "roles/client_text.h"
@@ -261,6 +263,17 @@ static void check_port(doctor *d, const char *address)
         close(fd);
 }
 
+/* The very check that the role makes at its start. */
+static void check_memory(doctor *d, const char *memory_lock)
+{
+    if (confine_memory(NULL, memory_lock) != SEFL_OK)
+        doctor_add(
+            d, DOCTOR_FAIL, "memory_lock",
+            "LimitMEMLOCK=64M of the service, ulimit -l 65536 in a shell; or memory_lock: try",
+            "required, but keys cannot be locked in memory: the role will not start");
+    secmem_require(false); /* the doctor itself holds no key */
+}
+
 void doctor_config(doctor *d, const config_kind *k, const char *path)
 {
     settings s;
@@ -288,6 +301,8 @@ void doctor_config(doctor *d, const config_kind *k, const char *path)
         check_certificate(d, k, &s, folder);
     if (has_key(k, "tls.cert") && has_key(k, "listen"))
         check_hosts(d, &s, folder);
+    if (has_key(k, "memory_lock"))
+        check_memory(d, settings_text(&s, "memory_lock"));
     if (has_key(k, "listen"))
         check_port(d, settings_text(&s, "listen"));
     if (has_key(k, "csp"))

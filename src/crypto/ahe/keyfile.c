@@ -176,7 +176,7 @@ sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lo
                    paillier_bits(paillier_sec_pub(sec)) == words.bits,
                SEFL_EPROTO, "secret key: the label names another key than the one inside");
     sefl_span block = paillier_sec_memory(sec);
-    kept = secmem_lock(block.p, block.n) && kept;
+    SEFL_TRY(secmem_lock(block.p, block.n, &kept));
     if (locked)
         *locked = kept;
     *out = sec, sec = NULL;

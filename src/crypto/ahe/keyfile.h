@@ -59,7 +59,7 @@ sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file) SEFL_MUST_CHECK
 sefl_status keyfile_sec_write(sefl_buf *out, const paillier_sec *sec, const sealed_lock *lock,
                               const sealed_cost *cost, const sefl_rng *rng) SEFL_MUST_CHECK;
 /* SEFL_EAUTH if the lock does not open it. *locked (may be NULL) tells whether the system keeps
- * the key out of swap. */
+ * the key out of swap (secmem.h: a process can make that an error). */
 sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lock *lock,
                              bool *locked) SEFL_MUST_CHECK;
 

@@ -93,7 +93,7 @@ sefl_status noise_store_new(noise_store **out, size_t bytes, size_t records, con
         SEFL_TRY(sefl_new(&s->scratch, bytes, 1));
         SEFL_TRY(nameless_file(&s->fd, dir));
         SEFL_TRY(sefl_new(&s->digest, records, sizeof *s->digest));
-        SEFL_TRY(secmem_new(&s->key, sizeof *s->key, NULL)); /* not locked: see store.h */
+        SEFL_TRY(secmem_new(&s->key, sizeof *s->key, NULL));
         SEFL_TRY(rng_fill(rng, s->key->put, sizeof s->key->put));
         memcpy(s->key->take, s->key->put, sizeof s->key->take);
     } else {

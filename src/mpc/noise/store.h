@@ -9,10 +9,10 @@
  * function and the old one is wiped as the record is taken. Space is given back as records are
  * taken where the file system can. The SHA-256 of every record's ciphertext stays in memory: a
  * record that was changed on the disk, moved or swapped is SEFL_ECRYPTO and never decrypted.
- * Keys are never written by us; they lie in memory that is kept out of swap and core files where
- * the system allows (crypto/secmem), so that after a crash, or once taken, the bytes on the disk
- * are noise. Where it does not allow (RLIMIT_MEMLOCK), and for records while they are in use, a
- * core file or the swap can hold them: docs/THREATS.md.
+ * Keys are never written by us; they lie in memory that is kept out of swap and core files
+ * (crypto/secmem: a server fails where the system does not lock it, unless memory_lock is try), so
+ * that after a crash, or once taken, the bytes on the disk are noise. Records while they are in use
+ * can get into the swap: docs/THREATS.md.
  * In memory: blocks that are wiped and freed as they are taken; not locked.
  *
  * Secret: records. Public: sizes, order.   Threads: one owner.

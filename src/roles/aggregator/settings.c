@@ -23,6 +23,9 @@ const setting_def aggregator_schema[] = {
     { "models_every", SETTING_U64, "100", .max = 1u << 30,
       .help = "of older models every so many-th stays; 1: all, 0: none" },
     { "ledger", SETTING_PATH, NULL, .help = "the population's privacy ledger" },
+    { "memory_lock", SETTING_WORD, "required", .words = "required try",
+      .help =
+          "keys that the system does not lock in memory (LimitMEMLOCK=): an error, or a warning" },
     { "threads", SETTING_U64, "0", .max = 256, .help = "0: one a core" },
     { "connections", SETTING_U64, "512", .min = 1, .max = 65536, .help = "of clients, at most" },
     { "per_address", SETTING_U64, "128", .min = 1, .max = 65536,

@@ -264,11 +264,31 @@ static void test_secmem(void **state)
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &none), 0);
     locked = true;
     CHECK_OK(secmem_new(&p, 100, &locked));
-    bool could = secmem_lock(p, 100);
+    bool could = true;
+    CHECK_OK(secmem_lock(p, 100, &could));
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &was), 0);
     assert_int_equal(locked, could); /* a privileged user is not limited */
     memset(p, 1, 100);
     secmem_free(p);
+
+    /* a process that requires it: no memory at all, and the way out is named */
+    for (int required = 0; required < 2; required++) {
+        secmem_require(required == 1);
+        fault_arm(FAULT_LOCK, 1);
+        locked = true;
+        CHECK_STATUS(secmem_new(&p, 100, &locked), required ? SEFL_ENOMEM : SEFL_OK);
+        assert_false(locked);
+        if (required)
+            assert_non_null(strstr(sefl_last_error(), "LimitMEMLOCK="));
+        assert_int_equal(p == NULL, required);
+        secmem_free(p);
+        fault_arm(FAULT_LOCK, 1);
+        CHECK_STATUS(secmem_lock(&was, sizeof was, NULL), required ? SEFL_ENOMEM : SEFL_OK);
+        fault_disarm();
+        CHECK_OK(secmem_new(&p, 100, NULL));
+        secmem_free(p);
+    }
+    secmem_require(false);
 }
 
 int main(void)
