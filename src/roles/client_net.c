@@ -58,6 +58,7 @@ static sefl_status settle(client_reply *a, sefl_status st, const https_reply *r)
     if (st != SEFL_OK)
         return st;
     a->word = word_of(r->status);
+    a->late = r->status == 410;
     if (a->word != ANSWER_OK)
         sentence(a->why, r->status, &r->body);
     return SEFL_OK;

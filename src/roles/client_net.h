@@ -16,6 +16,7 @@ typedef enum client_answer { ANSWER_OK, ANSWER_AGAIN, ANSWER_OVER, ANSWER_REFUSE
 typedef struct client_reply {
     client_answer word;
     bool transport; /* no answer at all: it was the way there */
+    bool late;      /* 410: the round has closed */
     char why[256];
 } client_reply;
 

@@ -21,15 +21,16 @@ static log_field privacy(const client *c)
     return lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM);
 }
 
-/* The round is over for this client. */
-static sefl_status leave_round(client *c, member_event_kind kind, const char *why)
+/* The round is over for this client. LOG_INFO: it closed before, as a round does that needs fewer clients
+ * than there are. */
+static sefl_status leave_round(client *c, log_level level, const char *why)
 {
     sefl_status st = SEFL_OK;
-    log_warn(c->o.log, "round without us", lf_u64("round", client_store_mark(c->store)->round),
-             lf_str("why", why), privacy(c));
+    LOG_AT(c->o.log, level, "round without us", lf_u64("round", client_store_mark(c->store)->round),
+           lf_str("why", why), privacy(c));
     SEFL_TRY(client_store_drop(c->store));
     c->rounds_seen++;
-    SEFL_TRY(tell(c, kind, why));
+    SEFL_TRY(tell(c, MEMBER_REFUSED, why));
 done:
     return st;
 }
@@ -42,7 +43,7 @@ static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
     if (a->word == ANSWER_REFUSED && !a->transport)
         return sefl_fail(SEFL_EAUTH, "the server refuses this client: %s", a->why);
     if (a->word == ANSWER_OVER && in_round)
-        return leave_round(c, MEMBER_REFUSED, a->why);
+        return leave_round(c, a->late ? LOG_INFO : LOG_WARN, a->why);
     log_warn(c->o.log, "try again later", lf_str("why", a->why));
     return tell(c, MEMBER_FAILED, a->why);
 }
@@ -247,7 +248,7 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     if (ledger_has(c->book, c->t.id,
                    round)) { /* only finished bodies are charged: the mark was lost */
         st = leave_round(
-            c, MEMBER_REFUSED,
+            c, LOG_WARN,
             "this round was charged before and its update is gone: some of its bytes may "
             "have left, so it is not made again");
         goto done;
@@ -265,13 +266,13 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     else
         st = client_update_make(c->update, &body, &job);
     if (st == SEFL_ECANCELLED && !client_stopped(c)) {
-        st = leave_round(c, MEMBER_REFUSED, "it closed while this client trained");
+        st = leave_round(c, LOG_INFO, "it closed while this client trained");
         goto done;
     }
     if (st == SEFL_ERANGE) { /* diverged: the sentence has no number in it */
         char why[256];
         snprintf(why, sizeof why, "%.255s", sefl_last_error());
-        st = leave_round(c, MEMBER_REFUSED, why);
+        st = leave_round(c, LOG_WARN, why);
         goto done;
     }
     if (st == SEFL_EIO) { /* a full disk may have room later; other coins then */
@@ -333,7 +334,7 @@ static sefl_status like_everybody(client *c, uint64_t round, bool *go)
         goto done;
     }
     if (n.state != ROUND_OPEN || n.round != round) {
-        st = leave_round(c, MEMBER_REFUSED, "it is over; this client was away");
+        st = leave_round(c, LOG_WARN, "it is over; this client was away");
         goto done;
     }
     SEFL_TRY(choose_moment(c, round, n.left_ms));

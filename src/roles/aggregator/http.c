@@ -214,11 +214,18 @@ static void get_round(https_request *r)
 /* Going on where we are, or on a new connection, is what clients do; a disk of ours was logged. */
 static void log_reply(const https_request *r, const ingest_reply *reply)
 {
+    const agg_http *h = r->server_ctx;
     char reason[32];
     if (reply->status < 400 || reply->end == INGEST_OFFSET || reply->end == INGEST_REPLACED ||
         reply->end == INGEST_DISK)
         return;
     snprintf(reason, sizeof reason, "upload.%s", ingest_end_name(reply->end));
+    /* a round that takes fewer updates than clients make refuses some of them every time */
+    if (reply->end == INGEST_LATE || reply->end == INGEST_FULL) {
+        log_debug(h->log, "round has enough", lf_str("reason", reason),
+                  lf_str("name", r->peer.name));
+        return;
+    }
     https_log_refused(r, "upload refused", reason, reply->text);
 }
 
