@@ -183,6 +183,13 @@ static sefl_status address_of(struct sockaddr_storage *out, socklen_t *n, const 
                      text);
 }
 
+bool loopback_is(const char *address)
+{
+    struct sockaddr_storage a;
+    socklen_t n = 0;
+    return address_of(&a, &n, address, 0) == SEFL_OK;
+}
+
 static sefl_status wrap(loopback **out, int fd, unsigned timeout_ms)
 {
     sefl_status st = SEFL_OK;

@@ -1,6 +1,6 @@
 /* loopback: a plain TCP stream between two processes of one machine, as a channel.
  *
- * For benchmarks and the demo only: no encryption, no identity. It therefore binds to and dials
+ * For benchmarks, the demo and local_http.h only: no encryption, no identity. It therefore binds to and dials
  * 127.0.0.0/8 or ::1 and nothing else (SEFL_EINVAL). The federation's link is TLS.
  *
  *     SEFL_TRY(loopback_listen(&ls, "127.0.0.1", 0, &port));
@@ -18,9 +18,13 @@
 
 #include "mpc/channel.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct loopback loopback;
+
+/* Is this an address that this machine alone reaches? */
+bool loopback_is(const char *address);
 
 /* Listens on a loopback address; port 0 lets the system choose. *fd is closed by the caller. */
 sefl_status loopback_listen(int *fd, const char *address, uint16_t port,

@@ -31,6 +31,7 @@
  *     state: state                          models: models            ledger: ledger
  *     models_keep: 20   models_every: 100   # the latest 20 models stay, and every 100th (release.h)
  *     threads: 0   connections: 512   linger: 30   ready_file: ready   log: info
+ *     health: 127.0.0.1:7010                # GET /healthz without a certificate: roles/health.h
  *     user: sefl                            # root becomes this user when the port is bound
  *     per_address: 128   per_client: 8   connection_rate: 50   request_rate: 20   idle: 60
  *     per_issuer: 0                         # 0: a quarter of connections
@@ -59,6 +60,8 @@ typedef struct aggregator_settings {
     uint16_t port;
     char *csp_host;
     uint16_t csp_port;
+    char *health_host; /* /healthz (roles/health.h); NULL: none */
+    uint16_t health_port;
     char *cert, *tls_key, *peers, *csp_peers;
     char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers says who gets in */
     char *sign_key, *task, *vocab, *init, *state, *models, *ledger;

@@ -1,13 +1,16 @@
 /* Design: the owner's thread accepts; a thread of its own serves the stream, so that a new connection can
  * take the place of one that hangs. Journal, account and csp belong to the serving thread while it runs;
- * the owner touches them only before it starts and after it is joined. */
+ * the owner touches them only before it starts and after it is joined. The health page's thread asks the
+ * journal, which locks inside, and atomics. */
 #include "roles/csp.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "net/local_http.h"
 #include "net/porch.h"
 #include "roles/ca.h"
 #include "roles/counters.h"
+#include "roles/health.h"
 #include "roles/journal_csp.h"
 #include "roles/own_cert.h"
 
@@ -44,6 +47,7 @@ struct csp_role {
     int fd;
     uint16_t port;
     porch *porch;
+    local_http *local;         /* NULL: none */
     pthread_mutex_t list_lock; /* gate: changed by the owner's thread, read by the other */
     gate *gate;                /* NULL: no trust list */
     char list_path[PATH_MAX], counters_path[PATH_MAX];
@@ -58,7 +62,7 @@ struct csp_role {
     tls *t;
     pthread_t thread;
     bool serving;
-    atomic_bool served; /* the thread has ended */
+    atomic_bool served; /* the thread has ended, or never began */
     uint64_t round;     /* whose header was signed last, and when; 0: none in this life */
     int64_t round_since;
 
@@ -170,6 +174,36 @@ static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *mos
     return SEFL_OK;
 }
 
+static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
+{
+    static const char *const states[] = { [CSP_NEW] = "new",
+                                          [CSP_SIGNED] = "signed",
+                                          [CSP_OPENED] = "opened",
+                                          [CSP_SKIPPED] = "skipped" };
+    sefl_status st = SEFL_OK;
+    csp_role *r = ctx;
+    journal_round last = { 0 };
+    sefl_buf over = { 0 };
+    health_news n = { .role = "csp",
+                      .peer = "aggregator",
+                      .peer_is_there = !atomic_load(&r->served),
+                      .healthy = true,
+                      .task = &r->task };
+    st = journal_round_last(r->journal, &last);
+    if (st != SEFL_OK && st != SEFL_ENOTFOUND)
+        goto done;
+    n.round = last.round;
+    n.phase = last.round == 0 ? "waiting" : last.state <= CSP_SKIPPED ? states[last.state] : "?";
+    if (journal_fact_get(r->journal, 0, "over", &over) == SEFL_OK)
+        n.phase = "done";
+    SEFL_TRY(health_write(body, status, &n));
+done:
+    buf_clear(&over);
+    return st;
+}
+
+static const local_page local_pages[] = { { "/healthz", "application/json", healthz }, { 0 } };
+
 /* Ready files of earlier runs mislead scripts. */
 static void drop_ready_file(const csp_role *r)
 {
@@ -186,6 +220,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
     r->o = *o;
     r->fd = -1;
+    r->served = true;
     pthread_mutex_init(&r->list_lock, NULL);
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
@@ -224,6 +259,12 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .enrol = c->ca ? enrol : NULL,
                                              .enrol_ctx = r,
                                              .members = c->ca ? members : NULL }));
+    if (c->health_host)
+        SEFL_TRY(local_http_start(&r->local, &(local_http_config){ .address = c->health_host,
+                                                                   .port = c->health_port,
+                                                                   .pages = local_pages,
+                                                                   .ctx = r,
+                                                                   .log = o->log }));
     *out = r, r = NULL;
 done:
     csp_role_free(r);
@@ -428,6 +469,7 @@ void csp_role_free(csp_role *r)
 {
     if (!r)
         return;
+    local_http_stop(r->local);
     end_stream(r);
     csp_free(r->csp);
     journal_csp_free(r->jc);

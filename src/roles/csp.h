@@ -26,6 +26,7 @@
  *     task: ../public/task.signed
  *     key: key.sealed                       key_lock: key.lock      # or passphrase_file, or the terminal
  *     state: state                          ledger: ledger
+ *     health: 127.0.0.1:7011                # GET /healthz without a certificate: roles/health.h
  *     threads: 0                            ready_file: ready       log: info       stay: false
  *
  * Threads: one owner; csp_role_stop and csp_role_reload from any thread.
@@ -43,7 +44,9 @@ extern const setting_def csp_schema[];
 
 typedef struct csp_settings {
     char *host;
-    uint16_t port; /* 0: the system chooses */
+    uint16_t port;     /* 0: the system chooses */
+    char *health_host; /* /healthz (roles/health.h); NULL: none */
+    uint16_t health_port;
     char *cert, *tls_key, *peers;
     char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers says who gets in */
     char *sign_key, *task, *state, *ledger;

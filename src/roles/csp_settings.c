@@ -1,6 +1,7 @@
 #include "base/alloc.h"
 #include "config/places.h"
 #include "roles/csp.h"
+#include "roles/health.h"
 
 const setting_def csp_schema[] = {
     { "listen", SETTING_TEXT, NULL, .help = "address:port; port 0: the system chooses" },
@@ -22,6 +23,8 @@ const setting_def csp_schema[] = {
           "keys that the system does not lock in memory (LimitMEMLOCK=): an error, or a warning" },
     { "threads", SETTING_U64, "0", .max = 256, .help = "0: one a core" },
     { "ready_file", SETTING_PATH, "", .help = "written when it serves: host:port" },
+    { "health", SETTING_TEXT, "",
+      .help = "loopback address:port of /healthz, plain HTTP; empty: none" },
     { "user", SETTING_TEXT, "", .help = "whom root becomes when the port is bound" },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off" },
     { "stay", SETTING_BOOL, "false", .help = "serve on when the task is over" },
@@ -56,6 +59,7 @@ sefl_status csp_settings_make(csp_settings *out, const settings *s, const char *
         SEFL_TRY(settings_path(paths[i].to, s, paths[i].key, folder));
     SEFL_CHECK(!c.key_lock || !c.passphrase_file, SEFL_EINVAL,
                "key_lock and passphrase_file: only one of them opens the key");
+    SEFL_TRY(health_settings(&c.health_host, &c.health_port, s));
     if (*settings_text(s, "user"))
         SEFL_TRY(sefl_strdup(&c.user, settings_text(s, "user")));
     c.threads = (unsigned)settings_u64(s, "threads");
@@ -69,8 +73,9 @@ done:
 void csp_settings_clear(csp_settings *c)
 {
     char *all[] = {
-        c->ca,   c->user,  c->host,   c->cert, c->tls_key,  c->peers,           c->sign_key,
-        c->task, c->state, c->ledger, c->key,  c->key_lock, c->passphrase_file, c->ready_file
+        c->ca,         c->user,  c->host,   c->cert, c->tls_key,  c->peers,           c->sign_key,
+        c->task,       c->state, c->ledger, c->key,  c->key_lock, c->passphrase_file, c->ready_file,
+        c->health_host
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sefl_free(all[i]);

@@ -51,6 +51,7 @@ fed_start proxy "$SEFL_TOOLS/proxy" --ready "$dir/proxy.at"
 fed_until 10 "proxy" test -s "$dir/proxy.at"
 port=$((20000 + $$ % 9000))
 fed_start document env AS="127.0.0.1:$port" CSP="127.0.0.1:$((port + 1))" \
+    AS_HEALTH=$((port + 2)) CSP_HEALTH=$((port + 3)) \
     PROXY="http://$(cat "$dir/proxy.at")" sh "$dir/run.sh" "$dir"
 FED_LOG_LINES=60
 fed_wait document 120

@@ -184,6 +184,7 @@ const cli_command cmd_aggregator = {
                "  --linger S            serves so long after the task's end (default 30)\n"
                "  --user NAME           root becomes NAME when the port is bound\n"
                "  --ready-file F        written when it serves: host:port\n"
+               "  --health ADDR:PORT    GET /healthz over plain HTTP, on a loopback address\n"
                "  --log LEVEL           debug, info (default), warn, error, off",
     .example = "sefl aggregator -c aggregator/aggregator.yml --csp csp.example:7001",
     .run = run,

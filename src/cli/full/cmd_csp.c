@@ -141,6 +141,7 @@ const cli_command cmd_csp = {
                "  --threads N           0 (default): one a core\n"
                "  --user NAME           root becomes NAME when the port is bound\n"
                "  --ready-file F        written when it serves: host:port\n"
+               "  --health ADDR:PORT    GET /healthz over plain HTTP, on a loopback address\n"
                "  --log LEVEL           debug, info (default), warn, error, off",
     .example = "sefl csp -c csp/csp.yml",
     .run = run,

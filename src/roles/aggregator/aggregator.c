@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "net/https_server.h"
+#include "net/local_http.h"
 #include "net/tls.h"
 #include "protocol/enrol.h"
 #include "protocol/http.h"
@@ -10,6 +11,7 @@
 #include "roles/aggregator/metrics.h"
 #include "roles/aggregator/tally.h"
 #include "roles/ca.h"
+#include "roles/health.h"
 #include "roles/journal_as.h"
 #include "roles/own_cert.h"
 
@@ -49,7 +51,8 @@ struct aggregator {
     ingest *ingest;
     agg_http http; /* first of what the server's callbacks get */
     https_server *server;
-    int listener; /* until the server has it */
+    local_http *local; /* NULL: none */
+    int listener;      /* until the server has it */
     uint16_t port;
     sefl_buf tally; /* as it was written last */
 
@@ -423,6 +426,19 @@ done:
     return st;
 }
 
+static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
+{
+    aggregator *a = ctx;
+    health_news n = { .role = "aggregator", .peer = "csp", .task = &a->task };
+    agg_phase phase = rounds_phase(a->rounds, &n.round, NULL);
+    n.phase = agg_phase_name(phase);
+    n.peer_is_there = rounds_linked(a->rounds);
+    n.healthy = n.peer_is_there || phase == AGG_DONE;
+    return health_write(body, status, &n);
+}
+
+static const local_page local_pages[] = { { "/healthz", "application/json", healthz }, { 0 } };
+
 /* Ready files of earlier runs mislead scripts. */
 static void drop_ready_file(const aggregator *a)
 {
@@ -469,6 +485,12 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     SEFL_TRY(open_store(a));
     SEFL_TRY(make_rounds(a));
     SEFL_TRY(serve(a));
+    if (c->health_host)
+        SEFL_TRY(local_http_start(&a->local, &(local_http_config){ .address = c->health_host,
+                                                                   .port = c->health_port,
+                                                                   .pages = local_pages,
+                                                                   .ctx = a,
+                                                                   .log = o->log }));
     *out = a, a = NULL;
 done:
     aggregator_free(a);
@@ -479,6 +501,7 @@ void aggregator_free(aggregator *a)
 {
     if (!a)
         return;
+    local_http_stop(a->local);
     a->http.closing = true;
     save_tally(a);
     https_server_stop(a->server);

@@ -538,6 +538,14 @@ agg_phase rounds_phase(rounds *r, uint64_t *round, uint32_t *clients)
     return m.phase;
 }
 
+bool rounds_linked(rounds *r)
+{
+    pthread_mutex_lock(&r->lock);
+    bool linked = agg_is_linked(r->a);
+    pthread_mutex_unlock(&r->lock);
+    return linked;
+}
+
 bool rounds_over(rounds *r, agg_why *why)
 {
     pthread_mutex_lock(&r->lock);

@@ -100,6 +100,8 @@ sefl_status rounds_model(rounds *r, uint64_t round, bool latest, sefl_buf *path,
                          uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 
 agg_phase rounds_phase(rounds *r, uint64_t *round, uint32_t *clients);
+/* Is CSP there, as far as the last message or ping over the link tells? */
+bool rounds_linked(rounds *r);
 bool rounds_over(rounds *r, agg_why *why);
 
 #endif

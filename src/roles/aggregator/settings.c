@@ -1,6 +1,7 @@
 #include "base/alloc.h"
 #include "config/places.h"
 #include "roles/aggregator.h"
+#include "roles/health.h"
 
 const setting_def aggregator_schema[] = {
     { "listen", SETTING_TEXT, NULL, .help = "address:port; port 0: the system chooses" },
@@ -44,6 +45,8 @@ const setting_def aggregator_schema[] = {
       .help = "bytes a second that a sender must reach" },
     { "linger", SETTING_U64, "30", .max = 86400, .help = "seconds it serves after the task's end" },
     { "ready_file", SETTING_PATH, "", .help = "written when it serves: host:port" },
+    { "health", SETTING_TEXT, "",
+      .help = "loopback address:port of /healthz, plain HTTP; empty: none" },
     { "user", SETTING_TEXT, "", .help = "whom root becomes when the port is bound" },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off" },
     { 0 },
@@ -79,6 +82,7 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
     SEFL_TRY(settings_address(&c.csp_host, &c.csp_port, s, "csp", 1));
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         SEFL_TRY(settings_path(paths[i].to, s, paths[i].key, folder));
+    SEFL_TRY(health_settings(&c.health_host, &c.health_port, s));
     if (*settings_text(s, "user"))
         SEFL_TRY(sefl_strdup(&c.user, settings_text(s, "user")));
     c.threads = (unsigned)settings_u64(s, "threads");
@@ -103,9 +107,9 @@ done:
 
 void aggregator_settings_clear(aggregator_settings *c)
 {
-    char *all[] = { c->ca,    c->user,      c->host,     c->csp_host,   c->cert,  c->tls_key,
-                    c->peers, c->csp_peers, c->sign_key, c->task,       c->vocab, c->init,
-                    c->state, c->models,    c->valid,    c->ready_file, c->ledger };
+    char *all[] = { c->ca,    c->user,      c->host,     c->csp_host,   c->cert,   c->tls_key,
+                    c->peers, c->csp_peers, c->sign_key, c->task,       c->vocab,  c->init,
+                    c->state, c->models,    c->valid,    c->ready_file, c->ledger, c->health_host };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sefl_free(all[i]);
     *c = (aggregator_settings){ 0 };

@@ -1,0 +1,135 @@
+#include "net/local_http.h"
+
+#include "base/alloc.h"
+#include "net/loopback.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CONNECTIONS = 16, IDLE_S = 5, CONNECTION_BYTES = 8 << 10 };
+
+struct local_http {
+    local_http_config c;
+    struct MHD_Daemon *daemon;
+    uint16_t port;
+};
+
+static enum MHD_Result answer(struct MHD_Connection *conn, unsigned status, const char *type,
+                              sefl_span body)
+{
+    /* libmicrohttpd copies it, and reads only */
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(body.n, (void *)(uintptr_t)body.p, MHD_RESPMEM_MUST_COPY);
+    if (!r)
+        return MHD_NO;
+    MHD_add_response_header(r, "Content-Type", type);
+    MHD_add_response_header(r, "Cache-Control", "no-store");
+    MHD_add_response_header(r, "Connection", "close");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(r, "Allow", "GET, HEAD");
+    enum MHD_Result rc = MHD_queue_response(conn, status, r);
+    MHD_destroy_response(r);
+    return rc;
+}
+
+static enum MHD_Result answer_text(struct MHD_Connection *conn, unsigned status, const char *line)
+{
+    return answer(conn, status, "text/plain; charset=utf-8", span_of_str(line));
+}
+
+static enum MHD_Result answer_page(local_http *h, struct MHD_Connection *conn, const local_page *p)
+{
+    sefl_buf body = { 0 };
+    unsigned status = MHD_HTTP_OK;
+    enum MHD_Result rc;
+    if (p->make(h->c.ctx, &body, &status) == SEFL_OK) {
+        rc = answer(conn, status, p->type, buf_span(&body));
+    } else {
+        log_error(h->c.log, "page not made", lf_str("path", p->path),
+                  lf_str("why", sefl_last_error()));
+        rc =
+            answer_text(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "it failed here; the log says why\n");
+    }
+    buf_clear(&body);
+    return rc;
+}
+
+/* Answered in its first call: libmicrohttpd then closes the connection, and reads no body. */
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const char *path,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *data_n, void **ctx)
+{
+    local_http *h = cls;
+    const local_page *p = h->c.pages;
+    (void)version, (void)data, (void)data_n, (void)ctx;
+    while (p->path && strcmp(p->path, path) != 0)
+        p++;
+    if (!p->path)
+        return answer_text(conn, MHD_HTTP_NOT_FOUND, "no such path\n");
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return answer_text(conn, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n");
+    return answer_page(h, conn, p);
+}
+
+static void SEFL_PRINTF(2, 0) on_log(void *cls, const char *fmt, va_list ap)
+{
+    local_http *h = cls;
+    char line[256];
+    vsnprintf(line, sizeof line, fmt, ap);
+    line[strcspn(line, "\n")] = 0;
+    log_debug(h->c.log, "libmicrohttpd", lf_str("says", line));
+}
+
+sefl_status local_http_check(const char *address)
+{
+    if (loopback_is(address))
+        return SEFL_OK;
+    return sefl_fail(
+        SEFL_EINVAL,
+        "\"%.64s\" is not a loopback address: these pages need no certificate, so they "
+        "are for this machine alone; use 127.0.0.1:PORT or [::1]:PORT",
+        address);
+}
+
+sefl_status local_http_start(local_http **out, const local_http_config *c)
+{
+    sefl_status st = SEFL_OK;
+    local_http *h = NULL;
+    int fd = -1;
+    *out = NULL;
+    SEFL_TRY(local_http_check(c->address));
+    SEFL_TRY(sefl_new(&h, 1, sizeof *h));
+    h->c = *c;
+    SEFL_TRY(loopback_listen(&fd, c->address, c->port, &h->port));
+    h->daemon = MHD_start_daemon(
+        MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, h,
+        MHD_OPTION_EXTERNAL_LOGGER, on_log, h, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+    SEFL_CHECK(h->daemon, SEFL_EIO, "the server does not start on %s port %u", c->address, h->port);
+    fd = -1; /* the daemon's now */
+    log_info(c->log, "health", lf_str("host", c->address), lf_u64("port", h->port));
+    *out = h, h = NULL;
+done:
+    if (fd >= 0)
+        close(fd);
+    local_http_stop(h);
+    return st;
+}
+
+uint16_t local_http_port(const local_http *h)
+{
+    return h->port;
+}
+
+void local_http_stop(local_http *h)
+{
+    if (!h)
+        return;
+    if (h->daemon)
+        MHD_stop_daemon(h->daemon);
+    sefl_free(h);
+}

@@ -1,0 +1,44 @@
+#include "roles/health.h"
+
+#include "base/json.h"
+#include "config/places.h"
+#include "net/local_http.h"
+
+#include <stdio.h>
+
+sefl_status health_settings(char **host, uint16_t *port, const settings *s)
+{
+    sefl_status st = SEFL_OK;
+    *host = NULL;
+    if (!*settings_text(s, "health"))
+        return SEFL_OK;
+    SEFL_TRY(settings_address(host, port, s, "health", 0));
+    st = local_http_check(*host);
+    if (st != SEFL_OK)
+        sefl_note_before("health");
+done:
+    return st;
+}
+
+sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)
+{
+    sefl_status st = SEFL_OK;
+    char id[2 * TASK_ID + 1];
+    json j = json_into(out);
+    for (int i = 0; i < TASK_ID; i++)
+        snprintf(id + 2 * i, 3, "%02x", n->task->id[i]);
+    json_open(&j, '{');
+    json_key(&j, "role"), json_str(&j, n->role);
+    json_key(&j, "healthy"), json_bool(&j, n->healthy);
+    json_key(&j, n->peer), json_bool(&j, n->peer_is_there);
+    json_key(&j, "phase"), json_str(&j, n->phase);
+    json_key(&j, "round"), json_u64(&j, n->round);
+    json_key(&j, "rounds"), json_u64(&j, n->task->rounds);
+    json_key(&j, "task"), json_str(&j, id);
+    json_close(&j, '}');
+    SEFL_TRY(json_end(&j));
+    SEFL_TRY(wr_u8(out, '\n'));
+    *status = n->healthy ? 200 : 503;
+done:
+    return st;
+}

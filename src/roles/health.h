@@ -1,0 +1,31 @@
+/* health: what GET /healthz of a server says: is it up, in which round, is the other server there?
+ *
+ *     {"role":"aggregator","healthy":true,"csp":true,"phase":"collecting","round":3,"rounds":40,"task":"..."}
+ *     {"role":"csp","healthy":true,"aggregator":false,"phase":"signed","round":3,"rounds":40,"task":"..."}
+ *
+ * Status 200 if it is healthy, 503 if not. AS is healthy while the link to CSP is up, or the task is over:
+ * without CSP no round begins or ends. CSP is healthy while it serves: AS is the one who dials, and the
+ * page says whether it has. Everything on the page is public (the task, its round); nothing is about one client.
+ * The setting `health` wants a loopback address (net/local_http.h says why); empty: no such page.
+ * Threads: health_write any.   Secrets: none. */
+#ifndef ROLES_HEALTH_H
+#define ROLES_HEALTH_H
+
+#include "config/settings.h"
+#include "protocol/task.h"
+
+/* The setting `health`: *host is the caller's to sefl_free, NULL if it is empty. */
+sefl_status health_settings(char **host, uint16_t *port, const settings *s) SEFL_MUST_CHECK;
+
+typedef struct health_news {
+    const char *role, *peer; /* ours, and the other server's */
+    bool healthy, peer_is_there;
+    const char *phase;
+    uint64_t round; /* 0: none yet */
+    const task *task;
+} health_news;
+
+/* Appends the page; *status: 200 or 503. */
+sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n) SEFL_MUST_CHECK;
+
+#endif
