@@ -72,7 +72,7 @@ static unsigned who_must_go(const porch *p, const guest *newcomer)
 }
 
 /* Takes in who waits at the listener. *pushed: somebody had to make place. */
-static sefl_status take_in(porch *p, const tls_id *id, const tls_peer *want, unsigned idle_ms,
+static sefl_status take_in(porch *p, const tls_id *id, const tls_peer *want, const tls_limits *lim,
                            bool *pushed)
 {
     for (unsigned i = 0; i < AT_ONCE; i++) {
@@ -84,7 +84,7 @@ static sefl_status take_in(porch *p, const tls_id *id, const tls_peer *want, uns
         if (st != SEFL_OK)
             return st;
         socket_origin(g.from, fd);
-        st = tls_wrap(&g.t, fd, true, NULL, id, want, idle_ms);
+        st = tls_wrap(&g.t, fd, true, NULL, id, want, lim);
         if (st != SEFL_OK)
             return st;
         if (p->n == PLACES) {
@@ -161,7 +161,7 @@ sefl_status porch_accept(tls **out, porch *p, const tls_id *id, const tls_peer *
         SEFL_TRY(wait_for_any(p, until, connect_ms, &dialled));
         sefl_status took = SEFL_OK; /* a failure there keeps nobody from his next step */
         if (dialled)
-            took = take_in(p, id, want, l->idle_ms ? l->idle_ms : TLS_IDLE_MS, &pushed);
+            took = take_in(p, id, want, l, &pushed);
         st = step(out, p, want, connect_ms);
         if (*out)
             return SEFL_OK;

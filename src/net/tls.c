@@ -7,7 +7,10 @@
  *  3. held[0, held_n) are small sends, put together until they fill a record, or flush.
  *  4. in[in_at, in_n) is opened but not yet asked for: a record's rest, and what a blocked send
  *     read ahead, up to CHANNEL_INBOX.
- *  5. A wait for the way out also listens to the way in while there is room, so that two peers that
+ *  5. The keeper thread sends heartbeats. It touches the stream only while it holds `lock`, and never
+ *     waits for it: an owner who has the lock is inside send, recv or flush, where it either makes bytes
+ *     move or waits for the peer, and a peer that is waited for does not wait for us.
+ *  6. A wait for the way out also listens to the way in while there is room, so that two peers that
  *     both send cannot block each other. */
 #define _GNU_SOURCE
 #include "net/tls.h"
@@ -19,15 +22,18 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     RECORD = 16 << 10, /* the largest a TLS record carries */
     RECORD_ROOM = RECORD + 512,
+    BEAT_MAX_MS = 5000,
     OUT_BYTES = 256 << 10,
     RAW_BYTES = 256 << 10,
 };
@@ -35,7 +41,7 @@ enum {
 struct tls {
     channel ch;
     int fd;
-    unsigned idle_ms;
+    unsigned idle_ms, silent_ms, beat_ms; /* beat_ms 0: no keeper */
     gnutls_session_t s;
     tls_id *id;
     x509_want want; /* during the handshake */
@@ -43,9 +49,17 @@ struct tls {
     atomic_bool interrupted;
     uint64_t pulled;                /* bytes that GnuTLS has taken */
     bool refuses_us;                /* the peer, by an alert */
+    bool failed;                    /* a call of the owner has: no more heartbeats */
     uint8_t *out, *raw, *held, *in; /* in: from sefl_grow */
     size_t out_at, out_n, raw_at, raw_n, held_n;
     size_t in_at, in_n, in_cap;
+
+    pthread_mutex_t lock; /* of all above, where there is a keeper */
+    pthread_t keeper;
+    bool kept;                 /* the keeper runs */
+    pthread_mutex_t bell_lock; /* of closing */
+    pthread_cond_t bell;
+    bool closing;
 };
 
 /* ---- between GnuTLS and our buffers ------------------------------------------------------ */
@@ -147,15 +161,22 @@ static bool again(ssize_t rc)
 }
 
 /* Waits for one of the events; no event in idle_ms is SEFL_ETIMEOUT. */
-static sefl_status wait_for(const tls *t, short events, short *seen)
+/* *since_ms: when what the owner asked for last moved on; 0: now. */
+static sefl_status wait_for(const tls *t, short events, uint64_t *since_ms, short *seen)
 {
-    sefl_status st = socket_wait(t->fd, events, socket_now_ms() + t->idle_ms, seen);
+    uint64_t now = socket_now_ms();
+    if (*since_ms == 0)
+        *since_ms = now;
+    uint64_t late = *since_ms + t->idle_ms, silent = now + t->silent_ms;
+    sefl_status st = socket_wait(t->fd, events, late < silent ? late : silent, seen);
     if (st != SEFL_OK)
         return st;
     if (atomic_load(&t->interrupted))
         return sefl_fail(SEFL_ECLOSED, "tls: stopped on request");
-    if (*seen == 0)
-        return sefl_fail(SEFL_ETIMEOUT, "tls: peer silent for %u ms", t->idle_ms);
+    if (*seen == 0 && silent <= late)
+        return sefl_fail(SEFL_ETIMEOUT, "tls: peer silent for %u ms", t->silent_ms);
+    if (*seen == 0 || socket_now_ms() >= late)
+        return sefl_fail(SEFL_ETIMEOUT, "tls: no progress of the peer for %u ms", t->idle_ms);
     return SEFL_OK;
 }
 
@@ -210,19 +231,24 @@ static sefl_status read_ahead(tls *t, size_t limit, size_t *got)
 static sefl_status drain(tls *t)
 {
     sefl_status st = SEFL_OK;
+    uint64_t since = 0;
     while (t->out_at < t->out_n) {
         ssize_t k = send(t->fd, t->out + t->out_at, t->out_n - t->out_at, MSG_NOSIGNAL);
         if (k > 0) {
             t->out_at += (size_t)k;
+            since = 0;
             continue;
         }
         if (errno != EAGAIN && errno != EINTR)
             return system_fail(t, "send");
         short seen = 0, room = t->in_n - t->in_at < CHANNEL_INBOX ? POLLIN : 0;
         size_t got;
-        SEFL_TRY(wait_for(t, (short)(POLLOUT | room), &seen));
-        if (seen & (POLLIN | POLLHUP | POLLERR))
+        SEFL_TRY(wait_for(t, (short)(POLLOUT | room), &since, &seen));
+        if (seen & (POLLIN | POLLHUP | POLLERR)) {
             SEFL_TRY(read_ahead(t, CHANNEL_INBOX, &got));
+            if (got > 0)
+                since = 0;
+        }
     }
     t->out_at = t->out_n = 0;
 done:
@@ -243,9 +269,8 @@ done:
     return st;
 }
 
-static sefl_status tls_flush(void *self)
+static sefl_status flush_all(tls *t)
 {
-    tls *t = self;
     sefl_status st = SEFL_OK;
     if (t->held_n > 0)
         SEFL_TRY(put_record(t, t->held, t->held_n));
@@ -255,10 +280,8 @@ done:
     return st;
 }
 
-static sefl_status tls_send(void *self, const void *bytes, size_t n)
+static sefl_status send_all(tls *t, const uint8_t *p, size_t n)
 {
-    tls *t = self;
-    const uint8_t *p = bytes;
     sefl_status st = SEFL_OK;
     if (t->held_n > 0 && n > 0) {
         size_t k = RECORD - t->held_n < n ? RECORD - t->held_n : n;
@@ -278,19 +301,19 @@ done:
     return st;
 }
 
-static sefl_status tls_recv(void *self, void *bytes, size_t n)
+static sefl_status recv_all(tls *t, uint8_t *to, size_t n)
 {
-    tls *t = self;
-    uint8_t *to = bytes;
     sefl_status st = SEFL_OK;
+    uint64_t since = 0;
     if (t->held_n > 0 || t->out_at < t->out_n)
-        SEFL_TRY(tls_flush(t));
+        SEFL_TRY(flush_all(t));
     while (n > 0) {
         size_t have = t->in_n - t->in_at, got = 0;
         if (have > 0) {
             size_t k = have < n ? have : n;
             memcpy(to, t->in + t->in_at, k);
             t->in_at += k, to += k, n -= k;
+            since = 0;
             continue;
         }
         if (n >= RECORD) { /* straight to its place */
@@ -298,6 +321,7 @@ static sefl_status tls_recv(void *self, void *bytes, size_t n)
             SEFL_CHECK(k != 0, SEFL_ECLOSED, "tls: closed by the peer");
             if (k > 0) {
                 to += k, n -= (size_t)k;
+                since = 0;
                 continue;
             }
             if (!again(k))
@@ -309,10 +333,124 @@ static sefl_status tls_recv(void *self, void *bytes, size_t n)
             SEFL_TRY(drain(t));
         short seen;
         if (got == 0)
-            SEFL_TRY(wait_for(t, POLLIN, &seen));
+            SEFL_TRY(wait_for(t, POLLIN, &since, &seen));
     }
 done:
     return st;
+}
+
+/* ---- a channel, with its keeper ------------------------------------------------------------- */
+
+static void enter(tls *t)
+{
+    if (t->kept)
+        pthread_mutex_lock(&t->lock);
+}
+
+static sefl_status leave(tls *t, sefl_status st)
+{
+    t->failed |= st != SEFL_OK;
+    if (t->kept)
+        pthread_mutex_unlock(&t->lock);
+    return st;
+}
+
+static sefl_status tls_send(void *self, const void *p, size_t n)
+{
+    enter(self);
+    return leave(self, send_all(self, p, n));
+}
+
+static sefl_status tls_recv(void *self, void *p, size_t n)
+{
+    enter(self);
+    return leave(self, recv_all(self, p, n));
+}
+
+static sefl_status tls_flush(void *self)
+{
+    enter(self);
+    return leave(self, flush_all(self));
+}
+
+/* Gives the kernel what it takes at once. */
+static void drain_some(tls *t)
+{
+    while (t->out_at < t->out_n) {
+        ssize_t k = send(t->fd, t->out + t->out_at, t->out_n - t->out_at, MSG_NOSIGNAL);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return;
+        t->out_at += (size_t)k;
+    }
+    t->out_at = t->out_n = 0;
+}
+
+/* Whatever fails here, the owner meets in its next call. */
+static void beat(tls *t)
+{
+    if (pthread_mutex_trylock(&t->lock) != 0)
+        return;
+    if (!t->failed) {
+        if (t->out_at == t->out_n)
+            (void)gnutls_record_send2(t->s, "", 0, 1, 0); /* no bytes, so some padding */
+        drain_some(t);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void *keep(void *arg)
+{
+    tls *t = arg;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    pthread_mutex_lock(&t->bell_lock);
+    while (!t->closing) {
+        until.tv_nsec += (long)(t->beat_ms % 1000) * 1000000;
+        until.tv_sec += t->beat_ms / 1000 + until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        while (!t->closing && pthread_cond_timedwait(&t->bell, &t->bell_lock, &until) == 0)
+            ;
+        pthread_mutex_unlock(&t->bell_lock);
+        beat(t);
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        pthread_mutex_lock(&t->bell_lock);
+    }
+    pthread_mutex_unlock(&t->bell_lock);
+    return NULL;
+}
+
+static sefl_status start_keeper(tls *t)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_mutex_init(&t->bell_lock, NULL);
+    pthread_cond_init(&t->bell, &attr);
+    pthread_condattr_destroy(&attr);
+    int rc = pthread_create(&t->keeper, NULL, keep, t);
+    if (rc == 0) {
+        t->kept = true;
+        return SEFL_OK;
+    }
+    return sefl_fail(SEFL_ENOMEM, "tls: cannot start a thread: %s", strerror(rc));
+}
+
+static void stop_keeper(tls *t)
+{
+    if (!t->kept)
+        return;
+    pthread_mutex_lock(&t->bell_lock);
+    t->closing = true;
+    pthread_cond_signal(&t->bell);
+    pthread_mutex_unlock(&t->bell_lock);
+    pthread_join(t->keeper, NULL);
+    t->kept = false;
+    pthread_cond_destroy(&t->bell);
+    pthread_mutex_destroy(&t->bell_lock);
+    pthread_mutex_destroy(&t->lock);
 }
 
 static const channel_ops tls_ops = { tls_send, tls_recv, tls_flush };
@@ -368,20 +506,6 @@ static sefl_status set_up(tls *t, bool server, const char *host)
     return rc < 0 ? tls_fail(SEFL_ECRYPTO, rc, "tls") : SEFL_OK;
 }
 
-/* Gives the kernel what it takes at once. */
-static void drain_some(tls *t)
-{
-    while (t->out_at < t->out_n) {
-        ssize_t k = send(t->fd, t->out + t->out_at, t->out_n - t->out_at, MSG_NOSIGNAL);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return;
-        t->out_at += (size_t)k;
-    }
-    t->out_at = t->out_n = 0;
-}
-
 sefl_status tls_shake(tls *t, bool *done)
 {
     sefl_status st = SEFL_OK;
@@ -401,6 +525,8 @@ sefl_status tls_shake(tls *t, bool *done)
     if (*done) {
         t->want = (x509_want){ 0 }; /* the caller's memory */
         t->ch = (channel){ .ops = &tls_ops, .self = t };
+        if (t->beat_ms > 0)
+            SEFL_TRY(start_keeper(t));
     }
 done:
     return st;
@@ -433,7 +559,7 @@ void tls_tell_refused(const tls *t, const tls_peer *want)
 }
 
 sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
-                     const tls_peer *want, unsigned idle_ms)
+                     const tls_peer *want, const tls_limits *lim)
 {
     sefl_status st = SEFL_OK;
     tls *t = NULL;
@@ -441,7 +567,10 @@ sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls
     SEFL_TRY(sefl_new(&t, 1, sizeof *t));
     t->fd = fd, fd = -1;
     t->id = tls_id_hold(id);
-    t->idle_ms = idle_ms;
+    t->idle_ms = lim && lim->idle_ms ? lim->idle_ms : TLS_IDLE_MS;
+    t->silent_ms = lim && lim->silent_ms ? lim->silent_ms : t->idle_ms;
+    if (lim && lim->silent_ms)
+        t->beat_ms = t->silent_ms / 4 < BEAT_MAX_MS ? t->silent_ms / 4 + 1 : BEAT_MAX_MS;
     t->want = (x509_want){ .host = host, .server = !server };
     tls_want(t, want);
     SEFL_CHECK(want->role != NULL, SEFL_EINVAL, "tls: which role is the peer to have?");
@@ -465,9 +594,7 @@ sefl_status tls_listen(int *fd, const char *address, uint16_t port, uint16_t *bo
 sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *id,
                      const tls_peer *want, const tls_limits *lim)
 {
-    static const tls_limits none;
-    const tls_limits *l = lim ? lim : &none;
-    uint64_t until = socket_now_ms() + (l->connect_ms ? l->connect_ms : TLS_CONNECT_MS);
+    uint64_t until = socket_now_ms() + (lim && lim->connect_ms ? lim->connect_ms : TLS_CONNECT_MS);
     sefl_status st = SEFL_OK;
     tls *t = NULL;
     bool done = false;
@@ -476,7 +603,7 @@ sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *i
     st = socket_dial(&fd, host, port, until);
     if (st != SEFL_OK)
         return st;
-    SEFL_TRY(tls_wrap(&t, fd, false, host, id, want, l->idle_ms ? l->idle_ms : TLS_IDLE_MS));
+    SEFL_TRY(tls_wrap(&t, fd, false, host, id, want, lim));
     for (;;) {
         short seen;
         st = tls_shake(t, &done);
@@ -524,6 +651,7 @@ void tls_close(tls *t)
 {
     if (!t)
         return;
+    stop_keeper(t);
     if (t->s) {
         if (t->ch.ops && !t->ch.dead && t->out_at == t->out_n) {
             gnutls_bye(t->s, GNUTLS_SHUT_WR);

@@ -10,9 +10,18 @@
  * (net/x509.h). The dialled host must be in the certificate. No session resumption, no early data.
  * Every wait ends (SEFL_ETIMEOUT). IPv4 and IPv6.
  *
+ * A silent link. With silent_ms a stream tells a peer that computes from one that is gone: while its owner
+ * is busy elsewhere, a thread of the stream sends a heartbeat (an empty TLS record, which the other side
+ * skips) every quarter of silent_ms, at most 5 s apart. An end that waits gives up after silent_ms without
+ * a single byte, and after idle_ms in which nothing but heartbeats came. So a slow peer has idle_ms for
+ * each step, and a link that drops packets costs silent_ms, whatever the protocol waits for. Both ends need
+ * it, with limits of the same order. TCP's keepalive would add nothing: it asks the other kernel, which also
+ * answers for a stopped process, or it asks a middlebox. TCP_USER_TIMEOUT would do harm: Linux also
+ * counts the time in which a living peer computes and leaves its receive window closed.
+ *
  * In TLS 1.3 the side that dials has finished before the other one has judged its certificate: a
  * refusal shows as SEFL_EAUTH (the peer's alert) or SEFL_ECLOSED in its first receive.
- * Threads: an id may be shared; a stream has one owner.   Secrets: keys (wiped by GnuTLS) and what
+ * Threads: an id may be shared; a stream has one owner, and one thread of its own for heartbeats.   Secrets: keys (wiped by GnuTLS) and what
  * is sent (wiped from our buffers). */
 #ifndef NET_TLS_H
 #define NET_TLS_H
@@ -38,6 +47,7 @@ typedef struct tls_peer {
 
 typedef struct tls_limits {
     unsigned connect_ms, idle_ms; /* 0: 10 s, 120 s */
+    unsigned silent_ms;           /* 0: no heartbeats, idle_ms alone counts */
 } tls_limits;
 
 /* Our certificate (with intermediates behind it), its key, and the CAs whose peers we accept.

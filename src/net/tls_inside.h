@@ -100,10 +100,10 @@ tls_id *tls_id_hold(const tls_id *id);
 
 enum { TLS_CONNECT_MS = 10000, TLS_IDLE_MS = 120000 }; /* where tls_limits has 0 */
 
-/* A stream whose handshake has not begun; takes fd. host (a server's name): NULL where we are the server. What
+/* A stream whose handshake has not begun; takes fd. lim: NULL or zeros as in tls.h. host (a server's name): NULL where we are the server. What
  * `want` points to is needed until the handshake is over, or another one is set. */
 sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
-                     const tls_peer *want, unsigned idle_ms) SEFL_MUST_CHECK;
+                     const tls_peer *want, const tls_limits *lim) SEFL_MUST_CHECK;
 void tls_want(tls *t, const tls_peer *want);
 /* One step. *done: it is over, and the peer is who it should be. */
 sefl_status tls_shake(tls *t, bool *done) SEFL_MUST_CHECK;

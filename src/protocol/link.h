@@ -46,8 +46,11 @@
  * HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). CSP ahead, or a fork: somebody's
  * ledger was lost, rolled back or changed; people must look.
  *
- * Waiting. Nothing here sends while it computes: CSP decrypts a piece of the sum (some ten seconds with
- * Paillier on two cores) in silence. Both ends' idle limits must be generous: 10 minutes.
+ * Waiting. The protocol itself sends nothing while it computes: CSP decrypts a piece of the sum for some ten
+ * seconds (Paillier on two cores). The stream below sends heartbeats meanwhile (net/tls.h), so there are two
+ * limits for every wait, in every step: nothing at all for `link_silence` seconds (a setting of both
+ * servers, 30) means that the link is gone; LINK_IDLE_MS is how long a living peer may take for one step. When
+ * there is nothing to do, AS asks PING every 10 s, or sooner with a shorter limit, and so looks at the link.
  *
  * Secret: what the long parts carry. Threads: one owner a side. */
 #ifndef PROTOCOL_LINK_H
@@ -64,7 +67,7 @@
 enum {
     LINK_BODY_MAX = 1 << 18,
     LINK_SUM_PIECE = 1 << 20,
-    LINK_IDLE_MS = 600000, /* what either end may wait for the other */
+    LINK_IDLE_MS = 600000, /* how long a living peer may take for one step */
     LINK_MARK_BYTES = 40,  /* a ledger's head */
     LINK_CHARGE_RECORDS = 2,
 };

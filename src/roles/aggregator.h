@@ -32,6 +32,7 @@
  *     models_keep: 20   models_every: 100   # the latest 20 models stay, and every 100th (release.h)
  *     threads: 0   connections: 512   linger: 30   ready_file: ready   log: info
  *     health: 127.0.0.1:7010                # GET /healthz without a certificate: roles/health.h
+ *     link_silence: 30                      # protocol/link.h, "Waiting"
  *     user: sefl                            # root becomes this user when the port is bound
  *     per_address: 128   per_client: 8   connection_rate: 50   request_rate: 20   idle: 60
  *     per_issuer: 0                         # 0: a quarter of connections
@@ -69,6 +70,7 @@ typedef struct aggregator_settings {
     uint64_t models_keep, models_every;
     unsigned threads, connections, linger_s;
     unsigned per_address, per_client, per_issuer, connection_rate, request_rate, idle_s, rate_min;
+    unsigned link_silence_s;
 } aggregator_settings;
 
 /* SEFL_EINVAL names what is missing or wrong. folder: of the file; NULL or "": here. */

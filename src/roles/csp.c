@@ -401,7 +401,8 @@ sefl_status csp_role_run(csp_role *r)
 {
     sefl_status st = SEFL_OK;
     const tls_limits limits = { .connect_ms = CONNECT_MS,
-                                .idle_ms = r->o.idle_ms ? r->o.idle_ms : LINK_IDLE_MS };
+                                .idle_ms = LINK_IDLE_MS,
+                                .silent_ms = 1000 * r->o.settings->link_silence_s };
     if (csp_is_over(r->csp) && !r->o.settings->stay) { /* it was said to an earlier life of ours */
         log_info(r->o.log, "the task is over");
         return SEFL_OK;

@@ -12,8 +12,8 @@
  * issuer in the trust list of `ca` (without: from a CA in tls.peers). The list is looked at several times
  * a second: an AS that was revoked is cut off. Sites that AS brings for enrolment are checked against
  * the list's tokens and become members of it. state/counters.json counts refusals (roles/counters.h). A new verified connection takes the place of the present one, whose attempt is dropped
- * if it is not marked open yet: a dead peer never blocks the next. AS sends a PING now and then; a stream
- * that is silent for LINK_IDLE_MS is closed.
+ * if it is not marked open yet: a dead peer never blocks the next. A stream on which nothing came for
+ * link_silence seconds is closed (protocol/link.h, "Waiting").
  *
  * kill -9 at any moment: what the journal says holds (protocol/csp.h). A fault of our own disk ends the
  * stream (AS is told no more than that); the next connection finds the ledger read anew (roles/account.h).
@@ -28,6 +28,7 @@
  *     state: state                          ledger: ledger
  *     health: 127.0.0.1:7011                # GET /healthz without a certificate: roles/health.h
  *     threads: 0                            ready_file: ready       log: info       stay: false
+ *     link_silence: 30
  *
  * Threads: one owner; csp_role_stop and csp_role_reload from any thread.
  * Secrets: the secret key (the caller's), the signing key, what protocol/csp.h names. */
@@ -52,7 +53,7 @@ typedef struct csp_settings {
     char *sign_key, *task, *state, *ledger;
     char *key, *key_lock, *passphrase_file; /* of the secret key; NULL: not given */
     char *ready_file, *user;                /* NULL: none */
-    unsigned threads;
+    unsigned threads, link_silence_s;
     bool stay;
 } csp_settings;
 
@@ -68,7 +69,6 @@ typedef struct csp_role_options {
     const ahe_sec *sec;           /* borrowed */
     sefl_log *log;                /* NULL: silent */
     const sefl_coins *coins;      /* NULL: the system's, and nothing else in the program */
-    unsigned idle_ms;             /* 0: LINK_IDLE_MS */
     void *ctx;
     sefl_status (*bound)(void *ctx); /* the port is bound, no file is open yet; may be NULL */
 } csp_role_options;

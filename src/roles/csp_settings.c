@@ -22,6 +22,8 @@ const setting_def csp_schema[] = {
       .help =
           "keys that the system does not lock in memory (LimitMEMLOCK=): an error, or a warning" },
     { "threads", SETTING_U64, "0", .max = 256, .help = "0: one a core" },
+    { "link_silence", SETTING_U64, "30", .min = 1, .max = 600,
+      .help = "seconds without a byte after which the link to the aggregation server is given up" },
     { "ready_file", SETTING_PATH, "", .help = "written when it serves: host:port" },
     { "health", SETTING_TEXT, "",
       .help = "loopback address:port of /healthz, plain HTTP; empty: none" },
@@ -63,6 +65,7 @@ sefl_status csp_settings_make(csp_settings *out, const settings *s, const char *
     if (*settings_text(s, "user"))
         SEFL_TRY(sefl_strdup(&c.user, settings_text(s, "user")));
     c.threads = (unsigned)settings_u64(s, "threads");
+    c.link_silence_s = (unsigned)settings_u64(s, "link_silence");
     c.stay = settings_bool(s, "stay");
     *out = c, c = (csp_settings){ 0 };
 done:

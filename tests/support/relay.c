@@ -28,6 +28,8 @@ enum { CONNECTIONS_MAX = 1024, PIECE = 1 << 16 };
 typedef struct tally { /* seen by both processes */
     _Atomic unsigned count;
     _Atomic uint64_t bytes;
+    _Atomic unsigned mute_up_to; /* connections; numbers begin with 1 */
+    _Atomic uint64_t mute_from;  /* value of `bytes` */
 } tally;
 
 struct relay {
@@ -65,10 +67,15 @@ static bool write_all(int fd, const uint8_t *p, size_t n)
 }
 
 /* Carries what is there from a to b and into the record; *open is false at the end of a. */
-static bool carry(tally *seen, int a, int b, int record, bool *open)
+static bool carry(const leg *l, int a, int b, int record, bool *open)
 {
+    tally *seen = l->owner->seen;
     uint8_t piece[PIECE];
     ssize_t n = read(a, piece, sizeof piece);
+    if (l->number <= seen->mute_up_to && seen->bytes >= seen->mute_from) {
+        *open = n > 0; /* nor does the other side hear of an end */
+        return true;
+    }
     if (n < 0)
         return errno == EINTR;
     if (n == 0) {
@@ -109,9 +116,9 @@ static void *run_leg(void *arg)
                 continue;
             break;
         }
-        if (p[0].revents && !carry(c->seen, l->near, far, up, &up_open))
+        if (p[0].revents && !carry(l, l->near, far, up, &up_open))
             break;
-        if (p[1].revents && !carry(c->seen, far, l->near, down, &down_open))
+        if (p[1].revents && !carry(l, far, l->near, down, &down_open))
             break;
     }
 done:
@@ -206,6 +213,13 @@ unsigned relay_connections(const relay *r)
 uint64_t relay_bytes(const relay *r)
 {
     return r->seen->bytes;
+}
+
+void relay_mute_after(relay *r, uint64_t bytes)
+{
+    r->seen->mute_up_to = 0;
+    r->seen->mute_from = r->seen->bytes + bytes;
+    r->seen->mute_up_to = r->seen->count ? r->seen->count : 1;
 }
 
 void relay_stop(relay *r)

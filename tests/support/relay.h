@@ -27,6 +27,9 @@ uint16_t relay_port(const relay *r);
 /* Connections so far, and bytes carried in both directions. */
 unsigned relay_connections(const relay *r);
 uint64_t relay_bytes(const relay *r);
+/* A link that drops packets: the connections made so far (the first one, if there is none yet) carry about `bytes` more, then nothing, and stay
+ * open; what is sent to them is taken and lost. Later ones carry everything. */
+void relay_mute_after(relay *r, uint64_t bytes);
 void relay_stop(relay *r);
 
 #endif

@@ -111,7 +111,9 @@ static sefl_status dial(void *ctx, channel **out)
     gate *g = names_csp(a->gate) ? gate_hold(a->gate) : NULL;
     pthread_mutex_unlock(&a->lock);
     const tls_peer want = { .role = "csp", .gate = g, .refused = refused, .ctx = &a->http };
-    const tls_limits limits = { .connect_ms = CONNECT_MS, .idle_ms = LINK_IDLE_MS };
+    const tls_limits limits = { .connect_ms = CONNECT_MS,
+                                .idle_ms = LINK_IDLE_MS,
+                                .silent_ms = 1000 * c->link_silence_s };
     tls *t = NULL;
     tls_id *id = NULL;
     /* read for each connection: a new certificate counts from the next one on */
@@ -354,6 +356,7 @@ static sefl_status make_rounds(aggregator *a)
             .wall = &a->wall,
             .mono = &a->mono,
             .log = a->o.log,
+            .ping_ms = c->link_silence_s < 30 ? 1000 * c->link_silence_s / 3 : 0,
             .ctx = a,
             .changed = changed,
             .report = report,

@@ -44,6 +44,8 @@ const setting_def aggregator_schema[] = {
     { "rate_min", SETTING_U64, "1024", .min = 1, .max = 1 << 30,
       .help = "bytes a second that a sender must reach" },
     { "linger", SETTING_U64, "30", .max = 86400, .help = "seconds it serves after the task's end" },
+    { "link_silence", SETTING_U64, "30", .min = 1, .max = 600,
+      .help = "seconds without a byte after which the link to CSP is given up" },
     { "ready_file", SETTING_PATH, "", .help = "written when it serves: host:port" },
     { "health", SETTING_TEXT, "",
       .help = "loopback address:port of /healthz, plain HTTP; empty: none" },
@@ -99,6 +101,7 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
     c.idle_s = (unsigned)settings_u64(s, "idle");
     c.rate_min = (unsigned)settings_u64(s, "rate_min");
     c.linger_s = (unsigned)settings_u64(s, "linger");
+    c.link_silence_s = (unsigned)settings_u64(s, "link_silence");
     *out = c, c = (aggregator_settings){ 0 };
 done:
     aggregator_settings_clear(&c);

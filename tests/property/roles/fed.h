@@ -61,7 +61,8 @@ typedef struct fed {
     char seen[PATH_MAX - 256];   /* what clients encrypted: CLIENT-ROUND, int64 */
     unsigned clients;
     uint64_t seed;
-    unsigned linger; /* of AS, seconds; 0: 1 */
+    unsigned linger;          /* of AS, seconds; 0: 1 */
+    const char *link_silence; /* of both servers, "link_silence=SECONDS"; NULL: as always */
     task t;
     pinned servers;
     pid_t csp, aggregator, client[FED_CLIENTS];
@@ -232,6 +233,8 @@ static inline sefl_status fed_run_csp(fed_child *c)
     fed_child_begin(c, "CSP", fed_path(c->f, "csp"));
     SEFL_TRY(fed_settings(&s, csp_schema, fed_path(c->f, "csp/csp.yml"), "listen", "127.0.0.1",
                           c->f->csp_port));
+    if (c->f->link_silence)
+        SEFL_TRY(settings_set(&s, c->f->link_silence, "test"));
     SEFL_TRY(csp_settings_make(&cfg, &s, c->folder));
     SEFL_TRY(fed_open_key(&sec, c->f));
     SEFL_TRY(csp_role_new(
@@ -291,6 +294,8 @@ static inline sefl_status fed_run_aggregator(fed_child *c)
     char linger[32];
     snprintf(linger, sizeof linger, "linger=%u", f->linger ? f->linger : 1);
     SEFL_TRY(settings_set(&s, linger, "test"));
+    if (f->link_silence)
+        SEFL_TRY(settings_set(&s, f->link_silence, "test"));
     SEFL_TRY(aggregator_settings_make(&cfg, &s, c->folder));
     SEFL_TRY(aggregator_new(
         &role, &(aggregator_options){ .settings = &cfg, .log = &c->log, .coins = c->use }));

@@ -564,6 +564,49 @@ static void a_peer_that_takes_nothing(void **state)
     free(p);
 }
 
+/* Computes for as long as the arg says, in ms, then answers one byte. */
+static sefl_status answer_late(channel *ch, void *arg)
+{
+    uint8_t x;
+    sefl_status st = channel_recv(ch, &x, 1);
+    usleep(1000 * *(unsigned *)arg);
+    if (st == SEFL_OK)
+        st = channel_send(ch, &x, 1);
+    return st == SEFL_OK ? channel_flush(ch) : st;
+}
+
+/* A peer that computes sends heartbeats, so it may take longer than silence may last, but not for ever. A
+ * link that carries nothing is noticed. */
+static void a_silent_link_is_no_slow_peer(void **state)
+{
+    (void)state;
+    enum { SILENT = 600 };
+    static const struct {
+        const char *what;
+        unsigned beats, takes, idle;
+        sefl_status st;
+        const char *why;
+    } t[] = { { "slow", SILENT, SILENT * 3 / 2, 20000, SEFL_OK, "" },
+              { "silent", 0, SILENT * 3 / 2, 20000, SEFL_ETIMEOUT, "peer silent for 600 ms" },
+              { "too slow", SILENT, 2 * SILENT, SILENT * 3 / 2, SEFL_ETIMEOUT, "no progress" } };
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        tls *c;
+        uint8_t x = 7;
+        unsigned takes = t[i].takes;
+        side s = dial_as(answer_late, &takes);
+        const tls_limits lim = { .connect_ms = 3000, .idle_ms = t[i].idle, .silent_ms = SILENT };
+        s.lim.silent_ms = t[i].beats;
+        dial_begin(&s);
+        CHECK_OK(tls_accept(&c, listener, csp, &want_as, 3000, &lim));
+        CHECK_OK(channel_send(tls_channel(c), &x, 1));
+        sefl_status st = channel_recv(tls_channel(c), &x, 1);
+        if (st != t[i].st || (st != SEFL_OK && !strstr(sefl_last_error(), t[i].why)))
+            fail_msg("%s: %s: %s", t[i].what, sefl_status_name(st), sefl_last_error());
+        pthread_join(s.thread, NULL);
+        tls_close(c);
+    }
+}
+
 static void *interrupt_soon(void *p)
 {
     usleep(50000);
@@ -723,6 +766,7 @@ int main(void)
         cmocka_unit_test(order_is_kept),
         cmocka_unit_test(silence_and_closing_end_a_wait),
         cmocka_unit_test(a_peer_that_takes_nothing),
+        cmocka_unit_test(a_silent_link_is_no_slow_peer),
         cmocka_unit_test(a_wait_can_be_interrupted),
         cmocka_unit_test(nobody_listens),
         cmocka_unit_test(both_families_in_one_listener),

@@ -1,0 +1,68 @@
+/* The link between the servers goes silent: packets are lost, nobody closes it. Each role a process, over real
+ * TLS; a relay drops the packets. */
+#include "verify.h"
+
+#include "support/relay.h"
+
+/* Waits until a log has this text so often. */
+static void await_text(fed *f, const char *who, const char *text, unsigned times)
+{
+    uint64_t end = fed_now_ms() + 20000 * FED_SLOW;
+    for (;; fed_pause()) {
+        sefl_buf b = { 0 };
+        unsigned n = 0;
+        CHECK_OK(file_read(&b, fed_path(f, "%s.log", who), 1 << 26));
+        CHECK_OK(wr_u8(&b, 0));
+        for (const char *p = (const char *)b.p; (p = strstr(p, text)); p += strlen(text))
+            n++;
+        buf_clear(&b);
+        if (n >= times)
+            return;
+        if (fed_now_ms() >= end) {
+            fed_show(f);
+            fail_msg("%s.log: %u times \"%s\", not %u", who, n, text, times);
+        }
+    }
+}
+
+/* The link between the servers carries nothing any more, without being closed: while they prepare a round,
+ * while there is nothing to do, while they open it. Both notice it, and each time a new link goes on. */
+static void a_silent_link_is_replaced(void **state)
+{
+    (void)state;
+    fed f;
+    relay *link;
+    uint32_t least, most;
+    fed_make(&f, "silent", "lwe", 2, 400, "rounds.count=2 rounds.deadline_ms=120000");
+    f.seed = 11;
+    f.link_silence = "link_silence=1";
+    fed_start_csp(&f);
+    CHECK_OK(relay_start(&link, "127.0.0.1", f.csp_port, fed_path(&f, "link")));
+    f.dial_csp = relay_port(link);
+    relay_mute_after(link, 60000);
+    fed_start_aggregator(&f);
+    await_text(&f, "AS", "\"at\":\"prepare\",\"why\":\"tls: peer silent", 1);
+
+    await_text(&f, "CSP", "\"prepared\"", 1);
+    relay_mute_after(link, 0);
+    await_text(&f, "AS", "\"at\":\"ping\",\"why\":\"tls: peer silent", 1);
+    await_text(&f, "CSP", "peer silent for 1000 ms", 1);
+
+    await_text(&f, "CSP", "\"prepared\"", 2);
+    relay_mute_after(link, 30000);
+    fed_start_client(&f, 0);
+    fed_start_client(&f, 1);
+    await_text(&f, "AS", "\"at\":\"open\",\"why\":\"tls: peer silent", 1);
+
+    fed_finish(&f, 60 * FED_SLOW);
+    assert_int_equal(verify(&f, &least, &most), 2);
+    assert_true(relay_connections(link) >= 4);
+    relay_stop(link);
+    fed_end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_silent_link_is_replaced) };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
