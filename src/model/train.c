@@ -286,7 +286,7 @@ sefl_status train_records(lm *m, const uint32_t *words, const size_t *border, si
         double sum = 0;
         SEFL_CHECK(border[r + 1] > border[r], SEFL_EINVAL, "record %zu has no words", r);
         lm_state_reset(m);
-        for (size_t at = 0; at < n; at += steps) {
+        for (size_t at = 0; at < n && isfinite(sum); at += steps) {
             size_t len = n - at < steps ? n - at : steps;
             double loss;
             lm_gradient_args a = *args;
@@ -296,8 +296,10 @@ sefl_status train_records(lm *m, const uint32_t *words, const size_t *border, si
             a.seed = args->seed + at; /* other masks for the later parts of a long record */
             input[0] = at == 0 ? before : target[at - 1];
             memcpy(input + 1, target + at, (len - 1) * sizeof *input);
-            SEFL_TRY(
-                lm_gradient(m, &(lm_batch){ input, target + at, (uint32_t)len, 1 }, &a, &loss));
+            st = lm_gradient(m, &(lm_batch){ input, target + at, (uint32_t)len, 1 }, &a, &loss);
+            if (st == SEFL_ERANGE) /* the gradient is zeros now; the other records go on */
+                loss = INFINITY, st = SEFL_OK;
+            SEFL_TRY(st);
             sum += loss;
         }
         const lm_span *spans = lm_spans(m, &span_count);

@@ -63,8 +63,12 @@ sefl_status trainer_load(trainer *t, sefl_span in) SEFL_MUST_CHECK;
 
 /* Gradients of single records, for differential privacy per record: record r is the words
  * [border[r], border[r+1]), each predicted from those before it in the record, the first one from
- * `before` (<eos>); the state is empty at its start. fn gets the gradient of the mean loss of each
- * record in turn, and may read it until it returns. Empty records are SEFL_EINVAL. */
+ * `before` (<eos>); the state is empty at its start. A record longer than the model's `steps` is read
+ * in windows of so many words: the state is carried on, the gradient is not carried back, and the
+ * windows' gradients are added. fn gets the gradient of the mean loss of each whole record in turn,
+ * and may read it until it returns. A record whose loss is not finite, or above LM_MAX_LOSS a word in
+ * one of its windows, comes with the loss INFINITY and no spans; the next one is as if it had not
+ * been there. Empty records are SEFL_EINVAL. */
 typedef sefl_status train_record_fn(void *ctx, size_t record, const nn_real *grad,
                                     const lm_span *spans, size_t span_count, double loss);
 sefl_status train_records(lm *m, const uint32_t *words, const size_t *border, size_t records,

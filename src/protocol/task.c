@@ -135,7 +135,8 @@ static sefl_status check_privacy(const task *t, pack_nano z)
                    "task: training.steps is %u: unit record is one local step a round",
                    t->local_steps);
         SEFL_CHECK(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
-                   "task: training.optimiser: unit record sums clipped gradients, sgd only");
+                   "task: training.optimiser: unit record adds one clipped step for each record, "
+                   "sgd only");
         SEFL_CHECK(t->weights == TASK_EQUAL, SEFL_EINVAL,
                    "task: privacy.weights is capped: unit record counts every record once");
     } else {

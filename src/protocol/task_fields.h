@@ -50,11 +50,12 @@
     S("training.beta1", REAL, t.optim.beta1, "0.9", 0, 1, NULL, "")                                 \
     S("training.beta2", REAL, t.optim.beta2, "0.999", 0, 1, NULL, "")                               \
     S("training.epsilon", REAL, t.optim.epsilon, "1e-8", 0, 1, NULL, "")                            \
-    S("training.gradient_clip", REAL, t.gradient_clip, "0.25", 0, 1000000, NULL, "of a batch")      \
+    S("training.gradient_clip", REAL, t.gradient_clip, "0.25", 0, 1000000, NULL,                \
+      "of a batch, or of a record")                                                                 \
     S("training.dropout", REAL, t.dropout, "0.2", 0, 1, NULL, "")                                   \
     S("training.epochs", COUNT, t.local_epochs, "1", 0, 1000000, NULL, "a round; 0: steps count")   \
     S("training.steps", COUNT, t.local_steps, "0", 0, 1000000, NULL, "a round; 0: epochs count")    \
-    S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL, "L2 norm of an update")                     \
+    S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL, "L2 norm of an update, or a record's step") \
     S("privacy.noise", WORD, t.noise, "joint", 0, 0, "none joint own", "")                          \
     S("privacy.z", DECIMAL, t.z, "1", 0, 0, NULL, "noise over sensitivity")                         \
     S("privacy.claim", WORD, claim, "dp", 0, 0, "none dp", "none: nothing is claimed")              \

@@ -269,12 +269,6 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
         st = leave_round(c, LOG_INFO, "it closed while this client trained");
         goto done;
     }
-    if (st == SEFL_ERANGE) { /* diverged: the sentence has no number in it */
-        char why[256];
-        snprintf(why, sizeof why, "%.255s", sefl_last_error());
-        st = leave_round(c, LOG_WARN, why);
-        goto done;
-    }
     if (st == SEFL_EIO) { /* a full disk may have room later; other coins then */
         log_error(c->o.log, "update not written", lf_str("why", sefl_last_error()));
         st = tell(c, MEMBER_FAILED, "the update could not be written");
@@ -282,6 +276,12 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     }
     if (st != SEFL_OK)
         goto done;
+    if (client_update_diverged(c->update))
+        log_warn(c->o.log,
+                 c->t.unit == TASK_UNIT_RECORD
+                     ? "training diverged on this model for some records: they count as zeros"
+                     : "training diverged on this model: zeros are uploaded",
+                 lf_u64("round", round));
     SEFL_TRY(client_store_finish(c->store, &body));
     log_debug(c->o.log, "update finished", lf_u64("round", round), lf_u64("bytes", body.bytes),
               lf_hash("body", body.hash));

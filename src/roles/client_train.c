@@ -27,7 +27,8 @@ uint64_t client_dropout_seed(const task *t, uint64_t round, const uint8_t client
 static sefl_status diverged(uint64_t round)
 {
     return sefl_fail(SEFL_ERANGE,
-                     "round %" PRIu64 ": local training diverged; nothing is uploaded in it",
+                     "round %" PRIu64 ": local training diverged (a smaller training.lr or a "
+                     "tighter training.gradient_clip may help)",
                      round);
 }
 
@@ -71,6 +72,8 @@ sefl_status client_train_local(const client_train *c, float *v)
         }
     }
 done:
+    if (st == SEFL_ERANGE)
+        memset(v, 0, t->params * sizeof *v);
     sefl_wipe(&info, sizeof info);
     trainer_free(tr);
     return st;
@@ -110,8 +113,33 @@ typedef struct records {
     int64_t *X, *one;
     float *v;
     const sefl_rng *coins;
+    size_t zeroed;
     uint64_t done, total;
 } records;
+
+/* v = -lr * g, g limited to gradient_clip; false and zeros where that is not finite. */
+static bool step_of(float *v, const task *t, const nn_real *grad, const lm_span *spans,
+                    size_t span_count)
+{
+    double square = 0, scale = t->lr;
+    bool finite = true;
+    memset(v, 0, t->params * sizeof *v);
+    for (size_t s = 0; s < span_count; s++)
+        for (size_t i = 0; i < spans[s].count; i++)
+            square += (double)grad[spans[s].offset + i] * (double)grad[spans[s].offset + i];
+    double norm = sqrt(square);
+    if (t->gradient_clip > 0 && norm > t->gradient_clip)
+        scale *= t->gradient_clip / norm;
+    for (size_t s = 0; s < span_count; s++)
+        for (size_t i = 0; i < spans[s].count; i++) {
+            float x = (float)(-scale * (double)grad[spans[s].offset + i]);
+            finite = finite && isfinite(x);
+            v[spans[s].offset + i] = x;
+        }
+    if (!isfinite(norm) || !finite)
+        memset(v, 0, t->params * sizeof *v);
+    return isfinite(norm) && finite;
+}
 
 static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, const lm_span *spans,
                              size_t span_count, double loss)
@@ -119,28 +147,14 @@ static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, cons
     records *r = ctx;
     const task *t = r->c->task;
     sefl_status st = SEFL_OK;
-    float *v = r->v; /* theta is in the model */
-    double square = 0;
     int64_t most = t->ahe.pack.value_max;
-    (void)record, (void)loss;
-    for (size_t s = 0; s < span_count; s++)
-        for (size_t i = 0; i < spans[s].count; i++)
-            square += (double)grad[spans[s].offset + i] * (double)grad[spans[s].offset + i];
-    double norm = sqrt(square), scale = t->lr;
-    if (!isfinite(norm)) {
-        st = diverged(r->c->round);
-        goto done;
-    }
-    if (t->gradient_clip > 0 && norm > t->gradient_clip)
-        scale *= t->gradient_clip / norm;
-    memset(v, 0, t->params * sizeof *v);
-    for (size_t s = 0; s < span_count; s++)
-        for (size_t i = 0; i < spans[s].count; i++)
-            v[spans[s].offset + i] = (float)(-scale * (double)grad[spans[s].offset + i]);
+    (void)record;
+    if (!step_of(r->v, t, grad, spans, span_count) || !isfinite(loss))
+        r->zeroed++; /* rounded like the others: it takes its coins */
     if (t->noise != TASK_NOISE_NONE) {
-        SEFL_TRY(dp_round_add(r->X, r->one, &t->grid, v, t->params, most, r->coins));
+        SEFL_TRY(dp_round_add(r->X, r->one, &t->grid, r->v, t->params, most, r->coins));
     } else {
-        SEFL_TRY(round_vector(r->one, t, v, NULL, r->coins));
+        SEFL_TRY(round_vector(r->one, t, r->v, NULL, r->coins));
         for (size_t i = 0; i < t->params; i++)
             SEFL_CHECK(r->one[i] <= most - r->X[i] && r->one[i] >= -most - r->X[i], SEFL_ERANGE,
                        "records: coordinate %zu of the sum passes the slot's bound", i);
@@ -165,20 +179,22 @@ static sefl_status some_records(records *r, size_t from, size_t n, uint64_t step
     SEFL_TRY(sefl_new(&border, n + 1, sizeof *border));
     for (size_t i = 0; i <= n; i++)
         border[i] = text->line[text->doc[from + i]];
-    st = train_records(c->m, text->token, border, n, c->eos, &args, on_record, r);
-    if (st == SEFL_ERANGE)
-        st = diverged(c->round);
+    SEFL_TRY(train_records(c->m, text->token, border, n, c->eos, &args, on_record, r));
 done:
     sefl_free(border);
     return st;
 }
 
-sefl_status client_train_records(const client_train *c, int64_t *X, int64_t *scratch, float *v,
-                                 const sefl_rng *coins)
+size_t client_train_record_count(const task *t, const corpus *text)
+{
+    return text->docs < t->records_max ? text->docs : t->records_max;
+}
+
+sefl_status client_train_records(const client_train *c, int64_t *X, size_t *zeroed,
+                                 int64_t *scratch, float *v, const sefl_rng *coins)
 {
     sefl_status st = SEFL_OK;
-    const task *t = c->task;
-    size_t docs = c->text->docs, n = docs < t->records_max ? docs : t->records_max;
+    size_t docs = c->text->docs, n = client_train_record_count(c->task, c->text);
     unsigned __int128 passed = (unsigned __int128)(c->round - 1) * n;
     size_t from = n < docs ? (size_t)(passed % docs) : 0;
     size_t first = docs - from < n ? docs - from : n;
@@ -187,5 +203,6 @@ sefl_status client_train_records(const client_train *c, int64_t *X, int64_t *scr
     if (first < n)
         SEFL_TRY(some_records(&r, 0, n - first, first));
 done:
+    *zeroed = r.zeroed;
     return st;
 }

@@ -19,7 +19,8 @@ enum { WINDOW = 1 << 20 };
 
 struct client_update {
     client_update_config c;
-    ahe_enc *enc; /* made with the first round, kept */
+    ahe_enc *enc;  /* made with the first round, kept */
+    bool diverged; /* in the latest round */
 };
 
 /* One round's work. */
@@ -156,13 +157,18 @@ static sefl_status train(work *w)
     if (t->unit == TASK_UNIT_RECORD) {
         SEFL_TRY(sefl_new(&w->X, t->values, sizeof *w->X));
         SEFL_TRY(sefl_new(&w->one, t->params, sizeof *w->one));
-        SEFL_TRY(client_train_records(&job, w->X, w->one, w->global, &w->coins));
+        size_t zeroed;
+        SEFL_TRY(client_train_records(&job, w->X, &zeroed, w->one, w->global, &w->coins));
+        w->u->diverged = zeroed > 0;
         close_model(w);
     } else {
-        SEFL_TRY(client_train_local(&job, w->global));
+        st = client_train_local(&job, w->global);
+        w->u->diverged = st == SEFL_ERANGE;
+        SEFL_TRY(st == SEFL_ERANGE ? SEFL_OK : st);
         close_model(w);
         SEFL_TRY(sefl_new(&w->X, t->values, sizeof *w->X));
-        SEFL_TRY(client_train_round(w->X, t, c->text, w->global, &w->coins));
+        if (!w->u->diverged)
+            SEFL_TRY(client_train_round(w->X, t, c->text, w->global, &w->coins));
     }
 done:
     return st;
@@ -230,6 +236,7 @@ sefl_status client_update_make(client_update *u, client_body *out, const client_
     work w = { .u = u, .t = u->c.task, .job = job, .total = u->c.task->ahe.units };
     client_body made = { 0 };
     *out = made;
+    u->diverged = false;
     SEFL_CHECK(job->round >= 1, SEFL_EINVAL, "rounds count from 1");
     SEFL_CHECK(!file_exists(job->body), SEFL_EEXIST,
                "round %" PRIu64 " was encrypted before: its bytes are in %s", job->round,
@@ -249,6 +256,11 @@ sefl_status client_update_make(client_update *u, client_body *out, const client_
 done:
     clear_work(&w);
     return st;
+}
+
+bool client_update_diverged(const client_update *u)
+{
+    return u->diverged;
 }
 
 /* ---- what is kept between rounds ------------------------------------------------------------- */

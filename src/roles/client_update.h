@@ -14,6 +14,8 @@
  *   3. clip and stochastic rounding to integers X: dp_round on the task's grid with coins "round"
  *      (weights: with the slot; records: each by itself, then added; no noise: dp_round_plain)
  *      zeros (hidden sampling, not drawn): X is zero, nothing is trained, the rest is the same
+ *      training diverged (unit client): X is zero, the weight slot too, the rest is the same: a client
+ *      that fell silent would tell all who count uploads something about its text
  *   4. encryption with coins "encrypt", unit by unit, into a file beside `body`, which is synced and
  *      only then gets its name: a file of that name is always whole
  *
@@ -71,10 +73,13 @@ typedef struct client_update client_update;
 sefl_status client_update_new(client_update **out, const client_update_config *c) SEFL_MUST_CHECK;
 void client_update_free(client_update *u);
 
-/* SEFL_EAUTH: the model is not the one that was signed. SEFL_ERANGE: training diverged, there is
- * nothing to upload in this round. SEFL_EEXIST: the body was made before. */
+/* SEFL_EAUTH: the model is not the one that was signed. SEFL_EEXIST: the body was made before. */
 sefl_status client_update_make(client_update *u, client_body *out,
                                const client_job *job) SEFL_MUST_CHECK;
+
+/* In the latest client_update_make training diverged, so that all of X (unit record: some records) is
+ * zeros. For the owner's log alone. */
+bool client_update_diverged(const client_update *u);
 
 /* Hash and size of a file as it lies there. */
 sefl_status client_body_of(client_body *out, const char *path) SEFL_MUST_CHECK;

@@ -115,6 +115,7 @@ static sefl_status one_thread(void *ctx, unsigned lane, size_t begin, size_t end
     lm *m = NULL;
     float *v = NULL;
     int64_t *X = NULL, *one = NULL;
+    size_t zeroed;
     double limit = 0.4 * b->seconds;
     seeded gen;
     sefl_rng rng = seeded_rng(&gen);
@@ -142,7 +143,8 @@ static sefl_status one_thread(void *ctx, unsigned lane, size_t begin, size_t end
         memcpy(lm_theta(m), b->s->theta, t->params * sizeof *v);
         memcpy(v, b->s->theta, t->params * sizeof *v);
         lm_state_reset(m);
-        st = one ? client_train_records(&job, X, one, v, &rng) : client_train_local(&job, v);
+        st = one ? client_train_records(&job, X, &zeroed, one, v, &rng)
+                 : client_train_local(&job, v);
         if (st == SEFL_ERANGE || st == SEFL_ECANCELLED)
             st = SEFL_OK; /* diverged, or time is up: what was done was timed */
         SEFL_TRY(st);

@@ -13,6 +13,7 @@
  *      "seconds":4.1,"train_seconds":7.5,"encrypt_seconds":0.2,"sum_seconds":0.1,"2pc_seconds":0.3,
  *      "step_seconds":0.1,"eval_seconds":0.2,"cpu_seconds":8.2,"up_bytes":4705384,"down_bytes":1200000,
  *      "link_bytes":883000,"virtual_seconds":15.2}
+ * clients: whose update counts; diverged: of them, whose training diverged, so that it is zeros.
  * seconds is wall time; train, encrypt (clipping and rounding too) and sum are processor time of all clients
  * together, what one core would need; the others are wall time. cpu is all that the process used.
  *

@@ -168,14 +168,9 @@ static sefl_status order_freeze(sim *s, const agg_order *o)
     s->r.sum = s->got.add;
     s->r.diverged = s->got.diverged;
     s->r.clients = s->got.clients;
-    SEFL_CHECK(s->got.clients > 0 || s->t->threshold > 1, SEFL_ERANGE,
-               "round %" PRIu64 ": local training diverged: a smaller training.lr?", o->round);
     log_info(&s->log, "round closed", lf_u64("round", o->round), lf_u64("clients", s->got.clients),
              lf_u64("diverged", s->got.diverged));
-    /* below the threshold (one is as good as none) the machine skips the round */
-    agg_event e = { .kind = AGG_FROZEN,
-                    .round = o->round,
-                    .clients = s->got.clients > 0 ? s->got.clients : 1 };
+    agg_event e = { .kind = AGG_FROZEN, .round = o->round, .clients = s->got.clients };
     SEFL_TRY(agg_on(s->a, &e, s->now));
 done:
     return st;
@@ -239,11 +234,20 @@ static void warn_early(sim *s)
              s->t->patience > 0 ? " and when rounds.patience ends the run" : "");
 }
 
-/* Noise that left the model worse than it began. */
+/* Training that diverged, and noise that left the model worse than it began. */
 static void warn_late(sim *s)
 {
     const simulate_result *r = s->out;
     char end[32] = "out of range";
+    bool all = r->diverged > 0 && r->diverged == r->updates;
+    if (r->diverged > 0)
+        warn(s,
+             "local training diverged in %s%" PRIu64 " of %" PRIu64
+             " updates, which are zeros%s: try "
+             "a smaller training.lr or a tighter training.gradient_clip",
+             all ? "all " : "", r->diverged, r->updates, all ? "; nothing was learned" : "");
+    if (all)
+        return;
     if (!s->lost && !(r->first_perplexity > 0 && r->last_perplexity > r->first_perplexity))
         return;
     if (!s->lost)

@@ -51,8 +51,8 @@ typedef struct simulate_result {
     char folder[PATH_MAX];
     bool was_there; /* finished before: nothing was done */
     uint64_t rounds, skipped;
-    uint64_t updates;                                          /* of all released rounds */
-    const char *why;                                           /* it ended */
+    uint64_t updates, diverged; /* in released rounds; of them zeros, because training diverged */
+    const char *why;            /* it ended */
     double first_perplexity, last_perplexity, best_perplexity; /* 0: none */
     double best_possible;                                      /* of generated text; 0: not known */
     uint64_t best_round;

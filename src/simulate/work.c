@@ -125,14 +125,17 @@ void work_free(work *w)
 
 /* ---- one client ------------------------------------------------------------------------------ */
 
-/* Clipping and rounding count as encryption's: plain training does not need them. */
-static sefl_status train(const work *w, lane *l, const crowd_member *who, const sefl_coins *coins)
+/* Clipping and rounding count as encryption's: plain training does not need them. *diverged: nothing but
+ * zeros came out. */
+static sefl_status train(const work *w, lane *l, bool *diverged, const crowd_member *who,
+                         const sefl_coins *coins)
 {
     sefl_status st = SEFL_OK;
     double began = cpu_seconds(), trained = 0;
     const task *t = w->t;
     const corpus *text = &w->s->text[who->client];
     bool integers = w->s->e->protection != PROTECTION_NONE;
+    size_t zeroed;
     sefl_rng rng;
     client_train job = { .task = t,
                          .text = text,
@@ -150,13 +153,18 @@ static sefl_status train(const work *w, lane *l, const crowd_member *who, const 
     memcpy(lm_theta(l->m), w->theta, t->params * sizeof *w->theta);
     lm_state_reset(l->m);
     if (t->unit == TASK_UNIT_RECORD) {
-        SEFL_TRY(client_train_records(&job, l->X, l->one, l->v, &rng));
+        SEFL_TRY(client_train_records(&job, l->X, &zeroed, l->one, l->v, &rng));
+        *diverged = zeroed == client_train_record_count(t, text);
         goto done;
     }
     memcpy(l->v, w->theta, t->params * sizeof *w->theta);
-    SEFL_TRY(client_train_local(&job, l->v));
+    st = client_train_local(&job, l->v);
+    *diverged = st == SEFL_ERANGE;
+    SEFL_TRY(*diverged ? SEFL_OK : st);
     trained = cpu_seconds();
-    if (integers)
+    if (integers && *diverged)
+        memset(l->X, 0, t->values * sizeof *l->X);
+    else if (integers)
         SEFL_TRY(client_train_round(l->X, t, text, l->v, &rng));
 done:
     if (trained == 0)
@@ -200,14 +208,15 @@ done:
     return st;
 }
 
-/* FedAvg's weight; clipped where the experiment says a norm. */
-static void add_floats(work *w, const lane *l, uint32_t client)
+/* FedAvg's weight; clipped where the experiment says a norm. Of one that diverged as in the weight slot. */
+static void add_floats(work *w, const lane *l, uint32_t client, bool diverged)
 {
     const task *t = w->t;
     double weight = 1, scale = 1, square = 0;
     if (t->weights == TASK_CAPPED) {
         uint64_t n = w->s->text[client].tokens;
-        weight = (double)(n < t->weight_cap ? n : t->weight_cap) / (double)t->weight_cap;
+        weight =
+            diverged ? 0 : (double)(n < t->weight_cap ? n : t->weight_cap) / (double)t->weight_cap;
     }
     if (w->s->e->clip_given) {
         pack_nano clip = 0;
@@ -222,7 +231,7 @@ static void add_floats(work *w, const lane *l, uint32_t client)
     w->weight += weight;
 }
 
-static sefl_status add(work *w, lane *l, size_t piece, const sefl_coins *coins)
+static sefl_status add(work *w, lane *l, size_t piece, bool diverged, const sefl_coins *coins)
 {
     sefl_status st = SEFL_OK;
     uint32_t client = w->set[piece].client;
@@ -243,7 +252,7 @@ static sefl_status add(work *w, lane *l, size_t piece, const sefl_coins *coins)
         pthread_mutex_lock(&w->lock);
         while (w->next != piece)
             pthread_cond_wait(&w->turn, &w->lock);
-        add_floats(w, l, client);
+        add_floats(w, l, client, diverged);
         w->added++;
         pthread_mutex_unlock(&w->lock);
     } else {
@@ -276,20 +285,16 @@ static sefl_status one_client(void *ctx, unsigned lane_number, size_t begin, siz
     lane *l = &w->lane[lane_number];
     named_coins *n = NULL;
     char name[CROWD_WHO_MAX];
+    bool diverged = false;
     (void)end;
     crowd_who(name, w->set[begin].client);
     SEFL_TRY(named_coins_new(&n, name, w->s->e->seed));
     sefl_coins coins = named_coins_of(n);
-    st = train(w, l, &w->set[begin], &coins);
-    if (st == SEFL_ERANGE) { /* its owner uploads nothing in this round */
-        pthread_mutex_lock(&w->lock);
-        w->diverged++;
-        pthread_mutex_unlock(&w->lock);
-        st = SEFL_OK;
-        goto done;
-    }
-    SEFL_TRY(st);
-    SEFL_TRY(add(w, l, begin, &coins));
+    SEFL_TRY(train(w, l, &diverged, &w->set[begin], &coins));
+    SEFL_TRY(add(w, l, begin, diverged, &coins));
+    pthread_mutex_lock(&w->lock);
+    w->diverged += diverged;
+    pthread_mutex_unlock(&w->lock);
 done:
     named_coins_free(n);
     if (w->s->e->protection == PROTECTION_NONE)
@@ -333,7 +338,7 @@ static sefl_status finish(work *w, work_got *got)
         got->closed = w->closed;
     } else if (w->average) {
         for (size_t i = 0; i < t->params; i++)
-            w->average[i] /= w->weight;
+            w->average[i] /= w->weight > 0 ? w->weight : 1; /* 0: all diverged, all zeros */
         got->average = w->average;
     } else {
         for (unsigned k = 1; k < w->lanes; k++)

@@ -20,7 +20,7 @@ typedef struct work work;
 
 typedef struct work_got {
     uint32_t clients;           /* whose update counts */
-    uint32_t diverged;          /* whose training did: they upload nothing */
+    uint32_t diverged;          /* of them: whose training diverged, they upload zeros */
     const int64_t *sum;         /* task.values integers, or NULL */
     const double *average;      /* task.params, or NULL: already divided */
     ahe_sum *closed;            /* or NULL */

@@ -88,6 +88,11 @@ says "every round was skipped"; says "run 2 of 2"
 expect 1 "$SEFL" simulate -c long.yml --set name=none --set rounds.count=2 --set sweep.network.dropout=1,0 --quiet
 says "every round was skipped" # and it says so again
 
+# divergence is called that, and not blamed on clients that are missing
+expect 1 "$SEFL" simulate -c e.yml --set name=wild --set rounds.count=1 --set training.lr=1000000 \
+    --set training.gradient_clip=0 --set training.epochs=5
+says "diverged"; says "training.lr"; says "nothing was learned"; silent "skipped"
+
 # baselines in a sweep, side by side
 expect 0 "$SEFL" simulate -c e.yml --set name=base --set sweep.protection=none,cdp,sefl
 says "run 3 of 3"; silent "choice not accounted"

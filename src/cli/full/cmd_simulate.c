@@ -33,7 +33,7 @@ typedef struct session {
     bool json, quiet, terminal;
     simulate_view view;
     uint64_t began_ns, shown_ns, round, rounds_here;
-    size_t run, empty; /* runs without a single released round */
+    size_t run, empty; /* runs that learned nothing */
     unsigned warned;   /* warnings of this run that were printed at its beginning */
 } session;
 
@@ -233,6 +233,7 @@ static sefl_status one_run(session *s, size_t i)
                 "learned\n(rounds.threshold, network.dropout, rounds.deadline_ms)\n",
                 r->folder);
     }
+    s->empty += r->diverged > 0 && r->diverged == r->updates; /* a warning said so */
 done:
     clear_line(s);
     settings_clear(&one);

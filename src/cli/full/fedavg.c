@@ -101,7 +101,8 @@ static sefl_status train_one(average *a, lm *m, size_t who)
     memcpy(v, a->theta, t->params * sizeof *v);
     memcpy(lm_theta(m), a->theta, t->params * sizeof *v);
     lm_state_reset(m);
-    return client_train_local(&c, v);
+    sefl_status st = client_train_local(&c, v);
+    return st == SEFL_ERANGE ? SEFL_OK : st; /* diverged: v is zeros, as in the federation */
 }
 
 static sefl_status train_some(void *ctx, unsigned which, size_t begin, size_t end)

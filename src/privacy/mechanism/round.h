@@ -15,8 +15,9 @@
  * clipped to sqrt(0.99) C and scaled by w in [0, 1], the slot carries w * C/10; together at most C.
  * The sum of the slots over C/10 is the (noisy) total weight.
  *
- * Records. `unit: record` clips and rounds each record's gradient by itself and adds the integers:
- * dp_round_add. The bound holds for each record, whatever the number of them.
+ * Records. `unit: record` clips and rounds each record's step (-lr times the gradient of the whole
+ * record) by itself and adds the integers: dp_round_add. The bound holds for each record, whatever the
+ * number of them.
  *
  * Secret: v, X, and the number of attempts. Not constant-time (the client's own machine).
  * Threads: any, different outputs.   Cost: about 7 ns a coordinate plus 8 random bytes. */

@@ -90,13 +90,38 @@ static void drowned(void **state)
     assert_true(r.best_perplexity == 0 || r.best_perplexity > r.first_perplexity);
 }
 
+/* Every client's training diverges: they upload zeros, as real ones do. No round is skipped for want of
+ * clients, and the result says what happened. */
+static void diverged(void **state)
+{
+    static const char *const more[] = { "crypto=full",
+                                        "privacy.weights=capped privacy.weight_cap=200",
+                                        "protection=none",
+                                        "protection=none privacy.weights=capped "
+                                        "privacy.weight_cap=200" };
+    (void)state;
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        char name[16], text[256];
+        snprintf(name, sizeof name, "diverged-%zu", i);
+        snprintf(text, sizeof text,
+                 "training.lr=1000000 training.gradient_clip=0 training.epochs=4 %s", more[i]);
+        simulate_result r = must(name, text);
+        assert_int_equal(r.rounds, 2);
+        assert_int_equal(r.skipped, 0);
+        assert_int_equal(r.updates, 10);
+        assert_int_equal(r.diverged, 10);
+        if (i >= 2) /* no noise: the model has not moved */
+            assert_true(r.last_perplexity == r.first_perplexity);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_is_clear),  cmocka_unit_test(threads_do_not_matter),
 
         cmocka_unit_test(budget_ends_it), cmocka_unit_test(one_client),
-        cmocka_unit_test(drowned),
+        cmocka_unit_test(drowned),        cmocka_unit_test(diverged),
     };
     return runs_end(cmocka_run_group_tests(tests, folder_make_quick, folder_remove));
 }

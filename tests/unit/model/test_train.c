@@ -339,6 +339,80 @@ static void test_records(void **state)
     }
 }
 
+enum { OTHERS = 4, LEN = 4, RARE = VOCAB - 1 }; /* RARE is alone in its block of the encoder */
+
+typedef struct taken {
+    nn_real *grad[OTHERS + 1];
+    double loss[OTHERS + 1];
+    size_t bytes;
+} taken;
+
+static sefl_status keep_record(void *ctx, size_t record, const nn_real *grad, const lm_span *spans,
+                               size_t span_count, double loss)
+{
+    taken *k = ctx;
+    k->loss[record] = loss;
+    memset(k->grad[record], 0, k->bytes);
+    for (size_t i = 0; i < span_count; i++)
+        memcpy(k->grad[record] + spans[i].offset, grad + spans[i].offset,
+               spans[i].count * sizeof *grad);
+    return SEFL_OK;
+}
+
+/* A record that the model has no finite loss or gradient for is reported as such, and leaves nothing
+ * behind: the records after it have the same bytes as beside a harmless one. */
+static void test_poisoned_record(void **state)
+{
+    static const nn_real poison[] = { NAN, (nn_real)3e38, (nn_real)-1e30 };
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++)
+        for (size_t kind = 0; kind < 3; kind++) {
+            lm *m;
+            size_t border[OTHERS + 2], n, at = 0, count = 1;
+            uint32_t words[(OTHERS + 3) * LEN];
+            taken with = { 0 }, without = { 0 };
+            if (sizes[i].tied && kind < 2)
+                continue; /* every word's softmax sees that row */
+            CHECK_OK(lm_new(&m, &sizes[i], NULL));
+            lm_init(m, 4);
+            const lm_param *p = lm_params(m, &n);
+            for (size_t k = 0; k < n; k++)
+                if (kind < 2 && strcmp(p[k].name, "encoder.weight") == 0)
+                    at = p[k].offset + bhm_block_row(p[k].shape, RARE / p[k].shape.block, &count);
+                else if (kind == 2 && strcmp(p[k].name, "decoder.bias") == 0)
+                    at = p[k].offset + RARE;
+            assert_true(at > 0 || kind < 2);
+            for (size_t k = 0; k < count; k++)
+                lm_theta(m)[at + k] = poison[kind];
+            with.bytes = without.bytes = lm_count(m) * sizeof(nn_real);
+            for (size_t r = 0; r <= OTHERS; r++) {
+                CHECK_OK(sefl_new(&with.grad[r], with.bytes, 1));
+                CHECK_OK(sefl_new(&without.grad[r], with.bytes, 1));
+            }
+            /* the middle one is longer than a window, and rare in the first of its windows */
+            for (size_t r = 0; r <= OTHERS + 1; r++)
+                border[r] = r * LEN + (r > 2 ? 2 * LEN : 0);
+            for (size_t k = 0; k < border[OTHERS + 1]; k++)
+                words[k] = text[k] % RARE;
+            lm_gradient_args args = { .dropout = 0.2, .seed = 9 };
+            CHECK_OK(train_records(m, words, border, OTHERS + 1, 0, &args, keep_record, &without));
+            words[border[2] + 1] = RARE;
+            CHECK_OK(train_records(m, words, border, OTHERS + 1, 0, &args, keep_record, &with));
+            for (size_t r = 0; r <= OTHERS; r++) {
+                bool same = memcmp(with.grad[r], without.grad[r], with.bytes) == 0;
+                assert_true(isfinite(without.loss[r]));
+                if (same == (r == 2) || (r != 2 && with.loss[r] != without.loss[r]))
+                    fail_msg("model %zu, poison %zu: record %zu", i, kind, r);
+            }
+            assert_true(kind == 1 || with.loss[2] == INFINITY);
+            for (size_t k = 0; kind != 1 && k < lm_count(m); k++)
+                assert_true(with.grad[2][k] == 0);
+            for (size_t r = 0; r <= OTHERS; r++)
+                sefl_free(with.grad[r]), sefl_free(without.grad[r]);
+            lm_free(m);
+        }
+}
+
 /* Evaluation is the mean over ten columns with carried state, whatever was read before. */
 static void test_evaluate(void **state)
 {
@@ -480,9 +554,9 @@ int main(void)
         cmocka_unit_test(test_optimisers),       cmocka_unit_test(test_learning),
         cmocka_unit_test(test_threads_and_seed), cmocka_unit_test(test_resume),
         cmocka_unit_test(test_bad_checkpoints),  cmocka_unit_test(test_divergence),
-        cmocka_unit_test(test_records),          cmocka_unit_test(test_evaluate),
-        cmocka_unit_test(test_generate),         cmocka_unit_test(test_bad_settings),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_records),          cmocka_unit_test(test_poisoned_record),
+        cmocka_unit_test(test_evaluate),         cmocka_unit_test(test_generate),
+        cmocka_unit_test(test_bad_settings),     cmocka_unit_test(test_faults),
     };
     make_text();
     return cmocka_run_group_tests(tests, NULL, NULL);

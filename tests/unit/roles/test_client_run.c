@@ -265,6 +265,26 @@ static void hidden_sampling_uploads_zeros(void **state)
     end(s);
 }
 
+/* A model that training diverges on: the same path, sizes, charge and receipt; the owner's log says why
+ * it is zeros. */
+static void diverged_training_uploads_zeros(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "training.lr=1000000", "training.gradient_clip=0", "training.epochs=4");
+    s->as.rounds = 2;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.receipts, 2);
+    assert_int_equal(s->made, 2);
+    assert_int_equal(s->nonzero, 0);
+    assert_int_equal(charged(s), 2);
+    assert_non_null(strstr(log_of(s), "training diverged on this model: zeros are uploaded"));
+    client_free(s->c);
+    s->c = NULL;
+    receipts_are_kept(s, 2);
+    end(s);
+}
+
 static void *stop_in_the_wait(void *arg)
 {
     scene *s = arg;
@@ -478,6 +498,7 @@ int main(void)
         cmocka_unit_test(the_ledger_is_over_all_tasks),
         cmocka_unit_test(not_drawn_stays_not_drawn),
         cmocka_unit_test(hidden_sampling_uploads_zeros),
+        cmocka_unit_test(diverged_training_uploads_zeros),
         cmocka_unit_test(finished_zeros_wait_again),
         cmocka_unit_test(an_old_round_said_again),
         cmocka_unit_test(a_charged_round_is_not_made_again),

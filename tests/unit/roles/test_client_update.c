@@ -243,12 +243,22 @@ static void body_holds_the_integers(void **state)
     }
 }
 
+static void all_zeros(const char *path, uint64_t round)
+{
+    int64_t *got = NULL;
+    CHECK_OK(sefl_new(&got, fx.t.values, sizeof *got));
+    memset(got, 1, fx.t.values * sizeof *got);
+    fixture_open(&fx, got, path, round);
+    for (size_t i = 0; i < fx.t.values; i++)
+        assert_int_equal(got[i], 0);
+    sefl_free(got);
+}
+
 static void zeros_look_alike(void **state)
 {
     (void)state;
     for (size_t k = 0; k < 3; k++) {
         static test_coins coins;
-        int64_t *got = NULL;
         client_body body;
         fixture_task(&fx, &shapes[k]);
         fixture_model(&fx, 5);
@@ -260,13 +270,8 @@ static void zeros_look_alike(void **state)
         job.zeros = true;
         CHECK_OK(client_update_make(u, &body, &job));
         assert_int_equal(body.bytes, ahe_body_bytes(&fx.t.ahe));
-        CHECK_OK(sefl_new(&got, fx.t.values, sizeof *got));
-        memset(got, 1, fx.t.values * sizeof *got);
-        fixture_open(&fx, got, path, 1);
-        for (size_t i = 0; i < fx.t.values; i++)
-            assert_int_equal(got[i], 0);
+        all_zeros(path, 1);
         unlink(path);
-        sefl_free(got);
         client_update_free(u);
     }
 }
@@ -326,7 +331,8 @@ static void wrong_inputs_are_refused(void **state)
     client_update_free(u);
 }
 
-static void diverged_training_uploads_nothing(void **state)
+/* The weight slot is zero too. */
+static void diverged_training_uploads_zeros(void **state)
 {
     (void)state;
     sefl_coins c = coins_system();
@@ -334,20 +340,130 @@ static void diverged_training_uploads_nothing(void **state)
     static const shape wild[] = {
         { .scheme = "lwe", .noise = TASK_NOISE_JOINT, .lr = 1e30, .epochs = 3 },
         { .scheme = "lwe", .noise = TASK_NOISE_JOINT, .lr = 1e38, .steps = 1 },
+        { .scheme = "lwe", .noise = TASK_NOISE_OWN, .weights = TASK_CAPPED, .lr = 1e30 },
+        { .scheme = "lwe", .noise = TASK_NOISE_JOINT, .unit = TASK_UNIT_RECORD },
     };
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = 0; k < sizeof wild / sizeof *wild; k++) {
         fixture_task(&fx, &wild[k]);
         fx.t.gradient_clip = k == 1 ? 1e30 : 0;
-        if (k == 1)
+        if (k == 1 || k == 3)
             fx.t.lr = 1e308; /* the step itself has no finite value */
         fixture_model(&fx, 1);
         client_update *u = update_of(&c);
-        client_job job = job_of(4, folder_path("wild"));
-        CHECK_STATUS(client_update_make(u, &body, &job), SEFL_ERANGE);
-        assert_non_null(strstr(sefl_last_error(), "round 4"));
-        assert_int_equal(files_beside("wild"), 0);
+        const char *path = folder_path("wild");
+        client_job job = job_of(4, path);
+        CHECK_OK(client_update_make(u, &body, &job));
+        assert_true(client_update_diverged(u));
+        assert_int_equal(body.bytes, ahe_body_bytes(&fx.t.ahe));
+        all_zeros(path, 4);
+        unlink(path);
+        fx.t.lr = 0.1; /* the next round is as good as ever */
+        job.round = 5;
+        CHECK_OK(client_update_make(u, &body, &job));
+        assert_false(client_update_diverged(u));
+        unlink(path);
         client_update_free(u);
     }
+}
+
+/* ---- unit record: what one record can do ----------------------------------------------------- */
+
+static nn_real *value_of(lm *m, const char *name, size_t at)
+{
+    size_t n;
+    const lm_param *p = lm_params(m, &n);
+    for (size_t k = 0; k < n; k++)
+        if (strcmp(p[k].name, name) == 0)
+            return lm_theta(m) + p[k].offset + at;
+    fail_msg("no parameter %s", name);
+    return NULL;
+}
+
+/* Models on which <unk> (word 0) ruins a record: a loss above 1,000 nats a word; a gradient that is not
+ * finite (the first value of each block of the embedding is that of word 0 alone). */
+static void hates_unk(lm *m)
+{
+    *value_of(m, "decoder.bias", 0) = (nn_real)-1e30;
+}
+
+static void bursts_on_unk(lm *m)
+{
+    const nn_real huge = (nn_real)3e38;
+    size_t n;
+    const lm_param *p = lm_params(m, &n);
+    for (size_t k = 0; k < 3; k++) /* 6 columns in blocks of 2: three values each */
+        *value_of(m, "encoder.weight", 3 * k) = huge;
+    for (size_t k = 0; k < n; k++) /* gates that a large input does not saturate */
+        if (strstr(p[k].name, "weight_ih"))
+            for (size_t i = 0; i < p[k].count; i++)
+                lm_theta(m)[p[k].offset + i] *= (nn_real)1e-38;
+}
+
+static void made_of(const corpus *text, int64_t *X, bool *diverged, uint64_t round)
+{
+    static test_coins coins;
+    seen watched = { .X = X };
+    client_update *u = NULL;
+    client_body body;
+    coins.n = 0;
+    sefl_coins c = test_coins_of(&coins);
+    CHECK_OK(client_update_new(&u, &(client_update_config){ .task = &fx.t,
+                                                            .words = fx.words,
+                                                            .text = text,
+                                                            .client = fx.client,
+                                                            .coins = &c,
+                                                            .observe = look,
+                                                            .observe_ctx = &watched }));
+    const char *path = folder_path("record");
+    client_job job = job_of(round, path);
+    CHECK_OK(client_update_make(u, &body, &job)); /* it uploads, whatever the record is */
+    assert_int_equal(body.bytes, ahe_body_bytes(&fx.t.ahe));
+    *diverged = client_update_diverged(u);
+    unlink(path);
+    client_update_free(u);
+}
+
+/* The same text with and without one poisonous record (another one in its place), the same coins: the
+ * integers differ by one record's vector, whose norm is within the bound that epsilon rests on. */
+static void one_record_moves_the_sum_by_its_bound(void **state)
+{
+    static const char harmless[] = "the cat sat on the mat\n"
+                                   "a dog ran to the cat\n"
+                                   "\n"
+                                   "the dog sat and the cat ran\n"
+                                   "on a mat sat a dog on\n" /* was: zanzibar, <unk> */
+                                   "to the mat ran the dog and a cat and a dog\n";
+    void (*const models[])(lm *) = { hates_unk, bursts_on_unk };
+    corpus other = { 0 };
+    (void)state;
+    CHECK_OK(corpus_read_over(&other, fx.words, &(corpus_file){ .path = "text" },
+                              span_of_str(harmless)));
+    for (size_t k = 0; k < 4; k++) {
+        int64_t *with = NULL, *without = NULL;
+        fixture_task(&fx, &shapes[k % 2 ? 6 : 8]);
+        fx.t.gradient_clip = k < 2 ? 0.25 : 0;
+        fixture_model_as(&fx, 1, models[k / 2]);
+        CHECK_OK(sefl_new(&with, fx.t.values, sizeof *with));
+        CHECK_OK(sefl_new(&without, fx.t.values, sizeof *without));
+        for (uint64_t round = 1; round <= 3;
+             round++) { /* 4 of 6 records: it is in rounds 2 and 3 */
+            bool zeroed, clean, any = false;
+            made_of(&fx.text, with, &zeroed, round);
+            made_of(&other, without, &clean, round);
+            assert_true(zeroed == (round > 1));
+            assert_false(clean);
+            for (size_t i = 0; i < fx.t.values; i++) {
+                any = any || with[i] != 0; /* the other records are there */
+                without[i] -= with[i];
+            }
+            assert_true(any);
+            uint64_t hi, square = dp_sum_of_squares(&hi, without, fx.t.values);
+            assert_true((round > 1) == (square > 0));
+            assert_true(hi == 0 && square <= fx.t.grid.s2);
+        }
+        sefl_free(with), sefl_free(without);
+    }
+    corpus_clear(&other);
 }
 
 /* ---- breaking off ---------------------------------------------------------------------------- */
@@ -466,7 +582,8 @@ int main(void)
         cmocka_unit_test(body_holds_the_integers),
         cmocka_unit_test(zeros_look_alike),
         cmocka_unit_test(wrong_inputs_are_refused),
-        cmocka_unit_test(diverged_training_uploads_nothing),
+        cmocka_unit_test(diverged_training_uploads_zeros),
+        cmocka_unit_test(one_record_moves_the_sum_by_its_bound),
         cmocka_unit_test(stopped_at_any_step),
         cmocka_unit_test(killed_before_the_end),
         cmocka_unit_test(every_fault_is_told),

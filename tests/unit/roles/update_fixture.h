@@ -132,13 +132,15 @@ static inline void fixture_task(fixture *f, const shape *s)
     CHECK_OK(ahe_params_init(&t->ahe, scheme, &p, t->pub, t->values));
 }
 
-/* The model that the round starts from, as a file. */
-static inline void fixture_model(fixture *f, uint64_t seed)
+/* The model that the round starts from, as a file. change: values from lm_init to others; NULL: none. */
+static inline void fixture_model_as(fixture *f, uint64_t seed, void (*change)(lm *m))
 {
     lm *m = NULL;
     sefl_buf b = { 0 };
     CHECK_OK(lm_new(&m, &f->t.model, NULL));
     lm_init(m, seed);
+    if (change)
+        change(m);
     model_meta meta = { .cfg = *lm_get_config(m) };
     model_meta_set_vocab(&meta, f->words);
     snprintf(f->model, sizeof f->model, "%s", folder_path("model.safetensors"));
@@ -147,6 +149,11 @@ static inline void fixture_model(fixture *f, uint64_t seed)
     sha256_of(f->model_hash, buf_span(&b));
     buf_clear(&b);
     lm_free(m);
+}
+
+static inline void fixture_model(fixture *f, uint64_t seed)
+{
+    fixture_model_as(f, seed, NULL);
 }
 
 /* The integers in a body, with the secret key. */
