@@ -183,7 +183,7 @@ static sefl_status check_receipt(audit *a, const char *path)
     SEFL_TRY(envelope_check_one(&env, SIGN_RECEIPT, SIGNER_AS, a->servers.as));
     SEFL_TRY(round_receipt_read(&r, env.content));
     SEFL_CHECK(memcmp(r.task, a->t.id, 32) == 0, SEFL_ESTATE, "%s: of another task", path);
-    SEFL_TRY(journal_update_get(a->as, r.round, r.client, &u, NULL));
+    SEFL_TRY(journal_update_get(a->as, r.round, r.client, &u));
     SEFL_CHECK(memcmp(u.body, r.body, 32) == 0 && u.bytes == r.bytes, SEFL_ESTATE,
                "%s: AS has another body of this client", path);
     a->receipts++;

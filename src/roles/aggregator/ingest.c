@@ -247,20 +247,37 @@ static bool is_known(const uint8_t content[CONTENT_BYTES])
     return memcmp(content, unknown, sizeof unknown) != 0;
 }
 
-/* What is known of this client, for the gate. Called with the role's lock. */
-static sefl_status ask_gate(ingest *in, uint64_t round, uint64_t bytes, const round_member *who,
-                            agg_verdict *v, sefl_buf *receipt)
+/* The receipt of an update, signed; Ed25519 makes the same bytes each time, so none is kept here. */
+static sefl_status make_receipt(ingest *in, const journal_update *u, sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
-    journal_update had;
+    uint8_t bytes[RECEIPT_BYTES];
+    round_receipt r = { .round = u->round, .bytes = u->bytes };
+    memcpy(r.task, in->c.task, sizeof r.task);
+    memcpy(r.client, u->client, sizeof r.client);
+    memcpy(r.body, u->body, sizeof r.body);
+    round_receipt_write(bytes, &r);
+    envelope env = { .kind = SIGN_RECEIPT, .content = span_of(bytes, sizeof bytes) };
+    SEFL_TRY(envelope_sign(&env, SIGNER_AS, in->c.key));
+    SEFL_TRY(envelope_write(out, &env));
+done:
+    return st;
+}
+
+/* What is known of this client, for the gate. *had: what AGG_HAVE speaks of. Called with the role's
+ * lock. */
+static sefl_status ask_gate(ingest *in, uint64_t round, uint64_t bytes, const round_member *who,
+                            agg_verdict *v, journal_update *had)
+{
+    sefl_status st = SEFL_OK;
     agg_upload u = { .round = round, .bytes = bytes };
     memcpy(u.body, who->body, sizeof u.body);
-    st = journal_update_get(in->c.journal, round, who->client, &had, receipt);
+    st = journal_update_get(in->c.journal, round, who->client, had);
     if (st == SEFL_OK) {
         u.have = true;
         /* the same bytes by another name: what the client made before it was upgraded */
-        bool same = is_known(who->content) && memcmp(had.content, who->content, 32) == 0;
-        memcpy(u.have_body, same ? who->body : had.body, sizeof u.have_body);
+        bool same = is_known(who->content) && memcmp(had->content, who->content, 32) == 0;
+        memcpy(u.have_body, same ? who->body : had->body, sizeof u.have_body);
     } else if (st != SEFL_ENOTFOUND) {
         goto done;
     }
@@ -274,18 +291,21 @@ done:
 static bool admitted(ingest *in, const upload *u, uint64_t bytes, ingest_reply *r)
 {
     agg_verdict v = AGG_OVER;
+    journal_update had;
     buf_reset(&r->receipt);
     pthread_mutex_lock(in->c.gate.lock);
-    sefl_status st = ask_gate(in, u->round, bytes, &u->who, &v, &r->receipt);
+    sefl_status st = ask_gate(in, u->round, bytes, &u->who, &v, &had);
     bool copied = st == SEFL_OK && v == AGG_ADMIT && in->c.gate.has_body(in->c.gate.ctx, &u->who);
     pthread_mutex_unlock(in->c.gate.lock);
+    if (st == SEFL_OK && v == AGG_HAVE)
+        st = make_receipt(in, &had, &r->receipt); /* outside the lock: a signature takes its time */
     if (st != SEFL_OK)
         say_disk(in, r, u);
     else if (v != AGG_ADMIT)
         say_verdict(in, r, v);
     else if (copied)
         say(in, r, INGEST_COPIED, 409, "these very bytes are another update already");
-    if (st != SEFL_OK || v != AGG_HAVE)
+    if (st != SEFL_OK)
         buf_clear(&r->receipt);
     return st == SEFL_OK && v == AGG_ADMIT && !copied;
 }
@@ -501,9 +521,10 @@ void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r)
     sefl_buf folder = { 0 };
     upload u = { .round = ask->round, .who = who_asks(ask) };
     agg_verdict v = AGG_OVER;
+    journal_update had;
     *r = (ingest_reply){ .offset = UINT64_MAX };
     pthread_mutex_lock(in->c.gate.lock);
-    sefl_status st = ask_gate(in, ask->round, in->total, &u.who, &v, NULL);
+    sefl_status st = ask_gate(in, ask->round, in->total, &u.who, &v, &had);
     pthread_mutex_unlock(in->c.gate.lock);
     if (st == SEFL_OK && (v == AGG_ADMIT || v == AGG_HAVE)) {
         r->status = 200;
@@ -552,38 +573,21 @@ done:
     return st;
 }
 
-static sefl_status make_receipt(ingest *in, const upload *u, sefl_buf *out)
-{
-    sefl_status st = SEFL_OK;
-    uint8_t bytes[RECEIPT_BYTES];
-    round_receipt r = { .round = u->round, .bytes = in->total };
-    memcpy(r.task, in->c.task, sizeof r.task);
-    memcpy(r.client, u->who.client, sizeof r.client);
-    memcpy(r.body, u->who.body, sizeof r.body);
-    round_receipt_write(bytes, &r);
-    envelope env = { .kind = SIGN_RECEIPT, .content = span_of(bytes, sizeof bytes) };
-    SEFL_TRY(envelope_sign(&env, SIGNER_AS, in->c.key));
-    SEFL_TRY(envelope_write(out, &env));
-done:
-    return st;
-}
-
 /* The body is durable: the second look at the gate, the journal, the set; all of it or none. */
 static void acknowledge(ingest *in, upload *u, ingest_reply *r)
 {
     sefl_status st = SEFL_OK;
     agg_verdict v = AGG_OVER;
     bool copied = false;
-    sefl_buf receipt = { 0 }, had = { 0 };
-    journal_update j = { .round = u->round,
-                         .bytes = in->total,
-                         .when_ms = in->c.wall ? clock_ms(in->c.wall) : 0 };
+    sefl_buf receipt = { 0 };
+    journal_update had, j = { .round = u->round,
+                              .bytes = in->total,
+                              .when_ms = in->c.wall ? clock_ms(in->c.wall) : 0 };
     memcpy(j.client, u->who.client, sizeof j.client);
     memcpy(j.body, u->who.body, sizeof j.body);
     memcpy(j.content, u->who.content, sizeof j.content);
     snprintf(j.name, sizeof j.name, "%s", u->name);
-    SEFL_TRY(make_receipt(in, u, &receipt)); /* outside the lock: a signature takes its time */
-    j.receipt = buf_span(&receipt);
+    SEFL_TRY(make_receipt(in, &j, &receipt)); /* outside the lock too */
 
     pthread_mutex_lock(in->c.gate.lock);
     st = ask_gate(in, u->round, in->total, &u->who, &v, &had);
@@ -605,9 +609,9 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
         say(in, r, INGEST_TAKEN, 200, "taken");
         r->receipt = receipt, receipt = (sefl_buf){ 0 };
     } else {
-        say_verdict(in, r, v);
         if (v == AGG_HAVE)
-            r->receipt = had, had = (sefl_buf){ 0 };
+            SEFL_TRY(make_receipt(in, &had, &r->receipt));
+        say_verdict(in, r, v);
     }
 done:
     if (st != SEFL_OK)
@@ -616,7 +620,6 @@ done:
     else if (r->status != 200)
         drop_part(in, u);
     buf_clear(&receipt);
-    buf_clear(&had);
 }
 
 void upload_end(upload *u, ingest_reply *r)

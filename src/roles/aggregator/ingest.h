@@ -2,7 +2,7 @@
  *
  * A body arrives in pieces on some thread of the server. Each piece is checked unit by unit
  * (body.h), hashed and written (store/journal/spool.h). When it is complete and its hash is right it
- * is made durable, then its receipt is signed and written with it to the journal, in one step under
+ * is made durable, then its receipt is signed and its row written to the journal, in one step under
  * the role's lock with the question whether the round still takes it; only then the receipt leaves and
  * the body goes to the running sum (collect.h). A client that dies in mid-upload leaves a part of
  * its own and nothing else.

@@ -36,6 +36,8 @@ static const char *const steps[] = {
     /* what is called by its content is found by its hash */
     ("ALTER TABLE body ADD COLUMN content BLOB;"
      "CREATE INDEX body_by_content ON body(task, content) WHERE content != hash;"),
+    /* AS signs a receipt again when it is asked for: the same bytes */
+    "ALTER TABLE body DROP COLUMN receipt;",
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
@@ -404,10 +406,10 @@ sefl_status journal_update_put(journal *j, const journal_update *u)
     SEFL_TRY(check_round(u->round));
     SEFL_CHECK(memchr(u->name, 0, sizeof u->name) != NULL, SEFL_EINVAL,
                "a client's name is too long");
-    st = db_run(j->d, "INSERT INTO body VALUES(?,?,?,?,?,?,?,?,?)", db_u64(j->number),
+    st = db_run(j->d, "INSERT INTO body VALUES(?,?,?,?,?,?,?,?)", db_u64(j->number),
                 db_u64(u->round), db_blob(span_of(u->client, sizeof u->client)), db_text(u->name),
                 db_blob(span_of(u->body, sizeof u->body)), db_u64(u->bytes), db_u64(u->when_ms),
-                db_blob(u->receipt), content_or_null(u->content));
+                content_or_null(u->content));
     if (st == SEFL_EEXIST)
         st = sefl_fail(st, "round %" PRIu64 " has an update of client %s already", u->round,
                        u->name);
@@ -416,23 +418,22 @@ done:
     return st;
 }
 
-#define UPDATE_COLUMNS "round, client, name, hash, bytes, when_ms, receipt, content"
+#define UPDATE_COLUMNS "round, client, name, hash, bytes, when_ms, content"
 
 static sefl_status read_update(journal_update *u, const db_row *row)
 {
     sefl_status st = SEFL_OK;
     *u = (journal_update){ .round = db_col_u64(row, 0),
                            .bytes = db_col_u64(row, 4),
-                           .when_ms = db_col_u64(row, 5),
-                           .receipt = db_col_bytes(row, 6) };
+                           .when_ms = db_col_u64(row, 5) };
     sefl_span name = db_col_bytes(row, 2);
     SEFL_CHECK(name.n < sizeof u->name, SEFL_EPROTO, "journal: a name of %zu bytes", name.n);
     if (name.n > 0)
         memcpy(u->name, name.p, name.n);
     SEFL_TRY(take_fixed(row, 1, u->client, sizeof u->client));
     SEFL_TRY(take_fixed(row, 3, u->body, sizeof u->body));
-    if (db_col_bytes(row, 7).n > 0)
-        SEFL_TRY(take_fixed(row, 7, u->content, sizeof u->content));
+    if (db_col_bytes(row, 6).n > 0)
+        SEFL_TRY(take_fixed(row, 6, u->content, sizeof u->content));
 done:
     return st;
 }
@@ -440,7 +441,6 @@ done:
 typedef struct update_found {
     bool found;
     journal_update u;
-    sefl_buf *receipt;
 } update_found;
 
 static sefl_status take_update(void *ctx, const db_row *row)
@@ -448,19 +448,16 @@ static sefl_status take_update(void *ctx, const db_row *row)
     sefl_status st = SEFL_OK;
     update_found *f = ctx;
     SEFL_TRY(read_update(&f->u, row));
-    if (f->receipt)
-        SEFL_TRY(wr_raw(f->receipt, f->u.receipt.p, f->u.receipt.n));
-    f->u.receipt = span_of(NULL, 0);
     f->found = true;
 done:
     return st;
 }
 
 sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
-                               journal_update *out, sefl_buf *receipt)
+                               journal_update *out)
 {
     sefl_status st = SEFL_OK;
-    update_found f = { .receipt = receipt };
+    update_found f = { 0 };
     pthread_mutex_lock(&j->rows);
     SEFL_TRY(check_round(round));
     SEFL_TRY(db_each(j->d, take_update, &f,

@@ -122,14 +122,13 @@ typedef struct journal_update {
     uint8_t body[SHA256_BYTES];    /* the hash that it is called by */
     uint8_t content[SHA256_BYTES]; /* base/content.h; zeros: not known (journals before 1.2) */
     uint64_t bytes, when_ms;
-    sefl_span receipt; /* envelope; in a result it lives as long as the row function runs */
 } journal_update;
 
 /* The body must be durable before. SEFL_EEXIST if this client has one in this round. */
 sefl_status journal_update_put(journal *j, const journal_update *u) SEFL_MUST_CHECK;
-/* receipt is copied to `receipt` (may be NULL). SEFL_ENOTFOUND. */
+/* SEFL_ENOTFOUND. */
 sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
-                               journal_update *out, sefl_buf *receipt) SEFL_MUST_CHECK;
+                               journal_update *out) SEFL_MUST_CHECK;
 typedef sefl_status journal_update_fn(void *ctx, const journal_update *u);
 /* In rising order of fingerprint. */
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn,

@@ -1,5 +1,6 @@
 /* The upload path against a real journal and spool, with a gate that this file turns: every test without rooms
  * and with two of them, fewer than there are uploads at once. */
+#define _GNU_SOURCE
 #include "agg_bodies.h"
 
 #include "protocol/signed.h"
@@ -262,6 +263,34 @@ static void pieces_of_all_sizes(void **state)
     assert_int_equal(ingest_count(w.in, INGEST_AGAIN), 4);
     assert_int_equal(ingest_count(w.in, INGEST_OTHER), 4);
     assert_int_equal(ingest_count(w.in, INGEST_COPIED), 4);
+}
+
+/* The journal grows by a row for each update and holds no receipt: AS signs it again, the same bytes,
+ * also in its next life and when the round is over. */
+static void receipts_are_not_stored(void **state)
+{
+    (void)state;
+    static const char *const files[] = { "journal.db", "journal.db-wal" };
+    ingest_reply r, again;
+    char path[600];
+    open_round(8);
+    assert_int_equal(put(ann, 8, 0, 4096, &r), 200);
+    stop();
+    start();
+    open_round(9);
+    assert_int_equal(put(ann, 8, 0, 4096, &again), 200);
+    assert_int_equal(again.receipt.n, r.receipt.n);
+    assert_memory_equal(again.receipt.p, r.receipt.p, r.receipt.n);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        sefl_buf b = { 0 };
+        snprintf(path, sizeof path, "%s/%s", journal_folder(w.j), files[i]);
+        CHECK_OK(file_read(&b, path, 1 << 24));
+        if (memmem(b.p, b.n, r.receipt.p, r.receipt.n))
+            fail_msg("%s holds a receipt of %zu bytes", files[i], r.receipt.n);
+        buf_clear(&b);
+    }
+    buf_clear(&r.receipt);
+    check_receipt(&again, ann, 8, w.hash[0]);
 }
 
 /* The same bytes by their other name: the receipt again for their owner, a copy for others. */
@@ -688,6 +717,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_all_sizes),
+        cmocka_unit_test(receipts_are_not_stored),
         cmocka_unit_test(by_another_name),
         cmocka_unit_test(refusals),
         cmocka_unit_test(broken_uploads_go_on),
