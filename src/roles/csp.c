@@ -259,6 +259,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .enrol = c->ca ? enrol : NULL,
                                              .enrol_ctx = r,
                                              .members = c->ca ? members : NULL }));
+    SEFL_TRY(journal_csp_key(r->jc, &r->task));
     if (c->health_host)
         SEFL_TRY(local_http_start(&r->local, &(local_http_config){ .address = c->health_host,
                                                                    .port = c->health_port,

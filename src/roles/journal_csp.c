@@ -1,8 +1,10 @@
 #include "roles/journal_csp.h"
 
 #include "base/alloc.h"
+#include "crypto/ahe/keyfile.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 struct journal_csp {
@@ -271,6 +273,32 @@ done:
 void journal_csp_free(journal_csp *jc)
 {
     sefl_free(jc);
+}
+
+sefl_status journal_csp_key(journal_csp *jc, const task *t)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t print[PAILLIER_FINGERPRINT_BYTES];
+    char name[4 + 2 * PAILLIER_FINGERPRINT_BYTES + 1] = "key ", other[17] = "";
+    sefl_buf b = { 0 };
+    paillier_pub_fingerprint(t->pub, print);
+    keyfile_fingerprint_hex(name + 4, print);
+    st = journal_lasting_get(jc->j, name, &b);
+    if (st == SEFL_ENOTFOUND) {
+        st = journal_lasting_put(jc->j, name, span_of(t->id, sizeof t->id));
+        goto done;
+    }
+    SEFL_TRY(st);
+    for (size_t i = 0; i < 8 && i < b.n; i++)
+        snprintf(other + 2 * i, 3, "%02x", b.p[i]);
+    SEFL_CHECK(b.n == sizeof t->id && memcmp(b.p, t->id, sizeof t->id) == 0, SEFL_ESTATE,
+               "the secret key %.16s... has served task %s, and a key serves one task: make a new "
+               "one ('sefl key new'), name its public half in the new task ('sefl task new --key') "
+               "and have both servers sign that",
+               name + 4, other);
+done:
+    buf_clear(&b);
+    return st;
 }
 
 csp_journal journal_csp_table(journal_csp *jc)

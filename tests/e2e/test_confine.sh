@@ -19,6 +19,16 @@ for u in aggregator csp client@; do
         grep -q "^ExecStart=.* --config /var/lib/sefl-client/%i/client.yml$" "$unit" || fail "$unit: which folder?"
         ;;
     *)
+        # keys come as credentials: what the program is told to read is loaded, from a folder of root alone
+        for name in $(tr ' ' '\n' < "$unit" | sed -n 's|^%d/||p'); do
+            grep -qE "^LoadCredential(Encrypted)?=$name:/etc/sefl/keys/$name$" "$unit" || fail "$unit: no credential $name"
+        done
+        for option in --tls-key --sign-key; do
+            grep -q -- "$option %d/" "$unit" || fail "$unit: $option is no credential"
+        done
+        [ $u != csp ] || grep -q "^LoadCredentialEncrypted=key.lock:" "$unit" || fail "$unit: the lock is not encrypted"
+        grep -q "^d /etc/sefl/keys  *0700 root  *root  *-$" "$SEFL_SOURCE/packaging/systemd/sefl.tmpfiles" ||
+            fail "nobody makes /etc/sefl/keys"
         grep -q "^LimitMEMLOCK=64M$" "$unit" || fail "$unit: its keys cannot be locked in memory"
         grep -q "^StateDirectory=sefl-$u sefl-$u/ca$" "$unit" || fail "$unit: no place for ca"
         grep -q "^ReadWritePaths=/var/lib/sefl-$u/ca$" "$unit" || fail "$unit: ca is read-only"

@@ -59,6 +59,9 @@ if [ "$rc" -ne 0 ]; then
     tail -n 5 "$dir"/work/*/log* >&2 || :
     fail "the document exits $rc"
 fi
+# nobody is told to copy the secret key or its lock
+copies=$(find "$dir/work" -path '*/south/*' -prune -o \( -name 'key*.key' -o -name 'key*.lock' \) -print)
+[ -z "$copies" ] || fail "copies of CSP's key: $copies"
 missing=$(not_called "$dir/named" "$dir/calls")
 [ -z "$missing" ] || fail "named and never run: $missing"
 # ... and that would be noticed

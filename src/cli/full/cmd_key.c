@@ -472,7 +472,8 @@ const cli_command cmd_key = {
     .usage = "new --out PREFIX | show FILE | check SECRET | sign --out PREFIX\n"
              "       [options]",
     .details = "new makes PREFIX.key (secret, locked) and PREFIX.pub (public); in a folder\n"
-               "  csp.key, csp.pub.\n"
+               "  csp.key, csp.pub. One for each task: CSP refuses a key that served another.\n"
+               "  Keep no copy: a lost key costs the task, a stolen one its updates.\n"
                "show tells what a public or secret key file is, without opening it.\n"
                "check opens a secret key, tries it, and compares the public key beside it.\n"
                "sign makes a server's signing key: PREFIX.key (secret), PREFIX.pub (public).\n"

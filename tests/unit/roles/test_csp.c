@@ -534,6 +534,30 @@ static void wrong_keys_do_not_start(void **state)
     site_end(&s);
 }
 
+/* The same state folder and secret key, another task. */
+static void a_key_serves_one_task(void **state)
+{
+    (void)state;
+    site s, next;
+    csp_role *r;
+    site_begin(&s, "first", "none");
+    site_begin(&next, "next", "own");
+    for (int i = 0; i < 2; i++) { /* the same task may begin again */
+        CHECK_OK(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }));
+        csp_role_free(r);
+    }
+    char *state_ = next.cfg.state, *ledger_ = next.cfg.ledger;
+    next.cfg.state = s.cfg.state, next.cfg.ledger = s.cfg.ledger;
+    CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &next.cfg, .sec = sec }),
+                 SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "a key serves one task: make a new one"));
+    next.cfg.state = state_, next.cfg.ledger = ledger_;
+    CHECK_OK(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }));
+    csp_role_free(r);
+    site_end(&next);
+    site_end(&s);
+}
+
 static void settings_are_checked(void **state)
 {
     (void)state;
@@ -602,6 +626,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_are_checked),
         cmocka_unit_test(wrong_keys_do_not_start),
+        cmocka_unit_test(a_key_serves_one_task),
         cmocka_unit_test(rounds_survive_both),
         cmocka_unit_test(the_newest_connection_is_served),
         cmocka_unit_test(strangers_do_not_fill_the_disk),
