@@ -55,6 +55,10 @@ static sefl_status check_rounds(const task *t)
     SEFL_CHECK(t->threshold <= t->enrolled, SEFL_EINVAL,
                "task: rounds.threshold is %u, above rounds.enrolled (%u): no round could be opened",
                t->threshold, t->enrolled);
+    SEFL_CHECK(t->patience == 0 || t->has_valid, SEFL_EINVAL,
+               "task: rounds.patience is %u, but valid.sha256 names no validation text: the text "
+               "that may end the task must be in it",
+               t->patience);
     SEFL_CHECK(t->enough == 0 || (t->enough >= t->threshold && t->enough <= t->clients_max),
                SEFL_EINVAL,
                "task: rounds.enough is %u: 0, or from rounds.threshold (%u) to rounds.clients_max "
@@ -250,11 +254,13 @@ static sefl_status derive(task *t, const task_draft *d)
     static const ahe_scheme *const schemes[] = {
         [PACK_PAILLIER] = &ahe_paillier, [PACK_LWE] = &ahe_lwe
     };
+    static const uint8_t none[SHA256_BYTES];
     pack_nano clip, z;
     pack slots = { 0 };
 
     t->model.body = d->body == 0 ? "lstm" : "transformer";
     t->claim = d->claim != 0;
+    t->has_valid = memcmp(t->valid_hash, none, sizeof none) != 0;
     t->rate = share(d->rate);
     t->server_lr = share(t->step_nano);
     t->server_optim.kind = t->server == TASK_AVERAGE    ? OPTIM_SGD

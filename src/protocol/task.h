@@ -48,6 +48,8 @@ typedef struct task {
     vocab_order order;
     uint8_t vocab_hash[SHA256_BYTES]; /* of the public word list, in its final order */
     uint8_t init_hash[SHA256_BYTES];  /* of the initial model's file */
+    uint8_t valid_hash[SHA256_BYTES]; /* of the public validation text's file */
+    bool has_valid;                   /* there is one: valid_hash is not zero */
 
     /* local training */
     optim_config optim;

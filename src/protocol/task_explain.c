@@ -107,12 +107,16 @@ static sefl_status what_happens(sefl_buf *out, const task *t)
     else
         SEFL_TRY(wr_fmt(out, "  No noise is added.\n"));
     SEFL_TRY(wr_fmt(
-        out, "  The words of the model and its first version come from public files, named here "
-             "by their hashes.\n"
+        out, "  The words of the model, its first version and the text that AS validates it with "
+             "come from "
+             "public\n"
+             "  files, named here by their hashes.\n"
              "  No loss, word count, vocabulary or gradient norm of a client's text is sent.\n\n"));
     SEFL_TRY(hex_line(out, "this task", t->id));
     SEFL_TRY(hex_line(out, "word list", t->vocab_hash));
     SEFL_TRY(hex_line(out, "first model", t->init_hash));
+    if (t->has_valid)
+        SEFL_TRY(hex_line(out, "validation text", t->valid_hash));
     SEFL_TRY(hex_line(out, "key of CSP", key));
     SEFL_TRY(hex_line(out, "AS signs with", t->servers.as));
     SEFL_TRY(hex_line(out, "CSP signs with", t->servers.csp));

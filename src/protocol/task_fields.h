@@ -24,6 +24,7 @@
 
 #include "protocol/task.h"
 
+#define TASK_NO_VALID  "0000000000000000000000000000000000000000000000000000000000000000"
 #define TASK_COUNT_MAX (UINT64_C(1) << 53) /* integers in JSON stay exact for every reader */
 
 /* clang-format off */
@@ -44,6 +45,8 @@
     S("vocab.order", WORD, t.order, "interleaved", 0, 0, "interleaved appearance frequency", "")    \
     S("vocab.sha256", HASH, t.vocab_hash, NULL, 0, 0, NULL, "of the public word list (--vocab)")    \
     S("init.sha256", HASH, t.init_hash, NULL, 0, 0, NULL, "of the initial model's file (--init)")   \
+    S("valid.sha256", HASH, t.valid_hash, TASK_NO_VALID, 0, 0, NULL,                                \
+      "of the public validation text's file (--valid); zeros: none")                                \
     S("training.optimiser", WORD, t.optim.kind, "sgd", 0, 0, "sgd momentum adam", "at clients")     \
     S("training.lr", REAL, t.lr, "20", 0, 1000000, NULL, "")                                        \
     S("training.momentum", REAL, t.optim.momentum, "0.9", 0, 1, NULL, "")                           \

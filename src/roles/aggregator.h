@@ -27,7 +27,7 @@
  *     ca: ../ca/aggregator                  # the operator's folder: its trust list says who gets in
  *     sign_key: sign.key                    task: ../public/task.signed
  *     vocab: ../public/vocab.txt            init: ../public/init.safetensors
- *     valid: ../public/valid.txt            # public text; optional
+ *     valid: ../public/valid.txt            # the text of the task's valid.sha256, if it has one
  *     state: state                          models: models            ledger: ledger
  *     models_keep: 20   models_every: 100   # the latest 20 models stay, and every 100th (release.h)
  *     threads: 0   connections: 512   linger: 30   ready_file: ready   log: info

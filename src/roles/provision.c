@@ -396,6 +396,8 @@ static sefl_status make_model(build *b)
     SEFL_TRY(set(b, "model.vocab", "%" PRIu32, vocab_size(b->v)));
     SEFL_TRY(set_hash(b, "vocab.sha256", in(b, "public/vocab.txt")));
     SEFL_TRY(set_hash(b, "init.sha256", in(b, "public/init.safetensors")));
+    if (file_exists(in(b, "public/valid.txt")))
+        SEFL_TRY(set_hash(b, "valid.sha256", in(b, "public/valid.txt")));
 done:
     lm_free(m);
     return st;

@@ -48,7 +48,8 @@ const setting_def experiment_own[] = {
 
 /* What the program knows by itself. */
 static const char *const filled_in[] = {
-    "name", "population", "model.vocab", "vocab.sha256", "init.sha256", "rounds.enrolled", NULL
+    "name",        "population",   "model.vocab",     "vocab.sha256",
+    "init.sha256", "valid.sha256", "rounds.enrolled", NULL
 };
 
 /* Other defaults than a task's: a small model, short rounds, weak noise that claims nothing. */
@@ -347,7 +348,7 @@ static bool of_noise(const char *key)
 }
 
 sefl_status experiment_task(settings *out, const settings *s, const experiment *e, uint32_t words,
-                            const char *vocab_hash, const char *init_hash)
+                            const char *vocab_hash, const char *init_hash, const char *valid_hash)
 {
     sefl_status st = SEFL_OK;
     uint64_t enrolled = e->clients < 2 ? 2 : e->clients;
@@ -373,6 +374,8 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
     SEFL_TRY(put_u64(out, "model.vocab", words));
     SEFL_TRY(put(out, "vocab.sha256", vocab_hash));
     SEFL_TRY(put(out, "init.sha256", init_hash));
+    if (valid_hash)
+        SEFL_TRY(put(out, "valid.sha256", valid_hash));
     SEFL_TRY(put_u64(out, "rounds.enrolled", enrolled));
     if (e->protection == PROTECTION_NONE) {
         SEFL_TRY(put(out, "privacy.noise", "none"));

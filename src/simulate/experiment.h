@@ -73,9 +73,10 @@ sefl_status experiment_run(settings *out, const settings *s, size_t i) SEFL_MUST
 sefl_status experiment_make(experiment *out, settings *s) SEFL_MUST_CHECK;
 
 /* Settings for task_make, initialised here: those of the experiment, what protection demands, and
- * these three; hashes in hex. */
+ * these; hashes in hex, valid_hash NULL where there is no validation text. */
 sefl_status experiment_task(settings *out, const settings *s, const experiment *e, uint32_t words,
-                            const char *vocab_hash, const char *init_hash) SEFL_MUST_CHECK;
+                            const char *vocab_hash, const char *init_hash,
+                            const char *valid_hash) SEFL_MUST_CHECK;
 
 /* The settings as a file that gives the same run: every key with its value, but for `threads`, which
  * changes nothing. */

@@ -243,13 +243,17 @@ static sefl_status make_task(maker *m, const char *init_hash)
     settings ts;
     sefl_buf document = { 0 };
     uint8_t digest[SHA256_BYTES];
-    char vocab_hex[2 * SHA256_BYTES + 1];
+    char vocab_hex[2 * SHA256_BYTES + 1], valid_hex[2 * SHA256_BYTES + 1];
     pinned keys;
     memcpy(keys.as, sign_key_pub(s->as_key), sizeof keys.as);
     memcpy(keys.csp, sign_key_pub(s->csp_key), sizeof keys.csp);
     vocab_hash(s->words, digest);
     hex_of(vocab_hex, digest);
-    st = experiment_task(&ts, m->c->settings, s->e, vocab_size(s->words), vocab_hex, init_hash);
+    /* the words' numbers stand for the file: generated text has none */
+    sha256_of(digest, span_of(s->valid.token, s->valid.tokens * sizeof *s->valid.token));
+    hex_of(valid_hex, digest);
+    st = experiment_task(&ts, m->c->settings, s->e, vocab_size(s->words), vocab_hex, init_hash,
+                         s->valid.tokens > 0 ? valid_hex : NULL);
     if (st != SEFL_OK)
         return st;
     SEFL_TRY(task_make(&document, &ts, paillier_sec_pub(s->sec), &keys));

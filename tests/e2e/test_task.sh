@@ -47,7 +47,11 @@ printf 'one\t5\ntwo\t3\n' > counted.txt
 expect 2 "$SEFL" task new --out t.json $keys --vocab counted.txt $both; says "final form"
 expect 1 "$SEFL" task new --out t.json --key $p/csp.pub --aggregator-key $p/aggregator.pub --csp-key $p/csp.pub $files $both; says "csp.pub"
 expect 2 "$SEFL" task new --out t.json --key $p/key.pub --aggregator-key $p/csp.pub --csp-key $p/csp.pub $files $both; says "two organisations"
+# what may end the task is in it
+expect 2 "$SEFL" task new --out t.json $keys $files $both --set rounds.patience=3; says "valid.sha256 names no validation text"
 [ ! -e t.json ] || fail "t.json was left behind"
+expect 0 "$SEFL" task new --out v.json $keys $files $both --set rounds.patience=3 --set privacy.epsilon=20 --valid $p/valid.txt
+expect 0 "$SEFL" task show v.json; says "validation   $(sha256sum $p/valid.txt | cut -d' ' -f1)"
 
 # made, from settings and from YAML: the same bytes
 expect 0 "$SEFL" task new --out t.json $keys $files $both --set privacy.epsilon=20; says "t.json: task"

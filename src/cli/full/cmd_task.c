@@ -30,6 +30,7 @@ enum {
     O_CSP_KEY,
     O_INIT,
     O_VOCAB,
+    O_VALID,
     O_AS,
     O_EXPLAIN,
     FILE_BYTES_MAX = ENVELOPE_CONTENT_MAX + 4096,
@@ -47,6 +48,7 @@ static const struct option new_options[] = {
     { "csp-key", required_argument, NULL, O_CSP_KEY },
     { "init", required_argument, NULL, O_INIT },
     { "vocab", required_argument, NULL, O_VOCAB },
+    { "valid", required_argument, NULL, O_VALID },
     { 0 },
 };
 static const struct option sign_options[] = {
@@ -68,7 +70,7 @@ static const struct option check_options[] = {
 };
 
 typedef struct wish {
-    const char *out, *key, *as_key, *csp_key, *init, *vocab, *as, *file;
+    const char *out, *key, *as_key, *csp_key, *init, *vocab, *valid, *as, *file;
     bool force, json, explain;
     settings s;
 } wish;
@@ -195,6 +197,20 @@ done:
     return st;
 }
 
+static sefl_status take_valid(wish *w)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf file = { 0 };
+    uint8_t hash[32];
+    char hex[65];
+    SEFL_TRY(file_read(&file, w->valid, MODEL_BYTES_MAX));
+    sha256_of(hash, buf_span(&file));
+    SEFL_TRY(fill(&w->s, "valid.sha256", as_hex(hex, hash), w->valid));
+done:
+    buf_clear(&file);
+    return st;
+}
+
 static sefl_status task_new(wish *w)
 {
     sefl_status st = SEFL_OK;
@@ -208,6 +224,8 @@ static sefl_status task_new(wish *w)
         SEFL_TRY(take_vocab(w, words));
     if (w->init)
         SEFL_TRY(take_init(w, words));
+    if (w->valid)
+        SEFL_TRY(take_valid(w));
     SEFL_TRY(read_pub(&pub, w->key));
     SEFL_TRY(sign_pub_read(servers.as, w->as_key));
     SEFL_TRY(sign_pub_read(servers.csp, w->csp_key));
@@ -335,6 +353,7 @@ static void show_text(const task *t, const envelope *env)
         t->model.block, t->params);
     printf("word list    %s\n", as_hex(hex, t->vocab_hash));
     printf("first model  %s\n", as_hex(hex, t->init_hash));
+    printf("validation   %s\n", t->has_valid ? as_hex(hex, t->valid_hash) : "none");
     printf("update       %zu values, %s under %u bits: %zu bytes\n", t->values, t->ahe.scheme->name,
            paillier_bits(t->pub), ahe_body_bytes(&t->ahe));
     printf("slots        %u + %u bits, step %.6g, |value| <= %lld, at most %u clients\n",
@@ -444,6 +463,9 @@ static sefl_status take(wish *w, int opt)
     case O_VOCAB:
         w->vocab = optarg;
         break;
+    case O_VALID:
+        w->valid = optarg;
+        break;
     case O_AS:
         w->as = optarg;
         break;
@@ -544,6 +566,7 @@ const cli_command cmd_task = {
                "    --csp-key FILE\n"
                "    --vocab WORDS.txt        public word list, in the order of the model's rows\n"
                "    --init MODEL.safetensors the public first model; its sizes are taken over\n"
+               "    --valid TEXT             the public text that AS validates models with\n"
                "    --force                  replaces TASK.json\n"
                "  sign --key SIGN.key --as aggregator|csp --out TASK.signed TASK\n"
                "                           adds a server's signature to a document or a signed\n"

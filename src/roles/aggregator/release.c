@@ -86,8 +86,17 @@ sefl_status releases_new(releases **out, const releases_config *c)
                "%s is not the initial model that the task names", c->init);
     SEFL_TRY(read_words(r, &words));
     SEFL_TRY(file_make_folder(c->models, 0755));
+    SEFL_CHECK(c->valid || !c->task->has_valid, SEFL_EINVAL,
+               "the task names a validation text (valid.sha256): the setting `valid` must give it");
     if (c->valid) {
         lm_config cfg = c->task->model;
+        SEFL_CHECK(c->task->has_valid, SEFL_EAUTH,
+                   "%s: the task names no validation text, so none may be used: leave `valid` out, "
+                   "or make a task with 'sefl task new --valid'",
+                   c->valid);
+        SEFL_TRY(release_file_hash(hash, NULL, c->valid));
+        SEFL_CHECK(memcmp(hash, c->task->valid_hash, sizeof hash) == 0, SEFL_EAUTH,
+                   "%s is not the validation text that the task names (valid.sha256)", c->valid);
         SEFL_TRY(corpus_read(&r->valid, words, &(corpus_file){ .path = c->valid }, NULL));
         SEFL_CHECK(r->valid.tokens >= 2 * LM_EVAL_BATCH, SEFL_EINVAL,
                    "%s: %zu words are too few to validate with", c->valid, r->valid.tokens);

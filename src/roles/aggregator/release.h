@@ -27,7 +27,7 @@ typedef struct releases_config {
     const char *models; /* folder, made if it is not there */
     const char *init;   /* the initial model's file */
     const char *vocab;  /* the public word list */
-    const char *valid;  /* public text; NULL: no validation */
+    const char *valid;  /* the public text that the task names; NULL where it names none */
     uint64_t keep;      /* so many of the latest models stay; 0: all */
     uint64_t every;     /* of the older ones those whose round is a multiple of this; 0: none */
     pool *pool;

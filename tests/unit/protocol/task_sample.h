@@ -54,6 +54,7 @@ static inline sefl_status sample_document_v(sefl_buf *doc, va_list ap)
         "model.block=4",
         "vocab.sha256=0000000000000000000000000000000000000000000000000000000000000001",
         "init.sha256=00000000000000000000000000000000000000000000000000000000000000ff",
+        "valid.sha256=000000000000000000000000000000000000000000000000000000000000000e",
         "rounds.enrolled=8",
         "rounds.threshold=3",
         "rounds.count=5",

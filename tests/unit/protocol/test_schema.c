@@ -99,6 +99,7 @@ static const review task_reviews[] = {
     { "vocab.order", AGREED, true },
     { "vocab.sha256", PUBLIC, true }, /* of the public list */
     { "init.sha256", PUBLIC, false },
+    { "valid.sha256", PUBLIC, false },
     { "training.optimiser", AGREED, false },
     { "training.lr", AGREED, false },
     { "training.momentum", AGREED, false },

@@ -27,7 +27,7 @@ typedef struct agg_world {
     ahe_enc *enc;
     ledger_terms terms;
     char dir[200];
-    char models[300], init[300], words[300];
+    char models[300], init[300], words[300], valid[300];
 
     /* CSP */
     mem_csp mc;
@@ -138,6 +138,15 @@ static inline void aw_task(agg_world *w, const char *const *more)
     hex_into(hex, hash);
     snprintf(assign, sizeof assign, "vocab.sha256=%s", hex);
     CHECK_OK(settings_set(&s, assign, "test"));
+
+    if (settings_given(&s, "rounds.patience")) { /* then the task names a validation text */
+        static const char line[] = "a b c d e f g h i j\na b c d e f g h i j\n";
+        CHECK_OK(file_write_atomic(aw_path(w, path, "valid.txt"), span_of_str(line), 0644));
+        CHECK_OK(release_file_hash(hash, NULL, path));
+        hex_into(hex, hash);
+        snprintf(assign, sizeof assign, "valid.sha256=%s", hex);
+        CHECK_OK(settings_set(&s, assign, "test"));
+    }
 
     lm_config cfg = { .vocab = A_WORDS, .embed = 2, .hidden = 2, .layers = 1, .block = 2 };
     CHECK_OK(lm_new(&m, &cfg, NULL));
@@ -331,14 +340,16 @@ static inline sefl_status aw_try_open(agg_world *w)
     SEFL_TRY(account_open(&w->account, w->j, aw_path(w, path, "ledger"), &w->t));
     SEFL_TRY(journal_as_new(&w->ja, w->j, &w->coins_table));
     w->as_journal = journal_as_table(w->ja);
-    SEFL_TRY(
-        releases_new(&w->rel, &(releases_config){ .task = &w->t,
-                                                  .models = aw_path(w, w->models, "models"),
-                                                  .init = aw_path(w, w->init, "init.safetensors"),
-                                                  .vocab = aw_path(w, w->words, "vocab.txt"),
-                                                  .keep = w->keep,
-                                                  .every = w->every,
-                                                  .pool = w->pool }));
+    SEFL_TRY(releases_new(
+        &w->rel,
+        &(releases_config){ .task = &w->t,
+                            .models = aw_path(w, w->models, "models"),
+                            .init = aw_path(w, w->init, "init.safetensors"),
+                            .vocab = aw_path(w, w->words, "vocab.txt"),
+                            .valid = w->t.has_valid ? aw_path(w, w->valid, "valid.txt") : NULL,
+                            .keep = w->keep,
+                            .every = w->every,
+                            .pool = w->pool }));
     SEFL_TRY(rounds_new(
         &w->r, &(rounds_config){ .task = &w->t,
                                  .envelope = buf_span(&w->envelope),

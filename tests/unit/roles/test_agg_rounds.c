@@ -119,7 +119,7 @@ static void models_that_stay(void **state)
     aw_free(&w);
 
     /* a task with patience keeps the models since its best one */
-    aw_make(&w, (const char *const[]){ "rounds.enough=2", "rounds.count=6", "rounds.patience=3",
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", "rounds.count=6", "rounds.patience=5",
                                        NULL });
     w.keep = 2;
     aw_start(&w);
@@ -128,7 +128,30 @@ static void models_that_stay(void **state)
         all_upload(&w, r, 3);
     }
     CHECK_OK(aw_join(&w));
-    assert_int_equal(models_there(&w), 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6);
+    assert_int_equal(models_there(&w), 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6);
+    aw_free(&w);
+}
+
+/* The text that may end a task is the one that both servers signed, or none. */
+static void validation_text(void **state)
+{
+    (void)state;
+    agg_world w;
+    char path[300];
+    aw_make(&w, (const char *const[]){ "rounds.patience=5", NULL });
+    CHECK_OK(file_write_atomic(aw_path(&w, path, "valid.txt"),
+                               span_of_str("j i h g f e d c b a\nj i h g f e d c b a\n"), 0644));
+    CHECK_STATUS(aw_try_open(&w), SEFL_EAUTH);
+    assert_non_null(strstr(sefl_last_error(), "valid.txt is not the validation text"));
+    releases_config c = {
+        .task = &w.t, .models = w.models, .init = w.init, .vocab = w.words, .pool = w.pool
+    };
+    CHECK_STATUS(releases_new(&w.rel, &c), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "`valid` must give it"));
+    w.t.has_valid = false;
+    c.valid = path;
+    CHECK_STATUS(releases_new(&w.rel, &c), SEFL_EAUTH);
+    assert_non_null(strstr(sefl_last_error(), "the task names no validation text"));
     aw_free(&w);
 }
 
@@ -502,6 +525,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_tasks),
         cmocka_unit_test(models_that_stay),
+        cmocka_unit_test(validation_text),
         cmocka_unit_test(most_clients_die),
         cmocka_unit_test(too_few),
         cmocka_unit_test(skipped_at_the_end),

@@ -98,6 +98,11 @@ static void every_party_accepts_it(void **state)
     CHECK_OK(file_read(&file, folder_path("fed/public/init.safetensors"), 1 << 24));
     sha256_of(hash, buf_span(&file));
     assert_memory_equal(hash, t.init_hash, sizeof hash);
+    buf_reset(&file);
+    CHECK_OK(file_read(&file, folder_path("fed/public/valid.txt"), 1 << 24));
+    sha256_of(hash, buf_span(&file));
+    assert_true(t.has_valid);
+    assert_memory_equal(hash, t.valid_hash, sizeof hash);
     model_meta meta;
     nn_real *theta = NULL;
     size_t n = 0;

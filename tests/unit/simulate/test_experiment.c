@@ -164,7 +164,7 @@ static void tasks(void **state)
                  want[i].word);
         read_text(&s, text);
         CHECK_OK(experiment_make(&e, &s));
-        CHECK_OK(experiment_task(&t, &s, &e, 100, hash, hash));
+        CHECK_OK(experiment_task(&t, &s, &e, 100, hash, hash, hash));
         assert_string_equal(settings_text(&t, "privacy.noise"), want[i].noise);
         assert_string_equal(settings_text(&t, "privacy.claim"), want[i].claim);
         assert_int_equal(settings_given(&t, "privacy.epsilon"), i > 0);
