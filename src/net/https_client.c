@@ -47,7 +47,8 @@ struct https_client {
     CURL *easy;
     CURLM *multi;
     atomic_bool interrupted;
-    bool fresh; /* the next request makes a connection of its own */
+    bool fresh;  /* the next request makes a connection of its own */
+    bool failed; /* the last request did: its handle is not used again */
     char error[CURL_ERROR_SIZE];
     bool heard; /* a success */
     char version[16];
@@ -395,6 +396,7 @@ static sefl_status drive(call *k, unsigned silent_s)
     SEFL_CHECK(k->st == SEFL_OK, k->st, "%s", k->why);
 done:
     curl_multi_remove_handle(c->multi, c->easy);
+    c->failed = st != SEFL_OK;
     k->r->status = status_of(c);
     if (st == SEFL_OK && (k->r->status == 200 || k->r->status == 206)) { /* no proxy's own answer */
         c->heard = true;
@@ -408,9 +410,27 @@ done:
     return st;
 }
 
+/* After a failure a new one: libcurl 7.88 keeps the buffers of a request whose host was not found, and then
+ * refuses CURLOPT_BUFFERSIZE for ever. The connection belongs to the multi handle and stays. */
+static sefl_status clean_handle(https_client *c)
+{
+    if (!c->failed) {
+        curl_easy_reset(c->easy);
+        return SEFL_OK;
+    }
+    CURL *easy = curl_easy_init();
+    if (!easy)
+        return sefl_fail(SEFL_ENOMEM, "https: libcurl");
+    curl_easy_cleanup(c->easy);
+    c->easy = easy;
+    c->failed = false;
+    return SEFL_OK;
+}
+
 /* All options anew: none is left over from the request before. */
 static sefl_status prepare(call *k, https_client *c, const char *path, https_reply *r, size_t max)
 {
+    sefl_status st = SEFL_OK;
     char url[PATH_BYTES];
     bool v6 = strchr(c->host, ':') != NULL;
     *r = (https_reply){ .offset = UINT64_MAX, .body.max = max };
@@ -420,7 +440,7 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
         return sefl_fail(SEFL_EINVAL, "https: bad path \"%.64s\"", path);
     if (atomic_load(&c->interrupted))
         return sefl_fail(SEFL_ECANCELLED, "https: stopped on request");
-    curl_easy_reset(c->easy);
+    SEFL_TRY(clean_handle(c));
     c->error[0] = 0;
     CURLcode rc = CURLE_OK;
 #define SET(option, value) rc = rc ? rc : curl_easy_setopt(c->easy, option, value)
@@ -464,7 +484,9 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
     SET(CURLOPT_WRITEDATA, k);
 #undef SET
     c->fresh = false;
-    return rc == CURLE_OK ? SEFL_OK : curl_fail(k, rc);
+    st = rc == CURLE_OK ? SEFL_OK : curl_fail(k, rc);
+done:
+    return st;
 }
 
 sefl_status https_get(https_client *c, const char *path, size_t max, unsigned wait_s,

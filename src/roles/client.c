@@ -198,16 +198,38 @@ static sefl_status reload_if_asked(client *c)
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
+sefl_status client_goes_on(client *c, const client_reply *a)
+{
+    uint64_t now = client_now(c);
+    uint64_t patience = c->o.patience_ms ? c->o.patience_ms : CLIENT_PATIENCE_MS;
+    if (a->word == ANSWER_UPGRADE)
+        return sefl_fail(SEFL_EUNSUPPORTED, "%s", a->why);
+    if (a->word != ANSWER_REFUSED || a->transport)
+        return SEFL_OK;
+    if (c->refused_ms == 0)
+        c->refused_ms = now;
+    if (now - c->refused_ms < patience)
+        return SEFL_OK;
+    return sefl_fail(SEFL_EAUTH,
+                     "refused for %" PRIu64 " hours: %s; ask the server's operator, then start the "
+                     "client again",
+                     patience / 3600000, a->why);
+}
+
 /* Before there is a member to decide: the same rule, longer each time, never in step. */
 static sefl_status back_off(client *c, unsigned *failures, const client_reply *a)
 {
     sefl_status st = SEFL_OK;
     uint64_t ms = (uint64_t)BACKOFF_MS << (*failures < 7 ? *failures : 7), part;
-    if (a->word == ANSWER_REFUSED && !a->transport)
-        return sefl_fail(SEFL_EAUTH, "the server refuses this client: %s", a->why);
+    SEFL_TRY(client_goes_on(c, a));
     ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
     SEFL_TRY(rng_below(&c->jitter, &part, ms / 2 + 1));
-    if (a->word == ANSWER_REFUSED) { /* somebody else on the way, or a wrong tls.peers, or clock */
+    if (a->word == ANSWER_REFUSED && !a->transport) {
+        log_error(c->o.log, "refused; trying again", lf_str("why", a->why),
+                  lf_u64("wait_ms", ms / 2 + part));
+        client_show_doing(c, "refused by the server: waiting");
+    } else if (a->word ==
+               ANSWER_REFUSED) { /* somebody else on the way, or a wrong tls.peers, or clock */
         log_error(c->o.log, "the server's certificate is not accepted", lf_str("why", a->why),
                   lf_u64("wait_ms", ms / 2 + part));
         client_show_doing(c, "the server's certificate is not accepted: waiting");
@@ -223,6 +245,20 @@ done:
     return st;
 }
 
+/* What is not signed by both pinned servers may be another's, or garbled: that may pass. */
+static sefl_status look_at_signatures(const client *c, client_reply *a, sefl_span bytes)
+{
+    envelope env;
+    sefl_status st = envelope_read(&env, bytes);
+    if (st == SEFL_OK)
+        st = envelope_check(&env, SIGN_TASK, &c->cfg->servers);
+    if (st != SEFL_EPROTO && st != SEFL_EAUTH)
+        return st;
+    a->word = ANSWER_REFUSED;
+    snprintf(a->why, sizeof a->why, "the task is refused: %.230s", sefl_last_error());
+    return SEFL_OK;
+}
+
 static sefl_status get_task(client *c)
 {
     sefl_status st = SEFL_OK;
@@ -236,9 +272,12 @@ static sefl_status get_task(client *c)
         buf_reset(&b);
         SEFL_TRY(client_get(c->net, &a, &b, "/v1/task", ENVELOPE_CONTENT_MAX, 0));
         if (a.word == ANSWER_OK)
+            SEFL_TRY(look_at_signatures(c, &a, buf_span(&b)));
+        if (a.word == ANSWER_OK)
             break;
         SEFL_TRY(back_off(c, &failures, &a));
     }
+    c->refused_ms = 0;
     st = task_open(&c->t, buf_span(&b), &c->cfg->servers);
     if (st != SEFL_OK) {
         sefl_note_before("the task is refused");

@@ -30,6 +30,18 @@
  *
  * When AS serves another task than before, the client begins with that one anew, on the same ledger.
  *
+ * Trouble. Whatever may pass is tried again, after pauses that double up to minutes: no network, no name in
+ * the DNS, a server certificate that does not hold, a server that answers with errors, refuses this
+ * client (a wrong clock, a revocation that is taken back) or serves garbled bytes as the task. The client ends only when
+ *     the task is over, or this client took part as often as the task allows    SEFL_OK
+ *     both servers signed a task that the owner's policy refuses, or that
+ *         this program cannot read                                        SEFL_EINVAL, SEFL_EPROTO, ...
+ *     its own ledger allows no round of the task any more                 SEFL_EBUDGET
+ *     AS needs another version of this program (status 426)               SEFL_EUNSUPPORTED
+ *     for CLIENT_PATIENCE_MS, a day, AS has refused every request, or has
+ *         had no task that both pinned servers signed                     SEFL_EAUTH
+ *     its own machine fails: disk, memory, text, state
+ *
  * Memory: client_update.h. Threads: one owner; client_stop and client_reload from any thread.
  * Secrets: the text and what client_update.h names. */
 #ifndef ROLES_CLIENT_H
@@ -42,6 +54,8 @@
 #include "roles/client_update.h"
 
 typedef struct client client;
+
+enum { CLIENT_PATIENCE_MS = 24 * 3600 * 1000 };
 
 #define CLIENT_ROUND_DONE "done" /* a receipt is there */
 
@@ -63,6 +77,7 @@ typedef struct client_options {
     void (*show)(void *ctx, const client_view *v);
     void (*on_reload)(void *ctx); /* before policy and certificates are read again */
     void *show_ctx;               /* of both */
+    uint64_t patience_ms;         /* 0: CLIENT_PATIENCE_MS */
     client_observer *observe;     /* test programs only */
     void *observe_ctx;
 } client_options;
@@ -71,8 +86,7 @@ typedef struct client_options {
 sefl_status client_new(client **out, const client_options *o) SEFL_MUST_CHECK;
 void client_free(client *c);
 
-/* SEFL_OK: the task is over, or it was stopped. Otherwise the sentence says why it cannot go on:
- * SEFL_EAUTH / SEFL_EINVAL refused by the policy or by the server, SEFL_EBUDGET, ... */
+/* SEFL_OK: the task is over, or it was stopped. Otherwise the sentence says why it cannot go on. */
 sefl_status client_run(client *c) SEFL_MUST_CHECK;
 
 /* Any thread, any number of times, but not after client_free has begun. */

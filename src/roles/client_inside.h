@@ -24,6 +24,7 @@ struct client {
     uint8_t me[32];    /* fingerprint of its certificate's key */
     policy rules;
     own_cert own;
+    uint64_t refused_ms; /* since when the server lets us not in, or has no good task; 0: it does */
 
     /* of the task */
     task t;
@@ -58,6 +59,9 @@ void client_wait(client *c, uint64_t until_ms);
 void client_show_doing(client *c, const char *doing);
 /* Shows how far it is, and ends the work when somebody stops the client. */
 sefl_progress client_progress(client *c);
+
+/* After an answer that is no success: SEFL_OK to try again later, else why the client ends (client.h). */
+sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
 
 /* Would this round fit? SEFL_EBUDGET, "policy: epsilon_total: ..." where it is the owner's rule. */
 sefl_status client_budget(client *c, uint64_t round) SEFL_MUST_CHECK;

@@ -32,9 +32,10 @@ static client_answer word_of(unsigned status)
         return ANSWER_OK;
     case 401:
     case 403:
-    case 426: /* another version of this program is needed */
         return ANSWER_REFUSED;
-    case 409: /* another body of this client and round */
+    case 426:
+        return ANSWER_UPGRADE;
+    case 409: /* another body of this client and round; or its rounds are used up */
     case 410: /* late */
     case 413: /* not the size that this task has */
     case 422: /* not a ciphertext */
@@ -44,12 +45,13 @@ static client_answer word_of(unsigned status)
     }
 }
 
-/* What came of a call: a transport failure is the network's trouble, not ours. */
+/* What came of a call: a transport failure is the network's trouble, not ours. SEFL_EINVAL: certificate
+ * and key do not fit together, as for a moment while they are renewed. */
 static sefl_status settle(client_reply *a, sefl_status st, const https_reply *r)
 {
     *a = (client_reply){ .word = ANSWER_OK };
     if (st == SEFL_EIO || st == SEFL_ETIMEOUT || st == SEFL_ECLOSED || st == SEFL_EAUTH ||
-        st == SEFL_EPROTO || st == SEFL_ERANGE) {
+        st == SEFL_EPROTO || st == SEFL_ERANGE || st == SEFL_EINVAL) {
         a->word = st == SEFL_EAUTH ? ANSWER_REFUSED : ANSWER_AGAIN;
         a->transport = true;
         snprintf(a->why, sizeof a->why, "%.255s", sefl_last_error());
@@ -161,13 +163,6 @@ static const char *hash_line(const client_name *name)
     return name->kind == CONTENT_BLAKE3 ? HTTP_HASH ": blake3\n" : "";
 }
 
-/* In an upload 403 is a limit of this round or task, not the end of the client. */
-static void in_round(client_reply *a, const https_reply *r)
-{
-    if (a->word == ANSWER_REFUSED && r->status == 403)
-        a->word = ANSWER_OVER;
-}
-
 sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uint64_t round,
                        const client_name *name)
 {
@@ -178,7 +173,6 @@ sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uin
     update_path(path, round, name);
     st = https_head(net, path, hash_line(name), &r);
     SEFL_TRY(settle(a, st, &r));
-    in_round(a, &r);
     if (r.status == 404) /* nothing of it there */
         a->word = ANSWER_OK;
     else if (a->word == ANSWER_OK && r.offset <= name->body.bytes)
@@ -204,7 +198,6 @@ sefl_status client_put(https_client *net, client_reply *a, sefl_buf *receipt, ui
                  name->body.bytes, hash_line(name));
         st = https_put_file(net, path, file, offset, headers, progress, &r);
         SEFL_TRY(settle(a, st, &r));
-        in_round(a, &r);
         bool elsewhere = r.status == 409 && r.offset <= name->body.bytes && r.offset != offset;
         if (elsewhere && i == OFFSETS_MAX)
             a->word = ANSWER_AGAIN; /* it cannot make up its mind: later */

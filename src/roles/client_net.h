@@ -2,7 +2,8 @@
  *
  * Each call gives a word: ANSWER_OK, ANSWER_AGAIN (the network or the server is in trouble: back off, then
  * the same again), ANSWER_OVER (this round is over for this client: late, limit, full, refused
- * bytes), ANSWER_REFUSED (this client is not wanted). `why` has AS's own sentence, or ours.
+ * bytes), ANSWER_REFUSED (this client is not let in: 401, 403; or the server's certificate does not hold),
+ * ANSWER_UPGRADE (AS needs another version of this program: 426). `why` has AS's own sentence, or ours.
  * A status other than SEFL_OK is trouble on this machine (memory, disk).
  * Threads: one owner.   Secrets: none (ciphertexts). */
 #ifndef ROLES_CLIENT_NET_H
@@ -11,7 +12,13 @@
 #include "net/https_client.h"
 #include "roles/client_update.h"
 
-typedef enum client_answer { ANSWER_OK, ANSWER_AGAIN, ANSWER_OVER, ANSWER_REFUSED } client_answer;
+typedef enum client_answer {
+    ANSWER_OK,
+    ANSWER_AGAIN,
+    ANSWER_OVER,
+    ANSWER_REFUSED,
+    ANSWER_UPGRADE
+} client_answer;
 
 typedef struct client_reply {
     client_answer word;

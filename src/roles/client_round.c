@@ -35,13 +35,14 @@ done:
     return st;
 }
 
-/* An answer that is no success: back off, leave the round, or give up. */
+/* An answer that is no success: back off, leave the round, or end. */
 static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
 {
     if (client_stopped(c))
         return sefl_fail(SEFL_ECANCELLED, "stopped");
-    if (a->word == ANSWER_REFUSED && !a->transport)
-        return sefl_fail(SEFL_EAUTH, "the server refuses this client: %s", a->why);
+    sefl_status st = client_goes_on(c, a);
+    if (st != SEFL_OK)
+        return st;
     if (a->word == ANSWER_OVER && in_round)
         return leave_round(c, a->late ? LOG_INFO : LOG_WARN, a->why);
     log_warn(c->o.log, "try again later", lf_str("why", a->why));
@@ -172,6 +173,8 @@ static sefl_status poll_round(client *c)
         goto done;
     }
     SEFL_TRY(st);
+    if (a.word == ANSWER_OK)
+        c->refused_ms = 0;
     st = a.word == ANSWER_OK ? on_news(c, &n) : not_ok(c, &a, false);
 done:
     buf_clear(&scratch);

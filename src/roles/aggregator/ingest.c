@@ -106,7 +106,7 @@ static void say_verdict(ingest *in, ingest_reply *r, agg_verdict v)
     } as[] = {
         [AGG_HAVE] = { INGEST_AGAIN, 200 }, [AGG_OTHER] = { INGEST_OTHER, 409 },
         [AGG_LATE] = { INGEST_LATE, 410 },  [AGG_EARLY] = { INGEST_EARLY, 425 },
-        [AGG_SIZE] = { INGEST_SIZE, 413 },  [AGG_LIMIT] = { INGEST_LIMIT, 403 },
+        [AGG_SIZE] = { INGEST_SIZE, 413 },  [AGG_LIMIT] = { INGEST_LIMIT, 409 },
         [AGG_FULL] = { INGEST_FULL, 503 },  [AGG_OVER] = { INGEST_LATE, 410 },
     };
     say(in, r, as[v].end, as[v].status, "%s", agg_verdict_text(v));

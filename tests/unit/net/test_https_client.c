@@ -451,6 +451,27 @@ static void nobody_there(void **state)
     TEST_FAULTS(FAULT_ALLOC, st = https_client_new(&c, &good), https_client_free(c));
 }
 
+/* libcurl 7.88 refuses an option on a handle after a failed look-up: every later request would fail with
+ * "A libcurl function was given a bad argument", also when the name is known again. The name has too long a
+ * label, so that nobody is asked. */
+static void a_name_that_is_not_found(void **state)
+{
+    (void)state;
+    https_client *c;
+    https_reply r;
+    char host[81];
+    memset(host, 'a', sizeof host - 1), host[sizeof host - 1] = 0;
+    CHECK_OK(https_client_new(
+        &c, &(https_client_config){ .host = host, .port = port, .id = client, .proxy = "" }));
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(https_get(c, "/", 100, 0, &r), SEFL_EIO);
+        if (!strstr(sefl_last_error(), "resolve host"))
+            fail_msg("try %d: %s", i, sefl_last_error());
+        https_reply_clear(&r);
+    }
+    https_client_free(c);
+}
+
 static void over_ipv6(void **state)
 {
     (void)state;
@@ -726,6 +747,7 @@ int main(void)
         cmocka_unit_test(servers_are_judged),
         cmocka_unit_test(wrong_clients_are_told),
         cmocka_unit_test(nobody_there),
+        cmocka_unit_test(a_name_that_is_not_found),
         cmocka_unit_test(over_ipv6),
         cmocka_unit_test(through_a_proxy),
         cmocka_unit_test(a_proxy_that_floods),

@@ -67,6 +67,7 @@ typedef struct scene {
     int64_t largest;
     void (*show)(void *ctx, const client_view *v); /* for open_client */
     void *show_ctx;
+    uint64_t patience_ms; /* for open_client */
 } scene;
 
 static unsigned scenes;
@@ -95,6 +96,7 @@ static inline void open_client(scene *s)
                                                   .coins = &s->from,
                                                   .show = s->show,
                                                   .show_ctx = s->show_ctx,
+                                                  .patience_ms = s->patience_ms,
                                                   .observe = watch,
                                                   .observe_ctx = s }));
 }

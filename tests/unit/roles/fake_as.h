@@ -47,10 +47,12 @@ typedef struct fake_as {
     unsigned cut_after;  /* the next body breaks off after so many bytes; 0: no */
     unsigned late_round; /* this one is answered with 410 */
     unsigned replay; /* polls that are answered with the header of round 1, whatever was asked */
-    unsigned refuse_polls; /* 403 */
-    unsigned slow_model;   /* the model comes when the deadline of this round has passed */
-    client *stop_at_cut;   /* stopped when the body breaks off */
-    sefl_buf next_env;     /* served from the second time on that the task is asked for */
+    unsigned refuse_task, refuse_polls, refuse_updates; /* with refuse_status */
+    unsigned refuse_status;                             /* 0: 403 */
+    unsigned garbled_task;
+    unsigned slow_model; /* the model comes when the deadline of this round has passed */
+    client *stop_at_cut; /* stopped when the body breaks off */
+    sefl_buf next_env;   /* served from the second time on that the task is asked for */
 
     /* what came */
     unsigned under_way; /* requests */
@@ -69,6 +71,14 @@ static inline bool take(unsigned *n)
 {
     bool now = *n > 0;
     *n -= now;
+    return now;
+}
+
+static inline bool refuses(const fake_as *f, https_request *r, unsigned *times)
+{
+    bool now = take(times);
+    if (now)
+        https_answer_text(r, f->refuse_status ? f->refuse_status : 403, "not welcome");
     return now;
 }
 
@@ -100,10 +110,8 @@ static inline void fake_poll(fake_as *f, https_request *r)
     sefl_buf header = { 0 }, json = { 0 };
     const char *after = https_query(r, "after");
     f->polls++;
-    if (take(&f->refuse_polls)) {
-        https_answer_text(r, 403, "not welcome");
+    if (refuses(f, r, &f->refuse_polls))
         return;
-    }
     round_news n = { .state = ROUND_OVER, .why = "all rounds are done" };
     if (f->round <= f->rounds) {
         bool old = take(&f->replay);
@@ -206,6 +214,8 @@ static inline void fake_update(fake_as *f, https_request *r, uint64_t round, con
     bool head = strcmp(r->method, "HEAD") == 0;
     f->misnamed = f->misnamed || (f->says[0] ? !kind || strcmp(kind, "blake3") != 0 : kind != NULL);
     *(head ? &f->heads : &f->puts) += 1;
+    if (refuses(f, r, &f->refuse_updates))
+        return;
     if (f->late_round == f->round) {
         f->late_round = 0;
         f->round++;
@@ -279,8 +289,11 @@ static inline void fake_begin(https_request *r)
     r->drop = fake_drop;
     if (strcmp(r->path, "/v1/task") == 0) {
         f->tasks++;
-        if (take(&f->busy_task))
+        if (refuses(f, r, &f->refuse_task)) {
+        } else if (take(&f->busy_task))
             https_answer_text(r, 503, "starting");
+        else if (take(&f->garbled_task))
+            https_answer_text(r, 200, "what a broken cache makes of a task");
         else
             https_answer(r, 200, "application/octet-stream", NULL, buf_span(&f->task_env));
         if (f->next_env.n > 0) {

@@ -359,7 +359,7 @@ static void refusals(void **state)
     assert_int_equal(r.offset, 0);
 
     w.limit = 0;
-    assert_int_equal(put(ann, 20, 0, 4096, &r), 403);
+    assert_int_equal(put(ann, 20, 0, 4096, &r), 409);
     w.limit = 1000;
     w.count = 16;
     assert_int_equal(put(eve, 20, 0, 4096, &r), 503);

@@ -126,6 +126,7 @@ static void late_is_not_the_end(void **state)
 
 static void refused(scene *s, sefl_status want, const char *says)
 {
+    s->patience_ms = 1; /* a second try, not a day of them */
     open_client(s);
     CHECK_STATUS(client_run(s->c), want);
     if (!strstr(sefl_last_error(), says))
@@ -410,12 +411,24 @@ static void a_restart_does_not_count_twice(void **state)
 static void refused_by_the_server(void **state)
 {
     (void)state;
-    scene *s = begin(3, NULL, NULL, NULL);
-    s->as.refuse_polls = 1;
-    open_client(s);
-    CHECK_STATUS(client_run(s->c), SEFL_EAUTH);
-    assert_non_null(strstr(sefl_last_error(), "refuses this client"));
-    end(s);
+    static const struct {
+        unsigned status;
+        sefl_status st;
+        const char *says;
+        unsigned polls;
+    } t[] = { { 403, SEFL_EAUTH, "refused for 0 hours: the server answers 403: not welcome", 2 },
+              { 426, SEFL_EUNSUPPORTED, "the server answers 426: not welcome", 1 } };
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        scene *s = begin(3, NULL, NULL, NULL);
+        s->patience_ms = 1;
+        s->as.refuse_polls = 100;
+        s->as.refuse_status = t[i].status;
+        open_client(s);
+        CHECK_STATUS(client_run(s->c), t[i].st);
+        assert_non_null(strstr(sefl_last_error(), t[i].says));
+        assert_int_equal(s->as.polls, t[i].polls);
+        end(s);
+    }
 }
 
 static void another_task_is_taken_up(void **state)

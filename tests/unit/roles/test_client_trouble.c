@@ -31,6 +31,8 @@ static void a_task_from_begin_to_end_with_trouble(void **state)
     (void)state;
     scene *s = begin(3, "privacy.epsilon=20", NULL, NULL);
     s->as.busy_task = 1;
+    s->as.refuse_task = s->as.refuse_polls = s->as.refuse_updates = 1; /* a wrong clock: 403 */
+    s->as.garbled_task = 1;
     s->as.bad_header = 1;
     s->as.bad_model = 1;
     s->as.bad_receipt = 1;
@@ -52,6 +54,8 @@ static void a_task_from_begin_to_end_with_trouble(void **state)
     static const char *const said[] = { "header not accepted",
                                         "receipt not accepted",
                                         "starting",
+                                        "refused; trying again",
+                                        "the task is refused",
                                         "other bytes than the ones that were signed",
                                         "round done",
                                         "task over" };
