@@ -303,7 +303,8 @@ sefl_status task_draft_read(task_draft *d, sefl_span document)
                "task: a document of %zu bytes: 1 to %d are possible", document.n, TASK_BYTES_MAX);
     root = json_loadb((const char *)document.p, document.n, JSON_REJECT_DUPLICATES, &e);
     if (!root) {
-        st = task_json_failed(&e, "task");
+        st = task_json_failed(
+            &e, document.p[0] == '{' ? "task" : "not a task ('sefl task new', 'sefl task sign')");
         goto done;
     }
     const json_t *version = json_object_get(root, "sefl_task");

@@ -151,7 +151,9 @@ static const char *read_line(line l, run_line *r)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         memcpy((char *)r + numbers[i].offset, &(double){ NAN }, sizeof(double));
     if (!eat(&l, '{'))
-        return "an object is wanted";
+        return "not a line of a metrics.jsonl, which is one JSON object a round: give a run's "
+               "folder, "
+               "or that file";
     if (!eat(&l, '}')) {
         do {
             if ((wrong = read_member(&l, r, &has_round)) != NULL)

@@ -144,6 +144,14 @@ for proxy in 'htp://bob:s3cr3t@127.0.0.1:1' 'ftp://bob:s3cr3t@127.0.0.1:1' 'sock
     out=$(https_proxy=$proxy "$SEFL" enroll "$fed/clients/client-02" --renew --server 127.0.0.1:1 2>&1) && fail "renewed: $out"
     case $out in *s3cr3t*) fail "the password is printed: $out" ;; esac
 done
+# the same files as credentials of systemd's: group bits are those of an access list
+for key in key.pem sign.key key.lock; do chmod 640 "$fed/csp/$key"; done
+set -- csp -c "$fed/csp/csp.yml" --listen 127.0.0.1:0 --task "$dir/none"
+for name in tls-key=key.pem sign-key=sign.key key-lock=key.lock; do set -- "$@" "--${name%=*}" "$fed/csp/${name#*=}"; done
+expect 1 "$SEFL" "$@"; says "others can read $fed/csp/key.lock"; says "others can read a private key"
+expect 1 env CREDENTIALS_DIRECTORY="$fed/csp" "$SEFL" "$@"
+case $out in *"others can read"*) fail "a warning about a credential: $out" ;; esac
+for key in key.pem sign.key key.lock; do chmod 600 "$fed/csp/$key"; done
 # fewer files than connections want
 few=$(sh -c 'ulimit -n 300 && exec "$0" "$@"' "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" \
     --csp 127.0.0.1:1 --task "$dir/none" 2>&1) || :

@@ -8,6 +8,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -66,13 +67,26 @@ void confine_warn(sefl_log *log, const char *user)
         log_warn(log, "running as root: name a user to become (--user)");
 }
 
-static void warn_if_open(sefl_log *log, const char *event, const char *path)
+bool confine_others_read(const char *path, unsigned *mode)
 {
     struct stat sb;
+    const char *credentials = getenv("CREDENTIALS_DIRECTORY");
+    size_t n = credentials ? strlen(credentials) : 0;
+    if (stat(path, &sb) != 0 || !S_ISREG(sb.st_mode) ||
+        (n > 0 && strncmp(path, credentials, n) == 0 && path[n] == '/'))
+        return false;
+    if (mode)
+        *mode = sb.st_mode & 0777;
+    return (sb.st_mode & 077) != 0;
+}
+
+static void warn_if_open(sefl_log *log, const char *event, const char *path)
+{
+    unsigned bits;
     char mode[8];
-    if (!path || stat(path, &sb) != 0 || !S_ISREG(sb.st_mode) || !(sb.st_mode & 077))
+    if (!path || !confine_others_read(path, &bits))
         return;
-    snprintf(mode, sizeof mode, "%03o", (unsigned)(sb.st_mode & 0777));
+    snprintf(mode, sizeof mode, "%03o", bits);
     log_warn(log, event, lf_str("file", path), lf_str("mode", mode));
 }
 

@@ -14,10 +14,15 @@
 #include "base/log.h"
 #include "base/status.h"
 
+#include <stdbool.h>
+
 void confine_start(void);
 sefl_status confine_user(const char *name) SEFL_MUST_CHECK;
 /* A warning for those who run a server as root without a user to become. */
 void confine_warn(sefl_log *log, const char *user);
+/* May others than its owner read this file? A credential of systemd's never: its mode says so with group
+ * bits where an access list gives this service's user the right. mode (may be NULL): as chmod writes it. */
+bool confine_others_read(const char *path, unsigned *mode);
 /* A warning for a private key that others than its owner can read. NULL: no such file is named. */
 void confine_key(sefl_log *log, const char *path);
 /* The same for a file of settings in which a proxy's password stands: http://user:password@host. */

@@ -2,6 +2,7 @@
 
 #include "base/ct.h"
 #include "base/file.h"
+#include "cli/full/confine.h"
 #include "crypto/secmem.h"
 
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -22,8 +22,7 @@ enum {
 
 static void warn_if_shared(const char *path)
 {
-    struct stat sb;
-    if (stat(path, &sb) == 0 && S_ISREG(sb.st_mode) && (sb.st_mode & 077) != 0)
+    if (confine_others_read(path, NULL))
         fprintf(stderr, "sefl: warning: others can read %s (chmod 600 helps)\n", path);
 }
 

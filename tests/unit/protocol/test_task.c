@@ -187,6 +187,7 @@ static void test_strict_form(void **state)
     assert_null(strchr(sefl_last_error(), 0x1b));
     CHECK_STATUS(task_read(&t, span_of_str("")), SEFL_EPROTO);
     CHECK_STATUS(task_read(&t, span_of_str("17")), SEFL_EPROTO);
+    assert_non_null(strstr(sefl_last_error(), "not a task ('sefl task new'"));
     CHECK_STATUS(task_read(&t, span_of_str("[]")), SEFL_EPROTO);
     CHECK_STATUS(task_read(&t, span_of_str("{}")), SEFL_EPROTO);
     /* no number with a fraction anywhere, whatever the member */
