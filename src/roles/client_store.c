@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "protocol/signed.h"
+#include "roles/receipts.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,8 +22,8 @@ enum { MAGIC_BYTES = 8, BODY_BYTES = MAGIC_BYTES + 32 + 8 + 8 + 1 + 1 + 32 + 8 }
 struct client_store {
     int lock;
     char *folder;
+    receipts *receipts;
     uint8_t task[TASK_ID];
-    char task_hex[17]; /* its first 8 bytes */
     client_mark mark;
     bool lost;
     char path[3][PATH_MAX]; /* by client_file */
@@ -195,16 +195,15 @@ sefl_status client_store_open(client_store **out, const char *folder, const uint
     s->lock = -1;
     SEFL_TRY(sefl_strdup(&s->folder, folder));
     memcpy(s->task, id, TASK_ID);
-    for (int i = 0; i < 8; i++)
-        snprintf(s->task_hex + (ptrdiff_t)2 * i, 3, "%02x", id[i]);
     SEFL_TRY(file_make_folder(folder, 0700));
-    SEFL_TRY(path_of(path, folder, "receipts"));
-    SEFL_TRY(file_make_folder(path, 0700));
     SEFL_TRY(path_of(path, folder, "lock"));
     s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     SEFL_CHECK(s->lock >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
     SEFL_CHECK(flock(s->lock, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE,
                "%s is in use by another client", folder);
+    SEFL_TRY(path_of(path, folder, "receipts"));
+    SEFL_TRY(receipts_open(&s->receipts, path));
+    SEFL_TRY(file_sync_folder(folder)); /* its name */
     SEFL_TRY(read_mark(s, &same));
     SEFL_TRY(set_paths(s));
     if (same)
@@ -220,6 +219,7 @@ void client_store_close(client_store *s)
 {
     if (!s)
         return;
+    receipts_close(s->receipts);
     if (s->lock >= 0)
         close(s->lock);
     sefl_free(s->folder);
@@ -304,18 +304,11 @@ done:
     return st;
 }
 
-static sefl_status receipt_path(char out[PATH_MAX], const client_store *s, uint64_t round)
-{
-    return path_of(out, s->folder, "receipts/%s-%" PRIu64, s->task_hex, round);
-}
-
 sefl_status client_store_receipt(client_store *s, sefl_span receipt)
 {
     sefl_status st = SEFL_OK;
-    char path[PATH_MAX];
     SEFL_TRY(in_phase(s, s->mark.phase == CLIENT_FINISHED, "acknowledged"));
-    SEFL_TRY(receipt_path(path, s, s->mark.round));
-    SEFL_TRY(file_write_atomic(path, receipt, 0600));
+    SEFL_TRY(receipts_add(s->receipts, s->task, s->mark.round, receipt));
     SEFL_TRY(client_store_drop(s));
 done:
     return st;
@@ -323,10 +316,5 @@ done:
 
 sefl_status client_store_receipt_read(const client_store *s, sefl_buf *out, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
-    char path[PATH_MAX];
-    SEFL_TRY(receipt_path(path, s, round));
-    SEFL_TRY(file_read(out, path, ENVELOPE_CONTENT_MAX));
-done:
-    return st;
+    return receipts_find(s->receipts, out, s->task, round);
 }

@@ -5,7 +5,7 @@
  *     folder/round-N.body   the finished ciphertext of round N; gone after its receipt
  *     folder/model-N        the model that round N starts from; gone after training
  *     folder/vocab.txt      the public words
- *     folder/receipts/TASK-N    the signed receipt of round N (TASK: 16 hex digits)
+ *     folder/receipts       the signed receipts of all rounds, one file (receipts.h)
  *
  *     SEFL_TRY(client_store_open(&s, folder, t->id));
  *     SEFL_TRY(client_store_draw(s, round, drawn));      // the sampling coin is thrown once a round

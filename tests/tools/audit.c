@@ -14,6 +14,7 @@
 #include "protocol/round.h"
 #include "protocol/task.h"
 #include "roles/journal_csp.h"
+#include "roles/receipts.h"
 #include "store/journal/journal.h"
 #include "store/ledger.h"
 
@@ -171,15 +172,13 @@ done:
 
 /* ---- receipts ------------------------------------------------------------------------------- */
 
-static sefl_status check_receipt(audit *a, const char *path)
+static sefl_status check_receipt(audit *a, const char *path, sefl_span bytes)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
     envelope env;
     round_receipt r;
     journal_update u;
-    SEFL_TRY(file_read(&b, path, 1 << 16));
-    SEFL_TRY(envelope_read(&env, buf_span(&b)));
+    SEFL_TRY(envelope_read(&env, bytes));
     SEFL_TRY(envelope_check_one(&env, SIGN_RECEIPT, SIGNER_AS, a->servers.as));
     SEFL_TRY(round_receipt_read(&r, env.content));
     SEFL_CHECK(memcmp(r.task, a->t.id, 32) == 0, SEFL_ESTATE, "%s: of another task", path);
@@ -188,7 +187,6 @@ static sefl_status check_receipt(audit *a, const char *path)
                "%s: AS has another body of this client", path);
     a->receipts++;
 done:
-    buf_clear(&b);
     return st;
 }
 
@@ -209,11 +207,25 @@ static sefl_status each_in(audit *a, const char *folder,
     return st;
 }
 
-static sefl_status check_client(audit *a, const char *path)
+static sefl_status check_client(audit *a, const char *client)
 {
-    char receipts[PATH_MAX];
-    snprintf(receipts, sizeof receipts, "%.4000s/state/receipts", path);
-    return each_in(a, receipts, check_receipt);
+    sefl_status st = SEFL_OK;
+    receipts *r = NULL;
+    sefl_buf b = { 0 };
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%.4000s/state/receipts", client);
+    if (!file_exists(path))
+        return SEFL_OK; /* it never ran */
+    SEFL_TRY(receipts_open(&r, path));
+    for (size_t i = 0; i < receipts_count(r); i++) {
+        buf_reset(&b);
+        SEFL_TRY(receipts_get(r, i, &b));
+        SEFL_TRY(check_receipt(a, path, buf_span(&b)));
+    }
+done:
+    receipts_close(r);
+    buf_clear(&b);
+    return st;
 }
 
 /* ---- all of it -------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "roles/client_store.h"
 #include "roles/client_text.h"
 
+#include <dirent.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -202,6 +203,46 @@ done:
     return st;
 }
 
+/* Files and folders below state, whatever they are. */
+static unsigned things(void)
+{
+    unsigned n = 0;
+    char path[512];
+    DIR *d = opendir(state_folder), *below;
+    for (struct dirent *e; (e = readdir(d)) != NULL; n++) {
+        snprintf(path, sizeof path, "%s/%.200s", state_folder, e->d_name);
+        if (e->d_name[0] != '.' && (below = opendir(path)) != NULL) {
+            while (readdir(below))
+                n++;
+            closedir(below);
+        }
+    }
+    closedir(d);
+    return n;
+}
+
+/* A hundred rounds: no file more than after the first, and every receipt can be read. */
+static void receipts_are_one_file(void **state)
+{
+    (void)state;
+    sefl_buf b = { 0 };
+    CHECK_OK(whole_round(1000));
+    unsigned before = things();
+    for (uint64_t r = 1001; r < 1100; r++)
+        CHECK_OK(whole_round(r));
+    assert_int_equal(things(), before);
+    client_store *s = open_store(task_a);
+    for (uint64_t r = 1000; r < 1100; r++) {
+        buf_reset(&b);
+        CHECK_OK(client_store_receipt_read(s, &b, r));
+        assert_int_equal(b.n, 1);
+    }
+    s = reopen(s, task_b);
+    CHECK_STATUS(client_store_receipt_read(s, &b, 1000), SEFL_ENOTFOUND);
+    client_store_close(s);
+    buf_clear(&b);
+}
+
 static void faults_leave_a_state_that_goes_on(void **state)
 {
     (void)state;
@@ -335,6 +376,7 @@ int main(void)
         cmocka_unit_test(another_task_begins_anew),
         cmocka_unit_test(a_damaged_mark_is_no_fresh_start),
         cmocka_unit_test(faults_leave_a_state_that_goes_on),
+        cmocka_unit_test(receipts_are_one_file),
         cmocka_unit_test(text_of_many_files),
         cmocka_unit_test(configuration_from_yaml),
         cmocka_unit_test(policies),
