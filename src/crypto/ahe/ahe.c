@@ -42,7 +42,8 @@ typedef struct sum_box {
 typedef struct dec_box {
     const ahe_params *p;
     ahe_dec *in;
-    bool head_done;
+    uint32_t clients; /* pad: seeds that are in */
+    bool head_done, started;
 } dec_box;
 
 /* ---- parameters ------------------------------------------------------------------------------ */
@@ -134,6 +135,17 @@ sefl_status ahe_upload_new(ahe_upload **out, const ahe_params *p, const ahe_enc 
 done:
     sefl_free(u);
     return st;
+}
+
+void ahe_upload_seed(const ahe_params *p, const ahe_upload *upload, ahe_seed *out)
+{
+    assert(p->scheme->upload_seed);
+    p->scheme->upload_seed(((const upload_box *)upload)->in, out);
+}
+
+uint64_t ahe_seed_stream(const uint8_t context[AHE_CONTEXT_BYTES])
+{
+    return load_u64(context);
 }
 
 sefl_status ahe_upload_head(const ahe_params *p, ahe_upload *upload, uint8_t *out, pool *threads)
@@ -389,6 +401,21 @@ done:
     return st;
 }
 
+sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *dec, const ahe_seed *seeds, size_t n,
+                        pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    dec_box *d = (dec_box *)dec;
+    SEFL_CHECK(p->scheme->dec_add, SEFL_EINVAL, "%s: this scheme has no seeds", p->scheme->name);
+    SEFL_CHECK(!d->started, SEFL_ESTATE, "seeds after the first units of the sum");
+    SEFL_CHECK(n <= p->pack.clients - d->clients, SEFL_ERANGE,
+               "%u seeds are in this sum: %zu more could overflow", d->clients, n);
+    SEFL_TRY(p->scheme->dec_add(d->in, seeds, n, threads));
+    d->clients += (uint32_t)n;
+done:
+    return st;
+}
+
 sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *dec, uint8_t *plain, size_t first,
                           const uint8_t *bytes, size_t units, pool *threads,
                           const sefl_progress *progress)
@@ -397,7 +424,10 @@ sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *dec, uint8_t *plain, siz
     dec_box *d = (dec_box *)dec;
     SEFL_CHECK(d->head_done || p->sum_head_bytes == 0, SEFL_ESTATE,
                "units of a sum before its head");
+    SEFL_CHECK(!p->scheme->dec_add || d->clients > 0, SEFL_ESTATE,
+               "units of a sum before its seeds");
     SEFL_TRY(check_units(p, first, units));
+    d->started = true;
     st = p->scheme->dec_units(d->in, plain, first, bytes, units, threads, progress);
 done:
     return st;

@@ -1,9 +1,10 @@
-/* ahe: additively homomorphic encryption of long integer vectors: one interface, two schemes.
+/* ahe: additively homomorphic encryption of long integer vectors: one interface, three schemes.
  *
  * A client encrypts its vector once; AS adds the encryptions of whichever clients arrived and adds
  * a mask of its own; CSP, who holds the secret key, decrypts the masked sum and nothing else. A
- * scheme is a const table of functions, `ahe_paillier` or `ahe_lwe`; callers hold an ahe_params and
- * never ask which.
+ * scheme is a const table of functions, `ahe_paillier`, `ahe_lwe` or `ahe_pad`; callers hold an
+ * ahe_params and never ask which. (`pad` has no key and no head: the seed of each upload reaches CSP
+ * sealed, which is the caller's business. No task offers it yet.)
  *
  * A vector travels as a *head* (empty for Paillier; the sealed secret for lwe) and *units*: a unit
  * is one ciphertext or one polynomial and holds `unit_values` numbers; the last unit is filled up
@@ -62,13 +63,19 @@ typedef struct ahe_params {
     size_t plain_bytes; /* one plain unit: masked or mask, little-endian, fixed length */
 } ahe_params;
 
+/* pad: all that CSP needs of one upload. Secret. */
+typedef struct ahe_seed {
+    uint8_t seed[AHE_SEED_BYTES];
+    uint64_t stream; /* ahe_seed_stream of the upload's context */
+} ahe_seed;
+
 typedef struct ahe_enc ahe_enc;       /* a public key made ready for encryption (tables) */
 typedef struct ahe_upload ahe_upload; /* one vector being encrypted, with its coins */
 typedef struct ahe_sum ahe_sum;       /* a running sum of updates */
 typedef struct ahe_dec ahe_dec;       /* a secret key at work on one masked sum */
 
 struct ahe_scheme {
-    const char *name; /* "paillier", "lwe" */
+    const char *name; /* "paillier", "lwe", "pad" */
 
     sefl_status (*params)(ahe_params *p, const ahe_pub *pub);
 
@@ -78,7 +85,8 @@ struct ahe_scheme {
 
     sefl_status (*upload_new)(ahe_upload **out, const ahe_enc *e,
                               const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng);
-    sefl_status (*upload_head)(ahe_upload *u, uint8_t *out, pool *pool);
+    void (*upload_seed)(const ahe_upload *u, ahe_seed *out);             /* pad only, else NULL */
+    sefl_status (*upload_head)(ahe_upload *u, uint8_t *out, pool *pool); /* NULL without a head */
     sefl_status (*upload_units)(ahe_upload *u, uint8_t *out, const int64_t *values, size_t units,
                                 pool *pool, const sefl_progress *progress);
     void (*upload_free)(ahe_upload *u);
@@ -98,6 +106,7 @@ struct ahe_scheme {
     sefl_status (*dec_new)(ahe_dec **out, const ahe_sec *sec, const ahe_params *p,
                            const uint8_t context[AHE_CONTEXT_BYTES]);
     sefl_status (*dec_head)(ahe_dec *d, const uint8_t *head, pool *pool);
+    sefl_status (*dec_add)(ahe_dec *d, const ahe_seed *seeds, size_t n, pool *pool); /* pad only */
     sefl_status (*dec_units)(ahe_dec *d, uint8_t *plain, size_t first, const uint8_t *bytes,
                              size_t units, pool *pool, const sefl_progress *progress);
     void (*dec_free)(ahe_dec *d);
@@ -110,13 +119,13 @@ struct ahe_scheme {
     void (*plain_add)(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units);
 };
 
-extern const ahe_scheme ahe_paillier, ahe_lwe;
+extern const ahe_scheme ahe_paillier, ahe_lwe, ahe_pad;
 
-/* "paillier" or "lwe"; SEFL_EINVAL with both names otherwise. */
+/* "paillier" or "lwe", what a task may name; SEFL_EINVAL with both names otherwise. */
 sefl_status ahe_scheme_find(const ahe_scheme **out, const char *name) SEFL_MUST_CHECK;
 
 /* Fills params for vectors of `values` numbers, at most 2^32, packed as `pack` says. SEFL_EINVAL for
- * a pack that was made for the other scheme, or with too thin a mask or guard. */
+ * a pack that was made for another scheme, or with too thin a mask or guard. */
 sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *pack,
                             const ahe_pub *pub, size_t values) SEFL_MUST_CHECK;
 
@@ -137,6 +146,10 @@ void ahe_enc_free(const ahe_params *p, ahe_enc *e);
 sefl_status ahe_upload_new(ahe_upload **out, const ahe_params *p, const ahe_enc *e,
                            const uint8_t context[AHE_CONTEXT_BYTES],
                            const sefl_rng *rng) SEFL_MUST_CHECK;
+/* pad: the seed to seal for CSP; its context was unique to (task, round, client). The caller wipes it. */
+void ahe_upload_seed(const ahe_params *p, const ahe_upload *u, ahe_seed *out);
+/* The first 8 bytes of a context: where an upload's streams begin. */
+uint64_t ahe_seed_stream(const uint8_t context[AHE_CONTEXT_BYTES]);
 /* Writes p->head_bytes bytes; once. */
 sefl_status ahe_upload_head(const ahe_params *p, ahe_upload *u, uint8_t *out,
                             pool *pool) SEFL_MUST_CHECK;
@@ -182,6 +195,10 @@ sefl_status ahe_dec_new(ahe_dec **out, const ahe_params *p, const ahe_sec *sec,
                         const uint8_t context[AHE_CONTEXT_BYTES]) SEFL_MUST_CHECK;
 sefl_status ahe_dec_head(const ahe_params *p, ahe_dec *d, const uint8_t *head,
                          pool *pool) SEFL_MUST_CHECK;
+/* pad, in place of the head: the seeds of n clients of the sum, each once, in any number of calls
+ * before the first units. SEFL_ERANGE beyond the packing's largest number of clients. */
+sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
+                        pool *pool) SEFL_MUST_CHECK;
 sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *d, uint8_t *plain, size_t first,
                           const uint8_t *bytes, size_t units, pool *pool,
                           const sefl_progress *progress) SEFL_MUST_CHECK;

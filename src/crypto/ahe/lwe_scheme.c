@@ -10,6 +10,7 @@
 #include "crypto/ahe/lwe_head.h"
 #include "crypto/ahe/lwe_unit.h"
 #include "crypto/ahe/paillier.h"
+#include "crypto/ahe/rows.h"
 
 #include <assert.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
     sefl_status st = SEFL_OK;
     const unsigned bits = paillier_bits(pub);
     SEFL_CHECK(p->pack.scheme == PACK_LWE, SEFL_EINVAL,
-               "lwe: these slots were made for the paillier scheme");
+               "lwe: these slots were made for another scheme");
     SEFL_TRY(lwe_check(p->pack.w, p->pack.clients, p->pack.kappa, p->pack.d));
     SEFL_CHECK(p->pack.g == 0, SEFL_EINVAL, "lwe: slots have no carries: %u guard bits, wanted 0",
                p->pack.g);
@@ -409,48 +410,6 @@ static sefl_status mask_units(const ahe_params *p, uint8_t *plain, size_t first,
     return SEFL_OK;
 }
 
-static void plain_digits(const ahe_params *p, uint64_t *digits, const uint8_t *plain, size_t units)
-{
-    lwe_bits row;
-    lwe_bits_init(&row, p->pack.w, lwe_path_best());
-    lwe_bits_unpack(&row, digits, plain, units * LWE_N);
-}
-
-enum { BATCH = 256 };
-
-static void plain_unmask(const ahe_params *p, int64_t *values, const uint8_t *masked,
-                         const uint8_t *mask, size_t units)
-{
-    const unsigned up = 64 - p->pack.w;
-    uint64_t a[BATCH], b[BATCH];
-    lwe_bits row;
-    lwe_bits_init(&row, p->pack.w, lwe_path_best());
-    const size_t step = lwe_bits_bytes(&row, BATCH);
-    for (size_t i = 0; i < units * LWE_N; i += BATCH, masked += step, mask += step) {
-        lwe_bits_unpack(&row, a, masked, BATCH);
-        lwe_bits_unpack(&row, b, mask, BATCH);
-        for (size_t k = 0; k < BATCH; k++) /* modulo 2^w, as a signed number */
-            values[i + k] = (int64_t)((a[k] - b[k]) << up) >> up;
-    }
-    sefl_wipe(a, sizeof a);
-    sefl_wipe(b, sizeof b);
-}
-
-static void plain_add(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units)
-{
-    uint64_t a[BATCH];
-    lwe_bits row;
-    lwe_bits_init(&row, p->pack.w, lwe_path_best());
-    const size_t step = lwe_bits_bytes(&row, BATCH);
-    for (size_t i = 0; i < units * LWE_N; i += BATCH, plain += step) {
-        lwe_bits_unpack(&row, a, plain, BATCH);
-        for (size_t k = 0; k < BATCH; k++)
-            a[k] += (uint64_t)values[i + k];
-        lwe_bits_pack(&row, plain, a, BATCH, 0, 0);
-    }
-    sefl_wipe(a, sizeof a);
-}
-
 const ahe_scheme ahe_lwe = {
     .name = "lwe",
     .params = params,
@@ -474,7 +433,7 @@ const ahe_scheme ahe_lwe = {
     .dec_units = dec_units,
     .dec_free = dec_free,
     .mask_units = mask_units,
-    .plain_digits = plain_digits,
-    .plain_unmask = plain_unmask,
-    .plain_add = plain_add,
+    .plain_digits = rows_digits,
+    .plain_unmask = rows_unmask,
+    .plain_add = rows_add,
 };

@@ -5,7 +5,7 @@
  *   k  ring width of the coarse lattice, the circuit's input      (16 usually)
  *   t  fraction bits below it                                      (12; 14 from z = 4 on)
  *   w  slot width, k + t                                           (28)
- *   g  guard bits of the lower slot taken into a digit             (16 for paillier, 0 for lwe)
+ *   g  guard bits of the lower slot taken into a digit             (16 for paillier, else 0)
  *   s  mask headroom on top of a packed integer                    (80 for paillier)
  *   kappa, d   lwe only: log2 of the modulus; bits cut off an uploaded coefficient
  *
@@ -51,7 +51,7 @@ enum {
 typedef uint64_t pack_nano;
 #define PACK_ONE ((pack_nano)1000000000)
 
-typedef enum pack_scheme { PACK_PAILLIER, PACK_LWE } pack_scheme;
+typedef enum pack_scheme { PACK_PAILLIER, PACK_LWE, PACK_PAD } pack_scheme;
 
 typedef struct pack_config {
     pack_scheme scheme;
@@ -69,7 +69,7 @@ typedef struct pack_config {
 } pack_config;
 
 typedef struct pack {
-    pack_scheme scheme; /* whose it is; the other one refuses it */
+    pack_scheme scheme; /* whose it is; the others refuse it */
     unsigned k, t, w, g, s;
     unsigned kappa, d;
     uint32_t clients;  /* most clients in one sum */

@@ -58,7 +58,7 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
                "paillier: slots of %u bits with %u guard bits do not fit a digit", p->pack.w,
                p->pack.g);
     SEFL_CHECK(p->pack.scheme == PACK_PAILLIER, SEFL_EINVAL,
-               "paillier: these slots were made for the lwe scheme");
+               "paillier: these slots were made for another scheme");
     /* a thinner mask shows the sum, thinner guards lose privacy; keys of toy size are tests' */
     SEFL_CHECK(
         bits < 2048 ||

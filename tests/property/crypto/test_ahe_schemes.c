@@ -31,19 +31,17 @@ static int unmake(void **state)
     return 0;
 }
 
-static void params(ahe_params *p, const char *name, const char *noise)
+static const ahe_scheme *const schemes[] = {
+    [PACK_PAILLIER] = &ahe_paillier, [PACK_LWE] = &ahe_lwe, [PACK_PAD] = &ahe_pad
+};
+
+static void params(ahe_params *p, pack_scheme which, const char *noise)
 {
-    const ahe_scheme *scheme;
     pack packing;
-    pack_config c = { .scheme = strcmp(name, "lwe") == 0 ? PACK_LWE : PACK_PAILLIER,
-                      .clients = CLIENTS,
-                      .dimension = VALUES,
-                      .clip = PACK_ONE };
+    pack_config c = { .scheme = which, .clients = CLIENTS, .dimension = VALUES, .clip = PACK_ONE };
     CHECK_OK(pack_decimal(&c.noise, noise));
     CHECK_OK(pack_init(&packing, &c));
-    CHECK_OK(ahe_scheme_find(&scheme, name));
-    assert_string_equal(scheme->name, name);
-    CHECK_OK(ahe_params_init(p, scheme, &packing, paillier_sec_pub(sec), VALUES));
+    CHECK_OK(ahe_params_init(p, schemes[which], &packing, paillier_sec_pub(sec), VALUES));
 }
 
 /* Fills v with the extremes of both signs, then random values in range. */
@@ -56,9 +54,10 @@ static void draw(const ahe_params *p, int64_t *v)
                           : (int64_t)seeded_below(&gen, 2 * (uint64_t)max + 1) - max;
 }
 
-static void sum_is_exact(const char *name, const char *noise, unsigned threads)
+static void sum_is_exact(pack_scheme which, const char *noise, unsigned threads)
 {
-    static const uint8_t context[AHE_CONTEXT_BYTES] = { 9 };
+    uint8_t context[AHE_CONTEXT_BYTES] = { 9 };
+    ahe_seed seeds[CLIENTS + 1] = { 0 };
     uint8_t seed[AHE_SEED_BYTES], *body = NULL, *masked = NULL, *plain = NULL, *mask = NULL;
     int64_t *v = NULL, *want = NULL, *got = NULL;
     ahe_params p;
@@ -68,7 +67,7 @@ static void sum_is_exact(const char *name, const char *noise, unsigned threads)
     pool *workers = NULL;
     const ahe_pub *pub = paillier_sec_pub(sec);
 
-    params(&p, name, noise);
+    params(&p, which, noise);
     CHECK_OK(pool_new(&workers, threads));
     size_t padded = p.units * p.unit_values;
     CHECK_OK(sefl_new(&v, padded, sizeof *v));
@@ -85,7 +84,10 @@ static void sum_is_exact(const char *name, const char *noise, unsigned threads)
         draw(&p, v);
         for (size_t i = 0; i < VALUES; i++)
             want[i] += v[i];
+        context[1] = p.scheme == &ahe_pad ? (uint8_t)c : 0; /* a client's own, or the round's */
         CHECK_OK(ahe_upload_new(&up, &p, enc, context, &rng));
+        if (p.scheme == &ahe_pad)
+            ahe_upload_seed(&p, up, &seeds[c]);
         CHECK_OK(ahe_upload_head(&p, up, body, workers));
         CHECK_STATUS(ahe_upload_head(&p, up, body, workers), SEFL_ESTATE);
         uint8_t *units = body + p.head_bytes;
@@ -115,13 +117,21 @@ static void sum_is_exact(const char *name, const char *noise, unsigned threads)
     if (p.sum_head_bytes > 0)
         CHECK_STATUS(ahe_dec_units(&p, dec, plain, 0, units, 1, workers, NULL), SEFL_ESTATE);
     CHECK_OK(ahe_dec_head(&p, dec, masked, workers));
+    if (p.scheme == &ahe_pad) {
+        CHECK_STATUS(ahe_dec_units(&p, dec, plain, 0, units, 1, workers, NULL), SEFL_ESTATE);
+        CHECK_OK(ahe_dec_add(&p, dec, seeds, 1, workers)); /* in any pieces, in any order */
+        CHECK_STATUS(ahe_dec_add(&p, dec, seeds, CLIENTS, workers), SEFL_ERANGE);
+        CHECK_OK(ahe_dec_add(&p, dec, seeds + 1, CLIENTS - 1, workers));
+    }
     CHECK_OK(ahe_dec_units(&p, dec, plain, 0, units, p.units, workers, NULL));
+    CHECK_STATUS(ahe_dec_add(&p, dec, seeds, 0, workers),
+                 p.scheme == &ahe_pad ? SEFL_ESTATE : SEFL_EINVAL);
     CHECK_OK(ahe_mask_units(&p, mask, 0, p.units, seed));
     ahe_plain_unmask(&p, got, plain, mask, p.units);
     for (size_t i = 0; i < padded; i++)
         if (got[i] != want[i])
-            fail_msg("%s, z = %s: value %zu is %lld, not %lld", name, noise, i, (long long)got[i],
-                     (long long)want[i]);
+            fail_msg("%s, z = %s: value %zu is %lld, not %lld", p.scheme->name, noise, i,
+                     (long long)got[i], (long long)want[i]);
     ahe_dec_free(&p, dec);
     ahe_sum_free(&p, sum);
     ahe_enc_free(&p, enc);
@@ -133,12 +143,12 @@ static void sum_is_exact(const char *name, const char *noise, unsigned threads)
 static void test_sums(void **state)
 {
     (void)state;
-    for (int lwe = 0; lwe < 2; lwe++)
+    for (pack_scheme s = PACK_PAILLIER; s <= PACK_PAD; s++)
         for (unsigned threads = 1; threads <= 2; threads++) {
-            sum_is_exact(lwe ? "lwe" : "paillier", "1", threads);
-            sum_is_exact(lwe ? "lwe" : "paillier", "0", threads);
+            sum_is_exact(s, "1", threads);
+            sum_is_exact(s, "0", threads);
         }
-    sum_is_exact("paillier", "4", 1);
+    sum_is_exact(PACK_PAILLIER, "4", 1);
 }
 
 static void test_find(void **state)
@@ -159,11 +169,13 @@ static void test_packs(void **state)
     ahe_params a, b, p;
     (void)state;
     for (int noise = 0; noise < 2; noise++) {
-        params(&a, "paillier", noise ? "1" : "0");
-        params(&b, "lwe", noise ? "1" : "0");
+        params(&a, PACK_PAILLIER, noise ? "1" : "0");
+        params(&b, PACK_LWE, noise ? "1" : "0");
+        CHECK_STATUS(ahe_params_init(&p, &ahe_pad, &a.pack, pub, VALUES), SEFL_EINVAL);
+        CHECK_STATUS(ahe_params_init(&p, &ahe_pad, &b.pack, pub, VALUES), SEFL_EINVAL);
         CHECK_STATUS(ahe_params_init(&p, &ahe_lwe, &a.pack, pub, VALUES), SEFL_EINVAL);
         CHECK_STATUS(ahe_params_init(&p, &ahe_paillier, &b.pack, pub, VALUES), SEFL_EINVAL);
-        assert_non_null(strstr(sefl_last_error(), "made for the lwe scheme"));
+        assert_non_null(strstr(sefl_last_error(), "made for another scheme"));
         pack thin = a.pack;
         thin.s = 79;
         CHECK_STATUS(ahe_params_init(&p, &ahe_paillier, &thin, pub, VALUES), SEFL_EINVAL);

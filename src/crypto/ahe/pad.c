@@ -1,0 +1,409 @@
+/* ahe_pad: one-time pads from a seed. A unit of an upload is its values plus G(seed) modulo 2^w, a row
+ * of 2048 numbers of w bits; AS adds rows, CSP, who was given every seed, takes the sum of the pads off.
+ *
+ *     G(seed), unit u:   2048 numbers of w bits, the first bytes of stream n0 + u of prg(seed, "pad");
+ *                        n0 = the first 8 bytes of the upload's context
+ *
+ * A context is unique to (task, round, client), so that equal seeds of two clients would not meet in
+ * one stream, and one search for a key never serves two uploads. Sums are exact: there is no error to
+ * decode, no carry between slots, and every byte string of the right length is a unit.
+ *
+ * Order of calls, ranges and counts are ahe.c's business. Memory: an upload 48 KiB a thread while it
+ * runs, a sum and a decryptor 8 bytes a value. */
+#include "crypto/ahe/ahe.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "crypto/ahe/lwe_bits.h"
+#include "crypto/ahe/rows.h"
+#include "crypto/prg/prg.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { N = 2048, GRAIN = 8, GRAIN_ADD = 32, SEEDS_AT_ONCE = 64, ROW_MAX = N / 8 * PACK_W_MAX };
+
+#define PAD  "pad"
+#define MASK "pad mask"
+
+static sefl_status params(ahe_params *p, const ahe_pub *pub)
+{
+    sefl_status st = SEFL_OK;
+    (void)pub; /* no key: the seed travels sealed, outside of this scheme */
+    SEFL_CHECK(p->pack.scheme == PACK_PAD, SEFL_EINVAL,
+               "pad: these slots were made for another scheme");
+    SEFL_CHECK(p->pack.g == 0, SEFL_EINVAL, "pad: slots have no carries: %u guard bits, wanted 0",
+               p->pack.g);
+    p->unit_values = N;
+    p->head_bytes = p->sum_head_bytes = 0;
+    p->unit_bytes = p->sum_unit_bytes = p->plain_bytes = N / 8 * (size_t)p->pack.w;
+done:
+    return st;
+}
+
+static void row_of(lwe_bits *row, const ahe_params *p)
+{
+    lwe_bits_init(row, p->pack.w, lwe_path_best());
+}
+
+/* One piece of memory per thread. */
+typedef struct work {
+    _Alignas(64) uint64_t v[N];
+    uint8_t bytes[ROW_MAX];
+} work;
+
+static sefl_status work_new(work **out, pool *threads)
+{
+    return sefl_new(out, pool_threads(threads), sizeof **out);
+}
+
+static void work_free(work *w, pool *threads)
+{
+    if (w)
+        sefl_free_secret(w, pool_threads(threads) * sizeof *w);
+}
+
+/* ---- client ---------------------------------------------------------------------------------- */
+
+typedef struct pad_enc {
+    const ahe_params *p;
+    lwe_bits row;
+} pad_enc;
+
+typedef struct pad_upload {
+    const pad_enc *e;
+    prg pad;
+    ahe_seed seed;
+    size_t next; /* first unit not encrypted yet */
+} pad_upload;
+
+static void enc_free(ahe_enc *e)
+{
+    sefl_free(e);
+}
+
+static sefl_status enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *threads,
+                           const sefl_progress *progress)
+{
+    sefl_status st = SEFL_OK;
+    pad_enc *e = NULL;
+    (void)pub, (void)threads, (void)progress;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&e, 1, sizeof *e));
+    e->p = p;
+    row_of(&e->row, p);
+    *out = (ahe_enc *)e;
+done:
+    return st;
+}
+
+static void upload_free(ahe_upload *u)
+{
+    if (u)
+        sefl_free_secret(u, sizeof(pad_upload));
+}
+
+static sefl_status upload_new(ahe_upload **out, const ahe_enc *enc,
+                              const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    pad_upload *u = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&u, 1, sizeof *u));
+    u->e = (const pad_enc *)enc;
+    SEFL_TRY(rng_fill(rng, u->seed.seed, sizeof u->seed.seed));
+    CT_SECRET(u->seed.seed, sizeof u->seed.seed);
+    u->seed.stream = ahe_seed_stream(context);
+    prg_init(&u->pad, u->seed.seed, PAD);
+    *out = (ahe_upload *)u, u = NULL;
+done:
+    upload_free((ahe_upload *)u);
+    return st;
+}
+
+static void upload_seed(const ahe_upload *u, ahe_seed *out)
+{
+    *out = ((const pad_upload *)u)->seed;
+}
+
+typedef struct upload_job {
+    const pad_upload *u;
+    work *work;
+    uint8_t *out;
+    const int64_t *values;
+} upload_job;
+
+static sefl_status encrypt_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const upload_job *j = ctx;
+    const pad_upload *u = j->u;
+    const ahe_params *p = u->e->p;
+    work *w = &j->work[lane];
+    for (size_t i = begin; i < end; i++) {
+        size_t unit = u->next + i, left = p->values - unit * N, n = left < N ? left : N;
+        for (size_t k = 0; k < n; k++)
+            w->v[k] = (uint64_t)j->values[i * N + k];
+        memset(w->v + n, 0, (N - n) * sizeof w->v[0]);
+        prg_read(&u->pad, w->bytes, p->unit_bytes, u->seed.stream + unit, 0);
+        lwe_bits_add(&u->e->row, w->v, w->bytes, N);
+        lwe_bits_pack(&u->e->row, j->out + i * p->unit_bytes, w->v, N, 0, 0);
+    }
+    return SEFL_OK;
+}
+
+static sefl_status upload_units(ahe_upload *upload, uint8_t *out, const int64_t *values,
+                                size_t units, pool *threads, const sefl_progress *progress)
+{
+    sefl_status st = SEFL_OK;
+    pad_upload *u = (pad_upload *)upload;
+    upload_job job = { .u = u, .out = out, .values = values };
+    assert(units <= u->e->p->units - u->next);
+    SEFL_TRY(work_new(&job.work, threads));
+    st = pool_run(threads, units, GRAIN, encrypt_piece, &job, progress);
+    u->next += units; /* also if it was stopped: that part of the pad is spent */
+done:
+    work_free(job.work, threads);
+    return st;
+}
+
+/* ---- sums, at either server ------------------------------------------------------------------ */
+
+/* AS: the sum of the rows. CSP: the sum of the pads. */
+typedef struct pad_sum {
+    const ahe_params *p;
+    lwe_bits row;
+    uint64_t *v; /* (units, 2048), modulo 2^64; the low w bits count */
+    uint32_t clients;
+} pad_sum;
+
+static void sum_clear(pad_sum *s)
+{
+    if (!s)
+        return;
+    if (s->v)
+        sefl_free_secret(s->v, s->p->units * N * sizeof *s->v);
+    sefl_free(s);
+}
+
+static sefl_status sum_make(pad_sum **out, const ahe_params *p)
+{
+    sefl_status st = SEFL_OK;
+    pad_sum *s = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    s->p = p;
+    row_of(&s->row, p);
+    SEFL_TRY(sefl_new(&s->v, p->units, N * sizeof *s->v));
+    *out = s, s = NULL;
+done:
+    sum_clear(s);
+    return st;
+}
+
+typedef struct sum_job {
+    pad_sum *s;
+    work *work;
+    const prg *prg; /* the mask; or `seeds` pads */
+    const ahe_seed *seed;
+    size_t seeds, first;
+    const uint8_t *in;
+    uint8_t *out;
+} sum_job;
+
+/* ---- aggregation server ---------------------------------------------------------------------- */
+
+static void sum_free(ahe_sum *sum)
+{
+    sum_clear((pad_sum *)sum);
+}
+
+static sefl_status sum_new(ahe_sum **out, const ahe_pub *pub, const ahe_params *p)
+{
+    (void)pub;
+    return sum_make((pad_sum **)out, p);
+}
+
+static sefl_status sum_check_units(const ahe_sum *sum, const uint8_t *bytes, size_t units)
+{
+    (void)sum, (void)bytes, (void)units;
+    return SEFL_OK;
+}
+
+static sefl_status sum_add_head(ahe_sum *sum, const uint8_t *head)
+{
+    sefl_status st = SEFL_OK;
+    pad_sum *s = (pad_sum *)sum;
+    (void)head;
+    SEFL_CHECK(s->clients < s->p->pack.clients, SEFL_ERANGE, "pad: the sum has its %u clients",
+               s->clients);
+    s->clients++;
+done:
+    return st;
+}
+
+static sefl_status add_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const sum_job *j = ctx;
+    (void)lane;
+    for (size_t i = begin; i < end; i++)
+        lwe_bits_add(&j->s->row, j->s->v + (j->first + i) * N, j->in + i * j->s->p->unit_bytes, N);
+    return SEFL_OK;
+}
+
+static sefl_status sum_add_units(ahe_sum *sum, size_t first, const uint8_t *bytes, size_t units,
+                                 pool *threads)
+{
+    sum_job job = { .s = (pad_sum *)sum, .in = bytes, .first = first };
+    return pool_run(threads, units, GRAIN_ADD, add_piece, &job, NULL);
+}
+
+static sefl_status sum_close(ahe_sum *sum)
+{
+    (void)sum;
+    return SEFL_OK;
+}
+
+static sefl_status write_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const sum_job *j = ctx;
+    const ahe_params *p = j->s->p;
+    work *w = &j->work[lane];
+    for (size_t i = begin; i < end; i++) {
+        memcpy(w->v, j->s->v + (j->first + i) * N, sizeof w->v);
+        prg_read(j->prg, w->bytes, p->plain_bytes, j->first + i, 0);
+        lwe_bits_add(&j->s->row, w->v, w->bytes, N);
+        lwe_bits_pack(&j->s->row, j->out + i * p->sum_unit_bytes, w->v, N, 0, 0);
+    }
+    return SEFL_OK;
+}
+
+static sefl_status sum_write_units(ahe_sum *sum, uint8_t *out, size_t first, size_t units,
+                                   const uint8_t mask_seed[AHE_SEED_BYTES], pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    prg mask;
+    sum_job job = { .s = (pad_sum *)sum, .out = out, .first = first, .prg = &mask };
+    prg_init(&mask, mask_seed, MASK);
+    SEFL_TRY(work_new(&job.work, threads));
+    st = pool_run(threads, units, GRAIN, write_piece, &job, NULL);
+done:
+    work_free(job.work, threads);
+    prg_clear(&mask);
+    return st;
+}
+
+/* ---- cryptography service provider ----------------------------------------------------------- */
+
+static void dec_free(ahe_dec *dec)
+{
+    sum_clear((pad_sum *)dec);
+}
+
+static sefl_status dec_new(ahe_dec **out, const ahe_sec *sec, const ahe_params *p,
+                           const uint8_t context[AHE_CONTEXT_BYTES])
+{
+    (void)sec, (void)context;
+    return sum_make((pad_sum **)out, p);
+}
+
+/* Every pad of one unit while that part of the sum is in the cache. */
+static sefl_status pad_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const sum_job *j = ctx;
+    work *w = &j->work[lane];
+    for (size_t u = begin; u < end; u++)
+        for (size_t i = 0; i < j->seeds; i++) {
+            prg_read(&j->prg[i], w->bytes, j->s->p->unit_bytes, j->seed[i].stream + u, 0);
+            lwe_bits_add(&j->s->row, j->s->v + u * N, w->bytes, N);
+        }
+    return SEFL_OK;
+}
+
+static sefl_status dec_add(ahe_dec *dec, const ahe_seed *seeds, size_t n, pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    prg *pads = NULL;
+    sum_job job = { .s = (pad_sum *)dec };
+    SEFL_TRY(sefl_new(&pads, SEEDS_AT_ONCE, sizeof *pads));
+    SEFL_TRY(work_new(&job.work, threads));
+    job.prg = pads;
+    for (; n > 0; n -= job.seeds, seeds += job.seeds) {
+        job.seeds = n < SEEDS_AT_ONCE ? n : SEEDS_AT_ONCE;
+        job.seed = seeds;
+        for (size_t i = 0; i < job.seeds; i++)
+            prg_init(&pads[i], seeds[i].seed, PAD);
+        SEFL_TRY(pool_run(threads, job.s->p->units, GRAIN, pad_piece, &job, NULL));
+    }
+done:
+    work_free(job.work, threads);
+    if (pads)
+        sefl_free_secret(pads, SEEDS_AT_ONCE * sizeof *pads);
+    return st;
+}
+
+static sefl_status decrypt_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const sum_job *j = ctx;
+    const ahe_params *p = j->s->p;
+    work *w = &j->work[lane];
+    for (size_t i = begin; i < end; i++) {
+        const uint64_t *pad = j->s->v + (j->first + i) * N;
+        lwe_bits_unpack(&j->s->row, w->v, j->in + i * p->sum_unit_bytes, N);
+        for (size_t k = 0; k < N; k++)
+            w->v[k] -= pad[k];
+        lwe_bits_pack(&j->s->row, j->out + i * p->plain_bytes, w->v, N, 0, 0);
+    }
+    return SEFL_OK;
+}
+
+static sefl_status dec_units(ahe_dec *dec, uint8_t *plain, size_t first, const uint8_t *bytes,
+                             size_t units, pool *threads, const sefl_progress *progress)
+{
+    sefl_status st = SEFL_OK;
+    sum_job job = { .s = (pad_sum *)dec, .out = plain, .first = first, .in = bytes };
+    SEFL_TRY(work_new(&job.work, threads));
+    st = pool_run(threads, units, GRAIN, decrypt_piece, &job, progress);
+done:
+    work_free(job.work, threads);
+    return st;
+}
+
+/* ---- plain units ----------------------------------------------------------------------------- */
+
+/* A mask is uniform modulo 2^w in every slot: the stream itself, read as a row of w bits. */
+static sefl_status mask_units(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
+                              const uint8_t mask_seed[AHE_SEED_BYTES])
+{
+    prg mask;
+    prg_init(&mask, mask_seed, MASK);
+    for (size_t i = 0; i < units; i++)
+        prg_read(&mask, plain + i * p->plain_bytes, p->plain_bytes, first + i, 0);
+    prg_clear(&mask);
+    return SEFL_OK;
+}
+
+const ahe_scheme ahe_pad = {
+    .name = "pad",
+    .params = params,
+    .enc_new = enc_new,
+    .enc_free = enc_free,
+    .upload_new = upload_new,
+    .upload_seed = upload_seed,
+    .upload_units = upload_units,
+    .upload_free = upload_free,
+    .sum_new = sum_new,
+    .sum_check_units = sum_check_units,
+    .sum_add_head = sum_add_head,
+    .sum_add_units = sum_add_units,
+    .sum_close = sum_close,
+    .sum_write_units = sum_write_units,
+    .sum_free = sum_free,
+    .dec_new = dec_new,
+    .dec_add = dec_add,
+    .dec_units = dec_units,
+    .dec_free = dec_free,
+    .mask_units = mask_units,
+    .plain_digits = rows_digits,
+    .plain_unmask = rows_unmask,
+    .plain_add = rows_add,
+};
