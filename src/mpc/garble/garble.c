@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
+#include "base/span.h"
 
 #include <assert.h>
 #include <string.h>
@@ -11,15 +12,16 @@
 typedef struct gc_path {
     gc_garble_fn *garble;
     gc_evaluate_fn *evaluate;
+    gc_hash_fn *hash;
     gc_floor_fn *floor;
 } gc_path;
 
 static const gc_path paths[AES_PATHS] = {
-    [AES_SOFT] = { gc_garble_ref, gc_evaluate_ref, gc_floor_ref },
+    [AES_SOFT] = { gc_garble_ref, gc_evaluate_ref, gc_hash_groups_ref, gc_floor_ref },
 #if defined(__x86_64__)
-    [AES_NI] = { gc_garble_128, gc_evaluate_128, gc_floor_128 },
-    [AES_VAES256] = { gc_garble_256, gc_evaluate_256, gc_floor_256 },
-    [AES_VAES512] = { gc_garble_512, gc_evaluate_512, gc_floor_512 },
+    [AES_NI] = { gc_garble_128, gc_evaluate_128, gc_hash_128, gc_floor_128 },
+    [AES_VAES256] = { gc_garble_256, gc_evaluate_256, gc_hash_256, gc_floor_256 },
+    [AES_VAES512] = { gc_garble_512, gc_evaluate_512, gc_hash_512, gc_floor_512 },
 #endif
 };
 
@@ -32,12 +34,13 @@ typedef struct run {
     const uint8_t **slot; /* (slots) */
     uint8_t *scratch;     /* (slots - inputs - 1, 256) */
     gc_label constant[GC_LANES];
+    gc_label lane[GC_LANES];
 } run;
 
 struct gc_garbler {
     run r;
     gc_label delta;
-    uint64_t next_block;
+    uint64_t next_block, next_row; /* blocks */
 };
 
 struct gc_evaluator {
@@ -93,6 +96,8 @@ static void run_clear(run *r)
     sefl_wipe(r, sizeof *r);
 }
 
+static const gc_label number[GC_LANES] = { GC_LANE_NUMBERS };
+
 /* constant: label of slot 0. */
 static sefl_status run_init(run *r, const circuit *c, const gc_config *cfg, gc_label constant)
 {
@@ -103,6 +108,7 @@ static sefl_status run_init(run *r, const circuit *c, const gc_config *cfg, gc_l
     r->c = c;
     r->cfg = *cfg;
     r->path = &paths[aes_path_best()];
+    memcpy(r->lane, number, sizeof r->lane);
     SEFL_TRY(gc_program_init(&r->program, c));
     SEFL_TRY(sefl_new(&r->slot, c->slots, sizeof *r->slot));
     SEFL_TRY(sefl_new(&r->scratch, scratch_bytes(c), 1));
@@ -186,7 +192,8 @@ sefl_status gc_garble(gc_garbler *g, uint8_t *tables, size_t table_bytes, gc_lab
                "garble: block %llu again, %llu is next: a table is never made twice",
                (unsigned long long)first_block, (unsigned long long)g->next_block);
     g->next_block = first_block + blocks;
-    const gc_job job = { c, &g->r.program, g->r.slot, g->r.scratch, &g->r.cfg.hash_key, &g->delta };
+    const gc_job job = { c,         &g->r.program, g->r.slot, g->r.scratch, &g->r.cfg.hash_key,
+                         g->r.lane, &g->delta };
     for (size_t b = 0; b < blocks; b++) {
         run_inputs(&g->r, in_zero);
         g->r.path->garble(&job, tables, tweak);
@@ -235,7 +242,8 @@ sefl_status gc_evaluate(gc_evaluator *e, gc_label *out_active, const uint8_t *ta
     SEFL_CHECK(table_bytes == need, SEFL_EPROTO, "garble: %zu bytes of tables, %zu wanted",
                table_bytes, need);
     SEFL_TRY(run_tweak(&e->r, &tweak, first_block, blocks));
-    const gc_job job = { c, &e->r.program, e->r.slot, e->r.scratch, &e->r.cfg.hash_key, NULL };
+    const gc_job job = { c,         &e->r.program, e->r.slot, e->r.scratch, &e->r.cfg.hash_key,
+                         e->r.lane, NULL };
     for (size_t b = 0; b < blocks; b++) {
         run_inputs(&e->r, in_active);
         e->r.path->evaluate(&job, tables, tweak);
@@ -247,6 +255,112 @@ sefl_status gc_evaluate(gc_evaluator *e, gc_label *out_active, const uint8_t *ta
     }
 done:
     return st;
+}
+
+/* ---- lane keys and rows ------------------------------------------------------------------- */
+
+void gc_garbler_set_lanes(gc_garbler *g, const gc_label kappa[GC_LANES])
+{
+    memcpy(g->r.lane, kappa, sizeof g->r.lane);
+}
+
+void gc_evaluator_set_lanes(gc_evaluator *e, const gc_label kappa[GC_LANES])
+{
+    memcpy(e->r.lane, kappa, sizeof e->r.lane);
+}
+
+size_t gc_row_bytes(const circuit *c, size_t blocks, unsigned bits)
+{
+    return blocks * c->outputs * GC_LANES * (bits / 8);
+}
+
+enum { ROW_OUTPUTS = 64 }; /* most outputs of a circuit with rows */
+
+static uint64_t row_mask(unsigned bits)
+{
+    assert(bits >= 8 && bits <= 64 && bits % 8 == 0);
+    return ~(uint64_t)0 >> (64 - bits);
+}
+
+static inline void row_put(uint8_t *p, uint64_t v, unsigned bits)
+{
+    if (bits == 32)
+        store_u32(p, (uint32_t)v);
+    else
+        for (unsigned i = 0; i < bits / 8; i++)
+            p[i] = (uint8_t)(v >> (8 * i));
+}
+
+static inline uint64_t row_get(const uint8_t *p, unsigned bits)
+{
+    uint64_t v = 0;
+    if (bits == 32)
+        return load_u32(p);
+    for (unsigned i = 0; i < bits / 8; i++)
+        v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+sefl_status gc_rows_garble(gc_garbler *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
+                           unsigned bits, uint64_t first_tweak, uint64_t first_block, size_t blocks)
+{
+    sefl_status st = SEFL_OK;
+    const run *r = &g->r;
+    const unsigned wires = r->c->outputs;
+    const uint64_t mask = row_mask(bits);
+    gc_label h0[ROW_OUTPUTS * GC_LANES], h1[ROW_OUTPUTS * GC_LANES];
+    SEFL_CHECK(wires <= ROW_OUTPUTS, SEFL_EINVAL, "garble: rows for %u outputs, at most %d", wires,
+               ROW_OUTPUTS);
+    SEFL_CHECK(first_block >= g->next_row, SEFL_ESTATE,
+               "garble: rows of block %llu again, %llu is next", (unsigned long long)first_block,
+               (unsigned long long)g->next_row);
+    g->next_row = first_block + blocks;
+    const gc_job job = { r->c, &r->program, NULL, NULL, &r->cfg.hash_key, r->lane, &g->delta };
+    for (size_t b = 0; b < blocks; b++, zero += (size_t)wires * GC_LANES, share += GC_LANES) {
+        r->path->hash(&job, h0, h1, zero, first_tweak + (first_block + b) * wires, wires);
+        memset(share, 0, GC_LANES * sizeof *share);
+        for (unsigned i = 0; i < wires; i++)
+            for (unsigned l = 0; l < GC_LANES; l++, rows += bits / 8) {
+                const size_t at = (size_t)i * GC_LANES + l;
+                /* zero has colour d: its hash is G_d */
+                uint64_t d = ct_mask_u64(zero[at].w[0] & 1);
+                uint64_t g0 = ct_select_u64(d, h1[at].w[0], h0[at].w[0]);
+                uint64_t g1 = ct_select_u64(d, h0[at].w[0], h1[at].w[0]);
+                uint64_t weight = (uint64_t)1 << i;
+                row_put(rows, g0 - g1 + (weight ^ d) - d, bits); /* -2^e if d */
+                share[l] += (weight & d) - g0;
+            }
+        for (unsigned l = 0; l < GC_LANES; l++)
+            share[l] &= mask;
+    }
+done:
+    sefl_wipe(h0, sizeof h0);
+    sefl_wipe(h1, sizeof h1);
+    return st;
+}
+
+void gc_rows_evaluate(gc_evaluator *e, uint64_t *share, const uint8_t *rows, const gc_label *active,
+                      unsigned bits, uint64_t first_tweak, uint64_t first_block, size_t blocks)
+{
+    const run *r = &e->r;
+    const unsigned wires = r->c->outputs;
+    const uint64_t mask = row_mask(bits);
+    gc_label h[ROW_OUTPUTS * GC_LANES];
+    assert(wires <= ROW_OUTPUTS);
+    const gc_job job = { r->c, &r->program, NULL, NULL, &r->cfg.hash_key, r->lane, NULL };
+    for (size_t b = 0; b < blocks; b++, active += (size_t)wires * GC_LANES, share += GC_LANES) {
+        r->path->hash(&job, h, NULL, active, first_tweak + (first_block + b) * wires, wires);
+        memset(share, 0, GC_LANES * sizeof *share);
+        for (unsigned i = 0; i < wires; i++)
+            for (unsigned l = 0; l < GC_LANES; l++, rows += bits / 8) {
+                const size_t at = (size_t)i * GC_LANES + l;
+                uint64_t c = ct_mask_u64(active[at].w[0] & 1);
+                share[l] += h[at].w[0] + (row_get(rows, bits) & c);
+            }
+        for (unsigned l = 0; l < GC_LANES; l++)
+            share[l] &= mask;
+    }
+    sefl_wipe(h, sizeof h);
 }
 
 /* ---- labels ------------------------------------------------------------------------------- */

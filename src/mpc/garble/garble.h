@@ -41,6 +41,19 @@
  * fresh per attempt; every T used once under one delta (give each circuit its own range:
  * gc_tweaks); input labels of two copies independent or equal.
  *
+ * LANE KEYS. In place of its number a lane may mix in a key of its own, y = s(x) ^ kappa_l: 16 uniform
+ * labels that the garbler draws after the input labels are fixed and sends with the tables. A malicious
+ * evaluator that makes its own OT trees can choose labels so that two lanes hash alike, which gives
+ * delta away; it cannot when it does not know kappa yet (docs/PROTOCOL.md). gc_*_set_lanes sets them for
+ * all calls from there on.
+ *
+ * ROWS. An output wire of weight 2^e becomes a number shared by the two sides modulo 2^K, in place of a
+ * decode bit [BMR16, projection gates]. d is the colour of its zero label, L_c its label of colour c, T a
+ * tweak used for nothing else, G_c the low K bits of H(L_c, T, l):
+ *     garbler     sends row = G_0 - G_1 + 2^e (1 - 2d)           adds  2^e d - G_0   to its share
+ *     evaluator   holds L_c, c its colour                        adds  G_c + c row   to its share
+ * The two add up to 2^e (c ^ d). The evaluator lacks one of two hashes, so row and c are uniform to it.
+ *
  * A garbler refuses to go back (first_block below what it has done: SEFL_ESTATE): tables of one
  * block for two sets of inputs give delta away.
  *
@@ -60,6 +73,16 @@ enum { GC_LANES = 16, GC_LABEL = 16, GC_AND_BYTES = 2 * GC_LABEL };
 typedef struct gc_label {
     _Alignas(16) uint64_t w[2];
 } gc_label;
+
+/* Lane l as a 128-bit number: the lane keys of a garbler that is given none. */
+#define GC_LANE_NUMBERS                                                                     \
+    { { 0 } }, { { 1 } }, { { 2 } }, { { 3 } }, { { 4 } }, { { 5 } }, { { 6 } }, { { 7 } }, \
+        { { 8 } }, { { 9 } }, { { 10 } }, { { 11 } }, { { 12 } }, { { 13 } }, { { 14 } },   \
+    {                                                                                       \
+        {                                                                                   \
+            15                                                                              \
+        }                                                                                   \
+    }
 
 typedef struct gc_config {
     gc_label hash_key;   /* S: uniform, drawn by the garbler per attempt, sent to the evaluator */
@@ -96,6 +119,23 @@ void gc_evaluator_free(gc_evaluator *e);
 sefl_status gc_evaluate(gc_evaluator *e, gc_label *out_active, const uint8_t *tables,
                         size_t table_bytes, const gc_label *in_active, uint64_t first_block,
                         size_t blocks) SEFL_MUST_CHECK;
+
+/* ---- lane keys and rows ------------------------------------------------------------------- */
+
+void gc_garbler_set_lanes(gc_garbler *g, const gc_label kappa[GC_LANES]);
+void gc_evaluator_set_lanes(gc_evaluator *e, const gc_label kappa[GC_LANES]);
+
+/* Rows of the circuit's outputs, output i having weight 2^i, for `blocks` blocks whose labels are in
+ * `zero` or `active` (blocks, outputs, 16). share (blocks, 16): set, modulo 2^bits, 8 <= bits <= 64 in
+ * whole bytes. Rows: bits/8 bytes each, order block, output, lane. Wire i of block n has tweak
+ * first_tweak + n * outputs + i, first_tweak being beyond those of the ANDs of all blocks. The garbler
+ * refuses to go back here too. */
+size_t gc_row_bytes(const circuit *c, size_t blocks, unsigned bits);
+sefl_status gc_rows_garble(gc_garbler *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
+                           unsigned bits, uint64_t first_tweak, uint64_t first_block,
+                           size_t blocks) SEFL_MUST_CHECK;
+void gc_rows_evaluate(gc_evaluator *e, uint64_t *share, const uint8_t *rows, const gc_label *active,
+                      unsigned bits, uint64_t first_tweak, uint64_t first_block, size_t blocks);
 
 /* ---- labels ----------------------------------------------------------------------------- */
 

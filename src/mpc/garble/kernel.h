@@ -11,6 +11,7 @@ typedef struct gc_job {
     const uint8_t **slot;  /* (slots): where each wire's 16 labels stand; inputs are the caller's */
     uint8_t *scratch;      /* slot i > inputs at 256 * (i - inputs - 1) */
     const gc_label *key;   /* S */
+    const gc_label *lane;  /* (16): what each lane mixes in */
     const gc_label *delta; /* garbler only */
 } gc_job;
 
@@ -19,11 +20,15 @@ enum { GC_WIRE = GC_LANES * GC_LABEL };
 /* One block: inputs are in slot[1..inputs], the constant in slot[0]. tweak: of the first AND. */
 typedef void gc_garble_fn(const gc_job *j, uint8_t *tables, uint64_t tweak);
 typedef void gc_evaluate_fn(const gc_job *j, const uint8_t *tables, uint64_t tweak);
+/* `groups` wires, wire i under tweak + i: h0 = H(in), and h1 = H(in ^ delta) unless it is NULL. */
+typedef void gc_hash_fn(const gc_job *j, gc_label *h0, gc_label *h1, const gc_label *in,
+                        uint64_t tweak, size_t groups);
 typedef void gc_floor_fn(gc_label *x, const gc_label *key, uint64_t tweak, size_t groups,
                          unsigned per_key);
 
 gc_garble_fn gc_garble_ref, gc_garble_128, gc_garble_256, gc_garble_512;
 gc_evaluate_fn gc_evaluate_ref, gc_evaluate_128, gc_evaluate_256, gc_evaluate_512;
+gc_hash_fn gc_hash_groups_ref, gc_hash_128, gc_hash_256, gc_hash_512;
 gc_floor_fn gc_floor_ref, gc_floor_128, gc_floor_256, gc_floor_512;
 
 #endif

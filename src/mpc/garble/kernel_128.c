@@ -8,6 +8,7 @@
 #define GARBLE           gc_garble_128
 #define EVALUATE         gc_evaluate_128
 #define FLOOR            gc_floor_128
+#define HASH             gc_hash_128
 #define V                __m128i
 #define VN               1
 #define LOADU(p)         _mm_loadu_si128((const __m128i *)(const void *)(p))

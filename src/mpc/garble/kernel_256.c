@@ -8,6 +8,7 @@
 #define GARBLE           gc_garble_256
 #define EVALUATE         gc_evaluate_256
 #define FLOOR            gc_floor_256
+#define HASH             gc_hash_256
 #define V                __m256i
 #define VN               2
 #define LOADU(p)         _mm256_loadu_si256((const __m256i *)(const void *)(p))

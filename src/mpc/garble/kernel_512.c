@@ -8,6 +8,7 @@
 #define GARBLE           gc_garble_512
 #define EVALUATE         gc_evaluate_512
 #define FLOOR            gc_floor_512
+#define HASH             gc_hash_512
 #define V                __m512i
 #define VN               4
 #define LOADU(p)         _mm512_loadu_si512((const void *)(p))

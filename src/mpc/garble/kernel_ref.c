@@ -41,12 +41,15 @@ static void expand(aes128 *k, const gc_label *s, uint64_t tweak)
     sefl_wipe(key, sizeof key);
 }
 
-static void hash(gc_label out[GC_LANES], const gc_label in[GC_LANES], const aes128 *k)
+static const gc_label number[GC_LANES] = { GC_LANE_NUMBERS };
+
+static void hash(gc_label out[GC_LANES], const gc_label in[GC_LANES], const aes128 *k,
+                 const gc_label lane[GC_LANES])
 {
     gc_label y[GC_LANES];
     uint8_t bytes[GC_WIRE];
     for (unsigned l = 0; l < GC_LANES; l++)
-        y[l] = (gc_label){ { in[l].w[1] ^ l, in[l].w[1] ^ in[l].w[0] } };
+        y[l] = xor2((gc_label){ { in[l].w[1], in[l].w[1] ^ in[l].w[0] } }, lane[l]);
     store(bytes, y);
     aes128_ecb_on(AES_SOFT, k, bytes, bytes, GC_LANES);
     load(out, bytes);
@@ -59,7 +62,26 @@ void gc_hash_ref(gc_label out[GC_LANES], const gc_label in[GC_LANES], const gc_l
 {
     aes128 k;
     expand(&k, hash_key, tweak);
-    hash(out, in, &k);
+    hash(out, in, &k, number);
+}
+
+void gc_hash_groups_ref(const gc_job *j, gc_label *h0, gc_label *h1, const gc_label *in,
+                        uint64_t tweak, size_t groups)
+{
+    gc_label x[GC_LANES];
+    aes128 k;
+    for (size_t g = 0; g < groups; g++, in += GC_LANES, h0 += GC_LANES) {
+        expand(&k, j->key, tweak + g);
+        hash(h0, in, &k, j->lane);
+        if (!h1)
+            continue;
+        for (int l = 0; l < GC_LANES; l++)
+            x[l] = xor2(in[l], *j->delta);
+        hash(h1, x, &k, j->lane);
+        h1 += GC_LANES;
+    }
+    sefl_wipe(x, sizeof x);
+    sefl_wipe(&k, sizeof k);
 }
 
 static uint8_t *dst_of(const gc_job *j, const circ_gate *g)
@@ -90,19 +112,19 @@ void gc_garble_ref(const gc_job *j, uint8_t *tables, uint64_t tweak)
         load(a, j->slot[g->a]);
         load(b, j->slot[g->b]);
         expand(&k, j->key, tweak++);
-        hash(h0, a, &k);
+        hash(h0, a, &k, j->lane);
         for (int l = 0; l < GC_LANES; l++)
             x[l] = xor2(a[l], d);
-        hash(h1, x, &k);
+        hash(h1, x, &k, j->lane);
         for (int l = 0; l < GC_LANES; l++) {
             tg[l] = xor2(xor2(h0[l], h1[l]), if_colour(b[l], d));
             w[l] = xor2(h0[l], if_colour(a[l], tg[l]));
         }
         expand(&k, j->key, tweak++);
-        hash(h0, b, &k);
+        hash(h0, b, &k, j->lane);
         for (int l = 0; l < GC_LANES; l++)
             x[l] = xor2(b[l], d);
-        hash(h1, x, &k);
+        hash(h1, x, &k, j->lane);
         for (int l = 0; l < GC_LANES; l++) {
             te[l] = xor2(xor2(h0[l], h1[l]), a[l]);
             w[l] = xor2(w[l], xor2(h0[l], if_colour(b[l], xor2(te[l], a[l]))));
@@ -138,9 +160,9 @@ void gc_evaluate_ref(const gc_job *j, const uint8_t *tables, uint64_t tweak)
         load(te, tables + GC_WIRE);
         tables += 2 * GC_WIRE;
         expand(&k, j->key, tweak++);
-        hash(ha, a, &k);
+        hash(ha, a, &k, j->lane);
         expand(&k, j->key, tweak++);
-        hash(hb, b, &k);
+        hash(hb, b, &k, j->lane);
         for (int l = 0; l < GC_LANES; l++) {
             w[l] = xor2(ha[l], if_colour(a[l], tg[l]));
             w[l] = xor2(w[l], xor2(hb[l], if_colour(b[l], xor2(te[l], a[l]))));
@@ -160,6 +182,6 @@ void gc_floor_ref(gc_label *x, const gc_label *key, uint64_t tweak, size_t group
         aes128 k;
         expand(&k, key, tweak++);
         for (unsigned i = 0; i < per_key; i++)
-            hash(x + GC_LANES * i, x + GC_LANES * i, &k);
+            hash(x + GC_LANES * i, x + GC_LANES * i, &k, number);
     }
 }

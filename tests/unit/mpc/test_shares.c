@@ -1,0 +1,279 @@
+/* Noise in shares: the two sides' numbers add up to the sampler's law, each alone is uniform; a message
+ * of AS that was changed ends the session at CSP, one of CSP's never makes AS say anything. */
+#include "support/check.h"
+
+#include "base/ct.h"
+#include "mpc/garble/garble.h"
+#include "mpc/noise/shares.h"
+#include "mpc/plain/law.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A channel that changes one bit of the nth message that passes. */
+typedef struct spoiler {
+    channel inner;
+    size_t nth, at, seen;
+} spoiler;
+
+static sefl_status spoil_send(void *self, const void *p, size_t n)
+{
+    spoiler *s = self;
+    sefl_status st;
+    uint8_t *copy = malloc(n + 1);
+    memcpy(copy, p, n);
+    if (n != MSG_HEADER && ++s->seen == s->nth)
+        copy[s->at % n] ^= 1;
+    st = channel_send(&s->inner, copy, n);
+    free(copy);
+    return st;
+}
+
+static sefl_status spoil_recv(void *self, void *p, size_t n)
+{
+    return channel_recv(&((spoiler *)self)->inner, p, n);
+}
+
+static sefl_status spoil_flush(void *self)
+{
+    return channel_flush(&((spoiler *)self)->inner);
+}
+
+static const channel_ops spoil_ops = { spoil_send, spoil_recv, spoil_flush };
+
+typedef struct side {
+    shares_params p;
+    spoiler wire;
+    channel ch;
+    seeded gen;
+    sefl_rng rng;
+    uint64_t *x;
+    uint8_t id[SHARES_ID];
+    sefl_status st;
+    bool garbles;
+} side;
+
+static void *run_side(void *arg)
+{
+    side *s = arg;
+    s->st = s->garbles ? shares_garble(s->id, s->x, &s->ch, &s->p, &s->rng)
+                       : shares_evaluate(s->id, s->x, &s->ch, &s->p, &s->rng);
+    channel_pair_close(&s->wire.inner);
+    return NULL;
+}
+
+typedef struct two {
+    side csp, as;
+} two;
+
+static void two_run(two *t, const shares_params *p, uint64_t seed)
+{
+    pthread_t thread;
+    side *sides[2] = { &t->csp, &t->as };
+    CHECK_OK(channel_pair_new(&t->csp.wire.inner, &t->as.wire.inner, 20000));
+    for (int i = 0; i < 2; i++) {
+        side *s = sides[i];
+        s->p = *p;
+        s->garbles = i == 0;
+        s->ch = (channel){ .ops = &spoil_ops, .self = &s->wire };
+        seeded_init(&s->gen, seed, i == 0 ? "csp" : "as");
+        s->rng = seeded_rng(&s->gen);
+        s->x = calloc(p->count, sizeof *s->x);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, run_side, &t->csp), 0);
+    run_side(&t->as);
+    pthread_join(thread, NULL);
+}
+
+static void two_clear(two *t)
+{
+    free(t->csp.x);
+    free(t->as.x);
+}
+
+static double chi_square(const double *got, const double *want, size_t n, double *df)
+{
+    double chi = 0, g = 0, w = 0;
+    *df = -1;
+    for (size_t i = 0; i < n; i++) { /* classes of at least ten */
+        g += got[i], w += want[i];
+        if (w >= 10) {
+            chi += (g - w) * (g - w) / w;
+            *df += 1;
+            g = w = 0;
+        }
+    }
+    return chi;
+}
+
+static void law(void **state)
+{
+    (void)state;
+    const size_t n = test_count(60000, 4000000);
+    const shares_params all[] = { { .count = n },
+                                  { .count = n / 4 + 5, .bits = 40, .chunk = 256 } };
+    for (int i = 0; i < 2; i++) {
+        two t = { 0 };
+        double got[124] = { 0 }, want[124], low[2][256] = { { 0 } }, even[256], df;
+        uint64_t ring = all[i].bits == 40 ? ((uint64_t)1 << 40) - 1 : UINT32_MAX;
+        unsigned bits = all[i].bits == 40 ? 40 : 32;
+        uint64_t pmf[124];
+        CHECK_OK(law_pmf(&sampler_g44, pmf));
+        for (int j = 0; j < 124; j++)
+            want[j] = (double)all[i].count * (double)pmf[j] * 0x1p-34;
+        two_run(&t, &all[i], 7 + (unsigned)i);
+        CHECK_OK(t.csp.st);
+        CHECK_OK(t.as.st);
+        assert_memory_equal(t.csp.id, t.as.id, SHARES_ID);
+        for (size_t j = 0; j < all[i].count; j++) {
+            uint64_t x = (t.csp.x[j] + t.as.x[j]) & ring;
+            assert_true(x < 124 && t.csp.x[j] <= ring && t.as.x[j] <= ring);
+            got[x]++;
+            low[0][t.csp.x[j] & 255]++;
+            low[1][t.as.x[j] >> (bits - 8)]++;
+        }
+        for (int j = 0; j < 256; j++)
+            even[j] = (double)all[i].count / 256;
+        double chi = chi_square(got, want, 124, &df);
+        assert_true(chi < df + 6 * sqrt(2 * df));
+        for (int j = 0; j < 2; j++)
+            assert_true(chi_square(low[j], even, 256, &df) < 255 + 6 * sqrt(2 * 255.0));
+        two_clear(&t);
+    }
+}
+
+/* AS's messages: hello, base OT and trees, then corrections, answers. */
+static void as_lies(void **state)
+{
+    (void)state;
+    const shares_params p = { .count = 700, .chunk = 256 };
+    unsigned refused = 0;
+    for (size_t nth = 1; nth <= 12; nth++) {
+        two t = { .as.wire = { .nth = nth, .at = 37 * nth } };
+        two_run(&t, &p, nth);
+        if (t.csp.st == SEFL_OK) { /* a leaf that CSP does not have, or no such message: no harm */
+            CHECK_OK(t.as.st);
+            for (size_t i = 0; i < p.count; i++)
+                assert_true((uint32_t)(t.csp.x[i] + t.as.x[i]) < 124);
+        } else {
+            assert_true(t.csp.st == SEFL_ECRYPTO || t.csp.st == SEFL_EPROTO ||
+                        t.csp.st == SEFL_ECLOSED);
+            for (size_t i = 0; i < p.count; i++)
+                assert_int_equal(t.csp.x[i], 0);
+            refused++;
+        }
+        two_clear(&t);
+    }
+    assert_true(refused >= 7);
+}
+
+/* A changed table or row: AS gets other numbers, says nothing and fails nowhere. */
+static void csp_lies(void **state)
+{
+    (void)state;
+    const shares_params p = { .count = 700, .chunk = 256 };
+    two good = { 0 };
+    two_run(&good, &p, 3);
+    size_t messages = good.csp.wire.seen, differ = 0;
+    for (size_t nth = messages; nth > messages - 3; nth--) {
+        two t = { .csp.wire = { .nth = nth, .at = 300000 } };
+        two_run(&t, &p, 3);
+        if (t.as.st == SEFL_OK)
+            differ += memcmp(t.as.x, good.as.x, p.count * sizeof *good.as.x) != 0;
+        assert_int_equal(t.as.wire.seen, good.as.wire.seen);
+        two_clear(&t);
+    }
+    assert_true(differ >= 2);
+    two_clear(&good);
+}
+
+static void params(void **state)
+{
+    (void)state;
+    static const struct {
+        shares_params p;
+    } bad[] = {
+        { { .count = 0 } },
+        { { .count = SHARES_COUNT_MAX + 1ULL } },
+        { { .count = 1, .bits = 33 } },
+        { { .count = 1, .ot_k = 3 } },
+        { { .count = 1, .chunk = 100 } },
+        { { .count = 1, .chunk = 1 << 14 } },
+    };
+    channel a, b;
+    sefl_rng rng = rng_system();
+    uint8_t id[SHARES_ID];
+    uint64_t x = 5;
+    CHECK_OK(channel_pair_new(&a, &b, 1000));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        CHECK_STATUS(shares_garble(id, &x, &a, &bad[i].p, &rng), SEFL_EINVAL);
+    channel_pair_close(&a);
+    channel_pair_close(&b);
+    /* peers that disagree */
+    two t = { 0 };
+    shares_params p = { .count = 10 };
+    two_run(&t, &p, 1);
+    CHECK_OK(t.as.st);
+    two_clear(&t);
+}
+
+/* The row itself, for every colour and value, all lanes: shares add up to 2^e times the value. */
+static void rows(void **state)
+{
+    (void)state;
+    circuit *c;
+    gc_garbler *g;
+    gc_evaluator *e;
+    gc_label delta, zero[7 * GC_LANES], active[7 * GC_LANES], lanes[GC_LANES];
+    seeded gen;
+    test_seed(&gen, "rows");
+    sefl_rng rng = seeded_rng(&gen);
+    gc_config cfg = { 0 };
+    CHECK_OK(sampler_offline(&c, &sampler_g44));
+    assert_int_equal(c->outputs, 7);
+    CHECK_OK(gc_delta_draw(&delta, &rng));
+    for (aes_path path = AES_SOFT; path < AES_PATHS; path++) {
+        if (!aes_path_has(path))
+            continue;
+        CHECK_OK(gc_garbler_new(&g, c, &cfg, &delta));
+        CHECK_OK(gc_evaluator_new(&e, c, &cfg));
+        gc_garbler_set_path(g, path);
+        gc_evaluator_set_path(e, path);
+        CHECK_OK(rng_fill(&rng, lanes, sizeof lanes));
+        gc_garbler_set_lanes(g, lanes);
+        gc_evaluator_set_lanes(e, lanes);
+        for (uint64_t block = 0; block < 128; block++) {
+            uint8_t row[7 * GC_LANES * 5];
+            uint64_t cs[GC_LANES], as[GC_LANES];
+            CHECK_OK(rng_fill(&rng, zero, sizeof zero));
+            for (unsigned w = 0; w < 7; w++)
+                for (unsigned l = 0; l < GC_LANES; l++) {
+                    gc_label *z = &zero[w * GC_LANES + l], *a = &active[w * GC_LANES + l];
+                    z->w[0] = (z->w[0] & ~1ULL) | (l >> (w % 4) & 1); /* both colours */
+                    uint64_t m = 0 - (block >> w & 1);                /* value: block's bits */
+                    *a = (gc_label){ { z->w[0] ^ (delta.w[0] & m), z->w[1] ^ (delta.w[1] & m) } };
+                }
+            CHECK_OK(gc_rows_garble(g, row, cs, zero, 40, 1000, block, 1));
+            gc_rows_evaluate(e, as, row, active, 40, 1000, block, 1);
+            for (unsigned l = 0; l < GC_LANES; l++)
+                assert_int_equal((cs[l] + as[l]) & 0xffffffffff, block);
+        }
+        uint8_t row[7 * GC_LANES * 5];
+        uint64_t cs[GC_LANES];
+        CHECK_STATUS(gc_rows_garble(g, row, cs, zero, 40, 1000, 5, 1), SEFL_ESTATE);
+        gc_garbler_free(g);
+        gc_evaluator_free(e);
+    }
+    circuit_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows),    cmocka_unit_test(params),   cmocka_unit_test(law),
+        cmocka_unit_test(as_lies), cmocka_unit_test(csp_lies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
