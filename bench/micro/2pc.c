@@ -10,6 +10,7 @@
 #include "crypto/prg/aes.h"
 #include "mpc/garble/garble.h"
 #include "mpc/noise/noise.h"
+#include "mpc/noise/shares.h"
 #include "net/loopback.h"
 
 #include <errno.h>
@@ -187,6 +188,83 @@ done:
     return st;
 }
 
+/* ---- noise in shares ------------------------------------------------------------------------- */
+
+static sefl_status shares_floor(bench *b, double *whole_s);
+
+/* CSP in the child, AS here. */
+static sefl_status shares_end(bench *b, const noise_params *np)
+{
+    sefl_status st = SEFL_OK;
+    shares_params p = { .count = np->count < SHARES_COUNT_MAX ? np->count : SHARES_COUNT_MAX,
+                        .ot_k = np->ot_k,
+                        .chunk = np->chunk };
+    const double n = (double)p.count;
+    sefl_rng rng = rng_system();
+    sefl_clock clock = clock_monotonic();
+    loopback *lb = NULL;
+    uint64_t *x = NULL;
+    uint8_t id[SHARES_ID];
+    uint16_t port;
+    double cpu = 0, theirs = 0, floor;
+    int fd = -1, out[2] = { -1, -1 }, status;
+    pid_t child = -1;
+    SEFL_TRY(shares_floor(b, &floor));
+    SEFL_TRY(sefl_new(&x, p.count, sizeof *x));
+    memset(x, 0xff, p.count * sizeof *x); /* the caller's pages, touched beforehand */
+    SEFL_TRY(loopback_listen(&fd, "127.0.0.1", 0, &port));
+    SEFL_CHECK(pipe(out) == 0, SEFL_EIO, "pipe: %s", strerror(errno));
+    child = fork();
+    SEFL_CHECK(child >= 0, SEFL_EIO, "fork: %s", strerror(errno));
+    if (child == 0) {
+        pin(1);
+        cpu = cpu_s();
+        st = loopback_dial(&lb, "127.0.0.1", port, TIMEOUT_MS);
+        if (st == SEFL_OK)
+            st = shares_garble(id, x, loopback_channel(lb), &p, &rng);
+        if (st != SEFL_OK)
+            fprintf(stderr, "CSP: %s\n", sefl_last_error());
+        cpu = cpu_s() - cpu;
+        ssize_t wrote = write(out[1], &cpu, sizeof cpu);
+        _exit(st == SEFL_OK && wrote == sizeof cpu ? 0 : 1);
+    }
+    pin(0);
+    SEFL_TRY(loopback_accept(&lb, fd, TIMEOUT_MS));
+    channel *ch = loopback_channel(lb);
+    uint64_t t0 = clock_ns(&clock);
+    cpu = cpu_s();
+    SEFL_TRY(shares_evaluate(id, x, ch, &p, &rng));
+    cpu = cpu_s() - cpu;
+    double s = 1e-9 * (double)(clock_ns(&clock) - t0);
+    SEFL_CHECK(read(out[0], &theirs, sizeof theirs) == sizeof theirs, SEFL_EIO, "no word from CSP");
+    bench_note(b, "noise in shares, %llu values, two processes over loopback TCP; floor: AES alone",
+               (unsigned long long)p.count);
+    bench_row(b, &(bench_result){ .name = "shares made, base OT included",
+                                  .value = n / s,
+                                  .floor = 1 / floor,
+                                  .unit = "value/s",
+                                  .rate = true });
+    bench_row(b, &(bench_result){ .name = "bytes CSP to AS",
+                                  .value = (double)ch->received / n,
+                                  .unit = "B/value" });
+    bench_row(b, &(bench_result){
+                     .name = "bytes AS to CSP", .value = (double)ch->sent / n, .unit = "B/value" });
+    bench_row(b, &(bench_result){ .name = "CPU AS", .value = 1e9 * cpu / n, .unit = "ns/value" });
+    bench_row(b,
+              &(bench_result){ .name = "CPU CSP", .value = 1e9 * theirs / n, .unit = "ns/value" });
+done:
+    loopback_close(lb);
+    if (fd >= 0)
+        close(fd);
+    if (child > 0 && (waitpid(child, &status, 0) != child || status != 0) && st == SEFL_OK)
+        st = sefl_fail(SEFL_EIO, "CSP failed");
+    for (int i = 0; i < 2; i++)
+        if (out[i] >= 0)
+            close(out[i]);
+    sefl_free(x);
+    return st;
+}
+
 /* ---- the floor: AES blocks a coordinate, at the rates this core has ---- */
 
 typedef struct floor_job {
@@ -211,24 +289,46 @@ static sefl_status hashes(void *ctx)
     return SEFL_OK;
 }
 
-/* Seconds a coordinate of the side with more AES to do, whole and online. Garbling: 4 hashes an
- * AND, evaluating 2; OT: 2^k/k blocks a transfer (less one leaf of 2^k at the garbler), input bits
- * twice. */
-static sefl_status aes_floor(bench *b, const noise_params *p, double *whole_s, double *online_s)
+/* Seconds of an AES block of a key stream, of an AND garbled and evaluated. */
+static sefl_status aes_rates(bench *b, double *ctr_s, double *garble_s, double *eval_s)
 {
     sefl_status st = SEFL_OK;
     floor_job j = { .per_key = 2 };
     bench_timing block, two, one;
     uint8_t key[AES_KEY] = { 1 };
-    unsigned kot = p->ot_k ? p->ot_k : 4;
     SEFL_TRY(sefl_new(&j.stream, 16384, 1));
     aes128_init(&j.key, key);
     SEFL_TRY(bench_time(b, &block, ctr, &j));
     SEFL_TRY(bench_time(b, &two, hashes, &j));
     j.per_key = 1;
     SEFL_TRY(bench_time(b, &one, hashes, &j));
-    double ctr_s = block.median_s / 1024, garble_s = 4 * two.median_s / (2048 * GC_LANES),
-           eval_s = 2 * one.median_s / (2048 * GC_LANES);
+    *ctr_s = block.median_s / 1024;
+    *garble_s = 4 * two.median_s / (2048 * GC_LANES);
+    *eval_s = 2 * one.median_s / (2048 * GC_LANES);
+done:
+    sefl_free(j.stream);
+    return st;
+}
+
+/* 29 ANDs, 34 transfers, and a row for each of 7 outputs: half a garbled AND, or half an evaluated one. */
+static sefl_status shares_floor(bench *b, double *whole_s)
+{
+    double ctr_s = 0, garble_s = 0, eval_s = 0;
+    sefl_status st = aes_rates(b, &ctr_s, &garble_s, &eval_s);
+    double g = (29 + 3.5) * garble_s + 34 * 3.75 * ctr_s, e = (29 + 3.5) * eval_s + 34 * 4 * ctr_s;
+    *whole_s = g > e ? g : e;
+    return st;
+}
+
+/* Seconds a coordinate of the side with more AES to do, whole and online. Garbling: 4 hashes an
+ * AND, evaluating 2; OT: 2^k/k blocks a transfer (less one leaf of 2^k at the garbler), input bits
+ * twice. */
+static sefl_status aes_floor(bench *b, const noise_params *p, double *whole_s, double *online_s)
+{
+    sefl_status st = SEFL_OK;
+    double ctr_s, garble_s, eval_s;
+    unsigned kot = p->ot_k ? p->ot_k : 4;
+    SEFL_TRY(aes_rates(b, &ctr_s, &garble_s, &eval_s));
     double leaves = (double)(1 << kot) / kot;
     double ots[2] = { 34 + 2 * p->k, p->k }, ands[2] = { 28 + p->k, p->k - 1 }, out[2];
     for (int i = 0; i < 2; i++) {
@@ -238,7 +338,6 @@ static sefl_status aes_floor(bench *b, const noise_params *p, double *whole_s, d
     }
     *whole_s = out[0], *online_s = out[1];
 done:
-    sefl_free(j.stream);
     return st;
 }
 
@@ -351,8 +450,9 @@ static sefl_status parse(options *o, int argc, char **argv)
     }
     SEFL_CHECK(optind == argc, SEFL_EINVAL, "bench 2pc takes no argument \"%s\"", argv[optind]);
     SEFL_CHECK(strcmp(o->part, "all") == 0 || strcmp(o->part, "ot") == 0 ||
-                   strcmp(o->part, "garble") == 0 || strcmp(o->part, "end") == 0,
-               SEFL_EINVAL, "--part wants all, ot, garble or end, not \"%.32s\"", o->part);
+                   strcmp(o->part, "garble") == 0 || strcmp(o->part, "end") == 0 ||
+                   strcmp(o->part, "shares") == 0,
+               SEFL_EINVAL, "--part wants all, ot, garble, end or shares, not \"%.32s\"", o->part);
 done:
     return st;
 }
@@ -373,13 +473,15 @@ static sefl_status run(bench *b, int argc, char **argv)
         SEFL_TRY(bench_2pc_garble(b, o.p.k, o.all_paths));
     if (all || strcmp(o.part, "end") == 0)
         SEFL_TRY(end_to_end(b, &o.p));
+    if (all || strcmp(o.part, "shares") == 0)
+        SEFL_TRY(shares_end(b, &o.p));
 done:
     return st;
 }
 
 const bench_def bench_2pc = {
     "2pc", "OT, garbling, the joint noise over loopback",
-    "           --coords N (1000000)  --part all|ot|garble|end  --ot-k 1|2|4|8 (4)\n"
+    "           --coords N (1000000)  --part all|ot|garble|end|shares  --ot-k 1|2|4|8 (4)\n"
     "           --chunk C (1024)  --store DIR (in memory)  --all-paths",
     run
 };

@@ -29,6 +29,7 @@ static const struct {
 } schemes[] = {
     { "paillier", bench_ahe_paillier },
     { "lwe", bench_ahe_lwe },
+    { "pad", bench_ahe_pad },
 };
 
 static sefl_status number(unsigned long long *out, const char *what, const char *text,

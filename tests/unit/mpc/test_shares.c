@@ -269,11 +269,58 @@ static void rows(void **state)
     circuit_free(c);
 }
 
+/* What a malicious evaluator aims at when it makes its own OT trees: labels of one wire in two lanes that
+ * differ by what the lanes mix in. With the lane's number both lanes hash alike, and two rows of the table
+ * differ by delta, read off and used; with lane keys, drawn after the labels are fixed, they do not. */
+static void chosen_labels(void **state)
+{
+    (void)state;
+    circ_builder *b;
+    circuit *c;
+    gc_label delta, in[2][GC_LANES], out[GC_LANES], lanes[GC_LANES];
+    uint8_t table[GC_LANES * GC_AND_BYTES];
+    const gc_label(*row)[GC_LANES] = (const gc_label(*)[GC_LANES])table;
+    gc_config cfg = { 0 };
+    seeded gen;
+    unsigned read = 0, runs = 200;
+    test_seed(&gen, "chosen labels");
+    sefl_rng rng = seeded_rng(&gen);
+    CHECK_OK(circ_builder_new(&b));
+    circ_wire x = circ_input(b, CIRC_JOINT), y = circ_input(b, CIRC_JOINT);
+    circ_output(b, circ_and(b, x, y));
+    CHECK_OK(circ_finish(b, &c));
+    for (int keys = 0; keys < 2; keys++, read = 0) {
+        for (unsigned i = 0; i < runs; i++) {
+            gc_garbler *g;
+            CHECK_OK(gc_delta_draw(&delta, &rng));
+            CHECK_OK(rng_fill(&rng, &cfg.hash_key, sizeof cfg.hash_key));
+            CHECK_OK(rng_fill(&rng, in, sizeof in));
+            /* s(d, d) = (0, d): lanes 1 and 3 differ by the number 2 */
+            in[0][3] = (gc_label){ { in[0][1].w[0] ^ 2, in[0][1].w[1] ^ 2 } };
+            CHECK_OK(gc_garbler_new(&g, c, &cfg, &delta));
+            if (keys) {
+                CHECK_OK(rng_fill(&rng, lanes, sizeof lanes));
+                gc_garbler_set_lanes(g, lanes);
+            }
+            CHECK_OK(gc_garble(g, table, sizeof table, out, in[0], 0, 1));
+            read += (row[0][1].w[0] ^ row[0][3].w[0]) == delta.w[0] &&
+                    (row[0][1].w[1] ^ row[0][3].w[1]) == delta.w[1];
+            gc_garbler_free(g);
+        }
+        if (keys)
+            assert_int_equal(read, 0);
+        else
+            assert_true(read > runs / 4 &&
+                        read < 3 * runs / 4); /* odds 1/2: colours of the other wire */
+    }
+    circuit_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows),    cmocka_unit_test(params),   cmocka_unit_test(law),
-        cmocka_unit_test(as_lies), cmocka_unit_test(csp_lies),
+        cmocka_unit_test(as_lies), cmocka_unit_test(csp_lies), cmocka_unit_test(chosen_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
