@@ -40,6 +40,7 @@ static sefl_status say_json(const report *r, const char *page)
         json_key(&j, "page"), json_str(&j, page);
     json_key(&j, "released"), json_u64(&j, t.released);
     json_key(&j, "skipped"), json_u64(&j, t.skipped);
+    json_key(&j, "blocked"), json_u64(&j, t.blocked);
     number(&j, "perplexity", t.last);
     number(&j, "best_perplexity", t.best);
     if (t.best_round)

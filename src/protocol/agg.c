@@ -47,6 +47,10 @@ const char *agg_why_text(agg_why w)
         return "too many rounds in a row had to be skipped";
     case AGG_WHY_STOPPED:
         return "stopped by its operator";
+    case AGG_WHY_BLOCKED:
+        return "the release check blocked three rounds in a row";
+    case AGG_WHYS:
+        break;
     }
     return "?";
 }
@@ -104,13 +108,15 @@ static void skip(agg *a)
     a->prepared = false;
 }
 
-/* After a round was released or skipped. */
+/* After a round was released, blocked or skipped. */
 static void next_round(agg *a)
 {
     if (a->m.why != AGG_WHY_NONE) {
         finish(a, a->m.why);
     } else if (a->m.skipped_in_row >= SKIPPED_IN_ROW_MAX) {
         finish(a, AGG_WHY_TOO_FEW);
+    } else if (a->m.blocked_in_row >= AGG_BLOCKED_IN_ROW_MAX) {
+        finish(a, AGG_WHY_BLOCKED);
     } else if (a->t->patience > 0 && a->m.rounds_without_gain >= a->t->patience) {
         finish(a, AGG_WHY_CONVERGED);
     } else if (a->m.round >= a->t->rounds) {
@@ -272,7 +278,7 @@ static void released(agg *a, const agg_event *e, uint64_t now)
 {
     (void)now;
     a->local_busy = AGG_WAIT;
-    a->m.skipped_in_row = 0;
+    a->m.skipped_in_row = a->m.blocked_in_row = 0;
     if (e->has_perplexity) {
         bool better = isfinite(e->perplexity) && e->perplexity > 0 &&
                       (a->m.best_perplexity == 0 || e->perplexity < a->m.best_perplexity);
@@ -280,6 +286,15 @@ static void released(agg *a, const agg_event *e, uint64_t now)
             a->m.best_perplexity = e->perplexity;
         a->m.rounds_without_gain = better ? 0 : a->m.rounds_without_gain + 1;
     }
+    next_round(a);
+}
+
+static void blocked(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    a->local_busy = AGG_WAIT;
+    a->m.skipped_in_row = 0;
+    a->m.blocked_in_row++;
     next_round(a);
 }
 
@@ -345,6 +360,7 @@ static handler *const table[AGG_PHASES][AGG_EVENTS] = {
     [AGG_RELEASING] = { [AGG_LINK_UP] = link_up,
                         [AGG_LINK_DOWN] = link_down,
                         [AGG_RELEASED] = released,
+                        [AGG_BLOCKED] = blocked,
                         [AGG_STOP] = stop },
     [AGG_SKIPPING] = { [AGG_LINK_UP] = link_up,
                        [AGG_LINK_DOWN] = link_down,
@@ -478,8 +494,7 @@ sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms)
     if (m->phase == AGG_STARTING && m->round == 0)
         goto done; /* a new task */
     SEFL_CHECK((unsigned)m->phase < AGG_PHASES && m->round >= 1 && m->round <= a->t->rounds &&
-                   (unsigned)m->why <= AGG_WHY_STOPPED &&
-                   (m->phase != AGG_DONE || m->why != AGG_WHY_NONE),
+                   (unsigned)m->why < AGG_WHYS && (m->phase != AGG_DONE || m->why != AGG_WHY_NONE),
                SEFL_EINVAL, "no state of this task: phase %d, round %llu", (int)m->phase,
                (unsigned long long)m->round);
     SEFL_CHECK(m->phase != AGG_OPENING ||

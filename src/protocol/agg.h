@@ -17,8 +17,9 @@
  *                  OPEN_FAILED: CSP away, stream broken         OPENING, next attempt, after back-off
  *                  OPEN_LOST: never again                       SKIPPING
  *     RELEASING    model durable (RELEASED)                     SIGNING next round, or DONE
+ *                  the release check blocks the sum (BLOCKED)   the same, with the model as it was
  *     SKIPPING     SKIPPED                                      SIGNING next round, or DONE
- *     DONE         rounds, budget, convergence, too many skipped rounds in a row, or stop
+ *     DONE         rounds, budget, convergence, too many skipped or blocked rounds in a row, or stop
  *
  * While COLLECTING, AGG_PREPARE keeps CSP busy with the offline part (joint noise).
  *
@@ -29,11 +30,12 @@
  *
  *     DIAL      LINK_UP or LINK_DOWN            OPEN     OPENED, OPEN_FAILED, OPEN_LOST or BUDGET
  *     SIGN      SIGNED or BUDGET                FREEZE   FROZEN, with the number in the set
- *     PREPARE   PREPARED or PREPARE_FAILED      RELEASE  RELEASED
+ *     PREPARE   PREPARED or PREPARE_FAILED      RELEASE  RELEASED or BLOCKED
  *     SKIP      SKIPPED                         FINISH   (nothing)
  *
  * LINK_DOWN ends whatever is under way on the link, as a failure; what failed is tried again after
- * a back-off of 0.5 s, doubled up to 64 s. Skipped rounds count; ten in a row end the task.
+ * a back-off of 0.5 s, doubled up to 64 s. Skipped rounds count; ten in a row end the task. So do
+ * blocked ones (protocol/release_check.h): three in a row, skipped rounds between them not counted.
  *
  * BUDGET skips the round (nothing of it was opened) and ends the task; while SIGNING it ends it at
  * once. STOP drops a round that still collects; one whose set is frozen is brought to its end.
@@ -73,6 +75,7 @@ typedef enum agg_event_kind {
     AGG_OPEN_LOST,
     AGG_BUDGET,
     AGG_RELEASED,
+    AGG_BLOCKED,
     AGG_SKIPPED,
     AGG_STOP,
     AGG_EVENTS
@@ -98,13 +101,17 @@ typedef enum agg_order_kind {
     AGG_FINISH,  /* the task is over: `why` */
 } agg_order_kind;
 
+enum { AGG_BLOCKED_IN_ROW_MAX = 3 };
+
 typedef enum agg_why {
     AGG_WHY_NONE,
     AGG_WHY_ROUNDS,
     AGG_WHY_BUDGET,
     AGG_WHY_CONVERGED,
     AGG_WHY_TOO_FEW,
-    AGG_WHY_STOPPED
+    AGG_WHY_STOPPED,
+    AGG_WHY_BLOCKED,
+    AGG_WHYS
 } agg_why;
 const char *agg_why_text(agg_why w);
 
@@ -120,7 +127,7 @@ typedef struct agg_memory {
     agg_phase phase;
     uint64_t round, attempt;
     uint64_t deadline_ms;
-    uint32_t extensions, clients, skipped_in_row, rounds_without_gain;
+    uint32_t extensions, clients, skipped_in_row, blocked_in_row, rounds_without_gain;
     double best_perplexity; /* 0: none yet */
     agg_why why;
 } agg_memory;

@@ -390,3 +390,9 @@ double task_divisor(const task *t, uint32_t clients)
         return clients;
     return t->rate * (double)t->enrolled;
 }
+
+double task_value(const task *t, int64_t w)
+{
+    return t->noise == TASK_NOISE_JOINT ? ((double)w + 0.5) * t->ahe.pack.h
+                                        : (double)w * t->ahe.pack.q;
+}

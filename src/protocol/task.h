@@ -133,6 +133,9 @@ dp_event task_event(const task *t, uint64_t count);
  * total of the weight slot (dp_weight_total), never this: NAN. */
 double task_divisor(const task *t, uint32_t clients);
 
+/* The real number that a released integer stands for: joint (w + 1/2) h, otherwise w q. */
+double task_value(const task *t, int64_t w);
+
 /* ---- making one -------------------------------------------------------------------------- */
 
 /* Keys of a new task as settings (config/settings.h): the schema of `sefl task new`. */

@@ -207,7 +207,10 @@ static sefl_status table(sefl_buf *out, const report *r)
                     "<th>seconds</th><th>2PC</th><th>up</th></tr>\n"));
     for (size_t i = from; i < r->log.n; i++) {
         const run_line *l = &r->log.at[i];
-        SEFL_TRY(wr_fmt(out, "<tr><td>%" PRIu64 "%s</td>", l->round, l->skipped ? " skipped" : ""));
+        SEFL_TRY(wr_fmt(out, "<tr><td>%" PRIu64 "%s</td>", l->round,
+                        l->skipped   ? " skipped"
+                        : l->blocked ? " blocked"
+                                     : ""));
         SEFL_TRY(cell(out, l->perplexity, ""));
         SEFL_TRY(cell(out, l->clients, ""));
         SEFL_TRY(cell(out, l->epsilon_server, ""));

@@ -142,7 +142,8 @@ report_totals report_add_up(const report *r)
                         .epsilon_target = NAN };
     for (size_t i = 0; i < r->log.n; i++) {
         const run_line *l = &r->log.at[i];
-        t.skipped += l->skipped, t.released += !l->skipped;
+        t.skipped += l->skipped, t.blocked += l->blocked;
+        t.released += !l->skipped && !l->blocked;
         if (!isnan(l->perplexity)) {
             t.first = isnan(t.first) ? l->perplexity : t.first;
             t.last = l->perplexity;
@@ -247,8 +248,11 @@ sefl_status report_text(sefl_buf *out, const report *r)
 {
     sefl_status st = SEFL_OK;
     report_totals t = report_add_up(r);
-    SEFL_TRY(wr_fmt(out, "rounds      %" PRIu64 " released, %" PRIu64 " skipped\n", t.released,
+    SEFL_TRY(wr_fmt(out, "rounds      %" PRIu64 " released, %" PRIu64 " skipped", t.released,
                     t.skipped));
+    if (t.blocked > 0)
+        SEFL_TRY(wr_fmt(out, ", %" PRIu64 " blocked by the release check", t.blocked));
+    SEFL_TRY(wr_fmt(out, "\n"));
     SEFL_TRY(words_learning(out, r, &t));
     SEFL_TRY(words_privacy(out, &t));
     if (isnan(t.clients_most))

@@ -31,7 +31,7 @@ void report_close(report *r);
 
 /* Sums over all rounds; NAN where no line says anything. */
 typedef struct report_totals {
-    uint64_t released, skipped;
+    uint64_t released, skipped, blocked;
     double first, last, best; /* perplexity */
     uint64_t best_round;
     double clients_least, clients_most, updates;

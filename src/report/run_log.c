@@ -131,6 +131,10 @@ static const char *read_member(line *l, run_line *r, bool *has_round)
         r->skipped = c == 't';
         return eat_word(l, "true") || eat_word(l, "false") ? NULL : "\"skipped\" wants a bool";
     }
+    if (strcmp(key, "blocked") == 0) {
+        r->blocked = c == 't';
+        return eat_word(l, "true") || eat_word(l, "false") ? NULL : "\"blocked\" wants a bool";
+    }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (number && strcmp(key, numbers[i].key) == 0) {
             if (!eat_number(l, &v))

@@ -48,7 +48,7 @@ enum { RUN_LOG_BYTES_MAX = 256 << 20 };
 
 typedef struct run_line {
     uint64_t round;
-    bool skipped;
+    bool skipped, blocked; /* blocked: by the release check; the model stayed as it was */
 #define RUN_MEMBER(name, key) double name;
     RUN_NUMBERS(RUN_MEMBER)
 #undef RUN_MEMBER

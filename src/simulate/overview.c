@@ -56,6 +56,7 @@ static void take_rounds(overview *o, const run_round *r, size_t n)
     bool linked = false;
     for (size_t i = 0; i < n; i++) {
         o->skipped += r[i].skipped;
+        o->blocked += r[i].blocked;
         o->seconds += r[i].seconds / (double)n;
         if (r[i].skipped)
             continue;
@@ -135,6 +136,7 @@ sefl_status overview_json(sefl_buf *out, const overview *o)
     json_key(&j, "rounds"), json_u64(&j, o->rounds);
     json_key(&j, "rounds_asked"), json_u64(&j, o->rounds_asked);
     json_key(&j, "skipped"), json_u64(&j, o->skipped);
+    json_key(&j, "blocked"), json_u64(&j, o->blocked);
     if (o->last > 0) {
         json_key(&j, "last_perplexity"), json_real(&j, o->last);
         json_key(&j, "best_perplexity"), json_real(&j, o->best);

@@ -19,7 +19,7 @@ typedef struct overview {
     uint32_t clients;
     char scheme[16], noise[16], z[48], block[24];
     bool claim, over;
-    uint64_t rounds, rounds_asked, skipped;
+    uint64_t rounds, rounds_asked, skipped, blocked;
     double clients_mean; /* in a round that was released */
     double last, best;   /* perplexity; 0: none */
     uint64_t best_round;

@@ -56,6 +56,8 @@ sefl_status run_round_write(sefl_buf *out, const run_round *r)
     json_open(&j, '{');
     json_key(&j, "round"), json_u64(&j, r->round);
     json_key(&j, "skipped"), json_bool(&j, r->skipped);
+    if (r->blocked)
+        json_key(&j, "blocked"), json_bool(&j, true);
 #define WRITE(name, member) json_key(&j, name), json_u64(&j, r->member);
     ROUND_COUNTS(WRITE)
 #undef WRITE
@@ -93,6 +95,10 @@ static sefl_status read_member(jread *j, const sefl_buf *key, run_round *r)
         return jread_u64(j, &r->round);
     if (jread_is(key, "skipped")) {
         r->skipped = jread_peek(j) == 't';
+        return jread_skip(j);
+    }
+    if (jread_is(key, "blocked")) {
+        r->blocked = jread_peek(j) == 't';
         return jread_skip(j);
     }
     if (jread_is(key, "up_bytes"))
@@ -222,6 +228,7 @@ done:
     X("phase", (uint64_t)s->agg.phase)                             \
     X("round", s->agg.round)                                       \
     X("skipped_in_row", (uint64_t)s->agg.skipped_in_row)           \
+    X("blocked_in_row", (uint64_t)s->agg.blocked_in_row)           \
     X("rounds_without_gain", (uint64_t)s->agg.rounds_without_gain) \
     X("why", (uint64_t)s->agg.why)                                 \
     X("best_perplexity_bits", bits_of(s->agg.best_perplexity))     \
@@ -292,7 +299,8 @@ sefl_status run_state_read(run_state *out, const char *path)
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 }, key = { 0 };
     run_state tmp = { 0 }, *s = &tmp;
-    uint64_t phase = 0, in_row = 0, without = 0, why = 0, bits = 0, over = 0, first = 0;
+    uint64_t phase = 0, in_row = 0, blocked = 0, without = 0, why = 0, bits = 0, over = 0,
+             first = 0;
     bool more;
     *out = (run_state){ 0 };
     SEFL_TRY(file_read(&b, path, STATE_MAX));
@@ -303,6 +311,7 @@ sefl_status run_state_read(run_state *out, const char *path)
     } fields[] = { { "phase", &phase },
                    { "round", &s->agg.round },
                    { "skipped_in_row", &in_row },
+                   { "blocked_in_row", &blocked },
                    { "rounds_without_gain", &without },
                    { "why", &why },
                    { "best_perplexity_bits", &bits },
@@ -334,6 +343,7 @@ sefl_status run_state_read(run_state *out, const char *path)
                path);
     s->agg.phase = (agg_phase)phase;
     s->agg.skipped_in_row = (uint32_t)in_row;
+    s->agg.blocked_in_row = (uint32_t)blocked;
     s->agg.rounds_without_gain = (uint32_t)without;
     s->agg.why = (agg_why)why;
     memcpy(&s->agg.best_perplexity, &bits, sizeof bits);

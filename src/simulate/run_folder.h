@@ -7,7 +7,7 @@
  *     vocab.txt  ledger  log  summary.json (when it is over)
  *     state, optimiser-N          for going on; csp-ledger (crypto full)
  *
- * A line of metrics.jsonl; what is not known is left out:
+ * A line of metrics.jsonl; what is not known is left out, "blocked" unless it is true:
  *     {"round":3,"skipped":false,"clients":97,"asked":100,"late":2,"dropped":1,"diverged":0,
  *      "perplexity":41.2,"loss":3.718,"epsilon_server":2.1,"epsilon_others":2.1,"epsilon_target":8,
  *      "seconds":4.1,"train_seconds":7.5,"encrypt_seconds":0.2,"sum_seconds":0.1,"2pc_seconds":0.3,
@@ -31,6 +31,7 @@
 typedef struct run_round {
     uint64_t round;
     bool skipped;
+    bool blocked; /* by the release check: charged, but the model stayed as it was */
     uint32_t clients, asked, late, dropped, diverged;
     double perplexity, loss; /* 0: not evaluated */
     bool has_epsilon;

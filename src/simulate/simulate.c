@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "protocol/release_check.h"
 #include "roles/aggregator/step.h"
 #include "roles/terms.h"
 #include "simulate/clear.h"
@@ -45,12 +46,12 @@ typedef struct sim {
     int64_t *w;
     double *average;
     step_state step;
+    release_signals signals;
     sefl_buf header;
     work_got got;
     run_round r;
     uint64_t model_bytes;
     uint64_t last_model; /* round whose model this one began from */
-    bool lost;           /* the last model has no perplexity: its numbers are out of range */
     simulate_result *out;
 } sim;
 
@@ -234,11 +235,11 @@ static void warn_early(sim *s)
              s->t->patience > 0 ? " and when rounds.patience ends the run" : "");
 }
 
-/* Training that diverged, and noise that left the model worse than it began. */
+/* Training that diverged; noise or training that left the model worse than it began, or unusable. */
 static void warn_late(sim *s)
 {
     const simulate_result *r = s->out;
-    char end[32] = "out of range";
+    char what[96];
     bool all = r->diverged > 0 && r->diverged == r->updates;
     if (r->diverged > 0)
         warn(s,
@@ -248,25 +249,26 @@ static void warn_late(sim *s)
              all ? "all " : "", r->diverged, r->updates, all ? "; nothing was learned" : "");
     if (all)
         return;
-    if (!s->lost && !(r->first_perplexity > 0 && r->last_perplexity > r->first_perplexity))
+    if (r->blocked > 0)
+        snprintf(what, sizeof what, "the release check blocked %" PRIu64 " of %" PRIu64 " rounds",
+                 r->blocked, r->rounds);
+    else if (r->first_perplexity > 0 && r->last_perplexity > r->first_perplexity)
+        snprintf(what, sizeof what, "perplexity %.6g at the start, %.6g at the end",
+                 r->first_perplexity, r->last_perplexity);
+    else
         return;
-    if (!s->lost)
-        snprintf(end, sizeof end, "%.6g", r->last_perplexity);
     double clients = (double)r->updates / (double)(r->rounds - r->skipped);
     double drawn = s->t->sampling == TASK_HIDDEN ? clients * s->t->rate : clients;
     double ratio = plan_noise_ratio(s->scene, drawn);
     if (ratio > PLAN_RATIO_GOOD)
         warn(s,
-             "the noise drowned the model: perplexity %.6g at the start, %s at the end. The noise "
+             "the noise drowned the model: %s. The noise "
              "is %.3g times the largest signal of %.0f clients, and a third is what learning "
              "bears: more clients a round, a larger model.block or a smaller privacy.z ('sefl "
              "plan' computes it)",
-             r->first_perplexity, end, ratio, drawn);
+             what, ratio, drawn);
     else
-        warn(s,
-             "training made the model worse: perplexity %.6g at the start, %s at the end: try a "
-             "smaller training.lr or server.lr",
-             r->first_perplexity, end);
+        warn(s, "training made the model worse: %s: try a smaller training.lr or server.lr", what);
 }
 
 /* ---- a round ends --------------------------------------------------------------------------------- */
@@ -290,7 +292,7 @@ done:
 static void forget(const sim *s)
 {
     uint64_t keep = s->e.models_keep, round = s->state.model_round;
-    if (s->r.skipped)
+    if (s->r.skipped || s->r.blocked)
         return;
     if (s->last_model > 0)
         (void)unlink(run_path(&s->folder, "optimiser-%" PRIu64, s->last_model));
@@ -342,6 +344,7 @@ done:
     return st;
 }
 
+/* SEFL_ERANGE: the release check blocks this model. */
 static sefl_status evaluate(sim *s, uint64_t round)
 {
     sefl_status st = SEFL_OK;
@@ -350,16 +353,73 @@ static sefl_status evaluate(sim *s, uint64_t round)
     bool last = round >= s->t->rounds;
     if (!last && (every == 0 || round % every != 0))
         goto done;
-    st = work_evaluate(s->work, &loss, s->theta);
-    if (st == SEFL_ERANGE) /* noise has drowned the model: no number, and the run goes on */
-        loss = NAN, st = SEFL_OK;
-    SEFL_TRY(st);
-    s->lost = s->state.first_perplexity > 0 && !isfinite(exp(loss));
-    if (isfinite(loss)) {
-        s->r.loss = loss;
-        s->r.perplexity = exp(loss);
-    }
+    SEFL_TRY(work_evaluate(s->work, &loss, s->theta));
     s->r.eval += since(s, began);
+    if (isnan(loss)) /* no text to validate with */
+        goto done;
+    SEFL_TRY(release_check_loss(loss));
+    s->r.loss = loss;
+    s->r.perplexity = exp(loss);
+done:
+    return st;
+}
+
+/* Model and optimiser of the latest release, from their files. */
+static sefl_status load_model(sim *s)
+{
+    sefl_status st = SEFL_OK;
+    float *theta = NULL;
+    size_t count = 0;
+    model_meta meta;
+    uint64_t round = s->state.model_round;
+    SEFL_TRY(model_read(&meta, &theta, &count,
+                        run_path(&s->folder, "model/round-%" PRIu64 ".safetensors", round)));
+    SEFL_CHECK(count == s->t->params, SEFL_EPROTO, "%s: a model of another run", s->folder.root);
+    memcpy(s->theta, theta, count * sizeof *theta);
+    step_clear(&s->step);
+    if (round > 0)
+        SEFL_TRY(
+            step_read(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, round), s->t, round));
+    else
+        SEFL_TRY(step_new(&s->step, s->t));
+done:
+    sefl_free(theta);
+    return st;
+}
+
+/* The next model, in memory. SEFL_ERANGE: the release check blocks it. */
+static sefl_status advance(sim *s, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    const double *average = s->got.average;
+    release_numbers n;
+    double median;
+    if (!average) {
+        SEFL_TRY(release_check_sum(&n, s->t, s->w, s->got.clients));
+        log_info(&s->log, "release checked", lf_u64("round", round), lf_real("norm", n.norm),
+                 lf_real("bound", n.bound), lf_real("largest", n.largest),
+                 lf_real("signal", n.signal));
+        SEFL_TRY(step_average(s->average, s->t, s->w, s->got.clients));
+        average = s->average;
+    }
+    SEFL_TRY(step_apply(&s->step, s->t, s->theta, average));
+    SEFL_TRY(evaluate(s, round));
+    if (!s->got.average && release_signals_add(&s->signals, s->t, round, n.signal, &median))
+        log_warn(&s->log, "the sum is much larger than those of the rounds before",
+                 lf_u64("round", round), lf_real("signal", n.signal), lf_real("median", median));
+done:
+    return st;
+}
+
+static sefl_status block(sim *s, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    log_error(&s->log, "release blocked, the model stays as it was", lf_u64("round", round),
+              lf_str("why", sefl_last_error()));
+    SEFL_TRY(load_model(s));
+    s->r.blocked = true;
+    SEFL_TRY(tell(s, AGG_BLOCKED));
+    SEFL_TRY(keep(s));
 done:
     return st;
 }
@@ -368,20 +428,17 @@ static sefl_status order_release(sim *s, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
     uint64_t began = clock_ns(&s->mono);
-    const double *average = s->got.average;
     char name[64];
-    if (!average) {
-        SEFL_TRY(step_average(s->average, s->t, s->w, s->got.clients));
-        average = s->average;
-    }
-    SEFL_TRY(step_apply(&s->step, s->t, s->theta, average));
+    st = advance(s, o->round);
+    if (st == SEFL_ERANGE)
+        return block(s, o->round);
+    SEFL_TRY(st);
     s->step.round = o->round;
     SEFL_TRY(write_model(s, o->round));
     SEFL_TRY(step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, o->round)));
     s->last_model = s->state.model_round;
     s->state.model_round = o->round;
-    s->r.step = since(s, began);
-    SEFL_TRY(evaluate(s, o->round));
+    s->r.step = since(s, began) - s->r.eval;
     agg_memory before = agg_remember(s->a);
     bool seen = s->r.perplexity > 0;
     if (seen && (before.best_perplexity == 0 || s->r.perplexity < before.best_perplexity)) {
@@ -479,11 +536,8 @@ done:
 static sefl_status take_up(sim *s)
 {
     sefl_status st = SEFL_OK;
-    const task *t = s->t;
     run_round *list = NULL;
-    size_t n = 0, count = 0;
-    float *theta = NULL;
-    model_meta meta;
+    size_t n = 0;
     uint64_t text = scene_text(s->scene);
     SEFL_CHECK(
         s->state.text == 0 || s->state.text == text, SEFL_EEXIST,
@@ -494,7 +548,7 @@ static sefl_status take_up(sim *s)
     if (s->state.agg.round == 0) { /* a new run */
         SEFL_TRY(vocab_write(s->scene->words, run_path(&s->folder, "vocab.txt"), false));
         SEFL_TRY(write_model(s, 0));
-        SEFL_TRY(step_new(&s->step, t));
+        SEFL_TRY(step_new(&s->step, s->t));
         goto done;
     }
     SEFL_CHECK(s->state.clients == s->scene->clients, SEFL_EPROTO, "%s: state of another run",
@@ -502,24 +556,13 @@ static sefl_status take_up(sim *s)
     SEFL_TRY(run_metrics_read(&list, &n, run_path(&s->folder, "metrics.jsonl")));
     for (size_t i = 0; i < n; i++)
         simulate_add(s->out, &list[i]);
-    SEFL_TRY(model_read(
-        &meta, &theta, &count,
-        run_path(&s->folder, "model/round-%" PRIu64 ".safetensors", s->state.model_round)));
-    SEFL_CHECK(count == t->params, SEFL_EPROTO, "%s: a model of another run", s->folder.root);
-    memcpy(s->theta, theta, count * sizeof *theta);
+    SEFL_TRY(load_model(s));
     struct stat sb;
     if (stat(run_path(&s->folder, "model/last.safetensors"), &sb) == 0)
         s->model_bytes = (uint64_t)sb.st_size;
-    if (s->state.model_round > 0)
-        SEFL_TRY(step_read(&s->step,
-                           run_path(&s->folder, "optimiser-%" PRIu64, s->state.model_round), t,
-                           s->state.model_round));
-    else
-        SEFL_TRY(step_new(&s->step, t));
     SEFL_TRY(agg_restore(s->a, &s->state.agg, s->now));
 done:
     sefl_free(list);
-    sefl_free(theta);
     return st;
 }
 

@@ -50,7 +50,7 @@ enum { SIMULATE_WARNINGS = 4, SIMULATE_WARNING_MAX = 400 };
 typedef struct simulate_result {
     char folder[PATH_MAX];
     bool was_there; /* finished before: nothing was done */
-    uint64_t rounds, skipped;
+    uint64_t rounds, skipped, blocked;
     uint64_t updates, diverged; /* in released rounds; of them zeros, because training diverged */
     const char *why;            /* it ended */
     double first_perplexity, last_perplexity, best_perplexity; /* 0: none */

@@ -9,6 +9,7 @@ void simulate_add(simulate_result *out, const run_round *r)
     out->skipped += r->skipped;
     out->updates += r->clients;
     out->diverged += r->skipped ? 0 : r->diverged;
+    out->blocked += r->blocked;
     out->seconds += r->seconds;
     out->train += r->train;
     out->encrypt += r->encrypt;
@@ -50,6 +51,7 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
     json_key(&j, "rounds"), json_u64(&j, r->rounds);
     json_key(&j, "skipped"), json_u64(&j, r->skipped);
     json_key(&j, "diverged"), json_u64(&j, r->diverged);
+    json_key(&j, "blocked"), json_u64(&j, r->blocked);
     json_key(&j, "why"), json_str(&j, r->why);
     json_key(&j, "was_there"), json_bool(&j, r->was_there);
     if (r->first_perplexity > 0)

@@ -9,7 +9,7 @@
  *   models     the model that a header names is the file that the latest release left
  *   ledgers    AS's and CSP's are the same bytes
  *
- * Prints one line: rounds R released A skipped B receipts C. Exit 1 with the first broken promise. */
+ * Prints one line: rounds R released A skipped B receipts C blocked D. Exit 1 with the first broken promise. */
 #include "base/file.h"
 #include "protocol/round.h"
 #include "protocol/task.h"
@@ -38,7 +38,7 @@ typedef struct audit {
     uint8_t latest[SHA256_BYTES]; /* of the model that the next round starts from */
     bool swept;                   /* that model was deleted: its hash is not known here */
     uint8_t id[ROUNDS_MAX][NOISE_ID];
-    uint64_t rounds, opened, released, skipped, receipts;
+    uint64_t rounds, opened, released, skipped, blocked, receipts;
 } audit;
 
 static const char *at(const audit *a, const char *name)
@@ -140,6 +140,7 @@ static sefl_status check_round(audit *a, uint64_t round)
 {
     sefl_status st = SEFL_OK;
     journal_round ours, theirs;
+    sefl_buf why = { 0 };
     char name[80];
     SEFL_TRY(journal_round_get(a->as, round, &ours));
     SEFL_TRY(check_set(a, &ours));
@@ -158,6 +159,10 @@ static sefl_status check_round(audit *a, uint64_t round)
         SEFL_TRY(file_hash(a->latest, at(a, name)));
         a->swept = false;
         a->released++;
+    } else if (journal_fact_get(a->as, round, "blocked", &why) == SEFL_OK) {
+        SEFL_CHECK(theirs.state == CSP_OPENED && !ours.skipped, SEFL_ESTATE,
+                   "round %" PRIu64 " was blocked and not opened", round);
+        a->blocked++;
     } else if (ours.skipped) {
         a->skipped++;
     } else { /* models_keep: deleted, if a later one is there */
@@ -167,6 +172,7 @@ static sefl_status check_round(audit *a, uint64_t round)
         a->released++;
     }
 done:
+    buf_clear(&why);
     return st;
 }
 
@@ -288,7 +294,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "audit: %s\n", sefl_last_error());
         return 1;
     }
-    printf("rounds %" PRIu64 " released %" PRIu64 " skipped %" PRIu64 " receipts %" PRIu64 "\n",
-           a.rounds, a.released, a.skipped, a.receipts);
+    printf("rounds %" PRIu64 " released %" PRIu64 " skipped %" PRIu64 " receipts %" PRIu64
+           " blocked %" PRIu64 "\n",
+           a.rounds, a.released, a.skipped, a.receipts, a.blocked);
     return 0;
 }

@@ -47,6 +47,8 @@ static void print_round(const rounds_report *r, uint64_t of)
     ADD("round %" PRIu64 "/%" PRIu64, r->round, of);
     if (r->skipped)
         ADD("  skipped");
+    if (r->blocked)
+        ADD("  blocked by the release check");
     if (r->has_perplexity)
         ADD("  ppl %.1f", r->perplexity);
     if (r->has_epsilon)
@@ -67,8 +69,9 @@ static void on_round(void *ctx, const rounds_report *r, uint64_t of)
         return;
     }
     log_field f[12] = { lf_u64("round", r->round), lf_u64("rounds", of),
-                        lf_bool("skipped", r->skipped), lf_real("seconds", r->seconds) };
-    unsigned n = 4;
+                        lf_bool("skipped", r->skipped), lf_bool("blocked", r->blocked),
+                        lf_real("seconds", r->seconds) };
+    unsigned n = 5;
     if (r->has_clients)
         f[n++] = lf_u64("clients", r->clients), f[n++] = lf_u64("up_bytes", r->up_bytes);
     if (r->has_perplexity)

@@ -36,8 +36,8 @@ static void fill(row r, const overview *o)
     snprintf(r[0], CELL, "%s", o->name);
     snprintf(r[1], CELL, "%s%s", protection_name(o->protection), o->full ? " (full)" : "");
     snprintf(r[2], CELL, "%.4g/%" PRIu32, o->clients_mean, o->clients);
-    snprintf(r[3], CELL, "%" PRIu64 "/%" PRIu64 "%s", o->rounds - o->skipped, o->rounds_asked,
-             o->over ? "" : " ...");
+    snprintf(r[3], CELL, "%" PRIu64 "/%" PRIu64 "%s", o->rounds - o->skipped - o->blocked,
+             o->rounds_asked, o->over ? "" : " ...");
     snprintf(r[4], CELL, "%s", o->z);
     if (o->claim) {
         number(r[5], o->epsilon_server, o->has_epsilon);

@@ -89,6 +89,8 @@ static void print_round(const session *s, const run_round *r)
     printf("round %" PRIu64 "/%" PRIu64, r->round, s->view.rounds);
     if (r->skipped)
         printf("  skipped");
+    if (r->blocked)
+        printf("  blocked by the release check");
     if (r->perplexity > 0)
         printf("  loss %.3f  ppl %.2f", r->loss, r->perplexity);
     if (r->has_epsilon)

@@ -354,6 +354,11 @@ static void show_round(stage *s, const run_line *r)
              s->d->rounds);
         return;
     }
+    if (r->blocked) {
+        talk(s, "round %2" PRIu64 "/%" PRIu64 "  blocked by the release check; the model stays\n",
+             r->round, s->d->rounds);
+        return;
+    }
     talk(s, "round %2" PRIu64 "/%" PRIu64 "  perplexity %6.1f  clients %.0f/%" PRIu32 "  up %s",
          r->round, s->d->rounds, r->perplexity, r->clients, s->d->clients, up);
     if (!isnan(r->epsilon_server))

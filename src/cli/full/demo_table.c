@@ -50,7 +50,7 @@ static totals add_up(const demo_scene *s)
         t.ahead_bytes += known(r->ahead_bytes), t.open_bytes += known(r->open_bytes);
         t.ahead_s += known(r->ahead_seconds), t.open_s += known(r->open_seconds);
         t.release_s += known(r->release_seconds);
-        t.released += !r->skipped;
+        t.released += !r->skipped && !r->blocked;
         if (!isnan(r->perplexity))
             t.after = r->perplexity;
         if (!isnan(r->epsilon_server))
@@ -63,7 +63,7 @@ static void model_path(char out[64], const demo_scene *s)
 {
     uint64_t last = 0;
     for (size_t i = 0; i < s->rounds->n; i++)
-        if (!s->rounds->at[i].skipped)
+        if (!s->rounds->at[i].skipped && !s->rounds->at[i].blocked)
             last = s->rounds->at[i].round;
     snprintf(out, 64, "federation/aggregator/models/round-%" PRIu64 ".safetensors", last);
 }

@@ -19,6 +19,8 @@ static sefl_status line_of(sefl_buf *out, const rounds_report *r)
     json_open(&j, '{');
     json_key(&j, "round"), json_u64(&j, r->round);
     json_key(&j, "skipped"), json_bool(&j, r->skipped);
+    if (r->blocked)
+        json_key(&j, "blocked"), json_bool(&j, true);
     if (r->has_clients) {
         json_key(&j, "clients"), json_u64(&j, r->clients);
         json_key(&j, "up_bytes"), json_u64(&j, r->up_bytes);

@@ -5,6 +5,7 @@
  *      "ahead_bytes":16000000,"open_bytes":5000000,"open_seconds":0.8,"release_seconds":0.2,
  *      "perplexity":107.3,"epsilon_server":0.83,"epsilon_others":0.31,"epsilon_target":3}
  *
+ * "blocked":true stands in the line of a round whose sum the release check blocked.
  * A round that is in the last line already is not written again (the process died just behind it).
  * Threads: one owner.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_METRICS_H

@@ -238,21 +238,37 @@ done:
     return st;
 }
 
+/* SEFL_ERANGE: a model that must not be released. */
 static sefl_status validate(releases *r, const float *theta, release_made *out)
 {
     sefl_status st = SEFL_OK;
-    double mean;
+    double mean = NAN;
     if (!r->m)
         return SEFL_OK;
     memcpy(lm_theta(r->m), theta, lm_count(r->m) * sizeof *theta);
     lm_state_reset(r->m);
-    st = lm_evaluate(r->m, r->valid.token, r->valid.tokens, &mean);
-    if (st == SEFL_ERANGE)
-        return SEFL_OK; /* diverged: no number, the round stands */
-    SEFL_TRY(st);
+    SEFL_TRY(lm_evaluate(r->m, r->valid.token, r->valid.tokens, &mean));
+    SEFL_TRY(release_check_loss(mean));
     out->has_perplexity = true;
     out->perplexity = exp(mean);
 done:
+    return st;
+}
+
+/* The next model and the optimiser's memory of it, in place. SEFL_ERANGE: the release check blocks it. */
+static sefl_status advance(releases *r, step_state *s, nn_real *theta, const int64_t *w,
+                           uint32_t clients, release_made *out)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = r->c.task;
+    double *average = NULL;
+    SEFL_TRY(release_check_sum(&out->numbers, t, w, clients));
+    SEFL_TRY(sefl_new(&average, t->params, sizeof *average));
+    SEFL_TRY(step_average(average, t, w, clients));
+    SEFL_TRY(step_apply(s, t, theta, average));
+    SEFL_TRY(validate(r, theta, out));
+done:
+    sefl_free(average);
     return st;
 }
 
@@ -263,7 +279,6 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
     const task *t = r->c.task;
     sefl_buf path = { 0 };
     nn_real *theta = NULL;
-    double *average = NULL;
     step_state s = { 0 };
     model_meta meta;
     size_t count;
@@ -277,19 +292,22 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
     SEFL_TRY(model_read(&meta, &theta, &count, name));
     SEFL_CHECK(count == t->params, SEFL_EPROTO, "%s has %zu values, the task's model %zu", name,
                count, t->params);
-    SEFL_TRY(sefl_new(&average, t->params, sizeof *average));
-    SEFL_TRY(step_average(average, t, w, clients));
     SEFL_TRY(memory_of(r, &s, from->round));
-    SEFL_TRY(step_apply(&s, t, theta, average));
+    st = advance(r, &s, theta, w, clients, out);
+    if (st == SEFL_ERANGE) {
+        out->blocked = true;
+        snprintf(out->why, sizeof out->why, "%s", sefl_last_error());
+        st = SEFL_OK;
+        goto done;
+    }
+    SEFL_TRY(st);
     SEFL_TRY(keep_memory(r, &s, round));
     buf_reset(&path);
     SEFL_TRY(release_path(r, &path, round));
     SEFL_TRY(model_write((const char *)path.p, &meta, theta));
     SEFL_TRY(release_file_hash(out->hash, &out->bytes, (const char *)path.p));
-    SEFL_TRY(validate(r, theta, out));
 done:
     step_clear(&s);
-    sefl_free(average);
     sefl_free(theta);
     buf_clear(&path);
     return st;

@@ -4,7 +4,8 @@
  *     models/round-N.optimiser     what the server's optimiser remembers after it (step.h)
  *
  * Round N starts from the model that the latest released round before it made; the first from the
- * task's initial model, called round 0 here. A skipped round makes none.
+ * task's initial model, called round 0 here. A skipped round makes none, and neither does one that the
+ * release check blocks (protocol/release_check.h): nothing is written then.
  *
  *     SEFL_TRY(releases_new(&r, &cfg));       // init and word list have the hashes that the task names
  *     SEFL_TRY(release_make(r, &(release_from){ .round = 3, .hash = h }, 4, w, clients, &made));
@@ -18,7 +19,7 @@
 #define ROLES_AGGREGATOR_RELEASE_H
 
 #include "base/pool.h"
-#include "protocol/task.h"
+#include "protocol/release_check.h"
 
 typedef struct releases releases;
 
@@ -39,6 +40,9 @@ typedef struct release_from {
 } release_from;
 
 typedef struct release_made {
+    release_numbers numbers; /* what the release check saw */
+    bool blocked;            /* no model was made: `why`; the rest is empty */
+    char why[200];
     uint8_t hash[SHA256_BYTES]; /* of the new model's file */
     uint64_t bytes;
     bool has_perplexity; /* on the public validation text */

@@ -10,6 +10,7 @@
 typedef struct rounds_report {
     uint64_t round;
     bool skipped;
+    bool blocked;     /* opened and charged, but the release check kept its sum from the model */
     bool has_clients; /* false where participation is not published */
     uint32_t clients;
     uint64_t up_bytes;    /* of their updates; with has_clients */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PING_MS = 10000, MEMORY_VERSION = 1 };
+enum { PING_MS = 10000, MEMORY_VERSION = 2 };
 
 uint64_t rounds_wall_ms(const rounds *r)
 {
@@ -35,6 +35,7 @@ static sefl_status memory_write(sefl_buf *b, const agg_memory *m)
     SEFL_TRY(wr_u32(b, m->extensions));
     SEFL_TRY(wr_u32(b, m->clients));
     SEFL_TRY(wr_u32(b, m->skipped_in_row));
+    SEFL_TRY(wr_u32(b, m->blocked_in_row));
     SEFL_TRY(wr_u32(b, m->rounds_without_gain));
     SEFL_TRY(wr_u64(b, best));
 done:
@@ -49,7 +50,11 @@ static sefl_status memory_read(agg_memory *m, sefl_span in)
     uint64_t best;
     *m = (agg_memory){ 0 };
     SEFL_TRY(rd_u8(&r, &version));
-    SEFL_CHECK(version == MEMORY_VERSION, SEFL_EUNSUPPORTED, "round memory of version %u", version);
+    SEFL_CHECK(
+        version == MEMORY_VERSION, SEFL_EUNSUPPORTED,
+        "the journal's memory of the round has version %u, this program reads %d: finish the "
+        "task with the program that began it, or start it in a new state folder",
+        version, MEMORY_VERSION);
     SEFL_TRY(rd_u8(&r, &phase));
     SEFL_TRY(rd_u8(&r, &why));
     SEFL_TRY(rd_u64(&r, &m->round));
@@ -58,6 +63,7 @@ static sefl_status memory_read(agg_memory *m, sefl_span in)
     SEFL_TRY(rd_u32(&r, &m->extensions));
     SEFL_TRY(rd_u32(&r, &m->clients));
     SEFL_TRY(rd_u32(&r, &m->skipped_in_row));
+    SEFL_TRY(rd_u32(&r, &m->blocked_in_row));
     SEFL_TRY(rd_u32(&r, &m->rounds_without_gain));
     SEFL_TRY(rd_u64(&r, &best));
     SEFL_TRY(rd_end(&r));
@@ -106,7 +112,7 @@ static bool memory_differs(const agg_memory *a, const agg_memory *b)
 {
     return a->phase != b->phase || a->round != b->round || a->attempt != b->attempt ||
            a->deadline_ms != b->deadline_ms || a->extensions != b->extensions || a->why != b->why ||
-           a->skipped_in_row != b->skipped_in_row ||
+           a->skipped_in_row != b->skipped_in_row || a->blocked_in_row != b->blocked_in_row ||
            a->rounds_without_gain != b->rounds_without_gain;
 }
 
@@ -242,12 +248,36 @@ done:
     return st;
 }
 
+static sefl_status restore_signals(rounds *r)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    release_signals *s = &r->signals;
+    st = journal_fact_get(r->c.journal, 0, "signals", &b);
+    if (st == SEFL_ENOTFOUND) {
+        st = SEFL_OK;
+        goto done;
+    }
+    SEFL_TRY(st);
+    SEFL_CHECK(b.n % 16 == 0 && b.n / 16 <= RELEASE_SIGNALS, SEFL_EPROTO,
+               "journal: %zu bytes of signals", b.n);
+    for (; s->n < b.n / 16; s->n++) {
+        uint64_t bits = load_u64(b.p + 16 * s->n + 8);
+        s->round[s->n] = load_u64(b.p + 16 * s->n);
+        memcpy(&s->signal[s->n], &bits, 8);
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
 static sefl_status restore(rounds *r)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     agg_memory m = { 0 };
     SEFL_TRY(restore_model(r));
+    SEFL_TRY(restore_signals(r));
     st = journal_fact_get(r->c.journal, 0, "agg", &b);
     if (st == SEFL_ENOTFOUND) {
         st = SEFL_OK;

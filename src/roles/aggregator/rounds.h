@@ -7,7 +7,9 @@
  *
  *     fact 0 "agg"        the machine's memory (agg_remember), after every change
  *     fact 0 "model"      round and hash of the latest release (0: the initial model)
+ *     fact 0 "signals"    round u64 and signal f64 of the latest releases (protocol/release_check.h)
  *     fact N "header"     the header of round N, signed by both
+ *     fact N "blocked"    the sentence with which the release check blocked round N
  *     file N "set"        the frozen set: client 32, body 32, by rising client
  *     row N               phase, times, set's hash, model's hash (store/journal/journal.h)
  *     secret N "release"  the released integers, before anything of them is published
@@ -57,7 +59,7 @@ typedef struct rounds_config {
     unsigned ping_ms; /* 0: 10 s */
     void *ctx;
     void (*changed)(void *ctx);                        /* what rounds_news says has changed */
-    void (*report)(void *ctx, const rounds_report *r); /* a round was released or skipped */
+    void (*report)(void *ctx, const rounds_report *r); /* a round is over */
     void (*enrolled)(void *ctx);                       /* an enrolment has CSP's answer */
 } rounds_config;
 

@@ -44,6 +44,7 @@ struct rounds {
     unsigned refused;    /* openings of this round that CSP refused in a row */
     uint64_t open_ns;    /* what the opening took */
     as_times times;      /* and its parts */
+    release_signals signals;
 };
 
 uint64_t rounds_wall_ms(const rounds *r);

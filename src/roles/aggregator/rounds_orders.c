@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { REFUSALS_MAX = 5, BYE_TRIES = 3, BYE_PAUSE_MS = 1000 };
+enum { REFUSALS_MAX = 5, BYE_TRIES = 3, BYE_PAUSE_MS = 1000, SUSPECTS_MAX = 1000 };
 
 static agg_event event_of(agg_event_kind kind, uint64_t round)
 {
@@ -317,6 +317,39 @@ static sefl_status forget_round(rounds *r, uint64_t round)
     return journal_round_wipe(r->c.journal, round);
 }
 
+/* The signal of a released round, durable, and a warning if it stands out. */
+static sefl_status keep_signal(rounds *r, uint64_t round, double signal)
+{
+    uint8_t bytes[16 * RELEASE_SIGNALS];
+    release_signals *s = &r->signals;
+    double median;
+    if (release_signals_add(s, r->c.task, round, signal, &median))
+        log_warn(r->c.log, "the sum is much larger than those of the rounds before",
+                 lf_u64("round", round), lf_real("signal", signal), lf_real("median", median));
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint64_t bits;
+        memcpy(&bits, &s->signal[i], 8);
+        store_u64(bytes + 16 * i, s->round[i]);
+        store_u64(bytes + 16 * i + 8, bits);
+    }
+    return journal_fact_put(r->c.journal, 0, "signals", span_of(bytes, (size_t)16 * s->n));
+}
+
+/* What the release check saw: into the log, and into the journal what it must remember. */
+static sefl_status keep_check(rounds *r, uint64_t round, const release_made *made)
+{
+    const release_numbers *n = &made->numbers;
+    if (made->blocked) {
+        log_error(r->c.log, "release blocked, the model stays as it was", lf_u64("round", round),
+                  lf_real("norm", n->norm), lf_real("bound", n->bound), lf_str("why", made->why));
+        return journal_fact_put(r->c.journal, round, "blocked", span_of_str(made->why));
+    }
+    log_info(r->c.log, "release checked", lf_u64("round", round), lf_real("norm", n->norm),
+             lf_real("bound", n->bound), lf_real("largest", n->largest),
+             lf_real("signal", n->signal));
+    return keep_signal(r, round, n->signal);
+}
+
 sefl_status order_release(rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
@@ -340,18 +373,22 @@ sefl_status order_release(rounds *r, const agg_order *o)
     release_from from = r->model;
     pthread_mutex_unlock(&r->lock);
     SEFL_TRY(release_make(r->c.releases, &from, o->round, w, p.clients, &made));
+    SEFL_TRY(keep_check(r, o->round, &made));
+    p.blocked = made.blocked;
     p.has_perplexity = made.has_perplexity;
     p.perplexity = made.perplexity;
     p.release_seconds = 1e-9 * (double)(clock_ns(r->c.mono) - began);
     report(r, &p);
 
     pthread_mutex_lock(&r->lock);
-    agg_event e = { .kind = AGG_RELEASED,
+    agg_event e = { .kind = made.blocked ? AGG_BLOCKED : AGG_RELEASED,
                     .round = o->round,
                     .has_perplexity = made.has_perplexity,
                     .perplexity = made.perplexity };
-    r->model.round = o->round; /* with the machine's step, in one transaction */
-    memcpy(r->model.hash, made.hash, sizeof made.hash);
+    if (!made.blocked) { /* with the machine's step, in one transaction */
+        r->model.round = o->round;
+        memcpy(r->model.hash, made.hash, sizeof made.hash);
+    }
     st = agg_on(r->a, &e, rounds_wall_ms(r));
     if (st == SEFL_OK)
         st = rounds_remember(r);
@@ -360,7 +397,7 @@ sefl_status order_release(rounds *r, const agg_order *o)
     if (r->c.changed)
         r->c.changed(r->c.ctx);
     SEFL_TRY(forget_round(r, o->round));
-    release_settle(r->c.releases, o->round);
+    release_settle(r->c.releases, r->model.round);
     r->open_ns = 0;
     r->times = (as_times){ 0 };
 done:
@@ -399,11 +436,84 @@ done:
     return st;
 }
 
+typedef struct suspect {
+    uint8_t key[32];
+    char name[65];
+} suspect;
+
+/* The clients that all rounds read so far share, by rising key. */
+typedef struct suspects {
+    suspect *at;
+    size_t n;
+    bool first; /* the round that is being read is the first one */
+    size_t next,
+        kept; /* otherwise: the next to compare, and how many of it are in this round too */
+} suspects;
+
+static sefl_status take_suspect(void *ctx, const journal_update *u)
+{
+    suspects *s = ctx;
+    sefl_status st = SEFL_OK;
+    if (s->first) {
+        if ((s->n & (s->n - 1)) == 0) /* full at 0, 1, 2, 4, ... */
+            SEFL_TRY(
+                sefl_grow(&s->at, s->n * sizeof *s->at, (s->n ? 2 * s->n : 1) * sizeof *s->at));
+        suspect *one = &s->at[s->n++];
+        memcpy(one->key, u->client, sizeof one->key);
+        memcpy(one->name, u->name, sizeof one->name);
+        goto done;
+    }
+    while (s->next < s->n && memcmp(s->at[s->next].key, u->client, 32) < 0)
+        s->next++;
+    if (s->next < s->n && memcmp(s->at[s->next].key, u->client, 32) == 0)
+        s->at[s->kept++] = s->at[s->next++];
+done:
+    return st;
+}
+
+/* A client that spoiled all blocked rounds is in the set of each: names those that are. */
+static sefl_status name_suspects(rounds *r)
+{
+    sefl_status st = SEFL_OK;
+    suspects s = { .first = true };
+    sefl_buf why = { 0 };
+    unsigned found = 0;
+    for (uint64_t n = agg_round(r->a); n >= 1 && found < AGG_BLOCKED_IN_ROW_MAX; n--) {
+        buf_reset(&why);
+        st = journal_fact_get(r->c.journal, n, "blocked", &why);
+        if (st == SEFL_ENOTFOUND) {
+            st = SEFL_OK;
+            continue;
+        }
+        SEFL_TRY(st);
+        s.next = s.kept = 0;
+        SEFL_TRY(journal_updates(r->c.journal, n, take_suspect, &s));
+        s.n = s.first ? s.n : s.kept;
+        s.first = false;
+        found++;
+    }
+    log_error(r->c.log,
+              "some of these clients spoiled the blocked rounds: find out which, and revoke",
+              lf_u64("rounds", found), lf_u64("clients", s.n));
+    for (size_t i = 0; i < s.n && i < SUSPECTS_MAX; i++)
+        log_error(r->c.log, "client in all blocked rounds", lf_key("key", s.at[i].key),
+                  lf_str("name", s.at[i].name));
+    if (s.n > SUSPECTS_MAX)
+        log_error(r->c.log, "more clients in all blocked rounds",
+                  lf_u64("not_listed", s.n - SUSPECTS_MAX));
+done:
+    sefl_free(s.at);
+    buf_clear(&why);
+    return st;
+}
+
 sefl_status order_finish(rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     log_info(r->c.log, "task over", lf_str("why", agg_why_text(o->why)));
+    if (o->why == AGG_WHY_BLOCKED)
+        SEFL_TRY(name_suspects(r));
     if (r->c.changed)
         r->c.changed(r->c.ctx);
     if (journal_fact_get(r->c.journal, 0, "bye", &b) == SEFL_OK)

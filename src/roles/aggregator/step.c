@@ -49,12 +49,6 @@ void step_clear(step_state *s)
 
 /* ---- the average ----------------------------------------------------------------------------- */
 
-static double value_of(const task *t, int64_t w)
-{
-    return t->noise == TASK_NOISE_JOINT ? ((double)w + 0.5) * t->ahe.pack.h
-                                        : (double)w * t->ahe.pack.q;
-}
-
 sefl_status step_average(double *out, const task *t, const int64_t *w, uint32_t clients)
 {
     sefl_status st = SEFL_OK;
@@ -63,14 +57,14 @@ sefl_status step_average(double *out, const task *t, const int64_t *w, uint32_t 
         pack_nano clip;
         SEFL_CHECK(t->values == t->params + 1, SEFL_EINVAL, "task: no slot for the weight");
         SEFL_TRY(pack_decimal(&clip, t->clip));
-        divisor = dp_weight_total(value_of(t, w[t->params]), (double)clip / (double)PACK_ONE, 1);
+        divisor = dp_weight_total(task_value(t, w[t->params]), (double)clip / (double)PACK_ONE, 1);
     } else {
         divisor = task_divisor(t, clients);
     }
     SEFL_CHECK(isfinite(divisor) && divisor > 0, SEFL_ERANGE,
                "the sum of round cannot be divided by %g", divisor);
     for (size_t i = 0; i < t->params; i++) {
-        out[i] = value_of(t, w[i]) / divisor;
+        out[i] = task_value(t, w[i]) / divisor;
         SEFL_CHECK(isfinite(out[i]), SEFL_ERANGE, "value %zu of the average is not finite", i);
     }
 done:

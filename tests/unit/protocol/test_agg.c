@@ -65,23 +65,25 @@ static void test_every_phase_with_every_event(void **state)
     (void)state;
     static const int to[AGG_PHASES][AGG_EVENTS] = {
         /* UP, DOWN, SIGNED, PREPARED, PREPARE_FAILED, UPDATE, FROZEN, OPENED, OPEN_FAILED,
-         * OPEN_LOST, BUDGET, RELEASED, SKIPPED, STOP */
+         * OPEN_LOST, BUDGET, RELEASED, BLOCKED, SKIPPED, STOP */
         [AGG_STARTING] = { AGG_SIGNING, AGG_STARTING, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-                           AGG_DONE },
+                           NO, AGG_DONE },
         [AGG_SIGNING] = { AGG_SIGNING, AGG_SIGNING, AGG_COLLECTING, NO, NO, NO, NO, NO, NO, NO,
-                          AGG_DONE, NO, NO, AGG_DONE },
+                          AGG_DONE, NO, NO, NO, AGG_DONE },
         [AGG_COLLECTING] = { AGG_COLLECTING, AGG_COLLECTING, NO, AGG_COLLECTING, AGG_COLLECTING,
-                             AGG_COLLECTING, NO, NO, NO, NO, AGG_SKIPPING, NO, NO, AGG_SKIPPING },
+                             AGG_COLLECTING, NO, NO, NO, NO, AGG_SKIPPING, NO, NO, NO,
+                             AGG_SKIPPING },
         [AGG_FREEZING] = { AGG_FREEZING, AGG_FREEZING, NO, AGG_FREEZING, AGG_FREEZING, AGG_FREEZING,
-                           AGG_OPENING, NO, NO, NO, NO, NO, NO, AGG_FREEZING },
+                           AGG_OPENING, NO, NO, NO, NO, NO, NO, NO, AGG_FREEZING },
         [AGG_OPENING] = { AGG_OPENING, AGG_OPENING, NO, AGG_OPENING, AGG_OPENING, NO, NO,
-                          AGG_RELEASING, AGG_OPENING, AGG_SKIPPING, AGG_SKIPPING, NO, NO,
+                          AGG_RELEASING, AGG_OPENING, AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO,
                           AGG_OPENING },
         [AGG_RELEASING] = { AGG_RELEASING, AGG_RELEASING, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-                            AGG_SIGNING, NO, AGG_RELEASING },
+                            AGG_SIGNING, AGG_SIGNING, NO, AGG_RELEASING },
         [AGG_SKIPPING] = { AGG_SKIPPING, AGG_SKIPPING, NO, AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO,
-                           NO, NO, NO, NO, AGG_SIGNING, AGG_SKIPPING },
-        [AGG_DONE] = { AGG_DONE, AGG_DONE, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, AGG_DONE },
+                           NO, NO, NO, NO, NO, AGG_SIGNING, AGG_SKIPPING },
+        [AGG_DONE] = { AGG_DONE, AGG_DONE, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
+                       AGG_DONE },
     };
     for (int p = 0; p < AGG_PHASES; p++)
         for (int e = 0; e < AGG_EVENTS; e++) {
@@ -367,6 +369,30 @@ static void test_ends(void **state)
     agg_free(a);
     task_clear(&o);
 
+    /* three blocked rounds in a row: a skipped one between them counts as nothing, a released one
+     * starts anew; the gain on the validation text is left alone */
+    static const agg_event_kind walk[] = { AGG_BLOCKED, AGG_BLOCKED, AGG_RELEASED, AGG_BLOCKED,
+                                           AGG_SKIPPED, AGG_BLOCKED, AGG_BLOCKED };
+    static const uint32_t blocked[] = { 1, 2, 0, 1, 1, 2, 3 };
+    CHECK_OK(sample_task(&o, "rounds.count=100", "rounds.patience=2", NULL));
+    CHECK_OK(agg_new(&a, &o));
+    m = (agg_memory){ .round = 1, .rounds_without_gain = 1 };
+    for (size_t i = 0; i < sizeof walk / sizeof *walk; i++) {
+        m.phase = walk[i] == AGG_SKIPPED ? AGG_SKIPPING : AGG_RELEASING;
+        CHECK_OK(agg_restore(a, &m, 0)); /* died in between: the count is remembered */
+        CHECK_OK(on(a, walk[i], 0));
+        m = agg_remember(a);
+        assert_int_equal(m.blocked_in_row, blocked[i]);
+        assert_int_equal(m.skipped_in_row, walk[i] == AGG_SKIPPED);
+        assert_int_equal(m.rounds_without_gain, 1);
+    }
+    assert_int_equal(m.phase, AGG_DONE);
+    assert_int_equal(agg_next(a, 0).why, AGG_WHY_BLOCKED);
+    CHECK_OK(agg_restore(a, &m, 0)); /* and so is the reason */
+    assert_int_equal(agg_next(a, 0).why, AGG_WHY_BLOCKED);
+    agg_free(a);
+    task_clear(&o);
+
     /* convergence: two rounds without gain */
     CHECK_OK(sample_task(&o, "rounds.count=100", "rounds.patience=2", NULL));
     static const double perplexity[] = { 500, 400, 401, 399, 399, INFINITY };
@@ -419,7 +445,7 @@ static void test_ends(void **state)
     CHECK_OK(on(a, AGG_SKIPPED, 1000));
     assert_int_equal(agg_next(a, 1000).why, AGG_WHY_STOPPED);
     agg_free(a);
-    for (int w = 0; w <= AGG_WHY_STOPPED; w++)
+    for (int w = 0; w < AGG_WHYS; w++)
         assert_string_not_equal(agg_why_text((agg_why)w), "?");
 }
 
@@ -433,7 +459,7 @@ static void test_restore(void **state)
         { .phase = AGG_SIGNING, .round = 0 },
         { .phase = AGG_SIGNING, .round = 6 },
         { .phase = AGG_DONE, .round = 5 },
-        { .phase = AGG_SIGNING, .round = 1, .why = (agg_why)17 },
+        { .phase = AGG_SIGNING, .round = 1, .why = AGG_WHYS },
         { .phase = AGG_OPENING, .round = 1, .clients = 9 },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -517,7 +543,7 @@ static void test_random_walks(void **state)
     test_seed(&g, "agg walks");
     static const char *const noises[] = { "privacy.noise=joint", "privacy.noise=own" };
     static const char *const enoughs[] = { "rounds.enough=0", "rounds.enough=4" };
-    unsigned long ends[AGG_WHY_STOPPED + 1] = { 0 }, opens = 0, restores = 0, skips = 0;
+    unsigned long ends[AGG_WHYS] = { 0 }, opens = 0, restores = 0, skips = 0;
     task o = { 0 };
     for (unsigned long walk = 0; walk < test_count(400, 20000); walk++) {
         if (walk % 4 == 0) {
@@ -594,7 +620,7 @@ static void test_random_walks(void **state)
                 break;
             case AGG_RELEASE:
                 assert_int_equal(frozen_round, ord.round);
-                e.kind = AGG_RELEASED;
+                e.kind = dice < 5 ? AGG_RELEASED : AGG_BLOCKED;
                 e.has_perplexity = true;
                 e.perplexity = 100 + (double)seeded_below(&g, 100);
                 break;
@@ -639,6 +665,7 @@ static void test_random_walks(void **state)
                 assert_true(x.phase == y.phase && x.round == y.round && x.attempt == y.attempt &&
                             x.deadline_ms == y.deadline_ms && x.extensions == y.extensions &&
                             x.clients == y.clients && x.skipped_in_row == y.skipped_in_row &&
+                            x.blocked_in_row == y.blocked_in_row &&
                             x.rounds_without_gain == y.rounds_without_gain &&
                             x.best_perplexity == y.best_perplexity && x.why == y.why);
                 agg_free(twin);
@@ -656,7 +683,7 @@ static void test_random_walks(void **state)
     /* the walks saw what they are about */
     assert_true(opens > 1000 && restores > 500 && skips > 100);
     assert_true(ends[AGG_WHY_ROUNDS] > 0 && ends[AGG_WHY_CONVERGED] > 0 &&
-                ends[AGG_WHY_STOPPED] > 0 && ends[AGG_WHY_BUDGET] > 0);
+                ends[AGG_WHY_STOPPED] > 0 && ends[AGG_WHY_BUDGET] > 0 && ends[AGG_WHY_BLOCKED] > 0);
 }
 
 int main(void)

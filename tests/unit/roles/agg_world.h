@@ -14,6 +14,7 @@
 #include "roles/terms.h"
 #include "support/folder.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 enum { A_CLIENTS = 4, A_REPORTS = 32, A_WORDS = 12 };
@@ -63,6 +64,9 @@ typedef struct agg_world {
     char why[300];
     rounds_report report[A_REPORTS];
     unsigned reports;
+    unsigned hostile;  /* bit k: client k uploads what spoils the sum */
+    bool garbage;      /* by random units; else by the largest value in every slot */
+    sefl_log log;      /* to the file `log` */
     agg_phase stop_in; /* rounds_stop when this phase is reached; AGG_PHASES: never */
     uint64_t stop_round;
     void (*also_changed)(void *ctx); /* instead of aw_changed */
@@ -365,6 +369,7 @@ static inline sefl_status aw_try_open(agg_world *w)
                                  .ping_ms = 4,
                                  .wall = &w->wall,
                                  .mono = &w->mono,
+                                 .log = &w->log,
                                  .ctx = w,
                                  .changed = aw_change,
                                  .report = aw_report }));
@@ -416,6 +421,9 @@ static inline void aw_make(agg_world *w, const char *const *more)
     snprintf(w->dir, sizeof w->dir, "%s", folder_path("world-XXXXXX"));
     assert_non_null(mkdtemp(w->dir));
     w->wall = (sefl_clock){ .now_ns = aw_fast_ns }, w->mono = clock_monotonic();
+    w->log = (sefl_log){ .fd = open(aw_path(w, path, "log"), O_WRONLY | O_CREAT | O_APPEND, 0600),
+                         .json = true };
+    assert_true(w->log.fd >= 0);
     seeded_init(&gen, 3, "signing keys");
     sefl_rng rng = seeded_rng(&gen);
     w->sec = world_key();
@@ -467,6 +475,7 @@ static inline void aw_free(agg_world *w)
     sign_key_free(w->csp);
     buf_clear(&w->document);
     buf_clear(&w->envelope);
+    close(w->log.fd);
 }
 
 /* ---- clients ------------------------------------------------------------------------------- */
@@ -486,7 +495,8 @@ static inline void aw_client(uint8_t out[32], unsigned k)
 /* The body of client k in a round: the same bytes whenever it is asked for. */
 static inline uint8_t *aw_body(agg_world *w, unsigned k, uint64_t round, uint8_t hash[32])
 {
-    const ahe_params *p = &w->t.ahe;
+    ahe_params own = w->t.ahe, *p = &own;
+    bool hostile = w->hostile >> k & 1;
     uint8_t *body, context[AHE_CONTEXT_BYTES];
     int64_t *x;
     ahe_upload *up;
@@ -499,12 +509,20 @@ static inline uint8_t *aw_body(agg_world *w, unsigned k, uint64_t round, uint8_t
     CHECK_OK(sefl_new(&x, p->units * p->unit_values, sizeof *x));
     for (size_t i = 0; i < p->values; i++)
         x[i] = aw_value(k, round, i);
+    if (hostile) { /* its program does not clip */
+        own.pack.value_max = ((int64_t)1 << (own.pack.w - 1)) - 1;
+        for (size_t i = 0; i < p->values; i++)
+            x[i] = own.pack.value_max;
+    }
     task_context(context, &w->t, round);
     CHECK_OK(ahe_upload_new(&up, p, w->enc, context, &rng));
     CHECK_OK(ahe_upload_head(p, up, body, NULL));
     CHECK_OK(ahe_upload_units(p, up, body + p->head_bytes, x, p->units, NULL, NULL));
     ahe_upload_free(p, up);
     sefl_free(x);
+    for (size_t i = p->head_bytes; hostile && w->garbage && i < ahe_body_bytes(p); i++)
+        if ((i - p->head_bytes) % p->unit_bytes != p->unit_bytes - 1 || p->head_bytes > 0)
+            seeded_fill(&gen, body + i, 1); /* below N^2 where units are Paillier's */
     sha256_of(hash, span_of(body, ahe_body_bytes(p)));
     return body;
 }

@@ -1,6 +1,8 @@
 /* The driver with a real journal, a real CSP over a pair in memory, and clients that come and go. */
 #include "agg_world.h"
 
+#include "roles/aggregator/rounds_inside.h"
+
 static void all_upload(agg_world *w, uint64_t round, unsigned set)
 {
     for (unsigned k = 0; k < A_CLIENTS; k++)
@@ -475,6 +477,99 @@ static void news(void **state)
     aw_free(&w);
 }
 
+static bool is_there(agg_world *w, const char *name)
+{
+    char path[300];
+    return file_exists(aw_path(w, path, name));
+}
+
+/* How often these words stand in one line of the log. */
+static unsigned logged(agg_world *w, const char *one, const char *other)
+{
+    char path[300];
+    sefl_buf b = { 0 };
+    unsigned n = 0;
+    CHECK_OK(file_read(&b, aw_path(w, path, "log"), 1 << 24));
+    CHECK_OK(wr_u8(&b, 0));
+    for (char *rest = (char *)b.p, *line; (line = strsep(&rest, "\n")) != NULL;)
+        n += strstr(line, one) && strstr(line, other);
+    buf_clear(&b);
+    return n;
+}
+
+/* Client 3 spoils rounds 2, 4, 5 and 6. The model of the round before stays each time, round 3 is as
+ * good as ever; after three in a row the task ends and the log names those who were in all of them.
+ * AS is stopped and started in round 6: it has not forgotten the two before. */
+static void spoiled_rounds(void **state)
+{
+    (void)state;
+    static const struct {
+        bool garbage;
+        const char *more[8];
+    } modes[] = {
+        { false, { "server.step=momentum" } },
+        { true, { "server.step=adam" } },
+        { false, { "crypto.scheme=lwe", "privacy.noise=own", "privacy.z=1" } },
+        { true, { "crypto.scheme=lwe", "server.step=adam" } },
+        { true, { "privacy.noise=joint", "privacy.z=1" } },
+        { false, { "crypto.scheme=lwe", "privacy.noise=joint", "privacy.z=1" } },
+    };
+    static const unsigned sets[] = { 7, 14, 7, 14, 11, 11 };
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        agg_world w;
+        const char *more[12] = { "rounds.count=7", "rounds.enough=3" };
+        memcpy(more + 2, modes[i].more, sizeof modes[i].more);
+        aw_make(&w, more);
+        w.hostile = 8, w.garbage = modes[i].garbage;
+        aw_start(&w);
+        for (uint64_t r = 1; r <= 6; r++) {
+            assert_true(aw_wait(&w, r, AGG_COLLECTING));
+            if (r == 6) {
+                rounds_stop(w.r);
+                assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
+                aw_start(&w);
+                assert_true(aw_wait(&w, r, AGG_COLLECTING));
+            }
+            assert_int_equal(w.r->model.round, r == 1 ? 0 : r <= 3 ? 1 : 3);
+            all_upload(&w, r, sets[r - 1]);
+        }
+        CHECK_OK(aw_join(&w));
+        assert_int_equal(w.reports, 6);
+        for (unsigned r = 1; r <= 6; r++) {
+            bool spoiled = sets[r - 1] & 8;
+            char round[24];
+            snprintf(round, sizeof round, "\"round\":%u,", r);
+            assert_int_equal(w.report[r - 1].blocked, spoiled);
+            assert_false(w.report[r - 1].skipped);
+            assert_int_equal(logged(&w, "\"error\",\"event\":\"release blocked", round), spoiled);
+            assert_int_equal(logged(&w, "release checked", round), !spoiled);
+            assert_int_equal(w.mc.opened[r], 1); /* CSP sees an ordinary round */
+        }
+        check_ledgers(&w, 6); /* and it is paid for */
+        assert_true(is_there(&w, "models/round-3.safetensors"));
+        assert_false(is_there(&w, "models/round-2.safetensors"));
+        assert_false(is_there(&w, "models/round-6.safetensors"));
+        assert_int_equal(is_there(&w, "models/round-3.optimiser"), w.t.server != TASK_AVERAGE);
+        if (w.t.noise == TASK_NOISE_NONE)
+            aw_check_model(&w, (const unsigned[]){ 7, 0, 7, 0, 0, 0 }, 6);
+        assert_int_equal(logged(&w, "task over", agg_why_text(AGG_WHY_BLOCKED)), 1);
+        /* 1 and 3 were in rounds 4, 5 and 6; whole keys, as `sefl ca revoke --key` takes them */
+        assert_int_equal(logged(&w, "client in all blocked rounds", "\"key\":\""), 2);
+        for (unsigned k = 1; k <= 3; k += 2) {
+            uint8_t client[32];
+            char hex[65];
+            aw_client(client, k);
+            hex_into(hex, client);
+            assert_int_equal(logged(&w, "client in all blocked rounds", hex), 1);
+        }
+        CHECK_OK(aw_try_open(&w)); /* over it stays */
+        agg_why why;
+        assert_true(rounds_over(w.r, &why));
+        assert_int_equal(why, AGG_WHY_BLOCKED);
+        aw_free(&w);
+    }
+}
+
 #if SEFL_FAULTS
 /* The n-th write or sync of the whole run fails. Whatever comes of it (an upload refused, the role
  * ended), after a restart the task completes: every acknowledged update in its sum once, one opening
@@ -536,6 +631,7 @@ int main(void)
         cmocka_unit_test(csp_away),
         cmocka_unit_test(the_budget_ends_it),
         cmocka_unit_test(news),
+        cmocka_unit_test(spoiled_rounds),
 #if SEFL_FAULTS
         cmocka_unit_test(failing_disks),
 #endif
