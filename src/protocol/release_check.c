@@ -95,7 +95,7 @@ sefl_status release_check_loss(double loss)
 
 static double median_of(const release_signals *s)
 {
-    double v[RELEASE_SIGNALS];
+    double v[RELEASE_SIGNALS] = { 0 };
     for (uint32_t i = 0; i < s->n; i++) {
         uint32_t k = i;
         for (; k > 0 && v[k - 1] > s->signal[i]; k--)

@@ -392,7 +392,7 @@ static sefl_status advance(sim *s, uint64_t round)
 {
     sefl_status st = SEFL_OK;
     const double *average = s->got.average;
-    release_numbers n;
+    release_numbers n = { 0 };
     double median;
     if (!average) {
         SEFL_TRY(release_check_sum(&n, s->t, s->w, s->got.clients));

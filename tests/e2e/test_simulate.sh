@@ -53,6 +53,16 @@ expect 1 "$SEFL" simulate -c e.yml --set seed=2; says "holds another run (seed d
 expect 0 "$SEFL" simulate -c runs/first/config.yml --set name=again --quiet
 [ "$(hash_of first)" = "$(hash_of again)" ] || fail "config.yml is another experiment"
 
+# the release check blocks what is unusable: the initial model stays, and three in a row end the run
+expect 0 "$SEFL" simulate -c e.yml --set name=long-steps --set rounds.count=5 --set server.lr=1000000
+says "round 3/5  blocked by the release check"; says "blocked three rounds in a row"
+says "warning: training made the model worse: the release check blocked 3 of 3 rounds"
+cmp runs/long-steps/model/round-0.safetensors runs/long-steps/model/last.safetensors
+[ "$(grep -c '"blocked":true' runs/long-steps/metrics.jsonl)" -eq 3 ] || fail "blocked rounds are not in metrics.jsonl"
+grep -q '"release blocked.*"round":3,.*"why":' runs/long-steps/log || fail "no error in the log"
+expect 0 "$SEFL" compare runs/long-steps; says "0/5"
+expect 0 "$SEFL" report runs/long-steps --text; says "0 released, 0 skipped, 3 blocked by the release check"
+
 # the same model: with the real cryptography, on one thread
 expect 0 "$SEFL" simulate -c e.yml --set name=full --set crypto=full --quiet
 [ "$(hash_of first)" = "$(hash_of full)" ] || fail "crypto full gives another model"

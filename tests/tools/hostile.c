@@ -1,12 +1,13 @@
 /* hostile: clients that mean harm, many at once, against an aggregation server under test.
  *
  *     hostile --server HOST:PORT --clients DIR --first 9 --last 16 [--ca F --ca-key F --scratch DIR] [--state DIR]
- *             --body-bytes N --count 30 --seconds 10 --seed 1 [--only KIND]
+ *             --body-bytes N --count 30 --seconds 10 --seed 1 [--only KIND] [--cipher-bytes N]
  *
  * clients: folders client-NN with cert.pem and key.pem; first to last are its own: enrolled. ca: that of the clients, to make an expired certificate and one of
  * a wrong role in scratch, beside a foreign one. state: AS's state folder, from which bodies of others are taken (an AS that lets its disk be read; clients cannot). Each of
  * `count` threads takes kinds in turn, from its own number on, by the seed, until the time is over or
- * SIGTERM comes.
+ * SIGTERM comes. The kind `spoil` comes with --only alone, since it ends tasks: random bytes that are a
+ * valid body, for which it needs the size of a Paillier ciphertext.
  * At the end: a line a kind, "KIND tries N", and how it was answered: "status 409 12". The program judges
  * nothing: scripts look at the server's counters, its memory, and the good clients. It uses GnuTLS
  * and sockets alone, so nothing of ours keeps it polite. */
@@ -40,10 +41,10 @@ enum { THREADS_MAX = 1000, ANSWER = 4096, PATIENCE_S = 3 };
 static struct {
     struct sockaddr_in server;
     const char *clients, *ca, *ca_key, *scratch, *state, *only;
-    uint64_t body_bytes;
+    uint64_t body_bytes, cipher_bytes;
     unsigned first, last, count, seconds;
     uint64_t seed;
-} opt = { .count = 30, .seconds = 10, .seed = 1, .body_bytes = 65792 };
+} opt = { .count = 30, .seconds = 10, .seed = 1, .body_bytes = 65792, .cipher_bytes = 512 };
 
 static atomic_bool over;
 static atomic_uint statuses[1000];
@@ -599,6 +600,32 @@ static void k_replay_old(attacker *a)
     send_body(a, a->round, hash, loot.bytes, loot.n);
 }
 
+/* A receipt for random bytes: each ciphertext is below N^2, since its highest byte is 0 (the lowest too,
+ * whatever the order of bytes), and anything goes for the rest of a body. One in each round is enough. */
+static void k_spoil(attacker *a)
+{
+    static const char *const kind = "Sefl-Hash: sha256\r\n";
+    static atomic_ullong done;
+    uint8_t hash[32], *bytes = NULL;
+    char head[512], hex[65], answer[ANSWER];
+    if (!scout(a) || a->round <= done || (bytes = malloc(opt.body_bytes)) == NULL)
+        return;
+    noise(a, bytes, opt.body_bytes);
+    for (uint64_t i = 0; i + opt.cipher_bytes <= opt.body_bytes; i += opt.cipher_bytes)
+        bytes[i] = bytes[i + opt.cipher_bytes - 1] = 0;
+    sha256_of(hash, span_of(bytes, opt.body_bytes));
+    for (int i = 0; i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", hash[i]);
+    int n =
+        snprintf(head, sizeof head,
+                 "PUT /v1/round/%" PRIu64 "/update/%s HTTP/1.1\r\nHost: x\r\n%s"
+                 "Sefl-Offset: 0\r\nSefl-Total: %" PRIu64 "\r\nContent-Length: %" PRIu64 "\r\n\r\n",
+                 a->round, hex, kind, opt.body_bytes, opt.body_bytes);
+    if (put(a, head, (size_t)n) && put(a, bytes, opt.body_bytes) && listen_to(a, answer) == 200)
+        done = a->round;
+    free(bytes);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 static const struct {
@@ -629,8 +656,9 @@ static const struct {
     { "slow_body", k_slow_body },
     { "replay", k_replay },
     { "replay_old", k_replay_old },
+    { "spoil", k_spoil },
 };
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { KINDS = sizeof kinds / sizeof *kinds, USUAL = KINDS - 1 };
 static atomic_uint tries[KINDS];
 
 static void *attack(void *arg)
@@ -638,7 +666,7 @@ static void *attack(void *arg)
     attacker *a = arg;
     while (!over) {
         unsigned k = a->kind++ % KINDS;
-        if (opt.only && strcmp(kinds[k].name, opt.only) != 0)
+        if (opt.only ? strcmp(kinds[k].name, opt.only) != 0 : k >= USUAL)
             continue;
         tries[k]++;
         kinds[k].fn(a);
@@ -657,13 +685,21 @@ static void on_term(int sig)
 static bool parse(int argc, char **argv)
 {
     static const struct option longopts[] = {
-        { "server", 1, NULL, 's' },     { "clients", 1, NULL, 'c' },
-        { "first", 1, NULL, 'f' },      { "last", 1, NULL, 'g' },
-        { "ca", 1, NULL, 'a' },         { "ca-key", 1, NULL, 'b' },
-        { "scratch", 1, NULL, 'r' },    { "state", 1, NULL, 'd' },
-        { "body-bytes", 1, NULL, 'l' }, { "count", 1, NULL, 'n' },
-        { "seconds", 1, NULL, 't' },    { "seed", 1, NULL, 'x' },
-        { "only", 1, NULL, 'y' },       { 0 },
+        { "server", 1, NULL, 's' },
+        { "clients", 1, NULL, 'c' },
+        { "first", 1, NULL, 'f' },
+        { "last", 1, NULL, 'g' },
+        { "ca", 1, NULL, 'a' },
+        { "ca-key", 1, NULL, 'b' },
+        { "scratch", 1, NULL, 'r' },
+        { "state", 1, NULL, 'd' },
+        { "body-bytes", 1, NULL, 'l' },
+        { "count", 1, NULL, 'n' },
+        { "seconds", 1, NULL, 't' },
+        { "seed", 1, NULL, 'x' },
+        { "only", 1, NULL, 'y' },
+        { "cipher-bytes", 1, NULL, 'z' },
+        { 0 },
     };
     const char *texts[128] = { NULL };
     char host[64] = "";
@@ -681,6 +717,7 @@ static bool parse(int argc, char **argv)
     opt.ca = texts['a'], opt.ca_key = texts['b'];
     opt.scratch = texts['r'], opt.state = texts['d'], opt.only = texts['y'];
     opt.body_bytes = texts['l'] ? strtoull(texts['l'], NULL, 10) : opt.body_bytes;
+    opt.cipher_bytes = texts['z'] ? strtoull(texts['z'], NULL, 10) : opt.cipher_bytes;
     opt.count = texts['n'] ? (unsigned)strtoul(texts['n'], NULL, 10) : opt.count;
     opt.seconds = texts['t'] ? (unsigned)strtoul(texts['t'], NULL, 10) : opt.seconds;
     opt.seed = texts['x'] ? strtoull(texts['x'], NULL, 10) : opt.seed;
@@ -688,7 +725,7 @@ static bool parse(int argc, char **argv)
     opt.server.sin_port = htons((uint16_t)port);
     return port > 0 && inet_pton(AF_INET, host, &opt.server.sin_addr) == 1 && opt.clients &&
            opt.last >= opt.first && opt.count > 0 && opt.count <= THREADS_MAX &&
-           opt.body_bytes > 1 && (!opt.scratch || (opt.ca && opt.ca_key));
+           opt.body_bytes > 1 && opt.cipher_bytes > 1 && (!opt.scratch || (opt.ca && opt.ca_key));
 }
 
 int main(int argc, char **argv)
@@ -723,7 +760,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < running; i++)
         pthread_join(threads[i], NULL);
     free(loot.bytes);
-    for (unsigned k = 0; k < KINDS; k++)
+    for (unsigned k = 0; k < (opt.only ? KINDS : USUAL); k++)
         printf("%s tries %u\n", kinds[k].name, tries[k]);
     for (unsigned i = 0; i < 1000; i++)
         if (statuses[i])

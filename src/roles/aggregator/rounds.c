@@ -50,11 +50,9 @@ static sefl_status memory_read(agg_memory *m, sefl_span in)
     uint64_t best;
     *m = (agg_memory){ 0 };
     SEFL_TRY(rd_u8(&r, &version));
-    SEFL_CHECK(
-        version == MEMORY_VERSION, SEFL_EUNSUPPORTED,
-        "the journal's memory of the round has version %u, this program reads %d: finish the "
-        "task with the program that began it, or start it in a new state folder",
-        version, MEMORY_VERSION);
+    SEFL_CHECK(version >= 1 && version <= MEMORY_VERSION, SEFL_EUNSUPPORTED,
+               "journal: memory of a round of version %u; this program knows 1 to %d", version,
+               MEMORY_VERSION);
     SEFL_TRY(rd_u8(&r, &phase));
     SEFL_TRY(rd_u8(&r, &why));
     SEFL_TRY(rd_u64(&r, &m->round));
@@ -63,7 +61,8 @@ static sefl_status memory_read(agg_memory *m, sefl_span in)
     SEFL_TRY(rd_u32(&r, &m->extensions));
     SEFL_TRY(rd_u32(&r, &m->clients));
     SEFL_TRY(rd_u32(&r, &m->skipped_in_row));
-    SEFL_TRY(rd_u32(&r, &m->blocked_in_row));
+    if (version >= 2)
+        SEFL_TRY(rd_u32(&r, &m->blocked_in_row));
     SEFL_TRY(rd_u32(&r, &m->rounds_without_gain));
     SEFL_TRY(rd_u64(&r, &best));
     SEFL_TRY(rd_end(&r));

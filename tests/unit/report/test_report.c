@@ -58,6 +58,7 @@ static void test_refuses(void **state)
         "{\"round\":1\n",
         "{\"round\":\"1\"}\n",
         "{\"round\":1,\"skipped\":1}\n",
+        "{\"round\":1,\"blocked\":1}\n",
         "{\"round\":1,\"x\":[}\n",
         "{\"round\":1,\"x\":nul}\n",
         "{\"round\":1,\"seconds\":1e999}\n",
@@ -264,6 +265,12 @@ static void test_small_pages(void **state)
         write_file(folder, "metrics.jsonl", logs[i]);
         expect_page(folder, (const char *[]){ "Rounds", NULL });
     }
+    const char *folder = run_folder();
+    write_file(
+        folder, "metrics.jsonl",
+        "{\"round\":1,\"perplexity\":9}\n{\"round\":2,\"skipped\":false,\"blocked\":true}\n");
+    expect_page(folder, (const char *[]){ "1 released, 0 skipped, 1 blocked by the release check",
+                                          "<td>2 blocked</td>", NULL });
 }
 
 static void test_text(void **state)

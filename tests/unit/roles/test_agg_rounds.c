@@ -570,6 +570,29 @@ static void spoiled_rounds(void **state)
     }
 }
 
+/* The sum is in order, but the step is far too long: the validation loss blocks the model. */
+static void unusable_models(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.count=9", "rounds.enough=3", "rounds.patience=9",
+                                       "server.lr=1000000", NULL });
+    aw_start(&w);
+    for (uint64_t r = 1; r <= 3; r++) {
+        assert_true(aw_wait(&w, r, AGG_COLLECTING));
+        all_upload(&w, r, 7);
+    }
+    CHECK_OK(aw_join(&w));
+    assert_int_equal(w.reports, 3);
+    for (unsigned r = 0; r < 3; r++)
+        assert_true(w.report[r].blocked && !w.report[r].has_perplexity);
+    assert_int_equal(logged(&w, "release blocked", "loss is "), 3);
+    assert_int_equal(logged(&w, "client in all blocked rounds", ""), 3);
+    assert_false(is_there(&w, "models/round-1.safetensors"));
+    aw_check_model(&w, (const unsigned[]){ 0, 0, 0 }, 3);
+    aw_free(&w);
+}
+
 #if SEFL_FAULTS
 /* The n-th write or sync of the whole run fails. Whatever comes of it (an upload refused, the role
  * ended), after a restart the task completes: every acknowledged update in its sum once, one opening
@@ -632,6 +655,7 @@ int main(void)
         cmocka_unit_test(the_budget_ends_it),
         cmocka_unit_test(news),
         cmocka_unit_test(spoiled_rounds),
+        cmocka_unit_test(unusable_models),
 #if SEFL_FAULTS
         cmocka_unit_test(failing_disks),
 #endif

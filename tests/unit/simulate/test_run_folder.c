@@ -153,6 +153,7 @@ static void states(void **state)
     run_state s = { .agg = { .phase = AGG_SIGNING,
                              .round = 4,
                              .skipped_in_row = 2,
+                             .blocked_in_row = 1,
                              .rounds_without_gain = 1,
                              .best_perplexity = 0.1 + 0.2 },
                     .model_round = 3,
@@ -170,6 +171,7 @@ static void states(void **state)
     CHECK_OK(run_state_read(&got, folder_path("state")));
     assert_int_equal(got.agg.phase, AGG_SIGNING);
     assert_int_equal(got.agg.round, 4);
+    assert_int_equal(got.agg.blocked_in_row, 1);
     assert_true(got.agg.best_perplexity == 0.1 + 0.2); /* to the last bit */
     assert_int_equal(got.model_round, 3);
     assert_int_equal(got.metrics_bytes, 77);
