@@ -7,7 +7,7 @@
 #include "privacy/accountant/gauss.h"
 #include "privacy/accountant/pld.h"
 #include "privacy/grid.h"
-#include "store/ledger.h"
+#include "store/text_ledger.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -475,22 +475,29 @@ static int run_spent(int argc, char **argv)
 static int run_new(int argc, char **argv)
 {
     static const struct option longopts[] = { { "population", required_argument, NULL, 'p' },
+                                              { "text", required_argument, NULL, 't' },
                                               { 0 } };
-    const char *population = NULL;
+    const char *population = NULL, *text = NULL;
     opterr = 0, optind = 1;
     for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
-        if (c != 'p')
+        if (c != 'p' && c != 't')
             return cli_bad_option(&cmd_privacy, argc, argv, c, longopts);
-        population = optarg;
+        *(c == 'p' ? &population : &text) = optarg;
     }
-    if (argc - optind != 1 || !population)
-        return cli_misuse(&cmd_privacy, "new takes a file and --population NAME");
-    sefl_status st = ledger_create(argv[optind], population);
+    if (argc - optind != 1 || !population == !text)
+        return cli_misuse(&cmd_privacy,
+                          "new takes a file and --population NAME (a server) or --text TEXT (a "
+                          "client)");
+    sefl_status st =
+        text ? text_ledger_create(argv[optind], text) : ledger_create(argv[optind], population);
     if (st != SEFL_OK) {
         cli_failed(&cmd_privacy, st);
         return CLI_FAILED;
     }
-    printf("%s: an empty ledger of the population \"%s\"\n", argv[optind], population);
+    if (text)
+        printf("%s: an empty ledger of the text %s\n", argv[optind], text);
+    else
+        printf("%s: an empty ledger of the population \"%s\"\n", argv[optind], population);
     return CLI_DONE;
 }
 
@@ -509,26 +516,28 @@ const cli_command cmd_privacy = {
     .usage = "plan --clients N --rounds T --delta D (--epsilon E | --z Z)\n"
              "                    [options]\n"
              "       sefl privacy spent LEDGER [--delta D] [--json]\n"
-             "       sefl privacy new LEDGER --population NAME",
-    .details = "  --clients N       enrolled clients\n"
-               "  --sample-rate Q   each takes part in a round with this probability (1)\n"
-               "  --rounds T        rounds in all\n"
-               "  --epsilon E       target: the noise multiplier is found for it\n"
-               "  --z Z             or: the noise multiplier, noise over sensitivity\n"
-               "  --delta D         delta of the target\n"
-               "  --max-rounds-per-client M   enforced limit, counts against a server\n"
-               "  --hidden          everybody uploads each round, those not drawn upload zeros\n"
-               "  --public-count    the number that took part is published: no amplification\n"
-               "  --noise KIND      joint (both servers together), own (one each), cdp (trusted)\n"
-               "  --dim D           values of an update (945510)\n"
-               "  --clip C          L2 norm of an update (1)\n"
-               "  --classic         z by the paper's formula; E is then that of one round\n"
-               "  --pld             also the numerical accountant (own and cdp)\n"
-               "  --json            one JSON object\n"
-               "new makes an empty ledger: once for a population, before its first task. A role\n"
-               "never makes one itself, for that could be a reset. Two epsilons are printed:\n"
-               "against a server, or whoever sees who takes part, and against everybody else.\n"
-               "The first is the budget gate.",
+             "       sefl privacy new LEDGER --population NAME | --text TEXT",
+    .details =
+        "  --clients N       enrolled clients\n"
+        "  --sample-rate Q   each takes part in a round with this probability (1)\n"
+        "  --rounds T        rounds in all\n"
+        "  --epsilon E       target: the noise multiplier is found for it\n"
+        "  --z Z             or: the noise multiplier, noise over sensitivity\n"
+        "  --delta D         delta of the target\n"
+        "  --max-rounds-per-client M   enforced limit, counts against a server\n"
+        "  --hidden          everybody uploads each round, those not drawn upload zeros\n"
+        "  --public-count    the number that took part is published: no amplification\n"
+        "  --noise KIND      joint (both servers together), own (one each), cdp (trusted)\n"
+        "  --dim D           values of an update (945510)\n"
+        "  --clip C          L2 norm of an update (1)\n"
+        "  --classic         z by the paper's formula; E is then that of one round\n"
+        "  --pld             also the numerical accountant (own and cdp)\n"
+        "  --json            one JSON object\n"
+        "new makes an empty ledger, before the first task: a server's, once for a\n"
+        "population, or a client's, once for its text (TEXT/.sefl-ledger then names it).\n"
+        "A role never makes one itself, for that could be a reset. Two epsilons are printed:\n"
+        "against a server, or whoever sees who takes part, and against everybody else.\n"
+        "The first is the budget gate.",
     .example = "sefl privacy plan --clients 3000 --sample-rate 0.1 --rounds 100 \\\n"
                "      --epsilon 8 --delta 1e-6",
     .actions = "plan spent new",

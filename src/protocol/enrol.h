@@ -16,8 +16,8 @@
  *     answer     "SEFLENA1" | CSP's signature on the claim (SIGN_APPROVAL) 64 | AS's 64
  *                | population, 1 to 64 bytes | certificate, PEM | AS's CA, PEM, at most 16 KiB each
  *
- * name, population, request and PEM have a varint length before them. The population is the name of
- * the ledger that the site begins with. Names as in trust/trust.h.
+ * name, population, request and PEM have a varint length before them. The population is that
+ * of the servers' ledgers. Names as in trust/trust.h.
  * Threads: values; spans look into what was read.   Secrets: none (tokens: trust/token.h). */
 #ifndef PROTOCOL_ENROL_H
 #define PROTOCOL_ENROL_H

@@ -299,7 +299,9 @@ sefl_status client_budget(client *c, uint64_t round)
         if (st != SEFL_OK)
             goto done;
     }
-    SEFL_TRY(ledger_may_charge(c->book, &c->terms, round));
+    st = ledger_may_charge(c->book, &c->terms, round);
+    if (st == SEFL_EBUDGET)
+        sefl_note_before("this text's own ledger, over all tasks of all populations");
 done:
     return st;
 }
@@ -320,8 +322,8 @@ static sefl_status accept_task(client *c)
     sefl_status st = SEFL_OK;
     SEFL_TRY(policy_allows(c));
     c->terms = terms_of_task(&c->t);
-    st = ledger_open(&c->book, c->cfg->ledger, c->t.population, NULL);
-    if (st == SEFL_ENOTFOUND)
+    st = text_ledger_open(&c->book, c->cfg->ledger, c->cfg->text);
+    if (st == SEFL_ENOTFOUND && !file_exists(c->cfg->ledger))
         sefl_note_before("this client has no ledger (it is made once, when the client enrols)");
     if (st != SEFL_OK)
         goto done;

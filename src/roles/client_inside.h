@@ -6,7 +6,7 @@
 #include "roles/client_net.h"
 #include "roles/client_store.h"
 #include "roles/own_cert.h"
-#include "store/ledger.h"
+#include "store/text_ledger.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

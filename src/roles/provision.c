@@ -13,7 +13,7 @@
 #include "model/corpus/synth.h"
 #include "model/file/model_file.h"
 #include "roles/provision_ids.h"
-#include "store/ledger.h"
+#include "store/text_ledger.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -424,7 +424,7 @@ static sefl_status make_task(build *b)
     SEFL_TRY(ledger_create(in(b, "aggregator/ledger"), t.population));
     SEFL_TRY(ledger_create(in(b, "csp/ledger"), t.population));
     for (uint32_t i = 0; i < b->clients; i++)
-        SEFL_TRY(ledger_create(client(b, i, "ledger"), t.population));
+        SEFL_TRY(text_ledger_create(client(b, i, "ledger"), client(b, i, "text")));
     memcpy(b->report.task, t.id, sizeof b->report.task);
     b->report.values = t.values;
     b->report.update_bytes = ahe_body_bytes(&t.ahe);

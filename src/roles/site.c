@@ -13,7 +13,7 @@
 #include "protocol/version.h"
 #include "roles/ca.h"
 #include "roles/client_config.h"
-#include "store/ledger.h"
+#include "store/text_ledger.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,17 +76,12 @@ static void look_at_settings(char out[SITE_KEPT], const char *path, const char *
     settings_clear(&s);
 }
 
-static void look_at_ledger(char out[SITE_KEPT], const char *path, const char *population)
+static void look_at_ledger(char out[SITE_KEPT], const char *path, const char *text)
 {
     ledger *l = NULL;
-    if (ledger_open_read(&l, path) != SEFL_OK)
-        snprintf(out, SITE_KEPT, "%s was there and is kept, but cannot be read: %s", path,
+    if (text_ledger_open(&l, path, text) != SEFL_OK)
+        snprintf(out, SITE_KEPT, "%s was there and is kept, but a client cannot use it: %s", path,
                  sefl_last_error());
-    else if (strcmp(ledger_population(l), population) != 0)
-        snprintf(out, SITE_KEPT,
-                 "%s was there and is kept: it is of the population \"%s\", but this enrolment is "
-                 "for \"%s\", whose tasks need a ledger of their own",
-                 path, ledger_population(l), population);
     ledger_close(l);
 }
 
@@ -120,22 +115,24 @@ done:
 
 /* The certificate goes last: with it the folder is complete. */
 static sefl_status install(const char *folder, const char *host, uint16_t port, sefl_span cert,
-                           sefl_span ca, const char *population, site_report *r)
+                           sefl_span ca, site_report *r)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 };
+    sefl_buf path = { 0 }, text = { 0 };
     SEFL_TRY(put(folder, "peers.pem", ca));
     SEFL_TRY(put_pub(folder, "aggregator.pub", r->as));
     SEFL_TRY(put_pub(folder, "csp.pub", r->csp));
     SEFL_TRY(put_settings(folder, host, port, r));
     SEFL_TRY(ca_path(&path, folder, "ledger"));
+    SEFL_TRY(ca_path(&text, folder, "text"));
     if (!file_exists((const char *)path.p))
-        SEFL_TRY(ledger_create((const char *)path.p, population));
-    else /* it goes on: what was spent is spent */
-        look_at_ledger(r->kept_ledger, (const char *)path.p, population);
+        SEFL_TRY(text_ledger_create((const char *)path.p, (const char *)text.p));
+    else /* it goes on: what was spent is spent, whatever the population */
+        look_at_ledger(r->kept_ledger, (const char *)path.p, (const char *)text.p);
     SEFL_TRY(put(folder, "cert.pem", cert));
 done:
     buf_clear(&path);
+    buf_clear(&text);
     return st;
 }
 
@@ -266,7 +263,6 @@ sefl_status site_enrol(const site_config *c, site_report *out)
     https_reply r = { 0 };
     enrol_claim claim;
     enrol_answer a;
-    char population[ENROL_POPULATION_MAX + 1];
     site_report rep = { 0 };
     SEFL_TRY(read_tokens(&as, &csp, c));
     SEFL_TRY(make_request(&request, c, &as, &csp, &claim));
@@ -283,9 +279,7 @@ sefl_status site_enrol(const site_config *c, site_report *out)
     memcpy(rep.as, as.sign, sizeof rep.as);
     memcpy(rep.csp, csp.sign, sizeof rep.csp);
     SEFL_TRY(check_certificate(a.certificate, a.ca, &rep));
-    snprintf(population, sizeof population, "%.*s", (int)a.population.n,
-             (const char *)a.population.p);
-    SEFL_TRY(install(c->folder, c->host, c->port, a.certificate, a.ca, population, &rep));
+    SEFL_TRY(install(c->folder, c->host, c->port, a.certificate, a.ca, &rep));
     *out = rep;
 done:
     token_clear(&as);
@@ -343,8 +337,7 @@ sefl_status site_install(const char *folder, const site_parts *p, site_report *o
                "both signing keys are the same: the two servers must be two parties");
     snprintf(rep.name, sizeof rep.name, "%s", info.name);
     SEFL_TRY(check_certificate(buf_span(&cert), buf_span(&ca), &rep));
-    SEFL_TRY(
-        install(folder, p->host, p->port, buf_span(&cert), buf_span(&ca), p->population, &rep));
+    SEFL_TRY(install(folder, p->host, p->port, buf_span(&cert), buf_span(&ca), &rep));
     *out = rep;
 done:
     buf_clear(&cert);

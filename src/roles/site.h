@@ -35,8 +35,8 @@ typedef struct site_report {
     uint8_t key[TRUST_KEY];
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
     int64_t until;
-    /* client.yml and the ledger, where they were there already and name another server, another
-     * population: a sentence each, else "" */
+    /* client.yml and the ledger, where they were there already and client.yml names another server, the
+     * ledger is no ledger of this text: a sentence each, else "" */
     char kept_settings[SITE_KEPT], kept_ledger[SITE_KEPT];
 } site_report;
 
@@ -48,7 +48,6 @@ sefl_status site_request(const char *folder, const char *name) SEFL_MUST_CHECK;
 
 typedef struct site_parts {
     const char *cert, *peers;     /* PEM files */
-    const char *population;       /* the ledger's name */
     const char *as_key, *csp_key; /* files of sign_pub_write */
     const char *host;
     uint16_t port;

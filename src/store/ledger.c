@@ -382,7 +382,7 @@ static sefl_status check_identity(const ledger *l, const char *population,
                                   const ledger_head *remembered)
 {
     sefl_status st = SEFL_OK;
-    SEFL_CHECK(strcmp(l->population, population) == 0, SEFL_ESTATE,
+    SEFL_CHECK(!population || strcmp(l->population, population) == 0, SEFL_ESTATE,
                "ledger %s is that of population \"%s\", not \"%s\"", l->path, l->population,
                population);
     if (remembered) {
@@ -414,9 +414,8 @@ done:
     return st;
 }
 
-/* population NULL: for reading only */
-static sefl_status open_common(ledger **out, const char *path, const char *population,
-                               const ledger_head *remembered)
+static sefl_status open_common(ledger **out, const char *path, bool charging,
+                               const char *population, const ledger_head *remembered)
 {
     sefl_status st = SEFL_OK;
     sefl_buf file = { 0 };
@@ -425,11 +424,11 @@ static sefl_status open_common(ledger **out, const char *path, const char *popul
     SEFL_TRY(sefl_new(&l, 1, sizeof *l));
     l->fd = -1;
     SEFL_TRY(sefl_strdup(&l->path, path));
-    int how = population ? O_RDWR | O_NOFOLLOW : O_RDONLY;
+    int how = charging ? O_RDWR | O_NOFOLLOW : O_RDONLY;
     l->fd = open(path, how | O_CLOEXEC | O_NOCTTY);
     SEFL_CHECK(l->fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
                strerror(errno));
-    if (population) {
+    if (charging) {
         SEFL_CHECK(flock(l->fd, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE,
                    "%s is in use by another process", path);
     }
@@ -439,7 +438,7 @@ static sefl_status open_common(ledger **out, const char *path, const char *popul
         sefl_note_before("ledger %s", path);
         goto done;
     }
-    if (population) {
+    if (charging) {
         SEFL_TRY(check_identity(l, population, remembered)); /* before anything is changed */
         SEFL_TRY(settle(l, buf_span(&file)));
     } else {
@@ -456,12 +455,12 @@ done:
 sefl_status ledger_open(ledger **out, const char *path, const char *population,
                         const ledger_head *remembered)
 {
-    return open_common(out, path, population, remembered);
+    return open_common(out, path, true, population, remembered);
 }
 
 sefl_status ledger_open_read(ledger **out, const char *path)
 {
-    return open_common(out, path, NULL, NULL);
+    return open_common(out, path, false, NULL, NULL);
 }
 
 void ledger_close(ledger *l)

@@ -3,7 +3,7 @@
  * Every release is charged here, durably, before anything of it leaves the process. A charge is
  * computed by each server from the signed task and its own round number, never from a message, so
  * two servers that saw the same rounds hold the same bytes and can compare heads. A client keeps
- * one beside its text, with the same module.
+ * one for its text (text_ledger.h), with the same module.
  *
  *     SEFL_TRY(ledger_create(path, "hospital-notes"));              // once in a population's life
  *     SEFL_TRY(ledger_open(&l, path, "hospital-notes", NULL));
@@ -113,7 +113,7 @@ typedef struct ledger_total {
 /* A new, empty ledger; SEFL_EEXIST if the path is there. The name: printable ASCII, 1 to 200. */
 sefl_status ledger_create(const char *path, const char *population) SEFL_MUST_CHECK;
 
-/* For charging. SEFL_ENOTFOUND if it is not there (never created silently: that would be a reset),
+/* For charging; population NULL: any. SEFL_ENOTFOUND if it is not there (never created silently: that would be a reset),
  * SEFL_EPROTO if it was changed, SEFL_ESTATE if another process has it, the population is another
  * one, or it does not contain the remembered head (NULL: none). */
 sefl_status ledger_open(ledger **out, const char *path, const char *population,

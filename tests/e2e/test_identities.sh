@@ -208,7 +208,7 @@ cp site-4/peers.pem right.pem
 cp "$csp_ca/ca.pem" wrong.pem
 mkdir other-site
 cp -r site-4/cert.pem site-4/key.pem site-4/*.pub site-4/policy.yml site-4/client.yml site-4/text other-site/
-"$SEFL" privacy new other-site/ledger --population trial > /dev/null
+cp site-4/ledger other-site/
 cp wrong.pem other-site/peers.pem
 fed_start other-site "$SEFL" client -c other-site/client.yml
 doubts() { grep -q "the server's certificate is not accepted" "$dir/log/other-site"; }
@@ -313,7 +313,7 @@ cp renewed.pem by-mail/cert.pem
 expect 0 "$SEFL" enroll by-mail --renew --cert longer.pem; says "is in place"
 cmp -s by-mail/cert.pem longer.pem || fail "a certificate that came as a file is not in place"
 expect 1 "$SEFL" enroll by-mail --cert longer.pem --peers site-4/peers.pem --aggregator-key site-4/aggregator.pub \
-    --csp-key site-4/csp.pub --population trial --server "$at"; says "--renew --cert"
+    --csp-key site-4/csp.pub --server "$at"; says "--renew --cert"
 [ "$(sed -n 2p site-4/cert.pem)" = "$before" ] || fail "a certificate was replaced unasked"
 
 # by hand: requests and certificates as files
@@ -325,9 +325,9 @@ expect 1 "$SEFL" ca sign "$as_ca" --csr hand/csr.pem --name site-10; says "a mem
 "$SEFL" ca export "$as_ca" --out pub2 > /dev/null
 "$SEFL" ca export "$csp_ca" --out pub2 > /dev/null
 expect 1 "$SEFL" enroll hand --cert site-9.pem --peers pub2/csp-ca.pem --aggregator-key pub2/aggregator.pub \
-    --csp-key pub2/csp.pub --population trial --server "$at"
+    --csp-key pub2/csp.pub --server "$at"
 expect 0 "$SEFL" enroll hand --cert site-9.pem --peers pub2/aggregator-ca.pem --aggregator-key pub2/aggregator.pub \
-    --csp-key pub2/csp.pub --population trial --server "$at"
+    --csp-key pub2/csp.pub --server "$at"
 says "AS  signs as  $(cat "$fed/public/aggregator.pub")"
 case $out in *"is kept"*) fail "a note about nothing: $out" ;; esac
 # in a folder that has settings and a ledger of another federation
@@ -335,7 +335,7 @@ cp -r hand moved && rm moved/cert.pem moved/ledger
 "$SEFL" privacy new moved/ledger --population elsewhere > /dev/null
 sed -i 's/^server:.*/server: old.example:7000/' moved/client.yml
 expect 0 "$SEFL" enroll moved --cert site-9.pem --peers pub2/aggregator-ca.pem --aggregator-key pub2/aggregator.pub \
-    --csp-key pub2/csp.pub --population trial --server "$at"
+    --csp-key pub2/csp.pub --server "$at"
 says "moved/client.yml was there and is kept: it has server old.example:7000"; says 'of the population "elsewhere"'
 # the server looks at its list every second; a busy machine may need longer
 hand_in() { enroll hand --renew > hand.said 2>&1 && grep -q "no newer certificate" hand.said; }

@@ -25,7 +25,6 @@ enum {
     O_PEERS,
     O_AS_KEY,
     O_CSP_KEY,
-    O_POPULATION,
     O_RENEW,
     O_END,
 };
@@ -41,7 +40,6 @@ static const struct option longopts[] = {
     { "peers", required_argument, NULL, O_PEERS },
     { "aggregator-key", required_argument, NULL, O_AS_KEY },
     { "csp-key", required_argument, NULL, O_CSP_KEY },
-    { "population", required_argument, NULL, O_POPULATION },
     { "renew", no_argument, NULL, O_RENEW },
     { 0 },
 };
@@ -130,7 +128,6 @@ static sefl_status install(const wish *w)
                                                  .peers = of(w, O_PEERS),
                                                  .as_key = of(w, O_AS_KEY),
                                                  .csp_key = of(w, O_CSP_KEY),
-                                                 .population = of(w, O_POPULATION),
                                                  .host = w->host,
                                                  .port = w->port },
                                   &r);
@@ -160,7 +157,7 @@ static const struct way {
     { O_CSR_ONLY, 0, request, { O_NAME }, { 0 } },
     { O_RENEW, O_CERT, renew, { 0 }, { 0 } },
     { O_RENEW, 0, renew, { O_SERVER }, { O_PROXY } },
-    { O_CERT, 0, install, { O_PEERS, O_AS_KEY, O_CSP_KEY, O_POPULATION, O_SERVER }, { 0 } },
+    { O_CERT, 0, install, { O_PEERS, O_AS_KEY, O_CSP_KEY, O_SERVER }, { 0 } },
     { 0, 0, enrol, { O_SERVER, O_AS_TOKEN, O_CSP_TOKEN }, { O_PROXY } },
 };
 
@@ -241,7 +238,7 @@ const cli_command cmd_enroll = {
                "By hand, with files instead of tokens:\n"
                "  enroll FOLDER --csr-only --name SITE     key and csr.pem, for 'sefl ca sign'\n"
                "  enroll FOLDER --cert F --peers AGGREGATOR-CA.pem --aggregator-key F\n"
-               "         --csp-key F --population NAME --server H:P\n"
+               "         --csp-key F --server H:P\n"
                "                                           puts what came back in place\n"
                "After 'sefl ca renew':\n"
                "  enroll FOLDER --renew --server H:P       fetches the newer certificate\n"

@@ -120,7 +120,8 @@ static inline scene *begin(unsigned signers, const char *a, const char *b, const
     CHECK_OK(wr_raw(&s->as.vocab, fixture_words, strlen(fixture_words)));
     snprintf(line, sizeof line, "ledger-%u", scenes);
     snprintf(s->as.ledger, sizeof s->as.ledger, "%s", folder_path(line));
-    CHECK_OK(ledger_create(s->as.ledger, "testers"));
+    (void)unlink(folder_path("text.txt.sefl-ledger")); /* each scene is a text of its own */
+    CHECK_OK(text_ledger_create(s->as.ledger, folder_path("text.txt")));
     fake_start(&s->as);
     settings_init(&s->set, client_schema);
     snprintf(line, sizeof line, "server=127.0.0.1:%u", https_server_port(s->as.server));

@@ -184,11 +184,11 @@ static void a_task_must_be_signed_by_both(void **state)
     refused(s, SEFL_EAUTH, "the task is refused");
 }
 
-/* What other tasks have spent counts: refused before anything is trained. */
+/* What other tasks have spent counts, of another population too: refused before anything is trained. */
 static void the_ledger_is_over_all_tasks(void **state)
 {
     (void)state;
-    scene *s = begin(3, NULL, NULL, NULL);
+    scene *s = begin(3, "population=others", NULL, NULL);
     ledger *l = NULL;
     ledger_terms t = { .noise = DP_NOISE_JOINT,
                        .z = 1,
@@ -198,7 +198,7 @@ static void the_ledger_is_over_all_tasks(void **state)
                        .delta = 1e-6,
                        .task = { 1 } };
     ledger_total total = { 0 };
-    CHECK_OK(ledger_open(&l, s->as.ledger, "testers", NULL));
+    CHECK_OK(ledger_open(&l, s->as.ledger, NULL, NULL));
     for (uint64_t r = 1; total.server.epsilon < 6; r++) {
         CHECK_OK(ledger_charge(l, &t, r, NULL));
         CHECK_OK(ledger_spent(l, 1e-6, &total));
@@ -211,6 +211,16 @@ static void the_ledger_is_over_all_tasks(void **state)
     assert_int_equal(s->as.puts + s->as.models + s->made, 0);
     put_text("policy.yml", "{}\n");
     end(s);
+}
+
+/* A second ledger for the same text would forget what the first one was charged. */
+static void one_text_one_ledger(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "population=others", NULL, NULL);
+    (void)unlink(folder_path("text.txt.sefl-ledger"));
+    CHECK_OK(text_ledger_create(folder_path("ledger-before"), folder_path("text.txt")));
+    refused(s, SEFL_ESTATE, "one text has one ledger");
 }
 
 static void not_drawn_stays_not_drawn(void **state)
@@ -509,6 +519,7 @@ int main(void)
         cmocka_unit_test(every_rule_of_the_policy),
         cmocka_unit_test(a_task_must_be_signed_by_both),
         cmocka_unit_test(the_ledger_is_over_all_tasks),
+        cmocka_unit_test(one_text_one_ledger),
         cmocka_unit_test(not_drawn_stays_not_drawn),
         cmocka_unit_test(hidden_sampling_uploads_zeros),
         cmocka_unit_test(diverged_training_uploads_zeros),

@@ -9,7 +9,7 @@
 #include "crypto/ahe/keyfile.h"
 #include "model/file/model_file.h"
 #include "net/tls.h"
-#include "store/ledger.h"
+#include "store/text_ledger.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -112,15 +112,18 @@ static void every_party_accepts_it(void **state)
     sefl_free(theta);
     vocab_free(v);
 
-    /* ledgers, one a party, of the task's population */
-    static const char *const ledgers[] = { "fed/aggregator/ledger", "fed/csp/ledger",
-                                           "fed/clients/client-01/ledger",
-                                           "fed/clients/client-03/ledger" };
-    for (size_t i = 0; i < 4; i++) {
-        ledger *l = NULL;
-        CHECK_OK(ledger_open(&l, folder_path(ledgers[i]), t.population, NULL));
-        ledger_close(l);
-    }
+    /* ledgers, one a party: the servers' of the task's population, a client's of its text */
+    ledger *l = NULL;
+    CHECK_OK(ledger_open(&l, folder_path("fed/aggregator/ledger"), t.population, NULL));
+    ledger_close(l);
+    CHECK_OK(ledger_open(&l, folder_path("fed/csp/ledger"), t.population, NULL));
+    ledger_close(l);
+    CHECK_OK(text_ledger_open(&l, folder_path("fed/clients/client-03/ledger"),
+                              folder_path("fed/clients/client-03/text")));
+    ledger_close(l);
+    CHECK_STATUS(text_ledger_open(&l, folder_path("fed/clients/client-03/ledger"),
+                                  folder_path("fed/clients/client-01/text")),
+                 SEFL_ESTATE);
 
     /* identities */
     tls_id *id = NULL;

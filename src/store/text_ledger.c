@@ -1,0 +1,109 @@
+#include "store/text_ledger.h"
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/random.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME_BYTES = 16, NAME_CHARS = 5 + 2 * NAME_BYTES, MARK_MAX = 4096 };
+
+static const char start[] = "text-";
+
+/* "text-" and 32 hex digits at the start of p. */
+static bool is_name(const char *p)
+{
+    return strncmp(p, start, 5) == 0 && strspn(p + 5, "0123456789abcdef") == NAME_CHARS - 5;
+}
+
+static sefl_status mark_path(char out[PATH_MAX], const char *text)
+{
+    sefl_status st = SEFL_OK;
+    char full[PATH_MAX];
+    struct stat sb;
+    SEFL_CHECK(realpath(text, full) && stat(full, &sb) == 0,
+               errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", text,
+               strerror(errno));
+    int n = snprintf(out, PATH_MAX, "%s%s.sefl-ledger", full, S_ISDIR(sb.st_mode) ? "/" : "");
+    SEFL_CHECK(n > 0 && n < PATH_MAX, SEFL_EINVAL, "%s: the path is too long", text);
+done:
+    return st;
+}
+
+/* The ledger of this name is the text's, from now on or as before. */
+static sefl_status bind(const char *name, const char *path, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    char mark[PATH_MAX];
+    sefl_buf b = { 0 };
+    SEFL_TRY(mark_path(mark, text));
+    if (!file_exists(mark)) {
+        SEFL_TRY(wr_fmt(&b,
+                        "%s\n# The name of the one ledger that this text's privacy is charged to. "
+                        "Keep this file:\n# docs/PRIVACY.md.\n",
+                        name));
+        st = file_write_new(mark, buf_span(&b), 0644);
+        if (st != SEFL_OK && st != SEFL_EEXIST) {
+            st = sefl_fail_at(st,
+                              "%s has no file that names its ledger: let this user write it once, "
+                              "or write the line %s there",
+                              text, name);
+            goto done;
+        }
+        buf_reset(&b);
+    }
+    SEFL_TRY(file_read(&b, mark, MARK_MAX));
+    SEFL_TRY(wr_u8(&b, 0));
+    SEFL_CHECK(is_name((const char *)b.p), SEFL_EPROTO,
+               "%s does not begin with the name of a ledger (text- and %d hex digits)", mark,
+               2 * NAME_BYTES);
+    SEFL_CHECK(strncmp((const char *)b.p, name, NAME_CHARS) == 0, SEFL_ESTATE,
+               "%s is charged to the ledger %.*s (%s says so), and %s is %s: one text has one "
+               "ledger, whatever populations it joins; set `ledger` to that one",
+               text, NAME_CHARS, (const char *)b.p, mark, path, name);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status text_ledger_create(const char *path, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    sefl_rng rng = rng_system();
+    uint8_t raw[NAME_BYTES];
+    char name[NAME_CHARS + 1];
+    SEFL_TRY(rng_fill(&rng, raw, sizeof raw));
+    memcpy(name, start, sizeof start);
+    for (size_t i = 0; i < NAME_BYTES; i++)
+        snprintf(name + 5 + 2 * i, 3, "%02x", raw[i]);
+    SEFL_TRY(ledger_create(path, name));
+    st = bind(name, path, text);
+    if (st != SEFL_OK)
+        (void)unlink(path);
+done:
+    return st;
+}
+
+sefl_status text_ledger_open(ledger **out, const char *path, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    ledger *l = NULL;
+    *out = NULL;
+    SEFL_TRY(ledger_open(&l, path, NULL, NULL));
+    const char *name = ledger_population(l);
+    SEFL_CHECK(strlen(name) == NAME_CHARS && is_name(name), SEFL_ESTATE,
+               "ledger %s is that of the population \"%s\", not of a text: a client's is made by "
+               "'sefl enroll' or 'sefl privacy new LEDGER --text TEXT'",
+               path, name);
+    SEFL_TRY(bind(name, path, text));
+    *out = l, l = NULL;
+done:
+    ledger_close(l);
+    return st;
+}
