@@ -365,7 +365,7 @@ static sefl_status run_eval(options *o)
     SEFL_TRY(model_check_vocab(&meta, v));
     corpus_file f = { .path = paths.path[which], .format = o->format, .field = o->field };
     SEFL_TRY(corpus_read(&c, v, &f, NULL));
-    SEFL_TRY(lm_evaluate(m, c.token, c.tokens, &mean));
+    SEFL_TRY(lm_evaluate(m, c.token, c.tokens, &mean, NULL));
     double best = best_perplexity(o->data, corpus_split_names[which]);
     if (!o->json) {
         printf("%s on %s: loss %.4f nats a token, perplexity %.4f, %zu tokens, %.2f %% unknown\n",

@@ -311,7 +311,7 @@ static sefl_status evaluate(session *s, size_t split, double *mean)
     *mean = NAN;
     if (c->tokens < 2 * LM_EVAL_BATCH)
         return SEFL_OK;
-    return lm_evaluate(s->m, c->token, c->tokens, mean);
+    return lm_evaluate(s->m, c->token, c->tokens, mean, NULL);
 }
 
 static sefl_status end_of_epoch(session *s, const train_info *info)

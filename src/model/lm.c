@@ -452,7 +452,8 @@ static void restore_state(lm *m)
     memcpy(m->state, m->kept_state, m->state_n * sizeof *m->state);
 }
 
-sefl_status lm_evaluate(lm *m, const uint32_t *words, size_t n, double *mean)
+sefl_status lm_evaluate(lm *m, const uint32_t *words, size_t n, double *mean,
+                        const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
     const size_t columns = LM_EVAL_BATCH, rows = n / columns;
@@ -473,6 +474,8 @@ sefl_status lm_evaluate(lm *m, const uint32_t *words, size_t n, double *mean)
             }
         st = lm_loss(m, &(lm_batch){ input, target, (uint32_t)steps, (uint32_t)columns }, &loss);
         sum += loss;
+        if (st == SEFL_OK && !progress_report(progress, at + steps, rows - 1))
+            st = sefl_fail(SEFL_ECANCELLED, "stopped");
     }
     restore_state(m);
     *mean = sum / (double)((rows - 1) * columns);

@@ -113,8 +113,10 @@ sefl_status lm_gradient(lm *m, const lm_batch *b, const lm_gradient_args *args,
 
 /* Mean negative log-likelihood a word over a text, the way PyTorch's example computes it: the text
  * in LM_EVAL_BATCH columns (what is left over is cut off), state carried along. The model's own
- * state is kept aside. Perplexity is its exponential. SEFL_EINVAL for fewer than 20 words. */
-sefl_status lm_evaluate(lm *m, const uint32_t *words, size_t n, double *mean) SEFL_MUST_CHECK;
+ * state is kept aside. Perplexity is its exponential. SEFL_EINVAL for fewer than 20 words. progress (may be
+ * NULL) counts the words of a column. */
+sefl_status lm_evaluate(lm *m, const uint32_t *words, size_t n, double *mean,
+                        const sefl_progress *progress) SEFL_MUST_CHECK;
 
 /* Draws n words after `prompt` (at least one) at this temperature (> 0; 1: the model's own law).
  * `banned` (UINT32_MAX: none) is never drawn, for <unk>. The model's state is kept aside. */

@@ -155,8 +155,8 @@ static sefl_status receive_sum(opening *o)
         size_t n = p->units - u < per ? p->units - u : per;
         SEFL_TRY(msg_recv(o->ch, LINK_SUM, ++index, bytes, n * p->sum_unit_bytes, "masked sum"));
         c->times.receive += (t1 = csp_now(c)) - t0;
-        SEFL_TRY(
-            ahe_dec_units(p, dec, o->plain + u * p->plain_bytes, u, bytes, n, c->c.pool, NULL));
+        SEFL_TRY(ahe_dec_units(p, dec, o->plain + u * p->plain_bytes, u, bytes, n, c->c.pool,
+                               c->c.stop));
         c->times.decrypt += (t0 = csp_now(c)) - t1;
     }
 done:

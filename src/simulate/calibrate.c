@@ -477,7 +477,7 @@ static sefl_status time_validation(const bench *b, rates *r)
     }
     n = n < 2 * LM_EVAL_BATCH ? 2 * LM_EVAL_BATCH : n;
     double began = wall_seconds(b);
-    SEFL_TRY(lm_evaluate(m, v->token, n, &loss));
+    SEFL_TRY(lm_evaluate(m, v->token, n, &loss, NULL));
     r->eval_us_token = 1e6 * (wall_seconds(b) - began) / (double)n;
 done:
     lm_free(m);

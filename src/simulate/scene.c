@@ -213,7 +213,7 @@ done:
     return st;
 }
 
-static sefl_status make_keys(scene *s, scene_key *k)
+static sefl_status make_keys(scene *s, scene_key *k, const sefl_progress *stop)
 {
     sefl_status st = SEFL_OK;
     seeded gen;
@@ -226,7 +226,7 @@ static sefl_status make_keys(scene *s, scene_key *k)
         goto done;
     }
     seeded_init(&gen, s->e->seed, "simulated key");
-    SEFL_TRY(paillier_keygen_vartime(&s->sec, s->e->key_bits, &rng, NULL));
+    SEFL_TRY(paillier_keygen_vartime(&s->sec, s->e->key_bits, &rng, stop));
     s->own_sec = !k;
     if (k) {
         scene_key_clear(k);
@@ -297,7 +297,7 @@ sefl_status scene_new(scene **out, const scene_config *c)
     for (uint32_t i = 0; i < s->clients; i++)
         s->tokens += s->text[i].tokens;
     SEFL_TRY(make_model(s, set, init));
-    SEFL_TRY(make_keys(s, c->key));
+    SEFL_TRY(make_keys(s, c->key, c->stop));
     SEFL_TRY(make_task(&m, init));
     *out = s, s = NULL;
 done:

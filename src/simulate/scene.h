@@ -56,6 +56,7 @@ typedef struct scene_config {
     uint32_t some;                 /* > 0: text of so many clients only (sefl plan) */
     scene_key *key;                /* filled or used; NULL: the scene's own */
     const sefl_progress *progress; /* clients' texts */
+    const sefl_progress *stop;     /* as in simulate.h, or NULL: while a key is made */
 } scene_config;
 
 sefl_status scene_new(scene **out, const scene_config *c) SEFL_MUST_CHECK;

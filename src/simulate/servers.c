@@ -24,6 +24,7 @@ typedef struct memory {
 struct servers {
     servers_config c;
     channel as_end, csp_end;
+    channel watched; /* as_end, which may be stopped */
     bool dialled, running;
     pthread_t thread;
     sefl_status ended;
@@ -215,6 +216,34 @@ static sefl_status a_masked(void *ctx, uint64_t round, uint64_t *attempt,
     return SEFL_OK;
 }
 
+/* ---- a stream that can be stopped --------------------------------------------------------------- */
+
+/* What CSP breaks off when it is stopped is our stop too. */
+static sefl_status unless_stopped(const servers *v, sefl_status st)
+{
+    return progress_report(v->c.stop, 0, 0) ? st : sefl_fail(SEFL_ECANCELLED, "stopped");
+}
+
+static sefl_status watched_send(void *self, const void *p, size_t n)
+{
+    servers *v = self;
+    return unless_stopped(v, channel_send(&v->as_end, p, n));
+}
+
+static sefl_status watched_recv(void *self, void *p, size_t n)
+{
+    servers *v = self;
+    return unless_stopped(v, channel_recv(&v->as_end, p, n));
+}
+
+static sefl_status watched_flush(void *self)
+{
+    servers *v = self;
+    return unless_stopped(v, channel_flush(&v->as_end));
+}
+
+static const channel_ops watched_ops = { watched_send, watched_recv, watched_flush };
+
 /* ---- the object ------------------------------------------------------------------------------- */
 
 static void *serve(void *arg)
@@ -239,7 +268,8 @@ static sefl_status dial(servers *v)
         goto done;
     }
     v->running = true;
-    SEFL_TRY(as_link_new(&v->link, &v->as_end,
+    v->watched = (channel){ .ops = &watched_ops, .self = v };
+    SEFL_TRY(as_link_new(&v->link, &v->watched,
                          &(as_link_config){ .task = &s->task,
                                             .envelope = buf_span(&s->envelope),
                                             .key = s->as_key,
@@ -292,6 +322,7 @@ sefl_status servers_new(servers **out, const servers_config *c)
                                              .journal = &v->csp_journal,
                                              .coins = &v->csp_coins,
                                              .pool = v->csp_pool,
+                                             .stop = c->stop,
                                              .log = c->log }));
     SEFL_TRY(dial(v));
     *out = v, v = NULL;

@@ -25,7 +25,8 @@ typedef struct servers_config {
     ledger *as_ledger, *csp_ledger; /* of equal content */
     pool *pool;                     /* AS's; CSP has one of its own of the same size */
     sefl_log *log;
-    uint64_t opened, skipped; /* highest rounds of either, 0: none */
+    const sefl_progress *stop; /* as in simulate.h, or NULL: asked at every message, and by CSP */
+    uint64_t opened, skipped;  /* highest rounds of either, 0: none */
 } servers_config;
 
 sefl_status servers_new(servers **out, const servers_config *c) SEFL_MUST_CHECK;

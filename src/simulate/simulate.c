@@ -497,6 +497,7 @@ static sefl_status run_rounds(sim *s)
     sefl_status st = SEFL_OK;
     for (;;) {
         agg_order o = agg_next(s->a, s->now);
+        SEFL_CHECK(progress_report(s->c->stop, 0, 0), SEFL_ECANCELLED, "stopped");
         switch (o.kind) {
         case AGG_WAIT:
             SEFL_TRY(wait_for(s, o.until_ms));
@@ -574,7 +575,8 @@ static sefl_status set_up(sim *s)
     SEFL_TRY(scene_new(&s->scene, &(scene_config){ .experiment = &s->e,
                                                    .settings = s->c->settings,
                                                    .key = s->c->key,
-                                                   .progress = s->c->progress }));
+                                                   .progress = s->c->progress,
+                                                   .stop = s->c->stop }));
     s->t = t = &s->scene->task;
     s->terms = terms_of_task(t);
     s->theta = s->scene->theta;
@@ -583,7 +585,7 @@ static sefl_status set_up(sim *s)
     s->out->delta = t->delta;
     s->out->best_possible = s->scene->best_perplexity;
     s->out->threads = pool_threads(s->pool);
-    SEFL_TRY(work_new(&s->work, s->scene, s->pool));
+    SEFL_TRY(work_new(&s->work, s->scene, s->pool, s->c->stop));
     if (s->e.protection != PROTECTION_NONE) {
         SEFL_TRY(sefl_new(&s->w, t->values, sizeof *s->w));
         SEFL_TRY(sefl_new(&s->average, t->params, sizeof *s->average));
@@ -601,6 +603,7 @@ static sefl_status set_up(sim *s)
                                                              .as_ledger = s->as_ledger,
                                                              .csp_ledger = s->csp_ledger,
                                                              .pool = s->pool,
+                                                             .stop = s->c->stop,
                                                              .opened = s->state.opened,
                                                              .skipped = s->state.skipped }));
     }

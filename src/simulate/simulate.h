@@ -43,6 +43,9 @@ typedef struct simulate_config {
     void (*begin)(void *ctx, const simulate_view *v);
     void (*round)(void *ctx, const run_round *r);
     const sefl_progress *progress; /* clients of a round; may stop the run (SEFL_ECANCELLED) */
+    /* The same, asked in every small unit of work (work.h, servers.h), so that a run stops soon: by any
+     * thread, also by several at once, with counts of no meaning. May be NULL. */
+    const sefl_progress *stop;
 } simulate_config;
 
 enum { SIMULATE_WARNINGS = 4, SIMULATE_WARNING_MAX = 400 };

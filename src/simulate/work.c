@@ -23,6 +23,7 @@ struct work {
     const scene *s;
     const task *t;
     pool *pool;
+    const sefl_progress *stop;
     lane *lane;
     unsigned lanes;
     lm *judge; /* for validation */
@@ -71,7 +72,7 @@ done:
     return st;
 }
 
-sefl_status work_new(work **out, const scene *s, pool *p)
+sefl_status work_new(work **out, const scene *s, pool *p, const sefl_progress *stop)
 {
     sefl_status st = SEFL_OK;
     work *w = NULL;
@@ -80,6 +81,7 @@ sefl_status work_new(work **out, const scene *s, pool *p)
     w->s = s;
     w->t = &s->task;
     w->pool = p;
+    w->stop = stop;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->turn, NULL);
     SEFL_TRY(sefl_new(&w->lane, pool_threads(p), sizeof *w->lane));
@@ -88,7 +90,7 @@ sefl_status work_new(work **out, const scene *s, pool *p)
     if (s->e->protection == PROTECTION_NONE)
         SEFL_TRY(sefl_new(&w->average, w->t->params, sizeof *w->average));
     if (s->e->full) {
-        SEFL_TRY(ahe_enc_new(&w->enc, w->t->pub, &w->t->ahe, p, NULL));
+        SEFL_TRY(ahe_enc_new(&w->enc, w->t->pub, &w->t->ahe, p, stop));
         SEFL_TRY(sefl_new(&w->member, s->clients, sizeof *w->member));
     }
     *out = w, w = NULL;
@@ -142,7 +144,8 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const crowd_mem
                          .eos = vocab_eos(w->s->words),
                          .client = w->s->client[who->client],
                          .round = w->round,
-                         .m = l->m };
+                         .m = l->m,
+                         .progress = w->stop };
     SEFL_TRY(coins_for(coins, &rng, "round", w->round, 1));
     if (integers && (who->zeros || t->unit == TASK_UNIT_RECORD))
         memset(l->X, 0, t->values * sizeof *l->X);
@@ -187,7 +190,7 @@ static sefl_status encrypt(const work *w, lane *l, uint8_t hash[SHA256_BYTES],
     SEFL_TRY(ahe_upload_new(&up, p, w->enc, context, &rng));
     if (p->head_bytes > 0)
         SEFL_TRY(ahe_upload_head(p, up, l->body, NULL));
-    SEFL_TRY(ahe_upload_units(p, up, l->body + p->head_bytes, l->X, p->units, NULL, NULL));
+    SEFL_TRY(ahe_upload_units(p, up, l->body + p->head_bytes, l->X, p->units, NULL, w->stop));
     sha256_of(hash, span_of(l->body, ahe_body_bytes(p)));
 done:
     ahe_upload_free(p, up);
@@ -381,7 +384,7 @@ sefl_status work_evaluate(work *w, double *loss, const float *theta)
     if (!w->judge)
         SEFL_TRY(lm_new(&w->judge, &w->t->model, w->pool));
     memcpy(lm_theta(w->judge), theta, w->t->params * sizeof *theta);
-    SEFL_TRY(lm_evaluate(w->judge, v->token, v->tokens, loss));
+    SEFL_TRY(lm_evaluate(w->judge, v->token, v->tokens, loss, w->stop));
 done:
     return st;
 }

@@ -2,7 +2,7 @@
  * parallel inside a client. Integers are added exactly, floats in the order of the clients: the result
  * is the same, bit for bit, for any number of threads.
  *
- *     SEFL_TRY(work_new(&w, scene, pool));
+ *     SEFL_TRY(work_new(&w, scene, pool, &stop));
  *     SEFL_TRY(work_round(w, &got, round, theta, set, n, &progress));
  *     ...got.sum (cdp, sefl in the clear), got.average (none), got.closed (sefl, crypto full)...
  *
@@ -28,8 +28,10 @@ typedef struct work_got {
     double train, encrypt, add; /* seconds of processor time, all clients together */
 } work_got;
 
-/* Borrows both. crypto full: makes the encryption's tables. */
-sefl_status work_new(work **out, const scene *s, pool *p) SEFL_MUST_CHECK;
+/* Borrows all. crypto full: makes the encryption's tables. stop: as in simulate.h, or NULL: asked after every
+ * step of training, every unit of a ciphertext, every piece of validation text. */
+sefl_status work_new(work **out, const scene *s, pool *p,
+                     const sefl_progress *stop) SEFL_MUST_CHECK;
 void work_free(work *w);
 
 /* What `got` points to is valid until the next call. progress counts clients. */

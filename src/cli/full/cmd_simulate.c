@@ -147,6 +147,12 @@ static bool on_progress(void *self, uint64_t done, uint64_t total)
     return true;
 }
 
+static bool go_on(void *self, uint64_t done, uint64_t total)
+{
+    (void)self, (void)done, (void)total;
+    return !interrupt_seen();
+}
+
 static void print_summary(const simulate_result *r, unsigned warned)
 {
     char up[16], down[16], link[16];
@@ -207,7 +213,7 @@ static sefl_status one_run(session *s, size_t i)
     settings one;
     simulate_result *r = NULL;
     experiment e;
-    sefl_progress p = { .report = on_progress, .self = s };
+    sefl_progress p = { .report = on_progress, .self = s }, stop = { .report = go_on };
     s->run = i;
     s->began_ns = 0;
     st = experiment_run(&one, &s->args.set, i);
@@ -220,7 +226,8 @@ static sefl_status one_run(session *s, size_t i)
                                               .ctx = s,
                                               .begin = on_begin,
                                               .round = on_round,
-                                              .progress = &p },
+                                              .progress = &p,
+                                              .stop = &stop },
                           r));
     clear_line(s);
     SEFL_TRY(experiment_make(&e, &one));

@@ -81,7 +81,7 @@ static sefl_status judge(average *a, double *perplexity)
     double mean;
     memcpy(lm_theta(a->judge), a->theta, a->t->params * sizeof *a->theta);
     lm_state_reset(a->judge);
-    sefl_status st = lm_evaluate(a->judge, a->valid.token, a->valid.tokens, &mean);
+    sefl_status st = lm_evaluate(a->judge, a->valid.token, a->valid.tokens, &mean, NULL);
     *perplexity = st == SEFL_OK ? exp(mean) : NAN;
     return st;
 }

@@ -19,6 +19,8 @@ static scene_key key;
 typedef struct stop {
     uint64_t rounds; /* that may end; then nobody trains any more */
     uint64_t seen;
+    _Atomic uint64_t asked,
+        at; /* how often the run asked whether to stop; when it is told to, 0: never */
 } stop;
 
 static inline void on_round(void *ctx, const run_round *r)
@@ -34,12 +36,19 @@ static inline bool go_on(void *self, uint64_t done, uint64_t total)
     return s->rounds == 0 || s->seen < s->rounds;
 }
 
+static inline bool not_yet(void *self, uint64_t done, uint64_t total)
+{
+    stop *s = self;
+    (void)done, (void)total;
+    return ++s->asked < s->at || s->at == 0;
+}
+
 /* more: settings over `tiny`, separated by spaces. */
 static inline sefl_status run(simulate_result *r, const char *name, const char *more, stop *s)
 {
     settings set;
     char text[2048], *save = NULL;
-    sefl_progress p = { .report = go_on, .self = s };
+    sefl_progress p = { .report = go_on, .self = s }, soon = { .report = not_yet, .self = s };
     settings_init(&set, experiment_schema());
     snprintf(text, sizeof text, "%s name=%s %s", tiny, name, more);
     for (char *one = strtok_r(text, " ", &save); one; one = strtok_r(NULL, " ", &save))
@@ -49,7 +58,8 @@ static inline sefl_status run(simulate_result *r, const char *name, const char *
                                                       .key = &key,
                                                       .ctx = s,
                                                       .round = s ? on_round : NULL,
-                                                      .progress = s ? &p : NULL },
+                                                      .progress = s ? &p : NULL,
+                                                      .stop = s ? &soon : NULL },
                                   r);
     settings_clear(&set);
     return st;

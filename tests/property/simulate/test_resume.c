@@ -30,6 +30,34 @@ static void goes_on(void **state)
     }
 }
 
+/* A signal is not waited for until a client, a round or the servers are done: the run asks in every step of
+ * training, every message between the servers, every piece of validation text, and stops where it is told
+ * to. What it has done of that round is done again. */
+static void stops_soon(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {
+        "clients=2 rounds.threshold=2 training.steps=40 rounds.count=1 threads=2",
+        "clients=2 rounds.threshold=2 training.steps=2 rounds.count=1 crypto=full threads=1",
+    };
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        char name[64];
+        simulate_result whole, parts;
+        stop never = { 0 };
+        snprintf(name, sizeof name, "unstopped-%zu", i);
+        CHECK_OK(run(&whole, name, modes[i], &never));
+        assert_true(never.asked > 80);
+        snprintf(name, sizeof name, "stopped-%zu", i);
+        for (uint64_t at = 1; at < never.asked * 6 / 7; at += never.asked / 7) {
+            stop s = { .at = at };
+            CHECK_STATUS(run(&parts, name, modes[i], &s), SEFL_ECANCELLED);
+            assert_true(s.asked <= at + 4); /* each thread learns it once; so does the goodbye */
+        }
+        CHECK_OK(run(&parts, name, modes[i], NULL));
+        same(&whole, &parts);
+    }
+}
+
 /* Another experiment never mixes with a run that is there. */
 static void keeps_apart(void **state)
 {
@@ -74,7 +102,7 @@ static void notices(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(goes_on), cmocka_unit_test(keeps_apart),
-                                        cmocka_unit_test(notices) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(goes_on), cmocka_unit_test(stops_soon),
+                                        cmocka_unit_test(keeps_apart), cmocka_unit_test(notices) };
     return runs_end(cmocka_run_group_tests(tests, folder_make_quick, folder_remove));
 }

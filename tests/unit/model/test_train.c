@@ -129,10 +129,10 @@ static void test_learning(void **state)
             train_config tc = recipes[k];
             tc.lr_decay = 1, tc.dropout = 0, tc.lr *= 2;
             CHECK_OK(run_open(&r, &sizes[i], &tc, 1));
-            CHECK_OK(lm_evaluate(r.m, text, WORDS, &before));
+            CHECK_OK(lm_evaluate(r.m, text, WORDS, &before, NULL));
             assert_true(fabs(before - log(VOCAB)) < 0.3);
             steps(&r, 400);
-            CHECK_OK(lm_evaluate(r.m, text, WORDS, &after));
+            CHECK_OK(lm_evaluate(r.m, text, WORDS, &after, NULL));
             if (!(after < before - 0.7))
                 fail_msg("model %zu, recipe %zu: loss %g, then %g", i, k, before, after);
             run_close(&r);
@@ -424,8 +424,8 @@ static void test_evaluate(void **state)
         steps(&r, 5);
         size_t n;
         nn_real kept = lm_state(r.m, &n)[0];
-        CHECK_OK(lm_evaluate(r.m, text, 203, &a));
-        CHECK_OK(lm_evaluate(r.m, text, 200, &b));
+        CHECK_OK(lm_evaluate(r.m, text, 203, &a, NULL));
+        CHECK_OK(lm_evaluate(r.m, text, 200, &b, NULL));
         assert_true(a == b); /* three words are left over and cut off */
         assert_true(lm_state(r.m, &n)[0] == kept || n == 0);
         lm_state_reset(r.m); /* 19 rows to predict, in windows of `steps` */
@@ -440,7 +440,7 @@ static void test_evaluate(void **state)
             sum += loss;
         }
         assert_true(fabs(sum / 190 - a) < 1e-6);
-        CHECK_STATUS(lm_evaluate(r.m, text, 19, &a), SEFL_EINVAL);
+        CHECK_STATUS(lm_evaluate(r.m, text, 19, &a, NULL), SEFL_EINVAL);
         run_close(&r);
     }
 }
@@ -532,7 +532,7 @@ static sefl_status whole_life(run *r)
     double mean;
     SEFL_TRY(run_open(r, &sizes[0], &recipes[2], 2));
     SEFL_TRY(trainer_step(r->t, &info));
-    SEFL_TRY(lm_evaluate(r->m, text, WORDS, &mean));
+    SEFL_TRY(lm_evaluate(r->m, text, WORDS, &mean, NULL));
     SEFL_TRY(trainer_save(r->t, &b));
     SEFL_TRY(trainer_load(r->t, buf_span(&b)));
 done:
