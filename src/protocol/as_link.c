@@ -18,8 +18,8 @@ struct as_link {
     as_link_config c;
     channel *ch;
     bool dead;
-    uint64_t opened, skipped; /* as CSP said */
-    noise_garbler *g;         /* joint: the attempt that is prepared */
+    as_peer peer;
+    noise_garbler *g; /* joint: the attempt that is prepared */
     uint64_t g_round, g_attempt;
     link_msg m;
     sefl_buf out;
@@ -61,7 +61,7 @@ static sefl_status of_no(unsigned code, uint32_t question)
         return SEFL_EBUDGET;
     case LINK_NO_OPENED:
     case LINK_NO_SKIPPED: /* never again */
-        return question == LINK_OPEN ? SEFL_ECRYPTO : SEFL_ESTATE;
+        return question == LINK_OPEN || question == LINK_PREPARE ? SEFL_ECRYPTO : SEFL_ESTATE;
     case LINK_NO_FAULT:
         return SEFL_EIO;
     case LINK_NO_ORDER:
@@ -78,7 +78,7 @@ static sefl_status of_no(unsigned code, uint32_t question)
 static sefl_status said_no(as_link *l, uint32_t question, rd *r)
 {
     uint16_t code;
-    char words[160];
+    char words[200];
     size_t n = 0;
     sefl_status st = rd_u16(r, &code);
     if (st != SEFL_OK)
@@ -141,6 +141,7 @@ static sefl_status check_mark(as_link *l, rd *r, bool equal)
                "the two ledgers do not agree: ours has %llu records, CSP's %llu%s",
                (unsigned long long)ours.records, (unsigned long long)theirs.records,
                v == LEDGERS_FORKED ? ", of another history" : "");
+    l->peer.behind = v == LEDGERS_PEER_BEHIND;
 done:
     return st == SEFL_OK ? st : die(l, st);
 }
@@ -167,8 +168,9 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     SEFL_CHECK(version >= LINK_VERSION_LOWEST && version <= LINK_VERSION, SEFL_EUNSUPPORTED,
                "CSP chose version %u of the link", version);
     SEFL_TRY(check_mark(l, &r, false));
-    SEFL_TRY(rd_u64(&r, &l->opened));
-    SEFL_TRY(rd_u64(&r, &l->skipped));
+    SEFL_TRY(rd_u64(&r, &l->peer.signed_));
+    SEFL_TRY(rd_u64(&r, &l->peer.opened));
+    SEFL_TRY(rd_u64(&r, &l->peer.skipped));
     SEFL_TRY(rd_end(&r));
     SEFL_TRY(ask_simple(l, LINK_TASK, cfg->envelope, LINK_YES));
     *out = l, l = NULL;
@@ -187,10 +189,9 @@ void as_link_free(as_link *l)
     sefl_free(l);
 }
 
-void as_link_peer(const as_link *l, uint64_t *opened, uint64_t *skipped)
+const as_peer *as_link_peer(const as_link *l)
 {
-    *opened = l->opened;
-    *skipped = l->skipped;
+    return &l->peer;
 }
 
 bool as_link_dead(const as_link *l)
@@ -546,7 +547,8 @@ static sefl_status kept_joint(opening *op, const uint8_t want[NOISE_ID])
     }
     st = j->sealed(j->ctx, op->o->round, id, &decode, op->v, n);
     if (st == SEFL_ENOTFOUND)
-        st = lost("CSP kept an attempt whose decode bits are not here");
+        st = lost("CSP kept an attempt whose decode bits are not here (our state is damaged, or an "
+                  "old copy)");
     SEFL_TRY(st);
     SEFL_TRY(noise_output_decode(w, &p, id, span_of(colours, op->decode_bytes), id,
                                  buf_span(&decode), op->v));
@@ -577,7 +579,8 @@ static sefl_status fetch(opening *op, const uint8_t id[NOISE_ID])
     st = j->masked(j->ctx, o->round, &masked, op->seed);
     link_plain_id(want, masked, o->set);
     if (st == SEFL_ENOTFOUND || (st == SEFL_OK && memcmp(id, want, NOISE_ID) != 0))
-        st = lost("CSP kept an opening whose mask is not here");
+        st = lost(
+            "CSP kept an opening whose mask is not here (our state is damaged, or an old copy)");
     SEFL_TRY(st);
     SEFL_TRY(finish_plain(op, reply, attempt));
 done:
@@ -624,7 +627,7 @@ sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w)
     const task *t = l->c.task;
     opening op = { .l = l, .o = o, .t = t, .w = w };
     uint8_t id[NOISE_ID];
-    bool open_there = l->opened >= o->round;
+    bool open_there = l->peer.opened >= o->round;
     rd r;
     *kept = false;
     l->times = (as_times){ .offline = l->times.offline, .offline_bytes = l->times.offline_bytes };
@@ -659,7 +662,7 @@ sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w)
             die(l, st);
         SEFL_TRY(st);
     }
-    l->opened = l->opened > o->round ? l->opened : o->round;
+    l->peer.opened = l->peer.opened > o->round ? l->peer.opened : o->round;
 done:
     if (st != SEFL_OK)
         sefl_wipe(w, t->values * sizeof *w);

@@ -46,8 +46,12 @@ typedef struct as_link as_link;
 sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *c) SEFL_MUST_CHECK;
 void as_link_free(as_link *l);
 
-/* Highest rounds that CSP has opened and skipped, as it said in its WELCOME. */
-void as_link_peer(const as_link *l, uint64_t *opened, uint64_t *skipped);
+/* What CSP said in its WELCOME: the highest rounds whose header it signed, that it opened, skipped. */
+typedef struct as_peer {
+    uint64_t signed_, opened, skipped;
+    bool behind; /* its ledger was one charge behind ours */
+} as_peer;
+const as_peer *as_link_peer(const as_link *l);
 
 sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
                            const round_header *h) SEFL_MUST_CHECK;

@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "protocol/csp_internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 uint64_t csp_now(const csp *c)
@@ -45,6 +47,23 @@ bool csp_ledgers_equal(csp *c, const ledger_mark *peer)
 {
     const csp_journal *j = c->c.journal;
     return j->compare(j->ctx, peer) == LEDGERS_AGREE;
+}
+
+sefl_status csp_no_ledger(csp *c, channel *ch, const ledger_mark *theirs)
+{
+    const csp_journal *j = c->c.journal;
+    ledger_mark ours;
+    char why[120];
+    ledger_verdict v = j->compare(j->ctx, theirs);
+    sefl_status st = j->ledger(j->ctx, &ours);
+    if (st != SEFL_OK) /* it cannot be read, which is no disagreement */
+        return csp_fault(c, ch, st, "ledger");
+    snprintf(why, sizeof why, "AS's has %" PRIu64 " records, CSP's %" PRIu64 ": %s",
+             theirs->records, ours.records,
+             v == LEDGERS_PEER_BEHIND  ? "AS's is an old copy"
+             : v == LEDGERS_PEER_AHEAD ? "CSP's is an old copy"
+                                       : "they have different histories");
+    return csp_no(c, ch, LINK_NO_LEDGER, why);
 }
 
 sefl_status csp_ledgers_fit(csp *c, const ledger_mark *peer, bool *fit)
@@ -126,10 +145,11 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
         (st = j->highest(j->ctx, &highest, &opened, &skipped)) != SEFL_OK)
         return csp_fault(c, ch, st, "hello");
     if (!fit)
-        return csp_no(c, ch, LINK_NO_LEDGER, NULL);
+        return csp_no_ledger(c, ch, &theirs);
     buf_reset(&c->out);
     SEFL_TRY(wr_u16(&c->out, version));
     SEFL_TRY(link_mark_write(&c->out, &ours));
+    SEFL_TRY(wr_u64(&c->out, highest));
     SEFL_TRY(wr_u64(&c->out, opened));
     SEFL_TRY(wr_u64(&c->out, skipped));
     SEFL_TRY(link_send(ch, LINK_WELCOME, buf_span(&c->out)));
@@ -163,16 +183,22 @@ static sefl_status header_in_turn(csp *c, channel *ch, const round_header *h, bo
     const csp_journal *j = c->c.journal;
     uint64_t highest, opened, skipped;
     csp_round before;
+    char why[120];
     *ok = false;
     if ((st = j->highest(j->ctx, &highest, &opened, &skipped)) != SEFL_OK)
         return csp_fault(c, ch, st, "header");
-    if (h->round != highest + 1 || h->round > c->c.task->rounds)
-        return csp_no(c, ch, LINK_NO_HEADER, NULL);
+    if (h->round != highest + 1 || h->round > c->c.task->rounds) {
+        snprintf(why, sizeof why,
+                 "round %" PRIu64 " of %" PRIu64 ", but the last one signed here is %" PRIu64,
+                 h->round, c->c.task->rounds, highest);
+        return csp_no(c, ch, LINK_NO_HEADER, why);
+    }
     if (highest > 0) {
         if ((st = j->get(j->ctx, highest, &before)) != SEFL_OK)
             return csp_fault(c, ch, st, "header");
         if (before.state != CSP_OPENED && before.state != CSP_SKIPPED)
-            return csp_no(c, ch, LINK_NO_HEADER, "the round before is neither opened nor skipped");
+            return csp_no(c, ch, LINK_NO_HEADER,
+                          "the round before is neither opened nor skipped here");
     }
     st = j->may_charge(j->ctx, h->round);
     if (st == SEFL_EBUDGET)
@@ -219,7 +245,7 @@ static sefl_status on_header(csp *c, channel *ch, rd *r)
         goto done;
     }
     if (!ok) {
-        st = csp_no(c, ch, LINK_NO_LEDGER, NULL);
+        st = csp_no_ledger(c, ch, &theirs);
         goto done;
     }
     if (now.state == CSP_NEW) {
@@ -239,7 +265,8 @@ static sefl_status on_header(csp *c, channel *ch, rd *r)
     round_header_write(a, &now.header);
     round_header_write(b, &h);
     if (memcmp(a, b, sizeof a) != 0) {
-        st = csp_no(c, ch, LINK_NO_HEADER, NULL);
+        st = csp_no(c, ch, LINK_NO_HEADER,
+                    "AS asked with another model before, so its state is an old copy");
         goto done;
     }
     forget(c, h.round - 1);
@@ -278,7 +305,7 @@ static sefl_status on_skip(csp *c, channel *ch, rd *r)
             return csp_fault(c, ch, st, "skip");
     }
     if (!csp_ledgers_equal(c, &theirs))
-        return csp_no(c, ch, LINK_NO_LEDGER, NULL);
+        return csp_no_ledger(c, ch, &theirs);
     if (c->e_round == round)
         csp_drop_attempt(c);
     if (now.state == CSP_SIGNED && (st = j->skip(j->ctx, round, reason)) != SEFL_OK)
@@ -404,6 +431,24 @@ const csp_times *csp_get_times(const csp *c)
     return &c->times;
 }
 
+/* The journal found, when it was opened, that it is an old copy. */
+static sefl_status say_old_state(csp *c)
+{
+    sefl_status st = SEFL_OK;
+    const csp_journal *j = c->c.journal;
+    uint64_t highest, opened, skipped;
+    csp_round last;
+    SEFL_TRY(j->highest(j->ctx, &highest, &opened, &skipped));
+    SEFL_TRY(j->get(j->ctx, highest, &last));
+    if (last.state == CSP_SKIPPED && last.skip == CSP_SKIP_OLD_STATE)
+        log_error(c->c.log, "an old copy of the state was put back: round skipped",
+                  lf_u64("round", highest), lf_str("why", CSP_OLD_STATE_TEXT),
+                  lf_str("remedy", "never restore the state folder; the charge of this round "
+                                   "stands, the task goes on with the next one"));
+done:
+    return st;
+}
+
 sefl_status csp_new(csp **out, const csp_config *cfg)
 {
     sefl_status st = SEFL_OK;
@@ -419,6 +464,7 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
                "csp: the task's public key is not the one of our secret key");
     if (cfg->journal->ended)
         SEFL_TRY(cfg->journal->ended(cfg->journal->ctx, &c->over));
+    SEFL_TRY(say_old_state(c));
     *out = c, c = NULL;
 done:
     csp_free(c);

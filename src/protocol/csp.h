@@ -41,8 +41,12 @@ typedef enum csp_round_state {
 typedef struct csp_round {
     uint64_t round;
     csp_round_state state;
+    unsigned skip; /* why it was skipped: AS's reason, 0 to 255, or CSP_SKIP_OLD_STATE */
     round_header header;
 } csp_round;
+
+/* CSP's own reason: an old copy of its journal was put back, and the round may have been opened. */
+enum { CSP_SKIP_OLD_STATE = 256 };
 
 typedef struct csp_journal {
     void *ctx;

@@ -31,6 +31,14 @@ sefl_status csp_no(csp *c, channel *ch, link_no code, const char *sentence) SEFL
  * and the stream ends with st. */
 sefl_status csp_fault(csp *c, channel *ch, sefl_status st, const char *what) SEFL_MUST_CHECK;
 
+/* NO LEDGER, with both lengths and which one is older. */
+sefl_status csp_no_ledger(csp *c, channel *ch, const ledger_mark *theirs) SEFL_MUST_CHECK;
+
+/* Why a round was skipped for CSP_SKIP_OLD_STATE. */
+#define CSP_OLD_STATE_TEXT                                                                   \
+    "CSP's ledger has charged it, and CSP's journal, an old copy, does not know whether it " \
+    "was opened"
+
 /* Both ledgers' heads are equal. */
 bool csp_ledgers_equal(csp *c, const ledger_mark *peer);
 

@@ -22,6 +22,12 @@ typedef struct opening {
     size_t plain_bytes;
 } opening;
 
+static sefl_status no_skipped(csp *c, channel *ch, const csp_round *r)
+{
+    return csp_no(c, ch, LINK_NO_SKIPPED,
+                  r->skip == CSP_SKIP_OLD_STATE ? CSP_OLD_STATE_TEXT : NULL);
+}
+
 sefl_status csp_on_prepare(csp *c, channel *ch, rd *r)
 {
     sefl_status st = SEFL_OK;
@@ -37,7 +43,7 @@ sefl_status csp_on_prepare(csp *c, channel *ch, rd *r)
     if ((st = j->get(j->ctx, round, &now)) != SEFL_OK)
         return csp_fault(c, ch, st, "prepare");
     if (now.state == CSP_SKIPPED)
-        return csp_no(c, ch, LINK_NO_SKIPPED, NULL);
+        return no_skipped(c, ch, &now);
     if (now.state != CSP_SIGNED)
         return csp_no(c, ch, LINK_NO_ORDER, "only a round that is signed and not open is prepared");
     csp_drop_attempt(c);
@@ -103,7 +109,7 @@ static sefl_status send_kept(csp *c, channel *ch, uint64_t round, const ledger_m
     uint8_t id[NOISE_ID], digest[SHA256_BYTES], is[SHA256_BYTES];
     size_t bytes;
     if (!csp_ledgers_equal(c, theirs))
-        return csp_no(c, ch, LINK_NO_LEDGER, NULL);
+        return csp_no_ledger(c, ch, theirs);
     st = j->kept(j->ctx, round, id, &output, digest);
     if (st == SEFL_ENOTFOUND) {
         st = csp_no(c, ch, LINK_NO_OPENED, NULL);
@@ -320,7 +326,7 @@ sefl_status csp_on_open(csp *c, channel *ch, rd *r)
     case CSP_NEW:
         return csp_no(c, ch, LINK_NO_HEADER, "a round whose header was never signed");
     case CSP_SKIPPED:
-        return csp_no(c, ch, LINK_NO_SKIPPED, NULL);
+        return no_skipped(c, ch, &now);
     case CSP_OPENED:
         return send_kept(c, ch, o.s.round, &theirs);
     case CSP_SIGNED:
@@ -337,7 +343,7 @@ sefl_status csp_on_open(csp *c, channel *ch, rd *r)
     if ((st = csp_ledgers_fit(c, &theirs, &ok)) != SEFL_OK)
         return csp_fault(c, ch, st, "open");
     if (!ok)
-        return csp_no(c, ch, LINK_NO_LEDGER, NULL);
+        return csp_no_ledger(c, ch, &theirs);
     c->times = (csp_times){ .offline = c->times.offline };
     uint64_t began = csp_now(c);
     st = j->charge(j->ctx, o.s.round);
@@ -347,7 +353,7 @@ sefl_status csp_on_open(csp *c, channel *ch, rd *r)
     if (st != SEFL_OK)
         return csp_fault(c, ch, st, "open");
     if (!csp_ledgers_equal(c, &theirs)) /* what AS has more is not this charge; ours may stand */
-        return csp_no(c, ch, LINK_NO_LEDGER, NULL);
+        return csp_no_ledger(c, ch, &theirs);
     st = run(&o);
     csp_drop_attempt(c); /* it served, or it is broken */
 done:

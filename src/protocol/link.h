@@ -6,8 +6,10 @@
  * it. `head` is a ledger's head: records u64, hash 32.
  *
  *     AS asks                                      CSP answers
- *     HELLO    u16 lowest, u16 highest version,    WELCOME  version u16, head, opened u64, skipped
- *              head, task id 32                             u64 (highest rounds of either, 0: none)
+ *     HELLO    u16 lowest, u16 highest version,    WELCOME  version u16, head, signed u64, opened
+ *              head, task id 32                             u64, skipped u64: the highest rounds
+ *                                                           whose header was signed, that were
+ *                                                           opened, skipped; 0: none
  *     TASK     the signed envelope                 YES
  *     HEADER   head, envelope with AS's signature  HEADER   head, envelope with both signatures
  *     PREPARE  round u64, attempt u64              YES, then noise_*_new and _offline run
@@ -44,7 +46,8 @@
  *                     release may stand
  * CSP answers anything else with NO LEDGER and does nothing. AS looks at the head of every WELCOME,
  * HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). CSP ahead, or a fork: somebody's
- * ledger was lost, rolled back or changed; people must look.
+ * ledger was lost, rolled back or changed; people must look. AS compares the rounds of WELCOME with its
+ * own journal too: whoever knows less than the other has told it has an old copy of its state.
  *
  * Waiting. The protocol itself sends nothing while it computes: CSP decrypts a piece of the sum for some ten
  * seconds (Paillier on two cores). The stream below sends heartbeats meanwhile (net/tls.h), so there are two

@@ -31,8 +31,8 @@ enum {
     VERSION_MINOR = 2,
     VERSION_MINOR_LOWEST = 0, /* of clients that are taken */
     VERSION_MINOR_BLAKE3 = 2, /* from here on updates may be called by BLAKE3 */
-    LINK_VERSION_LOWEST = 1,
-    LINK_VERSION = 1,
+    LINK_VERSION_LOWEST = 2,  /* 2: WELCOME names the highest round signed */
+    LINK_VERSION = 2,
     VERSION_SENTENCE = 160,
 };
 

@@ -1,17 +1,19 @@
 #include "roles/account.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "roles/terms.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { HEAD_BYTES = 8 + LEDGER_HASH_BYTES };
+enum { HEAD_BYTES = 8 + LEDGER_HASH_BYTES, NOTE_BYTES = 32 + 8 + SHA256_BYTES };
 
 struct account {
     journal *j;
-    ledger *l; /* NULL: to be opened again */
-    char *path;
+    ledger *l;         /* NULL: to be opened again */
+    char *path, *note; /* PATH.latest: task 32, step u64, hash 32 */
     char population[TASK_NAME_MAX + 1];
     char fact[TASK_NAME_MAX + 16]; /* name of the remembered head */
     ledger_terms terms;
@@ -91,6 +93,9 @@ sefl_status account_open(account **out, journal *j, const char *ledger_path, con
     snprintf(a->population, sizeof a->population, "%s", t->population);
     snprintf(a->fact, sizeof a->fact, "ledger of %s", t->population);
     SEFL_TRY(sefl_strdup(&a->path, ledger_path));
+    size_t n = strlen(ledger_path) + sizeof ".latest";
+    SEFL_TRY(sefl_new(&a->note, n, 1));
+    snprintf(a->note, n, "%s.latest", ledger_path);
     SEFL_TRY(ready(a));
     SEFL_TRY(remember(a));
     *out = a, a = NULL;
@@ -105,6 +110,7 @@ void account_close(account *a)
         return;
     drop(a);
     sefl_free(a->path);
+    sefl_free(a->note);
     sefl_free(a);
 }
 
@@ -148,6 +154,55 @@ sefl_status account_rounds(account *a, uint64_t *out)
         if (memcmp(t->task, a->terms.task, sizeof t->task) == 0)
             *out = rounds;
     }
+}
+
+sefl_status account_knows(account *a, uint64_t last)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t charged, known = 0;
+    SEFL_TRY(account_rounds(a, &charged));
+    for (uint64_t r = 1; r <= last; r++)
+        known += ledger_has(a->l, a->terms.task, r);
+    SEFL_CHECK(known == charged, SEFL_ESTATE,
+               "%s has charged %" PRIu64 " rounds of this task, but %s knows only %" PRIu64
+               " of them: it was deleted, or an old copy was put back. A round could be released "
+               "twice: " ACCOUNT_REMEDY,
+               a->path, charged, journal_folder(a->j), known);
+done:
+    return st;
+}
+
+sefl_status account_note(account *a, uint64_t step, const uint8_t hash[SHA256_BYTES])
+{
+    uint8_t bytes[NOTE_BYTES] = { 0 };
+    memcpy(bytes, a->terms.task, 32);
+    store_u64(bytes + 32, step);
+    if (hash)
+        memcpy(bytes + 40, hash, SHA256_BYTES);
+    return file_write_atomic(a->note, span_of(bytes, sizeof bytes), 0600);
+}
+
+sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    *step = 0;
+    memset(hash, 0, SHA256_BYTES);
+    st = file_read(&b, a->note, NOTE_BYTES);
+    if (st == SEFL_ENOTFOUND) {
+        st = SEFL_OK;
+        goto done;
+    }
+    SEFL_TRY(st);
+    SEFL_CHECK(b.n == NOTE_BYTES, SEFL_EPROTO, "%s has %zu bytes, not %d: it is damaged", a->note,
+               b.n, NOTE_BYTES);
+    if (memcmp(b.p, a->terms.task, 32) != 0)
+        goto done; /* of an earlier task */
+    *step = load_u64(b.p + 32);
+    memcpy(hash, b.p + 40, SHA256_BYTES);
+done:
+    buf_clear(&b);
+    return st;
 }
 
 sefl_status account_spent(account *a, double delta, ledger_total *out)

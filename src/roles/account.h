@@ -7,6 +7,10 @@
  * reset) and must hold the head that the journal remembers: a ledger that was rolled back or
  * replaced is refused. After a charge the new head is remembered before account_charge returns; a
  * crash between the two leaves an older head there, which the ledger holds too.
+ * A journal that is older than the ledger is an old copy too, and its folder cannot show that. So what
+ * the role has done is compared with what lies outside that folder: the ledger's charges
+ * (account_knows), and the latest step of this task, noted in a small file beside the ledger,
+ * PATH.latest (account_note).
  * A failed write or sync makes the ledger unusable until it is read again: the next call does that,
  * so that work goes on when the disk has room again.
  * Threads: one owner.   Secrets: none. */
@@ -20,6 +24,11 @@
 
 typedef struct account account;
 
+/* What to do when an old copy was found; ends a sentence. */
+#define ACCOUNT_REMEDY                                                                          \
+    "put the newest state of that server in place; if it is lost, end the task and make a new " \
+    "one (docs/OPERATING.md, section 11)"
+
 /* Borrows the journal. Refusals are those of ledger_open. */
 sefl_status account_open(account **out, journal *j, const char *ledger_path,
                          const task *t) SEFL_MUST_CHECK;
@@ -31,6 +40,13 @@ sefl_status account_may_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
 sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
 /* How many rounds of this task are charged. */
 sefl_status account_rounds(account *a, uint64_t *out) SEFL_MUST_CHECK;
+/* SEFL_ESTATE if a round after `last` is charged: the journal that ends there is an old copy. */
+sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;
+/* Notes a step of this task, durably, in place of the one before; and reads the latest one. Steps are
+ * the role's own numbers, which only grow. hash NULL: zeros. Step 0: none was noted. */
+sefl_status account_note(account *a, uint64_t step,
+                         const uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
+sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 /* What the population has spent; delta 0: that of its latest task. */
 sefl_status account_spent(account *a, double delta, ledger_total *out) SEFL_MUST_CHECK;
 

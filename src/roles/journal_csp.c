@@ -51,6 +51,10 @@ static sefl_status get(void *ctx, uint64_t round, csp_round *out)
     got.state = (csp_round_state)r.state;
     SEFL_TRY(fixed_fact(jc, round, "header", bytes, sizeof bytes));
     SEFL_TRY(round_header_read(&got.header, span_of(bytes, sizeof bytes)));
+    if (got.state == CSP_SKIPPED) {
+        SEFL_TRY(fixed_fact(jc, round, "skip", bytes, 4));
+        got.skip = load_u32(bytes);
+    }
     *out = got;
 done:
     return st;
@@ -113,9 +117,26 @@ done:
     return st;
 }
 
+static sefl_status has_fact(journal_csp *jc, uint64_t round, const char *name, bool *has)
+{
+    sefl_buf b = { 0 };
+    sefl_status st = journal_fact_get(jc->j, round, name, &b);
+    *has = st == SEFL_OK;
+    buf_clear(&b);
+    return st == SEFL_ENOTFOUND ? SEFL_OK : st;
+}
+
 static sefl_status charge(void *ctx, uint64_t round)
 {
-    return account_charge(((journal_csp *)ctx)->a, round);
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    bool marked;
+    SEFL_TRY(has_fact(jc, round, "charging", &marked));
+    if (!marked)
+        SEFL_TRY(journal_fact_put(jc->j, round, "charging", span_of("1", 1)));
+    SEFL_TRY(account_charge(jc->a, round));
+done:
+    return st;
 }
 
 static sefl_status may_charge(void *ctx, uint64_t round)
@@ -141,8 +162,9 @@ static sefl_status open_round(void *ctx, uint64_t round, sefl_span statement,
     SEFL_TRY(journal_fact_put(jc->j, round, "statement", statement));
     SEFL_TRY(journal_fact_put(jc->j, round, "id", span_of(id, NOISE_ID)));
     SEFL_TRY(journal_fact_put(jc->j, round, "digest", span_of(digest, SHA256_BYTES)));
-    SEFL_TRY(put_state(jc, round, CSP_OPENED, &now.header));
     SEFL_TRY(journal_commit(jc->j));
+    SEFL_TRY(account_note(jc->a, round, digest));
+    SEFL_TRY(put_state(jc, round, CSP_OPENED, &now.header));
 done:
     if (st != SEFL_OK)
         journal_rollback(jc->j);
@@ -203,11 +225,7 @@ static sefl_status end_task(void *ctx)
 
 static sefl_status ended(void *ctx, bool *out)
 {
-    sefl_buf b = { 0 };
-    sefl_status st = journal_fact_get(((journal_csp *)ctx)->j, 0, "over", &b);
-    *out = st == SEFL_OK;
-    buf_clear(&b);
-    return st == SEFL_ENOTFOUND ? SEFL_OK : st;
+    return has_fact(ctx, 0, "over", out);
 }
 
 static sefl_status mark(void *ctx, ledger_mark *out)
@@ -222,23 +240,54 @@ static ledger_verdict compare(void *ctx, const ledger_mark *peer)
 
 /* ---- public -------------------------------------------------------------------------------- */
 
-/* Only rounds whose header is in the journal are ever charged. */
-static sefl_status check_charges(journal_csp *jc, uint64_t last)
+/* Does the journal have the output of this digest, whole? */
+static sefl_status has_output(journal_csp *jc, uint64_t round, const uint8_t digest[SHA256_BYTES],
+                              bool *has)
 {
     sefl_status st = SEFL_OK;
-    uint64_t charged, known = 0;
-    bool has;
-    SEFL_TRY(account_rounds(jc->a, &charged));
-    for (uint64_t r = 1; r <= last; r++) {
-        SEFL_TRY(account_has(jc->a, r, &has));
-        known += has;
-    }
-    SEFL_CHECK(
-        known == charged, SEFL_ESTATE,
-        "the ledger has charged %" PRIu64 " rounds of this task, the journal knows %" PRIu64
-        " of them: it was deleted, or an old copy put back; a round could be opened twice, so "
-        "this task must not go on here",
-        charged, known);
+    uint8_t ours[SHA256_BYTES];
+    sefl_buf b = { 0 };
+    *has = false;
+    st = fixed_fact(jc, round, "digest", ours, sizeof ours);
+    if (st == SEFL_OK && memcmp(ours, digest, sizeof ours) == 0)
+        st = journal_secret_get(jc->j, round, "output", &b);
+    else if (st == SEFL_OK)
+        st = SEFL_ENOTFOUND;
+    *has = st == SEFL_OK;
+    if (st == SEFL_ENOTFOUND || st == SEFL_ECRYPTO)
+        st = SEFL_OK;
+    buf_clear(&b);
+    return st;
+}
+
+/* The last round, if it is signed and not open: a crash, or an old copy of the journal? (See the
+ * header's table.) */
+static sefl_status settle(journal_csp *jc, uint64_t last)
+{
+    sefl_status st = SEFL_OK;
+    csp_round now;
+    uint64_t noted;
+    uint8_t digest[SHA256_BYTES];
+    bool charged, marked, whole = false;
+    SEFL_TRY(account_knows(jc->a, last));
+    SEFL_TRY(account_noted(jc->a, &noted, digest));
+    SEFL_CHECK(noted <= last, SEFL_ESTATE,
+               "round %" PRIu64 " of this task was opened, but %s ends with round %" PRIu64
+               ": it is an old copy. A round could be opened twice: " ACCOUNT_REMEDY,
+               noted, journal_folder(jc->j), last);
+    SEFL_TRY(get(jc, last, &now));
+    if (now.state != CSP_SIGNED)
+        goto done;
+    SEFL_TRY(account_has(jc->a, last, &charged));
+    SEFL_TRY(has_fact(jc, last, "charging", &marked));
+    if (noted == last)
+        SEFL_TRY(has_output(jc, last, digest, &whole));
+    else if (marked || !charged)
+        goto done;
+    if (whole)
+        SEFL_TRY(put_state(jc, last, CSP_OPENED, &now.header));
+    else
+        SEFL_TRY(skip(jc, last, CSP_SKIP_OLD_STATE));
 done:
     return st;
 }
@@ -262,7 +311,7 @@ sefl_status journal_csp_new(journal_csp **out, journal *j, account *a, const sef
     SEFL_TRY(sefl_new(&jc, 1, sizeof *jc));
     *jc = (journal_csp){ j, a, coins };
     SEFL_TRY(highest(jc, &last, &opened, &skipped));
-    SEFL_TRY(check_charges(jc, last));
+    SEFL_TRY(settle(jc, last));
     SEFL_TRY(forget_old(jc, last));
     *out = jc, jc = NULL;
 done:

@@ -6,13 +6,21 @@
  *     csp_journal table = journal_csp_table(jc);
  *
  * A round's row has csp_round_state; its facts are header, statement, id, digest, skip (the reason);
- * its one secret is `output`, sealed under the round's key. An opening is: charged before (checked),
- * output durable, then statement, id, digest and the mark in one transaction: a crash before leaves
- * a file that the next attempt replaces, one after it leaves all. `forget` wipes key and output; the
- * mark stays. What a crash kept from being forgotten is wiped by journal_csp_new.
- * A ledger that has charged rounds which the journal does not know shows that the journal was deleted
- * or an old copy put back: the mark of an opening may be lost with it, so that task is refused for
- * good (SEFL_ESTATE). A copy from after the round's header cannot be told from a crash.
+ * its one secret is `output`, sealed under the round's key. `forget` wipes key and output; the state
+ * stays. What a crash kept from being forgotten is wiped by journal_csp_new.
+ *
+ * Journal and ledger are written in turn, so that neither can be put back alone without being found.
+ * An opening is, each step durable before the next:
+ *     1. fact "charging" in the journal      2. the charge in the ledger
+ *     3. output, statement, id, digest       4. round and digest noted beside the ledger
+ *     5. state CSP_OPENED                    (only then the first byte of the output leaves)
+ * journal_csp_new looks at the last round, if that is signed and not open:
+ *     not charged, no note      nothing happened
+ *     1, 2                      a crash before the opening: AS asks again
+ *     1 to 4, the digests fit   a crash after it: the round is open, with the output that lies there
+ *     2 without 1, 4 without 3  the journal is an old copy and the round may have been opened before:
+ *                               it is skipped for good (CSP_SKIP_OLD_STATE)
+ * Charges of rounds that the journal has no header of: the whole task is refused (SEFL_ESTATE).
  * The rules are checked here once more: sign only a new round, open and skip only a signed one:
  * anything else is SEFL_ESTATE.
  * Threads: one owner.   Secrets: output. */

@@ -15,6 +15,8 @@ int folder_remove(void **state);
 const char *folder_path(const char *name);
 /* Writes a file and gives its path. */
 const char *folder_put(const char *name, const void *bytes, size_t n);
+/* Replaces a file or folder by a copy of another: paths, not names. */
+void folder_copy(const char *to, const char *from);
 /* How many files and folders lie in it, hidden ones not counted. */
 size_t folder_count(void);
 

@@ -80,6 +80,12 @@ static sefl_status model_fact(rounds *r)
     return journal_fact_put(r->c.journal, 0, "model", span_of(bytes, sizeof bytes));
 }
 
+/* Only grows while the task goes on. */
+static uint64_t step_of(const agg_memory *m)
+{
+    return m->round * 16 + m->phase;
+}
+
 sefl_status rounds_remember(rounds *r)
 {
     sefl_status st = SEFL_OK;
@@ -99,10 +105,36 @@ sefl_status rounds_remember(rounds *r)
     SEFL_TRY(model_fact(r));
     SEFL_TRY(journal_commit(r->c.journal));
     r->stored = m;
+    if (step_of(&m) != r->noted) {
+        SEFL_TRY(account_note(r->c.account, step_of(&m), NULL));
+        r->noted = step_of(&m);
+    }
 done:
     if (st != SEFL_OK)
         journal_rollback(r->c.journal);
     buf_clear(&b);
+    return st;
+}
+
+/* Is the journal an old copy? Then the ledger, or the note beside it, knows more. */
+static sefl_status check_age(rounds *r, const agg_memory *m)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t hash[SHA256_BYTES];
+    bool charged;
+    SEFL_TRY(account_knows(r->c.account, m->round));
+    SEFL_TRY(account_has(r->c.account, m->round, &charged));
+    SEFL_CHECK(!charged || m->phase >= AGG_OPENING, SEFL_ESTATE,
+               "an old copy of %s was put back: round %" PRIu64
+               " is charged, and the journal says that it is still %s; " ACCOUNT_REMEDY,
+               journal_folder(r->c.journal), m->round, agg_phase_name(m->phase));
+    SEFL_TRY(account_noted(r->c.account, &r->noted, hash));
+    SEFL_CHECK(r->noted <= step_of(m), SEFL_ESTATE,
+               "an old copy of %s was put back: it stands at round %" PRIu64
+               ", %s, but this server got to round %" PRIu64 ", %s; " ACCOUNT_REMEDY,
+               journal_folder(r->c.journal), m->round, agg_phase_name(m->phase), r->noted / 16,
+               agg_phase_name((agg_phase)(r->noted % 16)));
+done:
     return st;
 }
 
@@ -279,11 +311,12 @@ static sefl_status restore(rounds *r)
     SEFL_TRY(restore_signals(r));
     st = journal_fact_get(r->c.journal, 0, "agg", &b);
     if (st == SEFL_ENOTFOUND) {
-        st = SEFL_OK;
-        goto done; /* a new task */
+        st = check_age(r, &m); /* a new task */
+        goto done;
     }
     SEFL_TRY(st);
     SEFL_TRY(memory_read(&m, buf_span(&b)));
+    SEFL_TRY(check_age(r, &m));
     if (m.phase == AGG_COLLECTING || m.phase == AGG_FREEZING)
         SEFL_TRY(journal_update_count(r->c.journal, m.round, &m.clients));
     st = journal_round_get(r->c.journal, m.round, &r->row);

@@ -30,6 +30,7 @@ struct rounds {
     pthread_cond_t event; /* an update came, or stop */
     agg *a;
     agg_memory stored;            /* what the journal has of the machine */
+    uint64_t noted;               /* its step that is noted beside the ledger */
     journal_round row;            /* and of the present round */
     release_from model;           /* the latest release */
     sefl_buf header;              /* of the present round, once it is signed */

@@ -3,6 +3,7 @@
 #include "roles/aggregator/rounds_inside.h"
 
 #include "base/alloc.h"
+#include "base/ct.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -55,11 +56,66 @@ done:
     return st;
 }
 
-sefl_status order_dial(rounds *r)
+/* What waiting does not change: the servers' states or ledgers do not belong together. */
+static sefl_status cannot_go_on(void)
+{
+    return sefl_fail(SEFL_ESTATE, "%s; " ACCOUNT_REMEDY, sefl_last_error());
+}
+
+/* CSP's WELCOME beside our journal: has one of us less than the other has told it? */
+static sefl_status compare_states(rounds *r)
 {
     sefl_status st = SEFL_OK;
-    if (open_link(r) != SEFL_OK)
+    const as_peer *p = as_link_peer(r->link);
+    const as_journal *j = r->c.as_journal;
+    uint64_t ended = p->opened > p->skipped ? p->opened : p->skipped, attempt;
+    uint8_t seed[AHE_SEED_BYTES];
+    pthread_mutex_lock(&r->lock);
+    agg_memory m = agg_remember(r->a);
+    pthread_mutex_unlock(&r->lock);
+    SEFL_CHECK(p->signed_ <= m.round && (ended < m.round || m.phase >= AGG_OPENING), SEFL_ESTATE,
+               "an old copy of this server's state was put back: it stands at round %" PRIu64
+               ", %s, but CSP has signed round %" PRIu64 " for it and ended round %" PRIu64,
+               m.round, agg_phase_name(m.phase), p->signed_, ended);
+    SEFL_CHECK(ended + 1 >= m.round && (p->signed_ >= m.round || m.phase < AGG_COLLECTING),
+               SEFL_ESTATE,
+               "an old copy of CSP's state was put back: it has signed round %" PRIu64
+               " and ended round %" PRIu64 ", but we stand at round %" PRIu64 ", %s",
+               p->signed_, ended, m.round, agg_phase_name(m.phase));
+    /* a mask is drawn after CSP's charge, and before CSP can open */
+    st = j->masked(j->ctx, m.round, &attempt, seed);
+    sefl_wipe(seed, sizeof seed);
+    SEFL_CHECK(st != SEFL_OK || !p->behind, SEFL_ESTATE,
+               "an old copy of CSP's state and ledger was put back: CSP had charged round %" PRIu64
+               " before it took our masked sum, and its ledger does not have that charge",
+               m.round);
+    SEFL_CHECK(st != SEFL_ENOTFOUND || m.phase != AGG_OPENING || p->opened < m.round, SEFL_ESTATE,
+               "an old copy of this server's state was put back: CSP has opened round %" PRIu64
+               ", and the mask of its sum is not here",
+               m.round);
+    if (st == SEFL_ENOTFOUND)
+        st = SEFL_OK;
+    SEFL_TRY(st);
+    if (m.phase < AGG_COLLECTING && p->signed_ == m.round)
+        log_warn(r->c.log,
+                 "CSP signed this round before: the link broke then, or this server's state is an "
+                 "old copy and updates acknowledged since are lost",
+                 lf_u64("round", m.round));
+done:
+    return st == SEFL_ESTATE ? cannot_go_on() : st;
+}
+
+sefl_status order_dial(rounds *r)
+{
+    sefl_status st = open_link(r);
+    if (st == SEFL_ESTATE) {
+        st = cannot_go_on();
+        r->c.dial.hang_up(r->c.dial.ctx);
+        goto done;
+    }
+    if (st != SEFL_OK)
         return rounds_link_down(r, "dial");
+    SEFL_TRY(compare_states(r));
     log_info(r->c.log, "link to CSP is up");
     SEFL_TRY(tell(r, AGG_LINK_UP, 0));
 done:
@@ -80,6 +136,10 @@ sefl_status order_sign(rounds *r, const agg_order *o)
     if (st == SEFL_EBUDGET) {
         log_info(r->c.log, "budget", lf_u64("round", o->round), lf_str("why", sefl_last_error()));
         st = tell(r, AGG_BUDGET, o->round);
+        goto done;
+    }
+    if (st == SEFL_ESTATE) { /* another header was signed, or the ledgers differ */
+        st = cannot_go_on();
         goto done;
     }
     if (st != SEFL_OK) { /* also a refusal: dialling anew compares task and ledgers again */
@@ -199,10 +259,8 @@ done:
 static sefl_status sum_for(rounds *r, uint64_t round, ahe_sum **sum)
 {
     sefl_status st = SEFL_OK;
-    uint64_t opened, skipped;
     *sum = NULL;
-    as_link_peer(r->link, &opened, &skipped);
-    if (opened >= round)
+    if (as_link_peer(r->link)->opened >= round)
         return SEFL_OK;
     SEFL_TRY(settle_sum(r, round));
     SEFL_TRY(collect_close(r->collect, round, sum,

@@ -88,9 +88,10 @@ static void word(tape *t, rd *r, uint64_t opened)
             frame(&t->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), rest);
         break;
     case 1:
-        CHECK_OK(wr_u16(&b, take(r)));
+        CHECK_OK(wr_u16(&b, (uint16_t)(LINK_VERSION - 1 + take(r)))); /* 1: ours */
         m = mark(take(r));
         CHECK_OK(link_mark_write(&b, &m));
+        CHECK_OK(wr_u64(&b, opened + 1));
         CHECK_OK(wr_u64(&b, opened));
         CHECK_OK(wr_u64(&b, 0));
         frame(&t->in, LINK_WELCOME, buf_span(&b));

@@ -122,8 +122,8 @@ static void word(tape *t, rd *r, mem_ledger *as)
             frame(&t->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), 0, rest);
         break;
     case 1:
-        CHECK_OK(wr_u16(&b, 1));
-        CHECK_OK(wr_u16(&b, 1));
+        CHECK_OK(wr_u16(&b, LINK_VERSION));
+        CHECK_OK(wr_u16(&b, LINK_VERSION));
         CHECK_OK(link_mark_write(&b, mark));
         CHECK_OK(wr_raw(&b, w->t.id, 32));
         frame(&t->in, LINK_HELLO, 0, buf_span(&b));

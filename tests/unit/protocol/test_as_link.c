@@ -47,6 +47,7 @@ static void welcome(parrot *x, unsigned version, const mem_ledger *l, uint64_t o
     CHECK_OK(wr_u16(&b, (uint16_t)version));
     put_mark(&b, l);
     CHECK_OK(wr_u64(&b, opened));
+    CHECK_OK(wr_u64(&b, opened));
     CHECK_OK(wr_u64(&b, 0));
     answer(x, LINK_WELCOME, buf_span(&b));
     answer(x, LINK_YES, span_of("", 0));
@@ -88,23 +89,23 @@ static void answers_that_as_refuses(void **state)
     world_sum(w, 1);
 
     as_begin(&a, w); /* another version */
-    welcome(&a.x, 2, &w->a.ledger, 0);
+    welcome(&a.x, LINK_VERSION + 1, &w->a.ledger, 0);
     CHECK_STATUS(as_link_new(&l, &a.ch, &a.cfg), SEFL_EUNSUPPORTED);
     buf_clear(&a.x.bytes);
 
     CHECK_OK(ledger_pay(&other, 9)); /* CSP's ledger ahead, forked, too far behind */
     as_begin(&a, w);
-    welcome(&a.x, 1, &other, 0);
+    welcome(&a.x, LINK_VERSION, &other, 0);
     CHECK_STATUS(as_link_new(&l, &a.ch, &a.cfg), SEFL_ESTATE);
     buf_clear(&a.x.bytes);
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
     as_begin(&a, w);
-    welcome(&a.x, 1, &other, 0);
+    welcome(&a.x, LINK_VERSION, &other, 0);
     CHECK_STATUS(as_link_new(&l, &a.ch, &a.cfg), SEFL_ESTATE);
     buf_clear(&a.x.bytes);
     CHECK_OK(ledger_pay(&w->a.ledger, 2));
     as_begin(&a, w);
-    welcome(&a.x, 1, &(mem_ledger){ 0 }, 0);
+    welcome(&a.x, LINK_VERSION, &(mem_ledger){ 0 }, 0);
     CHECK_STATUS(as_link_new(&l, &a.ch, &a.cfg), SEFL_ESTATE);
     buf_clear(&a.x.bytes);
     w->a.ledger = (mem_ledger){ 0 };
@@ -121,7 +122,7 @@ static void answers_that_as_refuses(void **state)
         put_mark(&b, &w->a.ledger);
         CHECK_OK(envelope_write(&b, &env));
         as_begin(&a, w);
-        welcome(&a.x, 1, &w->a.ledger, 0);
+        welcome(&a.x, LINK_VERSION, &w->a.ledger, 0);
         answer(&a.x, LINK_HEADER, buf_span(&b));
         CHECK_OK(as_link_new(&l, &a.ch, &a.cfg));
         CHECK_STATUS(as_link_header(l, &both, &h), want[i]);
@@ -138,7 +139,7 @@ static void answers_that_as_refuses(void **state)
     put_mark(&b, &w->a.ledger);
     as_begin(&a, w);
     o.journal = &a.journal;
-    welcome(&a.x, 1, &w->a.ledger, 1);
+    welcome(&a.x, LINK_VERSION, &w->a.ledger, 1);
     answer(&a.x, LINK_GO, buf_span(&b));
     CHECK_OK(as_link_new(&l, &a.ch, &a.cfg));
     CHECK_STATUS(as_link_open(l, &o, &kept, got), SEFL_EPROTO);
@@ -148,7 +149,7 @@ static void answers_that_as_refuses(void **state)
 
     as_begin(&a, w);
     o.journal = &a.journal;
-    welcome(&a.x, 1, &w->a.ledger, 0);
+    welcome(&a.x, LINK_VERSION, &w->a.ledger, 0);
     answer(&a.x, LINK_GO, buf_span(&b));
     CHECK_OK(as_link_new(&l, &a.ch, &a.cfg));
     CHECK_STATUS(as_link_open(l, &o, &kept, got), SEFL_ECLOSED);
@@ -160,7 +161,7 @@ static void answers_that_as_refuses(void **state)
 
     as_begin(&a, w); /* the same attempt once more: no mask is drawn for it */
     o.journal = &a.journal;
-    welcome(&a.x, 1, &w->a.ledger, 0);
+    welcome(&a.x, LINK_VERSION, &w->a.ledger, 0);
     CHECK_OK(as_link_new(&l, &a.ch, &a.cfg));
     CHECK_STATUS(as_link_open(l, &o, &kept, got), SEFL_EINVAL);
     as_link_free(l);
@@ -186,7 +187,7 @@ static void answers_that_as_refuses(void **state)
         as_begin(&a, w);
         o.journal = &a.journal;
         o.attempt = 2;
-        welcome(&a.x, 1, &w->a.ledger, 0);
+        welcome(&a.x, LINK_VERSION, &w->a.ledger, 0);
         answer(&a.x, LINK_NO, span_of(body, 6));
         CHECK_OK(as_link_new(&l, &a.ch, &a.cfg));
         CHECK_STATUS(as_link_open(l, &o, &kept, got), no[i].st);

@@ -303,9 +303,8 @@ static void lost_decode_bits_lose_the_round(void **state)
         connect_(&c, w, NULL, false);
         as_link_config cfg = world_as(&c);
         CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
-        uint64_t opened, skipped;
-        as_link_peer(l, &opened, &skipped);
-        assert_true(opened == 1 && skipped == 0);
+        const as_peer *p = as_link_peer(l);
+        assert_true(p->signed_ == 1 && p->opened == 1 && p->skipped == 0 && !p->behind);
         as_open o = { .round = 1, .attempt = ++w->attempt, .clients = 3, .journal = &c.as };
         memcpy(o.set, w->set, 32);
         CHECK_STATUS(as_link_open(l, &o, &kept, got), SEFL_ECRYPTO);

@@ -81,7 +81,7 @@ static void greet(connection *c, world *w)
 {
     sefl_buf b = { 0 };
     connect_(c, w, NULL, false);
-    put_hello(&b, w, &w->a.ledger, 1);
+    put_hello(&b, w, &w->a.ledger, LINK_VERSION);
     assert_int_equal(say_buf(c, LINK_HELLO, &b), LINK_WELCOME);
     assert_int_equal(say(c, LINK_TASK, buf_span(&w->envelope)), LINK_YES);
     buf_clear(&b);
@@ -107,7 +107,7 @@ static void words_out_of_order(void **state)
     connect_(&c, w, NULL, false);
     for (size_t i = 1; i < sizeof asked / sizeof asked[0]; i++)
         assert_int_equal(say(&c, asked[i], span_of("", 0)), LINK_NO_ORDER);
-    put_hello(&b, w, &w->a.ledger, 1);
+    put_hello(&b, w, &w->a.ledger, LINK_VERSION);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_WELCOME);
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++)
         if (asked[i] != LINK_TASK && asked[i] != LINK_PING && asked[i] != LINK_BYE)
@@ -115,7 +115,7 @@ static void words_out_of_order(void **state)
     assert_int_equal(say(&c, LINK_PING, span_of("", 0)), LINK_PONG);
     assert_int_equal(say(&c, LINK_TASK, buf_span(&w->envelope)), LINK_YES);
     assert_int_equal(say(&c, LINK_TASK, buf_span(&w->envelope)), LINK_NO_ORDER);
-    put_hello(&b, w, &w->a.ledger, 1);
+    put_hello(&b, w, &w->a.ledger, LINK_VERSION);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_ORDER);
     assert_int_equal(say(&c, LINK_BYE, span_of("\0", 1)), 0);
     disconnect(&c);
@@ -179,7 +179,7 @@ static void questions_of_another_length(void **state)
                 connect_(&c, w, NULL, false);
             else if (asked[q] == LINK_TASK) {
                 connect_(&c, w, NULL, false);
-                put_hello(&b, w, &w->a.ledger, 1);
+                put_hello(&b, w, &w->a.ledger, LINK_VERSION);
                 assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_WELCOME);
             } else {
                 greet(&c, w);
@@ -191,7 +191,7 @@ static void questions_of_another_length(void **state)
             buf_reset(&b);
             switch (asked[q]) {
             case LINK_HELLO:
-                put_hello(&b, w, &w->a.ledger, 1);
+                put_hello(&b, w, &w->a.ledger, LINK_VERSION);
                 break;
             case LINK_TASK:
                 CHECK_OK(wr_raw(&b, w->envelope.p, w->envelope.n));
@@ -242,12 +242,12 @@ static void another_version_or_task(void **state)
     sefl_buf b = { 0 };
     connection c;
     connect_(&c, w, NULL, false);
-    put_hello(&b, w, &w->a.ledger, 2);
+    put_hello(&b, w, &w->a.ledger, LINK_VERSION + 1);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_VERSION);
-    put_hello(&b, w, &w->a.ledger, 1);
+    put_hello(&b, w, &w->a.ledger, LINK_VERSION);
     b.p[b.n - 1] ^= 1;
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_TASK);
-    put_hello(&b, w, &w->a.ledger, 1);
+    put_hello(&b, w, &w->a.ledger, LINK_VERSION);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_WELCOME);
 
     envelope env;
@@ -286,7 +286,7 @@ static void ledgers_that_differ(void **state)
 
     CHECK_OK(ledger_pay(&w->a.ledger, 1)); /* AS ahead, no round to open */
     connect_(&c, w, NULL, false);
-    put_hello(&b, w, &w->a.ledger, 1);
+    put_hello(&b, w, &w->a.ledger, LINK_VERSION);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_LEDGER);
     disconnect(&c);
 
@@ -301,17 +301,17 @@ static void ledgers_that_differ(void **state)
 
     CHECK_OK(ledger_pay(&w->a.ledger, 2)); /* by two charges */
     connect_(&c, w, NULL, false);
-    put_hello(&b, w, &w->a.ledger, 1);
+    put_hello(&b, w, &w->a.ledger, LINK_VERSION);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_LEDGER);
     disconnect(&c);
 
     w->a.ledger = (mem_ledger){ 0 };
     CHECK_OK(ledger_pay(&w->c.ledger, 1)); /* CSP ahead */
     connect_(&c, w, NULL, false);
-    put_hello(&b, w, &w->a.ledger, 1);
+    put_hello(&b, w, &w->a.ledger, LINK_VERSION);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_LEDGER);
     CHECK_OK(ledger_pay(&fork, 9)); /* two histories */
-    put_hello(&b, w, &fork, 1);
+    put_hello(&b, w, &fork, LINK_VERSION);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_LEDGER);
     disconnect(&c);
 

@@ -40,6 +40,7 @@ typedef struct agg_world {
     uint64_t cut[2];  /* cuts of the next connection: wire of link_pair.h */
     bool unreachable; /* CSP does not answer */
     unsigned dials;
+    void (*before_dial)(struct agg_world *w);
     pthread_t csp_thread;
     bool connected;
     world watch; /* only for wire's type */
@@ -274,6 +275,8 @@ static inline sefl_status aw_dial(void *ctx, channel **out)
 {
     agg_world *w = (agg_world *)ctx;
     w->dials++;
+    if (w->before_dial)
+        w->before_dial(w);
     if (w->unreachable)
         return sefl_fail(SEFL_ECLOSED, "test: nobody answers");
     CHECK_OK(channel_pair_new(&w->wire[0].inner, &w->wire[1].inner, 30000));

@@ -303,6 +303,13 @@ static void broken_links(void **state)
             }
 }
 
+/* A journal that a test has set back must not look like an old copy. */
+static void forget_note(agg_world *w)
+{
+    char path[300];
+    assert_int_equal(remove(aw_path(w, path, "ledger.latest")), 0);
+}
+
 /* What CSP kept cannot be decoded any more: the round is skipped, its charge stands on both sides. */
 static void lost_bits(void **state)
 {
@@ -325,6 +332,7 @@ static void lost_bits(void **state)
     buf_clear(&b);
     CHECK_OK(journal_drop(w.j, 1, "sealed"));
     CHECK_OK(journal_drop(w.j, 1, "release"));
+    forget_note(&w);
     aw_close(&w);
     w.stop_in = AGG_PHASES;
     aw_start(&w);
@@ -368,6 +376,7 @@ static void one_release(void **state)
         b.p[1] = AGG_OPENING;
         CHECK_OK(journal_fact_put(w.j, 0, "agg", buf_span(&b)));
         buf_clear(&b);
+        forget_note(&w);
         aw_close(&w);
         w.coins.seed = 2; /* as the system's generator would: other coins */
         if (i == 0)
@@ -593,6 +602,177 @@ static void unusable_models(void **state)
     aw_free(&w);
 }
 
+/* ---- old copies put back ----------------------------------------------------------------------- */
+
+/* Moments of a task of two rounds. OPENING: the set is frozen; CHARGED: and our ledger has the charge. */
+enum { CHARGED = AGG_PHASES, FIRST_OPENED = 4, FIRST_RELEASED = 5 };
+static const struct {
+    uint64_t round;
+    unsigned phase;
+} moments[] = { { 1, AGG_SIGNING },    { 1, AGG_COLLECTING }, { 1, AGG_OPENING },
+                { 1, CHARGED },        { 1, AGG_RELEASING },  { 2, AGG_SIGNING },
+                { 2, AGG_COLLECTING }, { 2, AGG_OPENING },    { 2, AGG_RELEASING },
+                { 2, AGG_DONE } };
+enum { MOMENTS = sizeof moments / sizeof *moments };
+
+/* Runs until this moment, which comes next or later. */
+static void go_to(agg_world *w, size_t moment)
+{
+    if (moments[moment].phase == CHARGED) {
+        CHECK_OK(aw_try_open(w));
+        CHECK_OK(account_charge(w->account, moments[moment].round));
+        aw_close(w);
+        return;
+    }
+    w->stop_in = (agg_phase)moments[moment].phase;
+    w->stop_round = moments[moment].round;
+    aw_start(w);
+    until_it_ends(w, 3, NULL);
+    sefl_status st = aw_join(w);
+    assert_true(st == SEFL_ECANCELLED || (st == SEFL_OK && w->stop_in == AGG_DONE));
+}
+
+/* Between the server's folder and "copy-N" in it. */
+static void copy_state(agg_world *w, size_t moment, bool whole, bool back)
+{
+    static const char *const what[] = { "state", "ledger", "ledger.latest" };
+    char here[300], there[300], name[64];
+    for (size_t i = 0; i < (whole ? 3 : 1); i++) {
+        snprintf(name, sizeof name, "copy-%zu.%s", moment, what[i]);
+        aw_path(w, here, what[i]), aw_path(w, there, name);
+        folder_copy(back ? here : there, back ? there : here);
+    }
+}
+
+/* AS's state folder alone: whatever the two moments, the next start names it. */
+static void old_state_is_named(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
+    for (size_t then = 0; then < MOMENTS; then++) {
+        if (moments[then].phase == CHARGED)
+            continue; /* the state folder is that of OPENING */
+        go_to(&w, then);
+        copy_state(&w, then, false, false);
+        for (size_t from = 0; from < then; from++) {
+            if (moments[from].phase == CHARGED)
+                continue;
+            copy_state(&w, from, false, true);
+            CHECK_STATUS(aw_try_open(&w), SEFL_ESTATE);
+            if (!strstr(sefl_last_error(), "old copy"))
+                fail_msg("moments %zu, %zu: %s", from, then, sefl_last_error());
+            aw_close(&w);
+        }
+        copy_state(&w, then, false, true);
+    }
+    assert_int_equal(w.mc.opened[1], 1);
+    assert_int_equal(w.mc.opened[2], 1);
+    aw_check_model(&w, (const unsigned[]){ 3, 3 }, 2);
+    aw_free(&w);
+}
+
+/* Without the note beside the ledger: the charges show it, once the copy is older than one. */
+static void charges_name_an_old_state(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
+    go_to(&w, 1);
+    copy_state(&w, 1, false, false);
+    go_to(&w, FIRST_OPENED);
+    copy_state(&w, 1, false, true);
+    forget_note(&w);
+    CHECK_STATUS(aw_try_open(&w), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "round 1 is charged"));
+    aw_close(&w);
+    char empty[300], path[300];
+    CHECK_OK(file_make_folder(aw_path(&w, empty, "empty"), 0700));
+    folder_copy(aw_path(&w, path, "state"), empty); /* deleted */
+    CHECK_STATUS(aw_try_open(&w), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "has charged 1 rounds"));
+    aw_free(&w);
+}
+
+/* Everything that AS has, ledger included: CSP knows better. What was released stays released, and
+ * whoever cannot go on says why. */
+static void old_folder_is_named(void **state)
+{
+    (void)state;
+    for (size_t from = 1; from <= FIRST_RELEASED; from++)
+        for (size_t then = from + 1; then <= FIRST_RELEASED + 1; then++) {
+            agg_world w;
+            aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
+            for (size_t m = 1; m <= then; m++) {
+                go_to(&w, m);
+                if (m == from)
+                    copy_state(&w, m, true, false);
+            }
+            copy_state(&w, from, true, true);
+            w.stop_in = AGG_PHASES;
+            aw_start(&w);
+            until_it_ends(&w, 3, NULL);
+            sefl_status st = aw_join(&w);
+            bool named = st == SEFL_ESTATE && strstr(w.why, "old copy");
+            bool must = then >= FIRST_RELEASED && from < FIRST_OPENED;
+            if (named ? then < FIRST_OPENED : st != SEFL_OK || must)
+                fail_msg("moments %zu, %zu: %s: %s", from, then, sefl_status_name(st), w.why);
+            assert_true(w.mc.opened[1] <= 1 && w.mc.opened[2] <= 1);
+            aw_free(&w);
+        }
+}
+
+/* CSP's state and ledger as they were before it charged round 1. */
+static void set_csp_back(agg_world *w)
+{
+    char path[300];
+    if (w->mc.opened[1] == 0 || w->mc.round[1].state != CSP_OPENED)
+        return;
+    ledger_close(w->csp_ledger);
+    CHECK_OK(remove(aw_path(w, path, "csp.ledger")) ? SEFL_EIO : SEFL_OK);
+    CHECK_OK(ledger_create(path, "testers"));
+    CHECK_OK(ledger_open(&w->csp_ledger, path, "testers", NULL));
+    w->mc.ledger = (mem_ledger){ 0 };
+    w->mc.round[1].state = CSP_SIGNED;
+}
+
+/* The link breaks before the first byte of the output leaves. */
+static sefl_status open_and_cut(void *ctx, uint64_t round, sefl_span statement,
+                                const uint8_t id[NOISE_ID], sefl_span output,
+                                const uint8_t digest[SHA256_BYTES])
+{
+    wire *x = &((agg_world *)ctx)->wire[1];
+    x->cut = x->count + 1;
+    return aw_open(ctx, round, statement, id, output, digest);
+}
+
+/* It opened the round, the output was lost on its way, and an old copy of all that it has was put back:
+ * AS knows that CSP had charged, and does not ask for a second opening. */
+static void old_csp_is_named(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
+    w.csp_journal.open = open_and_cut;
+    w.before_dial = set_csp_back;
+    aw_start(&w);
+    until_it_ends(&w, 3, NULL);
+    CHECK_STATUS(aw_join(&w), SEFL_ESTATE);
+    assert_non_null(strstr(w.why, "old copy of CSP's state and ledger"));
+    assert_int_equal(w.mc.opened[1], 1);
+    aw_free(&w);
+
+    /* and where AS has the output */
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
+    go_to(&w, FIRST_RELEASED);
+    set_csp_back(&w);
+    w.stop_in = AGG_PHASES;
+    aw_start(&w);
+    assert_int_equal(aw_join(&w), SEFL_ESTATE);
+    assert_non_null(strstr(w.why, "old copy of CSP's state"));
+    aw_free(&w);
+}
+
 #if SEFL_FAULTS
 /* The n-th write or sync of the whole run fails. Whatever comes of it (an upload refused, the role
  * ended), after a restart the task completes: every acknowledged update in its sum once, one opening
@@ -656,6 +836,10 @@ int main(void)
         cmocka_unit_test(news),
         cmocka_unit_test(spoiled_rounds),
         cmocka_unit_test(unusable_models),
+        cmocka_unit_test(old_state_is_named),
+        cmocka_unit_test(charges_name_an_old_state),
+        cmocka_unit_test(old_folder_is_named),
+        cmocka_unit_test(old_csp_is_named),
 #if SEFL_FAULTS
         cmocka_unit_test(failing_disks),
 #endif

@@ -189,8 +189,98 @@ static void csp_journal_lost(void **state)
     assert_int_equal(rename(now, old), 0);
     CHECK_STATUS(desk_open(&d, "lost"), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "charged 2 rounds"));
+    assert_non_null(strstr(sefl_last_error(), "old copy"));
     desk_close(&d);
     CHECK_STATUS(desk_open(&d, "lost"), SEFL_ESTATE); /* still */
+    desk_close(&d);
+}
+
+/* The steps of round 1: each is what CSP's folder holds at one moment. */
+enum { EMPTY, SIGNED, MARKED, CHARGED, OPENED, NEXT_SIGNED, STEPS };
+
+static void one_step(desk *d, int step)
+{
+    csp_round one = signed_round(1), two = signed_round(2);
+    if (step == SIGNED)
+        CHECK_OK(d->t.sign(d->t.ctx, &one));
+    else if (step == MARKED) /* as if it had died before the charge */
+        CHECK_OK(journal_fact_put(d->j, 1, "charging", span_of("1", 1)));
+    else if (step == CHARGED)
+        CHECK_OK(d->t.charge(d->t.ctx, 1));
+    else if (step == OPENED)
+        CHECK_OK(d->t.open(d->t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    else if (step == NEXT_SIGNED)
+        CHECK_OK(d->t.sign(d->t.ctx, &two));
+}
+
+/* A copy of the state folder of every step, put back at every later one, while the ledger stays: the
+ * task is refused, or the round is skipped for good, or it is open with the output that it had; only
+ * where nothing was charged, or the copy knows of the charge and nothing was opened, is it opened. */
+static void csp_old_copies(void **state)
+{
+    (void)state;
+    char now[300], copy[STEPS][310];
+    snprintf(now, sizeof now, "%s", folder_path("old"));
+    for (int then = 0; then < STEPS; then++) {
+        desk d;
+        CHECK_OK(desk_open(&d, "old"));
+        one_step(&d, then);
+        desk_close(&d);
+        snprintf(copy[then], sizeof copy[then], "%s-%d", now, then);
+        folder_copy(copy[then], now);
+        for (int from = 0; from < then; from++) {
+            csp_round r;
+            folder_copy(now, copy[from]);
+            sefl_status st = desk_open(&d, "old");
+            if (from == EMPTY && then >= CHARGED) {
+                CHECK_STATUS(st, SEFL_ESTATE);
+                assert_non_null(strstr(sefl_last_error(), "old copy"));
+                desk_close(&d);
+                continue;
+            }
+            CHECK_OK(st);
+            CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+            if (from == OPENED) {
+                assert_int_equal(r.state, CSP_OPENED);
+                check_kept(&d, 1, "output");
+            } else if (then >= OPENED || (then == CHARGED && from == SIGNED)) {
+                assert_int_equal(r.state, CSP_SKIPPED);
+                assert_int_equal(r.skip, CSP_SKIP_OLD_STATE);
+                CHECK_OK(d.t.charge(d.t.ctx, 1));
+                CHECK_STATUS(d.t.open(d.t.ctx, 1, span_of_str("s"), id_b, span_of_str("x"), digest),
+                             SEFL_ESTATE);
+            } else {
+                assert_int_equal(r.state, from == EMPTY ? CSP_NEW : CSP_SIGNED);
+            }
+            desk_close(&d);
+        }
+        folder_copy(now, copy[then]);
+    }
+}
+
+/* Died in the middle of an opening: after the charge it is opened then; after the note beside the
+ * ledger it is open, with that output. */
+static void csp_opening_interrupted(void **state)
+{
+    (void)state;
+    desk d;
+    csp_round r;
+    journal_round row;
+    CHECK_OK(desk_open(&d, "half"));
+    for (int step = SIGNED; step <= CHARGED; step++) {
+        one_step(&d, step);
+        desk_again(&d, "half");
+        CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+        assert_int_equal(r.state, CSP_SIGNED);
+    }
+    one_step(&d, OPENED);
+    CHECK_OK(journal_round_get(d.j, 1, &row));
+    row.state = CSP_SIGNED;
+    CHECK_OK(journal_round_put(d.j, &row));
+    desk_again(&d, "half");
+    check_kept(&d, 1, "output");
+    CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+    assert_int_equal(r.state, CSP_OPENED);
     desk_close(&d);
 }
 
@@ -339,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(csp_rounds),       cmocka_unit_test(csp_forgets_later),
         cmocka_unit_test(csp_journal_lost), cmocka_unit_test(csp_faults),
+        cmocka_unit_test(csp_old_copies),   cmocka_unit_test(csp_opening_interrupted),
         cmocka_unit_test(as_rounds),        cmocka_unit_test(as_faults),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
