@@ -481,8 +481,9 @@ done:
 
 const bench_def bench_2pc = {
     "2pc", "OT, garbling, the joint noise over loopback",
-    "           --coords N (1000000)  --part all|ot|garble|end|shares  --ot-k 1|2|4|8 (4)\n"
-    "           --chunk C (1024)  --store DIR (in memory)  --all-paths",
+    "           --coords N (1000000)  --part all|ot|garble|end|shares\n"
+    "           --ot-k 1|2|4|8 (4)  --chunk C (1024)  --store DIR (in memory)\n"
+    "           --all-paths",
     run
 };
 

@@ -58,25 +58,6 @@ static uint64_t all_zero(const uint8_t *p, size_t n)
     return ct_is_zero_u64(any);
 }
 
-/* 1/a mod 2^(64*n), a odd, by Newton's iteration on the whole number. */
-static void inverse_2k(mp_limb_t *out, const mp_limb_t *a, mp_size_t n)
-{
-    mp_limb_t t[2 * N_LIMBS], u[2 * N_LIMBS], tmp[4 * N_LIMBS];
-    assert(mpn_sec_mul_itch(n, n) <= 4 * N_LIMBS);
-    memset(out, 0, (size_t)n * sizeof *out);
-    out[0] = 1;
-    for (unsigned bits = 1; bits < 64 * (unsigned)n; bits *= 2) { /* x = x*(2 - a*x) */
-        mpn_sec_mul(t, a, n, out, n, tmp);
-        mpn_com(t, t, n); /* -t - 1 */
-        mpn_sec_add_1(t, t, n, 3, tmp);
-        mpn_sec_mul(u, out, n, t, n, tmp);
-        memcpy(out, u, (size_t)n * sizeof *out);
-    }
-    sefl_wipe(t, sizeof t);
-    sefl_wipe(u, sizeof u);
-    sefl_wipe(tmp, sizeof tmp);
-}
-
 /* ---- public key ------------------------------------------------------------------------------ */
 
 sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *n,
@@ -279,20 +260,6 @@ done:
     return st;
 }
 
-static sefl_status square_modulus(mont *m, const mp_limb_t *p, mp_size_t n, unsigned limbs,
-                                  uint64_t *memory)
-{
-    sefl_status st = SEFL_OK;
-    mp_limb_t t[N_LIMBS], tmp[4 * N_LIMBS];
-    assert(mpn_sec_sqr_itch(n) <= 4 * N_LIMBS);
-    mpn_sec_sqr(t, p, n, tmp);
-    SEFL_TRY(mont_init(m, (const uint64_t *)t, limbs, NULL, memory));
-done:
-    sefl_wipe(t, sizeof t);
-    sefl_wipe(tmp, sizeof tmp);
-    return st;
-}
-
 static void sec_digest(const paillier_sec *k, uint8_t out[SHA256_BYTES])
 {
     const size_t at = offsetof(paillier_sec, digest), after = at + SHA256_BYTES;
@@ -332,7 +299,7 @@ sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *
     assert(bits % 16 == 0 && bits <= PAILLIER_BITS_MAX);
     mp_size_t n = (mp_size_t)((bits / 2 + 63) / 64), n2 = (mp_size_t)((bits + 63) / 64);
     const mont_kernel *single = mont_kernels()[0];
-    size_t square = mont_memory((unsigned)n2, NULL), half = mont_memory((unsigned)n, single);
+    size_t square = pair_memory((unsigned)n, NULL), half = mont_memory((unsigned)n, single);
     size_t words = (sizeof *k + 63) / 64 * 8; /* then p2, q2, p1, q1, n1 */
     size_t all = words + 2 * square + 2 * half + mont_memory((unsigned)n2, single);
     SEFL_TRY(sefl_new(&k, all, sizeof(uint64_t)));
@@ -346,8 +313,8 @@ sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *
     SEFL_CHECK(nb[bits / 8 - 1] >= 0x80, SEFL_EPROTO,
                "paillier secret key: p*q is shorter than %u bits", bits);
     SEFL_TRY(paillier_pub_make(&k->pub, bits, nb, hs));
-    SEFL_TRY(square_modulus(&k->p2, k->p, n, (unsigned)n2, room));
-    SEFL_TRY(square_modulus(&k->q2, k->q, n, (unsigned)n2, room + square));
+    SEFL_TRY(pair_init(&k->p2, (const uint64_t *)k->p, k->limbs, NULL, room));
+    SEFL_TRY(pair_init(&k->q2, (const uint64_t *)k->q, k->limbs, NULL, room + square));
     room += 2 * square;
     SEFL_TRY(mont_init(&k->p1, (const uint64_t *)k->p, k->limbs, single, room));
     SEFL_TRY(mont_init(&k->q1, (const uint64_t *)k->q, k->limbs, single, room + half));
@@ -359,9 +326,7 @@ sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *
     memset(t, 0, sizeof t);
     mpn_sec_mul(t, k->p_1, n, k->q_1, n, tmp);
     memcpy(k->phi, t, (size_t)n2 * sizeof *t);
-    inverse_2k(k->p_inv, k->p, n);
-    inverse_2k(k->q_inv, k->q, n);
-    inverse_2k(k->n_inv, k->pub->n, n2);
+    mont_inverse((uint64_t *)k->n_inv, (const uint64_t *)k->pub->n, (unsigned)n2);
 
     mpn_sub_n(t, k->p, k->q, n); /* -q mod p, and p mod q, because q < p < 2q */
     memcpy(u, t, (size_t)n * sizeof *t);
@@ -389,8 +354,8 @@ void paillier_sec_free(paillier_sec *sec)
     if (!sec)
         return;
     paillier_pub_free(sec->pub);
-    mont_clear(&sec->p2);
-    mont_clear(&sec->q2);
+    pair_clear(&sec->p2);
+    pair_clear(&sec->q2);
     mont_clear(&sec->p1);
     mont_clear(&sec->q1);
     mont_clear(&sec->n1);

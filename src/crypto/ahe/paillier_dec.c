@@ -1,7 +1,8 @@
 /* Decryption, constant-time in the key and in the plaintext.
  *
  * With CRT [Pai99, section 7]: modulo p^2, c^(p-1) = 1 + m*(p-1)*N, because every power of hs has
- * order dividing p-1 there; so m mod p = L_p(c^(p-1)) * hp mod p with L_p(u) = (u-1)/p and
+ * order dividing p-1 there; so m mod p = L_p(c^(p-1)) * hp mod p with L_p(u) = (u-1)/p, the second
+ * digit of u in base p (bn/pair.h), and
  * hp = ((p-1)*q)^-1 = -1/q mod p. The same for q, then Garner.
  * Without: m = L_N(c^phi) / phi mod N; four times the work, for tests.
  *
@@ -37,7 +38,7 @@ static __attribute__((noinline)) void burn_stack(void)
     sefl_wipe(room, sizeof room);
 }
 
-/* out = ((u - 1) / d) * h mod d, where d, the modulus of m, divides u - 1, inv = 1/d mod
+/* Without CRT: out = ((u - 1) / d) * h mod d, where d, the modulus of m, divides u - 1, inv = 1/d mod
  * 2^(64*limbs) and h is in Montgomery form. u: bytes. */
 static void log_mod(const mont *m, mp_limb_t *out, const uint8_t *u, size_t bytes,
                     const mp_limb_t *inv, const mp_limb_t *h)
@@ -83,19 +84,6 @@ typedef struct dec_job {
     size_t scratch_words;
 } dec_job;
 
-/* u = c^e mod m's modulus, ordinary form, for `count` ciphertexts. */
-static void power(const mont *m, uint8_t *u, size_t u_stride, size_t u_bytes, const uint8_t *c,
-                  size_t c_bytes, unsigned count, const mp_limb_t *e, unsigned exp_limbs,
-                  uint64_t *scratch)
-{
-    size_t batch = mont_batch_words(m);
-    uint64_t *x = scratch, *z = x + batch, *tmp = z + batch;
-    mont_load_wide(m, x, c, c_bytes, c_bytes, count, tmp);
-    mont_pow(m, z, x, (const uint64_t *)e, exp_limbs, tmp);
-    mont_mul(m, z, z, m->one);
-    mont_store(m, u, u_stride, u_bytes, z, count);
-}
-
 /* Ciphertexts begin... of a job, side by side; room is for a piece across the end of the caller's.
  */
 static const uint8_t *side_by_side(const dec_job *j, uint8_t *room, size_t begin, size_t end)
@@ -114,21 +102,27 @@ static sefl_status dec_piece(void *ctx, unsigned lane, size_t begin, size_t end)
     const dec_job *j = ctx;
     const paillier_sec *k = j->k;
     size_t bits = k->pub->bits;
-    uint8_t u[MONT_LANES_MAX][N_BYTES], room[MONT_LANES_MAX * C_BYTES];
+    const size_t half = (size_t)k->limbs * 8; /* bytes of a number modulo p */
+    uint8_t u[MONT_LANES_MAX][N_BYTES / 2], room[MONT_LANES_MAX * C_BYTES];
     mp_limb_t mp[MONT_LANES_MAX][P_LIMBS], mq[P_LIMBS];
     uint64_t *scratch = j->scratch + lane * j->scratch_words;
     unsigned count = (unsigned)(end - begin);
     const uint8_t *c = side_by_side(j, room, begin, end);
-    power(&k->p2, u[0], sizeof u[0], bits / 8, c, bits / 4, count, k->p_1, k->limbs, scratch);
+    /* c^(p-1) = 1 + L p: L is the second digit */
+    pair_pow(&k->p2, NULL, u[0], sizeof u[0], half, c, bits / 4, count, (const uint64_t *)k->p_1,
+             k->limbs, scratch);
     for (unsigned i = 0; i < count; i++) {
-        log_mod(&k->p1, mp[i], u[i], bits / 8, k->p_inv, k->hp);
+        paillier_limbs(mp[i], k->limbs, u[i], half);
+        mont_mul(&k->p1, (uint64_t *)mp[i], (const uint64_t *)mp[i], (const uint64_t *)k->hp);
         if (fault_hit(FAULT_COMPUTE))
             mp[i][0] ^= 2; /* still right modulo q */
     }
-    power(&k->q2, u[0], sizeof u[0], bits / 8, c, bits / 4, count, k->q_1, k->limbs, scratch);
+    pair_pow(&k->q2, NULL, u[0], sizeof u[0], half, c, bits / 4, count, (const uint64_t *)k->q_1,
+             k->limbs, scratch);
     for (unsigned i = 0; i < count; i++) {
         size_t at = begin + i;
-        log_mod(&k->q1, mq, u[i], bits / 8, k->q_inv, k->hq);
+        paillier_limbs(mq, k->limbs, u[i], half);
+        mont_mul(&k->q1, (uint64_t *)mq, (const uint64_t *)mq, (const uint64_t *)k->hq);
         garner(k, at < j->count ? j->m + at * (bits / 8) : j->more_m + (at - j->count) * (bits / 8),
                mp[i], mq);
     }
@@ -165,14 +159,15 @@ static sefl_status dec_piece_without_crt(void *ctx, unsigned lane, size_t begin,
     return SEFL_OK;
 }
 
-static sefl_status run(dec_job *j, size_t count, const mont *widest, pool_fn *piece, pool *workers,
-                       const sefl_progress *progress)
+/* lanes: ciphertexts side by side; scratch: words a thread. */
+static sefl_status run(dec_job *j, size_t count, unsigned lanes, size_t scratch, pool_fn *piece,
+                       pool *workers, const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
-    j->scratch_words = BATCHES * mont_batch_words(widest);
+    j->scratch_words = scratch;
     size_t words = j->scratch_words * pool_threads(workers);
     SEFL_TRY(sefl_new(&j->scratch, words, sizeof *j->scratch));
-    SEFL_TRY(pool_run(workers, count, widest->lanes, piece, j, progress));
+    SEFL_TRY(pool_run(workers, count, lanes, piece, j, progress));
 done:
     sefl_free_secret(j->scratch, words * sizeof *j->scratch);
     return st;
@@ -313,7 +308,8 @@ sefl_status paillier_decrypt(const paillier_sec *sec, uint8_t *m, const uint8_t 
     memcpy(known, more_c, bytes - 1); /* below N */
     paillier_plain_factor(pub, more_c + 2 * bytes, known);
     multiply(pub, more_c, more_c + 2 * bytes);
-    SEFL_TRY(run(&j, count + MORE, &sec->p2, dec_piece, workers, progress ? &mine : NULL));
+    SEFL_TRY(run(&j, count + MORE, sec->p2.m.lanes, pair_scratch(&sec->p2), dec_piece, workers,
+                 progress ? &mine : NULL));
     uint64_t ok = adds_up(pub, m, count, known, more_m);
     ok &= ct_eq_bytes(more_m + bytes, known, bytes) & paillier_sec_intact(sec);
     CT_PUBLIC(&ok, sizeof ok); /* whether this machine computes correctly */
@@ -333,7 +329,9 @@ sefl_status paillier_decrypt_without_crt(const paillier_sec *sec, uint8_t *m, co
     sefl_status st = SEFL_OK;
     dec_job j = { .k = sec, .m = m, .c = c, .count = count };
     SEFL_TRY(paillier_check(sec->pub, c, count));
-    SEFL_TRY(run(&j, count, &sec->pub->mod_n2, dec_piece_without_crt, workers, progress));
+    const mont *n2 = &sec->pub->mod_n2;
+    SEFL_TRY(run(&j, count, n2->lanes, BATCHES * mont_batch_words(n2), dec_piece_without_crt,
+                 workers, progress));
 done:
     if (st != SEFL_OK)
         sefl_wipe(m, count * (sec->pub->bits / 8));

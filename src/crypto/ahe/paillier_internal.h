@@ -6,6 +6,7 @@
 #include "base/sha256.h"
 #include "crypto/ahe/paillier.h"
 #include "crypto/bn/mont.h"
+#include "crypto/bn/pair.h"
 
 #include <gmp.h>
 
@@ -33,12 +34,11 @@ struct paillier_sec {
     paillier_pub *pub;
     size_t memory;  /* bytes of this block: the struct, then the constants of the monts */
     unsigned limbs; /* of p and q */
-    mp_limb_t p[P_LIMBS], q[P_LIMBS];         /* p > q */
-    mp_limb_t p_1[P_LIMBS], q_1[P_LIMBS];     /* p - 1, q - 1: the exponents */
-    mp_limb_t p_inv[P_LIMBS], q_inv[P_LIMBS]; /* 1/p, 1/q modulo 2^(64*limbs): exact division */
-    mp_limb_t phi[N_LIMBS];                   /* (p-1)(q-1) */
-    mp_limb_t n_inv[N_LIMBS];                 /* 1/N modulo 2^(64*limbs of N) */
-    mont p2, q2;                              /* modulo p^2, q^2 */
+    mp_limb_t p[P_LIMBS], q[P_LIMBS];     /* p > q */
+    mp_limb_t p_1[P_LIMBS], q_1[P_LIMBS]; /* p - 1, q - 1: the exponents */
+    mp_limb_t phi[N_LIMBS];               /* (p-1)(q-1) */
+    mp_limb_t n_inv[N_LIMBS];             /* 1/N modulo 2^(64*limbs of N) */
+    mont_pair p2, q2;                     /* modulo p^2, q^2 */
     mont p1, q1, n1; /* modulo p, q, N: portable kernel, one number at a time */
     /* in Montgomery form of p1, q1, q1, n1: */
     mp_limb_t hp[P_LIMBS], hq[P_LIMBS]; /* -1/q mod p, -1/p mod q */

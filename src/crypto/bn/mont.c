@@ -89,29 +89,47 @@ static uint64_t row_adx(uint64_t *t, const uint64_t *x, size_t n, uint64_t y)
 }
 #endif
 
-/* z = t / R mod m; t has 2n words, below m*R, and is spent. */
+/* z = t / R mod m; t has 2n words, below m*R, and is spent. rest: NULL, or as in mont.h; a subtraction of
+ * m at the end is one R more in it. */
 static inline __attribute__((always_inline)) void redc(const mont *m, uint64_t *z, uint64_t *t,
-                                                       row_fn *row)
+                                                       uint64_t *rest, row_fn *row)
 {
     size_t n = m->limbs;
-    for (size_t i = 0; i < n; i++) /* row i clears t[i], which then keeps the row's carry */
-        t[i] = row(t + i, m->limb, n, t[i] * m->k);
+    for (size_t i = 0; i < n; i++) { /* row i clears t[i], which then keeps the row's carry */
+        uint64_t q = t[i] * m->k;
+        if (rest)
+            rest[i] = ~q;
+        t[i] = row(t + i, m->limb, n, q);
+    }
     mp_limb_t carry = mpn_add_n(mp(t), mp(t + n), mp(t), (mp_size_t)n);
     mp_limb_t borrow = mpn_sub_n(mp(t + n), mp(t), mpc(m->limb), (mp_size_t)n);
     uint64_t keep = ct_mask_u64(borrow & (carry ^ 1)); /* below m already */
     for (size_t i = 0; i < n; i++)
         z[i] = ct_select_u64(keep, t[i], t[n + i]);
+    if (rest)
+        rest[n] = mpn_add_n(mp(rest), mp(rest), mpc(m->fix), (mp_size_t)n) + 1 + keep;
 }
 
-static inline __attribute__((always_inline)) void
-mul_rows(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y, row_fn *row)
+/* add: NULL, or a rest that is added. x*y + rest < m^2 + 3R, below m*R for every m that is not within 6
+ * of R. */
+static inline __attribute__((always_inline)) void mul_rows(const mont *m, uint64_t *z,
+                                                           uint64_t *rest, const uint64_t *x,
+                                                           const uint64_t *y, const uint64_t *add,
+                                                           row_fn *row)
 {
     uint64_t t[2 * MONT_LIMBS_MAX];
     size_t n = m->limbs;
-    memset(t, 0, n * sizeof *t);
+    if (add)
+        memcpy(t, add, n * sizeof *t);
+    else
+        memset(t, 0, n * sizeof *t);
     for (size_t i = 0; i < n; i++)
         t[n + i] = row(t + i, x, n, y[i]);
-    redc(m, z, t, row);
+    if (add) {
+        mp_limb_t tmp[MONT_LIMBS_MAX];
+        mpn_sec_add_1(mp(t + n), mp(t + n), (mp_size_t)n, add[n], tmp);
+    }
+    redc(m, z, t, rest, row);
 }
 
 /* x^2: the products of different words once, doubled, then the squares. */
@@ -133,12 +151,24 @@ static inline __attribute__((always_inline)) void sqr_rows(const mont *m, uint64
         t[2 * i + 1] = (uint64_t)b;
         carry = (uint64_t)(b >> 64);
     }
-    redc(m, z, t, row);
+    redc(m, z, t, NULL, row);
 }
 
 static void portable_mul(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)
 {
-    mul_rows(m, z, x, y, row_portable);
+    mul_rows(m, z, NULL, x, y, NULL, row_portable);
+}
+
+static void portable_mul_rest(const mont *m, uint64_t *z, uint64_t *rest, const uint64_t *x,
+                              const uint64_t *y)
+{
+    mul_rows(m, z, rest, x, y, NULL, row_portable);
+}
+
+static void portable_mul_add(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
+                             const uint64_t *rest)
+{
+    mul_rows(m, z, NULL, x, y, rest, row_portable);
 }
 
 static void portable_mul_fetch(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
@@ -157,7 +187,19 @@ static void portable_sqr(const mont *m, uint64_t *z, const uint64_t *x)
 #if defined(__x86_64__)
 static void adx_mul(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)
 {
-    mul_rows(m, z, x, y, row_adx);
+    mul_rows(m, z, NULL, x, y, NULL, row_adx);
+}
+
+static void adx_mul_rest(const mont *m, uint64_t *z, uint64_t *rest, const uint64_t *x,
+                         const uint64_t *y)
+{
+    mul_rows(m, z, rest, x, y, NULL, row_adx);
+}
+
+static void adx_mul_add(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
+                        const uint64_t *rest)
+{
+    mul_rows(m, z, NULL, x, y, rest, row_adx);
 }
 
 static void adx_sqr(const mont *m, uint64_t *z, const uint64_t *x)
@@ -206,14 +248,14 @@ static void portable_gather(const mont *m, uint64_t *z, const uint64_t *const *r
 }
 
 static void portable_select(const mont *m, uint64_t *z, const uint64_t *table, unsigned entries,
-                            uint64_t index)
+                            size_t stride, uint64_t index)
 {
     size_t n = mont_batch_words(m);
     memset(z, 0, n * 8);
     for (unsigned e = 0; e < entries; e++) {
         uint64_t mask = ct_mask_u64(ct_eq_u64(e, index));
         for (size_t i = 0; i < n; i++)
-            z[i] |= table[e * n + i] & mask;
+            z[i] |= table[e * stride + i] & mask;
     }
 }
 
@@ -224,6 +266,8 @@ static const mont_kernel portable = {
     .mul = portable_mul,
     .mul_fetch = portable_mul_fetch,
     .sqr = portable_sqr,
+    .mul_rest = portable_mul_rest,
+    .mul_add = portable_mul_add,
     .add = portable_add,
     .load = portable_load,
     .store = portable_store,
@@ -239,6 +283,8 @@ static const mont_kernel adx = {
     .mul = adx_mul,
     .mul_fetch = portable_mul_fetch,
     .sqr = adx_sqr,
+    .mul_rest = adx_mul_rest,
+    .mul_add = adx_mul_add,
     .add = portable_add,
     .load = portable_load,
     .store = portable_store,
@@ -297,6 +343,39 @@ static void power_of_two(const mont *m, uint8_t *z, unsigned exp)
     sefl_wipe(x, sizeof x);
 }
 
+/* By Newton's iteration on the whole number. */
+void mont_inverse(uint64_t *z, const uint64_t *x, unsigned limbs)
+{
+    mp_limb_t t[2 * MONT_LIMBS_MAX], u[2 * MONT_LIMBS_MAX], tmp[4 * MONT_LIMBS_MAX];
+    const mp_size_t n = (mp_size_t)limbs;
+    assert(mpn_sec_mul_itch(n, n) <= 4 * MONT_LIMBS_MAX);
+    memset(z, 0, limbs * sizeof *z);
+    z[0] = 1;
+    for (unsigned bits = 1; bits < 64 * limbs; bits *= 2) { /* z = z*(2 - x*z) */
+        mpn_sec_mul(t, mpc(x), n, mp(z), n, tmp);
+        mpn_com(t, t, n); /* -t - 1 */
+        mpn_sec_add_1(t, t, n, 3, tmp);
+        mpn_sec_mul(u, mp(z), n, t, n, tmp);
+        memcpy(z, u, limbs * sizeof *z);
+    }
+    sefl_wipe(t, sizeof t);
+    sefl_wipe(u, sizeof u);
+    sefl_wipe(tmp, sizeof tmp);
+}
+
+void mont_power_of_two(uint64_t *z, const uint64_t *modulus, unsigned limbs, unsigned exp)
+{
+    uint64_t m[MONT_LIMBS_MAX];
+    uint8_t bytes[MONT_LIMBS_MAX * 8];
+    memcpy(m, modulus, limbs * sizeof *m);
+    const mont tmp = { .limb = m, .limbs = limbs };
+    power_of_two(&tmp, bytes, exp);
+    for (unsigned i = 0; i < limbs; i++)
+        z[i] = load_u64(bytes + 8 * i);
+    sefl_wipe(m, sizeof m);
+    sefl_wipe(bytes, sizeof bytes);
+}
+
 /* The same by one division. */
 static void power_of_two_vartime(const mont *m, uint8_t *z, unsigned exp)
 {
@@ -321,7 +400,7 @@ static mont layout(unsigned limbs, const mont_kernel *kernel)
     if (radix == 52)
         m.words = (m.words + 3) / 4 * 4;
     size_t line = 7; /* every part begins a cache line */
-    m.block_words = 3 * ((mont_batch_words(&m) + line) & ~line) + ((m.words + line) & ~line) +
+    m.block_words = 3 * ((mont_batch_words(&m) + line) & ~line) + 2 * ((m.words + line) & ~line) +
                     ((limbs + line) & ~line);
     return m;
 }
@@ -349,7 +428,8 @@ static sefl_status init(mont *m, const uint64_t *modulus, unsigned limbs, const 
     tmp.rr = tmp.one + batch;
     tmp.rrr = tmp.rr + batch;
     tmp.word = tmp.rrr + batch;
-    tmp.limb = tmp.word + (size_t)(tmp.words + 7) / 8 * 8;
+    tmp.fix = tmp.word + (size_t)(tmp.words + 7) / 8 * 8;
+    tmp.limb = tmp.fix + (size_t)(tmp.words + 7) / 8 * 8;
     memcpy(tmp.limb, modulus, limbs * sizeof *modulus);
     tmp.k = neg_inverse(modulus[0]);
     if (radix == 52)
@@ -361,6 +441,19 @@ static sefl_status init(mont *m, const uint64_t *modulus, unsigned limbs, const 
     tmp.kernel->load(&tmp, tmp.rr, bytes, 0, n, 0, tmp.lanes); /* rr as scratch */
     for (unsigned i = 0; i < tmp.words; i++)
         tmp.word[i] = tmp.rr[(size_t)i * tmp.lanes];
+    power(&tmp, bytes, radix * tmp.words); /* R mod m, and m - R + 1: 1 to m */
+    uint64_t r[MONT_LIMBS_MAX];
+    for (unsigned i = 0; i < limbs; i++)
+        r[i] = load_u64(bytes + 8 * i);
+    mpn_sub_n(mp(r), mpc(modulus), mp(r), (mp_size_t)limbs);
+    mp_limb_t spare[MONT_LIMBS_MAX];
+    mpn_sec_add_1(mp(r), mp(r), (mp_size_t)limbs, 1, spare);
+    for (unsigned i = 0; i < limbs; i++)
+        store_u64(bytes + 8 * i, r[i]);
+    sefl_wipe(r, sizeof r);
+    tmp.kernel->load(&tmp, tmp.rr, bytes, 0, n, 0, tmp.lanes);
+    for (unsigned i = 0; i < tmp.words; i++)
+        tmp.fix[i] = tmp.rr[(size_t)i * tmp.lanes];
     memset(bytes, 0, n);
     bytes[0] = 1;
     tmp.kernel->load(&tmp, tmp.one, bytes, 0, n, 0, tmp.lanes);
@@ -446,7 +539,7 @@ void mont_pow(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *e, 
         uint64_t digit = e[at] >> shift;
         if (shift + W > 64 && at + 1 < exp_limbs) /* positions are public */
             digit |= e[at + 1] << (64 - shift);
-        m->kernel->select(m, pick, table, 1 << W, digit & ((1 << W) - 1));
+        m->kernel->select(m, pick, table, 1 << W, n, digit & ((1 << W) - 1));
         if (i == windows - 1) {
             memcpy(z, pick, n * sizeof *z);
             continue;

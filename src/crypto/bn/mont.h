@@ -44,6 +44,12 @@ typedef struct mont_kernel {
     void (*mul_fetch)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
                       const uint64_t *const *rows);
     void (*sqr)(const mont *m, uint64_t *z, const uint64_t *x);
+    /* For pair.h. mul_rest also says what it added, q*m, to divide by R: rest = (R - 1 - q) + fix, as a
+     * batch with one word more, fix = 1 - R mod m; so rest = -q modulo m. mul_add: z = (x*y + rest)/R mod m. */
+    void (*mul_rest)(const mont *m, uint64_t *z, uint64_t *rest, const uint64_t *x,
+                     const uint64_t *y);
+    void (*mul_add)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
+                    const uint64_t *rest);
     void (*add)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y);
     /* words first_word... of numbers of byte_count bytes */
     void (*load)(const mont *m, uint64_t *z, const uint8_t *bytes, size_t stride, size_t byte_count,
@@ -51,9 +57,9 @@ typedef struct mont_kernel {
     void (*store)(const mont *m, uint8_t *bytes, size_t stride, size_t byte_count,
                   const uint64_t *x, unsigned count);
     void (*gather)(const mont *m, uint64_t *z, const uint64_t *const *rows);
-    /* z = entry `index` of a table of batches; reads all of it */
+    /* z = entry `index` of a table of batches, `stride` words apart; reads all of it */
     void (*select)(const mont *m, uint64_t *z, const uint64_t *table, unsigned entries,
-                   uint64_t index);
+                   size_t stride, uint64_t index);
 } mont_kernel;
 
 struct mont {
@@ -68,6 +74,7 @@ struct mont {
     uint64_t *word;     /* modulus in words, one lane */
     uint64_t *one;      /* batch: 1 (ordinary) */
     uint64_t *rr, *rrr; /* batches: R^2, R^3 mod m */
+    uint64_t *fix;      /* 1 - R mod m, in words, one lane */
 };
 
 /* The kernels of this machine, best last; NULL-terminated list. The first is portable. */
@@ -85,6 +92,12 @@ sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mo
 /* The same for a modulus that is public: 100 times as fast. */
 sefl_status mont_init_vartime(mont *m, const uint64_t *modulus, unsigned limbs,
                               const mont_kernel *kernel, uint64_t *memory) SEFL_MUST_CHECK;
+/* z = 1/x modulo 2^(64*limbs), x odd. Constant-time. */
+void mont_inverse(uint64_t *z, const uint64_t *x, unsigned limbs);
+
+/* z = 2^exp mod `modulus`, limbs limbs. Constant-time. */
+void mont_power_of_two(uint64_t *z, const uint64_t *modulus, unsigned limbs, unsigned exp);
+
 /* Wipes. A zeroed mont is fine. */
 void mont_clear(mont *m);
 

@@ -57,11 +57,11 @@ IFMA static void carry_out(uint64_t *z, const uint64_t *t, unsigned n)
     }
 }
 
-/* rows: NULL, or what to prefetch, four cache lines in each of the words/4 steps. */
-IFMA static inline __attribute__((always_inline)) void multiply(const mont *m, uint64_t *z,
-                                                                const uint64_t *x,
-                                                                const uint64_t *y,
-                                                                const uint64_t *const *rows)
+/* rows: NULL, or what to prefetch, four cache lines in each of the words/4 steps. rest, add: NULL, or
+ * those of mul_rest and mul_add (mont.h). */
+IFMA static inline __attribute__((always_inline)) void
+multiply(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
+         const uint64_t *const *rows, uint64_t *rest, const uint64_t *add)
 {
     const unsigned lines = (m->words + 7) / 8;
     unsigned lane = 0, line = 0;
@@ -73,7 +73,7 @@ IFMA static inline __attribute__((always_inline)) void multiply(const mont *m, u
     const v8 m0 = all(mod[0]), m1 = all(mod[1]), m2 = all(mod[2]), m3 = all(mod[3]);
 
     for (unsigned i = 0; i < n; i++)
-        put(t, i, zero);
+        put(t, i, add ? get(add, i) : zero);
     for (unsigned i = 0; i < n; i += 4) {
         const v8 y0 = get(y, i), y1 = get(y, i + 1), y2 = get(y, i + 2), y3 = get(y, i + 3);
         v8 c, d, q0, q1, q2, q3;
@@ -114,6 +114,13 @@ IFMA static inline __attribute__((always_inline)) void multiply(const mont *m, u
         q3 = LO(zero, c, k);
         c = LO(c, m0, q3);
         v8 carry = _mm512_srli_epi64(c, DIGIT_BITS);
+        if (rest) { /* 2^52 - 1 - q, and the constant: digits below 2^53, which `add` takes */
+            const v8 mask = all(DIGIT_MASK);
+            put(rest, i, _mm512_add_epi64(_mm512_sub_epi64(mask, q0), all(m->fix[i])));
+            put(rest, i + 1, _mm512_add_epi64(_mm512_sub_epi64(mask, q1), all(m->fix[i + 1])));
+            put(rest, i + 2, _mm512_add_epi64(_mm512_sub_epi64(mask, q2), all(m->fix[i + 2])));
+            put(rest, i + 3, _mm512_add_epi64(_mm512_sub_epi64(mask, q3), all(m->fix[i + 3])));
+        }
 
         /* columns 4 to n-1; digit j of x and of the modulus is in place j mod 4 of the window, from
          * column j on until column j + 4 */
@@ -159,18 +166,30 @@ IFMA static inline __attribute__((always_inline)) void multiply(const mont *m, u
 
 IFMA static void ifma_mul(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)
 {
-    multiply(m, z, x, y, NULL);
+    multiply(m, z, x, y, NULL, NULL, NULL);
 }
 
 IFMA static void ifma_mul_fetch(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
                                 const uint64_t *const *rows)
 {
-    multiply(m, z, x, y, rows);
+    multiply(m, z, x, y, rows, NULL, NULL);
 }
 
 IFMA static void ifma_sqr(const mont *m, uint64_t *z, const uint64_t *x)
 {
-    multiply(m, z, x, x, NULL);
+    multiply(m, z, x, x, NULL, NULL, NULL);
+}
+
+IFMA static void ifma_mul_rest(const mont *m, uint64_t *z, uint64_t *rest, const uint64_t *x,
+                               const uint64_t *y)
+{
+    multiply(m, z, x, y, NULL, rest, NULL);
+}
+
+IFMA static void ifma_mul_add(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
+                              const uint64_t *rest)
+{
+    multiply(m, z, x, y, NULL, NULL, rest);
 }
 
 IFMA static void ifma_add(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)
@@ -306,7 +325,7 @@ IFMA static void ifma_gather(const mont *m, uint64_t *z, const uint64_t *const *
 }
 
 IFMA static void ifma_select(const mont *m, uint64_t *z, const uint64_t *table, unsigned entries,
-                             uint64_t index)
+                             size_t stride, uint64_t index)
 {
     const unsigned n = m->words;
     v8 mask[1 << MONT_POW_WINDOW];
@@ -316,7 +335,7 @@ IFMA static void ifma_select(const mont *m, uint64_t *z, const uint64_t *table, 
     for (unsigned i = 0; i < n; i++) {
         v8 s = _mm512_setzero_si512();
         for (unsigned e = 0; e < entries; e++)
-            s = _mm512_or_si512(s, _mm512_and_si512(get(table, e * n + i), mask[e]));
+            s = _mm512_or_si512(s, _mm512_and_si512(get(table + e * stride, i), mask[e]));
         put(z, i, s);
     }
 }
@@ -328,6 +347,8 @@ const mont_kernel mont_kernel_ifma = {
     .mul = ifma_mul,
     .mul_fetch = ifma_mul_fetch,
     .sqr = ifma_sqr,
+    .mul_rest = ifma_mul_rest,
+    .mul_add = ifma_mul_add,
     .add = ifma_add,
     .load = ifma_load,
     .store = ifma_store,

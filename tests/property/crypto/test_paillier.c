@@ -430,10 +430,10 @@ static void machine_faults(void **state)
     } while (0)
     /* a constant of the key changed in memory: everything is wrong, perhaps in the same way */
     uint64_t *constants[] = {
-        (uint64_t *)t.sec->hp,    (uint64_t *)t.sec->hq,  (uint64_t *)t.sec->crt,
-        (uint64_t *)t.sec->p_1,   (uint64_t *)t.sec->q_1, (uint64_t *)t.sec->p_inv,
-        (uint64_t *)t.sec->q_inv, (uint64_t *)t.sec->p,   (uint64_t *)t.sec->q,
-        t.sec->p2.limb,           t.sec->q2.rr,           t.sec->q1.limb,
+        (uint64_t *)t.sec->hp,  (uint64_t *)t.sec->hq,  (uint64_t *)t.sec->crt,
+        (uint64_t *)t.sec->p_1, (uint64_t *)t.sec->q_1, t.sec->p2.power[3],
+        t.sec->q2.m.fix,        (uint64_t *)t.sec->p,   (uint64_t *)t.sec->q,
+        t.sec->p2.m.limb,       t.sec->q2.m.rr,         t.sec->q1.limb,
     };
     for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++) {
         constants[i][1] ^= 4;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "crypto/bn/mont.h"
+#include "crypto/bn/pair.h"
 
 #include <gmp.h>
 #include <string.h>
@@ -185,6 +186,50 @@ static void check_power(fixture *f)
     mpz_clears(a, b, c, NULL);
 }
 
+/* Powers modulo the square, whose two digits are numbers below the modulus. */
+static void check_pair(fixture *f, const mont_kernel *kernel)
+{
+    size_t n = (size_t)f->m.limbs * 8;
+    uint8_t lo[MONT_LANES_MAX][BYTES / 2], *c = NULL;
+    uint64_t *scratch = NULL, e[2];
+    mont_pair p;
+    mpz_t a, b, x, square;
+    mpz_inits(a, b, x, square, NULL);
+    mpz_mul(square, f->mod, f->mod);
+    CHECK_OK(pair_init(&p, f->m.limb, f->m.limbs, kernel, NULL));
+    CHECK_OK(sefl_new(&scratch, pair_scratch(&p), 8));
+    CHECK_OK(sefl_new(&c, MONT_LANES_MAX, 4 * n));
+    for (int kind = 0; kind < 4; kind++) {
+        e[0] = kind == 0 ? 1 : kind == 1 ? UINT64_MAX : seeded_u64(&f->gen);
+        e[1] = kind == 0 ? 0 : kind == 1 ? UINT64_MAX : seeded_u64(&f->gen);
+        for (unsigned lane = 0; lane < f->m.lanes; lane++) {
+            unsigned short_by = kind == 3 ? 3 : 0; /* numbers below the modulus too */
+            memset(c + lane * 4 * n, lane == 0 ? 0xff : 0, 4 * n);
+            if (lane > 0 || kind > 1)
+                seeded_fill(&f->gen, c + lane * 4 * n, (4 - short_by) * n);
+        }
+        pair_pow(&p, lo[0], f->out[0], BYTES / 2, n, c, 4 * n, f->m.lanes, e, 2, scratch);
+        mpz_import(b, 2, -1, 8, 0, 0, e);
+        for (unsigned lane = 0; lane < f->m.lanes; lane++) {
+            mpz_import(a, 4 * n, -1, 1, 0, 0, c + lane * 4 * n);
+            mpz_import(x, n, -1, 1, 0, 0, f->out[0] + lane * (BYTES / 2));
+            mpz_mul(x, x, f->mod);
+            mpz_t low;
+            mpz_init(low);
+            mpz_import(low, n, -1, 1, 0, 0, lo[lane]);
+            mpz_add(x, x, low);
+            mpz_clear(low);
+            bool divides = mpz_divisible_p(a, f->mod) != 0; /* not promised */
+            mpz_powm(a, a, b, square);
+            assert_true(divides || mpz_cmp(a, x) == 0);
+        }
+    }
+    pair_clear(&p);
+    sefl_free(scratch);
+    sefl_free(c);
+    mpz_clears(a, b, x, square, NULL);
+}
+
 static void check_multiples(fixture *f)
 {
     size_t n = (size_t)f->m.limbs * 8;
@@ -264,6 +309,8 @@ static void against_gmp(void **state)
                 open_fixture(&f, *k, limb_counts[i], kind);
                 check_products(&f);
                 check_power(&f);
+                if (kind > (i == 0) && limb_counts[i] <= MONT_LIMBS_MAX / 2)
+                    check_pair(&f, *k);
                 check_multiples(&f);
                 check_rows(&f);
                 close_fixture(&f);
@@ -277,6 +324,8 @@ static void faults(void **state)
     (void)state;
     TEST_FAULTS(FAULT_ALLOC, mont m = { 0 }; st = mont_init(&m, modulus, 4, NULL, NULL);
                 if (st == SEFL_OK) mont_clear(&m), (void)0);
+    TEST_FAULTS(FAULT_ALLOC, mont_pair p = { 0 }; st = pair_init(&p, modulus, 4, NULL, NULL);
+                if (st == SEFL_OK) pair_clear(&p), (void)0);
 }
 
 int main(void)

@@ -203,8 +203,8 @@ static void secret_key_rejected(void **state)
     assert_true(paillier_pub_equal(paillier_sec_pub(k), pub));
     sefl_span memory = paillier_sec_memory(k);
     assert_true(memory.n > sizeof *k && (const void *)memory.p == (const void *)k);
-    assert_true((const uint8_t *)k->p2.block > memory.p &&
-                (const uint8_t *)(k->q2.block + k->q2.block_words) <= memory.p + memory.n);
+    assert_true((const uint8_t *)k->p2.m.block > memory.p &&
+                (const uint8_t *)(k->q2.m.block + k->q2.m.block_words) <= memory.p + memory.n);
     paillier_sec_free(k);
     buf_clear(&good);
 }
