@@ -219,7 +219,7 @@ static void one_step(desk *d, int step)
 static void csp_old_copies(void **state)
 {
     (void)state;
-    char now[300], copy[STEPS][310];
+    char now[300], copy[STEPS][320];
     snprintf(now, sizeof now, "%s", folder_path("old"));
     for (int then = 0; then < STEPS; then++) {
         desk d;
