@@ -120,6 +120,7 @@ for r in csp aggregator client-01; do
         tries=$((tries - 1))
     done
     [ "$(status_of $r NoNewPrivs)" = 1 ] || fail "$r may gain privileges"
+    [ $r != csp ] || locked=$(status_of csp VmLck)
     grep -q '^Max core file size  *0  *0 ' "/proc/$(cat "$dir/run/$r.pid")/limits" || fail "$r may leave a core file"
     if [ $root = yes ] && [ $r != client-01 ]; then
         [ "$(status_of $r Uid)" = "$nobody $nobody $nobody $nobody" ] || fail "$r is $(status_of $r Uid)"
@@ -173,6 +174,9 @@ if [ -z "${SEFL_SANITIZE:-}" ] && $drop true 2> /dev/null; then
         expect 1 sh -c "ulimit -l 0; exec $drop \"\$0\" \"\$@\"" "$SEFL" doctor -c "$fed/$r/earnest.yml" --for $r
         says "the role will not start"
     done
+    # what is tried at the start is no less than what a server that runs has locked
+    tried=$(echo "$out" | sed -n 's/.* \([0-9]*\) kB for keys cannot be locked.*/\1/p')
+    [ "$tried" -ge "${locked% kB}" ] || fail "CSP has locked $locked, $tried kB are tried at its start"
 fi
 fed_done aggregator 60
 fed_done csp 20
