@@ -86,20 +86,25 @@ done:
 }
 
 /* Can these last bytes be what a crash left of one append? Its head says that it reaches to the end, or
- * beyond; or the system made the file longer and wrote none of it. */
+ * beyond; or the system made the file longer and wrote none of it. And no good record stands behind. */
 static sefl_status is_torn(const receipts *r, uint64_t offset, uint64_t size, bool *torn)
 {
     sefl_status st = SEFL_OK;
     uint8_t tail[AROUND + RECEIPTS_ENVELOPE_MAX];
     size_t got, zeros = 0;
+    sefl_buf b = { 0 };
+    bool good = false;
     *torn = false;
     if (size - offset > sizeof tail)
         return SEFL_OK;
     SEFL_TRY(read_at(r, offset, tail, (size_t)(size - offset), &got));
     while (zeros < got && tail[zeros] == 0)
         zeros++;
-    *torn = zeros == got || got < HEAD || record_bytes(tail) >= got;
+    for (uint64_t at = offset + 1; zeros < got && !good && at + AROUND <= size; at++)
+        SEFL_TRY(read_record(r, at, &b, &good));
+    *torn = !good && (zeros == got || got < HEAD || record_bytes(tail) >= got);
 done:
+    buf_clear(&b);
     return st;
 }
 

@@ -163,6 +163,14 @@ static void damaged(void **state)
     }
     CHECK_OK(file_write_atomic(path, buf_span(&whole), 0600));
     receipts_close(opened());
+    /* a length that was changed, a few records before the end: it says that it reaches beyond */
+    for (int bit = 0; bit < 32; bit++) {
+        size_t at = whole.n - 2 * (AROUND + 16);
+        whole.p[at + (size_t)bit / 8] ^= (uint8_t)(1 << bit % 8);
+        CHECK_OK(file_write_atomic(path, buf_span(&whole), 0600));
+        CHECK_STATUS(receipts_open(&r, path), SEFL_EPROTO);
+        whole.p[at + (size_t)bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
     buf_clear(&whole);
     buf_clear(&after);
 
