@@ -9,7 +9,7 @@
  * opens thousands of ciphertexts under one key expands A once: this halves the work of each.
  * Wrong ciphertexts are rejected implicitly (FIPS 203, 7.3): the result is then pseudorandom and
  * says nothing.
- * Secret: seed, coins, key, shared. Public: the rest, `valid` of nothing at all. Constant-time: no
+ * Secret: seed, coins, key, shared. Public: the rest. Whether a cipher was good is secret too. Constant-time: no
  * branch, address or division depends on a secret; rejection sampling reads public bytes only.
  * Threads: a const key may be shared. The caller wipes keys (sefl_wipe). */
 #ifndef CRYPTO_SEAL_MLKEM_H
