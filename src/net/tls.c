@@ -160,14 +160,15 @@ static bool again(ssize_t rc)
            (rc < 0 && !gnutls_error_is_fatal((int)rc));
 }
 
-/* Waits for one of the events; no event in idle_ms is SEFL_ETIMEOUT. */
-/* *since_ms: when what the owner asked for last moved on; 0: now. */
+/* Waits for one of the events; *since_ms: when what the owner asked for last moved on, 0: now. SEFL_ETIMEOUT:
+ * that is idle_ms ago; or nothing came for silent_ms, which shows only to who listens. */
 static sefl_status wait_for(const tls *t, short events, uint64_t *since_ms, short *seen)
 {
     uint64_t now = socket_now_ms();
     if (*since_ms == 0)
         *since_ms = now;
-    uint64_t late = *since_ms + t->idle_ms, silent = now + t->silent_ms;
+    uint64_t late = *since_ms + t->idle_ms;
+    uint64_t silent = events & POLLIN ? now + t->silent_ms : UINT64_MAX;
     sefl_status st = socket_wait(t->fd, events, late < silent ? late : silent, seen);
     if (st != SEFL_OK)
         return st;

@@ -544,11 +544,6 @@ static bool is_open(const agg *a, uint64_t now)
            (a->m.clients < t->threshold && a->m.extensions < t->extensions);
 }
 
-bool agg_is_linked(const agg *a)
-{
-    return a->linked;
-}
-
 agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms)
 {
     const task *t = a->t;
@@ -569,4 +564,9 @@ agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms)
     if (a->m.clients >= t->clients_max)
         return AGG_FULL;
     return AGG_ADMIT;
+}
+
+bool agg_is_linked(const agg *a)
+{
+    return a->linked;
 }

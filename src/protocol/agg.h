@@ -177,9 +177,9 @@ typedef struct agg_upload {
 
 /* Asked when an upload begins, and once more right before it is made durable: the round may have
  * closed or filled meanwhile. */
+agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms);
+
 /* LINK_UP came last, not LINK_DOWN. */
 bool agg_is_linked(const agg *a);
-
-agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms);
 
 #endif

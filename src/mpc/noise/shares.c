@@ -107,7 +107,7 @@ static sefl_status hello_write(uint8_t out[HELLO], const shares_params *p, char 
                                const uint8_t nonce[32])
 {
     sefl_status st = SEFL_OK;
-    sefl_buf b = { .max = HELLO };
+    sefl_buf b = { .max = HELLO - 32 };
     SEFL_TRY(wr_raw(&b, "SEFLshare", 9));
     SEFL_TRY(wr_u8(&b, 1));
     SEFL_TRY(wr_u8(&b, (uint8_t)role));
