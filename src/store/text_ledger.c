@@ -36,6 +36,27 @@ done:
     return st;
 }
 
+/* Does the file beside the text name this ledger? */
+static sefl_status compare(const char *mark, const char *name, const char *path, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(file_read(&b, mark, MARK_MAX));
+    SEFL_TRY(wr_u8(&b, 0));
+    SEFL_CHECK(
+        is_name((const char *)b.p), SEFL_EPROTO,
+        "%s does not begin with the name of a ledger (text- and %d hex digits): put it back; "
+        "'sefl privacy spent LEDGER' shows the name",
+        mark, 2 * NAME_BYTES);
+    SEFL_CHECK(strncmp((const char *)b.p, name, NAME_CHARS) == 0, SEFL_ESTATE,
+               "%s is charged to the ledger %.*s (%s says so), and %s is %s: one text has one "
+               "ledger, whatever populations it joins; set `ledger` to that one",
+               text, NAME_CHARS, (const char *)b.p, mark, path, name);
+done:
+    buf_clear(&b);
+    return st;
+}
+
 /* The ledger of this name is the text's, from now on or as before. */
 static sefl_status bind(const char *name, const char *path, const char *text)
 {
@@ -56,17 +77,8 @@ static sefl_status bind(const char *name, const char *path, const char *text)
                               text, name);
             goto done;
         }
-        buf_reset(&b);
     }
-    SEFL_TRY(file_read(&b, mark, MARK_MAX));
-    SEFL_TRY(wr_u8(&b, 0));
-    SEFL_CHECK(is_name((const char *)b.p), SEFL_EPROTO,
-               "%s does not begin with the name of a ledger (text- and %d hex digits)", mark,
-               2 * NAME_BYTES);
-    SEFL_CHECK(strncmp((const char *)b.p, name, NAME_CHARS) == 0, SEFL_ESTATE,
-               "%s is charged to the ledger %.*s (%s says so), and %s is %s: one text has one "
-               "ledger, whatever populations it joins; set `ledger` to that one",
-               text, NAME_CHARS, (const char *)b.p, mark, path, name);
+    SEFL_TRY(compare(mark, name, path, text));
 done:
     buf_clear(&b);
     return st;
@@ -90,19 +102,42 @@ done:
     return st;
 }
 
+static sefl_status of_a_text(const ledger *l, const char *path)
+{
+    const char *name = ledger_population(l);
+    if (strlen(name) == NAME_CHARS && is_name(name))
+        return SEFL_OK;
+    return sefl_fail(
+        SEFL_ESTATE,
+        "ledger %s is that of the population \"%s\", not of a text: a client's is made "
+        "by 'sefl enroll' or 'sefl privacy new LEDGER --text TEXT'",
+        path, name);
+}
+
 sefl_status text_ledger_open(ledger **out, const char *path, const char *text)
 {
     sefl_status st = SEFL_OK;
     ledger *l = NULL;
     *out = NULL;
     SEFL_TRY(ledger_open(&l, path, NULL, NULL));
-    const char *name = ledger_population(l);
-    SEFL_CHECK(strlen(name) == NAME_CHARS && is_name(name), SEFL_ESTATE,
-               "ledger %s is that of the population \"%s\", not of a text: a client's is made by "
-               "'sefl enroll' or 'sefl privacy new LEDGER --text TEXT'",
-               path, name);
-    SEFL_TRY(bind(name, path, text));
+    SEFL_TRY(of_a_text(l, path));
+    SEFL_TRY(bind(ledger_population(l), path, text));
     *out = l, l = NULL;
+done:
+    ledger_close(l);
+    return st;
+}
+
+sefl_status text_ledger_check(const char *path, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    ledger *l = NULL;
+    char mark[PATH_MAX];
+    SEFL_TRY(ledger_open_read(&l, path));
+    SEFL_TRY(of_a_text(l, path));
+    SEFL_TRY(mark_path(mark, text));
+    if (file_exists(mark))
+        SEFL_TRY(compare(mark, ledger_population(l), path, text));
 done:
     ledger_close(l);
     return st;

@@ -8,8 +8,8 @@
  * ledger's name (random, drawn when it was made): TEXT/.sefl-ledger for a folder, TEXT.sefl-ledger for
  * a file. A client with another ledger, or a new one in the old one's place, is refused.
  *
- * Not found: a copy of the text elsewhere, a folder and a file inside it given as two texts, or the
- * file deleted by its owner.
+ * Not found: a copy of the text or a link to one of its files elsewhere, a folder and a file inside it
+ * given as two texts, an old copy of the ledger put back, or the file deleted by its owner.
  *
  * Threads: as ledger.h.   Secrets: none. */
 #ifndef STORE_TEXT_LEDGER_H
@@ -24,5 +24,8 @@ sefl_status text_ledger_create(const char *path, const char *text) SEFL_MUST_CHE
 /* For charging, as ledger_open. A text that has no ledger yet gets this one. SEFL_ESTATE if it has
  * another one, or if the ledger is a population's (a server's). */
 sefl_status text_ledger_open(ledger **out, const char *path, const char *text) SEFL_MUST_CHECK;
+
+/* Would text_ledger_open accept them? Writes and locks nothing. */
+sefl_status text_ledger_check(const char *path, const char *text) SEFL_MUST_CHECK;
 
 #endif

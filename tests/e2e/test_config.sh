@@ -71,6 +71,9 @@ cp -r fed/clients/client-01 fed/clients/odd && rm fed/clients/odd/text/*
 expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "holds no text"
 printf 'good\nbad \377 bad\n' > fed/clients/odd/text/notes.txt
 expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "notes.txt:2"
+# a client whose text is charged to another ledger
+sed 's|^text: .*|text: ../client-02/text|' fed/clients/client-01/client.yml > fed/clients/odd/client.yml
+expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  ledger"; says "one text has one ledger"
 mkdir none && printf 'data.path: none\n' > none.yml
 expect 1 "$SEFL" doctor -c none.yml --for experiment; says "fail  data.path"; says "no training text"
 cp fed/public/valid.txt kept.txt && printf '\377' >> fed/public/valid.txt

@@ -20,7 +20,7 @@ typedef enum doctor_status { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL } doctor_status
 
 typedef struct doctor_line {
     doctor_status status;
-    char name[24], says[240], remedy[200];
+    char name[24], says[512], remedy[200];
 } doctor_line;
 
 typedef struct doctor {

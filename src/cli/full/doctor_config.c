@@ -9,6 +9,7 @@
 #include "net/tls.h"
 #include "roles/client_text.h"
 #include "roles/own_cert.h"
+#include "store/text_ledger.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -139,6 +140,20 @@ static void check_text(doctor *d, const config_kind *k, const settings *s, const
         doctor_add(d, DOCTOR_OK, key, NULL, "%zu words in %zu lines, all UTF-8", c.tokens - c.lines,
                    c.lines);
     corpus_clear(&c);
+}
+
+/* A client's ledger is that of its text. */
+static void check_ledger(doctor *d, const settings *s, const char *folder)
+{
+    char path[PATH_MAX], text[PATH_MAX];
+    struct stat sb;
+    full_path(path, folder, settings_text(s, "ledger"));
+    full_path(text, folder, settings_text(s, "text"));
+    if (stat(path, &sb) != 0 || stat(text, &sb) != 0)
+        return; /* check_files has said so */
+    if (text_ledger_check(path, text) != SEFL_OK)
+        doctor_add(d, DOCTOR_FAIL, "ledger", "docs/PRIVACY.md: one text, one ledger", "%s",
+                   sefl_last_error());
 }
 
 /* ---- certificates -------------------------------------------------------------------------- */
@@ -297,6 +312,8 @@ void doctor_config(doctor *d, const config_kind *k, const char *path)
     check_text(d, k, &s, "text", folder);
     check_text(d, k, &s, "valid", folder);
     check_text(d, k, &s, "data.path", folder);
+    if (has_key(k, "text") && has_key(k, "ledger"))
+        check_ledger(d, &s, folder);
     if (has_key(k, "tls.cert"))
         check_certificate(d, k, &s, folder);
     if (has_key(k, "tls.cert") && has_key(k, "listen"))

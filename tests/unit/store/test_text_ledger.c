@@ -31,13 +31,17 @@ static void one_text_one_ledger(void **state)
     CHECK_OK(text_ledger_create(folder_path("second"), folder_path("notes.txt")));
     assert_true(file_exists(folder_path("notes.txt.sefl-ledger")));
     CHECK_STATUS(text_ledger_open(&l, folder_path("second"), folder_path("text")), SEFL_ESTATE);
+    CHECK_STATUS(text_ledger_check(folder_path("second"), folder_path("text")), SEFL_ESTATE);
     CHECK_OK(ledger_create(folder_path("server"), "people"));
     CHECK_STATUS(text_ledger_open(&l, folder_path("server"), folder_path("text")), SEFL_ESTATE);
+    CHECK_STATUS(text_ledger_check(folder_path("server"), folder_path("text")), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "not of a text"));
     assert_null(l);
 
     /* a text without a mark gets the ledger that comes first; a mark must be one */
     assert_int_equal(unlink(folder_path("text/.sefl-ledger")), 0);
+    CHECK_OK(text_ledger_check(folder_path("second"), folder_path("text")));
+    assert_false(file_exists(folder_path("text/.sefl-ledger"))); /* a check writes nothing */
     CHECK_OK(text_ledger_open(&l, folder_path("second"), folder_path("text")));
     ledger_close(l);
     CHECK_STATUS(text_ledger_open(&l, folder_path("first"), folder_path("text")), SEFL_ESTATE);
