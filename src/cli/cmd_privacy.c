@@ -99,32 +99,14 @@ done:
     return st;
 }
 
-/* v with four significant digits, never below it (up) or never above it */
-static double rounded(double v, bool up)
-{
-    if (!(v > 0) || !isfinite(v))
-        return v;
-    char text[32];
-    int e = (int)floor(log10(v)) - 3;
-    double unit = pow(10, abs(e)), steps = e < 0 ? v * unit : v / unit;
-    double whole = up ? ceil(steps) : floor(steps);
-    for (int i = 0; i < 3; i++, whole += up ? 1 : -1) { /* the printed text is what counts */
-        snprintf(text, sizeof text, "%.4g", e < 0 ? whole / unit : whole * unit);
-        double printed = strtod(text, NULL);
-        if (up ? printed >= v : printed <= v)
-            return printed;
-    }
-    return v;
-}
-
 static double up(double v)
 {
-    return rounded(v, true);
+    return dp_rounded(v, true);
 }
 
 static double down(double v)
 {
-    return rounded(v, false);
+    return dp_rounded(v, false);
 }
 
 /* z upwards to six places: whoever copies it gets at least this much noise */

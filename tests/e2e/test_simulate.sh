@@ -54,7 +54,7 @@ expect 0 "$SEFL" simulate -c runs/first/config.yml --set name=again --quiet
 [ "$(hash_of first)" = "$(hash_of again)" ] || fail "config.yml is another experiment"
 
 # the release check blocks what is unusable: the initial model stays, and three in a row end the run
-expect 0 "$SEFL" simulate -c e.yml --set name=long-steps --set rounds.count=5 --set server.lr=1000000
+expect 1 "$SEFL" simulate -c e.yml --set name=long-steps --set rounds.count=5 --set server.lr=1000000
 says "round 3/5  blocked by the release check"; says "blocked three rounds in a row"
 says "warning: training made the model worse: the release check blocked 3 of 3 rounds"
 cmp runs/long-steps/model/round-0.safetensors runs/long-steps/model/last.safetensors

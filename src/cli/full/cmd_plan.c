@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "privacy/accountant/accountant.h"
 #include "simulate/plan.h"
 
 #include <getopt.h>
@@ -74,10 +75,10 @@ static void print_plan(const plan *p, const char *name)
         printf("noise       z = %g: %.3g times the largest signal (z * sqrt(values) / clients%s)\n",
                p->z, p->noise_ratio, p->drawn < p->per_round ? " drawn" : "");
     if (p->has_epsilon)
-        printf("privacy     epsilon %.3f against a server, %.3f against others, over %" PRIu64
+        printf("privacy     epsilon %.4g against a server, %.4g against others, over %" PRIu64
                " rounds at delta %g%s\n",
-               p->epsilon_server, p->epsilon_others, p->rounds_asked, p->delta,
-               p->claim ? "" : " (not claimed)");
+               dp_rounded(p->epsilon_server, true), dp_rounded(p->epsilon_others, true),
+               p->rounds_asked, p->delta, p->claim ? "" : " (not claimed)");
     else
         printf("privacy     none: %s\n", p->why_no_epsilon);
     plan_need_text(need, &p->need);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "privacy/accountant/accountant.h"
 #include "simulate/simulate.h"
 
 #include <getopt.h>
@@ -174,9 +175,10 @@ static void print_summary(const simulate_result *r, unsigned warned)
         printf("\n");
     }
     if (r->has_epsilon)
-        printf("privacy     epsilon %.3f against a server, %.3f against others, at delta %g "
+        printf("privacy     epsilon %.4g against a server, %.4g against others, at delta %g "
                "(target %g)\n",
-               r->epsilon_server, r->epsilon_others, r->delta, r->epsilon_target);
+               dp_rounded(r->epsilon_server, true), dp_rounded(r->epsilon_others, true), r->delta,
+               r->epsilon_target);
     else
         printf("privacy     no differential privacy claimed\n");
     printf("seconds     train %.1f  encrypt %.1f  sum %.1f (processor time)  2pc %.1f  step %.1f  "
@@ -242,7 +244,8 @@ static sefl_status one_run(session *s, size_t i)
                 "learned\n(rounds.threshold, network.dropout, rounds.deadline_ms)\n",
                 r->folder);
     }
-    s->empty += r->diverged > 0 && r->diverged == r->updates; /* a warning said so */
+    s->empty += (r->diverged > 0 && r->diverged == r->updates) ||
+                (r->blocked > 0 && r->blocked + r->skipped == r->rounds); /* a warning said so */
 done:
     clear_line(s);
     settings_clear(&one);

@@ -11,6 +11,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *dp_noise_name(dp_noise noise)
@@ -311,4 +313,21 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_qu
     *z = probe.z;
 done:
     return st;
+}
+
+double dp_rounded(double v, bool up)
+{
+    if (!(v > 0) || !isfinite(v))
+        return v;
+    char text[32];
+    int e = (int)floor(log10(v)) - 3;
+    double unit = pow(10, abs(e)), steps = e < 0 ? v * unit : v / unit;
+    double whole = up ? ceil(steps) : floor(steps);
+    for (int i = 0; i < 3; i++, whole += up ? 1 : -1) { /* the printed text is what counts */
+        snprintf(text, sizeof text, "%.4g", e < 0 ? whole / unit : whole * unit);
+        double printed = strtod(text, NULL);
+        if (up ? printed >= v : printed <= v)
+            return printed;
+    }
+    return v;
 }

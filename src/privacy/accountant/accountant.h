@@ -98,4 +98,8 @@ double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours,
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;
 
+/* v with four significant digits, never below it (up) or never above it: what %.4g then prints. An
+ * epsilon is shown rounded up. */
+double dp_rounded(double v, bool up);
+
 #endif
