@@ -324,7 +324,8 @@ static sefl_status accept_task(client *c)
     c->terms = terms_of_task(&c->t);
     st = text_ledger_open(&c->book, c->cfg->ledger, c->cfg->text);
     if (st == SEFL_ENOTFOUND && !file_exists(c->cfg->ledger))
-        sefl_note_before("this client has no ledger (it is made once, when the client enrols)");
+        sefl_note_before("this client's ledger is gone ('sefl enroll' made it, once): put it back, "
+                         "or let `ledger` name it");
     if (st != SEFL_OK)
         goto done;
     if (rounds_charged(c) == 0) /* a task that cannot even begin is refused at once */

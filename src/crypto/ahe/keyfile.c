@@ -62,7 +62,8 @@ static sefl_status unarmour(uint8_t raw[RAW_MAX], size_t *n, sefl_span file)
     size_t body = 0;
 
     *n = 0;
-    SEFL_TRY(rd_expect(&r, begin_line, sizeof begin_line - 1, "a public key of sefl"));
+    SEFL_TRY(rd_expect(&r, begin_line, sizeof begin_line - 1,
+                       "a key of sefl ('sefl key new' makes one)"));
     SEFL_TRY(rd_expect(&r, version, sizeof version - 1, "a public key of sefl: no version"));
     SEFL_CHECK(rd_left(&r) >= 2 && r.p[0] == '1' && r.p[1] == '\n', SEFL_EUNSUPPORTED,
                "a public key of another version: this program reads version 1");

@@ -108,7 +108,8 @@ sefl_status lines_next(line_reader *in, sefl_span *text, bool *more)
     SEFL_CHECK(good == n || s.p[good] != 0, SEFL_EPROTO,
                "%s:%llu: byte %zu is NUL: this is no text file", in->path,
                (unsigned long long)in->line, good + 1);
-    SEFL_CHECK(good == n, SEFL_EPROTO, "%s:%llu: byte %zu (0x%02x) is not UTF-8", in->path,
+    SEFL_CHECK(good == n, SEFL_EPROTO,
+               "%s:%llu: byte %zu (0x%02x) is not UTF-8: convert the file (iconv does)", in->path,
                (unsigned long long)in->line, good + 1, s.p[good]);
     *text = span_of(s.p, n);
     *more = true;

@@ -529,7 +529,8 @@ done:
     return st;
 }
 
-/* A client that spoiled all blocked rounds is in the set of each: names those that are. */
+/* A client that spoiled all blocked rounds is in the set of each: names those that are. All may be
+ * honest: settings can make the validation loss explode too. */
 static sefl_status name_suspects(rounds *r)
 {
     sefl_status st = SEFL_OK;
@@ -551,7 +552,8 @@ static sefl_status name_suspects(rounds *r)
         found++;
     }
     log_error(r->c.log,
-              "some of these clients spoiled the blocked rounds: find out which, and revoke",
+              "clients that took part in all blocked rounds: read why each was blocked before you "
+              "revoke any (docs/OPERATING.md, incidents)",
               lf_u64("rounds", found), lf_u64("clients", s.n));
     for (size_t i = 0; i < s.n && i < SUSPECTS_MAX; i++)
         log_error(r->c.log, "client in all blocked rounds", lf_key("key", s.at[i].key),
