@@ -85,8 +85,7 @@ typedef struct csp_config {
     const csp_journal *journal;
     const sefl_coins *coins; /* purposes: "noise", "own" */
     pool *pool;
-    const sefl_progress
-        *stop; /* asked in every unit that is decrypted: false ends the stream; NULL: go on */
+    const sefl_progress *stop; /* asked in every unit that is decrypted; false ends the stream */
     sefl_log *log;
     const char *store_dir;   /* of the offline material (noise/store.h); NULL: in memory */
     const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: no times */

@@ -96,8 +96,6 @@ static void run_clear(run *r)
     sefl_wipe(r, sizeof *r);
 }
 
-static const gc_label number[GC_LANES] = { GC_LANE_NUMBERS };
-
 /* constant: label of slot 0. */
 static sefl_status run_init(run *r, const circuit *c, const gc_config *cfg, gc_label constant)
 {
@@ -108,7 +106,7 @@ static sefl_status run_init(run *r, const circuit *c, const gc_config *cfg, gc_l
     r->c = c;
     r->cfg = *cfg;
     r->path = &paths[aes_path_best()];
-    memcpy(r->lane, number, sizeof r->lane);
+    memcpy(r->lane, gc_lane_number, sizeof r->lane);
     SEFL_TRY(gc_program_init(&r->program, c));
     SEFL_TRY(sefl_new(&r->slot, c->slots, sizeof *r->slot));
     SEFL_TRY(sefl_new(&r->scratch, scratch_bytes(c), 1));

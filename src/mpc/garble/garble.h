@@ -74,16 +74,6 @@ typedef struct gc_label {
     _Alignas(16) uint64_t w[2];
 } gc_label;
 
-/* Lane l as a 128-bit number: the lane keys of a garbler that is given none. */
-#define GC_LANE_NUMBERS                                                                     \
-    { { 0 } }, { { 1 } }, { { 2 } }, { { 3 } }, { { 4 } }, { { 5 } }, { { 6 } }, { { 7 } }, \
-        { { 8 } }, { { 9 } }, { { 10 } }, { { 11 } }, { { 12 } }, { { 13 } }, { { 14 } },   \
-    {                                                                                       \
-        {                                                                                   \
-            15                                                                              \
-        }                                                                                   \
-    }
-
 typedef struct gc_config {
     gc_label hash_key;   /* S: uniform, drawn by the garbler per attempt, sent to the evaluator */
     uint64_t tweak_base; /* even: first tweak of block 0 */

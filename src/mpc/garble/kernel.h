@@ -17,6 +17,9 @@ typedef struct gc_job {
 
 enum { GC_WIRE = GC_LANES * GC_LABEL };
 
+/* Lane l as a 128-bit number: the lane keys of who is given none. */
+extern const gc_label gc_lane_number[GC_LANES];
+
 /* One block: inputs are in slot[1..inputs], the constant in slot[0]. tweak: of the first AND. */
 typedef void gc_garble_fn(const gc_job *j, uint8_t *tables, uint64_t tweak);
 typedef void gc_evaluate_fn(const gc_job *j, const uint8_t *tables, uint64_t tweak);

@@ -41,7 +41,10 @@ static void expand(aes128 *k, const gc_label *s, uint64_t tweak)
     sefl_wipe(key, sizeof key);
 }
 
-static const gc_label number[GC_LANES] = { GC_LANE_NUMBERS };
+const gc_label gc_lane_number[GC_LANES] = {
+    { { 0 } }, { { 1 } }, { { 2 } },  { { 3 } },  { { 4 } },  { { 5 } },  { { 6 } },  { { 7 } },
+    { { 8 } }, { { 9 } }, { { 10 } }, { { 11 } }, { { 12 } }, { { 13 } }, { { 14 } }, { { 15 } },
+};
 
 static void hash(gc_label out[GC_LANES], const gc_label in[GC_LANES], const aes128 *k,
                  const gc_label lane[GC_LANES])
@@ -62,7 +65,7 @@ void gc_hash_ref(gc_label out[GC_LANES], const gc_label in[GC_LANES], const gc_l
 {
     aes128 k;
     expand(&k, hash_key, tweak);
-    hash(out, in, &k, number);
+    hash(out, in, &k, gc_lane_number);
 }
 
 void gc_hash_groups_ref(const gc_job *j, gc_label *h0, gc_label *h1, const gc_label *in,
@@ -182,6 +185,6 @@ void gc_floor_ref(gc_label *x, const gc_label *key, uint64_t tweak, size_t group
         aes128 k;
         expand(&k, key, tweak++);
         for (unsigned i = 0; i < per_key; i++)
-            hash(x + GC_LANES * i, x + GC_LANES * i, &k, number);
+            hash(x + GC_LANES * i, x + GC_LANES * i, &k, gc_lane_number);
     }
 }
