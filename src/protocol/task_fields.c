@@ -313,7 +313,10 @@ sefl_status task_draft_read(task_draft *d, sefl_span document)
                (long long)json_integer_value(version));
     SEFL_TRY(read_object(d, root, "", seen));
     for (size_t i = 0; i < FIELDS; i++)
-        SEFL_CHECK(seen[i], SEFL_EPROTO, "task: member %s is missing", task_fields[i].path);
+        SEFL_CHECK(
+            seen[i], SEFL_EPROTO,
+            "task: member %s is missing: another version of sefl made it; make and sign a new one",
+            task_fields[i].path);
 done:
     json_decref(root);
     return st;

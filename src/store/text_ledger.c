@@ -107,11 +107,12 @@ static sefl_status of_a_text(const ledger *l, const char *path)
     const char *name = ledger_population(l);
     if (strlen(name) == NAME_CHARS && is_name(name))
         return SEFL_OK;
-    return sefl_fail(
-        SEFL_ESTATE,
-        "ledger %s is that of the population \"%s\", not of a text: a client's is made "
-        "by 'sefl enroll' or 'sefl privacy new LEDGER --text TEXT'",
-        path, name);
+    return sefl_fail(SEFL_ESTATE,
+                     "ledger %s is that of the population \"%s\", not of a text: a server's, or a "
+                     "client's of an earlier version. Move it away, make one with 'sefl privacy "
+                     "new LEDGER --text TEXT', and lower epsilon_total of the policy by what the "
+                     "text has spent ('sefl privacy spent' of the old one)",
+                     path, name);
 }
 
 sefl_status text_ledger_open(ledger **out, const char *path, const char *text)
