@@ -140,27 +140,12 @@ sefl_status account_has(account *a, uint64_t round, bool *out)
     return st;
 }
 
-sefl_status account_rounds(account *a, uint64_t *out)
-{
-    sefl_status st = ready(a);
-    uint64_t rounds;
-    *out = 0;
-    if (st != SEFL_OK)
-        return st;
-    for (size_t i = 0;; i++) {
-        const ledger_terms *t = ledger_task(a->l, i, &rounds);
-        if (!t)
-            return SEFL_OK;
-        if (memcmp(t->task, a->terms.task, sizeof t->task) == 0)
-            *out = rounds;
-    }
-}
-
 sefl_status account_knows(account *a, uint64_t last)
 {
     sefl_status st = SEFL_OK;
     uint64_t charged, known = 0;
-    SEFL_TRY(account_rounds(a, &charged));
+    SEFL_TRY(ready(a));
+    charged = ledger_rounds(a->l, a->terms.task);
     for (uint64_t r = 1; r <= last; r++)
         known += ledger_has(a->l, a->terms.task, r);
     SEFL_CHECK(known == charged, SEFL_ESTATE,

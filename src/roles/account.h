@@ -38,8 +38,6 @@ void account_close(account *a);
 sefl_status account_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
 sefl_status account_may_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
 sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
-/* How many rounds of this task are charged. */
-sefl_status account_rounds(account *a, uint64_t *out) SEFL_MUST_CHECK;
 /* SEFL_ESTATE if a round after `last` is charged: the journal that ends there is an old copy. */
 sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;
 /* Notes a step of this task, durably, in place of the one before; and reads the latest one. Steps are

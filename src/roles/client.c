@@ -306,17 +306,6 @@ done:
     return st;
 }
 
-/* How many rounds of this task this client was in. */
-static uint64_t rounds_charged(const client *c)
-{
-    uint64_t n;
-    const ledger_terms *t;
-    for (size_t i = 0; (t = ledger_task(c->book, i, &n)); i++)
-        if (memcmp(t->task, c->t.id, LEDGER_TASK_BYTES) == 0)
-            return n;
-    return 0;
-}
-
 static sefl_status accept_task(client *c)
 {
     sefl_status st = SEFL_OK;
@@ -328,7 +317,7 @@ static sefl_status accept_task(client *c)
                          "or let `ledger` name it");
     if (st != SEFL_OK)
         goto done;
-    if (rounds_charged(c) == 0) /* a task that cannot even begin is refused at once */
+    if (ledger_rounds(c->book, c->t.id) == 0) /* a task that cannot even begin is refused at once */
         SEFL_TRY(client_budget(c, 1));
     SEFL_TRY(client_store_open(&c->store, c->cfg->state, c->t.id));
     c->view = (client_view){ .rounds = c->t.rounds, .no_claim = !c->t.claim, .doing = "" };
@@ -386,7 +375,7 @@ static sefl_status get_ready(client *c)
     const client_mark *mark = client_store_mark(c->store);
     /* one whose receipt is still to come counts when it comes */
     bool under_way = mark->phase == CLIENT_FINISHED && ledger_has(c->book, c->t.id, mark->round);
-    SEFL_TRY(member_new(&c->m, &c->t, rounds_charged(c) - under_way, &c->jitter));
+    SEFL_TRY(member_new(&c->m, &c->t, ledger_rounds(c->book, c->t.id) - under_way, &c->jitter));
     if (mark->phase == CLIENT_FINISHED || mark->phase == CLIENT_DONE)
         member_restore(c->m, mark->round, mark->phase == CLIENT_DONE);
     c->view.round = mark->round;

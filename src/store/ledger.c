@@ -577,6 +577,13 @@ bool ledger_has(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES], uint64_t r
     return at < l->n_tasks && charged(&l->tasks[at], round);
 }
 
+uint64_t ledger_rounds(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES])
+{
+    uint64_t rounds = 0;
+    (void)ledger_task(l, find_task(l, id), &rounds);
+    return rounds;
+}
+
 size_t ledger_ignored(const ledger *l)
 {
     return l->ignored;

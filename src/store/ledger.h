@@ -144,6 +144,8 @@ sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t r
 size_t ledger_ignored(const ledger *l);
 
 bool ledger_has(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES], uint64_t round);
+/* How many rounds of this task are charged. */
+uint64_t ledger_rounds(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES]);
 
 /* What has been spent. delta = 0: that of the latest task with a claim. */
 sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out) SEFL_MUST_CHECK;
