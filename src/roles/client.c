@@ -310,7 +310,7 @@ static sefl_status accept_task(client *c)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(policy_allows(c));
-    c->terms = terms_of_task(&c->t);
+    c->terms = terms_of_client(&c->t);
     st = text_ledger_open(&c->book, c->cfg->ledger, c->cfg->text);
     if (st == SEFL_ENOTFOUND && !file_exists(c->cfg->ledger))
         sefl_note_before("this client's ledger is gone ('sefl enroll' made it, once): put it back, "

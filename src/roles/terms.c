@@ -22,3 +22,11 @@ ledger_terms terms_of_task(const task *t)
     out.delta = t->delta;
     return out;
 }
+
+ledger_terms terms_of_client(const task *t)
+{
+    ledger_terms out = terms_of_task(t);
+    if (out.noise != DP_NOISE_NONE && !out.hidden)
+        out.rate = 1;
+    return out;
+}

@@ -255,6 +255,27 @@ static void not_drawn_stays_not_drawn(void **state)
     end(s);
 }
 
+/* Its ledger has the rounds that the coin drew it for and no others: no amplification is left in it. */
+static void drawn_rounds_are_not_amplified(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "privacy.sampling=open", "privacy.rate=0.999", "rounds.threshold=2");
+    ledger *l = NULL;
+    ledger_total total = { 0 };
+    s->as.rounds = 1;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(charged(s), 1);
+    client_free(s->c);
+    s->c = NULL;
+    CHECK_OK(ledger_open_read(&l, s->as.ledger));
+    CHECK_OK(ledger_spent(l, 1e-6, &total));
+    assert_true(total.server.claimed && total.server.epsilon > 0);
+    assert_true(total.others.epsilon == total.server.epsilon);
+    ledger_close(l);
+    end(s);
+}
+
 static void hidden_sampling_uploads_zeros(void **state)
 {
     (void)state;
@@ -521,6 +542,7 @@ int main(void)
         cmocka_unit_test(the_ledger_is_over_all_tasks),
         cmocka_unit_test(one_text_one_ledger),
         cmocka_unit_test(not_drawn_stays_not_drawn),
+        cmocka_unit_test(drawn_rounds_are_not_amplified),
         cmocka_unit_test(hidden_sampling_uploads_zeros),
         cmocka_unit_test(diverged_training_uploads_zeros),
         cmocka_unit_test(finished_zeros_wait_again),
