@@ -120,12 +120,19 @@ static double noises(const scene *s)
     return two ? sqrt(2) : 1;
 }
 
+/* The clip is one client's, or each of its records'. */
+static double clips(const task *t)
+{
+    return t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
+}
+
 double plan_noise_ratio(const scene *s, double drawn)
 {
     const task *t = &s->task;
     if (t->noise == TASK_NOISE_NONE)
         return 0;
-    return drawn > 0 ? noises(s) * strtod(t->z, NULL) * sqrt((double)t->values) / drawn : HUGE_VAL;
+    return drawn > 0 ? noises(s) * strtod(t->z, NULL) * sqrt((double)t->values) / (drawn * clips(t))
+                     : HUGE_VAL;
 }
 
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double delta)
@@ -134,6 +141,7 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
     dp_event want = { .noise = DP_NOISE_JOINT, .rate = 1, .count = t->rounds, .dim = t->values };
     double root = sqrt((double)t->values), z;
     double drawn = t->sampling == TASK_HIDDEN ? t->rate : 1; /* the others' zeros are no signal */
+    drawn *= clips(t);
     *out = (plan_need){ .epsilon = epsilon, .delta = delta };
     if (t->sampling == TASK_HIDDEN && t->enough == 0)
         want.rate = t->rate;
@@ -166,6 +174,7 @@ static sefl_status privacy(plan *p, const scene *s)
     p->claim = t->claim;
     p->delta = t->claim ? t->delta : 1e-6;
     p->epsilon_target = t->claim ? t->epsilon : 0;
+    p->unit_record = t->unit == TASK_UNIT_RECORD;
     p->clip = strtod(t->clip, NULL);
     p->z = p->noise ? strtod(t->z, NULL) : 0;
     p->why_no_epsilon = "there is no noise";

@@ -60,6 +60,7 @@ typedef struct plan {
     double z, clip, noise_ratio; /* z sqrt(d) / drawn */
     bool has_epsilon;            /* of all rounds, with a claim or without */
     double epsilon_server, epsilon_others, epsilon_target, delta;
+    bool unit_record; /* these epsilons are a record's, not a client's */
     const char *why_no_epsilon;
     plan_need need; /* of PLAN_EPSILON; z 0: not known */
 

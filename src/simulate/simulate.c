@@ -583,6 +583,7 @@ static sefl_status set_up(sim *s)
     s->out->claim = t->claim;
     s->out->epsilon_target = t->epsilon;
     s->out->delta = t->delta;
+    s->out->unit_record = t->unit == TASK_UNIT_RECORD;
     s->out->best_possible = s->scene->best_perplexity;
     s->out->threads = pool_threads(s->pool);
     SEFL_TRY(work_new(&s->work, s->scene, s->pool, s->c->stop));

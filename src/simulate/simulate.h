@@ -62,6 +62,7 @@ typedef struct simulate_result {
     uint8_t model[32]; /* SHA-256 of the last model's values */
     bool claim, has_epsilon;
     double epsilon_server, epsilon_others, epsilon_target, delta;
+    bool unit_record; /* these epsilons are a record's, not a client's */
     double seconds, train, encrypt, sum, twopc, step, eval,
         cpu; /* of all rounds, as in run_round */
     uint64_t up, down, link;

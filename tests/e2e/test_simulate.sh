@@ -178,3 +178,7 @@ expect 0 "$SEFL" plan --rates rates.txt -c e.yml
 expect 0 "$SEFL" plan --rates rates.txt -c e.yml --set privacy.claim=dp --set privacy.z=1 \
     --set privacy.epsilon=20
 says "this noise drowns the update"; says "epsilon 8 needs about"
+expect 0 "$SEFL" plan --rates rates.txt -c e.yml --set privacy.claim=dp --set privacy.z=1 --set privacy.epsilon=60 \
+    --set privacy.unit=record --set privacy.records_max=4 --set training.epochs=0 --set training.steps=1 \
+    --set training.optimiser=sgd
+says "for a record, not for a client"; says " / records_max)"

@@ -72,13 +72,16 @@ static void print_plan(const plan *p, const char *name)
     printf("all rounds  %.0f s on %u thread%s, %s of memory\n", p->seconds, p->threads,
            p->threads == 1 ? "" : "s", memory);
     if (p->noise)
-        printf("noise       z = %g: %.3g times the largest signal (z * sqrt(values) / clients%s)\n",
-               p->z, p->noise_ratio, p->drawn < p->per_round ? " drawn" : "");
+        printf(
+            "noise       z = %g: %.3g times the largest signal (z * sqrt(values) / clients%s%s)\n",
+            p->z, p->noise_ratio, p->drawn < p->per_round ? " drawn" : "",
+            p->unit_record ? " / records_max" : "");
     if (p->has_epsilon)
         printf("privacy     epsilon %.4g against a server, %.4g against others, over %" PRIu64
-               " rounds at delta %g%s\n",
+               " rounds at delta %g, for a %s%s\n",
                dp_rounded(p->epsilon_server, true), dp_rounded(p->epsilon_others, true),
-               p->rounds_asked, p->delta, p->claim ? "" : " (not claimed)");
+               p->rounds_asked, p->delta, p->unit_record ? "record, not for a client" : "client",
+               p->claim ? "" : " (not claimed)");
     else
         printf("privacy     none: %s\n", p->why_no_epsilon);
     plan_need_text(need, &p->need);

@@ -175,10 +175,10 @@ static void print_summary(const simulate_result *r, unsigned warned)
         printf("\n");
     }
     if (r->has_epsilon)
-        printf("privacy     epsilon %.4g against a server, %.4g against others, at delta %g "
-               "(target %g)\n",
+        printf("privacy     epsilon %.4g against a server, %.4g against others, at delta %g, "
+               "for a %s (target %g)\n",
                dp_rounded(r->epsilon_server, true), dp_rounded(r->epsilon_others, true), r->delta,
-               r->epsilon_target);
+               r->unit_record ? "record, not for a client" : "client", r->epsilon_target);
     else
         printf("privacy     no differential privacy claimed\n");
     printf("seconds     train %.1f  encrypt %.1f  sum %.1f (processor time)  2pc %.1f  step %.1f  "
