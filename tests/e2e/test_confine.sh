@@ -169,6 +169,8 @@ if [ -z "${SEFL_SANITIZE:-}" ] && $drop true 2> /dev/null; then
         says "RLIMIT_MEMLOCK is 0 kB"; says "LimitMEMLOCK="; says "memory_lock: try"
         expect 1 sh -c "ulimit -l 0; exec $drop \"\$0\" \"\$@\"" "$SEFL" "$@" --memory-lock try
         says "keys cannot be locked in memory"; says "cannot open $dir/none"
+        expect 1 sh -c "ulimit -l 128; exec $drop \"\$0\" \"\$@\"" "$SEFL" "$@" --memory-lock required
+        says "cannot open $dir/none" # 128 kB are enough, as docs/OPERATING.md says
         { grep -v "^memory_lock" "$fed/$r/$r.yml"; [ $r = csp ] || echo "csp: 127.0.0.1:1"; } > "$fed/$r/earnest.yml"
         "$SEFL" config keys --for $r | grep -q "memory_lock.*required" || fail "memory_lock is not required by default"
         expect 1 sh -c "ulimit -l 0; exec $drop \"\$0\" \"\$@\"" "$SEFL" doctor -c "$fed/$r/earnest.yml" --for $r

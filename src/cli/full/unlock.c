@@ -10,15 +10,25 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
 enum {
-    ROOM = SEALED_LOCK_MAX + 1,
     LINE_MAX_BYTES = 1024,
     PASSPHRASE_MIN = 12, /* characters, when creating */
     KEY_FILE_MIN = 32,   /* bytes */
 };
+
+static sefl_status locked_room(cli_unlock *u, size_t n)
+{
+    bool locked = true;
+    sefl_status st = secmem_new(&u->mem, n, &locked);
+    if (st == SEFL_OK && !locked)
+        fprintf(stderr, "sefl: warning: memory cannot be locked; secrets may reach the swap "
+                        "(ulimit -l raises the limit)\n");
+    return st;
+}
 
 static void warn_if_shared(const char *path)
 {
@@ -26,11 +36,21 @@ static void warn_if_shared(const char *path)
         fprintf(stderr, "sefl: warning: others can read %s (chmod 600 helps)\n", path);
 }
 
+/* How many bytes a file can bring. Memory that may be locked is scarce; a pipe does not say. */
+static size_t bytes_of(const char *path)
+{
+    struct stat sb;
+    bool says = stat(path, &sb) == 0 && sb.st_size > 0 && sb.st_size < SEALED_LOCK_MAX;
+    return says ? (size_t)sb.st_size : SEALED_LOCK_MAX;
+}
+
 static sefl_status from_file(cli_unlock *u, const char *path)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf b = { .p = u->mem, .cap = ROOM, .max = ROOM }; /* never grows: stays locked memory */
-    SEFL_TRY(file_read(&b, path, SEALED_LOCK_MAX));
+    size_t most = bytes_of(path);
+    SEFL_TRY(locked_room(u, most + 1));
+    sefl_buf b = { .p = u->mem, .cap = most + 1, .max = most + 1 }; /* never grows: stays locked */
+    SEFL_TRY(file_read(&b, path, most));
     warn_if_shared(path);
     u->lock.secret = span_of(u->mem, b.n);
 done:
@@ -117,6 +137,7 @@ static sefl_status from_terminal(cli_unlock *u)
     int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     SEFL_CHECK(tty >= 0, SEFL_EINVAL,
                "no terminal to ask for a passphrase: give --passphrase-file or --key-file");
+    SEFL_TRY(locked_room(u, LINE_MAX_BYTES));
     SEFL_TRY(secmem_new(&again, LINE_MAX_BYTES, NULL));
     SEFL_TRY(ask(tty, u->creating ? "new passphrase: " : "passphrase: ", u->mem, &n));
     if (u->creating) {
@@ -135,18 +156,12 @@ done:
 sefl_status cli_unlock_get(cli_unlock *u, sealed_by by)
 {
     sefl_status st = SEFL_OK;
-    bool locked = true;
-
     SEFL_CHECK(!u->passphrase_file || !u->key_file, SEFL_EINVAL,
                "--passphrase-file and --key-file exclude each other");
     if (!u->creating && by == SEALED_BY_KEY_FILE)
         SEFL_CHECK(u->key_file, SEFL_EINVAL, "the key is locked with a key file: give --key-file");
     if (!u->creating && by == SEALED_BY_PASSPHRASE)
         SEFL_CHECK(!u->key_file, SEFL_EINVAL, "the key is locked with a passphrase, not a file");
-    SEFL_TRY(secmem_new(&u->mem, ROOM, &locked));
-    if (!locked)
-        fprintf(stderr, "sefl: warning: memory cannot be locked; secrets may reach the swap "
-                        "(ulimit -l raises the limit)\n");
     if (u->key_file) {
         u->lock.by = SEALED_BY_KEY_FILE;
         SEFL_TRY(from_file(u, u->key_file));
