@@ -27,18 +27,21 @@ static double vectors(const task *t, uint32_t clients)
     return t->unit == TASK_UNIT_RECORD ? m * t->records_max : m;
 }
 
-static double norm_bound(const task *t, double m, double clip)
+/* m vectors that weigh `total` clients together: one of weight w has a norm of at most w C and what
+ * rounding adds, with noise also of at most D. */
+static double norm_bound(const task *t, double m, double total, double clip)
 {
     double root = sqrt((double)t->values), noise = t->grid.z * t->grid.d_sens;
+    double honest = total * clip + m * t->ahe.pack.q * root;
     switch (t->noise) {
     case TASK_NOISE_JOINT:
-        return m * t->grid.d_sens + noise * sqrt((root + 7.5) * (root + 7.5) + 20000);
+        return fmin(honest, m * t->grid.d_sens) + noise * sqrt((root + 7.5) * (root + 7.5) + 20000);
     case TASK_NOISE_OWN:
-        return m * t->grid.d_sens + sqrt(2) * noise * (root + 7.5);
+        return fmin(honest, m * t->grid.d_sens) + sqrt(2) * noise * (root + 7.5);
     case TASK_NOISE_NONE:
         break;
     }
-    return m * (clip + t->ahe.pack.q * root);
+    return honest;
 }
 
 /* The slot's total in clients, and the range of an honest one: each client rounds its weight to a step
@@ -58,7 +61,7 @@ sefl_status release_check_sum(release_numbers *out, const task *t, const int64_t
     sefl_status st = SEFL_OK;
     release_numbers n = { 0 };
     pack_nano nano;
-    double squares = 0, m = vectors(t, clients), sd = deviation(t);
+    double squares = 0, m = vectors(t, clients), total = m, sd = deviation(t);
     *out = n;
     SEFL_TRY(pack_decimal(&nano, t->clip));
     double clip = (double)nano / (double)PACK_ONE;
@@ -68,10 +71,12 @@ sefl_status release_check_sum(release_numbers *out, const task *t, const int64_t
         n.largest = fmax(n.largest, fabs(v));
     }
     n.norm = sqrt(squares);
-    n.bound = norm_bound(t, m, clip);
     n.signal = sqrt(fmax(0, squares - sd * sd * (double)t->values));
-    if (t->weights == TASK_CAPPED)
+    if (t->weights == TASK_CAPPED) {
         weigh(&n, t, task_value(t, w[t->params]), m, clip);
+        total = fmax(0, fmin(m, n.weight - n.weight_least));
+    }
+    n.bound = norm_bound(t, m, total, clip);
     *out = n;
     SEFL_CHECK(n.norm <= n.bound, SEFL_ERANGE, /* false for NAN */
                "the sum has a norm of %g; honest clients and the noise stay below %g", n.norm,

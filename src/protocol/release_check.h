@@ -11,7 +11,8 @@
  * m is the number of clients (unit record: times records_max), or clients_max where that number may
  * not be told: everybody sees whether a round was blocked. 20000 is for joint noise's rare jumps.
  * The weight slot must lie within [0, m] clients and ten deviations of the noise (joint: sixty, for
- * the jumps; a false alarm below 2^-40). A model whose validation loss is above RELEASE_LOSS_MAX, or not finite, is blocked too.
+ * the jumps; a false alarm below 2^-40). With it m D is at most W C + m q sqrt(d), where W is the slot's
+ * total and those deviations: who makes the divisor small makes the bound small. A model whose validation loss is above RELEASE_LOSS_MAX, or not finite, is blocked too.
  *
  *     st = release_check_sum(&n, &task, w, clients);      // SEFL_ERANGE: block; n has the numbers
  *     st = release_check_loss(loss);

@@ -393,6 +393,82 @@ static sefl_status keep_signal(rounds *r, uint64_t round, double signal)
     return journal_fact_put(r->c.journal, 0, "signals", span_of(bytes, (size_t)16 * s->n));
 }
 
+typedef struct suspect {
+    uint8_t key[32];
+    char name[65];
+} suspect;
+
+/* The clients that all rounds read so far share, by rising key. */
+typedef struct suspects {
+    suspect *at;
+    size_t n;
+    bool first; /* the round that is being read is the first one */
+    size_t next,
+        kept; /* otherwise: the next to compare, and how many of it are in this round too */
+} suspects;
+
+static sefl_status take_suspect(void *ctx, const journal_update *u)
+{
+    suspects *s = ctx;
+    sefl_status st = SEFL_OK;
+    if (s->first) {
+        if ((s->n & (s->n - 1)) == 0) /* full at 0, 1, 2, 4, ... */
+            SEFL_TRY(
+                sefl_grow(&s->at, s->n * sizeof *s->at, (s->n ? 2 * s->n : 1) * sizeof *s->at));
+        suspect *one = &s->at[s->n++];
+        memcpy(one->key, u->client, sizeof one->key);
+        memcpy(one->name, u->name, sizeof one->name);
+        goto done;
+    }
+    while (s->next < s->n && memcmp(s->at[s->next].key, u->client, 32) < 0)
+        s->next++;
+    if (s->next < s->n && memcmp(s->at[s->next].key, u->client, 32) == 0)
+        s->at[s->kept++] = s->at[s->next++];
+done:
+    return st;
+}
+
+/* A client that spoiled the latest three blocked rounds, in a row or not, is in the set of each: names
+ * those that are. All may be honest: settings can make the validation loss explode, and hostile clients
+ * can take turns. */
+static sefl_status name_suspects(rounds *r, uint64_t latest)
+{
+    sefl_status st = SEFL_OK;
+    suspects s = { .first = true };
+    sefl_buf why = { 0 };
+    unsigned found = 0;
+    for (uint64_t n = latest; n >= 1 && found < AGG_BLOCKED_IN_ROW_MAX; n--) {
+        buf_reset(&why);
+        st = journal_fact_get(r->c.journal, n, "blocked", &why);
+        if (st == SEFL_ENOTFOUND) {
+            st = SEFL_OK;
+            continue;
+        }
+        SEFL_TRY(st);
+        s.next = s.kept = 0;
+        SEFL_TRY(journal_updates(r->c.journal, n, take_suspect, &s));
+        s.n = s.first ? s.n : s.kept;
+        s.first = false;
+        found++;
+    }
+    if (found < AGG_BLOCKED_IN_ROW_MAX)
+        goto done;
+    log_error(r->c.log,
+              "clients that took part in the latest three blocked rounds: read why each was "
+              "blocked before you revoke any (docs/OPERATING.md, incidents)",
+              lf_u64("clients", s.n));
+    for (size_t i = 0; i < s.n && i < SUSPECTS_MAX; i++)
+        log_error(r->c.log, "client in all blocked rounds", lf_key("key", s.at[i].key),
+                  lf_str("name", s.at[i].name));
+    if (s.n > SUSPECTS_MAX)
+        log_error(r->c.log, "more clients in all blocked rounds",
+                  lf_u64("not_listed", s.n - SUSPECTS_MAX));
+done:
+    sefl_free(s.at);
+    buf_clear(&why);
+    return st;
+}
+
 /* What the release check saw: into the log, and into the journal what it must remember. */
 static sefl_status keep_check(rounds *r, uint64_t round, const release_made *made)
 {
@@ -400,7 +476,8 @@ static sefl_status keep_check(rounds *r, uint64_t round, const release_made *mad
     if (made->blocked) {
         log_error(r->c.log, "release blocked, the model stays as it was", lf_u64("round", round),
                   lf_real("norm", n->norm), lf_real("bound", n->bound), lf_str("why", made->why));
-        return journal_fact_put(r->c.journal, round, "blocked", span_of_str(made->why));
+        sefl_status st = journal_fact_put(r->c.journal, round, "blocked", span_of_str(made->why));
+        return st == SEFL_OK ? name_suspects(r, round) : st;
     }
     log_info(r->c.log, "release checked", lf_u64("round", round), lf_real("norm", n->norm),
              lf_real("bound", n->bound), lf_real("largest", n->largest),
@@ -494,86 +571,11 @@ done:
     return st;
 }
 
-typedef struct suspect {
-    uint8_t key[32];
-    char name[65];
-} suspect;
-
-/* The clients that all rounds read so far share, by rising key. */
-typedef struct suspects {
-    suspect *at;
-    size_t n;
-    bool first; /* the round that is being read is the first one */
-    size_t next,
-        kept; /* otherwise: the next to compare, and how many of it are in this round too */
-} suspects;
-
-static sefl_status take_suspect(void *ctx, const journal_update *u)
-{
-    suspects *s = ctx;
-    sefl_status st = SEFL_OK;
-    if (s->first) {
-        if ((s->n & (s->n - 1)) == 0) /* full at 0, 1, 2, 4, ... */
-            SEFL_TRY(
-                sefl_grow(&s->at, s->n * sizeof *s->at, (s->n ? 2 * s->n : 1) * sizeof *s->at));
-        suspect *one = &s->at[s->n++];
-        memcpy(one->key, u->client, sizeof one->key);
-        memcpy(one->name, u->name, sizeof one->name);
-        goto done;
-    }
-    while (s->next < s->n && memcmp(s->at[s->next].key, u->client, 32) < 0)
-        s->next++;
-    if (s->next < s->n && memcmp(s->at[s->next].key, u->client, 32) == 0)
-        s->at[s->kept++] = s->at[s->next++];
-done:
-    return st;
-}
-
-/* A client that spoiled all blocked rounds is in the set of each: names those that are. All may be
- * honest: settings can make the validation loss explode too. */
-static sefl_status name_suspects(rounds *r)
-{
-    sefl_status st = SEFL_OK;
-    suspects s = { .first = true };
-    sefl_buf why = { 0 };
-    unsigned found = 0;
-    for (uint64_t n = agg_round(r->a); n >= 1 && found < AGG_BLOCKED_IN_ROW_MAX; n--) {
-        buf_reset(&why);
-        st = journal_fact_get(r->c.journal, n, "blocked", &why);
-        if (st == SEFL_ENOTFOUND) {
-            st = SEFL_OK;
-            continue;
-        }
-        SEFL_TRY(st);
-        s.next = s.kept = 0;
-        SEFL_TRY(journal_updates(r->c.journal, n, take_suspect, &s));
-        s.n = s.first ? s.n : s.kept;
-        s.first = false;
-        found++;
-    }
-    log_error(r->c.log,
-              "clients that took part in all blocked rounds: read why each was blocked before you "
-              "revoke any (docs/OPERATING.md, incidents)",
-              lf_u64("rounds", found), lf_u64("clients", s.n));
-    for (size_t i = 0; i < s.n && i < SUSPECTS_MAX; i++)
-        log_error(r->c.log, "client in all blocked rounds", lf_key("key", s.at[i].key),
-                  lf_str("name", s.at[i].name));
-    if (s.n > SUSPECTS_MAX)
-        log_error(r->c.log, "more clients in all blocked rounds",
-                  lf_u64("not_listed", s.n - SUSPECTS_MAX));
-done:
-    sefl_free(s.at);
-    buf_clear(&why);
-    return st;
-}
-
 sefl_status order_finish(rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     log_info(r->c.log, "task over", lf_str("why", agg_why_text(o->why)));
-    if (o->why == AGG_WHY_BLOCKED)
-        SEFL_TRY(name_suspects(r));
     if (r->c.changed)
         r->c.changed(r->c.ctx);
     if (journal_fact_get(r->c.journal, 0, "bye", &b) == SEFL_OK)

@@ -78,11 +78,12 @@ static void without_noise(int64_t *out, const task *t, room *r, uint32_t clients
     const pack *p = &t->ahe.pack;
     sefl_rng rng = seeded_rng(g);
     dp_plain_grid grid = { .clip = 1, .q = p->q, .value_max = p->value_max };
-    dp_weight weight = { .items = 5, .items_cap = 5 };
+    dp_weight weight = { .items_cap = 5 };
     for (size_t i = 0; i < t->params; i++)
         r->v[i] = (float)(seeded_unit(g) - 0.5); /* far above the clip */
     memset(out, 0, t->values * sizeof *out);
     for (uint32_t k = 0; k < clients; k++) {
+        weight.items = 1 + seeded_below(g, 5);
         CHECK_OK(dp_round_plain(r->sum, &grid, r->v, t->params,
                                 t->weights == TASK_CAPPED ? &weight : NULL, &rng));
         for (size_t i = 0; i < t->values; i++)

@@ -110,6 +110,31 @@ static void the_weight_slot(void **state)
     }
 }
 
+/* A client that takes the others' weight away makes the divisor small: the sum must be small as well. */
+static void little_weight(void **state)
+{
+    (void)state;
+    release_numbers n;
+    task t = of(TASK_NOISE_NONE, 0);
+    t.weights = TASK_CAPPED, t.weight_cap = 100, t.params = N - 1;
+    for (int clients = 1; clients <= CLIENTS; clients++) {
+        memset(w, 0, sizeof w);
+        w[N - 1] = (int64_t)(clients * 0.2 / t.ahe.pack.q);
+        w[0] = (int64_t)(clients * 1.98 / t.ahe.pack.q);
+        CHECK_OK(release_check_sum(&n, &t, w, CLIENTS));
+        w[0] = (int64_t)(clients * 2.02 / t.ahe.pack.q);
+        CHECK_STATUS(release_check_sum(&n, &t, w, CLIENTS), SEFL_ERANGE);
+    }
+    t = of(TASK_NOISE_OWN, 0.01); /* the slot's noise: W is 1 and 10 deviations */
+    t.weights = TASK_CAPPED, t.weight_cap = 100, t.params = N - 1;
+    memset(w, 0, sizeof w);
+    w[N - 1] = (int64_t)(0.2 / t.ahe.pack.q);
+    w[0] = (int64_t)(5.2 / t.ahe.pack.q);
+    CHECK_OK(release_check_sum(&n, &t, w, CLIENTS));
+    w[0] = (int64_t)(5.8 / t.ahe.pack.q);
+    CHECK_STATUS(release_check_sum(&n, &t, w, CLIENTS), SEFL_ERANGE);
+}
+
 static void not_finite(void **state)
 {
     (void)state;
@@ -176,9 +201,8 @@ static void signals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds),
-        cmocka_unit_test(the_weight_slot),
-        cmocka_unit_test(not_finite),
+        cmocka_unit_test(bounds),        cmocka_unit_test(the_weight_slot),
+        cmocka_unit_test(little_weight), cmocka_unit_test(not_finite),
         cmocka_unit_test(signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
