@@ -66,6 +66,8 @@ if command -v openssl > /dev/null; then # a server's certificate without a host
         cp kept.pem fed/$r/cert.pem
     done
 fi
+# one role's file given to another role
+expect 2 "$SEFL" client -c fed/csp/csp.yml; says "csp.yml:2:1"; says "by its name this file describes a cryptography"
 # a folder without text, text that is no UTF-8: known before the client runs
 cp -r fed/clients/client-01 fed/clients/odd && rm fed/clients/odd/text/*
 expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "holds no text"

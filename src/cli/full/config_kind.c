@@ -140,6 +140,16 @@ sefl_status config_kind_guessed(sefl_status st, const char *path)
                      why, config_kinds->name);
 }
 
+sefl_status config_kind_other(sefl_status st, const char *path, const setting_def *schema)
+{
+    char why[512];
+    const config_kind *k = named(path);
+    if (st != SEFL_EINVAL || !k || k->schema() == schema)
+        return st;
+    snprintf(why, sizeof why, "%s", sefl_last_error());
+    return sefl_fail(st, "%s (by its name this file describes %s)", why, k->about);
+}
+
 /* ---- reading ------------------------------------------------------------------------------- */
 
 void config_kind_folder(char *out, const char *path)

@@ -34,6 +34,10 @@ const config_kind *config_kind_of(const char *path);
  * sentence says as what it was read. Returns st. */
 sefl_status config_kind_guessed(sefl_status st, const char *path);
 
+/* After a failure to read a file with this schema: where the name tells that it is of another kind, the
+ * sentence says so. Returns st. */
+sefl_status config_kind_other(sefl_status st, const char *path, const setting_def *schema);
+
 /* SEFL_EINVAL with file, line and column. s is initialised here, the caller clears it in any case. */
 sefl_status config_kind_read(const config_kind *k, settings *s, const char *path) SEFL_MUST_CHECK;
 /* "folder of the path" into out (PATH_MAX bytes). */

@@ -1,6 +1,7 @@
 #include "cli/full/role_settings.h"
 
 #include "base/alloc.h"
+#include "cli/full/config_kind.h"
 #include "config/yaml/yaml.h"
 
 #include <getopt.h>
@@ -90,7 +91,7 @@ sefl_status role_settings_read(const role_settings *rs, settings *out)
     char name[NAME_BYTES], origin[NAME_BYTES + 4];
     settings_init(out, rs->schema);
     if (rs->file)
-        SEFL_TRY(yaml_read(out, rs->file));
+        SEFL_TRY(config_kind_other(yaml_read(out, rs->file), rs->file, rs->schema));
     for (size_t i = 0; i < rs->flags; i++) {
         option_name(name, rs->key[i]);
         snprintf(origin, sizeof origin, "--%s", name);
