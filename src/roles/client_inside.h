@@ -43,7 +43,7 @@ struct client {
     uint64_t upload_at_ms;          /* hidden sampling: not before */
     uint64_t moment_round;          /* the round that this process chose a moment for */
     uint64_t began_ms, deadline_ms; /* as we heard last; then AS is asked again */
-    bool recheck;                   /* a header was not good: is it another task? */
+    bool recheck;                   /* a header or round was not good: is it another task? */
     uint64_t rounds_seen;           /* rounds that ended for this client in this run */
 
     pthread_mutex_t lock;

@@ -49,6 +49,36 @@ static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
     return tell(c, MEMBER_FAILED, a->why);
 }
 
+/* ---- another task? --------------------------------------------------------------------------- */
+
+/* *same: AS serves the task that we work on. It may have been given another one since, whose rounds have
+ * the same numbers. If it cannot be asked neither is set, and the member backs off. */
+static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    client_reply a;
+    task t = { 0 };
+    *same = *new_task = false;
+    SEFL_TRY(client_get(c->net, &a, &b, "/v1/task", ENVELOPE_CONTENT_MAX, 0));
+    if (a.word != ANSWER_OK) {
+        st = not_ok(c, &a, false);
+        goto done;
+    }
+    if (task_open(&t, buf_span(&b), &c->cfg->servers) != SEFL_OK) {
+        log_warn(c->o.log, "task not understood", lf_str("why", sefl_last_error()));
+        st = tell(c, MEMBER_FAILED, "the server's task cannot be read");
+        goto done;
+    }
+    c->recheck = false;
+    *same = memcmp(t.id, c->t.id, TASK_ID) == 0;
+    *new_task = !*same;
+done:
+    task_clear(&t);
+    buf_clear(&b);
+    return st;
+}
+
 /* ---- news ------------------------------------------------------------------------------------ */
 
 /* This client's own coin, thrown once a round and remembered. */
@@ -157,7 +187,7 @@ done:
     return st;
 }
 
-static sefl_status poll_round(client *c)
+static sefl_status poll_round(client *c, bool *new_task)
 {
     sefl_status st = SEFL_OK;
     sefl_buf scratch = { 0 };
@@ -165,7 +195,12 @@ static sefl_status poll_round(client *c)
     round_news n;
     const client_mark *mark = client_store_mark(c->store);
     uint64_t after = mark->phase == CLIENT_DONE || mark->round == 0 ? mark->round : mark->round - 1;
+    bool same = true;
     client_show_doing(c, "waiting");
+    if (c->recheck)
+        SEFL_TRY(look_for_another_task(c, &same, new_task));
+    if (!same)
+        goto done;
     st = get_news(c, &a, &n, &scratch, after, POLL_S);
     if (st == SEFL_EPROTO) {
         log_warn(c->o.log, "news not understood", lf_str("why", sefl_last_error()));
@@ -175,6 +210,8 @@ static sefl_status poll_round(client *c)
     SEFL_TRY(st);
     if (a.word == ANSWER_OK)
         c->refused_ms = 0;
+    if (a.word == ANSWER_OK && n.round < mark->round)
+        c->recheck = true; /* rounds only grow: it is another task, or an old copy of AS's state */
     st = a.word == ANSWER_OK ? on_news(c, &n) : not_ok(c, &a, false);
 done:
     buf_clear(&scratch);
@@ -371,7 +408,7 @@ done:
     return st;
 }
 
-static sefl_status upload(client *c, uint64_t round)
+static sefl_status upload(client *c, uint64_t round, bool *new_task)
 {
     sefl_status st = SEFL_OK;
     client_reply a;
@@ -386,6 +423,10 @@ static sefl_status upload(client *c, uint64_t round)
         goto done;
     SEFL_TRY(wait_for_moment(c));
     client_show_doing(c, "uploading");
+    /* another task would take this body for one of its own and spoil its sum */
+    SEFL_TRY(look_for_another_task(c, &go, new_task));
+    if (!go)
+        goto done;
     SEFL_TRY(client_budget(c, round));
     SEFL_TRY(client_name_of(c->net, &a, &name, file, &client_store_mark(c->store)->body));
     if (a.word == ANSWER_OK)
@@ -402,24 +443,6 @@ done:
     return st;
 }
 
-/* ---- another task? --------------------------------------------------------------------------- */
-
-static sefl_status look_for_another_task(client *c, bool *new_task)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    client_reply a;
-    task t = { 0 };
-    c->recheck = false;
-    SEFL_TRY(client_get(c->net, &a, &b, "/v1/task", ENVELOPE_CONTENT_MAX, 0));
-    if (a.word == ANSWER_OK && task_open(&t, buf_span(&b), &c->cfg->servers) == SEFL_OK)
-        *new_task = memcmp(t.id, c->t.id, TASK_ID) != 0;
-done:
-    task_clear(&t);
-    buf_clear(&b);
-    return st;
-}
-
 sefl_status client_obey(client *c, const member_order *order, bool *new_task)
 {
     sefl_status st = SEFL_OK;
@@ -429,7 +452,7 @@ sefl_status client_obey(client *c, const member_order *order, bool *new_task)
         SEFL_TRY(tell(c, MEMBER_GOT_TASK, NULL));
         break;
     case MEMBER_POLL:
-        SEFL_TRY(poll_round(c));
+        SEFL_TRY(poll_round(c, new_task));
         break;
     case MEMBER_FETCH_MODEL:
         SEFL_TRY(fetch_model(c, order->round));
@@ -438,7 +461,7 @@ sefl_status client_obey(client *c, const member_order *order, bool *new_task)
         SEFL_TRY(train(c, order->round, order->zeros));
         break;
     case MEMBER_UPLOAD:
-        SEFL_TRY(upload(c, order->round));
+        SEFL_TRY(upload(c, order->round, new_task));
         break;
     case MEMBER_SLEEP:
         client_show_doing(c, "sleeping");
@@ -447,8 +470,6 @@ sefl_status client_obey(client *c, const member_order *order, bool *new_task)
     case MEMBER_STOP:
         break;
     }
-    if (c->recheck)
-        SEFL_TRY(look_for_another_task(c, new_task));
 done:
     return st;
 }

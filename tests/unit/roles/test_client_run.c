@@ -486,6 +486,73 @@ static void another_task_is_taken_up(void **state)
     end(s);
 }
 
+static void *stop_late(void *arg)
+{
+    sleep(20); /* only a client that waits for ever is there still */
+    client_stop(arg);
+    return NULL;
+}
+
+/* AS gets another task while this client trains: round 1 again. */
+static void swap_task(void *ctx, uint64_t round, const int64_t *X, size_t n)
+{
+    scene *s = ctx;
+    (void)round, (void)X, (void)n;
+    if (s->made++ > 0)
+        return;
+    pthread_mutex_lock(&s->as.lock);
+    fake_task(&s->as, 3, words, "rounds.count=5", NULL, NULL);
+    pthread_mutex_unlock(&s->as.lock);
+}
+
+static void an_update_is_for_one_task(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "rounds.count=4", NULL, NULL);
+    pthread_t watch_dog;
+    s->as.rounds = 1;
+    open_client(s);
+    s->c->o.observe = swap_task;
+    assert_int_equal(pthread_create(&watch_dog, NULL, stop_late, s->c), 0);
+    CHECK_OK(client_run(s->c));
+    pthread_cancel(watch_dog);
+    pthread_join(watch_dog, NULL);
+    assert_int_equal(s->made, 2);
+    assert_int_equal(s->as.puts, 1); /* of the new one alone */
+    assert_int_equal(s->as.receipts, 1);
+    assert_int_equal(charged(s), 1);
+    assert_non_null(strstr(log_of(s), "the server has another task"));
+    end(s);
+}
+
+/* The new task is at a round that this client has done in the old one. */
+static void another_task_with_lower_rounds(void **state)
+{
+    (void)state;
+    scene *s = begin(3, "rounds.count=4", "privacy.noise=none", "privacy.claim=none");
+    pthread_t watch_dog;
+    put_text("policy.yml", "noise_modes: [none]\nclaim_none: true\n");
+    s->as.rounds = 2;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    assert_int_equal(s->as.receipts, 2);
+    open_client(s);
+    sefl_buf old = s->as.task_env;
+    s->as.task_env = (sefl_buf){ 0 };
+    fake_task(&s->as, 3, words, "rounds.count=5", "privacy.noise=none", "privacy.claim=none");
+    s->as.next_env = s->as.task_env;
+    s->as.task_env = old;
+    s->as.round = s->as.rounds = 1;
+    assert_int_equal(pthread_create(&watch_dog, NULL, stop_late, s->c), 0);
+    CHECK_OK(client_run(s->c));
+    pthread_cancel(watch_dog);
+    pthread_join(watch_dog, NULL);
+    assert_int_equal(s->as.receipts, 3);
+    put_text("policy.yml", "{}\n");
+    end(s);
+}
+
 static void *stop_soon(void *arg)
 {
     usleep(200000);
@@ -551,6 +618,8 @@ int main(void)
         cmocka_unit_test(a_restart_does_not_count_twice),
         cmocka_unit_test(refused_by_the_server),
         cmocka_unit_test(another_task_is_taken_up),
+        cmocka_unit_test(an_update_is_for_one_task),
+        cmocka_unit_test(another_task_with_lower_rounds),
         cmocka_unit_test(stops_while_it_waits),
         cmocka_unit_test(a_new_policy_counts_at_once),
     };
