@@ -86,8 +86,9 @@ static sefl_status said_no(as_link *l, uint32_t question, rd *r)
     for (; n + 1 < sizeof words && n < r->left; n++)
         words[n] = r->p[n] >= 0x20 && r->p[n] < 0x7f ? (char)r->p[n] : '?';
     words[n] = '\0';
+    bool more = n > 0 && strcmp(words, link_no_text(code)) != 0;
     return sefl_fail(of_no(code, question), "CSP refused %s: %s%s%s", link_kind_name(question),
-                     link_no_text(code), n ? ": " : "", words);
+                     link_no_text(code), more ? ": " : "", more ? words : "");
 }
 
 /* Asks; `r` is then over the body of an answer of the kind `want` or `or`. */

@@ -109,7 +109,7 @@ enum { LINK_KINDS = LINK_APPROVED - LINK_HELLO + 1 };
     X(SKIPPED, 8, "this round was skipped")                                       \
     X(LEDGER, 9, "the two ledgers do not agree")                                  \
     X(SIGNATURE, 10, "a signature does not hold")                                 \
-    X(FAULT, 11, "it failed here; see this server's log")                         \
+    X(FAULT, 11, "it failed at CSP; see CSP's log")                               \
     X(ENROL, 12, "this site is not enrolled here; see this server's log")         \
     X(MEMBERS, 13, "more clients than this server has approved")
 

@@ -69,7 +69,12 @@ static sefl_status ready(account *a)
     if (a->l)
         goto done;
     SEFL_TRY(recall(a, &head, &any));
-    SEFL_TRY(ledger_open(&a->l, a->path, a->population, any ? &head : NULL));
+    st = ledger_open(&a->l, a->path, a->population, any ? &head : NULL);
+    if (st == SEFL_ESTATE) /* of another population, or older than the journal */
+        st = sefl_fail(st,
+                       "%s; put the newest ledger of population \"%s\" in place; if it is lost, "
+                       "a copy of the other server's (docs/OPERATING.md, section 13)",
+                       sefl_last_error(), a->population);
 done:
     return st;
 }

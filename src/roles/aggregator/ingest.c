@@ -89,12 +89,11 @@ static void say(ingest *in, ingest_reply *r, ingest_end end, unsigned status, co
 
 static void say_disk(ingest *in, ingest_reply *r, const upload *u)
 {
-    char why[200];
-    snprintf(why, sizeof why, "%s", sefl_last_error()); /* paths stay here */
+    /* paths stay here; the reason stands at the end of a long one */
+    log_error(in->c.log, "update not written", lf_u64("round", u ? u->round : 0),
+              lf_str("client", u ? u->name : ""), lf_str("why", sefl_last_error()));
     say(in, r, INGEST_DISK, 503, "the update could not be written here; try again later");
     r->retry_s = RETRY_DISK_S;
-    log_error(in->c.log, "update not written", lf_u64("round", u ? u->round : 0),
-              lf_str("client", u ? u->name : ""), lf_str("why", why));
 }
 
 /* What the gate said, where it did not admit. */
