@@ -9,7 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { POLL_S = 30, ASK_AGAIN_MS = 5000, NEWS_MAX = 64 << 10, RECEIPT_MAX = 4096 };
+enum {
+    POLL_S = 30,
+    SAME_TASK_MS = 1000,
+    ASK_AGAIN_MS = 5000,
+    NEWS_MAX = 64 << 10,
+    RECEIPT_MAX = 4096
+};
 
 static sefl_status tell(client *c, member_event_kind kind, const char *why)
 {
@@ -423,8 +429,10 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
         goto done;
     SEFL_TRY(wait_for_moment(c));
     client_show_doing(c, "uploading");
-    /* another task would take this body for one of its own and spoil its sum */
-    SEFL_TRY(look_for_another_task(c, &go, new_task));
+    /* another task would take this body for one of its own and spoil its sum; servers do not get one
+     * within a second of the header */
+    if (client_now(c) - c->began_ms >= SAME_TASK_MS)
+        SEFL_TRY(look_for_another_task(c, &go, new_task));
     if (!go)
         goto done;
     SEFL_TRY(client_budget(c, round));
