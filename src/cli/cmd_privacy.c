@@ -517,8 +517,8 @@ const cli_command cmd_privacy = {
                "new makes an empty ledger, before the first task: a server's, once for a\n"
                "population, or a client's, once for its text (TEXT/.sefl-ledger then names it).\n"
                "A role never makes one itself, for that could be a reset. Two epsilons are\n"
-               "printed: against a server, or whoever sees who takes part, and against everybody\n"
-               "else. The first is the budget gate.",
+               "printed: against a server, or anyone who sees who takes part, and against\n"
+               "everybody else. The first is the budget gate.",
     .example = "sefl privacy plan --clients 3000 --sample-rate 0.1 --rounds 100 \\\n"
                "      --epsilon 8 --delta 1e-6",
     .actions = "plan spent new",

@@ -47,7 +47,7 @@
  * CSP answers anything else with NO LEDGER and does nothing. AS looks at the head of every WELCOME,
  * HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). CSP ahead, or a fork: somebody's
  * ledger was lost, rolled back or changed; people must look. AS compares the rounds of WELCOME with its
- * own journal too: whoever knows less than the other has told it has an old copy of its state.
+ * own journal too: the one that knows less than it told the other has an old copy of its state.
  *
  * Waiting. The protocol itself sends nothing while it computes: CSP decrypts a piece of the sum for some ten
  * seconds (Paillier on two cores). The stream below sends heartbeats meanwhile (net/tls.h), so there are two
