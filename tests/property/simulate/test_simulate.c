@@ -94,11 +94,10 @@ static void drowned(void **state)
  * clients, and the result says what happened. */
 static void diverged(void **state)
 {
-    static const char *const more[] = { "crypto=full",
-                                        "privacy.weights=capped privacy.weight_cap=200",
-                                        "protection=none",
-                                        "protection=none privacy.weights=capped "
-                                        "privacy.weight_cap=200" };
+#define CAPPED "privacy.weights=capped privacy.weight_cap=200"
+    static const char *const more[] = { "crypto=full", CAPPED, "protection=none",
+                                        ("protection=none " CAPPED) };
+#undef CAPPED
     (void)state;
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
         char name[16], text[256];
