@@ -43,6 +43,17 @@ static void expect(agg *a, agg_order_kind kind, uint64_t now)
                  agg_phase_name(agg_get_phase(a)));
 }
 
+/* Field by field: what lies between the fields is anything. */
+static bool same_memory(const agg_memory *a, const agg_memory *b)
+{
+    return a->phase == b->phase && a->round == b->round && a->attempt == b->attempt &&
+           a->deadline_ms == b->deadline_ms && a->extensions == b->extensions &&
+           a->clients == b->clients && a->skipped_in_row == b->skipped_in_row &&
+           a->blocked_in_row == b->blocked_in_row && a->why == b->why &&
+           a->rounds_without_gain == b->rounds_without_gain &&
+           a->best_perplexity == b->best_perplexity;
+}
+
 static agg *in_phase(const task *task_, agg_phase phase)
 {
     agg *a = NULL;
@@ -92,7 +103,7 @@ static void test_every_phase_with_every_event(void **state)
             sefl_status st = on(a, (agg_event_kind)e, 1001);
             agg_memory after = agg_remember(a);
             if (to[p][e] == NO) {
-                if (st != SEFL_ESTATE || memcmp(&before, &after, sizeof after) != 0)
+                if (st != SEFL_ESTATE || !same_memory(&before, &after))
                     fail_msg("event %d while %s: %s", e, agg_phase_name((agg_phase)p),
                              sefl_status_name(st));
             } else if (st != SEFL_OK || after.phase != (agg_phase)to[p][e]) {
@@ -104,7 +115,7 @@ static void test_every_phase_with_every_event(void **state)
                 agg *b = in_phase(&t, (agg_phase)p);
                 CHECK_OK(agg_on(b, &(agg_event){ .kind = (agg_event_kind)e, .round = 1 }, 1001));
                 after = agg_remember(b);
-                assert_memory_equal(&before, &after, sizeof after);
+                assert_true(same_memory(&before, &after));
                 agg_free(b);
             }
             agg_free(a);
