@@ -161,7 +161,7 @@ static bool again(ssize_t rc)
 }
 
 /* Waits for one of the events; *since_ms: when what the owner asked for last moved on, 0: now. SEFL_ETIMEOUT:
- * that is idle_ms ago; or nothing came for silent_ms, which shows only to who listens. */
+ * that is idle_ms ago; or nothing came for silent_ms, which counts only while we wait for input. */
 static sefl_status wait_for(const tls *t, short events, uint64_t *since_ms, short *seen)
 {
     uint64_t now = socket_now_ms();
