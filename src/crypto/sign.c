@@ -181,6 +181,14 @@ const char *sign_kind_name(sign_kind kind)
         return "enrolment";
     case SIGN_APPROVAL:
         return "approval";
+    case SIGN_UPLOAD:
+        return "upload";
+    case SIGN_COUNTED:
+        return "counted";
+    case SIGN_SESSION:
+        return "noise session";
+    case SIGN_ORDER:
+        return "order";
     }
     return NULL;
 }

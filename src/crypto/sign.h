@@ -1,4 +1,4 @@
-/* sign: Ed25519 signatures (libsodium) of tasks, round headers, statements and receipts.
+/* sign: Ed25519 signatures (libsodium) of tasks, round headers, uploads, statements, receipts, ...
  *
  *     SEFL_TRY(sign_key_new(&key, &rng));
  *     SEFL_TRY(sign_make(sig, key, SIGN_TASK, bytes));
@@ -24,6 +24,10 @@ typedef enum sign_kind {
     SIGN_STATEMENT = 4, /* "statement": AS on the set of a round, to CSP */
     SIGN_ENROLMENT = 5, /* "enrolment": a site's token on its request (protocol/enrol.h) */
     SIGN_APPROVAL = 6,  /* "approval": a server on an enrolled site */
+    SIGN_UPLOAD = 7,    /* "upload": a client's upload key on a head (protocol/head.h) */
+    SIGN_COUNTED = 8,   /* "counted": CSP on the clients of a release (protocol/counted.h) */
+    SIGN_SESSION = 9,   /* "noise session": a server on its part of a session of shares */
+    SIGN_ORDER = 10,    /* "order": AS's order to skip a round or to end a task, to CSP */
 } sign_kind;
 
 /* The word above; NULL for anything else. */

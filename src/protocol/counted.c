@@ -1,0 +1,313 @@
+/* Design: one walk over the places from left to right makes every node of the tree, each as soon as
+ * both its children are there; a stack of one hash per level holds what waits for its right sibling.
+ * Root, path and stored tree differ only in which nodes they note. */
+#include "protocol/counted.h"
+
+#include "base/alloc.h"
+#include "crypto/prg/prg.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char leaf_mark[11] = "sefl leaf 1";
+
+unsigned counted_depth(uint32_t clients_max)
+{
+    unsigned depth = 0;
+    while (depth < COUNTED_DEPTH_MAX && (uint32_t)1 << depth < clients_max)
+        depth++;
+    return depth;
+}
+
+size_t counted_path_bytes(unsigned depth)
+{
+    return (size_t)depth * SHA256_BYTES + 4;
+}
+
+static void leaf_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], uint64_t round,
+                      const counted_leaf *leaf)
+{
+    uint8_t b[1 + sizeof leaf_mark + 32 + 8 + 64] = { 0 }, *p = b + 1;
+    memcpy(p, leaf_mark, sizeof leaf_mark), p += sizeof leaf_mark;
+    memcpy(p, task, 32), p += 32;
+    store_u64(p, round), p += 8;
+    memcpy(p, leaf->client, 32), p += 32;
+    memcpy(p, leaf->units, 32);
+    sha256_of(out, span_of(b, sizeof b));
+}
+
+static void node_hash(uint8_t out[SHA256_BYTES], const uint8_t left[SHA256_BYTES],
+                      const uint8_t right[SHA256_BYTES])
+{
+    uint8_t b[1 + 2 * SHA256_BYTES] = { 1 };
+    memcpy(b + 1, left, SHA256_BYTES);
+    memcpy(b + 1 + SHA256_BYTES, right, SHA256_BYTES);
+    sha256_of(out, span_of(b, sizeof b));
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+/* The shuffle, as far as the leaves reach. */
+typedef struct places {
+    uint32_t *of; /* of[i]: where leaf i stands (i < n) */
+    uint32_t *at; /* at[k]: 1 + the leaf at place k; 0: a filler */
+} places;
+
+static void places_clear(places *p)
+{
+    sefl_free(p->of);
+    sefl_free(p->at);
+    *p = (places){ 0 };
+}
+
+static sefl_status facts_check(const counted_facts *f)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(f->clients_max >= 1 && f->clients_max <= (uint32_t)1 << COUNTED_DEPTH_MAX,
+               SEFL_EINVAL, "counted: a tree for %u clients, 1 to 2^%d", f->clients_max,
+               COUNTED_DEPTH_MAX);
+    SEFL_CHECK(f->n <= f->clients_max, SEFL_EINVAL, "counted: %u clients of at most %u", f->n,
+               f->clients_max);
+    for (uint32_t i = 1; i < f->n; i++)
+        SEFL_CHECK(memcmp(f->leaves[i - 1].client, f->leaves[i].client, 32) < 0, SEFL_EINVAL,
+                   "counted: client %u is out of order, or there twice", i);
+done:
+    return st;
+}
+
+static sefl_status places_new(places *p, const counted_facts *f)
+{
+    sefl_status st = SEFL_OK;
+    uint32_t all = (uint32_t)1 << counted_depth(f->clients_max);
+    prg g;
+    prg_init(&g, f->tree_seed, "counted places");
+    *p = (places){ 0 };
+    SEFL_TRY(sefl_new(&p->of, all, sizeof *p->of));
+    SEFL_TRY(sefl_new(&p->at, all, sizeof *p->at));
+    for (uint32_t k = 0; k < all; k++)
+        p->of[k] = k;
+    for (uint32_t i = 0; i < f->n; i++) {
+        uint8_t coin[8];
+        prg_fill(&g, coin, sizeof coin);
+        uint32_t j = i + (uint32_t)((unsigned __int128)load_u64(coin) * (all - i) >> 64);
+        uint32_t k = p->of[j];
+        p->of[j] = p->of[i];
+        p->of[i] = k;
+        p->at[k] = 1 + i;
+    }
+done:
+    prg_clear(&g);
+    if (st != SEFL_OK)
+        places_clear(p);
+    return st;
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+typedef void note_node(void *ctx, unsigned level, uint32_t index, const uint8_t hash[SHA256_BYTES]);
+
+static void walk(const counted_facts *f, const places *p, note_node *note, void *ctx)
+{
+    unsigned depth = counted_depth(f->clients_max);
+    uint32_t all = (uint32_t)1 << depth;
+    uint8_t waits[COUNTED_DEPTH_MAX + 1][SHA256_BYTES], hash[SHA256_BYTES];
+    prg fill;
+    prg_init(&fill, f->tree_seed, "counted fillers");
+    for (uint32_t k = 0; k < all; k++) {
+        if (p->at[k] > 0)
+            leaf_hash(hash, f->task, f->round, &f->leaves[p->at[k] - 1]);
+        else
+            prg_read(&fill, hash, sizeof hash, 0, (uint64_t)k * SHA256_BYTES);
+        unsigned level = 0;
+        uint32_t index = k;
+        note(ctx, level, index, hash);
+        for (; index & 1; index >>= 1) {
+            node_hash(hash, waits[level], hash);
+            note(ctx, ++level, index >> 1, hash);
+        }
+        memcpy(waits[level], hash, sizeof hash);
+    }
+    prg_clear(&fill);
+}
+
+/* ---- root and path --------------------------------------------------------------------------- */
+
+typedef struct wanted {
+    unsigned depth;
+    uint32_t place;
+    uint8_t *root, *siblings;
+} wanted;
+
+static void note_wanted(void *ctx, unsigned level, uint32_t index, const uint8_t *hash)
+{
+    wanted *w = ctx;
+    if (level == w->depth)
+        memcpy(w->root, hash, SHA256_BYTES);
+    else if (w->siblings != NULL && index == (w->place >> level ^ 1))
+        memcpy(w->siblings + (size_t)level * SHA256_BYTES, hash, SHA256_BYTES);
+}
+
+sefl_status counted_root(uint8_t root[SHA256_BYTES], const counted_facts *f)
+{
+    sefl_status st = SEFL_OK;
+    places p = { 0 };
+    memset(root, 0, SHA256_BYTES);
+    SEFL_TRY(facts_check(f));
+    SEFL_TRY(places_new(&p, f));
+    walk(f, &p, note_wanted, &(wanted){ .depth = counted_depth(f->clients_max), .root = root });
+done:
+    places_clear(&p);
+    return st;
+}
+
+sefl_status counted_path(sefl_buf *out, const counted_facts *f, uint32_t i)
+{
+    sefl_status st = SEFL_OK;
+    places p = { 0 };
+    uint8_t root[SHA256_BYTES], *path = NULL;
+    SEFL_TRY(facts_check(f));
+    SEFL_CHECK(i < f->n, SEFL_EINVAL, "counted: the path of client %u of %u", i, f->n);
+    SEFL_TRY(places_new(&p, f));
+    wanted w = { .depth = counted_depth(f->clients_max), .place = p.of[i], .root = root };
+    SEFL_TRY(buf_extend(out, &path, counted_path_bytes(w.depth)));
+    w.siblings = path;
+    walk(f, &p, note_wanted, &w);
+    store_u32(path + (size_t)w.depth * SHA256_BYTES, w.place);
+done:
+    places_clear(&p);
+    return st;
+}
+
+/* ---- the tree kept --------------------------------------------------------------------------- */
+
+typedef struct seat {
+    uint8_t client[32];
+    uint32_t place;
+} seat;
+
+struct counted_tree {
+    unsigned depth;
+    uint32_t n;
+    seat *seats; /* n, by rising client */
+    uint8_t (
+        *nodes)[SHA256_BYTES]; /* heap order: 1 is the root, 2 i and 2 i + 1 the children of i */
+};
+
+static void note_all(void *ctx, unsigned level, uint32_t index, const uint8_t *hash)
+{
+    counted_tree *t = ctx;
+    memcpy(t->nodes[((uint32_t)1 << (t->depth - level)) + index], hash, SHA256_BYTES);
+}
+
+sefl_status counted_tree_new(counted_tree **out, const counted_facts *f)
+{
+    sefl_status st = SEFL_OK;
+    places p = { 0 };
+    counted_tree *t = NULL;
+    *out = NULL;
+    SEFL_TRY(facts_check(f));
+    SEFL_TRY(places_new(&p, f));
+    SEFL_TRY(sefl_new(&t, 1, sizeof *t));
+    t->depth = counted_depth(f->clients_max);
+    t->n = f->n;
+    SEFL_TRY(sefl_new(&t->seats, f->n, sizeof *t->seats));
+    SEFL_TRY(sefl_new(&t->nodes, (size_t)2 << t->depth, SHA256_BYTES));
+    for (uint32_t i = 0; i < f->n; i++) {
+        memcpy(t->seats[i].client, f->leaves[i].client, 32);
+        t->seats[i].place = p.of[i];
+    }
+    walk(f, &p, note_all, t);
+    *out = t, t = NULL;
+done:
+    counted_tree_free(t);
+    places_clear(&p);
+    return st;
+}
+
+void counted_tree_free(counted_tree *t)
+{
+    if (t == NULL)
+        return;
+    sefl_free(t->seats);
+    sefl_free(t->nodes);
+    sefl_free(t);
+}
+
+const uint8_t *counted_tree_root(const counted_tree *t)
+{
+    return t->nodes[1];
+}
+
+static int seat_order(const void *client, const void *s)
+{
+    return memcmp(client, ((const seat *)s)->client, 32);
+}
+
+sefl_status counted_tree_path(sefl_buf *out, const counted_tree *t, const uint8_t client[32])
+{
+    sefl_status st = SEFL_OK;
+    uint8_t *path = NULL;
+    const seat *s = bsearch(client, t->seats, t->n, sizeof *t->seats, seat_order);
+    SEFL_CHECK(s != NULL, SEFL_ENOTFOUND, "counted: this client is not in the release");
+    SEFL_TRY(buf_extend(out, &path, counted_path_bytes(t->depth)));
+    uint32_t node = ((uint32_t)1 << t->depth) + s->place;
+    for (; node > 1; node >>= 1, path += SHA256_BYTES)
+        memcpy(path, t->nodes[node ^ 1], SHA256_BYTES);
+    store_u32(path, s->place);
+done:
+    return st;
+}
+
+/* ---- the client's side ----------------------------------------------------------------------- */
+
+sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[32], uint64_t round,
+                          unsigned depth, const counted_leaf *leaf, sefl_span path)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t hash[SHA256_BYTES];
+    assert(depth <= COUNTED_DEPTH_MAX);
+    SEFL_CHECK(path.n == counted_path_bytes(depth), SEFL_EPROTO,
+               "counted: a path of %zu bytes, this task's have %zu", path.n,
+               counted_path_bytes(depth));
+    uint32_t place = load_u32(path.p + path.n - 4);
+    SEFL_CHECK(place >> depth == 0, SEFL_EPROTO, "counted: place %u of %u", place,
+               (uint32_t)1 << depth);
+    leaf_hash(hash, task, round, leaf);
+    for (unsigned level = 0; level < depth; level++) {
+        const uint8_t *other = path.p + (size_t)level * SHA256_BYTES;
+        if (place >> level & 1)
+            node_hash(hash, other, hash);
+        else
+            node_hash(hash, hash, other);
+    }
+    SEFL_CHECK(memcmp(hash, root, sizeof hash) == 0, SEFL_EAUTH,
+               "counted: the path does not lead to the root that CSP signed");
+done:
+    return st;
+}
+
+void counted_statement_write(uint8_t out[COUNTED_STATEMENT_BYTES], const counted_statement *s)
+{
+    memcpy(out, s->task, 32);
+    store_u64(out + 32, s->round);
+    memcpy(out + 40, s->root, 32);
+    memcpy(out + 72, s->id, 32);
+}
+
+sefl_status counted_statement_read(counted_statement *out, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    counted_statement s = { 0 };
+    rd r = rd_over(in);
+    *out = s;
+    SEFL_TRY(rd_raw(&r, s.task, sizeof s.task));
+    SEFL_TRY(rd_u64(&r, &s.round));
+    SEFL_TRY(rd_raw(&r, s.root, sizeof s.root));
+    SEFL_TRY(rd_raw(&r, s.id, sizeof s.id));
+    SEFL_TRY(rd_end(&r));
+    SEFL_CHECK(s.round > 0, SEFL_EPROTO, "counted: round 0");
+    *out = s;
+done:
+    return st;
+}

@@ -1,0 +1,90 @@
+/* counted: the proof that an update is in a release: a Merkle tree over the clients whose seeds CSP
+ * took off the sum. CSP signs its root once a round; each client gets the path of its own leaf.
+ *
+ *     leaf    SHA-256(0 u8, "sefl leaf 1", task 32, round u64, client 32, units 32)
+ *     node    SHA-256(1 u8, left 32, right 32)
+ *     depth   ceil(log2 clients_max): 2^depth places, whatever the number of clients
+ *     places  leaf i, by rising client, stands at place[i] of a shuffle by prg(tree seed, "counted
+ *             places"): for i = 0, 1, ...: swap place[i] with place[i + floor(x_i (2^depth - i) / 2^64)],
+ *             x_i the i-th u64 of stream 0; place[k] = k before
+ *     rest    place k without a leaf has bytes 32 k to 32 k + 31 of prg(tree seed, "counted fillers"),
+ *             stream 0
+ *     path    siblings from the leaf up, depth * 32 | place u32
+ *
+ * Where a leaf stands does not depend on the number of leaves, and a filler looks like a hash: a path
+ * does not tell how many clients there are. The tree seed is a secret of the two servers.
+ *
+ *     SEFL_TRY(counted_root(root, &tree));                    // both servers
+ *     SEFL_TRY(counted_path(&out, &tree, i));                 // one path; the whole tree is made for it
+ *     SEFL_TRY(counted_check(root, task, round, depth, &leaf, path));     // client
+ *
+ * counted_root and counted_path need 8 bytes and 2 hashes a place (10,000 clients: a few ms).
+ * A server that answers many clients keeps the tree: counted_tree, 64 bytes a place.
+ *
+ *     statement  task 32 | round u64 | root 32 | id of the opening 32: SIGN_COUNTED, signed by CSP alone
+ *
+ * Secret: the tree seed (kept from clients). Public: the rest. Threads: values; a const tree may be shared. */
+#ifndef PROTOCOL_COUNTED_H
+#define PROTOCOL_COUNTED_H
+
+#include "base/buf.h"
+#include "base/sha256.h"
+#include "base/span.h"
+
+enum {
+    COUNTED_SEED = 32,
+    COUNTED_DEPTH_MAX = 24, /* clients_max of a task is at most 2^24 */
+    COUNTED_PATH_MAX = COUNTED_DEPTH_MAX * SHA256_BYTES + 4,
+    COUNTED_STATEMENT_BYTES = 104,
+};
+
+typedef struct counted_leaf {
+    uint8_t client[32], units[32];
+} counted_leaf;
+
+/* What a tree is made of. */
+typedef struct counted_facts {
+    const uint8_t *task; /* 32 bytes */
+    uint64_t round;
+    const uint8_t *tree_seed;   /* COUNTED_SEED */
+    uint32_t clients_max;       /* 1 to 2^24 */
+    const counted_leaf *leaves; /* by rising client, none twice */
+    uint32_t n;                 /* at most clients_max */
+} counted_facts;
+
+unsigned counted_depth(uint32_t clients_max);
+/* Bytes of a path. */
+size_t counted_path_bytes(unsigned depth);
+
+/* SEFL_EINVAL for facts that are none. */
+sefl_status counted_root(uint8_t root[SHA256_BYTES], const counted_facts *f) SEFL_MUST_CHECK;
+/* The path of leaf i, appended. */
+sefl_status counted_path(sefl_buf *out, const counted_facts *f, uint32_t i) SEFL_MUST_CHECK;
+
+/* The whole tree in memory, for a server that is asked for many paths. */
+typedef struct counted_tree counted_tree;
+sefl_status counted_tree_new(counted_tree **out, const counted_facts *f) SEFL_MUST_CHECK;
+void counted_tree_free(counted_tree *t);
+const uint8_t *counted_tree_root(const counted_tree *t);
+/* SEFL_ENOTFOUND: this client is not in it. */
+sefl_status counted_tree_path(sefl_buf *out, const counted_tree *t,
+                              const uint8_t client[32]) SEFL_MUST_CHECK;
+
+/* SEFL_EAUTH unless the path leads from this leaf to the root; SEFL_EPROTO for what is no path of
+ * this depth. */
+sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[32], uint64_t round,
+                          unsigned depth, const counted_leaf *leaf, sefl_span path) SEFL_MUST_CHECK;
+
+/* What CSP signs at the mark, once a round. */
+typedef struct counted_statement {
+    uint8_t task[32];
+    uint64_t round;
+    uint8_t root[SHA256_BYTES];
+    uint8_t id[32]; /* of the opening: link.h */
+} counted_statement;
+
+void counted_statement_write(uint8_t out[COUNTED_STATEMENT_BYTES], const counted_statement *s);
+/* SEFL_EPROTO unless the length is right and the round above 0. */
+sefl_status counted_statement_read(counted_statement *out, sefl_span in) SEFL_MUST_CHECK;
+
+#endif

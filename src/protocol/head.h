@@ -1,0 +1,78 @@
+/* head: the start of a sealed upload: the seed of its mask, sealed to CSP's key of the round and signed
+ * with the client's upload key (protocol/voucher.h).
+ *
+ *     "SFH1" | suite u16 | 0 u16 | client 32 | units 32 | enc | sealed seed 48 | signature 64
+ *
+ *     client     fingerprint of its certificate's key
+ *     units      BLAKE3 of the units, all that follows the head in the body; it names the upload
+ *     enc        32 bytes (x25519) or 1120 (xwing): crypto/seal/seal.h
+ *     seal       info "sefl head 1" | task 32 | round u64, ad client 32 | units 32
+ *     signature  SIGN_UPLOAD over task 32 | round u64 | the head before the signature
+ *
+ * A head is 216 bytes with x25519 and 1,304 with xwing. Task and round are not in it: a reader knows
+ * them, and a head of another task or round fails both the signature and the seal.
+ *
+ *     SEFL_TRY(head_make(out, &facts, csp_pub, seed, upload_key, &rng));     // client
+ *     SEFL_TRY(head_read(&h, task->seal, in));                               // AS, CSP
+ *     SEFL_TRY(head_check(&h, task_hash, round, upload_pub));
+ *     SEFL_TRY(head_open(seed, &h, round_key, task_hash, round));            // CSP
+ *
+ * The short form stands in a SET for a head that CSP knows already (protocol/link.h): the first 72 bytes
+ * with suite 0.
+ *
+ * Secret: seed, keys. Public: the rest, and whether a head opened. Constant-time in the seed.
+ * Threads: values. */
+#ifndef PROTOCOL_HEAD_H
+#define PROTOCOL_HEAD_H
+
+#include "base/random.h"
+#include "base/span.h"
+#include "crypto/seal/seal.h"
+#include "crypto/sign.h"
+
+enum {
+    HEAD_SEED = 32,
+    HEAD_PREFIX = 72, /* up to enc; the short form */
+    HEAD_MAX = HEAD_PREFIX + SEAL_ENC_MAX + HEAD_SEED + SEAL_TAG + SIGN_BYTES,
+};
+
+typedef struct head {
+    const seal_suite *suite; /* NULL: the short form */
+    uint8_t client[32], units[32];
+    sefl_span bytes; /* all of it, in the reader's input */
+} head;
+
+/* Bytes of a whole head; 0 for NULL: an upload that is not sealed has none. */
+size_t head_bytes(const seal_suite *s);
+
+/* `in` is one whole head of this suite; SEFL_EPROTO otherwise. Checks neither signature nor seal. */
+sefl_status head_read(head *out, const seal_suite *want, sefl_span in) SEFL_MUST_CHECK;
+
+/* Takes one head off a row of them, whole or short. */
+sefl_status head_next(head *out, const seal_suite *want, rd *r) SEFL_MUST_CHECK;
+
+/* SEFL_EAUTH unless this upload key signed this whole head for this task and round. */
+sefl_status head_check(const head *h, const uint8_t task[32], uint64_t round,
+                       const uint8_t upload_key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
+
+typedef struct head_facts {
+    const seal_suite *suite;
+    const uint8_t *task; /* 32 bytes, as client and units */
+    uint64_t round;
+    const uint8_t *client, *units;
+} head_facts;
+
+/* out: head_bytes(f->suite). SEFL_EPROTO if csp_pub is no key of the suite. */
+sefl_status head_make(uint8_t *out, const head_facts *f, sefl_span csp_pub,
+                      const uint8_t seed[HEAD_SEED], const sign_key *upload_key,
+                      const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* The short form. */
+void head_short(uint8_t out[HEAD_PREFIX], const uint8_t client[32], const uint8_t units[32]);
+
+/* The seed of a whole head whose signature was checked; SEFL_EAUTH, and zeros, if the seal does not
+ * open with this key for this task and round. */
+sefl_status head_open(uint8_t seed[HEAD_SEED], const head *h, const seal_key *key,
+                      const uint8_t task[32], uint64_t round) SEFL_MUST_CHECK;
+
+#endif

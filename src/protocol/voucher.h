@@ -1,0 +1,61 @@
+/* voucher: a client's word that an upload key is its own, signed once with its certificate's key.
+ *
+ *     "SFV1" | client 32 | upload key 32 | AS's signing key 32 | CSP's signing key 32 | serial u64
+ *     | u16 n, SPKI | u16 n, signature | u32 n, chain
+ *
+ *     client      SHA-256 of SPKI
+ *     SPKI        the certificate's public key, DER: of whatever kind
+ *     signature   by that key (net/x509.h: x509_sign), over "sefl voucher 1\n" and all before the
+ *                 signature's length
+ *     chain       the certificate and those between it and its CA, PEM; may be empty for a client whose
+ *                 key stands in CSP's own list
+ *
+ * Uploads are then signed with the upload key (Ed25519, one check of 49 us) instead of the certificate's.
+ * A server takes a voucher if it names the server's own federation, the SPKI is a member's, the signature
+ * holds, the serial is above that of the client's last one, and no other client has that upload key.
+ * This module knows the bytes; the signature is checked by roles/vouch.h, which has net/.
+ *
+ *     SEFL_TRY(voucher_read(&v, in));               // spans look into `in`
+ *     SEFL_TRY(voucher_to_sign(&buf, &v));          // what x509_sign and x509_verify take
+ *
+ * Threads: values.   Secrets: none. */
+#ifndef PROTOCOL_VOUCHER_H
+#define PROTOCOL_VOUCHER_H
+
+#include "base/buf.h"
+#include "protocol/signed.h"
+
+enum {
+    VOUCHER_MAX = 32 << 10,
+    VOUCHER_SPKI_MAX = 2048, /* RSA of 8192 bits: 1062 */
+    VOUCHER_SIGNATURE_MAX = 2048,
+};
+
+/* The fields in the order of the wire, for tests/unit/protocol/test_schema.c. */
+#define VOUCHER_FIELDS(X) \
+    X(client)             \
+    X(key)                \
+    X(servers_as)         \
+    X(servers_csp)        \
+    X(serial)             \
+    X(spki)               \
+    X(signature)          \
+    X(chain)
+
+typedef struct voucher {
+    uint8_t client[32];
+    uint8_t key[SIGN_PUB_BYTES]; /* the upload key */
+    pinned servers;
+    uint64_t serial; /* above 0 */
+    sefl_span spki, signature, chain;
+} voucher;
+
+/* SEFL_EPROTO for any other form, and unless client is the SHA-256 of SPKI. Checks no signature. */
+sefl_status voucher_read(voucher *out, sefl_span in) SEFL_MUST_CHECK;
+/* Appends it. v->client is not looked at: it follows from SPKI. SEFL_ERANGE beyond VOUCHER_MAX. */
+sefl_status voucher_write(sefl_buf *out, const voucher *v) SEFL_MUST_CHECK;
+
+/* Appends what the certificate's key signs. */
+sefl_status voucher_to_sign(sefl_buf *out, const voucher *v) SEFL_MUST_CHECK;
+
+#endif
