@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "config/yaml/yaml.h"
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 #include "model/lm.h"
 #include "net/tls.h"
 #include "protocol/as_link.h"

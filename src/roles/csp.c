@@ -231,6 +231,10 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     drop_ready_file(r);
     SEFL_TRY(sign_key_read(&r->key, c->sign_key));
     SEFL_TRY(read_task(r));
+    SEFL_CHECK(r->task.pub ? o->sec != NULL : o->root != NULL, SEFL_EINVAL,
+               r->task.pub ? "%s is a root: a Paillier task needs its key pair"
+                           : "%s is a Paillier key: sealed updates need a root ('sefl key new')",
+               c->key ? c->key : "the key");
     SEFL_TRY(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
     SEFL_CHECK(snprintf(r->list_path, sizeof r->list_path, "%s/trust", c->ca ? c->ca : "") <
                        (int)sizeof r->list_path &&

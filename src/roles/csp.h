@@ -4,7 +4,7 @@
  *     settings_init(&s, csp_schema);
  *     SEFL_TRY(yaml_read(&s, "csp.yml"));                      // flags may follow: settings_set
  *     SEFL_TRY(csp_settings_make(&cfg, &s, "folder of csp.yml"));
- *     SEFL_TRY(csp_role_new(&r, &(csp_role_options){ .settings = &cfg, .sec = sec, .log = &lg }));
+ *     SEFL_TRY(csp_role_new(&r, &(csp_role_options){ .settings = &cfg, .root = root, .log = &lg }));
  *     st = csp_role_run(r);           // until the task is over, or somebody calls csp_role_stop
  *     csp_role_free(r);
  *
@@ -66,7 +66,8 @@ typedef struct csp_role csp_role;
 
 typedef struct csp_role_options {
     const csp_settings *settings; /* borrowed */
-    const ahe_sec *sec;           /* borrowed */
+    const uint8_t *root;          /* of the round keys, 32 bytes, borrowed; NULL for paillier */
+    const ahe_sec *sec;           /* of a paillier task, borrowed; else NULL */
     sefl_log *log;                /* NULL: silent */
     const sefl_coins *coins;      /* NULL: the system's, and nothing else in the program */
     void *ctx;

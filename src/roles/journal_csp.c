@@ -1,7 +1,7 @@
 #include "roles/journal_csp.h"
 
 #include "base/alloc.h"
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 
 #include <inttypes.h>
 #include <stdio.h>

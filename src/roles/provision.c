@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "base/file.h"
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 #include "crypto/sign.h"
 #include "model/corpus/corpus.h"
 #include "model/corpus/partition.h"

@@ -6,7 +6,8 @@
 #include "cli/full/unlock.h"
 
 #include "base/file.h"
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
+#include "crypto/secmem.h"
 #include "roles/csp.h"
 
 #include <signal.h>
@@ -21,8 +22,14 @@ typedef struct session {
     atomic_bool ended;
 } session;
 
+/* CSP's secret: one of the two. */
+typedef struct secret {
+    uint8_t *root;
+    paillier_sec *sec;
+} secret;
+
 /* The secret key, opened with key_lock, passphrase_file or what is typed. */
-static sefl_status open_key(const csp_settings *c, paillier_sec **out)
+static sefl_status open_key(const csp_settings *c, secret *out)
 {
     sefl_status st = SEFL_OK;
     sefl_buf file = { 0 };
@@ -32,7 +39,12 @@ static sefl_status open_key(const csp_settings *c, paillier_sec **out)
     SEFL_TRY(keyfile_info_read(&info, buf_span(&file)));
     SEFL_CHECK(info.secret, SEFL_EINVAL, "it is a public key; CSP needs the secret one");
     SEFL_TRY(cli_unlock_get(&unlock, info.by));
-    SEFL_TRY(keyfile_sec_read(out, buf_span(&file), &unlock.lock, NULL));
+    if (info.kind == KEYFILE_ROOT) {
+        SEFL_TRY(secmem_new(&out->root, KEYFILE_ROOT_BYTES, NULL));
+        SEFL_TRY(keyfile_root_read(out->root, buf_span(&file), &unlock.lock));
+    } else {
+        SEFL_TRY(keyfile_sec_read(&out->sec, buf_span(&file), &unlock.lock, NULL));
+    }
 done:
     cli_unlock_clear(&unlock);
     buf_clear(&file);
@@ -67,23 +79,26 @@ static sefl_status work(session *s)
     settings set;
     csp_settings cfg = { 0 };
     signals *sigs = NULL;
-    paillier_sec *sec = NULL;
+    secret key = { 0 };
     csp_role *role = NULL;
     SEFL_TRY(role_settings_read(&s->rs, &set));
     SEFL_TRY(csp_settings_make(&cfg, &set, s->rs.folder));
     s->wall = clock_wall();
     s->log = log_open(2, role_settings_level(&set, LOG_DEBUG), &s->wall);
     SEFL_TRY(confine_memory(&s->log, settings_text(&set, "memory_lock")));
-    SEFL_TRY(open_key(&cfg, &sec));
+    SEFL_TRY(open_key(&cfg, &key));
     s->user = cfg.user;
     confine_warn(&s->log, cfg.user);
     confine_key(&s->log, cfg.tls_key);
     confine_key(&s->log, cfg.sign_key);
     confine_key(&s->log, cfg.key); /* sealed; its lock: cli_unlock_get has looked */
     SEFL_TRY(signals_start(&sigs, on_signal, s));
-    SEFL_TRY(csp_role_new(
-        &role, &(csp_role_options){
-                   .settings = &cfg, .sec = sec, .log = &s->log, .ctx = s, .bound = on_bound }));
+    SEFL_TRY(csp_role_new(&role, &(csp_role_options){ .settings = &cfg,
+                                                      .sec = key.sec,
+                                                      .root = key.root,
+                                                      .log = &s->log,
+                                                      .ctx = s,
+                                                      .bound = on_bound }));
     s->role = role;
     if (s->ended) /* a signal came meanwhile */
         csp_role_stop(role);
@@ -93,7 +108,8 @@ static sefl_status work(session *s)
 done:
     signals_end(sigs);
     csp_role_free(role);
-    paillier_sec_free(sec);
+    paillier_sec_free(key.sec);
+    secmem_free(key.root);
     csp_settings_clear(&cfg);
     settings_clear(&set);
     return st;
@@ -131,7 +147,7 @@ const cli_command cmd_csp = {
                "  --ca DIR              folder of 'sefl ca new': its trust list says who gets\n"
                "                        in\n"
                "  --sign-key F          this server's signing key\n"
-               "  --key F               the sealed secret key; --key-lock F (a key file) or\n"
+               "  --key F               the file of 'sefl key new'; --key-lock F (a key file) or\n"
                "                        --passphrase-file F opens it, else the terminal is asked\n"
                "  --task F              the task, signed by both servers\n"
                "  --state DIR           journal\n"

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 #include "crypto/secmem.h"
 #include "crypto/sign.h"
 
@@ -18,12 +18,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OPT_OUT = 1, OPT_BITS, OPT_PASSPHRASE, OPT_KEY, OPT_FORCE, OPT_JSON, OPT_PUB, OPT_MEMORY };
+enum {
+    OPT_OUT = 1,
+    OPT_SCHEME,
+    OPT_BITS,
+    OPT_PASSPHRASE,
+    OPT_KEY,
+    OPT_FORCE,
+    OPT_JSON,
+    OPT_PUB,
+    OPT_MEMORY
+};
 
 typedef struct settings {
     const char *out, *pub, *file;
-    unsigned long long bits, mib;
-    bool force, json;
+    unsigned long long bits, mib; /* bits 0: not given */
+    bool paillier, force, json;
     cli_unlock unlock;
 } settings;
 
@@ -54,7 +64,7 @@ static sefl_status say_json(const report *r)
         json_key(&j, "secret_key"), json_str(&j, r->secret_path);
     if (r->public_path)
         json_key(&j, "public_key"), json_str(&j, r->public_path);
-    json_key(&j, "scheme"), json_str(&j, "paillier");
+    json_key(&j, "scheme"), json_str(&j, i->kind == KEYFILE_ROOT ? "pad" : "paillier");
     json_key(&j, "bits"), json_u64(&j, i->bits);
     json_key(&j, "fingerprint"), json_str(&j, hex);
     if (i->secret) {
@@ -81,7 +91,10 @@ static void print_text(const report *r)
         printf("secret key   %s\n", r->secret_path);
     if (r->public_path)
         printf("public key   %s\n", r->public_path);
-    printf("scheme       paillier, %u bits (%s-bit security)\n", i->bits, level(i->bits));
+    if (i->kind == KEYFILE_ROOT)
+        printf("scheme       pad: the root of CSP's round keys, %u bits\n", i->bits);
+    else
+        printf("scheme       paillier, %u bits (%s-bit security)\n", i->bits, level(i->bits));
     printf("fingerprint  "); /* in groups of eight, to be read out */
     for (int k = 0; k < 64; k += 8)
         printf("%.8s%s", hex + k, k < 56 ? " " : "\n");
@@ -177,10 +190,44 @@ done:
     return st;
 }
 
-static sefl_status new_key(settings *s)
+static sealed_cost cost_of(const settings *s)
+{
+    return (sealed_cost){ .passes = sealed_cost_default.passes, .kib = (uint32_t)s->mib * 1024 };
+}
+
+static sefl_status new_root(settings *s, const char *secret)
 {
     sefl_status st = SEFL_OK;
-    char secret[PATH_MAX], public[PATH_MAX];
+    sefl_buf file = { 0 };
+    uint8_t *root = NULL;
+    bool locked = true;
+    sefl_rng rng = rng_system();
+    keyfile_info info;
+    sealed_cost cost = cost_of(s);
+
+    SEFL_CHECK(s->bits == 0, SEFL_EINVAL, "--bits goes with --scheme paillier");
+    s->unlock.creating = true;
+    SEFL_TRY(cli_unlock_get(&s->unlock, SEALED_BY_PASSPHRASE));
+    SEFL_TRY(secmem_new(&root, KEYFILE_ROOT_BYTES, &locked));
+    if (!locked)
+        warn_unlocked();
+    SEFL_TRY(rng_fill(&rng, root, KEYFILE_ROOT_BYTES));
+    SEFL_TRY(keyfile_root_write(&file, root, &s->unlock.lock, &cost, &rng));
+    SEFL_TRY(keyfile_root_read(root, buf_span(&file), &s->unlock.lock));
+    SEFL_TRY(keyfile_info_read(&info, buf_span(&file)));
+    SEFL_TRY(s->force ? file_write_atomic(secret, buf_span(&file), 0600)
+                      : file_write_new(secret, buf_span(&file), 0600));
+    report r = { .secret_path = secret, .info = &info, .verdict = "opens" };
+    SEFL_TRY(print_report(&r, s->json));
+done:
+    secmem_free(root);
+    buf_clear(&file);
+    return st;
+}
+
+static sefl_status new_pair(settings *s, const char *secret, const char *public)
+{
+    sefl_status st = SEFL_OK;
     sefl_buf sec_file = { 0 }, pub_file = { 0 };
     paillier_sec *sec = NULL;
     bool locked = true;
@@ -188,25 +235,20 @@ static sefl_status new_key(settings *s)
     keyfile_info info;
     dots d = { .terminal = isatty(2) };
     sefl_progress progress = { .report = show_progress, .self = &d };
+    sealed_cost cost = cost_of(s);
+    unsigned bits = s->bits ? (unsigned)s->bits : PAILLIER_BITS_DEFAULT;
 
-    SEFL_CHECK(s->out, SEFL_EINVAL, "where to? give --out FOLDER or --out PREFIX");
-    SEFL_CHECK(s->bits >= 2048, SEFL_EINVAL,
-               "a key of %llu bits can be broken: 3072 (the default), 4096, or at least 2048",
-               s->bits);
-    SEFL_CHECK(paillier_bits_ok((unsigned)s->bits), SEFL_EINVAL,
-               "no key of %llu bits: 2048, 3072 (the default) or 4096", s->bits);
-    SEFL_TRY(paths(secret, public, s->out));
-    const char *both[] = { secret, public };
-    for (int i = 0; i < 2; i++)
-        SEFL_CHECK(s->force || !file_exists(both[i]), SEFL_EEXIST,
-                   "%s exists: --force replaces it, and the old key is lost", both[i]);
+    SEFL_CHECK(bits >= 2048, SEFL_EINVAL,
+               "a key of %u bits can be broken: 3072 (the default), 4096, or at least 2048", bits);
+    SEFL_CHECK(paillier_bits_ok(bits), SEFL_EINVAL,
+               "no key of %u bits: 2048, 3072 (the default) or 4096", bits);
     s->unlock.creating = true;
     SEFL_TRY(cli_unlock_get(&s->unlock, SEALED_BY_PASSPHRASE));
 
     sefl_clock clock = clock_monotonic();
     uint64_t begin = clock_ms(&clock);
-    fprintf(stderr, "sefl key: making a %llu-bit key ", s->bits);
-    st = paillier_keygen_vartime(&sec, (unsigned)s->bits, &rng, &progress);
+    fprintf(stderr, "sefl key: making a %u-bit key ", bits);
+    st = paillier_keygen_vartime(&sec, bits, &rng, &progress);
     fprintf(stderr, " %s %.1f s\n", st == SEFL_OK ? "done," : "failed after",
             (double)(clock_ms(&clock) - begin) / 1000);
     if (st != SEFL_OK)
@@ -216,7 +258,6 @@ static sefl_status new_key(settings *s)
     if (!locked)
         warn_unlocked();
     SEFL_TRY(keyfile_check(sec, &rng));
-    sealed_cost cost = { .passes = sealed_cost_default.passes, .kib = (uint32_t)s->mib * 1024 };
     SEFL_TRY(keyfile_sec_write(&sec_file, sec, &s->unlock.lock, &cost, &rng));
     SEFL_TRY(keyfile_pub_write(&pub_file, paillier_sec_pub(sec)));
     SEFL_TRY(keyfile_info_read(&info, buf_span(&sec_file)));
@@ -230,6 +271,22 @@ done:
     paillier_sec_free(sec);
     buf_clear(&sec_file);
     buf_clear(&pub_file);
+    return st;
+}
+
+static sefl_status new_key(settings *s)
+{
+    sefl_status st = SEFL_OK;
+    char secret[PATH_MAX], public[PATH_MAX];
+
+    SEFL_CHECK(s->out, SEFL_EINVAL, "where to? give --out FOLDER or --out PREFIX");
+    SEFL_TRY(paths(secret, public, s->out));
+    const char *files[] = { secret, public };
+    for (int i = 0; i < (s->paillier ? 2 : 1); i++)
+        SEFL_CHECK(s->force || !file_exists(files[i]), SEFL_EEXIST,
+                   "%s exists: --force replaces it, and the old key is lost", files[i]);
+    SEFL_TRY(s->paillier ? new_pair(s, secret, public) : new_root(s, secret));
+done:
     return st;
 }
 
@@ -282,19 +339,74 @@ static bool pub_beside(char out[PATH_MAX], const char *secret)
     return file_exists(out);
 }
 
-static sefl_status check_key(settings *s)
+/* The unlocked pair, tried, and the public key beside it. */
+static sefl_status check_pair(settings *s, report *r, sefl_span sec_file, char beside[PATH_MAX])
 {
     sefl_status st = SEFL_OK;
-    sefl_buf sec_file = { 0 }, pub_file = { 0 };
+    sefl_buf pub_file = { 0 };
     paillier_sec *sec = NULL;
     paillier_pub *pub = NULL;
-    keyfile_info info;
-    char beside[PATH_MAX];
     sefl_rng rng = rng_system();
     bool locked = true;
 
-    SEFL_TRY(read_key_file(&sec_file, s->file));
-    st = keyfile_info_read(&info, buf_span(&sec_file));
+    st = keyfile_sec_read(&sec, sec_file, &s->unlock.lock, &locked);
+    if (st != SEFL_OK) {
+        sefl_note_before("%s", s->file);
+        goto done;
+    }
+    if (!locked)
+        warn_unlocked();
+    SEFL_TRY(keyfile_check(sec, &rng));
+    r->public_path = s->pub;
+    if (!r->public_path && pub_beside(beside, s->file))
+        r->public_path = beside;
+    r->verdict = "opens, decrypts what it encrypts; no public key beside it";
+    if (!r->public_path)
+        goto done;
+    SEFL_TRY(read_key_file(&pub_file, r->public_path));
+    st = keyfile_pub_read(&pub, buf_span(&pub_file));
+    if (st != SEFL_OK) {
+        sefl_note_before("%s", r->public_path);
+        goto done;
+    }
+    SEFL_CHECK(paillier_pub_equal(pub, paillier_sec_pub(sec)), SEFL_ECRYPTO,
+               "%s is not the public half of %s", r->public_path, s->file);
+    r->verdict = "opens, decrypts what it encrypts, the public key matches";
+done:
+    paillier_sec_free(sec);
+    paillier_pub_free(pub);
+    buf_clear(&pub_file);
+    return st;
+}
+
+static sefl_status check_root(settings *s, report *r, sefl_span file)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t *root = NULL;
+    bool locked = true;
+    SEFL_CHECK(!s->pub, SEFL_EINVAL, "%s is a root: it has no public half to compare", s->file);
+    SEFL_TRY(secmem_new(&root, KEYFILE_ROOT_BYTES, &locked));
+    if (!locked)
+        warn_unlocked();
+    st = keyfile_root_read(root, file, &s->unlock.lock);
+    if (st != SEFL_OK)
+        sefl_note_before("%s", s->file);
+    r->verdict = "opens";
+done:
+    secmem_free(root);
+    return st;
+}
+
+static sefl_status check_key(settings *s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf file = { 0 };
+    keyfile_info info;
+    char beside[PATH_MAX];
+    report r = { .secret_path = s->file, .info = &info };
+
+    SEFL_TRY(read_key_file(&file, s->file));
+    st = keyfile_info_read(&info, buf_span(&file));
     if (st != SEFL_OK) {
         sefl_note_before("%s", s->file);
         goto done;
@@ -303,40 +415,11 @@ static sefl_status check_key(settings *s)
                "%s is a public key: 'sefl key show' checks it, 'check' wants the secret one",
                s->file);
     SEFL_TRY(cli_unlock_get(&s->unlock, info.by));
-    st = keyfile_sec_read(&sec, buf_span(&sec_file), &s->unlock.lock, &locked);
-    if (st != SEFL_OK) {
-        sefl_note_before("%s", s->file);
-        goto done;
-    }
-    if (!locked)
-        warn_unlocked();
-    SEFL_TRY(keyfile_check(sec, &rng));
-
-    const char *pub_path = s->pub;
-    if (!pub_path && pub_beside(beside, s->file))
-        pub_path = beside;
-    if (pub_path) {
-        SEFL_TRY(read_key_file(&pub_file, pub_path));
-        st = keyfile_pub_read(&pub, buf_span(&pub_file));
-        if (st != SEFL_OK) {
-            sefl_note_before("%s", pub_path);
-            goto done;
-        }
-        SEFL_CHECK(paillier_pub_equal(pub, paillier_sec_pub(sec)), SEFL_ECRYPTO,
-                   "%s is not the public half of %s", pub_path, s->file);
-    }
-    report r = { .secret_path = s->file,
-                 .public_path = pub_path,
-                 .info = &info,
-                 .verdict = pub_path
-                                ? "opens, decrypts what it encrypts, the public key matches"
-                                : "opens, decrypts what it encrypts; no public key beside it" };
+    SEFL_TRY(info.kind == KEYFILE_ROOT ? check_root(s, &r, buf_span(&file))
+                                       : check_pair(s, &r, buf_span(&file), beside));
     SEFL_TRY(print_report(&r, s->json));
 done:
-    paillier_sec_free(sec);
-    paillier_pub_free(pub);
-    buf_clear(&sec_file);
-    buf_clear(&pub_file);
+    buf_clear(&file);
     return st;
 }
 
@@ -349,6 +432,7 @@ done:
     }
 
 static const struct option new_options[] = { { "out", required_argument, NULL, OPT_OUT },
+                                             { "scheme", required_argument, NULL, OPT_SCHEME },
                                              { "bits", required_argument, NULL, OPT_BITS },
                                              { "memory", required_argument, NULL, OPT_MEMORY },
                                              { "force", no_argument, NULL, OPT_FORCE },
@@ -423,6 +507,12 @@ static int parse(settings *s, const struct action *a, int argc, char **argv)
         case OPT_JSON:
             s->json = true;
             break;
+        case OPT_SCHEME:
+            s->paillier = strcmp(optarg, "paillier") == 0;
+            if (!s->paillier && strcmp(optarg, "pad") != 0)
+                return cli_misuse(&cmd_key, "--scheme wants pad or paillier, not \"%.32s\"",
+                                  optarg);
+            break;
         case OPT_BITS:
             if (!cli_parse_u64(optarg, 1, 1000000, &s->bits))
                 return cli_misuse(&cmd_key, "--bits wants 2048, 3072 or 4096, not \"%.32s\"",
@@ -447,7 +537,7 @@ static int parse(settings *s, const struct action *a, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    settings s = { .bits = PAILLIER_BITS_DEFAULT, .mib = sealed_cost_default.kib / 1024 };
+    settings s = { .mib = sealed_cost_default.kib / 1024 };
     const char *names[ACTIONS + 1] = { 0 };
     size_t which;
     for (size_t i = 0; i < ACTIONS; i++)
@@ -468,17 +558,20 @@ static int run(int argc, char **argv)
 
 const cli_command cmd_key = {
     .name = "key",
-    .summary = "make, show or check the key pair of a CSP; make a signing key",
+    .summary = "make, show or check the secret key of a CSP; make a signing key",
     .usage = "new --out PREFIX | show FILE | check SECRET | sign --out PREFIX\n"
              "       [options]",
-    .details = "new makes PREFIX.key (secret, locked) and PREFIX.pub (public); in a folder\n"
-               "  csp.key, csp.pub. One for each task: CSP refuses a key that served another.\n"
-               "  Keep no copy: a lost key costs the task, a stolen one its updates.\n"
+    .details = "new makes PREFIX.key (in a folder: csp.key), locked: the root of the keys that\n"
+               "  CSP makes for each round. A lost root costs the round that runs.\n"
+               "  --scheme paillier makes a Paillier pair, PREFIX.key and PREFIX.pub, for one\n"
+               "  task: CSP refuses a pair that served another. Keep no copy: a lost pair costs\n"
+               "  the task, a stolen one its updates.\n"
                "show tells what a public or secret key file is, without opening it.\n"
-               "check opens a secret key, tries it, and compares the public key beside it.\n"
+               "check opens a secret key; it tries a pair and compares the public key beside it.\n"
                "sign makes a server's signing key: PREFIX.key (secret), PREFIX.pub (public).\n"
-               "  --out FOLDER|PREFIX   new: where to put the two files\n"
-               "  --bits N              new: 2048, 3072 (default) or 4096\n"
+               "  --out FOLDER|PREFIX   new: where to put the files\n"
+               "  --scheme S            new: pad (default) or paillier, as in the task\n"
+               "  --bits N              new, paillier: 2048, 3072 (default) or 4096\n"
                "  --memory MIB          new: what unlocking takes, 64 to 512 (default 256)\n"
                "  --force               new: replace existing files; the old key is lost\n"
                "  --pub FILE            check: the public key to compare (default: beside\n"
@@ -490,7 +583,7 @@ const cli_command cmd_key = {
                "  --key-file F          at least 32 random bytes",
     .example = "head -c 32 /dev/urandom > csp.lock\n"
                "  sefl key new --out csp --key-file csp.lock\n"
-               "  sefl key show csp.pub && sefl key check csp.key --key-file csp.lock",
+               "  sefl key show csp.key && sefl key check csp.key --key-file csp.lock",
     .actions = "new show check sign",
     .run = run,
 };

@@ -5,7 +5,7 @@
 #include "cli/print.h"
 
 #include "base/json.h"
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 #include "roles/provision.h"
 
 #include <getopt.h>

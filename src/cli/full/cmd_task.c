@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "config/yaml/yaml.h"
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 #include "model/file/model_file.h"
 #include "protocol/task.h"
 

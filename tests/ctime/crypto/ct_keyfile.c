@@ -1,7 +1,7 @@
-/* Sealing and opening a secret key with key and passphrase marked secret; what is left out of the
+/* Sealing and opening a root and a secret key with key and passphrase marked secret; what is left out of the
  * sealing itself is named in ct_sealed.c. */
 #include "base/ct.h"
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 #include "seeded/seeded.h"
 
 #include <stdio.h>
@@ -41,9 +41,35 @@ done:
     return st;
 }
 
+static sefl_status root_file(void)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t root[KEYFILE_ROOT_BYTES], got[KEYFILE_ROOT_BYTES], pass[20];
+    sealed_lock lock = { SEALED_BY_PASSPHRASE, { pass, sizeof pass } };
+    sefl_buf file = { 0 };
+    seeded gen;
+    seeded_init(&gen, 2, "ctime");
+    sefl_rng rng = seeded_rng(&gen);
+
+    memset(pass, 'x', sizeof pass);
+    SEFL_TRY(rng_fill(&rng, root, sizeof root));
+    CT_SECRET(pass, sizeof pass);
+    CT_SECRET(root, sizeof root);
+    SEFL_TRY(keyfile_root_write(&file, root, &lock, &cheap, &rng));
+    SEFL_TRY(keyfile_root_read(got, buf_span(&file), &lock));
+    uint64_t same = ct_eq_bytes(got, root, sizeof root);
+    CT_PUBLIC(&same, sizeof same); /* the test's verdict */
+    SEFL_CHECK(same, SEFL_ECRYPTO, "another root");
+done:
+    buf_clear(&file);
+    return st;
+}
+
 int main(void)
 {
     sefl_status st = key_file();
+    if (st == SEFL_OK)
+        st = root_file();
     printf("%s %s\n", sefl_status_name(st), st == SEFL_OK ? "" : sefl_last_error());
     return st != SEFL_OK;
 }

@@ -1,6 +1,6 @@
-/* Both readers of key files on any bytes. A public key that is accepted is written back as the very
+/* The readers of key files on any bytes. A public key that is accepted is written back as the very
  * same bytes. */
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 #include "fuzz/primorial.h"
 
 #include <stdlib.h>
@@ -21,11 +21,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     paillier_sec *sec = NULL;
     paillier_pub *pub = NULL;
     sefl_buf b = { 0 };
+    uint8_t root[KEYFILE_ROOT_BYTES];
     sefl_status st = keyfile_info_read(&info, span_of(data, size));
     if (st != SEFL_OK)
         MUST(info.bits == 0);
     else
-        MUST(paillier_bits_ok(info.bits));
+        MUST(info.kind == KEYFILE_ROOT ? info.bits == 256 : paillier_bits_ok(info.bits));
     if (keyfile_pub_read(&pub, span_of(data, size)) == SEFL_OK) {
         MUST(st == SEFL_OK && !info.secret);
         MUST(keyfile_pub_write(&b, pub) == SEFL_OK);
@@ -33,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     /* opening costs up to seconds: only the cheapest are tried */
     if (st == SEFL_OK && info.secret && info.cost.kib <= 2048 && info.cost.passes == 1)
-        MUST(keyfile_sec_read(&sec, span_of(data, size), &lock, NULL) != SEFL_OK);
+        MUST(keyfile_sec_read(&sec, span_of(data, size), &lock, NULL) != SEFL_OK &&
+             keyfile_root_read(root, span_of(data, size), &lock) != SEFL_OK);
     MUST(!sec);
     paillier_pub_free(pub);
     buf_clear(&b);

@@ -19,7 +19,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "config/yaml/yaml.h"
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 #include "roles/aggregator.h"
 #include "roles/client.h"
 #include "roles/csp.h"

@@ -1,5 +1,5 @@
 /* Key files: round trips, wrong locks, every byte changed, every length, forged labels, faults. */
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -224,13 +224,103 @@ static void test_faults(void **state)
     TEST_FAULTS(FAULT_ALLOC, st = keyfile_check(key, &rng), (void)0);
 }
 
+/* ---- root ------------------------------------------------------------------------------------- */
+
+static void test_root(void **state)
+{
+    uint8_t root[KEYFILE_ROOT_BYTES], got[KEYFILE_ROOT_BYTES];
+    static const uint8_t zeros[KEYFILE_ROOT_BYTES];
+    sefl_buf file = { 0 };
+    keyfile_info info;
+    paillier_sec *sec = NULL;
+    sealed_lock wrong = { SEALED_BY_KEY_FILE, span_of_str("thirty-two bytes of a key file.,") };
+    (void)state;
+    CHECK_OK(rng_fill(&rng, root, sizeof root));
+    CHECK_OK(keyfile_root_write(&file, root, &lock, &cheap, &rng));
+    CHECK_OK(keyfile_root_read(got, buf_span(&file), &lock));
+    assert_memory_equal(got, root, sizeof root);
+    CHECK_OK(keyfile_info_read(&info, buf_span(&file)));
+    assert_true(info.kind == KEYFILE_ROOT && info.secret && info.bits == 256);
+    assert_int_equal(info.by, SEALED_BY_KEY_FILE);
+
+    CHECK_STATUS(keyfile_root_read(got, buf_span(&file), &wrong), SEFL_EAUTH);
+    assert_memory_equal(got, zeros, sizeof got);
+    CHECK_STATUS(keyfile_sec_read(&sec, buf_span(&file), &lock, NULL), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "--scheme paillier"));
+    CHECK_STATUS(keyfile_root_read(got, buf_span(&sec_file), &lock), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "need a root"));
+    CHECK_STATUS(keyfile_root_read(got, buf_span(&pub_file), &lock), SEFL_EPROTO);
+
+    for (size_t i = 0; i < file.n; i++) {
+        uint8_t bit = i >= 12 && i < 20 ? 1 : (uint8_t)(1u << seeded_below(&gen, 8));
+        memset(got, 1, sizeof got);
+        file.p[i] ^= bit;
+        sefl_status st = keyfile_root_read(got, buf_span(&file), &lock);
+        if (st != SEFL_EAUTH && st != SEFL_EPROTO && st != SEFL_EUNSUPPORTED &&
+            !(st == SEFL_EINVAL && i == 10))
+            fail_msg("byte %zu, bit %u: %s", i, bit, sefl_status_name(st));
+        assert_memory_equal(got, zeros, sizeof got);
+        file.p[i] ^= bit;
+    }
+    for (size_t n = 0; n < file.n; n++)
+        CHECK_STATUS(keyfile_root_read(got, span_of(file.p, n), &lock), SEFL_EPROTO);
+    buf_clear(&file);
+}
+
+/* A label that does not fit what is inside. */
+static void test_root_labels(void **state)
+{
+    uint8_t root[KEYFILE_ROOT_BYTES + 1] = { 7 }, got[KEYFILE_ROOT_BYTES], label[35];
+    sefl_buf file = { 0 };
+    sealed_info info;
+    (void)state;
+    CHECK_OK(keyfile_root_write(&file, root, &lock, &cheap, &rng));
+    CHECK_OK(sealed_peek(&info, buf_span(&file)));
+    assert_int_equal(info.label.n, sizeof label);
+    memcpy(label, info.label.p, sizeof label);
+    for (size_t at = 0; at < 4; at++) { /* kind, bits (two bytes), fingerprint */
+        buf_reset(&file);
+        label[at] ^= 4;
+        CHECK_OK(sealed_write(&file, span_of(label, 35), span_of(root, 32), &lock, &cheap, &rng));
+        CHECK_STATUS(keyfile_root_read(got, buf_span(&file), &lock), SEFL_EPROTO);
+        label[at] ^= 4;
+    }
+    assert_non_null(strstr(sefl_last_error(), "names another"));
+    for (size_t n = 31; n <= 33; n += 2) { /* a root of another length */
+        buf_reset(&file);
+        CHECK_OK(sealed_write(&file, span_of(label, 35), span_of(root, n), &lock, &cheap, &rng));
+        CHECK_STATUS(keyfile_root_read(got, buf_span(&file), &lock), SEFL_EPROTO);
+    }
+    buf_clear(&file);
+}
+
+static void test_root_faults(void **state)
+{
+    uint8_t root[KEYFILE_ROOT_BYTES] = { 9 }, got[KEYFILE_ROOT_BYTES];
+    static const uint8_t zeros[KEYFILE_ROOT_BYTES];
+    sefl_buf b = { 0 };
+    (void)state;
+    TEST_FAULTS(FAULT_ALLOC, buf_clear(&b); st = keyfile_root_write(&b, root, &lock, &cheap, &rng);
+                assert_true(st == SEFL_OK || b.n == 0), (void)0);
+    TEST_FAULTS(FAULT_ALLOC, st = keyfile_root_read(got, buf_span(&b), &lock);
+                assert_memory_equal(got, st == SEFL_OK ? root : zeros, sizeof got), (void)0);
+    buf_clear(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),          cmocka_unit_test(test_info),
-        cmocka_unit_test(test_wrong_lock),          cmocka_unit_test(test_sec_changed),
-        cmocka_unit_test(test_pub_changed),         cmocka_unit_test(test_bad_keys_in_good_files),
-        cmocka_unit_test(test_check_finds_a_fault), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_wrong_lock),
+        cmocka_unit_test(test_sec_changed),
+        cmocka_unit_test(test_pub_changed),
+        cmocka_unit_test(test_bad_keys_in_good_files),
+        cmocka_unit_test(test_check_finds_a_fault),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_root),
+        cmocka_unit_test(test_root_labels),
+        cmocka_unit_test(test_root_faults),
     };
     return cmocka_run_group_tests(tests, make, unmake);
 }

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 #include "model/file/model_file.h"
 #include "net/tls.h"
 #include "store/text_ledger.h"

@@ -1,4 +1,4 @@
-#include "crypto/ahe/keyfile.h"
+#include "crypto/keyfile.h"
 
 #include "base/alloc.h"
 #include "base/ct.h"
@@ -9,11 +9,11 @@
 #include <string.h>
 
 enum {
-    KIND_PAILLIER = 1,
     LABEL = 1 + 2 + PAILLIER_FINGERPRINT_BYTES,
     LINE = 76,      /* base64 digits a line */
     RAW_MAX = 4096, /* paillier_pub_bytes of the largest key is 1538 */
     TRIALS = 4,
+    ROOT_BITS = 8 * KEYFILE_ROOT_BYTES,
 };
 _Static_assert((int)LABEL <= (int)SEALED_LABEL_MAX, "the label fits");
 
@@ -110,27 +110,7 @@ done:
     return st;
 }
 
-/* ---- secret key ------------------------------------------------------------------------------ */
-
-sefl_status keyfile_sec_write(sefl_buf *out, const paillier_sec *sec, const sealed_lock *lock,
-                              const sealed_cost *cost, const sefl_rng *rng)
-{
-    sefl_status st = SEFL_OK;
-    const paillier_pub *pub = paillier_sec_pub(sec);
-    unsigned bits = paillier_bits(pub);
-    size_t n = paillier_sec_bytes(bits);
-    uint8_t label[LABEL] = { KIND_PAILLIER, (uint8_t)bits, (uint8_t)(bits >> 8) }, *mem = NULL;
-
-    paillier_pub_fingerprint(pub, label + 3);
-    SEFL_TRY(secmem_new(&mem, n, NULL));
-    /* a buffer over locked memory that never grows, so that no copy is left on the heap */
-    sefl_buf raw = { .p = mem, .cap = n, .max = n };
-    SEFL_TRY(paillier_sec_write(sec, &raw));
-    SEFL_TRY(sealed_write(out, span_of(label, LABEL), buf_span(&raw), lock, cost, rng));
-done:
-    secmem_free(mem);
-    return st;
-}
+/* ---- label of a secret ------------------------------------------------------------------------ */
 
 /* The label's words, and that the body is as long as they make it. */
 static sefl_status read_label(keyfile_info *out, const sealed_info *info)
@@ -140,18 +120,100 @@ static sefl_status read_label(keyfile_info *out, const sealed_info *info)
     uint8_t kind;
     uint16_t bits;
     SEFL_TRY(rd_u8(&r, &kind));
-    SEFL_CHECK(kind == KIND_PAILLIER, SEFL_EPROTO, "secret key: unknown kind %u", kind);
+    SEFL_CHECK(kind == KEYFILE_PAILLIER || kind == KEYFILE_ROOT, SEFL_EPROTO,
+               "secret key: unknown kind %u", kind);
     SEFL_TRY(rd_u16(&r, &bits));
-    SEFL_CHECK(paillier_bits_ok(bits), SEFL_EPROTO, "secret key: a size of %u bits", bits);
+    SEFL_CHECK(kind == KEYFILE_ROOT ? bits == ROOT_BITS : paillier_bits_ok(bits), SEFL_EPROTO,
+               "secret key: a size of %u bits", bits);
     SEFL_TRY(rd_raw(&r, out->fingerprint, sizeof out->fingerprint));
     SEFL_TRY(rd_end(&r));
-    SEFL_CHECK(info->bytes == paillier_sec_bytes(bits), SEFL_EPROTO,
-               "secret key: %zu bytes do not make one of %u bits", info->bytes, bits);
+    SEFL_CHECK(info->bytes ==
+                   (kind == KEYFILE_ROOT ? KEYFILE_ROOT_BYTES : paillier_sec_bytes(bits)),
+               SEFL_EPROTO, "secret key: %zu bytes do not make one of %u bits", info->bytes, bits);
+    out->kind = (keyfile_kind)kind;
     out->secret = true;
     out->bits = bits;
     out->by = info->by;
     out->cost = info->cost;
 done:
+    return st;
+}
+
+/* Looks at the label of a secret's file, which must be of this kind. */
+static sefl_status peek(sealed_info *info, keyfile_info *words, keyfile_kind want, sefl_span file)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(sealed_peek(info, file));
+    SEFL_TRY(read_label(words, info));
+    SEFL_CHECK(words->kind == want, SEFL_EINVAL, "%s",
+               want == KEYFILE_ROOT
+                   ? "this is a Paillier key; sealed updates need a root ('sefl key new')"
+                   : "this is a root; a Paillier task needs its key pair ('sefl key new --scheme "
+                     "paillier')");
+done:
+    return st;
+}
+
+/* ---- root -------------------------------------------------------------------------------------- */
+
+static void root_fingerprint(uint8_t out[SHA256_BYTES], const uint8_t root[KEYFILE_ROOT_BYTES])
+{
+    sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, span_of_str("sefl root 1"));
+    sha256_add(&h, span_of(root, KEYFILE_ROOT_BYTES));
+    sha256_end(&h, out);
+    CT_PUBLIC(out, SHA256_BYTES); /* stands in the label */
+}
+
+sefl_status keyfile_root_write(sefl_buf *out, const uint8_t root[KEYFILE_ROOT_BYTES],
+                               const sealed_lock *lock, const sealed_cost *cost,
+                               const sefl_rng *rng)
+{
+    uint8_t label[LABEL] = { KEYFILE_ROOT, (uint8_t)ROOT_BITS, ROOT_BITS >> 8 };
+    root_fingerprint(label + 3, root);
+    return sealed_write(out, span_of(label, LABEL), span_of(root, KEYFILE_ROOT_BYTES), lock, cost,
+                        rng);
+}
+
+sefl_status keyfile_root_read(uint8_t root[KEYFILE_ROOT_BYTES], sefl_span file,
+                              const sealed_lock *lock)
+{
+    sefl_status st = SEFL_OK;
+    sealed_info info;
+    keyfile_info words = { 0 };
+    uint8_t fingerprint[SHA256_BYTES];
+
+    SEFL_TRY(peek(&info, &words, KEYFILE_ROOT, file));
+    SEFL_TRY(sealed_open(root, &info, lock));
+    root_fingerprint(fingerprint, root);
+    SEFL_CHECK(memcmp(fingerprint, words.fingerprint, sizeof fingerprint) == 0, SEFL_EPROTO,
+               "root: the label names another one than the one inside");
+done:
+    if (st != SEFL_OK)
+        sefl_wipe(root, KEYFILE_ROOT_BYTES);
+    return st;
+}
+
+/* ---- secret key ------------------------------------------------------------------------------ */
+
+sefl_status keyfile_sec_write(sefl_buf *out, const paillier_sec *sec, const sealed_lock *lock,
+                              const sealed_cost *cost, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    const paillier_pub *pub = paillier_sec_pub(sec);
+    unsigned bits = paillier_bits(pub);
+    size_t n = paillier_sec_bytes(bits);
+    uint8_t label[LABEL] = { KEYFILE_PAILLIER, (uint8_t)bits, (uint8_t)(bits >> 8) }, *mem = NULL;
+
+    paillier_pub_fingerprint(pub, label + 3);
+    SEFL_TRY(secmem_new(&mem, n, NULL));
+    /* a buffer over locked memory that never grows, so that no copy is left on the heap */
+    sefl_buf raw = { .p = mem, .cap = n, .max = n };
+    SEFL_TRY(paillier_sec_write(sec, &raw));
+    SEFL_TRY(sealed_write(out, span_of(label, LABEL), buf_span(&raw), lock, cost, rng));
+done:
+    secmem_free(mem);
     return st;
 }
 
@@ -166,8 +228,7 @@ sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lo
     bool kept = true;
 
     *out = NULL;
-    SEFL_TRY(sealed_peek(&info, file));
-    SEFL_TRY(read_label(&words, &info));
+    SEFL_TRY(peek(&info, &words, KEYFILE_PAILLIER, file));
     SEFL_TRY(secmem_new(&mem, info.bytes, &kept));
     SEFL_TRY(sealed_open(mem, &info, lock));
     CT_PUBLIC(mem, 2); /* the size: the label says it too */
@@ -203,6 +264,7 @@ sefl_status keyfile_info_read(keyfile_info *out, sefl_span file)
         SEFL_CHECK(file.n >= 8 && memcmp(file.p, begin_line, 8) == 0, SEFL_EPROTO,
                    "this is neither a public nor a secret key of sefl");
         SEFL_TRY(unarmour(raw, &n, file));
+        tmp.kind = KEYFILE_PAILLIER;
         tmp.bits = (unsigned)(raw[0] | raw[1] << 8);
         SEFL_CHECK(paillier_bits_ok(tmp.bits) && n == paillier_pub_bytes(tmp.bits), SEFL_EPROTO,
                    "public key: %zu bytes do not make one of %u bits", n, tmp.bits);

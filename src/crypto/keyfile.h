@@ -1,6 +1,10 @@
-/* keyfile: the key pair of a task on disk.
+/* keyfile: CSP's secret on disk: the root of its round keys, or the key pair of a Paillier task.
  *
- * The public key is text, to be mailed, compared and pasted:
+ * A root is 32 random bytes. CSP makes the key of every round from it and from 32 bytes in its journal
+ * that are wiped with the round (docs/PROTOCOL.md, "Keys"): a root alone opens nothing, and one root
+ * serves any number of tasks. It has no public half.
+ *
+ * A Paillier pair serves one task. Its public key is text, to be mailed, compared and pasted:
  *
  *     -----BEGIN SEFL PUBLIC KEY-----
  *     version: 1
@@ -15,18 +19,22 @@
  * against exchange of the whole file only comparing it over another path helps (system of trust:
  * docs/THREATS.md).
  *
- * The secret key is a sealed file (crypto/sealed.h) around paillier_sec_write, with a label that
- * anybody can read: u8 kind, 1 | u16 bits | 32 bytes fingerprint of its public half.
+ * A secret is a sealed file (crypto/sealed.h) with a label that anybody can read:
  *
- *     SEFL_TRY(keyfile_sec_write(&file, sec, &lock, NULL, &rng));
+ *     u8 kind     1 Paillier                             2 root
+ *     u16 bits    of the key                             256
+ *     32 bytes    fingerprint of its public half         SHA-256("sefl root 1", root)
+ *     inside      paillier_sec_write                     the root
+ *
+ *     SEFL_TRY(keyfile_root_write(&file, root, &lock, NULL, &rng));
  *     SEFL_TRY(file_write_new(path, buf_span(&file), 0600));
  *     ...
- *     SEFL_TRY(keyfile_sec_read(&sec, buf_span(&file), &lock, &locked));
- *     if (!locked) warn();
+ *     SEFL_TRY(secmem_new(&root, KEYFILE_ROOT_BYTES, NULL));
+ *     SEFL_TRY(keyfile_root_read(root, buf_span(&file), &lock));
  *
- * Secret: sec, the lock. Public: pub, everything in an info. Threads: any. */
-#ifndef CRYPTO_AHE_KEYFILE_H
-#define CRYPTO_AHE_KEYFILE_H
+ * Secret: root, sec, the lock. Public: pub, everything in an info. Threads: any. */
+#ifndef CRYPTO_KEYFILE_H
+#define CRYPTO_KEYFILE_H
 
 #include "base/buf.h"
 #include "base/random.h"
@@ -37,12 +45,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { KEYFILE_BYTES_MAX = 16384 }; /* of either file; give it to file_read */
+enum {
+    KEYFILE_BYTES_MAX = 16384, /* of any of the files; give it to file_read */
+    KEYFILE_ROOT_BYTES = 32,
+};
+
+/* Values are stable: they stand in files. */
+typedef enum keyfile_kind { KEYFILE_PAILLIER = 1, KEYFILE_ROOT = 2 } keyfile_kind;
 
 typedef struct keyfile_info {
-    bool secret; /* a secret key's file; else a public key's */
+    keyfile_kind kind;
+    bool secret; /* a secret's file; else a public key's */
     unsigned bits;
-    uint8_t fingerprint[PAILLIER_FINGERPRINT_BYTES]; /* of the public key */
+    uint8_t fingerprint[PAILLIER_FINGERPRINT_BYTES]; /* as above */
     sealed_by by;                                    /* secret only: what locks it */
     sealed_cost cost;                                /* secret only */
 } keyfile_info;
@@ -51,6 +66,15 @@ typedef struct keyfile_info {
  * it is opened. SEFL_EPROTO if it is neither kind, SEFL_EUNSUPPORTED for another version. */
 sefl_status keyfile_info_read(keyfile_info *out, sefl_span file) SEFL_MUST_CHECK;
 
+/* cost NULL: the default of sealed.h. */
+sefl_status keyfile_root_write(sefl_buf *out, const uint8_t root[KEYFILE_ROOT_BYTES],
+                               const sealed_lock *lock, const sealed_cost *cost,
+                               const sefl_rng *rng) SEFL_MUST_CHECK;
+/* root: zeroed unless it opens. SEFL_EAUTH if the lock does not open it, SEFL_EINVAL for a file of
+ * the other kind. */
+sefl_status keyfile_root_read(uint8_t root[KEYFILE_ROOT_BYTES], sefl_span file,
+                              const sealed_lock *lock) SEFL_MUST_CHECK;
+
 sefl_status keyfile_pub_write(sefl_buf *out, const paillier_pub *pub) SEFL_MUST_CHECK;
 /* All checks of paillier_pub_read; SEFL_EPROTO with the reason. */
 sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file) SEFL_MUST_CHECK;
@@ -58,7 +82,7 @@ sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file) SEFL_MUST_CHECK
 /* cost NULL: the default of sealed.h. */
 sefl_status keyfile_sec_write(sefl_buf *out, const paillier_sec *sec, const sealed_lock *lock,
                               const sealed_cost *cost, const sefl_rng *rng) SEFL_MUST_CHECK;
-/* SEFL_EAUTH if the lock does not open it. *locked (may be NULL) tells whether the system keeps
+/* SEFL_EAUTH if the lock does not open it, SEFL_EINVAL for a root's file. *locked (may be NULL) tells whether the system keeps
  * the key out of swap (secmem.h: a process can make that an error). */
 sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lock *lock,
                              bool *locked) SEFL_MUST_CHECK;
