@@ -557,7 +557,7 @@ agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms)
         return AGG_EARLY;
     if (!is_open(a, now_ms))
         return AGG_LATE;
-    if (u->bytes != ahe_body_bytes(&t->ahe))
+    if (u->bytes != task_body_bytes(t))
         return AGG_SIZE;
     if (t->max_rounds_per_client > 0 && u->rounds_taken >= t->max_rounds_per_client)
         return AGG_LIMIT;

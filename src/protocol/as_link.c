@@ -208,10 +208,10 @@ const as_times *as_link_times(const as_link *l)
 sefl_status as_link_header(as_link *l, sefl_buf *both, const round_header *h)
 {
     sefl_status st = SEFL_OK;
-    uint8_t bytes[HEADER_BYTES];
-    envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, sizeof bytes) }, got;
+    uint8_t bytes[HEADER_MAX];
+    size_t n = round_header_write(bytes, h);
+    envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, n) }, got;
     rd r;
-    round_header_write(bytes, h);
     SEFL_TRY(put_mark(l));
     SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
     SEFL_TRY(envelope_write(&l->out, &env));
@@ -221,7 +221,7 @@ sefl_status as_link_header(as_link *l, sefl_buf *both, const round_header *h)
     if ((st = envelope_read(&got, rest)) != SEFL_OK ||
         (st = envelope_check(&got, SIGN_HEADER, &l->c.task->servers)) != SEFL_OK)
         return die(l, st);
-    if (got.content.n != sizeof bytes || memcmp(got.content.p, bytes, sizeof bytes) != 0)
+    if (got.content.n != n || memcmp(got.content.p, bytes, n) != 0)
         return die(l, sefl_fail(SEFL_EPROTO, "CSP signed another header than the one asked for"));
     SEFL_TRY(wr_raw(both, rest.p, rest.n));
 done:

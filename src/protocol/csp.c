@@ -230,7 +230,8 @@ static sefl_status on_header(csp *c, channel *ch, rd *r)
     envelope env;
     csp_round now = { 0 };
     round_header h;
-    uint8_t a[HEADER_BYTES], b[HEADER_BYTES];
+    uint8_t a[HEADER_MAX], b[HEADER_MAX];
+    size_t n;
     sefl_buf both = { 0 };
     bool ok;
     SEFL_TRY(link_mark_read(r, &theirs));
@@ -262,9 +263,8 @@ static sefl_status on_header(csp *c, channel *ch, rd *r)
             log_warn(c->c.log, "members not counted", lf_str("why", sefl_last_error()));
         log_info(c->c.log, "header signed", lf_u64("round", h.round), lf_hash("model", h.model));
     }
-    round_header_write(a, &now.header);
-    round_header_write(b, &h);
-    if (memcmp(a, b, sizeof a) != 0) {
+    n = round_header_write(a, &now.header);
+    if (round_header_write(b, &h) != n || memcmp(a, b, n) != 0) {
         st = csp_no(c, ch, LINK_NO_HEADER,
                     "AS asked with another model before, so its state is an old copy");
         goto done;
@@ -460,8 +460,8 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
     SEFL_TRY(envelope_check(&c->own, SIGN_TASK, &cfg->task->servers));
     SEFL_CHECK(memcmp(sign_key_pub(cfg->key), cfg->task->servers.csp, SIGN_PUB_BYTES) == 0,
                SEFL_EINVAL, "csp: the task names another signing key of CSP than ours");
-    SEFL_CHECK(paillier_pub_equal(paillier_sec_pub(cfg->sec), cfg->task->pub), SEFL_EINVAL,
-               "csp: the task's public key is not the one of our secret key");
+    SEFL_CHECK(!cfg->task->pub || paillier_pub_equal(paillier_sec_pub(cfg->sec), cfg->task->pub),
+               SEFL_EINVAL, "csp: the task's public key is not the one of our secret key");
     if (cfg->journal->ended)
         SEFL_TRY(cfg->journal->ended(cfg->journal->ctx, &c->over));
     SEFL_TRY(say_old_state(c));

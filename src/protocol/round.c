@@ -1,32 +1,39 @@
 #include "protocol/round.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- fixed layouts: all from the lists of fields --------------------------------------------- */
 
+#define SIZE_u16            2
 #define SIZE_u32            4
 #define SIZE_u64            8
 #define SIZE_hash           SHA256_BYTES
 #define SIZE_OF(type, name) +SIZE_##type
-_Static_assert(0 ROUND_HEADER_FIELDS(SIZE_OF) == HEADER_BYTES, "header");
+_Static_assert(0 ROUND_HEADER_FIELDS(SIZE_OF) == HEADER_FIXED, "header");
 _Static_assert(0 ROUND_RECEIPT_FIELDS(SIZE_OF) == RECEIPT_BYTES, "receipt");
 _Static_assert(0 ROUND_STATEMENT_FIELDS(SIZE_OF) == STATEMENT_BYTES, "statement");
 
+#define WRITE_u16(x)      p[0] = (uint8_t)(x), p[1] = (uint8_t)((x) >> 8)
 #define WRITE_u32(x)      store_u32(p, x)
 #define WRITE_u64(x)      store_u64(p, x)
 #define WRITE_hash(x)     memcpy(p, x, SHA256_BYTES)
 #define WRITE(type, name) WRITE_##type(v->name), p += SIZE_##type;
 
+#define READ_u16(x)       x = (uint16_t)(p[0] | p[1] << 8)
 #define READ_u32(x)       x = load_u32(p)
 #define READ_u64(x)       x = load_u64(p)
 #define READ_hash(x)      memcpy(x, p, SHA256_BYTES)
 #define READ(type, name)  READ_##type(v.name), p += SIZE_##type;
 
-void round_header_write(uint8_t out[HEADER_BYTES], const round_header *v)
+size_t round_header_write(uint8_t out[HEADER_MAX], const round_header *v)
 {
     uint8_t *p = out;
+    assert(v->key_bytes <= SEAL_PUB_MAX);
     ROUND_HEADER_FIELDS(WRITE)
+    memcpy(p, v->key, v->key_bytes);
+    return HEADER_FIXED + (size_t)v->key_bytes;
 }
 
 void round_receipt_write(uint8_t out[RECEIPT_BYTES], const round_receipt *v)
@@ -47,9 +54,15 @@ sefl_status round_header_read(round_header *out, sefl_span in)
     round_header v = { 0 };
     const uint8_t *p = in.p;
     *out = v;
-    SEFL_CHECK(in.n == HEADER_BYTES, SEFL_EPROTO, "round header of %zu bytes: %d are wanted", in.n,
-               HEADER_BYTES);
+    SEFL_CHECK(in.n >= HEADER_FIXED && in.n <= HEADER_MAX, SEFL_EPROTO,
+               "round header of %zu bytes: %d to %d are possible", in.n, HEADER_FIXED, HEADER_MAX);
     ROUND_HEADER_FIELDS(READ)
+    const seal_suite *s = v.suite ? seal_suite_of(v.suite) : NULL;
+    SEFL_CHECK(s || v.suite == 0, SEFL_EPROTO, "round header: unknown seal 0x%04x", v.suite);
+    SEFL_CHECK(v.key_bytes == (s ? s->pub_bytes : 0) && in.n == HEADER_FIXED + (size_t)v.key_bytes,
+               SEFL_EPROTO, "round header of %zu bytes with a key of %u", in.n, v.key_bytes);
+    if (v.key_bytes > 0)
+        memcpy(v.key, p, v.key_bytes);
     SEFL_CHECK(v.round >= 1, SEFL_EPROTO, "round header: rounds count from 1");
     *out = v;
 done:

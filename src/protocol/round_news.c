@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { HEADER_MAX = 4096, JSON_MAX = 16384 };
+enum { ENVELOPE_MAX = 4096, JSON_MAX = 16384 };
 
 static const char *const words[] = { [ROUND_WAITING] = "waiting",
                                      [ROUND_OPEN] = "open",
@@ -93,13 +93,13 @@ sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json)
         SEFL_CHECK(*c >= 0x20 && *c < 0x7f, SEFL_EPROTO, "round news: why is not printable ASCII");
     memcpy(n.why, why, strlen(why) + 1);
 
-    SEFL_TRY(get_text(&header, root, "header", HEADER_MAX * 4 / 3 + 4));
+    SEFL_TRY(get_text(&header, root, "header", ENVELOPE_MAX * 4 / 3 + 4));
     SEFL_CHECK((n.state == ROUND_OPEN) == (*header != 0), SEFL_EPROTO,
                "round news: an open round has a header, and nothing else has");
     SEFL_CHECK(n.state == ROUND_OPEN ? n.round >= 1 : n.left_ms == 0, SEFL_EPROTO,
                "round news: round and left_ms do not go with the state");
-    SEFL_TRY(buf_extend(scratch, &raw, HEADER_MAX));
-    SEFL_CHECK(sodium_base642bin(raw, HEADER_MAX, header, strlen(header), NULL, &got, NULL,
+    SEFL_TRY(buf_extend(scratch, &raw, ENVELOPE_MAX));
+    SEFL_CHECK(sodium_base642bin(raw, ENVELOPE_MAX, header, strlen(header), NULL, &got, NULL,
                                  sodium_base64_VARIANT_ORIGINAL) == 0,
                SEFL_EPROTO, "round news: the header is no base64");
     scratch->n = before + got;
@@ -118,11 +118,11 @@ sefl_status round_news_write(sefl_buf *out, const round_news *n)
 {
     sefl_status st = SEFL_OK;
     size_t before = out->n;
-    char header[HEADER_MAX * 4 / 3 + 8], why[2 * sizeof n->why];
+    char header[ENVELOPE_MAX * 4 / 3 + 8], why[2 * sizeof n->why];
     size_t k = 0;
 
-    SEFL_CHECK(n->state <= ROUND_OVER && n->header.n <= HEADER_MAX && n->round <= TASK_COUNT_MAX &&
-                   n->left_ms <= TASK_COUNT_MAX,
+    SEFL_CHECK(n->state <= ROUND_OVER && n->header.n <= ENVELOPE_MAX &&
+                   n->round <= TASK_COUNT_MAX && n->left_ms <= TASK_COUNT_MAX,
                SEFL_ERANGE, "round news: out of range");
     sodium_bin2base64(header, sizeof header, n->header.p, n->header.n,
                       sodium_base64_VARIANT_ORIGINAL);

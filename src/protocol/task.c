@@ -194,11 +194,12 @@ static sefl_status derive_pack(pack *out, const task *t, pack_scheme scheme, pac
     if (records) {
         out->clients = t->clients_max;
         out->value_max *= t->records_max;
-        if (scheme == PACK_LWE) {
-            out->scheme = PACK_LWE;
+        if (scheme != PACK_PAILLIER) {
+            out->scheme = scheme;
             out->s = out->g = 0;
-            SEFL_TRY(lwe_choose(out->w, out->clients, &out->kappa, &out->d));
         }
+        if (scheme == PACK_LWE)
+            SEFL_TRY(lwe_choose(out->w, out->clients, &out->kappa, &out->d));
         SEFL_TRY(pack_check(out));
     }
 done:
@@ -248,12 +249,33 @@ done:
     return st;
 }
 
+/* A scheme of pads needs a seal and no key, the others a key and no seal. */
+static sefl_status derive_keys(task *t, const task_draft *d, pack_scheme scheme)
+{
+    static const char *const seals[] = { NULL, "x25519", "xwing" };
+    sefl_status st = SEFL_OK;
+    bool pad = scheme == PACK_PAD;
+    SEFL_CHECK(pad == (d->seal != 0), SEFL_EINVAL, "task: crypto.seal is %s: %s",
+               seals[d->seal] ? seals[d->seal] : "none",
+               pad ? "x25519 or xwing where the scheme is pad"
+                   : "none where the scheme has a public key");
+    SEFL_CHECK(pad == (t->pub == NULL), SEFL_EPROTO, "task: crypto.key is %s",
+               pad ? "given: empty where the scheme is pad" : "empty: this scheme needs CSP's key");
+    if (pad)
+        t->seal = seal_suite_named(seals[d->seal]);
+done:
+    return st;
+}
+
 static sefl_status derive(task *t, const task_draft *d)
 {
     sefl_status st = SEFL_OK;
-    static const ahe_scheme *const schemes[] = {
-        [PACK_PAILLIER] = &ahe_paillier, [PACK_LWE] = &ahe_lwe
-    };
+    static const struct {
+        const ahe_scheme *ahe;
+        pack_scheme pack;
+    } schemes[] = { { &ahe_pad, PACK_PAD },
+                    { &ahe_paillier, PACK_PAILLIER },
+                    { &ahe_lwe, PACK_LWE } };
     static const uint8_t none[SHA256_BYTES];
     pack_nano clip, z;
     pack slots = { 0 };
@@ -279,10 +301,11 @@ static sefl_status derive(task *t, const task_draft *d)
     t->amplified = t->claim && t->sampling != TASK_ALL && t->enough == 0;
     t->publish_count = t->sampling != TASK_HIDDEN && !t->amplified;
 
+    SEFL_TRY(derive_keys(t, d, schemes[d->scheme].pack));
     SEFL_TRY(derive_model(t));
-    st = derive_pack(&slots, t, (pack_scheme)d->scheme, clip, z);
+    st = derive_pack(&slots, t, schemes[d->scheme].pack, clip, z);
     if (st == SEFL_OK)
-        st = ahe_params_init(&t->ahe, schemes[d->scheme], &slots, t->pub, t->values);
+        st = ahe_params_init(&t->ahe, schemes[d->scheme].ahe, &slots, t->pub, t->values);
     if (st == SEFL_OK && t->noise != TASK_NOISE_NONE)
         st = derive_grid(t, clip, z);
     if (st == SEFL_OK && t->claim)
@@ -344,16 +367,43 @@ done:
     return st;
 }
 
-void task_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round)
+bool task_is_sealed(const task *t)
+{
+    return t->seal != NULL;
+}
+
+static void context(uint8_t out[AHE_CONTEXT_BYTES], const char *what, const task *t, uint64_t round,
+                    sefl_span client)
 {
     uint8_t number[8];
     sha256 h;
     sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl context 1"));
+    sha256_add(&h, span_of_str(what));
     sha256_add(&h, span_of(t->id, sizeof t->id));
     store_u64(number, round);
     sha256_add(&h, span_of(number, sizeof number));
+    sha256_add(&h, client);
     sha256_end(&h, out);
+}
+
+void task_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round)
+{
+    context(out, "sefl context 1", t, round, span_of(NULL, 0));
+}
+
+void task_upload_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round,
+                         const uint8_t client[32])
+{
+    if (task_is_sealed(t))
+        context(out, "sefl pad 1", t, round, span_of(client, 32));
+    else
+        task_context(out, t, round);
+}
+
+size_t task_body_bytes(const task *t)
+{
+    size_t head = t->seal ? 72 + t->seal->enc_bytes + 48 + 64 : 0; /* head_bytes */
+    return head + ahe_body_bytes(&t->ahe);
 }
 
 noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)

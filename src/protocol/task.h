@@ -17,6 +17,7 @@
 #include "config/settings.h"
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
+#include "crypto/seal/seal.h"
 #include "model/corpus/vocab.h"
 #include "model/lm.h"
 #include "model/optim.h"
@@ -87,7 +88,8 @@ typedef struct task {
     optim_config server_optim;
 
     /* keys */
-    ahe_pub *pub; /* owned */
+    ahe_pub *pub;           /* owned; NULL where the scheme has no public key */
+    const seal_suite *seal; /* what seals the seeds of uploads; NULL: none are sealed */
     pinned servers;
 
     /* derived */
@@ -114,8 +116,18 @@ void task_clear(task *t);
  * of the document is parsed before both signatures hold. */
 sefl_status task_open(task *out, sefl_span envelope, const pinned *p) SEFL_MUST_CHECK;
 
+/* Does each upload carry a seed that its client sealed to CSP and signed (protocol/head.h)? Then CSP
+ * sees who is in a sum and opens nothing else; otherwise AS must follow the protocol. */
+bool task_is_sealed(const task *t);
+
 /* The AHE context of a round: SHA-256("sefl context 1", task id, round u64). */
 void task_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round);
+/* The AHE context of one upload: sealed tasks: SHA-256("sefl pad 1", task id, round u64, client);
+ * otherwise the round's. */
+void task_upload_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round,
+                         const uint8_t client[32]);
+/* Bytes of an update's body: its signed head (none without a seal), then the scheme's bytes. */
+size_t task_body_bytes(const task *t);
 
 /* What noise/noise.h wants for this round and attempt. store_dir is left NULL. */
 noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);
@@ -141,7 +153,8 @@ double task_value(const task *t, int64_t w);
 /* Keys of a new task as settings (config/settings.h): the schema of `sefl task new`. */
 extern const setting_def task_schema[];
 
-/* The document's bytes from settings, the public key and both servers' public signing keys.
+/* The document's bytes from settings, CSP's Paillier key (not used, and may be NULL, with scheme pad)
+ * and both servers' public signing keys.
  * Runs task_read over what it wrote. */
 sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
                       const pinned *servers) SEFL_MUST_CHECK;

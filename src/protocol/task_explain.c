@@ -80,23 +80,28 @@ done:
 static sefl_status what_happens(sefl_buf *out, const task *t)
 {
     sefl_status st = SEFL_OK;
-    uint8_t key[PAILLIER_FINGERPRINT_BYTES];
-    paillier_pub_fingerprint(t->pub, key);
-    SEFL_TRY(
-        wr_fmt(out,
-               "TASK \"%s\" for the population \"%s\"\n\n"
-               "What happens\n"
-               "  A language model (%s, %zu numbers) is trained in up to %llu rounds on text that "
-               "stays where it is.\n"
-               "  In each round a client trains on its own text, encrypts the change of the model "
-               "under the key of\n"
-               "  the cryptography service provider (CSP) and sends that one message to the "
-               "aggregation server (AS).\n"
-               "  AS adds the encrypted messages of at least %u and at most %u clients; it has no "
-               "key to open them.\n"
-               "  CSP, which has the key, only ever receives the sum under a mask that AS drew.\n",
-               t->name, t->population, t->model.body, t->params, (unsigned long long)t->rounds,
-               t->threshold, t->clients_max));
+    SEFL_TRY(wr_fmt(
+        out,
+        "TASK \"%s\" for the population \"%s\"\n\n"
+        "What happens\n"
+        "  A language model (%s, %zu numbers) is trained in up to %llu rounds on text that "
+        "stays where it is.\n"
+        "  In each round a client trains on its own text, encrypts the change of the model "
+        "and sends that one\n"
+        "  message to the aggregation server (AS). %s\n"
+        "  AS adds the encrypted messages of at least %u and at most %u clients; it has no "
+        "key to open them.\n"
+        "  CSP, which has the key, only ever receives the sum under a mask that AS drew.\n",
+        t->name, t->population, t->model.body, t->params, (unsigned long long)t->rounds,
+        task_is_sealed(t) ? "The key is in it, sealed for the cryptography service provider\n"
+                            "  (CSP) and signed by the client."
+                          : "The key is that of the cryptography service provider (CSP).",
+        t->threshold, t->clients_max));
+    if (task_is_sealed(t))
+        SEFL_TRY(wr_fmt(out,
+                        "  CSP opens a sum only if at least %u clients that its operator approved "
+                        "signed for it, each once.\n",
+                        t->threshold));
     if (t->noise == TASK_NOISE_JOINT)
         SEFL_TRY(wr_fmt(out,
                         "  Both servers together add noise that neither of them knows, and only "
@@ -117,7 +122,11 @@ static sefl_status what_happens(sefl_buf *out, const task *t)
     SEFL_TRY(hex_line(out, "first model", t->init_hash));
     if (t->has_valid)
         SEFL_TRY(hex_line(out, "validation text", t->valid_hash));
-    SEFL_TRY(hex_line(out, "key of CSP", key));
+    if (t->pub) {
+        uint8_t key[PAILLIER_FINGERPRINT_BYTES];
+        paillier_pub_fingerprint(t->pub, key);
+        SEFL_TRY(hex_line(out, "key of CSP", key));
+    }
     SEFL_TRY(hex_line(out, "AS signs with", t->servers.as));
     SEFL_TRY(hex_line(out, "CSP signs with", t->servers.csp));
 done:
@@ -146,21 +155,39 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
                off                            ? ""
                : t->noise == TASK_NOISE_JOINT ? ", the exact sum, the noise"
                                               : ", the exact sum, CSP's noise"));
-    SEFL_TRY(
-        wr_fmt(out,
-               "  CSP                how many clients AS says there are; the model, if it owns a "
-               "client\n"
-               "                     never: one client's update, the sum%s\n",
-               t->noise == TASK_NOISE_JOINT ? ", the noise" : ""));
+    SEFL_TRY(wr_fmt(out,
+                    "  CSP                %s; the model, if it owns a client\n"
+                    "                     never: one client's update, the sum%s\n",
+                    !task_is_sealed(t) ? "how many clients AS says there are"
+                    : t->sampling == TASK_HIDDEN
+                        ? "who takes part in each round (not who was drawn)"
+                        : "who takes part in each round",
+                    t->noise == TASK_NOISE_JOINT ? ", the noise" : ""));
     SEFL_TRY(wr_fmt(
         out, "  a listener         who takes part, sizes and times of messages (sizes are the "
              "same for all)\n"
              "  AS and CSP united, or one with the other's disk, backup or TLS key\n"
              "                     EVERY UPDATE. The protection rests on two organisations that "
              "do not collude\n"
-             "  an AS that cheats  may learn the exact sum unseen: the servers are assumed to "
-             "follow the protocol\n"
              "  a hostile client   may spoil the result; learns no key and no other update\n"));
+    if (!task_is_sealed(t))
+        SEFL_TRY(
+            wr_fmt(out,
+                   "  an AS that cheats  MAY LEARN ONE CLIENT'S UPDATE, unseen: with %s all that "
+                   "is claimed here\n"
+                   "                     needs an AS that follows the protocol\n",
+                   t->ahe.scheme->name));
+    else if (off)
+        SEFL_TRY(wr_fmt(out,
+                        "  an AS that cheats  learns the exact sum of at least %u clients that it "
+                        "names, its own among them\n",
+                        t->threshold));
+    else
+        SEFL_TRY(
+            wr_fmt(out,
+                   "  an AS that cheats  may spoil the result; %s, as long as CSP follows the "
+                   "protocol\n",
+                   t->claim ? "the guarantee below holds against it too" : "learns no exact sum"));
     if (off)
         SEFL_TRY(
             wr_fmt(out,

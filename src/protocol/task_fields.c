@@ -150,6 +150,8 @@ static sefl_status put_key(task_draft *d, const task_field *f, const char *text)
     uint8_t raw[KEY_RAW_MAX];
     char again[KEY_RAW_MAX * 4 / 3 + 8];
     size_t n = 0;
+    if (!*text)
+        goto done; /* whether it may be empty depends on the scheme: task.c */
     SEFL_CHECK(sodium_base642bin(raw, sizeof raw, text, strlen(text), NULL, &n, NULL,
                                  sodium_base64_VARIANT_ORIGINAL) == 0,
                SEFL_EPROTO, "task: %s is no base64", f->path);
@@ -308,9 +310,11 @@ sefl_status task_draft_read(task_draft *d, sefl_span document)
         goto done;
     }
     const json_t *version = json_object_get(root, "sefl_task");
-    SEFL_CHECK(!json_is_integer(version) || json_integer_value(version) == 1, SEFL_EUNSUPPORTED,
-               "task: a document of version %lld: this program reads version 1",
-               (long long)json_integer_value(version));
+    SEFL_CHECK(!json_is_integer(version) || json_integer_value(version) == TASK_VERSION,
+               SEFL_EUNSUPPORTED,
+               "task: a document of version %lld: this program reads version %d; make and sign a "
+               "new one ('sefl task new', 'sefl task sign')",
+               (long long)json_integer_value(version), TASK_VERSION);
     SEFL_TRY(read_object(d, root, "", seen));
     for (size_t i = 0; i < FIELDS; i++)
         SEFL_CHECK(

@@ -16,7 +16,7 @@
  *     NANO      string    uint64_t: the same, in billionths
  *     REAL      string    double: digits[.digits][e[+-]digits], the nearest double
  *     HASH      string    uint8_t[32]: 64 hex digits, lower case
- *     KEY       string    the public key's canonical bytes in base64
+ *     KEY       string    the public key's canonical bytes in base64, or nothing
  *
  * Internal to protocol/task*.c and its tests. */
 #ifndef PROTOCOL_TASK_FIELDS_H
@@ -24,12 +24,13 @@
 
 #include "protocol/task.h"
 
+#define TASK_VERSION   2
 #define TASK_NO_VALID  "0000000000000000000000000000000000000000000000000000000000000000"
 #define TASK_COUNT_MAX (UINT64_C(1) << 53) /* integers in JSON stay exact for every reader */
 
 /* clang-format off */
 #define TASK_FIELDS(S, F)                                                                           \
-    F("sefl_task", COUNT, version, NULL, 1, 1, NULL, "version of this form")                        \
+    F("sefl_task", COUNT, version, NULL, TASK_VERSION, TASK_VERSION, NULL, "version of this form")  \
     S("name", TEXT, t.name, "task", 0, 0, NULL, "for people")                                       \
     S("population", TEXT, t.population, NULL, 0, 0, NULL, "whose privacy: the name of the ledger")  \
     S("model.body", WORD, body, "lstm", 0, 0, "lstm transformer", "")                               \
@@ -87,8 +88,10 @@
     S("server.beta1", REAL, t.server_optim.beta1, "0.9", 0, 1, NULL, "")                            \
     S("server.beta2", REAL, t.server_optim.beta2, "0.99", 0, 1, NULL, "")                           \
     S("server.epsilon", REAL, t.server_optim.epsilon, "1e-3", 0, 1, NULL, "")                       \
-    S("crypto.scheme", WORD, scheme, "lwe", 0, 0, "paillier lwe", "")                               \
-    F("crypto.key", KEY, key, NULL, 0, 0, NULL, "CSP's public key")                                 \
+    S("crypto.scheme", WORD, scheme, "pad", 0, 0, "pad paillier lwe", "")                           \
+    S("crypto.seal", WORD, seal, "xwing", 0, 0, "none x25519 xwing",                                \
+      "of an upload's seed; none with paillier")                                                    \
+    F("crypto.key", KEY, key, NULL, 0, 0, NULL, "CSP's Paillier key; \"\" with pad")                \
     F("servers.aggregator", HASH, t.servers.as, NULL, 0, 0, NULL, "its public signing key")         \
     F("servers.csp", HASH, t.servers.csp, NULL, 0, 0, NULL, "its public signing key")
 /* clang-format on */
@@ -111,7 +114,7 @@ typedef enum task_kind {
 typedef struct task_draft {
     task t;
     uint32_t version;
-    unsigned body, claim, scheme;
+    unsigned body, claim, scheme, seal;
     pack_nano rate;
     struct {
         ahe_pub *pub;

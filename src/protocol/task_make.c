@@ -62,6 +62,8 @@ static const char *value_of(maker *m, const char *path)
             rate = PACK_ONE; /* the reader will say what is wrong with it */
         n = (uint64_t)((double)enrolled * ((double)rate / (double)PACK_ONE)) / 2;
         n = n < 2 ? 2 : n;
+    } else if (!given && strcmp(path, "crypto.seal") == 0 && !is(s, "crypto.scheme", "pad")) {
+        return "none";
     } else if (!given && is(s, "privacy.noise", "none") && strcmp(path, "privacy.z") == 0) {
         return "0";
     } else if (!given && is(s, "privacy.claim", "none") &&
@@ -120,9 +122,9 @@ static sefl_status wr_value(sefl_buf *out, maker *m, const task_field *f)
     }
     switch (f->kind) {
     case TASK_KIND_COUNT:
-        return wr_fmt(out, "1"); /* the version */
+        return wr_fmt(out, "%d", TASK_VERSION);
     case TASK_KIND_KEY:
-        return wr_key(out, m->pub);
+        return is(m->s, "crypto.scheme", "pad") ? wr_string(out, "") : wr_key(out, m->pub);
     default:
         assert(f->kind == TASK_KIND_HASH);
         return wr_hex(out, strcmp(f->path, "servers.csp") == 0 ? m->servers->csp : m->servers->as);
@@ -160,6 +162,8 @@ sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
     task t = { 0 };
     assert(s->schema == task_schema);
     SEFL_TRY(settings_complete(s));
+    SEFL_CHECK(pub || is(s, "crypto.scheme", "pad"), SEFL_EINVAL,
+               "crypto.scheme is %s: it needs CSP's public key", settings_text(s, "crypto.scheme"));
     SEFL_TRY(wr_document(document, &m));
     SEFL_TRY(task_read(&t, span_of(document->p + before, document->n - before)));
 done:

@@ -35,7 +35,8 @@ static sefl_status get(void *ctx, uint64_t round, csp_round *out)
     sefl_status st = SEFL_OK;
     journal_csp *jc = ctx;
     journal_round r;
-    uint8_t bytes[HEADER_BYTES];
+    uint8_t bytes[4];
+    sefl_buf header = { 0 };
     csp_round got = { .round = round };
     *out = got;
     if (round > INT64_MAX) /* of a peer's message: no such round */
@@ -49,14 +50,15 @@ static sefl_status get(void *ctx, uint64_t round, csp_round *out)
     SEFL_CHECK(r.state >= CSP_SIGNED && r.state <= CSP_SKIPPED, SEFL_EPROTO,
                "journal: round %" PRIu64 " has state %u", round, r.state);
     got.state = (csp_round_state)r.state;
-    SEFL_TRY(fixed_fact(jc, round, "header", bytes, sizeof bytes));
-    SEFL_TRY(round_header_read(&got.header, span_of(bytes, sizeof bytes)));
+    SEFL_TRY(journal_fact_get(jc->j, round, "header", &header));
+    SEFL_TRY(round_header_read(&got.header, buf_span(&header)));
     if (got.state == CSP_SKIPPED) {
         SEFL_TRY(fixed_fact(jc, round, "skip", bytes, 4));
         got.skip = load_u32(bytes);
     }
     *out = got;
 done:
+    buf_clear(&header);
     return st;
 }
 
@@ -103,12 +105,12 @@ static sefl_status sign(void *ctx, const csp_round *r)
     sefl_status st = SEFL_OK;
     journal_csp *jc = ctx;
     csp_round now;
-    uint8_t bytes[HEADER_BYTES];
+    uint8_t bytes[HEADER_MAX];
     SEFL_TRY(must_be(jc, r->round, CSP_NEW, &now));
     SEFL_CHECK(r->header.round == r->round, SEFL_EINVAL, "the header of another round");
-    round_header_write(bytes, &r->header);
+    size_t n = round_header_write(bytes, &r->header);
     SEFL_TRY(journal_begin(jc->j));
-    SEFL_TRY(journal_fact_put(jc->j, r->round, "header", span_of(bytes, sizeof bytes)));
+    SEFL_TRY(journal_fact_put(jc->j, r->round, "header", span_of(bytes, n)));
     SEFL_TRY(put_state(jc, r->round, CSP_SIGNED, &r->header));
     SEFL_TRY(journal_commit(jc->j));
 done:
@@ -330,6 +332,8 @@ sefl_status journal_csp_key(journal_csp *jc, const task *t)
     uint8_t print[PAILLIER_FINGERPRINT_BYTES];
     char name[4 + 2 * PAILLIER_FINGERPRINT_BYTES + 1] = "key ", other[17] = "";
     sefl_buf b = { 0 };
+    if (!t->pub) /* the keys of a sealed task are made for each round */
+        goto done;
     paillier_pub_fingerprint(t->pub, print);
     keyfile_fingerprint_hex(name + 4, print);
     st = journal_lasting_get(jc->j, name, &b);

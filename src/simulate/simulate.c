@@ -108,7 +108,7 @@ static sefl_status tell(sim *s, agg_event_kind kind)
 static sefl_status order_sign(sim *s, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
-    uint8_t bytes[HEADER_BYTES];
+    uint8_t bytes[HEADER_MAX];
     round_header h = { .round = o->round, .step_nano = s->t->step_nano };
     s->began_ns = clock_ns(&s->mono);
     s->cpu_before = process_seconds();
@@ -122,8 +122,8 @@ static sefl_status order_sign(sim *s, const agg_order *o)
     } else {
         st = ledger_may_charge(s->as_ledger, &s->terms, o->round);
         if (st == SEFL_OK) {
-            round_header_write(bytes, &h);
-            envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, sizeof bytes) };
+            size_t n = round_header_write(bytes, &h);
+            envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, n) };
             SEFL_TRY(envelope_sign(&env, SIGNER_AS, s->scene->as_key));
             SEFL_TRY(envelope_sign(&env, SIGNER_CSP, s->scene->csp_key));
             SEFL_TRY(envelope_write(&s->header, &env));

@@ -226,7 +226,8 @@ static sefl_status task_new(wish *w)
         SEFL_TRY(take_init(w, words));
     if (w->valid)
         SEFL_TRY(take_valid(w));
-    SEFL_TRY(read_pub(&pub, w->key));
+    if (w->key)
+        SEFL_TRY(read_pub(&pub, w->key));
     SEFL_TRY(sign_pub_read(servers.as, w->as_key));
     SEFL_TRY(sign_pub_read(servers.csp, w->csp_key));
     SEFL_TRY(task_make(&doc, &w->s, pub, &servers));
@@ -305,8 +306,9 @@ static sefl_status show_json(const task *t, const envelope *env)
     json_key(&j, "params"), json_u64(&j, t->params);
     json_key(&j, "values"), json_u64(&j, t->values);
     json_key(&j, "scheme"), json_str(&j, t->ahe.scheme->name);
-    json_key(&j, "key_bits"), json_u64(&j, paillier_bits(t->pub));
-    json_key(&j, "update_bytes"), json_u64(&j, ahe_body_bytes(&t->ahe));
+    json_key(&j, "seal"), json_str(&j, t->seal ? t->seal->name : "none");
+    json_key(&j, "key_bits"), json_u64(&j, t->pub ? paillier_bits(t->pub) : 0);
+    json_key(&j, "update_bytes"), json_u64(&j, task_body_bytes(t));
     json_key(&j, "k"), json_u64(&j, t->ahe.pack.k);
     json_key(&j, "t"), json_u64(&j, t->ahe.pack.t);
     json_key(&j, "w"), json_u64(&j, t->ahe.pack.w);
@@ -354,8 +356,12 @@ static void show_text(const task *t, const envelope *env)
     printf("word list    %s\n", as_hex(hex, t->vocab_hash));
     printf("first model  %s\n", as_hex(hex, t->init_hash));
     printf("validation   %s\n", t->has_valid ? as_hex(hex, t->valid_hash) : "none");
-    printf("update       %zu values, %s under %u bits: %zu bytes\n", t->values, t->ahe.scheme->name,
-           paillier_bits(t->pub), ahe_body_bytes(&t->ahe));
+    printf("update       %zu values, %s", t->values, t->ahe.scheme->name);
+    if (t->pub)
+        printf(" under %u bits", paillier_bits(t->pub));
+    else
+        printf(" sealed with %s", t->seal->name);
+    printf(": %zu bytes\n", task_body_bytes(t));
     printf("slots        %u + %u bits, step %.6g, |value| <= %lld, at most %u clients\n",
            t->ahe.pack.k, t->ahe.pack.t, t->ahe.pack.q, (long long)t->ahe.pack.value_max,
            t->clients_max);
@@ -490,7 +496,7 @@ typedef struct action {
 } action;
 
 static const action actions[] = {
-    { "new", new_options, task_new, false, { O_OUT, O_KEY, O_AGGREGATOR_KEY, O_CSP_KEY } },
+    { "new", new_options, task_new, false, { O_OUT, O_AGGREGATOR_KEY, O_CSP_KEY } },
     { "sign", sign_options, task_sign, true, { O_OUT, O_KEY, O_AS } },
     { "show", show_options, task_show, true, { 0 } },
     { "check", check_options, task_check, true, { O_AGGREGATOR_KEY, O_CSP_KEY } },
@@ -561,7 +567,7 @@ const cli_command cmd_task = {
     .details = "  new --out TASK.json      writes a task from settings and files:\n"
                "    --set KEY=VALUE          a setting (see below); --set-file FILE: one a line\n"
                "    --config FILE.yml        settings as YAML\n"
-               "    --key CSP.pub            public key of 'sefl key new'\n"
+               "    --key CSP.pub            public key of 'sefl key new' (not with pad)\n"
                "    --aggregator-key FILE    public signing keys of the two servers\n"
                "    --csp-key FILE\n"
                "    --vocab WORDS.txt        public word list, in the order of the model's rows\n"

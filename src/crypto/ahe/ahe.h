@@ -4,7 +4,7 @@
  * a mask of its own; CSP, who holds the secret key, decrypts the masked sum and nothing else. A
  * scheme is a const table of functions, `ahe_paillier`, `ahe_lwe` or `ahe_pad`; callers hold an
  * ahe_params and never ask which. (`pad` has no key and no head: the seed of each upload reaches CSP
- * sealed, which is the caller's business. No task offers it yet.)
+ * sealed, which is the caller's business: protocol/head.h.)
  *
  * A vector travels as a *head* (empty for Paillier; the sealed secret for lwe) and *units*: a unit
  * is one ciphertext or one polynomial and holds `unit_values` numbers; the last unit is filled up
@@ -121,7 +121,7 @@ struct ahe_scheme {
 
 extern const ahe_scheme ahe_paillier, ahe_lwe, ahe_pad;
 
-/* "paillier" or "lwe", what a task may name; SEFL_EINVAL with both names otherwise. */
+/* "pad", "paillier" or "lwe", what a task may name; SEFL_EINVAL with the names otherwise. */
 sefl_status ahe_scheme_find(const ahe_scheme **out, const char *name) SEFL_MUST_CHECK;
 
 /* Fills params for vectors of `values` numbers, at most 2^32, packed as `pack` says. SEFL_EINVAL for

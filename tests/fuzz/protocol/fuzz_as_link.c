@@ -76,7 +76,7 @@ static ledger_mark mark(unsigned which)
 static void word(tape *t, rd *r, uint64_t opened)
 {
     sefl_buf b = { 0 };
-    uint8_t bytes[HEADER_BYTES];
+    uint8_t bytes[HEADER_MAX];
     const ahe_params *p = &w->t.ahe;
     sefl_span rest;
     ledger_mark m;
@@ -102,8 +102,8 @@ static void word(tape *t, rd *r, uint64_t opened)
     case 3: {
         round_header h = world_header(w, 1);
         h.model[1] = take(r);
-        round_header_write(bytes, &h);
-        envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, HEADER_BYTES) };
+        size_t header = round_header_write(bytes, &h);
+        envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, header) };
         CHECK_OK(envelope_sign(&env, SIGNER_AS, w->as));
         CHECK_OK(envelope_sign(&env, SIGNER_CSP, w->csp));
         m = mark(take(r));

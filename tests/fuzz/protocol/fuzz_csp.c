@@ -111,7 +111,7 @@ static void word(tape *t, rd *r, mem_ledger *as)
 {
     sefl_buf b = { 0 };
     envelope env = { 0 };
-    uint8_t bytes[HEADER_BYTES + STATEMENT_BYTES];
+    uint8_t bytes[HEADER_MAX + STATEMENT_BYTES];
     sefl_span rest;
     const ledger_mark *mark = &as->mark[as->n];
     unsigned which = take(r) % 11, kind, n;
@@ -134,8 +134,8 @@ static void word(tape *t, rd *r, mem_ledger *as)
     case 3: {
         round_header h = world_header(w, take(r));
         h.model[1] = take(r) % 3;
-        round_header_write(bytes, &h);
-        env = (envelope){ .kind = SIGN_HEADER, .content = span_of(bytes, HEADER_BYTES) };
+        size_t header = round_header_write(bytes, &h);
+        env = (envelope){ .kind = SIGN_HEADER, .content = span_of(bytes, header) };
         break;
     }
     case 4: {

@@ -111,11 +111,11 @@ static void answers_that_as_refuses(void **state)
     w->a.ledger = (mem_ledger){ 0 };
 
     for (int i = 0; i < 4; i++) { /* a header that CSP did not sign, or another one */
-        uint8_t bytes[HEADER_BYTES];
+        uint8_t bytes[HEADER_MAX];
         round_header wrong = h;
         wrong.model[1] = i == 2;
-        round_header_write(bytes, &wrong);
-        envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, sizeof bytes) };
+        size_t bytes_n = round_header_write(bytes, &wrong);
+        envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, bytes_n) };
         CHECK_OK(envelope_sign(&env, SIGNER_AS, w->as));
         if (i > 0)
             CHECK_OK(envelope_sign(&env, SIGNER_CSP, i == 1 ? w->as : w->csp));

@@ -48,10 +48,10 @@ static void put_signed(sefl_buf *b, sign_kind kind, sefl_span content, signer wh
 
 static void put_header(sefl_buf *b, const world *w, const round_header *h, const sign_key *key)
 {
-    uint8_t bytes[HEADER_BYTES];
+    uint8_t bytes[HEADER_MAX];
     put_mark(b, &w->a.ledger);
-    round_header_write(bytes, h);
-    put_signed(b, SIGN_HEADER, span_of(bytes, sizeof bytes), SIGNER_AS, key);
+    size_t n = round_header_write(bytes, h);
+    put_signed(b, SIGN_HEADER, span_of(bytes, n), SIGNER_AS, key);
 }
 
 static round_statement statement(const world *w, uint64_t round, uint64_t attempt, uint32_t clients)

@@ -35,11 +35,11 @@ static int teardown(void **state)
 static void header_of(sefl_buf *out, const task *task_, uint64_t round, uint64_t step,
                       const sign_key *second)
 {
-    uint8_t raw[HEADER_BYTES];
+    uint8_t raw[HEADER_MAX];
     round_header h = { .round = round, .step_nano = step };
     memcpy(h.task, task_->id, 32);
-    round_header_write(raw, &h);
-    envelope env = { .kind = SIGN_HEADER, .content = span_of(raw, sizeof raw) };
+    size_t bytes_n = round_header_write(raw, &h);
+    envelope env = { .kind = SIGN_HEADER, .content = span_of(raw, bytes_n) };
     CHECK_OK(envelope_sign(&env, SIGNER_AS, sample_as));
     CHECK_OK(envelope_sign(&env, SIGNER_CSP, second));
     out->n = 0;

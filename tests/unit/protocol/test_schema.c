@@ -139,6 +139,7 @@ static const review task_reviews[] = {
     { "server.beta2", AGREED, false },
     { "server.epsilon", AGREED, false },
     { "crypto.scheme", AGREED, false },
+    { "crypto.seal", AGREED, false },
     { "crypto.key", PUBLIC, false },
     { "servers.aggregator", PUBLIC, false },
     { "servers.csp", PUBLIC, false },
@@ -158,10 +159,10 @@ static void test_task(void **state)
 #define MEET(type, name) meet(&w, #name);
 
 static const review header_reviews[] = {
-    { "task", PUBLIC, false },
-    { "round", SERVER, false },
+    { "task", PUBLIC, false },      { "round", SERVER, false },
     { "model", PUBLIC, false }, /* hash of a released model: charged for */
-    { "step_nano", AGREED, false },
+    { "step_nano", AGREED, false }, { "suite", AGREED, false },
+    { "key_bytes", AGREED, false }, /* and CSP's key of the round: public */
 };
 
 static const review receipt_reviews[] = {

@@ -151,7 +151,8 @@ static void test_limits(void **state)
 static void test_layouts(void **state)
 {
     (void)state;
-    uint8_t out[HEADER_BYTES], want[HEADER_BYTES];
+    uint8_t out[HEADER_MAX + 1], want[HEADER_FIXED] = { 0 };
+    size_t bytes;
     round_header h = { .round = 0x0102030405060708, .step_nano = 1000000000 }, h2;
     memset(h.task, 0xaa, 32);
     memset(h.model, 0xbb, 32);
@@ -159,14 +160,36 @@ static void test_layouts(void **state)
     memcpy(want + 32, "\x08\x07\x06\x05\x04\x03\x02\x01", 8);
     memset(want + 40, 0xbb, 32);
     memcpy(want + 72, "\x00\xca\x9a\x3b\x00\x00\x00\x00", 8);
-    round_header_write(out, &h);
+    assert_int_equal(round_header_write(out, &h), HEADER_FIXED);
     assert_memory_equal(out, want, sizeof want);
-    CHECK_OK(round_header_read(&h2, span_of(out, sizeof out)));
+    CHECK_OK(round_header_read(&h2, span_of(out, HEADER_FIXED)));
     assert_memory_equal(&h, &h2, sizeof h);
-    for (size_t n = 0; n < sizeof out; n++)
+    for (size_t n = 0; n < HEADER_FIXED; n++)
         CHECK_STATUS(round_header_read(&h2, span_of(out, n)), SEFL_EPROTO);
+    CHECK_STATUS(round_header_read(&h2, span_of(out, HEADER_FIXED + 1)), SEFL_EPROTO);
     memset(out + 32, 0, 8);
-    CHECK_STATUS(round_header_read(&h2, span_of(out, sizeof out)), SEFL_EPROTO);
+    CHECK_STATUS(round_header_read(&h2, span_of(out, HEADER_FIXED)), SEFL_EPROTO);
+
+    /* with CSP's key of the round: the suite says how long it is */
+    static const char *const suites[] = { "x25519", "xwing" };
+    for (int i = 0; i < 2; i++) {
+        const seal_suite *s = seal_suite_named(suites[i]);
+        h.suite = s->id, h.key_bytes = (uint16_t)s->pub_bytes;
+        memset(h.key, 0xcc, s->pub_bytes);
+        bytes = round_header_write(out, &h);
+        assert_int_equal(bytes, HEADER_FIXED + s->pub_bytes);
+        assert_int_equal(out[80] | out[81] << 8, s->id);
+        assert_int_equal(out[82] | out[83] << 8, s->pub_bytes);
+        CHECK_OK(round_header_read(&h2, span_of(out, bytes)));
+        assert_memory_equal(&h, &h2, sizeof h);
+        for (size_t n = 0; n <= bytes + 1; n++)
+            if (n != bytes && n <= sizeof out)
+                CHECK_STATUS(round_header_read(&h2, span_of(out, n)), SEFL_EPROTO);
+        out[82] ^= 1;
+        CHECK_STATUS(round_header_read(&h2, span_of(out, bytes)), SEFL_EPROTO);
+        out[82] ^= 1, out[80] ^= 0x40;
+        CHECK_STATUS(round_header_read(&h2, span_of(out, bytes)), SEFL_EPROTO);
+    }
 
     uint8_t rec[RECEIPT_BYTES + 1] = { 0 };
     round_receipt r = { .round = 7, .bytes = 4491267 }, r2;

@@ -160,13 +160,18 @@ static void test_strict_form(void **state)
         { "\"name\": \"sample\"", "\"name\": \"\xff\"", "unable to decode", SEFL_EPROTO },
         { "\"name\": \"sample\"", "\"model.block\": 4", "unknown member", SEFL_EPROTO },
         { "\"model\": {", "\"modell\": {", "unknown member modell", SEFL_EPROTO },
-        { "\"sefl_task\": 1", "\"sefl_task\": 2", "version", SEFL_EUNSUPPORTED },
-        { "\"sefl_task\": 1", "\"sefl_task\": \"1\"", "sefl_task", SEFL_EPROTO },
+        { "\"sefl_task\": 2", "\"sefl_task\": 1", "of version 1: this program reads version 2",
+          SEFL_EUNSUPPORTED },
+        { "\"sefl_task\": 2", "\"sefl_task\": 3", "version 3", SEFL_EUNSUPPORTED },
+        { "\"sefl_task\": 2", "\"sefl_task\": \"2\"", "sefl_task", SEFL_EPROTO },
         { "0000000001\"", "000000000g\"", "vocab.sha256", SEFL_EPROTO },
         { "00000000ff\"", "00000000FF\"", "init.sha256", SEFL_EPROTO },
         { "00000000ff\"", "0000000ff\"", "init.sha256", SEFL_EPROTO },
         { "\"key\": \"", "\"key\": \"A", "crypto.key", SEFL_EPROTO },
         { "\"key\": \"", "\"key\": \"AAAA", "crypto.key", SEFL_EPROTO },
+        { "\"seal\": \"none\"", "\"seal\": \"xwing\"", "crypto.seal is xwing", SEFL_EINVAL },
+        { "\"seal\": \"none\"", "\"seal\": \"X25519\"", "crypto.seal", SEFL_EPROTO },
+        { "\"scheme\": \"lwe\"", "\"scheme\": \"pad\"", "crypto.seal is none", SEFL_EINVAL },
         { "{\n", "[\n", "", SEFL_EPROTO },
         { "}\n}\n", "}\n}x", "end of file", SEFL_EPROTO },
         { "}\n}\n", "}\n", "", SEFL_EPROTO },
@@ -375,8 +380,9 @@ static void test_sampling_and_divisor(void **state)
 static void test_noise_modes(void **state)
 {
     (void)state;
-    static const char *const schemes[] = { "crypto.scheme=lwe", "crypto.scheme=paillier" };
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const schemes[] = { "crypto.scheme=pad", "crypto.scheme=paillier",
+                                           "crypto.scheme=lwe" };
+    for (size_t i = 0; i < 3; i++) {
         task t;
         CHECK_OK(sample_task(&t, schemes[i], "privacy.noise=own", NULL));
         dp_event ev = task_event(&t, 1);
@@ -405,6 +411,69 @@ static void test_noise_modes(void **state)
         assert_true(!t.claim && t.grid.z == 0.01);
         task_clear(&t);
     }
+}
+
+static bool has(const sefl_buf *b, const char *text)
+{
+    return memmem(b->p, b->n, text, strlen(text)) != NULL;
+}
+
+/* Sealed uploads: pad is what a task gets that says nothing, with xwing. */
+static void test_sealed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *setting, *name;
+        size_t head;
+    } c[] = { { "crypto.seal=xwing", "xwing", 1304 }, { "crypto.seal=x25519", "x25519", 216 } };
+    sefl_buf doc = { 0 }, bad = { 0 }, words = { 0 };
+    uint8_t client[32] = { 7 }, got[32], want[32], raw[10 + 32 + 8 + 32] = "sefl pad 1";
+    settings s;
+    task t;
+    settings_init(&s, task_schema);
+    assert_string_equal(settings_text(&s, "crypto.scheme"), "pad");
+    assert_string_equal(settings_text(&s, "crypto.seal"), "xwing");
+    settings_clear(&s);
+    for (size_t i = 0; i < 2; i++) {
+        doc.n = 0;
+        CHECK_OK(sample_document(&doc, "crypto.scheme=pad", c[i].setting, NULL));
+        CHECK_OK(task_read(&t, buf_span(&doc)));
+        assert_true(task_is_sealed(&t) && t.pub == NULL && t.ahe.scheme == &ahe_pad);
+        assert_string_equal(t.seal->name, c[i].name);
+        assert_int_equal(task_body_bytes(&t), c[i].head + ahe_body_bytes(&t.ahe));
+        memcpy(raw + 10, t.id, 32);
+        store_u64(raw + 42, 3);
+        memcpy(raw + 50, client, 32);
+        sha256_of(want, span_of(raw, sizeof raw));
+        task_upload_context(got, &t, 3, client);
+        assert_memory_equal(got, want, 32);
+        words.n = 0;
+        CHECK_OK(task_explain(&words, &t));
+        assert_true(has(&words, "the guarantee below holds against it too"));
+        assert_true(has(&words, "who takes part in each round"));
+        assert_false(has(&words, "MAY LEARN"));
+        task_clear(&t);
+    }
+    replace(&bad, &doc, "\"key\": \"", "\"key\": \"AAAA");
+    CHECK_STATUS(task_read(&t, buf_span(&bad)), SEFL_EPROTO);
+    CHECK_STATUS(sample_document(&doc, "crypto.scheme=pad", "crypto.seal=none", NULL), SEFL_EINVAL);
+    CHECK_STATUS(sample_document(&doc, "crypto.scheme=paillier", "crypto.seal=xwing", NULL),
+                 SEFL_EINVAL);
+
+    doc.n = words.n = 0;
+    CHECK_OK(sample_document(&doc, "crypto.scheme=paillier", NULL));
+    CHECK_OK(task_read(&t, buf_span(&doc)));
+    assert_true(!task_is_sealed(&t) && t.pub != NULL);
+    assert_int_equal(task_body_bytes(&t), ahe_body_bytes(&t.ahe));
+    task_upload_context(got, &t, 3, client);
+    task_context(want, &t, 3);
+    assert_memory_equal(got, want, 32);
+    CHECK_OK(task_explain(&words, &t));
+    assert_true(has(&words, "needs an AS that follows the protocol"));
+    task_clear(&t);
+    buf_clear(&doc);
+    buf_clear(&bad);
+    buf_clear(&words);
 }
 
 /* ---- signed ---------------------------------------------------------------------------------- */
@@ -454,11 +523,6 @@ static void test_open(void **state)
 }
 
 /* ---- in plain words -------------------------------------------------------------------------- */
-
-static bool has(const sefl_buf *b, const char *text)
-{
-    return memmem(b->p, b->n, text, strlen(text)) != NULL;
-}
 
 /* The rounds that the target allows, against the accountant asked round by round. */
 static void test_explain(void **state)
@@ -530,6 +594,7 @@ int main(void)
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),
+        cmocka_unit_test(test_sealed),
         cmocka_unit_test(test_open),
         cmocka_unit_test(test_explain),
         cmocka_unit_test(test_faults),

@@ -93,12 +93,12 @@ static inline void fake_name(const fake_as *f, uint8_t out[32], sefl_span bytes)
 
 static inline void fake_header(fake_as *f, sefl_buf *out, uint64_t round, bool good)
 {
-    uint8_t bytes[HEADER_BYTES];
+    uint8_t bytes[HEADER_MAX];
     round_header h = { .round = round, .step_nano = f->t.step_nano };
     memcpy(h.task, f->t.id, 32);
     memcpy(h.model, f->model_hash, 32);
-    round_header_write(bytes, &h);
-    envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, sizeof bytes) };
+    size_t bytes_n = round_header_write(bytes, &h);
+    envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, bytes_n) };
     CHECK_OK(envelope_sign(&env, SIGNER_AS, sample_as));
     if (good)
         CHECK_OK(envelope_sign(&env, SIGNER_CSP, sample_csp));

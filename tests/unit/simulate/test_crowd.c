@@ -33,11 +33,11 @@ static void end(ring *r)
 static void sign(ring *r, uint64_t round)
 {
     const scene *s = r->sc.s;
-    uint8_t bytes[HEADER_BYTES];
+    uint8_t bytes[HEADER_MAX];
     round_header h = { .round = round, .step_nano = s->task.step_nano };
     memcpy(h.task, s->task.id, sizeof h.task);
-    round_header_write(bytes, &h);
-    envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, sizeof bytes) };
+    size_t bytes_n = round_header_write(bytes, &h);
+    envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, bytes_n) };
     CHECK_OK(envelope_sign(&env, SIGNER_AS, s->as_key));
     CHECK_OK(envelope_sign(&env, SIGNER_CSP, s->csp_key));
     buf_reset(&r->header);
