@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "crypto/ahe/lwe.h"
 #include "privacy/mechanism/dgauss.h"
+#include "protocol/head.h"
 #include "protocol/task_fields.h"
 
 #include <math.h>
@@ -402,8 +403,7 @@ void task_upload_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t
 
 size_t task_body_bytes(const task *t)
 {
-    size_t head = t->seal ? 72 + t->seal->enc_bytes + 48 + 64 : 0; /* head_bytes */
-    return head + ahe_body_bytes(&t->ahe);
+    return head_bytes(t->seal) + ahe_body_bytes(&t->ahe);
 }
 
 noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
