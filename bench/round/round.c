@@ -297,7 +297,8 @@ static void as_end(as_side *a)
 static sefl_status as_dial(as_side *a, uint16_t port)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(tls_dial(&a->tls, "127.0.0.1", port, a->id, &(tls_peer){ .role = "csp" },
+    SEFL_TRY(tls_dial(&a->tls, "127.0.0.1", port, a->id,
+                      &(tls_peer){ .role = "csp", .protocols = { LINK_ALPN } },
                       &(tls_limits){ .idle_ms = LINK_IDLE_MS }));
     SEFL_TRY(as_link_new(&a->link, tls_channel(a->tls),
                          &(as_link_config){ .task = &a->t,

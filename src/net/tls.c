@@ -46,6 +46,8 @@ struct tls {
     tls_id *id;
     x509_want want; /* during the handshake */
     x509_peer peer;
+    bool asks_protocol;
+    char protocol[TLS_PROTOCOL_MAX + 1]; /* that was agreed on; "" before */
     atomic_bool interrupted;
     uint64_t pulled;                /* bytes that GnuTLS has taken */
     bool refuses_us;                /* the peer, by an alert */
@@ -142,6 +144,8 @@ static sefl_status session_fail(const tls *t, int rc)
     case GNUTLS_E_PULL_ERROR:
     case GNUTLS_E_PUSH_ERROR:
         return sefl_fail(SEFL_ECLOSED, "tls: the connection was cut");
+    case GNUTLS_E_NO_APPLICATION_PROTOCOL:
+        return sefl_fail(SEFL_EPROTO, "tls: the peer speaks another protocol than this port");
     case GNUTLS_E_UNSUPPORTED_VERSION_PACKET:
     case GNUTLS_E_NO_CIPHER_SUITES:
         return sefl_fail(SEFL_EPROTO, "tls: the peer offers no TLS 1.3 that we accept (%s)",
@@ -478,7 +482,33 @@ static int before_signature(gnutls_session_t s, unsigned type, unsigned when, un
     return GNUTLS_E_CERTIFICATE_ERROR;
 }
 
-static sefl_status set_up(tls *t, bool server, const char *host)
+/* The names of the streams that we offer or serve. */
+static int ask_protocol(tls *t, const tls_peer *want)
+{
+    gnutls_datum_t names[TLS_PROTOCOLS];
+    unsigned n = 0;
+    for (; n < TLS_PROTOCOLS && want->protocols[n]; n++)
+        names[n] = TLS_DATUM(span_of_str(want->protocols[n]));
+    t->asks_protocol = n > 0;
+    return n > 0 ? gnutls_alpn_set_protocols(t->s, names, n, GNUTLS_ALPN_MANDATORY) : 0;
+}
+
+/* GnuTLS lets a peer pass that names no protocol at all. */
+static sefl_status learn_protocol(tls *t)
+{
+    gnutls_datum_t name = { 0 };
+    if (!t->asks_protocol)
+        return SEFL_OK;
+    if (gnutls_alpn_get_selected_protocol(t->s, &name) < 0 || name.size > TLS_PROTOCOL_MAX) {
+        gnutls_alert_send(t->s, GNUTLS_AL_FATAL, GNUTLS_A_NO_APPLICATION_PROTOCOL);
+        drain_some(t);
+        return session_fail(t, GNUTLS_E_NO_APPLICATION_PROTOCOL);
+    }
+    memcpy(t->protocol, name.data, name.size);
+    return SEFL_OK;
+}
+
+static sefl_status set_up(tls *t, bool server, const char *host, const tls_peer *want)
 {
     uint8_t ip[16];
     int rc = gnutls_init(&t->s, (server ? GNUTLS_SERVER : GNUTLS_CLIENT) | GNUTLS_NONBLOCK |
@@ -497,6 +527,8 @@ static sefl_status set_up(tls *t, bool server, const char *host)
     rc = gnutls_priority_set(t->s, t->id->priority);
     if (rc >= 0)
         rc = gnutls_credentials_set(t->s, GNUTLS_CRD_CERTIFICATE, t->id->cred);
+    if (rc >= 0)
+        rc = ask_protocol(t, want);
     if (rc >= 0 && server) {
         gnutls_certificate_server_set_request(t->s, GNUTLS_CERT_REQUIRE);
         /* the names of our CAs are not the peer's business, and it has one certificate only */
@@ -523,6 +555,8 @@ sefl_status tls_shake(tls *t, bool *done)
     /* the callback judged it; without a certificate it would not have been called */
     SEFL_CHECK(!*done || (t->peer.code == X509_OK && t->peer.role[0] != 0), SEFL_EAUTH,
                "tls: the peer shows no certificate");
+    if (*done)
+        SEFL_TRY(learn_protocol(t));
     if (*done) {
         t->want = (x509_want){ 0 }; /* the caller's memory */
         t->ch = (channel){ .ops = &tls_ops, .self = t };
@@ -578,7 +612,7 @@ sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls
     SEFL_TRY(sefl_new(&t->out, OUT_BYTES, 1));
     SEFL_TRY(sefl_new(&t->raw, RAW_BYTES, 1));
     SEFL_TRY(sefl_new(&t->held, RECORD, 1));
-    SEFL_TRY(set_up(t, server, host));
+    SEFL_TRY(set_up(t, server, host, want));
     *out = t, t = NULL;
 done:
     tls_close(t);
@@ -640,6 +674,11 @@ const char *tls_peer_name(const tls *t)
 const x509_peer *tls_peer_info(const tls *t)
 {
     return &t->peer;
+}
+
+const char *tls_protocol(const tls *t)
+{
+    return t->protocol;
 }
 
 void tls_interrupt(tls *t)

@@ -19,6 +19,10 @@
  * answers for a stopped process, or it asks a middlebox. TCP_USER_TIMEOUT would do harm: Linux also
  * counts the time in which a living peer computes and leaves its receive window closed.
  *
+ * Protocols (ALPN). A listener that serves several kinds of stream names them in tls_peer.protocols; who
+ * dials names the one it wants, and tls_protocol tells both which it is. Where names are given, a peer that
+ * names none of them is refused with SEFL_EPROTO.
+ *
  * In TLS 1.3 the side that dials has finished before the other one has judged its certificate: a
  * refusal shows as SEFL_EAUTH (the peer's alert) or SEFL_ECLOSED in its first receive.
  * Threads: an id may be shared; a stream has one owner, and one thread of its own for heartbeats.   Secrets: keys (wiped by GnuTLS) and what
@@ -37,8 +41,11 @@
 typedef struct tls_id tls_id;
 typedef struct tls tls;
 
+enum { TLS_PROTOCOLS = 2, TLS_PROTOCOL_MAX = 31 }; /* names; bytes of one */
+
 typedef struct tls_peer {
-    const char *role;           /* "aggregator", "csp", "client" */
+    const char *role;                     /* "aggregator", "csp", "client" */
+    const char *protocols[TLS_PROTOCOLS]; /* any of them; NULL at the first: not asked for */
     const uint8_t *fingerprint; /* 32 bytes, SHA-256 of its SPKI; NULL: any of that role */
     const gate *gate;           /* whom we let in; NULL: whom the id's CAs vouch for */
     void (*refused)(void *ctx, const x509_peer *p); /* count it; NULL: nobody is told */
@@ -81,6 +88,7 @@ channel *tls_channel(tls *t);
 const uint8_t *tls_peer_fingerprint(const tls *t);
 const char *tls_peer_name(const tls *t);
 const x509_peer *tls_peer_info(const tls *t);
+const char *tls_protocol(const tls *t); /* one of tls_peer.protocols; "" where none was asked for */
 /* Ends a wait of the owner from another thread: its call fails with SEFL_ECLOSED. */
 void tls_interrupt(tls *t);
 /* Says goodbye if the way out is free, and closes. Held-back bytes are lost, so flush first. NULL

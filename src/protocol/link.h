@@ -67,6 +67,10 @@
 
 #include <stdbool.h>
 
+/* ALPN names: the stream of this table, and one that makes noise shares. */
+#define LINK_ALPN "sefl-link"
+#define LANE_ALPN "sefl-lane"
+
 enum {
     LINK_BODY_MAX = 1 << 18,
     LINK_SUM_PIECE = 1 << 20,

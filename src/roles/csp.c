@@ -423,9 +423,11 @@ sefl_status csp_role_run(csp_role *r)
                 break;
         }
         look_around(r);
-        const tls_peer want = {
-            .role = "aggregator", .gate = r->gate, .refused = refused, .ctx = r
-        };
+        const tls_peer want = { .role = "aggregator",
+                                .protocols = { LINK_ALPN },
+                                .gate = r->gate,
+                                .refused = refused,
+                                .ctx = r };
         st = porch_accept(&t, r->porch, r->id, &want, ACCEPT_MS, &limits);
         if (st == SEFL_OK) {
             SEFL_TRY(begin_stream(r, t));

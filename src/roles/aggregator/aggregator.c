@@ -110,7 +110,9 @@ static sefl_status dial(void *ctx, channel **out)
     pthread_mutex_lock(&a->lock);
     gate *g = names_csp(a->gate) ? gate_hold(a->gate) : NULL;
     pthread_mutex_unlock(&a->lock);
-    const tls_peer want = { .role = "csp", .gate = g, .refused = refused, .ctx = &a->http };
+    const tls_peer want = {
+        .role = "csp", .protocols = { LINK_ALPN }, .gate = g, .refused = refused, .ctx = &a->http
+    };
     const tls_limits limits = { .connect_ms = CONNECT_MS,
                                 .idle_ms = LINK_IDLE_MS,
                                 .silent_ms = 1000 * c->link_silence_s };

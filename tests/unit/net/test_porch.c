@@ -49,6 +49,7 @@ static bool was_cut(int fd)
 /* The awaited one, in a thread: dials and waits for a byte. */
 typedef struct awaited {
     sefl_status st;
+    const char *protocol; /* NULL: it names none */
     pthread_t thread;
 } awaited;
 
@@ -57,7 +58,8 @@ static void *awaited_thread(void *p)
     awaited *a = p;
     tls *t;
     char x;
-    a->st = tls_dial(&t, "127.0.0.1", port, as, &(tls_peer){ .role = "csp" }, &slow);
+    a->st = tls_dial(&t, "127.0.0.1", port, as,
+                     &(tls_peer){ .role = "csp", .protocols = { a->protocol } }, &slow);
     if (a->st == SEFL_OK)
         a->st = channel_recv(tls_channel(t), &x, 1);
     tls_close(t);
@@ -111,7 +113,7 @@ static void callers_are_not_kept(void **state)
     (void)state;
     porch *p;
     tls *t;
-    awaited a;
+    awaited a = { 0 };
     CHECK_OK(porch_new(&p, listener));
     int fd = stranger(1);
     uint64_t before = now_ms();
@@ -131,7 +133,7 @@ static void handshakes_outlive_calls(void **state)
     (void)state;
     porch *p;
     tls *t = NULL;
-    awaited a;
+    awaited a = { 0 };
     unsigned calls = 0;
     CHECK_OK(porch_new(&p, listener));
     dials(&a);
@@ -150,7 +152,7 @@ static void the_present_rule_counts(void **state)
     static const tls_peer want_client = { .role = "client" };
     porch *p;
     tls *t = NULL;
-    awaited a;
+    awaited a = { 0 };
     CHECK_OK(porch_new(&p, listener));
     dials(&a);
     assert_true(somebody_dials(MS));
@@ -179,7 +181,7 @@ static void floods_push_out_themselves(void **state)
     (void)state;
     enum { FLOOD = 200 };
     porch *p;
-    awaited a;
+    awaited a = { 0 };
     int other = -1, fd[FLOOD];
     CHECK_OK(porch_new(&p, listener));
     other = stranger(2);
@@ -267,7 +269,7 @@ static void floods_keep_nobody_out(void **state)
         assert_null(t);
     }
     for (int i = 0; i < 3; i++) {
-        awaited a;
+        awaited a = { 0 };
         dials(&a);
         is_let_in(&a, next(p));
     }
@@ -283,7 +285,7 @@ static void no_room_keeps_nobody_back(void **state)
     enum { LIMIT = 200 }; /* poll wants it above the number of places */
     porch *p;
     tls *t = NULL, *nobody;
-    awaited a;
+    awaited a = { 0 };
     struct rlimit had;
     int fill[LIMIT], n = 0;
     CHECK_OK(porch_new(&p, listener));
@@ -310,6 +312,39 @@ static void no_room_keeps_nobody_back(void **state)
     assert_non_null(t);
     is_let_in(&a, t);
     close(fd);
+    porch_free(p);
+}
+
+/* Two kinds of stream at one port, side by side; a peer without a name is news, and keeps nobody out. */
+static void streams_are_told_apart(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "link", "lane", NULL };
+    const tls_peer want = { .role = "aggregator", .protocols = { "link", "lane" } };
+    awaited a[3] = { { 0 } };
+    tls *t[2] = { NULL };
+    unsigned refused = 0, in = 0;
+    uint64_t end = now_ms() + MS;
+    porch *p;
+    CHECK_OK(porch_new(&p, listener));
+    for (int i = 0; i < 3; i++)
+        a[i].protocol = names[i], dials(&a[i]);
+    while ((in < 2 || refused < 1) && now_ms() < end) {
+        tls *one;
+        sefl_status st = porch_accept(&one, p, csp, &want, 50, &slow);
+        refused += st == SEFL_EPROTO;
+        if (st != SEFL_OK)
+            continue;
+        in++;
+        t[strcmp(tls_protocol(one), "lane") == 0] = one;
+    }
+    assert_int_equal(refused, 1);
+    assert_non_null(t[0]);
+    assert_non_null(t[1]);
+    is_let_in(&a[0], t[0]);
+    is_let_in(&a[1], t[1]);
+    pthread_join(a[2].thread, NULL);
+    assert_int_not_equal(a[2].st, SEFL_OK);
     porch_free(p);
 }
 
@@ -353,6 +388,7 @@ int main(void)
         cmocka_unit_test(floods_keep_nobody_out),
         cmocka_unit_test(no_room_keeps_nobody_back),
         cmocka_unit_test(no_memory_is_said),
+        cmocka_unit_test(streams_are_told_apart),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

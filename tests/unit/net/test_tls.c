@@ -215,6 +215,46 @@ static void refused_with(const char *name, const char *word)
     tls_id_free(id);
 }
 
+/* What both ends call the stream; NULL names: not asked for. */
+static void protocols(const char *dialled, const char *first, const char *second,
+                      const char *agreed)
+{
+    side s = dial_as(one_byte, NULL);
+    tls_peer want = want_as;
+    tls *t;
+    s.want.protocols[0] = dialled;
+    want.protocols[0] = first, want.protocols[1] = second;
+    dial_begin(&s);
+    sefl_status st = tls_accept(&t, listener, csp, &want, 3000, &quick);
+    if (agreed) {
+        CHECK_OK(st);
+        assert_string_equal(tls_protocol(t), agreed);
+        CHECK_OK(channel_send(tls_channel(t), "x", 1));
+        CHECK_OK(channel_flush(tls_channel(t)));
+    } else if (first) {
+        assert_int_not_equal(st, SEFL_OK);
+        assert_null(t);
+    }
+    pthread_join(s.thread, NULL);
+    tls_close(t);
+    assert_int_equal(s.st == SEFL_OK, agreed != NULL);
+    if (!agreed && s.st != SEFL_EPROTO && s.st != SEFL_ECLOSED)
+        fail_msg("dialler: %s", s.why);
+}
+
+static void streams_have_names(void **state)
+{
+    (void)state;
+    protocols("lane", "link", "lane", "lane");
+    protocols("link", "link", "lane", "link");
+    protocols("link", "link", NULL, "link");
+    protocols("lane", "link", NULL, NULL); /* not served here */
+    protocols("links", "link", "lane", NULL);
+    protocols(NULL, "link", "lane", NULL); /* a peer that names none */
+    protocols("link", NULL, NULL, NULL);   /* a listener that names none: the dialler goes */
+    protocols(NULL, NULL, NULL, "");
+}
+
 static void make_weak(const char *name, gnutls_pk_algorithm_t pk, unsigned bits,
                       gnutls_digest_algorithm_t dig)
 {
@@ -771,6 +811,7 @@ int main(void)
         cmocka_unit_test(nobody_listens),
         cmocka_unit_test(both_families_in_one_listener),
         cmocka_unit_test(key_updates_hide_nothing),
+        cmocka_unit_test(streams_have_names),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

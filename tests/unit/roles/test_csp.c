@@ -241,7 +241,8 @@ static void csp_down(site *s, bool stop)
 static tls *dial(site *s, const tls_id *id)
 {
     tls *t;
-    CHECK_OK(tls_dial(&t, "127.0.0.1", csp_role_port(s->role), id, &(tls_peer){ .role = "csp" },
+    CHECK_OK(tls_dial(&t, "127.0.0.1", csp_role_port(s->role), id,
+                      &(tls_peer){ .role = "csp", .protocols = { LINK_ALPN } },
                       &(tls_limits){ .idle_ms = 20000 }));
     return t;
 }
@@ -375,7 +376,8 @@ static void the_newest_connection_is_served(void **state)
         char *p[3] = { in(&s, cert), in(&s, key), in(&s, "ca-csp.pem") };
         CHECK_OK(tls_id_read(&id, p[0], p[1], p[2]));
         sefl_status st = tls_dial(&wrong, "127.0.0.1", csp_role_port(s.role), id,
-                                  &(tls_peer){ .role = "csp" }, &(tls_limits){ .idle_ms = 20000 });
+                                  &(tls_peer){ .role = "csp", .protocols = { LINK_ALPN } },
+                                  &(tls_limits){ .idle_ms = 20000 });
         if (st == SEFL_OK) { /* told at the first receive: TLS 1.3 */
             st = greet(&s, &none, wrong);
             tls_close(wrong);
