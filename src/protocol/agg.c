@@ -1,11 +1,10 @@
 /* The aggregation server's decisions.
  *
- * Two things can be under way at a time: one order that uses the link to CSP (DIAL, SIGN, PREPARE,
- * OPEN, SKIP) and one that does not (FREEZE, RELEASE, FINISH). Invariants:
+ * Two things can be under way at a time: one order that uses the link to CSP (DIAL, SIGN, OPEN, SKIP)
+ * and one that does not (FREEZE, RELEASE, FINISH). Invariants:
  *   1. An order is given once; it is given again only after the event that ended it (LINK_DOWN,
- *      OPEN_FAILED, PREPARE_FAILED), or by another object after agg_restore.
- *   2. Rounds and, within a round, attempts only grow. OPEN has the attempt of the PREPARE before it
- *      if that is still good, else a new one.
+ *      OPEN_FAILED), or by another object after agg_restore.
+ *   2. Rounds and, within a round, attempts only grow: every OPEN has a new one.
  *   3. OPEN is given only for a set that was frozen with at least `threshold` clients.
  *   4. A round that was in SKIPPING is never opened: SKIPPING leads to the next round or to DONE.
  *   5. `why` is set before DONE when the task ends after the present round. */
@@ -27,7 +26,6 @@ struct agg {
     agg_memory m;
     bool linked, finished;
     agg_order_kind link_busy, local_busy;  /* AGG_WAIT: nothing */
-    bool prepared;                         /* attempt m.attempt has its offline part */
     unsigned dial_failures, work_failures; /* in a row */
     uint64_t retry_ms;                     /* no order on the link before this */
 };
@@ -105,7 +103,6 @@ static void finish(agg *a, agg_why why)
 static void skip(agg *a)
 {
     a->m.phase = AGG_SKIPPING;
-    a->prepared = false;
 }
 
 /* After a round was released, blocked or skipped. */
@@ -127,7 +124,6 @@ static void next_round(agg *a)
         a->m.deadline_ms = 0;
         a->m.extensions = a->m.clients = 0;
         a->m.phase = AGG_SIGNING;
-        a->prepared = false;
     }
 }
 
@@ -170,7 +166,7 @@ static void link_up(agg *a, const agg_event *e, uint64_t now)
         a->m.phase = AGG_SIGNING;
 }
 
-/* Ends whatever was under way on the link. Nothing of an attempt survives its connection. */
+/* Ends whatever was under way on the link. */
 static void link_down(agg *a, const agg_event *e, uint64_t now)
 {
     (void)e;
@@ -179,7 +175,6 @@ static void link_down(agg *a, const agg_event *e, uint64_t now)
     else if (a->link_busy != AGG_WAIT)
         back_off(a, &a->work_failures, now);
     a->linked = false;
-    a->prepared = false;
     a->link_busy = AGG_WAIT;
 }
 
@@ -191,25 +186,6 @@ static void signed_(agg *a, const agg_event *e, uint64_t now)
     a->m.phase = AGG_COLLECTING;
     a->m.clients = a->m.extensions = 0;
     a->m.deadline_ms = now + a->t->deadline_ms;
-}
-
-static void prepared(agg *a, const agg_event *e, uint64_t now)
-{
-    (void)e, (void)now;
-    if (a->link_busy != AGG_PREPARE)
-        return; /* its link went down meanwhile */
-    a->link_busy = AGG_WAIT;
-    a->prepared = a->m.phase != AGG_SKIPPING;
-    worked(a);
-}
-
-static void prepare_failed(agg *a, const agg_event *e, uint64_t now)
-{
-    (void)e;
-    if (a->link_busy != AGG_PREPARE)
-        return;
-    a->link_busy = AGG_WAIT;
-    back_off(a, &a->work_failures, now);
 }
 
 static void update(agg *a, const agg_event *e, uint64_t now)
@@ -240,7 +216,6 @@ static void opened(agg *a, const agg_event *e, uint64_t now)
     if (a->link_busy == AGG_OPEN)
         a->link_busy = AGG_WAIT;
     worked(a);
-    a->prepared = false;
     a->m.phase = AGG_RELEASING;
 }
 
@@ -250,7 +225,6 @@ static void open_failed(agg *a, const agg_event *e, uint64_t now)
     if (a->link_busy != AGG_OPEN)
         return; /* LINK_DOWN has said it */
     a->link_busy = AGG_WAIT;
-    a->prepared = false;
     back_off(a, &a->work_failures, now);
 }
 
@@ -336,22 +310,16 @@ static handler *const table[AGG_PHASES][AGG_EVENTS] = {
                       [AGG_STOP] = stop },
     [AGG_COLLECTING] = { [AGG_LINK_UP] = link_up,
                          [AGG_LINK_DOWN] = link_down,
-                         [AGG_PREPARED] = prepared,
-                         [AGG_PREPARE_FAILED] = prepare_failed,
                          [AGG_UPDATE] = update,
                          [AGG_BUDGET] = budget,
                          [AGG_STOP] = stop },
     [AGG_FREEZING] = { [AGG_LINK_UP] = link_up,
                        [AGG_LINK_DOWN] = link_down,
-                       [AGG_PREPARED] = prepared,
-                       [AGG_PREPARE_FAILED] = prepare_failed,
                        [AGG_UPDATE] = nothing, /* the set is what the store has: FROZEN counts it */
                        [AGG_FROZEN] = frozen,
                        [AGG_STOP] = stop },
     [AGG_OPENING] = { [AGG_LINK_UP] = link_up,
                       [AGG_LINK_DOWN] = link_down,
-                      [AGG_PREPARED] = prepared,
-                      [AGG_PREPARE_FAILED] = prepare_failed,
                       [AGG_OPENED] = opened,
                       [AGG_OPEN_FAILED] = open_failed,
                       [AGG_OPEN_LOST] = open_lost,
@@ -364,8 +332,6 @@ static handler *const table[AGG_PHASES][AGG_EVENTS] = {
                         [AGG_STOP] = stop },
     [AGG_SKIPPING] = { [AGG_LINK_UP] = link_up,
                        [AGG_LINK_DOWN] = link_down,
-                       [AGG_PREPARED] = prepared,
-                       [AGG_PREPARE_FAILED] = prepare_failed,
                        [AGG_SKIPPED] = skipped,
                        [AGG_STOP] = stop },
     [AGG_DONE] = { [AGG_LINK_UP] = link_up, [AGG_LINK_DOWN] = link_down, [AGG_STOP] = stop },
@@ -409,8 +375,6 @@ static agg_order_kind link_wish(const agg *a)
     case AGG_SIGNING:
         return AGG_SIGN;
     case AGG_COLLECTING: /* otherwise only that CSP is there */
-        if (a->t->noise == TASK_NOISE_JOINT && !a->prepared)
-            return AGG_PREPARE;
         return a->linked ? AGG_WAIT : AGG_DIAL;
     case AGG_OPENING:
         return AGG_OPEN;
@@ -455,7 +419,7 @@ agg_order agg_next(agg *a, uint64_t now_ms)
     }
     if (wish != AGG_WAIT && a->link_busy == AGG_WAIT && now_ms >= a->retry_ms) {
         o.kind = a->link_busy = a->linked ? wish : AGG_DIAL;
-        if (o.kind == AGG_PREPARE || (o.kind == AGG_OPEN && !a->prepared))
+        if (o.kind == AGG_OPEN)
             a->m.attempt++;
         o.attempt = a->m.attempt;
         return o;
@@ -502,7 +466,7 @@ sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms)
                SEFL_EINVAL, "no state of this task: a set of %u clients is being opened",
                m->clients);
     a->m = *m;
-    a->linked = a->prepared = a->finished = false;
+    a->linked = a->finished = false;
     a->link_busy = a->local_busy = AGG_WAIT;
     a->dial_failures = 0;
     worked(a);

@@ -21,17 +21,17 @@
  *     SKIPPING     SKIPPED                                      SIGNING next round, or DONE
  *     DONE         rounds, budget, convergence, too many skipped or blocked rounds in a row, or stop
  *
- * While COLLECTING, AGG_PREPARE keeps CSP busy with the offline part (joint noise).
+ * Noise shares (joint noise) belong to no round: the driver fills the pool beside all this, and OPEN waits
+ * for what is missing.
  *
- * An order is given once and is under way until an event ends it; meanwhile agg_next says WAIT. What
- * uses the link (DIAL, SIGN, PREPARE, OPEN, SKIP) and what does not (FREEZE, RELEASE) are two lanes: a
- * FREEZE may come while a PREPARE is under way. A driver with one thread does one after the other; one
- * that prepares on a thread of its own need not wait for it to close a round.
+ * An order is given once and is under way until an event ends it; meanwhile agg_next says WAIT. One that
+ * uses the link (DIAL, SIGN, OPEN, SKIP) and one that does not (FREEZE, RELEASE) may be under way at the
+ * same time: the link may be dialled while the set is written.
  *
  *     DIAL      LINK_UP or LINK_DOWN            OPEN     OPENED, OPEN_FAILED, OPEN_LOST or BUDGET
  *     SIGN      SIGNED or BUDGET                FREEZE   FROZEN, with the number in the set
- *     PREPARE   PREPARED or PREPARE_FAILED      RELEASE  RELEASED or BLOCKED
- *     SKIP      SKIPPED                         FINISH   (nothing)
+ *     SKIP      SKIPPED                         RELEASE  RELEASED or BLOCKED
+ *                                               FINISH   (nothing)
  *
  * LINK_DOWN ends whatever is under way on the link, as a failure; what failed is tried again after
  * a back-off of 0.5 s, doubled up to 64 s. Skipped rounds count; ten in a row end the task. So do
@@ -66,8 +66,6 @@ typedef enum agg_event_kind {
     AGG_LINK_UP,
     AGG_LINK_DOWN,
     AGG_SIGNED,
-    AGG_PREPARED,
-    AGG_PREPARE_FAILED,
     AGG_UPDATE,
     AGG_FROZEN,
     AGG_OPENED,
@@ -93,7 +91,6 @@ typedef enum agg_order_kind {
     AGG_WAIT,    /* nothing until the next event or `until_ms` */
     AGG_DIAL,    /* connect to CSP */
     AGG_SIGN,    /* get header `round` signed */
-    AGG_PREPARE, /* offline part of `round`, attempt `attempt` */
     AGG_FREEZE,  /* write the set of `round` */
     AGG_OPEN,    /* charge, then open `round` with `attempt` */
     AGG_RELEASE, /* apply the integers, write and publish the model */

@@ -144,18 +144,6 @@ done:
     return st;
 }
 
-static sefl_status order_prepare(sim *s, const agg_order *o)
-{
-    sefl_status st = SEFL_OK;
-    uint64_t began = clock_ns(&s->mono);
-    if (s->servers)
-        SEFL_TRY(servers_prepare(s->servers, o->round, o->attempt));
-    s->r.twopc += since(s, began);
-    SEFL_TRY(tell(s, AGG_PREPARED));
-done:
-    return st;
-}
-
 /* The set is known: now those in it train. */
 static sefl_status order_freeze(sim *s, const agg_order *o)
 {
@@ -507,9 +495,6 @@ static sefl_status run_rounds(sim *s)
             break;
         case AGG_SIGN:
             SEFL_TRY(order_sign(s, &o));
-            break;
-        case AGG_PREPARE:
-            SEFL_TRY(order_prepare(s, &o));
             break;
         case AGG_FREEZE:
             SEFL_TRY(order_freeze(s, &o));

@@ -459,8 +459,6 @@ static sefl_status carry_out(rounds *r, const agg_order *o)
         return order_dial(r);
     case AGG_SIGN:
         return order_sign(r, o);
-    case AGG_PREPARE:
-        return order_prepare(r, o);
     case AGG_FREEZE:
         return order_freeze(r, o);
     case AGG_OPEN:

@@ -1,8 +1,7 @@
 /* rounds: carries out what protocol/agg.h decides, durably, one order after the other.
  *
- * One thread (rounds_run) owns the link to CSP: it dials (agg.h says when), gets headers signed, runs the
- * offline part while clients train, freezes, charges, opens, releases, skips, and pings when there
- * is nothing to do. Uploads come in on the server's threads through rounds_gate; both meet under one
+ * One thread (rounds_run) owns the link to CSP: it dials (agg.h says when), gets headers signed, freezes,
+ * charges, opens, releases, skips, and pings when there is nothing to do. Uploads come in on the server's threads through rounds_gate; both meet under one
  * lock. What must survive is in the journal before the machine is told:
  *
  *     fact 0 "agg"        the machine's memory (agg_remember), after every change

@@ -75,7 +75,6 @@ sefl_status rounds_carry_enrolments(rounds *r) SEFL_MUST_CHECK;
 /* One order each; a failure ends rounds_run. */
 sefl_status order_dial(rounds *r) SEFL_MUST_CHECK;
 sefl_status order_sign(rounds *r, const agg_order *o) SEFL_MUST_CHECK;
-sefl_status order_prepare(rounds *r, const agg_order *o) SEFL_MUST_CHECK;
 sefl_status order_freeze(rounds *r, const agg_order *o) SEFL_MUST_CHECK;
 sefl_status order_open(rounds *r, const agg_order *o) SEFL_MUST_CHECK;
 sefl_status order_release(rounds *r, const agg_order *o) SEFL_MUST_CHECK;

@@ -174,19 +174,6 @@ done:
     return st;
 }
 
-sefl_status order_prepare(rounds *r, const agg_order *o)
-{
-    if (as_link_prepare(r->link, o->round, o->attempt) == SEFL_OK) {
-        r->ping_at_ms = clock_ms(r->c.mono) + r->c.ping_ms;
-        return tell(r, AGG_PREPARED, o->round);
-    }
-    if (as_link_dead(r->link))
-        return rounds_link_down(r, "prepare");
-    log_warn(r->c.log, "CSP does not prepare", lf_u64("round", o->round),
-             lf_str("why", sefl_last_error()));
-    return tell(r, AGG_PREPARE_FAILED, o->round);
-}
-
 /* ---- a round closes -------------------------------------------------------------------------- */
 
 /* The journal is what was acknowledged; the running sum must hold exactly that. */

@@ -75,26 +75,23 @@ static void test_every_phase_with_every_event(void **state)
 {
     (void)state;
     static const int to[AGG_PHASES][AGG_EVENTS] = {
-        /* UP, DOWN, SIGNED, PREPARED, PREPARE_FAILED, UPDATE, FROZEN, OPENED, OPEN_FAILED,
-         * OPEN_LOST, BUDGET, RELEASED, BLOCKED, SKIPPED, STOP */
-        [AGG_STARTING] = { AGG_SIGNING, AGG_STARTING, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-                           NO, AGG_DONE },
-        [AGG_SIGNING] = { AGG_SIGNING, AGG_SIGNING, AGG_COLLECTING, NO, NO, NO, NO, NO, NO, NO,
-                          AGG_DONE, NO, NO, NO, AGG_DONE },
-        [AGG_COLLECTING] = { AGG_COLLECTING, AGG_COLLECTING, NO, AGG_COLLECTING, AGG_COLLECTING,
-                             AGG_COLLECTING, NO, NO, NO, NO, AGG_SKIPPING, NO, NO, NO,
-                             AGG_SKIPPING },
-        [AGG_FREEZING] = { AGG_FREEZING, AGG_FREEZING, NO, AGG_FREEZING, AGG_FREEZING, AGG_FREEZING,
-                           AGG_OPENING, NO, NO, NO, NO, NO, NO, NO, AGG_FREEZING },
-        [AGG_OPENING] = { AGG_OPENING, AGG_OPENING, NO, AGG_OPENING, AGG_OPENING, NO, NO,
-                          AGG_RELEASING, AGG_OPENING, AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO,
-                          AGG_OPENING },
-        [AGG_RELEASING] = { AGG_RELEASING, AGG_RELEASING, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-                            AGG_SIGNING, AGG_SIGNING, NO, AGG_RELEASING },
-        [AGG_SKIPPING] = { AGG_SKIPPING, AGG_SKIPPING, NO, AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO,
-                           NO, NO, NO, NO, NO, AGG_SIGNING, AGG_SKIPPING },
-        [AGG_DONE] = { AGG_DONE, AGG_DONE, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-                       AGG_DONE },
+        /* UP, DOWN, SIGNED, UPDATE, FROZEN, OPENED, OPEN_FAILED, OPEN_LOST, BUDGET, RELEASED, BLOCKED,
+         * SKIPPED, STOP */
+        [AGG_STARTING] = { AGG_SIGNING, AGG_STARTING, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
+                           AGG_DONE },
+        [AGG_SIGNING] = { AGG_SIGNING, AGG_SIGNING, AGG_COLLECTING, NO, NO, NO, NO, NO, AGG_DONE,
+                          NO, NO, NO, AGG_DONE },
+        [AGG_COLLECTING] = { AGG_COLLECTING, AGG_COLLECTING, NO, AGG_COLLECTING, NO, NO, NO, NO,
+                             AGG_SKIPPING, NO, NO, NO, AGG_SKIPPING },
+        [AGG_FREEZING] = { AGG_FREEZING, AGG_FREEZING, NO, AGG_FREEZING, AGG_OPENING, NO, NO, NO,
+                           NO, NO, NO, NO, AGG_FREEZING },
+        [AGG_OPENING] = { AGG_OPENING, AGG_OPENING, NO, NO, NO, AGG_RELEASING, AGG_OPENING,
+                          AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO, AGG_OPENING },
+        [AGG_RELEASING] = { AGG_RELEASING, AGG_RELEASING, NO, NO, NO, NO, NO, NO, NO, AGG_SIGNING,
+                            AGG_SIGNING, NO, AGG_RELEASING },
+        [AGG_SKIPPING] = { AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO, NO, NO, NO, NO, NO, NO,
+                           AGG_SIGNING, AGG_SKIPPING },
+        [AGG_DONE] = { AGG_DONE, AGG_DONE, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, AGG_DONE },
     };
     for (int p = 0; p < AGG_PHASES; p++)
         for (int e = 0; e < AGG_EVENTS; e++) {
@@ -144,11 +141,9 @@ static void test_a_whole_task(void **state)
         CHECK_OK(on(a, AGG_SIGNED, now));
         assert_int_equal(agg_deadline_ms(a), now + 1000);
         agg_order o = agg_next(a, now);
-        assert_int_equal(o.kind, AGG_PREPARE);
-        assert_int_equal(o.attempt, 1);
-        assert_int_equal(agg_next(a, now).until_ms, now + 1000);
+        assert_int_equal(o.kind, AGG_WAIT);
+        assert_int_equal(o.until_ms, now + 1000);
         CHECK_OK(update(a, 1, now + 10));
-        CHECK_OK(on(a, AGG_PREPARED, now + 20));
         CHECK_OK(update(a, 4, now + 30));
         expect(a, AGG_WAIT, now + 999);
         expect(a, AGG_FREEZE, now + 1000);
@@ -156,7 +151,7 @@ static void test_a_whole_task(void **state)
         CHECK_OK(on(a, AGG_FROZEN, now + 1001));
         o = agg_next(a, now + 1001);
         assert_int_equal(o.kind, AGG_OPEN);
-        assert_int_equal(o.attempt, 1); /* the one that was prepared */
+        assert_int_equal(o.attempt, 1);
         assert_int_equal(o.round, r);
         CHECK_OK(on(a, AGG_OPENED, now + 1100));
         expect(a, AGG_RELEASE, now + 1100);
@@ -180,8 +175,6 @@ static void test_extensions_then_skip(void **state)
     CHECK_OK(on(a, AGG_LINK_UP, 0));
     CHECK_OK(on(a, AGG_SIGNED, 0));
     CHECK_OK(update(a, 2, 10)); /* one below the threshold */
-    expect(a, AGG_PREPARE, 10);
-    CHECK_OK(on(a, AGG_PREPARED, 20));
     expect(a, AGG_WAIT, 1000);
     assert_int_equal(agg_deadline_ms(a), 1500);
     expect(a, AGG_WAIT, 1499);
@@ -295,64 +288,41 @@ static void test_opening_again(void **state)
     agg_free(a);
 }
 
-static void test_prepare_belongs_to_its_connection(void **state)
+static void test_the_link_while_collecting(void **state)
 {
     (void)state;
     agg *a = in_phase(&t, AGG_SIGNING);
     CHECK_OK(on(a, AGG_LINK_UP, 0));
     expect(a, AGG_SIGN, 0);
     CHECK_OK(on(a, AGG_SIGNED, 0));
-    agg_order o = agg_next(a, 0);
-    assert_int_equal(o.kind, AGG_PREPARE);
-    uint64_t first = o.attempt;
-    CHECK_OK(on(a, AGG_PREPARED, 10));
     expect(a, AGG_WAIT, 10);
     CHECK_OK(on(a, AGG_LINK_DOWN, 20)); /* an idle link: dialled at once */
     expect(a, AGG_DIAL, 20);
-    CHECK_OK(on(a, AGG_LINK_UP, 30));
-    o = agg_next(a, 30);
-    assert_int_equal(o.kind, AGG_PREPARE);
-    assert_true(o.attempt > first);
-    /* the round closes while it is prepared; the opening waits for it and uses it */
+    /* the round closes while it is dialled; the opening waits for it */
     CHECK_OK(update(a, 5, 40));
     expect(a, AGG_FREEZE, 1000);
     CHECK_OK(on(a, AGG_FROZEN, 1001));
     expect(a, AGG_WAIT, 1001);
-    CHECK_OK(on(a, AGG_PREPARED, 1100));
-    agg_order open = agg_next(a, 1100);
-    assert_int_equal(open.kind, AGG_OPEN);
-    assert_int_equal(open.attempt, o.attempt);
+    CHECK_OK(on(a, AGG_LINK_UP, 1100));
+    agg_order o = agg_next(a, 1100);
+    assert_int_equal(o.kind, AGG_OPEN);
+    assert_int_equal(o.attempt, 4); /* in_phase has 3 */
     agg_free(a);
 
-    /* it failed: tried again while there is time, with another attempt */
+    /* a skip waits until the link is there */
     a = in_phase(&t, AGG_SIGNING);
     CHECK_OK(on(a, AGG_LINK_UP, 0));
     expect(a, AGG_SIGN, 0);
     CHECK_OK(on(a, AGG_SIGNED, 0));
-    first = agg_next(a, 0).attempt;
-    CHECK_OK(on(a, AGG_PREPARE_FAILED, 0));
-    o = agg_next(a, 500);
-    assert_int_equal(o.kind, AGG_PREPARE);
-    assert_true(o.attempt > first);
-    /* a skip waits until the link is free */
+    CHECK_OK(on(a, AGG_LINK_DOWN, 0));
+    expect(a, AGG_DIAL, 0);
     expect(a, AGG_WAIT, 1000);
     expect(a, AGG_WAIT, 1500);
     expect(a, AGG_WAIT, 2000);
     assert_int_equal(agg_get_phase(a), AGG_SKIPPING);
-    CHECK_OK(on(a, AGG_PREPARED, 2100));
+    CHECK_OK(on(a, AGG_LINK_UP, 2100));
     expect(a, AGG_SKIP, 2100);
     agg_free(a);
-
-    /* without joint noise nothing is prepared */
-    task o2;
-    CHECK_OK(sample_task(&o2, "privacy.noise=own", NULL));
-    a = in_phase(&o2, AGG_SIGNING);
-    CHECK_OK(on(a, AGG_LINK_UP, 0));
-    expect(a, AGG_SIGN, 0);
-    CHECK_OK(on(a, AGG_SIGNED, 0));
-    expect(a, AGG_WAIT, 0);
-    agg_free(a);
-    task_clear(&o2);
 }
 
 static void test_ends(void **state)
@@ -565,8 +535,7 @@ static void test_random_walks(void **state)
         }
         agg *a = NULL;
         CHECK_OK(agg_new(&a, &o));
-        uint64_t now = 1000, last_round = 1, open_attempt = 0, prepare_attempt = 0,
-                 frozen_round = 0, skip_round = 0;
+        uint64_t now = 1000, last_round = 1, open_attempt = 0, frozen_round = 0, skip_round = 0;
         uint32_t clients = 0, frozen_clients = 0;
         bool linked = false, freezing = false, over = false;
         for (int step = 0; step < 2000 && !over; step++) {
@@ -578,7 +547,7 @@ static void test_random_walks(void **state)
                         kept.attempt >= (kept.round == before.round ? before.attempt : 0));
             if (kept.round != last_round) {
                 last_round = kept.round;
-                open_attempt = prepare_attempt = 0;
+                open_attempt = 0;
                 clients = frozen_clients = 0;
                 freezing = false;
             }
@@ -601,12 +570,6 @@ static void test_random_walks(void **state)
                 assert_true(linked);
                 e.kind = dice < 9 ? AGG_SIGNED : AGG_LINK_DOWN;
                 break;
-            case AGG_PREPARE:
-                assert_true(linked && o.noise == TASK_NOISE_JOINT);
-                assert_true(ord.attempt > prepare_attempt && ord.attempt > open_attempt);
-                prepare_attempt = ord.attempt;
-                e.kind = dice < 7 ? AGG_PREPARED : dice < 9 ? AGG_PREPARE_FAILED : AGG_LINK_DOWN;
-                break;
             case AGG_FREEZE:
                 assert_false(freezing); /* never two of a round in one life */
                 assert_true(skip_round != ord.round);
@@ -619,7 +582,7 @@ static void test_random_walks(void **state)
             case AGG_OPEN:
                 assert_true(linked && frozen_round == ord.round && skip_round != ord.round);
                 assert_true(frozen_clients >= o.threshold && frozen_clients <= o.clients_max);
-                assert_true(ord.attempt > open_attempt && ord.attempt >= prepare_attempt);
+                assert_true(ord.attempt > open_attempt);
                 open_attempt = ord.attempt;
                 opens++;
                 e.kind = dice < 6   ? AGG_OPENED
@@ -706,7 +669,7 @@ int main(void)
         cmocka_unit_test(test_too_small_a_set_is_never_opened),
         cmocka_unit_test(test_enough),
         cmocka_unit_test(test_opening_again),
-        cmocka_unit_test(test_prepare_belongs_to_its_connection),
+        cmocka_unit_test(test_the_link_while_collecting),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_restore),
         cmocka_unit_test(test_admission),

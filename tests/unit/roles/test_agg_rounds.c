@@ -54,8 +54,6 @@ static void whole_tasks(void **state)
         for (uint64_t r = 1; r <= 2; r++) {
             assert_true(aw_wait(&w, r, AGG_COLLECTING));
             assert_int_equal(aw_upload(&w, 0, r + 1, SIZE_MAX), 425);
-            if (w.t.noise == TASK_NOISE_JOINT)
-                usleep(50000); /* lets PREPARE begin */
             all_upload(&w, r, 15);
         }
         CHECK_OK(aw_join(&w));

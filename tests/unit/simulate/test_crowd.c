@@ -80,9 +80,6 @@ static uint32_t round_of(ring *r, crowd_counts *counts, bool *skipped)
             r->deadline = agg_deadline_ms(r->a);
             CHECK_OK(crowd_open(r->c, o.round, buf_span(&r->header), r->now));
             break;
-        case AGG_PREPARE:
-            tell(r, AGG_PREPARED, 0);
-            break;
         case AGG_FREEZE:
             CHECK_OK(crowd_close(r->c, r->now));
             n = crowd_set(r->c, &set);
