@@ -66,32 +66,11 @@
 #include "base/sha256.h"
 #include "mpc/channel.h"
 #include "mpc/circuits/sampler.h"
-
-enum { NOISE_ID = 32 };
-
-typedef struct noise_params {
-    uint8_t task[32];               /* hash of the task document */
-    uint64_t round, attempt;        /* the caller counts attempts of a round, durably */
-    uint64_t count;                 /* coordinates, 1 to 2^32 */
-    unsigned k, t, g;               /* ring, fraction and guard bits; k 7 to 32, k + t + g <= 62 */
-    const sampler_profile *profile; /* NULL: sampler_g44 */
-    unsigned ot_k;                  /* SoftSpoken's parameter; 0: the default, 4 */
-    unsigned chunk;                 /* coordinates a chunk, a multiple of 128; 0: 1024 (below) */
-    const char *store_dir;          /* where the store lies; NULL: in memory. Not compared */
-} noise_params;
+#include "mpc/noise/online.h"
 
 /* The OT corrections and the tables of a chunk must each fit half of CHANNEL_INBOX, or two peers
  * that both send could wait for each other: at k = 16 and OT k = 4 a chunk has at most 18,048
  * coordinates. More is SEFL_EINVAL. */
-
-/* Gives n digits from coordinate `first` on, in order, each once; digit < 2^(k+t+g). */
-typedef struct noise_digits {
-    sefl_status (*get)(void *ctx, uint64_t *digit, size_t first, size_t n);
-    void *ctx;
-} noise_digits;
-
-/* Digits that stand in an array: noise_digits d = noise_digits_of(array). */
-noise_digits noise_digits_of(const uint64_t *digit);
 
 typedef struct noise_garbler noise_garbler;
 typedef struct noise_evaluator noise_evaluator;

@@ -29,12 +29,6 @@
 
 #include "mpc/noise/noise.h"
 
-/* Gives n values from coordinate `first` on, in order, each once. */
-typedef struct noise_source {
-    sefl_status (*get)(void *ctx, int64_t *e, size_t first, size_t n);
-    void *ctx;
-} noise_source;
-
 /* Bytes of a reply: count times (k + t) bits rounded up to bytes. SEFL_EINVAL for bad params
  * (task, round, attempt, count, k, t, g are used; the rest is not). Every function below checks
  * them before anything else; one that fails leaves zeros in reply or w (if the params are good). */

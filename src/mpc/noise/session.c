@@ -362,21 +362,6 @@ sefl_status noise_own_values(noise_session *s, uint32_t *out, uint64_t *digit,
     return SEFL_OK;
 }
 
-static sefl_status from_array(void *ctx, uint64_t *digit, size_t first, size_t n)
-{
-    memcpy(digit, (const uint64_t *)ctx + first, n * sizeof *digit);
-    return SEFL_OK;
-}
-
-noise_digits noise_digits_of(const uint64_t *digit)
-{
-    union {
-        const uint64_t *from;
-        void *ctx;
-    } u = { .from = digit };
-    return (noise_digits){ .get = from_array, .ctx = u.ctx };
-}
-
 /* ---- output ---- */
 
 void noise_digest_begin(const noise_session *s, sha256 *h)

@@ -1,0 +1,107 @@
+/* noise/online: the noise of a round, online: one message from CSP, which AS may ask for again.
+ *
+ * AS holds digits of its mask v, CSP digits of n = aggregate + v (docs/PROTOCOL.md), k + t + g bits each. In
+ * mode `joint` CSP has shares x^C, AS x^A of noise X that neither knows (noise/shares.h, noise/pool.h):
+ *
+ *     CSP   m_i = SR(digit_i(n) + J_i) + Y_i + x^C_i                      mod 2^k
+ *     AS    w_i = m_i + x^A_i - SR(digit_i(v) + J_i) + Y'_i - 62          mod 2^k, signed
+ *
+ * SR rounds to the coarse lattice with the server's own secret coins, Y and Y' are the servers' own rare
+ * jumps (noise/round.h). w is the noisy aggregate in units of the lattice step, less 1/2 (the mean of X
+ * is 61.5). J, the dither, is t uniform bits (over the guard bits) of a seed that CSP draws after the whole
+ * masked sum has come: an AS that chooses its mask, or sends any sum, does not choose the place between two
+ * lattice points from which CSP rounds. AS learns J with m. docs/PRIVACY.md has the bound.
+ *
+ * In mode `own` each server adds its own full noise e, e' on the fine grid, twice the variance, and needs
+ * no shares. Guard bits are rounded off with coins U, U'; slots above them would show in them otherwise:
+ *
+ *     CSP   reply_i = ((digit_i(n) + U) >> g) + e_i                       mod 2^(k+t)
+ *     AS    w_i = reply_i - ((digit_i(v) + U') >> g), signed in k + t bits, + e'_i
+ *
+ *     noise_params p = { .task = { ... }, .round = 12, .attempt = 1, .count = n, .k = 16, .t = 12,
+ *                        .g = 16, .slice = { ... } };                 // the same on both sides
+ *     CSP  noise_taken x = { shares, noise_value_bytes(&p) };
+ *          noise_source add = noise_taken_of(&x);
+ *          SEFL_TRY(noise_reply_make(reply, &p, &masked, &add, rng));
+ *          ...                                      // reply and the mark durable, then send it
+ *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, coins));
+ *
+ * A reply: task 32, round, attempt, count u64 each, k, t, g, mode (0 joint, 1 own) a byte each, SHA-256 of
+ * the slice 32 (zeros: own), dither seed 32 (zeros: own), then count values of noise_value_bytes each,
+ * little-endian.
+ *
+ * THE RULE OF ONE OPENING is the caller's. CSP makes one reply for a round and repeats its stored bytes;
+ * shares of a slice serve one reply. AS stores its coins' seed with the mask: finish is a function of its
+ * arguments, so after a crash it gives the same w again.
+ *
+ * Secret: digits, shares, noise, coins, w; the reply until it leaves. Public: params, all sizes.
+ * Constant time but for the caller's sources.   Threads: pure functions. */
+#ifndef MPC_NOISE_ONLINE_H
+#define MPC_NOISE_ONLINE_H
+
+#include "base/random.h"
+#include "base/sha256.h"
+#include "base/span.h"
+#include "mpc/circuits/sampler.h"
+
+#include <stdbool.h>
+
+enum { NOISE_ID = 32, NOISE_COINS = 32, NOISE_REPLY_HEAD = 124 };
+
+typedef struct noise_params {
+    uint8_t task[32];               /* hash of the task document */
+    uint64_t round, attempt;        /* the caller counts attempts of a round, durably */
+    uint64_t count;                 /* coordinates, 1 to 2^32 */
+    unsigned k, t, g;               /* ring, fraction, guard bits of a digit; 7 <= k <= 32, t <= 32,
+                                     * k + t + g <= 62 */
+    bool own;                       /* the mode */
+    uint8_t slice[32];              /* joint: shares_slice_hash of the shares it uses */
+    const sampler_profile *profile; /* these four go with noise.h */
+    unsigned ot_k;
+    unsigned chunk;
+    const char *store_dir;
+} noise_params;
+
+/* Gives n digits from coordinate `first` on, in order, each once; digit < 2^(k+t+g). */
+typedef struct noise_digits {
+    sefl_status (*get)(void *ctx, uint64_t *digit, size_t first, size_t n);
+    void *ctx;
+} noise_digits;
+
+/* Digits that stand in an array: noise_digits d = noise_digits_of(array). */
+noise_digits noise_digits_of(const uint64_t *digit);
+
+/* What a server adds: gives n values from coordinate `first` on, in order, each once. */
+typedef struct noise_source {
+    sefl_status (*get)(void *ctx, int64_t *e, size_t first, size_t n);
+    void *ctx;
+} noise_source;
+
+/* Shares as shares_pool_take gives them, `bytes` each. */
+typedef struct noise_taken {
+    const uint8_t *x;
+    unsigned bytes;
+} noise_taken;
+
+noise_source noise_taken_of(noise_taken *t);
+
+/* Bytes of one value of a reply, and of a share: k bits (joint) or k + t (own), rounded up. */
+unsigned noise_value_bytes(const noise_params *p);
+
+/* Bytes of a reply. SEFL_EINVAL for params out of range. The functions below check them before anything
+ * else; one that fails leaves zeros in reply or w (if the params are good). */
+sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CHECK;
+
+/* CSP, once a round, after the last byte of the masked sum: draws its coins and the dither. */
+sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
+                             const noise_source *add, const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* AS: is it a reply to this? SEFL_EPROTO: for another task, round, attempt, slice, mode or size. */
+sefl_status noise_reply_check(const noise_params *p, sefl_span reply) SEFL_MUST_CHECK;
+
+/* AS. Checks the reply first. */
+sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span reply,
+                               const noise_digits *mask, const noise_source *add,
+                               const uint8_t coins[NOISE_COINS]) SEFL_MUST_CHECK;
+
+#endif

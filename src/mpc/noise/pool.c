@@ -1,0 +1,387 @@
+/* Sessions in a list, oldest first. Of each: values before `taken` are zeros (their key stream is never used
+ * again), those before `picked` belong to an attempt of AS. taken may pass picked: what a slice skipped is
+ * nobody's. A session whose last value was taken leaves the list with its key. */
+#include "mpc/noise/pool.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "crypto/prg/prg.h"
+#include "crypto/secmem.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct batch {
+    struct batch *next;
+    uint8_t id[SHARES_ID];
+    uint64_t n, picked, taken;
+    unsigned bytes; /* a value */
+    uint8_t *sealed;
+    uint8_t *key; /* PRG_SEED bytes, locked */
+} batch;
+
+struct shares_pool {
+    pthread_mutex_t lock;
+    batch *first;
+    uint64_t max;
+    const sefl_rng *rng;
+};
+
+static uint64_t free_of(const batch *b)
+{
+    return b->n - (b->picked > b->taken ? b->picked : b->taken);
+}
+
+static void batch_free(batch *b)
+{
+    if (!b)
+        return;
+    sefl_free_secret(b->sealed, b->sealed ? b->n * b->bytes : 0);
+    secmem_free(b->key);
+    sefl_free(b);
+}
+
+static void unlink_batch(shares_pool *p, batch *b)
+{
+    batch **at = &p->first;
+    while (*at != b)
+        at = &(*at)->next;
+    *at = b->next;
+    batch_free(b);
+}
+
+static batch *find(const shares_pool *p, const uint8_t id[SHARES_ID])
+{
+    batch *b = p->first;
+    while (b && memcmp(b->id, id, SHARES_ID) != 0)
+        b = b->next;
+    return b;
+}
+
+static void clear(shares_pool *p)
+{
+    while (p->first)
+        unlink_batch(p, p->first);
+}
+
+sefl_status shares_pool_new(shares_pool **out, uint64_t max, const sefl_rng *rng)
+{
+    sefl_status st = sefl_new(out, 1, sizeof **out);
+    if (st != SEFL_OK)
+        return st;
+    (*out)->max = max ? max : SHARES_POOL_MAX;
+    (*out)->rng = rng;
+    pthread_mutex_init(&(*out)->lock, NULL);
+    return SEFL_OK;
+}
+
+void shares_pool_free(shares_pool *p)
+{
+    if (!p)
+        return;
+    clear(p);
+    pthread_mutex_destroy(&p->lock);
+    sefl_free(p);
+}
+
+void shares_pool_clear(shares_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    clear(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- in ------------------------------------------------------------------------------------- */
+
+/* XORs n bytes at `at` of the session's key stream. */
+static void xor_stream(const batch *b, uint8_t *p, size_t n, uint64_t at)
+{
+    enum { STEP = 4096 };
+    uint8_t stream[STEP];
+    prg g;
+    prg_init(&g, b->key, "shares pool");
+    for (size_t i = 0; i < n; i += STEP) {
+        size_t m = n - i < STEP ? n - i : STEP;
+        prg_read(&g, stream, m, 0, at + i);
+        for (size_t j = 0; j < m; j++)
+            p[i + j] ^= stream[j];
+    }
+    prg_clear(&g);
+    sefl_wipe(stream, sizeof stream);
+}
+
+static sefl_status batch_new(batch **out, const uint8_t id[SHARES_ID], const uint64_t *x, size_t n,
+                             unsigned bits, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    batch *b = NULL;
+    SEFL_TRY(sefl_new(&b, 1, sizeof *b));
+    memcpy(b->id, id, SHARES_ID);
+    b->bytes = bits / 8;
+    b->n = n;
+    SEFL_TRY(secmem_new(&b->key, PRG_SEED, NULL));
+    SEFL_TRY(rng_fill(rng, b->key, PRG_SEED));
+    SEFL_TRY(sefl_new(&b->sealed, n, b->bytes));
+    for (size_t i = 0; i < n; i++)
+        for (unsigned j = 0; j < b->bytes; j++)
+            b->sealed[i * b->bytes + j] = (uint8_t)(x[i] >> (8 * j));
+    xor_stream(b, b->sealed, n * b->bytes, 0);
+    *out = b, b = NULL;
+done:
+    batch_free(b);
+    return st;
+}
+
+sefl_status shares_pool_add(shares_pool *p, const uint8_t id[SHARES_ID], uint64_t *x, size_t n,
+                            unsigned bits)
+{
+    sefl_status st = SEFL_OK;
+    batch *b = NULL, **at = &p->first;
+    uint64_t have = n;
+    pthread_mutex_lock(&p->lock);
+    SEFL_CHECK(n >= 1 && n <= SHARES_COUNT_MAX && n <= p->max && (bits == 32 || bits == 40),
+               SEFL_EINVAL, "shares: %zu values of %u bits for a pool of %llu", n, bits,
+               (unsigned long long)p->max);
+    SEFL_CHECK(!find(p, id), SEFL_ESTATE, "shares: this session is in the pool already");
+    SEFL_TRY(batch_new(&b, id, x, n, bits, p->rng));
+    for (const batch *o = p->first; o; o = o->next)
+        have += o->n;
+    while (have > p->max) {
+        have -= p->first->n;
+        unlink_batch(p, p->first);
+    }
+    while (*at)
+        at = &(*at)->next;
+    *at = b;
+done:
+    pthread_mutex_unlock(&p->lock);
+    sefl_wipe(x, n * sizeof *x);
+    return st;
+}
+
+uint64_t shares_pool_have(shares_pool *p)
+{
+    uint64_t have = 0;
+    pthread_mutex_lock(&p->lock);
+    for (const batch *b = p->first; b; b = b->next)
+        have += free_of(b);
+    pthread_mutex_unlock(&p->lock);
+    return have;
+}
+
+/* ---- out ------------------------------------------------------------------------------------ */
+
+/* The oldest free values, as far as SLICE_PARTS_MAX sessions reach. */
+static uint64_t gather(const shares_pool *p, shares_slice *out, uint64_t count)
+{
+    uint64_t got = 0;
+    out->n = 0;
+    for (const batch *b = p->first; b && got < count && out->n < SLICE_PARTS_MAX; b = b->next) {
+        uint64_t n = free_of(b) < count - got ? free_of(b) : count - got;
+        if (n == 0)
+            continue;
+        memcpy(out->part[out->n].id, b->id, SHARES_ID);
+        out->part[out->n].first = b->n - free_of(b);
+        out->part[out->n++].count = n;
+        got += n;
+    }
+    return got;
+}
+
+sefl_status shares_pool_pick(shares_pool *p, shares_slice *out, uint64_t count)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t got;
+    memset(out, 0, sizeof *out);
+    pthread_mutex_lock(&p->lock);
+    while ((got = gather(p, out, count)) < count && out->n == SLICE_PARTS_MAX)
+        unlink_batch(p, find(p, out->part[0].id));
+    SEFL_CHECK(got == count && count > 0, SEFL_ENOTFOUND,
+               "%llu noise shares are wanted, %llu are there", (unsigned long long)count,
+               (unsigned long long)got);
+    for (uint32_t i = 0; i < out->n; i++)
+        find(p, out->part[i].id)->picked = out->part[i].first + out->part[i].count;
+done:
+    pthread_mutex_unlock(&p->lock);
+    if (st != SEFL_OK)
+        out->n = 0;
+    return st;
+}
+
+/* Values [first, first + n) in the clear, their low `bytes` bytes; then everything up to there erased. */
+static void open_part(batch *b, uint8_t *x, unsigned bytes, uint64_t first, uint64_t n)
+{
+    uint8_t *at = b->sealed + first * b->bytes;
+    xor_stream(b, at, n * b->bytes, first * b->bytes);
+    for (uint64_t i = 0; i < n; i++)
+        memcpy(x + i * bytes, at + i * b->bytes, bytes);
+    sefl_wipe(b->sealed + b->taken * b->bytes, (first + n - b->taken) * b->bytes);
+    b->taken = first + n;
+}
+
+/* Is every part here, beyond its session's cursor and the slice's own earlier parts? */
+static sefl_status is_here(const shares_pool *p, const shares_slice *s, unsigned bytes)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(s->n >= 1 && s->n <= SLICE_PARTS_MAX && bytes >= 1, SEFL_EINVAL,
+               "a slice of %u parts, %u bytes a value", s->n, bytes);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const batch *b = find(p, s->part[i].id);
+        SEFL_CHECK(b, SEFL_ENOTFOUND, "noise shares of a session that is not here");
+        uint64_t cursor = b->taken, first = s->part[i].first, count = s->part[i].count;
+        for (uint32_t j = 0; j < i; j++)
+            if (memcmp(s->part[j].id, b->id, SHARES_ID) == 0)
+                cursor = s->part[j].first + s->part[j].count;
+        SEFL_CHECK(count >= 1 && first >= cursor && first <= b->n && count <= b->n - first,
+                   SEFL_ENOTFOUND, "noise shares that are used up, or were never made");
+        SEFL_CHECK(bytes <= b->bytes, SEFL_EINVAL, "noise shares of %u bytes, wanted %u", b->bytes,
+                   bytes);
+    }
+done:
+    return st;
+}
+
+sefl_status shares_pool_take(shares_pool *p, const shares_slice *s, uint8_t *x, unsigned bytes)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&p->lock);
+    SEFL_TRY(is_here(p, s, bytes));
+    for (uint32_t i = 0; i < s->n; i++) {
+        open_part(find(p, s->part[i].id), x, bytes, s->part[i].first, s->part[i].count);
+        x += s->part[i].count * bytes;
+    }
+    for (batch *b = p->first, *next; b; b = next) {
+        next = b->next;
+        if (b->taken == b->n)
+            unlink_batch(p, b);
+    }
+done:
+    pthread_mutex_unlock(&p->lock);
+    return st;
+}
+
+void shares_pool_drop(shares_pool *p, const shares_slice *s)
+{
+    pthread_mutex_lock(&p->lock);
+    for (uint32_t i = 0; i < s->n; i++) {
+        batch *b = find(p, s->part[i].id);
+        if (b)
+            unlink_batch(p, b);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- slices --------------------------------------------------------------------------------- */
+
+uint64_t shares_slice_count(const shares_slice *s)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++)
+        n += s->part[i].count;
+    return n;
+}
+
+sefl_status shares_slice_write(sefl_buf *out, const shares_slice *s)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(wr_u32(out, s->n));
+    for (uint32_t i = 0; i < s->n; i++) {
+        SEFL_TRY(wr_raw(out, s->part[i].id, SHARES_ID));
+        SEFL_TRY(wr_u64(out, s->part[i].first));
+        SEFL_TRY(wr_u64(out, s->part[i].count));
+    }
+done:
+    return st;
+}
+
+sefl_status shares_slice_read(rd *r, shares_slice *out)
+{
+    sefl_status st = SEFL_OK;
+    memset(out, 0, sizeof *out);
+    uint32_t n;
+    SEFL_TRY(rd_u32(r, &n));
+    SEFL_CHECK(n <= SLICE_PARTS_MAX, SEFL_EPROTO, "a slice of %u parts, at most %d", n,
+               SLICE_PARTS_MAX);
+    for (uint32_t i = 0; i < n; i++) {
+        SEFL_TRY(rd_raw(r, out->part[i].id, SHARES_ID));
+        SEFL_TRY(rd_u64(r, &out->part[i].first));
+        SEFL_TRY(rd_u64(r, &out->part[i].count));
+        SEFL_CHECK(out->part[i].count >= 1 && out->part[i].count <= SHARES_COUNT_MAX &&
+                       out->part[i].first <= SHARES_COUNT_MAX - out->part[i].count,
+                   SEFL_EPROTO, "part %u of a slice is empty or too long", i);
+    }
+    out->n = n;
+done:
+    return st;
+}
+
+void shares_slice_hash(uint8_t out[SHA256_BYTES], const shares_slice *s)
+{
+    sha256 h;
+    uint8_t part[SLICE_PART];
+    sha256_init(&h);
+    store_u32(part, s->n);
+    sha256_add(&h, span_of(part, 4));
+    for (uint32_t i = 0; i < s->n; i++) {
+        memcpy(part, s->part[i].id, SHARES_ID);
+        store_u64(part + SHARES_ID, s->part[i].first);
+        store_u64(part + SHARES_ID + 8, s->part[i].count);
+        sha256_add(&h, span_of(part, sizeof part));
+    }
+    sha256_end(&h, out);
+}
+
+/* ---- both sides in one process ---------------------------------------------------------------- */
+
+typedef struct side {
+    channel ch;
+    shares_params p;
+    shares_pool *pool;
+    const sefl_rng *rng;
+    bool garbles;
+    sefl_status st;
+    char why[200];
+} side;
+
+static void *fill_side(void *arg)
+{
+    side *s = arg;
+    sefl_status st = SEFL_OK;
+    uint8_t id[SHARES_ID];
+    uint64_t *x = NULL;
+    SEFL_TRY(sefl_new(&x, s->p.count, sizeof *x));
+    SEFL_TRY(s->garbles ? shares_garble(id, x, &s->ch, &s->p, s->rng)
+                        : shares_evaluate(id, x, &s->ch, &s->p, s->rng));
+    SEFL_TRY(shares_pool_add(s->pool, id, x, s->p.count, 32));
+done:
+    s->st = st;
+    if (st != SEFL_OK)
+        snprintf(s->why, sizeof s->why, "%s", sefl_last_error());
+    sefl_free_secret(x, x ? s->p.count * sizeof *x : 0);
+    channel_pair_close(&s->ch);
+    return NULL;
+}
+
+sefl_status shares_fill_pair(shares_pool *as, shares_pool *csp, uint64_t count,
+                             const sefl_rng *as_rng, const sefl_rng *csp_rng)
+{
+    enum { TIMEOUT_MS = 600000, ROOM = 4 << 20 };
+    side a = { .pool = as, .rng = as_rng, .p = { .count = count } };
+    side c = { .pool = csp, .rng = csp_rng, .p = { .count = count }, .garbles = true };
+    pthread_t thread;
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(channel_pair_new(&a.ch, &c.ch, TIMEOUT_MS));
+    if ((st = channel_pair_limit(&a.ch, ROOM)) != SEFL_OK ||
+        pthread_create(&thread, NULL, fill_side, &c) != 0) {
+        channel_pair_close(&a.ch);
+        channel_pair_close(&c.ch);
+        return st != SEFL_OK ? st : sefl_fail(SEFL_ENOMEM, "shares: no thread");
+    }
+    fill_side(&a);
+    pthread_join(thread, NULL);
+    SEFL_CHECK(a.st == SEFL_OK, a.st, "%s", a.why);
+    SEFL_CHECK(c.st == SEFL_OK, c.st, "%s", c.why);
+done:
+    return st;
+}
