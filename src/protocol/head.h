@@ -36,6 +36,15 @@ enum {
     HEAD_MAX = HEAD_PREFIX + SEAL_ENC_MAX + HEAD_SEED + SEAL_TAG + SIGN_BYTES,
 };
 
+/* The fields in the order of the wire, for tests/unit/protocol/test_schema.c. */
+#define HEAD_FIELDS(X) \
+    X(suite)           \
+    X(client)          \
+    X(units)           \
+    X(enc)             \
+    X(sealed_seed)     \
+    X(signature)
+
 typedef struct head {
     const seal_suite *suite; /* NULL: the short form */
     uint8_t client[32], units[32];

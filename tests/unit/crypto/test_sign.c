@@ -24,22 +24,29 @@ static void test_is_ed25519_over_prefix(void **state)
     } kinds[] = { { SIGN_TASK, "sefl task 1\n" },
                   { SIGN_HEADER, "sefl round header 1\n" },
                   { SIGN_RECEIPT, "sefl receipt 1\n" },
-                  { SIGN_STATEMENT, "sefl statement 1\n" } };
+                  { SIGN_STATEMENT, "sefl statement 1\n" },
+                  { SIGN_ENROLMENT, "sefl enrolment 1\n" },
+                  { SIGN_APPROVAL, "sefl approval 1\n" },
+                  { SIGN_UPLOAD, "sefl upload 1\n" },
+                  { SIGN_COUNTED, "sefl counted 1\n" },
+                  { SIGN_SESSION, "sefl noise session 1\n" },
+                  { SIGN_ORDER, "sefl order 1\n" } };
+    const size_t n_kinds = sizeof kinds / sizeof kinds[0];
     sign_key *k = NULL;
     uint8_t sig[SIGN_BYTES];
     CHECK_OK(sign_key_new(&k, &rng));
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < n_kinds; i++) {
         char text[64];
         int n = snprintf(text, sizeof text, "%sbytes", kinds[i].prefix);
         CHECK_OK(sign_make(sig, k, kinds[i].kind, span_of_str("bytes")));
         assert_int_equal(crypto_sign_verify_detached(sig, (const uint8_t *)text,
                                                      (unsigned long long)n, sign_key_pub(k)),
                          0);
-        for (size_t j = 0; j < 4; j++)
+        for (size_t j = 0; j < n_kinds; j++)
             CHECK_STATUS(sign_check(sig, sign_key_pub(k), kinds[j].kind, span_of_str("bytes")),
                          i == j ? SEFL_OK : SEFL_EAUTH);
     }
-    CHECK_STATUS(sign_make(sig, k, (sign_kind)9, span_of_str("bytes")), SEFL_EINVAL);
+    CHECK_STATUS(sign_make(sig, k, (sign_kind)11, span_of_str("bytes")), SEFL_EINVAL);
     sign_key_free(k);
 }
 

@@ -9,10 +9,12 @@
 #include "unit/protocol/task_sample.h"
 
 #include "protocol/enrol.h"
+#include "protocol/head.h"
 #include "protocol/http.h"
 #include "protocol/member.h"
 #include "protocol/round.h"
 #include "protocol/task_fields.h"
+#include "protocol/voucher.h"
 
 #include <stdlib.h>
 
@@ -325,6 +327,33 @@ static const review enrol_reviews[] = {
     { "population", AGREED, false },
 };
 
+/* The head of a sealed update: fresh coins, and a hash of ciphertext. */
+static const review head_reviews[] = {
+    { "suite", AGREED, false }, { "client", IDENTITY, false },    { "units", CIPHER, false },
+    { "enc", CIPHER, false },   { "sealed_seed", CIPHER, false }, { "signature", CIPHER, false },
+};
+
+static const review voucher_reviews[] = {
+    { "client", IDENTITY, false },   { "key", IDENTITY, false },
+    { "servers_as", PUBLIC, false }, { "servers_csp", PUBLIC, false },
+    { "serial", WORDS, false }, /* when the key was made */
+    { "spki", IDENTITY, false },     { "signature", IDENTITY, false },
+    { "chain", IDENTITY, false },
+};
+
+static void test_head_and_voucher(void **state)
+{
+    (void)state;
+    WALK(h, head_reviews);
+    WALK(v, voucher_reviews);
+#define OF_HEAD(field) meet(&h, #field);
+    HEAD_FIELDS(OF_HEAD)
+#define OF_VOUCHER(field) meet(&v, #field);
+    VOUCHER_FIELDS(OF_VOUCHER)
+    leave(&h);
+    leave(&v);
+}
+
 static void test_enrolment(void **state)
 {
     (void)state;
@@ -388,9 +417,13 @@ static void test_the_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_task),      cmocka_unit_test(test_round),
-        cmocka_unit_test(test_http),      cmocka_unit_test(test_link),
-        cmocka_unit_test(test_enrolment), cmocka_unit_test(test_length_of_an_update),
+        cmocka_unit_test(test_task),
+        cmocka_unit_test(test_round),
+        cmocka_unit_test(test_http),
+        cmocka_unit_test(test_link),
+        cmocka_unit_test(test_enrolment),
+        cmocka_unit_test(test_head_and_voucher),
+        cmocka_unit_test(test_length_of_an_update),
         cmocka_unit_test(test_the_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
