@@ -17,7 +17,7 @@
 struct as_link {
     as_link_config c;
     channel *ch;
-    bool dead;
+    bool dead, ended;
     as_peer peer;
     noise_garbler *g; /* joint: the attempt that is prepared */
     uint64_t g_round, g_attempt;
@@ -68,6 +68,7 @@ static sefl_status of_no(unsigned code, uint32_t question)
     case LINK_NO_HEADER:
     case LINK_NO_FEW:
     case LINK_NO_LEDGER:
+    case LINK_NO_CHECKS:
     case LINK_NO_MEMBERS: /* until CSP's operator has agreed to the others */
         break;
     }
@@ -86,6 +87,7 @@ static sefl_status said_no(as_link *l, uint32_t question, rd *r)
     for (; n + 1 < sizeof words && n < r->left; n++)
         words[n] = r->p[n] >= 0x20 && r->p[n] < 0x7f ? (char)r->p[n] : '?';
     words[n] = '\0';
+    l->ended |= code == LINK_NO_CHECKS;
     bool more = n > 0 && strcmp(words, link_no_text(code)) != 0;
     return sefl_fail(of_no(code, question), "CSP refused %s: %s%s%s", link_kind_name(question),
                      link_no_text(code), more ? ": " : "", more ? words : "");
@@ -172,6 +174,7 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     SEFL_TRY(rd_u64(&r, &l->peer.signed_));
     SEFL_TRY(rd_u64(&r, &l->peer.opened));
     SEFL_TRY(rd_u64(&r, &l->peer.skipped));
+    SEFL_TRY(rd_raw(&r, l->peer.pair, sizeof l->peer.pair));
     SEFL_TRY(rd_end(&r));
     SEFL_TRY(ask_simple(l, LINK_TASK, cfg->envelope, LINK_YES));
     *out = l, l = NULL;
@@ -193,6 +196,11 @@ void as_link_free(as_link *l)
 const as_peer *as_link_peer(const as_link *l)
 {
     return &l->peer;
+}
+
+bool as_link_ended(const as_link *l)
+{
+    return l->ended;
 }
 
 bool as_link_dead(const as_link *l)

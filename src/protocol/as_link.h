@@ -50,6 +50,7 @@ void as_link_free(as_link *l);
 typedef struct as_peer {
     uint64_t signed_, opened, skipped;
     bool behind; /* its ledger was one charge behind ours */
+    uint8_t pair[LINK_PAIR];
 } as_peer;
 const as_peer *as_link_peer(const as_link *l);
 
@@ -118,6 +119,8 @@ sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w) S
 
 /* The stream has failed: free the link, close the stream, dial again. */
 bool as_link_dead(const as_link *l);
+/* CSP has ended the task: too many checks of noise shares have failed. */
+bool as_link_ended(const as_link *l);
 const as_times *as_link_times(const as_link *l);
 
 #endif

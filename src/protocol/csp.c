@@ -128,6 +128,8 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
     uint8_t id[TASK_ID];
     ledger_mark theirs, ours;
     uint64_t highest, opened, skipped;
+    uint8_t pair[LINK_PAIR];
+    sefl_rng rng;
     bool fit;
     SEFL_TRY(rd_u16(r, &low));
     SEFL_TRY(rd_u16(r, &high));
@@ -152,6 +154,11 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
     SEFL_TRY(wr_u64(&c->out, highest));
     SEFL_TRY(wr_u64(&c->out, opened));
     SEFL_TRY(wr_u64(&c->out, skipped));
+    SEFL_TRY(coins_for(c->c.coins, &rng, "pair", highest, c->streams++));
+    SEFL_TRY(rng_fill(&rng, pair, sizeof pair));
+    SEFL_TRY(wr_raw(&c->out, pair, sizeof pair));
+    if (c->c.paired)
+        c->c.paired(c->c.paired_ctx, pair); /* before its first lane can come */
     SEFL_TRY(link_send(ch, LINK_WELCOME, buf_span(&c->out)));
     c->phase = CSP_GREETED;
 done:
@@ -403,6 +410,21 @@ static handler *const table[CSP_BYE][LINK_KINDS] = {
 };
 #undef AT
 
+/* Has AS spoiled noise shares so often that the task is over? Answers NO then. */
+static sefl_status spoiled(csp *c, channel *ch, bool *out)
+{
+    const csp_journal *j = c->c.journal;
+    unsigned failed = 0;
+    *out = false;
+    if (!j->checks || c->phase != CSP_READY || (c->m.kind != LINK_HEADER && c->m.kind != LINK_OPEN))
+        return SEFL_OK;
+    sefl_status st = j->checks(j->ctx, &failed);
+    *out = st != SEFL_OK || failed >= CSP_CHECKS_MAX;
+    if (st != SEFL_OK)
+        return csp_fault(c, ch, st, "checks");
+    return *out ? csp_no(c, ch, LINK_NO_CHECKS, NULL) : SEFL_OK;
+}
+
 sefl_status csp_serve(csp *c, channel *ch)
 {
     sefl_status st = SEFL_OK;
@@ -412,7 +434,10 @@ sefl_status csp_serve(csp *c, channel *ch)
         handler *on = table[c->phase][c->m.kind - LINK_HELLO];
         SEFL_CHECK(on, SEFL_EPROTO, "link: %s is not for AS to say", link_kind_name(c->m.kind));
         rd r = rd_over(buf_span(&c->m.body));
-        SEFL_TRY(on(c, ch, &r));
+        bool refused;
+        SEFL_TRY(spoiled(c, ch, &refused));
+        if (!refused)
+            SEFL_TRY(on(c, ch, &r));
     }
 done:
     csp_drop_attempt(c);

@@ -48,6 +48,8 @@ typedef struct csp_round {
 /* CSP's own reason: an old copy of its journal was put back, and the round may have been opened. */
 enum { CSP_SKIP_OLD_STATE = 256 };
 
+enum { CSP_CHECKS_MAX = 3 };
+
 typedef struct csp_journal {
     void *ctx;
     /* SEFL_OK with state CSP_NEW if there is nothing of this round. */
@@ -73,6 +75,9 @@ typedef struct csp_journal {
      * be NULL: then only this object knows. */
     sefl_status (*end)(void *ctx);
     sefl_status (*ended)(void *ctx, bool *out);
+    /* How many checks of noise shares have failed in this task, durably counted by the role that runs
+     * the lanes. At CSP_CHECKS_MAX nothing more is signed or opened. NULL: there are no lanes. */
+    sefl_status (*checks)(void *ctx, unsigned *failed);
     sefl_status (*ledger)(void *ctx, ledger_mark *out);
     ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
 } csp_journal;
@@ -83,7 +88,7 @@ typedef struct csp_config {
     const ahe_sec *sec;
     const sign_key *key;
     const csp_journal *journal;
-    const sefl_coins *coins; /* purposes: "noise", "own" */
+    const sefl_coins *coins; /* purposes: "pair", "noise", "own" */
     pool *pool;
     const sefl_progress *stop; /* asked in every unit that is decrypted; false ends the stream */
     sefl_log *log;
@@ -97,6 +102,10 @@ typedef struct csp_config {
      * (begins) and before it is opened: whoever was approved at some time in between counts. NULL: never
      * known. */
     sefl_status (*members)(void *ctx, uint64_t round, bool begins, uint64_t *most);
+    /* A stream has said hello, and `pair` binds its lanes to it. On the thread of csp_serve. May be
+     * NULL. */
+    void (*paired)(void *ctx, const uint8_t pair[LINK_PAIR]);
+    void *paired_ctx;
 } csp_config;
 
 /* How long the parts of the latest opening took, in nanoseconds. */

@@ -21,6 +21,7 @@ struct csp {
     link_msg m;
     sefl_buf out;
     bool over;
+    uint64_t streams; /* that said hello in this life */
     csp_times times;
 };
 

@@ -19,8 +19,9 @@ const char *link_no_text(unsigned code)
 const char *link_kind_name(uint32_t kind)
 {
     static const char *const names[LINK_KINDS] = {
-        "HELLO", "WELCOME", "TASK", "YES",  "HEADER", "PREPARE", "OPEN", "GO",    "KEPT",
-        "SUM",   "PLAIN",   "SKIP", "PING", "PONG",   "BYE",     "NO",   "ENROL", "APPROVED",
+        "HELLO", "WELCOME", "TASK",  "YES",      "HEADER", "PREPARE", "OPEN",
+        "GO",    "KEPT",    "SUM",   "PLAIN",    "SKIP",   "PING",    "PONG",
+        "BYE",   "NO",      "ENROL", "APPROVED", "LANE",   "FILL",
     };
     return kind - LINK_HELLO < LINK_KINDS ? names[kind - LINK_HELLO] : "?";
 }

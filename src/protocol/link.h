@@ -9,7 +9,7 @@
  *     HELLO    u16 lowest, u16 highest version,    WELCOME  version u16, head, signed u64, opened
  *              head, task id 32                             u64, skipped u64: the highest rounds
  *                                                           whose header was signed, that were
- *                                                           opened, skipped; 0: none
+ *                                                           opened, skipped; 0: none; pair 32
  *     TASK     the signed envelope                 YES
  *     HEADER   head, envelope with AS's signature  HEADER   head, envelope with both signatures
  *     PREPARE  round u64, attempt u64              YES, then noise_*_new and _offline run
@@ -26,8 +26,13 @@
  *     ENROL    a site's claim, its proof with      APPROVED CSP's signature on the claim, 64
  *              CSP's token (enrol.h)
  *     PING                                         PONG
+ *     LANE     pair 32                             YES; on a lane alone, first and once (roles/lanes.h)
+ *     FILL     count u64                           YES, then shares_garble and shares_evaluate run, then
+ *                                                  YES: CSP has its shares in the pool
  *     BYE      over u8                             YES if over; then it closes
  *     any                                          NO code u16 (link_no), sentence
+ *
+ * pair: fresh random bytes, of this stream alone; they bind its lanes (roles/lanes.h) to it.
  *
  * NO ends the question, not the stream; whatever breaks the format ends the stream. HELLO comes first
  * and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING and BYE at any
@@ -76,6 +81,7 @@ enum {
     LINK_SUM_PIECE = 1 << 20,
     LINK_IDLE_MS = 600000, /* how long a living peer may take for one step */
     LINK_MARK_BYTES = 40,  /* a ledger's head */
+    LINK_PAIR = 32,
     LINK_CHARGE_RECORDS = 2,
 };
 
@@ -98,8 +104,10 @@ typedef enum link_kind {
     LINK_NO,
     LINK_ENROL,
     LINK_APPROVED,
+    LINK_LANE,
+    LINK_FILL,
 } link_kind;
-enum { LINK_KINDS = LINK_APPROVED - LINK_HELLO + 1 };
+enum { LINK_KINDS = LINK_FILL - LINK_HELLO + 1 };
 
 /* Why CSP said no. */
 #define LINK_NO_LIST(X)                                                           \
@@ -115,7 +123,8 @@ enum { LINK_KINDS = LINK_APPROVED - LINK_HELLO + 1 };
     X(SIGNATURE, 10, "a signature does not hold")                                 \
     X(FAULT, 11, "it failed at CSP; see CSP's log")                               \
     X(ENROL, 12, "this site is not enrolled here; see this server's log")         \
-    X(MEMBERS, 13, "more clients than this server has approved")
+    X(MEMBERS, 13, "more clients than this server has approved")                  \
+    X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")
 
 typedef enum link_no {
 #define LINK_NO_ENUM(name, value, text) LINK_NO_##name = value,

@@ -94,6 +94,7 @@ static void word(tape *t, rd *r, uint64_t opened)
         CHECK_OK(wr_u64(&b, opened + 1));
         CHECK_OK(wr_u64(&b, opened));
         CHECK_OK(wr_u64(&b, 0));
+        CHECK_OK(wr_raw(&b, (const uint8_t[LINK_PAIR]){ 0 }, LINK_PAIR));
         frame(&t->in, LINK_WELCOME, buf_span(&b));
         break;
     case 2:

@@ -49,6 +49,7 @@ static void welcome(parrot *x, unsigned version, const mem_ledger *l, uint64_t o
     CHECK_OK(wr_u64(&b, opened));
     CHECK_OK(wr_u64(&b, opened));
     CHECK_OK(wr_u64(&b, 0));
+    CHECK_OK(wr_raw(&b, (const uint8_t[LINK_PAIR]){ 0 }, LINK_PAIR));
     answer(x, LINK_WELCOME, buf_span(&b));
     answer(x, LINK_YES, span_of("", 0));
     buf_clear(&b);

@@ -131,9 +131,13 @@ static void words_that_end_the_stream(void **state)
     (void)state;
     world *w = world_new("lwe", TASK_NOISE_JOINT, 40);
     connection c;
-    static const uint32_t bad[] = { LINK_WELCOME,   LINK_YES,          LINK_GO,       LINK_KEPT,
-                                    LINK_PONG,      LINK_NO,           LINK_SUM,      LINK_PLAIN,
-                                    LINK_HELLO - 1, LINK_APPROVED + 1, LINK_APPROVED, 0,
+    static const uint32_t bad[] = { LINK_WELCOME,   LINK_YES,
+                                    LINK_GO,        LINK_KEPT,
+                                    LINK_PONG,      LINK_NO,
+                                    LINK_SUM,       LINK_PLAIN,
+                                    LINK_HELLO - 1, LINK_HELLO + LINK_KINDS,
+                                    LINK_APPROVED,  LINK_LANE,
+                                    LINK_FILL,      0,
                                     0xffffffff };
     for (int greeted = 0; greeted < 2; greeted++)
         for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -308,7 +308,8 @@ static const review link_reviews[] = {
     { "LINK_SKIP", SERVER, false },       { "LINK_PING", WORDS, false },
     { "LINK_PONG", WORDS, false },        { "LINK_BYE", WORDS, false },
     { "LINK_NO", WORDS, false },          { "LINK_ENROL", IDENTITY, false },
-    { "LINK_APPROVED", IDENTITY, false },
+    { "LINK_APPROVED", IDENTITY, false }, { "LINK_LANE", WORDS, false },
+    { "LINK_FILL", SERVER, false },
 };
 
 /* Messages of protocol/enrol.h: keys, names, signatures. */
