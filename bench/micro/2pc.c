@@ -204,7 +204,7 @@ static sefl_status shares_end(bench *b, const noise_params *np)
     sefl_clock clock = clock_monotonic();
     loopback *lb = NULL;
     uint64_t *x = NULL;
-    uint8_t id[SHARES_ID];
+    shares_result made;
     uint16_t port;
     double cpu = 0, theirs = 0, floor;
     int fd = -1, out[2] = { -1, -1 }, status;
@@ -221,7 +221,7 @@ static sefl_status shares_end(bench *b, const noise_params *np)
         cpu = cpu_s();
         st = loopback_dial(&lb, "127.0.0.1", port, TIMEOUT_MS);
         if (st == SEFL_OK)
-            st = shares_garble(id, x, loopback_channel(lb), &p, &rng);
+            st = shares_garble(&made, x, loopback_channel(lb), &p, &rng);
         if (st != SEFL_OK)
             fprintf(stderr, "CSP: %s\n", sefl_last_error());
         cpu = cpu_s() - cpu;
@@ -233,7 +233,7 @@ static sefl_status shares_end(bench *b, const noise_params *np)
     channel *ch = loopback_channel(lb);
     uint64_t t0 = clock_ns(&clock);
     cpu = cpu_s();
-    SEFL_TRY(shares_evaluate(id, x, ch, &p, &rng));
+    SEFL_TRY(shares_evaluate(&made, x, ch, &p, &rng));
     cpu = cpu_s() - cpu;
     double s = 1e-9 * (double)(clock_ns(&clock) - t0);
     SEFL_CHECK(read(out[0], &theirs, sizeof theirs) == sizeof theirs, SEFL_EIO, "no word from CSP");

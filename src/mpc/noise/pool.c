@@ -348,12 +348,12 @@ static void *fill_side(void *arg)
 {
     side *s = arg;
     sefl_status st = SEFL_OK;
-    uint8_t id[SHARES_ID];
+    shares_result made;
     uint64_t *x = NULL;
     SEFL_TRY(sefl_new(&x, s->p.count, sizeof *x));
-    SEFL_TRY(s->garbles ? shares_garble(id, x, &s->ch, &s->p, s->rng)
-                        : shares_evaluate(id, x, &s->ch, &s->p, s->rng));
-    SEFL_TRY(shares_pool_add(s->pool, id, x, s->p.count, 32));
+    SEFL_TRY(s->garbles ? shares_garble(&made, x, &s->ch, &s->p, s->rng)
+                        : shares_evaluate(&made, x, &s->ch, &s->p, s->rng));
+    SEFL_TRY(shares_pool_add(s->pool, made.id, x, s->p.count, 32));
 done:
     s->st = st;
     if (st != SEFL_OK)

@@ -1,23 +1,29 @@
 /* Both sides of a session. Order of messages (G: CSP, E: AS), for chunks 0, 1, 2, ...:
- *     E  hello, base OT                     G  hello, base OT, hash key
+ *     E  hello, base OT                     G  hello, commitment, base OT, hash key
  *     E  corrections 0, corrections 1       G  seed 0
  *     E  answer 0, corrections 2            G  seed 1, tables 0
  *     E  answer 1, corrections 3            G  seed 2, tables 1           ...
+ *     E  KEEP or AUDIT                      G  close: hashes, signature; AUDIT: the seed
  * Rules:
  *  1. Lane keys of a chunk are drawn after its check has passed, and leave with its tables.
  *  2. A chunk's labels are fixed by its corrections: nothing that E sends later changes them.
  *  3. E answers to nothing that comes after its check: tables and rows decide no message of E.
+ *  4. Between hello and close each side's messages follow from one seed and from what the other sent; those
+ *     of G but for its tables from its seed alone. So two seeds give the whole session again, and
+ *     shares_replay is the same code with a pair of channels in memory.
+ *  5. E draws its coin when G's signature is there. G wipes its values before it shows its seed.
  * Sixteen values make a block; the last chunk is padded with values nobody looks at. */
 #include "mpc/noise/shares.h"
 
 #include "base/alloc.h"
+#include "base/blake3.h"
 #include "base/buf.h"
 #include "base/ct.h"
-#include "base/sha256.h"
 #include "crypto/prg/prg.h"
 #include "mpc/garble/garble.h"
 #include "mpc/ot/ext.h"
 
+#include <pthread.h>
 #include <string.h>
 
 enum {
@@ -27,23 +33,45 @@ enum {
     MSG_SEED = 0x53480004,
     MSG_CHECK = 0x53480005,
     MSG_TABLES = 0x53480006,
+    MSG_COMMIT = 0x53480007,
+    MSG_CLOSE = 0x53480008,
+    MSG_VERDICT = 0x53480009,
+    MSG_SHOW = 0x5348000a,
 
-    HELLO = 96 + 32, /* parameters, nonce */
+    KEEP = 1,
+    AUDIT = 2,
+
+    HELLO = AUDIT_HELLO, /* parameters 96, nonce 32 */
+    ROLE = 10,
+    NONCE = HELLO - 32,
     ALIGN = 128,
     CHUNK_MAX = 8192,
     DEPTH = 2, /* chunks under way */
     LANES = GC_LANES * GC_LABEL,
 };
 
+/* A channel that hashes what passes. */
+typedef struct tap {
+    channel ch, *inner;
+    blake3 out, in; /* of all but tables */
+    blake3 tables;  /* in or out */
+    bool at_tables; /* the next bytes are tables */
+} tap;
+
 /* What both sides have. */
 typedef struct session {
     shares_params p; /* defaults filled in */
+    tap *tap;
+    uint8_t hello[2][HELLO]; /* CSP's, AS's */
+    uint8_t commitment[AUDIT_HASH];
+    prg coins; /* all of this side's from the hello on */
+    sefl_rng rng;
     circuit *c;
-    unsigned coins; /* a value */
+    unsigned coin_bits; /* a value */
     size_t chunks, chunk_blocks, blocks;
     uint64_t row_tweak;
     gc_config cfg;
-    uint8_t *id;
+    uint8_t id[SHARES_ID];
 
     ot_block block[DEPTH]; /* chunk c uses c % DEPTH */
     gc_label *in, *out;
@@ -74,6 +102,7 @@ static sefl_status fill_params(shares_params *out, const shares_params *p)
                "shares: OT parameter %u, wanted 1, 2, 4 or 8", q.ot_k);
     SEFL_CHECK(q.chunk % ALIGN == 0 && q.chunk <= CHUNK_MAX, SEFL_EINVAL,
                "shares: chunks of %u, wanted a multiple of %d up to %d", q.chunk, ALIGN, CHUNK_MAX);
+    SEFL_CHECK(q.audit == 0 || q.csp, SEFL_EINVAL, "shares: an audit needs CSP's signing key");
     *out = q;
 done:
     return st;
@@ -87,7 +116,7 @@ static size_t blocks_of(const session *s, size_t c)
 
 static size_t transfers(const session *s, size_t blocks)
 {
-    return (blocks * GC_LANES * s->coins + OT_GRAIN - 1) / OT_GRAIN * OT_GRAIN;
+    return (blocks * GC_LANES * s->coin_bits + OT_GRAIN - 1) / OT_GRAIN * OT_GRAIN;
 }
 
 static size_t corrections_bytes(const session *s, size_t blocks)
@@ -100,19 +129,68 @@ static sefl_status table_bytes(const session *s, size_t *bytes, size_t blocks)
     return gc_table_bytes(bytes, s->c, blocks);
 }
 
+/* ---- a channel that hashes ------------------------------------------------------------------- */
+
+static sefl_status tap_send(void *self, const void *p, size_t n)
+{
+    tap *t = self;
+    blake3_add(t->at_tables ? &t->tables : &t->out, span_of(p, n));
+    return channel_send(t->inner, p, n);
+}
+
+static sefl_status tap_recv(void *self, void *p, size_t n)
+{
+    tap *t = self;
+    sefl_status st = channel_recv(t->inner, p, n);
+    if (st == SEFL_OK)
+        blake3_add(t->at_tables ? &t->tables : &t->in, span_of(p, n));
+    return st;
+}
+
+static sefl_status tap_flush(void *self)
+{
+    return channel_flush(((tap *)self)->inner);
+}
+
+static sefl_status tap_new(tap **out, channel *inner)
+{
+    static const channel_ops ops = { tap_send, tap_recv, tap_flush };
+    sefl_status st = sefl_new(out, 1, sizeof **out);
+    if (st != SEFL_OK)
+        return st;
+    tap *t = *out;
+    t->inner = inner;
+    t->ch = (channel){ .ops = &ops, .self = t };
+    blake3_init(&t->out);
+    blake3_init(&t->in);
+    blake3_init(&t->tables);
+    return SEFL_OK;
+}
+
+/* Ends the hashes. */
+static void tap_seen(tap *t, audit_seen *seen, char role)
+{
+    blake3_end(&t->out, role == 'G' ? seen->own : seen->received);
+    blake3_end(&t->in, role == 'G' ? seen->received : seen->own);
+    blake3_end(&t->tables, seen->tables);
+    CT_PUBLIC(seen, sizeof *seen); /* of bytes that the peer has */
+}
+
 /* ---- session --------------------------------------------------------------------------------- */
 
-/* "SEFLshare" | version | role | K | ot_k | chunk u32 | count u64 | pair 32 | profile | zeros | nonce */
+/* "SEFLshare" | version | role | K | ot_k | signed | chunk u32 | count u64 | pair 32 | profile | zeros |
+ * nonce */
 static sefl_status hello_write(uint8_t out[HELLO], const shares_params *p, char role,
-                               const uint8_t nonce[32])
+                               bool is_signed, const uint8_t nonce[32])
 {
     sefl_status st = SEFL_OK;
-    sefl_buf b = { .max = HELLO - 32 };
+    sefl_buf b = { .max = NONCE };
     SEFL_TRY(wr_raw(&b, "SEFLshare", 9));
-    SEFL_TRY(wr_u8(&b, 1));
+    SEFL_TRY(wr_u8(&b, 2));
     SEFL_TRY(wr_u8(&b, (uint8_t)role));
     SEFL_TRY(wr_u8(&b, (uint8_t)p->bits));
     SEFL_TRY(wr_u8(&b, (uint8_t)p->ot_k));
+    SEFL_TRY(wr_u8(&b, is_signed));
     SEFL_TRY(wr_u32(&b, p->chunk));
     SEFL_TRY(wr_u64(&b, p->count));
     SEFL_TRY(wr_raw(&b, p->pair, sizeof p->pair));
@@ -123,33 +201,45 @@ static sefl_status hello_write(uint8_t out[HELLO], const shares_params *p, char 
         SEFL_TRY(wr_u8(&b, (uint8_t)p->profile->column[i]));
     memset(out, 0, HELLO);
     memcpy(out, b.p, b.n);
-    memcpy(out + HELLO - 32, nonce, 32);
+    memcpy(out + NONCE, nonce, 32);
 done:
     buf_clear(&b);
+    return st;
+}
+
+/* The parameters of a signed session with the usual profile; SEFL_EPROTO for any other hello. */
+static sefl_status hello_read(shares_params *p, const uint8_t in[HELLO], char role)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t again[HELLO];
+    shares_params q = { .bits = in[11], .ot_k = in[12], .chunk = load_u32(in + 14) };
+    q.count = load_u64(in + 18);
+    memcpy(q.pair, in + 26, sizeof q.pair);
+    SEFL_CHECK(fill_params(p, &q) == SEFL_OK &&
+                   hello_write(again, p, role, true, in + NONCE) == SEFL_OK &&
+                   memcmp(again, in, HELLO) == 0,
+               SEFL_EPROTO, "shares: not the hello of a session of this version");
+done:
     return st;
 }
 
 static sefl_status hello(session *s, channel *ch, char role, const sefl_rng *rng)
 {
     sefl_status st = SEFL_OK;
-    enum { ROLE = 10, NONCE = HELLO - 32 };
-    uint8_t mine[HELLO], theirs[HELLO], nonce[32];
-    sha256 h;
+    uint8_t *mine = s->hello[role == 'E'], *theirs = s->hello[role == 'G'], nonce[32];
     SEFL_TRY(rng_fill(rng, nonce, sizeof nonce));
-    SEFL_TRY(hello_write(mine, &s->p, role, nonce));
-    SEFL_TRY(msg_send(ch, MSG_HELLO, 0, mine, sizeof mine));
-    SEFL_TRY(msg_recv(ch, MSG_HELLO, 0, theirs, sizeof theirs, "shares hello"));
+    CT_PUBLIC(nonce, sizeof nonce); /* sent */
+    SEFL_TRY(
+        hello_write(mine, &s->p, role, role == 'G' ? s->p.sign != NULL : s->p.csp != NULL, nonce));
+    SEFL_TRY(msg_send(ch, MSG_HELLO, 0, mine, HELLO));
+    SEFL_TRY(msg_recv(ch, MSG_HELLO, 0, theirs, HELLO, "shares hello"));
     SEFL_CHECK(theirs[ROLE] == ('G' ^ 'E' ^ role), SEFL_EPROTO, "shares: the peer's role");
     SEFL_CHECK(memcmp(mine, theirs, ROLE) == 0 &&
                    memcmp(mine + ROLE + 1, theirs + ROLE + 1, NONCE - ROLE - 1) == 0,
                SEFL_EPROTO, "shares: the peers disagree on version, servers or parameters");
     SEFL_CHECK(memcmp(mine + NONCE, theirs + NONCE, 32) != 0, SEFL_EPROTO,
                "shares: the peer echoes our own nonce");
-    sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl shares 1"));
-    sha256_add(&h, span_of(role == 'G' ? mine : theirs, HELLO));
-    sha256_add(&h, span_of(role == 'G' ? theirs : mine, HELLO));
-    sha256_end(&h, s->id);
+    audit_id(s->id, s->hello[0], s->hello[1]);
 done:
     return st;
 }
@@ -166,19 +256,19 @@ static void session_close(session *s)
     sefl_free(s->corrections);
     sefl_free_secret(s->message, s->message ? s->message_bytes : 0);
     circuit_free(s->c);
-    *s = (session){ 0 };
+    sefl_free_secret(s->tap, s->tap ? sizeof *s->tap : 0);
+    sefl_wipe(s, sizeof *s);
 }
 
-static sefl_status session_open(session *s, uint8_t id[SHARES_ID], channel *ch,
-                                const shares_params *p, char role, const sefl_rng *rng)
+/* p as fill_params gives it. After it, hello or a record sets the id. */
+static sefl_status session_open(session *s, channel *ch, const shares_params *p, char role)
 {
     sefl_status st = SEFL_OK;
     size_t tables;
-    *s = (session){ .id = id };
-    memset(id, 0, SHARES_ID);
-    SEFL_TRY(fill_params(&s->p, p));
+    *s = (session){ .p = *p };
+    SEFL_TRY(tap_new(&s->tap, ch));
     SEFL_TRY(sampler_offline(&s->c, s->p.profile));
-    s->coins = sampler_random_bits(s->p.profile);
+    s->coin_bits = sampler_random_bits(s->p.profile);
     size_t padded = (s->p.count + ALIGN - 1) / ALIGN * ALIGN;
     s->chunks = (padded + s->p.chunk - 1) / s->p.chunk;
     s->chunk_blocks = s->p.chunk / GC_LANES;
@@ -203,9 +293,15 @@ static sefl_status session_open(session *s, uint8_t id[SHARES_ID], channel *ch,
     SEFL_TRY(sefl_new(&s->corrections, corrections_bytes(s, s->chunk_blocks), 1));
     SEFL_TRY(sefl_new(&s->message, s->message_bytes, 1));
     SEFL_TRY(sefl_new(&s->share, s->p.chunk, sizeof *s->share));
-    SEFL_TRY(hello(s, ch, role, rng));
 done:
     return st;
+}
+
+/* All coins from here on. */
+static void session_seed(session *s, const uint8_t seed[AUDIT_SEED], const char *name)
+{
+    prg_init(&s->coins, seed, name);
+    s->rng = prg_rng(&s->coins);
 }
 
 /* Those of chunk c that somebody looks at. */
@@ -224,39 +320,42 @@ typedef struct garbler {
     ot_sender *ot;
     gc_garbler *g;
     prg bits; /* own halves of the coins */
-    uint8_t seed[DEPTH][OT_KEY];
+    uint8_t check[DEPTH][OT_KEY];
     uint8_t *own;
-    sefl_rng rng;
+    size_t own_bytes;
 } garbler;
 
-static sefl_status garbler_extend(garbler *g, channel *ch, size_t c)
+static sefl_status garbler_extend(garbler *g, size_t c)
 {
     sefl_status st = SEFL_OK;
     session *s = &g->s;
+    channel *ch = &s->tap->ch;
     size_t blocks = blocks_of(s, c);
-    uint8_t *seed = g->seed[c % DEPTH];
+    uint8_t *seed = g->check[c % DEPTH];
     SEFL_TRY(msg_recv(ch, MSG_EXTEND, (uint32_t)c, s->corrections, corrections_bytes(s, blocks),
                       "shares OT corrections"));
     SEFL_TRY(
         ot_sender_extend(g->ot, &s->block[c % DEPTH], c, transfers(s, blocks), s->corrections));
-    SEFL_TRY(rng_fill(&g->rng, seed, OT_KEY));
+    SEFL_TRY(rng_fill(&s->rng, seed, OT_KEY));
+    CT_PUBLIC(seed, OT_KEY); /* sent */
     SEFL_TRY(msg_send(ch, MSG_SEED, (uint32_t)c, seed, OT_KEY));
     SEFL_TRY(channel_flush(ch));
 done:
     return st;
 }
 
-static sefl_status garbler_chunk(garbler *g, channel *ch, size_t c)
+static sefl_status garbler_chunk(garbler *g, size_t c)
 {
     sefl_status st = SEFL_OK;
     session *s = &g->s;
+    channel *ch = &s->tap->ch;
     const ot_block *b = &s->block[c % DEPTH];
-    size_t blocks = blocks_of(s, c), n = blocks * GC_LANES * s->coins, tables;
+    size_t blocks = blocks_of(s, c), n = blocks * GC_LANES * s->coin_bits, tables;
     uint8_t answer[OT_CHECK_BYTES];
     gc_label lanes[GC_LANES];
     SEFL_TRY(msg_recv(ch, MSG_CHECK, (uint32_t)c, answer, sizeof answer, "shares OT check"));
-    SEFL_TRY(ot_sender_check(g->ot, b, g->seed[c % DEPTH], answer));
-    SEFL_TRY(rng_fill(&g->rng, lanes, sizeof lanes)); /* rule 1 */
+    SEFL_TRY(ot_sender_check(g->ot, b, g->check[c % DEPTH], answer));
+    SEFL_TRY(rng_fill(&s->rng, lanes, sizeof lanes)); /* rule 1 */
     CT_PUBLIC(lanes, sizeof lanes);                   /* they leave with the tables */
     gc_garbler_set_lanes(g->g, lanes);
 
@@ -269,47 +368,109 @@ static sefl_status garbler_chunk(garbler *g, channel *ch, size_t c)
         gc_garble(g->g, s->message + LANES, tables, s->out, s->in, c * s->chunk_blocks, blocks));
     SEFL_TRY(gc_rows_garble(g->g, s->message + LANES + tables, s->share, s->out, s->p.bits,
                             s->row_tweak, c * s->chunk_blocks, blocks));
+    s->tap->at_tables = true;
     SEFL_TRY(msg_send(ch, MSG_TABLES, (uint32_t)c, s->message,
                       LANES + tables + gc_row_bytes(s->c, blocks, s->p.bits)));
+    s->tap->at_tables = false;
 done:
     return st;
 }
 
-sefl_status shares_garble(uint8_t id[SHARES_ID], uint64_t *x, channel *ch, const shares_params *p,
+/* From behind the hello to the last table. x: or NULL, in a replay. */
+static sefl_status garble_all(garbler *g, uint64_t *x, const uint8_t seed[AUDIT_SEED])
+{
+    sefl_status st = SEFL_OK;
+    session *s = &g->s;
+    channel *ch = &s->tap->ch;
+    uint8_t bits[PRG_SEED] = { 0 };
+    session_seed(s, seed, "shares CSP coins");
+    audit_commit(s->commitment, s->id, seed);
+    CT_PUBLIC(s->commitment, sizeof s->commitment); /* sent */
+    SEFL_TRY(msg_send(ch, MSG_COMMIT, 0, s->commitment, sizeof s->commitment));
+    g->own_bytes = s->chunk_blocks * GC_LANES * s->coin_bits / 8;
+    SEFL_TRY(sefl_new(&g->own, g->own_bytes, 1));
+    SEFL_TRY(gc_delta_draw(&g->delta, &s->rng));
+    SEFL_TRY(rng_fill(&s->rng, bits, sizeof bits));
+    prg_init(&g->bits, bits, "shares CSP bits");
+    SEFL_TRY(rng_fill(&s->rng, &s->cfg.hash_key, sizeof s->cfg.hash_key));
+    CT_PUBLIC(&s->cfg.hash_key, sizeof s->cfg.hash_key); /* sent */
+    SEFL_TRY(msg_send(ch, MSG_KEY, 0, &s->cfg.hash_key, sizeof s->cfg.hash_key));
+    SEFL_TRY(ot_sender_new(&g->ot, ch, s->p.ot_k, (const uint8_t *)&g->delta, s->id, &s->rng));
+    SEFL_TRY(gc_garbler_new(&g->g, s->c, &s->cfg, &g->delta));
+    SEFL_TRY(garbler_extend(g, 0));
+    for (size_t c = 0; c < s->chunks; c++) {
+        if (c + 1 < s->chunks)
+            SEFL_TRY(garbler_extend(g, c + 1));
+        SEFL_TRY(garbler_chunk(g, c));
+        if (x)
+            keep_share(s, x, c);
+    }
+done:
+    sefl_wipe(bits, sizeof bits);
+    return st;
+}
+
+static void garbler_clear(garbler *g)
+{
+    gc_garbler_free(g->g);
+    ot_sender_free(g->ot);
+    sefl_free_secret(g->own, g->own ? g->own_bytes : 0);
+    session_close(&g->s);
+    sefl_wipe(g, sizeof *g);
+}
+
+/* Signs what passed and asks AS what it wants. */
+static sefl_status garbler_close(garbler *g, channel *ch, bool *audit)
+{
+    sefl_status st = SEFL_OK;
+    session *s = &g->s;
+    struct {
+        audit_seen seen;
+        uint8_t signature[SIGN_BYTES];
+    } close = { 0 };
+    uint8_t want = 0;
+    tap_seen(s->tap, &close.seen, 'G');
+    if (s->p.sign)
+        SEFL_TRY(audit_sign(close.signature, s->p.sign, s->id, s->commitment, &close.seen));
+    SEFL_TRY(msg_send(ch, MSG_CLOSE, 0, &close, sizeof close));
+    SEFL_TRY(msg_recv(ch, MSG_VERDICT, 0, &want, sizeof want, "shares verdict"));
+    SEFL_CHECK(want == KEEP || (want == AUDIT && s->p.sign), SEFL_EPROTO,
+               "shares: AS says %u, neither keep nor audit", want);
+    *audit = want == AUDIT;
+done:
+    return st;
+}
+
+sefl_status shares_garble(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                           const sefl_rng *rng)
 {
     sefl_status st = SEFL_OK;
-    garbler g = { .rng = *rng };
-    session *s = &g.s;
-    uint8_t seed[PRG_SEED] = { 0 };
-    size_t own_bytes = 0;
-    SEFL_TRY(session_open(s, id, ch, p, 'G', rng));
-    own_bytes = s->chunk_blocks * GC_LANES * s->coins / 8;
-    SEFL_TRY(sefl_new(&g.own, own_bytes, 1));
-    SEFL_TRY(gc_delta_draw(&g.delta, rng));
+    garbler g = { 0 };
+    shares_params q;
+    uint8_t seed[AUDIT_SEED] = { 0 };
+    bool audit = false;
+    size_t n = 0;
+    *out = (shares_result){ 0 };
+    SEFL_TRY(fill_params(&q, p));
+    n = q.count;
+    SEFL_TRY(session_open(&g.s, ch, &q, 'G'));
+    SEFL_TRY(hello(&g.s, ch, 'G', rng));
+    memcpy(out->id, g.s.id, SHARES_ID);
     SEFL_TRY(rng_fill(rng, seed, sizeof seed));
-    prg_init(&g.bits, seed, "shares CSP bits");
-    SEFL_TRY(rng_fill(rng, &s->cfg.hash_key, sizeof s->cfg.hash_key));
-    SEFL_TRY(msg_send(ch, MSG_KEY, 0, &s->cfg.hash_key, sizeof s->cfg.hash_key));
-    SEFL_TRY(ot_sender_new(&g.ot, ch, s->p.ot_k, (const uint8_t *)&g.delta, id, rng));
-    SEFL_TRY(gc_garbler_new(&g.g, s->c, &s->cfg, &g.delta));
-    SEFL_TRY(garbler_extend(&g, ch, 0));
-    for (size_t c = 0; c < s->chunks; c++) {
-        if (c + 1 < s->chunks)
-            SEFL_TRY(garbler_extend(&g, ch, c + 1));
-        SEFL_TRY(garbler_chunk(&g, ch, c));
-        keep_share(s, x, c);
+    SEFL_TRY(garble_all(&g, x, seed));
+    SEFL_TRY(garbler_close(&g, ch, &audit));
+    if (audit) { /* rule 5 */
+        sefl_wipe(x, n * sizeof *x);
+        CT_PUBLIC(seed, sizeof seed); /* nothing of this session is used */
+        SEFL_TRY(msg_send(ch, MSG_SHOW, 0, seed, sizeof seed));
+        SEFL_TRY(channel_flush(ch));
     }
-    SEFL_TRY(channel_flush(ch));
+    out->outcome = audit ? SHARES_AUDITED : SHARES_KEPT;
 done:
-    if (st != SEFL_OK && s->p.count > 0)
-        sefl_wipe(x, s->p.count * sizeof *x);
-    gc_garbler_free(g.g);
-    ot_sender_free(g.ot);
-    sefl_free_secret(g.own, g.own ? own_bytes : 0);
-    session_close(s);
+    if (st != SEFL_OK)
+        sefl_wipe(x, n * sizeof *x);
+    garbler_clear(&g);
     sefl_wipe(seed, sizeof seed);
-    sefl_wipe(&g, sizeof g);
     return st;
 }
 
@@ -319,11 +480,13 @@ typedef struct evaluator {
     session s;
     ot_receiver *ot;
     gc_evaluator *e;
+    bool again; /* a replay: what it gets is hashed, not evaluated */
 } evaluator;
 
-static sefl_status evaluator_extend(evaluator *e, channel *ch, size_t c)
+static sefl_status evaluator_extend(evaluator *e, size_t c)
 {
     session *s = &e->s;
+    channel *ch = &s->tap->ch;
     size_t blocks = blocks_of(s, c);
     ot_receiver_extend(e->ot, &s->block[c % DEPTH], c, transfers(s, blocks), s->corrections);
     sefl_status st =
@@ -331,10 +494,11 @@ static sefl_status evaluator_extend(evaluator *e, channel *ch, size_t c)
     return st == SEFL_OK ? channel_flush(ch) : st;
 }
 
-static sefl_status evaluator_answer(evaluator *e, channel *ch, size_t c)
+static sefl_status evaluator_answer(evaluator *e, size_t c)
 {
     sefl_status st = SEFL_OK;
     session *s = &e->s;
+    channel *ch = &s->tap->ch;
     const ot_block *b = &s->block[c % DEPTH];
     uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES];
     SEFL_TRY(msg_recv(ch, MSG_SEED, (uint32_t)c, seed, sizeof seed, "shares OT seed"));
@@ -346,15 +510,20 @@ done:
     return st;
 }
 
-static sefl_status evaluator_chunk(evaluator *e, channel *ch, size_t c)
+static sefl_status evaluator_chunk(evaluator *e, size_t c)
 {
     sefl_status st = SEFL_OK;
     session *s = &e->s;
+    channel *ch = &s->tap->ch;
     size_t blocks = blocks_of(s, c), tables;
     gc_label lanes[GC_LANES];
     SEFL_TRY(table_bytes(s, &tables, blocks));
+    s->tap->at_tables = true;
     SEFL_TRY(msg_recv(ch, MSG_TABLES, (uint32_t)c, s->message,
                       LANES + tables + gc_row_bytes(s->c, blocks, s->p.bits), "shares tables"));
+    s->tap->at_tables = false;
+    if (e->again)
+        goto done;
     memcpy(lanes, s->message, sizeof lanes);
     gc_evaluator_set_lanes(e->e, lanes);
     SEFL_TRY(gc_evaluate(e->e, s->out, s->message + LANES, tables, s->labels[c % DEPTH],
@@ -365,35 +534,216 @@ done:
     return st;
 }
 
-sefl_status shares_evaluate(uint8_t id[SHARES_ID], uint64_t *x, channel *ch, const shares_params *p,
+static sefl_status evaluate_all(evaluator *e, uint64_t *x, const uint8_t seed[AUDIT_SEED])
+{
+    sefl_status st = SEFL_OK;
+    session *s = &e->s;
+    channel *ch = &s->tap->ch;
+    session_seed(s, seed, "shares AS coins");
+    SEFL_TRY(msg_recv(ch, MSG_COMMIT, 0, s->commitment, sizeof s->commitment, "shares commitment"));
+    SEFL_TRY(msg_recv(ch, MSG_KEY, 0, &s->cfg.hash_key, sizeof s->cfg.hash_key, "shares hash key"));
+    SEFL_TRY(ot_receiver_new(&e->ot, ch, s->p.ot_k, s->id, &s->rng));
+    SEFL_TRY(gc_evaluator_new(&e->e, s->c, &s->cfg));
+    for (size_t c = 0; c < DEPTH && c < s->chunks; c++)
+        SEFL_TRY(evaluator_extend(e, c));
+    for (size_t c = 0; c < s->chunks; c++) {
+        SEFL_TRY(evaluator_answer(e, c));
+        if (c + DEPTH < s->chunks)
+            SEFL_TRY(evaluator_extend(e, c + DEPTH));
+        if (c > 0) {
+            SEFL_TRY(evaluator_chunk(e, c - 1)); /* while CSP works on c */
+            if (x)
+                keep_share(s, x, c - 1);
+        }
+    }
+    SEFL_TRY(evaluator_chunk(e, s->chunks - 1));
+    if (x)
+        keep_share(s, x, s->chunks - 1);
+done:
+    return st;
+}
+
+static void evaluator_clear(evaluator *e)
+{
+    gc_evaluator_free(e->e);
+    ot_receiver_free(e->ot);
+    session_close(&e->s);
+    sefl_wipe(e, sizeof *e);
+}
+
+/* CSP's signature against what came; then, and not before, the coin. */
+static sefl_status evaluator_close(evaluator *e, audit_record *r, channel *ch, bool *audit,
+                                   const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    session *s = &e->s;
+    struct {
+        audit_seen seen;
+        uint8_t signature[SIGN_BYTES];
+    } close = { 0 };
+    uint64_t coin = 1;
+    tap_seen(s->tap, &r->seen, 'E');
+    SEFL_TRY(msg_recv(ch, MSG_CLOSE, 0, &close, sizeof close, "shares close"));
+    SEFL_CHECK(memcmp(&close.seen, &r->seen, sizeof r->seen) == 0, SEFL_EPROTO,
+               "shares: CSP signs other messages than those that passed");
+    if (s->p.csp) {
+        SEFL_TRY(audit_signed(close.signature, s->p.csp, s->id, s->commitment, &r->seen));
+        memcpy(r->csp, s->p.csp, sizeof r->csp);
+    }
+    memcpy(r->signature, close.signature, sizeof r->signature);
+    memcpy(r->commitment, s->commitment, sizeof r->commitment);
+    memcpy(r->hello, s->hello, sizeof r->hello);
+    if (s->p.audit > 0)
+        SEFL_TRY(rng_below(rng, &coin, s->p.audit));
+    CT_PUBLIC(&coin, sizeof coin); /* CSP is told */
+    *audit = coin == 0;
+done:
+    return st;
+}
+
+/* AS has said AUDIT. */
+static sefl_status evaluator_audit(shares_result *out, audit_record *r, channel *ch)
+{
+    sefl_status st = SEFL_OK;
+    audit_finding found = { 0 };
+    out->outcome = SHARES_UNANSWERED;
+    SEFL_TRY(msg_recv(ch, MSG_SHOW, 0, r->csp_seed, sizeof r->csp_seed, "shares seed"));
+    SEFL_TRY(shares_replay(&found, r));
+    out->record = *r;
+    out->outcome = found.verdict == AUDIT_HONEST ? SHARES_AUDITED : SHARES_CAUGHT;
+    SEFL_CHECK(found.verdict == AUDIT_HONEST, SEFL_ECRYPTO, "audit: %s", found.why);
+done:
+    return st;
+}
+
+sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                             const sefl_rng *rng)
 {
     sefl_status st = SEFL_OK;
     evaluator e = { 0 };
-    session *s = &e.s;
-    SEFL_TRY(session_open(s, id, ch, p, 'E', rng));
-    SEFL_TRY(msg_recv(ch, MSG_KEY, 0, &s->cfg.hash_key, sizeof s->cfg.hash_key, "shares hash key"));
-    SEFL_TRY(ot_receiver_new(&e.ot, ch, s->p.ot_k, id, rng));
-    SEFL_TRY(gc_evaluator_new(&e.e, s->c, &s->cfg));
-    for (size_t c = 0; c < DEPTH && c < s->chunks; c++)
-        SEFL_TRY(evaluator_extend(&e, ch, c));
-    for (size_t c = 0; c < s->chunks; c++) {
-        SEFL_TRY(evaluator_answer(&e, ch, c));
-        if (c + DEPTH < s->chunks)
-            SEFL_TRY(evaluator_extend(&e, ch, c + DEPTH));
-        if (c > 0) {
-            SEFL_TRY(evaluator_chunk(&e, ch, c - 1)); /* while CSP works on c */
-            keep_share(s, x, c - 1);
-        }
-    }
-    SEFL_TRY(evaluator_chunk(&e, ch, s->chunks - 1));
-    keep_share(s, x, s->chunks - 1);
+    shares_params q;
+    audit_record r = { 0 };
+    bool audit = false;
+    size_t n = 0;
+    uint8_t want;
+    *out = (shares_result){ 0 };
+    SEFL_TRY(fill_params(&q, p));
+    n = q.count;
+    SEFL_TRY(session_open(&e.s, ch, &q, 'E'));
+    SEFL_TRY(hello(&e.s, ch, 'E', rng));
+    memcpy(out->id, e.s.id, SHARES_ID);
+    SEFL_TRY(rng_fill(rng, r.as_seed, sizeof r.as_seed));
+    SEFL_TRY(evaluate_all(&e, x, r.as_seed));
+    SEFL_TRY(evaluator_close(&e, &r, ch, &audit, rng));
+    want = audit ? AUDIT : KEEP;
+    if (audit)
+        sefl_wipe(x, n * sizeof *x);
+    SEFL_TRY(msg_send(ch, MSG_VERDICT, 0, &want, sizeof want));
+    SEFL_TRY(channel_flush(ch));
+    evaluator_clear(&e); /* before a replay needs as much again */
+    if (audit)
+        SEFL_TRY(evaluator_audit(out, &r, ch));
+    else
+        out->outcome = SHARES_KEPT;
 done:
-    if (st != SEFL_OK && s->p.count > 0)
-        sefl_wipe(x, s->p.count * sizeof *x);
-    gc_evaluator_free(e.e);
-    ot_receiver_free(e.ot);
-    session_close(s);
-    sefl_wipe(&e, sizeof e);
+    if (st != SEFL_OK)
+        sefl_wipe(x, n * sizeof *x);
+    evaluator_clear(&e);
+    sefl_wipe(&r, sizeof r);
+    return st;
+}
+
+/* ---- again ----------------------------------------------------------------------------------- */
+
+enum { REPLAY_MS = 600000, REPLAY_QUEUE = 4 << 20 };
+
+typedef struct replayed {
+    evaluator e;
+    channel ch;
+    const uint8_t *seed;
+    sefl_status st;
+} replayed;
+
+static void *replay_as(void *arg)
+{
+    replayed *r = arg;
+    r->st = evaluate_all(&r->e, NULL, r->seed);
+    channel_pair_close(&r->ch);
+    return NULL;
+}
+
+/* Both sides from the record's seeds: what they must have sent. */
+static sefl_status replay(audit_seen *seen, const audit_record *r, const shares_params *p)
+{
+    sefl_status st = SEFL_OK;
+    garbler g = { 0 };
+    replayed as = { .seed = r->as_seed, .e.again = true };
+    channel ch = { .dead = true };
+    pthread_t thread;
+    bool started = false;
+    SEFL_TRY(channel_pair_new(&ch, &as.ch, REPLAY_MS));
+    SEFL_TRY(channel_pair_limit(&ch, REPLAY_QUEUE));
+    SEFL_TRY(session_open(&g.s, &ch, p, 'G'));
+    SEFL_TRY(session_open(&as.e.s, &as.ch, p, 'E'));
+    audit_id(g.s.id, r->hello[0], r->hello[1]);
+    memcpy(as.e.s.id, g.s.id, SHARES_ID);
+    SEFL_CHECK(pthread_create(&thread, NULL, replay_as, &as) == 0, SEFL_EIO,
+               "audit: no thread for the replay");
+    started = true;
+    st = garble_all(&g, NULL, r->csp_seed);
+    if (st == SEFL_OK)
+        st = channel_flush(&ch);
+    if (st == SEFL_OK)
+        tap_seen(g.s.tap, seen, 'G');
+done:
+    if (started) {
+        if (st != SEFL_OK)
+            channel_pair_close(&ch);
+        pthread_join(thread, NULL);
+        if (st == SEFL_OK && as.st != SEFL_OK)
+            st = sefl_fail(as.st, "audit: AS's side of the replay fails");
+    } else {
+        channel_pair_close(&as.ch);
+    }
+    channel_pair_close(&ch);
+    garbler_clear(&g);
+    evaluator_clear(&as.e);
+    return st;
+}
+
+static bool differ(const uint8_t a[AUDIT_HASH], const uint8_t b[AUDIT_HASH])
+{
+    return memcmp(a, b, AUDIT_HASH) != 0;
+}
+
+sefl_status shares_replay(audit_finding *out, const audit_record *r)
+{
+    sefl_status st = SEFL_OK;
+    shares_params p, other;
+    audit_seen seen;
+    uint8_t id[AUDIT_ID], commitment[AUDIT_HASH];
+    *out = (audit_finding){ AUDIT_SHOWS_NOTHING, "the hellos are not those of one session" };
+    if (hello_read(&p, r->hello[0], 'G') != SEFL_OK ||
+        hello_read(&other, r->hello[1], 'E') != SEFL_OK ||
+        memcmp(r->hello[0] + ROLE + 1, r->hello[1] + ROLE + 1, NONCE - ROLE - 1) != 0)
+        return SEFL_OK;
+    audit_id(id, r->hello[0], r->hello[1]);
+    out->why = "CSP's key has not signed this session";
+    if (audit_signed(r->signature, r->csp, id, r->commitment, &r->seen) != SEFL_OK)
+        return SEFL_OK;
+    out->why = "CSP's seed is not the one it had committed itself to";
+    audit_commit(commitment, id, r->csp_seed);
+    if (differ(commitment, r->commitment))
+        return SEFL_OK;
+    SEFL_TRY(replay(&seen, r, &p));
+    if (differ(seen.own, r->seen.own))
+        *out = (audit_finding){ AUDIT_CHEATED, "CSP's messages do not follow from its seed" };
+    else if (differ(seen.received, r->seen.received))
+        out->why = "AS's messages do not follow from the seed that AS shows";
+    else if (differ(seen.tables, r->seen.tables))
+        *out = (audit_finding){ AUDIT_CHEATED, "CSP's tables are not those of the noise circuit" };
+    else
+        *out = (audit_finding){ AUDIT_HONEST, "CSP garbled the noise as it had to" };
+done:
     return st;
 }

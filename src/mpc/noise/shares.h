@@ -4,9 +4,12 @@
  * modulo 2^K: X is one draw of the noise sampler (circuits/sampler.h) from the XOR of both servers'
  * coins, which neither knows.
  *
- *     CSP  SEFL_TRY(shares_garble(id, x, ch, &p, rng));
- *     AS   SEFL_TRY(shares_evaluate(id, x, ch, &p, rng));
- *     shares_params p = { .pair = { ... }, .count = 1 << 20 };       // the same on both sides
+ *     shares_params p = { .pair = { ... }, .count = 1 << 20, ... };
+ *     shares_result r;
+ *     CSP  SEFL_TRY(shares_garble(&r, x, ch, &p, rng));          // p.sign
+ *     AS   SEFL_TRY(shares_evaluate(&r, x, ch, &p, rng));        // p.csp, p.audit
+ *     if (r.outcome == SHARES_KEPT)
+ *         SEFL_TRY(shares_pool_add(pool, r.id, x, p.count, bits));
  *
  * One call is one session: new base OTs, new Delta, new labels, an id that binds the parameters and a
  * nonce of each side. Whatever fails ends it, with zeros in x; nothing of it is used again. Sessions
@@ -18,12 +21,20 @@
  * caller counts it, three end a task. CSP must follow the protocol: it could garble a circuit without
  * noise. docs/PROTOCOL.md has the bound.
  *
+ * Audit (noise/audit.h). AS audits one session in p.audit, drawn at random when CSP has signed all of it. A
+ * CSP that leaves noise out is caught with those odds a session. What AS's caller does with the outcome:
+ *     SHARES_KEPT         x may be used
+ *     SHARES_AUDITED      all was right; x is zeros on both sides; save r.record, make another session
+ *     SHARES_UNANSWERED   fails: CSP did not show its seed. Count it durably; the second ends the task
+ *     SHARES_CAUGHT       fails: CSP garbled something else. Save r.record; the task ends
+ *     SHARES_FAILED       fails for another reason, before AS said what it wants
+ *
  * Chunk c, 1024 values: AS sends OT corrections of its 34 coins a value; CSP a check seed; AS its
  * answer; CSP, if it is right, 16 lane keys, the tables of 29 ANDs and the 7 rows a value. Two chunks
  * are under way at a time. A value costs 956 bytes from CSP and 133 from AS (K = 32, OT k = 4).
- * Memory: about 6 MB a side, beside x.
+ * Memory: about 6 MB a side, beside x. An audit takes a second thread and as long as the session did.
  *
- * Secret: x, coins, labels, Delta. Public: params, id, lane keys, all sizes.
+ * Secret: x, coins, labels, Delta, seeds. Public: params, id, lane keys, all sizes.
  * Threads: pure functions, one channel each. Cost: sefl bench 2pc. */
 #ifndef MPC_NOISE_SHARES_H
 #define MPC_NOISE_SHARES_H
@@ -31,22 +42,47 @@
 #include "base/random.h"
 #include "mpc/channel.h"
 #include "mpc/circuits/sampler.h"
+#include "mpc/noise/audit.h"
 
-enum { SHARES_ID = 32, SHARES_COUNT_MAX = 1 << 24 };
+enum { SHARES_ID = AUDIT_ID, SHARES_COUNT_MAX = 1 << 24 };
 
 typedef struct shares_params {
-    uint8_t pair[32];               /* names the two servers; the same on both sides */
+    /* the same on both sides */
+    uint8_t pair[32];               /* names the two servers */
     uint64_t count;                 /* values, 1 to SHARES_COUNT_MAX */
     unsigned bits;                  /* K: 32 or 40; 0: 32 */
     const sampler_profile *profile; /* NULL: sampler_g44 */
     unsigned ot_k;                  /* 1, 2, 4 or 8; 0: 4 */
     unsigned chunk;                 /* values a chunk, a multiple of 128 up to 8192; 0: 1024 */
+
+    /* one side's own. Both without key: a session inside one process, never audited. */
+    const sign_key *sign; /* CSP: signs the session */
+    const uint8_t *csp;   /* AS: CSP's public signing key, 32 bytes */
+    uint64_t audit;       /* AS: audits one session in so many; 0: none. Needs csp */
 } shares_params;
 
-/* x: count numbers below 2^K. */
-sefl_status shares_garble(uint8_t id[SHARES_ID], uint64_t *x, channel *ch, const shares_params *p,
+typedef enum shares_outcome {
+    SHARES_FAILED = 0,
+    SHARES_KEPT,
+    SHARES_AUDITED,
+    SHARES_UNANSWERED, /* AS */
+    SHARES_CAUGHT,     /* AS */
+} shares_outcome;
+
+typedef struct shares_result {
+    uint8_t id[SHARES_ID];
+    shares_outcome outcome;
+    audit_record record; /* AS, with SHARES_AUDITED and SHARES_CAUGHT; zeros otherwise */
+} shares_result;
+
+/* x: count numbers below 2^K, all zeros unless the outcome is SHARES_KEPT. */
+sefl_status shares_garble(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                           const sefl_rng *rng) SEFL_MUST_CHECK;
-sefl_status shares_evaluate(uint8_t id[SHARES_ID], uint64_t *x, channel *ch, const shares_params *p,
+sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                             const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* Runs both sides of a recorded session again in this process, as long as the session took, in some 20 MB,
+ * and says what the record shows. A status other than SEFL_OK: it could not be run. */
+sefl_status shares_replay(audit_finding *out, const audit_record *r) SEFL_MUST_CHECK;
 
 #endif

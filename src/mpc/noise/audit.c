@@ -1,0 +1,99 @@
+#include "mpc/noise/audit.h"
+
+#include "base/file.h"
+#include "base/sha256.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char magic[8] = { 'S', 'E', 'F', 'L', 'a', 'u', 'd', '1' };
+
+void audit_id(uint8_t id[AUDIT_ID], const uint8_t csp_hello[AUDIT_HELLO],
+              const uint8_t as_hello[AUDIT_HELLO])
+{
+    sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, span_of_str("sefl shares 2"));
+    sha256_add(&h, span_of(csp_hello, AUDIT_HELLO));
+    sha256_add(&h, span_of(as_hello, AUDIT_HELLO));
+    sha256_end(&h, id);
+}
+
+void audit_commit(uint8_t out[AUDIT_HASH], const uint8_t id[AUDIT_ID],
+                  const uint8_t seed[AUDIT_SEED])
+{
+    sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, span_of_str("sefl audit 1"));
+    sha256_add(&h, span_of(id, AUDIT_ID));
+    sha256_add(&h, span_of(seed, AUDIT_SEED));
+    sha256_end(&h, out);
+}
+
+enum { STATEMENT = AUDIT_ID + 4 * AUDIT_HASH };
+
+static void statement(uint8_t out[STATEMENT], const uint8_t id[AUDIT_ID],
+                      const uint8_t commitment[AUDIT_HASH], const audit_seen *seen)
+{
+    memcpy(out, id, AUDIT_ID);
+    memcpy(out + AUDIT_ID, commitment, AUDIT_HASH);
+    memcpy(out + AUDIT_ID + AUDIT_HASH, seen, sizeof *seen);
+}
+
+sefl_status audit_sign(uint8_t sig[SIGN_BYTES], const sign_key *key, const uint8_t id[AUDIT_ID],
+                       const uint8_t commitment[AUDIT_HASH], const audit_seen *seen)
+{
+    uint8_t bytes[STATEMENT];
+    statement(bytes, id, commitment, seen);
+    return sign_make(sig, key, SIGN_SESSION, span_of(bytes, sizeof bytes));
+}
+
+sefl_status audit_signed(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_PUB_BYTES],
+                         const uint8_t id[AUDIT_ID], const uint8_t commitment[AUDIT_HASH],
+                         const audit_seen *seen)
+{
+    uint8_t bytes[STATEMENT];
+    statement(bytes, id, commitment, seen);
+    return sign_check(sig, pub, SIGN_SESSION, span_of(bytes, sizeof bytes));
+}
+
+_Static_assert(sizeof(audit_record) == AUDIT_RECORD - sizeof magic, "bytes alone, no padding");
+
+void audit_record_write(uint8_t out[AUDIT_RECORD], const audit_record *r)
+{
+    memcpy(out, magic, sizeof magic);
+    memcpy(out + sizeof magic, r, sizeof *r);
+}
+
+sefl_status audit_record_read(audit_record *r, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    *r = (audit_record){ 0 };
+    SEFL_CHECK(in.n == AUDIT_RECORD, SEFL_EPROTO, "audit record: %zu bytes, wanted %d", in.n,
+               AUDIT_RECORD);
+    SEFL_CHECK(memcmp(in.p, magic, sizeof magic) == 0, SEFL_EPROTO,
+               "audit record: this file is something else");
+    memcpy(r, in.p + sizeof magic, sizeof *r);
+done:
+    return st;
+}
+
+sefl_status audit_record_save(char *path, const audit_record *r, const char *folder)
+{
+    sefl_status st = SEFL_OK;
+    char name[PATH_MAX], hex[17];
+    uint8_t bytes[AUDIT_RECORD], id[AUDIT_ID];
+    audit_id(id, r->hello[0], r->hello[1]);
+    for (int i = 0; i < 8; i++)
+        snprintf(hex + 2 * i, 3, "%02x", id[i]);
+    SEFL_CHECK(snprintf(name, sizeof name, "%s/audit-%s.bin", folder, hex) < (int)sizeof name,
+               SEFL_EINVAL, "audit record: the folder's path is too long");
+    audit_record_write(bytes, r);
+    SEFL_TRY(file_write_atomic(name, span_of(bytes, sizeof bytes), 0600));
+    if (path)
+        memcpy(path, name, sizeof name);
+done:
+    return st;
+}

@@ -1,0 +1,95 @@
+/* noise/audit: what CSP binds itself to in a session of shares, and the record of an audit.
+ *
+ * CSP garbles, so CSP could leave the noise out. A session (noise/shares.h) depends on no data, so AS may
+ * open it: all that CSP sends follows from one seed of 32 bytes and from what AS sends.
+ *
+ *     CSP  commitment = SHA-256("sefl audit 1", id, seed)         before the base OT
+ *     CSP  at the end signs id, commitment and three BLAKE3 hashes (audit_seen) of all that it sent and got
+ *     AS   compares, then draws a coin: KEEP, or AUDIT; with AUDIT nobody uses the session's values
+ *     CSP  AUDIT: drops its values, then shows the seed
+ *     AS   garbles again (shares_replay) and compares
+ *
+ * A CSP that leaves noise out of a session is caught with the odds that AS audits it, 1 in 8 by default.
+ * One session can be a whole round: this is all that an audit promises.
+ *
+ * Whom a record convinces. CSP's own messages come in two kinds: those of `own` follow from its seed alone,
+ * the tables also from AS's messages, which follow from AS's seed and from `own`. So with the two seeds
+ * and the signature:
+ *     own differs                    CSP did not follow its seed, whatever AS sent
+ *     received differs               AS shows a seed that is not the one it used: the record shows nothing
+ *     the tables differ              CSP garbled something else
+ *
+ * The record of an audit, AUDIT_RECORD bytes. Whatever is changed in it, it shows nothing any more:
+ *     "SEFLaud1" | CSP's hello 128 | AS's hello 128 | CSP's public signing key 32 | commitment 32 |
+ *     own 32 | tables 32 | received 32 | signature 64 | CSP's seed 32 | AS's seed 32
+ * The reader must know by itself whose public key that is. A session that was audited gave no value to
+ * anybody, so the seeds in the record tell nothing about any round.
+ *
+ * Hashes of transcripts are BLAKE3: a session moves a gigabyte a second.
+ *
+ * Secret: seeds, until shown. Public: the rest.   Threads: values. */
+#ifndef MPC_NOISE_AUDIT_H
+#define MPC_NOISE_AUDIT_H
+
+#include "crypto/sign.h"
+
+enum {
+    AUDIT_SEED = 32,
+    AUDIT_HASH = 32,
+    AUDIT_HELLO = 128,
+    AUDIT_ID = 32,
+    AUDIT_RECORD =
+        8 + 2 * AUDIT_HELLO + SIGN_PUB_BYTES + 4 * AUDIT_HASH + SIGN_BYTES + 2 * AUDIT_SEED,
+};
+
+/* BLAKE3 of what CSP sent that depends on its seed alone, of its tables, of what it received; frames
+ * included, from behind the hello to the last table. */
+typedef struct audit_seen {
+    uint8_t own[AUDIT_HASH], tables[AUDIT_HASH], received[AUDIT_HASH];
+} audit_seen;
+
+typedef struct audit_record {
+    uint8_t hello[2][AUDIT_HELLO]; /* CSP's, AS's */
+    uint8_t csp[SIGN_PUB_BYTES];
+    uint8_t commitment[AUDIT_HASH];
+    audit_seen seen;
+    uint8_t signature[SIGN_BYTES];
+    uint8_t csp_seed[AUDIT_SEED], as_seed[AUDIT_SEED];
+} audit_record;
+
+typedef enum audit_verdict {
+    AUDIT_SHOWS_NOTHING = 0, /* not a record of one session, or not AS's seed */
+    AUDIT_HONEST = 1,        /* CSP garbled what it had to */
+    AUDIT_CHEATED = 2,       /* CSP signed a session that its seed does not give */
+} audit_verdict;
+
+typedef struct audit_finding {
+    audit_verdict verdict;
+    const char *why; /* a constant sentence */
+} audit_finding;
+
+/* The id of the session of these two hellos. */
+void audit_id(uint8_t id[AUDIT_ID], const uint8_t csp_hello[AUDIT_HELLO],
+              const uint8_t as_hello[AUDIT_HELLO]);
+
+void audit_commit(uint8_t out[AUDIT_HASH], const uint8_t id[AUDIT_ID],
+                  const uint8_t seed[AUDIT_SEED]);
+
+/* CSP's signature (SIGN_SESSION). SEFL_EAUTH if it does not hold. */
+sefl_status audit_sign(uint8_t sig[SIGN_BYTES], const sign_key *key, const uint8_t id[AUDIT_ID],
+                       const uint8_t commitment[AUDIT_HASH],
+                       const audit_seen *seen) SEFL_MUST_CHECK;
+sefl_status audit_signed(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_PUB_BYTES],
+                         const uint8_t id[AUDIT_ID], const uint8_t commitment[AUDIT_HASH],
+                         const audit_seen *seen) SEFL_MUST_CHECK;
+
+/* SEFL_EPROTO for anything that is no record. */
+void audit_record_write(uint8_t out[AUDIT_RECORD], const audit_record *r);
+sefl_status audit_record_read(audit_record *r, sefl_span in) SEFL_MUST_CHECK;
+
+/* Writes folder/audit-ID.bin, mode 0600, durably; ID: the id's first 16 hex digits. path: PATH_MAX bytes for
+ * the name, or NULL. */
+sefl_status audit_record_save(char *path, const audit_record *r,
+                              const char *folder) SEFL_MUST_CHECK;
+
+#endif
