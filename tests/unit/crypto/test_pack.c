@@ -55,7 +55,7 @@ static void test_decimal(void **state)
     }
 }
 
-/* docs/PARAMETERS.md section 9 */
+/* docs/PARAMETERS.md section 4 */
 static void test_widths(void **state)
 {
     static const struct {
