@@ -62,6 +62,9 @@ static sefl_status of_no(unsigned code, uint32_t question)
     case LINK_NO_OPENED:
     case LINK_NO_SKIPPED: /* never again */
         return question == LINK_OPEN || question == LINK_PREPARE ? SEFL_ECRYPTO : SEFL_ESTATE;
+    case LINK_NO_KEY: /* lost key, lost round */
+        return SEFL_ECRYPTO;
+    case LINK_NO_SLICE:
     case LINK_NO_FAULT:
         return SEFL_EIO;
     case LINK_NO_ORDER:
@@ -264,6 +267,37 @@ done:
 bool as_link_prepared(const as_link *l, uint64_t round)
 {
     return l->g && l->g_round == round && !l->dead;
+}
+
+sefl_status as_link_key(as_link *l, round_header *h)
+{
+    (void)l, (void)h;
+    return sefl_fail(SEFL_EUNSUPPORTED, "not yet");
+}
+
+sefl_status as_link_vouch(as_link *l, sefl_span bytes)
+{
+    (void)l, (void)bytes;
+    return sefl_fail(SEFL_EUNSUPPORTED, "not yet");
+}
+
+sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refusal *refused,
+                          size_t *refused_n)
+{
+    (void)l, (void)round, (void)heads, (void)refused, (void)refused_n;
+    return sefl_fail(SEFL_EUNSUPPORTED, "not yet");
+}
+
+void as_verdict_clear(as_verdict *v)
+{
+    sefl_free(v->refused);
+    *v = (as_verdict){ 0 };
+}
+
+sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few)
+{
+    (void)l, (void)s, (void)out, (void)few;
+    return sefl_fail(SEFL_EUNSUPPORTED, "not yet");
 }
 
 sefl_status as_link_ping(as_link *l)

@@ -3,9 +3,13 @@
  * nothing of a broken attempt is used again).
  *
  *     SEFL_TRY(as_link_new(&l, ch, &cfg));             // HELLO, TASK; ledgers compared
+ *     SEFL_TRY(as_link_key(l, &header));                // sealed tasks: CSP's key of the round
  *     SEFL_TRY(as_link_header(l, &env, &header));       // signed by both
  *     SEFL_TRY(as_link_prepare(l, round, attempt));     // joint noise: the offline part, while clients
  *                                                       // train; not needed before open
+ *     SEFL_TRY(as_link_early(l, round, heads, refused, &n));     // sealed tasks, as updates arrive
+ *     SEFL_TRY(as_link_set(l, &set, &verdict, &few));   // sealed tasks: who is counted; refused bodies
+ *                                                       // are taken off the sum
  *     SEFL_TRY(as_link_open(l, &open, &kept, w));       // w: task.values integers
  *
  * What as_link_open gives: the released integers w and, by task.noise,
@@ -54,8 +58,48 @@ typedef struct as_peer {
 } as_peer;
 const as_peer *as_link_peer(const as_link *l);
 
+/* Sealed tasks, before the header: fills suite and key of h, whose round is set. The next round in turn
+ * only; the same key each time. SEFL_ECRYPTO: the key of a round that is signed is gone (skip it). */
+sefl_status as_link_key(as_link *l, round_header *h) SEFL_MUST_CHECK;
 sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
                            const round_header *h) SEFL_MUST_CHECK;
+/* Sealed tasks: a client's voucher (its bytes) for CSP. SEFL_EAUTH: CSP said no. */
+sefl_status as_link_vouch(as_link *l, sefl_span bytes) SEFL_MUST_CHECK;
+
+/* Sealed tasks: whole heads, one after the other, of updates that have arrived, any number. CSP opens
+ * them while clients still upload; as_link_set then sends only their names. refused: room for one entry a
+ * head; the first *refused_n are filled, by rising index. A client's later head replaces its earlier
+ * one. What EARLY brought is forgotten with the link. */
+sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refusal *refused,
+                          size_t *refused_n) SEFL_MUST_CHECK;
+
+/* Sealed tasks: the frozen set. */
+typedef struct as_set {
+    uint64_t round;
+    uint32_t clients;
+    const counted_leaf *leaves; /* by rising client, none twice */
+    const uint8_t *tree_seed;   /* COUNTED_SEED, drawn once for this set */
+    /* Writes the whole head of leaf i, head_bytes(task.seal). Asked for those alone that CSP does not
+     * have from EARLY. */
+    sefl_status (*head)(void *ctx, uint32_t i, uint8_t *out);
+    void *ctx;
+} as_set;
+
+typedef struct as_verdict {
+    uint8_t root[SHA256_BYTES]; /* checked: counted_root of the kept ones */
+    uint32_t kept;              /* at least the threshold */
+    uint32_t refused_n;
+    head_refusal *refused; /* by rising index; owned */
+} as_verdict;
+
+void as_verdict_clear(as_verdict *v);
+
+/* CSP's decision, final for this round: the same set gets the same one again, on this link or a later one;
+ * another set is refused (SEFL_ESTATE). Must precede as_link_open on each link, whose statement names
+ * root (as its set) and kept. SEFL_ESTATE too: fewer than the threshold are left, nothing is charged
+ * (*few true; few may be NULL). SEFL_ECRYPTO: CSP's key of the round is gone: skip it. */
+sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few) SEFL_MUST_CHECK;
+
 sefl_status as_link_prepare(as_link *l, uint64_t round, uint64_t attempt) SEFL_MUST_CHECK;
 bool as_link_prepared(const as_link *l, uint64_t round);
 sefl_status as_link_ping(as_link *l) SEFL_MUST_CHECK;
@@ -103,6 +147,8 @@ typedef struct as_open {
     uint8_t set[32];
     ahe_sum *sum; /* closed; NULL only to fetch what CSP kept */
     const as_journal *journal;
+    sefl_buf *
+        counted; /* sealed tasks: CSP's `counted` envelope (counted.h), checked; NULL: not wanted */
 } as_open;
 
 /* Opens the round, or fetches what CSP kept of it. *kept tells which. The round is charged in our

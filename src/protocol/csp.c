@@ -446,6 +446,19 @@ done:
     return st;
 }
 
+void csp_set_clear(csp_set *s)
+{
+    sefl_free(s->kept);
+    sefl_free(s->refused);
+    *s = (csp_set){ 0 };
+}
+
+sefl_status csp_expire(csp *c)
+{
+    (void)c;
+    return sefl_fail(SEFL_EUNSUPPORTED, "not yet");
+}
+
 bool csp_is_over(const csp *c)
 {
     return c->over;

@@ -26,10 +26,14 @@
 #include "base/clock.h"
 #include "base/coins.h"
 #include "base/log.h"
+#include "protocol/counted.h"
 #include "protocol/enrol.h"
 #include "protocol/link.h"
 #include "protocol/round.h"
 #include "protocol/task.h"
+#include "protocol/voucher.h"
+
+enum { CSP_KEY_BYTES = 32 };
 
 typedef enum csp_round_state {
     CSP_NEW = 0,
@@ -41,12 +45,26 @@ typedef enum csp_round_state {
 typedef struct csp_round {
     uint64_t round;
     csp_round_state state;
-    unsigned skip; /* why it was skipped: AS's reason, 0 to 255, or CSP_SKIP_OLD_STATE */
+    unsigned skip;      /* why it was skipped: AS's reason, 0 to 255, or CSP_SKIP_OLD_STATE */
+    uint64_t signed_ms; /* CSP's wall clock when it signed the header */
     round_header header;
 } csp_round;
 
-/* CSP's own reason: an old copy of its journal was put back, and the round may have been opened. */
-enum { CSP_SKIP_OLD_STATE = 256 };
+/* CSP's own reasons: an old copy of its journal was put back, and the round may have been opened; the
+ * round was neither opened nor skipped long after its last possible deadline. */
+enum { CSP_SKIP_OLD_STATE = 256, CSP_SKIP_EXPIRED = 257 };
+
+/* What CSP decided about a SET. Final. */
+typedef struct csp_set {
+    uint8_t digest[SHA256_BYTES]; /* of the whole SET: a repetition must be the same */
+    uint8_t root[SHA256_BYTES];   /* counted_root of the kept ones */
+    uint32_t clients;             /* in the SET: kept and refused */
+    uint32_t kept_n, refused_n;
+    counted_leaf *kept;    /* by rising client; owned */
+    head_refusal *refused; /* by rising index; owned */
+} csp_set;
+
+void csp_set_clear(csp_set *s);
 
 enum { CSP_CHECKS_MAX = 3 };
 
@@ -80,28 +98,61 @@ typedef struct csp_journal {
     sefl_status (*checks)(void *ctx, unsigned *failed);
     sefl_status (*ledger)(void *ctx, ledger_mark *out);
     ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
+    /* The head that a charge of this round would lead to, or the present one if it is charged already.
+     * Refuses what charge refuses; writes nothing. */
+    sefl_status (*charge_head)(void *ctx, uint64_t round, ledger_mark *out);
+
+    /* ---- sealed tasks only ---- */
+    /* The 32 random bytes of a round's key: durable; replaced only while no header of the round is
+     * signed (SEFL_ESTATE). */
+    sefl_status (*key_make)(void *ctx, uint64_t round, const uint8_t bytes[CSP_KEY_BYTES]);
+    /* SEFL_ENOTFOUND: never made, or wiped. */
+    sefl_status (*key_get)(void *ctx, uint64_t round, uint8_t bytes[CSP_KEY_BYTES]);
+    /* Overwritten, synced, unlinked; nothing there is fine. */
+    sefl_status (*key_wipe)(void *ctx, uint64_t round);
+    /* Once a round: a second call is SEFL_ESTATE. Durable. */
+    sefl_status (*set_put)(void *ctx, uint64_t round, const csp_set *s);
+    /* SEFL_ENOTFOUND: none yet. The caller clears it. */
+    sefl_status (*set_get)(void *ctx, uint64_t round, csp_set *out);
+    /* In how many charged rounds of this task the client was kept. */
+    sefl_status (*taken)(void *ctx, const uint8_t client[32], uint64_t *rounds);
+    /* The client's upload key; SEFL_ENOTFOUND: no voucher. */
+    sefl_status (*voucher_get)(void *ctx, const uint8_t client[32], uint64_t *serial,
+                               uint8_t key[SIGN_PUB_BYTES]);
+    /* Outlives the task. The same serial with the same key again is SEFL_OK; SEFL_ESTATE: the serial
+     * does not grow, or another client has that key. */
+    sefl_status (*voucher_put)(void *ctx, const uint8_t client[32], uint64_t serial,
+                               const uint8_t key[SIGN_PUB_BYTES]);
 } csp_journal;
 
 typedef struct csp_config {
     const task *task;
-    sefl_span envelope; /* the signed task, as stored */
-    const ahe_sec *sec;
+    sefl_span envelope;  /* the signed task, as stored */
+    const ahe_sec *sec;  /* NULL for sealed tasks */
+    const uint8_t *root; /* sealed tasks: CSP_KEY_BYTES secret bytes of the key file; else NULL */
     const sign_key *key;
     const csp_journal *journal;
-    const sefl_coins *coins; /* purposes: "pair", "noise", "own" */
+    const sefl_coins *coins; /* purposes: "kem", "pair", "noise", "own" */
     pool *pool;
     const sefl_progress *stop; /* asked in every unit that is decrypted; false ends the stream */
     sefl_log *log;
     const char *store_dir;   /* of the offline material (noise/store.h); NULL: in memory */
     const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: no times */
+    const sefl_clock
+        *wall; /* sealed tasks: for the expiry of round keys; NULL: they never expire */
     /* Is this site's token one of ours (the proof holds already)? It is then used, and the member
      * noted, durably. SEFL_EAUTH: no, with the reason for the log. NULL: nobody is enrolled here. */
     sefl_status (*enrol)(void *ctx, const enrol_claim *c, const enrol_proof *p);
-    void *enrol_ctx; /* of members too */
+    void *enrol_ctx; /* of members, vouch and member too */
     /* The most clients that may be in this round, UINT64_MAX: not known. Asked when its header is signed
      * (begins) and before it is opened: whoever was approved at some time in between counts. NULL: never
      * known. */
     sefl_status (*members)(void *ctx, uint64_t round, bool begins, uint64_t *most);
+    /* Sealed tasks. Is the voucher's SPKI a member of our own list (or its chain one of a CA that we
+     * trust for clients), and does its signature hold? SEFL_EAUTH: no, with the reason for the log. */
+    sefl_status (*vouch)(void *ctx, const voucher *v);
+    /* Is this client one still? Asked for every head in EARLY and SET. */
+    bool (*member)(void *ctx, const uint8_t client[32]);
     /* A stream has said hello, and `pair` binds its lanes to it. On the thread of csp_serve. May be
      * NULL. */
     void (*paired)(void *ctx, const uint8_t pair[LINK_PAIR]);
@@ -127,6 +178,10 @@ void csp_free(csp *c);
 /* Answers until the stream ends. SEFL_OK after BYE. Any failure leaves the object fit for the next
  * stream, and nothing of the attempt that was under way. */
 sefl_status csp_serve(csp *c, channel *ch) SEFL_MUST_CHECK;
+
+/* Skips a round whose key is too old and wipes the key (header signed + its longest possible time + 24
+ * hours). csp_serve looks at it before each question; a role calls it when no stream is there. */
+sefl_status csp_expire(csp *c) SEFL_MUST_CHECK;
 
 /* AS said that the task is over. */
 bool csp_is_over(const csp *c);

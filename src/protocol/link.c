@@ -16,6 +16,18 @@ const char *link_no_text(unsigned code)
     return "an unknown reason";
 }
 
+const char *head_reason_text(unsigned reason)
+{
+    switch (reason) {
+#define HEAD_REASON_CASE(name, value, text) \
+    case value:                             \
+        return text;
+        HEAD_REASON_LIST(HEAD_REASON_CASE)
+#undef HEAD_REASON_CASE
+    }
+    return "an unknown reason";
+}
+
 const char *link_kind_name(uint32_t kind)
 {
     static const char *const names[LINK_KINDS] = {

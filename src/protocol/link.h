@@ -124,6 +124,8 @@ enum { LINK_KINDS = LINK_FILL - LINK_HELLO + 1 };
     X(FAULT, 11, "it failed at CSP; see CSP's log")                               \
     X(ENROL, 12, "this site is not enrolled here; see this server's log")         \
     X(MEMBERS, 13, "more clients than this server has approved")                  \
+    X(KEY, 14, "the key of this round is gone")                                   \
+    X(SLICE, 15, "these noise shares are not here")                               \
     X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")
 
 typedef enum link_no {
@@ -131,6 +133,32 @@ typedef enum link_no {
     LINK_NO_LIST(LINK_NO_ENUM)
 #undef LINK_NO_ENUM
 } link_no;
+
+/* Why CSP left a head out of a round (EARLY, VERDICT). */
+#define HEAD_REASON_LIST(X)                                                  \
+    X(FORM, 1, "not a head of this task, or not the one that EARLY brought") \
+    X(MEMBER, 2, "not a client that CSP's operator has approved")            \
+    X(VOUCHER, 3, "no voucher for its upload key")                           \
+    X(SIGNATURE, 4, "its signature does not hold")                           \
+    X(TWICE, 5, "a client's second head")                                    \
+    X(LIMIT, 6, "the client has had its rounds")                             \
+    X(SEAL, 7, "its seal does not open")                                     \
+    X(NORM, 8, "its vector is too long")
+
+typedef enum head_reason {
+    HEAD_KEPT = 0,
+#define HEAD_REASON_ENUM(name, value, text) HEAD_##name = value,
+    HEAD_REASON_LIST(HEAD_REASON_ENUM)
+#undef HEAD_REASON_ENUM
+} head_reason;
+
+typedef struct head_refusal {
+    uint32_t index; /* in the EARLY or SET */
+    uint8_t reason; /* head_reason, not HEAD_KEPT */
+} head_refusal;
+
+/* The list's text; "an unknown reason" for a number that is none. */
+const char *head_reason_text(unsigned reason);
 
 /* The list's text; "an unknown reason" for a number that is none. */
 const char *link_no_text(unsigned code);
