@@ -165,8 +165,9 @@ static int take(options *o, int c, const char *name)
     switch (c) {
     case O_SCHEME:
         o->scheme = optarg;
-        if (!(strcmp(optarg, "lwe") == 0 || strcmp(optarg, "paillier") == 0))
-            return cli_misuse(&cmd_demo, "--scheme is lwe or paillier, not \"%.32s\"", optarg);
+        if (!(strcmp(optarg, "pad") == 0 || strcmp(optarg, "paillier") == 0 ||
+              strcmp(optarg, "lwe") == 0)) /* lwe: of --sum, until it goes */
+            return cli_misuse(&cmd_demo, "--scheme is pad or paillier, not \"%.32s\"", optarg);
         break;
     case O_NOISE:
         o->noise = optarg;
@@ -216,6 +217,8 @@ static int secure_sums(const options *o)
     sefl_status st = SEFL_OK;
     if (o->out || o->rounds || o->words || o->json)
         return cli_misuse(&cmd_demo, "--out, --rounds, --words and --json do not go with --sum");
+    if (o->scheme && strcmp(o->scheme, "pad") == 0)
+        return cli_misuse(&cmd_demo, "--sum has lwe and paillier");
     if (o->scheme)
         schemes[0] = o->scheme, schemes[1] = NULL;
     printf("sefl demo --sum\n");
@@ -236,7 +239,7 @@ done:
 static int federation(const options *o)
 {
     demo_fed d = { .out = o->out ? o->out : "runs/demo",
-                   .scheme = o->scheme ? o->scheme : "lwe",
+                   .scheme = o->scheme ? o->scheme : "pad",
                    .noise = o->noise ? o->noise : "0.02",
                    .bits = o->bits ? (unsigned)o->bits : 3072,
                    .clients = o->clients ? (uint32_t)o->clients : 8,
@@ -246,6 +249,8 @@ static int federation(const options *o)
     sefl_status st = SEFL_OK;
     if (o->values)
         return cli_misuse(&cmd_demo, "--values goes with --sum");
+    if (o->bits && strcmp(d.scheme, "paillier") != 0)
+        return cli_misuse(&cmd_demo, "--bits goes with --scheme paillier");
     if (d.clients < 4 || d.clients > DEMO_CLIENTS_MAX)
         return cli_misuse(&cmd_demo, "--clients is 4 to %d, not %u", DEMO_CLIENTS_MAX, d.clients);
     SEFL_TRY(self_test(true));
@@ -298,7 +303,7 @@ const cli_command cmd_demo = {
                "  --clients N     4 to 64 (8)\n"
                "  --rounds N      2 or more (12)\n"
                "  --words N       text of a client, in tokens (4000)\n"
-               "  --scheme NAME   lwe (default) or paillier\n"
+               "  --scheme NAME   pad (default) or paillier\n"
                "  --noise Z       noise over sensitivity (0.02); from 0.25 on its true epsilon\n"
                "                  is claimed\n"
                "  --bits N        Paillier key: 2048, 3072 (default) or 4096\n"

@@ -284,6 +284,9 @@ sefl_status member_header_check(const task *t, round_header *out, sefl_span byte
     SEFL_CHECK(h.step_nano == t->step_nano, SEFL_EAUTH,
                "the header of round %llu has another step size than the task",
                (unsigned long long)round);
+    SEFL_CHECK(h.suite == (t->seal ? t->seal->id : 0), SEFL_EAUTH,
+               "the header of round %llu has no key of CSP of the kind that the task names (%s)",
+               (unsigned long long)round, t->seal ? t->seal->name : "none");
     *out = h;
 done:
     return st;

@@ -111,7 +111,8 @@ void member_free(member *m);
 /* A finished body of this round is on disk. */
 void member_restore(member *m, uint64_t round, bool receipt);
 
-/* Checks a header: both signatures, this task, the round that was announced, the task's step. */
+/* Checks a header: both signatures, this task, the round that was announced, the task's step, and that
+ * CSP's key of the round is of the task's suite (round_header_read has looked at its length). */
 sefl_status member_header_check(const task *t, round_header *out, sefl_span envelope,
                                 uint64_t round) SEFL_MUST_CHECK;
 

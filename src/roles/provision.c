@@ -196,24 +196,35 @@ done:
     return st;
 }
 
+/* CSP's secret: the root of its round keys, or the Paillier pair of the task. */
 static sefl_status make_key(build *b)
 {
     /* 32 random bytes need no stretching: what Argon2id is for are passphrases */
     static const sealed_cost cost = { .passes = 1, .kib = 8192 };
     sefl_status st = SEFL_OK;
     sefl_rng rng = rng_system();
-    uint8_t lock[LOCK_BYTES];
-    sefl_buf sec_file = { 0 }, pub_file = { 0 };
-    SEFL_TRY(rng_fill(&rng, lock, sizeof lock));
-    SEFL_TRY(paillier_keygen_vartime(&b->sec, b->c->key_bits ? b->c->key_bits : 3072, &rng, NULL));
+    uint8_t lock[LOCK_BYTES], root[KEYFILE_ROOT_BYTES];
     sealed_lock l = { .by = SEALED_BY_KEY_FILE, .secret = span_of(lock, sizeof lock) };
-    SEFL_TRY(keyfile_sec_write(&sec_file, b->sec, &l, &cost, &rng));
-    SEFL_TRY(keyfile_pub_write(&pub_file, paillier_sec_pub(b->sec)));
+    sefl_buf sec_file = { 0 }, pub_file = { 0 };
+    bool pair = !says(b, "crypto.scheme", "pad");
+    SEFL_CHECK(pair || !b->c->key_bits, SEFL_EINVAL,
+               "a key of %u bits is for scheme paillier; with pad CSP has a root", b->c->key_bits);
+    SEFL_TRY(rng_fill(&rng, lock, sizeof lock));
+    if (pair) {
+        unsigned bits = b->c->key_bits ? b->c->key_bits : PAILLIER_BITS_DEFAULT;
+        SEFL_TRY(paillier_keygen_vartime(&b->sec, bits, &rng, NULL));
+        SEFL_TRY(keyfile_sec_write(&sec_file, b->sec, &l, &cost, &rng));
+        SEFL_TRY(keyfile_pub_write(&pub_file, paillier_sec_pub(b->sec)));
+        SEFL_TRY(file_write_new(in(b, "public/key.pub"), buf_span(&pub_file), 0644));
+    } else {
+        SEFL_TRY(rng_fill(&rng, root, sizeof root));
+        SEFL_TRY(keyfile_root_write(&sec_file, root, &l, &cost, &rng));
+    }
     SEFL_TRY(file_write_new(in(b, "csp/key.lock"), span_of(lock, sizeof lock), 0600));
     SEFL_TRY(file_write_new(in(b, "csp/key.sealed"), buf_span(&sec_file), 0600));
-    SEFL_TRY(file_write_new(in(b, "public/key.pub"), buf_span(&pub_file), 0644));
 done:
     sefl_wipe(lock, sizeof lock);
+    sefl_wipe(root, sizeof root);
     buf_clear(&sec_file);
     buf_clear(&pub_file);
     return st;
@@ -413,7 +424,7 @@ static sefl_status make_task(build *b)
     pinned keys;
     memcpy(keys.as, sign_key_pub(b->as_key), sizeof keys.as);
     memcpy(keys.csp, sign_key_pub(b->csp_key), sizeof keys.csp);
-    SEFL_TRY(task_make(&document, &b->task, paillier_sec_pub(b->sec), &keys));
+    SEFL_TRY(task_make(&document, &b->task, b->sec ? paillier_sec_pub(b->sec) : NULL, &keys));
     envelope env = { .kind = SIGN_TASK, .content = buf_span(&document) };
     SEFL_TRY(envelope_sign(&env, SIGNER_AS, b->as_key));
     SEFL_TRY(envelope_sign(&env, SIGNER_CSP, b->csp_key));
@@ -427,7 +438,7 @@ static sefl_status make_task(build *b)
         SEFL_TRY(text_ledger_create(client(b, i, "ledger"), client(b, i, "text")));
     memcpy(b->report.task, t.id, sizeof b->report.task);
     b->report.values = t.values;
-    b->report.update_bytes = ahe_body_bytes(&t.ahe);
+    b->report.update_bytes = task_body_bytes(&t);
 done:
     task_clear(&t);
     buf_clear(&document);

@@ -4,7 +4,7 @@
  *
  *     FOLDER/ca/aggregator/{ca.pem,ca.key,sign.pub,trust,issued/}   ca/csp/...    (roles/ca.h)
  *     FOLDER/public/{vocab.txt,init.safetensors,valid.txt,task.json,task.signed,
- *                    aggregator.pub,csp.pub,key.pub}
+ *                    aggregator.pub,csp.pub; key.pub (scheme paillier)}
  *     FOLDER/aggregator/{aggregator.yml,cert.pem,key.pem,peers.pem,csp_peers.pem,sign.key,ledger}
  *     FOLDER/csp/{csp.yml,cert.pem,key.pem,peers.pem,sign.key,key.sealed,key.lock,ledger}
  *     FOLDER/clients/client-01/{client.yml,policy.yml,cert.pem,key.pem,peers.pem,
@@ -33,7 +33,7 @@ enum { PROVISION_CLIENTS_MAX = 1000, PROVISION_WORDS = 2000 };
 typedef struct provision_config {
     const char *folder; /* not there, or empty */
     uint32_t clients;   /* 0: 8 */
-    unsigned key_bits;  /* 0: 3072 */
+    unsigned key_bits;  /* scheme paillier; 0: 3072 */
     const char *data;   /* folder or file of text to deal out (model/corpus); NULL: generated */
     const char *vocab;  /* public word list; NULL: see above */
     uint64_t words;     /* generated text: training tokens a client; 0: PROVISION_WORDS */

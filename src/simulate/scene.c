@@ -213,7 +213,7 @@ done:
     return st;
 }
 
-static sefl_status make_keys(scene *s, scene_key *k, const sefl_progress *stop)
+static sefl_status make_keys(scene *s, const settings *set, scene_key *k, const sefl_progress *stop)
 {
     sefl_status st = SEFL_OK;
     seeded gen;
@@ -221,6 +221,11 @@ static sefl_status make_keys(scene *s, scene_key *k, const sefl_progress *stop)
     seeded_init(&gen, s->e->seed, "simulated signing keys");
     SEFL_TRY(sign_key_new(&s->as_key, &rng));
     SEFL_TRY(sign_key_new(&s->csp_key, &rng));
+    if (strcmp(settings_text(set, "crypto.scheme"), "pad") == 0) {
+        seeded_init(&gen, s->e->seed, "simulated root");
+        SEFL_TRY(rng_fill(&rng, s->root, sizeof s->root));
+        goto done;
+    }
     if (k && k->sec && k->seed == s->e->seed && k->bits == s->e->key_bits) {
         s->sec = k->sec;
         goto done;
@@ -256,7 +261,7 @@ static sefl_status make_task(maker *m, const char *init_hash)
                          s->valid.tokens > 0 ? valid_hex : NULL);
     if (st != SEFL_OK)
         return st;
-    SEFL_TRY(task_make(&document, &ts, paillier_sec_pub(s->sec), &keys));
+    SEFL_TRY(task_make(&document, &ts, s->sec ? paillier_sec_pub(s->sec) : NULL, &keys));
     envelope env = { .kind = SIGN_TASK, .content = buf_span(&document) };
     SEFL_TRY(envelope_sign(&env, SIGNER_AS, s->as_key));
     SEFL_TRY(envelope_sign(&env, SIGNER_CSP, s->csp_key));
@@ -297,7 +302,7 @@ sefl_status scene_new(scene **out, const scene_config *c)
     for (uint32_t i = 0; i < s->clients; i++)
         s->tokens += s->text[i].tokens;
     SEFL_TRY(make_model(s, set, init));
-    SEFL_TRY(make_keys(s, c->key, c->stop));
+    SEFL_TRY(make_keys(s, set, c->key, c->stop));
     SEFL_TRY(make_task(&m, init));
     *out = s, s = NULL;
 done:

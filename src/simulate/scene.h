@@ -16,6 +16,7 @@
 #ifndef SIMULATE_SCENE_H
 #define SIMULATE_SCENE_H
 
+#include "crypto/keyfile.h"
 #include "model/corpus/corpus.h"
 #include "model/file/model_file.h"
 #include "protocol/task.h"
@@ -31,15 +32,16 @@ typedef struct scene {
     double best_perplexity; /* of the source itself on the validation text; 0: not known */
     uint64_t tokens;        /* of all clients */
     model_meta meta;
-    float *theta; /* task.params */
-    ahe_sec *sec;
+    float *theta;                     /* task.params */
+    uint8_t root[KEYFILE_ROOT_BYTES]; /* of CSP's round keys; zeros with a key pair */
+    ahe_sec *sec;                     /* a key pair of scheme paillier, or NULL */
     bool own_sec;
     sign_key *as_key, *csp_key;
     sefl_buf envelope; /* the signed task */
     task task;
 } scene;
 
-/* A key pair that outlives its scene: runs of one seed have the same. Zero is an empty one. */
+/* A Paillier pair that outlives its scene: runs of one seed have the same. Zero is an empty one. */
 typedef struct scene_key {
     uint64_t seed;
     unsigned bits;

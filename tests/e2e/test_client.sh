@@ -16,7 +16,7 @@ expect 1 "$SEFL" client -c "$dir/none.yml"; says "none.yml"
 expect 2 "$SEFL" client --text x; says "server"
 
 # port 1 of loopback: nobody is there
-"$SEFL" provision "$dir/f" --clients 2 --bits 2048 --words 200 --port-base 1 > /dev/null 2>&1
+"$SEFL" provision "$dir/f" --clients 2 --words 200 --port-base 1 > /dev/null 2>&1
 one=$dir/f/clients/client-01
 yml=$one/client.yml
 cp "$yml" "$dir/good.yml"

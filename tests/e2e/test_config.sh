@@ -48,7 +48,7 @@ expect 0 "$SEFL" doctor; says "entropy"; says "GnuTLS"; says "0 wrong"
 expect 0 "$SEFL" doctor --json; says '"fail":0,"checks":[{"name":"cpu"'
 expect 2 "$SEFL" doctor extra; says '"extra"'
 expect 2 "$SEFL" doctor --for csp; says "goes with -c"
-"$SEFL" provision fed --clients 2 --bits 2048 --port-base $((20000 + $$ % 20000)) > /dev/null 2>&1 || fail provision
+"$SEFL" provision fed --clients 2 --port-base $((20000 + $$ % 20000)) > /dev/null 2>&1 || fail provision
 for f in aggregator/aggregator csp/csp clients/client-01/client clients/client-01/policy; do
     expect 0 "$SEFL" config check fed/$f.yml; says good
     expect 0 "$SEFL" doctor -c fed/$f.yml; says "0 wrong"

@@ -7,7 +7,7 @@ set -eu
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
 
-fed_provision f --clients 3 --bits 2048 --words 300 --set rounds.count=2 --set rounds.enough=3 \
+fed_provision f --clients 3 --words 300 --set rounds.count=2 --set rounds.enough=3 \
     --set rounds.threshold=2 --set rounds.deadline_ms=60000
 "$SEFL" ca revoke "$fed/ca/csp" --name client-03 > /dev/null
 sleep 1.1 # the list counts seconds: it was before the round

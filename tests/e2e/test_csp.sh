@@ -12,7 +12,7 @@ expect 2 "$SEFL" csp x; says 'it does not take "x"'
 expect 2 "$SEFL" csp --listen 127.0.0.1:0; says "tls.cert"
 expect 1 "$SEFL" csp -c "$dir/none.yml"; says "none.yml"
 
-fed_provision f --clients 2 --bits 2048
+fed_provision f --clients 2
 printf 'listen: 127.0.0.1:0\nthread: 2\n' > "$dir/bad.yml"
 expect 2 "$SEFL" csp -c "$dir/bad.yml"; says "bad.yml:2:1"; says 'did you mean "threads"?'
 yml=$fed/csp/csp.yml

@@ -37,11 +37,11 @@ case $said in *"not empty"*) ;; *) fail "$said" ;; esac
 # a folder that another demo is at work in
 mkdir "$dir/busy"
 rc=0
-said=$(flock "$dir/busy" "$SEFL" demo --out "$dir/busy" --clients 4 --rounds 2 --words 400 --bits 2048 2>&1) || rc=$?
+said=$(flock "$dir/busy" "$SEFL" demo --out "$dir/busy" --clients 4 --rounds 2 --words 400 2>&1) || rc=$?
 [ "$rc" -eq 1 ] || fail "a second demo in one folder exits $rc: $said"
 case $said in *"another demo is at work"*) ;; *) fail "$said" ;; esac
 
-small="--clients 4 --rounds 3 --words 800 --bits 2048"
+small="--clients 4 --rounds 3 --words 800"
 # shellcheck disable=SC2086 # options
 out=$("$SEFL" demo --out "$dir/demo" $small) || { tail -n 5 "$dir"/demo/log/*; fail "demo: $out"; }
 for words in "kill -9 in round 2" "started again" "round  3/3" "clients 2/4" "perplexity on the public" \
@@ -63,14 +63,14 @@ sh -eu "$dir/next" > /dev/null || fail "next commands: $(cat "$dir/next")"
 
 # ---- again in the same folder, as JSON, with a claim; it learns nothing then, and says so -------------
 # shellcheck disable=SC2086 # options
-out=$("$SEFL" demo --out "$dir/demo" --clients 4 --rounds 2 --words 400 --bits 2048 --noise 0.5 --json 2> /dev/null) ||
+out=$("$SEFL" demo --out "$dir/demo" --clients 4 --rounds 2 --words 400 --noise 0.5 --json 2> /dev/null) ||
     fail "demo --json: $out"
 case $out in '{"folder":'*'"claim":"dp","epsilon":'*'}') ;; *) fail "$out" ;; esac
 case $out in *'"epsilon":null'*) fail "no epsilon: $out" ;; esac
 
 # ---- stopped in the middle: no process stays -----------------------------------------------------
 # shellcheck disable=SC2086 # options
-"$SEFL" demo --out "$dir/demo" --clients 4 --rounds 50 --words 400 --bits 2048 > "$dir/out" 2>&1 &
+"$SEFL" demo --out "$dir/demo" --clients 4 --rounds 50 --words 400 > "$dir/out" 2>&1 &
 pid=$!
 i=0
 until grep -q '^round  *1/' "$dir/out" 2> /dev/null; do

@@ -25,7 +25,7 @@ everybody_done() { # SECONDS
 }
 
 # ---- learning: 8 clients, 5 rounds, LSTM at l = 8, both schemes --------------------------------
-for scheme in lwe paillier; do
+for scheme in pad paillier; do
     note "$scheme: 8 clients, 5 rounds"
     fed_names=
     fed_provision "$scheme" --clients 8 --scheme $scheme --words 1500

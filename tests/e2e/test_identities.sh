@@ -159,7 +159,7 @@ printf 'x' >> ops/trust
 expect 1 "$SEFL" ca list ops; says "trust list"
 
 # ---- a federation
-fed_provision f --clients 3 --bits 2048 --words 300 --set rounds.count=400 \
+fed_provision f --clients 3 --words 300 --set rounds.count=400 \
     --set rounds.enrolled=6 --set rounds.enough=4 --set rounds.deadline_ms=4000 --set rounds.extensions=0
 expect 0 "$SEFL" ca list "$fed/ca/csp"; says "3 clients"; says "used"
 as_ca=$fed/ca/aggregator csp_ca=$fed/ca/csp

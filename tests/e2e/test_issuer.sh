@@ -10,7 +10,7 @@ for tool in openssl curl; do
 done
 
 cd "$dir"
-fed_provision f --clients 3 --bits 2048 --words 300 --set rounds.count=1 --set rounds.enrolled=3 \
+fed_provision f --clients 3 --words 300 --set rounds.count=1 --set rounds.enrolled=3 \
     --set rounds.enough=3 --set rounds.deadline_ms=600000
 as_ca=$fed/ca/aggregator state=$fed/aggregator/state
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout org.key -out org.pem -days 30 \

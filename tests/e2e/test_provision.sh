@@ -11,9 +11,10 @@ expect 2 "$SEFL" provision; says "which folder?"
 expect 2 "$SEFL" provision a b; says "one folder"
 expect 2 "$SEFL" provision "$dir/f" --clients 1; says "--clients is a number from 2 to 1000"
 expect 2 "$SEFL" provision "$dir/f" --bits 2222; says "2048, 3072 or 4096"
+expect 2 "$SEFL" provision "$dir/f" --bits 2048; says "for scheme paillier"
 expect 2 "$SEFL" provision "$dir/f" --port-base 65535; says "0 to 65534"
-expect 2 "$SEFL" provision "$dir/f" --schema lwe; says "did you mean --scheme?"
-expect 2 "$SEFL" provision "$dir/f" --scheme rsa; says "--scheme: crypto.scheme wants one of: paillier lwe"
+expect 2 "$SEFL" provision "$dir/f" --schema pad; says "did you mean --scheme?"
+expect 2 "$SEFL" provision "$dir/f" --scheme rsa; says "--scheme: crypto.scheme wants one of: pad paillier"
 expect 2 "$SEFL" provision "$dir/f" --set model.blok=8; says 'did you mean "model.block"?'
 expect 2 "$SEFL" provision "$dir/f" --clients 4 --set rounds.threshold=5
 says "threshold"
@@ -22,7 +23,7 @@ expect 1 "$SEFL" provision "$dir/no/such/f"; says "cannot make the folder"
 nothing
 
 # stopped by a signal: nothing is left
-"$SEFL" provision "$dir/f" --bits 4096 2> /dev/null &
+"$SEFL" provision "$dir/f" --scheme paillier --bits 4096 2> /dev/null &
 pid=$!
 n=0
 until ls "$dir"/f.tmp-* > /dev/null 2>&1; do
@@ -38,7 +39,7 @@ wait $pid || rc=$?
 rm -rf "$dir/f"
 
 # what it says, and to whom
-expect 0 "$SEFL" provision "$dir/f" --clients 3 --bits 2048 --words 300 --port-base 7100
+expect 0 "$SEFL" provision "$dir/f" --clients 3 --words 300 --port-base 7100
 says "FOR TRIALS ONLY"; says "3 clients"; says "sefl csp --config $dir/f/csp/csp.yml"
 [ "$(find "$dir" -name '*.tmp-*' | wc -l)" -eq 0 ] || fail "unfinished files"
 grep -q '^listen: 127.0.0.1:7100$' "$dir/f/aggregator/aggregator.yml" || fail "port of AS"
@@ -47,9 +48,9 @@ grep -q '^csp: 127.0.0.1:7101$' "$dir/f/aggregator/aggregator.yml" || fail "port
 [ -z "$(find "$dir/f" -perm /077 \( -name '*.key' -o -name key.pem -o -name 'key.[ls]*' \))" ] ||
     fail "a key is open to others"
 expect 1 "$SEFL" provision "$dir/f"; says "is not empty: nothing is replaced"
-expect 0 "$SEFL" key check "$dir/f/csp/key.sealed" --key-file "$dir/f/csp/key.lock" \
-    --pub "$dir/f/public/key.pub"
-says "the public key matches"
+expect 0 "$SEFL" key check "$dir/f/csp/key.sealed" --key-file "$dir/f/csp/key.lock"
+says "pad: the root"; says "opens"
+[ ! -e "$dir/f/public/key.pub" ] || fail "a root has no public half"
 
 # certificates: each role trusts the CA of its peers and no other
 if command -v openssl > /dev/null; then
@@ -77,4 +78,7 @@ says '"clients":2'
 if command -v python3 > /dev/null; then printf '%s\n' "$out" | python3 -m json.tool > /dev/null || fail "JSON"; fi
 grep -q '^# csp: host:port' "$dir/g/aggregator/aggregator.yml" || fail "csp without a port"
 grep -q '"count": 2,' "$dir/g/public/task.json" || fail "--set"
+expect 0 "$SEFL" key check "$dir/g/csp/key.sealed" --key-file "$dir/g/csp/key.lock" \
+    --pub "$dir/g/public/key.pub"
+says "the public key matches"
 grep -q '"scheme": "paillier"' "$dir/g/public/task.json" || fail "--scheme"

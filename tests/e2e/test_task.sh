@@ -11,11 +11,11 @@ says_not() { case $out in *"$1"*) fail "'$1' is in: $out" ;; *) ;; esac; }
 cd "$dir"
 
 # keys, word list and first model of a small federation, and a second one to mix up with it
-small="--bits 2048 --clients 3 --words 2000 --set model.embed=8 --set model.hidden=8 --set model.block=4"
+small="--clients 3 --words 2000 --set model.embed=8 --set model.hidden=8 --set model.block=4"
 expect 0 "$SEFL" provision f $small
 expect 0 "$SEFL" provision g $small --seed 2
 p=f/public
-keys="--key $p/key.pub --aggregator-key $p/aggregator.pub --csp-key $p/csp.pub"
+keys="--aggregator-key $p/aggregator.pub --csp-key $p/csp.pub"
 files="--init $p/init.safetensors --vocab $p/vocab.txt"
 both="--set population=people --set rounds.enrolled=1000"
 
@@ -23,7 +23,7 @@ both="--set population=people --set rounds.enrolled=1000"
 expect 2 "$SEFL" task; says "new, sign, show or check"
 expect 2 "$SEFL" task sgin; says "did you mean 'sign'?"
 expect 2 "$SEFL" task new; says "--out"
-expect 2 "$SEFL" task new --out t.json; says "--key"
+expect 2 "$SEFL" task new --out t.json; says "--aggregator-key"
 expect 2 "$SEFL" task new --outt t.json; says "did you mean --out?"
 expect 2 "$SEFL" task new --out t.json $keys extra; says '"extra"'
 expect 2 "$SEFL" task sign; says "--out"
@@ -45,8 +45,9 @@ expect 2 "$SEFL" task new --out t.json $keys --init $p/init.safetensors --vocab 
 expect 1 "$SEFL" task new --out t.json $keys --init $p/vocab.txt $both; says "vocab.txt"
 printf 'one\t5\ntwo\t3\n' > counted.txt
 expect 2 "$SEFL" task new --out t.json $keys --vocab counted.txt $both; says "final form"
-expect 1 "$SEFL" task new --out t.json --key $p/csp.pub --aggregator-key $p/aggregator.pub --csp-key $p/csp.pub $files $both; says "csp.pub"
-expect 2 "$SEFL" task new --out t.json --key $p/key.pub --aggregator-key $p/csp.pub --csp-key $p/csp.pub $files $both; says "two organisations"
+expect 2 "$SEFL" task new --out t.json $keys $files $both --set crypto.scheme=paillier; says "public key"
+expect 1 "$SEFL" task new --out t.json $keys --key $p/csp.pub $files $both --set crypto.scheme=paillier; says "csp.pub"
+expect 2 "$SEFL" task new --out t.json --aggregator-key $p/csp.pub --csp-key $p/csp.pub $files $both; says "two organisations"
 # what may end the task is in it
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set rounds.patience=3; says "valid.sha256 names no validation text"
 [ ! -e t.json ] || fail "t.json was left behind"
@@ -66,6 +67,13 @@ expect 0 "$SEFL" task show t.json; says "$id"; says "nobody"; says "epsilon 20";
 expect 0 "$SEFL" task show --json t.json; says "\"id\":\"$id\""; says '"signed_by_csp":false'
 grep -q "$(sha256sum $p/init.safetensors | cut -d' ' -f1)" t.json || fail "the hash of the first model is not there"
 grep -q "$(sha256sum $p/vocab.txt | cut -d' ' -f1)" t.json || fail "the hash of the word list is not there"
+
+# sealed updates need no key in the task; a Paillier task names CSP's
+grep -q '"key": ""' t.json || fail "a key in a sealed task"
+expect 0 "$SEFL" key new --out pair --scheme paillier --bits 2048 --memory 64 --key-file f/csp/key.lock
+expect 0 "$SEFL" task new --out paper.json $keys --key pair.pub $files $both --set crypto.scheme=paillier
+expect 0 "$SEFL" task show paper.json; says "paillier under 2048 bits"
+expect 0 "$SEFL" task show t.json; says "pad sealed with xwing"
 
 # signed by both; the document inside is the very file
 expect 1 "$SEFL" task sign --key g/csp/sign.key --as csp --out t.signed t.json; says "another key of the csp"

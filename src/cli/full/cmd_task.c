@@ -567,7 +567,7 @@ const cli_command cmd_task = {
     .details = "  new --out TASK.json      writes a task from settings and files:\n"
                "    --set KEY=VALUE          a setting (see below); --set-file FILE: one a line\n"
                "    --config FILE.yml        settings as YAML\n"
-               "    --key CSP.pub            public key of 'sefl key new' (not with pad)\n"
+               "    --key CSP.pub            scheme paillier: public key of 'sefl key new'\n"
                "    --aggregator-key FILE    public signing keys of the two servers\n"
                "    --csp-key FILE\n"
                "    --vocab WORDS.txt        public word list, in the order of the model's rows\n"
@@ -584,7 +584,7 @@ const cli_command cmd_task = {
                "                           both signatures, under these keys and no others\n"
                "settings that must be given: population, rounds.enrolled (and model.vocab,\n"
                "vocab.sha256, init.sha256 unless --vocab and --init give them). The rest has\n"
-               "defaults: scheme lwe, joint noise with z 1, epsilon 8 at delta 1e-6, 100 rounds\n"
+               "defaults: scheme pad, joint noise with z 1, epsilon 8 at delta 1e-6, 100 rounds\n"
                "of 10 minutes; docs/PROTOCOL.md lists all",
     .example = "sefl task show --explain public/task.signed",
     .actions = "new sign show check",

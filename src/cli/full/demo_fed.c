@@ -61,6 +61,11 @@ static uint64_t deadline_ms(const demo_fed *d)
     return 4000 + d->words * d->clients / 4;
 }
 
+static bool is_pad(const demo_fed *d)
+{
+    return strcmp(d->scheme, "pad") == 0;
+}
+
 static double since(uint64_t began_ns)
 {
     sefl_clock c = clock_monotonic();
@@ -234,7 +239,7 @@ static sefl_status make_federation(stage *s, const sefl_progress *p)
     SEFL_TRY(provision_make(&s->made,
                             &(provision_config){ .folder = folder,
                                                  .clients = d->clients,
-                                                 .key_bits = d->bits,
+                                                 .key_bits = is_pad(d) ? 0 : d->bits,
                                                  .words = d->words,
                                                  .seed = 1,
                                                  .task = &terms },
@@ -517,13 +522,18 @@ static sefl_status play(stage *s)
     meter_stop(&m);
     SEFL_TRY(st);
     s->result.provision_seconds = since(s->began_ns);
+    char key[48];
+    if (s->t.pub)
+        snprintf(key, sizeof key, "Paillier %u bits", d->bits);
+    else
+        snprintf(key, sizeof key, "seeds sealed with %s", s->t.seal->name);
     talk(s,
          "keys      two CAs, %" PRIu32
-         " certificates, Paillier %u bits; the task signed by both servers; %.1f s\n"
+         " certificates, %s; the task signed by both servers; %.1f s\n"
          "text      generated, %" PRIu64 " tokens a client, each with topics of its own; %" PRIu32
          " public words\n"
          "model     LSTM, block-Hankel l = 8, %zu values; %s encryption, noise z = %s\n",
-         d->clients + 2, d->bits, s->result.provision_seconds, s->made.tokens_most, s->made.words,
+         d->clients + 2, key, s->result.provision_seconds, s->made.tokens_most, s->made.words,
          s->made.values, d->scheme, d->noise);
     SEFL_TRY(start_all(s));
     talk(s,

@@ -24,13 +24,13 @@ enum { DEMO_CLIENTS_MAX = 64 };
 
 typedef struct demo_fed {
     const char *out;
-    const char *scheme; /* "lwe" or "paillier" */
+    const char *scheme; /* "pad" or "paillier" */
     const char *noise;  /* multiplier z, decimal */
-    unsigned bits;
-    uint32_t clients; /* 4 to DEMO_CLIENTS_MAX */
-    uint64_t rounds;  /* 2 or more */
-    uint64_t words;   /* tokens a client */
-    bool json;        /* one object in place of the table, no talk */
+    unsigned bits;      /* of the Paillier key */
+    uint32_t clients;   /* 4 to DEMO_CLIENTS_MAX */
+    uint64_t rounds;    /* 2 or more */
+    uint64_t words;     /* tokens a client */
+    bool json;          /* one object in place of the table, no talk */
 } demo_fed;
 
 sefl_status demo_fed_run(const demo_fed *d) SEFL_MUST_CHECK;

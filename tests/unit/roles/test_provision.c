@@ -20,12 +20,9 @@ static provision_config small(const char *folder, settings *s)
     settings_init(s, task_schema);
     CHECK_OK(settings_set(s, "model.embed=16", "--set"));
     CHECK_OK(settings_set(s, "model.hidden=16", "--set"));
-    return (provision_config){ .folder = folder_path(folder),
-                               .clients = 3,
-                               .key_bits = 2048,
-                               .words = 200,
-                               .seed = 3,
-                               .task = s };
+    return (provision_config){
+        .folder = folder_path(folder), .clients = 3, .words = 200, .seed = 3, .task = s
+    };
 }
 
 static void read_pinned(pinned *p, const char *as, const char *csp)
@@ -74,16 +71,17 @@ static void every_party_accepts_it(void **state)
     assert_memory_equal(sign_key_pub(k), p.csp, sizeof p.csp);
     sign_key_free(k);
 
-    /* CSP's key opens with its lock and is the task's */
+    /* CSP's root opens with its lock; the task names no public key */
     sefl_buf lock = { 0 };
-    paillier_sec *sec = NULL;
+    uint8_t root[KEYFILE_ROOT_BYTES];
     buf_reset(&file);
     CHECK_OK(file_read(&file, folder_path("fed/csp/key.sealed"), KEYFILE_BYTES_MAX));
     CHECK_OK(file_read(&lock, folder_path("fed/csp/key.lock"), 1024));
-    CHECK_OK(keyfile_sec_read(&sec, buf_span(&file),
-                              &(sealed_lock){ SEALED_BY_KEY_FILE, buf_span(&lock) }, NULL));
-    assert_true(paillier_pub_equal(paillier_sec_pub(sec), t.pub));
-    paillier_sec_free(sec);
+    CHECK_OK(keyfile_root_read(root, buf_span(&file),
+                               &(sealed_lock){ SEALED_BY_KEY_FILE, buf_span(&lock) }));
+    assert_true(task_is_sealed(&t));
+    assert_null(t.pub);
+    assert_false(file_exists(folder_path("fed/public/key.pub")));
     buf_clear(&lock);
 
     /* words and initial model are those that the task names */
@@ -174,7 +172,7 @@ static void public_things_follow_the_seed(void **state)
     settings_clear(&s);
     static const char *const files[] = {
         "public/init.safetensors",          "public/vocab.txt", "public/valid.txt",
-        "clients/client-02/text/train.txt", "csp/key.lock",     "public/key.pub"
+        "clients/client-02/text/train.txt", "csp/key.lock",     "csp/key.sealed"
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         sefl_buf a = { 0 }, b = { 0 };
@@ -188,6 +186,39 @@ static void public_things_follow_the_seed(void **state)
         buf_clear(&a);
         buf_clear(&b);
     }
+}
+
+/* Scheme paillier: a key pair, whose public half is in the task. */
+static void a_paillier_pair(void **state)
+{
+    (void)state;
+    settings s;
+    provision_report r;
+    sefl_buf file = { 0 }, lock = { 0 };
+    paillier_sec *sec = NULL;
+    task t = { 0 };
+    pinned p;
+    provision_config c = small("pair", &s);
+    c.key_bits = 2048;
+    CHECK_STATUS(provision_make(&r, &c, NULL), SEFL_EINVAL); /* pad has no such key */
+    assert_non_null(strstr(sefl_last_error(), "paillier"));
+    CHECK_OK(settings_set(&s, "crypto.scheme=paillier", "--set"));
+    CHECK_OK(provision_make(&r, &c, NULL));
+    settings_clear(&s);
+    read_pinned(&p, "pair/public/aggregator.pub", "pair/public/csp.pub");
+    CHECK_OK(file_read(&file, folder_path("pair/public/task.signed"), 1 << 20));
+    CHECK_OK(task_open(&t, buf_span(&file), &p));
+    buf_reset(&file);
+    CHECK_OK(file_read(&file, folder_path("pair/csp/key.sealed"), KEYFILE_BYTES_MAX));
+    CHECK_OK(file_read(&lock, folder_path("pair/csp/key.lock"), 1024));
+    CHECK_OK(keyfile_sec_read(&sec, buf_span(&file),
+                              &(sealed_lock){ SEALED_BY_KEY_FILE, buf_span(&lock) }, NULL));
+    assert_false(task_is_sealed(&t));
+    assert_true(paillier_pub_equal(paillier_sec_pub(sec), t.pub));
+    assert_true(file_exists(folder_path("pair/public/key.pub")));
+    paillier_sec_free(sec);
+    task_clear(&t);
+    buf_clear(&file), buf_clear(&lock);
 }
 
 static bool stop_at(void *self, uint64_t done, uint64_t total)
@@ -273,9 +304,8 @@ static void text_that_is_given(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_party_accepts_it),
-        cmocka_unit_test(public_things_follow_the_seed),
-        cmocka_unit_test(a_failure_leaves_nothing),
+        cmocka_unit_test(every_party_accepts_it), cmocka_unit_test(public_things_follow_the_seed),
+        cmocka_unit_test(a_paillier_pair),        cmocka_unit_test(a_failure_leaves_nothing),
         cmocka_unit_test(text_that_is_given),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
