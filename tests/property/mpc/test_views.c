@@ -1,14 +1,14 @@
 /* Both servers' views by full enumeration on a small instance: exact counts, no floating point.
  *
- * Claim (docs/PRIVACY.md): whatever the aggregate y, the view of AS (v, own coins, z) and the view
- * of CSP with the release (n, own coins, w) are functions of y + N and of randomness that does not
- * depend on y; N has the same law in both: X * 2^t + (v - rounded v) - ..., a difference of two
- * uniforms added. In counts: with s the number that the claim calls sufficient,
- *   1. every view with the same s has the same count, for every y;
+ * Claim (docs/PRIVACY.md): whatever the aggregate y, the view of AS (its share x^A, the dither J, the reply
+ * m) for every mask v, also one that AS chooses, and the view of CSP with the release (x^C, n, J, own coins,
+ * w) are functions of y + N and of randomness that does not depend on y; N has the same law in both. In
+ * counts: with s the number that the claim calls sufficient,
+ *   1. every view with the same s has the same count, for every y (and v, for AS);
  *   2. the count of s given y is the count of s - y given 0.
- * The circuit is the real one (plain run), and so is the rounding: noise_round is run on coins that
- * are known, and what it makes of every (digit, coin) is what is enumerated. Jumps are left out
- * (they only shift X). */
+ * The noise is that of the real circuit (plain run), and so is the rounding: noise_round is run on coins
+ * that are known, and what it makes of every (digit, coin) is what is enumerated. Jumps are left out (they
+ * only shift X). The dither has all T bits that are cut. */
 #include "support/check.h"
 
 #include "mpc/circuits/sampler.h"
@@ -74,89 +74,148 @@ static void table(void)
     circuit *c;
     plain *p;
     assert_int_equal(sampler_random_bits(&tiny), R);
-    CHECK_OK(sampler_circuit(&c, &tiny, K));
+    CHECK_OK(sampler_offline(&c, &tiny));
     CHECK_OK(plain_new(&p, c));
-    for (unsigned n = 0; n < RING; n++)
-        for (unsigned r = 0; r < STRINGS; r++) {
-            uint64_t in[K + R][PLAIN_WORDS] = { { 0 } }, out[K][PLAIN_WORDS];
-            uint8_t bits[R];
-            unsigned z = 0;
-            for (unsigned i = 0; i < K; i++)
-                in[i][0] = n >> i & 1;
-            for (unsigned i = 0; i < R; i++)
-                in[K + i][0] = bits[i] = r >> i & 1;
-            plain_run(p, out, (const uint64_t(*)[PLAIN_WORDS])in);
-            for (unsigned i = 0; i < K; i++)
-                z |= (unsigned)(out[i][0] & 1) << i;
-            assert_int_equal(z, law_value_vartime(&tiny, K, n, bits));
-            if (n == 0)
-                x_of[r] = z;
-            assert_int_equal(z, (n + x_of[r]) % RING); /* z = n + X, X independent of n */
-        }
+    for (unsigned r = 0; r < STRINGS; r++) {
+        uint64_t in[R][PLAIN_WORDS] = { { 0 } }, out[K][PLAIN_WORDS] = { { 0 } };
+        uint8_t bits[R];
+        assert_true(c->outputs <= K);
+        for (unsigned i = 0; i < R; i++)
+            in[i][0] = bits[i] = r >> i & 1;
+        plain_run(p, out, (const uint64_t(*)[PLAIN_WORDS])in);
+        x_of[r] = 0;
+        for (unsigned i = 0; i < c->outputs; i++)
+            x_of[r] |= (unsigned)(out[i][0] & 1) << i;
+        assert_int_equal(x_of[r], law_value_vartime(&tiny, K, 0, bits));
+    }
     plain_free(p);
     circuit_free(c);
-}
-
-/* count[y][own coin][own number][seen], and what s is for each. */
-static unsigned seen_as[FINE][COINS][FINE][RING], seen_csp[FINE][COINS][FINE][RING];
-
-static void enumerate(void)
-{
-    table();
     rounding_table();
-    for (unsigned y = 0; y < FINE; y++)
-        for (unsigned v = 0; v < FINE; v++)
-            for (unsigned uc = 0; uc < COINS; uc++)
-                for (unsigned ua = 0; ua < COINS; ua++)
-                    for (unsigned r = 0; r < STRINGS; r++) {
-                        unsigned n = (y + v) % FINE;
-                        unsigned z = (rounded(n, uc) + x_of[r]) % RING;
-                        unsigned w = (z - rounded(v, ua)) % RING;
-                        seen_as[y][ua][v][z]++;
-                        seen_csp[y][uc][n][w]++;
-                    }
 }
 
-/* law[y][s] with s = 2^T seen + own mod 2^(K+T); own: -v at AS; n - 2^T n' at CSP. */
-static void check(unsigned (*seen)[COINS][FINE][RING], int csp, uint64_t law[FINE][FINE])
+/* law[y][s]: AS's view, mask v, counted over CSP's coins, X and x^A. s = 2^T (m + x^A) - v - J. With
+ * `dither` 0 J is always 0. False if a count is no function of s. */
+static bool law_of_as(uint64_t law[FINE][FINE], unsigned v, int dither)
 {
+    bool is_function = true;
+    memset(law, 0, FINE * sizeof law[0]);
+    for (unsigned y = 0; y < FINE; y++) {
+        static unsigned seen[COINS][RING][RING]; /* J, x^A, m */
+        unsigned of_s[FINE], js = dither ? COINS : 1;
+        memset(seen, 0, sizeof seen);
+        memset(of_s, 0xff, sizeof of_s);
+        for (unsigned j = 0; j < js; j++)
+            for (unsigned xa = 0; xa < RING; xa++)
+                for (unsigned u = 0; u < COINS; u++)
+                    for (unsigned r = 0; r < STRINGS; r++) {
+                        unsigned xc = (x_of[r] - xa) % RING;
+                        seen[j][xa][(rounded((y + v + j) % FINE, u) + xc) % RING]++;
+                    }
+        for (unsigned j = 0; j < js; j++)
+            for (unsigned xa = 0; xa < RING; xa++)
+                for (unsigned m = 0; m < RING; m++) {
+                    unsigned s = (COINS * (m + xa) - v - j) % FINE, n = seen[j][xa][m];
+                    is_function &= of_s[s] == ~0u || of_s[s] == n;
+                    of_s[s] = n;
+                    law[y][s] += n;
+                }
+    }
+    return is_function;
+}
+
+static void shifts_with_the_aggregate(uint64_t law[FINE][FINE])
+{
+    for (unsigned y = 0; y < FINE; y++)
+        for (unsigned s = 0; s < FINE; s++)
+            assert_int_equal(law[y][s], law[0][(s - y) % FINE]);
+}
+
+/* CSP's view: s = 2^T w + (n + J) - 2^T n'. */
+static void law_of_csp(uint64_t law[FINE][FINE])
+{
+    static unsigned seen[RING][COINS][COINS][FINE][RING]; /* x^C, J, u, n, w */
+    memset(law, 0, FINE * sizeof law[0]);
     for (unsigned y = 0; y < FINE; y++) {
         unsigned of_s[FINE];
+        memset(seen, 0, sizeof seen);
         memset(of_s, 0xff, sizeof of_s);
-        memset(law[y], 0, sizeof law[y]);
-        for (unsigned u = 0; u < COINS; u++)
-            for (unsigned own = 0; own < FINE; own++)
-                for (unsigned s8 = 0; s8 < RING; s8++) {
-                    unsigned s = csp ? (COINS * s8 + own - COINS * rounded(own, u)) % FINE
-                                     : (COINS * s8 - own) % FINE;
-                    unsigned count = seen[y][u][own][s8];
-                    if (of_s[s] == ~0u)
-                        of_s[s] = count;
-                    assert_int_equal(count, of_s[s]); /* 1 */
-                    law[y][s] += count;
-                }
-        for (unsigned s = 0; s < FINE; s++)
-            assert_int_equal(law[y][s], law[0][(s - y) % FINE]); /* 2 */
+        for (unsigned v = 0; v < FINE; v++)
+            for (unsigned j = 0; j < COINS; j++)
+                for (unsigned u = 0; u < COINS; u++)
+                    for (unsigned ua = 0; ua < COINS; ua++)
+                        for (unsigned r = 0; r < STRINGS; r++)
+                            for (unsigned xc = 0; xc < RING; xc++) {
+                                unsigned n = (y + v) % FINE, xa = (x_of[r] - xc) % RING;
+                                unsigned m = (rounded((n + j) % FINE, u) + xc) % RING;
+                                seen[xc][j][u][n][(m + xa - rounded((v + j) % FINE, ua)) % RING]++;
+                            }
+        for (unsigned xc = 0; xc < RING; xc++)
+            for (unsigned j = 0; j < COINS; j++)
+                for (unsigned u = 0; u < COINS; u++)
+                    for (unsigned n = 0; n < FINE; n++)
+                        for (unsigned w = 0; w < RING; w++) {
+                            unsigned at = (n + j) % FINE;
+                            unsigned s = (COINS * w + at - COINS * rounded(at, u)) % FINE;
+                            unsigned count = seen[xc][j][u][n][w];
+                            assert_true(of_s[s] == ~0u || of_s[s] == count);
+                            of_s[s] = count;
+                            law[y][s] += count;
+                        }
     }
 }
 
 static void views_depend_on_the_noisy_aggregate_only(void **state)
 {
     (void)state;
-    static uint64_t as[FINE][FINE], csp[FINE][FINE];
-    uint64_t total = 0;
-    enumerate();
-    check(seen_as, 0, as);
-    check(seen_csp, 1, csp);
+    static uint64_t as[FINE][FINE], first[FINE][FINE], csp[FINE][FINE];
+    uint64_t total[2] = { 0, 0 };
+    table();
+    for (unsigned v = 0; v < FINE; v++) { /* AS chooses its mask, so the place of the sum */
+        assert_true(law_of_as(as, v, 1));
+        shifts_with_the_aggregate(as);
+        if (v == 0)
+            memcpy(first, as, sizeof as);
+        assert_memory_equal(as, first, sizeof as); /* whatever it chose: the same law */
+    }
+    law_of_csp(csp);
+    shifts_with_the_aggregate(csp);
     for (unsigned s = 0; s < FINE; s++)
-        total += as[0][s];
-    assert_int_equal(total, (uint64_t)FINE * COINS * COINS * STRINGS);
+        total[0] += first[0][s], total[1] += csp[0][s];
+    assert_int_equal(total[0], (uint64_t)COINS * RING * COINS * STRINGS);
     /* the same noise against both: X * 2^T and a difference of two uniforms, up to the reflection
      * of that (symmetric) difference by one fine step */
-    uint64_t var[2] = { 0, 0 };
-    for (unsigned s = 0; s < FINE; s++)
-        var[0] += as[0][s] * as[0][s], var[1] += csp[0][s] * csp[0][s];
+    uint64_t scale = total[1] / total[0], var[2] = { 0, 0 };
+    assert_int_equal(total[1] % total[0], 0);
+    for (unsigned s = 0; s < FINE; s++) {
+        var[0] += first[0][s] * scale * first[0][s] * scale;
+        var[1] += csp[0][s] * csp[0][s];
+    }
     assert_int_equal(var[0], var[1]);
+}
+
+/* Without the dither a mask that AS chooses picks the law: on the lattice there is no rounding noise. With
+ * a uniform mask, the mean over v, it is the law above: that is what an honest AS had. */
+static void a_chosen_place_would_show_without_dither(void **state)
+{
+    (void)state;
+    static uint64_t law[FINE][FINE], at0[FINE][FINE], mean[FINE][FINE], with[FINE][FINE];
+    unsigned differ = 0;
+    table();
+    memset(mean, 0, sizeof mean);
+    for (unsigned v = 0; v < FINE; v++) {
+        law_of_as(law, v, 0);
+        if (v == 0)
+            memcpy(at0, law, sizeof law);
+        differ += memcmp(at0[0], law[0], sizeof law[0]) != 0;
+        for (unsigned y = 0; y < FINE; y++)
+            for (unsigned s = 0; s < FINE; s++)
+                mean[y][s] += law[y][s];
+    }
+    assert_true(differ >= FINE - FINE / COINS);
+    assert_true(law_of_as(with, 0, 1));
+    for (unsigned y = 0; y < FINE; y++)
+        for (unsigned s = 0; s < FINE; s++)
+            assert_int_equal(mean[y][s], with[y][s] * (FINE / COINS));
 }
 
 /* The test can fail: without coins at AS (rounding down) CSP's view is no function of y + N. */
@@ -186,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_depend_on_the_noisy_aggregate_only),
+        cmocka_unit_test(a_chosen_place_would_show_without_dither),
         cmocka_unit_test(rounding_without_coins_would_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
