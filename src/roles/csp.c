@@ -253,6 +253,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(csp_new(&r->csp, &(csp_config){ .task = &r->task,
                                              .envelope = buf_span(&r->envelope),
                                              .sec = o->sec,
+                                             .root = o->root,
                                              .key = r->key,
                                              .journal = &r->table,
                                              .coins = &r->coins,

@@ -11,7 +11,7 @@ const setting_def csp_schema[] = {
     { "ca", SETTING_PATH, "",
       .help = "folder of 'sefl ca new': its trust list says who gets in; empty: tls.peers does" },
     { "sign_key", SETTING_PATH, NULL, .help = "this server's signing key" },
-    { "key", SETTING_PATH, NULL, .help = "the sealed secret key" },
+    { "key", SETTING_PATH, NULL, .help = "the sealed file of 'sefl key new'" },
     { "key_lock", SETTING_PATH, "", .help = "the key file that opens it" },
     { "passphrase_file", SETTING_PATH, "",
       .help = "a file with the passphrase that opens it; neither: asks on the terminal" },

@@ -346,8 +346,8 @@ sefl_status journal_csp_key(journal_csp *jc, const task *t)
         snprintf(other + 2 * i, 3, "%02x", b.p[i]);
     SEFL_CHECK(b.n == sizeof t->id && memcmp(b.p, t->id, sizeof t->id) == 0, SEFL_ESTATE,
                "the secret key %.16s... has served task %s, and a key serves one task: make a new "
-               "one ('sefl key new'), name its public half in the new task ('sefl task new --key') "
-               "and have both servers sign that",
+               "one ('sefl key new --scheme paillier'), name its public half in the new task "
+               "('sefl task new --key') and have both servers sign that",
                name + 4, other);
 done:
     buf_clear(&b);

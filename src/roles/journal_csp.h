@@ -38,7 +38,8 @@ sefl_status journal_csp_new(journal_csp **out, journal *j, account *a,
                             const sefl_coins *coins) SEFL_MUST_CHECK;
 void journal_csp_free(journal_csp *jc);
 
-/* A secret key serves one task. The first task that comes with a key is remembered for as long as the
+/* A Paillier key serves one task; a sealed task needs no such rule, since CSP makes a key for each round
+ * and wipes it (nothing is done then). The first task that comes with a key is remembered for as long as the
  * folder exists; SEFL_ESTATE for another one: AS could add an upload of the old task to a sum of the new
  * one and get a second noisy view of it, and one stolen key would open both. */
 sefl_status journal_csp_key(journal_csp *jc, const task *t) SEFL_MUST_CHECK;

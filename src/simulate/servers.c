@@ -318,6 +318,7 @@ sefl_status servers_new(servers **out, const servers_config *c)
     SEFL_TRY(csp_new(&v->csp, &(csp_config){ .task = &s->task,
                                              .envelope = buf_span(&s->envelope),
                                              .sec = s->sec,
+                                             .root = task_is_sealed(&s->task) ? s->root : NULL,
                                              .key = s->csp_key,
                                              .journal = &v->csp_journal,
                                              .coins = &v->csp_coins,
