@@ -72,6 +72,7 @@ static sefl_status of_no(unsigned code, uint32_t question)
     case LINK_NO_FEW:
     case LINK_NO_LEDGER:
     case LINK_NO_CHECKS:
+    case LINK_NO_PAIR:
     case LINK_NO_MEMBERS: /* until CSP's operator has agreed to the others */
         break;
     }

@@ -26,6 +26,7 @@
 
 #include "base/coins.h"
 #include "base/log.h"
+#include "mpc/noise/pool.h"
 #include "protocol/csp.h"
 #include "protocol/link.h"
 
@@ -42,6 +43,11 @@ typedef struct as_link_config {
     sefl_log *log;
     const char *store_dir;   /* of the offline material (noise/store.h); NULL: in memory */
     const sefl_clock *clock; /* monotonic, for as_times; NULL: no times */
+    /* Joint noise: where the shares of an opening come from. shares_wait returns when the pool has so many
+     * that nobody has picked; SEFL_ECLOSED, SEFL_ETIMEOUT: it will not. NULL: what is not there is missing. */
+    shares_pool *shares;
+    sefl_status (*shares_wait)(void *ctx, uint64_t count);
+    void *shares_ctx;
 } as_link_config;
 
 typedef struct as_link as_link;

@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/coins.h"
 #include "base/log.h"
+#include "mpc/noise/pool.h"
 #include "protocol/counted.h"
 #include "protocol/enrol.h"
 #include "protocol/link.h"
@@ -153,6 +154,7 @@ typedef struct csp_config {
     sefl_status (*vouch)(void *ctx, const voucher *v);
     /* Is this client one still? Asked for every head in EARLY and SET. */
     bool (*member)(void *ctx, const uint8_t client[32]);
+    shares_pool *shares; /* joint noise; filled by the role's lanes */
     /* A stream has said hello, and `pair` binds its lanes to it. On the thread of csp_serve. May be
      * NULL. */
     void (*paired)(void *ctx, const uint8_t pair[LINK_PAIR]);

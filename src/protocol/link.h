@@ -126,7 +126,8 @@ enum { LINK_KINDS = LINK_FILL - LINK_HELLO + 1 };
     X(MEMBERS, 13, "more clients than this server has approved")                  \
     X(KEY, 14, "the key of this round is gone")                                   \
     X(SLICE, 15, "these noise shares are not here")                               \
-    X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")
+    X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")  \
+    X(PAIR, 17, "this lane belongs to another stream")
 
 typedef enum link_no {
 #define LINK_NO_ENUM(name, value, text) LINK_NO_##name = value,
