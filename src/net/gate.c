@@ -150,6 +150,11 @@ bool gate_member(const gate *g, x509_peer *p)
     return true;
 }
 
+void gate_shown(const gate *g, x509_peer *p, sefl_span pem, const char *role)
+{
+    x509_check_pem(p, pem, NULL, &(x509_want){ .role = role, .gate = g });
+}
+
 bool gate_still(const gate *g, x509_peer *p)
 {
     if (p->until < (int64_t)time(NULL)) {

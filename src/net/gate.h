@@ -22,6 +22,10 @@ gate *gate_hold(const gate *g); /* NULL is fine */
 void gate_free(gate *g);
 const trust *gate_list(const gate *g);
 
+/* Judges certificates (PEM, the peer's own first) as if a client of ours had dialled with them and this role;
+ * p has the verdict, X509_OK if they pass. Nothing says that the peer has the key. */
+void gate_shown(const gate *g, x509_peer *p, sefl_span pem, const char *role);
+
 /* A peer that was let in before: is it still? Looks at issuer, list and date, not at the chain again.
  * A peer whose issuer no gate judged (we dialled it) is looked up by its key alone. False: p has the
  * verdict. */

@@ -37,6 +37,9 @@ void x509_check_session(x509_peer *p, gnutls_session_t s, gnutls_x509_trust_list
 /* The same for DER certificates, leaf first. */
 void x509_check_chain(x509_peer *p, const gnutls_datum_t *der, unsigned n,
                       gnutls_x509_trust_list_t cas, const x509_want *want);
+/* The same for a PEM text. */
+void x509_check_pem(x509_peer *p, sefl_span pem, gnutls_x509_trust_list_t cas,
+                    const x509_want *want);
 /* Name, role and fingerprint of a certificate, as a peer of verdict X509_OK. */
 sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt) SEFL_MUST_CHECK;
 

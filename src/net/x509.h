@@ -84,6 +84,17 @@ sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem) SEFL_MUST_CHECK;
 /* SEFL_EAUTH unless this CA issued this certificate, and both are in time. */
 sefl_status x509_issued_by(sefl_span cert_pem, sefl_span ca_pem) SEFL_MUST_CHECK;
 
+/* The public key (SubjectPublicKeyInfo, DER) of the first certificate in a PEM text, appended: its SHA-256
+ * is the fingerprint. */
+sefl_status x509_spki_read(sefl_buf *out, sefl_span pem) SEFL_MUST_CHECK;
+
+/* A certificate's private key, of whatever kind, signs these bytes; the signature is appended. ECDSA and RSA
+ * (PKCS #1 v1.5; PSS for a key that is for PSS alone) with SHA-256, Ed25519, Ed448. Keys that are not taken
+ * of a peer are not used: SEFL_EAUTH. */
+sefl_status x509_sign(sefl_buf *sig, const char *key_path, sefl_span bytes) SEFL_MUST_CHECK;
+/* SEFL_EAUTH unless this public key signed them so, and is none that is weak or too dear. */
+sefl_status x509_verify(sefl_span spki, sefl_span bytes, sefl_span sig) SEFL_MUST_CHECK;
+
 typedef enum x509_verdict_code {
     X509_OK,
     X509_NONE,

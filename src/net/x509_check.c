@@ -447,6 +447,29 @@ done:
         gnutls_x509_crt_deinit(crt[i]);
 }
 
+void x509_check_pem(x509_peer *p, sefl_span pem, gnutls_x509_trust_list_t cas,
+                    const x509_want *want)
+{
+    gnutls_x509_crt_t crt[X509_CHAIN_MAX];
+    unsigned n = X509_CHAIN_MAX;
+    memset(p, 0, sizeof *p);
+    if (pem.n == 0) {
+        x509_judge(p, X509_NONE, "no certificate shown");
+        return;
+    }
+    int rc = gnutls_x509_crt_list_import(crt, &n, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM,
+                                         GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED);
+    if (rc <= 0) {
+        x509_judge(p, X509_MALFORMED, "certificate: %s",
+                   rc < 0 ? gnutls_strerror(rc) : "none in this text");
+        return;
+    }
+    p->code = X509_MALFORMED;
+    check_imported(p, crt, (unsigned)rc, cas, want);
+    for (int i = 0; i < rc; i++)
+        gnutls_x509_crt_deinit(crt[i]);
+}
+
 void x509_check_session(x509_peer *p, gnutls_session_t s, gnutls_x509_trust_list_t cas,
                         const x509_want *want)
 {

@@ -1,6 +1,7 @@
 /* Any bytes as a request for a certificate, as DER or, with a "-----BEGIN" in them, as PEM, and then as a
- * certificate to describe (and of some inputs everything: fuzz/some.h). What is taken is signed by its key; what stands in a certificate ends and is printable. */
+ * certificate to describe or to judge; as a public key that has signed (and of some inputs everything: fuzz/some.h). What is taken is signed by its key; what stands in a certificate ends and is printable. */
 #include "fuzz/some.h"
+#include "net/gate.h"
 #include "net/x509.h"
 
 #include <stdlib.h>
@@ -29,9 +30,21 @@ static bool begins(const uint8_t *p, size_t n)
     return false;
 }
 
+/* A gate that trusts nobody. */
+static gate *nobody(void)
+{
+    static gate *g;
+    trust *t = NULL;
+    if (!g) {
+        MUST(trust_new(&t) == SEFL_OK && gate_new(&g, t) == SEFL_OK);
+        trust_free(t);
+    }
+    return g;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t key[32], again[32];
+    uint8_t key[32] = { 0 }, again[32];
     sefl_buf der = { 0 }, pem = { 0 };
     x509_info info;
     sefl_span in = span_of(data, size);
@@ -52,10 +65,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_text(info.role, sizeof info.role);
         (void)!x509_issued_by(in, in);
         buf_reset(&pem);
+        if (x509_spki_read(&pem, in) == SEFL_OK)
+            MUST(x509_verify(buf_span(&pem), in, span_of(key, sizeof key)) != SEFL_OK);
+        buf_reset(&pem);
         if (x509_hosts_read(&pem, in) == SEFL_OK) {
             MUST(wr_u8(&pem, 0) == SEFL_OK);
             check_text((const char *)pem.p, pem.n);
         }
+    }
+    if (all || !pem_text)
+        MUST(x509_verify(in, span_of(data, size / 2), span_of(data, size)) != SEFL_OK);
+    if (all || pem_text) {
+        x509_peer p;
+        gate_shown(nobody(), &p, in, "client");
+        MUST(p.code != X509_OK);
+        check_text(p.name, sizeof p.name);
+        check_text(p.why, sizeof p.why);
     }
     buf_clear(&der);
     buf_clear(&pem);
