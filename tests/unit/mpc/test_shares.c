@@ -1,112 +1,12 @@
 /* Noise in shares: the two sides' numbers add up to the sampler's law, each alone is uniform; a message
  * of AS that was changed ends the session at CSP, one of CSP's never makes AS say anything. */
-#include "support/check.h"
+#include "unit/mpc/shares_pair.h"
 
 #include "base/ct.h"
 #include "mpc/garble/garble.h"
-#include "mpc/noise/shares.h"
 #include "mpc/plain/law.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* A channel that changes one bit of the nth message that passes. */
-typedef struct spoiler {
-    channel inner;
-    size_t nth, at, seen;
-} spoiler;
-
-static sefl_status spoil_send(void *self, const void *p, size_t n)
-{
-    spoiler *s = self;
-    sefl_status st;
-    uint8_t *copy = malloc(n + 1);
-    memcpy(copy, p, n);
-    if (n != MSG_HEADER && ++s->seen == s->nth)
-        copy[s->at % n] ^= 1;
-    st = channel_send(&s->inner, copy, n);
-    free(copy);
-    return st;
-}
-
-static sefl_status spoil_recv(void *self, void *p, size_t n)
-{
-    return channel_recv(&((spoiler *)self)->inner, p, n);
-}
-
-static sefl_status spoil_flush(void *self)
-{
-    return channel_flush(&((spoiler *)self)->inner);
-}
-
-static const channel_ops spoil_ops = { spoil_send, spoil_recv, spoil_flush };
-
-typedef struct side {
-    shares_params p;
-    spoiler wire;
-    channel ch;
-    seeded gen;
-    sefl_rng rng;
-    uint64_t *x;
-    shares_result r;
-    sefl_status st;
-    bool garbles;
-} side;
-
-static void *run_side(void *arg)
-{
-    side *s = arg;
-    s->st = s->garbles ? shares_garble(&s->r, s->x, &s->ch, &s->p, &s->rng)
-                       : shares_evaluate(&s->r, s->x, &s->ch, &s->p, &s->rng);
-    channel_pair_close(&s->wire.inner);
-    return NULL;
-}
-
-typedef struct two {
-    side csp, as;
-} two;
-
-static void two_run(two *t, const shares_params *p, uint64_t seed)
-{
-    pthread_t thread;
-    side *sides[2] = { &t->csp, &t->as };
-    CHECK_OK(channel_pair_new(&t->csp.wire.inner, &t->as.wire.inner, 20000));
-    for (int i = 0; i < 2; i++) {
-        side *s = sides[i];
-        s->p = *p;
-        s->garbles = i == 0;
-        s->ch = (channel){ .ops = &spoil_ops, .self = &s->wire };
-        seeded_init(&s->gen, seed, i == 0 ? "csp" : "as");
-        s->rng = seeded_rng(&s->gen);
-        s->x = calloc(p->count, sizeof *s->x);
-    }
-    assert_int_equal(pthread_create(&thread, NULL, run_side, &t->csp), 0);
-    run_side(&t->as);
-    pthread_join(thread, NULL);
-}
-
-static void two_clear(two *t)
-{
-    free(t->csp.x);
-    free(t->as.x);
-}
-
-static double chi_square(const double *got, const double *want, size_t n, double *df)
-{
-    double chi = 0, g = 0, w = 0;
-    *df = -1;
-    for (size_t i = 0; i < n; i++) { /* classes of at least ten */
-        g += got[i], w += want[i];
-        if (w >= 10) {
-            chi += (g - w) * (g - w) / w;
-            *df += 1;
-            g = w = 0;
-        }
-    }
-    return chi;
-}
 
 static void law(void **state)
 {
