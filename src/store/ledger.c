@@ -516,11 +516,61 @@ sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms, uint64
     return consider(l, terms, round, &at, &already);
 }
 
+/* The records of one charge, before they are written. */
+typedef struct charge {
+    sefl_buf bytes, task_body, body; /* task_body: empty unless the task is new */
+    uint8_t task_hash[LEDGER_HASH_BYTES], hash[LEDGER_HASH_BYTES];
+} charge;
+
+static void charge_clear(charge *c)
+{
+    buf_clear(&c->bytes);
+    buf_clear(&c->task_body);
+    buf_clear(&c->body);
+}
+
+static sefl_status charge_make(charge *c, const ledger *l, const ledger_terms *terms,
+                               uint64_t round, size_t at)
+{
+    sefl_status st = SEFL_OK;
+    last_hash(l, c->hash);
+    if (at == l->n_tasks) {
+        SEFL_TRY(wr_u8(&c->task_body, REC_TASK));
+        SEFL_TRY(ledger_terms_write(&c->task_body, terms));
+        SEFL_TRY(put_record(&c->bytes, c->hash, buf_span(&c->task_body)));
+        memcpy(c->task_hash, c->hash, sizeof c->hash);
+    }
+    SEFL_TRY(wr_u8(&c->body, REC_CHARGE));
+    SEFL_TRY(wr_varint(&c->body, at));
+    SEFL_TRY(wr_varint(&c->body, round));
+    SEFL_TRY(put_record(&c->bytes, c->hash, buf_span(&c->body)));
+done:
+    return st;
+}
+
+sefl_status ledger_head_after(const ledger *l, const ledger_terms *terms, uint64_t round,
+                              ledger_head *out)
+{
+    sefl_status st = SEFL_OK;
+    charge c = { 0 };
+    size_t at;
+    bool before;
+    ledger_get_head(l, out);
+    SEFL_TRY(consider(l, terms, round, &at, &before));
+    if (before)
+        goto done;
+    SEFL_TRY(charge_make(&c, l, terms, round, at));
+    out->records += 1 + (c.task_body.n > 0);
+    memcpy(out->hash, c.hash, sizeof out->hash);
+done:
+    charge_clear(&c);
+    return st;
+}
+
 sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round, bool *already)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf bytes = { 0 }, task_body = { 0 }, body = { 0 };
-    uint8_t prev[LEDGER_HASH_BYTES], task_hash[LEDGER_HASH_BYTES];
+    charge c = { 0 };
     size_t at;
     bool before;
     st = consider(l, terms, round, &at, &before);
@@ -528,31 +578,17 @@ sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round, 
         *already = st == SEFL_OK && before;
     if (st != SEFL_OK || before)
         goto done;
-    bool is_new = at == l->n_tasks;
-
-    last_hash(l, prev);
-    if (is_new) {
-        SEFL_TRY(wr_u8(&task_body, REC_TASK));
-        SEFL_TRY(ledger_terms_write(&task_body, terms));
-        SEFL_TRY(put_record(&bytes, prev, buf_span(&task_body)));
-        memcpy(task_hash, prev, sizeof prev);
-    }
-    SEFL_TRY(wr_u8(&body, REC_CHARGE));
-    SEFL_TRY(wr_varint(&body, at));
-    SEFL_TRY(wr_varint(&body, round));
-    SEFL_TRY(put_record(&bytes, prev, buf_span(&body)));
-    SEFL_TRY(append(l, buf_span(&bytes)));
+    SEFL_TRY(charge_make(&c, l, terms, round, at));
+    SEFL_TRY(append(l, buf_span(&c.bytes)));
 
     /* durable; if memory runs out now, the file knows more than we: open again */
     l->broken = true;
-    if (is_new)
-        SEFL_TRY(apply(l, buf_span(&task_body), task_hash));
-    SEFL_TRY(apply(l, buf_span(&body), prev));
+    if (c.task_body.n > 0)
+        SEFL_TRY(apply(l, buf_span(&c.task_body), c.task_hash));
+    SEFL_TRY(apply(l, buf_span(&c.body), c.hash));
     l->broken = false;
 done:
-    buf_clear(&bytes);
-    buf_clear(&task_body);
-    buf_clear(&body);
+    charge_clear(&c);
     return st;
 }
 

@@ -133,6 +133,11 @@ sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
 sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
                               uint64_t round) SEFL_MUST_CHECK;
 
+/* The head that a charge of this round would lead to; the present one if it is charged already. The
+ * same refusals; writes nothing. A server compares it with its peer's before it charges. */
+sefl_status ledger_head_after(const ledger *l, const ledger_terms *terms, uint64_t round,
+                              ledger_head *out) SEFL_MUST_CHECK;
+
 /* Would the total stay within epsilon_max? The budget gate alone, for a limit of somebody else than
  * the task: a client's owner. SEFL_EBUDGET with the numbers if not; SEFL_OK for a round that is charged
  * already, and for terms without a claim. Writes nothing. */

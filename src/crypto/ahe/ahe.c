@@ -35,6 +35,7 @@ typedef struct sum_box {
     ahe_sum *in;
     uint64_t *have; /* bit u: unit u of the body that is being added is in */
     size_t have_units;
+    size_t taken; /* units of the body that is being taken off, from 0; 0: none is */
     uint32_t clients;
     bool closed, broken;
 } sum_box;
@@ -242,6 +243,9 @@ static sefl_status check_open(const sum_box *s)
 
 static sefl_status check_whole(const sum_box *s)
 {
+    if (s->taken > 0)
+        return sefl_fail(SEFL_ESTATE, "an update is taken off up to unit %zu of %zu", s->taken,
+                         s->p->units);
     if (s->have_units == s->p->units)
         return SEFL_OK;
     return sefl_fail(SEFL_ESTATE, "update %u of the sum has %zu of its %zu units", s->clients,
@@ -318,6 +322,29 @@ done:
     return st;
 }
 
+sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *sum, size_t first, const uint8_t *bytes,
+                         size_t units, pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    sum_box *s = (sum_box *)sum;
+    SEFL_CHECK(p->scheme->sum_take_units, SEFL_EUNSUPPORTED,
+               "%s: an update cannot be taken off a sum again", p->scheme->name);
+    SEFL_CHECK(!s->broken, SEFL_ESTATE, "this sum failed half-way through an update: start anew");
+    SEFL_CHECK(s->have_units == p->units && s->clients > 0, SEFL_ESTATE,
+               "no whole update is in the sum");
+    SEFL_TRY(check_units(p, first, units));
+    SEFL_CHECK(first == s->taken, SEFL_ESTATE, "unit %zu is taken off, the next one is %zu", first,
+               s->taken);
+    s->broken = true;
+    SEFL_TRY(p->scheme->sum_take_units(s->in, first, bytes, units, threads));
+    s->broken = false;
+    s->taken += units;
+    if (s->taken == p->units)
+        s->taken = 0, s->clients--;
+done:
+    return st;
+}
+
 sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *sum)
 {
     sefl_status st = SEFL_OK;
@@ -333,8 +360,10 @@ done:
 
 static sefl_status check_closed(const sum_box *s)
 {
+    if (s->broken || s->clients == 0)
+        return sefl_fail(SEFL_ESTATE, "no update is in the sum, or half of one");
     if (s->closed)
-        return SEFL_OK;
+        return check_whole(s);
     return sefl_fail(SEFL_ESTATE, "the sum is still open: it is masked once its set is fixed");
 }
 
@@ -412,6 +441,20 @@ sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *dec, const ahe_seed *seeds
                "%u seeds are in this sum: %zu more could overflow", d->clients, n);
     SEFL_TRY(p->scheme->dec_add(d->in, seeds, n, threads));
     d->clients += (uint32_t)n;
+done:
+    return st;
+}
+
+sefl_status ahe_dec_take(const ahe_params *p, ahe_dec *dec, const ahe_seed *seeds, size_t n,
+                         pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    dec_box *d = (dec_box *)dec;
+    SEFL_CHECK(p->scheme->dec_take, SEFL_EINVAL, "%s: this scheme has no seeds", p->scheme->name);
+    SEFL_CHECK(!d->started, SEFL_ESTATE, "seeds after the first units of the sum");
+    SEFL_CHECK(n <= d->clients, SEFL_ERANGE, "%zu seeds to take off a sum of %u", n, d->clients);
+    SEFL_TRY(p->scheme->dec_take(d->in, seeds, n, threads));
+    d->clients -= (uint32_t)n;
 done:
     return st;
 }

@@ -97,6 +97,10 @@ struct ahe_scheme {
     sefl_status (*sum_add_head)(ahe_sum *s, const uint8_t *head);
     sefl_status (*sum_add_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                  pool *pool);
+    /* takes what sum_add_units added off again; the last units of a body take its client off: pad only,
+     * else NULL */
+    sefl_status (*sum_take_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
+                                  pool *pool);
     sefl_status (*sum_close)(ahe_sum *s);
     sefl_status (*sum_write_head)(ahe_sum *s, uint8_t *out);
     sefl_status (*sum_write_units)(ahe_sum *s, uint8_t *out, size_t first, size_t units,
@@ -106,7 +110,8 @@ struct ahe_scheme {
     sefl_status (*dec_new)(ahe_dec **out, const ahe_sec *sec, const ahe_params *p,
                            const uint8_t context[AHE_CONTEXT_BYTES]);
     sefl_status (*dec_head)(ahe_dec *d, const uint8_t *head, pool *pool);
-    sefl_status (*dec_add)(ahe_dec *d, const ahe_seed *seeds, size_t n, pool *pool); /* pad only */
+    sefl_status (*dec_add)(ahe_dec *d, const ahe_seed *seeds, size_t n, pool *pool);  /* pad only */
+    sefl_status (*dec_take)(ahe_dec *d, const ahe_seed *seeds, size_t n, pool *pool); /* pad only */
     sefl_status (*dec_units)(ahe_dec *d, uint8_t *plain, size_t first, const uint8_t *bytes,
                              size_t units, pool *pool, const sefl_progress *progress);
     void (*dec_free)(ahe_dec *d);
@@ -179,6 +184,11 @@ sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, con
  * instead of n times (with lwe it is larger than the caches). */
 sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *s, const uint8_t *const *bodies,
                                size_t n, pool *pool) SEFL_MUST_CHECK;
+/* Takes a whole body that is in the sum off again, open or closed, before it is written: its units in
+ * order, in any number of calls from unit 0 to the last. SEFL_EUNSUPPORTED where the scheme cannot
+ * (paillier). The caller answers for its being in the sum. */
+sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
+                         size_t units, pool *pool) SEFL_MUST_CHECK;
 /* Closes the set; checks the finished sum (gcd with N). */
 sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
 /* The masked sum. One seed for one closed set: the same seed on another set gives CSP the
@@ -199,6 +209,9 @@ sefl_status ahe_dec_head(const ahe_params *p, ahe_dec *d, const uint8_t *head,
  * before the first units. SEFL_ERANGE beyond the packing's largest number of clients. */
 sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
                         pool *pool) SEFL_MUST_CHECK;
+/* Takes seeds that were added off again, before the first units. */
+sefl_status ahe_dec_take(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
+                         pool *pool) SEFL_MUST_CHECK;
 sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *d, uint8_t *plain, size_t first,
                           const uint8_t *bytes, size_t units, pool *pool,
                           const sefl_progress *progress) SEFL_MUST_CHECK;

@@ -206,6 +206,7 @@ typedef struct sum_job {
     const prg *prg; /* the mask; or `seeds` pads */
     const ahe_seed *seed;
     size_t seeds, first;
+    bool take; /* off the sum, not onto it */
     const uint8_t *in;
     uint8_t *out;
 } sum_job;
@@ -241,12 +242,25 @@ done:
     return st;
 }
 
+/* v -= row */
+static void take_row(const lwe_bits *row, uint64_t *v, const uint8_t *bytes, uint64_t scratch[N])
+{
+    lwe_bits_unpack(row, scratch, bytes, N);
+    for (size_t k = 0; k < N; k++)
+        v[k] -= scratch[k];
+}
+
 static sefl_status add_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
     const sum_job *j = ctx;
-    (void)lane;
-    for (size_t i = begin; i < end; i++)
-        lwe_bits_add(&j->s->row, j->s->v + (j->first + i) * N, j->in + i * j->s->p->unit_bytes, N);
+    for (size_t i = begin; i < end; i++) {
+        uint64_t *v = j->s->v + (j->first + i) * N;
+        const uint8_t *bytes = j->in + i * j->s->p->unit_bytes;
+        if (j->take)
+            take_row(&j->s->row, v, bytes, j->work[lane].v);
+        else
+            lwe_bits_add(&j->s->row, v, bytes, N);
+    }
     return SEFL_OK;
 }
 
@@ -255,6 +269,20 @@ static sefl_status sum_add_units(ahe_sum *sum, size_t first, const uint8_t *byte
 {
     sum_job job = { .s = (pad_sum *)sum, .in = bytes, .first = first };
     return pool_run(threads, units, GRAIN_ADD, add_piece, &job, NULL);
+}
+
+static sefl_status sum_take_units(ahe_sum *sum, size_t first, const uint8_t *bytes, size_t units,
+                                  pool *threads)
+{
+    sefl_status st = SEFL_OK;
+    sum_job job = { .s = (pad_sum *)sum, .in = bytes, .first = first, .take = true };
+    SEFL_TRY(work_new(&job.work, threads));
+    st = pool_run(threads, units, GRAIN_ADD, add_piece, &job, NULL);
+    if (st == SEFL_OK && first + units == job.s->p->units)
+        job.s->clients--;
+done:
+    work_free(job.work, threads);
+    return st;
 }
 
 static sefl_status sum_close(ahe_sum *sum)
@@ -314,16 +342,19 @@ static sefl_status pad_piece(void *ctx, unsigned lane, size_t begin, size_t end)
     for (size_t u = begin; u < end; u++)
         for (size_t i = 0; i < j->seeds; i++) {
             prg_read(&j->prg[i], w->bytes, j->s->p->unit_bytes, j->seed[i].stream + u, 0);
-            lwe_bits_add(&j->s->row, j->s->v + u * N, w->bytes, N);
+            if (j->take)
+                take_row(&j->s->row, j->s->v + u * N, w->bytes, w->v);
+            else
+                lwe_bits_add(&j->s->row, j->s->v + u * N, w->bytes, N);
         }
     return SEFL_OK;
 }
 
-static sefl_status dec_add(ahe_dec *dec, const ahe_seed *seeds, size_t n, pool *threads)
+static sefl_status pads_in(ahe_dec *dec, const ahe_seed *seeds, size_t n, bool take, pool *threads)
 {
     sefl_status st = SEFL_OK;
     prg *pads = NULL;
-    sum_job job = { .s = (pad_sum *)dec };
+    sum_job job = { .s = (pad_sum *)dec, .take = take };
     SEFL_TRY(sefl_new(&pads, SEEDS_AT_ONCE, sizeof *pads));
     SEFL_TRY(work_new(&job.work, threads));
     job.prg = pads;
@@ -339,6 +370,16 @@ done:
     if (pads)
         sefl_free_secret(pads, SEEDS_AT_ONCE * sizeof *pads);
     return st;
+}
+
+static sefl_status dec_add(ahe_dec *dec, const ahe_seed *seeds, size_t n, pool *threads)
+{
+    return pads_in(dec, seeds, n, false, threads);
+}
+
+static sefl_status dec_take(ahe_dec *dec, const ahe_seed *seeds, size_t n, pool *threads)
+{
+    return pads_in(dec, seeds, n, true, threads);
 }
 
 static sefl_status decrypt_piece(void *ctx, unsigned lane, size_t begin, size_t end)
@@ -395,11 +436,13 @@ const ahe_scheme ahe_pad = {
     .sum_check_units = sum_check_units,
     .sum_add_head = sum_add_head,
     .sum_add_units = sum_add_units,
+    .sum_take_units = sum_take_units,
     .sum_close = sum_close,
     .sum_write_units = sum_write_units,
     .sum_free = sum_free,
     .dec_new = dec_new,
     .dec_add = dec_add,
+    .dec_take = dec_take,
     .dec_units = dec_units,
     .dec_free = dec_free,
     .mask_units = mask_units,

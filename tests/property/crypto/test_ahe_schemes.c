@@ -151,6 +151,102 @@ static void test_sums(void **state)
     sum_is_exact(PACK_PAILLIER, "4", 1);
 }
 
+/* What was added and taken off again leaves no trace: sums of rows at AS, of pads at CSP, with any
+ * subset, open or closed, one thread or two. */
+static void take_leaves_no_trace(unsigned threads, bool closed)
+{
+    enum { ALL = CLIENTS };
+    uint8_t context[AHE_CONTEXT_BYTES] = { 3 }, mask[AHE_SEED_BYTES] = { 5 };
+    uint8_t *body[ALL], *out[2], *plain[2];
+    ahe_seed seeds[ALL];
+    ahe_params p;
+    ahe_enc *enc = NULL;
+    pool *workers = NULL;
+    int64_t v[VALUES];
+    params(&p, PACK_PAD, "1");
+    CHECK_OK(pool_new(&workers, threads));
+    CHECK_OK(ahe_enc_new(&enc, NULL, &p, NULL, NULL));
+    for (int c = 0; c < ALL; c++) {
+        ahe_upload *up = NULL;
+        draw(&p, v);
+        context[1] = (uint8_t)c;
+        CHECK_OK(sefl_new(&body[c], p.units, p.unit_bytes));
+        CHECK_OK(ahe_upload_new(&up, &p, enc, context, &rng));
+        ahe_upload_seed(&p, up, &seeds[c]);
+        CHECK_OK(ahe_upload_units(&p, up, body[c], v, p.units, NULL, NULL));
+        ahe_upload_free(&p, up);
+    }
+    for (unsigned keep = 1; keep < 1u << ALL; keep++) {
+        for (int with = 0; with < 2; with++) { /* 1: all are added, some taken off */
+            ahe_sum *sum = NULL;
+            ahe_dec *dec = NULL;
+            CHECK_OK(sefl_new(&out[with], p.units, p.sum_unit_bytes));
+            CHECK_OK(sefl_new(&plain[with], p.units, p.plain_bytes));
+            CHECK_OK(ahe_sum_new(&sum, &p, NULL));
+            CHECK_OK(ahe_dec_new(&dec, &p, NULL, context));
+            for (int c = 0; c < ALL; c++)
+                if (with || keep >> c & 1) {
+                    CHECK_OK(ahe_sum_add_head(&p, sum, body[c]));
+                    CHECK_OK(ahe_sum_add_units(&p, sum, 0, body[c], p.units, workers));
+                    CHECK_OK(ahe_dec_add(&p, dec, &seeds[c], 1, workers));
+                }
+            if (closed)
+                CHECK_OK(ahe_sum_close(&p, sum));
+            for (int c = 0; c < ALL && with; c++)
+                if (!(keep >> c & 1)) {
+                    CHECK_STATUS(ahe_sum_take(&p, sum, 1, body[c], 1, workers), SEFL_ESTATE);
+                    CHECK_OK(ahe_sum_take(&p, sum, 0, body[c], 1, workers));
+                    CHECK_STATUS(closed ? ahe_sum_write_units(&p, sum, out[1], 0, 1, mask, NULL)
+                                        : ahe_sum_add_head(&p, sum, body[c]),
+                                 SEFL_ESTATE); /* half of it is still in */
+                    if (p.units > 1)
+                        CHECK_OK(
+                            ahe_sum_take(&p, sum, 1, body[c] + p.unit_bytes, p.units - 1, workers));
+                    CHECK_OK(ahe_dec_take(&p, dec, &seeds[c], 1, workers));
+                }
+            if (!closed)
+                CHECK_OK(ahe_sum_close(&p, sum));
+            CHECK_OK(ahe_sum_write_units(&p, sum, out[with], 0, p.units, mask, workers));
+            CHECK_OK(ahe_dec_units(&p, dec, plain[with], 0, out[with], p.units, workers, NULL));
+            CHECK_STATUS(ahe_dec_take(&p, dec, seeds, 1, workers), SEFL_ESTATE);
+            ahe_sum_free(&p, sum);
+            ahe_dec_free(&p, dec);
+        }
+        assert_memory_equal(out[0], out[1], p.units * p.sum_unit_bytes);
+        assert_memory_equal(plain[0], plain[1], p.units * p.plain_bytes);
+        for (int i = 0; i < 2; i++)
+            sefl_free(out[i]), sefl_free(plain[i]);
+    }
+    for (int c = 0; c < ALL; c++)
+        sefl_free(body[c]);
+    ahe_enc_free(&p, enc);
+    pool_free(workers);
+}
+
+static void test_take(void **state)
+{
+    ahe_params p;
+    ahe_sum *sum = NULL;
+    ahe_dec *dec = NULL;
+    uint8_t byte = 0, context[AHE_CONTEXT_BYTES] = { 0 };
+    ahe_seed seed = { 0 };
+    (void)state;
+    for (unsigned threads = 1; threads <= 2; threads++)
+        for (int closed = 0; closed < 2; closed++)
+            take_leaves_no_trace(threads, closed);
+    params(&p, PACK_PAD, "1");
+    CHECK_OK(ahe_sum_new(&sum, &p, NULL));
+    CHECK_STATUS(ahe_sum_take(&p, sum, 0, &byte, 1, NULL), SEFL_ESTATE); /* nothing is in it */
+    ahe_sum_free(&p, sum);
+    CHECK_OK(ahe_dec_new(&dec, &p, NULL, context));
+    CHECK_STATUS(ahe_dec_take(&p, dec, &seed, 1, NULL), SEFL_ERANGE);
+    ahe_dec_free(&p, dec);
+    params(&p, PACK_PAILLIER, "1");
+    CHECK_OK(ahe_sum_new(&sum, &p, paillier_sec_pub(sec)));
+    CHECK_STATUS(ahe_sum_take(&p, sum, 0, &byte, 1, NULL), SEFL_EUNSUPPORTED);
+    ahe_sum_free(&p, sum);
+}
+
 static void test_find(void **state)
 {
     const ahe_scheme *s = &ahe_lwe;
@@ -190,6 +286,6 @@ static void test_packs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_find), cmocka_unit_test(test_sums),
-                                        cmocka_unit_test(test_packs) };
+                                        cmocka_unit_test(test_take), cmocka_unit_test(test_packs) };
     return cmocka_run_group_tests(tests, make, unmake);
 }

@@ -60,6 +60,22 @@ static long size_now(void)
     return stat(path, &sb) == 0 ? (long)sb.st_size : -1;
 }
 
+/* Charges, and checks that the head was known before, and nothing written to know it. */
+static void charge_as_foretold(ledger *l, const ledger_terms *t, uint64_t round, uint64_t records)
+{
+    ledger_head before, want, after;
+    long size = size_now();
+    ledger_get_head(l, &before);
+    CHECK_OK(ledger_head_after(l, t, round, &want));
+    ledger_get_head(l, &after);
+    assert_memory_equal(&before, &after, sizeof before);
+    assert_int_equal(size_now(), size);
+    CHECK_OK(ledger_charge(l, t, round, NULL));
+    ledger_get_head(l, &after);
+    assert_memory_equal(&want, &after, sizeof want);
+    assert_int_equal(after.records - before.records, records);
+}
+
 static void charges_and_continues(void **state)
 {
     (void)state;
@@ -72,8 +88,9 @@ static void charges_and_continues(void **state)
     CHECK_OK(ledger_spent(l, 0, &total));
     assert_true(total.server.claimed && total.server.epsilon == 0 && total.rounds == 0);
 
-    CHECK_OK(ledger_charge(l, &t, 7, NULL));
-    CHECK_OK(ledger_charge(l, &t, 3, NULL));
+    charge_as_foretold(l, &t, 7, 2);
+    charge_as_foretold(l, &t, 3, 1);
+    charge_as_foretold(l, &t, 3, 0);
     long size = size_now();
     CHECK_OK(ledger_charge(l, &t, 7, NULL)); /* again: nothing */
     assert_int_equal(size_now(), size);
@@ -83,14 +100,16 @@ static void charges_and_continues(void **state)
     assert_true(ledger_has(l, t.task, 3) && ledger_has(l, t.task, 7));
     CHECK_OK(ledger_charge(l, &t, 3, NULL));
     assert_int_equal(size_now(), size);
+    ledger_head head;
     t.z = 5; /* the same task cannot have other terms */
+    CHECK_STATUS(ledger_head_after(l, &t, 8, &head), SEFL_ESTATE);
     CHECK_STATUS(ledger_charge(l, &t, 8, NULL), SEFL_ESTATE);
     t.z = 4;
 
     /* a second task adds to the first */
     CHECK_OK(ledger_spent(l, 0, &total));
     double before = total.server.epsilon;
-    CHECK_OK(ledger_charge(l, &u, 0, NULL));
+    charge_as_foretold(l, &u, 0, 2);
     CHECK_OK(ledger_spent(l, 0, &total));
     assert_true(total.server.epsilon > before && total.tasks == 2 && total.rounds == 3);
     dp_event three = { .noise = DP_NOISE_JOINT, .z = 4, .rate = 1, .count = 3, .dim = 1000 };
@@ -136,6 +155,7 @@ static void stops_at_the_target(void **state)
     }
     CHECK_STATUS(st, SEFL_EBUDGET); /* ledger_may_charge said so ... */
     CHECK_STATUS(ledger_charge(l, &t, round, NULL), SEFL_EBUDGET); /* ... and was right */
+    CHECK_STATUS(ledger_head_after(l, &t, round, &(ledger_head){ 0 }), SEFL_EBUDGET);
     assert_true(round > 2);
     assert_non_null(strstr(sefl_last_error(), "the target is 3"));
     assert_non_null(strstr(sefl_last_error(), "spent"));
