@@ -42,6 +42,7 @@ typedef struct cli_command {
     X(simulate)              \
     X(plan)                  \
     X(compare)               \
+    X(audit)                 \
     X(doctor)
 #endif
 

@@ -747,3 +747,8 @@ sefl_status shares_replay(audit_finding *out, const audit_record *r)
 done:
     return st;
 }
+
+sefl_status shares_recorded(shares_params *p, const audit_record *r)
+{
+    return hello_read(p, r->hello[0], 'G');
+}

@@ -85,4 +85,8 @@ sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const 
  * and says what the record shows. A status other than SEFL_OK: it could not be run. */
 sefl_status shares_replay(audit_finding *out, const audit_record *r) SEFL_MUST_CHECK;
 
+/* What CSP's hello in a record says: bits, ot_k, chunk, count, pair. SEFL_EPROTO: nothing that this version
+ * understands. */
+sefl_status shares_recorded(shares_params *p, const audit_record *r) SEFL_MUST_CHECK;
+
 #endif

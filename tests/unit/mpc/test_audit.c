@@ -99,10 +99,12 @@ static sefl_status cheat_send(channel *ch, uint32_t kind, uint32_t index, const 
 
 shares_fn cheat_garble, cheat_evaluate;
 sefl_status cheat_replay(audit_finding *out, const audit_record *r);
+sefl_status cheat_recorded(shares_params *p, const audit_record *r);
 
 #define shares_garble   cheat_garble
 #define shares_evaluate cheat_evaluate
 #define shares_replay   cheat_replay
+#define shares_recorded cheat_recorded
 #define gc_rows_garble  cheat_rows
 #define gc_garble       cheat_tables
 #define gc_delta_draw   cheat_delta
@@ -113,6 +115,7 @@ sefl_status cheat_replay(audit_finding *out, const audit_record *r);
 #undef shares_garble
 #undef shares_evaluate
 #undef shares_replay
+#undef shares_recorded
 #undef rng_fill
 #undef msg_send
 #undef prg_init
