@@ -138,6 +138,23 @@ sefl_status account_may_charge(account *a, uint64_t round)
     return st == SEFL_OK ? ledger_may_charge(a->l, &a->terms, round) : st;
 }
 
+static void mark_of(ledger_mark *out, const ledger_head *h)
+{
+    out->records = h->records;
+    memcpy(out->hash, h->hash, sizeof out->hash);
+}
+
+sefl_status account_charge_head(account *a, uint64_t round, ledger_mark *out)
+{
+    ledger_head h;
+    sefl_status st = ready(a);
+    if (st == SEFL_OK)
+        st = ledger_head_after(a->l, &a->terms, round, &h);
+    if (st == SEFL_OK)
+        mark_of(out, &h);
+    return st;
+}
+
 sefl_status account_has(account *a, uint64_t round, bool *out)
 {
     sefl_status st = ready(a);
@@ -208,8 +225,7 @@ sefl_status account_mark(account *a, ledger_mark *out)
     if (st != SEFL_OK)
         return st;
     ledger_get_head(a->l, &h);
-    out->records = h.records;
-    memcpy(out->hash, h.hash, sizeof out->hash);
+    mark_of(out, &h);
     return SEFL_OK;
 }
 

@@ -37,6 +37,8 @@ void account_close(account *a);
 /* A round charged before is SEFL_OK and writes nothing. */
 sefl_status account_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
 sefl_status account_may_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
+/* The head that a charge would lead to (ledger_head_after). */
+sefl_status account_charge_head(account *a, uint64_t round, ledger_mark *out) SEFL_MUST_CHECK;
 sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
 /* SEFL_ESTATE if a round after `last` is charged: the journal that ends there is an old copy. */
 sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;

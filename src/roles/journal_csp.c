@@ -50,6 +50,7 @@ static sefl_status get(void *ctx, uint64_t round, csp_round *out)
     SEFL_CHECK(r.state >= CSP_SIGNED && r.state <= CSP_SKIPPED, SEFL_EPROTO,
                "journal: round %" PRIu64 " has state %u", round, r.state);
     got.state = (csp_round_state)r.state;
+    got.signed_ms = r.opened_ms;
     SEFL_TRY(journal_fact_get(jc->j, round, "header", &header));
     SEFL_TRY(round_header_read(&got.header, buf_span(&header)));
     if (got.state == CSP_SKIPPED) {
@@ -90,14 +91,22 @@ done:
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static sefl_status put_state(journal_csp *jc, uint64_t round, csp_round_state state,
-                             const round_header *h)
+/* The row of a signed round, in its next state. A round that is skipped after its charge counts for the
+ * clients in its set. */
+static sefl_status put_state(journal_csp *jc, const csp_round *now, csp_round_state state)
 {
-    journal_round r = {
-        .round = round, .state = state, .skipped = state == CSP_SKIPPED, .has_model = true
-    };
-    memcpy(r.model, h->model, sizeof r.model);
-    return journal_round_put(jc->j, &r);
+    sefl_status st = SEFL_OK;
+    journal_round r = { .round = now->round,
+                        .state = state,
+                        .opened_ms = now->signed_ms,
+                        .skipped = state == CSP_SKIPPED,
+                        .has_model = true };
+    if (r.skipped)
+        SEFL_TRY(account_has(jc->a, now->round, &r.charged));
+    memcpy(r.model, now->header.model, sizeof r.model);
+    SEFL_TRY(journal_round_put(jc->j, &r));
+done:
+    return st;
 }
 
 static sefl_status sign(void *ctx, const csp_round *r)
@@ -111,7 +120,7 @@ static sefl_status sign(void *ctx, const csp_round *r)
     size_t n = round_header_write(bytes, &r->header);
     SEFL_TRY(journal_begin(jc->j));
     SEFL_TRY(journal_fact_put(jc->j, r->round, "header", span_of(bytes, n)));
-    SEFL_TRY(put_state(jc, r->round, CSP_SIGNED, &r->header));
+    SEFL_TRY(put_state(jc, r, CSP_SIGNED));
     SEFL_TRY(journal_commit(jc->j));
 done:
     if (st != SEFL_OK)
@@ -166,7 +175,7 @@ static sefl_status open_round(void *ctx, uint64_t round, sefl_span statement,
     SEFL_TRY(journal_fact_put(jc->j, round, "digest", span_of(digest, SHA256_BYTES)));
     SEFL_TRY(journal_commit(jc->j));
     SEFL_TRY(account_note(jc->a, round, digest));
-    SEFL_TRY(put_state(jc, round, CSP_OPENED, &now.header));
+    SEFL_TRY(put_state(jc, &now, CSP_OPENED));
 done:
     if (st != SEFL_OK)
         journal_rollback(jc->j);
@@ -201,7 +210,7 @@ static sefl_status skip(void *ctx, uint64_t round, unsigned reason)
     SEFL_TRY(journal_round_wipe(jc->j, round));
     SEFL_TRY(journal_begin(jc->j));
     SEFL_TRY(journal_fact_put(jc->j, round, "skip", span_of(why, sizeof why)));
-    SEFL_TRY(put_state(jc, round, CSP_SKIPPED, &now.header));
+    SEFL_TRY(put_state(jc, &now, CSP_SKIPPED));
     SEFL_TRY(journal_commit(jc->j));
 done:
     if (st != SEFL_OK)
@@ -238,6 +247,259 @@ static sefl_status mark(void *ctx, ledger_mark *out)
 static ledger_verdict compare(void *ctx, const ledger_mark *peer)
 {
     return account_compare(((journal_csp *)ctx)->a, peer);
+}
+
+static sefl_status charge_head(void *ctx, uint64_t round, ledger_mark *out)
+{
+    return account_charge_head(((journal_csp *)ctx)->a, round, out);
+}
+
+/* ---- sealed tasks: round keys ------------------------------------------------------------------ */
+
+_Static_assert((int)CSP_KEY_BYTES == (int)JOURNAL_KEM, "one length");
+
+static sefl_status key_make(void *ctx, uint64_t round, const uint8_t bytes[CSP_KEY_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    csp_round now;
+    SEFL_TRY(must_be(jc, round, CSP_NEW, &now));
+    SEFL_TRY(journal_kem_put(jc->j, round, bytes));
+done:
+    return st;
+}
+
+static sefl_status key_get(void *ctx, uint64_t round, uint8_t bytes[CSP_KEY_BYTES])
+{
+    return journal_kem_get(((journal_csp *)ctx)->j, round, bytes);
+}
+
+static sefl_status key_wipe(void *ctx, uint64_t round)
+{
+    return journal_kem_wipe(((journal_csp *)ctx)->j, round);
+}
+
+/* Of a round that can still be opened, or begun. */
+static sefl_status key_is_needed(void *ctx, uint64_t round, bool *yes)
+{
+    csp_round now;
+    sefl_status st = get(ctx, round, &now);
+    *yes = now.state == CSP_NEW || now.state == CSP_SIGNED;
+    return st;
+}
+
+/* ---- sealed tasks: the set -----------------------------------------------------------------------
+ *
+ * Fact "set":          digest 32 | root 32 | clients u32 | kept u32 | refused u32
+ * facts "refused K":   index u32 | reason u8 each, REFUSED_A_FACT of them (the last one: fewer)
+ * rows of updates:     the kept clients with their units; they stay when the round is forgotten, for `taken`
+ */
+enum { SET_BYTES = 76, REFUSAL = 5, REFUSED_A_FACT = 200000 };
+
+static void refused_name(char out[32], uint32_t k)
+{
+    snprintf(out, 32, "refused %" PRIu32, k);
+}
+
+static sefl_status put_refused(journal_csp *jc, uint64_t round, const csp_set *s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    for (uint32_t from = 0, k = 0; from < s->refused_n; from += REFUSED_A_FACT, k++) {
+        char name[32];
+        buf_reset(&b);
+        for (uint32_t i = from; i < s->refused_n && i - from < REFUSED_A_FACT; i++) {
+            SEFL_TRY(wr_u32(&b, s->refused[i].index));
+            SEFL_TRY(wr_u8(&b, s->refused[i].reason));
+        }
+        refused_name(name, k);
+        SEFL_TRY(journal_fact_put(jc->j, round, name, buf_span(&b)));
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status set_put(void *ctx, uint64_t round, const csp_set *s)
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    csp_round now;
+    uint8_t fact[SET_BYTES];
+    bool there;
+    SEFL_TRY(must_be(jc, round, CSP_SIGNED, &now));
+    SEFL_TRY(has_fact(jc, round, "set", &there));
+    SEFL_CHECK(!there, SEFL_ESTATE, "round %" PRIu64 " has its set already", round);
+    memcpy(fact, s->digest, 32);
+    memcpy(fact + 32, s->root, 32);
+    store_u32(fact + 64, s->clients);
+    store_u32(fact + 68, s->kept_n);
+    store_u32(fact + 72, s->refused_n);
+    SEFL_TRY(journal_begin(jc->j));
+    SEFL_TRY(journal_fact_put(jc->j, round, "set", span_of(fact, sizeof fact)));
+    SEFL_TRY(put_refused(jc, round, s));
+    for (uint32_t i = 0; i < s->kept_n; i++) {
+        journal_update u = { .round = round };
+        memcpy(u.client, s->kept[i].client, sizeof u.client);
+        memcpy(u.body, s->kept[i].units, sizeof u.body);
+        SEFL_TRY(journal_update_put(jc->j, &u));
+    }
+    SEFL_TRY(journal_commit(jc->j));
+done:
+    if (st != SEFL_OK)
+        journal_rollback(jc->j);
+    return st;
+}
+
+typedef struct taking {
+    csp_set *s;
+    uint32_t n;
+} taking;
+
+static sefl_status take_kept(void *ctx, const journal_update *u)
+{
+    taking *t = ctx;
+    if (t->n == t->s->kept_n)
+        return sefl_fail(SEFL_EPROTO, "journal: the set has more clients than it should");
+    memcpy(t->s->kept[t->n].client, u->client, 32);
+    memcpy(t->s->kept[t->n++].units, u->body, 32);
+    return SEFL_OK;
+}
+
+static sefl_status get_refused(journal_csp *jc, uint64_t round, csp_set *s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    for (uint32_t from = 0, k = 0; from < s->refused_n; from += REFUSED_A_FACT, k++) {
+        char name[32];
+        uint32_t left = s->refused_n - from;
+        refused_name(name, k);
+        buf_reset(&b);
+        SEFL_TRY(journal_fact_get(jc->j, round, name, &b));
+        left = left < REFUSED_A_FACT ? left : REFUSED_A_FACT;
+        SEFL_CHECK(b.n == (size_t)left * REFUSAL, SEFL_EPROTO, "journal: %s of round %" PRIu64,
+                   name, round);
+        for (uint32_t i = 0; i < left; i++) {
+            s->refused[from + i].index = load_u32(b.p + (size_t)REFUSAL * i);
+            s->refused[from + i].reason = b.p[(size_t)REFUSAL * i + 4];
+        }
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status set_get(void *ctx, uint64_t round, csp_set *out)
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    uint8_t fact[SET_BYTES];
+    csp_set s = { 0 };
+    taking t = { .s = &s };
+    *out = s;
+    SEFL_TRY(fixed_fact(jc, round, "set", fact, sizeof fact));
+    memcpy(s.digest, fact, 32);
+    memcpy(s.root, fact + 32, 32);
+    s.clients = load_u32(fact + 64);
+    s.kept_n = load_u32(fact + 68);
+    s.refused_n = load_u32(fact + 72);
+    SEFL_TRY(sefl_new(&s.kept, s.kept_n, sizeof *s.kept));
+    SEFL_TRY(sefl_new(&s.refused, s.refused_n, sizeof *s.refused));
+    SEFL_TRY(journal_updates(jc->j, round, take_kept, &t));
+    SEFL_CHECK(t.n == s.kept_n, SEFL_EPROTO, "journal: the set of round %" PRIu64 " lacks clients",
+               round);
+    SEFL_TRY(get_refused(jc, round, &s));
+    *out = s, s = (csp_set){ 0 };
+done:
+    csp_set_clear(&s);
+    return st;
+}
+
+/* Asked before the set of the round at hand is stored: rounds before it are charged, or were skipped. */
+static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
+{
+    return journal_client_rounds(((journal_csp *)ctx)->j, client, rounds);
+}
+
+/* ---- sealed tasks: vouchers ----------------------------------------------------------------------
+ *
+ * Lasting: "voucher CLIENT" is serial u64 | upload key 32, the latest one; "upload KEY" is the client that
+ * the key belongs to, for ever: nobody else gets a key that somebody had once. */
+enum { VOUCHER_FACT = 8 + SIGN_PUB_BYTES, LASTING_NAME = 80 };
+
+static void lasting_name(char out[LASTING_NAME], const char *what, const uint8_t key[32])
+{
+    int n = snprintf(out, LASTING_NAME, "%s ", what);
+    for (int i = 0; i < 32; i++)
+        n += snprintf(out + n, (size_t)(LASTING_NAME - n), "%02x", key[i]);
+}
+
+/* SEFL_ENOTFOUND; SEFL_EPROTO if it has another length. */
+static sefl_status lasting_get(journal_csp *jc, const char *what, const uint8_t key[32], void *out,
+                               size_t n)
+{
+    sefl_status st = SEFL_OK;
+    char name[LASTING_NAME];
+    sefl_buf b = { 0 };
+    lasting_name(name, what, key);
+    SEFL_TRY(journal_lasting_get(jc->j, name, &b));
+    SEFL_CHECK(b.n == n, SEFL_EPROTO, "journal: \"%s\" has %zu bytes, not %zu", name, b.n, n);
+    memcpy(out, b.p, n);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status lasting_put(journal_csp *jc, const char *what, const uint8_t key[32],
+                               sefl_span value)
+{
+    char name[LASTING_NAME];
+    lasting_name(name, what, key);
+    return journal_lasting_put(jc->j, name, value);
+}
+
+static sefl_status voucher_get(void *ctx, const uint8_t client[32], uint64_t *serial,
+                               uint8_t key[SIGN_PUB_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    uint8_t fact[VOUCHER_FACT];
+    SEFL_TRY(lasting_get(ctx, "voucher", client, fact, sizeof fact));
+    *serial = load_u64(fact);
+    memcpy(key, fact + 8, SIGN_PUB_BYTES);
+done:
+    return st;
+}
+
+static sefl_status voucher_put(void *ctx, const uint8_t client[32], uint64_t serial,
+                               const uint8_t key[SIGN_PUB_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    journal_csp *jc = ctx;
+    uint64_t before = 0;
+    uint8_t old[SIGN_PUB_BYTES], owner[32], fact[VOUCHER_FACT];
+    st = voucher_get(jc, client, &before, old);
+    if (st == SEFL_OK && before == serial && memcmp(old, key, sizeof old) == 0)
+        goto done; /* said again */
+    if (st != SEFL_ENOTFOUND)
+        SEFL_TRY(st);
+    SEFL_CHECK(serial > before, SEFL_ESTATE,
+               "voucher: serial %" PRIu64 ", and this client's last one was %" PRIu64, serial,
+               before);
+    st = lasting_get(jc, "upload", key, owner, sizeof owner);
+    SEFL_CHECK(st != SEFL_OK || memcmp(owner, client, sizeof owner) == 0, SEFL_ESTATE,
+               "voucher: another client has this upload key");
+    if (st != SEFL_ENOTFOUND)
+        SEFL_TRY(st);
+    store_u64(fact, serial);
+    memcpy(fact + 8, key, SIGN_PUB_BYTES);
+    SEFL_TRY(journal_begin(jc->j));
+    SEFL_TRY(lasting_put(jc, "upload", key, span_of(client, 32)));
+    SEFL_TRY(lasting_put(jc, "voucher", client, span_of(fact, sizeof fact)));
+    SEFL_TRY(journal_commit(jc->j));
+done:
+    if (st != SEFL_OK)
+        journal_rollback(jc->j);
+    return st;
 }
 
 /* ---- public -------------------------------------------------------------------------------- */
@@ -287,7 +549,7 @@ static sefl_status settle(journal_csp *jc, uint64_t last)
     else if (marked || !charged)
         goto done;
     if (whole)
-        SEFL_TRY(put_state(jc, last, CSP_OPENED, &now.header));
+        SEFL_TRY(put_state(jc, &now, CSP_OPENED));
     else
         SEFL_TRY(skip(jc, last, CSP_SKIP_OLD_STATE));
 done:
@@ -315,6 +577,7 @@ sefl_status journal_csp_new(journal_csp **out, journal *j, account *a, const sef
     SEFL_TRY(highest(jc, &last, &opened, &skipped));
     SEFL_TRY(settle(jc, last));
     SEFL_TRY(forget_old(jc, last));
+    SEFL_TRY(journal_kem_sweep(jc->j, key_is_needed, jc));
     *out = jc, jc = NULL;
 done:
     journal_csp_free(jc);
@@ -371,5 +634,14 @@ csp_journal journal_csp_table(journal_csp *jc)
         .ended = ended,
         .ledger = mark,
         .compare = compare,
+        .charge_head = charge_head,
+        .key_make = key_make,
+        .key_get = key_get,
+        .key_wipe = key_wipe,
+        .set_put = set_put,
+        .set_get = set_get,
+        .taken = taken,
+        .voucher_get = voucher_get,
+        .voucher_put = voucher_put,
     };
 }

@@ -5,9 +5,14 @@
  *     SEFL_TRY(journal_csp_new(&jc, j, a, &coins));
  *     csp_journal table = journal_csp_table(jc);
  *
- * A round's row has csp_round_state; its facts are header, statement, id, digest, skip (the reason);
- * its one secret is `output`, sealed under the round's key. `forget` wipes key and output; the state
- * stays. What a crash kept from being forgotten is wiped by journal_csp_new.
+ * A round's row has csp_round_state and when its header was signed; its facts are header, set, statement, id,
+ * digest, skip (the reason); its one secret is `output`, sealed under the round's key. `forget` wipes key and
+ * output; the state stays. What a crash kept from being forgotten is wiped by journal_csp_new.
+ *
+ * A sealed round has 32 more secret bytes, task-T/round-N.kem, of which its sealing key is made (with the
+ * root in CSP's key file). They are wiped once the round is opened or skipped, at the latest by
+ * journal_csp_new, which also wipes those of other tasks: a folder serves one task at a time. The kept
+ * clients of a set stay as rows: they tell in how many rounds a client took part. Vouchers outlive the task.
  *
  * Journal and ledger are written in turn, so that neither can be put back alone without being found.
  * An opening is, each step durable before the next:

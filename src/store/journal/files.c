@@ -2,6 +2,7 @@
  *     round-N              in use (a key of zeros inside: a wipe has begun)
  *     round-N.wipe         its key is overwritten; being deleted
  *     (none)               never used, or wiped
+ * round-N.kem beside it is another thing, with a life of its own: kem.c.
  * A wipe overwrites the key, renames, deletes; each step is durable before the next, and whatever
  * a crash leaves is found by files_settle. */
 #include "base/alloc.h"
@@ -175,6 +176,8 @@ static sefl_status settle_round(journal *j, const char *folder, const char *path
     bool wiped;
     if (number_in(name, "round-", ".wipe", &n))
         return remove_durably(folder, path);
+    if (strstr(name, ".kem.tmp-"))
+        return kem_settle(folder, path);
     if (!number_in(name, "round-", "", &n))
         return SEFL_OK;
     sefl_status st = roundkey_is_wiped(&wiped, path);

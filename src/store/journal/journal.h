@@ -6,6 +6,7 @@
  *         key                  32 bytes: the round's key, made with its first secret
  *         NAME                 sealed under it (store/journal/roundkey.h), or public bytes
  *         bodies/HASH          AS: updates (store/journal/spool.h)
+ *     folder/task-T/round-N.kem  CSP: 32 bytes that its sealing key of round N is made of
  *
  *     SEFL_TRY(journal_open(&j, folder, "csp", task_id));        // makes the folder, mode 0700
  *     SEFL_TRY(journal_round_put(j, &r));                         // durable when it returns
@@ -112,6 +113,22 @@ sefl_status journal_drop(journal *j, uint64_t round, const char *name) SEFL_MUST
 /* The key first (overwritten, synced), then everything. Doing it again is fine; what a crash
  * interrupts is finished by the next journal_open. Rows and facts stay. */
 sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
+
+/* ---- CSP: the bytes of a round's sealing key ------------------------------------------------- */
+
+enum { JOURNAL_KEM = 32 };
+
+/* Durable; one that is there is wiped first. All zeros are no key: SEFL_EINVAL. */
+sefl_status journal_kem_put(journal *j, uint64_t round,
+                            const uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
+/* SEFL_ENOTFOUND: never made, or wiped. */
+sefl_status journal_kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
+/* Overwritten with zeros, synced, deleted; nothing there is fine. A crash in between leaves zeros, which
+ * are no key. */
+sefl_status journal_kem_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
+/* Wipes those of every other task in the folder, and of this one where `keep` says no. */
+sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_t round, bool *yes),
+                              void *ctx) SEFL_MUST_CHECK;
 
 /* ---- AS: updates ------------------------------------------------------------------------------- */
 

@@ -65,7 +65,7 @@ done:
     return st;
 }
 
-static sefl_status overwrite(int dir, const char *name)
+sefl_status roundkey_overwrite(int dir, const char *name)
 {
     sefl_status st = SEFL_OK;
     struct stat sb;
@@ -92,7 +92,7 @@ sefl_status roundkey_wipe(const char *folder)
     /* "key", and "key.tmp-PID" of a process that died while it made one */
     for (struct dirent *e; (e = readdir(d)) != NULL;)
         if (strcmp(e->d_name, "key") == 0 || strncmp(e->d_name, "key.tmp-", 8) == 0)
-            SEFL_TRY(overwrite(dirfd(d), e->d_name));
+            SEFL_TRY(roundkey_overwrite(dirfd(d), e->d_name));
 done:
     closedir(d);
     return st;

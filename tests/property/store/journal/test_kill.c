@@ -43,7 +43,9 @@ typedef enum step {
     STEP_SECRET, /* sealed, replaces that of the lap before */
     STEP_FILE,
     STEP_TEMPORARY, /* a secret in round 1 + n ... */
+    STEP_KEM,       /* and bytes of a sealing key ... */
     STEP_UPDATE,    /* a spooled body, then its row */
+    STEP_KEM_WIPE,  /* ... that are wiped before the secret */
     STEP_WIPE,      /* ... that is wiped */
     STEPS
 } step;
@@ -94,8 +96,9 @@ done:
 static sefl_status do_step(journal **j, step k, uint64_t n)
 {
     sefl_rng rng = rng_system();
-    uint8_t value[8];
+    uint8_t value[8], kem[JOURNAL_KEM] = { 0 };
     store_u64(value, n);
+    store_u64(kem, n);
     sefl_span v = span_of(value, sizeof value);
     switch (k) {
     case STEP_OPEN:
@@ -112,6 +115,10 @@ static sefl_status do_step(journal **j, step k, uint64_t n)
         return journal_secret_put(*j, 1 + n, "temporary", v, &rng);
     case STEP_UPDATE:
         return put_update(*j, n);
+    case STEP_KEM:
+        return journal_kem_put(*j, 1 + n, kem);
+    case STEP_KEM_WIPE:
+        return journal_kem_wipe(*j, 1 + n);
     default:
         return journal_round_wipe(*j, 1 + n);
     }
@@ -263,6 +270,20 @@ static uint64_t check_all(const uint64_t done[STEPS])
             assert_true(done[STEP_TEMPORARY] == done[STEP_WIPE] ||
                         done[STEP_UPDATE] == done[STEP_TEMPORARY]);
     }
+    uint8_t kem[JOURNAL_KEM];
+    uint64_t at = done[STEP_KEM] > done[STEP_KEM_WIPE] ? done[STEP_KEM] : done[STEP_KEM_WIPE] + 1;
+    sefl_status got = journal_kem_get(j, 1 + at, kem);
+    if (got == SEFL_OK) {
+        assert_int_equal(load_u64(kem), at);
+    } else { /* never there, or its wipe was under way */
+        assert_int_equal(got, SEFL_ENOTFOUND);
+        assert_true(done[STEP_KEM] == done[STEP_KEM_WIPE] || done[STEP_UPDATE] == done[STEP_KEM]);
+    }
+    for (uint64_t n = 1; n <= done[STEP_KEM_WIPE]; n++) {
+        snprintf(path, sizeof path, "%s/task-1/round-%llu.kem", folder,
+                 (unsigned long long)(1 + n));
+        assert_false(file_exists(path));
+    }
     for (uint64_t n = 1; n <= done[STEP_WIPE]; n++) {
         snprintf(path, sizeof path, "%s/task-1/round-%llu", folder, (unsigned long long)(1 + n));
         assert_false(file_exists(path));
@@ -283,6 +304,7 @@ static uint64_t check_all(const uint64_t done[STEPS])
     uint8_t client[32] = { 0 };
     store_u64(client, next);
     if (journal_update_get(j, 1, client, &u) == SEFL_OK) {
+        CHECK_OK(journal_kem_wipe(j, 1 + next));
         CHECK_OK(journal_round_wipe(j, 1 + next));
         CHECK_OK(journal_round_put(j, &(journal_round){ .round = 1, .attempt = next }));
         next++;

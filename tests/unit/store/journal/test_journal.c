@@ -424,6 +424,67 @@ static sefl_status failing(void *self, void *out, size_t n)
     return sefl_fail(SEFL_ERANDOM, "no coins today");
 }
 
+static sefl_status keep_even(void *ctx, uint64_t round, bool *yes)
+{
+    (*(unsigned *)ctx)++;
+    *yes = round % 2 == 0;
+    return SEFL_OK;
+}
+
+/* Bytes of a sealing key: overwritten in place before they are deleted, also when they are replaced; zeros
+ * are no key; a sweep leaves those that are needed, of this task alone. */
+static void kems(void **state)
+{
+    (void)state;
+    place p;
+    place_make(&p, "kems");
+    journal *j = opened(&p, task_a);
+    uint8_t one[32] = { 1 }, two[32] = { 2 }, got[32], zeros[32] = { 0 };
+    unsigned asked = 0;
+    CHECK_STATUS(journal_kem_get(j, 1, got), SEFL_ENOTFOUND);
+    CHECK_OK(journal_kem_wipe(j, 1));
+    CHECK_STATUS(journal_kem_put(j, 1, zeros), SEFL_EINVAL);
+    CHECK_STATUS(journal_kem_put(j, UINT64_MAX, one), SEFL_ERANGE);
+    CHECK_OK(journal_kem_put(j, 1, one));
+    journal_close(j);
+    j = opened(&p, task_a);
+    CHECK_OK(journal_kem_get(j, 1, got));
+    assert_memory_equal(got, one, 32);
+    struct stat sb;
+    assert_int_equal(stat(inside(&p, "task-1/round-1.kem"), &sb), 0);
+    assert_int_equal(sb.st_mode & 0777, 0600);
+    for (int i = 0; i < 2; i++) { /* replaced, wiped */
+        int fd = open(inside(&p, "task-1/round-1.kem"), O_RDONLY);
+        if (i == 0)
+            CHECK_OK(journal_kem_put(j, 1, two));
+        else
+            CHECK_OK(journal_kem_wipe(j, 1));
+        assert_int_equal(pread(fd, got, 32, 0), 32);
+        assert_memory_equal(got, zeros, 32);
+        close(fd);
+        CHECK_STATUS(journal_kem_get(j, 1, got), i == 0 ? SEFL_OK : SEFL_ENOTFOUND);
+        assert_memory_equal(got, i == 0 ? two : zeros, 32);
+    }
+    assert_false(file_exists(inside(&p, "task-1/round-1.kem")));
+    /* a wipe that was interrupted, one cut short, and one that was never finished */
+    CHECK_OK(file_write_new(inside(&p, "task-1/round-1.kem"), span_of(zeros, 32), 0600));
+    CHECK_STATUS(journal_kem_get(j, 1, got), SEFL_ENOTFOUND);
+    CHECK_OK(file_write_atomic(inside(&p, "task-1/round-1.kem"), span_of(one, 5), 0600));
+    CHECK_STATUS(journal_kem_get(j, 1, got), SEFL_ENOTFOUND);
+    CHECK_OK(file_write_new(inside(&p, "task-1/round-1.kem.tmp-77"), span_of(one, 32), 0600));
+    journal_close(j);
+    j = opened(&p, task_b);
+    assert_false(file_exists(inside(&p, "task-1/round-1.kem.tmp-77")));
+    for (uint64_t r = 2; r <= 5; r++)
+        CHECK_OK(journal_kem_put(j, r, two));
+    CHECK_OK(journal_kem_sweep(j, keep_even, &asked));
+    assert_int_equal(asked, 4); /* of the other task nobody is asked */
+    assert_false(file_exists(inside(&p, "task-1/round-1.kem")));
+    for (uint64_t r = 2; r <= 5; r++)
+        CHECK_STATUS(journal_kem_get(j, r, got), r % 2 ? SEFL_ENOTFOUND : SEFL_OK);
+    journal_close(j);
+}
+
 /* What a wipe that was interrupted leaves, by hand; all states are reached for real in
  * property.journal.kill. */
 static void wipe_is_finished(void **state)
@@ -568,6 +629,9 @@ static sefl_status everything(const char *folder, const sefl_rng *rng)
     SEFL_TRY(journal_secret_get(j, 2, "mask", &b));
     SEFL_TRY(journal_file_get(j, 2, "model", &b, 100));
     SEFL_TRY(journal_path(j, &b, 2, "bodies"));
+    SEFL_TRY(journal_kem_put(j, 2, u.client));
+    SEFL_TRY(journal_kem_get(j, 2, u.client));
+    SEFL_TRY(journal_kem_wipe(j, 2));
     SEFL_TRY(journal_round_wipe(j, 2));
 done:
     if (j)
@@ -671,7 +735,8 @@ int main(void)
         cmocka_unit_test(transactions), cmocka_unit_test(files),
         cmocka_unit_test(wiped),        cmocka_unit_test(wipe_is_finished),
         cmocka_unit_test(refused),      cmocka_unit_test(kept_version),
-        cmocka_unit_test(faults),       cmocka_unit_test(threads),
+        cmocka_unit_test(kems),         cmocka_unit_test(faults),
+        cmocka_unit_test(threads),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
