@@ -1,6 +1,7 @@
 #include "support/check.h"
 #include "support/folder.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "roles/journal_as.h"
 #include "roles/journal_csp.h"
@@ -58,7 +59,7 @@ static void desk_again(desk *d, const char *name)
 
 static csp_round signed_round(uint64_t round)
 {
-    csp_round r = { .round = round, .state = CSP_SIGNED };
+    csp_round r = { .round = round, .state = CSP_SIGNED, .signed_ms = 1000 + round };
     r.header = (round_header){
         .task = { 1 }, .round = round, .model = { (uint8_t)round }, .step_nano = 7
     };
@@ -195,15 +196,240 @@ static void csp_journal_lost(void **state)
     desk_close(&d);
 }
 
+/* ---- CSP, sealed rounds ---------------------------------------------------------------------- */
+
+static const uint8_t kem_a[CSP_KEY_BYTES] = { 0xa }, kem_b[CSP_KEY_BYTES] = { 0xb };
+
+static void check_key(desk *d, uint64_t round, const uint8_t *want)
+{
+    uint8_t got[CSP_KEY_BYTES];
+    CHECK_STATUS(d->t.key_get(d->t.ctx, round, got), want ? SEFL_OK : SEFL_ENOTFOUND);
+    if (want)
+        assert_memory_equal(got, want, sizeof got);
+}
+
+/* Made anew only before the header is signed; wiped when asked, and at the next start of a marked round
+ * if a crash came before that; nothing of another task stays. */
+static void csp_keys(void **state)
+{
+    (void)state;
+    desk d;
+    csp_round one = signed_round(1), two = signed_round(2), r;
+    char first[300], second[300];
+    CHECK_OK(desk_open(&d, "keys"));
+    check_key(&d, 1, NULL);
+    CHECK_OK(d.t.key_make(d.t.ctx, 1, kem_a));
+    check_key(&d, 1, kem_a);
+    CHECK_OK(d.t.key_make(d.t.ctx, 1, kem_b));
+    desk_again(&d, "keys"); /* the round is new: it may begin with this one */
+    check_key(&d, 1, kem_b);
+    CHECK_OK(d.t.sign(d.t.ctx, &one));
+    CHECK_STATUS(d.t.key_make(d.t.ctx, 1, kem_a), SEFL_ESTATE);
+    desk_again(&d, "keys");
+    check_key(&d, 1, kem_b);
+    CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+    assert_int_equal(r.signed_ms, 1001);
+    CHECK_OK(d.t.charge(d.t.ctx, 1));
+    CHECK_OK(d.t.open(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+    assert_int_equal(r.signed_ms, 1001);
+    check_key(&d, 1, kem_b);
+    desk_again(&d, "keys"); /* died before the wipe */
+    check_key(&d, 1, NULL);
+    CHECK_STATUS(d.t.key_make(d.t.ctx, 1, kem_a), SEFL_ESTATE);
+    check_kept(&d, 1, "output"); /* which has a key of its own */
+
+    CHECK_OK(d.t.key_make(d.t.ctx, 2, kem_a));
+    CHECK_OK(d.t.sign(d.t.ctx, &two));
+    CHECK_OK(d.t.key_wipe(d.t.ctx, 2)); /* lost: the round is skipped then */
+    CHECK_OK(d.t.key_wipe(d.t.ctx, 2));
+    check_key(&d, 2, NULL);
+    CHECK_STATUS(d.t.key_make(d.t.ctx, 2, kem_a), SEFL_ESTATE);
+    CHECK_OK((d.t.skip)(d.t.ctx, 2, CSP_SKIP_EXPIRED));
+    CHECK_OK(d.t.get(d.t.ctx, 2, &r));
+    assert_int_equal(r.skip, CSP_SKIP_EXPIRED);
+    assert_int_equal(r.signed_ms, 1002);
+
+    CHECK_OK(d.t.key_make(d.t.ctx, 3, kem_a));
+    csp_round three = signed_round(3);
+    CHECK_OK(d.t.sign(d.t.ctx, &three));
+    CHECK_OK((d.t.skip)(d.t.ctx, 3, 1));
+    check_key(&d, 3, kem_a);
+    desk_again(&d, "keys");
+    check_key(&d, 3, NULL);
+
+    CHECK_OK(d.t.key_make(d.t.ctx, 4, kem_a));
+    snprintf(first, sizeof first, "%s/task-1/round-4.kem", folder_path("keys"));
+    snprintf(second, sizeof second, "%s.ledger", folder_path("keys"));
+    assert_true(file_exists(first));
+    desk_close(&d);
+    task other = the_task();
+    other.id[0] = 99;
+    d = (desk){ .coins = coins_system() };
+    CHECK_OK(journal_open(&d.j, folder_path("keys"), "csp", other.id));
+    CHECK_OK(account_open(&d.a, d.j, second, &other));
+    CHECK_OK(journal_csp_new(&d.jc, d.j, d.a, &d.coins));
+    assert_false(file_exists(first));
+    desk_close(&d);
+}
+
+/* A set of n kept clients from `from` on, and m refused. */
+static csp_set a_set(uint32_t from, uint32_t n, uint32_t m)
+{
+    csp_set s = { .digest = { 1 }, .root = { 2 }, .clients = n + m, .kept_n = n, .refused_n = m };
+    CHECK_OK(sefl_new(&s.kept, n, sizeof *s.kept));
+    CHECK_OK(sefl_new(&s.refused, m, sizeof *s.refused));
+    for (uint32_t i = 0; i < n; i++) {
+        s.kept[i].client[30] = (uint8_t)((from + i) >> 8);
+        s.kept[i].client[31] = (uint8_t)(from + i);
+        store_u32(s.kept[i].units, i);
+    }
+    for (uint32_t i = 0; i < m; i++)
+        s.refused[i] = (head_refusal){ .index = 2 * i, .reason = (uint8_t)(1 + i % 8) };
+    return s;
+}
+
+static void same_set(const csp_set *a, const csp_set *b)
+{
+    assert_memory_equal(a->digest, b->digest, 32);
+    assert_memory_equal(a->root, b->root, 32);
+    assert_true(a->clients == b->clients && a->kept_n == b->kept_n && a->refused_n == b->refused_n);
+    assert_memory_equal(a->kept, b->kept, a->kept_n * sizeof *a->kept);
+    for (uint32_t i = 0; i < a->refused_n; i++)
+        assert_true(a->refused[i].index == b->refused[i].index &&
+                    a->refused[i].reason == b->refused[i].reason);
+}
+
+static void check_taken(desk *d, uint32_t client, uint64_t want)
+{
+    csp_set s = a_set(client, 1, 0);
+    uint64_t got = 99;
+    CHECK_OK(d->t.taken(d->t.ctx, s.kept[0].client, &got));
+    assert_int_equal(got, want);
+    csp_set_clear(&s);
+}
+
+static void csp_sets(void **state)
+{
+    (void)state;
+    desk d;
+    csp_set got, s = a_set(1, 300, 3), none = a_set(0, 0, 0), many = a_set(200, 2, 200001);
+    CHECK_OK(desk_open(&d, "sets"));
+    CHECK_STATUS(d.t.set_put(d.t.ctx, 1, &s), SEFL_ESTATE); /* not signed */
+    for (uint64_t round = 1; round <= 4; round++) {
+        csp_round r = signed_round(round);
+        CHECK_OK(d.t.sign(d.t.ctx, &r));
+        CHECK_STATUS(d.t.set_get(d.t.ctx, round, &got), SEFL_ENOTFOUND);
+        const csp_set *one = round == 1 ? &s : round == 2 ? &many : round == 3 ? &none : &s;
+        CHECK_OK(d.t.set_put(d.t.ctx, round, one));
+        CHECK_STATUS(d.t.set_put(d.t.ctx, round, one), SEFL_ESTATE);
+        desk_again(&d, "sets");
+        CHECK_OK(d.t.set_get(d.t.ctx, round, &got));
+        same_set(&got, one);
+        csp_set_clear(&got);
+        if (round == 1) { /* opened, forgotten: who took part stays known */
+            CHECK_OK(d.t.charge(d.t.ctx, 1));
+            CHECK_OK(d.t.open(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("o"), digest));
+            CHECK_OK(d.t.set_get(d.t.ctx, round, &got));
+            csp_set_clear(&got);
+            CHECK_OK(d.t.forget(d.t.ctx, 1));
+            check_taken(&d, 1, 1);
+            check_taken(&d, 0, 0);
+            check_taken(&d, 301, 0);
+        } else if (round == 2) { /* skipped after its charge: it counts */
+            CHECK_OK(d.t.charge(d.t.ctx, 2));
+            CHECK_OK((d.t.skip)(d.t.ctx, 2, 1));
+            check_taken(&d, 200, 2);
+            check_taken(&d, 202, 1);
+        } else { /* skipped before: it does not */
+            CHECK_OK((d.t.skip)(d.t.ctx, round, 1));
+            check_taken(&d, 200, 2);
+            check_taken(&d, 202, 1);
+        }
+        CHECK_STATUS(d.t.set_put(d.t.ctx, round, one), SEFL_ESTATE);
+    }
+    csp_set two = a_set(7, 2, 0); /* a client twice is a bug of ours: nothing of it stays */
+    csp_round five = signed_round(5);
+    memcpy(two.kept[1].client, two.kept[0].client, 32);
+    CHECK_OK(d.t.sign(d.t.ctx, &five));
+    assert_int_not_equal(d.t.set_put(d.t.ctx, 5, &two), SEFL_OK);
+    CHECK_STATUS(d.t.set_get(d.t.ctx, 5, &got), SEFL_ENOTFOUND);
+    CHECK_OK(d.t.set_put(d.t.ctx, 5, &s));
+    desk_close(&d);
+    csp_set_clear(&s), csp_set_clear(&none), csp_set_clear(&many), csp_set_clear(&two);
+}
+
+static void csp_vouchers(void **state)
+{
+    (void)state;
+    desk d;
+    static const uint8_t ann[32] = { 1 }, bob[32] = { 2 };
+    uint8_t key[SIGN_PUB_BYTES];
+    uint64_t serial;
+    CHECK_OK(desk_open(&d, "vouchers"));
+    void *x = d.t.ctx;
+    CHECK_STATUS(d.t.voucher_get(x, ann, &serial, key), SEFL_ENOTFOUND);
+    CHECK_OK(d.t.voucher_put(x, ann, 5, kem_a));
+    CHECK_OK(d.t.voucher_put(x, ann, 5, kem_a));                  /* said again */
+    CHECK_STATUS(d.t.voucher_put(x, ann, 5, kem_b), SEFL_ESTATE); /* the same serial, another key */
+    CHECK_STATUS(d.t.voucher_put(x, ann, 4, kem_b), SEFL_ESTATE);
+    CHECK_STATUS(d.t.voucher_put(x, bob, 9, kem_a), SEFL_ESTATE); /* somebody else's key */
+    CHECK_STATUS(d.t.voucher_get(x, bob, &serial, key), SEFL_ENOTFOUND);
+    desk_again(&d, "vouchers"), x = d.t.ctx;
+    CHECK_OK(d.t.voucher_get(x, ann, &serial, key));
+    assert_int_equal(serial, 5);
+    assert_memory_equal(key, kem_a, sizeof key);
+    CHECK_OK(d.t.voucher_put(x, ann, 6, kem_b)); /* a new one */
+    CHECK_STATUS(d.t.voucher_put(x, ann, 5, kem_a), SEFL_ESTATE);
+    CHECK_STATUS(d.t.voucher_put(x, bob, 9, kem_a), SEFL_ESTATE); /* that somebody had once */
+    CHECK_OK(d.t.voucher_put(x, ann, 7, kem_a));                  /* but for its owner */
+    CHECK_OK(d.t.voucher_put(x, bob, 1, set_a));
+    desk_close(&d);
+    task other = the_task(); /* they outlive the task */
+    other.id[0] = 99;
+    d = (desk){ .coins = coins_system() };
+    char book[300];
+    snprintf(book, sizeof book, "%s.ledger", folder_path("vouchers"));
+    CHECK_OK(journal_open(&d.j, folder_path("vouchers"), "csp", other.id));
+    CHECK_OK(account_open(&d.a, d.j, book, &other));
+    CHECK_OK(journal_csp_new(&d.jc, d.j, d.a, &d.coins));
+    d.t = journal_csp_table(d.jc);
+    CHECK_OK(d.t.voucher_get(d.t.ctx, ann, &serial, key));
+    assert_int_equal(serial, 7);
+    desk_close(&d);
+}
+
+/* The head that a charge would lead to is the one it leads to. */
+static void csp_charge_head(void **state)
+{
+    (void)state;
+    desk d;
+    ledger_mark now, would, then;
+    CHECK_OK(desk_open(&d, "heads"));
+    for (uint64_t round = 1; round <= 2; round++) { /* with a record of the task, and without */
+        CHECK_OK(d.t.ledger(d.t.ctx, &now));
+        CHECK_OK(d.t.charge_head(d.t.ctx, round, &would));
+        CHECK_OK(d.t.ledger(d.t.ctx, &then));
+        assert_memory_equal(&now, &then, sizeof now); /* nothing is written */
+        CHECK_OK(d.t.charge(d.t.ctx, round));
+        CHECK_OK(d.t.ledger(d.t.ctx, &then));
+        assert_memory_equal(&would, &then, sizeof now);
+        CHECK_OK(d.t.charge_head(d.t.ctx, round, &would));
+        assert_memory_equal(&would, &then, sizeof now); /* charged before */
+    }
+    desk_close(&d);
+}
+
 /* The steps of round 1: each is what CSP's folder holds at one moment. */
 enum { EMPTY, SIGNED, MARKED, CHARGED, OPENED, NEXT_SIGNED, STEPS };
 
 static void one_step(desk *d, int step)
 {
     csp_round one = signed_round(1), two = signed_round(2);
-    if (step == SIGNED)
+    if (step == SIGNED) {
+        CHECK_OK(d->t.key_make(d->t.ctx, 1, kem_a));
         CHECK_OK(d->t.sign(d->t.ctx, &one));
-    else if (step == MARKED) /* as if it had died before the charge */
+    } else if (step == MARKED) /* as if it had died before the charge */
         CHECK_OK(journal_fact_put(d->j, 1, "charging", span_of("1", 1)));
     else if (step == CHARGED)
         CHECK_OK(d->t.charge(d->t.ctx, 1));
@@ -215,7 +441,8 @@ static void one_step(desk *d, int step)
 
 /* A copy of the state folder of every step, put back at every later one, while the ledger stays: the
  * task is refused, or the round is skipped for good, or it is open with the output that it had; only
- * where nothing was charged, or the copy knows of the charge and nothing was opened, is it opened. */
+ * where nothing was charged, or the copy knows of the charge and nothing was opened, is it opened, and only
+ * then does the copy's sealing key outlive the start. */
 static void csp_old_copies(void **state)
 {
     (void)state;
@@ -243,13 +470,16 @@ static void csp_old_copies(void **state)
             if (from == OPENED) {
                 assert_int_equal(r.state, CSP_OPENED);
                 check_kept(&d, 1, "output");
+                check_key(&d, 1, NULL);
             } else if (then >= OPENED || (then == CHARGED && from == SIGNED)) {
                 assert_int_equal(r.state, CSP_SKIPPED);
                 assert_int_equal(r.skip, CSP_SKIP_OLD_STATE);
                 CHECK_OK(d.t.charge(d.t.ctx, 1));
                 CHECK_STATUS(d.t.open(d.t.ctx, 1, span_of_str("s"), id_b, span_of_str("x"), digest),
                              SEFL_ESTATE);
+                check_key(&d, 1, NULL);
             } else {
+                check_key(&d, 1, from == EMPTY ? NULL : kem_a);
                 assert_int_equal(r.state, from == EMPTY ? CSP_NEW : CSP_SIGNED);
             }
             desk_close(&d);
@@ -284,18 +514,28 @@ static void csp_opening_interrupted(void **state)
     desk_close(&d);
 }
 
-static sefl_status whole_round(desk *d, uint64_t round)
+static sefl_status whole_round(desk *d, uint64_t round, const csp_set *s)
 {
     sefl_status st = SEFL_OK;
+    csp_set got = { 0 };
     csp_round r = signed_round(round), now;
     SEFL_TRY(d->t.get(d->t.ctx, round, &now));
-    if (now.state == CSP_NEW)
+    if (now.state == CSP_NEW) {
+        SEFL_TRY(d->t.key_make(d->t.ctx, round, kem_a));
         SEFL_TRY(d->t.sign(d->t.ctx, &r));
+    }
+    st = d->t.set_get(d->t.ctx, round, &got);
+    if (st == SEFL_ENOTFOUND)
+        st = d->t.set_put(d->t.ctx, round, s);
+    SEFL_TRY(st);
     SEFL_TRY(d->t.charge(d->t.ctx, round));
     if (now.state != CSP_OPENED)
         SEFL_TRY(d->t.open(d->t.ctx, round, span_of_str("s"), id_a, span_of_str("output"), digest));
+    SEFL_TRY(d->t.key_wipe(d->t.ctx, round));
+    SEFL_TRY(d->t.voucher_put(d->t.ctx, s->kept[0].client, round, kem_a));
     SEFL_TRY(d->t.forget(d->t.ctx, round));
 done:
+    csp_set_clear(&got);
     return st;
 }
 
@@ -306,17 +546,18 @@ static void csp_faults(void **state)
     static const fault_kind kinds[] = { FAULT_ALLOC, FAULT_WRITE, FAULT_SYNC, FAULT_READ };
     desk d;
     uint64_t round = 1;
+    csp_set s = a_set(1, 2, 1);
     CHECK_OK(desk_open(&d, "faults"));
     for (size_t k = 0; k < 4; k++)
         for (uint64_t nth = 1;; nth++, round++) {
             csp_round now;
             fault_arm(kinds[k], nth);
-            sefl_status st = whole_round(&d, round);
+            sefl_status st = whole_round(&d, round, &s);
             bool hit = fault_was_hit();
             fault_disarm();
             assert_int_equal(hit, st != SEFL_OK);
             CHECK_OK(d.t.get(d.t.ctx, round, &now));
-            CHECK_OK(whole_round(&d, round)); /* goes on */
+            CHECK_OK(whole_round(&d, round, &s)); /* goes on */
             if (!hit)
                 break;
         }
@@ -324,6 +565,7 @@ static void csp_faults(void **state)
     for (size_t k = 0; k < 4; k++)
         TEST_FAULTS(kinds[k], st = desk_open(&d, "faults");
                     if (st != SEFL_OK) desk_close(&d), desk_close(&d));
+    csp_set_clear(&s);
 #endif
 }
 
@@ -429,6 +671,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(csp_rounds),       cmocka_unit_test(csp_forgets_later),
         cmocka_unit_test(csp_journal_lost), cmocka_unit_test(csp_faults),
+        cmocka_unit_test(csp_keys),         cmocka_unit_test(csp_sets),
+        cmocka_unit_test(csp_vouchers),     cmocka_unit_test(csp_charge_head),
         cmocka_unit_test(csp_old_copies),   cmocka_unit_test(csp_opening_interrupted),
         cmocka_unit_test(as_rounds),        cmocka_unit_test(as_faults),
     };
