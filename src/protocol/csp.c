@@ -158,7 +158,7 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
     SEFL_TRY(rng_fill(&rng, pair, sizeof pair));
     SEFL_TRY(wr_raw(&c->out, pair, sizeof pair));
     if (c->c.paired)
-        c->c.paired(c->c.paired_ctx, pair); /* before its first lane can come */
+        c->c.paired(c->c.lanes_ctx, pair); /* before its first lane can come */
     SEFL_TRY(link_send(ch, LINK_WELCOME, buf_span(&c->out)));
     c->phase = CSP_GREETED;
 done:
@@ -410,19 +410,12 @@ static handler *const table[CSP_BYE][LINK_KINDS] = {
 };
 #undef AT
 
-/* Has AS spoiled noise shares so often that the task is over? Answers NO then. */
-static sefl_status spoiled(csp *c, channel *ch, bool *out)
+/* Has AS spoiled noise shares so often that the task is over? */
+static bool is_spoiled(const csp *c)
 {
-    const csp_journal *j = c->c.journal;
-    unsigned failed = 0;
-    *out = false;
-    if (!j->checks || c->phase != CSP_READY || (c->m.kind != LINK_HEADER && c->m.kind != LINK_OPEN))
-        return SEFL_OK;
-    sefl_status st = j->checks(j->ctx, &failed);
-    *out = st != SEFL_OK || failed >= CSP_CHECKS_MAX;
-    if (st != SEFL_OK)
-        return csp_fault(c, ch, st, "checks");
-    return *out ? csp_no(c, ch, LINK_NO_CHECKS, NULL) : SEFL_OK;
+    return c->c.checks && c->phase == CSP_READY &&
+           (c->m.kind == LINK_HEADER || c->m.kind == LINK_OPEN) &&
+           c->c.checks(c->c.lanes_ctx) >= CSP_CHECKS_MAX;
 }
 
 sefl_status csp_serve(csp *c, channel *ch)
@@ -434,9 +427,9 @@ sefl_status csp_serve(csp *c, channel *ch)
         handler *on = table[c->phase][c->m.kind - LINK_HELLO];
         SEFL_CHECK(on, SEFL_EPROTO, "link: %s is not for AS to say", link_kind_name(c->m.kind));
         rd r = rd_over(buf_span(&c->m.body));
-        bool refused;
-        SEFL_TRY(spoiled(c, ch, &refused));
-        if (!refused)
+        if (is_spoiled(c))
+            SEFL_TRY(csp_no(c, ch, LINK_NO_CHECKS, NULL));
+        else
             SEFL_TRY(on(c, ch, &r));
     }
 done:

@@ -94,9 +94,6 @@ typedef struct csp_journal {
      * be NULL: then only this object knows. */
     sefl_status (*end)(void *ctx);
     sefl_status (*ended)(void *ctx, bool *out);
-    /* How many checks of noise shares have failed in this task, durably counted by the role that runs
-     * the lanes. At CSP_CHECKS_MAX nothing more is signed or opened. NULL: there are no lanes. */
-    sefl_status (*checks)(void *ctx, unsigned *failed);
     sefl_status (*ledger)(void *ctx, ledger_mark *out);
     ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
     /* The head that a charge of this round would lead to, or the present one if it is charged already.
@@ -158,7 +155,10 @@ typedef struct csp_config {
     /* A stream has said hello, and `pair` binds its lanes to it. On the thread of csp_serve. May be
      * NULL. */
     void (*paired)(void *ctx, const uint8_t pair[LINK_PAIR]);
-    void *paired_ctx;
+    /* How many checks of noise shares have failed in this task, durably counted by the role that runs
+     * the lanes. At CSP_CHECKS_MAX nothing more is signed or opened. NULL: there are no lanes. */
+    unsigned (*checks)(void *ctx);
+    void *lanes_ctx; /* of both */
 } csp_config;
 
 /* How long the parts of the latest opening took, in nanoseconds. */

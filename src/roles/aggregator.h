@@ -33,6 +33,7 @@
  *     threads: 0   connections: 512   linger: 30   ready_file: ready   log: info
  *     health: 127.0.0.1:7010                # GET /healthz without a certificate: roles/health.h
  *     link_silence: 30                      # protocol/link.h, "Waiting"
+ *     lanes: 1   audit: 8                   # of noise shares: roles/lanes.h
  *     user: sefl                            # root becomes this user when the port is bound
  *     per_address: 128   per_client: 8   connection_rate: 50   request_rate: 20   idle: 60
  *     per_issuer: 0                         # 0: a quarter of connections
@@ -71,6 +72,8 @@ typedef struct aggregator_settings {
     unsigned threads, connections, linger_s;
     unsigned per_address, per_client, per_issuer, connection_rate, request_rate, idle_s, rate_min;
     unsigned link_silence_s;
+    unsigned lanes;
+    uint64_t audit;
 } aggregator_settings;
 
 /* SEFL_EINVAL names what is missing or wrong. folder: of the file; NULL or "": here. */

@@ -31,6 +31,7 @@
     X(PEER_NOT_LISTED, "certificate.not_enrolled")       \
     X(ENROLLED, "enrol.enrolled")                        \
     X(ENROL_TOKEN, "enrol.refused")                      \
+    X(NOISE_CHECK, "noise.check_failed")                 \
     X(TRUST_UNREADABLE, "trust_list_unreadable")         \
     X(TRUST_OLDER, "trust_list_older")
 

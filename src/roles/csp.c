@@ -12,6 +12,7 @@
 #include "roles/counters.h"
 #include "roles/health.h"
 #include "roles/journal_csp.h"
+#include "roles/lanes.h"
 #include "roles/own_cert.h"
 
 #include <errno.h>
@@ -44,6 +45,9 @@ struct csp_role {
     journal_csp *jc;
     csp_journal table;
     csp *csp;
+    shares_pool *shares; /* these three: joint noise */
+    sefl_rng shares_rng;
+    lane_host *lanes;
     int fd;
     uint16_t port;
     porch *porch;
@@ -174,6 +178,42 @@ static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *mos
     return SEFL_OK;
 }
 
+/* csp_config's: on the serving thread. */
+static void paired(void *ctx, const uint8_t pair[LINK_PAIR])
+{
+    lane_host_bind(((csp_role *)ctx)->lanes, pair);
+}
+
+static unsigned checks(void *ctx)
+{
+    return lane_host_checks(((csp_role *)ctx)->lanes);
+}
+
+/* On a lane's thread. */
+static void check_failed(void *ctx)
+{
+    counters_add(&((csp_role *)ctx)->counters, COUNT_NOISE_CHECK);
+}
+
+static sefl_status make_lanes(csp_role *r)
+{
+    sefl_status st = SEFL_OK;
+    if (r->task.noise != TASK_NOISE_JOINT)
+        return SEFL_OK;
+    SEFL_TRY(coins_for(&r->coins, &r->shares_rng, "shares pool", 0, 0));
+    SEFL_TRY(shares_pool_new(&r->shares, lanes_pool_max(&r->task), &r->shares_rng));
+    SEFL_TRY(lane_host_new(&r->lanes, &(lane_host_config){ .task = &r->task,
+                                                           .pool = r->shares,
+                                                           .key = r->key,
+                                                           .journal = r->journal,
+                                                           .coins = &r->coins,
+                                                           .log = r->o.log,
+                                                           .ctx = r,
+                                                           .failed = check_failed }));
+done:
+    return st;
+}
+
 static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
 {
     static const char *const states[] = { [CSP_NEW] = "new",
@@ -250,6 +290,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(account_open(&r->account, r->journal, c->ledger, &r->task));
     SEFL_TRY(journal_csp_new(&r->jc, r->journal, r->account, &r->coins));
     r->table = journal_csp_table(r->jc);
+    SEFL_TRY(make_lanes(r));
     SEFL_TRY(csp_new(&r->csp, &(csp_config){ .task = &r->task,
                                              .envelope = buf_span(&r->envelope),
                                              .sec = o->sec,
@@ -263,7 +304,11 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .clock = &r->clock,
                                              .enrol = c->ca ? enrol : NULL,
                                              .enrol_ctx = r,
-                                             .members = c->ca ? members : NULL }));
+                                             .members = c->ca ? members : NULL,
+                                             .shares = r->shares,
+                                             .paired = r->lanes ? paired : NULL,
+                                             .checks = r->lanes ? checks : NULL,
+                                             .lanes_ctx = r }));
     SEFL_TRY(journal_csp_key(r->jc, &r->task));
     if (c->health_host)
         SEFL_TRY(local_http_start(&r->local, &(local_http_config){ .address = c->health_host,
@@ -300,6 +345,8 @@ static void end_stream(csp_role *r)
         pthread_join(r->thread, NULL);
         r->serving = false;
     }
+    if (r->lanes)
+        lane_host_unbind(r->lanes);
     tls_close(r->t);
     r->t = NULL;
 }
@@ -318,6 +365,22 @@ static sefl_status begin_stream(csp_role *r, tls *t)
         return sefl_fail(SEFL_ENOMEM, "cannot start a thread: %s", strerror(rc));
     r->serving = true;
     return SEFL_OK;
+}
+
+/* A lane of the stream that is served: it has the same peer. (Its pair is looked at on its own thread.) */
+static sefl_status begin_lane(csp_role *r, tls *t)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(r->lanes && r->serving && !atomic_load(&r->served), SEFL_ESTATE,
+               "a lane without a link");
+    SEFL_CHECK(memcmp(tls_peer_fingerprint(t), tls_peer_fingerprint(r->t), 32) == 0, SEFL_EAUTH,
+               "a lane of another peer than the link's");
+    tls *one = t;
+    t = NULL; /* the host's, whatever comes */
+    SEFL_TRY(lane_host_take(r->lanes, one));
+done:
+    tls_close(t);
+    return st;
 }
 
 /* ---- accepting ------------------------------------------------------------------------------------ */
@@ -425,18 +488,19 @@ sefl_status csp_role_run(csp_role *r)
         }
         look_around(r);
         const tls_peer want = { .role = "aggregator",
-                                .protocols = { LINK_ALPN },
+                                .protocols = { LINK_ALPN, LANE_ALPN },
                                 .gate = r->gate,
                                 .refused = refused,
                                 .ctx = r };
         st = porch_accept(&t, r->porch, r->id, &want, ACCEPT_MS, &limits);
-        if (st == SEFL_OK) {
+        if (t && strcmp(tls_protocol(t), LANE_ALPN) == 0)
+            st = begin_lane(r, t);
+        else if (t)
             SEFL_TRY(begin_stream(r, t));
-        } else if (st == SEFL_ENOMEM) {
+        if (st == SEFL_ENOMEM)
             wait_for_room(r);
-        } else if (st != SEFL_ETIMEOUT) {
+        else if (st != SEFL_OK && st != SEFL_ETIMEOUT)
             say_refused(r, st);
-        }
         r->starved = st == SEFL_ENOMEM;
         st = SEFL_OK;
     }
@@ -481,6 +545,8 @@ void csp_role_free(csp_role *r)
     local_http_stop(r->local);
     end_stream(r);
     csp_free(r->csp);
+    lane_host_free(r->lanes);
+    shares_pool_free(r->shares);
     journal_csp_free(r->jc);
     account_close(r->account);
     journal_close(r->journal);

@@ -47,6 +47,9 @@ struct aggregator {
     journal_as *ja;
     as_journal as_table;
     releases *releases;
+    shares_pool *shares; /* these two: joint noise */
+    sefl_rng shares_rng;
+    lanes *lanes;
     rounds *rounds;
     ingest *ingest;
     agg_http http; /* first of what the server's callbacks get */
@@ -56,14 +59,14 @@ struct aggregator {
     uint16_t port;
     sefl_buf tally; /* as it was written last */
 
-    pthread_mutex_t lock; /* id, link */
+    pthread_mutex_t lock; /* id, link, lane */
     pthread_cond_t wake;
     tls_id *id;
-    tls *link;
+    tls *link, *lane[LANES_MAX];
     gate *gate; /* NULL: no trust list */
     atomic_bool stop;
     pthread_mutex_t list_lock; /* one reads the list at a time */
-    char list_path[PATH_MAX];
+    char list_path[PATH_MAX], records[PATH_MAX];
     trust_watch list;
     pthread_mutex_t tally_lock;
     bool tally_failed;
@@ -102,17 +105,24 @@ static bool csp_still(const gate *g, x509_peer *who)
     return gate_still(g, who);
 }
 
-static sefl_status dial(void *ctx, channel **out)
+/* A stream to CSP, in *slot under the lock. A lane's must be to the very CSP of the link. */
+static sefl_status dial_csp(aggregator *a, const char *protocol, tls **slot, channel **out)
 {
     sefl_status st = SEFL_OK;
-    aggregator *a = ctx;
     const aggregator_settings *c = a->o.settings;
+    uint8_t linked[32];
     pthread_mutex_lock(&a->lock);
     gate *g = names_csp(a->gate) ? gate_hold(a->gate) : NULL;
+    bool same = slot != &a->link && a->link;
+    if (same)
+        memcpy(linked, tls_peer_fingerprint(a->link), sizeof linked);
     pthread_mutex_unlock(&a->lock);
-    const tls_peer want = {
-        .role = "csp", .protocols = { LINK_ALPN }, .gate = g, .refused = refused, .ctx = &a->http
-    };
+    const tls_peer want = { .role = "csp",
+                            .protocols = { protocol },
+                            .fingerprint = same ? linked : NULL,
+                            .gate = g,
+                            .refused = refused,
+                            .ctx = &a->http };
     const tls_limits limits = { .connect_ms = CONNECT_MS,
                                 .idle_ms = LINK_IDLE_MS,
                                 .silent_ms = 1000 * c->link_silence_s };
@@ -129,7 +139,7 @@ static sefl_status dial(void *ctx, channel **out)
     x509_peer who = *tls_peer_info(t);
     bool welcome = !a->gate || csp_still(a->gate, &who);
     if (welcome) {
-        a->link = t;
+        *slot = t;
         if (atomic_load(&a->stop))
             tls_interrupt(t);
         *out = tls_channel(t), t = NULL;
@@ -143,23 +153,51 @@ done:
     return st;
 }
 
-static void hang_up(void *ctx)
+static void hang_up_csp(aggregator *a, tls **slot)
 {
-    aggregator *a = ctx;
     pthread_mutex_lock(&a->lock);
-    tls *t = a->link;
-    a->link = NULL;
+    tls *t = *slot;
+    *slot = NULL;
     pthread_mutex_unlock(&a->lock);
     tls_close(t);
 }
 
+static void interrupt_csp(aggregator *a, tls **slot)
+{
+    pthread_mutex_lock(&a->lock);
+    if (*slot)
+        tls_interrupt(*slot);
+    pthread_mutex_unlock(&a->lock);
+}
+
+static sefl_status dial(void *ctx, channel **out)
+{
+    return dial_csp(ctx, LINK_ALPN, &((aggregator *)ctx)->link, out);
+}
+
+static void hang_up(void *ctx)
+{
+    hang_up_csp(ctx, &((aggregator *)ctx)->link);
+}
+
 static void interrupt(void *ctx)
 {
-    aggregator *a = ctx;
-    pthread_mutex_lock(&a->lock);
-    if (a->link)
-        tls_interrupt(a->link);
-    pthread_mutex_unlock(&a->lock);
+    interrupt_csp(ctx, &((aggregator *)ctx)->link);
+}
+
+static sefl_status dial_lane(void *ctx, unsigned lane, channel **out)
+{
+    return dial_csp(ctx, LANE_ALPN, &((aggregator *)ctx)->lane[lane], out);
+}
+
+static void hang_up_lane(void *ctx, unsigned lane)
+{
+    hang_up_csp(ctx, &((aggregator *)ctx)->lane[lane]);
+}
+
+static void interrupt_lane(void *ctx, unsigned lane)
+{
+    interrupt_csp(ctx, &((aggregator *)ctx)->lane[lane]);
 }
 
 /* Whoever polls waits for an open round or the end; other phases are no news. */
@@ -336,6 +374,35 @@ done:
     return st;
 }
 
+static sefl_status make_lanes(aggregator *a)
+{
+    sefl_status st = SEFL_OK;
+    const aggregator_settings *c = a->o.settings;
+    if (a->task.noise != TASK_NOISE_JOINT)
+        return SEFL_OK;
+    SEFL_CHECK(snprintf(a->records, sizeof a->records, "%s/audits", c->state) <
+                   (int)sizeof a->records,
+               SEFL_EINVAL, "aggregator: a path is too long");
+    SEFL_TRY(file_make_folder(a->records, 0700));
+    SEFL_TRY(coins_for(&a->coins, &a->shares_rng, "shares pool", 0, 0));
+    SEFL_TRY(shares_pool_new(&a->shares, lanes_pool_max(&a->task), &a->shares_rng));
+    SEFL_TRY(lanes_new(&a->lanes, &(lanes_config){ .task = &a->task,
+                                                   .pool = a->shares,
+                                                   .count = c->lanes,
+                                                   .dial = { .ctx = a,
+                                                             .dial = dial_lane,
+                                                             .hang_up = hang_up_lane,
+                                                             .interrupt = interrupt_lane },
+                                                   .journal = a->journal,
+                                                   .coins = &a->coins,
+                                                   .audit = c->audit,
+                                                   .records = a->records,
+                                                   .log = a->o.log,
+                                                   .mono = &a->mono }));
+done:
+    return st;
+}
+
 static sefl_status make_rounds(aggregator *a)
 {
     sefl_status st = SEFL_OK;
@@ -352,6 +419,8 @@ static sefl_status make_rounds(aggregator *a)
             .coins = &a->coins,
             .releases = a->releases,
             .dial = { .ctx = a, .dial = dial, .hang_up = hang_up, .interrupt = interrupt },
+            .lanes = a->lanes,
+            .shares = a->shares,
             .pool = a->pool,
             .threads = c->threads,
             .store_dir = c->state,
@@ -488,6 +557,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     }
     SEFL_TRY(pool_new(&a->pool, c->threads));
     SEFL_TRY(open_store(a));
+    SEFL_TRY(make_lanes(a));
     SEFL_TRY(make_rounds(a));
     SEFL_TRY(serve(a));
     if (c->health_host)
@@ -518,6 +588,8 @@ void aggregator_free(aggregator *a)
         rounds_set_ingest(a->rounds, NULL);
     ingest_free(a->ingest);
     rounds_free(a->rounds);
+    lanes_free(a->lanes);
+    shares_pool_free(a->shares);
     releases_free(a->releases);
     journal_as_free(a->ja);
     account_close(a->account);

@@ -397,6 +397,8 @@ void rounds_stop(rounds *r)
     pthread_mutex_unlock(&r->lock);
     if (r->c.dial.interrupt)
         r->c.dial.interrupt(r->c.dial.ctx);
+    if (r->c.lanes)
+        lanes_stop(r->c.lanes);
 }
 
 /* Without the lock: collect asks with its own held, and takes it inside ours elsewhere. */
@@ -520,6 +522,8 @@ done:
         as_link_free(r->link);
         r->link = NULL;
         r->c.dial.hang_up(r->c.dial.ctx);
+        if (r->c.lanes)
+            lanes_unbind(r->c.lanes);
     }
     return st;
 }

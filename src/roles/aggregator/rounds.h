@@ -29,6 +29,7 @@
 #include "roles/aggregator/ingest.h"
 #include "roles/aggregator/release.h"
 #include "roles/aggregator/report.h"
+#include "roles/lanes.h"
 
 typedef struct rounds rounds;
 
@@ -50,6 +51,8 @@ typedef struct rounds_config {
     const sefl_coins *coins; /* as_link.h's purposes, and "journal release" */
     releases *releases;
     rounds_dial dial;
+    lanes *lanes;          /* joint noise: they are bound to each link; NULL: no shares are made */
+    shares_pool *shares;   /* that they fill */
     pool *pool;            /* of the link and the release */
     unsigned threads;      /* of the running sum */
     const char *store_dir; /* noise/store.h; NULL: in memory */

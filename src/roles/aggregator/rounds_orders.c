@@ -30,7 +30,20 @@ sefl_status rounds_link_down(rounds *r, const char *what)
     as_link_free(r->link);
     r->link = NULL;
     r->c.dial.hang_up(r->c.dial.ctx);
+    if (r->c.lanes)
+        lanes_unbind(r->c.lanes);
     return tell(r, AGG_LINK_DOWN, 0);
+}
+
+static sefl_status wait_for_shares(void *ctx, uint64_t count)
+{
+    return lanes_wait(ctx, count);
+}
+
+/* CSP has ended the task, or an audit has: whatever we do, nothing more is signed or opened. */
+static bool is_spoiled(rounds *r)
+{
+    return as_link_ended(r->link) || (r->c.lanes && lanes_ended(r->c.lanes));
 }
 
 static sefl_status open_link(rounds *r)
@@ -50,7 +63,10 @@ static sefl_status open_link(rounds *r)
                                             .pool = c->pool,
                                             .log = c->log,
                                             .store_dir = c->store_dir,
-                                            .clock = c->mono }));
+                                            .clock = c->mono,
+                                            .shares = c->shares,
+                                            .shares_wait = c->lanes ? wait_for_shares : NULL,
+                                            .shares_ctx = c->lanes }));
     r->ping_at_ms = clock_ms(c->mono) + c->ping_ms;
 done:
     return st;
@@ -117,6 +133,8 @@ sefl_status order_dial(rounds *r)
         return rounds_link_down(r, "dial");
     SEFL_TRY(compare_states(r));
     log_info(r->c.log, "link to CSP is up");
+    if (r->c.lanes)
+        lanes_bind(r->c.lanes, as_link_peer(r->link)->pair);
     SEFL_TRY(tell(r, AGG_LINK_UP, 0));
 done:
     return st;
@@ -138,6 +156,8 @@ sefl_status order_sign(rounds *r, const agg_order *o)
         st = tell(r, AGG_BUDGET, o->round);
         goto done;
     }
+    if (st != SEFL_OK && is_spoiled(r))
+        goto done;
     if (st == SEFL_ESTATE) { /* another header was signed, or the ledgers differ */
         st = cannot_go_on();
         goto done;
@@ -259,7 +279,7 @@ done:
 /* The opening went wrong: what now? */
 static sefl_status not_opened(rounds *r, const agg_order *o, sefl_status why)
 {
-    if (why == SEFL_ECANCELLED)
+    if (why == SEFL_ECANCELLED || is_spoiled(r))
         return why;
     log_warn(r->c.log, "round not opened", lf_u64("round", o->round), lf_u64("attempt", o->attempt),
              lf_str("why", sefl_last_error()));
@@ -267,7 +287,8 @@ static sefl_status not_opened(rounds *r, const agg_order *o, sefl_status why)
         return tell(r, AGG_BUDGET, o->round);
     if (why == SEFL_ECRYPTO)
         return tell(r, AGG_OPEN_LOST, o->round);
-    if (as_link_dead(r->link))
+    /* the last two: lanes do not get anywhere, so the link itself is dialled anew */
+    if (as_link_dead(r->link) || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT)
         return rounds_link_down(r, "open");
     if (++r->refused >= REFUSALS_MAX) /* CSP will not, whatever we do */
         return tell(r, AGG_OPEN_LOST, o->round);
@@ -317,7 +338,11 @@ sefl_status order_open(rounds *r, const agg_order *o)
         goto done;
     }
     SEFL_TRY(st);
+    if (r->c.lanes)
+        lanes_hold(r->c.lanes, true);
     st = as_link_open(r->link, &open, &kept, w);
+    if (r->c.lanes)
+        lanes_hold(r->c.lanes, false);
     if (st != SEFL_OK) {
         st = not_opened(r, o, st);
         goto done;

@@ -2,6 +2,7 @@
 #include "config/places.h"
 #include "roles/aggregator.h"
 #include "roles/health.h"
+#include "roles/lanes.h"
 
 const setting_def aggregator_schema[] = {
     { "listen", SETTING_TEXT, NULL, .help = "address:port; port 0: the system chooses" },
@@ -47,6 +48,10 @@ const setting_def aggregator_schema[] = {
     { "linger", SETTING_U64, "30", .max = 86400, .help = "seconds it serves after the task's end" },
     { "link_silence", SETTING_U64, "30", .min = 1, .max = 600,
       .help = "seconds without a byte after which the link to CSP is given up" },
+    { "lanes", SETTING_U64, "1", .min = 1, .max = LANES_MAX,
+      .help = "threads, each with a connection to CSP, that make noise shares" },
+    { "audit", SETTING_U64, "8", .max = 1u << 30,
+      .help = "one session of noise shares in so many is audited; 0: none" },
     { "ready_file", SETTING_PATH, "", .help = "written when it serves: host:port" },
     { "health", SETTING_TEXT, "",
       .help = "loopback address:port of /healthz, plain HTTP; empty: none" },
@@ -103,6 +108,8 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
     c.rate_min = (unsigned)settings_u64(s, "rate_min");
     c.linger_s = (unsigned)settings_u64(s, "linger");
     c.link_silence_s = (unsigned)settings_u64(s, "link_silence");
+    c.lanes = (unsigned)settings_u64(s, "lanes");
+    c.audit = settings_u64(s, "audit");
     *out = c, c = (aggregator_settings){ 0 };
 done:
     aggregator_settings_clear(&c);

@@ -1,0 +1,17 @@
+/* lane_words: what both ends of a lane share (roles/lanes.h). */
+#ifndef ROLES_LANE_WORDS_H
+#define ROLES_LANE_WORDS_H
+
+#include "roles/lanes.h"
+
+/* Pair, count and bits of a session: the same on both sides. */
+void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR], uint64_t count);
+
+/* The calling thread gives way to others. */
+void lane_low_priority(void);
+
+/* A number in the journal (fact 0 `name`), raised by `more`, durably; 0: only read. */
+sefl_status lane_count(journal *j, const char *name, unsigned more,
+                       unsigned *count) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,148 @@
+/* lanes: noise shares (mpc/noise/shares.h) are made beside the rounds, on streams and threads of their own,
+ * and wait in a pool at each server (mpc/noise/pool.h). Only tasks with joint noise have lanes.
+ *
+ *     AS    lanes_bind(l, pair);                       // the link to CSP is up: WELCOME's pair
+ *           SEFL_TRY(lanes_wait(l, values));           // an opening needs so many
+ *           lanes_hold(l, true); ... lanes_hold(l, false);         // around an opening
+ *           lanes_unbind(l);                           // the link is down
+ *     CSP   lane_host_bind(h, pair);                   // csp_config.paired
+ *           SEFL_TRY(lane_host_take(h, t));            // a lane has dialled
+ *           lane_host_unbind(h);                       // the link is down
+ *
+ * A lane is one thread a side with its own stream (ALPN LANE_ALPN). AS dials, names the link that the lane
+ * belongs to, and asks for one session after the other until the pool is full; then it hangs up:
+ *
+ *     AS    LANE pair                   CSP   YES, or NO: PAIR (another link), CHECKS (the task has ended)
+ *     AS    FILL count                  CSP   YES, or NO: CHECKS
+ *           shares_evaluate                   shares_garble
+ *                                             YES: its shares are in the pool. Then AS adds its own.
+ *
+ * count is lanes_session of the task, nothing else. So AS never picks shares that CSP does not have yet, and a
+ * lane that breaks leaves at most shares at CSP that nobody asks for; the pool erases the oldest ones
+ * when it is full.
+ *
+ * When. A lane begins a session while the pool has less than two rounds' worth, those under way counted. While
+ * an opening runs all lanes stand still, also in the middle of a session, unless the opening itself waits
+ * for shares. Lanes run at low priority (nice 10).
+ *
+ * Forgetting. Shares outlive neither the link to which they are bound (another link has another pair, after
+ * a restart of either server too), nor a session that broke the protocol or failed a check: then the server
+ * that noticed erases its pool, and the other one learns by NO SLICE. A lane whose connection breaks takes
+ * its own session with it and nothing else: nothing of that session was in a pool.
+ *
+ * Checks. A check of AS's transfers that fails at CSP (SEFL_ECRYPTO from shares_garble) is no accident: an
+ * error in CSP's log, and a count in its journal (fact 0 "checks"). At CSP_CHECKS_MAX the task is over:
+ * every lane and every question on the link gets NO CHECKS, and AS ends with an error (lanes_ended).
+ *
+ * Audits (noise/audit.h). AS audits one session in `audit`. An audit that shows another circuit ends the task at
+ * AS, for ever (fact 0 "caught"); so does the second one that CSP does not answer (fact 0 "unanswered").
+ * Records are files in the folder `records`.
+ *
+ * Memory: the pool, 4 bytes a value (5 with more than 20 bits in the ring), has at most two rounds' worth and
+ * a session a lane; while a session runs, 8 bytes for each of its values and some 6 MB.
+ *
+ * Threads: lanes_* from any thread, bind, unbind, hold and wait from one; lane_host_serve once a lane.
+ * Secrets: shares, until they are in the pool. */
+#ifndef ROLES_LANES_H
+#define ROLES_LANES_H
+
+#include "base/clock.h"
+#include "base/coins.h"
+#include "base/log.h"
+#include "mpc/noise/pool.h"
+#include "net/tls.h"
+#include "protocol/link.h"
+#include "protocol/task.h"
+#include "store/journal/journal.h"
+
+enum { LANES_MAX = 16, LANES_UNANSWERED_MAX = 2 };
+
+/* Values of one session: 2^16 to 2^20, two rounds' worth if that is in between; more where a slice would
+ * have too many parts. */
+uint64_t lanes_session(const task *t);
+/* What a pool of this task may hold: two rounds' worth and a session for each of LANES_MAX lanes. */
+uint64_t lanes_pool_max(const task *t);
+
+/* ---- AS -------------------------------------------------------------------------------------- */
+
+/* How streams of lanes are made; lane: below lanes_config.count. */
+typedef struct lane_dial {
+    void *ctx;
+    sefl_status (*dial)(void *ctx, unsigned lane, channel **out); /* on the lane's thread */
+    void (*hang_up)(void *ctx, unsigned lane);   /* closes what dial made; nothing there is fine */
+    void (*interrupt)(void *ctx, unsigned lane); /* from another thread: what waits fails soon */
+} lane_dial;
+
+typedef struct lanes_config {
+    const task *task;
+    shares_pool *pool;
+    unsigned count; /* of lanes, 1 to LANES_MAX; 0: 1 */
+    lane_dial dial;
+    journal *journal;        /* NULL: nothing is remembered (tests) */
+    const sefl_coins *coins; /* purpose "shares" */
+    uint64_t audit;          /* one session in so many; 0: none */
+    const char *records;     /* folder; NULL: they are not kept */
+    sefl_log *log;
+    const sefl_clock *mono;
+    unsigned retry_ms; /* after the first failure in a row; 0: 500 */
+    uint64_t session;  /* 0: lanes_session; tests have small ones */
+} lanes_config;
+
+typedef struct lanes lanes;
+
+sefl_status lanes_new(lanes **out, const lanes_config *c) SEFL_MUST_CHECK;
+/* Stops, and waits for the threads. NULL is fine. */
+void lanes_free(lanes *l);
+/* Whatever waits ends soon, and nothing begins any more. */
+void lanes_stop(lanes *l);
+
+/* The pool is empty afterwards. */
+void lanes_bind(lanes *l, const uint8_t pair[LINK_PAIR]);
+void lanes_unbind(lanes *l);
+
+/* An opening begins, or is over. */
+void lanes_hold(lanes *l, bool opening);
+
+/* Until `count` values can be picked; says in the log how far it is. SEFL_ECLOSED: CSP knows this link no
+ * more, or no lane gets anywhere: dial anew. SEFL_ESTATE: the task has ended (lanes_ended).
+ * SEFL_ECANCELLED: lanes_stop. */
+sefl_status lanes_wait(lanes *l, uint64_t count) SEFL_MUST_CHECK;
+
+/* CSP has ended the task after failed checks, or an audit has: NULL, or why. */
+const char *lanes_ended(lanes *l);
+
+/* ---- CSP ------------------------------------------------------------------------------------- */
+
+typedef struct lane_host_config {
+    const task *task;
+    shares_pool *pool;
+    const sign_key *key;     /* signs sessions */
+    journal *journal;        /* NULL: failed checks are counted in memory (tests) */
+    const sefl_coins *coins; /* purpose "shares" */
+    sefl_log *log;
+    uint64_t session; /* 0: lanes_session */
+    void *ctx;
+    void (*failed)(void *ctx); /* a check has: count it; may be NULL */
+} lane_host_config;
+
+typedef struct lane_host lane_host;
+
+sefl_status lane_host_new(lane_host **out, const lane_host_config *c) SEFL_MUST_CHECK;
+void lane_host_free(lane_host *h); /* ends all lanes */
+
+/* The pool is empty afterwards, and lanes of the link before end with their next question. */
+void lane_host_bind(lane_host *h, const uint8_t pair[LINK_PAIR]);
+/* Cuts every lane off, waits for its thread, empties the pool. */
+void lane_host_unbind(lane_host *h);
+
+/* Takes the stream of a new lane and serves it on a thread of its own. SEFL_ESTATE: LANES_MAX are there; the
+ * stream is closed then. By the owner's thread, as unbind. */
+sefl_status lane_host_take(lane_host *h, tls *t) SEFL_MUST_CHECK;
+
+/* Answers until the lane ends: SEFL_OK when AS has hung up between two sessions. */
+sefl_status lane_host_serve(lane_host *h, channel *ch) SEFL_MUST_CHECK;
+
+/* Failed checks in this task; for csp_config.checks. */
+unsigned lane_host_checks(lane_host *h);
+
+#endif
