@@ -17,6 +17,7 @@
 #include "bench/bench.h"
 
 #include "base/alloc.h"
+#include "base/blake3.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "crypto/ahe/paillier_internal.h"
@@ -210,8 +211,7 @@ static void *send_all(void *arg)
             &s->client, &(https_client_config){
                             .host = "127.0.0.1", .port = s->o.port, .id = s->tls, .proxy = "" }));
     }
-    snprintf(headers, sizeof headers, HTTP_TOTAL ": %zu\n" HTTP_HASH ": blake3\n",
-             ahe_body_bytes(&pl->p));
+    snprintf(headers, sizeof headers, HTTP_TOTAL ": %zu\n", ahe_body_bytes(&pl->p));
     for (unsigned long i = s->o.first + s->number; i < s->o.end; i += pl->o.connections) {
         SEFL_TRY(write_turned(pl, s->body, i, path, hex));
         snprintf(url, sizeof url, "/v1/round/%d/update/%s", ROUND, hex);

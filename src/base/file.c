@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { READ_PIECE = 256 << 10 };
+
 static sefl_status fail_errno(const char *what, const char *path)
 {
     return sefl_fail(errno == ENOENT   ? SEFL_ENOTFOUND
@@ -233,5 +235,36 @@ sefl_status file_temp_folder(char *out, size_t n, const char *prefix)
 done:
     if (st != SEFL_OK)
         out[0] = 0;
+    return st;
+}
+
+sefl_status file_sha256(uint8_t out[SHA256_BYTES], uint64_t *bytes, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t *piece = NULL;
+    sha256 h;
+    uint64_t n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    SEFL_CHECK(fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
+               strerror(errno));
+    SEFL_TRY(sefl_new(&piece, 1, READ_PIECE));
+    sha256_init(&h);
+    for (;;) {
+        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, piece, READ_PIECE);
+        if (got < 0 && errno == EINTR)
+            continue;
+        SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
+        if (got == 0)
+            break;
+        sha256_add(&h, span_of(piece, (size_t)got));
+        n += (uint64_t)got;
+    }
+    sha256_end(&h, out);
+    if (bytes)
+        *bytes = n;
+done:
+    sefl_free(piece);
+    if (fd >= 0)
+        close(fd);
     return st;
 }

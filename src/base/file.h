@@ -12,6 +12,7 @@
 #define BASE_FILE_H
 
 #include "base/buf.h"
+#include "base/sha256.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -41,6 +42,10 @@ void file_tmp_clear(file_tmp *t);
 sefl_status file_write_all(int fd, sefl_span bytes) SEFL_MUST_CHECK;
 
 bool file_exists(const char *path);
+
+/* SHA-256 and length (may be NULL) of a file, read in pieces; SEFL_ENOTFOUND if it is not there. */
+sefl_status file_sha256(uint8_t out[SHA256_BYTES], uint64_t *bytes,
+                        const char *path) SEFL_MUST_CHECK;
 
 /* fsync of a descriptor; the path is for the sentence. */
 sefl_status file_sync(int fd, const char *path) SEFL_MUST_CHECK;

@@ -50,8 +50,6 @@ struct https_client {
     bool fresh;  /* the next request makes a connection of its own */
     bool failed; /* the last request did: its handle is not used again */
     char error[CURL_ERROR_SIZE];
-    bool heard; /* a success */
-    char version[16];
     x509_peer peer;
 };
 
@@ -398,10 +396,6 @@ done:
     curl_multi_remove_handle(c->multi, c->easy);
     c->failed = st != SEFL_OK;
     k->r->status = status_of(c);
-    if (st == SEFL_OK && (k->r->status == 200 || k->r->status == 206)) { /* no proxy's own answer */
-        c->heard = true;
-        snprintf(c->version, sizeof c->version, "%s", k->r->version);
-    }
     curl_off_t v = 0;
     if (curl_easy_getinfo(c->easy, CURLINFO_SIZE_UPLOAD_T, &v) == CURLE_OK)
         k->r->sent = (uint64_t)v;
@@ -663,11 +657,6 @@ done:
         close(k.fd);
     curl_slist_free_all(lines);
     return st;
-}
-
-const char *https_client_heard(const https_client *c)
-{
-    return c->heard ? c->version : NULL;
 }
 
 void https_reply_clear(https_reply *r)

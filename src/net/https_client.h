@@ -51,8 +51,6 @@ sefl_status https_client_new(https_client **out, const https_client_config *c) S
 void https_client_free(https_client *c);
 /* From now on every call, the present one too, is SEFL_ECANCELLED. */
 void https_client_interrupt(https_client *c);
-/* Sefl-Version of the last answer that was a success, "" if it had none; NULL before the first. */
-const char *https_client_heard(const https_client *c);
 /* Another identity (the same CA file may have changed); connections are made anew. */
 void https_client_set_id(https_client *c, const tls_id *id);
 

@@ -7,7 +7,8 @@
 #ifndef PROTOCOL_HTTP_H
 #define PROTOCOL_HTTP_H
 
-/* X(name, method, path, answer's body); N and HASH stand for a round and 64 hex digits. */
+/* X(name, method, path, answer's body); N stands for a round, HASH for the BLAKE3 of an
+ * update's units in 64 hex digits. */
 #define HTTP_CALLS(X)                                                               \
     X(HEALTH, "GET", "/healthz", "ok")                                              \
     X(TASK, "GET", "/v1/task", "envelope of the task")                              \
@@ -27,7 +28,6 @@
     X(WAIT, "query", "wait")           /* /v1/round: seconds to wait, at most 60 */               \
     X(OFFSET, "header", "Sefl-Offset") /* bytes of a body that are there, or where these begin */ \
     X(TOTAL, "header", "Sefl-Total")   /* bytes of the whole body: the task's constant */         \
-    X(HASH, "header", "Sefl-Hash") /* of an update: by which hash it is called; none: sha256 */   \
     X(VERSION, "header", "Sefl-Version") /* of the program's protocol, both ways: version.h */
 
 #define HTTP_ENROL   "/v1/enroll" /* the one path that needs no certificate */
@@ -35,7 +35,6 @@
 #define HTTP_WAIT    "wait"
 #define HTTP_OFFSET  "Sefl-Offset"
 #define HTTP_TOTAL   "Sefl-Total"
-#define HTTP_HASH    "Sefl-Hash"
 #define HTTP_VERSION "Sefl-Version"
 
 #endif

@@ -81,8 +81,7 @@ sefl_status round_statement_read(round_statement *out, sefl_span in) SEFL_MUST_C
 
 typedef struct round_member {
     uint8_t client[32];
-    uint8_t body[SHA256_BYTES];    /* the hash that the client calls it by; signed, in the set */
-    uint8_t content[SHA256_BYTES]; /* base/content.h; zeros: not known yet; AS's own */
+    uint8_t body[32]; /* BLAKE3 of its units: the name of the update; signed, in the set */
 } round_member;
 
 /* Sorts `members` by fingerprint; SEFL_EINVAL if one is there twice. */

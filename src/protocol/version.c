@@ -34,12 +34,12 @@ sefl_status version_read(version_number *out, const char *text)
 
 bool version_takes(version_number v, char why[VERSION_SENTENCE])
 {
-    unsigned lowest = VERSION_MINOR_LOWEST;
+    int lowest = VERSION_MINOR_LOWEST;
     why[0] = 0;
     if (v.major == VERSION_MAJOR && v.minor >= lowest && v.minor <= VERSION_MINOR + 1)
         return true;
     snprintf(why, VERSION_SENTENCE,
-             "this client speaks version %u.%u; this server needs %d.%d and takes %d.%u to %d.%d",
+             "this client speaks version %u.%u; this server needs %d.%d and takes %d.%d to %d.%d",
              v.major, v.minor, VERSION_MAJOR, VERSION_MINOR, VERSION_MAJOR, lowest, VERSION_MAJOR,
              VERSION_MINOR + 1);
     return false;

@@ -5,13 +5,13 @@
  * from VERSION_MINOR_LOWEST, the oldest whose requests are kept and replayed in tests, to one above
  * ours: a minor version only adds, and what it adds must not be needed by those before. Any other
  * client gets 426 and a sentence that says which versions are taken, whatever it asked for, and before
- * a byte of a body is read. AS says its own version in each answer (from 1.2 on; before, with 426 alone).
+ * a byte of a body is read. AS says its own version in each answer.
  *     upgrade order: both servers, then the clients, in any order and at leisure
  *
- *     1.0   the calls of protocol/http.h
- *     1.1   the field Sefl-Version, status 426; 429 where a limit per client is passed
- *     1.2   the field Sefl-Hash: an update may be called by its BLAKE3 hash; without it, or to an AS that
- *           does not say 1.2, it is called by its SHA-256, as before
+ *     2.0   the calls of protocol/http.h: an update is called by the BLAKE3 of its units, has a sealed and
+ *           signed head where the task seals seeds, and its client a voucher
+ *
+ * Clients of 1.x (other updates, other names for them) are refused.
  *
  * AS and CSP (the link). HELLO offers a range of whole versions, CSP takes the highest that both
  * have, or says NO VERSION with its own range.
@@ -25,12 +25,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define VERSION_TEXT "1.2"
+#define VERSION_TEXT "2.0"
 enum {
-    VERSION_MAJOR = 1,
-    VERSION_MINOR = 2,
+    VERSION_MAJOR = 2,
+    VERSION_MINOR = 0,
     VERSION_MINOR_LOWEST = 0, /* of clients that are taken */
-    VERSION_MINOR_BLAKE3 = 2, /* from here on updates may be called by BLAKE3 */
     LINK_VERSION_LOWEST = 2,  /* 2: WELCOME names the highest round signed */
     LINK_VERSION = 2,
     VERSION_SENTENCE = 160,
@@ -40,7 +39,7 @@ typedef struct version_number {
     uint16_t major, minor;
 } version_number;
 
-/* "1.2": digits, a point, digits, at most 4 each, no leading zeros. text NULL: 1.0. SEFL_EPROTO. */
+/* "2.0": digits, a point, digits, at most 4 each, no leading zeros. text NULL: 1.0. SEFL_EPROTO. */
 sefl_status version_read(version_number *out, const char *text) SEFL_MUST_CHECK;
 /* May a client of this version take part? If not, why says what it needs. */
 bool version_takes(version_number v, char why[VERSION_SENTENCE]);

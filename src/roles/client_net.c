@@ -111,71 +111,26 @@ done:
 
 /* ---- upload ---------------------------------------------------------------------------------- */
 
-static void update_path(char out[PATH_ROOM], uint64_t round, const client_name *name)
+static void update_path(char out[PATH_ROOM], uint64_t round, const client_body *body)
 {
     int n = snprintf(out, PATH_ROOM, "/v1/round/%" PRIu64 "/update/", round);
-    for (int i = 0; i < CONTENT_BYTES; i++)
-        n += snprintf(out + n, PATH_ROOM - (size_t)n, "%02x", name->hash[i]);
-}
-
-/* AS's version, from its last answer; before there was one it is asked for nothing in particular. */
-static sefl_status knows_blake3(https_client *net, client_reply *a, bool *out)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf nothing = { 0 };
-    version_number v;
-    *a = (client_reply){ .word = ANSWER_OK };
-    *out = false;
-    if (!https_client_heard(net))
-        SEFL_TRY(client_get(net, a, &nothing, "/healthz", ERROR_MAX, 0));
-    const char *said = https_client_heard(net);
-    if (a->word == ANSWER_OK && said && *said && version_read(&v, said) == SEFL_OK)
-        *out = v.major == VERSION_MAJOR && v.minor >= VERSION_MINOR_BLAKE3;
-done:
-    buf_clear(&nothing);
-    return st;
-}
-
-sefl_status client_name_of(https_client *net, client_reply *a, client_name *out, const char *file,
-                           const client_body *body)
-{
-    sefl_status st = SEFL_OK;
-    client_body there;
-    uint8_t content[CONTENT_BYTES];
-    bool knows;
-    *out = (client_name){ .kind = CONTENT_SHA256, .body = *body };
-    memcpy(out->hash, body->hash, sizeof out->hash);
-    SEFL_TRY(knows_blake3(net, a, &knows));
-    if (!knows)
-        goto done;
-    SEFL_TRY(client_body_content(&there, content, file));
-    SEFL_CHECK(there.bytes == body->bytes && memcmp(there.hash, body->hash, sizeof there.hash) == 0,
-               SEFL_EIO, "%s has changed since it was finished", file);
-    out->kind = CONTENT_BLAKE3;
-    memcpy(out->hash, content, sizeof out->hash);
-done:
-    return st;
-}
-
-/* The line that says so; none means SHA-256. */
-static const char *hash_line(const client_name *name)
-{
-    return name->kind == CONTENT_BLAKE3 ? HTTP_HASH ": blake3\n" : "";
+    for (int i = 0; i < BLAKE3_BYTES; i++)
+        n += snprintf(out + n, PATH_ROOM - (size_t)n, "%02x", body->hash[i]);
 }
 
 sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uint64_t round,
-                       const client_name *name)
+                       const client_body *body)
 {
     sefl_status st = SEFL_OK;
     https_reply r = { 0 };
     char path[PATH_ROOM];
     *offset = 0;
-    update_path(path, round, name);
-    st = https_head(net, path, hash_line(name), &r);
+    update_path(path, round, body);
+    st = https_head(net, path, NULL, &r);
     SEFL_TRY(settle(a, st, &r));
     if (r.status == 404) /* nothing of it there */
         a->word = ANSWER_OK;
-    else if (a->word == ANSWER_OK && r.offset <= name->body.bytes)
+    else if (a->word == ANSWER_OK && r.offset <= body->bytes)
         *offset = r.offset;
 done:
     https_reply_clear(&r);
@@ -183,22 +138,21 @@ done:
 }
 
 sefl_status client_put(https_client *net, client_reply *a, sefl_buf *receipt, uint64_t offset,
-                       uint64_t round, const char *file, const client_name *name,
+                       uint64_t round, const char *file, const client_body *body,
                        const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
     https_reply r = { 0 };
     char path[PATH_ROOM], headers[128];
-    update_path(path, round, name);
+    update_path(path, round, body);
     for (int i = 0;; i++) {
         https_reply_clear(&r);
         r = (https_reply){ .offset = UINT64_MAX };
         snprintf(headers, sizeof headers,
-                 HTTP_OFFSET ": %" PRIu64 "\n" HTTP_TOTAL ": %" PRIu64 "\n%s", offset,
-                 name->body.bytes, hash_line(name));
+                 HTTP_OFFSET ": %" PRIu64 "\n" HTTP_TOTAL ": %" PRIu64 "\n", offset, body->bytes);
         st = https_put_file(net, path, file, offset, headers, progress, &r);
         SEFL_TRY(settle(a, st, &r));
-        bool elsewhere = r.status == 409 && r.offset <= name->body.bytes && r.offset != offset;
+        bool elsewhere = r.status == 409 && r.offset <= body->bytes && r.offset != offset;
         if (elsewhere && i == OFFSETS_MAX)
             a->word = ANSWER_AGAIN; /* it cannot make up its mind: later */
         if (!elsewhere || i == OFFSETS_MAX)
@@ -213,7 +167,7 @@ done:
 }
 
 sefl_status client_receipt_check(const task *t, sefl_span receipt, uint64_t round,
-                                 const uint8_t client[32], const client_name *name)
+                                 const uint8_t client[32], const client_body *body)
 {
     sefl_status st = SEFL_OK;
     envelope env;
@@ -224,9 +178,8 @@ sefl_status client_receipt_check(const task *t, sefl_span receipt, uint64_t roun
     SEFL_CHECK(memcmp(r.task, t->id, TASK_ID) == 0 && r.round == round, SEFL_EAUTH,
                "the receipt is of another task or round");
     SEFL_CHECK(memcmp(r.client, client, 32) == 0, SEFL_EAUTH, "the receipt is another client's");
-    bool ours = memcmp(r.body, name->hash, sizeof r.body) == 0 ||
-                memcmp(r.body, name->body.hash, sizeof r.body) == 0;
-    SEFL_CHECK(ours && r.bytes == name->body.bytes, SEFL_EAUTH, "the receipt is for other bytes");
+    SEFL_CHECK(memcmp(r.body, body->hash, sizeof r.body) == 0 && r.bytes == body->bytes, SEFL_EAUTH,
+               "the receipt is for other bytes");
 done:
     return st;
 }

@@ -36,34 +36,18 @@ sefl_status client_get_file(https_client *net, client_reply *a, const char *path
                             uint64_t max, const uint8_t hash[SHA256_BYTES],
                             const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* What a finished body is called in an upload, anew at each: by its BLAKE3 hash if AS knows that
- * (protocol/version.h), else by its SHA-256. What is kept on disk (client_store.h) is the SHA-256
- * alone, so a body that was finished, or half sent, before either program was exchanged goes on in any
- * case; in the worst one its first byte is sent again. */
-typedef struct client_name {
-    content_kind kind;
-    uint8_t hash[CONTENT_BYTES]; /* of that kind */
-    client_body body;
-} client_name;
-
-/* body: what the store has. SEFL_EIO if the file is another. The word is that of the question that AS
- * may have to be asked first. */
-sefl_status client_name_of(https_client *net, client_reply *a, client_name *out, const char *file,
-                           const client_body *body) SEFL_MUST_CHECK;
-
 /* Asks what AS has of this body: *offset. */
 sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uint64_t round,
-                       const client_name *name) SEFL_MUST_CHECK;
+                       const client_body *body) SEFL_MUST_CHECK;
 
 /* Sends the rest from *offset; follows AS to another offset. ANSWER_OK: `receipt` holds what it
  * answered, unchecked. */
 sefl_status client_put(https_client *net, client_reply *a, sefl_buf *receipt, uint64_t offset,
-                       uint64_t round, const char *file, const client_name *name,
+                       uint64_t round, const char *file, const client_body *body,
                        const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* SEFL_EAUTH unless AS signed that it has this body of this client for this round, by either name (it
- * may have got it before this program was upgraded). */
+/* SEFL_EAUTH unless AS signed that it has this body of this client for this round. */
 sefl_status client_receipt_check(const task *t, sefl_span receipt, uint64_t round,
-                                 const uint8_t client[32], const client_name *name) SEFL_MUST_CHECK;
+                                 const uint8_t client[32], const client_body *body) SEFL_MUST_CHECK;
 
 #endif

@@ -391,10 +391,9 @@ done:
 }
 
 static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,
-                                const client_name *name)
+                                const client_body *body)
 {
-    const client_body *body = &name->body;
-    sefl_status st = client_receipt_check(&c->t, receipt, round, c->me, name);
+    sefl_status st = client_receipt_check(&c->t, receipt, round, c->me, body);
     if (st == SEFL_EAUTH || st == SEFL_EPROTO) {
         log_error(c->o.log, "receipt not accepted", lf_u64("round", round),
                   lf_str("why", sefl_last_error()));
@@ -421,7 +420,7 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
     sefl_buf receipt = { 0 };
     uint64_t offset = 0;
     const char *file = client_store_path(c->store, CLIENT_BODY);
-    client_name name;
+    const client_body *body = &client_store_mark(c->store)->body;
     sefl_progress p = client_progress(c);
     bool go;
     SEFL_TRY(like_everybody(c, round, &go));
@@ -436,15 +435,13 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
     if (!go)
         goto done;
     SEFL_TRY(client_budget(c, round));
-    SEFL_TRY(client_name_of(c->net, &a, &name, file, &client_store_mark(c->store)->body));
-    if (a.word == ANSWER_OK)
-        SEFL_TRY(client_ask(c->net, &a, &offset, round, &name));
+    SEFL_TRY(client_ask(c->net, &a, &offset, round, body));
     if (a.word == ANSWER_OK) {
         /* durable before the first byte of the body leaves */
         SEFL_TRY(ledger_charge(c->book, &c->terms, round, NULL));
-        SEFL_TRY(client_put(c->net, &a, &receipt, offset, round, file, &name, &p));
+        SEFL_TRY(client_put(c->net, &a, &receipt, offset, round, file, body, &p));
     }
-    st = a.word == ANSWER_OK ? keep_receipt(c, round, buf_span(&receipt), &name)
+    st = a.word == ANSWER_OK ? keep_receipt(c, round, buf_span(&receipt), body)
                              : not_ok(c, &a, true);
 done:
     buf_clear(&receipt);

@@ -36,18 +36,18 @@ typedef struct work {
     uint64_t done, total; /* for progress */
 } work;
 
-sefl_status client_body_content(client_body *out, uint8_t content[CONTENT_BYTES], const char *path)
+sefl_status client_body_of(client_body *out, const char *path)
 {
     sefl_status st = SEFL_OK;
     uint8_t *window = NULL;
-    content_hash h;
+    blake3 h;
     uint64_t bytes = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return sefl_fail(errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
                          strerror(errno));
     SEFL_TRY(sefl_new(&window, WINDOW, 1));
-    content_init(&h, CONTENT_SHA256);
+    blake3_init(&h);
     for (;;) {
         ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, window, WINDOW);
         if (got < 0 && errno == EINTR)
@@ -55,21 +55,15 @@ sefl_status client_body_content(client_body *out, uint8_t content[CONTENT_BYTES]
         SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
         if (got == 0)
             break;
-        content_add(&h, span_of(window, (size_t)got));
+        blake3_add(&h, span_of(window, (size_t)got));
         bytes += (uint64_t)got;
     }
-    content_end(&h, out->hash, content);
+    blake3_end(&h, out->hash);
     out->bytes = bytes;
 done:
     close(fd);
     sefl_free(window);
     return st;
-}
-
-sefl_status client_body_of(client_body *out, const char *path)
-{
-    uint8_t content[CONTENT_BYTES];
-    return client_body_content(out, content, path);
 }
 
 static sefl_status tick(work *w, uint64_t n)
@@ -100,11 +94,11 @@ done:
 static sefl_status open_model(work *w)
 {
     sefl_status st = SEFL_OK;
-    client_body file;
+    uint8_t hash[SHA256_BYTES];
     model_meta meta;
     size_t count = 0;
-    SEFL_TRY(client_body_of(&file, w->job->model));
-    SEFL_CHECK(memcmp(file.hash, w->job->model_hash, SHA256_BYTES) == 0, SEFL_EAUTH,
+    SEFL_TRY(file_sha256(hash, NULL, w->job->model));
+    SEFL_CHECK(memcmp(hash, w->job->model_hash, SHA256_BYTES) == 0, SEFL_EAUTH,
                "the model of round %" PRIu64 " is not the one that the servers signed",
                w->job->round);
     SEFL_TRY(model_read(&meta, &w->global, &count, w->job->model));
@@ -186,7 +180,7 @@ static sefl_status encrypt(work *w, client_body *out)
     uint8_t *window = NULL, context[AHE_CONTEXT_BYTES];
     size_t piece = WINDOW / p->unit_bytes;
     sefl_rng rng;
-    sha256 h;
+    blake3 h;
 
     piece = piece < 1 ? 1 : piece < p->units ? piece : p->units;
     size_t room = piece * p->unit_bytes < p->head_bytes ? p->head_bytes : piece * p->unit_bytes;
@@ -198,22 +192,22 @@ static sefl_status encrypt(work *w, client_body *out)
     task_context(context, w->t, w->job->round);
     SEFL_TRY(ahe_upload_new(&up, p, u->enc, context, &rng));
     SEFL_TRY(outfile_open(&file, w->job->body, 0600));
-    sha256_init(&h);
+    blake3_init(&h);
     if (p->head_bytes > 0) {
         SEFL_TRY(ahe_upload_head(p, up, window, u->c.pool));
-        sha256_add(&h, span_of(window, p->head_bytes));
+        blake3_add(&h, span_of(window, p->head_bytes));
         SEFL_TRY(outfile_put(&file, window, p->head_bytes));
     }
     for (size_t at = 0; at < p->units; at += piece) {
         size_t n = p->units - at < piece ? p->units - at : piece;
         SEFL_TRY(ahe_upload_units(p, up, window, w->X + at * p->unit_values, n, u->c.pool, NULL));
-        sha256_add(&h, span_of(window, n * p->unit_bytes));
+        blake3_add(&h, span_of(window, n * p->unit_bytes));
         SEFL_TRY(outfile_put(&file, window, n * p->unit_bytes));
         SEFL_TRY(tick(w, n));
     }
     uint64_t bytes = file.bytes;
     SEFL_TRY(outfile_commit(&file));
-    sha256_end(&h, out->hash);
+    blake3_end(&h, out->hash);
     out->bytes = bytes;
 done:
     ahe_upload_free(p, up);

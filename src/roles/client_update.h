@@ -31,8 +31,8 @@
 #ifndef ROLES_CLIENT_UPDATE_H
 #define ROLES_CLIENT_UPDATE_H
 
+#include "base/blake3.h"
 #include "base/coins.h"
-#include "base/content.h"
 #include "base/pool.h"
 #include "base/progress.h"
 #include "model/corpus/corpus.h"
@@ -62,7 +62,7 @@ typedef struct client_job {
 } client_job;
 
 typedef struct client_body {
-    uint8_t hash[SHA256_BYTES]; /* SHA-256, of whatever file */
+    uint8_t hash[BLAKE3_BYTES]; /* by which it is called */
     uint64_t bytes;
 } client_body;
 
@@ -83,8 +83,5 @@ bool client_update_diverged(const client_update *u);
 
 /* Hash and size of a file as it lies there. */
 sefl_status client_body_of(client_body *out, const char *path) SEFL_MUST_CHECK;
-/* The same, and its BLAKE3 hash. */
-sefl_status client_body_content(client_body *out, uint8_t content[CONTENT_BYTES],
-                                const char *path) SEFL_MUST_CHECK;
 
 #endif

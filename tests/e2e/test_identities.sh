@@ -377,8 +377,6 @@ if command -v openssl > /dev/null; then
         logged upload.not_cipher
     }
     fed_until 30 "line about junk" send_junk
-    liar -T junk -H "Sefl-Total: $bytes" -H "Sefl-Hash: md5" "https://$at/v1/round/1/update/$its_key" > /dev/null
-    fed_until 5 "line about a hash" logged hash_name
     liar -T larger -H "Sefl-Total: $bytes" "https://$at/v1/round/1/update/$its_key" > /dev/null || :
     fed_until 5 "line about a body" logged body_too_large
     expect 0 "$SEFL" ca revoke "$as_ca" --key "$its_key"

@@ -11,6 +11,7 @@
  * At the end: a line a kind, "KIND tries N", and how it was answered: "status 409 12". The program judges
  * nothing: scripts look at the server's counters, its memory, and the good clients. It uses GnuTLS
  * and sockets alone, so nothing of ours keeps it polite. */
+#include "base/blake3.h"
 #include "base/sha256.h"
 #include "net/tls.h"
 
@@ -244,19 +245,17 @@ static bool scout(attacker *a)
     return true;
 }
 
-static unsigned put_head(attacker *a, char *out, size_t room, uint64_t round,
-                         const uint8_t hash[32], uint64_t total, uint64_t length)
+static unsigned put_head(char *out, size_t room, uint64_t round, const uint8_t hash[32],
+                         uint64_t total, uint64_t length)
 {
-    static const char *const kinds[] = { "", "Sefl-Hash: blake3\r\n", "Sefl-Hash: blake3\r\n",
-                                         "Sefl-Hash: sha256\r\n", "Sefl-Hash: md5\r\n" };
     char hex[65];
     for (int i = 0; i < 32; i++)
         snprintf(hex + 2 * i, 3, "%02x", hash[i]);
     return (unsigned)snprintf(out, room,
                               "PUT /v1/round/%" PRIu64 "/update/%s HTTP/1.1\r\nHost: x\r\n"
-                              "%sSefl-Offset: 0\r\nSefl-Total: %" PRIu64
+                              "Sefl-Offset: 0\r\nSefl-Total: %" PRIu64
                               "\r\nContent-Length: %" PRIu64 "\r\n\r\n",
-                              round, hex, kinds[next(a) % 5], total, length);
+                              round, hex, total, length);
 }
 
 /* ---- before TLS ------------------------------------------------------------------------------ */
@@ -415,7 +414,7 @@ static void k_oversized(attacker *a)
     if (!scout(a))
         return;
     uint64_t huge = next(a) % 2 ? UINT64_C(1) << 40 : UINT64_C(9223372036854775807);
-    put_head(a, head, sizeof head, a->round, hash, huge, huge);
+    put_head(head, sizeof head, a->round, hash, huge, huge);
     ask(a, head);
 }
 
@@ -453,7 +452,7 @@ static void put_noise(attacker *a, uint64_t round, uint64_t total, uint64_t send
     uint8_t block[1024], hash[32];
     char head[512], answer[ANSWER];
     noise(a, hash, sizeof hash);
-    unsigned n = put_head(a, head, sizeof head, round, hash, total, total);
+    unsigned n = put_head(head, sizeof head, round, hash, total, total);
     if (!put(a, head, n))
         return;
     while (send_bytes > 0 && !over) {
@@ -550,7 +549,7 @@ static void send_body(attacker *a, uint64_t round, const uint8_t hash[32], const
                       size_t n)
 {
     char head[512], answer[ANSWER];
-    unsigned k = put_head(a, head, sizeof head, round, hash, n, n);
+    unsigned k = put_head(head, sizeof head, round, hash, n, n);
     if (put(a, head, k) && put(a, p, n))
         listen_to(a, answer);
 }
@@ -604,7 +603,6 @@ static void k_replay_old(attacker *a)
  * whatever the order of bytes), and anything goes for the rest of a body. One in each round is enough. */
 static void k_spoil(attacker *a)
 {
-    static const char *const kind = "Sefl-Hash: sha256\r\n";
     static atomic_ullong done;
     uint8_t hash[32], *bytes = NULL;
     char head[512], hex[65], answer[ANSWER];
@@ -613,14 +611,14 @@ static void k_spoil(attacker *a)
     noise(a, bytes, opt.body_bytes);
     for (uint64_t i = 0; i + opt.cipher_bytes <= opt.body_bytes; i += opt.cipher_bytes)
         bytes[i] = bytes[i + opt.cipher_bytes - 1] = 0;
-    sha256_of(hash, span_of(bytes, opt.body_bytes));
+    blake3_of(hash, span_of(bytes, opt.body_bytes));
     for (int i = 0; i < 32; i++)
         snprintf(hex + 2 * i, 3, "%02x", hash[i]);
     int n =
         snprintf(head, sizeof head,
-                 "PUT /v1/round/%" PRIu64 "/update/%s HTTP/1.1\r\nHost: x\r\n%s"
+                 "PUT /v1/round/%" PRIu64 "/update/%s HTTP/1.1\r\nHost: x\r\n"
                  "Sefl-Offset: 0\r\nSefl-Total: %" PRIu64 "\r\nContent-Length: %" PRIu64 "\r\n\r\n",
-                 a->round, hex, kind, opt.body_bytes, opt.body_bytes);
+                 a->round, hex, opt.body_bytes, opt.body_bytes);
     if (put(a, head, (size_t)n) && put(a, bytes, opt.body_bytes) && listen_to(a, answer) == 200)
         done = a->round;
     free(bytes);

@@ -7,7 +7,7 @@
 #include "roles/aggregator/collect.h"
 
 #include "base/alloc.h"
-#include "base/content.h"
+#include "base/blake3.h"
 #include "roles/aggregator/readback.h"
 
 #include <pthread.h>
@@ -67,40 +67,37 @@ static struct timespec from_now(long ms)
 
 /* ---- one body -------------------------------------------------------------------------------- */
 
-/* e->m.content: filled in where the hash is checked; a journal from before 1.2 does not know it. */
-static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, entry *e, pool *threads)
+static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entry *e, pool *threads)
 {
     sefl_status st = SEFL_OK;
     const ahe_params *p = c->c.ahe;
     sefl_buf path = { 0 };
-    bool by_content = memcmp(e->m.body, e->m.content, sizeof e->m.body) == 0;
-    content_hash h;
-    uint8_t got[CONTENT_BYTES], content[CONTENT_BYTES];
+    blake3 h;
+    uint8_t got[BLAKE3_BYTES];
     readback r = { 0 };
     const uint8_t *bytes = c->piece;
     size_t per_piece = c->piece_bytes / p->unit_bytes;
-    content_init(&h, by_content ? CONTENT_BLAKE3 : CONTENT_SHA256);
+    blake3_init(&h);
     SEFL_TRY(c->c.path(c->c.ctx, &path, round, &e->m));
     /* one that may have suffered since it was written is not mapped */
     SEFL_TRY(readback_open(&r, (const char *)path.p, ahe_body_bytes(p), e->check_hash));
     if (p->head_bytes > 0)
         SEFL_TRY(readback_next(&r, &bytes, p->head_bytes, c->piece));
     if (e->check_hash)
-        content_add(&h, span_of(bytes, p->head_bytes));
+        blake3_add(&h, span_of(bytes, p->head_bytes));
     SEFL_TRY(ahe_sum_add_head(p, sum, bytes));
     for (size_t u = 0; u < p->units;) {
         size_t n = p->units - u < per_piece ? p->units - u : per_piece;
         SEFL_TRY(readback_next(&r, &bytes, n * p->unit_bytes, c->piece));
         if (e->check_hash)
-            content_add(&h, span_of(bytes, n * p->unit_bytes));
+            blake3_add(&h, span_of(bytes, n * p->unit_bytes));
         SEFL_TRY(ahe_sum_add_units(p, sum, u, bytes, n, threads));
         u += n;
     }
     if (e->check_hash) {
-        content_end(&h, got, content);
+        blake3_end(&h, got);
         SEFL_CHECK(memcmp(got, e->m.body, sizeof got) == 0, SEFL_EIO,
                    "%s has changed since it was acknowledged", r.path);
-        memcpy(e->m.content, content, sizeof content);
     }
 done:
     readback_close(&r);
@@ -169,7 +166,6 @@ done:;
     c->cpu_s += cpu;
     if (st == SEFL_OK && epoch == c->epoch) {
         c->sum = sum, sum = NULL;
-        memcpy(c->member[c->summed].m.content, e[0].m.content, sizeof e[0].m.content);
         c->summed += n;
     } else if (epoch == c->epoch) { /* the sum is spoiled: from the first body again */
         c->summed = 0;
@@ -314,14 +310,10 @@ done:
 
 bool collect_has_body(collect *c, const round_member *m)
 {
-    static const uint8_t unknown[CONTENT_BYTES];
-    bool found = false, known = memcmp(m->content, unknown, sizeof unknown) != 0;
+    bool found = false;
     pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < c->given && !found; i++) {
-        const round_member *have = &c->member[i].m;
-        found = memcmp(have->body, m->body, sizeof m->body) == 0 ||
-                (known && memcmp(have->content, m->content, sizeof m->content) == 0);
-    }
+    for (uint32_t i = 0; i < c->given && !found; i++)
+        found = memcmp(c->member[i].m.body, m->body, sizeof m->body) == 0;
     pthread_mutex_unlock(&c->lock);
     return found;
 }

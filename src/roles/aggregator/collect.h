@@ -49,7 +49,7 @@ void collect_begin(collect *c, uint64_t round);
  * body: the same bytes in memory, or NULL; given back in any case. */
 sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool check_hash,
                         body_room *body) SEFL_MUST_CHECK;
-/* Has somebody these bytes in it, by whatever name? */
+/* Has somebody these units in it? */
 bool collect_has_body(collect *c, const round_member *m);
 /* Updates that were given to it, and of those that are in the sum. */
 void collect_counts(collect *c, uint32_t *given, uint32_t *summed);

@@ -326,26 +326,16 @@ static void no_method(https_request *r, const char *sentence)
 static bool version_fits(https_request *r)
 {
     version_number v;
+    const int ours = VERSION_MINOR;
     char why[VERSION_SENTENCE];
     if (version_read(&v, https_header(r, HTTP_VERSION)) != SEFL_OK)
         snprintf(why, sizeof why, "%s", sefl_last_error());
     else if (version_takes(v, why)) {
-        if (v.minor < VERSION_MINOR)
+        if (v.minor < ours)
             count(r, AGG_HTTP_OLDER);
         return true;
     }
     refuse(r, AGG_HTTP_VERSION, 426, "%s", why);
-    return false;
-}
-
-/* By which hash does it call its body? False: answered. */
-static bool hash_kind(https_request *r, content_kind *out)
-{
-    const char *name = https_header(r, HTTP_HASH);
-    *out = CONTENT_SHA256; /* 1.0 and 1.1 knew no other */
-    if (!name || content_kind_find(out, name))
-        return true;
-    refuse(r, AGG_HTTP_HASH_NAME, 400, "this server knows the hashes sha256 and blake3");
     return false;
 }
 
@@ -374,7 +364,7 @@ static void round_path(https_request *r, const char *rest)
             no_method(r, "a model is fetched with GET");
     } else if (strncmp(slash, "/update/", 8) != 0 || !parse_hash(ask.body, slash + 8)) {
         no_path(r);
-    } else if (hash_kind(r, &ask.kind)) {
+    } else {
         ask.round = round;
         if (put)
             put_update(r, &ask);

@@ -32,7 +32,6 @@ enum { AGG_HTTP_WAIT_MAX_S = 60 };
     X(NO_PATH, "no_such_path")    /* 404 */                                           \
     X(METHOD, "wrong_method")     /* 405 */                                           \
     X(NUMBERS, "bad_numbers")     /* 400: query or header field */                    \
-    X(HASH_NAME, "hash_name")     /* 400: a hash that we do not know */               \
     X(FAILED, "failed_here")      /* 500 */                                           \
     X(ENROLLED, "enrol.enrolled")                                                     \
     X(ENROL_OFF, "enrol.off")       /* 403: no trust list, or no CA key */            \

@@ -31,7 +31,7 @@ struct ingest {
     ingest_config c;
     body_rule *rule;
     parts *parts;
-    uint64_t total; /* bytes of a body */
+    uint64_t skip, total; /* bytes of a head; of a body with it */
     pthread_mutex_t live_lock;
     upload *live;
     _Atomic uint64_t only; /* the round that uploads may be for */
@@ -43,8 +43,7 @@ struct upload {
     ingest *in;
     upload *next;
     uint64_t round;
-    content_kind kind;
-    round_member who; /* content: from the beginning for blake3, at the end for sha256 */
+    round_member who;
     char name[65];
     pthread_mutex_t lock;
     spool *spool;    /* NULL: taken over, failed or finished */
@@ -240,12 +239,6 @@ static void take_over(ingest *in, upload *u)
     pthread_mutex_unlock(&in->live_lock);
 }
 
-static bool is_known(const uint8_t content[CONTENT_BYTES])
-{
-    static const uint8_t unknown[CONTENT_BYTES];
-    return memcmp(content, unknown, sizeof unknown) != 0;
-}
-
 /* The receipt of an update, signed; Ed25519 makes the same bytes each time, so none is kept here. */
 static sefl_status make_receipt(ingest *in, const journal_update *u, sefl_buf *out)
 {
@@ -274,9 +267,7 @@ static sefl_status ask_gate(ingest *in, uint64_t round, uint64_t bytes, const ro
     st = journal_update_get(in->c.journal, round, who->client, had);
     if (st == SEFL_OK) {
         u.have = true;
-        /* the same bytes by another name: what the client made before it was upgraded */
-        bool same = is_known(who->content) && memcmp(had->content, who->content, 32) == 0;
-        memcpy(u.have_body, same ? who->body : had->body, sizeof u.have_body);
+        memcpy(u.have_body, had->body, sizeof u.have_body);
     } else if (st != SEFL_ENOTFOUND) {
         goto done;
     }
@@ -424,7 +415,7 @@ static sefl_status open_spool(ingest *in, upload *u, uint64_t offset)
     drop_others((const char *)folder.p, u->who.body);
     if (offset == 0) /* else some of it is not in the room */
         u->room = rooms_take(in->c.gate.rooms);
-    SEFL_TRY(spool_open(&u->spool, (const char *)folder.p, u->kind, u->who.body, in->total,
+    SEFL_TRY(spool_open(&u->spool, (const char *)folder.p, u->who.body, in->skip, in->total,
                         u->room ? room_bytes(u->room) : NULL));
     if (!spool_in_room(u->spool)) {
         room_give(u->room);
@@ -441,8 +432,6 @@ static round_member who_asks(const ingest_ask *ask)
     round_member m = { 0 };
     memcpy(m.client, ask->client, sizeof m.client);
     memcpy(m.body, ask->body, sizeof m.body);
-    if (ask->kind == CONTENT_BLAKE3)
-        memcpy(m.content, ask->body, sizeof m.content);
     return m;
 }
 
@@ -460,7 +449,6 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
     u->round = ask->round;
     u->reply.offset = UINT64_MAX;
     u->check.rule = in->rule;
-    u->kind = ask->kind;
     u->who = who_asks(ask);
     snprintf(u->name, sizeof u->name, "%s", ask->name ? ask->name : "");
     pthread_mutex_init(&u->lock, NULL);
@@ -584,7 +572,6 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
                               .when_ms = in->c.wall ? clock_ms(in->c.wall) : 0 };
     memcpy(j.client, u->who.client, sizeof j.client);
     memcpy(j.body, u->who.body, sizeof j.body);
-    memcpy(j.content, u->who.content, sizeof j.content);
     snprintf(j.name, sizeof j.name, "%s", u->name);
     SEFL_TRY(make_receipt(in, &j, &receipt)); /* outside the lock too */
 
@@ -641,7 +628,6 @@ void upload_end(upload *u, ingest_reply *r)
             if (st != SEFL_OK) {
                 say_failed(in, u, &u->reply, st);
             } else {
-                spool_content(u->spool, u->who.content);
                 spool_close(u->spool); /* the room goes with the update */
                 u->spool = NULL;
                 acknowledge(in, u, &u->reply);

@@ -15,7 +15,7 @@
  * Who is asking is the fingerprint of its key, nothing that it says. Bodies lie in
  * round-N/bodies/CLIENT/HASH: one client cannot go on with another's part, nor be given the
  * receipt for another's body; and a body that another client has in this round, or that any had in a
- * round before, by whatever name, is refused (honest ones never coincide: their coins differ). A client has one part a round: beginning another body,
+ * round before, is refused (honest ones never coincide: their coins differ). A client has one part a round: beginning another body,
  * or the same on a new connection, ends the upload before it. A CA whose members are not listed has so many
  * parts a round in all (parts.h).
  *
@@ -25,7 +25,6 @@
 #define ROLES_AGGREGATOR_INGEST_H
 
 #include "base/clock.h"
-#include "base/content.h"
 #include "base/log.h"
 #include "crypto/sign.h"
 #include "protocol/agg.h"
@@ -97,10 +96,9 @@ typedef struct ingest_ask {
     uint64_t round;
     const uint8_t *client; /* fingerprint, from its certificate */
     const uint8_t
-        *issuer;       /* the CA that alone vouches for it; NULL: a list has it, or none is there */
-    const char *name;  /* common name, for people */
-    content_kind kind; /* of the hash that it calls the body by */
-    uint8_t body[CONTENT_BYTES];
+        *issuer;      /* the CA that alone vouches for it; NULL: a list has it, or none is there */
+    const char *name; /* common name, for people */
+    uint8_t body[32]; /* BLAKE3 of the units */
     uint64_t offset, total; /* bytes [offset, total) follow ... */
     uint64_t length;        /* ... and so many were announced */
 } ingest_ask;

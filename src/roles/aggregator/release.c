@@ -17,44 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_PIECE = 256 << 10 };
-
 struct releases {
     releases_config c;
     lm *m; /* for validation; NULL: none */
     corpus valid;
 };
-
-sefl_status release_file_hash(uint8_t out[SHA256_BYTES], uint64_t *bytes, const char *path)
-{
-    sefl_status st = SEFL_OK;
-    uint8_t *piece = NULL;
-    sha256 h;
-    uint64_t n = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    SEFL_CHECK(fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
-               strerror(errno));
-    SEFL_TRY(sefl_new(&piece, 1, READ_PIECE));
-    sha256_init(&h);
-    for (;;) {
-        ssize_t got = read(fd, piece, READ_PIECE);
-        if (got < 0 && errno == EINTR)
-            continue;
-        SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
-        if (got == 0)
-            break;
-        sha256_add(&h, span_of(piece, (size_t)got));
-        n += (uint64_t)got;
-    }
-    sha256_end(&h, out);
-    if (bytes)
-        *bytes = n;
-done:
-    sefl_free(piece);
-    if (fd >= 0)
-        close(fd);
-    return st;
-}
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
@@ -81,7 +48,7 @@ sefl_status releases_new(releases **out, const releases_config *c)
     *out = NULL;
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
     r->c = *c;
-    SEFL_TRY(release_file_hash(hash, NULL, c->init));
+    SEFL_TRY(file_sha256(hash, NULL, c->init));
     SEFL_CHECK(memcmp(hash, c->task->init_hash, sizeof hash) == 0, SEFL_EAUTH,
                "%s is not the initial model that the task names", c->init);
     SEFL_TRY(read_words(r, &words));
@@ -94,7 +61,7 @@ sefl_status releases_new(releases **out, const releases_config *c)
                    "%s: the task names no validation text, so none may be used: leave `valid` out, "
                    "or make a task with 'sefl task new --valid'",
                    c->valid);
-        SEFL_TRY(release_file_hash(hash, NULL, c->valid));
+        SEFL_TRY(file_sha256(hash, NULL, c->valid));
         SEFL_CHECK(memcmp(hash, c->task->valid_hash, sizeof hash) == 0, SEFL_EAUTH,
                    "%s is not the validation text that the task names (valid.sha256)", c->valid);
         SEFL_TRY(corpus_read(&r->valid, words, &(corpus_file){ .path = c->valid }, NULL));
@@ -289,7 +256,7 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
     *out = (release_made){ 0 };
     SEFL_TRY(release_path(r, &path, from->round));
     const char *name = (const char *)path.p;
-    SEFL_TRY(release_file_hash(hash, NULL, name));
+    SEFL_TRY(file_sha256(hash, NULL, name));
     SEFL_CHECK(memcmp(hash, from->hash, sizeof hash) == 0, SEFL_EIO,
                "%s has changed since round %" PRIu64 " released it", name, from->round);
     SEFL_TRY(model_read(&meta, &theta, &count, name));
@@ -308,7 +275,7 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
     buf_reset(&path);
     SEFL_TRY(release_path(r, &path, round));
     SEFL_TRY(model_write((const char *)path.p, &meta, theta));
-    SEFL_TRY(release_file_hash(out->hash, &out->bytes, (const char *)path.p));
+    SEFL_TRY(file_sha256(out->hash, &out->bytes, (const char *)path.p));
 done:
     step_clear(&s);
     sefl_free(theta);

@@ -64,8 +64,4 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
  * deleted now is tried again after the next release, and at the next start. */
 void release_settle(const releases *r, uint64_t latest);
 
-/* SHA-256 and length of a file, read in pieces. */
-sefl_status release_file_hash(uint8_t out[SHA256_BYTES], uint64_t *bytes,
-                              const char *path) SEFL_MUST_CHECK;
-
 #endif

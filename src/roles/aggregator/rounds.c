@@ -176,7 +176,7 @@ static bool gate_has_body(void *ctx, const round_member *m)
 {
     rounds *r = ctx;
     bool before = false;
-    if (journal_body_before(r->c.journal, agg_round(r->a), m->body, m->content, &before) != SEFL_OK)
+    if (journal_body_before(r->c.journal, agg_round(r->a), m->body, &before) != SEFL_OK)
         log_error(r->c.log, "bodies not looked up", lf_str("why", sefl_last_error()));
     return before || collect_has_body(r->collect, m);
 }
@@ -245,7 +245,6 @@ static sefl_status refill_one(void *ctx, const journal_update *u)
     round_member m = { 0 };
     memcpy(m.client, u->client, sizeof m.client);
     memcpy(m.body, u->body, sizeof m.body);
-    memcpy(m.content, u->content, sizeof m.content);
     f->n++;
     return collect_add(f->r->collect, u->round, &m, true, NULL);
 }

@@ -38,6 +38,8 @@ static const char *const steps[] = {
      "CREATE INDEX body_by_content ON body(task, content) WHERE content != hash;"),
     /* AS signs a receipt again when it is asked for: the same bytes */
     "ALTER TABLE body DROP COLUMN receipt;",
+    /* an update has one name, its hash */
+    "DROP INDEX body_by_content; ALTER TABLE body DROP COLUMN content;",
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
@@ -390,15 +392,6 @@ done:
 
 /* ---- updates ------------------------------------------------------------------------------- */
 
-static db_value content_or_null(const uint8_t content[SHA256_BYTES])
-{
-    static const uint8_t none[SHA256_BYTES];
-    db_value v = { .type = DB_NULL };
-    if (memcmp(content, none, sizeof none) != 0)
-        v = db_blob(span_of(content, SHA256_BYTES));
-    return v;
-}
-
 sefl_status journal_update_put(journal *j, const journal_update *u)
 {
     sefl_status st = SEFL_OK;
@@ -406,10 +399,9 @@ sefl_status journal_update_put(journal *j, const journal_update *u)
     SEFL_TRY(check_round(u->round));
     SEFL_CHECK(memchr(u->name, 0, sizeof u->name) != NULL, SEFL_EINVAL,
                "a client's name is too long");
-    st = db_run(j->d, "INSERT INTO body VALUES(?,?,?,?,?,?,?,?)", db_u64(j->number),
-                db_u64(u->round), db_blob(span_of(u->client, sizeof u->client)), db_text(u->name),
-                db_blob(span_of(u->body, sizeof u->body)), db_u64(u->bytes), db_u64(u->when_ms),
-                content_or_null(u->content));
+    st = db_run(j->d, "INSERT INTO body VALUES(?,?,?,?,?,?,?)", db_u64(j->number), db_u64(u->round),
+                db_blob(span_of(u->client, sizeof u->client)), db_text(u->name),
+                db_blob(span_of(u->body, sizeof u->body)), db_u64(u->bytes), db_u64(u->when_ms));
     if (st == SEFL_EEXIST)
         st = sefl_fail(st, "round %" PRIu64 " has an update of client %s already", u->round,
                        u->name);
@@ -418,7 +410,7 @@ done:
     return st;
 }
 
-#define UPDATE_COLUMNS "round, client, name, hash, bytes, when_ms, content"
+#define UPDATE_COLUMNS "round, client, name, hash, bytes, when_ms"
 
 static sefl_status read_update(journal_update *u, const db_row *row)
 {
@@ -432,8 +424,6 @@ static sefl_status read_update(journal_update *u, const db_row *row)
         memcpy(u->name, name.p, name.n);
     SEFL_TRY(take_fixed(row, 1, u->client, sizeof u->client));
     SEFL_TRY(take_fixed(row, 3, u->body, sizeof u->body));
-    if (db_col_bytes(row, 6).n > 0)
-        SEFL_TRY(take_fixed(row, 6, u->content, sizeof u->content));
 done:
     return st;
 }
@@ -530,21 +520,16 @@ sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t
     return st;
 }
 
-sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[SHA256_BYTES],
-                                const uint8_t content[SHA256_BYTES], bool *out)
+sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32], bool *out)
 {
     uint64_t n = 0;
     sefl_status st = check_round(round);
     if (st != SEFL_OK)
         return st;
     pthread_mutex_lock(&j->rows);
-    st = db_each(
-        j->d, take_u64, &n,
-        "SELECT EXISTS(SELECT 1 FROM body WHERE task = ?1 AND hash IN (?3, ?4) AND round != ?2)"
-        " OR EXISTS(SELECT 1 FROM body WHERE task = ?1 AND content = ?4 AND content != hash"
-        " AND round != ?2)",
-        db_u64(j->number), db_u64(round), db_blob(span_of(body, SHA256_BYTES)),
-        db_blob(span_of(content, SHA256_BYTES)));
+    st = db_each(j->d, take_u64, &n,
+                 "SELECT EXISTS(SELECT 1 FROM body WHERE task = ?1 AND hash = ?3 AND round != ?2)",
+                 db_u64(j->number), db_u64(round), db_blob(span_of(body, 32)));
     pthread_mutex_unlock(&j->rows);
     *out = n != 0;
     return st;

@@ -134,10 +134,9 @@ sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_
 
 typedef struct journal_update {
     uint64_t round;
-    uint8_t client[32];            /* fingerprint of its key */
-    char name[65];                 /* of its certificate, for people */
-    uint8_t body[SHA256_BYTES];    /* the hash that it is called by */
-    uint8_t content[SHA256_BYTES]; /* base/content.h; zeros: not known (journals before 1.2) */
+    uint8_t client[32]; /* fingerprint of its key */
+    char name[65];      /* of its certificate, for people */
+    uint8_t body[32];   /* BLAKE3 of its units: its name */
     uint64_t bytes, when_ms;
 } journal_update;
 
@@ -154,9 +153,8 @@ sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL
 /* Rounds of this task that this client is in, but for those skipped before they were charged. */
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
                                   uint64_t *out) SEFL_MUST_CHECK;
-/* Has a round of this task, other than this, taken these very bytes, from whomever and by whatever
- * name? content: zeros if it is not known yet. */
-sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[SHA256_BYTES],
-                                const uint8_t content[SHA256_BYTES], bool *out) SEFL_MUST_CHECK;
+/* Has a round of this task, other than this, taken these very units, from whomever? */
+sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32],
+                                bool *out) SEFL_MUST_CHECK;
 
 #endif

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READ_PIECE = 1 << 16, HASH_PIECE = 1 << 14, LEAVE = 1 << 20, HEX = 2 * CONTENT_BYTES };
+enum { READ_PIECE = 1 << 16, HASH_PIECE = 1 << 14, LEAVE = 1 << 20, HEX = 2 * BLAKE3_BYTES };
 
 struct spool {
     int fd; /* of the part; -1: the body is complete */
@@ -31,22 +31,22 @@ struct spool {
     uint64_t offset, total;   /* the next byte; bytes of the body */
     uint8_t *room;            /* NULL: bytes are written as they come */
     uint64_t written, hashed; /* of those in the room */
-    content_kind kind;
-    content_hash h;
-    uint8_t hash[CONTENT_BYTES], content[CONTENT_BYTES]; /* the second once it is finished */
+    uint64_t skip;            /* bytes in front that are not hashed */
+    blake3 h;                 /* of the bytes [skip, offset), or [skip, hashed) in a room */
+    uint8_t hash[BLAKE3_BYTES];
     char *folder, *part, *whole;
 };
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-static void hex_of(char out[HEX + 1], const uint8_t hash[CONTENT_BYTES])
+static void hex_of(char out[HEX + 1], const uint8_t hash[BLAKE3_BYTES])
 {
-    for (int i = 0; i < CONTENT_BYTES; i++)
+    for (int i = 0; i < BLAKE3_BYTES; i++)
         snprintf(out + 2 * i, 3, "%02x", hash[i]);
 }
 
-static sefl_status path_of(char out[PATH_MAX], const char *folder,
-                           const uint8_t hash[CONTENT_BYTES], const char *tail)
+static sefl_status path_of(char out[PATH_MAX], const char *folder, const uint8_t hash[BLAKE3_BYTES],
+                           const char *tail)
 {
     char hex[HEX + 1];
     hex_of(hex, hash);
@@ -88,13 +88,21 @@ done:
     return st;
 }
 
+/* These bytes stand at this place of the body. */
+static void hash_at(spool *s, uint64_t at, sefl_span bytes)
+{
+    uint64_t head = at < s->skip ? s->skip - at : 0;
+    if (head < bytes.n)
+        blake3_add(&s->h, span_of(bytes.p + head, bytes.n - (size_t)head));
+}
+
 /* Hashes what the file has, up to a byte more than the body: s->offset. */
 static sefl_status hash_file(spool *s, int fd, const char *path)
 {
     sefl_status st = SEFL_OK;
     uint8_t *piece = NULL;
     SEFL_TRY(sefl_new(&piece, READ_PIECE, 1));
-    content_init(&s->h, s->kind);
+    blake3_init(&s->h);
     for (s->offset = 0; s->offset <= s->total;) {
         ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, piece, READ_PIECE);
         if (got < 0 && errno == EINTR)
@@ -102,7 +110,7 @@ static sefl_status hash_file(spool *s, int fd, const char *path)
         SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
         if (got == 0)
             break;
-        content_add(&s->h, span_of(piece, (size_t)got));
+        hash_at(s, s->offset, span_of(piece, (size_t)got));
         s->offset += (uint64_t)got;
     }
 done:
@@ -118,7 +126,7 @@ static sefl_status take_in(spool *s)
     if (s->offset > s->total) {
         SEFL_CHECK(ftruncate(s->fd, 0) == 0 && lseek(s->fd, 0, SEEK_SET) == 0, SEFL_EIO,
                    "cannot cut %s: %s", s->part, strerror(errno));
-        content_init(&s->h, s->kind);
+        blake3_init(&s->h);
         s->offset = 0;
     }
 done:
@@ -127,14 +135,14 @@ done:
 
 static sefl_status end_hash(spool *s)
 {
-    uint8_t got[CONTENT_BYTES];
-    content_end(&s->h, got, s->content);
+    uint8_t got[BLAKE3_BYTES];
+    blake3_end(&s->h, got);
     return memcmp(got, s->hash, sizeof got) == 0
                ? SEFL_OK
                : sefl_fail(SEFL_EAUTH, "the bytes do not have the hash that was announced");
 }
 
-/* The body is there already. Whoever wrote it may have said another kind of hash. */
+/* The body is there already. */
 static sefl_status take_whole(spool *s)
 {
     sefl_status st = SEFL_OK;
@@ -155,8 +163,8 @@ done:
     return st;
 }
 
-sefl_status spool_open(spool **out, const char *folder, content_kind kind,
-                       const uint8_t hash[CONTENT_BYTES], uint64_t total, uint8_t *room)
+sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[BLAKE3_BYTES],
+                       uint64_t skip, uint64_t total, uint8_t *room)
 {
     sefl_status st = SEFL_OK;
     spool *s = NULL;
@@ -164,7 +172,7 @@ sefl_status spool_open(spool **out, const char *folder, content_kind kind,
     char path[PATH_MAX];
     *out = NULL;
     SEFL_TRY(sefl_new(&s, 1, sizeof *s));
-    s->fd = -1, s->kind = kind, s->total = total;
+    s->fd = -1, s->skip = skip, s->total = total;
     memcpy(s->hash, hash, sizeof s->hash);
     SEFL_TRY(sefl_strdup(&s->folder, folder));
     SEFL_TRY(path_of(path, folder, hash, ".part"));
@@ -245,7 +253,7 @@ done:
 
 static void hash_to(spool *s, uint64_t end)
 {
-    content_add(&s->h, span_of(s->room + s->hashed, (size_t)(end - s->hashed)));
+    hash_at(s, s->hashed, span_of(s->room + s->hashed, (size_t)(end - s->hashed)));
     s->hashed = end;
 }
 
@@ -278,7 +286,7 @@ sefl_status spool_write(spool *s, sefl_span bytes)
         SEFL_TRY(gather(s, bytes));
     } else {
         SEFL_TRY(put(s, s->offset, bytes));
-        content_add(&s->h, bytes);
+        hash_at(s, s->offset, bytes);
         s->offset += bytes.n;
     }
 done:
@@ -315,11 +323,6 @@ done:
     return st;
 }
 
-void spool_content(const spool *s, uint8_t out[CONTENT_BYTES])
-{
-    memcpy(out, s->content, CONTENT_BYTES);
-}
-
 bool spool_in_room(const spool *s)
 {
     return s->room != NULL;
@@ -341,7 +344,7 @@ void spool_close(spool *s)
 
 /* ---- what lies there ----------------------------------------------------------------------- */
 
-uint64_t spool_have(const char *folder, const uint8_t hash[CONTENT_BYTES], uint64_t total)
+uint64_t spool_have(const char *folder, const uint8_t hash[BLAKE3_BYTES], uint64_t total)
 {
     char path[PATH_MAX];
     struct stat sb;

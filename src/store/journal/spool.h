@@ -1,14 +1,13 @@
 /* spool: a body that arrives in pieces, hashed while it is written, that may break off and go on.
  *
- *     SEFL_TRY(spool_open(&s, folder, kind, hash, total, NULL)); // goes on where a broken one ended
+ *     SEFL_TRY(spool_open(&s, folder, hash, 0, total, NULL)); // goes on where a broken one ended
  *     spool_offset(s)                                       // the next byte it wants
  *     SEFL_TRY(spool_write(s, bytes));
  *     SEFL_TRY(spool_finish(s));      // all there, hash right, fsynced, in place: folder/HASH
  *     spool_close(s);                 // before finish: the part stays for a resumption
  *
  * A part is folder/HASH.part; reopening reads it once to continue the hash, and so it does with a body
- * that is complete. SEFL_EAUTH when the bytes are not what the hash says, which is of the kind that
- * was said at this opening: they are deleted. spool_sweep deletes parts not touched for
+ * that is complete. SEFL_EAUTH when the bytes are not what the hash says, which is BLAKE3: they are deleted. spool_sweep deletes parts not touched for
  * long; the number of parts and their bytes in one folder are bounded by the caller.
  *
  * With room for all of it, a body is gathered there and leaves a mebibyte at a time, past the
@@ -19,7 +18,7 @@
 #ifndef STORE_JOURNAL_SPOOL_H
 #define STORE_JOURNAL_SPOOL_H
 
-#include "base/content.h"
+#include "base/blake3.h"
 #include "base/span.h"
 
 #include <stdbool.h>
@@ -30,21 +29,18 @@ enum { SPOOL_BLOCK = 4096 };
 /* Bytes of a room for a body (of less than 2^63). */
 #define SPOOL_ROOM(total) (((total) + SPOOL_BLOCK - 1) / SPOOL_BLOCK * SPOOL_BLOCK)
 
-/* room: SPOOL_ROOM(total) bytes at a multiple of SPOOL_BLOCK, the caller's, untouched by others until
+/* skip: bytes in front of the body, its head, that the hash leaves out. room: SPOOL_ROOM(total) bytes at a multiple of SPOOL_BLOCK, the caller's, untouched by others until
  * spool_close; or NULL. */
-sefl_status spool_open(spool **out, const char *folder, content_kind kind,
-                       const uint8_t hash[CONTENT_BYTES], uint64_t total,
-                       uint8_t *room) SEFL_MUST_CHECK;
+sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[BLAKE3_BYTES],
+                       uint64_t skip, uint64_t total, uint8_t *room) SEFL_MUST_CHECK;
 uint64_t spool_offset(const spool *s);
 sefl_status spool_write(spool *s, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status spool_finish(spool *s) SEFL_MUST_CHECK;
-/* Finished: which bytes it has, by whatever name (base/content.h). */
-void spool_content(const spool *s, uint8_t out[CONTENT_BYTES]);
 /* Is the room used? Then all of the body is in it when it is finished. (Not if some was there before.) */
 bool spool_in_room(const spool *s);
 void spool_close(spool *s);
 /* Bytes of a part that stands there, 0 if none; `total` if the body is complete. */
-uint64_t spool_have(const char *folder, const uint8_t hash[CONTENT_BYTES], uint64_t total);
+uint64_t spool_have(const char *folder, const uint8_t hash[BLAKE3_BYTES], uint64_t total);
 /* Deletes parts older than age_s; counts those left and their bytes. */
 sefl_status spool_sweep(const char *folder, uint64_t age_s, size_t *parts,
                         uint64_t *bytes) SEFL_MUST_CHECK;

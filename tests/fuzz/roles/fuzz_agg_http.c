@@ -1,6 +1,6 @@
 /* Requests as AS's handler gets them, without sockets: method, path, query and header fields are the
  * input's lines, what stands behind the handler (rounds, uploads, the HTTP server) is played here.
- * Input: METHOD \n PATH \n after \n wait \n Sefl-Offset \n Sefl-Total \n Sefl-Version \n Sefl-Hash \n body
+ * Input: METHOD \n PATH \n after \n wait \n Sefl-Offset \n Sefl-Total \n Sefl-Version \n body
  * bytes; a field that is "-" is not there. Exactly one answer, or the body is taken, or the request waits; and
  * what the handler understood is what the text says, in one way only.
  * A request to enrol meets a real operator's folder with an open token. Its body may begin with "@": what
@@ -21,7 +21,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { METHOD, PATH, AFTER, WAIT, OFFSET, TOTAL, VERSION, HASH, FIELDS };
+enum { METHOD, PATH, AFTER, WAIT, OFFSET, TOTAL, VERSION, FIELDS };
 
 struct upload {
     size_t got;
@@ -57,7 +57,6 @@ const char *https_header(const https_request *r, const char *name)
     return strcmp(name, HTTP_OFFSET) == 0    ? now.field[OFFSET]
            : strcmp(name, HTTP_TOTAL) == 0   ? now.field[TOTAL]
            : strcmp(name, HTTP_VERSION) == 0 ? now.field[VERSION]
-           : strcmp(name, HTTP_HASH) == 0    ? now.field[HASH]
                                              : NULL;
 }
 
@@ -324,8 +323,6 @@ static void check_ask(void)
     for (int i = 0; i < 32; i++)
         n += snprintf(path + n, sizeof path - (size_t)n, "%02x", now.ask.body[i]);
     must(strcmp(path, now.field[PATH]) == 0 && now.ask.round > 0);
-    const char *hash = now.field[HASH] ? now.field[HASH] : "sha256";
-    must(strcmp(hash, content_kind_name(now.ask.kind)) == 0);
     if (now.uploads > 0) {
         must(says(now.field[TOTAL], now.ask.total));
         must(now.field[OFFSET] ? says(now.field[OFFSET], now.ask.offset) : now.ask.offset == 0);
@@ -361,7 +358,7 @@ static void one(https_request *r, agg_http *h, sefl_span body)
         r->drop(r);
     uint64_t refused = h->counts[AGG_HTTP_VERSION] + h->counts[AGG_HTTP_NO_PATH] +
                        h->counts[AGG_HTTP_METHOD] + h->counts[AGG_HTTP_NUMBERS] +
-                       h->counts[AGG_HTTP_ENROL_FORM] + h->counts[AGG_HTTP_HASH_NAME];
+                       h->counts[AGG_HTTP_ENROL_FORM];
     bool ours = now.status == 426 || now.status == 405 || now.status == 400;
     must(!ours || refused == 1); /* each refusal is counted once */
 }

@@ -9,8 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const task t;
     static const uint8_t client[32];
-    const client_name name = { 0 };
-    if (client_receipt_check(&t, span_of(data, size), 1, client, &name) == SEFL_OK)
+    const client_body body = { 0 };
+    if (client_receipt_check(&t, span_of(data, size), 1, client, &body) == SEFL_OK)
         abort();
     return 0;
 }

@@ -213,7 +213,6 @@ static const review http_reviews[] = {
     { "wait", AGREED, false },        /* a constant of the client program */
     { "Sefl-Offset", CIPHER, false }, /* of the ciphertext */
     { "Sefl-Total", CIPHER, false },  /* a constant of the task */
-    { "Sefl-Hash", WORDS, false },    /* one of two words, by the version of AS */
     { "Sefl-Version", WORDS, false }, /* a constant of the program */
 };
 

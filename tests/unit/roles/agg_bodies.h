@@ -4,6 +4,7 @@
 #define UNIT_ROLES_AGG_BODIES_H
 
 #include "base/alloc.h"
+#include "base/blake3.h"
 #include "base/file.h"
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
@@ -69,7 +70,7 @@ static inline uint8_t *bodies_body(bodies *b, unsigned k, uint8_t hash[32])
     CHECK_OK(ahe_upload_units(&b->p, u, out + b->p.head_bytes, v, b->p.units, NULL, NULL));
     ahe_upload_free(&b->p, u);
     sefl_free(v);
-    sha256_of(hash, span_of(out, ahe_body_bytes(&b->p)));
+    blake3_of(hash, span_of(out, ahe_body_bytes(&b->p)));
     return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "unit/protocol/link_pair.h"
 
+#include "base/blake3.h"
 #include "base/file.h"
 #include "model/file/model_file.h"
 #include "roles/aggregator/rounds.h"
@@ -147,7 +148,7 @@ static inline void aw_task(agg_world *w, const char *const *more)
     if (settings_given(&s, "rounds.patience")) { /* then the task names a validation text */
         static const char line[] = "a b c d e f g h i j\na b c d e f g h i j\n";
         CHECK_OK(file_write_atomic(aw_path(w, path, "valid.txt"), span_of_str(line), 0644));
-        CHECK_OK(release_file_hash(hash, NULL, path));
+        CHECK_OK(file_sha256(hash, NULL, path));
         hex_into(hex, hash);
         snprintf(assign, sizeof assign, "valid.sha256=%s", hex);
         CHECK_OK(settings_set(&s, assign, "test"));
@@ -159,7 +160,7 @@ static inline void aw_task(agg_world *w, const char *const *more)
     model_meta meta = { .cfg = *lm_get_config(m) };
     model_meta_set_vocab(&meta, v);
     CHECK_OK(model_write(aw_path(w, path, "init.safetensors"), &meta, lm_theta(m)));
-    CHECK_OK(release_file_hash(hash, NULL, path));
+    CHECK_OK(file_sha256(hash, NULL, path));
     hex_into(hex, hash);
     snprintf(assign, sizeof assign, "init.sha256=%s", hex);
     CHECK_OK(settings_set(&s, assign, "test"));
@@ -526,7 +527,7 @@ static inline uint8_t *aw_body(agg_world *w, unsigned k, uint64_t round, uint8_t
     for (size_t i = p->head_bytes; hostile && w->garbage && i < ahe_body_bytes(p); i++)
         if ((i - p->head_bytes) % p->unit_bytes != p->unit_bytes - 1 || p->head_bytes > 0)
             seeded_fill(&gen, body + i, 1); /* below N^2 where units are Paillier's */
-    sha256_of(hash, span_of(body, ahe_body_bytes(p)));
+    blake3_of(hash, span_of(body, ahe_body_bytes(p)));
     return body;
 }
 

@@ -114,7 +114,6 @@ static inline scene *begin(unsigned signers, const char *a, const char *b, const
     CHECK_OK(sefl_new(&s, 1, sizeof *s));
     scenes++;
     s->as.rounds = 3, s->as.round = 1, s->as.left_ms = 60000;
-    snprintf(s->as.says, sizeof s->as.says, "Sefl-Version: %s\n", VERSION_TEXT);
     fake_task(&s->as, signers, words, a, b, c);
     fake_model(&s->as, words);
     CHECK_OK(wr_raw(&s->as.vocab, fixture_words, strlen(fixture_words)));
@@ -144,7 +143,6 @@ static inline scene *begin(unsigned signers, const char *a, const char *b, const
 static inline void end(scene *s)
 {
     client_free(s->c);
-    assert_false(s->as.misnamed);
     fake_stop(&s->as);
     client_config_clear(&s->cfg);
     settings_clear(&s->set);
@@ -184,13 +182,12 @@ static inline void receipts_are_kept(const scene *s, uint64_t rounds)
     client_store *st = store_of(s);
     sefl_buf b = { 0 };
     for (uint64_t r = 1; r <= rounds; r++) {
-        client_name name = { .body.bytes = s->as.body[r].n };
-        fake_name(&s->as, name.hash, buf_span(&s->as.body[r]));
-        sha256_of(name.body.hash, buf_span(&s->as.body[r]));
+        client_body body = { .bytes = s->as.body[r].n };
+        blake3_of(body.hash, buf_span(&s->as.body[r]));
         buf_reset(&b);
         CHECK_OK(client_store_receipt_read(st, &b, r));
-        CHECK_OK(client_receipt_check(&s->as.t, buf_span(&b), r, me, &name));
-        assert_int_equal(name.body.bytes, ahe_body_bytes(&s->as.t.ahe));
+        CHECK_OK(client_receipt_check(&s->as.t, buf_span(&b), r, me, &body));
+        assert_int_equal(body.bytes, ahe_body_bytes(&s->as.t.ahe));
     }
     assert_int_equal(client_store_mark(st)->phase, CLIENT_DONE);
     buf_clear(&b);

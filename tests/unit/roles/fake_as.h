@@ -38,7 +38,6 @@ typedef struct fake_as {
     char model[512], ledger[512];
     uint8_t model_hash[32];
 
-    char says[40];          /* header line of every answer; empty: an AS before version 1.2 */
     uint64_t rounds, round; /* the last one, the present one */
     uint64_t left_ms;
 
@@ -64,7 +63,6 @@ typedef struct fake_as {
     sefl_buf body[FAKE_ROUNDS];
     bool uncharged; /* a byte of a body came before its charge */
     bool changed;   /* another hash for the same round */
-    bool misnamed;  /* called by a hash that this AS does not know, or not by the one it does */
 } fake_as;
 
 static inline bool take(unsigned *n)
@@ -80,15 +78,6 @@ static inline bool refuses(const fake_as *f, https_request *r, unsigned *times)
     if (now)
         https_answer_text(r, f->refuse_status ? f->refuse_status : 403, "not welcome");
     return now;
-}
-
-/* What a client calls these bytes. */
-static inline void fake_name(const fake_as *f, uint8_t out[32], sefl_span bytes)
-{
-    if (f->says[0])
-        blake3_of(out, bytes);
-    else
-        sha256_of(out, bytes);
 }
 
 static inline void fake_header(fake_as *f, sefl_buf *out, uint64_t round, bool good)
@@ -137,7 +126,7 @@ static inline void fake_receipt(fake_as *f, https_request *r, uint64_t round)
     round_receipt rc = { .round = round, .bytes = body->n };
     memcpy(rc.task, f->t.id, 32);
     memcpy(rc.client, r->peer.fingerprint, 32);
-    fake_name(f, rc.body, buf_span(body));
+    blake3_of(rc.body, buf_span(body));
     bool forged = take(&f->bad_receipt);
     if (forged)
         rc.client[0] ^= 1;
@@ -201,7 +190,7 @@ static inline bool fake_has(const fake_as *f, uint64_t round, const char *hash)
 {
     uint8_t h[32];
     char hex[65];
-    fake_name(f, h, buf_span(&f->body[round]));
+    blake3_of(h, buf_span(&f->body[round]));
     for (int i = 0; i < 32; i++)
         snprintf(hex + (ptrdiff_t)2 * i, 3, "%02x", h[i]);
     return strcmp(hex, hash) == 0;
@@ -211,9 +200,7 @@ static inline void fake_update(fake_as *f, https_request *r, uint64_t round, con
 {
     char headers[64];
     const char *offset = https_header(r, "Sefl-Offset"), *total = https_header(r, "Sefl-Total");
-    const char *kind = https_header(r, "Sefl-Hash");
     bool head = strcmp(r->method, "HEAD") == 0;
-    f->misnamed = f->misnamed || (f->says[0] ? !kind || strcmp(kind, "blake3") != 0 : kind != NULL);
     *(head ? &f->heads : &f->puts) += 1;
     if (refuses(f, r, &f->refuse_updates))
         return;
@@ -378,12 +365,13 @@ static inline void fake_start(fake_as *f)
     pthread_mutex_init(&f->lock, NULL);
     CHECK_OK(
         tls_id_read(&f->id, folder_path("as.pem"), folder_path("as.key"), folder_path("ca.pem")));
-    CHECK_OK(https_server_start(&f->server, &(https_server_config){ .id = f->id,
-                                                                    .peer_role = "client",
-                                                                    .body_max = 64 << 20,
-                                                                    .begin = fake_begin,
-                                                                    .headers = f->says,
-                                                                    .ctx = f }));
+    CHECK_OK(https_server_start(
+        &f->server, &(https_server_config){ .id = f->id,
+                                            .peer_role = "client",
+                                            .body_max = 64 << 20,
+                                            .begin = fake_begin,
+                                            .headers = "Sefl-Version: " VERSION_TEXT "\n",
+                                            .ctx = f }));
 }
 
 static inline void fake_stop(fake_as *f)

@@ -29,9 +29,6 @@ static void put(bodies *b, unsigned k, round_member *m)
 {
     char name[32];
     uint8_t *body = bodies_body(b, k, m->body);
-    blake3_of(m->content, span_of(body, ahe_body_bytes(&b->p)));
-    if (k % 4 < 2) /* called by either hash */
-        memcpy(m->body, m->content, sizeof m->body);
     memset(m->client, 0, sizeof m->client);
     m->client[0] = (uint8_t)(0xf0 - k); /* not in the order of arrival */
     snprintf(name, sizeof name, "body-%02x", m->client[0]);
@@ -207,32 +204,6 @@ static void rounds_can_be_given_up(void **state)
     bodies_free(&b);
 }
 
-/* A body that was acknowledged before anybody knew its content: read again, it is known by it. */
-static void old_bodies_are_known_by_content(void **state)
-{
-    (void)state;
-    bodies b;
-    collect *c;
-    round_member m, old, copy;
-    ahe_sum *sum;
-    bodies_make(&b, "lwe", VALUES, BODIES);
-    CHECK_OK(collect_new(
-        &c, &(collect_config){
-                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
-    put(&b, 2, &m); /* called by SHA-256 */
-    old = m, copy = m;
-    memset(old.content, 0, sizeof old.content);
-    memcpy(copy.body, m.content, sizeof copy.body); /* another client calls it by BLAKE3 */
-    copy.client[0] ^= 1;
-    collect_begin(c, 1);
-    CHECK_OK(collect_add(c, 1, &old, true, NULL));
-    CHECK_OK(collect_close(c, 1, &sum, NULL));
-    assert_true(collect_has_body(c, &copy));
-    check_sum(&b, sum, 4);
-    collect_free(c);
-    bodies_free(&b);
-}
-
 static bool stop_now(void *self, uint64_t done, uint64_t total)
 {
     (void)self, (void)done, (void)total;
@@ -332,7 +303,6 @@ int main(void)
         cmocka_unit_test(from_rooms),
         cmocka_unit_test(rounds_can_be_given_up),
         cmocka_unit_test(damage_is_found),
-        cmocka_unit_test(old_bodies_are_known_by_content),
 #if SEFL_FAULTS
         cmocka_unit_test(failed_reads_are_made_good),
 #endif

@@ -29,75 +29,11 @@ static void the_same_bytes_after_a_restart(void **state)
     assert_int_equal(s->as.resumed, 1);
     assert_false(s->as.changed);
     client_body sent = { .bytes = s->as.body[1].n };
-    sha256_of(sent.hash, buf_span(&s->as.body[1]));
+    blake3_of(sent.hash, buf_span(&s->as.body[1]));
     assert_memory_equal(&sent, &body, sizeof body);
     assert_int_equal(charged(s), 1);
     receipts_are_kept(s, 1);
     end(s);
-}
-
-/* An AS of version 1.1 says no version and knows SHA-256 alone. */
-static void a_server_before_blake3(void **state)
-{
-    (void)state;
-    scene *s = begin(3, NULL, NULL, NULL);
-    s->as.says[0] = 0;
-    s->as.rounds = 2;
-    open_client(s);
-    CHECK_OK(client_run(s->c));
-    assert_int_equal(s->as.receipts, 2);
-    receipts_are_kept(s, 2);
-    end(s);
-}
-
-/* AS is exchanged for an older or a newer one between two parts of an upload, while the client is away: the
- * bytes are the same, their name is another, and they are sent from the first one on. */
-static void a_server_exchanged_in_mid_upload(void **state)
-{
-    (void)state;
-    for (int newer = 0; newer < 2; newer++) {
-        scene *s = begin(3, "crypto.scheme=paillier", NULL, NULL);
-        char says[sizeof s->as.says];
-        memcpy(says, s->as.says, sizeof says);
-        if (newer)
-            s->as.says[0] = 0;
-        s->as.rounds = 1;
-        s->as.cut_after = 2000;
-        open_client(s);
-        s->as.stop_at_cut = s->c;
-        CHECK_OK(client_run(s->c));
-        pthread_mutex_lock(&s->as.lock);
-        s->as.stop_at_cut = NULL;
-        pthread_mutex_unlock(&s->as.lock);
-        client_free(s->c);
-        assert_int_equal(s->as.receipts, 0);
-        fake_quiet(&s->as);
-        snprintf(s->as.says, sizeof s->as.says, "%s", newer ? says : "");
-        open_client(s);
-        CHECK_OK(client_run(s->c));
-        assert_int_equal(s->made, 1); /* not encrypted again */
-        assert_int_equal(s->as.receipts, 1);
-        assert_int_equal(s->as.resumed, 0);
-        assert_true(s->as.changed); /* its name */
-        assert_int_equal(charged(s), 1);
-        receipts_are_kept(s, 1);
-        /* a receipt for it by either name is good, for another is not */
-        client_store *st = store_of(s);
-        sefl_buf b = { 0 };
-        CHECK_OK(client_store_receipt_read(st, &b, 1));
-        client_name name = { .body.bytes = s->as.body[1].n };
-        sha256_of(name.body.hash, buf_span(&s->as.body[1]));
-        sha256_of(name.hash, buf_span(&s->as.body[1]));
-        CHECK_STATUS(client_receipt_check(&s->as.t, buf_span(&b), 1, me, &name),
-                     newer ? SEFL_EAUTH : SEFL_OK);
-        blake3_of(name.hash, buf_span(&s->as.body[1]));
-        CHECK_OK(client_receipt_check(&s->as.t, buf_span(&b), 1, me, &name));
-        name.hash[0] ^= 1, name.body.hash[0] ^= 1;
-        CHECK_STATUS(client_receipt_check(&s->as.t, buf_span(&b), 1, me, &name), SEFL_EAUTH);
-        buf_clear(&b);
-        client_store_close(st);
-        end(s);
-    }
 }
 
 static void late_is_not_the_end(void **state)
@@ -602,8 +538,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bytes_after_a_restart),
-        cmocka_unit_test(a_server_before_blake3),
-        cmocka_unit_test(a_server_exchanged_in_mid_upload),
         cmocka_unit_test(late_is_not_the_end),
         cmocka_unit_test(every_rule_of_the_policy),
         cmocka_unit_test(a_task_must_be_signed_by_both),

@@ -1,13 +1,11 @@
 /* Clients of other versions against the present server.
  *
- * client-1.0.http, client-1.1.http: what the clients of those versions sent in the first round of a task,
- * taken down on the server's side of a TLS connection on 2026-11-15 (provision --clients 2; the program
- * before Sefl-Version was there, and the one before Sefl-Hash was). Lines end with CR LF on the wire;
- * {HASH} and {TOTAL} stand for the hash and size of the update, which are the task's and the coins'. Do
- * not edit them: those clients are installed. */
+ * client-2.0.http: what a client of that version sends in the first round of a task whose uploads have no
+ * sealed head (crypto.scheme=paillier). Lines end with CR LF on the wire; {HASH} and {TOTAL} stand for
+ * the hash and size of the update, which are the task's and the coins'. Once clients of 2.0 are installed, do
+ * not edit it: add a file for the next version. */
 #include "unit/roles/agg_world.h"
 
-#include "base/blake3.h"
 #include "net/https_server.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
@@ -17,8 +15,7 @@
 
 #include <inttypes.h>
 
-#define OLD_1_0 SEFL_SOURCE_DIR "/tests/vectors/roles/client-1.0.http"
-#define OLD_1_1 SEFL_SOURCE_DIR "/tests/vectors/roles/client-1.1.http"
+#define CLIENT_2_0 SEFL_SOURCE_DIR "/tests/vectors/roles/client-2.0.http"
 
 enum { ROOM = 1 << 18 };
 
@@ -115,10 +112,12 @@ static unsigned answer_of(raw_tls *c, char *out, bool head)
     }
 }
 
-/* The next request of the text, with CR LF, its places filled in; false at the end. */
+/* The next request of the text, with CR LF, its places filled in; false at the end. version: instead of the
+ * one it says; NULL: as it is. */
 static bool next_request(const char **text, char *out, size_t room, const char *hash,
-                         const char *more)
+                         const char *version)
 {
+    static const char field[] = HTTP_VERSION ": ";
     size_t n = 0;
     const char *p = *text;
     if (!*p)
@@ -128,8 +127,10 @@ static bool next_request(const char **text, char *out, size_t room, const char *
         const char *end = strchr(p, '\n');
         assert_non_null(end);
         blank = end == p;
-        if (blank && more)
-            n += (size_t)snprintf(out + n, room - n, "%s\r\n", more);
+        if (version && strncmp(p, field, sizeof field - 1) == 0) {
+            n += (size_t)snprintf(out + n, room - n, "%s%s", field, version);
+            p = end;
+        }
         while (p < end) {
             if (strncmp(p, "{HASH}", 6) == 0) {
                 n += (size_t)snprintf(out + n, room - n, "%s", hash);
@@ -149,8 +150,8 @@ static bool next_request(const char **text, char *out, size_t room, const char *
     return true;
 }
 
-/* Client k takes part as the transcript says; more: header lines that later versions add. */
-static void take_part(const char *who, unsigned k, const char *transcript, const char *more,
+/* Client k takes part as the transcript says, but for its version if there is one here. */
+static void take_part(const char *who, unsigned k, const char *transcript, const char *version,
                       bool to_the_end)
 {
     sefl_buf file = { 0 };
@@ -158,14 +159,12 @@ static void take_part(const char *who, unsigned k, const char *transcript, const
     char hex[65], request[4096], *out = malloc(ROOM);
     raw_tls c;
     assert_non_null(out);
-    if (more && strstr(more, "blake3"))
-        blake3_of(hash, span_of(body, ahe_body_bytes(&s.w.t.ahe)));
     hex_into(hex, hash);
     CHECK_OK(file_read(&file, transcript, 1 << 16));
     CHECK_OK(wr_u8(&file, 0));
     const char *text = (const char *)file.p;
     open_as(&c, who);
-    for (int i = 0; next_request(&text, request, sizeof request, hex, more); i++) {
+    for (int i = 0; next_request(&text, request, sizeof request, hex, version); i++) {
         if (i == 6 && !to_the_end)
             break; /* would wait for the others */
         assert_true(raw_send(&c, request, strlen(request)));
@@ -192,27 +191,28 @@ static void take_part(const char *who, unsigned k, const char *transcript, const
 static void too_far_away(void **state)
 {
     (void)state;
-    static const char *const lines[] = { "2.0", "0.9", "1.9", "x", "1" };
+    static const char *const lines[] = { "3.0", "1.2", "2.9", "x", "1", NULL };
     char request[400], *out = malloc(ROOM);
     raw_tls c;
     assert_non_null(out);
     open_as(&c, "ann");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        snprintf(request, sizeof request, "GET /v1/task HTTP/1.1\r\nHost: x\r\n%s: %s\r\n\r\n",
-                 HTTP_VERSION, lines[i]);
+        snprintf(request, sizeof request, "GET /v1/task HTTP/1.1\r\nHost: x\r\n%s%s%s\r\n",
+                 lines[i] ? HTTP_VERSION ": " : "", lines[i] ? lines[i] : "",
+                 lines[i] ? "\r\n" : ""); /* the first clients said none */
         assert_true(raw_send(&c, request, strlen(request)));
         assert_int_equal(answer_of(&c, out, false), 426);
         assert_non_null(strstr(out, HTTP_VERSION ": " VERSION_TEXT)); /* what it needs */
-        if (i < 3)
+        if (i < 3 || !lines[i])
             assert_non_null(strstr(out, "needs " VERSION_TEXT));
     }
-    assert_int_equal(s.http.counts[AGG_HTTP_VERSION], 5);
+    assert_int_equal(s.http.counts[AGG_HTTP_VERSION], 6);
     raw_close(&c);
     /* refused before its body: the body is not read */
     uint64_t before = ingest_bytes(s.w.in);
     open_as(&c, "ann");
     snprintf(request, sizeof request,
-             "PUT /v1/round/1/update/%064d HTTP/1.1\r\nHost: x\r\n%s: 2.0\r\nSefl-Total: %zu\r\n"
+             "PUT /v1/round/1/update/%064d HTTP/1.1\r\nHost: x\r\n%s: 1.2\r\nSefl-Total: %zu\r\n"
              "Content-Length: %zu\r\n\r\n",
              0, HTTP_VERSION, ahe_body_bytes(&s.w.t.ahe), ahe_body_bytes(&s.w.t.ahe));
     assert_true(raw_send(&c, request, strlen(request)));
@@ -222,19 +222,17 @@ static void too_far_away(void **state)
     free(out);
 }
 
-/* Ann's program is of version 1.0, Bob's of 1.1, Eve's one minor version newer than the server's; the
- * round is released with all of them. */
+/* Ann's and Bob's programs are of version 2.0, Eve's one minor version newer than the server's; the round
+ * is released with all of them. */
 static void neighbours_take_part(void **state)
 {
     (void)state;
-    char newer[96];
-    snprintf(newer, sizeof newer, "%s: %d.%d\r\n%s: blake3", HTTP_VERSION, VERSION_MAJOR,
-             VERSION_MINOR + 1, HTTP_HASH);
-    take_part("ann", 0, OLD_1_0, NULL, false);
-    assert_true(s.http.counts[AGG_HTTP_OLDER] >= 6);
-    take_part("bob", 1, OLD_1_1, NULL, false);
-    assert_true(s.http.counts[AGG_HTTP_OLDER] >= 12);
-    take_part("eve", 2, OLD_1_0, newer, true);
+    char newer[32];
+    snprintf(newer, sizeof newer, "%d.%d", VERSION_MAJOR, VERSION_MINOR + 1);
+    take_part("ann", 0, CLIENT_2_0, NULL, false);
+    take_part("bob", 1, CLIENT_2_0, NULL, false);
+    take_part("eve", 2, CLIENT_2_0, newer, true);
+    assert_int_equal(s.http.counts[AGG_HTTP_OLDER], 0); /* none is older than 2.0 */
     assert_int_equal(ingest_count(s.w.in, INGEST_TAKEN), 3);
     assert_int_equal(s.w.reports, 1);
     assert_false(s.w.report[0].skipped);

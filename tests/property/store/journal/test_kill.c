@@ -67,7 +67,7 @@ static void body_of(uint8_t *body, uint8_t hash[32], uint64_t n)
 {
     for (size_t i = 0; i < BODY; i++)
         body[i] = (uint8_t)(i * 31 + n * 7 + (i >> 8));
-    sha256_of(hash, span_of(body, BODY));
+    blake3_of(hash, span_of(body, BODY));
 }
 
 static sefl_status put_update(journal *j, uint64_t n)
@@ -81,7 +81,7 @@ static sefl_status put_update(journal *j, uint64_t n)
     store_u64(u.client, n);
     body_of(body, u.body, n);
     SEFL_TRY(journal_path(j, &path, 1, "bodies"));
-    SEFL_TRY(spool_open(&s, (char *)path.p, CONTENT_SHA256, u.body, BODY, n % 2 ? room : NULL));
+    SEFL_TRY(spool_open(&s, (char *)path.p, u.body, 0, BODY, n % 2 ? room : NULL));
     uint64_t half = spool_offset(s) < BODY / 2 ? BODY / 2 : spool_offset(s);
     SEFL_TRY(spool_write(s, span_of(body + spool_offset(s), half - spool_offset(s))));
     SEFL_TRY(spool_write(s, span_of(body + half, BODY - half)));
@@ -230,7 +230,7 @@ static sefl_status check_body(void *ctx, const journal_update *u)
     for (int i = 0; i < 32; i++)
         n += snprintf(path + n, sizeof path - (size_t)n, "%02x", u->body[i]);
     CHECK_OK(file_read(&file, path, BODY));
-    sha256_of(hash, buf_span(&file));
+    blake3_of(hash, buf_span(&file));
     assert_memory_equal(hash, u->body, 32);
     buf_clear(&file);
     b->n++;
