@@ -14,6 +14,7 @@
 #include "roles/journal_csp.h"
 #include "roles/lanes.h"
 #include "roles/own_cert.h"
+#include "roles/vouch.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -28,13 +29,14 @@ enum {
     ACCEPT_MS = 200,   /* how soon a stop or a changed list is seen */
     LINES_PER_S = 10,  /* about strangers: whoever reaches the port must not fill the disk */
     CONNECT_MS = 5000, /* a handshake */
+    EXPIRE_MS = 10000, /* how often the age of a round's key is looked at while nobody asks */
     TASK_FILE_MAX = TASK_BYTES_MAX + 1024,
 };
 
 struct csp_role {
     csp_role_options o;
     sefl_coins coins;
-    sefl_clock clock;
+    sefl_clock clock, wall;
     sefl_buf envelope; /* of the task */
     task task;
     sign_key *key;
@@ -54,6 +56,7 @@ struct csp_role {
     local_http *local;         /* NULL: none */
     pthread_mutex_t list_lock; /* gate: changed by the owner's thread, read by the other */
     gate *gate;                /* NULL: no trust list */
+    gate *young;               /* the serving thread's own; NULL: no voucher came yet */
     char list_path[PATH_MAX], counters_path[PATH_MAX];
     trust_watch list;
     counters counters;
@@ -61,13 +64,16 @@ struct csp_role {
     own_cert own;
     bool starved;       /* the last connection could not be accepted */
     uint64_t looked_ms; /* around */
+    uint64_t expire_ms; /* when csp_expire was called last; 0: never */
 
     /* the stream that is served */
     tls *t;
     pthread_t thread;
     bool serving;
     atomic_bool served; /* the thread has ended, or never began */
-    uint64_t round;     /* whose header was signed last, and when; 0: none in this life */
+    atomic_bool ending; /* the stream is to end, in the middle of an opening too */
+    sefl_progress goes_on;
+    uint64_t round; /* whose header was signed last, and when; 0: none in this life */
     int64_t round_since;
 
     uint64_t lines_ms, lines; /* about those not let in, in this second */
@@ -136,8 +142,7 @@ static sefl_status enrol(void *ctx, const enrol_claim *c, const enrol_proof *p)
     sefl_status st = SEFL_OK;
     csp_role *r = ctx;
     trust_edit e = { .lock = -1 };
-    sefl_clock wall = clock_wall();
-    int64_t now = (int64_t)(clock_ms(&wall) / 1000);
+    int64_t now = (int64_t)(clock_ms(&r->wall) / 1000);
     SEFL_TRY(ca_edit(&e, r->o.settings->ca));
     SEFL_TRY(ca_check(e.t, c, p, now));
     SEFL_TRY(ca_admit(e.t, c, p, 0, NULL, now));
@@ -167,9 +172,8 @@ static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *mos
 {
     csp_role *r = ctx;
     trust *t = NULL;
-    sefl_clock wall = clock_wall();
     if (begins) /* of a round whose header an earlier life of ours has signed we do not know when */
-        r->round = round, r->round_since = (int64_t)(clock_ms(&wall) / 1000);
+        r->round = round, r->round_since = (int64_t)(clock_ms(&r->wall) / 1000);
     sefl_status st = list_now(r, &t);
     if (st != SEFL_OK)
         return st;
@@ -214,6 +218,85 @@ done:
     return st;
 }
 
+/* ---- vouchers -------------------------------------------------------------------------------------
+ *
+ * Lasting fact "vouched CLIENT", of a client that a CA vouches for: issuer 32 | certificate's end u64. What
+ * our own list says of a key needs no note. */
+
+enum { VOUCHED_BYTES = 40, VOUCHED_NAME = 80 };
+
+static void vouched_name(char out[VOUCHED_NAME], const uint8_t client[32])
+{
+    int n = snprintf(out, VOUCHED_NAME, "vouched ");
+    for (int i = 0; i < 32; i++)
+        n += snprintf(out + n, (size_t)(VOUCHED_NAME - n), "%02x", client[i]);
+}
+
+/* csp_config's: on the serving thread. */
+static sefl_status vouch(void *ctx, const voucher *v)
+{
+    sefl_status st = SEFL_OK;
+    csp_role *r = ctx;
+    trust *t = NULL;
+    gate *g = NULL;
+    x509_peer who;
+    SEFL_TRY(vouch_check(v, &r->task.servers));
+    SEFL_TRY(list_now(r, &t));
+    SEFL_TRY(gate_new(&g, t));
+    SEFL_TRY(vouch_admit(&who, g, v));
+    if (!who.listed) {
+        char name[VOUCHED_NAME];
+        uint8_t fact[VOUCHED_BYTES];
+        vouched_name(name, v->client);
+        memcpy(fact, who.issuer, 32);
+        store_u64(fact + 32, (uint64_t)who.until);
+        SEFL_TRY(journal_lasting_put(r->journal, name, span_of(fact, sizeof fact)));
+    }
+    gate_free(r->young);
+    r->young = g, g = NULL;
+done:
+    gate_free(g);
+    trust_free(t);
+    return st;
+}
+
+/* The list to judge heads by: the owner's, or the one that a voucher was judged by if that is younger. */
+static gate *newest_gate(csp_role *r)
+{
+    pthread_mutex_lock(&r->list_lock);
+    gate *g = gate_hold(r->gate);
+    pthread_mutex_unlock(&r->list_lock);
+    if (r->young && (!g || gate_list(r->young)->change > gate_list(g)->change)) {
+        gate_free(g);
+        g = gate_hold(r->young);
+    }
+    return g;
+}
+
+/* csp_config's: on the serving thread. */
+static bool member(void *ctx, const uint8_t client[32])
+{
+    csp_role *r = ctx;
+    x509_peer who = { .role = "client" };
+    char name[VOUCHED_NAME];
+    sefl_buf b = { 0 };
+    bool noted = false;
+    gate *g = newest_gate(r);
+    if (g && !trust_find(gate_list(g), client)) {
+        vouched_name(name, client);
+        noted = journal_lasting_get(r->journal, name, &b) == SEFL_OK && b.n == VOUCHED_BYTES;
+    }
+    if (noted) {
+        memcpy(who.fingerprint, client, sizeof who.fingerprint);
+        memcpy(who.issuer, b.p, sizeof who.issuer);
+        who.until = (int64_t)load_u64(b.p + 32);
+    }
+    bool still = g && vouch_still(g, client, noted ? &who : NULL);
+    gate_free(g);
+    buf_clear(&b);
+    return still;
+}
+
 static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
 {
     static const char *const states[] = { [CSP_NEW] = "new",
@@ -242,6 +325,13 @@ done:
     return st;
 }
 
+static bool goes_on(void *self, uint64_t done, uint64_t total)
+{
+    csp_role *r = self;
+    (void)done, (void)total;
+    return !atomic_load(&r->ending) && !atomic_load(&r->stop);
+}
+
 static const local_page local_pages[] = { { "/healthz", "application/json", healthz }, { 0 } };
 
 /* Ready files of earlier runs mislead scripts. */
@@ -264,6 +354,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     pthread_mutex_init(&r->list_lock, NULL);
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
+    r->wall = clock_wall();
     SEFL_TRY(tls_listen(&r->fd, c->host, c->port, &r->port));
     SEFL_TRY(porch_new(&r->porch, r->fd));
     if (o->bound)
@@ -282,6 +373,10 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                             c->state) < (int)sizeof r->counters_path,
                SEFL_EINVAL, "csp: a path is too long");
     r->list.path = r->list_path;
+    SEFL_CHECK(
+        c->ca || !task_is_sealed(&r->task), SEFL_EINVAL,
+        "this task's updates are sealed to a CSP that knows its clients by a list of its own: set "
+        "ca to the folder of 'sefl ca new'");
     if (!c->ca)
         log_warn(o->log, "no trust list (ca): certificates cannot be revoked, nobody can enrol");
     SEFL_TRY(read_list(r));
@@ -291,6 +386,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(journal_csp_new(&r->jc, r->journal, r->account, &r->coins));
     r->table = journal_csp_table(r->jc);
     SEFL_TRY(make_lanes(r));
+    r->goes_on = (sefl_progress){ .report = goes_on, .self = r };
     SEFL_TRY(csp_new(&r->csp, &(csp_config){ .task = &r->task,
                                              .envelope = buf_span(&r->envelope),
                                              .sec = o->sec,
@@ -302,9 +398,13 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .log = o->log,
                                              .store_dir = c->state,
                                              .clock = &r->clock,
+                                             .wall = &r->wall,
+                                             .stop = &r->goes_on,
                                              .enrol = c->ca ? enrol : NULL,
                                              .enrol_ctx = r,
                                              .members = c->ca ? members : NULL,
+                                             .vouch = c->ca ? vouch : NULL,
+                                             .member = c->ca ? member : NULL,
                                              .shares = r->shares,
                                              .paired = r->lanes ? paired : NULL,
                                              .checks = r->lanes ? checks : NULL,
@@ -341,8 +441,10 @@ static void *serve(void *arg)
 static void end_stream(csp_role *r)
 {
     if (r->serving) {
+        atomic_store(&r->ending, true);
         tls_interrupt(r->t);
         pthread_join(r->thread, NULL);
+        atomic_store(&r->ending, false);
         r->serving = false;
     }
     if (r->lanes)
@@ -435,13 +537,24 @@ static void look_around(csp_role *r)
             end_stream(r);
         }
     }
-    sefl_clock wall = clock_wall();
-    (void)own_cert_look(&r->own, tls_id_expires(r->id), (int64_t)(clock_ms(&wall) / 1000),
+    (void)own_cert_look(&r->own, tls_id_expires(r->id), (int64_t)(clock_ms(&r->wall) / 1000),
                         r->o.log);
     if (counters_write(&r->counters, r->counters_path) != SEFL_OK && !r->counters_failed) {
         r->counters_failed = true; /* once is enough */
         log_error(r->o.log, "no counters.json", lf_str("why", sefl_last_error()));
     }
+}
+
+/* While an aggregator is there its questions do that; the object is then its thread's. */
+static void expire(csp_role *r)
+{
+    uint64_t now = clock_ms(&r->clock);
+    if (!task_is_sealed(&r->task) || (r->expire_ms != 0 && now - r->expire_ms < EXPIRE_MS))
+        return;
+    r->expire_ms = now;
+    if (csp_expire(r->csp) != SEFL_OK)
+        log_error(r->o.log, "the age of the round's key is not known",
+                  lf_str("why", sefl_last_error()));
 }
 
 /* One that was not let in. */
@@ -487,6 +600,8 @@ sefl_status csp_role_run(csp_role *r)
                 break;
         }
         look_around(r);
+        if (!r->serving)
+            expire(r);
         const tls_peer want = { .role = "aggregator",
                                 .protocols = { LINK_ALPN, LANE_ALPN },
                                 .gate = r->gate,
@@ -554,6 +669,7 @@ void csp_role_free(csp_role *r)
     tls_id_free(r->id);
     porch_free(r->porch);
     gate_free(r->gate);
+    gate_free(r->young);
     pthread_mutex_destroy(&r->list_lock);
     sign_key_free(r->key);
     task_clear(&r->task);

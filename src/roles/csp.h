@@ -11,7 +11,13 @@
  * It listens, and serves one AS at a time: whoever shows a certificate of the role "aggregator" from an
  * issuer in the trust list of `ca` (without: from a CA in tls.peers). The list is looked at several times
  * a second: an AS that was revoked is cut off. Sites that AS brings for enrolment are checked against
- * the list's tokens and become members of it. state/counters.json counts refusals (roles/counters.h). A new verified connection takes the place of the present one, whose attempt is dropped
+ * the list's tokens and become members of it. state/counters.json counts refusals (roles/counters.h).
+ *
+ * A task with sealed updates needs `ca`: CSP takes vouchers and heads only of the clients in its list, and of
+ * those that a CA vouches for which the list trusts for clients; both are asked again for each head. While
+ * no aggregator is there CSP still looks after the age of the round's key (csp_expire).
+ *
+ * A new verified connection takes the place of the present one, whose attempt is dropped
  * if it is not marked open yet: a dead peer never blocks the next. A stream on which nothing came for
  * link_silence seconds is closed (protocol/link.h, "Waiting").
  *
