@@ -1,4 +1,5 @@
-/* The CSP as it runs: TLS, journals and ledgers on a disk, started again in between. */
+/* The CSP as it runs, with sealed updates: TLS, journals, ledgers and a trust list on a disk, started again in
+ * between. */
 #define _GNU_SOURCE
 #include "support/check.h"
 #include "support/folder.h"
@@ -7,9 +8,11 @@
 #include "base/file.h"
 #include "net/tls.h"
 #include "protocol/as_link.h"
+#include "protocol/update.h"
 #include "roles/csp.h"
 #include "roles/journal_as.h"
 #include "roles/journal_csp.h"
+#include "roles/vouch.h"
 #include "store/ledger.h"
 
 #include <arpa/inet.h>
@@ -28,11 +31,24 @@ enum { CLIENTS = 3 };
 
 static paillier_sec *sec;
 static sign_key *as_key, *csp_key;
+static const uint8_t root[CSP_KEY_BYTES] = { 0x55 }, tree_seed[COUNTED_SEED] = { 7 };
 
 /* ---- a federation's two servers in a folder ------------------------------------------------------- */
 
+/* A client and its update of the round at hand. */
+typedef struct member {
+    char name[16];
+    uint8_t key[32]; /* fingerprint */
+    sign_key *upload;
+    uint8_t *body, units[32];
+    bool counts; /* its values are in `total` */
+} member;
+
 typedef struct site {
-    char dir[64]; /* name in the scratch folder */
+    char dir[64];           /* name in the scratch folder */
+    member client[CLIENTS]; /* by rising fingerprint */
+    round_header header;
+    counted_leaf leaves[CLIENTS];
     csp_settings cfg;
     task t;
     sefl_buf envelope;
@@ -75,7 +91,7 @@ static void make_cert(const site *s, const char *name, const char *role, const c
         free(p[i]);
 }
 
-static void make_task(site *s, const char *noise)
+static void make_task(site *s, const char *scheme, const char *noise)
 {
     static const char *const base[] = {
         "name=link",
@@ -91,10 +107,10 @@ static void make_task(site *s, const char *noise)
         "rounds.threshold=2",
         "rounds.count=5",
         "privacy.claim=none",
-        "crypto.scheme=lwe",
     };
     settings set;
-    char mode[64];
+    char mode[64], with[64];
+    bool sealed = strcmp(scheme, "pad") == 0;
     sefl_buf doc = { 0 };
     pinned servers;
     memcpy(servers.as, sign_key_pub(as_key), SIGN_PUB_BYTES);
@@ -104,7 +120,11 @@ static void make_task(site *s, const char *noise)
     for (size_t i = 0; i < sizeof base / sizeof base[0]; i++)
         CHECK_OK(settings_set(&set, base[i], "test"));
     CHECK_OK(settings_set(&set, mode, "test"));
-    CHECK_OK(task_make(&doc, &set, paillier_sec_pub(sec), &servers));
+    snprintf(with, sizeof with, "crypto.scheme=%s", scheme);
+    CHECK_OK(settings_set(&set, with, "test"));
+    if (sealed)
+        CHECK_OK(settings_set(&set, "crypto.seal=x25519", "test"));
+    CHECK_OK(task_make(&doc, &set, sealed ? NULL : paillier_sec_pub(sec), &servers));
     CHECK_OK(task_read(&s->t, buf_span(&doc)));
     envelope env = { .kind = SIGN_TASK, .content = buf_span(&doc) };
     CHECK_OK(envelope_sign(&env, SIGNER_AS, as_key));
@@ -117,33 +137,151 @@ static void make_task(site *s, const char *noise)
     settings_clear(&set);
 }
 
-static void make_sum(site *s, uint64_t round)
+/* Each client's update of this round, for CSP's key in s->header. */
+static void make_updates(site *s)
 {
     const ahe_params *p = &s->t.ahe;
     sefl_rng rng = rng_system();
     size_t n = p->units * p->unit_values;
     int64_t *x = calloc(n, sizeof *x);
-    uint8_t *body = malloc(ahe_body_bytes(p)), context[AHE_CONTEXT_BYTES];
     ahe_enc *enc;
-    ahe_sum_free(p, s->sum);
     memset(s->total, 0, s->t.values * sizeof *s->total);
     CHECK_OK(ahe_enc_new(&enc, s->t.pub, p, NULL, NULL));
-    CHECK_OK(ahe_sum_new(&s->sum, p, s->t.pub));
-    task_context(context, &s->t, round);
     for (int c = 0; c < CLIENTS; c++) {
-        ahe_upload *up;
-        for (size_t i = 0; i < s->t.values; i++)
-            s->total[i] += x[i] = (int64_t)((i * 7 + (size_t)c * 13 + round) % 101) - 50;
-        CHECK_OK(ahe_upload_new(&up, p, enc, context, &rng));
-        CHECK_OK(ahe_upload_head(p, up, body, NULL));
-        CHECK_OK(ahe_upload_units(p, up, body + p->head_bytes, x, p->units, NULL, NULL));
-        ahe_upload_free(p, up);
-        CHECK_OK(ahe_sum_add_head(p, s->sum, body));
-        CHECK_OK(ahe_sum_add_units(p, s->sum, 0, body + p->head_bytes, p->units, NULL));
+        member *m = &s->client[c];
+        for (size_t i = 0; i < s->t.values; i++) {
+            x[i] = (int64_t)((i * 7 + (size_t)c * 13 + s->header.round) % 101) - 50;
+            s->total[i] += m->counts ? x[i] : 0;
+        }
+        free(m->body);
+        m->body = malloc(task_body_bytes(&s->t));
+        CHECK_OK(update_make(m->body, m->units,
+                             &(update_facts){ .task = &s->t,
+                                              .header = &s->header,
+                                              .enc = enc,
+                                              .client = m->key,
+                                              .upload_key = m->upload },
+                             x, NULL, NULL, &rng));
+        memcpy(s->leaves[c].client, m->key, 32);
+        memcpy(s->leaves[c].units, m->units, 32);
     }
-    CHECK_OK(ahe_sum_close(p, s->sum));
     ahe_enc_free(p, enc);
-    free(x), free(body);
+    free(x);
+}
+
+/* The sum of those that count. */
+static void make_sum(site *s)
+{
+    const ahe_params *p = &s->t.ahe;
+    ahe_sum_free(p, s->sum);
+    CHECK_OK(ahe_sum_new(&s->sum, p, s->t.pub));
+    for (int c = 0; c < CLIENTS; c++)
+        if (s->client[c].counts)
+            CHECK_OK(ahe_sum_add_units(p, s->sum, 0, s->client[c].body + head_bytes(s->t.seal),
+                                       p->units, NULL));
+    CHECK_OK(ahe_sum_close(p, s->sum));
+}
+
+/* ---- CSP's list ------------------------------------------------------------------------------------ */
+
+static void trust_ca(trust *t, const site *s, const char *name, trust_role role)
+{
+    char file[32];
+    snprintf(file, sizeof file, "%s.pem", name);
+    char *path = in(s, file);
+    sefl_buf pem = { 0 }, der = { 0 };
+    x509_info info;
+    trust_issuer i = { .role = role, .state = TRUST_ACTIVE };
+    CHECK_OK(x509_info_file(&info, &pem, path));
+    buf_reset(&pem);
+    CHECK_OK(file_read(&pem, path, 1 << 16));
+    CHECK_OK(x509_info_read(&info, buf_span(&pem), &der));
+    memcpy(i.key, info.fingerprint, sizeof i.key);
+    snprintf(i.name, sizeof i.name, "%s", name);
+    i.der = buf_span(&der);
+    CHECK_OK(trust_issuer_put(t, &i));
+    buf_clear(&pem), buf_clear(&der);
+    free(path);
+}
+
+typedef void change_fn(trust *t, const site *s, int arg);
+
+static void change_list(const site *s, change_fn *fn, int arg)
+{
+    char *path = in(s, "ca/trust");
+    trust_edit e;
+    CHECK_OK(trust_edit_begin(&e, path));
+    fn(e.t, s, arg);
+    CHECK_OK(trust_edit_commit(&e));
+    trust_edit_end(&e);
+    free(path);
+}
+
+static void first_list(trust *t, const site *s, int arg)
+{
+    (void)arg;
+    t->self.role = TRUST_CSP;
+    memcpy(t->self.sign, sign_key_pub(csp_key), 32);
+    snprintf(t->self.name, sizeof t->self.name, "csp");
+    trust_ca(t, s, "ca-as", TRUST_AGGREGATOR);
+}
+
+static void set_member(trust *t, const site *s, int which, trust_state to)
+{
+    trust_member m = { .role = TRUST_CLIENT, .state = to };
+    memcpy(m.key, s->client[which].key, 32);
+    snprintf(m.name, sizeof m.name, "%s", s->client[which].name);
+    CHECK_OK(trust_member_put(t, &m));
+}
+
+static void admit(trust *t, const site *s, int which)
+{
+    set_member(t, s, which, TRUST_ACTIVE);
+}
+
+static void put_out(trust *t, const site *s, int which)
+{
+    set_member(t, s, which, TRUST_REVOKED);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return memcmp(((const member *)a)->key, ((const member *)b)->key, 32);
+}
+
+static void make_clients(site *s)
+{
+    sefl_rng rng = rng_system();
+    for (int c = 0; c < CLIENTS; c++) {
+        member *m = &s->client[c];
+        char file[32];
+        x509_info info;
+        sefl_buf pem = { 0 };
+        snprintf(m->name, sizeof m->name, "client-%d", c);
+        snprintf(file, sizeof file, "%s.pem", m->name);
+        make_cert(s, m->name, "client", "ca-sites");
+        char *path = in(s, file);
+        CHECK_OK(x509_info_file(&info, &pem, path));
+        memcpy(m->key, info.fingerprint, 32);
+        CHECK_OK(sign_key_new(&m->upload, &rng));
+        m->counts = true;
+        buf_clear(&pem);
+        free(path);
+    }
+    qsort(s->client, CLIENTS, sizeof s->client[0], by_key);
+}
+
+/* The client's voucher, as its site makes it. */
+static void voucher_of(sefl_buf *out, const site *s, int which, uint64_t serial)
+{
+    char file[2][32];
+    snprintf(file[0], 32, "%s.pem", s->client[which].name);
+    snprintf(file[1], 32, "%s.key", s->client[which].name);
+    char *cert = in(s, file[0]), *key = in(s, file[1]);
+    buf_reset(out);
+    CHECK_OK(
+        vouch_make(out, cert, key, sign_key_pub(s->client[which].upload), &s->t.servers, serial));
+    free(cert), free(key);
 }
 
 static void site_open_as(site *s)
@@ -163,18 +301,27 @@ static void site_close_as(site *s)
     journal_close(s->j);
 }
 
-static void site_begin(site *s, const char *dir, const char *noise)
+static void site_begin_with(site *s, const char *dir, const char *scheme, const char *noise)
 {
     *s = (site){ .coins = coins_system() };
     snprintf(s->dir, sizeof s->dir, "%s", dir);
     CHECK_OK(file_make_folder(folder_path(dir), 0700));
     make_cert(s, "ca-as", NULL, NULL);
     make_cert(s, "ca-csp", NULL, NULL);
+    make_cert(s, "ca-sites", NULL, NULL);
     make_cert(s, "as", "aggregator", "ca-as");
     make_cert(s, "client", "client", "ca-as");
     make_cert(s, "csp", "csp", "ca-csp");
     make_cert(s, "stranger", "aggregator", "ca-csp");
-    make_task(s, noise);
+    make_clients(s);
+    make_task(s, scheme, noise);
+    char *list = in(s, "ca/trust");
+    CHECK_OK(file_make_folder(in(s, "ca"), 0700));
+    CHECK_OK(trust_create(list));
+    free(list);
+    change_list(s, first_list, 0);
+    for (int c = 0; c < CLIENTS; c++)
+        change_list(s, admit, c);
     size_t n = s->t.values;
     s->total = calloc(n, sizeof *s->total);
     s->got = calloc(n, sizeof *s->got);
@@ -186,11 +333,19 @@ static void site_begin(site *s, const char *dir, const char *noise)
     for (int i = 0; i < 3; i++)
         free(p[i]);
 
-    static const char *const lines[] = {
-        "listen=127.0.0.1:0", "tls.cert=csp.pem", "tls.key=csp.key",  "tls.peers=ca-as.pem",
-        "sign_key=sign.key",  "key=unused",       "task=task.signed", "state=csp",
-        "ledger=csp.ledger",  "ready_file=ready", "threads=1",        "log=off"
-    };
+    static const char *const lines[] = { "listen=127.0.0.1:0",
+                                         "tls.cert=csp.pem",
+                                         "tls.key=csp.key",
+                                         "tls.peers=ca-as.pem",
+                                         "sign_key=sign.key",
+                                         "key=unused",
+                                         "task=task.signed",
+                                         "state=csp",
+                                         "ledger=csp.ledger",
+                                         "ready_file=ready",
+                                         "threads=1",
+                                         "log=off",
+                                         "ca=ca" };
     settings set;
     settings_init(&set, csp_schema);
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
@@ -204,9 +359,18 @@ static void site_begin(site *s, const char *dir, const char *noise)
     site_open_as(s);
 }
 
+static void site_begin(site *s, const char *dir, const char *noise)
+{
+    site_begin_with(s, dir, "pad", noise);
+}
+
 static void site_end(site *s)
 {
     site_close_as(s);
+    for (int c = 0; c < CLIENTS; c++) {
+        sign_key_free(s->client[c].upload);
+        free(s->client[c].body);
+    }
     ahe_sum_free(&s->t.ahe, s->sum);
     tls_id_free(s->id);
     task_clear(&s->t);
@@ -225,7 +389,7 @@ static void *run_role(void *arg)
 static void csp_up(site *s)
 {
     CHECK_OK(csp_role_new(&s->role,
-                          &(csp_role_options){ .settings = &s->cfg, .sec = sec, .log = s->log }));
+                          &(csp_role_options){ .settings = &s->cfg, .root = root, .log = s->log }));
     assert_int_equal(pthread_create(&s->thread, NULL, run_role, s), 0);
 }
 
@@ -259,27 +423,87 @@ static sefl_status greet(site *s, as_link **l, tls *t)
                                           .ledger_ctx = s->a });
 }
 
+/* KEY and HEADER. */
 static void sign_header(site *s, as_link *l, uint64_t round)
 {
     sefl_buf both = { 0 };
-    round_header h = { .round = round, .step_nano = 1, .model = { (uint8_t)round } };
-    memcpy(h.task, s->t.id, sizeof h.task);
-    CHECK_OK(as_link_header(l, &both, &h));
+    s->header = (round_header){ .round = round, .step_nano = 1, .model = { (uint8_t)round } };
+    memcpy(s->header.task, s->t.id, sizeof s->header.task);
+    CHECK_OK(as_link_key(l, &s->header));
+    CHECK_OK(as_link_header(l, &both, &s->header));
     buf_clear(&both);
 }
 
-static void open_round(site *s, as_link *l, uint64_t round, bool want_kept, int64_t *w)
+static sefl_status head_of(void *ctx, uint32_t i, uint8_t *out)
+{
+    const site *s = ctx;
+    memcpy(out, s->client[i].body, head_bytes(s->t.seal));
+    return SEFL_OK;
+}
+
+static sefl_status send_set(site *s, as_link *l, as_verdict *v, bool *few)
+{
+    return as_link_set(l,
+                       &(as_set){ .round = s->header.round,
+                                  .clients = CLIENTS,
+                                  .leaves = s->leaves,
+                                  .tree_seed = tree_seed,
+                                  .head = head_of,
+                                  .ctx = s },
+                       v, few);
+}
+
+/* EARLY with the first `n` clients: all are good. */
+static void send_early(site *s, as_link *l, int n)
+{
+    sefl_buf heads = { 0 };
+    head_refusal no[CLIENTS];
+    size_t refused = 99;
+    for (int c = 0; c < n; c++)
+        CHECK_OK(wr_raw(&heads, s->client[c].body, head_bytes(s->t.seal)));
+    CHECK_OK(as_link_early(l, s->header.round, buf_span(&heads), no, &refused));
+    assert_int_equal(refused, 0);
+    buf_clear(&heads);
+}
+
+static void vouch_all(site *s, as_link *l)
+{
+    sefl_buf b = { 0 };
+    for (int c = 0; c < CLIENTS; c++) {
+        voucher_of(&b, s, c, 1);
+        CHECK_OK(as_link_vouch(l, buf_span(&b)));
+    }
+    buf_clear(&b);
+}
+
+static void open_round(site *s, as_link *l, bool want_kept, int64_t *w)
 {
     bool kept;
-    as_open o = { .round = round,
+    as_verdict v;
+    counted_statement said;
+    envelope env;
+    sefl_buf counted = { 0 };
+    uint32_t n = 0;
+    CHECK_OK(send_set(s, l, &v, NULL));
+    for (int c = 0; c < CLIENTS; c++)
+        n += s->client[c].counts;
+    assert_int_equal(v.kept, n);
+    as_open o = { .round = s->header.round,
                   .attempt = ++s->attempt,
-                  .clients = CLIENTS,
-                  .set = { 9 },
+                  .clients = v.kept,
                   .sum = s->sum,
-                  .journal = &s->table };
-    CHECK_OK(account_charge(s->a, round));
+                  .journal = &s->table,
+                  .counted = &counted };
+    memcpy(o.set, v.root, sizeof o.set);
+    CHECK_OK(account_charge(s->a, s->header.round));
     CHECK_OK(as_link_open(l, &o, &kept, w));
     assert_int_equal(kept, want_kept);
+    CHECK_OK(envelope_read(&env, buf_span(&counted)));
+    CHECK_OK(envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, s->t.servers.csp));
+    CHECK_OK(counted_statement_read(&said, env.content));
+    assert_memory_equal(said.root, v.root, sizeof v.root);
+    as_verdict_clear(&v);
+    buf_clear(&counted);
 }
 
 /* ---- tests ---------------------------------------------------------------------------------------- */
@@ -288,21 +512,26 @@ static void open_round(site *s, as_link *l, uint64_t round, bool want_kept, int6
 static void rounds_survive_both(void **state)
 {
     (void)state;
-    static const char *const modes[] = { "none", "joint" };
+    static const char *const modes[] = { "none", "own" };
     for (int m = 0; m < 2; m++) {
         site s;
         as_link *l;
         tls *t;
         ledger_mark a, c = { 0 };
         site_begin(&s, modes[m], modes[m]);
-        make_sum(&s, 1);
         csp_up(&s);
         char *ready = in(&s, "ready");
         t = dial(&s, s.id);
         CHECK_OK(greet(&s, &l, t));
         assert_true(file_exists(ready));
+        vouch_all(&s, l);
         sign_header(&s, l, 1);
-        open_round(&s, l, 1, false, s.got);
+        make_updates(&s);
+        make_sum(&s);
+        send_early(&s, l, 2);
+        open_round(&s, l, false, s.got);
+        char *kem = in(&s, "csp/task-1/round-1.kem"), *kem2 = in(&s, "csp/task-1/round-2.kem");
+        assert_false(file_exists(kem)); /* wiped before the output left */
         if (m == 0)
             assert_memory_equal(s.got, s.total, s.t.values * sizeof *s.got);
         as_link_free(l);
@@ -315,11 +544,12 @@ static void rounds_survive_both(void **state)
         csp_up(&s);
         t = dial(&s, s.id);
         CHECK_OK(greet(&s, &l, t));
-        sign_header(&s, l, 1);
-        open_round(&s, l, 1, true, s.again);
+        open_round(&s, l, true, s.again);
         assert_memory_equal(s.got, s.again, s.t.values * sizeof *s.got);
         sign_header(&s, l, 2); /* the release of round 1 is out */
+        assert_true(file_exists(kem2));
         CHECK_OK(as_link_skip(l, 2, 1));
+        assert_false(file_exists(kem2));
         as_link_free(l);
         tls_close(t);
 
@@ -342,7 +572,7 @@ static void rounds_survive_both(void **state)
         assert_memory_equal(a.hash, c.hash, sizeof a.hash);
         account_close(other);
         journal_close(j);
-        free(ready);
+        free(ready), free(kem), free(kem2);
         site_end(&s);
     }
 }
@@ -356,14 +586,17 @@ static void the_newest_connection_is_served(void **state)
     tls *t[2], *wrong;
     tls_id *id;
     site_begin(&s, "newest", "none");
-    make_sum(&s, 1);
     csp_up(&s);
     t[0] = dial(&s, s.id);
     CHECK_OK(greet(&s, &l[0], t[0]));
-    sign_header(&s, l[0], 1); /* and says nothing more */
+    vouch_all(&s, l[0]);
+    sign_header(&s, l[0], 1);
+    make_updates(&s);
+    make_sum(&s);
+    send_early(&s, l[0], 3); /* and says nothing more */
     t[1] = dial(&s, s.id);
     CHECK_OK(greet(&s, &l[1], t[1]));
-    open_round(&s, l[1], 1, false, s.got);
+    open_round(&s, l[1], false, s.got); /* what the other had brought early is forgotten */
     assert_int_not_equal(as_link_ping(l[0]), SEFL_OK);
     assert_true(as_link_dead(l[0]));
     CHECK_OK(as_link_ping(l[1]));
@@ -397,7 +630,6 @@ static void the_newest_connection_is_served(void **state)
     site_end(&s);
 }
 
-/* What does not belong together does not start. */
 /* Strangers at the port, one after the other: a few lines, not one each. */
 static void strangers_do_not_fill_the_disk(void **state)
 {
@@ -490,23 +722,27 @@ static void descriptors_run_out(void **state)
     site_end(&s);
 }
 
+/* What does not belong together does not start. */
 static void wrong_keys_do_not_start(void **state)
 {
     (void)state;
     site s;
     csp_role *r;
-    paillier_sec *other;
-    sefl_rng rng = rng_system();
     site_begin(&s, "wrong", "none");
-    CHECK_OK(paillier_keygen_vartime(&other, 2048, &rng, NULL));
-    CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = other }),
+    CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }),
                  SEFL_EINVAL);
-    paillier_sec_free(other);
+    assert_non_null(strstr(sefl_last_error(), "root"));
+    char *ca = s.cfg.ca; /* sealed updates without a list of clients */
+    s.cfg.ca = NULL;
+    CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .root = root }),
+                 SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "set ca"));
+    s.cfg.ca = ca;
 
     char *path = in(&s, "other.key"), *kept = s.cfg.sign_key;
     CHECK_OK(sign_key_write(as_key, path));
     s.cfg.sign_key = path;
-    CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }),
+    CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .root = root }),
                  SEFL_EAUTH);
     s.cfg.sign_key = kept;
     free(path);
@@ -519,31 +755,31 @@ static void wrong_keys_do_not_start(void **state)
     path = in(&s, "one.signed"), kept = s.cfg.task;
     CHECK_OK(file_write_new(path, buf_span(&one), 0644));
     s.cfg.task = path;
-    CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }),
+    CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .root = root }),
                  SEFL_EAUTH);
     s.cfg.task = kept;
     free(path);
 
     path = in(&s, "no.ledger"), kept = s.cfg.ledger; /* a ledger is never made silently */
     s.cfg.ledger = path;
-    CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }),
+    CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .root = root }),
                  SEFL_ENOTFOUND);
     s.cfg.ledger = kept;
     free(path);
-    CHECK_OK(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }));
+    CHECK_OK(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .root = root }));
     csp_role_free(r);
     buf_clear(&one);
     site_end(&s);
 }
 
-/* The same state folder and secret key, another task. */
+/* The same state folder and secret key, another Paillier task. */
 static void a_key_serves_one_task(void **state)
 {
     (void)state;
     site s, next;
     csp_role *r;
-    site_begin(&s, "first", "none");
-    site_begin(&next, "next", "own");
+    site_begin_with(&s, "first", "paillier", "none");
+    site_begin_with(&next, "next", "paillier", "own");
     for (int i = 0; i < 2; i++) { /* the same task may begin again */
         CHECK_OK(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }));
         csp_role_free(r);
@@ -557,6 +793,190 @@ static void a_key_serves_one_task(void **state)
     CHECK_OK(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }));
     csp_role_free(r);
     site_end(&next);
+    site_end(&s);
+}
+
+/* ---- whose heads count ------------------------------------------------------------------------------ */
+
+static void trust_sites(trust *t, const site *s, int which)
+{
+    trust_ca(t, s, "ca-sites", TRUST_CLIENT);
+    trust_member_drop(t, trust_find(t, s->client[which].key));
+}
+
+static void distrust_sites(trust *t, const site *s, int arg)
+{
+    (void)s, (void)arg;
+    for (size_t i = 0; i < t->issuers; i++)
+        if (t->issuer[i].role == TRUST_CLIENT)
+            t->issuer[i].state = TRUST_REVOKED;
+}
+
+static void drop_member(trust *t, const site *s, int which)
+{
+    trust_member_drop(t, trust_find(t, s->client[which].key));
+}
+
+static void refused_is(const as_verdict *v, uint32_t index, head_reason why)
+{
+    assert_int_equal(v->refused_n, 1);
+    assert_int_equal(v->refused[0].index, index);
+    assert_int_equal(v->refused[0].reason, why);
+}
+
+/* A voucher is taken of a member, at once after the list was changed, or of one whose CA we trust for
+ * clients; for others, old serials and a key that somebody has, the answer is no. */
+static void vouchers(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l;
+    sefl_buf b = { 0 };
+    site_begin(&s, "vouchers", "none");
+    change_list(&s, drop_member, 0);
+    csp_up(&s);
+    tls *t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    voucher_of(&b, &s, 0, 5);
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH);
+    change_list(&s, admit, 0);
+    CHECK_OK(as_link_vouch(l, buf_span(&b)));
+    CHECK_OK(as_link_vouch(l, buf_span(&b))); /* said again */
+    b.p[100] ^= 1;
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH);
+    sign_key *mine = s.client[0].upload;
+    s.client[0].upload = s.client[1].upload; /* another key */
+    voucher_of(&b, &s, 0, 4);
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH); /* an old serial */
+    s.client[0].upload = mine;
+    sign_key *hers = s.client[1].upload;
+    s.client[1].upload = mine;
+    voucher_of(&b, &s, 1, 9);
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH); /* somebody else's key */
+    s.client[1].upload = hers;
+
+    change_list(&s, drop_member, 2);
+    voucher_of(&b, &s, 2, 1);
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH);
+    change_list(&s, admit, 2);
+    change_list(&s, trust_sites, 2);
+    CHECK_OK(as_link_vouch(l, buf_span(&b)));
+    CHECK_OK(as_link_ping(l));
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    buf_clear(&b);
+    site_end(&s);
+}
+
+/* Put out between EARLY and SET: the list counts that is in force when the set is judged. A client of a
+ * trusted CA counts as long as that CA does. */
+static void members_are_asked_for_each_head(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l;
+    as_verdict v;
+    site_begin(&s, "members", "none");
+    change_list(&s, trust_sites, 2); /* client 2 is no member: its CA vouches for it */
+    csp_up(&s);
+    tls *t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    vouch_all(&s, l);
+    sign_header(&s, l, 1);
+    make_updates(&s);
+    send_early(&s, l, 3);
+    change_list(&s, put_out, 1);
+    usleep(700000); /* looked at several times a second */
+    CHECK_OK(send_set(&s, l, &v, NULL));
+    refused_is(&v, 1, HEAD_MEMBER);
+    as_verdict_clear(&v);
+    s.client[1].counts = false;
+    make_updates(&s); /* only for `total`: heads of these bodies are others */
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+
+    csp_up(&s); /* what was decided stands: another set of the round is refused */
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    CHECK_STATUS(send_set(&s, l, &v, NULL), SEFL_ESTATE);
+    if (as_link_dead(l)) {
+        as_link_free(l), tls_close(t);
+        t = dial(&s, s.id);
+        CHECK_OK(greet(&s, &l, t));
+    }
+    CHECK_OK(as_link_skip(l, 1, 1));
+
+    change_list(&s, admit, 1);
+    change_list(&s, distrust_sites, 0);
+    usleep(700000);
+    sign_header(&s, l, 2);
+    s.client[1].counts = true, s.client[2].counts = false;
+    make_updates(&s);
+    make_sum(&s);
+    CHECK_OK(send_set(&s, l, &v, NULL));
+    refused_is(&v, 2, HEAD_MEMBER);
+    as_verdict_clear(&v);
+    open_round(&s, l, false, s.got);
+    assert_memory_equal(s.got, s.total, s.t.values * sizeof *s.got);
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    site_end(&s);
+}
+
+/* A round whose key is gone, or too old, is skipped: nothing of it can be opened any more. */
+static void keys_that_are_gone(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l;
+    tls *t;
+    site_begin(&s, "gone", "none");
+    char *kem = in(&s, "csp/task-1/round-1.kem"), *kem2 = in(&s, "csp/task-1/round-2.kem");
+    csp_up(&s);
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    vouch_all(&s, l);
+    sign_header(&s, l, 1);
+    make_updates(&s);
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    assert_int_equal(unlink(kem), 0);
+    csp_up(&s);
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    as_verdict v;
+    CHECK_STATUS(send_set(&s, l, &v, NULL), SEFL_ECRYPTO);
+    CHECK_OK(as_link_skip(l, 1, 1));
+    sign_header(&s, l, 2);
+    assert_true(file_exists(kem2));
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+
+    journal *j; /* signed long ago */
+    journal_round row;
+    CHECK_OK(journal_open(&j, s.cfg.state, "csp", s.t.id));
+    CHECK_OK(journal_round_get(j, 2, &row));
+    assert_true(row.opened_ms > 0);
+    row.opened_ms = 1;
+    CHECK_OK(journal_round_put(j, &row));
+    journal_close(j);
+    csp_up(&s); /* nobody asks: it is looked at all the same */
+    for (int i = 0; i < 500 && file_exists(kem2); i++)
+        usleep(10000);
+    assert_false(file_exists(kem2));
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    assert_int_equal(as_link_peer(l)->skipped, 2);
+    sign_header(&s, l, 3);
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    free(kem), free(kem2);
     site_end(&s);
 }
 
@@ -631,6 +1051,9 @@ int main(void)
         cmocka_unit_test(a_key_serves_one_task),
         cmocka_unit_test(rounds_survive_both),
         cmocka_unit_test(the_newest_connection_is_served),
+        cmocka_unit_test(vouchers),
+        cmocka_unit_test(members_are_asked_for_each_head),
+        cmocka_unit_test(keys_that_are_gone),
         cmocka_unit_test(strangers_do_not_fill_the_disk),
         cmocka_unit_test(descriptors_run_out),
     };
