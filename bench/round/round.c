@@ -309,7 +309,6 @@ static sefl_status as_dial(as_side *a, uint16_t port)
                                             .compare = account_compare_fn,
                                             .ledger_ctx = a->account,
                                             .pool = a->pool,
-                                            .store_dir = at(a, a->store, "aggregator/state"),
                                             .clock = &a->clock }));
 done:
     return st;
@@ -436,7 +435,7 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
     const as_times *l = &last.link;
     double ns = 1e-9, values = (double)a->t.values;
     double offline = ns * (double)l->offline;
-    double online = ns * (double)(l->online + l->seal + l->output);
+    double online = ns * (double)(l->wait + l->finish);
     bool full = a->t.values == VALUES;
     qsort(p, n, sizeof *p, by_total);
     bench_note(b,
@@ -447,22 +446,20 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
     row(b, s, "freeze", last.freeze, "s");
     row(b, s, "charge", last.charge, "s");
     row(b, s, "ask CSP (its charge)", ns * (double)l->ask, "s");
-    row(b, s, "mask seed stored", ns * (double)l->mask, "s");
+    row(b, s, "mask and shares stored", ns * (double)l->mask, "s");
     row(b, s, "masked sum", ns * (double)l->write, "s");
     row(b, s, "send", ns * (double)l->send, "s");
-    row(b, s, "wait for decryption", ns * (double)l->wait, "s");
-    row(b, s, "2pc online", ns * (double)l->online, "s");
-    row(b, s, "decode bits stored", ns * (double)l->seal, "s");
-    row(b, s, "output", ns * (double)l->output, "s");
+    row(b, s, "wait for CSP's reply", ns * (double)l->wait, "s");
+    row(b, s, "result", ns * (double)l->finish, "s");
     row(b, s, "integers stored", last.store, "s");
     row(b, s, "model update", last.model, "s");
     row(b, s, "CSP: receive", ns * (double)c->receive, "s");
     row(b, s, "CSP: decrypt", ns * (double)c->decrypt, "s");
-    row(b, s, "CSP: 2pc online", ns * (double)c->compute, "s");
+    row(b, s, "CSP: reply", ns * (double)c->compute, "s");
     row(b, s, "CSP: output stored", ns * (double)c->store, "s");
     row(b, s, "2pc offline, before the close", offline, "s");
     row(b, s, "2pc in all", values / (offline + online), "coordinates/s");
-    row(b, s, "2pc online and output", values / online, "coordinates/s");
+    row(b, s, "noise online", values / online, "coordinates/s");
     row(b, s, "bytes offline", (double)l->offline_bytes / values, "B/value");
     row(b, s, "bytes after the close", (double)(l->sent + l->received) / values, "B/value");
     row(b, s, "processor AS, offline", last.cpu_offline[0], "s");

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
+#include "crypto/prg/prg.h"
 #include "protocol/own_noise.h"
 #include "protocol/unit_digits.h"
 
@@ -19,8 +20,9 @@ struct as_link {
     channel *ch;
     bool dead, ended;
     as_peer peer;
-    noise_garbler *g; /* joint: the attempt that is prepared */
-    uint64_t g_round, g_attempt;
+    shares_pool *shares, *own_shares; /* the config's, or our own */
+    sefl_rng shares_rng;              /* of our own */
+    unsigned no;                      /* code of the latest NO */
     link_msg m;
     sefl_buf out;
     as_times times;
@@ -31,18 +33,10 @@ static uint64_t now(const as_link *l)
     return l->c.clock ? clock_ns(l->c.clock) : 0;
 }
 
-static void drop_attempt(as_link *l)
-{
-    noise_garbler_free(l->g);
-    l->g = NULL;
-    l->g_round = l->g_attempt = 0;
-}
-
 /* A failure that ends the stream. */
 static sefl_status die(as_link *l, sefl_status st)
 {
     l->dead = true;
-    drop_attempt(l);
     return st;
 }
 
@@ -91,6 +85,7 @@ static sefl_status said_no(as_link *l, uint32_t question, rd *r)
     for (; n + 1 < sizeof words && n < r->left; n++)
         words[n] = r->p[n] >= 0x20 && r->p[n] < 0x7f ? (char)r->p[n] : '?';
     words[n] = '\0';
+    l->no = code;
     l->ended |= code == LINK_NO_CHECKS;
     bool more = n > 0 && strcmp(words, link_no_text(code)) != 0;
     return sefl_fail(of_no(code, question), "CSP refused %s: %s%s%s", link_kind_name(question),
@@ -163,6 +158,11 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     SEFL_TRY(sefl_new(&l, 1, sizeof *l));
     l->c = *cfg;
     l->ch = ch;
+    if (!cfg->shares) {
+        l->shares_rng = rng_system(); /* of keys that hide what waits in memory */
+        SEFL_TRY(shares_pool_new(&l->own_shares, 0, &l->shares_rng));
+    }
+    l->shares = cfg->shares ? cfg->shares : l->own_shares;
 
     ledger_mark ours;
     SEFL_TRY(l->c.ledger(l->c.ledger_ctx, &ours));
@@ -191,7 +191,7 @@ void as_link_free(as_link *l)
 {
     if (!l)
         return;
-    drop_attempt(l);
+    shares_pool_free(l->own_shares);
     buf_clear(&l->m.body);
     buf_clear(&l->out);
     sefl_free(l);
@@ -243,31 +243,28 @@ done:
 sefl_status as_link_prepare(as_link *l, uint64_t round, uint64_t attempt)
 {
     sefl_status st = SEFL_OK;
+    const task *t = l->c.task;
     sefl_rng rng;
-    if (l->g && l->g_round == round && l->g_attempt == attempt)
+    if (shares_pool_have(l->shares) >= t->values)
         return SEFL_OK;
-    drop_attempt(l);
-    noise_params p = task_noise_params(l->c.task, round, attempt);
-    p.store_dir = l->c.store_dir;
+    if (l->c.shares)
+        return l->c.shares_wait ? l->c.shares_wait(l->c.shares_ctx, t->values)
+                                : sefl_fail(SEFL_ESTATE, "no noise shares, and nobody makes them");
     SEFL_TRY(coins_for(l->c.coins, &rng, "noise", round, attempt));
     buf_reset(&l->out);
     SEFL_TRY(wr_u64(&l->out, round));
     SEFL_TRY(wr_u64(&l->out, attempt));
     SEFL_TRY(ask_simple(l, LINK_PREPARE, buf_span(&l->out), LINK_YES));
     uint64_t began = now(l), bytes = l->ch->sent + l->ch->received;
-    if ((st = noise_garbler_new(&l->g, l->ch, &p, &rng)) != SEFL_OK ||
-        (st = noise_garbler_offline(l->g, l->ch)) != SEFL_OK)
+    st = shares_pool_fill(l->shares, false, l->ch, &(shares_params){ 0 }, t->values, &rng);
+    if (st == SEFL_OK && (st = link_recv(l->ch, &l->m)) == SEFL_OK && l->m.kind != LINK_YES)
+        st = sefl_fail(SEFL_EPROTO, "CSP ends PREPARE with %s", link_kind_name(l->m.kind));
+    if (st != SEFL_OK)
         return die(l, st == SEFL_ECRYPTO ? SEFL_EPROTO : st); /* nothing is open yet */
-    l->g_round = round, l->g_attempt = attempt;
     l->times.offline = now(l) - began;
     l->times.offline_bytes = l->ch->sent + l->ch->received - bytes;
 done:
     return st;
-}
-
-bool as_link_prepared(const as_link *l, uint64_t round)
-{
-    return l->g && l->g_round == round && !l->dead;
 }
 
 sefl_status as_link_key(as_link *l, round_header *h)
@@ -329,8 +326,6 @@ sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason)
     SEFL_TRY(put_mark(l));
     SEFL_TRY(wr_u64(&l->out, round));
     SEFL_TRY(wr_u8(&l->out, (uint8_t)reason));
-    if (l->g_round == round)
-        drop_attempt(l);
     SEFL_TRY(ask_simple(l, LINK_SKIP, buf_span(&l->out), LINK_YES));
 done:
     return st;
@@ -354,13 +349,15 @@ typedef struct opening {
     const as_open *o;
     const task *t;
     int64_t *w;
-    uint8_t seed[AHE_SEED_BYTES];
-    /* joint: what `keep` collects for `seal` */
-    uint8_t *decode;
-    uint32_t *v;
-    size_t decode_bytes, decoded;
-    uint64_t began, first; /* of online; of the first chunk */
+    shares_slice slice;
+    as_mask m;
 } opening;
+
+void as_mask_clear(as_mask *m)
+{
+    buf_clear(&m->x);
+    sefl_wipe(m, sizeof *m);
+}
 
 static sefl_status lost(const char *why)
 {
@@ -384,7 +381,7 @@ static sefl_status send_sum(opening *op)
         SEFL_TRY(msg_send(l->ch, LINK_SUM, 0, bytes, p->sum_head_bytes));
     for (size_t u = 0; u < p->units; u += per) {
         size_t n = p->units - u < per ? p->units - u : per;
-        SEFL_TRY(ahe_sum_write_units(p, op->o->sum, bytes, u, n, op->seed, l->c.pool));
+        SEFL_TRY(ahe_sum_write_units(p, op->o->sum, bytes, u, n, op->m.seed, l->c.pool));
         l->times.write += (t1 = now(l)) - t0;
         SEFL_TRY(msg_send(l->ch, LINK_SUM, ++index, bytes, n * p->sum_unit_bytes));
         SEFL_TRY(channel_flush(l->ch)); /* CSP works on it while we write the next */
@@ -395,102 +392,32 @@ done:
     return st;
 }
 
-static sefl_status keep_hook(void *ctx, const uint8_t id[NOISE_ID], size_t first, size_t n,
-                             sefl_span decode, const uint32_t *v)
+/* Modes joint and own, from CSP's reply and what the journal has of this attempt. */
+static sefl_status finish_noisy(opening *op, sefl_span reply)
 {
     sefl_status st = SEFL_OK;
-    opening *op = ctx;
-    (void)id;
-    if (op->first == 0)
-        op->first = now(op->l);
-    SEFL_CHECK(decode.n <= op->decode_bytes - op->decoded && first <= op->t->values &&
-                   n <= op->t->values - first,
-               SEFL_ERANGE, "decode bits of too many coordinates");
-    memcpy(op->decode + op->decoded, decode.p, decode.n);
-    memcpy(op->v + first, v, n * sizeof *v);
-    op->decoded += decode.n;
-done:
-    return st;
-}
-
-static sefl_status seal_hook(void *ctx, const uint8_t id[NOISE_ID])
-{
-    opening *op = ctx;
-    const as_journal *j = op->o->journal;
-    if (op->decoded != op->decode_bytes)
-        return sefl_fail(SEFL_ESTATE, "decode bits of too few coordinates");
-    uint64_t began = now(op->l);
-    sefl_status st = j->seal(j->ctx, op->o->round, id, span_of(op->decode, op->decode_bytes), op->v,
-                             op->t->values);
-    op->l->times.seal = now(op->l) - began;
-    return st;
-}
-
-static sefl_status collect_new(opening *op, const noise_params *p)
-{
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(noise_output_bytes(&op->decode_bytes, p));
-    SEFL_TRY(sefl_new(&op->decode, op->decode_bytes, 1));
-    SEFL_TRY(sefl_new(&op->v, op->t->values, sizeof *op->v));
-done:
-    return st;
-}
-
-static void widen(opening *op, const int32_t *w)
-{
-    for (size_t i = 0; i < op->t->values; i++)
-        op->w[i] = w[i];
-}
-
-static sefl_status finish_joint(opening *op)
-{
-    sefl_status st = SEFL_OK;
-    as_link *l = op->l;
-    noise_params p = task_noise_params(op->t, op->o->round, op->o->attempt);
-    noise_garbler_hooks hooks = { .ctx = op, .keep = keep_hook, .seal = seal_hook };
-    unit_digits d = { 0 };
-    int32_t *w = NULL;
-    SEFL_TRY(collect_new(op, &p));
-    SEFL_TRY(sefl_new(&w, op->t->values, sizeof *w));
-    SEFL_TRY(unit_digits_init(&d, &op->t->ahe, NULL, op->seed));
-    noise_digits from = unit_digits_of(&d);
-    op->began = now(l);
-    st = noise_garbler_online(l->g, l->ch, &from, &hooks);
-    if (st == SEFL_ECRYPTO)
-        st = SEFL_EPROTO; /* nothing is open yet as far as we know; CSP tells next time */
-    SEFL_TRY(st);
-    uint64_t t1 = now(l);
-    l->times.wait = op->first - op->began;
-    l->times.online = t1 - op->first - l->times.seal;
-    SEFL_TRY(noise_garbler_output(l->g, l->ch, w));
-    widen(op, w);
-    l->times.output = now(l) - t1;
-done:
-    unit_digits_clear(&d);
-    if (w)
-        sefl_free_secret(w, op->t->values * sizeof *w);
-    return st;
-}
-
-/* Mode own: CSP's reply for `attempt`, whose mask is op->seed. */
-static sefl_status finish_own(opening *op, const uint8_t *reply, uint64_t attempt)
-{
-    sefl_status st = SEFL_OK;
-    noise_params p = task_noise_params(op->t, op->o->round, attempt);
+    noise_params p = task_noise_params(op->t, op->o->round, op->m.attempt);
+    noise_taken taken = { op->m.x.p, noise_value_bytes(&p) };
     own_noise own;
-    noise_source source = own_noise_of(&own);
+    noise_source add = p.own ? own_noise_of(&own) : noise_taken_of(&taken);
+    prg coins;
     unit_digits d = { 0 };
+    memcpy(p.slice, op->m.slice, sizeof p.slice);
+    prg_init(&coins, op->m.coins, "own noise");
+    SEFL_CHECK(p.own || op->m.x.n == op->t->values * taken.bytes, SEFL_EIO,
+               "the noise shares of an attempt have another length");
     SEFL_TRY(own_noise_init(&own, op->t));
-    SEFL_TRY(coins_for(op->l->c.coins, &own.rng, "own", op->o->round, attempt));
-    SEFL_TRY(unit_digits_init(&d, &op->t->ahe, NULL, op->seed));
+    own.rng = prg_rng(&coins);
+    SEFL_TRY(unit_digits_init(&d, &op->t->ahe, NULL, op->m.seed));
     noise_digits mask = unit_digits_of(&d);
-    SEFL_TRY(noise_own_finish(op->w, &p, reply, &mask, &source, &own.rng));
+    SEFL_TRY(noise_reply_finish(op->w, &p, reply, &mask, &add, op->m.coins));
 done:
+    prg_clear(&coins);
     unit_digits_clear(&d);
     return st;
 }
 
-/* Mode none: the masked plain units; the mask is op->seed. */
+/* Mode none: the masked plain units. */
 static sefl_status finish_none(opening *op, const uint8_t *masked)
 {
     sefl_status st = SEFL_OK;
@@ -501,7 +428,7 @@ static sefl_status finish_none(opening *op, const uint8_t *masked)
     SEFL_TRY(sefl_new(&value, p->unit_values, sizeof *value));
     for (size_t u = 0; u < p->units; u++) {
         size_t at = u * p->unit_values, left = p->values - at;
-        SEFL_TRY(ahe_mask_units(p, mask, u, 1, op->seed));
+        SEFL_TRY(ahe_mask_units(p, mask, u, 1, op->m.seed));
         ahe_plain_unmask(p, value, masked + u * p->plain_bytes, mask, 1);
         memcpy(op->w + at, value, (left < p->unit_values ? left : p->unit_values) * sizeof *value);
     }
@@ -513,133 +440,123 @@ done:
     return st;
 }
 
-/* Receives the reply of the modes own and none, for `attempt`. */
-static sefl_status receive_reply(opening *op, uint64_t attempt, uint8_t **reply, size_t *bytes)
+/* CSP's output and its digest, as they came. */
+static sefl_status receive_output(opening *op, sefl_buf *output, uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
-    noise_params p = task_noise_params(op->t, op->o->round, attempt);
     channel *ch = op->l->ch;
-    if (op->t->noise == TASK_NOISE_OWN)
-        SEFL_TRY(noise_own_bytes(bytes, &p));
-    else
-        *bytes = op->t->ahe.units * op->t->ahe.plain_bytes;
-    SEFL_TRY(sefl_new(reply, *bytes, 1));
-    if (op->t->noise == TASK_NOISE_OWN)
-        SEFL_TRY(noise_own_receive(ch, &p, *reply));
-    else
-        SEFL_TRY(msg_recv(ch, LINK_PLAIN, 0, *reply, *bytes, "masked plain units"));
+    uint32_t kind = op->t->noise == TASK_NOISE_NONE ? LINK_PLAIN : LINK_REPLY;
+    uint8_t *to, is[SHA256_BYTES];
+    size_t bytes;
+    SEFL_TRY(task_output_bytes(&bytes, op->t));
+    SEFL_TRY(buf_extend(output, &to, bytes));
+    SEFL_TRY(msg_expect(ch, kind, 0, bytes + SHA256_BYTES, "CSP's output"));
+    SEFL_TRY(channel_recv(ch, to, bytes));
+    SEFL_TRY(channel_recv(ch, digest, SHA256_BYTES));
+    sha256_of(is, buf_span(output));
+    SEFL_CHECK(memcmp(is, digest, sizeof is) == 0, SEFL_EPROTO, "CSP's output has changed");
 done:
     return st;
 }
 
-static sefl_status finish_plain(opening *op, const uint8_t *reply, uint64_t attempt)
+/* w from the output that belongs to op->m. */
+static sefl_status finish(opening *op, sefl_span output, const uint8_t digest[SHA256_BYTES])
 {
-    return op->t->noise == TASK_NOISE_OWN ? finish_own(op, reply, attempt) : finish_none(op, reply);
+    const as_journal *j = op->o->journal;
+    uint64_t began = now(op->l);
+    sefl_status st = j->replied(j->ctx, op->o->round, op->m.attempt, digest);
+    if (st == SEFL_ESTATE)
+        return lost("CSP sends another output than before");
+    if (st == SEFL_OK)
+        st = op->t->noise == TASK_NOISE_NONE ? finish_none(op, output.p) : finish_noisy(op, output);
+    op->l->times.finish = now(op->l) - began;
+    return st;
 }
 
-/* GO: mask, send, compute. */
+/* GO: mask, send, finish. */
 static sefl_status run(opening *op)
 {
     sefl_status st = SEFL_OK;
     as_link *l = op->l;
     const as_open *o = op->o;
     const as_journal *j = o->journal;
-    uint8_t *reply = NULL;
-    size_t bytes = 0;
+    uint8_t digest[SHA256_BYTES];
+    sefl_buf output = { 0 };
     sefl_rng rng;
     uint64_t began = now(l), sent = l->ch->sent, received = l->ch->received;
     SEFL_TRY(coins_for(l->c.coins, &rng, "mask", o->round, o->attempt));
-    SEFL_TRY(rng_fill(&rng, op->seed, sizeof op->seed));
-    SEFL_TRY(j->mask(j->ctx, o->round, o->attempt, o->set, op->seed));
+    SEFL_TRY(rng_fill(&rng, op->m.seed, sizeof op->m.seed));
+    SEFL_TRY(rng_fill(&rng, op->m.coins, sizeof op->m.coins));
+    op->m.attempt = o->attempt;
+    memcpy(op->m.set, o->set, sizeof op->m.set);
+    SEFL_TRY(j->mask(j->ctx, o->round, &op->m));
     l->times.mask = now(l) - began;
     SEFL_TRY(send_sum(op));
-    if (op->t->noise == TASK_NOISE_JOINT) {
-        SEFL_TRY(finish_joint(op));
-    } else {
-        began = now(l);
-        SEFL_TRY(receive_reply(op, o->attempt, &reply, &bytes));
-        SEFL_TRY(finish_plain(op, reply, o->attempt));
-        l->times.output = now(l) - began;
-    }
+    began = now(l);
+    SEFL_TRY(receive_output(op, &output, digest));
+    l->times.wait = now(l) - began;
+    SEFL_TRY(finish(op, buf_span(&output), digest));
     l->times.sent = l->ch->sent - sent;
     l->times.received = l->ch->received - received;
 done:
-    if (reply)
-        sefl_free_secret(reply, bytes);
+    buf_clear(&output);
     return st;
 }
 
-static sefl_status kept_joint(opening *op, const uint8_t want[NOISE_ID])
-{
-    sefl_status st = SEFL_OK;
-    as_link *l = op->l;
-    const as_journal *j = op->o->journal;
-    noise_params p = task_noise_params(op->t, op->o->round, op->o->attempt);
-    uint8_t *colours = NULL, id[NOISE_ID], digest[SHA256_BYTES];
-    sefl_buf decode = { 0 };
-    int32_t *w = NULL;
-    size_t n = op->t->values;
-    SEFL_TRY(collect_new(op, &p));
-    SEFL_TRY(sefl_new(&w, n, sizeof *w));
-    SEFL_TRY(sefl_new(&colours, op->decode_bytes, 1));
-    st = noise_output_receive(l->ch, id, colours, op->decode_bytes, digest);
-    if (st == SEFL_OK && memcmp(id, want, NOISE_ID) != 0)
-        st = sefl_fail(SEFL_EPROTO, "CSP announced another output than it sent");
-    if (st != SEFL_OK) {
-        die(l, st);
-        goto done;
-    }
-    st = j->sealed(j->ctx, op->o->round, id, &decode, op->v, n);
-    if (st == SEFL_ENOTFOUND)
-        st = lost("CSP kept an attempt whose decode bits are not here (our state is damaged, or an "
-                  "old copy)");
-    SEFL_TRY(st);
-    SEFL_TRY(noise_output_decode(w, &p, id, span_of(colours, op->decode_bytes), id,
-                                 buf_span(&decode), op->v));
-    widen(op, w);
-done:
-    buf_clear(&decode);
-    sefl_free(colours);
-    if (w)
-        sefl_free_secret(w, n * sizeof *w);
-    return st;
-}
-
-/* KEPT: the stored output, decoded with what our journal has of that attempt. */
+/* KEPT: the stored output, finished with what our journal has of that attempt. */
 static sefl_status fetch(opening *op, const uint8_t id[NOISE_ID])
 {
     sefl_status st = SEFL_OK;
     const as_open *o = op->o;
     const as_journal *j = o->journal;
-    uint64_t attempt = link_plain_attempt(id), masked = 0;
-    uint8_t want[NOISE_ID], *reply = NULL;
-    size_t bytes = 0;
-    if (op->t->noise == TASK_NOISE_JOINT)
-        return kept_joint(op, id);
-    if ((st = receive_reply(op, attempt, &reply, &bytes)) != SEFL_OK) {
+    uint8_t want[NOISE_ID], digest[SHA256_BYTES];
+    sefl_buf output = { 0 };
+    if ((st = receive_output(op, &output, digest)) != SEFL_OK) {
         die(op->l, st);
         goto done;
     }
-    st = j->masked(j->ctx, o->round, &masked, op->seed);
-    link_plain_id(want, masked, o->set);
+    as_mask_clear(&op->m);
+    st = j->masked(j->ctx, o->round, &op->m);
+    link_plain_id(want, op->m.attempt, o->set);
     if (st == SEFL_ENOTFOUND || (st == SEFL_OK && memcmp(id, want, NOISE_ID) != 0))
         st = lost(
             "CSP kept an opening whose mask is not here (our state is damaged, or an old copy)");
     SEFL_TRY(st);
-    SEFL_TRY(finish_plain(op, reply, attempt));
+    st = finish(op, buf_span(&output), digest);
+    if (st == SEFL_EPROTO)
+        st = lost(sefl_last_error());
 done:
-    if (reply)
-        sefl_free_secret(reply, bytes);
+    buf_clear(&output);
+    return st;
+}
+
+/* joint: shares for this attempt alone. */
+static sefl_status take_shares(opening *op)
+{
+    sefl_status st = SEFL_OK;
+    as_link *l = op->l;
+    noise_params p = task_noise_params(op->t, op->o->round, op->o->attempt);
+    uint8_t *x;
+    buf_clear(&op->m.x);
+    do {
+        SEFL_TRY(as_link_prepare(l, op->o->round, op->o->attempt));
+        st = shares_pool_pick(l->shares, &op->slice, op->t->values);
+    } while (st == SEFL_ENOTFOUND && shares_pool_have(l->shares) < op->t->values);
+    SEFL_TRY(st);
+    shares_slice_hash(op->m.slice, &op->slice);
+    SEFL_TRY(buf_extend(&op->m.x, &x, op->t->values * noise_value_bytes(&p)));
+    SEFL_TRY(shares_pool_take(l->shares, &op->slice, x, noise_value_bytes(&p)));
+done:
     return st;
 }
 
 /* Before a mask is drawn: this attempt number is new. */
 static sefl_status check_attempt(const as_open *o)
 {
-    uint8_t seed[AHE_SEED_BYTES];
-    uint64_t used = 0;
-    sefl_status st = o->journal->masked(o->journal->ctx, o->round, &used, seed);
-    sefl_wipe(seed, sizeof seed);
+    as_mask m = { 0 };
+    sefl_status st = o->journal->masked(o->journal->ctx, o->round, &m);
+    uint64_t used = m.attempt;
+    as_mask_clear(&m);
     if (st == SEFL_ENOTFOUND)
         return SEFL_OK;
     if (st == SEFL_OK && o->attempt <= used)
@@ -649,18 +566,42 @@ static sefl_status check_attempt(const as_open *o)
     return st;
 }
 
-static sefl_status put_statement(as_link *l, const as_open *o)
+static sefl_status put_statement(as_link *l, const opening *op)
 {
     sefl_status st = SEFL_OK;
-    round_statement s = { .round = o->round, .attempt = o->attempt, .clients = o->clients };
-    uint8_t bytes[STATEMENT_BYTES];
-    envelope env = { .kind = SIGN_STATEMENT, .content = span_of(bytes, sizeof bytes) };
+    const as_open *o = op->o;
+    round_statement s = {
+        .round = o->round, .attempt = o->attempt, .clients = o->clients, .slice = op->slice
+    };
+    uint8_t bytes[STATEMENT_MAX];
+    envelope env = { .kind = SIGN_STATEMENT };
     memcpy(s.task, l->c.task->id, sizeof s.task);
     memcpy(s.set, o->set, sizeof s.set);
-    round_statement_write(bytes, &s);
+    env.content = span_of(bytes, round_statement_write(bytes, &s));
     SEFL_TRY(put_mark(l));
     SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
     SEFL_TRY(envelope_write(&l->out, &env));
+done:
+    return st;
+}
+
+/* OPEN. CSP may not have the shares that we name: it lost them, or never got them. Then others are taken. */
+static sefl_status ask_open(opening *op, bool shares, rd *r)
+{
+    enum { TRIES = 3 };
+    sefl_status st = SEFL_OK;
+    as_link *l = op->l;
+    for (int i = 0; i < TRIES; i++) {
+        if (shares)
+            SEFL_TRY(take_shares(op));
+        l->no = 0;
+        SEFL_TRY(put_statement(l, op));
+        st = ask(l, LINK_OPEN, buf_span(&l->out), LINK_GO, LINK_KEPT, r);
+        if (!shares || l->no != LINK_NO_SLICE)
+            break;
+        log_warn(l->c.log, "CSP does not have our noise shares", lf_u64("round", op->o->round));
+        shares_pool_drop(l->shares, &op->slice);
+    }
 done:
     return st;
 }
@@ -679,12 +620,9 @@ sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w)
         SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not open: its sum is wanted",
                    (unsigned long long)o->round);
         SEFL_TRY(check_attempt(o));
-        if (t->noise == TASK_NOISE_JOINT)
-            SEFL_TRY(as_link_prepare(l, o->round, o->attempt));
     }
     uint64_t began = now(l);
-    SEFL_TRY(put_statement(l, o));
-    SEFL_TRY(ask(l, LINK_OPEN, buf_span(&l->out), LINK_GO, LINK_KEPT, &r));
+    SEFL_TRY(ask_open(&op, t->noise == TASK_NOISE_JOINT && !open_there, &r));
     SEFL_TRY(check_mark(l, &r, true));
     l->times.ask = now(l) - began;
     if (l->m.kind == LINK_KEPT) {
@@ -701,7 +639,6 @@ sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w)
                            (unsigned long long)o->round);
         if (st == SEFL_OK)
             st = run(&op);
-        drop_attempt(l);
         if (st != SEFL_OK && st != SEFL_ECRYPTO) /* the output is read: the stream is in step */
             die(l, st);
         SEFL_TRY(st);
@@ -710,10 +647,6 @@ sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w)
 done:
     if (st != SEFL_OK)
         sefl_wipe(w, t->values * sizeof *w);
-    sefl_wipe(op.seed, sizeof op.seed);
-    if (op.decode)
-        sefl_free_secret(op.decode, op.decode_bytes);
-    if (op.v)
-        sefl_free_secret(op.v, t->values * sizeof *op.v);
+    as_mask_clear(&op.m);
     return st;
 }

@@ -5,7 +5,7 @@
  *     SEFL_TRY(as_link_new(&l, ch, &cfg));             // HELLO, TASK; ledgers compared
  *     SEFL_TRY(as_link_key(l, &header));                // sealed tasks: CSP's key of the round
  *     SEFL_TRY(as_link_header(l, &env, &header));       // signed by both
- *     SEFL_TRY(as_link_prepare(l, round, attempt));     // joint noise: the offline part, while clients
+ *     SEFL_TRY(as_link_prepare(l, round, attempt));     // joint noise without lanes: shares, while clients
  *                                                       // train; not needed before open
  *     SEFL_TRY(as_link_early(l, round, heads, refused, &n));     // sealed tasks, as updates arrive
  *     SEFL_TRY(as_link_set(l, &set, &verdict, &few));   // sealed tasks: who is counted; refused bodies
@@ -15,10 +15,11 @@
  * What as_link_open gives: the released integers w and, by task.noise,
  *     joint   value = (w + 0.5) * h            own, none   value = w * q         (task.ahe.pack)
  *
- * Every question compares the ledgers as link.h says. A mask's seed is drawn after CSP's GO, fresh for
- * every attempt, and durable before the first byte of the masked sum leaves; decode bits and v' are
- * durable before the last table does. After a KEPT answer the result is made from those: Delta is
- * gone, so the output's digest is checked only where the attempt ran through in one go.
+ * Every question compares the ledgers as link.h says. Noise shares are taken from the pool before OPEN,
+ * which names them, and serve this attempt alone. Seeds of mask and coins are drawn after CSP's GO, fresh
+ * for every attempt; they and the shares are durable before the first byte of the masked sum leaves, and
+ * the digest of CSP's reply before it is used. The result is a function of those and the reply, so after a
+ * crash a KEPT answer gives the same one; a second reply to one attempt is refused.
  *
  * Threads: one owner.   Secrets: mask, labels, w before it is released. */
 #ifndef PROTOCOL_AS_LINK_H
@@ -34,17 +35,16 @@ typedef struct as_link_config {
     const task *task;
     sefl_span envelope;
     const sign_key *key;
-    const sefl_coins *coins; /* purposes: "mask", "noise", "own" */
+    const sefl_coins *coins; /* purposes: "mask", "noise" */
     /* Our ledger's head, now, and CSP's compared with our chain. */
     sefl_status (*ledger)(void *ctx, ledger_mark *out);
     ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
     void *ledger_ctx; /* of both */
     pool *pool;
     sefl_log *log;
-    const char *store_dir;   /* of the offline material (noise/store.h); NULL: in memory */
     const sefl_clock *clock; /* monotonic, for as_times; NULL: no times */
-    /* Joint noise: where the shares of an opening come from. shares_wait returns when the pool has so many
-     * that nobody has picked; SEFL_ECLOSED, SEFL_ETIMEOUT: it will not. NULL: what is not there is missing. */
+    /* Joint noise: shares that lanes make, and a function that returns when the pool has `count` of them or
+     * it gives up. Both NULL: the link has its own pool and fills it with PREPARE. */
     shares_pool *shares;
     sefl_status (*shares_wait)(void *ctx, uint64_t count);
     void *shares_ctx;
@@ -106,8 +106,8 @@ void as_verdict_clear(as_verdict *v);
  * (*few true; few may be NULL). SEFL_ECRYPTO: CSP's key of the round is gone: skip it. */
 sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few) SEFL_MUST_CHECK;
 
+/* Joint noise: returns when the pool has the shares of one vector. */
 sefl_status as_link_prepare(as_link *l, uint64_t round, uint64_t attempt) SEFL_MUST_CHECK;
-bool as_link_prepared(const as_link *l, uint64_t round);
 sefl_status as_link_ping(as_link *l) SEFL_MUST_CHECK;
 /* CSP's signature on the claim of a site that enrols, checked. SEFL_EAUTH: CSP said no. */
 sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim *c,
@@ -117,21 +117,31 @@ sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason) SEFL_MUST_
  * it, durably. The link is of no use after it in any case. */
 sefl_status as_link_bye(as_link *l, bool over) SEFL_MUST_CHECK;
 
-/* Where AS keeps what an opening needs, should it die (store/ has the real one). SEFL_OK: durable. */
+/* What AS needs to finish an opening, should it die. */
+typedef struct as_mask {
+    uint64_t attempt;
+    uint8_t set[32];
+    uint8_t seed[AHE_SEED_BYTES]; /* of the mask */
+    uint8_t coins[NOISE_COINS];   /* of the rest that AS draws for w */
+    uint8_t slice[SHA256_BYTES];  /* joint: the name of the slice, zeros otherwise */
+    sefl_buf x;                   /* joint: its shares, noise_value_bytes each */
+} as_mask;
+
+/* Wipes. */
+void as_mask_clear(as_mask *m);
+
+/* Where AS keeps it (roles/ has the real one). SEFL_OK: durable. */
 typedef struct as_journal {
     void *ctx;
-    /* Before the first byte of the masked sum leaves: the mask's seed with the attempt and set. */
-    sefl_status (*mask)(void *ctx, uint64_t round, uint64_t attempt, const uint8_t set[32],
-                        const uint8_t seed[AHE_SEED_BYTES]);
-    /* What noise.h's hooks keep: decode bits and v' with the attempt's id. Whole, once. */
-    sefl_status (*seal)(void *ctx, uint64_t round, const uint8_t id[NOISE_ID], sefl_span decode,
-                        const uint32_t *v, size_t n);
-    /* The way back, for a KEPT answer after a crash: SEFL_ENOTFOUND if that id was never sealed. */
-    sefl_status (*sealed)(void *ctx, uint64_t round, const uint8_t id[NOISE_ID], sefl_buf *decode,
-                          uint32_t *v, size_t n);
-    /* The latest mask of this round; SEFL_ENOTFOUND if there is none. */
-    sefl_status (*masked)(void *ctx, uint64_t round, uint64_t *attempt,
-                          uint8_t seed[AHE_SEED_BYTES]);
+    /* Before the first byte of the masked sum leaves. A later attempt replaces an earlier one: CSP never
+     * opened that, or it would not have said GO. */
+    sefl_status (*mask)(void *ctx, uint64_t round, const as_mask *m);
+    /* The latest of this round, which the caller clears; SEFL_ENOTFOUND if there is none. */
+    sefl_status (*masked)(void *ctx, uint64_t round, as_mask *out);
+    /* Before CSP's reply to this attempt is used: its digest. SEFL_ESTATE if another one was noted for the
+     * attempt: no mask and no shares ever meet two replies. */
+    sefl_status (*replied)(void *ctx, uint64_t round, uint64_t attempt,
+                           const uint8_t digest[SHA256_BYTES]);
 } as_journal;
 
 /* How long the parts of an opening took, in nanoseconds. */
@@ -140,9 +150,8 @@ typedef struct as_times {
     uint64_t ask;            /* OPEN to its answer: CSP charges */
     uint64_t mask;           /* journal->mask */
     uint64_t write, send;    /* the masked sum: computing it; sending (waits for CSP) */
-    uint64_t wait;           /* joint: until CSP has decrypted and the first bits come */
-    uint64_t online, seal;   /* joint: the rest of online; journal->seal */
-    uint64_t output;         /* waiting for the output (CSP stores it), checking, decoding */
+    uint64_t wait;           /* until CSP's reply has come: CSP decrypts, computes, stores */
+    uint64_t finish;         /* journal->replied, and w from the reply */
     uint64_t sent, received; /* bytes on the stream, offline part not counted */
     uint64_t offline_bytes;  /* both ways */
 } as_times;
@@ -159,11 +168,11 @@ typedef struct as_open {
 
 /* Opens the round, or fetches what CSP kept of it. *kept tells which. The round is charged in our
  * ledger before this is called. attempt: larger than that of any mask in the journal (checked);
- * as_link_prepare is called here where it was not before for this round and attempt. w: task.values
- * integers, zeros on failure; nobody has seen them: make them durable before anything is published.
+ * as_link_prepare is called here where shares are missing. w: task.values integers, zeros on failure;
+ * nobody has seen them: make them durable before anything is published.
  * Failures:
- *   SEFL_ECRYPTO   the output check failed, or CSP kept an attempt whose decode bits or mask are lost,
- *                  or has erased or skipped the round: it must be skipped, the charge stands
+ *   SEFL_ECRYPTO   CSP kept an attempt whose mask is lost, or another reply than before, or has erased or
+ *                  skipped the round: it must be skipped, the charge stands
  *   SEFL_EBUDGET, SEFL_ESTATE   CSP said no, with its reason; the link stays usable unless
  *                  as_link_dead says otherwise
  *   others         the stream failed: a new connection and a new attempt may try again */

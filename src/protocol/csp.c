@@ -2,7 +2,7 @@
  *  1. A handler answers its question, with NO at worst, and returns SEFL_OK: the stream goes on. What
  *     it returns otherwise ends the stream.
  *  2. Nothing is answered before the journal says that it is durable.
- *  3. When csp_serve returns, no attempt is left. */
+ *  3. When csp_serve returns, nothing of an attempt is left. */
 #include "protocol/csp.h"
 
 #include "base/alloc.h"
@@ -32,13 +32,6 @@ sefl_status csp_fault(csp *c, channel *ch, sefl_status st, const char *what)
     if (link_send_no(ch, LINK_NO_FAULT, NULL) != SEFL_OK)
         log_warn(c->c.log, "fault not told", lf_str("why", sefl_last_error()));
     return end;
-}
-
-void csp_drop_attempt(csp *c)
-{
-    noise_evaluator_free(c->e);
-    c->e = NULL;
-    c->e_round = c->e_attempt = 0;
 }
 
 /* ---- ledgers --------------------------------------------------------------------------------- */
@@ -313,8 +306,6 @@ static sefl_status on_skip(csp *c, channel *ch, rd *r)
     }
     if (!csp_ledgers_equal(c, &theirs))
         return csp_no_ledger(c, ch, &theirs);
-    if (c->e_round == round)
-        csp_drop_attempt(c);
     if (now.state == CSP_SIGNED && (st = j->skip(j->ctx, round, reason)) != SEFL_OK)
         return csp_fault(c, ch, st, "skip");
     log_info(c->c.log, now.state == CSP_OPENED ? "open round given up" : "round skipped",
@@ -433,7 +424,8 @@ sefl_status csp_serve(csp *c, channel *ch)
             SEFL_TRY(on(c, ch, &r));
     }
 done:
-    csp_drop_attempt(c);
+    if (c->own_shares)
+        shares_pool_clear(c->own_shares); /* the peer's go with its stream too */
     buf_clear(&c->m.body);
     buf_clear(&c->out);
     return st;
@@ -496,6 +488,11 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
     if (cfg->journal->ended)
         SEFL_TRY(cfg->journal->ended(cfg->journal->ctx, &c->over));
     SEFL_TRY(say_old_state(c));
+    if (!cfg->shares) {
+        c->shares_rng = rng_system(); /* of keys that hide what waits in memory */
+        SEFL_TRY(shares_pool_new(&c->own_shares, 0, &c->shares_rng));
+    }
+    c->shares = cfg->shares ? cfg->shares : c->own_shares;
     *out = c, c = NULL;
 done:
     csp_free(c);
@@ -506,7 +503,7 @@ void csp_free(csp *c)
 {
     if (!c)
         return;
-    csp_drop_attempt(c);
+    shares_pool_free(c->own_shares);
     buf_clear(&c->m.body);
     buf_clear(&c->out);
     sefl_free(c);

@@ -19,7 +19,7 @@
  *     while (accept) SEFL_TRY(csp_serve(c, channel));      // SEFL_ECLOSED, SEFL_EPROTO, ...: next one
  *
  * Threads: one owner.   Secrets: the key, plain units, noise; wiped.
- * Memory: the masked plain units (k + t bits a value) and what noise.h says. */
+ * Memory: the masked plain units (k + t bits a value), the shares and the reply (k or k + t bits each). */
 #ifndef PROTOCOL_CSP_H
 #define PROTOCOL_CSP_H
 
@@ -130,11 +130,13 @@ typedef struct csp_config {
     const uint8_t *root; /* sealed tasks: CSP_KEY_BYTES secret bytes of the key file; else NULL */
     const sign_key *key;
     const csp_journal *journal;
-    const sefl_coins *coins; /* purposes: "kem", "pair", "noise", "own" */
+    const sefl_coins *coins; /* purposes: "kem", "pair", "noise", "reply" */
     pool *pool;
     const sefl_progress *stop; /* asked in every unit that is decrypted; false ends the stream */
     sefl_log *log;
-    const char *store_dir;   /* of the offline material (noise/store.h); NULL: in memory */
+    /* Noise shares that lanes made (noise/pool.h), used by this object too. NULL: it has its own, of the stream
+     * alone, and AS asks for them with PREPARE. */
+    shares_pool *shares;
     const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: no times */
     const sefl_clock
         *wall; /* sealed tasks: for the expiry of round keys; NULL: they never expire */
@@ -151,7 +153,6 @@ typedef struct csp_config {
     sefl_status (*vouch)(void *ctx, const voucher *v);
     /* Is this client one still? Asked for every head in EARLY and SET. */
     bool (*member)(void *ctx, const uint8_t client[32]);
-    shares_pool *shares; /* joint noise; filled by the role's lanes */
     /* A stream has said hello, and `pair` binds its lanes to it. On the thread of csp_serve. May be
      * NULL. */
     void (*paired)(void *ctx, const uint8_t pair[LINK_PAIR]);
@@ -163,10 +164,10 @@ typedef struct csp_config {
 
 /* How long the parts of the latest opening took, in nanoseconds. */
 typedef struct csp_times {
-    uint64_t offline; /* noise_evaluator_new and _offline */
+    uint64_t offline; /* PREPARE: making shares */
     uint64_t charge;
     uint64_t receive, decrypt; /* waiting for pieces of the sum; decrypting them */
-    uint64_t compute;          /* joint: online, without `store`; own: the reply */
+    uint64_t compute;          /* the reply */
     uint64_t store;            /* journal->open */
     uint64_t output;           /* sending it */
 } csp_times;

@@ -16,8 +16,8 @@ struct csp {
     csp_config c;
     envelope own; /* looks into c.envelope */
     csp_phase phase;
-    noise_evaluator *e; /* joint: the attempt that is prepared */
-    uint64_t e_round, e_attempt;
+    shares_pool *shares, *own_shares; /* the config's, or our own */
+    sefl_rng shares_rng;              /* of our own */
     link_msg m;
     sefl_buf out;
     bool over;
@@ -53,7 +53,6 @@ sefl_status csp_answer_mark(csp *c, channel *ch, uint32_t kind, sefl_span more) 
 sefl_status csp_from_as(csp *c, channel *ch, const envelope *env, sign_kind kind,
                         bool *ok) SEFL_MUST_CHECK;
 
-void csp_drop_attempt(csp *c);
 uint64_t csp_now(const csp *c);
 
 /* PREPARE and OPEN. */

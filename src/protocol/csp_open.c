@@ -1,6 +1,7 @@
-/* The opening at CSP. The order of things is the rule of one opening (noise.h):
- *     charge durable -> sum decrypted -> result computed -> journal->open: output and mark durable
- *     -> the first byte of the output leaves
+/* The opening at CSP. The order of things is the rule of one opening (noise/online.h):
+ *     shares taken, erased from the pool -> charge durable -> sum decrypted -> reply computed
+ *     -> journal->open: output and mark durable -> the first byte of the output leaves
+ * Shares that were taken are gone, whatever fails after that.
  * After the mark this file reads the output from the journal and repeats it, and nothing else. */
 #include "base/alloc.h"
 #include "base/ct.h"
@@ -20,6 +21,8 @@ typedef struct opening {
     sefl_span envelope; /* of the statement, in the message's buffer */
     uint8_t *plain;     /* masked plain units */
     size_t plain_bytes;
+    uint8_t *x; /* joint: shares, noise_value_bytes each */
+    size_t x_bytes;
 } opening;
 
 static sefl_status no_skipped(csp *c, channel *ch, const csp_round *r)
@@ -28,6 +31,7 @@ static sefl_status no_skipped(csp *c, channel *ch, const csp_round *r)
                   r->skip == CSP_SKIP_OLD_STATE ? CSP_OLD_STATE_TEXT : NULL);
 }
 
+/* Without lanes the shares of a round are made on this stream. */
 sefl_status csp_on_prepare(csp *c, channel *ch, rd *r)
 {
     sefl_status st = SEFL_OK;
@@ -40,20 +44,18 @@ sefl_status csp_on_prepare(csp *c, channel *ch, rd *r)
     SEFL_TRY(rd_end(r));
     if (c->c.task->noise != TASK_NOISE_JOINT)
         return csp_no(c, ch, LINK_NO_ORDER, "this task has no joint noise to prepare");
+    if (c->c.shares)
+        return csp_no(c, ch, LINK_NO_ORDER, "noise shares come through lanes");
     if ((st = j->get(j->ctx, round, &now)) != SEFL_OK)
         return csp_fault(c, ch, st, "prepare");
     if (now.state == CSP_SKIPPED)
         return no_skipped(c, ch, &now);
     if (now.state != CSP_SIGNED)
         return csp_no(c, ch, LINK_NO_ORDER, "only a round that is signed and not open is prepared");
-    csp_drop_attempt(c);
-    noise_params p = task_noise_params(c->c.task, round, attempt);
-    p.store_dir = c->c.store_dir;
     SEFL_TRY(coins_for(c->c.coins, &rng, "noise", round, attempt));
     SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
-    SEFL_TRY(noise_evaluator_new(&c->e, ch, &p, &rng));
-    SEFL_TRY(noise_evaluator_offline(c->e, ch));
-    c->e_round = round, c->e_attempt = attempt;
+    SEFL_TRY(shares_pool_fill(c->shares, true, ch, &(shares_params){ 0 }, c->c.task->values, &rng));
+    SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
     c->times.offline = csp_now(c) - began;
     log_debug(c->c.log, "prepared", lf_u64("round", round), lf_u64("attempt", attempt));
 done:
@@ -62,43 +64,18 @@ done:
 
 /* ---- what was kept --------------------------------------------------------------------------- */
 
-static sefl_status send_plain(channel *ch, sefl_span units)
+/* The output of an opening, the bytes that were made durable, with their SHA-256. */
+static sefl_status send_output(csp *c, channel *ch, sefl_span output,
+                               const uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(msg_begin(ch, LINK_PLAIN, 0, units.n));
-    SEFL_TRY(channel_send(ch, units.p, units.n));
+    uint32_t kind = c->c.task->noise == TASK_NOISE_NONE ? LINK_PLAIN : LINK_REPLY;
+    SEFL_TRY(msg_begin(ch, kind, 0, output.n + SHA256_BYTES));
+    SEFL_TRY(channel_send(ch, output.p, output.n));
+    SEFL_TRY(channel_send(ch, digest, SHA256_BYTES));
     SEFL_TRY(channel_flush(ch));
 done:
     return st;
-}
-
-/* The output of an opening, with the bytes that were made durable. */
-static sefl_status send_output(csp *c, channel *ch, uint64_t round, const uint8_t id[NOISE_ID],
-                               sefl_span output, const uint8_t digest[SHA256_BYTES])
-{
-    noise_params p = task_noise_params(c->c.task, round, link_plain_attempt(id));
-    switch (c->c.task->noise) {
-    case TASK_NOISE_JOINT:
-        return noise_output_send(ch, id, output, digest);
-    case TASK_NOISE_OWN:
-        return noise_own_send(ch, &p, output.p);
-    case TASK_NOISE_NONE:
-        break;
-    }
-    return send_plain(ch, output);
-}
-
-/* Bytes of an output. */
-static sefl_status output_bytes(const csp *c, size_t *bytes)
-{
-    const task *t = c->c.task;
-    noise_params p = task_noise_params(t, 1, 1);
-    if (t->noise == TASK_NOISE_JOINT)
-        return noise_output_bytes(bytes, &p);
-    if (t->noise == TASK_NOISE_OWN)
-        return noise_own_bytes(bytes, &p);
-    *bytes = t->ahe.units * t->ahe.plain_bytes;
-    return SEFL_OK;
 }
 
 static sefl_status send_kept(csp *c, channel *ch, uint64_t round, const ledger_mark *theirs)
@@ -116,10 +93,10 @@ static sefl_status send_kept(csp *c, channel *ch, uint64_t round, const ledger_m
         goto done;
     }
     if (st == SEFL_OK)
-        st = output_bytes(c, &bytes);
+        st = task_output_bytes(&bytes, c->c.task);
     if (st == SEFL_OK && output.n != bytes)
         st = sefl_fail(SEFL_EIO, "%zu bytes stored of an output of %zu", output.n, bytes);
-    if (st == SEFL_OK && c->c.task->noise != TASK_NOISE_JOINT) { /* joint: AS alone can check it */
+    if (st == SEFL_OK) {
         sha256_of(is, buf_span(&output));
         if (memcmp(is, digest, sizeof is) != 0)
             st = sefl_fail(SEFL_EIO, "the stored output has changed");
@@ -130,7 +107,7 @@ static sefl_status send_kept(csp *c, channel *ch, uint64_t round, const ledger_m
     }
     log_info(c->c.log, "output sent again", lf_u64("round", round));
     SEFL_TRY(csp_answer_mark(c, ch, LINK_KEPT, span_of(id, sizeof id)));
-    SEFL_TRY(send_output(c, ch, round, id, buf_span(&output), digest));
+    SEFL_TRY(send_output(c, ch, buf_span(&output), digest));
 done:
     buf_clear(&output);
     return st;
@@ -171,81 +148,51 @@ done:
     return st;
 }
 
-/* Output and mark durable: from here on the round is open. */
-static sefl_status keep(opening *o, const uint8_t id[NOISE_ID], sefl_span output,
-                        const uint8_t digest[SHA256_BYTES])
-{
-    csp *c = o->c;
-    const csp_journal *j = c->c.journal;
-    uint64_t began = csp_now(c);
-    sefl_status st = j->open(j->ctx, o->s.round, o->envelope, id, output, digest);
-    c->times.store = csp_now(c) - began;
-    if (st != SEFL_OK)
-        log_error(c->c.log, "opening not stored", lf_u64("round", o->s.round),
-                  lf_str("why", sefl_last_error()));
-    return st;
-}
-
-static sefl_status keep_hook(void *ctx, const uint8_t id[NOISE_ID], sefl_span colours,
-                             const uint8_t digest[SHA256_BYTES])
-{
-    return keep(ctx, id, colours, digest);
-}
-
-static sefl_status open_joint(opening *o)
-{
-    sefl_status st = SEFL_OK;
-    csp *c = o->c;
-    unit_digits d = { 0 };
-    noise_evaluator_hooks hooks = { .ctx = o, .open = keep_hook };
-    uint64_t began = csp_now(c);
-    SEFL_TRY(unit_digits_init(&d, &c->c.task->ahe, o->plain, NULL));
-    noise_digits from = unit_digits_of(&d);
-    SEFL_TRY(noise_evaluator_online(c->e, o->ch, &from, &hooks));
-    c->times.compute = csp_now(c) - began - c->times.store;
-    began = csp_now(c);
-    SEFL_TRY(noise_evaluator_output(c->e, o->ch));
-    SEFL_TRY(channel_flush(o->ch));
-    c->times.output = csp_now(c) - began;
-done:
-    unit_digits_clear(&d);
-    return st;
-}
-
-/* Stores and sends a reply that needs nothing more from AS. */
+/* Output and mark durable: from here on the round is open. Then the first byte leaves. */
 static sefl_status keep_and_send(opening *o, sefl_span output)
 {
     sefl_status st = SEFL_OK;
     csp *c = o->c;
+    const csp_journal *j = c->c.journal;
     uint8_t id[NOISE_ID], digest[SHA256_BYTES];
+    uint64_t began = csp_now(c);
     link_plain_id(id, o->s.attempt, o->s.set);
     sha256_of(digest, output);
-    SEFL_TRY(keep(o, id, output, digest));
-    uint64_t began = csp_now(c);
-    SEFL_TRY(send_output(c, o->ch, o->s.round, id, output, digest));
+    st = j->open(j->ctx, o->s.round, o->envelope, id, output, digest);
+    c->times.store = csp_now(c) - began;
+    if (st != SEFL_OK) {
+        log_error(c->c.log, "opening not stored", lf_u64("round", o->s.round),
+                  lf_str("why", sefl_last_error()));
+        goto done;
+    }
+    began = csp_now(c);
+    SEFL_TRY(send_output(c, o->ch, output, digest));
     c->times.output = csp_now(c) - began;
 done:
     return st;
 }
 
-static sefl_status open_own(opening *o)
+/* joint: shares are added, own: this server's own noise. The masked sum is there: now the dither is drawn. */
+static sefl_status open_noisy(opening *o)
 {
     sefl_status st = SEFL_OK;
     csp *c = o->c;
     noise_params p = task_noise_params(c->c.task, o->s.round, o->s.attempt);
+    noise_taken taken = { o->x, noise_value_bytes(&p) };
     own_noise own;
-    noise_source source = own_noise_of(&own);
+    noise_source add = p.own ? own_noise_of(&own) : noise_taken_of(&taken);
     unit_digits d = { 0 };
     uint8_t *reply = NULL;
     size_t bytes = 0;
     uint64_t began = csp_now(c);
-    SEFL_TRY(noise_own_bytes(&bytes, &p));
+    shares_slice_hash(p.slice, &o->s.slice);
+    SEFL_TRY(noise_reply_bytes(&bytes, &p));
     SEFL_TRY(sefl_new(&reply, bytes, 1));
     SEFL_TRY(own_noise_init(&own, c->c.task));
-    SEFL_TRY(coins_for(c->c.coins, &own.rng, "own", o->s.round, o->s.attempt));
+    SEFL_TRY(coins_for(c->c.coins, &own.rng, "reply", o->s.round, o->s.attempt));
     SEFL_TRY(unit_digits_init(&d, &c->c.task->ahe, o->plain, NULL));
     noise_digits from = unit_digits_of(&d);
-    SEFL_TRY(noise_own_make(reply, &p, &from, &source, &own.rng));
+    SEFL_TRY(noise_reply_make(reply, &p, &from, &add, &own.rng));
     c->times.compute = csp_now(c) - began;
     SEFL_TRY(keep_and_send(o, span_of(reply, bytes)));
 done:
@@ -262,17 +209,10 @@ static sefl_status run(opening *o)
     o->plain_bytes = c->c.task->ahe.units * c->c.task->ahe.plain_bytes;
     SEFL_TRY(csp_answer_mark(c, o->ch, LINK_GO, span_of(NULL, 0)));
     SEFL_TRY(receive_sum(o));
-    switch (c->c.task->noise) {
-    case TASK_NOISE_JOINT:
-        SEFL_TRY(open_joint(o));
-        break;
-    case TASK_NOISE_OWN:
-        SEFL_TRY(open_own(o));
-        break;
-    case TASK_NOISE_NONE:
+    if (c->c.task->noise == TASK_NOISE_NONE)
         SEFL_TRY(keep_and_send(o, span_of(o->plain, o->plain_bytes)));
-        break;
-    }
+    else
+        SEFL_TRY(open_noisy(o));
     log_info(c->c.log, "round opened", lf_u64("round", o->s.round), lf_u64("attempt", o->s.attempt),
              lf_u64("decrypt_ms", c->times.decrypt / 1000000),
              lf_u64("compute_ms", c->times.compute / 1000000),
@@ -280,6 +220,31 @@ static sefl_status run(opening *o)
 done:
     if (o->plain)
         sefl_free_secret(o->plain, o->plain_bytes);
+    return st;
+}
+
+/* The shares that the statement names, out of the pool for ever. NO if they are not there. */
+static sefl_status take_slice(opening *o, bool *ok)
+{
+    sefl_status st = SEFL_OK;
+    csp *c = o->c;
+    const task *t = c->c.task;
+    noise_params p = task_noise_params(t, o->s.round, o->s.attempt);
+    bool joint = t->noise == TASK_NOISE_JOINT;
+    unsigned bytes = noise_value_bytes(&p);
+    *ok = false;
+    if (shares_slice_count(&o->s.slice) != (joint ? t->values : 0))
+        return csp_no(c, o->ch, LINK_NO_SLICE, "a slice of another length than the vector");
+    *ok = true;
+    if (!joint)
+        return SEFL_OK;
+    SEFL_TRY(sefl_new(&o->x, t->values, bytes));
+    o->x_bytes = t->values * bytes;
+    if (shares_pool_take(c->shares, &o->s.slice, o->x, bytes) != SEFL_OK) {
+        *ok = false;
+        return csp_no(c, o->ch, LINK_NO_SLICE, sefl_last_error());
+    }
+done:
     return st;
 }
 
@@ -337,25 +302,28 @@ sefl_status csp_on_open(csp *c, channel *ch, rd *r)
     SEFL_TRY(members_fit(c, ch, &o.s, &ok));
     if (!ok)
         goto done;
-    if (t->noise == TASK_NOISE_JOINT &&
-        (!c->e || c->e_round != o.s.round || c->e_attempt != o.s.attempt))
-        return csp_no(c, ch, LINK_NO_ORDER, "this attempt was not prepared");
     if ((st = csp_ledgers_fit(c, &theirs, &ok)) != SEFL_OK)
         return csp_fault(c, ch, st, "open");
     if (!ok)
         return csp_no_ledger(c, ch, &theirs);
+    SEFL_TRY(take_slice(&o, &ok));
+    if (!ok)
+        goto done;
     c->times = (csp_times){ .offline = c->times.offline };
     uint64_t began = csp_now(c);
     st = j->charge(j->ctx, o.s.round);
     c->times.charge = csp_now(c) - began;
     if (st == SEFL_EBUDGET)
-        return csp_no(c, ch, LINK_NO_BUDGET, sefl_last_error());
-    if (st != SEFL_OK)
-        return csp_fault(c, ch, st, "open");
-    if (!csp_ledgers_equal(c, &theirs)) /* what AS has more is not this charge; ours may stand */
-        return csp_no_ledger(c, ch, &theirs);
-    st = run(&o);
-    csp_drop_attempt(c); /* it served, or it is broken */
+        st = csp_no(c, ch, LINK_NO_BUDGET, sefl_last_error());
+    else if (st != SEFL_OK)
+        st = csp_fault(c, ch, st, "open");
+    else if (!csp_ledgers_equal(c,
+                                &theirs)) /* what AS has more is not this charge; ours may stand */
+        st = csp_no_ledger(c, ch, &theirs);
+    else
+        st = run(&o);
 done:
+    if (o.x)
+        sefl_free_secret(o.x, o.x_bytes);
     return st;
 }

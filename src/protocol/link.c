@@ -33,7 +33,7 @@ const char *link_kind_name(uint32_t kind)
     static const char *const names[LINK_KINDS] = {
         "HELLO", "WELCOME", "TASK",  "YES",      "HEADER", "PREPARE", "OPEN",
         "GO",    "KEPT",    "SUM",   "PLAIN",    "SKIP",   "PING",    "PONG",
-        "BYE",   "NO",      "ENROL", "APPROVED", "LANE",   "FILL",
+        "BYE",   "NO",      "ENROL", "APPROVED", "LANE",   "FILL",    "REPLY",
     };
     return kind - LINK_HELLO < LINK_KINDS ? names[kind - LINK_HELLO] : "?";
 }
@@ -47,7 +47,8 @@ sefl_status link_recv(channel *ch, link_msg *m)
     SEFL_TRY(channel_recv(ch, head, sizeof head));
     uint32_t kind = load_u32(head);
     uint64_t n = load_u64(head + 8);
-    SEFL_CHECK(kind - LINK_HELLO < LINK_KINDS && kind != LINK_SUM && kind != LINK_PLAIN,
+    SEFL_CHECK(kind - LINK_HELLO < LINK_KINDS && kind != LINK_SUM && kind != LINK_PLAIN &&
+                   kind != LINK_REPLY,
                SEFL_EPROTO, "link: message kind 0x%08x (%s) is no question or answer", kind,
                link_kind_name(kind));
     SEFL_CHECK(load_u32(head + 4) == 0, SEFL_EPROTO, "link: %s has the index %u, wanted 0",

@@ -12,14 +12,14 @@
  *                                                           opened, skipped; 0: none; pair 32
  *     TASK     the signed envelope                 YES
  *     HEADER   head, envelope with AS's signature  HEADER   head, envelope with both signatures
- *     PREPARE  round u64, attempt u64              YES, then noise_*_new and _offline run
+ *     PREPARE  round u64, attempt u64              YES, then shares of one vector are made on this stream
+ *                                                    (shares_pool_fill), then YES; only without lanes
  *     OPEN     head, envelope of AS's statement    GO       head, and AS sends SUM: the masked sum's
  *                                                    head, index 0 (lwe alone has one), then its units,
- *                                                    as many as fit 1 MiB, index 1, 2, ...; then the
- *                                                    mode's own exchange:
- *                                                    joint: online and output of noise.h
- *                                                    own:   noise_own_send
+ *                                                    as many as fit 1 MiB, index 1, 2, ...; then CSP:
+ *                                                    joint, own: REPLY (noise/online.h)
  *                                                    none:  PLAIN, the masked plain units
+ *                                                    and in both the SHA-256 of that, 32
  *                                                  or KEPT (this round is open): head, id 32, and the
  *                                                    stored bytes of that output follow at once
  *     SKIP     head, round u64, reason u8          YES
@@ -38,8 +38,7 @@
  * and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING and BYE at any
  * time after HELLO. BYE over = 1: the task has ended and every release of it is out.
  *
- * id: of the opening that was kept: joint: of the noise attempt (noise_evaluator_id); own, none:
- * attempt u64, then the first 24 bytes of the set's hash.
+ * id: of the opening that was kept: attempt u64, then the first 24 bytes of the set's hash.
  *
  * The two ledgers. AS charges a round durably before OPEN leaves, CSP charges it in OPEN before GO. So
  * CSP's ledger is AS's, or AS's without its last charge: that of the highest round whose header CSP
@@ -106,8 +105,9 @@ typedef enum link_kind {
     LINK_APPROVED,
     LINK_LANE,
     LINK_FILL,
+    LINK_REPLY,
 } link_kind;
-enum { LINK_KINDS = LINK_FILL - LINK_HELLO + 1 };
+enum { LINK_KINDS = LINK_REPLY - LINK_HELLO + 1 };
 
 /* Why CSP said no. */
 #define LINK_NO_LIST(X)                                                           \
@@ -173,7 +173,7 @@ typedef struct link_msg {
     sefl_buf body; /* the caller's; cleared with buf_clear */
 } link_msg;
 
-/* Any control message that comes next; SEFL_EPROTO for an unknown kind (SUM and PLAIN are no control
+/* Any control message that comes next; SEFL_EPROTO for an unknown kind (SUM, PLAIN and REPLY are no control
  * messages), an index or a body over the limit: the stream is dead then. */
 sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
 /* Sends and flushes. */
@@ -206,7 +206,7 @@ bool link_one_charge(const ledger_mark *ours, const ledger_mark *peer, ledger_ve
 /* Units in one SUM message; the last has the rest. */
 size_t link_sum_units(const ahe_params *p);
 
-/* id of an opening in the modes own and none. */
+/* id of an opening. */
 void link_plain_id(uint8_t id[32], uint64_t attempt, const uint8_t set[32]);
 uint64_t link_plain_attempt(const uint8_t id[32]);
 

@@ -4,13 +4,13 @@
  *     SEFL_TRY(own_noise_init(&o, task));
  *     o.rng = ...;                                        // secret coins, fresh for this attempt
  *     noise_source noise = own_noise_of(&o);
- *     SEFL_TRY(noise_own_make(reply, &params, &masked, &noise, &o.rng));
+ *     SEFL_TRY(noise_reply_make(reply, &params, &masked, &noise, &o.rng));
  *
  * Secret: rng and what is drawn. Not constant time (dgauss.h).   Threads: one owner. */
 #ifndef PROTOCOL_OWN_NOISE_H
 #define PROTOCOL_OWN_NOISE_H
 
-#include "mpc/noise/own.h"
+#include "mpc/noise/online.h"
 #include "privacy/mechanism/dgauss.h"
 #include "protocol/task.h"
 

@@ -13,7 +13,7 @@
 #define SIZE_OF(type, name) +SIZE_##type
 _Static_assert(0 ROUND_HEADER_FIELDS(SIZE_OF) == HEADER_FIXED, "header");
 _Static_assert(0 ROUND_RECEIPT_FIELDS(SIZE_OF) == RECEIPT_BYTES, "receipt");
-_Static_assert(0 ROUND_STATEMENT_FIELDS(SIZE_OF) == STATEMENT_BYTES, "statement");
+_Static_assert(0 ROUND_STATEMENT_FIELDS(SIZE_OF) == STATEMENT_FIXED, "statement");
 
 #define WRITE_u16(x)      p[0] = (uint8_t)(x), p[1] = (uint8_t)((x) >> 8)
 #define WRITE_u32(x)      store_u32(p, x)
@@ -42,10 +42,11 @@ void round_receipt_write(uint8_t out[RECEIPT_BYTES], const round_receipt *v)
     ROUND_RECEIPT_FIELDS(WRITE)
 }
 
-void round_statement_write(uint8_t out[STATEMENT_BYTES], const round_statement *v)
+size_t round_statement_write(uint8_t out[STATEMENT_MAX], const round_statement *v)
 {
     uint8_t *p = out;
     ROUND_STATEMENT_FIELDS(WRITE)
+    return STATEMENT_FIXED + shares_slice_write(p, &v->slice);
 }
 
 sefl_status round_header_read(round_header *out, sefl_span in)
@@ -90,9 +91,12 @@ sefl_status round_statement_read(round_statement *out, sefl_span in)
     round_statement v = { 0 };
     const uint8_t *p = in.p;
     *out = v;
-    SEFL_CHECK(in.n == STATEMENT_BYTES, SEFL_EPROTO, "statement of %zu bytes: %d are wanted", in.n,
-               STATEMENT_BYTES);
+    SEFL_CHECK(in.n >= STATEMENT_FIXED, SEFL_EPROTO, "statement of %zu bytes: %d are wanted", in.n,
+               STATEMENT_FIXED);
     ROUND_STATEMENT_FIELDS(READ)
+    rd r = rd_over(span_of(p, in.n - STATEMENT_FIXED));
+    SEFL_TRY(shares_slice_read(&r, &v.slice));
+    SEFL_TRY(rd_end(&r));
     SEFL_CHECK(v.round >= 1, SEFL_EPROTO, "statement: rounds count from 1");
     *out = v;
 done:

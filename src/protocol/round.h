@@ -1,10 +1,11 @@
 /* round: what is signed in a round: its header (both servers), the receipt of an update (AS), and AS's
- * statement about the frozen set (to CSP). Little-endian, in envelopes; all but the header have one length.
+ * statement about the frozen set (to CSP). Little-endian, in envelopes.
  *
  *     header     task 32 | round u64 | model hash 32 | step u64 (server step size, billionths)
  *                | suite u16 | length u16 | CSP's key of this round (0, 0 and nothing without a seal)
  *     receipt    task 32 | round u64 | client fingerprint 32 | body hash 32 | bytes u64
  *     statement  task 32 | round u64 | attempt u64 | clients u32 | set hash 32
+ *                | slice: the noise shares of this attempt (mpc/noise/pool.h; none but for joint noise)
  *
  * The set hash is SHA-256("sefl set 1", task, round u64, clients u32, then for each client in
  * rising order of fingerprint: fingerprint 32, body hash 32); in a sealed task the root of the tree of
@@ -20,12 +21,14 @@
 #include "base/sha256.h"
 #include "base/span.h"
 #include "crypto/seal/seal.h"
+#include "mpc/noise/pool.h"
 
 enum {
     HEADER_FIXED = 84,
     HEADER_MAX = HEADER_FIXED + SEAL_PUB_MAX,
     RECEIPT_BYTES = 112,
-    STATEMENT_BYTES = 84
+    STATEMENT_FIXED = 84,
+    STATEMENT_MAX = STATEMENT_FIXED + SLICE_BYTES_MAX
 };
 
 /* The fields in the order of the wire: X(type, name), types u16, u32, u64 and hash (32 bytes). Structs,
@@ -68,15 +71,16 @@ typedef struct round_receipt {
 
 typedef struct round_statement {
     ROUND_STATEMENT_FIELDS(ROUND_FIELD)
+    shares_slice slice;
 } round_statement;
 
 /* Reading: SEFL_EPROTO unless the length is right and the round above 0; a header's key must have the
- * length that its suite says. The writer of a header gives its length. */
+ * length that its suite says. The writers of a header and of a statement give its length. */
 size_t round_header_write(uint8_t out[HEADER_MAX], const round_header *h);
 sefl_status round_header_read(round_header *out, sefl_span in) SEFL_MUST_CHECK;
 void round_receipt_write(uint8_t out[RECEIPT_BYTES], const round_receipt *r);
 sefl_status round_receipt_read(round_receipt *out, sefl_span in) SEFL_MUST_CHECK;
-void round_statement_write(uint8_t out[STATEMENT_BYTES], const round_statement *s);
+size_t round_statement_write(uint8_t out[STATEMENT_MAX], const round_statement *s);
 sefl_status round_statement_read(round_statement *out, sefl_span in) SEFL_MUST_CHECK;
 
 typedef struct round_member {

@@ -414,9 +414,18 @@ noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
                        .k = t->ahe.pack.k,
                        .t = t->ahe.pack.t,
                        .g = t->ahe.pack.g,
-                       .chunk = TASK_NOISE_CHUNK };
+                       .own = t->noise == TASK_NOISE_OWN };
     memcpy(p.task, t->id, sizeof p.task);
     return p;
+}
+
+sefl_status task_output_bytes(size_t *bytes, const task *t)
+{
+    noise_params p = task_noise_params(t, 1, 1);
+    if (t->noise != TASK_NOISE_NONE)
+        return noise_reply_bytes(bytes, &p);
+    *bytes = t->ahe.units * t->ahe.plain_bytes;
+    return SEFL_OK;
 }
 
 dp_event task_event(const task *t, uint64_t count)

@@ -21,16 +21,11 @@
 #include "model/corpus/vocab.h"
 #include "model/lm.h"
 #include "model/optim.h"
-#include "mpc/noise/noise.h"
+#include "mpc/noise/online.h"
 #include "privacy/accountant/accountant.h"
 #include "privacy/grid.h"
 #include "privacy/mechanism/round.h"
 #include "protocol/signed.h"
-
-/* Coordinates a chunk of the noise protocol. Between two servers each chunk costs a round trip in the
- * offline part: four times the default of noise.h is a quarter of them, and a third less time over TLS
- * on a busy machine (sefl bench round), for about 25 MB more memory a side. */
-enum { TASK_NOISE_CHUNK = 4096 };
 
 enum { TASK_ID = 32, TASK_NAME_MAX = 64, TASK_BYTES_MAX = 64 << 10 };
 
@@ -129,8 +124,10 @@ void task_upload_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t
 /* Bytes of an update's body: its signed head (none without a seal), then the scheme's bytes. */
 size_t task_body_bytes(const task *t);
 
-/* What noise/noise.h wants for this round and attempt. store_dir is left NULL. */
+/* What noise/online.h wants for this round and attempt; the slice is left out. */
 noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);
+/* Bytes of CSP's output: a reply of noise/online.h, or the masked plain units (no noise). */
+sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 
 /* `count` releases of this task as the accountant sees them, for those who do not see participation:
  * rate is 1 unless t->amplified. All zero but for count (DP_NOISE_NONE) without a claim: then

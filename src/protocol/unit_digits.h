@@ -13,7 +13,7 @@
 #define PROTOCOL_UNIT_DIGITS_H
 
 #include "crypto/ahe/ahe.h"
-#include "mpc/noise/noise.h"
+#include "mpc/noise/online.h"
 
 typedef struct unit_digits {
     const ahe_params *p;

@@ -396,7 +396,6 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .coins = &r->coins,
                                              .pool = r->pool,
                                              .log = o->log,
-                                             .store_dir = c->state,
                                              .clock = &r->clock,
                                              .wall = &r->wall,
                                              .stop = &r->goes_on,

@@ -1,14 +1,14 @@
 /* clear: what a round gives in the clear: from the sum of the clients' integers, and the servers' noise
- * drawn from the same named coins, to the released integers, by plain arithmetic. No ciphertext, no
- * garbled evaluation, no journal takes part: of the two-party computation only the drawing of both
- * servers' bits is run, and the sampler is its plain description (mpc/plain/law.h).
+ * drawn from the same named coins, to the released integers. No ciphertext, no message of an opening, no
+ * journal takes part: noise shares are made in this process, the rest is two pure functions
+ * (mpc/noise/online.h).
  *
  *     SEFL_TRY(clear_release(w, &task, seed, round, attempt, sum));
  *
  * gives bit for bit what protocol/as_link.h gives for the ciphertexts of the same integers, with coins
  * named_coins_new("AS", seed) and ("CSP", seed): tests of the roles and of the simulator hold it so.
  *
- * Memory for d values: joint about 450 d bytes, own 40 d. Threads: any.   Secrets: everything. */
+ * Memory for d values: joint about 50 d bytes, own 40 d. Threads: any.   Secrets: everything. */
 #ifndef SIMULATE_CLEAR_H
 #define SIMULATE_CLEAR_H
 

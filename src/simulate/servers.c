@@ -38,7 +38,6 @@ struct servers {
     as_link *link;
     /* AS's journal: the latest mask */
     uint64_t mask_round, mask_attempt;
-    uint8_t seed[AHE_SEED_BYTES];
 };
 
 /* ---- ledgers --------------------------------------------------------------------------------- */
@@ -181,38 +180,27 @@ static ledger_verdict j_compare(void *ctx, const ledger_mark *peer)
 
 /* ---- AS's journal: nothing survives the process ------------------------------------------------- */
 
-static sefl_status a_mask(void *ctx, uint64_t round, uint64_t attempt, const uint8_t set[32],
-                          const uint8_t seed[AHE_SEED_BYTES])
+static sefl_status a_mask(void *ctx, uint64_t round, const as_mask *m)
 {
     servers *v = ctx;
-    (void)set;
-    v->mask_round = round, v->mask_attempt = attempt;
-    memcpy(v->seed, seed, sizeof v->seed);
+    v->mask_round = round, v->mask_attempt = m->attempt;
     return SEFL_OK;
 }
 
-static sefl_status a_seal(void *ctx, uint64_t round, const uint8_t id[NOISE_ID], sefl_span decode,
-                          const uint32_t *values, size_t n)
-{
-    (void)ctx, (void)round, (void)id, (void)decode, (void)values, (void)n;
-    return SEFL_OK;
-}
-
-static sefl_status a_sealed(void *ctx, uint64_t round, const uint8_t id[NOISE_ID], sefl_buf *decode,
-                            uint32_t *values, size_t n)
-{
-    (void)ctx, (void)id, (void)decode, (void)values, (void)n;
-    return sefl_fail(SEFL_ENOTFOUND, "nothing is kept of round %" PRIu64, round);
-}
-
-static sefl_status a_masked(void *ctx, uint64_t round, uint64_t *attempt,
-                            uint8_t seed[AHE_SEED_BYTES])
+/* Attempts are counted; nobody asks for the rest, as CSP lives as long as AS. */
+static sefl_status a_masked(void *ctx, uint64_t round, as_mask *out)
 {
     const servers *v = ctx;
     if (v->mask_round != round)
         return sefl_fail(SEFL_ENOTFOUND, "no mask of round %" PRIu64, round);
-    *attempt = v->mask_attempt;
-    memcpy(seed, v->seed, AHE_SEED_BYTES);
+    *out = (as_mask){ .attempt = v->mask_attempt };
+    return SEFL_OK;
+}
+
+static sefl_status a_replied(void *ctx, uint64_t round, uint64_t attempt,
+                             const uint8_t digest[SHA256_BYTES])
+{
+    (void)ctx, (void)round, (void)attempt, (void)digest;
     return SEFL_OK;
 }
 
@@ -312,9 +300,8 @@ sefl_status servers_new(servers **out, const servers_config *c)
                                     .forget = j_forget,
                                     .ledger = j_ledger,
                                     .compare = j_compare };
-    v->as_journal = (as_journal){
-        .ctx = v, .mask = a_mask, .seal = a_seal, .sealed = a_sealed, .masked = a_masked
-    };
+    v->as_journal =
+        (as_journal){ .ctx = v, .mask = a_mask, .masked = a_masked, .replied = a_replied };
     SEFL_TRY(csp_new(&v->csp, &(csp_config){ .task = &s->task,
                                              .envelope = buf_span(&s->envelope),
                                              .sec = s->sec,

@@ -14,7 +14,8 @@
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
 #include "grid/grid.h"
-#include "mpc/noise/noise.h"
+#include "mpc/noise/online.h"
+#include "mpc/noise/pool.h"
 #include "net/loopback.h"
 
 #include <errno.h>
@@ -57,6 +58,25 @@ static noise_params noise_terms(const terms *t)
                        .g = t->pack.g };
     memcpy(p.task, t->context, sizeof p.task);
     return p;
+}
+
+/* One side's noise shares for the sum, noise_value_bytes each: made with the peer, before any data. */
+static sefl_status make_shares(uint8_t **x, noise_params *p, bool garbles, channel *ch,
+                               const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    shares_pool *waiting = NULL;
+    shares_slice slice;
+    SEFL_TRY(sefl_new(x, p->count, noise_value_bytes(p)));
+    SEFL_TRY(shares_pool_new(&waiting, 0, rng));
+    SEFL_TRY(shares_pool_fill(waiting, garbles, ch, &(shares_params){ 0 }, p->count, rng));
+    SEFL_TRY(
+        shares_pool_pick(waiting, &slice, p->count)); /* all there is: the same on both sides */
+    SEFL_TRY(shares_pool_take(waiting, &slice, *x, noise_value_bytes(p)));
+    shares_slice_hash(p->slice, &slice);
+done:
+    shares_pool_free(waiting);
+    return st;
 }
 
 /* ---- CSP ------------------------------------------------------------------------------------- */
@@ -111,8 +131,9 @@ static sefl_status csp_main(const terms *t, int pipe_out)
     noise_params np = noise_terms(t);
     const ahe_scheme *scheme;
     paillier_sec *sec = NULL;
-    noise_evaluator *e = NULL;
     loopback *lb = NULL;
+    uint8_t *x = NULL, *reply = NULL;
+    size_t reply_bytes = 0;
     uint64_t *digits = NULL;
     size_t count = 0;
     sefl_buf pub = { 0 };
@@ -130,19 +151,23 @@ static sefl_status csp_main(const terms *t, int pipe_out)
     SEFL_TRY(ahe_params_init(&ap, scheme, &t->pack, paillier_sec_pub(sec), t->d->values));
     SEFL_TRY(loopback_accept(&lb, listener, TIMEOUT_MS));
     channel *ch = loopback_channel(lb);
-    SEFL_TRY(noise_evaluator_new(&e, ch, &np, &rng));
-    SEFL_TRY(noise_evaluator_offline(e, ch));
+    SEFL_TRY(make_shares(&x, &np, true, ch, &rng));
 
     count = ap.units * ap.unit_values;
     SEFL_TRY(sefl_new(&digits, count, sizeof *digits));
     SEFL_TRY(csp_decrypt(&ap, sec, t, ch, digits));
     noise_digits from = noise_digits_of(digits);
-    SEFL_TRY(noise_evaluator_online(e, ch, &from, &noise_evaluator_hooks_none));
-    SEFL_TRY(noise_evaluator_output(e, ch));
+    noise_taken taken = { x, noise_value_bytes(&np) };
+    noise_source add = noise_taken_of(&taken);
+    SEFL_TRY(noise_reply_bytes(&reply_bytes, &np));
+    SEFL_TRY(sefl_new(&reply, reply_bytes, 1));
+    SEFL_TRY(noise_reply_make(reply, &np, &from, &add, &rng));
+    SEFL_TRY(channel_send(ch, reply, reply_bytes));
     SEFL_TRY(channel_flush(ch));
     SEFL_TRY(channel_recv(ch, &(uint8_t){ 0 }, 1)); /* AS has it: now the connection may close */
 done:
-    noise_evaluator_free(e);
+    sefl_free_secret(x, x ? np.count * noise_value_bytes(&np) : 0);
+    sefl_free_secret(reply, reply ? reply_bytes : 0);
     sefl_free_secret(digits, count * sizeof *digits);
     loopback_close(lb);
     paillier_sec_free(sec);
@@ -218,14 +243,13 @@ static sefl_status as_main(const terms *t, const ahe_pub *pub, uint16_t csp_port
     noise_params np = noise_terms(t);
     as_report report = { 0 };
     const ahe_scheme *scheme;
-    noise_garbler *g = NULL;
     loopback *csp = NULL, *clients = NULL;
     ahe_sum *sum = NULL;
     ahe_params ap = { 0 };
-    uint8_t *bytes = NULL;
+    uint8_t *bytes = NULL, *x = NULL, *reply = NULL, coins[NOISE_COINS] = { 0 };
     uint64_t *digits = NULL;
-    int32_t *w = NULL;
-    size_t count = 0;
+    int64_t *w = NULL;
+    size_t count = 0, reply_bytes = 0;
     uint64_t clock = 0;
 
     SEFL_TRY(ahe_scheme_find(&scheme, t->d->scheme));
@@ -239,8 +263,7 @@ static sefl_status as_main(const terms *t, const ahe_pub *pub, uint16_t csp_port
     channel *ch = loopback_channel(csp);
 
     seconds_since(&clock);
-    SEFL_TRY(noise_garbler_new(&g, ch, &np, &rng));
-    SEFL_TRY(noise_garbler_offline(g, ch));
+    SEFL_TRY(make_shares(&x, &np, false, ch, &rng));
     report.offline_s = seconds_since(&clock);
     report.offline_bytes = ch->sent + ch->received;
 
@@ -255,8 +278,13 @@ static sefl_status as_main(const terms *t, const ahe_pub *pub, uint16_t csp_port
 
     uint64_t before = ch->sent + ch->received;
     noise_digits from = noise_digits_of(digits);
-    SEFL_TRY(noise_garbler_online(g, ch, &from, &noise_garbler_hooks_none));
-    SEFL_TRY(noise_garbler_output(g, ch, w));
+    noise_taken taken = { x, noise_value_bytes(&np) };
+    noise_source add = noise_taken_of(&taken);
+    SEFL_TRY(noise_reply_bytes(&reply_bytes, &np));
+    SEFL_TRY(sefl_new(&reply, reply_bytes, 1));
+    SEFL_TRY(channel_recv(ch, reply, reply_bytes));
+    SEFL_TRY(rng_fill(&rng, coins, sizeof coins));
+    SEFL_TRY(noise_reply_finish(w, &np, span_of(reply, reply_bytes), &from, &add, coins));
     report.online_s = seconds_since(&clock);
     report.online_bytes = ch->sent + ch->received - before;
     SEFL_TRY(channel_send(ch, "", 1));
@@ -266,7 +294,9 @@ static sefl_status as_main(const terms *t, const ahe_pub *pub, uint16_t csp_port
     SEFL_TRY(channel_send(loopback_channel(clients), w, t->d->values * sizeof *w));
     SEFL_TRY(channel_flush(loopback_channel(clients)));
 done:
-    noise_garbler_free(g);
+    sefl_wipe(coins, sizeof coins);
+    sefl_free_secret(x, x ? np.count * noise_value_bytes(&np) : 0);
+    sefl_free(reply);
     ahe_sum_free(&ap, sum);
     sefl_free_secret(digits, count * sizeof *digits);
     sefl_free(bytes);
@@ -355,7 +385,7 @@ done:
     return st;
 }
 
-static sefl_status compare(const terms *t, const int64_t *plain, const int32_t *w)
+static sefl_status compare(const terms *t, const int64_t *plain, const int64_t *w)
 {
     double h = t->pack.h, sigma = 9.4392 * h, sum = 0, squares = 0, most = 0, signal = 0;
     size_t n = t->d->values;
@@ -408,7 +438,7 @@ static sefl_status play(const terms *t, const ahe_pub *pub, channel *as, double 
     ahe_params ap;
     as_report report;
     int64_t *plain = NULL;
-    int32_t *w = NULL;
+    int64_t *w = NULL;
     double encrypt_s = 0;
     SEFL_TRY(ahe_scheme_find(&scheme, t->d->scheme));
     SEFL_TRY(ahe_params_init(&ap, scheme, &t->pack, pub, t->d->values));

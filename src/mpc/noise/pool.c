@@ -282,17 +282,16 @@ uint64_t shares_slice_count(const shares_slice *s)
     return n;
 }
 
-sefl_status shares_slice_write(sefl_buf *out, const shares_slice *s)
+size_t shares_slice_write(uint8_t out[SLICE_BYTES_MAX], const shares_slice *s)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_u32(out, s->n));
+    store_u32(out, s->n);
     for (uint32_t i = 0; i < s->n; i++) {
-        SEFL_TRY(wr_raw(out, s->part[i].id, SHARES_ID));
-        SEFL_TRY(wr_u64(out, s->part[i].first));
-        SEFL_TRY(wr_u64(out, s->part[i].count));
+        uint8_t *p = out + 4 + i * SLICE_PART;
+        memcpy(p, s->part[i].id, SHARES_ID);
+        store_u64(p + SHARES_ID, s->part[i].first);
+        store_u64(p + SHARES_ID + 8, s->part[i].count);
     }
-done:
-    return st;
+    return 4 + (size_t)s->n * SLICE_PART;
 }
 
 sefl_status shares_slice_read(rd *r, shares_slice *out)
@@ -318,25 +317,39 @@ done:
 
 void shares_slice_hash(uint8_t out[SHA256_BYTES], const shares_slice *s)
 {
-    sha256 h;
-    uint8_t part[SLICE_PART];
-    sha256_init(&h);
-    store_u32(part, s->n);
-    sha256_add(&h, span_of(part, 4));
-    for (uint32_t i = 0; i < s->n; i++) {
-        memcpy(part, s->part[i].id, SHARES_ID);
-        store_u64(part + SHARES_ID, s->part[i].first);
-        store_u64(part + SHARES_ID + 8, s->part[i].count);
-        sha256_add(&h, span_of(part, sizeof part));
-    }
-    sha256_end(&h, out);
+    uint8_t bytes[SLICE_BYTES_MAX];
+    sha256_of(out, span_of(bytes, shares_slice_write(bytes, s)));
 }
 
-/* ---- both sides in one process ---------------------------------------------------------------- */
+/* ---- filling -------------------------------------------------------------------------------- */
+
+sefl_status shares_pool_fill(shares_pool *p, bool garbles, channel *ch, const shares_params *params,
+                             uint64_t count, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    shares_params q = *params;
+    shares_result made;
+    uint64_t *x = NULL;
+    size_t room = count < SHARES_COUNT_MAX ? count : SHARES_COUNT_MAX;
+    SEFL_TRY(sefl_new(&x, room, sizeof *x));
+    for (uint64_t done = 0; done < count;) {
+        q.count = count - done < room ? count - done : room;
+        SEFL_TRY(garbles ? shares_garble(&made, x, ch, &q, rng)
+                         : shares_evaluate(&made, x, ch, &q, rng));
+        if (made.outcome != SHARES_KEPT)
+            continue;
+        SEFL_TRY(shares_pool_add(p, made.id, x, q.count, q.bits ? q.bits : 32));
+        done += q.count;
+    }
+done:
+    if (x)
+        sefl_free_secret(x, room * sizeof *x);
+    return st;
+}
 
 typedef struct side {
     channel ch;
-    shares_params p;
+    uint64_t count;
     shares_pool *pool;
     const sefl_rng *rng;
     bool garbles;
@@ -347,18 +360,9 @@ typedef struct side {
 static void *fill_side(void *arg)
 {
     side *s = arg;
-    sefl_status st = SEFL_OK;
-    shares_result made;
-    uint64_t *x = NULL;
-    SEFL_TRY(sefl_new(&x, s->p.count, sizeof *x));
-    SEFL_TRY(s->garbles ? shares_garble(&made, x, &s->ch, &s->p, s->rng)
-                        : shares_evaluate(&made, x, &s->ch, &s->p, s->rng));
-    SEFL_TRY(shares_pool_add(s->pool, made.id, x, s->p.count, 32));
-done:
-    s->st = st;
-    if (st != SEFL_OK)
+    s->st = shares_pool_fill(s->pool, s->garbles, &s->ch, &(shares_params){ 0 }, s->count, s->rng);
+    if (s->st != SEFL_OK)
         snprintf(s->why, sizeof s->why, "%s", sefl_last_error());
-    sefl_free_secret(x, x ? s->p.count * sizeof *x : 0);
     channel_pair_close(&s->ch);
     return NULL;
 }
@@ -367,8 +371,8 @@ sefl_status shares_fill_pair(shares_pool *as, shares_pool *csp, uint64_t count,
                              const sefl_rng *as_rng, const sefl_rng *csp_rng)
 {
     enum { TIMEOUT_MS = 600000, ROOM = 4 << 20 };
-    side a = { .pool = as, .rng = as_rng, .p = { .count = count } };
-    side c = { .pool = csp, .rng = csp_rng, .p = { .count = count }, .garbles = true };
+    side a = { .pool = as, .rng = as_rng, .count = count };
+    side c = { .pool = csp, .rng = csp_rng, .count = count, .garbles = true };
     pthread_t thread;
     sefl_status st = SEFL_OK;
     SEFL_TRY(channel_pair_new(&a.ch, &c.ch, TIMEOUT_MS));

@@ -19,8 +19,8 @@
 #ifndef MPC_NOISE_POOL_H
 #define MPC_NOISE_POOL_H
 
-#include "base/buf.h"
 #include "base/sha256.h"
+#include "base/span.h"
 #include "mpc/noise/shares.h"
 
 enum {
@@ -75,15 +75,20 @@ void shares_pool_drop(shares_pool *p, const shares_slice *s);
 /* Values of a slice. */
 uint64_t shares_slice_count(const shares_slice *s);
 
-/* n u32, then for each part id 32, first u64, count u64. Reading: SEFL_EPROTO for more than SLICE_PARTS_MAX
+/* n u32, then for each part id 32, first u64, count u64; writing gives the length. Reading: SEFL_EPROTO for more than SLICE_PARTS_MAX
  * parts, an empty one, or one that reaches past SHARES_COUNT_MAX. */
-sefl_status shares_slice_write(sefl_buf *out, const shares_slice *s) SEFL_MUST_CHECK;
+size_t shares_slice_write(uint8_t out[SLICE_BYTES_MAX], const shares_slice *s);
 sefl_status shares_slice_read(rd *r, shares_slice *out) SEFL_MUST_CHECK;
 
 /* SHA-256 of those bytes: a slice's name. */
 void shares_slice_hash(uint8_t out[SHA256_BYTES], const shares_slice *s);
 
-/* One session in this process, for tests, benchmarks, the demo and the simulator: two threads, one CSP and
+/* One side's part of making `count` more, in sessions of at most SHARES_COUNT_MAX: the peer does the other part
+ * at the other end of ch. p: without count. What an audit takes is made again. */
+sefl_status shares_pool_fill(shares_pool *p, bool garbles, channel *ch, const shares_params *params,
+                             uint64_t count, const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* Both sides in this process, for tests, benchmarks, the demo and the simulator: two threads, one CSP and
  * one AS, make `count` shares and add them to both pools. */
 sefl_status shares_fill_pair(shares_pool *as, shares_pool *csp, uint64_t count,
                              const sefl_rng *as_rng, const sefl_rng *csp_rng) SEFL_MUST_CHECK;

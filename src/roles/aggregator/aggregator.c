@@ -423,7 +423,6 @@ static sefl_status make_rounds(aggregator *a)
             .shares = a->shares,
             .pool = a->pool,
             .threads = c->threads,
-            .store_dir = c->state,
             .wall = &a->wall,
             .mono = &a->mono,
             .log = a->o.log,

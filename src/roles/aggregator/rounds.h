@@ -55,7 +55,6 @@ typedef struct rounds_config {
     shares_pool *shares;   /* that they fill */
     pool *pool;            /* of the link and the release */
     unsigned threads;      /* of the running sum */
-    const char *store_dir; /* noise/store.h; NULL: in memory */
     const sefl_clock *wall, *mono;
     sefl_log *log;
     unsigned ping_ms; /* 0: 10 s */

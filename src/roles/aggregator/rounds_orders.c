@@ -62,7 +62,6 @@ static sefl_status open_link(rounds *r)
                                             .ledger_ctx = c->account,
                                             .pool = c->pool,
                                             .log = c->log,
-                                            .store_dir = c->store_dir,
                                             .clock = c->mono,
                                             .shares = c->shares,
                                             .shares_wait = c->lanes ? wait_for_shares : NULL,
@@ -84,8 +83,8 @@ static sefl_status compare_states(rounds *r)
     sefl_status st = SEFL_OK;
     const as_peer *p = as_link_peer(r->link);
     const as_journal *j = r->c.as_journal;
-    uint64_t ended = p->opened > p->skipped ? p->opened : p->skipped, attempt;
-    uint8_t seed[AHE_SEED_BYTES];
+    uint64_t ended = p->opened > p->skipped ? p->opened : p->skipped;
+    as_mask mask = { 0 };
     pthread_mutex_lock(&r->lock);
     agg_memory m = agg_remember(r->a);
     pthread_mutex_unlock(&r->lock);
@@ -99,8 +98,8 @@ static sefl_status compare_states(rounds *r)
                " and ended round %" PRIu64 ", but we stand at round %" PRIu64 ", %s",
                p->signed_, ended, m.round, agg_phase_name(m.phase));
     /* a mask is drawn after CSP's charge, and before CSP can open */
-    st = j->masked(j->ctx, m.round, &attempt, seed);
-    sefl_wipe(seed, sizeof seed);
+    st = j->masked(j->ctx, m.round, &mask);
+    as_mask_clear(&mask);
     SEFL_CHECK(st != SEFL_OK || !p->behind, SEFL_ESTATE,
                "an old copy of CSP's state and ledger was put back: CSP had charged round %" PRIu64
                " before it took our masked sum, and its ledger does not have that charge",

@@ -194,7 +194,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cfg.coins = &coins;
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
     if (how & 2)
-        CHECK_OK(ma_mask(&w->a, 1, 5, w->set, (uint8_t[AHE_SEED_BYTES]){ 5 }));
+        CHECK_OK(ma_mask(&w->a, 1, &(as_mask){ .attempt = 5, .seed = { 5 }, .coins = { 5 } }));
     for (int words = 0; rd_left(&r) > 0 && words < 64; words++)
         word(&t, &r, how & 1);
     if (as_link_new(&l, &ch, &cfg) == SEFL_OK) {

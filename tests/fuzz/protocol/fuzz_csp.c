@@ -111,7 +111,7 @@ static void word(tape *t, rd *r, mem_ledger *as)
 {
     sefl_buf b = { 0 };
     envelope env = { 0 };
-    uint8_t bytes[HEADER_MAX + STATEMENT_BYTES];
+    uint8_t bytes[HEADER_MAX + STATEMENT_MAX];
     sefl_span rest;
     const ledger_mark *mark = &as->mark[as->n];
     unsigned which = take(r) % 11, kind, n;
@@ -141,8 +141,8 @@ static void word(tape *t, rd *r, mem_ledger *as)
     case 4: {
         round_statement s = { .round = take(r), .attempt = take(r), .clients = take(r) };
         memcpy(s.task, w->t.id, 32);
-        round_statement_write(bytes, &s);
-        env = (envelope){ .kind = SIGN_STATEMENT, .content = span_of(bytes, STATEMENT_BYTES) };
+        size_t n_bytes = round_statement_write(bytes, &s);
+        env = (envelope){ .kind = SIGN_STATEMENT, .content = span_of(bytes, n_bytes) };
         break;
     }
     case 5:

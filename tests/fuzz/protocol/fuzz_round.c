@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         TRY_LAYOUT(round_receipt, round_receipt_read, round_receipt_write, RECEIPT_BYTES);
         break;
     default:
-        TRY_LAYOUT(round_statement, round_statement_read, round_statement_write, STATEMENT_BYTES);
+        TRY_LAYOUT(round_statement, round_statement_read, round_statement_write, STATEMENT_MAX);
         break;
     }
     return 0;

@@ -99,18 +99,17 @@ static void one_round(federation *f, as_link *l, const as_journal *t, books *as,
     sefl_buf both = { 0 };
     round_header h = world_header(w, round);
     int64_t result[W_VALUES];
-    uint8_t seed[AHE_SEED_BYTES];
-    uint64_t attempt = 0;
+    as_mask before = { 0 };
     bool kept;
     MUST(as_link_header(l, &both, &h));
     progress();
     MUST(account_charge(as->a, round));
     progress();
-    sefl_status st = t->masked(t->ctx, round, &attempt, seed);
+    sefl_status st = t->masked(t->ctx, round, &before);
     if (st != SEFL_ENOTFOUND)
         MUST(st);
     as_open o = { .round = round,
-                  .attempt = attempt + 1,
+                  .attempt = before.attempt + 1,
                   .clients = W_CLIENTS,
                   .sum = f->sums[round],
                   .journal = t };
@@ -121,6 +120,7 @@ static void one_round(federation *f, as_link *l, const as_journal *t, books *as,
                         0600));
     progress();
     buf_clear(&both);
+    as_mask_clear(&before);
 }
 
 static void child(federation *f)

@@ -187,30 +187,29 @@ static void slices_travel(void **state)
 {
     (void)state;
     shares_slice s = one(3, 5, 7), t;
-    sefl_buf b = { 0 };
-    uint8_t h[32], g[32];
+    uint8_t b[SLICE_BYTES_MAX], h[32], g[32];
+    rd r;
     for (unsigned n = 1; n <= SLICE_PARTS_MAX; n++)
         s.part[n - 1] = one(n, n, SHARES_COUNT_MAX - n).part[0];
     for (uint32_t n = 0; n <= SLICE_PARTS_MAX; n++) {
         s.n = n;
-        buf_reset(&b);
-        CHECK_OK(shares_slice_write(&b, &s));
-        assert_int_equal(b.n, 4 + n * SLICE_PART);
-        rd r = rd_over(buf_span(&b));
+        size_t bytes = shares_slice_write(b, &s);
+        assert_int_equal(bytes, 4 + n * SLICE_PART);
+        r = rd_over(span_of(b, bytes));
         CHECK_OK(shares_slice_read(&r, &t));
         CHECK_OK(rd_end(&r));
         assert_int_equal(t.n, n);
         assert_memory_equal(t.part, s.part, n * sizeof s.part[0]);
         shares_slice_hash(h, &s);
-        sha256_of(g, buf_span(&b));
+        sha256_of(g, span_of(b, bytes));
         assert_memory_equal(h, g, 32);
-        for (size_t cut = 0; cut < b.n; cut += 1 + cut / 3) {
-            r = rd_over(span_of(b.p, cut));
+        for (size_t cut = 0; cut < bytes; cut += 1 + cut / 3) {
+            r = rd_over(span_of(b, cut));
             CHECK_STATUS(shares_slice_read(&r, &t), SEFL_EPROTO);
         }
     }
-    store_u32(b.p, SLICE_PARTS_MAX + 1);
-    rd r = rd_over(buf_span(&b));
+    store_u32(b, SLICE_PARTS_MAX + 1);
+    r = rd_over(span_of(b, sizeof b));
     CHECK_STATUS(shares_slice_read(&r, &t), SEFL_EPROTO);
     static const uint64_t bad[][2] = { { 0, 0 },
                                        { 0, SHARES_COUNT_MAX + 1ULL },
@@ -219,13 +218,10 @@ static void slices_travel(void **state)
                                        { 1, UINT64_MAX } };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         s = one(1, bad[i][0], bad[i][1]);
-        buf_reset(&b);
-        CHECK_OK(shares_slice_write(&b, &s));
-        r = rd_over(buf_span(&b));
+        r = rd_over(span_of(b, shares_slice_write(b, &s)));
         CHECK_STATUS(shares_slice_read(&r, &t), SEFL_EPROTO);
         assert_int_equal(t.n, 0);
     }
-    buf_clear(&b);
 }
 
 /* Two producers, two takers: no value twice, none lost. */
@@ -326,7 +322,7 @@ static void filled_by_a_pair(void **state)
     }
     assert_int_equal(shares_pool_have(as), 500);
     assert_int_equal(shares_pool_have(csp), 500);
-    CHECK_STATUS(shares_fill_pair(as, csp, 0, &sys, &sys), SEFL_EINVAL);
+    CHECK_OK(shares_fill_pair(as, csp, 0, &sys, &sys));
     shares_pool_free(as);
     shares_pool_free(csp);
 }

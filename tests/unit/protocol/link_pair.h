@@ -247,18 +247,13 @@ static inline csp_journal mem_csp_journal(mem_csp *m)
 typedef struct mem_as {
     mem_ledger ledger;
     struct {
-        uint64_t round, attempt;
-        uint8_t seed[AHE_SEED_BYTES];
+        uint64_t round;
+        as_mask m;
+        bool replied;
+        uint8_t digest[SHA256_BYTES];
     } mask[W_MASKS];
     size_t masks;
-    struct {
-        uint64_t round;
-        uint8_t id[NOISE_ID];
-        sefl_buf decode;
-        uint32_t v[W_VALUES];
-    } seal[W_MASKS];
-    size_t seals;
-    bool lose; /* what was sealed or masked is gone */
+    bool lose; /* what was masked is gone */
     unsigned fail;
 } mem_as;
 
@@ -267,67 +262,58 @@ static inline sefl_status as_hit(mem_as *m)
     return m->fail > 0 && --m->fail == 0 ? sefl_fail(SEFL_EIO, "test: disk") : SEFL_OK;
 }
 
-static inline sefl_status ma_mask(void *ctx, uint64_t round, uint64_t attempt,
-                                  const uint8_t set[32], const uint8_t seed[AHE_SEED_BYTES])
+static inline sefl_status ma_copy(as_mask *out, const as_mask *m)
+{
+    *out = *m;
+    out->x = (sefl_buf){ 0 };
+    return wr_raw(&out->x, m->x.p, m->x.n);
+}
+
+static inline sefl_status ma_mask(void *ctx, uint64_t round, const as_mask *now)
 {
     mem_as *m = ctx;
     sefl_status st = as_hit(m);
-    (void)set;
     if (st != SEFL_OK)
         return st;
     for (size_t i = 0; i < m->masks; i++) { /* nothing twice */
-        assert_false(m->mask[i].round == round && m->mask[i].attempt >= attempt);
-        assert_memory_not_equal(m->mask[i].seed, seed, AHE_SEED_BYTES);
+        const as_mask *before = &m->mask[i].m;
+        assert_false(m->mask[i].round == round && before->attempt >= now->attempt);
+        assert_memory_not_equal(before->seed, now->seed, sizeof now->seed);
+        assert_memory_not_equal(before->coins, now->coins, sizeof now->coins);
+        if (now->x.n > 0) {
+            assert_memory_not_equal(before->slice, now->slice, sizeof now->slice);
+            assert_memory_not_equal(before->x.p, now->x.p, now->x.n);
+        }
     }
     assert_true(m->masks < W_MASKS);
     m->mask[m->masks].round = round;
-    m->mask[m->masks].attempt = attempt;
-    memcpy(m->mask[m->masks++].seed, seed, AHE_SEED_BYTES);
-    return SEFL_OK;
+    m->mask[m->masks].replied = false;
+    return ma_copy(&m->mask[m->masks++].m, now);
 }
 
-static inline sefl_status ma_seal(void *ctx, uint64_t round, const uint8_t id[NOISE_ID],
-                                  sefl_span decode, const uint32_t *v, size_t n)
-{
-    mem_as *m = ctx;
-    sefl_status st = as_hit(m);
-    if (st != SEFL_OK)
-        return st;
-    for (size_t i = 0; i < m->seals; i++)
-        assert_memory_not_equal(m->seal[i].id, id, NOISE_ID);
-    assert_true(m->seals < W_MASKS && n <= W_VALUES);
-    m->seal[m->seals].round = round;
-    memcpy(m->seal[m->seals].id, id, NOISE_ID);
-    memcpy(m->seal[m->seals].v, v, n * sizeof *v);
-    buf_reset(&m->seal[m->seals].decode);
-    st = wr_raw(&m->seal[m->seals].decode, decode.p, decode.n);
-    m->seals += st == SEFL_OK;
-    return st;
-}
-
-static inline sefl_status ma_sealed(void *ctx, uint64_t round, const uint8_t id[NOISE_ID],
-                                    sefl_buf *decode, uint32_t *v, size_t n)
-{
-    mem_as *m = ctx;
-    for (size_t i = 0; i < m->seals && !m->lose; i++)
-        if (m->seal[i].round == round && memcmp(m->seal[i].id, id, NOISE_ID) == 0) {
-            memcpy(v, m->seal[i].v, n * sizeof *v);
-            return wr_raw(decode, m->seal[i].decode.p, m->seal[i].decode.n);
-        }
-    return sefl_fail(SEFL_ENOTFOUND, "test: never sealed");
-}
-
-static inline sefl_status ma_masked(void *ctx, uint64_t round, uint64_t *attempt,
-                                    uint8_t seed[AHE_SEED_BYTES])
+static inline sefl_status ma_masked(void *ctx, uint64_t round, as_mask *out)
 {
     mem_as *m = ctx;
     for (size_t i = m->masks; i-- > 0 && !m->lose;)
-        if (m->mask[i].round == round) {
-            *attempt = m->mask[i].attempt;
-            memcpy(seed, m->mask[i].seed, AHE_SEED_BYTES);
+        if (m->mask[i].round == round)
+            return ma_copy(out, &m->mask[i].m);
+    return sefl_fail(SEFL_ENOTFOUND, "test: no mask");
+}
+
+static inline sefl_status ma_replied(void *ctx, uint64_t round, uint64_t attempt,
+                                     const uint8_t digest[SHA256_BYTES])
+{
+    mem_as *m = ctx;
+    sefl_status st = as_hit(m);
+    for (size_t i = m->masks; st == SEFL_OK && i-- > 0;)
+        if (m->mask[i].round == round && m->mask[i].m.attempt == attempt) {
+            if (m->mask[i].replied && memcmp(m->mask[i].digest, digest, SHA256_BYTES) != 0)
+                return sefl_fail(SEFL_ESTATE, "test: another reply");
+            m->mask[i].replied = true;
+            memcpy(m->mask[i].digest, digest, SHA256_BYTES);
             return SEFL_OK;
         }
-    return sefl_fail(SEFL_ENOTFOUND, "test: no mask");
+    return st != SEFL_OK ? st : sefl_fail(SEFL_ESTATE, "test: a reply without a mask");
 }
 
 static inline sefl_status ma_ledger(void *ctx, ledger_mark *out)
@@ -344,9 +330,7 @@ static inline ledger_verdict ma_compare(void *ctx, const ledger_mark *peer)
 
 static inline as_journal mem_as_journal(mem_as *m)
 {
-    return (as_journal){
-        .ctx = m, .mask = ma_mask, .seal = ma_seal, .sealed = ma_sealed, .masked = ma_masked
-    };
+    return (as_journal){ .ctx = m, .mask = ma_mask, .masked = ma_masked, .replied = ma_replied };
 }
 
 /* ---- coins that can be replayed by name ------------------------------------------------------- */
@@ -504,7 +488,7 @@ static inline world *world_new(const char *scheme, task_noise noise, size_t valu
 static inline void world_reset(world *w)
 {
     for (size_t i = 0; i < W_MASKS; i++)
-        buf_clear(&w->a.seal[i].decode);
+        as_mask_clear(&w->a.mask[i].m);
     for (size_t i = 0; i < W_ROUNDS; i++)
         buf_clear(&w->c.statement[i]), buf_clear(&w->c.output[i]);
     memset(&w->a, 0, sizeof w->a);
@@ -544,15 +528,13 @@ typedef struct wire {
 static inline void wire_watch(wire *x, uint32_t kind)
 {
     world *w = x->w;
-    if (x->side == 1 && (kind == NOISE_MSG_OUTPUT || kind == 0x4e5a0101 || kind == LINK_PLAIN)) {
+    if (x->side == 1 && (kind == LINK_REPLY || kind == LINK_PLAIN)) {
         uint64_t s, opened, k;
         mc_highest(&w->c, &s, &opened, &k);
         assert_true(opened > 0 && w->c.opened[opened] == 1);
     }
     if (x->side == 0 && kind == LINK_SUM)
-        assert_true(w->a.masks > 0 && w->a.mask[w->a.masks - 1].attempt == w->attempt);
-    if (x->side == 0 && kind == NOISE_MSG_ONLINE) /* one chunk: this is the last table */
-        assert_true(w->a.seals > 0);
+        assert_true(w->a.masks > 0 && w->a.mask[w->a.masks - 1].m.attempt == w->attempt);
 }
 
 static inline sefl_status wire_send(void *self, const void *p, size_t n)

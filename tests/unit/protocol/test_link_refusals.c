@@ -64,10 +64,9 @@ static round_statement statement(const world *w, uint64_t round, uint64_t attemp
 
 static void put_open(sefl_buf *b, const world *w, const round_statement *s, const sign_key *key)
 {
-    uint8_t bytes[STATEMENT_BYTES];
+    uint8_t bytes[STATEMENT_MAX];
     put_mark(b, &w->a.ledger);
-    round_statement_write(bytes, s);
-    put_signed(b, SIGN_STATEMENT, span_of(bytes, sizeof bytes), SIGNER_AS, key);
+    put_signed(b, SIGN_STATEMENT, span_of(bytes, round_statement_write(bytes, s)), SIGNER_AS, key);
 }
 
 static void put_skip(sefl_buf *b, const world *w, uint64_t round)
@@ -433,7 +432,7 @@ static void more_than_were_approved(void **state)
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_MEMBERS);
     s = statement(w, 1, 1, 3);
     put_open(&b, w, &s, w->as);
-    assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_ORDER); /* only not prepared */
+    assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SLICE); /* only not prepared */
     disconnect(&c);
     w->members = UINT64_MAX; /* a list that cannot be read opens nothing */
     greet(&c, w);
@@ -460,10 +459,10 @@ static void openings_that_are_refused(void **state)
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_HEADER); /* never signed */
     sign_round(&c, w, 1);
     put_open(&b, w, &s, w->as);
-    assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_ORDER); /* not prepared */
+    assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SLICE); /* no shares named */
     put_open(&b, w, &s, w->csp);
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SIGNATURE);
-    for (size_t bit = 0; bit < 8 * STATEMENT_BYTES; bit += 37) { /* what AS signed, changed */
+    for (size_t bit = 0; bit < 8 * STATEMENT_FIXED; bit += 37) { /* what AS signed, changed */
         put_open(&b, w, &s, w->as);
         b.p[LINK_MARK_BYTES + 13 + bit / 8] ^= (uint8_t)(1 << bit % 8);
         assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SIGNATURE);

@@ -308,7 +308,7 @@ static const review link_reviews[] = {
     { "LINK_PONG", WORDS, false },        { "LINK_BYE", WORDS, false },
     { "LINK_NO", WORDS, false },          { "LINK_ENROL", IDENTITY, false },
     { "LINK_APPROVED", IDENTITY, false }, { "LINK_LANE", WORDS, false },
-    { "LINK_FILL", SERVER, false },
+    { "LINK_FILL", SERVER, false },       { "LINK_REPLY", SERVER, false }, /* noisy and masked */
 };
 
 /* Messages of protocol/enrol.h: keys, names, signatures. */

@@ -207,21 +207,30 @@ static void test_layouts(void **state)
     CHECK_STATUS(round_receipt_read(&r2, span_of(rec, RECEIPT_BYTES + 1)), SEFL_EPROTO);
     CHECK_STATUS(round_receipt_read(&r2, span_of(rec, RECEIPT_BYTES - 1)), SEFL_EPROTO);
 
-    uint8_t sta[STATEMENT_BYTES];
+    uint8_t sta[STATEMENT_MAX];
     round_statement s = { .round = 3, .attempt = 2, .clients = 31 }, s2;
     seeded_fill(&gen, s.task, 32);
     seeded_fill(&gen, s.set, 32);
-    round_statement_write(sta, &s);
+    s.slice.n = 2;
+    s.slice.part[0].count = 9, s.slice.part[1].first = 4, s.slice.part[1].count = 5;
+    seeded_fill(&gen, s.slice.part[1].id, SHARES_ID);
+    size_t sta_n = round_statement_write(sta, &s);
+    assert_int_equal(sta_n, STATEMENT_FIXED + 4 + 2 * SLICE_PART);
+    assert_int_equal(load_u32(sta + 84), 2);
+    assert_memory_equal(sta + 88 + 48, s.slice.part[1].id, 32);
     assert_memory_equal(sta, s.task, 32);
     assert_int_equal(load_u64(sta + 32), 3);
     assert_int_equal(load_u64(sta + 40), 2);
     assert_int_equal(load_u32(sta + 48), 31);
     assert_memory_equal(sta + 52, s.set, 32);
-    CHECK_OK(round_statement_read(&s2, span_of(sta, sizeof sta)));
+    CHECK_OK(round_statement_read(&s2, span_of(sta, sta_n)));
+    assert_memory_equal(&s.slice, &s2.slice, sizeof s.slice);
     assert_memory_equal(s.task, s2.task, 32);
     assert_memory_equal(s.set, s2.set, 32);
     assert_true(s2.round == 3 && s2.attempt == 2 && s2.clients == 31);
-    CHECK_STATUS(round_statement_read(&s2, span_of(sta, sizeof sta - 1)), SEFL_EPROTO);
+    CHECK_STATUS(round_statement_read(&s2, span_of(sta, sta_n + 1)), SEFL_EPROTO);
+    for (size_t n = 0; n < sta_n; n++)
+        CHECK_STATUS(round_statement_read(&s2, span_of(sta, n)), SEFL_EPROTO);
 }
 
 /* The hash by hand, whatever the order the members came in; a client twice is refused. */

@@ -571,57 +571,71 @@ static void csp_faults(void **state)
 
 /* ---- AS ------------------------------------------------------------------------------------ */
 
+static as_mask a_mask(uint64_t attempt, const uint8_t set[32], uint8_t seed)
+{
+    static uint8_t x[2000];
+    as_mask m = { .attempt = attempt, .seed = { seed }, .coins = { seed }, .slice = { seed } };
+    memcpy(m.set, set, 32);
+    memset(x, seed, sizeof x);
+    m.x = (sefl_buf){ .p = x, .n = sizeof x };
+    return m;
+}
+
 static void as_rounds(void **state)
 {
     (void)state;
     journal *j;
     journal_as *ja;
     sefl_coins coins = coins_system();
-    uint8_t seed[AHE_SEED_BYTES] = { 9 }, other[AHE_SEED_BYTES] = { 8 }, got[AHE_SEED_BYTES];
-    uint64_t attempt;
-    static uint32_t v[1000], w[1000];
-    sefl_buf b = { 0 };
-    for (size_t i = 0; i < 1000; i++)
-        v[i] = (uint32_t)(i * 2654435761u);
+    as_mask m, got = { 0 };
     CHECK_OK(journal_open(&j, folder_path("as"), "aggregator", set_a));
     CHECK_OK(journal_as_new(&ja, j, &coins));
     as_journal t = journal_as_table(ja);
-    CHECK_STATUS(t.masked(ja, 3, &attempt, got), SEFL_ENOTFOUND);
-    CHECK_STATUS(t.sealed(ja, 3, id_a, &b, w, 1000), SEFL_ENOTFOUND);
-    CHECK_STATUS(t.seal(ja, 3, id_a, span_of_str("bits"), v, 1000),
-                 SEFL_ENOTFOUND); /* no mask yet */
-    CHECK_OK(t.mask(ja, 3, 5, set_a, seed));
-    CHECK_STATUS(t.mask(ja, 3, 5, set_a, other), SEFL_ESTATE);
-    CHECK_STATUS(t.mask(ja, 3, 4, set_a, other), SEFL_ESTATE);
-    CHECK_STATUS(t.mask(ja, 3, 6, set_b, other), SEFL_ESTATE); /* never on another set */
-    CHECK_STATUS(t.mask(ja, 3, 6, set_a, seed), SEFL_ESTATE);  /* never twice */
-    CHECK_OK(t.seal(ja, 3, id_a, span_of_str("bits"), v, 1000));
-    CHECK_STATUS(t.seal(ja, 3, id_a, span_of_str("bits"), v, 1000), SEFL_ESTATE);
+    CHECK_STATUS(t.masked(ja, 3, &got), SEFL_ENOTFOUND);
+    m = a_mask(5, set_a, 9);
+    CHECK_OK(t.mask(ja, 3, &m));
+    m = a_mask(5, set_a, 8);
+    CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+    m.attempt = 4;
+    CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+    m = a_mask(6, set_b, 8); /* never on another set */
+    CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+    for (int i = 0; i < 3; i++) { /* no seed and no slice twice */
+        m = a_mask(6, set_a, 8);
+        (i == 0 ? m.seed : i == 1 ? m.coins : m.slice)[0] = 9;
+        CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+    }
+    CHECK_OK(t.replied(ja, 3, 5, id_a));
+    CHECK_OK(t.replied(ja, 3, 5, id_a));
+    CHECK_STATUS(t.replied(ja, 3, 5, id_b), SEFL_ESTATE); /* one reply to an attempt */
     journal_as_free(ja);
     journal_close(j);
 
     CHECK_OK(journal_open(&j, folder_path("as"), "aggregator", set_a));
     CHECK_OK(journal_as_new(&ja, j, &coins));
-    CHECK_OK(t.masked(ja, 3, &attempt, got));
-    assert_int_equal(attempt, 5);
-    assert_memory_equal(got, seed, sizeof got);
-    CHECK_STATUS(t.sealed(ja, 3, id_b, &b, w, 1000), SEFL_ENOTFOUND);
-    CHECK_STATUS(t.sealed(ja, 3, id_a, &b, w, 999), SEFL_EINVAL);
-    CHECK_OK(t.sealed(ja, 3, id_a, &b, w, 1000));
-    assert_int_equal(b.n, 4);
-    assert_memory_equal(b.p, "bits", 4);
-    assert_memory_equal(w, v, sizeof v);
-    CHECK_OK(t.mask(ja, 3, 6, set_a, other)); /* the next attempt */
-    CHECK_OK(t.seal(ja, 3, id_b, span_of_str("b"), v, 1000));
-    CHECK_STATUS(t.sealed(ja, 3, id_a, &b, w, 1000), SEFL_ENOTFOUND);
-    CHECK_OK(t.masked(ja, 3, &attempt, got));
-    assert_int_equal(attempt, 6);
+    CHECK_OK(t.masked(ja, 3, &got));
+    m = a_mask(5, set_a, 9);
+    assert_int_equal(got.attempt, 5);
+    assert_memory_equal(got.set, m.set, sizeof m.set);
+    assert_memory_equal(got.seed, m.seed, sizeof m.seed);
+    assert_memory_equal(got.coins, m.coins, sizeof m.coins);
+    assert_memory_equal(got.slice, m.slice, sizeof m.slice);
+    assert_int_equal(got.x.n, m.x.n);
+    assert_memory_equal(got.x.p, m.x.p, m.x.n);
+    as_mask_clear(&got);
+    CHECK_STATUS(t.replied(ja, 3, 5, id_b), SEFL_ESTATE);
+    CHECK_OK(t.replied(ja, 3, 5, id_a));
+    m = a_mask(6, set_a, 8); /* the next attempt */
+    CHECK_OK(t.mask(ja, 3, &m));
+    CHECK_OK(t.masked(ja, 3, &got));
+    assert_int_equal(got.attempt, 6);
+    as_mask_clear(&got);
+    CHECK_OK(t.replied(ja, 3, 6, id_b));
+    CHECK_STATUS(t.replied(ja, 3, 5, id_a), SEFL_ESTATE); /* of an older attempt */
     CHECK_OK(journal_round_wipe(j, 3));
-    CHECK_STATUS(t.masked(ja, 3, &attempt, got), SEFL_ENOTFOUND);
-    CHECK_STATUS(t.sealed(ja, 3, id_b, &b, w, 1000), SEFL_ENOTFOUND);
+    CHECK_STATUS(t.masked(ja, 3, &got), SEFL_ENOTFOUND);
     journal_as_free(ja);
     journal_close(j);
-    buf_clear(&b);
 }
 
 static void as_faults(void **state)
@@ -632,26 +646,21 @@ static void as_faults(void **state)
     journal *j;
     journal_as *ja;
     sefl_coins coins = coins_system();
-    static uint32_t v[1000], w[1000];
-    uint64_t round = 0, attempt;
-    sefl_buf b = { 0 };
+    uint64_t round = 0;
     CHECK_OK(journal_open(&j, folder_path("as-faults"), "aggregator", set_a));
     CHECK_OK(journal_as_new(&ja, j, &coins));
     as_journal t = journal_as_table(ja);
     for (size_t k = 0; k < 4; k++)
         for (uint64_t nth = 1, tries = 0;; nth++) {
-            uint8_t seed[AHE_SEED_BYTES], id[NOISE_ID] = { 0 }, got[AHE_SEED_BYTES];
-            memset(seed, (int)++tries, sizeof seed);
-            store_u64(id, tries);
+            tries++;
+            as_mask m = a_mask(tries, set_a, (uint8_t)tries), got = { 0 };
             fault_arm(kinds[k], nth);
-            sefl_status st = t.mask(ja, round, tries, set_a, seed);
+            sefl_status st = t.mask(ja, round, &m);
             if (st == SEFL_OK)
-                st = t.seal(ja, round, id, span_of_str("bits"), v, 1000);
+                st = t.masked(ja, round, &got);
+            as_mask_clear(&got);
             if (st == SEFL_OK)
-                st = t.masked(ja, round, &attempt, got);
-            buf_clear(&b);
-            if (st == SEFL_OK)
-                st = t.sealed(ja, round, id, &b, w, 1000);
+                st = t.replied(ja, round, tries, id_a);
             bool hit = fault_was_hit();
             fault_disarm();
             assert_int_equal(hit, st != SEFL_OK);
@@ -662,7 +671,6 @@ static void as_faults(void **state)
         }
     journal_as_free(ja);
     journal_close(j);
-    buf_clear(&b);
 #endif
 }
 
