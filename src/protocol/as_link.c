@@ -9,32 +9,19 @@
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "crypto/prg/prg.h"
+#include "protocol/as_internal.h"
 #include "protocol/own_noise.h"
 #include "protocol/unit_digits.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct as_link {
-    as_link_config c;
-    channel *ch;
-    bool dead, ended;
-    as_peer peer;
-    shares_pool *shares, *own_shares; /* the config's, or our own */
-    sefl_rng shares_rng;              /* of our own */
-    unsigned no;                      /* code of the latest NO */
-    link_msg m;
-    sefl_buf out;
-    as_times times;
-};
-
 static uint64_t now(const as_link *l)
 {
     return l->c.clock ? clock_ns(l->c.clock) : 0;
 }
 
-/* A failure that ends the stream. */
-static sefl_status die(as_link *l, sefl_status st)
+sefl_status as_die(as_link *l, sefl_status st)
 {
     l->dead = true;
     return st;
@@ -81,7 +68,7 @@ static sefl_status said_no(as_link *l, uint32_t question, rd *r)
     size_t n = 0;
     sefl_status st = rd_u16(r, &code);
     if (st != SEFL_OK)
-        return die(l, st);
+        return as_die(l, st);
     for (; n + 1 < sizeof words && n < r->left; n++)
         words[n] = r->p[n] >= 0x20 && r->p[n] < 0x7f ? (char)r->p[n] : '?';
     words[n] = '\0';
@@ -92,14 +79,20 @@ static sefl_status said_no(as_link *l, uint32_t question, rd *r)
                      link_no_text(code), more ? ": " : "", more ? words : "");
 }
 
-/* Asks; `r` is then over the body of an answer of the kind `want` or `or`. */
-static sefl_status ask(as_link *l, uint32_t question, sefl_span body, uint32_t want, uint32_t or,
-                       rd *r)
+sefl_status as_ask(as_link *l, uint32_t question, sefl_span body, uint32_t want, uint32_t or, rd *r)
 {
     sefl_status st = SEFL_OK;
     if (l->dead)
         return sefl_fail(SEFL_ECLOSED, "the link to CSP has failed before");
     SEFL_TRY(link_send(l->ch, question, body));
+    return as_answer(l, question, want, or, r);
+done:
+    return as_die(l, st);
+}
+
+sefl_status as_answer(as_link *l, uint32_t question, uint32_t want, uint32_t or, rd *r)
+{
+    sefl_status st = SEFL_OK;
     SEFL_TRY(link_recv(l->ch, &l->m));
     *r = rd_over(buf_span(&l->m.body));
     if (l->m.kind == LINK_NO)
@@ -107,16 +100,15 @@ static sefl_status ask(as_link *l, uint32_t question, sefl_span body, uint32_t w
     SEFL_CHECK(l->m.kind == want || l->m.kind == or, SEFL_EPROTO, "CSP answers %s with %s",
                link_kind_name(question), link_kind_name(l->m.kind));
 done:
-    return st == SEFL_OK ? st : die(l, st);
+    return st == SEFL_OK ? st : as_die(l, st);
 }
 
-/* A question that is answered with YES, PONG: nothing more to say. */
-static sefl_status ask_simple(as_link *l, uint32_t question, sefl_span body, uint32_t want)
+sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body, uint32_t want)
 {
     rd r;
-    sefl_status st = ask(l, question, body, want, want, &r);
+    sefl_status st = as_ask(l, question, body, want, want, &r);
     if (st == SEFL_OK && (st = rd_end(&r)) != SEFL_OK)
-        return die(l, st);
+        return as_die(l, st);
     return st;
 }
 
@@ -145,7 +137,7 @@ static sefl_status check_mark(as_link *l, rd *r, bool equal)
                v == LEDGERS_FORKED ? ", of another history" : "");
     l->peer.behind = v == LEDGERS_PEER_BEHIND;
 done:
-    return st == SEFL_OK ? st : die(l, st);
+    return st == SEFL_OK ? st : as_die(l, st);
 }
 
 sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
@@ -170,7 +162,7 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     SEFL_TRY(wr_u16(&l->out, LINK_VERSION));
     SEFL_TRY(link_mark_write(&l->out, &ours));
     SEFL_TRY(wr_raw(&l->out, cfg->task->id, TASK_ID));
-    SEFL_TRY(ask(l, LINK_HELLO, buf_span(&l->out), LINK_WELCOME, LINK_WELCOME, &r));
+    SEFL_TRY(as_ask(l, LINK_HELLO, buf_span(&l->out), LINK_WELCOME, LINK_WELCOME, &r));
     SEFL_TRY(rd_u16(&r, &version));
     SEFL_CHECK(version >= LINK_VERSION_LOWEST && version <= LINK_VERSION, SEFL_EUNSUPPORTED,
                "CSP chose version %u of the link", version);
@@ -180,7 +172,7 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     SEFL_TRY(rd_u64(&r, &l->peer.skipped));
     SEFL_TRY(rd_raw(&r, l->peer.pair, sizeof l->peer.pair));
     SEFL_TRY(rd_end(&r));
-    SEFL_TRY(ask_simple(l, LINK_TASK, cfg->envelope, LINK_YES));
+    SEFL_TRY(as_ask_simple(l, LINK_TASK, cfg->envelope, LINK_YES));
     *out = l, l = NULL;
 done:
     as_link_free(l);
@@ -192,6 +184,7 @@ void as_link_free(as_link *l)
     if (!l)
         return;
     shares_pool_free(l->own_shares);
+    client_table_clear(&l->early);
     buf_clear(&l->m.body);
     buf_clear(&l->out);
     sefl_free(l);
@@ -227,14 +220,15 @@ sefl_status as_link_header(as_link *l, sefl_buf *both, const round_header *h)
     SEFL_TRY(put_mark(l));
     SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
     SEFL_TRY(envelope_write(&l->out, &env));
-    SEFL_TRY(ask(l, LINK_HEADER, buf_span(&l->out), LINK_HEADER, LINK_HEADER, &r));
+    SEFL_TRY(as_ask(l, LINK_HEADER, buf_span(&l->out), LINK_HEADER, LINK_HEADER, &r));
     SEFL_TRY(check_mark(l, &r, false));
     sefl_span rest = span_of(r.p, r.left);
     if ((st = envelope_read(&got, rest)) != SEFL_OK ||
         (st = envelope_check(&got, SIGN_HEADER, &l->c.task->servers)) != SEFL_OK)
-        return die(l, st);
+        return as_die(l, st);
     if (got.content.n != n || memcmp(got.content.p, bytes, n) != 0)
-        return die(l, sefl_fail(SEFL_EPROTO, "CSP signed another header than the one asked for"));
+        return as_die(l,
+                      sefl_fail(SEFL_EPROTO, "CSP signed another header than the one asked for"));
     SEFL_TRY(wr_raw(both, rest.p, rest.n));
 done:
     return st;
@@ -254,53 +248,22 @@ sefl_status as_link_prepare(as_link *l, uint64_t round, uint64_t attempt)
     buf_reset(&l->out);
     SEFL_TRY(wr_u64(&l->out, round));
     SEFL_TRY(wr_u64(&l->out, attempt));
-    SEFL_TRY(ask_simple(l, LINK_PREPARE, buf_span(&l->out), LINK_YES));
+    SEFL_TRY(as_ask_simple(l, LINK_PREPARE, buf_span(&l->out), LINK_YES));
     uint64_t began = now(l), bytes = l->ch->sent + l->ch->received;
     st = shares_pool_fill(l->shares, false, l->ch, &(shares_params){ 0 }, t->values, &rng);
     if (st == SEFL_OK && (st = link_recv(l->ch, &l->m)) == SEFL_OK && l->m.kind != LINK_YES)
         st = sefl_fail(SEFL_EPROTO, "CSP ends PREPARE with %s", link_kind_name(l->m.kind));
     if (st != SEFL_OK)
-        return die(l, st == SEFL_ECRYPTO ? SEFL_EPROTO : st); /* nothing is open yet */
+        return as_die(l, st == SEFL_ECRYPTO ? SEFL_EPROTO : st); /* nothing is open yet */
     l->times.offline = now(l) - began;
     l->times.offline_bytes = l->ch->sent + l->ch->received - bytes;
 done:
     return st;
 }
 
-sefl_status as_link_key(as_link *l, round_header *h)
-{
-    (void)l, (void)h;
-    return sefl_fail(SEFL_EUNSUPPORTED, "not yet");
-}
-
-sefl_status as_link_vouch(as_link *l, sefl_span bytes)
-{
-    (void)l, (void)bytes;
-    return sefl_fail(SEFL_EUNSUPPORTED, "not yet");
-}
-
-sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refusal *refused,
-                          size_t *refused_n)
-{
-    (void)l, (void)round, (void)heads, (void)refused, (void)refused_n;
-    return sefl_fail(SEFL_EUNSUPPORTED, "not yet");
-}
-
-void as_verdict_clear(as_verdict *v)
-{
-    sefl_free(v->refused);
-    *v = (as_verdict){ 0 };
-}
-
-sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few)
-{
-    (void)l, (void)s, (void)out, (void)few;
-    return sefl_fail(SEFL_EUNSUPPORTED, "not yet");
-}
-
 sefl_status as_link_ping(as_link *l)
 {
-    return ask_simple(l, LINK_PING, span_of(NULL, 0), LINK_PONG);
+    return as_ask_simple(l, LINK_PING, span_of(NULL, 0), LINK_PONG);
 }
 
 sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim *c,
@@ -310,11 +273,26 @@ sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim
     rd r;
     buf_reset(&l->out);
     SEFL_TRY(enrol_question_write(&l->out, c, p));
-    SEFL_TRY(ask(l, LINK_ENROL, buf_span(&l->out), LINK_APPROVED, LINK_APPROVED, &r));
+    SEFL_TRY(as_ask(l, LINK_ENROL, buf_span(&l->out), LINK_APPROVED, LINK_APPROVED, &r));
     if ((st = rd_raw(&r, sig, SIGN_BYTES)) != SEFL_OK || (st = rd_end(&r)) != SEFL_OK)
-        return die(l, st);
+        return as_die(l, st);
     if (enrol_approved(sig, c, l->c.task->servers.csp) != SEFL_OK)
-        return die(l, sefl_fail(SEFL_EPROTO, "CSP's approval does not hold"));
+        return as_die(l, sefl_fail(SEFL_EPROTO, "CSP's approval does not hold"));
+done:
+    return st;
+}
+
+/* AS's signed order, behind what stands in l->out. */
+static sefl_status put_order(as_link *l, uint64_t round, uint8_t what, uint8_t reason)
+{
+    sefl_status st = SEFL_OK;
+    link_order o = { .round = round, .what = what, .reason = reason };
+    uint8_t bytes[LINK_ORDER_BYTES];
+    envelope env = { .kind = SIGN_ORDER, .content = span_of(bytes, sizeof bytes) };
+    memcpy(o.task, l->c.task->id, sizeof o.task);
+    link_order_write(bytes, &o);
+    SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
+    SEFL_TRY(envelope_write(&l->out, &env));
 done:
     return st;
 }
@@ -324,22 +302,27 @@ sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason)
     sefl_status st = SEFL_OK;
     SEFL_CHECK(reason <= UINT8_MAX, SEFL_EINVAL, "a reason of %u, at most 255", reason);
     SEFL_TRY(put_mark(l));
-    SEFL_TRY(wr_u64(&l->out, round));
-    SEFL_TRY(wr_u8(&l->out, (uint8_t)reason));
-    SEFL_TRY(ask_simple(l, LINK_SKIP, buf_span(&l->out), LINK_YES));
+    SEFL_TRY(put_order(l, round, LINK_ORDER_SKIP, (uint8_t)reason));
+    as_forget_early(l);
+    SEFL_TRY(as_ask_simple(l, LINK_SKIP, buf_span(&l->out), LINK_YES));
 done:
     return st;
 }
 
 sefl_status as_link_bye(as_link *l, bool over)
 {
-    uint8_t body = over;
+    sefl_status st = SEFL_OK;
     if (l->dead)
         return sefl_fail(SEFL_ECLOSED, "the link to CSP has failed before");
+    buf_reset(&l->out);
+    SEFL_TRY(wr_u8(&l->out, over));
+    if (over)
+        SEFL_TRY(put_order(l, 0, LINK_ORDER_OVER, 0));
     /* the end of a task is something that CSP must know: without its YES it was not said */
-    sefl_status st = over ? ask_simple(l, LINK_BYE, span_of(&body, 1), LINK_YES)
-                          : link_send(l->ch, LINK_BYE, span_of(&body, 1));
-    return die(l, st);
+    st = over ? as_ask_simple(l, LINK_BYE, buf_span(&l->out), LINK_YES)
+              : link_send(l->ch, LINK_BYE, buf_span(&l->out));
+done:
+    return as_die(l, st);
 }
 
 /* ---- the opening ------------------------------------------------------------------------------ */
@@ -512,7 +495,7 @@ static sefl_status fetch(opening *op, const uint8_t id[NOISE_ID])
     uint8_t want[NOISE_ID], digest[SHA256_BYTES];
     sefl_buf output = { 0 };
     if ((st = receive_output(op, &output, digest)) != SEFL_OK) {
-        die(op->l, st);
+        as_die(op->l, st);
         goto done;
     }
     as_mask_clear(&op->m);
@@ -596,7 +579,7 @@ static sefl_status ask_open(opening *op, bool shares, rd *r)
             SEFL_TRY(take_shares(op));
         l->no = 0;
         SEFL_TRY(put_statement(l, op));
-        st = ask(l, LINK_OPEN, buf_span(&l->out), LINK_GO, LINK_KEPT, r);
+        st = as_ask(l, LINK_OPEN, buf_span(&l->out), LINK_GO, LINK_KEPT, r);
         if (!shares || l->no != LINK_NO_SLICE)
             break;
         log_warn(l->c.log, "CSP does not have our noise shares", lf_u64("round", op->o->round));
@@ -604,6 +587,24 @@ static sefl_status ask_open(opening *op, bool shares, rd *r)
     }
 done:
     return st;
+}
+
+/* Sealed tasks: what follows the output, also one that is of no use (`st`), if the stream is in step. */
+static sefl_status read_counted(opening *op, sefl_status st, const uint8_t *id)
+{
+    as_link *l = op->l;
+    const as_open *o = op->o;
+    char why[200] = "";
+    if (!task_is_sealed(op->t) || l->dead)
+        return st;
+    if (st != SEFL_OK)
+        snprintf(why, sizeof why, "%s", sefl_last_error());
+    as_forget_early(l);
+    sefl_status second = st == SEFL_OK ? as_receive_counted(l, o->round, o->set, id, o->counted)
+                                       : as_receive_counted(l, o->round, NULL, NULL, NULL);
+    if (st == SEFL_OK || second != SEFL_OK)
+        return second == SEFL_OK ? SEFL_OK : as_die(l, second);
+    return sefl_fail(st, "%s", why);
 }
 
 sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w)
@@ -628,10 +629,11 @@ sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w)
     if (l->m.kind == LINK_KEPT) {
         *kept = true;
         if ((st = rd_raw(&r, id, sizeof id)) != SEFL_OK || (st = rd_end(&r)) != SEFL_OK) {
-            die(l, st);
+            as_die(l, st);
             goto done;
         }
-        SEFL_TRY(fetch(&op, id));
+        st = fetch(&op, id);
+        SEFL_TRY(read_counted(&op, st, id));
     } else {
         st = rd_end(&r);
         if (st == SEFL_OK && open_there)
@@ -639,8 +641,11 @@ sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w)
                            (unsigned long long)o->round);
         if (st == SEFL_OK)
             st = run(&op);
+        link_plain_id(id, o->attempt, o->set);
+        if (st == SEFL_OK || st == SEFL_ECRYPTO)
+            st = read_counted(&op, st, id);
         if (st != SEFL_OK && st != SEFL_ECRYPTO) /* the output is read: the stream is in step */
-            die(l, st);
+            as_die(l, st);
         SEFL_TRY(st);
     }
     l->peer.opened = l->peer.opened > o->round ? l->peer.opened : o->round;

@@ -1,12 +1,13 @@
 /* Design:
  *  1. A handler answers its question, with NO at worst, and returns SEFL_OK: the stream goes on. What
  *     it returns otherwise ends the stream.
- *  2. Nothing is answered before the journal says that it is durable.
+ *  2. Nothing is answered before the journal says that it is durable, and nothing is written before
+ *     signature and ledgers are checked.
  *  3. When csp_serve returns, nothing of an attempt is left. */
 #include "protocol/csp.h"
 
 #include "base/alloc.h"
-#include "protocol/csp_internal.h"
+#include "protocol/csp_set.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,21 +64,30 @@ sefl_status csp_ledgers_fit(csp *c, const ledger_mark *peer, bool *fit)
 {
     sefl_status st = SEFL_OK;
     const csp_journal *j = c->c.journal;
-    ledger_mark ours;
     csp_round last;
     uint64_t highest, opened, skipped;
     ledger_verdict v = j->compare(j->ctx, peer);
     *fit = v == LEDGERS_AGREE;
     if (v != LEDGERS_PEER_AHEAD)
         goto done;
-    SEFL_TRY(j->ledger(j->ctx, &ours));
     SEFL_TRY(j->highest(j->ctx, &highest, &opened, &skipped));
-    if (highest == 0 || !link_one_charge(&ours, peer, v))
+    if (highest == 0)
         goto done;
     SEFL_TRY(j->get(j->ctx, highest, &last));
-    *fit = last.state == CSP_SIGNED;
+    if (last.state == CSP_SIGNED || last.state == CSP_SKIPPED)
+        SEFL_TRY(csp_ledgers_after(c, peer, highest, fit));
 done:
     return st;
+}
+
+sefl_status csp_ledgers_after(csp *c, const ledger_mark *peer, uint64_t round, bool *equal)
+{
+    const csp_journal *j = c->c.journal;
+    ledger_mark after;
+    sefl_status st = j->charge_head(j->ctx, round, &after);
+    *equal = st == SEFL_OK && after.records == peer->records &&
+             memcmp(after.hash, peer->hash, sizeof after.hash) == 0;
+    return st == SEFL_EBUDGET ? SEFL_OK : st; /* what we would not charge is no legal difference */
 }
 
 sefl_status csp_answer_mark(csp *c, channel *ch, uint32_t kind, sefl_span more)
@@ -176,8 +186,7 @@ done:
     return st;
 }
 
-/* May this header be signed for the first time? NO is answered if not. */
-static sefl_status header_in_turn(csp *c, channel *ch, const round_header *h, bool *ok)
+sefl_status csp_in_turn(csp *c, channel *ch, uint64_t round, bool *ok)
 {
     sefl_status st = SEFL_OK;
     const csp_journal *j = c->c.journal;
@@ -187,10 +196,10 @@ static sefl_status header_in_turn(csp *c, channel *ch, const round_header *h, bo
     *ok = false;
     if ((st = j->highest(j->ctx, &highest, &opened, &skipped)) != SEFL_OK)
         return csp_fault(c, ch, st, "header");
-    if (h->round != highest + 1 || h->round > c->c.task->rounds) {
+    if (round != highest + 1 || round > c->c.task->rounds) {
         snprintf(why, sizeof why,
                  "round %" PRIu64 " of %" PRIu64 ", but the last one signed here is %" PRIu64,
-                 h->round, c->c.task->rounds, highest);
+                 round, c->c.task->rounds, highest);
         return csp_no(c, ch, LINK_NO_HEADER, why);
     }
     if (highest > 0) {
@@ -200,7 +209,7 @@ static sefl_status header_in_turn(csp *c, channel *ch, const round_header *h, bo
             return csp_no(c, ch, LINK_NO_HEADER,
                           "the round before is neither opened nor skipped here");
     }
-    st = j->may_charge(j->ctx, h->round);
+    st = j->may_charge(j->ctx, round);
     if (st == SEFL_EBUDGET)
         return csp_no(c, ch, LINK_NO_BUDGET, sefl_last_error());
     if (st != SEFL_OK)
@@ -208,6 +217,49 @@ static sefl_status header_in_turn(csp *c, channel *ch, const round_header *h, bo
     *ok = true;
     return st;
 }
+
+/* ---- expiry ------------------------------------------------------------------------------------ */
+
+/* How long after its header a round's key lives: the longest that the round may take, and a day. */
+static uint64_t life_ms(const task *t)
+{
+    return t->deadline_ms + t->extensions * t->extend_ms + UINT64_C(24) * 3600 * 1000;
+}
+
+/* From here on csp_expire looks at this round. */
+static void watch(csp *c, const csp_round *r)
+{
+    if (!task_is_sealed(c->c.task) || r->state != CSP_SIGNED)
+        return;
+    c->live = r->round;
+    c->live_ms = r->signed_ms + life_ms(c->c.task);
+}
+
+/* The round is over, here at least: nothing of its heads and its key stays. */
+static sefl_status round_over(csp *c, uint64_t round)
+{
+    if (c->live == round)
+        c->live = 0;
+    gather_drop(c);
+    return csp_key_done(c, round);
+}
+
+sefl_status csp_expire(csp *c)
+{
+    sefl_status st = SEFL_OK;
+    const csp_journal *j = c->c.journal;
+    const uint64_t round = c->live;
+    if (round == 0 || !c->c.wall || clock_ms(c->c.wall) <= c->live_ms)
+        return SEFL_OK;
+    SEFL_TRY(j->skip(j->ctx, round, CSP_SKIP_EXPIRED));
+    SEFL_TRY(round_over(c, round));
+    log_error(c->c.log, "round key expired: round skipped", lf_u64("round", round),
+              lf_str("why", CSP_EXPIRED_TEXT));
+done:
+    return st;
+}
+
+/* ---- headers and orders ------------------------------------------------------------------------ */
 
 /* The release of the round before is out: what was kept of it can go. Not going is no reason to
  * stop: the next header tries again. */
@@ -250,14 +302,20 @@ static sefl_status on_header(csp *c, channel *ch, rd *r)
         goto done;
     }
     if (now.state == CSP_NEW) {
-        SEFL_TRY(header_in_turn(c, ch, &h, &ok));
+        SEFL_TRY(csp_in_turn(c, ch, h.round, &ok));
+        if (ok)
+            SEFL_TRY(csp_header_key(c, ch, &h, &ok));
         if (!ok)
             goto done;
-        now = (csp_round){ .round = h.round, .state = CSP_SIGNED, .header = h };
+        now = (csp_round){ .round = h.round,
+                           .state = CSP_SIGNED,
+                           .signed_ms = c->c.wall ? clock_ms(c->c.wall) : 0,
+                           .header = h };
         if ((st = j->sign(j->ctx, &now)) != SEFL_OK) {
             st = csp_fault(c, ch, st, "header");
             goto done;
         }
+        watch(c, &now);
         uint64_t most; /* its time is what counts here */
         if (c->c.members && c->c.members(c->c.enrol_ctx, h.round, true, &most) != SEFL_OK)
             log_warn(c->c.log, "members not counted", lf_str("why", sefl_last_error()));
@@ -281,35 +339,53 @@ done:
     return st;
 }
 
+/* The rest of the question is AS's signed order; answers NO unless it is (*ok false). */
+static sefl_status read_order(csp *c, channel *ch, rd *r, uint8_t what, link_order *out, bool *ok)
+{
+    sefl_status st = SEFL_OK;
+    envelope env;
+    SEFL_TRY(envelope_read(&env, span_of(r->p, r->left)));
+    SEFL_TRY(csp_from_as(c, ch, &env, SIGN_ORDER, ok));
+    if (!*ok)
+        goto done;
+    SEFL_TRY(link_order_read(out, env.content));
+    SEFL_CHECK(out->what == what, SEFL_EPROTO, "link: %s with order %u", link_kind_name(c->m.kind),
+               out->what);
+done:
+    return st;
+}
+
 static sefl_status on_skip(csp *c, channel *ch, rd *r)
 {
     sefl_status st = SEFL_OK;
     const csp_journal *j = c->c.journal;
-    ledger_mark theirs, ours;
+    ledger_mark theirs;
+    link_order order;
     csp_round now;
-    uint64_t round;
-    uint8_t reason;
+    bool ok, ahead = false;
     SEFL_TRY(link_mark_read(r, &theirs));
-    SEFL_TRY(rd_u64(r, &round));
-    SEFL_TRY(rd_u8(r, &reason));
-    SEFL_TRY(rd_end(r));
-    if ((st = j->get(j->ctx, round, &now)) != SEFL_OK || (st = j->ledger(j->ctx, &ours)) != SEFL_OK)
+    SEFL_TRY(read_order(c, ch, r, LINK_ORDER_SKIP, &order, &ok));
+    if (!ok)
+        goto done;
+    const uint64_t round = order.round;
+    if ((st = j->get(j->ctx, round, &now)) != SEFL_OK)
         return csp_fault(c, ch, st, "skip");
     if (now.state == CSP_NEW)
         return csp_no(c, ch, LINK_NO_HEADER, "a round whose header was never signed");
-    if (now.state == CSP_SIGNED && link_one_charge(&ours, &theirs, j->compare(j->ctx, &theirs)) &&
-        theirs.records > ours.records) {
-        /* AS charged it and the opening never came to us: the charge stands on both sides */
-        st = j->charge(j->ctx, round);
-        if (st != SEFL_OK && st != SEFL_EBUDGET)
-            return csp_fault(c, ch, st, "skip");
-    }
-    if (!csp_ledgers_equal(c, &theirs))
+    /* AS charged it and the opening never came to us: the charge stands on both sides */
+    if (!csp_ledgers_equal(c, &theirs) && now.state != CSP_OPENED &&
+        (st = csp_ledgers_after(c, &theirs, round, &ahead)) != SEFL_OK)
+        return csp_fault(c, ch, st, "skip");
+    if (!ahead && !csp_ledgers_equal(c, &theirs))
         return csp_no_ledger(c, ch, &theirs);
-    if (now.state == CSP_SIGNED && (st = j->skip(j->ctx, round, reason)) != SEFL_OK)
+    if (ahead && (st = j->charge(j->ctx, round)) != SEFL_OK)
+        return csp_fault(c, ch, st, "skip");
+    if (now.state == CSP_SIGNED && (st = j->skip(j->ctx, round, order.reason)) != SEFL_OK)
+        return csp_fault(c, ch, st, "skip");
+    if ((st = round_over(c, round)) != SEFL_OK)
         return csp_fault(c, ch, st, "skip");
     log_info(c->c.log, now.state == CSP_OPENED ? "open round given up" : "round skipped",
-             lf_u64("round", round), lf_u64("reason", reason));
+             lf_u64("round", round), lf_u64("reason", order.reason));
     SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
 done:
     return st;
@@ -359,13 +435,20 @@ static sefl_status on_bye(csp *c, channel *ch, rd *r)
     sefl_status st = SEFL_OK;
     const csp_journal *j = c->c.journal;
     uint64_t highest, opened, skipped;
+    link_order order;
     uint8_t over;
+    bool ok;
     SEFL_TRY(rd_u8(r, &over));
-    SEFL_TRY(rd_end(r));
     SEFL_CHECK(over <= 1, SEFL_EPROTO, "link: BYE %u, wanted 0 or 1", over);
-    c->phase = CSP_BYE;
-    if (!over)
+    if (!over) {
+        SEFL_TRY(rd_end(r));
+        c->phase = CSP_BYE;
         goto done;
+    }
+    SEFL_TRY(read_order(c, ch, r, LINK_ORDER_OVER, &order, &ok));
+    if (!ok)
+        goto done;
+    c->phase = CSP_BYE;
     if (j->end && (st = j->end(j->ctx)) != SEFL_OK)
         return csp_fault(c, ch, st, "end");
     if (j->highest(j->ctx, &highest, &opened, &skipped) == SEFL_OK)
@@ -376,7 +459,7 @@ done:
     return st;
 }
 
-static sefl_status on_early(csp *c, channel *ch, rd *r)
+static sefl_status too_soon(csp *c, channel *ch, rd *r)
 {
     (void)r;
     return csp_no(c, ch, LINK_NO_ORDER, NULL);
@@ -389,15 +472,19 @@ typedef sefl_status handler(csp *c, channel *ch, rd *body);
 #define AT(kind) [LINK_##kind - LINK_HELLO]
 /* Nothing: CSP's own words, or pieces of a long part: the stream ends. */
 static handler *const table[CSP_BYE][LINK_KINDS] = {
-    [CSP_START] = { AT(HELLO) = on_hello, AT(TASK) = on_early, AT(HEADER) = on_early,
-                    AT(PREPARE) = on_early, AT(OPEN) = on_early, AT(SKIP) = on_early,
-                    AT(PING) = on_early, AT(BYE) = on_early, AT(ENROL) = on_early },
-    [CSP_GREETED] = { AT(HELLO) = on_early, AT(TASK) = on_task, AT(HEADER) = on_early,
-                      AT(PREPARE) = on_early, AT(OPEN) = on_early, AT(SKIP) = on_early,
-                      AT(PING) = on_ping, AT(BYE) = on_bye, AT(ENROL) = on_early },
-    [CSP_READY] = { AT(HELLO) = on_early, AT(TASK) = on_early, AT(HEADER) = on_header,
-                    AT(PREPARE) = csp_on_prepare, AT(OPEN) = csp_on_open, AT(SKIP) = on_skip,
-                    AT(PING) = on_ping, AT(BYE) = on_bye, AT(ENROL) = on_enrol },
+    [CSP_START] = { AT(HELLO) = on_hello, AT(TASK) = too_soon, AT(KEY) = too_soon,
+                    AT(HEADER) = too_soon, AT(VOUCH) = too_soon, AT(EARLY) = too_soon,
+                    AT(PREPARE) = too_soon, AT(OPEN) = too_soon, AT(SKIP) = too_soon,
+                    AT(PING) = too_soon, AT(BYE) = too_soon, AT(ENROL) = too_soon },
+    [CSP_GREETED] = { AT(HELLO) = too_soon, AT(TASK) = on_task, AT(KEY) = too_soon,
+                      AT(HEADER) = too_soon, AT(VOUCH) = too_soon, AT(EARLY) = too_soon,
+                      AT(PREPARE) = too_soon, AT(OPEN) = too_soon, AT(SKIP) = too_soon,
+                      AT(PING) = on_ping, AT(BYE) = on_bye, AT(ENROL) = too_soon },
+    [CSP_READY] = { AT(HELLO) = too_soon, AT(TASK) = too_soon, AT(KEY) = csp_on_key,
+                    AT(HEADER) = on_header, AT(VOUCH) = csp_on_vouch, AT(EARLY) = csp_on_early,
+                    AT(SET) = csp_on_set, AT(PREPARE) = csp_on_prepare, AT(OPEN) = csp_on_open,
+                    AT(SKIP) = on_skip, AT(PING) = on_ping, AT(BYE) = on_bye,
+                    AT(ENROL) = on_enrol },
 };
 #undef AT
 
@@ -426,6 +513,7 @@ sefl_status csp_serve(csp *c, channel *ch)
 done:
     if (c->own_shares)
         shares_pool_clear(c->own_shares); /* the peer's go with its stream too */
+    gather_drop(c);
     buf_clear(&c->m.body);
     buf_clear(&c->out);
     return st;
@@ -436,12 +524,6 @@ void csp_set_clear(csp_set *s)
     sefl_free(s->kept);
     sefl_free(s->refused);
     *s = (csp_set){ 0 };
-}
-
-sefl_status csp_expire(csp *c)
-{
-    (void)c;
-    return sefl_fail(SEFL_EUNSUPPORTED, "not yet");
 }
 
 bool csp_is_over(const csp *c)
@@ -472,6 +554,44 @@ done:
     return st;
 }
 
+/* Keys of rounds that are over, which a crash may have left behind; and the round that is not over. */
+static sefl_status sweep_keys(csp *c)
+{
+    sefl_status st = SEFL_OK;
+    const csp_journal *j = c->c.journal;
+    uint64_t highest, opened, skipped;
+    csp_round r;
+    if (!task_is_sealed(c->c.task))
+        return SEFL_OK;
+    SEFL_TRY(j->highest(j->ctx, &highest, &opened, &skipped));
+    for (uint64_t i = 1; i <= highest; i++) {
+        SEFL_TRY(j->get(j->ctx, i, &r));
+        if (r.state == CSP_OPENED || r.state == CSP_SKIPPED)
+            SEFL_TRY(j->key_wipe(j->ctx, i));
+        else
+            watch(c, &r);
+    }
+    SEFL_TRY(csp_expire(c));
+done:
+    return st;
+}
+
+static sefl_status check_keys(const csp_config *cfg)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = cfg->task;
+    if (task_is_sealed(t)) {
+        SEFL_CHECK(cfg->root, SEFL_EINVAL, "csp: a sealed task needs a key file with a root");
+        SEFL_CHECK(cfg->vouch && cfg->member, SEFL_EINVAL,
+                   "csp: a sealed task needs a list of clients, and this server has none");
+    } else {
+        SEFL_CHECK(cfg->sec && paillier_pub_equal(paillier_sec_pub(cfg->sec), t->pub), SEFL_EINVAL,
+                   "csp: the task's public key is not the one of our secret key");
+    }
+done:
+    return st;
+}
+
 sefl_status csp_new(csp **out, const csp_config *cfg)
 {
     sefl_status st = SEFL_OK;
@@ -483,8 +603,7 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
     SEFL_TRY(envelope_check(&c->own, SIGN_TASK, &cfg->task->servers));
     SEFL_CHECK(memcmp(sign_key_pub(cfg->key), cfg->task->servers.csp, SIGN_PUB_BYTES) == 0,
                SEFL_EINVAL, "csp: the task names another signing key of CSP than ours");
-    SEFL_CHECK(!cfg->task->pub || paillier_pub_equal(paillier_sec_pub(cfg->sec), cfg->task->pub),
-               SEFL_EINVAL, "csp: the task's public key is not the one of our secret key");
+    SEFL_TRY(check_keys(cfg));
     if (cfg->journal->ended)
         SEFL_TRY(cfg->journal->ended(cfg->journal->ctx, &c->over));
     SEFL_TRY(say_old_state(c));
@@ -493,6 +612,7 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
         SEFL_TRY(shares_pool_new(&c->own_shares, 0, &c->shares_rng));
     }
     c->shares = cfg->shares ? cfg->shares : c->own_shares;
+    SEFL_TRY(sweep_keys(c));
     *out = c, c = NULL;
 done:
     csp_free(c);
@@ -504,6 +624,7 @@ void csp_free(csp *c)
     if (!c)
         return;
     shares_pool_free(c->own_shares);
+    gather_drop(c);
     buf_clear(&c->m.body);
     buf_clear(&c->out);
     sefl_free(c);

@@ -1,4 +1,5 @@
-/* csp_internal: what csp.c (questions) and csp_open.c (the opening) share; nobody else includes it. */
+/* csp_internal: what csp.c (questions), csp_set.c (heads) and csp_open.c (the opening) share; nobody else
+ * includes it. */
 #ifndef PROTOCOL_CSP_INTERNAL_H
 #define PROTOCOL_CSP_INTERNAL_H
 
@@ -12,12 +13,19 @@ typedef enum csp_phase {
     CSP_BYE,     /* AS is done */
 } csp_phase;
 
+typedef struct csp_gather csp_gather;
+
 struct csp {
     csp_config c;
     envelope own; /* looks into c.envelope */
     csp_phase phase;
     shares_pool *shares, *own_shares; /* the config's, or our own */
     sefl_rng shares_rng;              /* of our own */
+    csp_gather
+        *gather; /* sealed tasks: the heads of a round on this stream (csp_set.h); NULL: none */
+    uint64_t
+        live; /* sealed tasks: the round that is signed and neither opened nor skipped; 0: none */
+    uint64_t live_ms; /* when its key expires */
     link_msg m;
     sefl_buf out;
     bool over;
@@ -40,11 +48,26 @@ sefl_status csp_no_ledger(csp *c, channel *ch, const ledger_mark *theirs) SEFL_M
     "CSP's ledger has charged it, and CSP's journal, an old copy, does not know whether it " \
     "was opened"
 
+/* Why a round was skipped for CSP_SKIP_EXPIRED. */
+#define CSP_EXPIRED_TEXT                                                                          \
+    "AS neither opened nor skipped it within a day of its last possible deadline, so its key is " \
+    "wiped"
+
+/* NO SKIPPED, with the reason if it was ours. */
+sefl_status csp_no_skipped(csp *c, channel *ch, const csp_round *r) SEFL_MUST_CHECK;
+
 /* Both ledgers' heads are equal. */
 bool csp_ledgers_equal(csp *c, const ledger_mark *peer);
 
-/* Equal, or AS has charged the round that is still to open. */
+/* Equal, or AS has charged the round that is still to open (or that we skipped by ourselves). */
 sefl_status csp_ledgers_fit(csp *c, const ledger_mark *peer, bool *fit) SEFL_MUST_CHECK;
+
+/* Would they be equal once we have charged this round? Writes nothing. */
+sefl_status csp_ledgers_after(csp *c, const ledger_mark *peer, uint64_t round,
+                              bool *equal) SEFL_MUST_CHECK;
+
+/* Is it this round's turn to be signed? NO is answered if not (*ok false). */
+sefl_status csp_in_turn(csp *c, channel *ch, uint64_t round, bool *ok) SEFL_MUST_CHECK;
 
 /* Sends our ledger's head and `more`. */
 sefl_status csp_answer_mark(csp *c, channel *ch, uint32_t kind, sefl_span more) SEFL_MUST_CHECK;

@@ -1,12 +1,13 @@
 /* The opening at CSP. The order of things is the rule of one opening (noise/online.h):
- *     shares taken, erased from the pool -> charge durable -> sum decrypted -> reply computed
- *     -> journal->open: output and mark durable -> the first byte of the output leaves
+ *     ledgers compared -> shares taken, erased from the pool -> charge durable -> sum decrypted -> reply
+ *     computed -> journal->open: output and mark durable -> the round's key wiped -> the first byte of the
+ *     output leaves
  * Shares that were taken are gone, whatever fails after that.
  * After the mark this file reads the output from the journal and repeats it, and nothing else. */
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "base/sha256.h"
-#include "protocol/csp_internal.h"
+#include "protocol/csp_set.h"
 #include "protocol/own_noise.h"
 #include "protocol/unit_digits.h"
 
@@ -25,10 +26,12 @@ typedef struct opening {
     size_t x_bytes;
 } opening;
 
-static sefl_status no_skipped(csp *c, channel *ch, const csp_round *r)
+sefl_status csp_no_skipped(csp *c, channel *ch, const csp_round *r)
 {
     return csp_no(c, ch, LINK_NO_SKIPPED,
-                  r->skip == CSP_SKIP_OLD_STATE ? CSP_OLD_STATE_TEXT : NULL);
+                  r->skip == CSP_SKIP_OLD_STATE ? CSP_OLD_STATE_TEXT
+                  : r->skip == CSP_SKIP_EXPIRED ? CSP_EXPIRED_TEXT
+                                                : NULL);
 }
 
 /* Without lanes the shares of a round are made on this stream. */
@@ -49,7 +52,7 @@ sefl_status csp_on_prepare(csp *c, channel *ch, rd *r)
     if ((st = j->get(j->ctx, round, &now)) != SEFL_OK)
         return csp_fault(c, ch, st, "prepare");
     if (now.state == CSP_SKIPPED)
-        return no_skipped(c, ch, &now);
+        return csp_no_skipped(c, ch, &now);
     if (now.state != CSP_SIGNED)
         return csp_no(c, ch, LINK_NO_ORDER, "only a round that is signed and not open is prepared");
     SEFL_TRY(coins_for(c->c.coins, &rng, "noise", round, attempt));
@@ -78,11 +81,32 @@ done:
     return st;
 }
 
+/* Sealed tasks: CSP's signature on who is in the release; the same bytes every time. */
+static sefl_status send_counted(csp *c, channel *ch, uint64_t round,
+                                const uint8_t root[SHA256_BYTES], const uint8_t id[NOISE_ID])
+{
+    sefl_status st = SEFL_OK;
+    counted_statement s = { .round = round };
+    uint8_t bytes[COUNTED_STATEMENT_BYTES];
+    envelope env = { .kind = SIGN_COUNTED, .content = span_of(bytes, sizeof bytes) };
+    memcpy(s.task, c->c.task->id, sizeof s.task);
+    memcpy(s.root, root, sizeof s.root);
+    memcpy(s.id, id, sizeof s.id);
+    counted_statement_write(bytes, &s);
+    SEFL_TRY(envelope_sign(&env, SIGNER_CSP, c->c.key));
+    buf_reset(&c->out);
+    SEFL_TRY(envelope_write(&c->out, &env));
+    SEFL_TRY(link_send(ch, LINK_COUNTED, buf_span(&c->out)));
+done:
+    return st;
+}
+
 static sefl_status send_kept(csp *c, channel *ch, uint64_t round, const ledger_mark *theirs)
 {
     sefl_status st = SEFL_OK;
     const csp_journal *j = c->c.journal;
     sefl_buf output = { 0 };
+    csp_set set = { 0 };
     uint8_t id[NOISE_ID], digest[SHA256_BYTES], is[SHA256_BYTES];
     size_t bytes;
     if (!csp_ledgers_equal(c, theirs))
@@ -101,6 +125,10 @@ static sefl_status send_kept(csp *c, channel *ch, uint64_t round, const ledger_m
         if (memcmp(is, digest, sizeof is) != 0)
             st = sefl_fail(SEFL_EIO, "the stored output has changed");
     }
+    if (st == SEFL_OK && task_is_sealed(c->c.task))
+        st = j->set_get(j->ctx, round, &set);
+    if (st == SEFL_OK)
+        st = csp_key_done(c, round); /* a crash may have come between the mark and this */
     if (st != SEFL_OK) {
         st = csp_fault(c, ch, st, "kept output");
         goto done;
@@ -108,7 +136,10 @@ static sefl_status send_kept(csp *c, channel *ch, uint64_t round, const ledger_m
     log_info(c->c.log, "output sent again", lf_u64("round", round));
     SEFL_TRY(csp_answer_mark(c, ch, LINK_KEPT, span_of(id, sizeof id)));
     SEFL_TRY(send_output(c, ch, buf_span(&output), digest));
+    if (task_is_sealed(c->c.task))
+        SEFL_TRY(send_counted(c, ch, round, set.root, id));
 done:
+    csp_set_clear(&set);
     buf_clear(&output);
     return st;
 }
@@ -122,7 +153,7 @@ static sefl_status receive_sum(opening *o)
     csp *c = o->c;
     const ahe_params *p = &c->c.task->ahe;
     const size_t per = link_sum_units(p);
-    ahe_dec *dec = NULL;
+    ahe_dec *dec = NULL, *own = NULL;
     uint8_t *bytes = NULL, context[AHE_CONTEXT_BYTES];
     uint32_t index = 0;
     uint64_t t0 = csp_now(c), t1;
@@ -130,7 +161,12 @@ static sefl_status receive_sum(opening *o)
     SEFL_TRY(sefl_new(&bytes, most > p->sum_head_bytes ? most : p->sum_head_bytes, 1));
     SEFL_TRY(sefl_new(&o->plain, o->plain_bytes, 1));
     task_context(context, c->c.task, o->s.round);
-    SEFL_TRY(ahe_dec_new(&dec, p, c->c.sec, context));
+    if (task_is_sealed(c->c.task)) {
+        dec = gather_dec(c); /* the kept clients' pads, and nothing else */
+    } else {
+        SEFL_TRY(ahe_dec_new(&own, p, c->c.sec, context));
+        dec = own;
+    }
     if (p->sum_head_bytes > 0)
         SEFL_TRY(msg_recv(o->ch, LINK_SUM, 0, bytes, p->sum_head_bytes, "head of the masked sum"));
     SEFL_TRY(ahe_dec_head(p, dec, bytes, c->c.pool));
@@ -143,7 +179,7 @@ static sefl_status receive_sum(opening *o)
         c->times.decrypt += (t0 = csp_now(c)) - t1;
     }
 done:
-    ahe_dec_free(p, dec);
+    ahe_dec_free(p, own);
     sefl_free(bytes);
     return st;
 }
@@ -159,6 +195,10 @@ static sefl_status keep_and_send(opening *o, sefl_span output)
     link_plain_id(id, o->s.attempt, o->s.set);
     sha256_of(digest, output);
     st = j->open(j->ctx, o->s.round, o->envelope, id, output, digest);
+    if (st == SEFL_OK) {
+        c->live = 0;
+        st = csp_key_done(c, o->s.round);
+    }
     c->times.store = csp_now(c) - began;
     if (st != SEFL_OK) {
         log_error(c->c.log, "opening not stored", lf_u64("round", o->s.round),
@@ -167,6 +207,8 @@ static sefl_status keep_and_send(opening *o, sefl_span output)
     }
     began = csp_now(c);
     SEFL_TRY(send_output(c, o->ch, output, digest));
+    if (task_is_sealed(c->c.task))
+        SEFL_TRY(send_counted(c, o->ch, o->s.round, o->s.set, id));
     c->times.output = csp_now(c) - began;
 done:
     return st;
@@ -291,7 +333,7 @@ sefl_status csp_on_open(csp *c, channel *ch, rd *r)
     case CSP_NEW:
         return csp_no(c, ch, LINK_NO_HEADER, "a round whose header was never signed");
     case CSP_SKIPPED:
-        return no_skipped(c, ch, &now);
+        return csp_no_skipped(c, ch, &now);
     case CSP_OPENED:
         return send_kept(c, ch, o.s.round, &theirs);
     case CSP_SIGNED:
@@ -299,12 +341,23 @@ sefl_status csp_on_open(csp *c, channel *ch, rd *r)
     }
     if (o.s.clients < t->threshold || o.s.clients > t->clients_max)
         return csp_no(c, ch, LINK_NO_FEW, NULL);
-    SEFL_TRY(members_fit(c, ch, &o.s, &ok));
-    if (!ok)
-        goto done;
-    if ((st = csp_ledgers_fit(c, &theirs, &ok)) != SEFL_OK)
+    if (task_is_sealed(t)) {
+        const csp_set *set = gather_verdict(c, o.s.round);
+        if (!set)
+            return csp_no(c, ch, LINK_NO_ORDER, "SET comes first, on each stream");
+        if (o.s.clients != set->kept_n || memcmp(o.s.set, set->root, sizeof o.s.set) != 0)
+            return csp_no(c, ch, LINK_NO_ORDER, "the statement is not about the set that was kept");
+    } else {
+        SEFL_TRY(members_fit(c, ch, &o.s, &ok));
+        if (!ok)
+            goto done;
+    }
+    st = j->may_charge(j->ctx, o.s.round);
+    if (st == SEFL_EBUDGET)
+        return csp_no(c, ch, LINK_NO_BUDGET, sefl_last_error());
+    if (st != SEFL_OK || (st = csp_ledgers_after(c, &theirs, o.s.round, &ok)) != SEFL_OK)
         return csp_fault(c, ch, st, "open");
-    if (!ok)
+    if (!ok) /* what AS has more is not this charge: nothing is written */
         return csp_no_ledger(c, ch, &theirs);
     SEFL_TRY(take_slice(&o, &ok));
     if (!ok)
@@ -317,11 +370,10 @@ sefl_status csp_on_open(csp *c, channel *ch, rd *r)
         st = csp_no(c, ch, LINK_NO_BUDGET, sefl_last_error());
     else if (st != SEFL_OK)
         st = csp_fault(c, ch, st, "open");
-    else if (!csp_ledgers_equal(c,
-                                &theirs)) /* what AS has more is not this charge; ours may stand */
-        st = csp_no_ledger(c, ch, &theirs);
-    else
+    else {
         st = run(&o);
+        gather_drop(c); /* it served, or it is broken */
+    }
 done:
     if (o.x)
         sefl_free_secret(o.x, o.x_bytes);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { SENTENCE_MAX = 400, PLAIN_SET_BYTES = 24 };
+enum { SENTENCE_MAX = 400, PLAIN_SET_BYTES = 24, REFUSAL_BYTES = 5 };
 
 const char *link_no_text(unsigned code)
 {
@@ -34,8 +34,21 @@ const char *link_kind_name(uint32_t kind)
         "HELLO", "WELCOME", "TASK",  "YES",      "HEADER", "PREPARE", "OPEN",
         "GO",    "KEPT",    "SUM",   "PLAIN",    "SKIP",   "PING",    "PONG",
         "BYE",   "NO",      "ENROL", "APPROVED", "LANE",   "FILL",    "REPLY",
+        "KEY",   "VOUCH",   "EARLY", "SET",      "HEADS",  "VERDICT", "COUNTED",
     };
     return kind - LINK_HELLO < LINK_KINDS ? names[kind - LINK_HELLO] : "?";
+}
+
+static uint64_t body_max(uint32_t kind)
+{
+    switch (kind) {
+    case LINK_EARLY:
+        return 8 + LINK_HEADS_PIECE;
+    case LINK_VERDICT:
+        return 40 + (uint64_t)REFUSAL_BYTES * LINK_SET_MAX;
+    default:
+        return LINK_BODY_MAX;
+    }
 }
 
 sefl_status link_recv(channel *ch, link_msg *m)
@@ -48,13 +61,13 @@ sefl_status link_recv(channel *ch, link_msg *m)
     uint32_t kind = load_u32(head);
     uint64_t n = load_u64(head + 8);
     SEFL_CHECK(kind - LINK_HELLO < LINK_KINDS && kind != LINK_SUM && kind != LINK_PLAIN &&
-                   kind != LINK_REPLY,
+                   kind != LINK_REPLY && kind != LINK_HEADS,
                SEFL_EPROTO, "link: message kind 0x%08x (%s) is no question or answer", kind,
                link_kind_name(kind));
     SEFL_CHECK(load_u32(head + 4) == 0, SEFL_EPROTO, "link: %s has the index %u, wanted 0",
                link_kind_name(kind), load_u32(head + 4));
-    SEFL_CHECK(n <= LINK_BODY_MAX, SEFL_EPROTO, "link: %s of %llu bytes, at most %d",
-               link_kind_name(kind), (unsigned long long)n, LINK_BODY_MAX);
+    SEFL_CHECK(n <= body_max(kind), SEFL_EPROTO, "link: %s of %llu bytes, at most %llu",
+               link_kind_name(kind), (unsigned long long)n, (unsigned long long)body_max(kind));
     SEFL_TRY(buf_extend(&m->body, &body, (size_t)n));
     if (n > 0)
         SEFL_TRY(channel_recv(ch, body, (size_t)n));
@@ -87,6 +100,58 @@ sefl_status link_send_no(channel *ch, link_no code, const char *sentence)
     body[0] = (uint8_t)code, body[1] = (uint8_t)(code >> 8);
     memcpy(body + 2, sentence, n);
     return link_send(ch, LINK_NO, span_of(body, 2 + n));
+}
+
+void link_order_write(uint8_t out[LINK_ORDER_BYTES], const link_order *o)
+{
+    memcpy(out, o->task, 32);
+    store_u64(out + 32, o->round);
+    out[40] = o->what, out[41] = o->reason;
+}
+
+sefl_status link_order_read(link_order *out, sefl_span in)
+{
+    sefl_status st = SEFL_OK;
+    *out = (link_order){ 0 };
+    SEFL_CHECK(in.n == LINK_ORDER_BYTES &&
+                   (in.p[40] == LINK_ORDER_SKIP || in.p[40] == LINK_ORDER_OVER),
+               SEFL_EPROTO, "link: %zu bytes are no order", in.n);
+    memcpy(out->task, in.p, 32);
+    out->round = load_u64(in.p + 32);
+    out->what = in.p[40], out->reason = in.p[41];
+done:
+    return st;
+}
+
+sefl_status link_refusals_write(sefl_buf *out, const head_refusal *r, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    for (size_t i = 0; i < n; i++) {
+        SEFL_TRY(wr_u32(out, r[i].index));
+        SEFL_TRY(wr_u8(out, r[i].reason));
+    }
+done:
+    return st;
+}
+
+sefl_status link_refusals_read(rd *r, head_refusal *out, size_t room, size_t *n, uint32_t heads)
+{
+    sefl_status st = SEFL_OK;
+    size_t count = r->left / REFUSAL_BYTES;
+    *n = 0;
+    SEFL_CHECK(r->left % REFUSAL_BYTES == 0 && count <= room, SEFL_EPROTO,
+               "link: %zu bytes of refusals of %u heads", r->left, heads);
+    for (size_t i = 0; i < count; i++) {
+        SEFL_TRY(rd_u32(r, &out[i].index));
+        SEFL_TRY(rd_u8(r, &out[i].reason));
+        SEFL_CHECK(out[i].reason > 0 && out[i].index < heads &&
+                       (i == 0 || out[i].index > out[i - 1].index),
+                   SEFL_EPROTO, "link: a refusal of head %u of %u for reason %u", out[i].index,
+                   heads, out[i].reason);
+    }
+    *n = count;
+done:
+    return st;
 }
 
 sefl_status link_mark_write(sefl_buf *out, const ledger_mark *m)

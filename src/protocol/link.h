@@ -11,7 +11,13 @@
  *                                                           whose header was signed, that were
  *                                                           opened, skipped; 0: none; pair 32
  *     TASK     the signed envelope                 YES
+ *     KEY      round u64                           KEY      round u64, suite u16, CSP's key of the round
  *     HEADER   head, envelope with AS's signature  HEADER   head, envelope with both signatures
+ *     VOUCH    a voucher (voucher.h)               YES
+ *     EARLY    round u64, whole heads (head.h)     EARLY    of each head refused: index u32, reason u8
+ *     SET      round u64, clients u32, tree seed   VERDICT  root 32, kept u32, refused u32, then of each
+ *              32; then HEADS 0, 1, ...: heads by           refused: index u32 (in the SET), reason u8
+ *              rising client
  *     PREPARE  round u64, attempt u64              YES, then shares of one vector are made on this stream
  *                                                    (shares_pool_fill), then YES; only without lanes
  *     OPEN     head, envelope of AS's statement    GO       head, and AS sends SUM: the masked sum's
@@ -22,14 +28,17 @@
  *                                                    and in both the SHA-256 of that, 32
  *                                                  or KEPT (this round is open): head, id 32, and the
  *                                                    stored bytes of that output follow at once
- *     SKIP     head, round u64, reason u8          YES
+ *                                                  then, in a sealed task, COUNTED: CSP's envelope
+ *                                                    (counted.h)
+ *     SKIP     head, envelope of AS's order        YES
  *     ENROL    a site's claim, its proof with      APPROVED CSP's signature on the claim, 64
  *              CSP's token (enrol.h)
  *     PING                                         PONG
  *     LANE     pair 32                             YES; on a lane alone, first and once (roles/lanes.h)
  *     FILL     count u64                           YES, then shares_garble and shares_evaluate run, then
  *                                                  YES: CSP has its shares in the pool
- *     BYE      over u8                             YES if over; then it closes
+ *     BYE      over u8; if over, the envelope of   YES if over; then it closes
+ *              AS's order
  *     any                                          NO code u16 (link_no), sentence
  *
  * pair: fresh random bytes, of this stream alone; they bind its lanes (roles/lanes.h) to it.
@@ -37,6 +46,17 @@
  * NO ends the question, not the stream; whatever breaks the format ends the stream. HELLO comes first
  * and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING and BYE at any
  * time after HELLO. BYE over = 1: the task has ended and every release of it is out.
+ *
+ * An order (SIGN_ORDER, AS alone): task 32 | round u64 | what u8 (1 skip, 2 over) | reason u8; round and
+ * reason are 0 for over. It changes nothing unless AS's signature holds: the stream's TLS key alone moves no
+ * state.
+ *
+ * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, EARLY as often as AS likes, SET, OPEN.
+ * EARLY has at most LINK_HEADS_PIECE bytes of heads, and so has each HEADS. A head that EARLY brought on
+ * this stream, and that was not refused, may stand in HEADS in its short form. CSP looks at all heads before
+ * it answers SET; the answer is durable, final, and the same for the same SET on any stream. NO to a SET
+ * comes after its last HEADS. OPEN needs a VERDICT on the same stream, and its statement names that root
+ * and count.
  *
  * id: of the opening that was kept: attempt u64, then the first 24 bytes of the set's hash.
  *
@@ -48,6 +68,8 @@
  *     GO, KEPT        equal (CSP charges first)
  *     SKIP            equal, after CSP charges too what AS charged for that round: a charge without a
  *                     release may stand
+ * In OPEN and SKIP CSP computes the head that its charge would lead to, compares, and only then writes. A
+ * round that CSP skipped by itself (csp.h: its key expired) counts as one still to open here.
  * CSP answers anything else with NO LEDGER and does nothing. AS looks at the head of every WELCOME,
  * HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). CSP ahead, or a fork: somebody's
  * ledger was lost, rolled back or changed; people must look. AS compares the rounds of WELCOME with its
@@ -78,8 +100,10 @@
 enum {
     LINK_BODY_MAX = 1 << 18,
     LINK_SUM_PIECE = 1 << 20,
-    LINK_IDLE_MS = 600000, /* how long a living peer may take for one step */
-    LINK_MARK_BYTES = 40,  /* a ledger's head */
+    LINK_HEADS_PIECE = 1 << 20,
+    LINK_SET_MAX = 1 << 20, /* clients in one SET */
+    LINK_IDLE_MS = 600000,  /* how long a living peer may take for one step */
+    LINK_MARK_BYTES = 40,   /* a ledger's head */
     LINK_PAIR = 32,
     LINK_CHARGE_RECORDS = 2,
 };
@@ -106,8 +130,15 @@ typedef enum link_kind {
     LINK_LANE,
     LINK_FILL,
     LINK_REPLY,
+    LINK_KEY,
+    LINK_VOUCH,
+    LINK_EARLY,
+    LINK_SET,
+    LINK_HEADS,
+    LINK_VERDICT,
+    LINK_COUNTED,
 } link_kind;
-enum { LINK_KINDS = LINK_REPLY - LINK_HELLO + 1 };
+enum { LINK_KINDS = LINK_COUNTED - LINK_HELLO + 1 };
 
 /* Why CSP said no. */
 #define LINK_NO_LIST(X)                                                           \
@@ -173,13 +204,35 @@ typedef struct link_msg {
     sefl_buf body; /* the caller's; cleared with buf_clear */
 } link_msg;
 
-/* Any control message that comes next; SEFL_EPROTO for an unknown kind (SUM, PLAIN and REPLY are no control
- * messages), an index or a body over the limit: the stream is dead then. */
+/* Any control message that comes next; SEFL_EPROTO for an unknown kind (SUM, PLAIN, REPLY and HEADS are no
+ * control messages), an index or a body over the limit (LINK_BODY_MAX; EARLY and VERDICT have their own):
+ * the stream is dead then. */
 sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
 /* Sends and flushes. */
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body) SEFL_MUST_CHECK;
 /* sentence NULL: the list's text. At most 400 bytes of it travel. */
 sefl_status link_send_no(channel *ch, link_no code, const char *sentence) SEFL_MUST_CHECK;
+
+/* ---- orders -------------------------------------------------------------------------------- */
+
+enum { LINK_ORDER_BYTES = 42, LINK_ORDER_SKIP = 1, LINK_ORDER_OVER = 2 };
+
+typedef struct link_order {
+    uint8_t task[32];
+    uint64_t round;
+    uint8_t what, reason;
+} link_order;
+
+void link_order_write(uint8_t out[LINK_ORDER_BYTES], const link_order *o);
+/* SEFL_EPROTO for another length or an unknown order. */
+sefl_status link_order_read(link_order *out, sefl_span in) SEFL_MUST_CHECK;
+
+/* ---- refusals ------------------------------------------------------------------------------ */
+
+sefl_status link_refusals_write(sefl_buf *out, const head_refusal *r, size_t n) SEFL_MUST_CHECK;
+/* All that is left: at most `room`, by rising index below `heads`, reasons above 0; else SEFL_EPROTO. */
+sefl_status link_refusals_read(rd *r, head_refusal *out, size_t room, size_t *n,
+                               uint32_t heads) SEFL_MUST_CHECK;
 
 /* ---- ledgers ------------------------------------------------------------------------------- */
 

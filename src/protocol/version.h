@@ -30,8 +30,8 @@ enum {
     VERSION_MAJOR = 2,
     VERSION_MINOR = 0,
     VERSION_MINOR_LOWEST = 0, /* of clients that are taken */
-    LINK_VERSION_LOWEST = 2,  /* 2: WELCOME names the highest round signed */
-    LINK_VERSION = 2,
+    LINK_VERSION_LOWEST = 3,  /* 3: sealed rounds, signed orders, lanes */
+    LINK_VERSION = 3,
     VERSION_SENTENCE = 160,
 };
 

@@ -1,6 +1,7 @@
 #include "simulate/servers.h"
 
 #include "base/alloc.h"
+#include "protocol/csp_memory.h"
 #include "roles/terms.h"
 #include "simulate/named_coins.h"
 
@@ -10,16 +11,11 @@
 
 enum { TIMEOUT_MS = 600000, UNDER_WAY = 4 << 20 };
 
-/* What CSP remembers: the present round and the marks. */
-typedef struct memory {
-    ledger *book;
+/* CSP's ledger, and the task's terms in it. */
+typedef struct book {
+    ledger *l;
     ledger_terms terms;
-    csp_round now;
-    uint64_t opened, skipped;
-    uint64_t kept_round;
-    uint8_t id[NOISE_ID], digest[SHA256_BYTES];
-    sefl_buf output;
-} memory;
+} book;
 
 struct servers {
     servers_config c;
@@ -33,7 +29,8 @@ struct servers {
     pool *csp_pool;
     csp_journal csp_journal;
     as_journal as_journal;
-    memory csp_memory;
+    book csp_book;
+    csp_memory csp_memory;
     csp *csp;
     as_link *link;
     /* AS's journal: the latest mask */
@@ -78,104 +75,38 @@ static ledger_verdict as_compare(void *ctx, const ledger_mark *peer)
     return compare(ctx, peer);
 }
 
-/* ---- CSP's journal ---------------------------------------------------------------------------- */
+/* ---- CSP's ledger ----------------------------------------------------------------------------- */
 
-static sefl_status j_get(void *ctx, uint64_t round, csp_round *out)
+static sefl_status b_charge(void *ctx, uint64_t round)
 {
-    const memory *m = ctx;
-    *out = m->now.round == round ? m->now : (csp_round){ .round = round };
-    if (m->now.round != round && round == m->skipped) /* of a run that goes on */
-        out->state = CSP_SKIPPED;
-    else if (m->now.round != round && (round <= m->opened || round < m->skipped))
-        out->state = CSP_OPENED;
-    return SEFL_OK;
+    const book *b = ctx;
+    return ledger_charge(b->l, &b->terms, round, NULL);
 }
 
-static sefl_status j_highest(void *ctx, uint64_t *signed_, uint64_t *opened, uint64_t *skipped)
+static sefl_status b_may_charge(void *ctx, uint64_t round)
 {
-    const memory *m = ctx;
-    uint64_t before = m->opened > m->skipped ? m->opened : m->skipped;
-    *signed_ = m->now.round > before ? m->now.round : before;
-    *opened = m->opened;
-    *skipped = m->skipped;
-    return SEFL_OK;
+    const book *b = ctx;
+    return ledger_may_charge(b->l, &b->terms, round);
 }
 
-static sefl_status j_sign(void *ctx, const csp_round *r)
+static sefl_status b_charge_head(void *ctx, uint64_t round, ledger_mark *out)
 {
-    memory *m = ctx;
-    m->now = *r;
-    return SEFL_OK;
-}
-
-static sefl_status j_charge(void *ctx, uint64_t round)
-{
-    memory *m = ctx;
-    return ledger_charge(m->book, &m->terms, round, NULL);
-}
-
-static sefl_status j_may_charge(void *ctx, uint64_t round)
-{
-    memory *m = ctx;
-    return ledger_may_charge(m->book, &m->terms, round);
-}
-
-static sefl_status j_open(void *ctx, uint64_t round, sefl_span statement,
-                          const uint8_t id[NOISE_ID], sefl_span output,
-                          const uint8_t digest[SHA256_BYTES])
-{
-    sefl_status st = SEFL_OK;
-    memory *m = ctx;
-    (void)statement;
-    SEFL_CHECK(m->now.round == round && m->now.state == CSP_SIGNED, SEFL_ESTATE,
-               "round %" PRIu64 " is not to be opened", round);
-    buf_reset(&m->output);
-    SEFL_TRY(wr_raw(&m->output, output.p, output.n));
-    memcpy(m->id, id, NOISE_ID);
-    memcpy(m->digest, digest, SHA256_BYTES);
-    m->kept_round = m->opened = round;
-    m->now.state = CSP_OPENED;
-done:
+    const book *b = ctx;
+    ledger_head h;
+    sefl_status st = ledger_head_after(b->l, &b->terms, round, &h);
+    out->records = h.records;
+    memcpy(out->hash, h.hash, sizeof out->hash);
     return st;
 }
 
-static sefl_status j_kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
-                          uint8_t digest[SHA256_BYTES])
+static sefl_status b_ledger(void *ctx, ledger_mark *out)
 {
-    memory *m = ctx;
-    if (m->kept_round != round)
-        return sefl_fail(SEFL_ENOTFOUND, "nothing is kept of round %" PRIu64, round);
-    memcpy(id, m->id, NOISE_ID);
-    memcpy(digest, m->digest, SHA256_BYTES);
-    return wr_raw(output, m->output.p, m->output.n);
+    return mark_of(((const book *)ctx)->l, out);
 }
 
-static sefl_status j_skip(void *ctx, uint64_t round, unsigned reason)
+static ledger_verdict b_compare(void *ctx, const ledger_mark *peer)
 {
-    memory *m = ctx;
-    (void)reason;
-    m->skipped = round;
-    if (m->now.round == round)
-        m->now.state = CSP_SKIPPED;
-    return SEFL_OK;
-}
-
-static sefl_status j_forget(void *ctx, uint64_t round)
-{
-    memory *m = ctx;
-    if (m->kept_round == round)
-        m->kept_round = 0, buf_clear(&m->output);
-    return SEFL_OK;
-}
-
-static sefl_status j_ledger(void *ctx, ledger_mark *out)
-{
-    return mark_of(((memory *)ctx)->book, out);
-}
-
-static ledger_verdict j_compare(void *ctx, const ledger_mark *peer)
-{
-    return compare(((memory *)ctx)->book, peer);
+    return compare(((const book *)ctx)->l, peer);
 }
 
 /* ---- AS's journal: nothing survives the process ------------------------------------------------- */
@@ -279,27 +210,21 @@ sefl_status servers_new(servers **out, const servers_config *c)
     *out = NULL;
     SEFL_TRY(sefl_new(&v, 1, sizeof *v));
     v->c = *c;
-    v->csp_memory = (memory){ .book = c->csp_ledger,
-                              .terms = terms_of_task(&s->task),
-                              .opened = c->opened,
-                              .skipped = c->skipped };
+    v->csp_book = (book){ .l = c->csp_ledger, .terms = terms_of_task(&s->task) };
+    v->csp_memory = (csp_memory){ .book = { .ctx = &v->csp_book,
+                                            .charge = b_charge,
+                                            .may_charge = b_may_charge,
+                                            .charge_head = b_charge_head,
+                                            .ledger = b_ledger,
+                                            .compare = b_compare },
+                                  .opened_before = c->opened,
+                                  .skipped_before = c->skipped };
     SEFL_TRY(named_coins_new(&v->as_named, "AS", s->e->seed));
     SEFL_TRY(named_coins_new(&v->csp_named, "CSP", s->e->seed));
     v->as_coins = named_coins_of(v->as_named);
     v->csp_coins = named_coins_of(v->csp_named);
     SEFL_TRY(pool_new(&v->csp_pool, pool_threads(c->pool)));
-    v->csp_journal = (csp_journal){ .ctx = &v->csp_memory,
-                                    .get = j_get,
-                                    .highest = j_highest,
-                                    .sign = j_sign,
-                                    .charge = j_charge,
-                                    .may_charge = j_may_charge,
-                                    .open = j_open,
-                                    .kept = j_kept,
-                                    .skip = j_skip,
-                                    .forget = j_forget,
-                                    .ledger = j_ledger,
-                                    .compare = j_compare };
+    v->csp_journal = csp_memory_journal(&v->csp_memory);
     v->as_journal =
         (as_journal){ .ctx = v, .mask = a_mask, .masked = a_masked, .replied = a_replied };
     SEFL_TRY(csp_new(&v->csp, &(csp_config){ .task = &s->task,
@@ -334,7 +259,7 @@ void servers_free(servers *v)
     pool_free(v->csp_pool);
     named_coins_free(v->as_named);
     named_coins_free(v->csp_named);
-    buf_clear(&v->csp_memory.output);
+    csp_memory_clear(&v->csp_memory);
     sefl_free(v);
 }
 
@@ -359,7 +284,7 @@ sefl_status servers_open(servers *v, uint64_t round, uint64_t attempt, uint32_t 
                   .sum = sum,
                   .journal = &v->as_journal };
     memcpy(o.set, set, sizeof o.set);
-    SEFL_TRY(ledger_charge(v->c.as_ledger, &v->csp_memory.terms, round, NULL));
+    SEFL_TRY(ledger_charge(v->c.as_ledger, &v->csp_book.terms, round, NULL));
     SEFL_TRY(as_link_open(v->link, &o, &kept, w));
 done:
     return st;

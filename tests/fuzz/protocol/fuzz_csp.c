@@ -107,6 +107,17 @@ static uint8_t take(rd *r)
     return rd_u8(r, &b) == SEFL_OK ? b : 0;
 }
 
+static void put_order(sefl_buf *b, uint64_t round, uint8_t what, uint8_t reason)
+{
+    link_order o = { .round = round, .what = what, .reason = reason };
+    uint8_t bytes[LINK_ORDER_BYTES];
+    envelope env = { .kind = SIGN_ORDER, .content = span_of(bytes, sizeof bytes) };
+    memcpy(o.task, w->t.id, 32);
+    link_order_write(bytes, &o);
+    CHECK_OK(envelope_sign(&env, SIGNER_AS, w->as));
+    CHECK_OK(envelope_write(b, &env));
+}
+
 static void word(tape *t, rd *r, mem_ledger *as)
 {
     sefl_buf b = { 0 };
@@ -147,8 +158,8 @@ static void word(tape *t, rd *r, mem_ledger *as)
     }
     case 5:
         CHECK_OK(link_mark_write(&b, mark));
-        CHECK_OK(wr_u64(&b, take(r)));
-        CHECK_OK(wr_u8(&b, take(r)));
+        kind = take(r);
+        put_order(&b, kind, LINK_ORDER_SKIP, take(r));
         frame(&t->in, LINK_SKIP, 0, buf_span(&b));
         break;
     case 6:
@@ -172,7 +183,10 @@ static void word(tape *t, rd *r, mem_ledger *as)
         break;
     default:
         n = take(r);
-        frame(&t->in, LINK_BYE, 0, span_of(&(uint8_t){ (uint8_t)n }, 1));
+        CHECK_OK(wr_u8(&b, (uint8_t)n));
+        if (n == 1)
+            put_order(&b, 0, LINK_ORDER_OVER, 0);
+        frame(&t->in, LINK_BYE, 0, buf_span(&b));
     }
     if (env.content.n > 0) {
         CHECK_OK(link_mark_write(&b, mark));

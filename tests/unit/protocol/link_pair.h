@@ -93,6 +93,15 @@ static inline sefl_status ledger_pay(mem_ledger *l, uint64_t round)
     return SEFL_OK;
 }
 
+/* The head that ledger_pay would lead to. */
+static inline sefl_status ledger_after(const mem_ledger *l, uint64_t round, ledger_mark *out)
+{
+    mem_ledger copy = *l;
+    sefl_status st = ledger_pay(&copy, round);
+    *out = copy.mark[copy.n];
+    return st;
+}
+
 static inline ledger_verdict ledger_look(const mem_ledger *l, const ledger_mark *peer)
 {
     if (peer->records > l->n)
@@ -228,6 +237,11 @@ static inline ledger_verdict mc_compare(void *ctx, const ledger_mark *peer)
     return ledger_look(&((mem_csp *)ctx)->ledger, peer);
 }
 
+static inline sefl_status mc_charge_head(void *ctx, uint64_t round, ledger_mark *out)
+{
+    return ledger_after(&((mem_csp *)ctx)->ledger, round, out);
+}
+
 static inline csp_journal mem_csp_journal(mem_csp *m)
 {
     return (csp_journal){ .ctx = m,
@@ -236,6 +250,7 @@ static inline csp_journal mem_csp_journal(mem_csp *m)
                           .sign = mc_sign,
                           .charge = mc_charge,
                           .may_charge = mc_may,
+                          .charge_head = mc_charge_head,
                           .open = mc_open,
                           .kept = mc_kept,
                           .skip = mc_skip,

@@ -69,11 +69,20 @@ static void put_open(sefl_buf *b, const world *w, const round_statement *s, cons
     put_signed(b, SIGN_STATEMENT, span_of(bytes, round_statement_write(bytes, s)), SIGNER_AS, key);
 }
 
+static void put_order(sefl_buf *b, const world *w, uint64_t round, uint8_t what,
+                      const sign_key *key)
+{
+    link_order o = { .round = round, .what = what, .reason = what == LINK_ORDER_SKIP };
+    uint8_t bytes[LINK_ORDER_BYTES];
+    memcpy(o.task, w->t.id, 32);
+    link_order_write(bytes, &o);
+    put_signed(b, SIGN_ORDER, span_of(bytes, sizeof bytes), SIGNER_AS, key);
+}
+
 static void put_skip(sefl_buf *b, const world *w, uint64_t round)
 {
     put_mark(b, &w->a.ledger);
-    CHECK_OK(wr_u64(b, round));
-    CHECK_OK(wr_u8(b, 1));
+    put_order(b, w, round, LINK_ORDER_SKIP, w->as);
 }
 
 static void greet(connection *c, world *w)

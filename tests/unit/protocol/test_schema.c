@@ -308,7 +308,12 @@ static const review link_reviews[] = {
     { "LINK_PONG", WORDS, false },        { "LINK_BYE", WORDS, false },
     { "LINK_NO", WORDS, false },          { "LINK_ENROL", IDENTITY, false },
     { "LINK_APPROVED", IDENTITY, false }, { "LINK_LANE", WORDS, false },
-    { "LINK_FILL", SERVER, false },       { "LINK_REPLY", SERVER, false }, /* noisy and masked */
+    { "LINK_REPLY", SERVER, false }, /* noisy and masked */
+    { "LINK_FILL", SERVER, false },       { "LINK_KEY", SERVER, false },
+    { "LINK_VOUCH", IDENTITY, false },    { "LINK_EARLY", IDENTITY, false }, /* heads */
+    { "LINK_SET", SERVER, false },        { "LINK_HEADS", IDENTITY, false },
+    { "LINK_VERDICT", IDENTITY, false }, /* who took part, to AS */
+    { "LINK_COUNTED", IDENTITY, true },  /* a root over who took part */
 };
 
 /* Messages of protocol/enrol.h: keys, names, signatures. */

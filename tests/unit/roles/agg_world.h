@@ -219,6 +219,16 @@ static inline ledger_verdict aw_csp_compare(void *ctx, const ledger_mark *peer)
                                      : LEDGERS_FORKED;
 }
 
+static inline sefl_status aw_charge_head(void *ctx, uint64_t round, ledger_mark *out)
+{
+    const agg_world *w = ctx;
+    ledger_head h;
+    sefl_status st = ledger_head_after(w->csp_ledger, &w->terms, round, &h);
+    out->records = h.records;
+    memcpy(out->hash, h.hash, 32);
+    return st;
+}
+
 #define MC(ctx) (&((agg_world *)(ctx))->mc)
 static inline sefl_status aw_get(void *c, uint64_t r, csp_round *o)
 {
@@ -448,6 +458,7 @@ static inline void aw_make(agg_world *w, const char *const *more)
                                     .highest = aw_highest,
                                     .sign = aw_sign,
                                     .charge = aw_csp_charge,
+                                    .charge_head = aw_charge_head,
                                     .may_charge = aw_csp_may,
                                     .open = aw_open,
                                     .kept = aw_kept,

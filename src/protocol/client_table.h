@@ -1,0 +1,24 @@
+/* client_table: clients and the units that each of them sent, found by fingerprint.
+ *
+ *     SEFL_TRY(client_table_put(&t, client, units, &i));      // appended, or its units replaced
+ *     size_t at = client_table_find(&t, client);              // i + 1, or 0
+ *
+ * Fingerprints are hashes: their first bytes are the place in the table.
+ * Threads: one owner.   Secrets: none. */
+#ifndef PROTOCOL_CLIENT_TABLE_H
+#define PROTOCOL_CLIENT_TABLE_H
+
+#include "protocol/counted.h"
+
+typedef struct client_table {
+    counted_leaf *leaf; /* in order of appearance */
+    size_t n, room;
+    uint32_t *slot; /* index + 1; 2 * room of them */
+} client_table;
+
+size_t client_table_find(const client_table *t, const uint8_t client[32]);
+sefl_status client_table_put(client_table *t, const uint8_t client[32], const uint8_t units[32],
+                             size_t *index) SEFL_MUST_CHECK;
+void client_table_clear(client_table *t);
+
+#endif
