@@ -367,7 +367,14 @@ void gc_encode(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t 
                const gc_label *delta)
 {
     const gc_label d = *delta;
-    for (size_t i = 0; i < n; i++) {
+    size_t i = 0;
+#if defined(__x86_64__)
+    if (aes_path_best() == AES_VAES512) {
+        i = n / 64 * 64;
+        gc_encode_512(out, zero, bits, i, delta);
+    }
+#endif
+    for (; i < n; i++) {
         uint64_t m = ct_mask_u64(bits[i / 8] >> (i % 8) & 1);
         out[i].w[0] = zero[i].w[0] ^ (d.w[0] & m);
         out[i].w[1] = zero[i].w[1] ^ (d.w[1] & m);

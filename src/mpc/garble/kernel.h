@@ -32,6 +32,9 @@ typedef void gc_floor_fn(gc_label *x, const gc_label *key, uint64_t tweak, size_
 gc_garble_fn gc_garble_ref, gc_garble_128, gc_garble_256, gc_garble_512;
 gc_evaluate_fn gc_evaluate_ref, gc_evaluate_128, gc_evaluate_256, gc_evaluate_512;
 gc_hash_fn gc_hash_groups_ref, gc_hash_128, gc_hash_256, gc_hash_512;
+/* gc_encode with n a multiple of 64. */
+void gc_encode_512(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t n,
+                   const gc_label *delta);
 gc_floor_fn gc_floor_ref, gc_floor_128, gc_floor_256, gc_floor_512;
 
 #endif

@@ -2,6 +2,8 @@
 #include "mpc/garble/kernel.h"
 
 #if defined(__x86_64__)
+#include "base/span.h"
+
 #include <immintrin.h>
 
 #define TARGET           __attribute__((target("vaes,aes,avx2,avx512f,avx512bw,avx512vl,avx512dq")))
@@ -30,6 +32,20 @@
                           (t), (y))
 
 #include "mpc/garble/kernel_x86.inc"
+
+/* Four labels a register; a test against one bit of each gives the mask of both its halves. */
+TARGET void gc_encode_512(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t n,
+                          const gc_label *delta)
+{
+    const __m512i d = BCAST(delta), which = _mm512_set_epi64(8, 8, 4, 4, 2, 2, 1, 1);
+    for (size_t i = 0; i < n; i += 64) {
+        __m512i b = _mm512_set1_epi64((long long)load_u64(bits + i / 8));
+        for (unsigned j = 0; j < 64; j += 4, b = _mm512_srli_epi64(b, 4)) {
+            __m512i x = LOADU(zero + i + j);
+            STOREU(out + i + j, _mm512_mask_xor_epi64(x, _mm512_test_epi64_mask(b, which), x, d));
+        }
+    }
+}
 #else
 typedef int gc_kernel_is_empty;
 #endif

@@ -85,13 +85,17 @@ typedef struct sums {
     uint8_t u[PIECE_MAX], c[PIECE_MAX];
 } sums;
 
-/* Sums of a tree's streams over n bytes (a multiple of 64) from byte `at` on: all of them to u,
+/* Sums of a tree's streams over n bytes (a multiple of 512) from byte `at` on: all of them to u,
  * those with bit j of the leaf's number set to column j. */
 static void tree_sums(const leaves *l, sums *w, unsigned tree, uint8_t *u, uint8_t *columns,
                       size_t stride, uint64_t number, size_t at, size_t n)
 {
     uint8_t *sum[OT_K_MAX + 1], *cur; /* sum[h]: of the last 2^h leaves waiting for a neighbour */
     const aes128 *key = l->key + ((size_t)tree << l->k);
+    if (l->k == 4 && l->kern->tree16) {
+        l->kern->tree16(u, columns, stride, key, l->hole, number, at / AES_BLOCK, n);
+        return;
+    }
     for (unsigned j = 0; j <= l->k; j++)
         sum[j] = w->piece[j];
     for (size_t y = 0; y < (size_t)1 << l->k; y++) {

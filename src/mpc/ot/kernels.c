@@ -135,8 +135,8 @@ uint64_t ot_gf64_reduce(const uint64_t wide[2])
     return wide[0] ^ hi ^ hi << 1 ^ hi << 3 ^ hi << 4;
 }
 
-static const ot_kernels ref = { "ref",          fold_ref, fold_first_ref,
-                                add_masked_ref, dot_ref,  transpose_ref };
+static const ot_kernels ref = { "ref",         fold_ref, fold_first_ref, add_masked_ref, dot_ref,
+                                transpose_ref, NULL };
 
 #if defined(__x86_64__)
 __attribute__((target("pclmul,sse2"))) static void dot_clmul(uint64_t acc[2], const uint8_t *data,
@@ -181,9 +181,13 @@ __attribute__((target("pclmul,sse2"))) static void dot_clmul(uint64_t acc[2], co
     {                                                                                         \
         transpose_body(rows, columns, stride, n);                                             \
     }                                                                                         \
-    static const ot_kernels kernels_##name = {                                                \
-        #name, fold_##name, fold_first_##name, add_masked_##name, dot_clmul, transpose_##name \
-    };
+    static const ot_kernels kernels_##name = { #name,                                         \
+                                               fold_##name,                                   \
+                                               fold_first_##name,                             \
+                                               add_masked_##name,                             \
+                                               dot_clmul,                                     \
+                                               transpose_##name,                              \
+                                               NULL };
 PATH(avx2, "avx2")
 #if defined(__clang__)
 PATH(avx512, "avx512f,avx512bw,avx512dq,avx512vl")
@@ -261,15 +265,108 @@ static void transpose_gfni_any(uint8_t *rows, const uint8_t *columns, size_t str
     transpose_avx512(rows + whole * 128, columns + whole, stride, n - whole);
 }
 
-static const ot_kernels kernels_gfni = { "avx512+gfni",     fold_avx512, fold_first_avx512,
-                                         add_masked_avx512, dot_gfni,    transpose_gfni_any };
+/* 16 blocks of each leaf's stream at a time; the five sums stay in registers while the leaves pass: 20 for
+ * them, 4 for the blocks in flight, 4 for the counters. */
+#define LEAF(y)                                                                                   \
+    do {                                                                                          \
+        const uint8_t *rk = key[y].rk;                                                            \
+        __m512i k = ROUND_KEY(rk, 0), s0 = _mm512_xor_si512(c0, k), s1 = _mm512_xor_si512(c1, k), \
+                s2 = _mm512_xor_si512(c2, k), s3 = _mm512_xor_si512(c3, k);                       \
+        for (unsigned r = 1; r < AES_ROUNDS; r++) {                                               \
+            k = ROUND_KEY(rk, r);                                                                 \
+            s0 = _mm512_aesenc_epi128(s0, k), s1 = _mm512_aesenc_epi128(s1, k);                   \
+            s2 = _mm512_aesenc_epi128(s2, k), s3 = _mm512_aesenc_epi128(s3, k);                   \
+        }                                                                                         \
+        k = ROUND_KEY(rk, AES_ROUNDS);                                                            \
+        s0 = _mm512_aesenclast_epi128(s0, k), s1 = _mm512_aesenclast_epi128(s1, k);               \
+        s2 = _mm512_aesenclast_epi128(s2, k), s3 = _mm512_aesenclast_epi128(s3, k);               \
+        ADD4(a);                                                                                  \
+        if ((y)&1)                                                                                \
+            ADD4(b);                                                                              \
+        if ((y)&2)                                                                                \
+            ADD4(d);                                                                              \
+        if ((y)&4)                                                                                \
+            ADD4(e);                                                                              \
+        if ((y)&8)                                                                                \
+            ADD4(f);                                                                              \
+    } while (0)
+#define ROUND_KEY(rk, r) \
+    _mm512_broadcast_i32x4(_mm_load_si128((const __m128i *)(const void *)((rk) + 16 * (r))))
+#define ADD4(x)                                                           \
+    x##0 = _mm512_xor_si512(x##0, s0), x##1 = _mm512_xor_si512(x##1, s1), \
+    x##2 = _mm512_xor_si512(x##2, s2), x##3 = _mm512_xor_si512(x##3, s3)
+#define ZERO4(x) __m512i x##0 = _mm512_setzero_si512(), x##1 = x##0, x##2 = x##0, x##3 = x##0
+#define STORE4(p, x)                                                     \
+    _mm512_storeu_si512((p), x##0), _mm512_storeu_si512((p) + 64, x##1), \
+        _mm512_storeu_si512((p) + 128, x##2), _mm512_storeu_si512((p) + 192, x##3)
+
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,vaes"))) static void
+tree16_vaes(uint8_t *u, uint8_t *columns, size_t stride, const aes128 key[16], bool hole,
+            uint64_t nonce, uint64_t counter, size_t n)
+{
+    const __m512i swap =
+        _mm512_broadcast_i32x4(_mm_set_epi8(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    const __m512i four = _mm512_set_epi64(4, 0, 4, 0, 4, 0, 4, 0);
+    const long long at = (long long)counter, no = (long long)nonce;
+    __m512i count = _mm512_set_epi64(at + 3, no, at + 2, no, at + 1, no, at, no);
+    for (size_t i = 0; i < n; i += 256) {
+        ZERO4(a);
+        ZERO4(b);
+        ZERO4(d);
+        ZERO4(e);
+        ZERO4(f);
+        const __m512i c0 = _mm512_shuffle_epi8(count, swap);
+        count = _mm512_add_epi64(count, four);
+        const __m512i c1 = _mm512_shuffle_epi8(count, swap);
+        count = _mm512_add_epi64(count, four);
+        const __m512i c2 = _mm512_shuffle_epi8(count, swap);
+        count = _mm512_add_epi64(count, four);
+        const __m512i c3 = _mm512_shuffle_epi8(count, swap);
+        count = _mm512_add_epi64(count, four);
+        if (!hole)
+            LEAF(0);
+        LEAF(1);
+        LEAF(2);
+        LEAF(3);
+        LEAF(4);
+        LEAF(5);
+        LEAF(6);
+        LEAF(7);
+        LEAF(8);
+        LEAF(9);
+        LEAF(10);
+        LEAF(11);
+        LEAF(12);
+        LEAF(13);
+        LEAF(14);
+        LEAF(15);
+        STORE4(u + i, a);
+        STORE4(columns + i, b);
+        STORE4(columns + stride + i, d);
+        STORE4(columns + 2 * stride + i, e);
+        STORE4(columns + 3 * stride + i, f);
+    }
+}
+#undef LEAF
+#undef ROUND_KEY
+#undef ADD4
+#undef ZERO4
+#undef STORE4
+
+#define KERNELS_GFNI(name, tree16)                                                             \
+    {                                                                                          \
+        name, fold_avx512, fold_first_avx512, add_masked_avx512, dot_gfni, transpose_gfni_any, \
+            tree16                                                                             \
+    }
+static const ot_kernels kernels_gfni = KERNELS_GFNI("avx512+gfni", NULL);
+static const ot_kernels kernels_vaes = KERNELS_GFNI("avx512+gfni+vaes", tree16_vaes);
 #endif
 
 const ot_kernels *ot_kernels_at(unsigned i, unsigned *end)
 {
     const cpu_features *cpu = cpu_get();
     (void)cpu;
-    *end = 4;
+    *end = 5;
 #if defined(__x86_64__)
     if (i == 1 && cpu->avx2 && cpu->pclmul)
         return &kernels_avx2;
@@ -277,6 +374,8 @@ const ot_kernels *ot_kernels_at(unsigned i, unsigned *end)
         return &kernels_avx512;
     if (i == 3 && cpu->avx512 && cpu->gfni && cpu->vpclmul)
         return &kernels_gfni;
+    if (i == 4 && cpu->avx512 && cpu->gfni && cpu->vpclmul && cpu->vaes)
+        return &kernels_vaes;
 #endif
     return i == 0 ? &ref : NULL;
 }

@@ -1,4 +1,4 @@
-/* ot/kernels: the three inner loops of OT extension, chosen at run time; nobody outside ot/ (and
+/* ot/kernels: the inner loops of OT extension, chosen at run time; nobody outside ot/ (and
  * tests) includes this.
  *
  * All lengths are in bytes and multiples of 64 (transpose: of 16). Each path gives the same bytes
@@ -7,6 +7,9 @@
 #ifndef MPC_OT_KERNELS_H
 #define MPC_OT_KERNELS_H
 
+#include "crypto/prg/aes.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +26,11 @@ typedef struct ot_kernels {
     /* 128 columns of `n` bytes at distance `stride` become 8n rows of 16 bytes: bit r of column c
      * goes to bit c of row r (bit 0 of byte 0 first). */
     void (*transpose)(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n);
+    /* All of a tree of 16 leaves at once, or NULL: of the leaves' key streams (nonce and counter as in
+     * aes128_ctr) u is the sum, column j the sum of those with bit j of their number set. hole: leaf 0 is
+     * left out. n is a multiple of 256. */
+    void (*tree16)(uint8_t *u, uint8_t *columns, size_t stride, const aes128 key[16], bool hole,
+                   uint64_t nonce, uint64_t counter, size_t n);
 } ot_kernels;
 
 /* The best one this processor has. */

@@ -378,6 +378,41 @@ static void paths_agree(void **state)
     free(rows[1]);
 }
 
+/* A tree at once gives what its leaves' key streams add up to. */
+static void kernels_tree(void **state)
+{
+    (void)state;
+    enum { BYTES = 1024, STRIDE = BYTES + 64 };
+    uint8_t u[BYTES], columns[4 * STRIDE], want[5][BYTES], stream[BYTES], bytes[AES_KEY];
+    aes128 key[16];
+    unsigned end;
+    seeded g;
+    test_seed(&g, "tree");
+    ot_kernels_at(0, &end);
+    for (unsigned i = 0; i < end; i++) {
+        const ot_kernels *k = ot_kernels_at(i, &end);
+        for (unsigned trial = 0; k && k->tree16 && trial < 40; trial++) {
+            const bool hole = trial & 1;
+            const size_t n = 256 * (1 + seeded_below(&g, BYTES / 256));
+            const uint64_t nonce = seeded_u64(&g) >> (trial % 64),
+                           at = seeded_u64(&g) >> (1 + trial);
+            memset(want, 0, sizeof want);
+            for (unsigned y = 0; y < 16; y++) {
+                seeded_fill(&g, bytes, sizeof bytes);
+                aes128_init(&key[y], bytes);
+                aes128_ctr_on(AES_SOFT, &key[y], stream, n, nonce, at);
+                for (size_t b = 0; b < n && !(hole && y == 0); b++)
+                    for (unsigned j = 0; j < 5; j++)
+                        want[j][b] ^= j == 4 || y >> j & 1 ? stream[b] : 0;
+            }
+            k->tree16(u, columns, STRIDE, key, hole, nonce, at, n);
+            assert_memory_equal(u, want[4], n);
+            for (unsigned j = 0; j < 4; j++)
+                assert_memory_equal(columns + j * STRIDE, want[j], n);
+        }
+    }
+}
+
 /* x^64 = x^4 + x^3 + x + 1, and the field's multiplication is associative. */
 static uint64_t mul(uint64_t a, uint64_t b)
 {
@@ -447,6 +482,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_field_is_a_field),
         cmocka_unit_test(paths_agree),
+        cmocka_unit_test(kernels_tree),
         cmocka_unit_test(rows_are_correlated),
         cmocka_unit_test(bad_settings_are_refused),
         cmocka_unit_test(another_session_fails),
