@@ -151,6 +151,7 @@ static void *serve_guest(void *arg)
     lane_host *h = g->h;
     if (lane_host_serve(h, tls_channel(g->t)) != SEFL_OK && is_bound(h))
         log_warn(h->c.log, "a lane failed", lf_str("why", sefl_last_error()));
+    tls_interrupt(g->t); /* AS need not wait until its place is needed */
     atomic_store(&g->done, true);
     return NULL;
 }
@@ -252,8 +253,9 @@ static sefl_status session(lane_host *h, channel *ch, const uint8_t pair[LINK_PA
                  lf_hash("id", got.id));
     pthread_mutex_lock(&h->lock);
     if (got.outcome == SHARES_KEPT)
-        st = is_current(h, pair) ? shares_pool_add(h->c.pool, got.id, values, p.count, p.bits)
-                                 : sefl_fail(SEFL_ECLOSED, "lane: its link has ended");
+        st = is_current(h, pair) && h->checks < CSP_CHECKS_MAX
+                 ? shares_pool_add(h->c.pool, got.id, values, p.count, p.bits)
+                 : sefl_fail(SEFL_ECLOSED, "lane: its link or the task has ended");
     pthread_mutex_unlock(&h->lock);
     SEFL_TRY(st);
     SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));

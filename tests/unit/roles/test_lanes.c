@@ -1,0 +1,734 @@
+/* Lanes over real TLS on loopback, with small sessions: AS's threads, CSP's host, two pools. */
+#include "unit/net/net_ids.h"
+#include "unit/protocol/task_sample.h"
+
+#include "net/porch.h"
+#include "protocol/csp.h"
+#include "roles/lanes.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+enum { SESSION = 2048, LANES = 2, WAIT_MS = 60000 };
+
+static const tls_limits limits = { .connect_ms = 10000, .idle_ms = 30000, .silent_ms = 10000 };
+static tls_id *as_id, *csp_id;
+static task t;
+
+/* ---- both servers ------------------------------------------------------------------------------ */
+
+typedef struct scene {
+    uint8_t pair[LINK_PAIR];
+    sefl_coins coins;
+    sefl_clock mono;
+    sefl_rng rng;
+    sefl_log log;
+    char state[300], log_path[320], records[320];
+
+    /* CSP */
+    shares_pool *csp_pool;
+    journal *journal;
+    lane_host *host;
+    int fd;
+    uint16_t port;
+    pthread_t thread;
+    atomic_bool stop;
+    _Atomic unsigned accepted, failed;
+
+    /* AS */
+    shares_pool *as_pool;
+    lanes *l;
+    pthread_mutex_t lock;
+    tls *lane[LANES];
+    unsigned dials;
+    bool nobody; /* CSP does not answer */
+} scene;
+
+static uint64_t now_ms(scene *s)
+{
+    return clock_ms(&s->mono);
+}
+
+static void failed(void *ctx)
+{
+    ((scene *)ctx)->failed++;
+}
+
+static void *csp_run(void *arg)
+{
+    scene *s = arg;
+    porch *p;
+    const tls_peer want = { .role = "aggregator", .protocols = { LINK_ALPN, LANE_ALPN } };
+    CHECK_OK(porch_new(&p, s->fd));
+    while (!s->stop) {
+        tls *one;
+        if (porch_accept(&one, p, csp_id, &want, 20, &limits) != SEFL_OK)
+            continue;
+        assert_string_equal(tls_protocol(one), LANE_ALPN);
+        s->accepted += lane_host_take(s->host, one) == SEFL_OK;
+    }
+    porch_free(p);
+    lane_host_unbind(s->host); /* its owner's thread */
+    return NULL;
+}
+
+static void csp_up(scene *s)
+{
+    CHECK_OK(journal_open(&s->journal, s->state, "csp", t.id));
+    CHECK_OK(shares_pool_new(&s->csp_pool, lanes_pool_max(&t), &s->rng));
+    CHECK_OK(lane_host_new(&s->host, &(lane_host_config){ .task = &t,
+                                                          .pool = s->csp_pool,
+                                                          .key = sample_csp,
+                                                          .journal = s->journal,
+                                                          .coins = &s->coins,
+                                                          .log = &s->log,
+                                                          .session = SESSION,
+                                                          .ctx = s,
+                                                          .failed = failed }));
+    s->stop = false;
+    assert_int_equal(pthread_create(&s->thread, NULL, csp_run, s), 0);
+}
+
+static void csp_down(scene *s)
+{
+    s->stop = true;
+    pthread_join(s->thread, NULL);
+    lane_host_free(s->host);
+    shares_pool_free(s->csp_pool);
+    journal_close(s->journal);
+}
+
+static sefl_status dial_as(scene *s, tls **out)
+{
+    return tls_dial(out, "127.0.0.1", s->port, as_id,
+                    &(tls_peer){ .role = "csp", .protocols = { LANE_ALPN } }, &limits);
+}
+
+static sefl_status dial(void *ctx, unsigned lane, channel **out)
+{
+    scene *s = ctx;
+    tls *one = NULL;
+    s->dials++;
+    sefl_status st = s->nobody ? sefl_fail(SEFL_EIO, "test: nobody answers") : dial_as(s, &one);
+    pthread_mutex_lock(&s->lock);
+    s->lane[lane] = one;
+    if (one)
+        *out = tls_channel(one);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+static void hang_up(void *ctx, unsigned lane)
+{
+    scene *s = ctx;
+    pthread_mutex_lock(&s->lock);
+    tls *one = s->lane[lane];
+    s->lane[lane] = NULL;
+    pthread_mutex_unlock(&s->lock);
+    tls_close(one);
+}
+
+static void interrupt(void *ctx, unsigned lane)
+{
+    scene *s = ctx;
+    pthread_mutex_lock(&s->lock);
+    if (s->lane[lane])
+        tls_interrupt(s->lane[lane]);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Bytes that the lane has received on its present stream; 0: none. */
+static uint64_t received(scene *s, unsigned lane)
+{
+    pthread_mutex_lock(&s->lock);
+    uint64_t n = s->lane[lane] ? tls_channel(s->lane[lane])->received : 0;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+static void as_up(scene *s, unsigned count, uint64_t audit)
+{
+    CHECK_OK(shares_pool_new(&s->as_pool, lanes_pool_max(&t), &s->rng));
+    CHECK_OK(lanes_new(
+        &s->l, &(lanes_config){
+                   .task = &t,
+                   .pool = s->as_pool,
+                   .count = count,
+                   .dial = { .ctx = s, .dial = dial, .hang_up = hang_up, .interrupt = interrupt },
+                   .journal = s->journal,
+                   .coins = &s->coins,
+                   .audit = audit,
+                   .records = s->records,
+                   .log = &s->log,
+                   .mono = &s->mono,
+                   .retry_ms = 10,
+                   .session = SESSION }));
+}
+
+static void as_down(scene *s)
+{
+    lanes_free(s->l);
+    shares_pool_free(s->as_pool);
+    for (int i = 0; i < LANES; i++)
+        assert_null(s->lane[i]);
+}
+
+/* A new link: a new pair at both. */
+static void link_up(scene *s)
+{
+    CHECK_OK(rng_fill(&s->rng, s->pair, sizeof s->pair));
+    lane_host_bind(s->host, s->pair);
+    lanes_bind(s->l, s->pair);
+}
+
+static void begin_scene(scene *s, const char *name, unsigned count, uint64_t audit)
+{
+    *s = (scene){ .coins = coins_system(), .mono = clock_monotonic(), .rng = rng_system() };
+    pthread_mutex_init(&s->lock, NULL);
+    snprintf(s->state, sizeof s->state, "%s", folder_path(name));
+    snprintf(s->records, sizeof s->records, "%s-records", s->state);
+    snprintf(s->log_path, sizeof s->log_path, "%s-log", s->state);
+    CHECK_OK(file_make_folder(s->records, 0700));
+    FILE *f = fopen(s->log_path, "w");
+    s->log = (sefl_log){ .level = LOG_DEBUG, .fd = dup(fileno(f)) };
+    fclose(f);
+    CHECK_OK(tls_listen(&s->fd, "127.0.0.1", 0, &s->port));
+    csp_up(s);
+    as_up(s, count, audit);
+}
+
+static void end_scene(scene *s)
+{
+    as_down(s);
+    csp_down(s);
+    close(s->fd);
+    close(s->log.fd);
+    pthread_mutex_destroy(&s->lock);
+}
+
+static bool log_has(const scene *s, const char *words)
+{
+    sefl_buf b = { 0 };
+    CHECK_OK(file_read(&b, s->log_path, 1 << 20));
+    CHECK_OK(wr_u8(&b, 0));
+    bool has = strstr((const char *)b.p, words) != NULL;
+    buf_clear(&b);
+    return has;
+}
+
+/* The next `count` shares fit together: they add up to the sampler's range. */
+static void take_both(scene *s, uint64_t count)
+{
+    shares_slice slice;
+    uint8_t *x = malloc(4 * count), *y = malloc(4 * count);
+    uint64_t sum = 0;
+    CHECK_OK(shares_pool_pick(s->as_pool, &slice, count));
+    CHECK_OK(shares_pool_take(s->as_pool, &slice, x, 4));
+    CHECK_OK(shares_pool_take(s->csp_pool, &slice, y, 4));
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t v = load_u32(x + 4 * i) + load_u32(y + 4 * i);
+        assert_in_range(v, 0, 123);
+        sum += v;
+    }
+    assert_in_range(sum / count, 55, 68); /* the mean is 61.5, the deviation 9.4 */
+    free(x), free(y);
+}
+
+/* ---- lanes that work --------------------------------------------------------------------------- */
+
+static void two_lanes_fill_two_pools(void **state)
+{
+    (void)state;
+    scene s;
+    begin_scene(&s, "two", LANES, 0);
+    link_up(&s);
+    CHECK_OK(lanes_wait(s.l, t.values));
+    for (int i = 0; i < 8; i++) { /* they refill */
+        CHECK_OK(lanes_wait(s.l, t.values));
+        take_both(&s, t.values);
+    }
+    CHECK_OK(lanes_wait(s.l, 2 * t.values));
+    usleep(100000); /* sessions under way end */
+    uint64_t have = shares_pool_have(s.as_pool);
+    assert_in_range(have, 2 * t.values, 2 * t.values + LANES * SESSION);
+    assert_int_equal(have, shares_pool_have(s.csp_pool));
+    assert_int_equal(received(&s, 0) + received(&s, 1), 0); /* a full pool needs no stream */
+    assert_in_range(s.dials, 1, 2 * 9 + 2);
+    end_scene(&s);
+}
+
+static void sessions_have_sizes(void **state)
+{
+    (void)state;
+    task x = t;
+    static const uint64_t of[][2] = { { 1, 1 << 16 },       { 1 << 15, 1 << 16 },
+                                      { 40000, 80000 },     { 1 << 19, 1 << 20 },
+                                      { 945510, 1 << 20 },  { 14000000, 1 << 20 },
+                                      { 64 << 20, 2097153 } };
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        x.values = of[i][0];
+        assert_int_equal(lanes_session(&x), of[i][1]);
+        assert_true(x.values / lanes_session(&x) + 2 <= SLICE_PARTS_MAX);
+        assert_true(lanes_pool_max(&x) <= SHARES_POOL_MAX);
+    }
+}
+
+/* While an opening runs nothing moves, not even in the middle of a session; unless it waits itself. */
+static void openings_are_not_disturbed(void **state)
+{
+    (void)state;
+    scene s;
+    begin_scene(&s, "held", LANES, 0);
+    lanes_hold(s.l, true);
+    link_up(&s);
+    usleep(50000);
+    assert_int_equal(s.dials, 0);
+    lanes_hold(s.l, false);
+    uint64_t end = now_ms(&s) + WAIT_MS, n;
+    while (received(&s, 0) < 200000 && now_ms(&s) < end)
+        usleep(200);
+    lanes_hold(s.l, true);
+    usleep(50000);
+    n = received(&s, 0);
+    if (n > 0) { /* it was in the middle */
+        usleep(100000);
+        assert_int_equal(received(&s, 0), n);
+    }
+    CHECK_OK(lanes_wait(s.l, t.values)); /* on the driver's thread: the opening needs them */
+    take_both(&s, t.values);
+    lanes_hold(s.l, false);
+    end_scene(&s);
+}
+
+static void *wait_thread(void *arg)
+{
+    scene *s = arg;
+    return (void *)(uintptr_t)lanes_wait(s->l, t.values);
+}
+
+static void stopping_ends_waits(void **state)
+{
+    (void)state;
+    scene s;
+    pthread_t waiter;
+    void *st;
+    begin_scene(&s, "stop", LANES, 0);
+    s.nobody = true;
+    CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ECLOSED); /* no link */
+    link_up(&s);
+    CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ECLOSED); /* nobody there: three times each */
+    assert_true(s.dials >= 3 * LANES);
+    link_up(&s);
+    assert_int_equal(pthread_create(&waiter, NULL, wait_thread, &s), 0);
+    lanes_stop(s.l);
+    pthread_join(waiter, &st);
+    assert_int_equal((sefl_status)(uintptr_t)st, SEFL_ECANCELLED);
+    end_scene(&s);
+}
+
+/* ---- lanes that break -------------------------------------------------------------------------- */
+
+/* One is cut in the middle of a session, again and again: what is in the pools still fits. */
+static void a_cut_lane_takes_its_session_alone(void **state)
+{
+    (void)state;
+    scene s;
+    unsigned cuts = 0;
+    begin_scene(&s, "cut", LANES, 0);
+    link_up(&s);
+    uint64_t end = now_ms(&s) + WAIT_MS;
+    while (cuts < 6 && now_ms(&s) < end) {
+        uint64_t at = 30000 + 300000 * cuts;
+        if (received(&s, 1) > at) {
+            interrupt(&s, 1);
+            cuts++;
+            while (received(&s, 1) > at && now_ms(&s) < end)
+                usleep(100);
+        }
+        if (shares_pool_have(s.as_pool) >= t.values)
+            take_both(&s, t.values);
+        usleep(100);
+    }
+    assert_int_equal(cuts, 6);
+    CHECK_OK(lanes_wait(s.l, t.values));
+    take_both(&s, t.values);
+    assert_true(log_has(&s, "a lane to CSP failed"));
+    assert_null(lanes_ended(s.l));
+    assert_int_equal(lane_host_checks(s.host), 0);
+    end_scene(&s);
+}
+
+/* Another link, at either end: both pools are empty, and fill again. */
+static void pools_end_with_their_link(void **state)
+{
+    (void)state;
+    scene s;
+    shares_slice old;
+    uint8_t *x = malloc(4 * t.values);
+    begin_scene(&s, "links", LANES, 0);
+    link_up(&s);
+    CHECK_OK(lanes_wait(s.l, t.values));
+    CHECK_OK(shares_pool_pick(s.as_pool, &old, t.values));
+    lanes_unbind(s.l);
+    assert_int_equal(shares_pool_have(s.as_pool), 0);
+    CHECK_STATUS(shares_pool_take(s.as_pool, &old, x, 4), SEFL_ENOTFOUND);
+    link_up(&s);
+    CHECK_STATUS(shares_pool_take(s.csp_pool, &old, x, 4), SEFL_ENOTFOUND);
+    CHECK_OK(lanes_wait(s.l, t.values));
+    take_both(&s, t.values);
+
+    /* CSP starts again; AS still has the link of before */
+    CHECK_OK(lanes_wait(s.l, t.values));
+    CHECK_OK(shares_pool_pick(s.as_pool, &old, t.values));
+    csp_down(&s);
+    csp_up(&s);
+    CHECK_STATUS(shares_pool_take(s.csp_pool, &old, x, 4), SEFL_ENOTFOUND);
+    uint8_t other[LINK_PAIR] = { 1 };
+    lane_host_bind(s.host, other);
+    shares_pool_clear(s.as_pool); /* as NO SLICE does */
+    CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ECLOSED);
+    link_up(&s);
+    CHECK_OK(lanes_wait(s.l, t.values));
+    take_both(&s, t.values);
+    end_scene(&s);
+    free(x);
+}
+
+/* ---- peers that do not do as agreed --------------------------------------------------------------- */
+
+static uint32_t ask(tls *one, uint32_t kind, sefl_span body, uint16_t *code)
+{
+    link_msg m = { 0 };
+    sefl_status st = link_send(tls_channel(one), kind, body);
+    if (st == SEFL_OK)
+        st = link_recv(tls_channel(one), &m);
+    uint32_t got = st == SEFL_OK ? m.kind : 0;
+    *code = 0;
+    if (got == LINK_NO) {
+        rd r = rd_over(buf_span(&m.body));
+        CHECK_OK(rd_u16(&r, code));
+    }
+    buf_clear(&m.body);
+    return got;
+}
+
+static uint32_t fill(tls *one, uint64_t count, uint16_t *code)
+{
+    uint8_t b[8];
+    store_u64(b, count);
+    return ask(one, LINK_FILL, span_of(b, sizeof b), code);
+}
+
+static void lanes_of_others_are_refused(void **state)
+{
+    (void)state;
+    scene s;
+    tls *one;
+    uint16_t code;
+    uint8_t other[LINK_PAIR] = { 2 }, nothing[LINK_PAIR] = { 0 };
+    begin_scene(&s, "others", 1, 0);
+    /* no link at all: not even the pair of zeros */
+    CHECK_OK(dial_as(&s, &one));
+    assert_int_equal(ask(one, LINK_LANE, span_of(nothing, sizeof nothing), &code), LINK_NO);
+    assert_int_equal(code, LINK_NO_PAIR);
+    tls_close(one);
+    lane_host_bind(s.host, s.pair);
+    CHECK_OK(dial_as(&s, &one));
+    assert_int_equal(ask(one, LINK_LANE, span_of(other, sizeof other), &code), LINK_NO);
+    assert_int_equal(code, LINK_NO_PAIR);
+    tls_close(one);
+    /* a good lane whose link changes: NO at its next question */
+    CHECK_OK(dial_as(&s, &one));
+    assert_int_equal(ask(one, LINK_LANE, span_of(s.pair, sizeof s.pair), &code), LINK_YES);
+    lane_host_bind(s.host, other);
+    assert_int_equal(fill(one, SESSION, &code), LINK_NO);
+    assert_int_equal(code, LINK_NO_PAIR);
+    tls_close(one);
+    /* words that end the lane */
+    static const uint32_t kinds[] = { LINK_FILL, LINK_PING, LINK_HELLO, LINK_LANE };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        CHECK_OK(dial_as(&s, &one));
+        assert_int_equal(ask(one, kinds[i], span_of(other, 31), &code), 0);
+        tls_close(one);
+    }
+    for (int i = 0; i < 5; i++) {
+        CHECK_OK(dial_as(&s, &one));
+        assert_int_equal(ask(one, LINK_LANE, span_of(other, sizeof other), &code), LINK_YES);
+        assert_int_equal(i == 0   ? fill(one, SESSION + 1, &code)
+                         : i == 1 ? fill(one, 0, &code)
+                         : i == 2 ? fill(one, UINT64_MAX, &code)
+                         : i == 3 ? ask(one, LINK_FILL, span_of(other, 9), &code)
+                                  : ask(one, LINK_LANE, span_of(other, sizeof other), &code),
+                         0);
+        tls_close(one);
+    }
+    end_scene(&s);
+}
+
+static void there_are_sixteen_at_most(void **state)
+{
+    (void)state;
+    scene s;
+    tls *one[LANES_MAX + 1];
+    uint16_t code;
+    begin_scene(&s, "sixteen", 1, 0);
+    lane_host_bind(s.host, s.pair);
+    for (int i = 0; i < LANES_MAX; i++) {
+        CHECK_OK(dial_as(&s, &one[i]));
+        assert_int_equal(ask(one[i], LINK_LANE, span_of(s.pair, 32), &code), LINK_YES);
+    }
+    CHECK_OK(dial_as(&s, &one[LANES_MAX]));
+    assert_int_equal(ask(one[LANES_MAX], LINK_LANE, span_of(s.pair, 32), &code), 0);
+    assert_int_equal(s.accepted, LANES_MAX);
+    tls_close(one[LANES_MAX]);
+    tls_close(one[3]); /* one goes: there is room again, once its thread has noticed */
+    uint64_t end = now_ms(&s) + WAIT_MS;
+    uint32_t got = 0;
+    while (got != LINK_YES && now_ms(&s) < end) {
+        CHECK_OK(dial_as(&s, &one[3]));
+        got = ask(one[3], LINK_LANE, span_of(s.pair, 32), &code);
+        if (got != LINK_YES)
+            tls_close(one[3]);
+    }
+    assert_int_equal(got, LINK_YES);
+    for (int i = 0; i < LANES_MAX; i++)
+        tls_close(one[i]);
+    end_scene(&s);
+}
+
+/* A stream whose long messages are changed on the way out. */
+typedef struct bent {
+    channel *inner;
+} bent;
+
+static sefl_status bent_send(void *self, const void *p, size_t n)
+{
+    if (n < 10000) /* OT corrections are longer */
+        return channel_send(((bent *)self)->inner, p, n);
+    uint8_t *copy = malloc(n);
+    memcpy(copy, p, n);
+    copy[n / 2] ^= 4;
+    sefl_status st = channel_send(((bent *)self)->inner, copy, n);
+    free(copy);
+    return st;
+}
+
+static sefl_status bent_recv(void *self, void *p, size_t n)
+{
+    return channel_recv(((bent *)self)->inner, p, n);
+}
+
+static sefl_status bent_flush(void *self)
+{
+    return channel_flush(((bent *)self)->inner);
+}
+
+static const channel_ops bent_ops = { bent_send, bent_recv, bent_flush };
+
+/* AS spoils its OT corrections: what CSP's check is there for. */
+static void cheat(scene *s)
+{
+    tls *one;
+    uint16_t code;
+    uint64_t *x = malloc(SESSION * sizeof *x);
+    shares_result got;
+    sha256 h;
+    CHECK_OK(dial_as(s, &one));
+    assert_int_equal(ask(one, LINK_LANE, span_of(s->pair, 32), &code), LINK_YES);
+    assert_int_equal(fill(one, SESSION, &code), LINK_YES);
+    shares_params p = { .count = SESSION, .bits = 32, .csp = t.servers.csp };
+    sha256_init(&h);
+    sha256_add(&h, span_of_str("sefl pair 1"));
+    sha256_add(&h, span_of(t.servers.as, 32));
+    sha256_add(&h, span_of(t.servers.csp, 32));
+    sha256_add(&h, span_of(s->pair, 32));
+    sha256_end(&h, p.pair);
+    bent b = { tls_channel(one) };
+    channel ch = { .ops = &bent_ops, .self = &b };
+    assert_int_not_equal(shares_evaluate(&got, x, &ch, &p, &s->rng), SEFL_OK);
+    tls_close(one);
+    free(x);
+}
+
+static void three_failed_checks_end_the_task(void **state)
+{
+    (void)state;
+    scene s;
+    tls *one;
+    uint16_t code;
+    begin_scene(&s, "cheat", 1, 0);
+    link_up(&s);
+    CHECK_OK(lanes_wait(s.l, t.values));
+    for (unsigned i = 1; i <= CSP_CHECKS_MAX; i++) {
+        uint64_t end = now_ms(&s) + WAIT_MS;
+        cheat(&s);
+        while (s.failed < i && now_ms(&s) < end)
+            usleep(500);
+        assert_int_equal(s.failed, i);
+        assert_int_equal(lane_host_checks(s.host), i);
+        if (i == 2) { /* the count outlives CSP, and honest sessions do not lower it */
+            csp_down(&s);
+            csp_up(&s);
+            link_up(&s);
+            assert_int_equal(lane_host_checks(s.host), 2);
+            CHECK_OK(lanes_wait(s.l, t.values));
+            take_both(&s, t.values);
+            assert_int_equal(lane_host_checks(s.host), 2);
+        }
+    }
+    assert_int_equal(shares_pool_have(s.csp_pool), 0); /* gone with the check */
+    assert_true(log_has(&s, "the aggregation server failed a check"));
+    assert_true(log_has(&s, "this task has ended"));
+    CHECK_OK(dial_as(&s, &one));
+    assert_int_equal(ask(one, LINK_LANE, span_of(s.pair, 32), &code), LINK_NO);
+    assert_int_equal(code, LINK_NO_CHECKS);
+    tls_close(one);
+    /* AS's own lanes learn it, and say it */
+    assert_null(lanes_ended(s.l));
+    shares_pool_clear(s.as_pool);
+    CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ESTATE);
+    assert_non_null(lanes_ended(s.l));
+    assert_non_null(strstr(sefl_last_error(), "too many checks"));
+    csp_down(&s);
+    csp_up(&s);
+    assert_int_equal(lane_host_checks(s.host), CSP_CHECKS_MAX);
+    end_scene(&s);
+}
+
+/* ---- audits -------------------------------------------------------------------------------------- */
+
+static unsigned files_in(const char *folder)
+{
+    unsigned n = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+static void audited_sessions_are_not_used(void **state)
+{
+    (void)state;
+    scene s;
+    begin_scene(&s, "audit", 1, 2);
+    link_up(&s);
+    uint64_t end = now_ms(&s) + WAIT_MS;
+    for (unsigned i = 0; (i < 4 || files_in(s.records) == 0) && now_ms(&s) < end; i++) {
+        CHECK_OK(lanes_wait(s.l, t.values));
+        take_both(&s, t.values);
+    }
+    assert_true(files_in(s.records) > 0);
+    assert_true(log_has(&s, "noise session audited: CSP did what it had to"));
+    assert_true(log_has(&s, "noise session audited by the aggregation server"));
+    assert_null(lanes_ended(s.l));
+    end_scene(&s);
+}
+
+/* A CSP that goes away instead of showing its seed. */
+typedef struct shy {
+    scene *s;
+    pthread_t thread;
+} shy;
+
+static sefl_status shy_send(void *self, const void *p, size_t n)
+{
+    enum { MSG_SHOW = 0x5348000a };
+    if (n == MSG_HEADER && load_u32(p) == MSG_SHOW)
+        return sefl_fail(SEFL_EIO, "test: it does not show");
+    return channel_send(((bent *)self)->inner, p, n);
+}
+
+static const channel_ops shy_ops = { shy_send, bent_recv, bent_flush };
+
+static void *shy_csp(void *arg)
+{
+    scene *s = ((shy *)arg)->s;
+    const tls_peer want = { .role = "aggregator", .protocols = { LANE_ALPN } };
+    for (unsigned i = 0; i < LANES_UNANSWERED_MAX; i++) {
+        tls *one;
+        CHECK_OK(tls_accept(&one, s->fd, csp_id, &want, WAIT_MS, &limits));
+        bent b = { tls_channel(one) };
+        channel ch = { .ops = &shy_ops, .self = &b };
+        lane_host *h;
+        lane_host_config c = { .task = &t,
+                               .pool = s->csp_pool,
+                               .key = sample_csp,
+                               .coins = &s->coins,
+                               .session = SESSION };
+        CHECK_OK(lane_host_new(&h, &c));
+        lane_host_bind(h, s->pair);
+        assert_int_not_equal(lane_host_serve(h, &ch), SEFL_OK);
+        lane_host_free(h);
+        tls_close(one);
+    }
+    return NULL;
+}
+
+static void unanswered_audits_end_the_task(void **state)
+{
+    (void)state;
+    scene s;
+    begin_scene(&s, "shy", 1, 1);
+    s.stop = true; /* nobody else serves */
+    pthread_join(s.thread, NULL);
+    shy y = { .s = &s };
+    assert_int_equal(pthread_create(&y.thread, NULL, shy_csp, &y), 0);
+    link_up(&s);
+    CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ESTATE);
+    assert_non_null(strstr(lanes_ended(s.l), "did not answer two audits"));
+    pthread_join(y.thread, NULL);
+    /* and in the next life too */
+    as_down(&s);
+    as_up(&s, 1, 1);
+    assert_non_null(lanes_ended(s.l));
+    s.stop = false;
+    assert_int_equal(pthread_create(&s.thread, NULL, csp_run, &s), 0);
+    end_scene(&s);
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+
+static int setup(void **state)
+{
+    sample_begin();
+    CHECK_OK(sample_task(&t, "privacy.noise=joint", NULL));
+    if (folder_make(state) != 0)
+        return -1;
+    net_ca("ca-as");
+    net_ca("ca-csp");
+    net_cert("as", "aggregator", "127.0.0.1", "ca-as");
+    net_cert("csp", "csp", "127.0.0.1", "ca-csp");
+    as_id = net_id("as", "ca-csp");
+    csp_id = net_id("csp", "ca-as");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    tls_id_free(as_id);
+    tls_id_free(csp_id);
+    task_clear(&t);
+    sample_end();
+    return folder_remove(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_lanes_fill_two_pools),
+        cmocka_unit_test(sessions_have_sizes),
+        cmocka_unit_test(openings_are_not_disturbed),
+        cmocka_unit_test(stopping_ends_waits),
+        cmocka_unit_test(a_cut_lane_takes_its_session_alone),
+        cmocka_unit_test(pools_end_with_their_link),
+        cmocka_unit_test(lanes_of_others_are_refused),
+        cmocka_unit_test(there_are_sixteen_at_most),
+        cmocka_unit_test(three_failed_checks_end_the_task),
+        cmocka_unit_test(audited_sessions_are_not_used),
+        cmocka_unit_test(unanswered_audits_end_the_task),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
