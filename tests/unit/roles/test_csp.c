@@ -176,9 +176,11 @@ static void make_sum(site *s)
     ahe_sum_free(p, s->sum);
     CHECK_OK(ahe_sum_new(&s->sum, p, s->t.pub));
     for (int c = 0; c < CLIENTS; c++)
-        if (s->client[c].counts)
+        if (s->client[c].counts) {
+            CHECK_OK(ahe_sum_add_head(p, s->sum, s->client[c].body));
             CHECK_OK(ahe_sum_add_units(p, s->sum, 0, s->client[c].body + head_bytes(s->t.seal),
                                        p->units, NULL));
+        }
     CHECK_OK(ahe_sum_close(p, s->sum));
 }
 
@@ -315,10 +317,10 @@ static void site_begin_with(site *s, const char *dir, const char *scheme, const 
     make_cert(s, "stranger", "aggregator", "ca-csp");
     make_clients(s);
     make_task(s, scheme, noise);
-    char *list = in(s, "ca/trust");
-    CHECK_OK(file_make_folder(in(s, "ca"), 0700));
+    char *ca = in(s, "ca"), *list = in(s, "ca/trust");
+    CHECK_OK(file_make_folder(ca, 0700));
     CHECK_OK(trust_create(list));
-    free(list);
+    free(ca), free(list);
     change_list(s, first_list, 0);
     for (int c = 0; c < CLIENTS; c++)
         change_list(s, admit, c);
