@@ -278,11 +278,11 @@ static sefl_status session(lane *x, uint64_t *values, uint64_t serial)
         st = noted == SEFL_OK ? sefl_fail(st, "%s", why) : noted;
         goto done;
     }
+    if (got.outcome != SHARES_KEPT)
+        SEFL_TRY(judge(l, &got)); /* whatever CSP says next */
     SEFL_TRY(hear_yes(x, &x->held));
-    if (got.outcome != SHARES_KEPT) {
-        SEFL_TRY(judge(l, &got));
+    if (got.outcome != SHARES_KEPT)
         goto done;
-    }
     pthread_mutex_lock(&l->lock);
     st = is_current(x) ? shares_pool_add(l->c.pool, got.id, values, p.count, p.bits)
                        : sefl_fail(SEFL_ECLOSED, "lane: the link to CSP has ended");

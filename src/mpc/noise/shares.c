@@ -608,6 +608,7 @@ static sefl_status evaluator_audit(shares_result *out, audit_record *r, channel 
     audit_finding found = { 0 };
     out->outcome = SHARES_UNANSWERED;
     SEFL_TRY(msg_recv(ch, MSG_SHOW, 0, r->csp_seed, sizeof r->csp_seed, "shares seed"));
+    out->outcome = SHARES_FAILED; /* from here on not CSP's fault, unless the replay shows it */
     SEFL_TRY(shares_replay(&found, r));
     out->record = *r;
     out->outcome = found.verdict == AUDIT_HONEST ? SHARES_AUDITED : SHARES_CAUGHT;

@@ -37,6 +37,14 @@ static bool top_bit_set(const uint8_t p[POINT])
     return p[POINT - 1] >= 0x80;
 }
 
+/* What the library says about a point or a product: it decodes, it is not neutral. A peer's point may fail, ours
+ * fail with odds of 2^-250, so the answer tells nothing about a scalar. */
+static bool good(int rc)
+{
+    CT_PUBLIC(&rc, sizeof rc);
+    return rc == 0;
+}
+
 /* H(i, j, r): a group element of unknown logarithm. */
 static void hash_to_point(uint8_t out[POINT], const uint8_t session[OT_SESSION], uint32_t i,
                           uint8_t j, const uint8_t r[POINT])
@@ -83,18 +91,19 @@ sefl_status ot_base_send(channel *ch, uint8_t (*keys)[2][OT_KEY], size_t n,
     SEFL_TRY(ready());
     for (size_t i = 0; i < n; i++) {
         SEFL_TRY(random_scalar(a[i], rng));
-        SEFL_CHECK(crypto_scalarmult_ristretto255_base(points[i], a[i]) == 0, SEFL_ECRYPTO,
+        SEFL_CHECK(good(crypto_scalarmult_ristretto255_base(points[i], a[i])), SEFL_ECRYPTO,
                    "base OT: drew the scalar zero");
     }
+    CT_PUBLIC(points, n * POINT); /* sent */
     SEFL_TRY(msg_send(ch, OT_MSG_BASE_A, 0, points, n * POINT));
     SEFL_TRY(channel_flush(ch));
     SEFL_TRY(msg_recv(ch, OT_MSG_BASE_R, 0, r, n * 2 * POINT, "base OT, receiver's points"));
     for (size_t i = 0; i < n; i++)
         for (uint8_t j = 0; j < 2; j++) {
             hash_to_point(h, session, (uint32_t)i, 1 - j, r[i][1 - j]);
-            SEFL_CHECK(!top_bit_set(r[i][j]) && crypto_core_ristretto255_add(sum, r[i][j], h) == 0,
+            SEFL_CHECK(!top_bit_set(r[i][j]) && good(crypto_core_ristretto255_add(sum, r[i][j], h)),
                        SEFL_EPROTO, "base OT %zu: not a group element", i);
-            SEFL_CHECK(crypto_scalarmult_ristretto255(shared, a[i], sum) == 0, SEFL_EPROTO,
+            SEFL_CHECK(good(crypto_scalarmult_ristretto255(shared, a[i], sum)), SEFL_EPROTO,
                        "base OT %zu: the neutral element", i);
             derive(keys[i][j], session, (uint32_t)i, j, points[i], r[i], shared);
         }
@@ -119,11 +128,12 @@ sefl_status ot_base_receive(channel *ch, uint8_t (*keys)[OT_KEY], const uint8_t 
         SEFL_TRY(random_scalar(t[i], rng));
         SEFL_TRY(rng_fill(rng, wide, sizeof wide));
         crypto_core_ristretto255_from_hash(r[i][1], wide); /* the one not chosen; swapped below */
-        SEFL_CHECK(crypto_scalarmult_ristretto255_base(tg, t[i]) == 0, SEFL_ECRYPTO,
+        SEFL_CHECK(good(crypto_scalarmult_ristretto255_base(tg, t[i])), SEFL_ECRYPTO,
                    "base OT: drew the scalar zero");
         hash_to_point(h, session, (uint32_t)i, 1 - choice[i], r[i][1]);
-        CT_PUBLIC(h, POINT); /* the library only asks whether it decodes: it always does */
-        SEFL_CHECK(crypto_core_ristretto255_sub(r[i][0], tg, h) == 0, SEFL_ECRYPTO,
+        CT_PUBLIC(h, POINT); /* the library only asks whether they decode: they always do */
+        CT_PUBLIC(tg, POINT);
+        SEFL_CHECK(good(crypto_core_ristretto255_sub(r[i][0], tg, h)), SEFL_ECRYPTO,
                    "base OT: own point does not decode");
         ct_swap_if(choice[i], r[i][0], r[i][1], POINT);
     }
@@ -133,7 +143,7 @@ sefl_status ot_base_receive(channel *ch, uint8_t (*keys)[OT_KEY], const uint8_t 
     SEFL_TRY(msg_recv(ch, OT_MSG_BASE_A, 0, points, n * POINT, "base OT, sender's points"));
     for (size_t i = 0; i < n; i++) {
         SEFL_CHECK(!top_bit_set(points[i]) &&
-                       crypto_scalarmult_ristretto255(shared, t[i], points[i]) == 0,
+                       good(crypto_scalarmult_ristretto255(shared, t[i], points[i])),
                    SEFL_EPROTO, "base OT %zu: not a group element, or the neutral one", i);
         derive(keys[i], session, (uint32_t)i, choice[i], points[i], r[i], shared);
     }
