@@ -31,8 +31,9 @@ static sefl_status tape_send(void *self, const void *p, size_t n)
         return SEFL_OK;
     if (load_u32(t->out.p) == LINK_PLAIN) {
         uint64_t s, opened, k;
-        mc_highest(&w->c, &s, &opened, &k);
-        MUST(opened > 0 && w->c.opened[opened] == 1);
+        csp_journal j = csp_memory_journal(&w->c);
+        CHECK_OK(j.highest(j.ctx, &s, &opened, &k));
+        MUST(opened > 0 && csp_memory_at(&w->c, opened)->opened == 1);
     }
     if (load_u32(t->out.p) == LINK_APPROVED)
         MUST(enrolled-- > 0);
@@ -204,7 +205,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world_reset(w);
     tape t = { 0 };
     channel ch = { .ops = &tape_ops, .self = &t };
-    csp_journal j = mem_csp_journal(&w->c);
+    csp_journal j = csp_memory_journal(&w->c);
     sefl_coins coins = { .get = named_get, .self = &w->coins[1] };
     mem_ledger as = { 0 };
     csp *c;
@@ -225,15 +226,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint64_t n = 1; n < W_ROUNDS; n++) {
         round_statement s;
         envelope env;
-        if (w->c.opened[n] == 0)
+        if (csp_memory_at(&w->c, n)->opened == 0)
             continue;
-        MUST(w->c.opened[n] == 1 && ledger_charged(&w->c.ledger, n));
-        CHECK_OK(envelope_read(&env, buf_span(&w->c.statement[n])));
+        MUST(csp_memory_at(&w->c, n)->opened == 1 && ledger_charged(&w->book, n));
+        CHECK_OK(envelope_read(&env, buf_span(&csp_memory_at(&w->c, n)->statement)));
         CHECK_OK(envelope_check_one(&env, SIGN_STATEMENT, SIGNER_AS, w->t.servers.as));
         CHECK_OK(round_statement_read(&s, env.content));
         MUST(s.round == n && s.clients >= w->t.threshold && s.clients <= w->t.clients_max);
-        MUST(n == 1 || w->c.round[n - 1].state == CSP_OPENED ||
-             w->c.round[n - 1].state == CSP_SKIPPED);
+        MUST(n == 1 || csp_memory_at(&w->c, n - 1)->r.state == CSP_OPENED ||
+             csp_memory_at(&w->c, n - 1)->r.state == CSP_SKIPPED);
     }
     buf_clear(&t.in);
     buf_clear(&t.out);

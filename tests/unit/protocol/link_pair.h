@@ -27,10 +27,13 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/blake3.h"
 #include "base/buf.h"
 #include "crypto/ahe/paillier.h"
 #include "mpc/noise/session.h"
 #include "protocol/as_link.h"
+#include "protocol/csp_memory.h"
+#include "protocol/head.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -41,7 +44,7 @@ enum { W_VALUES = 10, W_MARKS = 24, W_MASKS = 4 };
 #else
 enum { W_VALUES = 300, W_MARKS = 64, W_MASKS = 64 };
 #endif
-enum { W_ROUNDS = 8, W_CLIENTS = 3, W_COINS = 256 };
+enum { W_ROUNDS = 8, W_CLIENTS = 3, W_ALL = 5, W_COINS = 256 };
 
 /* ---- ledger -------------------------------------------------------------------------------- */
 
@@ -113,150 +116,42 @@ static inline ledger_verdict ledger_look(const mem_ledger *l, const ledger_mark 
 
 /* ---- journals ------------------------------------------------------------------------------ */
 
-typedef struct mem_csp {
-    mem_ledger ledger;
-    csp_round round[W_ROUNDS];
-    sefl_buf statement[W_ROUNDS], output[W_ROUNDS];
-    uint8_t id[W_ROUNDS][NOISE_ID], digest[W_ROUNDS][SHA256_BYTES];
-    unsigned opened[W_ROUNDS]; /* how often */
-    bool forgotten[W_ROUNDS];
-    unsigned fail; /* the n-th writing call fails; 0: none */
-    unsigned calls;
-} mem_csp;
-
-static inline sefl_status csp_hit(mem_csp *m)
+/* CSP's ledger; its journal is csp_memory. */
+static inline sefl_status mb_charge(void *ctx, uint64_t round)
 {
-    m->calls++;
-    return m->fail > 0 && --m->fail == 0 ? sefl_fail(SEFL_EIO, "test: disk") : SEFL_OK;
+    return ledger_pay(ctx, round);
 }
 
-static inline sefl_status mc_get(void *ctx, uint64_t round, csp_round *out)
+static inline sefl_status mb_may(void *ctx, uint64_t round)
 {
-    mem_csp *m = ctx;
-    *out = round < W_ROUNDS ? m->round[round] : (csp_round){ 0 };
+    return ledger_may(ctx, round);
+}
+
+static inline sefl_status mb_after(void *ctx, uint64_t round, ledger_mark *out)
+{
+    return ledger_after(ctx, round, out);
+}
+
+static inline sefl_status mb_ledger(void *ctx, ledger_mark *out)
+{
+    const mem_ledger *l = ctx;
+    *out = l->mark[l->n];
     return SEFL_OK;
 }
 
-static inline sefl_status mc_highest(void *ctx, uint64_t *signed_, uint64_t *opened,
-                                     uint64_t *skipped)
+static inline ledger_verdict mb_compare(void *ctx, const ledger_mark *peer)
 {
-    mem_csp *m = ctx;
-    *signed_ = *opened = *skipped = 0;
-    for (uint64_t r = 1; r < W_ROUNDS; r++) {
-        if (m->round[r].state != CSP_NEW)
-            *signed_ = r;
-        if (m->round[r].state == CSP_OPENED)
-            *opened = r;
-        if (m->round[r].state == CSP_SKIPPED)
-            *skipped = r;
-    }
-    return SEFL_OK;
+    return ledger_look(ctx, peer);
 }
 
-static inline sefl_status mc_sign(void *ctx, const csp_round *r)
+static inline csp_memory_book mem_book(mem_ledger *l)
 {
-    mem_csp *m = ctx;
-    sefl_status st = csp_hit(m);
-    assert_int_equal(m->round[r->round].state, CSP_NEW);
-    if (st == SEFL_OK)
-        m->round[r->round] = *r;
-    return st;
-}
-
-static inline sefl_status mc_charge(void *ctx, uint64_t round)
-{
-    mem_csp *m = ctx;
-    sefl_status st = csp_hit(m);
-    return st == SEFL_OK ? ledger_pay(&m->ledger, round) : st;
-}
-
-static inline sefl_status mc_may(void *ctx, uint64_t round)
-{
-    return ledger_may(&((mem_csp *)ctx)->ledger, round);
-}
-
-static inline sefl_status mc_open(void *ctx, uint64_t round, sefl_span statement,
-                                  const uint8_t id[NOISE_ID], sefl_span output,
-                                  const uint8_t digest[SHA256_BYTES])
-{
-    mem_csp *m = ctx;
-    sefl_status st = csp_hit(m);
-    if (st != SEFL_OK)
-        return st;
-    assert_int_equal(m->round[round].state, CSP_SIGNED);
-    assert_true(ledger_charged(&m->ledger, round)); /* charge durable before */
-    buf_reset(&m->statement[round]);
-    buf_reset(&m->output[round]);
-    if ((st = wr_raw(&m->statement[round], statement.p, statement.n)) != SEFL_OK ||
-        (st = wr_raw(&m->output[round], output.p, output.n)) != SEFL_OK)
-        return st;
-    m->opened[round]++;
-    memcpy(m->id[round], id, NOISE_ID);
-    memcpy(m->digest[round], digest, SHA256_BYTES);
-    m->round[round].state = CSP_OPENED;
-    return SEFL_OK;
-}
-
-static inline sefl_status mc_kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
-                                  uint8_t digest[SHA256_BYTES])
-{
-    mem_csp *m = ctx;
-    if (m->opened[round] == 0 || m->forgotten[round])
-        return sefl_fail(SEFL_ENOTFOUND, "test: nothing kept");
-    memcpy(id, m->id[round], NOISE_ID);
-    memcpy(digest, m->digest[round], SHA256_BYTES);
-    return wr_raw(output, m->output[round].p, m->output[round].n);
-}
-
-static inline sefl_status mc_skip(void *ctx, uint64_t round, unsigned reason)
-{
-    mem_csp *m = ctx;
-    sefl_status st = csp_hit(m);
-    (void)reason;
-    assert_int_equal(m->round[round].state, CSP_SIGNED);
-    if (st == SEFL_OK)
-        m->round[round].state = CSP_SKIPPED;
-    return st;
-}
-
-static inline sefl_status mc_forget(void *ctx, uint64_t round)
-{
-    ((mem_csp *)ctx)->forgotten[round] = true;
-    return SEFL_OK;
-}
-
-static inline sefl_status mc_ledger(void *ctx, ledger_mark *out)
-{
-    mem_csp *m = ctx;
-    *out = m->ledger.mark[m->ledger.n];
-    return SEFL_OK;
-}
-
-static inline ledger_verdict mc_compare(void *ctx, const ledger_mark *peer)
-{
-    return ledger_look(&((mem_csp *)ctx)->ledger, peer);
-}
-
-static inline sefl_status mc_charge_head(void *ctx, uint64_t round, ledger_mark *out)
-{
-    return ledger_after(&((mem_csp *)ctx)->ledger, round, out);
-}
-
-static inline csp_journal mem_csp_journal(mem_csp *m)
-{
-    return (csp_journal){ .ctx = m,
-                          .get = mc_get,
-                          .highest = mc_highest,
-                          .sign = mc_sign,
-                          .charge = mc_charge,
-                          .may_charge = mc_may,
-                          .charge_head = mc_charge_head,
-                          .open = mc_open,
-                          .kept = mc_kept,
-                          .skip = mc_skip,
-                          .forget = mc_forget,
-                          .ledger = mc_ledger,
-                          .compare = mc_compare };
+    return (csp_memory_book){ .ctx = l,
+                              .charge = mb_charge,
+                              .may_charge = mb_may,
+                              .charge_head = mb_after,
+                              .ledger = mb_ledger,
+                              .compare = mb_compare };
 }
 
 typedef struct mem_as {
@@ -385,6 +280,14 @@ static inline void named_clear(named_coins *c)
 
 /* ---- a world ----------------------------------------------------------------------------------- */
 
+typedef struct w_client {
+    uint8_t id[32];
+    sign_key *key; /* it signs uploads with */
+    ahe_seed seed;
+    uint8_t units[32];
+    uint8_t *body; /* its units */
+} w_client;
+
 typedef struct world {
     task t;
     sefl_buf envelope;
@@ -395,12 +298,21 @@ typedef struct world {
     int64_t total[W_VALUES]; /* the plain sum */
     uint8_t set[32];
     mem_as a;
-    mem_csp c;
+    csp_memory c;
+    mem_ledger book;      /* CSP's */
     named_coins coins[2]; /* 0: AS, 1: CSP */
     uint64_t attempt;
     uint64_t
         members;    /* that CSP has approved; 0: it keeps no list, UINT64_MAX: it cannot be read */
     uint64_t began; /* of which round CSP was told that it begins */
+
+    /* sealed tasks: clients by rising fingerprint, and what each has uploaded */
+    w_client client[W_ALL];
+    uint8_t root[CSP_KEY_BYTES]; /* of CSP's keys */
+    uint32_t revoked;            /* bit i: client i is no member any more */
+    uint32_t early;              /* bit i: its head goes ahead */
+    uint64_t wall_ms;            /* CSP's clock */
+    uint8_t tree_seed[COUNTED_SEED];
 } world;
 
 /* One key for all worlds of a program: making one takes most of a second. */
@@ -425,14 +337,20 @@ static inline void world_task(world *w, const char *scheme, task_noise noise, si
     task *t = &w->t;
     const ahe_scheme *s;
     pack p;
-    pack_config c = { .scheme = strcmp(scheme, "lwe") == 0 ? PACK_LWE : PACK_PAILLIER,
+    bool sealed = strcmp(scheme, "pad") == 0;
+    pack_config c = { .scheme = sealed                       ? PACK_PAD
+                                : strcmp(scheme, "lwe") == 0 ? PACK_LWE
+                                                             : PACK_PAILLIER,
                       .clients = 10,
                       .dimension = values,
                       .clip = PACK_ONE,
                       .noise = noise == TASK_NOISE_NONE ? 0 : PACK_ONE };
     CHECK_OK(pack_init(&p, &c));
     CHECK_OK(ahe_scheme_find(&s, scheme));
-    CHECK_OK(paillier_pub_from_sec(&t->pub, w->sec));
+    if (sealed)
+        t->seal = seal_suite_named("x25519");
+    else
+        CHECK_OK(paillier_pub_from_sec(&t->pub, w->sec));
     CHECK_OK(ahe_params_init(&t->ahe, s, &p, t->pub, values));
     if (noise != TASK_NOISE_NONE)
         CHECK_OK(dp_grid_init(
@@ -441,6 +359,7 @@ static inline void world_task(world *w, const char *scheme, task_noise noise, si
     t->params = t->values = values;
     t->rounds = W_ROUNDS - 2;
     t->threshold = 2, t->clients_max = 10;
+    t->deadline_ms = 1000, t->extensions = 2, t->extend_ms = 500;
     memcpy(t->servers.as, sign_key_pub(w->as), SIGN_PUB_BYTES);
     memcpy(t->servers.csp, sign_key_pub(w->csp), SIGN_PUB_BYTES);
     envelope env = { .kind = SIGN_TASK, .content = span_of_str("{\"a task\": \"of the tests\"}") };
@@ -448,6 +367,49 @@ static inline void world_task(world *w, const char *scheme, task_noise noise, si
     CHECK_OK(envelope_sign(&env, SIGNER_AS, w->as));
     CHECK_OK(envelope_sign(&env, SIGNER_CSP, w->csp));
     CHECK_OK(envelope_write(&w->envelope, &env));
+}
+
+/* Sealed tasks: clients with upload keys that CSP knows. */
+static inline int by_id(const void *a, const void *b)
+{
+    return memcmp(((const w_client *)a)->id, ((const w_client *)b)->id, 32);
+}
+
+static inline void world_clients(world *w, const sefl_rng *rng)
+{
+    for (int i = 0; i < W_ALL; i++) {
+        CHECK_OK(rng_fill(rng, w->client[i].id, 32));
+        CHECK_OK(sign_key_new(&w->client[i].key, rng));
+    }
+    qsort(w->client, W_ALL, sizeof w->client[0], by_id);
+    CHECK_OK(rng_fill(rng, w->root, sizeof w->root));
+    CHECK_OK(rng_fill(rng, w->tree_seed, sizeof w->tree_seed));
+    w->early = 1;
+    w->wall_ms = 1000000;
+}
+
+static inline void world_vouch(world *w)
+{
+    csp_journal j = csp_memory_journal(&w->c);
+    for (int i = 0; i < W_ALL && task_is_sealed(&w->t); i++)
+        CHECK_OK(j.voucher_put(j.ctx, w->client[i].id, 7, sign_key_pub(w->client[i].key)));
+    w->c.calls = 0;
+}
+
+/* Client i's head for a round with this header. */
+static inline void world_head(const world *w, int i, const round_header *h, uint8_t *out)
+{
+    seeded gen;
+    seeded_init(&gen, 5 + (uint64_t)i, "heads");
+    sefl_rng rng = seeded_rng(&gen);
+    const w_client *c = &w->client[i];
+    CHECK_OK(head_make(out,
+                       &(head_facts){ .suite = w->t.seal,
+                                      .task = w->t.id,
+                                      .round = h->round,
+                                      .client = c->id,
+                                      .units = c->units },
+                       span_of(h->key, h->key_bytes), c->seed.seed, c->key, &rng));
 }
 
 /* The updates of W_CLIENTS clients for `round`, closed. */
@@ -464,7 +426,6 @@ static inline void world_sum(world *w, uint64_t round)
     if (!w->enc)
         CHECK_OK(ahe_enc_new(&w->enc, w->t.pub, p, NULL, NULL));
     CHECK_OK(ahe_sum_new(&w->sum, p, w->t.pub));
-    task_context(context, &w->t, round);
     for (int c = 0; c < W_CLIENTS; c++) {
         ahe_upload *up;
         for (size_t i = 0; i < w->t.values; i++) {
@@ -472,9 +433,17 @@ static inline void world_sum(world *w, uint64_t round)
                    p->pack.value_max;
             w->total[i] += x[i];
         }
+        task_upload_context(context, &w->t, round, w->client[c].id);
         CHECK_OK(ahe_upload_new(&up, p, w->enc, context, &rng));
         CHECK_OK(ahe_upload_head(p, up, body, NULL));
         CHECK_OK(ahe_upload_units(p, up, body + p->head_bytes, x, p->units, NULL, NULL));
+        if (task_is_sealed(&w->t)) {
+            ahe_upload_seed(p, up, &w->client[c].seed);
+            blake3_of(w->client[c].units, span_of(body, ahe_body_bytes(p)));
+            free(w->client[c].body);
+            w->client[c].body = malloc(ahe_body_bytes(p));
+            memcpy(w->client[c].body, body, ahe_body_bytes(p));
+        }
         ahe_upload_free(p, up);
         CHECK_OK(ahe_sum_add_head(p, w->sum, body));
         CHECK_OK(ahe_sum_add_units(p, w->sum, 0, body + p->head_bytes, p->units, NULL));
@@ -489,10 +458,15 @@ static inline world *world_new(const char *scheme, task_noise noise, size_t valu
     seeded gen;
     seeded_init(&gen, 3, "signing keys");
     sefl_rng rng = seeded_rng(&gen);
-    w->sec = world_key();
+    if (strcmp(scheme, "pad") != 0)
+        w->sec = world_key();
     CHECK_OK(sign_key_new(&w->as, &rng));
     CHECK_OK(sign_key_new(&w->csp, &rng));
     world_task(w, scheme, noise, values);
+    w->c.book = mem_book(&w->book);
+    if (!w->sec)
+        world_clients(w, &rng);
+    world_vouch(w);
     sha256_of(w->set, span_of_str("the set"));
     w->coins[0] = (named_coins){ .who = "AS", .seed = 1 };
     w->coins[1] = (named_coins){ .who = "CSP", .seed = 1 };
@@ -504,10 +478,10 @@ static inline void world_reset(world *w)
 {
     for (size_t i = 0; i < W_MASKS; i++)
         as_mask_clear(&w->a.mask[i].m);
-    for (size_t i = 0; i < W_ROUNDS; i++)
-        buf_clear(&w->c.statement[i]), buf_clear(&w->c.output[i]);
     memset(&w->a, 0, sizeof w->a);
-    memset(&w->c, 0, sizeof w->c);
+    memset(&w->book, 0, sizeof w->book);
+    csp_memory_clear(&w->c);
+    world_vouch(w);
     w->attempt = 0;
     named_clear(&w->coins[0]);
     named_clear(&w->coins[1]);
@@ -516,6 +490,11 @@ static inline void world_reset(world *w)
 static inline void world_free(world *w)
 {
     world_reset(w);
+    csp_memory_clear(&w->c);
+    for (int i = 0; i < W_ALL; i++) {
+        sign_key_free(w->client[i].key);
+        free(w->client[i].body);
+    }
     ahe_sum_free(&w->t.ahe, w->sum);
     ahe_enc_free(&w->t.ahe, w->enc);
     paillier_pub_free(w->t.pub);
@@ -544,9 +523,17 @@ static inline void wire_watch(wire *x, uint32_t kind)
 {
     world *w = x->w;
     if (x->side == 1 && (kind == LINK_REPLY || kind == LINK_PLAIN)) {
+        csp_journal j = csp_memory_journal(&w->c);
         uint64_t s, opened, k;
-        mc_highest(&w->c, &s, &opened, &k);
-        assert_true(opened > 0 && w->c.opened[opened] == 1);
+        CHECK_OK(j.highest(j.ctx, &s, &opened, &k));
+        assert_true(opened > 0 && csp_memory_at(&w->c, opened)->opened == 1);
+        assert_false(csp_memory_at(&w->c, opened)->has_key);
+    }
+    if (x->side == 1 && kind == LINK_VERDICT) {
+        bool stored = false;
+        for (uint64_t r = 1; r < w->c.rounds; r++)
+            stored |= csp_memory_at(&w->c, r)->has_set;
+        assert_true(stored);
     }
     if (x->side == 0 && kind == LINK_SUM)
         assert_true(w->a.masks > 0 && w->a.mask[w->a.masks - 1].m.attempt == w->attempt);
@@ -597,6 +584,7 @@ typedef struct connection {
     csp_journal journal;
     sefl_coins coins[2];
     as_journal as;
+    sefl_clock wall;
 } connection;
 
 static inline void *serve(void *arg)
@@ -618,11 +606,33 @@ static inline sefl_status world_members(void *ctx, uint64_t round, bool begins, 
     return w->members == UINT64_MAX ? sefl_fail(SEFL_EIO, "no list") : SEFL_OK;
 }
 
+static inline bool world_member(void *ctx, const uint8_t client[32])
+{
+    const world *w = ctx;
+    for (int i = 0; i < W_ALL; i++)
+        if (memcmp(w->client[i].id, client, 32) == 0)
+            return !(w->revoked >> i & 1);
+    return false;
+}
+
+/* The upload key must be the client's own. */
+static inline sefl_status world_voucher(void *ctx, const voucher *v)
+{
+    (void)ctx;
+    return v->signature.n > 0 && v->signature.p[0] == 1 ? SEFL_OK
+                                                        : sefl_fail(SEFL_EAUTH, "test: no member");
+}
+
+static inline uint64_t world_wall(void *self)
+{
+    return ((const world *)self)->wall_ms * 1000000;
+}
+
 /* CSP serves; the test speaks on c->ch[0]. cut[side]: see wire. */
 static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool half)
 {
-    *c = (connection){ .w = w };
-    c->journal = mem_csp_journal(&w->c);
+    *c = (connection){ .w = w, .wall = { world_wall, w } };
+    c->journal = csp_memory_journal(&w->c);
     c->as = mem_as_journal(&w->a);
     for (int i = 0; i < 2; i++)
         c->coins[i] = (sefl_coins){ .get = named_get, .self = &w->coins[i] };
@@ -636,6 +646,10 @@ static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool
     CHECK_OK(csp_new(&c->server, &(csp_config){ .task = &w->t,
                                                 .envelope = buf_span(&w->envelope),
                                                 .sec = w->sec,
+                                                .root = w->sec ? NULL : w->root,
+                                                .wall = &c->wall,
+                                                .vouch = world_voucher,
+                                                .member = world_member,
                                                 .key = w->csp,
                                                 .journal = &c->journal,
                                                 .coins = &c->coins[1],
@@ -673,6 +687,60 @@ static inline round_header world_header(const world *w, uint64_t round)
     return h;
 }
 
+typedef struct w_heads {
+    const world *w;
+    round_header h;
+} w_heads;
+
+static inline sefl_status w_head_of(void *ctx, uint32_t i, uint8_t *out)
+{
+    const w_heads *x = ctx;
+    world_head(x->w, (int)i, &x->h, out);
+    return SEFL_OK;
+}
+
+static inline as_set world_set(w_heads *x, counted_leaf leaves[W_CLIENTS])
+{
+    for (int i = 0; i < W_CLIENTS; i++) {
+        memcpy(leaves[i].client, x->w->client[i].id, 32);
+        memcpy(leaves[i].units, x->w->client[i].units, 32);
+    }
+    return (as_set){ .round = x->h.round,
+                     .clients = W_CLIENTS,
+                     .leaves = leaves,
+                     .tree_seed = x->w->tree_seed,
+                     .head = w_head_of,
+                     .ctx = x };
+}
+
+/* A sealed round up to CSP's verdict, which must keep all: some heads early, then the set. */
+static inline sefl_status world_verdict(world *w, as_link *l, const round_header *h)
+{
+    sefl_status st = SEFL_OK;
+    w_heads x = { .w = w, .h = *h };
+    counted_leaf leaves[W_CLIENTS];
+    as_set set = world_set(&x, leaves);
+    as_verdict v = { 0 };
+    uint8_t early[W_CLIENTS * HEAD_MAX];
+    head_refusal refused[W_CLIENTS];
+    size_t n = 0, refused_n;
+    for (int i = 0; i < W_CLIENTS; i++)
+        if (w->early >> i & 1) {
+            world_head(w, i, h, early + n);
+            n += head_bytes(w->t.seal);
+        }
+    if (n > 0) {
+        SEFL_TRY(as_link_early(l, h->round, span_of(early, n), refused, &refused_n));
+        assert_int_equal(refused_n, 0);
+    }
+    SEFL_TRY(as_link_set(l, &set, &v, NULL));
+    assert_int_equal(v.kept, W_CLIENTS);
+    memcpy(w->set, v.root, 32);
+done:
+    as_verdict_clear(&v);
+    return st;
+}
+
 /* All that AS does for one round on one connection: greet, header, charge, open. */
 static inline sefl_status world_round(world *w, connection *c, uint64_t round, bool *kept,
                                       int64_t *result)
@@ -685,7 +753,13 @@ static inline sefl_status world_round(world *w, connection *c, uint64_t round, b
     *kept = false;
     memset(result, 0, w->t.values * sizeof *result);
     SEFL_TRY(as_link_new(&l, &c->ch[0], &cfg));
-    SEFL_TRY(as_link_header(l, &both, &h));
+    bool sealed = task_is_sealed(&w->t), is_open = as_link_peer(l)->opened >= round;
+    if (sealed && !is_open)
+        SEFL_TRY(as_link_key(l, &h));
+    if (!sealed || !is_open)
+        SEFL_TRY(as_link_header(l, &both, &h));
+    if (sealed && !is_open)
+        SEFL_TRY(world_verdict(w, l, &h));
     SEFL_TRY(ledger_pay(&w->a.ledger, round));
     as_open o = { .round = round,
                   .attempt = ++w->attempt,
@@ -693,7 +767,11 @@ static inline sefl_status world_round(world *w, connection *c, uint64_t round, b
                   .sum = w->sum,
                   .journal = &c->as };
     memcpy(o.set, w->set, sizeof o.set);
+    buf_reset(&both);
+    o.counted = &both;
     SEFL_TRY(as_link_open(l, &o, kept, result));
+    if (sealed)
+        assert_true(both.n > COUNTED_STATEMENT_BYTES);
 done:
     as_link_free(l);
     buf_clear(&both);

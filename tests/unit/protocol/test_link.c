@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-static const char *const schemes[] = { "paillier", "lwe" };
+static const char *const schemes[] = { "pad", "paillier", "lwe" };
 static const task_noise modes[] = { TASK_NOISE_NONE, TASK_NOISE_OWN, TASK_NOISE_JOINT };
 
 /* Mean and standard deviation of what was added, against the law; exact without noise. */
@@ -124,7 +124,7 @@ static void one_round(const char *scheme, task_noise mode)
     CHECK_OK(world_round(w, &c, 1, &kept, got));
     disconnect(&c);
     assert_false(kept);
-    assert_int_equal(w->c.opened[1], 1);
+    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
     check_result(w, got);
     if (mode != TASK_NOISE_NONE) {
         replay(w, 1, 1, again);
@@ -135,18 +135,18 @@ static void one_round(const char *scheme, task_noise mode)
     CHECK_OK(world_round(w, &c, 1, &kept, again));
     disconnect(&c);
     assert_true(kept);
-    assert_int_equal(w->c.opened[1], 1);
+    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
     assert_int_equal(w->a.masks, 1);
     assert_memory_equal(got, again, sizeof got);
     assert_int_equal(w->a.ledger.n, 2); /* the task and one charge, on both sides */
-    assert_memory_equal(&w->a.ledger.mark[2], &w->c.ledger.mark[2], sizeof(ledger_mark));
+    assert_memory_equal(&w->a.ledger.mark[2], &w->book.mark[2], sizeof(ledger_mark));
     world_free(w);
 }
 
 static void rounds_are_right(void **state)
 {
     (void)state;
-    for (int s = 0; s < 2; s++)
+    for (int s = 0; s < 3; s++)
         for (int m = 0; m < 3; m++)
             one_round(schemes[s], modes[m]);
 }
@@ -188,16 +188,16 @@ static void rounds_follow(void **state)
         CHECK_OK(as_link_open(l, &o, &kept, got));
         assert_false(kept);
         check_result(w, got);
-        assert_int_equal(w->c.forgotten[1], r > 1);
+        assert_int_equal(csp_memory_at(&w->c, 1)->forgotten, r > 1);
     }
-    assert_int_equal(w->c.round[2].state, CSP_SKIPPED);
-    assert_true(w->c.forgotten[1] && !w->c.forgotten[3]);
+    assert_int_equal(csp_memory_at(&w->c, 2)->r.state, CSP_SKIPPED);
+    assert_true(csp_memory_at(&w->c, 1)->forgotten && !csp_memory_at(&w->c, 3)->forgotten);
     CHECK_OK(as_link_bye(l, true));
     CHECK_STATUS(as_link_ping(l), SEFL_ECLOSED);
     as_link_free(l);
     disconnect(&c);
     CHECK_OK(c.st);
-    assert_true(c.over && w->c.forgotten[3]);
+    assert_true(c.over && csp_memory_at(&w->c, 3)->forgotten);
     buf_clear(&both);
     world_free(w);
 }
@@ -212,8 +212,10 @@ static void any_cut_is_survived(void **state)
         task_noise mode;
     } kind[] = { { "paillier", TASK_NOISE_JOINT },
                  { "lwe", TASK_NOISE_OWN },
-                 { "paillier", TASK_NOISE_NONE } };
-    for (int k = 0; k < 3; k++) {
+                 { "paillier", TASK_NOISE_NONE },
+                 { "pad", TASK_NOISE_NONE },
+                 { "pad", TASK_NOISE_JOINT } };
+    for (int k = 0; k < 5; k++) {
         world *w = world_new(kind[k].scheme, kind[k].mode, 40);
         int64_t got[W_VALUES], again[W_VALUES];
         unsigned kept_runs = 0, cuts = 0;
@@ -237,13 +239,13 @@ static void any_cut_is_survived(void **state)
                 assert_int_not_equal(st, SEFL_ECRYPTO);
                 for (size_t i = 0; i < w->t.values; i++)
                     assert_int_equal(got[i], 0);
-                unsigned open_before = w->c.opened[1];
+                unsigned open_before = csp_memory_at(&w->c, 1)->opened;
                 connect_(&c, w, NULL, false);
                 CHECK_OK(world_round(w, &c, 1, &kept, got));
                 disconnect(&c);
                 assert_int_equal(kept, open_before == 1);
                 kept_runs += kept;
-                assert_int_equal(w->c.opened[1], 1);
+                assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
                 check_result(w, got);
                 if (at % 3 > 0)
                     continue;
@@ -251,10 +253,10 @@ static void any_cut_is_survived(void **state)
                 CHECK_OK(world_round(w, &c, 1, &kept, again));
                 disconnect(&c);
                 assert_true(kept);
-                assert_int_equal(w->c.opened[1], 1);
+                assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
                 assert_memory_equal(got, again, w->t.values * sizeof *got);
                 assert_int_equal(w->a.ledger.charges, 1);
-                assert_int_equal(w->c.ledger.charges, 1);
+                assert_int_equal(w->book.charges, 1);
             }
         assert_true(kept_runs >= 1 && cuts > (kind[k].mode == TASK_NOISE_JOINT ? 20 : 8));
         world_free(w);
@@ -291,8 +293,8 @@ static void a_lost_mask_loses_the_round(void **state)
         CHECK_OK(as_link_skip(l, 1, 2));
         round_header h = world_header(w, 2);
         CHECK_OK(as_link_header(l, &both, &h));
-        assert_int_equal(w->c.round[1].state, CSP_OPENED);           /* for ever */
-        CHECK_STATUS(as_link_open(l, &o, &kept, got), SEFL_ECRYPTO); /* erased by now */
+        assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_OPENED); /* for ever */
+        CHECK_STATUS(as_link_open(l, &o, &kept, got), SEFL_ECRYPTO);    /* erased by now */
         as_link_free(l);
         disconnect(&c);
         buf_clear(&both);
@@ -323,12 +325,12 @@ static void a_failing_disk_opens_nothing(void **state)
                 }
                 assert_int_not_equal(st, SEFL_OK);
                 bool replied = side == 0 && n == 2; /* the reply had come */
-                assert_int_equal(w->c.opened[1], replied);
+                assert_int_equal(csp_memory_at(&w->c, 1)->opened, replied);
                 connect_(&c, w, NULL, false);
                 CHECK_OK(world_round(w, &c, 1, &kept, got));
                 disconnect(&c);
                 assert_int_equal(kept, replied);
-                assert_int_equal(w->c.opened[1], 1);
+                assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
                 check_result(w, got);
             }
         world_free(w);
@@ -359,13 +361,13 @@ static void a_failing_allocation_opens_once(void **state)
                 CHECK_OK(st);
                 break;
             }
-            assert_true(w->c.opened[1] <= 1);
-            unsigned before = w->c.opened[1];
+            assert_true(csp_memory_at(&w->c, 1)->opened <= 1);
+            unsigned before = csp_memory_at(&w->c, 1)->opened;
             connect_(&c, w, NULL, false);
             CHECK_OK(world_round(w, &c, 1, &kept, got));
             disconnect(&c);
             assert_int_equal(kept, before == 1);
-            assert_int_equal(w->c.opened[1], 1);
+            assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
             check_result(w, got);
         }
         world_free(w);

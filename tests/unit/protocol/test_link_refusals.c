@@ -318,7 +318,7 @@ static void ledgers_that_differ(void **state)
     disconnect(&c);
 
     w->a.ledger = (mem_ledger){ 0 };
-    CHECK_OK(ledger_pay(&w->c.ledger, 1)); /* CSP ahead */
+    CHECK_OK(ledger_pay(&w->book, 1)); /* CSP ahead */
     connect_(&c, w, NULL, false);
     put_hello(&b, w, &w->a.ledger, LINK_VERSION);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_LEDGER);
@@ -334,13 +334,13 @@ static void ledgers_that_differ(void **state)
     round_header h = world_header(w, 1);
     put_header(&b, w, &h, w->as);
     assert_int_equal(say_buf(&c, LINK_HEADER, &b), LINK_NO_LEDGER);
-    assert_int_equal(w->c.round[1].state, CSP_NEW);
+    assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_NEW);
     w->a.ledger = (mem_ledger){ 0 };
     sign_round(&c, w, 1);
     round_statement s = statement(w, 1, 1, 3);
     put_open(&b, w, &s, w->as); /* AS has not charged: CSP would be ahead */
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_LEDGER);
-    assert_int_equal(w->c.opened[1], 0);
+    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
     disconnect(&c);
 
     /* AS charged, the opening never came: skipping charges CSP too */
@@ -352,8 +352,8 @@ static void ledgers_that_differ(void **state)
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
     put_skip(&b, w, 1);
     assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
-    assert_int_equal(w->c.ledger.charges, 1);
-    assert_int_equal(w->c.round[1].state, CSP_SKIPPED);
+    assert_int_equal(w->book.charges, 1);
+    assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_SKIPPED);
     put_open(&b, w, &s, w->as);
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SKIPPED);
     CHECK_OK(ledger_pay(&w->a.ledger, 2));
@@ -413,8 +413,8 @@ static void headers_that_are_not_signed(void **state)
     disconnect(&c);
 
     world_reset(w); /* past the budget */
-    w->c.ledger.budget = 1;
-    CHECK_OK(ledger_pay(&w->c.ledger, 9));
+    w->book.budget = 1;
+    CHECK_OK(ledger_pay(&w->book, 9));
     CHECK_OK(ledger_pay(&w->a.ledger, 9));
     greet(&c, w);
     put_header(&b, w, &h, w->as);
@@ -441,15 +441,15 @@ static void more_than_were_approved(void **state)
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_MEMBERS);
     s = statement(w, 1, 1, 3);
     put_open(&b, w, &s, w->as);
-    assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SLICE); /* only not prepared */
+    assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_LEDGER); /* only AS has not charged */
     disconnect(&c);
     w->members = UINT64_MAX; /* a list that cannot be read opens nothing */
     greet(&c, w);
     put_open(&b, w, &s, w->as);
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_FAULT);
     disconnect(&c);
-    assert_int_equal(w->c.ledger.charges, 0);
-    assert_int_equal(w->c.opened[1], 0);
+    assert_int_equal(w->book.charges, 0);
+    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
     buf_clear(&b);
     world_free(w);
 }
@@ -468,7 +468,12 @@ static void openings_that_are_refused(void **state)
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_HEADER); /* never signed */
     sign_round(&c, w, 1);
     put_open(&b, w, &s, w->as);
+    assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_LEDGER); /* AS has not charged */
+    mem_ledger before = w->a.ledger;
+    CHECK_OK(ledger_pay(&w->a.ledger, 1));
+    put_open(&b, w, &s, w->as);
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SLICE); /* no shares named */
+    w->a.ledger = before;
     put_open(&b, w, &s, w->csp);
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SIGNATURE);
     for (size_t bit = 0; bit < 8 * STATEMENT_FIXED; bit += 37) { /* what AS signed, changed */
@@ -495,8 +500,8 @@ static void openings_that_are_refused(void **state)
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SKIPPED);
     assert_int_equal(say(&c, LINK_PREPARE, span_of(prepare, 16)), LINK_NO_SKIPPED);
     disconnect(&c);
-    assert_int_equal(w->c.ledger.charges, 0);
-    assert_int_equal(w->c.opened[1], 0);
+    assert_int_equal(w->book.charges, 0);
+    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
     buf_clear(&b);
     world_free(w);
 }
@@ -523,9 +528,9 @@ static void sums_in_wrong_pieces(void **state)
         memset(bytes, 0xff, ahe_sum_bytes(p)); /* no ciphertext at all */
         world_sum(w, 1);
         for (int i = 0; i < 6; i++) {
-            size_t head = p->sum_head_bytes, unit = p->sum_unit_bytes;
-            uint32_t index = head ? 0 : 1;
-            size_t n = head ? head : unit;
+            size_t first = p->sum_head_bytes, unit = p->sum_unit_bytes;
+            uint32_t index = first ? 0 : 1;
+            size_t n = first ? first : unit;
             world_reset(w);
             greet(&c, w);
             sign_round(&c, w, 1);
@@ -551,8 +556,8 @@ static void sums_in_wrong_pieces(void **state)
                 sent(msg_begin(raw, LINK_SUM, index, UINT64_MAX));
                 break;
             default: /* right sizes, no ciphertext (lwe's head is checked, its body may be any bits) */
-                if (head)
-                    sent(msg_send(raw, LINK_SUM, 0, bytes, head));
+                if (first)
+                    sent(msg_send(raw, LINK_SUM, 0, bytes, first));
                 sent(msg_send(raw, LINK_SUM, 1, bytes, p->units * unit));
             }
             (void)!channel_flush(raw);
@@ -561,7 +566,7 @@ static void sums_in_wrong_pieces(void **state)
             buf_clear(&m.body);
             disconnect(&c);
             assert_int_equal(c.st, SEFL_EPROTO);
-            assert_int_equal(w->c.opened[1], 0);
+            assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
             connect_(&c, w, NULL, false);
             CHECK_OK(world_round(w, &c, 1, &kept, got));
             disconnect(&c);
@@ -584,7 +589,7 @@ static void budget_at_the_opening(void **state)
     greet(&c, w);
     sign_round(&c, w, 1);
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
-    w->c.ledger.budget = 1, w->c.ledger.charges = 1;
+    w->book.budget = 1, w->book.charges = 1;
     round_statement s = statement(w, 1, 1, 3);
     put_open(&b, w, &s, w->as);
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_BUDGET);

@@ -313,7 +313,7 @@ static const review link_reviews[] = {
     { "LINK_VOUCH", IDENTITY, false },    { "LINK_EARLY", IDENTITY, false }, /* heads */
     { "LINK_SET", SERVER, false },        { "LINK_HEADS", IDENTITY, false },
     { "LINK_VERDICT", IDENTITY, false }, /* who took part, to AS */
-    { "LINK_COUNTED", IDENTITY, true },  /* a root over who took part */
+    { "LINK_COUNTED", IDENTITY, false }, /* a root over who took part */
 };
 
 /* Messages of protocol/enrol.h: keys, names, signatures. */

@@ -32,7 +32,7 @@ typedef struct agg_world {
     char models[300], init[300], words[300], valid[300];
 
     /* CSP */
-    mem_csp mc;
+    csp_memory mc;
     ledger *csp_ledger;
     csp *server;
     csp_journal csp_journal;
@@ -189,8 +189,7 @@ static inline void aw_task(agg_world *w, const char *const *more)
 static inline sefl_status aw_csp_charge(void *ctx, uint64_t round)
 {
     agg_world *w = (agg_world *)ctx;
-    sefl_status st = ledger_charge(w->csp_ledger, &w->terms, round, NULL);
-    return st == SEFL_OK ? ledger_pay(&w->mc.ledger, round) : st;
+    return ledger_charge(w->csp_ledger, &w->terms, round, NULL);
 }
 
 static inline sefl_status aw_csp_may(void *ctx, uint64_t round)
@@ -227,38 +226,6 @@ static inline sefl_status aw_charge_head(void *ctx, uint64_t round, ledger_mark 
     out->records = h.records;
     memcpy(out->hash, h.hash, 32);
     return st;
-}
-
-#define MC(ctx) (&((agg_world *)(ctx))->mc)
-static inline sefl_status aw_get(void *c, uint64_t r, csp_round *o)
-{
-    return mc_get(MC(c), r, o);
-}
-static inline sefl_status aw_highest(void *c, uint64_t *s, uint64_t *o, uint64_t *k)
-{
-    return mc_highest(MC(c), s, o, k);
-}
-static inline sefl_status aw_sign(void *c, const csp_round *r)
-{
-    return mc_sign(MC(c), r);
-}
-static inline sefl_status aw_open(void *c, uint64_t r, sefl_span s, const uint8_t id[NOISE_ID],
-                                  sefl_span o, const uint8_t d[SHA256_BYTES])
-{
-    return mc_open(MC(c), r, s, id, o, d);
-}
-static inline sefl_status aw_kept(void *c, uint64_t r, uint8_t id[NOISE_ID], sefl_buf *o,
-                                  uint8_t d[SHA256_BYTES])
-{
-    return mc_kept(MC(c), r, id, o, d);
-}
-static inline sefl_status aw_skip(void *c, uint64_t r, unsigned why)
-{
-    return mc_skip(MC(c), r, why);
-}
-static inline sefl_status aw_forget(void *c, uint64_t r)
-{
-    return mc_forget(MC(c), r);
 }
 
 static inline void *aw_serve(void *arg)
@@ -453,19 +420,13 @@ static inline void aw_make(agg_world *w, const char *const *more)
     w->csp_coins_table = (sefl_coins){ .get = named_get, .self = &w->csp_coins };
     w->coins = (named_coins){ .who = "AS", .seed = 1 };
     w->coins_table = (sefl_coins){ .get = named_get, .self = &w->coins };
-    w->csp_journal = (csp_journal){ .ctx = w,
-                                    .get = aw_get,
-                                    .highest = aw_highest,
-                                    .sign = aw_sign,
+    w->mc.book = (csp_memory_book){ .ctx = w,
                                     .charge = aw_csp_charge,
                                     .charge_head = aw_charge_head,
                                     .may_charge = aw_csp_may,
-                                    .open = aw_open,
-                                    .kept = aw_kept,
-                                    .skip = aw_skip,
-                                    .forget = aw_forget,
                                     .ledger = aw_csp_head,
                                     .compare = aw_csp_compare };
+    w->csp_journal = csp_memory_journal(&w->mc);
     CHECK_OK(csp_new(&w->server, &(csp_config){ .task = &w->t,
                                                 .envelope = buf_span(&w->envelope),
                                                 .sec = w->sec,
@@ -479,8 +440,7 @@ static inline void aw_free(agg_world *w)
     aw_close(w);
     csp_free(w->server);
     ledger_close(w->csp_ledger);
-    for (size_t i = 0; i < W_ROUNDS; i++)
-        buf_clear(&w->mc.statement[i]), buf_clear(&w->mc.output[i]);
+    csp_memory_clear(&w->mc);
     named_clear(&w->coins);
     named_clear(&w->csp_coins);
     ahe_enc_free(&w->t.ahe, w->enc);

@@ -65,7 +65,7 @@ static void whole_tasks(void **state)
         }
         check_ledgers(&w, 2);
         assert_true(csp_is_over(w.server));
-        assert_int_equal(w.mc.opened[1] + w.mc.opened[2], 2);
+        assert_int_equal(csp_memory_at(&w.mc, 1)->opened + csp_memory_at(&w.mc, 2)->opened, 2);
         no_bodies(&w);
         if (w.t.noise == TASK_NOISE_NONE)
             aw_check_model(&w, (const unsigned[]){ 15, 15 }, 2);
@@ -194,8 +194,8 @@ static void too_few(void **state)
     assert_true(w.report[0].skipped);
     assert_true(w.report[0].seconds >= 104); /* deadline and extension */
     assert_false(w.report[1].skipped);
-    assert_int_equal(w.mc.opened[1], 0);
-    assert_int_equal(w.mc.round[1].state, CSP_SKIPPED);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 0);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->r.state, CSP_SKIPPED);
     check_ledgers(&w, 1); /* the skipped round was never charged */
     aw_check_model(&w, (const unsigned[]){ 0, 3 }, 2);
     no_bodies(&w);
@@ -262,8 +262,8 @@ static void taken_up_in_each_phase(void **state)
             if (starts != 2)
                 fail_msg("mode %zu, stopped in phase %d: %u starts", m, (int)phase, starts);
             check_ledgers(&w, 2);
-            assert_int_equal(w.mc.opened[1], 1);
-            assert_int_equal(w.mc.opened[2], 1);
+            assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
+            assert_int_equal(csp_memory_at(&w.mc, 2)->opened, 1);
             if (m == 0)
                 aw_check_model(&w, (const unsigned[]){ 14, 14 }, 2);
             no_bodies(&w);
@@ -290,7 +290,7 @@ static void broken_links(void **state)
                 all_upload(&w, 1, 9);
                 CHECK_OK(aw_join(&w));
                 bool was = w.wire[side].was_cut;
-                assert_int_equal(w.mc.opened[1], 1);
+                assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
                 assert_true(w.dials == (was ? 2u : 1u));
                 check_ledgers(&w, 1);
                 if (m == 0)
@@ -551,7 +551,7 @@ static void spoiled_rounds(void **state)
             assert_false(w.report[r - 1].skipped);
             assert_int_equal(logged(&w, "\"error\",\"event\":\"release blocked", round), spoiled);
             assert_int_equal(logged(&w, "release checked", round), !spoiled);
-            assert_int_equal(w.mc.opened[r], 1); /* CSP sees an ordinary round */
+            assert_int_equal(csp_memory_at(&w.mc, r)->opened, 1); /* CSP sees an ordinary round */
         }
         check_ledgers(&w, 6); /* and it is paid for */
         assert_true(is_there(&w, "models/round-3.safetensors"));
@@ -666,8 +666,8 @@ static void old_state_is_named(void **state)
         }
         copy_state(&w, then, false, true);
     }
-    assert_int_equal(w.mc.opened[1], 1);
-    assert_int_equal(w.mc.opened[2], 1);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
+    assert_int_equal(csp_memory_at(&w.mc, 2)->opened, 1);
     aw_check_model(&w, (const unsigned[]){ 3, 3 }, 2);
     aw_free(&w);
 }
@@ -717,7 +717,8 @@ static void old_folder_is_named(void **state)
             bool must = then >= FIRST_RELEASED && from < FIRST_OPENED;
             if (named ? then < FIRST_OPENED : st != SEFL_OK || must)
                 fail_msg("moments %zu, %zu: %s: %s", from, then, sefl_status_name(st), w.why);
-            assert_true(w.mc.opened[1] <= 1 && w.mc.opened[2] <= 1);
+            assert_true(csp_memory_at(&w.mc, 1)->opened <= 1 &&
+                        csp_memory_at(&w.mc, 2)->opened <= 1);
             aw_free(&w);
         }
 }
@@ -726,14 +727,14 @@ static void old_folder_is_named(void **state)
 static void set_csp_back(agg_world *w)
 {
     char path[300];
-    if (w->mc.opened[1] == 0 || w->mc.round[1].state != CSP_OPENED)
+    if (csp_memory_at(&w->mc, 1)->opened == 0 || csp_memory_at(&w->mc, 1)->r.state != CSP_OPENED)
         return;
     ledger_close(w->csp_ledger);
     CHECK_OK(remove(aw_path(w, path, "csp.ledger")) ? SEFL_EIO : SEFL_OK);
     CHECK_OK(ledger_create(path, "testers"));
     CHECK_OK(ledger_open(&w->csp_ledger, path, "testers", NULL));
-    w->mc.ledger = (mem_ledger){ 0 };
-    w->mc.round[1].state = CSP_SIGNED;
+    w->mc.round[1]->r.state = CSP_SIGNED;
+    w->mc.round[1]->charged = false;
 }
 
 /* The link breaks before the first byte of the output leaves. */
@@ -741,9 +742,10 @@ static sefl_status open_and_cut(void *ctx, uint64_t round, sefl_span statement,
                                 const uint8_t id[NOISE_ID], sefl_span output,
                                 const uint8_t digest[SHA256_BYTES])
 {
-    wire *x = &((agg_world *)ctx)->wire[1];
+    csp_memory *m = ctx;
+    wire *x = &((agg_world *)m->book.ctx)->wire[1];
     x->cut = x->count + 1;
-    return aw_open(ctx, round, statement, id, output, digest);
+    return csp_memory_journal(m).open(m, round, statement, id, output, digest);
 }
 
 /* It opened the round, the output was lost on its way, and an old copy of all that it has was put back:
@@ -759,7 +761,7 @@ static void old_csp_is_named(void **state)
     until_it_ends(&w, 3, NULL);
     CHECK_STATUS(aw_join(&w), SEFL_ESTATE);
     assert_non_null(strstr(w.why, "old copy of CSP's state and ledger"));
-    assert_int_equal(w.mc.opened[1], 1);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
     aw_free(&w);
 
     /* and where AS has the output */
@@ -806,8 +808,8 @@ static void failing_disks(void **state)
             hit = hit || fault_was_hit();
             fault_disarm();
             CHECK_OK(w.st);
-            assert_int_equal(w.mc.opened[1], 1);
-            assert_int_equal(w.mc.opened[2], 1);
+            assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
+            assert_int_equal(csp_memory_at(&w.mc, 2)->opened, 1);
             aw_check_model(&w, sets, 2);
             check_ledgers(&w, 2);
             no_bodies(&w);

@@ -87,7 +87,7 @@ static void open_as(raw_tls *c, const char *who)
 }
 
 /* One whole answer; its status. HEAD has no body. */
-static unsigned answer_of(raw_tls *c, char *out, bool head)
+static unsigned answer_of(raw_tls *c, char *out, bool only_head)
 {
     size_t n = 0;
     for (;;) {
@@ -106,7 +106,7 @@ static unsigned answer_of(raw_tls *c, char *out, bool head)
         const char *end = strstr(out, "\r\n\r\n"), *length = strstr(out, "Content-Length: ");
         if (!end)
             continue;
-        size_t want = !head && length ? strtoul(length + 16, NULL, 10) : 0;
+        size_t want = !only_head && length ? strtoul(length + 16, NULL, 10) : 0;
         if (n >= (size_t)(end + 4 - out) + want)
             return (unsigned)strtoul(out + 9, NULL, 10);
     }
