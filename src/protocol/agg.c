@@ -231,7 +231,7 @@ static void open_failed(agg *a, const agg_event *e, uint64_t now)
 static void open_lost(agg *a, const agg_event *e, uint64_t now)
 {
     (void)e, (void)now;
-    if (a->link_busy == AGG_OPEN)
+    if (a->link_busy == AGG_OPEN || a->link_busy == AGG_SIGN)
         a->link_busy = AGG_WAIT;
     skip(a);
 }
@@ -306,11 +306,13 @@ static handler *const table[AGG_PHASES][AGG_EVENTS] = {
     [AGG_SIGNING] = { [AGG_LINK_UP] = link_up,
                       [AGG_LINK_DOWN] = link_down,
                       [AGG_SIGNED] = signed_,
+                      [AGG_OPEN_LOST] = open_lost,
                       [AGG_BUDGET] = budget,
                       [AGG_STOP] = stop },
     [AGG_COLLECTING] = { [AGG_LINK_UP] = link_up,
                          [AGG_LINK_DOWN] = link_down,
                          [AGG_UPDATE] = update,
+                         [AGG_OPEN_LOST] = open_lost,
                          [AGG_BUDGET] = budget,
                          [AGG_STOP] = stop },
     [AGG_FREEZING] = { [AGG_LINK_UP] = link_up,

@@ -9,9 +9,11 @@
  *     phase        leaves on                                   to
  *     STARTING     CSP is there (LINK_UP)                       SIGNING
  *     SIGNING      header signed by both (SIGNED)               COLLECTING
+ *                  OPEN_LOST: CSP has no key for it any more    SKIPPING
  *     COLLECTING   deadline with >= threshold, or `enough`      FREEZING
  *                  deadline below it, extensions left           COLLECTING, later deadline
  *                  deadline below it, none left                 SKIPPING
+ *                  OPEN_LOST: CSP has no key for it any more    SKIPPING
  *     FREEZING     set durable (FROZEN)                         OPENING
  *     OPENING      OPENED: integers durable                     RELEASING
  *                  OPEN_FAILED: CSP away, stream broken         OPENING, next attempt, after back-off
@@ -29,7 +31,7 @@
  * same time: the link may be dialled while the set is written.
  *
  *     DIAL      LINK_UP or LINK_DOWN            OPEN     OPENED, OPEN_FAILED, OPEN_LOST or BUDGET
- *     SIGN      SIGNED or BUDGET                FREEZE   FROZEN, with the number in the set
+ *     SIGN      SIGNED, BUDGET or OPEN_LOST     FREEZE   FROZEN, with the number in the set
  *     SKIP      SKIPPED                         RELEASE  RELEASED or BLOCKED
  *                                               FINISH   (nothing)
  *

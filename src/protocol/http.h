@@ -19,6 +19,8 @@
     X(INIT, "GET", "/v1/init", "safetensors")                                       \
     X(UPDATE_STATE, "HEAD", "/v1/round/N/update/HASH", "nothing")                   \
     X(UPDATE, "PUT", "/v1/round/N/update/HASH", "envelope of the receipt")          \
+    X(COUNTED, "GET", "/v1/round/N/counted", "CSP's envelope, the asker's path")    \
+    X(VOUCHER, "POST", "/v1/voucher", "nothing")                                    \
     X(CERTIFICATE, "GET", "/v1/certificate", "the asker's newest certificate, PEM") \
     X(ENROL, "POST", "/v1/enroll", "answer of protocol/enrol.h")
 
@@ -31,6 +33,8 @@
     X(VERSION, "header", "Sefl-Version") /* of the program's protocol, both ways: version.h */
 
 #define HTTP_ENROL   "/v1/enroll" /* the one path that needs no certificate */
+#define HTTP_VOUCHER "/v1/voucher"
+#define HTTP_SKIPPED "skipped" /* in the sentence of a 404 of COUNTED: the round was skipped */
 #define HTTP_AFTER   "after"
 #define HTTP_WAIT    "wait"
 #define HTTP_OFFSET  "Sefl-Offset"

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "crypto/keyfile.h"
+#include "roles/upload_keys.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -421,85 +422,18 @@ static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
     return journal_client_rounds(((journal_csp *)ctx)->j, client, rounds);
 }
 
-/* ---- sealed tasks: vouchers ----------------------------------------------------------------------
- *
- * Lasting: "voucher CLIENT" is serial u64 | upload key 32, the latest one; "upload KEY" is the client that
- * the key belongs to, for ever: nobody else gets a key that somebody had once. */
-enum { VOUCHER_FACT = 8 + SIGN_PUB_BYTES, LASTING_NAME = 80 };
-
-static void lasting_name(char out[LASTING_NAME], const char *what, const uint8_t key[32])
-{
-    int n = snprintf(out, LASTING_NAME, "%s ", what);
-    for (int i = 0; i < 32; i++)
-        n += snprintf(out + n, (size_t)(LASTING_NAME - n), "%02x", key[i]);
-}
-
-/* SEFL_ENOTFOUND; SEFL_EPROTO if it has another length. */
-static sefl_status lasting_get(journal_csp *jc, const char *what, const uint8_t key[32], void *out,
-                               size_t n)
-{
-    sefl_status st = SEFL_OK;
-    char name[LASTING_NAME];
-    sefl_buf b = { 0 };
-    lasting_name(name, what, key);
-    SEFL_TRY(journal_lasting_get(jc->j, name, &b));
-    SEFL_CHECK(b.n == n, SEFL_EPROTO, "journal: \"%s\" has %zu bytes, not %zu", name, b.n, n);
-    memcpy(out, b.p, n);
-done:
-    buf_clear(&b);
-    return st;
-}
-
-static sefl_status lasting_put(journal_csp *jc, const char *what, const uint8_t key[32],
-                               sefl_span value)
-{
-    char name[LASTING_NAME];
-    lasting_name(name, what, key);
-    return journal_lasting_put(jc->j, name, value);
-}
+/* ---- sealed tasks: vouchers ---------------------------------------------------------------- */
 
 static sefl_status voucher_get(void *ctx, const uint8_t client[32], uint64_t *serial,
                                uint8_t key[SIGN_PUB_BYTES])
 {
-    sefl_status st = SEFL_OK;
-    uint8_t fact[VOUCHER_FACT];
-    SEFL_TRY(lasting_get(ctx, "voucher", client, fact, sizeof fact));
-    *serial = load_u64(fact);
-    memcpy(key, fact + 8, SIGN_PUB_BYTES);
-done:
-    return st;
+    return upload_key_get(((journal_csp *)ctx)->j, client, serial, key);
 }
 
 static sefl_status voucher_put(void *ctx, const uint8_t client[32], uint64_t serial,
                                const uint8_t key[SIGN_PUB_BYTES])
 {
-    sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
-    uint64_t before = 0;
-    uint8_t old[SIGN_PUB_BYTES], owner[32], fact[VOUCHER_FACT];
-    st = voucher_get(jc, client, &before, old);
-    if (st == SEFL_OK && before == serial && memcmp(old, key, sizeof old) == 0)
-        goto done; /* said again */
-    if (st != SEFL_ENOTFOUND)
-        SEFL_TRY(st);
-    SEFL_CHECK(serial > before, SEFL_ESTATE,
-               "voucher: serial %" PRIu64 ", and this client's last one was %" PRIu64, serial,
-               before);
-    st = lasting_get(jc, "upload", key, owner, sizeof owner);
-    SEFL_CHECK(st != SEFL_OK || memcmp(owner, client, sizeof owner) == 0, SEFL_ESTATE,
-               "voucher: another client has this upload key");
-    if (st != SEFL_ENOTFOUND)
-        SEFL_TRY(st);
-    store_u64(fact, serial);
-    memcpy(fact + 8, key, SIGN_PUB_BYTES);
-    SEFL_TRY(journal_begin(jc->j));
-    SEFL_TRY(lasting_put(jc, "upload", key, span_of(client, 32)));
-    SEFL_TRY(lasting_put(jc, "voucher", client, span_of(fact, sizeof fact)));
-    SEFL_TRY(journal_commit(jc->j));
-done:
-    if (st != SEFL_OK)
-        journal_rollback(jc->j);
-    return st;
+    return upload_key_put(((journal_csp *)ctx)->j, client, serial, key);
 }
 
 /* ---- public -------------------------------------------------------------------------------- */

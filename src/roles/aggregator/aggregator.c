@@ -220,7 +220,7 @@ static void report(void *ctx, const rounds_report *r)
         a->o.round(a->o.ctx, r, a->task.rounds);
 }
 
-static void enrolled(void *ctx)
+static void answered(void *ctx)
 {
     aggregator *a = ctx;
     if (a->server)
@@ -430,8 +430,9 @@ static sefl_status make_rounds(aggregator *a)
             .ctx = a,
             .changed = changed,
             .report = report,
-            .enrolled = enrolled }));
+            .answered = answered }));
     SEFL_TRY(ingest_new(&a->ingest, &(ingest_config){ .task = a->task.id,
+                                                      .seal = a->task.seal,
                                                       .ahe = &a->task.ahe,
                                                       .pub = a->task.pub,
                                                       .journal = a->journal,
@@ -467,7 +468,7 @@ static sefl_status serve(aggregator *a)
                          &(buckets_rule){ .burst = ORIGIN_BURST, .per_s = 1.0 / ORIGIN_EVERY_S }));
     int listener = a->listener;
     a->listener = -1;
-    double body = (double)ahe_body_bytes(&a->task.ahe);
+    double body = (double)task_body_bytes(&a->task);
     double rate = body > BODY_LEAST ? body : BODY_LEAST;
     SEFL_TRY(https_server_start(&a->server,
                                 &(https_server_config){ .listener = &listener,
@@ -488,7 +489,7 @@ static sefl_status serve(aggregator *a)
                                                         .bytes_rate = rate,
                                                         .idle_s = c->idle_s,
                                                         .rate_min = c->rate_min,
-                                                        .body_max = ahe_body_bytes(&a->task.ahe),
+                                                        .body_max = task_body_bytes(&a->task),
                                                         .headers = AGG_HTTP_HEADERS,
                                                         .tick = every_second,
                                                         .begin = agg_http_begin,

@@ -67,7 +67,12 @@ static struct timespec from_now(long ms)
 
 /* ---- one body -------------------------------------------------------------------------------- */
 
-static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entry *e, pool *threads)
+typedef sefl_status units_fn(const ahe_params *p, ahe_sum *sum, size_t first, const uint8_t *bytes,
+                             size_t units, pool *threads);
+
+/* Reads a body and gives it to the sum (ahe_sum_add_units, ahe_sum_take). */
+static sefl_status walk_body(collect *c, ahe_sum *sum, uint64_t round, const entry *e,
+                             units_fn *units, pool *threads)
 {
     sefl_status st = SEFL_OK;
     const ahe_params *p = c->c.ahe;
@@ -80,18 +85,21 @@ static sefl_status add_body(collect *c, ahe_sum *sum, uint64_t round, const entr
     blake3_init(&h);
     SEFL_TRY(c->c.path(c->c.ctx, &path, round, &e->m));
     /* one that may have suffered since it was written is not mapped */
-    SEFL_TRY(readback_open(&r, (const char *)path.p, ahe_body_bytes(p), e->check_hash));
+    SEFL_TRY(readback_open(&r, (const char *)path.p, c->c.skip + ahe_body_bytes(p), e->check_hash));
+    if (c->c.skip > 0)
+        SEFL_TRY(readback_next(&r, &bytes, c->c.skip, c->piece));
     if (p->head_bytes > 0)
         SEFL_TRY(readback_next(&r, &bytes, p->head_bytes, c->piece));
     if (e->check_hash)
         blake3_add(&h, span_of(bytes, p->head_bytes));
-    SEFL_TRY(ahe_sum_add_head(p, sum, bytes));
+    if (units == ahe_sum_add_units)
+        SEFL_TRY(ahe_sum_add_head(p, sum, bytes));
     for (size_t u = 0; u < p->units;) {
         size_t n = p->units - u < per_piece ? p->units - u : per_piece;
         SEFL_TRY(readback_next(&r, &bytes, n * p->unit_bytes, c->piece));
         if (e->check_hash)
             blake3_add(&h, span_of(bytes, n * p->unit_bytes));
-        SEFL_TRY(ahe_sum_add_units(p, sum, u, bytes, n, threads));
+        SEFL_TRY(units(p, sum, u, bytes, n, threads));
         u += n;
     }
     if (e->check_hash) {
@@ -130,7 +138,7 @@ static sefl_status add_rooms(const collect *c, ahe_sum *sum, const entry *e, uin
 {
     const uint8_t *bodies[BATCH];
     for (uint32_t i = 0; i < n; i++)
-        bodies[i] = room_bytes(e[i].body);
+        bodies[i] = room_bytes(e[i].body) + c->c.skip;
     return ahe_sum_add_bodies(c->c.ahe, sum, bodies, n, threads);
 }
 
@@ -156,7 +164,7 @@ static void add_next(collect *c)
     if (e[0].body)
         SEFL_TRY(add_rooms(c, sum, e, n, threads));
     else
-        SEFL_TRY(add_body(c, sum, round, &e[0], threads));
+        SEFL_TRY(walk_body(c, sum, round, &e[0], ahe_sum_add_units, threads));
 done:;
     double cpu = cpu_now() - begun;
     for (uint32_t i = 0; i < n; i++)
@@ -232,6 +240,8 @@ sefl_status collect_new(collect **out, const collect_config *cfg)
         c->piece_bytes = cfg->ahe->unit_bytes;
     if (c->piece_bytes < cfg->ahe->head_bytes)
         c->piece_bytes = cfg->ahe->head_bytes;
+    if (c->piece_bytes < cfg->skip)
+        c->piece_bytes = cfg->skip;
     SEFL_TRY(sefl_new(&c->piece, 1, c->piece_bytes));
     SEFL_TRY(pool_new(&c->pool, cfg->threads));
     SEFL_CHECK(pthread_create(&c->thread, NULL, worker, c) == 0, SEFL_ENOMEM,
@@ -326,11 +336,10 @@ void collect_counts(collect *c, uint32_t *given, uint32_t *summed)
     pthread_mutex_unlock(&c->lock);
 }
 
-sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_progress *stop)
+/* With the lock: waits until the worker has added all that were given. */
+static sefl_status wait_for_sum(collect *c, uint64_t round, const sefl_progress *stop)
 {
     sefl_status st = SEFL_OK;
-    *sum = NULL;
-    pthread_mutex_lock(&c->lock);
     SEFL_CHECK(round != 0 && round == c->round && c->given > 0, SEFL_ESTATE,
                "no updates of round %llu", (unsigned long long)round);
     c->hurry = true;
@@ -344,6 +353,17 @@ sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_
                    (unsigned long long)round);
     }
     SEFL_CHECK(c->st == SEFL_OK, c->st, "%s", c->why);
+done:
+    c->hurry = false;
+    return st;
+}
+
+sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_progress *stop)
+{
+    sefl_status st = SEFL_OK;
+    *sum = NULL;
+    pthread_mutex_lock(&c->lock);
+    SEFL_TRY(wait_for_sum(c, round, stop));
     if (!c->closed) {
         SEFL_TRY(ahe_sum_close(c->c.ahe, c->sum));
         c->closed = true;
@@ -351,7 +371,47 @@ sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_
     }
     *sum = c->sum;
 done:
-    c->hurry = false;
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+bool collect_member(collect *c, uint64_t round, uint32_t i, round_member *out)
+{
+    pthread_mutex_lock(&c->lock);
+    bool there = round == c->round && i < c->given;
+    if (there)
+        *out = c->member[i].m;
+    pthread_mutex_unlock(&c->lock);
+    return there;
+}
+
+sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
+                         const sefl_progress *stop)
+{
+    sefl_status st = SEFL_OK, took;
+    uint32_t i = 0;
+    pthread_mutex_lock(&c->lock);
+    SEFL_TRY(wait_for_sum(c, round, stop));
+    SEFL_CHECK(!c->closed, SEFL_ESTATE, "the sum of round %llu is closed",
+               (unsigned long long)round);
+    while (i < c->given && memcmp(c->member[i].m.client, client, 32) != 0)
+        i++;
+    SEFL_CHECK(i < c->given, SEFL_ENOTFOUND, "this client is not in the sum");
+    /* the worker sleeps while summed == given, and whoever gives it more has closed the round before */
+    took = walk_body(c, c->sum, round, &c->member[i], ahe_sum_take, c->pool);
+    memmove(&c->member[i], &c->member[i + 1], (c->given - i - 1) * sizeof *c->member);
+    c->given--;
+    if (took == SEFL_OK) {
+        c->summed--;
+    } else { /* half of it may be off */
+        log_warn(c->c.log, "running sum begins anew", lf_u64("round", round),
+                 lf_str("why", sefl_last_error()));
+        ahe_sum_free(c->c.ahe, c->sum);
+        c->sum = NULL;
+        c->summed = 0;
+        pthread_cond_signal(&c->work);
+    }
+done:
     pthread_mutex_unlock(&c->lock);
     return st;
 }

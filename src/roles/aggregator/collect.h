@@ -29,6 +29,7 @@ typedef struct collect collect;
 typedef struct collect_config {
     const ahe_params *ahe;
     const ahe_pub *pub;
+    size_t skip; /* bytes of a head in front of each body */
     uint32_t clients_max;
     unsigned threads; /* of the additions; 0: one a core */
     /* The file of a body, terminated. */
@@ -53,6 +54,14 @@ sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool 
 bool collect_has_body(collect *c, const round_member *m);
 /* Updates that were given to it, and of those that are in the sum. */
 void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
+
+/* The i-th that was given, in the order of arrival. False: there are not so many. */
+bool collect_member(collect *c, uint64_t round, uint32_t i, round_member *out);
+/* This client was not counted: its body is taken off the sum, before collect_close lends it. Waits for the
+ * worker as collect_close does. SEFL_ENOTFOUND: it is not in the sum. Should its body not be readable, the sum
+ * is made anew without it. */
+sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
+                         const sefl_progress *stop) SEFL_MUST_CHECK;
 
 /* Waits until all that were given are in the sum, closes it and lends it. May be called again: the
  * same sum. SEFL_ESTATE for another round or an empty one. stop (may be NULL) ends the wait

@@ -14,7 +14,7 @@ enum { WAIT_MS = 45000, RETRY_S = 10 };
 typedef struct site {
     sefl_buf body;
     enrol_request q; /* looks into body */
-    rounds_enrolment *asked;
+    rounds_errand *asked;
     uint64_t until_ms;
     bool counted; /* it has passed the limit on strangers: one a second */
 } site;
@@ -79,7 +79,7 @@ static void resume(https_request *r)
     sefl_status st = SEFL_EIO;
     uint8_t approval[SIGN_BYTES];
     sefl_buf answer = { 0 };
-    if (!rounds_enrol_done(h->rounds, s->asked, &st, approval)) {
+    if (!rounds_errand_done(h->rounds, s->asked, &st, approval)) {
         if (atomic_load(&h->closing) || clock_ms(h->mono) >= s->until_ms)
             refuse(r, AGG_HTTP_ENROL_LINK, 503, "no answer of CSP in time");
         else
@@ -186,7 +186,7 @@ static void drop(https_request *r)
     r->state = NULL;
     if (!s)
         return;
-    rounds_enrol_end(h->rounds, s->asked);
+    rounds_errand_end(h->rounds, s->asked);
     buf_clear(&s->body);
     sefl_free(s);
 }

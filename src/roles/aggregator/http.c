@@ -142,6 +142,21 @@ static void get_model(https_request *r)
     send_model(r, 0, true);
 }
 
+/* The proof that the asker was counted. */
+static void send_counted(https_request *r, uint64_t round)
+{
+    const agg_http *h = r->server_ctx;
+    sefl_buf proof = { 0 };
+    sefl_status st = rounds_counted(h->rounds, round, r->peer.fingerprint, &proof);
+    if (st == SEFL_OK)
+        https_answer(r, 200, OCTETS, "Cache-Control: no-store\n", buf_span(&proof));
+    else if (st == SEFL_ENOTFOUND)
+        https_answer_text(r, 404, "%s", sefl_last_error());
+    else
+        trouble(r);
+    buf_clear(&proof);
+}
+
 /* ---- the present round ------------------------------------------------------------------------ */
 
 typedef struct poll_state {
@@ -362,6 +377,11 @@ static void round_path(https_request *r, const char *rest)
             send_model(r, round, false);
         else
             no_method(r, "a model is fetched with GET");
+    } else if (strcmp(slash, "/counted") == 0) {
+        if (get)
+            send_counted(r, round);
+        else
+            no_method(r, "a proof is fetched with GET");
     } else if (strncmp(slash, "/update/", 8) != 0 || !parse_hash(ask.body, slash + 8)) {
         no_path(r);
     } else {
@@ -396,6 +416,13 @@ void agg_http_begin(https_request *r)
             agg_enrol_begin(r);
         else
             no_method(r, "an enrolment is sent with POST");
+        return;
+    }
+    if (strcmp(r->path, HTTP_VOUCHER) == 0) {
+        if (strcmp(r->method, "POST") == 0)
+            agg_voucher_begin(r);
+        else
+            no_method(r, "a voucher is sent with POST");
         return;
     }
     if (strncmp(r->path, "/v1/round/", 10) == 0) {

@@ -26,20 +26,25 @@ enum { AGG_HTTP_WAIT_MAX_S = 60 };
 #define AGG_HTTP_HEADERS HTTP_VERSION ": " VERSION_TEXT "\n"
 
 /* X(name, counter's name) */
-#define AGG_HTTP_EVENTS(X)                                                            \
-    X(OLDER, "version_older")     /* taken: a client of a minor version below ours */ \
-    X(VERSION, "version_refused") /* 426 */                                           \
-    X(NO_PATH, "no_such_path")    /* 404 */                                           \
-    X(METHOD, "wrong_method")     /* 405 */                                           \
-    X(NUMBERS, "bad_numbers")     /* 400: query or header field */                    \
-    X(FAILED, "failed_here")      /* 500 */                                           \
-    X(ENROLLED, "enrol.enrolled")                                                     \
-    X(ENROL_OFF, "enrol.off")       /* 403: no trust list, or no CA key */            \
-    X(ENROL_RATE, "enrol.rate")     /* 429 */                                         \
-    X(ENROL_FORM, "enrol.form")     /* 400 */                                         \
-    X(ENROL_TOKEN, "enrol.refused") /* 403: token, name, key */                       \
-    X(ENROL_CSP, "enrol.csp")       /* 403: CSP said no */                            \
-    X(ENROL_LINK, "enrol.no_csp")   /* 503: CSP cannot be asked now */                \
+#define AGG_HTTP_EVENTS(X)                                                             \
+    X(OLDER, "version_older")     /* taken: a client of a minor version below ours */  \
+    X(VERSION, "version_refused") /* 426 */                                            \
+    X(NO_PATH, "no_such_path")    /* 404 */                                            \
+    X(METHOD, "wrong_method")     /* 405 */                                            \
+    X(NUMBERS, "bad_numbers")     /* 400: query or header field */                     \
+    X(FAILED, "failed_here")      /* 500 */                                            \
+    X(ENROLLED, "enrol.enrolled")                                                      \
+    X(ENROL_OFF, "enrol.off")       /* 403: no trust list, or no CA key */             \
+    X(ENROL_RATE, "enrol.rate")     /* 429 */                                          \
+    X(ENROL_FORM, "enrol.form")     /* 400 */                                          \
+    X(ENROL_TOKEN, "enrol.refused") /* 403: token, name, key */                        \
+    X(ENROL_CSP, "enrol.csp")       /* 403: CSP said no */                             \
+    X(ENROL_LINK, "enrol.no_csp")   /* 503: CSP cannot be asked now */                 \
+    X(VOUCHED, "voucher.taken")                                                        \
+    X(VOUCHER_FORM, "voucher.form")       /* 400; 404 where none is wanted */          \
+    X(VOUCHER_REFUSED, "voucher.refused") /* 403: another's, not signed, an old one */ \
+    X(VOUCHER_CSP, "voucher.csp")         /* 403: CSP said no */                       \
+    X(VOUCHER_LINK, "voucher.no_csp")     /* 503: CSP cannot be asked now */           \
     X(LIST, "trust_list_unreadable") X(LIST_OLDER, "trust_list_older")
 
 typedef enum agg_http_event {
@@ -73,5 +78,7 @@ void agg_http_begin(https_request *r);
 /* POST /v1/enroll, from a site without a certificate (enrol.c); GET /v1/certificate. */
 void agg_enrol_begin(https_request *r);
 void agg_certificate(https_request *r);
+/* POST /v1/voucher (voucher.c). */
+void agg_voucher_begin(https_request *r);
 
 #endif

@@ -10,7 +10,9 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "protocol/head.h"
 #include "protocol/signed.h"
+#include "roles/upload_keys.h"
 #include "store/journal/spool.h"
 
 #include <dirent.h>
@@ -49,6 +51,10 @@ struct upload {
     spool *spool;    /* NULL: taken over, failed or finished */
     body_room *room; /* the spool's; NULL: none */
     body_check check;
+    uint8_t head[HEAD_MAX]; /* sealed tasks */
+    size_t head_have;
+    uint8_t upload_key[SIGN_PUB_BYTES]; /* that must have signed it */
+    bool bad_head;
     bool stays; /* a part of it may be on the disk */
     bool over;  /* `reply` holds its answer */
     ingest_reply reply;
@@ -166,7 +172,8 @@ sefl_status ingest_new(ingest **out, const ingest_config *c)
     *out = NULL;
     SEFL_TRY(sefl_new(&in, 1, sizeof *in));
     in->c = *c;
-    in->total = ahe_body_bytes(c->ahe);
+    in->skip = head_bytes(c->seal);
+    in->total = in->skip + ahe_body_bytes(c->ahe);
     pthread_mutex_init(&in->live_lock, NULL);
     SEFL_TRY(body_rule_new(&in->rule, c->ahe, c->pub));
     SEFL_TRY(parts_new(&in->parts, c->parts_most));
@@ -300,6 +307,59 @@ static bool admitted(ingest *in, const upload *u, uint64_t bytes, ingest_reply *
     return st == SEFL_OK && v == AGG_ADMIT && !copied;
 }
 
+/* ---- checking -------------------------------------------------------------------------------- */
+
+/* Has this client vouched for an upload key? False: answered. */
+static bool has_voucher(ingest *in, upload *u, ingest_reply *r)
+{
+    uint64_t serial;
+    if (!in->c.seal)
+        return true;
+    sefl_status st = upload_key_get(in->c.journal, u->who.client, &serial, u->upload_key);
+    if (st == SEFL_ENOTFOUND)
+        say(in, r, INGEST_VOUCHER, 403, "no voucher for this client's upload key");
+    else if (st != SEFL_OK)
+        say_disk(in, r, u);
+    return st == SEFL_OK;
+}
+
+/* All of the head is here. SEFL_EPROTO, SEFL_EAUTH. */
+static sefl_status check_head(upload *u)
+{
+    sefl_status st = SEFL_OK;
+    const ingest_config *c = &u->in->c;
+    head h;
+    SEFL_TRY(head_read(&h, c->seal, span_of(u->head, u->in->skip)));
+    SEFL_CHECK(memcmp(h.client, u->who.client, sizeof h.client) == 0, SEFL_EAUTH,
+               "the head is another client's");
+    SEFL_CHECK(memcmp(h.units, u->who.body, sizeof h.units) == 0, SEFL_EAUTH,
+               "the head is for other units than the path names");
+    SEFL_TRY(head_check(&h, c->task, u->round, u->upload_key));
+done:
+    u->bad_head = st != SEFL_OK;
+    return st;
+}
+
+/* The next bytes of the body, in order. */
+static sefl_status check_piece(upload *u, sefl_span piece)
+{
+    sefl_status st = SEFL_OK;
+    size_t left = (size_t)u->in->skip - u->head_have;
+    if (left > 0) {
+        size_t n = piece.n < left ? piece.n : left;
+        memcpy(u->head + u->head_have, piece.p, n);
+        u->head_have += n;
+        piece = span_of(piece.p + n, piece.n - n);
+        if (n < left)
+            return SEFL_OK;
+        SEFL_TRY(check_head(u));
+    }
+    if (piece.n > 0)
+        SEFL_TRY(body_check_feed(&u->check, piece));
+done:
+    return st;
+}
+
 /* Bytes that were here before this upload are looked at again: they may stem from a process that
  * died between writing and checking, and a unit may lie across the seam. */
 static sefl_status check_earlier(upload *u, const char *folder, uint64_t offset)
@@ -324,7 +384,7 @@ static sefl_status check_earlier(upload *u, const char *folder, uint64_t offset)
             continue;
         SEFL_CHECK(got > 0, SEFL_EIO, "cannot read %s: %s", path,
                    got < 0 ? strerror(errno) : "it is shorter than it was");
-        SEFL_TRY(body_check_feed(&u->check, span_of(piece, (size_t)got)));
+        SEFL_TRY(check_piece(u, span_of(piece, (size_t)got)));
         offset -= (uint64_t)got;
     }
 done:
@@ -359,7 +419,10 @@ static void say_failed(ingest *in, upload *u, ingest_reply *r, sefl_status st)
     char why[200];
     snprintf(why, sizeof why, "%s", sefl_last_error());
     close_spool(u);
-    if (st == SEFL_EPROTO || st == SEFL_ECRYPTO) {
+    if (u->bad_head) {
+        drop_part(in, u);
+        say(in, r, INGEST_HEAD, 422, "%s", why);
+    } else if (st == SEFL_EPROTO || st == SEFL_ECRYPTO) {
         drop_part(in, u);
         say(in, r, INGEST_NOT_CIPHER, 422, "%s", why);
     } else if (st == SEFL_EAUTH) {
@@ -461,6 +524,8 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
             ask->length, ask->offset > ask->total ? 0 : ask->total - ask->offset);
         goto done;
     }
+    if (!has_voucher(in, u, r))
+        goto done;
     uint64_t here = ask->offset;
     st = offset_here(in, u, &here);
     if (st == SEFL_OK && here == ask->offset) { /* only then is it worth reading all of it */
@@ -546,7 +611,7 @@ sefl_status upload_bytes(upload *u, sefl_span piece)
         SEFL_CHECK(false, SEFL_ESTATE, "the round is over");
     }
     /* checked first: what stands in a part has passed, but for the unit at its end */
-    st = body_check_feed(&u->check, piece);
+    st = check_piece(u, piece);
     if (st == SEFL_OK)
         st = spool_write(u->spool, piece);
     if (st != SEFL_OK) {

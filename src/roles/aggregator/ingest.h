@@ -1,6 +1,8 @@
 /* ingest: how an update's bytes become an acknowledged update.
  *
- * A body arrives in pieces on some thread of the server. Each piece is checked unit by unit
+ * A body arrives in pieces on some thread of the server. In a sealed task its head comes first
+ * (protocol/head.h): it must be of this client, for these units, and signed with the upload key that the
+ * client has vouched for (roles/upload_keys.h), before a unit is taken. Each piece is checked unit by unit
  * (body.h), hashed and written (store/journal/spool.h). When it is complete and its hash is right it
  * is made durable, then its receipt is signed and its row written to the journal, in one step under
  * the role's lock with the question whether the round still takes it; only then the receipt leaves and
@@ -20,12 +22,13 @@
  * parts a round in all (parts.h).
  *
  * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts).
- * Memory: 8 units an upload, whatever its size, and a room (rooms.h) where one is free; 112 bytes for each update of the open round. */
+ * Memory: a head and 8 units an upload, whatever its size, and a room (rooms.h) where one is free; 112 bytes for each update of the open round. */
 #ifndef ROLES_AGGREGATOR_INGEST_H
 #define ROLES_AGGREGATOR_INGEST_H
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "crypto/seal/seal.h"
 #include "crypto/sign.h"
 #include "protocol/agg.h"
 #include "roles/aggregator/body.h"
@@ -48,6 +51,8 @@
     X(LIMIT, "limit")           /* max_rounds_per_client */                        \
     X(FULL, "full")             /* clients_max are in */                           \
     X(PARTS, "parts")           /* its CA's clients have unfinished ones enough */ \
+    X(VOUCHER, "no_voucher")    /* none for its upload key */                      \
+    X(HEAD, "head")             /* no head of this client for these units */       \
     X(NOT_CIPHER, "not_cipher") /* a unit that is no ciphertext */                 \
     X(HASH, "hash")             /* other bytes than the hash says */               \
     X(REPLACED, "replaced")     /* the client came again on another connection */  \
@@ -80,7 +85,8 @@ typedef struct ingest_gate {
 } ingest_gate;
 
 typedef struct ingest_config {
-    const uint8_t *task; /* id, 32 bytes */
+    const uint8_t *task;    /* id, 32 bytes */
+    const seal_suite *seal; /* of the heads (protocol/head.h); NULL: bodies have none */
     const ahe_params *ahe;
     const ahe_pub *pub;
     journal *journal;

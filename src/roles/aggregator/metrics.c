@@ -23,6 +23,8 @@ static sefl_status line_of(sefl_buf *out, const rounds_report *r)
         json_key(&j, "blocked"), json_bool(&j, true);
     if (r->has_clients) {
         json_key(&j, "clients"), json_u64(&j, r->clients);
+        if (r->refused > 0)
+            json_key(&j, "refused"), json_u64(&j, r->refused);
         json_key(&j, "up_bytes"), json_u64(&j, r->up_bytes);
     }
     json_key(&j, "seconds"), json_real(&j, r->seconds);

@@ -6,6 +6,7 @@
 #include "roles/aggregator/rounds_inside.h"
 
 #include "base/alloc.h"
+#include "protocol/head.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -236,7 +237,9 @@ static sefl_status body_path(void *ctx, sefl_buf *out, uint64_t round, const rou
 
 typedef struct refill {
     rounds *r;
-    uint32_t n;
+    uint32_t index;     /* of the next one in the set */
+    as_verdict verdict; /* zero: none yet */
+    uint32_t refused;   /* of those in the verdict, so far */
 } refill;
 
 static sefl_status refill_one(void *ctx, const journal_update *u)
@@ -245,15 +248,27 @@ static sefl_status refill_one(void *ctx, const journal_update *u)
     round_member m = { 0 };
     memcpy(m.client, u->client, sizeof m.client);
     memcpy(m.body, u->body, sizeof m.body);
-    f->n++;
+    uint32_t index = f->index++;
+    if (f->refused < f->verdict.refused_n && f->verdict.refused[f->refused].index == index) {
+        f->refused++;
+        return SEFL_OK;
+    }
     return collect_add(f->r->collect, u->round, &m, true, NULL);
 }
 
 sefl_status rounds_refill(rounds *r, uint64_t round)
 {
+    sefl_status st = SEFL_OK;
     refill f = { .r = r };
+    st = rounds_verdict(r, round, &f.verdict);
+    if (st == SEFL_ENOTFOUND)
+        st = SEFL_OK;
+    SEFL_TRY(st);
     collect_begin(r->collect, round);
-    return journal_updates(r->c.journal, round, refill_one, &f);
+    SEFL_TRY(journal_updates(r->c.journal, round, refill_one, &f));
+done:
+    as_verdict_clear(&f.verdict);
+    return st;
 }
 
 /* ---- start and end --------------------------------------------------------------------------- */
@@ -353,14 +368,16 @@ sefl_status rounds_new(rounds **out, const rounds_config *c)
     if (r->c.ping_ms == 0)
         r->c.ping_ms = PING_MS;
     pthread_mutex_init(&r->lock, NULL);
+    pthread_mutex_init(&r->tree_lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&r->event, &attr);
     pthread_condattr_destroy(&attr);
     SEFL_TRY(agg_new(&r->a, c->task));
-    SEFL_TRY(rooms_new(&r->rooms, ahe_body_bytes(&c->task->ahe), ROOMS_BUDGET));
+    SEFL_TRY(rooms_new(&r->rooms, task_body_bytes(c->task), ROOMS_BUDGET));
     SEFL_TRY(collect_new(&r->collect, &(collect_config){ .ahe = &c->task->ahe,
                                                          .pub = c->task->pub,
+                                                         .skip = head_bytes(c->task->seal),
                                                          .clients_max = c->task->clients_max,
                                                          .threads = c->threads,
                                                          .path = body_path,
@@ -383,6 +400,9 @@ void rounds_free(rounds *r)
     rooms_free(r->rooms);
     agg_free(r->a);
     buf_clear(&r->header);
+    counted_tree_free(r->tree);
+    buf_clear(&r->tree_envelope);
+    pthread_mutex_destroy(&r->tree_lock);
     pthread_cond_destroy(&r->event);
     pthread_mutex_destroy(&r->lock);
     sefl_free(r);
@@ -434,8 +454,13 @@ void rounds_pause(rounds *r, unsigned ms)
 /* Nothing to do until `until` (wall clock) or an event; the link is kept alive meanwhile. */
 static sefl_status idle(rounds *r, const agg_order *o)
 {
+    uint64_t early_ms;
+    sefl_status st = rounds_early(r, &early_ms);
+    if (st != SEFL_OK || early_ms == 0) /* it took its time: look again */
+        return st;
     uint64_t now = rounds_wall_ms(r), mono = clock_ms(r->c.mono);
     uint64_t ms = o->until_ms > now ? o->until_ms - now : 0;
+    ms = early_ms < ms ? early_ms : ms;
     if (ms > r->c.ping_ms)
         ms = r->c.ping_ms;
     if (r->link && r->ping_at_ms <= mono) {
@@ -445,7 +470,7 @@ static sefl_status idle(rounds *r, const agg_order *o)
     if (r->link && r->ping_at_ms - mono < ms)
         ms = r->ping_at_ms - mono;
     pthread_mutex_lock(&r->lock);
-    if (r->events == r->seen && !r->enrolments)
+    if (r->events == r->seen && !r->errands)
         wait_ms(r, ms);
     pthread_mutex_unlock(&r->lock);
     return SEFL_OK;
@@ -508,7 +533,7 @@ sefl_status rounds_run(rounds *r)
     sefl_status st = SEFL_OK;
     agg_order o = { .kind = AGG_WAIT };
     while (o.kind != AGG_FINISH) {
-        SEFL_TRY(rounds_carry_enrolments(r)); /* before: it may lose the link */
+        SEFL_TRY(rounds_run_errands(r)); /* before: it may lose the link */
         SEFL_TRY(next_order(r, &o));
         SEFL_TRY(carry_out(r, &o));
     }

@@ -1,4 +1,5 @@
-/* rounds: carries out what protocol/agg.h decides, durably, one order after the other.
+/* rounds: carries out what protocol/agg.h decides, durably, one order after the other. In a sealed task it also brings heads to CSP while clients upload, and
+ * takes bodies whose heads CSP refuses off the sum.
  *
  * One thread (rounds_run) owns the link to CSP: it dials (agg.h says when), gets headers signed, freezes,
  * charges, opens, releases, skips, and pings when there is nothing to do. Uploads come in on the server's threads through rounds_gate; both meet under one
@@ -10,6 +11,10 @@
  *     fact N "header"     the header of round N, signed by both
  *     fact N "blocked"    the sentence with which the release check blocked round N
  *     file N "set"        the frozen set: client 32, body 32, by rising client
+ *     fact N "tree"       sealed tasks: the tree seed of round N (protocol/counted.h), drawn once
+ *     fact N "verdict"    sealed tasks: what CSP said about the set: root 32, kept u32, refused u32, then
+ *                         index u32 and reason u8 of each refused
+ *     fact N "counted"    sealed tasks: CSP's signature on those who are in the sum
  *     row N               phase, times, set's hash, model's hash (store/journal/journal.h)
  *     secret N "release"  the released integers, before anything of them is published
  *
@@ -61,7 +66,7 @@ typedef struct rounds_config {
     void *ctx;
     void (*changed)(void *ctx);                        /* what rounds_news says has changed */
     void (*report)(void *ctx, const rounds_report *r); /* a round is over */
-    void (*enrolled)(void *ctx);                       /* an enrolment has CSP's answer */
+    void (*answered)(void *ctx);                       /* an errand has CSP's answer */
 } rounds_config;
 
 /* Takes up where the journal left off; the open round's bodies go to the running sum. */
@@ -77,18 +82,21 @@ void rounds_stop(rounds *r);
 ingest_gate rounds_gate(rounds *r);
 void rounds_set_ingest(rounds *r, ingest *in);
 
-/* A site's enrolment on its way to CSP: asked by a thread of the server, carried by the driver's when
- * the link is free, looked at again after `enrolled` was called. Nobody waits here. */
-typedef struct rounds_enrolment rounds_enrolment;
+/* A site's enrolment or a client's voucher on its way to CSP: asked by a thread of the server, carried by
+ * the driver's when the link is free, looked at again after `answered` was called. Nobody waits here. */
+typedef struct rounds_errand rounds_errand;
 
-sefl_status rounds_enrol(rounds *r, rounds_enrolment **out, const enrol_claim *c,
+sefl_status rounds_enrol(rounds *r, rounds_errand **out, const enrol_claim *c,
                          const enrol_proof *p) SEFL_MUST_CHECK;
-/* False: no answer yet. True: *st is SEFL_OK with CSP's signature in sig; SEFL_EAUTH: CSP said no;
- * else CSP cannot be asked now. */
-bool rounds_enrol_done(rounds *r, const rounds_enrolment *e, sefl_status *st,
-                       uint8_t sig[SIGN_BYTES]);
+/* A voucher that was checked (roles/vouch.h), its bytes. With CSP's YES its key is in the journal
+ * (roles/upload_keys.h), whether or not somebody still waits. */
+sefl_status rounds_vouch(rounds *r, rounds_errand **out, sefl_span bytes) SEFL_MUST_CHECK;
+/* False: no answer yet. True: *st is SEFL_OK, for an enrolment with CSP's signature in sig (else NULL);
+ * SEFL_EAUTH: CSP said no; else CSP cannot be asked now. */
+bool rounds_errand_done(rounds *r, const rounds_errand *e, sefl_status *st,
+                        uint8_t sig[SIGN_BYTES]);
 /* Must follow, answered or not. NULL is fine. */
-void rounds_enrol_end(rounds *r, rounds_enrolment *e);
+void rounds_errand_end(rounds *r, rounds_errand *e);
 
 /* What a client that has done with round `after` is to know. header: bytes that out->header looks
  * into; the caller clears it. */
@@ -96,6 +104,12 @@ sefl_status rounds_news(rounds *r, uint64_t after, round_news *out,
                         sefl_buf *header) SEFL_MUST_CHECK;
 /* Is there something that such a client waits for? */
 bool rounds_has_news(rounds *r, uint64_t after);
+
+/* The proof that an update was counted: u32 n, n bytes of CSP's envelope, the client's path
+ * (protocol/counted.h), which is empty for one that was not counted. SEFL_ENOTFOUND with the reason: the
+ * round was skipped, is not opened yet, or the task's uploads are not sealed. */
+sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32],
+                           sefl_buf *out) SEFL_MUST_CHECK;
 
 /* File and hash of the model that the present round starts from; SEFL_ENOTFOUND with the reason for
  * another round. latest: whatever was released last. */

@@ -67,6 +67,7 @@ static sefl_status open_link(rounds *r)
                                             .shares_wait = c->lanes ? wait_for_shares : NULL,
                                             .shares_ctx = c->lanes }));
     r->ping_at_ms = clock_ms(c->mono) + c->ping_ms;
+    r->early_round = 0; /* CSP has forgotten what came early over another link */
 done:
     return st;
 }
@@ -77,8 +78,9 @@ static sefl_status cannot_go_on(void)
     return sefl_fail(SEFL_ESTATE, "%s; " ACCOUNT_REMEDY, sefl_last_error());
 }
 
-/* CSP's WELCOME beside our journal: has one of us less than the other has told it? */
-static sefl_status compare_states(rounds *r)
+/* CSP's WELCOME beside our journal: has one of us less than the other has told it? expired: CSP has
+ * given up the present round, because nothing came for so long that its key had to go. */
+static sefl_status compare_states(rounds *r, bool *expired)
 {
     sefl_status st = SEFL_OK;
     const as_peer *p = as_link_peer(r->link);
@@ -88,6 +90,10 @@ static sefl_status compare_states(rounds *r)
     pthread_mutex_lock(&r->lock);
     agg_memory m = agg_remember(r->a);
     pthread_mutex_unlock(&r->lock);
+    *expired = task_is_sealed(r->c.task) && p->signed_ == m.round && p->skipped == m.round &&
+               p->opened < m.round && m.phase < AGG_OPENING;
+    if (*expired)
+        return SEFL_OK;
     SEFL_CHECK(p->signed_ <= m.round && (ended < m.round || m.phase >= AGG_OPENING), SEFL_ESTATE,
                "an old copy of this server's state was put back: it stands at round %" PRIu64
                ", %s, but CSP has signed round %" PRIu64 " for it and ended round %" PRIu64,
@@ -122,6 +128,8 @@ done:
 
 sefl_status order_dial(rounds *r)
 {
+    bool expired;
+    uint64_t round;
     sefl_status st = open_link(r);
     if (st == SEFL_ESTATE) {
         st = cannot_go_on();
@@ -130,11 +138,17 @@ sefl_status order_dial(rounds *r)
     }
     if (st != SEFL_OK)
         return rounds_link_down(r, "dial");
-    SEFL_TRY(compare_states(r));
+    SEFL_TRY(compare_states(r, &expired));
     log_info(r->c.log, "link to CSP is up");
     if (r->c.lanes)
         lanes_bind(r->c.lanes, as_link_peer(r->link)->pair);
     SEFL_TRY(tell(r, AGG_LINK_UP, 0));
+    if (expired) {
+        rounds_phase(r, &round, NULL);
+        log_error(r->c.log, "CSP has skipped this round: its key has expired",
+                  lf_u64("round", round));
+        SEFL_TRY(tell(r, AGG_OPEN_LOST, round));
+    }
 done:
     return st;
 }
@@ -149,7 +163,16 @@ sefl_status order_sign(rounds *r, const agg_order *o)
     bool changed = false;
     memcpy(h.task, r->c.task->id, sizeof h.task);
     memcpy(h.model, r->model.hash, sizeof h.model);
-    st = as_link_header(r->link, &both, &h);
+    if (task_is_sealed(r->c.task))
+        st = as_link_key(r->link, &h);
+    if (st == SEFL_OK)
+        st = as_link_header(r->link, &both, &h);
+    if (st == SEFL_ECRYPTO) {
+        log_error(r->c.log, "round lost before it began", lf_u64("round", o->round),
+                  lf_str("why", sefl_last_error()));
+        st = tell(r, AGG_OPEN_LOST, o->round);
+        goto done;
+    }
     if (st == SEFL_EBUDGET) {
         log_info(r->c.log, "budget", lf_u64("round", o->round), lf_str("why", sefl_last_error()));
         st = tell(r, AGG_BUDGET, o->round);
@@ -200,8 +223,13 @@ static sefl_status settle_sum(rounds *r, uint64_t round)
 {
     sefl_status st = SEFL_OK;
     uint32_t rows, given, summed;
+    as_verdict v;
     SEFL_TRY(journal_update_count(r->c.journal, round, &rows));
     collect_counts(r->collect, &given, &summed);
+    if (rounds_verdict(r, round, &v) == SEFL_OK) {
+        rows -= v.refused_n;
+        as_verdict_clear(&v);
+    }
     if (rows != given)
         SEFL_TRY(rounds_refill(r, round));
 done:
@@ -213,7 +241,7 @@ sefl_status order_freeze(rounds *r, const agg_order *o)
     sefl_status st = SEFL_OK;
     round_member *set = NULL;
     sefl_buf b = { 0 };
-    uint8_t hash[SHA256_BYTES];
+    uint8_t hash[SHA256_BYTES], seed[COUNTED_SEED];
     uint32_t n;
     rounds_close_gate(r); /* the machine admits nobody any more */
     SEFL_TRY(settle_sum(r, o->round));
@@ -225,6 +253,8 @@ sefl_status order_freeze(rounds *r, const agg_order *o)
         SEFL_TRY(wr_raw(&b, set[i].body, sizeof set[i].body));
     }
     SEFL_TRY(journal_file_put(r->c.journal, o->round, "set", buf_span(&b)));
+    if (task_is_sealed(r->c.task))
+        SEFL_TRY(rounds_tree_seed(r, o->round, seed));
     pthread_mutex_lock(&r->lock);
     r->row.has_set = true;
     memcpy(r->row.set, hash, sizeof hash);
@@ -294,6 +324,27 @@ static sefl_status not_opened(rounds *r, const agg_order *o, sefl_status why)
     return tell(r, AGG_OPEN_FAILED, o->round);
 }
 
+/* SET got no verdict that the round can go on with. Nothing is charged yet. */
+static sefl_status no_verdict(rounds *r, const agg_order *o, sefl_status why, bool few, bool lost)
+{
+    sefl_status st = SEFL_OK;
+    if (why != SEFL_ECANCELLED && (few || lost)) {
+        log_error(r->c.log, few ? "too few clients are left" : "heads lost",
+                  lf_u64("round", o->round), lf_str("why", sefl_last_error()));
+        if (as_link_dead(r->link))
+            SEFL_TRY(rounds_link_down(r, "set"));
+        return tell(r, AGG_OPEN_LOST, o->round);
+    }
+    if (why == SEFL_EIO || why == SEFL_EPROTO) { /* our journal or spool, or CSP's words */
+        if (as_link_dead(r->link))
+            return rounds_link_down(r, "set");
+        return tell(r, AGG_OPEN_LOST, o->round);
+    }
+    return not_opened(r, o, why);
+done:
+    return st;
+}
+
 /* Died between the integers and the machine's step? They are the release: in mode own another opening
  * would draw our noise a second time. */
 static bool has_release(rounds *r, uint64_t round)
@@ -310,6 +361,7 @@ sefl_status order_open(rounds *r, const agg_order *o)
     sefl_status st = SEFL_OK;
     const task *t = r->c.task;
     int64_t *w = NULL;
+    sefl_buf counted = { 0 };
     bool kept;
     uint64_t began = clock_ns(r->c.mono);
     as_open open = { .round = o->round, .attempt = o->attempt, .journal = r->c.as_journal };
@@ -323,6 +375,15 @@ sefl_status order_open(rounds *r, const agg_order *o)
         return tell(r, AGG_OPENED, o->round);
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
 
+    if (task_is_sealed(t)) {
+        bool few, lost;
+        open.counted = &counted;
+        st = rounds_set(r, o->round, &open, &few, &lost);
+        if (st != SEFL_OK) {
+            st = no_verdict(r, o, st, few, lost);
+            goto done;
+        }
+    }
     st = sum_for(r, o->round, &open.sum);
     if (st == SEFL_EIO || st == SEFL_ECRYPTO || st == SEFL_EPROTO || st == SEFL_ERANGE) {
         log_error(r->c.log, "sum lost", lf_u64("round", o->round),
@@ -346,12 +407,15 @@ sefl_status order_open(rounds *r, const agg_order *o)
         st = not_opened(r, o, st);
         goto done;
     }
+    if (open.counted)
+        SEFL_TRY(journal_fact_put(r->c.journal, o->round, "counted", buf_span(&counted)));
     SEFL_TRY(keep_release(r, o, w));
     r->ping_at_ms = clock_ms(r->c.mono) + r->c.ping_ms;
     r->open_ns = clock_ns(r->c.mono) - began;
     r->times = *as_link_times(r->link);
     SEFL_TRY(tell(r, AGG_OPENED, o->round));
 done:
+    buf_clear(&counted);
     sefl_free_secret(w, t->values * sizeof *w);
     return st;
 }
@@ -365,9 +429,9 @@ static void report(rounds *r, rounds_report *p)
         p->seconds = 1e-3 * (double)(rounds_wall_ms(r) - r->row.opened_ms);
     p->has_clients = r->c.task->publish_count;
     if (p->has_clients)
-        p->up_bytes = p->clients * (uint64_t)ahe_body_bytes(&r->c.task->ahe);
+        p->up_bytes = (p->clients + p->refused) * (uint64_t)task_body_bytes(r->c.task);
     else
-        p->clients = 0;
+        p->clients = p->refused = 0;
     if (r->c.task->claim && account_spent(r->c.account, r->c.task->delta, &total) == SEFL_OK &&
         total.server.claimed && total.others.claimed) {
         p->has_epsilon = true;
@@ -514,8 +578,8 @@ sefl_status order_release(rounds *r, const agg_order *o)
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
     for (size_t i = 0; i < t->values; i++)
         w[i] = (int64_t)load_u64(b.p + 8 * i);
+    p.clients = rounds_kept(r, o->round, &p.refused);
     pthread_mutex_lock(&r->lock);
-    p.clients = agg_remember(r->a).clients;
     release_from from = r->model;
     pthread_mutex_unlock(&r->lock);
     SEFL_TRY(release_make(r->c.releases, &from, o->round, w, p.clients, &made));

@@ -5,13 +5,15 @@
  * what the handler understood is what the text says, in one way only.
  * A request to enrol meets a real operator's folder with an open token. Its body may begin with "@": what
  * follows are triples of bytes (position u16, value) put over a request that is good. Nobody is let in but
- * that very claim. */
+ * that very claim. In the same way a body of /v1/voucher may be a good voucher with bytes changed; CSP says
+ * no to it if there is an `after`. */
 #include "base/alloc.h"
 #include "base/file.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
 #include "roles/aggregator/http.h"
 #include "roles/ca.h"
+#include "roles/vouch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -139,10 +141,11 @@ static struct {
     enrol_claim claim;
     enrol_claim asked; /* what CSP was asked */
     bool proved;
+    sefl_buf voucher; /* a good one */
+    uint8_t client[32];
 } op;
 
-sefl_status rounds_enrol(rounds *r, rounds_enrolment **out, const enrol_claim *c,
-                         const enrol_proof *p)
+sefl_status rounds_enrol(rounds *r, rounds_errand **out, const enrol_claim *c, const enrol_proof *p)
 {
     (void)r;
     *out = NULL;
@@ -152,17 +155,40 @@ sefl_status rounds_enrol(rounds *r, rounds_enrolment **out, const enrol_claim *c
     return SEFL_OK;
 }
 
-bool rounds_enrol_done(rounds *r, const rounds_enrolment *e, sefl_status *st,
-                       uint8_t sig[SIGN_BYTES])
+/* Only a voucher that the client's own key signed for these servers gets here; what is not signed is the
+ * chain. */
+sefl_status rounds_vouch(rounds *r, rounds_errand **out, sefl_span bytes)
+{
+    voucher v, good;
+    (void)r;
+    *out = NULL;
+    must(voucher_read(&v, bytes) == SEFL_OK);
+    must(voucher_read(&good, buf_span(&op.voucher)) == SEFL_OK);
+    must(memcmp(v.client, op.client, 32) == 0 && memcmp(v.key, good.key, 32) == 0 &&
+         v.serial == good.serial && memcmp(&v.servers, &good.servers, sizeof v.servers) == 0);
+    now.asked++;
+    return SEFL_OK;
+}
+
+sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32], sefl_buf *out)
+{
+    (void)r, (void)client;
+    return round == 1 ? wr_u32(out, 0) : sefl_fail(SEFL_ENOTFOUND, "not counted yet");
+}
+
+bool rounds_errand_done(rounds *r, const rounds_errand *e, sefl_status *st, uint8_t sig[SIGN_BYTES])
 {
     (void)r, (void)e;
     if (now.field[WAIT] && now.parks < 2)
         return false;
-    *st = op.proved ? enrol_approve(sig, &op.asked, op.csp_key) : SEFL_EAUTH;
+    if (!sig) /* a voucher */
+        *st = now.field[AFTER] ? SEFL_EAUTH : SEFL_OK;
+    else
+        *st = op.proved ? enrol_approve(sig, &op.asked, op.csp_key) : SEFL_EAUTH;
     return true;
 }
 
-void rounds_enrol_end(rounds *r, rounds_enrolment *e)
+void rounds_errand_end(rounds *r, rounds_errand *e)
 {
     (void)r, (void)e;
 }
@@ -279,17 +305,24 @@ static void make_folder(task *t)
     must(enrol_request_write(&op.good, &q) == SEFL_OK);
     op.claim = q.claim;
     t->servers = q.claim.servers;
+    t->seal = seal_suite_named("x25519");
+    voucher v;
+    snprintf(path[1], sizeof path[1], "%s/key.pem", op.root);
+    must(vouch_make(&op.voucher, path[0], path[1], sign_key_pub(op.csp_key), &t->servers, 5) ==
+         SEFL_OK);
+    must(voucher_read(&v, buf_span(&op.voucher)) == SEFL_OK);
+    memcpy(op.client, v.client, sizeof op.client);
     strcpy(t->population, "us");
     buf_clear(&csr);
     token_clear(&as_token), token_clear(&csp_token);
 }
 
 /* "@": a good request with some bytes changed; else the bytes as they are. */
-static sefl_span enrol_body(sefl_buf *room, sefl_span in)
+static sefl_span changed_body(sefl_buf *room, const sefl_buf *good, sefl_span in)
 {
     if (in.n == 0 || in.p[0] != '@')
         return in;
-    must(wr_raw(room, op.good.p, op.good.n) == SEFL_OK);
+    must(wr_raw(room, good->p, good->n) == SEFL_OK);
     for (size_t i = 1; i + 3 <= in.n; i += 3)
         room->p[(in.p[i] | (size_t)in.p[i + 1] << 8) % room->n] = in.p[i + 2];
     return buf_span(room);
@@ -305,6 +338,15 @@ static void check_enrolment(const agg_http *h, sefl_span body)
     must(!in || (memcmp(op.asked.key, op.claim.key, TRUST_KEY) == 0 &&
                  memcmp(&op.asked.servers, &op.claim.servers, sizeof op.claim.servers) == 0 &&
                  strcmp(op.asked.name, op.claim.name) == 0));
+}
+
+static void check_voucher(const agg_http *h, sefl_span body)
+{
+    bool in = now.status == 200,
+         good = body.n == op.voucher.n && memcmp(body.p, op.voucher.p, body.n) == 0;
+    must(!good || in || now.status == 426 || now.status == 405 || now.field[AFTER]);
+    must(in == (h->counts[AGG_HTTP_VOUCHED] == 1));
+    must(now.asked <= 1 && (!in || now.asked == 1));
 }
 
 /* ---- what the text says ---- */
@@ -343,7 +385,8 @@ static void one(https_request *r, agg_http *h, sefl_span body)
                             strncmp(r->path, "/v1/round/", 10) == 0 && !strstr(r->path, "/model")))
         check_ask();
     if (now.answers == 0 && now.parks == 0) { /* it takes a body */
-        must(r->body && r->end && r->drop && (now.uploads == 1 || h->ca));
+        must(r->body && r->end && r->drop &&
+             (now.uploads == 1 || h->ca || strcmp(r->path, HTTP_VOUCHER) == 0));
         sefl_status st = r->body(r, body);
         must(now.answers == 0);
         r->end(r, st);
@@ -358,7 +401,7 @@ static void one(https_request *r, agg_http *h, sefl_span body)
         r->drop(r);
     uint64_t refused = h->counts[AGG_HTTP_VERSION] + h->counts[AGG_HTTP_NO_PATH] +
                        h->counts[AGG_HTTP_METHOD] + h->counts[AGG_HTTP_NUMBERS] +
-                       h->counts[AGG_HTTP_ENROL_FORM];
+                       h->counts[AGG_HTTP_ENROL_FORM] + h->counts[AGG_HTTP_VOUCHER_FORM];
     bool ours = now.status == 426 || now.status == 405 || now.status == 400;
     must(!ours || refused == 1); /* each refusal is counted once */
 }
@@ -384,19 +427,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (now.field[METHOD] && now.field[PATH] && now.field[PATH][0] == '/') {
         sefl_span body = p ? span_of(p, size - (size_t)(p - text)) : (sefl_span){ 0 };
         bool joins = strcmp(now.field[PATH], HTTP_ENROL) == 0;
+        bool vouches = strcmp(now.field[PATH], HTTP_VOUCHER) == 0;
         sefl_clock wall = clock_wall();
         sefl_buf room = { 0 };
         agg_http h = { .task = &t, .vocab = "v", .init = "i", .mono = &mono, .wall = &wall };
         if (joins) {
             h.ca = op.as, h.key = op.as_key;
-            body = enrol_body(&room, body);
+            body = changed_body(&room, &op.good, body);
+        } else if (vouches) {
+            body = changed_body(&room, &op.voucher, body);
         }
         https_request r = { .method = now.field[METHOD],
                             .path = now.field[PATH],
                             .body_bytes = body.n };
+        memcpy(r.peer.fingerprint, op.client, sizeof op.client);
         one(&r, &h, body);
         if (joins)
             check_enrolment(&h, body);
+        if (vouches)
+            check_voucher(&h, body);
         buf_clear(&room);
     }
     sefl_free(text);

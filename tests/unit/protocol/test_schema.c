@@ -226,6 +226,8 @@ static const review call_reviews[] = {
     { "GET /v1/init", PUBLIC, false },
     { "HEAD /v1/round/N/update/HASH", CIPHER, false },
     { "PUT /v1/round/N/update/HASH", CIPHER, false },
+    { "GET /v1/round/N/counted", SERVER, true }, /* of clients, by CSP: downwards */
+    { "POST /v1/voucher", IDENTITY, false },
     { "GET /v1/certificate", IDENTITY, false },
     { "POST /v1/enroll", IDENTITY, false },
 };
