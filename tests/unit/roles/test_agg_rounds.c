@@ -308,8 +308,9 @@ static void forget_note(agg_world *w)
     assert_int_equal(remove(aw_path(w, path, "ledger.latest")), 0);
 }
 
-/* What CSP kept cannot be decoded any more: the round is skipped, its charge stands on both sides. */
-static void lost_bits(void **state)
+/* CSP sends another reply than the one that was noted: AS uses neither. The round is skipped, its charge
+ * stands on both sides. */
+static void another_reply(void **state)
 {
     (void)state;
     agg_world w;
@@ -321,14 +322,18 @@ static void lost_bits(void **state)
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
     all_upload(&w, 1, 3);
     assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
-    /* ... as if the process had died just before: back to OPENING, without the decode bits */
+    /* ... as if the process had died just before: back to OPENING, with another reply */
     CHECK_OK(aw_try_open(&w));
     sefl_buf b = { 0 };
     CHECK_OK(journal_fact_get(w.j, 0, "agg", &b));
     b.p[1] = AGG_OPENING;
     CHECK_OK(journal_fact_put(w.j, 0, "agg", buf_span(&b)));
     buf_clear(&b);
-    CHECK_OK(journal_drop(w.j, 1, "sealed"));
+    sefl_rng rng = rng_system();
+    CHECK_OK(journal_secret_get(w.j, 1, "reply", &b));
+    b.p[8] ^= 1; /* attempt u64, digest */
+    CHECK_OK(journal_secret_put(w.j, 1, "reply", buf_span(&b), &rng));
+    buf_clear(&b);
     CHECK_OK(journal_drop(w.j, 1, "release"));
     forget_note(&w);
     aw_close(&w);
@@ -831,7 +836,7 @@ int main(void)
         cmocka_unit_test(skipped_at_the_end),
         cmocka_unit_test(taken_up_in_each_phase),
         cmocka_unit_test(broken_links),
-        cmocka_unit_test(lost_bits),
+        cmocka_unit_test(another_reply),
         cmocka_unit_test(one_release),
         cmocka_unit_test(csp_away),
         cmocka_unit_test(the_budget_ends_it),
