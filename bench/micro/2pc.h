@@ -9,7 +9,7 @@
  * and, if all_paths, on each one this processor has: M AND/s, beside the floor (the AES blocks of
  * the same hash in a tight loop, measured in the same run), and coordinates/s of the offline and
  * online parts. */
-sefl_status bench_2pc_garble(bench *b, unsigned k, bool all_paths) SEFL_MUST_CHECK;
+sefl_status bench_2pc_garble(bench *b, bool all_paths) SEFL_MUST_CHECK;
 
 /* Correlated OT extension in memory, one core: M OT/s of sender and receiver (expansion, check,
  * rows) for every k of SoftSpoken; per value: bytes an OT. Floor: the AES blocks alone. */

@@ -135,26 +135,18 @@ done:
     return st;
 }
 
-sefl_status bench_2pc_garble(bench *b, unsigned k, bool all_paths)
+sefl_status bench_2pc_garble(bench *b, bool all_paths)
 {
     sefl_status st = SEFL_OK;
-    circuit *whole = NULL, *offline = NULL, *online = NULL;
-    SEFL_TRY(sampler_circuit(&whole, &sampler_g44, k));
+    circuit *offline = NULL;
     SEFL_TRY(sampler_offline(&offline, &sampler_g44));
-    SEFL_TRY(sampler_online(&online, &sampler_g44, k));
-    bench_note(b,
-               "sampler G44, k = %u: %u ANDs a coordinate (%u offline, %u online); "
-               "per value: M coordinates/s",
-               k, whole->ands, offline->ands, online->ands);
+    bench_note(b, "sampler G44: %u ANDs a value, without its rows; per value: M values/s",
+               offline->ands);
     for (aes_path p = AES_PATHS; p-- > AES_SOFT;)
         if (aes_path_has(p) && (all_paths || p == aes_path_best()))
-            SEFL_TRY(measure(b, whole, "sampler", p));
-    SEFL_TRY(measure(b, offline, "offline part", aes_path_best()));
-    SEFL_TRY(measure(b, online, "online part", aes_path_best()));
+            SEFL_TRY(measure(b, offline, "sampler", p));
 done:
-    circuit_free(whole);
     circuit_free(offline);
-    circuit_free(online);
     return st;
 }
 

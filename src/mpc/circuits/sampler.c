@@ -127,24 +127,3 @@ sefl_status sampler_offline(circuit **out, const sampler_profile *p)
     *out = NULL;
     return st == SEFL_OK ? build(out, p, sampler_bits(p), false) : st;
 }
-
-sefl_status sampler_online(circuit **out, const sampler_profile *p, unsigned k)
-{
-    sefl_status st = SEFL_OK;
-    circ_builder *b = NULL;
-    circ_wire n[SAMPLER_MAX_RING], x[SAMPLER_MAX_RING];
-    *out = NULL;
-    SEFL_TRY(check_ring(p, k));
-    SEFL_TRY(circ_builder_new(&b));
-    circ_inputs(b, n, k, CIRC_EVALUATOR);
-    circ_inputs(b, x, sampler_bits(p), CIRC_CARRIED);
-    for (unsigned i = sampler_bits(p); i < k; i++)
-        x[i] = circ_const(b, false);
-    circ_add(b, n, n, x, k);
-    circ_outputs(b, n, k);
-    st = circ_finish(b, out);
-    b = NULL;
-done:
-    circ_builder_free(b);
-    return st;
-}

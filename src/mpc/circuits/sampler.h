@@ -2,7 +2,6 @@
  *
  *     SEFL_TRY(sampler_circuit(&c, &sampler_g44, 16));          // z = n + X mod 2^16: 44 ANDs
  *     SEFL_TRY(sampler_offline(&off, &sampler_g44));            // X alone, 7 bits: 29 ANDs
- *     SEFL_TRY(sampler_online(&on, &sampler_g44, 16));          // z = n + X mod 2^16: 15 ANDs
  *
  * X = sum over columns c of 2^c * (number of ones among column[c] fair bits) + 2^a * (1 + K), where
  * K = 0, but with probability 2^-m it is +1 or -1 with equal odds. All signs come from the offset:
@@ -12,7 +11,6 @@
  * its sign. Inputs of the circuits, in order:
  *     sampler_circuit:  n[0..k-1] (evaluator), r (joint)          outputs z[0..k-1]
  *     sampler_offline:  r (joint)                                 outputs x[0..sampler_bits-1]
- *     sampler_online:   n[0..k-1] (evaluator), x (carried)        outputs z[0..k-1]
  * Bits are least significant first.
  *
  * G44 [docs/PRIVACY.md] is the profile in use: columns {3, 4, 20}, kick (4, 6): mean 61.5, variance
@@ -47,6 +45,5 @@ unsigned sampler_mean_twice(const sampler_profile *p);
 /* k: ring width, sampler_bits(p) <= k <= SAMPLER_MAX_RING. */
 sefl_status sampler_circuit(circuit **out, const sampler_profile *p, unsigned k) SEFL_MUST_CHECK;
 sefl_status sampler_offline(circuit **out, const sampler_profile *p) SEFL_MUST_CHECK;
-sefl_status sampler_online(circuit **out, const sampler_profile *p, unsigned k) SEFL_MUST_CHECK;
 
 #endif

@@ -381,16 +381,6 @@ void gc_encode(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t 
     }
 }
 
-void gc_colours(uint8_t *bits, const gc_label *labels, size_t n)
-{
-    for (size_t i = 0; i < n; i += 8) {
-        unsigned byte = 0;
-        for (size_t j = 0; j < 8 && i + j < n; j++)
-            byte |= (unsigned)(labels[i + j].w[0] & 1) << j;
-        bits[i / 8] = (uint8_t)byte;
-    }
-}
-
 /* ---- paths -------------------------------------------------------------------------------- */
 
 void gc_garbler_set_path(gc_garbler *g, aes_path path)

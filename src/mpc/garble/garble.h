@@ -133,10 +133,6 @@ void gc_rows_evaluate(gc_evaluator *e, uint64_t *share, const uint8_t *rows, con
 void gc_encode(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t n,
                const gc_label *delta);
 
-/* Packs the colours of n labels the same way; unused bits of the last byte are 0. The value of an
- * output is colour(active) ^ colour(zero). */
-void gc_colours(uint8_t *bits, const gc_label *labels, size_t n);
-
 /* ---- paths, for tests and benchmarks ------------------------------------------------------ */
 
 /* Any path of aes.h that this processor has. */

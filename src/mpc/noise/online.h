@@ -56,10 +56,6 @@ typedef struct noise_params {
                                      * k + t + g <= 62 */
     bool own;                       /* the mode */
     uint8_t slice[32];              /* joint: shares_slice_hash of the shares it uses */
-    const sampler_profile *profile; /* these four go with noise.h */
-    unsigned ot_k;
-    unsigned chunk;
-    const char *store_dir;
 } noise_params;
 
 /* Gives n digits from coordinate `first` on, in order, each once; digit < 2^(k+t+g). */

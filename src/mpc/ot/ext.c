@@ -167,12 +167,6 @@ void ot_receiver_extend(const ot_receiver *r, ot_block *b, uint64_t number, size
     expand(&r->l, b, c, NULL, NULL);
 }
 
-void ot_receiver_again(const ot_receiver *r, ot_block *b, uint64_t number, size_t first, size_t n)
-{
-    block_set(b, number, first, n, false);
-    expand(&r->l, b, NULL, NULL, NULL);
-}
-
 static sefl_status sound(const ot_sender *s)
 {
     return s->broken
@@ -187,25 +181,6 @@ sefl_status ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, s
     if (st == SEFL_OK) {
         block_set(b, number, 0, n, true);
         expand(&s->l, b, NULL, c, s->delta);
-    }
-    return st;
-}
-
-void ot_sender_keep(const ot_sender *s, uint8_t *part, const uint8_t *c, size_t batch_n,
-                    size_t first, size_t n)
-{
-    size_t bytes = column_bytes(batch_n, true);
-    for (unsigned i = 0; i + 1 < ot_trees(s->l.k); i++)
-        memcpy(part + i * (n / 8), c + i * bytes + first / 8, n / 8);
-}
-
-sefl_status ot_sender_again(const ot_sender *s, ot_block *b, uint64_t number, size_t first,
-                            size_t n, const uint8_t *part)
-{
-    sefl_status st = sound(s);
-    if (st == SEFL_OK) {
-        block_set(b, number, first, n, false);
-        expand(&s->l, b, NULL, part, s->delta);
     }
     return st;
 }

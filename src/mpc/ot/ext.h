@@ -37,9 +37,8 @@
  * batch leave only after its check. Bit 0 of Delta is 1 and no secret: 127 bits.)
  *
  * Streaming: transfers come in numbered batches; a batch is expanded in columns (ot_block),
- * checked, and turned into rows. The number is the stream's nonce: a batch or a part of it can be
- * expanded again later, at the sender from the stored c_i, at the receiver from nothing. Memory: 16
- * bytes a transfer of the batch.
+ * checked, and turned into rows. The number is the stream's nonce. Memory: 16 bytes a transfer of the
+ * batch.
  *
  *     SEFL_TRY(ot_sender_new(&s, ch, 4, delta, session, rng));
  *     SEFL_TRY(ot_send_random(s, ch, q, n, rng));              // the other side:
@@ -98,9 +97,6 @@ size_t ot_correction_bytes(unsigned k, size_t n, bool whole);
  * corrections. A number is used once. */
 void ot_receiver_extend(const ot_receiver *r, ot_block *b, uint64_t number, size_t n, uint8_t *c);
 
-/* Expands transfers [first, first + n) of a batch again, without message. */
-void ot_receiver_again(const ot_receiver *r, ot_block *b, uint64_t number, size_t first, size_t n);
-
 /* Its answer to the seed. */
 void ot_receiver_answer(const ot_receiver *r, uint8_t out[OT_CHECK_BYTES], const ot_block *b,
                         const uint8_t seed[OT_KEY]);
@@ -109,12 +105,6 @@ void ot_receiver_answer(const ot_receiver *r, uint8_t out[OT_CHECK_BYTES], const
  * check, here and in every call below that can say so. */
 sefl_status ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n,
                              const uint8_t *c) SEFL_MUST_CHECK;
-
-/* Copies the part of a batch's corrections that ot_sender_again wants for [first, first + n). */
-void ot_sender_keep(const ot_sender *s, uint8_t *part, const uint8_t *c, size_t batch_n,
-                    size_t first, size_t n);
-sefl_status ot_sender_again(const ot_sender *s, ot_block *b, uint64_t number, size_t first,
-                            size_t n, const uint8_t *part) SEFL_MUST_CHECK;
 
 /* SEFL_ECRYPTO if the answer is wrong; the session is then over: Delta and the leaves are wiped. */
 sefl_status ot_sender_check(ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],

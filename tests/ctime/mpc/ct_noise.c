@@ -1,8 +1,8 @@
-/* What a server does to its own secrets: rounding, jumps, bit planes, folds, correction bits. */
+/* What a server does to its own secrets online: rounding, jumps, shares, noise; and shares that wait. */
 #include "base/ct.h"
-#include "mpc/noise/own.h"
+#include "mpc/noise/online.h"
+#include "mpc/noise/pool.h"
 #include "mpc/noise/round.h"
-#include "mpc/noise/session.h"
 
 #include <string.h>
 
@@ -18,38 +18,41 @@ static sefl_status zero_noise(void *ctx, int64_t *e, size_t first, size_t n)
 
 int main(void)
 {
-    uint8_t seed[PRG_SEED] = { 1 }, bits[2 * 16 * 8], reply[N * 4];
-    uint64_t digit[N];
-    uint32_t value[N], back[N], v[N] = { 0 };
-    int32_t jump[N], w[N];
-    int64_t own[N];
-    gc_label labels[N * 16], fold[N], delta;
-    noise_params p = { .count = N, .k = 16, .t = 12, .g = 16, .profile = &sampler_g44 };
+    uint8_t seed[PRG_SEED] = { 1 }, coins_seed[NOISE_COINS] = { 2 }, id[SHARES_ID] = { 3 };
+    uint8_t reply[NOISE_REPLY_HEAD + N * 4], taken[N * 2];
+    uint64_t digit[N], share[N];
+    int64_t w[N];
     prg coins;
+    shares_pool *p = NULL;
+    shares_slice slice;
     memset(digit, 5, sizeof digit);
-    memset(labels, 9, sizeof labels);
-    memset(&delta, 3, sizeof delta);
+    memset(share, 0, sizeof share);
     for (size_t i = 0; i < N; i++)
-        digit[i] &= ((uint64_t)1 << 44) - 1;
+        digit[i] &= ((uint64_t)1 << 44) - 1, share[i] = i;
     prg_init(&coins, seed, "ctime");
     CT_SECRET(&coins.key, sizeof coins.key);
     CT_SECRET(digit, sizeof digit);
-    CT_SECRET(labels, sizeof labels);
-    CT_SECRET(&delta, sizeof delta);
-    noise_round(value, digit, N, 16, 12, 16, &coins);
-    noise_jumps(jump, N, &coins);
-    noise_planes(bits, value, N, 16, N / 16);
-    noise_values(back, bits, N, 16);
-    noise_fold(fold, labels, 16, N / 16);
-    noise_fold_add(fold, back, N, 16, &delta);
-    noise_results(w, back, v, N, &p);
-    noise_digits d = noise_digits_of(digit);
-    noise_source e = { zero_noise, NULL };
+    CT_SECRET(share, sizeof share);
+    CT_SECRET(coins_seed, sizeof coins_seed);
     sefl_rng rng = prg_rng(&coins);
-    if (noise_own_make(reply, &p, &d, &e, &rng) != SEFL_OK ||
-        noise_own_finish(own, &p, reply, &d, &e, &rng) != SEFL_OK)
+    if (shares_pool_new(&p, 0, &rng) != SEFL_OK ||
+        shares_pool_add(p, id, share, N, 32) != SEFL_OK ||
+        shares_pool_pick(p, &slice, N) != SEFL_OK ||
+        shares_pool_take(p, &slice, taken, 2) != SEFL_OK)
         return 1;
-    CT_PUBLIC(back, sizeof back); /* the test looks at the result */
-    CT_PUBLIC(value, sizeof value);
-    return memcmp(back, value, sizeof back) != 0;
+    shares_pool_free(p);
+    noise_digits d = noise_digits_of(digit);
+    noise_taken x = { taken, 2 };
+    for (int own = 0; own < 2; own++) {
+        noise_params np = { .count = N, .k = 16, .t = 12, .g = 16, .own = own };
+        noise_source add = own ? (noise_source){ zero_noise, NULL } : noise_taken_of(&x);
+        size_t bytes;
+        if (noise_reply_bytes(&bytes, &np) != SEFL_OK ||
+            noise_reply_make(reply, &np, &d, &add, &rng) != SEFL_OK)
+            return 1;
+        CT_PUBLIC(reply, sizeof reply); /* it leaves */
+        if (noise_reply_finish(w, &np, span_of(reply, bytes), &d, &add, coins_seed) != SEFL_OK)
+            return 1;
+    }
+    return 0;
 }

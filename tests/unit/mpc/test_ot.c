@@ -283,49 +283,11 @@ static void a_failed_check_is_the_end(void **state)
     CHECK_STATUS(ot_sender_check(s.s, &sb, seed, bad), SEFL_ECRYPTO);
     CHECK_STATUS(ot_sender_check(s.s, &sb, seed, good), SEFL_ESTATE);
     CHECK_STATUS(ot_sender_extend(s.s, &sb, 1, BATCH_N, c), SEFL_ESTATE);
-    CHECK_STATUS(ot_sender_again(s.s, &sb, 0, 0, OT_GRAIN, c), SEFL_ESTATE);
     CHECK_STATUS(ot_send_random(s.s, &s.ch, q, 8, &s.rng), SEFL_ESTATE);
     CHECK_STATUS(ot_send_chosen(s.s, &s.ch, q, 8, &s.rng), SEFL_ESTATE);
     free(c);
     ot_block_clear(&sb);
     ot_block_clear(&rb);
-    side_clear(&s);
-    side_clear(&r);
-}
-
-static void parts_can_be_had_again(void **state)
-{
-    (void)state;
-    enum { N = 20480 + 512, FIRST = 1024, PART = 17 * 512 };
-    side s, r;
-    ot_block b[2], again[2];
-    uint8_t *c = malloc(ot_correction_bytes(4, N, true));
-    uint8_t *part = malloc(ot_correction_bytes(4, PART, false));
-    uint8_t *rows = malloc(N * OT_LABEL), *rows2 = malloc(PART * OT_LABEL);
-    both(&s, &r, 4);
-    for (int i = 0; i < 2; i++) {
-        CHECK_OK(ot_block_init(&b[i], N));
-        CHECK_OK(ot_block_init(&again[i], PART));
-    }
-    ot_receiver_extend(r.r, &b[0], 3, N, c);
-    CHECK_OK(ot_sender_extend(s.s, &b[1], 3, N, c));
-    ot_sender_keep(s.s, part, c, N, FIRST, PART);
-    ot_receiver_again(r.r, &again[0], 3, FIRST, PART);
-    CHECK_OK(ot_sender_again(s.s, &again[1], 3, FIRST, PART, part));
-    for (int i = 0; i < 2; i++) {
-        ot_block_rows(&b[i], rows, 0, N);
-        ot_block_rows(&again[i], rows2, FIRST, PART);
-        assert_memory_equal(rows + FIRST * OT_LABEL, rows2, PART * OT_LABEL);
-    }
-    assert_memory_equal(b[0].u + FIRST / 8, again[0].u, PART / 8);
-    for (int i = 0; i < 2; i++) {
-        ot_block_clear(&b[i]);
-        ot_block_clear(&again[i]);
-    }
-    free(c);
-    free(part);
-    free(rows);
-    free(rows2);
     side_clear(&s);
     side_clear(&r);
 }
@@ -488,7 +450,6 @@ int main(void)
         cmocka_unit_test(another_session_fails),
         cmocka_unit_test(cheating_receivers_are_caught),
         cmocka_unit_test(a_failed_check_is_the_end),
-        cmocka_unit_test(parts_can_be_had_again),
         cmocka_unit_test(faults_are_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,6 @@
 #include "base/blake3.h"
 #include "base/buf.h"
 #include "crypto/ahe/paillier.h"
-#include "mpc/noise/session.h"
 #include "protocol/as_link.h"
 #include "protocol/csp_memory.h"
 #include "protocol/head.h"

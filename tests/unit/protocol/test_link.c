@@ -1,7 +1,8 @@
 /* Whole rounds over the link: results, replay, cuts. Refusals are in test_link_refusals.c. */
 #include "link_pair.h"
 
-#include "mpc/noise/own.h"
+#include "crypto/prg/prg.h"
+#include "mpc/noise/online.h"
 #include "privacy/mechanism/dgauss.h"
 
 #include <math.h>

@@ -82,8 +82,6 @@ static void transcripts(void **state)
     check(c, 0, "dbff8950a38f26b43881025fd715468f3312e8121ddab1f3f7922055a6764f7d");
     CHECK_OK(sampler_offline(&c, &sampler_g44));
     check(c, 0, "35d8b8869890eb5e320004d44556f474f8a8cf62ea714c03c2d42f61faab7926");
-    CHECK_OK(sampler_online(&c, &sampler_g44, 16));
-    check(c, 1ULL << 63, "e26e09993ef1878330d12adfda03e6dfff017c2c5216a35a831e5bc63a074830");
     CHECK_OK(sampler_circuit(&c, &sampler_g44, 24)); /* tweaks near the end of their range */
     check(c, UINT64_MAX - 2 * 52 * (FIRST + BLOCKS) - 1,
           "999db5360c3d1525026480ae2ff1aa2e171ac2736aa916d4ede267dacd87d8dc");

@@ -92,12 +92,6 @@ static void sampler_costs(void **state)
         assert_int_equal(c->inputs, k + 34);
         assert_int_equal(c->outputs, k);
         circuit_free(c);
-        CHECK_OK(sampler_online(&c, &sampler_g44, k));
-        assert_int_equal(c->ands, k - 1);
-        assert_int_equal(c->inputs, k + 7);
-        assert_int_equal(c->kind[k - 1], CIRC_EVALUATOR);
-        assert_int_equal(c->kind[k], CIRC_CARRIED);
-        circuit_free(c);
     }
     CHECK_OK(sampler_offline(&c, &sampler_g44));
     assert_int_equal(c->ands, 29);
@@ -178,7 +172,6 @@ static void refusals(void **state)
     assert_null(c);
     CHECK_STATUS(sampler_circuit(&c, &sampler_g44, 6), SEFL_EINVAL);
     CHECK_STATUS(sampler_circuit(&c, &sampler_g44, 33), SEFL_EINVAL);
-    CHECK_STATUS(sampler_online(&c, &sampler_g44, 6), SEFL_EINVAL);
     sampler_profile p = sampler_g44;
     p.columns = 0;
     CHECK_STATUS(sampler_offline(&c, &p), SEFL_EINVAL);
@@ -206,7 +199,6 @@ static void faults(void **state)
     (void)c; /* without fault injection nothing below is left */
     TEST_FAULTS(FAULT_ALLOC, st = sampler_circuit(&c, &sampler_g44, 16), circuit_free(c));
     TEST_FAULTS(FAULT_ALLOC, st = sampler_offline(&c, &sampler_g44), circuit_free(c));
-    TEST_FAULTS(FAULT_ALLOC, st = sampler_online(&c, &sampler_g44, 16), circuit_free(c));
 }
 
 int main(void)
