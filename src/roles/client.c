@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
+#include "roles/client_proof.h"
 #include "roles/client_text.h"
 #include "roles/terms.h"
 
@@ -147,12 +148,13 @@ static void drop_task(client *c)
     client_update_free(c->update);
     corpus_clear(&c->text);
     vocab_free(c->words);
+    upload_key_clear(&c->upload);
     client_store_close(c->store);
     ledger_close(c->book);
     if (c->has_task)
         task_clear(&c->t);
     c->m = NULL, c->update = NULL, c->words = NULL, c->store = NULL, c->book = NULL;
-    c->has_task = false;
+    c->has_task = c->vouched = false;
 }
 
 void client_free(client *c)
@@ -319,7 +321,15 @@ static sefl_status accept_task(client *c)
         goto done;
     if (ledger_rounds(c->book, c->t.id) == 0) /* a task that cannot even begin is refused at once */
         SEFL_TRY(client_budget(c, 1));
-    SEFL_TRY(client_store_open(&c->store, c->cfg->state, c->t.id));
+    SEFL_TRY(client_store_open(&c->store, c->cfg->state, c->t.id, head_bytes(c->t.seal)));
+    if (task_is_sealed(&c->t)) {
+        sefl_clock wall = clock_wall();
+        uint64_t now = clock_ms(&wall);
+        sefl_rng rng;
+        SEFL_TRY(coins_for(&c->coins, &rng, "upload key", 0, now));
+        SEFL_TRY(upload_key_open(&c->upload, client_store_path(c->store, CLIENT_UPLOAD_KEY), now,
+                                 &rng));
+    }
     c->view = (client_view){ .rounds = c->t.rounds, .no_claim = !c->t.claim, .doing = "" };
     log_info(c->o.log, "task accepted", lf_str("name", c->t.name), lf_hash("task", c->t.id),
              lf_u64("rounds", c->t.rounds),
@@ -352,11 +362,31 @@ done:
     return st;
 }
 
+/* Before the first update of this run. */
+static sefl_status show_upload_key(client *c)
+{
+    sefl_status st = SEFL_OK;
+    client_reply a;
+    unsigned failures = 0;
+    for (;;) {
+        SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_TRY(reload_if_asked(c));
+        SEFL_TRY(client_vouch(c, &a));
+        if (a.word == ANSWER_OK)
+            break;
+        SEFL_TRY(back_off(c, &failures, &a));
+    }
+    c->refused_ms = 0;
+done:
+    return st;
+}
+
 static sefl_status get_ready(client *c)
 {
     sefl_status st = SEFL_OK;
     sefl_progress p = client_progress(c);
     SEFL_TRY(get_words(c));
+    SEFL_TRY(show_upload_key(c));
     client_show_doing(c, "reading the text");
     SEFL_TRY(client_text_read(&c->text, c->words,
                               &(corpus_file){ .path = c->cfg->text,
@@ -368,6 +398,7 @@ static sefl_status get_ready(client *c)
                                                                .words = c->words,
                                                                .text = &c->text,
                                                                .client = c->me,
+                                                               .upload_key = c->upload.key,
                                                                .coins = &c->coins,
                                                                .pool = c->pool,
                                                                .observe = c->o.observe,

@@ -6,6 +6,7 @@
 #include "roles/client_net.h"
 #include "roles/client_store.h"
 #include "roles/own_cert.h"
+#include "roles/upload_key.h"
 #include "store/text_ledger.h"
 
 #include <pthread.h>
@@ -32,6 +33,8 @@ struct client {
     ledger *book;
     ledger_terms terms;
     client_store *store;
+    upload_key upload; /* sealed tasks */
+    bool vouched;      /* AS has the voucher for it */
     vocab *words;
     corpus text;
     client_update *update;

@@ -61,6 +61,7 @@ static sefl_status settle(client_reply *a, sefl_status st, const https_reply *r)
         return st;
     a->word = word_of(r->status);
     a->late = r->status == 410;
+    a->not_there = r->status == 404;
     if (a->word != ANSWER_OK)
         sentence(a->why, r->status, &r->body);
     return SEFL_OK;
@@ -80,17 +81,29 @@ done:
     return st;
 }
 
+sefl_status client_post(https_client *net, client_reply *a, const char *path, sefl_span bytes,
+                        unsigned wait_s)
+{
+    sefl_status st = SEFL_OK;
+    https_reply r = { 0 };
+    st = https_post(net, path, bytes, ERROR_MAX, wait_s, &r);
+    SEFL_TRY(settle(a, st, &r));
+done:
+    https_reply_clear(&r);
+    return st;
+}
+
 sefl_status client_get_file(https_client *net, client_reply *a, const char *path, const char *to,
                             uint64_t max, const uint8_t hash[SHA256_BYTES],
                             const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
     https_reply r = { 0 };
-    client_body file;
+    uint8_t there[SHA256_BYTES];
     *a = (client_reply){ .word = ANSWER_OK };
     if (file_exists(to)) { /* fetched before a restart */
-        SEFL_TRY(client_body_of(&file, to));
-        if (memcmp(file.hash, hash, SHA256_BYTES) == 0)
+        SEFL_TRY(file_sha256(there, NULL, to));
+        if (memcmp(there, hash, SHA256_BYTES) == 0)
             goto done;
         SEFL_CHECK(unlink(to) == 0, SEFL_EIO, "cannot delete %s", to);
     }
@@ -98,8 +111,8 @@ sefl_status client_get_file(https_client *net, client_reply *a, const char *path
     SEFL_TRY(settle(a, st, &r));
     if (a->word != ANSWER_OK)
         goto done;
-    SEFL_TRY(client_body_of(&file, to));
-    if (memcmp(file.hash, hash, SHA256_BYTES) != 0) {
+    SEFL_TRY(file_sha256(there, NULL, to));
+    if (memcmp(there, hash, SHA256_BYTES) != 0) {
         (void)unlink(to);
         a->word = ANSWER_AGAIN;
         snprintf(a->why, sizeof a->why, "%s: other bytes than the ones that were signed", path);

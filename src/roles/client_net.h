@@ -24,6 +24,7 @@ typedef struct client_reply {
     client_answer word;
     bool transport; /* no answer at all: it was the way there */
     bool late;      /* 410: the round has closed */
+    bool not_there; /* 404 */
     char why[256];
 } client_reply;
 
@@ -31,7 +32,11 @@ typedef struct client_reply {
 sefl_status client_get(https_client *net, client_reply *a, sefl_buf *out, const char *path,
                        size_t max, unsigned wait_s) SEFL_MUST_CHECK;
 
-/* The same into a file, resumed. The file must have this hash: else it is deleted, ANSWER_AGAIN. */
+/* Sends these bytes, at most 64 KiB; an answer's own bytes are of no interest. */
+sefl_status client_post(https_client *net, client_reply *a, const char *path, sefl_span bytes,
+                        unsigned wait_s) SEFL_MUST_CHECK;
+
+/* As client_get into a file, resumed. The file must have this hash: else it is deleted, ANSWER_AGAIN. */
 sefl_status client_get_file(https_client *net, client_reply *a, const char *path, const char *to,
                             uint64_t max, const uint8_t hash[SHA256_BYTES],
                             const sefl_progress *progress) SEFL_MUST_CHECK;

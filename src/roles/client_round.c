@@ -1,6 +1,7 @@
 /* What the orders of protocol/member.h mean. Every handler ends with one event for the member, or
  * with a status that ends the client; SEFL_ECANCELLED is a stop. */
 #include "roles/client_inside.h"
+#include "roles/client_proof.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -218,6 +219,8 @@ static sefl_status poll_round(client *c, bool *new_task)
         c->refused_ms = 0;
     if (a.word == ANSWER_OK && n.round < mark->round)
         c->recheck = true; /* rounds only grow: it is another task, or an old copy of AS's state */
+    if (a.word == ANSWER_OK)
+        SEFL_TRY(client_ask_counted(c, n.state == ROUND_OVER ? UINT64_MAX : n.round));
     st = a.word == ANSWER_OK ? on_news(c, &n) : not_ok(c, &a, false);
 done:
     buf_clear(&scratch);
@@ -300,15 +303,14 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
         goto done;
     }
     SEFL_TRY(client_store_begin(c->store));
-    client_job job = { .round = round,
+    client_job job = { .header = &c->header,
                        .attempt = client_store_mark(c->store)->attempt,
                        .zeros = zeros,
                        .model = client_store_path(c->store, CLIENT_MODEL),
-                       .model_hash = c->header.model,
                        .body = client_store_path(c->store, CLIENT_BODY),
                        .progress = &p };
     if (file_exists(job.body)) /* whole; only the sync of its name had failed */
-        st = client_body_of(&body, job.body);
+        st = client_body_of(&body, job.body, head_bytes(c->t.seal));
     else
         st = client_update_make(c->update, &body, &job);
     if (st == SEFL_ECANCELLED && !client_stopped(c)) {
@@ -435,12 +437,16 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
     if (!go)
         goto done;
     SEFL_TRY(client_budget(c, round));
-    SEFL_TRY(client_ask(c->net, &a, &offset, round, body));
+    SEFL_TRY(client_vouch(c, &a));
+    if (a.word == ANSWER_OK)
+        SEFL_TRY(client_ask(c->net, &a, &offset, round, body));
     if (a.word == ANSWER_OK) {
         /* durable before the first byte of the body leaves */
         SEFL_TRY(ledger_charge(c->book, &c->terms, round, NULL));
         SEFL_TRY(client_put(c->net, &a, &receipt, offset, round, file, body, &p));
     }
+    if (a.word == ANSWER_REFUSED && !a.transport)
+        c->vouched = false; /* "no voucher": shown again before the next attempt */
     st = a.word == ANSWER_OK ? keep_receipt(c, round, buf_span(&receipt), body)
                              : not_ok(c, &a, true);
 done:

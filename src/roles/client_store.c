@@ -15,18 +15,21 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define MAGIC "SEFLCLM1"
+#define MAGIC "SEFLCLM2"
 
-enum { MAGIC_BYTES = 8, BODY_BYTES = MAGIC_BYTES + 32 + 8 + 8 + 1 + 1 + 32 + 8 };
+enum { MAGIC_BYTES = 8, BODY_BYTES = MAGIC_BYTES + 32 + 8 + 8 + 1 + 1 + 32 + 32 + 8 };
 
 struct client_store {
     int lock;
     char *folder;
-    receipts *receipts;
+    receipts *receipts, *counted;
     uint8_t task[TASK_ID];
+    size_t head_bytes;
     client_mark mark;
     bool lost;
-    char path[3][PATH_MAX]; /* by client_file */
+    uint64_t counted_round; /* the last one of this task whose outcome is known */
+    unsigned misses;        /* in a row, up to it */
+    char path[CLIENT_FILES][PATH_MAX];
 };
 
 static sefl_status path_of(char out[PATH_MAX], const char *folder, const char *fmt, ...)
@@ -49,6 +52,7 @@ static sefl_status set_paths(client_store *s)
     SEFL_TRY(path_of(s->path[CLIENT_BODY], s->folder, "round-%" PRIu64 ".body", s->mark.round));
     SEFL_TRY(path_of(s->path[CLIENT_MODEL], s->folder, "model-%" PRIu64, s->mark.round));
     SEFL_TRY(path_of(s->path[CLIENT_VOCAB], s->folder, "vocab.txt"));
+    SEFL_TRY(path_of(s->path[CLIENT_UPLOAD_KEY], s->folder, "upload.key"));
 done:
     return st;
 }
@@ -67,7 +71,8 @@ static sefl_status write_mark(client_store *s, const client_mark *m)
     SEFL_TRY(wr_u64(&b, m->attempt));
     SEFL_TRY(wr_u8(&b, (uint8_t)m->phase));
     SEFL_TRY(wr_u8(&b, m->drawn));
-    SEFL_TRY(wr_raw(&b, m->body.hash, SHA256_BYTES));
+    SEFL_TRY(wr_raw(&b, m->body.hash, sizeof m->body.hash));
+    SEFL_TRY(wr_raw(&b, m->body.head, sizeof m->body.head));
     SEFL_TRY(wr_u64(&b, m->body.bytes));
     sha256_of(digest, buf_span(&b));
     SEFL_TRY(wr_raw(&b, digest, sizeof digest));
@@ -108,7 +113,8 @@ static sefl_status read_mark(client_store *s, bool *same)
     SEFL_TRY(rd_u64(&r, &m.attempt));
     SEFL_TRY(rd_u8(&r, &phase));
     SEFL_TRY(rd_u8(&r, &drawn));
-    SEFL_TRY(rd_raw(&r, m.body.hash, SHA256_BYTES));
+    SEFL_TRY(rd_raw(&r, m.body.hash, sizeof m.body.hash));
+    SEFL_TRY(rd_raw(&r, m.body.head, sizeof m.body.head));
     SEFL_TRY(rd_u64(&r, &m.body.bytes));
     SEFL_CHECK(phase <= CLIENT_DONE && drawn <= 1, SEFL_EPROTO, "%s: phase %u", path, phase);
     m.phase = (client_phase)phase, m.drawn = drawn;
@@ -165,16 +171,16 @@ static sefl_status settle(client_store *s)
     client_body there;
     const char *path = s->path[CLIENT_BODY];
     if (m.phase == CLIENT_MAKING && file_exists(path)) { /* whole, since it has its name */
-        SEFL_TRY(client_body_of(&m.body, path));
+        SEFL_TRY(client_body_of(&m.body, path, s->head_bytes));
         m.phase = CLIENT_FINISHED;
         SEFL_TRY(write_mark(s, &m));
     } else if (m.phase == CLIENT_FINISHED) {
-        st = client_body_of(&there, path);
-        if (st == SEFL_ENOTFOUND)
+        st = client_body_of(&there, path, s->head_bytes);
+        if (st == SEFL_ENOTFOUND || st == SEFL_EPROTO)
             there.bytes = UINT64_MAX, st = SEFL_OK;
         if (st != SEFL_OK)
             goto done;
-        s->lost = there.bytes != m.body.bytes || memcmp(there.hash, m.body.hash, SHA256_BYTES) != 0;
+        s->lost = !client_body_same(&there, &m.body);
         if (s->lost) {
             m.phase = CLIENT_DONE;
             SEFL_TRY(write_mark(s, &m));
@@ -184,7 +190,32 @@ done:
     return st;
 }
 
-sefl_status client_store_open(client_store **out, const char *folder, const uint8_t id[TASK_ID])
+/* The latest outcomes of this task, newest first: where the next one is to be asked for, and how many
+ * were missed in a row. */
+static sefl_status look_at_counted(client_store *s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    uint8_t of[RECEIPTS_TASK];
+    uint64_t round;
+    bool more = true;
+    for (size_t i = receipts_count(s->counted); more && i-- > 0;) {
+        buf_reset(&b);
+        SEFL_TRY(receipts_at(s->counted, i, of, &round, &b));
+        if (memcmp(of, s->task, TASK_ID) != 0)
+            continue;
+        if (s->counted_round == 0)
+            s->counted_round = round;
+        more = b.n > 0 && b.p[0] != CLIENT_COUNTED;
+        s->misses += b.n > 0 && b.p[0] == CLIENT_MISSED;
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status client_store_open(client_store **out, const char *folder, const uint8_t id[TASK_ID],
+                              size_t head_bytes)
 {
     sefl_status st = SEFL_OK;
     client_store *s = NULL;
@@ -195,6 +226,7 @@ sefl_status client_store_open(client_store **out, const char *folder, const uint
     s->lock = -1;
     SEFL_TRY(sefl_strdup(&s->folder, folder));
     memcpy(s->task, id, TASK_ID);
+    s->head_bytes = head_bytes;
     SEFL_TRY(file_make_folder(folder, 0700));
     SEFL_TRY(path_of(path, folder, "lock"));
     s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -203,7 +235,10 @@ sefl_status client_store_open(client_store **out, const char *folder, const uint
                "%s is in use by another client", folder);
     SEFL_TRY(path_of(path, folder, "receipts"));
     SEFL_TRY(receipts_open(&s->receipts, path));
-    SEFL_TRY(file_sync_folder(folder)); /* its name */
+    SEFL_TRY(path_of(path, folder, "counted"));
+    SEFL_TRY(receipts_open(&s->counted, path));
+    SEFL_TRY(look_at_counted(s));
+    SEFL_TRY(file_sync_folder(folder)); /* their names */
     SEFL_TRY(read_mark(s, &same));
     SEFL_TRY(set_paths(s));
     if (same)
@@ -220,6 +255,7 @@ void client_store_close(client_store *s)
     if (!s)
         return;
     receipts_close(s->receipts);
+    receipts_close(s->counted);
     if (s->lock >= 0)
         close(s->lock);
     sefl_free(s->folder);
@@ -317,4 +353,62 @@ done:
 sefl_status client_store_receipt_read(const client_store *s, sefl_buf *out, uint64_t round)
 {
     return receipts_find(s->receipts, out, s->task, round);
+}
+
+/* ---- counted? -------------------------------------------------------------------------------- */
+
+sefl_status client_store_uncounted(const client_store *s, uint64_t before, uint64_t *round)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    uint8_t of[RECEIPTS_TASK];
+    uint64_t r;
+    *round = 0;
+    for (size_t i = receipts_count(s->receipts); i-- > 0;) { /* they rise: newest first */
+        buf_reset(&b);
+        SEFL_TRY(receipts_at(s->receipts, i, of, &r, &b));
+        if (memcmp(of, s->task, TASK_ID) != 0)
+            continue;
+        if (r <= s->counted_round)
+            break;
+        if (r < before)
+            *round = r;
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status client_store_counted(client_store *s, uint64_t round, client_counted what,
+                                 sefl_span proof, unsigned *misses)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_CHECK(round > s->counted_round, SEFL_ESTATE,
+               "what became of round %" PRIu64 " is known already", round);
+    SEFL_TRY(wr_u8(&b, (uint8_t)what));
+    SEFL_TRY(wr_raw(&b, proof.p, proof.n));
+    SEFL_TRY(receipts_add(s->counted, s->task, round, buf_span(&b)));
+    s->counted_round = round;
+    s->misses = what == CLIENT_COUNTED ? 0 : s->misses + (what == CLIENT_MISSED);
+    *misses = s->misses;
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status client_store_counted_read(const client_store *s, client_counted *out, sefl_buf *proof,
+                                      uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(receipts_find(s->counted, &b, s->task, round));
+    SEFL_CHECK(b.n >= 1 && b.p[0] >= CLIENT_COUNTED && b.p[0] <= CLIENT_SKIPPED, SEFL_EPROTO,
+               "the outcome of round %" PRIu64 " is none", round);
+    *out = (client_counted)b.p[0];
+    if (proof)
+        SEFL_TRY(wr_raw(proof, b.p + 1, b.n - 1));
+done:
+    buf_clear(&b);
+    return st;
 }

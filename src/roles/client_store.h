@@ -6,13 +6,18 @@
  *     folder/model-N        the model that round N starts from; gone after training
  *     folder/vocab.txt      the public words
  *     folder/receipts       the signed receipts of all rounds, one file (receipts.h)
+ *     folder/counted        of each of them what AS answered when it was asked for the proof that the update
+ *                           was counted (protocol/counted.h): a file of the same form, a record is
+ *                           client_counted u8, then the answer's bytes
+ *     folder/upload.key     the key that signs uploads (upload_key.h)
  *
- *     SEFL_TRY(client_store_open(&s, folder, t->id));
+ *     SEFL_TRY(client_store_open(&s, folder, t->id, head_bytes(t->seal)));
  *     SEFL_TRY(client_store_draw(s, round, drawn));      // the sampling coin is thrown once a round
  *     SEFL_TRY(client_store_begin(s));                    // a new attempt number, before any coin
  *     ...client_update_make into client_store_path(s, CLIENT_BODY)...
  *     SEFL_TRY(client_store_finish(s, &body));            // from here on these bytes may leave
  *     SEFL_TRY(client_store_receipt(s, envelope));        // kept; the body is deleted
+ *     SEFL_TRY(client_store_counted(s, round, CLIENT_COUNTED, answer, &misses));     // when it is known
  *
  * Rules that survive kill -9 at any moment
  *   - The mark goes forward only: DRAWN, MAKING (attempt k), FINISHED, DONE; then a later round.
@@ -24,8 +29,8 @@
  *     the round is DONE without a receipt (client_store_lost says so).
  *   - Another task begins without a mark; what is left of the old one is deleted, receipts stay.
  *
- * The mark: "SEFLCLM1" | task 32 | round u64 | attempt u64 | phase u8 | drawn u8 | body hash 32 |
- * body bytes u64 | SHA-256 of all that. A mark that is no such thing is an error, not a fresh start.
+ * The mark: "SEFLCLM2" | task 32 | round u64 | attempt u64 | phase u8 | drawn u8 | body's units 32 |
+ * body's head 32 | body bytes u64 | SHA-256 of all that (client_update.h: client_body). A mark that is no such thing is an error, not a fresh start.
  * Threads: one owner.   Secrets: whether this client was drawn (under hidden sampling). */
 #ifndef ROLES_CLIENT_STORE_H
 #define ROLES_CLIENT_STORE_H
@@ -47,13 +52,26 @@ typedef struct client_mark {
     client_body body;
 } client_mark;
 
-typedef enum client_file { CLIENT_BODY, CLIENT_MODEL, CLIENT_VOCAB } client_file;
+typedef enum client_file {
+    CLIENT_BODY,
+    CLIENT_MODEL,
+    CLIENT_VOCAB,
+    CLIENT_UPLOAD_KEY,
+    CLIENT_FILES
+} client_file;
+
+/* What became of an update that has a receipt. Values are stable: they stand in a file. */
+typedef enum client_counted {
+    CLIENT_COUNTED = 1, /* CSP signed that it is in the sum */
+    CLIENT_MISSED = 2,  /* it is not, or AS has no proof of it */
+    CLIENT_SKIPPED = 3, /* AS says that the round was skipped: nothing of it was released */
+} client_counted;
 
 typedef struct client_store client_store;
 
 /* Makes the folder if it is not there. SEFL_ESTATE if another process has it. */
-sefl_status client_store_open(client_store **out, const char *folder,
-                              const uint8_t id[TASK_ID]) SEFL_MUST_CHECK;
+sefl_status client_store_open(client_store **out, const char *folder, const uint8_t id[TASK_ID],
+                              size_t head_bytes) SEFL_MUST_CHECK;
 void client_store_close(client_store *s);
 
 const client_mark *client_store_mark(const client_store *s);
@@ -72,6 +90,17 @@ sefl_status client_store_drop(client_store *s) SEFL_MUST_CHECK;
 
 /* The receipt of a round of this task; SEFL_ENOTFOUND. */
 sefl_status client_store_receipt_read(const client_store *s, sefl_buf *out,
+                                      uint64_t round) SEFL_MUST_CHECK;
+
+/* The first round of this task below `before` that has a receipt and no outcome; 0: none. */
+sefl_status client_store_uncounted(const client_store *s, uint64_t before,
+                                   uint64_t *round) SEFL_MUST_CHECK;
+/* What became of that round, with the bytes that say so; rounds in rising order. *misses: how many in a
+ * row of this task were missed, up to and with this one; a skipped round changes nothing. */
+sefl_status client_store_counted(client_store *s, uint64_t round, client_counted what,
+                                 sefl_span proof, unsigned *misses) SEFL_MUST_CHECK;
+/* What was stored; SEFL_ENOTFOUND. proof: appended; may be NULL. */
+sefl_status client_store_counted_read(const client_store *s, client_counted *out, sefl_buf *proof,
                                       uint64_t round) SEFL_MUST_CHECK;
 
 #endif

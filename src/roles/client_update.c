@@ -8,6 +8,7 @@
 #include "model/file/outfile.h"
 #include "roles/client_train.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -36,41 +37,65 @@ typedef struct work {
     uint64_t done, total; /* for progress */
 } work;
 
-sefl_status client_body_of(client_body *out, const char *path)
+/* Up to n bytes; fewer only at the end of the file. */
+static sefl_status read_some(int fd, uint8_t *out, size_t n, size_t *got, const char *path)
+{
+    for (*got = 0; *got < n;) {
+        ssize_t k = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, out + *got, n - *got);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return sefl_fail(SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
+        if (k == 0)
+            break;
+        *got += (size_t)k;
+    }
+    return SEFL_OK;
+}
+
+sefl_status client_body_of(client_body *out, const char *path, size_t head_bytes)
 {
     sefl_status st = SEFL_OK;
     uint8_t *window = NULL;
+    client_body b = { 0 };
     blake3 h;
-    uint64_t bytes = 0;
+    size_t got;
+    *out = b;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return sefl_fail(errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
                          strerror(errno));
+    assert(head_bytes <= WINDOW);
     SEFL_TRY(sefl_new(&window, WINDOW, 1));
+    SEFL_TRY(read_some(fd, window, head_bytes, &got, path));
+    SEFL_CHECK(got == head_bytes, SEFL_EPROTO, "%s is shorter than the head of an update", path);
+    sha256_of(b.head, span_of(window, head_bytes));
+    b.bytes = head_bytes;
     blake3_init(&h);
-    for (;;) {
-        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, window, WINDOW);
-        if (got < 0 && errno == EINTR)
-            continue;
-        SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
-        if (got == 0)
-            break;
-        blake3_add(&h, span_of(window, (size_t)got));
-        bytes += (uint64_t)got;
-    }
-    blake3_end(&h, out->hash);
-    out->bytes = bytes;
+    do {
+        SEFL_TRY(read_some(fd, window, WINDOW, &got, path));
+        blake3_add(&h, span_of(window, got));
+        b.bytes += got;
+    } while (got == WINDOW);
+    blake3_end(&h, b.hash);
+    *out = b;
 done:
     close(fd);
     sefl_free(window);
     return st;
 }
 
+bool client_body_same(const client_body *a, const client_body *b)
+{
+    return a->bytes == b->bytes && memcmp(a->hash, b->hash, sizeof a->hash) == 0 &&
+           memcmp(a->head, b->head, sizeof a->head) == 0;
+}
+
 static sefl_status tick(work *w, uint64_t n)
 {
     w->done += n;
     if (!progress_report(w->job->progress, w->done, w->total))
-        return sefl_fail(SEFL_ECANCELLED, "round %" PRIu64 ": stopped", w->job->round);
+        return sefl_fail(SEFL_ECANCELLED, "round %" PRIu64 ": stopped", w->job->header->round);
     return SEFL_OK;
 }
 
@@ -98,9 +123,9 @@ static sefl_status open_model(work *w)
     model_meta meta;
     size_t count = 0;
     SEFL_TRY(file_sha256(hash, NULL, w->job->model));
-    SEFL_CHECK(memcmp(hash, w->job->model_hash, SHA256_BYTES) == 0, SEFL_EAUTH,
+    SEFL_CHECK(memcmp(hash, w->job->header->model, SHA256_BYTES) == 0, SEFL_EAUTH,
                "the model of round %" PRIu64 " is not the one that the servers signed",
-               w->job->round);
+               w->job->header->round);
     SEFL_TRY(model_read(&meta, &w->global, &count, w->job->model));
     SEFL_TRY(same_model(&meta.cfg, &w->t->model));
     SEFL_CHECK(count == w->t->params, SEFL_EPROTO, "the model has %zu values, the task says %zu",
@@ -144,7 +169,7 @@ static sefl_status train(work *w)
                          .text = c->text,
                          .eos = vocab_eos(c->words),
                          .client = c->client,
-                         .round = w->job->round,
+                         .round = w->job->header->round,
                          .m = w->m,
                          .pool = c->pool,
                          .progress = &progress };
@@ -170,6 +195,27 @@ done:
 
 /* ---- from integers to the file --------------------------------------------------------------- */
 
+/* The head of units of this name. */
+static sefl_status make_head(const work *w, uint8_t out[HEAD_MAX], const ahe_upload *up,
+                             const uint8_t units[BLAKE3_BYTES], const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    const round_header *h = w->job->header;
+    ahe_seed seed;
+    ahe_upload_seed(&w->t->ahe, up, &seed);
+    SEFL_TRY(head_make(out,
+                       &(head_facts){ .suite = w->t->seal,
+                                      .task = w->t->id,
+                                      .round = h->round,
+                                      .client = w->u->c.client,
+                                      .units = units },
+                       span_of(h->key, h->key_bytes), seed.seed, w->u->c.upload_key, rng));
+done:
+    sefl_wipe(&seed, sizeof seed);
+    return st;
+}
+
+/* The head's place first, then the units, then the head: it names them. */
 static sefl_status encrypt(work *w, client_body *out)
 {
     sefl_status st = SEFL_OK;
@@ -177,10 +223,11 @@ static sefl_status encrypt(work *w, client_body *out)
     client_update *u = w->u;
     ahe_upload *up = NULL;
     outfile file = { 0 };
-    uint8_t *window = NULL, context[AHE_CONTEXT_BYTES];
-    size_t piece = WINDOW / p->unit_bytes;
+    uint8_t *window = NULL, context[AHE_CONTEXT_BYTES], front[HEAD_MAX] = { 0 };
+    size_t piece = WINDOW / p->unit_bytes, before = head_bytes(w->t->seal);
     sefl_rng rng;
     blake3 h;
+    client_body body;
 
     piece = piece < 1 ? 1 : piece < p->units ? piece : p->units;
     size_t room = piece * p->unit_bytes < p->head_bytes ? p->head_bytes : piece * p->unit_bytes;
@@ -188,12 +235,13 @@ static sefl_status encrypt(work *w, client_body *out)
         SEFL_TRY(ahe_enc_new(&u->enc, w->t->pub, p, u->c.pool, NULL));
     SEFL_TRY(tick(w, 0));
     SEFL_TRY(sefl_new(&window, room, 1));
-    SEFL_TRY(coins_for(u->c.coins, &rng, "encrypt", w->job->round, w->job->attempt));
-    task_context(context, w->t, w->job->round);
+    SEFL_TRY(coins_for(u->c.coins, &rng, "encrypt", w->job->header->round, w->job->attempt));
+    task_upload_context(context, w->t, w->job->header->round, u->c.client);
     SEFL_TRY(ahe_upload_new(&up, p, u->enc, context, &rng));
     SEFL_TRY(outfile_open(&file, w->job->body, 0600));
+    SEFL_TRY(outfile_put(&file, front, before));
     blake3_init(&h);
-    if (p->head_bytes > 0) {
+    if (p->head_bytes > 0) { /* a head of the scheme's own */
         SEFL_TRY(ahe_upload_head(p, up, window, u->c.pool));
         blake3_add(&h, span_of(window, p->head_bytes));
         SEFL_TRY(outfile_put(&file, window, p->head_bytes));
@@ -205,10 +253,15 @@ static sefl_status encrypt(work *w, client_body *out)
         SEFL_TRY(outfile_put(&file, window, n * p->unit_bytes));
         SEFL_TRY(tick(w, n));
     }
-    uint64_t bytes = file.bytes;
+    blake3_end(&h, body.hash);
+    if (before > 0) {
+        SEFL_TRY(make_head(w, front, up, body.hash, &rng));
+        SEFL_TRY(outfile_patch(&file, 0, front, before));
+    }
+    sha256_of(body.head, span_of(front, before));
+    body.bytes = file.bytes;
     SEFL_TRY(outfile_commit(&file));
-    blake3_end(&h, out->hash);
-    out->bytes = bytes;
+    *out = body;
 done:
     ahe_upload_free(p, up);
     outfile_abort(&file);
@@ -231,11 +284,11 @@ sefl_status client_update_make(client_update *u, client_body *out, const client_
     client_body made = { 0 };
     *out = made;
     u->diverged = false;
-    SEFL_CHECK(job->round >= 1, SEFL_EINVAL, "rounds count from 1");
+    const uint64_t round = job->header->round;
+    SEFL_CHECK(round >= 1, SEFL_EINVAL, "rounds count from 1");
     SEFL_CHECK(!file_exists(job->body), SEFL_EEXIST,
-               "round %" PRIu64 " was encrypted before: its bytes are in %s", job->round,
-               job->body);
-    SEFL_TRY(coins_for(u->c.coins, &w.coins, "round", job->round, job->attempt));
+               "round %" PRIu64 " was encrypted before: its bytes are in %s", round, job->body);
+    SEFL_TRY(coins_for(u->c.coins, &w.coins, "round", round, job->attempt));
     SEFL_TRY(open_model(&w));
     if (job->zeros)
         SEFL_TRY(sefl_new(&w.X, w.t->values, sizeof *w.X));
@@ -244,7 +297,7 @@ sefl_status client_update_make(client_update *u, client_body *out, const client_
     sefl_free_secret(w.global, w.t->params * sizeof *w.global);
     w.global = NULL;
     if (u->c.observe)
-        u->c.observe(u->c.observe_ctx, job->round, w.X, w.t->values);
+        u->c.observe(u->c.observe_ctx, round, w.X, w.t->values);
     SEFL_TRY(encrypt(&w, &made));
     *out = made;
 done:
@@ -279,6 +332,8 @@ sefl_status client_update_new(client_update **out, const client_update_config *c
                "unit record wants equal weights and records_max");
     SEFL_CHECK(records || t->local_epochs || t->local_steps, SEFL_EINVAL,
                "the task says neither local epochs nor local steps");
+    SEFL_CHECK(!task_is_sealed(t) || c->upload_key, SEFL_EINVAL,
+               "a sealed task wants an upload key");
     SEFL_CHECK(t->ahe.values == t->values && t->values == t->params + (t->weights == TASK_CAPPED),
                SEFL_EINVAL, "the task has %zu values for a model of %zu", t->values, t->params);
     SEFL_TRY(sefl_new(&u, 1, sizeof *u));

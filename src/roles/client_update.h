@@ -2,8 +2,8 @@
  *
  *     SEFL_TRY(client_update_new(&u, &(client_update_config){ .task = t, .words = v, .text = &c,
  *                                                             .client = id, .coins = &coins }));
- *     SEFL_TRY(client_update_make(u, &body, &(client_job){ .round = 3, .model = "model",
- *                                 .model_hash = header.model, .body = "round-3.body" }));
+ *     SEFL_TRY(client_update_make(u, &body, &(client_job){ .header = &header, .model = "model",
+ *                                                          .body = "round-3.body" }));
  *     ...upload the file; body.hash and body.bytes name it...
  *
  * What happens, in this order; nothing of it leaves the process but the file:
@@ -16,8 +16,10 @@
  *      zeros (hidden sampling, not drawn): X is zero, nothing is trained, the rest is the same
  *      training diverged (unit client): X is zero, the weight slot too, the rest is the same: a client
  *      that fell silent would tell all who count uploads something about its text
- *   4. encryption with coins "encrypt", unit by unit, into a file beside `body`, which is synced and
- *      only then gets its name: a file of that name is always whole
+ *   4. encryption with coins "encrypt", unit by unit, into a file beside `body`; of a sealed task then the
+ *      head (protocol/head.h), in front of the units: the seed, sealed to CSP's key of the round, signed
+ *      with the upload key. The file is synced and only then gets its name: one of that name is always
+ *      whole
  *
  * A body is made once: where the file is there already nothing is encrypted (SEFL_EEXIST). An attempt
  * that broke off leaves nothing that was sent; the next one takes another attempt number, and with it
@@ -26,7 +28,7 @@
  * Memory, for d values of the model: while training what the model plans (lm_memory) and 4d bytes,
  * after it 12d (records: 24d) bytes and 1 MiB; between rounds only the key's tables (Paillier: at
  * most 96 MiB, kept) and what the caller holds: 4 bytes a word of text.
- * Secret: text, v, X, coins; wiped where we hold them. Not constant-time (the owner's own machine).
+ * Secret: text, v, X, coins, seed, upload key; wiped where we hold them. Not constant-time (the owner's own machine).
  * Threads: one owner; works on the pool. */
 #ifndef ROLES_CLIENT_UPDATE_H
 #define ROLES_CLIENT_UPDATE_H
@@ -36,6 +38,8 @@
 #include "base/pool.h"
 #include "base/progress.h"
 #include "model/corpus/corpus.h"
+#include "protocol/head.h"
+#include "protocol/round.h"
 #include "protocol/task.h"
 
 /* A test program's eye on the integers that are encrypted. The program never sets it. */
@@ -45,7 +49,8 @@ typedef struct client_update_config {
     const task *task;
     const vocab *words;
     const corpus *text;
-    const uint8_t *client; /* 32 bytes: fingerprint of its certificate */
+    const uint8_t *client;      /* 32 bytes: fingerprint of its certificate */
+    const sign_key *upload_key; /* of a sealed task; else NULL */
     const sefl_coins *coins;
     pool *pool; /* NULL: the caller alone */
     client_observer *observe;
@@ -53,17 +58,18 @@ typedef struct client_update_config {
 } client_update_config;
 
 typedef struct client_job {
-    uint64_t round, attempt;
+    const round_header *header; /* checked (protocol/member.h): round, model, CSP's key */
+    uint64_t attempt;
     bool zeros;
-    const char *model; /* file that the round starts from */
-    const uint8_t *model_hash;
+    const char *model;             /* file that the round starts from */
     const char *body;              /* file to make */
     const sefl_progress *progress; /* training steps, then units; may stop it (SEFL_ECANCELLED) */
 } client_job;
 
 typedef struct client_body {
-    uint8_t hash[BLAKE3_BYTES]; /* by which it is called */
-    uint64_t bytes;
+    uint8_t hash[BLAKE3_BYTES]; /* of the units: by which the update is called */
+    uint8_t head[SHA256_BYTES]; /* SHA-256 of what stands before them; of nothing without a seal */
+    uint64_t bytes;             /* of both */
 } client_body;
 
 typedef struct client_update client_update;
@@ -81,7 +87,9 @@ sefl_status client_update_make(client_update *u, client_body *out,
  * zeros. For the owner's log alone. */
 bool client_update_diverged(const client_update *u);
 
-/* Hash and size of a file as it lies there. */
-sefl_status client_body_of(client_body *out, const char *path) SEFL_MUST_CHECK;
+/* Hashes and size of a body as it lies there; head_bytes: head_bytes(task.seal). SEFL_EPROTO for a file
+ * that is shorter. */
+sefl_status client_body_of(client_body *out, const char *path, size_t head_bytes) SEFL_MUST_CHECK;
+bool client_body_same(const client_body *a, const client_body *b);
 
 #endif

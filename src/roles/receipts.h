@@ -36,6 +36,9 @@ sefl_status receipts_add(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_
 size_t receipts_count(const receipts *r);
 /* Appends the i-th envelope to out, in the order in which they were added. */
 sefl_status receipts_get(const receipts *r, size_t i, sefl_buf *out) SEFL_MUST_CHECK;
+/* The same, and what it is of. */
+sefl_status receipts_at(const receipts *r, size_t i, uint8_t task[RECEIPTS_TASK], uint64_t *round,
+                        sefl_buf *out) SEFL_MUST_CHECK;
 /* The latest one of this round; SEFL_ENOTFOUND. */
 sefl_status receipts_find(const receipts *r, sefl_buf *out, const uint8_t task[RECEIPTS_TASK],
                           uint64_t round) SEFL_MUST_CHECK;

@@ -4,6 +4,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -56,6 +57,22 @@ sefl_status outfile_put(outfile *o, const void *p, size_t n)
         st = wr_raw(&o->window, p, n);
     }
     o->bytes += n;
+done:
+    return st;
+}
+
+sefl_status outfile_patch(outfile *o, uint64_t at, const void *p, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    assert(at <= o->bytes && n <= o->bytes - at);
+    SEFL_TRY(flush(o));
+    SEFL_CHECK(lseek(o->tmp.fd, (off_t)at, SEEK_SET) >= 0, SEFL_EIO, "%s: %s", o->path,
+               strerror(errno));
+    st = file_write_all(o->tmp.fd, span_of(p, n));
+    if (st != SEFL_OK)
+        st = sefl_fail_at(st, "%s", o->path);
+    else if (lseek(o->tmp.fd, 0, SEEK_END) < 0)
+        st = sefl_fail(SEFL_EIO, "%s: %s", o->path, strerror(errno));
 done:
     return st;
 }

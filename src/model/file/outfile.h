@@ -26,6 +26,8 @@ typedef struct outfile {
 
 sefl_status outfile_open(outfile *o, const char *path, mode_t mode) SEFL_MUST_CHECK;
 sefl_status outfile_put(outfile *o, const void *p, size_t n) SEFL_MUST_CHECK;
+/* Bytes in the place of some that were put before: a head that is known only at the end. */
+sefl_status outfile_patch(outfile *o, uint64_t at, const void *p, size_t n) SEFL_MUST_CHECK;
 
 /* The file is there, whole and durable. */
 sefl_status outfile_commit(outfile *o) SEFL_MUST_CHECK;

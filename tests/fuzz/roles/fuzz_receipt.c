@@ -1,5 +1,7 @@
-/* Any bytes as AS's receipt for a body: never one, since the keys of this task sign nothing. */
+/* Any bytes as AS's receipt for a body, and as its proof that an update was counted: never one, since the
+ * keys of this task sign nothing. What lies behind the signatures: protocol.round, protocol.counted. */
 #include "roles/client_net.h"
+#include "roles/client_proof.h"
 
 #include <stdlib.h>
 
@@ -7,10 +9,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const task t;
-    static const uint8_t client[32];
+    static const task t = { .clients_max = 1000 };
+    static const uint8_t me[32];
     const client_body body = { 0 };
-    if (client_receipt_check(&t, span_of(data, size), 1, client, &body) == SEFL_OK)
+    if (client_receipt_check(&t, span_of(data, size), 1, me, &body) == SEFL_OK ||
+        client_counted_check(&t, span_of(data, size), 1, me, body.hash) == SEFL_OK)
         abort();
     return 0;
 }

@@ -1,6 +1,7 @@
 /* An aggregation server for tests of the client: one client, rounds that open one after another, and
  * trouble on order. It checks what a server can see: the order of things, the same bytes after a
- * break, the charge in the client's ledger before the first byte of a body. */
+ * break, the charge in the client's ledger before the first byte of a body, vouchers and heads. It plays
+ * CSP too: keys of rounds, proofs of being counted. */
 #ifndef FAKE_AS_H
 #define FAKE_AS_H
 
@@ -18,7 +19,11 @@
 #include "store/ledger.h"
 
 #include "base/blake3.h"
+#include "protocol/counted.h"
+#include "protocol/head.h"
+#include "protocol/http.h"
 #include "protocol/version.h"
+#include "roles/vouch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -49,13 +54,20 @@ typedef struct fake_as {
     unsigned refuse_task, refuse_polls, refuse_updates; /* with refuse_status */
     unsigned refuse_status;                             /* 0: 403 */
     unsigned garbled_task;
+    unsigned refuse_vouchers;                              /* with refuse_status */
+    unsigned forget_voucher;                               /* before an update is looked at */
+    unsigned busy_counted, missed, none_counted, skipped_; /* answers to COUNTED, in this order */
+    bool wrong_key;      /* the round's key is of another suite than the task's */
     unsigned slow_model; /* the model comes when the deadline of this round has passed */
     client *stop_at_cut; /* stopped when the body breaks off */
     sefl_buf next_env;   /* served from the second time on that the task is asked for */
 
     /* what came */
     unsigned under_way; /* requests */
-    unsigned tasks, polls, models, heads, puts, receipts, resumed;
+    unsigned tasks, polls, models, heads, puts, receipts, resumed, vouchers, counted;
+    bool vouched;
+    uint8_t upload_key[32];
+    sefl_buf voucher;
     char hash[65];
     uint64_t total, put_round;
     uintptr_t put; /* number of the PUT that may write: a dead client's does not go on */
@@ -63,6 +75,7 @@ typedef struct fake_as {
     sefl_buf body[FAKE_ROUNDS];
     bool uncharged; /* a byte of a body came before its charge */
     bool changed;   /* another hash for the same round */
+    bool bad_head;  /* not of this client, these units, or not signed with the key vouched for */
 } fake_as;
 
 static inline bool take(unsigned *n)
@@ -86,6 +99,16 @@ static inline void fake_header(fake_as *f, sefl_buf *out, uint64_t round, bool g
     round_header h = { .round = round, .step_nano = f->t.step_nano };
     memcpy(h.task, f->t.id, 32);
     memcpy(h.model, f->model_hash, 32);
+    if (f->t.seal) {
+        static const uint8_t seed[SEAL_SEED] = { 5 };
+        const seal_suite *suite = f->wrong_key ? seal_suite_named("x25519") : f->t.seal;
+        seal_key *key = NULL;
+        CHECK_OK(seal_key_from(&key, suite, seed));
+        h.suite = suite->id;
+        h.key_bytes = (uint16_t)suite->pub_bytes;
+        memcpy(h.key, seal_key_pub(key).p, suite->pub_bytes);
+        seal_key_free(key);
+    }
     size_t bytes_n = round_header_write(bytes, &h);
     envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, bytes_n) };
     CHECK_OK(envelope_sign(&env, SIGNER_AS, sample_as));
@@ -119,6 +142,30 @@ static inline void fake_poll(fake_as *f, https_request *r)
     buf_clear(&json);
 }
 
+/* What a body is called by. */
+static inline void fake_name(const fake_as *f, uint8_t out[32], const sefl_buf *body)
+{
+    size_t n = head_bytes(f->t.seal);
+    n = n < body->n ? n : body->n;
+    blake3_of(out, span_of(body->p + n, body->n - n));
+}
+
+static inline void fake_look_at_head(fake_as *f, const sefl_buf *body, uint64_t round,
+                                     const uint8_t client_[32])
+{
+    head h;
+    uint8_t units[32];
+    if (!f->t.seal)
+        return;
+    fake_name(f, units, body);
+    size_t n = head_bytes(f->t.seal);
+    if (body->n != task_body_bytes(&f->t) ||
+        head_read(&h, f->t.seal, span_of(body->p, n)) != SEFL_OK ||
+        head_check(&h, f->t.id, round, f->upload_key) != SEFL_OK ||
+        memcmp(h.client, client_, 32) != 0 || memcmp(h.units, units, 32) != 0)
+        f->bad_head = true;
+}
+
 static inline void fake_receipt(fake_as *f, https_request *r, uint64_t round)
 {
     sefl_buf b = { 0 }, *body = round == f->round ? &f->part : &f->body[round];
@@ -126,7 +173,8 @@ static inline void fake_receipt(fake_as *f, https_request *r, uint64_t round)
     round_receipt rc = { .round = round, .bytes = body->n };
     memcpy(rc.task, f->t.id, 32);
     memcpy(rc.client, r->peer.fingerprint, 32);
-    blake3_of(rc.body, buf_span(body));
+    fake_name(f, rc.body, body);
+    fake_look_at_head(f, body, round, r->peer.fingerprint);
     bool forged = take(&f->bad_receipt);
     if (forged)
         rc.client[0] ^= 1;
@@ -190,7 +238,7 @@ static inline bool fake_has(const fake_as *f, uint64_t round, const char *hash)
 {
     uint8_t h[32];
     char hex[65];
-    blake3_of(h, buf_span(&f->body[round]));
+    fake_name(f, h, &f->body[round]);
     for (int i = 0; i < 32; i++)
         snprintf(hex + (ptrdiff_t)2 * i, 3, "%02x", h[i]);
     return strcmp(hex, hash) == 0;
@@ -200,10 +248,16 @@ static inline void fake_update(fake_as *f, https_request *r, uint64_t round, con
 {
     char headers[64];
     const char *offset = https_header(r, "Sefl-Offset"), *total = https_header(r, "Sefl-Total");
-    bool head = strcmp(r->method, "HEAD") == 0;
-    *(head ? &f->heads : &f->puts) += 1;
+    bool asks = strcmp(r->method, "HEAD") == 0;
+    *(asks ? &f->heads : &f->puts) += 1;
     if (refuses(f, r, &f->refuse_updates))
         return;
+    if (take(&f->forget_voucher))
+        f->vouched = false;
+    if (f->t.seal && !f->vouched) {
+        https_answer_text(r, 403, "no voucher");
+        return;
+    }
     if (f->late_round == f->round) {
         f->late_round = 0;
         f->round++;
@@ -226,7 +280,7 @@ static inline void fake_update(fake_as *f, https_request *r, uint64_t round, con
         snprintf(f->hash, sizeof f->hash, "%s", hash);
     }
     snprintf(headers, sizeof headers, "Sefl-Offset: %zu\n", have);
-    if (head) {
+    if (asks) {
         https_answer(r, 200, "text/plain", headers, span_of(NULL, 0));
     } else if (!offset || !total || strtoull(offset, NULL, 10) != have) {
         https_answer(r, 409, "text/plain", headers, span_of_str("another offset"));
@@ -237,6 +291,79 @@ static inline void fake_update(fake_as *f, https_request *r, uint64_t round, con
         r->state = (void *)++f->put;
         r->body = fake_body, r->end = fake_end;
     }
+}
+
+static inline sefl_status fake_voucher_body(https_request *r, sefl_span bytes)
+{
+    fake_as *f = r->server_ctx;
+    pthread_mutex_lock(&f->lock);
+    sefl_status st = wr_raw(&f->voucher, bytes.p, bytes.n);
+    pthread_mutex_unlock(&f->lock);
+    return st;
+}
+
+static inline void fake_voucher_end(https_request *r, sefl_status st)
+{
+    fake_as *f = r->server_ctx;
+    voucher v;
+    pthread_mutex_lock(&f->lock);
+    if (st == SEFL_OK)
+        st = voucher_read(&v, buf_span(&f->voucher));
+    if (st == SEFL_OK)
+        st = vouch_check(&v, &sample_servers);
+    if (st != SEFL_OK || memcmp(v.client, r->peer.fingerprint, 32) != 0 || v.serial == 0) {
+        https_answer_text(r, 403, "not this client's word");
+    } else {
+        f->vouched = true;
+        memcpy(f->upload_key, v.key, 32);
+        https_answer_text(r, 200, "taken");
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* CSP's word and this client's path, or what the test ordered. */
+static inline void fake_counted(fake_as *f, https_request *r, uint64_t round)
+{
+    sefl_buf out = { 0 }, env_bytes = { 0 };
+    uint8_t bytes[COUNTED_STATEMENT_BYTES], seed[COUNTED_SEED] = { 3 };
+    counted_leaf leaf = { .client = { 0 } };
+    counted_statement s = { .round = round };
+    f->counted++;
+    if (take(&f->busy_counted)) {
+        https_answer_text(r, 503, "later");
+        return;
+    }
+    bool missed = take(&f->missed);
+    if (!missed && take(&f->none_counted)) {
+        https_answer_text(r, 404, "there is no proof of this round");
+        return;
+    }
+    if (!missed && take(&f->skipped_)) {
+        https_answer_text(r, 404, "the round was " HTTP_SKIPPED);
+        return;
+    }
+    memcpy(leaf.client, r->peer.fingerprint, 32);
+    if (round < FAKE_ROUNDS)
+        fake_name(f, leaf.units, &f->body[round]);
+    leaf.units[0] ^= missed;
+    counted_facts facts = { .task = f->t.id,
+                            .round = round,
+                            .tree_seed = seed,
+                            .clients_max = f->t.clients_max,
+                            .leaves = &leaf,
+                            .n = 1 };
+    memcpy(s.task, f->t.id, 32);
+    CHECK_OK(counted_root(s.root, &facts));
+    counted_statement_write(bytes, &s);
+    envelope env = { .kind = SIGN_COUNTED, .content = span_of(bytes, sizeof bytes) };
+    CHECK_OK(envelope_sign(&env, SIGNER_CSP, sample_csp));
+    CHECK_OK(envelope_write(&env_bytes, &env));
+    CHECK_OK(wr_u32(&out, (uint32_t)env_bytes.n));
+    CHECK_OK(wr_raw(&out, env_bytes.p, env_bytes.n));
+    CHECK_OK(counted_path(&out, &facts, 0));
+    https_answer(r, 200, "application/octet-stream", NULL, buf_span(&out));
+    buf_clear(&out);
+    buf_clear(&env_bytes);
 }
 
 static inline void fake_resume_model(https_request *r)
@@ -297,6 +424,14 @@ static inline void fake_begin(https_request *r)
         fake_poll(f, r);
     } else if (sscanf(r->path, "/v1/round/%llu/update/%64[0-9a-f]", &n, hash) == 2) {
         fake_update(f, r, n, hash);
+    } else if (strcmp(r->path, HTTP_VOUCHER) == 0 && strcmp(r->method, "POST") == 0) {
+        f->vouchers++;
+        buf_reset(&f->voucher);
+        if (!refuses(f, r, &f->refuse_vouchers))
+            r->body = fake_voucher_body, r->end = fake_voucher_end;
+    } else if (sscanf(r->path, "/v1/round/%llu/%15s", &n, tail) == 2 &&
+               strcmp(tail, "counted") == 0) {
+        fake_counted(f, r, n);
     } else if (sscanf(r->path, "/v1/round/%llu/%15s", &n, tail) == 2 &&
                strcmp(tail, "model") == 0) {
         f->models++;
@@ -346,8 +481,9 @@ static inline void fake_task(fake_as *f, unsigned signers, const vocab *words, c
         n += snprintf(vocab_sha + n, sizeof vocab_sha - (size_t)n, "%02x", h[i]);
     snprintf(vocab_n, sizeof vocab_n, "model.vocab=%u", vocab_size(words));
     CHECK_OK(sample_document(&doc, vocab_sha, vocab_n, "model.batch=2", "model.steps=5",
-                             "training.lr=1", "population=testers", a ? a : "name=sample",
-                             b ? b : "name=sample", c ? c : "name=sample", NULL));
+                             "training.lr=1", "population=testers", "crypto.scheme=pad",
+                             a ? a : "name=sample", b ? b : "name=sample", c ? c : "name=sample",
+                             NULL));
     task_clear(&f->t);
     CHECK_OK(task_read(&f->t, buf_span(&doc)));
     envelope env = { .kind = SIGN_TASK, .content = buf_span(&doc) };
@@ -382,6 +518,7 @@ static inline void fake_stop(fake_as *f)
     buf_clear(&f->task_env);
     buf_clear(&f->vocab);
     buf_clear(&f->part);
+    buf_clear(&f->voucher);
     for (int i = 0; i < FAKE_ROUNDS; i++)
         buf_clear(&f->body[i]);
 }

@@ -1,13 +1,14 @@
 /* What a client accepts, refuses, and does after a break. */
 #include "unit/roles/client_scene.h"
 
+#include "roles/client_proof.h"
+
 /* Stopped in the middle of an upload; the next process sends the rest of the same bytes. */
-static void the_same_bytes_after_a_restart(void **state)
+static void same_bytes(const char *scheme)
 {
-    (void)state;
-    scene *s = begin(3, "crypto.scheme=paillier", NULL, NULL);
+    scene *s = begin(3, scheme, NULL, NULL);
     s->as.rounds = 1;
-    s->as.cut_after = 2000;
+    s->as.cut_after = 1500;
     open_client(s);
     s->as.stop_at_cut = s->c;
     CHECK_OK(client_run(s->c));
@@ -29,11 +30,21 @@ static void the_same_bytes_after_a_restart(void **state)
     assert_int_equal(s->as.resumed, 1);
     assert_false(s->as.changed);
     client_body sent = { .bytes = s->as.body[1].n };
-    blake3_of(sent.hash, buf_span(&s->as.body[1]));
-    assert_memory_equal(&sent, &body, sizeof body);
+    size_t n = head_bytes(s->as.t.seal);
+    fake_name(&s->as, sent.hash, &s->as.body[1]);
+    sha256_of(sent.head, span_of(s->as.body[1].p, n));
+    assert_true(client_body_same(&sent, &body));
     assert_int_equal(charged(s), 1);
     receipts_are_kept(s, 1);
     end(s);
+}
+
+static void the_same_bytes_after_a_restart(void **state)
+{
+    (void)state;
+    same_bytes("crypto.scheme=paillier");
+    same_bytes("crypto.seal=xwing"); /* in the middle of the units */
+    same_bytes("crypto.seal=x25519");
 }
 
 static void late_is_not_the_end(void **state)
@@ -497,6 +508,198 @@ static void *stop_soon(void *arg)
     return NULL;
 }
 
+/* ---- vouchers -------------------------------------------------------------------------------- */
+
+static void vouched_for_at_every_start(void **state)
+{
+    (void)state;
+    scene *s = begin(3, NULL, NULL, NULL);
+    uint8_t key[32];
+    s->as.rounds = 1;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.vouchers, 1);
+    memcpy(key, s->as.upload_key, 32);
+    client_free(s->c);
+    s->as.rounds = 2;
+    s->as.vouched = false;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    s->c = NULL;
+    assert_int_equal(s->as.vouchers, 2);
+    assert_memory_equal(key, s->as.upload_key, 32); /* the same key */
+    receipts_are_kept(s, 2);
+    end(s);
+}
+
+/* AS has lost it (an old copy of its journal): shown again, and the same bytes go on. */
+static void a_voucher_that_was_forgotten(void **state)
+{
+    (void)state;
+    scene *s = begin(3, NULL, NULL, NULL);
+    s->as.rounds = 2;
+    s->as.forget_voucher = 1;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    s->c = NULL;
+    assert_int_equal(s->as.vouchers, 2);
+    assert_int_equal(s->as.receipts, 2);
+    assert_int_equal(s->made, 2);
+    receipts_are_kept(s, 2);
+    end(s);
+}
+
+static void a_voucher_that_is_refused(void **state)
+{
+    (void)state;
+    scene *s = begin(3, NULL, NULL, NULL);
+    s->as.refuse_vouchers = 100;
+    refused(s, SEFL_EAUTH, "refused for 0 hours: the server answers 403: not welcome");
+    s = begin(3, NULL, NULL, NULL); /* CSP is away for a while */
+    s->as.rounds = 1;
+    s->as.refuse_vouchers = 2;
+    s->as.refuse_status = 503;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.vouchers, 3);
+    assert_int_equal(s->as.receipts, 1);
+    end(s);
+    s = begin(3, "crypto.scheme=paillier", NULL, NULL); /* nothing is sealed: no voucher */
+    s->as.rounds = 1;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.vouchers + s->as.counted, 0);
+    assert_int_equal(s->as.receipts, 1);
+    end(s);
+}
+
+/* A header with a key of another kind than the task's: nothing is sealed to it. */
+static void a_round_key_of_another_suite(void **state)
+{
+    (void)state;
+    pthread_t t;
+    scene *s = begin(3, NULL, NULL, NULL);
+    s->as.wrong_key = true;
+    open_client(s);
+    assert_int_equal(pthread_create(&t, NULL, stop_soon, s->c), 0);
+    CHECK_OK(client_run(s->c));
+    pthread_join(t, NULL);
+    assert_non_null(strstr(log_of(s), "header not accepted"));
+    assert_int_equal(s->made + s->as.models + s->as.puts, 0);
+    end(s);
+}
+
+/* ---- counted --------------------------------------------------------------------------------- */
+
+/* A task of any number of rounds. */
+static scene *begin_long(void)
+{
+    put_text("policy.yml", "noise_modes: [none]\nclaim_none: true\n");
+    return begin(3, "privacy.noise=none", "privacy.claim=none", NULL);
+}
+
+static client_counted outcome(const scene *s, uint64_t round)
+{
+    client_store *st = store_of(s);
+    client_counted what = 0;
+    sefl_status got = client_store_counted_read(st, &what, NULL, round);
+    assert_true(got == SEFL_OK || got == SEFL_ENOTFOUND);
+    client_store_close(st);
+    return what;
+}
+
+static void counted_rounds_are_proven(void **state)
+{
+    (void)state;
+    scene *s = begin_long();
+    s->as.rounds = 3;
+    s->as.busy_counted = 1; /* asked again */
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    s->c = NULL;
+    for (uint64_t r = 1; r <= 3; r++)
+        assert_int_equal(outcome(s, r), CLIENT_COUNTED);
+    assert_int_equal(s->as.counted, 4);
+    assert_null(strstr(log_of(s), "not counted"));
+    put_text("policy.yml", "{}\n");
+    end(s);
+}
+
+/* Three in a row end it; a skipped round is no miss, a counted one ends a row. */
+static void updates_that_are_not_counted(void **state)
+{
+    (void)state;
+    scene *s = begin_long();
+    s->as.rounds = 5;
+    s->as.missed = 2;       /* rounds 1, 2 */
+    s->as.none_counted = 1; /* round 3: no proof at all is a miss too */
+    open_client(s);
+    CHECK_STATUS(client_run(s->c), SEFL_EAUTH);
+    assert_non_null(
+        strstr(sefl_last_error(), "the last 3 updates of this client were not counted"));
+    assert_non_null(strstr(sefl_last_error(), "ask both operators"));
+    client_free(s->c);
+    s->c = NULL;
+    for (uint64_t r = 1; r <= 3; r++)
+        assert_int_equal(outcome(s, r), CLIENT_MISSED);
+    assert_int_equal(s->as.receipts, 3);
+    assert_non_null(strstr(log_of(s), "update not counted"));
+    end(s);
+
+    s = begin_long();
+    s->as.rounds = 5;
+    s->as.missed = 2;
+    s->as.skipped_ = 1;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    s->c = NULL;
+    assert_int_equal(outcome(s, 2), CLIENT_MISSED);
+    assert_int_equal(outcome(s, 3), CLIENT_SKIPPED);
+    assert_int_equal(outcome(s, 4), CLIENT_COUNTED);
+    put_text("policy.yml", "{}\n");
+    end(s);
+}
+
+/* Every byte of an answer changed, every length, another round, client or update: none is a proof. */
+static void a_proof_is_of_one_update(void **state)
+{
+    (void)state;
+    scene *s = begin(3, NULL, NULL, NULL);
+    client_store *st;
+    sefl_buf b = { 0 };
+    client_counted what;
+    uint8_t units[32], other[32] = { 9 };
+    const task *t = &s->as.t;
+    s->as.rounds = 1;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    s->c = NULL;
+    st = store_of(s);
+    CHECK_OK(client_store_counted_read(st, &what, &b, 1));
+    client_store_close(st);
+    fake_name(&s->as, units, &s->as.body[1]);
+    CHECK_OK(client_counted_check(t, buf_span(&b), 1, me, units));
+    CHECK_STATUS(client_counted_check(t, buf_span(&b), 2, me, units), SEFL_EAUTH);
+    CHECK_STATUS(client_counted_check(t, buf_span(&b), 1, other, units), SEFL_EAUTH);
+    CHECK_STATUS(client_counted_check(t, buf_span(&b), 1, me, other), SEFL_EAUTH);
+    for (size_t i = 0; i < b.n; i++) {
+        b.p[i] ^= 0x10;
+        sefl_status got = client_counted_check(t, buf_span(&b), 1, me, units);
+        if (got != SEFL_EAUTH && got != SEFL_EPROTO && got != SEFL_EUNSUPPORTED)
+            fail_msg("byte %zu: %s", i, sefl_status_name(got));
+        b.p[i] ^= 0x10;
+        got = client_counted_check(t, span_of(b.p, i), 1, me, units);
+        assert_true(got == SEFL_EAUTH || got == SEFL_EPROTO);
+    }
+    buf_clear(&b);
+    end(s);
+}
+
 static void stops_while_it_waits(void **state)
 {
     (void)state;
@@ -555,6 +758,13 @@ int main(void)
         cmocka_unit_test(another_task_is_taken_up),
         cmocka_unit_test(an_update_is_for_one_task),
         cmocka_unit_test(another_task_with_lower_rounds),
+        cmocka_unit_test(vouched_for_at_every_start),
+        cmocka_unit_test(a_voucher_that_was_forgotten),
+        cmocka_unit_test(a_voucher_that_is_refused),
+        cmocka_unit_test(a_round_key_of_another_suite),
+        cmocka_unit_test(counted_rounds_are_proven),
+        cmocka_unit_test(updates_that_are_not_counted),
+        cmocka_unit_test(a_proof_is_of_one_update),
         cmocka_unit_test(stops_while_it_waits),
         cmocka_unit_test(a_new_policy_counts_at_once),
     };

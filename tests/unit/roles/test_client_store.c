@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { HEAD = 3 }; /* bytes before a body's units */
+
 static const uint8_t task_a[32] = { 0xaa, 1 }, task_b[32] = { 0xbb, 2 };
 
 static char state_folder[256];
@@ -21,7 +23,7 @@ static client_store *open_store(const uint8_t *id)
 {
     client_store *s = NULL;
     snprintf(state_folder, sizeof state_folder, "%s", folder_path("state"));
-    CHECK_OK(client_store_open(&s, state_folder, id));
+    CHECK_OK(client_store_open(&s, state_folder, id, HEAD));
     return s;
 }
 
@@ -56,7 +58,7 @@ static void a_round_from_coin_to_receipt(void **state)
     client_store *s = open_store(task_a), *second = NULL;
     sefl_buf b = { 0 };
     client_body body;
-    CHECK_STATUS(client_store_open(&second, state_folder, task_a), SEFL_ESTATE);
+    CHECK_STATUS(client_store_open(&second, state_folder, task_a, HEAD), SEFL_ESTATE);
     assert_int_equal(client_store_mark(s)->phase, CLIENT_NOWHERE);
     CHECK_STATUS(client_store_begin(s), SEFL_ESTATE);
     CHECK_STATUS(client_store_drop(s), SEFL_ESTATE);
@@ -92,7 +94,7 @@ static void a_round_from_coin_to_receipt(void **state)
     put(s, CLIENT_BODY, "the body");
     s = reopen(s, task_a);
     assert_int_equal(client_store_mark(s)->phase, CLIENT_FINISHED);
-    CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY)));
+    CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
     assert_memory_equal(&client_store_mark(s)->body, &body, sizeof body);
     assert_int_equal(body.bytes, 8);
     CHECK_STATUS(client_store_begin(s), SEFL_ESTATE); /* never encrypted twice */
@@ -121,22 +123,25 @@ static void a_round_from_coin_to_receipt(void **state)
 static void a_body_that_changed_is_not_made_again(void **state)
 {
     (void)state;
-    for (int missing = 0; missing < 2; missing++) {
-        client_store *s = open_store(missing ? task_a : task_b);
+    /* units, head, length, shorter than a head, missing */
+    static const char *const left[] = { "whol3", "wHole", "whole.", "wh", NULL };
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+        const uint8_t *id = i % 2 ? task_a : task_b;
+        client_store *s = open_store(id);
         client_body body;
-        CHECK_OK(client_store_draw(s, 9, true));
+        CHECK_OK(client_store_draw(s, 9 + i, true));
         CHECK_OK(client_store_begin(s));
         put(s, CLIENT_BODY, "whole");
-        CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY)));
+        CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
         CHECK_OK(client_store_finish(s, &body));
-        if (missing)
-            unlink(client_store_path(s, CLIENT_BODY));
+        if (left[i])
+            put(s, CLIENT_BODY, left[i]);
         else
-            put(s, CLIENT_BODY, "whol3");
-        s = reopen(s, missing ? task_a : task_b);
+            unlink(client_store_path(s, CLIENT_BODY));
+        s = reopen(s, id);
         assert_true(client_store_lost(s));
         assert_int_equal(client_store_mark(s)->phase, CLIENT_DONE);
-        assert_false(is_there("round-9.body"));
+        assert_false(file_exists(client_store_path(s, CLIENT_BODY)));
         CHECK_STATUS(client_store_begin(s), SEFL_ESTATE);
         client_store_close(s);
     }
@@ -149,8 +154,8 @@ static void another_task_begins_anew(void **state)
     client_body body;
     CHECK_OK(client_store_draw(s, 20, true));
     CHECK_OK(client_store_begin(s));
-    put(s, CLIENT_BODY, "b");
-    CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY)));
+    put(s, CLIENT_BODY, "body");
+    CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
     CHECK_OK(client_store_finish(s, &body));
     s = reopen(s, task_a);
     assert_int_equal(client_store_mark(s)->round, 0);
@@ -172,11 +177,11 @@ static void a_damaged_mark_is_no_fresh_start(void **state)
     for (size_t i = 0; i < b.n; i += 7) {
         b.p[i] ^= 4;
         CHECK_OK(file_write_atomic(path, buf_span(&b), 0600));
-        CHECK_STATUS(client_store_open(&s, state_folder, task_a), SEFL_EPROTO);
+        CHECK_STATUS(client_store_open(&s, state_folder, task_a, HEAD), SEFL_EPROTO);
         b.p[i] ^= 4;
     }
     CHECK_OK(file_write_atomic(path, span_of(b.p, b.n - 1), 0600));
-    CHECK_STATUS(client_store_open(&s, state_folder, task_a), SEFL_EPROTO);
+    CHECK_STATUS(client_store_open(&s, state_folder, task_a, HEAD), SEFL_EPROTO);
     CHECK_OK(file_write_atomic(path, buf_span(&b), 0600));
     client_store_close(open_store(task_a));
     buf_clear(&b);
@@ -187,17 +192,24 @@ static sefl_status whole_round(uint64_t round)
     sefl_status st = SEFL_OK;
     client_store *s = NULL;
     client_body body;
-    SEFL_TRY(client_store_open(&s, state_folder, task_a));
+    SEFL_TRY(client_store_open(&s, state_folder, task_a, HEAD));
     if (client_store_mark(s)->round < round)
         SEFL_TRY(client_store_draw(s, round, true));
     if (client_store_mark(s)->phase < CLIENT_FINISHED) {
         SEFL_TRY(client_store_begin(s));
-        SEFL_TRY(file_write_atomic(client_store_path(s, CLIENT_BODY), span_of_str("x"), 0600));
-        SEFL_TRY(client_body_of(&body, client_store_path(s, CLIENT_BODY)));
+        SEFL_TRY(
+            file_write_atomic(client_store_path(s, CLIENT_BODY), span_of_str("head, x"), 0600));
+        SEFL_TRY(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
         SEFL_TRY(client_store_finish(s, &body));
     }
     if (client_store_mark(s)->phase == CLIENT_FINISHED)
         SEFL_TRY(client_store_receipt(s, span_of_str("r")));
+    for (uint64_t r = 1; r != 0;) {
+        unsigned misses;
+        SEFL_TRY(client_store_uncounted(s, UINT64_MAX, &r));
+        if (r != 0)
+            SEFL_TRY(client_store_counted(s, r, CLIENT_COUNTED, span_of_str("c"), &misses));
+    }
 done:
     client_store_close(s);
     return st;
@@ -243,13 +255,100 @@ static void receipts_are_one_file(void **state)
     buf_clear(&b);
 }
 
+static void a_receipt(client_store *s, uint64_t round)
+{
+    client_body body;
+    CHECK_OK(client_store_draw(s, round, true));
+    CHECK_OK(client_store_begin(s));
+    put(s, CLIENT_BODY, "body");
+    CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
+    CHECK_OK(client_store_finish(s, &body));
+    CHECK_OK(client_store_receipt(s, span_of_str("r")));
+}
+
+static uint64_t uncounted(const client_store *s, uint64_t before)
+{
+    uint64_t round;
+    CHECK_OK(client_store_uncounted(s, before, &round));
+    return round;
+}
+
+static unsigned keep(client_store *s, uint64_t round, client_counted what, const char *proof)
+{
+    unsigned misses;
+    CHECK_OK(client_store_counted(s, round, what, span_of_str(proof), &misses));
+    return misses;
+}
+
+/* Which receipts are still to be asked for, and what became of the others, through restarts. */
+static void what_became_of_receipts(void **state)
+{
+    (void)state;
+    static const uint8_t task_c[32] = { 0xcc }, task_d[32] = { 0xdd };
+    client_store *s = open_store(task_c);
+    client_counted what;
+    sefl_buf b = { 0 };
+    unsigned misses;
+    assert_int_equal(uncounted(s, UINT64_MAX), 0);
+    a_receipt(s, 2);
+    a_receipt(s, 4);
+    a_receipt(s, 5);
+    assert_int_equal(uncounted(s, 2), 0); /* its round is not over */
+    assert_int_equal(uncounted(s, 3), 2);
+    assert_int_equal(uncounted(s, UINT64_MAX), 2);
+    CHECK_STATUS(client_store_counted_read(s, &what, NULL, 2), SEFL_ENOTFOUND);
+
+    assert_int_equal(keep(s, 2, CLIENT_MISSED, "no path"), 1);
+    CHECK_STATUS(client_store_counted(s, 2, CLIENT_COUNTED, span_of_str(""), &misses), SEFL_ESTATE);
+    s = reopen(s, task_c);
+    assert_int_equal(uncounted(s, UINT64_MAX), 4);
+    assert_int_equal(keep(s, 4, CLIENT_SKIPPED, ""), 1); /* neither a miss nor the end of a row */
+    assert_int_equal(keep(s, 5, CLIENT_MISSED, ""), 2);
+    assert_int_equal(uncounted(s, UINT64_MAX), 0);
+    s = reopen(s, task_c);
+    a_receipt(s, 6);
+    assert_int_equal(keep(s, 6, CLIENT_MISSED, ""), 3); /* counted over restarts */
+
+    s = reopen(s, task_d); /* another task: nothing of the first one */
+    assert_int_equal(uncounted(s, UINT64_MAX), 0);
+    a_receipt(s, 1);
+    assert_int_equal(uncounted(s, UINT64_MAX), 1);
+    assert_int_equal(keep(s, 1, CLIENT_MISSED, ""), 1);
+
+    s = reopen(s, task_c);
+    a_receipt(s, 7);
+    a_receipt(s, 8);
+    assert_int_equal(uncounted(s, 8), 7);
+    assert_int_equal(keep(s, 7, CLIENT_COUNTED, "proof"), 0);
+    assert_int_equal(keep(s, 8, CLIENT_MISSED, ""), 1);
+    CHECK_OK(client_store_counted_read(s, &what, &b, 7));
+    assert_int_equal(what, CLIENT_COUNTED);
+    assert_int_equal(b.n, 5);
+    assert_memory_equal(b.p, "proof", 5);
+    CHECK_OK(client_store_counted_read(s, &what, NULL, 4));
+    assert_int_equal(what, CLIENT_SKIPPED);
+    CHECK_STATUS(client_store_counted_read(s, &what, NULL, 3), SEFL_ENOTFOUND);
+    buf_clear(&b);
+    client_store_close(s);
+}
+
+/* Opening reads them all: with a record more each time no count of reads would ever be reached. */
+static void few_receipts(void)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/receipts", state_folder);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/counted", state_folder);
+    unlink(path);
+}
+
 static void faults_leave_a_state_that_goes_on(void **state)
 {
     (void)state;
     static const fault_kind kinds[] = { FAULT_ALLOC, FAULT_WRITE, FAULT_SYNC, FAULT_READ };
     uint64_t round = 100;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        TEST_FAULTS(kinds[k], st = whole_round(++round), {
+        TEST_FAULTS(kinds[k], few_receipts(); st = whole_round(++round), {
             CHECK_OK(whole_round(round));
             assert_true(true);
         });
@@ -377,6 +476,7 @@ int main(void)
         cmocka_unit_test(a_damaged_mark_is_no_fresh_start),
         cmocka_unit_test(faults_leave_a_state_that_goes_on),
         cmocka_unit_test(receipts_are_one_file),
+        cmocka_unit_test(what_became_of_receipts),
         cmocka_unit_test(text_of_many_files),
         cmocka_unit_test(configuration_from_yaml),
         cmocka_unit_test(policies),

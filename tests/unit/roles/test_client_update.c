@@ -27,14 +27,15 @@ static client_update *update_of(const sefl_coins *coins)
                                                             .words = fx.words,
                                                             .text = &fx.text,
                                                             .client = fx.client,
+                                                            .upload_key = fx.upload,
                                                             .coins = coins }));
     return u;
 }
 
 static client_job job_of(uint64_t round, const char *body)
 {
-    return (
-        client_job){ .round = round, .model = fx.model, .model_hash = fx.model_hash, .body = body };
+    fx.header.round = round;
+    return (client_job){ .header = &fx.header, .model = fx.model, .body = body };
 }
 
 /* ---- the same integers, from the manual alone ------------------------------------------------ */
@@ -148,13 +149,13 @@ static void expected_records(int64_t *X, uint64_t round, const sefl_rng *rng)
 
 static const shape shapes[] = {
     { .scheme = "paillier", .noise = TASK_NOISE_JOINT },
-    { .scheme = "lwe", .noise = TASK_NOISE_JOINT },
-    { .scheme = "lwe", .noise = TASK_NOISE_OWN, .weights = TASK_CAPPED },
+    { .scheme = "pad", .noise = TASK_NOISE_JOINT },
+    { .scheme = "pad", .noise = TASK_NOISE_OWN, .weights = TASK_CAPPED },
     { .scheme = "paillier", .noise = TASK_NOISE_JOINT, .weights = TASK_CAPPED, .steps = 7 },
-    { .scheme = "lwe", .noise = TASK_NOISE_NONE },
+    { .scheme = "pad", .seal = "xwing", .noise = TASK_NOISE_NONE },
     { .scheme = "paillier", .noise = TASK_NOISE_NONE, .weights = TASK_CAPPED },
-    { .scheme = "lwe", .noise = TASK_NOISE_JOINT, .unit = TASK_UNIT_RECORD },
-    { .scheme = "lwe", .noise = TASK_NOISE_NONE, .unit = TASK_UNIT_RECORD },
+    { .scheme = "pad", .noise = TASK_NOISE_JOINT, .unit = TASK_UNIT_RECORD },
+    { .scheme = "pad", .noise = TASK_NOISE_NONE, .unit = TASK_UNIT_RECORD },
     { .scheme = "paillier", .noise = TASK_NOISE_OWN, .unit = TASK_UNIT_RECORD },
 };
 
@@ -194,6 +195,7 @@ static void body_holds_the_integers(void **state)
                                                                 .words = fx.words,
                                                                 .text = &fx.text,
                                                                 .client = fx.client,
+                                                                .upload_key = fx.upload,
                                                                 .coins = &c,
                                                                 .observe = look,
                                                                 .observe_ctx = &watched }));
@@ -220,23 +222,23 @@ static void body_holds_the_integers(void **state)
         assert_int_equal(watched.round, round);
         assert_memory_equal(watched.X, want, fx.t.values * sizeof *want);
 
-        CHECK_OK(client_body_of(&on_disk, path));
-        assert_memory_equal(&on_disk.hash, body.hash, SHA256_BYTES);
-        assert_int_equal(on_disk.bytes, body.bytes);
-        assert_int_equal(body.bytes, ahe_body_bytes(&fx.t.ahe));
+        CHECK_OK(client_body_of(&on_disk, path, head_bytes(fx.t.seal)));
+        assert_true(client_body_same(&on_disk, &body));
+        assert_int_equal(body.bytes, task_body_bytes(&fx.t));
         assert_false(coins.repeated);
 
         /* never a second time, whatever the attempt */
         job.attempt = 3;
         CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EEXIST);
-        CHECK_OK(client_body_of(&body, path));
-        assert_memory_equal(&on_disk.hash, body.hash, SHA256_BYTES);
+        CHECK_OK(client_body_of(&body, path, head_bytes(fx.t.seal)));
+        assert_true(client_body_same(&on_disk, &body));
 
         /* the next attempt of the same round has other coins: another body */
         const char *other = folder_path("body2");
         job.body = other;
         CHECK_OK(client_update_make(u, &body, &job));
         assert_memory_not_equal(&on_disk.hash, body.hash, SHA256_BYTES);
+        assert_int_equal(memcmp(on_disk.head, body.head, SHA256_BYTES) != 0, fx.t.seal != NULL);
         unlink(path), unlink(other);
         client_update_free(u);
         sefl_free(want), sefl_free(got), sefl_free(watched.X);
@@ -269,7 +271,7 @@ static void zeros_look_alike(void **state)
         client_job job = job_of(1, path);
         job.zeros = true;
         CHECK_OK(client_update_make(u, &body, &job));
-        assert_int_equal(body.bytes, ahe_body_bytes(&fx.t.ahe));
+        assert_int_equal(body.bytes, task_body_bytes(&fx.t));
         all_zeros(path, 1);
         unlink(path);
         client_update_free(u);
@@ -296,33 +298,48 @@ static void wrong_inputs_are_refused(void **state)
     fixture_model(&fx, 1);
 
     fx.t.vocab_hash[0] ^= 1;
-    client_update_config cfg = {
-        .task = &fx.t, .words = fx.words, .text = &fx.text, .client = fx.client, .coins = &c
-    };
+    client_update_config cfg = { .task = &fx.t,
+                                 .words = fx.words,
+                                 .text = &fx.text,
+                                 .client = fx.client,
+                                 .upload_key = fx.upload,
+                                 .coins = &c };
     CHECK_STATUS(client_update_new(&u, &cfg), SEFL_EAUTH);
     fx.t.vocab_hash[0] ^= 1;
     corpus none = { 0 };
     cfg.text = &none;
     CHECK_STATUS(client_update_new(&u, &cfg), SEFL_EINVAL);
 
+    cfg.text = &fx.text, cfg.upload_key = NULL;
+    CHECK_STATUS(client_update_new(&u, &cfg), SEFL_EINVAL);
+
     u = update_of(&c);
     const char *path = folder_path("refused");
     client_job job = job_of(1, path);
-    fx.model_hash[31] ^= 0x80;
+    fx.header.model[31] ^= 0x80;
     CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EAUTH);
-    fx.model_hash[31] ^= 0x80;
+    fx.header.model[31] ^= 0x80;
+
+    /* a round key that is none */
+    memset(fx.header.key, 0, sizeof fx.header.key);
+    CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EPROTO);
+    memcpy(fx.header.key, seal_key_pub(fx.csp).p, fx.header.key_bytes);
+    CHECK_STATUS(client_body_of(&body, folder_put("brief", "brief", 5), 6), SEFL_EPROTO);
+    CHECK_OK(client_body_of(&body, folder_path("brief"), 5));
+    assert_int_equal(body.bytes, 5);
 
     /* signed, but not the task's model */
     lm_config keep = fx.t.model;
     fx.t.model.hidden = 8, fx.t.model.embed = 8;
     CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EPROTO);
     fx.t.model = keep;
-    client_body changed;
+    uint8_t signed_model[SHA256_BYTES];
+    memcpy(signed_model, fx.header.model, SHA256_BYTES);
     sefl_buf b = { 0 };
     CHECK_OK(file_read(&b, fx.model, 1 << 20));
     const char *cut = folder_put("cut", b.p, b.n - 4);
-    CHECK_OK(client_body_of(&changed, cut));
-    job.model = cut, job.model_hash = changed.hash;
+    CHECK_OK(file_sha256(fx.header.model, NULL, cut));
+    job.model = cut;
     CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EPROTO);
     job.model = folder_path("nowhere");
     CHECK_STATUS(client_update_make(u, &body, &job), SEFL_ENOTFOUND);
@@ -338,10 +355,10 @@ static void diverged_training_uploads_zeros(void **state)
     sefl_coins c = coins_system();
     client_body body;
     static const shape wild[] = {
-        { .scheme = "lwe", .noise = TASK_NOISE_JOINT, .lr = 1e30, .epochs = 3 },
-        { .scheme = "lwe", .noise = TASK_NOISE_JOINT, .lr = 1e38, .steps = 1 },
-        { .scheme = "lwe", .noise = TASK_NOISE_OWN, .weights = TASK_CAPPED, .lr = 1e30 },
-        { .scheme = "lwe", .noise = TASK_NOISE_JOINT, .unit = TASK_UNIT_RECORD },
+        { .scheme = "pad", .noise = TASK_NOISE_JOINT, .lr = 1e30, .epochs = 3 },
+        { .scheme = "pad", .noise = TASK_NOISE_JOINT, .lr = 1e38, .steps = 1 },
+        { .scheme = "pad", .noise = TASK_NOISE_OWN, .weights = TASK_CAPPED, .lr = 1e30 },
+        { .scheme = "pad", .noise = TASK_NOISE_JOINT, .unit = TASK_UNIT_RECORD },
     };
     for (size_t k = 0; k < sizeof wild / sizeof *wild; k++) {
         fixture_task(&fx, &wild[k]);
@@ -354,11 +371,11 @@ static void diverged_training_uploads_zeros(void **state)
         client_job job = job_of(4, path);
         CHECK_OK(client_update_make(u, &body, &job));
         assert_true(client_update_diverged(u));
-        assert_int_equal(body.bytes, ahe_body_bytes(&fx.t.ahe));
+        assert_int_equal(body.bytes, task_body_bytes(&fx.t));
         all_zeros(path, 4);
         unlink(path);
         fx.t.lr = 0.1; /* the next round is as good as ever */
-        job.round = 5;
+        fx.header.round = 5;
         CHECK_OK(client_update_make(u, &body, &job));
         assert_false(client_update_diverged(u));
         unlink(path);
@@ -411,13 +428,14 @@ static void made_of(const corpus *text, int64_t *X, bool *diverged, uint64_t rou
                                                             .words = fx.words,
                                                             .text = text,
                                                             .client = fx.client,
+                                                            .upload_key = fx.upload,
                                                             .coins = &c,
                                                             .observe = look,
                                                             .observe_ctx = &watched }));
     const char *path = folder_path("record");
     client_job job = job_of(round, path);
     CHECK_OK(client_update_make(u, &body, &job)); /* it uploads, whatever the record is */
-    assert_int_equal(body.bytes, ahe_body_bytes(&fx.t.ahe));
+    assert_int_equal(body.bytes, task_body_bytes(&fx.t));
     *diverged = client_update_diverged(u);
     unlink(path);
     client_update_free(u);
@@ -551,9 +569,12 @@ static sefl_status once(const char *path)
     sefl_coins c = coins_system();
     client_update *u = NULL;
     client_body body;
-    client_update_config cfg = {
-        .task = &fx.t, .words = fx.words, .text = &fx.text, .client = fx.client, .coins = &c
-    };
+    client_update_config cfg = { .task = &fx.t,
+                                 .words = fx.words,
+                                 .text = &fx.text,
+                                 .client = fx.client,
+                                 .upload_key = fx.upload,
+                                 .coins = &c };
     client_job job = job_of(1, path);
     unlink(path);
     sefl_status st = client_update_new(&u, &cfg);

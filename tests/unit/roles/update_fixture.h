@@ -14,7 +14,8 @@
 #include <string.h>
 
 typedef struct shape {
-    const char *scheme; /* "paillier", "lwe" */
+    const char *scheme; /* "paillier", "pad" */
+    const char *seal;   /* pad; NULL: "x25519" */
     task_noise noise;
     task_weights weights;
     task_unit unit;
@@ -28,8 +29,10 @@ typedef struct fixture {
     corpus text;
     task t;
     char model[512]; /* the round's model */
-    uint8_t model_hash[SHA256_BYTES];
+    round_header header;
     uint8_t client[32];
+    sign_key *upload;
+    seal_key *csp; /* of the round */
 } fixture;
 
 /* Coins by purpose, round and attempt, all different, all repeatable. A name that was given out
@@ -82,7 +85,7 @@ static inline void fixture_task(fixture *f, const shape *s)
 {
     task *t = &f->t;
     pack p;
-    pack_config pc = { .scheme = strcmp(s->scheme, "lwe") == 0 ? PACK_LWE : PACK_PAILLIER,
+    pack_config pc = { .scheme = strcmp(s->scheme, "pad") == 0 ? PACK_PAD : PACK_PAILLIER,
                        .clients = 10 };
     const ahe_scheme *scheme;
     size_t n = 0;
@@ -127,7 +130,19 @@ static inline void fixture_task(fixture *f, const shape *s)
         p.value_max *= t->records_max;
         CHECK_OK(pack_check(&p));
     }
-    CHECK_OK(paillier_pub_from_sec(&t->pub, f->sec));
+    seal_key_free(f->csp);
+    f->csp = NULL;
+    f->header = (round_header){ .round = 1 };
+    if (pc.scheme == PACK_PAD) {
+        static const uint8_t seed[SEAL_SEED] = { 77 };
+        t->seal = seal_suite_named(s->seal ? s->seal : "x25519");
+        CHECK_OK(seal_key_from(&f->csp, t->seal, seed));
+        f->header.suite = t->seal->id;
+        f->header.key_bytes = (uint16_t)t->seal->pub_bytes;
+        memcpy(f->header.key, seal_key_pub(f->csp).p, t->seal->pub_bytes);
+    } else {
+        CHECK_OK(paillier_pub_from_sec(&t->pub, f->sec));
+    }
     CHECK_OK(ahe_scheme_find(&scheme, s->scheme));
     CHECK_OK(ahe_params_init(&t->ahe, scheme, &p, t->pub, t->values));
 }
@@ -146,7 +161,7 @@ static inline void fixture_model_as(fixture *f, uint64_t seed, void (*change)(lm
     snprintf(f->model, sizeof f->model, "%s", folder_path("model.safetensors"));
     CHECK_OK(model_write(f->model, &meta, lm_theta(m)));
     CHECK_OK(file_read(&b, f->model, 1 << 20));
-    sha256_of(f->model_hash, buf_span(&b));
+    sha256_of(f->header.model, buf_span(&b));
     buf_clear(&b);
     lm_free(m);
 }
@@ -154,6 +169,23 @@ static inline void fixture_model_as(fixture *f, uint64_t seed, void (*change)(lm
 static inline void fixture_model(fixture *f, uint64_t seed)
 {
     fixture_model_as(f, seed, NULL);
+}
+
+/* What stands before the units, as AS and CSP look at it: the seed that it has for CSP. */
+static inline void fixture_head(const fixture *f, ahe_seed *seed, sefl_span body, uint64_t round)
+{
+    head h;
+    uint8_t units[32], context[AHE_CONTEXT_BYTES];
+    size_t n = head_bytes(f->t.seal);
+    blake3_of(units, span_of(body.p + n, body.n - n));
+    CHECK_OK(head_read(&h, f->t.seal, span_of(body.p, n)));
+    assert_memory_equal(h.client, f->client, 32);
+    assert_memory_equal(h.units, units, 32);
+    CHECK_OK(head_check(&h, f->t.id, round, sign_key_pub(f->upload)));
+    CHECK_STATUS(head_check(&h, f->t.id, round + 1, sign_key_pub(f->upload)), SEFL_EAUTH);
+    CHECK_OK(head_open(seed->seed, &h, f->csp, f->t.id, round));
+    task_upload_context(context, &f->t, round, f->client);
+    seed->stream = ahe_seed_stream(context);
 }
 
 /* The integers in a body, with the secret key. */
@@ -167,22 +199,27 @@ static inline void fixture_open(const fixture *f, int64_t *X, const char *path, 
     uint8_t *sum = NULL, *masked = NULL, *mask = NULL;
     int64_t *all = NULL;
     CHECK_OK(file_read(&b, path, 64 << 20));
-    assert_int_equal(b.n, ahe_body_bytes(p));
+    assert_int_equal(b.n, task_body_bytes(&f->t));
+    const uint8_t *units = b.p + head_bytes(f->t.seal);
     CHECK_OK(sefl_new(&sum, p->units * p->sum_unit_bytes + p->sum_head_bytes, 1));
     CHECK_OK(sefl_new(&masked, p->units, p->plain_bytes));
     CHECK_OK(sefl_new(&mask, p->units, p->plain_bytes));
     CHECK_OK(sefl_new(&all, p->units * p->unit_values, sizeof *all));
     CHECK_OK(ahe_sum_new(&s, p, f->t.pub));
-    CHECK_OK(ahe_sum_check_head(p, s, b.p));
-    CHECK_OK(ahe_sum_check_units(p, s, b.p + p->head_bytes, p->units));
-    CHECK_OK(ahe_sum_add_head(p, s, b.p));
-    CHECK_OK(ahe_sum_add_units(p, s, 0, b.p + p->head_bytes, p->units, NULL));
+    CHECK_OK(ahe_sum_check_units(p, s, units, p->units));
+    CHECK_OK(ahe_sum_add_head(p, s, units)); /* counts the client; no scheme here has a head */
+    CHECK_OK(ahe_sum_add_units(p, s, 0, units, p->units, NULL));
     CHECK_OK(ahe_sum_close(p, s));
-    CHECK_OK(ahe_sum_write_head(p, s, sum));
     CHECK_OK(ahe_sum_write_units(p, s, sum + p->sum_head_bytes, 0, p->units, seed, NULL));
     task_context(context, &f->t, round);
-    CHECK_OK(ahe_dec_new(&d, p, f->sec, context));
-    CHECK_OK(ahe_dec_head(p, d, sum, NULL));
+    CHECK_OK(ahe_dec_new(&d, p, f->t.seal ? NULL : f->sec, context));
+    if (f->t.seal) {
+        ahe_seed one;
+        fixture_head(f, &one, buf_span(&b), round);
+        CHECK_OK(ahe_dec_add(p, d, &one, 1, NULL));
+    } else {
+        CHECK_OK(ahe_dec_head(p, d, sum, NULL));
+    }
     CHECK_OK(ahe_dec_units(p, d, masked, 0, sum + p->sum_head_bytes, p->units, NULL, NULL));
     CHECK_OK(ahe_mask_units(p, mask, 0, p->units, seed));
     ahe_plain_unmask(p, all, masked, mask, p->units);
@@ -201,6 +238,7 @@ static inline void fixture_make(fixture *f)
     memset(f, 0, sizeof *f);
     memset(f->client, 0x21, sizeof f->client);
     CHECK_OK(paillier_keygen_vartime(&f->sec, 2048, &rng, NULL));
+    CHECK_OK(sign_key_new(&f->upload, &rng));
     fixture_words_and_text(f);
 }
 
@@ -208,6 +246,8 @@ static inline void fixture_clear(fixture *f)
 {
     paillier_pub_free(f->t.pub);
     paillier_sec_free(f->sec);
+    sign_key_free(f->upload);
+    seal_key_free(f->csp);
     corpus_clear(&f->text);
     vocab_free(f->words);
 }

@@ -1,0 +1,35 @@
+/* client_proof: what a client of a sealed task shows, and what it wants to be shown.
+ *
+ * Voucher. The site's certificate vouches for the upload key once (protocol/voucher.h): posted to AS at
+ * every start before the first update, and again when AS refuses one. AS and CSP keep it; the same one
+ * again changes nothing.
+ *
+ * Counted. For each round of which it has a receipt the client asks, once a later round is there, for the
+ * proof that its update was counted: GET /v1/round/N/counted, u32 n, n bytes of an envelope that CSP signed
+ * (SIGN_COUNTED), then the client's path (protocol/counted.h). The outcome is stored (client_store.h).
+ * An update that was not counted is a warning: AS left it out, or CSP found its head bad. Three in a row end
+ * the client (SEFL_EAUTH): it spends privacy and its text does not count. A round that AS says was skipped
+ * is no miss.
+ *
+ * Inside of client.h.   Threads: the client's owner.   Secrets: none. */
+#ifndef ROLES_CLIENT_PROOF_H
+#define ROLES_CLIENT_PROOF_H
+
+#include "roles/client_inside.h"
+
+enum { CLIENT_MISSES_MAX = 3 };
+
+/* Makes the voucher and posts it, unless AS has it from this run. Only for sealed tasks. */
+sefl_status client_vouch(client *c, client_reply *a) SEFL_MUST_CHECK;
+
+/* Asks for all rounds before `before` whose outcome is not known. SEFL_EAUTH: the third miss in a row.
+ * What cannot be asked now is asked with the next news. */
+sefl_status client_ask_counted(client *c, uint64_t before) SEFL_MUST_CHECK;
+
+/* SEFL_EAUTH unless CSP signed that this update (its units' hash) of this client is in the sum of this
+ * round; SEFL_EPROTO for what is no such answer. */
+sefl_status client_counted_check(const task *t, sefl_span answer, uint64_t round,
+                                 const uint8_t me[32],
+                                 const uint8_t units[BLAKE3_BYTES]) SEFL_MUST_CHECK;
+
+#endif
