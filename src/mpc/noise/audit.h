@@ -1,29 +1,29 @@
 /* noise/audit: what CSP binds itself to in a session of shares, and the record of an audit.
  *
- * CSP garbles, so CSP could leave the noise out. A session (noise/shares.h) depends on no data, so AS may
- * open it: all that CSP sends follows from one seed of 32 bytes and from what AS sends.
+ * CSP garbles, so CSP could leave the noise out. A session (noise/shares.h) depends on no data, so
+ * AS may open it: all that CSP sends follows from one seed of 32 bytes and from what AS sends.
  *
  *     CSP  commitment = SHA-256("sefl audit 1", id, seed)         before the base OT
- *     CSP  at the end signs id, commitment and three BLAKE3 hashes (audit_seen) of all that it sent and got
+ *     CSP  at the end signs id, commitment, and BLAKE3 hashes of all that it sent and got: audit_seen
  *     AS   compares, then draws a coin: KEEP, or AUDIT; with AUDIT nobody uses the session's values
  *     CSP  AUDIT: drops its values, then shows the seed
  *     AS   garbles again (shares_replay) and compares
  *
- * A CSP that leaves noise out of a session is caught with the odds that AS audits it, 1 in 8 by default.
- * One session can be a whole round: this is all that an audit promises.
+ * A CSP that leaves noise out of a session is caught with the odds that AS audits it, 1 in 8 by
+ * default. One session can be a whole round: this is all that an audit promises.
  *
- * Whom a record convinces. CSP's own messages come in two kinds: those of `own` follow from its seed alone,
- * the tables also from AS's messages, which follow from AS's seed and from `own`. So with the two seeds
- * and the signature:
+ * Whom a record convinces. CSP's own messages come in two kinds: those of `own` follow from its
+ * seed alone, the tables also from AS's messages, which follow from AS's seed and from `own`. So
+ * with the two seeds and the signature:
  *     own differs                    CSP did not follow its seed, whatever AS sent
- *     received differs               AS shows a seed that is not the one it used: the record shows nothing
+ *     received differs               AS shows a seed that it did not use: the record shows nothing
  *     the tables differ              CSP garbled something else
  *
  * The record of an audit, AUDIT_RECORD bytes. Whatever is changed in it, it shows nothing any more:
  *     "SEFLaud1" | CSP's hello 128 | AS's hello 128 | CSP's public signing key 32 | commitment 32 |
  *     own 32 | tables 32 | received 32 | signature 64 | CSP's seed 32 | AS's seed 32
- * The reader must know by itself whose public key that is. A session that was audited gave no value to
- * anybody, so the seeds in the record tell nothing about any round.
+ * The reader must know by itself whose public key that is. A session that was audited gave no value
+ * to anybody, so the seeds in the record tell nothing about any round.
  *
  * Hashes of transcripts are BLAKE3: a session moves a gigabyte a second.
  *
@@ -42,8 +42,8 @@ enum {
         8 + 2 * AUDIT_HELLO + SIGN_PUB_BYTES + 4 * AUDIT_HASH + SIGN_BYTES + 2 * AUDIT_SEED,
 };
 
-/* BLAKE3 of what CSP sent that depends on its seed alone, of its tables, of what it received; frames
- * included, from behind the hello to the last table. */
+/* BLAKE3 of what CSP sent that depends on its seed alone, of its tables, of what it received;
+ * frames included, from behind the hello to the last table. */
 typedef struct audit_seen {
     uint8_t own[AUDIT_HASH], tables[AUDIT_HASH], received[AUDIT_HASH];
 } audit_seen;
@@ -87,8 +87,8 @@ sefl_status audit_signed(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_P
 void audit_record_write(uint8_t out[AUDIT_RECORD], const audit_record *r);
 sefl_status audit_record_read(audit_record *r, sefl_span in) SEFL_MUST_CHECK;
 
-/* Writes folder/audit-ID.bin, mode 0600, durably; ID: the id's first 16 hex digits. path: PATH_MAX bytes for
- * the name, or NULL. */
+/* Writes folder/audit-ID.bin, mode 0600, durably; ID: the id's first 16 hex digits. path: PATH_MAX
+ * bytes for the name, or NULL. */
 sefl_status audit_record_save(char *path, const audit_record *r,
                               const char *folder) SEFL_MUST_CHECK;
 

@@ -8,9 +8,9 @@
  *  1. Lane keys of a chunk are drawn after its check has passed, and leave with its tables.
  *  2. A chunk's labels are fixed by its corrections: nothing that E sends later changes them.
  *  3. E answers to nothing that comes after its check: tables and rows decide no message of E.
- *  4. Between hello and close each side's messages follow from one seed and from what the other sent; those
- *     of G but for its tables from its seed alone. So two seeds give the whole session again, and
- *     shares_replay is the same code with a pair of channels in memory.
+ *  4. Between hello and close each side's messages follow from one seed and from what the other
+ *     sent; those of G but for its tables from its seed alone. So two seeds give the whole session
+ *     again, and shares_replay is the same code with a pair of channels in memory.
  *  5. E draws its coin when G's signature is there. G wipes its values before it shows its seed.
  * Sixteen values make a block; the last chunk is padded with values nobody looks at. */
 #include "mpc/noise/shares.h"
@@ -178,8 +178,8 @@ static void tap_seen(tap *t, audit_seen *seen, char role)
 
 /* ---- session --------------------------------------------------------------------------------- */
 
-/* "SEFLshare" | version | role | K | ot_k | signed | chunk u32 | count u64 | pair 32 | profile | zeros |
- * nonce */
+/* "SEFLshare" | version | role | K | ot_k | signed | chunk u32 | count u64 | pair 32 | profile |
+ * zeros | nonce */
 static sefl_status hello_write(uint8_t out[HELLO], const shares_params *p, char role,
                                bool is_signed, const uint8_t nonce[32])
 {

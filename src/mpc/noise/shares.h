@@ -11,28 +11,30 @@
  *     if (r.outcome == SHARES_KEPT)
  *         SEFL_TRY(shares_pool_add(pool, r.id, x, p.count, bits));
  *
- * One call is one session: new base OTs, new Delta, new labels, an id that binds the parameters and a
- * nonce of each side. Whatever fails ends it, with zeros in x; nothing of it is used again. Sessions
- * are independent, so several may run side by side, each with its own channel and thread.
+ * One call is one session: new base OTs, new Delta, new labels, an id that binds the parameters and
+ * a nonce of each side. Whatever fails ends it, with zeros in x; nothing of it is used again.
+ * Sessions are independent, so several may run side by side, each with its own channel and thread.
  *
- * Who may cheat. AS, who will see the noisy sum, may do anything: its coins are XORed with CSP's, OT
- * checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it sends nothing that
- * depends on the tables. So it cannot move the noise, only spoil it. A failed check is SEFL_ECRYPTO: the
- * caller counts it, three end a task. CSP must follow the protocol: it could garble a circuit without
- * noise. docs/PROTOCOL.md has the bound.
+ * Who may cheat. AS, who will see the noisy sum, may do anything: its coins are XORed with CSP's,
+ * OT checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it sends
+ * nothing that depends on the tables. So it cannot move the noise, only spoil it. A failed check is
+ * SEFL_ECRYPTO: the caller counts it, three end a task. CSP must follow the protocol: it could
+ * garble a circuit without noise. docs/PROTOCOL.md has the bound.
  *
- * Audit (noise/audit.h). AS audits one session in p.audit, drawn at random when CSP has signed all of it. A
- * CSP that leaves noise out is caught with those odds a session. What AS's caller does with the outcome:
+ * Audit (noise/audit.h). AS audits one session in p.audit, drawn at random when CSP has signed all
+ * of it. A CSP that leaves noise out is caught with those odds a session. What AS's caller does
+ * with the outcome:
  *     SHARES_KEPT         x may be used
- *     SHARES_AUDITED      all was right; x is zeros on both sides; save r.record, make another session
- *     SHARES_UNANSWERED   fails: CSP did not show its seed. Count it durably; the second ends the task
+ *     SHARES_AUDITED      all was right; x is zeros on both sides; save r.record, begin another one
+ *     SHARES_UNANSWERED   fails: CSP shows no seed. Count it durably; the second ends the task
  *     SHARES_CAUGHT       fails: CSP garbled something else. Save r.record; the task ends
- *     SHARES_FAILED       fails for another reason, before AS said what it wants
+ *     SHARES_FAILED       fails for another reason
  *
  * Chunk c, 1024 values: AS sends OT corrections of its 34 coins a value; CSP a check seed; AS its
- * answer; CSP, if it is right, 16 lane keys, the tables of 29 ANDs and the 7 rows a value. Two chunks
- * are under way at a time. A value costs 956 bytes from CSP and 133 from AS (K = 32, OT k = 4).
- * Memory: about 6 MB a side, beside x. An audit takes a second thread and as long as the session did.
+ * answer; CSP, if it is right, 16 lane keys, the tables of 29 ANDs and the 7 rows a value. Two
+ * chunks are under way at a time. A value costs 956 bytes from CSP and 133 from AS (K = 32,
+ * OT k = 4). Memory: about 6 MB a side, beside x. An audit takes AS a second thread and as long as
+ * the session did.
  *
  * Secret: x, coins, labels, Delta, seeds. Public: params, id, lane keys, all sizes.
  * Threads: pure functions, one channel each. Cost: sefl bench 2pc. */
@@ -81,12 +83,12 @@ sefl_status shares_garble(shares_result *out, uint64_t *x, channel *ch, const sh
 sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                             const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Runs both sides of a recorded session again in this process, as long as the session took, in some 20 MB,
- * and says what the record shows. A status other than SEFL_OK: it could not be run. */
+/* Runs both sides of a recorded session again in this process, as long as the session took, in some
+ * 20 MB, and says what the record shows. A status other than SEFL_OK: it could not be run. */
 sefl_status shares_replay(audit_finding *out, const audit_record *r) SEFL_MUST_CHECK;
 
-/* What CSP's hello in a record says: bits, ot_k, chunk, count, pair. SEFL_EPROTO: nothing that this version
- * understands. */
+/* What CSP's hello in a record says: bits, ot_k, chunk, count, pair. SEFL_EPROTO: nothing that this
+ * version understands. */
 sefl_status shares_recorded(shares_params *p, const audit_record *r) SEFL_MUST_CHECK;
 
 #endif

@@ -30,15 +30,15 @@ static sefl_status random_scalar(uint8_t out[SCALAR], const sefl_rng *rng)
     return st;
 }
 
-/* An encoding of a group element has its top bit clear (RFC 9496, 4.3.1); libsodium before 1.0.19 does not
- * look at that bit. The rest of the check is libsodium's. */
+/* An encoding of a group element has its top bit clear (RFC 9496, 4.3.1); libsodium before 1.0.19
+ * does not look at that bit. The rest of the check is libsodium's. */
 static bool top_bit_set(const uint8_t p[POINT])
 {
     return p[POINT - 1] >= 0x80;
 }
 
-/* What the library says about a point or a product: it decodes, it is not neutral. A peer's point may fail, ours
- * fail with odds of 2^-250, so the answer tells nothing about a scalar. */
+/* What the library says about a point or a product: it decodes, it is not neutral. A peer's point
+ * may fail, ours fail with odds of 2^-250, so the answer tells nothing about a scalar. */
 static bool good(int rc)
 {
     CT_PUBLIC(&rc, sizeof rc);

@@ -6,9 +6,20 @@
  *     key[j] = KDF(i, j, A, r[0], r[1], a*(r[j] + H(i, 1-j, r[1-j])));
  * the receiver knows key[b] = KDF(..., t*A) and, by the CDH assumption with H and KDF as random
  * oracles, not the other one; (r[0], r[1]) is a uniform pair whatever b is. Both hashes take the
- * session id (task, round, attempt and both sides' nonces: mpc/noise), so that bytes of one session
+ * session id (both servers, parameters and nonces: noise/shares.h), so that bytes of one session
  * mean nothing in another.
  * "Endemic": a cheating party can choose its own key(s). Keys are only ever used as keys here.
+ *
+ * Against a quantum computer. The receiver's choice stays hidden whatever the sender computes:
+ * (r[0], r[1]) is uniform for either choice. The sender's second key does not: who takes logarithms
+ * has both. In noise/shares the receiver is CSP and its choices are Delta, so nothing here helps an
+ * AS, now or later; a CSP that keeps its messages could one day compute AS's coins, and with them
+ * the noise of old rounds. An OT from ML-KEM [MR19] would close that for 0.6 MB and, as an
+ * estimate, 30 ms a session. It is not here: it needs the inside of ML-KEM (uniform elements of
+ * R_q^k from a hash, sums of public keys, keys with a given seed), which FIPS 203 does not specify
+ * and no test vectors cover; and CSP, who must follow the protocol for the claim anyway, is the
+ * only party it would guard against (a stranger must break TLS first). A hybrid would be added
+ * behind these two functions: both keys through KDF.
  *
  * Messages (frames of mpc/channel.h):
  *     receiver -> sender   kind OT_MSG_BASE_R, n x (r[0] 32 bytes, r[1] 32 bytes)

@@ -265,8 +265,8 @@ static void transpose_gfni_any(uint8_t *rows, const uint8_t *columns, size_t str
     transpose_avx512(rows + whole * 128, columns + whole, stride, n - whole);
 }
 
-/* 16 blocks of each leaf's stream at a time; the five sums stay in registers while the leaves pass: 20 for
- * them, 4 for the blocks in flight, 4 for the counters. */
+/* 16 blocks of each leaf's stream at a time; the five sums stay in registers while the leaves pass:
+ * 20 for them, 4 for the blocks in flight, 4 for the counters. */
 #define LEAF(y)                                                                                   \
     do {                                                                                          \
         const uint8_t *rk = key[y].rk;                                                            \

@@ -1,5 +1,5 @@
-/* A whole session of shares, kept and audited: all coins of both sides are secret, what comes over the wire is
- * not. */
+/* A whole session of shares, kept and audited: all coins of both sides are secret, what comes over
+ * the wire is not. */
 #include "base/ct.h"
 #include "mpc/noise/shares.h"
 

@@ -1,11 +1,12 @@
-/* A whole session of shares with one message of the peer spoiled. An honest run with seeded coins is recorded
- * once; then one side runs again, with the same coins, against what the other had sent:
- *     byte 0   bit 0: who listens (0: AS, 1: CSP); bit 1: the frame too may be changed; bit 2: the record of
- *              an audit instead, the rest of the input
+/* A whole session of shares with one message of the peer spoiled. An honest run with seeded coins
+ * is recorded once; then one side runs again, with the same coins, against what the other had sent:
+ *     byte 0   bit 0: who listens (0: AS, 1: CSP); bit 1: the frame too may be changed;
+ *              bit 2: the record of an audit instead, the rest of the input
  *     byte 1   which of the messages it hears is changed
  *     rest     XORed onto that message, from its start on (from its body on without bit 1)
- * (The sampler is the smallest, OT trees are the toy of fuzz/toy_trees.h: mpc.circuit and mpc.ot have the
- * real ones.) No crash, no hang; either side gives the honest result or a failure, and then zeros. */
+ * (The sampler is the smallest, OT trees are the toy of fuzz/toy_trees.h: mpc.circuit and mpc.ot
+ * have the real ones.) No crash, no hang; either side gives the honest result or a failure, and
+ * then zeros. */
 #include "fuzz/toy_trees.h"
 #include "mpc/noise/shares.h"
 #include "seeded/seeded.h"

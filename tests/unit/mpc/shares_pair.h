@@ -1,4 +1,5 @@
-/* shares_pair: the two sides of a session of shares in two threads, over a channel that may change a bit. */
+/* shares_pair: the two sides of a session of shares in two threads, over a channel that may change
+ * a bit. */
 #ifndef UNIT_MPC_SHARES_PAIR_H
 #define UNIT_MPC_SHARES_PAIR_H
 

@@ -1,6 +1,6 @@
-/* Audits of CSP's sessions: an honest CSP passes every one, a CSP that garbles something else is caught in
- * each that AS makes, and a record shows offline what it showed AS. The CSP that cheats is shares.c with
- * some of the calls below it replaced. */
+/* Audits of CSP's sessions: an honest CSP passes every one, a CSP that garbles something else is
+ * caught in each that AS makes, and a record shows offline what it showed AS. The CSP that cheats
+ * is shares.c with some of the calls below it replaced. */
 #include "unit/mpc/shares_pair.h"
 
 #include "base/buf.h"
@@ -216,8 +216,8 @@ static void cheats(void **state)
     }
 }
 
-/* No seed: AS knows that it asked and got no answer. A seed that was not committed to: the task ends, but
- * the record convinces nobody. */
+/* No seed: AS knows that it asked and got no answer. A seed that was not committed to: the task
+ * ends, but the record convinces nobody. */
 static void refuses(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* Noise in shares: the two sides' numbers add up to the sampler's law, each alone is uniform; a message
- * of AS that was changed ends the session at CSP, one of CSP's never makes AS say anything. */
+/* Noise in shares: the two sides' numbers add up to the sampler's law, each alone is uniform; a
+ * message of AS that was changed ends the session at CSP, one of CSP's never makes AS say
+ * anything. */
 #include "unit/mpc/shares_pair.h"
 
 #include "base/ct.h"
@@ -77,8 +78,9 @@ static void law(void **state)
     }
 }
 
-/* Each message of AS with a bit changed: CSP refuses, with zeros for values, or the noise is what it should
- * be: the change was where CSP does not look (the half of an OT that it has not chosen). */
+/* Each message of AS with a bit changed: CSP refuses, with zeros for values, or the noise is
+ * what it should be: the change was where CSP does not look (the half of an OT that it has not
+ * chosen). */
 static void as_lies(void **state)
 {
     (void)state;
@@ -129,8 +131,8 @@ static void as_lies(void **state)
     two_clear(&good);
 }
 
-/* A table or row that changes on its way: AS says nothing about it before CSP has signed, then that what CSP
- * signs is not what passed. */
+/* A table or row that changes on its way: AS says nothing about it before CSP has signed, then that
+ * what CSP signs is not what passed. */
 static void csp_lies(void **state)
 {
     (void)state;
@@ -235,9 +237,10 @@ static void rows(void **state)
     circuit_free(c);
 }
 
-/* What a malicious evaluator aims at when it makes its own OT trees: labels of one wire in two lanes that
- * differ by what the lanes mix in. With the lane's number both lanes hash alike, and two rows of the table
- * differ by delta, read off and used; with lane keys, drawn after the labels are fixed, they do not. */
+/* What a malicious evaluator aims at when it makes its own OT trees: labels of one wire in two
+ * lanes that differ by what the lanes mix in. With the lane's number both lanes hash alike, and two
+ * rows of the table differ by delta, read off and used; with lane keys, drawn after the labels are
+ * fixed, they do not. */
 static void chosen_labels(void **state)
 {
     (void)state;

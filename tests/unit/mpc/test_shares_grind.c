@@ -1,9 +1,10 @@
 /* An AS that makes its own OT trees, and tries their roots.
  *
- * It wants the labels of one AND input in two lanes of a block to differ by what those lanes mix into the
- * hash. Each tree decides four bits of a label, so 16 roots a tree are enough, and every message is that of an
- * honest AS with those roots: no check sees anything. When a lane mixes in its number, the two rows of the
- * gate then differ by Delta, or by nothing, with even odds. Lane keys, drawn when the labels are fixed, end this. */
+ * It wants the labels of one AND input in two lanes of a block to differ by what those lanes mix
+ * into the hash. Each tree decides four bits of a label, so 16 roots a tree are enough, and every
+ * message is that of an honest AS with those roots: no check sees anything. When a lane mixes in
+ * its number, the two rows of the gate then differ by Delta, or by nothing, with even odds. Lane
+ * keys, drawn when the labels are fixed, end this. */
 #include "unit/mpc/shares_pair.h"
 
 #include "base/sha256.h"
@@ -62,7 +63,8 @@ static void node_hash(uint8_t out[32], const char *domain, unsigned level, unsig
     sha256_end(&h, out);
 }
 
-/* The four bits that this tree gives to the label of a coin in batch 0, all leaves' streams at hand. */
+/* The four bits that this tree gives to the label of a coin in batch 0, all leaves' streams at
+ * hand. */
 static unsigned nibble(uint8_t stream[LEAVES][1024], size_t transfer)
 {
     unsigned v = 0;
@@ -71,7 +73,8 @@ static unsigned nibble(uint8_t stream[LEAVES][1024], size_t transfer)
     return v;
 }
 
-/* By how much the labels of the AND's input differ between the two lanes of block 0, in this tree's bits. */
+/* By how much the labels of the AND's input differ between the two lanes of block 0, in this tree's
+ * bits. */
 static unsigned difference(const uint8_t root[OT_KEY])
 {
     uint8_t node[LEAVES][OT_KEY], both[32], stream[LEAVES][1024];
