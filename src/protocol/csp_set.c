@@ -116,15 +116,30 @@ static sefl_status key_of(const csp *c, seal_key **out, uint64_t round,
     return st;
 }
 
-/* The key that the journal has. SEFL_ENOTFOUND. */
+/* The key that the journal has. SEFL_ENOTFOUND: it has none, or this root does not make the one that the
+ * header names: the key file is another. */
 static sefl_status key_load(const csp *c, seal_key **out, uint64_t round)
 {
+    sefl_status st = SEFL_OK;
     const csp_journal *j = c->c.journal;
-    uint8_t bytes[CSP_KEY_BYTES];
+    uint8_t bytes[CSP_KEY_BYTES] = { 0 };
+    seal_key *key = NULL;
+    csp_round now;
     *out = NULL;
-    sefl_status st = j->key_get(j->ctx, round, bytes);
-    if (st == SEFL_OK)
-        st = key_of(c, out, round, bytes);
+    SEFL_TRY(j->key_get(j->ctx, round, bytes));
+    SEFL_TRY(key_of(c, &key, round, bytes));
+    SEFL_TRY(j->get(j->ctx, round, &now));
+    sefl_span pub = seal_key_pub(key);
+    if (now.state == CSP_SIGNED &&
+        (pub.n != now.header.key_bytes || memcmp(pub.p, now.header.key, pub.n) != 0)) {
+        log_error(c->c.log, "the key of this round was made with another key file",
+                  lf_u64("round", round));
+        st = sefl_fail(SEFL_ENOTFOUND, "another key file");
+        goto done;
+    }
+    *out = key, key = NULL;
+done:
+    seal_key_free(key);
     sefl_wipe(bytes, sizeof bytes);
     return st;
 }

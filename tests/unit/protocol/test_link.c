@@ -303,6 +303,52 @@ static void a_lost_mask_loses_the_round(void **state)
     }
 }
 
+/* CSP came back with another key file: no head of the round opens, which is said as a lost key; the round can
+ * be given up, and the next one has a key of the new root. */
+static void a_lost_root_loses_the_round(void **state)
+{
+    (void)state;
+    world *w = world_new("pad", TASK_NOISE_NONE, 40);
+    int64_t got[W_VALUES];
+    connection c;
+    as_link *l;
+    bool kept;
+    sefl_buf both = { 0 };
+    round_header h = world_header(w, 1), again = h;
+    uint8_t early[HEAD_MAX];
+    head_refusal refused[1];
+    size_t n;
+    world_sum(w, 1);
+    connect_(&c, w, NULL, false);
+    as_link_config cfg = world_as(&c);
+    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+    CHECK_OK(as_link_key(l, &h));
+    CHECK_OK(as_link_header(l, &both, &h));
+    as_link_free(l);
+    disconnect(&c);
+
+    w->root[0] ^= 1;
+    connect_(&c, w, NULL, false);
+    cfg = world_as(&c);
+    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+    CHECK_STATUS(as_link_key(l, &again), SEFL_ECRYPTO);
+    world_head(w, 0, &h, early);
+    CHECK_STATUS(as_link_early(l, 1, span_of(early, head_bytes(w->t.seal)), refused, &n),
+                 SEFL_ECRYPTO);
+    CHECK_STATUS(world_verdict(w, l, &h), SEFL_ECRYPTO);
+    CHECK_OK(as_link_skip(l, 1, 2));
+    as_link_free(l);
+    disconnect(&c);
+
+    world_sum(w, 2);
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 2, &kept, got));
+    check_result(w, got);
+    disconnect(&c);
+    buf_clear(&both);
+    world_free(w);
+}
+
 /* A failing disk at any moment, on either side: no result, and the next attempt is right. */
 static void a_failing_disk_opens_nothing(void **state)
 {
@@ -383,6 +429,7 @@ int main(void)
         cmocka_unit_test(rounds_follow),
         cmocka_unit_test(any_cut_is_survived),
         cmocka_unit_test(a_lost_mask_loses_the_round),
+        cmocka_unit_test(a_lost_root_loses_the_round),
         cmocka_unit_test(a_failing_disk_opens_nothing),
         cmocka_unit_test(a_failing_allocation_opens_once),
     };
