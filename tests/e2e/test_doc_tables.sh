@@ -1,0 +1,64 @@
+#!/bin/sh
+# The tables of docs/PROTOCOL.md say what the headers say: members of a task, kinds and refusals of the link,
+# reasons against a head, kinds of signatures, HTTP calls. The counters that docs/OPERATING.md explains exist.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
+cd "$SEFL_SOURCE"
+doc=docs/PROTOCOL.md
+section() { awk -v from="$1" '/^## / { on = 0 } index($0, from) == 1 { on = 1 } on' "$doc"; } # '## TITLE': its text
+same() { diff -u "$dir/code" "$dir/doc" || fail "$1 differ between $2 and $doc"; }
+
+# members of a task, in their order; "`a.b`, `.c`" names a.b and a.c
+sed -n 's/^    [SF]("\([a-z0-9_.]*\)".*/\1/p' src/protocol/task_fields.h > "$dir/code"
+[ -s "$dir/code" ] || fail "no members of a task were found"
+section '## The task' | awk -F'|' '/^\| `/ {
+        n = split($2, part, ",")
+        for (i = 1; i <= n; i++) {
+            name = part[i]; gsub(/[` ]/, "", name)
+            if (name ~ /^\./) name = group name
+            group = name; sub(/\..*/, "", group)
+            print name
+        } }' > "$dir/doc"
+same "members of a task" task_fields.h
+
+# kinds of the link and their numbers
+sed -n '/^typedef enum link_kind/,/^}/s/^    LINK_\([A-Z]*\).*/\1/p' src/protocol/link.h | awk '{ print NR - 1, $1 }' |
+    sort > "$dir/code"
+[ "$(wc -l < "$dir/code")" -ge 18 ] || fail "the kinds of the link were not found"
+section '## The link between' | awk -F'|' '$2 ~ /^ [0-9]+ $/ && $3 ~ /^ [A-Z]+ $/ { print $2 + 0, $3 }' |
+    tr -s ' ' | sed 's/ $//' | sort -u > "$dir/doc"
+same "kinds of the link" link.h
+
+# refusals of CSP, and reasons against a head
+sed -n '/define LINK_NO_LIST/,/^$/s/^    X(\([A-Z]*\), \([0-9]*\),.*/\2 \1/p' src/protocol/link.h | sort > "$dir/code"
+section '## The link between' | awk -F'|' '/^\| [A-Z]+ .*\| [0-9]+ \|/ {
+        for (i = 2; i < NF; i += 2) { split($i, w, " "); if (w[1] ~ /^[A-Z]+$/) print $(i + 1) + 0, w[1] } }' |
+    sort > "$dir/doc"
+same "refusals of the link" link.h
+sed -n '/define HEAD_REASON_LIST/,/^$/s/^    X(\([A-Z]*\), \([0-9]*\),.*/\2 \1/p' src/protocol/link.h | sort > "$dir/code"
+section '## Sealed seeds' | grep -o '| [1-9] [A-Z]* |' | tr -d '|' | awk '{ print $1, $2 }' | sort > "$dir/doc"
+same "reasons against a head" link.h
+
+# kinds of signatures
+sed -n 's/^    SIGN_[A-Z]* = \([0-9]*\), *\/\* "\([a-z ]*\)".*/\1 \2/p' src/crypto/sign.h | sort > "$dir/code"
+section '## Signed documents' | awk -F'|' '/^\| [0-9]/ {
+        for (i = 2; i < NF; i++) if ($i ~ /^ [0-9]+ $/) { n = $i + 0; name = $(i + 1); gsub(/^ | $/, "", name); print n, name } }' |
+    sort > "$dir/doc"
+same "kinds of signatures" sign.h
+
+# HTTP calls
+sed -n '/define HTTP_CALLS/,/^$/s/^    X([A-Z_]*, "\([A-Z]*\)", "\([^"]*\)".*/\1 \2/p' src/protocol/http.h | sort > "$dir/code"
+section '## AS over HTTPS' | sed -n '/^| request/,/^$/p' | grep -o '`[A-Z]* /[^`?]*' | tr -d '\140' | sort -u > "$dir/doc"
+same "calls" http.h
+
+# counters that OPERATING.md explains exist: by their key, or by what follows the point in it
+sed -n '/^| counter rises/,/^$/p' docs/OPERATING.md | awk -F'|' 'NR > 2 { print $2 }' | grep -o '`[a-z_.]*`' |
+    tr -d '\140' | sort -u > "$dir/doc"
+[ "$(wc -l < "$dir/doc")" -ge 20 ] || fail "the counters were not found"
+while read -r key; do
+    grep -rqF "\"$key\"" src/roles src/net || grep -rqF "\"${key#*.}\"" src/roles src/net ||
+        fail "docs/OPERATING.md names the counter $key"
+done < "$dir/doc"
+echo "ok"
