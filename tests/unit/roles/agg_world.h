@@ -9,10 +9,12 @@
 #include "base/blake3.h"
 #include "base/file.h"
 #include "model/file/model_file.h"
+#include "protocol/update.h"
 #include "roles/aggregator/rounds.h"
 #include "roles/aggregator/step.h"
 #include "roles/journal_as.h"
 #include "roles/terms.h"
+#include "roles/upload_keys.h"
 #include "support/folder.h"
 
 #include <fcntl.h>
@@ -27,6 +29,11 @@ typedef struct agg_world {
     paillier_sec *sec;
     sign_key *as, *csp;
     ahe_enc *enc;
+    sign_key *upload_key[A_CLIENTS];
+    const uint8_t *id[A_CLIENTS]; /* of the clients; NULL: aw_client's own */
+    sefl_rng share_rng;
+    shares_pool *shares[2]; /* AS's, CSP's: joint noise */
+    bool no_vouchers;             /* clients bring them; else both servers have them */
     ledger_terms terms;
     char dir[200];
     char models[300], init[300], words[300], valid[300];
@@ -40,6 +47,8 @@ typedef struct agg_world {
     sefl_coins csp_coins_table;
     uint64_t cut[2];  /* cuts of the next connection: wire of link_pair.h */
     bool unreachable; /* CSP does not answer */
+    _Atomic unsigned put_out; /* bit k: client k is no member of CSP's list any more */
+    _Atomic bool no_vouch;    /* CSP takes no voucher */
     unsigned dials;
     void (*before_dial)(struct agg_world *w);
     pthread_t csp_thread;
@@ -126,7 +135,6 @@ static inline void aw_task(agg_world *w, const char *const *more)
         "privacy.delta=0",
         "privacy.noise=none",
         "privacy.z=0",
-        "crypto.scheme=paillier",
         "server.lr=0.5",
         "privacy.clip=1",
     };
@@ -135,6 +143,8 @@ static inline void aw_task(agg_world *w, const char *const *more)
         CHECK_OK(settings_set(&s, base[i], "base"));
     for (; more && *more; more++)
         CHECK_OK(settings_set(&s, *more, "test"));
+    if (strcmp(settings_text(&s, "crypto.scheme"), "pad") == 0)
+        CHECK_OK(settings_set(&s, "crypto.seal=x25519", "test"));
 
     const char words[] = "<unk>\n<eos>\na\nb\nc\nd\ne\nf\ng\nh\ni\nj\n";
     CHECK_OK(file_write_atomic(aw_path(w, path, "vocab.txt"), span_of_str(words), 0644));
@@ -226,6 +236,47 @@ static inline sefl_status aw_charge_head(void *ctx, uint64_t round, ledger_mark 
     out->records = h.records;
     memcpy(out->hash, h.hash, 32);
     return st;
+}
+
+static const uint8_t aw_root[CSP_KEY_BYTES] = "a root of keys, for tests only";
+
+static inline void aw_client(const agg_world *w, uint8_t out[32], unsigned k)
+{
+    memset(out, 0, 32);
+    out[0] = (uint8_t)(200 - k);
+    out[1] = (uint8_t)k;
+    if (w->id[k])
+        memcpy(out, w->id[k], 32);
+}
+
+static inline bool aw_csp_member(void *ctx, const uint8_t client[32])
+{
+    const agg_world *w = (const agg_world *)ctx;
+    uint8_t id[32];
+    for (unsigned k = 0; k < A_CLIENTS; k++) {
+        aw_client(w, id, k);
+        if (memcmp(id, client, 32) == 0)
+            return !(w->put_out >> k & 1);
+    }
+    return false;
+}
+
+static inline sefl_status aw_csp_vouch(void *ctx, const voucher *v)
+{
+    const agg_world *w = (const agg_world *)ctx;
+    return !w->no_vouch && aw_csp_member(ctx, v->client)
+               ? SEFL_OK
+               : sefl_fail(SEFL_EAUTH, "not a client of ours");
+}
+
+/* Both servers have taken this client's voucher. */
+static inline void aw_vouched(agg_world *w, unsigned k)
+{
+    uint8_t client[32];
+    aw_client(w, client, k);
+    CHECK_OK(upload_key_put(w->j, client, 1, sign_key_pub(w->upload_key[k])));
+    CHECK_OK(w->csp_journal.voucher_put(w->csp_journal.ctx, client, 1,
+                                        sign_key_pub(w->upload_key[k])));
 }
 
 static inline void *aw_serve(void *arg)
@@ -347,6 +398,7 @@ static inline sefl_status aw_try_open(agg_world *w)
                                  .dial = { .ctx = w, .dial = aw_dial, .hang_up = aw_hang_up },
                                  .pool = w->pool,
                                  .threads = 1,
+                                 .shares = w->shares[0],
                                  .ping_ms = 4,
                                  .wall = &w->wall,
                                  .mono = &w->mono,
@@ -354,7 +406,10 @@ static inline sefl_status aw_try_open(agg_world *w)
                                  .ctx = w,
                                  .changed = aw_change,
                                  .report = aw_report }));
+    for (unsigned k = 0; task_is_sealed(&w->t) && !w->no_vouchers && k < A_CLIENTS; k++)
+        aw_vouched(w, k);
     SEFL_TRY(ingest_new(&w->in, &(ingest_config){ .task = w->t.id,
+                                                  .seal = w->t.seal,
                                                   .ahe = &w->t.ahe,
                                                   .pub = w->t.pub,
                                                   .journal = w->j,
@@ -412,7 +467,15 @@ static inline void aw_make(agg_world *w, const char *const *more)
     CHECK_OK(sign_key_new(&w->csp, &rng));
     aw_task(w, more);
     CHECK_OK(ahe_enc_new(&w->enc, w->t.pub, &w->t.ahe, NULL, NULL));
+    for (unsigned k = 0; k < A_CLIENTS; k++)
+        CHECK_OK(sign_key_new(&w->upload_key[k], &rng));
     CHECK_OK(pool_new(&w->pool, 1));
+    w->share_rng = rng_system();
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(shares_pool_new(&w->shares[i], 0, &w->share_rng));
+    if (w->t.noise == TASK_NOISE_JOINT)
+        CHECK_OK(shares_fill_pair(w->shares[0], w->shares[1], 40 * w->t.values, &w->share_rng,
+                                  &w->share_rng));
     CHECK_OK(ledger_create(aw_path(w, path, "ledger"), "testers"));
     CHECK_OK(ledger_create(aw_path(w, path, "csp.ledger"), "testers"));
     CHECK_OK(ledger_open(&w->csp_ledger, path, "testers", NULL));
@@ -429,7 +492,12 @@ static inline void aw_make(agg_world *w, const char *const *more)
     w->csp_journal = csp_memory_journal(&w->mc);
     CHECK_OK(csp_new(&w->server, &(csp_config){ .task = &w->t,
                                                 .envelope = buf_span(&w->envelope),
-                                                .sec = w->sec,
+                                                .sec = task_is_sealed(&w->t) ? NULL : w->sec,
+                                                .shares = w->shares[1],
+                                                .root = task_is_sealed(&w->t) ? aw_root : NULL,
+                                                .vouch = aw_csp_vouch,
+                                                .member = aw_csp_member,
+                                                .enrol_ctx = w,
                                                 .key = w->csp,
                                                 .journal = &w->csp_journal,
                                                 .coins = &w->csp_coins_table }));
@@ -446,8 +514,12 @@ static inline void aw_free(agg_world *w)
     ahe_enc_free(&w->t.ahe, w->enc);
     task_clear(&w->t);
     pool_free(w->pool);
+    shares_pool_free(w->shares[0]);
+    shares_pool_free(w->shares[1]);
     sign_key_free(w->as);
     sign_key_free(w->csp);
+    for (unsigned k = 0; k < A_CLIENTS; k++)
+        sign_key_free(w->upload_key[k]);
     buf_clear(&w->document);
     buf_clear(&w->envelope);
     close(w->log.fd);
@@ -460,45 +532,68 @@ static inline int64_t aw_value(unsigned k, uint64_t round, size_t i)
     return (int64_t)((i * 5 + k * 17 + round * 29) % 41) - 20;
 }
 
-static inline void aw_client(uint8_t out[32], unsigned k)
+/* CSP's key for this round; of one that has no header yet some key. */
+static inline round_header aw_header(agg_world *w, uint64_t round)
 {
-    memset(out, 0, 32);
-    out[0] = (uint8_t)(200 - k);
-    out[1] = (uint8_t)k;
+    round_header h = csp_memory_at(&w->mc, round)->r.header;
+    if (h.round == round || !task_is_sealed(&w->t)) {
+        h.round = round;
+        return h;
+    }
+    uint8_t seed[SEAL_SEED] = { 7 };
+    seal_key *key;
+    h = (round_header){ .round = round, .suite = w->t.seal->id, .key_bytes = w->t.seal->pub_bytes };
+    CHECK_OK(seal_key_from(&key, w->t.seal, seed));
+    memcpy(h.key, seal_key_pub(key).p, h.key_bytes);
+    seal_key_free(key);
+    return h;
 }
 
 /* The body of client k in a round: the same bytes whenever it is asked for. */
 static inline uint8_t *aw_body(agg_world *w, unsigned k, uint64_t round, uint8_t hash[32])
 {
-    ahe_params own = w->t.ahe, *p = &own;
+    task own = w->t;
+    const ahe_params *p = &own.ahe;
     bool hostile = w->hostile >> k & 1;
-    uint8_t *body, context[AHE_CONTEXT_BYTES];
+    size_t skip = head_bytes(own.seal), units = ahe_body_bytes(p);
+    uint8_t *body, client[32];
     int64_t *x;
-    ahe_upload *up;
     char name[64];
     seeded gen;
+    round_header h = aw_header(w, round);
+    aw_client(w, client, k);
     snprintf(name, sizeof name, "client %u round %llu", k, (unsigned long long)round);
     seeded_init(&gen, 1, name);
     sefl_rng rng = seeded_rng(&gen);
-    CHECK_OK(sefl_new(&body, 1, ahe_body_bytes(p)));
+    CHECK_OK(sefl_new(&body, 1, task_body_bytes(&own)));
     CHECK_OK(sefl_new(&x, p->units * p->unit_values, sizeof *x));
     for (size_t i = 0; i < p->values; i++)
         x[i] = aw_value(k, round, i);
     if (hostile) { /* its program does not clip */
-        own.pack.value_max = ((int64_t)1 << (own.pack.w - 1)) - 1;
+        own.ahe.pack.value_max = ((int64_t)1 << (p->pack.w - 1)) - 1;
         for (size_t i = 0; i < p->values; i++)
-            x[i] = own.pack.value_max;
+            x[i] = p->pack.value_max;
     }
-    task_context(context, &w->t, round);
-    CHECK_OK(ahe_upload_new(&up, p, w->enc, context, &rng));
-    CHECK_OK(ahe_upload_head(p, up, body, NULL));
-    CHECK_OK(ahe_upload_units(p, up, body + p->head_bytes, x, p->units, NULL, NULL));
-    ahe_upload_free(p, up);
+    CHECK_OK(update_make(body, hash,
+                         &(update_facts){ .task = &own,
+                                          .header = &h,
+                                          .enc = w->enc,
+                                          .client = client,
+                                          .upload_key = w->upload_key[k] },
+                         x, NULL, NULL, &rng));
     sefl_free(x);
-    for (size_t i = p->head_bytes; hostile && w->garbage && i < ahe_body_bytes(p); i++)
-        if ((i - p->head_bytes) % p->unit_bytes != p->unit_bytes - 1 || p->head_bytes > 0)
-            seeded_fill(&gen, body + i, 1); /* below N^2 where units are Paillier's */
-    blake3_of(hash, span_of(body, ahe_body_bytes(p)));
+    if (hostile && w->garbage) {
+        uint8_t seed[HEAD_SEED] = { 9 };
+        for (size_t i = 0; i < units; i++)
+            if (i % p->unit_bytes != p->unit_bytes - 1 || skip > 0)
+                seeded_fill(&gen, body + skip + i, 1); /* below N^2 where units are Paillier's */
+        blake3_of(hash, span_of(body + skip, units));
+        head_facts f = {
+            .suite = own.seal, .task = own.id, .round = round, .client = client, .units = hash
+        };
+        if (skip > 0)
+            CHECK_OK(head_make(body, &f, span_of(h.key, h.key_bytes), seed, w->upload_key[k], &rng));
+    }
     return body;
 }
 
@@ -508,9 +603,9 @@ static inline unsigned aw_upload(agg_world *w, unsigned k, uint64_t round, size_
     uint8_t client[32], hash[32];
     ingest_reply r;
     upload *u;
-    uint64_t total = ahe_body_bytes(&w->t.ahe);
+    uint64_t total = task_body_bytes(&w->t);
     uint8_t *body = aw_body(w, k, round, hash);
-    aw_client(client, k);
+    aw_client(w, client, k);
     ingest_ask a = { .round = round, .client = client, .name = "c", .total = total };
     memcpy(a.body, hash, 32);
     ingest_offset(w->in, &a, &r);

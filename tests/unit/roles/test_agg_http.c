@@ -34,7 +34,8 @@ static https_client *client_of(const tls_id *id)
     https_client *c;
     CHECK_OK(https_client_new(
         &c, &(https_client_config){
-                .host = "127.0.0.1", .port = https_server_port(s.server), .id = id, .proxy = "" }));
+                .host = "127.0.0.1", .port = https_server_port(s.server), .id = id, .proxy = "",
+                .headers = AGG_HTTP_HEADERS }));
     return c;
 }
 
@@ -67,7 +68,7 @@ static int setup(void **state)
                                 &(https_server_config){ .id = s.id,
                                                         .peer_role = "client",
                                                         .begin = agg_http_begin,
-                                                        .body_max = ahe_body_bytes(&s.w.t.ahe),
+                                                        .body_max = task_body_bytes(&s.w.t),
                                                         .ctx = &s.http,
                                                         .log = &s.log }));
     s.ann = client_of(s.ann_id);
@@ -128,7 +129,7 @@ static void update_file(unsigned k, uint64_t round, char path[300], char url[160
     char hex[65], name[32];
     hex_into(hex, hash);
     snprintf(name, sizeof name, "update-%u", k);
-    snprintf(path, 300, "%s", folder_put(name, body, ahe_body_bytes(&s.w.t.ahe)));
+    snprintf(path, 300, "%s", folder_put(name, body, task_body_bytes(&s.w.t)));
     snprintf(url, 160, "/v1/round/%" PRIu64 "/update/%s", round, hex);
     sefl_free(body);
 }
@@ -138,7 +139,7 @@ static unsigned put(https_client *c, const char *url, const char *path, uint64_t
 {
     char usual[96];
     snprintf(usual, sizeof usual, HTTP_OFFSET ": %" PRIu64 "\n" HTTP_TOTAL ": %zu\n", offset,
-             ahe_body_bytes(&s.w.t.ahe));
+             task_body_bytes(&s.w.t));
     https_reply_clear(r);
     CHECK_OK(https_put_file(c, url, path, offset, headers ? headers : usual, NULL, r));
     return r->status;
@@ -263,7 +264,7 @@ static void hostile_uploads(const char *url)
 {
     https_reply r = { 0 };
     char path[300], other[300], other_url[160];
-    uint64_t total = ahe_body_bytes(&s.w.t.ahe);
+    uint64_t total = task_body_bytes(&s.w.t);
     uint8_t *bytes;
     CHECK_OK(sefl_new(&bytes, total, 1));
     snprintf(path, sizeof path, "%s", folder_put("zeros", bytes, total));
@@ -288,7 +289,7 @@ static void a_whole_task(void **state)
     sefl_buf scratch = { 0 };
     char file[300], url[160], other[300], other_url[160];
     waiter a = { .c = s.ann, .query = "?after=0&wait=30" };
-    uint64_t total = ahe_body_bytes(&s.w.t.ahe);
+    uint64_t total = task_body_bytes(&s.w.t);
 
     news_of(s.bob, "", &n, &scratch); /* before CSP is there */
     assert_int_equal(n.state, ROUND_WAITING);

@@ -43,7 +43,7 @@ static void whole_tasks(void **state)
     (void)state;
     static const char *const modes[][7] = {
         { "rounds.enough=4", NULL },
-        { "rounds.enough=4", "crypto.scheme=lwe", "server.step=momentum", NULL },
+        { "rounds.enough=4", "crypto.scheme=paillier", "server.step=momentum", NULL },
         { "rounds.enough=4", "privacy.noise=own", "privacy.z=1", NULL },
         { "rounds.enough=4", "privacy.noise=joint", "privacy.z=1", "server.step=adam", NULL },
     };
@@ -166,7 +166,7 @@ static void most_clients_die(void **state)
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
     all_upload(&w, 1, 6);
     aw_upload(&w, 0, 1, 100);
-    aw_upload(&w, 3, 1, ahe_body_bytes(&w.t.ahe) - 1);
+    aw_upload(&w, 3, 1, task_body_bytes(&w.t) - 1);
     CHECK_OK(aw_join(&w));
     assert_int_equal(w.report[0].clients, 2);
     aw_check_model(&w, (const unsigned[]){ 6 }, 1);
@@ -343,7 +343,7 @@ static void another_reply(void **state)
     /* CSP opened it: for whoever was in it, it is one of max_rounds_per_client */
     uint64_t taken = 0;
     uint8_t client[32];
-    aw_client(client, 0);
+    aw_client(&w, client, 0);
     CHECK_OK(journal_client_rounds(w.j, client, &taken));
     assert_int_equal(taken, 1);
     journal_round row;
@@ -520,12 +520,12 @@ static void spoiled_rounds(void **state)
         bool garbage;
         const char *more[8];
     } modes[] = {
-        { false, { "server.step=momentum" } },
+        { false, { "crypto.scheme=paillier", "server.step=momentum" } },
+        { true, { "crypto.scheme=paillier", "server.step=adam" } },
+        { false, { "privacy.noise=own", "privacy.z=1" } },
         { true, { "server.step=adam" } },
-        { false, { "crypto.scheme=lwe", "privacy.noise=own", "privacy.z=1" } },
-        { true, { "crypto.scheme=lwe", "server.step=adam" } },
-        { true, { "privacy.noise=joint", "privacy.z=1" } },
-        { false, { "crypto.scheme=lwe", "privacy.noise=joint", "privacy.z=1" } },
+        { true, { "crypto.scheme=paillier", "privacy.noise=joint", "privacy.z=1" } },
+        { false, { "privacy.noise=joint", "privacy.z=1" } },
     };
     static const unsigned sets[] = { 7, 14, 7, 14, 11, 11 };
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
@@ -572,7 +572,7 @@ static void spoiled_rounds(void **state)
         for (unsigned k = 1; k <= 3; k += 2) {
             uint8_t client[32];
             char hex[65];
-            aw_client(client, k);
+            aw_client(&w, client, k);
             hex_into(hex, client);
             assert_int_equal(logged(&w, "client in all blocked rounds", hex), 2);
         }

@@ -44,7 +44,8 @@ static int setup(void **state)
     net_cert("bob", "client", NULL, "ca");
     net_cert("eve", "client", NULL, "ca");
     s.id = net_id("server", "ca");
-    aw_make(&s.w, (const char *const[]){ "rounds.enough=3", "rounds.count=1", NULL });
+    aw_make(&s.w, (const char *const[]){ "rounds.enough=3", "rounds.count=1",
+                                          "crypto.scheme=paillier", NULL });
     CHECK_OK(aw_try_open(&s.w));
     s.w.also_changed = wake;
     s.http = (agg_http){ .task = &s.w.t,
@@ -59,7 +60,7 @@ static int setup(void **state)
                                                         .peer_role = "client",
                                                         .begin = agg_http_begin,
                                                         .headers = AGG_HTTP_HEADERS,
-                                                        .body_max = ahe_body_bytes(&s.w.t.ahe),
+                                                        .body_max = task_body_bytes(&s.w.t),
                                                         .ctx = &s.http }));
     assert_int_equal(pthread_create(&s.w.thread, NULL, aw_drive, &s.w), 0);
     s.driving = true;
@@ -136,7 +137,7 @@ static bool next_request(const char **text, char *out, size_t room, const char *
                 n += (size_t)snprintf(out + n, room - n, "%s", hash);
                 p += 6;
             } else if (strncmp(p, "{TOTAL}", 7) == 0) {
-                n += (size_t)snprintf(out + n, room - n, "%zu", ahe_body_bytes(&s.w.t.ahe));
+                n += (size_t)snprintf(out + n, room - n, "%zu", task_body_bytes(&s.w.t));
                 p += 7;
             } else {
                 out[n++] = *p++;
@@ -171,7 +172,7 @@ static void take_part(const char *who, unsigned k, const char *transcript, const
         unsigned status = answer_of(&c, out, strncmp(request, "HEAD", 4) == 0);
         if (status == 100) {
             assert_true(strncmp(request, "PUT", 3) == 0);
-            assert_true(raw_send(&c, body, ahe_body_bytes(&s.w.t.ahe)));
+            assert_true(raw_send(&c, body, task_body_bytes(&s.w.t)));
             status = answer_of(&c, out, false);
         }
         if (status != 200)
@@ -214,7 +215,7 @@ static void too_far_away(void **state)
     snprintf(request, sizeof request,
              "PUT /v1/round/1/update/%064d HTTP/1.1\r\nHost: x\r\n%s: 1.2\r\nSefl-Total: %zu\r\n"
              "Content-Length: %zu\r\n\r\n",
-             0, HTTP_VERSION, ahe_body_bytes(&s.w.t.ahe), ahe_body_bytes(&s.w.t.ahe));
+             0, HTTP_VERSION, task_body_bytes(&s.w.t), task_body_bytes(&s.w.t));
     assert_true(raw_send(&c, request, strlen(request)));
     assert_int_equal(answer_of(&c, out, false), 426);
     raw_close(&c);
