@@ -37,7 +37,7 @@ static const uint8_t root[CSP_KEY_BYTES] = { 0x55 }, tree_seed[COUNTED_SEED] = {
 
 /* A client and its update of the round at hand. */
 typedef struct member {
-    char name[16];
+    char name[24];
     uint8_t key[32]; /* fingerprint */
     sign_key *upload;
     uint8_t *body, units[32];
@@ -188,7 +188,7 @@ static void make_sum(site *s)
 
 static void trust_ca(trust *t, const site *s, const char *name, trust_role role)
 {
-    char file[32];
+    char file[40];
     snprintf(file, sizeof file, "%s.pem", name);
     char *path = in(s, file);
     sefl_buf pem = { 0 }, der = { 0 };
@@ -256,7 +256,7 @@ static void make_clients(site *s)
     sefl_rng rng = rng_system();
     for (int c = 0; c < CLIENTS; c++) {
         member *m = &s->client[c];
-        char file[32];
+        char file[40];
         x509_info info;
         sefl_buf pem = { 0 };
         snprintf(m->name, sizeof m->name, "client-%d", c);
@@ -276,9 +276,9 @@ static void make_clients(site *s)
 /* The client's voucher, as its site makes it. */
 static void voucher_of(sefl_buf *out, const site *s, int which, uint64_t serial)
 {
-    char file[2][32];
-    snprintf(file[0], 32, "%s.pem", s->client[which].name);
-    snprintf(file[1], 32, "%s.key", s->client[which].name);
+    char file[2][40];
+    snprintf(file[0], 40, "%s.pem", s->client[which].name);
+    snprintf(file[1], 40, "%s.key", s->client[which].name);
     char *cert = in(s, file[0]), *key = in(s, file[1]);
     buf_reset(out);
     CHECK_OK(
