@@ -505,6 +505,10 @@ sefl_status csp_serve(csp *c, channel *ch)
         handler *on = table[c->phase][c->m.kind - LINK_HELLO];
         SEFL_CHECK(on, SEFL_EPROTO, "link: %s is not for AS to say", link_kind_name(c->m.kind));
         rd r = rd_over(buf_span(&c->m.body));
+        if ((st = csp_expire(c)) != SEFL_OK) {
+            st = csp_fault(c, ch, st, "expiry");
+            goto done;
+        }
         if (is_spoiled(c))
             SEFL_TRY(csp_no(c, ch, LINK_NO_CHECKS, NULL));
         else
