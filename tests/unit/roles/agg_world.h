@@ -33,7 +33,7 @@ typedef struct agg_world {
     const uint8_t *id[A_CLIENTS]; /* of the clients; NULL: aw_client's own */
     sefl_rng share_rng;
     shares_pool *shares[2]; /* AS's, CSP's: joint noise */
-    bool no_vouchers;             /* clients bring them; else both servers have them */
+    bool no_vouchers;       /* clients bring them; else both servers have them */
     ledger_terms terms;
     char dir[200];
     char models[300], init[300], words[300], valid[300];
@@ -45,8 +45,8 @@ typedef struct agg_world {
     csp_journal csp_journal;
     named_coins csp_coins;
     sefl_coins csp_coins_table;
-    uint64_t cut[2];  /* cuts of the next connection: wire of link_pair.h */
-    bool unreachable; /* CSP does not answer */
+    uint64_t cut[2];          /* cuts of the next connection: wire of link_pair.h */
+    bool unreachable;         /* CSP does not answer */
     _Atomic unsigned put_out; /* bit k: client k is no member of CSP's list any more */
     _Atomic bool no_vouch;    /* CSP takes no voucher */
     unsigned dials;
@@ -275,8 +275,8 @@ static inline void aw_vouched(agg_world *w, unsigned k)
     uint8_t client[32];
     aw_client(w, client, k);
     CHECK_OK(upload_key_put(w->j, client, 1, sign_key_pub(w->upload_key[k])));
-    CHECK_OK(w->csp_journal.voucher_put(w->csp_journal.ctx, client, 1,
-                                        sign_key_pub(w->upload_key[k])));
+    CHECK_OK(
+        w->csp_journal.voucher_put(w->csp_journal.ctx, client, 1, sign_key_pub(w->upload_key[k])));
 }
 
 static inline void *aw_serve(void *arg)
@@ -405,6 +405,7 @@ static inline sefl_status aw_try_open(agg_world *w)
                                  .log = &w->log,
                                  .ctx = w,
                                  .changed = aw_change,
+                                 .answered = aw_change,
                                  .report = aw_report }));
     for (unsigned k = 0; task_is_sealed(&w->t) && !w->no_vouchers && k < A_CLIENTS; k++)
         aw_vouched(w, k);
@@ -592,7 +593,8 @@ static inline uint8_t *aw_body(agg_world *w, unsigned k, uint64_t round, uint8_t
             .suite = own.seal, .task = own.id, .round = round, .client = client, .units = hash
         };
         if (skip > 0)
-            CHECK_OK(head_make(body, &f, span_of(h.key, h.key_bytes), seed, w->upload_key[k], &rng));
+            CHECK_OK(
+                head_make(body, &f, span_of(h.key, h.key_bytes), seed, w->upload_key[k], &rng));
     }
     return body;
 }

@@ -5,6 +5,8 @@
 #include "net/https_server.h"
 #include "protocol/http.h"
 #include "roles/aggregator/http.h"
+#include "roles/client_proof.h"
+#include "roles/vouch.h"
 #include "unit/net/net_ids.h"
 
 #include <fcntl.h>
@@ -32,10 +34,11 @@ static void wake(void *ctx)
 static https_client *client_of(const tls_id *id)
 {
     https_client *c;
-    CHECK_OK(https_client_new(
-        &c, &(https_client_config){
-                .host = "127.0.0.1", .port = https_server_port(s.server), .id = id, .proxy = "",
-                .headers = AGG_HTTP_HEADERS }));
+    CHECK_OK(https_client_new(&c, &(https_client_config){ .host = "127.0.0.1",
+                                                          .port = https_server_port(s.server),
+                                                          .id = id,
+                                                          .proxy = "",
+                                                          .headers = AGG_HTTP_HEADERS }));
     return c;
 }
 
@@ -53,6 +56,10 @@ static int setup(void **state)
     s.ann_id = net_id("ann", "ca");
     s.bob_id = net_id("bob", "ca");
     aw_make(&s.w, (const char *const[]){ "rounds.enough=2", NULL });
+    memcpy(s.ann_key, tls_id_fingerprint(s.ann_id), 32);
+    memcpy(s.bob_key, tls_id_fingerprint(s.bob_id), 32);
+    s.w.id[0] = s.ann_key, s.w.id[1] = s.bob_key;
+    s.w.no_vouchers = true;
     CHECK_OK(aw_try_open(&s.w));
     s.w.also_changed = wake;
     s.http = (agg_http){ .task = &s.w.t,
@@ -64,17 +71,15 @@ static int setup(void **state)
                          .mono = &s.w.mono };
     s.log = log_open(open(folder_path("log"), O_WRONLY | O_CREAT | O_APPEND, 0600), LOG_INFO, NULL);
     assert_true(s.log.fd >= 0);
-    CHECK_OK(https_server_start(&s.server,
-                                &(https_server_config){ .id = s.id,
-                                                        .peer_role = "client",
-                                                        .begin = agg_http_begin,
-                                                        .body_max = task_body_bytes(&s.w.t),
-                                                        .ctx = &s.http,
-                                                        .log = &s.log }));
+    CHECK_OK(
+        https_server_start(&s.server, &(https_server_config){ .id = s.id,
+                                                              .peer_role = "client",
+                                                              .begin = agg_http_begin,
+                                                              .body_max = task_body_bytes(&s.w.t),
+                                                              .ctx = &s.http,
+                                                              .log = &s.log }));
     s.ann = client_of(s.ann_id);
     s.bob = client_of(s.bob_id);
-    memcpy(s.ann_key, tls_id_fingerprint(s.ann_id), 32);
-    memcpy(s.bob_key, tls_id_fingerprint(s.bob_id), 32);
     return 0;
 }
 
@@ -243,11 +248,11 @@ static void *wait_news(void *arg)
 }
 
 /* The latest line of the log is about this refusal, and has all of the client's key. */
-static void said_of(const uint8_t client[32], const char *event, const char *reason)
+static void said_of(const uint8_t who[32], const char *event, const char *reason)
 {
     sefl_buf b = { 0 };
     char hex[65], want[160];
-    hex_into(hex, client);
+    hex_into(hex, who);
     CHECK_OK(file_read(&b, folder_path("log"), 1 << 20));
     assert_true(b.n > 1 && b.p[b.n - 1] == '\n');
     b.p[b.n - 1] = 0;
@@ -269,16 +274,102 @@ static void hostile_uploads(const char *url)
     CHECK_OK(sefl_new(&bytes, total, 1));
     snprintf(path, sizeof path, "%s", folder_put("zeros", bytes, total));
     assert_int_equal(put(s.ann, url, path, 0, NULL, &r), 422);
-    said_of(s.ann_key, "upload refused", "upload.not_cipher");
+    said_of(s.ann_key, "upload refused", "upload.head");
     memset(bytes, 0xff, total);
     snprintf(path, sizeof path, "%s", folder_put("noise", bytes, total));
     assert_int_equal(put(s.ann, url, path, 0, NULL, &r), 422);
-    said_of(s.ann_key, "upload refused", "upload.not_cipher");
+    said_of(s.ann_key, "upload refused", "upload.head");
     update_file(2, 1, other, other_url);
     assert_int_equal(put(s.ann, url, other, 0, NULL, &r), 422);
+    said_of(s.ann_key, "upload refused", "upload.head");
+    uint8_t hash[32], *mine = aw_body(&s.w, 0, 1, hash);
+    mine[total - 1] ^= 1; /* her own head, other units */
+    snprintf(path, sizeof path, "%s", folder_put("changed", mine, total));
+    assert_int_equal(put(s.ann, url, path, 0, NULL, &r), 422);
     said_of(s.ann_key, "upload refused", "upload.hash");
+    sefl_free(mine);
     https_reply_clear(&r);
     sefl_free(bytes);
+}
+
+static unsigned post(https_client *c, sefl_span bytes)
+{
+    https_reply r = { 0 };
+    CHECK_OK(https_post(c, HTTP_VOUCHER, bytes, 1 << 16, 60, &r));
+    unsigned status = r.status;
+    https_reply_clear(&r);
+    return status;
+}
+
+/* A voucher of this certificate for client k's upload key. */
+static void voucher_of(sefl_buf *out, const char *who, unsigned k, uint64_t serial)
+{
+    char cert[300], key[300];
+    net_path(cert, who, ".pem");
+    net_path(key, who, ".key");
+    buf_reset(out);
+    CHECK_OK(vouch_make(out, cert, key, sign_key_pub(s.w.upload_key[k]), &s.w.t.servers, serial));
+}
+
+/* Ann has one of serial 5, Bob one of serial 9. */
+static void vouchers(void)
+{
+    sefl_buf v = { 0 };
+    pinned others = s.w.t.servers;
+    char cert[300], key[300];
+    uint64_t serial;
+    uint8_t got[SIGN_PUB_BYTES];
+    /* bad form, another's, for other servers, a signature that does not hold */
+    assert_int_equal(post(s.ann, span_of("x", 1)), 400);
+    assert_int_equal(post(s.ann, span_of("", 0)), 400);
+    voucher_of(&v, "ann", 2, 6);
+    assert_int_equal(post(s.ann, span_of(v.p, v.n - 1)), 400);
+    assert_int_equal(post(s.bob, buf_span(&v)), 403);
+    v.p[40] ^= 1; /* in the upload key */
+    assert_int_equal(post(s.ann, buf_span(&v)), 403);
+    others.csp[0] ^= 1;
+    net_path(cert, "ann", ".pem");
+    net_path(key, "ann", ".key");
+    buf_reset(&v);
+    CHECK_OK(vouch_make(&v, cert, key, sign_key_pub(s.w.upload_key[2]), &others, 6));
+    assert_int_equal(post(s.ann, buf_span(&v)), 403);
+    assert_int_equal(s.http.counts[AGG_HTTP_VOUCHER_FORM], 3);
+    assert_int_equal(s.http.counts[AGG_HTTP_VOUCHER_REFUSED], 3);
+    /* CSP says no: the one before stays */
+    voucher_of(&v, "ann", 2, 6);
+    s.w.no_vouch = true;
+    assert_int_equal(post(s.ann, buf_span(&v)), 403);
+    assert_int_equal(s.http.counts[AGG_HTTP_VOUCHER_CSP], 1);
+    s.w.no_vouch = false;
+    CHECK_OK(upload_key_get(s.w.j, s.ann_key, &serial, got));
+    assert_int_equal(serial, 5);
+    assert_memory_equal(got, sign_key_pub(s.w.upload_key[0]), sizeof got);
+    /* the same again is fine; an older one, the same serial for another key, another client's key are not */
+    voucher_of(&v, "ann", 0, 5);
+    assert_int_equal(post(s.ann, buf_span(&v)), 200);
+    voucher_of(&v, "ann", 2, 4);
+    assert_int_equal(post(s.ann, buf_span(&v)), 403);
+    voucher_of(&v, "ann", 2, 5);
+    assert_int_equal(post(s.ann, buf_span(&v)), 403);
+    voucher_of(&v, "bob", 0, 10);
+    assert_int_equal(post(s.bob, buf_span(&v)), 403);
+    assert_int_equal(s.http.counts[AGG_HTTP_VOUCHER_REFUSED], 6);
+    assert_int_equal(s.http.counts[AGG_HTTP_VOUCHED], 3);
+    assert_int_equal(status_of(s.ann, HTTP_VOUCHER), 405);
+    buf_clear(&v);
+}
+
+/* The proof that k was counted in round 1. */
+static void counted(https_client *c, unsigned k, const uint8_t me[32])
+{
+    https_reply r = { 0 };
+    uint8_t units[32];
+    sefl_free(aw_body(&s.w, k, 1, units));
+    assert_int_equal(get(c, "/v1/round/1/counted", &r), 200);
+    CHECK_OK(client_counted_check(&s.w.t, buf_span(&r.body), 1, me, units));
+    units[0] ^= 1;
+    CHECK_STATUS(client_counted_check(&s.w.t, buf_span(&r.body), 1, me, units), SEFL_EAUTH);
+    https_reply_clear(&r);
 }
 
 static void a_whole_task(void **state)
@@ -298,7 +389,13 @@ static void a_whole_task(void **state)
     https_reply_clear(&r);
     assert_int_equal(pthread_create(&a.id, NULL, wait_news, &a), 0);
     usleep(300000); /* it is parked now */
+    s.w.unreachable = true;
     assert_int_equal(pthread_create(&s.w.thread, NULL, aw_drive, &s.w), 0);
+    sefl_buf v = { 0 };
+    voucher_of(&v, "bob", 1, 9);
+    assert_int_equal(post(s.bob, buf_span(&v)), 503); /* CSP cannot be asked */
+    assert_int_equal(s.http.counts[AGG_HTTP_VOUCHER_LINK], 1);
+    s.w.unreachable = false;
     pthread_join(a.id, NULL);
     assert_int_equal(a.n.state, ROUND_OPEN); /* woken, not timed out */
     assert_int_equal(a.n.round, 1);
@@ -313,6 +410,16 @@ static void a_whole_task(void **state)
     assert_int_equal(r.offset, 0);
     assert_int_equal(put(s.ann, url, file, 0, "Sefl-Total: 7\n", &r), 413);
     assert_int_equal(put(s.ann, url, file, 0, "Sefl-Total: x\n", &r), 400);
+    update_file(0, 1, file, url); /* there is a key of CSP now */
+    assert_int_equal(put(s.ann, url, file, 0, NULL, &r), 403);
+    assert_non_null(strstr((const char *)r.body.p, "no voucher"));
+    said_of(s.ann_key, "upload refused", "upload.no_voucher");
+    voucher_of(&v, "ann", 0, 5);
+    assert_int_equal(post(s.ann, buf_span(&v)), 200);
+    voucher_of(&v, "bob", 1, 9);
+    assert_int_equal(post(s.bob, buf_span(&v)), 200);
+    buf_clear(&v);
+    assert_int_equal(status_of(s.ann, "/v1/round/1/counted"), 404);
     hostile_uploads(url);
     assert_int_equal(put(s.ann, url, file, 100, NULL, &r), 409);
     assert_int_equal(r.offset, 0);
@@ -353,6 +460,11 @@ static void a_whole_task(void **state)
     assert_int_equal(n.round, 2);
     assert_int_equal(put(s.bob, other_url, other, 0, NULL, &r), 200); /* its receipt, for ever */
     assert_int_equal(status_of(s.ann, "/v1/round/1/model"), 404);
+    counted(s.ann, 0, s.ann_key);
+    counted(s.bob, 1, s.bob_key);
+    counted(s.ann, 0, s.ann_key);
+    assert_int_equal(status_of(s.ann, "/v1/round/2/counted"), 404); /* not yet */
+    assert_int_equal(status_of(s.ann, "/v1/round/9/counted"), 404);
     https_reply_clear(&r);
     assert_int_equal(get(s.ann, "/v1/round/2/model", &r), 200);
     uint8_t hash[32];
@@ -360,6 +472,7 @@ static void a_whole_task(void **state)
     assert_memory_not_equal(hash, s.w.t.init_hash, 32);
     https_reply_clear(&r);
 
+    vouchers();
     update_file(0, 2, file, url);
     assert_int_equal(put(s.ann, url, file, 0, NULL, &r), 200);
     update_file(1, 2, other, other_url);

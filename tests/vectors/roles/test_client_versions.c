@@ -45,7 +45,7 @@ static int setup(void **state)
     net_cert("eve", "client", NULL, "ca");
     s.id = net_id("server", "ca");
     aw_make(&s.w, (const char *const[]){ "rounds.enough=3", "rounds.count=1",
-                                          "crypto.scheme=paillier", NULL });
+                                         "crypto.scheme=paillier", NULL });
     CHECK_OK(aw_try_open(&s.w));
     s.w.also_changed = wake;
     s.http = (agg_http){ .task = &s.w.t,
@@ -55,13 +55,13 @@ static int setup(void **state)
                          .vocab = s.w.words,
                          .init = s.w.init,
                          .mono = &s.w.mono };
-    CHECK_OK(https_server_start(&s.server,
-                                &(https_server_config){ .id = s.id,
-                                                        .peer_role = "client",
-                                                        .begin = agg_http_begin,
-                                                        .headers = AGG_HTTP_HEADERS,
-                                                        .body_max = task_body_bytes(&s.w.t),
-                                                        .ctx = &s.http }));
+    CHECK_OK(
+        https_server_start(&s.server, &(https_server_config){ .id = s.id,
+                                                              .peer_role = "client",
+                                                              .begin = agg_http_begin,
+                                                              .headers = AGG_HTTP_HEADERS,
+                                                              .body_max = task_body_bytes(&s.w.t),
+                                                              .ctx = &s.http }));
     assert_int_equal(pthread_create(&s.w.thread, NULL, aw_drive, &s.w), 0);
     s.driving = true;
     return 0;
