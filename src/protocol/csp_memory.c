@@ -313,22 +313,15 @@ static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
     return SEFL_OK;
 }
 
-static csp_memory_voucher *find_voucher(const csp_memory *m, const uint8_t client[32])
-{
-    for (size_t i = 0; i < m->vouchers; i++)
-        if (memcmp(m->voucher[i].client, client, 32) == 0)
-            return &m->voucher[i];
-    return NULL;
-}
-
 static sefl_status voucher_get(void *ctx, const uint8_t client[32], uint64_t *serial,
                                uint8_t key[SIGN_PUB_BYTES])
 {
-    const csp_memory_voucher *v = find_voucher(ctx, client);
-    if (!v)
+    const csp_memory *m = ctx;
+    size_t at = client_table_find(&m->vouched, client);
+    if (at == 0)
         return sefl_fail(SEFL_ENOTFOUND, "this client has no voucher");
-    *serial = v->serial;
-    memcpy(key, v->key, SIGN_PUB_BYTES);
+    *serial = m->serial[at - 1];
+    memcpy(key, m->vouched.leaf[at - 1].units, SIGN_PUB_BYTES);
     return SEFL_OK;
 }
 
@@ -337,25 +330,20 @@ static sefl_status voucher_put(void *ctx, const uint8_t client[32], uint64_t ser
 {
     sefl_status st = SEFL_OK;
     csp_memory *m = ctx;
+    size_t at = client_table_find(&m->vouched, client), owner = client_table_find(&m->keys, key);
+    size_t ignored;
     SEFL_TRY(writing(m));
-    csp_memory_voucher *v = find_voucher(m, client);
-    if (v && v->serial == serial && memcmp(v->key, key, SIGN_PUB_BYTES) == 0)
+    bool same = owner > 0 && memcmp(m->keys.leaf[owner - 1].units, client, 32) == 0;
+    if (at > 0 && m->serial[at - 1] == serial && same)
         goto done;
-    SEFL_CHECK(!v || serial > v->serial, SEFL_ESTATE, "a voucher that is not newer");
-    for (size_t i = 0; i < m->vouchers; i++)
-        SEFL_CHECK(&m->voucher[i] == v || memcmp(m->voucher[i].key, key, SIGN_PUB_BYTES) != 0,
-                   SEFL_ESTATE, "another client has this upload key");
-    if (!v) {
-        if (m->vouchers == m->vouchers_room) {
-            size_t room = m->vouchers_room > 0 ? 2 * m->vouchers_room : 16;
-            SEFL_TRY(sefl_grow(&m->voucher, m->vouchers * sizeof *v, room * sizeof *v));
-            m->vouchers_room = room;
-        }
-        v = &m->voucher[m->vouchers++];
-        memcpy(v->client, client, 32);
-    }
-    v->serial = serial;
-    memcpy(v->key, key, SIGN_PUB_BYTES);
+    SEFL_CHECK(at == 0 || serial > m->serial[at - 1], SEFL_ESTATE, "a voucher that is not newer");
+    SEFL_CHECK(owner == 0 || same, SEFL_ESTATE, "another client has this upload key");
+    size_t n = m->vouched.n;
+    if (at == 0 && (n & (n - 1)) == 0) /* full at 0, 1, 2, 4, ... */
+        SEFL_TRY(sefl_grow(&m->serial, n * sizeof *m->serial, (n ? 2 * n : 1) * sizeof *m->serial));
+    SEFL_TRY(client_table_put(&m->keys, key, client, &ignored));
+    SEFL_TRY(client_table_put(&m->vouched, client, key, &at));
+    m->serial[at] = serial;
 done:
     return st;
 }
@@ -401,7 +389,9 @@ void csp_memory_clear(csp_memory *m)
         sefl_free_secret(at, sizeof *at);
     }
     sefl_free(m->round);
-    sefl_free(m->voucher);
+    client_table_clear(&m->vouched);
+    client_table_clear(&m->keys);
+    sefl_free(m->serial);
     *m = (csp_memory){ .book = m->book,
                        .opened_before = m->opened_before,
                        .skipped_before = m->skipped_before };

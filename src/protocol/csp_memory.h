@@ -12,6 +12,7 @@
 #ifndef PROTOCOL_CSP_MEMORY_H
 #define PROTOCOL_CSP_MEMORY_H
 
+#include "protocol/client_table.h"
 #include "protocol/csp.h"
 
 /* The ledger: as the functions of the same names in csp_journal. */
@@ -35,11 +36,6 @@ typedef struct csp_memory_round {
     csp_set set;
 } csp_memory_round;
 
-typedef struct csp_memory_voucher {
-    uint8_t client[32], key[SIGN_PUB_BYTES];
-    uint64_t serial;
-} csp_memory_voucher;
-
 typedef struct csp_memory {
     csp_memory_book book;
     uint64_t opened_before,
@@ -49,8 +45,9 @@ typedef struct csp_memory {
     bool ended;
     csp_memory_round **round; /* by number; NULL: nothing of it */
     size_t rounds;
-    csp_memory_voucher *voucher;
-    size_t vouchers, vouchers_room;
+    client_table vouched; /* each client's upload key (in the place of units) ... */
+    client_table keys;    /* ... and the client of each upload key */
+    uint64_t *serial;     /* of the voucher, by place in `vouched` */
 } csp_memory;
 
 csp_journal csp_memory_journal(csp_memory *m);

@@ -2,6 +2,7 @@
 #include "simulate/calibrate.h"
 
 #include "base/alloc.h"
+#include "base/blake3.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "config/settings.h"
@@ -232,8 +233,11 @@ static sefl_status time_update(const bench *b, cost *out, const ahe_enc *enc, si
     scene part;
     ahe_upload *up = NULL;
     ahe_sum *sum = NULL;
-    uint8_t *body = NULL, context[AHE_CONTEXT_BYTES], hash[SHA256_BYTES];
+    sign_key *key = NULL;
+    round_header h = { .round = 1 };
+    uint8_t *body = NULL, context[AHE_CONTEXT_BYTES], units[32];
     int64_t *X = NULL;
+    ahe_seed seed;
     seeded gen;
     sefl_rng rng = seeded_rng(&gen);
     const ahe_params *whole = &b->t->ahe;
@@ -241,27 +245,35 @@ static sefl_status time_update(const bench *b, cost *out, const ahe_enc *enc, si
     *out = (cost){ 0 };
     SEFL_TRY(fewer(&part, b->s, values));
     const ahe_params *p = &part.task.ahe;
-    SEFL_TRY(sefl_new(&body, ahe_body_bytes(p), 1));
+    const seal_suite *seal = part.task.seal;
+    const head_facts facts = {
+        .suite = seal, .task = b->t->id, .round = 1, .client = part.client[0], .units = units
+    };
+    SEFL_TRY(scene_round_key(&part, &h));
+    SEFL_TRY(scene_upload_key(&key, &part, 0));
+    SEFL_TRY(sefl_new(&body, task_body_bytes(&part.task), 1));
     SEFL_TRY(sefl_new(&X, p->units * p->unit_values, sizeof *X));
     task_context(context, b->t, 1);
+    uint8_t *unit = body + head_bytes(seal);
     do {
         seeded_init(&gen, times, "calibration");
         double t0 = cpu_seconds();
         SEFL_TRY(ahe_upload_new(&up, whole, enc, context, &rng));
-        if (p->head_bytes > 0)
-            SEFL_TRY(ahe_upload_head(whole, up, body, NULL));
-        SEFL_TRY(ahe_upload_units(whole, up, body + p->head_bytes, X, p->units, NULL, NULL));
-        sha256_of(hash, span_of(body, ahe_body_bytes(p)));
+        SEFL_TRY(ahe_upload_units(whole, up, unit, X, p->units, NULL, NULL));
+        blake3_of(units, span_of(unit, p->units * p->unit_bytes));
+        if (seal) {
+            ahe_upload_seed(whole, up, &seed);
+            SEFL_TRY(head_make(body, &facts, span_of(h.key, h.key_bytes), seed.seed, key, &rng));
+        }
         double t1 = cpu_seconds();
         ahe_upload_free(whole, up), up = NULL;
         SEFL_TRY(ahe_sum_new(&sum, p, part.task.pub));
         SEFL_TRY(ahe_sum_add_head(p, sum, body)); /* the first one is cheaper than those after it */
-        SEFL_TRY(ahe_sum_add_units(p, sum, 0, body + p->head_bytes, p->units, NULL));
+        SEFL_TRY(ahe_sum_add_units(p, sum, 0, unit, p->units, NULL));
         double t2 = cpu_seconds();
-        SEFL_TRY(ahe_sum_check_head(p, sum, body));
-        SEFL_TRY(ahe_sum_check_units(p, sum, body + p->head_bytes, p->units));
+        SEFL_TRY(ahe_sum_check_units(p, sum, unit, p->units));
         SEFL_TRY(ahe_sum_add_head(p, sum, body));
-        SEFL_TRY(ahe_sum_add_units(p, sum, 0, body + p->head_bytes, p->units, NULL));
+        SEFL_TRY(ahe_sum_add_units(p, sum, 0, unit, p->units, NULL));
         double t3 = cpu_seconds();
         SEFL_TRY(ahe_sum_close(p, sum));
         double t4 = cpu_seconds();
@@ -274,6 +286,7 @@ done:
     ahe_upload_free(whole, up);
     if (sum)
         ahe_sum_free(&part.task.ahe, sum);
+    sign_key_free(key);
     sefl_free(body);
     sefl_free(X);
     return st;
@@ -300,75 +313,177 @@ done:
     return st;
 }
 
+/* ---- CSP, a client ------------------------------------------------------------------------------- */
+
+/* What CSP does for one client of a sealed round: its head, and its pad at `values`. */
+static sefl_status time_pad(const bench *b, double *head_s, double *pad_s, size_t values)
+{
+    sefl_status st = SEFL_OK;
+    scene part;
+    ahe_dec *dec = NULL;
+    sign_key *key = NULL;
+    seal_key *round_key = NULL;
+    round_header h = { .round = 1 };
+    uint8_t bytes[HEAD_MAX], context[AHE_CONTEXT_BYTES] = { 0 };
+    ahe_seed seed = { .stream = 1 };
+    head read;
+    seeded gen;
+    sefl_rng rng = seeded_rng(&gen);
+    unsigned times = 0;
+    seeded_init(&gen, 1, "calibration");
+    SEFL_TRY(fewer(&part, b->s, values));
+    const task *t = &part.task;
+    const head_facts f = { .suite = t->seal,
+                           .task = t->id,
+                           .round = 1,
+                           .client = part.client[0],
+                           .units = part.client[0] };
+    SEFL_TRY(scene_round_key(&part, &h));
+    SEFL_TRY(scene_upload_key(&key, &part, 0));
+    SEFL_TRY(seal_key_from(&round_key, t->seal, part.root));
+    SEFL_TRY(head_make(bytes, &f, span_of(h.key, h.key_bytes), seed.seed, key, &rng));
+    SEFL_TRY(ahe_dec_new(&dec, &t->ahe, NULL, context));
+    *head_s = *pad_s = 0;
+    do {
+        double t0 = wall_seconds(b);
+        SEFL_TRY(head_read(&read, t->seal, span_of(bytes, head_bytes(t->seal))));
+        SEFL_TRY(head_check(&read, t->id, 1, sign_key_pub(key)));
+        SEFL_TRY(head_open(seed.seed, &read, round_key, t->id, 1));
+        double t1 = wall_seconds(b);
+        SEFL_TRY(ahe_dec_add(&t->ahe, dec, &seed, 1, b->pool));
+        SEFL_TRY(ahe_dec_take(&t->ahe, dec, &seed, 1, b->pool));
+        *head_s += t1 - t0, *pad_s += 0.5 * (wall_seconds(b) - t1);
+        times++;
+    } while (*head_s + *pad_s < 0.02 * b->seconds && times < 1000);
+    *head_s /= times, *pad_s /= times;
+done:
+    ahe_dec_free(&part.task.ahe, dec);
+    seal_key_free(round_key);
+    sign_key_free(key);
+    return st;
+}
+
+static sefl_status time_pads(const bench *b, rates *r)
+{
+    sefl_status st = SEFL_OK;
+    double head_s[2], pad_s[2], fixed, slope;
+    size_t small, large = sizes(b->t, &small);
+    if (!task_is_sealed(b->t))
+        goto done;
+    SEFL_TRY(time_pad(b, &head_s[0], &pad_s[0], small));
+    SEFL_TRY(time_pad(b, &head_s[1], &pad_s[1], large));
+    line_through(&fixed, &slope, (double)small, pad_s[0], (double)large, pad_s[1]);
+    r->open_ms_client = 1e3 * (head_s[1] + fixed), r->open_ns_value = 1e9 * slope;
+done:
+    return st;
+}
+
 /* ---- the servers ------------------------------------------------------------------------------- */
 
 typedef struct opening {
     double seconds, bytes, heap;
 } opening;
 
+/* The two updates of a small round, of so many values each, and their sum. */
+typedef struct pair_of_updates {
+    counted_leaf leaf[2];
+    round_member member[2];
+    uint8_t heads[2 * HEAD_MAX], *body;
+    ahe_enc *enc;
+    ahe_sum *sum;
+    int64_t *X;
+} pair_of_updates;
+
+static void pair_clear(pair_of_updates *u, const ahe_params *p)
+{
+    ahe_enc_free(p, u->enc);
+    if (u->sum)
+        ahe_sum_free(p, u->sum);
+    sefl_free(u->body);
+    sefl_free(u->X);
+}
+
+static sefl_status pair_make(pair_of_updates *u, work_got *got, const bench *b, const scene *part,
+                             const round_header *h)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = &part->task;
+    const ahe_params *p = &t->ahe;
+    const size_t head_n = head_bytes(t->seal);
+    const bool swap = memcmp(part->client[0], part->client[1], 32) > 0;
+    sign_key *key = NULL;
+    seeded gen;
+    sefl_rng rng = seeded_rng(&gen);
+    seeded_init(&gen, 1, "calibration");
+    SEFL_TRY(sefl_new(&u->body, task_body_bytes(t), 1));
+    SEFL_TRY(sefl_new(&u->X, p->units * p->unit_values, sizeof *u->X));
+    SEFL_TRY(ahe_enc_new(&u->enc, t->pub, p, b->pool, NULL));
+    SEFL_TRY(ahe_sum_new(&u->sum, p, t->pub));
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t client = i ^ (uint32_t)swap;
+        counted_leaf *leaf = &u->leaf[i];
+        memcpy(leaf->client, part->client[client], 32);
+        SEFL_TRY(scene_upload_key(&key, part, client));
+        SEFL_TRY(update_make(
+            u->body, leaf->units,
+            &(update_facts){
+                .task = t, .header = h, .enc = u->enc, .client = leaf->client, .upload_key = key },
+            u->X, b->pool, NULL, &rng));
+        sign_key_free(key), key = NULL;
+        memcpy(u->heads + i * head_n, u->body, head_n);
+        memcpy(u->member[i].client, leaf->client, 32);
+        memcpy(u->member[i].body, leaf->units, 32);
+        SEFL_TRY(ahe_sum_add_head(p, u->sum, u->body));
+        SEFL_TRY(ahe_sum_add_units(p, u->sum, 0, u->body + head_n, p->units, b->pool));
+    }
+    SEFL_TRY(ahe_sum_close(p, u->sum));
+    *got = (work_got){ .clients = 2, .closed = u->sum };
+    SEFL_TRY(round_set_hash(got->set, t->id, h->round, u->member, 2));
+    if (task_is_sealed(t))
+        got->leaves = u->leaf, got->heads = u->heads;
+done:
+    sign_key_free(key);
+    return st;
+}
+
 /* A set of two updates of so many values, opened by both servers. */
 static sefl_status time_servers(const bench *b, opening *out, const scene *part, unsigned turn)
 {
     sefl_status st = SEFL_OK;
     const task *t = &part->task;
-    const ahe_params *p = &t->ahe;
     char path[2][PATH_MAX];
     ledger *book[2] = { 0 };
     servers *v = NULL;
-    ahe_enc *enc = NULL;
-    ahe_upload *up = NULL;
-    ahe_sum *sum = NULL;
-    uint8_t *body = NULL, context[AHE_CONTEXT_BYTES], set[32] = { 0 };
-    int64_t *X = NULL;
+    pair_of_updates u = { 0 };
+    work_got got;
     sefl_buf both = { 0 };
-    seeded gen;
-    sefl_rng rng = seeded_rng(&gen);
     round_header h = { .round = 1, .step_nano = t->step_nano };
     memcpy(h.task, t->id, sizeof h.task);
-    seeded_init(&gen, 1, "calibration");
     for (int i = 0; i < 2; i++) {
         snprintf(path[i], sizeof path[i], "%.4000s/ledger-%u-%d", b->folder, turn, i);
         SEFL_TRY(ledger_create(path[i], t->population));
         SEFL_TRY(ledger_open(&book[i], path[i], t->population, NULL));
     }
-    SEFL_TRY(sefl_new(&body, ahe_body_bytes(p), 1));
-    SEFL_TRY(sefl_new(&X, p->units * p->unit_values, sizeof *X));
-    SEFL_TRY(ahe_enc_new(&enc, t->pub, p, b->pool, NULL));
-    task_context(context, t, 1);
-    SEFL_TRY(ahe_sum_new(&sum, p, t->pub));
-    SEFL_TRY(ahe_upload_new(&up, p, enc, context, &rng));
-    if (p->head_bytes > 0)
-        SEFL_TRY(ahe_upload_head(p, up, body, NULL));
-    SEFL_TRY(ahe_upload_units(p, up, body + p->head_bytes, X, p->units, b->pool, NULL));
-    for (uint32_t i = 0; i < t->threshold; i++) {
-        SEFL_TRY(ahe_sum_add_head(p, sum, body));
-        SEFL_TRY(ahe_sum_add_units(p, sum, 0, body + p->head_bytes, p->units, b->pool));
-    }
-    SEFL_TRY(ahe_sum_close(p, sum));
     size_t live = sefl_heap_live();
-    sefl_heap_mark();
     SEFL_TRY(servers_new(
         &v, &(servers_config){
                 .scene = part, .as_ledger = book[0], .csp_ledger = book[1], .pool = b->pool }));
     uint64_t before = servers_bytes(v);
     SEFL_TRY(servers_header(v, &both, &h));
+    size_t servers_only = sefl_heap_live();
+    SEFL_TRY(pair_make(&u, &got, b, part, &h));
+    live += sefl_heap_live() - servers_only;
+    sefl_heap_mark();
     double began = wall_seconds(b);
-    if (t->noise == TASK_NOISE_JOINT)
-        SEFL_TRY(servers_prepare(v, 1, 1));
-    SEFL_TRY(servers_open(v, 1, 1, t->threshold, set, sum, X));
+    SEFL_TRY(servers_open(v, 1, 1, &got, u.X));
     out->seconds = wall_seconds(b) - began;
     out->bytes = (double)(servers_bytes(v) - before);
     out->heap = (double)(sefl_heap_peak() - live);
 done:
     servers_free(v);
+    pair_clear(&u, &t->ahe);
     ledger_close(book[0]);
     ledger_close(book[1]);
-    ahe_upload_free(p, up);
-    ahe_enc_free(p, enc);
-    if (sum)
-        ahe_sum_free(p, sum);
-    sefl_free(body);
-    sefl_free(X);
     buf_clear(&both);
     return st;
 }
@@ -512,8 +627,10 @@ sefl_status calibrate(rates *out, const scene *s, pool *p, double seconds)
     rates r = { 0 };
     SEFL_TRY(file_temp_folder(b.folder, sizeof b.folder, "sefl-plan"));
     SEFL_TRY(time_training(&b, &r));
-    if (s->e->full)
+    if (s->e->full) {
         SEFL_TRY(time_updates(&b, &r));
+        SEFL_TRY(time_pads(&b, &r));
+    }
     r.program_bytes = program_bytes();
     SEFL_TRY(time_releases(&b, &r)); /* its threads leave memory behind that the allocator keeps */
     SEFL_TRY(time_step(&b, &r));

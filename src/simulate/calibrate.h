@@ -22,6 +22,8 @@
     X(encrypt_ns_value, "encryption, a value")                                      \
     X(sum_ms_round, "closing a sum, in any case")                                   \
     X(sum_ns_value, "adding an update, a value")                                    \
+    X(open_ms_client, "CSP opens a client's head, in any case")                     \
+    X(open_ns_value, "CSP makes a client's pad, a value")                           \
     X(release_ms_round, "from the sum to the released integers (2pc), in any case") \
     X(release_ns_value, "the same, a value")                                        \
     X(link_bytes_round, "between the servers, in any case")                         \

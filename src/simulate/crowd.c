@@ -220,7 +220,7 @@ static sefl_status arrive(crowd *c, uint32_t i, uint64_t now)
 {
     sefl_status st = SEFL_OK;
     agg_upload u = { .round = c->round,
-                     .bytes = ahe_body_bytes(&c->s->task.ahe),
+                     .bytes = task_body_bytes(&c->s->task),
                      .rounds_taken = c->taken[i] };
     agg_verdict v = agg_admit(c->a, &u, now);
     if (v != AGG_ADMIT) {

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "privacy/accountant/accountant.h"
+#include "protocol/head.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -270,6 +271,8 @@ static void seconds(plan *p, const scene *s, const rates *r)
     }
     if (e->protection != PROTECTION_NONE)
         one->twopc = 1e-3 * r->release_ms_round + 1e-9 * r->release_ns_value * d;
+    if (e->full)
+        one->twopc += n * (1e-3 * r->open_ms_client + 1e-9 * r->open_ns_value * d);
     one->step = 1e-3 * r->step_ms_round;
     double eval = 1e-6 * r->eval_us_token * (double)s->valid.tokens;
     uint64_t evals = e->eval_every ? p->rounds / e->eval_every : 1;
@@ -305,7 +308,7 @@ static sefl_status memory(plan *p, const scene *s, const rates *r)
     if (t->server != TASK_AVERAGE)
         bytes += (t->server == TASK_ADAM ? 16 : 8) * d;
     if (e->full)
-        bytes += p->threads * (double)ahe_body_bytes(&t->ahe) + (double)ahe_sum_bytes(&t->ahe) +
+        bytes += p->threads * (double)task_body_bytes(t) + (double)ahe_sum_bytes(&t->ahe) +
                  r->tables_bytes;
     else if (e->protection != PROTECTION_NONE)
         bytes += p->threads * 8 * d; /* sums */
@@ -340,9 +343,11 @@ sefl_status plan_make(plan *out, const scene *s, const rates *r, unsigned thread
                  .threads = threads };
     participation(p, s);
     SEFL_TRY(privacy(p, s));
-    p->up_bytes = e->protection == PROTECTION_SEFL ? ahe_body_bytes(&t->ahe) : 4 * t->values;
+    p->up_bytes = e->protection == PROTECTION_SEFL ? task_body_bytes(t) : 4 * t->values;
     p->down_bytes = (uint64_t)r->model_bytes;
     p->link_bytes = (uint64_t)(r->link_bytes_round + r->link_bytes_value * (double)t->values);
+    if (e->full) /* heads, as they come and in the set */
+        p->link_bytes += (uint64_t)(p->per_round * (double)(head_bytes(t->seal) + HEAD_PREFIX));
     seconds(p, s, r);
     SEFL_TRY(memory(p, s, r));
     privacy_warnings(p, s);

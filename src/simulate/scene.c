@@ -312,6 +312,32 @@ done:
     return st;
 }
 
+sefl_status scene_upload_key(sign_key **out, const scene *s, uint32_t client)
+{
+    seeded gen;
+    sefl_rng rng = seeded_rng(&gen);
+    char name[48];
+    snprintf(name, sizeof name, "simulated upload key %" PRIu32, client);
+    seeded_init(&gen, s->e->seed, name);
+    return sign_key_new(out, &rng);
+}
+
+sefl_status scene_round_key(const scene *s, round_header *h)
+{
+    sefl_status st = SEFL_OK;
+    seal_key *key = NULL;
+    if (!task_is_sealed(&s->task))
+        goto done;
+    SEFL_TRY(seal_key_from(&key, s->task.seal, s->root));
+    sefl_span pub = seal_key_pub(key);
+    h->suite = s->task.seal->id;
+    h->key_bytes = (uint16_t)pub.n;
+    memcpy(h->key, pub.p, pub.n);
+done:
+    seal_key_free(key);
+    return st;
+}
+
 static void add_text(sha256 *h, const corpus *c)
 {
     sha256_add(h, span_of(&c->tokens, sizeof c->tokens));

@@ -19,6 +19,7 @@
 #include "crypto/keyfile.h"
 #include "model/corpus/corpus.h"
 #include "model/file/model_file.h"
+#include "protocol/round.h"
 #include "protocol/task.h"
 #include "simulate/experiment.h"
 
@@ -60,6 +61,13 @@ typedef struct scene_config {
     const sefl_progress *progress; /* clients' texts */
     const sefl_progress *stop;     /* as in simulate.h, or NULL: while a key is made */
 } scene_config;
+
+/* The key that a client signs its sealed uploads with; the caller frees it. */
+sefl_status scene_upload_key(sign_key **out, const scene *s, uint32_t client) SEFL_MUST_CHECK;
+
+/* Sealed tasks: fills the header's suite and key with one that is as good as any. For runs in the clear,
+ * where nobody seals anything, but clients look for a key of the task's kind. */
+sefl_status scene_round_key(const scene *s, round_header *h) SEFL_MUST_CHECK;
 
 sefl_status scene_new(scene **out, const scene_config *c) SEFL_MUST_CHECK;
 void scene_free(scene *s);

@@ -173,6 +173,35 @@ static void *serve(void *arg)
     return NULL;
 }
 
+/* Every client of the scene is a member, and CSP has its voucher. */
+static bool is_member(void *ctx, const uint8_t client[32])
+{
+    (void)ctx, (void)client;
+    return true;
+}
+
+static sefl_status no_more_vouchers(void *ctx, const voucher *v)
+{
+    (void)ctx, (void)v;
+    return sefl_fail(SEFL_EAUTH, "a simulated CSP has all vouchers from the start");
+}
+
+static sefl_status put_vouchers(servers *v)
+{
+    sefl_status st = SEFL_OK;
+    const scene *s = v->c.scene;
+    const csp_journal *j = &v->csp_journal;
+    sign_key *key = NULL;
+    for (uint32_t i = 0; i < s->clients && task_is_sealed(&s->task); i++) {
+        SEFL_TRY(scene_upload_key(&key, s, i));
+        SEFL_TRY(j->voucher_put(j->ctx, s->client[i], 1, sign_key_pub(key)));
+        sign_key_free(key), key = NULL;
+    }
+done:
+    sign_key_free(key);
+    return st;
+}
+
 static sefl_status dial(servers *v)
 {
     sefl_status st = SEFL_OK;
@@ -236,7 +265,10 @@ sefl_status servers_new(servers **out, const servers_config *c)
                                              .coins = &v->csp_coins,
                                              .pool = v->csp_pool,
                                              .stop = c->stop,
-                                             .log = c->log }));
+                                             .log = c->log,
+                                             .vouch = no_more_vouchers,
+                                             .member = is_member }));
+    SEFL_TRY(put_vouchers(v));
     SEFL_TRY(dial(v));
     *out = v, v = NULL;
 done:
@@ -263,27 +295,73 @@ void servers_free(servers *v)
     sefl_free(v);
 }
 
-sefl_status servers_header(servers *v, sefl_buf *both, const round_header *h)
+sefl_status servers_header(servers *v, sefl_buf *both, round_header *h)
 {
-    return as_link_header(v->link, both, h);
+    sefl_status st = SEFL_OK;
+    if (task_is_sealed(&v->c.scene->task))
+        SEFL_TRY(as_link_key(v->link, h));
+    SEFL_TRY(as_link_header(v->link, both, h));
+done:
+    return st;
 }
 
-sefl_status servers_prepare(servers *v, uint64_t round, uint64_t attempt)
+typedef struct heads {
+    const uint8_t *at;
+    size_t bytes; /* of one */
+} heads;
+
+static sefl_status one_head(void *ctx, uint32_t i, uint8_t *out)
 {
-    return as_link_prepare(v->link, round, attempt);
+    const heads *h = ctx;
+    memcpy(out, h->at + i * h->bytes, h->bytes);
+    return SEFL_OK;
 }
 
-sefl_status servers_open(servers *v, uint64_t round, uint64_t attempt, uint32_t clients,
-                         const uint8_t set[32], ahe_sum *sum, int64_t *w)
+/* Heads as they would come while clients upload, then the set; root: what CSP says of it. */
+static sefl_status settle_set(servers *v, uint64_t round, const work_got *got, uint8_t root[32])
+{
+    sefl_status st = SEFL_OK;
+    heads h = { .at = got->heads, .bytes = head_bytes(v->c.scene->task.seal) };
+    head_refusal *refused = NULL;
+    as_verdict verdict = { 0 };
+    uint8_t tree_seed[COUNTED_SEED];
+    sefl_rng rng;
+    size_t n = 0;
+    SEFL_TRY(sefl_new(&refused, got->clients, sizeof *refused));
+    SEFL_TRY(coins_for(&v->as_coins, &rng, "tree", round, 0));
+    SEFL_TRY(rng_fill(&rng, tree_seed, sizeof tree_seed));
+    SEFL_TRY(as_link_early(v->link, round, span_of(h.at, got->clients * h.bytes), refused, &n));
+    SEFL_TRY(as_link_set(v->link,
+                         &(as_set){ .round = round,
+                                    .clients = got->clients,
+                                    .leaves = got->leaves,
+                                    .tree_seed = tree_seed,
+                                    .head = one_head,
+                                    .ctx = &h },
+                         &verdict, NULL));
+    SEFL_CHECK(verdict.refused_n == 0, SEFL_ECRYPTO, "round %" PRIu64 ": CSP refuses an upload: %s",
+               round, head_reason_text(verdict.refused[0].reason));
+    memcpy(root, verdict.root, 32);
+done:
+    as_verdict_clear(&verdict);
+    sefl_free(refused);
+    return st;
+}
+
+sefl_status servers_open(servers *v, uint64_t round, uint64_t attempt, const work_got *got,
+                         int64_t *w)
 {
     sefl_status st = SEFL_OK;
     bool kept;
     as_open o = { .round = round,
                   .attempt = attempt,
-                  .clients = clients,
-                  .sum = sum,
+                  .clients = got->clients,
+                  .sum = got->closed,
                   .journal = &v->as_journal };
-    memcpy(o.set, set, sizeof o.set);
+    if (got->leaves)
+        SEFL_TRY(settle_set(v, round, got, o.set));
+    else
+        memcpy(o.set, got->set, sizeof o.set);
     SEFL_TRY(ledger_charge(v->c.as_ledger, &v->csp_book.terms, round, NULL));
     SEFL_TRY(as_link_open(v->link, &o, &kept, w));
 done:

@@ -4,8 +4,7 @@
  *
  *     SEFL_TRY(servers_new(&v, &cfg));
  *     SEFL_TRY(servers_header(v, &both, &h));
- *     SEFL_TRY(servers_prepare(v, round, attempt));
- *     SEFL_TRY(servers_open(v, &open, w));
+ *     SEFL_TRY(servers_open(v, round, attempt, &got, w));     // got: simulate/work.h
  *     SEFL_TRY(servers_skip(v, round));
  *
  * A run that was interrupted begins again behind its last finished round: `opened` and `skipped` say what
@@ -16,6 +15,7 @@
 
 #include "protocol/as_link.h"
 #include "simulate/scene.h"
+#include "simulate/work.h"
 #include "store/ledger.h"
 
 typedef struct servers servers;
@@ -33,11 +33,12 @@ sefl_status servers_new(servers **out, const servers_config *c) SEFL_MUST_CHECK;
 void servers_free(servers *v);
 
 /* Refusals of CSP are those of as_link.h. */
-sefl_status servers_header(servers *v, sefl_buf *both, const round_header *h) SEFL_MUST_CHECK;
-sefl_status servers_prepare(servers *v, uint64_t round, uint64_t attempt) SEFL_MUST_CHECK;
-/* AS's charge is made here too. w: task.values integers. */
-sefl_status servers_open(servers *v, uint64_t round, uint64_t attempt, uint32_t clients,
-                         const uint8_t set[32], ahe_sum *sum, int64_t *w) SEFL_MUST_CHECK;
+/* Sealed tasks: fills the header's key first. */
+sefl_status servers_header(servers *v, sefl_buf *both, round_header *h) SEFL_MUST_CHECK;
+/* All of an opening: heads and the set of a sealed task, AS's charge, noise shares, the masked sum. w:
+ * task.values integers. SEFL_ECRYPTO if CSP refuses an upload: simulated ones are good. */
+sefl_status servers_open(servers *v, uint64_t round, uint64_t attempt, const work_got *got,
+                         int64_t *w) SEFL_MUST_CHECK;
 sefl_status servers_skip(servers *v, uint64_t round) SEFL_MUST_CHECK;
 
 /* Bytes on the stream so far, both ways. */

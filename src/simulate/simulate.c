@@ -47,7 +47,8 @@ typedef struct sim {
     double *average;
     step_state step;
     release_signals signals;
-    sefl_buf header;
+    sefl_buf header;        /* both signed it */
+    round_header announced; /* what stands in it */
     work_got got;
     run_round r;
     uint64_t model_bytes;
@@ -122,6 +123,7 @@ static sefl_status order_sign(sim *s, const agg_order *o)
     } else {
         st = ledger_may_charge(s->as_ledger, &s->terms, o->round);
         if (st == SEFL_OK) {
+            SEFL_TRY(scene_round_key(s->scene, &h));
             size_t n = round_header_write(bytes, &h);
             envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, n) };
             SEFL_TRY(envelope_sign(&env, SIGNER_AS, s->scene->as_key));
@@ -135,6 +137,7 @@ static sefl_status order_sign(sim *s, const agg_order *o)
         goto done;
     }
     SEFL_TRY(st);
+    s->announced = h;
     s->opened_at = s->now;
     SEFL_TRY(tell(s, AGG_SIGNED));
     s->deadline = agg_deadline_ms(s->a);
@@ -151,7 +154,7 @@ static sefl_status order_freeze(sim *s, const agg_order *o)
     const crowd_member *set;
     SEFL_TRY(crowd_close(s->crowd, s->now));
     uint32_t n = crowd_set(s->crowd, &set);
-    SEFL_TRY(work_round(s->work, &s->got, o->round, s->theta, set, n, s->c->progress));
+    SEFL_TRY(work_round(s->work, &s->got, &s->announced, s->theta, set, n, s->c->progress));
     s->r.train = s->got.train;
     s->r.encrypt = s->got.encrypt;
     s->r.sum = s->got.add;
@@ -171,7 +174,7 @@ static sefl_status order_open(sim *s, const agg_order *o)
     uint64_t began = clock_ns(&s->mono);
     const work_got *g = &s->got;
     if (s->servers) {
-        st = servers_open(s->servers, o->round, o->attempt, g->clients, g->set, g->closed, s->w);
+        st = servers_open(s->servers, o->round, o->attempt, g, s->w);
     } else {
         st = ledger_charge(s->as_ledger, &s->terms, o->round, NULL);
         if (st == SEFL_OK && s->e.protection == PROTECTION_SEFL)
@@ -294,7 +297,7 @@ static sefl_status keep(sim *s)
     sefl_status st = SEFL_OK;
     const task *t = s->t;
     crowd_counts n = crowd_count(s->crowd);
-    uint64_t body = s->e.protection == PROTECTION_SEFL ? ahe_body_bytes(&t->ahe) : 4 * t->values;
+    uint64_t body = s->e.protection == PROTECTION_SEFL ? task_body_bytes(t) : 4 * t->values;
     s->r.asked = n.asked, s->r.late = n.late, s->r.dropped = n.dropped;
     s->r.up = s->r.clients * body;
     s->r.down = n.asked * s->model_bytes;

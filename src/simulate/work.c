@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -18,6 +19,12 @@ typedef struct lane {
     uint8_t *body;
     double train, encrypt, add;
 } lane;
+
+/* Where a piece of work stands among the clients of the round. */
+typedef struct place {
+    const uint8_t *client;
+    uint32_t piece, rank;
+} place;
 
 struct work {
     const scene *s;
@@ -36,9 +43,12 @@ struct work {
     /* crypto full */
     ahe_enc *enc;
     ahe_sum *closed;
-    round_member *member;
+    round_member *member; /* not sealed */
+    counted_leaf *leaf;   /* sealed: by rising client, and ... */
+    uint8_t *heads;       /* ... their heads */
+    place *place;         /* of each piece in these two */
     /* of the round under way */
-    uint64_t round;
+    round_header header;
     const float *theta;
     const crowd_member *set;
     uint32_t added, diverged;
@@ -65,7 +75,7 @@ static sefl_status lane_init(work *w, lane *l)
     if (t->unit == TASK_UNIT_RECORD)
         SEFL_TRY(sefl_new(&l->one, t->params, sizeof *l->one));
     if (w->s->e->full)
-        SEFL_TRY(sefl_new(&l->body, ahe_body_bytes(&t->ahe), 1));
+        SEFL_TRY(sefl_new(&l->body, task_body_bytes(t), 1));
     else
         SEFL_TRY(sefl_new(&l->sum, t->values, sizeof *l->sum));
 done:
@@ -91,7 +101,13 @@ sefl_status work_new(work **out, const scene *s, pool *p, const sefl_progress *s
         SEFL_TRY(sefl_new(&w->average, w->t->params, sizeof *w->average));
     if (s->e->full) {
         SEFL_TRY(ahe_enc_new(&w->enc, w->t->pub, &w->t->ahe, p, stop));
-        SEFL_TRY(sefl_new(&w->member, s->clients, sizeof *w->member));
+        if (task_is_sealed(w->t)) {
+            SEFL_TRY(sefl_new(&w->leaf, s->clients, sizeof *w->leaf));
+            SEFL_TRY(sefl_new(&w->heads, s->clients, head_bytes(w->t->seal)));
+            SEFL_TRY(sefl_new(&w->place, s->clients, sizeof *w->place));
+        } else {
+            SEFL_TRY(sefl_new(&w->member, s->clients, sizeof *w->member));
+        }
     }
     *out = w, w = NULL;
 done:
@@ -120,6 +136,9 @@ void work_free(work *w)
     ahe_enc_free(&w->t->ahe, w->enc);
     ahe_sum_free(&w->t->ahe, w->closed);
     sefl_free(w->member);
+    sefl_free(w->leaf);
+    sefl_free(w->heads);
+    sefl_free(w->place);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->turn);
     sefl_free(w);
@@ -143,10 +162,10 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const crowd_mem
                          .text = text,
                          .eos = vocab_eos(w->s->words),
                          .client = w->s->client[who->client],
-                         .round = w->round,
+                         .round = w->header.round,
                          .m = l->m,
                          .progress = w->stop };
-    SEFL_TRY(coins_for(coins, &rng, "round", w->round, 1));
+    SEFL_TRY(coins_for(coins, &rng, "round", w->header.round, 1));
     if (integers && (who->zeros || t->unit == TASK_UNIT_RECORD))
         memset(l->X, 0, t->values * sizeof *l->X);
     if (who->zeros) {
@@ -177,36 +196,49 @@ done:
     return st;
 }
 
-static sefl_status encrypt(const work *w, lane *l, uint8_t hash[SHA256_BYTES],
+static sefl_status encrypt(const work *w, lane *l, uint8_t units[32], uint32_t client,
                            const sefl_coins *coins)
 {
     sefl_status st = SEFL_OK;
-    const ahe_params *p = &w->t->ahe;
-    ahe_upload *up = NULL;
-    uint8_t context[AHE_CONTEXT_BYTES];
+    sign_key *key = NULL;
     sefl_rng rng;
-    SEFL_TRY(coins_for(coins, &rng, "encrypt", w->round, 1));
-    task_context(context, w->t, w->round);
-    SEFL_TRY(ahe_upload_new(&up, p, w->enc, context, &rng));
-    if (p->head_bytes > 0)
-        SEFL_TRY(ahe_upload_head(p, up, l->body, NULL));
-    SEFL_TRY(ahe_upload_units(p, up, l->body + p->head_bytes, l->X, p->units, NULL, w->stop));
-    sha256_of(hash, span_of(l->body, ahe_body_bytes(p)));
+    if (task_is_sealed(w->t))
+        SEFL_TRY(scene_upload_key(&key, w->s, client));
+    SEFL_TRY(coins_for(coins, &rng, "encrypt", w->header.round, 1));
+    SEFL_TRY(update_make(l->body, units,
+                         &(update_facts){ .task = w->t,
+                                          .header = &w->header,
+                                          .enc = w->enc,
+                                          .client = w->s->client[client],
+                                          .upload_key = key },
+                         l->X, NULL, w->stop, &rng));
 done:
-    ahe_upload_free(p, up);
+    sign_key_free(key);
     return st;
 }
 
 /* With the lock. */
-static sefl_status add_body(work *w, const lane *l)
+static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t units[32])
 {
     sefl_status st = SEFL_OK;
     const ahe_params *p = &w->t->ahe;
-    const uint8_t *units = l->body + p->head_bytes;
-    SEFL_TRY(ahe_sum_check_head(p, w->closed, l->body));
-    SEFL_TRY(ahe_sum_check_units(p, w->closed, units, p->units));
+    const size_t head_n = head_bytes(w->t->seal);
+    SEFL_TRY(ahe_sum_check_units(p, w->closed, l->body + head_n, p->units));
     SEFL_TRY(ahe_sum_add_head(p, w->closed, l->body));
-    SEFL_TRY(ahe_sum_add_units(p, w->closed, 0, units, p->units, NULL));
+    SEFL_TRY(ahe_sum_add_units(p, w->closed, 0, l->body + head_n, p->units, NULL));
+    const uint8_t *client = w->s->client[w->set[piece].client];
+    if (w->leaf) {
+        uint32_t at = w->place[piece].rank;
+        memcpy(w->leaf[at].client, client, 32);
+        memcpy(w->leaf[at].units, units, 32);
+        memcpy(w->heads + at * head_n, l->body, head_n);
+    } else {
+        round_member *m = &w->member[w->added];
+        *m = (round_member){ 0 };
+        memcpy(m->client, client, 32);
+        memcpy(m->body, units, 32);
+    }
+    w->added++;
 done:
     return st;
 }
@@ -239,17 +271,14 @@ static sefl_status add(work *w, lane *l, size_t piece, bool diverged, const sefl
     sefl_status st = SEFL_OK;
     uint32_t client = w->set[piece].client;
     double began = cpu_seconds();
-    round_member who = { 0 };
+    uint8_t units[32];
     if (w->s->e->full) {
-        memcpy(who.client, w->s->client[client], sizeof who.client);
-        SEFL_TRY(encrypt(w, l, who.body, coins));
+        SEFL_TRY(encrypt(w, l, units, client, coins));
         double now = cpu_seconds();
         l->encrypt += now - began;
         began = now;
         pthread_mutex_lock(&w->lock);
-        st = add_body(w, l);
-        if (st == SEFL_OK)
-            w->member[w->added++] = who;
+        st = add_body(w, l, piece, units);
         pthread_mutex_unlock(&w->lock);
     } else if (w->s->e->protection == PROTECTION_NONE) {
         pthread_mutex_lock(&w->lock);
@@ -307,13 +336,38 @@ done:
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
-static sefl_status begin(work *w, uint64_t round, const float *theta, const crowd_member *set)
+static int by_client(const void *a, const void *b)
+{
+    return memcmp(((const place *)a)->client, ((const place *)b)->client, 32);
+}
+
+static int by_piece(const void *a, const void *b)
+{
+    uint32_t x = ((const place *)a)->piece, y = ((const place *)b)->piece;
+    return (x > y) - (x < y);
+}
+
+/* place[piece].rank: how many clients of the set have a lower fingerprint. */
+static void rank_clients(work *w, const crowd_member *set, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        w->place[i] = (place){ .client = w->s->client[set[i].client], .piece = i };
+    qsort(w->place, n, sizeof *w->place, by_client);
+    for (uint32_t i = 0; i < n; i++)
+        w->place[i].rank = i;
+    qsort(w->place, n, sizeof *w->place, by_piece);
+}
+
+static sefl_status begin(work *w, const round_header *h, const float *theta,
+                         const crowd_member *set, uint32_t n)
 {
     sefl_status st = SEFL_OK;
     const task *t = w->t;
-    w->round = round, w->theta = theta, w->set = set;
+    w->header = *h, w->theta = theta, w->set = set;
     w->added = w->diverged = 0;
     w->next = 0, w->weight = 0;
+    if (w->place)
+        rank_clients(w, set, n);
     for (unsigned i = 0; i < w->lanes; i++) {
         lane *l = &w->lane[i];
         l->train = l->encrypt = l->add = 0;
@@ -337,8 +391,11 @@ static sefl_status finish(work *w, work_got *got)
     double began = cpu_seconds();
     if (w->s->e->full) {
         SEFL_TRY(ahe_sum_close(&t->ahe, w->closed));
-        SEFL_TRY(round_set_hash(got->set, t->id, w->round, w->member, w->added));
         got->closed = w->closed;
+        got->leaves = w->leaf;
+        got->heads = w->heads;
+        if (!w->leaf)
+            SEFL_TRY(round_set_hash(got->set, t->id, w->header.round, w->member, w->added));
     } else if (w->average) {
         for (size_t i = 0; i < t->params; i++)
             w->average[i] /= w->weight > 0 ? w->weight : 1; /* 0: all diverged, all zeros */
@@ -354,12 +411,12 @@ done:
     return st;
 }
 
-sefl_status work_round(work *w, work_got *got, uint64_t round, const float *theta,
+sefl_status work_round(work *w, work_got *got, const round_header *header, const float *theta,
                        const crowd_member *set, uint32_t n, const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
     *got = (work_got){ 0 };
-    SEFL_TRY(begin(w, round, theta, set));
+    SEFL_TRY(begin(w, header, theta, set, n));
     SEFL_TRY(pool_run(w->pool, n, 1, one_client, w, progress));
     got->clients = w->added;
     got->diverged = w->diverged;

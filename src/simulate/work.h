@@ -3,17 +3,18 @@
  * is the same, bit for bit, for any number of threads.
  *
  *     SEFL_TRY(work_new(&w, scene, pool, &stop));
- *     SEFL_TRY(work_round(w, &got, round, theta, set, n, &progress));
+ *     SEFL_TRY(work_round(w, &got, &header, theta, set, n, &progress));
  *     ...got.sum (cdp, sefl in the clear), got.average (none), got.closed (sefl, crypto full)...
  *
  * Memory, for d values of the model: a model's plan (lm_memory) and 12 d bytes a thread, 8 d more where
- * integers are added, a body more with crypto full.
+ * integers are added, a body more with crypto full, and 1.4 kB a client where uploads are sealed.
  * Threads: one owner; works on the pool.   Secrets: a simulation has none. */
 #ifndef SIMULATE_WORK_H
 #define SIMULATE_WORK_H
 
 #include "base/pool.h"
-#include "protocol/round.h"
+#include "protocol/counted.h"
+#include "protocol/update.h"
 #include "simulate/crowd.h"
 
 typedef struct work work;
@@ -24,7 +25,9 @@ typedef struct work_got {
     const int64_t *sum;         /* task.values integers, or NULL */
     const double *average;      /* task.params, or NULL: already divided */
     ahe_sum *closed;            /* or NULL */
-    uint8_t set[SHA256_BYTES];  /* crypto full: hash of the set */
+    uint8_t set[SHA256_BYTES];  /* crypto full, not sealed: hash of the set */
+    const counted_leaf *leaves; /* crypto full, sealed: the set by rising client; else NULL */
+    const uint8_t *heads;       /* and their heads, head_bytes(task.seal) each */
     double train, encrypt, add; /* seconds of processor time, all clients together */
 } work_got;
 
@@ -34,8 +37,9 @@ sefl_status work_new(work **out, const scene *s, pool *p,
                      const sefl_progress *stop) SEFL_MUST_CHECK;
 void work_free(work *w);
 
-/* What `got` points to is valid until the next call. progress counts clients. */
-sefl_status work_round(work *w, work_got *got, uint64_t round, const float *theta,
+/* What `got` points to is valid until the next call. header: the round, and CSP's key for sealed uploads.
+ * progress counts clients. */
+sefl_status work_round(work *w, work_got *got, const round_header *header, const float *theta,
                        const crowd_member *set, uint32_t n,
                        const sefl_progress *progress) SEFL_MUST_CHECK;
 

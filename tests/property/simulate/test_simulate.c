@@ -6,9 +6,9 @@ static void full_is_clear(void **state)
 {
     (void)state;
     static const char *const modes[][2] = {
-        { "lwe-joint", "crypto.scheme=lwe privacy.noise=joint" },
+        { "pad-joint", "crypto.scheme=pad privacy.noise=joint" },
         { "paillier-joint", "crypto.scheme=paillier privacy.noise=joint" },
-        { "lwe-own", "crypto.scheme=lwe privacy.noise=own" },
+        { "pad-own", "crypto.scheme=pad privacy.noise=own" },
         { "paillier-own", "crypto.scheme=paillier privacy.noise=own" },
         { "none", "privacy.noise=none" },
         { "claim", "privacy.claim=dp privacy.z=1 privacy.epsilon=40 privacy.clip=1" },

@@ -36,6 +36,7 @@ static void sign(ring *r, uint64_t round)
     uint8_t bytes[HEADER_MAX];
     round_header h = { .round = round, .step_nano = s->task.step_nano };
     memcpy(h.task, s->task.id, sizeof h.task);
+    CHECK_OK(scene_round_key(s, &h));
     size_t bytes_n = round_header_write(bytes, &h);
     envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, bytes_n) };
     CHECK_OK(envelope_sign(&env, SIGNER_AS, s->as_key));

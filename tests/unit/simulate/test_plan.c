@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "protocol/head.h"
 #include "simulate/plan.h"
 #include "simulate/simulate.h"
 
@@ -16,6 +17,8 @@ static const rates known = { .train_us_token = 10,
                              .encrypt_ns_value = 100,
                              .sum_ms_round = 2,
                              .sum_ns_value = 20,
+                             .open_ms_client = 1,
+                             .open_ns_value = 3,
                              .release_ms_round = 50,
                              .release_ns_value = 1000,
                              .link_bytes_round = 10000,
@@ -61,13 +64,14 @@ static void parts_add_up(void **state)
     for (uint32_t i = 0; i < 10; i++)
         words += (double)calibrate_words(t, &s.s->text[i]);
     assert_true(near(p.per_round, 8) && near(p.asked, 10));
-    assert_int_equal(p.up_bytes, ahe_body_bytes(&t->ahe));
+    assert_int_equal(p.up_bytes, task_body_bytes(t));
     assert_int_equal(p.down_bytes, 7000);
-    assert_int_equal(p.link_bytes, 10000 + 300 * t->values);
+    assert_int_equal(p.link_bytes,
+                     10000 + 300 * t->values + 8 * (head_bytes(t->seal) + HEAD_PREFIX));
     assert_true(near(p.round.train, 8 * 1e-5 * words / 10));
     assert_true(near(p.client.encrypt, 5e-3 + 110e-9 * d));
     assert_true(near(p.round.sum, 8 * 20e-9 * d + 2e-3));
-    assert_true(near(p.round.twopc, 50e-3 + 1000e-9 * d));
+    assert_true(near(p.round.twopc, 50e-3 + 1000e-9 * d + 8 * (1e-3 + 3e-9 * d)));
     assert_true(near(p.seconds, 5 * p.round.wall));
     assert_true(near(p.noise_ratio, 0.02 * sqrt(d) / 8));
     small_scene_clear(&s);
