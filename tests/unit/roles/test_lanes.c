@@ -19,6 +19,16 @@ static task t;
 
 /* ---- both servers ------------------------------------------------------------------------------ */
 
+/* What a lane of AS receives passes here. */
+typedef struct wire {
+    struct scene *s;
+    channel *inner, ch;
+    _Atomic uint64_t got;
+    _Atomic uint64_t at;          /* bytes after which `then` is called, once; 0: never */
+    void (*then)(struct wire *w); /* on the lane's thread */
+    unsigned lane;
+} wire;
+
 typedef struct scene {
     uint8_t pair[LINK_PAIR];
     sefl_coins coins;
@@ -42,6 +52,8 @@ typedef struct scene {
     lanes *l;
     pthread_mutex_t lock;
     tls *lane[LANES];
+    wire wire[LANES];
+    _Atomic unsigned seen; /* calls of `then` */
     unsigned dials;
     bool nobody; /* CSP does not answer */
 } scene;
@@ -106,6 +118,30 @@ static sefl_status dial_as(scene *s, tls **out)
                     &(tls_peer){ .role = "csp", .protocols = { LANE_ALPN } }, &limits);
 }
 
+static sefl_status wire_send(void *self, const void *p, size_t n)
+{
+    return channel_send(((wire *)self)->inner, p, n);
+}
+
+static sefl_status wire_recv(void *self, void *p, size_t n)
+{
+    wire *w = self;
+    sefl_status st = channel_recv(w->inner, p, n);
+    w->got += n;
+    if (w->at > 0 && w->got >= w->at) {
+        w->at = 0;
+        w->then(w);
+    }
+    return st;
+}
+
+static sefl_status wire_flush(void *self)
+{
+    return channel_flush(((wire *)self)->inner);
+}
+
+static const channel_ops wire_ops = { wire_send, wire_recv, wire_flush };
+
 static sefl_status dial(void *ctx, unsigned lane, channel **out)
 {
     scene *s = ctx;
@@ -114,8 +150,14 @@ static sefl_status dial(void *ctx, unsigned lane, channel **out)
     sefl_status st = s->nobody ? sefl_fail(SEFL_EIO, "test: nobody answers") : dial_as(s, &one);
     pthread_mutex_lock(&s->lock);
     s->lane[lane] = one;
-    if (one)
-        *out = tls_channel(one);
+    if (one) {
+        wire *w = &s->wire[lane];
+        w->s = s, w->lane = lane;
+        w->got = 0;
+        w->inner = tls_channel(one);
+        w->ch = (channel){ .ops = &wire_ops, .self = w };
+        *out = &w->ch;
+    }
     pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -137,15 +179,6 @@ static void interrupt(void *ctx, unsigned lane)
     if (s->lane[lane])
         tls_interrupt(s->lane[lane]);
     pthread_mutex_unlock(&s->lock);
-}
-
-/* Bytes that the lane has received on its present stream; 0: none. */
-static uint64_t received(scene *s, unsigned lane)
-{
-    pthread_mutex_lock(&s->lock);
-    uint64_t n = s->lane[lane] ? tls_channel(s->lane[lane])->received : 0;
-    pthread_mutex_unlock(&s->lock);
-    return n;
 }
 
 static void as_up(scene *s, unsigned count, uint64_t audit)
@@ -254,7 +287,9 @@ static void two_lanes_fill_two_pools(void **state)
     uint64_t have = shares_pool_have(s.as_pool);
     assert_in_range(have, 2 * t.values, 2 * t.values + LANES * SESSION);
     assert_int_equal(have, shares_pool_have(s.csp_pool));
-    assert_int_equal(received(&s, 0) + received(&s, 1), 0); /* a full pool needs no stream */
+    pthread_mutex_lock(&s.lock);
+    assert_true(!s.lane[0] && !s.lane[1]); /* a full pool needs no stream */
+    pthread_mutex_unlock(&s.lock);
     assert_in_range(s.dials, 1, 2 * 9 + 2);
     end_scene(&s);
 }
@@ -275,6 +310,12 @@ static void sessions_have_sizes(void **state)
     }
 }
 
+static void opening_begins(wire *w)
+{
+    lanes_hold(w->s->l, true);
+    w->s->seen++;
+}
+
 /* While an opening runs nothing moves, not even in the middle of a session; unless it waits itself. */
 static void openings_are_not_disturbed(void **state)
 {
@@ -285,17 +326,18 @@ static void openings_are_not_disturbed(void **state)
     link_up(&s);
     usleep(50000);
     assert_int_equal(s.dials, 0);
+    s.wire[0].then = opening_begins;
+    s.wire[0].at = 200000; /* in the middle of a session */
     lanes_hold(s.l, false);
     uint64_t end = now_ms(&s) + WAIT_MS, n;
-    while (received(&s, 0) < 200000 && now_ms(&s) < end)
-        usleep(200);
-    lanes_hold(s.l, true);
-    usleep(50000);
-    n = received(&s, 0);
-    if (n > 0) { /* it was in the middle */
-        usleep(100000);
-        assert_int_equal(received(&s, 0), n);
+    while (s.seen == 0 && now_ms(&s) < end) {
+        shares_pool_clear(s.as_pool); /* the other lane alone may fill it */
+        usleep(5000);
     }
+    assert_int_equal(s.seen, 1);
+    n = s.wire[0].got;
+    usleep(100000);
+    assert_int_equal(s.wire[0].got, n);
     CHECK_OK(lanes_wait(s.l, t.values)); /* on the driver's thread: the opening needs them */
     take_both(&s, t.values);
     lanes_hold(s.l, false);
@@ -330,28 +372,30 @@ static void stopping_ends_waits(void **state)
 
 /* ---- lanes that break -------------------------------------------------------------------------- */
 
+static void cut_off(wire *w)
+{
+    interrupt(w->s, w->lane);
+    w->s->seen++;
+}
+
 /* One is cut in the middle of a session, again and again: what is in the pools still fits. */
 static void a_cut_lane_takes_its_session_alone(void **state)
 {
     (void)state;
     scene s;
-    unsigned cuts = 0;
+    enum { CUTS = 6 };
     begin_scene(&s, "cut", LANES, 0);
+    s.wire[1].then = cut_off;
     link_up(&s);
     uint64_t end = now_ms(&s) + WAIT_MS;
-    while (cuts < 6 && now_ms(&s) < end) {
-        uint64_t at = 30000 + 300000 * cuts;
-        if (received(&s, 1) > at) {
-            interrupt(&s, 1);
-            cuts++;
-            while (received(&s, 1) > at && now_ms(&s) < end)
-                usleep(100);
-        }
-        if (shares_pool_have(s.as_pool) >= t.values)
+    for (unsigned cut = 0; cut < CUTS; cut++) {
+        s.wire[1].at = 30000 + 300000 * cut; /* a session has 2 MB */
+        while (s.seen == cut && now_ms(&s) < end) {
+            CHECK_OK(lanes_wait(s.l, t.values));
             take_both(&s, t.values);
-        usleep(100);
+        }
     }
-    assert_int_equal(cuts, 6);
+    assert_int_equal(s.seen, CUTS);
     CHECK_OK(lanes_wait(s.l, t.values));
     take_both(&s, t.values);
     assert_true(log_has(&s, "a lane to CSP failed"));
