@@ -304,6 +304,7 @@ typedef struct world {
     uint64_t
         members;    /* that CSP has approved; 0: it keeps no list, UINT64_MAX: it cannot be read */
     uint64_t began; /* of which round CSP was told that it begins */
+    shares_pool *shares[2]; /* of AS and CSP; NULL: they make their own */
 
     /* sealed tasks: clients by rising fingerprint, and what each has uploaded */
     w_client client[W_ALL];
@@ -514,6 +515,8 @@ typedef struct wire {
     uint64_t count, cut; /* messages sent; the one that does not leave (1: the first), 0: none */
     bool half;           /* of it, all but its last byte leaves */
     bool was_cut;
+    uint64_t flip; /* 1 + the byte of CSP's output that is changed; 0: none */
+    bool rehash;   /* and its digest with it */
     sha256 transcript;
 } wire;
 
@@ -555,6 +558,12 @@ static inline sefl_status wire_send(void *self, const void *p, size_t n)
         return sefl_fail(SEFL_ECLOSED, "test: cut");
     }
     wire_watch(x, load_u32(x->msg));
+    if (x->flip > 0 && (load_u32(x->msg) == LINK_REPLY || load_u32(x->msg) == LINK_PLAIN)) {
+        uint8_t *end = x->msg + whole - SHA256_BYTES;
+        x->msg[MSG_HEADER + (x->flip - 1) % (whole - MSG_HEADER)] ^= 1;
+        if (x->rehash)
+            sha256_of(end, span_of(x->msg + MSG_HEADER, whole - MSG_HEADER - SHA256_BYTES));
+    }
     sha256_add(&x->transcript, span_of(x->msg, whole));
     return channel_send(&x->inner, x->msg, whole);
 }
@@ -652,6 +661,7 @@ static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool
                                                 .key = w->csp,
                                                 .journal = &c->journal,
                                                 .coins = &c->coins[1],
+                                                .shares = w->shares[1],
                                                 .enrol_ctx = w,
                                                 .members = w->members ? world_members : NULL }));
     assert_int_equal(pthread_create(&c->thread, NULL, serve, c), 0);
@@ -674,6 +684,7 @@ static inline as_link_config world_as(connection *c)
                              .envelope = buf_span(&w->envelope),
                              .key = w->as,
                              .coins = &c->coins[0],
+                             .shares = w->shares[0],
                              .ledger = ma_ledger,
                              .compare = ma_compare,
                              .ledger_ctx = &w->a };

@@ -264,6 +264,113 @@ static void any_cut_is_survived(void **state)
     }
 }
 
+/* An output that changes on the way is refused, wherever it changes; what CSP kept is still right. */
+static void changed_outputs_are_refused(void **state)
+{
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        world *w = world_new("paillier", modes[m], 40);
+        int64_t got[W_VALUES];
+        size_t bytes;
+        world_sum(w, 1);
+        CHECK_OK(task_output_bytes(&bytes, &w->t));
+        for (size_t at = 0; at < bytes + SHA256_BYTES; at += at < 130 ? 7 : 61) {
+            connection c;
+            bool kept;
+            world_reset(w);
+            connect_(&c, w, NULL, false);
+            c.wire[1].flip = 1 + at;
+            CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_EPROTO);
+            disconnect(&c);
+            for (size_t i = 0; i < w->t.values; i++)
+                assert_int_equal(got[i], 0);
+            assert_false(w->a.mask[0].replied);
+            connect_(&c, w, NULL, false);
+            CHECK_OK(world_round(w, &c, 1, &kept, got));
+            disconnect(&c);
+            assert_true(kept);
+            check_result(w, got);
+        }
+        world_free(w);
+    }
+}
+
+/* A CSP that says two things: facts of another opening are refused at once; after numbers that AS has used
+ * others are never used. */
+static void one_reply_to_an_attempt(void **state)
+{
+    (void)state;
+    for (int m = 1; m < 3; m++) {
+        world *w = world_new("paillier", modes[m], 40);
+        int64_t got[W_VALUES];
+        connection c;
+        bool kept;
+        size_t dither = NOISE_REPLY_HEAD - 32;
+        world_sum(w, 1);
+        for (size_t at = 0; at < (modes[m] == TASK_NOISE_OWN ? NOISE_REPLY_HEAD : dither); at++) {
+            world_reset(w);
+            connect_(&c, w, NULL, false);
+            c.wire[1].flip = 1 + at, c.wire[1].rehash = true;
+            CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_EPROTO);
+            disconnect(&c);
+            for (size_t i = 0; i < w->t.values; i++)
+                assert_int_equal(got[i], 0);
+        }
+        for (int again = 0; again < 2; again++) {
+            world_reset(w);
+            connect_(&c, w, NULL, false);
+            c.wire[1].flip = 1 + NOISE_REPLY_HEAD, c.wire[1].rehash = true;
+            CHECK_OK(world_round(w, &c, 1, &kept, got));
+            disconnect(&c);
+            connect_(&c, w, NULL, false);
+            c.wire[1].flip = again ? 1 + NOISE_REPLY_HEAD : 0, c.wire[1].rehash = true;
+            CHECK_STATUS(world_round(w, &c, 1, &kept, got), again ? SEFL_OK : SEFL_ECRYPTO);
+            disconnect(&c);
+            assert_true(kept);
+            assert_int_equal(w->a.masks, 1);
+        }
+        world_free(w);
+    }
+}
+
+/* AS has shares that CSP lost, or never had: it takes others, for one charge and one opening. */
+static void shares_that_csp_does_not_have(void **state)
+{
+    (void)state;
+    world *w = world_new("lwe", TASK_NOISE_JOINT, 40);
+    sefl_rng rng = rng_system();
+    shares_pool *pools[3];
+    int64_t got[W_VALUES];
+    connection c;
+    bool kept;
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(shares_pool_new(&pools[i], 0, &rng));
+    world_sum(w, 1);
+    w->shares[0] = pools[0], w->shares[1] = pools[1];
+    CHECK_OK(shares_fill_pair(pools[0], pools[2], 50, &rng, &rng)); /* somebody else has them */
+    CHECK_OK(shares_fill_pair(pools[0], pools[1], 100, &rng, &rng));
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 1, &kept, got));
+    disconnect(&c);
+    assert_false(kept);
+    check_result(w, got);
+    assert_int_equal(w->book.charges, 1);
+    assert_int_equal(w->a.masks, 1);
+    assert_int_equal(shares_pool_have(pools[0]), 60); /* of the session that both have */
+    assert_int_equal(shares_pool_have(pools[1]), 60);
+    /* nobody makes more: the round cannot be opened, and nothing is charged for it */
+    world_sum(w, 2);
+    shares_pool_clear(pools[1]);
+    connect_(&c, w, NULL, false);
+    CHECK_STATUS(world_round(w, &c, 2, &kept, got), SEFL_ESTATE);
+    disconnect(&c);
+    assert_int_equal(w->book.charges, 1);
+    assert_int_equal(shares_pool_have(pools[0]), 0);
+    world_free(w);
+    for (int i = 0; i < 3; i++)
+        shares_pool_free(pools[i]);
+}
+
 /* AS lost what an opening needs: the round is lost, the link goes on, the round can be given up. */
 static void a_lost_mask_loses_the_round(void **state)
 {
@@ -429,6 +536,9 @@ int main(void)
         cmocka_unit_test(rounds_follow),
         cmocka_unit_test(any_cut_is_survived),
         cmocka_unit_test(a_lost_mask_loses_the_round),
+        cmocka_unit_test(changed_outputs_are_refused),
+        cmocka_unit_test(one_reply_to_an_attempt),
+        cmocka_unit_test(shares_that_csp_does_not_have),
         cmocka_unit_test(a_lost_root_loses_the_round),
         cmocka_unit_test(a_failing_disk_opens_nothing),
         cmocka_unit_test(a_failing_allocation_opens_once),

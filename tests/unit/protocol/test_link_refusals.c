@@ -498,6 +498,63 @@ static void budget_at_the_opening(void **state)
     world_free(w);
 }
 
+/* Which shares an OPEN may name: whole, here, not yet passed; and they are gone with GO, whatever happens
+ * then. */
+static void slices_are_taken_once(void **state)
+{
+    (void)state;
+    enum { VALUES = 40, MADE = 200 };
+    world *w = world_new("lwe", TASK_NOISE_JOINT, VALUES);
+    sefl_rng rng = rng_system();
+    sefl_buf b = { 0 };
+    connection c;
+    uint8_t id[SHARES_ID] = { 7 };
+    uint64_t x[MADE] = { 0 };
+    CHECK_OK(shares_pool_new(&w->shares[1], 0, &rng));
+    CHECK_OK(shares_pool_add(w->shares[1], id, x, MADE, 32));
+    greet(&c, w);
+    sign_round(&c, w, 1);
+    CHECK_OK(ledger_pay(&w->a.ledger, 1));
+    static const struct {
+        uint64_t first, count;
+        uint8_t id;
+    } bad[] = { { 0, VALUES - 1, 7 },
+                { 0, VALUES + 1, 7 },
+                { MADE - VALUES + 1, VALUES, 7 },
+                { 0, VALUES, 8 },
+                { 1 << 23, VALUES, 7 } };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        round_statement s = statement(w, 1, 1, 3);
+        s.slice.n = 1;
+        s.slice.part[0].first = bad[i].first, s.slice.part[0].count = bad[i].count;
+        s.slice.part[0].id[0] = bad[i].id;
+        put_open(&b, w, &s, w->as);
+        assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SLICE);
+    }
+    assert_int_equal(w->book.charges, 0);
+    assert_int_equal(shares_pool_have(w->shares[1]), MADE);
+    assert_int_equal(say(&c, LINK_PREPARE, span_of((uint8_t[16]){ 1 }, 16)), LINK_NO_ORDER);
+    for (unsigned i = 0; i < MADE / VALUES; i++) { /* the stream breaks after GO, every time */
+        round_statement s = statement(w, 1, 1 + i, 3);
+        s.slice.n = 1;
+        memcpy(s.slice.part[0].id, id, sizeof id);
+        s.slice.part[0].first = i * VALUES, s.slice.part[0].count = VALUES;
+        put_open(&b, w, &s, w->as);
+        assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_GO);
+        disconnect(&c);
+        greet(&c, w);
+        sign_round(&c, w, 1);
+        put_open(&b, w, &s, w->as);
+        assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SLICE);
+        assert_int_equal(shares_pool_have(w->shares[1]), MADE - (i + 1) * VALUES);
+    }
+    disconnect(&c);
+    assert_int_equal(w->book.charges, 1);
+    buf_clear(&b);
+    shares_pool_free(w->shares[1]);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -508,6 +565,7 @@ int main(void)
         cmocka_unit_test(ledgers_that_differ),
         cmocka_unit_test(headers_that_are_not_signed),
         cmocka_unit_test(openings_that_are_refused),
+        cmocka_unit_test(slices_are_taken_once),
         cmocka_unit_test(more_than_were_approved),
         cmocka_unit_test(sums_in_wrong_pieces),
         cmocka_unit_test(budget_at_the_opening),
