@@ -397,19 +397,24 @@ static inline void world_vouch(world *w)
 }
 
 /* Client i's head for a round with this header. */
-static inline void world_head(const world *w, int i, const round_header *h, uint8_t *out)
+static inline sefl_status world_head_try(const world *w, int i, const round_header *h, uint8_t *out)
 {
     seeded gen;
     seeded_init(&gen, 5 + (uint64_t)i, "heads");
     sefl_rng rng = seeded_rng(&gen);
     const w_client *c = &w->client[i];
-    CHECK_OK(head_make(out,
-                       &(head_facts){ .suite = w->t.seal,
-                                      .task = w->t.id,
-                                      .round = h->round,
-                                      .client = c->id,
-                                      .units = c->units },
-                       span_of(h->key, h->key_bytes), c->seed.seed, c->key, &rng));
+    return head_make(out,
+                     &(head_facts){ .suite = w->t.seal,
+                                    .task = w->t.id,
+                                    .round = h->round,
+                                    .client = c->id,
+                                    .units = c->units },
+                     span_of(h->key, h->key_bytes), c->seed.seed, c->key, &rng);
+}
+
+static inline void world_head(const world *w, int i, const round_header *h, uint8_t *out)
+{
+    CHECK_OK(world_head_try(w, i, h, out));
 }
 
 /* The updates of W_CLIENTS clients for `round`, closed. */
@@ -705,8 +710,7 @@ typedef struct w_heads {
 static inline sefl_status w_head_of(void *ctx, uint32_t i, uint8_t *out)
 {
     const w_heads *x = ctx;
-    world_head(x->w, (int)i, &x->h, out);
-    return SEFL_OK;
+    return world_head_try(x->w, (int)i, &x->h, out);
 }
 
 static inline as_set world_set(w_heads *x, counted_leaf leaves[W_CLIENTS])
@@ -736,7 +740,7 @@ static inline sefl_status world_verdict(world *w, as_link *l, const round_header
     size_t n = 0, refused_n;
     for (int i = 0; i < W_CLIENTS; i++)
         if (w->early >> i & 1) {
-            world_head(w, i, h, early + n);
+            SEFL_TRY(world_head_try(w, i, h, early + n));
             n += head_bytes(w->t.seal);
         }
     if (n > 0) {

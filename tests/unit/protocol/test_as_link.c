@@ -78,7 +78,7 @@ static void as_begin(as_case *a, world *w)
 static void answers_that_as_refuses(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_NONE, 40);
+    world *w = world_new("paillier", TASK_NOISE_NONE, 40);
     as_case a;
     as_link *l;
     mem_ledger other = { 0 };

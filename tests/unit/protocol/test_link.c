@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static const char *const schemes[] = { "pad", "paillier", "lwe" };
+static const char *const schemes[] = { "pad", "paillier" };
 static const task_noise modes[] = { TASK_NOISE_NONE, TASK_NOISE_OWN, TASK_NOISE_JOINT };
 
 /* Mean and standard deviation of what was added, against the law; exact without noise. */
@@ -147,7 +147,7 @@ static void one_round(const char *scheme, task_noise mode)
 static void rounds_are_right(void **state)
 {
     (void)state;
-    for (int s = 0; s < 3; s++)
+    for (int s = 0; s < 2; s++)
         for (int m = 0; m < 3; m++)
             one_round(schemes[s], modes[m]);
 }
@@ -156,7 +156,7 @@ static void rounds_are_right(void **state)
 static void rounds_follow(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_JOINT, 40);
+    world *w = world_new("pad", TASK_NOISE_JOINT, 40);
     int64_t got[W_VALUES];
     connection c;
     as_link *l;
@@ -169,6 +169,7 @@ static void rounds_follow(void **state)
         bool kept;
         world_sum(w, r);
         buf_reset(&both);
+        CHECK_OK(as_link_key(l, &h));
         CHECK_OK(as_link_header(l, &both, &h));
         envelope env;
         CHECK_OK(envelope_read(&env, buf_span(&both)));
@@ -182,10 +183,12 @@ static void rounds_follow(void **state)
         CHECK_OK(as_link_prepare(l, r, 5 + r));
         CHECK_OK(as_link_prepare(l, r, 5 + r)); /* nothing more to do */
         w->attempt = 5 + r;
+        CHECK_OK(world_verdict(w, l, &h));
         CHECK_OK(ledger_pay(&w->a.ledger, r));
         as_open o = {
             .round = r, .attempt = 5 + r, .clients = W_CLIENTS, .sum = w->sum, .journal = &c.as
         };
+        memcpy(o.set, w->set, sizeof o.set);
         CHECK_OK(as_link_open(l, &o, &kept, got));
         assert_false(kept);
         check_result(w, got);
@@ -212,7 +215,7 @@ static void any_cut_is_survived(void **state)
         const char *scheme;
         task_noise mode;
     } kind[] = { { "paillier", TASK_NOISE_JOINT },
-                 { "lwe", TASK_NOISE_OWN },
+                 { "pad", TASK_NOISE_OWN },
                  { "paillier", TASK_NOISE_NONE },
                  { "pad", TASK_NOISE_NONE },
                  { "pad", TASK_NOISE_JOINT } };
@@ -376,7 +379,7 @@ static void a_lost_mask_loses_the_round(void **state)
 {
     (void)state;
     for (int m = 0; m < 3; m++) {
-        world *w = world_new("lwe", modes[m], 40);
+        world *w = world_new("pad", modes[m], 40);
         int64_t got[W_VALUES];
         connection c;
         as_link *l;
@@ -400,6 +403,7 @@ static void a_lost_mask_loses_the_round(void **state)
         assert_false(as_link_dead(l));
         CHECK_OK(as_link_skip(l, 1, 2));
         round_header h = world_header(w, 2);
+        CHECK_OK(as_link_key(l, &h));
         CHECK_OK(as_link_header(l, &both, &h));
         assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_OPENED); /* for ever */
         CHECK_STATUS(as_link_open(l, &o, &kept, got), SEFL_ECRYPTO);    /* erased by now */
@@ -461,7 +465,7 @@ static void a_failing_disk_opens_nothing(void **state)
 {
     (void)state;
     for (int m = 0; m < 3; m++) {
-        world *w = world_new("lwe", modes[m], 40);
+        world *w = world_new("pad", modes[m], 40);
         int64_t got[W_VALUES];
         world_sum(w, 1);
         for (int side = 0; side < 2; side++)
@@ -478,7 +482,8 @@ static void a_failing_disk_opens_nothing(void **state)
                     break;
                 }
                 assert_int_not_equal(st, SEFL_OK);
-                bool replied = side == 0 && n == 2; /* the reply had come */
+                /* the reply had come; CSP's last write wipes the key, after the mark */
+                bool replied = side == 0 ? n == 2 : n == 6;
                 assert_int_equal(csp_memory_at(&w->c, 1)->opened, replied);
                 connect_(&c, w, NULL, false);
                 CHECK_OK(world_round(w, &c, 1, &kept, got));
@@ -497,7 +502,7 @@ static void a_failing_allocation_opens_once(void **state)
     (void)state;
 #if SEFL_FAULTS
     for (int m = 0; m < 3; m++) {
-        world *w = world_new("lwe", modes[m], 40);
+        world *w = world_new("pad", modes[m], 40);
         int64_t got[W_VALUES];
         unsigned long step = test_count(m == 2 ? 29 : 7, 1);
         world_sum(w, 1);

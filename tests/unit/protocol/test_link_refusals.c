@@ -9,7 +9,7 @@ static const uint32_t asked[] = { LINK_HELLO, LINK_TASK, LINK_HEADER, LINK_PREPA
 static void words_out_of_order(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_JOINT, 40);
+    world *w = world_new("paillier", TASK_NOISE_JOINT, 40);
     sefl_buf b = { 0 };
     connection c;
     connect_(&c, w, NULL, false);
@@ -37,7 +37,7 @@ static void words_out_of_order(void **state)
 static void words_that_end_the_stream(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_JOINT, 40);
+    world *w = world_new("paillier", TASK_NOISE_JOINT, 40);
     connection c;
     static const uint32_t bad[] = { LINK_WELCOME,   LINK_YES,
                                     LINK_GO,        LINK_KEPT,
@@ -79,7 +79,7 @@ static void words_that_end_the_stream(void **state)
 static void questions_of_another_length(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_NONE, 40);
+    world *w = world_new("paillier", TASK_NOISE_NONE, 40);
     sefl_buf b = { 0 };
     for (size_t q = 0; q < sizeof asked / sizeof asked[0]; q++) {
         size_t whole = 0;
@@ -150,7 +150,7 @@ static void questions_of_another_length(void **state)
 static void another_version_or_task(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_NONE, 40);
+    world *w = world_new("paillier", TASK_NOISE_NONE, 40);
     sefl_buf b = { 0 };
     connection c;
     connect_(&c, w, NULL, false);
@@ -190,7 +190,7 @@ static void another_version_or_task(void **state)
 static void ledgers_that_differ(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_NONE, 40);
+    world *w = world_new("paillier", TASK_NOISE_NONE, 40);
     sefl_buf b = { 0 };
     connection c;
     mem_ledger fork = { 0 };
@@ -269,7 +269,7 @@ static void ledgers_that_differ(void **state)
 static void headers_that_are_not_signed(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_NONE, 40);
+    world *w = world_new("paillier", TASK_NOISE_NONE, 40);
     sefl_buf b = { 0 };
     connection c;
     round_header h = world_header(w, 1), other = h;
@@ -328,7 +328,7 @@ static void headers_that_are_not_signed(void **state)
 static void more_than_were_approved(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_JOINT, 40);
+    world *w = world_new("paillier", TASK_NOISE_JOINT, 40);
     sefl_buf b = { 0 };
     connection c;
     round_statement s;
@@ -357,7 +357,7 @@ static void more_than_were_approved(void **state)
 static void openings_that_are_refused(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_JOINT, 40);
+    world *w = world_new("paillier", TASK_NOISE_JOINT, 40);
     sefl_buf b = { 0 };
     connection c;
     uint8_t prepare[16] = { 1 };
@@ -416,74 +416,68 @@ static void sent(sefl_status st)
 static void sums_in_wrong_pieces(void **state)
 {
     (void)state;
-    static const char *const schemes[] = { "paillier", "lwe" };
-    for (int k = 0; k < 2; k++) {
-        world *w = world_new(schemes[k], TASK_NOISE_NONE, 40);
-        sefl_buf b = { 0 };
-        connection c;
-        bool kept;
-        int64_t got[W_VALUES];
-        const ahe_params *p = &w->t.ahe;
-        uint8_t *bytes = calloc(ahe_sum_bytes(p) + 1, 1);
-        memset(bytes, 0xff, ahe_sum_bytes(p)); /* no ciphertext at all */
-        world_sum(w, 1);
-        for (int i = 0; i < 6; i++) {
-            size_t first = p->sum_head_bytes, unit = p->sum_unit_bytes;
-            uint32_t index = first ? 0 : 1;
-            size_t n = first ? first : unit;
-            world_reset(w);
-            greet(&c, w);
-            sign_round(&c, w, 1);
-            CHECK_OK(ledger_pay(&w->a.ledger, 1));
-            round_statement s = statement(w, 1, 1, 3);
-            put_open(&b, w, &s, w->as);
-            assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_GO);
-            channel *raw = &c.wire[0].inner;
-            switch (i) {
-            case 0:
-                sent(msg_send(raw, LINK_SUM, index + 1, bytes, n));
-                break;
-            case 1:
-                sent(msg_send(raw, LINK_SUM, index, bytes, n + 1));
-                break;
-            case 2:
-                sent(msg_send(raw, LINK_SUM, index, bytes, n - 1));
-                break;
-            case 3:
-                sent(msg_send(raw, LINK_PING, 0, bytes, 0));
-                break;
-            case 4:
-                sent(msg_begin(raw, LINK_SUM, index, UINT64_MAX));
-                break;
-            default: /* right sizes, no ciphertext (lwe's head is checked, its body may be any bits) */
-                if (first)
-                    sent(msg_send(raw, LINK_SUM, 0, bytes, first));
-                sent(msg_send(raw, LINK_SUM, 1, bytes, p->units * unit));
-            }
-            (void)!channel_flush(raw);
-            link_msg m = { 0 };
-            assert_int_not_equal(link_recv(&c.ch[0], &m), SEFL_OK);
-            buf_clear(&m.body);
-            disconnect(&c);
-            assert_int_equal(c.st, SEFL_EPROTO);
-            assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
-            connect_(&c, w, NULL, false);
-            CHECK_OK(world_round(w, &c, 1, &kept, got));
-            disconnect(&c);
-            assert_false(kept);
-            assert_memory_equal(got, w->total, w->t.values * sizeof *got);
+    world *w = world_new("paillier", TASK_NOISE_NONE, 40);
+    sefl_buf b = { 0 };
+    connection c;
+    bool kept;
+    int64_t got[W_VALUES];
+    const ahe_params *p = &w->t.ahe;
+    uint8_t *bytes = calloc(ahe_sum_bytes(p) + 1, 1);
+    memset(bytes, 0xff, ahe_sum_bytes(p)); /* no ciphertext at all */
+    world_sum(w, 1);
+    for (int i = 0; i < 6; i++) {
+        const uint32_t index = 1;
+        const size_t n = p->sum_unit_bytes;
+        world_reset(w);
+        greet(&c, w);
+        sign_round(&c, w, 1);
+        CHECK_OK(ledger_pay(&w->a.ledger, 1));
+        round_statement s = statement(w, 1, 1, 3);
+        put_open(&b, w, &s, w->as);
+        assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_GO);
+        channel *raw = &c.wire[0].inner;
+        switch (i) {
+        case 0:
+            sent(msg_send(raw, LINK_SUM, index + 1, bytes, n));
+            break;
+        case 1:
+            sent(msg_send(raw, LINK_SUM, index, bytes, n + 1));
+            break;
+        case 2:
+            sent(msg_send(raw, LINK_SUM, index, bytes, n - 1));
+            break;
+        case 3:
+            sent(msg_send(raw, LINK_PING, 0, bytes, 0));
+            break;
+        case 4:
+            sent(msg_begin(raw, LINK_SUM, index, UINT64_MAX));
+            break;
+        default: /* right sizes, no ciphertext */
+            sent(msg_send(raw, LINK_SUM, 1, bytes, p->units * n));
         }
-        free(bytes);
-        buf_clear(&b);
-        world_free(w);
+        (void)!channel_flush(raw);
+        link_msg m = { 0 };
+        assert_int_not_equal(link_recv(&c.ch[0], &m), SEFL_OK);
+        buf_clear(&m.body);
+        disconnect(&c);
+        assert_int_equal(c.st, SEFL_EPROTO);
+        assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
+        connect_(&c, w, NULL, false);
+        CHECK_OK(world_round(w, &c, 1, &kept, got));
+        disconnect(&c);
+        assert_false(kept);
+        assert_memory_equal(got, w->total, w->t.values * sizeof *got);
     }
+    free(bytes);
+    buf_clear(&b);
+    world_free(w);
 }
 
 /* The budget that ran out between header and opening. */
 static void budget_at_the_opening(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_NONE, 40);
+    world *w = world_new("paillier", TASK_NOISE_NONE, 40);
     sefl_buf b = { 0 };
     connection c;
     greet(&c, w);
