@@ -250,7 +250,7 @@ static void heads_that_do_not_count(void **state)
         if (kind == 5)
             w->revoked = 2;
         if (kind == 6)
-            memset(w->c.voucher[1].client, 0, 32);
+            memset(w->c.vouched.leaf[1].client, 0, 32);
         CHECK_OK(wr_raw(&bad, bytes, head_bytes(w->t.seal)));
         put_head(&b, w, 0, &h);
         CHECK_OK(wr_raw(&b, bad.p, bad.n));
@@ -274,7 +274,7 @@ static void heads_that_do_not_count(void **state)
         put_head(&b, w, 0, &h);
         CHECK_OK(wr_raw(&b, bad.p, bad.n));
         if (kind == 6)
-            memset(w->c.voucher[1].client, 0, 32);
+            memset(w->c.vouched.leaf[1].client, 0, 32);
         assert_int_equal(say_set(&c, w, 1, 2, &b, &v), kind == 0 ? LINK_VERDICT : LINK_NO_FEW);
         assert_int_equal(csp_memory_at(&w->c, 1)->has_set, kind == 0);
         assert_int_equal(w->book.charges, 0);
