@@ -56,10 +56,10 @@ typedef struct rounds_config {
     const sefl_coins *coins; /* as_link.h's purposes, and "journal release" */
     releases *releases;
     rounds_dial dial;
-    lanes *lanes;          /* joint noise: they are bound to each link; NULL: no shares are made */
-    shares_pool *shares;   /* that they fill */
-    pool *pool;            /* of the link and the release */
-    unsigned threads;      /* of the running sum */
+    lanes *lanes;        /* joint noise: they are bound to each link; NULL: no shares are made */
+    shares_pool *shares; /* that they fill */
+    pool *pool;          /* of the link and the release */
+    unsigned threads;    /* of the running sum */
     const sefl_clock *wall, *mono;
     sefl_log *log;
     unsigned ping_ms; /* 0: 10 s */

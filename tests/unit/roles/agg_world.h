@@ -49,6 +49,7 @@ typedef struct agg_world {
     bool unreachable;         /* CSP does not answer */
     _Atomic unsigned put_out; /* bit k: client k is no member of CSP's list any more */
     _Atomic bool no_vouch;    /* CSP takes no voucher */
+    _Atomic unsigned asked;   /* how often CSP has looked at a head's client */
     unsigned dials;
     void (*before_dial)(struct agg_world *w);
     pthread_t csp_thread;
@@ -251,8 +252,9 @@ static inline void aw_client(const agg_world *w, uint8_t out[32], unsigned k)
 
 static inline bool aw_csp_member(void *ctx, const uint8_t client[32])
 {
-    const agg_world *w = (const agg_world *)ctx;
+    agg_world *w = (agg_world *)ctx;
     uint8_t id[32];
+    w->asked++;
     for (unsigned k = 0; k < A_CLIENTS; k++) {
         aw_client(w, id, k);
         if (memcmp(id, client, 32) == 0)
@@ -687,6 +689,45 @@ static inline void aw_check_model(agg_world *w, const unsigned *sets, unsigned n
     sefl_free(sum);
     sefl_free(average);
     step_clear(&s);
+}
+
+static inline void aw_upload_all(agg_world *w, uint64_t round, unsigned set)
+{
+    for (unsigned k = 0; k < A_CLIENTS; k++)
+        if (set >> k & 1)
+            assert_int_equal(aw_upload(w, k, round, SIZE_MAX), 200);
+}
+
+/* Both ledgers are the same, with so many charges. */
+static inline void aw_check_ledgers(agg_world *w, uint64_t charged)
+{
+    char path[300];
+    ledger *a;
+    ledger_head x, y;
+    uint64_t n = 0;
+    CHECK_OK(ledger_open_read(&a, aw_path(w, path, "ledger")));
+    ledger_get_head(a, &x);
+    ledger_get_head(w->csp_ledger, &y);
+    assert_int_equal(x.records, y.records);
+    assert_memory_equal(x.hash, y.hash, 32);
+    if (charged > 0)
+        assert_non_null(ledger_task(a, 0, &n));
+    assert_int_equal(n, charged);
+    ledger_close(a);
+}
+
+/* Lines of the log that have both. */
+static inline unsigned aw_logged(agg_world *w, const char *one, const char *other)
+{
+    char path[300];
+    sefl_buf b = { 0 };
+    unsigned n = 0;
+    CHECK_OK(file_read(&b, aw_path(w, path, "log"), 1 << 24));
+    CHECK_OK(wr_u8(&b, 0));
+    for (char *rest = (char *)b.p, *line; (line = strsep(&rest, "\n")) != NULL;)
+        n += strstr(line, one) && strstr(line, other);
+    buf_clear(&b);
+    return n;
 }
 
 #endif

@@ -3,30 +3,6 @@
 
 #include "roles/aggregator/rounds_inside.h"
 
-static void all_upload(agg_world *w, uint64_t round, unsigned set)
-{
-    for (unsigned k = 0; k < A_CLIENTS; k++)
-        if (set >> k & 1)
-            assert_int_equal(aw_upload(w, k, round, SIZE_MAX), 200);
-}
-
-static void check_ledgers(agg_world *w, uint64_t charged)
-{
-    char path[300];
-    ledger *a;
-    ledger_head x, y;
-    uint64_t n = 0;
-    CHECK_OK(ledger_open_read(&a, aw_path(w, path, "ledger")));
-    ledger_get_head(a, &x);
-    ledger_get_head(w->csp_ledger, &y);
-    assert_int_equal(x.records, y.records);
-    assert_memory_equal(x.hash, y.hash, 32);
-    if (charged > 0)
-        assert_non_null(ledger_task(a, 0, &n));
-    assert_int_equal(n, charged);
-    ledger_close(a);
-}
-
 static void no_bodies(agg_world *w)
 {
     char path[300];
@@ -54,7 +30,7 @@ static void whole_tasks(void **state)
         for (uint64_t r = 1; r <= 2; r++) {
             assert_true(aw_wait(&w, r, AGG_COLLECTING));
             assert_int_equal(aw_upload(&w, 0, r + 1, SIZE_MAX), 425);
-            all_upload(&w, r, 15);
+            aw_upload_all(&w, r, 15);
         }
         CHECK_OK(aw_join(&w));
         assert_int_equal(w.reports, 2);
@@ -63,7 +39,7 @@ static void whole_tasks(void **state)
             assert_false(w.report[r].skipped);
             assert_true(w.report[r].has_clients && w.report[r].clients == 4);
         }
-        check_ledgers(&w, 2);
+        aw_check_ledgers(&w, 2);
         assert_true(csp_is_over(w.server));
         assert_int_equal(csp_memory_at(&w.mc, 1)->opened + csp_memory_at(&w.mc, 2)->opened, 2);
         no_bodies(&w);
@@ -102,7 +78,7 @@ static void models_that_stay(void **state)
                                span_of_str("of another task"), 0644));
     for (uint64_t r = 1; r <= 6; r++) {
         assert_true(aw_wait(&w, r, AGG_COLLECTING));
-        all_upload(&w, r, 3);
+        aw_upload_all(&w, r, 3);
     }
     CHECK_STATUS(aw_join(&w), SEFL_ECANCELLED);
     assert_int_equal(models_there(&w), 1u << 3 | 1u << 5 | 1u << 6 | 1u << 20);
@@ -111,7 +87,7 @@ static void models_that_stay(void **state)
     aw_start(&w); /* it sweeps at the start, and the round goes on from the model that stayed */
     assert_int_equal(models_there(&w), 1u << 5 | 1u << 6 | 1u << 20);
     assert_true(aw_wait(&w, 7, AGG_COLLECTING));
-    all_upload(&w, 7, 3);
+    aw_upload_all(&w, 7, 3);
     CHECK_OK(aw_join(&w));
     assert_int_equal(models_there(&w), 1u << 6 | 1u << 7 | 1u << 20);
     assert_true(file_exists(aw_path(&w, path, "models/round-1.safetensors.bak")));
@@ -125,7 +101,7 @@ static void models_that_stay(void **state)
     aw_start(&w);
     for (uint64_t r = 1; r <= 6; r++) {
         assert_true(aw_wait(&w, r, AGG_COLLECTING));
-        all_upload(&w, r, 3);
+        aw_upload_all(&w, r, 3);
     }
     CHECK_OK(aw_join(&w));
     assert_int_equal(models_there(&w), 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6);
@@ -164,13 +140,13 @@ static void most_clients_die(void **state)
                                        "rounds.threshold=2", "rounds.enrolled=4", NULL });
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
-    all_upload(&w, 1, 6);
+    aw_upload_all(&w, 1, 6);
     aw_upload(&w, 0, 1, 100);
     aw_upload(&w, 3, 1, task_body_bytes(&w.t) - 1);
     CHECK_OK(aw_join(&w));
     assert_int_equal(w.report[0].clients, 2);
     aw_check_model(&w, (const unsigned[]){ 6 }, 1);
-    check_ledgers(&w, 1);
+    aw_check_ledgers(&w, 1);
     no_bodies(&w);
     aw_free(&w);
 }
@@ -184,11 +160,11 @@ static void too_few(void **state)
             (const char *const[]){ "rounds.deadline_ms=80000", "rounds.extend_ms=24000", NULL });
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
-    all_upload(&w, 1, 1);
+    aw_upload_all(&w, 1, 1);
     assert_true(aw_wait(&w, 2, AGG_COLLECTING));
     assert_int_equal(aw_upload(&w, 1, 1, SIZE_MAX), 410);
     assert_int_equal(aw_upload(&w, 0, 1, SIZE_MAX), 200); /* its receipt, still */
-    all_upload(&w, 2, 3);
+    aw_upload_all(&w, 2, 3);
     CHECK_OK(aw_join(&w));
     assert_int_equal(w.reports, 2);
     assert_true(w.report[0].skipped);
@@ -196,7 +172,7 @@ static void too_few(void **state)
     assert_false(w.report[1].skipped);
     assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 0);
     assert_int_equal(csp_memory_at(&w.mc, 1)->r.state, CSP_SKIPPED);
-    check_ledgers(&w, 1); /* the skipped round was never charged */
+    aw_check_ledgers(&w, 1); /* the skipped round was never charged */
     aw_check_model(&w, (const unsigned[]){ 0, 3 }, 2);
     no_bodies(&w);
     aw_free(&w);
@@ -212,7 +188,7 @@ static void skipped_at_the_end(void **state)
                                        "rounds.count=1", NULL });
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
-    all_upload(&w, 1, 1);
+    aw_upload_all(&w, 1, 1);
     CHECK_OK(aw_join(&w));
     assert_true(w.report[0].skipped);
     CHECK_OK(aw_try_open(&w));
@@ -261,7 +237,7 @@ static void taken_up_in_each_phase(void **state)
             CHECK_OK(w.st);
             if (starts != 2)
                 fail_msg("mode %zu, stopped in phase %d: %u starts", m, (int)phase, starts);
-            check_ledgers(&w, 2);
+            aw_check_ledgers(&w, 2);
             assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
             assert_int_equal(csp_memory_at(&w.mc, 2)->opened, 1);
             if (m == 0)
@@ -287,12 +263,12 @@ static void broken_links(void **state)
                 w.cut[side] = cut;
                 aw_start(&w);
                 assert_true(aw_wait(&w, 1, AGG_COLLECTING));
-                all_upload(&w, 1, 9);
+                aw_upload_all(&w, 1, 9);
                 CHECK_OK(aw_join(&w));
                 bool was = w.wire[side].was_cut;
                 assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
                 assert_true(w.dials == (was ? 2u : 1u));
-                check_ledgers(&w, 1);
+                aw_check_ledgers(&w, 1);
                 if (m == 0)
                     aw_check_model(&w, (const unsigned[]){ 9 }, 1);
                 aw_free(&w);
@@ -320,7 +296,7 @@ static void another_reply(void **state)
     w.stop_round = 1;
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
-    all_upload(&w, 1, 3);
+    aw_upload_all(&w, 1, 3);
     assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
     /* ... as if the process had died just before: back to OPENING, with another reply */
     CHECK_OK(aw_try_open(&w));
@@ -349,11 +325,11 @@ static void another_reply(void **state)
     journal_round row;
     CHECK_OK(journal_round_get(w.j, 1, &row));
     assert_true(row.skipped && row.charged);
-    all_upload(&w, 2, 3);
+    aw_upload_all(&w, 2, 3);
     CHECK_OK(aw_join(&w));
     assert_true(w.report[0].skipped);
     assert_false(w.report[1].skipped);
-    check_ledgers(&w, 2);
+    aw_check_ledgers(&w, 2);
     aw_free(&w);
 }
 
@@ -370,7 +346,7 @@ static void one_release(void **state)
     w.stop_round = 1;
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
-    all_upload(&w, 1, 3);
+    aw_upload_all(&w, 1, 3);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
         CHECK_OK(aw_try_open(&w));
@@ -404,7 +380,7 @@ static void csp_away(void **state)
     assert_int_equal(rounds_phase(w.r, NULL, NULL), AGG_STARTING);
     w.unreachable = false;
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
-    all_upload(&w, 1, 3);
+    aw_upload_all(&w, 1, 3);
     CHECK_OK(aw_join(&w));
     aw_check_model(&w, (const unsigned[]){ 3 }, 1);
     aw_free(&w);
@@ -420,7 +396,7 @@ static void the_budget_ends_it(void **state)
     aw_start(&w);
     for (uint64_t r = 1; r <= 3; r++)
         if (aw_wait(&w, r, AGG_COLLECTING))
-            all_upload(&w, r, 3);
+            aw_upload_all(&w, r, 3);
     agg_why why;
     pthread_join(w.thread, NULL);
     CHECK_OK(w.st);
@@ -468,7 +444,7 @@ static void news(void **state)
     CHECK_STATUS(rounds_model(w.r, 2, false, &path, hash), SEFL_ENOTFOUND);
     CHECK_OK(rounds_news(w.r, 1, &n, &header));
     assert_int_equal(n.state, ROUND_WAITING);
-    all_upload(&w, 1, 3);
+    aw_upload_all(&w, 1, 3);
     assert_true(aw_wait(&w, 2, AGG_COLLECTING));
     CHECK_STATUS(rounds_model(w.r, 1, false, &path, hash), SEFL_ENOTFOUND);
     buf_reset(&path);
@@ -478,7 +454,7 @@ static void news(void **state)
     CHECK_OK(rounds_model(w.r, 2, false, &path, hash));
     assert_memory_equal(h.model, hash, 32);
     assert_memory_not_equal(first, hash, 32);
-    all_upload(&w, 2, 3);
+    aw_upload_all(&w, 2, 3);
     pthread_join(w.thread, NULL);
     CHECK_OK(rounds_news(w.r, 2, &n, &header));
     assert_int_equal(n.state, ROUND_OVER);
@@ -496,19 +472,6 @@ static bool is_there(agg_world *w, const char *name)
 }
 
 /* How often these words stand in one line of the log. */
-static unsigned logged(agg_world *w, const char *one, const char *other)
-{
-    char path[300];
-    sefl_buf b = { 0 };
-    unsigned n = 0;
-    CHECK_OK(file_read(&b, aw_path(w, path, "log"), 1 << 24));
-    CHECK_OK(wr_u8(&b, 0));
-    for (char *rest = (char *)b.p, *line; (line = strsep(&rest, "\n")) != NULL;)
-        n += strstr(line, one) && strstr(line, other);
-    buf_clear(&b);
-    return n;
-}
-
 /* Client 3 spoils rounds 2, 4, 5 and 6. The model of the round before stays each time, round 3 is as
  * good as ever; from the third on the log names those who were in the latest three, and after three in a
  * row the task ends.
@@ -544,7 +507,7 @@ static void spoiled_rounds(void **state)
                 assert_true(aw_wait(&w, r, AGG_COLLECTING));
             }
             assert_int_equal(w.r->model.round, r == 1 ? 0 : r <= 3 ? 1 : 3);
-            all_upload(&w, r, sets[r - 1]);
+            aw_upload_all(&w, r, sets[r - 1]);
         }
         CHECK_OK(aw_join(&w));
         assert_int_equal(w.reports, 6);
@@ -554,27 +517,28 @@ static void spoiled_rounds(void **state)
             snprintf(round, sizeof round, "\"round\":%u,", r);
             assert_int_equal(w.report[r - 1].blocked, spoiled);
             assert_false(w.report[r - 1].skipped);
-            assert_int_equal(logged(&w, "\"error\",\"event\":\"release blocked", round), spoiled);
-            assert_int_equal(logged(&w, "release checked", round), !spoiled);
+            assert_int_equal(aw_logged(&w, "\"error\",\"event\":\"release blocked", round),
+                             spoiled);
+            assert_int_equal(aw_logged(&w, "release checked", round), !spoiled);
             assert_int_equal(csp_memory_at(&w.mc, r)->opened, 1); /* CSP sees an ordinary round */
         }
-        check_ledgers(&w, 6); /* and it is paid for */
+        aw_check_ledgers(&w, 6); /* and it is paid for */
         assert_true(is_there(&w, "models/round-3.safetensors"));
         assert_false(is_there(&w, "models/round-2.safetensors"));
         assert_false(is_there(&w, "models/round-6.safetensors"));
         assert_int_equal(is_there(&w, "models/round-3.optimiser"), w.t.server != TASK_AVERAGE);
         if (w.t.noise == TASK_NOISE_NONE)
             aw_check_model(&w, (const unsigned[]){ 7, 0, 7, 0, 0, 0 }, 6);
-        assert_int_equal(logged(&w, "task over", agg_why_text(AGG_WHY_BLOCKED)), 1);
+        assert_int_equal(aw_logged(&w, "task over", agg_why_text(AGG_WHY_BLOCKED)), 1);
         /* 1 and 3 were in rounds 2, 4 and 5, and in 4, 5 and 6; whole keys, as `sefl ca revoke --key`
          * takes them */
-        assert_int_equal(logged(&w, "client in all blocked rounds", "\"key\":\""), 4);
+        assert_int_equal(aw_logged(&w, "client in all blocked rounds", "\"key\":\""), 4);
         for (unsigned k = 1; k <= 3; k += 2) {
             uint8_t client[32];
             char hex[65];
             aw_client(&w, client, k);
             hex_into(hex, client);
-            assert_int_equal(logged(&w, "client in all blocked rounds", hex), 2);
+            assert_int_equal(aw_logged(&w, "client in all blocked rounds", hex), 2);
         }
         CHECK_OK(aw_try_open(&w)); /* over it stays */
         agg_why why;
@@ -594,14 +558,14 @@ static void unusable_models(void **state)
     aw_start(&w);
     for (uint64_t r = 1; r <= 3; r++) {
         assert_true(aw_wait(&w, r, AGG_COLLECTING));
-        all_upload(&w, r, 7);
+        aw_upload_all(&w, r, 7);
     }
     CHECK_OK(aw_join(&w));
     assert_int_equal(w.reports, 3);
     for (unsigned r = 0; r < 3; r++)
         assert_true(w.report[r].blocked && !w.report[r].has_perplexity);
-    assert_int_equal(logged(&w, "release blocked", "loss is "), 3);
-    assert_int_equal(logged(&w, "client in all blocked rounds", ""), 3);
+    assert_int_equal(aw_logged(&w, "release blocked", "loss is "), 3);
+    assert_int_equal(aw_logged(&w, "client in all blocked rounds", ""), 3);
     assert_false(is_there(&w, "models/round-1.safetensors"));
     aw_check_model(&w, (const unsigned[]){ 0, 0, 0 }, 3);
     aw_free(&w);
@@ -816,7 +780,7 @@ static void failing_disks(void **state)
             assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
             assert_int_equal(csp_memory_at(&w.mc, 2)->opened, 1);
             aw_check_model(&w, sets, 2);
-            check_ledgers(&w, 2);
+            aw_check_ledgers(&w, 2);
             no_bodies(&w);
             aw_free(&w);
             if (!hit)

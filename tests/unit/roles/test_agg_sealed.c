@@ -1,0 +1,251 @@
+/* Sealed rounds of the driver: heads that CSP refuses, verdicts through crashes, proofs of being counted. */
+#include "agg_world.h"
+
+#include "protocol/http.h"
+#include "roles/aggregator/rounds_inside.h"
+#include "roles/client_proof.h"
+
+#include <inttypes.h>
+
+/* What AS answers client k about a round. */
+static sefl_status proof(agg_world *w, unsigned k, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    uint8_t me[32], units[32];
+    aw_client(w, me, k);
+    sefl_free(aw_body(w, k, round, units));
+    SEFL_TRY(rounds_counted(w->r, round, me, &b));
+    st = client_counted_check(&w->t, buf_span(&b), round, me, units);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* A client that CSP does not know is refused in the SET; the others are released and have a proof, each. */
+static void a_refused_head(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.enough=4", NULL });
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    w.put_out = 4;
+    aw_upload_all(&w, 1, 15);
+    assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+    for (unsigned k = 0; k < 4; k++)
+        CHECK_STATUS(proof(&w, k, 1), k == 2 ? SEFL_EPROTO : SEFL_OK);
+    CHECK_STATUS(proof(&w, 0, 2), SEFL_ENOTFOUND);
+    assert_null(strstr(sefl_last_error(), HTTP_SKIPPED));
+    w.put_out = 0;
+    aw_upload_all(&w, 2, 15);
+    CHECK_OK(aw_join(&w));
+    aw_check_model(&w, (const unsigned[]){ 11, 15 }, 2);
+    aw_check_ledgers(&w, 2);
+    assert_int_equal(w.report[0].clients, 3);
+    assert_int_equal(w.report[0].refused, 1);
+    assert_int_equal(w.report[1].clients, 4);
+    assert_int_equal(w.report[1].refused, 0);
+    assert_true(aw_logged(&w, "CSP refuses a client's head", "\"at\":\"set\"") == 1);
+    assert_int_equal(aw_logged(&w, "\"error\"", "more than 1 in 100"), 1);
+    CHECK_OK(aw_try_open(&w)); /* and later */
+    CHECK_OK(proof(&w, 0, 1));
+    CHECK_OK(proof(&w, 2, 2));
+    aw_free(&w);
+}
+
+/* Fewer than the threshold are left: skipped, and nobody pays. */
+static void too_few_are_left(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.enough=3", NULL });
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    w.put_out = 3;
+    aw_upload_all(&w, 1, 7);
+    assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+    CHECK_STATUS(proof(&w, 2, 1), SEFL_ENOTFOUND);
+    assert_non_null(strstr(sefl_last_error(), HTTP_SKIPPED));
+    w.put_out = 0;
+    aw_upload_all(&w, 2, 7);
+    CHECK_OK(aw_join(&w));
+    assert_true(w.report[0].skipped && !w.report[1].skipped);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 0);
+    aw_check_ledgers(&w, 1);
+    aw_check_model(&w, (const unsigned[]){ 0, 7 }, 2);
+    aw_free(&w);
+}
+
+/* Stopped in each phase after the set is frozen, or cut off at the n-th message: the same set, tree and
+ * verdict, whatever CSP thinks of its members by then. */
+static void a_verdict_is_final(void **state)
+{
+    (void)state;
+    for (agg_phase phase = AGG_FREEZING; phase <= AGG_RELEASING; phase++) {
+        agg_world w;
+        sefl_buf tree[2] = { { 0 }, { 0 } };
+        aw_make(&w, (const char *const[]){ "rounds.enough=4", "rounds.count=1", NULL });
+        w.stop_in = phase, w.stop_round = 1;
+        aw_start(&w);
+        assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+        w.put_out = 1;
+        aw_upload_all(&w, 1, 15);
+        assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
+        w.stop_in = AGG_PHASES;
+        CHECK_OK(aw_try_open(&w));
+        if (phase > AGG_FREEZING)
+            CHECK_OK(journal_fact_get(w.j, 1, "tree", &tree[0]));
+        aw_close(&w);
+        if (phase == AGG_RELEASING) /* its verdict is out */
+            w.put_out = 0;
+        aw_start(&w);
+        CHECK_OK(aw_join(&w));
+        CHECK_OK(aw_try_open(&w));
+        CHECK_OK(journal_fact_get(w.j, 1, "tree", &tree[1]));
+        if (phase > AGG_FREEZING)
+            assert_memory_equal(tree[0].p, tree[1].p, COUNTED_SEED);
+        CHECK_STATUS(proof(&w, 0, 1), SEFL_EPROTO);
+        CHECK_OK(proof(&w, 1, 1));
+        aw_check_model(&w, (const unsigned[]){ 14 }, 1);
+        aw_check_ledgers(&w, 1);
+        buf_clear(&tree[0]);
+        buf_clear(&tree[1]);
+        aw_free(&w);
+    }
+    for (unsigned side = 0; side < 2; side++)
+        for (uint64_t cut = 5; cut < 60; cut += test_count(4, 1)) {
+            agg_world w;
+            aw_make(&w, (const char *const[]){ "rounds.enough=4", "rounds.count=1", NULL });
+            w.cut[side] = cut;
+            w.put_out = 2;
+            aw_start(&w);
+            assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+            aw_upload_all(&w, 1, 15);
+            CHECK_OK(aw_join(&w));
+            bool was = w.wire[side].was_cut;
+            assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
+            assert_int_equal(w.report[0].refused, 1);
+            aw_check_model(&w, (const unsigned[]){ 13 }, 1);
+            aw_check_ledgers(&w, 1);
+            CHECK_OK(aw_try_open(&w));
+            CHECK_OK(proof(&w, 0, 1));
+            CHECK_STATUS(proof(&w, 1, 1), SEFL_EPROTO);
+            aw_free(&w);
+            if (!was)
+                break;
+        }
+}
+
+/* Heads go to CSP while the round collects; what it refuses is in the log before the round closes. */
+static void heads_go_early(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.enough=4", "rounds.count=1", NULL });
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    w.put_out = 2;
+    aw_upload_all(&w, 1, 3);
+    for (int i = 0; i < 5000 && w.asked < 2; i++)
+        usleep(1000);
+    assert_int_equal(w.asked, 2);
+    for (int i = 0; i < 5000 && aw_logged(&w, "CSP refuses", "\"at\":\"upload\"") == 0; i++)
+        usleep(1000);
+    assert_int_equal(aw_logged(&w, "CSP refuses a client's head", "\"at\":\"upload\""), 1);
+    assert_int_equal(rounds_phase(w.r, NULL, NULL), AGG_COLLECTING);
+    w.put_out = 0; /* the SET alone counts */
+    aw_upload_all(&w, 1, 12);
+    CHECK_OK(aw_join(&w));
+    assert_int_equal(w.report[0].clients, 4);
+    aw_check_model(&w, (const unsigned[]){ 15 }, 1);
+    aw_free(&w);
+}
+
+/* A head that cannot be read any more: the round is lost, and not paid for. */
+static void a_lost_head(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
+    w.stop_in = AGG_OPENING, w.stop_round = 1;
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    aw_upload_all(&w, 1, 3);
+    assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
+    CHECK_OK(aw_try_open(&w));
+    round_member m;
+    sefl_buf path = { 0 };
+    aw_client(&w, m.client, 1);
+    sefl_free(aw_body(&w, 1, 1, m.body));
+    CHECK_OK(ingest_body_path(w.j, &path, 1, &m));
+    assert_int_equal(truncate((const char *)path.p, 100), 0);
+    buf_clear(&path);
+    aw_close(&w);
+    w.stop_in = AGG_PHASES;
+    aw_start(&w);
+    assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+    aw_upload_all(&w, 2, 3);
+    CHECK_OK(aw_join(&w));
+    assert_true(w.report[0].skipped && !w.report[1].skipped);
+    assert_int_equal(aw_logged(&w, "heads lost", "\"round\":1"), 1);
+    aw_check_ledgers(&w, 1);
+    aw_free(&w);
+}
+
+/* CSP had to wipe the key while AS was away: that round is skipped, the next one is as ever. */
+static void an_expired_round(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
+    w.stop_in = AGG_COLLECTING, w.stop_round = 1;
+    aw_start(&w);
+    assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
+    CHECK_OK((w.csp_journal.skip)(w.csp_journal.ctx, 1, CSP_SKIP_EXPIRED));
+    CHECK_OK(w.csp_journal.key_wipe(w.csp_journal.ctx, 1));
+    w.stop_in = AGG_PHASES;
+    aw_start(&w);
+    assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+    aw_upload_all(&w, 2, 3);
+    CHECK_OK(aw_join(&w));
+    assert_true(w.report[0].skipped && !w.report[1].skipped);
+    assert_int_equal(aw_logged(&w, "its key has expired", "\"round\":1"), 1);
+    aw_check_ledgers(&w, 1);
+    aw_check_model(&w, (const unsigned[]){ 0, 3 }, 2);
+    aw_free(&w);
+}
+
+/* Nobody signs who was counted where uploads are not sealed. */
+static void no_proof_without_a_seal(void **state)
+{
+    (void)state;
+    agg_world w;
+    sefl_buf b = { 0 };
+    uint8_t me[32];
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", "crypto.scheme=paillier",
+                                       "rounds.count=1", NULL });
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    aw_upload_all(&w, 1, 3);
+    CHECK_OK(aw_join(&w));
+    CHECK_OK(aw_try_open(&w));
+    aw_client(&w, me, 0);
+    CHECK_STATUS(rounds_counted(w.r, 1, me, &b), SEFL_ENOTFOUND);
+    assert_int_equal(b.n, 0);
+    aw_free(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_refused_head),
+        cmocka_unit_test(too_few_are_left),
+        cmocka_unit_test(a_verdict_is_final),
+        cmocka_unit_test(heads_go_early),
+        cmocka_unit_test(a_lost_head),
+        cmocka_unit_test(an_expired_round),
+        cmocka_unit_test(no_proof_without_a_seal),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
