@@ -20,7 +20,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-enum { A_CLIENTS = 4, A_REPORTS = 32, A_WORDS = 12 };
+enum { A_CLIENTS = 4, A_REPORTS = 32, A_WORDS = 12, A_LANES = 2, A_SESSION = 512 };
+
+/* A lane in memory. */
+typedef struct aw_lane {
+    struct agg_world *w;
+    channel end[2];
+    pthread_t thread;
+    bool up;
+} aw_lane;
 
 typedef struct agg_world {
     /* what all parties have */
@@ -32,8 +40,15 @@ typedef struct agg_world {
     sign_key *upload_key[A_CLIENTS];
     const uint8_t *id[A_CLIENTS]; /* of the clients; NULL: aw_client's own */
     sefl_rng share_rng;
-    shares_pool *shares[2]; /* AS's, CSP's: joint noise */
-    bool no_vouchers;       /* clients bring them; else both servers have them */
+    shares_pool *shares[2]; /* AS's, CSP's: joint noise, filled by lanes */
+    sefl_coins lane_coins;
+    lanes *lanes;
+    lane_host *host;
+    aw_lane lane[A_LANES];
+    _Atomic unsigned checks; /* failed ones, as CSP counts them */
+    _Atomic unsigned lane_dials;
+    bool no_lanes;    /* CSP takes none */
+    bool no_vouchers; /* clients bring them; else both servers have them */
     ledger_terms terms;
     char dir[200];
     char models[300], init[300], words[300], valid[300];
@@ -61,6 +76,7 @@ typedef struct agg_world {
     /* AS */
     journal_as *ja;
     as_journal as_journal;
+    void (*watch_journal)(struct agg_world *w); /* may put something between */
     named_coins coins;
     sefl_coins coins_table;
     journal *j;
@@ -285,6 +301,8 @@ static inline void *aw_serve(void *arg)
 {
     agg_world *w = (agg_world *)arg;
     (void)!csp_serve(w->server, &w->ch[1]);
+    if (w->host)
+        lane_host_unbind(w->host);
     channel_pair_close(&w->wire[1].inner);
     return NULL;
 }
@@ -330,6 +348,50 @@ static inline void aw_hang_up(void *ctx)
     channel_pair_close(&w->wire[0].inner);
     pthread_join(w->csp_thread, NULL);
     w->connected = false;
+}
+
+/* ---- lanes --------------------------------------------------------------------------------- */
+
+static inline void aw_paired(void *ctx, const uint8_t pair[LINK_PAIR])
+{
+    lane_host_bind(((agg_world *)ctx)->host, pair);
+}
+
+static inline unsigned aw_checks(void *ctx)
+{
+    return ((agg_world *)ctx)->checks;
+}
+
+static inline void *aw_lane_serve(void *arg)
+{
+    aw_lane *x = (aw_lane *)arg;
+    (void)!lane_host_serve(x->w->host, &x->end[1]);
+    channel_pair_close(&x->end[1]);
+    return NULL;
+}
+
+static inline sefl_status aw_lane_dial(void *ctx, unsigned lane, channel **out)
+{
+    aw_lane *x = &((agg_world *)ctx)->lane[lane];
+    x->w = (agg_world *)ctx;
+    x->w->lane_dials++;
+    if (x->w->no_lanes)
+        return sefl_fail(SEFL_ECLOSED, "test: no lanes");
+    CHECK_OK(channel_pair_new(&x->end[0], &x->end[1], 30000));
+    assert_int_equal(pthread_create(&x->thread, NULL, aw_lane_serve, x), 0);
+    x->up = true;
+    *out = &x->end[0];
+    return SEFL_OK;
+}
+
+static inline void aw_lane_hang_up(void *ctx, unsigned lane)
+{
+    aw_lane *x = &((agg_world *)ctx)->lane[lane];
+    if (!x->up)
+        return;
+    channel_pair_close(&x->end[0]);
+    pthread_join(x->thread, NULL);
+    x->up = false;
 }
 
 /* ---- AS ------------------------------------------------------------------------------------ */
@@ -378,6 +440,21 @@ static inline sefl_status aw_try_open(agg_world *w)
     SEFL_TRY(account_open(&w->account, w->j, aw_path(w, path, "ledger"), &w->t));
     SEFL_TRY(journal_as_new(&w->ja, w->j, &w->coins_table));
     w->as_journal = journal_as_table(w->ja);
+    if (w->watch_journal)
+        w->watch_journal(w);
+    if (w->t.noise == TASK_NOISE_JOINT)
+        SEFL_TRY(lanes_new(
+            &w->lanes,
+            &(lanes_config){ .task = &w->t,
+                             .pool = w->shares[0],
+                             .count = A_LANES,
+                             .dial = { .ctx = w, .dial = aw_lane_dial, .hang_up = aw_lane_hang_up },
+                             .journal = w->j,
+                             .coins = &w->lane_coins,
+                             .log = &w->log,
+                             .mono = &w->mono,
+                             .retry_ms = 5,
+                             .session = A_SESSION }));
     SEFL_TRY(releases_new(
         &w->rel,
         &(releases_config){ .task = &w->t,
@@ -400,6 +477,7 @@ static inline sefl_status aw_try_open(agg_world *w)
                                  .dial = { .ctx = w, .dial = aw_dial, .hang_up = aw_hang_up },
                                  .pool = w->pool,
                                  .threads = 1,
+                                 .lanes = w->lanes,
                                  .shares = w->shares[0],
                                  .ping_ms = 4,
                                  .wall = &w->wall,
@@ -430,6 +508,8 @@ static inline void aw_close(agg_world *w)
         rounds_set_ingest(w->r, NULL);
     ingest_free(w->in);
     rounds_free(w->r);
+    lanes_free(w->lanes);
+    w->lanes = NULL;
     releases_free(w->rel);
     journal_as_free(w->ja);
     account_close(w->account);
@@ -476,9 +556,13 @@ static inline void aw_make(agg_world *w, const char *const *more)
     w->share_rng = rng_system();
     for (int i = 0; i < 2; i++)
         CHECK_OK(shares_pool_new(&w->shares[i], 0, &w->share_rng));
-    if (w->t.noise == TASK_NOISE_JOINT)
-        CHECK_OK(shares_fill_pair(w->shares[0], w->shares[1], 40 * w->t.values, &w->share_rng,
-                                  &w->share_rng));
+    w->lane_coins = coins_system();
+    CHECK_OK(lane_host_new(&w->host, &(lane_host_config){ .task = &w->t,
+                                                          .pool = w->shares[1],
+                                                          .key = w->csp,
+                                                          .coins = &w->lane_coins,
+                                                          .log = &w->log,
+                                                          .session = A_SESSION }));
     CHECK_OK(ledger_create(aw_path(w, path, "ledger"), "testers"));
     CHECK_OK(ledger_create(aw_path(w, path, "csp.ledger"), "testers"));
     CHECK_OK(ledger_open(&w->csp_ledger, path, "testers", NULL));
@@ -497,6 +581,9 @@ static inline void aw_make(agg_world *w, const char *const *more)
                                                 .envelope = buf_span(&w->envelope),
                                                 .sec = task_is_sealed(&w->t) ? NULL : w->sec,
                                                 .shares = w->shares[1],
+                                                .paired = aw_paired,
+                                                .checks = aw_checks,
+                                                .lanes_ctx = w,
                                                 .root = task_is_sealed(&w->t) ? aw_root : NULL,
                                                 .vouch = aw_csp_vouch,
                                                 .member = aw_csp_member,
@@ -510,6 +597,7 @@ static inline void aw_free(agg_world *w)
 {
     aw_close(w);
     csp_free(w->server);
+    lane_host_free(w->host);
     ledger_close(w->csp_ledger);
     csp_memory_clear(&w->mc);
     named_clear(&w->coins);

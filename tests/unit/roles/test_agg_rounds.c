@@ -277,6 +277,165 @@ static void broken_links(void **state)
             }
 }
 
+/* ---- noise shares, each used once ------------------------------------------------------------ */
+
+/* Every attempt's shares, as AS stores them before the first byte of the masked sum leaves. */
+typedef struct attempts {
+    as_journal real;
+    unsigned n;
+    struct {
+        uint64_t round, attempt;
+        uint8_t slice[32], x[32], seed[AHE_SEED_BYTES];
+    } at[64];
+} attempts;
+
+static attempts seen;
+
+static sefl_status seen_mask(void *ctx, uint64_t round, const as_mask *m)
+{
+    (void)ctx;
+    uint8_t x[32];
+    sha256_of(x, buf_span(&m->x));
+    for (unsigned i = 0; i < seen.n; i++)
+        if (memcmp(seen.at[i].slice, m->slice, 32) == 0 || memcmp(seen.at[i].x, x, 32) == 0 ||
+            memcmp(seen.at[i].seed, m->seed, sizeof m->seed) == 0 ||
+            (seen.at[i].round == round && seen.at[i].attempt >= m->attempt))
+            fail_msg("round %u attempt %u uses what attempt %u of round %u has used",
+                     (unsigned)round, (unsigned)m->attempt, (unsigned)seen.at[i].attempt,
+                     (unsigned)seen.at[i].round);
+    assert_true(seen.n < 64);
+    seen.at[seen.n].round = round, seen.at[seen.n].attempt = m->attempt;
+    memcpy(seen.at[seen.n].slice, m->slice, 32);
+    memcpy(seen.at[seen.n].x, x, 32);
+    memcpy(seen.at[seen.n].seed, m->seed, sizeof m->seed);
+    seen.n++;
+    return seen.real.mask(seen.real.ctx, round, m);
+}
+
+static sefl_status seen_masked(void *ctx, uint64_t round, as_mask *out)
+{
+    (void)ctx;
+    return seen.real.masked(seen.real.ctx, round, out);
+}
+
+static sefl_status seen_replied(void *ctx, uint64_t round, uint64_t attempt,
+                                const uint8_t digest[SHA256_BYTES])
+{
+    (void)ctx;
+    return seen.real.replied(seen.real.ctx, round, attempt, digest);
+}
+
+static void watch_attempts(agg_world *w)
+{
+    seen.real = w->as_journal;
+    w->as_journal.mask = seen_mask;
+    w->as_journal.masked = seen_masked;
+    w->as_journal.replied = seen_replied;
+}
+
+/* The link is cut at each message of an opening, again and again, and AS starts anew in between: no shares,
+ * no mask twice, one opening, one charge. */
+static void shares_are_used_once(void **state)
+{
+    (void)state;
+    static const char *const mode[] = { "rounds.count=2", "rounds.enough=2", "privacy.noise=joint",
+                                        "privacy.z=1", NULL };
+    unsigned attempts_in_all = 0;
+    for (uint64_t cut = 1; cut < 60; cut += test_count(3, 1))
+        for (unsigned side = 0; side < 2; side++) {
+            agg_world w;
+            seen.n = 0;
+            aw_make(&w, mode);
+            w.watch_journal = watch_attempts;
+            w.cut[side] = cut;
+            aw_start(&w);
+            assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+            w.cut[!side] = cut + 3; /* of the second connection, should there be one */
+            all_upload(&w, 1, 9);
+            assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+            rounds_stop(w.r);
+            assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
+            w.cut[side] = 2 * cut; /* of the next life */
+            aw_start(&w);
+            assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+            all_upload(&w, 2, 9);
+            CHECK_OK(aw_join(&w));
+            for (uint64_t r = 1; r <= 2; r++)
+                assert_int_equal(csp_memory_at(&w.mc, r)->opened, 1);
+            check_ledgers(&w, 2);
+            assert_true(seen.n >= 2); /* an opening each, and what was cut */
+            attempts_in_all += seen.n;
+            aw_free(&w);
+        }
+    assert_true(attempts_in_all > 2 * 2 * 60 / test_count(3, 1)); /* some attempts were cut */
+}
+
+/* CSP loses its shares while AS has its own (it is not asked why): others are made, the round is opened. */
+static void lost_shares_are_made_again(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.count=1", "rounds.enough=2", "privacy.noise=joint",
+                                       "privacy.z=1", NULL });
+    seen.n = 0;
+    w.watch_journal = watch_attempts;
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    CHECK_OK(lanes_wait(w.lanes, w.t.values));
+    shares_pool_clear(w.shares[1]);
+    all_upload(&w, 1, 9);
+    CHECK_OK(aw_join(&w));
+    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
+    assert_int_equal(w.dials, 1);
+    check_ledgers(&w, 1);
+    aw_free(&w);
+}
+
+/* No lane gets anywhere: the link is dialled anew, and the opening waits until lanes are there. */
+static void openings_wait_for_lanes(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.count=1", "rounds.enough=2", "privacy.noise=joint",
+                                       "privacy.z=1", NULL });
+    w.no_lanes = true;
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    all_upload(&w, 1, 9);
+    for (int i = 0; i < 1000 && w.lane_dials < 20; i++)
+        usleep(10000);
+    assert_true(w.lane_dials >= 20);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 0);
+    w.no_lanes = false;
+    CHECK_OK(aw_join(&w));
+    assert_true(w.dials > 1);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
+    check_ledgers(&w, 1);
+    aw_free(&w);
+}
+
+/* Three failed checks of AS's transfers: CSP signs and opens nothing more, AS ends and says why. */
+static void spoiled_tasks_end(void **state)
+{
+    (void)state;
+    for (int collecting = 0; collecting < 2; collecting++) {
+        agg_world w;
+        aw_make(&w, (const char *const[]){ "rounds.count=2", "rounds.enough=2",
+                                           "privacy.noise=joint", "privacy.z=1", NULL });
+        w.checks = collecting ? CSP_CHECKS_MAX - 1 : CSP_CHECKS_MAX;
+        aw_start(&w);
+        if (collecting) {
+            assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+            w.checks = CSP_CHECKS_MAX;
+            all_upload(&w, 1, 9);
+        }
+        assert_int_equal(aw_join(&w), SEFL_ESTATE);
+        assert_non_null(strstr(w.why, "too many failed checks of noise shares"));
+        assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 0);
+        aw_free(&w);
+    }
+}
+
 /* A journal that a test has set back must not look like an old copy. */
 static void forget_note(agg_world *w)
 {
@@ -800,6 +959,10 @@ int main(void)
         cmocka_unit_test(skipped_at_the_end),
         cmocka_unit_test(taken_up_in_each_phase),
         cmocka_unit_test(broken_links),
+        cmocka_unit_test(shares_are_used_once),
+        cmocka_unit_test(lost_shares_are_made_again),
+        cmocka_unit_test(openings_wait_for_lanes),
+        cmocka_unit_test(spoiled_tasks_end),
         cmocka_unit_test(another_reply),
         cmocka_unit_test(one_release),
         cmocka_unit_test(csp_away),
