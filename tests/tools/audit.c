@@ -3,7 +3,10 @@
  *
  *   sets       for every frozen round, the hash of the acknowledged updates is that of the frozen set,
  *              which AS signed to CSP: every acknowledged update is in the sum, once, and nothing else
+ *              (sealed tasks: those that CSP kept are acknowledged updates, with those that it refused they
+ *              are all of them, and the root that AS signed to CSP is theirs)
  *   receipts   each receipt that a client holds (checked: AS's signature) is one of those updates
+ *   proofs     what a client stored as counted was kept by CSP, and what it stored as missed was not
  *   openings   CSP opened a round once, under one attempt id, no id twice; a round with a model is
  *              opened; an opened one is charged in both ledgers
  *   models     the model that a header names is the file that the latest release left
@@ -11,8 +14,10 @@
  *
  * Prints one line: rounds R released A skipped B receipts C blocked D. Exit 1 with the first broken promise. */
 #include "base/file.h"
+#include "protocol/counted.h"
 #include "protocol/round.h"
 #include "protocol/task.h"
+#include "roles/client_store.h"
 #include "roles/journal_csp.h"
 #include "roles/receipts.h"
 #include "store/journal/journal.h"
@@ -38,6 +43,8 @@ typedef struct audit {
     uint8_t latest[SHA256_BYTES]; /* of the model that the next round starts from */
     bool swept;                   /* that model was deleted: its hash is not known here */
     uint8_t id[ROUNDS_MAX][NOISE_ID];
+    round_member kept[MEMBERS_MAX]; /* by CSP, of a sealed round */
+    uint32_t kept_n;
     uint64_t rounds, opened, released, skipped, blocked, receipts;
 } audit;
 
@@ -78,6 +85,55 @@ done:
     return st;
 }
 
+static sefl_status take_kept(void *ctx, const journal_update *u)
+{
+    audit *a = ctx;
+    if (a->kept_n == MEMBERS_MAX)
+        return sefl_fail(SEFL_ERANGE, "too many updates");
+    memcpy(a->kept[a->kept_n].client, u->client, 32);
+    memcpy(a->kept[a->kept_n++].body, u->body, 32);
+    return SEFL_OK;
+}
+
+/* The set of a sealed round: CSP's verdict is about the acknowledged updates, and its root is theirs. */
+static sefl_status check_verdict(audit *a, const journal_round *r, const round_statement *s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf seed = { 0 }, set = { 0 };
+    static counted_leaf leaf[MEMBERS_MAX];
+    uint8_t root[SHA256_BYTES];
+    a->kept_n = 0;
+    SEFL_TRY(journal_updates(a->csp, r->round, take_kept, a));
+    SEFL_TRY(journal_fact_get(a->csp, r->round, "set", &set));
+    SEFL_CHECK(
+        set.n == 76 && load_u32(set.p + 64) == a->members && load_u32(set.p + 68) == a->kept_n &&
+            load_u32(set.p + 72) == a->members - a->kept_n,
+        SEFL_ESTATE, "round %" PRIu64 ": CSP decided about another number of updates", r->round);
+    for (uint32_t i = 0, k = 0; i < a->kept_n; i++, k++) { /* both by rising client */
+        while (k < a->members && memcmp(a->member[k].client, a->kept[i].client, 32) != 0)
+            k++;
+        SEFL_CHECK(k < a->members && memcmp(a->member[k].body, a->kept[i].body, 32) == 0,
+                   SEFL_ESTATE, "round %" PRIu64 ": CSP kept an update that AS does not have",
+                   r->round);
+        memcpy(leaf[i].client, a->kept[i].client, 32);
+        memcpy(leaf[i].units, a->kept[i].body, 32);
+    }
+    SEFL_TRY(journal_fact_get(a->as, r->round, "tree", &seed));
+    SEFL_CHECK(seed.n == COUNTED_SEED, SEFL_EPROTO, "round %" PRIu64 ": no tree seed", r->round);
+    SEFL_TRY(counted_root(root, &(counted_facts){ .task = a->t.id,
+                                                  .round = r->round,
+                                                  .tree_seed = seed.p,
+                                                  .clients_max = a->t.clients_max,
+                                                  .leaves = leaf,
+                                                  .n = a->kept_n }));
+    SEFL_CHECK(memcmp(root, set.p + 32, 32) == 0 && memcmp(root, s->set, 32) == 0, SEFL_ESTATE,
+               "round %" PRIu64 ": the root is not that of the updates that were kept", r->round);
+done:
+    buf_clear(&seed);
+    buf_clear(&set);
+    return st;
+}
+
 /* What CSP knows about an opened round. */
 static sefl_status check_opening(audit *a, const journal_round *r)
 {
@@ -91,8 +147,14 @@ static sefl_status check_opening(audit *a, const journal_round *r)
     SEFL_TRY(round_statement_read(&s, env.content));
     SEFL_CHECK(memcmp(s.task, a->t.id, 32) == 0 && s.round == r->round, SEFL_ESTATE,
                "round %" PRIu64 ": a statement about something else", r->round);
-    SEFL_CHECK(r->has_set && memcmp(s.set, r->set, 32) == 0 && s.clients == a->members, SEFL_ESTATE,
-               "round %" PRIu64 ": CSP opened another set than the frozen one", r->round);
+    if (task_is_sealed(&a->t))
+        SEFL_TRY(check_verdict(a, r, &s));
+    else
+        memcpy(a->kept, a->member, sizeof a->kept), a->kept_n = a->members;
+    SEFL_CHECK(r->has_set && s.clients == a->kept_n &&
+                   (task_is_sealed(&a->t) || memcmp(s.set, r->set, 32) == 0),
+               SEFL_ESTATE, "round %" PRIu64 ": CSP opened another set than the frozen one",
+               r->round);
     SEFL_CHECK(s.clients >= a->t.threshold, SEFL_ESTATE,
                "round %" PRIu64 ": opened with %u clients, below the threshold", r->round,
                s.clients);
@@ -196,6 +258,44 @@ done:
     return st;
 }
 
+/* What the client's store says of its rounds: state/counted, as roles/client_store.h has it. */
+static sefl_status check_proofs(audit *a, const char *folder, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    receipts *r = NULL, *counted = NULL;
+    sefl_buf b = { 0 };
+    envelope env;
+    round_receipt rc;
+    journal_update u;
+    uint8_t of[RECEIPTS_TASK];
+    uint64_t round;
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%.4000s/state/counted", folder);
+    SEFL_TRY(receipts_open(&r, path));
+    SEFL_TRY(receipts_open(&counted, name));
+    for (size_t i = 0; i < receipts_count(counted); i++) {
+        buf_reset(&b);
+        SEFL_TRY(receipts_at(counted, i, of, &round, &b));
+        SEFL_CHECK(b.n >= 1, SEFL_EPROTO, "%s: no outcome", name);
+        uint8_t what = b.p[0];
+        buf_reset(&b);
+        SEFL_TRY(receipts_find(r, &b, of, round));
+        SEFL_TRY(envelope_read(&env, buf_span(&b)));
+        SEFL_TRY(round_receipt_read(&rc, env.content));
+        st = journal_update_get(a->csp, round, rc.client, &u);
+        bool kept = st == SEFL_OK && memcmp(u.body, rc.body, 32) == 0;
+        SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+        SEFL_CHECK(what == CLIENT_SKIPPED || kept == (what == CLIENT_COUNTED), SEFL_ESTATE,
+                   "%s: round %" PRIu64 ": outcome %u, and CSP %s it", name, round, what,
+                   kept ? "kept" : "did not keep");
+    }
+done:
+    receipts_close(r);
+    receipts_close(counted);
+    buf_clear(&b);
+    return st;
+}
+
 static sefl_status each_in(audit *a, const char *folder,
                            sefl_status (*fn)(audit *, const char *path))
 {
@@ -228,6 +328,10 @@ static sefl_status check_client(audit *a, const char *client)
         SEFL_TRY(receipts_get(r, i, &b));
         SEFL_TRY(check_receipt(a, path, buf_span(&b)));
     }
+    receipts_close(r);
+    r = NULL;
+    if (task_is_sealed(&a->t))
+        SEFL_TRY(check_proofs(a, client, path));
 done:
     receipts_close(r);
     buf_clear(&b);
