@@ -15,11 +15,13 @@
 #include "roles/aggregator/release.h"
 #include "roles/csp.h"
 #include "roles/journal_as.h"
+#include "roles/lanes.h"
 #include "roles/provision.h"
 
 #include <errno.h>
 #include <ftw.h>
 #include <getopt.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +49,7 @@ typedef struct options {
 typedef struct parts {
     double freeze, charge, open, store, model, total;
     double cpu_offline[2], cpu_close[2]; /* AS, CSP: seconds of processor time */
+    double offline, made, offline_bytes; /* noise shares */
     as_times link;
 } parts;
 
@@ -58,6 +61,13 @@ typedef struct as_side {
     tls_id *id;
     tls *tls;
     as_link *link;
+    uint16_t port;
+    shares_pool *shares;
+    sefl_rng shares_rng;
+    lanes *lanes;
+    pthread_mutex_t lock; /* of lane and lane_bytes */
+    tls *lane;
+    uint64_t lane_bytes; /* of lanes that hung up */
     journal *j;
     account *account;
     journal_as *ja;
@@ -277,6 +287,9 @@ static sefl_status as_models(as_side *a)
 
 static void as_end(as_side *a)
 {
+    lanes_free(a->lanes);
+    shares_pool_free(a->shares);
+    pthread_mutex_destroy(&a->lock);
     as_link_free(a->link);
     tls_close(a->tls);
     tls_id_free(a->id);
@@ -294,12 +307,103 @@ static void as_end(as_side *a)
     task_clear(&a->t);
 }
 
+static sefl_status dial_csp(as_side *a, const char *protocol, tls **out)
+{
+    return tls_dial(out, "127.0.0.1", a->port, a->id,
+                    &(tls_peer){ .role = "csp", .protocols = { protocol } },
+                    &(tls_limits){ .idle_ms = LINK_IDLE_MS });
+}
+
+static sefl_status dial_lane(void *ctx, unsigned lane, channel **out)
+{
+    as_side *a = ctx;
+    tls *t;
+    (void)lane;
+    sefl_status st = dial_csp(a, LANE_ALPN, &t);
+    if (st != SEFL_OK)
+        return st;
+    pthread_mutex_lock(&a->lock);
+    a->lane = t;
+    pthread_mutex_unlock(&a->lock);
+    *out = tls_channel(t);
+    return SEFL_OK;
+}
+
+static void hang_up_lane(void *ctx, unsigned lane)
+{
+    as_side *a = ctx;
+    (void)lane;
+    pthread_mutex_lock(&a->lock);
+    tls *t = a->lane;
+    if (t)
+        a->lane_bytes += tls_channel(t)->sent + tls_channel(t)->received;
+    a->lane = NULL;
+    pthread_mutex_unlock(&a->lock);
+    tls_close(t);
+}
+
+static void interrupt_lane(void *ctx, unsigned lane)
+{
+    as_side *a = ctx;
+    (void)lane;
+    pthread_mutex_lock(&a->lock);
+    if (a->lane)
+        tls_interrupt(a->lane);
+    pthread_mutex_unlock(&a->lock);
+}
+
+static sefl_status wait_for_shares(void *ctx, uint64_t count)
+{
+    return lanes_wait(ctx, count);
+}
+
+static sefl_status as_lanes(as_side *a)
+{
+    sefl_status st = SEFL_OK;
+    a->shares_rng = rng_system();
+    SEFL_TRY(shares_pool_new(&a->shares, lanes_pool_max(&a->t), &a->shares_rng));
+    SEFL_TRY(lanes_new(&a->lanes, &(lanes_config){ .task = &a->t,
+                                                   .pool = a->shares,
+                                                   .dial = { .ctx = a,
+                                                             .dial = dial_lane,
+                                                             .hang_up = hang_up_lane,
+                                                             .interrupt = interrupt_lane },
+                                                   .coins = &a->coins,
+                                                   .mono = &a->clock }));
+done:
+    return st;
+}
+
+/* Noise shares of two rounds, as they are made while clients train. */
+static sefl_status as_fill(as_side *a, parts *out)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t t = clock_ns(&a->clock), bytes, had = shares_pool_have(a->shares);
+    pthread_mutex_lock(&a->lock);
+    bytes = a->lane_bytes;
+    pthread_mutex_unlock(&a->lock);
+    SEFL_TRY(lanes_wait(a->lanes, 2 * a->t.values));
+    out->offline = since(&a->clock, &t);
+    out->made = (double)(shares_pool_have(a->shares) - had);
+    for (int i = 0; i < 1000; i++) { /* the lane hangs up: then its bytes are known */
+        pthread_mutex_lock(&a->lock);
+        bool up = a->lane != NULL;
+        out->offline_bytes = (double)(a->lane_bytes - bytes);
+        pthread_mutex_unlock(&a->lock);
+        if (!up)
+            break;
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+done:
+    return st;
+}
+
 static sefl_status as_dial(as_side *a, uint16_t port)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(tls_dial(&a->tls, "127.0.0.1", port, a->id,
-                      &(tls_peer){ .role = "csp", .protocols = { LINK_ALPN } },
-                      &(tls_limits){ .idle_ms = LINK_IDLE_MS }));
+    a->port = port;
+    SEFL_TRY(dial_csp(a, LINK_ALPN, &a->tls));
+    SEFL_TRY(as_lanes(a));
     SEFL_TRY(as_link_new(&a->link, tls_channel(a->tls),
                          &(as_link_config){ .task = &a->t,
                                             .envelope = buf_span(&a->envelope),
@@ -309,7 +413,11 @@ static sefl_status as_dial(as_side *a, uint16_t port)
                                             .compare = account_compare_fn,
                                             .ledger_ctx = a->account,
                                             .pool = a->pool,
-                                            .clock = &a->clock }));
+                                            .clock = &a->clock,
+                                            .shares = a->shares,
+                                            .shares_wait = wait_for_shares,
+                                            .shares_ctx = a->lanes }));
+    lanes_bind(a->lanes, as_link_peer(a->link)->pair);
 done:
     return st;
 }
@@ -373,7 +481,7 @@ static sefl_status as_round(as_side *a, uint64_t round, parts *out)
     memcpy(h.model, a->from.hash, sizeof h.model);
     SEFL_TRY(as_link_header(a->link, &both, &h));
     cpu_both(a, cpu);
-    SEFL_TRY(as_link_prepare(a->link, round, 1)); /* while clients train */
+    SEFL_TRY(as_fill(a, out)); /* while clients train */
     cpu_since(a, out->cpu_offline, cpu);
     SEFL_TRY(as_collect(a, round));
 
@@ -434,8 +542,6 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
     const parts last = p[n - 1];
     const as_times *l = &last.link;
     double ns = 1e-9, values = (double)a->t.values;
-    double offline = ns * (double)l->offline;
-    double online = ns * (double)(l->wait + l->finish);
     bool full = a->t.values == VALUES;
     qsort(p, n, sizeof *p, by_total);
     bench_note(b,
@@ -457,10 +563,9 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
     row(b, s, "CSP: decrypt", ns * (double)c->decrypt, "s");
     row(b, s, "CSP: reply", ns * (double)c->compute, "s");
     row(b, s, "CSP: output stored", ns * (double)c->store, "s");
-    row(b, s, "2pc offline, before the close", offline, "s");
-    row(b, s, "2pc in all", values / (offline + online), "coordinates/s");
-    row(b, s, "noise online", values / online, "coordinates/s");
-    row(b, s, "bytes offline", (double)l->offline_bytes / values, "B/value");
+    row(b, s, "shares, before the close", last.offline, "s");
+    row(b, s, "shares made", last.made / last.offline, "values/s");
+    row(b, s, "bytes of shares", last.offline_bytes / last.made, "B/value");
     row(b, s, "bytes after the close", (double)(l->sent + l->received) / values, "B/value");
     row(b, s, "processor AS, offline", last.cpu_offline[0], "s");
     row(b, s, "processor CSP, offline", last.cpu_offline[1], "s");
@@ -469,8 +574,7 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
     row(b, s, "close to release, best", p[0].total, "s");
     row(b, s, "close to release, median", p[n / 2].total, "s");
     if (full)
-        bench_note(b,
-                   "bars: close to release under %s s; 2pc in all at least 200,000 coordinates/s",
+        bench_note(b, "bars: close to release under %s s; shares at least 200,000 values/s",
                    strcmp(s, "lwe") == 0 ? "3" : "75");
 }
 
@@ -480,7 +584,7 @@ static sefl_status as_process(bench *b, const options *o, const char *top, const
                               pid_t child, int to, int from)
 {
     sefl_status st = SEFL_OK;
-    as_side a = { .csp = child };
+    as_side a = { .csp = child, .lock = PTHREAD_MUTEX_INITIALIZER };
     parts p[ROUNDS_MAX] = { { 0 } };
     csp_times times;
     uint16_t port = 0;

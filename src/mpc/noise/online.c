@@ -22,19 +22,39 @@ noise_digits noise_digits_of(const uint64_t *digit)
     return (noise_digits){ .get = from_array, .ctx = u.ctx };
 }
 
-/* A number of `bytes` bytes. */
-static uint64_t load(const uint8_t *p, unsigned bytes)
+/* n numbers of `bytes` bytes each, packed. Two bytes are what a ring of 16 bits has. */
+static void unpack(uint64_t *out, const uint8_t *p, size_t n, unsigned bytes)
 {
-    uint8_t value[8] = { 0 };
-    memcpy(value, p, bytes);
-    return load_u64(value);
+    if (bytes == 2) {
+        for (size_t i = 0; i < n; i++)
+            out[i] = (uint64_t)p[2 * i] | (uint64_t)p[2 * i + 1] << 8;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint8_t value[8] = { 0 };
+        memcpy(value, p + i * bytes, bytes);
+        out[i] = load_u64(value);
+    }
+}
+
+static void repack(uint8_t *p, const uint64_t *in, size_t n, unsigned bytes)
+{
+    if (bytes == 2) {
+        for (size_t i = 0; i < n; i++)
+            p[2 * i] = (uint8_t)in[i], p[2 * i + 1] = (uint8_t)(in[i] >> 8);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint8_t value[8];
+        store_u64(value, in[i]);
+        memcpy(p + i * bytes, value, bytes);
+    }
 }
 
 static sefl_status from_taken(void *ctx, int64_t *e, size_t first, size_t n)
 {
     const noise_taken *t = ctx;
-    for (size_t i = 0; i < n; i++)
-        e[i] = (int64_t)load(t->x + (first + i) * t->bytes, t->bytes);
+    unpack((uint64_t *)e, t->x + first * t->bytes, n, t->bytes);
     return SEFL_OK;
 }
 
@@ -149,7 +169,7 @@ sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_
                              const noise_source *add, const sefl_rng *rng)
 {
     sefl_status st = SEFL_OK;
-    uint64_t digit[GROUP];
+    uint64_t digit[GROUP], ring;
     int64_t e[GROUP];
     uint8_t coins[NOISE_COINS] = { 0 };
     unsigned bytes;
@@ -157,6 +177,7 @@ sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_
     rounding r = { 0 };
     SEFL_TRY(noise_reply_bytes(&total, p));
     bytes = noise_value_bytes(p);
+    ring = ((uint64_t)1 << value_bits(p)) - 1;
     head(reply, p);
     SEFL_TRY(rng_fill(rng, coins, sizeof coins));
     if (!p->own)
@@ -166,12 +187,9 @@ sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_
         size_t n = p->count - at < GROUP ? p->count - at : GROUP;
         uint8_t *to = reply + NOISE_REPLY_HEAD + at * bytes;
         SEFL_TRY(next(&r, digit, e, masked, add, at, n, 1));
-        for (size_t i = 0; i < n; i++) {
-            uint8_t value[8];
-            uint64_t ring = ((uint64_t)1 << value_bits(p)) - 1;
-            store_u64(value, (digit[i] + (uint64_t)e[i]) & ring);
-            memcpy(to + i * bytes, value, bytes);
-        }
+        for (size_t i = 0; i < n; i++)
+            digit[i] = (digit[i] + (uint64_t)e[i]) & ring;
+        repack(to, digit, n, bytes);
     }
 done:
     rounding_clear(&r);
@@ -202,7 +220,7 @@ sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span repl
                                const uint8_t coins[NOISE_COINS])
 {
     sefl_status st = SEFL_OK;
-    uint64_t digit[GROUP];
+    uint64_t digit[GROUP], got[GROUP];
     int64_t e[GROUP];
     unsigned bytes, up;
     size_t total;
@@ -216,11 +234,13 @@ sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span repl
         size_t n = p->count - at < GROUP ? p->count - at : GROUP;
         const uint8_t *m = reply.p + NOISE_REPLY_HEAD + at * bytes;
         SEFL_TRY(next(&r, digit, e, mask, add, at, n, -1));
-        for (size_t i = 0; i < n; i++) {
-            uint64_t d = load(m + i * bytes, bytes) - digit[i];
-            uint64_t in = p->own ? 0 : (uint64_t)e[i] - MEAN; /* joint: inside the ring */
-            w[at + i] = ((int64_t)((d + in) << up) >> up) + (p->own ? e[i] : 0);
-        }
+        unpack(got, m, n, bytes);
+        if (p->own)
+            for (size_t i = 0; i < n; i++)
+                w[at + i] = ((int64_t)((got[i] - digit[i]) << up) >> up) + e[i];
+        else /* shares are inside the ring */
+            for (size_t i = 0; i < n; i++)
+                w[at + i] = (int64_t)((got[i] - digit[i] + (uint64_t)e[i] - MEAN) << up) >> up;
     }
 done:
     rounding_clear(&r);
