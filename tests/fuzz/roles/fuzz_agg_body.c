@@ -32,9 +32,9 @@ static void make(kind *k, const char *name, const ahe_pub *pub, size_t units)
 {
     const ahe_scheme *s;
     pack pk;
-    bool lwe = strcmp(name, "lwe") == 0;
+    bool pad = strcmp(name, "pad") == 0;
     must(ahe_scheme_find(&s, name) == SEFL_OK);
-    must(pack_init(&pk, &(pack_config){ .scheme = lwe ? PACK_LWE : PACK_PAILLIER,
+    must(pack_init(&pk, &(pack_config){ .scheme = pad ? PACK_PAD : PACK_PAILLIER,
                                         .clients = 4,
                                         .dimension = 100,
                                         .clip = PACK_ONE,
@@ -59,7 +59,7 @@ static kind *kinds(void)
         if (paillier_sec_read(&sec, in) != SEFL_OK) /* the corpus has a choosing byte in front */
             must(paillier_sec_read(&sec, span_of(in.p + 1, in.n - 1)) == SEFL_OK);
         make(&k[0], "paillier", paillier_sec_pub(toy_key()), 19); /* groups of 8, 8, 3 */
-        make(&k[1], "lwe", paillier_sec_pub(sec), 1);
+        make(&k[1], "pad", NULL, 40);
         buf_clear(&key);
     }
     return k;

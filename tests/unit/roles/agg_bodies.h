@@ -11,14 +11,17 @@
 #include "protocol/round.h"
 #include "support/check.h"
 
+#include <stdio.h>
 #include <string.h>
+
+enum { BODIES_MOST = 32 };
 
 typedef struct bodies {
     paillier_sec *sec;
-    const ahe_pub *pub;
+    const ahe_pub *pub;         /* NULL: pad */
+    ahe_seed seed[BODIES_MOST]; /* of those that were made; pad */
     ahe_params p;
     ahe_enc *enc;
-    seeded gen;
 } bodies;
 
 static inline int64_t bodies_value(unsigned k, size_t i)
@@ -32,17 +35,16 @@ static inline void bodies_make(bodies *b, const char *scheme, size_t values, uin
     const ahe_scheme *s;
     pack pk;
     memset(b, 0, sizeof *b);
-    test_seed(&b->gen, "bodies");
     CHECK_OK(
         file_read(&key, SEFL_SOURCE_DIR "/tests/fuzz/corpus/crypto.paillier_key/sec2048", 1 << 16));
     /* the corpus has a choosing byte in front */
     sefl_span in = buf_span(&key);
     if (paillier_sec_read(&b->sec, in) != SEFL_OK)
         CHECK_OK(paillier_sec_read(&b->sec, span_of(in.p + 1, in.n - 1)));
-    b->pub = paillier_sec_pub(b->sec);
     CHECK_OK(ahe_scheme_find(&s, scheme));
+    b->pub = s == &ahe_pad ? NULL : paillier_sec_pub(b->sec);
     CHECK_OK(pack_init(
-        &pk, &(pack_config){ .scheme = strcmp(scheme, "lwe") == 0 ? PACK_LWE : PACK_PAILLIER,
+        &pk, &(pack_config){ .scheme = strcmp(scheme, "pad") == 0 ? PACK_PAD : PACK_PAILLIER,
                              .clients = clients,
                              .dimension = values,
                              .clip = PACK_ONE,
@@ -58,33 +60,34 @@ static inline uint8_t *bodies_body(bodies *b, unsigned k, uint8_t hash[32])
     uint8_t context[AHE_CONTEXT_BYTES] = { 1 }, *out;
     int64_t *v;
     ahe_upload *u;
-    sefl_rng rng = seeded_rng(&b->gen);
+    seeded gen; /* the same body each time */
+    char name[32];
+    snprintf(name, sizeof name, "body %u", k);
+    seeded_init(&gen, 1, name);
+    sefl_rng rng = seeded_rng(&gen);
     size_t padded = b->p.units * b->p.unit_values;
     CHECK_OK(sefl_new(&out, 1, ahe_body_bytes(&b->p)));
     CHECK_OK(sefl_new(&v, padded, sizeof *v));
     for (size_t i = 0; i < b->p.values; i++)
         v[i] = bodies_value(k, i);
     CHECK_OK(ahe_upload_new(&u, &b->p, b->enc, context, &rng));
-    if (b->p.head_bytes > 0)
-        CHECK_OK(ahe_upload_head(&b->p, u, out, NULL));
-    CHECK_OK(ahe_upload_units(&b->p, u, out + b->p.head_bytes, v, b->p.units, NULL, NULL));
+    CHECK_OK(ahe_upload_units(&b->p, u, out, v, b->p.units, NULL, NULL));
+    if (!b->pub)
+        ahe_upload_seed(&b->p, u, &b->seed[k]);
     ahe_upload_free(&b->p, u);
     sefl_free(v);
     blake3_of(hash, span_of(out, ahe_body_bytes(&b->p)));
     return out;
 }
 
-/* A bad unit: zero for paillier; for lwe the head is what can be bad. */
+/* A bad unit: zero for paillier; all units of pad are good. */
 static inline void bodies_spoil(const bodies *b, uint8_t *body, size_t unit)
 {
-    if (b->p.head_bytes > 0)
-        memset(body, 0, b->p.head_bytes);
-    else
-        memset(body + unit * b->p.unit_bytes, 0, b->p.unit_bytes);
+    memset(body + unit * b->p.unit_bytes, 0, b->p.unit_bytes);
 }
 
-/* Opens a closed sum: masks it, decrypts, unmasks; v gets p.values numbers. */
-static inline void bodies_open(bodies *b, ahe_sum *sum, int64_t *v)
+/* Opens a closed sum of these bodies (bit k): masks it, decrypts, unmasks; v gets p.values numbers. */
+static inline void bodies_open(bodies *b, ahe_sum *sum, unsigned which, int64_t *v)
 {
     uint8_t context[AHE_CONTEXT_BYTES] = { 1 }, seed[AHE_SEED_BYTES] = { 9 };
     uint8_t *bytes, *plain, *mask;
@@ -97,8 +100,11 @@ static inline void bodies_open(bodies *b, ahe_sum *sum, int64_t *v)
     uint8_t *units = bytes + b->p.sum_head_bytes;
     CHECK_OK(ahe_sum_write_head(&b->p, sum, bytes));
     CHECK_OK(ahe_sum_write_units(&b->p, sum, units, 0, b->p.units, seed, NULL));
-    CHECK_OK(ahe_dec_new(&d, &b->p, b->sec, context));
+    CHECK_OK(ahe_dec_new(&d, &b->p, b->pub ? b->sec : NULL, context));
     CHECK_OK(ahe_dec_head(&b->p, d, bytes, NULL));
+    for (unsigned k = 0; !b->pub && k < BODIES_MOST; k++)
+        if (which >> k & 1)
+            CHECK_OK(ahe_dec_add(&b->p, d, &b->seed[k], 1, NULL));
     CHECK_OK(ahe_dec_units(&b->p, d, plain, 0, units, b->p.units, NULL, NULL));
     CHECK_OK(ahe_mask_units(&b->p, mask, 0, b->p.units, seed));
     ahe_plain_unmask(&b->p, all, plain, mask, b->p.units);
