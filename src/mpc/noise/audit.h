@@ -4,7 +4,7 @@
  * AS may open it: all that CSP sends follows from one seed of 32 bytes and from what AS sends.
  *
  *     CSP  commitment = SHA-256("sefl audit 1", id, seed)         before the base OT
- *     CSP  at the end signs id, commitment, and BLAKE3 hashes of all that it sent and got: audit_seen
+ *     CSP  at the end signs id, commitment and BLAKE3 hashes (audit_seen) of all that passed
  *     AS   compares, then draws a coin: KEEP, or AUDIT; with AUDIT nobody uses the session's values
  *     CSP  AUDIT: drops its values, then shows the seed
  *     AS   garbles again (shares_replay) and compares

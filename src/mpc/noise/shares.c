@@ -1,8 +1,8 @@
 /* Both sides of a session. Order of messages (G: CSP, E: AS), for chunks 0, 1, 2, ...:
  *     E  hello, base OT                     G  hello, commitment, base OT, hash key
- *     E  corrections 0, corrections 1       G  seed 0
- *     E  answer 0, corrections 2            G  seed 1, tables 0
- *     E  answer 1, corrections 3            G  seed 2, tables 1           ...
+ *     E  corrections 0 to 3                 G  seeds 0 to 2
+ *     E  answer 0, corrections 4            G  seed 3, tables 0
+ *     E  answer 1, corrections 5            G  seed 4, tables 1           ...
  *     E  KEEP or AUDIT                      G  close: hashes, signature; AUDIT: the seed
  * Rules:
  *  1. Lane keys of a chunk are drawn after its check has passed, and leave with its tables.
@@ -46,7 +46,8 @@ enum {
     NONCE = HELLO - 32,
     ALIGN = 128,
     CHUNK_MAX = 8192,
-    DEPTH = 2, /* chunks under way */
+    DEPTH = 4, /* chunks under way */
+    AHEAD = DEPTH - 1,
     LANES = GC_LANES * GC_LABEL,
 };
 
@@ -73,10 +74,11 @@ typedef struct session {
     gc_config cfg;
     uint8_t id[SHARES_ID];
 
-    ot_block block[DEPTH]; /* chunk c uses c % DEPTH */
+    /* chunk c uses c % DEPTH */
+    ot_block block[DEPTH];       /* E; G has the first alone */
+    gc_label *labels[DEPTH];     /* E: input labels of a chunk that was answered */
+    uint8_t *corrections[DEPTH]; /* G; E has the first alone */
     gc_label *in, *out;
-    gc_label *labels[DEPTH]; /* E: input labels of a chunk that was answered */
-    uint8_t *corrections;
     uint8_t *message; /* lane keys, tables, rows */
     uint64_t *share;  /* of one chunk */
     size_t in_n, out_n, message_bytes;
@@ -91,7 +93,7 @@ static sefl_status fill_params(shares_params *out, const shares_params *p)
     q.profile = q.profile ? q.profile : &sampler_g44;
     q.bits = q.bits ? q.bits : 32;
     q.ot_k = q.ot_k ? q.ot_k : OT_DEFAULT_K;
-    q.chunk = q.chunk ? q.chunk : 1024;
+    q.chunk = q.chunk ? q.chunk : 512;
     SEFL_TRY(sampler_check(q.profile));
     SEFL_CHECK(q.count >= 1 && q.count <= SHARES_COUNT_MAX, SEFL_EINVAL,
                "shares: %llu values, wanted 1 to %d", (unsigned long long)q.count,
@@ -249,11 +251,11 @@ static void session_close(session *s)
     for (int i = 0; i < DEPTH; i++) {
         ot_block_clear(&s->block[i]);
         sefl_free_secret(s->labels[i], s->labels[i] ? s->in_n * sizeof *s->in : 0);
+        sefl_free(s->corrections[i]);
     }
     sefl_free_secret(s->in, s->in ? s->in_n * sizeof *s->in : 0);
     sefl_free_secret(s->out, s->out ? s->out_n * sizeof *s->out : 0);
     sefl_free_secret(s->share, s->share ? s->p.chunk * sizeof *s->share : 0);
-    sefl_free(s->corrections);
     sefl_free_secret(s->message, s->message ? s->message_bytes : 0);
     circuit_free(s->c);
     sefl_free_secret(s->tap, s->tap ? sizeof *s->tap : 0);
@@ -283,14 +285,16 @@ static sefl_status session_open(session *s, channel *ch, const shares_params *p,
     s->in_n = transfers(s, s->chunk_blocks);
     s->out_n = s->chunk_blocks * GC_LANES * s->c->outputs;
     for (int i = 0; i < DEPTH; i++) {
-        SEFL_TRY(ot_block_init(&s->block[i], transfers(s, s->chunk_blocks)));
+        if (role == 'E' || i == 0)
+            SEFL_TRY(ot_block_init(&s->block[i], transfers(s, s->chunk_blocks)));
         if (role == 'E')
             SEFL_TRY(sefl_new(&s->labels[i], s->in_n, sizeof *s->in));
+        if (role == 'G' || i == 0)
+            SEFL_TRY(sefl_new(&s->corrections[i], corrections_bytes(s, s->chunk_blocks), 1));
     }
     if (role == 'G')
         SEFL_TRY(sefl_new(&s->in, s->in_n, sizeof *s->in));
     SEFL_TRY(sefl_new(&s->out, s->out_n, sizeof *s->out));
-    SEFL_TRY(sefl_new(&s->corrections, corrections_bytes(s, s->chunk_blocks), 1));
     SEFL_TRY(sefl_new(&s->message, s->message_bytes, 1));
     SEFL_TRY(sefl_new(&s->share, s->p.chunk, sizeof *s->share));
 done:
@@ -325,17 +329,16 @@ typedef struct garbler {
     size_t own_bytes;
 } garbler;
 
+/* The seed may leave once the corrections are here; expanding waits until the answer is, so that a
+ * chunk's columns stay in the cache while they are checked, turned and garbled. */
 static sefl_status garbler_extend(garbler *g, size_t c)
 {
     sefl_status st = SEFL_OK;
     session *s = &g->s;
     channel *ch = &s->tap->ch;
-    size_t blocks = blocks_of(s, c);
     uint8_t *seed = g->check[c % DEPTH];
-    SEFL_TRY(msg_recv(ch, MSG_EXTEND, (uint32_t)c, s->corrections, corrections_bytes(s, blocks),
-                      "shares OT corrections"));
-    SEFL_TRY(
-        ot_sender_extend(g->ot, &s->block[c % DEPTH], c, transfers(s, blocks), s->corrections));
+    SEFL_TRY(msg_recv(ch, MSG_EXTEND, (uint32_t)c, s->corrections[c % DEPTH],
+                      corrections_bytes(s, blocks_of(s, c)), "shares OT corrections"));
     SEFL_TRY(rng_fill(&s->rng, seed, OT_KEY));
     CT_PUBLIC(seed, OT_KEY); /* sent */
     SEFL_TRY(msg_send(ch, MSG_SEED, (uint32_t)c, seed, OT_KEY));
@@ -349,11 +352,12 @@ static sefl_status garbler_chunk(garbler *g, size_t c)
     sefl_status st = SEFL_OK;
     session *s = &g->s;
     channel *ch = &s->tap->ch;
-    const ot_block *b = &s->block[c % DEPTH];
+    ot_block *b = &s->block[0];
     size_t blocks = blocks_of(s, c), n = blocks * GC_LANES * s->coin_bits, tables;
     uint8_t answer[OT_CHECK_BYTES];
     gc_label lanes[GC_LANES];
     SEFL_TRY(msg_recv(ch, MSG_CHECK, (uint32_t)c, answer, sizeof answer, "shares OT check"));
+    SEFL_TRY(ot_sender_extend(g->ot, b, c, transfers(s, blocks), s->corrections[c % DEPTH]));
     SEFL_TRY(ot_sender_check(g->ot, b, g->check[c % DEPTH], answer));
     SEFL_TRY(rng_fill(&s->rng, lanes, sizeof lanes)); /* rule 1 */
     CT_PUBLIC(lanes, sizeof lanes);                   /* they leave with the tables */
@@ -397,10 +401,11 @@ static sefl_status garble_all(garbler *g, uint64_t *x, const uint8_t seed[AUDIT_
     SEFL_TRY(msg_send(ch, MSG_KEY, 0, &s->cfg.hash_key, sizeof s->cfg.hash_key));
     SEFL_TRY(ot_sender_new(&g->ot, ch, s->p.ot_k, (const uint8_t *)&g->delta, s->id, &s->rng));
     SEFL_TRY(gc_garbler_new(&g->g, s->c, &s->cfg, &g->delta));
-    SEFL_TRY(garbler_extend(g, 0));
+    for (size_t c = 0; c < AHEAD && c < s->chunks; c++)
+        SEFL_TRY(garbler_extend(g, c));
     for (size_t c = 0; c < s->chunks; c++) {
-        if (c + 1 < s->chunks)
-            SEFL_TRY(garbler_extend(g, c + 1));
+        if (c + AHEAD < s->chunks)
+            SEFL_TRY(garbler_extend(g, c + AHEAD));
         SEFL_TRY(garbler_chunk(g, c));
         if (x)
             keep_share(s, x, c);
@@ -480,7 +485,6 @@ typedef struct evaluator {
     session s;
     ot_receiver *ot;
     gc_evaluator *e;
-    bool again; /* a replay: what it gets is hashed, not evaluated */
 } evaluator;
 
 static sefl_status evaluator_extend(evaluator *e, size_t c)
@@ -488,9 +492,9 @@ static sefl_status evaluator_extend(evaluator *e, size_t c)
     session *s = &e->s;
     channel *ch = &s->tap->ch;
     size_t blocks = blocks_of(s, c);
-    ot_receiver_extend(e->ot, &s->block[c % DEPTH], c, transfers(s, blocks), s->corrections);
+    ot_receiver_extend(e->ot, &s->block[c % DEPTH], c, transfers(s, blocks), s->corrections[0]);
     sefl_status st =
-        msg_send(ch, MSG_EXTEND, (uint32_t)c, s->corrections, corrections_bytes(s, blocks));
+        msg_send(ch, MSG_EXTEND, (uint32_t)c, s->corrections[0], corrections_bytes(s, blocks));
     return st == SEFL_OK ? channel_flush(ch) : st;
 }
 
@@ -510,7 +514,7 @@ done:
     return st;
 }
 
-static sefl_status evaluator_chunk(evaluator *e, size_t c)
+static sefl_status evaluator_chunk(evaluator *e, uint64_t *x, size_t c)
 {
     sefl_status st = SEFL_OK;
     session *s = &e->s;
@@ -522,14 +526,15 @@ static sefl_status evaluator_chunk(evaluator *e, size_t c)
     SEFL_TRY(msg_recv(ch, MSG_TABLES, (uint32_t)c, s->message,
                       LANES + tables + gc_row_bytes(s->c, blocks, s->p.bits), "shares tables"));
     s->tap->at_tables = false;
-    if (e->again)
-        goto done;
+    if (!x)
+        goto done; /* a replay: what comes is hashed alone */
     memcpy(lanes, s->message, sizeof lanes);
     gc_evaluator_set_lanes(e->e, lanes);
     SEFL_TRY(gc_evaluate(e->e, s->out, s->message + LANES, tables, s->labels[c % DEPTH],
                          c * s->chunk_blocks, blocks));
     gc_rows_evaluate(e->e, s->share, s->message + LANES + tables, s->out, s->p.bits, s->row_tweak,
                      c * s->chunk_blocks, blocks);
+    keep_share(s, x, c);
 done:
     return st;
 }
@@ -550,15 +555,11 @@ static sefl_status evaluate_all(evaluator *e, uint64_t *x, const uint8_t seed[AU
         SEFL_TRY(evaluator_answer(e, c));
         if (c + DEPTH < s->chunks)
             SEFL_TRY(evaluator_extend(e, c + DEPTH));
-        if (c > 0) {
-            SEFL_TRY(evaluator_chunk(e, c - 1)); /* while CSP works on c */
-            if (x)
-                keep_share(s, x, c - 1);
-        }
+        if (c >= AHEAD)
+            SEFL_TRY(evaluator_chunk(e, x, c - AHEAD)); /* while CSP works on the next */
     }
-    SEFL_TRY(evaluator_chunk(e, s->chunks - 1));
-    if (x)
-        keep_share(s, x, s->chunks - 1);
+    for (size_t c = s->chunks < AHEAD ? 0 : s->chunks - AHEAD; c < s->chunks; c++)
+        SEFL_TRY(evaluator_chunk(e, x, c));
 done:
     return st;
 }
@@ -678,7 +679,7 @@ static sefl_status replay(audit_seen *seen, const audit_record *r, const shares_
 {
     sefl_status st = SEFL_OK;
     garbler g = { 0 };
-    replayed as = { .seed = r->as_seed, .e.again = true };
+    replayed as = { .seed = r->as_seed };
     channel ch = { .dead = true };
     pthread_t thread;
     bool started = false;

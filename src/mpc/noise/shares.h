@@ -30,8 +30,8 @@
  *     SHARES_CAUGHT       fails: CSP garbled something else. Save r.record; the task ends
  *     SHARES_FAILED       fails for another reason
  *
- * Chunk c, 1024 values: AS sends OT corrections of its 34 coins a value; CSP a check seed; AS its
- * answer; CSP, if it is right, 16 lane keys, the tables of 29 ANDs and the 7 rows a value. Two
+ * Chunk c, 512 values: AS sends OT corrections of its 34 coins a value; CSP a check seed; AS its
+ * answer; CSP, if it is right, 16 lane keys, the tables of 29 ANDs and the 7 rows a value. Four
  * chunks are under way at a time. A value costs 956 bytes from CSP and 133 from AS (K = 32,
  * OT k = 4). Memory: about 6 MB a side, beside x. An audit takes AS a second thread and as long as
  * the session did.
@@ -55,7 +55,7 @@ typedef struct shares_params {
     unsigned bits;                  /* K: 32 or 40; 0: 32 */
     const sampler_profile *profile; /* NULL: sampler_g44 */
     unsigned ot_k;                  /* 1, 2, 4 or 8; 0: 4 */
-    unsigned chunk;                 /* values a chunk, a multiple of 128 up to 8192; 0: 1024 */
+    unsigned chunk;                 /* values a chunk, a multiple of 128 up to 8192; 0: 512 */
 
     /* one side's own. Both without key: a session inside one process, never audited. */
     const sign_key *sign; /* CSP: signs the session */
