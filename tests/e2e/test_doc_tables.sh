@@ -1,6 +1,6 @@
 #!/bin/sh
 # The tables of docs/PROTOCOL.md say what the headers say: members of a task, kinds and refusals of the link,
-# reasons against a head, kinds of signatures, HTTP calls.
+# reasons against a head, kinds of signatures, HTTP calls. Source files that texts name exist.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -53,4 +53,13 @@ sed -n '/define HTTP_CALLS/,/^$/s/^    X([A-Z_]*, "\([A-Z]*\)", "\([^"]*\)".*/\1
 # shellcheck disable=SC2016 # backquotes of the texts
 section '## AS over HTTPS' | sed -n '/^| request/,/^$/p' | grep -o '`[A-Z]* /[^`?]*' | tr -d '\140' | sort -u > "$dir/doc"
 same "calls" http.h
+
+# files that the texts name exist: by their path, or by the end of it
+git ls-files > "$dir/files" 2> /dev/null || find . -type f > "$dir/files"
+# shellcheck disable=SC2016
+grep -ohE '`[a-z0-9_/]+\.[ch]`' README.md docs/*.md | tr -d '\140' | sort -u > "$dir/doc"
+[ "$(wc -l < "$dir/doc")" -ge 50 ] || fail "the names of files were not found"
+while read -r file; do
+    grep -qE "(^|/)$file\$" "$dir/files" || fail "a text names $file"
+done < "$dir/doc"
 echo "ok"
