@@ -52,6 +52,26 @@ void lane_low_priority(void)
     (void)!setpriority(PRIO_PROCESS, 0, NICE); /* Linux: of this thread; where it fails, so be it */
 }
 
+sefl_status lane_hear(channel *ch, uint16_t *no)
+{
+    sefl_status st = SEFL_OK;
+    link_msg m = { 0 };
+    *no = 0;
+    SEFL_TRY(link_recv(ch, &m));
+    rd r = rd_over(buf_span(&m.body));
+    if (m.kind == LINK_NO) { /* its words are for people, and the code has some */
+        SEFL_TRY(rd_u16(&r, no));
+        SEFL_CHECK(*no != 0, SEFL_EPROTO, "lane: CSP says NO without a reason");
+        goto done;
+    }
+    SEFL_CHECK(m.kind == LINK_YES, SEFL_EPROTO, "lane: CSP says %s, wanted YES",
+               link_kind_name(m.kind));
+    SEFL_TRY(rd_end(&r));
+done:
+    buf_clear(&m.body);
+    return st;
+}
+
 sefl_status lane_count(journal *j, const char *name, unsigned more, unsigned *count)
 {
     sefl_status st = SEFL_OK;
@@ -149,6 +169,7 @@ static void *serve_guest(void *arg)
 {
     guest *g = arg;
     lane_host *h = g->h;
+    lane_low_priority();
     if (lane_host_serve(h, tls_channel(g->t)) != SEFL_OK && is_bound(h))
         log_warn(h->c.log, "a lane failed", lf_str("why", sefl_last_error()));
     tls_interrupt(g->t); /* AS need not wait until its place is needed */
@@ -271,7 +292,6 @@ sefl_status lane_host_serve(lane_host *h, channel *ch)
     uint64_t *values = NULL;
     link_msg m = { 0 };
     bool ok = false;
-    lane_low_priority();
     SEFL_TRY(link_recv(ch, &m));
     rd r = rd_over(buf_span(&m.body));
     SEFL_CHECK(m.kind == LINK_LANE, SEFL_EPROTO, "lane: it begins with %s", link_kind_name(m.kind));

@@ -7,6 +7,9 @@
 /* Pair, count and bits of a session: the same on both sides. */
 void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR], uint64_t count);
 
+/* CSP's answer: YES (*no is 0), or NO with its link_no. */
+sefl_status lane_hear(channel *ch, uint16_t *no) SEFL_MUST_CHECK;
+
 /* The calling thread gives way to others. */
 void lane_low_priority(void);
 

@@ -216,39 +216,22 @@ done:
 
 /* ---- one lane -------------------------------------------------------------------------------- */
 
-/* CSP said no. */
-static sefl_status said_no(lane *x, rd *r)
+/* Waits for CSP's YES. */
+static sefl_status hear_yes(lane *x)
 {
     lanes *l = x->l;
-    uint16_t code;
-    sefl_status st = rd_u16(r, &code);
-    if (st != SEFL_OK)
+    uint16_t no;
+    sefl_status st = lane_hear(&x->held, &no);
+    if (st != SEFL_OK || no == 0)
         return st;
-    if (code == LINK_NO_CHECKS)
+    if (no == LINK_NO_CHECKS)
         end_task(l, "CSP has ended it: too many checks of our transfers failed there");
     pthread_mutex_lock(&l->lock);
-    if (code == LINK_NO_PAIR && x->generation == l->generation)
+    if (no == LINK_NO_PAIR && x->generation == l->generation)
         l->stale = true;
     pthread_cond_broadcast(&l->moved);
     pthread_mutex_unlock(&l->lock);
-    return sefl_fail(SEFL_ESTATE, "CSP refused a lane: %s", link_no_text(code));
-}
-
-/* Waits for CSP's YES. */
-static sefl_status hear_yes(lane *x, channel *ch)
-{
-    sefl_status st = SEFL_OK;
-    link_msg m = { 0 };
-    SEFL_TRY(link_recv(ch, &m));
-    rd r = rd_over(buf_span(&m.body));
-    if (m.kind == LINK_NO)
-        SEFL_TRY(said_no(x, &r));
-    SEFL_CHECK(m.kind == LINK_YES, SEFL_EPROTO, "lane: CSP says %s, wanted YES",
-               link_kind_name(m.kind));
-    SEFL_TRY(rd_end(&r));
-done:
-    buf_clear(&m.body);
-    return st;
+    return sefl_fail(SEFL_ESTATE, "CSP refused a lane: %s", link_no_text(no));
 }
 
 /* With the place in `pending` taken. */
@@ -264,7 +247,7 @@ static sefl_status session(lane *x, uint64_t *values, uint64_t serial)
     lane_params(&p, t, x->pair, l->session);
     store_u64(count, p.count);
     SEFL_TRY(link_send(&x->held, LINK_FILL, span_of(count, sizeof count)));
-    SEFL_TRY(hear_yes(x, &x->held));
+    SEFL_TRY(hear_yes(x));
     pthread_mutex_lock(&l->lock); /* coins may be a table of generators */
     st = coins_for(l->c.coins, &rng, "shares", serial, x->i);
     pthread_mutex_unlock(&l->lock);
@@ -280,7 +263,7 @@ static sefl_status session(lane *x, uint64_t *values, uint64_t serial)
     }
     if (got.outcome != SHARES_KEPT)
         SEFL_TRY(judge(l, &got)); /* whatever CSP says next */
-    SEFL_TRY(hear_yes(x, &x->held));
+    SEFL_TRY(hear_yes(x));
     if (got.outcome != SHARES_KEPT)
         goto done;
     pthread_mutex_lock(&l->lock);
@@ -330,7 +313,7 @@ static sefl_status visit(lane *x)
     x->held = (channel){ .ops = &held_ops, .self = x };
     SEFL_TRY(sefl_new(&values, l->session, sizeof *values));
     SEFL_TRY(link_send(&x->held, LINK_LANE, span_of(x->pair, sizeof x->pair)));
-    SEFL_TRY(hear_yes(x, &x->held));
+    SEFL_TRY(hear_yes(x));
     while (begin(x, &serial)) {
         st = session(x, values, serial);
         end(x, st);
