@@ -12,7 +12,7 @@ if [ -n "${SEFL_SOAK:-}" ]; then count=300 least=120 rounds=12 last=60 connectio
 seed=${SEFL_TEST_SEED:-1}
 
 fed_provision f --clients $last --words 400 --set rounds.count=$rounds --set rounds.enough=8 \
-    --set rounds.threshold=4 --set rounds.deadline_ms=300000
+    --set rounds.threshold=4 --set rounds.deadline_ms=300000 --set crypto.scheme=paillier
 fed_csp
 fed_aggregator --linger 600 --idle 4 --per-address 40 --connections $connections
 mkdir "$dir/scratch"
@@ -47,7 +47,7 @@ note "the good ones have finished"
 for reason in handshake_failed handshake_slow header_slow not_http certificate request_rate \
     headers_too_large bad_path no_length body_too_large body_slow body_cut \
     certificate.no_certificate certificate.unknown_issuer certificate.expired certificate.wrong_role \
-    version_older version_refused no_such_path wrong_method bad_numbers \
+    version_refused no_such_path wrong_method bad_numbers \
     upload.taken upload.late upload.early upload.size upload.not_cipher upload.replaced upload.cut; do
     fed_until 30 "refusal counted as $reason" counted $reason
 done

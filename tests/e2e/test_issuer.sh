@@ -11,7 +11,7 @@ done
 
 cd "$dir"
 fed_provision f --clients 3 --words 300 --set rounds.count=1 --set rounds.enrolled=3 \
-    --set rounds.enough=3 --set rounds.deadline_ms=600000
+    --set rounds.enough=3 --set rounds.deadline_ms=600000 --set crypto.scheme=paillier
 as_ca=$fed/ca/aggregator state=$fed/aggregator/state
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout org.key -out org.pem -days 30 \
     -subj "/O=Hospital/CN=Hospital CA" 2> /dev/null
@@ -37,7 +37,7 @@ body=$(bodies '*[0-9a-f]' | head -n 1)
 bytes=$(stat -c %s "$body")
 head -c 3000 "$body" > some
 part_of() { # CLIENT: sends some of it and waits for an answer that does not come
-    curl -sk --max-time $((1 + t)) --cert "$1.pem" --key "$1.key" -X PUT --data-binary @some -H "Expect:" \
+    curl -sk -H "Sefl-Version: 2.0" --max-time $((1 + t)) --cert "$1.pem" --key "$1.key" -X PUT --data-binary @some -H "Expect:" \
         -H "Content-Length: $bytes" -H "Sefl-Total: $bytes" \
         "https://$at/v1/round/1/update/$(openssl rand -hex 32)" > "said.$1" || :
 }
@@ -57,7 +57,7 @@ fed_until 5 "parts in the counters" counted upload.parts
 # places: a quarter of all, however many of its clients come; who has gone leaves its own, though the wait is long
 waiting=
 for i in $made; do
-    curl -sk --max-time 60 --cert "$i.pem" --key "$i.key" "https://$at/v1/round?after=9&wait=60" > /dev/null &
+    curl -sk -H "Sefl-Version: 2.0" --max-time 60 --cert "$i.pem" --key "$i.key" "https://$at/v1/round?after=9&wait=60" > /dev/null &
     waiting="$waiting $!"
 done
 fed_until 10 "places in the counters" counted connections_per_issuer

@@ -8,7 +8,7 @@ set -eu
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
 
 fed_provision f --clients 4 --words 300 --set rounds.count=9 --set rounds.enough=4 \
-    --set rounds.threshold=3 --set rounds.deadline_ms=300000 --set server.step=momentum
+    --set rounds.threshold=3 --set rounds.deadline_ms=300000 --set server.step=momentum --set crypto.scheme=paillier
 fed_servers
 bytes=$(sed -n 's/.*an update has \([0-9]*\) bytes.*/\1/p' "$dir/provision.out")
 bits=$("$SEFL" key show "$fed/public/key.pub" --json | sed -n 's/.*"bits":\([0-9]*\).*/\1/p')

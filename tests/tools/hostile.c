@@ -37,6 +37,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define HOST "Host: x\r\nSefl-Version: 2.0\r\n"
+
 enum { THREADS_MAX = 1000, ANSWER = 4096, PATIENCE_S = 3 };
 
 static struct {
@@ -230,7 +232,7 @@ static unsigned ask(attacker *a, const char *request)
 static bool scout(attacker *a)
 {
     char answer[ANSWER];
-    if (!member(a) || !say(a, "GET /v1/round HTTP/1.1\r\nHost: x\r\n\r\n"))
+    if (!member(a) || !say(a, "GET /v1/round HTTP/1.1\r\n" HOST "\r\n"))
         return false;
     listen_to(a, answer);
     for (int i = 0; i < 3 && !strstr(answer, "\"round\":"); i++) { /* the body in another record */
@@ -252,7 +254,7 @@ static unsigned put_head(char *out, size_t room, uint64_t round, const uint8_t h
     for (int i = 0; i < 32; i++)
         snprintf(hex + 2 * i, 3, "%02x", hash[i]);
     return (unsigned)snprintf(out, room,
-                              "PUT /v1/round/%" PRIu64 "/update/%s HTTP/1.1\r\nHost: x\r\n"
+                              "PUT /v1/round/%" PRIu64 "/update/%s HTTP/1.1\r\n" HOST
                               "Sefl-Offset: 0\r\nSefl-Total: %" PRIu64
                               "\r\nContent-Length: %" PRIu64 "\r\n\r\n",
                               round, hex, total, length);
@@ -292,7 +294,7 @@ static void k_garbage(attacker *a)
 
 static void k_plain_http(attacker *a)
 {
-    static const char get[] = "GET /v1/task HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char get[] = "GET /v1/task HTTP/1.1\r\n" HOST "\r\n";
     char answer[64];
     if (dial(a) && send(a->fd, get, sizeof get - 1, MSG_NOSIGNAL) > 0)
         (void)!recv(a->fd, answer, sizeof answer, 0);
@@ -311,30 +313,30 @@ static void k_cut_handshake(attacker *a)
 static void k_no_certificate(attacker *a)
 {
     if (shake(a, NULL, NULL))
-        ask(a, "GET /v1/task HTTP/1.1\r\nHost: x\r\n\r\n");
+        ask(a, "GET /v1/task HTTP/1.1\r\n" HOST "\r\n");
 }
 
 static void k_foreign(attacker *a)
 {
     if (opt.scratch && shake(a, made[0].cert, made[0].key))
-        ask(a, "PUT /v1/round/1/update/00 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
+        ask(a, "PUT /v1/round/1/update/00 HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello");
 }
 
 static void k_expired(attacker *a)
 {
     if (opt.scratch && shake(a, made[1].cert, made[1].key))
-        ask(a, "GET /v1/model HTTP/1.1\r\nHost: x\r\n\r\n");
+        ask(a, "GET /v1/model HTTP/1.1\r\n" HOST "\r\n");
 }
 
 static void k_wrong_role(attacker *a)
 {
     if (opt.scratch && shake(a, made[2].cert, made[2].key))
-        ask(a, "GET /v1/round HTTP/1.1\r\nHost: x\r\n\r\n");
+        ask(a, "GET /v1/round HTTP/1.1\r\n" HOST "\r\n");
 }
 
 static void k_version(attacker *a)
 {
-    static const char *const versions[] = { "9.0", "0.9", "1.7", "banana", "1", "" };
+    static const char *const versions[] = { "9.0", "1.2", "2.7", "banana", "2", "" };
     char request[200];
     snprintf(request, sizeof request,
              "GET /v1/task HTTP/1.1\r\nHost: x\r\nSefl-Version: %s\r\n\r\n", versions[next(a) % 6]);
@@ -346,7 +348,7 @@ static void k_version(attacker *a)
 
 static void k_slow_header(attacker *a)
 {
-    static const char get[] = "GET /v1/task HTTP/1.1\r\nHost: x\r\nX-Slow: yes\r\n\r\n";
+    static const char get[] = "GET /v1/task HTTP/1.1\r\n" HOST "X-Slow: yes\r\n\r\n";
     if (!member(a))
         return;
     for (size_t i = 0; i < sizeof get - 1 && !over; i++) {
@@ -369,20 +371,20 @@ static void k_bad_http(attacker *a)
 {
     static const char *const requests[] = {
         "GET\r\n\r\n",
-        "GET /v1/task HTTP/9.9\r\nHost: x\r\n\r\n",
+        "GET /v1/task HTTP/9.9\r\n" HOST "\r\n",
         "GET /v1/task HTTP/1.1\r\nno colon here\r\n\r\n",
-        "GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n",
-        "GET /v1//task HTTP/1.1\r\nHost: x\r\n\r\n",
-        "GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n",
-        "GET /v1/round/18446744073709551616/model HTTP/1.1\r\nHost: x\r\n\r\n",
-        "GET /v1/round?after=-1&wait=x HTTP/1.1\r\nHost: x\r\n\r\n",
-        "GET /v1/round?after=99999999999999999999 HTTP/1.1\r\nHost: x\r\n\r\n",
-        "DELETE /v1/model HTTP/1.1\r\nHost: x\r\n\r\n",
-        "POST /v1/task HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
-        "PUT /v1/round/1/update/zz HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
-        "GET /v1/model HTTP/1.1\r\nHost: x\r\nRange: bytes=5-2,99999999999999999999-\r\n\r\n",
-        "GET /v1/task HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
-        "GET /v1/task HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551615\r\n\r\n",
+        "GET /../../etc/passwd HTTP/1.1\r\n" HOST "\r\n",
+        "GET /v1//task HTTP/1.1\r\n" HOST "\r\n",
+        "GET /v1/nothing HTTP/1.1\r\n" HOST "\r\n",
+        "GET /v1/round/18446744073709551616/model HTTP/1.1\r\n" HOST "\r\n",
+        "GET /v1/round?after=-1&wait=x HTTP/1.1\r\n" HOST "\r\n",
+        "GET /v1/round?after=99999999999999999999 HTTP/1.1\r\n" HOST "\r\n",
+        "DELETE /v1/model HTTP/1.1\r\n" HOST "\r\n",
+        "POST /v1/task HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc",
+        "PUT /v1/round/1/update/zz HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc",
+        "GET /v1/model HTTP/1.1\r\n" HOST "Range: bytes=5-2,99999999999999999999-\r\n\r\n",
+        "GET /v1/task HTTP/1.1\r\n" HOST "Content-Length: -5\r\n\r\n",
+        "GET /v1/task HTTP/1.1\r\n" HOST "Content-Length: 18446744073709551615\r\n\r\n",
     };
     enum { N = sizeof requests / sizeof *requests };
     static atomic_uint turn;
@@ -397,7 +399,7 @@ static void k_huge_header(attacker *a)
     memset(line, 'a', sizeof line);
     memcpy(line, "X-A: ", 5);
     memcpy(line + sizeof line - 2, "\r\n", 2);
-    if (!member(a) || !say(a, "GET /v1/task HTTP/1.1\r\nHost: x\r\n"))
+    if (!member(a) || !say(a, "GET /v1/task HTTP/1.1\r\n" HOST))
         return;
     unsigned lines = 20 + (unsigned)(next(a) % 200); /* below, within and above what is parsed */
     for (unsigned i = 0; i < lines; i++)
@@ -426,7 +428,7 @@ static void k_chunked(attacker *a)
     memcpy(block + 5 + 1024, "\r\n", 2);
     static const char head[] =
         "PUT /v1/round/1/update/00000000000000000000000000000000000000000000000000000000000000aa "
-        "HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+        "HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n";
     if (!scout(a) || !say(a, head))
         return;
     for (int i = 0; i < 100; i++)
@@ -440,7 +442,7 @@ static void k_flood(attacker *a)
     if (!member(a))
         return;
     for (int i = 0; i < 200 && !over; i++)
-        if (ask(a, "HEAD /v1/task HTTP/1.1\r\nHost: x\r\n\r\n") == 0)
+        if (ask(a, "HEAD /v1/task HTTP/1.1\r\n" HOST "\r\n") == 0)
             return;
 }
 
@@ -616,7 +618,7 @@ static void k_spoil(attacker *a)
         snprintf(hex + 2 * i, 3, "%02x", hash[i]);
     int n =
         snprintf(head, sizeof head,
-                 "PUT /v1/round/%" PRIu64 "/update/%s HTTP/1.1\r\nHost: x\r\n"
+                 "PUT /v1/round/%" PRIu64 "/update/%s HTTP/1.1\r\n" HOST
                  "Sefl-Offset: 0\r\nSefl-Total: %" PRIu64 "\r\nContent-Length: %" PRIu64 "\r\n\r\n",
                  a->round, hex, opt.body_bytes, opt.body_bytes);
     if (put(a, head, (size_t)n) && put(a, bytes, opt.body_bytes) && listen_to(a, answer) == 200)

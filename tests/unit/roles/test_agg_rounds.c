@@ -351,18 +351,18 @@ static void shares_are_used_once(void **state)
             aw_start(&w);
             assert_true(aw_wait(&w, 1, AGG_COLLECTING));
             w.cut[!side] = cut + 3; /* of the second connection, should there be one */
-            all_upload(&w, 1, 9);
+            aw_upload_all(&w, 1, 9);
             assert_true(aw_wait(&w, 2, AGG_COLLECTING));
             rounds_stop(w.r);
             assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
             w.cut[side] = 2 * cut; /* of the next life */
             aw_start(&w);
             assert_true(aw_wait(&w, 2, AGG_COLLECTING));
-            all_upload(&w, 2, 9);
+            aw_upload_all(&w, 2, 9);
             CHECK_OK(aw_join(&w));
             for (uint64_t r = 1; r <= 2; r++)
                 assert_int_equal(csp_memory_at(&w.mc, r)->opened, 1);
-            check_ledgers(&w, 2);
+            aw_check_ledgers(&w, 2);
             assert_true(seen.n >= 2); /* an opening each, and what was cut */
             attempts_in_all += seen.n;
             aw_free(&w);
@@ -383,11 +383,11 @@ static void lost_shares_are_made_again(void **state)
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
     CHECK_OK(lanes_wait(w.lanes, w.t.values));
     shares_pool_clear(w.shares[1]);
-    all_upload(&w, 1, 9);
+    aw_upload_all(&w, 1, 9);
     CHECK_OK(aw_join(&w));
     assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
     assert_int_equal(w.dials, 1);
-    check_ledgers(&w, 1);
+    aw_check_ledgers(&w, 1);
     aw_free(&w);
 }
 
@@ -401,7 +401,7 @@ static void openings_wait_for_lanes(void **state)
     w.no_lanes = true;
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
-    all_upload(&w, 1, 9);
+    aw_upload_all(&w, 1, 9);
     for (int i = 0; i < 1000 && w.lane_dials < 20; i++)
         usleep(10000);
     assert_true(w.lane_dials >= 20);
@@ -410,7 +410,7 @@ static void openings_wait_for_lanes(void **state)
     CHECK_OK(aw_join(&w));
     assert_true(w.dials > 1);
     assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
-    check_ledgers(&w, 1);
+    aw_check_ledgers(&w, 1);
     aw_free(&w);
 }
 
@@ -427,7 +427,7 @@ static void spoiled_tasks_end(void **state)
         if (collecting) {
             assert_true(aw_wait(&w, 1, AGG_COLLECTING));
             w.checks = CSP_CHECKS_MAX;
-            all_upload(&w, 1, 9);
+            aw_upload_all(&w, 1, 9);
         }
         assert_int_equal(aw_join(&w), SEFL_ESTATE);
         assert_non_null(strstr(w.why, "too many failed checks of noise shares"));
