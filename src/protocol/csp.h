@@ -8,18 +8,25 @@
  *   - one opening a (task, round): charge durable, then output and mark durable, then the first byte
  *     leaves; after the mark only those bytes, for ever
  *   - only for a set that AS signed for, of at least the threshold and at most the most clients, in a
- *     round whose header was signed, and of no more clients than this operator has approved, where it
- *     keeps a list; below that the count is AS's word: it is recorded with the output
+ *     round whose header was signed
+ *   - sealed tasks (task.h): only the sum over clients that CSP's operator has approved and that each signed
+ *     a head for this task and round, each once: CSP takes the pads of exactly those off what AS sends.
+ *     One set a round, decided once. The round's key is wiped with the mark, and a day after the round's
+ *     last possible deadline at the latest
+ *   - other tasks: of no more clients than this operator has approved, where it keeps a list; below that
+ *     the count is AS's word: it is recorded with the output
  *   - never past the rounds or past the budget; never while the ledgers disagree (link.h)
+ *   - nothing is written before AS's signature and both ledgers are checked
  *   - a broken attempt leaves nothing that another one uses
  *
  *     csp *c;
- *     SEFL_TRY(csp_new(&c, &(csp_config){ .task = &t, .envelope = env, .sec = sec, .key = key,
+ *     SEFL_TRY(csp_new(&c, &(csp_config){ .task = &t, .envelope = env, .root = root, .key = key,
  *                                         .journal = j, .coins = &coins, .pool = pool, .log = lg }));
  *     while (accept) SEFL_TRY(csp_serve(c, channel));      // SEFL_ECLOSED, SEFL_EPROTO, ...: next one
  *
- * Threads: one owner.   Secrets: the key, plain units, noise; wiped.
- * Memory: the masked plain units (k + t bits a value), the shares and the reply (k or k + t bits each). */
+ * Threads: one owner.   Secrets: keys, seeds (locked), pads, plain units, noise; wiped.
+ * Memory: the masked plain units (k + t bits a value), the shares and the reply (k or k + t bits each);
+ * sealed tasks: the sum of pads (8 bytes a value) and some 200 bytes a client. */
 #ifndef PROTOCOL_CSP_H
 #define PROTOCOL_CSP_H
 

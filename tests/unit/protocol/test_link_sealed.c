@@ -956,6 +956,76 @@ static void orders_are_signed(void **state)
     }
 }
 
+/* ---- small readers ----------------------------------------------------------------------------- */
+
+static void refusals_of_another_form(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t n;
+        sefl_status st;
+    } c[] = {
+        { "", 0, SEFL_OK },
+        { "\0\0\0\0\1", 5, SEFL_OK },
+        { "\0\0\0\0\1\2\0\0\0\7", 10, SEFL_OK },
+        { "\0\0\0\0\0", 5, SEFL_EPROTO },                      /* no reason */
+        { "\3\0\0\0\1", 5, SEFL_EPROTO },                      /* no such head */
+        { "\1\0\0\0\1\1\0\0\0\1", 10, SEFL_EPROTO },           /* twice */
+        { "\1\0\0\0\1\0\0\0\0\1", 10, SEFL_EPROTO },           /* falling */
+        { "\0\0\0\0", 4, SEFL_EPROTO },                        /* cut off */
+        { "\0\0\0\0\1\1\0\0\0\1\2\0\0\0\1", 15, SEFL_EPROTO }, /* more than there is room */
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        head_refusal out[2];
+        size_t n;
+        rd r = rd_over(span_of(c[i].bytes, c[i].n));
+        CHECK_STATUS(link_refusals_read(&r, out, 2, &n, 3), c[i].st);
+        assert_int_equal(n, c[i].st == SEFL_OK ? c[i].n / 5 : 0);
+    }
+    uint8_t bytes[LINK_ORDER_BYTES + 1] = { [40] = LINK_ORDER_SKIP };
+    link_order o;
+    CHECK_OK(link_order_read(&o, span_of(bytes, LINK_ORDER_BYTES)));
+    CHECK_STATUS(link_order_read(&o, span_of(bytes, LINK_ORDER_BYTES - 1)), SEFL_EPROTO);
+    CHECK_STATUS(link_order_read(&o, span_of(bytes, LINK_ORDER_BYTES + 1)), SEFL_EPROTO);
+    bytes[40] = 3;
+    CHECK_STATUS(link_order_read(&o, span_of(bytes, LINK_ORDER_BYTES)), SEFL_EPROTO);
+    bytes[40] = 0;
+    CHECK_STATUS(link_order_read(&o, span_of(bytes, LINK_ORDER_BYTES)), SEFL_EPROTO);
+    for (unsigned reason = HEAD_FORM; reason <= HEAD_NORM; reason++)
+        assert_string_not_equal(head_reason_text(reason), head_reason_text(0));
+}
+
+/* Thousands of clients, many of which begin with the same bytes. */
+static void a_table_of_clients(void **state)
+{
+    (void)state;
+    client_table t = { 0 };
+    uint8_t client[32] = { 0 }, units[32] = { 0 };
+    size_t at;
+    assert_int_equal(client_table_find(&t, client), 0);
+    for (int again = 0; again < 2; again++)
+        for (uint32_t i = 0; i < 3000; i++) {
+            store_u32(client, i % 7);
+            store_u32(client + 20, i);
+            store_u32(units, i + (uint32_t)again);
+            CHECK_OK(client_table_put(&t, client, units, &at));
+            assert_int_equal(at, i);
+        }
+    assert_int_equal(t.n, 3000);
+    for (uint32_t i = 0; i < 3000; i++) {
+        store_u32(client, i % 7);
+        store_u32(client + 20, i);
+        assert_int_equal(client_table_find(&t, client), i + 1);
+        assert_int_equal(load_u32(t.leaf[i].units), i + 1);
+    }
+    store_u32(client + 20, 4711);
+    assert_int_equal(client_table_find(&t, client), 0);
+    client_table_clear(&t);
+    TEST_FAULTS(FAULT_ALLOC, st = client_table_put(&t, client, units, &at), client_table_clear(&t));
+    client_table_clear(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -973,6 +1043,8 @@ int main(void)
         cmocka_unit_test(the_other_suite),
         cmocka_unit_test(vouchers),
         cmocka_unit_test(orders_are_signed),
+        cmocka_unit_test(refusals_of_another_form),
+        cmocka_unit_test(a_table_of_clients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
