@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
-#include "roles/client_proof.h"
 #include "roles/client_text.h"
 #include "roles/terms.h"
 
@@ -362,31 +361,11 @@ done:
     return st;
 }
 
-/* Before the first update of this run. */
-static sefl_status show_upload_key(client *c)
-{
-    sefl_status st = SEFL_OK;
-    client_reply a;
-    unsigned failures = 0;
-    for (;;) {
-        SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
-        SEFL_TRY(reload_if_asked(c));
-        SEFL_TRY(client_vouch(c, &a));
-        if (a.word == ANSWER_OK)
-            break;
-        SEFL_TRY(back_off(c, &failures, &a));
-    }
-    c->refused_ms = 0;
-done:
-    return st;
-}
-
 static sefl_status get_ready(client *c)
 {
     sefl_status st = SEFL_OK;
     sefl_progress p = client_progress(c);
     SEFL_TRY(get_words(c));
-    SEFL_TRY(show_upload_key(c));
     client_show_doing(c, "reading the text");
     SEFL_TRY(client_text_read(&c->text, c->words,
                               &(corpus_file){ .path = c->cfg->text,

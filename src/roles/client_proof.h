@@ -1,8 +1,8 @@
 /* client_proof: what a client of a sealed task shows, and what it wants to be shown.
  *
- * Voucher. The site's certificate vouches for the upload key once (protocol/voucher.h): posted to AS at
- * every start before the first update, and again when AS refuses one. AS and CSP keep it; the same one
- * again changes nothing.
+ * Voucher. The site's certificate vouches for the upload key once (protocol/voucher.h): posted to AS in the
+ * first round of every run, before the model is fetched, and again when AS refuses an update. AS and CSP
+ * keep it; the same one again changes nothing.
  *
  * Counted. For each round of which it has a receipt the client asks, once a later round is there, for the
  * proof that its update was counted: GET /v1/round/N/counted, u32 n, n bytes of an envelope that CSP signed

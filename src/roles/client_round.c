@@ -246,6 +246,11 @@ static sefl_status fetch_model(client *c, uint64_t round)
     sefl_progress p = { .report = in_time, .self = c };
     client_show_doing(c, "fetching the model");
     SEFL_TRY(client_budget(c, round)); /* before any work */
+    SEFL_TRY(client_vouch(c, &a));
+    if (a.word != ANSWER_OK) {
+        st = not_ok(c, &a, false);
+        goto done;
+    }
     snprintf(path, sizeof path, "/v1/round/%" PRIu64 "/model", round);
     st = client_get_file(c->net, &a, path, client_store_path(c->store, CLIENT_MODEL), max,
                          c->header.model, &p);
