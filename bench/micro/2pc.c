@@ -1,132 +1,25 @@
-/* The joint noise end to end: AS here, CSP in a second process, plain TCP over loopback between
- * them, one core each; and the parts in memory. */
-#define _GNU_SOURCE
+/* The joint noise: its options, the parts in memory, the floor. */
 #include "bench/micro/2pc.h"
 
 #if !SEFL_CORE_ONLY
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "crypto/prg/aes.h"
 #include "mpc/garble/garble.h"
 #include "mpc/noise/online.h"
 #include "mpc/noise/shares.h"
-#include "net/loopback.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-enum { TIMEOUT_MS = 60000 };
 
 typedef struct options {
     shares_params p;
     const char *part;
+    unsigned lanes;
     bool all_paths;
 } options;
-
-static double cpu_s(void)
-{
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
-
-/* The i-th core this process may use, if there are two; else all of them. */
-static void pin(int i)
-{
-    cpu_set_t all, one;
-    if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2)
-        return;
-    for (int c = 0; c < CPU_SETSIZE; c++)
-        if (CPU_ISSET(c, &all) && i-- == 0) {
-            CPU_ZERO(&one);
-            CPU_SET(c, &one);
-            (void)sched_setaffinity(0, sizeof one, &one);
-            return;
-        }
-}
-
-/* ---- noise in shares ------------------------------------------------------------------------- */
-
-static sefl_status shares_floor(bench *b, double *whole_s);
-
-/* CSP in the child, AS here. */
-static sefl_status shares_end(bench *b, const shares_params *params)
-{
-    sefl_status st = SEFL_OK;
-    const shares_params p = *params;
-    const double n = (double)p.count;
-    sefl_rng rng = rng_system();
-    sefl_clock clock = clock_monotonic();
-    loopback *lb = NULL;
-    uint64_t *x = NULL;
-    shares_result made;
-    uint16_t port;
-    double cpu = 0, theirs = 0, floor;
-    int fd = -1, out[2] = { -1, -1 }, status;
-    pid_t child = -1;
-    SEFL_TRY(shares_floor(b, &floor));
-    SEFL_TRY(sefl_new(&x, p.count, sizeof *x));
-    memset(x, 0xff, p.count * sizeof *x); /* the caller's pages, touched beforehand */
-    SEFL_TRY(loopback_listen(&fd, "127.0.0.1", 0, &port));
-    SEFL_CHECK(pipe(out) == 0, SEFL_EIO, "pipe: %s", strerror(errno));
-    child = fork();
-    SEFL_CHECK(child >= 0, SEFL_EIO, "fork: %s", strerror(errno));
-    if (child == 0) {
-        pin(1);
-        cpu = cpu_s();
-        st = loopback_dial(&lb, "127.0.0.1", port, TIMEOUT_MS);
-        if (st == SEFL_OK)
-            st = shares_garble(&made, x, loopback_channel(lb), &p, &rng);
-        if (st != SEFL_OK)
-            fprintf(stderr, "CSP: %s\n", sefl_last_error());
-        cpu = cpu_s() - cpu;
-        ssize_t wrote = write(out[1], &cpu, sizeof cpu);
-        _exit(st == SEFL_OK && wrote == sizeof cpu ? 0 : 1);
-    }
-    pin(0);
-    SEFL_TRY(loopback_accept(&lb, fd, TIMEOUT_MS));
-    channel *ch = loopback_channel(lb);
-    uint64_t t0 = clock_ns(&clock);
-    cpu = cpu_s();
-    SEFL_TRY(shares_evaluate(&made, x, ch, &p, &rng));
-    cpu = cpu_s() - cpu;
-    double s = 1e-9 * (double)(clock_ns(&clock) - t0);
-    SEFL_CHECK(read(out[0], &theirs, sizeof theirs) == sizeof theirs, SEFL_EIO, "no word from CSP");
-    bench_note(b, "noise in shares, %llu values, two processes over loopback TCP; floor: AES alone",
-               (unsigned long long)p.count);
-    bench_row(b, &(bench_result){ .name = "shares made, base OT included",
-                                  .value = n / s,
-                                  .floor = 1 / floor,
-                                  .unit = "value/s",
-                                  .rate = true });
-    bench_row(b, &(bench_result){ .name = "bytes CSP to AS",
-                                  .value = (double)ch->received / n,
-                                  .unit = "B/value" });
-    bench_row(b, &(bench_result){
-                     .name = "bytes AS to CSP", .value = (double)ch->sent / n, .unit = "B/value" });
-    bench_row(b, &(bench_result){ .name = "CPU AS", .value = 1e9 * cpu / n, .unit = "ns/value" });
-    bench_row(b,
-              &(bench_result){ .name = "CPU CSP", .value = 1e9 * theirs / n, .unit = "ns/value" });
-done:
-    loopback_close(lb);
-    if (fd >= 0)
-        close(fd);
-    if (child > 0 && (waitpid(child, &status, 0) != child || status != 0) && st == SEFL_OK)
-        st = sefl_fail(SEFL_EIO, "CSP failed");
-    for (int i = 0; i < 2; i++)
-        if (out[i] >= 0)
-            close(out[i]);
-    sefl_free(x);
-    return st;
-}
 
 /* ---- the floor: AES blocks a coordinate, at the rates this core has ---- */
 
@@ -257,14 +150,18 @@ static sefl_status number(const char *text, unsigned long long min, unsigned lon
 static sefl_status parse(options *o, int argc, char **argv)
 {
     static const struct option longs[] = {
-        { "coords", required_argument, NULL, 'n' }, { "ot-k", required_argument, NULL, 'k' },
-        { "chunk", required_argument, NULL, 'c' },  { "part", required_argument, NULL, 'p' },
-        { "all-paths", no_argument, NULL, 'a' },    { 0 },
+        { "coords", required_argument, NULL, 'n' },
+        { "ot-k", required_argument, NULL, 'k' },
+        { "chunk", required_argument, NULL, 'c' },
+        { "part", required_argument, NULL, 'p' },
+        { "all-paths", no_argument, NULL, 'a' },
+        { "lanes", required_argument, NULL, 'l' },
+        { 0 },
     };
     sefl_status st = SEFL_OK;
     unsigned long long v;
     int opt;
-    *o = (options){ .p = { .count = 1000000 }, .part = "all" };
+    *o = (options){ .p = { .count = 1000000 }, .part = "all", .lanes = 1 };
     optind = 1;
     opterr = 0;
     while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
@@ -280,6 +177,10 @@ static sefl_status parse(options *o, int argc, char **argv)
         case 'c':
             SEFL_TRY(number(optarg, 128, 8192, "--chunk", &v));
             o->p.chunk = (unsigned)v;
+            break;
+        case 'l':
+            SEFL_TRY(number(optarg, 1, 64, "--lanes", &v));
+            o->lanes = (unsigned)v;
             break;
         case 'p':
             o->part = optarg;
@@ -305,18 +206,20 @@ static sefl_status run(bench *b, int argc, char **argv)
 {
     sefl_status st = SEFL_OK;
     options o;
+    double floor;
     bool all;
     SEFL_TRY(parse(&o, argc, argv));
     SEFL_CHECK(b->threads <= 1, SEFL_EINVAL,
-               "bench 2pc: --threads %u: the protocol runs one thread a side, in two processes",
-               b->threads);
+               "bench 2pc: --threads %u: a lane is one thread a side, try --lanes", b->threads);
     all = strcmp(o.part, "all") == 0;
     if (all || strcmp(o.part, "ot") == 0)
         SEFL_TRY(bench_2pc_ot(b));
     if (all || strcmp(o.part, "garble") == 0)
         SEFL_TRY(bench_2pc_garble(b, o.all_paths));
-    if (all || strcmp(o.part, "shares") == 0)
-        SEFL_TRY(shares_end(b, &o.p));
+    if (all || strcmp(o.part, "shares") == 0) {
+        SEFL_TRY(shares_floor(b, &floor));
+        SEFL_TRY(bench_2pc_shares(b, &o.p, o.lanes, floor));
+    }
     if (all || strcmp(o.part, "online") == 0)
         SEFL_TRY(online(b));
 done:
@@ -324,9 +227,9 @@ done:
 }
 
 const bench_def bench_2pc = {
-    "2pc", "OT, garbling, the joint noise over loopback",
+    "2pc", "OT, garbling, the joint noise over loopback TCP and TLS",
     "           --coords N (1000000)  --part all|ot|garble|shares|online\n"
-    "           --ot-k 1|2|4|8 (4)  --chunk C (1024)  --all-paths",
+    "           --ot-k 1|2|4|8 (4)  --chunk C (512)  --lanes L (1)  --all-paths",
     run
 };
 

@@ -2,6 +2,7 @@
  * plain TCP, and what an upload costs the server beside a bare TLS stream. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
+#include "bench/round/ids.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -33,11 +34,6 @@ typedef struct cost {
     double wall_s, send_cpu_s, recv_cpu_s;
 } cost;
 
-typedef struct ids {
-    char folder[256];
-    tls_id *as, *csp, *client;
-} ids;
-
 static double cpu_s(void)
 {
     struct rusage u;
@@ -50,60 +46,6 @@ static double now_s(void)
 {
     sefl_clock c = clock_monotonic();
     return 1e-9 * (double)clock_ns(&c);
-}
-
-/* ---- identities in a folder of their own ------------------------------------------------- */
-
-static const char *const kinds[] = { "ca", "as", "csp", "client" };
-
-static void name_of(const ids *x, char out[300], const char *name, const char *suffix)
-{
-    snprintf(out, 300, "%s/%s%s", x->folder, name, suffix);
-}
-
-static sefl_status one_id(const ids *x, tls_id **out, const char *name, const char *role)
-{
-    sefl_status st = SEFL_OK;
-    char cert[300], key[300], ca[300], ca_key[300];
-    name_of(x, cert, name, ".pem");
-    name_of(x, key, name, ".key");
-    name_of(x, ca, "ca", ".pem");
-    name_of(x, ca_key, "ca", ".key");
-    const x509_subject s = { .name = name, .role = role, .hosts = "127.0.0.1", .days = 1 };
-    SEFL_TRY(x509_make(cert, key, &s, role ? ca : NULL, role ? ca_key : NULL));
-    if (out)
-        SEFL_TRY(tls_id_read(out, cert, key, ca));
-done:
-    return st;
-}
-
-static sefl_status ids_make(ids *x)
-{
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(file_temp_folder(x->folder, sizeof x->folder, "sefl-bench"));
-    SEFL_TRY(one_id(x, NULL, "ca", NULL));
-    SEFL_TRY(one_id(x, &x->as, "as", "aggregator"));
-    SEFL_TRY(one_id(x, &x->csp, "csp", "csp"));
-    SEFL_TRY(one_id(x, &x->client, "client", "client"));
-done:
-    return st;
-}
-
-static void ids_remove(ids *x)
-{
-    char path[300];
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        name_of(x, path, kinds[i], ".pem");
-        unlink(path);
-        name_of(x, path, kinds[i], ".key");
-        unlink(path);
-    }
-    name_of(x, path, "body", "");
-    unlink(path);
-    rmdir(x->folder);
-    tls_id_free(x->as);
-    tls_id_free(x->csp);
-    tls_id_free(x->client);
 }
 
 /* ---- a stream ---------------------------------------------------------------------------- */
@@ -240,7 +182,7 @@ static void *put_some(void *arg)
     sefl_status st = SEFL_OK;
     https_client *c = NULL;
     char path[300];
-    name_of(s->x, path, "body", "");
+    ids_path(s->x, path, "body", "");
     SEFL_TRY(https_client_new(
         &c, &(https_client_config){
                 .host = "127.0.0.1", .port = s->port, .id = s->x->client, .proxy = "" }));
@@ -305,7 +247,7 @@ static sefl_status uploads(const ids *x, cost *c)
     uint8_t *p = NULL;
     char path[300];
     child other = { 0 };
-    name_of(x, path, "body", "");
+    ids_path(x, path, "body", "");
     SEFL_TRY(sefl_new(&p, BODY, 1));
     SEFL_TRY(file_write_atomic(path, span_of(p, BODY), 0600));
     SEFL_TRY(child_begin(&other, put_all, x, true));
