@@ -35,7 +35,8 @@ done:
 
 /* Both servers' pure functions of noise/online.h, one after the other. */
 static sefl_status noisy(int64_t *out, const task *t, uint64_t seed, const noise_params *p,
-                         const uint64_t *v, const uint64_t *m, const uint8_t as_coins[NOISE_COINS])
+                         const uint64_t *v, const uint64_t *m, const uint8_t as_coins[NOISE_COINS],
+                         bool joint)
 {
     sefl_status st = SEFL_OK;
     noise_digits dv = noise_digits_of(v), dm = noise_digits_of(m);
@@ -56,7 +57,7 @@ static sefl_status noisy(int64_t *out, const task *t, uint64_t seed, const noise
         taken[i] = (noise_taken){ x[i], each };
         add[i] = p->own ? own_noise_of(&o) : noise_taken_of(&taken[i]);
     }
-    if (!p->own)
+    if (!p->own && joint)
         SEFL_TRY(shares(x[0], x[1], t, seed, p));
     named_coins_replay(&gen, "CSP", seed, "reply", p->round, p->attempt);
     o.rng = seeded_rng(&gen);
@@ -73,8 +74,8 @@ done:
 
 /* ---- public ---------------------------------------------------------------------------------- */
 
-sefl_status clear_release(int64_t *out, const task *t, uint64_t seed, uint64_t round,
-                          uint64_t attempt, const int64_t *sum)
+static sefl_status release(int64_t *out, const task *t, uint64_t seed, uint64_t round,
+                           uint64_t attempt, const int64_t *sum, bool joint)
 {
     sefl_status st = SEFL_OK;
     const ahe_params *p = &t->ahe;
@@ -103,13 +104,25 @@ sefl_status clear_release(int64_t *out, const task *t, uint64_t seed, uint64_t r
     ahe_plain_digits(p, m, plain, p->units);
     sefl_free(all), all = NULL;
     sefl_free(plain), plain = NULL;
-    SEFL_TRY(noisy(out, t, seed, &np, v, m, coins));
+    SEFL_TRY(noisy(out, t, seed, &np, v, m, coins, joint));
 done:
     sefl_free(v);
     sefl_free(m);
     sefl_free(all);
     sefl_free(plain);
     return st;
+}
+
+sefl_status clear_release(int64_t *out, const task *t, uint64_t seed, uint64_t round,
+                          uint64_t attempt, const int64_t *sum)
+{
+    return release(out, t, seed, round, attempt, sum, true);
+}
+
+sefl_status clear_without_joint(int64_t *out, const task *t, uint64_t seed, uint64_t round,
+                                uint64_t attempt, const int64_t *sum)
+{
+    return release(out, t, seed, round, attempt, sum, false);
 }
 
 sefl_status clear_central(int64_t *out, const task *t, uint64_t seed, uint64_t round,

@@ -18,6 +18,11 @@
 sefl_status clear_release(int64_t *out, const task *t, uint64_t seed, uint64_t round,
                           uint64_t attempt, const int64_t *sum) SEFL_MUST_CHECK;
 
+/* The same of a task with joint noise, but for the noise X that the servers sample together: in the clear
+ * it is 0. What a round released more, modulo 2^k, is X, 0 to 123. For tests whose shares have other names. */
+sefl_status clear_without_joint(int64_t *out, const task *t, uint64_t seed, uint64_t round,
+                                uint64_t attempt, const int64_t *sum) SEFL_MUST_CHECK;
+
 /* A trusted aggregator's release (protection cdp), for a task with noise `own`: the sum and one
  * discrete Gaussian, coins ("AS", seed, "cdp", round, 1). */
 sefl_status clear_central(int64_t *out, const task *t, uint64_t seed, uint64_t round,

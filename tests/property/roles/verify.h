@@ -9,6 +9,8 @@
 #include "simulate/clear.h"
 #include "store/journal/journal.h"
 
+#include <math.h>
+
 typedef struct verify_round {
     const fed *f;
     uint64_t round;
@@ -71,6 +73,40 @@ static inline void clear_step(float *theta, const task *t, const int64_t *w, uin
     }
 }
 
+/* Joint noise: w is the release without X. Finds the X, 0 to 123, that each parameter of the released model
+ * was made with, and leaves w with it; in the end they have the sampler's mean and variance. */
+static inline void find_noise(const fed *f, const char *path, const float *theta, int64_t *w,
+                              uint32_t clients, uint64_t round)
+{
+    const task *t = &f->t;
+    model_meta meta;
+    float *made = NULL;
+    size_t n;
+    double sum = 0, squares = 0;
+    CHECK_OK(model_read(&meta, &made, &n, path));
+    assert_int_equal(n, t->params);
+    for (size_t i = 0; i < n; i++) {
+        unsigned up = 64 - t->ahe.pack.k, x;
+        int64_t base = w[i];
+        for (x = 0; x < 124; x++) {
+            task one = *t;
+            float to = theta[i];
+            one.params = 1;
+            w[i] = (int64_t)((uint64_t)(base + x) << up) >> up;
+            clear_step(&to, &one, &w[i], clients);
+            if (memcmp(&to, &made[i], sizeof to) == 0)
+                break;
+        }
+        if (x == 124)
+            fail_msg("round %" PRIu64 ": parameter %zu is not the clear one with noise", round, i);
+        sum += x, squares += ((double)x - 61.5) * ((double)x - 61.5);
+    }
+    double mean = sum / (double)n, var = squares / (double)n, sd = sqrt((double)n);
+    if (fabs(mean - 61.5) > 6 * 9.42 / sd || fabs(var - 88.75) > 6 * 1.43 * 88.75 / sd)
+        fail_msg("round %" PRIu64 ": joint noise of mean %.2f, variance %.2f", round, mean, var);
+    sefl_free(made);
+}
+
 /* Every round again, in the clear. Returns how many were released; *least, *most: clients in one. */
 static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
 {
@@ -98,12 +134,18 @@ static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
         verify_round b = { .f = f, .round = round, .sum = calloc(f->t.values, sizeof *b.sum) };
         CHECK_OK(journal_updates(as, round, verify_add, &b));
         uint64_t attempt = verify_attempt(other, f, round, b.clients);
+        bool joint = f->t.noise == TASK_NOISE_JOINT;
         if (round == 1 && f->t.noise != TASK_NOISE_NONE) { /* with other coins this does fail */
-            CHECK_OK(clear_release(w, &f->t, f->seed + 1, round, attempt, b.sum));
+            CHECK_OK((joint ? clear_without_joint : clear_release)(w, &f->t, f->seed + 1, round,
+                                                                   attempt, b.sum));
             memcpy(other_w, w, f->t.values * sizeof *w);
         }
-        CHECK_OK(clear_release(w, &f->t, f->seed, round, attempt, b.sum));
+        CHECK_OK((joint ? clear_without_joint : clear_release)(w, &f->t, f->seed, round, attempt,
+                                                               b.sum));
         assert_true(round > 1 || memcmp(w, other_w, f->t.values * sizeof *w) != 0);
+        if (joint)
+            find_noise(f, fed_path(f, "aggregator/models/round-%" PRIu64 ".safetensors", round),
+                       theta, w, b.clients, round);
         clear_step(theta, &f->t, w, b.clients);
         CHECK_OK(model_write(clear_path, &meta, theta));
         verify_same(clear_path,
@@ -124,7 +166,7 @@ static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
 /* No coins of a release or an update were asked for twice under one name, in all lives of a process. */
 static inline void verify_coins(const fed *f)
 {
-    static const char *const once[] = { "mask", "noise", "own", "encrypt", "round" };
+    static const char *const once[] = { "mask", "reply", "encrypt", "round" };
     sefl_buf b = { 0 };
     CHECK_OK(file_read(&b, fed_path(f, "coins.txt"), 1 << 26));
     CHECK_OK(wr_u8(&b, 0));
