@@ -12,12 +12,14 @@
 #include "roles/csp.h"
 #include "roles/journal_as.h"
 #include "roles/journal_csp.h"
+#include "roles/lane_words.h"
 #include "roles/vouch.h"
 #include "store/ledger.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -63,6 +65,12 @@ typedef struct site {
     tls_id *id;
     journal *j;
     account *a;
+    sefl_rng rng;
+    sefl_clock mono;
+    shares_pool *shares; /* these: joint noise */
+    lanes *lanes;
+    pthread_mutex_t lock;
+    tls *lane;
     journal_as *ja;
     as_journal table;
     sefl_coins coins;
@@ -286,8 +294,69 @@ static void voucher_of(sefl_buf *out, const site *s, int which, uint64_t serial)
     free(cert), free(key);
 }
 
+/* A lane of AS: the only one. */
+static sefl_status dial_lane(void *ctx, unsigned lane, channel **out)
+{
+    site *s = ctx;
+    tls *t = NULL;
+    (void)lane;
+    sefl_status st = tls_dial(&t, "127.0.0.1", csp_role_port(s->role), s->id,
+                              &(tls_peer){ .role = "csp", .protocols = { LANE_ALPN } },
+                              &(tls_limits){ .idle_ms = 20000 });
+    pthread_mutex_lock(&s->lock);
+    s->lane = t;
+    if (t)
+        *out = tls_channel(t);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+static void hang_up_lane(void *ctx, unsigned lane)
+{
+    site *s = ctx;
+    (void)lane;
+    pthread_mutex_lock(&s->lock);
+    tls *t = s->lane;
+    s->lane = NULL;
+    pthread_mutex_unlock(&s->lock);
+    tls_close(t);
+}
+
+static void interrupt_lane(void *ctx, unsigned lane)
+{
+    site *s = ctx;
+    (void)lane;
+    pthread_mutex_lock(&s->lock);
+    if (s->lane)
+        tls_interrupt(s->lane);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void open_lanes(site *s)
+{
+    pthread_mutex_init(&s->lock, NULL);
+    s->rng = rng_system();
+    s->mono = clock_monotonic();
+    CHECK_OK(shares_pool_new(&s->shares, 0, &s->rng));
+    CHECK_OK(lanes_new(&s->lanes, &(lanes_config){ .task = &s->t,
+                                                   .pool = s->shares,
+                                                   .dial = { .ctx = s,
+                                                             .dial = dial_lane,
+                                                             .hang_up = hang_up_lane,
+                                                             .interrupt = interrupt_lane },
+                                                   .coins = &s->coins,
+                                                   .mono = &s->mono }));
+}
+
+static sefl_status wait_for_shares(void *ctx, uint64_t count)
+{
+    return lanes_wait(ctx, count);
+}
+
 static void site_open_as(site *s)
 {
+    if (s->t.noise == TASK_NOISE_JOINT)
+        open_lanes(s);
     char *folder = in(s, "as"), *path = in(s, "as.ledger");
     CHECK_OK(journal_open(&s->j, folder, "aggregator", s->t.id));
     CHECK_OK(account_open(&s->a, s->j, path, &s->t));
@@ -298,6 +367,12 @@ static void site_open_as(site *s)
 
 static void site_close_as(site *s)
 {
+    if (s->lanes) {
+        lanes_free(s->lanes);
+        shares_pool_free(s->shares);
+        pthread_mutex_destroy(&s->lock);
+        s->lanes = NULL, s->shares = NULL;
+    }
     journal_as_free(s->ja);
     account_close(s->a);
     journal_close(s->j);
@@ -415,14 +490,21 @@ static tls *dial(site *s, const tls_id *id)
 
 static sefl_status greet(site *s, as_link **l, tls *t)
 {
-    return as_link_new(l, tls_channel(t),
-                       &(as_link_config){ .task = &s->t,
-                                          .envelope = buf_span(&s->envelope),
-                                          .key = as_key,
-                                          .coins = &s->coins,
-                                          .ledger = account_mark_fn,
-                                          .compare = account_compare_fn,
-                                          .ledger_ctx = s->a });
+    sefl_status st =
+        as_link_new(l, tls_channel(t),
+                    &(as_link_config){ .task = &s->t,
+                                       .envelope = buf_span(&s->envelope),
+                                       .key = as_key,
+                                       .coins = &s->coins,
+                                       .ledger = account_mark_fn,
+                                       .compare = account_compare_fn,
+                                       .ledger_ctx = s->a,
+                                       .shares = s->shares,
+                                       .shares_wait = s->lanes ? wait_for_shares : NULL,
+                                       .shares_ctx = s->lanes });
+    if (st == SEFL_OK && s->lanes)
+        lanes_bind(s->lanes, as_link_peer(*l)->pair);
+    return st;
 }
 
 /* KEY and HEADER. */
@@ -514,8 +596,8 @@ static void open_round(site *s, as_link *l, bool want_kept, int64_t *w)
 static void rounds_survive_both(void **state)
 {
     (void)state;
-    static const char *const modes[] = { "none", "own" };
-    for (int m = 0; m < 2; m++) {
+    static const char *const modes[] = { "none", "own", "joint" };
+    for (int m = 0; m < 3; m++) {
         site s;
         as_link *l;
         tls *t;
@@ -536,6 +618,11 @@ static void rounds_survive_both(void **state)
         assert_false(file_exists(kem)); /* wiped before the output left */
         if (m == 0)
             assert_memory_equal(s.got, s.total, s.t.values * sizeof *s.got);
+        for (size_t i = 0; m == 2 && i < s.t.values;
+             i++) { /* steps of 2^t; the noise is below 62 */
+            double off = (double)s.got[i] + 0.5 - ldexp((double)s.total[i], -(int)s.t.ahe.pack.t);
+            assert_true(off > -66 && off < 66);
+        }
         as_link_free(l);
         tls_close(t);
         csp_down(&s, true);
@@ -629,6 +716,171 @@ static void the_newest_connection_is_served(void **state)
     for (int i = 0; i < 2; i++)
         as_link_free(l[i]), tls_close(t[i]);
     csp_down(&s, true);
+    site_end(&s);
+}
+
+/* ---- lanes ---------------------------------------------------------------------------------------- */
+
+static tls_id *identity(const site *s, const char *name)
+{
+    char cert[32], key[32];
+    tls_id *id;
+    snprintf(cert, sizeof cert, "%s.pem", name), snprintf(key, sizeof key, "%s.key", name);
+    char *p[3] = { in(s, cert), in(s, key), in(s, "ca-csp.pem") };
+    CHECK_OK(tls_id_read(&id, p[0], p[1], p[2]));
+    for (int k = 0; k < 3; k++)
+        free(p[k]);
+    return id;
+}
+
+/* LANE by whoever has this identity; what CSP says: 0 it hangs up, LINK_YES, or a link_no. */
+static unsigned ask_lane(site *s, const tls_id *id, const uint8_t pair[LINK_PAIR], tls **out)
+{
+    tls *t;
+    uint16_t no = 0;
+    CHECK_OK(tls_dial(&t, "127.0.0.1", csp_role_port(s->role), id,
+                      &(tls_peer){ .role = "csp", .protocols = { LANE_ALPN } },
+                      &(tls_limits){ .idle_ms = 20000 }));
+    sefl_status st = link_send(tls_channel(t), LINK_LANE, span_of(pair, LINK_PAIR));
+    if (st == SEFL_OK)
+        st = lane_hear(tls_channel(t), &no);
+    unsigned said = st != SEFL_OK ? 0 : no ? no : LINK_YES;
+    if (said == LINK_YES && out)
+        *out = t;
+    else
+        tls_close(t);
+    return said;
+}
+
+static void lanes_belong_to_the_link(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l;
+    tls *t, *lane;
+    uint8_t pair[LINK_PAIR] = { 0 }, byte;
+    site_begin(&s, "lanes", "joint");
+    make_cert(&s, "as2", "aggregator", "ca-as");
+    tls_id *other = identity(&s, "as2");
+    site_close_as(&s); /* its own lanes would be in the way */
+    task_noise real = s.t.noise;
+    s.t.noise = TASK_NOISE_NONE;
+    site_open_as(&s);
+    s.t.noise = real;
+    csp_up(&s);
+    assert_int_equal(ask_lane(&s, s.id, pair, NULL), 0); /* no link */
+    t = dial(&s, s.id);
+    assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR); /* it has said nothing yet */
+    CHECK_OK(greet(&s, &l, t));
+    memcpy(pair, as_link_peer(l)->pair, sizeof pair);
+    assert_int_equal(ask_lane(&s, other, pair, NULL),
+                     0); /* another peer, though it knows the pair */
+    pair[31] ^= 1;
+    assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR);
+    pair[31] ^= 1;
+    assert_int_equal(ask_lane(&s, s.id, pair, &lane), LINK_YES);
+    CHECK_OK(as_link_ping(l)); /* lanes do not disturb it */
+    as_link_free(l);
+    tls_close(t);
+    assert_int_not_equal(channel_recv(tls_channel(lane), &byte, 1), SEFL_OK); /* cut off with it */
+    tls_close(lane);
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    assert_memory_not_equal(as_link_peer(l)->pair, pair, sizeof pair);
+    assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR); /* of the link before */
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    tls_id_free(other);
+    site_end(&s);
+}
+
+/* AS's OT corrections, changed on the way. */
+typedef struct bent {
+    channel *inner;
+} bent;
+
+static sefl_status bent_send(void *self, const void *p, size_t n)
+{
+    if (n < 10000)
+        return channel_send(((bent *)self)->inner, p, n);
+    uint8_t *copy = malloc(n);
+    memcpy(copy, p, n);
+    copy[n / 3] ^= 1;
+    sefl_status st = channel_send(((bent *)self)->inner, copy, n);
+    free(copy);
+    return st;
+}
+
+static sefl_status bent_recv(void *self, void *p, size_t n)
+{
+    return channel_recv(((bent *)self)->inner, p, n);
+}
+
+static sefl_status bent_flush(void *self)
+{
+    return channel_flush(((bent *)self)->inner);
+}
+
+static const channel_ops bent_ops = { bent_send, bent_recv, bent_flush };
+
+static void cheat(site *s, const uint8_t pair[LINK_PAIR])
+{
+    tls *lane;
+    uint64_t count = lanes_session(&s->t), *x = calloc(count, sizeof *x);
+    uint8_t bytes[8];
+    uint16_t no;
+    shares_result r;
+    shares_params p = { .csp = s->t.servers.csp };
+    sefl_rng rng = rng_system();
+    assert_int_equal(ask_lane(s, s->id, pair, &lane), LINK_YES);
+    store_u64(bytes, count);
+    CHECK_OK(link_send(tls_channel(lane), LINK_FILL, span_of(bytes, sizeof bytes)));
+    CHECK_OK(lane_hear(tls_channel(lane), &no));
+    assert_int_equal(no, 0);
+    lane_params(&p, &s->t, pair, count);
+    bent b = { tls_channel(lane) };
+    channel ch = { .ops = &bent_ops, .self = &b };
+    assert_int_not_equal(shares_evaluate(&r, x, &ch, &p, &rng), SEFL_OK);
+    tls_close(lane);
+    free(x);
+}
+
+/* Counted over restarts; the third one ends the task at both. */
+static void three_failed_checks_end_the_task(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l;
+    tls *t;
+    sefl_buf both = { 0 };
+    site_begin(&s, "checks", "joint");
+    for (int i = 0; i < CSP_CHECKS_MAX; i++) {
+        csp_up(&s);
+        t = dial(&s, s.id);
+        CHECK_OK(greet(&s, &l, t));
+        if (i == 0)
+            vouch_all(&s, l);
+        sign_header(&s, l, 1); /* the same each time */
+        cheat(&s, as_link_peer(l)->pair);
+        as_link_free(l);
+        tls_close(t);
+        csp_down(&s, true);
+    }
+    csp_up(&s);
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    assert_int_equal(ask_lane(&s, s.id, as_link_peer(l)->pair, NULL), LINK_NO_CHECKS);
+    CHECK_STATUS(lanes_wait(s.lanes, s.t.values), SEFL_ESTATE);
+    assert_non_null(lanes_ended(s.lanes));
+    assert_false(as_link_ended(l));
+    CHECK_STATUS(as_link_header(l, &both, &s.header), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "too many failed checks"));
+    assert_true(as_link_ended(l));
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    buf_clear(&both);
     site_end(&s);
 }
 
@@ -1053,6 +1305,8 @@ int main(void)
         cmocka_unit_test(a_key_serves_one_task),
         cmocka_unit_test(rounds_survive_both),
         cmocka_unit_test(the_newest_connection_is_served),
+        cmocka_unit_test(lanes_belong_to_the_link),
+        cmocka_unit_test(three_failed_checks_end_the_task),
         cmocka_unit_test(vouchers),
         cmocka_unit_test(members_are_asked_for_each_head),
         cmocka_unit_test(keys_that_are_gone),
