@@ -217,10 +217,11 @@ static sefl_status hello_read(shares_params *p, const uint8_t in[HELLO], char ro
     shares_params q = { .bits = in[11], .ot_k = in[12], .chunk = load_u32(in + 14) };
     q.count = load_u64(in + 18);
     memcpy(q.pair, in + 26, sizeof q.pair);
-    SEFL_CHECK(fill_params(p, &q) == SEFL_OK &&
-                   hello_write(again, p, role, true, in + NONCE) == SEFL_OK &&
-                   memcmp(again, in, HELLO) == 0,
-               SEFL_EPROTO, "shares: not the hello of a session of this version");
+    st = fill_params(p, &q);
+    if (st == SEFL_OK)
+        SEFL_TRY(hello_write(again, p, role, true, in + NONCE));
+    SEFL_CHECK(st == SEFL_OK && memcmp(again, in, HELLO) == 0, SEFL_EPROTO,
+               "shares: not the hello of a session of this version");
 done:
     return st;
 }
@@ -725,14 +726,19 @@ sefl_status shares_replay(audit_finding *out, const audit_record *r)
     audit_seen seen;
     uint8_t id[AUDIT_ID], commitment[AUDIT_HASH];
     *out = (audit_finding){ AUDIT_SHOWS_NOTHING, "the hellos are not those of one session" };
-    if (hello_read(&p, r->hello[0], 'G') != SEFL_OK ||
-        hello_read(&other, r->hello[1], 'E') != SEFL_OK ||
+    st = hello_read(&p, r->hello[0], 'G');
+    if (st == SEFL_OK)
+        st = hello_read(&other, r->hello[1], 'E');
+    if (st == SEFL_EPROTO ||
         memcmp(r->hello[0] + ROLE + 1, r->hello[1] + ROLE + 1, NONCE - ROLE - 1) != 0)
         return SEFL_OK;
+    SEFL_TRY(st);
     audit_id(id, r->hello[0], r->hello[1]);
     out->why = "CSP's key has not signed this session";
-    if (audit_signed(r->signature, r->csp, id, r->commitment, &r->seen) != SEFL_OK)
+    st = audit_signed(r->signature, r->csp, id, r->commitment, &r->seen);
+    if (st == SEFL_EAUTH)
         return SEFL_OK;
+    SEFL_TRY(st);
     out->why = "CSP's seed is not the one it had committed itself to";
     audit_commit(commitment, id, r->csp_seed);
     if (differ(commitment, r->commitment))

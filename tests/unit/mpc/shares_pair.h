@@ -68,6 +68,8 @@ static void *run_side(void *arg)
 
 typedef struct two {
     side csp, as;
+    fault_kind fault;
+    uint64_t nth; /* 0: no fault */
 } two;
 
 /* sign, csp and audit: what the caller has put into t's params; the rest from p. */
@@ -91,6 +93,10 @@ static void two_run(two *t, const shares_params *p, uint64_t seed)
             s->x = malloc(p->count * sizeof *s->x);
         memset(s->x, 0xa5, p->count * sizeof *s->x);
     }
+#if SEFL_FAULTS
+    if (t->nth)
+        fault_arm(t->fault, t->nth);
+#endif
     assert_int_equal(pthread_create(&thread, NULL, run_side, &t->csp), 0);
     run_side(&t->as);
     pthread_join(thread, NULL);

@@ -394,13 +394,56 @@ static void files(void **state)
     two_clear(&t);
 }
 
+/* Whatever fails on the way ends a session on both sides with zeros, and a replay with a failure. */
+static void faults(void **state)
+{
+    (void)state;
+#if SEFL_FAULTS
+    const shares_params tiny = { .count = 1, .chunk = 128 };
+    static const fault_kind kinds[] = { FAULT_ALLOC, FAULT_SEND, FAULT_RECV };
+    two good = { 0 };
+    const unsigned step = (unsigned)test_count(11, 1);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (uint64_t nth = 1;; nth += step) {
+            two t = { .fault = kinds[k], .nth = nth };
+            run(&t, &tiny, 1, HONEST, nth);
+            bool hit = fault_was_hit();
+            fault_disarm();
+            if (hit) {
+                assert_true(t.csp.st != SEFL_OK || t.as.st != SEFL_OK);
+                assert_true(t.as.st == SEFL_OK || t.as.r.outcome == SHARES_FAILED ||
+                            t.as.r.outcome == SHARES_UNANSWERED);
+                assert_true(all_zero(&t.csp) && all_zero(&t.as));
+            }
+            two_clear(&t);
+            if (!hit)
+                break;
+        }
+    run(&good, &tiny, 1, HONEST, 1);
+    CHECK_OK(good.as.st);
+    for (uint64_t nth = 1;; nth += step) {
+        audit_finding f;
+        fault_arm(FAULT_ALLOC, nth);
+        sefl_status st = shares_replay(&f, &good.as.r.record);
+        bool hit = fault_was_hit();
+        fault_disarm();
+        if (!hit) {
+            CHECK_OK(st);
+            break;
+        }
+        assert_true(st != SEFL_OK && f.verdict == AUDIT_SHOWS_NOTHING);
+    }
+    two_clear(&good);
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(honest),  cmocka_unit_test(kept),      cmocka_unit_test(cheats),
         cmocka_unit_test(refuses), cmocka_unit_test(order_csp), cmocka_unit_test(order_as),
         cmocka_unit_test(odds),    cmocka_unit_test(keys),      cmocka_unit_test(verdicts),
-        cmocka_unit_test(records), cmocka_unit_test(files),
+        cmocka_unit_test(records), cmocka_unit_test(files),     cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

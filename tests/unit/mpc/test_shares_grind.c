@@ -18,12 +18,39 @@ enum { LANE = 1, OTHER = 3, TREES = 32, LEAVES = 16 };
 static bool lane_keys; /* of the next session */
 static gc_label true_delta;
 
+/* The order in which CSP does things in one session. */
+static struct {
+    size_t checks, draws; /* OT checks that passed; lane keys drawn */
+    bool too_early;       /* keys were drawn before the chunk's check had passed */
+    gc_label key[8][GC_LANES];
+} order;
+
 /* ---- CSP, as it is but for the lanes ---- */
 
 static void hook_lanes(gc_garbler *g, const gc_label kappa[GC_LANES])
 {
     if (lane_keys)
         gc_garbler_set_lanes(g, kappa);
+}
+
+static sefl_status hook_check(ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
+                              const uint8_t answer[OT_CHECK_BYTES])
+{
+    sefl_status st = ot_sender_check(s, b, seed, answer);
+    order.checks += st == SEFL_OK;
+    return st;
+}
+
+static sefl_status hook_fill(const sefl_rng *rng, void *out, size_t n)
+{
+    sefl_status st = rng_fill(rng, out, n);
+    if (n == sizeof order.key[0]) {
+        order.too_early |= order.draws >= order.checks;
+        if (order.draws < 8)
+            memcpy(order.key[order.draws], out, n);
+        order.draws++;
+    }
+    return st;
 }
 
 static sefl_status hook_delta(gc_label *delta, const sefl_rng *rng)
@@ -152,7 +179,10 @@ sefl_status hooked_recorded(shares_params *p, const audit_record *r);
 #define gc_delta_draw        hook_delta
 #define gc_evaluate          hook_evaluate
 #define prg_rng              hook_rng
+#define ot_sender_check      hook_check
+#define rng_fill             hook_fill
 #include "mpc/noise/shares.c"
+#undef rng_fill
 
 /* The first AND with an input that is an XOR of coins. */
 static void find_gate(attacker *a)
@@ -223,8 +253,38 @@ static void trees(void **state)
     me = (attacker){ 0 };
 }
 
+/* Each chunk has keys of its own, drawn when its labels are fixed; after a check that fails there are
+ * none. */
+static void keys_after_check(void **state)
+{
+    (void)state;
+    const shares_params p = { .count = 6 * 128, .chunk = 128 };
+    two t = { .csp.fn = hooked_garble };
+    memset(&order, 0, sizeof order);
+    lane_keys = true;
+    two_run(&t, &p, 1);
+    CHECK_OK(t.as.st);
+    assert_int_equal(order.checks, 6);
+    assert_int_equal(order.draws, 6);
+    assert_false(order.too_early);
+    for (size_t i = 0; i < 6 * GC_LANES; i++)
+        for (size_t j = 0; j < i; j++)
+            assert_memory_not_equal(&order.key[0][i], &order.key[0][j], sizeof(gc_label));
+    const size_t bytes = t.csp.ch.sent;
+    two_clear(&t);
+
+    two bad = { .csp.fn = hooked_garble, .as.wire = { .nth = 3 + 4 + 3 } }; /* answer 1 */
+    memset(&order, 0, sizeof order);
+    two_run(&bad, &p, 1);
+    CHECK_STATUS(bad.csp.st, SEFL_ECRYPTO);
+    assert_int_equal(order.draws, 1);
+    assert_true(bad.csp.ch.sent < bytes / 3);
+    two_clear(&bad);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(trees) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(trees),
+                                        cmocka_unit_test(keys_after_check) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
