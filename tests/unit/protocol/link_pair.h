@@ -312,6 +312,7 @@ typedef struct world {
     uint32_t revoked;            /* bit i: client i is no member any more */
     uint32_t early;              /* bit i: its head goes ahead */
     uint64_t wall_ms;            /* CSP's clock */
+    pool *pool;                  /* CSP's; NULL: one thread */
     uint8_t tree_seed[COUNTED_SEED];
 } world;
 
@@ -661,6 +662,7 @@ static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool
                                                 .sec = w->sec,
                                                 .root = w->sec ? NULL : w->root,
                                                 .wall = &c->wall,
+                                                .pool = w->pool,
                                                 .vouch = world_voucher,
                                                 .member = world_member,
                                                 .key = w->csp,
