@@ -122,11 +122,12 @@ void sha256_init(sha256 *h)
 void sha256_add(sha256 *h, sefl_span in)
 {
     size_t have = h->bytes % 64;
+    if (in.n == 0) /* perhaps of a null pointer, to which nothing may be added */
+        return;
     h->bytes += in.n;
     if (have > 0) {
         size_t take = 64 - have < in.n ? 64 - have : in.n;
-        if (take > 0)
-            memcpy(h->block + have, in.p, take);
+        memcpy(h->block + have, in.p, take);
         in.p += take;
         in.n -= take;
         if (have + take < 64)
