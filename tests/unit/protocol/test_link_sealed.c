@@ -777,6 +777,157 @@ static void refused_bodies_come_off(void **state)
     }
 }
 
+/* ---- thousands --------------------------------------------------------------------------------- */
+
+enum { MANY = 5200, MANY_VALUES = 4 }; /* more heads than fit one HEADS, and many batches */
+
+typedef struct crowd {
+    const world *w;
+    round_header h;
+    counted_leaf *leaf;
+    ahe_seed *seed;
+    uint8_t *body;
+    sign_key *key; /* in the test one signs for all: a voucher each is what CSP asks for */
+    seeded gen;
+} crowd;
+
+static bool not_every_seventh(void *ctx, const uint8_t client[32])
+{
+    (void)ctx;
+    return client[31] % 7 != 0;
+}
+
+static sefl_status crowd_head(void *ctx, uint32_t i, uint8_t *out)
+{
+    crowd *x = ctx;
+    sefl_rng rng = seeded_rng(&x->gen);
+    return head_make(out,
+                     &(head_facts){ .suite = x->w->t.seal,
+                                    .task = x->w->t.id,
+                                    .round = x->h.round,
+                                    .client = x->leaf[i].client,
+                                    .units = x->leaf[i].units },
+                     span_of(x->h.key, x->h.key_bytes), x->seed[i].seed, x->key, &rng);
+}
+
+/* CSP's journal, but every client has the same upload key. */
+static const uint8_t *one_key;
+
+static sefl_status same_key(void *ctx, const uint8_t client[32], uint64_t *serial, uint8_t key[32])
+{
+    (void)ctx, (void)client;
+    *serial = 1;
+    memcpy(key, one_key, 32);
+    return SEFL_OK;
+}
+
+static bool everybody(void *ctx, const uint8_t client[32])
+{
+    (void)ctx, (void)client;
+    return true;
+}
+
+static int by_client(const void *a, const void *b)
+{
+    return memcmp(a, b, 32);
+}
+
+/* A third goes ahead, a seventh is refused in the end: the sum is that of the others, exactly. */
+static void a_crowd(void **state)
+{
+    (void)state;
+    world *w = world_new("pad", TASK_NOISE_NONE, MANY_VALUES);
+    pack p;
+    CHECK_OK(pack_init(
+        &p, &(pack_config){
+                .scheme = PACK_PAD, .clients = MANY, .dimension = MANY_VALUES, .clip = PACK_ONE }));
+    CHECK_OK(ahe_params_init(&w->t.ahe, &ahe_pad, &p, NULL, MANY_VALUES));
+    w->t.clients_max = MANY;
+    CHECK_OK(pool_new(&w->pool, 2));
+    const ahe_params *a = &w->t.ahe;
+    const size_t bytes = a->units * a->unit_bytes;
+    crowd x = { .w = w,
+                .leaf = calloc(MANY, sizeof *x.leaf),
+                .seed = calloc(MANY, sizeof *x.seed),
+                .body = malloc(MANY * bytes),
+                .key = w->client[0].key };
+    int64_t total[MANY_VALUES] = { 0 }, got[MANY_VALUES];
+    seeded_init(&x.gen, 9, "a crowd");
+    sefl_rng rng = seeded_rng(&x.gen);
+    one_key = sign_key_pub(x.key);
+    for (uint32_t i = 0; i < MANY; i++)
+        seeded_fill(&x.gen, x.leaf[i].client, 32);
+    qsort(x.leaf, MANY, sizeof *x.leaf, by_client);
+    CHECK_OK(ahe_enc_new(&w->enc, NULL, a, NULL, NULL));
+    CHECK_OK(ahe_sum_new(&w->sum, a, NULL));
+    for (uint32_t i = 0; i < MANY; i++) {
+        ahe_upload *up;
+        uint8_t context[AHE_CONTEXT_BYTES], *body = x.body + i * bytes;
+        int64_t v[2048] = { (int64_t)i % 9 - 4, -3, 5, (int64_t)(i % 3) };
+        task_upload_context(context, &w->t, 1, x.leaf[i].client);
+        CHECK_OK(ahe_upload_new(&up, a, w->enc, context, &rng));
+        ahe_upload_seed(a, up, &x.seed[i]);
+        CHECK_OK(ahe_upload_units(a, up, body, v, a->units, NULL, NULL));
+        ahe_upload_free(a, up);
+        blake3_of(x.leaf[i].units, span_of(body, bytes));
+        CHECK_OK(ahe_sum_add_head(a, w->sum, body));
+        CHECK_OK(ahe_sum_add_units(a, w->sum, 0, body, a->units, NULL));
+        for (int k = 0; k < MANY_VALUES && not_every_seventh(NULL, x.leaf[i].client); k++)
+            total[k] += v[k];
+    }
+    connection c;
+    as_link *l;
+    sefl_buf both = { 0 }, early = { 0 };
+    head_refusal *refused = calloc(MANY, sizeof *refused);
+    size_t n;
+    as_verdict v;
+    bool kept;
+    connect_(&c, w, NULL, false);
+    c.journal.voucher_get = same_key;
+    w->member = everybody;
+    as_link_config cfg = world_as(&c);
+    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+    x.h = world_header(w, 1);
+    CHECK_OK(as_link_key(l, &x.h));
+    CHECK_OK(as_link_header(l, &both, &x.h));
+    for (uint32_t i = 0; i < MANY; i += 3) {
+        uint8_t *at;
+        CHECK_OK(buf_extend(&early, &at, head_bytes(w->t.seal)));
+        CHECK_OK(crowd_head(&x, i, at));
+    }
+    CHECK_OK(as_link_early(l, 1, buf_span(&early), refused, &n));
+    assert_int_equal(n, 0);
+    w->member = not_every_seventh; /* what CSP asks from now on */
+    as_set set = { .round = 1,
+                   .clients = MANY,
+                   .leaves = x.leaf,
+                   .tree_seed = w->tree_seed,
+                   .head = crowd_head,
+                   .ctx = &x };
+    CHECK_OK(as_link_set(l, &set, &v, NULL));
+    assert_true(v.refused_n > MANY / 14 && v.refused_n < MANY / 3);
+    for (uint32_t i = 0; i < v.refused_n; i++) {
+        assert_true(v.refused[i].reason == HEAD_MEMBER);
+        assert_int_equal(x.leaf[v.refused[i].index].client[31] % 7, 0);
+        CHECK_OK(ahe_sum_take(a, w->sum, 0, x.body + v.refused[i].index * bytes, a->units, NULL));
+    }
+    CHECK_OK(ahe_sum_close(a, w->sum));
+    CHECK_OK(ledger_pay(&w->a.ledger, 1));
+    as_open o = { .round = 1, .attempt = 1, .clients = v.kept, .sum = w->sum, .journal = &c.as };
+    memcpy(o.set, v.root, 32);
+    w->attempt = 1;
+    CHECK_OK(as_link_open(l, &o, &kept, got));
+    assert_memory_equal(got, total, sizeof got);
+    as_verdict_clear(&v);
+    as_link_free(l);
+    disconnect(&c);
+    buf_clear(&both);
+    buf_clear(&early);
+    free(refused), free(x.leaf), free(x.seed), free(x.body);
+    pool_free(w->pool);
+    world_free(w);
+}
+
 /* Below the threshold: AS learns that it is that, and the link goes on. */
 static void too_few_is_told(void **state)
 {
@@ -1042,6 +1193,7 @@ int main(void)
         cmocka_unit_test(keys_expire),
         cmocka_unit_test(early_changes_nothing),
         cmocka_unit_test(refused_bodies_come_off),
+        cmocka_unit_test(a_crowd),
         cmocka_unit_test(too_few_is_told),
         cmocka_unit_test(the_other_suite),
         cmocka_unit_test(vouchers),
