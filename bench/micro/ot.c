@@ -89,12 +89,12 @@ static sefl_status measure(bench *b, unsigned k, double aes_blocks_s)
     job j = { .k = k };
     bench_timing t;
     char name[64];
-    double bytes = (double)ot_correction_bytes(k, N, true) / N;
+    double bytes = (double)ot_correction_bytes(k, N) / N;
     double leaves = (double)ot_trees(k) * (1 << k) / OT_BITS; /* AES blocks an OT */
     SEFL_TRY(setup(&j));
     SEFL_TRY(ot_block_init(&j.sb, N));
     SEFL_TRY(ot_block_init(&j.rb, N));
-    SEFL_TRY(sefl_new(&j.c, ot_correction_bytes(k, N, true), 1));
+    SEFL_TRY(sefl_new(&j.c, ot_correction_bytes(k, N), 1));
     SEFL_TRY(sefl_new(&j.rows, N, OT_LABEL));
     SEFL_TRY(bench_time(b, &t, receive, &j));
     snprintf(name, sizeof name, "OT receiver, k = %u", k);

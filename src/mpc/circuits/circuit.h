@@ -36,7 +36,6 @@ typedef enum circ_kind {
     CIRC_GARBLER,   /* a bit of the garbler */
     CIRC_EVALUATOR, /* a bit of the evaluator */
     CIRC_JOINT,     /* random: the XOR of one bit of each, known to nobody */
-    CIRC_CARRIED,   /* an output wire of another circuit */
     CIRC_KINDS
 } circ_kind;
 

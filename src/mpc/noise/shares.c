@@ -123,7 +123,7 @@ static size_t transfers(const session *s, size_t blocks)
 
 static size_t corrections_bytes(const session *s, size_t blocks)
 {
-    return ot_correction_bytes(s->p.ot_k, transfers(s, blocks), true);
+    return ot_correction_bytes(s->p.ot_k, transfers(s, blocks));
 }
 
 static sefl_status table_bytes(const session *s, size_t *bytes, size_t blocks)

@@ -47,14 +47,14 @@ static size_t pad(size_t bytes)
 }
 
 /* Bytes of a column that are sent and hashed. */
-static size_t column_bytes(size_t n, bool whole)
+static size_t column_bytes(size_t n)
 {
-    return n / 8 + (whole ? OT_MASK / 8 : 0);
+    return (n + OT_MASK) / 8;
 }
 
-size_t ot_correction_bytes(unsigned k, size_t n, bool whole)
+size_t ot_correction_bytes(unsigned k, size_t n)
 {
-    return (ot_trees(k) - 1) * column_bytes(n, whole);
+    return (ot_trees(k) - 1) * column_bytes(n);
 }
 
 sefl_status ot_block_init(ot_block *b, size_t n)
@@ -62,7 +62,7 @@ sefl_status ot_block_init(ot_block *b, size_t n)
     sefl_status st = SEFL_OK;
     ot_block tmp = { .cap = n };
     /* one line more than a multiple of 64 lines' worth: 128 columns do not share cache sets */
-    tmp.stride = pad(column_bytes(n, true)) + 64;
+    tmp.stride = pad(column_bytes(n)) + 64;
     *b = (ot_block){ 0 };
     SEFL_TRY(sefl_new(&tmp.columns, OT_BITS, tmp.stride));
     SEFL_TRY(sefl_new(&tmp.u, tmp.stride, 1));
@@ -120,26 +120,26 @@ static void tree_sums(const leaves *l, sums *w, unsigned tree, uint8_t *u, uint8
     memcpy(u, cur, n);
 }
 
-static void block_set(ot_block *b, uint64_t number, size_t first, size_t n, bool whole)
+static void block_set(ot_block *b, uint64_t number, size_t n)
 {
-    assert(n > 0 && n % OT_GRAIN == 0 && first % OT_GRAIN == 0 && n <= b->cap);
-    b->number = number, b->first = first, b->n = n, b->whole = whole;
+    assert(n > 0 && n % OT_GRAIN == 0 && n <= b->cap);
+    b->number = number, b->n = n;
 }
 
-/* c may be NULL at the receiver (expansion without message). */
+/* Corrections go out at the receiver, come in at the sender. */
 static void expand(const leaves *l, ot_block *b, uint8_t *out_c, const uint8_t *in_c,
                    const uint8_t *delta)
 {
     sums w;
     uint8_t *u = w.u, *c = w.c;
-    size_t bytes = column_bytes(b->n, b->whole);
+    size_t bytes = column_bytes(b->n);
     for (size_t at = 0, real; at < bytes; at += real) {
         real = bytes - at <= PIECE_MAX ? bytes - at : PIECE; /* no short piece at the end */
         size_t n = pad(real);
         for (unsigned i = 0; i < ot_trees(l->k); i++) {
             uint8_t *columns = b->columns + i * l->k * b->stride + at;
-            tree_sums(l, &w, i, i == 0 && !delta ? b->u + at : u, columns, b->stride, b->number,
-                      b->first / 8 + at, n);
+            tree_sums(l, &w, i, i == 0 && !delta ? b->u + at : u, columns, b->stride, b->number, at,
+                      n);
             if (i == 0)
                 continue;
             size_t pos = (i - 1) * bytes + at;
@@ -163,7 +163,7 @@ static void expand(const leaves *l, ot_block *b, uint8_t *out_c, const uint8_t *
 
 void ot_receiver_extend(const ot_receiver *r, ot_block *b, uint64_t number, size_t n, uint8_t *c)
 {
-    block_set(b, number, 0, n, true);
+    block_set(b, number, n);
     expand(&r->l, b, c, NULL, NULL);
 }
 
@@ -179,7 +179,7 @@ sefl_status ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, s
 {
     sefl_status st = sound(s);
     if (st == SEFL_OK) {
-        block_set(b, number, 0, n, true);
+        block_set(b, number, n);
         expand(&s->l, b, NULL, c, s->delta);
     }
     return st;
@@ -194,7 +194,6 @@ static void hash_columns(const leaves *l, uint64_t out[OT_BITS + 1], const ot_bl
     uint64_t wide[OT_BITS + 1][2] = { { 0 } }, chi[PIECE / 8];
     size_t bytes = b->n / 8;
     aes128 key;
-    assert(b->whole);
     aes128_init(&key, seed);
     for (size_t at = 0; at < bytes; at += PIECE) {
         size_t n = bytes - at < PIECE ? bytes - at : PIECE;
@@ -273,8 +272,8 @@ sefl_status ot_sender_check(ot_sender *s, const ot_block *b, const uint8_t seed[
 
 void ot_block_rows(const ot_block *b, uint8_t *rows, size_t first, size_t n)
 {
-    assert(first >= b->first && first + n <= b->first + b->n && first % 128 == 0 && n % 128 == 0);
-    ot_kernels_best()->transpose(rows, b->columns + (first - b->first) / 8, b->stride, n / 8);
+    assert(first <= b->n && n <= b->n - first && first % 128 == 0 && n % 128 == 0);
+    ot_kernels_best()->transpose(rows, b->columns + first / 8, b->stride, n / 8);
 }
 
 /* ---- making and ending ---- */
@@ -375,7 +374,7 @@ static sefl_status work_init(work *w, unsigned k)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(ot_block_init(&w->block, BATCH));
-    SEFL_TRY(sefl_new(&w->c, ot_correction_bytes(k, BATCH, true), 1));
+    SEFL_TRY(sefl_new(&w->c, ot_correction_bytes(k, BATCH), 1));
     SEFL_TRY(sefl_new(&w->rows, BATCH, OT_LABEL));
 done:
     return st;
@@ -411,7 +410,7 @@ static sefl_status send_batches(ot_sender *s, channel *ch, uint8_t *q, size_t n,
     while (n > 0) {
         size_t batch = batch_size(n), take = n < batch ? n : batch;
         uint32_t index = (uint32_t)s->l.next;
-        SEFL_TRY(msg_recv(ch, OT_MSG_EXTEND, index, w.c, ot_correction_bytes(s->l.k, batch, true),
+        SEFL_TRY(msg_recv(ch, OT_MSG_EXTEND, index, w.c, ot_correction_bytes(s->l.k, batch),
                           "OT corrections"));
         SEFL_TRY(ot_sender_extend(s, &w.block, s->l.next++, batch, w.c));
         SEFL_TRY(rng_fill(rng, seed, sizeof seed));
@@ -445,7 +444,7 @@ static sefl_status receive_batches(ot_receiver *r, channel *ch, uint8_t *t, uint
         size_t batch = batch_size(n - at), take = n - at < batch ? n - at : batch;
         uint32_t index = (uint32_t)r->l.next;
         ot_receiver_extend(r, &w.block, r->l.next++, batch, w.c);
-        SEFL_TRY(msg_send(ch, OT_MSG_EXTEND, index, w.c, ot_correction_bytes(r->l.k, batch, true)));
+        SEFL_TRY(msg_send(ch, OT_MSG_EXTEND, index, w.c, ot_correction_bytes(r->l.k, batch)));
         SEFL_TRY(msg_recv(ch, OT_MSG_SEED, index, seed, sizeof seed, "OT check seed"));
         ot_receiver_answer(r, answer, &w.block, seed);
         SEFL_TRY(msg_send(ch, OT_MSG_CHECK, index, answer, sizeof answer));

@@ -65,17 +65,16 @@ enum {
 typedef struct ot_sender ot_sender;
 typedef struct ot_receiver ot_receiver;
 
-/* Columns of a batch, or of a part of one. */
+/* Columns of a batch. */
 typedef struct ot_block {
     uint8_t *columns; /* 128 of `stride` bytes */
     uint8_t *u;       /* receiver: choice bits of the transfers, then the mask's */
     size_t stride, cap;
-    size_t first, n; /* transfers held: [first, first + n) of the batch */
+    size_t n; /* transfers, before the mask */
     uint64_t number;
-    bool whole; /* all of the batch and the mask behind it */
 } ot_block;
 
-/* Room for parts of up to n transfers. */
+/* Room for batches of up to n transfers. */
 sefl_status ot_block_init(ot_block *b, size_t n) SEFL_MUST_CHECK;
 void ot_block_clear(ot_block *b);
 
@@ -87,9 +86,8 @@ sefl_status ot_receiver_new(ot_receiver **out, channel *ch, unsigned k,
 void ot_sender_free(ot_sender *s);
 void ot_receiver_free(ot_receiver *r);
 
-/* Bytes of the corrections c_i of a part of n transfers: 128/k - 1 columns; with the mask when the
- * part is a whole batch. */
-size_t ot_correction_bytes(unsigned k, size_t n, bool whole);
+/* Bytes of the corrections c_i of a batch of n transfers: 128/k - 1 columns with the mask. */
+size_t ot_correction_bytes(unsigned k, size_t n);
 
 /* ---- a batch, step by step; no channel here ------------------------------------------- */
 

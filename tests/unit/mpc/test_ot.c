@@ -198,8 +198,7 @@ enum { BATCH_N = 1024 };
 static void flip_correction(seeded *g, unsigned k, ot_block *b, uint8_t *c)
 {
     (void)b;
-    c[seeded_below(g, ot_correction_bytes(k, BATCH_N, true))] ^=
-        (uint8_t)(1u << seeded_below(g, 8));
+    c[seeded_below(g, ot_correction_bytes(k, BATCH_N))] ^= (uint8_t)(1u << seeded_below(g, 8));
 }
 
 static void flip_column(seeded *g, unsigned k, ot_block *b, uint8_t *c)
@@ -242,7 +241,7 @@ static void cheating_receivers_are_caught(void **state)
         both(&s, &r, k);
         CHECK_OK(ot_block_init(&sb, BATCH_N));
         CHECK_OK(ot_block_init(&rb, BATCH_N));
-        uint8_t *c = malloc(ot_correction_bytes(k, BATCH_N, true));
+        uint8_t *c = malloc(ot_correction_bytes(k, BATCH_N));
         for (unsigned trial = 0; trial < 400; trial++) {
             uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES];
             ot_receiver_extend(r.r, &rb, trial, BATCH_N, c);
@@ -273,7 +272,7 @@ static void a_failed_check_is_the_end(void **state)
     both(&s, &r, 4);
     CHECK_OK(ot_block_init(&sb, BATCH_N));
     CHECK_OK(ot_block_init(&rb, BATCH_N));
-    uint8_t *c = malloc(ot_correction_bytes(4, BATCH_N, true));
+    uint8_t *c = malloc(ot_correction_bytes(4, BATCH_N));
     ot_receiver_extend(r.r, &rb, 0, BATCH_N, c);
     CHECK_OK(ot_sender_extend(s.s, &sb, 0, BATCH_N, c));
     ot_receiver_answer(r.r, good, &rb, seed);

@@ -85,18 +85,18 @@ static void transcript_is_known(void **state)
         const char *digest[6]; /* bytes of AS, of CSP; shares of AS, of CSP; reply; w */
     } known[] = {
         { 4,
-          { "5d3ed5e956ea84e8939d6bb6e0bc2678f9f80441026e7aee03460d1870b82014",
-            "1c64fd39be70522e629de51c3d5ad564d3ae81bf6760691f56cf18952f360ca6",
-            "ba5554a16cdd8e4df0f226c73bb4773ac478a1d48191dd7be1e9740b53a3cb4e",
-            "982b2c503e6b591f8f168110d0219639d91c3ffcdc214e015435da934ae6976c",
-            "86e927aae8eed4e8ed69c9bdedaf732b50a626d2864d909448c3aaab00becfa0",
+          { "049531ba3fce13299b293fcb35a98431e684a4aab26087633a0822d4d276fe91",
+            "c171059f79ba6225464c1adf50248b871aebb998406be1eee02c33b480ebd4bc",
+            "96af64ce388beb6fea3a468659ef054a8f5a83654bf9165cb523da17bbaaf11c",
+            "89f3e8833ae8259a60940d56a5c424205b38104bb57373b6c8789f4bb3a712b1",
+            "a52b99aebc3b3437580365cb2e5faa84f130e3577cd976b98d51c09c336e776c",
             "28c4435dcd2124834b1d2da94a6032f7fbbabe24ae4e6997afd3c90f4345e6ff" } },
         { 1,
-          { "285f6bc4e7342012e4e8035a86aa49b513d52968e8b2c77ae3f3eaca8038caf1",
-            "9c4f6ba5cf3b9e35dca745664fa5a101c0552104ee8194afecf42d326f746af2",
-            "52711a30e94e43adbe8ceb0f145dff40058369b0557e4b02960cba4cdc4b3a4a",
-            "3cc084dc2f6a24f164f87dc4383aab534550074428eadc87ef3137278ade53ab",
-            "9fd185e2db5ca9b869abf7527fac844cb3cb24a5735c8bd3e3bee20eeedd302e",
+          { "0b88ec90abfb7dc2ba236f103e6e8c08a6be942bd2a3467dae25089d46be4bc7",
+            "dc3e0f50faa0a0614278e74756a7bafe459cc0e9a603a6d6872be9b93d63ed65",
+            "b93651c6aa6e53fe4c7937d9958554270c5cbaccfafd1b87493129503a749cc3",
+            "6347bd9bfd2d2327e01826a9e7908f91f5fd9ed4077db7e402b52bf30ecd202a",
+            "cf4fae9c3b8a4a2faae05ba6b9272be8e4ae943ce91e4b41206ea73c2b7550f7",
             "93e68d145a01c6b9dd78dca05271e433416e9d394a07f1799a81e594c67719df" } },
     };
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
