@@ -806,7 +806,9 @@ static sefl_status bent_send(void *self, const void *p, size_t n)
         return channel_send(((bent *)self)->inner, p, n);
     uint8_t *copy = malloc(n);
     memcpy(copy, p, n);
-    copy[n / 3] ^= 1;
+    for (size_t i = 0; i < n;
+         i += 61) /* in every tree: a change in one passes where Delta has zeros */
+        copy[i] ^= 1;
     sefl_status st = channel_send(((bent *)self)->inner, copy, n);
     free(copy);
     return st;

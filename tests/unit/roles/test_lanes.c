@@ -54,8 +54,8 @@ typedef struct scene {
     tls *lane[LANES];
     wire wire[LANES];
     _Atomic unsigned seen; /* calls of `then` */
-    unsigned dials;
-    bool nobody; /* CSP does not answer */
+    _Atomic unsigned dials;
+    atomic_bool nobody; /* CSP does not answer */
 } scene;
 
 static uint64_t now_ms(scene *s)
@@ -553,7 +553,9 @@ static sefl_status bent_send(void *self, const void *p, size_t n)
         return channel_send(((bent *)self)->inner, p, n);
     uint8_t *copy = malloc(n);
     memcpy(copy, p, n);
-    copy[n / 2] ^= 4;
+    for (size_t i = 0; i < n;
+         i += 61) /* in every tree: a change in one passes where Delta has zeros */
+        copy[i] ^= 4;
     sefl_status st = channel_send(((bent *)self)->inner, copy, n);
     free(copy);
     return st;
