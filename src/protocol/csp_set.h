@@ -1,8 +1,8 @@
 /* csp_set: the heads of a sealed round at CSP, on one stream: the round's key, the seeds that EARLY
  * brought, the running sum of their pads, and the verdict on the SET. Internal to protocol/csp*.c.
  *
- *     gather_early      while clients upload       seeds into the sum, in locked memory
- *     gather_set        once                       all heads judged; set durable; VERDICT
+ *     csp_on_early      while clients upload       seeds into locked memory, pads into the sum
+ *     csp_on_set        once                       all heads judged; set durable; VERDICT
  *     gather_verdict, gather_dec                   for OPEN
  *     gather_drop       stream over, round over    everything wiped
  *
@@ -14,11 +14,15 @@
 #include "protocol/csp_internal.h"
 #include "protocol/head.h"
 
-/* The questions. */
+/* The questions; the first two in csp_key.c. */
 sefl_status csp_on_key(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_vouch(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_early(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_set(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
+
+/* The key that the journal has. SEFL_ENOTFOUND: it has none, or this root does not make the one that the
+ * header names: the key file is another. */
+sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round) SEFL_MUST_CHECK;
 
 /* Does the header carry the key that KEY gave for its round (in a task without a seal: none)? Answers NO
  * if not (*ok false). */
