@@ -189,6 +189,8 @@ const char *sign_kind_name(sign_kind kind)
         return "noise session";
     case SIGN_ORDER:
         return "order";
+    case SIGN_LINK:
+        return "link";
     }
     return NULL;
 }

@@ -28,6 +28,7 @@ typedef enum sign_kind {
     SIGN_COUNTED = 8,   /* "counted": CSP on the clients of a release (protocol/counted.h) */
     SIGN_SESSION = 9,   /* "noise session": a server on its part of a session of shares */
     SIGN_ORDER = 10,    /* "order": AS's order to skip a round or to end a task, to CSP */
+    SIGN_LINK = 11,     /* "link": AS on the first message of a stream to CSP */
 } sign_kind;
 
 /* The word above; NULL for anything else. */

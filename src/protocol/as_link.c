@@ -145,6 +145,7 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     sefl_status st = SEFL_OK;
     as_link *l = NULL;
     uint16_t version;
+    uint8_t signature[SIGN_BYTES];
     rd r;
     *out = NULL;
     SEFL_TRY(sefl_new(&l, 1, sizeof *l));
@@ -162,6 +163,8 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     SEFL_TRY(wr_u16(&l->out, LINK_VERSION));
     SEFL_TRY(link_mark_write(&l->out, &ours));
     SEFL_TRY(wr_raw(&l->out, cfg->task->id, TASK_ID));
+    SEFL_TRY(sign_make(signature, cfg->key, SIGN_LINK, buf_span(&l->out)));
+    SEFL_TRY(wr_raw(&l->out, signature, sizeof signature));
     SEFL_TRY(as_ask(l, LINK_HELLO, buf_span(&l->out), LINK_WELCOME, LINK_WELCOME, &r));
     SEFL_TRY(rd_u16(&r, &version));
     SEFL_CHECK(version >= LINK_VERSION_LOWEST && version <= LINK_VERSION, SEFL_EUNSUPPORTED,

@@ -128,23 +128,30 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
     sefl_status st = SEFL_OK;
     const csp_journal *j = c->c.journal;
     uint16_t low, high;
-    uint8_t id[TASK_ID];
+    uint8_t id[TASK_ID], signature[SIGN_BYTES];
     ledger_mark theirs, ours;
     uint64_t highest, opened, skipped;
     uint8_t pair[LINK_PAIR];
     sefl_rng rng;
     bool fit;
+    const uint8_t *from = r->p;
     SEFL_TRY(rd_u16(r, &low));
     SEFL_TRY(rd_u16(r, &high));
-    SEFL_TRY(link_mark_read(r, &theirs));
-    SEFL_TRY(rd_raw(r, id, sizeof id));
-    SEFL_TRY(rd_end(r));
     char why[VERSION_SENTENCE];
     uint16_t version = version_link(low, high, why);
-    if (version == 0)
+    if (version == 0) /* the rest may have another form */
         return csp_no(c, ch, LINK_NO_VERSION, why);
+    SEFL_TRY(link_mark_read(r, &theirs));
+    SEFL_TRY(rd_raw(r, id, sizeof id));
+    sefl_span said = span_of(from, (size_t)(r->p - from));
+    SEFL_TRY(rd_raw(r, signature, sizeof signature));
+    SEFL_TRY(rd_end(r));
     if (memcmp(id, c->c.task->id, TASK_ID) != 0)
         return csp_no(c, ch, LINK_NO_TASK, NULL);
+    st = sign_check(signature, c->c.task->servers.as, SIGN_LINK, said);
+    if (st == SEFL_EAUTH) /* somebody who has AS's TLS key alone */
+        return csp_no(c, ch, LINK_NO_SIGNATURE, sefl_last_error());
+    SEFL_TRY(st);
     if ((st = csp_ledgers_fit(c, &theirs, &fit)) != SEFL_OK ||
         (st = j->ledger(j->ctx, &ours)) != SEFL_OK ||
         (st = j->highest(j->ctx, &highest, &opened, &skipped)) != SEFL_OK)

@@ -7,7 +7,7 @@
  *
  *     AS asks                                      CSP answers
  *     HELLO    u16 lowest, u16 highest version,    WELCOME  version u16, head, signed u64, opened
- *              head, task id 32                             u64, skipped u64: the highest rounds
+ *              head, task id 32, signature 64               u64, skipped u64: the highest rounds
  *                                                           whose header was signed, that were
  *                                                           opened, skipped; 0: none; pair 32
  *     TASK     the signed envelope                 YES
@@ -41,6 +41,8 @@
  *              AS's order
  *     any                                          NO code u16 (link_no), sentence
  *
+ * HELLO's signature (SIGN_LINK) is AS's, over what stands before it: who has AS's TLS key alone is told nothing,
+ * can fix no set, and gets no lane on which to fail checks.
  * pair: fresh random bytes, of this stream alone; they bind its lanes (roles/lanes.h) to it.
  *
  * NO ends the question, not the stream; whatever breaks the format ends the stream. HELLO comes first

@@ -238,11 +238,14 @@ static inline csp *z_csp(z_world *w, sefl_coins *coins)
 
 static inline void z_put_hello(z_world *w, sefl_buf *in)
 {
+    uint8_t signature[SIGN_BYTES];
     sefl_buf b = { 0 };
     MUST_OK(wr_u16(&b, LINK_VERSION));
     MUST_OK(wr_u16(&b, LINK_VERSION));
     MUST_OK(link_mark_write(&b, &w->as_book.mark[w->as_book.n]));
     MUST_OK(wr_raw(&b, w->t.id, 32));
+    MUST_OK(sign_make(signature, w->as, SIGN_LINK, buf_span(&b)));
+    MUST_OK(wr_raw(&b, signature, sizeof signature));
     z_frame(in, LINK_HELLO, 0, buf_span(&b));
     z_frame(in, LINK_TASK, 0, buf_span(&w->envelope));
     buf_clear(&b);

@@ -123,7 +123,7 @@ static void word(tape *t, rd *r, mem_ledger *as)
 {
     sefl_buf b = { 0 };
     envelope env = { 0 };
-    uint8_t bytes[HEADER_MAX + STATEMENT_MAX];
+    uint8_t bytes[HEADER_MAX + STATEMENT_MAX], signature[SIGN_BYTES];
     sefl_span rest;
     const ledger_mark *mark = &as->mark[as->n];
     unsigned which = take(r) % 11, kind, n;
@@ -138,6 +138,8 @@ static void word(tape *t, rd *r, mem_ledger *as)
         CHECK_OK(wr_u16(&b, LINK_VERSION));
         CHECK_OK(link_mark_write(&b, mark));
         CHECK_OK(wr_raw(&b, w->t.id, 32));
+        CHECK_OK(sign_make(signature, w->as, SIGN_LINK, buf_span(&b)));
+        CHECK_OK(wr_raw(&b, signature, sizeof signature));
         frame(&t->in, LINK_HELLO, 0, buf_span(&b));
         break;
     case 2:

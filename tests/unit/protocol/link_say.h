@@ -30,10 +30,14 @@ static inline void put_mark(sefl_buf *b, const mem_ledger *l)
 
 static inline void put_hello(sefl_buf *b, const world *w, const mem_ledger *l, unsigned version)
 {
+    uint8_t signature[SIGN_BYTES];
+    size_t from = b->n;
     CHECK_OK(wr_u16(b, (uint16_t)version));
     CHECK_OK(wr_u16(b, (uint16_t)(version + 1)));
     put_mark(b, l);
     CHECK_OK(wr_raw(b, w->t.id, 32));
+    CHECK_OK(sign_make(signature, w->as, SIGN_LINK, span_of(b->p + from, b->n - from)));
+    CHECK_OK(wr_raw(b, signature, sizeof signature));
 }
 
 static inline void put_signed(sefl_buf *b, sign_kind kind, sefl_span content, signer who,

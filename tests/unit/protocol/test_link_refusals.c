@@ -157,8 +157,15 @@ static void another_version_or_task(void **state)
     put_hello(&b, w, &w->a.ledger, LINK_VERSION + 1);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_VERSION);
     put_hello(&b, w, &w->a.ledger, LINK_VERSION);
-    b.p[b.n - 1] ^= 1;
+    b.p[4 + LINK_MARK_BYTES] ^= 1;
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_TASK);
+    for (int i = 0; i < 2;
+         i++) { /* AS's TLS key alone: the ledger's head changed, or the signature */
+        put_hello(&b, w, &w->a.ledger, LINK_VERSION);
+        b.p[i == 0 ? 4 : b.n - 1] ^= 1;
+        assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_SIGNATURE);
+        assert_int_equal(say(&c, LINK_TASK, buf_span(&w->envelope)), LINK_NO_ORDER);
+    }
     put_hello(&b, w, &w->a.ledger, LINK_VERSION);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_WELCOME);
 
