@@ -12,10 +12,13 @@
  *     words     the public list, by the hash in the task; then the text is read
  *     round     its header, signed by both; the coin of sampling is thrown once and written down
  *     model     resumed where it broke off, by the hash in the header
+ *     voucher   sealed tasks: its certificate vouches for its upload key (client_proof.h)
  *     training  client_update: the finished body is on disk and marked before its first byte leaves
  *     charge    the client's own ledger, durably, before the first byte of the body leaves
  *     upload    resumed by content hash; the receipt is checked (AS's signature, task, round, this
  *               client, these bytes) and kept; the body is deleted
+ *     counted   sealed tasks: once a later round is there, CSP's signed proof that the update was counted
+ *               is asked for, checked and kept (client_proof.h)
  *
  * Nothing else leaves: no loss, count, norm or time. Logs and sentences carry rounds, bytes, hashes and
  * file names, never words or values. A task that claims no differential privacy is said so in every
@@ -38,6 +41,7 @@
  *         this program cannot read                                        SEFL_EINVAL, SEFL_EPROTO, ...
  *     its own ledger allows no round of the task any more                 SEFL_EBUDGET
  *     AS needs another version of this program (status 426)               SEFL_EUNSUPPORTED
+ *     three updates in a row were not counted, in spite of receipts       SEFL_EAUTH
  *     for CLIENT_PATIENCE_MS, a day, AS has refused every request, or has
  *         had no task that both pinned servers signed                     SEFL_EAUTH
  *     its own machine fails: disk, memory, text, state

@@ -1,0 +1,72 @@
+/* spoil CLIENT.YML HOST:PORT LARGEST: an enrolled client that follows the protocol in everything but its
+ * numbers: each is LARGEST, what the packing allows, with a random sign, so that its vector is far longer
+ * than the clipping norm. Voucher, seal, signature and receipt are good. Ends with the task, or by
+ * SIGTERM. */
+#include "base/clock.h"
+#include "config/yaml/yaml.h"
+#include "roles/client.h"
+
+#include <libgen.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static client *c;
+
+/* What the client will encrypt is ours to change: the array is the client's own. */
+static void spoil(void *ctx, uint64_t round, const int64_t *X, size_t n)
+{
+    int64_t *x = (int64_t *)(uintptr_t)X;
+    const int64_t largest = *(const int64_t *)ctx;
+    (void)round;
+    for (size_t i = 0; i < n; i++)
+        x[i] = rand() % 2 ? largest : -largest;
+}
+
+static void *wait_for_term(void *arg)
+{
+    int sig;
+    sigwait(arg, &sig);
+    client_stop(c);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    sefl_status st = SEFL_OK;
+    char folder[PATH_MAX];
+    settings s;
+    client_config cfg = { 0 };
+    sigset_t term;
+    pthread_t waiter;
+    int64_t largest;
+    if (argc != 4) {
+        fprintf(stderr, "usage: spoil CLIENT.YML HOST:PORT LARGEST\n");
+        return 2;
+    }
+    largest = strtoll(argv[3], NULL, 10);
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &term, NULL);
+    snprintf(folder, sizeof folder, "%s", argv[1]);
+    dirname(folder);
+    settings_init(&s, client_schema);
+    sefl_clock wall = clock_wall();
+    sefl_log log = log_open(2, LOG_DEBUG, &wall);
+    SEFL_TRY(yaml_read(&s, argv[1]));
+    SEFL_TRY(settings_set_pair(&s, span_of_str("server"), span_of_str(argv[2]), "spoil"));
+    SEFL_TRY(client_config_make(&cfg, &s, folder));
+    SEFL_TRY(client_new(
+        &c, &(client_options){
+                .config = &cfg, .log = &log, .observe = spoil, .observe_ctx = &largest }));
+    pthread_create(&waiter, NULL, wait_for_term, &term);
+    pthread_detach(waiter);
+    st = client_run(c);
+done:
+    if (st != SEFL_OK)
+        fprintf(stderr, "spoil: %s\n", sefl_last_error());
+    return st != SEFL_OK;
+}
