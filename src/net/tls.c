@@ -13,12 +13,13 @@
  *  6. A wait for the way out also listens to the way in while there is room, so that two peers that
  *     both send cannot block each other.
  *
- * Why GnuTLS' own AES-GCM. It seals about 2.8 GB/s in records of 16 KiB: a quarter of the time of
- * noise shares over TLS. OpenSSL seals 4.3, libipsec-mb 12. Neither can be used from here: since 3.7
- * GnuTLS lets nobody replace a cipher (gnutls_crypto_register_aead_cipher does nothing any more), the
- * kernel's TLS needs a module and a system-wide setting of GnuTLS, and libipsec-mb has neither
- * handshake nor records, so it would want a TLS of our own. A second TLS library for one kind of
- * stream is not worth some 120 ns a value; where more is needed, lanes seal side by side. */
+ * Why GnuTLS' own AES-GCM. It seals about 2.8 GB/s in records of 16 KiB: a quarter of the time
+ * of noise shares over TLS. OpenSSL seals 4.3, libipsec-mb 12. Neither can be used from here:
+ * since 3.7 GnuTLS lets nobody replace a cipher (gnutls_crypto_register_aead_cipher does
+ * nothing any more), the kernel's TLS needs a module and a system-wide setting of GnuTLS, and
+ * libipsec-mb has neither handshake nor records, so it would want a TLS of our own. A second
+ * TLS library for one kind of stream is not worth some 120 ns a value; where more is needed,
+ * lanes seal side by side. */
 #define _GNU_SOURCE
 #include "net/tls.h"
 
