@@ -41,6 +41,7 @@ sefl_status upload_key_get(journal *j, const uint8_t client[32], uint64_t *seria
     sefl_status st = SEFL_OK;
     uint8_t fact[FACT];
     SEFL_TRY(get(j, "voucher", client, fact, sizeof fact));
+    SEFL_CHECK(load_u64(fact) > 0, SEFL_ENOTFOUND, "the voucher of this client was forgotten");
     *serial = load_u64(fact);
     memcpy(key, fact + 8, SIGN_PUB_BYTES);
 done:
@@ -99,4 +100,10 @@ done:
     if (st != SEFL_OK && begun)
         journal_rollback(j);
     return st;
+}
+
+sefl_status upload_key_forget(journal *j, const uint8_t client[32])
+{
+    static const uint8_t none[FACT]; /* serial 0, which no voucher has */
+    return put(j, "voucher", client, span_of(none, sizeof none));
 }

@@ -24,5 +24,8 @@ sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t seria
 /* Durable. Refuses what upload_key_fits does. */
 sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial,
                            const uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
+/* CSP does not have this client's voucher any more: as if there were none here either, until the client
+ * brings it again. Durable. */
+sefl_status upload_key_forget(journal *j, const uint8_t client[32]) SEFL_MUST_CHECK;
 
 #endif

@@ -145,8 +145,10 @@ sefl_status order_dial(rounds *r)
     SEFL_TRY(tell(r, AGG_LINK_UP, 0));
     if (expired) {
         rounds_phase(r, &round, NULL);
-        log_error(r->c.log, "CSP has skipped this round: its key has expired",
-                  lf_u64("round", round));
+        log_error(
+            r->c.log,
+            "CSP has skipped this round by itself: its key expired, or CSP's state is an old copy",
+            lf_u64("round", round));
         SEFL_TRY(tell(r, AGG_OPEN_LOST, round));
     }
 done:

@@ -7,6 +7,7 @@
 #include "base/fault.h"
 #include "protocol/head.h"
 #include "protocol/http.h"
+#include "roles/upload_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -75,6 +76,13 @@ static void log_refused(rounds *r, uint64_t round, const char *when, const uint8
              lf_str("why", head_reason_text(reason)));
 }
 
+/* CSP has lost a voucher that we have: the client is asked for it with its next upload. */
+static void forget_voucher(rounds *r, const uint8_t client[32], unsigned reason)
+{
+    if (reason == HEAD_VOUCHER && upload_key_forget(r->c.journal, client) != SEFL_OK)
+        log_error(r->c.log, "voucher not forgotten", lf_str("why", sefl_last_error()));
+}
+
 sefl_status rounds_early(rounds *r, uint64_t *wait_ms)
 {
     sefl_status st = SEFL_OK;
@@ -109,8 +117,11 @@ sefl_status rounds_early(rounds *r, uint64_t *wait_ms)
         st = rounds_link_down(r, "early");
         goto done;
     }
-    for (size_t i = 0; i < refused_n && i < REFUSED_NAMED; i++)
-        log_refused(r, round, "upload", of[refused[i].index].client, refused[i].reason);
+    for (size_t i = 0; i < refused_n; i++) {
+        if (i < REFUSED_NAMED)
+            log_refused(r, round, "upload", of[refused[i].index].client, refused[i].reason);
+        forget_voucher(r, of[refused[i].index].client, refused[i].reason);
+    }
     now = clock_ms(r->c.mono);
     r->early_at_ms = now + (n == EARLY_HEADS ? 0 : EARLY_MS);
     r->ping_at_ms = now + r->c.ping_ms;
@@ -254,8 +265,12 @@ static sefl_status give_head(void *ctx, uint32_t i, uint8_t *out)
 
 static void log_verdict(rounds *r, uint64_t round, const leaves *l, const as_verdict *v)
 {
-    for (uint32_t i = 0; i < v->refused_n && i < REFUSED_NAMED; i++)
-        log_refused(r, round, "set", l->at[v->refused[i].index].client, v->refused[i].reason);
+    for (uint32_t i = 0; i < v->refused_n; i++) {
+        const uint8_t *client = l->at[v->refused[i].index].client;
+        if (i < REFUSED_NAMED)
+            log_refused(r, round, "set", client, v->refused[i].reason);
+        forget_voucher(r, client, v->refused[i].reason);
+    }
     if ((uint64_t)v->refused_n * REFUSED_MANY > l->n)
         log_error(r->c.log,
                   "CSP refuses more than 1 in 100 clients: either they are hostile, or CSP is "

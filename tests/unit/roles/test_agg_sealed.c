@@ -162,6 +162,40 @@ static void heads_go_early(void **state)
     aw_free(&w);
 }
 
+static sefl_status no_voucher(void *ctx, const uint8_t who[32], uint64_t *serial,
+                              uint8_t key[SIGN_PUB_BYTES])
+{
+    (void)ctx, (void)who, (void)serial, (void)key;
+    return sefl_fail(SEFL_ENOTFOUND, "test: no voucher");
+}
+
+/* CSP has lost its vouchers: AS asks the clients for them again. */
+static void lost_vouchers(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.enough=3", NULL });
+    csp_journal whole = w.csp_journal;
+    w.csp_journal.voucher_get = no_voucher;
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    aw_upload_all(&w, 1, 3);
+    for (int i = 0; i < 5000 && aw_logged(&w, "CSP refuses", "\"at\":\"upload\"") < 2; i++)
+        usleep(1000);
+    aw_upload_all(&w, 1, 4);
+    assert_true(aw_wait(&w, 2, AGG_COLLECTING)); /* too few were left */
+    w.csp_journal.voucher_get = whole.voucher_get;
+    for (unsigned k = 0; k < 2; k++) {
+        assert_int_equal(aw_upload(&w, k, 2, SIZE_MAX), 403);
+        aw_vouched(&w, k);
+    }
+    aw_upload_all(&w, 2, 7);
+    CHECK_OK(aw_join(&w));
+    assert_true(w.report[0].skipped);
+    aw_check_model(&w, (const unsigned[]){ 0, 7 }, 2);
+    aw_free(&w);
+}
+
 /* A head that cannot be read any more: the round is lost, and not paid for. */
 static void a_lost_head(void **state)
 {
@@ -210,7 +244,7 @@ static void an_expired_round(void **state)
     aw_upload_all(&w, 2, 3);
     CHECK_OK(aw_join(&w));
     assert_true(w.report[0].skipped && !w.report[1].skipped);
-    assert_int_equal(aw_logged(&w, "its key has expired", "\"round\":1"), 1);
+    assert_int_equal(aw_logged(&w, "its key expired", "\"round\":1"), 1);
     aw_check_ledgers(&w, 1);
     aw_check_model(&w, (const unsigned[]){ 0, 3 }, 2);
     aw_free(&w);
@@ -239,13 +273,10 @@ static void no_proof_without_a_seal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_refused_head),
-        cmocka_unit_test(too_few_are_left),
-        cmocka_unit_test(a_verdict_is_final),
-        cmocka_unit_test(heads_go_early),
-        cmocka_unit_test(a_lost_head),
-        cmocka_unit_test(an_expired_round),
-        cmocka_unit_test(no_proof_without_a_seal),
+        cmocka_unit_test(a_refused_head),     cmocka_unit_test(too_few_are_left),
+        cmocka_unit_test(a_verdict_is_final), cmocka_unit_test(heads_go_early),
+        cmocka_unit_test(lost_vouchers),      cmocka_unit_test(a_lost_head),
+        cmocka_unit_test(an_expired_round),   cmocka_unit_test(no_proof_without_a_seal),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
