@@ -1,9 +1,10 @@
 /* collect: the running sum of a round's updates, made by one worker while they arrive.
  *
- * Only bodies that are complete, checked, durable and acknowledged are given to it; each is added once,
- * from the room that it came in (rooms.h) or read back from its file (readback.h) in pieces of a mebibyte. The list of them (112 bytes an update,
- * at most clients_max) is both its queue and the round's set. After a restart the role gives it the
- * acknowledged bodies again, and the sum is the same: multiplication does not mind the order.
+ * Only bodies that are complete, checked, durable and acknowledged are given to it; each is added
+ * once, from the room that it came in (rooms.h) or read back from its file (readback.h) in pieces
+ * of a mebibyte. The list of them (112 bytes an update, at most clients_max) is both its queue and
+ * the round's set. After a restart the role gives it the acknowledged bodies again, and the sum is
+ * the same: multiplication does not mind the order.
  *
  *     SEFL_TRY(collect_new(&c, &cfg));
  *     collect_begin(c, round);                               // empty
@@ -14,7 +15,8 @@
  * A body that cannot be read, or whose sum breaks half-way, makes the worker begin again from the
  * first one; the third time collect_close says why.
  * Threads: any; the sum that collect_close lends has one owner until the next begin.
- * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, a window of the body, the list; rooms are others'. */
+ * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, a window of the body, the list; rooms are
+ * others'. */
 #ifndef ROLES_AGGREGATOR_COLLECT_H
 #define ROLES_AGGREGATOR_COLLECT_H
 
@@ -57,9 +59,9 @@ void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
 
 /* The i-th that was given, in the order of arrival. False: there are not so many. */
 bool collect_member(collect *c, uint64_t round, uint32_t i, round_member *out);
-/* This client was not counted: its body is taken off the sum, before collect_close lends it. Waits for the
- * worker as collect_close does. SEFL_ENOTFOUND: it is not in the sum. Should its body not be readable, the sum
- * is made anew without it. */
+/* This client was not counted: its body is taken off the sum, before collect_close lends it. Waits
+ * for the worker as collect_close does. SEFL_ENOTFOUND: it is not in the sum. Should its body not
+ * be readable, the sum is made anew without it. */
 sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
                          const sefl_progress *stop) SEFL_MUST_CHECK;
 

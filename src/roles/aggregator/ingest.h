@@ -1,13 +1,13 @@
 /* ingest: how an update's bytes become an acknowledged update.
  *
  * A body arrives in pieces on some thread of the server. In a sealed task its head comes first
- * (protocol/head.h): it must be of this client, for these units, and signed with the upload key that the
- * client has vouched for (roles/upload_keys.h), before a unit is taken. Each piece is checked unit by unit
- * (body.h), hashed and written (store/journal/spool.h). When it is complete and its hash is right it
- * is made durable, then its receipt is signed and its row written to the journal, in one step under
- * the role's lock with the question whether the round still takes it; only then the receipt leaves and
- * the body goes to the running sum (collect.h). A client that dies in mid-upload leaves a part of
- * its own and nothing else.
+ * (protocol/head.h): it must be of this client, for these units, and signed with the upload key
+ * that the client has vouched for (roles/upload_keys.h), before a unit is taken. Each piece is
+ * checked unit by unit (body.h), hashed and written (store/journal/spool.h). When it is complete
+ * and its hash is right it is made durable, then its receipt is signed and its row written to the
+ * journal, in one step under the role's lock with the question whether the round still takes it;
+ * only then the receipt leaves and the body goes to the running sum (collect.h). A client that
+ * dies in mid-upload leaves a part of its own and nothing else.
  *
  *     ingest_begin(in, &u, &ask, &reply)        u: take the bytes; NULL: answer with reply
  *     upload_bytes(u, piece)                     a failure: answer with upload_end's reply
@@ -16,13 +16,14 @@
  *
  * Who is asking is the fingerprint of its key, nothing that it says. Bodies lie in
  * round-N/bodies/CLIENT/HASH: one client cannot go on with another's part, nor be given the
- * receipt for another's body; and a body that another client has in this round, or that any had in a
- * round before, is refused (honest ones never coincide: their coins differ). A client has one part a round: beginning another body,
- * or the same on a new connection, ends the upload before it. A CA whose members are not listed has so many
- * parts a round in all (parts.h).
+ * receipt for another's body; and a body that another client has in this round, or that any had in
+ * a round before, is refused (honest ones never coincide: their coins differ). A client has one
+ * part a round: beginning another body, or the same on a new connection, ends the upload before
+ * it. A CA whose members are not listed has so many parts a round in all (parts.h).
  *
  * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts).
- * Memory: a head and 8 units an upload, whatever its size, and a room (rooms.h) where one is free; 112 bytes for each update of the open round. */
+ * Memory: a head and 8 units an upload, whatever its size, and a room (rooms.h) where one is free;
+ * 112 bytes for each update of the open round. */
 #ifndef ROLES_AGGREGATOR_INGEST_H
 #define ROLES_AGGREGATOR_INGEST_H
 

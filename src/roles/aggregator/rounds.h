@@ -1,9 +1,11 @@
-/* rounds: carries out what protocol/agg.h decides, durably, one order after the other. In a sealed task it also brings heads to CSP while clients upload, and
- * takes bodies whose heads CSP refuses off the sum.
+/* rounds: carries out what protocol/agg.h decides, durably, one order after the other. In a sealed
+ * task it also brings heads to CSP while clients upload, and takes bodies whose heads CSP refuses
+ * off the sum.
  *
- * One thread (rounds_run) owns the link to CSP: it dials (agg.h says when), gets headers signed, freezes,
- * charges, opens, releases, skips, and pings when there is nothing to do. Uploads come in on the server's threads through rounds_gate; both meet under one
- * lock. What must survive is in the journal before the machine is told:
+ * One thread (rounds_run) owns the link to CSP: it dials (agg.h says when), gets headers signed,
+ * freezes, charges, opens, releases, skips, and pings when there is nothing to do. Uploads come in
+ * on the server's threads through rounds_gate; both meet under one lock. What must survive is in
+ * the journal before the machine is told:
  *
  *     fact 0 "agg"        the machine's memory (agg_remember), after every change
  *     fact 0 "model"      round and hash of the latest release (0: the initial model)
@@ -82,8 +84,9 @@ void rounds_stop(rounds *r);
 ingest_gate rounds_gate(rounds *r);
 void rounds_set_ingest(rounds *r, ingest *in);
 
-/* A site's enrolment or a client's voucher on its way to CSP: asked by a thread of the server, carried by
- * the driver's when the link is free, looked at again after `answered` was called. Nobody waits here. */
+/* A site's enrolment or a client's voucher on its way to CSP: asked by a thread of the server,
+ * carried by the driver's when the link is free, looked at again after `answered` was called.
+ * Nobody waits here. */
 typedef struct rounds_errand rounds_errand;
 
 sefl_status rounds_enrol(rounds *r, rounds_errand **out, const enrol_claim *c,
@@ -91,8 +94,8 @@ sefl_status rounds_enrol(rounds *r, rounds_errand **out, const enrol_claim *c,
 /* A voucher that was checked (roles/vouch.h), its bytes. With CSP's YES its key is in the journal
  * (roles/upload_keys.h), whether or not somebody still waits. */
 sefl_status rounds_vouch(rounds *r, rounds_errand **out, sefl_span bytes) SEFL_MUST_CHECK;
-/* False: no answer yet. True: *st is SEFL_OK, for an enrolment with CSP's signature in sig (else NULL);
- * SEFL_EAUTH: CSP said no; else CSP cannot be asked now. */
+/* False: no answer yet. True: *st is SEFL_OK, for an enrolment with CSP's signature in sig (else
+ * NULL); SEFL_EAUTH: CSP said no; else CSP cannot be asked now. */
 bool rounds_errand_done(rounds *r, const rounds_errand *e, sefl_status *st,
                         uint8_t sig[SIGN_BYTES]);
 /* Must follow, answered or not. NULL is fine. */
@@ -106,8 +109,8 @@ sefl_status rounds_news(rounds *r, uint64_t after, round_news *out,
 bool rounds_has_news(rounds *r, uint64_t after);
 
 /* The proof that an update was counted: u32 n, n bytes of CSP's envelope, the client's path
- * (protocol/counted.h), which is empty for one that was not counted. SEFL_ENOTFOUND with the reason: the
- * round was skipped, is not opened yet, or the task's uploads are not sealed. */
+ * (protocol/counted.h), which is empty for one that was not counted. SEFL_ENOTFOUND with the
+ * reason: the round was skipped, is not opened yet, or the task's uploads are not sealed. */
 sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32],
                            sefl_buf *out) SEFL_MUST_CHECK;
 

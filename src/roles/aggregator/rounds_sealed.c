@@ -1,5 +1,5 @@
-/* Sealed tasks: heads to CSP while clients upload (EARLY), the frozen set (SET), CSP's verdict, and the proofs
- * of being counted (rounds.h). */
+/* Sealed tasks: heads to CSP while clients upload (EARLY), the frozen set (SET), CSP's verdict,
+ * and the proofs of being counted (rounds.h). */
 #include "roles/aggregator/rounds_inside.h"
 
 #include "base/alloc.h"
@@ -18,7 +18,7 @@
 
 enum { EARLY_MS = 200, EARLY_HEADS = 256, REFUSED_NAMED = 20, REFUSED_MANY = 100 };
 
-/* ---- heads ------------------------------------------------------------------------------------- */
+/* ---- heads ---------------------------------------------------------------------------------- */
 
 /* The head in front of an acknowledged body: head_bytes(task.seal). */
 static sefl_status read_head(rounds *r, uint64_t round, const round_member *m, uint8_t *out)
@@ -45,8 +45,8 @@ done:
     return st;
 }
 
-/* The next heads that CSP does not have on this link, in the order of arrival. One that cannot be read now is
- * left to the SET. */
+/* The next heads that CSP does not have on this link, in the order of arrival. One that cannot be
+ * read now is left to the SET. */
 static sefl_status gather_heads(rounds *r, uint64_t round, sefl_buf *heads, round_member *of,
                                 uint32_t *n)
 {
@@ -133,7 +133,7 @@ done:
     return st;
 }
 
-/* ---- the set ----------------------------------------------------------------------------------- */
+/* ---- the set -------------------------------------------------------------------------------- */
 
 sefl_status rounds_tree_seed(rounds *r, uint64_t round, uint8_t seed[COUNTED_SEED])
 {
@@ -214,8 +214,8 @@ done:
     return st;
 }
 
-/* The acknowledged updates of a round, by rising client; without those that a verdict refused, if there
- * is one. */
+/* The acknowledged updates of a round, by rising client; without those that a verdict refused, if
+ * there is one. */
 typedef struct leaves {
     counted_leaf *at;
     uint32_t n, space;
@@ -349,7 +349,7 @@ uint32_t rounds_kept(rounds *r, uint64_t round, uint32_t *refused)
     return n;
 }
 
-/* ---- counted ----------------------------------------------------------------------------------- */
+/* ---- counted -------------------------------------------------------------------------------- */
 
 /* With tree_lock: the tree of this round, and CSP's envelope. SEFL_ENOTFOUND says why. */
 static sefl_status load_tree(rounds *r, uint64_t round)

@@ -6,9 +6,10 @@
  *     SEFL_TRY(spool_finish(s));      // all there, hash right, fsynced, in place: folder/HASH
  *     spool_close(s);                 // before finish: the part stays for a resumption
  *
- * A part is folder/HASH.part; reopening reads it once to continue the hash, and so it does with a body
- * that is complete. SEFL_EAUTH when the bytes are not what the hash says, which is BLAKE3: they are deleted. spool_sweep deletes parts not touched for
- * long; the number of parts and their bytes in one folder are bounded by the caller.
+ * A part is folder/HASH.part; reopening reads it once to continue the hash, and so it does with a
+ * body that is complete. SEFL_EAUTH when the bytes are not what the hash says, which is BLAKE3:
+ * they are deleted. spool_sweep deletes parts not touched for long; the number of parts and their
+ * bytes in one folder are bounded by the caller.
  *
  * With room for all of it, a body is gathered there and leaves a mebibyte at a time, past the
  * system's cache where the file system can (O_DIRECT): nobody reads it there, because who needs it
@@ -29,14 +30,16 @@ enum { SPOOL_BLOCK = 4096 };
 /* Bytes of a room for a body (of less than 2^63). */
 #define SPOOL_ROOM(total) (((total) + SPOOL_BLOCK - 1) / SPOOL_BLOCK * SPOOL_BLOCK)
 
-/* skip: bytes in front of the body, its head, that the hash leaves out. room: SPOOL_ROOM(total) bytes at a multiple of SPOOL_BLOCK, the caller's, untouched by others until
- * spool_close; or NULL. */
+/* skip: bytes in front of the body, its head, that the hash leaves out. room: SPOOL_ROOM(total)
+ * bytes at a multiple of SPOOL_BLOCK, the caller's, untouched by others until spool_close; or
+ * NULL. */
 sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[BLAKE3_BYTES],
                        uint64_t skip, uint64_t total, uint8_t *room) SEFL_MUST_CHECK;
 uint64_t spool_offset(const spool *s);
 sefl_status spool_write(spool *s, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status spool_finish(spool *s) SEFL_MUST_CHECK;
-/* Is the room used? Then all of the body is in it when it is finished. (Not if some was there before.) */
+/* Is the room used? Then all of the body is in it when it is finished. (Not if some was there
+ * before.) */
 bool spool_in_room(const spool *s);
 void spool_close(spool *s);
 /* Bytes of a part that stands there, 0 if none; `total` if the body is complete. */
