@@ -4,10 +4,10 @@
 set -eu
 sefl=${SEFL:-$(dirname "$0")/../build/sefl}
 
-# lwe: fast and short; an update has about 4 bytes a number
-"$sefl" demo --sum --scheme lwe --clients 4 --values 5000
+# pad: fast and short; an update has about 3.5 bytes a number
+"$sefl" demo --sum --scheme pad --clients 4 --values 5000
 
-# paillier: slower, one number-theoretic assumption
+# paillier: the scheme of the paper; slower, and it needs an aggregator that follows the protocol
 "$sefl" demo --sum --scheme paillier --clients 4 --values 2000
 
 # More noise than signal is what few clients get: see "Noise norm over signal norm" above. The noise that a

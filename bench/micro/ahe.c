@@ -28,7 +28,6 @@ static const struct {
     sefl_status (*run)(bench *b, const bench_ahe_options *o);
 } schemes[] = {
     { "paillier", bench_ahe_paillier },
-    { "lwe", bench_ahe_lwe },
     { "pad", bench_ahe_pad },
 };
 

@@ -24,7 +24,6 @@ void bench_ahe_time(bench *b, const char *label, double us, double floor_us, dou
                     unsigned threads);
 
 sefl_status bench_ahe_paillier(bench *b, const bench_ahe_options *o) SEFL_MUST_CHECK;
-sefl_status bench_ahe_lwe(bench *b, const bench_ahe_options *o) SEFL_MUST_CHECK;
 sefl_status bench_ahe_pad(bench *b, const bench_ahe_options *o) SEFL_MUST_CHECK;
 
 #endif

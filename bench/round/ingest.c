@@ -8,7 +8,7 @@
  * They take turns, a part of the updates each, so that what else the machine does falls on both. A
  * server's processor time (user and system, all threads) counts from the first byte to the last body in
  * the sum; the generator's does not. For paillier the floor is one multiplication modulo N^2 for each
- * ciphertext (mont_mul in a tight loop on every core at once), for lwe it is the floor server.
+ * ciphertext (mont_mul in a tight loop on every core at once), for pad it is the floor server.
  *
  * Bodies are encryptions under a real key: one is made, the others are its units in another order,
  * which are valid updates with other bytes. A client may have one update a round, so here (and only
@@ -118,8 +118,7 @@ static sefl_status make_body(const plan *pl, uint8_t *body)
     SEFL_TRY(pool_new(&workers, 0));
     SEFL_TRY(ahe_enc_new(&enc, pl->pub, p, workers, NULL));
     SEFL_TRY(ahe_upload_new(&u, p, enc, context, &rng));
-    SEFL_TRY(ahe_upload_head(p, u, body, workers));
-    SEFL_TRY(ahe_upload_units(p, u, body + p->head_bytes, values, p->units, workers, NULL));
+    SEFL_TRY(ahe_upload_units(p, u, body, values, p->units, workers, NULL));
 done:
     ahe_upload_free(p, u);
     ahe_enc_free(p, enc);
@@ -179,11 +178,10 @@ static sefl_status write_turned(const plan *pl, const uint8_t *body, unsigned lo
     const ahe_params *p = &pl->p;
     size_t first = i % p->units, turn = i / p->units;
     uint8_t hash[BLAKE3_BYTES];
-    writer w = { .p = p, .units = body + p->head_bytes };
+    writer w = { .p = p, .units = body };
     w.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     SEFL_CHECK(w.fd >= 0, SEFL_EIO, "cannot write %s: %s", path, strerror(errno));
     blake3_init(&w.h);
-    SEFL_TRY(write_bytes(&w, span_of(body, p->head_bytes)));
     SEFL_TRY(write_units(&w, first, 1));
     SEFL_TRY(write_units(&w, first + 1 + turn, p->units - 1 - turn));
     SEFL_TRY(write_units(&w, first + 1, turn));
@@ -591,23 +589,23 @@ static void print_rows(bench *b, const plan *pl, const result *ours, const resul
                        double mults, double wall_s)
 {
     const char *scheme = pl->p.scheme->name;
-    bool lwe = pl->p.head_bytes > 0;
+    bool pad = pl->p.scheme == &ahe_pad;
     double n = (double)pl->o.updates, as = 1e3 * ours->cpu_s / n, rest = 1e3 * bare->cpu_s / n;
     char name[80];
     bench_note(b, "%s: %lu updates of %zu values (%.2f MB each) from %lu connections, TLS 1.3",
                scheme, pl->o.updates, pl->o.values, 1e-6 * (double)ahe_body_bytes(&pl->p),
                pl->o.connections);
-    if (!lwe)
+    if (!pad)
         bench_note(
             b,
             "%s: receiving alone is %.2f of the multiplications; AS comes near those only where "
             "they are slow (without AVX-512 IFMA), and with IFMA cannot stay below 1.3 times them",
             scheme, rest / (1e3 * mults));
     snprintf(name, sizeof name, "%s: AS (floor: %s)", scheme,
-             lwe ? "receive, write, sync" : "multiplications alone");
+             pad ? "receive, write, sync" : "multiplications alone");
     bench_row(b,
               &(bench_result){
-                  .name = name, .value = as, .unit = "ms CPU", .floor = lwe ? rest : 1e3 * mults });
+                  .name = name, .value = as, .unit = "ms CPU", .floor = pad ? rest : 1e3 * mults });
     snprintf(name, sizeof name, "%s: receive, write and sync alone", scheme);
     bench_row(b, &(bench_result){ .name = name, .value = rest, .unit = "ms CPU" });
     snprintf(name, sizeof name, "%s: AS, beyond receiving", scheme);
@@ -630,10 +628,10 @@ static sefl_status run_scheme(bench *b, const options *o, const ahe_pub *pub, co
     double mults = 0;
     uint64_t wall_ns = 0;
     sefl_clock mono = clock_monotonic();
-    bool lwe = strcmp(scheme, "lwe") == 0, has_dir = false;
+    bool pad = strcmp(scheme, "pad") == 0, has_dir = false;
     pack pk;
     SEFL_TRY(ahe_scheme_find(&s, scheme));
-    SEFL_TRY(pack_init(&pk, &(pack_config){ .scheme = lwe ? PACK_LWE : PACK_PAILLIER,
+    SEFL_TRY(pack_init(&pk, &(pack_config){ .scheme = pad ? PACK_PAD : PACK_PAILLIER,
                                             .clients = 10000,
                                             .dimension = o->values,
                                             .clip = PACK_ONE,
@@ -661,7 +659,7 @@ static sefl_status run_scheme(bench *b, const options *o, const ahe_pub *pub, co
         SEFL_TRY(turn(&gen, &ours, first, end));
         wall_ns += clock_ns(&mono) - began;
         SEFL_TRY(turn(&gen, &bare, first, end));
-        if (!lwe)
+        if (!pad)
             SEFL_TRY(multiplications(&pl, workers, &mults));
     }
     SEFL_CHECK(ours.r.bodies == o->updates, SEFL_ESTATE, "%" PRIu64 " of %lu updates arrived",
@@ -719,8 +717,8 @@ static sefl_status run(bench *b, int argc, char **argv)
     SEFL_TRY(paillier_keygen_vartime(&sec, BITS, &rng, NULL));
     if (!o.scheme || strcmp(o.scheme, "paillier") == 0)
         SEFL_TRY(run_scheme(b, &o, paillier_sec_pub(sec), "paillier"));
-    if (!o.scheme || strcmp(o.scheme, "lwe") == 0)
-        SEFL_TRY(run_scheme(b, &o, paillier_sec_pub(sec), "lwe"));
+    if (!o.scheme || strcmp(o.scheme, "pad") == 0)
+        SEFL_TRY(run_scheme(b, &o, paillier_sec_pub(sec), "pad"));
 done:
     paillier_sec_free(sec);
     return st;
@@ -728,7 +726,7 @@ done:
 
 const bench_def bench_ingest = {
     "ingest", "what taking updates costs the aggregation server",
-    "  --scheme S     paillier or lwe (default: both)\n"
+    "  --scheme S     paillier or pad (default: both)\n"
     "  --values N     numbers in an update (945510)\n"
     "  --updates N    how many (200); they lie in $TMPDIR meanwhile, twice\n"
     "  --connections N    that send at once (16)",

@@ -23,7 +23,7 @@
 enum {
     PIECE = 1 << 20,
     PIECES = 1500,
-    BODY = 4500000, /* an lwe update of 0.95 M values */
+    BODY = 3300000, /* an update of 0.95 M values */
     UPLOADS = 200,
     CONNECTIONS = 16,
     UPLOAD_BYTES = BODY * (UPLOADS / CONNECTIONS * CONNECTIONS),

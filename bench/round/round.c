@@ -437,12 +437,11 @@ static sefl_status as_collect(as_side *a, uint64_t round)
     SEFL_TRY(sefl_new(&body, ahe_body_bytes(p), 1));
     task_context(context, &a->t, round);
     SEFL_TRY(ahe_upload_new(&up, p, a->enc, context, &rng));
-    SEFL_TRY(ahe_upload_head(p, up, body, a->pool));
-    SEFL_TRY(ahe_upload_units(p, up, body + p->head_bytes, a->x, p->units, a->pool, NULL));
+    SEFL_TRY(ahe_upload_units(p, up, body, a->x, p->units, a->pool, NULL));
     SEFL_TRY(ahe_sum_new(&a->sum, p, a->t.pub));
     for (int c = 0; c < CLIENTS; c++) {
-        SEFL_TRY(ahe_sum_add_head(p, a->sum, body));
-        SEFL_TRY(ahe_sum_add_units(p, a->sum, 0, body + p->head_bytes, p->units, a->pool));
+        SEFL_TRY(ahe_sum_begin(p, a->sum));
+        SEFL_TRY(ahe_sum_add_units(p, a->sum, 0, body, p->units, a->pool));
     }
 done:
     ahe_upload_free(p, up);
@@ -576,7 +575,7 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
     row(b, s, "close to release, median", p[n / 2].total, "s");
     if (full)
         bench_note(b, "bars: close to release under %s s; shares at least 200,000 values/s",
-                   strcmp(s, "lwe") == 0 ? "3" : "75");
+                   strcmp(s, "pad") == 0 ? "3" : "75");
 }
 
 /* ---- the whole ----------------------------------------------------------------------------------------- */
@@ -589,7 +588,7 @@ static sefl_status as_process(bench *b, const options *o, const char *top, const
     parts p[ROUNDS_MAX] = { { 0 } };
     csp_times times;
     uint16_t port = 0;
-    unsigned n = o->rounds ? o->rounds : strcmp(o->scheme, "lwe") == 0 ? 3 : 1;
+    unsigned n = o->rounds ? o->rounds : strcmp(o->scheme, "pad") == 0 ? 3 : 1;
     snprintf(a.folder, sizeof a.folder, "%s", folder);
     SEFL_TRY(make_folder(o, top, folder));
     SEFL_TRY(file_write_all(to, span_of("g", 1)));
@@ -659,14 +658,14 @@ static sefl_status run(bench *b, int argc, char **argv)
     };
     const char *tmp = getenv("TMPDIR");
     options o = {
-        .scheme = "lwe", .dir = tmp && *tmp ? tmp : "/tmp", .bits = 3072, .values = VALUES
+        .scheme = "pad", .dir = tmp && *tmp ? tmp : "/tmp", .bits = 3072, .values = VALUES
     };
     opterr = 0;
     optind = 1;
     for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
         const char *value = optarg ? optarg : "";
         unsigned long n = strtoul(value, NULL, 10);
-        if (c == 's' && (strcmp(value, "lwe") == 0 || strcmp(value, "paillier") == 0))
+        if (c == 's' && (strcmp(value, "pad") == 0 || strcmp(value, "paillier") == 0))
             o.scheme = value;
         else if (c == 'v' && n >= 1000 && n <= 20000000)
             o.values = n;
@@ -686,7 +685,7 @@ static sefl_status run(bench *b, int argc, char **argv)
 
 const bench_def bench_round = {
     "round", "a round from its close to the new model: two processes, TLS, journals",
-    "  --scheme NAME   lwe (default) or paillier\n"
+    "  --scheme NAME   pad (default) or paillier\n"
     "  --values N      the smallest LSTM at l = 32 with so many (945510)\n"
     "  --bits N        2048, 3072 (default), 4096\n"
     "  --rounds N      3; with paillier 1\n"

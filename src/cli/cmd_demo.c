@@ -165,8 +165,7 @@ static int take(options *o, int c, const char *name)
     switch (c) {
     case O_SCHEME:
         o->scheme = optarg;
-        if (!(strcmp(optarg, "pad") == 0 || strcmp(optarg, "paillier") == 0 ||
-              strcmp(optarg, "lwe") == 0)) /* lwe: of --sum, until it goes */
+        if (strcmp(optarg, "pad") != 0 && strcmp(optarg, "paillier") != 0)
             return cli_misuse(&cmd_demo, "--scheme is pad or paillier, not \"%.32s\"", optarg);
         break;
     case O_NOISE:
@@ -209,7 +208,7 @@ static int take(options *o, int c, const char *name)
 
 static int secure_sums(const options *o)
 {
-    const char *schemes[] = { "lwe", "paillier", NULL };
+    const char *schemes[] = { "pad", "paillier", NULL };
     demo_sum d = { .bits = o->bits ? (unsigned)o->bits : 3072,
                    .clients = o->clients ? (unsigned)o->clients : 8,
                    .values = o->values ? (size_t)o->values : 20000,
@@ -217,8 +216,6 @@ static int secure_sums(const options *o)
     sefl_status st = SEFL_OK;
     if (o->out || o->rounds || o->words || o->json)
         return cli_misuse(&cmd_demo, "--out, --rounds, --words and --json do not go with --sum");
-    if (o->scheme && strcmp(o->scheme, "pad") == 0)
-        return cli_misuse(&cmd_demo, "--sum has lwe and paillier");
     if (o->scheme)
         schemes[0] = o->scheme, schemes[1] = NULL;
     printf("sefl demo --sum\n");

@@ -361,10 +361,7 @@ static sefl_status send_sum(opening *op)
     uint8_t *bytes = NULL;
     uint32_t index = 0;
     uint64_t t0 = now(l), t1;
-    SEFL_TRY(sefl_new(&bytes, most > p->sum_head_bytes ? most : p->sum_head_bytes, 1));
-    SEFL_TRY(ahe_sum_write_head(p, op->o->sum, bytes));
-    if (p->sum_head_bytes > 0)
-        SEFL_TRY(msg_send(l->ch, LINK_SUM, 0, bytes, p->sum_head_bytes));
+    SEFL_TRY(sefl_new(&bytes, most, 1));
     for (size_t u = 0; u < p->units; u += per) {
         size_t n = p->units - u < per ? p->units - u : per;
         SEFL_TRY(ahe_sum_write_units(p, op->o->sum, bytes, u, n, op->m.seed, l->c.pool));

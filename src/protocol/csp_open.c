@@ -158,7 +158,7 @@ static sefl_status receive_sum(opening *o)
     uint32_t index = 0;
     uint64_t t0 = csp_now(c), t1;
     size_t most = per * p->sum_unit_bytes;
-    SEFL_TRY(sefl_new(&bytes, most > p->sum_head_bytes ? most : p->sum_head_bytes, 1));
+    SEFL_TRY(sefl_new(&bytes, most, 1));
     SEFL_TRY(sefl_new(&o->plain, o->plain_bytes, 1));
     task_context(context, c->c.task, o->s.round);
     if (task_is_sealed(c->c.task)) {
@@ -167,9 +167,6 @@ static sefl_status receive_sum(opening *o)
         SEFL_TRY(ahe_dec_new(&own, p, c->c.sec, context));
         dec = own;
     }
-    if (p->sum_head_bytes > 0)
-        SEFL_TRY(msg_recv(o->ch, LINK_SUM, 0, bytes, p->sum_head_bytes, "head of the masked sum"));
-    SEFL_TRY(ahe_dec_head(p, dec, bytes, c->c.pool));
     for (size_t u = 0; u < p->units; u += per) {
         size_t n = p->units - u < per ? p->units - u : per;
         SEFL_TRY(msg_recv(o->ch, LINK_SUM, ++index, bytes, n * p->sum_unit_bytes, "masked sum"));

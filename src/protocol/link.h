@@ -21,7 +21,7 @@
  *     PREPARE  round u64, attempt u64              YES, then shares of one vector are made on this stream
  *                                                    (shares_pool_fill), then YES; only without lanes
  *     OPEN     head, envelope of AS's statement    GO       head, and AS sends SUM: the masked sum's
- *                                                    head, index 0 (lwe alone has one), then its units,
+ *                                                    units,
  *                                                    as many as fit 1 MiB, index 1, 2, ...; then CSP:
  *                                                    joint, own: REPLY (noise/online.h)
  *                                                    none:  PLAIN, the masked plain units

@@ -6,7 +6,6 @@
 #include "protocol/task.h"
 
 #include "base/alloc.h"
-#include "crypto/ahe/lwe.h"
 #include "privacy/mechanism/dgauss.h"
 #include "protocol/head.h"
 #include "protocol/task_fields.h"
@@ -199,8 +198,6 @@ static sefl_status derive_pack(pack *out, const task *t, pack_scheme scheme, pac
             out->scheme = scheme;
             out->s = out->g = 0;
         }
-        if (scheme == PACK_LWE)
-            SEFL_TRY(lwe_choose(out->w, out->clients, &out->kappa, &out->d));
         SEFL_TRY(pack_check(out));
     }
 done:
@@ -274,9 +271,7 @@ static sefl_status derive(task *t, const task_draft *d)
     static const struct {
         const ahe_scheme *ahe;
         pack_scheme pack;
-    } schemes[] = { { &ahe_pad, PACK_PAD },
-                    { &ahe_paillier, PACK_PAILLIER },
-                    { &ahe_lwe, PACK_LWE } };
+    } schemes[] = { { &ahe_pad, PACK_PAD }, { &ahe_paillier, PACK_PAILLIER } };
     static const uint8_t none[SHA256_BYTES];
     pack_nano clip, z;
     pack slots = { 0 };

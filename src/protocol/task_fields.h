@@ -88,7 +88,7 @@
     S("server.beta1", REAL, t.server_optim.beta1, "0.9", 0, 1, NULL, "")                            \
     S("server.beta2", REAL, t.server_optim.beta2, "0.99", 0, 1, NULL, "")                           \
     S("server.epsilon", REAL, t.server_optim.epsilon, "1e-3", 0, 1, NULL, "")                       \
-    S("crypto.scheme", WORD, scheme, "pad", 0, 0, "pad paillier lwe", "")                           \
+    S("crypto.scheme", WORD, scheme, "pad", 0, 0, "pad paillier", "")                           \
     S("crypto.seal", WORD, seal, "xwing", 0, 0, "none x25519 xwing",                                \
       "of an upload's seed; none with paillier")                                                    \
     F("crypto.key", KEY, key, NULL, 0, 0, NULL, "CSP's Paillier key; \"\" with pad")                \

@@ -230,22 +230,16 @@ static sefl_status encrypt(work *w, client_body *out)
     client_body body;
 
     piece = piece < 1 ? 1 : piece < p->units ? piece : p->units;
-    size_t room = piece * p->unit_bytes < p->head_bytes ? p->head_bytes : piece * p->unit_bytes;
     if (!u->enc)
         SEFL_TRY(ahe_enc_new(&u->enc, w->t->pub, p, u->c.pool, NULL));
     SEFL_TRY(tick(w, 0));
-    SEFL_TRY(sefl_new(&window, room, 1));
+    SEFL_TRY(sefl_new(&window, piece, p->unit_bytes));
     SEFL_TRY(coins_for(u->c.coins, &rng, "encrypt", w->job->header->round, w->job->attempt));
     task_upload_context(context, w->t, w->job->header->round, u->c.client);
     SEFL_TRY(ahe_upload_new(&up, p, u->enc, context, &rng));
     SEFL_TRY(outfile_open(&file, w->job->body, 0600));
     SEFL_TRY(outfile_put(&file, front, before));
     blake3_init(&h);
-    if (p->head_bytes > 0) { /* a head of the scheme's own */
-        SEFL_TRY(ahe_upload_head(p, up, window, u->c.pool));
-        blake3_add(&h, span_of(window, p->head_bytes));
-        SEFL_TRY(outfile_put(&file, window, p->head_bytes));
-    }
     for (size_t at = 0; at < p->units; at += piece) {
         size_t n = p->units - at < piece ? p->units - at : piece;
         SEFL_TRY(ahe_upload_units(p, up, window, w->X + at * p->unit_values, n, u->c.pool, NULL));

@@ -268,11 +268,11 @@ static sefl_status time_update(const bench *b, cost *out, const ahe_enc *enc, si
         double t1 = cpu_seconds();
         ahe_upload_free(whole, up), up = NULL;
         SEFL_TRY(ahe_sum_new(&sum, p, part.task.pub));
-        SEFL_TRY(ahe_sum_add_head(p, sum, body)); /* the first one is cheaper than those after it */
+        SEFL_TRY(ahe_sum_begin(p, sum)); /* the first one is cheaper than those after it */
         SEFL_TRY(ahe_sum_add_units(p, sum, 0, unit, p->units, NULL));
         double t2 = cpu_seconds();
         SEFL_TRY(ahe_sum_check_units(p, sum, unit, p->units));
-        SEFL_TRY(ahe_sum_add_head(p, sum, body));
+        SEFL_TRY(ahe_sum_begin(p, sum));
         SEFL_TRY(ahe_sum_add_units(p, sum, 0, unit, p->units, NULL));
         double t3 = cpu_seconds();
         SEFL_TRY(ahe_sum_close(p, sum));
@@ -433,7 +433,7 @@ static sefl_status pair_make(pair_of_updates *u, work_got *got, const bench *b, 
         memcpy(u->heads + i * head_n, u->body, head_n);
         memcpy(u->member[i].client, leaf->client, 32);
         memcpy(u->member[i].body, leaf->units, 32);
-        SEFL_TRY(ahe_sum_add_head(p, u->sum, u->body));
+        SEFL_TRY(ahe_sum_begin(p, u->sum));
         SEFL_TRY(ahe_sum_add_units(p, u->sum, 0, u->body + head_n, p->units, b->pool));
     }
     SEFL_TRY(ahe_sum_close(p, u->sum));

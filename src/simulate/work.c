@@ -224,7 +224,7 @@ static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t 
     const ahe_params *p = &w->t->ahe;
     const size_t head_n = head_bytes(w->t->seal);
     SEFL_TRY(ahe_sum_check_units(p, w->closed, l->body + head_n, p->units));
-    SEFL_TRY(ahe_sum_add_head(p, w->closed, l->body));
+    SEFL_TRY(ahe_sum_begin(p, w->closed));
     SEFL_TRY(ahe_sum_add_units(p, w->closed, 0, l->body + head_n, p->units, NULL));
     const uint8_t *client = w->s->client[w->set[piece].client];
     if (w->leaf) {

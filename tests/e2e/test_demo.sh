@@ -21,7 +21,7 @@ done
 
 # ---- one secure sum --------------------------------------------------------------------------
 out=$("$SEFL" demo --sum --values 3000 --bits 2048) || fail "demo --sum: $out"
-for words in "secure sum with lwe" "secure sum with paillier" "standard deviation" "Who saw what"; do
+for words in "secure sum with pad" "secure sum with paillier" "standard deviation" "Who saw what"; do
     case $out in *"$words"*) ;; *) fail "'$words' is not in: $out" ;; esac
 done
 

@@ -8,7 +8,7 @@ export SEFL
 
 wanted() { # what the output of an example must hold, a line each
     case $1 in
-    01-*) printf '%s\n' "secure sum with lwe" "secure sum with paillier" "smallest cohort" ;;
+    01-*) printf '%s\n' "secure sum with pad" "secure sum with paillier" "smallest cohort" ;;
     02-*) printf '%s\n' "3 clients" perplexity "no differential privacy claimed" "1 released" report.html ;;
     03-*) printf '%s\n' good "4 released" first plain ;;
     04-*) printf '%s\n' "client-04" tokens perplexity ;;

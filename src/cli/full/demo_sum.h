@@ -1,6 +1,7 @@
 /* demo_sum: one secure sum, whole: clients encrypt, AS adds and masks, CSP decrypts the masked sum,
- * both add joint noise, AS alone learns the noisy sum. AS and CSP are processes of their own that
- * talk over loopback TCP; keys have full size. The noisy sum is printed beside the plain one.
+ * both add joint noise, AS alone learns the noisy sum. The servers are those of the simulator: the
+ * real protocol at full key size, each on a thread of its own. The noisy sum is printed beside the
+ * plain one.
  *
  * Failing the check at the end (the error must have the standard deviation that was claimed) is
  * SEFL_ECRYPTO. */
@@ -12,7 +13,7 @@
 #include <stddef.h>
 
 typedef struct demo_sum {
-    const char *scheme; /* "lwe" or "paillier" */
+    const char *scheme; /* "pad" or "paillier" */
     unsigned bits;      /* of the Paillier key */
     unsigned clients;
     size_t values;

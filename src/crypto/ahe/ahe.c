@@ -2,10 +2,10 @@
  *
  * Each object of ahe.h is a small record here that keeps the order of calls and points at the
  * scheme's own object ("in"); the scheme's functions only ever see their own. Invariants:
- *   1. An upload encrypts each unit once, in order, and its head once. After a failure inside the
+ *   1. An upload encrypts each unit once, in order. After a failure inside the
  *      scheme it is spent: coins that may have been used are never used again.
- *   2. A sum holds whole bodies: between two heads each unit was added exactly once (a bit per
- *      unit). After a failure inside the scheme it is broken: half a body may be in it.
+ *   2. A sum holds whole bodies: each unit of an update is added exactly once (a bit per unit) before
+ *      the next update begins. After a failure inside the scheme it is broken: half a body may be in it.
  *   3. A sum is written only after it was closed, and nothing is added after that.
  *   4. Ciphertext lengths are products of counts bounded in ahe_params_init: no overflow. */
 #include "crypto/ahe/ahe.h"
@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { BODIES_UNITS = 32 }; /* of lwe: half a megabyte of the sum, a third of one of a body */
+enum { BODIES_UNITS = 32 }; /* of pad: half a megabyte of the sum, a quarter of one of a body */
 
 typedef struct enc_box {
     const ahe_params *p;
@@ -27,7 +27,7 @@ typedef struct upload_box {
     const ahe_params *p;
     ahe_upload *in;
     size_t next; /* first unit not encrypted yet */
-    bool head_done, spent;
+    bool spent;
 } upload_box;
 
 typedef struct sum_box {
@@ -44,13 +44,12 @@ typedef struct dec_box {
     const ahe_params *p;
     ahe_dec *in;
     uint32_t clients; /* pad: seeds that are in */
-    bool head_done, started;
+    bool started;
 } dec_box;
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Up to here lwe's failure bound is proved (lwe_choose.c); far beyond any model, far below an
- * overflow of size_t. */
+/* Far beyond any model, far below an overflow of size_t. */
 #define VALUES_MAX ((size_t)1 << 32)
 
 sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *packing,
@@ -68,7 +67,7 @@ sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack 
                scheme->name, packing->w);
     tmp.units = (values - 1) / tmp.unit_values + 1;
     assert(tmp.unit_bytes >= 1 && tmp.unit_bytes <= 1 << 24 && tmp.sum_unit_bytes <= 1 << 24);
-    assert(tmp.head_bytes <= 1 << 24 && tmp.sum_head_bytes <= 1 << 24 && tmp.plain_bytes >= 1);
+    assert(tmp.plain_bytes >= 1);
     SEFL_CHECK(tmp.units <= SIZE_MAX >> 25, SEFL_ERANGE, "an update of %zu values is too long",
                values);
     *p = tmp;
@@ -78,12 +77,12 @@ done:
 
 size_t ahe_body_bytes(const ahe_params *p)
 {
-    return p->head_bytes + p->units * p->unit_bytes;
+    return p->units * p->unit_bytes;
 }
 
 size_t ahe_sum_bytes(const ahe_params *p)
 {
-    return p->sum_head_bytes + p->units * p->sum_unit_bytes;
+    return p->units * p->sum_unit_bytes;
 }
 
 /* Is [first, first + units) inside the vector, and not empty? */
@@ -149,21 +148,6 @@ uint64_t ahe_seed_stream(const uint8_t context[AHE_CONTEXT_BYTES])
     return load_u64(context);
 }
 
-sefl_status ahe_upload_head(const ahe_params *p, ahe_upload *upload, uint8_t *out, pool *threads)
-{
-    sefl_status st = SEFL_OK;
-    upload_box *u = (upload_box *)upload;
-    SEFL_CHECK(!u->spent, SEFL_ESTATE, "this upload failed before: its coins are spent");
-    SEFL_CHECK(!u->head_done, SEFL_ESTATE, "the head of this upload was written already");
-    u->head_done = true;
-    if (p->head_bytes > 0) {
-        st = p->scheme->upload_head(u->in, out, threads);
-        u->spent = st != SEFL_OK;
-    }
-done:
-    return st;
-}
-
 sefl_status ahe_upload_units(const ahe_params *p, ahe_upload *upload, uint8_t *out,
                              const int64_t *values, size_t units, pool *threads,
                              const sefl_progress *progress)
@@ -214,12 +198,6 @@ done:
     return st;
 }
 
-sefl_status ahe_sum_check_head(const ahe_params *p, const ahe_sum *sum, const uint8_t *head)
-{
-    const sum_box *s = (const sum_box *)sum;
-    return p->head_bytes > 0 ? p->scheme->sum_check_head(s->in, head) : SEFL_OK;
-}
-
 sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *sum, const uint8_t *bytes,
                                 size_t units)
 {
@@ -252,7 +230,7 @@ static sefl_status check_whole(const sum_box *s)
                      s->have_units, s->p->units);
 }
 
-sefl_status ahe_sum_add_head(const ahe_params *p, ahe_sum *sum, const uint8_t *head)
+sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *sum)
 {
     sefl_status st = SEFL_OK;
     sum_box *s = (sum_box *)sum;
@@ -260,14 +238,9 @@ sefl_status ahe_sum_add_head(const ahe_params *p, ahe_sum *sum, const uint8_t *h
     SEFL_TRY(check_whole(s));
     SEFL_CHECK(s->clients < p->pack.clients, SEFL_ERANGE,
                "the sum has its %u updates: one more could overflow", s->clients);
-    /* every scheme counts its clients in sum_add_head, with or without a head to add */
-    st = p->scheme->sum_add_head(s->in, head);
-    s->broken = st != SEFL_OK;
-    if (st == SEFL_OK) {
-        s->clients++;
-        s->have_units = 0;
-        memset(s->have, 0, (p->units + 63) / 64 * sizeof *s->have);
-    }
+    s->clients++;
+    s->have_units = 0;
+    memset(s->have, 0, (p->units + 63) / 64 * sizeof *s->have);
 done:
     return st;
 }
@@ -278,7 +251,7 @@ sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *sum, size_t first, c
     sefl_status st = SEFL_OK;
     sum_box *s = (sum_box *)sum;
     SEFL_TRY(check_open(s));
-    SEFL_CHECK(s->clients > 0, SEFL_ESTATE, "units of an update before its head");
+    SEFL_CHECK(s->clients > 0, SEFL_ESTATE, "units of an update that was not begun");
     SEFL_TRY(check_units(p, first, units));
     for (size_t u = first; u < first + units; u++)
         SEFL_CHECK(!(s->have[u / 64] >> (u % 64) & 1), SEFL_ESTATE,
@@ -304,15 +277,13 @@ sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *sum, const uint8_t 
     SEFL_CHECK(n <= p->pack.clients - s->clients, SEFL_ERANGE,
                "the sum has its %u updates: %zu more could overflow", s->clients, n);
     s->broken = true; /* until all of them are in */
-    for (size_t i = 0; i < n; i++)
-        SEFL_TRY(p->scheme->sum_add_head(s->in, bodies[i]));
     /* one thread: a part of the sum that stays in its cache while each body's comes by */
     size_t part = threads ? p->units : BODIES_UNITS;
     for (size_t u = 0; u < p->units; u += part) {
         size_t units = p->units - u < part ? p->units - u : part;
         for (size_t i = 0; i < n; i++)
-            SEFL_TRY(p->scheme->sum_add_units(
-                s->in, u, bodies[i] + p->head_bytes + u * p->unit_bytes, units, threads));
+            SEFL_TRY(
+                p->scheme->sum_add_units(s->in, u, bodies[i] + u * p->unit_bytes, units, threads));
     }
     s->broken = false;
     s->clients += (uint32_t)n;
@@ -367,17 +338,6 @@ static sefl_status check_closed(const sum_box *s)
     return sefl_fail(SEFL_ESTATE, "the sum is still open: it is masked once its set is fixed");
 }
 
-sefl_status ahe_sum_write_head(const ahe_params *p, ahe_sum *sum, uint8_t *out)
-{
-    sefl_status st = SEFL_OK;
-    sum_box *s = (sum_box *)sum;
-    SEFL_TRY(check_closed(s));
-    if (p->sum_head_bytes > 0)
-        st = p->scheme->sum_write_head(s->in, out);
-done:
-    return st;
-}
-
 sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *sum, uint8_t *out, size_t first,
                                 size_t units, const uint8_t mask_seed[AHE_SEED_BYTES],
                                 pool *threads)
@@ -418,18 +378,6 @@ done:
     return st;
 }
 
-sefl_status ahe_dec_head(const ahe_params *p, ahe_dec *dec, const uint8_t *head, pool *threads)
-{
-    sefl_status st = SEFL_OK;
-    dec_box *d = (dec_box *)dec;
-    SEFL_CHECK(!d->head_done, SEFL_ESTATE, "the head of this sum was decrypted already");
-    if (p->sum_head_bytes > 0)
-        SEFL_TRY(p->scheme->dec_head(d->in, head, threads));
-    d->head_done = true;
-done:
-    return st;
-}
-
 sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *dec, const ahe_seed *seeds, size_t n,
                         pool *threads)
 {
@@ -465,8 +413,6 @@ sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *dec, uint8_t *plain, siz
 {
     sefl_status st = SEFL_OK;
     dec_box *d = (dec_box *)dec;
-    SEFL_CHECK(d->head_done || p->sum_head_bytes == 0, SEFL_ESTATE,
-               "units of a sum before its head");
     SEFL_CHECK(!p->scheme->dec_add || d->clients > 0, SEFL_ESTATE,
                "units of a sum before its seeds");
     SEFL_TRY(check_units(p, first, units));

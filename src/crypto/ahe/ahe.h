@@ -1,23 +1,22 @@
-/* ahe: additively homomorphic encryption of long integer vectors: one interface, three schemes.
+/* ahe: additively homomorphic encryption of long integer vectors: one interface, two schemes.
  *
  * A client encrypts its vector once; AS adds the encryptions of whichever clients arrived and adds
- * a mask of its own; CSP, who holds the secret key, decrypts the masked sum and nothing else. A
- * scheme is a const table of functions, `ahe_paillier`, `ahe_lwe` or `ahe_pad`; callers hold an
- * ahe_params and never ask which. (`pad` has no key and no head: the seed of each upload reaches CSP
- * sealed, which is the caller's business: protocol/head.h.)
+ * a mask of its own; CSP decrypts the masked sum and nothing else. A scheme is a const table of
+ * functions, `ahe_pad` or `ahe_paillier`; callers hold an ahe_params and never ask which. With
+ * `paillier` CSP holds a secret key; with `pad` each upload has a seed, which reaches CSP sealed
+ * (protocol/head.h).
  *
- * A vector travels as a *head* (empty for Paillier; the sealed secret for lwe) and *units*: a unit
- * is one ciphertext or one polynomial and holds `unit_values` numbers; the last unit is filled up
- * with zeros. Everything is streamed by units, so memory does not grow with the vector.
+ * A vector travels as *units*: a unit is one ciphertext (paillier) or one row of numbers (pad) and
+ * holds `unit_values` numbers; the last unit is filled up with zeros. Everything is streamed by units, so memory does not grow with the vector.
  *
  *     client   ahe_upload_new(&u, enc, context, &rng)        fresh coins; a context is one
- *              ahe_upload_head(u, head)                       (task, round): both servers know it
+ *                                                             (task, round[, client])
  *              ahe_upload_units(u, out, values, units, pool, progress)      in order, each once
  *     AS       ahe_sum_check_*(bytes as they arrive)          then, for a complete body, once:
- *              ahe_sum_add_head / ahe_sum_add_units           ...
+ *              ahe_sum_begin / ahe_sum_add_units              ...
  *              ahe_sum_close(s)                               no update enters after this
- *              ahe_sum_write_head / _units(s, out, mask_seed) the masked sum, for CSP
- *     CSP      ahe_dec_head, ahe_dec_units                    masked plain units
+ *              ahe_sum_write_units(s, out, mask_seed)         the masked sum, for CSP
+ *     CSP      ahe_dec_add (pad), ahe_dec_units               masked plain units
  *     either   ahe_plain_digits                               what noise-circuit rounding takes
  *              ahe_mask_units                                 AS: its own mask as plain units
  *              ahe_plain_unmask                               AS, DP off: the exact sum
@@ -41,7 +40,7 @@
 
 enum { AHE_CONTEXT_BYTES = 32, AHE_SEED_BYTES = 32 };
 
-/* Both schemes use one key pair (lwe seals its per-upload secret under it). */
+/* Of paillier; NULL for pad. */
 typedef struct paillier_pub ahe_pub;
 typedef struct paillier_sec ahe_sec;
 
@@ -56,11 +55,9 @@ typedef struct ahe_params {
     /* derived */
     size_t unit_values;    /* numbers in one unit */
     size_t units;          /* ceil(values / unit_values) */
-    size_t head_bytes;     /* an update's head, 0 if the scheme has none */
     size_t unit_bytes;     /* one unit of an update */
-    size_t sum_head_bytes; /* the same two for the masked sum that AS sends to CSP */
-    size_t sum_unit_bytes;
-    size_t plain_bytes; /* one plain unit: masked or mask, little-endian, fixed length */
+    size_t sum_unit_bytes; /* the same of the masked sum that AS sends to CSP */
+    size_t plain_bytes;    /* one plain unit: masked or mask, little-endian, fixed length */
 } ahe_params;
 
 /* pad: all that CSP needs of one upload. Secret. */
@@ -75,7 +72,7 @@ typedef struct ahe_sum ahe_sum;       /* a running sum of updates */
 typedef struct ahe_dec ahe_dec;       /* a secret key at work on one masked sum */
 
 struct ahe_scheme {
-    const char *name; /* "paillier", "lwe", "pad" */
+    const char *name; /* "pad", "paillier" */
 
     sefl_status (*params)(ahe_params *p, const ahe_pub *pub);
 
@@ -85,16 +82,13 @@ struct ahe_scheme {
 
     sefl_status (*upload_new)(ahe_upload **out, const ahe_enc *e,
                               const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng);
-    void (*upload_seed)(const ahe_upload *u, ahe_seed *out);             /* pad only, else NULL */
-    sefl_status (*upload_head)(ahe_upload *u, uint8_t *out, pool *pool); /* NULL without a head */
+    void (*upload_seed)(const ahe_upload *u, ahe_seed *out); /* pad only, else NULL */
     sefl_status (*upload_units)(ahe_upload *u, uint8_t *out, const int64_t *values, size_t units,
                                 pool *pool, const sefl_progress *progress);
     void (*upload_free)(ahe_upload *u);
 
     sefl_status (*sum_new)(ahe_sum **out, const ahe_pub *pub, const ahe_params *p);
-    sefl_status (*sum_check_head)(const ahe_sum *s, const uint8_t *head);
     sefl_status (*sum_check_units)(const ahe_sum *s, const uint8_t *bytes, size_t units);
-    sefl_status (*sum_add_head)(ahe_sum *s, const uint8_t *head);
     sefl_status (*sum_add_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                  pool *pool);
     /* takes what sum_add_units added off again; the last units of a body take its client off: pad only,
@@ -102,14 +96,12 @@ struct ahe_scheme {
     sefl_status (*sum_take_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                   pool *pool);
     sefl_status (*sum_close)(ahe_sum *s);
-    sefl_status (*sum_write_head)(ahe_sum *s, uint8_t *out);
     sefl_status (*sum_write_units)(ahe_sum *s, uint8_t *out, size_t first, size_t units,
                                    const uint8_t mask_seed[AHE_SEED_BYTES], pool *pool);
     void (*sum_free)(ahe_sum *s);
 
     sefl_status (*dec_new)(ahe_dec **out, const ahe_sec *sec, const ahe_params *p,
                            const uint8_t context[AHE_CONTEXT_BYTES]);
-    sefl_status (*dec_head)(ahe_dec *d, const uint8_t *head, pool *pool);
     sefl_status (*dec_add)(ahe_dec *d, const ahe_seed *seeds, size_t n, pool *pool);  /* pad only */
     sefl_status (*dec_take)(ahe_dec *d, const ahe_seed *seeds, size_t n, pool *pool); /* pad only */
     sefl_status (*dec_units)(ahe_dec *d, uint8_t *plain, size_t first, const uint8_t *bytes,
@@ -124,9 +116,9 @@ struct ahe_scheme {
     void (*plain_add)(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units);
 };
 
-extern const ahe_scheme ahe_paillier, ahe_lwe, ahe_pad;
+extern const ahe_scheme ahe_pad, ahe_paillier;
 
-/* "pad", "paillier" or "lwe", what a task may name; SEFL_EINVAL with the names otherwise. */
+/* "pad" or "paillier"; SEFL_EINVAL with both names otherwise. */
 sefl_status ahe_scheme_find(const ahe_scheme **out, const char *name) SEFL_MUST_CHECK;
 
 /* Fills params for vectors of `values` numbers, at most 2^32, packed as `pack` says. SEFL_EINVAL for
@@ -134,7 +126,7 @@ sefl_status ahe_scheme_find(const ahe_scheme **out, const char *name) SEFL_MUST_
 sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *pack,
                             const ahe_pub *pub, size_t values) SEFL_MUST_CHECK;
 
-/* Bytes of one whole update body, head included; and of one masked sum. */
+/* Bytes of all units of an update; and of one masked sum. */
 size_t ahe_body_bytes(const ahe_params *p);
 size_t ahe_sum_bytes(const ahe_params *p);
 
@@ -155,9 +147,6 @@ sefl_status ahe_upload_new(ahe_upload **out, const ahe_params *p, const ahe_enc 
 void ahe_upload_seed(const ahe_params *p, const ahe_upload *u, ahe_seed *out);
 /* The first 8 bytes of a context: where an upload's streams begin. */
 uint64_t ahe_seed_stream(const uint8_t context[AHE_CONTEXT_BYTES]);
-/* Writes p->head_bytes bytes; once. */
-sefl_status ahe_upload_head(const ahe_params *p, ahe_upload *u, uint8_t *out,
-                            pool *pool) SEFL_MUST_CHECK;
 /* Encrypts the next `units` units: values has units * unit_values numbers (the very last unit may
  * be short: what lies beyond p->values is not read). SEFL_ERANGE names the first value outside the
  * client's bound and encrypts nothing. SEFL_ESTATE beyond the last unit. */
@@ -171,17 +160,14 @@ void ahe_upload_free(const ahe_params *p, ahe_upload *u);
 sefl_status ahe_sum_new(ahe_sum **out, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
 /* Is this what a scheme's ciphertext may look like? SEFL_EPROTO with the reason. Changes nothing;
  * any number of bodies may be checked while they arrive. */
-sefl_status ahe_sum_check_head(const ahe_params *p, const ahe_sum *s,
-                               const uint8_t *head) SEFL_MUST_CHECK;
 sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *s, const uint8_t *bytes,
                                 size_t units) SEFL_MUST_CHECK;
-/* Adds a checked body: the head (which counts the client), then all its units in any order, each
- * once. SEFL_ERANGE beyond the packing's largest number of clients. */
-sefl_status ahe_sum_add_head(const ahe_params *p, ahe_sum *s, const uint8_t *head) SEFL_MUST_CHECK;
+/* Adds a checked update: begin counts it, then come all its units in any order, each once. SEFL_ERANGE beyond the packing's largest number of clients. */
+sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
 sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                               size_t units, pool *pool) SEFL_MUST_CHECK;
 /* n whole updates at once, each ahe_body_bytes: the same sum, which one thread walks through once
- * instead of n times (with lwe it is larger than the caches). */
+ * instead of n times (with pad it is larger than the caches). */
 sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *s, const uint8_t *const *bodies,
                                size_t n, pool *pool) SEFL_MUST_CHECK;
 /* Takes a whole body that is in the sum off again, open or closed, before it is written: its units in
@@ -193,7 +179,6 @@ sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *s, size_t first, const ui
 sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
 /* The masked sum. One seed for one closed set: the same seed on another set gives CSP the
  * difference of the two. */
-sefl_status ahe_sum_write_head(const ahe_params *p, ahe_sum *s, uint8_t *out) SEFL_MUST_CHECK;
 sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *s, uint8_t *out, size_t first,
                                 size_t units, const uint8_t mask_seed[AHE_SEED_BYTES],
                                 pool *pool) SEFL_MUST_CHECK;
@@ -203,9 +188,7 @@ void ahe_sum_free(const ahe_params *p, ahe_sum *s);
 
 sefl_status ahe_dec_new(ahe_dec **out, const ahe_params *p, const ahe_sec *sec,
                         const uint8_t context[AHE_CONTEXT_BYTES]) SEFL_MUST_CHECK;
-sefl_status ahe_dec_head(const ahe_params *p, ahe_dec *d, const uint8_t *head,
-                         pool *pool) SEFL_MUST_CHECK;
-/* pad, in place of the head: the seeds of n clients of the sum, each once, in any number of calls
+/* pad: the seeds of n clients of the sum, each once, in any number of calls
  * before the first units. SEFL_ERANGE beyond the packing's largest number of clients. */
 sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
                         pool *pool) SEFL_MUST_CHECK;

@@ -1,7 +1,6 @@
 #include "crypto/ahe/pack.h"
 
 #include "base/ct.h"
-#include "crypto/ahe/lwe.h"
 #include "grid/grid.h"
 
 #include <float.h>
@@ -203,8 +202,6 @@ sefl_status pack_init(pack *out, const pack_config *c)
         SEFL_TRY(init_plain(&p, c));
     if (c->scheme == PACK_PAILLIER)
         p.s = PACK_S_PAILLIER;
-    else if (c->scheme == PACK_LWE)
-        SEFL_TRY(lwe_choose(p.w, p.clients, &p.kappa, &p.d));
     SEFL_TRY(pack_check(&p));
     *out = p;
 done:

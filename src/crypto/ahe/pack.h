@@ -7,9 +7,8 @@
  *   w  slot width, k + t                                           (28)
  *   g  guard bits of the lower slot taken into a digit             (16 for paillier, else 0)
  *   s  mask headroom on top of a packed integer                    (80 for paillier)
- *   kappa, d   lwe only: log2 of the modulus; bits cut off an uploaded coefficient
  *
- *     pack_config c = { .scheme = PACK_LWE, .clients = 10000, .dimension = 945510 };
+ *     pack_config c = { .scheme = PACK_PAD, .clients = 10000, .dimension = 945510 };
  *     SEFL_TRY(pack_decimal(&c.clip, "1.5"));
  *     SEFL_TRY(pack_decimal(&c.noise, "0.5"));        // 0: no noise, "DP off"
  *     SEFL_TRY(pack_init(&p, &c));                    // SEFL_ERANGE says what does not fit
@@ -51,7 +50,7 @@ enum {
 typedef uint64_t pack_nano;
 #define PACK_ONE ((pack_nano)1000000000)
 
-typedef enum pack_scheme { PACK_PAILLIER, PACK_LWE, PACK_PAD } pack_scheme;
+typedef enum pack_scheme { PACK_PAILLIER, PACK_PAD } pack_scheme;
 
 typedef struct pack_config {
     pack_scheme scheme;
@@ -71,7 +70,6 @@ typedef struct pack_config {
 typedef struct pack {
     pack_scheme scheme; /* whose it is; the others refuse it */
     unsigned k, t, w, g, s;
-    unsigned kappa, d;
     uint32_t clients;  /* most clients in one sum */
     int64_t value_max; /* a client's |value| is at most this; clients * value_max < 2^(w-1) */
 

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
-#include "crypto/ahe/lwe_bits.h"
+#include "crypto/ahe/rowbits.h"
 #include "crypto/ahe/rows.h"
 #include "crypto/prg/prg.h"
 
@@ -35,15 +35,14 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
     SEFL_CHECK(p->pack.g == 0, SEFL_EINVAL, "pad: slots have no carries: %u guard bits, wanted 0",
                p->pack.g);
     p->unit_values = N;
-    p->head_bytes = p->sum_head_bytes = 0;
     p->unit_bytes = p->sum_unit_bytes = p->plain_bytes = N / 8 * (size_t)p->pack.w;
 done:
     return st;
 }
 
-static void row_of(lwe_bits *row, const ahe_params *p)
+static void row_of(rowbits *row, const ahe_params *p)
 {
-    lwe_bits_init(row, p->pack.w, lwe_path_best());
+    rowbits_init(row, p->pack.w, rowbits_path_best());
 }
 
 /* One piece of memory per thread. */
@@ -67,7 +66,7 @@ static void work_free(work *w, pool *threads)
 
 typedef struct pad_enc {
     const ahe_params *p;
-    lwe_bits row;
+    rowbits row;
 } pad_enc;
 
 typedef struct pad_upload {
@@ -145,8 +144,8 @@ static sefl_status encrypt_piece(void *ctx, unsigned lane, size_t begin, size_t 
             w->v[k] = (uint64_t)j->values[i * N + k];
         memset(w->v + n, 0, (N - n) * sizeof w->v[0]);
         prg_read(&u->pad, w->bytes, p->unit_bytes, u->seed.stream + unit, 0);
-        lwe_bits_add(&u->e->row, w->v, w->bytes, N);
-        lwe_bits_pack(&u->e->row, j->out + i * p->unit_bytes, w->v, N, 0, 0);
+        rowbits_add(&u->e->row, w->v, w->bytes, N);
+        rowbits_pack(&u->e->row, j->out + i * p->unit_bytes, w->v, N);
     }
     return SEFL_OK;
 }
@@ -171,9 +170,8 @@ done:
 /* AS: the sum of the rows. CSP: the sum of the pads. */
 typedef struct pad_sum {
     const ahe_params *p;
-    lwe_bits row;
+    rowbits row;
     uint64_t *v; /* (units, 2048), modulo 2^64; the low w bits count */
-    uint32_t clients;
 } pad_sum;
 
 static void sum_clear(pad_sum *s)
@@ -230,22 +228,10 @@ static sefl_status sum_check_units(const ahe_sum *sum, const uint8_t *bytes, siz
     return SEFL_OK;
 }
 
-static sefl_status sum_add_head(ahe_sum *sum, const uint8_t *head)
-{
-    sefl_status st = SEFL_OK;
-    pad_sum *s = (pad_sum *)sum;
-    (void)head;
-    SEFL_CHECK(s->clients < s->p->pack.clients, SEFL_ERANGE, "pad: the sum has its %u clients",
-               s->clients);
-    s->clients++;
-done:
-    return st;
-}
-
 /* v -= row */
-static void take_row(const lwe_bits *row, uint64_t *v, const uint8_t *bytes, uint64_t scratch[N])
+static void take_row(const rowbits *row, uint64_t *v, const uint8_t *bytes, uint64_t scratch[N])
 {
-    lwe_bits_unpack(row, scratch, bytes, N);
+    rowbits_unpack(row, scratch, bytes, N);
     for (size_t k = 0; k < N; k++)
         v[k] -= scratch[k];
 }
@@ -259,7 +245,7 @@ static sefl_status add_piece(void *ctx, unsigned lane, size_t begin, size_t end)
         if (j->take)
             take_row(&j->s->row, v, bytes, j->work[lane].v);
         else
-            lwe_bits_add(&j->s->row, v, bytes, N);
+            rowbits_add(&j->s->row, v, bytes, N);
     }
     return SEFL_OK;
 }
@@ -278,8 +264,6 @@ static sefl_status sum_take_units(ahe_sum *sum, size_t first, const uint8_t *byt
     sum_job job = { .s = (pad_sum *)sum, .in = bytes, .first = first, .take = true };
     SEFL_TRY(work_new(&job.work, threads));
     st = pool_run(threads, units, GRAIN_ADD, add_piece, &job, NULL);
-    if (st == SEFL_OK && first + units == job.s->p->units)
-        job.s->clients--;
 done:
     work_free(job.work, threads);
     return st;
@@ -299,8 +283,8 @@ static sefl_status write_piece(void *ctx, unsigned lane, size_t begin, size_t en
     for (size_t i = begin; i < end; i++) {
         memcpy(w->v, j->s->v + (j->first + i) * N, sizeof w->v);
         prg_read(j->prg, w->bytes, p->plain_bytes, j->first + i, 0);
-        lwe_bits_add(&j->s->row, w->v, w->bytes, N);
-        lwe_bits_pack(&j->s->row, j->out + i * p->sum_unit_bytes, w->v, N, 0, 0);
+        rowbits_add(&j->s->row, w->v, w->bytes, N);
+        rowbits_pack(&j->s->row, j->out + i * p->sum_unit_bytes, w->v, N);
     }
     return SEFL_OK;
 }
@@ -345,7 +329,7 @@ static sefl_status pad_piece(void *ctx, unsigned lane, size_t begin, size_t end)
             if (j->take)
                 take_row(&j->s->row, j->s->v + u * N, w->bytes, w->v);
             else
-                lwe_bits_add(&j->s->row, j->s->v + u * N, w->bytes, N);
+                rowbits_add(&j->s->row, j->s->v + u * N, w->bytes, N);
         }
     return SEFL_OK;
 }
@@ -389,10 +373,10 @@ static sefl_status decrypt_piece(void *ctx, unsigned lane, size_t begin, size_t 
     work *w = &j->work[lane];
     for (size_t i = begin; i < end; i++) {
         const uint64_t *pad = j->s->v + (j->first + i) * N;
-        lwe_bits_unpack(&j->s->row, w->v, j->in + i * p->sum_unit_bytes, N);
+        rowbits_unpack(&j->s->row, w->v, j->in + i * p->sum_unit_bytes, N);
         for (size_t k = 0; k < N; k++)
             w->v[k] -= pad[k];
-        lwe_bits_pack(&j->s->row, j->out + i * p->plain_bytes, w->v, N, 0, 0);
+        rowbits_pack(&j->s->row, j->out + i * p->plain_bytes, w->v, N);
     }
     return SEFL_OK;
 }
@@ -434,7 +418,6 @@ const ahe_scheme ahe_pad = {
     .upload_free = upload_free,
     .sum_new = sum_new,
     .sum_check_units = sum_check_units,
-    .sum_add_head = sum_add_head,
     .sum_add_units = sum_add_units,
     .sum_take_units = sum_take_units,
     .sum_close = sum_close,

@@ -1,6 +1,5 @@
 /* paillier: the Paillier cryptosystem in the form of Damgard, Jurik and Nielsen [DJN10], raw: one
- * integer per ciphertext. Packing, masks and streams stand above, in ahe.h; the lwe scheme seals
- * its secrets with this too.
+ * integer per ciphertext. Packing, masks and streams stand above, in ahe.h.
  *
  *     c = (1 + m*N) * hs^r mod N^2        r of |N|/2 bits, hs = h^N, h = -x^2 mod N
  *

@@ -70,7 +70,6 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
                "paillier: no slot of %u bits fits a key of %u bits under %u bits of mask",
                p->pack.w, bits, p->pack.s);
     p->unit_values = (bits - 2 - p->pack.s) / p->pack.w;
-    p->head_bytes = p->sum_head_bytes = 0;
     p->unit_bytes = p->sum_unit_bytes = paillier_cipher_bytes(pub);
     p->plain_bytes = paillier_plain_bytes(pub);
 done:
@@ -130,12 +129,6 @@ done:
     return st;
 }
 
-static sefl_status upload_head(ahe_upload *u, uint8_t *out, pool *workers)
-{
-    (void)u, (void)out, (void)workers;
-    return SEFL_OK;
-}
-
 static sefl_status upload_units(ahe_upload *u_, uint8_t *out, const int64_t *values, size_t units,
                                 pool *workers, const sefl_progress *progress)
 {
@@ -189,21 +182,9 @@ done:
     return st;
 }
 
-static sefl_status sum_check_head(const ahe_sum *s, const uint8_t *head)
-{
-    (void)s, (void)head;
-    return SEFL_OK;
-}
-
 static sefl_status sum_check_units(const ahe_sum *s, const uint8_t *bytes, size_t units)
 {
     return paillier_check(((const sum *)s)->pub, bytes, units);
-}
-
-static sefl_status sum_add_head(ahe_sum *s, const uint8_t *head)
-{
-    (void)s, (void)head;
-    return SEFL_OK;
 }
 
 static sefl_status sum_add_units(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
@@ -215,12 +196,6 @@ static sefl_status sum_add_units(ahe_sum *s, size_t first, const uint8_t *bytes,
 static sefl_status sum_close(ahe_sum *s)
 {
     return paillier_sum_close(((sum *)s)->raw, NULL);
-}
-
-static sefl_status sum_write_head(ahe_sum *s, uint8_t *out)
-{
-    (void)s, (void)out;
-    return SEFL_OK;
 }
 
 static sefl_status sum_write_units(ahe_sum *s_, uint8_t *out, size_t first, size_t units,
@@ -267,12 +242,6 @@ done:
     return st;
 }
 
-static sefl_status dec_head(ahe_dec *d, const uint8_t *head, pool *workers)
-{
-    (void)d, (void)head, (void)workers;
-    return SEFL_OK;
-}
-
 /* Out of range or not is nobody's business here: faults are paillier_decrypt's, which tests every
  * unit, and a client's nonsense goes on as it is, at no extra cost. */
 static sefl_status dec_units(ahe_dec *d_, uint8_t *plain, size_t first, const uint8_t *bytes,
@@ -288,20 +257,15 @@ const ahe_scheme ahe_paillier = {
     .enc_new = enc_new,
     .enc_free = enc_free,
     .upload_new = upload_new,
-    .upload_head = upload_head,
     .upload_units = upload_units,
     .upload_free = upload_free,
     .sum_new = sum_new,
-    .sum_check_head = sum_check_head,
     .sum_check_units = sum_check_units,
-    .sum_add_head = sum_add_head,
     .sum_add_units = sum_add_units,
     .sum_close = sum_close,
-    .sum_write_head = sum_write_head,
     .sum_write_units = sum_write_units,
     .sum_free = sum_free,
     .dec_new = dec_new,
-    .dec_head = dec_head,
     .dec_units = dec_units,
     .dec_free = dec_free,
     .mask_units = paillier_mask_units,

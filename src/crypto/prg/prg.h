@@ -2,7 +2,7 @@
  *
  *     prg g;
  *     SEFL_TRY(rng_fill(rng, seed, sizeof seed));       // 32 bytes from the system
- *     prg_init(&g, seed, "lwe error");                  // one name per use of the seed
+ *     prg_init(&g, seed, "pad");                        // one name per use of the seed
  *     prg_at(&g, polynomial, 0);                        // stream number, byte position
  *     prg_fill(&g, coins, n);                           // and on from there
  *     prg_read(&g, coins, n, polynomial, 0);            // the same without state: shareable

@@ -53,7 +53,7 @@ typedef struct g44_coins {
 } g44_coins;
 
 /* One coordinate: sum in fine steps -> w, the released value in coarse steps: result (w + 0.5) h.
- * Slot by slot (no carries), as the lwe scheme does it. */
+ * Slot by slot (no carries), as the pad scheme does it. */
 int64_t g44_release_one(const dp_grid *g, int64_t sum, const g44_coins *c);
 
 /* A whole vector with coins from the generator. out[i] is w. */

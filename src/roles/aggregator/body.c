@@ -27,8 +27,6 @@ sefl_status body_rule_new(body_rule **out, const ahe_params *p, const ahe_pub *p
     SEFL_TRY(ahe_params_init(&r->small, p->scheme, &p->pack, pub, r->group * p->unit_values));
     SEFL_TRY(ahe_sum_new(&r->sum, &r->small, pub));
     r->carry_bytes = r->group * p->unit_bytes;
-    if (r->carry_bytes < p->head_bytes)
-        r->carry_bytes = p->head_bytes;
     *out = r, r = NULL;
 done:
     body_rule_free(r);
@@ -80,24 +78,8 @@ static sefl_status check_units(body_check *c, const uint8_t *bytes, size_t units
 static size_t wanted(const body_check *c)
 {
     const ahe_params *p = c->rule->p;
-    if (!c->headed && p->head_bytes > 0)
-        return p->head_bytes;
     size_t left = p->units - c->unit;
     return (left < c->rule->group ? left : c->rule->group) * p->unit_bytes;
-}
-
-static sefl_status check_whole(body_check *c, const uint8_t *bytes, size_t n)
-{
-    sefl_status st = SEFL_OK;
-    const body_rule *r = c->rule;
-    if (!c->headed && r->p->head_bytes > 0) {
-        st = ahe_sum_check_head(&r->small, r->sum, bytes);
-        if (st != SEFL_OK)
-            return sefl_fail_at(st, "head of the update");
-        c->headed = true;
-        return SEFL_OK;
-    }
-    return check_units(c, bytes, n / r->p->unit_bytes);
 }
 
 sefl_status body_check_feed(body_check *c, sefl_span piece)
@@ -113,12 +95,9 @@ sefl_status body_check_feed(body_check *c, sefl_span piece)
     while (piece.n > 0) {
         size_t want = wanted(c);
         if (c->have == 0 && piece.n >= want) { /* checked where it lies, as much as is whole */
-            size_t n = want;
-            if (c->headed || r->p->head_bytes == 0) {
-                size_t left = (r->p->units - c->unit) * r->p->unit_bytes;
-                n = (piece.n < left ? piece.n : left) / want * want;
-            }
-            SEFL_TRY(check_whole(c, piece.p, n));
+            size_t left = (r->p->units - c->unit) * r->p->unit_bytes;
+            size_t n = (piece.n < left ? piece.n : left) / want * want;
+            SEFL_TRY(check_units(c, piece.p, n / r->p->unit_bytes));
             piece = span_of(piece.p + n, piece.n - n);
             continue;
         }
@@ -130,7 +109,7 @@ sefl_status body_check_feed(body_check *c, sefl_span piece)
         piece = span_of(piece.p + n, piece.n - n);
         if (c->have == want) {
             c->have = 0;
-            SEFL_TRY(check_whole(c, c->carry, want));
+            SEFL_TRY(check_units(c, c->carry, want / r->p->unit_bytes));
         }
     }
 done:

@@ -1,6 +1,6 @@
 /* body: are these the bytes of an update? Asked while they arrive, in pieces of any size.
  *
- * An update's body is head | units (crypto/ahe/ahe.h). Pieces are cut again at the borders of units:
+ * The units of an update (crypto/ahe/ahe.h); its head is ingest's affair. Pieces are cut again at the borders of units:
  * what is whole is checked where it lies, the rest waits in a small buffer for the next piece.
  *
  *     SEFL_TRY(body_rule_new(&rule, &task.ahe, task.pub));          // one for all uploads
@@ -29,7 +29,6 @@ typedef struct body_check {
     uint8_t *carry; /* made when it is first needed */
     size_t have;    /* bytes in it */
     size_t unit;    /* the next unit to be checked */
-    bool headed;    /* the head was checked */
     sefl_status st; /* the first failure stays */
 } body_check;
 

@@ -88,12 +88,8 @@ static sefl_status walk_body(collect *c, ahe_sum *sum, uint64_t round, const ent
     SEFL_TRY(readback_open(&r, (const char *)path.p, c->c.skip + ahe_body_bytes(p), e->check_hash));
     if (c->c.skip > 0)
         SEFL_TRY(readback_next(&r, &bytes, c->c.skip, c->piece));
-    if (p->head_bytes > 0)
-        SEFL_TRY(readback_next(&r, &bytes, p->head_bytes, c->piece));
-    if (e->check_hash)
-        blake3_add(&h, span_of(bytes, p->head_bytes));
     if (units == ahe_sum_add_units)
-        SEFL_TRY(ahe_sum_add_head(p, sum, bytes));
+        SEFL_TRY(ahe_sum_begin(p, sum));
     for (size_t u = 0; u < p->units;) {
         size_t n = p->units - u < per_piece ? p->units - u : per_piece;
         SEFL_TRY(readback_next(&r, &bytes, n * p->unit_bytes, c->piece));
@@ -238,8 +234,6 @@ sefl_status collect_new(collect **out, const collect_config *cfg)
     c->piece_bytes = PIECE;
     if (c->piece_bytes < cfg->ahe->unit_bytes)
         c->piece_bytes = cfg->ahe->unit_bytes;
-    if (c->piece_bytes < cfg->ahe->head_bytes)
-        c->piece_bytes = cfg->ahe->head_bytes;
     if (c->piece_bytes < cfg->skip)
         c->piece_bytes = cfg->skip;
     SEFL_TRY(sefl_new(&c->piece, 1, c->piece_bytes));

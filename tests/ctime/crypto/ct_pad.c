@@ -35,7 +35,7 @@ static sefl_status run(void)
     ahe_upload_seed(&p, up, &seed);
     SEFL_TRY(ahe_upload_units(&p, up, body, v, p.units, NULL, NULL));
     SEFL_TRY(ahe_sum_new(&sum, &p, NULL));
-    SEFL_TRY(ahe_sum_add_head(&p, sum, body));
+    SEFL_TRY(ahe_sum_begin(&p, sum));
     SEFL_TRY(ahe_sum_add_units(&p, sum, 0, body, p.units, NULL));
     SEFL_TRY(ahe_sum_close(&p, sum));
     SEFL_TRY(ahe_sum_write_units(&p, sum, masked, 0, p.units, mask, NULL));

@@ -66,7 +66,7 @@ int main(void)
 
     must(ahe_sum_new(&s, &p, pub));
     must(ahe_sum_check_units(&p, s, c, UNITS));
-    must(ahe_sum_add_head(&p, s, c));
+    must(ahe_sum_begin(&p, s));
     must(ahe_sum_add_units(&p, s, 0, c, UNITS, NULL));
     must(ahe_sum_close(&p, s));
     CT_SECRET(seed, sizeof seed);

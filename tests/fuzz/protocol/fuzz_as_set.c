@@ -206,7 +206,7 @@ static void ask_open(as_link *l, const as_verdict *v)
     MUST(units);
     MUST_OK(ahe_sum_new(&sum, p, NULL));
     for (uint32_t i = 0; i < v->kept; i++) {
-        MUST_OK(ahe_sum_add_head(p, sum, units));
+        MUST_OK(ahe_sum_begin(p, sum));
         MUST_OK(ahe_sum_add_units(p, sum, 0, units, p->units, NULL));
     }
     MUST_OK(ahe_sum_close(p, sum));

@@ -32,7 +32,7 @@ static int unmake(void **state)
 }
 
 static const ahe_scheme *const schemes[] = {
-    [PACK_PAILLIER] = &ahe_paillier, [PACK_LWE] = &ahe_lwe, [PACK_PAD] = &ahe_pad
+    [PACK_PAILLIER] = &ahe_paillier, [PACK_PAD] = &ahe_pad
 };
 
 static void params(ahe_params *p, pack_scheme which, const char *noise)
@@ -88,9 +88,7 @@ static void sum_is_exact(pack_scheme which, const char *noise, unsigned threads)
         CHECK_OK(ahe_upload_new(&up, &p, enc, context, &rng));
         if (p.scheme == &ahe_pad)
             ahe_upload_seed(&p, up, &seeds[c]);
-        CHECK_OK(ahe_upload_head(&p, up, body, workers));
-        CHECK_STATUS(ahe_upload_head(&p, up, body, workers), SEFL_ESTATE);
-        uint8_t *units = body + p.head_bytes;
+        uint8_t *units = body;
         want[VALUES - 1] -= v[VALUES - 1];
         v[VALUES - 1] = p.pack.value_max + 1;
         CHECK_STATUS(ahe_upload_units(&p, up, units, v, p.units, workers, NULL), SEFL_ERANGE);
@@ -98,25 +96,20 @@ static void sum_is_exact(pack_scheme which, const char *noise, unsigned threads)
         CHECK_OK(ahe_upload_units(&p, up, units, v, p.units, workers, NULL));
         CHECK_STATUS(ahe_upload_units(&p, up, units, v, 1, workers, NULL), SEFL_ESTATE);
         ahe_upload_free(&p, up);
-        CHECK_OK(ahe_sum_check_head(&p, sum, body));
         CHECK_OK(ahe_sum_check_units(&p, sum, units, p.units));
-        CHECK_OK(ahe_sum_add_head(&p, sum, body));
-        CHECK_STATUS(ahe_sum_add_head(&p, sum, body), SEFL_ESTATE);
+        CHECK_OK(ahe_sum_begin(&p, sum));
+        CHECK_STATUS(ahe_sum_begin(&p, sum), SEFL_ESTATE);
         CHECK_OK(ahe_sum_add_units(&p, sum, 0, units, p.units, workers));
         CHECK_STATUS(ahe_sum_add_units(&p, sum, 0, units, 1, workers), SEFL_ESTATE);
     }
-    CHECK_STATUS(ahe_sum_add_head(&p, sum, body), SEFL_ERANGE); /* one client too many */
-    uint8_t *units = masked + p.sum_head_bytes;
+    CHECK_STATUS(ahe_sum_begin(&p, sum), SEFL_ERANGE); /* one client too many */
+    uint8_t *units = masked;
     CHECK_OK(rng_fill(&rng, seed, sizeof seed));
     CHECK_STATUS(ahe_sum_write_units(&p, sum, units, 0, p.units, seed, workers), SEFL_ESTATE);
     CHECK_OK(ahe_sum_close(&p, sum));
-    CHECK_OK(ahe_sum_write_head(&p, sum, masked));
     CHECK_OK(ahe_sum_write_units(&p, sum, units, 0, p.units, seed, workers));
 
     CHECK_OK(ahe_dec_new(&dec, &p, sec, context));
-    if (p.sum_head_bytes > 0)
-        CHECK_STATUS(ahe_dec_units(&p, dec, plain, 0, units, 1, workers, NULL), SEFL_ESTATE);
-    CHECK_OK(ahe_dec_head(&p, dec, masked, workers));
     if (p.scheme == &ahe_pad) {
         CHECK_STATUS(ahe_dec_units(&p, dec, plain, 0, units, 1, workers, NULL), SEFL_ESTATE);
         CHECK_OK(ahe_dec_add(&p, dec, seeds, 1, workers)); /* in any pieces, in any order */
@@ -186,7 +179,7 @@ static void take_leaves_no_trace(unsigned threads, bool closed)
             CHECK_OK(ahe_dec_new(&dec, &p, NULL, context));
             for (int c = 0; c < ALL; c++)
                 if (with || keep >> c & 1) {
-                    CHECK_OK(ahe_sum_add_head(&p, sum, body[c]));
+                    CHECK_OK(ahe_sum_begin(&p, sum));
                     CHECK_OK(ahe_sum_add_units(&p, sum, 0, body[c], p.units, workers));
                     CHECK_OK(ahe_dec_add(&p, dec, &seeds[c], 1, workers));
                 }
@@ -197,7 +190,7 @@ static void take_leaves_no_trace(unsigned threads, bool closed)
                     CHECK_STATUS(ahe_sum_take(&p, sum, 1, body[c], 1, workers), SEFL_ESTATE);
                     CHECK_OK(ahe_sum_take(&p, sum, 0, body[c], 1, workers));
                     CHECK_STATUS(closed ? ahe_sum_write_units(&p, sum, out[1], 0, 1, mask, NULL)
-                                        : ahe_sum_add_head(&p, sum, body[c]),
+                                        : ahe_sum_begin(&p, sum),
                                  SEFL_ESTATE); /* half of it is still in */
                     if (p.units > 1)
                         CHECK_OK(
@@ -249,13 +242,13 @@ static void test_take(void **state)
 
 static void test_find(void **state)
 {
-    const ahe_scheme *s = &ahe_lwe;
+    const ahe_scheme *s = &ahe_pad;
     (void)state;
     CHECK_OK(ahe_scheme_find(&s, "paillier"));
     assert_ptr_equal(s, &ahe_paillier);
     CHECK_STATUS(ahe_scheme_find(&s, "rsa"), SEFL_EINVAL);
     assert_null(s);
-    assert_non_null(strstr(sefl_last_error(), "paillier or lwe"));
+    assert_non_null(strstr(sefl_last_error(), "pad or paillier"));
 }
 
 /* A pack belongs to its scheme, and none hides too little. */
@@ -266,10 +259,8 @@ static void test_packs(void **state)
     (void)state;
     for (int noise = 0; noise < 2; noise++) {
         params(&a, PACK_PAILLIER, noise ? "1" : "0");
-        params(&b, PACK_LWE, noise ? "1" : "0");
+        params(&b, PACK_PAD, noise ? "1" : "0");
         CHECK_STATUS(ahe_params_init(&p, &ahe_pad, &a.pack, pub, VALUES), SEFL_EINVAL);
-        CHECK_STATUS(ahe_params_init(&p, &ahe_pad, &b.pack, pub, VALUES), SEFL_EINVAL);
-        CHECK_STATUS(ahe_params_init(&p, &ahe_lwe, &a.pack, pub, VALUES), SEFL_EINVAL);
         CHECK_STATUS(ahe_params_init(&p, &ahe_paillier, &b.pack, pub, VALUES), SEFL_EINVAL);
         assert_non_null(strstr(sefl_last_error(), "made for another scheme"));
         pack thin = a.pack;

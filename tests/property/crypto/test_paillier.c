@@ -214,14 +214,13 @@ static void upload(party *t, uint8_t *body, const int64_t *values)
 {
     ahe_upload *u;
     CHECK_OK(ahe_upload_new(&u, &t->p, t->enc, context, &t->rng));
-    CHECK_OK(ahe_upload_head(&t->p, u, body, NULL));
     CHECK_OK(ahe_upload_units(&t->p, u, body, values, t->p.units, NULL, NULL));
     ahe_upload_free(&t->p, u);
 }
 
 static void receive(party *t, ahe_sum *s, const uint8_t *body)
 {
-    CHECK_OK(ahe_sum_add_head(&t->p, s, body));
+    CHECK_OK(ahe_sum_begin(&t->p, s));
     CHECK_OK(ahe_sum_add_units(&t->p, s, 0, body, t->p.units, NULL));
 }
 
@@ -312,7 +311,7 @@ static void ten_thousand(void **state)
     }
     for (int c = 0; c < CLIENTS; c++)
         receive(&t, s, body + (size_t)(c % BODIES) * bytes);
-    CHECK_STATUS(ahe_sum_add_head(&t.p, s, body), SEFL_ERANGE);
+    CHECK_STATUS(ahe_sum_begin(&t.p, s), SEFL_ERANGE);
     open_sum(&t, s, want);
     ahe_sum_free(&t.p, s);
     sefl_free(body);

@@ -100,7 +100,7 @@ static task draw_task(task_noise noise, size_t values, seeded *g, uint32_t *clie
         t.weights = TASK_CAPPED, t.weight_cap = 5, t.params--;
     *clients = 1 + (uint32_t)seeded_below(g, PLAIN_CLIENTS);
     if (noise == TASK_NOISE_NONE) {
-        CHECK_OK(pack_init(&t.ahe.pack, &(pack_config){ .scheme = PACK_LWE,
+        CHECK_OK(pack_init(&t.ahe.pack, &(pack_config){ .scheme = PACK_PAD,
                                                         .dimension = values,
                                                         .clip = PACK_ONE,
                                                         .clients = *clients }));

@@ -3,7 +3,7 @@
  * system's. What each client encrypts is written down beside the folder, by an observer.
  *
  *     fed f;
- *     fed_make(&f, "lwe", 4, "rounds.count=3 model.embed=16");
+ *     fed_make(&f, "pad", 4, "rounds.count=3 model.embed=16");
  *     f.seed = 7;                                      // named coins; 0: the system's
  *     fed_start_csp(&f); fed_start_aggregator(&f); fed_start_client(&f, 0); ...
  *     fed_await(&f, f.aggregator, 60);                   // SEFL_OK and exit code 0

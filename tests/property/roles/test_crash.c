@@ -56,7 +56,7 @@ static void restart(fed *f, unsigned who)
 /* One federation; up to `kills` kills while its rounds run. Returns how many there were. */
 static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
 {
-    static const char *const schemes[] = { "lwe", "paillier" };
+    static const char *const schemes[] = { "pad", "paillier" };
     fed f;
     uint32_t least, most;
     unsigned long done = 0;

@@ -30,10 +30,10 @@ static void bit_for_bit(const char *name, const char *scheme, unsigned clients, 
     fed_end(&f);
 }
 
-static void lwe_is_exact(void **state)
+static void pad_is_exact(void **state)
 {
     (void)state;
-    bit_for_bit("lwe", "lwe", 8, ROUNDS, "");
+    bit_for_bit("pad", "pad", 8, ROUNDS, "");
 }
 
 static void paillier_is_exact(void **state)
@@ -49,10 +49,10 @@ static void noise_is_exact(void **state)
     static const char claim[] = "privacy.claim=dp privacy.z=1 privacy.clip=1 privacy.epsilon=60 "
                                 "privacy.delta=1e-5 ";
     char text[256];
-    bit_for_bit("z1", "lwe", 3, 3, claim);
+    bit_for_bit("z1", "pad", 3, 3, claim);
     snprintf(text, sizeof text, "%sprivacy.noise=own", claim);
     bit_for_bit("own", "paillier", 3, 2, text);
-    bit_for_bit("none", "lwe", 3, 2, "privacy.noise=none");
+    bit_for_bit("none", "pad", 3, 2, "privacy.noise=none");
 }
 
 static unsigned released(const fed *f)
@@ -72,7 +72,7 @@ static void survivors_are_exact(void **state)
     char text[128];
     snprintf(text, sizeof text, "rounds.count=%u rounds.deadline_ms=%u rounds.threshold=2",
              FED_SLOW > 1 ? 3 : 2, 4000 + 2000 * FED_SLOW);
-    fed_make(&f, "survivors", "lwe", 8, 1500, text);
+    fed_make(&f, "survivors", "pad", 8, 1500, text);
     start_all(&f);
     for (uint64_t end = fed_now_ms() + 60000 * FED_SLOW; released(&f) == 0; fed_pause())
         assert_true(fed_now_ms() < end);
@@ -87,7 +87,7 @@ static void survivors_are_exact(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lwe_is_exact),
+        cmocka_unit_test(pad_is_exact),
         cmocka_unit_test(paillier_is_exact),
         cmocka_unit_test(noise_is_exact),
         cmocka_unit_test(survivors_are_exact),

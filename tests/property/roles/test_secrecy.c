@@ -165,7 +165,7 @@ static void nothing_of_a_client_is_seen(void **state)
     (void)state;
     fed f;
     relay *link = NULL, *front = NULL;
-    fed_make(&f, "secret", "lwe", CLIENTS, 300, "rounds.count=2");
+    fed_make(&f, "secret", "pad", CLIENTS, 300, "rounds.count=2");
     mark_text(&f);
     start_servers(&f, &link, &front);
     for (unsigned i = 0; i < CLIENTS; i++)

@@ -34,7 +34,7 @@ static void a_silent_link_is_replaced(void **state)
     fed f;
     relay *link;
     uint32_t least, most;
-    fed_make(&f, "silent", "lwe", 2, 400, "rounds.count=2 rounds.deadline_ms=120000");
+    fed_make(&f, "silent", "pad", 2, 400, "rounds.count=2 rounds.deadline_ms=120000");
     f.seed = 11;
     f.link_silence = "link_silence=1";
     fed_start_csp(&f);

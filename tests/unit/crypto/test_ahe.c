@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { UNIT = 3, HEAD = 4, VALUES = 200, UNITS = 67, CLIENTS = 3, MAX = 1000 };
+enum { UNIT = 3, VALUES = 200, UNITS = 67, CLIENTS = 3, MAX = 1000 };
 
 /* ---- the toy scheme -------------------------------------------------------------------------- */
 
@@ -20,16 +20,14 @@ struct ahe_upload {
 };
 struct ahe_sum {
     const ahe_params *p;
-    uint32_t clients, heads;
     int64_t *v;
 };
 struct ahe_dec {
     const ahe_params *p;
 };
 
-static bool broken;       /* the next call that does work fails */
-static size_t head_bytes; /* 0 or HEAD */
-static unsigned calls;    /* of scheme functions that do work */
+static bool broken;    /* the next call that does work fails */
+static unsigned calls; /* of scheme functions that do work */
 
 static sefl_status work(void)
 {
@@ -41,7 +39,6 @@ static sefl_status toy_params(ahe_params *p, const ahe_pub *pub)
 {
     (void)pub;
     p->unit_values = p->pack.w > 40 ? 0 : UNIT;
-    p->head_bytes = p->sum_head_bytes = head_bytes;
     p->unit_bytes = p->sum_unit_bytes = p->plain_bytes = 8 * UNIT;
     return work();
 }
@@ -71,13 +68,6 @@ static sefl_status toy_upload_new(ahe_upload **out, const ahe_enc *e, const uint
     if (st == SEFL_OK)
         (*out)->p = e->p;
     return st;
-}
-static sefl_status toy_upload_head(ahe_upload *u, uint8_t *out, pool *pl)
-{
-    (void)u, (void)pl;
-    assert_int_equal(u->p->head_bytes, HEAD); /* never called for a scheme without a head */
-    memcpy(out, "head", HEAD);
-    return work();
 }
 static sefl_status toy_upload_units(ahe_upload *u, uint8_t *out, const int64_t *values,
                                     size_t units, pool *pl, const sefl_progress *progress)
@@ -112,20 +102,9 @@ static sefl_status toy_sum_new(ahe_sum **out, const ahe_pub *pub, const ahe_para
     *out = s;
     return SEFL_OK;
 }
-static sefl_status toy_check_head(const ahe_sum *s, const uint8_t *head)
-{
-    (void)s;
-    return memcmp(head, "head", HEAD) == 0 ? work() : sefl_fail(SEFL_EPROTO, "toy: no head");
-}
 static sefl_status toy_check_units(const ahe_sum *s, const uint8_t *bytes, size_t units)
 {
     (void)s, (void)bytes, (void)units;
-    return work();
-}
-static sefl_status toy_add_head(ahe_sum *s, const uint8_t *head)
-{
-    s->clients++;
-    s->heads += head != NULL;
     return work();
 }
 static sefl_status toy_add_units(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
@@ -139,12 +118,6 @@ static sefl_status toy_add_units(ahe_sum *s, size_t first, const uint8_t *bytes,
 static sefl_status toy_sum_close(ahe_sum *s)
 {
     (void)s;
-    return work();
-}
-static sefl_status toy_write_head(ahe_sum *s, uint8_t *out)
-{
-    (void)s;
-    memcpy(out, "head", HEAD);
     return work();
 }
 static sefl_status toy_mask(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
@@ -179,11 +152,6 @@ static sefl_status toy_dec_new(ahe_dec **out, const ahe_sec *sec, const ahe_para
         (*out)->p = p;
     return st;
 }
-static sefl_status toy_dec_head(ahe_dec *d, const uint8_t *head, pool *pl)
-{
-    (void)d, (void)pl;
-    return memcmp(head, "head", HEAD) == 0 ? work() : sefl_fail(SEFL_EPROTO, "toy: no head");
-}
 static sefl_status toy_dec_units(ahe_dec *d, uint8_t *plain, size_t first, const uint8_t *bytes,
                                  size_t units, pool *pl, const sefl_progress *progress)
 {
@@ -209,20 +177,15 @@ static const ahe_scheme toy = {
     .enc_new = toy_enc_new,
     .enc_free = toy_enc_free,
     .upload_new = toy_upload_new,
-    .upload_head = toy_upload_head,
     .upload_units = toy_upload_units,
     .upload_free = toy_upload_free,
     .sum_new = toy_sum_new,
-    .sum_check_head = toy_check_head,
     .sum_check_units = toy_check_units,
-    .sum_add_head = toy_add_head,
     .sum_add_units = toy_add_units,
     .sum_close = toy_sum_close,
-    .sum_write_head = toy_write_head,
     .sum_write_units = toy_write_units,
     .sum_free = toy_sum_free,
     .dec_new = toy_dec_new,
-    .dec_head = toy_dec_head,
     .dec_units = toy_dec_units,
     .dec_free = toy_dec_free,
     .mask_units = toy_mask,
@@ -241,7 +204,7 @@ typedef struct fixture {
     ahe_sum *sum;
     ahe_dec *dec;
     int64_t values[UNITS * UNIT];
-    uint8_t body[HEAD + 8 * UNIT * UNITS];
+    uint8_t body[8 * UNIT * UNITS];
     seeded gen;
 } fixture;
 
@@ -275,15 +238,14 @@ static void end(fixture *f)
 
 static void encrypt(fixture *f)
 {
-    CHECK_OK(ahe_upload_head(&f->p, f->up, f->body, NULL));
-    CHECK_OK(ahe_upload_units(&f->p, f->up, f->body + head_bytes, f->values, UNITS, NULL, NULL));
+    CHECK_OK(ahe_upload_units(&f->p, f->up, f->body, f->values, UNITS, NULL, NULL));
 }
 
 static sefl_status add(fixture *f)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(ahe_sum_add_head(&f->p, f->sum, f->body));
-    SEFL_TRY(ahe_sum_add_units(&f->p, f->sum, 0, f->body + head_bytes, UNITS, NULL));
+    SEFL_TRY(ahe_sum_begin(&f->p, f->sum));
+    SEFL_TRY(ahe_sum_add_units(&f->p, f->sum, 0, f->body, UNITS, NULL));
 done:
     return st;
 }
@@ -292,7 +254,6 @@ static int reset(void **state)
 {
     (void)state;
     broken = false;
-    head_bytes = HEAD;
     calls = 0;
     return 0;
 }
@@ -306,8 +267,8 @@ static void test_params(void **state)
     (void)state;
     CHECK_OK(ahe_params_init(&p, &toy, &packing, NULL, VALUES));
     assert_int_equal(p.units, UNITS);
-    assert_int_equal(ahe_body_bytes(&p), HEAD + UNITS * 24);
-    assert_int_equal(ahe_sum_bytes(&p), HEAD + UNITS * 24);
+    assert_int_equal(ahe_body_bytes(&p), UNITS * 24);
+    assert_int_equal(ahe_sum_bytes(&p), UNITS * 24);
     CHECK_OK(ahe_params_init(&p, &toy, &packing, NULL, 3));
     assert_int_equal(p.units, 1);
     CHECK_OK(ahe_params_init(&p, &toy, &packing, NULL, 4));
@@ -325,25 +286,22 @@ static void test_params(void **state)
     assert_null(p.scheme);
 }
 
-static void round_trip(void)
+static void test_round_trip(void **state)
 {
     fixture f;
     static uint8_t sum[8 * UNIT * UNITS], plain[8 * UNIT * UNITS], mask[8 * UNIT * UNITS];
-    uint8_t head[HEAD];
     int64_t got[UNITS * UNIT];
+    (void)state;
     CHECK_OK(begin(&f));
     encrypt(&f);
-    CHECK_OK(ahe_sum_check_head(&f.p, f.sum, f.body));
-    CHECK_OK(ahe_sum_check_units(&f.p, f.sum, f.body + head_bytes, UNITS));
+    CHECK_OK(ahe_sum_check_units(&f.p, f.sum, f.body, UNITS));
     CHECK_OK(add(&f));
     CHECK_OK(add(&f));
     CHECK_OK(ahe_sum_close(&f.p, f.sum));
-    CHECK_OK(ahe_sum_write_head(&f.p, f.sum, head));
     for (size_t i = 0; i < UNITS; i += 10) {
         size_t n = UNITS - i < 10 ? UNITS - i : 10;
         CHECK_OK(ahe_sum_write_units(&f.p, f.sum, sum + 24 * i, i, n, seed, NULL));
     }
-    CHECK_OK(ahe_dec_head(&f.p, f.dec, head, NULL));
     CHECK_OK(ahe_dec_units(&f.p, f.dec, plain, 0, sum, UNITS, NULL, NULL));
     CHECK_OK(ahe_mask_units(&f.p, mask, 0, UNITS, seed));
     ahe_plain_unmask(&f.p, got, plain, mask, UNITS);
@@ -352,21 +310,11 @@ static void round_trip(void)
     end(&f);
 }
 
-static void test_round_trip(void **state)
-{
-    (void)state;
-    round_trip();
-    head_bytes = 0;
-    round_trip();
-}
-
 static void test_upload_order(void **state)
 {
     fixture f;
     (void)state;
     CHECK_OK(begin(&f));
-    CHECK_OK(ahe_upload_head(&f.p, f.up, f.body, NULL));
-    CHECK_STATUS(ahe_upload_head(&f.p, f.up, f.body, NULL), SEFL_ESTATE);
     CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, 0, NULL, NULL), SEFL_EINVAL);
     CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, UNITS + 1, NULL, NULL),
                  SEFL_ESTATE);
@@ -406,13 +354,6 @@ static void test_upload_is_spent(void **state)
     CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, 1, NULL, NULL), SEFL_ECRYPTO);
     broken = false;
     CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, 1, NULL, NULL), SEFL_ESTATE);
-    CHECK_STATUS(ahe_upload_head(&f.p, f.up, f.body, NULL), SEFL_ESTATE);
-    end(&f);
-    CHECK_OK(begin(&f));
-    broken = true;
-    CHECK_STATUS(ahe_upload_head(&f.p, f.up, f.body, NULL), SEFL_ECRYPTO);
-    broken = false;
-    CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, 1, NULL, NULL), SEFL_ESTATE);
     end(&f);
 }
 
@@ -422,14 +363,13 @@ static void test_sum_order(void **state)
     (void)state;
     CHECK_OK(begin(&f));
     encrypt(&f);
-    uint8_t *units = f.body + HEAD, out[24];
+    uint8_t *units = f.body, out[24];
     CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE); /* nothing is in it */
     CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, units, 1, NULL), SEFL_ESTATE);
     CHECK_STATUS(ahe_sum_write_units(&f.p, f.sum, out, 0, 1, seed, NULL), SEFL_ESTATE);
-    CHECK_STATUS(ahe_sum_write_head(&f.p, f.sum, out), SEFL_ESTATE);
 
-    CHECK_OK(ahe_sum_add_head(&f.p, f.sum, f.body));
-    CHECK_STATUS(ahe_sum_add_head(&f.p, f.sum, f.body), SEFL_ESTATE);       /* no units yet */
+    CHECK_OK(ahe_sum_begin(&f.p, f.sum));
+    CHECK_STATUS(ahe_sum_begin(&f.p, f.sum), SEFL_ESTATE);                  /* no units yet */
     CHECK_OK(ahe_sum_add_units(&f.p, f.sum, 60, units + 24 * 60, 7, NULL)); /* any order */
     CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 66, units + 24 * 66, 1, NULL), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "unit 66 of update 1"));
@@ -441,18 +381,16 @@ static void test_sum_order(void **state)
     CHECK_OK(ahe_sum_add_units(&f.p, f.sum, 0, units, 59, NULL));
     CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE); /* unit 59 is missing */
     assert_non_null(strstr(sefl_last_error(), "66 of its 67 units"));
-    CHECK_STATUS(ahe_sum_add_head(&f.p, f.sum, f.body), SEFL_ESTATE);
+    CHECK_STATUS(ahe_sum_begin(&f.p, f.sum), SEFL_ESTATE);
     CHECK_OK(ahe_sum_add_units(&f.p, f.sum, 59, units + 24 * 59, 1, NULL));
     CHECK_OK(add(&f));
     CHECK_OK(ahe_sum_close(&f.p, f.sum));
     CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE);
-    CHECK_STATUS(ahe_sum_add_head(&f.p, f.sum, f.body), SEFL_ESTATE);
+    CHECK_STATUS(ahe_sum_begin(&f.p, f.sum), SEFL_ESTATE);
     CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, units, 1, NULL), SEFL_ESTATE);
     CHECK_STATUS(ahe_sum_write_units(&f.p, f.sum, out, UNITS, 1, seed, NULL), SEFL_ERANGE);
     CHECK_OK(ahe_sum_write_units(&f.p, f.sum, out, UNITS - 1, 1, seed, NULL));
     CHECK_STATUS(ahe_sum_check_units(&f.p, f.sum, units, UNITS + 1), SEFL_ERANGE);
-    f.body[0] ^= 1;
-    CHECK_STATUS(ahe_sum_check_head(&f.p, f.sum, f.body), SEFL_EPROTO);
     end(&f);
 }
 
@@ -471,8 +409,8 @@ static void test_bodies(void **state)
             CHECK_OK(ahe_sum_add_bodies(&f.p, f.sum, bodies, 0, NULL)); /* none: nothing happens */
             CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE);
             CHECK_OK(ahe_sum_add_bodies(&f.p, f.sum, bodies, CLIENTS - 1, NULL));
-            /* units without a head of their own */
-            CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, f.body + HEAD, 1, NULL), SEFL_ESTATE);
+            /* units of an update that was not begun */
+            CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, f.body, 1, NULL), SEFL_ESTATE);
             CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, bodies, 2, NULL), SEFL_ERANGE);
             CHECK_OK(add(&f)); /* either way after the other */
             CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, bodies, 1, NULL), SEFL_ERANGE);
@@ -490,9 +428,9 @@ static void test_bodies(void **state)
     CHECK_OK(begin(&f));
     encrypt(&f);
     const uint8_t *body = f.body;
-    CHECK_OK(ahe_sum_add_head(&f.p, f.sum, f.body)); /* one is half in */
+    CHECK_OK(ahe_sum_begin(&f.p, f.sum)); /* one is half in */
     CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, &body, 1, NULL), SEFL_ESTATE);
-    CHECK_OK(ahe_sum_add_units(&f.p, f.sum, 0, f.body + HEAD, UNITS, NULL));
+    CHECK_OK(ahe_sum_add_units(&f.p, f.sum, 0, f.body, UNITS, NULL));
     broken = true;
     CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, &body, 1, NULL), SEFL_ECRYPTO);
     broken = false;
@@ -518,27 +456,19 @@ static void test_too_many_clients(void **state)
 static void test_broken_sum(void **state)
 {
     (void)state;
-    for (int head = 0; head < 2; head++) {
-        fixture f;
-        CHECK_OK(begin(&f));
-        encrypt(&f);
-        CHECK_OK(add(&f));
-        if (!head)
-            CHECK_OK(ahe_sum_add_head(&f.p, f.sum, f.body));
-        broken = true;
-        if (head)
-            CHECK_STATUS(ahe_sum_add_head(&f.p, f.sum, f.body), SEFL_ECRYPTO);
-        else
-            CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, f.body + HEAD, UNITS, NULL),
-                         SEFL_ECRYPTO);
-        broken = false;
-        CHECK_STATUS(add(&f), SEFL_ESTATE);
-        CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, f.body + HEAD, UNITS, NULL), SEFL_ESTATE);
-        CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE);
-        end(&f);
-    }
-    /* a failed check at closing leaves the sum open and unwritten */
     fixture f;
+    CHECK_OK(begin(&f));
+    encrypt(&f);
+    CHECK_OK(add(&f));
+    CHECK_OK(ahe_sum_begin(&f.p, f.sum));
+    broken = true;
+    CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, f.body, UNITS, NULL), SEFL_ECRYPTO);
+    broken = false;
+    CHECK_STATUS(add(&f), SEFL_ESTATE);
+    CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, f.body, UNITS, NULL), SEFL_ESTATE);
+    CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE);
+    end(&f);
+    /* a failed check at closing leaves the sum open and unwritten */
     uint8_t out[24];
     CHECK_OK(begin(&f));
     encrypt(&f);
@@ -556,19 +486,10 @@ static void test_dec_order(void **state)
     uint8_t plain[24], unit[24] = { 0 };
     (void)state;
     CHECK_OK(begin(&f));
-    CHECK_STATUS(ahe_dec_units(&f.p, f.dec, plain, 0, unit, 1, NULL, NULL), SEFL_ESTATE);
-    CHECK_STATUS(ahe_dec_head(&f.p, f.dec, (const uint8_t *)"nope", NULL), SEFL_EPROTO);
-    CHECK_STATUS(ahe_dec_units(&f.p, f.dec, plain, 0, unit, 1, NULL, NULL), SEFL_ESTATE);
-    CHECK_OK(ahe_dec_head(&f.p, f.dec, (const uint8_t *)"head", NULL));
-    CHECK_STATUS(ahe_dec_head(&f.p, f.dec, (const uint8_t *)"head", NULL), SEFL_ESTATE);
     CHECK_OK(ahe_dec_units(&f.p, f.dec, plain, UNITS - 1, unit, 1, NULL, NULL));
     CHECK_STATUS(ahe_dec_units(&f.p, f.dec, plain, UNITS, unit, 1, NULL, NULL), SEFL_ERANGE);
     CHECK_STATUS(ahe_dec_units(&f.p, f.dec, plain, 1, unit, SIZE_MAX, NULL, NULL), SEFL_ERANGE);
     CHECK_STATUS(ahe_mask_units(&f.p, plain, UNITS, 1, seed), SEFL_ERANGE);
-    end(&f);
-    head_bytes = 0; /* a scheme without a head needs no call for it */
-    CHECK_OK(begin(&f));
-    CHECK_OK(ahe_dec_units(&f.p, f.dec, plain, 0, unit, 1, NULL, NULL));
     end(&f);
 }
 

@@ -82,7 +82,7 @@ static void both_noises_are_added(void **state)
         }
         if (g > 0)
             pack_digits(v, n, sum, g, 1);
-        for (size_t i = 0; i < N && g == 0; i++) { /* lwe: a slot for itself */
+        for (size_t i = 0; i < N && g == 0; i++) { /* pad: a slot for itself */
             v[i] = seeded_below(&gen, 1 << 28);
             n[i] = (v[i] + (uint64_t)sum[i]) & ((1 << 28) - 1);
         }

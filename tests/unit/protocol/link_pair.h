@@ -340,9 +340,7 @@ static inline void world_task(world *w, const char *scheme, task_noise noise, si
     const ahe_scheme *s;
     pack p;
     bool sealed = strcmp(scheme, "pad") == 0;
-    pack_config c = { .scheme = sealed                       ? PACK_PAD
-                                : strcmp(scheme, "lwe") == 0 ? PACK_LWE
-                                                             : PACK_PAILLIER,
+    pack_config c = { .scheme = sealed ? PACK_PAD : PACK_PAILLIER,
                       .clients = 10,
                       .dimension = values,
                       .clip = PACK_ONE,
@@ -442,8 +440,7 @@ static inline void world_sum(world *w, uint64_t round)
         }
         task_upload_context(context, &w->t, round, w->client[c].id);
         CHECK_OK(ahe_upload_new(&up, p, w->enc, context, &rng));
-        CHECK_OK(ahe_upload_head(p, up, body, NULL));
-        CHECK_OK(ahe_upload_units(p, up, body + p->head_bytes, x, p->units, NULL, NULL));
+        CHECK_OK(ahe_upload_units(p, up, body, x, p->units, NULL, NULL));
         if (task_is_sealed(&w->t)) {
             ahe_upload_seed(p, up, &w->client[c].seed);
             blake3_of(w->client[c].units, span_of(body, ahe_body_bytes(p)));
@@ -452,8 +449,8 @@ static inline void world_sum(world *w, uint64_t round)
             memcpy(w->client[c].body, body, ahe_body_bytes(p));
         }
         ahe_upload_free(p, up);
-        CHECK_OK(ahe_sum_add_head(p, w->sum, body));
-        CHECK_OK(ahe_sum_add_units(p, w->sum, 0, body + p->head_bytes, p->units, NULL));
+        CHECK_OK(ahe_sum_begin(p, w->sum));
+        CHECK_OK(ahe_sum_add_units(p, w->sum, 0, body, p->units, NULL));
     }
     CHECK_OK(ahe_sum_close(p, w->sum));
     free(body);

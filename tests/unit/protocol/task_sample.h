@@ -58,7 +58,6 @@ static inline sefl_status sample_document_v(sefl_buf *doc, va_list ap)
         "rounds.enrolled=8",
         "rounds.threshold=3",
         "rounds.count=5",
-        "crypto.scheme=lwe", /* until the last of its tests is ported to pad */
     };
     sefl_status st = SEFL_OK;
     settings s;

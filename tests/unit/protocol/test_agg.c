@@ -476,7 +476,7 @@ static void test_admission(void **state)
                          "rounds.extend_ms=500", "rounds.extensions=1", "rounds.clients_max=6",
                          NULL));
     agg *a = in_phase(&o, AGG_COLLECTING); /* round 2, until 2000, 4 clients */
-    agg_upload u = { .round = 2, .bytes = ahe_body_bytes(&o.ahe) }, v;
+    agg_upload u = { .round = 2, .bytes = task_body_bytes(&o) }, v;
     assert_int_equal(agg_admit(a, &u, 1500), AGG_ADMIT);
     v = u, v.round = 1;
     assert_int_equal(agg_admit(a, &v, 1500), AGG_LATE);

@@ -340,7 +340,7 @@ static void one_reply_to_an_attempt(void **state)
 static void shares_that_csp_does_not_have(void **state)
 {
     (void)state;
-    world *w = world_new("lwe", TASK_NOISE_JOINT, 40);
+    world *w = world_new("pad", TASK_NOISE_JOINT, 40);
     sefl_rng rng = rng_system();
     shares_pool *pools[3];
     int64_t got[W_VALUES];

@@ -505,7 +505,7 @@ static void slices_are_taken_once(void **state)
 {
     (void)state;
     enum { VALUES = 40, MADE = 200 };
-    world *w = world_new("lwe", TASK_NOISE_JOINT, VALUES);
+    world *w = world_new("paillier", TASK_NOISE_JOINT, VALUES);
     sefl_rng rng = rng_system();
     sefl_buf b = { 0 };
     connection c;

@@ -870,7 +870,7 @@ static void a_crowd(void **state)
         CHECK_OK(ahe_upload_units(a, up, body, v, a->units, NULL, NULL));
         ahe_upload_free(a, up);
         blake3_of(x.leaf[i].units, span_of(body, bytes));
-        CHECK_OK(ahe_sum_add_head(a, w->sum, body));
+        CHECK_OK(ahe_sum_begin(a, w->sum));
         CHECK_OK(ahe_sum_add_units(a, w->sum, 0, body, a->units, NULL));
         for (int k = 0; k < MANY_VALUES && not_every_seventh(NULL, x.leaf[i].client); k++)
             total[k] += v[k];

@@ -38,6 +38,10 @@ static void header_of(sefl_buf *out, const task *task_, uint64_t round, uint64_t
     uint8_t raw[HEADER_MAX];
     round_header h = { .round = round, .step_nano = step };
     memcpy(h.task, task_->id, 32);
+    if (task_is_sealed(task_)) { /* nobody seals here: a key's length is enough */
+        h.suite = task_->seal->id;
+        h.key_bytes = (uint16_t)task_->seal->pub_bytes;
+    }
     size_t bytes_n = round_header_write(raw, &h);
     envelope env = { .kind = SIGN_HEADER, .content = span_of(raw, bytes_n) };
     CHECK_OK(envelope_sign(&env, SIGNER_AS, sample_as));

@@ -97,11 +97,9 @@ static inline void bodies_open(bodies *b, ahe_sum *sum, unsigned which, int64_t 
     CHECK_OK(sefl_new(&plain, b->p.units, b->p.plain_bytes));
     CHECK_OK(sefl_new(&mask, b->p.units, b->p.plain_bytes));
     CHECK_OK(sefl_new(&all, b->p.units * b->p.unit_values, sizeof *all));
-    uint8_t *units = bytes + b->p.sum_head_bytes;
-    CHECK_OK(ahe_sum_write_head(&b->p, sum, bytes));
+    uint8_t *units = bytes;
     CHECK_OK(ahe_sum_write_units(&b->p, sum, units, 0, b->p.units, seed, NULL));
     CHECK_OK(ahe_dec_new(&d, &b->p, b->pub ? b->sec : NULL, context));
-    CHECK_OK(ahe_dec_head(&b->p, d, bytes, NULL));
     for (unsigned k = 0; !b->pub && k < BODIES_MOST; k++)
         if (which >> k & 1)
             CHECK_OK(ahe_dec_add(&b->p, d, &b->seed[k], 1, NULL));

@@ -185,7 +185,7 @@ static void make_sum(site *s)
     CHECK_OK(ahe_sum_new(&s->sum, p, s->t.pub));
     for (int c = 0; c < CLIENTS; c++)
         if (s->client[c].counts) {
-            CHECK_OK(ahe_sum_add_head(p, s->sum, s->client[c].body));
+            CHECK_OK(ahe_sum_begin(p, s->sum));
             CHECK_OK(ahe_sum_add_units(p, s->sum, 0, s->client[c].body + head_bytes(s->t.seal),
                                        p->units, NULL));
         }

@@ -201,26 +201,24 @@ static inline void fixture_open(const fixture *f, int64_t *X, const char *path, 
     CHECK_OK(file_read(&b, path, 64 << 20));
     assert_int_equal(b.n, task_body_bytes(&f->t));
     const uint8_t *units = b.p + head_bytes(f->t.seal);
-    CHECK_OK(sefl_new(&sum, p->units * p->sum_unit_bytes + p->sum_head_bytes, 1));
+    CHECK_OK(sefl_new(&sum, p->units * p->sum_unit_bytes, 1));
     CHECK_OK(sefl_new(&masked, p->units, p->plain_bytes));
     CHECK_OK(sefl_new(&mask, p->units, p->plain_bytes));
     CHECK_OK(sefl_new(&all, p->units * p->unit_values, sizeof *all));
     CHECK_OK(ahe_sum_new(&s, p, f->t.pub));
     CHECK_OK(ahe_sum_check_units(p, s, units, p->units));
-    CHECK_OK(ahe_sum_add_head(p, s, units)); /* counts the client; no scheme here has a head */
+    CHECK_OK(ahe_sum_begin(p, s));
     CHECK_OK(ahe_sum_add_units(p, s, 0, units, p->units, NULL));
     CHECK_OK(ahe_sum_close(p, s));
-    CHECK_OK(ahe_sum_write_units(p, s, sum + p->sum_head_bytes, 0, p->units, seed, NULL));
+    CHECK_OK(ahe_sum_write_units(p, s, sum, 0, p->units, seed, NULL));
     task_context(context, &f->t, round);
     CHECK_OK(ahe_dec_new(&d, p, f->t.seal ? NULL : f->sec, context));
     if (f->t.seal) {
         ahe_seed one;
         fixture_head(f, &one, buf_span(&b), round);
         CHECK_OK(ahe_dec_add(p, d, &one, 1, NULL));
-    } else {
-        CHECK_OK(ahe_dec_head(p, d, sum, NULL));
     }
-    CHECK_OK(ahe_dec_units(p, d, masked, 0, sum + p->sum_head_bytes, p->units, NULL, NULL));
+    CHECK_OK(ahe_dec_units(p, d, masked, 0, sum, p->units, NULL, NULL));
     CHECK_OK(ahe_mask_units(p, mask, 0, p->units, seed));
     ahe_plain_unmask(p, all, masked, mask, p->units);
     memcpy(X, all, f->t.values * sizeof *X);

@@ -175,7 +175,7 @@ static void masked_sum(void **state)
                 memcpy(flat + (size_t)u * cb, body[u], cb);
             }
             CHECK_OK(ahe_sum_check_units(&p, sum, flat, 4));
-            CHECK_OK(ahe_sum_add_head(&p, sum, NULL));
+            CHECK_OK(ahe_sum_begin(&p, sum));
             CHECK_OK(ahe_sum_add_units(&p, sum, 0, flat, 4, NULL));
         }
         CHECK_OK(ahe_sum_close(&p, sum));
