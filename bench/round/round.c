@@ -162,7 +162,7 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
     sefl_status st = SEFL_OK;
     static const char *const base[] = {
         "model.body=lstm",  "model.embed=200",      "model.hidden=200",    "model.layers=2",
-        "model.block=32",   "model.tied=false",     "privacy.noise=joint", "privacy.z=1",
+        "model.block=32",   "model.tied=false",     "privacy.noise=joint", "privacy.z=1", "privacy.clip=0.01",
         "privacy.claim=dp", "privacy.epsilon=1000", "privacy.delta=1e-6",  "rounds.threshold=2",
         "rounds.count=50"
     };
