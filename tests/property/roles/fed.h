@@ -209,14 +209,19 @@ done:
     return st;
 }
 
-static inline sefl_status fed_open_key(paillier_sec **sec, const fed *f)
+/* CSP's secret: a pair of keys for paillier, else the root of its round keys. */
+static inline sefl_status fed_open_key(paillier_sec **sec, uint8_t root[KEYFILE_ROOT_BYTES],
+                                       const fed *f)
 {
     sefl_status st = SEFL_OK;
     sefl_buf file = { 0 }, lock = { 0 };
     SEFL_TRY(file_read(&file, fed_path(f, "csp/key.sealed"), KEYFILE_BYTES_MAX));
     SEFL_TRY(file_read(&lock, fed_path(f, "csp/key.lock"), 1024));
-    SEFL_TRY(keyfile_sec_read(sec, buf_span(&file),
-                              &(sealed_lock){ SEALED_BY_KEY_FILE, buf_span(&lock) }, NULL));
+    sealed_lock by = { SEALED_BY_KEY_FILE, buf_span(&lock) };
+    if (task_is_sealed(&f->t))
+        SEFL_TRY(keyfile_root_read(root, buf_span(&file), &by));
+    else
+        SEFL_TRY(keyfile_sec_read(sec, buf_span(&file), &by, NULL));
 done:
     buf_clear(&file);
     buf_clear(&lock);
@@ -230,16 +235,19 @@ static inline sefl_status fed_run_csp(fed_child *c)
     csp_settings cfg = { 0 };
     csp_role *role = NULL;
     paillier_sec *sec = NULL;
+    uint8_t root[KEYFILE_ROOT_BYTES];
     fed_child_begin(c, "CSP", fed_path(c->f, "csp"));
     SEFL_TRY(fed_settings(&s, csp_schema, fed_path(c->f, "csp/csp.yml"), "listen", "127.0.0.1",
                           c->f->csp_port));
     if (c->f->link_silence)
         SEFL_TRY(settings_set(&s, c->f->link_silence, "test"));
     SEFL_TRY(csp_settings_make(&cfg, &s, c->folder));
-    SEFL_TRY(fed_open_key(&sec, c->f));
-    SEFL_TRY(csp_role_new(
-        &role,
-        &(csp_role_options){ .settings = &cfg, .sec = sec, .log = &c->log, .coins = c->use }));
+    SEFL_TRY(fed_open_key(&sec, root, c->f));
+    SEFL_TRY(csp_role_new(&role, &(csp_role_options){ .settings = &cfg,
+                                                      .sec = sec,
+                                                      .root = sec ? NULL : root,
+                                                      .log = &c->log,
+                                                      .coins = c->use }));
     SEFL_TRY(csp_role_run(role));
 done:
     csp_role_free(role);

@@ -39,9 +39,14 @@
 #include <string.h>
 
 #ifdef LINK_PAIR_FUZZ
+#define LINK_PAIR_CLIENTS 10
 enum { W_VALUES = 10, W_MARKS = 24, W_MASKS = 4 };
 #else
-enum { W_VALUES = 300, W_MARKS = 64, W_MASKS = 64 };
+#ifndef LINK_PAIR_VALUES /* of the largest vector, and the most clients of a task */
+#define LINK_PAIR_VALUES  300
+#define LINK_PAIR_CLIENTS 10
+#endif
+enum { W_VALUES = LINK_PAIR_VALUES, W_MARKS = 64, W_MASKS = 64 };
 #endif
 enum { W_ROUNDS = 8, W_CLIENTS = 3, W_ALL = 5, W_COINS = 256 };
 
@@ -341,7 +346,7 @@ static inline void world_task(world *w, const char *scheme, task_noise noise, si
     pack p;
     bool sealed = strcmp(scheme, "pad") == 0;
     pack_config c = { .scheme = sealed ? PACK_PAD : PACK_PAILLIER,
-                      .clients = 10,
+                      .clients = LINK_PAIR_CLIENTS,
                       .dimension = values,
                       .clip = PACK_ONE,
                       .noise = noise == TASK_NOISE_NONE ? 0 : PACK_ONE };
@@ -354,11 +359,12 @@ static inline void world_task(world *w, const char *scheme, task_noise noise, si
     CHECK_OK(ahe_params_init(&t->ahe, s, &p, t->pub, values));
     if (noise != TASK_NOISE_NONE)
         CHECK_OK(dp_grid_init(
-            &t->grid, &(dp_grid_config){ .z = 1, .clip = 1, .dim = values, .clients = 10 }));
+            &t->grid,
+            &(dp_grid_config){ .z = 1, .clip = 1, .dim = values, .clients = LINK_PAIR_CLIENTS }));
     t->noise = noise;
     t->params = t->values = values;
     t->rounds = W_ROUNDS - 2;
-    t->threshold = 2, t->clients_max = 10;
+    t->threshold = 2, t->clients_max = LINK_PAIR_CLIENTS;
     t->deadline_ms = 1000, t->extensions = 2, t->extend_ms = 500;
     memcpy(t->servers.as, sign_key_pub(w->as), SIGN_PUB_BYTES);
     memcpy(t->servers.csp, sign_key_pub(w->csp), SIGN_PUB_BYTES);
