@@ -154,6 +154,8 @@ static void drop_task(client *c)
         task_clear(&c->t);
     c->m = NULL, c->update = NULL, c->words = NULL, c->store = NULL, c->book = NULL;
     c->has_task = c->vouched = false;
+    c->header = (round_header){ 0 };
+    c->unproven = 0, c->asked_in = 0;
 }
 
 void client_free(client *c)
@@ -307,6 +309,21 @@ done:
     return st;
 }
 
+/* An update that lies ready was signed with the key before: no server takes it. */
+static sefl_status new_upload_key(client *c)
+{
+    sefl_status st = SEFL_OK;
+    const client_mark *mark = client_store_mark(c->store);
+    log_info(c->o.log, "upload key made", lf_u64("serial", c->upload.serial));
+    if (mark->phase == CLIENT_FINISHED) {
+        log_warn(c->o.log, "a finished update is dropped: it was signed with another upload key",
+                 lf_u64("round", mark->round));
+        SEFL_TRY(client_store_drop(c->store));
+    }
+done:
+    return st;
+}
+
 static sefl_status accept_task(client *c)
 {
     sefl_status st = SEFL_OK;
@@ -326,8 +343,10 @@ static sefl_status accept_task(client *c)
         uint64_t now = clock_ms(&wall);
         sefl_rng rng;
         SEFL_TRY(coins_for(&c->coins, &rng, "upload key", 0, now));
-        SEFL_TRY(upload_key_open(&c->upload, client_store_path(c->store, CLIENT_UPLOAD_KEY), now,
-                                 &rng));
+        SEFL_TRY(upload_key_open(&c->upload, client_store_path(c->store, CLIENT_UPLOAD_KEY), c->me,
+                                 now, &rng));
+        if (c->upload.made)
+            SEFL_TRY(new_upload_key(c));
     }
     c->view = (client_view){ .rounds = c->t.rounds, .no_claim = !c->t.claim, .doing = "" };
     log_info(c->o.log, "task accepted", lf_str("name", c->t.name), lf_hash("task", c->t.id),

@@ -35,6 +35,8 @@ struct client {
     client_store *store;
     upload_key upload; /* sealed tasks */
     bool vouched;      /* AS has the voucher for it */
+    unsigned unproven; /* rounds in a row in whose news AS gave no answer about a proof */
+    uint64_t asked_in; /* the last round that the client asked for proofs in */
     vocab *words;
     corpus text;
     client_update *update;

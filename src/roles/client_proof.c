@@ -58,19 +58,34 @@ done:
     return st;
 }
 
-/* The units' hash that AS signed. */
-static sefl_status units_of(client *c, uint8_t units[BLAKE3_BYTES], uint64_t round)
+/* What AS signed when it took the update. */
+static sefl_status receipt_of(client *c, round_receipt *out, uint64_t round)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     envelope env;
-    round_receipt r;
     SEFL_TRY(client_store_receipt_read(c->store, &b, round));
     SEFL_TRY(envelope_read(&env, buf_span(&b)));
-    SEFL_TRY(round_receipt_read(&r, env.content));
-    memcpy(units, r.body, BLAKE3_BYTES);
+    SEFL_TRY(round_receipt_read(out, env.content));
 done:
     buf_clear(&b);
+    return st;
+}
+
+/* The round that was released for certain, since the next one starts from another model; 0: none is. */
+static sefl_status released(const client *c, const round_news *n, uint64_t *round)
+{
+    sefl_status st = SEFL_OK;
+    round_header next;
+    *round = 0;
+    if (n->state != ROUND_OPEN || c->header.round == 0 || n->round != c->header.round + 1)
+        goto done;
+    st = member_header_check(&c->t, &next, n->header, n->round);
+    if (st == SEFL_OK && memcmp(next.model, c->header.model, sizeof next.model) != 0)
+        *round = c->header.round;
+    if (st == SEFL_EAUTH || st == SEFL_EPROTO)
+        st = SEFL_OK; /* on_news says what is wrong with it */
+done:
     return st;
 }
 
@@ -84,6 +99,9 @@ static sefl_status keep(client *c, uint64_t round, client_counted what, sefl_spa
         log_info(c->o.log, "update counted", lf_u64("round", round));
     else if (what == CLIENT_SKIPPED)
         log_info(c->o.log, "the server says that the round was skipped", lf_u64("round", round));
+    else if (what == CLIENT_FORMER)
+        log_info(c->o.log, "no proof is asked for: the receipt is for this client's former key",
+                 lf_u64("round", round));
     else
         log_warn(c->o.log, "update not counted, although the server gave a receipt",
                  lf_u64("round", round), lf_u64("in_a_row", misses), lf_str("why", why));
@@ -96,29 +114,39 @@ done:
     return st;
 }
 
-/* *again: it could not be asked. */
-static sefl_status ask_one(client *c, uint64_t round, bool *again)
+/* *again: it could not be asked. sure: this round was released. */
+static sefl_status ask_one(client *c, uint64_t round, bool sure, bool *again)
 {
     sefl_status st = SEFL_OK;
     sefl_buf answer = { 0 };
     client_reply a;
-    uint8_t units[BLAKE3_BYTES];
-    char path[96], why[256];
+    round_receipt receipt;
+    char path[96], why[320];
     *again = false;
-    SEFL_TRY(units_of(c, units, round));
+    SEFL_TRY(receipt_of(c, &receipt, round));
+    if (memcmp(receipt.client, c->me, sizeof c->me) != 0) {
+        st = keep(c, round, CLIENT_FORMER, span_of(NULL, 0), "");
+        goto done;
+    }
     snprintf(path, sizeof path, "/v1/round/%" PRIu64 "/counted", round);
     SEFL_TRY(client_get(c->net, &a, &answer, path, ANSWER_MAX, 0));
     if (a.word != ANSWER_OK && !a.not_there) {
-        *again = true;
+        *again = c->unproven < CLIENT_MISSES_MAX;
+        snprintf(why, sizeof why, "no proof for %u rounds: %.255s", c->unproven, a.why);
+        if (!*again)
+            st = keep(c, round, CLIENT_MISSED, span_of_str(a.why), why);
         goto done;
     }
+    c->unproven = 0;
     if (a.not_there) {
-        bool skipped = strstr(a.why, HTTP_SKIPPED) != NULL;
-        SEFL_TRY(
-            keep(c, round, skipped ? CLIENT_SKIPPED : CLIENT_MISSED, span_of_str(a.why), a.why));
+        bool skipped = strstr(a.why, HTTP_SKIPPED) != NULL, lie = skipped && sure;
+        snprintf(why, sizeof why, "%.255s%s", a.why,
+                 lie ? "; but the next round starts from another model" : "");
+        SEFL_TRY(keep(c, round, skipped && !lie ? CLIENT_SKIPPED : CLIENT_MISSED,
+                      span_of_str(a.why), why));
         goto done;
     }
-    st = client_counted_check(&c->t, buf_span(&answer), round, c->me, units);
+    st = client_counted_check(&c->t, buf_span(&answer), round, c->me, receipt.body);
     if (st != SEFL_OK && st != SEFL_EAUTH && st != SEFL_EPROTO)
         goto done;
     snprintf(why, sizeof why, "%.255s", st == SEFL_OK ? "" : sefl_last_error());
@@ -129,17 +157,27 @@ done:
     return st;
 }
 
-sefl_status client_ask_counted(client *c, uint64_t before)
+sefl_status client_ask_counted(client *c, const round_news *n)
 {
     sefl_status st = SEFL_OK;
-    uint64_t round;
+    uint64_t before = n->state == ROUND_OVER ? UINT64_MAX : n->round, round, sure;
     bool again = false;
-    while (task_is_sealed(&c->t) && !again) {
+    if (!task_is_sealed(&c->t))
+        goto done;
+    SEFL_TRY(released(c, n, &sure));
+    for (;;) {
         SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
         SEFL_TRY(client_store_uncounted(c->store, before, &round));
         if (round == 0)
             break;
-        SEFL_TRY(ask_one(c, round, &again));
+        SEFL_TRY(ask_one(c, round, round == sure, &again));
+        if (again)
+            break;
+    }
+    if (again && c->asked_in != before) { /* news of one round may come several times */
+        c->unproven++, c->asked_in = before;
+        log_warn(c->o.log, "no proof that the update was counted: the server gave no answer",
+                 lf_u64("round", round), lf_u64("in_a_row", c->unproven));
     }
 done:
     return st;

@@ -220,7 +220,7 @@ static sefl_status poll_round(client *c, bool *new_task)
     if (a.word == ANSWER_OK && n.round < mark->round)
         c->recheck = true; /* rounds only grow: it is another task, or an old copy of AS's state */
     if (a.word == ANSWER_OK)
-        SEFL_TRY(client_ask_counted(c, n.state == ROUND_OVER ? UINT64_MAX : n.round));
+        SEFL_TRY(client_ask_counted(c, &n));
     st = a.word == ANSWER_OK ? on_news(c, &n) : not_ok(c, &a, false);
 done:
     buf_clear(&scratch);

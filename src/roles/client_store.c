@@ -403,7 +403,7 @@ sefl_status client_store_counted_read(const client_store *s, client_counted *out
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     SEFL_TRY(receipts_find(s->counted, &b, s->task, round));
-    SEFL_CHECK(b.n >= 1 && b.p[0] >= CLIENT_COUNTED && b.p[0] <= CLIENT_SKIPPED, SEFL_EPROTO,
+    SEFL_CHECK(b.n >= 1 && b.p[0] >= CLIENT_COUNTED && b.p[0] <= CLIENT_FORMER, SEFL_EPROTO,
                "the outcome of round %" PRIu64 " is none", round);
     *out = (client_counted)b.p[0];
     if (proof)

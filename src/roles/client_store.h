@@ -65,6 +65,8 @@ typedef enum client_counted {
     CLIENT_COUNTED = 1, /* CSP signed that it is in the sum */
     CLIENT_MISSED = 2,  /* it is not, or AS has no proof of it */
     CLIENT_SKIPPED = 3, /* AS says that the round was skipped: nothing of it was released */
+    CLIENT_FORMER =
+        4, /* the receipt names a key that this client had before: AS proves nothing to us */
 } client_counted;
 
 typedef struct client_store client_store;
@@ -96,7 +98,7 @@ sefl_status client_store_receipt_read(const client_store *s, sefl_buf *out,
 sefl_status client_store_uncounted(const client_store *s, uint64_t before,
                                    uint64_t *round) SEFL_MUST_CHECK;
 /* What became of that round, with the bytes that say so; rounds in rising order. *misses: how many in a
- * row of this task were missed, up to and with this one; a skipped round changes nothing. */
+ * row of this task were missed, up to and with this one; CLIENT_SKIPPED and CLIENT_FORMER change nothing. */
 sefl_status client_store_counted(client_store *s, uint64_t round, client_counted what,
                                  sefl_span proof, unsigned *misses) SEFL_MUST_CHECK;
 /* What was stored; SEFL_ENOTFOUND. proof: appended; may be NULL. */

@@ -40,8 +40,9 @@ typedef struct fake_as {
     tls_id *id;
     sefl_buf task_env, vocab;
     task t;
-    char model[512], ledger[512];
-    uint8_t model_hash[32];
+    char model[2][512], ledger[512]; /* the second model is that of even rounds, if `moves` */
+    uint8_t model_hash[2][32];
+    bool moves; /* every round has another model than the one before */
 
     uint64_t rounds, round; /* the last one, the present one */
     uint64_t left_ms;
@@ -85,6 +86,11 @@ static inline bool take(unsigned *n)
     return now;
 }
 
+static inline bool second_model(const fake_as *f, uint64_t round)
+{
+    return f->moves && round % 2 == 0;
+}
+
 static inline bool refuses(const fake_as *f, https_request *r, unsigned *times)
 {
     bool now = take(times);
@@ -98,7 +104,7 @@ static inline void fake_header(fake_as *f, sefl_buf *out, uint64_t round, bool g
     uint8_t bytes[HEADER_MAX];
     round_header h = { .round = round, .step_nano = f->t.step_nano };
     memcpy(h.task, f->t.id, 32);
-    memcpy(h.model, f->model_hash, 32);
+    memcpy(h.model, f->model_hash[second_model(f, round)], 32);
     if (f->t.seal) {
         static const uint8_t seed[SEAL_SEED] = { 5 };
         const seal_suite *suite = f->wrong_key ? seal_suite_named("x25519") : f->t.seal;
@@ -369,7 +375,7 @@ static inline void fake_counted(fake_as *f, https_request *r, uint64_t round)
 static inline void fake_resume_model(https_request *r)
 {
     const fake_as *f = r->server_ctx;
-    https_answer_file(r, f->model, "application/octet-stream", "m");
+    https_answer_file(r, f->model[second_model(f, f->round)], "application/octet-stream", "m");
 }
 
 static inline void fake_drop(https_request *r)
@@ -445,7 +451,8 @@ static inline void fake_begin(https_request *r)
             https_park(r, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 +
                               FAKE_SHORT_MS + 500);
         } else
-            https_answer_file(r, f->model, "application/octet-stream", "m");
+            https_answer_file(r, f->model[second_model(f, f->round)], "application/octet-stream",
+                              "m");
     } else {
         https_answer_text(r, 404, "no such thing");
     }
@@ -454,18 +461,20 @@ static inline void fake_begin(https_request *r)
 
 static inline void fake_model(fake_as *f, const vocab *words)
 {
-    lm *m = NULL;
-    sefl_buf b = { 0 };
-    CHECK_OK(lm_new(&m, &f->t.model, NULL));
-    lm_init(m, 1);
-    model_meta meta = { .cfg = *lm_get_config(m) };
-    model_meta_set_vocab(&meta, words);
-    snprintf(f->model, sizeof f->model, "%s", folder_path("as-model"));
-    CHECK_OK(model_write(f->model, &meta, lm_theta(m)));
-    CHECK_OK(file_read(&b, f->model, 1 << 20));
-    sha256_of(f->model_hash, buf_span(&b));
-    buf_clear(&b);
-    lm_free(m);
+    for (unsigned i = 0; i < 2; i++) {
+        lm *m = NULL;
+        sefl_buf b = { 0 };
+        CHECK_OK(lm_new(&m, &f->t.model, NULL));
+        lm_init(m, 1 + i);
+        model_meta meta = { .cfg = *lm_get_config(m) };
+        model_meta_set_vocab(&meta, words);
+        snprintf(f->model[i], sizeof f->model[i], "%s", folder_path(i ? "as-model-2" : "as-model"));
+        CHECK_OK(model_write(f->model[i], &meta, lm_theta(m)));
+        CHECK_OK(file_read(&b, f->model[i], 1 << 20));
+        sha256_of(f->model_hash[i], buf_span(&b));
+        buf_clear(&b);
+        lm_free(m);
+    }
 }
 
 /* Signs a task made of these settings; `signers`: bit 0 AS, bit 1 CSP. */

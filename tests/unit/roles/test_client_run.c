@@ -664,6 +664,107 @@ static void updates_that_are_not_counted(void **state)
     end(s);
 }
 
+/* AS alone says "skipped". If the next round starts from another model, it lies. */
+static void a_skip_that_is_none(void **state)
+{
+    (void)state;
+    scene *s = begin_long();
+    s->as.rounds = 5;
+    s->as.moves = true;
+    s->as.skipped_ = 3;
+    open_client(s);
+    CHECK_STATUS(client_run(s->c), SEFL_EAUTH);
+    client_free(s->c);
+    s->c = NULL;
+    for (uint64_t r = 1; r <= 3; r++)
+        assert_int_equal(outcome(s, r), CLIENT_MISSED);
+    assert_non_null(strstr(log_of(s), "but the next round starts from another model"));
+    put_text("policy.yml", "{}\n");
+    end(s);
+}
+
+/* Nor does it help AS to answer nothing: news comes, so it could. */
+static void a_server_that_never_proves(void **state)
+{
+    (void)state;
+    scene *s = begin_long();
+    s->as.rounds = 6;
+    s->as.busy_counted = 1000;
+    open_client(s);
+    CHECK_STATUS(client_run(s->c), SEFL_EAUTH);
+    client_free(s->c);
+    s->c = NULL;
+    for (uint64_t r = 1; r <= 3; r++)
+        assert_int_equal(outcome(s, r), CLIENT_MISSED);
+    assert_int_equal(outcome(s, 4), 0);
+    assert_int_equal(s->as.receipts, 4);
+    assert_non_null(strstr(log_of(s), "no proof that the update was counted"));
+    end(s);
+
+    s = begin_long(); /* two rounds without an answer are forgiven */
+    s->as.rounds = 4;
+    s->as.busy_counted = 2;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    s->c = NULL;
+    for (uint64_t r = 1; r <= 4; r++)
+        assert_int_equal(outcome(s, r), CLIENT_COUNTED);
+    put_text("policy.yml", "{}\n");
+    end(s);
+}
+
+/* The site enrols anew, with another TLS key, in the same folder: a new upload key, and no proof is asked
+ * for that AS gives to the former key only. */
+static void enrolled_anew(void **state)
+{
+    (void)state;
+    uint8_t before[32];
+    CHECK_OK(x509_make(folder_path("anew.pem"), folder_path("anew.key"),
+                       &(x509_subject){ .name = "client-01", .role = "client", .days = 50 },
+                       folder_path("ca.pem"), folder_path("ca.key")));
+    scene *s = begin_long();
+    s->as.rounds = 1;
+    s->as.busy_counted = 1;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    s->c = NULL;
+    memcpy(before, s->as.upload_key, 32);
+    s->as.rounds = 3;
+    s->as.vouched = false;
+    buf_reset(&s->as.voucher);
+    set(s, "tls.cert=anew.pem"), set(s, "tls.key=anew.key");
+    s->as.cut_after = 5000; /* in round 2: its update is finished, and part of it has left */
+    open_client(s);
+    s->as.stop_at_cut = s->c;
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    s->c = NULL;
+    assert_memory_not_equal(before, s->as.upload_key, 32);
+    assert_int_equal(outcome(s, 1), CLIENT_FORMER);
+    assert_int_equal(s->as.receipts, 1);
+
+    set(s, "tls.cert=me.pem"), set(s, "tls.key=me.key"); /* and back: that update is another's */
+    s->as.stop_at_cut = NULL;
+    s->as.round = 3;
+    s->as.hash[0] = 0;
+    s->as.vouched = false;
+    buf_reset(&s->as.voucher);
+    buf_reset(&s->as.part);
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    client_free(s->c);
+    s->c = NULL;
+    assert_non_null(strstr(log_of(s), "signed with another upload key"));
+    assert_int_equal(s->as.receipts, 2);
+    assert_int_equal(outcome(s, 2), 0);
+    assert_int_equal(outcome(s, 3), CLIENT_COUNTED);
+    assert_false(s->as.bad_head);
+    put_text("policy.yml", "{}\n");
+    end(s);
+}
+
 /* Every byte of an answer changed, every length, another round, client or update: none is a proof. */
 static void a_proof_is_of_one_update(void **state)
 {
@@ -764,6 +865,9 @@ int main(void)
         cmocka_unit_test(a_round_key_of_another_suite),
         cmocka_unit_test(counted_rounds_are_proven),
         cmocka_unit_test(updates_that_are_not_counted),
+        cmocka_unit_test(a_skip_that_is_none),
+        cmocka_unit_test(a_server_that_never_proves),
+        cmocka_unit_test(enrolled_anew),
         cmocka_unit_test(a_proof_is_of_one_update),
         cmocka_unit_test(stops_while_it_waits),
         cmocka_unit_test(a_new_policy_counts_at_once),

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const uint8_t me[32] = { 1 }, you[32] = { 2 };
+
 static void made_once(void **state)
 {
     seeded gen;
@@ -19,22 +21,47 @@ static void made_once(void **state)
     test_seed(&gen, "upload key");
     sefl_rng rng = seeded_rng(&gen);
     const char *path = folder_path("upload.key");
-    CHECK_OK(upload_key_open(&a, path, 1234, &rng));
+    CHECK_OK(upload_key_open(&a, path, me, 1234, &rng));
     assert_int_equal(a.serial, 1234);
+    assert_true(a.made);
     assert_int_equal(stat(path, &sb), 0);
     assert_int_equal(sb.st_mode & 0777, 0600);
-    CHECK_OK(upload_key_open(&b, path, 5678, &rng)); /* what is there stays */
+    CHECK_OK(upload_key_open(&b, path, me, 5678, &rng)); /* what is there stays */
     assert_int_equal(b.serial, 1234);
+    assert_false(b.made);
     assert_memory_equal(sign_key_pub(a.key), sign_key_pub(b.key), SIGN_PUB_BYTES);
     upload_key_clear(&b);
     assert_int_equal(unlink(path), 0);
-    CHECK_OK(upload_key_open(&b, path, 5678, &rng)); /* lost: another one, with a higher serial */
+    CHECK_OK(
+        upload_key_open(&b, path, me, 5678, &rng)); /* lost: another one, with a higher serial */
     assert_int_equal(b.serial, 5678);
     assert_memory_not_equal(sign_key_pub(a.key), sign_key_pub(b.key), SIGN_PUB_BYTES);
     upload_key_clear(&a), upload_key_clear(&b);
-    CHECK_OK(upload_key_open(&a, folder_path("old.key"), 0, &rng)); /* a clock that was never set */
+    CHECK_OK(
+        upload_key_open(&a, folder_path("old.key"), me, 0, &rng)); /* a clock that was never set */
     assert_int_equal(a.serial, 1);
     upload_key_clear(&a);
+}
+
+/* The site enrolled anew in the same folder: CSP would refuse a key that another client has used. */
+static void another_client(void **state)
+{
+    seeded gen;
+    upload_key a, b, c;
+    (void)state;
+    test_seed(&gen, "upload key");
+    sefl_rng rng = seeded_rng(&gen);
+    const char *path = folder_path("anew.key");
+    CHECK_OK(upload_key_open(&a, path, me, 1234, &rng));
+    CHECK_OK(upload_key_open(&b, path, you, 1000, &rng)); /* the clock went back */
+    assert_true(b.made);
+    assert_int_equal(b.serial, 1235);
+    assert_memory_not_equal(sign_key_pub(a.key), sign_key_pub(b.key), SIGN_PUB_BYTES);
+    CHECK_OK(upload_key_open(&c, path, you, 9999, &rng));
+    assert_false(c.made);
+    assert_int_equal(c.serial, 1235);
+    assert_memory_equal(sign_key_pub(b.key), sign_key_pub(c.key), SIGN_PUB_BYTES);
+    upload_key_clear(&a), upload_key_clear(&b), upload_key_clear(&c);
 }
 
 static void changed(void **state)
@@ -50,7 +77,7 @@ static void changed(void **state)
     for (size_t i = 0; i < b.n; i++) {
         b.p[i] ^= 1;
         folder_put("changed.key", b.p, b.n);
-        CHECK_STATUS(upload_key_open(&k, folder_path("changed.key"), 9, &rng), SEFL_EPROTO);
+        CHECK_STATUS(upload_key_open(&k, folder_path("changed.key"), me, 9, &rng), SEFL_EPROTO);
         assert_null(k.key);
         assert_non_null(strstr(sefl_last_error(), "delete it"));
         b.p[i] ^= 1;
@@ -59,7 +86,7 @@ static void changed(void **state)
     for (size_t n = 0; n <= b.n; n++) {
         folder_put("changed.key", b.p, n);
         if (n != b.n - 1)
-            CHECK_STATUS(upload_key_open(&k, folder_path("changed.key"), 9, &rng), SEFL_EPROTO);
+            CHECK_STATUS(upload_key_open(&k, folder_path("changed.key"), me, 9, &rng), SEFL_EPROTO);
     }
     buf_clear(&b);
 }
@@ -74,7 +101,7 @@ static void faults(void **state)
     (void)state;
     snprintf(path, sizeof path, "%s", folder_path("faults.key"));
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        TEST_FAULTS(kinds[i], st = upload_key_open(&k, path, 7, &rng);
+        TEST_FAULTS(kinds[i], st = upload_key_open(&k, path, me, 7, &rng);
                     assert_true(st == SEFL_OK || !k.key); upload_key_clear(&k), unlink(path));
 }
 
@@ -82,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(made_once),
+        cmocka_unit_test(another_client),
         cmocka_unit_test(changed),
         cmocka_unit_test(faults),
     };
