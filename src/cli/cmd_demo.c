@@ -226,9 +226,10 @@ static int secure_sums(const options *o)
         SEFL_TRY(demo_sum_run(&d));
     }
     printf(
-        "\nWho saw what: AS saw ciphertexts, its own mask and the noisy sums above; CSP saw sums "
-        "under that\nmask; neither saw a vector, the plain sum or the noise. (The plain sum is "
-        "known here only because\nthis program played all clients.)\n");
+        "\nWho saw what: AS saw encrypted vectors, its own mask and the noisy sums above; CSP saw "
+        "sums under\nthat mask and, with pad, who took part; neither saw a vector, the plain sum "
+        "or the noise.\n(The plain sum is known here only because this program played all "
+        "clients.)\n");
 done:
     return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_demo, st);
 }
@@ -307,7 +308,7 @@ const cli_command cmd_demo = {
                "  --json          one JSON object at the end, no other talk\n"
                "\n"
                "  --sum           only one secure sum of random vectors, AS and CSP as two\n"
-               "                  processes; with --scheme (both), --clients (8), --noise (1),\n"
+               "                  threads; with --scheme (both), --clients (8), --noise (1),\n"
                "                  --bits and\n"
                "  --values N      numbers in each vector (20000)",
 #endif

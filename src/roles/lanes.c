@@ -46,6 +46,7 @@ struct lanes {
     uint8_t pair[LINK_PAIR];
     unsigned failures; /* of all lanes, since a session succeeded */
     char ended[200];   /* "": the task goes on */
+    lanes_work done;   /* since lanes_done */
 
     lane lane[LANES_MAX];
     unsigned started;
@@ -292,10 +293,11 @@ static bool begin(lane *x, uint64_t *serial)
     return go;
 }
 
-static void end(lane *x, sefl_status st)
+static void end(lane *x, sefl_status st, const lanes_work *w)
 {
     lanes *l = x->l;
     pthread_mutex_lock(&l->lock);
+    l->done.bytes += w->bytes, l->done.seconds += w->seconds;
     l->pending -= l->session;
     if (st == SEFL_OK)
         x->failures = l->failures = 0;
@@ -315,8 +317,11 @@ static sefl_status visit(lane *x)
     SEFL_TRY(link_send(&x->held, LINK_LANE, span_of(x->pair, sizeof x->pair)));
     SEFL_TRY(hear_yes(x));
     while (begin(x, &serial)) {
+        uint64_t began = clock_ns(l->c.mono), bytes = x->held.sent + x->held.received;
         st = session(x, values, serial);
-        end(x, st);
+        end(x, st,
+            &(lanes_work){ .bytes = x->held.sent + x->held.received - bytes,
+                           .seconds = 1e-9 * (double)(clock_ns(l->c.mono) - began) });
         SEFL_TRY(st);
     }
 done:
@@ -449,6 +454,15 @@ void lanes_hold(lanes *l, bool opening)
     l->opening = opening;
     pthread_cond_broadcast(&l->moved);
     pthread_mutex_unlock(&l->lock);
+}
+
+lanes_work lanes_done(lanes *l)
+{
+    pthread_mutex_lock(&l->lock);
+    lanes_work w = l->done;
+    l->done = (lanes_work){ 0 };
+    pthread_mutex_unlock(&l->lock);
+    return w;
 }
 
 sefl_status lanes_wait(lanes *l, uint64_t count)

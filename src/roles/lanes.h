@@ -108,6 +108,13 @@ void lanes_hold(lanes *l, bool opening);
  * SEFL_ECANCELLED: lanes_stop. */
 sefl_status lanes_wait(lanes *l, uint64_t count) SEFL_MUST_CHECK;
 
+/* What lanes have done since this was asked last: bytes both ways, and seconds of their sessions. */
+typedef struct lanes_work {
+    uint64_t bytes;
+    double seconds;
+} lanes_work;
+lanes_work lanes_done(lanes *l);
+
 /* CSP has ended the task after failed checks, or an audit has: NULL, or why. */
 const char *lanes_ended(lanes *l);
 

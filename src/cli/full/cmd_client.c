@@ -135,10 +135,12 @@ const cli_command cmd_client = {
     .summary = "take part in a federation with the text on this machine",
     .usage = "-c client.yml [--once] [options]",
     .details = "Fetches the task, checks both servers' signatures and the owner's policy, then\n"
-               "in each round trains on the text, encrypts the change and uploads it. Nothing\n"
-               "else is sent. Ends with 0 when the task is over, with 1 and a sentence when it\n"
-               "cannot take part. SIGTERM stops in good order; started again, it goes on. SIGHUP\n"
-               "reads policy, certificates and log level again.\n"
+               "in each round trains on the text, encrypts the change, signs and uploads it.\n"
+               "Nothing else of the text leaves. Then it asks for the proof that the update was\n"
+               "counted; three in a row that were not end it. Ends with 0 when the task is over,\n"
+               "with 1 and a sentence when it cannot take part. SIGTERM stops in good order;\n"
+               "started again, it goes on. SIGHUP reads policy, certificates and log level\n"
+               "again.\n"
                "  -c, --config FILE     client.yml; its relative paths count from its folder\n"
                "  --once                stop after one round\n"
                "Each setting of the file is an option too, which comes first:\n"
@@ -154,7 +156,7 @@ const cli_command cmd_client = {
                "                        claim_none, rounds_max\n"
                "  --text PATH           file, or folder of files; --text-format\n"
                "                        guess|text|jsonl|csv, --text-field NAME (default text)\n"
-               "  --state DIR           rounds under way and receipts\n"
+               "  --state DIR           rounds under way, upload key, receipts and proofs\n"
                "  --ledger F            this client's privacy ledger\n"
                "  --threads N           0 (default): one a core\n"
                "  --log LEVEL           debug, info (default), warn, error, off",

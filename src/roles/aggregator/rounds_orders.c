@@ -571,10 +571,12 @@ sefl_status order_release(rounds *r, const agg_order *o)
     release_made made;
     uint64_t began = clock_ns(r->c.mono);
     rounds_report p = { .round = o->round,
-                        .ahead_seconds = 1e-9 * (double)r->times.offline,
                         .open_seconds = 1e-9 * (double)r->open_ns,
-                        .ahead_bytes = r->times.offline_bytes,
                         .open_bytes = r->times.sent + r->times.received };
+    if (r->c.lanes) {
+        lanes_work ahead = lanes_done(r->c.lanes);
+        p.ahead_seconds = ahead.seconds, p.ahead_bytes = ahead.bytes;
+    }
     SEFL_TRY(journal_secret_get(r->c.journal, o->round, "release", &b));
     SEFL_CHECK(b.n == 8 * t->values, SEFL_EPROTO, "journal: release of round %" PRIu64, o->round);
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));

@@ -291,6 +291,10 @@ static void two_lanes_fill_two_pools(void **state)
     assert_true(!s.lane[0] && !s.lane[1]); /* a full pool needs no stream */
     pthread_mutex_unlock(&s.lock);
     assert_in_range(s.dials, 1, 2 * 9 + 2);
+    lanes_work w = lanes_done(s.l); /* 8 rounds were taken */
+    assert_in_range(w.bytes, 8 * 500 * t.values, UINT32_MAX);
+    assert_true(w.seconds > 0);
+    assert_int_equal(lanes_done(s.l).bytes, 0);
     end_scene(&s);
 }
 
