@@ -1,11 +1,11 @@
-/* What an aggregation server gets that does whatever it likes. The attacks of the audit against the
- * real CSP, with real cryptography, at z = 1 and 20,480 values: one client's body 32,767 times under
- * a stated count of three, bodies scaled, dropped, doubled, foreign or made up, sets of fewer clients
- * than it says.
+/* What an aggregation server gets that does whatever it likes. The attacks of the audit against
+ * the real CSP, with real cryptography, at z = 1 and 20,480 values: one client's body 32,767 times
+ * under a stated count of three, bodies scaled, dropped, doubled, foreign or made up, sets of fewer
+ * clients than it says.
  *
  * Where CSP answers at all, AS has the noisy sum over the signed clients of the set and an offset
- * that it knows itself: with the offset taken off, what is left is that sum with CSP's noise (all of
- * it is CSP's: this AS adds none), and tells nothing of any single update. The last test is the
+ * that it knows itself: with the offset taken off, what is left is that sum with CSP's noise (all
+ * of it is CSP's: this AS adds none), and tells nothing of any single update. The last test is the
  * control: an AS that lies under `paillier` reads the victim's update in one round, as
  * docs/THREATS.md says. */
 #define LINK_PAIR_VALUES  20480
@@ -387,7 +387,7 @@ static void sets_that_are_not_there(void **state)
     assert_int_equal(one_head_often(&c, w, &h, MOST), LINK_NO_FEW);
     nothing_came_of_it(w);
 
-    /* L - 1 clients, and copies of the first under other names, with and without their signatures */
+    /* L - 1 clients, and copies of the first under other names, with their signatures or not */
     for (int sign = 0; sign < 2; sign++) {
         put_heads(&b, w, &h, 2);
         for (int thief = 2; thief < W_ALL; thief++)
@@ -469,8 +469,8 @@ static void multiply(const paillier_pub *pub, uint8_t *c, size_t count, uint32_t
     free(one);
 }
 
-/* An AS that lies reads an update: why `paillier` needs one that follows the protocol, and that the tests
- * above can fail. */
+/* An AS that lies reads an update: why `paillier` needs one that follows the protocol, and that the
+ * tests above can fail. */
 static void paillier_needs_an_honest_server(void **state)
 {
     (void)state;

@@ -14,11 +14,13 @@
 typedef sefl_status shares_fn(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                               const sefl_rng *rng);
 
-/* A channel that changes one bit of the nth message that passes, 1 << bit of byte `at`. */
+/* A channel that changes one bit of the nth message that passes, 1 << bit of byte `at` of its body
+ * or, if `frame`, of what stands before it: kind, index, length. */
 typedef struct spoiler {
     channel inner;
-    size_t nth, at, seen;
+    size_t nth, at, seen, frames;
     unsigned bit;
+    bool frame;
 } spoiler;
 
 static sefl_status spoil_send(void *self, const void *p, size_t n)
@@ -27,7 +29,8 @@ static sefl_status spoil_send(void *self, const void *p, size_t n)
     sefl_status st;
     uint8_t *copy = malloc(n + 1);
     memcpy(copy, p, n);
-    if (n != MSG_HEADER && ++s->seen == s->nth)
+    size_t nth = n == MSG_HEADER ? ++s->frames : ++s->seen;
+    if (nth == s->nth && s->frame == (n == MSG_HEADER))
         copy[s->at % n] ^= (uint8_t)(1u << s->bit);
     st = channel_send(&s->inner, copy, n);
     free(copy);

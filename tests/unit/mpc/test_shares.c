@@ -131,6 +131,30 @@ static void as_lies(void **state)
     two_clear(&good);
 }
 
+/* Another kind, index or length than CSP waits for, at any of AS's messages: the session ends there. */
+static void as_says_something_else(void **state)
+{
+    (void)state;
+    const shares_params p = { .count = 300, .chunk = 128 };
+    const unsigned each = (unsigned)test_count(4, 128);
+    seeded gen;
+    test_seed(&gen, "AS says something else");
+    two good = { 0 };
+    two_run(&good, &p, 1);
+    assert_int_equal(good.as.wire.frames, good.as.wire.seen);
+    for (size_t nth = 1; nth <= good.as.wire.frames; nth++)
+        for (unsigned i = 0; i < each; i++) {
+            unsigned bit = each < 128 ? 32 * i + (unsigned)seeded_below(&gen, 32) : i;
+            two t = { .as.wire = { .frame = true, .nth = nth, .at = bit / 8, .bit = bit % 8 } };
+            two_run(&t, &p, nth * 1000 + i);
+            CHECK_STATUS(t.csp.st, SEFL_EPROTO);
+            assert_int_equal(t.csp.r.outcome, SHARES_FAILED);
+            assert_true(all_zero(&t.csp));
+            two_clear(&t);
+        }
+    two_clear(&good);
+}
+
 /* A table or row that changes on its way: AS says nothing about it before CSP has signed, then that
  * what CSP signs is not what passed. */
 static void csp_lies(void **state)
@@ -288,8 +312,13 @@ static void chosen_labels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows),    cmocka_unit_test(params),   cmocka_unit_test(law),
-        cmocka_unit_test(as_lies), cmocka_unit_test(csp_lies), cmocka_unit_test(chosen_labels),
+        cmocka_unit_test(rows),
+        cmocka_unit_test(params),
+        cmocka_unit_test(law),
+        cmocka_unit_test(as_lies),
+        cmocka_unit_test(as_says_something_else),
+        cmocka_unit_test(csp_lies),
+        cmocka_unit_test(chosen_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
