@@ -233,20 +233,30 @@ static uint64_t life_ms(const task *t)
     return t->deadline_ms + t->extensions * t->extend_ms + UINT64_C(24) * 3600 * 1000;
 }
 
+void csp_set_live(csp *c, uint64_t round, uint64_t until_ms)
+{
+    c->live = round;
+    atomic_store(&c->live_ms, until_ms);
+}
+
+uint64_t csp_expires_ms(const csp *c)
+{
+    return atomic_load(&c->live_ms);
+}
+
 /* From here on csp_expire looks at this round. */
 static void watch(csp *c, const csp_round *r)
 {
     if (!task_is_sealed(c->c.task) || r->state != CSP_SIGNED)
         return;
-    c->live = r->round;
-    c->live_ms = r->signed_ms + life_ms(c->c.task);
+    csp_set_live(c, r->round, r->signed_ms + life_ms(c->c.task));
 }
 
 /* The round is over, here at least: nothing of its heads and its key stays. */
 static sefl_status round_over(csp *c, uint64_t round)
 {
     if (c->live == round)
-        c->live = 0;
+        csp_set_live(c, 0, 0);
     gather_drop(c);
     return csp_key_done(c, round);
 }
@@ -256,7 +266,7 @@ sefl_status csp_expire(csp *c)
     sefl_status st = SEFL_OK;
     const csp_journal *j = c->c.journal;
     const uint64_t round = c->live;
-    if (round == 0 || !c->c.wall || clock_ms(c->c.wall) <= c->live_ms)
+    if (round == 0 || !c->c.wall || clock_ms(c->c.wall) <= csp_expires_ms(c))
         return SEFL_OK;
     SEFL_TRY(j->skip(j->ctx, round, CSP_SKIP_EXPIRED));
     SEFL_TRY(round_over(c, round));
@@ -437,6 +447,27 @@ static sefl_status on_ping(csp *c, channel *ch, rd *r)
     return st == SEFL_OK ? link_send(ch, LINK_PONG, span_of(NULL, 0)) : st;
 }
 
+/* No round of this task is opened any more: no key of it stays, neither of a round that is signed nor of the
+ * next one, if AS has asked for that. */
+static sefl_status give_up_keys(csp *c, unsigned reason)
+{
+    sefl_status st = SEFL_OK;
+    const csp_journal *j = c->c.journal;
+    uint64_t highest, opened, skipped;
+    const uint64_t round = c->live;
+    if (!task_is_sealed(c->c.task))
+        return SEFL_OK;
+    SEFL_TRY(j->highest(j->ctx, &highest, &opened, &skipped));
+    if (round != 0) {
+        SEFL_TRY(j->skip(j->ctx, round, reason));
+        log_warn(c->c.log, "the task ends within a round: skipped", lf_u64("round", round));
+        SEFL_TRY(round_over(c, round));
+    }
+    SEFL_TRY(j->key_wipe(j->ctx, highest + 1));
+done:
+    return st;
+}
+
 static sefl_status on_bye(csp *c, channel *ch, rd *r)
 {
     sefl_status st = SEFL_OK;
@@ -456,7 +487,8 @@ static sefl_status on_bye(csp *c, channel *ch, rd *r)
     if (!ok)
         goto done;
     c->phase = CSP_BYE;
-    if (j->end && (st = j->end(j->ctx)) != SEFL_OK)
+    if ((st = give_up_keys(c, order.reason)) != SEFL_OK ||
+        (j->end && (st = j->end(j->ctx)) != SEFL_OK))
         return csp_fault(c, ch, st, "end");
     if (j->highest(j->ctx, &highest, &opened, &skipped) == SEFL_OK)
         forget(c, opened);

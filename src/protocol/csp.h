@@ -193,6 +193,10 @@ sefl_status csp_serve(csp *c, channel *ch) SEFL_MUST_CHECK;
  * hours). csp_serve looks at it before each question; a role calls it when no stream is there. */
 sefl_status csp_expire(csp *c) SEFL_MUST_CHECK;
 
+/* When the key of the round at hand expires, by CSP's wall clock; 0: there is none. From any thread: a peer
+ * that sends a byte now and then must be put out then, since csp_serve waits for its message. */
+uint64_t csp_expires_ms(const csp *c);
+
 /* AS said that the task is over. */
 bool csp_is_over(const csp *c);
 const csp_times *csp_get_times(const csp *c);

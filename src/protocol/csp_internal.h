@@ -5,6 +5,8 @@
 
 #include "protocol/csp.h"
 
+#include <stdatomic.h>
+
 /* Of a stream. */
 typedef enum csp_phase {
     CSP_START,   /* nothing said yet */
@@ -25,7 +27,7 @@ struct csp {
         *gather; /* sealed tasks: the heads of a round on this stream (csp_set.h); NULL: none */
     uint64_t
         live; /* sealed tasks: the round that is signed and neither opened nor skipped; 0: none */
-    uint64_t live_ms; /* when its key expires */
+    _Atomic uint64_t live_ms; /* when its key expires; 0: there is none. csp_expires_ms reads it */
     link_msg m;
     sefl_buf out;
     bool over;
@@ -75,6 +77,9 @@ sefl_status csp_answer_mark(csp *c, channel *ch, uint32_t kind, sefl_span more) 
 /* Is the envelope one of AS, and about this task? Answers NO if not (*ok false). */
 sefl_status csp_from_as(csp *c, channel *ch, const envelope *env, sign_kind kind,
                         bool *ok) SEFL_MUST_CHECK;
+
+/* This round is signed and can be opened until `until_ms`; 0, 0: none is. */
+void csp_set_live(csp *c, uint64_t round, uint64_t until_ms);
 
 uint64_t csp_now(const csp *c);
 

@@ -193,7 +193,7 @@ static sefl_status keep_and_send(opening *o, sefl_span output)
     sha256_of(digest, output);
     st = j->open(j->ctx, o->s.round, o->envelope, id, output, digest);
     if (st == SEFL_OK) {
-        c->live = 0;
+        csp_set_live(c, 0, 0);
         st = csp_key_done(c, o->s.round);
     }
     c->times.store = csp_now(c) - began;

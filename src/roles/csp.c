@@ -354,7 +354,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     pthread_mutex_init(&r->list_lock, NULL);
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
-    r->wall = clock_wall();
+    r->wall = o->wall ? *o->wall : clock_wall();
     SEFL_TRY(tls_listen(&r->fd, c->host, c->port, &r->port));
     SEFL_TRY(porch_new(&r->porch, r->fd));
     if (o->bound)
@@ -556,6 +556,18 @@ static void expire(csp_role *r)
                   lf_str("why", sefl_last_error()));
 }
 
+/* The aggregator has not opened or skipped the round within the life of its key, and there is no whole
+ * question at which the serving thread would notice: AS must not keep a key alive by sending slowly. */
+static void put_out_late(csp_role *r)
+{
+    uint64_t until = csp_expires_ms(r->csp);
+    if (!r->serving || until == 0 || clock_ms(&r->wall) <= until + EXPIRE_MS)
+        return;
+    log_error(r->o.log, "the round's key has expired in the middle of a message: stream ended");
+    end_stream(r);
+    r->expire_ms = 0; /* now */
+}
+
 /* One that was not let in. */
 static void say_refused(csp_role *r, sefl_status st)
 {
@@ -599,6 +611,7 @@ sefl_status csp_role_run(csp_role *r)
                 break;
         }
         look_around(r);
+        put_out_late(r);
         if (!r->serving)
             expire(r);
         const tls_peer want = { .role = "aggregator",

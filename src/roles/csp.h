@@ -15,7 +15,8 @@
  *
  * A task with sealed updates needs `ca`: CSP takes vouchers and heads only of the clients in its list, and of
  * those that a CA vouches for which the list trusts for clients; both are asked again for each head. While
- * no aggregator is there CSP still looks after the age of the round's key (csp_expire).
+ * no aggregator is there CSP still looks after the age of the round's key (csp_expire); one that is there and
+ * in the middle of a message when the key expires is put out.
  *
  * A new verified connection takes the place of the present one, whose attempt is dropped
  * if it is not marked open yet: a dead peer never blocks the next. A stream on which nothing came for
@@ -76,6 +77,7 @@ typedef struct csp_role_options {
     const ahe_sec *sec;           /* of a paillier task, borrowed; else NULL */
     sefl_log *log;                /* NULL: silent */
     const sefl_coins *coins;      /* NULL: the system's, and nothing else in the program */
+    const sefl_clock *wall;       /* NULL: the system's */
     void *ctx;
     sefl_status (*bound)(void *ctx); /* the port is bound, no file is open yet; may be NULL */
 } csp_role_options;

@@ -511,6 +511,36 @@ static void keys_expire(void **state)
     }
 }
 
+/* A task that ends within a round leaves no key behind, neither that round's nor the next one's. */
+static void the_end_of_a_task_wipes_keys(void **state)
+{
+    (void)state;
+    for (int skipped = 0; skipped < 2; skipped++) {
+        world *w = sealed_world();
+        sefl_buf b = { 0 };
+        connection c;
+        greet(&c, w);
+        begin_round(&c, w, 1);
+        if (skipped) {
+            round_header h = world_header(w, 2);
+            put_skip(&b, w, 1);
+            assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
+            assert_int_equal(ask_key(&c, &h), LINK_KEY);
+        }
+        assert_true(csp_memory_at(&w->c, 1 + skipped)->has_key);
+        CHECK_OK(wr_u8(&b, 1));
+        put_order(&b, w, 0, LINK_ORDER_OVER, w->as);
+        assert_int_equal(say_buf(&c, LINK_BYE, &b), LINK_YES);
+        disconnect(&c);
+        assert_true(c.over && w->c.ended);
+        assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_SKIPPED);
+        assert_false(csp_memory_at(&w->c, 1 + skipped)->has_key);
+        assert_int_equal(w->book.charges, 0);
+        buf_clear(&b);
+        world_free(w);
+    }
+}
+
 /* ---- EARLY and the sum ------------------------------------------------------------------------- */
 
 /* Which heads went ahead, and which of them were not in the set, changes nothing in the sum. */
@@ -1080,6 +1110,7 @@ int main(void)
         cmocka_unit_test(openings_need_the_verdict),
         cmocka_unit_test(keys_are_wiped),
         cmocka_unit_test(keys_expire),
+        cmocka_unit_test(the_end_of_a_task_wipes_keys),
         cmocka_unit_test(early_changes_nothing),
         cmocka_unit_test(refused_bodies_come_off),
         cmocka_unit_test(a_crowd),

@@ -463,10 +463,21 @@ static void *run_role(void *arg)
     return NULL;
 }
 
+static _Atomic uint64_t wall_ahead_ns; /* CSP's clock, before the true one */
+
+static uint64_t wall_ns(void *self)
+{
+    sefl_clock true_one = clock_wall();
+    (void)self;
+    return clock_ns(&true_one) + wall_ahead_ns;
+}
+
 static void csp_up(site *s)
 {
-    CHECK_OK(csp_role_new(&s->role,
-                          &(csp_role_options){ .settings = &s->cfg, .root = root, .log = s->log }));
+    static const sefl_clock wall = { wall_ns, NULL };
+    CHECK_OK(csp_role_new(
+        &s->role,
+        &(csp_role_options){ .settings = &s->cfg, .root = root, .log = s->log, .wall = &wall }));
     assert_int_equal(pthread_create(&s->thread, NULL, run_role, s), 0);
 }
 
@@ -1236,6 +1247,47 @@ static void keys_that_are_gone(void **state)
     site_end(&s);
 }
 
+/* AS cannot keep a key alive by a message that never ends. */
+static void a_slow_message_keeps_no_key(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l;
+    tls *t;
+    uint8_t frame[MSG_HEADER] = { 0 }, byte = 0;
+    site_begin(&s, "slow", "none");
+    char *kem = in(&s, "csp/task-1/round-1.kem");
+    csp_up(&s);
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    vouch_all(&s, l);
+    sign_header(&s, l, 1);
+    store_u32(frame, LINK_EARLY);
+    store_u64(frame + 8, LINK_HEADS_PIECE);
+    channel *ch = tls_channel(t);
+    CHECK_OK(channel_send(ch, frame, sizeof frame));
+    CHECK_OK(channel_flush(ch));
+    wall_ahead_ns = UINT64_C(1000000) * (s.t.deadline_ms + s.t.extensions * s.t.extend_ms) +
+                    UINT64_C(25) * 3600 * 1000000000;
+    for (int i = 0; i < 500 && file_exists(kem); i++) { /* a byte now and then */
+        if (channel_send(ch, &byte, 1) == SEFL_OK)
+            (void)!channel_flush(ch);
+        usleep(10000);
+    }
+    assert_false(file_exists(kem));
+    as_link_free(l);
+    tls_close(t);
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    assert_int_equal(as_link_peer(l)->skipped, 1);
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    wall_ahead_ns = 0;
+    free(kem);
+    site_end(&s);
+}
+
 static void settings_are_checked(void **state)
 {
     (void)state;
@@ -1312,6 +1364,7 @@ int main(void)
         cmocka_unit_test(vouchers),
         cmocka_unit_test(members_are_asked_for_each_head),
         cmocka_unit_test(keys_that_are_gone),
+        cmocka_unit_test(a_slow_message_keeps_no_key),
         cmocka_unit_test(strangers_do_not_fill_the_disk),
         cmocka_unit_test(descriptors_run_out),
     };
