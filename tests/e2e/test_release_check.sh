@@ -1,6 +1,7 @@
 #!/bin/sh
 # One enrolled client spoils the sum, round after round, beside honest ones: with paillier by random bytes that pass for
-# a ciphertext, with sealed updates by a vector of the largest numbers, properly sealed and signed. The release check
+# a ciphertext, with sealed updates by a vector of the largest numbers, properly sealed and signed, and by random units:
+# the sealed seed is not that of the units. The release check
 # blocks each such round: the model of the round before stays, everybody goes on; after three in a row the task
 # ends, and AS's log names the clients to look at.
 set -eu
@@ -14,14 +15,14 @@ play() { # SCHEME
     rm -f "$dir"/log/* # of the federation before
     fed_provision "$scheme" --clients 4 --words 300 --set rounds.count=9 --set rounds.enough=4 --scheme "$scheme" \
         --set rounds.threshold=3 --set rounds.deadline_ms=300000 --set server.step=momentum
-    fed_servers
+    fed_servers --linger 3
     metrics=$fed/aggregator/state/metrics.jsonl
     blocked() { [ "$(grep -c '"blocked":true' "$metrics" 2> /dev/null)" -ge "$1" ]; }
     released() { grep -q "\"round\":$1,\"skipped\":false,\"clients\"" "$metrics" 2> /dev/null; }
-    spoil() {
+    spoil() { # NAME [seed]
         if [ "$scheme" = pad ]; then
             largest=$("$SEFL" task show "$fed/public/task.signed" | sed -n 's/.*|value| <= \([0-9]*\),.*/\1/p')
-            fed_start "$1" "$SEFL_TOOLS/spoil" "$fed/clients/client-04/client.yml" "$(cat "$fed/aggregator/at")" "$largest"
+            fed_start "$1" "$SEFL_TOOLS/spoil" "$fed/clients/client-04/client.yml" "$(cat "$fed/aggregator/at")" "${2-$largest}"
             return
         fi
         bytes=$(sed -n 's/.*an update has \([0-9]*\) bytes.*/\1/p' "$dir/provision.out")
@@ -41,12 +42,22 @@ play() { # SCHEME
     # kill -9: what was blocked is not forgotten
     fed_kill KILL aggregator
     fed_wait aggregator 20
-    fed_aggregator
+    if [ "$scheme" = pad ]; then # and from here on a seed that is not that of its units
+        fed_kill TERM hostile
+        fed_wait hostile 20
+        spoil other seed
+    fi
+    fed_aggregator --linger 3
     for c in 1 2 3; do fed_done client-0$c 120; done
     fed_done aggregator 60
     fed_done csp 20
-    [ "$scheme" = pad ] || fed_kill TERM hostile # the other one ends with the task
-    fed_done hostile 20
+    if [ "$scheme" = pad ]; then # it ends with the task
+        fed_done other 20
+        grep -q '"update counted"' "$dir/log/other" || fail "no round had a seed of other units"
+    else
+        fed_kill TERM hostile
+        fed_done hostile 20
+    fi
 
     log=$dir/log/aggregator
     last=$(grep -v blocked "$metrics" | sed -n '$s/{"round":\([0-9]*\),.*/\1/p')

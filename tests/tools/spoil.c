@@ -1,9 +1,11 @@
-/* spoil CLIENT.YML HOST:PORT LARGEST: an enrolled client that follows the protocol in everything but its
- * numbers: each is LARGEST, what the packing allows, with a random sign, so that its vector is far longer
- * than the clipping norm. Voucher, seal, signature and receipt are good. Ends with the task, or by
- * SIGTERM. */
+/* spoil CLIENT.YML HOST:PORT LARGEST|seed: an enrolled client that follows the protocol in
+ * everything but its numbers. LARGEST: each is what the packing allows, with a random sign, so that
+ * its vector is far longer than the clipping norm. seed: the seed that it seals is not that of its
+ * units, which are thus random numbers to CSP. Voucher, seal, signature and receipt are good. Ends
+ * with the task, or by SIGTERM. */
 #include "base/clock.h"
 #include "config/yaml/yaml.h"
+#include "protocol/head.h"
 #include "roles/client.h"
 
 #include <libgen.h>
@@ -14,6 +16,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool other_seed;
+
+static sefl_status spoiled_head(uint8_t *out, const head_facts *f, sefl_span csp_pub,
+                                const uint8_t seed[32], const sign_key *key, const sefl_rng *rng)
+{
+    uint8_t sealed[32];
+    memcpy(sealed, seed, sizeof sealed);
+    sealed[0] ^= other_seed;
+    return head_make(out, f, csp_pub, sealed, key, rng);
+}
+
+#define head_make spoiled_head
+#include "roles/client_update.c" /* in the place of the library's */
+#undef head_make
+
 static client *c;
 
 /* What the client will encrypt is ours to change: the array is the client's own. */
@@ -22,7 +39,7 @@ static void spoil(void *ctx, uint64_t round, const int64_t *X, size_t n)
     int64_t *x = (int64_t *)(uintptr_t)X;
     const int64_t largest = *(const int64_t *)ctx;
     (void)round;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && !other_seed; i++)
         x[i] = rand() % 2 ? largest : -largest;
 }
 
@@ -44,9 +61,10 @@ int main(int argc, char **argv)
     pthread_t waiter;
     int64_t largest;
     if (argc != 4) {
-        fprintf(stderr, "usage: spoil CLIENT.YML HOST:PORT LARGEST\n");
+        fprintf(stderr, "usage: spoil CLIENT.YML HOST:PORT LARGEST|seed\n");
         return 2;
     }
+    other_seed = strcmp(argv[3], "seed") == 0;
     largest = strtoll(argv[3], NULL, 10);
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
