@@ -38,6 +38,9 @@ enum {
     ROUNDS_MAX = 20,
     TOP_MAX = 1024, /* of the scratch folder's path */
     PATH_BYTES = TOP_MAX + 96,
+    VALID_WORDS = 1600, /* of validation text */
+    LINE_WORDS = 16,
+    SHARES_STEP = 4 << 20,
     VALUES = 945510, /* the LSTM at l = 32 with 33,278 words */
 };
 
@@ -88,6 +91,7 @@ typedef struct as_side {
     int64_t *w;
     uploaders *all;
     uint32_t clients;
+    bool bound;            /* the lanes know their link */
     uint8_t *body, *heads; /* heads: one after the other */
     counted_leaf *leaves;
     uint8_t tree_seed[COUNTED_SEED];
@@ -157,24 +161,49 @@ done:
     return st;
 }
 
+/* A file of text: so many documents of so many lines. */
+static sefl_status make_text(const char *folder, const char *name, uint32_t documents,
+                             uint32_t lines)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_BYTES + 16];
+    sefl_buf b = { 0 };
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    for (uint32_t d = 0, word = 2; d < documents; d++) {
+        SEFL_TRY(wr_fmt(&b, " = w%u = \n", 2 + d % 50));
+        for (uint32_t l = 0; l < lines; l++)
+            for (int i = 0; i < LINE_WORDS; i++, word++)
+                SEFL_TRY(wr_fmt(&b, " w%u%s", 2 + word % 50, i == LINE_WORDS - 1 ? " \n" : ""));
+    }
+    SEFL_TRY(file_write_new(path, buf_span(&b), 0600));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* The same validation text whatever the number of clients: it is part of a release's time. */
 static sefl_status make_folder(const options *o, const char *top, const char *folder)
 {
     sefl_status st = SEFL_OK;
     static const char *const base[] = {
-        "model.body=lstm",  "model.embed=200",      "model.hidden=200",    "model.layers=2",
-        "model.block=32",   "model.tied=false",     "privacy.noise=joint", "privacy.z=1", "privacy.clip=0.01",
-        "privacy.claim=dp", "privacy.epsilon=1000", "privacy.delta=1e-6",  "rounds.threshold=2",
-        "rounds.count=50"
+        "model.body=lstm",    "model.embed=200",  "model.hidden=200",     "model.layers=2",
+        "model.block=32",     "model.tied=false", "privacy.noise=joint",  "privacy.z=1",
+        "privacy.clip=0.01",  "privacy.claim=dp", "privacy.epsilon=1000", "privacy.delta=1e-6",
+        "rounds.threshold=2", "rounds.count=50"
     };
     settings s;
     sefl_buf list = { 0 };
-    char words_file[PATH_BYTES], scheme[64], enrolled[64];
+    char words_file[PATH_BYTES], text[PATH_BYTES], scheme[64], enrolled[64];
     uint32_t words = 0;
     provision_report report;
     settings_init(&s, task_schema);
     snprintf(words_file, sizeof words_file, "%s/words.txt", top);
     snprintf(scheme, sizeof scheme, "crypto.scheme=%s", o->scheme);
     snprintf(enrolled, sizeof enrolled, "rounds.enrolled=%d", ENROLLED);
+    snprintf(text, sizeof text, "%s/text", top);
+    SEFL_TRY(file_make_folder(text, 0700));
+    SEFL_TRY(make_text(text, "train.txt", o->clients, 8));
+    SEFL_TRY(make_text(text, "valid.txt", 1, VALID_WORDS / LINE_WORDS));
     SEFL_TRY(words_for(o->values, &words));
     for (uint32_t i = 2; i < words; i++) /* <unk> and <eos> come by themselves */
         SEFL_TRY(wr_fmt(&list, "w%u\n", i));
@@ -189,6 +218,7 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
                              .clients = o->clients,
                              .key_bits = strcmp(o->scheme, "paillier") == 0 ? o->bits : 0,
                              .vocab = words_file,
+                             .data = text,
                              .seed = 1,
                              .task = &s },
         NULL));
@@ -407,11 +437,18 @@ done:
 static sefl_status as_fill(as_side *a, parts *out)
 {
     sefl_status st = SEFL_OK;
+    const uint64_t want = 2 * a->t.values;
     uint64_t t = clock_ns(&a->clock), bytes, had = shares_pool_have(a->shares);
     pthread_mutex_lock(&a->lock);
     bytes = a->lane_bytes;
     pthread_mutex_unlock(&a->lock);
-    SEFL_TRY(lanes_wait(a->lanes, 2 * a->t.values));
+    if (!a->bound) /* the first time: nothing was made before */
+        lanes_bind(a->lanes, as_link_peer(a->link)->pair), a->bound = true;
+    for (uint64_t n = SHARES_STEP; n < want; n += SHARES_STEP) { /* CSP hangs up on silence */
+        SEFL_TRY(lanes_wait(a->lanes, n));
+        SEFL_TRY(as_link_ping(a->link));
+    }
+    SEFL_TRY(lanes_wait(a->lanes, want));
     out->offline = since(&a->clock, &t);
     out->made = (double)(shares_pool_have(a->shares) - had);
     for (int i = 0; i < 1000; i++) { /* the lane hangs up: then its bytes are known */
@@ -446,7 +483,6 @@ static sefl_status as_dial(as_side *a, uint16_t port)
                                             .shares = a->shares,
                                             .shares_wait = wait_for_shares,
                                             .shares_ctx = a->lanes }));
-    lanes_bind(a->lanes, as_link_peer(a->link)->pair);
 done:
     return st;
 }
@@ -591,6 +627,7 @@ static sefl_status as_before(as_side *a, round_header *h, parts *out)
     cpu_both(a, cpu);
     SEFL_TRY(as_fill(a, out));
     cpu_since(a, out->cpu_offline, cpu);
+    lanes_hold(a->lanes, true); /* what is measured from here on has the processors to itself */
     t = clock_ns(&a->clock);
     SEFL_TRY(as_collect(a, h));
     out->make = since(&a->clock, &t);
@@ -618,7 +655,6 @@ static sefl_status as_round(as_side *a, uint64_t round, parts *out)
     memcpy(h.task, a->t.id, sizeof h.task);
     memcpy(h.model, a->from.hash, sizeof h.model);
     SEFL_TRY(as_before(a, &h, out));
-    lanes_hold(a->lanes, true);
 
     cpu_both(a, cpu);
     t = begin = clock_ns(&a->clock);
