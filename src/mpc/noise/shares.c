@@ -642,6 +642,8 @@ sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const 
     if (audit)
         sefl_wipe(x, n * sizeof *x);
     SEFL_TRY(msg_send(ch, MSG_VERDICT, 0, &want, sizeof want));
+    if (audit) /* CSP may have read it, whatever the flush says */
+        out->outcome = SHARES_UNANSWERED;
     SEFL_TRY(channel_flush(ch));
     evaluator_clear(&e); /* before a replay needs as much again */
     if (audit)

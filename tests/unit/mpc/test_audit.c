@@ -24,12 +24,14 @@ typedef enum cheat {
     CHECK_SEEDS, /* seeds of the OT check of zeros */
     REFUSES,     /* shows no seed */
     OTHER_SEED,  /* shows another one */
+    BREAKS,      /* reads AUDIT and breaks the stream before AS's send has returned */
     CHEATS,
 } cheat;
 
 static cheat how; /* of the next session; set before its threads start */
 static uint64_t *csp_x;
 static bool x_was_wiped;
+static _Thread_local bool said_verdict; /* AS's thread */
 
 static sefl_status cheat_rows(gc_garbler *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
                               unsigned bits, uint64_t first_tweak, uint64_t first_block,
@@ -87,14 +89,21 @@ static sefl_status cheat_send(channel *ch, uint32_t kind, uint32_t index, const 
                               size_t n)
 {
     uint8_t copy[AUDIT_SEED];
+    said_verdict = kind == 0x53480009;
     if (kind != 0x5348000a) /* the seed */
         return msg_send(ch, kind, index, body, n);
     x_was_wiped = csp_x && csp_x[0] == 0 && csp_x[1] == 0;
-    if (how == REFUSES)
+    if (how == REFUSES || how == BREAKS)
         return sefl_fail(SEFL_ECLOSED, "would rather not");
     memcpy(copy, body, sizeof copy);
     copy[3] ^= how == OTHER_SEED;
     return msg_send(ch, kind, index, copy, n);
+}
+
+static sefl_status cheat_flush(channel *ch)
+{
+    sefl_status st = channel_flush(ch);
+    return how == BREAKS && said_verdict ? sefl_fail(SEFL_ECLOSED, "reset by the peer") : st;
 }
 
 shares_fn cheat_garble, cheat_evaluate;
@@ -111,6 +120,7 @@ sefl_status cheat_recorded(shares_params *p, const audit_record *r);
 #define prg_init        cheat_prg
 #define rng_fill        cheat_fill
 #define msg_send        cheat_send
+#define channel_flush   cheat_flush
 #include "mpc/noise/shares.c"
 #undef shares_garble
 #undef shares_evaluate
@@ -118,6 +128,7 @@ sefl_status cheat_recorded(shares_params *p, const audit_record *r);
 #undef shares_recorded
 #undef rng_fill
 #undef msg_send
+#undef channel_flush
 #undef prg_init
 
 static sign_key *key;
@@ -227,6 +238,13 @@ static void refuses(void **state)
     assert_int_equal(t.as.r.outcome, SHARES_UNANSWERED);
     assert_true(all_zero(&t.as) && all_zero(&t.csp));
     two_clear(&t);
+
+    two gone = { .as.fn = cheat_evaluate }; /* asked, whatever became of the stream meanwhile */
+    run(&gone, &small, 1, BREAKS, 1);
+    assert_true(gone.as.st != SEFL_OK && gone.csp.st != SEFL_OK);
+    assert_int_equal(gone.as.r.outcome, SHARES_UNANSWERED);
+    assert_true(all_zero(&gone.as) && all_zero(&gone.csp));
+    two_clear(&gone);
 
     run(&other, &small, 1, OTHER_SEED, 1);
     CHECK_STATUS(other.as.st, SEFL_ECRYPTO);
