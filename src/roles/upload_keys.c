@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FACT = 8 + SIGN_PUB_BYTES, NAME = 80 };
+enum { COUNT_AT = 8 + SIGN_PUB_BYTES, FACT = COUNT_AT + 4, NAME = 80 };
 
 static void name_of(char out[NAME], const char *what, const uint8_t key[32])
 {
@@ -48,27 +48,37 @@ done:
     return st;
 }
 
-/* *again: it is the latest one. */
+/* *again: it is the latest one. fact: what is to be written. */
 static sefl_status judge(journal *j, const uint8_t client[32], uint64_t serial,
-                         const uint8_t key[SIGN_PUB_BYTES], bool *again)
+                         const uint8_t key[SIGN_PUB_BYTES], bool *again, uint8_t fact[FACT])
 {
     sefl_status st = SEFL_OK;
-    uint64_t before = 0;
-    uint8_t old[SIGN_PUB_BYTES], owner[32];
-    st = upload_key_get(j, client, &before, old);
-    *again = st == SEFL_OK && before == serial && memcmp(old, key, sizeof old) == 0;
-    if (*again)
-        goto done;
+    uint8_t owner[32];
+    memset(fact, 0, FACT);
+    st = get(j, "voucher", client, fact, FACT);
     if (st != SEFL_ENOTFOUND)
         SEFL_TRY(st);
+    uint64_t before = load_u64(fact);
+    uint32_t keys = load_u32(fact + COUNT_AT);
+    *again = before == serial && memcmp(fact + 8, key, SIGN_PUB_BYTES) == 0;
+    if (*again)
+        goto done;
     SEFL_CHECK(serial > before, SEFL_ESTATE,
                "voucher: serial %" PRIu64 ", and this client's last one was %" PRIu64, serial,
                before);
     st = get(j, "upload", key, owner, sizeof owner);
     SEFL_CHECK(st != SEFL_OK || memcmp(owner, client, sizeof owner) == 0, SEFL_ESTATE,
                "voucher: another client has this upload key");
-    if (st == SEFL_ENOTFOUND)
-        st = SEFL_OK;
+    if (st != SEFL_ENOTFOUND)
+        SEFL_TRY(st);
+    keys += st == SEFL_ENOTFOUND;
+    SEFL_CHECK(keys <= UPLOAD_KEYS_MAX, SEFL_ESTATE,
+               "voucher: this client has had %d upload keys, and no more are taken",
+               UPLOAD_KEYS_MAX);
+    st = SEFL_OK;
+    store_u64(fact, serial);
+    memcpy(fact + 8, key, SIGN_PUB_BYTES);
+    store_u32(fact + COUNT_AT, keys);
 done:
     return st;
 }
@@ -77,7 +87,8 @@ sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t seria
                             const uint8_t key[SIGN_PUB_BYTES])
 {
     bool again;
-    return judge(j, client, serial, key, &again);
+    uint8_t fact[FACT];
+    return judge(j, client, serial, key, &again, fact);
 }
 
 sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial,
@@ -86,11 +97,9 @@ sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial
     sefl_status st = SEFL_OK;
     bool again, begun = false;
     uint8_t fact[FACT];
-    SEFL_TRY(judge(j, client, serial, key, &again));
+    SEFL_TRY(judge(j, client, serial, key, &again, fact));
     if (again)
         goto done;
-    store_u64(fact, serial);
-    memcpy(fact + 8, key, SIGN_PUB_BYTES);
     SEFL_TRY(journal_begin(j));
     begun = true;
     SEFL_TRY(put(j, "upload", key, span_of(client, 32)));
@@ -104,6 +113,10 @@ done:
 
 sefl_status upload_key_forget(journal *j, const uint8_t client[32])
 {
-    static const uint8_t none[FACT]; /* serial 0, which no voucher has */
-    return put(j, "voucher", client, span_of(none, sizeof none));
+    uint8_t fact[FACT];
+    sefl_status st = get(j, "voucher", client, fact, FACT);
+    if (st != SEFL_OK)
+        return st == SEFL_ENOTFOUND ? SEFL_OK : st;
+    memset(fact, 0, COUNT_AT); /* serial 0, which no voucher has */
+    return put(j, "voucher", client, span_of(fact, sizeof fact));
 }

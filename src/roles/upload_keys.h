@@ -1,8 +1,9 @@
 /* upload_keys: which upload key each client has vouched for (protocol/voucher.h), in a server's journal.
  *
  * Lasting facts, which outlive a task: "voucher CLIENT" is serial u64 | upload key 32, of the latest
- * voucher; "upload KEY" is the client that the key belongs to, for ever: nobody else gets a key that
- * somebody had once.
+ * voucher, and how many keys it has had u32; "upload KEY" is the client that the key belongs to, for ever:
+ * nobody else gets a key that somebody had once. So that no client fills a server's disk with keys, each has
+ * UPLOAD_KEYS_MAX at most.
  *
  *     SEFL_TRY(upload_key_put(j, v.client, v.serial, v.key));        // a voucher that was checked
  *     SEFL_TRY(upload_key_get(j, client, &serial, key));
@@ -14,11 +15,13 @@
 #include "crypto/sign.h"
 #include "store/journal/journal.h"
 
+enum { UPLOAD_KEYS_MAX = 256 };
+
 /* SEFL_ENOTFOUND: no voucher of this client. */
 sefl_status upload_key_get(journal *j, const uint8_t client[32], uint64_t *serial,
                            uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 /* May this voucher be put? SEFL_OK too for the latest one once more; SEFL_ESTATE: the serial does not
- * grow, or another client has that key. */
+ * grow, another client has that key, or this one has had too many. */
 sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t serial,
                             const uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 /* Durable. Refuses what upload_key_fits does. */

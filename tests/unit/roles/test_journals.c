@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "roles/journal_as.h"
 #include "roles/journal_csp.h"
+#include "roles/upload_keys.h"
 
 #include <string.h>
 
@@ -399,6 +400,32 @@ static void csp_vouchers(void **state)
     desk_close(&d);
 }
 
+/* A client that vouches for one key after the other does not fill the disk. */
+static void csp_voucher_flood(void **state)
+{
+    (void)state;
+    desk d;
+    static const uint8_t ann[32] = { 1 }, bob[32] = { 2 };
+    uint8_t key[SIGN_PUB_BYTES] = { 0 };
+    uint64_t serial;
+    CHECK_OK(desk_open(&d, "flood"));
+    void *x = d.t.ctx;
+    for (uint32_t i = 1; i <= UPLOAD_KEYS_MAX; i++) {
+        store_u32(key, i);
+        CHECK_OK(d.t.voucher_put(x, ann, i, key));
+    }
+    CHECK_OK(d.t.voucher_put(x, ann, UPLOAD_KEYS_MAX, key)); /* said again */
+    CHECK_OK(upload_key_forget(d.j, ann));
+    CHECK_OK(d.t.voucher_put(x, ann, 1000, key)); /* one of those that it has had */
+    store_u32(key, 5000);
+    CHECK_STATUS(d.t.voucher_put(x, ann, 5000, key), SEFL_ESTATE);
+    CHECK_OK(d.t.voucher_put(x, bob, 1, key)); /* nobody else suffers */
+    CHECK_OK(d.t.voucher_get(x, ann, &serial, key));
+    assert_int_equal(serial, 1000);
+    assert_int_equal(load_u32(key), UPLOAD_KEYS_MAX);
+    desk_close(&d);
+}
+
 /* The head that a charge would lead to is the one it leads to. */
 static void csp_charge_head(void **state)
 {
@@ -677,12 +704,19 @@ static void as_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(csp_rounds),       cmocka_unit_test(csp_forgets_later),
-        cmocka_unit_test(csp_journal_lost), cmocka_unit_test(csp_faults),
-        cmocka_unit_test(csp_keys),         cmocka_unit_test(csp_sets),
-        cmocka_unit_test(csp_vouchers),     cmocka_unit_test(csp_charge_head),
-        cmocka_unit_test(csp_old_copies),   cmocka_unit_test(csp_opening_interrupted),
-        cmocka_unit_test(as_rounds),        cmocka_unit_test(as_faults),
+        cmocka_unit_test(csp_rounds),
+        cmocka_unit_test(csp_forgets_later),
+        cmocka_unit_test(csp_journal_lost),
+        cmocka_unit_test(csp_faults),
+        cmocka_unit_test(csp_keys),
+        cmocka_unit_test(csp_sets),
+        cmocka_unit_test(csp_vouchers),
+        cmocka_unit_test(csp_voucher_flood),
+        cmocka_unit_test(csp_charge_head),
+        cmocka_unit_test(csp_old_copies),
+        cmocka_unit_test(csp_opening_interrupted),
+        cmocka_unit_test(as_rounds),
+        cmocka_unit_test(as_faults),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
