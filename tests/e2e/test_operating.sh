@@ -75,7 +75,7 @@ if script_of "$dir/other.md" "$dir/other.sh" > /dev/null; then fail "a hidden bl
 sed -n '/^| counter rises/,/^$/s/^| \([^|]*\)|.*/\1/p' "$doc" | grep -o '`[^`]*`' | tr -d '`' > "$dir/counters"
 [ "$(wc -l < "$dir/counters")" -ge 20 ] || fail "the table of counters"
 while read -r c; do
-    grep -qF "\"$c\":" "$dir/work/north/state/counters.json" || fail "no counter is called $c"
+    grep -qF "\"$c\":" "$dir/work/north/state/counters.json" "$dir/work/south/state/counters.json" || fail "no counter is called $c"
 done < "$dir/counters"
 
 grep -q "^CONNECT 127.0.0.1:$port 200" "$dir/log/proxy" || fail "nobody came through the proxy"
