@@ -49,13 +49,13 @@
 enum { NOISE_ID = 32, NOISE_COINS = 32, NOISE_REPLY_HEAD = 124 };
 
 typedef struct noise_params {
-    uint8_t task[32];               /* hash of the task document */
-    uint64_t round, attempt;        /* the caller counts attempts of a round, durably */
-    uint64_t count;                 /* coordinates, 1 to 2^32 */
-    unsigned k, t, g;               /* ring, fraction, guard bits of a digit; 7 <= k <= 32, t <= 32,
+    uint8_t task[32];        /* hash of the task document */
+    uint64_t round, attempt; /* the caller counts attempts of a round, durably */
+    uint64_t count;          /* coordinates, 1 to 2^32 */
+    unsigned k, t, g;        /* ring, fraction, guard bits of a digit; 7 <= k <= 32, t <= 32,
                                      * k + t + g <= 62 */
-    bool own;                       /* the mode */
-    uint8_t slice[32];              /* joint: shares_slice_hash of the shares it uses */
+    bool own;                /* the mode */
+    uint8_t slice[32];       /* joint: shares_slice_hash of the shares it uses */
 } noise_params;
 
 /* Gives n digits from coordinate `first` on, in order, each once; digit < 2^(k+t+g). */

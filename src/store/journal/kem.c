@@ -35,7 +35,8 @@ static sefl_status wipe(const char *folder, const char *path)
     if (!file_exists(path))
         goto done;
     SEFL_TRY(roundkey_overwrite(AT_FDCWD, path));
-    SEFL_CHECK(unlinkat(AT_FDCWD, path, 0) == 0, SEFL_EIO, "cannot delete %s: %s", path, strerror(errno));
+    SEFL_CHECK(unlinkat(AT_FDCWD, path, 0) == 0, SEFL_EIO, "cannot delete %s: %s", path,
+               strerror(errno));
     SEFL_TRY(file_sync_folder(folder));
 done:
     return st;
