@@ -152,6 +152,8 @@ static void send_counted(https_request *r, uint64_t round)
         https_answer(r, 200, OCTETS, "Cache-Control: no-store\n", buf_span(&proof));
     else if (st == SEFL_ENOTFOUND)
         https_answer_text(r, 404, "%s", sefl_last_error());
+    else if (st == SEFL_EBUDGET)
+        https_answer_text(r, 429, "%s", sefl_last_error());
     else
         trouble(r);
     buf_clear(&proof);

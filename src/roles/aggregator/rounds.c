@@ -373,6 +373,7 @@ sefl_status rounds_new(rounds **out, const rounds_config *c)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&r->event, &attr);
     pthread_condattr_destroy(&attr);
+    SEFL_TRY(buckets_new(&r->tree_rate, &(buckets_rule){ .burst = 8, .per_s = 0.2 }));
     SEFL_TRY(agg_new(&r->a, c->task));
     SEFL_TRY(rooms_new(&r->rooms, task_body_bytes(c->task), ROOMS_BUDGET));
     SEFL_TRY(collect_new(&r->collect, &(collect_config){ .ahe = &c->task->ahe,
@@ -402,6 +403,7 @@ void rounds_free(rounds *r)
     buf_clear(&r->header);
     counted_tree_free(r->tree);
     buf_clear(&r->tree_envelope);
+    buckets_free(r->tree_rate);
     pthread_mutex_destroy(&r->tree_lock);
     pthread_cond_destroy(&r->event);
     pthread_mutex_destroy(&r->lock);

@@ -110,7 +110,8 @@ bool rounds_has_news(rounds *r, uint64_t after);
 
 /* The proof that an update was counted: u32 n, n bytes of CSP's envelope, the client's path
  * (protocol/counted.h), which is empty for one that was not counted. SEFL_ENOTFOUND with the
- * reason: the round was skipped, is not opened yet, or the task's uploads are not sealed. */
+ * reason: the round was skipped, is not opened yet, or the task's uploads are not sealed. SEFL_EBUDGET: this
+ * client has asked about too many rounds in turn. */
 sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32],
                            sefl_buf *out) SEFL_MUST_CHECK;
 

@@ -3,6 +3,7 @@
 #ifndef ROLES_AGGREGATOR_ROUNDS_INSIDE_H
 #define ROLES_AGGREGATOR_ROUNDS_INSIDE_H
 
+#include "net/buckets.h"
 #include "protocol/counted.h"
 #include "roles/aggregator/rounds.h"
 
@@ -56,6 +57,7 @@ struct rounds {
     counted_tree *tree;        /* of the round that clients asked about last; NULL: none */
     uint64_t tree_round;
     sefl_buf tree_envelope;
+    buckets *tree_rate; /* trees that a client may have made anew */
 };
 
 uint64_t rounds_wall_ms(const rounds *r);

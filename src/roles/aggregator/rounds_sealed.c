@@ -351,8 +351,9 @@ uint32_t rounds_kept(rounds *r, uint64_t round, uint32_t *refused)
 
 /* ---- counted -------------------------------------------------------------------------------- */
 
-/* With tree_lock: the tree of this round, and CSP's envelope. SEFL_ENOTFOUND says why. */
-static sefl_status load_tree(rounds *r, uint64_t round)
+/* With tree_lock: the tree of this round, and CSP's envelope. SEFL_ENOTFOUND says why. A tree costs a hash
+ * for each client: one that asks for other rounds in turn has a few of them made (SEFL_EBUDGET). */
+static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
 {
     sefl_status st = SEFL_OK;
     sefl_buf env = { 0 };
@@ -369,6 +370,8 @@ static sefl_status load_tree(rounds *r, uint64_t round)
     st = journal_fact_get(r->c.journal, round, "counted", &env);
     SEFL_CHECK(st != SEFL_ENOTFOUND, SEFL_ENOTFOUND, "round %" PRIu64 " is not counted yet", round);
     SEFL_TRY(st);
+    SEFL_CHECK(buckets_take(r->tree_rate, asks, 1, clock_ms(r->c.mono)), SEFL_EBUDGET,
+               "too many rounds asked about: later");
     SEFL_TRY(rounds_verdict(r, round, &v));
     SEFL_TRY(journal_updates(r->c.journal, round, take_leaf, &l));
     SEFL_TRY(rounds_tree_seed(r, round, seed));
@@ -400,7 +403,7 @@ sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32], 
     pthread_mutex_lock(&r->tree_lock);
     SEFL_CHECK(task_is_sealed(r->c.task), SEFL_ENOTFOUND,
                "the uploads of this task are not sealed: nobody signs who was counted");
-    SEFL_TRY(load_tree(r, round));
+    SEFL_TRY(load_tree(r, round, client));
     SEFL_TRY(wr_u32(out, (uint32_t)r->tree_envelope.n));
     SEFL_TRY(wr_raw(out, r->tree_envelope.p, r->tree_envelope.n));
     st = counted_tree_path(out, r->tree, client);
