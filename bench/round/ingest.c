@@ -4,15 +4,17 @@
  * over mutual TLS from `connections` connections at once; a server takes them. There are two servers:
  *   ingest   roles/aggregator as it is: checked, hashed, spooled, synced, acknowledged with a signed
  *            receipt in the journal, added to the running sum
- *   floor    the same HTTPS server; bytes are written to a file and synced, nothing else
+ *   floor    the same HTTPS server; bytes are hashed (pad only), written to a file and synced, nothing
+ *            else
  * They take turns, a part of the updates each, so that what else the machine does falls on both. A
  * server's processor time (user and system, all threads) counts from the first byte to the last body in
  * the sum; the generator's does not. For paillier the floor is one multiplication modulo N^2 for each
  * ciphertext (mont_mul in a tight loop on every core at once), for pad it is the floor server.
  *
- * Bodies are encryptions under a real key: one is made, the others are its units in another order,
- * which are valid updates with other bytes. A client may have one update a round, so here (and only
- * here) the server takes the body's hash for the identity of its sender. */
+ * Bodies are real encryptions: one is made, the others are its units in another order, which are valid
+ * updates with other bytes; those of pad have a sealed and signed head of their own. A client may have
+ * one update a round, so here (and only here) the server believes a header that says which client is
+ * sending. It knows the voucher of each before the first comes. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 
@@ -21,11 +23,15 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "crypto/ahe/paillier_internal.h"
+#include "crypto/seal/seal.h"
 #include "net/https_client.h"
 #include "net/https_server.h"
+#include "protocol/head.h"
 #include "protocol/http.h"
+#include "protocol/version.h"
 #include "roles/aggregator/collect.h"
 #include "roles/aggregator/http.h"
+#include "roles/upload_keys.h"
 #include "store/journal/journal.h"
 
 #include <errno.h>
@@ -40,6 +46,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define NUMBER "Sefl-Bench-Client" /* header: which client is sending */
+
+static const uint8_t task_id[32] = "sefl bench ingest", round_seed[SEAL_SEED] = { 7 };
+
 enum { BITS = 3072, ROUND = 1, CONNECTIONS_MAX = 256, TURNS = 5 };
 
 typedef struct options {
@@ -53,6 +63,8 @@ typedef struct plan {
     options o;
     const ahe_pub *pub;
     ahe_params p;
+    const seal_suite *seal; /* NULL: no heads */
+    size_t bytes;           /* of a body */
     char dir[64];
 } plan;
 
@@ -100,6 +112,22 @@ static sefl_status identity(const plan *pl, tls_id **out, const char *name)
     return tls_id_read(out, cert, key, in(pl, ca, "ca.pem"));
 }
 
+/* Client number i, and its upload key. */
+static void client_of(uint8_t client[32], unsigned long i)
+{
+    uint8_t number[8];
+    store_u64(number, i);
+    sha256_of(client, span_of(number, sizeof number));
+}
+
+static sefl_status upload_key_of(sign_key **out, unsigned long i)
+{
+    uint8_t seed[32];
+    client_of(seed, i);
+    seed[0] ^= 1;
+    return sign_key_from(out, seed);
+}
+
 /* ---- the generator ---------------------------------------------------------------------------- */
 
 static sefl_status make_body(const plan *pl, uint8_t *body)
@@ -130,6 +158,7 @@ done:
 typedef struct sender {
     const plan *pl;
     const uint8_t *body;
+    const seal_key *round_key;
     order o;
     unsigned long number;
     pthread_t id;
@@ -170,9 +199,30 @@ static unsigned long bodies_max(const ahe_params *p)
     return p->units > 1 ? p->units * (p->units - 1) : 1;
 }
 
+static sefl_status write_head(const plan *pl, int fd, unsigned long i, const uint8_t units[32],
+                              const seal_key *round_key)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t out[HEAD_MAX], client[32], seed[HEAD_SEED] = { 3 };
+    sign_key *key = NULL;
+    sefl_rng rng = rng_system();
+    client_of(client, i);
+    SEFL_TRY(upload_key_of(&key, i));
+    SEFL_TRY(head_make(
+        out,
+        &(head_facts){
+            .suite = pl->seal, .task = task_id, .round = ROUND, .client = client, .units = units },
+        seal_key_pub(round_key), seed, key, &rng));
+    SEFL_CHECK(pwrite(fd, out, head_bytes(pl->seal), 0) == (ssize_t)head_bytes(pl->seal), SEFL_EIO,
+               "cannot write a head: %s", strerror(errno));
+done:
+    sign_key_free(key);
+    return st;
+}
+
 /* Body number i. */
-static sefl_status write_turned(const plan *pl, const uint8_t *body, unsigned long i,
-                                const char *path, char hex[65])
+static sefl_status write_turned(const plan *pl, const uint8_t *body, const seal_key *round_key,
+                                unsigned long i, const char *path, char hex[65])
 {
     sefl_status st = SEFL_OK;
     const ahe_params *p = &pl->p;
@@ -181,6 +231,8 @@ static sefl_status write_turned(const plan *pl, const uint8_t *body, unsigned lo
     writer w = { .p = p, .units = body };
     w.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     SEFL_CHECK(w.fd >= 0, SEFL_EIO, "cannot write %s: %s", path, strerror(errno));
+    SEFL_CHECK(lseek(w.fd, (off_t)head_bytes(pl->seal), SEEK_SET) >= 0, SEFL_EIO, "%s: %s", path,
+               strerror(errno));
     blake3_init(&w.h);
     SEFL_TRY(write_units(&w, first, 1));
     SEFL_TRY(write_units(&w, first + 1 + turn, p->units - 1 - turn));
@@ -188,6 +240,8 @@ static sefl_status write_turned(const plan *pl, const uint8_t *body, unsigned lo
     blake3_end(&w.h, hash);
     for (int k = 0; k < BLAKE3_BYTES; k++)
         snprintf(hex + 2 * k, 3, "%02x", hash[k]);
+    if (pl->seal)
+        SEFL_TRY(write_head(pl, w.fd, i, hash, round_key));
 done:
     if (w.fd >= 0)
         close(w.fd);
@@ -200,7 +254,7 @@ static void *send_all(void *arg)
     const plan *pl = s->pl;
     sefl_status st = SEFL_OK;
     https_reply r = { 0 };
-    char path[160], name[40], hex[65], url[128], headers[64];
+    char path[160], name[40], hex[65], url[128], headers[128];
     snprintf(name, sizeof name, "sender-%lu", s->number);
     in(pl, path, name);
     if (!s->client) {
@@ -209,9 +263,11 @@ static void *send_all(void *arg)
             &s->client, &(https_client_config){
                             .host = "127.0.0.1", .port = s->o.port, .id = s->tls, .proxy = "" }));
     }
-    snprintf(headers, sizeof headers, HTTP_TOTAL ": %zu\n", ahe_body_bytes(&pl->p));
     for (unsigned long i = s->o.first + s->number; i < s->o.end; i += pl->o.connections) {
-        SEFL_TRY(write_turned(pl, s->body, i, path, hex));
+        SEFL_TRY(write_turned(pl, s->body, s->round_key, i, path, hex));
+        snprintf(headers, sizeof headers,
+                 HTTP_VERSION ": " VERSION_TEXT "\n" HTTP_TOTAL ": %zu\n" NUMBER ": %lu\n",
+                 pl->bytes, i);
         snprintf(url, sizeof url, "/v1/round/%d/update/%s", ROUND, hex);
         SEFL_TRY(https_put_file(s->client, url, path, 0, headers, NULL, &r));
         SEFL_CHECK(r.status == 200, SEFL_EPROTO, "update %lu: status %u: %.*s", i, r.status,
@@ -226,12 +282,14 @@ done:
     return NULL;
 }
 
-static sefl_status send_to(const plan *pl, const uint8_t *body, sender *s, const order *o)
+static sefl_status send_to(const plan *pl, const uint8_t *body, const seal_key *round_key,
+                           sender *s, const order *o)
 {
     sefl_status st = SEFL_OK;
     unsigned long n = 0;
     for (; n < pl->o.connections; n++) {
         s[n].pl = pl, s[n].body = body, s[n].o = *o, s[n].number = n;
+        s[n].round_key = round_key;
         SEFL_CHECK(pthread_create(&s[n].id, NULL, send_all, &s[n]) == 0, SEFL_ENOMEM,
                    "cannot start a thread");
     }
@@ -250,7 +308,10 @@ static int generator(const plan *pl, int in_fd, int out_fd)
     uint8_t *body = NULL;
     sender *s[2] = { NULL, NULL }; /* of either server */
     order o;
+    seal_key *round_key = NULL;
     sefl_status st = sefl_new(&body, 1, ahe_body_bytes(&pl->p));
+    if (st == SEFL_OK && pl->seal)
+        st = seal_key_from(&round_key, pl->seal, round_seed);
     if (st == SEFL_OK)
         st = make_body(pl, body);
     for (int i = 0; i < 2 && st == SEFL_OK; i++)
@@ -258,7 +319,7 @@ static int generator(const plan *pl, int in_fd, int out_fd)
     if (write(out_fd, &st, sizeof st) != sizeof st)
         return 1;
     while (st == SEFL_OK && read(in_fd, &o, sizeof o) == sizeof o) {
-        st = send_to(pl, body, s[o.which], &o);
+        st = send_to(pl, body, round_key, s[o.which], &o);
         if (st != SEFL_OK)
             fprintf(stderr, "sefl bench ingest: %s\n", sefl_last_error());
         if (write(out_fd, &st, sizeof st) != sizeof st)
@@ -271,6 +332,7 @@ static int generator(const plan *pl, int in_fd, int out_fd)
         }
         sefl_free(s[i]);
     }
+    seal_key_free(round_key);
     sefl_free(body);
     return 0;
 }
@@ -290,10 +352,10 @@ typedef struct taker {
 static agg_verdict admit(void *ctx, const agg_upload *u)
 {
     const taker *t = ctx;
-    return u->have                                 ? AGG_HAVE
-           : u->round != ROUND                     ? AGG_LATE
-           : u->bytes != ahe_body_bytes(&t->pl->p) ? AGG_SIZE
-                                                   : AGG_ADMIT;
+    return u->have                    ? AGG_HAVE
+           : u->round != ROUND        ? AGG_LATE
+           : u->bytes != t->pl->bytes ? AGG_SIZE
+                                      : AGG_ADMIT;
 }
 
 static bool has_body(void *ctx, const round_member *m)
@@ -317,24 +379,49 @@ static sefl_status path_of(void *ctx, sefl_buf *out, uint64_t round, const round
 /* Every update is somebody else's. */
 static void begin_ingest(https_request *r)
 {
-    const char *hash = strrchr(r->path, '/');
-    sha256_of(r->peer.fingerprint, span_of_str(hash ? hash : ""));
+    const char *number = https_header(r, NUMBER);
+    client_of(r->peer.fingerprint, number ? strtoul(number, NULL, 10) : 0);
     agg_http_begin(r);
+}
+
+/* The vouchers of all clients are here. */
+static sefl_status know_vouchers(const plan *pl, journal *j)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t client[32];
+    sign_key *key = NULL;
+    for (unsigned long i = 0; i < pl->o.updates; i++) {
+        client_of(client, i);
+        SEFL_TRY(upload_key_of(&key, i));
+        SEFL_TRY(upload_key_put(j, client, 1, sign_key_pub(key)));
+        sign_key_free(key), key = NULL;
+    }
+done:
+    sign_key_free(key);
+    return st;
 }
 
 typedef struct floor_state {
     int fd;
+    bool hashed;
+    blake3 h;
     char path[200];
 } floor_state;
 
 static sefl_status floor_bytes(https_request *r, sefl_span bytes)
 {
-    return file_write_all(((floor_state *)r->state)->fd, bytes);
+    floor_state *f = r->state;
+    if (f->hashed)
+        blake3_add(&f->h, bytes);
+    return file_write_all(f->fd, bytes);
 }
 
 static void floor_end(https_request *r, sefl_status st)
 {
     floor_state *f = r->state;
+    uint8_t hash[BLAKE3_BYTES];
+    if (f->hashed)
+        blake3_end(&f->h, hash);
     if (st == SEFL_OK && fsync(f->fd) == 0)
         https_answer_text(r, 200, "ok");
     else
@@ -359,6 +446,8 @@ static void begin_floor(https_request *r)
         return;
     }
     snprintf(f->path, sizeof f->path, "%s/floor%s", t->pl->dir, hash ? hash : "/x");
+    f->hashed = t->pl->seal != NULL;
+    blake3_init(&f->h);
     f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     r->state = f;
     r->body = floor_bytes, r->end = floor_end, r->drop = floor_drop;
@@ -386,7 +475,6 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
     https_server *server = NULL;
     sefl_rng rng = rng_system();
     sefl_clock mono = clock_monotonic(), wall = clock_wall();
-    static const uint8_t task_id[32] = "sefl bench ingest";
     char path[160], byte;
     pthread_mutex_init(&t.lock, NULL);
     SEFL_TRY(identity(pl, &id, "server"));
@@ -395,14 +483,16 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
     } else {
         SEFL_TRY(sign_key_new(&key, &rng));
         SEFL_TRY(journal_open(&t.journal, in(pl, path, "state"), "aggregator", task_id));
-        SEFL_TRY(rooms_new(&t.rooms, ahe_body_bytes(&pl->p), ROOMS_BUDGET));
+        SEFL_TRY(rooms_new(&t.rooms, pl->bytes, ROOMS_BUDGET));
         SEFL_TRY(collect_new(&t.collect, &(collect_config){ .ahe = &pl->p,
                                                             .rooms = t.rooms,
                                                             .pub = pl->pub,
+                                                            .skip = head_bytes(pl->seal),
                                                             .clients_max = (uint32_t)pl->o.updates,
                                                             .path = path_of,
                                                             .ctx = &t }));
         SEFL_TRY(ingest_new(&ing, &(ingest_config){ .task = task_id,
+                                                    .seal = pl->seal,
                                                     .ahe = &pl->p,
                                                     .pub = pl->pub,
                                                     .journal = t.journal,
@@ -414,6 +504,8 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
                                                               .has_body = has_body,
                                                               .took = took },
                                                     .wall = &wall }));
+        if (pl->seal)
+            SEFL_TRY(know_vouchers(pl, t.journal));
         collect_begin(t.collect, ROUND);
         ingest_only_round(ing, ROUND);
         t.http.ingest = ing;
@@ -423,7 +515,7 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
         &server, &(https_server_config){ .id = id,
                                          .peer_role = "client",
                                          .connections_per_address = CONNECTIONS_MAX,
-                                         .body_max = ahe_body_bytes(&pl->p),
+                                         .body_max = pl->bytes,
                                          .begin = floor_only ? begin_floor : begin_ingest,
                                          .ctx = floor_only ? (void *)&t : (void *)&t.http }));
     uint16_t port = https_server_port(server);
@@ -593,8 +685,7 @@ static void print_rows(bench *b, const plan *pl, const result *ours, const resul
     double n = (double)pl->o.updates, as = 1e3 * ours->cpu_s / n, rest = 1e3 * bare->cpu_s / n;
     char name[80];
     bench_note(b, "%s: %lu updates of %zu values (%.2f MB each) from %lu connections, TLS 1.3",
-               scheme, pl->o.updates, pl->o.values, 1e-6 * (double)ahe_body_bytes(&pl->p),
-               pl->o.connections);
+               scheme, pl->o.updates, pl->o.values, 1e-6 * (double)pl->bytes, pl->o.connections);
     if (!pad)
         bench_note(
             b,
@@ -602,11 +693,11 @@ static void print_rows(bench *b, const plan *pl, const result *ours, const resul
             "they are slow (without AVX-512 IFMA), and with IFMA cannot stay below 1.3 times them",
             scheme, rest / (1e3 * mults));
     snprintf(name, sizeof name, "%s: AS (floor: %s)", scheme,
-             pad ? "receive, write, sync" : "multiplications alone");
+             pad ? "receive, hash, write, sync" : "multiplications alone");
     bench_row(b,
               &(bench_result){
                   .name = name, .value = as, .unit = "ms CPU", .floor = pad ? rest : 1e3 * mults });
-    snprintf(name, sizeof name, "%s: receive, write and sync alone", scheme);
+    snprintf(name, sizeof name, "%s: receive, %swrite and sync alone", scheme, pad ? "hash, " : "");
     bench_row(b, &(bench_result){ .name = name, .value = rest, .unit = "ms CPU" });
     snprintf(name, sizeof name, "%s: AS, beyond receiving", scheme);
     bench_row(b, &(bench_result){
@@ -637,6 +728,8 @@ static sefl_status run_scheme(bench *b, const options *o, const ahe_pub *pub, co
                                             .clip = PACK_ONE,
                                             .noise = PACK_ONE }));
     SEFL_TRY(ahe_params_init(&pl.p, s, &pk, pub, o->values));
+    pl.seal = pad ? seal_suite_named("xwing") : NULL;
+    pl.bytes = head_bytes(pl.seal) + ahe_body_bytes(&pl.p);
     SEFL_CHECK(
         o->updates <= bodies_max(&pl.p), SEFL_EINVAL,
         "--updates %lu: a body of %zu units can be put in %lu orders, and the server takes each "
@@ -714,11 +807,12 @@ static sefl_status run(bench *b, int argc, char **argv)
     o.values = values;
     if (o.scheme)
         SEFL_TRY(ahe_scheme_find(&s, o.scheme));
-    SEFL_TRY(paillier_keygen_vartime(&sec, BITS, &rng, NULL));
-    if (!o.scheme || strcmp(o.scheme, "paillier") == 0)
-        SEFL_TRY(run_scheme(b, &o, paillier_sec_pub(sec), "paillier"));
     if (!o.scheme || strcmp(o.scheme, "pad") == 0)
-        SEFL_TRY(run_scheme(b, &o, paillier_sec_pub(sec), "pad"));
+        SEFL_TRY(run_scheme(b, &o, NULL, "pad"));
+    if (!o.scheme || strcmp(o.scheme, "paillier") == 0) {
+        SEFL_TRY(paillier_keygen_vartime(&sec, BITS, &rng, NULL));
+        SEFL_TRY(run_scheme(b, &o, paillier_sec_pub(sec), "paillier"));
+    }
 done:
     paillier_sec_free(sec);
     return st;
