@@ -1,14 +1,20 @@
 /* The pad scheme beside its floors, measured in the same run: AES is the key stream of as many bytes,
- * memory is reading and writing 8 bytes a value. And what a sealed seed costs. Whole updates of 945,510
- * values: client, AS and CSP do this once a client. */
+ * memory is reading and writing 8 bytes a value. And what a head costs: making it (beside sealing and
+ * signing), checking its signature (beside Ed25519), opening its seal (beside one X25519). Whole updates of
+ * 945,510 values: client, AS and CSP do this once a client. */
 #include "bench/micro/ahe.h"
 
 #include "base/alloc.h"
+#include "base/blake3.h"
 #include "crypto/ahe/ahe.h"
 #include "crypto/prg/prg.h"
 #include "crypto/seal/seal.h"
+#include "protocol/head.h"
 
-enum { VALUES = 945510, SEEDS = 8, SEED = 32 };
+#include <sodium.h>
+#include <string.h>
+
+enum { VALUES = 945510, SEEDS = 8 };
 
 typedef struct job {
     ahe_params p;
@@ -24,7 +30,9 @@ typedef struct job {
     sefl_rng rng;
     const seal_suite *suite;
     seal_key *key;
-    uint8_t enc_bytes[SEAL_ENC_MAX], sealed[SEED + SEAL_TAG], opened[SEED];
+    sign_key *upload_key;
+    uint8_t head[HEAD_MAX], units[32], seed[HEAD_SEED];
+    uint8_t sig[64], sig_pub[32]; /* of the prefix, by libsodium alone */
 } job;
 
 static const uint8_t context[AHE_CONTEXT_BYTES] = "bench";
@@ -84,19 +92,76 @@ static sefl_status decrypt(void *ctx)
     return ahe_pad.dec_units(j->dec, j->plain, 0, j->body, j->p.units, j->workers, NULL);
 }
 
-static const sefl_span at = { .p = context, .n = sizeof context };
-
-static sefl_status seal(void *ctx)
+static sefl_status make_head(void *ctx)
 {
     job *j = ctx;
-    return seal_make(j->enc_bytes, j->sealed, j->suite, seal_key_pub(j->key), at, at,
-                     span_of(some_seed, SEED), &j->rng);
+    return head_make(
+        j->head,
+        &(head_facts){
+            .suite = j->suite, .task = context, .round = 1, .client = context, .units = j->units },
+        seal_key_pub(j->key), some_seed, j->upload_key, &j->rng);
 }
 
-static sefl_status unseal(void *ctx)
+static sefl_status check_head(void *ctx)
+{
+    sefl_status st = SEFL_OK;
+    job *j = ctx;
+    head h;
+    SEFL_TRY(head_read(&h, j->suite, span_of(j->head, head_bytes(j->suite))));
+    SEFL_TRY(head_check(&h, context, 1, sign_key_pub(j->upload_key)));
+done:
+    return st;
+}
+
+static sefl_status open_head(void *ctx)
+{
+    sefl_status st = SEFL_OK;
+    job *j = ctx;
+    head h;
+    SEFL_TRY(head_read(&h, j->suite, span_of(j->head, head_bytes(j->suite))));
+    SEFL_TRY(head_open(j->seed, &h, j->key, context, 1));
+done:
+    return st;
+}
+
+/* Floors: libsodium's own. */
+static sefl_status make_floor(void *ctx)
 {
     job *j = ctx;
-    return seal_open(j->opened, j->key, j->enc_bytes, at, at, span_of(j->sealed, sizeof j->sealed));
+    uint8_t pub[32], shared[32], sig[64];
+    crypto_scalarmult_base(pub, some_seed);
+    if (crypto_scalarmult(shared, some_seed, pub) != 0)
+        return sefl_fail(SEFL_ECRYPTO, "X25519");
+    return sign_make(sig, j->upload_key, SIGN_UPLOAD, span_of(j->head, head_bytes(j->suite)));
+}
+
+static sefl_status check_floor(void *ctx)
+{
+    job *j = ctx;
+    return crypto_sign_verify_detached(j->sig, j->head, HEAD_PREFIX, j->sig_pub) == 0
+               ? SEFL_OK
+               : sefl_fail(SEFL_ECRYPTO, "Ed25519");
+}
+
+static sefl_status open_floor(void *ctx)
+{
+    static const uint8_t nine[32] = { 9 };
+    uint8_t shared[32];
+    (void)ctx;
+    return crypto_scalarmult(shared, some_seed, nine) == 0 ? SEFL_OK
+                                                           : sefl_fail(SEFL_ECRYPTO, "X25519");
+}
+
+/* All that a client does after training: protocol/update.h. */
+static sefl_status whole_upload(void *ctx)
+{
+    sefl_status st = SEFL_OK;
+    job *j = ctx;
+    SEFL_TRY(encrypt(j));
+    blake3_of(j->units, span_of(j->body, ahe_body_bytes(&j->p)));
+    SEFL_TRY(make_head(j));
+done:
+    return st;
 }
 
 static sefl_status timed(bench *b, double *us, sefl_status (*fn)(void *), job *j)
@@ -107,26 +172,43 @@ static sefl_status timed(bench *b, double *us, sefl_status (*fn)(void *), job *j
     return st;
 }
 
-static sefl_status seals(bench *b, job *j)
+/* pad_us: CSP's pad of one client. */
+static sefl_status heads(bench *b, job *j, const char *suite, double pad_us)
 {
-    static const char *const names[] = { "x25519", "xwing" };
     sefl_status st = SEFL_OK;
-    double us;
+    double us, check, opening, least;
+    uint8_t secret[64];
     char label[64];
-    for (int i = 0; i < 2; i++) {
-        j->suite = seal_suite_named(names[i]);
-        SEFL_TRY(seal_key_from(&j->key, j->suite, some_seed));
-        SEFL_TRY(timed(b, &us, seal, j));
-        snprintf(label, sizeof label, "seal a seed (%s, %zu bytes)", names[i],
-                 j->suite->enc_bytes + sizeof j->sealed);
-        bench_ahe_time(b, label, us, 0, 0, 1);
-        SEFL_TRY(timed(b, &us, unseal, j));
-        snprintf(label, sizeof label, "open a sealed seed (%s)", names[i]);
-        bench_ahe_time(b, label, us, 0, 0, 1);
-        seal_key_free(j->key);
-        j->key = NULL;
-    }
+    j->suite = seal_suite_named(suite);
+    SEFL_TRY(seal_key_from(&j->key, j->suite, some_seed));
+    SEFL_TRY(timed(b, &us, make_head, j));
+    SEFL_TRY(timed(b, &least, make_floor, j));
+    snprintf(label, sizeof label, "%s: make a head (floor: X25519, sign)", suite);
+    bench_ahe_time(b, label, us, least, 0, 1);
+    SEFL_TRY(timed(b, &check, check_head, j));
+    crypto_sign_seed_keypair(j->sig_pub, secret, some_seed);
+    crypto_sign_detached(j->sig, NULL, j->head, HEAD_PREFIX, secret);
+    SEFL_TRY(timed(b, &least, check_floor, j));
+    snprintf(label, sizeof label, "%s: check a head (floor: Ed25519)", suite);
+    bench_ahe_time(b, label, check, least, 0, 1);
+    SEFL_TRY(timed(b, &opening, open_head, j));
+    SEFL_TRY(timed(b, &least, open_floor, j));
+    snprintf(label, sizeof label, "%s: open a head (floor: X25519)", suite);
+    bench_ahe_time(b, label, opening, least, 0, 1);
+    SEFL_TRY(timed(b, &us, whole_upload, j));
+    snprintf(label, sizeof label, "%s: a client's whole work, bar 10 ms", suite);
+    bench_ahe_time(b, label, us, 0, VALUES, b->threads);
+    snprintf(label, sizeof label, "%s: CSP's work a client, bar 450 us", suite);
+    bench_ahe_time(b, label, check + opening + pad_us, 0, VALUES, b->threads);
+    snprintf(label, sizeof label, "%s: upload, all in, bar 3.55", suite);
+    bench_row(b, &(bench_result){ .name = label,
+                                  .value = (double)(head_bytes(j->suite) + ahe_body_bytes(&j->p)) /
+                                           VALUES,
+                                  .unit = "B/value",
+                                  .floor = j->p.pack.w / 8.0 });
 done:
+    seal_key_free(j->key);
+    j->key = NULL;
     return st;
 }
 
@@ -160,18 +242,18 @@ sefl_status bench_ahe_pad(bench *b, const bench_ahe_options *o)
     SEFL_TRY(timed(b, &us, write, j));
     bench_ahe_time(b, "AS masks and writes the sum (floor: AES)", us, stream, VALUES, b->threads);
     SEFL_TRY(timed(b, &us, pads, j));
-    bench_ahe_time(b, "CSP makes and adds one client's pad (floor: AES)", us / SEEDS, stream,
-                   VALUES, b->threads);
+    const double pad = us / SEEDS;
+    bench_ahe_time(b, "CSP makes and adds a client's pad (floor: AES)", pad, stream, VALUES,
+                   b->threads);
     SEFL_TRY(timed(b, &us, decrypt, j));
     bench_ahe_time(b, "CSP takes the pads off the sum (floor: memory)", us, rw, VALUES, b->threads);
-    bench_row(b, &(bench_result){ .name = "bytes a value (floor: w/8)",
-                                  .value = (double)ahe_body_bytes(&j->p) / VALUES,
-                                  .unit = "bytes",
-                                  .floor = packing.w / 8.0 });
-    SEFL_TRY(seals(b, j));
+    SEFL_TRY(sign_key_new(&j->upload_key, &j->rng));
+    SEFL_TRY(heads(b, j, "x25519", pad));
+    SEFL_TRY(heads(b, j, "xwing", pad));
 done:
     if (j) {
         seal_key_free(j->key);
+        sign_key_free(j->upload_key);
         ahe_pad.dec_free(j->dec);
         ahe_pad.sum_free(j->sum);
         ahe_enc_free(&j->p, j->enc);
