@@ -411,8 +411,9 @@ static void interrupt_lane(void *ctx, unsigned lane)
     pthread_mutex_unlock(&a->lock);
 }
 
-static sefl_status wait_for_shares(void *ctx, uint64_t count)
+static sefl_status wait_for_shares(void *ctx, uint64_t round, uint64_t attempt, uint64_t count)
 {
+    (void)round, (void)attempt;
     return lanes_wait(ctx, count);
 }
 

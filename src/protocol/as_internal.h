@@ -11,10 +11,8 @@ struct as_link {
     channel *ch;
     bool dead, ended;
     as_peer peer;
-    shares_pool *shares, *own_shares; /* the config's, or our own */
-    sefl_rng shares_rng;              /* of our own */
-    unsigned no;                      /* code of the latest NO */
-    client_table early;               /* sealed tasks: what CSP has from EARLY of this round */
+    unsigned no;        /* code of the latest NO */
+    client_table early; /* sealed tasks: what CSP has from EARLY of this round */
     uint64_t early_round;
     link_msg m;
     sefl_buf out;

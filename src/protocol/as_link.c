@@ -42,7 +42,7 @@ static sefl_status of_no(unsigned code, uint32_t question)
         return SEFL_EBUDGET;
     case LINK_NO_OPENED:
     case LINK_NO_SKIPPED: /* never again */
-        return question == LINK_OPEN || question == LINK_PREPARE ? SEFL_ECRYPTO : SEFL_ESTATE;
+        return question == LINK_OPEN || question == LINK_SET ? SEFL_ECRYPTO : SEFL_ESTATE;
     case LINK_NO_KEY: /* lost key, lost round */
         return SEFL_ECRYPTO;
     case LINK_NO_SLICE:
@@ -151,11 +151,6 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     SEFL_TRY(sefl_new(&l, 1, sizeof *l));
     l->c = *cfg;
     l->ch = ch;
-    if (!cfg->shares) {
-        l->shares_rng = rng_system(); /* of keys that hide what waits in memory */
-        SEFL_TRY(shares_pool_new(&l->own_shares, 0, &l->shares_rng));
-    }
-    l->shares = cfg->shares ? cfg->shares : l->own_shares;
 
     ledger_mark ours;
     SEFL_TRY(l->c.ledger(l->c.ledger_ctx, &ours));
@@ -186,7 +181,6 @@ void as_link_free(as_link *l)
 {
     if (!l)
         return;
-    shares_pool_free(l->own_shares);
     client_table_clear(&l->early);
     buf_clear(&l->m.body);
     buf_clear(&l->out);
@@ -233,33 +227,6 @@ sefl_status as_link_header(as_link *l, sefl_buf *both, const round_header *h)
         return as_die(l,
                       sefl_fail(SEFL_EPROTO, "CSP signed another header than the one asked for"));
     SEFL_TRY(wr_raw(both, rest.p, rest.n));
-done:
-    return st;
-}
-
-sefl_status as_link_prepare(as_link *l, uint64_t round, uint64_t attempt)
-{
-    sefl_status st = SEFL_OK;
-    const task *t = l->c.task;
-    sefl_rng rng;
-    if (shares_pool_have(l->shares) >= t->values)
-        return SEFL_OK;
-    if (l->c.shares)
-        return l->c.shares_wait ? l->c.shares_wait(l->c.shares_ctx, t->values)
-                                : sefl_fail(SEFL_ESTATE, "no noise shares, and nobody makes them");
-    SEFL_TRY(coins_for(l->c.coins, &rng, "noise", round, attempt));
-    buf_reset(&l->out);
-    SEFL_TRY(wr_u64(&l->out, round));
-    SEFL_TRY(wr_u64(&l->out, attempt));
-    SEFL_TRY(as_ask_simple(l, LINK_PREPARE, buf_span(&l->out), LINK_YES));
-    uint64_t began = now(l), bytes = l->ch->sent + l->ch->received;
-    st = shares_pool_fill(l->shares, false, l->ch, &(shares_params){ 0 }, t->values, &rng);
-    if (st == SEFL_OK && (st = link_recv(l->ch, &l->m)) == SEFL_OK && l->m.kind != LINK_YES)
-        st = sefl_fail(SEFL_EPROTO, "CSP ends PREPARE with %s", link_kind_name(l->m.kind));
-    if (st != SEFL_OK)
-        return as_die(l, st == SEFL_ECRYPTO ? SEFL_EPROTO : st); /* nothing is open yet */
-    l->times.offline = now(l) - began;
-    l->times.offline_bytes = l->ch->sent + l->ch->received - bytes;
 done:
     return st;
 }
@@ -519,16 +486,22 @@ static sefl_status take_shares(opening *op)
     sefl_status st = SEFL_OK;
     as_link *l = op->l;
     noise_params p = task_noise_params(op->t, op->o->round, op->o->attempt);
+    shares_pool *shares = l->c.shares;
+    const uint64_t count = op->t->values;
     uint8_t *x;
     buf_clear(&op->m.x);
+    SEFL_CHECK(shares, SEFL_EINVAL, "joint noise needs a pool of noise shares");
     do {
-        SEFL_TRY(as_link_prepare(l, op->o->round, op->o->attempt));
-        st = shares_pool_pick(l->shares, &op->slice, op->t->values);
-    } while (st == SEFL_ENOTFOUND && shares_pool_have(l->shares) < op->t->values);
+        if (shares_pool_have(shares) < count) {
+            SEFL_CHECK(l->c.shares_wait, SEFL_ESTATE, "no noise shares, and nobody makes them");
+            SEFL_TRY(l->c.shares_wait(l->c.shares_ctx, op->o->round, op->o->attempt, count));
+        }
+        st = shares_pool_pick(shares, &op->slice, count);
+    } while (st == SEFL_ENOTFOUND && shares_pool_have(shares) < count);
     SEFL_TRY(st);
     shares_slice_hash(op->m.slice, &op->slice);
-    SEFL_TRY(buf_extend(&op->m.x, &x, op->t->values * noise_value_bytes(&p)));
-    SEFL_TRY(shares_pool_take(l->shares, &op->slice, x, noise_value_bytes(&p)));
+    SEFL_TRY(buf_extend(&op->m.x, &x, count * noise_value_bytes(&p)));
+    SEFL_TRY(shares_pool_take(shares, &op->slice, x, noise_value_bytes(&p)));
 done:
     return st;
 }
@@ -583,7 +556,7 @@ static sefl_status ask_open(opening *op, bool shares, rd *r)
         if (!shares || l->no != LINK_NO_SLICE)
             break;
         log_warn(l->c.log, "CSP does not have our noise shares", lf_u64("round", op->o->round));
-        shares_pool_drop(l->shares, &op->slice);
+        shares_pool_drop(l->c.shares, &op->slice);
     }
 done:
     return st;
@@ -616,7 +589,7 @@ sefl_status as_link_open(as_link *l, const as_open *o, bool *kept, int64_t *w)
     bool open_there = l->peer.opened >= o->round;
     rd r;
     *kept = false;
-    l->times = (as_times){ .offline = l->times.offline, .offline_bytes = l->times.offline_bytes };
+    l->times = (as_times){ 0 };
     if (!open_there) {
         SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not open: its sum is wanted",
                    (unsigned long long)o->round);

@@ -5,8 +5,6 @@
  *     SEFL_TRY(as_link_new(&l, ch, &cfg));             // HELLO, TASK; ledgers compared
  *     SEFL_TRY(as_link_key(l, &header));                // sealed tasks: CSP's key of the round
  *     SEFL_TRY(as_link_header(l, &env, &header));       // signed by both
- *     SEFL_TRY(as_link_prepare(l, round, attempt));     // joint noise without lanes: shares, while clients
- *                                                       // train; not needed before open
  *     SEFL_TRY(as_link_early(l, round, heads, refused, &n));     // sealed tasks, as updates arrive
  *     SEFL_TRY(as_link_set(l, &set, &verdict, &few));   // sealed tasks: who is counted; refused bodies
  *                                                       // are taken off the sum
@@ -35,7 +33,7 @@ typedef struct as_link_config {
     const task *task;
     sefl_span envelope;
     const sign_key *key;
-    const sefl_coins *coins; /* purposes: "mask", "noise" */
+    const sefl_coins *coins; /* purpose "mask" */
     /* Our ledger's head, now, and CSP's compared with our chain. */
     sefl_status (*ledger)(void *ctx, ledger_mark *out);
     ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
@@ -43,10 +41,10 @@ typedef struct as_link_config {
     pool *pool;
     sefl_log *log;
     const sefl_clock *clock; /* monotonic, for as_times; NULL: no times */
-    /* Joint noise: shares that lanes make, and a function that returns when the pool has `count` of them or
-     * it gives up. Both NULL: the link has its own pool and fills it with PREPARE. */
+    /* Joint noise: shares that lanes make (noise/pool.h), and a function that returns when the pool has `count`
+     * of them for this attempt, or gives up; NULL: what is in the pool is all. */
     shares_pool *shares;
-    sefl_status (*shares_wait)(void *ctx, uint64_t count);
+    sefl_status (*shares_wait)(void *ctx, uint64_t round, uint64_t attempt, uint64_t count);
     void *shares_ctx;
 } as_link_config;
 
@@ -102,12 +100,11 @@ void as_verdict_clear(as_verdict *v);
 
 /* CSP's decision, final for this round: the same set gets the same one again, on this link or a later one;
  * another set is refused (SEFL_ESTATE). Must precede as_link_open on each link, whose statement names
- * root (as its set) and kept. SEFL_ESTATE too: fewer than the threshold are left, nothing is charged
- * (*few true; few may be NULL). SEFL_ECRYPTO: CSP's key of the round is gone: skip it. */
+ * root (as its set) and kept. SEFL_ESTATE too: fewer than the threshold are left; CSP has skipped the
+ * round, nothing is charged (*few true; few may be NULL). SEFL_ECRYPTO: CSP's key of the round is gone, or
+ * CSP has skipped it: skip it. */
 sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few) SEFL_MUST_CHECK;
 
-/* Joint noise: returns when the pool has the shares of one vector. */
-sefl_status as_link_prepare(as_link *l, uint64_t round, uint64_t attempt) SEFL_MUST_CHECK;
 sefl_status as_link_ping(as_link *l) SEFL_MUST_CHECK;
 /* CSP's signature on the claim of a site that enrols, checked. SEFL_EAUTH: CSP said no. */
 sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim *c,
@@ -146,14 +143,12 @@ typedef struct as_journal {
 
 /* How long the parts of an opening took, in nanoseconds. */
 typedef struct as_times {
-    uint64_t offline;        /* as_link_prepare; not part of an opening that was prepared */
-    uint64_t ask;            /* OPEN to its answer: CSP charges */
+    uint64_t ask;            /* shares, then OPEN to its answer: CSP charges */
     uint64_t mask;           /* journal->mask */
     uint64_t write, send;    /* the masked sum: computing it; sending (waits for CSP) */
     uint64_t wait;           /* until CSP's reply has come: CSP decrypts, computes, stores */
     uint64_t finish;         /* journal->replied, and w from the reply */
-    uint64_t sent, received; /* bytes on the stream, offline part not counted */
-    uint64_t offline_bytes;  /* both ways */
+    uint64_t sent, received; /* bytes on the stream */
 } as_times;
 
 typedef struct as_open {
@@ -168,7 +163,7 @@ typedef struct as_open {
 
 /* Opens the round, or fetches what CSP kept of it. *kept tells which. The round is charged in our
  * ledger before this is called. attempt: larger than that of any mask in the journal (checked);
- * as_link_prepare is called here where shares are missing. w: task.values integers, zeros on failure;
+ * shares_wait is called here where shares are missing. w: task.values integers, zeros on failure;
  * nobody has seen them: make them durable before anything is published.
  * Failures:
  *   SEFL_ECRYPTO   CSP kept an attempt whose mask is lost, or another reply than before, or has erased or

@@ -252,8 +252,7 @@ static void watch(csp *c, const csp_round *r)
     csp_set_live(c, r->round, r->signed_ms + life_ms(c->c.task));
 }
 
-/* The round is over, here at least: nothing of its heads and its key stays. */
-static sefl_status round_over(csp *c, uint64_t round)
+sefl_status csp_round_over(csp *c, uint64_t round)
 {
     if (c->live == round)
         csp_set_live(c, 0, 0);
@@ -269,7 +268,7 @@ sefl_status csp_expire(csp *c)
     if (round == 0 || !c->c.wall || clock_ms(c->c.wall) <= csp_expires_ms(c))
         return SEFL_OK;
     SEFL_TRY(j->skip(j->ctx, round, CSP_SKIP_EXPIRED));
-    SEFL_TRY(round_over(c, round));
+    SEFL_TRY(csp_round_over(c, round));
     log_error(c->c.log, "round key expired: round skipped", lf_u64("round", round),
               lf_str("why", CSP_EXPIRED_TEXT));
 done:
@@ -399,7 +398,7 @@ static sefl_status on_skip(csp *c, channel *ch, rd *r)
         return csp_fault(c, ch, st, "skip");
     if (now.state == CSP_SIGNED && (st = j->skip(j->ctx, round, order.reason)) != SEFL_OK)
         return csp_fault(c, ch, st, "skip");
-    if ((st = round_over(c, round)) != SEFL_OK)
+    if ((st = csp_round_over(c, round)) != SEFL_OK)
         return csp_fault(c, ch, st, "skip");
     log_info(c->c.log, now.state == CSP_OPENED ? "open round given up" : "round skipped",
              lf_u64("round", round), lf_u64("reason", order.reason));
@@ -461,7 +460,7 @@ static sefl_status give_up_keys(csp *c, unsigned reason)
     if (round != 0) {
         SEFL_TRY(j->skip(j->ctx, round, reason));
         log_warn(c->c.log, "the task ends within a round: skipped", lf_u64("round", round));
-        SEFL_TRY(round_over(c, round));
+        SEFL_TRY(csp_round_over(c, round));
     }
     SEFL_TRY(j->key_wipe(j->ctx, highest + 1));
 done:
@@ -513,17 +512,16 @@ typedef sefl_status handler(csp *c, channel *ch, rd *body);
 static handler *const table[CSP_BYE][LINK_KINDS] = {
     [CSP_START] = { AT(HELLO) = on_hello, AT(TASK) = too_soon, AT(KEY) = too_soon,
                     AT(HEADER) = too_soon, AT(VOUCH) = too_soon, AT(EARLY) = too_soon,
-                    AT(PREPARE) = too_soon, AT(OPEN) = too_soon, AT(SKIP) = too_soon,
-                    AT(PING) = too_soon, AT(BYE) = too_soon, AT(ENROL) = too_soon },
+                    AT(OPEN) = too_soon, AT(SKIP) = too_soon, AT(PING) = too_soon,
+                    AT(BYE) = too_soon, AT(ENROL) = too_soon },
     [CSP_GREETED] = { AT(HELLO) = too_soon, AT(TASK) = on_task, AT(KEY) = too_soon,
                       AT(HEADER) = too_soon, AT(VOUCH) = too_soon, AT(EARLY) = too_soon,
-                      AT(PREPARE) = too_soon, AT(OPEN) = too_soon, AT(SKIP) = too_soon,
-                      AT(PING) = on_ping, AT(BYE) = on_bye, AT(ENROL) = too_soon },
+                      AT(OPEN) = too_soon, AT(SKIP) = too_soon, AT(PING) = on_ping,
+                      AT(BYE) = on_bye, AT(ENROL) = too_soon },
     [CSP_READY] = { AT(HELLO) = too_soon, AT(TASK) = too_soon, AT(KEY) = csp_on_key,
                     AT(HEADER) = on_header, AT(VOUCH) = csp_on_vouch, AT(EARLY) = csp_on_early,
-                    AT(SET) = csp_on_set, AT(PREPARE) = csp_on_prepare, AT(OPEN) = csp_on_open,
-                    AT(SKIP) = on_skip, AT(PING) = on_ping, AT(BYE) = on_bye,
-                    AT(ENROL) = on_enrol },
+                    AT(SET) = csp_on_set, AT(OPEN) = csp_on_open, AT(SKIP) = on_skip,
+                    AT(PING) = on_ping, AT(BYE) = on_bye, AT(ENROL) = on_enrol },
 };
 #undef AT
 
@@ -554,8 +552,6 @@ sefl_status csp_serve(csp *c, channel *ch)
             SEFL_TRY(on(c, ch, &r));
     }
 done:
-    if (c->own_shares)
-        shares_pool_clear(c->own_shares); /* the peer's go with its stream too */
     gather_drop(c);
     buf_clear(&c->m.body);
     buf_clear(&c->out);
@@ -650,11 +646,6 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
     if (cfg->journal->ended)
         SEFL_TRY(cfg->journal->ended(cfg->journal->ctx, &c->over));
     SEFL_TRY(say_old_state(c));
-    if (!cfg->shares) {
-        c->shares_rng = rng_system(); /* of keys that hide what waits in memory */
-        SEFL_TRY(shares_pool_new(&c->own_shares, 0, &c->shares_rng));
-    }
-    c->shares = cfg->shares ? cfg->shares : c->own_shares;
     SEFL_TRY(sweep_keys(c));
     *out = c, c = NULL;
 done:
@@ -666,7 +657,6 @@ void csp_free(csp *c)
 {
     if (!c)
         return;
-    shares_pool_free(c->own_shares);
     gather_drop(c);
     buf_clear(&c->m.body);
     buf_clear(&c->out);

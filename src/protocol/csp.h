@@ -53,14 +53,15 @@ typedef enum csp_round_state {
 typedef struct csp_round {
     uint64_t round;
     csp_round_state state;
-    unsigned skip;      /* why it was skipped: AS's reason, 0 to 255, or CSP_SKIP_OLD_STATE */
+    unsigned skip;      /* why it was skipped: AS's reason, 0 to 255, or a CSP_SKIP_ */
     uint64_t signed_ms; /* CSP's wall clock when it signed the header */
     round_header header;
 } csp_round;
 
 /* CSP's own reasons: an old copy of its journal was put back, and the round may have been opened; the
- * round was neither opened nor skipped long after its last possible deadline. */
-enum { CSP_SKIP_OLD_STATE = 256, CSP_SKIP_EXPIRED = 257 };
+ * round was neither opened nor skipped long after its last possible deadline; fewer heads of its SET than the
+ * threshold were good. */
+enum { CSP_SKIP_OLD_STATE = 256, CSP_SKIP_EXPIRED = 257, CSP_SKIP_FEW = 258 };
 
 /* What CSP decided about a SET. Final. */
 typedef struct csp_set {
@@ -137,13 +138,11 @@ typedef struct csp_config {
     const uint8_t *root; /* sealed tasks: CSP_KEY_BYTES secret bytes of the key file; else NULL */
     const sign_key *key;
     const csp_journal *journal;
-    const sefl_coins *coins; /* purposes: "kem", "pair", "noise", "reply" */
+    const sefl_coins *coins; /* purposes: "kem", "pair", "reply" */
     pool *pool;
     const sefl_progress *stop; /* asked in every unit that is decrypted; false ends the stream */
     sefl_log *log;
-    /* Noise shares that lanes made (noise/pool.h), used by this object too. NULL: it has its own, of the stream
-     * alone, and AS asks for them with PREPARE. */
-    shares_pool *shares;
+    shares_pool *shares;     /* joint noise: shares that lanes made (noise/pool.h) */
     const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: no times */
     const sefl_clock
         *wall; /* sealed tasks: for the expiry of round keys; NULL: they never expire */
@@ -171,7 +170,6 @@ typedef struct csp_config {
 
 /* How long the parts of the latest opening took, in nanoseconds. */
 typedef struct csp_times {
-    uint64_t offline; /* PREPARE: making shares */
     uint64_t charge;
     uint64_t receive, decrypt; /* waiting for pieces of the sum; decrypting them */
     uint64_t compute;          /* the reply */

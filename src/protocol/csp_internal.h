@@ -21,8 +21,6 @@ struct csp {
     csp_config c;
     envelope own; /* looks into c.envelope */
     csp_phase phase;
-    shares_pool *shares, *own_shares; /* the config's, or our own */
-    sefl_rng shares_rng;              /* of our own */
     csp_gather
         *gather; /* sealed tasks: the heads of a round on this stream (csp_set.h); NULL: none */
     uint64_t
@@ -55,6 +53,9 @@ sefl_status csp_no_ledger(csp *c, channel *ch, const ledger_mark *theirs) SEFL_M
     "AS neither opened nor skipped it within a day of its last possible deadline, so its key is " \
     "wiped"
 
+/* Why a round was skipped for CSP_SKIP_FEW. */
+#define CSP_FEW_TEXT "fewer heads of its set than the threshold were good"
+
 /* NO SKIPPED, with the reason if it was ours. */
 sefl_status csp_no_skipped(csp *c, channel *ch, const csp_round *r) SEFL_MUST_CHECK;
 
@@ -81,10 +82,11 @@ sefl_status csp_from_as(csp *c, channel *ch, const envelope *env, sign_kind kind
 /* This round is signed and can be opened until `until_ms`; 0, 0: none is. */
 void csp_set_live(csp *c, uint64_t round, uint64_t until_ms);
 
+/* The round is over, here at least: nothing of its heads and its key stays. */
+sefl_status csp_round_over(csp *c, uint64_t round) SEFL_MUST_CHECK;
+
 uint64_t csp_now(const csp *c);
 
-/* PREPARE and OPEN. */
-sefl_status csp_on_prepare(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_open(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
 
 #endif

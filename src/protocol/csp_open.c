@@ -31,38 +31,8 @@ sefl_status csp_no_skipped(csp *c, channel *ch, const csp_round *r)
     return csp_no(c, ch, LINK_NO_SKIPPED,
                   r->skip == CSP_SKIP_OLD_STATE ? CSP_OLD_STATE_TEXT
                   : r->skip == CSP_SKIP_EXPIRED ? CSP_EXPIRED_TEXT
+                  : r->skip == CSP_SKIP_FEW     ? CSP_FEW_TEXT
                                                 : NULL);
-}
-
-/* Without lanes the shares of a round are made on this stream. */
-sefl_status csp_on_prepare(csp *c, channel *ch, rd *r)
-{
-    sefl_status st = SEFL_OK;
-    const csp_journal *j = c->c.journal;
-    csp_round now;
-    uint64_t round, attempt, began = csp_now(c);
-    sefl_rng rng;
-    SEFL_TRY(rd_u64(r, &round));
-    SEFL_TRY(rd_u64(r, &attempt));
-    SEFL_TRY(rd_end(r));
-    if (c->c.task->noise != TASK_NOISE_JOINT)
-        return csp_no(c, ch, LINK_NO_ORDER, "this task has no joint noise to prepare");
-    if (c->c.shares)
-        return csp_no(c, ch, LINK_NO_ORDER, "noise shares come through lanes");
-    if ((st = j->get(j->ctx, round, &now)) != SEFL_OK)
-        return csp_fault(c, ch, st, "prepare");
-    if (now.state == CSP_SKIPPED)
-        return csp_no_skipped(c, ch, &now);
-    if (now.state != CSP_SIGNED)
-        return csp_no(c, ch, LINK_NO_ORDER, "only a round that is signed and not open is prepared");
-    SEFL_TRY(coins_for(c->c.coins, &rng, "noise", round, attempt));
-    SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
-    SEFL_TRY(shares_pool_fill(c->shares, true, ch, &(shares_params){ 0 }, c->c.task->values, &rng));
-    SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
-    c->times.offline = csp_now(c) - began;
-    log_debug(c->c.log, "prepared", lf_u64("round", round), lf_u64("attempt", attempt));
-done:
-    return st;
 }
 
 /* ---- what was kept --------------------------------------------------------------------------- */
@@ -279,9 +249,9 @@ static sefl_status take_slice(opening *o, bool *ok)
         return SEFL_OK;
     SEFL_TRY(sefl_new(&o->x, t->values, bytes));
     o->x_bytes = t->values * bytes;
-    if (shares_pool_take(c->shares, &o->s.slice, o->x, bytes) != SEFL_OK) {
+    if (!c->c.shares || shares_pool_take(c->c.shares, &o->s.slice, o->x, bytes) != SEFL_OK) {
         *ok = false;
-        return csp_no(c, o->ch, LINK_NO_SLICE, sefl_last_error());
+        return csp_no(c, o->ch, LINK_NO_SLICE, c->c.shares ? sefl_last_error() : NULL);
     }
 done:
     return st;
@@ -359,7 +329,7 @@ sefl_status csp_on_open(csp *c, channel *ch, rd *r)
     SEFL_TRY(take_slice(&o, &ok));
     if (!ok)
         goto done;
-    c->times = (csp_times){ .offline = c->times.offline };
+    c->times = (csp_times){ 0 };
     uint64_t began = csp_now(c);
     st = j->charge(j->ctx, o.s.round);
     c->times.charge = csp_now(c) - began;

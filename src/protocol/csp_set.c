@@ -696,6 +696,22 @@ static sefl_status choose_mode(reading *s, const csp_round *now, link_no *no, co
     return st;
 }
 
+/* Below the threshold: the round is skipped, its key wiped, nothing charged. */
+static sefl_status too_few(reading *s)
+{
+    csp *c = s->c;
+    const csp_journal *j = c->c.journal;
+    sefl_status st = j->skip(j->ctx, s->round, CSP_SKIP_FEW);
+    if (st == SEFL_OK)
+        st = csp_round_over(c, s->round);
+    if (st != SEFL_OK) {
+        gather_drop(c);
+        return csp_fault(c, s->ch, st, "set");
+    }
+    log_info(c->c.log, "round skipped", lf_u64("round", s->round), lf_str("why", CSP_FEW_TEXT));
+    return csp_no(c, s->ch, LINK_NO_FEW, NULL);
+}
+
 static sefl_status answer_set(reading *s)
 {
     sefl_status st = SEFL_OK;
@@ -710,10 +726,8 @@ static sefl_status answer_set(reading *s)
     }
     if (s->mode == SET_FRESH) {
         memcpy(s->set.digest, digest, sizeof digest);
-        if (s->set.kept_n < c->c.task->threshold) {
-            gather_drop(c);
-            return csp_no(c, s->ch, LINK_NO_FEW, NULL);
-        }
+        if (s->set.kept_n < c->c.task->threshold)
+            return too_few(s);
         st = decide(s);
     } else if (s->mode == SET_AGAIN) {
         st = take_unused(c);
@@ -771,7 +785,9 @@ sefl_status csp_on_set(csp *c, channel *ch, rd *r)
         st = ours ? csp_fault(c, ch, st, "set") : st;
         goto done;
     }
-    if (s.mode == SET_DRAIN)
+    if (s.mode == SET_DRAIN && no == LINK_NO_FEW && s.clients < c->c.task->threshold)
+        st = too_few(&s);
+    else if (s.mode == SET_DRAIN)
         st = no == LINK_NO_SKIPPED ? csp_no_skipped(c, ch, &now) : csp_no(c, ch, no, why);
     else
         st = answer_set(&s);

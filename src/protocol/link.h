@@ -18,8 +18,6 @@
  *     SET      round u64, clients u32, tree seed   VERDICT  root 32, kept u32, refused u32, then of each
  *              32; then HEADS 0, 1, ...: heads by           refused: index u32 (in the SET), reason u8
  *              rising client
- *     PREPARE  round u64, attempt u64              YES, then shares of one vector are made on this stream
- *                                                    (shares_pool_fill), then YES; only without lanes
  *     OPEN     head, envelope of AS's statement    GO       head, and AS sends SUM: the masked sum's
  *                                                    units,
  *                                                    as many as fit 1 MiB, index 1, 2, ...; then CSP:
@@ -56,8 +54,8 @@
  * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, EARLY as often as AS likes, SET, OPEN.
  * EARLY has at most LINK_HEADS_PIECE bytes of heads, and so has each HEADS. A head that EARLY brought on
  * this stream, and that was not refused, may stand in HEADS in its short form. CSP looks at all heads before
- * it answers SET; the answer is durable, final, and the same for the same SET on any stream. NO to a SET
- * comes after its last HEADS. OPEN needs a VERDICT on the same stream, and its statement names that root
+ * it answers SET; the answer is durable, final, and the same for the same SET on any stream; NO FEW below the
+ * threshold, and the round is skipped then. NO to a SET comes after its last HEADS. OPEN needs a VERDICT on the same stream, and its statement names that root
  * and count.
  *
  * id: of the opening that was kept: attempt u64, then the first 24 bytes of the set's hash.
@@ -116,7 +114,6 @@ typedef enum link_kind {
     LINK_TASK,
     LINK_YES,
     LINK_HEADER,
-    LINK_PREPARE,
     LINK_OPEN,
     LINK_GO,
     LINK_KEPT,

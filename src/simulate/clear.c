@@ -2,35 +2,22 @@
 
 #include "base/alloc.h"
 #include "crypto/prg/prg.h"
-#include "mpc/noise/pool.h"
+#include "mpc/noise/shares_plain.h"
 #include "protocol/own_noise.h"
 #include "simulate/named_coins.h"
 
 #include <string.h>
 
-/* Both servers' noise shares of this attempt, as PREPARE makes them. */
-static sefl_status shares(uint8_t *as, uint8_t *csp, const task *t, uint64_t seed,
-                          const noise_params *p)
+/* The joint noise of this attempt, as both servers' shares add up to it. */
+static sefl_status joint_noise(uint8_t *x, const task *t, uint64_t seed, const noise_params *p)
 {
-    sefl_status st = SEFL_OK;
-    shares_pool *a = NULL, *c = NULL;
-    shares_slice slice;
     seeded gen[2];
-    sefl_rng system = rng_system(), rng[2];
+    sefl_rng rng[2];
     for (int i = 0; i < 2; i++) {
         named_coins_replay(&gen[i], i ? "CSP" : "AS", seed, "noise", p->round, p->attempt);
         rng[i] = seeded_rng(&gen[i]);
     }
-    SEFL_TRY(shares_pool_new(&a, 0, &system));
-    SEFL_TRY(shares_pool_new(&c, 0, &system));
-    SEFL_TRY(shares_fill_pair(a, c, t->values, &rng[0], &rng[1]));
-    SEFL_TRY(shares_pool_pick(a, &slice, t->values));
-    SEFL_TRY(shares_pool_take(a, &slice, as, noise_value_bytes(p)));
-    SEFL_TRY(shares_pool_take(c, &slice, csp, noise_value_bytes(p)));
-done:
-    shares_pool_free(a);
-    shares_pool_free(c);
-    return st;
+    return shares_fill_plain(x, noise_value_bytes(p), t->values, &rng[0], &rng[1]);
 }
 
 /* Both servers' pure functions of noise/online.h, one after the other. */
@@ -58,7 +45,7 @@ static sefl_status noisy(int64_t *out, const task *t, uint64_t seed, const noise
         add[i] = p->own ? own_noise_of(&o) : noise_taken_of(&taken[i]);
     }
     if (!p->own && joint)
-        SEFL_TRY(shares(x[0], x[1], t, seed, p));
+        SEFL_TRY(joint_noise(x[1], t, seed, p)); /* AS's share is zero: only the sum matters */
     named_coins_replay(&gen, "CSP", seed, "reply", p->round, p->attempt);
     o.rng = seeded_rng(&gen);
     SEFL_TRY(noise_reply_make(reply, p, &dm, &add[1], &o.rng));

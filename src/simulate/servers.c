@@ -33,6 +33,7 @@ struct servers {
     csp_memory csp_memory;
     csp *csp;
     as_link *link;
+    shares_twins twins; /* joint noise */
     /* AS's journal: the latest mask */
     uint64_t mask_round, mask_attempt;
 };
@@ -226,7 +227,10 @@ static sefl_status dial(servers *v)
                                             .compare = as_compare,
                                             .ledger_ctx = v->c.as_ledger,
                                             .pool = v->c.pool,
-                                            .log = v->c.log }));
+                                            .log = v->c.log,
+                                            .shares = v->twins.as,
+                                            .shares_wait = shares_twins_wait,
+                                            .shares_ctx = &v->twins }));
 done:
     return st;
 }
@@ -252,6 +256,7 @@ sefl_status servers_new(servers **out, const servers_config *c)
     SEFL_TRY(named_coins_new(&v->csp_named, "CSP", s->e->seed));
     v->as_coins = named_coins_of(v->as_named);
     v->csp_coins = named_coins_of(v->csp_named);
+    SEFL_TRY(shares_twins_init(&v->twins, &v->as_coins, &v->csp_coins));
     SEFL_TRY(pool_new(&v->csp_pool, pool_threads(c->pool)));
     v->csp_journal = csp_memory_journal(&v->csp_memory);
     v->as_journal =
@@ -266,6 +271,7 @@ sefl_status servers_new(servers **out, const servers_config *c)
                                              .pool = v->csp_pool,
                                              .stop = c->stop,
                                              .log = c->log,
+                                             .shares = v->twins.csp,
                                              .vouch = no_more_vouchers,
                                              .member = is_member }));
     SEFL_TRY(put_vouchers(v));
@@ -288,6 +294,7 @@ void servers_free(servers *v)
     if (v->running)
         pthread_join(v->thread, NULL);
     csp_free(v->csp);
+    shares_twins_clear(&v->twins);
     pool_free(v->csp_pool);
     named_coins_free(v->as_named);
     named_coins_free(v->csp_named);

@@ -6,8 +6,6 @@ const sampler_profile sampler_g44 = {
     .name = "G44", .columns = 3, .column = { 3, 4, 20 }, .kick_a = 4, .kick_m = 6
 };
 
-enum { MAX_RANDOM = SAMPLER_MAX_COLUMNS * SAMPLER_MAX_COLUMN_BITS + 17 };
-
 sefl_status sampler_check(const sampler_profile *p)
 {
     sefl_status st = SEFL_OK;
@@ -100,7 +98,7 @@ static sefl_status build(circuit **out, const sampler_profile *p, unsigned k, bo
 {
     sefl_status st = SEFL_OK;
     circ_builder *b = NULL;
-    circ_wire n[SAMPLER_MAX_RING], z[SAMPLER_MAX_RING], r[MAX_RANDOM];
+    circ_wire n[SAMPLER_MAX_RING], z[SAMPLER_MAX_RING], r[SAMPLER_MAX_COINS];
     *out = NULL;
     SEFL_TRY(check_ring(p, k));
     SEFL_TRY(circ_builder_new(&b));

@@ -21,7 +21,12 @@
 
 #include "mpc/circuits/circuit.h"
 
-enum { SAMPLER_MAX_COLUMNS = 8, SAMPLER_MAX_COLUMN_BITS = 64, SAMPLER_MAX_RING = 32 };
+enum {
+    SAMPLER_MAX_COLUMNS = 8,
+    SAMPLER_MAX_COLUMN_BITS = 64,
+    SAMPLER_MAX_RING = 32,
+    SAMPLER_MAX_COINS = SAMPLER_MAX_COLUMNS * SAMPLER_MAX_COLUMN_BITS + 17, /* of a value */
+};
 
 typedef struct sampler_profile {
     const char *name;

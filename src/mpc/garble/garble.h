@@ -34,7 +34,7 @@
  *
  * THE BOUND. E an ideal cipher, delta uniform with colour 1 (127 bits). Against p cipher calls
  * the q answers H(w ^ delta, T, l) ^ b delta differ from random ones by at most
- *     2 u p / 2^127 + (u - 1) q / 2^128,    u = 16 answers under one key
+ *     2 u p / 2^127 + (u - 1) q / 2^129,    u = 16 answers under one key
  * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape): 2^80 calls gain 2^-42,
  * whatever the number of gates. The bound of a fixed-key hash such as TMMO has p q in it and says
  * nothing from 2^97 calls on for the 2^30 half-gates of a large round. It asks for: delta and S

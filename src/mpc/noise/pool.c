@@ -389,3 +389,35 @@ sefl_status shares_fill_pair(shares_pool *as, shares_pool *csp, uint64_t count,
 done:
     return st;
 }
+
+/* ---- both servers in one process -------------------------------------------------------------- */
+
+sefl_status shares_twins_init(shares_twins *t, const sefl_coins *as_coins,
+                              const sefl_coins *csp_coins)
+{
+    sefl_status st = SEFL_OK;
+    *t = (shares_twins){ .as_coins = as_coins, .csp_coins = csp_coins, .keys = rng_system() };
+    SEFL_TRY(shares_pool_new(&t->as, 0, &t->keys));
+    SEFL_TRY(shares_pool_new(&t->csp, 0, &t->keys));
+done:
+    return st;
+}
+
+void shares_twins_clear(shares_twins *t)
+{
+    shares_pool_free(t->as);
+    shares_pool_free(t->csp);
+    *t = (shares_twins){ 0 };
+}
+
+sefl_status shares_twins_wait(void *twins, uint64_t round, uint64_t attempt, uint64_t count)
+{
+    sefl_status st = SEFL_OK;
+    const shares_twins *t = twins;
+    sefl_rng as, csp;
+    SEFL_TRY(coins_for(t->as_coins, &as, "noise", round, attempt));
+    SEFL_TRY(coins_for(t->csp_coins, &csp, "noise", round, attempt));
+    SEFL_TRY(shares_fill_pair(t->as, t->csp, count, &as, &csp));
+done:
+    return st;
+}

@@ -19,6 +19,7 @@
 #ifndef MPC_NOISE_POOL_H
 #define MPC_NOISE_POOL_H
 
+#include "base/coins.h"
 #include "base/sha256.h"
 #include "base/span.h"
 #include "mpc/noise/shares.h"
@@ -92,5 +93,19 @@ sefl_status shares_pool_fill(shares_pool *p, bool garbles, channel *ch, const sh
  * one AS, make `count` shares and add them to both pools. */
 sefl_status shares_fill_pair(shares_pool *as, shares_pool *csp, uint64_t count,
                              const sefl_rng *as_rng, const sefl_rng *csp_rng) SEFL_MUST_CHECK;
+
+/* Both servers' pools in one process, and coins by name: shares_twins_wait fills both with shares_fill_pair and
+ * coins "noise" of the round and attempt, as as_link_config.shares_wait. */
+typedef struct shares_twins {
+    shares_pool *as, *csp;
+    const sefl_coins *as_coins, *csp_coins;
+    sefl_rng keys;
+} shares_twins;
+
+sefl_status shares_twins_init(shares_twins *t, const sefl_coins *as_coins,
+                              const sefl_coins *csp_coins) SEFL_MUST_CHECK;
+void shares_twins_clear(shares_twins *t);
+sefl_status shares_twins_wait(void *twins, uint64_t round, uint64_t attempt,
+                              uint64_t count) SEFL_MUST_CHECK;
 
 #endif

@@ -44,7 +44,6 @@ enum {
     HELLO = AUDIT_HELLO, /* parameters 96, nonce 32 */
     ROLE = 10,
     NONCE = HELLO - 32,
-    ALIGN = 128,
     CHUNK_MAX = 8192,
     DEPTH = 4, /* chunks under way */
     AHEAD = DEPTH - 1,
@@ -102,8 +101,9 @@ static sefl_status fill_params(shares_params *out, const shares_params *p)
                q.bits);
     SEFL_CHECK(q.ot_k == 1 || q.ot_k == 2 || q.ot_k == 4 || q.ot_k == 8, SEFL_EINVAL,
                "shares: OT parameter %u, wanted 1, 2, 4 or 8", q.ot_k);
-    SEFL_CHECK(q.chunk % ALIGN == 0 && q.chunk <= CHUNK_MAX, SEFL_EINVAL,
-               "shares: chunks of %u, wanted a multiple of %d up to %d", q.chunk, ALIGN, CHUNK_MAX);
+    SEFL_CHECK(q.chunk % SHARES_ALIGN == 0 && q.chunk <= CHUNK_MAX, SEFL_EINVAL,
+               "shares: chunks of %u, wanted a multiple of %d up to %d", q.chunk, SHARES_ALIGN,
+               CHUNK_MAX);
     SEFL_CHECK(q.audit == 0 || q.csp, SEFL_EINVAL, "shares: an audit needs CSP's signing key");
     *out = q;
 done:
@@ -272,7 +272,7 @@ static sefl_status session_open(session *s, channel *ch, const shares_params *p,
     SEFL_TRY(tap_new(&s->tap, ch));
     SEFL_TRY(sampler_offline(&s->c, s->p.profile));
     s->coin_bits = sampler_random_bits(s->p.profile);
-    size_t padded = (s->p.count + ALIGN - 1) / ALIGN * ALIGN;
+    size_t padded = (s->p.count + SHARES_ALIGN - 1) / SHARES_ALIGN * SHARES_ALIGN;
     s->chunks = (padded + s->p.chunk - 1) / s->p.chunk;
     s->chunk_blocks = s->p.chunk / GC_LANES;
     s->blocks = padded / GC_LANES;
@@ -388,7 +388,7 @@ static sefl_status garble_all(garbler *g, uint64_t *x, const uint8_t seed[AUDIT_
     session *s = &g->s;
     channel *ch = &s->tap->ch;
     uint8_t bits[PRG_SEED] = { 0 };
-    session_seed(s, seed, "shares CSP coins");
+    session_seed(s, seed, SHARES_CSP_COINS);
     audit_commit(s->commitment, s->id, seed);
     CT_PUBLIC(s->commitment, sizeof s->commitment); /* sent */
     SEFL_TRY(msg_send(ch, MSG_COMMIT, 0, s->commitment, sizeof s->commitment));
@@ -396,7 +396,7 @@ static sefl_status garble_all(garbler *g, uint64_t *x, const uint8_t seed[AUDIT_
     SEFL_TRY(sefl_new(&g->own, g->own_bytes, 1));
     SEFL_TRY(gc_delta_draw(&g->delta, &s->rng));
     SEFL_TRY(rng_fill(&s->rng, bits, sizeof bits));
-    prg_init(&g->bits, bits, "shares CSP bits");
+    prg_init(&g->bits, bits, SHARES_CSP_BITS);
     SEFL_TRY(rng_fill(&s->rng, &s->cfg.hash_key, sizeof s->cfg.hash_key));
     CT_PUBLIC(&s->cfg.hash_key, sizeof s->cfg.hash_key); /* sent */
     SEFL_TRY(msg_send(ch, MSG_KEY, 0, &s->cfg.hash_key, sizeof s->cfg.hash_key));
@@ -545,7 +545,7 @@ static sefl_status evaluate_all(evaluator *e, uint64_t *x, const uint8_t seed[AU
     sefl_status st = SEFL_OK;
     session *s = &e->s;
     channel *ch = &s->tap->ch;
-    session_seed(s, seed, "shares AS coins");
+    session_seed(s, seed, SHARES_AS_COINS);
     SEFL_TRY(msg_recv(ch, MSG_COMMIT, 0, s->commitment, sizeof s->commitment, "shares commitment"));
     SEFL_TRY(msg_recv(ch, MSG_KEY, 0, &s->cfg.hash_key, sizeof s->cfg.hash_key, "shares hash key"));
     SEFL_TRY(ot_receiver_new(&e->ot, ch, s->p.ot_k, s->id, &s->rng));
@@ -761,4 +761,17 @@ done:
 sefl_status shares_recorded(shares_params *p, const audit_record *r)
 {
     return hello_read(p, r->hello[0], 'G');
+}
+
+sefl_status shares_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
+                         const uint8_t csp_nonce[32], const uint8_t as_nonce[32])
+{
+    sefl_status st = SEFL_OK;
+    uint8_t said[2][HELLO];
+    SEFL_TRY(fill_params(filled, p));
+    SEFL_TRY(hello_write(said[0], filled, 'G', false, csp_nonce));
+    SEFL_TRY(hello_write(said[1], filled, 'E', false, as_nonce));
+    audit_id(id, said[0], said[1]);
+done:
+    return st;
 }

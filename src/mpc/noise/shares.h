@@ -46,7 +46,11 @@
 #include "mpc/circuits/sampler.h"
 #include "mpc/noise/audit.h"
 
-enum { SHARES_ID = AUDIT_ID, SHARES_COUNT_MAX = 1 << 24 };
+enum {
+    SHARES_ID = AUDIT_ID,
+    SHARES_COUNT_MAX = 1 << 24,
+    SHARES_ALIGN = 128, /* values of a session are padded to a multiple */
+};
 
 typedef struct shares_params {
     /* the same on both sides */
@@ -90,5 +94,14 @@ sefl_status shares_replay(audit_finding *out, const audit_record *r) SEFL_MUST_C
 /* What CSP's hello in a record says: bits, ot_k, chunk, count, pair. SEFL_EPROTO: nothing that this
  * version understands. */
 sefl_status shares_recorded(shares_params *p, const audit_record *r) SEFL_MUST_CHECK;
+
+/* For noise/shares_plain.h: a session's id, and p with its defaults, from the nonces; without keys. And the
+ * names of the streams that its seeds are expanded to. */
+sefl_status shares_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
+                         const uint8_t csp_nonce[32], const uint8_t as_nonce[32]) SEFL_MUST_CHECK;
+
+#define SHARES_CSP_COINS "shares CSP coins" /* all of CSP's */
+#define SHARES_CSP_BITS  "shares CSP bits"  /* its halves of the coins of the noise */
+#define SHARES_AS_COINS  "shares AS coins"  /* all of AS's */
 
 #endif

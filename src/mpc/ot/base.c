@@ -81,6 +81,16 @@ static void derive(uint8_t key[OT_KEY], const uint8_t session[OT_SESSION], uint3
     sefl_wipe(digest, sizeof digest);
 }
 
+sefl_status ot_base_send_coins(size_t n, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t a[SCALAR];
+    for (size_t i = 0; i < n && st == SEFL_OK; i++)
+        st = random_scalar(a, rng);
+    sefl_wipe(a, sizeof a);
+    return st;
+}
+
 sefl_status ot_base_send(channel *ch, uint8_t (*keys)[2][OT_KEY], size_t n,
                          const uint8_t session[OT_SESSION], const sefl_rng *rng)
 {

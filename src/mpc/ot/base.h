@@ -51,6 +51,9 @@ enum {
 sefl_status ot_base_send(channel *ch, uint8_t (*keys)[2][OT_KEY], size_t n,
                          const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
 
+/* Takes the coins of ot_base_send off a generator and does nothing: for replays of a session. */
+sefl_status ot_base_send_coins(size_t n, const sefl_rng *rng) SEFL_MUST_CHECK;
+
 /* choice: one bit (0 or 1) a byte. */
 sefl_status ot_base_receive(channel *ch, uint8_t (*keys)[OT_KEY], const uint8_t *choice, size_t n,
                             const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;

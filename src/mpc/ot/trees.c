@@ -124,6 +124,22 @@ done:
     return st;
 }
 
+sefl_status ot_first_tree(uint8_t (*leaf)[OT_KEY], unsigned k, const uint8_t session[OT_SESSION],
+                          const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t node[LEAVES_MAX][OT_KEY];
+    SEFL_TRY(ot_base_send_coins(OT_BITS, rng));
+    SEFL_TRY(rng_fill(rng, node[0], OT_KEY));
+    for (uint32_t level = 1; level <= k; level++)
+        expand(node, 1u << (level - 1), (place){ session, 0, level, 0 });
+    for (uint32_t y = 0; y < 1u << k; y++)
+        leaf_key(leaf[y], (place){ session, 0, k, y }, node[y]);
+done:
+    sefl_wipe(node, sizeof node);
+    return st;
+}
+
 /* From all nodes of a level but number `hole` to all of the next one but 2*hole + bit. */
 static void descend(uint8_t (*node)[OT_KEY], uint32_t count, uint64_t hole, uint64_t bit,
                     const uint8_t sum[OT_KEY], place at)

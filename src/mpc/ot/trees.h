@@ -39,6 +39,10 @@ static inline unsigned ot_trees(unsigned k)
 sefl_status ot_trees_send(channel *ch, uint8_t (*leaf)[OT_KEY], unsigned k,
                           const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
 
+/* The first tree alone as ot_trees_send makes it of these coins, without a peer: 2^k leaves. */
+sefl_status ot_first_tree(uint8_t (*leaf)[OT_KEY], unsigned k, const uint8_t session[OT_SESSION],
+                          const sefl_rng *rng) SEFL_MUST_CHECK;
+
 /* The peer's half: leaf[tree << k | z], z = y xor delta of the tree; leaf z = 0 is zeros. Bit
  * tree*k + j of delta (bit 0 of byte 0 first) is bit j of the tree's number. */
 sefl_status ot_trees_receive(channel *ch, uint8_t (*leaf)[OT_KEY], const uint8_t delta[OT_BITS / 8],

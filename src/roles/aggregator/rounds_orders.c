@@ -35,8 +35,9 @@ sefl_status rounds_link_down(rounds *r, const char *what)
     return tell(r, AGG_LINK_DOWN, 0);
 }
 
-static sefl_status wait_for_shares(void *ctx, uint64_t count)
+static sefl_status wait_for_shares(void *ctx, uint64_t round, uint64_t attempt, uint64_t count)
 {
+    (void)round, (void)attempt;
     return lanes_wait(ctx, count);
 }
 
@@ -145,10 +146,11 @@ sefl_status order_dial(rounds *r)
     SEFL_TRY(tell(r, AGG_LINK_UP, 0));
     if (expired) {
         rounds_phase(r, &round, NULL);
-        log_error(
-            r->c.log,
-            "CSP has skipped this round by itself: its key expired, or CSP's state is an old copy",
-            lf_u64("round", round));
+        log_error(r->c.log,
+                  "CSP has skipped this round by itself: its key expired, too few of its heads "
+                  "were good, or "
+                  "CSP's state is an old copy",
+                  lf_u64("round", round));
         SEFL_TRY(tell(r, AGG_OPEN_LOST, round));
     }
 done:

@@ -176,6 +176,8 @@ static void child(federation *f)
     channel mine;
     pthread_t thread;
     as_link *l;
+    shares_twins twins;
+    MUST(shares_twins_init(&twins, &coins, &coins));
     MUST(books_open(&as, "aggregator", &w->t));
     MUST(books_open(&cs, "csp", &w->t));
     MUST(journal_as_new(&ja, as.j, &coins));
@@ -193,6 +195,7 @@ static void child(federation *f)
                                       .key = w->csp,
                                       .journal = &tc,
                                       .coins = &coins,
+                                      .shares = twins.csp,
                                       .enrol_ctx = w,
                                       .vouch = world_voucher,
                                       .member = world_member }));
@@ -203,6 +206,9 @@ static void child(federation *f)
                                         .envelope = buf_span(&w->envelope),
                                         .key = w->as,
                                         .coins = &coins,
+                                        .shares = twins.as,
+                                        .shares_wait = shares_twins_wait,
+                                        .shares_ctx = &twins,
                                         .ledger = account_mark_fn,
                                         .compare = account_compare_fn,
                                         .ledger_ctx = as.a }));

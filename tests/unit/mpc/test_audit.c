@@ -109,11 +109,14 @@ static sefl_status cheat_flush(channel *ch)
 shares_fn cheat_garble, cheat_evaluate;
 sefl_status cheat_replay(audit_finding *out, const audit_record *r);
 sefl_status cheat_recorded(shares_params *p, const audit_record *r);
+sefl_status cheat_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
+                        const uint8_t csp_nonce[32], const uint8_t as_nonce[32]);
 
 #define shares_garble   cheat_garble
 #define shares_evaluate cheat_evaluate
 #define shares_replay   cheat_replay
 #define shares_recorded cheat_recorded
+#define shares_named    cheat_named
 #define gc_rows_garble  cheat_rows
 #define gc_garble       cheat_tables
 #define gc_delta_draw   cheat_delta
@@ -126,6 +129,7 @@ sefl_status cheat_recorded(shares_params *p, const audit_record *r);
 #undef shares_evaluate
 #undef shares_replay
 #undef shares_recorded
+#undef shares_named
 #undef rng_fill
 #undef msg_send
 #undef channel_flush

@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include "mpc/noise/pool.h"
+#include "mpc/noise/shares_plain.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -327,13 +328,113 @@ static void filled_by_a_pair(void **state)
     shares_pool_free(csp);
 }
 
+/* The same coins in the clear: the same noise, at every size, session after session. */
+static void plain_is_the_sum(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = { 1, 16, 127, 128, 129, 511, 512, 513, 2000, 2049, 5000 };
+    seeded g[2][2];
+    sefl_rng rng[2][2], keys = rng_system();
+    shares_pool *as, *csp;
+    for (int i = 0; i < 4; i++) {
+        seeded_init(&g[i / 2][i % 2], 5, i % 2 ? "CSP" : "AS");
+        rng[i / 2][i % 2] = seeded_rng(&g[i / 2][i % 2]);
+    }
+    CHECK_OK(shares_pool_new(&as, 0, &keys));
+    CHECK_OK(shares_pool_new(&csp, 0, &keys));
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        enum { BYTES = 3 };
+        size_t n = sizes[s];
+        uint8_t *x[3];
+        shares_slice slice;
+        for (int i = 0; i < 3; i++)
+            x[i] = calloc(n, BYTES);
+        CHECK_OK(shares_fill_pair(as, csp, n, &rng[0][0], &rng[0][1]));
+        CHECK_OK(shares_pool_pick(as, &slice, n));
+        CHECK_OK(shares_pool_take(as, &slice, x[0], BYTES));
+        CHECK_OK(shares_pool_take(csp, &slice, x[1], BYTES));
+        CHECK_OK(shares_fill_plain(x[2], BYTES, n, &rng[1][0], &rng[1][1]));
+        for (size_t i = 0; i < n; i++) {
+            uint32_t v[3];
+            for (int j = 0; j < 3; j++)
+                v[j] =
+                    x[j][3 * i] | (uint32_t)x[j][3 * i + 1] << 8 | (uint32_t)x[j][3 * i + 2] << 16;
+            assert_int_equal((v[0] + v[1]) & 0xffffff, v[2]);
+        }
+        for (int i = 0; i < 3; i++)
+            free(x[i]);
+    }
+    shares_pool_free(as);
+    shares_pool_free(csp);
+}
+
+typedef struct garbling {
+    channel ch;
+    const shares_params *p;
+    uint64_t *x;
+    sefl_rng rng;
+    sefl_status st;
+} garbling;
+
+static void *garble_side(void *arg)
+{
+    garbling *g = arg;
+    shares_result r;
+    g->st = shares_garble(&r, g->x, &g->ch, g->p, &g->rng);
+    return NULL;
+}
+
+/* Other profiles, widths, trees and chunks than the usual ones. */
+static void plain_at_other_parameters(void **state)
+{
+    (void)state;
+    enum { N = 700 };
+    static const sampler_profile small = {
+        .name = "small", .columns = 2, .column = { 3, 2 }, .kick_a = 2, .kick_m = 1
+    };
+    const shares_params params[] = {
+        { .count = N, .bits = 40, .ot_k = 8, .chunk = 128 },
+        { .count = N, .ot_k = 1, .chunk = 256, .pair = { 7 } },
+        { .count = N, .ot_k = 2, .profile = &small },
+    };
+    for (size_t i = 0; i < sizeof params / sizeof params[0]; i++) {
+        static uint64_t x[3][N];
+        uint64_t ring = params[i].bits == 40 ? ((uint64_t)1 << 40) - 1 : UINT32_MAX;
+        seeded gen[4];
+        sefl_rng rng[4];
+        channel ch;
+        pthread_t thread;
+        shares_result r;
+        for (int j = 0; j < 4; j++) {
+            seeded_init(&gen[j], i, j % 2 ? "CSP" : "AS");
+            rng[j] = seeded_rng(&gen[j]);
+        }
+        garbling g = { .p = &params[i], .x = x[1], .rng = rng[1] };
+        CHECK_OK(channel_pair_new(&ch, &g.ch, 60000));
+        assert_int_equal(pthread_create(&thread, NULL, garble_side, &g), 0);
+        CHECK_OK(shares_evaluate(&r, x[0], &ch, &params[i], &rng[0]));
+        pthread_join(thread, NULL);
+        CHECK_OK(g.st);
+        channel_pair_close(&ch);
+        channel_pair_close(&g.ch);
+        CHECK_OK(shares_plain(x[2], &params[i], &rng[2], &rng[3]));
+        for (size_t j = 0; j < N; j++)
+            assert_int_equal((x[0][j] + x[1][j]) & ring, x[2][j]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(picked_and_taken), cmocka_unit_test(cursor_passes),
-        cmocka_unit_test(bad_slices),       cmocka_unit_test(adding),
-        cmocka_unit_test(slices_travel),    cmocka_unit_test(threads),
+        cmocka_unit_test(picked_and_taken),
+        cmocka_unit_test(cursor_passes),
+        cmocka_unit_test(bad_slices),
+        cmocka_unit_test(adding),
+        cmocka_unit_test(slices_travel),
+        cmocka_unit_test(threads),
         cmocka_unit_test(filled_by_a_pair),
+        cmocka_unit_test(plain_is_the_sum),
+        cmocka_unit_test(plain_at_other_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,17 +20,21 @@ static int close_cmp(const void *a, const void *b, size_t n)
 shares_fn own_garble, own_evaluate;
 sefl_status own_replay(audit_finding *out, const audit_record *r);
 sefl_status own_recorded(shares_params *p, const audit_record *r);
+sefl_status own_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
+                      const uint8_t csp_nonce[32], const uint8_t as_nonce[32]);
 
 #define shares_garble   own_garble
 #define shares_evaluate own_evaluate
 #define shares_replay   own_replay
 #define shares_recorded own_recorded
+#define shares_named    own_named
 #define memcmp          close_cmp
 #include "mpc/noise/shares.c"
 #undef shares_garble
 #undef shares_evaluate
 #undef shares_replay
 #undef shares_recorded
+#undef shares_named
 #undef memcmp
 
 static sefl_status stubborn_evaluate(shares_result *out, uint64_t *x, channel *ch,

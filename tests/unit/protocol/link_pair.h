@@ -309,7 +309,9 @@ typedef struct world {
     uint64_t
         members;    /* that CSP has approved; 0: it keeps no list, UINT64_MAX: it cannot be read */
     uint64_t began; /* of which round CSP was told that it begins */
-    shares_pool *shares[2]; /* of AS and CSP; NULL: they make their own */
+    sefl_coins named[2];    /* of coins */
+    shares_twins twins;     /* makes noise shares as they are needed */
+    shares_pool *shares[2]; /* of AS and CSP: those of twins, unless a test has others */
 
     /* sealed tasks: clients by rising fingerprint, and what each has uploaded */
     w_client client[W_ALL];
@@ -480,6 +482,10 @@ static inline world *world_new(const char *scheme, task_noise noise, size_t valu
     sha256_of(w->set, span_of_str("the set"));
     w->coins[0] = (named_coins){ .who = "AS", .seed = 1 };
     w->coins[1] = (named_coins){ .who = "CSP", .seed = 1 };
+    for (int i = 0; i < 2; i++)
+        w->named[i] = (sefl_coins){ .get = named_get, .self = &w->coins[i] };
+    CHECK_OK(shares_twins_init(&w->twins, &w->named[0], &w->named[1]));
+    w->shares[0] = w->twins.as, w->shares[1] = w->twins.csp;
     return w;
 }
 
@@ -493,6 +499,8 @@ static inline void world_reset(world *w)
     csp_memory_clear(&w->c);
     world_vouch(w);
     w->attempt = 0;
+    shares_pool_clear(w->twins.as);
+    shares_pool_clear(w->twins.csp);
     named_clear(&w->coins[0]);
     named_clear(&w->coins[1]);
 }
@@ -500,6 +508,7 @@ static inline void world_reset(world *w)
 static inline void world_free(world *w)
 {
     world_reset(w);
+    shares_twins_clear(&w->twins);
     csp_memory_clear(&w->c);
     for (int i = 0; i < W_ALL; i++) {
         sign_key_free(w->client[i].key);
@@ -698,6 +707,8 @@ static inline as_link_config world_as(connection *c)
                              .key = w->as,
                              .coins = &c->coins[0],
                              .shares = w->shares[0],
+                             .shares_wait = w->shares[0] == w->twins.as ? shares_twins_wait : NULL,
+                             .shares_ctx = &w->twins,
                              .ledger = ma_ledger,
                              .compare = ma_compare,
                              .ledger_ctx = &w->a };

@@ -3,6 +3,7 @@
 
 #include "crypto/prg/prg.h"
 #include "mpc/noise/online.h"
+#include "mpc/noise/shares_plain.h"
 #include "privacy/mechanism/dgauss.h"
 
 #include <math.h>
@@ -86,21 +87,11 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
     if (!np.own) {
         seeded g[2];
         sefl_rng rng[2];
-        shares_pool *pool_of[2];
-        shares_slice slice;
         for (int i = 0; i < 2; i++) {
             named_init(&g[i], i ? "CSP" : "AS", 1, "noise", round, attempt);
             rng[i] = seeded_rng(&g[i]);
-            CHECK_OK(shares_pool_new(&pool_of[i], 0, &rng[i]));
         }
-        sefl_rng copy[2] = { rng[0], rng[1] };
-        CHECK_OK(shares_fill_pair(pool_of[0], pool_of[1], np.count, &copy[0], &copy[1]));
-        CHECK_OK(shares_pool_pick(pool_of[0], &slice, np.count));
-        shares_slice_hash(np.slice, &slice);
-        for (int i = 0; i < 2; i++) {
-            CHECK_OK(shares_pool_take(pool_of[i], &slice, x[i], each));
-            shares_pool_free(pool_of[i]);
-        }
+        CHECK_OK(shares_fill_plain(x[1], each, np.count, &rng[0], &rng[1]));
     }
     CHECK_OK(noise_reply_bytes(&bytes, &np));
     uint8_t *reply = calloc(bytes, 1);
@@ -180,8 +171,6 @@ static void rounds_follow(void **state)
             CHECK_OK(as_link_skip(l, r, 1));
             continue;
         }
-        CHECK_OK(as_link_prepare(l, r, 5 + r));
-        CHECK_OK(as_link_prepare(l, r, 5 + r)); /* nothing more to do */
         w->attempt = 5 + r;
         CHECK_OK(world_verdict(w, l, &h));
         CHECK_OK(ledger_pay(&w->a.ledger, r));
@@ -262,7 +251,7 @@ static void any_cut_is_survived(void **state)
                 assert_int_equal(w->a.ledger.charges, 1);
                 assert_int_equal(w->book.charges, 1);
             }
-        assert_true(kept_runs >= 1 && cuts > (kind[k].mode == TASK_NOISE_JOINT ? 20 : 8));
+        assert_true(kept_runs >= 1 && cuts > 8);
         world_free(w);
     }
 }

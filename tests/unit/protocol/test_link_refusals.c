@@ -1,8 +1,8 @@
 /* What CSP refuses, question by question. */
 #include "link_say.h"
 
-static const uint32_t asked[] = { LINK_HELLO, LINK_TASK, LINK_HEADER, LINK_PREPARE,
-                                  LINK_OPEN,  LINK_SKIP, LINK_PING,   LINK_BYE };
+static const uint32_t asked[] = { LINK_HELLO, LINK_TASK, LINK_HEADER, LINK_OPEN,
+                                  LINK_SKIP,  LINK_PING, LINK_BYE };
 
 /* ---- order and form ---------------------------------------------------------------------------- */
 
@@ -116,10 +116,6 @@ static void questions_of_another_length(void **state)
                 break;
             case LINK_SKIP:
                 put_skip(&b, w, 1);
-                break;
-            case LINK_PREPARE:
-                CHECK_OK(wr_u64(&b, 1));
-                CHECK_OK(wr_u64(&b, 1));
                 break;
             case LINK_BYE:
                 CHECK_OK(wr_u8(&b, 0));
@@ -271,7 +267,7 @@ static void ledgers_that_differ(void **state)
     world_free(w);
 }
 
-/* ---- HEADER, PREPARE, OPEN ----------------------------------------------------------------------- */
+/* ---- HEADER, OPEN -------------------------------------------------------------------------------- */
 
 static void headers_that_are_not_signed(void **state)
 {
@@ -367,9 +363,7 @@ static void openings_that_are_refused(void **state)
     world *w = world_new("paillier", TASK_NOISE_JOINT, 40);
     sefl_buf b = { 0 };
     connection c;
-    uint8_t prepare[16] = { 1 };
     greet(&c, w);
-    assert_int_equal(say(&c, LINK_PREPARE, span_of(prepare, 16)), LINK_NO_ORDER);
     round_statement s = statement(w, 1, 1, 3);
     put_open(&b, w, &s, w->as);
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_HEADER); /* never signed */
@@ -405,7 +399,6 @@ static void openings_that_are_refused(void **state)
     s = statement(w, 1, 1, 3);
     put_open(&b, w, &s, w->as);
     assert_int_equal(say_buf(&c, LINK_OPEN, &b), LINK_NO_SKIPPED);
-    assert_int_equal(say(&c, LINK_PREPARE, span_of(prepare, 16)), LINK_NO_SKIPPED);
     disconnect(&c);
     assert_int_equal(w->book.charges, 0);
     assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
@@ -534,7 +527,6 @@ static void slices_are_taken_once(void **state)
     }
     assert_int_equal(w->book.charges, 0);
     assert_int_equal(shares_pool_have(w->shares[1]), MADE);
-    assert_int_equal(say(&c, LINK_PREPARE, span_of((uint8_t[16]){ 1 }, 16)), LINK_NO_ORDER);
     for (unsigned i = 0; i < MADE / VALUES; i++) { /* the stream breaks after GO, every time */
         round_statement s = statement(w, 1, 1 + i, 3);
         s.slice.n = 1;

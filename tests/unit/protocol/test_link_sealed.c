@@ -166,6 +166,8 @@ static void heads_that_do_not_count(void **state)
             memset(w->c.vouched.leaf[1].client, 0, 32);
         assert_int_equal(say_set(&c, w, 1, 2, &b, &v), kind == 0 ? LINK_VERDICT : LINK_NO_FEW);
         assert_int_equal(csp_memory_at(&w->c, 1)->has_set, kind == 0);
+        assert_int_equal(csp_memory_at(&w->c, 1)->r.state, kind == 0 ? CSP_SIGNED : CSP_SKIPPED);
+        assert_int_equal(csp_memory_at(&w->c, 1)->has_key, kind == 0);
         assert_int_equal(w->book.charges, 0);
         disconnect(&c);
         buf_clear(&b);
@@ -174,7 +176,51 @@ static void heads_that_do_not_count(void **state)
     }
 }
 
-/* One client twice, too few names, too many, a client that has had its rounds. */
+/* What is too little ends its round: skipped, key wiped, nothing charged, no second try, on no stream. */
+static void too_few_end_the_round(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        world *w = sealed_world();
+        sefl_buf b = { 0 };
+        connection c;
+        verdict v;
+        uint32_t n =
+            kind == 0 ? 1 : 10; /* L - 1 names; one name as often as one likes; early heads too */
+        greet(&c, w);
+        round_header h = begin_round(&c, w, 1);
+        if (kind == 2) {
+            uint8_t reason[1];
+            put_head(&b, w, 0, &h);
+            assert_int_equal(say_early(&c, 1, &b, reason, 1), LINK_EARLY);
+        }
+        for (uint32_t i = 0; i < n; i++)
+            put_head(&b, w, 0, &h);
+        assert_int_equal(say_set(&c, w, 1, n, &b, &v), LINK_NO_FEW);
+        const csp_memory_round *r = csp_memory_at(&w->c, 1);
+        assert_true(r->r.state == CSP_SKIPPED && r->r.skip == CSP_SKIP_FEW);
+        assert_false(r->has_set || r->has_key);
+        for (int again = 0; again < 2; again++) {
+            put_heads(&b, w, &h, 3); /* those would have been enough */
+            assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_NO_SKIPPED);
+            disconnect(&c);
+            greet(&c, w);
+        }
+        put_skip(&b, w, 1); /* AS says so too */
+        assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
+        assert_int_equal(r->r.skip, CSP_SKIP_FEW);
+        assert_int_equal(w->book.charges, 0);
+        world_sum(w, 2); /* and the next one is as ever */
+        h = begin_round(&c, w, 2);
+        put_heads(&b, w, &h, 3);
+        assert_int_equal(say_set(&c, w, 2, 3, &b, &v), LINK_VERDICT);
+        disconnect(&c);
+        buf_clear(&b);
+        world_free(w);
+    }
+}
+
+/* One client twice, too many names, a client that has had its rounds. */
 static void counts_and_limits(void **state)
 {
     (void)state;
@@ -184,14 +230,10 @@ static void counts_and_limits(void **state)
     verdict v;
     greet(&c, w);
     round_header h = begin_round(&c, w, 1);
-    put_head(&b, w, 0, &h); /* L - 1 */
-    assert_int_equal(say_set(&c, w, 1, 1, &b, &v), LINK_NO_FEW);
-    for (int i = 0; i < 32; i++) /* one name as often as one likes */
+    for (int i = 0; i < 32; i++)
         put_head(&b, w, 0, &h);
-    assert_int_equal(say_set(&c, w, 1, 32, &b, &v), LINK_NO_FEW); /* more than the most */
-    for (int i = 0; i < 10; i++)
-        put_head(&b, w, 0, &h);
-    assert_int_equal(say_set(&c, w, 1, 10, &b, &v), LINK_NO_FEW); /* one is left */
+    assert_int_equal(say_set(&c, w, 1, 32, &b, &v), LINK_NO_FEW);   /* more than the most */
+    assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_SIGNED); /* no set at all */
     assert_false(csp_memory_at(&w->c, 1)->has_set);
     put_head(&b, w, 0, &h);
     put_head(&b, w, 1, &h);
@@ -215,12 +257,101 @@ static void counts_and_limits(void **state)
     world_sum(w, 2);
     h = begin_round(&c, w, 2);
     put_heads(&b, w, &h, 3);
-    assert_int_equal(say_set(&c, w, 2, 3, &b, &v), LINK_NO_FEW);
+    assert_int_equal(say_set(&c, w, 2, 3, &b, &v), LINK_NO_FEW); /* one of three has one left */
     w->t.max_rounds_per_client = 2;
+    world_sum(w, 3);
+    h = begin_round(&c, w, 3);
     put_heads(&b, w, &h, 3);
-    assert_int_equal(say_set(&c, w, 2, 3, &b, &v), LINK_VERDICT);
+    assert_int_equal(say_set(&c, w, 3, 3, &b, &v), LINK_VERDICT);
     assert_int_equal(v.kept, 3);
     disconnect(&c);
+    buf_clear(&b);
+    world_free(w);
+}
+
+/* ---- AS's TLS key alone ------------------------------------------------------------------------- */
+
+/* Whoever has a stream and not AS's signing key is not greeted, and without that nothing is heard, though it may
+ * repeat all that AS has ever signed. */
+static void a_thief_of_the_tls_key(void **state)
+{
+    (void)state;
+    world *w = sealed_world();
+    sefl_buf b = { 0 };
+    connection c;
+    verdict v;
+    uint8_t reason[3];
+    greet(&c, w); /* AS, in the middle of a round */
+    round_header h = begin_round(&c, w, 1);
+    put_heads(&b, w, &h, 3);
+    assert_int_equal(say_early(&c, 1, &b, reason, 3), LINK_EARLY);
+    disconnect(&c);
+    const csp_memory_round *r = csp_memory_at(&w->c, 1);
+    const unsigned calls = w->c.calls;
+    struct {
+        uint32_t kind, want;
+        sefl_buf body;
+    } ask[] = { { .kind = LINK_TASK, .want = LINK_NO_ORDER },
+                { .kind = LINK_KEY, .want = LINK_NO_ORDER },
+                { .kind = LINK_HEADER, .want = LINK_NO_ORDER },
+                { .kind = LINK_VOUCH, .want = LINK_NO_ORDER },
+                { .kind = LINK_EARLY, .want = LINK_NO_ORDER },
+                { .kind = LINK_OPEN, .want = LINK_NO_ORDER },
+                { .kind = LINK_SKIP, .want = LINK_NO_ORDER },
+                { .kind = LINK_ENROL, .want = LINK_NO_ORDER },
+                { .kind = LINK_PING, .want = LINK_NO_ORDER },
+                { .kind = LINK_BYE, .want = LINK_NO_ORDER },
+                { .kind = LINK_SET }, /* 0: the stream ends, as with what lanes say */
+                { .kind = LINK_LANE },
+                { .kind = LINK_FILL } };
+    enum { ASKED = sizeof ask / sizeof ask[0] };
+    for (size_t i = 0; i < ASKED; i++) /* what AS itself would say now */
+        switch (ask[i].kind) {
+        case LINK_TASK:
+            CHECK_OK(wr_raw(&ask[i].body, w->envelope.p, w->envelope.n));
+            break;
+        case LINK_HEADER:
+            put_header(&ask[i].body, w, &h, w->as);
+            break;
+        case LINK_OPEN: {
+            round_statement s = statement(w, 1, 1, 3);
+            put_open(&ask[i].body, w, &s, w->as);
+            break;
+        }
+        case LINK_SKIP:
+            put_skip(&ask[i].body, w, 1);
+            break;
+        case LINK_BYE:
+            CHECK_OK(wr_u8(&ask[i].body, 1));
+            put_order(&ask[i].body, w, 0, LINK_ORDER_OVER, w->as);
+            break;
+        default:
+            CHECK_OK(wr_u64(&ask[i].body, 1));
+        }
+    for (int forged = 0; forged < 3; forged++)
+        for (size_t i = 0; i < ASKED; i++) {
+            connect_(&c, w, NULL, false);
+            put_hello(&b, w, &w->a.ledger, LINK_VERSION);
+            sefl_span said = span_of(b.p, b.n - SIGN_BYTES);
+            if (forged == 0) /* of another server, of AS for something else, none */
+                CHECK_OK(sign_make(b.p + said.n, w->csp, SIGN_LINK, said));
+            else if (forged == 1)
+                CHECK_OK(sign_make(b.p + said.n, w->as, SIGN_ORDER, said));
+            else
+                memset(b.p + said.n, 0, SIGN_BYTES);
+            assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_SIGNATURE);
+            assert_int_equal(say(&c, ask[i].kind, buf_span(&ask[i].body)), ask[i].want);
+            disconnect(&c);
+        }
+    assert_int_equal(w->c.calls, calls); /* nothing was written */
+    assert_true(r->r.state == CSP_SIGNED && r->has_key && !r->has_set && !c.over);
+    assert_int_equal(w->book.charges, 0);
+    greet(&c, w); /* AS goes on where it was */
+    put_heads(&b, w, &h, 3);
+    assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_VERDICT);
+    disconnect(&c);
+    for (size_t i = 0; i < ASKED; i++)
+        buf_clear(&ask[i].body);
     buf_clear(&b);
     world_free(w);
 }
@@ -1104,6 +1235,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_rounds),
         cmocka_unit_test(heads_that_do_not_count),
+        cmocka_unit_test(a_thief_of_the_tls_key),
+        cmocka_unit_test(too_few_end_the_round),
         cmocka_unit_test(counts_and_limits),
         cmocka_unit_test(one_set_a_round),
         cmocka_unit_test(sets_out_of_form),

@@ -300,20 +300,31 @@ static void test_http(void **state)
 /* Messages of protocol/link.h. Neither server has a client's text; what one tells the other is
  * rounds, signed things, ciphertext, and what the computations of mpc/ send. */
 static const review link_reviews[] = {
-    { "LINK_HELLO", SERVER, false },      { "LINK_WELCOME", SERVER, false },
-    { "LINK_TASK", AGREED, false },       { "LINK_YES", WORDS, false },
-    { "LINK_HEADER", SERVER, false },     { "LINK_PREPARE", SERVER, false },
-    { "LINK_OPEN", SERVER, false },       { "LINK_GO", WORDS, false },
-    { "LINK_KEPT", SERVER, false },       { "LINK_SUM", CIPHER, false },
+    { "LINK_HELLO", SERVER, false },
+    { "LINK_WELCOME", SERVER, false },
+    { "LINK_TASK", AGREED, false },
+    { "LINK_YES", WORDS, false },
+    { "LINK_HEADER", SERVER, false },
+    { "LINK_OPEN", SERVER, false },
+    { "LINK_GO", WORDS, false },
+    { "LINK_KEPT", SERVER, false },
+    { "LINK_SUM", CIPHER, false },
     { "LINK_PLAIN", SERVER, false }, /* the masked sum, noise none: said loudly */
-    { "LINK_SKIP", SERVER, false },       { "LINK_PING", WORDS, false },
-    { "LINK_PONG", WORDS, false },        { "LINK_BYE", WORDS, false },
-    { "LINK_NO", WORDS, false },          { "LINK_ENROL", IDENTITY, false },
-    { "LINK_APPROVED", IDENTITY, false }, { "LINK_LANE", WORDS, false },
+    { "LINK_SKIP", SERVER, false },
+    { "LINK_PING", WORDS, false },
+    { "LINK_PONG", WORDS, false },
+    { "LINK_BYE", WORDS, false },
+    { "LINK_NO", WORDS, false },
+    { "LINK_ENROL", IDENTITY, false },
+    { "LINK_APPROVED", IDENTITY, false },
+    { "LINK_LANE", WORDS, false },
     { "LINK_REPLY", SERVER, false }, /* noisy and masked */
-    { "LINK_FILL", SERVER, false },       { "LINK_KEY", SERVER, false },
-    { "LINK_VOUCH", IDENTITY, false },    { "LINK_EARLY", IDENTITY, false }, /* heads */
-    { "LINK_SET", SERVER, false },        { "LINK_HEADS", IDENTITY, false },
+    { "LINK_FILL", SERVER, false },
+    { "LINK_KEY", SERVER, false },
+    { "LINK_VOUCH", IDENTITY, false },
+    { "LINK_EARLY", IDENTITY, false }, /* heads */
+    { "LINK_SET", SERVER, false },
+    { "LINK_HEADS", IDENTITY, false },
     { "LINK_VERDICT", IDENTITY, false }, /* who took part, to AS */
     { "LINK_COUNTED", IDENTITY, false }, /* a root over who took part */
 };

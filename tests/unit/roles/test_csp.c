@@ -348,8 +348,9 @@ static void open_lanes(site *s)
                                                    .mono = &s->mono }));
 }
 
-static sefl_status wait_for_shares(void *ctx, uint64_t count)
+static sefl_status wait_for_shares(void *ctx, uint64_t round, uint64_t attempt, uint64_t count)
 {
+    (void)round, (void)attempt;
     return lanes_wait(ctx, count);
 }
 
@@ -499,13 +500,13 @@ static tls *dial(site *s, const tls_id *id)
     return t;
 }
 
-static sefl_status greet(site *s, as_link **l, tls *t)
+static sefl_status greet_as(site *s, as_link **l, tls *t, const sign_key *key)
 {
     sefl_status st =
         as_link_new(l, tls_channel(t),
                     &(as_link_config){ .task = &s->t,
                                        .envelope = buf_span(&s->envelope),
-                                       .key = as_key,
+                                       .key = key,
                                        .coins = &s->coins,
                                        .ledger = account_mark_fn,
                                        .compare = account_compare_fn,
@@ -516,6 +517,11 @@ static sefl_status greet(site *s, as_link **l, tls *t)
     if (st == SEFL_OK && s->lanes)
         lanes_bind(s->lanes, as_link_peer(*l)->pair);
     return st;
+}
+
+static sefl_status greet(site *s, as_link **l, tls *t)
+{
+    return greet_as(s, l, t, as_key);
 }
 
 /* KEY and HEADER. */
@@ -782,6 +788,9 @@ static void lanes_belong_to_the_link(void **state)
     assert_int_equal(ask_lane(&s, s.id, pair, NULL), 0); /* no link */
     t = dial(&s, s.id);
     assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR); /* it has said nothing yet */
+    CHECK_STATUS(greet_as(&s, &l, t, csp_key),
+                 SEFL_EAUTH); /* AS's TLS key without its signing key */
+    assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR);
     CHECK_OK(greet(&s, &l, t));
     memcpy(pair, as_link_peer(l)->pair, sizeof pair);
     assert_int_equal(ask_lane(&s, other, pair, NULL),

@@ -1,0 +1,129 @@
+#include "mpc/noise/shares_plain.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "crypto/prg/prg.h"
+#include "mpc/garble/garble.h"
+#include "mpc/ot/choices.h"
+#include "mpc/ot/ext.h"
+#include "mpc/plain/plain.h"
+
+#include <string.h>
+
+typedef struct in_clear {
+    shares_params p;
+    uint8_t id[SHARES_ID];
+    ot_choices as; /* AS's coins */
+    prg csp;       /* CSP's */
+    circuit *c;
+    plain *run;
+    uint8_t *coins, *scratch; /* of a chunk: 16 lanes in two bytes, order block, wire */
+} in_clear;
+
+/* The coins of both sides, as their halves of a session draw them (shares.c): nonce, seed; and from the seed
+ * all others. */
+static sefl_status draw(in_clear *s, const shares_params *p, const sefl_rng *as_rng,
+                        const sefl_rng *csp_rng)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t nonce[2][32], seed[2][AUDIT_SEED], bits[PRG_SEED];
+    gc_label delta;
+    prg coins = { 0 };
+    sefl_rng rng = prg_rng(&coins);
+    SEFL_TRY(rng_fill(csp_rng, nonce[0], sizeof nonce[0]));
+    SEFL_TRY(rng_fill(csp_rng, seed[0], sizeof seed[0]));
+    SEFL_TRY(rng_fill(as_rng, nonce[1], sizeof nonce[1]));
+    SEFL_TRY(rng_fill(as_rng, seed[1], sizeof seed[1]));
+    SEFL_TRY(shares_named(s->id, &s->p, p, nonce[0], nonce[1]));
+    prg_init(&coins, seed[1], SHARES_AS_COINS);
+    SEFL_TRY(ot_choices_init(&s->as, s->p.ot_k, s->id, &rng));
+    prg_init(&coins, seed[0], SHARES_CSP_COINS);
+    SEFL_TRY(gc_delta_draw(&delta, &rng));
+    SEFL_TRY(rng_fill(&rng, bits, sizeof bits));
+    prg_init(&s->csp, bits, SHARES_CSP_BITS);
+done:
+    prg_clear(&coins);
+    sefl_wipe(seed, sizeof seed);
+    sefl_wipe(bits, sizeof bits);
+    sefl_wipe(&delta, sizeof delta);
+    return st;
+}
+
+/* n values from their coins, 256 at a time. */
+static void clear_values(in_clear *s, uint64_t *x, size_t n, unsigned wires)
+{
+    enum { BLOCKS = PLAIN_COPIES / GC_LANES, IN_WORD = 64 / GC_LANES };
+    uint64_t in[SAMPLER_MAX_COINS][PLAIN_WORDS], out[SAMPLER_MAX_RING][PLAIN_WORDS];
+    for (size_t at = 0; at < n; at += PLAIN_COPIES) {
+        const uint8_t *coin = s->coins + at / 8 * wires;
+        size_t take = n - at < PLAIN_COPIES ? n - at : PLAIN_COPIES;
+        size_t blocks = (take + GC_LANES - 1) / GC_LANES;
+        memset(in, 0, wires * sizeof *in);
+        for (size_t b = 0; b < blocks && b < BLOCKS; b++)
+            for (unsigned i = 0; i < wires; i++)
+                for (size_t half = 0; half < 2; half++)
+                    in[i][b / IN_WORD] |= (uint64_t)coin[2 * (b * wires + i) + half]
+                                          << (b % IN_WORD * GC_LANES + 8 * half);
+        plain_run(s->run, out, (const uint64_t(*)[PLAIN_WORDS])in);
+        for (size_t j = 0; j < take; j++) {
+            x[at + j] = 0;
+            for (uint32_t i = 0; i < s->c->outputs; i++)
+                x[at + j] |= (out[i][j / 64] >> j % 64 & 1) << i;
+        }
+    }
+}
+
+sefl_status shares_plain(uint64_t *x, const shares_params *p, const sefl_rng *as_rng,
+                         const sefl_rng *csp_rng)
+{
+    sefl_status st = SEFL_OK;
+    in_clear *s = NULL;
+    size_t room = 0;
+    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    SEFL_TRY(draw(s, p, as_rng, csp_rng));
+    SEFL_TRY(sampler_offline(&s->c, s->p.profile));
+    SEFL_TRY(plain_new(&s->run, s->c));
+    const unsigned wires = sampler_random_bits(s->p.profile);
+    room = ((size_t)s->p.chunk * wires + OT_GRAIN) / 8;
+    SEFL_TRY(sefl_new(&s->coins, room, 1));
+    SEFL_TRY(sefl_new(&s->scratch, room, 1));
+    for (size_t at = 0, c = 0; at < s->p.count; at += s->p.chunk, c++) {
+        size_t n = s->p.count - at < s->p.chunk ? s->p.count - at : s->p.chunk;
+        size_t bits = (n + SHARES_ALIGN - 1) / SHARES_ALIGN * SHARES_ALIGN * wires;
+        ot_choices_of(&s->as, s->coins, s->scratch, c, (bits + OT_GRAIN - 1) / OT_GRAIN * OT_GRAIN);
+        prg_fill(&s->csp, s->scratch, bits / 8);
+        for (size_t i = 0; i < bits / 8; i++)
+            s->coins[i] ^= s->scratch[i];
+        clear_values(s, x + at, n, wires);
+    }
+done:
+    if (s) {
+        plain_free(s->run);
+        circuit_free(s->c);
+        sefl_free_secret(s->coins, s->coins ? room : 0);
+        sefl_free_secret(s->scratch, s->scratch ? room : 0);
+        sefl_free_secret(s, sizeof *s);
+    }
+    return st;
+}
+
+sefl_status shares_fill_plain(uint8_t *x, unsigned bytes, uint64_t count, const sefl_rng *as_rng,
+                              const sefl_rng *csp_rng)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t *v = NULL;
+    size_t room = count < SHARES_COUNT_MAX ? count : SHARES_COUNT_MAX;
+    SEFL_TRY(sefl_new(&v, room, sizeof *v));
+    for (uint64_t done = 0; done < count;) {
+        shares_params p = { .count = count - done < room ? count - done : room };
+        SEFL_TRY(shares_plain(v, &p, as_rng, csp_rng));
+        for (size_t i = 0; i < p.count; i++)
+            for (unsigned b = 0; b < bytes; b++)
+                *x++ = (uint8_t)(v[i] >> 8 * b);
+        done += p.count;
+    }
+done:
+    if (v)
+        sefl_free_secret(v, room * sizeof *v);
+    return st;
+}

@@ -1,0 +1,22 @@
+/* noise/shares_plain: the noise that two servers with these coins would share, without the protocol: for
+ * simulations, which know both servers' coins, and as the oracle of tests.
+ *
+ *     SEFL_TRY(shares_plain(x, &p, as_rng, csp_rng));       // x^A + x^C of shares_evaluate, shares_garble
+ *     SEFL_TRY(shares_fill_plain(x, 2, n, as_rng, csp_rng));         // the same of shares_fill_pair
+ *
+ * The generators end where a session without keys leaves them, so several sessions may follow each other.
+ * Secret: x.   Threads: pure functions.   Cost: some 20 ns a value. */
+#ifndef MPC_NOISE_SHARES_PLAIN_H
+#define MPC_NOISE_SHARES_PLAIN_H
+
+#include "mpc/noise/shares.h"
+
+/* p: without keys. x: p.count numbers. */
+sefl_status shares_plain(uint64_t *x, const shares_params *p, const sefl_rng *as_rng,
+                         const sefl_rng *csp_rng) SEFL_MUST_CHECK;
+
+/* The low `bytes` bytes (1 to 8) of each, little-endian. */
+sefl_status shares_fill_plain(uint8_t *x, unsigned bytes, uint64_t count, const sefl_rng *as_rng,
+                              const sefl_rng *csp_rng) SEFL_MUST_CHECK;
+
+#endif
