@@ -799,6 +799,7 @@ static sefl_status as_process(bench *b, const options *o, const char *top, const
         SEFL_TRY(uploaders_vouch(a.all, a.link, NULL));
     for (unsigned r = 0; r < n; r++)
         SEFL_TRY(as_round(&a, r + 1, &p[r]));
+    lanes_unbind(a.lanes); /* or they would dial anew */
     SEFL_TRY(as_link_bye(a.link, true));
     SEFL_CHECK(read(from, &times, sizeof times) == sizeof times, SEFL_EIO, "no times from CSP");
     report(b, o, &a, p, n, &times);

@@ -24,8 +24,9 @@ static void try_task(sefl_span document)
     sefl_status st = task_read(&t, document);
     must(st == SEFL_OK || st == SEFL_EPROTO || st == SEFL_EINVAL || st == SEFL_ERANGE ||
          st == SEFL_EUNSUPPORTED);
-    must((st == SEFL_OK) == (t.pub != NULL));
+    must(t.pub == NULL || (st == SEFL_OK && !task_is_sealed(&t)));
     if (st == SEFL_OK) {
+        must((t.pub != NULL) == !task_is_sealed(&t));
         must(t.threshold >= 2 && t.threshold <= t.clients_max && t.threshold <= t.enrolled);
         must(t.ahe.values == t.values && t.values >= t.params && t.params > 0);
         must(pack_check(&t.ahe.pack) == SEFL_OK);
