@@ -50,6 +50,7 @@ sefl_status client_counted_check(const task *t, sefl_span answer, uint64_t round
     SEFL_TRY(counted_statement_read(&s, env.content));
     SEFL_CHECK(memcmp(s.task, t->id, TASK_ID) == 0 && s.round == round, SEFL_EAUTH,
                "the proof is of another task or round");
+    SEFL_CHECK(r.left > 0, SEFL_EAUTH, "it is not among those that CSP signed for");
     memcpy(leaf.client, me, sizeof leaf.client);
     memcpy(leaf.units, units, sizeof leaf.units);
     SEFL_TRY(counted_check(s.root, t->id, round, counted_depth(t->clients_max), &leaf,

@@ -170,8 +170,10 @@ static void *serve_guest(void *arg)
     guest *g = arg;
     lane_host *h = g->h;
     lane_low_priority();
-    if (lane_host_serve(h, tls_channel(g->t)) != SEFL_OK && is_bound(h))
-        log_warn(h->c.log, "a lane failed", lf_str("why", sefl_last_error()));
+    sefl_status st = lane_host_serve(h, tls_channel(g->t));
+    if (st != SEFL_OK && is_bound(h)) /* AS hangs up when it stops, and when the task is over */
+        LOG_AT(h->c.log, st == SEFL_ECLOSED ? LOG_INFO : LOG_WARN, "a lane ended within a session",
+               lf_str("why", sefl_last_error()));
     tls_interrupt(g->t); /* AS need not wait until its place is needed */
     atomic_store(&g->done, true);
     return NULL;

@@ -71,6 +71,7 @@ grep -q "$(sha256sum $p/vocab.txt | cut -d' ' -f1)" t.json || fail "the hash of 
 # sealed updates need no key in the task; a Paillier task names CSP's
 grep -q '"key": ""' t.json || fail "a key in a sealed task"
 expect 0 "$SEFL" key new --out pair --scheme paillier --bits 2048 --memory 64 --key-file f/csp/key.lock
+expect 2 "$SEFL" task new --out x.json $keys --key pair.pub $files $both; says "--key goes with"
 expect 0 "$SEFL" task new --out paper.json $keys --key pair.pub $files $both --set crypto.scheme=paillier
 expect 0 "$SEFL" task show paper.json; says "paillier under 2048 bits"
 expect 0 "$SEFL" task show t.json; says "pad sealed with xwing"

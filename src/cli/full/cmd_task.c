@@ -226,6 +226,10 @@ static sefl_status task_new(wish *w)
         SEFL_TRY(take_init(w, words));
     if (w->valid)
         SEFL_TRY(take_valid(w));
+    SEFL_CHECK(
+        !w->key || strcmp(settings_text(&w->s, "crypto.scheme"), "paillier") == 0, SEFL_EINVAL,
+        "--key goes with --set crypto.scheme=paillier: CSP of a pad task makes a key for each "
+        "round");
     if (w->key)
         SEFL_TRY(read_pub(&pub, w->key));
     SEFL_TRY(sign_pub_read(servers.as, w->as_key));

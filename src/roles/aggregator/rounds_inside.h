@@ -53,9 +53,9 @@ struct rounds {
     as_times times;       /* and its parts */
     release_signals signals;
 
-    pthread_mutex_t tree_lock; /* guards what follows; inside it the journal's alone */
-    counted_tree *tree;        /* of the round that clients asked about last; NULL: none */
-    uint64_t tree_round;
+    pthread_mutex_t tree_lock;        /* guards what follows; inside it the journal's alone */
+    counted_tree *tree;               /* of the round that clients asked about last; NULL: none */
+    uint64_t tree_round, tree_newest; /* of `tree`; the latest one that a tree was made of */
     sefl_buf tree_envelope;
     buckets *tree_rate; /* trees that a client may have made anew */
 };

@@ -273,8 +273,8 @@ static void log_verdict(rounds *r, uint64_t round, const leaves *l, const as_ver
     }
     if ((uint64_t)v->refused_n * REFUSED_MANY > l->n)
         log_error(r->c.log,
-                  "CSP refuses more than 1 in 100 clients: either they are hostile, or CSP is "
-                  "(docs/OPERATING.md, incidents)",
+                  "CSP refuses more than 1 in 100 clients: do both lists have the same "
+                  "clients? (docs/OPERATING.md, incidents)",
                   lf_u64("round", round), lf_u64("refused", v->refused_n), lf_u64("clients", l->n));
 }
 
@@ -352,7 +352,8 @@ uint32_t rounds_kept(rounds *r, uint64_t round, uint32_t *refused)
 /* ---- counted -------------------------------------------------------------------------------- */
 
 /* With tree_lock: the tree of this round, and CSP's envelope. SEFL_ENOTFOUND says why. A tree costs a hash
- * for each client: one that asks for other rounds in turn has a few of them made (SEFL_EBUDGET). */
+ * for each client: one that asks for older rounds in turn has a few of them made (SEFL_EBUDGET). That of the
+ * newest round is anybody's: rounds may be shorter than the pace of the rate, and somebody asks first. */
 static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
 {
     sefl_status st = SEFL_OK;
@@ -370,8 +371,8 @@ static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
     st = journal_fact_get(r->c.journal, round, "counted", &env);
     SEFL_CHECK(st != SEFL_ENOTFOUND, SEFL_ENOTFOUND, "round %" PRIu64 " is not counted yet", round);
     SEFL_TRY(st);
-    SEFL_CHECK(buckets_take(r->tree_rate, asks, 1, clock_ms(r->c.mono)), SEFL_EBUDGET,
-               "too many rounds asked about: later");
+    SEFL_CHECK(round >= r->tree_newest || buckets_take(r->tree_rate, asks, 1, clock_ms(r->c.mono)),
+               SEFL_EBUDGET, "too many rounds asked about: later");
     SEFL_TRY(rounds_verdict(r, round, &v));
     SEFL_TRY(journal_updates(r->c.journal, round, take_leaf, &l));
     SEFL_TRY(rounds_tree_seed(r, round, seed));
@@ -388,6 +389,7 @@ static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
     r->tree = tree, tree = NULL;
     r->tree_envelope = env, env = (sefl_buf){ 0 };
     r->tree_round = round;
+    r->tree_newest = round > r->tree_newest ? round : r->tree_newest;
 done:
     sefl_wipe(seed, sizeof seed);
     counted_tree_free(tree);
