@@ -138,7 +138,7 @@ static void a_verdict_is_final(void **state)
             aw_check_ledgers(&w, 1);
             CHECK_OK(aw_try_open(&w));
             CHECK_OK(proof(&w, 0, 1));
-            CHECK_STATUS(proof(&w, 1, 1), SEFL_EPROTO);
+            CHECK_STATUS(proof(&w, 1, 1), SEFL_EAUTH);
             aw_free(&w);
             if (!was)
                 break;
