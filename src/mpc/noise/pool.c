@@ -147,7 +147,7 @@ sefl_status shares_pool_add(shares_pool *p, const uint8_t id[SHARES_ID], uint64_
     SEFL_TRY(batch_new(&b, id, x, n, bits, p->rng));
     for (const batch *o = p->first; o; o = o->next)
         have += o->n;
-    while (have > p->max) {
+    while (have > p->max && p->first) {
         have -= p->first->n;
         unlink_batch(p, p->first);
     }
