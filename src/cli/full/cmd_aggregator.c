@@ -185,7 +185,7 @@ const cli_command cmd_aggregator = {
         "  --idle S, --rate-min B\n"
         "                        cuts who is silent so long (60), or slower than B\n"
         "                        bytes/s (1024)\n"
-        "  --link-silence S      gives the link to CSP up after so long without a byte (30)\n"
+        "  --link-silence S      gives CSP up after so long without a byte (30)\n"
         "  --lanes N             connections to CSP that make noise shares (1)\n"
         "  --audit N             checks one session of noise shares in N (8); 0: none\n"
         "  --linger S            serves so long after the task's end (default 30)\n"
