@@ -1,7 +1,7 @@
-/* The pad scheme beside its floors, measured in the same run: AES is the key stream of as many bytes,
- * memory is reading and writing 8 bytes a value. And what a head costs: making it (beside sealing and
- * signing), checking its signature (beside Ed25519), opening its seal (beside one X25519). Whole updates of
- * 945,510 values: client, AS and CSP do this once a client. */
+/* The pad scheme beside its floors, measured in the same run: AES is the key stream of as many
+ * bytes, memory is reading and writing 8 bytes a value. And what a head costs: making it (beside
+ * sealing and signing), checking its signature (beside Ed25519), opening its seal (beside one
+ * X25519). Whole updates of 945,510 values: client, AS and CSP do this once a client. */
 #include "bench/micro/ahe.h"
 
 #include "base/alloc.h"

@@ -1,20 +1,22 @@
 /* Ingest: what taking updates costs the aggregation server, in processor time of its process.
  *
- * Three processes. This one makes the key and prints; a generator makes update bodies and sends them
- * over mutual TLS from `connections` connections at once; a server takes them. There are two servers:
- *   ingest   roles/aggregator as it is: checked, hashed, spooled, synced, acknowledged with a signed
- *            receipt in the journal, added to the running sum
- *   floor    the same HTTPS server; bytes are hashed (pad only), written to a file and synced, nothing
- *            else
- * They take turns, a part of the updates each, so that what else the machine does falls on both. A
- * server's processor time (user and system, all threads) counts from the first byte to the last body in
- * the sum; the generator's does not. For paillier the floor is one multiplication modulo N^2 for each
- * ciphertext (mont_mul in a tight loop on every core at once), for pad it is the floor server.
+ * Three processes. This one makes the key and prints; a generator makes update bodies and sends
+ * them over mutual TLS from `connections` connections at once; a server takes them. There are two
+ * servers:
+ *   ingest   roles/aggregator as it is: checked, hashed, spooled, synced, acknowledged with a
+ *            signed receipt in the journal, added to the running sum
+ *   floor    the same HTTPS server; bytes are hashed (pad only), written to a file and synced,
+ *            nothing else
+ * They take turns, a part of the updates each, so that what else the machine does falls on both.
+ * A server's processor time (user and system, all threads) counts from the first byte to the last
+ * body in the sum; the generator's does not. For paillier the floor is one multiplication modulo
+ * N^2 for each ciphertext (mont_mul in a tight loop on every core at once), for pad it is the
+ * floor server.
  *
- * Bodies are real encryptions: one is made, the others are its units in another order, which are valid
- * updates with other bytes; those of pad have a sealed and signed head of their own. A client may have
- * one update a round, so here (and only here) the server believes a header that says which client is
- * sending. It knows the voucher of each before the first comes. */
+ * Bodies are real encryptions: one is made, the others are its units in another order, which are
+ * valid updates with other bytes; those of pad have a sealed and signed head of their own. A
+ * client may have one update a round, so here (and only here) the server believes a header that
+ * says which client is sending. It knows the voucher of each before the first comes. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 
@@ -128,7 +130,7 @@ static sefl_status upload_key_of(sign_key **out, unsigned long i)
     return sign_key_from(out, seed);
 }
 
-/* ---- the generator ---------------------------------------------------------------------------- */
+/* ---- the generator --------------------------------------------------------------------------- */
 
 static sefl_status make_body(const plan *pl, uint8_t *body)
 {
@@ -337,7 +339,7 @@ static int generator(const plan *pl, int in_fd, int out_fd)
     return 0;
 }
 
-/* ---- the server -------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 typedef struct taker {
     const plan *pl;
@@ -541,7 +543,7 @@ done:
     return st;
 }
 
-/* ---- the run ----------------------------------------------------------------------------------- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 typedef struct peer {
     pid_t pid;

@@ -1,7 +1,7 @@
 /* From the closing of a round to the new model: AS here, CSP in a second process, mutual TLS over
- * loopback between them, keys of full size, journals, ledgers and models on a disk. Before the clock
- * starts: vouchers, noise shares through a lane, every client's own update, added to the sum as it would
- * be on arrival, and the heads of sealed updates through EARLY. */
+ * loopback between them, keys of full size, journals, ledgers and models on a disk. Before the
+ * clock starts: vouchers, noise shares through a lane, every client's own update, added to the
+ * sum as it would be on arrival, and the heads of sealed updates through EARLY. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 
@@ -127,7 +127,7 @@ static void cpu_since(const as_side *a, double out[2], const double before[2])
         out[i] = now[i] - before[i];
 }
 
-/* ---- the federation's folder --------------------------------------------------------------------- */
+/* ---- the federation's folder ----------------------------------------------------------------- */
 
 static int remove_one(const char *path, const struct stat *sb, int kind, struct FTW *f)
 {
@@ -229,7 +229,7 @@ done:
     return st;
 }
 
-/* ---- CSP: a process of its own --------------------------------------------------------------------- */
+/* ---- CSP: a process of its own --------------------------------------------------------------- */
 
 /* A root, or a Paillier key: *root or *sec. */
 static sefl_status csp_key_open(uint8_t **root, paillier_sec **sec, const csp_settings *c)
@@ -292,7 +292,7 @@ done:
     return st;
 }
 
-/* ---- AS ------------------------------------------------------------------------------------------- */
+/* ---- AS -------------------------------------------------------------------------------------- */
 
 static const char *at(const as_side *a, char path[PATH_BYTES], const char *name)
 {
@@ -692,7 +692,7 @@ done:
     return st;
 }
 
-/* ---- report ------------------------------------------------------------------------------------------ */
+/* ---- report ---------------------------------------------------------------------------------- */
 
 static void row(bench *b, const char *scheme, const char *name, double value, const char *unit)
 {
@@ -777,7 +777,7 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
                    bar(a));
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static sefl_status as_process(bench *b, const options *o, const char *top, const char *folder,
                               pid_t child, int to, int from)

@@ -1,5 +1,5 @@
-/* uploaders: the clients of a provisioned federation for a benchmark: their upload keys, vouchers and, round
- * after round, updates of their own, all different.
+/* uploaders: the clients of a provisioned federation for a benchmark: their upload keys, vouchers
+ * and, round after round, updates of their own, all different.
  *
  *     SEFL_TRY(uploaders_new(&c, "fed", 8, &task));
  *     SEFL_TRY(uploaders_vouch(c, link, journal));                 // sealed tasks
