@@ -14,6 +14,7 @@
 #include "roles/journal_csp.h"
 #include "roles/lanes.h"
 #include "roles/own_cert.h"
+#include "roles/upload_keys.h"
 #include "roles/vouch.h"
 
 #include <errno.h>
@@ -244,6 +245,8 @@ static sefl_status vouch(void *ctx, const voucher *v)
     SEFL_TRY(list_now(r, &t));
     SEFL_TRY(gate_new(&g, t));
     SEFL_TRY(vouch_admit(&who, g, v));
+    /* an old voucher notes nothing */
+    SEFL_TRY(upload_key_fits(r->journal, v->client, v->serial, v->key));
     if (!who.listed) {
         char name[VOUCHED_NAME];
         uint8_t fact[VOUCHED_BYTES];

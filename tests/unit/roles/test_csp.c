@@ -1138,9 +1138,38 @@ static void vouchers(void **state)
     change_list(&s, trust_sites, 2);
     CHECK_OK(as_link_vouch(l, buf_span(&b)));
     CHECK_OK(as_link_ping(l));
+
+    /* a client that a CA vouches for: an old voucher does not change what the newest one's certificate said */
+    sefl_buf newer = { 0 }, noted = { 0 };
+    voucher_of(&newer, &s, 2, 3);
+    CHECK_OK(as_link_vouch(l, buf_span(&newer)));
     as_link_free(l);
     tls_close(t);
     csp_down(&s, true);
+    char name[80] = "vouched ";
+    static const uint8_t mark[40] = { 1, 2, 3 };
+    for (int i = 0; i < 32; i++)
+        snprintf(name + 8 + 2 * i, 3, "%02x", s.client[2].key[i]);
+    journal *j;
+    CHECK_OK(journal_open(&j, s.cfg.state, "csp", s.t.id));
+    CHECK_OK(journal_lasting_get(j, name, &noted)); /* it was noted */
+    CHECK_OK(journal_lasting_put(j, name, span_of(mark, sizeof mark)));
+    journal_close(j);
+    csp_up(&s);
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH);
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    CHECK_OK(journal_open(&j, s.cfg.state, "csp", s.t.id));
+    buf_clear(&noted);
+    CHECK_OK(journal_lasting_get(j, name, &noted));
+    assert_int_equal(noted.n, sizeof mark);
+    assert_memory_equal(noted.p, mark, sizeof mark);
+    journal_close(j);
+    buf_clear(&newer);
+    buf_clear(&noted);
     buf_clear(&b);
     site_end(&s);
 }
