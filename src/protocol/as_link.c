@@ -324,7 +324,7 @@ static sefl_status send_sum(opening *op)
     as_link *l = op->l;
     const ahe_params *p = &op->t->ahe;
     const size_t per = link_sum_units(p);
-    size_t most = per * p->sum_unit_bytes;
+    size_t most = per * p->unit_bytes;
     uint8_t *bytes = NULL;
     uint32_t index = 0;
     uint64_t t0 = now(l), t1;
@@ -333,7 +333,7 @@ static sefl_status send_sum(opening *op)
         size_t n = p->units - u < per ? p->units - u : per;
         SEFL_TRY(ahe_sum_write_units(p, op->o->sum, bytes, u, n, op->m.seed, l->c.pool));
         l->times.write += (t1 = now(l)) - t0;
-        SEFL_TRY(msg_send(l->ch, LINK_SUM, ++index, bytes, n * p->sum_unit_bytes));
+        SEFL_TRY(msg_send(l->ch, LINK_SUM, ++index, bytes, n * p->unit_bytes));
         SEFL_TRY(channel_flush(l->ch)); /* CSP works on it while we write the next */
         l->times.send += (t0 = now(l)) - t1;
     }

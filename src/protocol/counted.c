@@ -1,6 +1,6 @@
 /* Design: one walk over the places from left to right makes every node of the tree, each as soon as
  * both its children are there; a stack of one hash per level holds what waits for its right sibling.
- * Root, path and stored tree differ only in which nodes they note. */
+ * Root and stored tree differ only in which nodes they note. */
 #include "protocol/counted.h"
 
 #include "base/alloc.h"
@@ -131,21 +131,13 @@ static void walk(const counted_facts *f, const places *p, note_node *note, void 
     prg_clear(&fill);
 }
 
-/* ---- root and path --------------------------------------------------------------------------- */
+/* ---- the root -------------------------------------------------------------------------------- */
 
-typedef struct wanted {
-    unsigned depth;
-    uint32_t place;
-    uint8_t *root, *siblings;
-} wanted;
-
-static void note_wanted(void *ctx, unsigned level, uint32_t index, const uint8_t *hash)
+/* The last node is the root. */
+static void note_root(void *ctx, unsigned level, uint32_t index, const uint8_t *hash)
 {
-    wanted *w = ctx;
-    if (level == w->depth)
-        memcpy(w->root, hash, SHA256_BYTES);
-    else if (w->siblings != NULL && index == (w->place >> level ^ 1))
-        memcpy(w->siblings + (size_t)level * SHA256_BYTES, hash, SHA256_BYTES);
+    (void)level, (void)index;
+    memcpy(ctx, hash, SHA256_BYTES);
 }
 
 sefl_status counted_root(uint8_t root[SHA256_BYTES], const counted_facts *f)
@@ -155,25 +147,7 @@ sefl_status counted_root(uint8_t root[SHA256_BYTES], const counted_facts *f)
     memset(root, 0, SHA256_BYTES);
     SEFL_TRY(facts_check(f));
     SEFL_TRY(places_new(&p, f));
-    walk(f, &p, note_wanted, &(wanted){ .depth = counted_depth(f->clients_max), .root = root });
-done:
-    places_clear(&p);
-    return st;
-}
-
-sefl_status counted_path(sefl_buf *out, const counted_facts *f, uint32_t i)
-{
-    sefl_status st = SEFL_OK;
-    places p = { 0 };
-    uint8_t root[SHA256_BYTES], *path = NULL;
-    SEFL_TRY(facts_check(f));
-    SEFL_CHECK(i < f->n, SEFL_EINVAL, "counted: the path of client %u of %u", i, f->n);
-    SEFL_TRY(places_new(&p, f));
-    wanted w = { .depth = counted_depth(f->clients_max), .place = p.of[i], .root = root };
-    SEFL_TRY(buf_extend(out, &path, counted_path_bytes(w.depth)));
-    w.siblings = path;
-    walk(f, &p, note_wanted, &w);
-    store_u32(path + (size_t)w.depth * SHA256_BYTES, w.place);
+    walk(f, &p, note_root, root);
 done:
     places_clear(&p);
     return st;

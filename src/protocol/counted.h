@@ -15,11 +15,10 @@
  * does not tell how many clients there are. The tree seed is a secret of the two servers.
  *
  *     SEFL_TRY(counted_root(root, &tree));                    // both servers
- *     SEFL_TRY(counted_path(&out, &tree, i));                 // one path; the whole tree is made for it
+ *     SEFL_TRY(counted_tree_path(&out, tree, client));        // AS, which keeps the tree
  *     SEFL_TRY(counted_check(root, task, round, depth, &leaf, path));     // client
  *
- * counted_root and counted_path need 8 bytes and 2 hashes a place (10,000 clients: a few ms).
- * A server that answers many clients keeps the tree: counted_tree, 64 bytes a place.
+ * counted_root needs 8 bytes and 2 hashes a place (10,000 clients: a few ms), a counted_tree 64 bytes a place.
  *
  *     statement  task 32 | round u64 | root 32 | id of the opening 32: SIGN_COUNTED, signed by CSP alone
  *
@@ -58,10 +57,8 @@ size_t counted_path_bytes(unsigned depth);
 
 /* SEFL_EINVAL for facts that are none. */
 sefl_status counted_root(uint8_t root[SHA256_BYTES], const counted_facts *f) SEFL_MUST_CHECK;
-/* The path of leaf i, appended. */
-sefl_status counted_path(sefl_buf *out, const counted_facts *f, uint32_t i) SEFL_MUST_CHECK;
 
-/* The whole tree in memory, for a server that is asked for many paths. */
+/* The whole tree in memory, for paths. */
 typedef struct counted_tree counted_tree;
 sefl_status counted_tree_new(counted_tree **out, const counted_facts *f) SEFL_MUST_CHECK;
 void counted_tree_free(counted_tree *t);

@@ -127,7 +127,7 @@ static sefl_status receive_sum(opening *o)
     uint8_t *bytes = NULL, context[AHE_CONTEXT_BYTES];
     uint32_t index = 0;
     uint64_t t0 = csp_now(c), t1;
-    size_t most = per * p->sum_unit_bytes;
+    size_t most = per * p->unit_bytes;
     SEFL_TRY(sefl_new(&bytes, most, 1));
     SEFL_TRY(sefl_new(&o->plain, o->plain_bytes, 1));
     task_context(context, c->c.task, o->s.round);
@@ -139,7 +139,7 @@ static sefl_status receive_sum(opening *o)
     }
     for (size_t u = 0; u < p->units; u += per) {
         size_t n = p->units - u < per ? p->units - u : per;
-        SEFL_TRY(msg_recv(o->ch, LINK_SUM, ++index, bytes, n * p->sum_unit_bytes, "masked sum"));
+        SEFL_TRY(msg_recv(o->ch, LINK_SUM, ++index, bytes, n * p->unit_bytes, "masked sum"));
         c->times.receive += (t1 = csp_now(c)) - t0;
         SEFL_TRY(ahe_dec_units(p, dec, o->plain + u * p->plain_bytes, u, bytes, n, c->c.pool,
                                c->c.stop));

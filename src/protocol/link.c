@@ -179,7 +179,7 @@ bool link_one_charge(const ledger_mark *ours, const ledger_mark *peer, ledger_ve
 
 size_t link_sum_units(const ahe_params *p)
 {
-    size_t n = LINK_SUM_PIECE / p->sum_unit_bytes;
+    size_t n = LINK_SUM_PIECE / p->unit_bytes;
     if (n > p->units)
         n = p->units;
     return n > 0 ? n : 1;
@@ -189,9 +189,4 @@ void link_plain_id(uint8_t id[32], uint64_t attempt, const uint8_t set[32])
 {
     store_u64(id, attempt);
     memcpy(id + 8, set, PLAIN_SET_BYTES);
-}
-
-uint64_t link_plain_attempt(const uint8_t id[32])
-{
-    return load_u64(id);
 }

@@ -260,6 +260,5 @@ size_t link_sum_units(const ahe_params *p);
 
 /* id of an opening. */
 void link_plain_id(uint8_t id[32], uint64_t attempt, const uint8_t set[32]);
-uint64_t link_plain_attempt(const uint8_t id[32]);
 
 #endif

@@ -308,7 +308,7 @@ static sefl_status memory(plan *p, const scene *s, const rates *r)
     if (t->server != TASK_AVERAGE)
         bytes += (t->server == TASK_ADAM ? 16 : 8) * d;
     if (e->full)
-        bytes += p->threads * (double)task_body_bytes(t) + (double)ahe_sum_bytes(&t->ahe) +
+        bytes += p->threads * (double)task_body_bytes(t) + (double)ahe_body_bytes(&t->ahe) +
                  r->tables_bytes;
     else if (e->protection != PROTECTION_NONE)
         bytes += p->threads * 8 * d; /* sums */

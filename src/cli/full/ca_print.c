@@ -22,7 +22,7 @@ void ca_date(char out[32], int64_t when)
         strcpy(out, "-");
 }
 
-const char *ca_state_text(trust_state s)
+static const char *ca_state_text(trust_state s)
 {
     return s == TRUST_ACTIVE ? "active" : "revoked";
 }

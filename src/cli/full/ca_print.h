@@ -13,9 +13,8 @@
 void ca_print_list(const trust *t, int64_t now);
 sefl_status ca_print_json(const trust *t, int64_t now) SEFL_MUST_CHECK;
 
-/* 64 hex digits; "2026-11-15 10:20" or "-" for 0; "active" or "revoked". */
+/* 64 hex digits; "2026-11-15 10:20" or "-" for 0. */
 void ca_hex(char out[2 * TRUST_KEY + 1], const uint8_t key[TRUST_KEY]);
 void ca_date(char out[32], int64_t when);
-const char *ca_state_text(trust_state s);
 
 #endif

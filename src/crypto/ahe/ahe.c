@@ -66,7 +66,7 @@ sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack 
     SEFL_CHECK(tmp.unit_values >= 1, SEFL_EINVAL, "%s: no value of %u bits fits under this key",
                scheme->name, packing->w);
     tmp.units = (values - 1) / tmp.unit_values + 1;
-    assert(tmp.unit_bytes >= 1 && tmp.unit_bytes <= 1 << 24 && tmp.sum_unit_bytes <= 1 << 24);
+    assert(tmp.unit_bytes >= 1 && tmp.unit_bytes <= 1 << 24);
     assert(tmp.plain_bytes >= 1);
     SEFL_CHECK(tmp.units <= SIZE_MAX >> 25, SEFL_ERANGE, "an update of %zu values is too long",
                values);
@@ -78,11 +78,6 @@ done:
 size_t ahe_body_bytes(const ahe_params *p)
 {
     return p->units * p->unit_bytes;
-}
-
-size_t ahe_sum_bytes(const ahe_params *p)
-{
-    return p->units * p->sum_unit_bytes;
 }
 
 /* Is [first, first + units) inside the vector, and not empty? */

@@ -53,11 +53,10 @@ typedef struct ahe_params {
     size_t values; /* numbers in one update */
 
     /* derived */
-    size_t unit_values;    /* numbers in one unit */
-    size_t units;          /* ceil(values / unit_values) */
-    size_t unit_bytes;     /* one unit of an update */
-    size_t sum_unit_bytes; /* the same of the masked sum that AS sends to CSP */
-    size_t plain_bytes;    /* one plain unit: masked or mask, little-endian, fixed length */
+    size_t unit_values; /* numbers in one unit */
+    size_t units;       /* ceil(values / unit_values) */
+    size_t unit_bytes;  /* one unit of an update, or of the masked sum that AS sends to CSP */
+    size_t plain_bytes; /* one plain unit: masked or mask, little-endian, fixed length */
 } ahe_params;
 
 /* pad: all that CSP needs of one upload. Secret. */
@@ -126,9 +125,8 @@ sefl_status ahe_scheme_find(const ahe_scheme **out, const char *name) SEFL_MUST_
 sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *pack,
                             const ahe_pub *pub, size_t values) SEFL_MUST_CHECK;
 
-/* Bytes of all units of an update; and of one masked sum. */
+/* Bytes of all units of an update, or of one masked sum. */
 size_t ahe_body_bytes(const ahe_params *p);
-size_t ahe_sum_bytes(const ahe_params *p);
 
 /* ---- client ---------------------------------------------------------------------------------- */
 

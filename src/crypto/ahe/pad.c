@@ -35,7 +35,7 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
     SEFL_CHECK(p->pack.g == 0, SEFL_EINVAL, "pad: slots have no carries: %u guard bits, wanted 0",
                p->pack.g);
     p->unit_values = N;
-    p->unit_bytes = p->sum_unit_bytes = p->plain_bytes = N / 8 * (size_t)p->pack.w;
+    p->unit_bytes = p->plain_bytes = N / 8 * (size_t)p->pack.w;
 done:
     return st;
 }
@@ -284,7 +284,7 @@ static sefl_status write_piece(void *ctx, unsigned lane, size_t begin, size_t en
         memcpy(w->v, j->s->v + (j->first + i) * N, sizeof w->v);
         prg_read(j->prg, w->bytes, p->plain_bytes, j->first + i, 0);
         rowbits_add(&j->s->row, w->v, w->bytes, N);
-        rowbits_pack(&j->s->row, j->out + i * p->sum_unit_bytes, w->v, N);
+        rowbits_pack(&j->s->row, j->out + i * p->unit_bytes, w->v, N);
     }
     return SEFL_OK;
 }
@@ -373,7 +373,7 @@ static sefl_status decrypt_piece(void *ctx, unsigned lane, size_t begin, size_t 
     work *w = &j->work[lane];
     for (size_t i = begin; i < end; i++) {
         const uint64_t *pad = j->s->v + (j->first + i) * N;
-        rowbits_unpack(&j->s->row, w->v, j->in + i * p->sum_unit_bytes, N);
+        rowbits_unpack(&j->s->row, w->v, j->in + i * p->unit_bytes, N);
         for (size_t k = 0; k < N; k++)
             w->v[k] -= pad[k];
         rowbits_pack(&j->s->row, j->out + i * p->plain_bytes, w->v, N);

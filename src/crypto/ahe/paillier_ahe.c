@@ -70,7 +70,7 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
                "paillier: no slot of %u bits fits a key of %u bits under %u bits of mask",
                p->pack.w, bits, p->pack.s);
     p->unit_values = (bits - 2 - p->pack.s) / p->pack.w;
-    p->unit_bytes = p->sum_unit_bytes = paillier_cipher_bytes(pub);
+    p->unit_bytes = paillier_cipher_bytes(pub);
     p->plain_bytes = paillier_plain_bytes(pub);
 done:
     return st;
@@ -211,7 +211,7 @@ static sefl_status sum_write_units(ahe_sum *s_, uint8_t *out, size_t first, size
         size_t k = units - done < room ? units - done : room;
         for (size_t i = 0; i < k; i++)
             paillier_pack_mask(p, plain + i * p->plain_bytes, first + done + i, mask_seed, 1);
-        SEFL_TRY(paillier_sum_write(s->raw, out + done * p->sum_unit_bytes, first + done, k, plain,
+        SEFL_TRY(paillier_sum_write(s->raw, out + done * p->unit_bytes, first + done, k, plain,
                                     workers));
         done += k;
     }

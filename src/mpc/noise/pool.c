@@ -323,30 +323,6 @@ void shares_slice_hash(uint8_t out[SHA256_BYTES], const shares_slice *s)
 
 /* ---- filling -------------------------------------------------------------------------------- */
 
-sefl_status shares_pool_fill(shares_pool *p, bool garbles, channel *ch, const shares_params *params,
-                             uint64_t count, const sefl_rng *rng)
-{
-    sefl_status st = SEFL_OK;
-    shares_params q = *params;
-    shares_result made;
-    uint64_t *x = NULL;
-    size_t room = count < SHARES_COUNT_MAX ? count : SHARES_COUNT_MAX;
-    SEFL_TRY(sefl_new(&x, room, sizeof *x));
-    for (uint64_t done = 0; done < count;) {
-        q.count = count - done < room ? count - done : room;
-        SEFL_TRY(garbles ? shares_garble(&made, x, ch, &q, rng)
-                         : shares_evaluate(&made, x, ch, &q, rng));
-        if (made.outcome != SHARES_KEPT)
-            continue;
-        SEFL_TRY(shares_pool_add(p, made.id, x, q.count, q.bits ? q.bits : 32));
-        done += q.count;
-    }
-done:
-    if (x)
-        sefl_free_secret(x, room * sizeof *x);
-    return st;
-}
-
 typedef struct side {
     channel ch;
     uint64_t count;
@@ -357,10 +333,31 @@ typedef struct side {
     char why[200];
 } side;
 
+/* In sessions of at most SHARES_COUNT_MAX. */
+static sefl_status fill(const side *s, channel *ch)
+{
+    sefl_status st = SEFL_OK;
+    shares_result made;
+    uint64_t *x = NULL;
+    size_t room = s->count < SHARES_COUNT_MAX ? s->count : SHARES_COUNT_MAX;
+    SEFL_TRY(sefl_new(&x, room, sizeof *x));
+    for (uint64_t done = 0; done < s->count;) {
+        shares_params p = { .count = s->count - done < room ? s->count - done : room };
+        SEFL_TRY(s->garbles ? shares_garble(&made, x, ch, &p, s->rng)
+                            : shares_evaluate(&made, x, ch, &p, s->rng));
+        SEFL_TRY(shares_pool_add(s->pool, made.id, x, p.count, 32));
+        done += p.count;
+    }
+done:
+    if (x)
+        sefl_free_secret(x, room * sizeof *x);
+    return st;
+}
+
 static void *fill_side(void *arg)
 {
     side *s = arg;
-    s->st = shares_pool_fill(s->pool, s->garbles, &s->ch, &(shares_params){ 0 }, s->count, s->rng);
+    s->st = fill(s, &s->ch);
     if (s->st != SEFL_OK)
         snprintf(s->why, sizeof s->why, "%s", sefl_last_error());
     channel_pair_close(&s->ch);

@@ -84,11 +84,6 @@ sefl_status shares_slice_read(rd *r, shares_slice *out) SEFL_MUST_CHECK;
 /* SHA-256 of those bytes: a slice's name. */
 void shares_slice_hash(uint8_t out[SHA256_BYTES], const shares_slice *s);
 
-/* One side's part of making `count` more, in sessions of at most SHARES_COUNT_MAX: the peer does the other part
- * at the other end of ch. p: without count. What an audit takes is made again. */
-sefl_status shares_pool_fill(shares_pool *p, bool garbles, channel *ch, const shares_params *params,
-                             uint64_t count, const sefl_rng *rng) SEFL_MUST_CHECK;
-
 /* Both sides in this process, for tests, benchmarks, the demo and the simulator: two threads, one CSP and
  * one AS, make `count` shares and add them to both pools. */
 sefl_status shares_fill_pair(shares_pool *as, shares_pool *csp, uint64_t count,

@@ -41,10 +41,6 @@ enum {
     OT_MSG_BASE_R = 0x4f540001,
     OT_MSG_BASE_A = 0x4f540002,
     OT_MSG_TREES = 0x4f540003,
-    OT_MSG_EXTEND = 0x4f540004,
-    OT_MSG_SEED = 0x4f540005,
-    OT_MSG_CHECK = 0x4f540006,
-    OT_MSG_CHOICE = 0x4f540007,
 };
 
 /* n <= OT_BASE_MAX transfers; keys[i][j] is key j of transfer i. */

@@ -19,7 +19,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { PIECE = 2048, PIECE_MAX = PIECE + PIECE / 2, BATCH = 1 << 15 };
+enum { PIECE = 2048, PIECE_MAX = PIECE + PIECE / 2 };
 
 typedef struct leaves {
     aes128 *key; /* trees << k */
@@ -27,7 +27,6 @@ typedef struct leaves {
     bool hole; /* the sender: leaf 0 of each tree is not known and its stream is zero */
     uint8_t session[OT_SESSION];
     const ot_kernels *kern;
-    uint64_t next; /* batch number of the whole transfers below */
 } leaves;
 
 struct ot_sender {
@@ -354,137 +353,4 @@ void ot_receiver_free(ot_receiver *r)
         return;
     leaves_clear(&r->l);
     sefl_free_secret(r, sizeof *r);
-}
-
-/* ---- whole transfers ---- */
-
-static size_t batch_size(size_t left)
-{
-    size_t n = left < BATCH ? left : BATCH;
-    return (n + OT_GRAIN - 1) / OT_GRAIN * OT_GRAIN;
-}
-
-/* What both sides hold while they work on one batch. */
-typedef struct work {
-    ot_block block;
-    uint8_t *c, *rows;
-} work;
-
-static sefl_status work_init(work *w, unsigned k)
-{
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(ot_block_init(&w->block, BATCH));
-    SEFL_TRY(sefl_new(&w->c, ot_correction_bytes(k, BATCH), 1));
-    SEFL_TRY(sefl_new(&w->rows, BATCH, OT_LABEL));
-done:
-    return st;
-}
-
-static void work_clear(work *w)
-{
-    ot_block_clear(&w->block);
-    sefl_free(w->c);
-    sefl_free_secret(w->rows, w->rows ? BATCH * OT_LABEL : 0);
-}
-
-/* rows[i] ^= bit i of `bits` times delta. */
-static void add_delta(uint8_t *rows, const uint8_t *bits, size_t n, const uint8_t delta[OT_LABEL])
-{
-    uint64_t lo = load_u64(delta), hi = load_u64(delta + 8);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t mask = ct_mask_u64(bits[i / 8] >> (i % 8) & 1);
-        store_u64(rows + i * OT_LABEL, load_u64(rows + i * OT_LABEL) ^ (lo & mask));
-        store_u64(rows + i * OT_LABEL + 8, load_u64(rows + i * OT_LABEL + 8) ^ (hi & mask));
-    }
-}
-
-static sefl_status send_batches(ot_sender *s, channel *ch, uint8_t *q, size_t n, bool chosen,
-                                const sefl_rng *rng)
-{
-    sefl_status st = SEFL_OK;
-    work w = { 0 };
-    uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES], *bits = NULL;
-    SEFL_TRY(sound(s));
-    SEFL_TRY(work_init(&w, s->l.k));
-    SEFL_TRY(sefl_new(&bits, BATCH / 8, 1));
-    while (n > 0) {
-        size_t batch = batch_size(n), take = n < batch ? n : batch;
-        uint32_t index = (uint32_t)s->l.next;
-        SEFL_TRY(msg_recv(ch, OT_MSG_EXTEND, index, w.c, ot_correction_bytes(s->l.k, batch),
-                          "OT corrections"));
-        SEFL_TRY(ot_sender_extend(s, &w.block, s->l.next++, batch, w.c));
-        SEFL_TRY(rng_fill(rng, seed, sizeof seed));
-        SEFL_TRY(msg_send(ch, OT_MSG_SEED, index, seed, sizeof seed));
-        SEFL_TRY(msg_recv(ch, OT_MSG_CHECK, index, answer, sizeof answer, "OT check"));
-        SEFL_TRY(ot_sender_check(s, &w.block, seed, answer));
-        ot_block_rows(&w.block, w.rows, 0, batch);
-        if (chosen) {
-            SEFL_TRY(msg_recv(ch, OT_MSG_CHOICE, index, bits, (take + 7) / 8, "OT choices"));
-            add_delta(w.rows, bits, take, s->delta);
-        }
-        memcpy(q, w.rows, take * OT_LABEL);
-        q += take * OT_LABEL, n -= take;
-    }
-done:
-    work_clear(&w);
-    sefl_free(bits);
-    return st;
-}
-
-/* in: chosen bits or NULL; out: where random ones go. */
-static sefl_status receive_batches(ot_receiver *r, channel *ch, uint8_t *t, uint8_t *out,
-                                   const uint8_t *in, size_t n)
-{
-    sefl_status st = SEFL_OK;
-    work w = { 0 };
-    uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES], *d = NULL;
-    SEFL_TRY(work_init(&w, r->l.k));
-    SEFL_TRY(sefl_new(&d, BATCH / 8, 1));
-    for (size_t at = 0; at < n;) {
-        size_t batch = batch_size(n - at), take = n - at < batch ? n - at : batch;
-        uint32_t index = (uint32_t)r->l.next;
-        ot_receiver_extend(r, &w.block, r->l.next++, batch, w.c);
-        SEFL_TRY(msg_send(ch, OT_MSG_EXTEND, index, w.c, ot_correction_bytes(r->l.k, batch)));
-        SEFL_TRY(msg_recv(ch, OT_MSG_SEED, index, seed, sizeof seed, "OT check seed"));
-        ot_receiver_answer(r, answer, &w.block, seed);
-        SEFL_TRY(msg_send(ch, OT_MSG_CHECK, index, answer, sizeof answer));
-        ot_block_rows(&w.block, w.rows, 0, batch);
-        memcpy(t + at * OT_LABEL, w.rows, take * OT_LABEL);
-        if (in) {
-            for (size_t i = 0; i < (take + 7) / 8; i++)
-                d[i] = in[at / 8 + i] ^ w.block.u[i];
-            CT_PUBLIC(d, (take + 7) / 8); /* sent; u is a one-time pad */
-            SEFL_TRY(msg_send(ch, OT_MSG_CHOICE, index, d, (take + 7) / 8));
-        } else {
-            assert(out);
-            memcpy(out + at / 8, w.block.u, (take + 7) / 8);
-        }
-        at += take;
-    }
-    SEFL_TRY(channel_flush(ch));
-done:
-    work_clear(&w);
-    sefl_free(d);
-    return st;
-}
-
-sefl_status ot_send_random(ot_sender *s, channel *ch, uint8_t *q, size_t n, const sefl_rng *rng)
-{
-    return send_batches(s, ch, q, n, false, rng);
-}
-
-sefl_status ot_receive_random(ot_receiver *r, channel *ch, uint8_t *t, uint8_t *bits, size_t n)
-{
-    return receive_batches(r, ch, t, bits, NULL, n);
-}
-
-sefl_status ot_send_chosen(ot_sender *s, channel *ch, uint8_t *q, size_t n, const sefl_rng *rng)
-{
-    return send_batches(s, ch, q, n, true, rng);
-}
-
-sefl_status ot_receive_chosen(ot_receiver *r, channel *ch, uint8_t *t, const uint8_t *bits,
-                              size_t n)
-{
-    return receive_batches(r, ch, t, NULL, bits, n);
 }

@@ -41,9 +41,12 @@
  * batch.
  *
  *     SEFL_TRY(ot_sender_new(&s, ch, 4, delta, session, rng));
- *     SEFL_TRY(ot_send_random(s, ch, q, n, rng));              // the other side:
- *     SEFL_TRY(ot_receiver_new(&r, ch, 4, session, rng));
- *     SEFL_TRY(ot_receive_random(r, ch, t, bits, n));
+ *     SEFL_TRY(ot_receiver_new(&r, ch, 4, session, rng));      // the other side
+ *     ot_receiver_extend(r, &b, number, n, c);                 // sends c
+ *     SEFL_TRY(ot_sender_extend(s, &b, number, n, c));         // sends a seed
+ *     ot_receiver_answer(r, answer, &b, seed);                 // sends the answer
+ *     SEFL_TRY(ot_sender_check(s, &b, seed, answer));
+ *     ot_block_rows(&b, rows, 0, n);                           // q here, t there; choices: b.u
  *
  * Secret: Delta, rows, columns, choices. Public: k, n, numbers, chi.   Constant time.
  * Threads: one owner; an expanded block may be read by many. */
@@ -114,20 +117,5 @@ bool ot_sender_verify(const ot_sender *s, const ot_block *b, const uint8_t seed[
 
 /* Rows [first, first + n) of the batch, multiples of 128: q at the sender, t at the receiver. */
 void ot_block_rows(const ot_block *b, uint8_t *rows, size_t first, size_t n);
-
-/* ---- whole transfers over a channel --------------------------------------------------- */
-
-/* n transfers with random choices: q[n][16] at the sender; t[n][16] and packed bits (n/8 bytes,
- * rounded up) at the receiver. */
-sefl_status ot_send_random(ot_sender *s, channel *ch, uint8_t *q, size_t n,
-                           const sefl_rng *rng) SEFL_MUST_CHECK;
-sefl_status ot_receive_random(ot_receiver *r, channel *ch, uint8_t *t, uint8_t *bits,
-                              size_t n) SEFL_MUST_CHECK;
-
-/* With the receiver's own choices: one more bit a transfer, t = q xor choice*Delta. */
-sefl_status ot_send_chosen(ot_sender *s, channel *ch, uint8_t *q, size_t n,
-                           const sefl_rng *rng) SEFL_MUST_CHECK;
-sefl_status ot_receive_chosen(ot_receiver *r, channel *ch, uint8_t *t, const uint8_t *bits,
-                              size_t n) SEFL_MUST_CHECK;
 
 #endif

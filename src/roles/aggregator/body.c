@@ -42,11 +42,6 @@ void body_rule_free(body_rule *r)
     sefl_free(r);
 }
 
-const ahe_params *body_rule_params(const body_rule *r)
-{
-    return r->p;
-}
-
 /* Which of these units is it? */
 static sefl_status name_bad(const body_check *c, const uint8_t *bytes, size_t units)
 {

@@ -21,7 +21,6 @@ typedef struct body_rule body_rule;
 /* Borrows both. */
 sefl_status body_rule_new(body_rule **out, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
 void body_rule_free(body_rule *r);
-const ahe_params *body_rule_params(const body_rule *r);
 
 typedef struct body_check {
     const body_rule *rule;

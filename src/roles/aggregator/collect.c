@@ -45,15 +45,7 @@ struct collect {
     unsigned failures;
     sefl_status st; /* after TRIES failures */
     char why[256];
-    double cpu_s;
 };
-
-static double cpu_now(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
 
 static struct timespec from_now(long ms)
 {
@@ -154,20 +146,17 @@ static void add_next(collect *c)
     }
     c->sum = NULL, c->busy = true;
     pthread_mutex_unlock(&c->lock);
-    double begun = cpu_now();
     if (!sum)
         SEFL_TRY(ahe_sum_new(&sum, c->c.ahe, c->c.pub));
     if (e[0].body)
         SEFL_TRY(add_rooms(c, sum, e, n, threads));
     else
         SEFL_TRY(walk_body(c, sum, round, &e[0], ahe_sum_add_units, threads));
-done:;
-    double cpu = cpu_now() - begun;
+done:
     for (uint32_t i = 0; i < n; i++)
         room_give(e[i].body);
     pthread_mutex_lock(&c->lock);
     c->busy = false;
-    c->cpu_s += cpu;
     if (st == SEFL_OK && epoch == c->epoch) {
         c->sum = sum, sum = NULL;
         c->summed += n;
@@ -433,12 +422,4 @@ done:
     pthread_mutex_unlock(&c->lock);
     sefl_free(set);
     return st;
-}
-
-double collect_cpu_seconds(collect *c)
-{
-    pthread_mutex_lock(&c->lock);
-    double s = c->cpu_s;
-    pthread_mutex_unlock(&c->lock);
-    return s;
 }

@@ -75,7 +75,4 @@ sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum,
 sefl_status collect_set(collect *c, uint64_t round, round_member **out,
                         uint32_t *n) SEFL_MUST_CHECK;
 
-/* Processor seconds that the additions took, for benchmarks. */
-double collect_cpu_seconds(collect *c);
-
 #endif

@@ -297,20 +297,6 @@ done:
     return st;
 }
 
-sefl_status journal_drop(journal *j, uint64_t round, const char *name)
-{
-    sefl_status st = SEFL_OK;
-    char folder[PATH_MAX], path[PATH_MAX];
-    pthread_mutex_lock(&j->files);
-    SEFL_TRY(file_path(j, path, round, name));
-    SEFL_TRY(round_path(j, folder, round, "", ""));
-    if (file_exists(path))
-        SEFL_TRY(remove_durably(folder, path));
-done:
-    pthread_mutex_unlock(&j->files);
-    return st;
-}
-
 sefl_status journal_round_wipe(journal *j, uint64_t round)
 {
     sefl_status st = SEFL_OK;

@@ -108,8 +108,6 @@ sefl_status journal_file_get(journal *j, uint64_t round, const char *name, sefl_
  * a C string (the terminator is not counted in out->n). */
 sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,
                          const char *name) SEFL_MUST_CHECK;
-/* Deletes a file, or a folder (bodies) with all in it; nothing there is fine. Not overwritten. */
-sefl_status journal_drop(journal *j, uint64_t round, const char *name) SEFL_MUST_CHECK;
 /* The key first (overwritten, synced), then everything. Doing it again is fine; what a crash
  * interrupts is finished by the next journal_open. Rows and facts stay. */
 sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;

@@ -32,8 +32,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             .leaves = leaves,
                             .n = CLIENTS };
         MUST(counted_root(root, &f) == SEFL_OK);
+        counted_tree *t;
+        MUST(counted_tree_new(&t, &f) == SEFL_OK);
         for (uint32_t i = 0; i < CLIENTS; i++)
-            MUST(counted_path(&paths[i], &f, i) == SEFL_OK);
+            MUST(counted_tree_path(&paths[i], t, leaves[i].client) == SEFL_OK);
+        counted_tree_free(t);
     }
     if (counted_statement_read(&s, span_of(data, size)) == SEFL_OK) {
         counted_statement_write(bytes, &s);

@@ -93,10 +93,10 @@ static void start(void)
     w = world_new("paillier", TASK_NOISE_NONE, W_VALUES);
     world_sum(w, 1);
     const ahe_params *p = &w->t.ahe;
-    uint8_t *bytes = calloc(p->units, p->sum_unit_bytes), seed[AHE_SEED_BYTES] = { 1 };
+    uint8_t *bytes = calloc(p->units, p->unit_bytes), seed[AHE_SEED_BYTES] = { 1 };
     MUST(p->units <= link_sum_units(p));
     CHECK_OK(ahe_sum_write_units(p, w->sum, bytes, 0, p->units, seed, NULL));
-    frame(&sum, LINK_SUM, 1, span_of(bytes, p->units * p->sum_unit_bytes));
+    frame(&sum, LINK_SUM, 1, span_of(bytes, p->units * p->unit_bytes));
     free(bytes);
     start_enrol();
 }

@@ -207,9 +207,9 @@ static void start(void)
 {
     w = z_world_new();
     const ahe_params *p = &w->t.ahe;
-    uint8_t *units = calloc(p->units, p->sum_unit_bytes);
+    uint8_t *units = calloc(p->units, p->unit_bytes);
     MUST(units && p->units <= link_sum_units(p));
-    z_frame(&sum, LINK_SUM, 1, span_of(units, p->units * p->sum_unit_bytes));
+    z_frame(&sum, LINK_SUM, 1, span_of(units, p->units * p->unit_bytes));
     free(units);
 }
 

@@ -74,7 +74,7 @@ static void sum_is_exact(pack_scheme which, const char *noise, unsigned threads)
     CHECK_OK(sefl_new(&want, padded, sizeof *want));
     CHECK_OK(sefl_new(&got, padded, sizeof *got));
     CHECK_OK(sefl_new(&body, ahe_body_bytes(&p), 1));
-    CHECK_OK(sefl_new(&masked, ahe_sum_bytes(&p), 1));
+    CHECK_OK(sefl_new(&masked, ahe_body_bytes(&p), 1));
     CHECK_OK(sefl_new(&plain, p.units, p.plain_bytes));
     CHECK_OK(sefl_new(&mask, p.units, p.plain_bytes));
     CHECK_OK(ahe_enc_new(&enc, pub, &p, workers, NULL));
@@ -173,7 +173,7 @@ static void take_leaves_no_trace(unsigned threads, bool closed)
         for (int with = 0; with < 2; with++) { /* 1: all are added, some taken off */
             ahe_sum *sum = NULL;
             ahe_dec *dec = NULL;
-            CHECK_OK(sefl_new(&out[with], p.units, p.sum_unit_bytes));
+            CHECK_OK(sefl_new(&out[with], p.units, p.unit_bytes));
             CHECK_OK(sefl_new(&plain[with], p.units, p.plain_bytes));
             CHECK_OK(ahe_sum_new(&sum, &p, NULL));
             CHECK_OK(ahe_dec_new(&dec, &p, NULL, context));
@@ -205,7 +205,7 @@ static void take_leaves_no_trace(unsigned threads, bool closed)
             ahe_sum_free(&p, sum);
             ahe_dec_free(&p, dec);
         }
-        assert_memory_equal(out[0], out[1], p.units * p.sum_unit_bytes);
+        assert_memory_equal(out[0], out[1], p.units * p.unit_bytes);
         assert_memory_equal(plain[0], plain[1], p.units * p.plain_bytes);
         for (int i = 0; i < 2; i++)
             sefl_free(out[i]), sefl_free(plain[i]);

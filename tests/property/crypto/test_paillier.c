@@ -231,7 +231,7 @@ static void open_sum(party *t, ahe_sum *s, const int64_t *want)
     uint8_t seed[AHE_SEED_BYTES], *out, *plain, *mask;
     int64_t *sums;
     ahe_dec *d;
-    CHECK_OK(sefl_new(&out, units, t->p.sum_unit_bytes));
+    CHECK_OK(sefl_new(&out, units, t->p.unit_bytes));
     CHECK_OK(sefl_new(&plain, units, t->p.plain_bytes));
     CHECK_OK(sefl_new(&mask, units, t->p.plain_bytes));
     CHECK_OK(sefl_new(&sums, n, sizeof *sums));

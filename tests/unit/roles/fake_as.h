@@ -366,7 +366,10 @@ static inline void fake_counted(fake_as *f, https_request *r, uint64_t round)
     CHECK_OK(envelope_write(&env_bytes, &env));
     CHECK_OK(wr_u32(&out, (uint32_t)env_bytes.n));
     CHECK_OK(wr_raw(&out, env_bytes.p, env_bytes.n));
-    CHECK_OK(counted_path(&out, &facts, 0));
+    counted_tree *tree;
+    CHECK_OK(counted_tree_new(&tree, &facts));
+    CHECK_OK(counted_tree_path(&out, tree, leaf.client));
+    counted_tree_free(tree);
     https_answer(r, 200, "application/octet-stream", NULL, buf_span(&out));
     buf_clear(&out);
     buf_clear(&env_bytes);

@@ -201,7 +201,7 @@ static inline void fixture_open(const fixture *f, int64_t *X, const char *path, 
     CHECK_OK(file_read(&b, path, 64 << 20));
     assert_int_equal(b.n, task_body_bytes(&f->t));
     const uint8_t *units = b.p + head_bytes(f->t.seal);
-    CHECK_OK(sefl_new(&sum, p->units * p->sum_unit_bytes, 1));
+    CHECK_OK(sefl_new(&sum, p->units * p->unit_bytes, 1));
     CHECK_OK(sefl_new(&masked, p->units, p->plain_bytes));
     CHECK_OK(sefl_new(&mask, p->units, p->plain_bytes));
     CHECK_OK(sefl_new(&all, p->units * p->unit_values, sizeof *all));
