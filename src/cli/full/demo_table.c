@@ -137,12 +137,11 @@ static void print_rest(const demo_scene *s)
     char model[64];
     const char *o = s->out;
     model_path(model, s);
-    printf(
-        "\nWho could see what: AS saw who took part, encrypted updates and the noisy sums; CSP "
-        "saw %s sums\nunder a mask that only AS knows; neither saw an update, a plain sum or the "
-        "noise, unless both\nwork together. "
-        "(Here one folder holds all keys: for trials only.)\n",
-        task_is_sealed(s->task) ? "who took part, and" : "only");
+    printf("\nWho could see what: AS saw who took part, encrypted updates and the noisy sums; CSP "
+           "saw\n%s sums under a mask that only AS knows; neither saw an update, a plain sum or\n"
+           "the noise, unless both work together. (Here one folder holds all keys: for trials "
+           "only.)\n",
+           task_is_sealed(s->task) ? "who took part, and" : "only");
     printf("\nmodel     %s/%s\nreport    %s/report.html\nlogs      %s/log\n", o, model, o, o);
     const char *me = program_invocation_name;
     printf("\nnext\n"
