@@ -1,0 +1,28 @@
+#!/bin/sh
+# The benchmarks of whole rounds run, small: both schemes come to a release, whose sum and noise they check
+# themselves; AS takes sealed updates; heads are made, checked and opened.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
+TMPDIR=$dir
+export TMPDIR
+
+# NAME CASE UNIT: the last run printed this
+has() {
+    grep -q "\"bench\":\"$1\",\"case\":\"$2\",.*\"unit\":\"$3\"" "$dir/out" || { cat "$dir/out"; fail "no '$2' of $1"; }
+}
+"$SEFL" bench round --clients 5 --values 1000 --rounds 2 --json > "$dir/out"
+has round "pad set and verdict" s
+has round "pad close to release, median" s
+"$SEFL" bench round --scheme paillier --bits 2048 --clients 2 --values 1000 --rounds 1 --json > "$dir/out"
+has round "paillier close to release, median" s
+"$SEFL" bench ingest --scheme pad --values 20000 --updates 5 --connections 2 --json > "$dir/out"
+has ingest "pad: AS (floor: receive, hash, write, sync)" "ms CPU"
+"$SEFL" bench ahe --scheme pad --seconds 0.001 --json > "$dir/out"
+has ahe "xwing: CSP's work a client, bar 450 us" us
+for wrong in "--clients 1" "--clients 1001" "--values 1" "--scheme lwe"; do
+    # shellcheck disable=SC2086 # two words
+    ! "$SEFL" bench round $wrong > /dev/null 2>&1 || fail "bench round takes $wrong"
+done
+[ -z "$(find "$dir" -name 'sefl-*')" ] || fail "a benchmark leaves its folder"
