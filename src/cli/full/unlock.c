@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* pipe2 */
 #include "cli/full/unlock.h"
 
 #include "base/ct.h"
@@ -7,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,10 +78,23 @@ done:
 /* ---- terminal -------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t caught;
+static int woken[2]; /* a pipe: a signal just before the wait, or in another thread, ends it too */
 
 static void on_signal(int sig)
 {
+    int before = errno;
     caught = sig;
+    (void)!write(woken[1], "", 1);
+    errno = before;
+}
+
+/* Is there something to read, or a signal? */
+static bool wait_for_key(int tty)
+{
+    struct pollfd p[2] = { { .fd = tty, .events = POLLIN }, { .fd = woken[0], .events = POLLIN } };
+    while (!caught && poll(p, 2, -1) < 0 && errno == EINTR)
+        ;
+    return !caught;
 }
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP };
@@ -96,15 +111,17 @@ static sefl_status ask(int tty, const char *prompt, uint8_t *out, size_t *n)
     *n = 0;
     if (tcgetattr(tty, &was) != 0)
         return sefl_fail(SEFL_EINVAL, "cannot use the terminal: %s", strerror(errno));
+    if (pipe2(woken, O_CLOEXEC | O_NONBLOCK) != 0)
+        return sefl_fail(SEFL_EIO, "cannot make a pipe: %s", strerror(errno));
     caught = 0;
     sigemptyset(&sa.sa_mask);
-    for (size_t i = 0; i < SIGNALS; i++) /* no SA_RESTART: read returns */
+    for (size_t i = 0; i < SIGNALS; i++)
         sigaction(signals[i], &sa, &old[i]);
     quiet = was;
     quiet.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL);
     bool off = tcsetattr(tty, TCSAFLUSH, &quiet) == 0;
     if (off && file_write_all(tty, span_of_str(prompt)) == SEFL_OK)
-        while (*n < LINE_MAX_BYTES && !caught) {
+        while (*n < LINE_MAX_BYTES && wait_for_key(tty)) {
             got = read(tty, out + *n, 1);
             if (got <= 0 || out[*n] == '\n')
                 break;
@@ -116,6 +133,8 @@ static sefl_status ask(int tty, const char *prompt, uint8_t *out, size_t *n)
     }
     for (size_t i = 0; i < SIGNALS; i++)
         sigaction(signals[i], &old[i], NULL);
+    (void)close(woken[0]);
+    (void)close(woken[1]);
     if (caught) {
         sefl_wipe(out, LINE_MAX_BYTES);
         raise(caught); /* as it would have been without us; a stopped program comes back here */

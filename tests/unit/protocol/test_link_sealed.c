@@ -424,6 +424,19 @@ static void one_set_a_round(void **state)
     assert_int_equal(v.reason[2], HEAD_FORM);
     assert_int_equal(v.kept, 2);
     disconnect(&c);
+
+    world_reset(w); /* and one of another upload than EARLY brought */
+    greet(&c, w);
+    h = begin_round(&c, w, 1);
+    put_head(&b, w, 2, &h);
+    assert_int_equal(say_early(&c, 1, &b, reason, 1), LINK_EARLY);
+    put_heads(&b, w, &h, 2);
+    brief[HEAD_PREFIX - 1] ^= 1;
+    CHECK_OK(wr_raw(&b, brief, sizeof brief));
+    assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_VERDICT);
+    assert_int_equal(v.reason[2], HEAD_FORM);
+    assert_int_equal(v.kept, 2);
+    disconnect(&c);
     buf_clear(&b);
     world_free(w);
 }
