@@ -155,7 +155,7 @@ const cli_command cmd_csp = {
                "  --memory-lock WORD    required (default): it is an error if the system does\n"
                "                        not lock keys in memory (ulimit -l); try: a warning\n"
                "  --threads N           0 (default): one a core\n"
-               "  --link-silence S      gives AS's link up after so long of silence (30)\n"
+               "  --link-silence S      gives AS up after so long without a byte (30)\n"
                "  --user NAME           root becomes NAME when the port is bound\n"
                "  --ready-file F        written when it serves: host:port\n"
                "  --health ADDR:PORT    GET /healthz over plain HTTP, on a loopback address\n"
