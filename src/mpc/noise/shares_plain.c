@@ -66,9 +66,10 @@ static void clear_values(in_clear *s, uint64_t *x, size_t n, unsigned wires)
                                           << (b % IN_WORD * GC_LANES + 8 * half);
         plain_run(s->run, out, (const uint64_t(*)[PLAIN_WORDS])in);
         for (size_t j = 0; j < take; j++) {
-            x[at + j] = 0;
-            for (uint32_t i = 0; i < s->c->outputs; i++)
-                x[at + j] |= (out[i][j / 64] >> j % 64 & 1) << i;
+            uint64_t value = 0;
+            for (uint32_t b = 0; b < s->c->outputs; b++)
+                value |= (out[b][j / 64] >> j % 64 & 1) << b;
+            x[at + j] = value;
         }
     }
 }
