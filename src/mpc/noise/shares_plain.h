@@ -5,7 +5,7 @@
  *     SEFL_TRY(shares_fill_plain(x, 2, n, as_rng, csp_rng));         // the same of shares_fill_pair
  *
  * The generators end where a session without keys leaves them, so several sessions may follow each other.
- * Secret: x.   Threads: pure functions.   Cost: some 20 ns a value. */
+ * Secret: x.   Threads: pure functions.   Cost: some 30 ns a value. */
 #ifndef MPC_NOISE_SHARES_PLAIN_H
 #define MPC_NOISE_SHARES_PLAIN_H
 

@@ -1,7 +1,7 @@
 #include "mpc/ot/choices.h"
 
 #include "base/ct.h"
-#include "base/span.h"
+#include "mpc/ot/kernels.h"
 
 sefl_status ot_choices_init(ot_choices *c, unsigned k, const uint8_t session[OT_SESSION],
                             const sefl_rng *rng)
@@ -20,7 +20,6 @@ void ot_choices_of(const ot_choices *c, uint8_t *bits, uint8_t *scratch, uint64_
     aes128_ctr(&c->leaf[0], bits, n / 8, number, 0);
     for (size_t y = 1; y < (size_t)1 << c->k; y++) {
         aes128_ctr(&c->leaf[y], scratch, n / 8, number, 0);
-        for (size_t i = 0; i < n / 8; i += 8) /* n is a multiple of OT_GRAIN */
-            store_u64(bits + i, load_u64(bits + i) ^ load_u64(scratch + i));
+        ot_kernels_best()->add_masked(bits, scratch, ~(uint64_t)0, n / 8);
     }
 }

@@ -18,7 +18,7 @@ typedef struct ot_choices {
 sefl_status ot_choices_init(ot_choices *c, unsigned k, const uint8_t session[OT_SESSION],
                             const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* n transfers, packed: n/8 bytes, as many of scratch. */
+/* n transfers, a multiple of OT_GRAIN (ext.h), packed: n/8 bytes, as many of scratch. */
 void ot_choices_of(const ot_choices *c, uint8_t *bits, uint8_t *scratch, uint64_t number, size_t n);
 
 #endif
