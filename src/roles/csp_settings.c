@@ -9,7 +9,8 @@ const setting_def csp_schema[] = {
     { "tls.key", SETTING_PATH, NULL, .help = "its key" },
     { "tls.peers", SETTING_PATH, NULL, .help = "the CA of the aggregation server" },
     { "ca", SETTING_PATH, "",
-      .help = "folder of 'sefl ca new': its trust list says who gets in; empty: tls.peers does" },
+      .help = "folder of 'sefl ca new': its trust list says who gets in and whose updates count; a "
+              "pad task needs it" },
     { "sign_key", SETTING_PATH, NULL, .help = "this server's signing key" },
     { "key", SETTING_PATH, NULL, .help = "the sealed file of 'sefl key new'" },
     { "key_lock", SETTING_PATH, "", .help = "the key file that opens it" },

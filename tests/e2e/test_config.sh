@@ -83,6 +83,8 @@ expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml; says "fail  valid"; sa
 cp kept.txt fed/public/valid.txt
 chmod 644 fed/csp/sign.key
 expect 0 "$SEFL" doctor -c fed/csp/csp.yml; says "may be read by others (mode 644)"; says "chmod 600"
+grep -v '^ca:' fed/csp/csp.yml > fed/csp/no-ca.yml
+expect 0 "$SEFL" doctor --for csp -c fed/csp/no-ca.yml; says "CSP then knows no clients"
 cp fed/clients/client-01/key.pem fed/clients/client-02/key.pem
 expect 1 "$SEFL" doctor -c fed/clients/client-02/client.yml; says "fail  certificate"
 cp fed/clients/client-01/cert.pem fed/csp/cert.pem

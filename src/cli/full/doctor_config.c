@@ -309,6 +309,9 @@ void doctor_config(doctor *d, const config_kind *k, const char *path)
     }
     doctor_add(d, DOCTOR_OK, "settings", NULL, "%s: %s", path, k->about);
     check_files(d, k, &s, folder);
+    if (strcmp(k->name, "csp") == 0 && !*settings_text(&s, "ca"))
+        doctor_add(d, DOCTOR_WARN, "ca", "name the folder of 'sefl ca new'",
+                   "not set: CSP then knows no clients and refuses a pad task");
     check_text(d, k, &s, "text", folder);
     check_text(d, k, &s, "valid", folder);
     check_text(d, k, &s, "data.path", folder);
