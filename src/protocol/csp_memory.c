@@ -21,8 +21,9 @@ static sefl_status place(csp_memory *m, uint64_t round, csp_memory_round **out)
     SEFL_CHECK(round < 1 << 24, SEFL_ERANGE, "round %" PRIu64 " is beyond this memory", round);
     if (round >= n) {
         size_t more = round + 1 > 2 * n ? round + 1 : 2 * n;
-        SEFL_TRY(sefl_grow(&m->round, n * sizeof *m->round, more * sizeof *m->round));
-        memset(m->round + n, 0, (more - n) * sizeof *m->round);
+        const size_t one = sizeof(csp_memory_round *);
+        SEFL_TRY(sefl_grow(&m->round, n * one, more * one));
+        memset(m->round + n, 0, (more - n) * one);
         m->rounds = more;
     }
     if (!m->round[round])

@@ -562,8 +562,8 @@ done:
 static sefl_status set_piece(reading *s, rd *r)
 {
     sefl_status st = SEFL_OK;
-    look spare, *looks = s->c->gather && s->c->gather->looks ? s->c->gather->looks : NULL;
-    bool only_read = s->mode == SET_SAME || s->mode == SET_DRAIN || s->differs;
+    look spare, *looks = s->c->gather ? s->c->gather->looks : NULL;
+    bool only_read = s->mode == SET_SAME || s->mode == SET_DRAIN || s->differs || !looks;
     while (r->left > 0) {
         size_t n = 0;
         while (r->left > 0 && n < BATCH) {
