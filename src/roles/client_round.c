@@ -248,7 +248,7 @@ static sefl_status fetch_model(client *c, uint64_t round)
     SEFL_TRY(client_budget(c, round)); /* before any work */
     SEFL_TRY(client_vouch(c, &a));
     if (a.word != ANSWER_OK) {
-        st = not_ok(c, &a, false);
+        st = not_ok(c, &a, true);
         goto done;
     }
     snprintf(path, sizeof path, "/v1/round/%" PRIu64 "/model", round);
@@ -442,8 +442,12 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
     if (!go)
         goto done;
     SEFL_TRY(client_budget(c, round));
-    SEFL_TRY(client_vouch(c, &a));
-    if (a.word == ANSWER_OK)
+    SEFL_TRY(client_ask(c->net, &a, &offset, round, body));
+    bool refused = a.word == ANSWER_REFUSED && !a.transport && !c->vouched;
+    if (refused ||
+        (a.word == ANSWER_OK && offset < body->bytes)) /* a receipt alone needs no voucher */
+        SEFL_TRY(client_vouch(c, &a));
+    if (refused && a.word == ANSWER_OK)
         SEFL_TRY(client_ask(c->net, &a, &offset, round, body));
     if (a.word == ANSWER_OK) {
         /* durable before the first byte of the body leaves */

@@ -70,7 +70,7 @@ while [ "$n" -lt $total ]; do
     fed_names=
     rm -rf "$dir/log" "$dir/run"
     fed_provision "run-$run" --clients $clients --words 300 --set model.embed=32 \
-        --set model.hidden=32 --set rounds.count=8 --set rounds.deadline_ms=60000
+        --set model.hidden=32 --set rounds.count=40 --set rounds.deadline_ms=60000
     fed_servers --linger 60
     fed_clients 1 2 3
     while [ "$n" -lt $total ] && ! is_over; do

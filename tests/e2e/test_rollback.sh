@@ -9,14 +9,14 @@ set -eu
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
 
 has() { grep -q "\"event\":\"$2\".*\"round\":$3[,}]" "$dir/log/$1"; } # ROLE EVENT ROUND
-named() { grep -q "old copy of .* was put back" "$dir/log/$1"; }      # ROLE
+named() { grep -qE "old copy (of .* )?was put back" "$dir/log/$1"; }      # ROLE
 stop() { # ROLE
     fed_kill KILL "$1"
     fed_wait "$1" 10
 }
 
 fed_provision f --clients 3 --words 300 --set model.embed=16 --set model.hidden=16 \
-    --set rounds.count=6 --set rounds.deadline_ms=60000
+    --set rounds.count=6 --set rounds.enough=0 --set rounds.deadline_ms=1500
 fed_servers --linger 60
 fed_clients 1 2 3
 

@@ -45,6 +45,7 @@ enum { AGG_HTTP_WAIT_MAX_S = 60 };
     X(VOUCHER_REFUSED, "voucher.refused") /* 403: another's, not signed, an old one */ \
     X(VOUCHER_CSP, "voucher.csp")         /* 403: CSP said no */                       \
     X(VOUCHER_LINK, "voucher.no_csp")     /* 503: CSP cannot be asked now */           \
+    X(VOUCHER_OVER, "voucher.over")       /* 410: the task is over */                  \
     X(LIST, "trust_list_unreadable") X(LIST_OLDER, "trust_list_older")
 
 typedef enum agg_http_event {

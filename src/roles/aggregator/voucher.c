@@ -117,7 +117,7 @@ void agg_voucher_begin(https_request *r)
     } else if (r->body_bytes == 0 || r->body_bytes > VOUCHER_MAX) {
         refuse(r, AGG_HTTP_VOUCHER_FORM, 400, "a voucher has 1 to 32768 bytes");
     } else if (rounds_over(h->rounds, &why)) {
-        refuse(r, AGG_HTTP_VOUCHER_LINK, 503, "the task is over: CSP is not asked any more");
+        refuse(r, AGG_HTTP_VOUCHER_OVER, 410, "the task is over");
     } else if (sefl_new(&s, 1, sizeof *s) != SEFL_OK) {
         failed(r);
     } else {
