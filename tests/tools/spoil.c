@@ -86,5 +86,8 @@ int main(int argc, char **argv)
 done:
     if (st != SEFL_OK)
         fprintf(stderr, "spoil: %s\n", sefl_last_error());
+    client_free(c);
+    client_config_clear(&cfg);
+    settings_clear(&s);
     return st != SEFL_OK;
 }
