@@ -15,6 +15,7 @@
 #include "crypto/secmem.h"
 #include "protocol/client_table.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -563,7 +564,8 @@ static sefl_status set_piece(reading *s, rd *r)
 {
     sefl_status st = SEFL_OK;
     look spare, *looks = s->c->gather ? s->c->gather->looks : NULL;
-    bool only_read = s->mode == SET_SAME || s->mode == SET_DRAIN || s->differs || !looks;
+    bool only_read = s->mode == SET_SAME || s->mode == SET_DRAIN || s->differs;
+    assert(only_read || looks); /* gather_for made them: a set is never judged without */
     while (r->left > 0) {
         size_t n = 0;
         while (r->left > 0 && n < BATCH) {
