@@ -12,7 +12,6 @@
 #include <ftw.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct stage {
@@ -94,11 +93,15 @@ done:
     return st;
 }
 
-static const scene *sorted; /* for by_client */
-
-static int by_client(const void *a, const void *b)
+/* Clients by rising fingerprint, as a set lists them. */
+static void order_clients(stage *g)
 {
-    return memcmp(sorted->client[*(const uint32_t *)a], sorted->client[*(const uint32_t *)b], 32);
+    for (uint32_t i = 0; i < g->d->clients; i++) {
+        uint32_t at = i;
+        for (; at > 0 && memcmp(g->s->client[g->order[at - 1]], g->s->client[i], 32) > 0; at--)
+            g->order[at] = g->order[at - 1];
+        g->order[at] = i;
+    }
 }
 
 static sefl_status begin(stage *g)
@@ -122,10 +125,7 @@ static sefl_status begin(stage *g)
     SEFL_TRY(sefl_new(&g->x, t->ahe.units * t->ahe.unit_values, sizeof *g->x));
     SEFL_TRY(sefl_new(&g->plain, t->values, sizeof *g->plain));
     SEFL_TRY(sefl_new(&g->w, t->values, sizeof *g->w));
-    for (uint32_t i = 0; i < n; i++)
-        g->order[i] = i;
-    sorted = g->s;
-    qsort(g->order, n, sizeof *g->order, by_client);
+    order_clients(g);
     SEFL_TRY(servers_new(&g->servers, &(servers_config){ .scene = g->s,
                                                          .as_ledger = g->book[0],
                                                          .csp_ledger = g->book[1],
