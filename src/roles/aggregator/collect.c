@@ -380,7 +380,7 @@ sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
     SEFL_CHECK(i < c->given, SEFL_ENOTFOUND, "this client is not in the sum");
     SEFL_CHECK(!c->closed, SEFL_ESTATE, "the sum of round %llu is closed",
                (unsigned long long)round);
-    /* the worker sleeps while summed == given, and whoever gives it more has closed the round before */
+    /* the worker sleeps while summed == given, and no update is given to it once the round is closed */
     took = walk_body(c, c->sum, round, &c->member[i], ahe_sum_take, c->pool);
     memmove(&c->member[i], &c->member[i + 1], (c->given - i - 1) * sizeof *c->member);
     c->given--;

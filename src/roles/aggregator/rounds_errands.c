@@ -80,7 +80,7 @@ void rounds_errand_end(rounds *r, rounds_errand *e)
             break;
         }
     bool asked = e->state == ERRAND_ASKED;
-    e->left = true; /* whoever asks frees it */
+    e->left = true; /* the thread that asks CSP frees it */
     pthread_mutex_unlock(&r->lock);
     if (!asked)
         free_errand(e);
