@@ -8,7 +8,7 @@
 #include "privacy/accountant/pld.h"
 #include "privacy/mechanism/dgauss.h"
 #include "privacy/mechanism/g44.h"
-#include "privacy/mechanism/round.h"
+#include "privacy/mechanism/quantise.h"
 #include "store/ledger.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static sefl_status eight_bytes(void *ctx)
 static sefl_status rounding(void *ctx)
 {
     job *j = ctx;
-    return dp_round(j->x, NULL, &j->grid, j->v, N, NULL, &j->rng);
+    return dp_quantise(j->x, NULL, &j->grid, j->v, N, NULL, &j->rng);
 }
 
 static sefl_status gauss(void *ctx)

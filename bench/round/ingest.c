@@ -33,8 +33,8 @@
 #include "protocol/version.h"
 #include "roles/aggregator/collect.h"
 #include "roles/aggregator/http.h"
-#include "roles/upload_keys.h"
 #include "store/journal/journal.h"
+#include "sum/upload_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -345,7 +345,7 @@ typedef struct taker {
     const plan *pl;
     pthread_mutex_t lock;
     journal *journal;
-    rooms *rooms;
+    body_pool *body_pool;
     collect *collect;
     agg_http http;
     uint64_t bodies;
@@ -485,9 +485,9 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
     } else {
         SEFL_TRY(sign_key_new(&key, &rng));
         SEFL_TRY(journal_open(&t.journal, in(pl, path, "state"), "aggregator", task_id));
-        SEFL_TRY(rooms_new(&t.rooms, pl->bytes, ROOMS_BUDGET));
+        SEFL_TRY(body_pool_new(&t.body_pool, pl->bytes, BODY_POOL_BUDGET));
         SEFL_TRY(collect_new(&t.collect, &(collect_config){ .ahe = &pl->p,
-                                                            .rooms = t.rooms,
+                                                            .body_pool = t.body_pool,
                                                             .pub = pl->pub,
                                                             .skip = head_bytes(pl->seal),
                                                             .clients_max = (uint32_t)pl->o.updates,
@@ -501,7 +501,7 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
                                                     .key = key,
                                                     .gate = { .ctx = &t,
                                                               .lock = &t.lock,
-                                                              .rooms = t.rooms,
+                                                              .body_pool = t.body_pool,
                                                               .admit = admit,
                                                               .has_body = has_body,
                                                               .took = took },
@@ -535,7 +535,7 @@ done:
     https_server_stop(server);
     ingest_free(ing);
     collect_free(t.collect);
-    rooms_free(t.rooms);
+    body_pool_free(t.body_pool);
     journal_close(t.journal);
     sign_key_free(key);
     tls_id_free(id);

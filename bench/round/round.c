@@ -13,13 +13,13 @@
 #include "crypto/secmem.h"
 #include "model/lm.h"
 #include "net/tls.h"
-#include "protocol/as_link.h"
-#include "roles/account.h"
+#include "operator/provision.h"
+#include "roles/aggregator/lanes.h"
 #include "roles/aggregator/release.h"
-#include "roles/csp.h"
-#include "roles/journal_as.h"
-#include "roles/lanes.h"
-#include "roles/provision.h"
+#include "roles/csp/csp_role.h"
+#include "sum/account.h"
+#include "sum/as_disk.h"
+#include "sum/as_link.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -81,7 +81,7 @@ typedef struct as_side {
     journal *j;
     account *account;
     journal_as *ja;
-    as_journal table;
+    as_store table;
     sefl_coins coins;
     sefl_clock clock;
     pool *pool;
@@ -574,7 +574,7 @@ static sefl_status give_head(void *ctx, uint32_t i, uint8_t *out)
 }
 
 /* SET and its VERDICT, durable: what the statement names. */
-static sefl_status as_verdict_of(as_side *a, as_open *o, parts *out)
+static sefl_status as_verdict_of(as_side *a, as_reveal *o, parts *out)
 {
     sefl_status st = SEFL_OK;
     as_verdict v = { 0 };
@@ -649,7 +649,7 @@ static sefl_status as_round(as_side *a, uint64_t round, parts *out)
     sefl_rng rng = rng_system();
     round_header h = { .round = round, .step_nano = a->t.step_nano };
     journal_round row = { .round = round, .clients = a->clients, .attempt = 1, .has_set = true };
-    as_open o = { .round = round, .attempt = 1, .clients = a->clients, .journal = &a->table };
+    as_reveal o = { .round = round, .attempt = 1, .clients = a->clients, .journal = &a->table };
     release_made made;
     bool kept;
     uint64_t t, begin;
@@ -669,7 +669,7 @@ static sefl_status as_round(as_side *a, uint64_t round, parts *out)
     out->set = since(&a->clock, &t);
     SEFL_TRY(account_charge(a->account, round));
     out->charge = since(&a->clock, &t);
-    SEFL_TRY(as_link_open(a->link, &o, &kept, a->w));
+    SEFL_TRY(as_link_reveal(a->link, &o, &kept, a->w));
     out->open = since(&a->clock, &t);
     if (o.counted)
         SEFL_TRY(journal_fact_put(a->j, round, "counted", buf_span(&counted)));

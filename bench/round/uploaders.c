@@ -1,8 +1,8 @@
 #include "bench/round/uploaders.h"
 
 #include "base/alloc.h"
-#include "roles/upload_keys.h"
-#include "roles/vouch.h"
+#include "roles/csp/vouch.h"
+#include "sum/upload_keys.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static int by_client(const void *a, const void *b)
     return memcmp(((const one *)a)->client, ((const one *)b)->client, 32);
 }
 
-/* Digits of a client's number in its folder's name (roles/provision_ids.h). */
+/* Digits of a client's number in its folder's name (operator/provision_ids.h). */
 static int width_of(uint32_t clients)
 {
     int width = 1;

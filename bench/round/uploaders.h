@@ -10,9 +10,9 @@
 #ifndef BENCH_ROUND_UPLOADERS_H
 #define BENCH_ROUND_UPLOADERS_H
 
-#include "protocol/as_link.h"
 #include "protocol/update.h"
 #include "store/journal/journal.h"
+#include "sum/as_link.h"
 
 typedef struct uploaders uploaders;
 

@@ -1,7 +1,7 @@
 #include "cli/best.h"
 
 #include "base/file.h"
-#include "model/file/jread.h"
+#include "base/json_read.h"
 
 #include <stdio.h>
 

@@ -101,12 +101,12 @@ done:
 
 static double up(double v)
 {
-    return dp_rounded(v, true);
+    return dp_quantised(v, true);
 }
 
 static double down(double v)
 {
-    return dp_rounded(v, false);
+    return dp_quantised(v, false);
 }
 
 /* z upwards to six places: whoever copies it gets at least this much noise */

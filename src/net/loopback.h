@@ -11,12 +11,12 @@
  *     loopback_close(lb);
  *
  * Every wait ends after timeout_ms without progress (SEFL_ETIMEOUT). While a send is blocked, input
- * is read into memory up to CHANNEL_INBOX (see mpc/channel.h).
+ * is read into memory up to CHANNEL_INBOX (see base/channel.h).
  * Threads: one owner. */
 #ifndef NET_LOOPBACK_H
 #define NET_LOOPBACK_H
 
-#include "mpc/channel.h"
+#include "base/channel.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  *     SEFL_TRY(tls_listen(&fd, "127.0.0.1", 7001, &port));
  *     SEFL_TRY(tls_accept(&t, fd, id, &(tls_peer){ .role = "aggregator" }, wait_ms, NULL));
  *     SEFL_TRY(tls_dial(&t, "csp.example", 7001, id, &(tls_peer){ .role = "csp" }, NULL));
- *     channel *ch = tls_channel(t);                       // promises of mpc/channel.h
+ *     channel *ch = tls_channel(t);                       // promises of base/channel.h
  *
  * Only TLS 1.3; both sides show a certificate and verify chain, dates, key usage, strength and role
  * (net/x509.h). The dialled host must be in the certificate. No session resumption, no early data.
@@ -30,8 +30,8 @@
 #ifndef NET_TLS_H
 #define NET_TLS_H
 
+#include "base/channel.h"
 #include "base/span.h"
-#include "mpc/channel.h"
 #include "net/gate.h"
 #include "net/x509.h"
 
@@ -77,9 +77,9 @@ const char *tls_id_ca_path(const tls_id *id);
  * chooses. *fd is closed by the caller. */
 sefl_status tls_listen(int *fd, const char *address, uint16_t port,
                        uint16_t *bound) SEFL_MUST_CHECK;
-/* One peer that is who it should be, for who expects no other (else net/porch.h). Handshakes run side by
+/* One peer that is who it should be, for who expects no other (else net/handshakes.h). Handshakes run side by
  * side: silent strangers do not keep it waiting. If somebody came and was refused, and nobody else is
- * there: the news of porch_accept. SEFL_ETIMEOUT if nobody comes in wait_ms. */
+ * there: the news of handshakes_accept. SEFL_ETIMEOUT if nobody comes in wait_ms. */
 sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want, unsigned wait_ms,
                        const tls_limits *lim) SEFL_MUST_CHECK;
 sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *id,

@@ -99,7 +99,7 @@ struct tls_id {
 /* One more holder; each calls tls_id_free. */
 tls_id *tls_id_hold(const tls_id *id);
 
-/* ---- handshakes: tls.c and porch.c ---- */
+/* ---- handshakes: tls.c and handshakes.c ---- */
 
 enum { TLS_CONNECT_MS = 10000, TLS_IDLE_MS = 120000 }; /* where tls_limits has 0 */
 

@@ -31,9 +31,9 @@ const char *head_reason_text(unsigned reason)
 const char *link_kind_name(uint32_t kind)
 {
     static const char *const names[LINK_KINDS] = {
-        "HELLO", "WELCOME", "TASK", "YES",   "HEADER", "OPEN", "GO",    "KEPT",     "SUM",
-        "PLAIN", "SKIP",    "PING", "PONG",  "BYE",    "NO",   "ENROL", "APPROVED", "LANE",
-        "FILL",  "REPLY",   "KEY",  "VOUCH", "EARLY",  "SET",  "HEADS", "VERDICT",  "COUNTED",
+        "HELLO", "WELCOME", "TASK", "YES",   "HEADER", "REVEAL", "GO",    "KEPT",     "SUM",
+        "PLAIN", "SKIP",    "PING", "PONG",  "BYE",    "NO",     "ENROL", "APPROVED", "LANE",
+        "FILL",  "REPLY",   "KEY",  "VOUCH", "EARLY",  "SET",    "HEADS", "VERDICT",  "COUNTED",
     };
     return kind - LINK_HELLO < LINK_KINDS ? names[kind - LINK_HELLO] : "?";
 }

@@ -1,7 +1,7 @@
 /* link: what AS and CSP say to each other: one stream, AS asks, CSP answers, and the long parts (the
  * masked sum, the two-party computation) run on the same stream between a question and its answer.
  *
- * Every message has the frame of mpc/channel.h (kind u32, index u32, length u64). Control messages have
+ * Every message has the frame of base/channel.h (kind u32, index u32, length u64). Control messages have
  * index 0 and bodies of at most LINK_BODY_MAX bytes; the reader refuses a longer one before it reads
  * it. `head` is a ledger's head: records u64, hash 32.
  *
@@ -18,7 +18,7 @@
  *     SET      round u64, clients u32, tree seed   VERDICT  root 32, kept u32, refused u32, then of each
  *              32; then HEADS 0, 1, ...: heads by           refused: index u32 (in the SET), reason u8
  *              rising client
- *     OPEN     head, envelope of AS's statement    GO       head, and AS sends SUM: the masked sum's
+ *     REVEAL     head, envelope of AS's statement    GO       head, and AS sends SUM: the masked sum's
  *                                                    units,
  *                                                    as many as fit 1 MiB, index 1, 2, ...; then CSP:
  *                                                    joint, own: REPLY (noise/online.h)
@@ -32,7 +32,7 @@
  *     ENROL    a site's claim, its proof with      APPROVED CSP's signature on the claim, 64
  *              CSP's token (enrol.h)
  *     PING                                         PONG
- *     LANE     pair 32                             YES; on a lane alone, first and once (roles/lanes.h)
+ *     LANE     pair 32                             YES; on a lane alone, first and once (roles/aggregator/lanes.h)
  *     FILL     count u64                           YES, then shares_garble and shares_evaluate run, then
  *                                                  YES: CSP has its shares in the pool
  *     BYE      over u8; if over, the envelope of   YES if over; then it closes
@@ -41,7 +41,7 @@
  *
  * HELLO's signature (SIGN_LINK) is AS's, over what stands before it: who has AS's TLS key alone is told nothing,
  * can fix no set, and gets no lane on which to fail checks.
- * pair: fresh random bytes, of this stream alone; they bind its lanes (roles/lanes.h) to it.
+ * pair: fresh random bytes, of this stream alone; they bind its lanes (roles/aggregator/lanes.h) to it.
  *
  * NO ends the question, not the stream; whatever breaks the format ends the stream. HELLO comes first
  * and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING and BYE at any
@@ -51,16 +51,16 @@
  * reason are 0 for over. It changes nothing unless AS's signature holds: the stream's TLS key alone moves no
  * state.
  *
- * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, EARLY as often as AS likes, SET, OPEN.
+ * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, EARLY as often as AS likes, SET, REVEAL.
  * EARLY has at most LINK_HEADS_PIECE bytes of heads, and so has each HEADS. A head that EARLY brought on
  * this stream, and that was not refused, may stand in HEADS in its short form. CSP looks at all heads before
  * it answers SET; the answer is durable, final, and the same for the same SET on any stream; NO FEW below the
- * threshold, and the round is skipped then. NO to a SET comes after its last HEADS. OPEN needs a VERDICT on the same stream, and its statement names that root
+ * threshold, and the round is skipped then. NO to a SET comes after its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement names that root
  * and count.
  *
  * id: of the opening that was kept: attempt u64, then the first 24 bytes of the set's hash.
  *
- * The two ledgers. AS charges a round durably before OPEN leaves, CSP charges it in OPEN before GO. So
+ * The two ledgers. AS charges a round durably before REVEAL leaves, CSP charges it in REVEAL before GO. So
  * CSP's ledger is AS's, or AS's without its last charge: that of the highest round whose header CSP
  * signed, while that round is neither opened nor skipped. (A charge is one record, the first of a task
  * two.) What each message must find:
@@ -68,7 +68,7 @@
  *     GO, KEPT        equal (CSP charges first)
  *     SKIP            equal, after CSP charges too what AS charged for that round: a charge without a
  *                     release may stand
- * In OPEN and SKIP CSP computes the head that its charge would lead to, compares, and only then writes. A
+ * In REVEAL and SKIP CSP computes the head that its charge would lead to, compares, and only then writes. A
  * round that CSP skipped by itself (csp.h: its key expired) counts as one still to open here.
  * CSP answers anything else with NO LEDGER and does nothing. AS looks at the head of every WELCOME,
  * HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). CSP ahead, or a fork: somebody's
@@ -86,9 +86,9 @@
 #define PROTOCOL_LINK_H
 
 #include "base/buf.h"
+#include "base/channel.h"
 #include "base/span.h"
 #include "crypto/ahe/ahe.h"
-#include "mpc/channel.h"
 #include "protocol/version.h"
 
 #include <stdbool.h>
@@ -114,7 +114,7 @@ typedef enum link_kind {
     LINK_TASK,
     LINK_YES,
     LINK_HEADER,
-    LINK_OPEN,
+    LINK_REVEAL,
     LINK_GO,
     LINK_KEPT,
     LINK_SUM,
@@ -140,23 +140,23 @@ typedef enum link_kind {
 enum { LINK_KINDS = LINK_COUNTED - LINK_HELLO + 1 };
 
 /* Why CSP said no. */
-#define LINK_NO_LIST(X)                                                           \
-    X(VERSION, 1, "no common version")                                            \
-    X(ORDER, 2, "not now")                                                        \
-    X(TASK, 3, "another task, or one that this server did not sign")              \
-    X(HEADER, 4, "another header of this round was signed, or it is out of turn") \
-    X(FEW, 5, "fewer clients than the threshold, or more than the most")          \
-    X(BUDGET, 6, "the privacy budget does not allow it")                          \
-    X(OPENED, 7, "this round is open already, and what was kept of it is erased") \
-    X(SKIPPED, 8, "this round was skipped")                                       \
-    X(LEDGER, 9, "the two ledgers do not agree")                                  \
-    X(SIGNATURE, 10, "a signature does not hold")                                 \
-    X(FAULT, 11, "it failed at CSP; see CSP's log")                               \
-    X(ENROL, 12, "this site is not enrolled here; see this server's log")         \
-    X(MEMBERS, 13, "more clients than this server has approved")                  \
-    X(KEY, 14, "the key of this round is gone")                                   \
-    X(SLICE, 15, "these noise shares are not here")                               \
-    X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")  \
+#define LINK_NO_LIST(X)                                                             \
+    X(VERSION, 1, "no common version")                                              \
+    X(ORDER, 2, "not now")                                                          \
+    X(TASK, 3, "another task, or one that this server did not sign")                \
+    X(HEADER, 4, "another header of this round was signed, or it is out of turn")   \
+    X(FEW, 5, "fewer clients than the threshold, or more than the most")            \
+    X(BUDGET, 6, "the privacy budget does not allow it")                            \
+    X(REVEALED, 7, "this round is open already, and what was kept of it is erased") \
+    X(SKIPPED, 8, "this round was skipped")                                         \
+    X(LEDGER, 9, "the two ledgers do not agree")                                    \
+    X(SIGNATURE, 10, "a signature does not hold")                                   \
+    X(FAULT, 11, "it failed at CSP; see CSP's log")                                 \
+    X(ENROL, 12, "this site is not enrolled here; see this server's log")           \
+    X(MEMBERS, 13, "more clients than this server has approved")                    \
+    X(KEY, 14, "the key of this round is gone")                                     \
+    X(SLICE, 15, "these noise shares are not here")                                 \
+    X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")    \
     X(PAIR, 17, "this lane belongs to another stream")
 
 typedef enum link_no {

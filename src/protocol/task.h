@@ -24,7 +24,7 @@
 #include "mpc/noise/online.h"
 #include "privacy/accountant/accountant.h"
 #include "privacy/grid.h"
-#include "privacy/mechanism/round.h"
+#include "privacy/mechanism/quantise.h"
 #include "protocol/signed.h"
 
 enum { TASK_ID = 32, TASK_NAME_MAX = 64, TASK_BYTES_MAX = 64 << 10 };
@@ -91,7 +91,7 @@ typedef struct task {
     size_t params;  /* values of the model */
     size_t values;  /* numbers in an update: params, and the weight slot if there is one */
     ahe_params ahe; /* pack inside; unit record: value_max is records_max times the grid's */
-    dp_grid grid;   /* the same steps and bounds, for dp_round; zeros without noise */
+    dp_grid grid;   /* the same steps and bounds, for dp_quantise; zeros without noise */
     double
         sigma_steps; /* own: each server's noise, standard deviation in fine steps (dgauss_for_grid);
                          * 0 otherwise */

@@ -4,7 +4,7 @@
  *                          pool, NULL, &rng));              // body: task_body_bytes(&t)
  *
  * For those who hold a whole body: the simulator, benchmarks, tests. A client writes its body to a file
- * in pieces (roles/client_update.h): the same bytes.
+ * in pieces (roles/client/update.h): the same bytes.
  * Threads: pure; spreads its work over the pool.   Secrets: X, the upload key; coins of the rng. */
 #ifndef PROTOCOL_UPDATE_H
 #define PROTOCOL_UPDATE_H

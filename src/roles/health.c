@@ -1,7 +1,7 @@
 #include "roles/health.h"
 
 #include "base/json.h"
-#include "config/places.h"
+#include "config/paths.h"
 #include "net/local_http.h"
 
 #include <stdio.h>

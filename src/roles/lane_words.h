@@ -1,8 +1,8 @@
-/* lane_words: what both ends of a lane share (roles/lanes.h). */
+/* lane_words: what both ends of a lane share (roles/aggregator/lanes.h). */
 #ifndef ROLES_LANE_WORDS_H
 #define ROLES_LANE_WORDS_H
 
-#include "roles/lanes.h"
+#include "roles/aggregator/lanes.h"
 
 /* Pair, count and bits of a session: the same on both sides. */
 void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR], uint64_t count);

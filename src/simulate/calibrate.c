@@ -8,7 +8,7 @@
 #include "config/settings.h"
 #include "model/file/model_file.h"
 #include "roles/aggregator/step.h"
-#include "roles/client_train.h"
+#include "roles/client/train.h"
 #include "simulate/clear.h"
 #include "simulate/named_coins.h"
 #include "simulate/servers.h"
@@ -27,7 +27,7 @@
 enum { SMALL = 16384, LARGE = 131072, SMALL_PAILLIER = 2048, LARGE_PAILLIER = 16384 };
 
 typedef struct bench {
-    const scene *s;
+    const federation *s;
     const task *t;
     pool *pool;
     double seconds; /* for all of it */
@@ -189,7 +189,7 @@ done:
 /* ---- some of the values ---------------------------------------------------------------------- */
 
 /* The task of the same federation with fewer values. Its document is the old one: nobody looks. */
-static sefl_status fewer(scene *out, const scene *s, size_t values)
+static sefl_status fewer(federation *out, const federation *s, size_t values)
 {
     sefl_status st = SEFL_OK;
     *out = *s;
@@ -230,7 +230,7 @@ typedef struct cost {
 static sefl_status time_update(const bench *b, cost *out, const ahe_enc *enc, size_t values)
 {
     sefl_status st = SEFL_OK;
-    scene part;
+    federation part;
     ahe_upload *up = NULL;
     ahe_sum *sum = NULL;
     sign_key *key = NULL;
@@ -249,8 +249,8 @@ static sefl_status time_update(const bench *b, cost *out, const ahe_enc *enc, si
     const head_facts facts = {
         .suite = seal, .task = b->t->id, .round = 1, .client = part.client[0], .units = units
     };
-    SEFL_TRY(scene_round_key(&part, &h));
-    SEFL_TRY(scene_upload_key(&key, &part, 0));
+    SEFL_TRY(federation_round_key(&part, &h));
+    SEFL_TRY(federation_upload_key(&key, &part, 0));
     SEFL_TRY(sefl_new(&body, task_body_bytes(&part.task), 1));
     SEFL_TRY(sefl_new(&X, p->units * p->unit_values, sizeof *X));
     task_context(context, b->t, 1);
@@ -319,7 +319,7 @@ done:
 static sefl_status time_pad(const bench *b, double *head_s, double *pad_s, size_t values)
 {
     sefl_status st = SEFL_OK;
-    scene part;
+    federation part;
     ahe_dec *dec = NULL;
     sign_key *key = NULL;
     seal_key *round_key = NULL;
@@ -338,8 +338,8 @@ static sefl_status time_pad(const bench *b, double *head_s, double *pad_s, size_
                            .round = 1,
                            .client = part.client[0],
                            .units = part.client[0] };
-    SEFL_TRY(scene_round_key(&part, &h));
-    SEFL_TRY(scene_upload_key(&key, &part, 0));
+    SEFL_TRY(federation_round_key(&part, &h));
+    SEFL_TRY(federation_upload_key(&key, &part, 0));
     SEFL_TRY(seal_key_from(&round_key, t->seal, part.root));
     SEFL_TRY(head_make(bytes, &f, span_of(h.key, h.key_bytes), seed.seed, key, &rng));
     SEFL_TRY(ahe_dec_new(&dec, &t->ahe, NULL, context));
@@ -403,8 +403,8 @@ static void pair_clear(pair_of_updates *u, const ahe_params *p)
     sefl_free(u->X);
 }
 
-static sefl_status pair_make(pair_of_updates *u, work_got *got, const bench *b, const scene *part,
-                             const round_header *h)
+static sefl_status pair_make(pair_of_updates *u, work_got *got, const bench *b,
+                             const federation *part, const round_header *h)
 {
     sefl_status st = SEFL_OK;
     const task *t = &part->task;
@@ -423,7 +423,7 @@ static sefl_status pair_make(pair_of_updates *u, work_got *got, const bench *b, 
         uint32_t client = i ^ (uint32_t)swap;
         counted_leaf *leaf = &u->leaf[i];
         memcpy(leaf->client, part->client[client], 32);
-        SEFL_TRY(scene_upload_key(&key, part, client));
+        SEFL_TRY(federation_upload_key(&key, part, client));
         SEFL_TRY(update_make(
             u->body, leaf->units,
             &(update_facts){
@@ -447,7 +447,7 @@ done:
 }
 
 /* A set of two updates of so many values, opened by both servers. */
-static sefl_status time_servers(const bench *b, opening *out, const scene *part, unsigned turn)
+static sefl_status time_servers(const bench *b, opening *out, const federation *part, unsigned turn)
 {
     sefl_status st = SEFL_OK;
     const task *t = &part->task;
@@ -465,9 +465,10 @@ static sefl_status time_servers(const bench *b, opening *out, const scene *part,
         SEFL_TRY(ledger_open(&book[i], path[i], t->population, NULL));
     }
     size_t live = sefl_heap_live();
-    SEFL_TRY(servers_new(
-        &v, &(servers_config){
-                .scene = part, .as_ledger = book[0], .csp_ledger = book[1], .pool = b->pool }));
+    SEFL_TRY(servers_new(&v, &(servers_config){ .federation = part,
+                                                .as_ledger = book[0],
+                                                .csp_ledger = book[1],
+                                                .pool = b->pool }));
     uint64_t before = servers_bytes(v);
     SEFL_TRY(servers_header(v, &both, &h));
     size_t servers_only = sefl_heap_live();
@@ -475,7 +476,7 @@ static sefl_status time_servers(const bench *b, opening *out, const scene *part,
     live += sefl_heap_live() - servers_only;
     sefl_heap_mark();
     double began = wall_seconds(b);
-    SEFL_TRY(servers_open(v, 1, 1, &got, u.X));
+    SEFL_TRY(servers_reveal(v, 1, 1, &got, u.X));
     out->seconds = wall_seconds(b) - began;
     out->bytes = (double)(servers_bytes(v) - before);
     out->heap = (double)(sefl_heap_peak() - live);
@@ -491,7 +492,7 @@ done:
 static sefl_status time_release(const bench *b, opening *out, size_t values, unsigned turn)
 {
     sefl_status st = SEFL_OK;
-    scene part;
+    federation part;
     int64_t *sum = NULL, *w = NULL;
     const experiment *e = b->s->e;
     *out = (opening){ 0 };
@@ -620,7 +621,7 @@ static int remove_one(const char *path, const struct stat *sb, int flag, struct 
     return remove(path);
 }
 
-sefl_status calibrate(rates *out, const scene *s, pool *p, double seconds)
+sefl_status calibrate(rates *out, const federation *s, pool *p, double seconds)
 {
     sefl_status st = SEFL_OK;
     bench b = { .s = s, .t = &s->task, .pool = p, .seconds = seconds, .mono = clock_monotonic() };

@@ -1,9 +1,9 @@
 /* calibrate: how fast this machine does what an experiment asks for, measured on pieces of it.
  *
- *     SEFL_TRY(calibrate(&r, scene, pool, 8));                    // at most about so many seconds
+ *     SEFL_TRY(calibrate(&r, federation, pool, 8));                    // at most about so many seconds
  *     SEFL_TRY(rates_write(&buf, &r)); SEFL_TRY(rates_read(&r, "rates.txt"));
  *
- * Training runs real steps of the scene's clients; encryption, sums and the servers' part run the real
+ * Training runs real steps of the federation's clients; encryption, sums and the servers' part run the real
  * code on some of the values, at two sizes, so that what a round costs in any case and what each value
  * costs come apart. What they take of the memory is counted by base/alloc.h, beside what the process has
  * resident that did not come from there. Everything is for this model, scheme and key.
@@ -12,7 +12,7 @@
 #define SIMULATE_CALIBRATE_H
 
 #include "base/pool.h"
-#include "simulate/scene.h"
+#include "simulate/federation.h"
 
 /* name, what it is; units are in the name. Clients' rates are of one core, servers' of the pool. */
 #define RATES_LIST(X)                                                               \
@@ -42,7 +42,7 @@ typedef struct rates {
 #undef RATES_MEMBER
 } rates;
 
-sefl_status calibrate(rates *out, const scene *s, pool *p, double seconds) SEFL_MUST_CHECK;
+sefl_status calibrate(rates *out, const federation *s, pool *p, double seconds) SEFL_MUST_CHECK;
 
 /* Lines "name=value  # what". */
 sefl_status rates_write(sefl_buf *out, const rates *r) SEFL_MUST_CHECK;

@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "crypto/prg/prg.h"
 #include "mpc/noise/shares_plain.h"
-#include "protocol/own_noise.h"
 #include "simulate/named_coins.h"
+#include "sum/own_noise.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  *
  *     SEFL_TRY(clear_release(w, &task, seed, round, attempt, sum));
  *
- * gives bit for bit what protocol/as_link.h gives for the ciphertexts of the same integers, with coins
+ * gives bit for bit what sum/as_link.h gives for the ciphertexts of the same integers, with coins
  * named_coins_new("AS", seed) and ("CSP", seed): tests of the roles and of the simulator hold it so.
  *
  * Memory for d values: joint about 50 d bytes, own 40 d. Threads: any.   Secrets: everything. */
@@ -14,7 +14,7 @@
 
 #include "protocol/task.h"
 
-/* out: t->values integers (protocol/as_link.h); sum: as many. */
+/* out: t->values integers (sum/as_link.h); sum: as many. */
 sefl_status clear_release(int64_t *out, const task *t, uint64_t seed, uint64_t round,
                           uint64_t attempt, const int64_t *sum) SEFL_MUST_CHECK;
 

@@ -33,7 +33,7 @@ static double in_time(const experiment *e, uint64_t deadline_ms, double slowdown
     return most < 0 ? 0 : most > 1 ? 1 : most;
 }
 
-static void participation(plan *p, const scene *s)
+static void participation(plan *p, const federation *s)
 {
     const experiment *e = s->e;
     const task *t = &s->task;
@@ -115,7 +115,7 @@ done:
 }
 
 /* A trusted server adds one noise where two servers add one each. */
-static double noises(const scene *s)
+static double noises(const federation *s)
 {
     bool two = s->task.noise == TASK_NOISE_OWN && s->e->protection == PROTECTION_SEFL;
     return two ? sqrt(2) : 1;
@@ -127,7 +127,7 @@ static double clips(const task *t)
     return t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
 }
 
-double plan_noise_ratio(const scene *s, double drawn)
+double plan_noise_ratio(const federation *s, double drawn)
 {
     const task *t = &s->task;
     if (t->noise == TASK_NOISE_NONE)
@@ -166,7 +166,7 @@ void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n)
         snprintf(out, PLAN_NEED_TEXT, "over these rounds cannot be had with any noise");
 }
 
-static sefl_status privacy(plan *p, const scene *s)
+static sefl_status privacy(plan *p, const federation *s)
 {
     sefl_status st = SEFL_OK;
     const task *t = &s->task;
@@ -203,7 +203,7 @@ done:
     return st;
 }
 
-static void privacy_warnings(plan *p, const scene *s)
+static void privacy_warnings(plan *p, const federation *s)
 {
     uint64_t n = p->need.clients;
     uint64_t unit = n >= 10000 ? 1000 : n >= 1000 ? 100 : 10; /* about */
@@ -242,7 +242,7 @@ static void privacy_warnings(plan *p, const scene *s)
 
 /* ---- seconds and memory ------------------------------------------------------------------------- */
 
-static double mean_words(const scene *s)
+static double mean_words(const federation *s)
 {
     double words = 0;
     for (uint32_t i = 0; i < s->clients; i++)
@@ -250,7 +250,7 @@ static double mean_words(const scene *s)
     return words / s->clients;
 }
 
-static void seconds(plan *p, const scene *s, const rates *r)
+static void seconds(plan *p, const federation *s, const rates *r)
 {
     const experiment *e = s->e;
     const task *t = &s->task;
@@ -289,7 +289,7 @@ static double text_bytes(const corpus *c)
 }
 
 /* What is there while the sum is released, which is when most is: see work.h for the clients' part. */
-static sefl_status memory(plan *p, const scene *s, const rates *r)
+static sefl_status memory(plan *p, const federation *s, const rates *r)
 {
     sefl_status st = SEFL_OK;
     const experiment *e = s->e;
@@ -326,7 +326,7 @@ done:
     return st;
 }
 
-sefl_status plan_make(plan *out, const scene *s, const rates *r, unsigned threads)
+sefl_status plan_make(plan *out, const federation *s, const rates *r, unsigned threads)
 {
     sefl_status st = SEFL_OK;
     const experiment *e = s->e;

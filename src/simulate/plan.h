@@ -1,6 +1,6 @@
 /* plan: what an experiment will cost and give, before it runs.
  *
- *     SEFL_TRY(plan_make(&p, scene, &rates, threads));
+ *     SEFL_TRY(plan_make(&p, federation, &rates, threads));
  *     p.up_bytes, p.seconds.train, p.epsilon_server, p.warning[0], ...
  *
  * Bytes follow from the task, seconds from rates (simulate/calibrate.h), epsilon from the accountant; who
@@ -69,7 +69,7 @@ typedef struct plan {
 } plan;
 
 /* Noise norm over the largest norm of a sum with so many drawn clients; 0 without noise. */
-double plan_noise_ratio(const scene *s, double drawn);
+double plan_noise_ratio(const federation *s, double drawn);
 
 /* Fails where no z gives it. */
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,
@@ -79,8 +79,9 @@ enum { PLAN_NEED_TEXT = 128 };
 /* "over these rounds takes z = 2.393 and about 1048 clients a round" */
 void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n);
 
-/* tokens of all clients are those of the scene, scaled up where it has only some of them. */
-sefl_status plan_make(plan *out, const scene *s, const rates *r, unsigned threads) SEFL_MUST_CHECK;
+/* tokens of all clients are those of the federation, scaled up where it has only some of them. */
+sefl_status plan_make(plan *out, const federation *s, const rates *r,
+                      unsigned threads) SEFL_MUST_CHECK;
 
 sefl_status plan_json(sefl_buf *out, const plan *p) SEFL_MUST_CHECK;
 

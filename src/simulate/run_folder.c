@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "model/file/jread.h"
+#include "base/json_read.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -24,7 +24,7 @@
 #define SIMULATE_RUN_FOLDER_H
 
 #include "base/buf.h"
-#include "protocol/agg.h"
+#include "sum/agg.h"
 
 #include <limits.h>
 
@@ -57,7 +57,7 @@ typedef struct run_state {
     uint64_t opened, skipped;         /* highest rounds of either */
     uint64_t now_ms;
     uint64_t metrics_bytes;
-    uint64_t text;           /* scene_text of what it trains on; 0: not written down */
+    uint64_t text;           /* federation_text of what it trains on; 0: not written down */
     double first_perplexity; /* of the initial model; 0: not known */
     uint64_t *taken;         /* clients numbers; owned */
     uint32_t clients;

@@ -1,9 +1,9 @@
 #include "simulate/servers.h"
 
 #include "base/alloc.h"
-#include "protocol/csp_memory.h"
-#include "roles/terms.h"
 #include "simulate/named_coins.h"
+#include "sum/csp_memory.h"
+#include "sum/terms.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -27,8 +27,8 @@ struct servers {
     named_coins *as_named, *csp_named;
     sefl_coins as_coins, csp_coins;
     pool *csp_pool;
-    csp_journal csp_journal;
-    as_journal as_journal;
+    csp_store csp_store;
+    as_store as_store;
     book csp_book;
     csp_memory csp_memory;
     csp *csp;
@@ -174,7 +174,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* Every client of the scene is a member, and CSP has its voucher. */
+/* Every client of the federation is a member, and CSP has its voucher. */
 static bool is_member(void *ctx, const uint8_t client[32])
 {
     (void)ctx, (void)client;
@@ -190,11 +190,11 @@ static sefl_status no_more_vouchers(void *ctx, const voucher *v)
 static sefl_status put_vouchers(servers *v)
 {
     sefl_status st = SEFL_OK;
-    const scene *s = v->c.scene;
-    const csp_journal *j = &v->csp_journal;
+    const federation *s = v->c.federation;
+    const csp_store *j = &v->csp_store;
     sign_key *key = NULL;
     for (uint32_t i = 0; i < s->clients && task_is_sealed(&s->task); i++) {
-        SEFL_TRY(scene_upload_key(&key, s, i));
+        SEFL_TRY(federation_upload_key(&key, s, i));
         SEFL_TRY(j->voucher_put(j->ctx, s->client[i], 1, sign_key_pub(key)));
         sign_key_free(key), key = NULL;
     }
@@ -206,7 +206,7 @@ done:
 static sefl_status dial(servers *v)
 {
     sefl_status st = SEFL_OK;
-    const scene *s = v->c.scene;
+    const federation *s = v->c.federation;
     SEFL_TRY(channel_pair_new(&v->as_end, &v->csp_end, TIMEOUT_MS));
     v->dialled = true;
     st = channel_pair_limit(&v->as_end, UNDER_WAY);
@@ -239,7 +239,7 @@ sefl_status servers_new(servers **out, const servers_config *c)
 {
     sefl_status st = SEFL_OK;
     servers *v = NULL;
-    const scene *s = c->scene;
+    const federation *s = c->federation;
     *out = NULL;
     SEFL_TRY(sefl_new(&v, 1, sizeof *v));
     v->c = *c;
@@ -258,15 +258,14 @@ sefl_status servers_new(servers **out, const servers_config *c)
     v->csp_coins = named_coins_of(v->csp_named);
     SEFL_TRY(shares_twins_init(&v->twins, &v->as_coins, &v->csp_coins));
     SEFL_TRY(pool_new(&v->csp_pool, pool_threads(c->pool)));
-    v->csp_journal = csp_memory_journal(&v->csp_memory);
-    v->as_journal =
-        (as_journal){ .ctx = v, .mask = a_mask, .masked = a_masked, .replied = a_replied };
+    v->csp_store = csp_memory_journal(&v->csp_memory);
+    v->as_store = (as_store){ .ctx = v, .mask = a_mask, .masked = a_masked, .replied = a_replied };
     SEFL_TRY(csp_new(&v->csp, &(csp_config){ .task = &s->task,
                                              .envelope = buf_span(&s->envelope),
                                              .sec = s->sec,
                                              .root = task_is_sealed(&s->task) ? s->root : NULL,
                                              .key = s->csp_key,
-                                             .journal = &v->csp_journal,
+                                             .journal = &v->csp_store,
                                              .coins = &v->csp_coins,
                                              .pool = v->csp_pool,
                                              .stop = c->stop,
@@ -305,7 +304,7 @@ void servers_free(servers *v)
 sefl_status servers_header(servers *v, sefl_buf *both, round_header *h)
 {
     sefl_status st = SEFL_OK;
-    if (task_is_sealed(&v->c.scene->task))
+    if (task_is_sealed(&v->c.federation->task))
         SEFL_TRY(as_link_key(v->link, h));
     SEFL_TRY(as_link_header(v->link, both, h));
 done:
@@ -328,7 +327,7 @@ static sefl_status one_head(void *ctx, uint32_t i, uint8_t *out)
 static sefl_status settle_set(servers *v, uint64_t round, const work_got *got, uint8_t root[32])
 {
     sefl_status st = SEFL_OK;
-    heads h = { .at = got->heads, .bytes = head_bytes(v->c.scene->task.seal) };
+    heads h = { .at = got->heads, .bytes = head_bytes(v->c.federation->task.seal) };
     head_refusal *refused = NULL;
     as_verdict verdict = { 0 };
     uint8_t tree_seed[COUNTED_SEED];
@@ -355,22 +354,22 @@ done:
     return st;
 }
 
-sefl_status servers_open(servers *v, uint64_t round, uint64_t attempt, const work_got *got,
-                         int64_t *w)
+sefl_status servers_reveal(servers *v, uint64_t round, uint64_t attempt, const work_got *got,
+                           int64_t *w)
 {
     sefl_status st = SEFL_OK;
     bool kept;
-    as_open o = { .round = round,
-                  .attempt = attempt,
-                  .clients = got->clients,
-                  .sum = got->closed,
-                  .journal = &v->as_journal };
+    as_reveal o = { .round = round,
+                    .attempt = attempt,
+                    .clients = got->clients,
+                    .sum = got->closed,
+                    .journal = &v->as_store };
     if (got->leaves)
         SEFL_TRY(settle_set(v, round, got, o.set));
     else
         memcpy(o.set, got->set, sizeof o.set);
     SEFL_TRY(ledger_charge(v->c.as_ledger, &v->csp_book.terms, round, NULL));
-    SEFL_TRY(as_link_open(v->link, &o, &kept, w));
+    SEFL_TRY(as_link_reveal(v->link, &o, &kept, w));
 done:
     return st;
 }

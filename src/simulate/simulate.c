@@ -3,13 +3,13 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "protocol/release_check.h"
 #include "roles/aggregator/step.h"
-#include "roles/terms.h"
 #include "simulate/clear.h"
 #include "simulate/plan.h"
 #include "simulate/servers.h"
 #include "simulate/work.h"
+#include "sum/release_check.h"
+#include "sum/terms.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -27,11 +27,11 @@ typedef struct sim {
     experiment e;
     run_folder folder;
     run_state state;
-    scene *scene;
+    federation *federation;
     const task *t;
     pool *pool;
     work *work;
-    crowd *crowd;
+    population *population;
     agg *a;
     servers *servers; /* crypto full */
     ledger *as_ledger, *csp_ledger;
@@ -123,11 +123,11 @@ static sefl_status order_sign(sim *s, const agg_order *o)
     } else {
         st = ledger_may_charge(s->as_ledger, &s->terms, o->round);
         if (st == SEFL_OK) {
-            SEFL_TRY(scene_round_key(s->scene, &h));
+            SEFL_TRY(federation_round_key(s->federation, &h));
             size_t n = round_header_write(bytes, &h);
             envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, n) };
-            SEFL_TRY(envelope_sign(&env, SIGNER_AS, s->scene->as_key));
-            SEFL_TRY(envelope_sign(&env, SIGNER_CSP, s->scene->csp_key));
+            SEFL_TRY(envelope_sign(&env, SIGNER_AS, s->federation->as_key));
+            SEFL_TRY(envelope_sign(&env, SIGNER_CSP, s->federation->csp_key));
             SEFL_TRY(envelope_write(&s->header, &env));
         }
     }
@@ -142,7 +142,7 @@ static sefl_status order_sign(sim *s, const agg_order *o)
     SEFL_TRY(tell(s, AGG_SIGNED));
     s->deadline = agg_deadline_ms(s->a);
     log_info(&s->log, "round open", lf_u64("round", o->round));
-    SEFL_TRY(crowd_open(s->crowd, o->round, buf_span(&s->header), s->now));
+    SEFL_TRY(population_open(s->population, o->round, buf_span(&s->header), s->now));
 done:
     return st;
 }
@@ -151,9 +151,9 @@ done:
 static sefl_status order_freeze(sim *s, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
-    const crowd_member *set;
-    SEFL_TRY(crowd_close(s->crowd, s->now));
-    uint32_t n = crowd_set(s->crowd, &set);
+    const population_member *set;
+    SEFL_TRY(population_close(s->population, s->now));
+    uint32_t n = population_set(s->population, &set);
     SEFL_TRY(work_round(s->work, &s->got, &s->announced, s->theta, set, n, s->c->progress));
     s->r.train = s->got.train;
     s->r.encrypt = s->got.encrypt;
@@ -168,13 +168,13 @@ done:
     return st;
 }
 
-static sefl_status order_open(sim *s, const agg_order *o)
+static sefl_status order_reveal(sim *s, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
     uint64_t began = clock_ns(&s->mono);
     const work_got *g = &s->got;
     if (s->servers) {
-        st = servers_open(s->servers, o->round, o->attempt, g, s->w);
+        st = servers_reveal(s->servers, o->round, o->attempt, g, s->w);
     } else {
         st = ledger_charge(s->as_ledger, &s->terms, o->round, NULL);
         if (st == SEFL_OK && s->e.protection == PROTECTION_SEFL)
@@ -189,7 +189,7 @@ static sefl_status order_open(sim *s, const agg_order *o)
     }
     SEFL_TRY(st);
     s->state.opened = o->round;
-    SEFL_TRY(tell(s, AGG_OPENED));
+    SEFL_TRY(tell(s, AGG_REVEALED));
 done:
     return st;
 }
@@ -210,7 +210,7 @@ static void warn(sim *s, const char *fmt, ...)
 /* What is known before the first round. */
 static void warn_early(sim *s)
 {
-    const corpus *v = &s->scene->valid;
+    const corpus *v = &s->federation->valid;
     if (v->tokens == 0)
         warn(s,
              "%s has no validation text, so no perplexity is measured: make it a folder with "
@@ -250,7 +250,7 @@ static void warn_late(sim *s)
         return;
     double clients = (double)r->updates / (double)(r->rounds - r->skipped);
     double drawn = s->t->sampling == TASK_HIDDEN ? clients * s->t->rate : clients;
-    double ratio = plan_noise_ratio(s->scene, drawn);
+    double ratio = plan_noise_ratio(s->federation, drawn);
     if (ratio > PLAN_RATIO_GOOD)
         warn(s,
              "the noise drowned the model: %s. The noise "
@@ -296,7 +296,7 @@ static sefl_status keep(sim *s)
 {
     sefl_status st = SEFL_OK;
     const task *t = s->t;
-    crowd_counts n = crowd_count(s->crowd);
+    population_counts n = population_count(s->population);
     uint64_t body = s->e.protection == PROTECTION_SEFL ? task_body_bytes(t) : 4 * t->values;
     s->r.asked = n.asked, s->r.late = n.late, s->r.dropped = n.dropped;
     s->r.up = s->r.clients * body;
@@ -310,8 +310,9 @@ static sefl_status keep(sim *s)
     SEFL_TRY(run_metrics_append(&s->folder, &s->r, &s->state.metrics_bytes));
     s->state.agg = agg_remember(s->a);
     s->state.now_ms = s->now;
-    s->state.clients = s->scene->clients;
-    memcpy(s->state.taken, crowd_taken(s->crowd), s->state.clients * sizeof *s->state.taken);
+    s->state.clients = s->federation->clients;
+    memcpy(s->state.taken, population_taken(s->population),
+           s->state.clients * sizeof *s->state.taken);
     SEFL_TRY(run_state_write(&s->state, run_path(&s->folder, "state")));
     forget(s);
     simulate_add(s->out, &s->r);
@@ -327,7 +328,7 @@ static sefl_status write_model(sim *s, uint64_t round)
     char name[64];
     struct stat sb;
     snprintf(name, sizeof name, "round-%" PRIu64 ".safetensors", round);
-    SEFL_TRY(model_write(run_path(&s->folder, "model/%s", name), &s->scene->meta, s->theta));
+    SEFL_TRY(model_write(run_path(&s->folder, "model/%s", name), &s->federation->meta, s->theta));
     SEFL_TRY(run_folder_link(&s->folder, "last.safetensors", name));
     SEFL_CHECK(stat(run_path(&s->folder, "model/%s", name), &sb) == 0, SEFL_EIO, "%s: gone", name);
     s->model_bytes = (uint64_t)sb.st_size;
@@ -451,7 +452,7 @@ done:
 static sefl_status order_skip(sim *s, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(crowd_close(s->crowd, s->now));
+    SEFL_TRY(population_close(s->population, s->now));
     if (s->servers)
         SEFL_TRY(servers_skip(s->servers, o->round));
     s->r.skipped = true;
@@ -468,16 +469,16 @@ done:
 static sefl_status wait_for(sim *s, uint64_t until_ms)
 {
     sefl_status st = SEFL_OK;
-    uint64_t next = crowd_next_ms(s->crowd);
+    uint64_t next = population_next_ms(s->population);
     uint64_t to = next < until_ms ? next : until_ms;
     SEFL_CHECK(to != UINT64_MAX, SEFL_ESTATE, "the simulation waits for nothing, in round %" PRIu64,
                agg_round(s->a));
     s->now = to > s->now ? to : s->now;
-    SEFL_TRY(crowd_run(s->crowd, s->now));
+    SEFL_TRY(population_run(s->population, s->now));
     /* an extended round is announced again */
     if (agg_get_phase(s->a) == AGG_COLLECTING && agg_deadline_ms(s->a) != s->deadline) {
         s->deadline = agg_deadline_ms(s->a);
-        SEFL_TRY(crowd_open(s->crowd, agg_round(s->a), buf_span(&s->header), s->now));
+        SEFL_TRY(population_open(s->population, agg_round(s->a), buf_span(&s->header), s->now));
     }
 done:
     return st;
@@ -502,8 +503,8 @@ static sefl_status run_rounds(sim *s)
         case AGG_FREEZE:
             SEFL_TRY(order_freeze(s, &o));
             break;
-        case AGG_OPEN:
-            SEFL_TRY(order_open(s, &o));
+        case AGG_REVEAL:
+            SEFL_TRY(order_reveal(s, &o));
             break;
         case AGG_RELEASE:
             SEFL_TRY(order_release(s, &o));
@@ -527,7 +528,7 @@ static sefl_status take_up(sim *s)
     sefl_status st = SEFL_OK;
     run_round *list = NULL;
     size_t n = 0;
-    uint64_t text = scene_text(s->scene);
+    uint64_t text = federation_text(s->federation);
     SEFL_CHECK(
         s->state.text == 0 || s->state.text == text, SEFL_EEXIST,
         "%s began with other text: data.path has changed since; take another name, or remove it",
@@ -535,12 +536,12 @@ static sefl_status take_up(sim *s)
     s->state.text = text;
     SEFL_TRY(run_metrics_cut(&s->folder, s->state.metrics_bytes));
     if (s->state.agg.round == 0) { /* a new run */
-        SEFL_TRY(vocab_write(s->scene->words, run_path(&s->folder, "vocab.txt"), false));
+        SEFL_TRY(vocab_write(s->federation->words, run_path(&s->folder, "vocab.txt"), false));
         SEFL_TRY(write_model(s, 0));
         SEFL_TRY(step_new(&s->step, s->t));
         goto done;
     }
-    SEFL_CHECK(s->state.clients == s->scene->clients, SEFL_EPROTO, "%s: state of another run",
+    SEFL_CHECK(s->state.clients == s->federation->clients, SEFL_EPROTO, "%s: state of another run",
                s->folder.root);
     SEFL_TRY(run_metrics_read(&list, &n, run_path(&s->folder, "metrics.jsonl")));
     for (size_t i = 0; i < n; i++)
@@ -560,21 +561,21 @@ static sefl_status set_up(sim *s)
     sefl_status st = SEFL_OK;
     const task *t;
     SEFL_TRY(pool_new(&s->pool, s->e.threads));
-    SEFL_TRY(scene_new(&s->scene, &(scene_config){ .experiment = &s->e,
-                                                   .settings = s->c->settings,
-                                                   .key = s->c->key,
-                                                   .progress = s->c->progress,
-                                                   .stop = s->c->stop }));
-    s->t = t = &s->scene->task;
+    SEFL_TRY(federation_new(&s->federation, &(federation_config){ .experiment = &s->e,
+                                                                  .settings = s->c->settings,
+                                                                  .key = s->c->key,
+                                                                  .progress = s->c->progress,
+                                                                  .stop = s->c->stop }));
+    s->t = t = &s->federation->task;
     s->terms = terms_of_task(t);
-    s->theta = s->scene->theta;
+    s->theta = s->federation->theta;
     s->out->claim = t->claim;
     s->out->epsilon_target = t->epsilon;
     s->out->delta = t->delta;
     s->out->unit_record = t->unit == TASK_UNIT_RECORD;
-    s->out->best_possible = s->scene->best_perplexity;
+    s->out->best_possible = s->federation->best_perplexity;
     s->out->threads = pool_threads(s->pool);
-    SEFL_TRY(work_new(&s->work, s->scene, s->pool, s->c->stop));
+    SEFL_TRY(work_new(&s->work, s->federation, s->pool, s->c->stop));
     if (s->e.protection != PROTECTION_NONE) {
         SEFL_TRY(sefl_new(&s->w, t->values, sizeof *s->w));
         SEFL_TRY(sefl_new(&s->average, t->params, sizeof *s->average));
@@ -582,13 +583,13 @@ static sefl_status set_up(sim *s)
     SEFL_TRY(agg_new(&s->a, t));
     SEFL_TRY(take_up(s));
     if (!s->state.taken)
-        SEFL_TRY(sefl_new(&s->state.taken, s->scene->clients, sizeof *s->state.taken));
+        SEFL_TRY(sefl_new(&s->state.taken, s->federation->clients, sizeof *s->state.taken));
     s->now = s->state.now_ms;
-    SEFL_TRY(crowd_new(&s->crowd, s->scene, s->a, s->state.taken));
+    SEFL_TRY(population_new(&s->population, s->federation, s->a, s->state.taken));
     SEFL_TRY(open_ledger(&s->as_ledger, s, "ledger"));
     if (s->e.full) {
         SEFL_TRY(open_ledger(&s->csp_ledger, s, "csp-ledger"));
-        SEFL_TRY(servers_new(&s->servers, &(servers_config){ .scene = s->scene,
+        SEFL_TRY(servers_new(&s->servers, &(servers_config){ .federation = s->federation,
                                                              .as_ledger = s->as_ledger,
                                                              .csp_ledger = s->csp_ledger,
                                                              .pool = s->pool,
@@ -606,7 +607,7 @@ static void announce(sim *s)
                         .folder = s->folder.root,
                         .rounds = s->t->rounds,
                         .values = s->t->values,
-                        .tokens = s->scene->tokens,
+                        .tokens = s->federation->tokens,
                         .threads = pool_threads(s->pool),
                         .done = s->out->rounds,
                         .r = s->out,
@@ -658,7 +659,7 @@ static sefl_status finish(sim *s)
     SEFL_TRY(file_write_atomic(run_path(&s->folder, "summary.json"), buf_span(&b), 0666));
     s->state.over = true;
     s->state.agg = agg_remember(s->a);
-    s->state.clients = s->scene->clients;
+    s->state.clients = s->federation->clients;
     SEFL_TRY(run_state_write(&s->state, run_path(&s->folder, "state")));
     log_info(&s->log, "over", lf_str("why", s->out->why));
 done:
@@ -671,13 +672,13 @@ static void clear(sim *s)
     servers_free(s->servers);
     ledger_close(s->as_ledger);
     ledger_close(s->csp_ledger);
-    crowd_free(s->crowd);
+    population_free(s->population);
     agg_free(s->a);
     work_free(s->work);
     step_clear(&s->step);
     sefl_free(s->w);
     sefl_free(s->average);
-    scene_free(s->scene);
+    federation_free(s->federation);
     pool_free(s->pool);
     buf_clear(&s->header);
     run_state_clear(&s->state);

@@ -1,11 +1,11 @@
 /* simulate: a whole federation in one process: the machines of both servers' rounds and of every client
- * (protocol/agg.h, protocol/member.h) in virtual time, the clients' training, and either the real
+ * (sum/agg.h, protocol/member.h) in virtual time, the clients' training, and either the real
  * cryptography over channels in memory (crypto: full) or none of it (crypto: clear). Both give the same
  * integers, so the same model; so do any number of threads, and every repetition.
  *
  *     SEFL_TRY(simulate_run(&(simulate_config){ .settings = &one, .runs = "runs" }, &result));
  *
- * Parts, in reading order: experiment (the file), scene (text, keys, task), crowd (who takes part), work
+ * Parts, in reading order: experiment (the file), federation (text, keys, task), population (who takes part), work
  * (training and sums), servers or clear (from the sum to released integers), roles/aggregator/step (the
  * next model), run_folder (what stays).
  *
@@ -19,8 +19,8 @@
 
 #include "base/progress.h"
 #include "simulate/experiment.h"
+#include "simulate/federation.h"
 #include "simulate/run_folder.h"
-#include "simulate/scene.h"
 
 typedef struct simulate_view {
     const experiment *e;
@@ -36,9 +36,9 @@ typedef struct simulate_view {
 } simulate_view;
 
 typedef struct simulate_config {
-    settings *settings; /* over experiment_schema, of one run */
-    const char *runs;   /* folder of run folders */
-    scene_key *key;     /* of several runs; NULL: made for this one */
+    settings *settings;  /* over experiment_schema, of one run */
+    const char *runs;    /* folder of run folders */
+    federation_key *key; /* of several runs; NULL: made for this one */
     void *ctx;
     void (*begin)(void *ctx, const simulate_view *v);
     void (*round)(void *ctx, const run_round *r);

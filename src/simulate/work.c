@@ -1,7 +1,7 @@
 #include "simulate/work.h"
 
 #include "base/alloc.h"
-#include "roles/client_train.h"
+#include "roles/client/train.h"
 #include "simulate/named_coins.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ typedef struct place {
 } place;
 
 struct work {
-    const scene *s;
+    const federation *s;
     const task *t;
     pool *pool;
     const sefl_progress *stop;
@@ -50,7 +50,7 @@ struct work {
     /* of the round under way */
     round_header header;
     const float *theta;
-    const crowd_member *set;
+    const population_member *set;
     uint32_t added, diverged;
 };
 
@@ -82,7 +82,7 @@ done:
     return st;
 }
 
-sefl_status work_new(work **out, const scene *s, pool *p, const sefl_progress *stop)
+sefl_status work_new(work **out, const federation *s, pool *p, const sefl_progress *stop)
 {
     sefl_status st = SEFL_OK;
     work *w = NULL;
@@ -148,7 +148,7 @@ void work_free(work *w)
 
 /* Clipping and rounding count as encryption's: plain training does not need them. *diverged: nothing but
  * zeros came out. */
-static sefl_status train(const work *w, lane *l, bool *diverged, const crowd_member *who,
+static sefl_status train(const work *w, lane *l, bool *diverged, const population_member *who,
                          const sefl_coins *coins)
 {
     sefl_status st = SEFL_OK;
@@ -203,7 +203,7 @@ static sefl_status encrypt(const work *w, lane *l, uint8_t units[32], uint32_t c
     sign_key *key = NULL;
     sefl_rng rng;
     if (task_is_sealed(w->t))
-        SEFL_TRY(scene_upload_key(&key, w->s, client));
+        SEFL_TRY(federation_upload_key(&key, w->s, client));
     SEFL_TRY(coins_for(coins, &rng, "encrypt", w->header.round, 1));
     SEFL_TRY(update_make(l->body, units,
                          &(update_facts){ .task = w->t,
@@ -316,10 +316,10 @@ static sefl_status one_client(void *ctx, unsigned lane_number, size_t begin, siz
     work *w = ctx;
     lane *l = &w->lane[lane_number];
     named_coins *n = NULL;
-    char name[CROWD_WHO_MAX];
+    char name[POPULATION_WHO_MAX];
     bool diverged = false;
     (void)end;
-    crowd_who(name, w->set[begin].client);
+    population_who(name, w->set[begin].client);
     SEFL_TRY(named_coins_new(&n, name, w->s->e->seed));
     sefl_coins coins = named_coins_of(n);
     SEFL_TRY(train(w, l, &diverged, &w->set[begin], &coins));
@@ -348,7 +348,7 @@ static int by_piece(const void *a, const void *b)
 }
 
 /* place[piece].rank: how many clients of the set have a lower fingerprint. */
-static void rank_clients(work *w, const crowd_member *set, uint32_t n)
+static void rank_clients(work *w, const population_member *set, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         w->place[i] = (place){ .client = w->s->client[set[i].client], .piece = i };
@@ -359,7 +359,7 @@ static void rank_clients(work *w, const crowd_member *set, uint32_t n)
 }
 
 static sefl_status begin(work *w, const round_header *h, const float *theta,
-                         const crowd_member *set, uint32_t n)
+                         const population_member *set, uint32_t n)
 {
     sefl_status st = SEFL_OK;
     const task *t = w->t;
@@ -412,7 +412,7 @@ done:
 }
 
 sefl_status work_round(work *w, work_got *got, const round_header *header, const float *theta,
-                       const crowd_member *set, uint32_t n, const sefl_progress *progress)
+                       const population_member *set, uint32_t n, const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
     *got = (work_got){ 0 };

@@ -2,7 +2,7 @@
  * parallel inside a client. Integers are added exactly, floats in the order of the clients: the result
  * is the same, bit for bit, for any number of threads.
  *
- *     SEFL_TRY(work_new(&w, scene, pool, &stop));
+ *     SEFL_TRY(work_new(&w, federation, pool, &stop));
  *     SEFL_TRY(work_round(w, &got, &header, theta, set, n, &progress));
  *     ...got.sum (cdp, sefl in the clear), got.average (none), got.closed (sefl, crypto full)...
  *
@@ -15,7 +15,7 @@
 #include "base/pool.h"
 #include "protocol/counted.h"
 #include "protocol/update.h"
-#include "simulate/crowd.h"
+#include "simulate/population.h"
 
 typedef struct work work;
 
@@ -33,14 +33,14 @@ typedef struct work_got {
 
 /* Borrows all. crypto full: makes the encryption's tables. stop: as in simulate.h, or NULL: asked after every
  * step of training, every unit of a ciphertext, every piece of validation text. */
-sefl_status work_new(work **out, const scene *s, pool *p,
+sefl_status work_new(work **out, const federation *s, pool *p,
                      const sefl_progress *stop) SEFL_MUST_CHECK;
 void work_free(work *w);
 
 /* What `got` points to is valid until the next call. header: the round, and CSP's key for sealed uploads.
  * progress counts clients. */
 sefl_status work_round(work *w, work_got *got, const round_header *header, const float *theta,
-                       const crowd_member *set, uint32_t n,
+                       const population_member *set, uint32_t n,
                        const sefl_progress *progress) SEFL_MUST_CHECK;
 
 /* Perplexity's logarithm on the validation text; NAN if there is none. Works on all of the pool. */

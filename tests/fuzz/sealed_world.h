@@ -1,15 +1,15 @@
 /* sealed_world: a tiny sealed task for harnesses of the link: two servers, six clients (five with a voucher),
- * CSP's journal in memory (protocol/csp_memory.h), a ledger of hashes, toy signatures, coins by name. The
+ * CSP's journal in memory (sum/csp_memory.h), a ledger of hashes, toy signatures, coins by name. The
  * heads of round 1 are made once: CSP's coins are the same in every run, and so is its key. */
 #ifndef TESTS_FUZZ_SEALED_WORLD_H
 #define TESTS_FUZZ_SEALED_WORLD_H
 
 #include "fuzz/toy_sign.h"
-#include "protocol/as_link.h"
-#include "protocol/csp_memory.h"
 #include "protocol/head.h"
 #include "protocol/signed.h"
 #include "seeded/seeded.h"
+#include "sum/as_link.h"
+#include "sum/csp_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,7 +183,7 @@ typedef struct z_world {
     uint8_t tree_seed[COUNTED_SEED];
     uint8_t root[CSP_KEY_BYTES];
     csp_memory m;
-    csp_journal journal;
+    csp_store journal;
     z_ledger as_book, csp_book;
     z_coins coins;
 } z_world;

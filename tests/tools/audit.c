@@ -17,11 +17,11 @@
 #include "protocol/counted.h"
 #include "protocol/round.h"
 #include "protocol/task.h"
-#include "roles/client_store.h"
-#include "roles/journal_csp.h"
-#include "roles/receipts.h"
+#include "roles/client/receipts.h"
+#include "roles/client/store.h"
 #include "store/journal/journal.h"
 #include "store/ledger.h"
+#include "sum/csp_disk.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -208,7 +208,7 @@ static sefl_status check_round(audit *a, uint64_t round)
     SEFL_TRY(check_set(a, &ours));
     SEFL_TRY(journal_round_get(a->csp, round, &theirs));
     SEFL_TRY(check_header(a, round));
-    if (theirs.state == CSP_OPENED)
+    if (theirs.state == CSP_REVEALED)
         SEFL_TRY(check_opening(a, &ours));
     else
         SEFL_CHECK(theirs.state == CSP_SKIPPED && !ledger_has(a->csp_ledger, a->t.id, round),
@@ -216,19 +216,19 @@ static sefl_status check_round(audit *a, uint64_t round)
                    round, theirs.state);
     snprintf(name, sizeof name, "aggregator/models/round-%" PRIu64 ".safetensors", round);
     if (file_exists(at(a, name))) {
-        SEFL_CHECK(theirs.state == CSP_OPENED && !ours.skipped, SEFL_ESTATE,
+        SEFL_CHECK(theirs.state == CSP_REVEALED && !ours.skipped, SEFL_ESTATE,
                    "round %" PRIu64 " has a model and was not opened", round);
         SEFL_TRY(file_hash(a->latest, at(a, name)));
         a->swept = false;
         a->released++;
     } else if (journal_fact_get(a->as, round, "blocked", &why) == SEFL_OK) {
-        SEFL_CHECK(theirs.state == CSP_OPENED && !ours.skipped, SEFL_ESTATE,
+        SEFL_CHECK(theirs.state == CSP_REVEALED && !ours.skipped, SEFL_ESTATE,
                    "round %" PRIu64 " was blocked and not opened", round);
         a->blocked++;
     } else if (ours.skipped) {
         a->skipped++;
     } else { /* models_keep: deleted, if a later one is there */
-        SEFL_CHECK(theirs.state == CSP_OPENED, SEFL_ESTATE,
+        SEFL_CHECK(theirs.state == CSP_REVEALED, SEFL_ESTATE,
                    "round %" PRIu64 " has neither model nor skip", round);
         a->swept = true;
         a->released++;
@@ -258,7 +258,7 @@ done:
     return st;
 }
 
-/* What the client's store says of its rounds: state/counted, as roles/client_store.h has it. */
+/* What the client's store says of its rounds: state/counted, as roles/client/store.h has it. */
 static sefl_status check_proofs(audit *a, const char *folder, const char *path)
 {
     sefl_status st = SEFL_OK;

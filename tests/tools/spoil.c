@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "config/yaml/yaml.h"
 #include "protocol/head.h"
-#include "roles/client.h"
+#include "roles/client/client.h"
 
 #include <libgen.h>
 #include <limits.h>
@@ -28,7 +28,7 @@ static sefl_status spoiled_head(uint8_t *out, const head_facts *f, sefl_span csp
 }
 
 #define head_make spoiled_head
-#include "roles/client_update.c" /* in the place of the library's */
+#include "roles/client/update.c" /* in the place of the library's */
 #undef head_make
 
 static client *c;

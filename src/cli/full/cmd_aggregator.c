@@ -4,7 +4,7 @@
 #include "cli/full/role_settings.h"
 #include "cli/full/signals.h"
 
-#include "roles/aggregator.h"
+#include "roles/aggregator/aggregator.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -5,7 +5,7 @@
 #include "cli/full/signals.h"
 #include "cli/meter.h"
 
-#include "roles/client.h"
+#include "roles/client/client.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "crypto/keyfile.h"
 #include "crypto/secmem.h"
-#include "roles/csp.h"
+#include "roles/csp/csp_role.h"
 
 #include <signal.h>
 #include <stdatomic.h>

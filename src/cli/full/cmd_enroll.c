@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "config/places.h"
-#include "roles/client_config.h"
-#include "roles/site.h"
+#include "config/paths.h"
+#include "operator/site.h"
+#include "roles/client/config.h"
 
 #include <getopt.h>
 #include <inttypes.h>

@@ -79,7 +79,7 @@ static void print_plan(const plan *p, const char *name)
     if (p->has_epsilon)
         printf("privacy     epsilon %.4g against a server, %.4g against others, over %" PRIu64
                " rounds at delta %g, for a %s%s\n",
-               dp_rounded(p->epsilon_server, true), dp_rounded(p->epsilon_others, true),
+               dp_quantised(p->epsilon_server, true), dp_quantised(p->epsilon_others, true),
                p->rounds_asked, p->delta, p->unit_record ? "record, not for a client" : "client",
                p->claim ? "" : " (not claimed)");
     else
@@ -95,7 +95,7 @@ static sefl_status plan_one(session *s, size_t i)
     sefl_status st = SEFL_OK;
     settings one;
     experiment e;
-    scene *sc = NULL;
+    federation *sc = NULL;
     pool *pl = NULL;
     rates r;
     plan *p = NULL;
@@ -108,10 +108,10 @@ static sefl_status plan_one(session *s, size_t i)
     SEFL_TRY(experiment_make(&e, &one));
     SEFL_TRY(pool_new(&pl, e.threads));
     /* generated texts are alike: some of them tell enough */
-    SEFL_TRY(scene_new(&sc, &(scene_config){ .experiment = &e,
-                                             .settings = &one,
-                                             .some = *e.data ? 0 : SOME_CLIENTS,
-                                             .progress = &progress }));
+    SEFL_TRY(federation_new(&sc, &(federation_config){ .experiment = &e,
+                                                       .settings = &one,
+                                                       .some = *e.data ? 0 : SOME_CLIENTS,
+                                                       .progress = &progress }));
     if (s->rates)
         SEFL_TRY(rates_read(&r, s->rates));
     else
@@ -134,7 +134,7 @@ done:
     meter_stop(&m);
     sefl_free(p);
     buf_clear(&b);
-    scene_free(sc);
+    federation_free(sc);
     pool_free(pl);
     settings_clear(&one);
     return st;

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "crypto/keyfile.h"
-#include "roles/provision.h"
+#include "operator/provision.h"
 
 #include <getopt.h>
 #include <inttypes.h>

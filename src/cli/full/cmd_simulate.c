@@ -29,7 +29,7 @@ static const struct option longopts[] = {
 
 typedef struct session {
     experiment_args args;
-    scene_key key; /* of all runs with one seed */
+    federation_key key; /* of all runs with one seed */
     const char *runs;
     bool json, quiet, terminal;
     simulate_view view;
@@ -177,8 +177,8 @@ static void print_summary(const simulate_result *r, unsigned warned)
     if (r->has_epsilon)
         printf("privacy     epsilon %.4g against a server, %.4g against others, at delta %g, "
                "for a %s (target %g)\n",
-               dp_rounded(r->epsilon_server, true), dp_rounded(r->epsilon_others, true), r->delta,
-               r->unit_record ? "record, not for a client" : "client", r->epsilon_target);
+               dp_quantised(r->epsilon_server, true), dp_quantised(r->epsilon_others, true),
+               r->delta, r->unit_record ? "record, not for a client" : "client", r->epsilon_target);
     else
         printf("privacy     no differential privacy claimed\n");
     printf("seconds     train %.1f  encrypt %.1f  sum %.1f (processor time)  2pc %.1f  step %.1f  "
@@ -325,7 +325,7 @@ static int run(int argc, char **argv)
     if (rc == CLI_DONE)
         rc = go(&s);
     experiment_args_clear(&s.args);
-    scene_key_clear(&s.key);
+    federation_key_clear(&s.key);
     return rc;
 }
 

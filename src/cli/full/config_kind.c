@@ -3,9 +3,9 @@
 #include "config/example.h"
 #include "config/yaml/yaml.h"
 #include "protocol/task.h"
-#include "roles/aggregator.h"
-#include "roles/client_config.h"
-#include "roles/csp.h"
+#include "roles/aggregator/aggregator.h"
+#include "roles/client/config.h"
+#include "roles/csp/csp_role.h"
 #include "simulate/experiment.h"
 
 #include <inttypes.h>

@@ -10,11 +10,11 @@
 #include "base/json.h"
 #include "cli/full/demo_table.h"
 #include "cli/full/fedavg.h"
-#include "cli/full/fleet.h"
+#include "cli/full/processes.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
+#include "operator/provision.h"
 #include "report/report.h"
-#include "roles/provision.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,7 +42,7 @@ typedef struct stage {
     const demo_fed *d;
     char root[OUT_MAX], path[PATH_MAX];
     int lock; /* on root; -1: none */
-    fleet parties;
+    processes parties;
     provision_report made;
     task t;
     char at_as[64]; /* host:port */
@@ -260,7 +260,7 @@ static sefl_status check_interrupt(void)
                             : SEFL_OK;
 }
 
-static sefl_status ended_early(stage *s, const fleet_one *one)
+static sefl_status ended_early(stage *s, const process *one)
 {
     return sefl_fail(SEFL_ECLOSED, "%s ended with %d: see %s", one->name, one->rc,
                      in(s, "log/%s.log", one->name));
@@ -274,8 +274,8 @@ static sefl_status wait_ready(stage *s, const char *role, char at[64])
     sefl_buf line = { 0 };
     for (;;) {
         SEFL_TRY(check_interrupt());
-        fleet_look(&s->parties);
-        const fleet_one *one = fleet_find(&s->parties, role);
+        processes_look(&s->parties);
+        const process *one = processes_find(&s->parties, role);
         if (one->ended) {
             st = ended_early(s, one);
             goto done;
@@ -295,17 +295,17 @@ done:
     return st;
 }
 
-static void client_name(char out[FLEET_NAME_MAX], uint32_t i)
+static void client_name(char out[PROCESSES_NAME_MAX], uint32_t i)
 {
-    snprintf(out, FLEET_NAME_MAX, "client-%02" PRIu32, i + 1);
+    snprintf(out, PROCESSES_NAME_MAX, "client-%02" PRIu32, i + 1);
 }
 
 static sefl_status start_client(stage *s, uint32_t i)
 {
-    char name[FLEET_NAME_MAX], config[PATH_MAX];
+    char name[PROCESSES_NAME_MAX], config[PATH_MAX];
     client_name(name, i);
     snprintf(config, sizeof config, "%s", in(s, "federation/clients/%s/client.yml", name));
-    return fleet_start(
+    return processes_start(
         &s->parties, name,
         (const char *[]){ "client", "--config", config, "--server", s->at_as, NULL });
 }
@@ -314,14 +314,15 @@ static sefl_status start_all(stage *s)
 {
     sefl_status st = SEFL_OK;
     char config[PATH_MAX], at_csp[64];
-    SEFL_TRY(fleet_init(&s->parties, in(s, "log")));
+    SEFL_TRY(processes_init(&s->parties, in(s, "log")));
     snprintf(config, sizeof config, "%s", in(s, "federation/csp/csp.yml"));
-    SEFL_TRY(fleet_start(&s->parties, "csp", (const char *[]){ "csp", "--config", config, NULL }));
+    SEFL_TRY(
+        processes_start(&s->parties, "csp", (const char *[]){ "csp", "--config", config, NULL }));
     SEFL_TRY(wait_ready(s, "csp", at_csp));
     snprintf(config, sizeof config, "%s", in(s, "federation/aggregator/aggregator.yml"));
-    SEFL_TRY(fleet_start(&s->parties, "aggregator",
-                         (const char *[]){ "aggregator", "--config", config, "--csp", at_csp,
-                                           "--linger", "3", NULL }));
+    SEFL_TRY(processes_start(&s->parties, "aggregator",
+                             (const char *[]){ "aggregator", "--config", config, "--csp", at_csp,
+                                               "--linger", "3", NULL }));
     SEFL_TRY(wait_ready(s, "aggregator", s->at_as));
     for (uint32_t i = 0; i < s->d->clients; i++)
         SEFL_TRY(start_client(s, i));
@@ -374,12 +375,12 @@ static void show_round(stage *s, const run_line *r)
 /* The last clients, by kill -9, while they train for the round. */
 static void lose_clients(stage *s)
 {
-    char name[FLEET_NAME_MAX];
+    char name[PROCESSES_NAME_MAX];
     uint32_t from = s->d->clients - s->lost;
     clear_meter(s);
     for (uint32_t i = from; i < s->d->clients; i++) {
         client_name(name, i);
-        fleet_kill(&s->parties, name);
+        processes_kill(&s->parties, name);
     }
     s->killed = true;
     talk(s,
@@ -412,15 +413,15 @@ static sefl_status look(stage *s)
         lose_clients(s);
     if (s->killed && !s->returned && s->shown >= s->lost_round && s->shown < s->d->rounds)
         SEFL_TRY(return_clients(s));
-    fleet_look(&s->parties);
+    processes_look(&s->parties);
     for (size_t i = 0; i < s->parties.n; i++) {
-        const fleet_one *one = &s->parties.at[i];
+        const process *one = &s->parties.at[i];
         if (one->ended && !one->killed && one->rc != 0) {
             st = ended_early(s, one);
             goto done;
         }
     }
-    SEFL_CHECK(s->shown == s->d->rounds || !fleet_find(&s->parties, "aggregator")->ended,
+    SEFL_CHECK(s->shown == s->d->rounds || !processes_find(&s->parties, "aggregator")->ended,
                SEFL_ECLOSED, "the aggregator ended before the last round: see %s",
                in(s, "log/aggregator.log"));
 done:
@@ -573,7 +574,7 @@ sefl_status demo_fed_run(const demo_fed *d)
     s->lost_round = d->rounds / 2 + 1;
     interrupt_catch();
     st = play(s);
-    fleet_end(&s->parties);
+    processes_end(&s->parties);
     run_log_clear(&s->rounds);
     task_clear(&s->t);
     if (s->lock >= 0)

@@ -1,4 +1,4 @@
-/* A scene of the simulator (keys, a signed task, clients) whose task is given vectors of another length:
+/* A federation of the simulator (keys, a signed task, clients) whose task is given vectors of another length:
  * its document stays the old one, which nobody compares. */
 #define _GNU_SOURCE
 #include "cli/full/demo_sum.h"
@@ -18,7 +18,7 @@ typedef struct stage {
     const demo_sum *d;
     settings set;
     experiment e;
-    scene *s;
+    federation *s;
     pool *pool;
     char folder[256];
     ledger *book[2];
@@ -68,7 +68,8 @@ static sefl_status make_scene(stage *g)
     for (unsigned i = 0; i < n; i++)
         SEFL_TRY(settings_set(&g->set, text[i], "demo"));
     SEFL_TRY(experiment_make(&g->e, &g->set));
-    SEFL_TRY(scene_new(&g->s, &(scene_config){ .experiment = &g->e, .settings = &g->set }));
+    SEFL_TRY(
+        federation_new(&g->s, &(federation_config){ .experiment = &g->e, .settings = &g->set }));
 done:
     return st;
 }
@@ -126,7 +127,7 @@ static sefl_status begin(stage *g)
     SEFL_TRY(sefl_new(&g->plain, t->values, sizeof *g->plain));
     SEFL_TRY(sefl_new(&g->w, t->values, sizeof *g->w));
     order_clients(g);
-    SEFL_TRY(servers_new(&g->servers, &(servers_config){ .scene = g->s,
+    SEFL_TRY(servers_new(&g->servers, &(servers_config){ .federation = g->s,
                                                          .as_ledger = g->book[0],
                                                          .csp_ledger = g->book[1],
                                                          .pool = g->pool }));
@@ -158,7 +159,7 @@ static void clear(stage *g)
     }
     sefl_free(g->leaves), sefl_free(g->heads), sefl_free(g->members), sefl_free(g->order);
     sefl_free(g->x), sefl_free(g->plain), sefl_free(g->w);
-    scene_free(g->s);
+    federation_free(g->s);
     pool_free(g->pool);
     settings_clear(&g->set);
 }
@@ -202,7 +203,7 @@ static sefl_status upload_all(stage *g)
         const uint8_t *client = g->s->client[g->order[i]];
         counted_leaf *leaf = &g->leaves[i];
         SEFL_TRY(draw_vector(g, &rng));
-        SEFL_TRY(scene_upload_key(&key, g->s, g->order[i]));
+        SEFL_TRY(federation_upload_key(&key, g->s, g->order[i]));
         seconds_since(&clock);
         SEFL_TRY(update_make(body, leaf->units,
                              &(update_facts){ .task = t,
@@ -239,7 +240,7 @@ static sefl_status open_sum(stage *g)
     if (task_is_sealed(t))
         got.leaves = g->leaves, got.heads = g->heads;
     seconds_since(&clock);
-    SEFL_TRY(servers_open(g->servers, 1, 1, &got, g->w));
+    SEFL_TRY(servers_reveal(g->servers, 1, 1, &got, g->w));
     g->open_s = seconds_since(&clock);
     g->link_bytes = servers_bytes(g->servers) - before;
 done:

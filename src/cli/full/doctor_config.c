@@ -7,7 +7,7 @@
 #include "crypto/secmem.h"
 #include "net/socket.h"
 #include "net/tls.h"
-#include "roles/client_text.h"
+#include "roles/client/text.h"
 #include "roles/own_cert.h"
 #include "store/text_ledger.h"
 

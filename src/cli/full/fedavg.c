@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "model/corpus/corpus.h"
 #include "model/file/model_file.h"
-#include "roles/client_text.h"
-#include "roles/client_train.h"
+#include "roles/client/text.h"
+#include "roles/client/train.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
  *     SEFL_TRY(fedavg_run(&after, &(fedavg_config){ .folder = "fed", .clients = 8 }, &progress));
  *
  * The folder is one of `sefl provision`: task, words, initial model and every client's text are read from
- * it. Local training is that of a client (roles/client_train.h): same steps, same settings; the average
+ * it. Local training is that of a client (roles/client/train.h): same steps, same settings; the average
  * is taken in double. The result does not depend on the number of threads.
  * Threads: one call at a time; works on a pool of its own.   Secrets: the clients' text, on a machine that
  * has all of it. */

@@ -2,8 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "model/corpus/utf8.h"
-#include "model/file/outfile.h"
+#include "base/outfile.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <math.h>

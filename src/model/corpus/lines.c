@@ -1,7 +1,7 @@
 #include "model/corpus/lines.h"
 
 #include "base/fault.h"
-#include "model/corpus/utf8.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>

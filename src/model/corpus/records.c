@@ -1,6 +1,6 @@
 #include "model/corpus/records.h"
 
-#include "model/file/jread.h"
+#include "base/json_read.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "model/corpus/synth.h"
 
 #include "base/alloc.h"
-#include "model/corpus/utf8.h"
+#include "base/utf8.h"
 #include "seeded/seeded.h"
 
 #include <assert.h>

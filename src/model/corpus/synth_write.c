@@ -6,9 +6,9 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/outfile.h"
 #include "model/corpus/corpus.h"
 #include "model/corpus/dirichlet.h"
-#include "model/file/outfile.h"
 
 #include <errno.h>
 #include <inttypes.h>

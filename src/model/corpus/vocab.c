@@ -2,9 +2,9 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/outfile.h"
+#include "base/utf8.h"
 #include "model/corpus/lines.h"
-#include "model/corpus/utf8.h"
-#include "model/file/outfile.h"
 
 #include <assert.h>
 #include <inttypes.h>

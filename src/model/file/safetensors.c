@@ -4,8 +4,8 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/json.h"
-#include "model/file/jread.h"
-#include "model/file/outfile.h"
+#include "base/json_read.h"
+#include "base/outfile.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -25,7 +25,7 @@
  * Writing:
  *     SEFL_TRY(tensors_write(path, arrays, count, metas, meta_count));
  *
- * writes F32, arrays in the given order, whole or not at all (model/file/outfile.h).
+ * writes F32, arrays in the given order, whole or not at all (base/outfile.h).
  *
  * Threads: an open one has one owner.   Secrets: none by itself; a model trained on secret text is
  * its owner's business. */

@@ -30,7 +30,7 @@
  * the slice 32 (zeros: own), dither seed 32 (zeros: own), then count values of noise_value_bytes each,
  * little-endian.
  *
- * THE RULE OF ONE OPENING is the caller's. CSP makes one reply for a round and repeats its stored bytes;
+ * THE RULE OF ONE REVEALING is the caller's. CSP makes one reply for a round and repeats its stored bytes;
  * shares of a slice serve one reply. AS stores its coins' seed with the mask: finish is a function of its
  * arguments, so after a crash it gives the same w again.
  *

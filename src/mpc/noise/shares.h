@@ -41,8 +41,8 @@
 #ifndef MPC_NOISE_SHARES_H
 #define MPC_NOISE_SHARES_H
 
+#include "base/channel.h"
 #include "base/random.h"
-#include "mpc/channel.h"
 #include "mpc/circuits/sampler.h"
 #include "mpc/noise/audit.h"
 

@@ -21,7 +21,7 @@
  * only party it would guard against (a stranger must break TLS first). A hybrid would be added
  * behind these two functions: both keys through KDF.
  *
- * Messages (frames of mpc/channel.h):
+ * Messages (frames of base/channel.h):
  *     receiver -> sender   kind OT_MSG_BASE_R, n x (r[0] 32 bytes, r[1] 32 bytes)
  *     sender -> receiver   kind OT_MSG_BASE_A, n x (A 32 bytes)
  *
@@ -30,8 +30,8 @@
 #ifndef MPC_OT_BASE_H
 #define MPC_OT_BASE_H
 
+#include "base/channel.h"
 #include "base/random.h"
-#include "mpc/channel.h"
 
 enum {
     OT_SESSION = 32, /* bytes of a session id */

@@ -315,7 +315,7 @@ done:
     return st;
 }
 
-double dp_rounded(double v, bool up)
+double dp_quantised(double v, bool up)
 {
     if (!(v > 0) || !isfinite(v))
         return v;

@@ -100,6 +100,6 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
 
 /* v with four significant digits, never below it (up) or never above it: what %.4g then prints. An
  * epsilon is shown rounded up. */
-double dp_rounded(double v, bool up);
+double dp_quantised(double v, bool up);
 
 #endif

@@ -1,4 +1,4 @@
-#include "roles/aggregator.h"
+#include "roles/aggregator/aggregator.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -12,8 +12,8 @@
 #include "roles/aggregator/tally.h"
 #include "roles/ca.h"
 #include "roles/health.h"
-#include "roles/journal_as.h"
 #include "roles/own_cert.h"
+#include "sum/as_disk.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -45,7 +45,7 @@ struct aggregator {
     journal *journal;
     account *account;
     journal_as *ja;
-    as_journal as_table;
+    as_store as_table;
     releases *releases;
     shares_pool *shares; /* these two: joint noise */
     sefl_rng shares_rng;
@@ -414,7 +414,7 @@ static sefl_status make_rounds(aggregator *a)
             .envelope = buf_span(&a->envelope),
             .key = a->key,
             .journal = a->journal,
-            .as_journal = &a->as_table,
+            .as_store = &a->as_table,
             .account = a->account,
             .coins = &a->coins,
             .releases = a->releases,

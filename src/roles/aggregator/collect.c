@@ -35,7 +35,7 @@ struct collect {
     pthread_t thread;
     bool has_thread, stop;
 
-    uint32_t batch; /* bodies in rooms that are worth waiting for */
+    uint32_t batch; /* bodies in body_pool that are worth waiting for */
     uint64_t round, epoch;
     entry *member; /* clients_max, grows */
     uint32_t given, space, summed;
@@ -109,10 +109,10 @@ static void give_rooms(collect *c)
         room_give(c->member[i].body);
         c->member[i].body = NULL;
     }
-    rooms_trim(c->c.rooms);
+    body_pool_trim(c->c.body_pool);
 }
 
-/* How many of those that wait are added now: as many from rooms as there are, or one from its file. */
+/* How many of those that wait are added now: as many from body_pool as there are, or one from its file. */
 static uint32_t next_batch(const collect *c)
 {
     uint32_t n = 0;
@@ -174,7 +174,7 @@ done:
     pthread_cond_broadcast(&c->progress);
 }
 
-/* A few bodies in rooms wait for each other, not for long: together they are cheaper. */
+/* A few bodies in body_pool wait for each other, not for long: together they are cheaper. */
 static void wait_for_more(collect *c)
 {
     struct timespec until = from_now(GATHER_MS);
@@ -212,7 +212,7 @@ sefl_status collect_new(collect **out, const collect_config *cfg)
     *out = NULL;
     SEFL_TRY(sefl_new(&c, 1, sizeof *c));
     c->c = *cfg;
-    size_t most = cfg->rooms ? rooms_most(cfg->rooms) : 0;
+    size_t most = cfg->body_pool ? body_pool_most(cfg->body_pool) : 0;
     c->batch = most < BATCH ? (uint32_t)most : BATCH;
     pthread_mutex_init(&c->lock, NULL);
     pthread_condattr_init(&attr);
@@ -350,7 +350,7 @@ sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_
     if (!c->closed) {
         SEFL_TRY(ahe_sum_close(c->c.ahe, c->sum));
         c->closed = true;
-        rooms_trim(c->c.rooms);
+        body_pool_trim(c->c.body_pool);
     }
     *sum = c->sum;
 done:

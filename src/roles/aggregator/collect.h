@@ -1,7 +1,7 @@
 /* collect: the running sum of a round's updates, made by one worker while they arrive.
  *
  * Only bodies that are complete, checked, durable and acknowledged are given to it; each is added
- * once, from the room that it came in (rooms.h) or read back from its file (readback.h) in pieces
+ * once, from the room that it came in (body_pool.h) or read back from its file (readback.h) in pieces
  * of a mebibyte. The list of them (112 bytes an update, at most clients_max) is both its queue and
  * the round's set. After a restart the role gives it the acknowledged bodies again, and the sum is
  * the same: multiplication does not mind the order.
@@ -15,7 +15,7 @@
  * A body that cannot be read, or whose sum breaks half-way, makes the worker begin again from the
  * first one; the third time collect_close says why.
  * Threads: any; the sum that collect_close lends has one owner until the next begin.
- * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, a window of the body, the list; rooms are
+ * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, a window of the body, the list; body_pool are
  * others'. */
 #ifndef ROLES_AGGREGATOR_COLLECT_H
 #define ROLES_AGGREGATOR_COLLECT_H
@@ -24,7 +24,7 @@
 #include "base/pool.h"
 #include "crypto/ahe/ahe.h"
 #include "protocol/round.h"
-#include "roles/aggregator/rooms.h"
+#include "roles/aggregator/body_pool.h"
 
 typedef struct collect collect;
 
@@ -37,7 +37,7 @@ typedef struct collect_config {
     /* The file of a body, terminated. */
     sefl_status (*path)(void *ctx, sefl_buf *out, uint64_t round, const round_member *m);
     void *ctx;
-    rooms *rooms; /* trimmed between rounds; may be NULL */
+    body_pool *body_pool; /* trimmed between rounds; may be NULL */
     sefl_log *log;
 } collect_config;
 

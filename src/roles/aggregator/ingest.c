@@ -12,8 +12,8 @@
 #include "base/file.h"
 #include "protocol/head.h"
 #include "protocol/signed.h"
-#include "roles/upload_keys.h"
 #include "store/journal/spool.h"
+#include "sum/upload_keys.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -477,7 +477,7 @@ static sefl_status open_spool(ingest *in, upload *u, uint64_t offset)
     SEFL_TRY(wr_u8(&folder, 0));
     drop_others((const char *)folder.p, u->who.body);
     if (offset == 0) /* else some of it is not in the room */
-        u->room = rooms_take(in->c.gate.rooms);
+        u->room = body_pool_take(in->c.gate.body_pool);
     SEFL_TRY(spool_open(&u->spool, (const char *)folder.p, u->who.body, in->skip, in->total,
                         u->room ? room_bytes(u->room) : NULL));
     if (!spool_in_room(u->spool)) {

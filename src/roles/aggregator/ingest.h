@@ -2,7 +2,7 @@
  *
  * A body arrives in pieces on some thread of the server. In a sealed task its head comes first
  * (protocol/head.h): it must be of this client, for these units, and signed with the upload key
- * that the client has vouched for (roles/upload_keys.h), before a unit is taken. Each piece is
+ * that the client has vouched for (sum/upload_keys.h), before a unit is taken. Each piece is
  * checked unit by unit (body.h), hashed and written (store/journal/spool.h). When it is complete
  * and its hash is right it is made durable, then its receipt is signed and its row written to the
  * journal, in one step under the role's lock with the question whether the round still takes it;
@@ -22,7 +22,7 @@
  * it. A CA whose members are not listed has so many parts a round in all (parts.h).
  *
  * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts).
- * Memory: a head and 8 units an upload, whatever its size, and a room (rooms.h) where one is free;
+ * Memory: a head and 8 units an upload, whatever its size, and a room (body_pool.h) where one is free;
  * 112 bytes for each update of the open round. */
 #ifndef ROLES_AGGREGATOR_INGEST_H
 #define ROLES_AGGREGATOR_INGEST_H
@@ -31,11 +31,11 @@
 #include "base/log.h"
 #include "crypto/seal/seal.h"
 #include "crypto/sign.h"
-#include "protocol/agg.h"
 #include "roles/aggregator/body.h"
+#include "roles/aggregator/body_pool.h"
 #include "roles/aggregator/parts.h"
-#include "roles/aggregator/rooms.h"
 #include "store/journal/journal.h"
+#include "sum/agg.h"
 
 #include <pthread.h>
 
@@ -76,7 +76,7 @@ typedef struct upload upload;
 typedef struct ingest_gate {
     void *ctx;
     pthread_mutex_t *lock;
-    rooms *rooms; /* NULL: none */
+    body_pool *body_pool; /* NULL: none */
     agg_verdict (*admit)(void *ctx, const agg_upload *u);
     /* Has another client of this round this body, or was it in another round? Honest ones never
      * coincide. */

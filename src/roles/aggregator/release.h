@@ -5,7 +5,7 @@
  *
  * Round N starts from the model that the latest released round before it made; the first from the
  * task's initial model, called round 0 here. A skipped round makes none, and neither does one that the
- * release check blocks (protocol/release_check.h): nothing is written then.
+ * release check blocks (sum/release_check.h): nothing is written then.
  *
  *     SEFL_TRY(releases_new(&r, &cfg));       // init and word list have the hashes that the task names
  *     SEFL_TRY(release_make(r, &(release_from){ .round = 3, .hash = h }, 4, w, clients, &made));
@@ -19,7 +19,7 @@
 #define ROLES_AGGREGATOR_RELEASE_H
 
 #include "base/pool.h"
-#include "protocol/release_check.h"
+#include "sum/release_check.h"
 
 typedef struct releases releases;
 

@@ -125,7 +125,7 @@ static sefl_status check_age(rounds *r, const agg_memory *m)
     bool charged;
     SEFL_TRY(account_knows(r->c.account, m->round));
     SEFL_TRY(account_has(r->c.account, m->round, &charged));
-    SEFL_CHECK(!charged || m->phase >= AGG_OPENING, SEFL_ESTATE,
+    SEFL_CHECK(!charged || m->phase >= AGG_REVEALING, SEFL_ESTATE,
                "an old copy of %s was put back: round %" PRIu64
                " is charged, and the journal says that it is still %s; " ACCOUNT_REMEDY,
                journal_folder(r->c.journal), m->round, agg_phase_name(m->phase));
@@ -202,7 +202,7 @@ ingest_gate rounds_gate(rounds *r)
 {
     return (ingest_gate){ .ctx = r,
                           .lock = &r->lock,
-                          .rooms = r->rooms,
+                          .body_pool = r->body_pool,
                           .admit = gate_admit,
                           .has_body = gate_has_body,
                           .took = gate_took };
@@ -344,7 +344,7 @@ static sefl_status restore(rounds *r)
                "journal: round %" PRIu64 " collects without a header", m.round);
     SEFL_TRY(agg_restore(r->a, &m, rounds_wall_ms(r)));
     r->stored = m;
-    if (m.phase >= AGG_COLLECTING && m.phase <= AGG_OPENING)
+    if (m.phase >= AGG_COLLECTING && m.phase <= AGG_REVEALING)
         SEFL_TRY(rounds_refill(r, m.round));
     if (m.round > 1) /* died between its release and the wipe? */
         SEFL_TRY(journal_round_wipe(r->c.journal, m.round - 1));
@@ -375,7 +375,7 @@ sefl_status rounds_new(rounds **out, const rounds_config *c)
     pthread_condattr_destroy(&attr);
     SEFL_TRY(buckets_new(&r->tree_rate, &(buckets_rule){ .burst = 8, .per_s = 0.2 }));
     SEFL_TRY(agg_new(&r->a, c->task));
-    SEFL_TRY(rooms_new(&r->rooms, task_body_bytes(c->task), ROOMS_BUDGET));
+    SEFL_TRY(body_pool_new(&r->body_pool, task_body_bytes(c->task), BODY_POOL_BUDGET));
     SEFL_TRY(collect_new(&r->collect, &(collect_config){ .ahe = &c->task->ahe,
                                                          .pub = c->task->pub,
                                                          .skip = head_bytes(c->task->seal),
@@ -383,7 +383,7 @@ sefl_status rounds_new(rounds **out, const rounds_config *c)
                                                          .threads = c->threads,
                                                          .path = body_path,
                                                          .ctx = r,
-                                                         .rooms = r->rooms,
+                                                         .body_pool = r->body_pool,
                                                          .log = c->log }));
     SEFL_TRY(restore(r));
     release_settle(c->releases, r->model.round); /* the settings may have changed */
@@ -398,7 +398,7 @@ void rounds_free(rounds *r)
     if (!r)
         return;
     collect_free(r->collect);
-    rooms_free(r->rooms);
+    body_pool_free(r->body_pool);
     agg_free(r->a);
     buf_clear(&r->header);
     counted_tree_free(r->tree);
@@ -489,8 +489,8 @@ static sefl_status carry_out(rounds *r, const agg_order *o)
         return order_sign(r, o);
     case AGG_FREEZE:
         return order_freeze(r, o);
-    case AGG_OPEN:
-        return order_open(r, o);
+    case AGG_REVEAL:
+        return order_reveal(r, o);
     case AGG_RELEASE:
         return order_release(r, o);
     case AGG_SKIP:

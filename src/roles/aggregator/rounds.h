@@ -1,4 +1,4 @@
-/* rounds: carries out what protocol/agg.h decides, durably, one order after the other. In a sealed
+/* rounds: carries out what sum/agg.h decides, durably, one order after the other. In a sealed
  * task it also brings heads to CSP while clients upload, and takes bodies whose heads CSP refuses
  * off the sum.
  *
@@ -9,7 +9,7 @@
  *
  *     fact 0 "agg"        the machine's memory (agg_remember), after every change
  *     fact 0 "model"      round and hash of the latest release (0: the initial model)
- *     fact 0 "signals"    round u64 and signal f64 of the latest releases (protocol/release_check.h)
+ *     fact 0 "signals"    round u64 and signal f64 of the latest releases (sum/release_check.h)
  *     fact N "header"     the header of round N, signed by both
  *     fact N "blocked"    the sentence with which the release check blocked round N
  *     file N "set"        the frozen set: client 32, body 32, by rising client
@@ -28,15 +28,15 @@
 #ifndef ROLES_AGGREGATOR_ROUNDS_H
 #define ROLES_AGGREGATOR_ROUNDS_H
 
-#include "protocol/agg.h"
-#include "protocol/as_link.h"
 #include "protocol/member.h"
-#include "roles/account.h"
 #include "roles/aggregator/collect.h"
 #include "roles/aggregator/ingest.h"
+#include "roles/aggregator/lanes.h"
 #include "roles/aggregator/release.h"
 #include "roles/aggregator/report.h"
-#include "roles/lanes.h"
+#include "sum/account.h"
+#include "sum/agg.h"
+#include "sum/as_link.h"
 
 typedef struct rounds rounds;
 
@@ -53,7 +53,7 @@ typedef struct rounds_config {
     sefl_span envelope; /* the signed task, as stored */
     const sign_key *key;
     journal *journal;
-    const as_journal *as_journal;
+    const as_store *as_store;
     account *account;        /* our ledger */
     const sefl_coins *coins; /* as_link.h's purposes, and "journal release" */
     releases *releases;
@@ -91,8 +91,8 @@ typedef struct rounds_errand rounds_errand;
 
 sefl_status rounds_enrol(rounds *r, rounds_errand **out, const enrol_claim *c,
                          const enrol_proof *p) SEFL_MUST_CHECK;
-/* A voucher that was checked (roles/vouch.h), its bytes. With CSP's YES its key is in the journal
- * (roles/upload_keys.h), whether or not somebody still waits. */
+/* A voucher that was checked (roles/csp/vouch.h), its bytes. With CSP's YES its key is in the journal
+ * (sum/upload_keys.h), whether or not somebody still waits. */
 sefl_status rounds_vouch(rounds *r, rounds_errand **out, sefl_span bytes) SEFL_MUST_CHECK;
 /* False: no answer yet. True: *st is SEFL_OK, for an enrolment with CSP's signature in sig (else
  * NULL); SEFL_EAUTH: CSP said no; else CSP cannot be asked now. */

@@ -25,7 +25,7 @@ struct rounds_errand { /* under the lock */
 
 struct rounds {
     rounds_config c;
-    rooms *rooms;
+    body_pool *body_pool;
     collect *collect;
     ingest *ingest; /* may be NULL (tests) */
 
@@ -95,7 +95,7 @@ sefl_status rounds_tree_seed(rounds *r, uint64_t round, uint8_t seed[COUNTED_SEE
 sefl_status rounds_verdict(rounds *r, uint64_t round, as_verdict *out) SEFL_MUST_CHECK;
 /* SET and VERDICT over this link: stored, refused bodies off the sum; open gets count and root. few: CSP
  * keeps fewer than the threshold. lost: a head cannot be read any more. */
-sefl_status rounds_set(rounds *r, uint64_t round, as_open *open, bool *few,
+sefl_status rounds_set(rounds *r, uint64_t round, as_reveal *open, bool *few,
                        bool *lost) SEFL_MUST_CHECK;
 /* Clients in the sum of a closed round, and how many CSP refused. */
 uint32_t rounds_kept(rounds *r, uint64_t round, uint32_t *refused);
@@ -104,7 +104,7 @@ uint32_t rounds_kept(rounds *r, uint64_t round, uint32_t *refused);
 sefl_status order_dial(rounds *r) SEFL_MUST_CHECK;
 sefl_status order_sign(rounds *r, const agg_order *o) SEFL_MUST_CHECK;
 sefl_status order_freeze(rounds *r, const agg_order *o) SEFL_MUST_CHECK;
-sefl_status order_open(rounds *r, const agg_order *o) SEFL_MUST_CHECK;
+sefl_status order_reveal(rounds *r, const agg_order *o) SEFL_MUST_CHECK;
 sefl_status order_release(rounds *r, const agg_order *o) SEFL_MUST_CHECK;
 sefl_status order_skip(rounds *r, const agg_order *o) SEFL_MUST_CHECK;
 sefl_status order_finish(rounds *r, const agg_order *o) SEFL_MUST_CHECK;

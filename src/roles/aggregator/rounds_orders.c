@@ -1,4 +1,4 @@
-/* What each order of protocol/agg.h does. Every one may be carried out twice: what it makes is the
+/* What each order of sum/agg.h does. Every one may be carried out twice: what it makes is the
  * same again, or is replaced whole, and the machine moves on only after it is durable. */
 #include "roles/aggregator/rounds_inside.h"
 
@@ -85,17 +85,17 @@ static sefl_status compare_states(rounds *r, bool *expired)
 {
     sefl_status st = SEFL_OK;
     const as_peer *p = as_link_peer(r->link);
-    const as_journal *j = r->c.as_journal;
+    const as_store *j = r->c.as_store;
     uint64_t ended = p->opened > p->skipped ? p->opened : p->skipped;
     as_mask mask = { 0 };
     pthread_mutex_lock(&r->lock);
     agg_memory m = agg_remember(r->a);
     pthread_mutex_unlock(&r->lock);
     *expired = task_is_sealed(r->c.task) && p->signed_ == m.round && p->skipped == m.round &&
-               p->opened < m.round && m.phase < AGG_OPENING;
+               p->opened < m.round && m.phase < AGG_REVEALING;
     if (*expired)
         return SEFL_OK;
-    SEFL_CHECK(p->signed_ <= m.round && (ended < m.round || m.phase >= AGG_OPENING), SEFL_ESTATE,
+    SEFL_CHECK(p->signed_ <= m.round && (ended < m.round || m.phase >= AGG_REVEALING), SEFL_ESTATE,
                "an old copy of this server's state was put back: it stands at round %" PRIu64
                ", %s, but CSP has signed round %" PRIu64 " for it and ended round %" PRIu64,
                m.round, agg_phase_name(m.phase), p->signed_, ended);
@@ -111,7 +111,7 @@ static sefl_status compare_states(rounds *r, bool *expired)
                "an old copy of CSP's state and ledger was put back: CSP had charged round %" PRIu64
                " before it took our masked sum, and its ledger does not have that charge",
                m.round);
-    SEFL_CHECK(st != SEFL_ENOTFOUND || m.phase != AGG_OPENING || p->opened < m.round, SEFL_ESTATE,
+    SEFL_CHECK(st != SEFL_ENOTFOUND || m.phase != AGG_REVEALING || p->opened < m.round, SEFL_ESTATE,
                "an old copy of this server's state was put back: CSP has opened round %" PRIu64
                ", and the mask of its sum is not here",
                m.round);
@@ -151,7 +151,7 @@ sefl_status order_dial(rounds *r)
                   "were good, or "
                   "CSP's state is an old copy",
                   lf_u64("round", round));
-        SEFL_TRY(tell(r, AGG_OPEN_LOST, round));
+        SEFL_TRY(tell(r, AGG_LOST, round));
     }
 done:
     return st;
@@ -174,7 +174,7 @@ sefl_status order_sign(rounds *r, const agg_order *o)
     if (st == SEFL_ECRYPTO) {
         log_error(r->c.log, "round lost before it began", lf_u64("round", o->round),
                   lf_str("why", sefl_last_error()));
-        st = tell(r, AGG_OPEN_LOST, o->round);
+        st = tell(r, AGG_LOST, o->round);
         goto done;
     }
     if (st == SEFL_EBUDGET) {
@@ -319,13 +319,13 @@ static sefl_status not_opened(rounds *r, const agg_order *o, sefl_status why)
     if (why == SEFL_EBUDGET)
         return tell(r, AGG_BUDGET, o->round);
     if (why == SEFL_ECRYPTO)
-        return tell(r, AGG_OPEN_LOST, o->round);
+        return tell(r, AGG_LOST, o->round);
     /* the last two: lanes do not get anywhere, so the link itself is dialled anew */
     if (as_link_dead(r->link) || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT)
         return rounds_link_down(r, "open");
     if (++r->refused >= REFUSALS_MAX) /* CSP will not, whatever we do */
-        return tell(r, AGG_OPEN_LOST, o->round);
-    return tell(r, AGG_OPEN_FAILED, o->round);
+        return tell(r, AGG_LOST, o->round);
+    return tell(r, AGG_REVEAL_FAILED, o->round);
 }
 
 /* SET got no verdict that the round can go on with. Nothing is charged yet. */
@@ -337,12 +337,12 @@ static sefl_status no_verdict(rounds *r, const agg_order *o, sefl_status why, bo
                   lf_u64("round", o->round), lf_str("why", sefl_last_error()));
         if (as_link_dead(r->link))
             SEFL_TRY(rounds_link_down(r, "set"));
-        return tell(r, AGG_OPEN_LOST, o->round);
+        return tell(r, AGG_LOST, o->round);
     }
     if (why == SEFL_EIO || why == SEFL_EPROTO) { /* our journal or spool, or CSP's words */
         if (as_link_dead(r->link))
             return rounds_link_down(r, "set");
-        return tell(r, AGG_OPEN_LOST, o->round);
+        return tell(r, AGG_LOST, o->round);
     }
     return not_opened(r, o, why);
 done:
@@ -360,7 +360,7 @@ static bool has_release(rounds *r, uint64_t round)
     return has;
 }
 
-sefl_status order_open(rounds *r, const agg_order *o)
+sefl_status order_reveal(rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
     const task *t = r->c.task;
@@ -368,7 +368,7 @@ sefl_status order_open(rounds *r, const agg_order *o)
     sefl_buf counted = { 0 };
     bool kept;
     uint64_t began = clock_ns(r->c.mono);
-    as_open open = { .round = o->round, .attempt = o->attempt, .journal = r->c.as_journal };
+    as_reveal open = { .round = o->round, .attempt = o->attempt, .journal = r->c.as_store };
     pthread_mutex_lock(&r->lock);
     open.clients = agg_remember(r->a).clients;
     memcpy(open.set, r->row.set, sizeof open.set);
@@ -376,7 +376,7 @@ sefl_status order_open(rounds *r, const agg_order *o)
     pthread_mutex_unlock(&r->lock);
     SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be opened without a set", o->round);
     if (has_release(r, o->round))
-        return tell(r, AGG_OPENED, o->round);
+        return tell(r, AGG_REVEALED, o->round);
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
 
     if (task_is_sealed(t)) {
@@ -392,7 +392,7 @@ sefl_status order_open(rounds *r, const agg_order *o)
     if (st == SEFL_EIO || st == SEFL_ECRYPTO || st == SEFL_EPROTO || st == SEFL_ERANGE) {
         log_error(r->c.log, "sum lost", lf_u64("round", o->round),
                   lf_str("why", sefl_last_error()));
-        st = tell(r, AGG_OPEN_LOST, o->round);
+        st = tell(r, AGG_LOST, o->round);
         goto done;
     }
     SEFL_TRY(st);
@@ -404,7 +404,7 @@ sefl_status order_open(rounds *r, const agg_order *o)
     SEFL_TRY(st);
     if (r->c.lanes)
         lanes_hold(r->c.lanes, true);
-    st = as_link_open(r->link, &open, &kept, w);
+    st = as_link_reveal(r->link, &open, &kept, w);
     if (r->c.lanes)
         lanes_hold(r->c.lanes, false);
     if (st != SEFL_OK) {
@@ -417,7 +417,7 @@ sefl_status order_open(rounds *r, const agg_order *o)
     r->ping_at_ms = clock_ms(r->c.mono) + r->c.ping_ms;
     r->open_ns = clock_ns(r->c.mono) - began;
     r->times = *as_link_times(r->link);
-    SEFL_TRY(tell(r, AGG_OPENED, o->round));
+    SEFL_TRY(tell(r, AGG_REVEALED, o->round));
 done:
     buf_clear(&counted);
     sefl_free_secret(w, t->values * sizeof *w);

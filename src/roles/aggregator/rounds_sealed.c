@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "protocol/head.h"
 #include "protocol/http.h"
-#include "roles/upload_keys.h"
+#include "sum/upload_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -299,7 +299,7 @@ done:
     return st;
 }
 
-sefl_status rounds_set(rounds *r, uint64_t round, as_open *open, bool *few, bool *lost)
+sefl_status rounds_set(rounds *r, uint64_t round, as_reveal *open, bool *few, bool *lost)
 {
     sefl_status st = SEFL_OK;
     leaves l = { 0 };

@@ -1,8 +1,8 @@
 #include "base/alloc.h"
-#include "config/places.h"
-#include "roles/aggregator.h"
+#include "config/paths.h"
+#include "roles/aggregator/aggregator.h"
+#include "roles/aggregator/lanes.h"
 #include "roles/health.h"
-#include "roles/lanes.h"
 
 const setting_def aggregator_schema[] = {
     { "listen", SETTING_TEXT, NULL, .help = "address:port; port 0: the system chooses" },

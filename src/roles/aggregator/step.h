@@ -5,7 +5,7 @@
  *     SEFL_TRY(step_apply(&s, &task, theta, avg));
  *     SEFL_TRY(step_write(&s, path2));
  *
- *     value    joint (w + 1/2) * h        own, none  w * q                (protocol/as_link.h)
+ *     value    joint (w + 1/2) * h        own, none  w * q                (sum/as_link.h)
  *     average  value / divisor            equal weights: task_divisor
  *                                         capped: the noisy total of the weight slot, never below 1
  *     average   theta += lr * a

@@ -2,7 +2,7 @@
 #include "roles/aggregator/http.h"
 
 #include "base/alloc.h"
-#include "roles/vouch.h"
+#include "roles/csp/vouch.h"
 
 #include <string.h>
 

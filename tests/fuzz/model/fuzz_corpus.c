@@ -1,7 +1,7 @@
 /* Any bytes as text, JSONL, CSV or a word list (the first byte chooses): refused with file and
  * line, or tokens whose borders hold together. */
+#include "base/utf8.h"
 #include "model/corpus/corpus.h"
-#include "model/corpus/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

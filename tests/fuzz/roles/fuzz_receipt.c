@@ -1,7 +1,7 @@
 /* Any bytes as AS's receipt for a body, and as its proof that an update was counted: never one, since the
  * keys of this task sign nothing. What lies behind the signatures: protocol.round, protocol.counted. */
-#include "roles/client_net.h"
-#include "roles/client_proof.h"
+#include "roles/client/net.h"
+#include "roles/client/proof.h"
 
 #include <stdlib.h>
 

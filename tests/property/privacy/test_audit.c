@@ -13,7 +13,7 @@
 #include "privacy/accountant/pld.h"
 #include "privacy/mechanism/dgauss.h"
 #include "privacy/mechanism/g44.h"
-#include "privacy/mechanism/round.h"
+#include "privacy/mechanism/quantise.h"
 
 #include <math.h>
 #include <string.h>
@@ -187,7 +187,7 @@ static void joint_packed(void **state)
                 float v[SLOTS] = { 0, there ? 1.f : 0.f, 0 };
                 if (i % CHUNK == 0)
                     CHECK_OK(g44_jumps_vartime(y, 2 * CHUNK, &rng));
-                CHECK_OK(dp_round(X, NULL, &g, v, SLOTS, NULL, &rng));
+                CHECK_OK(dp_quantise(X, NULL, &g, v, SLOTS, NULL, &rng));
                 X[0] += 999, X[1] += others, X[2] -= 77777;
                 double w = (double)packed_release(&g, X, &gen, y + 2 * (i % CHUNK)) + 0.5;
                 (there ? a_there : a_gone)[i] = (float)(w - (double)others / scale);
@@ -249,7 +249,7 @@ static void discrete(void **state)
                 float v = there ? 1 : 0;
                 if (i % CHUNK == 0)
                     CHECK_OK(dgauss_fill_vartime(&d, noise, CHUNK, &rng));
-                CHECK_OK(dp_round(&X, NULL, &g, &v, 1, NULL, &rng));
+                CHECK_OK(dp_quantise(&X, NULL, &g, &v, 1, NULL, &rng));
                 (there ? a_there : a_gone)[i] = (float)(X + noise[i % CHUNK]);
             }
         sample s = { a_there, a_gone, n, sigma, g.r };

@@ -2,7 +2,7 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
-#include "privacy/mechanism/round.h"
+#include "privacy/mechanism/quantise.h"
 
 #include <math.h>
 
@@ -23,9 +23,9 @@ static void unbiased(void **state)
     for (int i = 0; i < N; i++)
         v[i] = (float)((seeded_unit(&gen) - 0.5) * 40 * g.q);
     unsigned long runs = test_count(10000, 1000000), again = 0;
-    dp_round_info info;
+    dp_quantise_info info;
     for (unsigned long r = 0; r < runs; r++) {
-        CHECK_OK(dp_round(X, &info, &g, v, N, NULL, &rng));
+        CHECK_OK(dp_quantise(X, &info, &g, v, N, NULL, &rng));
         again += info.attempts > 1;
         for (int i = 0; i < N; i++)
             sum[i] += (double)X[i];
@@ -74,9 +74,9 @@ static void rejection_rate(void **state)
             double s = 0, s2 = 0, top = 0;
             unsigned long again = 0;
             for (unsigned long r = 0; r < runs; r++) {
-                dp_round_info info;
+                dp_quantise_info info;
                 uint64_t hi;
-                CHECK_OK(dp_round(X, &info, &g, v, n, NULL, &rng));
+                CHECK_OK(dp_quantise(X, &info, &g, v, n, NULL, &rng));
                 again += info.attempts > 1;
                 double q = (double)dp_sum_of_squares(&hi, X, n) - g.r * g.r;
                 s += q, s2 += q * q, top = fmax(top, q);
@@ -109,8 +109,8 @@ static void large(void **state)
     for (size_t i = 0; i < n; i++)
         v[i] = (float)(seeded_unit(&gen) - 0.5);
     for (int r = 0; r < 3; r++) {
-        dp_round_info info;
-        CHECK_OK(dp_round(X, &info, &g, v, n, NULL, &rng));
+        dp_quantise_info info;
+        CHECK_OK(dp_quantise(X, &info, &g, v, n, NULL, &rng));
         assert_int_equal(info.attempts, 1);
     }
     sefl_free(v);

@@ -20,10 +20,10 @@
 #include "base/file.h"
 #include "config/yaml/yaml.h"
 #include "crypto/keyfile.h"
-#include "roles/aggregator.h"
-#include "roles/client.h"
-#include "roles/csp.h"
-#include "roles/provision.h"
+#include "operator/provision.h"
+#include "roles/aggregator/aggregator.h"
+#include "roles/client/client.h"
+#include "roles/csp/csp_role.h"
 #include "simulate/named_coins.h"
 
 #include <errno.h>

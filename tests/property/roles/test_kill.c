@@ -9,12 +9,12 @@
  *    set is the same in every life;
  *  - nothing stands in the way of the next start. */
 #include "support/folder.h"
-#include "unit/protocol/link_pair.h"
+#include "unit/sum/link_pair.h"
 
 #include "base/file.h"
-#include "roles/account.h"
-#include "roles/journal_as.h"
-#include "roles/journal_csp.h"
+#include "sum/account.h"
+#include "sum/as_disk.h"
+#include "sum/csp_disk.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -113,7 +113,7 @@ static void set_root(const world *w, uint64_t round, uint8_t out[32])
                                              .n = W_CLIENTS }));
 }
 
-static void one_round(federation *f, as_link *l, const as_journal *t, books *as, uint64_t round)
+static void one_round(federation *f, as_link *l, const as_store *t, books *as, uint64_t round)
 {
     world *w = f->w;
     sefl_buf both = { 0 };
@@ -150,13 +150,13 @@ static void one_round(federation *f, as_link *l, const as_journal *t, books *as,
     sefl_status st = t->masked(t->ctx, round, &before);
     if (st != SEFL_ENOTFOUND)
         MUST(st);
-    as_open o = { .round = round,
-                  .attempt = before.attempt + 1,
-                  .clients = W_CLIENTS,
-                  .sum = f->sums[round],
-                  .journal = t };
+    as_reveal o = { .round = round,
+                    .attempt = before.attempt + 1,
+                    .clients = W_CLIENTS,
+                    .sum = f->sums[round],
+                    .journal = t };
     memcpy(o.set, w->set, sizeof o.set);
-    MUST(as_link_open(l, &o, &kept, result));
+    MUST(as_link_reveal(l, &o, &kept, result));
     progress();
     MUST(file_write_new(at("released-%llu", round), span_of(result, w->t.values * sizeof *result),
                         0600));
@@ -182,8 +182,8 @@ static void child(federation *f)
     MUST(books_open(&cs, "csp", &w->t));
     MUST(journal_as_new(&ja, as.j, &coins));
     MUST(journal_csp_new(&jc, cs.j, cs.a, &coins));
-    as_journal ta = journal_as_table(ja);
-    csp_journal tc = journal_csp_table(jc);
+    as_store ta = journal_as_table(ja);
+    csp_store tc = journal_csp_table(jc);
     for (int i = 0; i < W_CLIENTS && task_is_sealed(&w->t); i++)
         MUST(tc.voucher_put(tc.ctx, w->client[i].id, 1, sign_key_pub(w->client[i].key)));
     progress();
@@ -244,7 +244,7 @@ static void look(const world *w, seen *s)
         assert_false(file_exists(at("released-%llu", round)) &&
                      file_exists(at("csp/task-1/round-%llu.kem", round)));
     CHECK_OK(journal_csp_new(&jc, cs.j, cs.a, &coins));
-    csp_journal t = journal_csp_table(jc);
+    csp_store t = journal_csp_table(jc);
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         csp_round r;
         bool charged[2];
@@ -259,7 +259,7 @@ static void look(const world *w, seen *s)
             assert_int_equal(t.key_get(jc, round, key),
                              r.state == CSP_SIGNED ? SEFL_OK : SEFL_ENOTFOUND);
         }
-        if (r.state != CSP_OPENED) {
+        if (r.state != CSP_REVEALED) {
             assert_true(!s->opened[round] && !file_exists(at("released-%llu", round)));
             continue;
         }

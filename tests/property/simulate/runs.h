@@ -14,7 +14,7 @@ static const char tiny[] =
     "crypto.key_bits=2048 clients=5 data.words=300 model.embed=8 model.hidden=8 "
     "model.batch=3 model.steps=10 rounds.count=2";
 
-static scene_key key;
+static federation_key key;
 
 typedef struct stop {
     uint64_t rounds; /* that may end; then nobody trains any more */
@@ -81,7 +81,7 @@ static inline void same(const simulate_result *a, const simulate_result *b)
 
 static inline int runs_end(int rc)
 {
-    scene_key_clear(&key);
+    federation_key_clear(&key);
     return rc;
 }
 

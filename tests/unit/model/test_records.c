@@ -2,8 +2,8 @@
 #include "support/check.h"
 #include "support/folder.h"
 
+#include "base/utf8.h"
 #include "model/corpus/records.h"
-#include "model/corpus/utf8.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -3,10 +3,10 @@
 #include "support/folder.h"
 
 #include "base/file.h"
+#include "base/json_read.h"
+#include "base/utf8.h"
 #include "model/corpus/corpus.h"
 #include "model/corpus/synth.h"
-#include "model/corpus/utf8.h"
-#include "model/file/jread.h"
 
 #include <math.h>
 #include <stdlib.h>

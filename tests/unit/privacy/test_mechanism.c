@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "privacy/mechanism/dgauss.h"
 #include "privacy/mechanism/g44.h"
-#include "privacy/mechanism/round.h"
+#include "privacy/mechanism/quantise.h"
 
 #include <math.h>
 #include <string.h>
@@ -111,9 +111,9 @@ static void rounding_keeps_its_bounds(void **state)
                        : shape == 2 ? 0
                        : shape == 3 ? 1e-30f
                                     : (float)((0.5 + i % 3) * g.q); /* halves of a step */
-            dp_round_info info;
+            dp_quantise_info info;
             uint64_t hi;
-            CHECK_OK(dp_round(X, &info, &g, v, N, NULL, &rng));
+            CHECK_OK(dp_quantise(X, &info, &g, v, N, NULL, &rng));
             assert_true(dp_sum_of_squares(&hi, X, N) <= g.s2 && hi == 0);
             assert_int_equal(info.attempts, 1);
             for (int i = 0; i < N; i++) {
@@ -129,7 +129,7 @@ static void rounding_keeps_its_bounds(void **state)
     for (int i = 0; i < N; i++)
         v[i] = (float)(seeded_unit(&gen) - 0.5);
     for (uint64_t items = 0; items <= 30; items += 10) {
-        CHECK_OK(dp_round(X, NULL, &g, v, N, &(dp_weight){ items, 20 }, &rng));
+        CHECK_OK(dp_quantise(X, NULL, &g, v, N, &(dp_weight){ items, 20 }, &rng));
         double w = items > 20 ? 1 : (double)items / 20;
         assert_true(fabs((double)X[N] * g.q / (0.07) - w) < 1e-3);
         double s = 0;
@@ -140,12 +140,12 @@ static void rounding_keeps_its_bounds(void **state)
     assert_true(dp_weight_total(0.07 * 3, 0.7, 1) > 2.999 && dp_weight_total(-5, 0.7, 1) == 1);
     /* bad input */
     v[17] = NAN;
-    CHECK_STATUS(dp_round(X, NULL, &g, v, N, &(dp_weight){ 1, 1 }, &rng), SEFL_EINVAL);
+    CHECK_STATUS(dp_quantise(X, NULL, &g, v, N, &(dp_weight){ 1, 1 }, &rng), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "coordinate 17"));
-    CHECK_STATUS(dp_round(X, NULL, &g, v, N, NULL, &rng), SEFL_EINVAL);
+    CHECK_STATUS(dp_quantise(X, NULL, &g, v, N, NULL, &rng), SEFL_EINVAL);
     v[17] = 0;
-    CHECK_STATUS(dp_round(X, NULL, &g, v, N, &(dp_weight){ 1, 0 }, &rng), SEFL_EINVAL);
-    TEST_FAULTS(FAULT_RANDOM, st = dp_round(X, NULL, &g, v, N, &(dp_weight){ 1, 1 }, &rng),
+    CHECK_STATUS(dp_quantise(X, NULL, &g, v, N, &(dp_weight){ 1, 0 }, &rng), SEFL_EINVAL);
+    TEST_FAULTS(FAULT_RANDOM, st = dp_quantise(X, NULL, &g, v, N, &(dp_weight){ 1, 1 }, &rng),
                 (void)0);
     sefl_free(v);
     sefl_free(X);
@@ -166,8 +166,8 @@ static void rejection_rules(void **state)
     for (int i = 0; i < N; i++)
         v[i] = (float)(seeded_unit(&gen) - 0.5);
     g.s2 = (uint64_t)(g.r * g.r * 0.98);
-    dp_round_info info;
-    CHECK_OK(dp_round(X, &info, &g, v, N, NULL, &rng));
+    dp_quantise_info info;
+    CHECK_OK(dp_quantise(X, &info, &g, v, N, NULL, &rng));
     assert_true(info.attempts > 2);
     uint64_t hi;
     assert_true(dp_sum_of_squares(&hi, X, N) <= g.s2);
@@ -186,12 +186,12 @@ static void no_value_out_of_nothing(void **state)
     int64_t X[4];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         float v[4] = { 0, 0, bad[i], 0 };
-        CHECK_STATUS(dp_round(X, NULL, &g, v, 4, NULL, &rng), SEFL_EINVAL);
+        CHECK_STATUS(dp_quantise(X, NULL, &g, v, 4, NULL, &rng), SEFL_EINVAL);
         assert_non_null(strstr(sefl_last_error(), "coordinate 2"));
     }
     float zero[4] = { 0 };
     g.q = 1e-320; /* no grid has it: 0 times infinity */
-    CHECK_STATUS(dp_round(X, NULL, &g, zero, 4, NULL, &rng), SEFL_EINVAL);
+    CHECK_STATUS(dp_quantise(X, NULL, &g, zero, 4, NULL, &rng), SEFL_EINVAL);
     assert_true(X[0] == 0 && X[3] == 0);
 }
 
@@ -209,14 +209,14 @@ static void records_add_up(void **state)
         memcpy(before, sum, sizeof sum);
         for (int i = 0; i < N; i++)
             v[i] = (float)(seeded_unit(&gen) * 100);
-        CHECK_OK(dp_round_add(sum, scratch, &g, v, N, 8 * g.value_max, &rng));
+        CHECK_OK(dp_quantise_add(sum, scratch, &g, v, N, 8 * g.value_max, &rng));
         double s = 0; /* one record moves the sum by at most sqrt(S2) */
         for (int i = 0; i < N; i++)
             s += (double)((sum[i] - before[i]) * (sum[i] - before[i]));
         assert_true(s > 0 && s <= (double)g.s2);
     }
     memcpy(before, sum, sizeof sum);
-    CHECK_STATUS(dp_round_add(sum, scratch, &g, v, N, sum[0], &rng), SEFL_ERANGE);
+    CHECK_STATUS(dp_quantise_add(sum, scratch, &g, v, N, sum[0], &rng), SEFL_ERANGE);
     assert_memory_equal(before, sum, sizeof sum);
 }
 
@@ -342,7 +342,7 @@ static void rounding_without_noise(void **state)
     dp_plain_grid g = { .clip = 2, .q = ldexp(2, -16), .value_max = 1 << 16 };
     for (int i = 0; i < N; i++)
         v[i] = (float)(seeded_unit(&gen) - 0.5); /* norm about 13 */
-    CHECK_OK(dp_round_plain(X, &g, v, N, NULL, &rng));
+    CHECK_OK(dp_quantise_plain(X, &g, v, N, NULL, &rng));
     double norm = 0, square = 0;
     for (int i = 0; i < N; i++)
         norm += (double)v[i] * v[i], square += (double)X[i] * (double)X[i];
@@ -355,30 +355,30 @@ static void rounding_without_noise(void **state)
     /* all of the clip in one coordinate: exactly value_max; a bound below cuts it */
     memset(v, 0, sizeof v);
     v[5] = -1e6f;
-    CHECK_OK(dp_round_plain(X, &g, v, N, NULL, &rng));
+    CHECK_OK(dp_quantise_plain(X, &g, v, N, NULL, &rng));
     assert_int_equal(X[5], -(1 << 16));
     g.value_max = 1000;
-    CHECK_OK(dp_round_plain(X, &g, v, N, NULL, &rng));
+    CHECK_OK(dp_quantise_plain(X, &g, v, N, NULL, &rng));
     assert_int_equal(X[5], -1000);
     g.value_max = 1 << 16;
-    /* the slot as in dp_round */
-    CHECK_OK(dp_round_plain(X, &g, v, N, &(dp_weight){ 10, 20 }, &rng));
+    /* the slot as in dp_quantise */
+    CHECK_OK(dp_quantise_plain(X, &g, v, N, &(dp_weight){ 10, 20 }, &rng));
     assert_true(fabs((double)X[N] * g.q - 0.5 * 0.1 * 2) < 2 * g.q);
     assert_true(fabs((double)X[5] * g.q + 0.5 * 2 * sqrt(0.99)) < 2 * g.q);
     /* the mean stays */
     v[5] = 0, v[9] = (float)(g.q * 0.25);
     int64_t sum = 0;
     for (int k = 0; k < 4000; k++) {
-        CHECK_OK(dp_round_plain(X, &g, v + 9, 1, NULL, &rng));
+        CHECK_OK(dp_quantise_plain(X, &g, v + 9, 1, NULL, &rng));
         sum += X[0];
     }
     assert_true(sum > 850 && sum < 1150); /* 1000, standard deviation 27 */
     v[3] = INFINITY;
-    CHECK_STATUS(dp_round_plain(X, &g, v, N, NULL, &rng), SEFL_EINVAL);
+    CHECK_STATUS(dp_quantise_plain(X, &g, v, N, NULL, &rng), SEFL_EINVAL);
     v[3] = 0, g.q = 0;
-    CHECK_STATUS(dp_round_plain(X, &g, v, N, NULL, &rng), SEFL_EINVAL);
+    CHECK_STATUS(dp_quantise_plain(X, &g, v, N, NULL, &rng), SEFL_EINVAL);
     g.q = 1;
-    TEST_FAULTS(FAULT_RANDOM, st = dp_round_plain(X, &g, v, N, NULL, &rng), (void)0);
+    TEST_FAULTS(FAULT_RANDOM, st = dp_quantise_plain(X, &g, v, N, NULL, &rng), (void)0);
 }
 
 int main(void)

@@ -305,7 +305,7 @@ static const review link_reviews[] = {
     { "LINK_TASK", AGREED, false },
     { "LINK_YES", WORDS, false },
     { "LINK_HEADER", SERVER, false },
-    { "LINK_OPEN", SERVER, false },
+    { "LINK_REVEAL", SERVER, false },
     { "LINK_GO", WORDS, false },
     { "LINK_KEPT", SERVER, false },
     { "LINK_SUM", CIPHER, false },

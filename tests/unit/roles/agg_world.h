@@ -4,7 +4,7 @@
 #ifndef UNIT_ROLES_AGG_WORLD_H
 #define UNIT_ROLES_AGG_WORLD_H
 
-#include "unit/protocol/link_pair.h"
+#include "unit/sum/link_pair.h"
 
 #include "base/blake3.h"
 #include "base/file.h"
@@ -12,9 +12,9 @@
 #include "protocol/update.h"
 #include "roles/aggregator/rounds.h"
 #include "roles/aggregator/step.h"
-#include "roles/journal_as.h"
-#include "roles/terms.h"
-#include "roles/upload_keys.h"
+#include "sum/as_disk.h"
+#include "sum/terms.h"
+#include "sum/upload_keys.h"
 #include "support/folder.h"
 
 #include <fcntl.h>
@@ -57,7 +57,7 @@ typedef struct agg_world {
     csp_memory mc;
     ledger *csp_ledger;
     csp *server;
-    csp_journal csp_journal;
+    csp_store csp_store;
     named_coins csp_coins;
     sefl_coins csp_coins_table;
     uint64_t cut[2];          /* cuts of the next connection: wire of link_pair.h */
@@ -75,7 +75,7 @@ typedef struct agg_world {
 
     /* AS */
     journal_as *ja;
-    as_journal as_journal;
+    as_store as_store;
     void (*watch_journal)(struct agg_world *w); /* may put something between */
     named_coins coins;
     sefl_coins coins_table;
@@ -293,8 +293,7 @@ static inline void aw_vouched(agg_world *w, unsigned k)
     uint8_t client[32];
     aw_client(w, client, k);
     CHECK_OK(upload_key_put(w->j, client, 1, sign_key_pub(w->upload_key[k])));
-    CHECK_OK(
-        w->csp_journal.voucher_put(w->csp_journal.ctx, client, 1, sign_key_pub(w->upload_key[k])));
+    CHECK_OK(w->csp_store.voucher_put(w->csp_store.ctx, client, 1, sign_key_pub(w->upload_key[k])));
 }
 
 static inline void *aw_serve(void *arg)
@@ -439,7 +438,7 @@ static inline sefl_status aw_try_open(agg_world *w)
     SEFL_TRY(journal_open(&w->j, aw_path(w, path, "state"), "aggregator", w->t.id));
     SEFL_TRY(account_open(&w->account, w->j, aw_path(w, path, "ledger"), &w->t));
     SEFL_TRY(journal_as_new(&w->ja, w->j, &w->coins_table));
-    w->as_journal = journal_as_table(w->ja);
+    w->as_store = journal_as_table(w->ja);
     if (w->watch_journal)
         w->watch_journal(w);
     if (w->t.noise == TASK_NOISE_JOINT)
@@ -470,7 +469,7 @@ static inline sefl_status aw_try_open(agg_world *w)
                                  .envelope = buf_span(&w->envelope),
                                  .key = w->as,
                                  .journal = w->j,
-                                 .as_journal = &w->as_journal,
+                                 .as_store = &w->as_store,
                                  .account = w->account,
                                  .coins = &w->coins_table,
                                  .releases = w->rel,
@@ -576,7 +575,7 @@ static inline void aw_make(agg_world *w, const char *const *more)
                                     .may_charge = aw_csp_may,
                                     .ledger = aw_csp_head,
                                     .compare = aw_csp_compare };
-    w->csp_journal = csp_memory_journal(&w->mc);
+    w->csp_store = csp_memory_journal(&w->mc);
     CHECK_OK(csp_new(&w->server, &(csp_config){ .task = &w->t,
                                                 .envelope = buf_span(&w->envelope),
                                                 .sec = task_is_sealed(&w->t) ? NULL : w->sec,
@@ -589,7 +588,7 @@ static inline void aw_make(agg_world *w, const char *const *more)
                                                 .member = aw_csp_member,
                                                 .enrol_ctx = w,
                                                 .key = w->csp,
-                                                .journal = &w->csp_journal,
+                                                .journal = &w->csp_store,
                                                 .coins = &w->csp_coins_table }));
 }
 

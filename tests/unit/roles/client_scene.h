@@ -4,7 +4,7 @@
 
 #include "unit/roles/fake_as.h"
 
-#include "roles/client_inside.h"
+#include "roles/client/inside.h"
 #include "unit/roles/update_fixture.h"
 
 #include <fcntl.h>
@@ -53,7 +53,7 @@ static inline int teardown(void **state)
 
 /* ---- one federation of two ------------------------------------------------------------------- */
 
-typedef struct scene {
+typedef struct federation {
     fake_as as;
     settings set;
     client_config cfg;
@@ -68,13 +68,13 @@ typedef struct scene {
     void (*show)(void *ctx, const client_view *v); /* for open_client */
     void *show_ctx;
     uint64_t patience_ms; /* for open_client */
-} scene;
+} federation;
 
 static unsigned scenes;
 
 static inline void watch(void *ctx, uint64_t round, const int64_t *X, size_t n)
 {
-    scene *s = ctx;
+    federation *s = ctx;
     bool any = false;
     (void)round;
     for (size_t i = 0; i < n; i++) {
@@ -85,7 +85,7 @@ static inline void watch(void *ctx, uint64_t round, const int64_t *X, size_t n)
     s->nonzero += any;
 }
 
-static inline void open_client(scene *s)
+static inline void open_client(federation *s)
 {
     client_config_clear(&s->cfg);
     CHECK_OK(client_config_make(&s->cfg, &s->set, folder_path("")));
@@ -101,15 +101,15 @@ static inline void open_client(scene *s)
                                                   .observe_ctx = s }));
 }
 
-static inline void set(scene *s, const char *assignment)
+static inline void set(federation *s, const char *assignment)
 {
     CHECK_OK(settings_set(&s->set, assignment, "test"));
 }
 
 /* Settings of the task in a, b, c. The client is not opened yet. */
-static inline scene *begin(unsigned signers, const char *a, const char *b, const char *c)
+static inline federation *begin(unsigned signers, const char *a, const char *b, const char *c)
 {
-    scene *s = NULL;
+    federation *s = NULL;
     char line[600];
     CHECK_OK(sefl_new(&s, 1, sizeof *s));
     scenes++;
@@ -119,7 +119,7 @@ static inline scene *begin(unsigned signers, const char *a, const char *b, const
     CHECK_OK(wr_raw(&s->as.vocab, fixture_words, strlen(fixture_words)));
     snprintf(line, sizeof line, "ledger-%u", scenes);
     snprintf(s->as.ledger, sizeof s->as.ledger, "%s", folder_path(line));
-    (void)unlink(folder_path("text.txt.sefl-ledger")); /* each scene is a text of its own */
+    (void)unlink(folder_path("text.txt.sefl-ledger")); /* each federation is a text of its own */
     CHECK_OK(text_ledger_create(s->as.ledger, folder_path("text.txt")));
     fake_start(&s->as);
     settings_init(&s->set, client_schema);
@@ -140,7 +140,7 @@ static inline scene *begin(unsigned signers, const char *a, const char *b, const
     return s;
 }
 
-static inline void end(scene *s)
+static inline void end(federation *s)
 {
     client_free(s->c);
     fake_stop(&s->as);
@@ -150,7 +150,7 @@ static inline void end(scene *s)
     sefl_free(s);
 }
 
-static inline char *log_of(scene *s)
+static inline char *log_of(federation *s)
 {
     static sefl_buf b;
     buf_clear(&b);
@@ -159,7 +159,7 @@ static inline char *log_of(scene *s)
     return (char *)b.p;
 }
 
-static inline uint64_t charged(const scene *s)
+static inline uint64_t charged(const federation *s)
 {
     ledger *l = NULL;
     uint64_t n = 0;
@@ -170,14 +170,14 @@ static inline uint64_t charged(const scene *s)
     return n;
 }
 
-static inline client_store *store_of(const scene *s)
+static inline client_store *store_of(const federation *s)
 {
     client_store *st = NULL;
     CHECK_OK(client_store_open(&st, s->cfg.state, s->as.t.id, head_bytes(s->as.t.seal)));
     return st;
 }
 
-static inline void receipts_are_kept(const scene *s, uint64_t rounds)
+static inline void receipts_are_kept(const federation *s, uint64_t rounds)
 {
     client_store *st = store_of(s);
     sefl_buf b = { 0 };

@@ -15,7 +15,7 @@
 #include "net/https_server.h"
 #include "net/x509.h"
 #include "protocol/member.h"
-#include "roles/client.h"
+#include "roles/client/client.h"
 #include "store/ledger.h"
 
 #include "base/blake3.h"
@@ -23,7 +23,7 @@
 #include "protocol/head.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
-#include "roles/vouch.h"
+#include "roles/csp/vouch.h"
 
 #include <pthread.h>
 #include <stdlib.h>

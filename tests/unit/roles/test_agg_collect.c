@@ -107,17 +107,17 @@ static void sums_are_exact(void **state)
 }
 
 /* Body k in a room; NULL if none is free. */
-static body_room *in_room(bodies *b, rooms *rs, unsigned k)
+static body_room *in_room(bodies *b, body_pool *rs, unsigned k)
 {
     uint8_t hash[32], *body = bodies_body(b, k, hash);
-    body_room *r = rooms_take(rs);
+    body_room *r = body_pool_take(rs);
     if (r)
         memcpy(room_bytes(r), body, ahe_body_bytes(&b->p));
     sefl_free(body);
     return r;
 }
 
-/* Bodies in rooms are not read: their files may be missing, unless the sum has to begin anew. */
+/* Bodies in body_pool are not read: their files may be missing, unless the sum has to begin anew. */
 static void from_rooms(void **state)
 {
     (void)state;
@@ -125,18 +125,18 @@ static void from_rooms(void **state)
     for (size_t s = 0; s < 2; s++) {
         bodies b;
         collect *c;
-        rooms *rs;
+        body_pool *rs;
         round_member m[BODIES];
         ahe_sum *sum;
         bodies_make(&b, schemes[s], VALUES, BODIES);
         size_t total = ahe_body_bytes(&b.p);
-        CHECK_OK(rooms_new(&rs, total, 3 * SPOOL_ROOM(total)));
+        CHECK_OK(body_pool_new(&rs, total, 3 * SPOOL_ROOM(total)));
         CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p,
                                                     .pub = b.pub,
                                                     .clients_max = BODIES,
                                                     .threads = 1,
                                                     .path = path_of,
-                                                    .rooms = rs }));
+                                                    .body_pool = rs }));
         for (unsigned k = 0; k < BODIES; k++)
             put(&b, k, &m[k]);
         unlink(folder_path("body-f0"));
@@ -149,16 +149,16 @@ static void from_rooms(void **state)
         CHECK_OK(collect_add(c, 1, &m[3], true, NULL));
         CHECK_OK(collect_close(c, 1, &sum, NULL));
         check_sum(&b, sum, 15);
-        assert_int_equal(rooms_taken(rs), 0);
+        assert_int_equal(body_pool_taken(rs), 0);
 
-        collect_begin(c, 2); /* given up while rooms wait */
+        collect_begin(c, 2); /* given up while body_pool wait */
         atomic_store(&hold, true);
         CHECK_OK(collect_add(c, 2, &m[1], false, NULL));
         CHECK_OK(collect_add(c, 2, &m[0], false, in_room(&b, rs, 0)));
         CHECK_OK(collect_add(c, 2, &m[2], false, in_room(&b, rs, 2)));
-        assert_int_equal(rooms_taken(rs), 2);
+        assert_int_equal(body_pool_taken(rs), 2);
         collect_begin(c, 3);
-        assert_int_equal(rooms_taken(rs), 0);
+        assert_int_equal(body_pool_taken(rs), 0);
         atomic_store(&hold, false);
 
         for (unsigned k = 0; k < BODIES; k++)
@@ -167,11 +167,11 @@ static void from_rooms(void **state)
         CHECK_OK(collect_add(c, 3, &m[0], false, in_room(&b, rs, 0)));
         CHECK_OK(collect_add(c, 3, &m[1], true, NULL));
         CHECK_STATUS(collect_close(c, 3, &sum, NULL), SEFL_EIO);
-        assert_int_equal(rooms_taken(rs), 0);
+        assert_int_equal(body_pool_taken(rs), 0);
         CHECK_OK(collect_add(c, 3, &m[2], false, in_room(&b, rs, 2))); /* counted, not summed */
-        assert_int_equal(rooms_taken(rs), 0);
+        assert_int_equal(body_pool_taken(rs), 0);
         collect_free(c);
-        rooms_free(rs);
+        body_pool_free(rs);
         bodies_free(&b);
     }
 }
@@ -318,11 +318,11 @@ static void failed_reads_are_made_good(void **state)
     (void)state;
     bodies b;
     collect *c;
-    rooms *rs;
+    body_pool *rs;
     round_member m[BODIES];
     ahe_sum *sum;
     bodies_make(&b, "paillier", VALUES, BODIES);
-    CHECK_OK(rooms_new(&rs, ahe_body_bytes(&b.p), ROOMS_BUDGET));
+    CHECK_OK(body_pool_new(&rs, ahe_body_bytes(&b.p), BODY_POOL_BUDGET));
     CHECK_OK(collect_new(
         &c, &(collect_config){
                 .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
@@ -340,7 +340,7 @@ static void failed_reads_are_made_good(void **state)
         check_sum(&b, sum, (1u << BODIES) - 1);
     }
     collect_free(c);
-    rooms_free(rs);
+    body_pool_free(rs);
     bodies_free(&b);
 }
 #endif

@@ -4,8 +4,8 @@
 #include "protocol/head.h"
 #include "protocol/signed.h"
 #include "roles/aggregator/ingest.h"
-#include "roles/upload_keys.h"
 #include "store/journal/spool.h"
+#include "sum/upload_keys.h"
 #include "support/folder.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ static struct {
     seal_key *csp;
     journal *j;
     sign_key *key, *upload[CLIENTS + 1];
-    rooms *rooms;
+    body_pool *body_pool;
     ingest *in;
     pthread_mutex_t lock;
     round_member taken[16];
@@ -75,7 +75,7 @@ static int setup(void **state)
     w.total = w.skip + ahe_body_bytes(&w.b.p);
     w.count = 0;
     CHECK_OK(seal_key_from(&w.csp, w.seal, seed));
-    CHECK_OK(rooms_new(&w.rooms, w.total, 2 * (size_t)SPOOL_ROOM(w.total)));
+    CHECK_OK(body_pool_new(&w.body_pool, w.total, 2 * (size_t)SPOOL_ROOM(w.total)));
     CHECK_OK(sign_key_new(&w.key, &rng));
     for (unsigned k = 0; k <= CLIENTS; k++)
         CHECK_OK(sign_key_new(&w.upload[k], &rng));
@@ -88,7 +88,7 @@ static int setup(void **state)
                                                  .journal = w.j,
                                                  .key = w.key,
                                                  .gate = { .lock = &w.lock,
-                                                           .rooms = w.rooms,
+                                                           .body_pool = w.body_pool,
                                                            .admit = admit,
                                                            .has_body = has_body,
                                                            .took = took } }));
@@ -100,8 +100,8 @@ static int teardown(void **state)
 {
     ingest_free(w.in);
     journal_close(w.j);
-    assert_int_equal(rooms_taken(w.rooms), 0);
-    rooms_free(w.rooms);
+    assert_int_equal(body_pool_taken(w.body_pool), 0);
+    body_pool_free(w.body_pool);
     seal_key_free(w.csp);
     sign_key_free(w.key);
     for (unsigned k = 0; k <= CLIENTS; k++)

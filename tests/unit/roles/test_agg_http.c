@@ -5,8 +5,8 @@
 #include "net/https_server.h"
 #include "protocol/http.h"
 #include "roles/aggregator/http.h"
-#include "roles/client_proof.h"
-#include "roles/vouch.h"
+#include "roles/client/proof.h"
+#include "roles/csp/vouch.h"
 #include "unit/net/net_ids.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* The upload path against a real journal and spool, with a gate that this file turns: every test without rooms
+/* The upload path against a real journal and spool, with a gate that this file turns: every test without body_pool
  * and with two of them, fewer than there are uploads at once. */
 #define _GNU_SOURCE
 #include "agg_bodies.h"
@@ -23,7 +23,7 @@ typedef struct world {
     sign_key *key;
     ingest *in;
     bool with_rooms;
-    rooms *rooms;
+    body_pool *body_pool;
     unsigned in_rooms; /* bodies that came in one */
     pthread_mutex_t lock;
     uint64_t open; /* round; 0: none */
@@ -92,7 +92,7 @@ static void start(void)
                                                  .key = w.key,
                                                  .gate = { .ctx = &w,
                                                            .lock = &w.lock,
-                                                           .rooms = w.rooms,
+                                                           .body_pool = w.body_pool,
                                                            .admit = admit,
                                                            .has_body = has_body,
                                                            .took = took },
@@ -116,10 +116,10 @@ static int setup(void **state)
     w.limit = 1000;
     w.count = w.in_rooms = 0;
     w.open = 0;
-    w.rooms = NULL;
+    w.body_pool = NULL;
     if (w.with_rooms) {
-        CHECK_OK(rooms_new(&w.rooms, w.total, 2 * (size_t)SPOOL_ROOM(w.total)));
-        assert_int_equal(rooms_most(w.rooms), 2);
+        CHECK_OK(body_pool_new(&w.body_pool, w.total, 2 * (size_t)SPOOL_ROOM(w.total)));
+        assert_int_equal(body_pool_most(w.body_pool), 2);
     }
     for (unsigned k = 0; k < BODIES; k++)
         w.body[k] = bodies_body(&w.b, k, w.hash[k]);
@@ -138,12 +138,12 @@ static int teardown(void **state)
 {
     stop();
     if (w.with_rooms) {
-        assert_int_equal(rooms_taken(w.rooms), 0);
+        assert_int_equal(body_pool_taken(w.body_pool), 0);
         assert_true(w.in_rooms > 0);
     } else {
         assert_int_equal(w.in_rooms, 0);
     }
-    rooms_free(w.rooms);
+    body_pool_free(w.body_pool);
     sign_key_free(w.key);
     for (unsigned k = 0; k < BODIES; k++)
         sefl_free(w.body[k]);
@@ -445,13 +445,14 @@ static void a_round_closes_in_between(void **state)
     ingest_begin(w.in, &v, &b, &r);
     CHECK_OK(upload_bytes(v, span_of(w.body[1], 100)));
     open_round(0);
-    assert_int_equal(w.rooms ? rooms_taken(w.rooms) : 2, 2);
+    assert_int_equal(w.body_pool ? body_pool_taken(w.body_pool) : 2, 2);
     upload_end(u, &r); /* complete, but too late */
     assert_int_equal(r.status, 410);
-    assert_int_equal(w.rooms ? rooms_taken(w.rooms) : 1, 1);
+    assert_int_equal(w.body_pool ? body_pool_taken(w.body_pool) : 1, 1);
     assert_null(r.receipt.p);
     CHECK_STATUS(upload_bytes(v, span_of(w.body[1] + 100, 100)), SEFL_ESTATE);
-    assert_int_equal(w.rooms ? rooms_taken(w.rooms) : 0, 0); /* not only when they are freed */
+    assert_int_equal(w.body_pool ? body_pool_taken(w.body_pool) : 0,
+                     0); /* not only when they are freed */
     upload_end(v, &r);
     assert_int_equal(r.status, 410);
     upload_free(u);
@@ -688,6 +689,6 @@ int main(void)
         cmocka_unit_test(failing_disks),
 #endif
     };
-    int bad = cmocka_run_group_tests_name("without rooms", tests, setup, teardown);
-    return bad + cmocka_run_group_tests_name("with rooms", tests, setup_rooms, teardown);
+    int bad = cmocka_run_group_tests_name("without body_pool", tests, setup, teardown);
+    return bad + cmocka_run_group_tests_name("with body_pool", tests, setup_rooms, teardown);
 }

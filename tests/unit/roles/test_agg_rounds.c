@@ -281,7 +281,7 @@ static void broken_links(void **state)
 
 /* Every attempt's shares, as AS stores them before the first byte of the masked sum leaves. */
 typedef struct attempts {
-    as_journal real;
+    as_store real;
     unsigned n;
     struct {
         uint64_t round, attempt;
@@ -327,10 +327,10 @@ static sefl_status seen_replied(void *ctx, uint64_t round, uint64_t attempt,
 
 static void watch_attempts(agg_world *w)
 {
-    seen.real = w->as_journal;
-    w->as_journal.mask = seen_mask;
-    w->as_journal.masked = seen_masked;
-    w->as_journal.replied = seen_replied;
+    seen.real = w->as_store;
+    w->as_store.mask = seen_mask;
+    w->as_store.masked = seen_masked;
+    w->as_store.replied = seen_replied;
 }
 
 /* The link is cut at each message of an opening, again and again, and AS starts anew in between: no shares,
@@ -458,11 +458,11 @@ static void another_reply(void **state)
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
     aw_upload_all(&w, 1, 3);
     assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
-    /* ... as if the process had died just before: back to OPENING, with another reply */
+    /* ... as if the process had died just before: back to REVEALING, with another reply */
     CHECK_OK(aw_try_open(&w));
     sefl_buf b = { 0 };
     CHECK_OK(journal_fact_get(w.j, 0, "agg", &b));
-    b.p[1] = AGG_OPENING;
+    b.p[1] = AGG_REVEALING;
     CHECK_OK(journal_fact_put(w.j, 0, "agg", buf_span(&b)));
     buf_clear(&b);
     sefl_rng rng = rng_system();
@@ -514,7 +514,7 @@ static void one_release(void **state)
         CHECK_OK(aw_try_open(&w));
         CHECK_OK(journal_secret_get(w.j, 1, "release", i ? &after : &before));
         CHECK_OK(journal_fact_get(w.j, 0, "agg", &b));
-        b.p[1] = AGG_OPENING;
+        b.p[1] = AGG_REVEALING;
         CHECK_OK(journal_fact_put(w.j, 0, "agg", buf_span(&b)));
         buf_clear(&b);
         forget_note(&w);
@@ -735,14 +735,14 @@ static void unusable_models(void **state)
 
 /* ---- old copies put back ----------------------------------------------------------------------- */
 
-/* Moments of a task of two rounds. OPENING: the set is frozen; CHARGED: and our ledger has the charge. */
+/* Moments of a task of two rounds. REVEALING: the set is frozen; CHARGED: and our ledger has the charge. */
 enum { CHARGED = AGG_PHASES, FIRST_OPENED = 4, FIRST_RELEASED = 5 };
 static const struct {
     uint64_t round;
     unsigned phase;
-} moments[] = { { 1, AGG_SIGNING },    { 1, AGG_COLLECTING }, { 1, AGG_OPENING },
+} moments[] = { { 1, AGG_SIGNING },    { 1, AGG_COLLECTING }, { 1, AGG_REVEALING },
                 { 1, CHARGED },        { 1, AGG_RELEASING },  { 2, AGG_SIGNING },
-                { 2, AGG_COLLECTING }, { 2, AGG_OPENING },    { 2, AGG_RELEASING },
+                { 2, AGG_COLLECTING }, { 2, AGG_REVEALING },  { 2, AGG_RELEASING },
                 { 2, AGG_DONE } };
 enum { MOMENTS = sizeof moments / sizeof *moments };
 
@@ -783,7 +783,7 @@ static void old_state_is_named(void **state)
     aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
     for (size_t then = 0; then < MOMENTS; then++) {
         if (moments[then].phase == CHARGED)
-            continue; /* the state folder is that of OPENING */
+            continue; /* the state folder is that of REVEALING */
         go_to(&w, then);
         copy_state(&w, then, false, false);
         for (size_t from = 0; from < then; from++) {
@@ -858,7 +858,7 @@ static void old_folder_is_named(void **state)
 static void set_csp_back(agg_world *w)
 {
     char path[300];
-    if (csp_memory_at(&w->mc, 1)->opened == 0 || csp_memory_at(&w->mc, 1)->r.state != CSP_OPENED)
+    if (csp_memory_at(&w->mc, 1)->opened == 0 || csp_memory_at(&w->mc, 1)->r.state != CSP_REVEALED)
         return;
     ledger_close(w->csp_ledger);
     CHECK_OK(remove(aw_path(w, path, "csp.ledger")) ? SEFL_EIO : SEFL_OK);
@@ -886,7 +886,7 @@ static void old_csp_is_named(void **state)
     (void)state;
     agg_world w;
     aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
-    w.csp_journal.open = open_and_cut;
+    w.csp_store.open = open_and_cut;
     w.before_dial = set_csp_back;
     aw_start(&w);
     until_it_ends(&w, 3, NULL);

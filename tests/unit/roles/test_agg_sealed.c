@@ -3,7 +3,7 @@
 
 #include "protocol/http.h"
 #include "roles/aggregator/rounds_inside.h"
-#include "roles/client_proof.h"
+#include "roles/client/proof.h"
 
 #include <inttypes.h>
 
@@ -183,8 +183,8 @@ static void lost_vouchers(void **state)
     (void)state;
     agg_world w;
     aw_make(&w, (const char *const[]){ "rounds.enough=3", NULL });
-    csp_journal whole = w.csp_journal;
-    w.csp_journal.voucher_get = no_voucher;
+    csp_store whole = w.csp_store;
+    w.csp_store.voucher_get = no_voucher;
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
     aw_upload_all(&w, 1, 3);
@@ -192,7 +192,7 @@ static void lost_vouchers(void **state)
         usleep(1000);
     aw_upload_all(&w, 1, 4);
     assert_true(aw_wait(&w, 2, AGG_COLLECTING)); /* too few were left */
-    w.csp_journal.voucher_get = whole.voucher_get;
+    w.csp_store.voucher_get = whole.voucher_get;
     for (unsigned k = 0; k < 2; k++) {
         assert_int_equal(aw_upload(&w, k, 2, SIZE_MAX), 403);
         aw_vouched(&w, k);
@@ -210,7 +210,7 @@ static void a_lost_head(void **state)
     (void)state;
     agg_world w;
     aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
-    w.stop_in = AGG_OPENING, w.stop_round = 1;
+    w.stop_in = AGG_REVEALING, w.stop_round = 1;
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
     aw_upload_all(&w, 1, 3);
@@ -244,8 +244,8 @@ static void an_expired_round(void **state)
     w.stop_in = AGG_COLLECTING, w.stop_round = 1;
     aw_start(&w);
     assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
-    CHECK_OK((w.csp_journal.skip)(w.csp_journal.ctx, 1, CSP_SKIP_EXPIRED));
-    CHECK_OK(w.csp_journal.key_wipe(w.csp_journal.ctx, 1));
+    CHECK_OK((w.csp_store.skip)(w.csp_store.ctx, 1, CSP_SKIP_EXPIRED));
+    CHECK_OK(w.csp_store.key_wipe(w.csp_store.ctx, 1));
     w.stop_in = AGG_PHASES;
     aw_start(&w);
     assert_true(aw_wait(&w, 2, AGG_COLLECTING));

@@ -20,7 +20,7 @@ static sefl_status noted(void *self, sefl_rng *out, const char *purpose, uint64_
     return write(names_fd, line, (size_t)n) == n ? SEFL_OK : sefl_fail(SEFL_EIO, "names");
 }
 
-static _Noreturn void child(scene *s)
+static _Noreturn void child(federation *s)
 {
     sefl_coins coins = { .get = noted };
     client *c = NULL;
@@ -58,7 +58,8 @@ static void no_name_twice(const char *path)
 static void one_task(seeded *gen)
 {
     unsigned long died = 0, runs = 0;
-    scene *s = begin(3, "privacy.epsilon=100", "privacy.sampling=open", "privacy.rate=0.999999");
+    federation *s =
+        begin(3, "privacy.epsilon=100", "privacy.sampling=open", "privacy.rate=0.999999");
     char path[512];
     snprintf(path, sizeof path, "%s", folder_path("names"));
     names_fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600);

@@ -1,12 +1,12 @@
 /* What a client accepts, refuses, and does after a break. */
 #include "unit/roles/client_scene.h"
 
-#include "roles/client_proof.h"
+#include "roles/client/proof.h"
 
 /* Stopped in the middle of an upload; the next process sends the rest of the same bytes. */
 static void same_bytes(const char *scheme)
 {
-    scene *s = begin(3, scheme, NULL, NULL);
+    federation *s = begin(3, scheme, NULL, NULL);
     s->as.rounds = 1;
     s->as.cut_after = 1500;
     open_client(s);
@@ -50,7 +50,7 @@ static void the_same_bytes_after_a_restart(void **state)
 static void late_is_not_the_end(void **state)
 {
     (void)state;
-    scene *s = begin(3, "privacy.noise=none", "privacy.claim=none", NULL);
+    federation *s = begin(3, "privacy.noise=none", "privacy.claim=none", NULL);
     put_text("policy.yml", "noise_modes: [none]\nclaim_none: true\n");
     s->as.late_round = 1;
     s->as.rounds = 2;
@@ -71,7 +71,7 @@ static void late_is_not_the_end(void **state)
     end(s);
 }
 
-static void refused(scene *s, sefl_status want, const char *says)
+static void refused(federation *s, sefl_status want, const char *says)
 {
     s->patience_ms = 1; /* a second try, not a day of them */
     open_client(s);
@@ -118,7 +118,7 @@ static void a_task_must_be_signed_by_both(void **state)
     for (unsigned signers = 0; signers < 3; signers++)
         refused(begin(signers, NULL, NULL, NULL), SEFL_EAUTH, "the task is refused");
     /* signed, then changed */
-    scene *s = begin(3, NULL, NULL, NULL);
+    federation *s = begin(3, NULL, NULL, NULL);
     s->as.task_env.p[s->as.task_env.n / 2] ^= 1;
     refused(s, SEFL_EAUTH, "the task is refused");
     /* another CSP than the pinned one */
@@ -135,7 +135,7 @@ static void a_task_must_be_signed_by_both(void **state)
 static void the_ledger_is_over_all_tasks(void **state)
 {
     (void)state;
-    scene *s = begin(3, "population=others", NULL, NULL);
+    federation *s = begin(3, "population=others", NULL, NULL);
     ledger *l = NULL;
     ledger_terms t = { .noise = DP_NOISE_JOINT,
                        .z = 1,
@@ -164,7 +164,7 @@ static void the_ledger_is_over_all_tasks(void **state)
 static void one_text_one_ledger(void **state)
 {
     (void)state;
-    scene *s = begin(3, "population=others", NULL, NULL);
+    federation *s = begin(3, "population=others", NULL, NULL);
     (void)unlink(folder_path("text.txt.sefl-ledger"));
     CHECK_OK(text_ledger_create(folder_path("ledger-before"), folder_path("text.txt")));
     refused(s, SEFL_ESTATE, "one text has one ledger");
@@ -173,7 +173,7 @@ static void one_text_one_ledger(void **state)
 static void not_drawn_stays_not_drawn(void **state)
 {
     (void)state;
-    scene *s = begin(3, "privacy.sampling=open", "privacy.rate=0.25", "rounds.threshold=2");
+    federation *s = begin(3, "privacy.sampling=open", "privacy.rate=0.25", "rounds.threshold=2");
     s->as.rounds = 1;
     open_client(s);
     /* find a seed by the round's name: the coin of round k decides */
@@ -206,7 +206,7 @@ static void not_drawn_stays_not_drawn(void **state)
 static void drawn_rounds_are_not_amplified(void **state)
 {
     (void)state;
-    scene *s = begin(3, "privacy.sampling=open", "privacy.rate=0.999", "rounds.threshold=2");
+    federation *s = begin(3, "privacy.sampling=open", "privacy.rate=0.999", "rounds.threshold=2");
     ledger *l = NULL;
     ledger_total total = { 0 };
     s->as.rounds = 1;
@@ -226,7 +226,7 @@ static void drawn_rounds_are_not_amplified(void **state)
 static void hidden_sampling_uploads_zeros(void **state)
 {
     (void)state;
-    scene *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.05", NULL);
+    federation *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.05", NULL);
     s->as.rounds = 1;
     s->as.left_ms = 600;
     open_client(s);
@@ -249,7 +249,8 @@ static void hidden_sampling_uploads_zeros(void **state)
 static void diverged_training_uploads_zeros(void **state)
 {
     (void)state;
-    scene *s = begin(3, "training.lr=1000000", "training.gradient_clip=0", "training.epochs=4");
+    federation *s =
+        begin(3, "training.lr=1000000", "training.gradient_clip=0", "training.epochs=4");
     s->as.rounds = 2;
     open_client(s);
     CHECK_OK(client_run(s->c));
@@ -266,7 +267,7 @@ static void diverged_training_uploads_zeros(void **state)
 
 static void *stop_in_the_wait(void *arg)
 {
-    scene *s = arg;
+    federation *s = arg;
     for (int i = 0; i < 1000 && !strstr(log_of(s), "update finished"); i++)
         usleep(10000); /* finished and marked: now it waits for its moment */
     client_stop(s->c);
@@ -280,7 +281,7 @@ static void finished_zeros_wait_again(void **state)
     (void)state;
     for (int closed = 0; closed < 2; closed++) {
         pthread_t id;
-        scene *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.05", NULL);
+        federation *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.05", NULL);
         s->as.rounds = 1;
         s->as.left_ms = 60000;
         open_client(s);
@@ -317,7 +318,7 @@ static void finished_zeros_wait_again(void **state)
 static void an_old_round_said_again(void **state)
 {
     (void)state;
-    scene *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.5", NULL);
+    federation *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.5", NULL);
     s->as.round = s->as.rounds = 2;
     s->as.left_ms = 600;
     s->as.replay = 1;
@@ -339,7 +340,7 @@ static void an_old_round_said_again(void **state)
 static void a_charged_round_is_not_made_again(void **state)
 {
     (void)state;
-    scene *s = begin(3, NULL, NULL, NULL);
+    federation *s = begin(3, NULL, NULL, NULL);
     s->as.rounds = 2;
     s->as.cut_after = 2000;
     open_client(s);
@@ -368,7 +369,7 @@ static void a_charged_round_is_not_made_again(void **state)
 static void a_restart_does_not_count_twice(void **state)
 {
     (void)state;
-    scene *s = begin(3, "rounds.max_per_client=2", NULL, NULL);
+    federation *s = begin(3, "rounds.max_per_client=2", NULL, NULL);
     s->as.rounds = 3;
     s->as.cut_after = 2000;
     open_client(s);
@@ -397,7 +398,7 @@ static void refused_by_the_server(void **state)
     } t[] = { { 403, SEFL_EAUTH, "refused for 0 hours: the server answers 403: not welcome", 2 },
               { 426, SEFL_EUNSUPPORTED, "the server answers 426: not welcome", 1 } };
     for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
-        scene *s = begin(3, NULL, NULL, NULL);
+        federation *s = begin(3, NULL, NULL, NULL);
         s->patience_ms = 1;
         s->as.refuse_polls = 100;
         s->as.refuse_status = t[i].status;
@@ -412,7 +413,7 @@ static void refused_by_the_server(void **state)
 static void another_task_is_taken_up(void **state)
 {
     (void)state;
-    scene *s = begin(3, "rounds.count=4", NULL, NULL);
+    federation *s = begin(3, "rounds.count=4", NULL, NULL);
     s->as.rounds = 1;
     open_client(s);
     s->c->o.once = true;
@@ -443,7 +444,7 @@ static void *stop_late(void *arg)
 /* AS gets another task while this client trains: round 1 again. */
 static void swap_task(void *ctx, uint64_t round, const int64_t *X, size_t n)
 {
-    scene *s = ctx;
+    federation *s = ctx;
     (void)round, (void)X, (void)n;
     if (s->made++ > 0)
         return;
@@ -456,7 +457,7 @@ static void swap_task(void *ctx, uint64_t round, const int64_t *X, size_t n)
 static void an_update_is_for_one_task(void **state)
 {
     (void)state;
-    scene *s = begin(3, "rounds.count=4", NULL, NULL);
+    federation *s = begin(3, "rounds.count=4", NULL, NULL);
     pthread_t watch_dog;
     s->as.rounds = 1;
     open_client(s);
@@ -477,7 +478,7 @@ static void an_update_is_for_one_task(void **state)
 static void another_task_with_lower_rounds(void **state)
 {
     (void)state;
-    scene *s = begin(3, "rounds.count=4", "privacy.noise=none", "privacy.claim=none");
+    federation *s = begin(3, "rounds.count=4", "privacy.noise=none", "privacy.claim=none");
     pthread_t watch_dog;
     put_text("policy.yml", "noise_modes: [none]\nclaim_none: true\n");
     s->as.rounds = 2;
@@ -513,7 +514,7 @@ static void *stop_soon(void *arg)
 static void vouched_for_at_every_start(void **state)
 {
     (void)state;
-    scene *s = begin(3, NULL, NULL, NULL);
+    federation *s = begin(3, NULL, NULL, NULL);
     uint8_t key[32];
     s->as.rounds = 1;
     open_client(s);
@@ -537,7 +538,7 @@ static void vouched_for_at_every_start(void **state)
 static void a_voucher_that_was_forgotten(void **state)
 {
     (void)state;
-    scene *s = begin(3, NULL, NULL, NULL);
+    federation *s = begin(3, NULL, NULL, NULL);
     s->as.rounds = 2;
     s->as.forget_voucher = 1;
     open_client(s);
@@ -554,7 +555,7 @@ static void a_voucher_that_was_forgotten(void **state)
 static void a_voucher_that_is_refused(void **state)
 {
     (void)state;
-    scene *s = begin(3, NULL, NULL, NULL);
+    federation *s = begin(3, NULL, NULL, NULL);
     s->as.refuse_vouchers = 100;
     refused(s, SEFL_EAUTH, "refused for 0 hours: the server answers 403: not welcome");
     s = begin(3, NULL, NULL, NULL); /* CSP is away for a while */
@@ -580,7 +581,7 @@ static void a_round_key_of_another_suite(void **state)
 {
     (void)state;
     pthread_t t;
-    scene *s = begin(3, NULL, NULL, NULL);
+    federation *s = begin(3, NULL, NULL, NULL);
     s->as.wrong_key = true;
     open_client(s);
     assert_int_equal(pthread_create(&t, NULL, stop_soon, s->c), 0);
@@ -594,13 +595,13 @@ static void a_round_key_of_another_suite(void **state)
 /* ---- counted --------------------------------------------------------------------------------- */
 
 /* A task of any number of rounds. */
-static scene *begin_long(void)
+static federation *begin_long(void)
 {
     put_text("policy.yml", "noise_modes: [none]\nclaim_none: true\n");
     return begin(3, "privacy.noise=none", "privacy.claim=none", NULL);
 }
 
-static client_counted outcome(const scene *s, uint64_t round)
+static client_counted outcome(const federation *s, uint64_t round)
 {
     client_store *st = store_of(s);
     client_counted what = 0;
@@ -613,7 +614,7 @@ static client_counted outcome(const scene *s, uint64_t round)
 static void counted_rounds_are_proven(void **state)
 {
     (void)state;
-    scene *s = begin_long();
+    federation *s = begin_long();
     s->as.rounds = 3;
     s->as.busy_counted = 1; /* asked again */
     open_client(s);
@@ -632,7 +633,7 @@ static void counted_rounds_are_proven(void **state)
 static void updates_that_are_not_counted(void **state)
 {
     (void)state;
-    scene *s = begin_long();
+    federation *s = begin_long();
     s->as.rounds = 5;
     s->as.missed = 2;       /* rounds 1, 2 */
     s->as.none_counted = 1; /* round 3: no proof at all is a miss too */
@@ -668,7 +669,7 @@ static void updates_that_are_not_counted(void **state)
 static void a_skip_that_is_none(void **state)
 {
     (void)state;
-    scene *s = begin_long();
+    federation *s = begin_long();
     s->as.rounds = 5;
     s->as.moves = true;
     s->as.skipped_ = 3;
@@ -687,7 +688,7 @@ static void a_skip_that_is_none(void **state)
 static void a_server_that_never_proves(void **state)
 {
     (void)state;
-    scene *s = begin_long();
+    federation *s = begin_long();
     s->as.rounds = 6;
     s->as.busy_counted = 1000;
     open_client(s);
@@ -723,7 +724,7 @@ static void enrolled_anew(void **state)
     CHECK_OK(x509_make(folder_path("anew.pem"), folder_path("anew.key"),
                        &(x509_subject){ .name = "client-01", .role = "client", .days = 50 },
                        folder_path("ca.pem"), folder_path("ca.key")));
-    scene *s = begin_long();
+    federation *s = begin_long();
     s->as.rounds = 1;
     s->as.busy_counted = 1;
     open_client(s);
@@ -769,7 +770,7 @@ static void enrolled_anew(void **state)
 static void a_proof_is_of_one_update(void **state)
 {
     (void)state;
-    scene *s = begin(3, NULL, NULL, NULL);
+    federation *s = begin(3, NULL, NULL, NULL);
     client_store *st;
     sefl_buf b = { 0 };
     client_counted what;
@@ -804,7 +805,7 @@ static void a_proof_is_of_one_update(void **state)
 static void stops_while_it_waits(void **state)
 {
     (void)state;
-    scene *s = begin(3, NULL, NULL, NULL);
+    federation *s = begin(3, NULL, NULL, NULL);
     pthread_t t;
     s->as.busy_task = 1000;
     open_client(s);
@@ -822,7 +823,7 @@ static void stops_while_it_waits(void **state)
 static void a_new_policy_counts_at_once(void **state)
 {
     (void)state;
-    scene *s = begin(3, NULL, NULL, NULL);
+    federation *s = begin(3, NULL, NULL, NULL);
     open_client(s);
     put_text("policy.yml", "rounds_max: 2\n");
     client_reload(s->c);

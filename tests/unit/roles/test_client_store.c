@@ -4,9 +4,9 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "config/yaml/yaml.h"
-#include "roles/client_config.h"
-#include "roles/client_store.h"
-#include "roles/client_text.h"
+#include "roles/client/config.h"
+#include "roles/client/store.h"
+#include "roles/client/text.h"
 
 #include <dirent.h>
 #include <string.h>

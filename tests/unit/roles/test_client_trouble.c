@@ -29,7 +29,7 @@ static void a_number_is_found_only_as_one(void **state)
 static void a_task_from_begin_to_end_with_trouble(void **state)
 {
     (void)state;
-    scene *s = begin(3, "privacy.epsilon=20", NULL, NULL);
+    federation *s = begin(3, "privacy.epsilon=20", NULL, NULL);
     s->as.busy_task = 1;
     s->as.refuse_task = s->as.refuse_polls = s->as.refuse_updates = 1; /* a wrong clock: 403 */
     s->as.garbled_task = 1;
@@ -78,7 +78,7 @@ static void a_task_from_begin_to_end_with_trouble(void **state)
 static void a_model_that_comes_too_late(void **state)
 {
     (void)state;
-    scene *s = begin(3, "privacy.epsilon=20", NULL, NULL);
+    federation *s = begin(3, "privacy.epsilon=20", NULL, NULL);
     s->as.rounds = 1;
     s->as.slow_model = 1;
     open_client(s);
@@ -92,7 +92,7 @@ static void a_model_that_comes_too_late(void **state)
 }
 
 typedef struct slow_machine {
-    scene *s;
+    federation *s;
     bool closes; /* the round, meanwhile; else AS extends it */
     bool slept;
 } slow_machine;
@@ -116,7 +116,7 @@ static void a_machine_that_is_too_slow(void **state)
 {
     (void)state;
     for (unsigned closes = 0; closes < 2; closes++) {
-        scene *s = begin(3, "privacy.epsilon=20", NULL, NULL);
+        federation *s = begin(3, "privacy.epsilon=20", NULL, NULL);
         slow_machine m = { .s = s, .closes = closes };
         s->as.rounds = 1 + closes;
         s->as.left_ms = 2000;

@@ -68,9 +68,9 @@ static void round_as_said(int64_t *X, const float *v, const dp_weight *w, const 
         dp_plain_grid g = { .clip = 0.5, .q = t->ahe.pack.q, .value_max = t->ahe.pack.value_max };
         if (t->unit == TASK_UNIT_RECORD)
             g.value_max /= t->records_max;
-        CHECK_OK(dp_round_plain(X, &g, v, t->params, w, rng));
+        CHECK_OK(dp_quantise_plain(X, &g, v, t->params, w, rng));
     } else {
-        CHECK_OK(dp_round(X, NULL, &t->grid, v, t->params, w, rng));
+        CHECK_OK(dp_quantise(X, NULL, &t->grid, v, t->params, w, rng));
     }
 }
 

@@ -7,14 +7,14 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "net/tls.h"
-#include "protocol/as_link.h"
 #include "protocol/update.h"
-#include "roles/csp.h"
-#include "roles/journal_as.h"
-#include "roles/journal_csp.h"
+#include "roles/csp/csp_role.h"
+#include "roles/csp/vouch.h"
 #include "roles/lane_words.h"
-#include "roles/vouch.h"
 #include "store/ledger.h"
+#include "sum/as_disk.h"
+#include "sum/as_link.h"
+#include "sum/csp_disk.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -72,7 +72,7 @@ typedef struct site {
     pthread_mutex_t lock;
     tls *lane;
     journal_as *ja;
-    as_journal table;
+    as_store table;
     sefl_coins coins;
     uint64_t attempt;
 } site;
@@ -589,15 +589,15 @@ static void open_round(site *s, as_link *l, bool want_kept, int64_t *w)
     for (int c = 0; c < CLIENTS; c++)
         n += s->client[c].counts;
     assert_int_equal(v.kept, n);
-    as_open o = { .round = s->header.round,
-                  .attempt = ++s->attempt,
-                  .clients = v.kept,
-                  .sum = s->sum,
-                  .journal = &s->table,
-                  .counted = &counted };
+    as_reveal o = { .round = s->header.round,
+                    .attempt = ++s->attempt,
+                    .clients = v.kept,
+                    .sum = s->sum,
+                    .journal = &s->table,
+                    .counted = &counted };
     memcpy(o.set, v.root, sizeof o.set);
     CHECK_OK(account_charge(s->a, s->header.round));
-    CHECK_OK(as_link_open(l, &o, &kept, w));
+    CHECK_OK(as_link_reveal(l, &o, &kept, w));
     assert_int_equal(kept, want_kept);
     CHECK_OK(envelope_read(&env, buf_span(&counted)));
     CHECK_OK(envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, s->t.servers.csp));

@@ -2,9 +2,9 @@
 #include "unit/net/net_ids.h"
 #include "unit/protocol/task_sample.h"
 
-#include "net/porch.h"
-#include "protocol/csp.h"
-#include "roles/lanes.h"
+#include "net/handshakes.h"
+#include "roles/aggregator/lanes.h"
+#include "sum/csp.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ static task t;
 
 /* What a lane of AS receives passes here. */
 typedef struct wire {
-    struct scene *s;
+    struct federation *s;
     channel *inner, ch;
     _Atomic uint64_t got;
     _Atomic uint64_t at;          /* bytes after which `then` is called, once; 0: never */
@@ -29,7 +29,7 @@ typedef struct wire {
     unsigned lane;
 } wire;
 
-typedef struct scene {
+typedef struct federation {
     uint8_t pair[LINK_PAIR];
     sefl_coins coins;
     sefl_clock mono;
@@ -56,37 +56,37 @@ typedef struct scene {
     _Atomic unsigned seen; /* calls of `then` */
     _Atomic unsigned dials;
     atomic_bool nobody; /* CSP does not answer */
-} scene;
+} federation;
 
-static uint64_t now_ms(scene *s)
+static uint64_t now_ms(federation *s)
 {
     return clock_ms(&s->mono);
 }
 
 static void failed(void *ctx)
 {
-    ((scene *)ctx)->failed++;
+    ((federation *)ctx)->failed++;
 }
 
 static void *csp_run(void *arg)
 {
-    scene *s = arg;
-    porch *p;
+    federation *s = arg;
+    handshakes *p;
     const tls_peer want = { .role = "aggregator", .protocols = { LINK_ALPN, LANE_ALPN } };
-    CHECK_OK(porch_new(&p, s->fd));
+    CHECK_OK(handshakes_new(&p, s->fd));
     while (!s->stop) {
         tls *one;
-        if (porch_accept(&one, p, csp_id, &want, 20, &limits) != SEFL_OK)
+        if (handshakes_accept(&one, p, csp_id, &want, 20, &limits) != SEFL_OK)
             continue;
         assert_string_equal(tls_protocol(one), LANE_ALPN);
         s->accepted += lane_host_take(s->host, one) == SEFL_OK;
     }
-    porch_free(p);
+    handshakes_free(p);
     lane_host_unbind(s->host); /* its owner's thread */
     return NULL;
 }
 
-static void csp_up(scene *s)
+static void csp_up(federation *s)
 {
     CHECK_OK(journal_open(&s->journal, s->state, "csp", t.id));
     CHECK_OK(shares_pool_new(&s->csp_pool, lanes_pool_max(&t), &s->rng));
@@ -103,7 +103,7 @@ static void csp_up(scene *s)
     assert_int_equal(pthread_create(&s->thread, NULL, csp_run, s), 0);
 }
 
-static void csp_down(scene *s)
+static void csp_down(federation *s)
 {
     s->stop = true;
     pthread_join(s->thread, NULL);
@@ -112,7 +112,7 @@ static void csp_down(scene *s)
     journal_close(s->journal);
 }
 
-static sefl_status dial_as(scene *s, tls **out)
+static sefl_status dial_as(federation *s, tls **out)
 {
     return tls_dial(out, "127.0.0.1", s->port, as_id,
                     &(tls_peer){ .role = "csp", .protocols = { LANE_ALPN } }, &limits);
@@ -144,7 +144,7 @@ static const channel_ops wire_ops = { wire_send, wire_recv, wire_flush };
 
 static sefl_status dial(void *ctx, unsigned lane, channel **out)
 {
-    scene *s = ctx;
+    federation *s = ctx;
     tls *one = NULL;
     s->dials++;
     sefl_status st = s->nobody ? sefl_fail(SEFL_EIO, "test: nobody answers") : dial_as(s, &one);
@@ -164,7 +164,7 @@ static sefl_status dial(void *ctx, unsigned lane, channel **out)
 
 static void hang_up(void *ctx, unsigned lane)
 {
-    scene *s = ctx;
+    federation *s = ctx;
     pthread_mutex_lock(&s->lock);
     tls *one = s->lane[lane];
     s->lane[lane] = NULL;
@@ -174,14 +174,14 @@ static void hang_up(void *ctx, unsigned lane)
 
 static void interrupt(void *ctx, unsigned lane)
 {
-    scene *s = ctx;
+    federation *s = ctx;
     pthread_mutex_lock(&s->lock);
     if (s->lane[lane])
         tls_interrupt(s->lane[lane]);
     pthread_mutex_unlock(&s->lock);
 }
 
-static void as_up(scene *s, unsigned count, uint64_t audit)
+static void as_up(federation *s, unsigned count, uint64_t audit)
 {
     CHECK_OK(shares_pool_new(&s->as_pool, lanes_pool_max(&t), &s->rng));
     CHECK_OK(lanes_new(
@@ -200,7 +200,7 @@ static void as_up(scene *s, unsigned count, uint64_t audit)
                    .session = SESSION }));
 }
 
-static void as_down(scene *s)
+static void as_down(federation *s)
 {
     lanes_free(s->l);
     shares_pool_free(s->as_pool);
@@ -209,16 +209,16 @@ static void as_down(scene *s)
 }
 
 /* A new link: a new pair at both. */
-static void link_up(scene *s)
+static void link_up(federation *s)
 {
     CHECK_OK(rng_fill(&s->rng, s->pair, sizeof s->pair));
     lane_host_bind(s->host, s->pair);
     lanes_bind(s->l, s->pair);
 }
 
-static void begin_scene(scene *s, const char *name, unsigned count, uint64_t audit)
+static void begin_scene(federation *s, const char *name, unsigned count, uint64_t audit)
 {
-    *s = (scene){ .coins = coins_system(), .mono = clock_monotonic(), .rng = rng_system() };
+    *s = (federation){ .coins = coins_system(), .mono = clock_monotonic(), .rng = rng_system() };
     pthread_mutex_init(&s->lock, NULL);
     snprintf(s->state, sizeof s->state, "%s", folder_path(name));
     snprintf(s->records, sizeof s->records, "%s-records", s->state);
@@ -232,7 +232,7 @@ static void begin_scene(scene *s, const char *name, unsigned count, uint64_t aud
     as_up(s, count, audit);
 }
 
-static void end_scene(scene *s)
+static void end_scene(federation *s)
 {
     as_down(s);
     csp_down(s);
@@ -241,7 +241,7 @@ static void end_scene(scene *s)
     pthread_mutex_destroy(&s->lock);
 }
 
-static bool log_has(const scene *s, const char *words)
+static bool log_has(const federation *s, const char *words)
 {
     sefl_buf b = { 0 };
     CHECK_OK(file_read(&b, s->log_path, 1 << 20));
@@ -252,7 +252,7 @@ static bool log_has(const scene *s, const char *words)
 }
 
 /* The next `count` shares fit together: they add up to the sampler's range. */
-static void take_both(scene *s, uint64_t count)
+static void take_both(federation *s, uint64_t count)
 {
     shares_slice slice;
     uint8_t *x = malloc(4 * count), *y = malloc(4 * count);
@@ -274,7 +274,7 @@ static void take_both(scene *s, uint64_t count)
 static void two_lanes_fill_two_pools(void **state)
 {
     (void)state;
-    scene s;
+    federation s;
     begin_scene(&s, "two", LANES, 0);
     link_up(&s);
     CHECK_OK(lanes_wait(s.l, t.values));
@@ -324,7 +324,7 @@ static void opening_begins(wire *w)
 static void openings_are_not_disturbed(void **state)
 {
     (void)state;
-    scene s;
+    federation s;
     begin_scene(&s, "held", LANES, 0);
     lanes_hold(s.l, true);
     link_up(&s);
@@ -350,14 +350,14 @@ static void openings_are_not_disturbed(void **state)
 
 static void *wait_thread(void *arg)
 {
-    scene *s = arg;
+    federation *s = arg;
     return (void *)(uintptr_t)lanes_wait(s->l, t.values);
 }
 
 static void stopping_ends_waits(void **state)
 {
     (void)state;
-    scene s;
+    federation s;
     pthread_t waiter;
     void *st;
     begin_scene(&s, "stop", LANES, 0);
@@ -386,7 +386,7 @@ static void cut_off(wire *w)
 static void a_cut_lane_takes_its_session_alone(void **state)
 {
     (void)state;
-    scene s;
+    federation s;
     enum { CUTS = 6 };
     begin_scene(&s, "cut", LANES, 0);
     s.wire[1].then = cut_off;
@@ -412,7 +412,7 @@ static void a_cut_lane_takes_its_session_alone(void **state)
 static void pools_end_with_their_link(void **state)
 {
     (void)state;
-    scene s;
+    federation s;
     shares_slice old;
     uint8_t *x = malloc(4 * t.values);
     begin_scene(&s, "links", LANES, 0);
@@ -472,7 +472,7 @@ static uint32_t fill(tls *one, uint64_t count, uint16_t *code)
 static void lanes_of_others_are_refused(void **state)
 {
     (void)state;
-    scene s;
+    federation s;
     tls *one;
     uint16_t code;
     uint8_t other[LINK_PAIR] = { 2 }, nothing[LINK_PAIR] = { 0 };
@@ -518,7 +518,7 @@ static void lanes_of_others_are_refused(void **state)
 static void there_are_sixteen_at_most(void **state)
 {
     (void)state;
-    scene s;
+    federation s;
     tls *one[LANES_MAX + 1];
     uint16_t code;
     begin_scene(&s, "sixteen", 1, 0);
@@ -578,7 +578,7 @@ static sefl_status bent_flush(void *self)
 static const channel_ops bent_ops = { bent_send, bent_recv, bent_flush };
 
 /* AS spoils its OT corrections: what CSP's check is there for. */
-static void cheat(scene *s)
+static void cheat(federation *s)
 {
     tls *one;
     uint16_t code;
@@ -605,7 +605,7 @@ static void cheat(scene *s)
 static void three_failed_checks_end_the_task(void **state)
 {
     (void)state;
-    scene s;
+    federation s;
     tls *one;
     uint16_t code;
     begin_scene(&s, "cheat", 1, 0);
@@ -662,7 +662,7 @@ static unsigned files_in(const char *folder)
 static void audited_sessions_are_not_used(void **state)
 {
     (void)state;
-    scene s;
+    federation s;
     begin_scene(&s, "audit", 1, 2);
     link_up(&s);
     uint64_t end = now_ms(&s) + WAIT_MS;
@@ -679,7 +679,7 @@ static void audited_sessions_are_not_used(void **state)
 
 /* A CSP that goes away instead of showing its seed. */
 typedef struct shy {
-    scene *s;
+    federation *s;
     pthread_t thread;
 } shy;
 
@@ -695,7 +695,7 @@ static const channel_ops shy_ops = { shy_send, bent_recv, bent_flush };
 
 static void *shy_csp(void *arg)
 {
-    scene *s = ((shy *)arg)->s;
+    federation *s = ((shy *)arg)->s;
     const tls_peer want = { .role = "aggregator", .protocols = { LANE_ALPN } };
     for (unsigned i = 0; i < LANES_UNANSWERED_MAX; i++) {
         tls *one;
@@ -720,7 +720,7 @@ static void *shy_csp(void *arg)
 static void unanswered_audits_end_the_task(void **state)
 {
     (void)state;
-    scene s;
+    federation s;
     begin_scene(&s, "shy", 1, 1);
     s.stop = true; /* nobody else serves */
     pthread_join(s.thread, NULL);

@@ -3,7 +3,7 @@
 #include "support/folder.h"
 
 #include "base/file.h"
-#include "roles/receipts.h"
+#include "roles/client/receipts.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
 #include "support/check.h"
 #include "support/folder.h"
 
-#include "roles/upload_key.h"
+#include "roles/client/upload_key.h"
 
 #include "base/file.h"
 

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "model/file/model_file.h"
 #include "model/train.h"
-#include "roles/client_update.h"
+#include "roles/client/update.h"
 
 #include <string.h>
 

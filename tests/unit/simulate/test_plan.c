@@ -1,4 +1,4 @@
-#include "small_scene.h"
+#include "small_federation.h"
 
 #include "support/folder.h"
 
@@ -46,18 +46,18 @@ static bool warns(const plan *p, const char *words)
 
 static void made(plan *p, const char *more)
 {
-    small_scene s;
-    small_scene_make(&s, more);
+    small_federation s;
+    small_federation_make(&s, more);
     CHECK_OK(plan_make(p, s.s, &known, 2));
-    small_scene_clear(&s);
+    small_federation_clear(&s);
 }
 
 static void parts_add_up(void **state)
 {
     (void)state;
-    small_scene s;
+    small_federation s;
     plan p;
-    small_scene_make(&s, "clients=10 crypto=full network.dropout=0.2 rounds.count=5");
+    small_federation_make(&s, "clients=10 crypto=full network.dropout=0.2 rounds.count=5");
     const task *t = &s.s->task;
     CHECK_OK(plan_make(&p, s.s, &known, 2));
     double d = (double)t->values, words = 0;
@@ -74,7 +74,7 @@ static void parts_add_up(void **state)
     assert_true(near(p.round.twopc, 50e-3 + 1000e-9 * d + 8 * (1e-3 + 3e-9 * d)));
     assert_true(near(p.seconds, 5 * p.round.wall));
     assert_true(near(p.noise_ratio, 0.02 * sqrt(d) / 8));
-    small_scene_clear(&s);
+    small_federation_clear(&s);
 }
 
 /* Words that a client trains on: an epoch of columns, and single steps. */
@@ -187,7 +187,7 @@ static void rates_file(void **state)
 static void measures(void **state)
 {
     (void)state;
-    small_scene s;
+    small_federation s;
     pool *p;
     rates r;
     CHECK_OK(pool_new(&p, 2));
@@ -200,14 +200,14 @@ static void measures(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         char more[128];
         snprintf(more, sizeof more, "clients=4 %s", kinds[i]);
-        small_scene_make(&s, more);
+        small_federation_make(&s, more);
         CHECK_OK(calibrate(&r, s.s, p, 0.05));
         assert_true(r.train_us_token > 0 && r.model_bytes > 0 && r.step_ms_round > 0);
         assert_true((r.link_bytes_value > 0 || r.link_bytes_round > 0) == (i < 3));
         assert_true(r.program_bytes > 1e6 && (r.tables_bytes > 0) == (i < 3));
         assert_true((r.encrypt_ns_value > 0 || r.encrypt_ms_update > 0) == (i < 3));
         assert_true((r.release_ns_value > 0 || r.release_ms_round > 0) == (i < 5));
-        small_scene_clear(&s);
+        small_federation_clear(&s);
     }
     pool_free(p);
 }
@@ -219,7 +219,7 @@ static void memory_of_a_run(void **state)
     static const char *const kinds[] = { "crypto=full", "crypto=full privacy.noise=own",
                                          "crypto=full crypto.scheme=paillier", "crypto=clear" };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        small_scene s;
+        small_federation s;
         pool *two;
         rates r;
         plan p;
@@ -231,10 +231,10 @@ static void memory_of_a_run(void **state)
                  "model.hidden=64 %s",
                  name, kinds[i]);
         CHECK_OK(pool_new(&two, 2));
-        small_scene_make(&s, more);
+        small_federation_make(&s, more);
         CHECK_OK(calibrate(&r, s.s, two, 0.05));
         CHECK_OK(plan_make(&p, s.s, &r, 2));
-        scene_free(s.s), s.s = NULL;
+        federation_free(s.s), s.s = NULL;
         pool_free(two);
         size_t before = sefl_heap_live();
         sefl_heap_mark();
@@ -246,7 +246,7 @@ static void memory_of_a_run(void **state)
         double planned = (double)p.memory_bytes - r.program_bytes;
         if (fabs(planned - took) > 0.15 * took)
             fail_msg("%s: planned %.2f MB, took %.2f MB", kinds[i], 1e-6 * planned, 1e-6 * took);
-        small_scene_clear(&s);
+        small_federation_clear(&s);
     }
 }
 
@@ -263,6 +263,6 @@ int main(void)
         cmocka_unit_test(memory_of_a_run),
     };
     int rc = cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
-    scene_key_clear(&small_key);
+    federation_key_clear(&small_key);
     return rc;
 }

@@ -1,0 +1,348 @@
+#include "base/json_read.h"
+
+#include "base/utf8.h"
+
+#include <math.h>
+#include <string.h>
+
+jread jread_over(sefl_span text)
+{
+    return (jread){ .p = text.p, .n = text.n };
+}
+
+static sefl_status bad(const jread *j, const char *what)
+{
+    return sefl_fail(SEFL_EPROTO, "byte %zu: %s", j->at + 1, what);
+}
+
+/* The next byte that is no white space, -1 at the end. */
+static int look(jread *j)
+{
+    while (j->at < j->n && (j->p[j->at] == ' ' || j->p[j->at] == '\t' || j->p[j->at] == '\n' ||
+                            j->p[j->at] == '\r'))
+        j->at++;
+    return j->at < j->n ? j->p[j->at] : -1;
+}
+
+char jread_peek(jread *j)
+{
+    int c = look(j);
+    if (c == '-' || (c >= '0' && c <= '9'))
+        return '0';
+    return c == '{' || c == '[' || c == '"' || c == 't' || c == 'f' || c == 'n' ? (char)c : 0;
+}
+
+sefl_status jread_open(jread *j, char bracket)
+{
+    if (look(j) != bracket)
+        return bad(j, bracket == '{' ? "an object is wanted" : "an array is wanted");
+    if (j->depth >= JREAD_DEPTH)
+        return bad(j, "nested too deep");
+    j->at++;
+    j->depth++;
+    j->has_item &= ~((uint64_t)1 << j->depth);
+    return SEFL_OK;
+}
+
+/* Before an item: the comma if there was one before, or the end of the level. */
+static sefl_status next(jread *j, char closing, bool *more)
+{
+    uint64_t bit = (uint64_t)1 << j->depth;
+    int c = look(j);
+    *more = false;
+    if (c == closing) {
+        j->at++;
+        j->depth--;
+        return SEFL_OK;
+    }
+    if (j->has_item & bit) {
+        if (c != ',')
+            return bad(j, c < 0            ? "it ends in the middle"
+                          : closing == '}' ? "',' or '}' is wanted"
+                                           : "',' or ']' is wanted");
+        j->at++;
+        if (look(j) == closing)
+            return bad(j, "a comma before the closing bracket");
+    }
+    if (look(j) < 0)
+        return bad(j, "it ends in the middle");
+    j->has_item |= bit;
+    *more = true;
+    return SEFL_OK;
+}
+
+sefl_status jread_key(jread *j, sefl_buf *key, bool *more)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(next(j, '}', more));
+    if (!*more)
+        goto done;
+    if (key)
+        buf_reset(key);
+    if (look(j) != '"') {
+        st = bad(j, "a key in quotes is wanted");
+        goto done;
+    }
+    SEFL_TRY(jread_str(j, key));
+    if (look(j) != ':') {
+        st = bad(j, "':' is wanted");
+        goto done;
+    }
+    j->at++;
+done:
+    return st;
+}
+
+sefl_status jread_item(jread *j, bool *more)
+{
+    return next(j, ']', more);
+}
+
+/* Four hex digits at j->at, which moves on; -1 if they are not there. */
+static int32_t hex4(jread *j)
+{
+    int32_t v = 0;
+    if (j->n - j->at < 4)
+        return -1;
+    for (int i = 0; i < 4; i++) {
+        uint8_t c = j->p[j->at + (size_t)i];
+        int d = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
+        if (d < 0)
+            return -1;
+        v = v * 16 + d;
+    }
+    j->at += 4;
+    return v;
+}
+
+/* What stands behind a backslash, as bytes. */
+static sefl_status escape(jread *j, uint8_t out[4], size_t *n)
+{
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    if (j->at == j->n)
+        return bad(j, "the string does not end");
+    uint8_t c = j->p[j->at];
+    const char *found = c ? strchr(from, c) : NULL;
+    if (found) {
+        j->at++;
+        out[0] = (uint8_t)to[found - from];
+        *n = 1;
+        return SEFL_OK;
+    }
+    if (c != 'u')
+        return bad(j, "unknown escape");
+    j->at++;
+    int32_t u = hex4(j);
+    if (u < 0)
+        return bad(j, "\\u wants four hex digits");
+    if (u >= 0xdc00 && u < 0xe000)
+        return bad(j, "a low surrogate without its high one");
+    if (u >= 0xd800 && u < 0xdc00) {
+        if (j->n - j->at < 2 || j->p[j->at] != '\\' || j->p[j->at + 1] != 'u')
+            return bad(j, "a high surrogate without its low one");
+        j->at += 2;
+        int32_t low = hex4(j);
+        if (low < 0xdc00 || low >= 0xe000)
+            return bad(j, "a high surrogate without its low one");
+        u = 0x10000 + ((u - 0xd800) << 10) + (low - 0xdc00);
+    }
+    if (u == 0)
+        return bad(j, "NUL in a string");
+    *n = utf8_encode(out, (uint32_t)u);
+    return SEFL_OK;
+}
+
+sefl_status jread_str(jread *j, sefl_buf *out)
+{
+    sefl_status st = SEFL_OK;
+    if (look(j) != '"')
+        return bad(j, "a string is wanted");
+    j->at++;
+    for (;;) {
+        size_t begin = j->at; /* a run without escapes is copied whole */
+        while (j->at < j->n && j->p[j->at] != '"' && j->p[j->at] != '\\' && j->p[j->at] >= 0x20)
+            j->at++;
+        sefl_span run = span_of(j->p + begin, j->at - begin);
+        size_t good = utf8_good(run);
+        if (good < run.n) {
+            j->at = begin + good;
+            return bad(j, "not UTF-8");
+        }
+        if (out)
+            SEFL_TRY(wr_raw(out, run.p, run.n));
+        if (j->at == j->n)
+            return bad(j, "the string does not end");
+        if (j->p[j->at] < 0x20)
+            return bad(j, "a control character in a string");
+        if (j->p[j->at++] == '"')
+            break;
+        uint8_t bytes[4];
+        size_t n = 0;
+        SEFL_TRY(escape(j, bytes, &n));
+        if (out)
+            SEFL_TRY(wr_raw(out, bytes, n));
+    }
+done:
+    return st;
+}
+
+static bool digit_at(const jread *j)
+{
+    return j->at < j->n && j->p[j->at] >= '0' && j->p[j->at] <= '9';
+}
+
+/* -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)? */
+static sefl_status number(jread *j)
+{
+    if (j->p[j->at] == '-')
+        j->at++;
+    if (!digit_at(j))
+        return bad(j, "a digit is wanted");
+    bool zero = j->p[j->at++] == '0';
+    if (zero && digit_at(j))
+        return bad(j, "a number with a leading zero");
+    while (digit_at(j))
+        j->at++;
+    if (j->at < j->n && j->p[j->at] == '.') {
+        j->at++;
+        if (!digit_at(j))
+            return bad(j, "a digit is wanted");
+        while (digit_at(j))
+            j->at++;
+    }
+    if (j->at < j->n && (j->p[j->at] == 'e' || j->p[j->at] == 'E')) {
+        j->at++;
+        if (j->at < j->n && (j->p[j->at] == '+' || j->p[j->at] == '-'))
+            j->at++;
+        if (!digit_at(j))
+            return bad(j, "a digit is wanted");
+        while (digit_at(j))
+            j->at++;
+    }
+    return SEFL_OK;
+}
+
+sefl_status jread_u64(jread *j, uint64_t *out)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t v = 0;
+    if (jread_peek(j) != '0')
+        return bad(j, "a number is wanted");
+    size_t begin = j->at;
+    SEFL_TRY(number(j));
+    for (size_t i = begin; i < j->at; i++) {
+        uint8_t c = j->p[i];
+        if (c < '0' || c > '9' || __builtin_mul_overflow(v, 10, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(c - '0'), &v)) {
+            j->at = begin;
+            return bad(j, "a whole number below 2^64 is wanted");
+        }
+    }
+    *out = v;
+done:
+    return st;
+}
+
+sefl_status jread_real(jread *j, double *out)
+{
+    sefl_status st = SEFL_OK;
+    double v = 0;
+    int scale = 0, e = 0;
+    bool point = false;
+    if (jread_peek(j) != '0')
+        return bad(j, "a number is wanted");
+    size_t i = j->at, begin = i;
+    SEFL_TRY(number(j));
+    bool minus = j->p[i] == '-';
+    for (i += minus; i < j->at && j->p[i] != 'e' && j->p[i] != 'E'; i++) {
+        if (j->p[i] == '.') {
+            point = true;
+            continue;
+        }
+        v = 10 * v + (j->p[i] - '0');
+        scale -= point;
+    }
+    if (i < j->at) { /* an exponent: its size is cut where a double has long ended */
+        bool down = j->p[++i] == '-';
+        i += j->p[i] == '-' || j->p[i] == '+';
+        for (; i < j->at; i++)
+            e = e < 10000 ? 10 * e + (j->p[i] - '0') : e;
+        e = down ? -e : e;
+    }
+    v *= pow(10, scale + e);
+    if (!isfinite(v)) {
+        j->at = begin;
+        return bad(j, "a number beyond what a double holds");
+    }
+    *out = minus ? -v : v;
+done:
+    return st;
+}
+
+static sefl_status word(jread *j, const char *w)
+{
+    size_t n = strlen(w);
+    if (j->n - j->at < n || memcmp(j->p + j->at, w, n) != 0)
+        return bad(j, "a value is wanted");
+    j->at += n;
+    return SEFL_OK;
+}
+
+/* Recursion is bounded by JREAD_DEPTH. */
+sefl_status jread_skip(jread *j)
+{
+    sefl_status st = SEFL_OK;
+    bool more = false;
+    switch (jread_peek(j)) {
+    case '{':
+        SEFL_TRY(jread_open(j, '{'));
+        for (;;) {
+            SEFL_TRY(jread_key(j, NULL, &more));
+            if (!more)
+                break;
+            SEFL_TRY(jread_skip(j));
+        }
+        break;
+    case '[':
+        SEFL_TRY(jread_open(j, '['));
+        for (;;) {
+            SEFL_TRY(jread_item(j, &more));
+            if (!more)
+                break;
+            SEFL_TRY(jread_skip(j));
+        }
+        break;
+    case '"':
+        st = jread_str(j, NULL);
+        break;
+    case '0':
+        st = number(j);
+        break;
+    case 't':
+        st = word(j, "true");
+        break;
+    case 'f':
+        st = word(j, "false");
+        break;
+    case 'n':
+        st = word(j, "null");
+        break;
+    default:
+        st = bad(j, j->at == j->n ? "it ends in the middle" : "a value is wanted");
+    }
+done:
+    return st;
+}
+
+sefl_status jread_end(jread *j)
+{
+    return look(j) < 0 ? SEFL_OK : bad(j, "something stands behind the value");
+}
+
+bool jread_is(const sefl_buf *b, const char *s)
+{
+    return b->n == strlen(s) && (b->n == 0 || memcmp(b->p, s, b->n) == 0);
+}

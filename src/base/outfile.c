@@ -1,0 +1,150 @@
+#include "base/outfile.h"
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { WINDOW = 1 << 18 };
+
+static sefl_status fail_errno(const char *what, const char *path)
+{
+    return sefl_fail(errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot %s %s: %s", what, path,
+                     strerror(errno));
+}
+
+sefl_status outfile_open(outfile *o, const char *path, mode_t mode)
+{
+    sefl_status st = SEFL_OK;
+    struct stat sb;
+    *o = (outfile){ .tmp.fd = -1 };
+    /* The rename at the end would put a file in the place of a device, a pipe or a link. */
+    SEFL_CHECK(lstat(path, &sb) != 0 || S_ISREG(sb.st_mode), SEFL_EINVAL,
+               "%s is not a regular file", path);
+    SEFL_TRY(sefl_strdup(&o->path, path));
+    SEFL_TRY(buf_reserve(&o->window, WINDOW));
+    SEFL_TRY(file_tmp_open(&o->tmp, path, mode));
+done:
+    if (st != SEFL_OK)
+        outfile_abort(o);
+    return st;
+}
+
+static sefl_status flush(outfile *o)
+{
+    sefl_status st = file_write_all(o->tmp.fd, buf_span(&o->window));
+    buf_reset(&o->window);
+    return st == SEFL_OK ? st : sefl_fail_at(st, "%s", o->path);
+}
+
+sefl_status outfile_put(outfile *o, const void *p, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    if (n > WINDOW - o->window.n)
+        SEFL_TRY(flush(o));
+    if (n >= WINDOW) {
+        st = file_write_all(o->tmp.fd, span_of(p, n));
+        if (st != SEFL_OK)
+            st = sefl_fail_at(st, "%s", o->path);
+    } else {
+        st = wr_raw(&o->window, p, n);
+    }
+    o->bytes += n;
+done:
+    return st;
+}
+
+sefl_status outfile_patch(outfile *o, uint64_t at, const void *p, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    assert(at <= o->bytes && n <= o->bytes - at);
+    SEFL_TRY(flush(o));
+    SEFL_CHECK(lseek(o->tmp.fd, (off_t)at, SEEK_SET) >= 0, SEFL_EIO, "%s: %s", o->path,
+               strerror(errno));
+    st = file_write_all(o->tmp.fd, span_of(p, n));
+    if (st != SEFL_OK)
+        st = sefl_fail_at(st, "%s", o->path);
+    else if (lseek(o->tmp.fd, 0, SEEK_END) < 0)
+        st = sefl_fail(SEFL_EIO, "%s: %s", o->path, strerror(errno));
+done:
+    return st;
+}
+
+static sefl_status sync_fd(int fd, const char *path)
+{
+    if (fault_hit(FAULT_SYNC) ? (errno = EIO, true) : fsync(fd) != 0)
+        return fail_errno("sync", path);
+    return SEFL_OK;
+}
+
+/* The rename is durable once the folder is. */
+static sefl_status sync_folder(const char *path)
+{
+    sefl_status st = SEFL_OK;
+    char *dir = NULL;
+    int fd = -1;
+    SEFL_TRY(sefl_strdup(&dir, path));
+    char *slash = strrchr(dir, '/');
+    if (slash && slash != dir)
+        *slash = 0;
+    fd = open(slash == dir ? "/" : slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        st = fail_errno("open the folder of", path);
+        goto done;
+    }
+    st = sync_fd(fd, path);
+done:
+    if (fd >= 0)
+        close(fd);
+    sefl_free(dir);
+    return st;
+}
+
+sefl_status outfile_publish(outfile *o)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(flush(o));
+    SEFL_TRY(file_tmp_name(&o->tmp, o->path));
+    int rc = close(o->tmp.fd);
+    o->tmp.fd = -1;
+    if (rc != 0 || rename(o->tmp.name, o->path) != 0) {
+        st = fail_errno("finish", o->path);
+        goto done;
+    }
+    o->tmp.name[0] = 0; /* it is the file now */
+done:
+    outfile_abort(o);
+    return st;
+}
+
+sefl_status outfile_commit(outfile *o)
+{
+    sefl_status st = SEFL_OK;
+    char *path = NULL;
+    SEFL_TRY(sefl_strdup(&path, o->path));
+    SEFL_TRY(flush(o));
+    SEFL_TRY(sync_fd(o->tmp.fd, path));
+    SEFL_TRY(outfile_publish(o));
+    SEFL_TRY(sync_folder(path));
+done:
+    sefl_free(path);
+    outfile_abort(o);
+    return st;
+}
+
+void outfile_abort(outfile *o)
+{
+    if (!o->path)
+        return;
+    file_tmp_clear(&o->tmp);
+    sefl_free(o->path);
+    buf_clear(&o->window);
+    *o = (outfile){ .tmp.fd = -1 };
+}

@@ -1,0 +1,197 @@
+#include "net/handshakes.h"
+
+#include "base/alloc.h"
+#include "net/socket.h"
+#include "net/tls_inside.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    PLACES = 64,
+    AT_ONCE = 16, /* taken in before those who are there get their turn */
+};
+
+typedef struct guest {
+    tls *t;
+    uint64_t came_ms;
+    uint8_t from[SOCKET_ORIGIN];
+    bool moved; /* poll has seen something */
+} guest;
+
+struct handshakes {
+    int fd;
+    unsigned n;
+    guest at[PLACES]; /* in the order in which they came */
+};
+
+sefl_status handshakes_new(handshakes **out, int fd)
+{
+    *out = NULL;
+    sefl_status st = sefl_new(out, 1, sizeof **out);
+    if (st == SEFL_OK)
+        (*out)->fd = fd;
+    return st;
+}
+
+static void take_off(handshakes *p, unsigned i)
+{
+    p->n--;
+    memmove(p->at + i, p->at + i + 1, (p->n - i) * sizeof *p->at);
+}
+
+static void drop(handshakes *p, unsigned i)
+{
+    tls_close(p->at[i].t);
+    take_off(p, i);
+}
+
+void handshakes_free(handshakes *p)
+{
+    if (!p)
+        return;
+    while (p->n > 0)
+        drop(p, p->n - 1);
+    sefl_free(p);
+}
+
+/* The oldest of those whose address has the most places, the newcomer's one more. */
+static unsigned who_must_go(const handshakes *p, const guest *newcomer)
+{
+    unsigned found = 0, most = 0;
+    for (unsigned i = 0; i < p->n; i++) {
+        unsigned same = memcmp(p->at[i].from, newcomer->from, SOCKET_ORIGIN) == 0;
+        for (unsigned k = i; k < p->n; k++)
+            same += memcmp(p->at[i].from, p->at[k].from, SOCKET_ORIGIN) == 0;
+        if (same > most) /* counted in full at its oldest */
+            found = i, most = same;
+    }
+    return found;
+}
+
+/* Takes in who waits at the listener. *pushed: somebody had to make place. */
+static sefl_status take_in(handshakes *p, const tls_id *id, const tls_peer *want,
+                           const tls_limits *lim, bool *pushed)
+{
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+        guest g = { .came_ms = socket_now_ms() };
+        int fd;
+        sefl_status st = socket_accept(&fd, p->fd, 0);
+        if (st == SEFL_ETIMEOUT)
+            return SEFL_OK;
+        if (st != SEFL_OK)
+            return st;
+        socket_origin(g.from, fd);
+        st = tls_wrap(&g.t, fd, true, NULL, id, want, lim);
+        if (st != SEFL_OK)
+            return st;
+        if (p->n == PLACES) {
+            drop(p, who_must_go(p, &g));
+            *pushed = true;
+        }
+        p->at[p->n++] = g;
+    }
+    return SEFL_OK;
+}
+
+/* Until somebody moves or somebody's time is over, at most until until_ms. *dialled: at the listener. */
+static sefl_status wait_for_any(handshakes *p, uint64_t until_ms, unsigned connect_ms,
+                                bool *dialled)
+{
+    struct pollfd v[PLACES + 1];
+    for (unsigned i = 0; i < p->n; i++) {
+        v[i] = (struct pollfd){ .fd = tls_fd(p->at[i].t), .events = tls_shake_events(p->at[i].t) };
+        if (p->at[i].came_ms + connect_ms < until_ms)
+            until_ms = p->at[i].came_ms + connect_ms;
+    }
+    v[p->n] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
+    uint64_t now = socket_now_ms(), left = until_ms > now ? until_ms - now : 0;
+    int rc = poll(v, p->n + 1, left > 3600000 ? 3600000 : (int)left);
+    if (rc < 0 && errno != EINTR)
+        return sefl_fail(SEFL_EIO, "poll: %s", strerror(errno));
+    for (unsigned i = 0; i < p->n; i++)
+        p->at[i].moved = rc > 0 && v[i].revents != 0;
+    *dialled = rc > 0 && v[p->n].revents != 0;
+    return SEFL_OK;
+}
+
+/* One step of everybody who has moved, until *out; the last one who was sent away is the news. */
+static sefl_status step(tls **out, handshakes *p, const tls_peer *want, unsigned connect_ms)
+{
+    sefl_status news = SEFL_OK;
+    uint64_t now = socket_now_ms();
+    for (unsigned i = 0; i < p->n && !*out;) {
+        guest *g = &p->at[i];
+        bool done = false;
+        sefl_status st = SEFL_OK;
+        if (g->came_ms + connect_ms <= now) /* however busy he is */
+            st = sefl_fail(SEFL_EIO, "tls: the peer did not finish the handshake in time");
+        else if (g->moved)
+            st = tls_shake(g->t, &done);
+        g->moved = false;
+        if (st == SEFL_EAUTH)
+            tls_tell_refused(g->t, want);
+        if (st != SEFL_OK) {
+            news = st;
+            drop(p, i);
+        } else if (done) {
+            *out = g->t;
+            take_off(p, i);
+        } else {
+            i++;
+        }
+    }
+    return news;
+}
+
+sefl_status handshakes_accept(tls **out, handshakes *p, const tls_id *id, const tls_peer *want,
+                              unsigned wait_ms, const tls_limits *lim)
+{
+    static const tls_limits none;
+    const tls_limits *l = lim ? lim : &none;
+    const unsigned connect_ms = l->connect_ms ? l->connect_ms : TLS_CONNECT_MS;
+    const uint64_t until = socket_now_ms() + wait_ms;
+    sefl_status st = SEFL_OK;
+    *out = NULL;
+    for (unsigned i = 0; i < p->n; i++)
+        tls_want(p->at[i].t, want); /* the list may be another one by now */
+    do {
+        bool dialled, pushed = false;
+        SEFL_TRY(wait_for_any(p, until, connect_ms, &dialled));
+        sefl_status took = SEFL_OK; /* a failure there keeps nobody from his next step */
+        if (dialled)
+            took = take_in(p, id, want, l, &pushed);
+        st = step(out, p, want, connect_ms);
+        if (*out)
+            return SEFL_OK;
+        SEFL_TRY(st);
+        SEFL_TRY(took); /* with its sentence: the steps had none */
+        SEFL_CHECK(!pushed, SEFL_EIO, "tls: more strangers than places: the oldest had to go");
+    } while (socket_now_ms() < until);
+    st = sefl_fail(SEFL_ETIMEOUT, "nobody dialled within %u ms", wait_ms);
+done:
+    return st;
+}
+
+sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want, unsigned wait_ms,
+                       const tls_limits *lim)
+{
+    handshakes *p;
+    uint64_t until = socket_now_ms() + wait_ms;
+    *out = NULL;
+    sefl_status st = handshakes_new(&p, fd);
+    if (st != SEFL_OK)
+        return st;
+    st = handshakes_accept(out, p, id, want, wait_ms, lim);
+    while (st != SEFL_OK && st != SEFL_ENOMEM && p->n > 0) {
+        uint64_t now = socket_now_ms();
+        if (now >= until)
+            p->fd = -1; /* nobody else comes in; those who are there have their time */
+        st = handshakes_accept(out, p, id, want,
+                               now < until ? (unsigned)(until - now) : TLS_CONNECT_MS, lim);
+    }
+    handshakes_free(p);
+    return st;
+}

@@ -1,0 +1,433 @@
+#define _GNU_SOURCE
+#include "operator/site.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "config/example.h"
+#include "config/paths.h"
+#include "config/yaml/yaml.h"
+#include "net/https_client.h"
+#include "protocol/enrol.h"
+#include "protocol/http.h"
+#include "protocol/version.h"
+#include "roles/ca.h"
+#include "roles/client/config.h"
+#include "store/text_ledger.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { WAIT_S = 60, ERROR_SHOWN = 200 };
+
+static const char headers[] = HTTP_VERSION ": " VERSION_TEXT "\n";
+
+/* ---- files ------------------------------------------------------------------------------------ */
+
+static sefl_status put(const char *folder, const char *name, sefl_span bytes)
+{
+    sefl_buf path = { 0 };
+    sefl_status st = ca_path(&path, folder, name);
+    if (st == SEFL_OK)
+        st = file_write_atomic((const char *)path.p, bytes, 0644);
+    buf_clear(&path);
+    return st;
+}
+
+static bool has(const char *folder, const char *name)
+{
+    sefl_buf path = { 0 };
+    bool is = ca_path(&path, folder, name) == SEFL_OK && file_exists((const char *)path.p);
+    buf_clear(&path);
+    return is;
+}
+
+static sefl_status put_pub(const char *folder, const char *name, const uint8_t pub[SIGN_PUB_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf text = { 0 };
+    for (int i = 0; i < SIGN_PUB_BYTES; i++)
+        SEFL_TRY(wr_fmt(&text, "%02x", pub[i]));
+    SEFL_TRY(wr_fmt(&text, "\n"));
+    SEFL_TRY(put(folder, name, buf_span(&text)));
+done:
+    buf_clear(&text);
+    return st;
+}
+
+/* What is there already is the owner's; said if it is for another server than we enrolled at. */
+static void look_at_settings(char out[SITE_KEPT], const char *path, const char *host, uint16_t port)
+{
+    settings s;
+    char *had = NULL;
+    uint16_t had_port = 0;
+    settings_init(&s, client_schema);
+    if (yaml_read(&s, path) != SEFL_OK || !settings_given(&s, "server") ||
+        place_address(&had, &had_port, settings_text(&s, "server"), "server", 1) != SEFL_OK)
+        snprintf(out, SITE_KEPT, "%s was there and is kept, but names no server that can be read",
+                 path);
+    else if (had_port != port || strcasecmp(had, host) != 0)
+        snprintf(out, SITE_KEPT,
+                 "%s was there and is kept: it has server %s, but this enrolment is at %s:%u", path,
+                 settings_text(&s, "server"), host, port);
+    sefl_free(had);
+    settings_clear(&s);
+}
+
+static void look_at_ledger(char out[SITE_KEPT], const char *path, const char *text)
+{
+    ledger *l = NULL;
+    if (text_ledger_open(&l, path, text) != SEFL_OK)
+        snprintf(out, SITE_KEPT, "%s was there and is kept, but a client cannot use it: %s", path,
+                 sefl_last_error());
+    ledger_close(l);
+}
+
+static sefl_status put_settings(const char *folder, const char *host, uint16_t port, site_report *r)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    bool six = strchr(host, ':') != NULL;
+    if (!has(folder, "client.yml")) {
+        SEFL_TRY(wr_fmt(&b, "server: %s%s%s:%u%s\n", six ? "\"[" : "", host, six ? "]" : "", port,
+                        six ? "\"" : ""));
+        SEFL_TRY(wr_fmt(&b, "tls:\n  cert: cert.pem\n  key: key.pem\n  peers: peers.pem\n"
+                            "aggregator_key: aggregator.pub\ncsp_key: csp.pub\n"
+                            "policy: policy.yml\ntext: text\nstate: state\nledger: ledger\n"));
+        SEFL_TRY(put(folder, "client.yml", buf_span(&b)));
+    } else {
+        SEFL_TRY(ca_path(&b, folder, "client.yml"));
+        look_at_settings(r->kept_settings, (const char *)b.p, host, port);
+    }
+    if (!has(folder, "policy.yml")) {
+        buf_reset(&b);
+        SEFL_TRY(example_write(&b, "policy.yml", POLICY_ABOUT, policy_schema, POLICY_CAUTIOUS));
+        SEFL_TRY(put(folder, "policy.yml", buf_span(&b)));
+    }
+    SEFL_TRY(ca_path(&b, folder, "text"));
+    SEFL_TRY(file_make_folder((const char *)b.p, 0700));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* The certificate goes last: with it the folder is complete. */
+static sefl_status install(const char *folder, const char *host, uint16_t port, sefl_span cert,
+                           sefl_span ca, site_report *r)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 }, text = { 0 };
+    SEFL_TRY(put(folder, "peers.pem", ca));
+    SEFL_TRY(put_pub(folder, "aggregator.pub", r->as));
+    SEFL_TRY(put_pub(folder, "csp.pub", r->csp));
+    SEFL_TRY(put_settings(folder, host, port, r));
+    SEFL_TRY(ca_path(&path, folder, "ledger"));
+    SEFL_TRY(ca_path(&text, folder, "text"));
+    if (!file_exists((const char *)path.p))
+        SEFL_TRY(text_ledger_create((const char *)path.p, (const char *)text.p));
+    else /* it goes on: what was spent is spent, whatever the population */
+        look_at_ledger(r->kept_ledger, (const char *)path.p, (const char *)text.p);
+    SEFL_TRY(put(folder, "cert.pem", cert));
+done:
+    buf_clear(&path);
+    buf_clear(&text);
+    return st;
+}
+
+/* A request for the key of this folder, which is made if it is not there. */
+static sefl_status own_request(const char *folder, const char *name, sefl_buf *der)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 };
+    SEFL_TRY(file_make_folder(folder, 0700));
+    SEFL_CHECK(!has(folder, "cert.pem"), SEFL_EEXIST,
+               "%s has a certificate already: enrolled once is enough", folder);
+    SEFL_TRY(ca_path(&path, folder, "key.pem"));
+    if (file_exists((const char *)path.p))
+        SEFL_TRY(x509_request_for(der, (const char *)path.p, name));
+    else
+        SEFL_TRY(x509_request_make(der, (const char *)path.p, name));
+done:
+    buf_clear(&path);
+    return st;
+}
+
+static sefl_status check_certificate(sefl_span cert, sefl_span ca, site_report *r)
+{
+    sefl_status st = SEFL_OK;
+    x509_info info, issuer;
+    SEFL_TRY(x509_info_read(&info, cert, NULL));
+    SEFL_TRY(x509_info_read(&issuer, ca, NULL));
+    SEFL_CHECK(issuer.is_ca, SEFL_EAUTH, "the CA that came with the certificate is none");
+    SEFL_CHECK(memcmp(info.fingerprint, r->key, TRUST_KEY) == 0, SEFL_EAUTH,
+               "the certificate is for another key than ours");
+    SEFL_CHECK(strcmp(info.role, "client") == 0, SEFL_EAUTH,
+               "the certificate is for the role \"%s\", not for a client", info.role);
+    SEFL_TRY(x509_issued_by(cert, ca));
+    r->until = info.until;
+done:
+    return st;
+}
+
+/* ---- enrolment -------------------------------------------------------------------------------- */
+
+static sefl_status read_tokens(token *as, token *csp, const site_config *c)
+{
+    sefl_status st = SEFL_OK;
+    sefl_clock wall = clock_wall();
+    int64_t now = (int64_t)(clock_ms(&wall) / 1000);
+    st = token_parse(as, c->as_token);
+    if (st != SEFL_OK)
+        return sefl_fail_at(SEFL_EINVAL, "the aggregator's token");
+    st = token_parse(csp, c->csp_token);
+    if (st != SEFL_OK)
+        return sefl_fail_at(SEFL_EINVAL, "the CSP's token");
+    SEFL_CHECK(as->role == TRUST_AGGREGATOR && csp->role == TRUST_CSP, SEFL_EINVAL,
+               "one token of the aggregation server and one of the CSP are needed: these are of "
+               "the %s and the %s",
+               trust_role_name(as->role), trust_role_name(csp->role));
+    SEFL_CHECK(strcmp(as->name, csp->name) == 0, SEFL_EINVAL,
+               "the tokens are for two names: \"%s\" and \"%s\"", as->name, csp->name);
+    SEFL_CHECK(memcmp(as->sign, csp->sign, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
+               "both tokens have the same signing key: the two servers must be two parties");
+    SEFL_CHECK(now < as->expires && now < csp->expires, SEFL_EAUTH,
+               "the %s's token has expired: ask its operator for another",
+               now < as->expires ? "CSP" : "aggregator");
+done:
+    return st;
+}
+
+static sefl_status make_request(sefl_buf *out, const site_config *c, const token *as,
+                                const token *csp, enrol_claim *claim)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf csr = { 0 };
+    enrol_request q = { 0 };
+    SEFL_TRY(own_request(c->folder, as->name, &csr));
+    SEFL_TRY(x509_request_read(q.claim.key, buf_span(&csr)));
+    memcpy(q.claim.servers.as, as->sign, SIGN_PUB_BYTES);
+    memcpy(q.claim.servers.csp, csp->sign, SIGN_PUB_BYTES);
+    memcpy(q.claim.name, as->name, sizeof q.claim.name);
+    SEFL_TRY(enrol_prove(&q.as, &q.claim, as));
+    SEFL_TRY(enrol_prove(&q.csp, &q.claim, csp));
+    q.csr = buf_span(&csr);
+    SEFL_TRY(enrol_request_write(out, &q));
+    *claim = q.claim;
+done:
+    buf_clear(&csr);
+    return st;
+}
+
+/* refused: what a 403 may mean. */
+static sefl_status of_status(const https_reply *r, const char *refused)
+{
+    char words[ERROR_SHOWN];
+    size_t n = 0;
+    for (; n + 1 < sizeof words && n < r->body.n; n++)
+        words[n] = r->body.p[n] >= 0x20 && r->body.p[n] < 0x7f ? (char)r->body.p[n] : ' ';
+    while (n > 0 && words[n - 1] == ' ')
+        n--;
+    words[n] = 0;
+    if (r->status == 429 || r->status == 503)
+        return sefl_fail(SEFL_ETIMEOUT, "not now: %s", words);
+    if (r->status != 403)
+        return sefl_fail(SEFL_EPROTO, "the server says %u: %s", r->status, words);
+    return sefl_fail(SEFL_EAUTH, "the server says 403: %s (%s)", words, refused);
+}
+
+static sefl_status ask(const site_config *c, const token *as, sefl_span request, https_reply *r)
+{
+    sefl_status st = SEFL_OK;
+    https_client *web = NULL;
+    SEFL_TRY(https_client_new(&web, &(https_client_config){ .host = c->host,
+                                                            .port = c->port,
+                                                            .pin = as->tls,
+                                                            .proxy = c->proxy,
+                                                            .headers = headers }));
+    SEFL_TRY(https_post(web, HTTP_ENROL, request, ENROL_ANSWER_MAX, WAIT_S, r));
+    if (r->status != 200)
+        SEFL_TRY(of_status(r, "tokens are single-use, expire, and are made for one name; the "
+                              "operators' logs have the reason"));
+done:
+    https_client_free(web);
+    return st;
+}
+
+sefl_status site_enrol(const site_config *c, site_report *out)
+{
+    sefl_status st = SEFL_OK;
+    token as = { 0 }, csp = { 0 };
+    sefl_buf request = { 0 };
+    https_reply r = { 0 };
+    enrol_claim claim;
+    enrol_answer a;
+    site_report rep = { 0 };
+    SEFL_TRY(read_tokens(&as, &csp, c));
+    SEFL_TRY(make_request(&request, c, &as, &csp, &claim));
+    SEFL_TRY(ask(c, &as, buf_span(&request), &r));
+    SEFL_TRY(enrol_answer_read(&a, buf_span(&r.body)));
+    st = enrol_approved(a.csp, &claim, csp.sign);
+    if (st != SEFL_OK)
+        SEFL_TRY(sefl_fail_at(st, "the CSP's approval"));
+    st = enrol_approved(a.as, &claim, as.sign);
+    if (st != SEFL_OK)
+        SEFL_TRY(sefl_fail_at(st, "the aggregator's approval"));
+    memcpy(rep.name, as.name, sizeof rep.name);
+    memcpy(rep.key, claim.key, sizeof rep.key);
+    memcpy(rep.as, as.sign, sizeof rep.as);
+    memcpy(rep.csp, csp.sign, sizeof rep.csp);
+    SEFL_TRY(check_certificate(a.certificate, a.ca, &rep));
+    SEFL_TRY(install(c->folder, c->host, c->port, a.certificate, a.ca, &rep));
+    *out = rep;
+done:
+    token_clear(&as);
+    token_clear(&csp);
+    buf_clear(&request);
+    https_reply_clear(&r);
+    return st;
+}
+
+/* ---- by hand ---------------------------------------------------------------------------------- */
+
+sefl_status site_request(const char *folder, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf der = { 0 }, pem = { 0 };
+    SEFL_CHECK(trust_name_ok(name), SEFL_EINVAL,
+               "a site's name has 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
+    SEFL_TRY(own_request(folder, name, &der));
+    SEFL_TRY(x509_request_pem(&pem, buf_span(&der)));
+    SEFL_TRY(put(folder, "csr.pem", buf_span(&pem)));
+done:
+    buf_clear(&der);
+    buf_clear(&pem);
+    return st;
+}
+
+static sefl_status own_key(const char *folder, uint8_t key[TRUST_KEY])
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 }, der = { 0 };
+    SEFL_TRY(ca_path(&path, folder, "key.pem"));
+    SEFL_TRY(x509_request_for(&der, (const char *)path.p, "x"));
+    SEFL_TRY(x509_request_read(key, buf_span(&der)));
+done:
+    buf_clear(&path);
+    buf_clear(&der);
+    return st;
+}
+
+sefl_status site_install(const char *folder, const site_parts *p, site_report *out)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf cert = { 0 }, ca = { 0 };
+    site_report rep = { 0 };
+    x509_info info;
+    SEFL_CHECK(!has(folder, "cert.pem"), SEFL_EEXIST,
+               "%s has a certificate already (a newer one for the same key: --renew --cert FILE)",
+               folder);
+    SEFL_TRY(own_key(folder, rep.key));
+    SEFL_TRY(x509_info_file(&info, &ca, p->peers));
+    SEFL_TRY(x509_info_file(&info, &cert, p->cert));
+    SEFL_TRY(sign_pub_read(rep.as, p->as_key));
+    SEFL_TRY(sign_pub_read(rep.csp, p->csp_key));
+    SEFL_CHECK(memcmp(rep.as, rep.csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
+               "both signing keys are the same: the two servers must be two parties");
+    snprintf(rep.name, sizeof rep.name, "%s", info.name);
+    SEFL_TRY(check_certificate(buf_span(&cert), buf_span(&ca), &rep));
+    SEFL_TRY(install(folder, p->host, p->port, buf_span(&cert), buf_span(&ca), &rep));
+    *out = rep;
+done:
+    buf_clear(&cert);
+    buf_clear(&ca);
+    return st;
+}
+
+/* ---- a newer certificate ------------------------------------------------------------------------ */
+
+/* What the folder has: its certificate and AS's CA. */
+static sefl_status read_own(const char *folder, x509_info *now, sefl_buf *ca)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf path = { 0 }, old = { 0 };
+    SEFL_TRY(ca_path(&path, folder, "cert.pem"));
+    SEFL_TRY(x509_info_file(now, &old, (const char *)path.p));
+    SEFL_TRY(ca_path(&path, folder, "peers.pem"));
+    SEFL_TRY(file_read(ca, (const char *)path.p, X509_CERT_MAX));
+done:
+    buf_clear(&path);
+    buf_clear(&old);
+    return st;
+}
+
+/* In the place of the present one, if it is newer. */
+static sefl_status replace(const char *folder, sefl_span cert, sefl_span ca, const x509_info *now,
+                           bool *fresh, int64_t *until)
+{
+    sefl_status st = SEFL_OK;
+    site_report rep = { 0 };
+    memcpy(rep.key, now->fingerprint, sizeof rep.key);
+    SEFL_TRY(check_certificate(cert, ca, &rep));
+    *until = rep.until > now->until ? rep.until : now->until;
+    if (rep.until > now->until) {
+        SEFL_TRY(put(folder, "cert.pem", cert));
+        *fresh = true;
+    }
+done:
+    return st;
+}
+
+sefl_status site_renew(const char *folder, const char *host, uint16_t port, const char *proxy,
+                       bool *fresh, int64_t *until)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf cert = { 0 }, key = { 0 }, peers = { 0 }, ca = { 0 };
+    tls_id *id = NULL;
+    https_client *web = NULL;
+    https_reply r = { 0 };
+    x509_info now;
+    sefl_clock wall = clock_wall();
+    *fresh = false;
+    SEFL_TRY(read_own(folder, &now, &ca));
+    SEFL_TRY(ca_path(&cert, folder, "cert.pem"));
+    SEFL_TRY(ca_path(&key, folder, "key.pem"));
+    SEFL_TRY(ca_path(&peers, folder, "peers.pem"));
+    SEFL_TRY(tls_id_read(&id, (const char *)cert.p, (const char *)key.p, (const char *)peers.p));
+    SEFL_TRY(https_client_new(
+        &web, &(https_client_config){
+                  .host = host, .port = port, .id = id, .proxy = proxy, .headers = headers }));
+    SEFL_TRY(https_get(web, "/v1/certificate", X509_CERT_MAX, 0, &r));
+    if (r.status != 200)
+        SEFL_TRY(of_status(&r, now.until < (int64_t)(clock_ms(&wall) / 1000)
+                                   ? "it has expired: ask AS's operator for a new one as a file, "
+                                     "and give --renew --cert FILE"
+                                   : "revoked, or not known there: the operator's log has the "
+                                     "reason"));
+    SEFL_TRY(replace(folder, buf_span(&r.body), buf_span(&ca), &now, fresh, until));
+done:
+    https_client_free(web);
+    tls_id_free(id);
+    https_reply_clear(&r);
+    buf_clear(&cert), buf_clear(&key), buf_clear(&peers), buf_clear(&ca);
+    return st;
+}
+
+sefl_status site_renew_from(const char *folder, const char *path, bool *fresh, int64_t *until)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf cert = { 0 }, ca = { 0 };
+    x509_info now;
+    *fresh = false;
+    SEFL_TRY(read_own(folder, &now, &ca));
+    SEFL_TRY(own_key(folder, now.fingerprint)); /* what is in place may be anybody's */
+    SEFL_TRY(file_read(&cert, path, X509_CERT_MAX));
+    SEFL_TRY(replace(folder, buf_span(&cert), buf_span(&ca), &now, fresh, until));
+done:
+    if (st == SEFL_EPROTO || st == SEFL_EAUTH)
+        st = sefl_fail_at(st, "%s", path);
+    buf_clear(&cert);
+    buf_clear(&ca);
+    return st;
+}

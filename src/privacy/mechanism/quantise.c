@@ -1,0 +1,204 @@
+#include "privacy/mechanism/quantise.h"
+
+#include "base/ct.h"
+#include "base/span.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+
+enum { CHUNK = 512, ATTEMPTS_MAX = 20000 };
+
+typedef unsigned __int128 u128;
+
+/* |X_i| <= most, in integers: -INT64_MIN has no place to go */
+static bool within(const int64_t *X, size_t n, int64_t most)
+{
+    for (size_t i = 0; i < n; i++)
+        if (X[i] > most || X[i] < -most)
+            return false;
+    return true;
+}
+
+static u128 squares(const int64_t *X, size_t n)
+{
+    u128 sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (u128)((__int128)X[i] * X[i]);
+    return sum;
+}
+
+uint64_t dp_sum_of_squares(uint64_t *hi, const int64_t *X, size_t n)
+{
+    u128 s = squares(X, n);
+    *hi = (uint64_t)(s >> 64);
+    return (uint64_t)s;
+}
+
+/* L2 norm in double, in blocks: relative error below 1e-12 for 2^32 coordinates; names the first
+ * coordinate that is not finite */
+static sefl_status norm_of(double *out, const float *v, size_t n)
+{
+    double total = 0;
+    for (size_t at = 0; at < n; at += 1024) {
+        size_t end = n - at < 1024 ? n : at + 1024;
+        double part = 0;
+        for (size_t i = at; i < end; i++)
+            part += (double)v[i] * v[i];
+        if (!isfinite(part)) {
+            for (size_t i = at; i < end; i++)
+                if (!isfinite(v[i]))
+                    return sefl_fail(SEFL_EINVAL, "update: coordinate %zu is %f", i, (double)v[i]);
+        }
+        total += part;
+    }
+    *out = sqrt(total);
+    return SEFL_OK;
+}
+
+/* x to floor(x) or floor(x) + 1 with mean x; coin is 64 random bits */
+static int64_t round_one(double x, uint64_t coin)
+{
+    double low = floor(x), part = x - low; /* exact, but 1 for a tiny negative x */
+    int64_t i = (int64_t)low;
+    if (part >= 1)
+        return i + 1;
+    return i + (coin < (uint64_t)(part * 18446744073709551616.0));
+}
+
+typedef struct pass {
+    int64_t value_max;
+    const float *v;
+    size_t n;
+    double scale; /* from v to grid steps */
+    double slot;  /* weight slot in grid steps; < 0: none */
+} pass;
+
+static sefl_status one_pass(int64_t *X, uint64_t *clipped, const pass *p, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t coins[8 * CHUNK];
+    double most = (double)p->value_max;
+    size_t total = p->n + (p->slot >= 0);
+    *clipped = 0;
+    for (size_t at = 0; at < total; at += CHUNK) {
+        size_t m = total - at < CHUNK ? total - at : CHUNK;
+        SEFL_TRY(rng_fill(rng, coins, 8 * m));
+        for (size_t j = 0; j < m; j++) {
+            size_t i = at + j;
+            double x = i < p->n ? p->v[i] * p->scale : p->slot;
+            if (!(fabs(x) <= most)) {
+                SEFL_CHECK(!isnan(x), SEFL_EINVAL, "update: coordinate %zu has no value in steps",
+                           i);
+                x = x > 0 ? most : -most;
+                ++*clipped;
+            }
+            X[i] = round_one(x, load_u64(coins + 8 * j));
+        }
+    }
+done:
+    sefl_wipe(coins, total < CHUNK ? 8 * total : sizeof coins);
+    return st;
+}
+
+/* What v and the weight come to before rounding: v is multiplied with factor, the slot carries w. */
+typedef struct measure {
+    double norm, factor, w;
+} measure;
+
+static sefl_status measure_of(measure *out, double clip, const float *v, size_t n,
+                              const dp_weight *weight)
+{
+    sefl_status st = SEFL_OK;
+    double norm, share = 1, w = 1;
+    SEFL_TRY(norm_of(&norm, v, n));
+    if (weight) {
+        SEFL_CHECK(weight->items_cap > 0, SEFL_EINVAL, "items_cap is 0: it must be at least 1");
+        uint64_t items = weight->items < weight->items_cap ? weight->items : weight->items_cap;
+        w = (double)items / (double)weight->items_cap;
+        share = sqrt(1 - DP_WEIGHT_SLOT_SHARE * DP_WEIGHT_SLOT_SHARE);
+    }
+    double most = share * clip;
+    *out = (measure){ norm, (norm > most ? most / norm : 1) * w, w };
+done:
+    return st;
+}
+
+sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid, const float *v,
+                        size_t n, const dp_weight *weight, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    size_t total = n + (weight != NULL);
+    uint64_t clipped;
+    measure m;
+    SEFL_CHECK(grid->dim == total, SEFL_EINVAL, "update: %zu values for a grid of %" PRIu64, total,
+               grid->dim);
+    SEFL_TRY(measure_of(&m, grid->clip, v, n, weight));
+    for (unsigned attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+        if (attempt > 2) /* once more with new coins, then a little smaller each time */
+            m.factor *= 0.999, m.w *= 0.999;
+        pass p = {
+            .value_max = grid->value_max, .v = v, .n = n, .scale = m.factor / grid->q, .slot = -1
+        };
+        if (weight)
+            p.slot = m.w * DP_WEIGHT_SLOT_SHARE * grid->clip / grid->q;
+        SEFL_TRY(one_pass(X, &clipped, &p, rng));
+        if (within(X, total, grid->value_max) && squares(X, total) <= grid->s2) {
+            if (info)
+                *info = (dp_quantise_info){ m.norm, m.factor, attempt, clipped };
+            goto done;
+        }
+    }
+    st =
+        sefl_fail(SEFL_ESTATE, "rounding: no vector within the bound in %d attempts", ATTEMPTS_MAX);
+done:
+    if (st != SEFL_OK)
+        sefl_wipe(X, total * sizeof *X);
+    return st;
+}
+
+sefl_status dp_quantise_plain(int64_t *X, const dp_plain_grid *grid, const float *v, size_t n,
+                              const dp_weight *weight, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    size_t total = n + (weight != NULL);
+    uint64_t clipped;
+    measure m;
+    SEFL_CHECK(grid->q > 0 && grid->clip > 0 && grid->value_max > 0, SEFL_EINVAL,
+               "rounding: a grid without clip, step or bound");
+    SEFL_TRY(measure_of(&m, grid->clip, v, n, weight));
+    pass p = {
+        .value_max = grid->value_max, .v = v, .n = n, .scale = m.factor / grid->q, .slot = -1
+    };
+    if (weight)
+        p.slot = m.w * DP_WEIGHT_SLOT_SHARE * grid->clip / grid->q;
+    SEFL_TRY(one_pass(X, &clipped, &p, rng)); /* value_max is whole: no rounding passes it */
+done:
+    if (st != SEFL_OK)
+        sefl_wipe(X, total * sizeof *X);
+    return st;
+}
+
+sefl_status dp_quantise_add(int64_t *sum, int64_t *scratch, const dp_grid *grid, const float *v,
+                            size_t n, int64_t sum_max, const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(dp_quantise(scratch, NULL, grid, v, n, NULL, rng));
+    for (size_t i = 0; i < n; i++) {
+        int64_t s;
+        SEFL_CHECK(!__builtin_add_overflow(sum[i], scratch[i], &s) && s <= sum_max && s >= -sum_max,
+                   SEFL_ERANGE, "records: coordinate %zu of the sum would pass %" PRId64, i,
+                   sum_max);
+    }
+    for (size_t i = 0; i < n; i++)
+        sum[i] += scratch[i];
+done:
+    sefl_wipe(scratch, n * sizeof *scratch);
+    return st;
+}
+
+double dp_weight_total(double slot_sum, double clip, double least)
+{
+    double total = slot_sum / (DP_WEIGHT_SLOT_SHARE * clip);
+    return total > least ? total : least;
+}

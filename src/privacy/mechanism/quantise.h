@@ -1,0 +1,74 @@
+/* round: a client's float vector becomes integers with an exact bound on their norm.
+ *
+ *     dp_quantise_info info;
+ *     SEFL_TRY(dp_quantise(X, &info, &grid, v, n, NULL, &rng));        // weights: equal
+ *
+ * Order of things: every coordinate that is not finite is refused; the vector is scaled down to L2
+ * norm C; each coordinate is limited to value_max steps; each is rounded to one of its two
+ * neighbours so that its mean stays (64 random bits a coordinate: unbiased to 2^-64); the sum of
+ * squares is added up in 128 bits and compared with S2. Too large (probability below 2^-20):
+ * rounded once more with new coins; still too large: scaled by 0.999 and repeated. The result
+ * always keeps sum X_i^2 <= S2 and |X_i| <= value_max: privacy rests on these integers alone, not
+ * on any floating-point result.
+ *
+ * The weight slot. With weights the vector has one slot more, behind the update: the update is
+ * clipped to sqrt(0.99) C and scaled by w in [0, 1], the slot carries w * C/10; together at most C.
+ * The sum of the slots over C/10 is the (noisy) total weight.
+ *
+ * Records. `unit: record` clips and rounds each record's step (-lr times the gradient of the whole
+ * record) by itself and adds the integers: dp_quantise_add. The bound holds for each record, whatever the
+ * number of them.
+ *
+ * Secret: v, X, and the number of attempts. Not constant-time (the client's own machine).
+ * Threads: any, different outputs.   Cost: about 7 ns a coordinate plus 8 random bytes. */
+#ifndef PRIVACY_MECHANISM_ROUND_H
+#define PRIVACY_MECHANISM_ROUND_H
+
+#include "base/random.h"
+#include "privacy/grid.h"
+
+#include <stddef.h>
+
+typedef struct dp_weight {
+    uint64_t items;     /* n_j, how many the client has */
+    uint64_t items_cap; /* n_cap > 0; w = min(n_j, n_cap) / n_cap */
+} dp_weight;
+
+typedef struct dp_quantise_info {
+    double norm;       /* of v before clipping */
+    double scale;      /* what v was multiplied with in all */
+    unsigned attempts; /* 1 in practice */
+    uint64_t clipped;  /* coordinates that met value_max */
+} dp_quantise_info;
+
+/* The grid of a task without noise: step and bound come from the packing alone. */
+typedef struct dp_plain_grid {
+    double clip, q;
+    int64_t value_max;
+} dp_plain_grid;
+
+/* The share of C that the weight slot and the update take. */
+#define DP_WEIGHT_SLOT_SHARE 0.1
+
+/* X gets n integers, n + 1 with a weight (grid->dim must be that number). info may be NULL. */
+sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid, const float *v,
+                        size_t n, const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* Without noise there is no S2 to keep: clip to norm C, at most value_max steps of q a coordinate, one
+ * rounding. Everything else, the weight slot too, is as in dp_quantise. */
+sefl_status dp_quantise_plain(int64_t *X, const dp_plain_grid *grid, const float *v, size_t n,
+                              const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* Rounds v into `scratch` (n integers) and adds it to sum; SEFL_ERANGE, with sum unchanged, if a
+ * coordinate of the sum would pass sum_max: the range that the slot width was checked for. */
+sefl_status dp_quantise_add(int64_t *sum, int64_t *scratch, const dp_grid *grid, const float *v,
+                            size_t n, int64_t sum_max, const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* The released total weight from the noisy sum of the slots (in real units), never below one
+ * client's smallest share: the divisor. */
+double dp_weight_total(double slot_sum, double clip, double least);
+
+/* Sum of squares, exactly; lo is returned, the upper half goes to *hi. */
+uint64_t dp_sum_of_squares(uint64_t *hi, const int64_t *X, size_t n);
+
+#endif

@@ -1,0 +1,495 @@
+/* AS's lanes. Invariants, all under `lock`:
+ *   1. `generation` is that of the link; a lane that began under another one adds nothing to the pool.
+ *   2. `pending` is the sum of the sessions under way, so lanes together do not overfill the pool.
+ *   3. Streams are made and closed by their lane's thread alone; others interrupt them. An interrupt that
+ *      comes before the stream is there is not lost: the lane looks at the generation once it has dialled. */
+#define _GNU_SOURCE
+#include "roles/aggregator/lanes.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "roles/lane_words.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    RETRY_MS = 500,
+    RETRY_STEPS = 7, /* doubled up to 64 s */
+    LOOK_MS = 500,   /* how soon a pool that somebody took from is noticed, at the latest */
+    SAY_MS = 5000,   /* how often a wait says how far it is */
+    TRIES = 3,       /* of each lane, until a wait gives up */
+};
+
+typedef struct lane {
+    lanes *l;
+    unsigned i;
+    pthread_t thread;
+    channel *inner; /* the stream */
+    channel held;   /* the same, but it stands still while an opening runs */
+    uint64_t generation;
+    uint8_t pair[LINK_PAIR];
+    unsigned failures; /* in a row */
+    uint64_t retry_ms; /* not before */
+} lane;
+
+struct lanes {
+    lanes_config c;
+    uint64_t session, want; /* values: of a session; below which the pool is filled */
+
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    bool stop, bound, stale, opening, waiting;
+    uint64_t generation, pending, sessions;
+    uint8_t pair[LINK_PAIR];
+    unsigned failures; /* of all lanes, since a session succeeded */
+    char ended[200];   /* "": the task goes on */
+    lanes_work done;   /* since lanes_done */
+
+    lane lane[LANES_MAX];
+    unsigned started;
+};
+
+uint64_t lanes_session(const task *t)
+{
+    uint64_t n = 2 * t->values, least = t->values / (SLICE_PARTS_MAX / 2) + 1;
+    n = n < 1 << 16 ? 1 << 16 : n > 1 << 20 ? 1 << 20 : n;
+    n = n < least ? least : n;
+    return n < SHARES_COUNT_MAX ? n : SHARES_COUNT_MAX;
+}
+
+uint64_t lanes_pool_max(const task *t)
+{
+    uint64_t n = 2 * t->values + LANES_MAX * lanes_session(t);
+    return n < SHARES_POOL_MAX ? n : SHARES_POOL_MAX;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+/* With the lock. */
+static void wait_ms(lanes *l, uint64_t ms)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    ts.tv_sec += (time_t)(ms / 1000);
+    ts.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (ts.tv_nsec >= 1000000000)
+        ts.tv_nsec -= 1000000000, ts.tv_sec++;
+    pthread_cond_timedwait(&l->moved, &l->lock, &ts);
+}
+
+/* With the lock: is there something for one more session? */
+static bool wanted(lanes *l)
+{
+    return l->bound && !l->stale && !l->ended[0] && !(l->opening && !l->waiting) &&
+           shares_pool_have(l->c.pool) + l->pending < l->want;
+}
+
+/* With the lock. */
+static bool is_current(const lane *x)
+{
+    return !x->l->stop && x->l->bound && x->generation == x->l->generation;
+}
+
+/* Waits for work; false: the end. */
+static bool next(lane *x)
+{
+    lanes *l = x->l;
+    pthread_mutex_lock(&l->lock);
+    for (;;) {
+        if (x->generation != l->generation) /* another link, another try */
+            x->generation = l->generation, x->retry_ms = x->failures = 0;
+        uint64_t now = clock_ms(l->c.mono);
+        if (l->stop || (wanted(l) && now >= x->retry_ms))
+            break;
+        wait_ms(l, x->retry_ms > now && x->retry_ms - now < LOOK_MS ? x->retry_ms - now : LOOK_MS);
+    }
+    memcpy(x->pair, l->pair, sizeof x->pair);
+    bool go = !l->stop;
+    pthread_mutex_unlock(&l->lock);
+    return go;
+}
+
+/* ---- a stream that stands still while an opening runs -------------------------------------------- */
+
+static sefl_status clear_way(lane *x)
+{
+    lanes *l = x->l;
+    pthread_mutex_lock(&l->lock);
+    while (is_current(x) && l->opening && !l->waiting)
+        wait_ms(l, LOOK_MS);
+    bool go = is_current(x);
+    pthread_mutex_unlock(&l->lock);
+    return go ? SEFL_OK : sefl_fail(SEFL_ECLOSED, "lane: the link to CSP has ended");
+}
+
+static sefl_status held_send(void *self, const void *p, size_t n)
+{
+    sefl_status st = clear_way(self);
+    return st == SEFL_OK ? channel_send(((lane *)self)->inner, p, n) : st;
+}
+
+static sefl_status held_recv(void *self, void *p, size_t n)
+{
+    sefl_status st = clear_way(self);
+    return st == SEFL_OK ? channel_recv(((lane *)self)->inner, p, n) : st;
+}
+
+static sefl_status held_flush(void *self)
+{
+    return channel_flush(((lane *)self)->inner);
+}
+
+static const channel_ops held_ops = { held_send, held_recv, held_flush };
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+/* The task must not go on; said once, and the first reason stays. */
+static void end_task(lanes *l, const char *why)
+{
+    pthread_mutex_lock(&l->lock);
+    if (!l->ended[0]) {
+        snprintf(l->ended, sizeof l->ended, "%s", why);
+        log_error(l->c.log, "no more noise shares: the task has ended", lf_str("why", why));
+    }
+    pthread_cond_broadcast(&l->moved);
+    pthread_mutex_unlock(&l->lock);
+}
+
+const char *lanes_ended(lanes *l)
+{
+    pthread_mutex_lock(&l->lock);
+    const char *why = l->ended[0] ? l->ended : NULL; /* once set it stays */
+    pthread_mutex_unlock(&l->lock);
+    return why;
+}
+
+#define CAUGHT_TEXT     "an audit shows that CSP garbled another circuit than agreed"
+#define UNANSWERED_TEXT "CSP did not answer two audits"
+
+/* What an audit has shown, durable before anything goes on. */
+static sefl_status judge(lanes *l, const shares_result *r)
+{
+    sefl_status st = SEFL_OK;
+    unsigned count = 1;
+    bool shown = r->outcome == SHARES_AUDITED || r->outcome == SHARES_CAUGHT;
+    if (shown && l->c.records)
+        SEFL_TRY(audit_record_save(NULL, &r->record, l->c.records));
+    if (r->outcome == SHARES_AUDITED) {
+        log_info(l->c.log, "noise session audited: CSP did what it had to", lf_hash("id", r->id));
+    } else if (r->outcome == SHARES_CAUGHT) {
+        end_task(l, CAUGHT_TEXT);
+        if (l->c.journal)
+            SEFL_TRY(journal_fact_put(l->c.journal, 0, "caught", span_of(r->id, SHARES_ID)));
+    } else if (r->outcome == SHARES_UNANSWERED) {
+        if (l->c.journal)
+            SEFL_TRY(lane_count(l->c.journal, "unanswered", 1, &count));
+        log_error(l->c.log, "CSP did not answer an audit", lf_u64("count", count));
+        if (count >= LANES_UNANSWERED_MAX)
+            end_task(l, UNANSWERED_TEXT);
+    }
+done:
+    return st;
+}
+
+/* What earlier lives have seen. */
+static sefl_status recall(lanes *l)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    unsigned count;
+    if (!l->c.journal)
+        return SEFL_OK;
+    st = journal_fact_get(l->c.journal, 0, "caught", &b);
+    if (st == SEFL_OK)
+        end_task(l, CAUGHT_TEXT);
+    else if (st != SEFL_ENOTFOUND)
+        goto done;
+    SEFL_TRY(lane_count(l->c.journal, "unanswered", 0, &count));
+    if (count >= LANES_UNANSWERED_MAX)
+        end_task(l, UNANSWERED_TEXT);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* ---- one lane -------------------------------------------------------------------------------- */
+
+/* Waits for CSP's YES. */
+static sefl_status hear_yes(lane *x)
+{
+    lanes *l = x->l;
+    uint16_t no;
+    sefl_status st = lane_hear(&x->held, &no);
+    if (st != SEFL_OK || no == 0)
+        return st;
+    if (no == LINK_NO_CHECKS)
+        end_task(l, "CSP has ended it: too many checks of our transfers failed there");
+    pthread_mutex_lock(&l->lock);
+    if (no == LINK_NO_PAIR && x->generation == l->generation)
+        l->stale = true;
+    pthread_cond_broadcast(&l->moved);
+    pthread_mutex_unlock(&l->lock);
+    return sefl_fail(SEFL_ESTATE, "CSP refused a lane: %s", link_no_text(no));
+}
+
+/* With the place in `pending` taken. */
+static sefl_status session(lane *x, uint64_t *values, uint64_t serial)
+{
+    sefl_status st = SEFL_OK;
+    lanes *l = x->l;
+    const task *t = l->c.task;
+    uint8_t count[8];
+    shares_result got = { 0 };
+    shares_params p = { .csp = t->servers.csp, .audit = l->c.audit };
+    sefl_rng rng;
+    lane_params(&p, t, x->pair, l->session);
+    store_u64(count, p.count);
+    SEFL_TRY(link_send(&x->held, LINK_FILL, span_of(count, sizeof count)));
+    SEFL_TRY(hear_yes(x));
+    pthread_mutex_lock(&l->lock); /* coins may be a table of generators */
+    st = coins_for(l->c.coins, &rng, "shares", serial, x->i);
+    pthread_mutex_unlock(&l->lock);
+    SEFL_TRY(st);
+    uint64_t began = clock_ns(l->c.mono);
+    st = shares_evaluate(&got, values, &x->held, &p, &rng);
+    if (st != SEFL_OK) {
+        char why[300]; /* of the session, not of what follows */
+        snprintf(why, sizeof why, "%s", sefl_last_error());
+        sefl_status noted = judge(l, &got);
+        st = noted == SEFL_OK ? sefl_fail(st, "%s", why) : noted;
+        goto done;
+    }
+    if (got.outcome != SHARES_KEPT)
+        SEFL_TRY(judge(l, &got)); /* whatever CSP says next */
+    SEFL_TRY(hear_yes(x));
+    if (got.outcome != SHARES_KEPT)
+        goto done;
+    pthread_mutex_lock(&l->lock);
+    st = is_current(x) ? shares_pool_add(l->c.pool, got.id, values, p.count, p.bits)
+                       : sefl_fail(SEFL_ECLOSED, "lane: the link to CSP has ended");
+    pthread_mutex_unlock(&l->lock);
+    SEFL_TRY(st);
+    log_debug(l->c.log, "noise shares made", lf_u64("values", p.count), lf_u64("lane", x->i),
+              lf_real("seconds", 1e-9 * (double)(clock_ns(l->c.mono) - began)));
+done:
+    sefl_wipe(&got, sizeof got);
+    return st;
+}
+
+/* Takes a place for one more session; false: none is wanted now. */
+static bool begin(lane *x, uint64_t *serial)
+{
+    lanes *l = x->l;
+    pthread_mutex_lock(&l->lock);
+    bool go = is_current(x) && wanted(l);
+    if (go) {
+        l->pending += l->session;
+        *serial = l->sessions++;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return go;
+}
+
+static void end(lane *x, sefl_status st, const lanes_work *w)
+{
+    lanes *l = x->l;
+    pthread_mutex_lock(&l->lock);
+    l->done.bytes += w->bytes, l->done.seconds += w->seconds;
+    l->pending -= l->session;
+    if (st == SEFL_OK)
+        x->failures = l->failures = 0;
+    pthread_cond_broadcast(&l->moved);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* One stream, until the pool is full or something fails. */
+static sefl_status visit(lane *x)
+{
+    sefl_status st = SEFL_OK;
+    lanes *l = x->l;
+    uint64_t *values = NULL, serial;
+    SEFL_TRY(l->c.dial.dial(l->c.dial.ctx, x->i, &x->inner));
+    x->held = (channel){ .ops = &held_ops, .self = x };
+    SEFL_TRY(sefl_new(&values, l->session, sizeof *values));
+    SEFL_TRY(link_send(&x->held, LINK_LANE, span_of(x->pair, sizeof x->pair)));
+    SEFL_TRY(hear_yes(x));
+    while (begin(x, &serial)) {
+        uint64_t began = clock_ns(l->c.mono), bytes = x->held.sent + x->held.received;
+        st = session(x, values, serial);
+        end(x, st,
+            &(lanes_work){ .bytes = x->held.sent + x->held.received - bytes,
+                           .seconds = 1e-9 * (double)(clock_ns(l->c.mono) - began) });
+        SEFL_TRY(st);
+    }
+done:
+    sefl_free_secret(values, values ? l->session * sizeof *values : 0);
+    l->c.dial.hang_up(l->c.dial.ctx, x->i);
+    x->inner = NULL;
+    return st;
+}
+
+static void failed(lane *x, sefl_status st)
+{
+    lanes *l = x->l;
+    const unsigned first = l->c.retry_ms ? l->c.retry_ms : RETRY_MS;
+    pthread_mutex_lock(&l->lock);
+    if (is_current(x)) {
+        log_warn(l->c.log, "a lane to CSP failed", lf_u64("lane", x->i),
+                 lf_str("why", sefl_last_error()));
+        if (st == SEFL_EPROTO || st == SEFL_ECRYPTO)
+            shares_pool_clear(l->c.pool); /* a peer that does not do as agreed */
+        l->failures++;
+        x->retry_ms = clock_ms(l->c.mono) +
+                      ((uint64_t)first << (x->failures < RETRY_STEPS ? x->failures : RETRY_STEPS));
+        x->failures++;
+    }
+    pthread_cond_broadcast(&l->moved);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void *run(void *arg)
+{
+    lane *x = arg;
+    lane_low_priority();
+    while (next(x)) {
+        sefl_status st = visit(x);
+        if (st != SEFL_OK)
+            failed(x, st);
+    }
+    return NULL;
+}
+
+/* ---- the driver's calls ------------------------------------------------------------------------ */
+
+sefl_status lanes_new(lanes **out, const lanes_config *c)
+{
+    sefl_status st = SEFL_OK;
+    lanes *l = NULL;
+    pthread_condattr_t attr;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&l, 1, sizeof *l));
+    l->c = *c;
+    l->c.count = c->count ? c->count : 1;
+    l->session = c->session ? c->session : lanes_session(c->task);
+    l->want = 2 * c->task->values;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->moved, &attr);
+    pthread_condattr_destroy(&attr);
+    SEFL_CHECK(l->c.count <= LANES_MAX, SEFL_EINVAL, "%u lanes, at most %d", l->c.count, LANES_MAX);
+    SEFL_TRY(recall(l));
+    for (; l->started < l->c.count; l->started++) {
+        lane *x = &l->lane[l->started];
+        *x = (lane){ .l = l, .i = l->started };
+        int rc = pthread_create(&x->thread, NULL, run, x);
+        SEFL_CHECK(rc == 0, SEFL_ENOMEM, "cannot start a thread: %s", strerror(rc));
+    }
+    *out = l, l = NULL;
+done:
+    lanes_free(l);
+    return st;
+}
+
+static void interrupt_all(lanes *l)
+{
+    for (unsigned i = 0; i < l->c.count; i++)
+        if (l->c.dial.interrupt)
+            l->c.dial.interrupt(l->c.dial.ctx, i);
+}
+
+void lanes_stop(lanes *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->moved);
+    pthread_mutex_unlock(&l->lock);
+    interrupt_all(l);
+}
+
+void lanes_free(lanes *l)
+{
+    if (!l)
+        return;
+    lanes_stop(l);
+    for (unsigned i = 0; i < l->started; i++)
+        pthread_join(l->lane[i].thread, NULL);
+    pthread_cond_destroy(&l->moved);
+    pthread_mutex_destroy(&l->lock);
+    sefl_free(l);
+}
+
+static void change_link(lanes *l, const uint8_t *pair)
+{
+    pthread_mutex_lock(&l->lock);
+    l->generation++;
+    l->bound = pair != NULL;
+    l->stale = false;
+    l->failures = 0;
+    memset(l->pair, 0, sizeof l->pair);
+    if (pair)
+        memcpy(l->pair, pair, sizeof l->pair);
+    shares_pool_clear(l->c.pool);
+    pthread_cond_broadcast(&l->moved);
+    pthread_mutex_unlock(&l->lock);
+    interrupt_all(l); /* those of the link before */
+}
+
+void lanes_bind(lanes *l, const uint8_t pair[LINK_PAIR])
+{
+    change_link(l, pair);
+}
+
+void lanes_unbind(lanes *l)
+{
+    change_link(l, NULL);
+}
+
+void lanes_hold(lanes *l, bool opening)
+{
+    pthread_mutex_lock(&l->lock);
+    l->opening = opening;
+    pthread_cond_broadcast(&l->moved);
+    pthread_mutex_unlock(&l->lock);
+}
+
+lanes_work lanes_done(lanes *l)
+{
+    pthread_mutex_lock(&l->lock);
+    lanes_work w = l->done;
+    l->done = (lanes_work){ 0 };
+    pthread_mutex_unlock(&l->lock);
+    return w;
+}
+
+sefl_status lanes_wait(lanes *l, uint64_t count)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t began = clock_ms(l->c.mono), said = began;
+    pthread_mutex_lock(&l->lock);
+    l->waiting = true;
+    pthread_cond_broadcast(&l->moved);
+    for (;;) {
+        uint64_t have = shares_pool_have(l->c.pool), now = clock_ms(l->c.mono);
+        SEFL_CHECK(!l->stop, SEFL_ECANCELLED, "stopped on request");
+        SEFL_CHECK(!l->ended[0], SEFL_ESTATE, "no noise shares: %s", l->ended);
+        if (have >= count)
+            break;
+        SEFL_CHECK(l->bound && !l->stale, SEFL_ECLOSED, "no noise shares: CSP knows another link");
+        SEFL_CHECK(l->failures < TRIES * l->c.count, SEFL_ECLOSED,
+                   "no noise shares: no lane gets anywhere");
+        if (now - said >= SAY_MS) {
+            log_info(l->c.log, "waiting for noise shares", lf_u64("have", have),
+                     lf_u64("want", count));
+            said = now;
+        }
+        wait_ms(l, LOOK_MS);
+    }
+done:
+    l->waiting = false;
+    pthread_mutex_unlock(&l->lock);
+    return st;
+}

@@ -1,0 +1,455 @@
+#include "roles/client/inside.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "protocol/http.h"
+#include "protocol/version.h"
+#include "roles/client/text.h"
+#include "sum/terms.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { BACKOFF_MS = 500, BACKOFF_MAX_MS = 60000, VOCAB_MAX = 256 << 20 };
+
+/* ---- time and talk --------------------------------------------------------------------------- */
+
+uint64_t client_now(const client *c)
+{
+    return clock_ms(&c->clock);
+}
+
+bool client_stopped(const client *c)
+{
+    return atomic_load(&c->stop);
+}
+
+void client_wait(client *c, uint64_t until_ms)
+{
+    struct timespec ts = { .tv_sec = (time_t)(until_ms / 1000),
+                           .tv_nsec = (long)(until_ms % 1000) * 1000000 };
+    pthread_mutex_lock(&c->lock);
+    while (!c->stop && client_now(c) < until_ms)
+        pthread_cond_timedwait(&c->wake, &c->lock, &ts);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void show(client *c)
+{
+    if (c->o.show)
+        c->o.show(c->o.show_ctx, &c->view);
+}
+
+void client_show_doing(client *c, const char *doing)
+{
+    c->view.doing = doing;
+    c->view.done = c->view.total = 0;
+    show(c);
+}
+
+static bool on_progress(void *self, uint64_t done_so_far, uint64_t total)
+{
+    client *c = self;
+    c->view.done = done_so_far, c->view.total = total;
+    show(c);
+    return !client_stopped(c);
+}
+
+sefl_progress client_progress(client *c)
+{
+    return (sefl_progress){ .report = on_progress, .self = c };
+}
+
+void client_stop(client *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->stop = true;
+    if (c->net)
+        https_client_interrupt(c->net);
+    pthread_cond_broadcast(&c->wake);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void client_reload(client *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->reload = true; /* looked at before the next step */
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+/* Identity, connection and policy, from their files; the old ones stay if anything is wrong. */
+static sefl_status read_files(client *c)
+{
+    sefl_status st = SEFL_OK;
+    const client_config *f = c->cfg;
+    tls_id *id = NULL;
+    https_client *net = NULL;
+    policy rules;
+    SEFL_TRY(policy_read(&rules, f->policy, &f->servers));
+    SEFL_TRY(tls_id_read(&id, f->cert, f->key, f->peers));
+    SEFL_CHECK(!c->id || memcmp(tls_id_fingerprint(id), c->me, 32) == 0, SEFL_EAUTH,
+               "%s has another key than before: start the client anew", f->cert);
+    SEFL_TRY(https_client_new(
+        &net, &(https_client_config){ .host = f->host,
+                                      .port = f->port,
+                                      .id = id,
+                                      .proxy = f->proxy,
+                                      .headers = HTTP_VERSION ": " VERSION_TEXT "\n" }));
+    pthread_mutex_lock(&c->lock);
+    https_client *old = c->net;
+    tls_id *old_id = c->id;
+    c->net = net, net = NULL;
+    c->id = id, id = NULL;
+    memcpy(c->me, tls_id_fingerprint(c->id), sizeof c->me);
+    pthread_mutex_unlock(&c->lock);
+    https_client_free(old);
+    tls_id_free(old_id);
+    c->rules = rules;
+done:
+    https_client_free(net);
+    tls_id_free(id);
+    return st;
+}
+
+sefl_status client_new(client **out, const client_options *o)
+{
+    sefl_status st = SEFL_OK;
+    client *c = NULL;
+    pthread_condattr_t attr;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&c, 1, sizeof *c));
+    c->o = *o;
+    c->cfg = o->config;
+    c->coins = o->coins ? *o->coins : coins_system();
+    c->clock = clock_monotonic();
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    SEFL_TRY(coins_for(&c->coins, &c->jitter, "jitter", 0, 0));
+    SEFL_TRY(pool_new(&c->pool, c->cfg->threads));
+    SEFL_TRY(read_files(c));
+    *out = c, c = NULL;
+done:
+    client_free(c);
+    return st;
+}
+
+static void drop_task(client *c)
+{
+    member_free(c->m);
+    client_update_free(c->update);
+    corpus_clear(&c->text);
+    vocab_free(c->words);
+    upload_key_clear(&c->upload);
+    client_store_close(c->store);
+    ledger_close(c->book);
+    if (c->has_task)
+        task_clear(&c->t);
+    c->m = NULL, c->update = NULL, c->words = NULL, c->store = NULL, c->book = NULL;
+    c->has_task = c->vouched = false;
+    c->header = (round_header){ 0 };
+    c->unproven = 0, c->asked_in = 0;
+}
+
+void client_free(client *c)
+{
+    if (!c)
+        return;
+    drop_task(c);
+    https_client_free(c->net);
+    tls_id_free(c->id);
+    pool_free(c->pool);
+    pthread_cond_destroy(&c->wake);
+    pthread_mutex_destroy(&c->lock);
+    sefl_free(c);
+}
+
+static sefl_status policy_allows(const client *c)
+{
+    const char *rule = NULL;
+    sefl_status st = policy_check(&c->rules, &c->t, &rule);
+    if (st == SEFL_EINVAL) /* a rule of the policy file; SEFL_EAUTH: the servers of client.yml */
+        policy_note_line(c->cfg->policy, rule);
+    return st;
+}
+
+static sefl_status reload_if_asked(client *c)
+{
+    sefl_status st = SEFL_OK;
+    sefl_clock wall = clock_wall();
+    (void)own_cert_look(&c->own, tls_id_expires(c->id), (int64_t)(clock_ms(&wall) / 1000),
+                        c->o.log);
+    if (!atomic_exchange(&c->reload, false))
+        return SEFL_OK;
+    if (c->o.on_reload)
+        c->o.on_reload(c->o.show_ctx);
+    st = read_files(c);
+    if (st != SEFL_OK) { /* the old ones stay */
+        log_error(c->o.log, "not reloaded", lf_str("why", sefl_last_error()));
+        return SEFL_OK;
+    }
+    log_info(c->o.log, "reloaded", lf_str("policy", c->cfg->policy));
+    return c->has_task ? policy_allows(c) : SEFL_OK;
+}
+
+/* ---- the task -------------------------------------------------------------------------------- */
+
+sefl_status client_goes_on(client *c, const client_reply *a)
+{
+    uint64_t now = client_now(c);
+    uint64_t patience = c->o.patience_ms ? c->o.patience_ms : CLIENT_PATIENCE_MS;
+    if (a->word == ANSWER_UPGRADE)
+        return sefl_fail(SEFL_EUNSUPPORTED, "%s", a->why);
+    if (a->word != ANSWER_REFUSED || a->transport)
+        return SEFL_OK;
+    if (c->refused_ms == 0)
+        c->refused_ms = now;
+    if (now - c->refused_ms < patience)
+        return SEFL_OK;
+    return sefl_fail(SEFL_EAUTH,
+                     "refused for %" PRIu64 " hours: %s; ask the server's operator, then start the "
+                     "client again",
+                     patience / 3600000, a->why);
+}
+
+/* Before there is a member to decide: the same rule, longer each time, never in step. */
+static sefl_status back_off(client *c, unsigned *failures, const client_reply *a)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t ms = (uint64_t)BACKOFF_MS << (*failures < 7 ? *failures : 7), part;
+    SEFL_TRY(client_goes_on(c, a));
+    ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
+    SEFL_TRY(rng_below(&c->jitter, &part, ms / 2 + 1));
+    if (a->word == ANSWER_REFUSED && !a->transport) {
+        log_error(c->o.log, "refused; trying again", lf_str("why", a->why),
+                  lf_u64("wait_ms", ms / 2 + part));
+        client_show_doing(c, "refused by the server: waiting");
+    } else if (a->word ==
+               ANSWER_REFUSED) { /* somebody else on the way, or a wrong tls.peers, or clock */
+        log_error(c->o.log, "the server's certificate is not accepted", lf_str("why", a->why),
+                  lf_u64("wait_ms", ms / 2 + part));
+        client_show_doing(c, "the server's certificate is not accepted: waiting");
+    } else {
+        log_warn(c->o.log, "cannot reach the server", lf_str("why", a->why),
+                 lf_u64("wait_ms", ms / 2 + part));
+        client_show_doing(c, "waiting for the server");
+    }
+    client_wait(c, client_now(c) + ms / 2 + part);
+    ++*failures;
+    SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+done:
+    return st;
+}
+
+/* What is not signed by both pinned servers may be another's, or garbled: that may pass. */
+static sefl_status look_at_signatures(const client *c, client_reply *a, sefl_span bytes)
+{
+    envelope env;
+    sefl_status st = envelope_read(&env, bytes);
+    if (st == SEFL_OK)
+        st = envelope_check(&env, SIGN_TASK, &c->cfg->servers);
+    if (st != SEFL_EPROTO && st != SEFL_EAUTH)
+        return st;
+    a->word = ANSWER_REFUSED;
+    snprintf(a->why, sizeof a->why, "the task is refused: %.230s", sefl_last_error());
+    return SEFL_OK;
+}
+
+static sefl_status get_task(client *c)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    client_reply a;
+    unsigned failures = 0;
+    client_show_doing(c, "fetching the task");
+    for (;;) {
+        SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_TRY(reload_if_asked(c));
+        buf_reset(&b);
+        SEFL_TRY(client_get(c->net, &a, &b, "/v1/task", ENVELOPE_CONTENT_MAX, 0));
+        if (a.word == ANSWER_OK)
+            SEFL_TRY(look_at_signatures(c, &a, buf_span(&b)));
+        if (a.word == ANSWER_OK)
+            break;
+        SEFL_TRY(back_off(c, &failures, &a));
+    }
+    c->refused_ms = 0;
+    st = task_open(&c->t, buf_span(&b), &c->cfg->servers);
+    if (st != SEFL_OK) {
+        sefl_note_before("the task is refused");
+        goto done;
+    }
+    c->has_task = true;
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status client_budget(client *c, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    if (c->rules.epsilon_total > 0 && c->t.claim) {
+        st = ledger_allows(c->book, &c->terms, round, c->rules.epsilon_total);
+        if (st == SEFL_EBUDGET)
+            sefl_note_before("policy: epsilon_total: this client's own ledger");
+        if (st != SEFL_OK)
+            goto done;
+    }
+    st = ledger_may_charge(c->book, &c->terms, round);
+    if (st == SEFL_EBUDGET)
+        sefl_note_before("this text's own ledger, over all tasks of all populations");
+done:
+    return st;
+}
+
+/* An update that lies ready was signed with the key before: no server takes it. */
+static sefl_status new_upload_key(client *c)
+{
+    sefl_status st = SEFL_OK;
+    const client_mark *mark = client_store_mark(c->store);
+    log_info(c->o.log, "upload key made", lf_u64("serial", c->upload.serial));
+    if (mark->phase == CLIENT_FINISHED) {
+        log_warn(c->o.log, "a finished update is dropped: it was signed with another upload key",
+                 lf_u64("round", mark->round));
+        SEFL_TRY(client_store_drop(c->store));
+    }
+done:
+    return st;
+}
+
+static sefl_status accept_task(client *c)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(policy_allows(c));
+    c->terms = terms_of_client(&c->t);
+    st = text_ledger_open(&c->book, c->cfg->ledger, c->cfg->text);
+    if (st == SEFL_ENOTFOUND && !file_exists(c->cfg->ledger))
+        sefl_note_before("this client's ledger is gone ('sefl enroll' made it, once): put it back, "
+                         "or let `ledger` name it");
+    if (st != SEFL_OK)
+        goto done;
+    if (ledger_rounds(c->book, c->t.id) == 0) /* a task that cannot even begin is refused at once */
+        SEFL_TRY(client_budget(c, 1));
+    SEFL_TRY(client_store_open(&c->store, c->cfg->state, c->t.id, head_bytes(c->t.seal)));
+    if (task_is_sealed(&c->t)) {
+        sefl_clock wall = clock_wall();
+        uint64_t now = clock_ms(&wall);
+        sefl_rng rng;
+        SEFL_TRY(coins_for(&c->coins, &rng, "upload key", 0, now));
+        SEFL_TRY(upload_key_open(&c->upload, client_store_path(c->store, CLIENT_UPLOAD_KEY), c->me,
+                                 now, &rng));
+        if (c->upload.made)
+            SEFL_TRY(new_upload_key(c));
+    }
+    c->view = (client_view){ .rounds = c->t.rounds, .no_claim = !c->t.claim, .doing = "" };
+    log_info(c->o.log, "task accepted", lf_str("name", c->t.name), lf_hash("task", c->t.id),
+             lf_u64("rounds", c->t.rounds),
+             lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM));
+    if (client_store_lost(c->store))
+        log_error(c->o.log, "a finished update was lost or changed on this disk: not made again",
+                  lf_u64("round", client_store_mark(c->store)->round));
+done:
+    return st;
+}
+
+static sefl_status get_words(client *c)
+{
+    sefl_status st = SEFL_OK;
+    client_reply a;
+    unsigned failures = 0;
+    const char *path = client_store_path(c->store, CLIENT_VOCAB);
+    sefl_progress p = client_progress(c);
+    for (;;) {
+        SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_TRY(reload_if_asked(c));
+        client_show_doing(c, "fetching the words");
+        SEFL_TRY(client_get_file(c->net, &a, "/v1/vocab", path, VOCAB_MAX, c->t.vocab_hash, &p));
+        if (a.word == ANSWER_OK)
+            break;
+        SEFL_TRY(back_off(c, &failures, &a));
+    }
+    SEFL_TRY(vocab_read(&c->words, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+done:
+    return st;
+}
+
+static sefl_status get_ready(client *c)
+{
+    sefl_status st = SEFL_OK;
+    sefl_progress p = client_progress(c);
+    SEFL_TRY(get_words(c));
+    client_show_doing(c, "reading the text");
+    SEFL_TRY(client_text_read(&c->text, c->words,
+                              &(corpus_file){ .path = c->cfg->text,
+                                              .format = c->cfg->text_format,
+                                              .field = c->cfg->text_field },
+                              &p));
+    SEFL_TRY(
+        client_update_new(&c->update, &(client_update_config){ .task = &c->t,
+                                                               .words = c->words,
+                                                               .text = &c->text,
+                                                               .client = c->me,
+                                                               .upload_key = c->upload.key,
+                                                               .coins = &c->coins,
+                                                               .pool = c->pool,
+                                                               .observe = c->o.observe,
+                                                               .observe_ctx = c->o.observe_ctx }));
+    const client_mark *mark = client_store_mark(c->store);
+    /* one whose receipt is still to come counts when it comes */
+    bool under_way = mark->phase == CLIENT_FINISHED && ledger_has(c->book, c->t.id, mark->round);
+    SEFL_TRY(member_new(&c->m, &c->t, ledger_rounds(c->book, c->t.id) - under_way, &c->jitter));
+    if (mark->phase == CLIENT_FINISHED || mark->phase == CLIENT_DONE)
+        member_restore(c->m, mark->round, mark->phase == CLIENT_DONE);
+    c->view.round = mark->round;
+done:
+    return st;
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static sefl_status work_on_task(client *c, bool *again)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t before = c->rounds_seen;
+    *again = false;
+    while (!*again) {
+        SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_TRY(reload_if_asked(c));
+        member_order order = member_next(c->m, client_now(c));
+        if (order.kind == MEMBER_STOP) {
+            log_info(c->o.log, "task over", lf_str("why", order.why),
+                     lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM));
+            break;
+        }
+        SEFL_TRY(client_obey(c, &order, again));
+        if (c->o.once && c->rounds_seen > before)
+            break;
+    }
+done:
+    return st;
+}
+
+sefl_status client_run(client *c)
+{
+    sefl_status st = SEFL_OK;
+    bool again = true;
+    while (again) {
+        SEFL_TRY(get_task(c));
+        SEFL_TRY(accept_task(c));
+        SEFL_TRY(get_ready(c));
+        SEFL_TRY(work_on_task(c, &again));
+        if (again)
+            log_info(c->o.log, "the server has another task", lf_hash("before", c->t.id));
+        drop_task(c);
+    }
+done:
+    drop_task(c);
+    return client_stopped(c) ? SEFL_OK : st;
+}

@@ -1,0 +1,198 @@
+#include "roles/client/net.h"
+
+#include "base/file.h"
+#include "protocol/http.h"
+#include "protocol/round.h"
+#include "protocol/signed.h"
+#include "protocol/version.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OFFSETS_MAX = 8, ERROR_MAX = 4096, PATH_ROOM = 160 };
+
+/* The sentence of a server, as far as it is one line of print. */
+static void sentence(char out[256], unsigned status, const sefl_buf *body)
+{
+    size_t n = (size_t)snprintf(out, 256, "the server answers %u", status);
+    size_t len = 0;
+    while (len < body->n && len < 180 && body->p[len] >= 0x20 && body->p[len] < 0x7f)
+        len++;
+    if (len > 0)
+        snprintf(out + n, 256 - n, ": %.*s", (int)len, (const char *)body->p);
+}
+
+static client_answer word_of(unsigned status)
+{
+    switch (status) {
+    case 200:
+    case 206:
+        return ANSWER_OK;
+    case 401:
+    case 403:
+        return ANSWER_REFUSED;
+    case 426:
+        return ANSWER_UPGRADE;
+    case 409: /* another body of this client and round; or its rounds are used up */
+    case 410: /* late */
+    case 413: /* not the size that this task has */
+    case 422: /* not a ciphertext */
+        return ANSWER_OVER;
+    default: /* 5xx, 425 (not open yet), 429, and a proxy's own answers */
+        return ANSWER_AGAIN;
+    }
+}
+
+/* What came of a call: a transport failure is the network's trouble, not ours. SEFL_EINVAL: certificate
+ * and key do not fit together, as for a moment while they are renewed. */
+static sefl_status settle(client_reply *a, sefl_status st, const https_reply *r)
+{
+    *a = (client_reply){ .word = ANSWER_OK };
+    if (st == SEFL_EIO || st == SEFL_ETIMEOUT || st == SEFL_ECLOSED || st == SEFL_EAUTH ||
+        st == SEFL_EPROTO || st == SEFL_ERANGE || st == SEFL_EINVAL) {
+        a->word = st == SEFL_EAUTH ? ANSWER_REFUSED : ANSWER_AGAIN;
+        a->transport = true;
+        snprintf(a->why, sizeof a->why, "%.255s", sefl_last_error());
+        return SEFL_OK;
+    }
+    if (st != SEFL_OK)
+        return st;
+    a->word = word_of(r->status);
+    a->late = r->status == 410;
+    a->not_there = r->status == 404;
+    if (a->word != ANSWER_OK)
+        sentence(a->why, r->status, &r->body);
+    return SEFL_OK;
+}
+
+sefl_status client_get(https_client *net, client_reply *a, sefl_buf *out, const char *path,
+                       size_t max, unsigned wait_s)
+{
+    sefl_status st = SEFL_OK;
+    https_reply r = { 0 };
+    st = https_get(net, path, max, wait_s, &r);
+    SEFL_TRY(settle(a, st, &r));
+    if (a->word == ANSWER_OK)
+        SEFL_TRY(wr_raw(out, r.body.p, r.body.n));
+done:
+    https_reply_clear(&r);
+    return st;
+}
+
+sefl_status client_post(https_client *net, client_reply *a, const char *path, sefl_span bytes,
+                        unsigned wait_s)
+{
+    sefl_status st = SEFL_OK;
+    https_reply r = { 0 };
+    st = https_post(net, path, bytes, ERROR_MAX, wait_s, &r);
+    SEFL_TRY(settle(a, st, &r));
+done:
+    https_reply_clear(&r);
+    return st;
+}
+
+sefl_status client_get_file(https_client *net, client_reply *a, const char *path, const char *to,
+                            uint64_t max, const uint8_t hash[SHA256_BYTES],
+                            const sefl_progress *progress)
+{
+    sefl_status st = SEFL_OK;
+    https_reply r = { 0 };
+    uint8_t there[SHA256_BYTES];
+    *a = (client_reply){ .word = ANSWER_OK };
+    if (file_exists(to)) { /* fetched before a restart */
+        SEFL_TRY(file_sha256(there, NULL, to));
+        if (memcmp(there, hash, SHA256_BYTES) == 0)
+            goto done;
+        SEFL_CHECK(unlink(to) == 0, SEFL_EIO, "cannot delete %s", to);
+    }
+    st = https_get_file(net, path, to, max, progress, &r);
+    SEFL_TRY(settle(a, st, &r));
+    if (a->word != ANSWER_OK)
+        goto done;
+    SEFL_TRY(file_sha256(there, NULL, to));
+    if (memcmp(there, hash, SHA256_BYTES) != 0) {
+        (void)unlink(to);
+        a->word = ANSWER_AGAIN;
+        snprintf(a->why, sizeof a->why, "%s: other bytes than the ones that were signed", path);
+    }
+done:
+    https_reply_clear(&r);
+    return st;
+}
+
+/* ---- upload ---------------------------------------------------------------------------------- */
+
+static void update_path(char out[PATH_ROOM], uint64_t round, const client_body *body)
+{
+    int n = snprintf(out, PATH_ROOM, "/v1/round/%" PRIu64 "/update/", round);
+    for (int i = 0; i < BLAKE3_BYTES; i++)
+        n += snprintf(out + n, PATH_ROOM - (size_t)n, "%02x", body->hash[i]);
+}
+
+sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uint64_t round,
+                       const client_body *body)
+{
+    sefl_status st = SEFL_OK;
+    https_reply r = { 0 };
+    char path[PATH_ROOM];
+    *offset = 0;
+    update_path(path, round, body);
+    st = https_head(net, path, NULL, &r);
+    SEFL_TRY(settle(a, st, &r));
+    if (r.status == 404) /* nothing of it there */
+        a->word = ANSWER_OK;
+    else if (a->word == ANSWER_OK && r.offset <= body->bytes)
+        *offset = r.offset;
+done:
+    https_reply_clear(&r);
+    return st;
+}
+
+sefl_status client_put(https_client *net, client_reply *a, sefl_buf *receipt, uint64_t offset,
+                       uint64_t round, const char *file, const client_body *body,
+                       const sefl_progress *progress)
+{
+    sefl_status st = SEFL_OK;
+    https_reply r = { 0 };
+    char path[PATH_ROOM], headers[128];
+    update_path(path, round, body);
+    for (int i = 0;; i++) {
+        https_reply_clear(&r);
+        r = (https_reply){ .offset = UINT64_MAX };
+        snprintf(headers, sizeof headers,
+                 HTTP_OFFSET ": %" PRIu64 "\n" HTTP_TOTAL ": %" PRIu64 "\n", offset, body->bytes);
+        st = https_put_file(net, path, file, offset, headers, progress, &r);
+        SEFL_TRY(settle(a, st, &r));
+        bool elsewhere = r.status == 409 && r.offset <= body->bytes && r.offset != offset;
+        if (elsewhere && i == OFFSETS_MAX)
+            a->word = ANSWER_AGAIN; /* it cannot make up its mind: later */
+        if (!elsewhere || i == OFFSETS_MAX)
+            break;
+        offset = r.offset;
+    }
+    if (a->word == ANSWER_OK)
+        SEFL_TRY(wr_raw(receipt, r.body.p, r.body.n));
+done:
+    https_reply_clear(&r);
+    return st;
+}
+
+sefl_status client_receipt_check(const task *t, sefl_span receipt, uint64_t round,
+                                 const uint8_t client[32], const client_body *body)
+{
+    sefl_status st = SEFL_OK;
+    envelope env;
+    round_receipt r;
+    SEFL_TRY(envelope_read(&env, receipt));
+    SEFL_TRY(envelope_check_one(&env, SIGN_RECEIPT, SIGNER_AS, t->servers.as));
+    SEFL_TRY(round_receipt_read(&r, env.content));
+    SEFL_CHECK(memcmp(r.task, t->id, TASK_ID) == 0 && r.round == round, SEFL_EAUTH,
+               "the receipt is of another task or round");
+    SEFL_CHECK(memcmp(r.client, client, 32) == 0, SEFL_EAUTH, "the receipt is another client's");
+    SEFL_CHECK(memcmp(r.body, body->hash, sizeof r.body) == 0 && r.bytes == body->bytes, SEFL_EAUTH,
+               "the receipt is for other bytes");
+done:
+    return st;
+}

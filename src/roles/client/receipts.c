@@ -1,0 +1,278 @@
+#include "roles/client/receipts.h"
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEAD = 4 + RECEIPTS_TASK + 8, AROUND = HEAD + SHA256_BYTES };
+
+typedef struct entry {
+    uint64_t offset, round;
+} entry;
+
+struct receipts {
+    int fd;
+    char *path;
+    uint64_t end; /* of the last good record */
+    entry *at;
+    size_t n, room;
+};
+
+static uint64_t record_bytes(const uint8_t head[HEAD])
+{
+    return AROUND + (uint64_t)load_u32(head);
+}
+
+/* Up to n bytes; *got says how many there are. */
+static sefl_status read_at(const receipts *r, uint64_t offset, uint8_t *out, size_t n, size_t *got)
+{
+    for (*got = 0; *got < n;) {
+        ssize_t k = fault_hit(FAULT_READ)
+                        ? (errno = EIO, -1)
+                        : pread(r->fd, out + *got, n - *got, (off_t)(offset + *got));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return sefl_fail(SEFL_EIO, "cannot read %s: %s", r->path, strerror(errno));
+        if (k == 0)
+            break;
+        *got += (size_t)k;
+    }
+    return SEFL_OK;
+}
+
+/* A whole record into out (which is emptied); *good: it is one. */
+static sefl_status read_record(const receipts *r, uint64_t offset, sefl_buf *out, bool *good)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t head[HEAD], digest[SHA256_BYTES], *p;
+    size_t got;
+    *good = false;
+    buf_reset(out);
+    SEFL_TRY(read_at(r, offset, head, HEAD, &got));
+    if (got < HEAD || load_u32(head) > RECEIPTS_ENVELOPE_MAX)
+        goto done;
+    size_t bytes = (size_t)record_bytes(head);
+    SEFL_TRY(buf_extend(out, &p, bytes));
+    SEFL_TRY(read_at(r, offset, p, bytes, &got));
+    if (got < bytes)
+        goto done;
+    sha256_of(digest, span_of(p, bytes - SHA256_BYTES));
+    *good = memcmp(digest, p + bytes - SHA256_BYTES, SHA256_BYTES) == 0;
+done:
+    return st;
+}
+
+static sefl_status take_entry(receipts *r, uint64_t offset, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    if (r->n == r->room) {
+        size_t more = 2 * r->room + 64;
+        SEFL_TRY(sefl_grow(&r->at, r->room * sizeof *r->at, more * sizeof *r->at));
+        r->room = more;
+    }
+    r->at[r->n++] = (entry){ offset, round };
+done:
+    return st;
+}
+
+/* Can these last bytes be what a crash left of one append? Its head says that it reaches to the end, or
+ * beyond; or the system made the file longer and wrote none of it. And no good record stands behind. */
+static sefl_status is_torn(const receipts *r, uint64_t offset, uint64_t size, bool *torn)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t tail[AROUND + RECEIPTS_ENVELOPE_MAX];
+    size_t got, zeros = 0;
+    sefl_buf b = { 0 };
+    bool good = false;
+    *torn = false;
+    if (size - offset > sizeof tail)
+        return SEFL_OK;
+    SEFL_TRY(read_at(r, offset, tail, (size_t)(size - offset), &got));
+    while (zeros < got && tail[zeros] == 0)
+        zeros++;
+    for (uint64_t at = offset + 1; zeros < got && !good && at + AROUND <= size; at++)
+        SEFL_TRY(read_record(r, at, &b, &good));
+    *torn = !good && (zeros == got || got < HEAD || record_bytes(tail) >= got);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status walk(receipts *r)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    struct stat s;
+    bool good, torn;
+    SEFL_CHECK(fstat(r->fd, &s) == 0 && S_ISREG(s.st_mode), SEFL_EIO, "%s is not a file", r->path);
+    uint64_t size = (uint64_t)s.st_size;
+    while (r->end < size) {
+        SEFL_TRY(read_record(r, r->end, &b, &good));
+        if (!good) {
+            SEFL_TRY(is_torn(r, r->end, size, &torn));
+            SEFL_CHECK(torn, SEFL_EPROTO,
+                       "%s: the receipt at byte %" PRIu64 " was changed; keep the file as evidence "
+                       "under another name, then start again: the client makes a new one",
+                       r->path, r->end);
+            SEFL_CHECK(ftruncate(r->fd, (off_t)r->end) == 0, SEFL_EIO, "cannot cut %s: %s", r->path,
+                       strerror(errno));
+            SEFL_TRY(file_sync(r->fd, r->path));
+            break;
+        }
+        SEFL_TRY(take_entry(r, r->end, load_u64(b.p + 4 + RECEIPTS_TASK)));
+        r->end += b.n;
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status receipts_open(receipts **out, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    receipts *r = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    r->fd = -1;
+    SEFL_TRY(sefl_strdup(&r->path, path));
+    r->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+    SEFL_CHECK(r->fd >= 0 || errno != EISDIR, SEFL_ESTATE,
+               "%s is a folder: an earlier version kept each receipt in a file there; move it to "
+               "another name, then start again (its receipts stay good)",
+               path);
+    SEFL_CHECK(r->fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
+    SEFL_TRY(walk(r));
+    *out = r, r = NULL;
+done:
+    receipts_close(r);
+    return st;
+}
+
+void receipts_close(receipts *r)
+{
+    if (!r)
+        return;
+    if (r->fd >= 0)
+        close(r->fd);
+    sefl_free(r->at);
+    sefl_free(r->path);
+    sefl_free(r);
+}
+
+/* The record of the last entry, if it is of this task and round, is to be written again. */
+static sefl_status drop_same(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t head[HEAD];
+    size_t got;
+    if (r->n == 0 || r->at[r->n - 1].round != round)
+        return SEFL_OK;
+    SEFL_TRY(read_at(r, r->at[r->n - 1].offset, head, HEAD, &got));
+    if (got == HEAD && memcmp(head + 4, task, RECEIPTS_TASK) == 0)
+        r->end = r->at[--r->n].offset;
+done:
+    return st;
+}
+
+sefl_status receipts_add(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_t round,
+                         sefl_span envelope)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    uint8_t digest[SHA256_BYTES];
+    SEFL_CHECK(envelope.n <= RECEIPTS_ENVELOPE_MAX, SEFL_ERANGE,
+               "a receipt of %zu bytes: at most %d fit", envelope.n, RECEIPTS_ENVELOPE_MAX);
+    SEFL_TRY(wr_u32(&b, (uint32_t)envelope.n));
+    SEFL_TRY(wr_raw(&b, task, RECEIPTS_TASK));
+    SEFL_TRY(wr_u64(&b, round));
+    SEFL_TRY(wr_raw(&b, envelope.p, envelope.n));
+    sha256_of(digest, buf_span(&b));
+    SEFL_TRY(wr_raw(&b, digest, sizeof digest));
+    SEFL_TRY(drop_same(r, task, round));
+    SEFL_TRY(take_entry(r, r->end, round));
+    st = lseek(r->fd, (off_t)r->end, SEEK_SET) < 0
+             ? sefl_fail(SEFL_EIO, "cannot write: %s", strerror(errno))
+             : file_write_all(r->fd, buf_span(&b));
+    if (st == SEFL_OK && ftruncate(r->fd, (off_t)(r->end + b.n)) != 0) /* a longer one, given up */
+        st = sefl_fail(SEFL_EIO, "cannot cut it: %s", strerror(errno));
+    if (st == SEFL_OK)
+        st = file_sync(r->fd, r->path);
+    if (st == SEFL_OK) {
+        r->end += b.n;
+    } else { /* what was written of it is overwritten by the next one, or cut off at the next start */
+        sefl_note_before("%s", r->path);
+        r->n--;
+        (void)!ftruncate(r->fd, (off_t)r->end);
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+size_t receipts_count(const receipts *r)
+{
+    return r->n;
+}
+
+static sefl_status good_record(const receipts *r, size_t i, sefl_buf *record)
+{
+    sefl_status st = SEFL_OK;
+    bool good;
+    SEFL_TRY(read_record(r, r->at[i].offset, record, &good));
+    SEFL_CHECK(good, SEFL_EPROTO, "%s: the receipt at byte %" PRIu64 " was changed", r->path,
+               r->at[i].offset);
+done:
+    return st;
+}
+
+sefl_status receipts_at(const receipts *r, size_t i, uint8_t task[RECEIPTS_TASK], uint64_t *round,
+                        sefl_buf *out)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_CHECK(i < r->n, SEFL_ENOTFOUND, "%s has %zu receipts", r->path, r->n);
+    SEFL_TRY(good_record(r, i, &b));
+    memcpy(task, b.p + 4, RECEIPTS_TASK);
+    *round = r->at[i].round;
+    SEFL_TRY(wr_raw(out, b.p + HEAD, b.n - AROUND));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status receipts_get(const receipts *r, size_t i, sefl_buf *out)
+{
+    uint8_t task[RECEIPTS_TASK];
+    uint64_t round;
+    return receipts_at(r, i, task, &round, out);
+}
+
+sefl_status receipts_find(const receipts *r, sefl_buf *out, const uint8_t task[RECEIPTS_TASK],
+                          uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    for (size_t i = r->n; i-- > 0;) {
+        if (r->at[i].round != round)
+            continue;
+        SEFL_TRY(good_record(r, i, &b));
+        if (memcmp(b.p + 4, task, RECEIPTS_TASK) != 0)
+            continue;
+        SEFL_TRY(wr_raw(out, b.p + HEAD, b.n - AROUND));
+        goto done;
+    }
+    st = sefl_fail(SEFL_ENOTFOUND, "%s has no receipt of round %" PRIu64, r->path, round);
+done:
+    buf_clear(&b);
+    return st;
+}

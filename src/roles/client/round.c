@@ -1,0 +1,495 @@
+/* What the orders of protocol/member.h mean. Every handler ends with one event for the member, or
+ * with a status that ends the client; SEFL_ECANCELLED is a stop. */
+#include "roles/client/inside.h"
+#include "roles/client/proof.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    POLL_S = 30,
+    SAME_TASK_MS = 1000,
+    ASK_AGAIN_MS = 5000,
+    NEWS_MAX = 64 << 10,
+    RECEIPT_MAX = 4096
+};
+
+static sefl_status tell(client *c, member_event_kind kind, const char *why)
+{
+    return member_on(c->m, &(member_event){ .kind = kind, .why = why }, client_now(c));
+}
+
+static log_field privacy(const client *c)
+{
+    return lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM);
+}
+
+/* The round is over for this client. LOG_INFO: it closed before, as a round does that needs fewer clients
+ * than there are. */
+static sefl_status leave_round(client *c, log_level level, const char *why)
+{
+    sefl_status st = SEFL_OK;
+    LOG_AT(c->o.log, level, "round without us", lf_u64("round", client_store_mark(c->store)->round),
+           lf_str("why", why), privacy(c));
+    SEFL_TRY(client_store_drop(c->store));
+    c->rounds_seen++;
+    SEFL_TRY(tell(c, MEMBER_REFUSED, why));
+done:
+    return st;
+}
+
+/* An answer that is no success: back off, leave the round, or end. */
+static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
+{
+    if (client_stopped(c))
+        return sefl_fail(SEFL_ECANCELLED, "stopped");
+    sefl_status st = client_goes_on(c, a);
+    if (st != SEFL_OK)
+        return st;
+    if (a->word == ANSWER_OVER && in_round)
+        return leave_round(c, a->late ? LOG_INFO : LOG_WARN, a->why);
+    log_warn(c->o.log, "try again later", lf_str("why", a->why));
+    return tell(c, MEMBER_FAILED, a->why);
+}
+
+/* ---- another task? --------------------------------------------------------------------------- */
+
+/* *same: AS serves the task that we work on. It may have been given another one since, whose rounds have
+ * the same numbers. If it cannot be asked neither is set, and the member backs off. */
+static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    client_reply a;
+    task t = { 0 };
+    *same = *new_task = false;
+    SEFL_TRY(client_get(c->net, &a, &b, "/v1/task", ENVELOPE_CONTENT_MAX, 0));
+    if (a.word != ANSWER_OK) {
+        st = not_ok(c, &a, false);
+        goto done;
+    }
+    if (task_open(&t, buf_span(&b), &c->cfg->servers) != SEFL_OK) {
+        log_warn(c->o.log, "task not understood", lf_str("why", sefl_last_error()));
+        st = tell(c, MEMBER_FAILED, "the server's task cannot be read");
+        goto done;
+    }
+    c->recheck = false;
+    *same = memcmp(t.id, c->t.id, TASK_ID) == 0;
+    *new_task = !*same;
+done:
+    task_clear(&t);
+    buf_clear(&b);
+    return st;
+}
+
+/* ---- news ------------------------------------------------------------------------------------ */
+
+/* This client's own coin, thrown once a round and remembered. */
+static sefl_status draw(client *c, uint64_t round, bool *drawn)
+{
+    sefl_status st = SEFL_OK;
+    const client_mark *mark = client_store_mark(c->store);
+    uint8_t coin[8];
+    sefl_rng rng;
+    *drawn = true;
+    if (mark->round == round) {
+        *drawn = mark->drawn;
+        goto done;
+    }
+    if (c->t.sampling != TASK_ALL && c->t.rate < 1) {
+        SEFL_TRY(coins_for(&c->coins, &rng, "sampling", round, 0));
+        SEFL_TRY(rng_fill(&rng, coin, sizeof coin));
+        *drawn = load_u64(coin) < (uint64_t)(c->t.rate * 18446744073709551616.0);
+    }
+    SEFL_TRY(client_store_draw(c->store, round, *drawn));
+done:
+    return st;
+}
+
+/* A moment in the third quarter of the time that is left, the same for all. */
+static sefl_status choose_moment(client *c, uint64_t round, uint64_t left_ms)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t part = 0;
+    c->upload_at_ms = 0;
+    c->moment_round = round;
+    if (c->t.sampling == TASK_HIDDEN) {
+        if (left_ms >= 4)
+            SEFL_TRY(rng_below(&c->jitter, &part, left_ms / 4));
+        c->upload_at_ms = client_now(c) + left_ms / 2 + part;
+    }
+done:
+    return st;
+}
+
+static uint64_t from_now(const client *c, uint64_t ms)
+{
+    uint64_t now = client_now(c);
+    return ms < UINT64_MAX - now ? now + ms : UINT64_MAX;
+}
+
+static sefl_status on_news(client *c, const round_news *n)
+{
+    sefl_status st = SEFL_OK;
+    member_event e = { .kind = MEMBER_GOT_NEWS, .news = n, .drawn = true };
+    const client_mark *mark = client_store_mark(c->store);
+    if (n->state == ROUND_OPEN && n->round < mark->round) {
+        /* its header may be good: an old one, said again. Rounds only grow, here too: the coin and the
+         * attempts on disk belong to a later round. */
+        log_error(c->o.log, "an old round is announced", lf_u64("round", n->round),
+                  lf_u64("begun", mark->round));
+        st = tell(c, MEMBER_FAILED, "the server announces a round before the one that was begun");
+        goto done;
+    }
+    if (n->state == ROUND_OPEN && n->round >= mark->round && mark->phase != CLIENT_FINISHED &&
+        !(n->round == mark->round && mark->phase == CLIENT_DONE)) {
+        st = member_header_check(&c->t, &c->header, n->header, n->round);
+        if (st == SEFL_EAUTH || st == SEFL_EPROTO) {
+            char why[256];
+            snprintf(why, sizeof why, "%.255s", sefl_last_error());
+            log_error(c->o.log, "header not accepted", lf_u64("round", n->round),
+                      lf_str("why", why));
+            c->recheck = true;
+            st = tell(c, MEMBER_FAILED, why);
+            goto done;
+        }
+        if (st != SEFL_OK)
+            goto done;
+        SEFL_TRY(draw(c, n->round, &e.drawn));
+        SEFL_TRY(choose_moment(c, n->round, n->left_ms));
+        c->began_ms = client_now(c);
+        c->deadline_ms = from_now(c, n->left_ms);
+        c->view.round = n->round;
+        log_info(c->o.log, "round open", lf_u64("round", n->round), lf_u64("left_ms", n->left_ms),
+                 privacy(c));
+        if (!e.drawn && c->t.sampling != TASK_HIDDEN) {
+            log_info(c->o.log, "not drawn", lf_u64("round", n->round));
+            SEFL_TRY(client_store_drop(c->store));
+            c->rounds_seen++;
+        }
+    }
+    SEFL_TRY(member_on(c->m, &e, client_now(c)));
+done:
+    return st;
+}
+
+/* What AS says of rounds after that one, at once or when there is something new. Read into n, whose spans
+ * look into scratch, only if a->word is ANSWER_OK; SEFL_EPROTO if it cannot be. */
+static sefl_status get_news(client *c, client_reply *a, round_news *n, sefl_buf *scratch,
+                            uint64_t after, unsigned wait_s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf json = { 0 };
+    char path[96];
+    snprintf(path, sizeof path, "/v1/round?after=%" PRIu64 "&wait=%u", after, wait_s);
+    SEFL_TRY(client_get(c->net, a, &json, path, NEWS_MAX, wait_s + 10));
+    if (a->word == ANSWER_OK)
+        SEFL_TRY(round_news_read(n, scratch, buf_span(&json)));
+done:
+    buf_clear(&json);
+    return st;
+}
+
+static sefl_status poll_round(client *c, bool *new_task)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf scratch = { 0 };
+    client_reply a;
+    round_news n;
+    const client_mark *mark = client_store_mark(c->store);
+    uint64_t after = mark->phase == CLIENT_DONE || mark->round == 0 ? mark->round : mark->round - 1;
+    bool same = true;
+    client_show_doing(c, "waiting");
+    if (c->recheck)
+        SEFL_TRY(look_for_another_task(c, &same, new_task));
+    if (!same)
+        goto done;
+    st = get_news(c, &a, &n, &scratch, after, POLL_S);
+    if (st == SEFL_EPROTO) {
+        log_warn(c->o.log, "news not understood", lf_str("why", sefl_last_error()));
+        st = tell(c, MEMBER_FAILED, "the server's news cannot be read");
+        goto done;
+    }
+    SEFL_TRY(st);
+    if (a.word == ANSWER_OK)
+        c->refused_ms = 0;
+    if (a.word == ANSWER_OK && n.round < mark->round)
+        c->recheck = true; /* rounds only grow: it is another task, or an old copy of AS's state */
+    if (a.word == ANSWER_OK)
+        SEFL_TRY(client_ask_counted(c, &n));
+    st = a.word == ANSWER_OK ? on_news(c, &n) : not_ok(c, &a, false);
+done:
+    buf_clear(&scratch);
+    return st;
+}
+
+/* ---- model and training ---------------------------------------------------------------------- */
+
+/* A download is not worth more time than its round has. */
+static bool in_time(void *self, uint64_t done_so_far, uint64_t total)
+{
+    client *c = self;
+    sefl_progress p = client_progress(c);
+    return progress_report(&p, done_so_far, total) && client_now(c) < c->deadline_ms;
+}
+
+static sefl_status fetch_model(client *c, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    client_reply a;
+    char path[96];
+    uint64_t max = (uint64_t)c->t.params * 4 + (1 << 20);
+    sefl_progress p = { .report = in_time, .self = c };
+    client_show_doing(c, "fetching the model");
+    SEFL_TRY(client_budget(c, round)); /* before any work */
+    SEFL_TRY(client_vouch(c, &a));
+    if (a.word != ANSWER_OK) {
+        st = not_ok(c, &a, true);
+        goto done;
+    }
+    snprintf(path, sizeof path, "/v1/round/%" PRIu64 "/model", round);
+    st = client_get_file(c->net, &a, path, client_store_path(c->store, CLIENT_MODEL), max,
+                         c->header.model, &p);
+    if (st == SEFL_ECANCELLED && !client_stopped(c)) {
+        a = (client_reply){ .word = ANSWER_AGAIN, .transport = true };
+        snprintf(a.why, sizeof a.why, "the round's deadline passed while its model came");
+        st = SEFL_OK;
+    }
+    SEFL_TRY(st);
+    st = a.word == ANSWER_OK ? tell(c, MEMBER_GOT_MODEL, NULL) : not_ok(c, &a, true);
+done:
+    return st;
+}
+
+/* Is the round that we train for open still? The deadline that we heard of has passed, but AS may have
+ * given it more time. One that cannot be asked now is asked again later. */
+static bool still_open(client *c)
+{
+    sefl_buf scratch = { 0 };
+    client_reply a;
+    round_news n = { 0 };
+    uint64_t round = client_store_mark(c->store)->round, began = client_now(c);
+    bool told = get_news(c, &a, &n, &scratch, round - 1, 0) == SEFL_OK && a.word == ANSWER_OK;
+    bool open = !told || (n.state == ROUND_OPEN && n.round == round);
+    uint64_t later =
+        told ? n.left_ms : 4 * (client_now(c) - began); /* most of the time it trains */
+    c->deadline_ms = from_now(c, later > ASK_AGAIN_MS ? later : ASK_AGAIN_MS);
+    if (told && open)
+        log_info(c->o.log, "round goes on", lf_u64("round", round), lf_u64("left_ms", n.left_ms));
+    buf_clear(&scratch);
+    return open;
+}
+
+/* Nor is training: nobody takes an update of a round that is closed. */
+static bool wanted_still(void *self, uint64_t done_so_far, uint64_t total)
+{
+    client *c = self;
+    sefl_progress p = client_progress(c);
+    return progress_report(&p, done_so_far, total) &&
+           (client_now(c) < c->deadline_ms || still_open(c));
+}
+
+static sefl_status train(client *c, uint64_t round, bool zeros)
+{
+    sefl_status st = SEFL_OK;
+    client_body body;
+    sefl_progress p = { .report = wanted_still, .self = c };
+    client_show_doing(c, "training");
+    if (ledger_has(c->book, c->t.id,
+                   round)) { /* only finished bodies are charged: the mark was lost */
+        st = leave_round(
+            c, LOG_WARN,
+            "this round was charged before and its update is gone: some of its bytes may "
+            "have left, so it is not made again");
+        goto done;
+    }
+    SEFL_TRY(client_store_begin(c->store));
+    client_job job = { .header = &c->header,
+                       .attempt = client_store_mark(c->store)->attempt,
+                       .zeros = zeros,
+                       .model = client_store_path(c->store, CLIENT_MODEL),
+                       .body = client_store_path(c->store, CLIENT_BODY),
+                       .progress = &p };
+    if (file_exists(job.body)) /* whole; only the sync of its name had failed */
+        st = client_body_of(&body, job.body, head_bytes(c->t.seal));
+    else
+        st = client_update_make(c->update, &body, &job);
+    if (st == SEFL_ECANCELLED && !client_stopped(c)) {
+        st = leave_round(c, LOG_INFO, "it closed while this client trained");
+        goto done;
+    }
+    if (st == SEFL_EIO) { /* a full disk may have room later; other coins then */
+        log_error(c->o.log, "update not written", lf_str("why", sefl_last_error()));
+        st = tell(c, MEMBER_FAILED, "the update could not be written");
+        goto done;
+    }
+    if (st != SEFL_OK)
+        goto done;
+    if (client_update_diverged(c->update))
+        log_warn(c->o.log,
+                 c->t.unit == TASK_UNIT_RECORD
+                     ? "training diverged on this model for some records: they count as zeros"
+                     : "training diverged on this model: zeros are uploaded",
+                 lf_u64("round", round));
+    SEFL_TRY(client_store_finish(c->store, &body));
+    log_debug(c->o.log, "update finished", lf_u64("round", round), lf_u64("bytes", body.bytes),
+              lf_hash("body", body.hash));
+    SEFL_TRY(tell(c, MEMBER_TRAINED, NULL));
+done:
+    return st;
+}
+
+/* ---- upload ---------------------------------------------------------------------------------- */
+
+static sefl_status wait_for_moment(client *c)
+{
+    uint64_t now = client_now(c);
+    if (c->upload_at_ms == 0)
+        return SEFL_OK;
+    if (now > c->upload_at_ms) {
+        log_warn(c->o.log, "upload after its moment: its time may tell that this client trained",
+                 lf_u64("late_ms", now - c->upload_at_ms));
+    } else {
+        client_show_doing(c, "waiting for its moment");
+        client_wait(c, c->upload_at_ms);
+    }
+    c->upload_at_ms = 0;
+    return client_stopped(c) ? sefl_fail(SEFL_ECANCELLED, "stopped") : SEFL_OK;
+}
+
+/* Hidden sampling, started again with a finished body of which no byte has left: one that was drawn
+ * may still be training, and would ask for news first. So do we, and choose a moment as it will; an
+ * upload at once, or one to a round that is closed, would tell that there was nothing to train.
+ * *go: upload now. */
+static sefl_status like_everybody(client *c, uint64_t round, bool *go)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf scratch = { 0 };
+    client_reply a;
+    round_news n;
+    *go = true;
+    if (c->t.sampling != TASK_HIDDEN || c->moment_round == round ||
+        ledger_has(c->book, c->t.id, round))
+        goto done;
+    *go = false;
+    st = get_news(c, &a, &n, &scratch, round - 1, POLL_S);
+    if (st == SEFL_EPROTO) {
+        st = tell(c, MEMBER_FAILED, "the server's news cannot be read");
+        goto done;
+    }
+    SEFL_TRY(st);
+    if (a.word != ANSWER_OK) {
+        st = not_ok(c, &a, false);
+        goto done;
+    }
+    if (n.state != ROUND_OPEN || n.round != round) {
+        st = leave_round(c, LOG_WARN, "it is over; this client was away");
+        goto done;
+    }
+    SEFL_TRY(choose_moment(c, round, n.left_ms));
+    *go = true;
+done:
+    buf_clear(&scratch);
+    return st;
+}
+
+static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,
+                                const client_body *body)
+{
+    sefl_status st = client_receipt_check(&c->t, receipt, round, c->me, body);
+    if (st == SEFL_EAUTH || st == SEFL_EPROTO) {
+        log_error(c->o.log, "receipt not accepted", lf_u64("round", round),
+                  lf_str("why", sefl_last_error()));
+        return tell(c, MEMBER_FAILED, "the receipt is not good");
+    }
+    if (st != SEFL_OK)
+        goto done;
+    SEFL_TRY(client_store_receipt(c->store, receipt));
+    c->rounds_seen++;
+    uint64_t ms = client_now(c) - c->began_ms;
+    log_info(c->o.log, "round done", lf_u64("round", round), lf_u64("bytes", body->bytes),
+             lf_hash("body", body->hash), lf_u64("ms", ms), privacy(c));
+    c->view.bytes = body->bytes, c->view.ms = ms;
+    client_show_doing(c, CLIENT_ROUND_DONE);
+    SEFL_TRY(tell(c, MEMBER_GOT_RECEIPT, NULL));
+done:
+    return st;
+}
+
+static sefl_status upload(client *c, uint64_t round, bool *new_task)
+{
+    sefl_status st = SEFL_OK;
+    client_reply a;
+    sefl_buf receipt = { 0 };
+    uint64_t offset = 0;
+    const char *file = client_store_path(c->store, CLIENT_BODY);
+    const client_body *body = &client_store_mark(c->store)->body;
+    sefl_progress p = client_progress(c);
+    bool go;
+    SEFL_TRY(like_everybody(c, round, &go));
+    if (!go)
+        goto done;
+    SEFL_TRY(wait_for_moment(c));
+    client_show_doing(c, "uploading");
+    /* another task would take this body for one of its own and spoil its sum; servers do not get one
+     * within a second of the header */
+    if (client_now(c) - c->began_ms >= SAME_TASK_MS)
+        SEFL_TRY(look_for_another_task(c, &go, new_task));
+    if (!go)
+        goto done;
+    SEFL_TRY(client_budget(c, round));
+    SEFL_TRY(client_ask(c->net, &a, &offset, round, body));
+    bool refused = a.word == ANSWER_REFUSED && !a.transport && !c->vouched;
+    if (refused ||
+        (a.word == ANSWER_OK && offset < body->bytes)) /* a receipt alone needs no voucher */
+        SEFL_TRY(client_vouch(c, &a));
+    if (refused && a.word == ANSWER_OK)
+        SEFL_TRY(client_ask(c->net, &a, &offset, round, body));
+    if (a.word == ANSWER_OK) {
+        /* durable before the first byte of the body leaves */
+        SEFL_TRY(ledger_charge(c->book, &c->terms, round, NULL));
+        SEFL_TRY(client_put(c->net, &a, &receipt, offset, round, file, body, &p));
+    }
+    if (a.word == ANSWER_REFUSED && !a.transport)
+        c->vouched = false; /* "no voucher": shown again before the next attempt */
+    st = a.word == ANSWER_OK ? keep_receipt(c, round, buf_span(&receipt), body)
+                             : not_ok(c, &a, true);
+done:
+    buf_clear(&receipt);
+    return st;
+}
+
+sefl_status client_obey(client *c, const member_order *order, bool *new_task)
+{
+    sefl_status st = SEFL_OK;
+    *new_task = false;
+    switch (order->kind) {
+    case MEMBER_FETCH_TASK: /* the member exists because the task was fetched and accepted */
+        SEFL_TRY(tell(c, MEMBER_GOT_TASK, NULL));
+        break;
+    case MEMBER_POLL:
+        SEFL_TRY(poll_round(c, new_task));
+        break;
+    case MEMBER_FETCH_MODEL:
+        SEFL_TRY(fetch_model(c, order->round));
+        break;
+    case MEMBER_TRAIN:
+        SEFL_TRY(train(c, order->round, order->zeros));
+        break;
+    case MEMBER_UPLOAD:
+        SEFL_TRY(upload(c, order->round, new_task));
+        break;
+    case MEMBER_SLEEP:
+        client_show_doing(c, "sleeping");
+        client_wait(c, order->until_ms);
+        break;
+    case MEMBER_STOP:
+        break;
+    }
+done:
+    return st;
+}

@@ -1,0 +1,414 @@
+#include "roles/client/store.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "roles/client/receipts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define MAGIC "SEFLCLM2"
+
+enum { MAGIC_BYTES = 8, BODY_BYTES = MAGIC_BYTES + 32 + 8 + 8 + 1 + 1 + 32 + 32 + 8 };
+
+struct client_store {
+    int lock;
+    char *folder;
+    receipts *receipts, *counted;
+    uint8_t task[TASK_ID];
+    size_t head_bytes;
+    client_mark mark;
+    bool lost;
+    uint64_t counted_round; /* the last one of this task whose outcome is known */
+    unsigned misses;        /* in a row, up to it */
+    char path[CLIENT_FILES][PATH_MAX];
+};
+
+static sefl_status path_of(char out[PATH_MAX], const char *folder, const char *fmt, ...)
+    SEFL_PRINTF(3, 4);
+static sefl_status path_of(char out[PATH_MAX], const char *folder, const char *fmt, ...)
+{
+    char name[128];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    int n = snprintf(out, PATH_MAX, "%s/%s", folder, name);
+    return n > 0 && n < PATH_MAX ? SEFL_OK
+                                 : sefl_fail(SEFL_EINVAL, "%s: the path is too long", folder);
+}
+
+static sefl_status set_paths(client_store *s)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(path_of(s->path[CLIENT_BODY], s->folder, "round-%" PRIu64 ".body", s->mark.round));
+    SEFL_TRY(path_of(s->path[CLIENT_MODEL], s->folder, "model-%" PRIu64, s->mark.round));
+    SEFL_TRY(path_of(s->path[CLIENT_VOCAB], s->folder, "vocab.txt"));
+    SEFL_TRY(path_of(s->path[CLIENT_UPLOAD_KEY], s->folder, "upload.key"));
+done:
+    return st;
+}
+
+/* ---- the mark -------------------------------------------------------------------------------- */
+
+static sefl_status write_mark(client_store *s, const client_mark *m)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    char path[PATH_MAX];
+    uint8_t digest[SHA256_BYTES];
+    SEFL_TRY(wr_raw(&b, MAGIC, MAGIC_BYTES));
+    SEFL_TRY(wr_raw(&b, s->task, TASK_ID));
+    SEFL_TRY(wr_u64(&b, m->round));
+    SEFL_TRY(wr_u64(&b, m->attempt));
+    SEFL_TRY(wr_u8(&b, (uint8_t)m->phase));
+    SEFL_TRY(wr_u8(&b, m->drawn));
+    SEFL_TRY(wr_raw(&b, m->body.hash, sizeof m->body.hash));
+    SEFL_TRY(wr_raw(&b, m->body.head, sizeof m->body.head));
+    SEFL_TRY(wr_u64(&b, m->body.bytes));
+    sha256_of(digest, buf_span(&b));
+    SEFL_TRY(wr_raw(&b, digest, sizeof digest));
+    SEFL_TRY(path_of(path, s->folder, "mark"));
+    SEFL_TRY(file_write_atomic(path, buf_span(&b), 0600));
+    s->mark = *m;
+    SEFL_TRY(set_paths(s));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* *same: the mark is of this task. */
+static sefl_status read_mark(client_store *s, bool *same)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    char path[PATH_MAX];
+    uint8_t digest[SHA256_BYTES], id[TASK_ID], phase, drawn;
+    client_mark m = { 0 };
+    *same = false;
+    SEFL_TRY(path_of(path, s->folder, "mark"));
+    st = file_read(&b, path, 4096);
+    if (st == SEFL_ENOTFOUND) {
+        st = SEFL_OK;
+        goto done;
+    }
+    if (st != SEFL_OK)
+        goto done;
+    SEFL_CHECK(b.n == BODY_BYTES + SHA256_BYTES, SEFL_EPROTO, "%s is not a client's mark", path);
+    sha256_of(digest, span_of(b.p, BODY_BYTES));
+    SEFL_CHECK(memcmp(digest, b.p + BODY_BYTES, SHA256_BYTES) == 0, SEFL_EPROTO,
+               "%s was changed: its hash does not match", path);
+    rd r = rd_over(span_of(b.p, BODY_BYTES));
+    SEFL_TRY(rd_expect(&r, MAGIC, MAGIC_BYTES, "a client's mark"));
+    SEFL_TRY(rd_raw(&r, id, TASK_ID));
+    SEFL_TRY(rd_u64(&r, &m.round));
+    SEFL_TRY(rd_u64(&r, &m.attempt));
+    SEFL_TRY(rd_u8(&r, &phase));
+    SEFL_TRY(rd_u8(&r, &drawn));
+    SEFL_TRY(rd_raw(&r, m.body.hash, sizeof m.body.hash));
+    SEFL_TRY(rd_raw(&r, m.body.head, sizeof m.body.head));
+    SEFL_TRY(rd_u64(&r, &m.body.bytes));
+    SEFL_CHECK(phase <= CLIENT_DONE && drawn <= 1, SEFL_EPROTO, "%s: phase %u", path, phase);
+    m.phase = (client_phase)phase, m.drawn = drawn;
+    *same = memcmp(id, s->task, TASK_ID) == 0;
+    if (*same)
+        s->mark = m;
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static bool begins(const char *name, const char *with)
+{
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* Everything of rounds but what the mark speaks of: unfinished files, bodies and models of other
+ * rounds or another task. */
+static sefl_status sweep(client_store *s)
+{
+    sefl_status st = SEFL_OK;
+    char body[64] = "", model[64] = "", path[PATH_MAX];
+    DIR *d = opendir(s->folder);
+    SEFL_CHECK(d, SEFL_EIO, "cannot read %s: %s", s->folder, strerror(errno));
+    if (s->mark.phase == CLIENT_MAKING || s->mark.phase == CLIENT_FINISHED)
+        snprintf(body, sizeof body, "round-%" PRIu64 ".body", s->mark.round);
+    if (s->mark.phase == CLIENT_DRAWN || s->mark.phase == CLIENT_MAKING)
+        snprintf(model, sizeof model, "model-%" PRIu64, s->mark.round);
+    for (struct dirent *e; (errno = 0, e = readdir(d));) {
+        const char *name = e->d_name;
+        bool ours = begins(name, "round-") || begins(name, "model-");
+        bool keep =
+            strcmp(name, body) == 0 || (*model && begins(name, model) && !strstr(name, ".tmp-") &&
+                                        (name[strlen(model)] == 0 || name[strlen(model)] == '.'));
+        if ((ours && !keep) || strstr(name, ".tmp-")) {
+            SEFL_TRY(path_of(path, s->folder, "%s", name));
+            SEFL_CHECK(unlink(path) == 0 || errno == ENOENT, SEFL_EIO, "cannot delete %s: %s", path,
+                       strerror(errno));
+        }
+    }
+done:
+    if (d)
+        closedir(d);
+    return st;
+}
+
+/* What a process that died left behind. */
+static sefl_status settle(client_store *s)
+{
+    sefl_status st = SEFL_OK;
+    client_mark m = s->mark;
+    client_body there;
+    const char *path = s->path[CLIENT_BODY];
+    if (m.phase == CLIENT_MAKING && file_exists(path)) { /* whole, since it has its name */
+        SEFL_TRY(client_body_of(&m.body, path, s->head_bytes));
+        m.phase = CLIENT_FINISHED;
+        SEFL_TRY(write_mark(s, &m));
+    } else if (m.phase == CLIENT_FINISHED) {
+        st = client_body_of(&there, path, s->head_bytes);
+        if (st == SEFL_ENOTFOUND || st == SEFL_EPROTO)
+            there.bytes = UINT64_MAX, st = SEFL_OK;
+        if (st != SEFL_OK)
+            goto done;
+        s->lost = !client_body_same(&there, &m.body);
+        if (s->lost) {
+            m.phase = CLIENT_DONE;
+            SEFL_TRY(write_mark(s, &m));
+        }
+    }
+done:
+    return st;
+}
+
+/* The latest outcomes of this task, newest first: where the next one is to be asked for, and how many
+ * were missed in a row. */
+static sefl_status look_at_counted(client_store *s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    uint8_t of[RECEIPTS_TASK];
+    uint64_t round;
+    bool more = true;
+    for (size_t i = receipts_count(s->counted); more && i-- > 0;) {
+        buf_reset(&b);
+        SEFL_TRY(receipts_at(s->counted, i, of, &round, &b));
+        if (memcmp(of, s->task, TASK_ID) != 0)
+            continue;
+        if (s->counted_round == 0)
+            s->counted_round = round;
+        more = b.n > 0 && b.p[0] != CLIENT_COUNTED;
+        s->misses += b.n > 0 && b.p[0] == CLIENT_MISSED;
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status client_store_open(client_store **out, const char *folder, const uint8_t id[TASK_ID],
+                              size_t head_bytes)
+{
+    sefl_status st = SEFL_OK;
+    client_store *s = NULL;
+    char path[PATH_MAX];
+    bool same;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    s->lock = -1;
+    SEFL_TRY(sefl_strdup(&s->folder, folder));
+    memcpy(s->task, id, TASK_ID);
+    s->head_bytes = head_bytes;
+    SEFL_TRY(file_make_folder(folder, 0700));
+    SEFL_TRY(path_of(path, folder, "lock"));
+    s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    SEFL_CHECK(s->lock >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
+    SEFL_CHECK(flock(s->lock, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE,
+               "%s is in use by another client", folder);
+    SEFL_TRY(path_of(path, folder, "receipts"));
+    SEFL_TRY(receipts_open(&s->receipts, path));
+    SEFL_TRY(path_of(path, folder, "counted"));
+    SEFL_TRY(receipts_open(&s->counted, path));
+    SEFL_TRY(look_at_counted(s));
+    SEFL_TRY(file_sync_folder(folder)); /* their names */
+    SEFL_TRY(read_mark(s, &same));
+    SEFL_TRY(set_paths(s));
+    if (same)
+        SEFL_TRY(settle(s));
+    SEFL_TRY(sweep(s));
+    *out = s, s = NULL;
+done:
+    client_store_close(s);
+    return st;
+}
+
+void client_store_close(client_store *s)
+{
+    if (!s)
+        return;
+    receipts_close(s->receipts);
+    receipts_close(s->counted);
+    if (s->lock >= 0)
+        close(s->lock);
+    sefl_free(s->folder);
+    sefl_free(s);
+}
+
+const client_mark *client_store_mark(const client_store *s)
+{
+    return &s->mark;
+}
+
+bool client_store_lost(const client_store *s)
+{
+    return s->lost;
+}
+
+const char *client_store_path(client_store *s, client_file file)
+{
+    return s->path[file];
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static sefl_status in_phase(const client_store *s, bool ok, const char *what)
+{
+    if (ok)
+        return SEFL_OK;
+    return sefl_fail(SEFL_ESTATE, "round %" PRIu64 " cannot be %s in phase %d", s->mark.round, what,
+                     (int)s->mark.phase);
+}
+
+sefl_status client_store_draw(client_store *s, uint64_t round, bool drawn)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(round > s->mark.round, SEFL_ESTATE,
+               "round %" PRIu64 " is not after round %" PRIu64 ": its coin was thrown before",
+               round, s->mark.round);
+    (void)unlink(s->path[CLIENT_BODY]); /* of the old round, if it was left behind */
+    (void)unlink(s->path[CLIENT_MODEL]);
+    SEFL_TRY(
+        write_mark(s, &(client_mark){ .round = round, .phase = CLIENT_DRAWN, .drawn = drawn }));
+done:
+    return st;
+}
+
+sefl_status client_store_begin(client_store *s)
+{
+    sefl_status st = SEFL_OK;
+    client_mark m = s->mark;
+    SEFL_TRY(in_phase(s, m.phase == CLIENT_DRAWN || m.phase == CLIENT_MAKING, "begun"));
+    m.attempt++; /* from 1 */
+    m.phase = CLIENT_MAKING;
+    SEFL_TRY(write_mark(s, &m));
+done:
+    return st;
+}
+
+sefl_status client_store_finish(client_store *s, const client_body *body)
+{
+    sefl_status st = SEFL_OK;
+    client_mark m = s->mark;
+    SEFL_TRY(in_phase(s, m.phase == CLIENT_MAKING, "finished"));
+    m.phase = CLIENT_FINISHED;
+    m.body = *body;
+    SEFL_TRY(write_mark(s, &m));
+    (void)unlink(s->path[CLIENT_MODEL]);
+done:
+    return st;
+}
+
+sefl_status client_store_drop(client_store *s)
+{
+    sefl_status st = SEFL_OK;
+    client_mark m = s->mark;
+    SEFL_TRY(in_phase(s, m.phase != CLIENT_NOWHERE, "dropped"));
+    m.phase = CLIENT_DONE;
+    if (s->mark.phase != CLIENT_DONE)
+        SEFL_TRY(write_mark(s, &m));
+    (void)unlink(s->path[CLIENT_BODY]);
+    (void)unlink(s->path[CLIENT_MODEL]);
+done:
+    return st;
+}
+
+sefl_status client_store_receipt(client_store *s, sefl_span receipt)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(in_phase(s, s->mark.phase == CLIENT_FINISHED, "acknowledged"));
+    SEFL_TRY(receipts_add(s->receipts, s->task, s->mark.round, receipt));
+    SEFL_TRY(client_store_drop(s));
+done:
+    return st;
+}
+
+sefl_status client_store_receipt_read(const client_store *s, sefl_buf *out, uint64_t round)
+{
+    return receipts_find(s->receipts, out, s->task, round);
+}
+
+/* ---- counted? -------------------------------------------------------------------------------- */
+
+sefl_status client_store_uncounted(const client_store *s, uint64_t before, uint64_t *round)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    uint8_t of[RECEIPTS_TASK];
+    uint64_t r;
+    *round = 0;
+    for (size_t i = receipts_count(s->receipts); i-- > 0;) { /* they rise: newest first */
+        buf_reset(&b);
+        SEFL_TRY(receipts_at(s->receipts, i, of, &r, &b));
+        if (memcmp(of, s->task, TASK_ID) != 0)
+            continue;
+        if (r <= s->counted_round)
+            break;
+        if (r < before)
+            *round = r;
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status client_store_counted(client_store *s, uint64_t round, client_counted what,
+                                 sefl_span proof, unsigned *misses)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_CHECK(round > s->counted_round, SEFL_ESTATE,
+               "what became of round %" PRIu64 " is known already", round);
+    SEFL_TRY(wr_u8(&b, (uint8_t)what));
+    SEFL_TRY(wr_raw(&b, proof.p, proof.n));
+    SEFL_TRY(receipts_add(s->counted, s->task, round, buf_span(&b)));
+    s->counted_round = round;
+    s->misses = what == CLIENT_COUNTED ? 0 : s->misses + (what == CLIENT_MISSED);
+    *misses = s->misses;
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status client_store_counted_read(const client_store *s, client_counted *out, sefl_buf *proof,
+                                      uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(receipts_find(s->counted, &b, s->task, round));
+    SEFL_CHECK(b.n >= 1 && b.p[0] >= CLIENT_COUNTED && b.p[0] <= CLIENT_FORMER, SEFL_EPROTO,
+               "the outcome of round %" PRIu64 " is none", round);
+    *out = (client_counted)b.p[0];
+    if (proof)
+        SEFL_TRY(wr_raw(proof, b.p + 1, b.n - 1));
+done:
+    buf_clear(&b);
+    return st;
+}

@@ -1,0 +1,208 @@
+#include "roles/client/train.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "model/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+uint64_t client_dropout_seed(const task *t, uint64_t round, const uint8_t client[32])
+{
+    static const char label[] = "sefl dropout 1";
+    uint8_t n[8], digest[SHA256_BYTES];
+    sha256 h;
+    store_u64(n, round);
+    sha256_init(&h);
+    sha256_add(&h, span_of(label, sizeof label - 1));
+    sha256_add(&h, span_of(t->id, TASK_ID));
+    sha256_add(&h, span_of(n, sizeof n));
+    sha256_add(&h, span_of(client, 32));
+    sha256_end(&h, digest);
+    return load_u64(digest);
+}
+
+/* No number of the run is named: the sentence may end up in a log. */
+static sefl_status diverged(uint64_t round)
+{
+    return sefl_fail(SEFL_ERANGE,
+                     "round %" PRIu64 ": local training diverged (a smaller training.lr or a "
+                     "tighter training.gradient_clip may help)",
+                     round);
+}
+
+static sefl_status tick(const client_train *c, uint64_t done, uint64_t total)
+{
+    if (!progress_report(c->progress, done, total))
+        return sefl_fail(SEFL_ECANCELLED, "round %" PRIu64 ": stopped", c->round);
+    return SEFL_OK;
+}
+
+/* ---- unit client ----------------------------------------------------------------------------- */
+
+sefl_status client_train_local(const client_train *c, float *v)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = c->task;
+    trainer *tr = NULL;
+    train_info info;
+    train_config tc = { .lr = t->lr,
+                        .clip = t->gradient_clip,
+                        .dropout = t->dropout,
+                        .seed = client_dropout_seed(t, c->round, c->client),
+                        .optim = t->optim };
+    SEFL_TRY(trainer_new(&tr, c->m, c->pool, &tc, c->text->token, c->text->tokens));
+    uint64_t steps =
+        t->local_epochs ? t->local_epochs * trainer_steps_per_epoch(tr) : t->local_steps;
+    for (uint64_t i = 0; i < steps; i++) {
+        st = trainer_step(tr, &info);
+        if (st == SEFL_ERANGE)
+            st = diverged(c->round);
+        if (st != SEFL_OK)
+            goto done;
+        SEFL_TRY(tick(c, i + 1, steps));
+    }
+    const nn_real *theta = lm_theta(c->m);
+    for (size_t i = 0; i < t->params; i++) {
+        v[i] = theta[i] - v[i];
+        if (!isfinite(v[i])) {
+            st = diverged(c->round);
+            goto done;
+        }
+    }
+done:
+    if (st == SEFL_ERANGE)
+        memset(v, 0, t->params * sizeof *v);
+    sefl_wipe(&info, sizeof info);
+    trainer_free(tr);
+    return st;
+}
+
+static dp_plain_grid plain_grid(const task *t)
+{
+    /* q = C / 2^f exactly, so C is q * R */
+    const pack *p = &t->ahe.pack;
+    int64_t records = t->unit == TASK_UNIT_RECORD && t->records_max > 0 ? t->records_max : 1;
+    return (dp_plain_grid){ .clip = p->q * ((double)p->r_2p16 / 65536),
+                            .q = p->q,
+                            .value_max = p->value_max / records };
+}
+
+static sefl_status round_vector(int64_t *X, const task *t, const float *v, const dp_weight *weight,
+                                const sefl_rng *coins)
+{
+    if (t->noise == TASK_NOISE_NONE) {
+        dp_plain_grid g = plain_grid(t);
+        return dp_quantise_plain(X, &g, v, t->params, weight, coins);
+    }
+    return dp_quantise(X, NULL, &t->grid, v, t->params, weight, coins);
+}
+
+sefl_status client_train_round(int64_t *X, const task *t, const corpus *text, const float *v,
+                               const sefl_rng *coins)
+{
+    dp_weight weight = { .items = text->tokens, .items_cap = t->weight_cap };
+    return round_vector(X, t, v, t->weights == TASK_CAPPED ? &weight : NULL, coins);
+}
+
+/* ---- unit record ----------------------------------------------------------------------------- */
+
+typedef struct records {
+    const client_train *c;
+    int64_t *X, *one;
+    float *v;
+    const sefl_rng *coins;
+    size_t zeroed;
+    uint64_t done, total;
+} records;
+
+/* v = -lr * g, g limited to gradient_clip; false and zeros where that is not finite. */
+static bool step_of(float *v, const task *t, const nn_real *grad, const lm_span *spans,
+                    size_t span_count)
+{
+    double square = 0, scale = t->lr;
+    bool finite = true;
+    memset(v, 0, t->params * sizeof *v);
+    for (size_t s = 0; s < span_count; s++)
+        for (size_t i = 0; i < spans[s].count; i++)
+            square += (double)grad[spans[s].offset + i] * (double)grad[spans[s].offset + i];
+    double norm = sqrt(square);
+    if (t->gradient_clip > 0 && norm > t->gradient_clip)
+        scale *= t->gradient_clip / norm;
+    for (size_t s = 0; s < span_count; s++)
+        for (size_t i = 0; i < spans[s].count; i++) {
+            float x = (float)(-scale * (double)grad[spans[s].offset + i]);
+            finite = finite && isfinite(x);
+            v[spans[s].offset + i] = x;
+        }
+    if (!isfinite(norm) || !finite)
+        memset(v, 0, t->params * sizeof *v);
+    return isfinite(norm) && finite;
+}
+
+static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, const lm_span *spans,
+                             size_t span_count, double loss)
+{
+    records *r = ctx;
+    const task *t = r->c->task;
+    sefl_status st = SEFL_OK;
+    int64_t most = t->ahe.pack.value_max;
+    (void)record;
+    if (!step_of(r->v, t, grad, spans, span_count) || !isfinite(loss))
+        r->zeroed++; /* rounded like the others: it takes its coins */
+    if (t->noise != TASK_NOISE_NONE) {
+        SEFL_TRY(dp_quantise_add(r->X, r->one, &t->grid, r->v, t->params, most, r->coins));
+    } else {
+        SEFL_TRY(round_vector(r->one, t, r->v, NULL, r->coins));
+        for (size_t i = 0; i < t->params; i++)
+            SEFL_CHECK(r->one[i] <= most - r->X[i] && r->one[i] >= -most - r->X[i], SEFL_ERANGE,
+                       "records: coordinate %zu of the sum passes the slot's bound", i);
+        for (size_t i = 0; i < t->params; i++)
+            r->X[i] += r->one[i];
+    }
+    SEFL_TRY(tick(r->c, ++r->done, r->total));
+done:
+    return st;
+}
+
+/* Records [from, from + n) of the text, n > 0. */
+static sefl_status some_records(records *r, size_t from, size_t n, uint64_t step)
+{
+    sefl_status st = SEFL_OK;
+    const client_train *c = r->c;
+    const corpus *text = c->text;
+    size_t *border = NULL;
+    lm_gradient_args args = { .dropout = c->task->dropout,
+                              .seed = client_dropout_seed(c->task, c->round, c->client),
+                              .step = step };
+    SEFL_TRY(sefl_new(&border, n + 1, sizeof *border));
+    for (size_t i = 0; i <= n; i++)
+        border[i] = text->line[text->doc[from + i]];
+    SEFL_TRY(train_records(c->m, text->token, border, n, c->eos, &args, on_record, r));
+done:
+    sefl_free(border);
+    return st;
+}
+
+size_t client_train_record_count(const task *t, const corpus *text)
+{
+    return text->docs < t->records_max ? text->docs : t->records_max;
+}
+
+sefl_status client_train_records(const client_train *c, int64_t *X, size_t *zeroed,
+                                 int64_t *scratch, float *v, const sefl_rng *coins)
+{
+    sefl_status st = SEFL_OK;
+    size_t docs = c->text->docs, n = client_train_record_count(c->task, c->text);
+    unsigned __int128 passed = (unsigned __int128)(c->round - 1) * n;
+    size_t from = n < docs ? (size_t)(passed % docs) : 0;
+    size_t first = docs - from < n ? docs - from : n;
+    records r = { .c = c, .X = X, .one = scratch, .v = v, .coins = coins, .total = n };
+    SEFL_TRY(some_records(&r, from, first, 0));
+    if (first < n)
+        SEFL_TRY(some_records(&r, 0, n - first, first));
+done:
+    *zeroed = r.zeroed;
+    return st;
+}

@@ -1,0 +1,346 @@
+#include "roles/client/update.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/outfile.h"
+#include "model/file/model_file.h"
+#include "roles/client/train.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WINDOW = 1 << 20 };
+
+struct client_update {
+    client_update_config c;
+    ahe_enc *enc;  /* made with the first round, kept */
+    bool diverged; /* in the latest round */
+};
+
+/* One round's work. */
+typedef struct work {
+    client_update *u;
+    const task *t;
+    const client_job *job;
+    lm *m;
+    float *global; /* theta of the round; then v */
+    int64_t *X;    /* t->values */
+    int64_t *one;  /* unit record: one record's integers */
+    sefl_rng coins;
+    uint64_t done, total; /* for progress */
+} work;
+
+/* Up to n bytes; fewer only at the end of the file. */
+static sefl_status read_some(int fd, uint8_t *out, size_t n, size_t *got, const char *path)
+{
+    for (*got = 0; *got < n;) {
+        ssize_t k = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, out + *got, n - *got);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return sefl_fail(SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
+        if (k == 0)
+            break;
+        *got += (size_t)k;
+    }
+    return SEFL_OK;
+}
+
+sefl_status client_body_of(client_body *out, const char *path, size_t head_bytes)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t *window = NULL;
+    client_body b = { 0 };
+    blake3 h;
+    size_t got;
+    *out = b;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return sefl_fail(errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
+                         strerror(errno));
+    assert(head_bytes <= WINDOW);
+    SEFL_TRY(sefl_new(&window, WINDOW, 1));
+    SEFL_TRY(read_some(fd, window, head_bytes, &got, path));
+    SEFL_CHECK(got == head_bytes, SEFL_EPROTO, "%s is shorter than the head of an update", path);
+    sha256_of(b.head, span_of(window, head_bytes));
+    b.bytes = head_bytes;
+    blake3_init(&h);
+    do {
+        SEFL_TRY(read_some(fd, window, WINDOW, &got, path));
+        blake3_add(&h, span_of(window, got));
+        b.bytes += got;
+    } while (got == WINDOW);
+    blake3_end(&h, b.hash);
+    *out = b;
+done:
+    close(fd);
+    sefl_free(window);
+    return st;
+}
+
+bool client_body_same(const client_body *a, const client_body *b)
+{
+    return a->bytes == b->bytes && memcmp(a->hash, b->hash, sizeof a->hash) == 0 &&
+           memcmp(a->head, b->head, sizeof a->head) == 0;
+}
+
+static sefl_status tick(work *w, uint64_t n)
+{
+    w->done += n;
+    if (!progress_report(w->job->progress, w->done, w->total))
+        return sefl_fail(SEFL_ECANCELLED, "round %" PRIu64 ": stopped", w->job->header->round);
+    return SEFL_OK;
+}
+
+/* ---- the model of the round ------------------------------------------------------------------ */
+
+static sefl_status same_model(const lm_config *file, const lm_config *wanted)
+{
+    sefl_status st = SEFL_OK;
+    lm_config a = *file, b = *wanted;
+    SEFL_TRY(lm_config_check(&a));
+    SEFL_TRY(lm_config_check(&b));
+    bool heads = strcmp(b.body, "transformer") == 0; /* without meaning in the others */
+    SEFL_CHECK(strcmp(a.body, b.body) == 0 && a.vocab == b.vocab && a.embed == b.embed &&
+                   a.hidden == b.hidden && a.layers == b.layers && a.block == b.block &&
+                   a.tied == b.tied && (!heads || a.heads == b.heads),
+               SEFL_EPROTO, "the model of the round is not of the task's kind or size");
+done:
+    return st;
+}
+
+static sefl_status open_model(work *w)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t hash[SHA256_BYTES];
+    model_meta meta;
+    size_t count = 0;
+    SEFL_TRY(file_sha256(hash, NULL, w->job->model));
+    SEFL_CHECK(memcmp(hash, w->job->header->model, SHA256_BYTES) == 0, SEFL_EAUTH,
+               "the model of round %" PRIu64 " is not the one that the servers signed",
+               w->job->header->round);
+    SEFL_TRY(model_read(&meta, &w->global, &count, w->job->model));
+    SEFL_TRY(same_model(&meta.cfg, &w->t->model));
+    SEFL_CHECK(count == w->t->params, SEFL_EPROTO, "the model has %zu values, the task says %zu",
+               count, w->t->params);
+    SEFL_CHECK(!meta.has_vocab || memcmp(meta.vocab_hash, w->t->vocab_hash, SHA256_BYTES) == 0,
+               SEFL_EPROTO, "the model of the round was made for another vocabulary");
+    if (!w->job->zeros) {
+        SEFL_TRY(lm_new(&w->m, &w->t->model, w->u->c.pool));
+        memcpy(lm_theta(w->m), w->global, count * sizeof(nn_real));
+    }
+done:
+    return st;
+}
+
+static void close_model(work *w)
+{
+    if (w->m) {
+        sefl_wipe(lm_theta(w->m), lm_count(w->m) * sizeof(nn_real));
+        sefl_wipe(lm_grad(w->m), lm_count(w->m) * sizeof(nn_real));
+    }
+    lm_free(w->m);
+    w->m = NULL;
+}
+
+/* Training's part of the progress; the units come behind it. */
+static bool on_step(void *self, uint64_t done, uint64_t total)
+{
+    work *w = self;
+    w->done = done;
+    w->total = w->t->ahe.units + total;
+    return progress_report(w->job->progress, w->done, w->total);
+}
+
+static sefl_status train(work *w)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = w->t;
+    const client_update_config *c = &w->u->c;
+    sefl_progress progress = { .report = on_step, .self = w };
+    client_train job = { .task = t,
+                         .text = c->text,
+                         .eos = vocab_eos(c->words),
+                         .client = c->client,
+                         .round = w->job->header->round,
+                         .m = w->m,
+                         .pool = c->pool,
+                         .progress = &progress };
+    if (t->unit == TASK_UNIT_RECORD) {
+        SEFL_TRY(sefl_new(&w->X, t->values, sizeof *w->X));
+        SEFL_TRY(sefl_new(&w->one, t->params, sizeof *w->one));
+        size_t zeroed;
+        SEFL_TRY(client_train_records(&job, w->X, &zeroed, w->one, w->global, &w->coins));
+        w->u->diverged = zeroed > 0;
+        close_model(w);
+    } else {
+        st = client_train_local(&job, w->global);
+        w->u->diverged = st == SEFL_ERANGE;
+        SEFL_TRY(st == SEFL_ERANGE ? SEFL_OK : st);
+        close_model(w);
+        SEFL_TRY(sefl_new(&w->X, t->values, sizeof *w->X));
+        if (!w->u->diverged)
+            SEFL_TRY(client_train_round(w->X, t, c->text, w->global, &w->coins));
+    }
+done:
+    return st;
+}
+
+/* ---- from integers to the file --------------------------------------------------------------- */
+
+/* The head of units of this name. */
+static sefl_status make_head(const work *w, uint8_t out[HEAD_MAX], const ahe_upload *up,
+                             const uint8_t units[BLAKE3_BYTES], const sefl_rng *rng)
+{
+    sefl_status st = SEFL_OK;
+    const round_header *h = w->job->header;
+    ahe_seed seed;
+    ahe_upload_seed(&w->t->ahe, up, &seed);
+    SEFL_TRY(head_make(out,
+                       &(head_facts){ .suite = w->t->seal,
+                                      .task = w->t->id,
+                                      .round = h->round,
+                                      .client = w->u->c.client,
+                                      .units = units },
+                       span_of(h->key, h->key_bytes), seed.seed, w->u->c.upload_key, rng));
+done:
+    sefl_wipe(&seed, sizeof seed);
+    return st;
+}
+
+/* The head's place first, then the units, then the head: it names them. */
+static sefl_status encrypt(work *w, client_body *out)
+{
+    sefl_status st = SEFL_OK;
+    const ahe_params *p = &w->t->ahe;
+    client_update *u = w->u;
+    ahe_upload *up = NULL;
+    outfile file = { 0 };
+    uint8_t *window = NULL, context[AHE_CONTEXT_BYTES], front[HEAD_MAX] = { 0 };
+    size_t piece = WINDOW / p->unit_bytes, before = head_bytes(w->t->seal);
+    sefl_rng rng;
+    blake3 h;
+    client_body body;
+
+    piece = piece < 1 ? 1 : piece < p->units ? piece : p->units;
+    if (!u->enc)
+        SEFL_TRY(ahe_enc_new(&u->enc, w->t->pub, p, u->c.pool, NULL));
+    SEFL_TRY(tick(w, 0));
+    SEFL_TRY(sefl_new(&window, piece, p->unit_bytes));
+    SEFL_TRY(coins_for(u->c.coins, &rng, "encrypt", w->job->header->round, w->job->attempt));
+    task_upload_context(context, w->t, w->job->header->round, u->c.client);
+    SEFL_TRY(ahe_upload_new(&up, p, u->enc, context, &rng));
+    SEFL_TRY(outfile_open(&file, w->job->body, 0600));
+    SEFL_TRY(outfile_put(&file, front, before));
+    blake3_init(&h);
+    for (size_t at = 0; at < p->units; at += piece) {
+        size_t n = p->units - at < piece ? p->units - at : piece;
+        SEFL_TRY(ahe_upload_units(p, up, window, w->X + at * p->unit_values, n, u->c.pool, NULL));
+        blake3_add(&h, span_of(window, n * p->unit_bytes));
+        SEFL_TRY(outfile_put(&file, window, n * p->unit_bytes));
+        SEFL_TRY(tick(w, n));
+    }
+    blake3_end(&h, body.hash);
+    if (before > 0) {
+        SEFL_TRY(make_head(w, front, up, body.hash, &rng));
+        SEFL_TRY(outfile_patch(&file, 0, front, before));
+    }
+    sha256_of(body.head, span_of(front, before));
+    body.bytes = file.bytes;
+    SEFL_TRY(outfile_commit(&file));
+    *out = body;
+done:
+    ahe_upload_free(p, up);
+    outfile_abort(&file);
+    sefl_free(window);
+    return st;
+}
+
+static void clear_work(work *w)
+{
+    close_model(w);
+    sefl_free_secret(w->global, w->global ? w->t->params * sizeof *w->global : 0);
+    sefl_free_secret(w->X, w->X ? w->t->values * sizeof *w->X : 0);
+    sefl_free_secret(w->one, w->one ? w->t->params * sizeof *w->one : 0);
+}
+
+sefl_status client_update_make(client_update *u, client_body *out, const client_job *job)
+{
+    sefl_status st = SEFL_OK;
+    work w = { .u = u, .t = u->c.task, .job = job, .total = u->c.task->ahe.units };
+    client_body made = { 0 };
+    *out = made;
+    u->diverged = false;
+    const uint64_t round = job->header->round;
+    SEFL_CHECK(round >= 1, SEFL_EINVAL, "rounds count from 1");
+    SEFL_CHECK(!file_exists(job->body), SEFL_EEXIST,
+               "round %" PRIu64 " was encrypted before: its bytes are in %s", round, job->body);
+    SEFL_TRY(coins_for(u->c.coins, &w.coins, "round", round, job->attempt));
+    SEFL_TRY(open_model(&w));
+    if (job->zeros)
+        SEFL_TRY(sefl_new(&w.X, w.t->values, sizeof *w.X));
+    else
+        SEFL_TRY(train(&w));
+    sefl_free_secret(w.global, w.t->params * sizeof *w.global);
+    w.global = NULL;
+    if (u->c.observe)
+        u->c.observe(u->c.observe_ctx, round, w.X, w.t->values);
+    SEFL_TRY(encrypt(&w, &made));
+    *out = made;
+done:
+    clear_work(&w);
+    return st;
+}
+
+bool client_update_diverged(const client_update *u)
+{
+    return u->diverged;
+}
+
+/* ---- what is kept between rounds ------------------------------------------------------------- */
+
+sefl_status client_update_new(client_update **out, const client_update_config *c)
+{
+    sefl_status st = SEFL_OK;
+    client_update *u = NULL;
+    const task *t = c->task;
+    uint8_t hash[SHA256_BYTES];
+    *out = NULL;
+    vocab_hash(c->words, hash);
+    SEFL_CHECK(memcmp(hash, t->vocab_hash, SHA256_BYTES) == 0, SEFL_EAUTH,
+               "the words are not the vocabulary of the task (another SHA-256)");
+    SEFL_CHECK(vocab_size(c->words) == t->model.vocab, SEFL_EPROTO,
+               "the vocabulary has %u words, the task's model %u", vocab_size(c->words),
+               t->model.vocab);
+    SEFL_CHECK(c->text->tokens >= 2 && c->text->docs >= 1, SEFL_EINVAL,
+               "the text has fewer than two words: nothing to learn from");
+    bool records = t->unit == TASK_UNIT_RECORD;
+    SEFL_CHECK(!records || (t->weights == TASK_EQUAL && t->records_max >= 1), SEFL_EINVAL,
+               "unit record wants equal weights and records_max");
+    SEFL_CHECK(records || t->local_epochs || t->local_steps, SEFL_EINVAL,
+               "the task says neither local epochs nor local steps");
+    SEFL_CHECK(!task_is_sealed(t) || c->upload_key, SEFL_EINVAL,
+               "a sealed task wants an upload key");
+    SEFL_CHECK(t->ahe.values == t->values && t->values == t->params + (t->weights == TASK_CAPPED),
+               SEFL_EINVAL, "the task has %zu values for a model of %zu", t->values, t->params);
+    SEFL_TRY(sefl_new(&u, 1, sizeof *u));
+    u->c = *c;
+    *out = u;
+done:
+    return st;
+}
+
+void client_update_free(client_update *u)
+{
+    if (!u)
+        return;
+    ahe_enc_free(&u->c.task->ahe, u->enc);
+    sefl_free(u);
+}

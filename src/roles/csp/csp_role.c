@@ -1,0 +1,695 @@
+/* Design: the owner's thread accepts; a thread of its own serves the stream, so that a new connection can
+ * take the place of one that hangs. Journal, account and csp belong to the serving thread while it runs;
+ * the owner touches them only before it starts and after it is joined. The health page's thread asks the
+ * journal, which locks inside, and atomics. */
+#include "roles/csp/csp_role.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "net/handshakes.h"
+#include "net/local_http.h"
+#include "roles/aggregator/lanes.h"
+#include "roles/ca.h"
+#include "roles/counters.h"
+#include "roles/csp/vouch.h"
+#include "roles/health.h"
+#include "roles/own_cert.h"
+#include "sum/csp_disk.h"
+#include "sum/upload_keys.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ACCEPT_MS = 200,   /* how soon a stop or a changed list is seen */
+    LINES_PER_S = 10,  /* about strangers: whoever reaches the port must not fill the disk */
+    CONNECT_MS = 5000, /* a handshake */
+    EXPIRE_MS = 10000, /* how often the age of a round's key is looked at while nobody asks */
+    TASK_FILE_MAX = TASK_BYTES_MAX + 1024,
+};
+
+struct csp_role {
+    csp_role_options o;
+    sefl_coins coins;
+    sefl_clock clock, wall;
+    sefl_buf envelope; /* of the task */
+    task task;
+    sign_key *key;
+    tls_id *id;
+    pool *pool;
+    journal *journal;
+    account *account;
+    journal_csp *jc;
+    csp_store table;
+    csp *csp;
+    shares_pool *shares; /* these three: joint noise */
+    sefl_rng shares_rng;
+    lane_host *lanes;
+    int fd;
+    uint16_t port;
+    handshakes *handshakes;
+    local_http *local;         /* NULL: none */
+    pthread_mutex_t list_lock; /* gate: changed by the owner's thread, read by the other */
+    gate *gate;                /* NULL: no trust list */
+    gate *young;               /* the serving thread's own; NULL: no voucher came yet */
+    char list_path[PATH_MAX], counters_path[PATH_MAX];
+    trust_watch list;
+    counters counters;
+    bool counters_failed;
+    own_cert own;
+    bool starved;       /* the last connection could not be accepted */
+    uint64_t looked_ms; /* around */
+    uint64_t expire_ms; /* when csp_expire was called last; 0: never */
+
+    /* the stream that is served */
+    tls *t;
+    pthread_t thread;
+    bool serving;
+    atomic_bool served; /* the thread has ended, or never began */
+    atomic_bool ending; /* the stream is to end, in the middle of an opening too */
+    sefl_progress goes_on;
+    uint64_t round; /* whose header was signed last, and when; 0: none in this life */
+    int64_t round_since;
+
+    uint64_t lines_ms, lines; /* about those not let in, in this second */
+
+    atomic_bool stop, reload;
+};
+
+static sefl_status read_task(csp_role *r)
+{
+    sefl_status st = SEFL_OK;
+    const char *path = r->o.settings->task;
+    envelope env;
+    SEFL_TRY(file_read(&r->envelope, path, TASK_FILE_MAX));
+    SEFL_TRY(envelope_read(&env, buf_span(&r->envelope)));
+    SEFL_TRY(task_read(&r->task, env.content));
+    SEFL_CHECK(memcmp(r->task.servers.csp, sign_key_pub(r->key), SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
+               "the task names another CSP: it is not signed with our key");
+    SEFL_TRY(envelope_check(&env, SIGN_TASK, &r->task.servers));
+done:
+    return st == SEFL_OK ? st : sefl_fail_at(st, "%s", path);
+}
+
+/* ---- who gets in ------------------------------------------------------------------------------ */
+
+/* The trust list, if it is another one than before. One that cannot be read leaves the one before in
+ * force. */
+static sefl_status read_list(csp_role *r)
+{
+    sefl_status st = SEFL_OK;
+    trust *t = NULL;
+    gate *g = NULL;
+    if (!r->o.settings->ca || (!trust_watch_changed(&r->list) && r->gate))
+        return SEFL_OK;
+    SEFL_TRY(trust_read(&t, r->list_path));
+    SEFL_TRY(ca_list_of(t, TRUST_CSP, sign_key_pub(r->key)));
+    SEFL_TRY(gate_new(&g, t));
+    pthread_mutex_lock(&r->list_lock);
+    gate *old = r->gate;
+    r->gate = g, g = old;
+    pthread_mutex_unlock(&r->list_lock);
+    if (!trust_watch_good(&r->list, t->change)) {
+        counters_add(&r->counters, COUNT_TRUST_OLDER);
+        log_error(r->o.log,
+                  "the trust list is older than one before: who was revoked since is in again",
+                  lf_u64("change", t->change), lf_u64("before", r->list.change));
+    }
+    log_info(r->o.log, "trust list read", lf_u64("change", t->change),
+             lf_u64("members", trust_count(t, TRUST_CLIENT)));
+done:
+    gate_free(g);
+    trust_free(t);
+    return st;
+}
+
+static void refused(void *ctx, const x509_peer *p)
+{
+    csp_role *r = ctx;
+    counters_peer(&r->counters, p->code);
+    log_debug(r->o.log, "peer refused", lf_str("reason", x509_verdict_text(p->code)),
+              lf_str("name", p->name), lf_key("key", p->fingerprint)); /* say_refused has why */
+}
+
+/* csp_config's: on the serving thread. */
+static sefl_status enrol(void *ctx, const enrol_claim *c, const enrol_proof *p)
+{
+    sefl_status st = SEFL_OK;
+    csp_role *r = ctx;
+    trust_edit e = { .lock = -1 };
+    int64_t now = (int64_t)(clock_ms(&r->wall) / 1000);
+    SEFL_TRY(ca_edit(&e, r->o.settings->ca));
+    SEFL_TRY(ca_check(e.t, c, p, now));
+    SEFL_TRY(ca_admit(e.t, c, p, 0, NULL, now));
+    SEFL_TRY(trust_edit_commit(&e));
+done:
+    trust_edit_end(&e);
+    if (st == SEFL_OK || st == SEFL_EAUTH) /* else it failed here: the log has it */
+        counters_add(&r->counters, st == SEFL_OK ? COUNT_ENROLLED : COUNT_ENROL_TOKEN);
+    return st;
+}
+
+/* The list as it is now, on the serving thread: an enrolment may be younger than the owner's last look.
+ * One that cannot be read leaves the last good one in force. */
+static sefl_status list_now(csp_role *r, trust **out)
+{
+    if (trust_read(out, r->list_path) == SEFL_OK)
+        return SEFL_OK;
+    pthread_mutex_lock(&r->list_lock);
+    *out = r->gate ? trust_hold(gate_list(r->gate)) : NULL;
+    pthread_mutex_unlock(&r->list_lock);
+    return *out ? SEFL_OK : sefl_fail(SEFL_ESTATE, "csp: no trust list was ever read");
+}
+
+/* csp_config's: on the serving thread. Nobody of a round is forgotten because it was put out after the
+ * round had begun. */
+static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *most)
+{
+    csp_role *r = ctx;
+    trust *t = NULL;
+    if (begins) /* of a round whose header an earlier life of ours has signed we do not know when */
+        r->round = round, r->round_since = (int64_t)(clock_ms(&r->wall) / 1000);
+    sefl_status st = list_now(r, &t);
+    if (st != SEFL_OK)
+        return st;
+    *most = ca_most_clients(t, r->round == round ? r->round_since : 0);
+    trust_free(t);
+    return SEFL_OK;
+}
+
+/* csp_config's: on the serving thread. */
+static void paired(void *ctx, const uint8_t pair[LINK_PAIR])
+{
+    lane_host_bind(((csp_role *)ctx)->lanes, pair);
+}
+
+static unsigned checks(void *ctx)
+{
+    return lane_host_checks(((csp_role *)ctx)->lanes);
+}
+
+/* On a lane's thread. */
+static void check_failed(void *ctx)
+{
+    counters_add(&((csp_role *)ctx)->counters, COUNT_NOISE_CHECK);
+}
+
+static sefl_status make_lanes(csp_role *r)
+{
+    sefl_status st = SEFL_OK;
+    if (r->task.noise != TASK_NOISE_JOINT)
+        return SEFL_OK;
+    SEFL_TRY(coins_for(&r->coins, &r->shares_rng, "shares pool", 0, 0));
+    SEFL_TRY(shares_pool_new(&r->shares, lanes_pool_max(&r->task), &r->shares_rng));
+    SEFL_TRY(lane_host_new(&r->lanes, &(lane_host_config){ .task = &r->task,
+                                                           .pool = r->shares,
+                                                           .key = r->key,
+                                                           .journal = r->journal,
+                                                           .coins = &r->coins,
+                                                           .log = r->o.log,
+                                                           .ctx = r,
+                                                           .failed = check_failed }));
+done:
+    return st;
+}
+
+/* ---- vouchers -------------------------------------------------------------------------------------
+ *
+ * Lasting fact "vouched CLIENT", of a client that a CA vouches for: issuer 32 | certificate's end u64. What
+ * our own list says of a key needs no note. */
+
+enum { VOUCHED_BYTES = 40, VOUCHED_NAME = 80 };
+
+static void vouched_name(char out[VOUCHED_NAME], const uint8_t client[32])
+{
+    int n = snprintf(out, VOUCHED_NAME, "vouched ");
+    for (int i = 0; i < 32; i++)
+        n += snprintf(out + n, (size_t)(VOUCHED_NAME - n), "%02x", client[i]);
+}
+
+/* csp_config's: on the serving thread. */
+static sefl_status vouch(void *ctx, const voucher *v)
+{
+    sefl_status st = SEFL_OK;
+    csp_role *r = ctx;
+    trust *t = NULL;
+    gate *g = NULL;
+    x509_peer who;
+    SEFL_TRY(vouch_check(v, &r->task.servers));
+    SEFL_TRY(list_now(r, &t));
+    SEFL_TRY(gate_new(&g, t));
+    SEFL_TRY(vouch_admit(&who, g, v));
+    /* an old voucher notes nothing */
+    SEFL_TRY(upload_key_fits(r->journal, v->client, v->serial, v->key));
+    if (!who.listed) {
+        char name[VOUCHED_NAME];
+        uint8_t fact[VOUCHED_BYTES];
+        vouched_name(name, v->client);
+        memcpy(fact, who.issuer, 32);
+        store_u64(fact + 32, (uint64_t)who.until);
+        SEFL_TRY(journal_lasting_put(r->journal, name, span_of(fact, sizeof fact)));
+    }
+    gate_free(r->young);
+    r->young = g, g = NULL;
+done:
+    gate_free(g);
+    trust_free(t);
+    return st;
+}
+
+/* The list to judge heads by: the owner's, or the one that a voucher was judged by if that is younger. */
+static gate *newest_gate(csp_role *r)
+{
+    pthread_mutex_lock(&r->list_lock);
+    gate *g = gate_hold(r->gate);
+    pthread_mutex_unlock(&r->list_lock);
+    if (r->young && (!g || gate_list(r->young)->change > gate_list(g)->change)) {
+        gate_free(g);
+        g = gate_hold(r->young);
+    }
+    return g;
+}
+
+/* csp_config's: on the serving thread. */
+static bool member(void *ctx, const uint8_t client[32])
+{
+    csp_role *r = ctx;
+    x509_peer who = { .role = "client" };
+    char name[VOUCHED_NAME];
+    sefl_buf b = { 0 };
+    bool noted = false;
+    gate *g = newest_gate(r);
+    if (g && !trust_find(gate_list(g), client)) {
+        vouched_name(name, client);
+        noted = journal_lasting_get(r->journal, name, &b) == SEFL_OK && b.n == VOUCHED_BYTES;
+    }
+    if (noted) {
+        memcpy(who.fingerprint, client, sizeof who.fingerprint);
+        memcpy(who.issuer, b.p, sizeof who.issuer);
+        who.until = (int64_t)load_u64(b.p + 32);
+    }
+    bool still = g && vouch_still(g, client, noted ? &who : NULL);
+    gate_free(g);
+    buf_clear(&b);
+    return still;
+}
+
+static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
+{
+    static const char *const states[] = { [CSP_NEW] = "new",
+                                          [CSP_SIGNED] = "signed",
+                                          [CSP_REVEALED] = "opened",
+                                          [CSP_SKIPPED] = "skipped" };
+    sefl_status st = SEFL_OK;
+    csp_role *r = ctx;
+    journal_round last = { 0 };
+    sefl_buf over = { 0 };
+    health_news n = { .role = "csp",
+                      .peer = "aggregator",
+                      .peer_is_there = !atomic_load(&r->served),
+                      .healthy = true,
+                      .task = &r->task };
+    st = journal_round_last(r->journal, &last);
+    if (st != SEFL_OK && st != SEFL_ENOTFOUND)
+        goto done;
+    n.round = last.round;
+    n.phase = last.round == 0 ? "waiting" : last.state <= CSP_SKIPPED ? states[last.state] : "?";
+    if (journal_fact_get(r->journal, 0, "over", &over) == SEFL_OK)
+        n.phase = "done";
+    SEFL_TRY(health_write(body, status, &n));
+done:
+    buf_clear(&over);
+    return st;
+}
+
+static bool goes_on(void *self, uint64_t done, uint64_t total)
+{
+    csp_role *r = self;
+    (void)done, (void)total;
+    return !atomic_load(&r->ending) && !atomic_load(&r->stop);
+}
+
+static const local_page local_pages[] = { { "/healthz", "application/json", healthz }, { 0 } };
+
+/* Ready files of earlier runs mislead scripts. */
+static void drop_ready_file(const csp_role *r)
+{
+    if (r->o.settings->ready_file)
+        (void)!unlink(r->o.settings->ready_file);
+}
+
+sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
+{
+    sefl_status st = SEFL_OK;
+    csp_role *r = NULL;
+    const csp_settings *c = o->settings;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    r->o = *o;
+    r->fd = -1;
+    r->served = true;
+    pthread_mutex_init(&r->list_lock, NULL);
+    r->coins = o->coins ? *o->coins : coins_system();
+    r->clock = clock_monotonic();
+    r->wall = o->wall ? *o->wall : clock_wall();
+    SEFL_TRY(tls_listen(&r->fd, c->host, c->port, &r->port));
+    SEFL_TRY(handshakes_new(&r->handshakes, r->fd));
+    if (o->bound)
+        SEFL_TRY(o->bound(o->ctx));
+    drop_ready_file(r);
+    SEFL_TRY(sign_key_read(&r->key, c->sign_key));
+    SEFL_TRY(read_task(r));
+    SEFL_CHECK(r->task.pub ? o->sec != NULL : o->root != NULL, SEFL_EINVAL,
+               r->task.pub ? "%s is a root: a Paillier task needs its key pair"
+                           : "%s is a Paillier key: sealed updates need a root ('sefl key new')",
+               c->key ? c->key : "the key");
+    SEFL_TRY(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
+    SEFL_CHECK(snprintf(r->list_path, sizeof r->list_path, "%s/trust", c->ca ? c->ca : "") <
+                       (int)sizeof r->list_path &&
+                   snprintf(r->counters_path, sizeof r->counters_path, "%s/counters.json",
+                            c->state) < (int)sizeof r->counters_path,
+               SEFL_EINVAL, "csp: a path is too long");
+    r->list.path = r->list_path;
+    SEFL_CHECK(
+        c->ca || !task_is_sealed(&r->task), SEFL_EINVAL,
+        "this task's updates are sealed to a CSP that knows its clients by a list of its own: set "
+        "ca to the folder of 'sefl ca new'");
+    if (!c->ca)
+        log_warn(o->log, "no trust list (ca): certificates cannot be revoked, nobody can enrol");
+    SEFL_TRY(read_list(r));
+    SEFL_TRY(pool_new(&r->pool, c->threads));
+    SEFL_TRY(journal_open(&r->journal, c->state, "csp", r->task.id));
+    SEFL_TRY(account_open(&r->account, r->journal, c->ledger, &r->task));
+    SEFL_TRY(journal_csp_new(&r->jc, r->journal, r->account, &r->coins));
+    r->table = journal_csp_table(r->jc);
+    SEFL_TRY(make_lanes(r));
+    r->goes_on = (sefl_progress){ .report = goes_on, .self = r };
+    SEFL_TRY(csp_new(&r->csp, &(csp_config){ .task = &r->task,
+                                             .envelope = buf_span(&r->envelope),
+                                             .sec = o->sec,
+                                             .root = o->root,
+                                             .key = r->key,
+                                             .journal = &r->table,
+                                             .coins = &r->coins,
+                                             .pool = r->pool,
+                                             .log = o->log,
+                                             .clock = &r->clock,
+                                             .wall = &r->wall,
+                                             .stop = &r->goes_on,
+                                             .enrol = c->ca ? enrol : NULL,
+                                             .enrol_ctx = r,
+                                             .members = c->ca ? members : NULL,
+                                             .vouch = c->ca ? vouch : NULL,
+                                             .member = c->ca ? member : NULL,
+                                             .shares = r->shares,
+                                             .paired = r->lanes ? paired : NULL,
+                                             .checks = r->lanes ? checks : NULL,
+                                             .lanes_ctx = r }));
+    SEFL_TRY(journal_csp_key(r->jc, &r->task));
+    if (c->health_host)
+        SEFL_TRY(local_http_start(&r->local, &(local_http_config){ .address = c->health_host,
+                                                                   .port = c->health_port,
+                                                                   .pages = local_pages,
+                                                                   .ctx = r,
+                                                                   .log = o->log }));
+    *out = r, r = NULL;
+done:
+    csp_role_free(r);
+    return st;
+}
+
+/* ---- one stream --------------------------------------------------------------------------------- */
+
+static void *serve(void *arg)
+{
+    csp_role *r = arg;
+    sefl_status st = csp_serve(r->csp, tls_channel(r->t));
+    if (st == SEFL_OK)
+        log_info(r->o.log, "aggregator said goodbye");
+    else if (!atomic_load(&r->stop))
+        log_warn(r->o.log, "aggregator gone", lf_str("status", sefl_status_name(st)),
+                 lf_str("why", sefl_last_error()));
+    atomic_store(&r->served, true);
+    return NULL;
+}
+
+/* Ends the present stream, if there is one, and waits for its thread. */
+static void end_stream(csp_role *r)
+{
+    if (r->serving) {
+        atomic_store(&r->ending, true);
+        tls_interrupt(r->t);
+        pthread_join(r->thread, NULL);
+        atomic_store(&r->ending, false);
+        r->serving = false;
+    }
+    if (r->lanes)
+        lane_host_unbind(r->lanes);
+    tls_close(r->t);
+    r->t = NULL;
+}
+
+static sefl_status begin_stream(csp_role *r, tls *t)
+{
+    if (r->serving && !atomic_load(&r->served))
+        log_info(r->o.log, "a new connection takes the place of the old one");
+    end_stream(r);
+    r->t = t;
+    atomic_store(&r->served, false);
+    log_info(r->o.log, "aggregator connected", lf_str("name", tls_peer_name(t)),
+             lf_key("key", tls_peer_fingerprint(t)));
+    int rc = pthread_create(&r->thread, NULL, serve, r);
+    if (rc != 0)
+        return sefl_fail(SEFL_ENOMEM, "cannot start a thread: %s", strerror(rc));
+    r->serving = true;
+    return SEFL_OK;
+}
+
+/* A lane of the stream that is served: it has the same peer. (Its pair is looked at on its own thread.) */
+static sefl_status begin_lane(csp_role *r, tls *t)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(r->lanes && r->serving && !atomic_load(&r->served), SEFL_ESTATE,
+               "a lane without a link");
+    SEFL_CHECK(memcmp(tls_peer_fingerprint(t), tls_peer_fingerprint(r->t), 32) == 0, SEFL_EAUTH,
+               "a lane of another peer than the link's");
+    tls *one = t;
+    t = NULL; /* the host's, whatever comes */
+    SEFL_TRY(lane_host_take(r->lanes, one));
+done:
+    tls_close(t);
+    return st;
+}
+
+/* ---- accepting ------------------------------------------------------------------------------------ */
+
+static void read_identity_again(csp_role *r)
+{
+    const csp_settings *c = r->o.settings;
+    tls_id *id = NULL;
+    if (tls_id_read(&id, c->cert, c->tls_key, c->peers) != SEFL_OK) {
+        log_error(r->o.log, "certificates not read again", lf_str("why", sefl_last_error()));
+        return;
+    }
+    tls_id_free(r->id);
+    r->id = id;
+    log_info(r->o.log, "certificates read again");
+}
+
+static sefl_status announce(csp_role *r)
+{
+    sefl_status st = SEFL_OK;
+    const csp_settings *c = r->o.settings;
+    sefl_buf line = { 0 };
+    bool brackets = strchr(c->host, ':') != NULL;
+    SEFL_TRY(
+        wr_fmt(&line, "%s%s%s:%u\n", brackets ? "[" : "", c->host, brackets ? "]" : "", r->port));
+    if (c->ready_file)
+        SEFL_TRY(file_write_atomic(c->ready_file, buf_span(&line), 0644));
+    log_info(r->o.log, "ready", lf_str("host", c->host), lf_u64("port", r->port),
+             lf_hash("task", r->task.id));
+done:
+    buf_clear(&line);
+    return st;
+}
+
+/* A changed list may put the present peer out; counters are written where they changed. */
+static void look_around(csp_role *r)
+{
+    uint64_t now = clock_ms(&r->clock);
+    if (now - r->looked_ms < ACCEPT_MS) /* strangers make us come here as often as they like */
+        return;
+    r->looked_ms = now;
+    if (read_list(r) != SEFL_OK && trust_watch_failed(&r->list)) {
+        counters_add(&r->counters, COUNT_TRUST_UNREADABLE);
+        log_error(r->o.log, "trust list not read again", lf_str("why", sefl_last_error()));
+    }
+    if (r->serving && r->gate) {
+        x509_peer who = *tls_peer_info(r->t);
+        if (!gate_still(r->gate, &who)) {
+            counters_peer(&r->counters, who.code);
+            log_warn(r->o.log, "aggregator put out", lf_str("name", who.name),
+                     lf_str("why", who.why));
+            end_stream(r);
+        }
+    }
+    (void)own_cert_look(&r->own, tls_id_expires(r->id), (int64_t)(clock_ms(&r->wall) / 1000),
+                        r->o.log);
+    if (counters_write(&r->counters, r->counters_path) != SEFL_OK && !r->counters_failed) {
+        r->counters_failed = true; /* once is enough */
+        log_error(r->o.log, "no counters.json", lf_str("why", sefl_last_error()));
+    }
+}
+
+/* While an aggregator is there its questions do that; the object is then its thread's. */
+static void expire(csp_role *r)
+{
+    uint64_t now = clock_ms(&r->clock);
+    if (!task_is_sealed(&r->task) || (r->expire_ms != 0 && now - r->expire_ms < EXPIRE_MS))
+        return;
+    r->expire_ms = now;
+    if (csp_expire(r->csp) != SEFL_OK)
+        log_error(r->o.log, "the age of the round's key is not known",
+                  lf_str("why", sefl_last_error()));
+}
+
+/* The aggregator has not opened or skipped the round within the life of its key, and there is no whole
+ * question at which the serving thread would notice: AS must not keep a key alive by sending slowly. */
+static void put_out_late(csp_role *r)
+{
+    uint64_t until = csp_expires_ms(r->csp);
+    if (!r->serving || until == 0 || clock_ms(&r->wall) <= until + EXPIRE_MS)
+        return;
+    log_error(r->o.log, "the round's key has expired in the middle of a message: stream ended");
+    end_stream(r);
+    r->expire_ms = 0; /* now */
+}
+
+/* One that was not let in. */
+static void say_refused(csp_role *r, sefl_status st)
+{
+    uint64_t now = clock_ms(&r->clock);
+    if (now - r->lines_ms >= 1000) {
+        if (r->lines > LINES_PER_S)
+            log_warn(r->o.log, "more connections refused", lf_u64("count", r->lines - LINES_PER_S));
+        r->lines_ms = now, r->lines = 0;
+    }
+    if (++r->lines <= LINES_PER_S)
+        log_warn(r->o.log, "connection refused", lf_str("status", sefl_status_name(st)),
+                 lf_str("why", sefl_last_error()));
+}
+
+/* No descriptor or memory for whoever dials: it is there again at once, so we wait. Said once. */
+static void wait_for_room(csp_role *r)
+{
+    if (!r->starved)
+        log_error(r->o.log, "nobody can be accepted now", lf_str("why", sefl_last_error()));
+    nanosleep(&(struct timespec){ .tv_nsec = ACCEPT_MS * 1000000L }, NULL);
+}
+
+sefl_status csp_role_run(csp_role *r)
+{
+    sefl_status st = SEFL_OK;
+    const tls_limits limits = { .connect_ms = CONNECT_MS,
+                                .idle_ms = LINK_IDLE_MS,
+                                .silent_ms = 1000 * r->o.settings->link_silence_s };
+    if (csp_is_over(r->csp) && !r->o.settings->stay) { /* it was said to an earlier life of ours */
+        log_info(r->o.log, "the task is over");
+        return SEFL_OK;
+    }
+    SEFL_TRY(announce(r));
+    while (!atomic_load(&r->stop)) {
+        tls *t = NULL;
+        if (atomic_exchange(&r->reload, false))
+            read_identity_again(r);
+        if (r->serving && atomic_load(&r->served)) {
+            end_stream(r);
+            if (csp_is_over(r->csp) && !r->o.settings->stay)
+                break;
+        }
+        look_around(r);
+        put_out_late(r);
+        if (!r->serving)
+            expire(r);
+        const tls_peer want = { .role = "aggregator",
+                                .protocols = { LINK_ALPN, LANE_ALPN },
+                                .gate = r->gate,
+                                .refused = refused,
+                                .ctx = r };
+        st = handshakes_accept(&t, r->handshakes, r->id, &want, ACCEPT_MS, &limits);
+        if (t && strcmp(tls_protocol(t), LANE_ALPN) == 0)
+            st = begin_lane(r, t);
+        else if (t)
+            SEFL_TRY(begin_stream(r, t));
+        if (st == SEFL_ENOMEM)
+            wait_for_room(r);
+        else if (st != SEFL_OK && st != SEFL_ETIMEOUT)
+            say_refused(r, st);
+        r->starved = st == SEFL_ENOMEM;
+        st = SEFL_OK;
+    }
+    log_info(r->o.log, csp_is_over(r->csp) ? "the task is over" : "stopped");
+done:
+    end_stream(r);
+    if (counters_write(&r->counters, r->counters_path) != SEFL_OK)
+        log_error(r->o.log, "no counters.json", lf_str("why", sefl_last_error()));
+    drop_ready_file(r);
+    return st;
+}
+
+void csp_role_stop(csp_role *r)
+{
+    atomic_store(&r->stop, true);
+}
+
+void csp_role_reload(csp_role *r)
+{
+    atomic_store(&r->reload, true);
+}
+
+uint16_t csp_role_port(const csp_role *r)
+{
+    return r->port;
+}
+
+const task *csp_role_task(const csp_role *r)
+{
+    return &r->task;
+}
+
+const csp_times *csp_role_times(const csp_role *r)
+{
+    return csp_get_times(r->csp);
+}
+
+void csp_role_free(csp_role *r)
+{
+    if (!r)
+        return;
+    local_http_stop(r->local);
+    end_stream(r);
+    csp_free(r->csp);
+    lane_host_free(r->lanes);
+    shares_pool_free(r->shares);
+    journal_csp_free(r->jc);
+    account_close(r->account);
+    journal_close(r->journal);
+    pool_free(r->pool);
+    tls_id_free(r->id);
+    handshakes_free(r->handshakes);
+    gate_free(r->gate);
+    gate_free(r->young);
+    pthread_mutex_destroy(&r->list_lock);
+    sign_key_free(r->key);
+    task_clear(&r->task);
+    buf_clear(&r->envelope);
+    if (r->fd >= 0)
+        close(r->fd);
+    sefl_free(r);
+}

@@ -1,0 +1,334 @@
+/* CSP's lanes. Under `lock`: which link there is; a lane that belongs to another one adds nothing to the
+ * pool and gets NO PAIR at its next question. */
+#define _GNU_SOURCE
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "roles/lane_words.h"
+#include "sum/csp.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+typedef struct guest {
+    lane_host *h;
+    tls *t; /* NULL: a free place */
+    pthread_t thread;
+    atomic_bool done; /* the thread has nothing to do any more */
+} guest;
+
+struct lane_host {
+    lane_host_config c;
+    guest guest[LANES_MAX]; /* the owner's */
+    uint64_t session;
+    pthread_mutex_t lock;
+    bool bound;
+    uint8_t pair[LINK_PAIR];
+    uint64_t sessions;
+    unsigned
+        checks; /* failed in this task; more than the journal has if that could not be written */
+};
+
+/* ---- both sides ------------------------------------------------------------------------------ */
+
+void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR], uint64_t count)
+{
+    sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, span_of_str("sefl pair 1"));
+    sha256_add(&h, span_of(t->servers.as, SIGN_PUB_BYTES));
+    sha256_add(&h, span_of(t->servers.csp, SIGN_PUB_BYTES));
+    sha256_add(&h, span_of(pair, LINK_PAIR));
+    sha256_end(&h, p->pair);
+    p->count = count;
+    p->bits = task_noise_params(t, 1, 1).k > 20 ? 40 : 32;
+}
+
+void lane_low_priority(void)
+{
+    enum { NICE = 10 };
+    (void)!setpriority(PRIO_PROCESS, 0, NICE); /* Linux: of this thread; where it fails, so be it */
+}
+
+sefl_status lane_hear(channel *ch, uint16_t *no)
+{
+    sefl_status st = SEFL_OK;
+    link_msg m = { 0 };
+    *no = 0;
+    SEFL_TRY(link_recv(ch, &m));
+    rd r = rd_over(buf_span(&m.body));
+    if (m.kind == LINK_NO) { /* its words are for people, and the code has some */
+        SEFL_TRY(rd_u16(&r, no));
+        SEFL_CHECK(*no != 0, SEFL_EPROTO, "lane: CSP says NO without a reason");
+        goto done;
+    }
+    SEFL_CHECK(m.kind == LINK_YES, SEFL_EPROTO, "lane: CSP says %s, wanted YES",
+               link_kind_name(m.kind));
+    SEFL_TRY(rd_end(&r));
+done:
+    buf_clear(&m.body);
+    return st;
+}
+
+sefl_status lane_count(journal *j, const char *name, unsigned more, unsigned *count)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    uint8_t bytes[4];
+    *count = 0;
+    st = journal_fact_get(j, 0, name, &b);
+    if (st == SEFL_OK) {
+        SEFL_CHECK(b.n == sizeof bytes, SEFL_EPROTO, "journal: %zu bytes of %s", b.n, name);
+        *count = load_u32(b.p);
+    } else if (st != SEFL_ENOTFOUND) {
+        goto done;
+    }
+    st = SEFL_OK;
+    *count = *count <= UINT32_MAX - more ? *count + more : UINT32_MAX;
+    store_u32(bytes, *count);
+    if (more > 0)
+        SEFL_TRY(journal_fact_put(j, 0, name, span_of(bytes, sizeof bytes)));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* ---- CSP ------------------------------------------------------------------------------------- */
+
+sefl_status lane_host_new(lane_host **out, const lane_host_config *c)
+{
+    sefl_status st = SEFL_OK;
+    lane_host *h = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&h, 1, sizeof *h));
+    h->c = *c;
+    h->session = c->session ? c->session : lanes_session(c->task);
+    pthread_mutex_init(&h->lock, NULL);
+    if (c->journal)
+        SEFL_TRY(lane_count(c->journal, "checks", 0, &h->checks));
+    *out = h, h = NULL;
+done:
+    lane_host_free(h);
+    return st;
+}
+
+void lane_host_free(lane_host *h)
+{
+    if (!h)
+        return;
+    lane_host_unbind(h);
+    pthread_mutex_destroy(&h->lock);
+    sefl_free(h);
+}
+
+static void change_link(lane_host *h, const uint8_t *pair)
+{
+    pthread_mutex_lock(&h->lock);
+    h->bound = pair != NULL;
+    memset(h->pair, 0, sizeof h->pair);
+    if (pair)
+        memcpy(h->pair, pair, sizeof h->pair);
+    shares_pool_clear(h->c.pool);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void lane_host_bind(lane_host *h, const uint8_t pair[LINK_PAIR])
+{
+    change_link(h, pair);
+}
+
+static bool is_bound(lane_host *h)
+{
+    pthread_mutex_lock(&h->lock);
+    bool bound = h->bound;
+    pthread_mutex_unlock(&h->lock);
+    return bound;
+}
+
+static void leave(guest *g)
+{
+    pthread_join(g->thread, NULL);
+    tls_close(g->t);
+    g->t = NULL;
+}
+
+void lane_host_unbind(lane_host *h)
+{
+    change_link(h, NULL);
+    for (int i = 0; i < LANES_MAX; i++)
+        if (h->guest[i].t)
+            tls_interrupt(h->guest[i].t);
+    for (int i = 0; i < LANES_MAX; i++)
+        if (h->guest[i].t)
+            leave(&h->guest[i]);
+}
+
+static void *serve_guest(void *arg)
+{
+    guest *g = arg;
+    lane_host *h = g->h;
+    lane_low_priority();
+    sefl_status st = lane_host_serve(h, tls_channel(g->t));
+    if (st != SEFL_OK && is_bound(h)) /* AS hangs up when it stops, and when the task is over */
+        LOG_AT(h->c.log, st == SEFL_ECLOSED ? LOG_INFO : LOG_WARN, "a lane ended within a session",
+               lf_str("why", sefl_last_error()));
+    tls_interrupt(g->t); /* AS need not wait until its place is needed */
+    atomic_store(&g->done, true);
+    return NULL;
+}
+
+sefl_status lane_host_take(lane_host *h, tls *t)
+{
+    sefl_status st = SEFL_OK;
+    guest *g = NULL;
+    for (int i = 0; i < LANES_MAX; i++) {
+        if (h->guest[i].t && atomic_load(&h->guest[i].done))
+            leave(&h->guest[i]);
+        if (!h->guest[i].t)
+            g = &h->guest[i];
+    }
+    SEFL_CHECK(g, SEFL_ESTATE, "lane: %d are there already", LANES_MAX);
+    g->h = h;
+    atomic_store(&g->done, false);
+    g->t = t;
+    int rc = pthread_create(&g->thread, NULL, serve_guest, g);
+    if (rc != 0)
+        g->t = NULL;
+    SEFL_CHECK(rc == 0, SEFL_ENOMEM, "cannot start a thread: %s", strerror(rc));
+    t = NULL;
+done:
+    tls_close(t);
+    return st;
+}
+
+unsigned lane_host_checks(lane_host *h)
+{
+    pthread_mutex_lock(&h->lock);
+    unsigned failed = h->checks;
+    pthread_mutex_unlock(&h->lock);
+    return failed;
+}
+
+/* With the lock. */
+static bool is_current(const lane_host *h, const uint8_t pair[LINK_PAIR])
+{
+    return h->bound && ct_eq_bytes(h->pair, pair, LINK_PAIR);
+}
+
+/* A check of AS's transfers has failed: counted before the lane ends. A journal that cannot be written
+ * ends the task for this life: the count must not be lost. */
+static void note_failed(lane_host *h)
+{
+    unsigned count = 0;
+    char why[200];
+    snprintf(why, sizeof why, "%s", sefl_last_error());
+    pthread_mutex_lock(&h->lock);
+    sefl_status st = h->c.journal ? lane_count(h->c.journal, "checks", 1, &count) : SEFL_OK;
+    if (st != SEFL_OK) {
+        log_error(h->c.log, "a failed check could not be noted: the task ends here",
+                  lf_str("why", sefl_last_error()));
+        count = CSP_CHECKS_MAX;
+    }
+    h->checks = h->c.journal ? count : h->checks + 1;
+    count = h->checks;
+    shares_pool_clear(h->c.pool);
+    pthread_mutex_unlock(&h->lock);
+    log_error(h->c.log, "the aggregation server failed a check of its noise shares",
+              lf_u64("count", count), lf_u64("most", CSP_CHECKS_MAX), lf_str("why", why));
+    if (count >= CSP_CHECKS_MAX)
+        log_error(h->c.log, "too many failed checks: this task has ended");
+    if (h->c.failed)
+        h->c.failed(h->c.ctx);
+}
+
+/* YES, or NO and *ok false. */
+static sefl_status answer(lane_host *h, channel *ch, const uint8_t pair[LINK_PAIR], bool *ok)
+{
+    pthread_mutex_lock(&h->lock);
+    bool current = is_current(h, pair), spoiled = h->checks >= CSP_CHECKS_MAX;
+    pthread_mutex_unlock(&h->lock);
+    *ok = current && !spoiled;
+    if (*ok)
+        return link_send(ch, LINK_YES, span_of(NULL, 0));
+    return link_send_no(ch, spoiled ? LINK_NO_CHECKS : LINK_NO_PAIR, NULL);
+}
+
+static sefl_status session(lane_host *h, channel *ch, const uint8_t pair[LINK_PAIR],
+                           uint64_t *values)
+{
+    sefl_status st = SEFL_OK;
+    shares_result got = { 0 };
+    shares_params p = { .sign = h->c.key };
+    sefl_rng rng;
+    lane_params(&p, h->c.task, pair, h->session);
+    pthread_mutex_lock(&h->lock); /* coins may be a table of generators */
+    st = coins_for(h->c.coins, &rng, "shares", h->sessions++, 0);
+    pthread_mutex_unlock(&h->lock);
+    SEFL_TRY(st);
+    st = shares_garble(&got, values, ch, &p, &rng);
+    if (st == SEFL_ECRYPTO)
+        note_failed(h);
+    SEFL_TRY(st);
+    if (got.outcome == SHARES_AUDITED)
+        log_info(h->c.log, "noise session audited by the aggregation server",
+                 lf_hash("id", got.id));
+    pthread_mutex_lock(&h->lock);
+    if (got.outcome == SHARES_KEPT)
+        st = is_current(h, pair) && h->checks < CSP_CHECKS_MAX
+                 ? shares_pool_add(h->c.pool, got.id, values, p.count, p.bits)
+                 : sefl_fail(SEFL_ECLOSED, "lane: its link or the task has ended");
+    pthread_mutex_unlock(&h->lock);
+    SEFL_TRY(st);
+    SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
+done:
+    sefl_wipe(&got, sizeof got);
+    return st;
+}
+
+sefl_status lane_host_serve(lane_host *h, channel *ch)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t pair[LINK_PAIR];
+    uint64_t *values = NULL;
+    link_msg m = { 0 };
+    bool ok = false;
+    SEFL_TRY(link_recv(ch, &m));
+    rd r = rd_over(buf_span(&m.body));
+    SEFL_CHECK(m.kind == LINK_LANE, SEFL_EPROTO, "lane: it begins with %s", link_kind_name(m.kind));
+    SEFL_TRY(rd_raw(&r, pair, sizeof pair));
+    SEFL_TRY(rd_end(&r));
+    SEFL_TRY(answer(h, ch, pair, &ok));
+    SEFL_CHECK(ok, SEFL_ESTATE, "lane: of another link, or the task has ended");
+    SEFL_TRY(sefl_new(&values, h->session, sizeof *values));
+    for (;;) {
+        uint64_t count;
+        st = link_recv(ch, &m);
+        if (st == SEFL_ECLOSED) {
+            st = SEFL_OK; /* it has enough */
+            break;
+        }
+        SEFL_TRY(st);
+        r = rd_over(buf_span(&m.body));
+        SEFL_CHECK(m.kind == LINK_FILL, SEFL_EPROTO, "lane: %s is not for AS to say here",
+                   link_kind_name(m.kind));
+        SEFL_TRY(rd_u64(&r, &count));
+        SEFL_TRY(rd_end(&r));
+        SEFL_CHECK(count == h->session, SEFL_EPROTO, "lane: %llu values, wanted %llu",
+                   (unsigned long long)count, (unsigned long long)h->session);
+        SEFL_TRY(answer(h, ch, pair, &ok));
+        SEFL_CHECK(ok, SEFL_ESTATE, "lane: its link or the task has ended");
+        SEFL_TRY(session(h, ch, pair, values));
+    }
+done:
+    if (st == SEFL_EPROTO) { /* a peer that does not do as agreed */
+        pthread_mutex_lock(&h->lock);
+        if (ok && is_current(h, pair))
+            shares_pool_clear(h->c.pool);
+        pthread_mutex_unlock(&h->lock);
+    }
+    sefl_free_secret(values, values ? h->session * sizeof *values : 0);
+    buf_clear(&m.body);
+    return st;
+}

@@ -1,0 +1,386 @@
+#include "simulate/federation.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "model/corpus/dirichlet.h"
+#include "model/corpus/synth.h"
+#include "seeded/seeded.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { VALID_LEAST = 2000 };
+
+typedef struct maker {
+    federation *s;
+    const federation_config *c;
+    sefl_buf text, valid; /* generated */
+} maker;
+
+static sefl_status tick(const maker *m, uint32_t done)
+{
+    return progress_report(m->c->progress, done, m->s->clients)
+               ? SEFL_OK
+               : sefl_fail(SEFL_ECANCELLED, "stopped");
+}
+
+/* ---- generated text -------------------------------------------------------------------------- */
+
+static sefl_status some_lines(sefl_buf *out, const synth *source, const double *shares,
+                              uint64_t tokens, seeded *gen)
+{
+    sefl_status st = SEFL_OK;
+    for (uint64_t n = 0; n < tokens;)
+        SEFL_TRY(synth_line(source, shares, out, &n, gen));
+done:
+    return st;
+}
+
+static void shares_of(double shares[SYNTH_TOPICS], const experiment *e, uint32_t i, seeded *gen)
+{
+    char name[48];
+    snprintf(name, sizeof name, "simulated client %" PRIu32, i);
+    seeded_init(gen, e->seed, name);
+    dirichlet_draw(shares, SYNTH_TOPICS, e->alpha, gen);
+}
+
+/* Every word of the source once, and as often as it is in the validation text. */
+static sefl_status generated_words(maker *m, const synth *source, const vocab_settings *vs)
+{
+    sefl_status st = SEFL_OK;
+    vocab *v = NULL;
+    SEFL_TRY(vocab_new(&v));
+    for (size_t i = 0; i < m->valid.n;) { /* lines of words with one space between */
+        const uint8_t *at = m->valid.p + i;
+        size_t n = 0;
+        while (at[n] != ' ' && at[n] != '\n')
+            n++;
+        if (n > 0)
+            SEFL_TRY(vocab_count(v, span_of(at, n)));
+        if (at[n] == '\n')
+            SEFL_TRY(vocab_count(v, span_of_str("<eos>")));
+        i += n + 1;
+    }
+    for (uint32_t i = 0; i < synth_words(source); i++)
+        SEFL_TRY(vocab_count(v, span_of_str(synth_word(source, i))));
+    SEFL_TRY(vocab_finish(v, vs));
+    m->s->words = v, v = NULL;
+done:
+    vocab_free(v);
+    return st;
+}
+
+static sefl_status score(maker *m, synth *source, const double *mean)
+{
+    sefl_status st = SEFL_OK;
+    double nats = 0;
+    uint64_t tokens = 0;
+    SEFL_TRY(synth_mix(source, mean));
+    for (size_t i = 0; i < m->valid.n;) {
+        const uint8_t *end = memchr(m->valid.p + i, '\n', m->valid.n - i);
+        size_t n = (size_t)(end - (m->valid.p + i));
+        SEFL_TRY(synth_score(source, span_of(m->valid.p + i, n), &nats, &tokens));
+        i += n + 1;
+    }
+    m->s->best_perplexity = exp(nats / (double)tokens);
+done:
+    return st;
+}
+
+static sefl_status generate(maker *m, const vocab_settings *vs)
+{
+    sefl_status st = SEFL_OK;
+    federation *s = m->s;
+    const experiment *e = s->e;
+    synth *source = NULL;
+    double shares[SYNTH_TOPICS], mean[SYNTH_TOPICS] = { 0 };
+    seeded gen;
+    corpus_file name = { .path = "generated text", .format = CORPUS_TEXT };
+    uint64_t valid = e->words / 10;
+    if (valid * e->clients < VALID_LEAST)
+        valid = VALID_LEAST / e->clients + 1;
+    if (valid * s->clients > 200000)
+        valid = 200000 / s->clients + 1;
+    SEFL_TRY(synth_new(&source));
+    for (uint32_t i = 0; i < s->clients; i++) {
+        shares_of(shares, e, i, &gen);
+        for (unsigned k = 0; k < SYNTH_TOPICS; k++)
+            mean[k] += shares[k] / s->clients;
+        SEFL_TRY(some_lines(&m->valid, source, shares, valid, &gen));
+    }
+    SEFL_TRY(generated_words(m, source, vs));
+    SEFL_TRY(score(m, source, mean));
+    SEFL_TRY(corpus_read_over(&s->valid, s->words, &name, buf_span(&m->valid)));
+    for (uint32_t i = 0; i < s->clients; i++) {
+        shares_of(shares, e, i, &gen);
+        char stream[48];
+        snprintf(stream, sizeof stream, "simulated text %" PRIu32, i);
+        seeded_init(&gen, e->seed, stream);
+        buf_reset(&m->text);
+        SEFL_TRY(some_lines(&m->text, source, shares, e->words, &gen));
+        SEFL_TRY(corpus_read_over(&s->text[i], s->words, &name, buf_span(&m->text)));
+        SEFL_TRY(tick(m, i + 1));
+    }
+done:
+    synth_free(source);
+    return st;
+}
+
+/* ---- text of a folder ------------------------------------------------------------------------ */
+
+static sefl_status deal(maker *m, const vocab_settings *vs)
+{
+    sefl_status st = SEFL_OK;
+    federation *s = m->s;
+    const experiment *e = s->e;
+    corpus_paths paths = { 0 };
+    corpus whole = { 0 };
+    partition p = { 0 };
+    SEFL_TRY(corpus_paths_find(&paths, e->data));
+    corpus_file train = { .path = paths.path[CORPUS_TRAIN] };
+    if (*e->vocab) {
+        SEFL_TRY(vocab_read(&s->words, e->vocab, vs));
+    } else {
+        SEFL_TRY(vocab_new(&s->words));
+        SEFL_TRY(corpus_count(s->words, &train, NULL));
+        SEFL_TRY(vocab_finish(s->words, vs));
+    }
+    SEFL_TRY(corpus_read(&whole, s->words, &train, NULL));
+    if (paths.path[CORPUS_VALID])
+        SEFL_TRY(corpus_read(&s->valid, s->words,
+                             &(corpus_file){ .path = paths.path[CORPUS_VALID] }, NULL));
+    st = partition_make(
+        &p, &whole,
+        &(partition_settings){
+            .kind = e->partition, .clients = e->clients, .alpha = e->alpha, .seed = e->seed });
+    if (st != SEFL_OK) {
+        sefl_note_before("%s, data.partition %s", train.path, partition_kind_name(e->partition));
+        goto done;
+    }
+    for (uint32_t i = 0; i < s->clients; i++) {
+        SEFL_TRY(partition_take(&s->text[i], &whole, &p, i));
+        SEFL_CHECK(s->text[i].tokens >= 2, SEFL_EINVAL,
+                   "data.partition: client %" PRIu32 " of %" PRIu32
+                   " gets fewer than two words: fewer clients, or another partition",
+                   i + 1, e->clients);
+        SEFL_TRY(tick(m, i + 1));
+    }
+done:
+    partition_clear(&p);
+    corpus_clear(&whole);
+    corpus_paths_clear(&paths);
+    return st;
+}
+
+/* ---- model, keys, task ------------------------------------------------------------------------ */
+
+static void hex_of(char out[2 * SHA256_BYTES + 1], const uint8_t hash[SHA256_BYTES])
+{
+    for (size_t i = 0; i < SHA256_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", hash[i]);
+}
+
+/* The initial values' hash stands for the file's: the file is written by whoever has a folder. */
+static sefl_status make_model(federation *s, const settings *set, char hash[2 * SHA256_BYTES + 1])
+{
+    sefl_status st = SEFL_OK;
+    lm *m = NULL;
+    uint8_t digest[SHA256_BYTES];
+    lm_config cfg = { .body = settings_text(set, "model.body"),
+                      .vocab = vocab_size(s->words),
+                      .embed = (uint32_t)settings_u64(set, "model.embed"),
+                      .hidden = (uint32_t)settings_u64(set, "model.hidden"),
+                      .layers = (uint32_t)settings_u64(set, "model.layers"),
+                      .heads = (uint32_t)settings_u64(set, "model.heads"),
+                      .block = (uint32_t)settings_u64(set, "model.block"),
+                      .tied = settings_bool(set, "model.tied"),
+                      .batch = 1,
+                      .steps = 1 };
+    SEFL_TRY(lm_new(&m, &cfg, NULL));
+    lm_init(m, s->e->seed);
+    s->meta.cfg = *lm_get_config(m);
+    model_meta_set_vocab(&s->meta, s->words);
+    SEFL_TRY(sefl_new(&s->theta, lm_count(m), sizeof *s->theta));
+    memcpy(s->theta, lm_theta(m), lm_count(m) * sizeof *s->theta);
+    sha256_of(digest, span_of(s->theta, lm_count(m) * sizeof *s->theta));
+    hex_of(hash, digest);
+done:
+    lm_free(m);
+    return st;
+}
+
+static sefl_status make_keys(federation *s, const settings *set, federation_key *k,
+                             const sefl_progress *stop)
+{
+    sefl_status st = SEFL_OK;
+    seeded gen;
+    sefl_rng rng = seeded_rng(&gen);
+    seeded_init(&gen, s->e->seed, "simulated signing keys");
+    SEFL_TRY(sign_key_new(&s->as_key, &rng));
+    SEFL_TRY(sign_key_new(&s->csp_key, &rng));
+    if (strcmp(settings_text(set, "crypto.scheme"), "pad") == 0) {
+        seeded_init(&gen, s->e->seed, "simulated root");
+        SEFL_TRY(rng_fill(&rng, s->root, sizeof s->root));
+        goto done;
+    }
+    if (k && k->sec && k->seed == s->e->seed && k->bits == s->e->key_bits) {
+        s->sec = k->sec;
+        goto done;
+    }
+    seeded_init(&gen, s->e->seed, "simulated key");
+    SEFL_TRY(paillier_keygen_vartime(&s->sec, s->e->key_bits, &rng, stop));
+    s->own_sec = !k;
+    if (k) {
+        federation_key_clear(k);
+        *k = (federation_key){ s->e->seed, s->e->key_bits, s->sec };
+    }
+done:
+    return st;
+}
+
+static sefl_status make_task(maker *m, const char *init_hash)
+{
+    sefl_status st = SEFL_OK;
+    federation *s = m->s;
+    settings ts;
+    sefl_buf document = { 0 };
+    uint8_t digest[SHA256_BYTES];
+    char vocab_hex[2 * SHA256_BYTES + 1], valid_hex[2 * SHA256_BYTES + 1];
+    pinned keys;
+    memcpy(keys.as, sign_key_pub(s->as_key), sizeof keys.as);
+    memcpy(keys.csp, sign_key_pub(s->csp_key), sizeof keys.csp);
+    vocab_hash(s->words, digest);
+    hex_of(vocab_hex, digest);
+    /* the words' numbers stand for the file: generated text has none */
+    sha256_of(digest, span_of(s->valid.token, s->valid.tokens * sizeof *s->valid.token));
+    hex_of(valid_hex, digest);
+    st = experiment_task(&ts, m->c->settings, s->e, vocab_size(s->words), vocab_hex, init_hash,
+                         s->valid.tokens > 0 ? valid_hex : NULL);
+    if (st != SEFL_OK)
+        return st;
+    SEFL_TRY(task_make(&document, &ts, s->sec ? paillier_sec_pub(s->sec) : NULL, &keys));
+    envelope env = { .kind = SIGN_TASK, .content = buf_span(&document) };
+    SEFL_TRY(envelope_sign(&env, SIGNER_AS, s->as_key));
+    SEFL_TRY(envelope_sign(&env, SIGNER_CSP, s->csp_key));
+    SEFL_TRY(envelope_write(&s->envelope, &env));
+    SEFL_TRY(task_open(&s->task, buf_span(&s->envelope), &keys));
+    if (s->e->clients < 2) /* nobody signs a task of one; a baseline may have one */
+        s->task.threshold = s->task.enough = s->task.clients_max = s->task.enrolled = 1;
+done:
+    settings_clear(&ts);
+    buf_clear(&document);
+    return st;
+}
+
+sefl_status federation_new(federation **out, const federation_config *c)
+{
+    sefl_status st = SEFL_OK;
+    const experiment *e = c->experiment;
+    const settings *set = c->settings;
+    maker m = { .c = c };
+    federation *s = NULL;
+    char init[2 * SHA256_BYTES + 1];
+    vocab_settings vs = { .block = (uint32_t)settings_u64(set, "model.block"),
+                          .max_words = e->vocab_words };
+    *out = NULL;
+    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    m.s = s;
+    s->e = e;
+    s->clients = c->some > 0 && c->some < e->clients ? c->some : e->clients;
+    SEFL_TRY(vocab_order_parse(&vs.order, settings_text(set, "vocab.order")));
+    SEFL_TRY(sefl_new(&s->text, s->clients, sizeof *s->text));
+    SEFL_TRY(sefl_new(&s->client, s->clients, sizeof *s->client));
+    for (uint32_t i = 0; i < s->clients; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "simulated client %" PRIu32, i);
+        sha256_of(s->client[i], span_of_str(name));
+    }
+    SEFL_TRY(*e->data ? deal(&m, &vs) : generate(&m, &vs));
+    for (uint32_t i = 0; i < s->clients; i++)
+        s->tokens += s->text[i].tokens;
+    SEFL_TRY(make_model(s, set, init));
+    SEFL_TRY(make_keys(s, set, c->key, c->stop));
+    SEFL_TRY(make_task(&m, init));
+    *out = s, s = NULL;
+done:
+    buf_clear(&m.text);
+    buf_clear(&m.valid);
+    federation_free(s);
+    return st;
+}
+
+sefl_status federation_upload_key(sign_key **out, const federation *s, uint32_t client)
+{
+    seeded gen;
+    sefl_rng rng = seeded_rng(&gen);
+    char name[48];
+    snprintf(name, sizeof name, "simulated upload key %" PRIu32, client);
+    seeded_init(&gen, s->e->seed, name);
+    return sign_key_new(out, &rng);
+}
+
+sefl_status federation_round_key(const federation *s, round_header *h)
+{
+    sefl_status st = SEFL_OK;
+    seal_key *key = NULL;
+    if (!task_is_sealed(&s->task))
+        goto done;
+    SEFL_TRY(seal_key_from(&key, s->task.seal, s->root));
+    sefl_span pub = seal_key_pub(key);
+    h->suite = s->task.seal->id;
+    h->key_bytes = (uint16_t)pub.n;
+    memcpy(h->key, pub.p, pub.n);
+done:
+    seal_key_free(key);
+    return st;
+}
+
+static void add_text(sha256 *h, const corpus *c)
+{
+    sha256_add(h, span_of(&c->tokens, sizeof c->tokens));
+    sha256_add(h, span_of(c->token, c->tokens * sizeof *c->token));
+}
+
+uint64_t federation_text(const federation *s)
+{
+    sha256 h;
+    uint8_t digest[SHA256_BYTES];
+    uint64_t name;
+    sha256_init(&h);
+    for (uint32_t i = 0; i < s->clients; i++)
+        add_text(&h, &s->text[i]);
+    add_text(&h, &s->valid);
+    sha256_end(&h, digest);
+    memcpy(&name, digest, sizeof name);
+    return name ? name : 1;
+}
+
+void federation_key_clear(federation_key *k)
+{
+    paillier_sec_free(k->sec);
+    *k = (federation_key){ 0 };
+}
+
+void federation_free(federation *s)
+{
+    if (!s)
+        return;
+    for (uint32_t i = 0; s->text && i < s->clients; i++)
+        corpus_clear(&s->text[i]);
+    sefl_free(s->text);
+    sefl_free(s->client);
+    corpus_clear(&s->valid);
+    vocab_free(s->words);
+    sefl_free(s->theta);
+    if (s->own_sec)
+        paillier_sec_free(s->sec);
+    sign_key_free(s->as_key);
+    sign_key_free(s->csp_key);
+    buf_clear(&s->envelope);
+    task_clear(&s->task);
+    sefl_free(s);
+}

@@ -1,0 +1,398 @@
+/* Events lie in a heap by time; those of the same time in the order in which they were made, so that a
+ * run is the same every time. A client has at most one event under way; `turn` makes older ones stale
+ * (it died meanwhile). */
+#include "simulate/population.h"
+
+#include "base/alloc.h"
+#include "protocol/member.h"
+#include "simulate/named_coins.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum happening { WAKE, TRAINED, ARRIVED, DIED } happening;
+
+typedef struct event {
+    uint64_t at, order;
+    uint32_t client, turn;
+    happening what;
+} event;
+
+typedef struct person {
+    member *m; /* NULL: dead, until the next round */
+    seeded jitter;
+    uint32_t turn;
+    bool waiting; /* for news */
+    bool slow;
+    bool zeros, dies;
+    bool busy;        /* with the open round */
+    uint64_t busy_ms; /* what this round takes it */
+    double dies_at;   /* share of that */
+} person;
+
+struct population {
+    const federation *s;
+    agg *a;
+    person *p;
+    uint64_t *taken;
+    event *heap;
+    size_t events, room;
+    uint64_t made;
+    uint64_t round, left_until; /* open round; 0: none */
+    sefl_span header;
+    population_member *set;
+    uint32_t in_set;
+    population_counts counts;
+};
+
+void population_who(char out[POPULATION_WHO_MAX], uint32_t client)
+{
+    snprintf(out, POPULATION_WHO_MAX, "client-%05" PRIu32, client + 1);
+}
+
+/* ---- the heap -------------------------------------------------------------------------------- */
+
+static bool before(const event *a, const event *b)
+{
+    return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+static sefl_status push(population *c, uint32_t client, happening what, uint64_t at)
+{
+    sefl_status st = SEFL_OK;
+    if (c->events == c->room) {
+        size_t more = c->room ? 2 * c->room : 256;
+        SEFL_TRY(sefl_grow(&c->heap, c->room * sizeof *c->heap, more * sizeof *c->heap));
+        c->room = more;
+    }
+    event e = { at, c->made++, client, c->p[client].turn, what };
+    size_t i = c->events++;
+    for (; i > 0 && before(&e, &c->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        c->heap[i] = c->heap[(i - 1) / 2];
+    c->heap[i] = e;
+done:
+    return st;
+}
+
+static event pop(population *c)
+{
+    event first = c->heap[0], last = c->heap[--c->events];
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < c->events; i = child) {
+        if (child + 1 < c->events && before(&c->heap[child + 1], &c->heap[child]))
+            child++;
+        if (!before(&c->heap[child], &last))
+            break;
+        c->heap[i] = c->heap[child];
+    }
+    if (c->events > 0)
+        c->heap[i] = last;
+    return first;
+}
+
+/* ---- one client ------------------------------------------------------------------------------ */
+
+static sefl_status start(population *c, uint32_t i)
+{
+    person *p = &c->p[i];
+    sefl_rng rng = seeded_rng(&p->jitter);
+    p->turn++;
+    return member_new(&p->m, &c->s->task, c->taken[i], &rng);
+}
+
+/* The client's own coin, as roles/client draws it. */
+static bool draw(const population *c, uint32_t i)
+{
+    const task *t = &c->s->task;
+    char who[POPULATION_WHO_MAX];
+    seeded gen;
+    if (t->sampling == TASK_ALL || t->rate >= 1)
+        return true;
+    population_who(who, i);
+    named_coins_replay(&gen, who, c->s->e->seed, "sampling", c->round, 0);
+    uint8_t coin[8];
+    seeded_fill(&gen, coin, sizeof coin);
+    return load_u64(coin) < (uint64_t)(t->rate * 18446744073709551616.0);
+}
+
+/* What the network has in store for this client in this round. */
+static void foresee(population *c, uint32_t i)
+{
+    const experiment *e = c->s->e;
+    person *p = &c->p[i];
+    seeded gen;
+    char name[64];
+    snprintf(name, sizeof name, "network %" PRIu32 " %" PRIu64, i, c->round);
+    seeded_init(&gen, e->seed, name);
+    double time = (double)e->client_ms * (0.5 + seeded_unit(&gen)) * (p->slow ? e->slowdown : 1);
+    p->busy_ms = time < 1 ? 1 : time > 1e15 ? (uint64_t)1e15 : (uint64_t)time;
+    p->dies = seeded_unit(&gen) < e->dropout;
+    p->dies_at = seeded_unit(&gen);
+}
+
+static sefl_status news(population *c, uint32_t i, uint64_t now)
+{
+    person *p = &c->p[i];
+    bool over = agg_get_phase(c->a) == AGG_DONE;
+    round_news n = { .state = over ? ROUND_OVER : ROUND_OPEN, .round = c->round };
+    member_event e = { .kind = MEMBER_GOT_NEWS, .news = &n, .drawn = true };
+    if (!over) {
+        n.left_ms = c->left_until > now ? c->left_until - now : 0;
+        n.header = c->header;
+        e.drawn = draw(c, i);
+        foresee(c, i);
+    }
+    p->waiting = false;
+    return member_on(p->m, &e, now);
+}
+
+static sefl_status tell(population *c, uint32_t i, member_event_kind kind, uint64_t now)
+{
+    member_event e = { .kind = kind };
+    return member_on(c->p[i].m, &e, now);
+}
+
+/* Until it waits for something. */
+static sefl_status act(population *c, uint32_t i, uint64_t now)
+{
+    sefl_status st = SEFL_OK;
+    person *p = &c->p[i];
+    for (;;) {
+        member_order o = member_next(p->m, now);
+        uint64_t first = p->busy_ms - p->busy_ms / 5, rest = p->busy_ms / 5, at;
+        switch (o.kind) {
+        case MEMBER_FETCH_TASK:
+            SEFL_TRY(tell(c, i, MEMBER_GOT_TASK, now));
+            continue;
+        case MEMBER_POLL:
+            if (c->round > o.round && now < c->left_until) {
+                SEFL_TRY(news(c, i, now));
+                continue;
+            }
+            p->waiting = true;
+            goto done;
+        case MEMBER_SLEEP:
+            SEFL_TRY(push(c, i, WAKE, o.until_ms));
+            goto done;
+        case MEMBER_FETCH_MODEL:
+            c->counts.asked++;
+            p->busy = true;
+            SEFL_TRY(tell(c, i, MEMBER_GOT_MODEL, now));
+            continue;
+        case MEMBER_TRAIN:
+            p->zeros = o.zeros;
+            at = now + first;
+            if (p->dies && p->dies_at < 0.8)
+                SEFL_TRY(push(c, i, DIED, now + (uint64_t)(p->dies_at * (double)p->busy_ms)));
+            else
+                SEFL_TRY(push(c, i, TRAINED, at));
+            goto done;
+        case MEMBER_UPLOAD:
+            at = now + rest;
+            if (c->s->task.sampling == TASK_HIDDEN && c->left_until > now) {
+                uint64_t left = c->left_until - now, part = 0; /* as roles/client: third quarter */
+                sefl_rng rng = seeded_rng(&p->jitter);
+                if (left >= 4)
+                    SEFL_TRY(rng_below(&rng, &part, left / 4));
+                at = at > now + left / 2 + part ? at : now + left / 2 + part;
+            }
+            SEFL_TRY(push(c, i, p->dies ? DIED : ARRIVED, at));
+            goto done;
+        case MEMBER_STOP:
+            p->waiting = false;
+            goto done;
+        }
+    }
+done:
+    return st;
+}
+
+static void too_late(population *c, person *p)
+{
+    c->counts.late += p->busy;
+    p->busy = false;
+}
+
+/* An upload is there to its last byte. */
+static sefl_status arrive(population *c, uint32_t i, uint64_t now)
+{
+    sefl_status st = SEFL_OK;
+    agg_upload u = { .round = c->round,
+                     .bytes = task_body_bytes(&c->s->task),
+                     .rounds_taken = c->taken[i] };
+    agg_verdict v = agg_admit(c->a, &u, now);
+    if (v != AGG_ADMIT) {
+        too_late(c, &c->p[i]);
+        SEFL_TRY(tell(c, i, MEMBER_REFUSED, now));
+        goto done;
+    }
+    c->set[c->in_set++] = (population_member){ .client = i, .zeros = c->p[i].zeros };
+    c->taken[i]++;
+    c->p[i].busy = false;
+    SEFL_TRY(agg_on(
+        c->a, &(agg_event){ .kind = AGG_UPDATE, .round = c->round, .clients = c->in_set }, now));
+    SEFL_TRY(tell(c, i, MEMBER_GOT_RECEIPT, now));
+done:
+    return st;
+}
+
+static sefl_status happen(population *c, const event *e, uint64_t now)
+{
+    sefl_status st = SEFL_OK;
+    person *p = &c->p[e->client];
+    member_order o = member_next(p->m, now); /* may drop a round whose deadline has passed */
+    switch (e->what) {
+    case WAKE:
+        break;
+    case TRAINED:
+        if (o.kind == MEMBER_TRAIN)
+            SEFL_TRY(tell(c, e->client, MEMBER_TRAINED, now));
+        else
+            too_late(c, p);
+        break;
+    case ARRIVED:
+        if (o.kind == MEMBER_UPLOAD && o.round == c->round) {
+            SEFL_TRY(arrive(c, e->client, now));
+        } else if (o.kind == MEMBER_UPLOAD) {
+            too_late(c, p);
+            SEFL_TRY(tell(c, e->client, MEMBER_REFUSED, now));
+        }
+        break;
+    case DIED:
+        c->counts.dropped++;
+        p->busy = false;
+        member_free(p->m);
+        p->m = NULL;
+        p->turn++;
+        goto done;
+    }
+    SEFL_TRY(act(c, e->client, now));
+done:
+    return st;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+sefl_status population_new(population **out, const federation *s, agg *a, const uint64_t *taken)
+{
+    sefl_status st = SEFL_OK;
+    population *c = NULL;
+    seeded gen;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&c, 1, sizeof *c));
+    c->s = s;
+    c->a = a;
+    SEFL_TRY(sefl_new(&c->p, s->clients, sizeof *c->p));
+    SEFL_TRY(sefl_new(&c->taken, s->clients, sizeof *c->taken));
+    SEFL_TRY(sefl_new(&c->set, s->clients, sizeof *c->set));
+    if (taken)
+        memcpy(c->taken, taken, s->clients * sizeof *taken);
+    seeded_init(&gen, s->e->seed, "stragglers");
+    for (uint32_t i = 0; i < s->clients; i++)
+        c->p[i].slow = seeded_unit(&gen) < s->e->stragglers;
+    *out = c, c = NULL;
+done:
+    population_free(c);
+    return st;
+}
+
+void population_free(population *c)
+{
+    if (!c)
+        return;
+    for (uint32_t i = 0; c->p && i < c->s->clients; i++)
+        member_free(c->p[i].m);
+    sefl_free(c->p);
+    sefl_free(c->taken);
+    sefl_free(c->set);
+    sefl_free(c->heap);
+    sefl_free(c);
+}
+
+sefl_status population_open(population *c, uint64_t round, sefl_span header, uint64_t now_ms)
+{
+    sefl_status st = SEFL_OK;
+    bool fresh = round != c->round;
+    if (fresh) {
+        c->in_set = 0;
+        c->counts = (population_counts){ 0 };
+    }
+    c->round = round;
+    c->header = header;
+    c->left_until = agg_deadline_ms(c->a);
+    for (uint32_t i = 0; i < c->s->clients; i++) {
+        bool born = !c->p[i].m && fresh;
+        char who[POPULATION_WHO_MAX];
+        population_who(who, i);
+        if (fresh)
+            named_coins_replay(&c->p[i].jitter, who, c->s->e->seed, "jitter", round, 0);
+        if (born)
+            SEFL_TRY(start(c, i));
+        if (born || c->p[i].waiting)
+            SEFL_TRY(act(c, i, now_ms));
+    }
+done:
+    return st;
+}
+
+sefl_status population_close(population *c, uint64_t now_ms)
+{
+    sefl_status st = SEFL_OK;
+    c->left_until = 0;
+    c->events = 0;
+    for (uint32_t i = 0; i < c->s->clients; i++) {
+        person *p = &c->p[i];
+        if (!p->m || p->waiting)
+            continue;
+        member_order o = member_next(p->m, now_ms);
+        too_late(c, p);
+        if (o.kind == MEMBER_FETCH_MODEL || o.kind == MEMBER_TRAIN || o.kind == MEMBER_UPLOAD)
+            SEFL_TRY(tell(c, i, MEMBER_REFUSED, now_ms));
+        p->turn++;
+        p->waiting = o.kind != MEMBER_STOP;
+    }
+done:
+    return st;
+}
+
+uint64_t population_next_ms(const population *c)
+{
+    return c->events > 0 ? c->heap[0].at : UINT64_MAX;
+}
+
+sefl_status population_run(population *c, uint64_t now_ms)
+{
+    sefl_status st = SEFL_OK;
+    while (c->events > 0 && c->heap[0].at <= now_ms) {
+        event e = pop(c);
+        if (c->p[e.client].m && e.turn == c->p[e.client].turn)
+            SEFL_TRY(happen(c, &e, e.at > now_ms ? now_ms : e.at));
+    }
+done:
+    return st;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const population_member *x = a, *y = b;
+    return x->client < y->client ? -1 : x->client > y->client;
+}
+
+uint32_t population_set(population *c, const population_member **out)
+{
+    qsort(c->set, c->in_set, sizeof *c->set, by_number);
+    *out = c->set;
+    return c->in_set;
+}
+
+population_counts population_count(const population *c)
+{
+    return c->counts;
+}
+
+const uint64_t *population_taken(const population *c)
+{
+    return c->taken;
+}

@@ -1,0 +1,258 @@
+#include "sum/account.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "sum/terms.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { HEAD_BYTES = 8 + LEDGER_HASH_BYTES, NOTE_BYTES = 32 + 8 + SHA256_BYTES };
+
+struct account {
+    journal *j;
+    ledger *l;         /* NULL: to be opened again */
+    char *path, *note; /* PATH.latest: task 32, step u64, hash 32 */
+    char population[TASK_NAME_MAX + 1];
+    char fact[TASK_NAME_MAX + 16]; /* name of the remembered head */
+    ledger_terms terms;
+};
+
+/* ---- the remembered head ------------------------------------------------------------------- */
+
+static sefl_status recall(const account *a, ledger_head *out, bool *any)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    *any = false;
+    st = journal_lasting_get(a->j, a->fact, &b);
+    if (st == SEFL_ENOTFOUND) {
+        st = SEFL_OK;
+        goto done;
+    }
+    SEFL_TRY(st);
+    rd r = rd_over(buf_span(&b));
+    SEFL_TRY(rd_u64(&r, &out->records));
+    SEFL_TRY(rd_raw(&r, out->hash, sizeof out->hash));
+    SEFL_TRY(rd_end(&r));
+    *any = true;
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* Writes only what has changed. */
+static sefl_status remember(const account *a)
+{
+    sefl_status st = SEFL_OK;
+    ledger_head now, before;
+    bool any;
+    uint8_t bytes[HEAD_BYTES];
+    ledger_get_head(a->l, &now);
+    SEFL_TRY(recall(a, &before, &any));
+    if (any && before.records == now.records)
+        goto done; /* the ledger holds it, so the hashes are equal */
+    store_u64(bytes, now.records);
+    memcpy(bytes + 8, now.hash, sizeof now.hash);
+    SEFL_TRY(journal_lasting_put(a->j, a->fact, span_of(bytes, sizeof bytes)));
+done:
+    return st;
+}
+
+/* The ledger, opened again if it had failed. */
+static sefl_status ready(account *a)
+{
+    sefl_status st = SEFL_OK;
+    ledger_head head;
+    bool any;
+    if (a->l)
+        goto done;
+    SEFL_TRY(recall(a, &head, &any));
+    st = ledger_open(&a->l, a->path, a->population, any ? &head : NULL);
+    if (st == SEFL_ESTATE) /* of another population, or older than the journal */
+        st = sefl_fail(st,
+                       "%s; put the newest ledger of population \"%s\" in place; if it is lost, "
+                       "a copy of the other server's (docs/OPERATING.md, section 13)",
+                       sefl_last_error(), a->population);
+done:
+    return st;
+}
+
+static void drop(account *a)
+{
+    ledger_close(a->l);
+    a->l = NULL;
+}
+
+/* ---- public -------------------------------------------------------------------------------- */
+
+sefl_status account_open(account **out, journal *j, const char *ledger_path, const task *t)
+{
+    sefl_status st = SEFL_OK;
+    account *a = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&a, 1, sizeof *a));
+    a->j = j;
+    a->terms = terms_of_task(t);
+    snprintf(a->population, sizeof a->population, "%s", t->population);
+    snprintf(a->fact, sizeof a->fact, "ledger of %s", t->population);
+    SEFL_TRY(sefl_strdup(&a->path, ledger_path));
+    size_t n = strlen(ledger_path) + sizeof ".latest";
+    SEFL_TRY(sefl_new(&a->note, n, 1));
+    snprintf(a->note, n, "%s.latest", ledger_path);
+    SEFL_TRY(ready(a));
+    SEFL_TRY(remember(a));
+    *out = a, a = NULL;
+done:
+    account_close(a);
+    return st;
+}
+
+void account_close(account *a)
+{
+    if (!a)
+        return;
+    drop(a);
+    sefl_free(a->path);
+    sefl_free(a->note);
+    sefl_free(a);
+}
+
+sefl_status account_charge(account *a, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(ready(a));
+    st = ledger_charge(a->l, &a->terms, round, NULL);
+    if (st == SEFL_EIO || st == SEFL_ENOMEM)
+        drop(a); /* it refuses everything until it is opened again */
+    SEFL_TRY(st);
+    SEFL_TRY(remember(a));
+done:
+    return st;
+}
+
+sefl_status account_may_charge(account *a, uint64_t round)
+{
+    sefl_status st = ready(a);
+    return st == SEFL_OK ? ledger_may_charge(a->l, &a->terms, round) : st;
+}
+
+static void mark_of(ledger_mark *out, const ledger_head *h)
+{
+    out->records = h->records;
+    memcpy(out->hash, h->hash, sizeof out->hash);
+}
+
+sefl_status account_charge_head(account *a, uint64_t round, ledger_mark *out)
+{
+    ledger_head h;
+    sefl_status st = ready(a);
+    if (st == SEFL_OK)
+        st = ledger_head_after(a->l, &a->terms, round, &h);
+    if (st == SEFL_OK)
+        mark_of(out, &h);
+    return st;
+}
+
+sefl_status account_has(account *a, uint64_t round, bool *out)
+{
+    sefl_status st = ready(a);
+    *out = st == SEFL_OK && ledger_has(a->l, a->terms.task, round);
+    return st;
+}
+
+sefl_status account_knows(account *a, uint64_t last)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t charged, known = 0;
+    SEFL_TRY(ready(a));
+    charged = ledger_rounds(a->l, a->terms.task);
+    for (uint64_t r = 1; r <= last; r++)
+        known += ledger_has(a->l, a->terms.task, r);
+    SEFL_CHECK(known == charged, SEFL_ESTATE,
+               "%s has charged %" PRIu64 " rounds of this task, but %s knows only %" PRIu64
+               " of them: it was deleted, or an old copy was put back. A round could be released "
+               "twice: " ACCOUNT_REMEDY,
+               a->path, charged, journal_folder(a->j), known);
+done:
+    return st;
+}
+
+sefl_status account_note(account *a, uint64_t step, const uint8_t hash[SHA256_BYTES])
+{
+    uint8_t bytes[NOTE_BYTES] = { 0 };
+    memcpy(bytes, a->terms.task, 32);
+    store_u64(bytes + 32, step);
+    if (hash)
+        memcpy(bytes + 40, hash, SHA256_BYTES);
+    return file_write_atomic(a->note, span_of(bytes, sizeof bytes), 0600);
+}
+
+sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    *step = 0;
+    memset(hash, 0, SHA256_BYTES);
+    st = file_read(&b, a->note, NOTE_BYTES);
+    if (st == SEFL_ENOTFOUND) {
+        st = SEFL_OK;
+        goto done;
+    }
+    SEFL_TRY(st);
+    SEFL_CHECK(b.n == NOTE_BYTES, SEFL_EPROTO, "%s has %zu bytes, not %d: it is damaged", a->note,
+               b.n, NOTE_BYTES);
+    if (memcmp(b.p, a->terms.task, 32) != 0)
+        goto done; /* of an earlier task */
+    *step = load_u64(b.p + 32);
+    memcpy(hash, b.p + 40, SHA256_BYTES);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status account_spent(account *a, double delta, ledger_total *out)
+{
+    sefl_status st = ready(a);
+    return st == SEFL_OK ? ledger_spent(a->l, delta, out) : st;
+}
+
+sefl_status account_mark(account *a, ledger_mark *out)
+{
+    sefl_status st = ready(a);
+    ledger_head h;
+    if (st != SEFL_OK)
+        return st;
+    ledger_get_head(a->l, &h);
+    mark_of(out, &h);
+    return SEFL_OK;
+}
+
+ledger_verdict account_compare(account *a, const ledger_mark *peer)
+{
+    ledger_head h = { .records = peer->records };
+    memcpy(h.hash, peer->hash, sizeof h.hash);
+    if (ready(a) != SEFL_OK)
+        return LEDGERS_FORKED;
+    switch (ledger_compare(a->l, &h)) {
+    case LEDGER_SAME:
+        return LEDGERS_AGREE;
+    case LEDGER_PEER_BEHIND:
+        return LEDGERS_PEER_BEHIND;
+    case LEDGER_PEER_AHEAD:
+        return LEDGERS_PEER_AHEAD;
+    default:
+        return LEDGERS_FORKED;
+    }
+}
+
+sefl_status account_mark_fn(void *ctx, ledger_mark *out)
+{
+    return account_mark(ctx, out);
+}
+
+ledger_verdict account_compare_fn(void *ctx, const ledger_mark *peer)
+{
+    return account_compare(ctx, peer);
+}

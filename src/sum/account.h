@@ -1,0 +1,61 @@
+/* account: a role's ledger for one task, with its head remembered in the role's journal.
+ *
+ *     SEFL_TRY(account_open(&a, j, "state/../ledger", &task));
+ *     SEFL_TRY(account_charge(a, round));                  // durable; SEFL_EBUDGET: nothing written
+ *
+ * The ledger must exist (sefl provision, or the operator, makes it: one made silently would be a
+ * reset) and must hold the head that the journal remembers: a ledger that was rolled back or
+ * replaced is refused. After a charge the new head is remembered before account_charge returns; a
+ * crash between the two leaves an older head there, which the ledger holds too.
+ * A journal that is older than the ledger is an old copy too, and its folder cannot show that. So what
+ * the role has done is compared with what lies outside that folder: the ledger's charges
+ * (account_knows), and the latest step of this task, noted in a small file beside the ledger,
+ * PATH.latest (account_note).
+ * A failed write or sync makes the ledger unusable until it is read again: the next call does that,
+ * so that work goes on when the disk has room again.
+ * Threads: one owner.   Secrets: none. */
+#ifndef ROLES_ACCOUNT_H
+#define ROLES_ACCOUNT_H
+
+#include "protocol/task.h"
+#include "store/journal/journal.h"
+#include "store/ledger.h"
+#include "sum/csp.h"
+
+typedef struct account account;
+
+/* What to do when an old copy was found; ends a sentence. */
+#define ACCOUNT_REMEDY                                                                          \
+    "put the newest state of that server in place; if it is lost, end the task and make a new " \
+    "one (docs/OPERATING.md, section 11)"
+
+/* Borrows the journal. Refusals are those of ledger_open. */
+sefl_status account_open(account **out, journal *j, const char *ledger_path,
+                         const task *t) SEFL_MUST_CHECK;
+void account_close(account *a);
+
+/* A round charged before is SEFL_OK and writes nothing. */
+sefl_status account_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
+sefl_status account_may_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
+/* The head that a charge would lead to (ledger_head_after). */
+sefl_status account_charge_head(account *a, uint64_t round, ledger_mark *out) SEFL_MUST_CHECK;
+sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
+/* SEFL_ESTATE if a round after `last` is charged: the journal that ends there is an old copy. */
+sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;
+/* Notes a step of this task, durably, in place of the one before; and reads the latest one. Steps are
+ * the role's own numbers, which only grow. hash NULL: zeros. Step 0: none was noted. */
+sefl_status account_note(account *a, uint64_t step,
+                         const uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
+sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
+/* What the population has spent; delta 0: that of its latest task. */
+sefl_status account_spent(account *a, double delta, ledger_total *out) SEFL_MUST_CHECK;
+
+sefl_status account_mark(account *a, ledger_mark *out) SEFL_MUST_CHECK;
+/* A ledger that cannot be read agrees with nobody: LEDGERS_FORKED. */
+ledger_verdict account_compare(account *a, const ledger_mark *peer);
+
+/* The same two with the types that as_link_config and csp_store want; ctx is the account. */
+sefl_status account_mark_fn(void *ctx, ledger_mark *out);
+ledger_verdict account_compare_fn(void *ctx, const ledger_mark *peer);
+
+#endif

@@ -1,0 +1,538 @@
+/* The aggregation server's decisions.
+ *
+ * Two things can be under way at a time: one order that uses the link to CSP (DIAL, SIGN, REVEAL, SKIP)
+ * and one that does not (FREEZE, RELEASE, FINISH). Invariants:
+ *   1. An order is given once; it is given again only after the event that ended it (LINK_DOWN,
+ *      REVEAL_FAILED), or by another object after agg_restore.
+ *   2. Rounds and, within a round, attempts only grow: every REVEAL has a new one.
+ *   3. REVEAL is given only for a set that was frozen with at least `threshold` clients.
+ *   4. A round that was in SKIPPING is never opened: SKIPPING leads to the next round or to DONE.
+ *   5. `why` is set before DONE when the task ends after the present round. */
+#include "sum/agg.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    SKIPPED_IN_ROW_MAX = 10,
+    BACKOFF_MS = 500,  /* doubled with each failure */
+    BACKOFF_STEPS = 7, /* up to 64 s */
+};
+
+struct agg {
+    const task *t;
+    agg_memory m;
+    bool linked, finished;
+    agg_order_kind link_busy, local_busy;  /* AGG_WAIT: nothing */
+    unsigned dial_failures, work_failures; /* in a row */
+    uint64_t retry_ms;                     /* no order on the link before this */
+};
+
+const char *agg_why_text(agg_why w)
+{
+    switch (w) {
+    case AGG_WHY_NONE:
+        return "not over";
+    case AGG_WHY_ROUNDS:
+        return "all rounds are done";
+    case AGG_WHY_BUDGET:
+        return "the privacy budget is spent";
+    case AGG_WHY_CONVERGED:
+        return "no more gain on the validation text";
+    case AGG_WHY_TOO_FEW:
+        return "too many rounds in a row had to be skipped";
+    case AGG_WHY_STOPPED:
+        return "stopped by its operator";
+    case AGG_WHY_BLOCKED:
+        return "the release check blocked three rounds in a row";
+    case AGG_WHYS:
+        break;
+    }
+    return "?";
+}
+
+const char *agg_verdict_text(agg_verdict v)
+{
+    switch (v) {
+    case AGG_ADMIT:
+        return "welcome";
+    case AGG_HAVE:
+        return "this update is here already";
+    case AGG_OTHER:
+        return "another update of this client is in this round";
+    case AGG_LATE:
+        return "this round is closed";
+    case AGG_EARLY:
+        return "this round is not open yet";
+    case AGG_SIZE:
+        return "not the size of an update of this task";
+    case AGG_LIMIT:
+        return "this client took part in as many rounds as the task allows";
+    case AGG_FULL:
+        return "this round has as many clients as it can hold";
+    case AGG_OVER:
+        return "the task is over";
+    }
+    return "?";
+}
+
+/* ---- moves ----------------------------------------------------------------------------------- */
+
+static void back_off(agg *a, unsigned *failures, uint64_t now)
+{
+    a->retry_ms =
+        now + ((uint64_t)BACKOFF_MS << (*failures < BACKOFF_STEPS ? *failures : BACKOFF_STEPS));
+    (*failures)++;
+}
+
+/* Something was done over the link. */
+static void worked(agg *a)
+{
+    a->work_failures = 0;
+    a->retry_ms = 0;
+}
+
+static void finish(agg *a, agg_why why)
+{
+    a->m.phase = AGG_DONE;
+    a->m.why = why;
+}
+
+static void skip(agg *a)
+{
+    a->m.phase = AGG_SKIPPING;
+}
+
+/* After a round was released, blocked or skipped. */
+static void next_round(agg *a)
+{
+    if (a->m.why != AGG_WHY_NONE) {
+        finish(a, a->m.why);
+    } else if (a->m.skipped_in_row >= SKIPPED_IN_ROW_MAX) {
+        finish(a, AGG_WHY_TOO_FEW);
+    } else if (a->m.blocked_in_row >= AGG_BLOCKED_IN_ROW_MAX) {
+        finish(a, AGG_WHY_BLOCKED);
+    } else if (a->t->patience > 0 && a->m.rounds_without_gain >= a->t->patience) {
+        finish(a, AGG_WHY_CONVERGED);
+    } else if (a->m.round >= a->t->rounds) {
+        finish(a, AGG_WHY_ROUNDS);
+    } else {
+        a->m.round++;
+        a->m.attempt = 0;
+        a->m.deadline_ms = 0;
+        a->m.extensions = a->m.clients = 0;
+        a->m.phase = AGG_SIGNING;
+    }
+}
+
+/* What time alone does. */
+static void tick(agg *a, uint64_t now)
+{
+    const task *t = a->t;
+    uint64_t longest = t->deadline_ms > t->extend_ms ? t->deadline_ms : t->extend_ms;
+    /* a clock that was set back must not make anybody wait for longer than was agreed */
+    if (a->retry_ms > now + ((uint64_t)BACKOFF_MS << BACKOFF_STEPS))
+        a->retry_ms = now;
+    if (a->m.phase != AGG_COLLECTING)
+        return;
+    if (a->m.deadline_ms > now + longest)
+        a->m.deadline_ms = now + longest;
+    if (t->enough > 0 && a->m.clients >= t->enough) {
+        a->m.phase = AGG_FREEZING;
+    } else if (now < a->m.deadline_ms) {
+        return;
+    } else if (a->m.clients >= t->threshold) {
+        a->m.phase = AGG_FREEZING;
+    } else if (a->m.extensions < t->extensions) {
+        a->m.extensions++;
+        a->m.deadline_ms = now + t->extend_ms;
+    } else {
+        skip(a);
+    }
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void link_up(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    a->linked = true;
+    a->dial_failures = 0;
+    if (a->link_busy == AGG_DIAL)
+        a->link_busy = AGG_WAIT;
+    if (a->m.phase == AGG_STARTING)
+        a->m.phase = AGG_SIGNING;
+}
+
+/* Ends whatever was under way on the link. */
+static void link_down(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)e;
+    if (a->link_busy == AGG_DIAL)
+        back_off(a, &a->dial_failures, now);
+    else if (a->link_busy != AGG_WAIT)
+        back_off(a, &a->work_failures, now);
+    a->linked = false;
+    a->link_busy = AGG_WAIT;
+}
+
+static void signed_(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)e;
+    a->link_busy = AGG_WAIT;
+    worked(a);
+    a->m.phase = AGG_COLLECTING;
+    a->m.clients = a->m.extensions = 0;
+    a->m.deadline_ms = now + a->t->deadline_ms;
+}
+
+static void update(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)now;
+    a->m.clients = e->clients;
+}
+
+static void nothing(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)a, (void)e, (void)now;
+}
+
+static void frozen(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)now;
+    a->local_busy = AGG_WAIT;
+    a->m.clients = e->clients;
+    if (e->clients >= a->t->threshold && e->clients <= a->t->clients_max)
+        a->m.phase = AGG_REVEALING;
+    else
+        skip(a);
+}
+
+static void opened(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    if (a->link_busy == AGG_REVEAL)
+        a->link_busy = AGG_WAIT;
+    worked(a);
+    a->m.phase = AGG_RELEASING;
+}
+
+static void open_failed(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)e;
+    if (a->link_busy != AGG_REVEAL)
+        return; /* LINK_DOWN has said it */
+    a->link_busy = AGG_WAIT;
+    back_off(a, &a->work_failures, now);
+}
+
+static void open_lost(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    if (a->link_busy == AGG_REVEAL || a->link_busy == AGG_SIGN)
+        a->link_busy = AGG_WAIT;
+    skip(a);
+}
+
+static void budget(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    a->link_busy = AGG_WAIT;
+    if (a->m.phase == AGG_SIGNING) {
+        finish(a, AGG_WHY_BUDGET);
+    } else {
+        a->m.why = AGG_WHY_BUDGET;
+        skip(a);
+    }
+}
+
+static void released(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)now;
+    a->local_busy = AGG_WAIT;
+    a->m.skipped_in_row = a->m.blocked_in_row = 0;
+    if (e->has_perplexity) {
+        bool better = isfinite(e->perplexity) && e->perplexity > 0 &&
+                      (a->m.best_perplexity == 0 || e->perplexity < a->m.best_perplexity);
+        if (better)
+            a->m.best_perplexity = e->perplexity;
+        a->m.rounds_without_gain = better ? 0 : a->m.rounds_without_gain + 1;
+    }
+    next_round(a);
+}
+
+static void blocked(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    a->local_busy = AGG_WAIT;
+    a->m.skipped_in_row = 0;
+    a->m.blocked_in_row++;
+    next_round(a);
+}
+
+static void skipped(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    a->link_busy = AGG_WAIT;
+    worked(a);
+    a->m.skipped_in_row++;
+    next_round(a);
+}
+
+/* Before the set is frozen the round is dropped; after that it is brought to its end. */
+static void stop(agg *a, const agg_event *e, uint64_t now)
+{
+    (void)e, (void)now;
+    if (a->m.phase == AGG_DONE)
+        return;
+    if (a->m.phase == AGG_STARTING || a->m.phase == AGG_SIGNING) {
+        a->link_busy = AGG_WAIT;
+        finish(a, AGG_WHY_STOPPED);
+        return;
+    }
+    if (a->m.why == AGG_WHY_NONE)
+        a->m.why = AGG_WHY_STOPPED;
+    if (a->m.phase == AGG_COLLECTING)
+        skip(a);
+}
+
+typedef void handler(agg *a, const agg_event *e, uint64_t now);
+
+/* NULL: this phase does not know the event. */
+static handler *const table[AGG_PHASES][AGG_EVENTS] = {
+    [AGG_STARTING] = { [AGG_LINK_UP] = link_up, [AGG_LINK_DOWN] = link_down, [AGG_STOP] = stop },
+    [AGG_SIGNING] = { [AGG_LINK_UP] = link_up,
+                      [AGG_LINK_DOWN] = link_down,
+                      [AGG_SIGNED] = signed_,
+                      [AGG_LOST] = open_lost,
+                      [AGG_BUDGET] = budget,
+                      [AGG_STOP] = stop },
+    [AGG_COLLECTING] = { [AGG_LINK_UP] = link_up,
+                         [AGG_LINK_DOWN] = link_down,
+                         [AGG_UPDATE] = update,
+                         [AGG_LOST] = open_lost,
+                         [AGG_BUDGET] = budget,
+                         [AGG_STOP] = stop },
+    [AGG_FREEZING] = { [AGG_LINK_UP] = link_up,
+                       [AGG_LINK_DOWN] = link_down,
+                       [AGG_UPDATE] = nothing, /* the set is what the store has: FROZEN counts it */
+                       [AGG_FROZEN] = frozen,
+                       [AGG_STOP] = stop },
+    [AGG_REVEALING] = { [AGG_LINK_UP] = link_up,
+                        [AGG_LINK_DOWN] = link_down,
+                        [AGG_REVEALED] = opened,
+                        [AGG_REVEAL_FAILED] = open_failed,
+                        [AGG_LOST] = open_lost,
+                        [AGG_BUDGET] = budget,
+                        [AGG_STOP] = stop },
+    [AGG_RELEASING] = { [AGG_LINK_UP] = link_up,
+                        [AGG_LINK_DOWN] = link_down,
+                        [AGG_RELEASED] = released,
+                        [AGG_BLOCKED] = blocked,
+                        [AGG_STOP] = stop },
+    [AGG_SKIPPING] = { [AGG_LINK_UP] = link_up,
+                       [AGG_LINK_DOWN] = link_down,
+                       [AGG_SKIPPED] = skipped,
+                       [AGG_STOP] = stop },
+    [AGG_DONE] = { [AGG_LINK_UP] = link_up, [AGG_LINK_DOWN] = link_down, [AGG_STOP] = stop },
+};
+
+static const char *const phase_names[AGG_PHASES] = { "starting", "signing", "collecting",
+                                                     "freezing", "opening", "releasing",
+                                                     "skipping", "done" };
+
+const char *agg_phase_name(agg_phase phase)
+{
+    return (unsigned)phase < AGG_PHASES ? phase_names[phase] : "?";
+}
+
+sefl_status agg_on(agg *a, const agg_event *e, uint64_t now_ms)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK((unsigned)e->kind < AGG_EVENTS, SEFL_EINVAL, "unknown event %d", (int)e->kind);
+    bool any_round = e->kind == AGG_LINK_UP || e->kind == AGG_LINK_DOWN || e->kind == AGG_STOP;
+    if (!any_round && e->round != a->m.round)
+        goto done;
+    handler *h = table[a->m.phase][e->kind];
+    SEFL_CHECK(h, SEFL_ESTATE, "event %d is not known while %s", (int)e->kind,
+               agg_phase_name(a->m.phase));
+    SEFL_CHECK(e->kind != AGG_FROZEN || e->clients > 0, SEFL_EINVAL,
+               "a frozen set without the number of its clients");
+    h(a, e, now_ms);
+    tick(a, now_ms);
+done:
+    return st;
+}
+
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+/* What this phase wants of CSP; AGG_WAIT: nothing. */
+static agg_order_kind link_wish(const agg *a)
+{
+    switch (a->m.phase) {
+    case AGG_STARTING:
+        return AGG_DIAL;
+    case AGG_SIGNING:
+        return AGG_SIGN;
+    case AGG_COLLECTING: /* otherwise only that CSP is there */
+        return a->linked ? AGG_WAIT : AGG_DIAL;
+    case AGG_REVEALING:
+        return AGG_REVEAL;
+    case AGG_SKIPPING:
+        return AGG_SKIP;
+    case AGG_FREEZING:
+    case AGG_RELEASING:
+    case AGG_DONE:
+    case AGG_PHASES:
+        break;
+    }
+    return AGG_WAIT;
+}
+
+static agg_order_kind local_wish(const agg *a)
+{
+    switch (a->m.phase) {
+    case AGG_FREEZING:
+        return AGG_FREEZE;
+    case AGG_RELEASING:
+        return AGG_RELEASE;
+    case AGG_DONE:
+        return a->finished ? AGG_WAIT : AGG_FINISH;
+    default:
+        return AGG_WAIT;
+    }
+}
+
+agg_order agg_next(agg *a, uint64_t now_ms)
+{
+    tick(a, now_ms);
+    agg_order o = { .kind = AGG_WAIT, .round = a->m.round, .until_ms = UINT64_MAX };
+    agg_order_kind local = local_wish(a), wish = link_wish(a);
+
+    if (local != AGG_WAIT && a->local_busy == AGG_WAIT) {
+        o.kind = a->local_busy = local;
+        o.attempt = a->m.attempt;
+        o.why = a->m.phase == AGG_DONE ? a->m.why : AGG_WHY_NONE;
+        if (local == AGG_FINISH) /* nothing reports its end */
+            a->finished = true, a->local_busy = AGG_WAIT;
+        return o;
+    }
+    if (wish != AGG_WAIT && a->link_busy == AGG_WAIT && now_ms >= a->retry_ms) {
+        o.kind = a->link_busy = a->linked ? wish : AGG_DIAL;
+        if (o.kind == AGG_REVEAL)
+            a->m.attempt++;
+        o.attempt = a->m.attempt;
+        return o;
+    }
+    if (wish != AGG_WAIT && a->link_busy == AGG_WAIT)
+        o.until_ms = a->retry_ms;
+    if (a->m.phase == AGG_COLLECTING && a->m.deadline_ms < o.until_ms)
+        o.until_ms = a->m.deadline_ms;
+    return o;
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+sefl_status agg_new(agg **out, const task *t)
+{
+    sefl_status st = SEFL_OK;
+    agg *a = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&a, 1, sizeof *a));
+    a->t = t;
+    a->m.round = 1;
+    a->link_busy = a->local_busy = AGG_WAIT;
+    *out = a;
+done:
+    return st;
+}
+
+void agg_free(agg *a)
+{
+    sefl_free(a);
+}
+
+sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms)
+{
+    sefl_status st = SEFL_OK;
+    if (m->phase == AGG_STARTING && m->round == 0)
+        goto done; /* a new task */
+    SEFL_CHECK((unsigned)m->phase < AGG_PHASES && m->round >= 1 && m->round <= a->t->rounds &&
+                   (unsigned)m->why < AGG_WHYS && (m->phase != AGG_DONE || m->why != AGG_WHY_NONE),
+               SEFL_EINVAL, "no state of this task: phase %d, round %llu", (int)m->phase,
+               (unsigned long long)m->round);
+    SEFL_CHECK(m->phase != AGG_REVEALING ||
+                   (m->clients >= a->t->threshold && m->clients <= a->t->clients_max),
+               SEFL_EINVAL, "no state of this task: a set of %u clients is being opened",
+               m->clients);
+    a->m = *m;
+    a->linked = a->finished = false;
+    a->link_busy = a->local_busy = AGG_WAIT;
+    a->dial_failures = 0;
+    worked(a);
+    tick(a, now_ms);
+done:
+    return st;
+}
+
+agg_memory agg_remember(const agg *a)
+{
+    return a->m;
+}
+
+agg_phase agg_get_phase(const agg *a)
+{
+    return a->m.phase;
+}
+
+uint64_t agg_round(const agg *a)
+{
+    return a->m.round;
+}
+
+uint64_t agg_deadline_ms(const agg *a)
+{
+    return a->m.phase == AGG_COLLECTING ? a->m.deadline_ms : 0;
+}
+
+/* ---- uploads --------------------------------------------------------------------------------- */
+
+/* Does the round take updates at this moment? Past the deadline only if it is going to be
+ * extended. */
+static bool is_open(const agg *a, uint64_t now)
+{
+    const task *t = a->t;
+    if (a->m.phase != AGG_COLLECTING || (t->enough > 0 && a->m.clients >= t->enough))
+        return false;
+    return now < a->m.deadline_ms ||
+           (a->m.clients < t->threshold && a->m.extensions < t->extensions);
+}
+
+agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms)
+{
+    const task *t = a->t;
+    if (u->have) /* also when the round or the task is over: its receipt stays good */
+        return memcmp(u->body, u->have_body, sizeof u->body) == 0 ? AGG_HAVE : AGG_OTHER;
+    if (a->m.phase == AGG_DONE)
+        return AGG_OVER;
+    if (u->round < a->m.round)
+        return AGG_LATE;
+    if (u->round > a->m.round || a->m.phase < AGG_COLLECTING)
+        return AGG_EARLY;
+    if (!is_open(a, now_ms))
+        return AGG_LATE;
+    if (u->bytes != task_body_bytes(t))
+        return AGG_SIZE;
+    if (t->max_rounds_per_client > 0 && u->rounds_taken >= t->max_rounds_per_client)
+        return AGG_LIMIT;
+    if (a->m.clients >= t->clients_max)
+        return AGG_FULL;
+    return AGG_ADMIT;
+}
+
+bool agg_is_linked(const agg *a)
+{
+    return a->linked;
+}

@@ -1,0 +1,184 @@
+/* agg: what the aggregation server decides: when a round opens, whom it admits, when it closes, is
+ * extended, skipped, opened, released, and when the task ends. No socket, clock, disk or key here:
+ * events come in with the time, orders go out, one at a time, and the driver (roles/aggregator, the
+ * simulator, tests, fuzzers) carries each out, durably, before it reports back.
+ *
+ *     agg_order o = agg_next(a, now_ms);                 // what to do now
+ *     switch (o.kind) { case AGG_SIGN: ... agg_on(a, &(agg_event){ AGG_SIGNED, ... }, now); }
+ *
+ *     phase        leaves on                                   to
+ *     STARTING     CSP is there (LINK_UP)                       SIGNING
+ *     SIGNING      header signed by both (SIGNED)               COLLECTING
+ *                  LOST: CSP has no key for it any more    SKIPPING
+ *     COLLECTING   deadline with >= threshold, or `enough`      FREEZING
+ *                  deadline below it, extensions left           COLLECTING, later deadline
+ *                  deadline below it, none left                 SKIPPING
+ *                  LOST: CSP has no key for it any more    SKIPPING
+ *     FREEZING     set durable (FROZEN)                         REVEALING
+ *     REVEALING      OPENED: integers durable                     RELEASING
+ *                  REVEAL_FAILED: CSP away, stream broken         REVEALING, next attempt, after back-off
+ *                  LOST: never again                       SKIPPING
+ *     RELEASING    model durable (RELEASED)                     SIGNING next round, or DONE
+ *                  the release check blocks the sum (BLOCKED)   the same, with the model as it was
+ *     SKIPPING     SKIPPED                                      SIGNING next round, or DONE
+ *     DONE         rounds, budget, convergence, too many skipped or blocked rounds in a row, or stop
+ *
+ * Noise shares (joint noise) belong to no round: the driver fills the pool beside all this, and REVEAL waits
+ * for what is missing.
+ *
+ * An order is given once and is under way until an event ends it; meanwhile agg_next says WAIT. One that
+ * uses the link (DIAL, SIGN, REVEAL, SKIP) and one that does not (FREEZE, RELEASE) may be under way at the
+ * same time: the link may be dialled while the set is written.
+ *
+ *     DIAL      LINK_UP or LINK_DOWN            REVEAL     OPENED, REVEAL_FAILED, LOST or BUDGET
+ *     SIGN      SIGNED, BUDGET or LOST     FREEZE   FROZEN, with the number in the set
+ *     SKIP      SKIPPED                         RELEASE  RELEASED or BLOCKED
+ *                                               FINISH   (nothing)
+ *
+ * LINK_DOWN ends whatever is under way on the link, as a failure; what failed is tried again after
+ * a back-off of 0.5 s, doubled up to 64 s. Skipped rounds count; ten in a row end the task. So do
+ * blocked ones (sum/release_check.h): three in a row, skipped rounds between them not counted.
+ *
+ * BUDGET skips the round (nothing of it was opened) and ends the task; while SIGNING it ends it at
+ * once. STOP drops a round that still collects; one whose set is frozen is brought to its end.
+ *
+ * agg_restore sets a phase from what the store remembers: the driver stores agg_remember whenever an
+ * event or agg_next changed it, before it carries out the next order; so attempts never come twice.
+ * agg_admit answers an upload.
+ * Threads: one owner (the driver locks).   Secrets: none. */
+#ifndef PROTOCOL_AGG_H
+#define PROTOCOL_AGG_H
+
+#include "protocol/round.h"
+#include "protocol/task.h"
+
+typedef enum agg_phase {
+    AGG_STARTING,
+    AGG_SIGNING,
+    AGG_COLLECTING,
+    AGG_FREEZING,
+    AGG_REVEALING,
+    AGG_RELEASING,
+    AGG_SKIPPING,
+    AGG_DONE,
+    AGG_PHASES
+} agg_phase;
+
+typedef enum agg_event_kind {
+    AGG_LINK_UP,
+    AGG_LINK_DOWN,
+    AGG_SIGNED,
+    AGG_UPDATE,
+    AGG_FROZEN,
+    AGG_REVEALED,
+    AGG_REVEAL_FAILED,
+    AGG_LOST,
+    AGG_BUDGET,
+    AGG_RELEASED,
+    AGG_BLOCKED,
+    AGG_SKIPPED,
+    AGG_STOP,
+    AGG_EVENTS
+} agg_event_kind;
+
+typedef struct agg_event {
+    agg_event_kind kind;
+    uint64_t round;   /* all but LINK_* and STOP; one of another round is ignored */
+    uint32_t clients; /* UPDATE: how many durable ones there are now; FROZEN: in the set, never 0 */
+    bool has_perplexity; /* RELEASED: on public validation text */
+    double perplexity;
+} agg_event;
+
+typedef enum agg_order_kind {
+    AGG_WAIT,    /* nothing until the next event or `until_ms` */
+    AGG_DIAL,    /* connect to CSP */
+    AGG_SIGN,    /* get header `round` signed */
+    AGG_FREEZE,  /* write the set of `round` */
+    AGG_REVEAL,  /* charge, then open `round` with `attempt` */
+    AGG_RELEASE, /* apply the integers, write and publish the model */
+    AGG_SKIP,    /* tell CSP, delete bodies */
+    AGG_FINISH,  /* the task is over: `why` */
+} agg_order_kind;
+
+enum { AGG_BLOCKED_IN_ROW_MAX = 3 };
+
+typedef enum agg_why {
+    AGG_WHY_NONE,
+    AGG_WHY_ROUNDS,
+    AGG_WHY_BUDGET,
+    AGG_WHY_CONVERGED,
+    AGG_WHY_TOO_FEW,
+    AGG_WHY_STOPPED,
+    AGG_WHY_BLOCKED,
+    AGG_WHYS
+} agg_why;
+const char *agg_why_text(agg_why w);
+
+typedef struct agg_order {
+    agg_order_kind kind;
+    uint64_t round, attempt;
+    uint64_t until_ms; /* UINT64_MAX: no limit */
+    agg_why why;
+} agg_order;
+
+/* What the store remembers, for agg_restore; zero: a new task. Times are wall-clock ms. */
+typedef struct agg_memory {
+    agg_phase phase;
+    uint64_t round, attempt;
+    uint64_t deadline_ms;
+    uint32_t extensions, clients, skipped_in_row, blocked_in_row, rounds_without_gain;
+    double best_perplexity; /* 0: none yet */
+    agg_why why;
+} agg_memory;
+
+typedef struct agg agg;
+
+/* The task must outlive it. */
+sefl_status agg_new(agg **out, const task *t) SEFL_MUST_CHECK;
+void agg_free(agg *a);
+/* Before anything else. m->clients while COLLECTING: what the store counts now. SEFL_EINVAL for what
+ * is no state of this task. */
+sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms) SEFL_MUST_CHECK;
+agg_memory agg_remember(const agg *a);
+
+/* SEFL_ESTATE for an event that the present phase does not know; nothing changes then. One of
+ * another round is SEFL_OK and changes nothing: a late answer. */
+sefl_status agg_on(agg *a, const agg_event *e, uint64_t now_ms) SEFL_MUST_CHECK;
+agg_order agg_next(agg *a, uint64_t now_ms);
+
+agg_phase agg_get_phase(const agg *a);
+const char *agg_phase_name(agg_phase phase);
+uint64_t agg_round(const agg *a);
+uint64_t agg_deadline_ms(const agg *a); /* 0 unless COLLECTING */
+
+/* ---- uploads ------------------------------------------------------------------------------ */
+
+typedef enum agg_verdict {
+    AGG_ADMIT, /* take the body */
+    AGG_HAVE,  /* this very body is durable: give the receipt again */
+    AGG_OTHER, /* another body of this client and round is: refused */
+    AGG_LATE,  /* that round is closed, or over */
+    AGG_EARLY, /* no such round yet */
+    AGG_SIZE,  /* not the size of this task's updates */
+    AGG_LIMIT, /* this client took part max_rounds_per_client times */
+    AGG_FULL,  /* clients_max are in */
+    AGG_OVER,  /* the task is over */
+} agg_verdict;
+const char *agg_verdict_text(agg_verdict v);
+
+typedef struct agg_upload {
+    uint64_t round, bytes;
+    uint8_t body[32];
+    bool have;             /* the store has an update of this client and round ... */
+    uint8_t have_body[32]; /* ... with this hash */
+    uint64_t rounds_taken; /* rounds of this task that this client is in already */
+} agg_upload;
+
+/* Asked when an upload begins, and once more right before it is made durable: the round may have
+ * closed or filled meanwhile. */
+agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms);
+
+/* LINK_UP came last, not LINK_DOWN. */
+bool agg_is_linked(const agg *a);
+
+#endif

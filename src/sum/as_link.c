@@ -1,0 +1,630 @@
+/* Design:
+ *  1. `ask` sends a question and gives its answer; NO becomes a status and leaves the link usable,
+ *     everything else that goes wrong marks it dead.
+ *  2. After GO nothing can be taken back: any failure, also one of ours, ends the stream.
+ *  3. An output that was kept is read to its end before it is judged, so that a round that is lost
+ *     can be skipped on the same stream. */
+#include "sum/as_link.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "crypto/prg/prg.h"
+#include "sum/as_internal.h"
+#include "sum/own_noise.h"
+#include "sum/unit_digits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t now(const as_link *l)
+{
+    return l->c.clock ? clock_ns(l->c.clock) : 0;
+}
+
+sefl_status as_die(as_link *l, sefl_status st)
+{
+    l->dead = true;
+    return st;
+}
+
+/* ---- questions and answers -------------------------------------------------------------------- */
+
+static sefl_status of_no(unsigned code, uint32_t question)
+{
+    switch ((link_no)code) {
+    case LINK_NO_VERSION:
+        return SEFL_EUNSUPPORTED;
+    case LINK_NO_TASK:
+    case LINK_NO_SIGNATURE:
+    case LINK_NO_ENROL:
+        return SEFL_EAUTH;
+    case LINK_NO_BUDGET:
+        return SEFL_EBUDGET;
+    case LINK_NO_REVEALED:
+    case LINK_NO_SKIPPED: /* never again */
+        return question == LINK_REVEAL || question == LINK_SET ? SEFL_ECRYPTO : SEFL_ESTATE;
+    case LINK_NO_KEY: /* lost key, lost round */
+        return SEFL_ECRYPTO;
+    case LINK_NO_SLICE:
+    case LINK_NO_FAULT:
+        return SEFL_EIO;
+    case LINK_NO_ORDER:
+    case LINK_NO_HEADER:
+    case LINK_NO_FEW:
+    case LINK_NO_LEDGER:
+    case LINK_NO_CHECKS:
+    case LINK_NO_PAIR:
+    case LINK_NO_MEMBERS: /* until CSP's operator has agreed to the others */
+        break;
+    }
+    return SEFL_ESTATE;
+}
+
+/* CSP's words, without what could spoil a terminal. */
+static sefl_status said_no(as_link *l, uint32_t question, rd *r)
+{
+    uint16_t code;
+    char words[200];
+    size_t n = 0;
+    sefl_status st = rd_u16(r, &code);
+    if (st != SEFL_OK)
+        return as_die(l, st);
+    for (; n + 1 < sizeof words && n < r->left; n++)
+        words[n] = r->p[n] >= 0x20 && r->p[n] < 0x7f ? (char)r->p[n] : '?';
+    words[n] = '\0';
+    l->no = code;
+    l->ended |= code == LINK_NO_CHECKS;
+    bool more = n > 0 && strcmp(words, link_no_text(code)) != 0;
+    return sefl_fail(of_no(code, question), "CSP refused %s: %s%s%s", link_kind_name(question),
+                     link_no_text(code), more ? ": " : "", more ? words : "");
+}
+
+sefl_status as_ask(as_link *l, uint32_t question, sefl_span body, uint32_t want, uint32_t or, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    if (l->dead)
+        return sefl_fail(SEFL_ECLOSED, "the link to CSP has failed before");
+    SEFL_TRY(link_send(l->ch, question, body));
+    return as_answer(l, question, want, or, r);
+done:
+    return as_die(l, st);
+}
+
+sefl_status as_answer(as_link *l, uint32_t question, uint32_t want, uint32_t or, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(link_recv(l->ch, &l->m));
+    *r = rd_over(buf_span(&l->m.body));
+    if (l->m.kind == LINK_NO)
+        return said_no(l, question, r);
+    SEFL_CHECK(l->m.kind == want || l->m.kind == or, SEFL_EPROTO, "CSP answers %s with %s",
+               link_kind_name(question), link_kind_name(l->m.kind));
+done:
+    return st == SEFL_OK ? st : as_die(l, st);
+}
+
+sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body, uint32_t want)
+{
+    rd r;
+    sefl_status st = as_ask(l, question, body, want, want, &r);
+    if (st == SEFL_OK && (st = rd_end(&r)) != SEFL_OK)
+        return as_die(l, st);
+    return st;
+}
+
+/* Our ledger's head, at the beginning of l->out. */
+static sefl_status put_mark(as_link *l)
+{
+    ledger_mark ours;
+    sefl_status st = l->c.ledger(l->c.ledger_ctx, &ours);
+    buf_reset(&l->out);
+    return st == SEFL_OK ? link_mark_write(&l->out, &ours) : st;
+}
+
+/* Reads CSP's head: equal to ours, or (not `equal`) one charge behind. */
+static sefl_status check_mark(as_link *l, rd *r, bool equal)
+{
+    sefl_status st = SEFL_OK;
+    ledger_mark ours, theirs;
+    SEFL_TRY(link_mark_read(r, &theirs));
+    SEFL_TRY(l->c.ledger(l->c.ledger_ctx, &ours));
+    ledger_verdict v = l->c.compare(l->c.ledger_ctx, &theirs);
+    bool fit = v == LEDGERS_AGREE ||
+               (!equal && v == LEDGERS_PEER_BEHIND && link_one_charge(&ours, &theirs, v));
+    SEFL_CHECK(fit, SEFL_ESTATE,
+               "the two ledgers do not agree: ours has %llu records, CSP's %llu%s",
+               (unsigned long long)ours.records, (unsigned long long)theirs.records,
+               v == LEDGERS_FORKED ? ", of another history" : "");
+    l->peer.behind = v == LEDGERS_PEER_BEHIND;
+done:
+    return st == SEFL_OK ? st : as_die(l, st);
+}
+
+sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
+{
+    sefl_status st = SEFL_OK;
+    as_link *l = NULL;
+    uint16_t version;
+    uint8_t signature[SIGN_BYTES];
+    rd r;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&l, 1, sizeof *l));
+    l->c = *cfg;
+    l->ch = ch;
+
+    ledger_mark ours;
+    SEFL_TRY(l->c.ledger(l->c.ledger_ctx, &ours));
+    SEFL_TRY(wr_u16(&l->out, LINK_VERSION_LOWEST));
+    SEFL_TRY(wr_u16(&l->out, LINK_VERSION));
+    SEFL_TRY(link_mark_write(&l->out, &ours));
+    SEFL_TRY(wr_raw(&l->out, cfg->task->id, TASK_ID));
+    SEFL_TRY(sign_make(signature, cfg->key, SIGN_LINK, buf_span(&l->out)));
+    SEFL_TRY(wr_raw(&l->out, signature, sizeof signature));
+    SEFL_TRY(as_ask(l, LINK_HELLO, buf_span(&l->out), LINK_WELCOME, LINK_WELCOME, &r));
+    SEFL_TRY(rd_u16(&r, &version));
+    SEFL_CHECK(version >= LINK_VERSION_LOWEST && version <= LINK_VERSION, SEFL_EUNSUPPORTED,
+               "CSP chose version %u of the link", version);
+    SEFL_TRY(check_mark(l, &r, false));
+    SEFL_TRY(rd_u64(&r, &l->peer.signed_));
+    SEFL_TRY(rd_u64(&r, &l->peer.opened));
+    SEFL_TRY(rd_u64(&r, &l->peer.skipped));
+    SEFL_TRY(rd_raw(&r, l->peer.pair, sizeof l->peer.pair));
+    SEFL_TRY(rd_end(&r));
+    SEFL_TRY(as_ask_simple(l, LINK_TASK, cfg->envelope, LINK_YES));
+    *out = l, l = NULL;
+done:
+    as_link_free(l);
+    return st;
+}
+
+void as_link_free(as_link *l)
+{
+    if (!l)
+        return;
+    client_table_clear(&l->early);
+    buf_clear(&l->m.body);
+    buf_clear(&l->out);
+    sefl_free(l);
+}
+
+const as_peer *as_link_peer(const as_link *l)
+{
+    return &l->peer;
+}
+
+bool as_link_ended(const as_link *l)
+{
+    return l->ended;
+}
+
+bool as_link_dead(const as_link *l)
+{
+    return l->dead || l->ch->dead;
+}
+
+const as_times *as_link_times(const as_link *l)
+{
+    return &l->times;
+}
+
+sefl_status as_link_header(as_link *l, sefl_buf *both, const round_header *h)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t bytes[HEADER_MAX];
+    size_t n = round_header_write(bytes, h);
+    envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, n) }, got;
+    rd r;
+    SEFL_TRY(put_mark(l));
+    SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
+    SEFL_TRY(envelope_write(&l->out, &env));
+    SEFL_TRY(as_ask(l, LINK_HEADER, buf_span(&l->out), LINK_HEADER, LINK_HEADER, &r));
+    SEFL_TRY(check_mark(l, &r, false));
+    sefl_span rest = span_of(r.p, r.left);
+    if ((st = envelope_read(&got, rest)) != SEFL_OK ||
+        (st = envelope_check(&got, SIGN_HEADER, &l->c.task->servers)) != SEFL_OK)
+        return as_die(l, st);
+    if (got.content.n != n || memcmp(got.content.p, bytes, n) != 0)
+        return as_die(l,
+                      sefl_fail(SEFL_EPROTO, "CSP signed another header than the one asked for"));
+    SEFL_TRY(wr_raw(both, rest.p, rest.n));
+done:
+    return st;
+}
+
+sefl_status as_link_ping(as_link *l)
+{
+    return as_ask_simple(l, LINK_PING, span_of(NULL, 0), LINK_PONG);
+}
+
+sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim *c,
+                          const enrol_proof *p)
+{
+    sefl_status st = SEFL_OK;
+    rd r;
+    buf_reset(&l->out);
+    SEFL_TRY(enrol_question_write(&l->out, c, p));
+    SEFL_TRY(as_ask(l, LINK_ENROL, buf_span(&l->out), LINK_APPROVED, LINK_APPROVED, &r));
+    if ((st = rd_raw(&r, sig, SIGN_BYTES)) != SEFL_OK || (st = rd_end(&r)) != SEFL_OK)
+        return as_die(l, st);
+    if (enrol_approved(sig, c, l->c.task->servers.csp) != SEFL_OK)
+        return as_die(l, sefl_fail(SEFL_EPROTO, "CSP's approval does not hold"));
+done:
+    return st;
+}
+
+/* AS's signed order, behind what stands in l->out. */
+static sefl_status put_order(as_link *l, uint64_t round, uint8_t what, uint8_t reason)
+{
+    sefl_status st = SEFL_OK;
+    link_order o = { .round = round, .what = what, .reason = reason };
+    uint8_t bytes[LINK_ORDER_BYTES];
+    envelope env = { .kind = SIGN_ORDER, .content = span_of(bytes, sizeof bytes) };
+    memcpy(o.task, l->c.task->id, sizeof o.task);
+    link_order_write(bytes, &o);
+    SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
+    SEFL_TRY(envelope_write(&l->out, &env));
+done:
+    return st;
+}
+
+sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_CHECK(reason <= UINT8_MAX, SEFL_EINVAL, "a reason of %u, at most 255", reason);
+    SEFL_TRY(put_mark(l));
+    SEFL_TRY(put_order(l, round, LINK_ORDER_SKIP, (uint8_t)reason));
+    as_forget_early(l);
+    SEFL_TRY(as_ask_simple(l, LINK_SKIP, buf_span(&l->out), LINK_YES));
+done:
+    return st;
+}
+
+sefl_status as_link_bye(as_link *l, bool over)
+{
+    sefl_status st = SEFL_OK;
+    if (l->dead)
+        return sefl_fail(SEFL_ECLOSED, "the link to CSP has failed before");
+    buf_reset(&l->out);
+    SEFL_TRY(wr_u8(&l->out, over));
+    if (over)
+        SEFL_TRY(put_order(l, 0, LINK_ORDER_OVER, 0));
+    /* the end of a task is something that CSP must know: without its YES it was not said */
+    st = over ? as_ask_simple(l, LINK_BYE, buf_span(&l->out), LINK_YES)
+              : link_send(l->ch, LINK_BYE, buf_span(&l->out));
+done:
+    return as_die(l, st);
+}
+
+/* ---- the opening ------------------------------------------------------------------------------ */
+
+typedef struct opening {
+    as_link *l;
+    const as_reveal *o;
+    const task *t;
+    int64_t *w;
+    shares_slice slice;
+    as_mask m;
+} opening;
+
+void as_mask_clear(as_mask *m)
+{
+    buf_clear(&m->x);
+    sefl_wipe(m, sizeof *m);
+}
+
+static sefl_status lost(const char *why)
+{
+    return sefl_fail(SEFL_ECRYPTO, "%s: the round must be skipped, the charge stands", why);
+}
+
+/* Writes the masked sum with all threads and sends it. */
+static sefl_status send_sum(opening *op)
+{
+    sefl_status st = SEFL_OK;
+    as_link *l = op->l;
+    const ahe_params *p = &op->t->ahe;
+    const size_t per = link_sum_units(p);
+    size_t most = per * p->unit_bytes;
+    uint8_t *bytes = NULL;
+    uint32_t index = 0;
+    uint64_t t0 = now(l), t1;
+    SEFL_TRY(sefl_new(&bytes, most, 1));
+    for (size_t u = 0; u < p->units; u += per) {
+        size_t n = p->units - u < per ? p->units - u : per;
+        SEFL_TRY(ahe_sum_write_units(p, op->o->sum, bytes, u, n, op->m.seed, l->c.pool));
+        l->times.write += (t1 = now(l)) - t0;
+        SEFL_TRY(msg_send(l->ch, LINK_SUM, ++index, bytes, n * p->unit_bytes));
+        SEFL_TRY(channel_flush(l->ch)); /* CSP works on it while we write the next */
+        l->times.send += (t0 = now(l)) - t1;
+    }
+done:
+    sefl_free(bytes);
+    return st;
+}
+
+/* Modes joint and own, from CSP's reply and what the journal has of this attempt. */
+static sefl_status finish_noisy(opening *op, sefl_span reply)
+{
+    sefl_status st = SEFL_OK;
+    noise_params p = task_noise_params(op->t, op->o->round, op->m.attempt);
+    noise_taken taken = { op->m.x.p, noise_value_bytes(&p) };
+    own_noise own;
+    noise_source add = p.own ? own_noise_of(&own) : noise_taken_of(&taken);
+    prg coins;
+    unit_digits d = { 0 };
+    memcpy(p.slice, op->m.slice, sizeof p.slice);
+    prg_init(&coins, op->m.coins, "own noise");
+    SEFL_CHECK(p.own || op->m.x.n == op->t->values * taken.bytes, SEFL_EIO,
+               "the noise shares of an attempt have another length");
+    SEFL_TRY(own_noise_init(&own, op->t));
+    own.rng = prg_rng(&coins);
+    SEFL_TRY(unit_digits_init(&d, &op->t->ahe, NULL, op->m.seed));
+    noise_digits mask = unit_digits_of(&d);
+    SEFL_TRY(noise_reply_finish(op->w, &p, reply, &mask, &add, op->m.coins));
+done:
+    prg_clear(&coins);
+    unit_digits_clear(&d);
+    return st;
+}
+
+/* Mode none: the masked plain units. */
+static sefl_status finish_none(opening *op, const uint8_t *masked)
+{
+    sefl_status st = SEFL_OK;
+    const ahe_params *p = &op->t->ahe;
+    uint8_t *mask = NULL;
+    int64_t *value = NULL;
+    SEFL_TRY(sefl_new(&mask, 1, p->plain_bytes));
+    SEFL_TRY(sefl_new(&value, p->unit_values, sizeof *value));
+    for (size_t u = 0; u < p->units; u++) {
+        size_t at = u * p->unit_values, left = p->values - at;
+        SEFL_TRY(ahe_mask_units(p, mask, u, 1, op->m.seed));
+        ahe_plain_unmask(p, value, masked + u * p->plain_bytes, mask, 1);
+        memcpy(op->w + at, value, (left < p->unit_values ? left : p->unit_values) * sizeof *value);
+    }
+done:
+    if (mask)
+        sefl_free_secret(mask, p->plain_bytes);
+    if (value)
+        sefl_free_secret(value, p->unit_values * sizeof *value);
+    return st;
+}
+
+/* CSP's output and its digest, as they came. */
+static sefl_status receive_output(opening *op, sefl_buf *output, uint8_t digest[SHA256_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    channel *ch = op->l->ch;
+    uint32_t kind = op->t->noise == TASK_NOISE_NONE ? LINK_PLAIN : LINK_REPLY;
+    uint8_t *to, is[SHA256_BYTES];
+    size_t bytes;
+    SEFL_TRY(task_output_bytes(&bytes, op->t));
+    SEFL_TRY(buf_extend(output, &to, bytes));
+    SEFL_TRY(msg_expect(ch, kind, 0, bytes + SHA256_BYTES, "CSP's output"));
+    SEFL_TRY(channel_recv(ch, to, bytes));
+    SEFL_TRY(channel_recv(ch, digest, SHA256_BYTES));
+    sha256_of(is, buf_span(output));
+    SEFL_CHECK(memcmp(is, digest, sizeof is) == 0, SEFL_EPROTO, "CSP's output has changed");
+done:
+    return st;
+}
+
+/* w from the output that belongs to op->m. */
+static sefl_status finish(opening *op, sefl_span output, const uint8_t digest[SHA256_BYTES])
+{
+    const as_store *j = op->o->journal;
+    uint64_t began = now(op->l);
+    sefl_status st = j->replied(j->ctx, op->o->round, op->m.attempt, digest);
+    if (st == SEFL_ESTATE)
+        return lost("CSP sends another output than before");
+    if (st == SEFL_OK)
+        st = op->t->noise == TASK_NOISE_NONE ? finish_none(op, output.p) : finish_noisy(op, output);
+    op->l->times.finish = now(op->l) - began;
+    return st;
+}
+
+/* GO: mask, send, finish. */
+static sefl_status run(opening *op)
+{
+    sefl_status st = SEFL_OK;
+    as_link *l = op->l;
+    const as_reveal *o = op->o;
+    const as_store *j = o->journal;
+    uint8_t digest[SHA256_BYTES];
+    sefl_buf output = { 0 };
+    sefl_rng rng;
+    uint64_t began = now(l), sent = l->ch->sent, received = l->ch->received;
+    SEFL_TRY(coins_for(l->c.coins, &rng, "mask", o->round, o->attempt));
+    SEFL_TRY(rng_fill(&rng, op->m.seed, sizeof op->m.seed));
+    SEFL_TRY(rng_fill(&rng, op->m.coins, sizeof op->m.coins));
+    op->m.attempt = o->attempt;
+    memcpy(op->m.set, o->set, sizeof op->m.set);
+    SEFL_TRY(j->mask(j->ctx, o->round, &op->m));
+    l->times.mask = now(l) - began;
+    SEFL_TRY(send_sum(op));
+    began = now(l);
+    SEFL_TRY(receive_output(op, &output, digest));
+    l->times.wait = now(l) - began;
+    SEFL_TRY(finish(op, buf_span(&output), digest));
+    l->times.sent = l->ch->sent - sent;
+    l->times.received = l->ch->received - received;
+done:
+    buf_clear(&output);
+    return st;
+}
+
+/* KEPT: the stored output, finished with what our journal has of that attempt. */
+static sefl_status fetch(opening *op, const uint8_t id[NOISE_ID])
+{
+    sefl_status st = SEFL_OK;
+    const as_reveal *o = op->o;
+    const as_store *j = o->journal;
+    uint8_t want[NOISE_ID], digest[SHA256_BYTES];
+    sefl_buf output = { 0 };
+    if ((st = receive_output(op, &output, digest)) != SEFL_OK) {
+        as_die(op->l, st);
+        goto done;
+    }
+    as_mask_clear(&op->m);
+    st = j->masked(j->ctx, o->round, &op->m);
+    link_plain_id(want, op->m.attempt, o->set);
+    if (st == SEFL_ENOTFOUND || (st == SEFL_OK && memcmp(id, want, NOISE_ID) != 0))
+        st = lost(
+            "CSP kept an opening whose mask is not here (our state is damaged, or an old copy)");
+    SEFL_TRY(st);
+    st = finish(op, buf_span(&output), digest);
+    if (st == SEFL_EPROTO)
+        st = lost(sefl_last_error());
+done:
+    buf_clear(&output);
+    return st;
+}
+
+/* joint: shares for this attempt alone. */
+static sefl_status take_shares(opening *op)
+{
+    sefl_status st = SEFL_OK;
+    as_link *l = op->l;
+    noise_params p = task_noise_params(op->t, op->o->round, op->o->attempt);
+    shares_pool *shares = l->c.shares;
+    const uint64_t count = op->t->values;
+    uint8_t *x;
+    buf_clear(&op->m.x);
+    SEFL_CHECK(shares, SEFL_EINVAL, "joint noise needs a pool of noise shares");
+    do {
+        if (shares_pool_have(shares) < count) {
+            SEFL_CHECK(l->c.shares_wait, SEFL_ESTATE, "no noise shares, and nobody makes them");
+            SEFL_TRY(l->c.shares_wait(l->c.shares_ctx, op->o->round, op->o->attempt, count));
+        }
+        st = shares_pool_pick(shares, &op->slice, count);
+    } while (st == SEFL_ENOTFOUND && shares_pool_have(shares) < count);
+    SEFL_TRY(st);
+    shares_slice_hash(op->m.slice, &op->slice);
+    SEFL_TRY(buf_extend(&op->m.x, &x, count * noise_value_bytes(&p)));
+    SEFL_TRY(shares_pool_take(shares, &op->slice, x, noise_value_bytes(&p)));
+done:
+    return st;
+}
+
+/* Before a mask is drawn: this attempt number is new. */
+static sefl_status check_attempt(const as_reveal *o)
+{
+    as_mask m = { 0 };
+    sefl_status st = o->journal->masked(o->journal->ctx, o->round, &m);
+    uint64_t used = m.attempt;
+    as_mask_clear(&m);
+    if (st == SEFL_ENOTFOUND)
+        return SEFL_OK;
+    if (st == SEFL_OK && o->attempt <= used)
+        return sefl_fail(SEFL_EINVAL, "round %llu: attempt %llu, but %llu has a mask already",
+                         (unsigned long long)o->round, (unsigned long long)o->attempt,
+                         (unsigned long long)used);
+    return st;
+}
+
+static sefl_status put_statement(as_link *l, const opening *op)
+{
+    sefl_status st = SEFL_OK;
+    const as_reveal *o = op->o;
+    round_statement s = {
+        .round = o->round, .attempt = o->attempt, .clients = o->clients, .slice = op->slice
+    };
+    uint8_t bytes[STATEMENT_MAX];
+    envelope env = { .kind = SIGN_STATEMENT };
+    memcpy(s.task, l->c.task->id, sizeof s.task);
+    memcpy(s.set, o->set, sizeof s.set);
+    env.content = span_of(bytes, round_statement_write(bytes, &s));
+    SEFL_TRY(put_mark(l));
+    SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
+    SEFL_TRY(envelope_write(&l->out, &env));
+done:
+    return st;
+}
+
+/* REVEAL. CSP may not have the shares that we name: it lost them, or never got them. Then others are taken. */
+static sefl_status ask_open(opening *op, bool shares, rd *r)
+{
+    enum { TRIES = 3 };
+    sefl_status st = SEFL_OK;
+    as_link *l = op->l;
+    for (int i = 0; i < TRIES; i++) {
+        if (shares)
+            SEFL_TRY(take_shares(op));
+        l->no = 0;
+        SEFL_TRY(put_statement(l, op));
+        st = as_ask(l, LINK_REVEAL, buf_span(&l->out), LINK_GO, LINK_KEPT, r);
+        if (!shares || l->no != LINK_NO_SLICE)
+            break;
+        log_warn(l->c.log, "CSP does not have our noise shares", lf_u64("round", op->o->round));
+        shares_pool_drop(l->c.shares, &op->slice);
+    }
+done:
+    return st;
+}
+
+/* Sealed tasks: what follows the output, also one that is of no use (`st`), if the stream is in step. */
+static sefl_status read_counted(opening *op, sefl_status st, const uint8_t *id)
+{
+    as_link *l = op->l;
+    const as_reveal *o = op->o;
+    char why[200] = "";
+    if (!task_is_sealed(op->t) || l->dead)
+        return st;
+    if (st != SEFL_OK)
+        snprintf(why, sizeof why, "%s", sefl_last_error());
+    as_forget_early(l);
+    sefl_status second = st == SEFL_OK ? as_receive_counted(l, o->round, o->set, id, o->counted)
+                                       : as_receive_counted(l, o->round, NULL, NULL, NULL);
+    if (st == SEFL_OK || second != SEFL_OK)
+        return second == SEFL_OK ? SEFL_OK : as_die(l, second);
+    return sefl_fail(st, "%s", why);
+}
+
+sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *w)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = l->c.task;
+    opening op = { .l = l, .o = o, .t = t, .w = w };
+    uint8_t id[NOISE_ID];
+    bool open_there = l->peer.opened >= o->round;
+    rd r;
+    *kept = false;
+    l->times = (as_times){ 0 };
+    if (!open_there) {
+        SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not open: its sum is wanted",
+                   (unsigned long long)o->round);
+        SEFL_TRY(check_attempt(o));
+    }
+    uint64_t began = now(l);
+    SEFL_TRY(ask_open(&op, t->noise == TASK_NOISE_JOINT && !open_there, &r));
+    SEFL_TRY(check_mark(l, &r, true));
+    l->times.ask = now(l) - began;
+    if (l->m.kind == LINK_KEPT) {
+        *kept = true;
+        if ((st = rd_raw(&r, id, sizeof id)) != SEFL_OK || (st = rd_end(&r)) != SEFL_OK) {
+            as_die(l, st);
+            goto done;
+        }
+        st = fetch(&op, id);
+        SEFL_TRY(read_counted(&op, st, id));
+    } else {
+        st = rd_end(&r);
+        if (st == SEFL_OK && open_there)
+            st = sefl_fail(SEFL_EPROTO, "CSP would open round %llu again",
+                           (unsigned long long)o->round);
+        if (st == SEFL_OK)
+            st = run(&op);
+        link_plain_id(id, o->attempt, o->set);
+        if (st == SEFL_OK || st == SEFL_ECRYPTO)
+            st = read_counted(&op, st, id);
+        if (st != SEFL_OK && st != SEFL_ECRYPTO) /* the output is read: the stream is in step */
+            as_die(l, st);
+        SEFL_TRY(st);
+    }
+    l->peer.opened = l->peer.opened > o->round ? l->peer.opened : o->round;
+done:
+    if (st != SEFL_OK)
+        sefl_wipe(w, t->values * sizeof *w);
+    as_mask_clear(&op.m);
+    return st;
+}

@@ -1,0 +1,176 @@
+/* Sealed tasks at CSP: the keys of rounds, and vouchers for clients' upload keys. */
+#include "base/ct.h"
+#include "base/sha256.h"
+#include "sum/csp_set.h"
+
+#include <string.h>
+
+/* ---- the round's key --------------------------------------------------------------------------- */
+
+static sefl_status key_of(const csp *c, seal_key **out, uint64_t round,
+                          const uint8_t bytes[CSP_KEY_BYTES])
+{
+    uint8_t seed[SHA256_BYTES], number[8];
+    sha256 h;
+    _Static_assert(sizeof seed == SEAL_SEED, "a hash is a seed");
+    sha256_init(&h);
+    sha256_add(&h, span_of_str("sefl kem 1"));
+    sha256_add(&h, span_of(c->c.root, CSP_KEY_BYTES));
+    sha256_add(&h, span_of(bytes, CSP_KEY_BYTES));
+    sha256_add(&h, span_of(c->c.task->id, TASK_ID));
+    store_u64(number, round);
+    sha256_add(&h, span_of(number, sizeof number));
+    sha256_end(&h, seed);
+    sefl_status st = seal_key_from(out, c->c.task->seal, seed);
+    sefl_wipe(seed, sizeof seed);
+    sefl_wipe(&h, sizeof h);
+    return st;
+}
+
+sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    const csp_store *j = c->c.journal;
+    uint8_t bytes[CSP_KEY_BYTES] = { 0 };
+    seal_key *key = NULL;
+    csp_round now;
+    *out = NULL;
+    SEFL_TRY(j->key_get(j->ctx, round, bytes));
+    SEFL_TRY(key_of(c, &key, round, bytes));
+    SEFL_TRY(j->get(j->ctx, round, &now));
+    sefl_span pub = seal_key_pub(key);
+    if (now.state == CSP_SIGNED &&
+        (pub.n != now.header.key_bytes || memcmp(pub.p, now.header.key, pub.n) != 0)) {
+        log_error(c->c.log, "the key of this round was made with another key file",
+                  lf_u64("round", round));
+        st = sefl_fail(SEFL_ENOTFOUND, "another key file");
+        goto done;
+    }
+    *out = key, key = NULL;
+done:
+    seal_key_free(key);
+    sefl_wipe(bytes, sizeof bytes);
+    return st;
+}
+
+static sefl_status key_new(const csp *c, seal_key **out, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    const csp_store *j = c->c.journal;
+    uint8_t bytes[CSP_KEY_BYTES] = { 0 };
+    sefl_rng rng;
+    SEFL_TRY(coins_for(c->c.coins, &rng, "kem", round, 0));
+    SEFL_TRY(rng_fill(&rng, bytes, sizeof bytes));
+    SEFL_TRY(j->key_make(j->ctx, round, bytes));
+    SEFL_TRY(key_of(c, out, round, bytes));
+done:
+    sefl_wipe(bytes, sizeof bytes);
+    return st;
+}
+
+sefl_status csp_on_key(csp *c, channel *ch, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    const csp_store *j = c->c.journal;
+    csp_round now;
+    seal_key *key = NULL;
+    uint64_t round;
+    bool ok;
+    SEFL_TRY(rd_u64(r, &round));
+    SEFL_TRY(rd_end(r));
+    if (!task_is_sealed(c->c.task))
+        return csp_no(c, ch, LINK_NO_ORDER, "this task has no keys of rounds");
+    if ((st = j->get(j->ctx, round, &now)) != SEFL_OK)
+        return csp_fault(c, ch, st, "key");
+    if (now.state == CSP_NEW)
+        SEFL_TRY(csp_in_turn(c, ch, round, &ok));
+    else if (now.state == CSP_SIGNED)
+        ok = true;
+    else
+        return csp_no(c, ch, now.state == CSP_REVEALED ? LINK_NO_REVEALED : LINK_NO_SKIPPED,
+                      "the key of this round is wiped");
+    if (!ok)
+        goto done;
+    st = csp_key_load(c, &key, round);
+    if (st == SEFL_ENOTFOUND && now.state == CSP_SIGNED) /* never anew once it is signed */
+        return csp_no(c, ch, LINK_NO_KEY, NULL);
+    if (st == SEFL_ENOTFOUND)
+        st = key_new(c, &key, round);
+    if (st != SEFL_OK)
+        return csp_fault(c, ch, st, "key");
+    sefl_span pub = seal_key_pub(key);
+    buf_reset(&c->out);
+    SEFL_TRY(wr_u64(&c->out, round));
+    SEFL_TRY(wr_u16(&c->out, c->c.task->seal->id));
+    SEFL_TRY(wr_raw(&c->out, pub.p, pub.n));
+    SEFL_TRY(link_send(ch, LINK_KEY, buf_span(&c->out)));
+done:
+    seal_key_free(key);
+    return st;
+}
+
+sefl_status csp_header_key(csp *c, channel *ch, const round_header *h, bool *ok)
+{
+    const task *t = c->c.task;
+    seal_key *key = NULL;
+    *ok = false;
+    if (h->suite != (t->seal ? t->seal->id : 0))
+        return csp_no(c, ch, LINK_NO_HEADER, "its seal is not the task's");
+    if (!t->seal) {
+        *ok = true;
+        return SEFL_OK;
+    }
+    sefl_status st = csp_key_load(c, &key, h->round);
+    if (st == SEFL_ENOTFOUND)
+        return csp_no(c, ch, LINK_NO_ORDER, "KEY comes before the header");
+    if (st != SEFL_OK)
+        return csp_fault(c, ch, st, "header");
+    sefl_span pub = seal_key_pub(key);
+    *ok = pub.n == h->key_bytes && memcmp(pub.p, h->key, pub.n) == 0;
+    seal_key_free(key);
+    return *ok ? SEFL_OK : csp_no(c, ch, LINK_NO_HEADER, "it does not carry the key that CSP gave");
+}
+
+/* ---- vouchers ---------------------------------------------------------------------------------- */
+
+static sefl_status take_voucher(csp *c, const voucher *v)
+{
+    const csp_store *j = c->c.journal;
+    uint64_t serial;
+    uint8_t key[SIGN_PUB_BYTES];
+    if (memcmp(&v->servers, &c->c.task->servers, sizeof v->servers) != 0)
+        return sefl_fail(SEFL_EAUTH, "the voucher names other servers than this task's");
+    sefl_status st = c->c.vouch(c->c.enrol_ctx, v);
+    if (st != SEFL_OK)
+        return st;
+    st = j->voucher_get(j->ctx, v->client, &serial, key);
+    if (st == SEFL_OK && serial == v->serial && memcmp(key, v->key, sizeof key) == 0)
+        return SEFL_OK; /* a client sends it at every start */
+    if (st != SEFL_OK && st != SEFL_ENOTFOUND)
+        return st;
+    return j->voucher_put(j->ctx, v->client, v->serial, v->key);
+}
+
+/* AS is told no more than yes or no: the reason is between this operator and the site. */
+sefl_status csp_on_vouch(csp *c, channel *ch, rd *r)
+{
+    voucher v;
+    if (!task_is_sealed(c->c.task))
+        return csp_no(c, ch, LINK_NO_ORDER, "this task has no vouchers");
+    sefl_status st = voucher_read(&v, span_of(r->p, r->left));
+    if (st == SEFL_EPROTO) {
+        log_warn(c->c.log, "voucher refused", lf_str("why", sefl_last_error()));
+        return csp_no(c, ch, LINK_NO_ENROL, NULL);
+    }
+    if (st == SEFL_OK)
+        st = take_voucher(c, &v);
+    if (st == SEFL_EAUTH || st == SEFL_ESTATE) {
+        log_warn(c->c.log, "voucher refused", lf_hash("client", v.client),
+                 lf_str("why", sefl_last_error()));
+        return csp_no(c, ch, LINK_NO_ENROL, NULL);
+    }
+    if (st != SEFL_OK)
+        return csp_fault(c, ch, st, "voucher");
+    log_info(c->c.log, "voucher taken", lf_hash("client", v.client), lf_u64("serial", v.serial));
+    return link_send(ch, LINK_YES, span_of(NULL, 0));
+}

@@ -1,0 +1,61 @@
+/* csp_memory: CSP's journal (csp.h: csp_store) in memory, for the simulator, benches and tests.
+ *
+ *     csp_memory m = { .book = { ... } };                 // functions of a ledger
+ *     csp_store j = csp_memory_journal(&m);
+ *     ...
+ *     csp_memory_clear(&m);
+ *
+ * It keeps the same rules as the one on a disk (sum/csp_disk.h): one header, one set and one opening a
+ * round, a key that is not replaced once the header is signed; a broken rule is SEFL_ESTATE.
+ *
+ * Threads: one owner.   Secrets: round keys and outputs; wiped. */
+#ifndef PROTOCOL_CSP_MEMORY_H
+#define PROTOCOL_CSP_MEMORY_H
+
+#include "sum/client_table.h"
+#include "sum/csp.h"
+
+/* The ledger: as the functions of the same names in csp_store. */
+typedef struct csp_memory_book {
+    void *ctx;
+    sefl_status (*charge)(void *ctx, uint64_t round);
+    sefl_status (*may_charge)(void *ctx, uint64_t round);
+    sefl_status (*charge_head)(void *ctx, uint64_t round, ledger_mark *out);
+    sefl_status (*ledger)(void *ctx, ledger_mark *out);
+    ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
+} csp_memory_book;
+
+typedef struct csp_memory_round {
+    csp_round r;
+    sefl_buf statement, output;
+    uint8_t id[NOISE_ID], digest[SHA256_BYTES];
+    unsigned opened; /* how often; never above 1 */
+    bool forgotten, charged, has_key, has_set;
+    uint8_t key[CSP_KEY_BYTES];
+    unsigned wiped; /* how often a key was */
+    csp_set set;
+} csp_memory_round;
+
+typedef struct csp_memory {
+    csp_memory_book book;
+    uint64_t opened_before,
+        skipped_before; /* highest rounds of an earlier life, of which no more is known */
+    unsigned fail;      /* tests: the n-th writing call fails; 0: none */
+    unsigned calls;     /* writing calls so far */
+    bool ended;
+    csp_memory_round **round; /* by number; NULL: nothing of it */
+    size_t rounds;
+    client_table vouched; /* each client's upload key (in the place of units) ... */
+    client_table keys;    /* ... and the client of each upload key */
+    uint64_t *serial;     /* of the voucher, by place in `vouched` */
+} csp_memory;
+
+csp_store csp_memory_journal(csp_memory *m);
+
+/* What is there of a round; zeros for one of which nothing is. For looking. */
+const csp_memory_round *csp_memory_at(const csp_memory *m, uint64_t round);
+
+/* Wipes and frees; book, opened_before and skipped_before stay. */
+void csp_memory_clear(csp_memory *m);
+
+#endif

@@ -1,0 +1,800 @@
+/* Design:
+ *  1. A head is judged in three steps, a batch at a time: what needs the journal and the list of members,
+ *     one after the other; signature and seal, on all threads; the outcome, in order.
+ *  2. The sum of pads holds the pads of the entries that are `on`, and, after a SET, of its kept heads that
+ *     EARLY had not brought. At the verdict it holds exactly the kept ones.
+ *  3. A SET has one of four modes: FRESH (judge), AGAIN (the journal has the verdict of this set: the kept
+ *     heads are opened, nothing is judged), SAME (the verdict was given on this stream, or the round is
+ *     open: only compared), DRAIN (refused: only read). In each the digest tells whether it is that set.
+ *  4. Answers are functions of heads and state, never of a sum. */
+#include "sum/csp_set.h"
+
+#include "base/alloc.h"
+#include "base/ct.h"
+#include "base/sha256.h"
+#include "crypto/secmem.h"
+#include "sum/client_table.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BATCH = 256, REFUSED_ERROR = 100 /* more than one in so many */ };
+
+/* What EARLY brought, beside table.leaf[i] and seed[i]. */
+typedef struct early {
+    uint8_t hash[SHA256_BYTES];
+    bool on;     /* its pad is in the sum */
+    bool in_set; /* the SET that is being read has it, and it is kept */
+} early;
+
+/* One head that is looked at. Secret: the seed. */
+typedef struct look {
+    head h;
+    uint8_t hash[SHA256_BYTES];
+    uint8_t key[SIGN_PUB_BYTES];
+    ahe_seed seed;
+    size_t known; /* index + 1 of the early entry that it is; 0: none */
+    uint8_t reason;
+    bool open; /* signature and seal are still to be looked at */
+} look;
+
+struct csp_gather {
+    uint64_t round; /* 0: none */
+    seal_key *key;
+    ahe_dec *dec;
+    uint32_t in_sum; /* pads */
+    client_table table;
+    early *e;
+    ahe_seed *seed; /* locked */
+    size_t room;    /* of e and seed */
+    look *looks;    /* BATCH of them, locked */
+    ahe_seed *batch;
+    bool decided;
+    csp_set set;
+};
+
+void gather_drop(csp *c)
+{
+    csp_gather *g = c->gather;
+    if (!g)
+        return;
+    c->gather = NULL;
+    seal_key_free(g->key);
+    ahe_dec_free(&c->c.task->ahe, g->dec);
+    sefl_free(g->e);
+    secmem_free(g->seed);
+    client_table_clear(&g->table);
+    secmem_free(g->looks);
+    secmem_free(g->batch);
+    csp_set_clear(&g->set);
+    sefl_free(g);
+}
+
+const csp_set *gather_verdict(const csp *c, uint64_t round)
+{
+    const csp_gather *g = c->gather;
+    return g && g->decided && g->round == round && g->dec ? &g->set : NULL;
+}
+
+ahe_dec *gather_dec(const csp *c)
+{
+    return c->gather->dec;
+}
+
+sefl_status csp_key_done(csp *c, uint64_t round)
+{
+    const csp_store *j = c->c.journal;
+    if (!task_is_sealed(c->c.task))
+        return SEFL_OK;
+    if (c->gather && c->gather->round == round) {
+        seal_key_free(c->gather->key);
+        c->gather->key = NULL;
+    }
+    return j->key_wipe(j->ctx, round);
+}
+
+/* ---- what EARLY brought ------------------------------------------------------------------------ */
+
+/* index + 1 of the entry that is this very upload; 0: EARLY did not bring it */
+static size_t find_early(const csp_gather *g, const head *h)
+{
+    size_t at = client_table_find(&g->table, h->client);
+    return at > 0 && memcmp(g->table.leaf[at - 1].units, h->units, 32) == 0 ? at : 0;
+}
+
+/* Entries and seeds have room for as many as the table. */
+static sefl_status grow(csp_gather *g)
+{
+    sefl_status st = SEFL_OK;
+    size_t room = g->table.room;
+    ahe_seed *seed = NULL;
+    if (g->room >= room)
+        return SEFL_OK;
+    SEFL_TRY(secmem_new(&seed, room * sizeof *seed, NULL));
+    SEFL_TRY(sefl_grow(&g->e, g->room * sizeof *g->e, room * sizeof *g->e));
+    memset(g->e + g->room, 0, (room - g->room) * sizeof *g->e);
+    if (g->room > 0)
+        memcpy(seed, g->seed, g->room * sizeof *seed);
+    secmem_free(g->seed);
+    g->seed = seed, seed = NULL;
+    g->room = room;
+done:
+    secmem_free(seed);
+    return st;
+}
+
+static sefl_status add_pads(csp *c, const ahe_seed *seeds, size_t n)
+{
+    sefl_status st =
+        n > 0 ? ahe_dec_add(&c->c.task->ahe, c->gather->dec, seeds, n, c->c.pool) : SEFL_OK;
+    if (st == SEFL_OK)
+        c->gather->in_sum += (uint32_t)n;
+    return st;
+}
+
+static sefl_status take_pads(csp *c, const ahe_seed *seeds, size_t n)
+{
+    sefl_status st =
+        n > 0 ? ahe_dec_take(&c->c.task->ahe, c->gather->dec, seeds, n, c->c.pool) : SEFL_OK;
+    if (st == SEFL_OK)
+        c->gather->in_sum -= (uint32_t)n;
+    return st;
+}
+
+/* Takes the pads off that no kept head has asked for. */
+static sefl_status take_unused(csp *c)
+{
+    sefl_status st = SEFL_OK;
+    csp_gather *g = c->gather;
+    for (size_t i = 0; i < g->table.n; i++)
+        if (g->e[i].on && !g->e[i].in_set) {
+            SEFL_TRY(take_pads(c, &g->seed[i], 1));
+            g->e[i].on = false;
+        }
+done:
+    return st;
+}
+
+/* Room for n more pads: there is, once those that nobody asked for are gone. */
+static sefl_status make_room(csp *c, size_t n)
+{
+    return n > c->c.task->ahe.pack.clients - c->gather->in_sum ? take_unused(c) : SEFL_OK;
+}
+
+/* Gets the gatherer of this round ready; answers NO if its key is gone (*ok false). A new round drops
+ * the one before. */
+static sefl_status gather_for(csp *c, channel *ch, uint64_t round, bool *ok)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = c->c.task;
+    csp_gather *g = c->gather;
+    uint8_t context[AHE_CONTEXT_BYTES];
+    *ok = true;
+    if (g && g->round == round && g->key)
+        return SEFL_OK;
+    gather_drop(c);
+    SEFL_TRY(sefl_new(&c->gather, 1, sizeof *c->gather));
+    g = c->gather;
+    g->round = round;
+    st = csp_key_load(c, &g->key, round);
+    if (st == SEFL_ENOTFOUND) {
+        gather_drop(c);
+        *ok = false;
+        return SEFL_OK;
+    }
+    SEFL_TRY(st);
+    SEFL_TRY(secmem_new(&g->looks, BATCH * sizeof *g->looks, NULL));
+    SEFL_TRY(secmem_new(&g->batch, BATCH * sizeof *g->batch, NULL));
+    task_context(context, t, round);
+    SEFL_TRY(ahe_dec_new(&g->dec, &t->ahe, NULL, context));
+done:
+    if (st != SEFL_OK) {
+        gather_drop(c);
+        *ok = false;
+        st = csp_fault(c, ch, st, "heads");
+    }
+    return st;
+}
+
+/* ---- judging ----------------------------------------------------------------------------------- */
+
+/* Step one: the journal and the list of members. */
+static sefl_status look_first(csp *c, look *l)
+{
+    const csp_store *j = c->c.journal;
+    uint64_t serial;
+    if (!c->c.member(c->c.enrol_ctx, l->h.client)) {
+        l->reason = HEAD_MEMBER;
+        return SEFL_OK;
+    }
+    if (l->known)
+        return SEFL_OK;
+    sefl_status st = j->voucher_get(j->ctx, l->h.client, &serial, l->key);
+    if (st == SEFL_ENOTFOUND) {
+        l->reason = HEAD_VOUCHER;
+        return SEFL_OK;
+    }
+    l->open = st == SEFL_OK;
+    return st;
+}
+
+typedef struct open_job {
+    const csp *c;
+    look *l;
+    bool judged; /* AGAIN: the signature was checked when the set was judged */
+} open_job;
+
+/* Step two, on any thread. */
+static sefl_status look_closely(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const open_job *job = ctx;
+    const task *t = job->c->c.task;
+    const csp_gather *g = job->c->gather;
+    uint8_t context[AHE_CONTEXT_BYTES];
+    (void)lane;
+    for (size_t i = begin; i < end; i++) {
+        look *l = &job->l[i];
+        sefl_status st = SEFL_OK;
+        if (!l->open)
+            continue;
+        if (!job->judged && (st = head_check(&l->h, t->id, g->round, l->key)) == SEFL_EAUTH)
+            l->reason = HEAD_SIGNATURE;
+        if (st == SEFL_OK &&
+            (st = head_open(l->seed.seed, &l->h, g->key, t->id, g->round)) == SEFL_EAUTH)
+            l->reason = HEAD_SEAL;
+        if (st == SEFL_EAUTH)
+            continue;
+        if (st != SEFL_OK)
+            return st;
+        task_upload_context(context, t, g->round, l->h.client);
+        l->seed.stream = ahe_seed_stream(context);
+    }
+    return SEFL_OK;
+}
+
+static sefl_status open_looks(csp *c, size_t n, bool judged)
+{
+    open_job job = { .c = c, .l = c->gather->looks, .judged = judged };
+    return pool_run(c->c.pool, n, 4, look_closely, &job, NULL);
+}
+
+static void tell_refused(csp *c, const look *l)
+{
+    log_warn(c->c.log, "head refused", lf_u64("round", c->gather->round),
+             lf_hash("client", l->h.client), lf_str("why", head_reason_text(l->reason)));
+}
+
+/* ---- EARLY ------------------------------------------------------------------------------------- */
+
+/* A good head into the table; its pad goes into the sum with the others. A client's later one replaces its
+ * earlier one. */
+static sefl_status keep_early(csp *c, const look *l)
+{
+    sefl_status st = SEFL_OK;
+    csp_gather *g = c->gather;
+    size_t i, before = client_table_find(&g->table, l->h.client);
+    if (find_early(g, &l->h))
+        goto done; /* it is there */
+    SEFL_CHECK(before || g->table.n < c->c.task->clients_max, SEFL_ERANGE,
+               "more heads than the task has room for");
+    if (before && g->e[before - 1].on) {
+        g->e[before - 1].on = false;
+        SEFL_TRY(take_pads(c, &g->seed[before - 1], 1));
+    }
+    SEFL_TRY(client_table_put(&g->table, l->h.client, l->h.units, &i));
+    SEFL_TRY(grow(g));
+    g->e[i] = (early){ 0 };
+    memcpy(g->e[i].hash, l->hash, sizeof l->hash);
+    g->seed[i] = l->seed;
+done:
+    return st;
+}
+
+/* The pads of all entries that are not in the sum yet. */
+static sefl_status add_early(csp *c)
+{
+    sefl_status st = SEFL_OK;
+    csp_gather *g = c->gather;
+    size_t n = 0;
+    for (size_t i = 0; i < g->table.n; i++)
+        if (!g->e[i].on) {
+            g->batch[n++] = g->seed[i];
+            g->e[i].on = true;
+            if (n == BATCH) {
+                SEFL_TRY(add_pads(c, g->batch, n));
+                n = 0;
+            }
+        }
+    SEFL_TRY(add_pads(c, g->batch, n));
+done:
+    return st;
+}
+
+static sefl_status early_batch(csp *c, rd *r, uint32_t first, size_t n, sefl_buf *refused)
+{
+    sefl_status st = SEFL_OK;
+    csp_gather *g = c->gather;
+    const seal_suite *suite = c->c.task->seal;
+    for (size_t i = 0; i < n; i++) {
+        look *l = &g->looks[i];
+        sefl_span bytes;
+        *l = (look){ 0 };
+        SEFL_TRY(rd_view(r, &bytes, head_bytes(suite)));
+        sha256_of(l->hash, bytes);
+        if (head_read(&l->h, suite, bytes) != SEFL_OK)
+            l->reason = HEAD_FORM;
+        else
+            SEFL_TRY(look_first(c, l));
+    }
+    SEFL_TRY(open_looks(c, n, false));
+    for (size_t i = 0; i < n; i++) {
+        look *l = &g->looks[i];
+        if (l->reason == HEAD_KEPT) {
+            SEFL_TRY(keep_early(c, l));
+        } else {
+            tell_refused(c, l);
+            SEFL_TRY(link_refusals_write(
+                refused, &(head_refusal){ .index = first + (uint32_t)i, .reason = l->reason }, 1));
+        }
+    }
+done:
+    sefl_wipe(g->looks, BATCH * sizeof *g->looks);
+    return st;
+}
+
+/* Is this round one whose heads are welcome? Answers NO if not (*ok false). */
+static sefl_status round_collects(csp *c, channel *ch, uint64_t round, csp_round *now, bool *ok)
+{
+    const csp_store *j = c->c.journal;
+    sefl_status st = j->get(j->ctx, round, now);
+    *ok = false;
+    if (st != SEFL_OK)
+        return csp_fault(c, ch, st, "heads");
+    switch (now->state) {
+    case CSP_NEW:
+        return csp_no(c, ch, LINK_NO_HEADER, "a round whose header was never signed");
+    case CSP_REVEALED:
+        return csp_no(c, ch, LINK_NO_REVEALED, "this round is open");
+    case CSP_SKIPPED:
+        return csp_no_skipped(c, ch, now);
+    case CSP_SIGNED:
+        break;
+    }
+    *ok = true;
+    return SEFL_OK;
+}
+
+sefl_status csp_on_early(csp *c, channel *ch, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf refused = { 0 };
+    csp_round now;
+    uint64_t round;
+    bool ok;
+    if (!task_is_sealed(c->c.task))
+        return csp_no(c, ch, LINK_NO_ORDER, "this task has no heads");
+    size_t one = head_bytes(c->c.task->seal);
+    SEFL_TRY(rd_u64(r, &round));
+    SEFL_CHECK(r->left > 0 && r->left % one == 0 && r->left <= LINK_HEADS_PIECE, SEFL_EPROTO,
+               "link: EARLY with %zu bytes of heads of %zu", r->left, one);
+    SEFL_TRY(round_collects(c, ch, round, &now, &ok));
+    if (!ok)
+        goto done;
+    if (c->gather && c->gather->round == round && c->gather->decided) {
+        st = csp_no(c, ch, LINK_NO_ORDER, "the set of this round is fixed");
+        goto done;
+    }
+    SEFL_TRY(gather_for(c, ch, round, &ok));
+    if (!ok) {
+        st = csp_no(c, ch, LINK_NO_KEY, NULL);
+        goto done;
+    }
+    size_t count = r->left / one;
+    for (size_t i = 0; i < count && st == SEFL_OK; i += BATCH)
+        st = early_batch(c, r, (uint32_t)i, count - i < BATCH ? count - i : BATCH, &refused);
+    if (st == SEFL_OK)
+        st = add_early(c);
+    if (st != SEFL_OK) {
+        gather_drop(c); /* half of it may be in the sum */
+        st = csp_fault(c, ch, st, "early heads");
+        goto done;
+    }
+    SEFL_TRY(link_send(ch, LINK_EARLY, buf_span(&refused)));
+done:
+    buf_clear(&refused);
+    return st;
+}
+
+/* ---- SET --------------------------------------------------------------------------------------- */
+
+typedef enum set_mode { SET_FRESH, SET_AGAIN, SET_SAME, SET_DRAIN } set_mode;
+
+typedef struct reading {
+    csp *c;
+    channel *ch;
+    uint64_t round;
+    uint32_t clients;
+    uint8_t tree_seed[COUNTED_SEED];
+    set_mode mode;
+    sha256 digest;
+    uint32_t seen;                /* heads so far */
+    uint8_t last[32];             /* client of the head before */
+    csp_set set;                  /* FRESH: being made; AGAIN, SAME: the journal's */
+    uint32_t kept_at, refused_at; /* AGAIN: how far it is followed */
+    bool differs;                 /* AGAIN, SAME: it is another set */
+} reading;
+
+/* The next head, whole or short; its bytes stay where they are. */
+static sefl_status next_head(reading *s, rd *r, look *l)
+{
+    sefl_status st = SEFL_OK;
+    csp *c = s->c;
+    const seal_suite *suite = c->c.task->seal;
+    const csp_gather *g = c->gather;
+    sefl_span bytes;
+    *l = (look){ 0 };
+    SEFL_CHECK(r->left >= HEAD_PREFIX, SEFL_EPROTO, "link: a head is cut off");
+    bool shortened = r->p[4] == 0 && r->p[5] == 0;
+    SEFL_TRY(rd_view(r, &bytes, shortened ? HEAD_PREFIX : head_bytes(suite)));
+    SEFL_CHECK(s->seen == 0 || memcmp(bytes.p + 8, s->last, 32) >= 0, SEFL_EPROTO,
+               "link: heads stand by rising client");
+    bool twice = s->seen > 0 && memcmp(bytes.p + 8, s->last, 32) == 0;
+    memcpy(s->last, bytes.p + 8, 32);
+    sha256_of(l->hash, bytes);
+    rd one = rd_over(bytes);
+    if (head_next(&l->h, suite, &one) != SEFL_OK) {
+        l->reason = HEAD_FORM;
+        memcpy(l->h.client, bytes.p + 8, 32);
+    } else if (g && g->round == s->round) {
+        size_t at = find_early(g, &l->h);
+        if (at > 0 && (shortened || memcmp(g->e[at - 1].hash, l->hash, sizeof l->hash) == 0)) {
+            l->known = at;
+            memcpy(l->hash, g->e[at - 1].hash, sizeof l->hash);
+        }
+    }
+    if (l->reason == HEAD_KEPT && shortened && !l->known)
+        l->reason = HEAD_FORM; /* EARLY did not bring it */
+    if (twice)
+        l->reason = HEAD_TWICE;
+    sha256_add(&s->digest, span_of(l->hash, sizeof l->hash));
+    s->seen++;
+done:
+    return st;
+}
+
+static sefl_status look_limit(csp *c, look *l)
+{
+    const csp_store *j = c->c.journal;
+    uint64_t rounds, most = c->c.task->max_rounds_per_client;
+    if (most == 0 || l->reason != HEAD_KEPT)
+        return SEFL_OK;
+    sefl_status st = j->taken(j->ctx, l->h.client, &rounds);
+    if (st == SEFL_OK && rounds >= most)
+        l->reason = HEAD_LIMIT, l->open = false;
+    return st;
+}
+
+/* Kept heads' pads into the sum: those that EARLY did not bring, and those that were taken off. */
+static sefl_status sum_up(csp *c, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    csp_gather *g = c->gather;
+    size_t more = 0;
+    for (size_t i = 0; i < n; i++) /* before room is made */
+        if (g->looks[i].reason == HEAD_KEPT && g->looks[i].known)
+            g->e[g->looks[i].known - 1].in_set = true;
+    SEFL_TRY(make_room(c, n));
+    for (size_t i = 0; i < n; i++) {
+        const look *l = &g->looks[i];
+        if (l->reason != HEAD_KEPT || (l->known && g->e[l->known - 1].on))
+            continue;
+        g->batch[more++] = l->known ? g->seed[l->known - 1] : l->seed;
+        if (l->known)
+            g->e[l->known - 1].on = true;
+    }
+    SEFL_TRY(add_pads(c, g->batch, more));
+done:
+    sefl_wipe(g->batch, BATCH * sizeof *g->batch);
+    return st;
+}
+
+static sefl_status fresh_batch(reading *s, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    csp *c = s->c;
+    csp_gather *g = c->gather;
+    for (size_t i = 0; i < n; i++)
+        if (g->looks[i].reason == HEAD_KEPT) {
+            SEFL_TRY(look_first(c, &g->looks[i]));
+            SEFL_TRY(look_limit(c, &g->looks[i]));
+        }
+    SEFL_TRY(open_looks(c, n, false));
+    for (size_t i = 0; i < n; i++) {
+        const look *l = &g->looks[i];
+        uint32_t index = s->seen - (uint32_t)(n - i);
+        if (l->reason == HEAD_KEPT) {
+            counted_leaf *leaf = &s->set.kept[s->set.kept_n++];
+            memcpy(leaf->client, l->h.client, 32);
+            memcpy(leaf->units, l->h.units, 32);
+        } else {
+            s->set.refused[s->set.refused_n++] =
+                (head_refusal){ .index = index, .reason = l->reason };
+            tell_refused(c, l);
+        }
+    }
+    SEFL_TRY(sum_up(c, n));
+done:
+    return st;
+}
+
+/* The journal knows which are kept: those must be the same, and open. */
+static sefl_status again_batch(reading *s, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    csp *c = s->c;
+    csp_gather *g = c->gather;
+    const csp_set *set = &s->set;
+    for (size_t i = 0; i < n; i++) {
+        look *l = &g->looks[i];
+        uint32_t index = s->seen - (uint32_t)(n - i);
+        if (s->refused_at < set->refused_n && set->refused[s->refused_at].index == index) {
+            l->reason = set->refused[s->refused_at++].reason;
+            continue;
+        }
+        const counted_leaf *leaf = s->kept_at < set->kept_n ? &set->kept[s->kept_at++] : NULL;
+        if (l->reason != HEAD_KEPT || !leaf || memcmp(leaf->client, l->h.client, 32) != 0 ||
+            memcmp(leaf->units, l->h.units, 32) != 0) {
+            s->differs = true;
+            l->reason = HEAD_FORM;
+        }
+        l->open = l->reason == HEAD_KEPT && !l->known;
+    }
+    SEFL_TRY(open_looks(c, n, true));
+    for (size_t i = 0; i < n; i++)
+        s->differs |= g->looks[i].open && g->looks[i].reason != HEAD_KEPT;
+    if (!s->differs)
+        SEFL_TRY(sum_up(c, n));
+done:
+    return st;
+}
+
+static sefl_status set_piece(reading *s, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    look spare, *looks = s->c->gather ? s->c->gather->looks : NULL;
+    bool only_read = s->mode == SET_SAME || s->mode == SET_DRAIN || s->differs;
+    assert(only_read || looks); /* gather_for made them: a set is never judged without */
+    while (r->left > 0) {
+        size_t n = 0;
+        while (r->left > 0 && n < BATCH) {
+            SEFL_CHECK(s->seen < s->clients, SEFL_EPROTO, "link: more heads than SET said");
+            SEFL_TRY(next_head(s, r, only_read ? &spare : &looks[n]));
+            n++;
+        }
+        if (only_read)
+            continue;
+        st = s->mode == SET_FRESH ? fresh_batch(s, n) : again_batch(s, n);
+        sefl_wipe(looks, BATCH * sizeof *looks);
+        SEFL_TRY(st);
+        only_read = s->differs;
+    }
+done:
+    return st;
+}
+
+/* All HEADS. What breaks the format is SEFL_EPROTO; `ours` tells a failure of our own. */
+static sefl_status read_heads(reading *s, bool *ours)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t frame[MSG_HEADER], *body = NULL, number[8];
+    uint32_t index = 0;
+    *ours = false;
+    SEFL_TRY(sefl_new(&body, LINK_HEADS_PIECE, 1));
+    sha256_init(&s->digest);
+    sha256_add(&s->digest, span_of_str("sefl csp set 1"));
+    store_u64(number, s->round);
+    sha256_add(&s->digest, span_of(number, 8));
+    store_u32(number, s->clients);
+    sha256_add(&s->digest, span_of(number, 4));
+    sha256_add(&s->digest, span_of(s->tree_seed, sizeof s->tree_seed));
+    while (s->seen < s->clients) {
+        SEFL_TRY(channel_recv(s->ch, frame, sizeof frame));
+        uint64_t n = load_u64(frame + 8);
+        SEFL_CHECK(load_u32(frame) == LINK_HEADS && load_u32(frame + 4) == index++ && n > 0 &&
+                       n <= LINK_HEADS_PIECE,
+                   SEFL_EPROTO, "link: %s %u of %llu bytes, wanted HEADS %u",
+                   link_kind_name(load_u32(frame)), load_u32(frame + 4), (unsigned long long)n,
+                   index - 1);
+        SEFL_TRY(channel_recv(s->ch, body, (size_t)n));
+        rd r = rd_over(span_of(body, (size_t)n));
+        st = set_piece(s, &r);
+        *ours = st != SEFL_OK && st != SEFL_EPROTO;
+        SEFL_TRY(st);
+    }
+done:
+    if (st != SEFL_OK && !*ours)
+        s->ch->dead = true; /* out of step */
+    sefl_free(body);
+    return st;
+}
+
+static sefl_status send_verdict(csp *c, channel *ch, const csp_set *s)
+{
+    sefl_status st = SEFL_OK;
+    buf_reset(&c->out);
+    SEFL_TRY(wr_raw(&c->out, s->root, sizeof s->root));
+    SEFL_TRY(wr_u32(&c->out, s->kept_n));
+    SEFL_TRY(wr_u32(&c->out, s->refused_n));
+    SEFL_TRY(link_refusals_write(&c->out, s->refused, s->refused_n));
+    SEFL_TRY(link_send(ch, LINK_VERDICT, buf_span(&c->out)));
+done:
+    return st;
+}
+
+/* FRESH: root, durable. */
+static sefl_status decide(reading *s)
+{
+    sefl_status st = SEFL_OK;
+    csp *c = s->c;
+    const csp_store *j = c->c.journal;
+    const task *t = c->c.task;
+    csp_set *set = &s->set;
+    SEFL_TRY(take_unused(c));
+    SEFL_TRY(counted_root(set->root, &(counted_facts){ .task = t->id,
+                                                       .round = s->round,
+                                                       .tree_seed = s->tree_seed,
+                                                       .clients_max = t->clients_max,
+                                                       .leaves = set->kept,
+                                                       .n = set->kept_n }));
+    SEFL_TRY(j->set_put(j->ctx, s->round, set));
+    log_info(c->c.log, "set decided", lf_u64("round", s->round), lf_u64("kept", set->kept_n),
+             lf_u64("refused", set->refused_n));
+    if ((uint64_t)set->refused_n * REFUSED_ERROR > set->clients)
+        log_error(c->c.log, "many heads refused", lf_u64("round", s->round),
+                  lf_u64("refused", set->refused_n), lf_u64("clients", set->clients),
+                  lf_str("remedy",
+                         "compare the lists of clients of both servers; an aggregator that "
+                         "spoils heads drops clients"));
+done:
+    return st;
+}
+
+/* What is to be done with this SET: a mode, and for DRAIN the reason. */
+static sefl_status choose_mode(reading *s, const csp_round *now, link_no *no, const char **why)
+{
+    sefl_status st = SEFL_OK;
+    csp *c = s->c;
+    const csp_store *j = c->c.journal;
+    const task *t = c->c.task;
+    s->mode = SET_DRAIN;
+    *why = NULL;
+    if (now->state == CSP_NEW) {
+        *no = LINK_NO_HEADER, *why = "a round whose header was never signed";
+        return SEFL_OK;
+    }
+    if (now->state == CSP_SKIPPED) {
+        *no = LINK_NO_SKIPPED;
+        return SEFL_OK;
+    }
+    st = j->set_get(j->ctx, s->round, &s->set);
+    bool known = st == SEFL_OK;
+    if (st != SEFL_OK && st != SEFL_ENOTFOUND)
+        return st;
+    st = SEFL_OK;
+    if (known && s->set.clients != s->clients) {
+        *no = LINK_NO_ORDER, *why = "another set of this round was sent before";
+    } else if (now->state == CSP_REVEALED) {
+        s->mode = known ? SET_SAME : SET_DRAIN;
+        *no = LINK_NO_REVEALED;
+    } else if (s->clients < t->threshold || s->clients > t->clients_max) {
+        *no = LINK_NO_FEW;
+    } else if (known && c->gather && c->gather->round == s->round && c->gather->decided) {
+        s->mode = SET_SAME;
+    } else {
+        s->mode = known ? SET_AGAIN : SET_FRESH;
+    }
+    return st;
+}
+
+/* Below the threshold: the round is skipped, its key wiped, nothing charged. */
+static sefl_status too_few(reading *s)
+{
+    csp *c = s->c;
+    const csp_store *j = c->c.journal;
+    sefl_status st = j->skip(j->ctx, s->round, CSP_SKIP_FEW);
+    if (st == SEFL_OK)
+        st = csp_round_over(c, s->round);
+    if (st != SEFL_OK) {
+        gather_drop(c);
+        return csp_fault(c, s->ch, st, "set");
+    }
+    log_info(c->c.log, "round skipped", lf_u64("round", s->round), lf_str("why", CSP_FEW_TEXT));
+    return csp_no(c, s->ch, LINK_NO_FEW, NULL);
+}
+
+static sefl_status answer_set(reading *s)
+{
+    sefl_status st = SEFL_OK;
+    csp *c = s->c;
+    csp_gather *g = c->gather;
+    uint8_t digest[SHA256_BYTES];
+    sha256_end(&s->digest, digest);
+    if (s->mode != SET_FRESH && (s->differs || memcmp(digest, s->set.digest, sizeof digest) != 0)) {
+        if (s->mode == SET_AGAIN)
+            gather_drop(c); /* who knows what is in its sum */
+        return csp_no(c, s->ch, LINK_NO_ORDER, "another set of this round was sent before");
+    }
+    if (s->mode == SET_FRESH) {
+        memcpy(s->set.digest, digest, sizeof digest);
+        if (s->set.kept_n < c->c.task->threshold)
+            return too_few(s);
+        st = decide(s);
+    } else if (s->mode == SET_AGAIN) {
+        st = take_unused(c);
+    }
+    if (st != SEFL_OK) {
+        gather_drop(c);
+        return csp_fault(c, s->ch, st, "set");
+    }
+    if (s->mode == SET_SAME)
+        return send_verdict(c, s->ch, &s->set);
+    g->set = s->set, s->set = (csp_set){ 0 };
+    g->decided = true;
+    return send_verdict(c, s->ch, &g->set);
+}
+
+sefl_status csp_on_set(csp *c, channel *ch, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    const csp_store *j = c->c.journal;
+    reading s = { .c = c, .ch = ch };
+    const char *why = NULL;
+    link_no no = LINK_NO_FAULT;
+    csp_round now;
+    bool ok, ours;
+    SEFL_CHECK(task_is_sealed(c->c.task), SEFL_EPROTO, "link: SET in a task without heads");
+    SEFL_TRY(rd_u64(r, &s.round));
+    SEFL_TRY(rd_u32(r, &s.clients));
+    SEFL_TRY(rd_raw(r, s.tree_seed, sizeof s.tree_seed));
+    SEFL_TRY(rd_end(r));
+    SEFL_CHECK(s.clients >= 1 && s.clients <= LINK_SET_MAX, SEFL_EPROTO,
+               "link: a SET of %u clients", s.clients);
+    if ((st = j->get(j->ctx, s.round, &now)) != SEFL_OK ||
+        (st = choose_mode(&s, &now, &no, &why)) != SEFL_OK) {
+        st = csp_fault(c, ch, st, "set");
+        goto done;
+    }
+    if (s.mode == SET_FRESH || s.mode == SET_AGAIN) {
+        SEFL_TRY(gather_for(c, ch, s.round, &ok));
+        if (!ok)
+            s.mode = SET_DRAIN, no = LINK_NO_KEY;
+        for (size_t i = 0; ok && i < c->gather->table.n; i++)
+            c->gather->e[i].in_set = false;
+    }
+    if (s.mode == SET_FRESH) {
+        s.set.clients = s.clients;
+        if ((st = sefl_new(&s.set.kept, s.clients, sizeof *s.set.kept)) != SEFL_OK ||
+            (st = sefl_new(&s.set.refused, s.clients, sizeof *s.set.refused)) != SEFL_OK) {
+            st = csp_fault(c, ch, st, "set");
+            goto done;
+        }
+    }
+    st = read_heads(&s, &ours);
+    if (st != SEFL_OK) {
+        gather_drop(c);
+        st = ours ? csp_fault(c, ch, st, "set") : st;
+        goto done;
+    }
+    if (s.mode == SET_DRAIN && no == LINK_NO_FEW && s.clients < c->c.task->threshold)
+        st = too_few(&s);
+    else if (s.mode == SET_DRAIN)
+        st = no == LINK_NO_SKIPPED ? csp_no_skipped(c, ch, &now) : csp_no(c, ch, no, why);
+    else
+        st = answer_set(&s);
+done:
+    csp_set_clear(&s.set);
+    sefl_wipe(s.tree_seed, sizeof s.tree_seed);
+    return st;
+}

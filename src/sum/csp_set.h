@@ -1,0 +1,42 @@
+/* csp_set: the heads of a sealed round at CSP, on one stream: the round's key, the seeds that EARLY
+ * brought, the running sum of their pads, and the verdict on the SET. Internal to protocol/csp*.c.
+ *
+ *     csp_on_early      while clients upload       seeds into locked memory, pads into the sum
+ *     csp_on_set        once                       all heads judged; set durable; VERDICT
+ *     gather_verdict, gather_dec                   for REVEAL
+ *     gather_drop       stream over, round over    everything wiped
+ *
+ * Nothing in here survives the stream: AS sends the heads again. What is durable is in the journal: the
+ * key's 32 bytes and the set. */
+#ifndef PROTOCOL_CSP_SET_H
+#define PROTOCOL_CSP_SET_H
+
+#include "protocol/head.h"
+#include "sum/csp_internal.h"
+
+/* The questions; the first two in csp_key.c. */
+sefl_status csp_on_key(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
+sefl_status csp_on_vouch(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
+sefl_status csp_on_early(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
+sefl_status csp_on_set(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
+
+/* The key that the journal has. SEFL_ENOTFOUND: it has none, or this root does not make the one that the
+ * header names: the key file is another. */
+sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round) SEFL_MUST_CHECK;
+
+/* Does the header carry the key that KEY gave for its round (in a task without a seal: none)? Answers NO
+ * if not (*ok false). */
+sefl_status csp_header_key(csp *c, channel *ch, const round_header *h, bool *ok) SEFL_MUST_CHECK;
+
+/* The verdict on this stream about this round; NULL: there was no SET. */
+const csp_set *gather_verdict(const csp *c, uint64_t round);
+/* The decryptor with the pads of exactly the kept clients. */
+ahe_dec *gather_dec(const csp *c);
+
+/* Wipes all. */
+void gather_drop(csp *c);
+
+/* The round's mark is durable: its key is wiped here and in the journal. */
+sefl_status csp_key_done(csp *c, uint64_t round) SEFL_MUST_CHECK;
+
+#endif

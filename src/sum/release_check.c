@@ -1,0 +1,133 @@
+#include "sum/release_check.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { SIGNALS_LEAST = 3, SIGNAL_TIMES = 4 };
+
+/* Standard deviation of the noise in one value, in real units. */
+static double deviation(const task *t)
+{
+    switch (t->noise) {
+    case TASK_NOISE_JOINT:
+        return t->grid.sigma;
+    case TASK_NOISE_OWN:
+        return sqrt(2) * t->sigma_steps * t->grid.q;
+    case TASK_NOISE_NONE:
+        break;
+    }
+    return 0;
+}
+
+/* How many vectors of the grid can be in the sum. */
+static double vectors(const task *t, uint32_t clients)
+{
+    double m = t->publish_count ? clients : t->clients_max;
+    return t->unit == TASK_UNIT_RECORD ? m * t->records_max : m;
+}
+
+/* m vectors that weigh `total` clients together: one of weight w has a norm of at most w C and what
+ * rounding adds, with noise also of at most D. */
+static double norm_bound(const task *t, double m, double total, double clip)
+{
+    double root = sqrt((double)t->values), noise = t->grid.z * t->grid.d_sens;
+    double honest = total * clip + m * t->ahe.pack.q * root;
+    switch (t->noise) {
+    case TASK_NOISE_JOINT:
+        return fmin(honest, m * t->grid.d_sens) + noise * sqrt((root + 7.5) * (root + 7.5) + 20000);
+    case TASK_NOISE_OWN:
+        return fmin(honest, m * t->grid.d_sens) + sqrt(2) * noise * (root + 7.5);
+    case TASK_NOISE_NONE:
+        break;
+    }
+    return honest;
+}
+
+/* The slot's total in clients, and the range of an honest one: each client rounds its weight to a step
+ * of q. */
+static void weigh(release_numbers *n, const task *t, double slot, double m, double clip)
+{
+    double one = DP_WEIGHT_SLOT_SHARE * clip;
+    double beyond = m * t->ahe.pack.q + (t->noise == TASK_NOISE_JOINT ? 60 : 10) * deviation(t);
+    n->weight = slot / one;
+    n->weight_least = -beyond / one;
+    n->weight_most = m + beyond / one;
+}
+
+sefl_status release_check_sum(release_numbers *out, const task *t, const int64_t *w,
+                              uint32_t clients)
+{
+    sefl_status st = SEFL_OK;
+    release_numbers n = { 0 };
+    pack_nano nano;
+    double squares = 0, m = vectors(t, clients), total = m, sd = deviation(t);
+    *out = n;
+    SEFL_TRY(pack_decimal(&nano, t->clip));
+    double clip = (double)nano / (double)PACK_ONE;
+    for (size_t i = 0; i < t->values; i++) {
+        double v = task_value(t, w[i]);
+        squares += v * v;
+        n.largest = fmax(n.largest, fabs(v));
+    }
+    n.norm = sqrt(squares);
+    n.signal = sqrt(fmax(0, squares - sd * sd * (double)t->values));
+    if (t->weights == TASK_CAPPED) {
+        weigh(&n, t, task_value(t, w[t->params]), m, clip);
+        total = fmax(0, fmin(m, n.weight - n.weight_least));
+    }
+    n.bound = norm_bound(t, m, total, clip);
+    *out = n;
+    SEFL_CHECK(n.norm <= n.bound, SEFL_ERANGE, /* false for NAN */
+               "the sum has a norm of %g; honest clients and the noise stay below %g", n.norm,
+               n.bound);
+    SEFL_CHECK(n.weight >= n.weight_least && n.weight <= n.weight_most, SEFL_ERANGE,
+               "the weights add up to %g clients; honest ones stay within %g and %g", n.weight,
+               n.weight_least, n.weight_most);
+done:
+    return st;
+}
+
+sefl_status release_check_loss(double loss)
+{
+    if (loss <= RELEASE_LOSS_MAX) /* false for NAN */
+        return SEFL_OK;
+    return sefl_fail(SEFL_ERANGE, "the new model's validation loss is %g nats a token; at most %g",
+                     loss, RELEASE_LOSS_MAX);
+}
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static double median_of(const release_signals *s)
+{
+    double v[RELEASE_SIGNALS] = { 0 };
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint32_t k = i;
+        for (; k > 0 && v[k - 1] > s->signal[i]; k--)
+            v[k] = v[k - 1];
+        v[k] = s->signal[i];
+    }
+    return (v[(s->n - 1) / 2] + v[s->n / 2]) / 2;
+}
+
+bool release_signals_add(release_signals *s, const task *t, uint64_t round, double signal,
+                         double *median)
+{
+    bool warn = false;
+    *median = 0;
+    if (s->n > 0 && s->round[s->n - 1] >= round)
+        return false;
+    if (s->n >= SIGNALS_LEAST) {
+        /* |R|^2 of noise alone deviates by var sqrt(2 d): that much may look like a signal */
+        double floor = deviation(t) * sqrt(sqrt(2.0 * (double)t->values));
+        *median = median_of(s);
+        warn = signal > SIGNAL_TIMES * fmax(*median, floor);
+    }
+    if (s->n == RELEASE_SIGNALS) {
+        s->n--;
+        memmove(s->round, s->round + 1, s->n * sizeof *s->round);
+        memmove(s->signal, s->signal + 1, s->n * sizeof *s->signal);
+    }
+    s->round[s->n] = round, s->signal[s->n] = signal, s->n++;
+    return warn;
+}

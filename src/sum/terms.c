@@ -1,0 +1,32 @@
+#include "sum/terms.h"
+
+#include <string.h>
+
+_Static_assert((int)LEDGER_TASK_BYTES == (int)TASK_ID, "one id");
+
+ledger_terms terms_of_task(const task *t)
+{
+    dp_event ev = task_event(t, 1);
+    ledger_terms out = { .noise = ev.noise };
+    memcpy(out.task, t->id, sizeof out.task);
+    if (ev.noise == DP_NOISE_NONE)
+        return out;
+    out.z = ev.z;
+    out.rate = ev.rate;
+    out.dim = ev.dim;
+    out.sigma_steps = ev.sigma_steps;
+    out.hidden = t->sampling == TASK_HIDDEN;
+    out.unit = t->unit == TASK_UNIT_RECORD ? LEDGER_UNIT_RECORD : LEDGER_UNIT_CLIENT;
+    out.max_rounds_per_client = t->max_rounds_per_client;
+    out.epsilon_max = t->epsilon;
+    out.delta = t->delta;
+    return out;
+}
+
+ledger_terms terms_of_client(const task *t)
+{
+    ledger_terms out = terms_of_task(t);
+    if (out.noise != DP_NOISE_NONE && !out.hidden)
+        out.rate = 1;
+    return out;
+}

@@ -1,0 +1,122 @@
+#include "sum/upload_keys.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { COUNT_AT = 8 + SIGN_PUB_BYTES, FACT = COUNT_AT + 4, NAME = 80 };
+
+static void name_of(char out[NAME], const char *what, const uint8_t key[32])
+{
+    int n = snprintf(out, NAME, "%s ", what);
+    for (int i = 0; i < 32; i++)
+        n += snprintf(out + n, (size_t)(NAME - n), "%02x", key[i]);
+}
+
+/* SEFL_ENOTFOUND; SEFL_EPROTO if it has another length. */
+static sefl_status get(journal *j, const char *what, const uint8_t key[32], void *out, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    char name[NAME];
+    sefl_buf b = { 0 };
+    name_of(name, what, key);
+    SEFL_TRY(journal_lasting_get(j, name, &b));
+    SEFL_CHECK(b.n == n, SEFL_EPROTO, "journal: \"%s\" has %zu bytes, not %zu", name, b.n, n);
+    memcpy(out, b.p, n);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status put(journal *j, const char *what, const uint8_t key[32], sefl_span value)
+{
+    char name[NAME];
+    name_of(name, what, key);
+    return journal_lasting_put(j, name, value);
+}
+
+sefl_status upload_key_get(journal *j, const uint8_t client[32], uint64_t *serial,
+                           uint8_t key[SIGN_PUB_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    uint8_t fact[FACT];
+    SEFL_TRY(get(j, "voucher", client, fact, sizeof fact));
+    SEFL_CHECK(load_u64(fact) > 0, SEFL_ENOTFOUND, "the voucher of this client was forgotten");
+    *serial = load_u64(fact);
+    memcpy(key, fact + 8, SIGN_PUB_BYTES);
+done:
+    return st;
+}
+
+/* *again: it is the latest one. fact: what is to be written. */
+static sefl_status judge(journal *j, const uint8_t client[32], uint64_t serial,
+                         const uint8_t key[SIGN_PUB_BYTES], bool *again, uint8_t fact[FACT])
+{
+    sefl_status st = SEFL_OK;
+    uint8_t owner[32];
+    memset(fact, 0, FACT);
+    st = get(j, "voucher", client, fact, FACT);
+    if (st != SEFL_ENOTFOUND)
+        SEFL_TRY(st);
+    uint64_t before = load_u64(fact);
+    uint32_t keys = load_u32(fact + COUNT_AT);
+    *again = before == serial && memcmp(fact + 8, key, SIGN_PUB_BYTES) == 0;
+    if (*again)
+        goto done;
+    SEFL_CHECK(serial > before, SEFL_ESTATE,
+               "voucher: serial %" PRIu64 ", and this client's last one was %" PRIu64, serial,
+               before);
+    st = get(j, "upload", key, owner, sizeof owner);
+    SEFL_CHECK(st != SEFL_OK || memcmp(owner, client, sizeof owner) == 0, SEFL_ESTATE,
+               "voucher: another client has this upload key");
+    if (st != SEFL_ENOTFOUND)
+        SEFL_TRY(st);
+    keys += st == SEFL_ENOTFOUND;
+    SEFL_CHECK(keys <= UPLOAD_KEYS_MAX, SEFL_ESTATE,
+               "voucher: this client has had %d upload keys, and no more are taken",
+               UPLOAD_KEYS_MAX);
+    st = SEFL_OK;
+    store_u64(fact, serial);
+    memcpy(fact + 8, key, SIGN_PUB_BYTES);
+    store_u32(fact + COUNT_AT, keys);
+done:
+    return st;
+}
+
+sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t serial,
+                            const uint8_t key[SIGN_PUB_BYTES])
+{
+    bool again;
+    uint8_t fact[FACT];
+    return judge(j, client, serial, key, &again, fact);
+}
+
+sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial,
+                           const uint8_t key[SIGN_PUB_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    bool again, begun = false;
+    uint8_t fact[FACT];
+    SEFL_TRY(judge(j, client, serial, key, &again, fact));
+    if (again)
+        goto done;
+    SEFL_TRY(journal_begin(j));
+    begun = true;
+    SEFL_TRY(put(j, "upload", key, span_of(client, 32)));
+    SEFL_TRY(put(j, "voucher", client, span_of(fact, sizeof fact)));
+    SEFL_TRY(journal_commit(j));
+done:
+    if (st != SEFL_OK && begun)
+        journal_rollback(j);
+    return st;
+}
+
+sefl_status upload_key_forget(journal *j, const uint8_t client[32])
+{
+    uint8_t fact[FACT];
+    sefl_status st = get(j, "voucher", client, fact, FACT);
+    if (st != SEFL_OK)
+        return st == SEFL_ENOTFOUND ? SEFL_OK : st;
+    memset(fact, 0, COUNT_AT); /* serial 0, which no voucher has */
+    return put(j, "voucher", client, span_of(fact, sizeof fact));
+}

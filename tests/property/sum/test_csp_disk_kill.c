@@ -1,0 +1,347 @@
+/* CSP's journal of a sealed round, killed at any system call. A child goes through two rounds (key, header,
+ * set, charge, opening, wipe, the next round, a voucher, a skip) and acknowledges each step through a pipe;
+ * the parent follows it with ptrace(2) and kills it at the n-th stop: a seeded sample of n, every n under
+ * SEFL_SOAK. The next process finds:
+ *  - all that was acknowledged, and of the step that was under way all or nothing;
+ *  - the key of a round that is new or signed, never one of a round that is opened or skipped;
+ *  - nothing in the way of the rest of both rounds. */
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "sum/csp_disk.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ACK_FD = 77, KEPT = 3, REFUSED = 2 };
+
+static char folder[300], book[320];
+static const uint8_t kem_1[CSP_KEY_BYTES] = { 1 }, kem_2[CSP_KEY_BYTES] = { 2 };
+static const uint8_t id[NOISE_ID] = { 3 }, digest[32] = { 4 }, upload[32] = { 5 };
+static counted_leaf kept[KEPT];
+static head_refusal refused[REFUSED];
+static csp_set set;
+
+static task the_task(void)
+{
+    return (task){ .id = { 1 }, .population = "people", .values = 100 };
+}
+
+/* ---- the work ------------------------------------------------------------------------------- */
+
+typedef struct desk {
+    journal *j;
+    account *a;
+    journal_csp *jc;
+    csp_store t;
+    sefl_coins coins;
+} desk;
+
+static sefl_status desk_open(desk *d)
+{
+    sefl_status st = SEFL_OK;
+    task t = the_task();
+    *d = (desk){ .coins = coins_system() };
+    SEFL_TRY(journal_open(&d->j, folder, "csp", t.id));
+    SEFL_TRY(account_open(&d->a, d->j, book, &t));
+    SEFL_TRY(journal_csp_new(&d->jc, d->j, d->a, &d->coins));
+    d->t = journal_csp_table(d->jc);
+done:
+    return st;
+}
+
+static void desk_close(desk *d)
+{
+    journal_csp_free(d->jc);
+    account_close(d->a);
+    journal_close(d->j);
+}
+
+typedef enum step {
+    OPEN_DESK,
+    KEY_1,
+    SIGN_1,
+    SET_1,
+    CHARGE_1,
+    OPEN_1,
+    WIPE_1,
+    KEY_2,
+    SIGN_2,
+    FORGET_1,
+    VOUCHER,
+    SKIP_2,
+    WIPE_2,
+    STEPS
+} step;
+
+static csp_round a_round(uint64_t n)
+{
+    csp_round r = { .round = n, .state = CSP_SIGNED, .signed_ms = 1000 * n };
+    r.header = (round_header){ .task = { 1 }, .round = n, .model = { 9 }, .step_nano = 1 };
+    return r;
+}
+
+static sefl_status do_step(desk *d, step k)
+{
+    void *x = d->t.ctx;
+    csp_round one = a_round(1), two = a_round(2);
+    switch (k) {
+    case OPEN_DESK:
+        return desk_open(d);
+    case KEY_1:
+        return d->t.key_make(x, 1, kem_1);
+    case SIGN_1:
+        return d->t.sign(x, &one);
+    case SET_1:
+        return d->t.set_put(x, 1, &set);
+    case CHARGE_1:
+        return d->t.charge(x, 1);
+    case OPEN_1:
+        return d->t.open(x, 1, span_of_str("statement"), id, span_of_str("output"), digest);
+    case WIPE_1:
+        return d->t.key_wipe(x, 1);
+    case KEY_2:
+        return d->t.key_make(x, 2, kem_2);
+    case SIGN_2:
+        return d->t.sign(x, &two);
+    case FORGET_1:
+        return d->t.forget(x, 1);
+    case VOUCHER:
+        return d->t.voucher_put(x, kept[0].client, 7, upload);
+    case SKIP_2:
+        return (d->t.skip)(x, 2, 1);
+    default:
+        return d->t.key_wipe(x, 2);
+    }
+}
+
+/* In the child. */
+static void work(void)
+{
+    desk d;
+    for (step k = OPEN_DESK; k < STEPS; k++) {
+        if (do_step(&d, k) != SEFL_OK) {
+            fprintf(stderr, "step %d: %s\n", k, sefl_last_error());
+            _exit(6);
+        }
+        uint8_t done = (uint8_t)k;
+        if (write(ACK_FD, &done, 1) != 1)
+            _exit(7);
+    }
+    desk_close(&d);
+    _exit(0);
+}
+
+/* ---- what the next process finds -------------------------------------------------------------- */
+
+/* Is what step k does there, and may it (not) be? acked: so many steps were acknowledged. */
+static void all_or_nothing(const char *what, step k, size_t acked, bool there)
+{
+    if (there ? k > acked : k < acked)
+        fail_msg("%s is %sthere after %zu steps", what, there ? "" : "not ", acked);
+}
+
+static void check_set(desk *d, size_t acked)
+{
+    csp_set got = { 0 };
+    sefl_status st = d->t.set_get(d->t.ctx, 1, &got);
+    assert_true(st == SEFL_OK || st == SEFL_ENOTFOUND);
+    all_or_nothing("the set", SET_1, acked, st == SEFL_OK);
+    if (st == SEFL_OK) {
+        assert_true(got.kept_n == KEPT && got.refused_n == REFUSED && got.clients == 5);
+        assert_memory_equal(got.kept, kept, sizeof kept);
+        for (int i = 0; i < REFUSED; i++)
+            assert_true(got.refused[i].index == refused[i].index &&
+                        got.refused[i].reason == refused[i].reason);
+    }
+    csp_set_clear(&got);
+}
+
+static void check_key(desk *d, uint64_t round, csp_round_state state, const uint8_t *want,
+                      step made, size_t acked)
+{
+    uint8_t got[CSP_KEY_BYTES];
+    char path[400];
+    sefl_status st = d->t.key_get(d->t.ctx, round, got);
+    assert_true(st == SEFL_OK || st == SEFL_ENOTFOUND);
+    if (st == SEFL_OK)
+        assert_memory_equal(got, want, sizeof got);
+    if (state == CSP_REVEALED || state == CSP_SKIPPED) {
+        assert_int_equal(st, SEFL_ENOTFOUND);
+        snprintf(path, sizeof path, "%s/task-1/round-%llu.kem", folder, (unsigned long long)round);
+        assert_false(file_exists(path));
+    } else {
+        all_or_nothing("a key", made, acked, st == SEFL_OK);
+    }
+}
+
+static void check(size_t acked)
+{
+    desk d;
+    csp_round one, two;
+    uint64_t serial = 0, taken = 9;
+    uint8_t key[32], out_id[NOISE_ID], out_digest[32];
+    bool charged;
+    sefl_buf output = { 0 };
+    CHECK_OK(desk_open(&d));
+    void *x = d.t.ctx;
+    CHECK_OK(d.t.get(x, 1, &one));
+    CHECK_OK(d.t.get(x, 2, &two));
+    all_or_nothing("header 1", SIGN_1, acked, one.state != CSP_NEW);
+    all_or_nothing("header 2", SIGN_2, acked, two.state != CSP_NEW);
+    all_or_nothing("the mark", OPEN_1, acked, one.state == CSP_REVEALED);
+    all_or_nothing("the skip", SKIP_2, acked, two.state == CSP_SKIPPED);
+    assert_true(one.state != CSP_SKIPPED && two.state != CSP_REVEALED);
+    assert_true(one.state == CSP_NEW || one.signed_ms == 1000);
+    check_key(&d, 1, one.state, kem_1, KEY_1, acked);
+    check_key(&d, 2, two.state, kem_2, KEY_2, acked);
+    check_set(&d, acked);
+    CHECK_OK(account_has(d.a, 1, &charged));
+    all_or_nothing("the charge", CHARGE_1, acked, charged);
+    if (one.state == CSP_REVEALED) {
+        sefl_status st = d.t.kept(x, 1, out_id, &output, out_digest);
+        if (two.state == CSP_NEW) { /* else the next header is out, and it may be forgotten */
+            CHECK_OK(st);
+            assert_int_equal(output.n, 6);
+            assert_memory_equal(output.p, "output", 6);
+        }
+        CHECK_OK(d.t.taken(x, kept[0].client, &taken));
+        assert_int_equal(taken, 1);
+    }
+    sefl_status st = d.t.voucher_get(x, kept[0].client, &serial, key);
+    all_or_nothing("the voucher", VOUCHER, acked, st == SEFL_OK);
+    assert_true(st != SEFL_OK || (serial == 7 && memcmp(key, upload, 32) == 0));
+
+    /* and on to the end; what is there is not done again */
+    for (step k = KEY_1; k < STEPS; k++) {
+        csp_set got = { 0 };
+        bool is_done =
+            (k == KEY_1 && one.state != CSP_NEW) || (k == SIGN_1 && one.state != CSP_NEW) ||
+            (k == SET_1 && d.t.set_get(x, 1, &got) == SEFL_OK) ||
+            (k == OPEN_1 && one.state == CSP_REVEALED) || (k == KEY_2 && two.state != CSP_NEW) ||
+            (k == SIGN_2 && two.state != CSP_NEW) || (k == SKIP_2 && two.state == CSP_SKIPPED);
+        if (!is_done)
+            CHECK_OK(do_step(&d, k));
+        csp_set_clear(&got);
+    }
+    uint64_t s, o, k;
+    CHECK_OK(d.t.highest(x, &s, &o, &k));
+    assert_true(s == 2 && o == 1 && k == 2);
+    desk_close(&d);
+    buf_clear(&output);
+}
+
+/* ---- killing ------------------------------------------------------------------------------------ */
+
+static pid_t start(int *acks)
+{
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        close(fd[0]);
+        if (dup2(fd[1], ACK_FD) != ACK_FD)
+            _exit(3);
+        close(fd[1]);
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+            _exit(4);
+        raise(SIGSTOP);
+        work();
+    }
+    close(fd[1]);
+    *acks = fd[0];
+    return pid;
+}
+
+/* Runs the child and kills it at its stop number `at`; false when it ended before. */
+static bool run_and_kill(unsigned at, size_t *acked)
+{
+    int status, acks;
+    bool killed = false;
+    pid_t pid = start(&acks);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 4) {
+        print_message("ptrace is not allowed here: skipped\n");
+        close(acks);
+        skip();
+    }
+    assert_true(WIFSTOPPED(status));
+    for (unsigned stops = 0;; stops++) {
+        if (stops == at) {
+            killed = true;
+            kill(pid, SIGKILL);
+            assert_int_equal(waitpid(pid, &status, 0), pid);
+            break;
+        }
+        assert_int_equal(ptrace(PTRACE_SYSCALL, pid, NULL, NULL), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (WIFEXITED(status)) {
+            assert_int_equal(WEXITSTATUS(status), 0);
+            break;
+        }
+    }
+    *acked = 0;
+    for (uint8_t byte; read(acks, &byte, 1) == 1; ++*acked)
+        assert_int_equal(byte, *acked);
+    close(acks);
+    return killed;
+}
+
+static bool one_kill(unsigned at, size_t *acked)
+{
+    char name[32];
+    snprintf(name, sizeof name, "at-%u", at);
+    snprintf(folder, sizeof folder, "%s", folder_path(name));
+    snprintf(book, sizeof book, "%s.ledger", folder);
+    CHECK_OK(ledger_create(book, "people"));
+    bool killed = run_and_kill(at, acked);
+    check(*acked);
+    return killed;
+}
+
+static void killed_at_system_calls(void **state)
+{
+    (void)state;
+    seeded g;
+    unsigned long every = test_count(11, 1), kills = 0;
+    size_t acked = 0, steps_hit = 0;
+    bool hit[STEPS + 1] = { false };
+    test_seed(&g, "csp journal kill");
+    for (unsigned at = (unsigned)seeded_below(&g, every); one_kill(at, &acked);
+         at += (unsigned)every) {
+        kills++;
+        steps_hit += !hit[acked];
+        hit[acked] = true;
+    }
+    assert_int_equal(acked, STEPS);
+    print_message("%lu kills, between %zu of %d steps\n", kills, steps_hit, STEPS + 1);
+    assert_true(kills >= 20 && steps_hit >= 8);
+}
+
+static int begin(void **state)
+{
+    for (int i = 0; i < KEPT; i++)
+        kept[i].client[0] = kept[i].units[1] = (uint8_t)(i + 1);
+    refused[0] = (head_refusal){ .index = 0, .reason = HEAD_FORM };
+    refused[1] = (head_refusal){ .index = 4, .reason = HEAD_SEAL };
+    set = (csp_set){ .digest = { 8 },
+                     .root = { 9 },
+                     .clients = KEPT + REFUSED,
+                     .kept_n = KEPT,
+                     .refused_n = REFUSED,
+                     .kept = kept,
+                     .refused = refused };
+    return folder_make_quick(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(killed_at_system_calls) };
+    return cmocka_run_group_tests(tests, begin, folder_remove);
+}

@@ -1,0 +1,814 @@
+/* link_pair: AS and CSP as two threads over a pair in memory, with journals and ledgers in memory and
+ * coins that can be replayed by name. A world is a task, its keys and a closed set of updates; a run is
+ * one connection. Wires watch every message: what must be durable before it leaves is checked there. */
+#ifndef TESTS_LINK_PAIR_H
+#define TESTS_LINK_PAIR_H
+
+#ifdef LINK_PAIR_FUZZ /* a fuzz harness: no cmocka, small journals, a toy key, toy signatures */
+#include "fuzz/toy_key.h"
+#include "fuzz/toy_sign.h"
+#include "seeded/seeded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#define MUST(ok)     \
+    do {             \
+        if (!(ok))   \
+            abort(); \
+    } while (0)
+#define CHECK_OK(call)                   MUST((call) == SEFL_OK)
+#define assert_true(x)                   MUST(x)
+#define assert_false(x)                  MUST(!(x))
+#define assert_int_equal(a, b)           MUST((a) == (b))
+#define assert_memory_not_equal(a, b, n) MUST(memcmp((a), (b), (n)) != 0)
+#define test_seed(g, stream)             seeded_init((g), 1, (stream))
+#else
+#include "support/check.h"
+#endif
+
+#include "base/alloc.h"
+#include "base/blake3.h"
+#include "base/buf.h"
+#include "crypto/ahe/paillier.h"
+#include "protocol/head.h"
+#include "sum/as_link.h"
+#include "sum/csp_memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef LINK_PAIR_FUZZ
+#define LINK_PAIR_CLIENTS 10
+enum { W_VALUES = 10, W_MARKS = 24, W_MASKS = 4 };
+#else
+#ifndef LINK_PAIR_VALUES /* of the largest vector, and the most clients of a task */
+#define LINK_PAIR_VALUES  300
+#define LINK_PAIR_CLIENTS 10
+#endif
+enum { W_VALUES = LINK_PAIR_VALUES, W_MARKS = 64, W_MASKS = 64 };
+#endif
+enum { W_ROUNDS = 8, W_CLIENTS = 3, W_ALL = 5, W_COINS = 256 };
+
+/* ---- ledger -------------------------------------------------------------------------------- */
+
+typedef struct mem_ledger {
+    ledger_mark mark[W_MARKS]; /* [0]: empty */
+    uint64_t round[W_MARKS];   /* that the record charges */
+    size_t n;                  /* records */
+    uint64_t budget;           /* rounds that may be charged; 0: no limit */
+    size_t charges;
+} mem_ledger;
+
+static inline void ledger_append(mem_ledger *l, uint64_t round)
+{
+    uint8_t bytes[48];
+    ledger_mark *m = &l->mark[l->n + 1];
+    memcpy(bytes, l->mark[l->n].hash, 32);
+    store_u64(bytes + 32, l->n + 1);
+    store_u64(bytes + 40, round);
+    sha256_of(m->hash, span_of(bytes, sizeof bytes));
+    m->records = l->n + 1;
+    l->round[++l->n] = round;
+}
+
+static inline bool ledger_charged(const mem_ledger *l, uint64_t round)
+{
+    for (size_t i = 1; i <= l->n; i++)
+        if (l->round[i] == round)
+            return true;
+    return false;
+}
+
+static inline sefl_status ledger_may(const mem_ledger *l, uint64_t round)
+{
+    if (!ledger_charged(l, round) && l->budget > 0 && l->charges >= l->budget)
+        return sefl_fail(SEFL_EBUDGET, "test: no budget for round %llu", (unsigned long long)round);
+    return SEFL_OK;
+}
+
+/* The first charge of a task is two records. */
+static inline sefl_status ledger_pay(mem_ledger *l, uint64_t round)
+{
+    sefl_status st = ledger_may(l, round);
+    if (st != SEFL_OK || ledger_charged(l, round))
+        return st;
+    if (l->n == 0)
+        ledger_append(l, 0);
+    ledger_append(l, round);
+    l->charges++;
+    return SEFL_OK;
+}
+
+/* The head that ledger_pay would lead to. */
+static inline sefl_status ledger_after(const mem_ledger *l, uint64_t round, ledger_mark *out)
+{
+    mem_ledger copy = *l;
+    sefl_status st = ledger_pay(&copy, round);
+    *out = copy.mark[copy.n];
+    return st;
+}
+
+static inline ledger_verdict ledger_look(const mem_ledger *l, const ledger_mark *peer)
+{
+    if (peer->records > l->n)
+        return LEDGERS_PEER_AHEAD;
+    if (memcmp(peer->hash, l->mark[peer->records].hash, 32) != 0)
+        return LEDGERS_FORKED;
+    return peer->records == l->n ? LEDGERS_AGREE : LEDGERS_PEER_BEHIND;
+}
+
+/* ---- journals ------------------------------------------------------------------------------ */
+
+/* CSP's ledger; its journal is csp_memory. */
+static inline sefl_status mb_charge(void *ctx, uint64_t round)
+{
+    return ledger_pay(ctx, round);
+}
+
+static inline sefl_status mb_may(void *ctx, uint64_t round)
+{
+    return ledger_may(ctx, round);
+}
+
+static inline sefl_status mb_after(void *ctx, uint64_t round, ledger_mark *out)
+{
+    return ledger_after(ctx, round, out);
+}
+
+static inline sefl_status mb_ledger(void *ctx, ledger_mark *out)
+{
+    const mem_ledger *l = ctx;
+    *out = l->mark[l->n];
+    return SEFL_OK;
+}
+
+static inline ledger_verdict mb_compare(void *ctx, const ledger_mark *peer)
+{
+    return ledger_look(ctx, peer);
+}
+
+static inline csp_memory_book mem_book(mem_ledger *l)
+{
+    return (csp_memory_book){ .ctx = l,
+                              .charge = mb_charge,
+                              .may_charge = mb_may,
+                              .charge_head = mb_after,
+                              .ledger = mb_ledger,
+                              .compare = mb_compare };
+}
+
+typedef struct mem_as {
+    mem_ledger ledger;
+    struct {
+        uint64_t round;
+        as_mask m;
+        bool replied;
+        uint8_t digest[SHA256_BYTES];
+    } mask[W_MASKS];
+    size_t masks;
+    bool lose; /* what was masked is gone */
+    unsigned fail;
+} mem_as;
+
+static inline sefl_status as_hit(mem_as *m)
+{
+    return m->fail > 0 && --m->fail == 0 ? sefl_fail(SEFL_EIO, "test: disk") : SEFL_OK;
+}
+
+static inline sefl_status ma_copy(as_mask *out, const as_mask *m)
+{
+    *out = *m;
+    out->x = (sefl_buf){ 0 };
+    return wr_raw(&out->x, m->x.p, m->x.n);
+}
+
+static inline sefl_status ma_mask(void *ctx, uint64_t round, const as_mask *now)
+{
+    mem_as *m = ctx;
+    sefl_status st = as_hit(m);
+    if (st != SEFL_OK)
+        return st;
+    for (size_t i = 0; i < m->masks; i++) { /* nothing twice */
+        const as_mask *before = &m->mask[i].m;
+        assert_false(m->mask[i].round == round && before->attempt >= now->attempt);
+        assert_memory_not_equal(before->seed, now->seed, sizeof now->seed);
+        assert_memory_not_equal(before->coins, now->coins, sizeof now->coins);
+        if (now->x.n > 0) {
+            assert_memory_not_equal(before->slice, now->slice, sizeof now->slice);
+            assert_memory_not_equal(before->x.p, now->x.p, now->x.n);
+        }
+    }
+    assert_true(m->masks < W_MASKS);
+    m->mask[m->masks].round = round;
+    m->mask[m->masks].replied = false;
+    return ma_copy(&m->mask[m->masks++].m, now);
+}
+
+static inline sefl_status ma_masked(void *ctx, uint64_t round, as_mask *out)
+{
+    mem_as *m = ctx;
+    for (size_t i = m->masks; i-- > 0 && !m->lose;)
+        if (m->mask[i].round == round)
+            return ma_copy(out, &m->mask[i].m);
+    return sefl_fail(SEFL_ENOTFOUND, "test: no mask");
+}
+
+static inline sefl_status ma_replied(void *ctx, uint64_t round, uint64_t attempt,
+                                     const uint8_t digest[SHA256_BYTES])
+{
+    mem_as *m = ctx;
+    sefl_status st = as_hit(m);
+    for (size_t i = m->masks; st == SEFL_OK && i-- > 0;)
+        if (m->mask[i].round == round && m->mask[i].m.attempt == attempt) {
+            if (m->mask[i].replied && memcmp(m->mask[i].digest, digest, SHA256_BYTES) != 0)
+                return sefl_fail(SEFL_ESTATE, "test: another reply");
+            m->mask[i].replied = true;
+            memcpy(m->mask[i].digest, digest, SHA256_BYTES);
+            return SEFL_OK;
+        }
+    return st != SEFL_OK ? st : sefl_fail(SEFL_ESTATE, "test: a reply without a mask");
+}
+
+static inline sefl_status ma_ledger(void *ctx, ledger_mark *out)
+{
+    mem_as *m = ctx;
+    *out = m->ledger.mark[m->ledger.n];
+    return SEFL_OK;
+}
+
+static inline ledger_verdict ma_compare(void *ctx, const ledger_mark *peer)
+{
+    return ledger_look(&((mem_as *)ctx)->ledger, peer);
+}
+
+static inline as_store mem_as_journal(mem_as *m)
+{
+    return (as_store){ .ctx = m, .mask = ma_mask, .masked = ma_masked, .replied = ma_replied };
+}
+
+/* ---- coins that can be replayed by name ------------------------------------------------------- */
+
+typedef struct named_coins {
+    const char *who;
+    uint64_t seed;
+    seeded *gen[W_COINS];
+    size_t n;
+} named_coins;
+
+static inline void named_init(seeded *g, const char *who, uint64_t seed, const char *purpose,
+                              uint64_t round, uint64_t attempt)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s %s %llu %llu", who, purpose, (unsigned long long)round,
+             (unsigned long long)attempt);
+    seeded_init(g, seed, name);
+}
+
+static inline sefl_status named_get(void *self, sefl_rng *out, const char *purpose, uint64_t round,
+                                    uint64_t attempt)
+{
+    named_coins *c = self;
+    assert_true(c->n < W_COINS);
+    seeded *g = c->gen[c->n++] = malloc(sizeof *g);
+    named_init(g, c->who, c->seed, purpose, round, attempt);
+    *out = seeded_rng(g);
+    return SEFL_OK;
+}
+
+static inline void named_clear(named_coins *c)
+{
+    while (c->n > 0)
+        free(c->gen[--c->n]);
+}
+
+/* ---- a world ----------------------------------------------------------------------------------- */
+
+typedef struct w_client {
+    uint8_t id[32];
+    sign_key *key; /* it signs uploads with */
+    ahe_seed seed;
+    uint8_t units[32];
+    uint8_t *body; /* its units */
+} w_client;
+
+typedef struct world {
+    task t;
+    sefl_buf envelope;
+    paillier_sec *sec;
+    sign_key *as, *csp;
+    ahe_enc *enc;
+    ahe_sum *sum;
+    int64_t total[W_VALUES]; /* the plain sum */
+    uint8_t set[32];
+    mem_as a;
+    csp_memory c;
+    mem_ledger book;      /* CSP's */
+    named_coins coins[2]; /* 0: AS, 1: CSP */
+    uint64_t attempt;
+    uint64_t
+        members;    /* that CSP has approved; 0: it keeps no list, UINT64_MAX: it cannot be read */
+    uint64_t began; /* of which round CSP was told that it begins */
+    sefl_coins named[2];    /* of coins */
+    shares_twins twins;     /* makes noise shares as they are needed */
+    shares_pool *shares[2]; /* of AS and CSP: those of twins, unless a test has others */
+
+    /* sealed tasks: clients by rising fingerprint, and what each has uploaded */
+    w_client client[W_ALL];
+    uint8_t root[CSP_KEY_BYTES];                         /* of CSP's keys */
+    uint32_t revoked;                                    /* bit i: client i is no member any more */
+    uint32_t early;                                      /* bit i: its head goes ahead */
+    uint64_t wall_ms;                                    /* CSP's clock */
+    pool *pool;                                          /* CSP's; NULL: one thread */
+    bool (*member)(void *ctx, const uint8_t client[32]); /* instead of world_member */
+    uint8_t tree_seed[COUNTED_SEED];
+} world;
+
+/* One key for all worlds of a program: making one takes most of a second. */
+static inline paillier_sec *world_key(void)
+{
+    static paillier_sec *sec;
+    if (!sec) {
+#ifdef LINK_PAIR_FUZZ
+        sec = toy_key();
+#else
+        seeded gen;
+        seeded_init(&gen, 7, "key of the link tests");
+        sefl_rng rng = seeded_rng(&gen);
+        CHECK_OK(paillier_keygen_vartime(&sec, 2048, &rng, NULL));
+#endif
+    }
+    return sec;
+}
+
+static inline void world_task(world *w, const char *scheme, task_noise noise, size_t values)
+{
+    task *t = &w->t;
+    const ahe_scheme *s;
+    pack p;
+    bool sealed = strcmp(scheme, "pad") == 0;
+    pack_config c = { .scheme = sealed ? PACK_PAD : PACK_PAILLIER,
+                      .clients = LINK_PAIR_CLIENTS,
+                      .dimension = values,
+                      .clip = PACK_ONE,
+                      .noise = noise == TASK_NOISE_NONE ? 0 : PACK_ONE };
+    CHECK_OK(pack_init(&p, &c));
+    CHECK_OK(ahe_scheme_find(&s, scheme));
+    if (sealed)
+        t->seal = seal_suite_named("x25519");
+    else
+        CHECK_OK(paillier_pub_from_sec(&t->pub, w->sec));
+    CHECK_OK(ahe_params_init(&t->ahe, s, &p, t->pub, values));
+    if (noise != TASK_NOISE_NONE)
+        CHECK_OK(dp_grid_init(
+            &t->grid,
+            &(dp_grid_config){ .z = 1, .clip = 1, .dim = values, .clients = LINK_PAIR_CLIENTS }));
+    t->noise = noise;
+    t->params = t->values = values;
+    t->rounds = W_ROUNDS - 2;
+    t->threshold = 2, t->clients_max = LINK_PAIR_CLIENTS;
+    t->deadline_ms = 1000, t->extensions = 2, t->extend_ms = 500;
+    memcpy(t->servers.as, sign_key_pub(w->as), SIGN_PUB_BYTES);
+    memcpy(t->servers.csp, sign_key_pub(w->csp), SIGN_PUB_BYTES);
+    envelope env = { .kind = SIGN_TASK, .content = span_of_str("{\"a task\": \"of the tests\"}") };
+    sha256_of(t->id, env.content);
+    CHECK_OK(envelope_sign(&env, SIGNER_AS, w->as));
+    CHECK_OK(envelope_sign(&env, SIGNER_CSP, w->csp));
+    CHECK_OK(envelope_write(&w->envelope, &env));
+}
+
+/* Sealed tasks: clients with upload keys that CSP knows. */
+static inline int by_id(const void *a, const void *b)
+{
+    return memcmp(((const w_client *)a)->id, ((const w_client *)b)->id, 32);
+}
+
+static inline void world_clients(world *w, const sefl_rng *rng)
+{
+    for (int i = 0; i < W_ALL; i++) {
+        CHECK_OK(rng_fill(rng, w->client[i].id, 32));
+        CHECK_OK(sign_key_new(&w->client[i].key, rng));
+    }
+    qsort(w->client, W_ALL, sizeof w->client[0], by_id);
+    CHECK_OK(rng_fill(rng, w->root, sizeof w->root));
+    CHECK_OK(rng_fill(rng, w->tree_seed, sizeof w->tree_seed));
+    w->early = 1;
+    w->wall_ms = 1000000;
+}
+
+static inline void world_vouch(world *w)
+{
+    csp_store j = csp_memory_journal(&w->c);
+    for (int i = 0; i < W_ALL && task_is_sealed(&w->t); i++)
+        CHECK_OK(j.voucher_put(j.ctx, w->client[i].id, 7, sign_key_pub(w->client[i].key)));
+    w->c.calls = 0;
+}
+
+/* Client i's head for a round with this header. */
+static inline sefl_status world_head_try(const world *w, int i, const round_header *h, uint8_t *out)
+{
+    seeded gen;
+    seeded_init(&gen, 5 + (uint64_t)i, "heads");
+    sefl_rng rng = seeded_rng(&gen);
+    const w_client *c = &w->client[i];
+    return head_make(out,
+                     &(head_facts){ .suite = w->t.seal,
+                                    .task = w->t.id,
+                                    .round = h->round,
+                                    .client = c->id,
+                                    .units = c->units },
+                     span_of(h->key, h->key_bytes), c->seed.seed, c->key, &rng);
+}
+
+static inline void world_head(const world *w, int i, const round_header *h, uint8_t *out)
+{
+    CHECK_OK(world_head_try(w, i, h, out));
+}
+
+/* The updates of W_CLIENTS clients for `round`, closed. */
+static inline void world_sum(world *w, uint64_t round)
+{
+    const ahe_params *p = &w->t.ahe;
+    seeded gen;
+    test_seed(&gen, "updates");
+    sefl_rng rng = seeded_rng(&gen);
+    uint8_t *body = malloc(ahe_body_bytes(p)), context[AHE_CONTEXT_BYTES];
+    int64_t x[W_VALUES];
+    ahe_sum_free(p, w->sum), w->sum = NULL;
+    memset(w->total, 0, sizeof w->total);
+    if (!w->enc)
+        CHECK_OK(ahe_enc_new(&w->enc, w->t.pub, p, NULL, NULL));
+    CHECK_OK(ahe_sum_new(&w->sum, p, w->t.pub));
+    for (int c = 0; c < W_CLIENTS; c++) {
+        ahe_upload *up;
+        for (size_t i = 0; i < w->t.values; i++) {
+            x[i] = (int64_t)seeded_below(&gen, 2 * (uint64_t)p->pack.value_max + 1) -
+                   p->pack.value_max;
+            w->total[i] += x[i];
+        }
+        task_upload_context(context, &w->t, round, w->client[c].id);
+        CHECK_OK(ahe_upload_new(&up, p, w->enc, context, &rng));
+        CHECK_OK(ahe_upload_units(p, up, body, x, p->units, NULL, NULL));
+        if (task_is_sealed(&w->t)) {
+            ahe_upload_seed(p, up, &w->client[c].seed);
+            blake3_of(w->client[c].units, span_of(body, ahe_body_bytes(p)));
+            free(w->client[c].body);
+            w->client[c].body = malloc(ahe_body_bytes(p));
+            memcpy(w->client[c].body, body, ahe_body_bytes(p));
+        }
+        ahe_upload_free(p, up);
+        CHECK_OK(ahe_sum_begin(p, w->sum));
+        CHECK_OK(ahe_sum_add_units(p, w->sum, 0, body, p->units, NULL));
+    }
+    CHECK_OK(ahe_sum_close(p, w->sum));
+    free(body);
+}
+
+static inline world *world_new(const char *scheme, task_noise noise, size_t values)
+{
+    world *w = calloc(1, sizeof *w);
+    seeded gen;
+    seeded_init(&gen, 3, "signing keys");
+    sefl_rng rng = seeded_rng(&gen);
+    if (strcmp(scheme, "pad") != 0)
+        w->sec = world_key();
+    CHECK_OK(sign_key_new(&w->as, &rng));
+    CHECK_OK(sign_key_new(&w->csp, &rng));
+    world_task(w, scheme, noise, values);
+    w->c.book = mem_book(&w->book);
+    if (!w->sec)
+        world_clients(w, &rng);
+    world_vouch(w);
+    sha256_of(w->set, span_of_str("the set"));
+    w->coins[0] = (named_coins){ .who = "AS", .seed = 1 };
+    w->coins[1] = (named_coins){ .who = "CSP", .seed = 1 };
+    for (int i = 0; i < 2; i++)
+        w->named[i] = (sefl_coins){ .get = named_get, .self = &w->coins[i] };
+    CHECK_OK(shares_twins_init(&w->twins, &w->named[0], &w->named[1]));
+    w->shares[0] = w->twins.as, w->shares[1] = w->twins.csp;
+    return w;
+}
+
+/* Journals and ledgers as if nothing had happened; keys, task and sum stay. */
+static inline void world_reset(world *w)
+{
+    for (size_t i = 0; i < W_MASKS; i++)
+        as_mask_clear(&w->a.mask[i].m);
+    memset(&w->a, 0, sizeof w->a);
+    memset(&w->book, 0, sizeof w->book);
+    csp_memory_clear(&w->c);
+    world_vouch(w);
+    w->attempt = 0;
+    shares_pool_clear(w->twins.as);
+    shares_pool_clear(w->twins.csp);
+    named_clear(&w->coins[0]);
+    named_clear(&w->coins[1]);
+}
+
+static inline void world_free(world *w)
+{
+    world_reset(w);
+    shares_twins_clear(&w->twins);
+    csp_memory_clear(&w->c);
+    for (int i = 0; i < W_ALL; i++) {
+        sign_key_free(w->client[i].key);
+        free(w->client[i].body);
+    }
+    ahe_sum_free(&w->t.ahe, w->sum);
+    ahe_enc_free(&w->t.ahe, w->enc);
+    paillier_pub_free(w->t.pub);
+    sign_key_free(w->as);
+    sign_key_free(w->csp);
+    buf_clear(&w->envelope);
+    free(w);
+}
+
+/* ---- a connection ------------------------------------------------------------------------------ */
+
+typedef struct wire {
+    channel inner;
+    world *w;
+    int side;     /* 0: AS, 1: CSP */
+    uint8_t *msg; /* being put together */
+    size_t n;
+    uint64_t count, cut; /* messages sent; the one that does not leave (1: the first), 0: none */
+    bool half;           /* of it, all but its last byte leaves */
+    bool was_cut;
+    uint64_t flip; /* 1 + the byte of CSP's output that is changed; 0: none */
+    bool rehash;   /* and its digest with it */
+    sha256 transcript;
+} wire;
+
+/* What must be durable before this message leaves. */
+static inline void wire_watch(wire *x, uint32_t kind)
+{
+    world *w = x->w;
+    if (x->side == 1 && (kind == LINK_REPLY || kind == LINK_PLAIN)) {
+        csp_store j = csp_memory_journal(&w->c);
+        uint64_t s, opened, k;
+        CHECK_OK(j.highest(j.ctx, &s, &opened, &k));
+        assert_true(opened > 0 && csp_memory_at(&w->c, opened)->opened == 1);
+        assert_false(csp_memory_at(&w->c, opened)->has_key);
+    }
+    if (x->side == 1 && kind == LINK_VERDICT) {
+        bool stored = false;
+        for (uint64_t r = 1; r < w->c.rounds; r++)
+            stored |= csp_memory_at(&w->c, r)->has_set;
+        assert_true(stored);
+    }
+    if (x->side == 0 && kind == LINK_SUM)
+        assert_true(w->a.masks > 0 && w->a.mask[w->a.masks - 1].m.attempt == w->attempt);
+}
+
+static inline sefl_status wire_send(void *self, const void *p, size_t n)
+{
+    wire *x = self;
+    x->msg = realloc(x->msg, x->n + n + 1);
+    memcpy(x->msg + x->n, p, n);
+    x->n += n;
+    if (x->n < MSG_HEADER || x->n < MSG_HEADER + load_u64(x->msg + 8))
+        return SEFL_OK;
+    size_t whole = x->n;
+    x->n = 0;
+    if (++x->count == x->cut) {
+        x->was_cut = true;
+        if (x->half && channel_send(&x->inner, x->msg, whole - 1) == SEFL_OK)
+            (void)!channel_flush(&x->inner);
+        return sefl_fail(SEFL_ECLOSED, "test: cut");
+    }
+    wire_watch(x, load_u32(x->msg));
+    if (x->flip > 0 && (load_u32(x->msg) == LINK_REPLY || load_u32(x->msg) == LINK_PLAIN)) {
+        uint8_t *end = x->msg + whole - SHA256_BYTES;
+        x->msg[MSG_HEADER + (x->flip - 1) % (whole - MSG_HEADER)] ^= 1;
+        if (x->rehash)
+            sha256_of(end, span_of(x->msg + MSG_HEADER, whole - MSG_HEADER - SHA256_BYTES));
+    }
+    sha256_add(&x->transcript, span_of(x->msg, whole));
+    return channel_send(&x->inner, x->msg, whole);
+}
+
+static inline sefl_status wire_recv(void *self, void *p, size_t n)
+{
+    return channel_recv(&((wire *)self)->inner, p, n);
+}
+
+static inline sefl_status wire_flush(void *self)
+{
+    return channel_flush(&((wire *)self)->inner);
+}
+
+static const channel_ops wire_ops = { wire_send, wire_recv, wire_flush };
+
+typedef struct connection {
+    world *w;
+    wire wire[2];
+    channel ch[2];
+    pthread_t thread;
+    csp *server;
+    sefl_status st;
+    char said[300];
+    bool over;
+    csp_store journal;
+    sefl_coins coins[2];
+    as_store as;
+    sefl_clock wall;
+} connection;
+
+static inline void *serve(void *arg)
+{
+    connection *c = arg;
+    c->st = csp_serve(c->server, &c->ch[1]);
+    snprintf(c->said, sizeof c->said, "%s", c->st == SEFL_OK ? "" : sefl_last_error());
+    c->over = csp_is_over(c->server);
+    channel_pair_close(&c->wire[1].inner);
+    return NULL;
+}
+
+static inline sefl_status world_members(void *ctx, uint64_t round, bool begins, uint64_t *most)
+{
+    world *w = ctx;
+    if (begins)
+        w->began = round;
+    *most = w->members;
+    return w->members == UINT64_MAX ? sefl_fail(SEFL_EIO, "no list") : SEFL_OK;
+}
+
+static inline bool world_member(void *ctx, const uint8_t client[32])
+{
+    const world *w = ctx;
+    if (w->member)
+        return w->member(ctx, client);
+    for (int i = 0; i < W_ALL; i++)
+        if (memcmp(w->client[i].id, client, 32) == 0)
+            return !(w->revoked >> i & 1);
+    return false;
+}
+
+/* The upload key must be the client's own. */
+static inline sefl_status world_voucher(void *ctx, const voucher *v)
+{
+    (void)ctx;
+    return v->signature.n > 0 && v->signature.p[0] == 1 ? SEFL_OK
+                                                        : sefl_fail(SEFL_EAUTH, "test: no member");
+}
+
+static inline uint64_t world_wall(void *self)
+{
+    return ((const world *)self)->wall_ms * 1000000;
+}
+
+/* CSP serves; the test speaks on c->ch[0]. cut[side]: see wire. */
+static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool half)
+{
+    *c = (connection){ .w = w, .wall = { world_wall, w } };
+    c->journal = csp_memory_journal(&w->c);
+    c->as = mem_as_journal(&w->a);
+    for (int i = 0; i < 2; i++)
+        c->coins[i] = (sefl_coins){ .get = named_get, .self = &w->coins[i] };
+    CHECK_OK(channel_pair_new(&c->wire[0].inner, &c->wire[1].inner, 60000));
+    for (int i = 0; i < 2; i++) {
+        c->wire[i].w = w, c->wire[i].side = i, c->wire[i].half = half;
+        c->wire[i].cut = cut ? cut[i] : 0;
+        sha256_init(&c->wire[i].transcript);
+        c->ch[i] = (channel){ .ops = &wire_ops, .self = &c->wire[i] };
+    }
+    CHECK_OK(csp_new(&c->server, &(csp_config){ .task = &w->t,
+                                                .envelope = buf_span(&w->envelope),
+                                                .sec = w->sec,
+                                                .root = w->sec ? NULL : w->root,
+                                                .wall = &c->wall,
+                                                .pool = w->pool,
+                                                .vouch = world_voucher,
+                                                .member = world_member,
+                                                .key = w->csp,
+                                                .journal = &c->journal,
+                                                .coins = &c->coins[1],
+                                                .shares = w->shares[1],
+                                                .enrol_ctx = w,
+                                                .members = w->members ? world_members : NULL }));
+    assert_int_equal(pthread_create(&c->thread, NULL, serve, c), 0);
+}
+
+/* Closes our end and waits for CSP; c->st is how its stream ended. */
+static inline void disconnect(connection *c)
+{
+    channel_pair_close(&c->wire[0].inner);
+    pthread_join(c->thread, NULL);
+    csp_free(c->server);
+    for (int i = 0; i < 2; i++)
+        free(c->wire[i].msg);
+}
+
+static inline as_link_config world_as(connection *c)
+{
+    world *w = c->w;
+    return (as_link_config){ .task = &w->t,
+                             .envelope = buf_span(&w->envelope),
+                             .key = w->as,
+                             .coins = &c->coins[0],
+                             .shares = w->shares[0],
+                             .shares_wait = w->shares[0] == w->twins.as ? shares_twins_wait : NULL,
+                             .shares_ctx = &w->twins,
+                             .ledger = ma_ledger,
+                             .compare = ma_compare,
+                             .ledger_ctx = &w->a };
+}
+
+static inline round_header world_header(const world *w, uint64_t round)
+{
+    round_header h = { .round = round, .step_nano = 1000000000, .model = { (uint8_t)round } };
+    memcpy(h.task, w->t.id, sizeof h.task);
+    return h;
+}
+
+typedef struct w_heads {
+    const world *w;
+    round_header h;
+} w_heads;
+
+static inline sefl_status w_head_of(void *ctx, uint32_t i, uint8_t *out)
+{
+    const w_heads *x = ctx;
+    return world_head_try(x->w, (int)i, &x->h, out);
+}
+
+static inline as_set world_set(w_heads *x, counted_leaf leaves[W_CLIENTS])
+{
+    for (int i = 0; i < W_CLIENTS; i++) {
+        memcpy(leaves[i].client, x->w->client[i].id, 32);
+        memcpy(leaves[i].units, x->w->client[i].units, 32);
+    }
+    return (as_set){ .round = x->h.round,
+                     .clients = W_CLIENTS,
+                     .leaves = leaves,
+                     .tree_seed = x->w->tree_seed,
+                     .head = w_head_of,
+                     .ctx = x };
+}
+
+/* A sealed round up to CSP's verdict, which must keep all: some heads early, then the set. */
+static inline sefl_status world_verdict(world *w, as_link *l, const round_header *h)
+{
+    sefl_status st = SEFL_OK;
+    w_heads x = { .w = w, .h = *h };
+    counted_leaf leaves[W_CLIENTS];
+    as_set set = world_set(&x, leaves);
+    as_verdict v = { 0 };
+    uint8_t early[W_CLIENTS * HEAD_MAX];
+    head_refusal refused[W_CLIENTS];
+    size_t n = 0, refused_n;
+    for (int i = 0; i < W_CLIENTS; i++)
+        if (w->early >> i & 1) {
+            SEFL_TRY(world_head_try(w, i, h, early + n));
+            n += head_bytes(w->t.seal);
+        }
+    if (n > 0) {
+        SEFL_TRY(as_link_early(l, h->round, span_of(early, n), refused, &refused_n));
+        assert_int_equal(refused_n, 0);
+    }
+    SEFL_TRY(as_link_set(l, &set, &v, NULL));
+    assert_int_equal(v.kept, W_CLIENTS);
+    memcpy(w->set, v.root, 32);
+done:
+    as_verdict_clear(&v);
+    return st;
+}
+
+/* All that AS does for one round on one connection: greet, header, charge, open. */
+static inline sefl_status world_round(world *w, connection *c, uint64_t round, bool *kept,
+                                      int64_t *result)
+{
+    sefl_status st = SEFL_OK;
+    as_link *l = NULL;
+    as_link_config cfg = world_as(c);
+    sefl_buf both = { 0 };
+    round_header h = world_header(w, round);
+    *kept = false;
+    memset(result, 0, w->t.values * sizeof *result);
+    SEFL_TRY(as_link_new(&l, &c->ch[0], &cfg));
+    bool sealed = task_is_sealed(&w->t), is_open = as_link_peer(l)->opened >= round;
+    if (sealed && !is_open)
+        SEFL_TRY(as_link_key(l, &h));
+    if (!sealed || !is_open)
+        SEFL_TRY(as_link_header(l, &both, &h));
+    if (sealed && !is_open)
+        SEFL_TRY(world_verdict(w, l, &h));
+    SEFL_TRY(ledger_pay(&w->a.ledger, round));
+    as_reveal o = { .round = round,
+                    .attempt = ++w->attempt,
+                    .clients = W_CLIENTS,
+                    .sum = w->sum,
+                    .journal = &c->as };
+    memcpy(o.set, w->set, sizeof o.set);
+    buf_reset(&both);
+    o.counted = &both;
+    SEFL_TRY(as_link_reveal(l, &o, kept, result));
+    if (sealed)
+        assert_true(both.n > COUNTED_STATEMENT_BYTES);
+done:
+    as_link_free(l);
+    buf_clear(&both);
+    return st;
+}
+
+#endif

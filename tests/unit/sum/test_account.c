@@ -1,0 +1,236 @@
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/file.h"
+#include "store/ledger_terms.h"
+#include "sum/account.h"
+#include "sum/terms.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static task some_task(uint8_t id, task_noise noise, bool claim)
+{
+    task t = { .id = { id },
+               .population = "people",
+               .noise = noise,
+               .claim = claim,
+               .epsilon = claim ? 3 : 0,
+               .delta = claim ? 1e-5 : 0,
+               .rate = 1,
+               .values = 1000,
+               .max_rounds_per_client = 50,
+               .sigma_steps = noise == TASK_NOISE_OWN ? 9000 : 0 };
+    t.grid.z = 4;
+    return t;
+}
+
+static void terms(void **state)
+{
+    (void)state;
+    task t = some_task(1, TASK_NOISE_JOINT, true);
+    ledger_terms l = terms_of_task(&t);
+    CHECK_OK(ledger_terms_check(&l));
+    assert_memory_equal(l.task, t.id, 32);
+    assert_true(l.noise == DP_NOISE_JOINT && l.z == 4 && l.rate == 1 && l.dim == 1000 && !l.hidden);
+    assert_true(l.sigma_steps == 0 && l.max_rounds_per_client == 50 && l.epsilon_max == 3);
+    assert_true(l.delta == 1e-5 && l.unit == LEDGER_UNIT_CLIENT);
+
+    t.sampling = TASK_OPEN, t.rate = 0.25, t.amplified = true;
+    l = terms_of_task(&t);
+    CHECK_OK(ledger_terms_check(&l));
+    assert_true(l.rate == 0.25 && !l.hidden);
+    t.amplified = false;
+    l = terms_of_task(&t);
+    assert_true(l.rate == 1); /* nothing is gained from a sampling that is seen */
+    t.sampling = TASK_HIDDEN, t.amplified = true, t.unit = TASK_UNIT_RECORD;
+    l = terms_of_task(&t);
+    CHECK_OK(ledger_terms_check(&l));
+    assert_true(l.rate == 0.25 && l.hidden && l.unit == LEDGER_UNIT_RECORD);
+
+    t = some_task(2, TASK_NOISE_OWN, true);
+    l = terms_of_task(&t);
+    CHECK_OK(ledger_terms_check(&l));
+    assert_true(l.noise == DP_NOISE_DISCRETE && l.sigma_steps == 9000 && l.dim == 0);
+
+    for (task_noise n = TASK_NOISE_NONE; n <= TASK_NOISE_OWN;
+         n++) { /* claim: none, whatever noise */
+        t = some_task(3, n, false);
+        t.sampling = TASK_HIDDEN, t.unit = TASK_UNIT_RECORD;
+        l = terms_of_task(&t);
+        CHECK_OK(ledger_terms_check(&l));
+        assert_true(l.noise == DP_NOISE_NONE);
+        assert_memory_equal(l.task, t.id, 32);
+    }
+}
+
+typedef struct books {
+    journal *j;
+    account *a;
+} books;
+
+static sefl_status books_open(books *b, const char *name, const task *t)
+{
+    sefl_status st = SEFL_OK;
+    char path[300];
+    snprintf(path, sizeof path, "%s.ledger", folder_path(name));
+    *b = (books){ 0 };
+    SEFL_TRY(journal_open(&b->j, folder_path(name), "csp", t->id));
+    SEFL_TRY(account_open(&b->a, b->j, path, t));
+done:
+    return st;
+}
+
+static void books_close(books *b)
+{
+    account_close(b->a);
+    journal_close(b->j);
+    *b = (books){ 0 };
+}
+
+static void make_ledger(const char *name)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s.ledger", folder_path(name));
+    CHECK_OK(ledger_create(path, "people"));
+}
+
+static void charging(void **state)
+{
+    (void)state;
+    books b, c;
+    task t = some_task(1, TASK_NOISE_JOINT, true);
+    ledger_mark m, first;
+    CHECK_STATUS(books_open(&b, "a", &t), SEFL_ENOTFOUND); /* never made silently */
+    books_close(&b);
+    make_ledger("a");
+    make_ledger("b");
+    CHECK_OK(books_open(&b, "a", &t));
+    CHECK_OK(account_mark(b.a, &first));
+    uint64_t round = 1;
+    bool has;
+    while (account_may_charge(b.a, round) == SEFL_OK && round < 1000) {
+        CHECK_OK(account_has(b.a, round, &has));
+        assert_false(has);
+        CHECK_OK(account_charge(b.a, round));
+        CHECK_OK(account_charge(b.a, round));
+        CHECK_OK(account_has(b.a, round, &has));
+        assert_true(has);
+        round++;
+    }
+    assert_true(round > 3 && round < 1000);
+    CHECK_STATUS(account_charge(b.a, round), SEFL_EBUDGET);
+    ledger_total total;
+    CHECK_OK(account_spent(b.a, 0, &total));
+    assert_int_equal(total.rounds, round - 1);
+    assert_true(total.server.claimed && total.server.epsilon <= 3);
+
+    /* a second server that saw the same rounds */
+    CHECK_OK(books_open(&c, "b", &t));
+    for (uint64_t r = 1; r < round; r++) {
+        CHECK_OK(account_mark(b.a, &m));
+        assert_int_equal(account_compare(c.a, &m), LEDGERS_PEER_AHEAD);
+        CHECK_OK(account_mark(c.a, &m));
+        assert_int_equal(account_compare(b.a, &m), LEDGERS_PEER_BEHIND);
+        CHECK_OK(account_charge(c.a, r));
+    }
+    CHECK_OK(account_mark(b.a, &m));
+    assert_int_equal(account_compare_fn(c.a, &m), LEDGERS_AGREE);
+    CHECK_OK(account_mark_fn(c.a, &m));
+    assert_int_equal(account_compare_fn(b.a, &m), LEDGERS_AGREE);
+    m.hash[0] ^= 1;
+    assert_int_equal(account_compare(b.a, &m), LEDGERS_FORKED);
+    books_close(&c);
+    books_close(&b);
+
+    /* another task goes on where this one ended: same population, same ledger, same journal */
+    task u = some_task(2, TASK_NOISE_JOINT, true);
+    CHECK_OK(books_open(&b, "a", &u));
+    CHECK_STATUS(account_charge(b.a, 1), SEFL_EBUDGET);
+    u.epsilon = 30;
+    books_close(&b);
+    CHECK_OK(books_open(&b, "a", &u));
+    CHECK_OK(account_charge(b.a, 1));
+    books_close(&b);
+    snprintf(u.population, sizeof u.population, "others");
+    CHECK_STATUS(books_open(&b, "a", &u), SEFL_ESTATE);
+    books_close(&b);
+}
+
+static void rolled_back(void **state)
+{
+    (void)state;
+    books b;
+    task t = some_task(1, TASK_NOISE_NONE, false), u = some_task(2, TASK_NOISE_NONE, false);
+    char path[300];
+    sefl_buf old = { 0 };
+    make_ledger("r");
+    snprintf(path, sizeof path, "%s.ledger", folder_path("r"));
+    CHECK_OK(books_open(&b, "r", &t));
+    CHECK_OK(account_charge(b.a, 1));
+    CHECK_OK(file_read(&old, path, 10000));
+    CHECK_OK(account_charge(b.a, 2));
+    books_close(&b);
+    sefl_buf now = { 0 };
+    CHECK_OK(file_read(&now, path, 10000));
+    CHECK_OK(file_write_atomic(path, buf_span(&old), 0600)); /* an older copy put back */
+    CHECK_STATUS(books_open(&b, "r", &t), SEFL_ESTATE);
+    books_close(&b);
+    CHECK_STATUS(books_open(&b, "r", &u), SEFL_ESTATE); /* also seen by the next task */
+    books_close(&b);
+    remove(path);
+    CHECK_OK(ledger_create(path, "people")); /* a new one in its place */
+    CHECK_STATUS(books_open(&b, "r", &t), SEFL_ESTATE);
+    books_close(&b);
+    CHECK_OK(file_write_atomic(path, buf_span(&now), 0600));
+    CHECK_OK(books_open(&b, "r", &t));
+    books_close(&b);
+    buf_clear(&old);
+    buf_clear(&now);
+}
+
+/* Whatever fails, the next try goes on, and nothing is charged twice. */
+static void failing_disk(void **state)
+{
+    (void)state;
+#if SEFL_FAULTS
+    static const fault_kind kinds[] = { FAULT_WRITE, FAULT_SYNC, FAULT_ALLOC };
+    books b;
+    task t = some_task(1, TASK_NOISE_NONE, false);
+    make_ledger("f");
+    CHECK_OK(books_open(&b, "f", &t));
+    uint64_t round = 1;
+    for (size_t k = 0; k < 3; k++)
+        for (uint64_t nth = 1;; nth++, round++) {
+            ledger_mark m;
+            fault_arm(kinds[k], nth);
+            sefl_status st = account_charge(b.a, round);
+            bool hit = fault_was_hit();
+            fault_disarm();
+            assert_int_equal(hit, st != SEFL_OK);
+            assert_int_equal(account_compare(b.a, &(ledger_mark){ .records = 99999 }),
+                             LEDGERS_PEER_AHEAD); /* readable at once */
+            CHECK_OK(account_charge(b.a, round));
+            CHECK_OK(account_mark(b.a, &m));
+            assert_int_equal(m.records, 2 + round);
+            if (!hit)
+                break;
+        }
+    books_close(&b);
+    for (size_t k = 0; k < 3; k++)
+        TEST_FAULTS(kinds[k], st = books_open(&b, "f", &t);
+                    if (st != SEFL_OK) books_close(&b), books_close(&b));
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(terms),
+        cmocka_unit_test(charging),
+        cmocka_unit_test(rolled_back),
+        cmocka_unit_test(failing_disk),
+    };
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
+}

@@ -1,0 +1,722 @@
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "sum/as_disk.h"
+#include "sum/csp_disk.h"
+#include "sum/upload_keys.h"
+
+#include <string.h>
+
+static task the_task(void)
+{
+    return (task){ .id = { 1 }, .population = "people", .values = 100 };
+}
+
+static const uint8_t set_a[32] = { 1 }, set_b[32] = { 2 };
+static const uint8_t id_a[NOISE_ID] = { 3 }, id_b[NOISE_ID] = { 4 }, digest[32] = { 5 };
+
+/* ---- CSP ----------------------------------------------------------------------------------- */
+
+typedef struct desk {
+    journal *j;
+    account *a;
+    journal_csp *jc;
+    csp_store t;
+    sefl_coins coins;
+} desk;
+
+static sefl_status desk_open(desk *d, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    char path[300];
+    task t = the_task();
+    *d = (desk){ .coins = coins_system() };
+    snprintf(path, sizeof path, "%s.ledger", folder_path(name));
+    if (!file_exists(path))
+        SEFL_TRY(ledger_create(path, "people"));
+    SEFL_TRY(journal_open(&d->j, folder_path(name), "csp", t.id));
+    SEFL_TRY(account_open(&d->a, d->j, path, &t));
+    SEFL_TRY(journal_csp_new(&d->jc, d->j, d->a, &d->coins));
+    d->t = journal_csp_table(d->jc);
+done:
+    return st;
+}
+
+static void desk_close(desk *d)
+{
+    journal_csp_free(d->jc);
+    account_close(d->a);
+    journal_close(d->j);
+    *d = (desk){ 0 };
+}
+
+static void desk_again(desk *d, const char *name)
+{
+    desk_close(d);
+    CHECK_OK(desk_open(d, name));
+}
+
+static csp_round signed_round(uint64_t round)
+{
+    csp_round r = { .round = round, .state = CSP_SIGNED, .signed_ms = 1000 + round };
+    r.header = (round_header){
+        .task = { 1 }, .round = round, .model = { (uint8_t)round }, .step_nano = 7
+    };
+    return r;
+}
+
+static void check_highest(desk *d, uint64_t s, uint64_t o, uint64_t k)
+{
+    uint64_t a, b, c;
+    CHECK_OK(d->t.highest(d->t.ctx, &a, &b, &c));
+    assert_true(a == s && b == o && c == k);
+}
+
+static void check_kept(desk *d, uint64_t round, const char *want)
+{
+    uint8_t id[NOISE_ID], dig[32];
+    sefl_buf b = { 0 };
+    CHECK_OK(d->t.kept(d->t.ctx, round, id, &b, dig));
+    assert_memory_equal(id, id_a, sizeof id);
+    assert_memory_equal(dig, digest, sizeof dig);
+    assert_int_equal(b.n, strlen(want));
+    assert_memory_equal(b.p, want, b.n);
+    buf_clear(&b);
+}
+
+static void csp_rounds(void **state)
+{
+    (void)state;
+    desk d;
+    csp_round r, one = signed_round(1), two = signed_round(2);
+    sefl_buf b = { 0 };
+    uint8_t id[NOISE_ID], dig[32];
+    CHECK_OK(desk_open(&d, "csp"));
+    void *x = d.t.ctx;
+    sefl_span said = span_of_str("statement"), out = span_of_str("the output");
+    check_highest(&d, 0, 0, 0);
+    CHECK_OK(d.t.get(x, 1, &r));
+    assert_true(r.state == CSP_NEW && r.round == 1);
+    CHECK_OK(d.t.get(x, UINT64_MAX, &r));
+    assert_true(r.state == CSP_NEW);
+    CHECK_STATUS(d.t.open(x, 1, said, id_a, out, digest), SEFL_ESTATE); /* not signed */
+    CHECK_STATUS((d.t.skip)(x, 1, 2), SEFL_ESTATE);
+    CHECK_OK(d.t.sign(x, &one));
+    CHECK_STATUS(d.t.sign(x, &one), SEFL_ESTATE);
+    CHECK_STATUS(d.t.forget(x, 1), SEFL_ESTATE);
+    CHECK_STATUS(d.t.kept(x, 1, id, &b, dig), SEFL_ENOTFOUND);
+    CHECK_STATUS(d.t.open(x, 1, said, id_a, out, digest), SEFL_ESTATE); /* not charged */
+    assert_non_null(strstr(sefl_last_error(), "not charged"));
+    check_highest(&d, 1, 0, 0);
+
+    desk_again(&d, "csp"), x = d.t.ctx;
+    CHECK_OK(d.t.get(x, 1, &r));
+    assert_memory_equal(&r, &one, sizeof r);
+    CHECK_OK(d.t.may_charge(x, 1));
+    CHECK_OK(d.t.charge(x, 1));
+    CHECK_OK(d.t.charge(x, 1));
+    CHECK_OK(d.t.open(x, 1, said, id_a, out, digest));
+    CHECK_STATUS(d.t.open(x, 1, said, id_b, span_of_str("other"), digest), SEFL_ESTATE);
+    CHECK_STATUS((d.t.skip)(x, 1, 2), SEFL_ESTATE);
+    CHECK_STATUS(d.t.sign(x, &one), SEFL_ESTATE);
+    check_kept(&d, 1, "the output");
+
+    desk_again(&d, "csp"), x = d.t.ctx;
+    check_kept(&d, 1, "the output");
+    check_highest(&d, 1, 1, 0);
+    CHECK_OK(journal_fact_get(d.j, 1, "statement", &b));
+    assert_int_equal(b.n, 9);
+    CHECK_OK(d.t.sign(x, &two));
+    CHECK_OK(d.t.forget(x, 1));
+    CHECK_OK(d.t.forget(x, 1));
+    CHECK_STATUS(d.t.kept(x, 1, id, &b, dig), SEFL_ENOTFOUND);
+    CHECK_OK(d.t.get(x, 1, &r));
+    assert_int_equal(r.state, CSP_REVEALED); /* the mark stays */
+    CHECK_STATUS(d.t.open(x, 1, said, id_b, out, digest), SEFL_ESTATE);
+    CHECK_OK((d.t.skip)(x, 2, 3));
+    CHECK_STATUS((d.t.skip)(x, 2, 3), SEFL_ESTATE);
+    CHECK_OK(d.t.charge(x, 2));
+    CHECK_STATUS(d.t.open(x, 2, said, id_b, out, digest), SEFL_ESTATE);
+    check_highest(&d, 2, 1, 2);
+
+    ledger_mark m, ours;
+    CHECK_OK(d.t.ledger(x, &m));
+    CHECK_OK(account_mark(d.a, &ours));
+    assert_memory_equal(&m, &ours, sizeof m);
+    assert_int_equal(d.t.compare(x, &m), LEDGERS_AGREE);
+    desk_close(&d);
+    buf_clear(&b);
+}
+
+/* A crash between the next header and the erasing of the round before: done at the next start. */
+static void csp_forgets_later(void **state)
+{
+    (void)state;
+    desk d;
+    csp_round one = signed_round(1), two = signed_round(2);
+    uint8_t id[NOISE_ID], dig[32];
+    sefl_buf b = { 0 };
+    CHECK_OK(desk_open(&d, "later"));
+    CHECK_OK(d.t.sign(d.t.ctx, &one));
+    CHECK_OK(d.t.charge(d.t.ctx, 1));
+    CHECK_OK(d.t.open(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    desk_again(&d, "later");
+    check_kept(&d, 1, "output"); /* nobody has the next header yet */
+    CHECK_OK(d.t.sign(d.t.ctx, &two));
+    check_kept(&d, 1, "output");
+    desk_again(&d, "later");
+    CHECK_STATUS(d.t.kept(d.t.ctx, 1, id, &b, dig), SEFL_ENOTFOUND);
+    desk_close(&d);
+}
+
+/* The journal deleted, or an old copy put back, while the ledger stays. */
+static void csp_journal_lost(void **state)
+{
+    (void)state;
+    desk d;
+    csp_round one = signed_round(1), two = signed_round(2);
+    char now[300], old[310];
+    snprintf(now, sizeof now, "%s", folder_path("lost"));
+    snprintf(old, sizeof old, "%s.old", now);
+    CHECK_OK(desk_open(&d, "lost"));
+    CHECK_OK(d.t.sign(d.t.ctx, &one));
+    CHECK_OK(d.t.charge(d.t.ctx, 1));
+    CHECK_OK(d.t.open(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    CHECK_OK(d.t.sign(d.t.ctx, &two));
+    CHECK_OK(d.t.charge(d.t.ctx, 2)); /* and a crash before the mark: fine */
+    desk_again(&d, "lost");
+    desk_close(&d);
+    assert_int_equal(rename(now, old), 0);
+    CHECK_STATUS(desk_open(&d, "lost"), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "charged 2 rounds"));
+    assert_non_null(strstr(sefl_last_error(), "old copy"));
+    desk_close(&d);
+    CHECK_STATUS(desk_open(&d, "lost"), SEFL_ESTATE); /* still */
+    desk_close(&d);
+}
+
+/* ---- CSP, sealed rounds ---------------------------------------------------------------------- */
+
+static const uint8_t kem_a[CSP_KEY_BYTES] = { 0xa }, kem_b[CSP_KEY_BYTES] = { 0xb };
+
+static void check_key(desk *d, uint64_t round, const uint8_t *want)
+{
+    uint8_t got[CSP_KEY_BYTES];
+    CHECK_STATUS(d->t.key_get(d->t.ctx, round, got), want ? SEFL_OK : SEFL_ENOTFOUND);
+    if (want)
+        assert_memory_equal(got, want, sizeof got);
+}
+
+/* Made anew only before the header is signed; wiped when asked, and at the next start of a marked round
+ * if a crash came before that; nothing of another task stays. */
+static void csp_keys(void **state)
+{
+    (void)state;
+    desk d;
+    csp_round one = signed_round(1), two = signed_round(2), r;
+    char first[300], second[300];
+    CHECK_OK(desk_open(&d, "keys"));
+    check_key(&d, 1, NULL);
+    CHECK_OK(d.t.key_make(d.t.ctx, 1, kem_a));
+    check_key(&d, 1, kem_a);
+    CHECK_OK(d.t.key_make(d.t.ctx, 1, kem_b));
+    desk_again(&d, "keys"); /* the round is new: it may begin with this one */
+    check_key(&d, 1, kem_b);
+    CHECK_OK(d.t.sign(d.t.ctx, &one));
+    CHECK_STATUS(d.t.key_make(d.t.ctx, 1, kem_a), SEFL_ESTATE);
+    desk_again(&d, "keys");
+    check_key(&d, 1, kem_b);
+    CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+    assert_int_equal(r.signed_ms, 1001);
+    CHECK_OK(d.t.charge(d.t.ctx, 1));
+    CHECK_OK(d.t.open(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+    assert_int_equal(r.signed_ms, 1001);
+    check_key(&d, 1, kem_b);
+    desk_again(&d, "keys"); /* died before the wipe */
+    check_key(&d, 1, NULL);
+    CHECK_STATUS(d.t.key_make(d.t.ctx, 1, kem_a), SEFL_ESTATE);
+    check_kept(&d, 1, "output"); /* which has a key of its own */
+
+    CHECK_OK(d.t.key_make(d.t.ctx, 2, kem_a));
+    CHECK_OK(d.t.sign(d.t.ctx, &two));
+    CHECK_OK(d.t.key_wipe(d.t.ctx, 2)); /* lost: the round is skipped then */
+    CHECK_OK(d.t.key_wipe(d.t.ctx, 2));
+    check_key(&d, 2, NULL);
+    CHECK_STATUS(d.t.key_make(d.t.ctx, 2, kem_a), SEFL_ESTATE);
+    CHECK_OK((d.t.skip)(d.t.ctx, 2, CSP_SKIP_EXPIRED));
+    CHECK_OK(d.t.get(d.t.ctx, 2, &r));
+    assert_int_equal(r.skip, CSP_SKIP_EXPIRED);
+    assert_int_equal(r.signed_ms, 1002);
+
+    CHECK_OK(d.t.key_make(d.t.ctx, 3, kem_a));
+    csp_round three = signed_round(3);
+    CHECK_OK(d.t.sign(d.t.ctx, &three));
+    CHECK_OK((d.t.skip)(d.t.ctx, 3, 1));
+    check_key(&d, 3, kem_a);
+    desk_again(&d, "keys");
+    check_key(&d, 3, NULL);
+
+    CHECK_OK(d.t.key_make(d.t.ctx, 4, kem_a));
+    snprintf(first, sizeof first, "%s/task-1/round-4.kem", folder_path("keys"));
+    snprintf(second, sizeof second, "%s.ledger", folder_path("keys"));
+    assert_true(file_exists(first));
+    desk_close(&d);
+    task other = the_task();
+    other.id[0] = 99;
+    d = (desk){ .coins = coins_system() };
+    CHECK_OK(journal_open(&d.j, folder_path("keys"), "csp", other.id));
+    CHECK_OK(account_open(&d.a, d.j, second, &other));
+    CHECK_OK(journal_csp_new(&d.jc, d.j, d.a, &d.coins));
+    assert_false(file_exists(first));
+    desk_close(&d);
+}
+
+/* A set of n kept clients from `from` on, and m refused. */
+static csp_set a_set(uint32_t from, uint32_t n, uint32_t m)
+{
+    csp_set s = { .digest = { 1 }, .root = { 2 }, .clients = n + m, .kept_n = n, .refused_n = m };
+    CHECK_OK(sefl_new(&s.kept, n, sizeof *s.kept));
+    CHECK_OK(sefl_new(&s.refused, m, sizeof *s.refused));
+    for (uint32_t i = 0; i < n; i++) {
+        s.kept[i].client[30] = (uint8_t)((from + i) >> 8);
+        s.kept[i].client[31] = (uint8_t)(from + i);
+        store_u32(s.kept[i].units, i);
+    }
+    for (uint32_t i = 0; i < m; i++)
+        s.refused[i] = (head_refusal){ .index = 2 * i, .reason = (uint8_t)(1 + i % 8) };
+    return s;
+}
+
+static void same_set(const csp_set *a, const csp_set *b)
+{
+    assert_memory_equal(a->digest, b->digest, 32);
+    assert_memory_equal(a->root, b->root, 32);
+    assert_true(a->clients == b->clients && a->kept_n == b->kept_n && a->refused_n == b->refused_n);
+    assert_memory_equal(a->kept, b->kept, a->kept_n * sizeof *a->kept);
+    for (uint32_t i = 0; i < a->refused_n; i++)
+        assert_true(a->refused[i].index == b->refused[i].index &&
+                    a->refused[i].reason == b->refused[i].reason);
+}
+
+static void check_taken(desk *d, uint32_t client, uint64_t want)
+{
+    csp_set s = a_set(client, 1, 0);
+    uint64_t got = 99;
+    CHECK_OK(d->t.taken(d->t.ctx, s.kept[0].client, &got));
+    assert_int_equal(got, want);
+    csp_set_clear(&s);
+}
+
+static void csp_sets(void **state)
+{
+    (void)state;
+    desk d;
+    csp_set got, s = a_set(1, 300, 3), none = a_set(0, 0, 0), many = a_set(200, 2, 200001);
+    CHECK_OK(desk_open(&d, "sets"));
+    CHECK_STATUS(d.t.set_put(d.t.ctx, 1, &s), SEFL_ESTATE); /* not signed */
+    for (uint64_t round = 1; round <= 4; round++) {
+        csp_round r = signed_round(round);
+        CHECK_OK(d.t.sign(d.t.ctx, &r));
+        CHECK_STATUS(d.t.set_get(d.t.ctx, round, &got), SEFL_ENOTFOUND);
+        const csp_set *one = round == 1 ? &s : round == 2 ? &many : round == 3 ? &none : &s;
+        CHECK_OK(d.t.set_put(d.t.ctx, round, one));
+        CHECK_STATUS(d.t.set_put(d.t.ctx, round, one), SEFL_ESTATE);
+        desk_again(&d, "sets");
+        CHECK_OK(d.t.set_get(d.t.ctx, round, &got));
+        same_set(&got, one);
+        csp_set_clear(&got);
+        if (round == 1) { /* opened, forgotten: who took part stays known */
+            CHECK_OK(d.t.charge(d.t.ctx, 1));
+            CHECK_OK(d.t.open(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("o"), digest));
+            CHECK_OK(d.t.set_get(d.t.ctx, round, &got));
+            csp_set_clear(&got);
+            CHECK_OK(d.t.forget(d.t.ctx, 1));
+            check_taken(&d, 1, 1);
+            check_taken(&d, 0, 0);
+            check_taken(&d, 301, 0);
+        } else if (round == 2) { /* skipped after its charge: it counts */
+            CHECK_OK(d.t.charge(d.t.ctx, 2));
+            CHECK_OK((d.t.skip)(d.t.ctx, 2, 1));
+            check_taken(&d, 200, 2);
+            check_taken(&d, 202, 1);
+        } else { /* skipped before: it does not */
+            CHECK_OK((d.t.skip)(d.t.ctx, round, 1));
+            check_taken(&d, 200, 2);
+            check_taken(&d, 202, 1);
+        }
+        CHECK_STATUS(d.t.set_put(d.t.ctx, round, one), SEFL_ESTATE);
+    }
+    csp_set two = a_set(7, 2, 0); /* a client twice is a bug of ours: nothing of it stays */
+    csp_round five = signed_round(5);
+    memcpy(two.kept[1].client, two.kept[0].client, 32);
+    CHECK_OK(d.t.sign(d.t.ctx, &five));
+    assert_int_not_equal(d.t.set_put(d.t.ctx, 5, &two), SEFL_OK);
+    CHECK_STATUS(d.t.set_get(d.t.ctx, 5, &got), SEFL_ENOTFOUND);
+    CHECK_OK(d.t.set_put(d.t.ctx, 5, &s));
+    desk_close(&d);
+    csp_set_clear(&s), csp_set_clear(&none), csp_set_clear(&many), csp_set_clear(&two);
+}
+
+static void csp_vouchers(void **state)
+{
+    (void)state;
+    desk d;
+    static const uint8_t ann[32] = { 1 }, bob[32] = { 2 };
+    uint8_t key[SIGN_PUB_BYTES];
+    uint64_t serial;
+    CHECK_OK(desk_open(&d, "vouchers"));
+    void *x = d.t.ctx;
+    CHECK_STATUS(d.t.voucher_get(x, ann, &serial, key), SEFL_ENOTFOUND);
+    CHECK_OK(d.t.voucher_put(x, ann, 5, kem_a));
+    CHECK_OK(d.t.voucher_put(x, ann, 5, kem_a));                  /* said again */
+    CHECK_STATUS(d.t.voucher_put(x, ann, 5, kem_b), SEFL_ESTATE); /* the same serial, another key */
+    CHECK_STATUS(d.t.voucher_put(x, ann, 4, kem_b), SEFL_ESTATE);
+    CHECK_STATUS(d.t.voucher_put(x, bob, 9, kem_a), SEFL_ESTATE); /* somebody else's key */
+    CHECK_STATUS(d.t.voucher_get(x, bob, &serial, key), SEFL_ENOTFOUND);
+    desk_again(&d, "vouchers"), x = d.t.ctx;
+    CHECK_OK(d.t.voucher_get(x, ann, &serial, key));
+    assert_int_equal(serial, 5);
+    assert_memory_equal(key, kem_a, sizeof key);
+    CHECK_OK(d.t.voucher_put(x, ann, 6, kem_b)); /* a new one */
+    CHECK_STATUS(d.t.voucher_put(x, ann, 5, kem_a), SEFL_ESTATE);
+    CHECK_STATUS(d.t.voucher_put(x, bob, 9, kem_a), SEFL_ESTATE); /* that somebody had once */
+    CHECK_OK(d.t.voucher_put(x, ann, 7, kem_a));                  /* but for its owner */
+    CHECK_OK(d.t.voucher_put(x, bob, 1, set_a));
+    desk_close(&d);
+    task other = the_task(); /* they outlive the task */
+    other.id[0] = 99;
+    d = (desk){ .coins = coins_system() };
+    char book[300];
+    snprintf(book, sizeof book, "%s.ledger", folder_path("vouchers"));
+    CHECK_OK(journal_open(&d.j, folder_path("vouchers"), "csp", other.id));
+    CHECK_OK(account_open(&d.a, d.j, book, &other));
+    CHECK_OK(journal_csp_new(&d.jc, d.j, d.a, &d.coins));
+    d.t = journal_csp_table(d.jc);
+    CHECK_OK(d.t.voucher_get(d.t.ctx, ann, &serial, key));
+    assert_int_equal(serial, 7);
+    desk_close(&d);
+}
+
+/* A client that vouches for one key after the other does not fill the disk. */
+static void csp_voucher_flood(void **state)
+{
+    (void)state;
+    desk d;
+    static const uint8_t ann[32] = { 1 }, bob[32] = { 2 };
+    uint8_t key[SIGN_PUB_BYTES] = { 0 };
+    uint64_t serial;
+    CHECK_OK(desk_open(&d, "flood"));
+    void *x = d.t.ctx;
+    for (uint32_t i = 1; i <= UPLOAD_KEYS_MAX; i++) {
+        store_u32(key, i);
+        CHECK_OK(d.t.voucher_put(x, ann, i, key));
+    }
+    CHECK_OK(d.t.voucher_put(x, ann, UPLOAD_KEYS_MAX, key)); /* said again */
+    CHECK_OK(upload_key_forget(d.j, ann));
+    CHECK_OK(d.t.voucher_put(x, ann, 1000, key)); /* one of those that it has had */
+    store_u32(key, 5000);
+    CHECK_STATUS(d.t.voucher_put(x, ann, 5000, key), SEFL_ESTATE);
+    CHECK_OK(d.t.voucher_put(x, bob, 1, key)); /* nobody else suffers */
+    CHECK_OK(d.t.voucher_get(x, ann, &serial, key));
+    assert_int_equal(serial, 1000);
+    assert_int_equal(load_u32(key), UPLOAD_KEYS_MAX);
+    desk_close(&d);
+}
+
+/* The head that a charge would lead to is the one it leads to. */
+static void csp_charge_head(void **state)
+{
+    (void)state;
+    desk d;
+    ledger_mark now, would, then;
+    CHECK_OK(desk_open(&d, "heads"));
+    for (uint64_t round = 1; round <= 2; round++) { /* with a record of the task, and without */
+        CHECK_OK(d.t.ledger(d.t.ctx, &now));
+        CHECK_OK(d.t.charge_head(d.t.ctx, round, &would));
+        CHECK_OK(d.t.ledger(d.t.ctx, &then));
+        assert_memory_equal(&now, &then, sizeof now); /* nothing is written */
+        CHECK_OK(d.t.charge(d.t.ctx, round));
+        CHECK_OK(d.t.ledger(d.t.ctx, &then));
+        assert_memory_equal(&would, &then, sizeof now);
+        CHECK_OK(d.t.charge_head(d.t.ctx, round, &would));
+        assert_memory_equal(&would, &then, sizeof now); /* charged before */
+    }
+    desk_close(&d);
+}
+
+/* The steps of round 1: each is what CSP's folder holds at one moment. */
+enum { EMPTY, SIGNED, MARKED, CHARGED, OPENED, NEXT_SIGNED, STEPS };
+
+static void one_step(desk *d, int step)
+{
+    csp_round one = signed_round(1), two = signed_round(2);
+    if (step == SIGNED) {
+        CHECK_OK(d->t.key_make(d->t.ctx, 1, kem_a));
+        CHECK_OK(d->t.sign(d->t.ctx, &one));
+    } else if (step == MARKED) /* as if it had died before the charge */
+        CHECK_OK(journal_fact_put(d->j, 1, "charging", span_of("1", 1)));
+    else if (step == CHARGED)
+        CHECK_OK(d->t.charge(d->t.ctx, 1));
+    else if (step == OPENED)
+        CHECK_OK(d->t.open(d->t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    else if (step == NEXT_SIGNED)
+        CHECK_OK(d->t.sign(d->t.ctx, &two));
+}
+
+/* A copy of the state folder of every step, put back at every later one, while the ledger stays: the
+ * task is refused, or the round is skipped for good, or it is open with the output that it had; only
+ * where nothing was charged, or the copy knows of the charge and nothing was opened, is it opened, and only
+ * then does the copy's sealing key outlive the start. */
+static void csp_old_copies(void **state)
+{
+    (void)state;
+    char now[300], copy[STEPS][320];
+    snprintf(now, sizeof now, "%s", folder_path("old"));
+    for (int then = 0; then < STEPS; then++) {
+        desk d;
+        CHECK_OK(desk_open(&d, "old"));
+        one_step(&d, then);
+        desk_close(&d);
+        snprintf(copy[then], sizeof copy[then], "%s-%d", now, then);
+        folder_copy(copy[then], now);
+        for (int from = 0; from < then; from++) {
+            csp_round r;
+            folder_copy(now, copy[from]);
+            sefl_status st = desk_open(&d, "old");
+            if (from == EMPTY && then >= CHARGED) {
+                CHECK_STATUS(st, SEFL_ESTATE);
+                assert_non_null(strstr(sefl_last_error(), "old copy"));
+                desk_close(&d);
+                continue;
+            }
+            CHECK_OK(st);
+            CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+            if (from == OPENED) {
+                assert_int_equal(r.state, CSP_REVEALED);
+                check_kept(&d, 1, "output");
+                check_key(&d, 1, NULL);
+            } else if (then >= OPENED || (then == CHARGED && from == SIGNED)) {
+                assert_int_equal(r.state, CSP_SKIPPED);
+                assert_int_equal(r.skip, CSP_SKIP_OLD_STATE);
+                CHECK_OK(d.t.charge(d.t.ctx, 1));
+                CHECK_STATUS(d.t.open(d.t.ctx, 1, span_of_str("s"), id_b, span_of_str("x"), digest),
+                             SEFL_ESTATE);
+                check_key(&d, 1, NULL);
+            } else {
+                check_key(&d, 1, from == EMPTY ? NULL : kem_a);
+                assert_int_equal(r.state, from == EMPTY ? CSP_NEW : CSP_SIGNED);
+            }
+            desk_close(&d);
+        }
+        folder_copy(now, copy[then]);
+    }
+}
+
+/* Died in the middle of an opening: after the charge it is opened then; after the note beside the
+ * ledger it is open, with that output. */
+static void csp_opening_interrupted(void **state)
+{
+    (void)state;
+    desk d;
+    csp_round r;
+    journal_round row;
+    CHECK_OK(desk_open(&d, "half"));
+    for (int step = SIGNED; step <= CHARGED; step++) {
+        one_step(&d, step);
+        desk_again(&d, "half");
+        CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+        assert_int_equal(r.state, CSP_SIGNED);
+    }
+    one_step(&d, OPENED);
+    CHECK_OK(journal_round_get(d.j, 1, &row));
+    row.state = CSP_SIGNED;
+    CHECK_OK(journal_round_put(d.j, &row));
+    desk_again(&d, "half");
+    check_kept(&d, 1, "output");
+    CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+    assert_int_equal(r.state, CSP_REVEALED);
+    desk_close(&d);
+}
+
+static sefl_status whole_round(desk *d, uint64_t round, const csp_set *s)
+{
+    sefl_status st = SEFL_OK;
+    csp_set got = { 0 };
+    csp_round r = signed_round(round), now;
+    SEFL_TRY(d->t.get(d->t.ctx, round, &now));
+    if (now.state == CSP_NEW) {
+        SEFL_TRY(d->t.key_make(d->t.ctx, round, kem_a));
+        SEFL_TRY(d->t.sign(d->t.ctx, &r));
+    }
+    st = d->t.set_get(d->t.ctx, round, &got);
+    if (st == SEFL_ENOTFOUND)
+        st = d->t.set_put(d->t.ctx, round, s);
+    SEFL_TRY(st);
+    SEFL_TRY(d->t.charge(d->t.ctx, round));
+    if (now.state != CSP_REVEALED)
+        SEFL_TRY(d->t.open(d->t.ctx, round, span_of_str("s"), id_a, span_of_str("output"), digest));
+    SEFL_TRY(d->t.key_wipe(d->t.ctx, round));
+    SEFL_TRY(d->t.voucher_put(d->t.ctx, s->kept[0].client, round, kem_a));
+    SEFL_TRY(d->t.forget(d->t.ctx, round));
+done:
+    csp_set_clear(&got);
+    return st;
+}
+
+static void csp_faults(void **state)
+{
+    (void)state;
+#if SEFL_FAULTS
+    static const fault_kind kinds[] = { FAULT_ALLOC, FAULT_WRITE, FAULT_SYNC, FAULT_READ };
+    desk d;
+    uint64_t round = 1;
+    csp_set s = a_set(1, 2, 1);
+    CHECK_OK(desk_open(&d, "faults"));
+    for (size_t k = 0; k < 4; k++)
+        for (uint64_t nth = 1;; nth++, round++) {
+            csp_round now;
+            fault_arm(kinds[k], nth);
+            sefl_status st = whole_round(&d, round, &s);
+            bool hit = fault_was_hit();
+            fault_disarm();
+            assert_int_equal(hit, st != SEFL_OK);
+            CHECK_OK(d.t.get(d.t.ctx, round, &now));
+            CHECK_OK(whole_round(&d, round, &s)); /* goes on */
+            if (!hit)
+                break;
+        }
+    desk_close(&d);
+    for (size_t k = 0; k < 4; k++)
+        TEST_FAULTS(kinds[k], st = desk_open(&d, "faults");
+                    if (st != SEFL_OK) desk_close(&d), desk_close(&d));
+    csp_set_clear(&s);
+#endif
+}
+
+/* ---- AS ------------------------------------------------------------------------------------ */
+
+static as_mask a_mask(uint64_t attempt, const uint8_t set[32], uint8_t seed)
+{
+    static uint8_t x[2000];
+    as_mask m = { .attempt = attempt, .seed = { seed }, .coins = { seed }, .slice = { seed } };
+    memcpy(m.set, set, 32);
+    memset(x, seed, sizeof x);
+    m.x = (sefl_buf){ .p = x, .n = sizeof x };
+    return m;
+}
+
+static void as_rounds(void **state)
+{
+    (void)state;
+    journal *j;
+    journal_as *ja;
+    sefl_coins coins = coins_system();
+    as_mask m, got = { 0 };
+    CHECK_OK(journal_open(&j, folder_path("as"), "aggregator", set_a));
+    CHECK_OK(journal_as_new(&ja, j, &coins));
+    as_store t = journal_as_table(ja);
+    CHECK_STATUS(t.masked(ja, 3, &got), SEFL_ENOTFOUND);
+    m = a_mask(5, set_a, 9);
+    CHECK_OK(t.mask(ja, 3, &m));
+    m = a_mask(5, set_a, 8);
+    CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+    m.attempt = 4;
+    CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+    m = a_mask(6, set_b, 8); /* never on another set */
+    CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+    for (int i = 0; i < 3; i++) { /* no seed and no slice twice */
+        m = a_mask(6, set_a, 8);
+        (i == 0 ? m.seed : i == 1 ? m.coins : m.slice)[0] = 9;
+        CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+    }
+    CHECK_OK(t.replied(ja, 3, 5, id_a));
+    CHECK_OK(t.replied(ja, 3, 5, id_a));
+    CHECK_STATUS(t.replied(ja, 3, 5, id_b), SEFL_ESTATE); /* one reply to an attempt */
+    journal_as_free(ja);
+    journal_close(j);
+
+    CHECK_OK(journal_open(&j, folder_path("as"), "aggregator", set_a));
+    CHECK_OK(journal_as_new(&ja, j, &coins));
+    CHECK_OK(t.masked(ja, 3, &got));
+    m = a_mask(5, set_a, 9);
+    assert_int_equal(got.attempt, 5);
+    assert_memory_equal(got.set, m.set, sizeof m.set);
+    assert_memory_equal(got.seed, m.seed, sizeof m.seed);
+    assert_memory_equal(got.coins, m.coins, sizeof m.coins);
+    assert_memory_equal(got.slice, m.slice, sizeof m.slice);
+    assert_int_equal(got.x.n, m.x.n);
+    assert_memory_equal(got.x.p, m.x.p, m.x.n);
+    as_mask_clear(&got);
+    CHECK_STATUS(t.replied(ja, 3, 5, id_b), SEFL_ESTATE);
+    CHECK_OK(t.replied(ja, 3, 5, id_a));
+    m = a_mask(6, set_a, 8); /* the next attempt */
+    CHECK_OK(t.mask(ja, 3, &m));
+    CHECK_OK(t.masked(ja, 3, &got));
+    assert_int_equal(got.attempt, 6);
+    as_mask_clear(&got);
+    CHECK_OK(t.replied(ja, 3, 6, id_b));
+    CHECK_STATUS(t.replied(ja, 3, 5, id_a), SEFL_ESTATE); /* of an older attempt */
+    CHECK_OK(journal_round_wipe(j, 3));
+    CHECK_STATUS(t.masked(ja, 3, &got), SEFL_ENOTFOUND);
+    journal_as_free(ja);
+    journal_close(j);
+}
+
+static void as_faults(void **state)
+{
+    (void)state;
+#if SEFL_FAULTS
+    static const fault_kind kinds[] = { FAULT_ALLOC, FAULT_WRITE, FAULT_SYNC, FAULT_READ };
+    journal *j;
+    journal_as *ja;
+    sefl_coins coins = coins_system();
+    uint64_t round = 0;
+    CHECK_OK(journal_open(&j, folder_path("as-faults"), "aggregator", set_a));
+    CHECK_OK(journal_as_new(&ja, j, &coins));
+    as_store t = journal_as_table(ja);
+    for (size_t k = 0; k < 4; k++)
+        for (uint64_t nth = 1, tries = 0;; nth++) {
+            tries++;
+            as_mask m = a_mask(tries, set_a, (uint8_t)tries), got = { 0 };
+            fault_arm(kinds[k], nth);
+            sefl_status st = t.mask(ja, round, &m);
+            if (st == SEFL_OK)
+                st = t.masked(ja, round, &got);
+            as_mask_clear(&got);
+            if (st == SEFL_OK)
+                st = t.replied(ja, round, tries, id_a);
+            bool hit = fault_was_hit();
+            fault_disarm();
+            assert_int_equal(hit, st != SEFL_OK);
+            if (!hit) {
+                round++;
+                break;
+            }
+        }
+    journal_as_free(ja);
+    journal_close(j);
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(csp_rounds),
+        cmocka_unit_test(csp_forgets_later),
+        cmocka_unit_test(csp_journal_lost),
+        cmocka_unit_test(csp_faults),
+        cmocka_unit_test(csp_keys),
+        cmocka_unit_test(csp_sets),
+        cmocka_unit_test(csp_vouchers),
+        cmocka_unit_test(csp_voucher_flood),
+        cmocka_unit_test(csp_charge_head),
+        cmocka_unit_test(csp_old_copies),
+        cmocka_unit_test(csp_opening_interrupted),
+        cmocka_unit_test(as_rounds),
+        cmocka_unit_test(as_faults),
+    };
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
+}

@@ -1,0 +1,541 @@
+/* Whole rounds over the link: results, replay, cuts. Refusals are in test_link_refusals.c. */
+#include "link_pair.h"
+
+#include "crypto/prg/prg.h"
+#include "mpc/noise/online.h"
+#include "mpc/noise/shares_plain.h"
+#include "privacy/mechanism/dgauss.h"
+
+#include <math.h>
+
+static const char *const schemes[] = { "pad", "paillier" };
+static const task_noise modes[] = { TASK_NOISE_NONE, TASK_NOISE_OWN, TASK_NOISE_JOINT };
+
+/* Mean and standard deviation of what was added, against the law; exact without noise. */
+static void check_result(const world *w, const int64_t *got)
+{
+    size_t n = w->t.values;
+    double sum = 0, squares = 0, unit = 1, sigma = 0;
+    if (w->t.noise == TASK_NOISE_NONE) {
+        assert_memory_equal(got, w->total, n * sizeof *got);
+        return;
+    }
+    if (w->t.noise == TASK_NOISE_JOINT) {
+        unit = (double)(1 << w->t.ahe.pack.t);
+        sigma = DP_G44_SIGMA;
+    } else {
+        dgauss g;
+        CHECK_OK(dgauss_for_grid(&g, &w->t.grid));
+        sigma = sqrt(2 * (double)g.num / (double)g.den);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double e = (double)got[i] + (unit > 1 ? 0.5 : 0) - (double)w->total[i] / unit;
+        sum += e, squares += e * e;
+    }
+    double mean = sum / (double)n, sd = sqrt(squares / (double)n - mean * mean);
+    if (fabs(mean) > 6 * sigma / sqrt((double)n) ||
+        fabs(sd / sigma - 1) > 6 / sqrt(2.0 * (double)n))
+        fail_msg("%s, mode %d: mean %.3g, standard deviation %.4g, wanted %.4g",
+                 w->t.ahe.scheme->name, (int)w->t.noise, mean, sd, sigma);
+}
+
+/* What the same coins give in the clear: no encryption, no link, no journal. */
+static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *out);
+
+static sefl_status replay_draw(void *ctx, int64_t *e, size_t first, size_t n)
+{
+    struct {
+        dgauss law;
+        sefl_rng rng;
+    } *o = ctx;
+    (void)first;
+    return dgauss_fill_vartime(&o->law, e, n, &o->rng);
+}
+
+static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *out)
+{
+    const ahe_params *p = &w->t.ahe;
+    size_t n = p->units * p->unit_values;
+    uint64_t *v = calloc(n, sizeof *v), *m = calloc(n, sizeof *m);
+    int64_t *sum = calloc(n, sizeof *sum);
+    uint8_t *plain = calloc(p->units, p->plain_bytes), mask[AHE_SEED_BYTES], coins[NOISE_COINS];
+    seeded gen;
+    named_init(&gen, "AS", 1, "mask", round, attempt);
+    seeded_fill(&gen, mask, sizeof mask);
+    seeded_fill(&gen, coins, sizeof coins);
+    memcpy(sum, w->total, w->t.values * sizeof *sum);
+    CHECK_OK(ahe_mask_units(p, plain, 0, p->units, mask));
+    ahe_plain_digits(p, v, plain, p->units);
+    ahe_plain_add(p, plain, sum, p->units);
+    ahe_plain_digits(p, m, plain, p->units);
+    noise_params np = task_noise_params(&w->t, round, attempt);
+    noise_digits dn = noise_digits_of(m), dv = noise_digits_of(v);
+    unsigned each = noise_value_bytes(&np);
+    uint8_t *x[2] = { calloc(w->t.values, each), calloc(w->t.values, each) };
+    noise_taken taken[2] = { { x[0], each }, { x[1], each } };
+    struct {
+        dgauss law;
+        sefl_rng rng;
+    } own;
+    noise_source add[2];
+    prg as_coins;
+    size_t bytes;
+    CHECK_OK(dgauss_for_grid(&own.law, &w->t.grid));
+    for (int i = 0; i < 2; i++)
+        add[i] =
+            np.own ? (noise_source){ .get = replay_draw, .ctx = &own } : noise_taken_of(&taken[i]);
+    if (!np.own) {
+        seeded g[2];
+        sefl_rng rng[2];
+        for (int i = 0; i < 2; i++) {
+            named_init(&g[i], i ? "CSP" : "AS", 1, "noise", round, attempt);
+            rng[i] = seeded_rng(&g[i]);
+        }
+        CHECK_OK(shares_fill_plain(x[1], each, np.count, &rng[0], &rng[1]));
+    }
+    CHECK_OK(noise_reply_bytes(&bytes, &np));
+    uint8_t *reply = calloc(bytes, 1);
+    named_init(&gen, "CSP", 1, "reply", round, attempt);
+    own.rng = seeded_rng(&gen);
+    CHECK_OK(noise_reply_make(reply, &np, &dn, &add[1], &own.rng));
+    prg_init(&as_coins, coins, "own noise");
+    own.rng = prg_rng(&as_coins);
+    CHECK_OK(noise_reply_finish(out, &np, span_of(reply, bytes), &dv, &add[0], coins));
+    free(reply), free(x[0]), free(x[1]);
+    free(v), free(m), free(sum), free(plain);
+}
+
+static void one_round(const char *scheme, task_noise mode)
+{
+    world *w = world_new(scheme, mode, W_VALUES);
+    int64_t got[W_VALUES], again[W_VALUES];
+    connection c;
+    bool kept;
+    world_sum(w, 1);
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 1, &kept, got));
+    disconnect(&c);
+    assert_false(kept);
+    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+    check_result(w, got);
+    if (mode != TASK_NOISE_NONE) {
+        replay(w, 1, 1, again);
+        assert_memory_equal(got, again, sizeof got);
+    }
+    /* a second opening: the same bytes, and the same numbers from what was kept */
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 1, &kept, again));
+    disconnect(&c);
+    assert_true(kept);
+    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+    assert_int_equal(w->a.masks, 1);
+    assert_memory_equal(got, again, sizeof got);
+    assert_int_equal(w->a.ledger.n, 2); /* the task and one charge, on both sides */
+    assert_memory_equal(&w->a.ledger.mark[2], &w->book.mark[2], sizeof(ledger_mark));
+    world_free(w);
+}
+
+static void rounds_are_right(void **state)
+{
+    (void)state;
+    for (int s = 0; s < 2; s++)
+        for (int m = 0; m < 3; m++)
+            one_round(schemes[s], modes[m]);
+}
+
+/* Two rounds on one stream; what was kept goes with the next header, the last with the task. */
+static void rounds_follow(void **state)
+{
+    (void)state;
+    world *w = world_new("pad", TASK_NOISE_JOINT, 40);
+    int64_t got[W_VALUES];
+    connection c;
+    as_link *l;
+    sefl_buf both = { 0 };
+    connect_(&c, w, NULL, false);
+    as_link_config cfg = world_as(&c);
+    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+    for (uint64_t r = 1; r <= 3; r++) {
+        round_header h = world_header(w, r);
+        bool kept;
+        world_sum(w, r);
+        buf_reset(&both);
+        CHECK_OK(as_link_key(l, &h));
+        CHECK_OK(as_link_header(l, &both, &h));
+        envelope env;
+        CHECK_OK(envelope_read(&env, buf_span(&both)));
+        CHECK_OK(envelope_check(&env, SIGN_HEADER, &w->t.servers));
+        CHECK_OK(as_link_ping(l));
+        if (r == 2) { /* too few came */
+            CHECK_OK(as_link_skip(l, r, 1));
+            CHECK_OK(as_link_skip(l, r, 1));
+            continue;
+        }
+        w->attempt = 5 + r;
+        CHECK_OK(world_verdict(w, l, &h));
+        CHECK_OK(ledger_pay(&w->a.ledger, r));
+        as_reveal o = {
+            .round = r, .attempt = 5 + r, .clients = W_CLIENTS, .sum = w->sum, .journal = &c.as
+        };
+        memcpy(o.set, w->set, sizeof o.set);
+        CHECK_OK(as_link_reveal(l, &o, &kept, got));
+        assert_false(kept);
+        check_result(w, got);
+        assert_int_equal(csp_memory_at(&w->c, 1)->forgotten, r > 1);
+    }
+    assert_int_equal(csp_memory_at(&w->c, 2)->r.state, CSP_SKIPPED);
+    assert_true(csp_memory_at(&w->c, 1)->forgotten && !csp_memory_at(&w->c, 3)->forgotten);
+    CHECK_OK(as_link_bye(l, true));
+    CHECK_STATUS(as_link_ping(l), SEFL_ECLOSED);
+    as_link_free(l);
+    disconnect(&c);
+    CHECK_OK(c.st);
+    assert_true(c.over && csp_memory_at(&w->c, 3)->forgotten);
+    buf_clear(&both);
+    world_free(w);
+}
+
+/* The stream is cut at every message of either side, between two and inside one. Then a new connection
+ * ends with one opening and one result; nothing was used twice (the journals look). */
+static void any_cut_is_survived(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scheme;
+        task_noise mode;
+    } kind[] = { { "paillier", TASK_NOISE_JOINT },
+                 { "pad", TASK_NOISE_OWN },
+                 { "paillier", TASK_NOISE_NONE },
+                 { "pad", TASK_NOISE_NONE },
+                 { "pad", TASK_NOISE_JOINT } };
+    for (int k = 0; k < 5; k++) {
+        world *w = world_new(kind[k].scheme, kind[k].mode, 40);
+        int64_t got[W_VALUES], again[W_VALUES];
+        unsigned kept_runs = 0, cuts = 0;
+        world_sum(w, 1);
+        for (int side = 0; side < 2; side++)
+            for (uint64_t at = 1;; at++) {
+                connection c;
+                bool kept, cut;
+                world_reset(w);
+                uint64_t where[2] = { side == 0 ? at : 0, side == 1 ? at : 0 };
+                connect_(&c, w, where, at % 2);
+                sefl_status st = world_round(w, &c, 1, &kept, got);
+                disconnect(&c);
+                cut = c.wire[side].was_cut;
+                if (!cut) {
+                    CHECK_OK(st);
+                    break;
+                }
+                cuts++;
+                assert_int_not_equal(st, SEFL_OK);
+                assert_int_not_equal(st, SEFL_ECRYPTO);
+                for (size_t i = 0; i < w->t.values; i++)
+                    assert_int_equal(got[i], 0);
+                unsigned open_before = csp_memory_at(&w->c, 1)->opened;
+                connect_(&c, w, NULL, false);
+                CHECK_OK(world_round(w, &c, 1, &kept, got));
+                disconnect(&c);
+                assert_int_equal(kept, open_before == 1);
+                kept_runs += kept;
+                assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+                check_result(w, got);
+                if (at % 3 > 0)
+                    continue;
+                connect_(&c, w, NULL, false);
+                CHECK_OK(world_round(w, &c, 1, &kept, again));
+                disconnect(&c);
+                assert_true(kept);
+                assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+                assert_memory_equal(got, again, w->t.values * sizeof *got);
+                assert_int_equal(w->a.ledger.charges, 1);
+                assert_int_equal(w->book.charges, 1);
+            }
+        assert_true(kept_runs >= 1 && cuts > 8);
+        world_free(w);
+    }
+}
+
+/* An output that changes on the way is refused, wherever it changes; what CSP kept is still right. */
+static void changed_outputs_are_refused(void **state)
+{
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        world *w = world_new("paillier", modes[m], 40);
+        int64_t got[W_VALUES];
+        size_t bytes;
+        world_sum(w, 1);
+        CHECK_OK(task_output_bytes(&bytes, &w->t));
+        for (size_t at = 0; at < bytes + SHA256_BYTES; at += at < 130 ? 7 : 61) {
+            connection c;
+            bool kept;
+            world_reset(w);
+            connect_(&c, w, NULL, false);
+            c.wire[1].flip = 1 + at;
+            CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_EPROTO);
+            disconnect(&c);
+            for (size_t i = 0; i < w->t.values; i++)
+                assert_int_equal(got[i], 0);
+            assert_false(w->a.mask[0].replied);
+            connect_(&c, w, NULL, false);
+            CHECK_OK(world_round(w, &c, 1, &kept, got));
+            disconnect(&c);
+            assert_true(kept);
+            check_result(w, got);
+        }
+        world_free(w);
+    }
+}
+
+/* A CSP that says two things: facts of another opening are refused at once; after numbers that AS has used
+ * others are never used. */
+static void one_reply_to_an_attempt(void **state)
+{
+    (void)state;
+    for (int m = 1; m < 3; m++) {
+        world *w = world_new("paillier", modes[m], 40);
+        int64_t got[W_VALUES];
+        connection c;
+        bool kept;
+        size_t dither = NOISE_REPLY_HEAD - 32;
+        world_sum(w, 1);
+        for (size_t at = 0; at < (modes[m] == TASK_NOISE_OWN ? NOISE_REPLY_HEAD : dither); at++) {
+            world_reset(w);
+            connect_(&c, w, NULL, false);
+            c.wire[1].flip = 1 + at, c.wire[1].rehash = true;
+            CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_EPROTO);
+            disconnect(&c);
+            for (size_t i = 0; i < w->t.values; i++)
+                assert_int_equal(got[i], 0);
+        }
+        for (int again = 0; again < 2; again++) {
+            world_reset(w);
+            connect_(&c, w, NULL, false);
+            c.wire[1].flip = 1 + NOISE_REPLY_HEAD, c.wire[1].rehash = true;
+            CHECK_OK(world_round(w, &c, 1, &kept, got));
+            disconnect(&c);
+            connect_(&c, w, NULL, false);
+            c.wire[1].flip = again ? 1 + NOISE_REPLY_HEAD : 0, c.wire[1].rehash = true;
+            CHECK_STATUS(world_round(w, &c, 1, &kept, got), again ? SEFL_OK : SEFL_ECRYPTO);
+            disconnect(&c);
+            assert_true(kept);
+            assert_int_equal(w->a.masks, 1);
+        }
+        world_free(w);
+    }
+}
+
+/* AS has shares that CSP lost, or never had: it takes others, for one charge and one opening. */
+static void shares_that_csp_does_not_have(void **state)
+{
+    (void)state;
+    world *w = world_new("pad", TASK_NOISE_JOINT, 40);
+    sefl_rng rng = rng_system();
+    shares_pool *pools[3];
+    int64_t got[W_VALUES];
+    connection c;
+    bool kept;
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(shares_pool_new(&pools[i], 0, &rng));
+    world_sum(w, 1);
+    w->shares[0] = pools[0], w->shares[1] = pools[1];
+    CHECK_OK(shares_fill_pair(pools[0], pools[2], 50, &rng, &rng)); /* somebody else has them */
+    CHECK_OK(shares_fill_pair(pools[0], pools[1], 100, &rng, &rng));
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 1, &kept, got));
+    disconnect(&c);
+    assert_false(kept);
+    check_result(w, got);
+    assert_int_equal(w->book.charges, 1);
+    assert_int_equal(w->a.masks, 1);
+    assert_int_equal(shares_pool_have(pools[0]), 60); /* of the session that both have */
+    assert_int_equal(shares_pool_have(pools[1]), 60);
+    /* nobody makes more: the round cannot be opened, and nothing is charged for it */
+    world_sum(w, 2);
+    shares_pool_clear(pools[1]);
+    connect_(&c, w, NULL, false);
+    CHECK_STATUS(world_round(w, &c, 2, &kept, got), SEFL_ESTATE);
+    disconnect(&c);
+    assert_int_equal(w->book.charges, 1);
+    assert_int_equal(shares_pool_have(pools[0]), 0);
+    world_free(w);
+    for (int i = 0; i < 3; i++)
+        shares_pool_free(pools[i]);
+}
+
+/* AS lost what an opening needs: the round is lost, the link goes on, the round can be given up. */
+static void a_lost_mask_loses_the_round(void **state)
+{
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        world *w = world_new("pad", modes[m], 40);
+        int64_t got[W_VALUES];
+        connection c;
+        as_link *l;
+        bool kept;
+        sefl_buf both = { 0 };
+        world_sum(w, 1);
+        connect_(&c, w, NULL, false);
+        CHECK_OK(world_round(w, &c, 1, &kept, got));
+        disconnect(&c);
+        w->a.lose = true;
+        connect_(&c, w, NULL, false);
+        as_link_config cfg = world_as(&c);
+        CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+        const as_peer *p = as_link_peer(l);
+        assert_true(p->signed_ == 1 && p->opened == 1 && p->skipped == 0 && !p->behind);
+        as_reveal o = { .round = 1, .attempt = ++w->attempt, .clients = 3, .journal = &c.as };
+        memcpy(o.set, w->set, 32);
+        CHECK_STATUS(as_link_reveal(l, &o, &kept, got), SEFL_ECRYPTO);
+        for (size_t i = 0; i < w->t.values; i++)
+            assert_int_equal(got[i], 0);
+        assert_false(as_link_dead(l));
+        CHECK_OK(as_link_skip(l, 1, 2));
+        round_header h = world_header(w, 2);
+        CHECK_OK(as_link_key(l, &h));
+        CHECK_OK(as_link_header(l, &both, &h));
+        assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_REVEALED); /* for ever */
+        CHECK_STATUS(as_link_reveal(l, &o, &kept, got), SEFL_ECRYPTO);    /* erased by now */
+        as_link_free(l);
+        disconnect(&c);
+        buf_clear(&both);
+        world_free(w);
+    }
+}
+
+/* CSP came back with another key file: no head of the round opens, which is said as a lost key; the round can
+ * be given up, and the next one has a key of the new root. */
+static void a_lost_root_loses_the_round(void **state)
+{
+    (void)state;
+    world *w = world_new("pad", TASK_NOISE_NONE, 40);
+    int64_t got[W_VALUES];
+    connection c;
+    as_link *l;
+    bool kept;
+    sefl_buf both = { 0 };
+    round_header h = world_header(w, 1), again = h;
+    uint8_t early[HEAD_MAX];
+    head_refusal refused[1];
+    size_t n;
+    world_sum(w, 1);
+    connect_(&c, w, NULL, false);
+    as_link_config cfg = world_as(&c);
+    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+    CHECK_OK(as_link_key(l, &h));
+    CHECK_OK(as_link_header(l, &both, &h));
+    as_link_free(l);
+    disconnect(&c);
+
+    w->root[0] ^= 1;
+    connect_(&c, w, NULL, false);
+    cfg = world_as(&c);
+    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+    CHECK_STATUS(as_link_key(l, &again), SEFL_ECRYPTO);
+    world_head(w, 0, &h, early);
+    CHECK_STATUS(as_link_early(l, 1, span_of(early, head_bytes(w->t.seal)), refused, &n),
+                 SEFL_ECRYPTO);
+    CHECK_STATUS(world_verdict(w, l, &h), SEFL_ECRYPTO);
+    CHECK_OK(as_link_skip(l, 1, 2));
+    as_link_free(l);
+    disconnect(&c);
+
+    world_sum(w, 2);
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 2, &kept, got));
+    check_result(w, got);
+    disconnect(&c);
+    buf_clear(&both);
+    world_free(w);
+}
+
+/* A failing disk at any moment, on either side: no result, and the next attempt is right. */
+static void a_failing_disk_opens_nothing(void **state)
+{
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        world *w = world_new("pad", modes[m], 40);
+        int64_t got[W_VALUES];
+        world_sum(w, 1);
+        for (int side = 0; side < 2; side++)
+            for (unsigned n = 1; n <= 8; n++) {
+                connection c;
+                bool kept;
+                world_reset(w);
+                *(side == 0 ? &w->a.fail : &w->c.fail) = n;
+                connect_(&c, w, NULL, false);
+                sefl_status st = world_round(w, &c, 1, &kept, got);
+                disconnect(&c);
+                if (*(side == 0 ? &w->a.fail : &w->c.fail) > 0) {
+                    CHECK_OK(st);
+                    break;
+                }
+                assert_int_not_equal(st, SEFL_OK);
+                /* the reply had come; CSP's last write wipes the key, after the mark */
+                bool replied = side == 0 ? n == 2 : n == 6;
+                assert_int_equal(csp_memory_at(&w->c, 1)->opened, replied);
+                connect_(&c, w, NULL, false);
+                CHECK_OK(world_round(w, &c, 1, &kept, got));
+                disconnect(&c);
+                assert_int_equal(kept, replied);
+                assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+                check_result(w, got);
+            }
+        world_free(w);
+    }
+}
+
+/* Any allocation of either side fails: at most one opening, and the next connection has the result. */
+static void a_failing_allocation_opens_once(void **state)
+{
+    (void)state;
+#if SEFL_FAULTS
+    for (int m = 0; m < 3; m++) {
+        world *w = world_new("pad", modes[m], 40);
+        int64_t got[W_VALUES];
+        unsigned long step = test_count(m == 2 ? 29 : 7, 1);
+        world_sum(w, 1);
+        for (uint64_t n = 1;; n += step) {
+            connection c;
+            bool kept, hit;
+            world_reset(w);
+            connect_(&c, w, NULL, false);
+            fault_arm(FAULT_ALLOC, n);
+            sefl_status st = world_round(w, &c, 1, &kept, got);
+            disconnect(&c);
+            hit = fault_was_hit();
+            fault_disarm();
+            if (!hit) {
+                CHECK_OK(st);
+                break;
+            }
+            assert_true(csp_memory_at(&w->c, 1)->opened <= 1);
+            unsigned before = csp_memory_at(&w->c, 1)->opened;
+            connect_(&c, w, NULL, false);
+            CHECK_OK(world_round(w, &c, 1, &kept, got));
+            disconnect(&c);
+            assert_int_equal(kept, before == 1);
+            assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+            check_result(w, got);
+        }
+        world_free(w);
+    }
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounds_are_right),
+        cmocka_unit_test(rounds_follow),
+        cmocka_unit_test(any_cut_is_survived),
+        cmocka_unit_test(a_lost_mask_loses_the_round),
+        cmocka_unit_test(changed_outputs_are_refused),
+        cmocka_unit_test(one_reply_to_an_attempt),
+        cmocka_unit_test(shares_that_csp_does_not_have),
+        cmocka_unit_test(a_lost_root_loses_the_round),
+        cmocka_unit_test(a_failing_disk_opens_nothing),
+        cmocka_unit_test(a_failing_allocation_opens_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
