@@ -360,12 +360,12 @@ static agg_verdict admit(void *ctx, const agg_upload *u)
                                       : AGG_ADMIT;
 }
 
-static bool has_body(void *ctx, const round_member *m)
+static bool has_body(void *ctx, const round_entry *m)
 {
     return collect_has_body(((taker *)ctx)->collect, m);
 }
 
-static void took(void *ctx, uint64_t round, const round_member *m, body_room *body)
+static void took(void *ctx, uint64_t round, const round_entry *m, body_room *body)
 {
     taker *t = ctx;
     if (collect_add(t->collect, round, m, false, body) != SEFL_OK)
@@ -373,7 +373,7 @@ static void took(void *ctx, uint64_t round, const round_member *m, body_room *bo
     t->bodies++;
 }
 
-static sefl_status path_of(void *ctx, sefl_buf *out, uint64_t round, const round_member *m)
+static sefl_status path_of(void *ctx, sefl_buf *out, uint64_t round, const round_entry *m)
 {
     return ingest_body_path(((taker *)ctx)->journal, out, round, m);
 }
@@ -499,12 +499,12 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
                                                     .pub = pl->pub,
                                                     .journal = t.journal,
                                                     .key = key,
-                                                    .gate = { .ctx = &t,
-                                                              .lock = &t.lock,
-                                                              .body_pool = t.body_pool,
-                                                              .admit = admit,
-                                                              .has_body = has_body,
-                                                              .took = took },
+                                                    .admission = { .ctx = &t,
+                                                                   .lock = &t.lock,
+                                                                   .body_pool = t.body_pool,
+                                                                   .admit = admit,
+                                                                   .has_body = has_body,
+                                                                   .took = took },
                                                     .wall = &wall }));
         if (pl->seal)
             SEFL_TRY(know_vouchers(pl, t.journal));

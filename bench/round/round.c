@@ -543,7 +543,7 @@ done:
 static sefl_status as_freeze(as_side *a, journal_round *row)
 {
     sefl_status st = SEFL_OK;
-    round_member *set = NULL;
+    round_entry *set = NULL;
     sefl_rng rng = rng_system();
     SEFL_TRY(ahe_sum_close(&a->t.ahe, a->sum));
     SEFL_TRY(sefl_new(&set, a->clients, sizeof *set));

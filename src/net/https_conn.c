@@ -311,7 +311,7 @@ static void settle_peer(https_conn *conn, const x509_peer *peer)
     conn->known = known;
 }
 
-/* One verdict a connection, id and gate, until the certificate expires. */
+/* One verdict a connection, id and allowlist, until the certificate expires. */
 void https_judge(https_conn *conn)
 {
     https_server *s = conn->server;
@@ -322,11 +322,11 @@ void https_judge(https_conn *conn)
            (conn->peer.code == X509_OK && conn->peer.until < (int64_t)time(NULL) && !anew)) {
         const tls_id *id = s->ids[s->ids_n - 1];
         unsigned generation = s->generation;
-        gate *g = gate_hold(s->gate);
+        allowlist *g = allowlist_hold(s->allowlist);
         pthread_mutex_unlock(&s->lock);
         x509_check_session(&p, conn->tls, id->trust,
-                           &(x509_want){ .role = s->c.peer_role, .gate = g });
-        gate_free(g);
+                           &(x509_want){ .role = s->c.peer_role, .allowlist = g });
+        allowlist_free(g);
         pthread_mutex_lock(&s->lock);
         settle_peer(conn, &p);
         conn->judged = anew = true;
@@ -350,21 +350,21 @@ static void put_out(https_server *s, https_conn *conn)
     }
 }
 
-void https_server_set_gate(https_server *s, const gate *g)
+void https_server_set_allowlist(https_server *s, const allowlist *g)
 {
     for (;;) { /* one at a time: `refused` is told without the lock */
         x509_peer p = { .code = X509_OK };
         pthread_mutex_lock(&s->lock);
-        if (s->gate != g) {
-            gate_free(s->gate);
-            s->gate = gate_hold(g);
+        if (s->allowlist != g) {
+            allowlist_free(s->allowlist);
+            s->allowlist = allowlist_hold(g);
             s->generation++;
         }
         for (https_conn *conn = s->conns; conn && p.code == X509_OK; conn = conn->next) {
             if (!conn->judged || conn->gone || conn->peer.code != X509_OK)
                 continue;
             p = conn->peer;
-            if (!gate_still(g, &p))
+            if (!allowlist_still(g, &p))
                 put_out(s, conn);
         }
         pthread_mutex_unlock(&s->lock);

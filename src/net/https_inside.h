@@ -33,7 +33,7 @@ typedef struct https_conn {
     bool busy;         /* a request is under way; its own thread's, as these: */
     size_t idle_in, idle_out; /* bytes on the wire since the latest request ended */
     bool judged;              /* these are written by its thread, under the lock */
-    unsigned judged_by;       /* generation of id and gate */
+    unsigned judged_by;       /* generation of id and allowlist */
     x509_peer peer;
 } https_conn;
 
@@ -81,7 +81,7 @@ struct https_server {
     https_inner *parked;
     tls_id *ids[HTTPS_IDS_MAX]; /* all that were ever set: a handshake may still use an old one */
     unsigned ids_n, generation;
-    gate *gate; /* NULL: none */
+    allowlist *allowlist; /* NULL: none */
     unsigned requests;
     uint64_t wakes;
     atomic_bool stopping;
@@ -111,7 +111,7 @@ int https_own_certificate(gnutls_session_t session, const struct gnutls_cert_ret
 enum MHD_Result https_on_accept(void *cls, const struct sockaddr *from, socklen_t n);
 void https_on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
                          enum MHD_ConnectionNotificationCode what);
-/* One verdict a connection, id and gate, until the certificate expires: conn->peer. */
+/* One verdict a connection, id and allowlist, until the certificate expires: conn->peer. */
 void https_judge(https_conn *conn);
 /* Counts, logs and tells a refusal; without the lock. */
 void https_tell_refused(https_server *s, const x509_peer *p);

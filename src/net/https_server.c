@@ -528,7 +528,7 @@ static void server_free(https_server *s)
     buckets_free(s->lines);
     for (unsigned i = 0; i < s->ids_n; i++)
         tls_id_free(s->ids[i]);
-    gate_free(s->gate);
+    allowlist_free(s->allowlist);
     if (s->listener >= 0)
         close(s->listener);
     pthread_cond_destroy(&s->changed);
@@ -584,7 +584,7 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
                "https: a server needs an identity, a role of peers and a handler");
     SEFL_TRY(make_buckets(s));
     s->ids[s->ids_n++] = tls_id_hold(c->id);
-    s->gate = gate_hold(c->gate);
+    s->allowlist = allowlist_hold(c->allowlist);
     if (c->listener)
         s->port = c->port;
     else

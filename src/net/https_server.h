@@ -1,7 +1,7 @@
 /* https_server: an HTTPS server with mutual TLS 1.3 (libmicrohttpd over GnuTLS) for one handler.
  *
  * libmicrohttpd only *asks* for a client certificate: this module verifies chain, dates, role and, with
- * a gate (net/gate.h), membership and revocation itself, before any byte of a body is taken, and gives
+ * an allowlist (net/allowlist.h), membership and revocation itself, before any byte of a body is taken, and gives
  * a refused peer a generic 403 whatever the reason; the reason is logged, and told to `refused`.
  * One path alone may be open to peers without any certificate (open_path): enrolment.
  *
@@ -28,7 +28,7 @@
  * connections of its thread: that is the back-pressure of body; what takes long elsewhere is parked.
  *
  * Limits. Connections in all, per address, new ones per address and second, per peer, and per issuer
- * where the gate lists no members of it; half of all places are for peers that have shown a good
+ * where the allowlist lists no members of it; half of all places are for peers that have shown a good
  * certificate: when strangers fill the other half, the oldest of them is cut for the next. Handshake
  * and idle time, 32 KiB of headers, body size, and speed:
  * a connection that has not sent a whole request header within idle_s, or whose body comes in at
@@ -42,7 +42,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
-#include "net/gate.h"
+#include "net/allowlist.h"
 #include "net/tls.h"
 
 #include <stdbool.h>
@@ -111,7 +111,7 @@ typedef struct https_server_config {
         *listener; /* a socket that listens already (tls_listen), with `port`: taken; or NULL */
     const tls_id *id;
     const char *peer_role;
-    const gate *gate;      /* whom it lets in; NULL: whom the id's CAs vouch for */
+    const allowlist *allowlist; /* whom it lets in; NULL: whom the id's CAs vouch for */
     const char *open_path; /* POST to it needs no certificate; a bad one is refused; NULL: none */
     uint64_t open_max;     /* bytes of its body */
     unsigned threads, connections_max, connections_per_address, idle_s; /* 0: 2, 512, 64, 60 */
@@ -142,7 +142,7 @@ uint64_t https_server_count(const https_server *s, https_event e);
 void https_server_set_id(https_server *s, const tls_id *id);
 /* Another trust list. Every open connection whose peer it does not let in is closed at once, in the
  * middle of whatever it does (`refused` is told). */
-void https_server_set_gate(https_server *s, const gate *g);
+void https_server_set_allowlist(https_server *s, const allowlist *g);
 /* Takes no new connections, resumes what is parked, lets requests under way end for at most 3 s,
  * then ends. NULL is fine. */
 void https_server_stop(https_server *s);
@@ -151,7 +151,7 @@ const char *https_query(const https_request *r, const char *name); /* NULL if it
 const char *https_header(const https_request *r, const char *name);
 
 /* May another line about a refusal of this peer be written? At most ten a second about strangers (no
- * certificate, or of no CA that we know), ten about each member of the gate's list, and ten about the
+ * certificate, or of no CA that we know), ten about each member of the allowlist's list, and ten about the
  * other certificates of each CA: a flood must not fill the disk, nor hide what others do. How many were
  * left out is said every second; the counters have all of them. */
 bool https_may_log(const https_request *r);

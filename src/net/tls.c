@@ -589,7 +589,7 @@ void tls_want(tls *t, const tls_peer *want)
 {
     t->want.role = want->role;
     t->want.fingerprint = want->fingerprint;
-    t->want.gate = want->gate;
+    t->want.allowlist = want->allowlist;
 }
 
 void tls_tell_refused(const tls *t, const tls_peer *want)

@@ -32,7 +32,7 @@
 
 #include "base/channel.h"
 #include "base/span.h"
-#include "net/gate.h"
+#include "net/allowlist.h"
 #include "net/x509.h"
 
 #include <stdbool.h>
@@ -47,7 +47,7 @@ typedef struct tls_peer {
     const char *role;                     /* "aggregator", "csp", "client" */
     const char *protocols[TLS_PROTOCOLS]; /* any of them; NULL at the first: not asked for */
     const uint8_t *fingerprint; /* 32 bytes, SHA-256 of its SPKI; NULL: any of that role */
-    const gate *gate;           /* whom we let in; NULL: whom the id's CAs vouch for */
+    const allowlist *allowlist; /* whom we let in; NULL: whom the id's CAs vouch for */
     void (*refused)(void *ctx, const x509_peer *p); /* count it; NULL: nobody is told */
     void *ctx;
 } tls_peer;

@@ -3,7 +3,7 @@
 #define NET_TLS_INSIDE_H
 
 #include "base/buf.h"
-#include "net/gate.h"
+#include "net/allowlist.h"
 #include "net/tls.h"
 
 #include <gnutls/abstract.h>
@@ -28,7 +28,7 @@ typedef struct x509_want {
     const char *host;           /* NULL: not looked at */
     bool server;                /* the peer is the server: server authentication */
     bool pin_only;              /* the fingerprint is all that vouches for it: no chain */
-    const gate *gate;           /* whose issuers and members count, instead of `cas`; NULL: none */
+    const allowlist *allowlist; /* whose issuers and members count, instead of `cas`; NULL: none */
 } x509_want;
 
 /* Judges the chain that the peer of a session has shown; fills p in any case. */
@@ -50,10 +50,11 @@ bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                      gnutls_x509_trust_list_t cas);
 /* Is this (printable ASCII) one of the organisational units of the subject, character for character? */
 bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit);
-/* The chain up to an issuer that the gate trusts for this role (NULL: any); maps the role where the
+/* The chain up to an issuer that the allowlist trusts for this role (NULL: any); maps the role where the
  * issuer has a unit; then the list of members. False: a verdict is in p. */
-bool gate_chain(const gate *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, const char *role);
-bool gate_member(const gate *g, x509_peer *p);
+bool allowlist_chain(const allowlist *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
+                     const char *role);
+bool allowlist_member(const allowlist *g, x509_peer *p);
 /* Is a key or signature below what is taken? */
 bool x509_key_weak(int algorithm, unsigned bits);
 /* Would checking one signature of this key take more than some milliseconds? Its sizes. */

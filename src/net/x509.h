@@ -115,8 +115,9 @@ typedef enum x509_verdict_code {
 typedef struct x509_peer {
     x509_verdict_code code;
     uint8_t fingerprint[32]; /* SHA-256 of its SPKI; zero if it shows no certificate */
-    uint8_t issuer[32];      /* of the trusted CA, where a gate judged (net/gate.h); else zero */
-    bool listed;   /* by that gate, as a member; else all we know of it is its issuer's word */
+    uint8_t
+        issuer[32]; /* of the trusted CA, where an allowlist judged (net/allowlist.h); else zero */
+    bool listed;   /* by that allowlist, as a member; else all we know of it is its issuer's word */
     int64_t until; /* when the certificate expires, seconds since 1970 */
     char name[65], role[17]; /* common name; role without "sefl "; printable */
     char why[160];           /* the sentence for the log; never for the peer */

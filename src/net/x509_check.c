@@ -359,8 +359,8 @@ static bool is_vouched_for(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
 {
     if (want->pin_only)
         return is_time_right(p, crt[0]);
-    return want->gate ? gate_chain(want->gate, p, crt, n, want->role)
-                      : x509_chain_good(p, crt, n, cas);
+    return want->allowlist ? allowlist_chain(want->allowlist, p, crt, n, want->role)
+                           : x509_chain_good(p, crt, n, cas);
 }
 
 static bool is_host_right(gnutls_x509_crt_t crt, const char *host)
@@ -408,7 +408,7 @@ static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
     } else if (want->host && !is_host_right(crt[0], want->host)) {
         x509_judge(p, X509_WRONG_HOST, "certificate of \"%s\": not for host \"%.80s\"", p->name,
                    want->host);
-    } else if (!want->gate || gate_member(want->gate, p)) {
+    } else if (!want->allowlist || allowlist_member(want->allowlist, p)) {
         p->code = X509_OK;
     }
 }

@@ -1,4 +1,4 @@
-#include "protocol/member.h"
+#include "protocol/participant.h"
 
 #include <string.h>
 

@@ -107,12 +107,12 @@ done:
 
 static int by_client(const void *a, const void *b)
 {
-    return memcmp(((const round_member *)a)->client, ((const round_member *)b)->client,
-                  sizeof((const round_member *)a)->client);
+    return memcmp(((const round_entry *)a)->client, ((const round_entry *)b)->client,
+                  sizeof((const round_entry *)a)->client);
 }
 
 sefl_status round_set_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], uint64_t round,
-                           round_member *members, uint32_t n)
+                           round_entry *members, uint32_t n)
 {
     sefl_status st = SEFL_OK;
     uint8_t number[8];

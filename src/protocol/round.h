@@ -83,13 +83,13 @@ sefl_status round_receipt_read(round_receipt *out, sefl_span in) SEFL_MUST_CHECK
 size_t round_statement_write(uint8_t out[STATEMENT_MAX], const round_statement *s);
 sefl_status round_statement_read(round_statement *out, sefl_span in) SEFL_MUST_CHECK;
 
-typedef struct round_member {
+typedef struct round_entry {
     uint8_t client[32];
     uint8_t body[32]; /* BLAKE3 of its units: the name of the update; signed, in the set */
-} round_member;
+} round_entry;
 
 /* Sorts `members` by fingerprint; SEFL_EINVAL if one is there twice. */
 sefl_status round_set_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], uint64_t round,
-                           round_member *members, uint32_t n) SEFL_MUST_CHECK;
+                           round_entry *members, uint32_t n) SEFL_MUST_CHECK;
 
 #endif

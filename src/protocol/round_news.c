@@ -1,5 +1,5 @@
 /* What AS says about the present round, as JSON. */
-#include "protocol/member.h"
+#include "protocol/participant.h"
 
 #include "protocol/task_fields.h"
 

@@ -387,7 +387,7 @@ typedef struct opening {
 /* The two updates of a small round, of so many values each, and their sum. */
 typedef struct pair_of_updates {
     counted_leaf leaf[2];
-    round_member member[2];
+    round_entry member[2];
     uint8_t heads[2 * HEAD_MAX], *body;
     ahe_enc *enc;
     ahe_sum *sum;

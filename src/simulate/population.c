@@ -4,7 +4,7 @@
 #include "simulate/population.h"
 
 #include "base/alloc.h"
-#include "protocol/member.h"
+#include "protocol/participant.h"
 #include "simulate/named_coins.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ typedef struct event {
 } event;
 
 typedef struct person {
-    member *m; /* NULL: dead, until the next round */
+    participant *m; /* NULL: dead, until the next round */
     seeded jitter;
     uint32_t turn;
     bool waiting; /* for news */
@@ -99,7 +99,7 @@ static sefl_status start(population *c, uint32_t i)
     person *p = &c->p[i];
     sefl_rng rng = seeded_rng(&p->jitter);
     p->turn++;
-    return member_new(&p->m, &c->s->task, c->taken[i], &rng);
+    return participant_new(&p->m, &c->s->task, c->taken[i], &rng);
 }
 
 /* The client's own coin, as roles/client draws it. */
@@ -137,7 +137,7 @@ static sefl_status news(population *c, uint32_t i, uint64_t now)
     person *p = &c->p[i];
     bool over = agg_get_phase(c->a) == AGG_DONE;
     round_news n = { .state = over ? ROUND_OVER : ROUND_OPEN, .round = c->round };
-    member_event e = { .kind = MEMBER_GOT_NEWS, .news = &n, .drawn = true };
+    participant_event e = { .kind = PARTICIPANT_GOT_NEWS, .news = &n, .drawn = true };
     if (!over) {
         n.left_ms = c->left_until > now ? c->left_until - now : 0;
         n.header = c->header;
@@ -145,13 +145,13 @@ static sefl_status news(population *c, uint32_t i, uint64_t now)
         foresee(c, i);
     }
     p->waiting = false;
-    return member_on(p->m, &e, now);
+    return participant_on(p->m, &e, now);
 }
 
-static sefl_status tell(population *c, uint32_t i, member_event_kind kind, uint64_t now)
+static sefl_status tell(population *c, uint32_t i, participant_event_kind kind, uint64_t now)
 {
-    member_event e = { .kind = kind };
-    return member_on(c->p[i].m, &e, now);
+    participant_event e = { .kind = kind };
+    return participant_on(c->p[i].m, &e, now);
 }
 
 /* Until it waits for something. */
@@ -160,28 +160,28 @@ static sefl_status act(population *c, uint32_t i, uint64_t now)
     sefl_status st = SEFL_OK;
     person *p = &c->p[i];
     for (;;) {
-        member_order o = member_next(p->m, now);
+        participant_order o = participant_next(p->m, now);
         uint64_t first = p->busy_ms - p->busy_ms / 5, rest = p->busy_ms / 5, at;
         switch (o.kind) {
-        case MEMBER_FETCH_TASK:
-            SEFL_TRY(tell(c, i, MEMBER_GOT_TASK, now));
+        case PARTICIPANT_FETCH_TASK:
+            SEFL_TRY(tell(c, i, PARTICIPANT_GOT_TASK, now));
             continue;
-        case MEMBER_POLL:
+        case PARTICIPANT_POLL:
             if (c->round > o.round && now < c->left_until) {
                 SEFL_TRY(news(c, i, now));
                 continue;
             }
             p->waiting = true;
             goto done;
-        case MEMBER_SLEEP:
+        case PARTICIPANT_SLEEP:
             SEFL_TRY(push(c, i, WAKE, o.until_ms));
             goto done;
-        case MEMBER_FETCH_MODEL:
+        case PARTICIPANT_FETCH_MODEL:
             c->counts.asked++;
             p->busy = true;
-            SEFL_TRY(tell(c, i, MEMBER_GOT_MODEL, now));
+            SEFL_TRY(tell(c, i, PARTICIPANT_GOT_MODEL, now));
             continue;
-        case MEMBER_TRAIN:
+        case PARTICIPANT_TRAIN:
             p->zeros = o.zeros;
             at = now + first;
             if (p->dies && p->dies_at < 0.8)
@@ -189,7 +189,7 @@ static sefl_status act(population *c, uint32_t i, uint64_t now)
             else
                 SEFL_TRY(push(c, i, TRAINED, at));
             goto done;
-        case MEMBER_UPLOAD:
+        case PARTICIPANT_UPLOAD:
             at = now + rest;
             if (c->s->task.sampling == TASK_HIDDEN && c->left_until > now) {
                 uint64_t left = c->left_until - now, part = 0; /* as roles/client: third quarter */
@@ -200,7 +200,7 @@ static sefl_status act(population *c, uint32_t i, uint64_t now)
             }
             SEFL_TRY(push(c, i, p->dies ? DIED : ARRIVED, at));
             goto done;
-        case MEMBER_STOP:
+        case PARTICIPANT_STOP:
             p->waiting = false;
             goto done;
         }
@@ -225,7 +225,7 @@ static sefl_status arrive(population *c, uint32_t i, uint64_t now)
     agg_verdict v = agg_admit(c->a, &u, now);
     if (v != AGG_ADMIT) {
         too_late(c, &c->p[i]);
-        SEFL_TRY(tell(c, i, MEMBER_REFUSED, now));
+        SEFL_TRY(tell(c, i, PARTICIPANT_REFUSED, now));
         goto done;
     }
     c->set[c->in_set++] = (population_member){ .client = i, .zeros = c->p[i].zeros };
@@ -233,7 +233,7 @@ static sefl_status arrive(population *c, uint32_t i, uint64_t now)
     c->p[i].busy = false;
     SEFL_TRY(agg_on(
         c->a, &(agg_event){ .kind = AGG_UPDATE, .round = c->round, .clients = c->in_set }, now));
-    SEFL_TRY(tell(c, i, MEMBER_GOT_RECEIPT, now));
+    SEFL_TRY(tell(c, i, PARTICIPANT_GOT_RECEIPT, now));
 done:
     return st;
 }
@@ -242,28 +242,29 @@ static sefl_status happen(population *c, const event *e, uint64_t now)
 {
     sefl_status st = SEFL_OK;
     person *p = &c->p[e->client];
-    member_order o = member_next(p->m, now); /* may drop a round whose deadline has passed */
+    participant_order o =
+        participant_next(p->m, now); /* may drop a round whose deadline has passed */
     switch (e->what) {
     case WAKE:
         break;
     case TRAINED:
-        if (o.kind == MEMBER_TRAIN)
-            SEFL_TRY(tell(c, e->client, MEMBER_TRAINED, now));
+        if (o.kind == PARTICIPANT_TRAIN)
+            SEFL_TRY(tell(c, e->client, PARTICIPANT_TRAINED, now));
         else
             too_late(c, p);
         break;
     case ARRIVED:
-        if (o.kind == MEMBER_UPLOAD && o.round == c->round) {
+        if (o.kind == PARTICIPANT_UPLOAD && o.round == c->round) {
             SEFL_TRY(arrive(c, e->client, now));
-        } else if (o.kind == MEMBER_UPLOAD) {
+        } else if (o.kind == PARTICIPANT_UPLOAD) {
             too_late(c, p);
-            SEFL_TRY(tell(c, e->client, MEMBER_REFUSED, now));
+            SEFL_TRY(tell(c, e->client, PARTICIPANT_REFUSED, now));
         }
         break;
     case DIED:
         c->counts.dropped++;
         p->busy = false;
-        member_free(p->m);
+        participant_free(p->m);
         p->m = NULL;
         p->turn++;
         goto done;
@@ -303,7 +304,7 @@ void population_free(population *c)
     if (!c)
         return;
     for (uint32_t i = 0; c->p && i < c->s->clients; i++)
-        member_free(c->p[i].m);
+        participant_free(c->p[i].m);
     sefl_free(c->p);
     sefl_free(c->taken);
     sefl_free(c->set);
@@ -346,12 +347,13 @@ sefl_status population_close(population *c, uint64_t now_ms)
         person *p = &c->p[i];
         if (!p->m || p->waiting)
             continue;
-        member_order o = member_next(p->m, now_ms);
+        participant_order o = participant_next(p->m, now_ms);
         too_late(c, p);
-        if (o.kind == MEMBER_FETCH_MODEL || o.kind == MEMBER_TRAIN || o.kind == MEMBER_UPLOAD)
-            SEFL_TRY(tell(c, i, MEMBER_REFUSED, now_ms));
+        if (o.kind == PARTICIPANT_FETCH_MODEL || o.kind == PARTICIPANT_TRAIN ||
+            o.kind == PARTICIPANT_UPLOAD)
+            SEFL_TRY(tell(c, i, PARTICIPANT_REFUSED, now_ms));
         p->turn++;
-        p->waiting = o.kind != MEMBER_STOP;
+        p->waiting = o.kind != PARTICIPANT_STOP;
     }
 done:
     return st;

@@ -1,4 +1,4 @@
-/* population: every client's decisions (protocol/member.h) in virtual time, over a seeded network.
+/* population: every client's decisions (protocol/participant.h) in virtual time, over a seeded network.
  *
  *     SEFL_TRY(population_new(&c, federation, agg));
  *     population_open(c, round, header);                       // AS announces a round

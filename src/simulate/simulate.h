@@ -1,5 +1,5 @@
 /* simulate: a whole federation in one process: the machines of both servers' rounds and of every client
- * (sum/agg.h, protocol/member.h) in virtual time, the clients' training, and either the real
+ * (sum/agg.h, protocol/participant.h) in virtual time, the clients' training, and either the real
  * cryptography over channels in memory (crypto: full) or none of it (crypto: clear). Both give the same
  * integers, so the same model; so do any number of threads, and every repetition.
  *

@@ -43,10 +43,10 @@ struct work {
     /* crypto full */
     ahe_enc *enc;
     ahe_sum *closed;
-    round_member *member; /* not sealed */
-    counted_leaf *leaf;   /* sealed: by rising client, and ... */
-    uint8_t *heads;       /* ... their heads */
-    place *place;         /* of each piece in these two */
+    round_entry *member; /* not sealed */
+    counted_leaf *leaf;  /* sealed: by rising client, and ... */
+    uint8_t *heads;      /* ... their heads */
+    place *place;        /* of each piece in these two */
     /* of the round under way */
     round_header header;
     const float *theta;
@@ -233,8 +233,8 @@ static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t 
         memcpy(w->leaf[at].units, units, 32);
         memcpy(w->heads + at * head_n, l->body, head_n);
     } else {
-        round_member *m = &w->member[w->added];
-        *m = (round_member){ 0 };
+        round_entry *m = &w->member[w->added];
+        *m = (round_entry){ 0 };
         memcpy(m->client, client, 32);
         memcpy(m->body, units, 32);
     }

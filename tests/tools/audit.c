@@ -38,12 +38,12 @@ typedef struct audit {
     pinned servers;
     journal *as, *csp;
     ledger *as_ledger, *csp_ledger;
-    round_member member[MEMBERS_MAX];
+    round_entry member[MEMBERS_MAX];
     uint32_t members;
     uint8_t latest[SHA256_BYTES]; /* of the model that the next round starts from */
     bool swept;                   /* that model was deleted: its hash is not known here */
     uint8_t id[ROUNDS_MAX][NOISE_ID];
-    round_member kept[MEMBERS_MAX]; /* by CSP, of a sealed round */
+    round_entry kept[MEMBERS_MAX]; /* by CSP, of a sealed round */
     uint32_t kept_n;
     uint64_t rounds, opened, released, skipped, blocked, receipts;
 } audit;

@@ -28,7 +28,7 @@ typedef struct stage {
     ahe_sum *sum;
     counted_leaf *leaves; /* by rising client */
     uint8_t *heads;
-    round_member *members;
+    round_entry *members;
     uint32_t *order; /* clients by rising fingerprint */
     int64_t *x, *plain, *w;
     double key_s, encrypt_s, add_s, open_s;

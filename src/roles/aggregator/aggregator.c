@@ -63,7 +63,7 @@ struct aggregator {
     pthread_cond_t wake;
     tls_id *id;
     tls *link, *lane[LANES_MAX];
-    gate *gate; /* NULL: no trust list */
+    allowlist *allowlist; /* NULL: no trust list */
     atomic_bool stop;
     pthread_mutex_t list_lock; /* one reads the list at a time */
     char list_path[PATH_MAX], records[PATH_MAX];
@@ -85,9 +85,9 @@ static void refused(void *ctx, const x509_peer *p)
 
 /* Does the list say whom we take for CSP? One that has never named a CA for that role leaves it to
  * tls.csp_peers, and has only its revoked keys to say; a CA that is revoked stays named. */
-static bool names_csp(const gate *g)
+static bool names_csp(const allowlist *g)
 {
-    const trust *t = g ? gate_list(g) : NULL;
+    const trust *t = g ? allowlist_list(g) : NULL;
     for (size_t i = 0; t && i < t->issuers; i++)
         if (t->issuer[i].role == TRUST_CSP)
             return true;
@@ -95,14 +95,14 @@ static bool names_csp(const gate *g)
 }
 
 /* Is CSP, with whom we are linked, still welcome? One that no list has judged is, until a list does. */
-static bool csp_still(const gate *g, x509_peer *who)
+static bool csp_still(const allowlist *g, x509_peer *who)
 {
     static const uint8_t nobody[sizeof who->issuer];
     if (memcmp(who->issuer, nobody, sizeof nobody) == 0 && names_csp(g)) {
         snprintf(who->why, sizeof who->why, "the list names CSP's CA now: it is looked at again");
         return false;
     }
-    return gate_still(g, who);
+    return allowlist_still(g, who);
 }
 
 /* A stream to CSP, in *slot under the lock. A lane's must be to the very CSP of the link. */
@@ -112,7 +112,7 @@ static sefl_status dial_csp(aggregator *a, const char *protocol, tls **slot, cha
     const aggregator_settings *c = a->o.settings;
     uint8_t linked[32];
     pthread_mutex_lock(&a->lock);
-    gate *g = names_csp(a->gate) ? gate_hold(a->gate) : NULL;
+    allowlist *g = names_csp(a->allowlist) ? allowlist_hold(a->allowlist) : NULL;
     bool same = slot != &a->link && a->link;
     if (same)
         memcpy(linked, tls_peer_fingerprint(a->link), sizeof linked);
@@ -120,7 +120,7 @@ static sefl_status dial_csp(aggregator *a, const char *protocol, tls **slot, cha
     const tls_peer want = { .role = "csp",
                             .protocols = { protocol },
                             .fingerprint = same ? linked : NULL,
-                            .gate = g,
+                            .allowlist = g,
                             .refused = refused,
                             .ctx = &a->http };
     const tls_limits limits = { .connect_ms = CONNECT_MS,
@@ -137,7 +137,7 @@ static sefl_status dial_csp(aggregator *a, const char *protocol, tls **slot, cha
     }
     pthread_mutex_lock(&a->lock);
     x509_peer who = *tls_peer_info(t);
-    bool welcome = !a->gate || csp_still(a->gate, &who);
+    bool welcome = !a->allowlist || csp_still(a->allowlist, &who);
     if (welcome) {
         *slot = t;
         if (atomic_load(&a->stop))
@@ -149,7 +149,7 @@ static sefl_status dial_csp(aggregator *a, const char *protocol, tls **slot, cha
 done:
     tls_close(t);
     tls_id_free(id);
-    gate_free(g);
+    allowlist_free(g);
     return st;
 }
 
@@ -233,18 +233,18 @@ static sefl_status read_list(aggregator *a)
 {
     sefl_status st = SEFL_OK;
     trust *t = NULL;
-    gate *g = NULL;
+    allowlist *g = NULL;
     if (!a->o.settings->ca)
         return SEFL_OK;
     pthread_mutex_lock(&a->list_lock);
-    if (!trust_watch_changed(&a->list) && a->gate)
+    if (!trust_watch_changed(&a->list) && a->allowlist)
         goto done;
     SEFL_TRY(trust_read(&t, a->list_path));
     SEFL_TRY(ca_list_of(t, TRUST_AGGREGATOR, sign_key_pub(a->key)));
-    SEFL_TRY(gate_new(&g, t));
+    SEFL_TRY(allowlist_new(&g, t));
     pthread_mutex_lock(&a->lock);
-    gate *old = a->gate;
-    a->gate = gate_hold(g);
+    allowlist *old = a->allowlist;
+    a->allowlist = allowlist_hold(g);
     if (a->link) {
         x509_peer who = *tls_peer_info(a->link);
         if (!csp_still(g, &who)) {
@@ -253,9 +253,9 @@ static sefl_status read_list(aggregator *a)
         }
     }
     pthread_mutex_unlock(&a->lock);
-    gate_free(old);
+    allowlist_free(old);
     if (a->server)
-        https_server_set_gate(a->server, g);
+        https_server_set_allowlist(a->server, g);
     log_info(a->o.log, "trust list read", lf_u64("change", t->change),
              lf_u64("members", trust_count(t, TRUST_CLIENT)));
     if (!trust_watch_good(&a->list, t->change)) {
@@ -266,7 +266,7 @@ static sefl_status read_list(aggregator *a)
     }
 done:
     pthread_mutex_unlock(&a->list_lock);
-    gate_free(g);
+    allowlist_free(g);
     trust_free(t);
     return st;
 }
@@ -319,7 +319,7 @@ static bool still_welcome(void *ctx, const uint8_t client[32], const uint8_t *is
     if (issuer)
         memcpy(p.issuer, issuer, sizeof p.issuer);
     pthread_mutex_lock(&a->lock);
-    bool yes = !a->gate || gate_still(a->gate, &p);
+    bool yes = !a->allowlist || allowlist_still(a->allowlist, &p);
     pthread_mutex_unlock(&a->lock);
     return yes;
 }
@@ -437,7 +437,7 @@ static sefl_status make_rounds(aggregator *a)
                                                       .pub = a->task.pub,
                                                       .journal = a->journal,
                                                       .key = a->key,
-                                                      .gate = rounds_gate(a->rounds),
+                                                      .admission = rounds_admission(a->rounds),
                                                       .parts_most = a->task.enrolled + PARTS_SPARE,
                                                       .wall = &a->wall,
                                                       .log = a->o.log }));
@@ -475,7 +475,7 @@ static sefl_status serve(aggregator *a)
                                                         .port = a->port,
                                                         .id = a->id,
                                                         .peer_role = "client",
-                                                        .gate = a->gate,
+                                                        .allowlist = a->allowlist,
                                                         .open_path = c->ca ? HTTP_ENROL : NULL,
                                                         .open_max = ENROL_REQUEST_MAX,
                                                         .threads = SERVER_THREADS,
@@ -596,7 +596,7 @@ void aggregator_free(aggregator *a)
     journal_close(a->journal);
     pool_free(a->pool);
     tls_id_free(a->id);
-    gate_free(a->gate);
+    allowlist_free(a->allowlist);
     buckets_free(a->http.enrol_rate);
     buckets_free(a->http.enrol_origin);
     task_clear(&a->task);

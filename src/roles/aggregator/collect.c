@@ -19,7 +19,7 @@
 enum { PIECE = 1 << 20, TRIES = 3, BATCH = 4, BEHIND = 2 * BATCH, GATHER_MS = 100, LOOK_MS = 200 };
 
 typedef struct entry {
-    round_member m;
+    round_entry m;
     bool check_hash;
     body_room *body; /* until it is in the sum; NULL: in its file only */
 } entry;
@@ -275,7 +275,7 @@ void collect_begin(collect *c, uint64_t round)
     pthread_mutex_unlock(&c->lock);
 }
 
-sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool check_hash,
+sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool check_hash,
                         body_room *body)
 {
     sefl_status st = SEFL_OK;
@@ -301,7 +301,7 @@ done:
     return st;
 }
 
-bool collect_has_body(collect *c, const round_member *m)
+bool collect_has_body(collect *c, const round_entry *m)
 {
     bool found = false;
     pthread_mutex_lock(&c->lock);
@@ -358,7 +358,7 @@ done:
     return st;
 }
 
-bool collect_member(collect *c, uint64_t round, uint32_t i, round_member *out)
+bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out)
 {
     pthread_mutex_lock(&c->lock);
     bool there = round == c->round && i < c->given;
@@ -401,13 +401,13 @@ done:
 
 static int by_client(const void *a, const void *b)
 {
-    return memcmp(((const round_member *)a)->client, ((const round_member *)b)->client, 32);
+    return memcmp(((const round_entry *)a)->client, ((const round_entry *)b)->client, 32);
 }
 
-sefl_status collect_set(collect *c, uint64_t round, round_member **out, uint32_t *n)
+sefl_status collect_set(collect *c, uint64_t round, round_entry **out, uint32_t *n)
 {
     sefl_status st = SEFL_OK;
-    round_member *set = NULL;
+    round_entry *set = NULL;
     *out = NULL, *n = 0;
     pthread_mutex_lock(&c->lock);
     SEFL_CHECK(round != 0 && round == c->round, SEFL_ESTATE, "no set of round %llu",

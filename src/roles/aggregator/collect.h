@@ -35,7 +35,7 @@ typedef struct collect_config {
     uint32_t clients_max;
     unsigned threads; /* of the additions; 0: one a core */
     /* The file of a body, terminated. */
-    sefl_status (*path)(void *ctx, sefl_buf *out, uint64_t round, const round_member *m);
+    sefl_status (*path)(void *ctx, sefl_buf *out, uint64_t round, const round_entry *m);
     void *ctx;
     body_pool *body_pool; /* trimmed between rounds; may be NULL */
     sefl_log *log;
@@ -50,15 +50,15 @@ void collect_begin(collect *c, uint64_t round);
 /* SEFL_ESTATE for another round, SEFL_EEXIST for a client that is in it, SEFL_ERANGE beyond
  * clients_max. check_hash: the file may have suffered (after a restart): its hash is computed.
  * body: the same bytes in memory, or NULL; given back in any case. */
-sefl_status collect_add(collect *c, uint64_t round, const round_member *m, bool check_hash,
+sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool check_hash,
                         body_room *body) SEFL_MUST_CHECK;
 /* Has somebody these units in it? */
-bool collect_has_body(collect *c, const round_member *m);
+bool collect_has_body(collect *c, const round_entry *m);
 /* Updates that were given to it, and of those that are in the sum. */
 void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
 
 /* The i-th that was given, in the order of arrival. False: there are not so many. */
-bool collect_member(collect *c, uint64_t round, uint32_t i, round_member *out);
+bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out);
 /* This client was not counted: its body is taken off the sum, before collect_close lends it. Waits
  * for the worker as collect_close does. SEFL_ENOTFOUND: it is not in the sum. Should its body not
  * be readable, the sum is made anew without it. */
@@ -72,7 +72,6 @@ sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum,
                           const sefl_progress *stop) SEFL_MUST_CHECK;
 
 /* The set, sorted by client, into a new array (sefl_free). */
-sefl_status collect_set(collect *c, uint64_t round, round_member **out,
-                        uint32_t *n) SEFL_MUST_CHECK;
+sefl_status collect_set(collect *c, uint64_t round, round_entry **out, uint32_t *n) SEFL_MUST_CHECK;
 
 #endif

@@ -2,9 +2,9 @@
  *  1. An upload's mutex is held while bytes are worked on, never while the network is waited for.
  *     Order of locks: the list of uploads, an upload, the role, the journal; parts.h's, the aggregator's.
  *  2. A client has one upload a round that is not over: beginning ends those before it, under their
- *     mutexes, before the gate is asked. So what drop_others deletes was never acknowledged.
+ *     mutexes, before admission is asked. So what drop_others deletes was never acknowledged.
  *  3. Nothing is acknowledged before spool_finish; journal_update_put happens under the role's lock,
- *     after a second look at the gate: a round that has closed meanwhile takes nothing. */
+ *     after a second look at admission: a round that has closed meanwhile takes nothing. */
 #include "roles/aggregator/ingest.h"
 
 #include "base/alloc.h"
@@ -45,7 +45,7 @@ struct upload {
     ingest *in;
     upload *next;
     uint64_t round;
-    round_member who;
+    round_entry who;
     char name[65];
     pthread_mutex_t lock;
     spool *spool;    /* NULL: taken over, failed or finished */
@@ -101,7 +101,7 @@ static void say_disk(ingest *in, ingest_reply *r, const upload *u)
     r->retry_s = RETRY_DISK_S;
 }
 
-/* What the gate said, where it did not admit. */
+/* What admission said, where it did not admit. */
 static void say_verdict(ingest *in, ingest_reply *r, agg_verdict v)
 {
     static const struct {
@@ -135,7 +135,7 @@ done:
     return st;
 }
 
-sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round, const round_member *m)
+sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round, const round_entry *m)
 {
     sefl_status st = SEFL_OK;
     char hex[HEX + 1];
@@ -263,10 +263,10 @@ done:
     return st;
 }
 
-/* What is known of this client, for the gate. *had: what AGG_HAVE speaks of. Called with the role's
+/* What is known of this client, for admission. *had: what AGG_HAVE speaks of. Called with the role's
  * lock. */
-static sefl_status ask_gate(ingest *in, uint64_t round, uint64_t bytes, const round_member *who,
-                            agg_verdict *v, journal_update *had)
+static sefl_status ask_admission(ingest *in, uint64_t round, uint64_t bytes, const round_entry *who,
+                                 agg_verdict *v, journal_update *had)
 {
     sefl_status st = SEFL_OK;
     agg_upload u = { .round = round, .bytes = bytes };
@@ -279,7 +279,7 @@ static sefl_status ask_gate(ingest *in, uint64_t round, uint64_t bytes, const ro
         goto done;
     }
     SEFL_TRY(journal_client_rounds(in->c.journal, who->client, &u.rounds_taken));
-    *v = in->c.gate.admit(in->c.gate.ctx, &u);
+    *v = in->c.admission.admit(in->c.admission.ctx, &u);
 done:
     return st;
 }
@@ -290,10 +290,11 @@ static bool admitted(ingest *in, const upload *u, uint64_t bytes, ingest_reply *
     agg_verdict v = AGG_OVER;
     journal_update had;
     buf_reset(&r->receipt);
-    pthread_mutex_lock(in->c.gate.lock);
-    sefl_status st = ask_gate(in, u->round, bytes, &u->who, &v, &had);
-    bool copied = st == SEFL_OK && v == AGG_ADMIT && in->c.gate.has_body(in->c.gate.ctx, &u->who);
-    pthread_mutex_unlock(in->c.gate.lock);
+    pthread_mutex_lock(in->c.admission.lock);
+    sefl_status st = ask_admission(in, u->round, bytes, &u->who, &v, &had);
+    bool copied =
+        st == SEFL_OK && v == AGG_ADMIT && in->c.admission.has_body(in->c.admission.ctx, &u->who);
+    pthread_mutex_unlock(in->c.admission.lock);
     if (st == SEFL_OK && v == AGG_HAVE)
         st = make_receipt(in, &had, &r->receipt); /* outside the lock: a signature takes its time */
     if (st != SEFL_OK)
@@ -477,7 +478,7 @@ static sefl_status open_spool(ingest *in, upload *u, uint64_t offset)
     SEFL_TRY(wr_u8(&folder, 0));
     drop_others((const char *)folder.p, u->who.body);
     if (offset == 0) /* else some of it is not in the room */
-        u->room = body_pool_take(in->c.gate.body_pool);
+        u->room = body_pool_take(in->c.admission.body_pool);
     SEFL_TRY(spool_open(&u->spool, (const char *)folder.p, u->who.body, in->skip, in->total,
                         u->room ? room_bytes(u->room) : NULL));
     if (!spool_in_room(u->spool)) {
@@ -490,9 +491,9 @@ done:
     return st;
 }
 
-static round_member who_asks(const ingest_ask *ask)
+static round_entry who_asks(const ingest_ask *ask)
 {
-    round_member m = { 0 };
+    round_entry m = { 0 };
     memcpy(m.client, ask->client, sizeof m.client);
     memcpy(m.body, ask->body, sizeof m.body);
     return m;
@@ -575,9 +576,9 @@ void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r)
     agg_verdict v = AGG_OVER;
     journal_update had;
     *r = (ingest_reply){ .offset = UINT64_MAX };
-    pthread_mutex_lock(in->c.gate.lock);
-    sefl_status st = ask_gate(in, ask->round, in->total, &u.who, &v, &had);
-    pthread_mutex_unlock(in->c.gate.lock);
+    pthread_mutex_lock(in->c.admission.lock);
+    sefl_status st = ask_admission(in, ask->round, in->total, &u.who, &v, &had);
+    pthread_mutex_unlock(in->c.admission.lock);
     if (st == SEFL_OK && (v == AGG_ADMIT || v == AGG_HAVE)) {
         r->status = 200;
         r->offset = in->total;
@@ -625,7 +626,7 @@ done:
     return st;
 }
 
-/* The body is durable: the second look at the gate, the journal, the set; all of it or none. */
+/* The body is durable: the second look at admission, the journal, the set; all of it or none. */
 static void acknowledge(ingest *in, upload *u, ingest_reply *r)
 {
     sefl_status st = SEFL_OK;
@@ -640,18 +641,19 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
     snprintf(j.name, sizeof j.name, "%s", u->name);
     SEFL_TRY(make_receipt(in, &j, &receipt)); /* outside the lock too */
 
-    pthread_mutex_lock(in->c.gate.lock);
-    st = ask_gate(in, u->round, in->total, &u->who, &v, &had);
-    copied = st == SEFL_OK && v == AGG_ADMIT && in->c.gate.has_body(in->c.gate.ctx, &u->who);
+    pthread_mutex_lock(in->c.admission.lock);
+    st = ask_admission(in, u->round, in->total, &u->who, &v, &had);
+    copied =
+        st == SEFL_OK && v == AGG_ADMIT && in->c.admission.has_body(in->c.admission.ctx, &u->who);
     if (st == SEFL_OK && v == AGG_ADMIT && !copied) {
         st = journal_update_put(in->c.journal, &j);
         if (st == SEFL_OK) {
-            in->c.gate.took(in->c.gate.ctx, u->round, &u->who, u->room);
+            in->c.admission.took(in->c.admission.ctx, u->round, &u->who, u->room);
             u->room = NULL;
             u->stays = false;
         }
     }
-    pthread_mutex_unlock(in->c.gate.lock);
+    pthread_mutex_unlock(in->c.admission.lock);
     if (st != SEFL_OK)
         goto done;
     if (copied) {

@@ -73,17 +73,17 @@ typedef struct ingest ingest;
 typedef struct upload upload;
 
 /* The role's side. All three are called with `lock` held. */
-typedef struct ingest_gate {
+typedef struct ingest_admission {
     void *ctx;
     pthread_mutex_t *lock;
     body_pool *body_pool; /* NULL: none */
     agg_verdict (*admit)(void *ctx, const agg_upload *u);
     /* Has another client of this round this body, or was it in another round? Honest ones never
      * coincide. */
-    bool (*has_body)(void *ctx, const round_member *m);
+    bool (*has_body)(void *ctx, const round_entry *m);
     /* Durable and acknowledged from now on. body: all of its bytes, to be given back; or NULL. */
-    void (*took)(void *ctx, uint64_t round, const round_member *m, body_room *body);
-} ingest_gate;
+    void (*took)(void *ctx, uint64_t round, const round_entry *m, body_room *body);
+} ingest_admission;
 
 typedef struct ingest_config {
     const uint8_t *task;    /* id, 32 bytes */
@@ -92,7 +92,7 @@ typedef struct ingest_config {
     const ahe_pub *pub;
     journal *journal;
     const sign_key *key;
-    ingest_gate gate;
+    ingest_admission admission;
     unsigned parts_most; /* unfinished bodies of one issuer's clients (parts.h); 0: no limit */
     const sefl_clock *wall;
     sefl_log *log;
@@ -137,7 +137,7 @@ void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r);
 
 /* The path of an acknowledged body. */
 sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round,
-                             const round_member *m) SEFL_MUST_CHECK;
+                             const round_entry *m) SEFL_MUST_CHECK;
 
 /* Ends every upload of another round than this at its next byte; 0: of all. */
 void ingest_only_round(ingest *in, uint64_t round);

@@ -165,15 +165,15 @@ done:
     return st;
 }
 
-/* ---- the gate -------------------------------------------------------------------------------- */
+/* ---- admission ------------------------------------------------------------------------------ */
 
-static agg_verdict gate_admit(void *ctx, const agg_upload *u)
+static agg_verdict admission_admit(void *ctx, const agg_upload *u)
 {
     rounds *r = ctx;
     return agg_admit(r->a, u, rounds_wall_ms(r));
 }
 
-static bool gate_has_body(void *ctx, const round_member *m)
+static bool admission_has_body(void *ctx, const round_entry *m)
 {
     rounds *r = ctx;
     bool before = false;
@@ -184,7 +184,7 @@ static bool gate_has_body(void *ctx, const round_member *m)
 
 /* Acknowledged: from here on it counts. Should the list not grow (memory), the sum is made from
  * the journal when the set is frozen. */
-static void gate_took(void *ctx, uint64_t round, const round_member *m, body_room *body)
+static void admission_took(void *ctx, uint64_t round, const round_entry *m, body_room *body)
 {
     rounds *r = ctx;
     uint32_t given, summed;
@@ -198,14 +198,14 @@ static void gate_took(void *ctx, uint64_t round, const round_member *m, body_roo
     pthread_cond_signal(&r->event);
 }
 
-ingest_gate rounds_gate(rounds *r)
+ingest_admission rounds_admission(rounds *r)
 {
-    return (ingest_gate){ .ctx = r,
-                          .lock = &r->lock,
-                          .body_pool = r->body_pool,
-                          .admit = gate_admit,
-                          .has_body = gate_has_body,
-                          .took = gate_took };
+    return (ingest_admission){ .ctx = r,
+                               .lock = &r->lock,
+                               .body_pool = r->body_pool,
+                               .admit = admission_admit,
+                               .has_body = admission_has_body,
+                               .took = admission_took };
 }
 
 void rounds_set_ingest(rounds *r, ingest *in)
@@ -217,20 +217,20 @@ void rounds_set_ingest(rounds *r, ingest *in)
     pthread_mutex_unlock(&r->lock);
 }
 
-void rounds_open_gate(rounds *r, uint64_t round)
+void rounds_accept_uploads(rounds *r, uint64_t round)
 {
     collect_begin(r->collect, round);
     if (r->ingest)
         ingest_only_round(r->ingest, round);
 }
 
-void rounds_close_gate(rounds *r)
+void rounds_close_uploads(rounds *r)
 {
     if (r->ingest)
         ingest_only_round(r->ingest, 0);
 }
 
-static sefl_status body_path(void *ctx, sefl_buf *out, uint64_t round, const round_member *m)
+static sefl_status body_path(void *ctx, sefl_buf *out, uint64_t round, const round_entry *m)
 {
     return ingest_body_path(((rounds *)ctx)->c.journal, out, round, m);
 }
@@ -245,7 +245,7 @@ typedef struct refill {
 static sefl_status refill_one(void *ctx, const journal_update *u)
 {
     refill *f = ctx;
-    round_member m = { 0 };
+    round_entry m = { 0 };
     memcpy(m.client, u->client, sizeof m.client);
     memcpy(m.body, u->body, sizeof m.body);
     uint32_t index = f->index++;
@@ -515,7 +515,7 @@ static sefl_status next_order(rounds *r, agg_order *o)
     if (memory_differs(&m, &r->stored)) {
         if (before.phase == AGG_COLLECTING && m.phase != AGG_COLLECTING) {
             r->row.closed_ms = rounds_wall_ms(r);
-            rounds_close_gate(r);
+            rounds_close_uploads(r);
         }
         SEFL_TRY(rounds_remember(r));
         changed = m.phase != before.phase;

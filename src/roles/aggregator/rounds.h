@@ -4,7 +4,7 @@
  *
  * One thread (rounds_run) owns the link to CSP: it dials (agg.h says when), gets headers signed,
  * freezes, charges, opens, releases, skips, and pings when there is nothing to do. Uploads come in
- * on the server's threads through rounds_gate; both meet under one lock. What must survive is in
+ * on the server's threads through rounds_admission; both meet under one lock. What must survive is in
  * the journal before the machine is told:
  *
  *     fact 0 "agg"        the machine's memory (agg_remember), after every change
@@ -28,7 +28,7 @@
 #ifndef ROLES_AGGREGATOR_ROUNDS_H
 #define ROLES_AGGREGATOR_ROUNDS_H
 
-#include "protocol/member.h"
+#include "protocol/participant.h"
 #include "roles/aggregator/collect.h"
 #include "roles/aggregator/ingest.h"
 #include "roles/aggregator/lanes.h"
@@ -80,8 +80,8 @@ void rounds_free(rounds *r);
 sefl_status rounds_run(rounds *r) SEFL_MUST_CHECK;
 void rounds_stop(rounds *r);
 
-/* The gate for ingest_config; and the ingest to be told which round is open. */
-ingest_gate rounds_gate(rounds *r);
+/* What ingest_config.admission wants; and the ingest to be told which round is open. */
+ingest_admission rounds_admission(rounds *r);
 void rounds_set_ingest(rounds *r, ingest *in);
 
 /* A site's enrolment or a client's voucher on its way to CSP: asked by a thread of the server,

@@ -70,8 +70,8 @@ sefl_status rounds_remember(rounds *r) SEFL_MUST_CHECK;
 sefl_status rounds_tell(rounds *r, const agg_event *e) SEFL_MUST_CHECK;
 
 /* The round takes updates from now on, into an empty sum; or no round does. With the lock. */
-void rounds_open_gate(rounds *r, uint64_t round);
-void rounds_close_gate(rounds *r);
+void rounds_accept_uploads(rounds *r, uint64_t round);
+void rounds_close_uploads(rounds *r);
 /* Gives the acknowledged bodies of the present round to the running sum. */
 sefl_status rounds_refill(rounds *r, uint64_t round) SEFL_MUST_CHECK;
 

@@ -205,7 +205,7 @@ sefl_status order_sign(rounds *r, const agg_order *o)
         r->row =
             (journal_round){ .round = o->round, .opened_ms = rounds_wall_ms(r), .has_model = true };
         memcpy(r->row.model, r->model.hash, sizeof r->row.model);
-        rounds_open_gate(r, o->round);
+        rounds_accept_uploads(r, o->round);
         st = rounds_remember(r);
         changed = true;
     }
@@ -243,11 +243,11 @@ done:
 sefl_status order_freeze(rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
-    round_member *set = NULL;
+    round_entry *set = NULL;
     sefl_buf b = { 0 };
     uint8_t hash[SHA256_BYTES], seed[COUNTED_SEED];
     uint32_t n;
-    rounds_close_gate(r); /* the machine admits nobody any more */
+    rounds_close_uploads(r); /* the machine admits nobody any more */
     SEFL_TRY(settle_sum(r, o->round));
     SEFL_TRY(collect_set(r->collect, o->round, &set, &n));
     SEFL_CHECK(n > 0, SEFL_ESTATE, "round %" PRIu64 " froze without updates", o->round);
@@ -626,7 +626,7 @@ sefl_status order_skip(rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
     rounds_report p = { .round = o->round, .skipped = true };
-    rounds_close_gate(r);
+    rounds_close_uploads(r);
     st = as_link_skip(r->link, o->round, (unsigned)(o->why & 0xff));
     if (st != SEFL_OK) {
         st = rounds_link_down(r, "skip");

@@ -21,7 +21,7 @@ enum { EARLY_MS = 200, EARLY_HEADS = 256, REFUSED_NAMED = 20, REFUSED_MANY = 100
 /* ---- heads ---------------------------------------------------------------------------------- */
 
 /* The head in front of an acknowledged body: head_bytes(task.seal). */
-static sefl_status read_head(rounds *r, uint64_t round, const round_member *m, uint8_t *out)
+static sefl_status read_head(rounds *r, uint64_t round, const round_entry *m, uint8_t *out)
 {
     sefl_status st = SEFL_OK;
     sefl_buf path = { 0 };
@@ -47,13 +47,13 @@ done:
 
 /* The next heads that CSP does not have on this link, in the order of arrival. One that cannot be
  * read now is left to the SET. */
-static sefl_status gather_heads(rounds *r, uint64_t round, sefl_buf *heads, round_member *of,
+static sefl_status gather_heads(rounds *r, uint64_t round, sefl_buf *heads, round_entry *of,
                                 uint32_t *n)
 {
     sefl_status st = SEFL_OK;
     size_t each = head_bytes(r->c.task->seal);
-    round_member m;
-    for (*n = 0; *n < EARLY_HEADS && collect_member(r->collect, round, r->early, &m); r->early++) {
+    round_entry m;
+    for (*n = 0; *n < EARLY_HEADS && collect_entry(r->collect, round, r->early, &m); r->early++) {
         uint8_t *p;
         SEFL_TRY(buf_extend(heads, &p, each));
         if (read_head(r, round, &m, p) == SEFL_OK)
@@ -87,7 +87,7 @@ sefl_status rounds_early(rounds *r, uint64_t *wait_ms)
 {
     sefl_status st = SEFL_OK;
     sefl_buf heads = { 0 };
-    round_member *of = NULL;
+    round_entry *of = NULL;
     head_refusal *refused = NULL;
     uint32_t n = 0, given, summed;
     size_t refused_n = 0;
@@ -255,7 +255,7 @@ typedef struct head_source {
 static sefl_status give_head(void *ctx, uint32_t i, uint8_t *out)
 {
     head_source *s = ctx;
-    round_member m;
+    round_entry m;
     memcpy(m.client, s->l->at[i].client, sizeof m.client);
     memcpy(m.body, s->l->at[i].units, sizeof m.body);
     sefl_status st = read_head(s->r, s->round, &m, out);

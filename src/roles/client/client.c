@@ -143,7 +143,7 @@ done:
 
 static void drop_task(client *c)
 {
-    member_free(c->m);
+    participant_free(c->m);
     client_update_free(c->update);
     corpus_clear(&c->text);
     vocab_free(c->words);
@@ -219,7 +219,7 @@ sefl_status client_goes_on(client *c, const client_reply *a)
                      patience / 3600000, a->why);
 }
 
-/* Before there is a member to decide: the same rule, longer each time, never in step. */
+/* Before there is a participant to decide: the same rule, longer each time, never in step. */
 static sefl_status back_off(client *c, unsigned *failures, const client_reply *a)
 {
     sefl_status st = SEFL_OK;
@@ -404,9 +404,10 @@ static sefl_status get_ready(client *c)
     const client_mark *mark = client_store_mark(c->store);
     /* one whose receipt is still to come counts when it comes */
     bool under_way = mark->phase == CLIENT_FINISHED && ledger_has(c->book, c->t.id, mark->round);
-    SEFL_TRY(member_new(&c->m, &c->t, ledger_rounds(c->book, c->t.id) - under_way, &c->jitter));
+    SEFL_TRY(
+        participant_new(&c->m, &c->t, ledger_rounds(c->book, c->t.id) - under_way, &c->jitter));
     if (mark->phase == CLIENT_FINISHED || mark->phase == CLIENT_DONE)
-        member_restore(c->m, mark->round, mark->phase == CLIENT_DONE);
+        participant_restore(c->m, mark->round, mark->phase == CLIENT_DONE);
     c->view.round = mark->round;
 done:
     return st;
@@ -422,8 +423,8 @@ static sefl_status work_on_task(client *c, bool *again)
     while (!*again) {
         SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
         SEFL_TRY(reload_if_asked(c));
-        member_order order = member_next(c->m, client_now(c));
-        if (order.kind == MEMBER_STOP) {
+        participant_order order = participant_next(c->m, client_now(c));
+        if (order.kind == PARTICIPANT_STOP) {
             log_info(c->o.log, "task over", lf_str("why", order.why),
                      lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM));
             break;

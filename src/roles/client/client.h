@@ -1,11 +1,11 @@
-/* client: one member of a federation, beside its text: fetches the task, trains, uploads, sleeps.
+/* client: one participant of a federation, beside its text: fetches the task, trains, uploads, sleeps.
  *
  *     SEFL_TRY(client_new(&c, &(client_options){ .config = &cfg, .log = &lg }));
  *     st = client_run(c);          // until the task is over, or somebody calls client_stop
  *     client_free(c);
  *
  * It dials out only, to one host and port (net/https_client.h), and trusts what both pinned servers
- * signed. What protocol/member.h decides is done here:
+ * signed. What protocol/participant.h decides is done here:
  *
  *     task      both signatures, then the owner's policy (policy_check; a refusal names the rule), then the
  *               ledger: a task whose first round would pass the owner's total is refused

@@ -25,7 +25,7 @@
 
 #include "config/settings.h"
 #include "model/corpus/records.h"
-#include "protocol/member.h"
+#include "protocol/participant.h"
 
 extern const setting_def client_schema[];
 extern const setting_def policy_schema[];

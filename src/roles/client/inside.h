@@ -40,7 +40,7 @@ struct client {
     vocab *words;
     corpus text;
     client_update *update;
-    member *m;
+    participant *m;
     sefl_rng jitter;
 
     /* of the round */
@@ -71,7 +71,7 @@ sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
 /* Would this round fit? SEFL_EBUDGET, "policy: epsilon_total: ..." where it is the owner's rule. */
 sefl_status client_budget(client *c, uint64_t round) SEFL_MUST_CHECK;
 
-/* Carries out one order and tells the member what came of it. *new_task: AS has another one. */
-sefl_status client_obey(client *c, const member_order *order, bool *new_task) SEFL_MUST_CHECK;
+/* Carries out one order and tells the participant what came of it. *new_task: AS has another one. */
+sefl_status client_obey(client *c, const participant_order *order, bool *new_task) SEFL_MUST_CHECK;
 
 #endif

@@ -81,7 +81,7 @@ static sefl_status released(const client *c, const round_news *n, uint64_t *roun
     *round = 0;
     if (n->state != ROUND_OPEN || c->header.round == 0 || n->round != c->header.round + 1)
         goto done;
-    st = member_header_check(&c->t, &next, n->header, n->round);
+    st = participant_header_check(&c->t, &next, n->header, n->round);
     if (st == SEFL_OK && memcmp(next.model, c->header.model, sizeof next.model) != 0)
         *round = c->header.round;
     if (st == SEFL_EAUTH || st == SEFL_EPROTO)

@@ -1,4 +1,4 @@
-/* What the orders of protocol/member.h mean. Every handler ends with one event for the member, or
+/* What the orders of protocol/participant.h mean. Every handler ends with one event for the participant, or
  * with a status that ends the client; SEFL_ECANCELLED is a stop. */
 #include "roles/client/inside.h"
 #include "roles/client/proof.h"
@@ -18,9 +18,9 @@ enum {
     RECEIPT_MAX = 4096
 };
 
-static sefl_status tell(client *c, member_event_kind kind, const char *why)
+static sefl_status tell(client *c, participant_event_kind kind, const char *why)
 {
-    return member_on(c->m, &(member_event){ .kind = kind, .why = why }, client_now(c));
+    return participant_on(c->m, &(participant_event){ .kind = kind, .why = why }, client_now(c));
 }
 
 static log_field privacy(const client *c)
@@ -37,7 +37,7 @@ static sefl_status leave_round(client *c, log_level level, const char *why)
            lf_str("why", why), privacy(c));
     SEFL_TRY(client_store_drop(c->store));
     c->rounds_seen++;
-    SEFL_TRY(tell(c, MEMBER_REFUSED, why));
+    SEFL_TRY(tell(c, PARTICIPANT_REFUSED, why));
 done:
     return st;
 }
@@ -53,13 +53,13 @@ static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
     if (a->word == ANSWER_OVER && in_round)
         return leave_round(c, a->late ? LOG_INFO : LOG_WARN, a->why);
     log_warn(c->o.log, "try again later", lf_str("why", a->why));
-    return tell(c, MEMBER_FAILED, a->why);
+    return tell(c, PARTICIPANT_FAILED, a->why);
 }
 
 /* ---- another task? --------------------------------------------------------------------------- */
 
 /* *same: AS serves the task that we work on. It may have been given another one since, whose rounds have
- * the same numbers. If it cannot be asked neither is set, and the member backs off. */
+ * the same numbers. If it cannot be asked neither is set, and the participant backs off. */
 static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
 {
     sefl_status st = SEFL_OK;
@@ -74,7 +74,7 @@ static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
     }
     if (task_open(&t, buf_span(&b), &c->cfg->servers) != SEFL_OK) {
         log_warn(c->o.log, "task not understood", lf_str("why", sefl_last_error()));
-        st = tell(c, MEMBER_FAILED, "the server's task cannot be read");
+        st = tell(c, PARTICIPANT_FAILED, "the server's task cannot be read");
         goto done;
     }
     c->recheck = false;
@@ -135,26 +135,27 @@ static uint64_t from_now(const client *c, uint64_t ms)
 static sefl_status on_news(client *c, const round_news *n)
 {
     sefl_status st = SEFL_OK;
-    member_event e = { .kind = MEMBER_GOT_NEWS, .news = n, .drawn = true };
+    participant_event e = { .kind = PARTICIPANT_GOT_NEWS, .news = n, .drawn = true };
     const client_mark *mark = client_store_mark(c->store);
     if (n->state == ROUND_OPEN && n->round < mark->round) {
         /* its header may be good: an old one, said again. Rounds only grow, here too: the coin and the
          * attempts on disk belong to a later round. */
         log_error(c->o.log, "an old round is announced", lf_u64("round", n->round),
                   lf_u64("begun", mark->round));
-        st = tell(c, MEMBER_FAILED, "the server announces a round before the one that was begun");
+        st = tell(c, PARTICIPANT_FAILED,
+                  "the server announces a round before the one that was begun");
         goto done;
     }
     if (n->state == ROUND_OPEN && n->round >= mark->round && mark->phase != CLIENT_FINISHED &&
         !(n->round == mark->round && mark->phase == CLIENT_DONE)) {
-        st = member_header_check(&c->t, &c->header, n->header, n->round);
+        st = participant_header_check(&c->t, &c->header, n->header, n->round);
         if (st == SEFL_EAUTH || st == SEFL_EPROTO) {
             char why[256];
             snprintf(why, sizeof why, "%.255s", sefl_last_error());
             log_error(c->o.log, "header not accepted", lf_u64("round", n->round),
                       lf_str("why", why));
             c->recheck = true;
-            st = tell(c, MEMBER_FAILED, why);
+            st = tell(c, PARTICIPANT_FAILED, why);
             goto done;
         }
         if (st != SEFL_OK)
@@ -172,7 +173,7 @@ static sefl_status on_news(client *c, const round_news *n)
             c->rounds_seen++;
         }
     }
-    SEFL_TRY(member_on(c->m, &e, client_now(c)));
+    SEFL_TRY(participant_on(c->m, &e, client_now(c)));
 done:
     return st;
 }
@@ -211,7 +212,7 @@ static sefl_status poll_round(client *c, bool *new_task)
     st = get_news(c, &a, &n, &scratch, after, POLL_S);
     if (st == SEFL_EPROTO) {
         log_warn(c->o.log, "news not understood", lf_str("why", sefl_last_error()));
-        st = tell(c, MEMBER_FAILED, "the server's news cannot be read");
+        st = tell(c, PARTICIPANT_FAILED, "the server's news cannot be read");
         goto done;
     }
     SEFL_TRY(st);
@@ -260,7 +261,7 @@ static sefl_status fetch_model(client *c, uint64_t round)
         st = SEFL_OK;
     }
     SEFL_TRY(st);
-    st = a.word == ANSWER_OK ? tell(c, MEMBER_GOT_MODEL, NULL) : not_ok(c, &a, true);
+    st = a.word == ANSWER_OK ? tell(c, PARTICIPANT_GOT_MODEL, NULL) : not_ok(c, &a, true);
 done:
     return st;
 }
@@ -324,7 +325,7 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     }
     if (st == SEFL_EIO) { /* a full disk may have room later; other coins then */
         log_error(c->o.log, "update not written", lf_str("why", sefl_last_error()));
-        st = tell(c, MEMBER_FAILED, "the update could not be written");
+        st = tell(c, PARTICIPANT_FAILED, "the update could not be written");
         goto done;
     }
     if (st != SEFL_OK)
@@ -338,7 +339,7 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     SEFL_TRY(client_store_finish(c->store, &body));
     log_debug(c->o.log, "update finished", lf_u64("round", round), lf_u64("bytes", body.bytes),
               lf_hash("body", body.hash));
-    SEFL_TRY(tell(c, MEMBER_TRAINED, NULL));
+    SEFL_TRY(tell(c, PARTICIPANT_TRAINED, NULL));
 done:
     return st;
 }
@@ -378,7 +379,7 @@ static sefl_status like_everybody(client *c, uint64_t round, bool *go)
     *go = false;
     st = get_news(c, &a, &n, &scratch, round - 1, POLL_S);
     if (st == SEFL_EPROTO) {
-        st = tell(c, MEMBER_FAILED, "the server's news cannot be read");
+        st = tell(c, PARTICIPANT_FAILED, "the server's news cannot be read");
         goto done;
     }
     SEFL_TRY(st);
@@ -404,7 +405,7 @@ static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,
     if (st == SEFL_EAUTH || st == SEFL_EPROTO) {
         log_error(c->o.log, "receipt not accepted", lf_u64("round", round),
                   lf_str("why", sefl_last_error()));
-        return tell(c, MEMBER_FAILED, "the receipt is not good");
+        return tell(c, PARTICIPANT_FAILED, "the receipt is not good");
     }
     if (st != SEFL_OK)
         goto done;
@@ -415,7 +416,7 @@ static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,
              lf_hash("body", body->hash), lf_u64("ms", ms), privacy(c));
     c->view.bytes = body->bytes, c->view.ms = ms;
     client_show_doing(c, CLIENT_ROUND_DONE);
-    SEFL_TRY(tell(c, MEMBER_GOT_RECEIPT, NULL));
+    SEFL_TRY(tell(c, PARTICIPANT_GOT_RECEIPT, NULL));
 done:
     return st;
 }
@@ -463,31 +464,31 @@ done:
     return st;
 }
 
-sefl_status client_obey(client *c, const member_order *order, bool *new_task)
+sefl_status client_obey(client *c, const participant_order *order, bool *new_task)
 {
     sefl_status st = SEFL_OK;
     *new_task = false;
     switch (order->kind) {
-    case MEMBER_FETCH_TASK: /* the member exists because the task was fetched and accepted */
-        SEFL_TRY(tell(c, MEMBER_GOT_TASK, NULL));
+    case PARTICIPANT_FETCH_TASK: /* the participant exists because the task was fetched and accepted */
+        SEFL_TRY(tell(c, PARTICIPANT_GOT_TASK, NULL));
         break;
-    case MEMBER_POLL:
+    case PARTICIPANT_POLL:
         SEFL_TRY(poll_round(c, new_task));
         break;
-    case MEMBER_FETCH_MODEL:
+    case PARTICIPANT_FETCH_MODEL:
         SEFL_TRY(fetch_model(c, order->round));
         break;
-    case MEMBER_TRAIN:
+    case PARTICIPANT_TRAIN:
         SEFL_TRY(train(c, order->round, order->zeros));
         break;
-    case MEMBER_UPLOAD:
+    case PARTICIPANT_UPLOAD:
         SEFL_TRY(upload(c, order->round, new_task));
         break;
-    case MEMBER_SLEEP:
+    case PARTICIPANT_SLEEP:
         client_show_doing(c, "sleeping");
         client_wait(c, order->until_ms);
         break;
-    case MEMBER_STOP:
+    case PARTICIPANT_STOP:
         break;
     }
 done:

@@ -58,7 +58,7 @@ typedef struct client_update_config {
 } client_update_config;
 
 typedef struct client_job {
-    const round_header *header; /* checked (protocol/member.h): round, model, CSP's key */
+    const round_header *header; /* checked (protocol/participant.h): round, model, CSP's key */
     uint64_t attempt;
     bool zeros;
     const char *model;             /* file that the round starts from */

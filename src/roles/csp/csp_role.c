@@ -55,9 +55,9 @@ struct csp_role {
     uint16_t port;
     handshakes *handshakes;
     local_http *local;         /* NULL: none */
-    pthread_mutex_t list_lock; /* gate: changed by the owner's thread, read by the other */
-    gate *gate;                /* NULL: no trust list */
-    gate *young;               /* the serving thread's own; NULL: no voucher came yet */
+    pthread_mutex_t list_lock; /* allowlist: changed by the owner's thread, read by the other */
+    allowlist *allowlist;      /* NULL: no trust list */
+    allowlist *young;          /* the serving thread's own; NULL: no voucher came yet */
     char list_path[PATH_MAX], counters_path[PATH_MAX];
     trust_watch list;
     counters counters;
@@ -105,15 +105,15 @@ static sefl_status read_list(csp_role *r)
 {
     sefl_status st = SEFL_OK;
     trust *t = NULL;
-    gate *g = NULL;
-    if (!r->o.settings->ca || (!trust_watch_changed(&r->list) && r->gate))
+    allowlist *g = NULL;
+    if (!r->o.settings->ca || (!trust_watch_changed(&r->list) && r->allowlist))
         return SEFL_OK;
     SEFL_TRY(trust_read(&t, r->list_path));
     SEFL_TRY(ca_list_of(t, TRUST_CSP, sign_key_pub(r->key)));
-    SEFL_TRY(gate_new(&g, t));
+    SEFL_TRY(allowlist_new(&g, t));
     pthread_mutex_lock(&r->list_lock);
-    gate *old = r->gate;
-    r->gate = g, g = old;
+    allowlist *old = r->allowlist;
+    r->allowlist = g, g = old;
     pthread_mutex_unlock(&r->list_lock);
     if (!trust_watch_good(&r->list, t->change)) {
         counters_add(&r->counters, COUNT_TRUST_OLDER);
@@ -124,7 +124,7 @@ static sefl_status read_list(csp_role *r)
     log_info(r->o.log, "trust list read", lf_u64("change", t->change),
              lf_u64("members", trust_count(t, TRUST_CLIENT)));
 done:
-    gate_free(g);
+    allowlist_free(g);
     trust_free(t);
     return st;
 }
@@ -162,7 +162,7 @@ static sefl_status list_now(csp_role *r, trust **out)
     if (trust_read(out, r->list_path) == SEFL_OK)
         return SEFL_OK;
     pthread_mutex_lock(&r->list_lock);
-    *out = r->gate ? trust_hold(gate_list(r->gate)) : NULL;
+    *out = r->allowlist ? trust_hold(allowlist_list(r->allowlist)) : NULL;
     pthread_mutex_unlock(&r->list_lock);
     return *out ? SEFL_OK : sefl_fail(SEFL_ESTATE, "csp: no trust list was ever read");
 }
@@ -239,11 +239,11 @@ static sefl_status vouch(void *ctx, const voucher *v)
     sefl_status st = SEFL_OK;
     csp_role *r = ctx;
     trust *t = NULL;
-    gate *g = NULL;
+    allowlist *g = NULL;
     x509_peer who;
     SEFL_TRY(vouch_check(v, &r->task.servers));
     SEFL_TRY(list_now(r, &t));
-    SEFL_TRY(gate_new(&g, t));
+    SEFL_TRY(allowlist_new(&g, t));
     SEFL_TRY(vouch_admit(&who, g, v));
     /* an old voucher notes nothing */
     SEFL_TRY(upload_key_fits(r->journal, v->client, v->serial, v->key));
@@ -255,23 +255,23 @@ static sefl_status vouch(void *ctx, const voucher *v)
         store_u64(fact + 32, (uint64_t)who.until);
         SEFL_TRY(journal_lasting_put(r->journal, name, span_of(fact, sizeof fact)));
     }
-    gate_free(r->young);
+    allowlist_free(r->young);
     r->young = g, g = NULL;
 done:
-    gate_free(g);
+    allowlist_free(g);
     trust_free(t);
     return st;
 }
 
 /* The list to judge heads by: the owner's, or the one that a voucher was judged by if that is younger. */
-static gate *newest_gate(csp_role *r)
+static allowlist *newest_allowlist(csp_role *r)
 {
     pthread_mutex_lock(&r->list_lock);
-    gate *g = gate_hold(r->gate);
+    allowlist *g = allowlist_hold(r->allowlist);
     pthread_mutex_unlock(&r->list_lock);
-    if (r->young && (!g || gate_list(r->young)->change > gate_list(g)->change)) {
-        gate_free(g);
-        g = gate_hold(r->young);
+    if (r->young && (!g || allowlist_list(r->young)->change > allowlist_list(g)->change)) {
+        allowlist_free(g);
+        g = allowlist_hold(r->young);
     }
     return g;
 }
@@ -284,8 +284,8 @@ static bool member(void *ctx, const uint8_t client[32])
     char name[VOUCHED_NAME];
     sefl_buf b = { 0 };
     bool noted = false;
-    gate *g = newest_gate(r);
-    if (g && !trust_find(gate_list(g), client)) {
+    allowlist *g = newest_allowlist(r);
+    if (g && !trust_find(allowlist_list(g), client)) {
         vouched_name(name, client);
         noted = journal_lasting_get(r->journal, name, &b) == SEFL_OK && b.n == VOUCHED_BYTES;
     }
@@ -295,7 +295,7 @@ static bool member(void *ctx, const uint8_t client[32])
         who.until = (int64_t)load_u64(b.p + 32);
     }
     bool still = g && vouch_still(g, client, noted ? &who : NULL);
-    gate_free(g);
+    allowlist_free(g);
     buf_clear(&b);
     return still;
 }
@@ -530,9 +530,9 @@ static void look_around(csp_role *r)
         counters_add(&r->counters, COUNT_TRUST_UNREADABLE);
         log_error(r->o.log, "trust list not read again", lf_str("why", sefl_last_error()));
     }
-    if (r->serving && r->gate) {
+    if (r->serving && r->allowlist) {
         x509_peer who = *tls_peer_info(r->t);
-        if (!gate_still(r->gate, &who)) {
+        if (!allowlist_still(r->allowlist, &who)) {
             counters_peer(&r->counters, who.code);
             log_warn(r->o.log, "aggregator put out", lf_str("name", who.name),
                      lf_str("why", who.why));
@@ -619,7 +619,7 @@ sefl_status csp_role_run(csp_role *r)
             expire(r);
         const tls_peer want = { .role = "aggregator",
                                 .protocols = { LINK_ALPN, LANE_ALPN },
-                                .gate = r->gate,
+                                .allowlist = r->allowlist,
                                 .refused = refused,
                                 .ctx = r };
         st = handshakes_accept(&t, r->handshakes, r->id, &want, ACCEPT_MS, &limits);
@@ -683,8 +683,8 @@ void csp_role_free(csp_role *r)
     pool_free(r->pool);
     tls_id_free(r->id);
     handshakes_free(r->handshakes);
-    gate_free(r->gate);
-    gate_free(r->young);
+    allowlist_free(r->allowlist);
+    allowlist_free(r->young);
     pthread_mutex_destroy(&r->list_lock);
     sign_key_free(r->key);
     task_clear(&r->task);

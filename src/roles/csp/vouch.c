@@ -61,13 +61,13 @@ static bool is_listed_client(const trust *t, const trust_member *m)
     return i && i->state == TRUST_ACTIVE;
 }
 
-sefl_status vouch_admit(x509_peer *who, const gate *g, const voucher *v)
+sefl_status vouch_admit(x509_peer *who, const allowlist *g, const voucher *v)
 {
     sefl_status st = SEFL_OK;
-    const trust_member *m = trust_find(gate_list(g), v->client);
+    const trust_member *m = trust_find(allowlist_list(g), v->client);
     memset(who, 0, sizeof *who);
     if (m) {
-        SEFL_CHECK(is_listed_client(gate_list(g), m), SEFL_EAUTH,
+        SEFL_CHECK(is_listed_client(allowlist_list(g), m), SEFL_EAUTH,
                    "voucher of \"%s\": revoked, or no client", m->name);
         memcpy(who->fingerprint, v->client, sizeof who->fingerprint);
         who->listed = true;
@@ -75,7 +75,7 @@ sefl_status vouch_admit(x509_peer *who, const gate *g, const voucher *v)
     }
     SEFL_CHECK(v->chain.n > 0, SEFL_EAUTH,
                "voucher: its key is not in our list of members, and it brings no certificate");
-    gate_shown(g, who, v->chain, "client");
+    allowlist_shown(g, who, v->chain, "client");
     SEFL_CHECK(who->code == X509_OK, SEFL_EAUTH, "voucher: %s", who->why);
     SEFL_CHECK(memcmp(who->fingerprint, v->client, sizeof who->fingerprint) == 0, SEFL_EAUTH,
                "voucher: its certificate is another client's");
@@ -83,13 +83,13 @@ done:
     return st;
 }
 
-bool vouch_still(const gate *g, const uint8_t client[32], const x509_peer *who)
+bool vouch_still(const allowlist *g, const uint8_t client[32], const x509_peer *who)
 {
-    const trust_member *m = trust_find(gate_list(g), client);
+    const trust_member *m = trust_find(allowlist_list(g), client);
     if (m)
-        return is_listed_client(gate_list(g), m);
+        return is_listed_client(allowlist_list(g), m);
     if (!who || who->listed) /* it was a member, and is gone from the list */
         return false;
     x509_peer copy = *who;
-    return gate_still(g, &copy);
+    return allowlist_still(g, &copy);
 }

@@ -3,14 +3,14 @@
  *     SEFL_TRY(vouch_make(&bytes, "cert.pem", "key.pem", upload_pub, &servers, serial));   // client
  *     SEFL_TRY(voucher_read(&v, bytes));                                                   // AS, CSP
  *     SEFL_TRY(vouch_check(&v, &servers));
- *     SEFL_TRY(vouch_admit(&who, gate, &v));                                               // CSP
+ *     SEFL_TRY(vouch_admit(&who, allowlist, &v));                                               // CSP
  *
  * Whether the serial grows and the upload key is nobody else's is the journal's to know.
  * Threads: any.   Secrets: the certificate's key, in its file. */
 #ifndef ROLES_VOUCH_H
 #define ROLES_VOUCH_H
 
-#include "net/gate.h"
+#include "net/allowlist.h"
 #include "protocol/voucher.h"
 
 /* Appends the voucher. chain: the whole of cert_path. SEFL_EINVAL if the key is not the certificate's. */
@@ -22,9 +22,9 @@ sefl_status vouch_make(sefl_buf *out, const char *cert_path, const char *key_pat
 sefl_status vouch_check(const voucher *v, const pinned *servers) SEFL_MUST_CHECK;
 
 /* Is this a client of ours? A key in the list is judged by the list alone; another one needs a chain to a CA
- * that the list trusts for clients. SEFL_EAUTH with the reason. who: as gate_still wants it later. */
-sefl_status vouch_admit(x509_peer *who, const gate *g, const voucher *v) SEFL_MUST_CHECK;
+ * that the list trusts for clients. SEFL_EAUTH with the reason. who: as allowlist_still wants it later. */
+sefl_status vouch_admit(x509_peer *who, const allowlist *g, const voucher *v) SEFL_MUST_CHECK;
 /* Is it still? A key that the list does not have needs `who` of its voucher; NULL: there is none. */
-bool vouch_still(const gate *g, const uint8_t client[32], const x509_peer *who);
+bool vouch_still(const allowlist *g, const uint8_t client[32], const x509_peer *who);
 
 #endif

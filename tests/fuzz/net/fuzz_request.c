@@ -1,7 +1,7 @@
 /* Any bytes as a request for a certificate, as DER or, with a "-----BEGIN" in them, as PEM, and then as a
  * certificate to describe or to judge; as a public key that has signed (and of some inputs everything: fuzz/some.h). What is taken is signed by its key; what stands in a certificate ends and is printable. */
 #include "fuzz/some.h"
-#include "net/gate.h"
+#include "net/allowlist.h"
 #include "net/x509.h"
 
 #include <stdlib.h>
@@ -30,13 +30,13 @@ static bool begins(const uint8_t *p, size_t n)
     return false;
 }
 
-/* A gate that trusts nobody. */
-static gate *nobody(void)
+/* An allowlist that trusts nobody. */
+static allowlist *nobody(void)
 {
-    static gate *g;
+    static allowlist *g;
     trust *t = NULL;
     if (!g) {
-        MUST(trust_new(&t) == SEFL_OK && gate_new(&g, t) == SEFL_OK);
+        MUST(trust_new(&t) == SEFL_OK && allowlist_new(&g, t) == SEFL_OK);
         trust_free(t);
     }
     return g;
@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(x509_verify(in, span_of(data, size / 2), span_of(data, size)) != SEFL_OK);
     if (all || pem_text) {
         x509_peer p;
-        gate_shown(nobody(), &p, in, "client");
+        allowlist_shown(nobody(), &p, in, "client");
         MUST(p.code != X509_OK);
         check_text(p.name, sizeof p.name);
         check_text(p.why, sizeof p.why);

@@ -1,5 +1,5 @@
 /* What a client reads about a round, and the fixed layouts that are signed: the first byte chooses. */
-#include "protocol/member.h"
+#include "protocol/participant.h"
 #include "protocol/round.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * is accepted is written back as the same bytes, and what a task derives fits together. */
 #include "fuzz/primorial.h"
 #include "fuzz/some.h"
-#include "protocol/member.h"
+#include "protocol/participant.h"
 #include "protocol/task.h"
 
 #include <math.h>
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         task opened;
         round_header h;
         must(task_open(&opened, in, &nobody) != SEFL_OK);
-        must(member_header_check(&none, &h, in, 1) != SEFL_OK);
+        must(participant_header_check(&none, &h, in, 1) != SEFL_OK);
         buf_clear(&again);
         if (env.kind == SIGN_TASK)
             try_task(env.content);

@@ -1,7 +1,7 @@
 /* No number computed from a client's text leaves it in the clear.
  *
  * Every field of every message that a party of a federation can send is listed here with the reason
- * why it cannot carry one. The lists in the code (task_fields.h, round.h, member.h, http.h, link.h)
+ * why it cannot carry one. The lists in the code (task_fields.h, round.h, participant.h, http.h, link.h)
  * are walked and compared both ways: a field that is added without being reviewed here fails, and
  * so does a review of a field that is gone. Words that smell of such a number are refused unless the
  * review says so explicitly. What is left for a client's text are the encrypted units of an update,
@@ -11,7 +11,7 @@
 #include "protocol/enrol.h"
 #include "protocol/head.h"
 #include "protocol/http.h"
-#include "protocol/member.h"
+#include "protocol/participant.h"
 #include "protocol/round.h"
 #include "protocol/task_fields.h"
 #include "protocol/voucher.h"

@@ -237,7 +237,7 @@ static void test_layouts(void **state)
 static void test_set_hash(void **state)
 {
     (void)state;
-    round_member m[3] = { 0 };
+    round_entry m[3] = { 0 };
     uint8_t task[32], raw[10 + 32 + 8 + 4 + 3 * 64], want[32], got[32], before[32];
     seeded_fill(&gen, task, sizeof task);
     for (size_t i = 0; i < 3; i++) {

@@ -494,7 +494,7 @@ static inline sefl_status aw_try_open(agg_world *w)
                                                   .pub = w->t.pub,
                                                   .journal = w->j,
                                                   .key = w->as,
-                                                  .gate = rounds_gate(w->r),
+                                                  .admission = rounds_admission(w->r),
                                                   .wall = &w->wall }));
     rounds_set_ingest(w->r, w->in);
 done:

@@ -14,7 +14,7 @@
 #include "model/file/model_file.h"
 #include "net/https_server.h"
 #include "net/x509.h"
-#include "protocol/member.h"
+#include "protocol/participant.h"
 #include "roles/client/client.h"
 #include "store/ledger.h"
 

@@ -13,7 +13,7 @@ static char folder[256];  /* the worker's own copy: folder_path is for one threa
 
 enum { VALUES = 5000, BODIES = 5 };
 
-static sefl_status path_of(void *ctx, sefl_buf *out, uint64_t round, const round_member *m)
+static sefl_status path_of(void *ctx, sefl_buf *out, uint64_t round, const round_entry *m)
 {
     sefl_status st = SEFL_OK;
     (void)ctx, (void)round;
@@ -25,7 +25,7 @@ done:
     return st;
 }
 
-static void put(bodies *b, unsigned k, round_member *m)
+static void put(bodies *b, unsigned k, round_entry *m)
 {
     char name[32];
     uint8_t *body = bodies_body(b, k, m->body);
@@ -58,7 +58,7 @@ static void sums_are_exact(void **state)
     for (size_t s = 0; s < 2; s++) {
         bodies b;
         collect *c;
-        round_member m[BODIES], *set;
+        round_entry m[BODIES], *set;
         ahe_sum *sum, *again;
         uint32_t n, given, summed;
         uint8_t hash[32];
@@ -126,7 +126,7 @@ static void from_rooms(void **state)
         bodies b;
         collect *c;
         body_pool *rs;
-        round_member m[BODIES];
+        round_entry m[BODIES];
         ahe_sum *sum;
         bodies_make(&b, schemes[s], VALUES, BODIES);
         size_t total = ahe_body_bytes(&b.p);
@@ -182,7 +182,7 @@ static void rounds_can_be_given_up(void **state)
     (void)state;
     bodies b;
     collect *c;
-    round_member m[BODIES];
+    round_entry m[BODIES];
     ahe_sum *sum;
     bodies_make(&b, "paillier", VALUES, BODIES);
     CHECK_OK(collect_new(
@@ -212,7 +212,7 @@ static void bodies_are_taken_off(void **state)
     enum { SKIP = 216 };
     bodies b;
     collect *c;
-    round_member m[BODIES], got;
+    round_entry m[BODIES], got;
     ahe_sum *sum;
     bodies_make(&b, "pad", VALUES, BODIES);
     for (unsigned lost = 0; lost < 2; lost++) {
@@ -238,11 +238,11 @@ static void bodies_are_taken_off(void **state)
             CHECK_OK(collect_add(c, 1, &m[k], k % 2 == 0, NULL));
         }
         for (unsigned k = 0; k < BODIES; k++) {
-            assert_true(collect_member(c, 1, k, &got));
+            assert_true(collect_entry(c, 1, k, &got));
             assert_memory_equal(&got, &m[k], sizeof got);
         }
-        assert_false(collect_member(c, 1, BODIES, &got));
-        assert_false(collect_member(c, 2, 0, &got));
+        assert_false(collect_entry(c, 1, BODIES, &got));
+        assert_false(collect_entry(c, 2, 0, &got));
         CHECK_STATUS(collect_take(c, 2, m[1].client, NULL), SEFL_ESTATE);
         CHECK_OK(collect_take(c, 1, m[1].client, NULL));
         CHECK_STATUS(collect_take(c, 1, m[1].client, NULL), SEFL_ENOTFOUND);
@@ -272,7 +272,7 @@ static void damage_is_found(void **state)
     (void)state;
     bodies b;
     collect *c;
-    round_member m[BODIES];
+    round_entry m[BODIES];
     ahe_sum *sum;
     uint8_t byte = 7;
     bodies_make(&b, "pad", VALUES, BODIES);
@@ -319,7 +319,7 @@ static void failed_reads_are_made_good(void **state)
     bodies b;
     collect *c;
     body_pool *rs;
-    round_member m[BODIES];
+    round_entry m[BODIES];
     ahe_sum *sum;
     bodies_make(&b, "paillier", VALUES, BODIES);
     CHECK_OK(body_pool_new(&rs, ahe_body_bytes(&b.p), BODY_POOL_BUDGET));

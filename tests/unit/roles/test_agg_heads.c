@@ -22,7 +22,7 @@ static struct {
     body_pool *body_pool;
     ingest *in;
     pthread_mutex_t lock;
-    round_member taken[16];
+    round_entry taken[16];
     unsigned count;
     size_t skip;
     uint64_t total;
@@ -39,7 +39,7 @@ static agg_verdict admit(void *ctx, const agg_upload *u)
     return u->round != ROUND ? AGG_LATE : u->bytes != w.total ? AGG_SIZE : AGG_ADMIT;
 }
 
-static bool has_body(void *ctx, const round_member *m)
+static bool has_body(void *ctx, const round_entry *m)
 {
     (void)ctx;
     for (unsigned i = 0; i < w.count; i++)
@@ -48,7 +48,7 @@ static bool has_body(void *ctx, const round_member *m)
     return false;
 }
 
-static void took(void *ctx, uint64_t round, const round_member *m, body_room *body)
+static void took(void *ctx, uint64_t round, const round_entry *m, body_room *body)
 {
     uint8_t name[32];
     (void)ctx;
@@ -87,11 +87,11 @@ static int setup(void **state)
                                                  .ahe = &w.b.p,
                                                  .journal = w.j,
                                                  .key = w.key,
-                                                 .gate = { .lock = &w.lock,
-                                                           .body_pool = w.body_pool,
-                                                           .admit = admit,
-                                                           .has_body = has_body,
-                                                           .took = took } }));
+                                                 .admission = { .lock = &w.lock,
+                                                                .body_pool = w.body_pool,
+                                                                .admit = admit,
+                                                                .has_body = has_body,
+                                                                .took = took } }));
     ingest_only_round(w.in, ROUND);
     return 0;
 }
@@ -299,7 +299,7 @@ static void broken_uploads_go_on(void **state)
     const size_t n = sizeof places / sizeof *places;
     ingest_reply r;
     sefl_buf path = { 0 };
-    round_member m;
+    round_entry m;
     memcpy(m.client, who[1], 32);
     memcpy(m.body, hash, 32);
     CHECK_OK(ingest_body_path(w.j, &path, ROUND, &m));

@@ -1,4 +1,4 @@
-/* The upload path against a real journal and spool, with a gate that this file turns: every test without body_pool
+/* The upload path against a real journal and spool, with an admission that this file decides: every test without body_pool
  * and with two of them, fewer than there are uploads at once. */
 #define _GNU_SOURCE
 #include "agg_bodies.h"
@@ -28,7 +28,7 @@ typedef struct world {
     pthread_mutex_t lock;
     uint64_t open; /* round; 0: none */
     uint64_t limit;
-    round_member taken[16];
+    round_entry taken[16];
     unsigned count;
     uint8_t *body[BODIES], hash[BODIES][32];
     uint64_t total;
@@ -52,7 +52,7 @@ static agg_verdict admit(void *ctx, const agg_upload *u)
     return u->rounds_taken >= me->limit ? AGG_LIMIT : me->count == 16 ? AGG_FULL : AGG_ADMIT;
 }
 
-static bool has_body(void *ctx, const round_member *m)
+static bool has_body(void *ctx, const round_entry *m)
 {
     world *me = ctx;
     for (unsigned i = 0; i < me->count; i++)
@@ -61,7 +61,7 @@ static bool has_body(void *ctx, const round_member *m)
     return false;
 }
 
-static void took(void *ctx, uint64_t round, const round_member *m, body_room *body)
+static void took(void *ctx, uint64_t round, const round_entry *m, body_room *body)
 {
     world *me = ctx;
     assert_int_equal(round, me->open);
@@ -90,12 +90,12 @@ static void start(void)
                                                  .pub = w.b.pub,
                                                  .journal = w.j,
                                                  .key = w.key,
-                                                 .gate = { .ctx = &w,
-                                                           .lock = &w.lock,
-                                                           .body_pool = w.body_pool,
-                                                           .admit = admit,
-                                                           .has_body = has_body,
-                                                           .took = took },
+                                                 .admission = { .ctx = &w,
+                                                                .lock = &w.lock,
+                                                                .body_pool = w.body_pool,
+                                                                .admit = admit,
+                                                                .has_body = has_body,
+                                                                .took = took },
                                                  .parts_most = MOST }));
 }
 
@@ -217,7 +217,7 @@ static uint64_t offset_of(const uint8_t *client, uint64_t round, const uint8_t h
 static void check_file(const uint8_t *client, uint64_t round, unsigned k, bool there)
 {
     sefl_buf path = { 0 }, bytes = { 0 };
-    round_member m;
+    round_entry m;
     memcpy(m.client, client, 32);
     memcpy(m.body, w.hash[k], 32);
     CHECK_OK(ingest_body_path(w.j, &path, round, &m));
@@ -390,7 +390,7 @@ static void earlier_bytes_are_checked_again(void **state)
     (void)state;
     ingest_reply r;
     sefl_buf path = { 0 };
-    round_member m;
+    round_entry m;
     open_round(40);
     ingest_ask a = ask_of(ann, 40, w.hash[0], 0);
     put_part(&a, w.body[0], 4000, 4096, &r);

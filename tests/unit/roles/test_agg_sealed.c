@@ -216,7 +216,7 @@ static void a_lost_head(void **state)
     aw_upload_all(&w, 1, 3);
     assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
     CHECK_OK(aw_try_open(&w));
-    round_member m;
+    round_entry m;
     sefl_buf path = { 0 };
     aw_client(&w, m.client, 1);
     sefl_free(aw_body(&w, 1, 1, m.body));

@@ -4,7 +4,7 @@
 #include "support/folder.h"
 
 #include "base/file.h"
-#include "net/gate.h"
+#include "net/allowlist.h"
 #include "roles/ca.h"
 #include "roles/counters.h"
 
@@ -166,7 +166,7 @@ static void a_site_joins(void **state)
     sefl_buf answer = { 0 }, again = { 0 }, pem = { 0 };
     enrol_answer got;
     x509_info info, newer;
-    gate *g;
+    allowlist *g;
     (void)state;
     CHECK_OK(ca_edit(&as, as_dir));
     CHECK_OK(ca_edit(&csp, csp_dir));
@@ -191,31 +191,31 @@ static void a_site_joins(void **state)
     CHECK_STATUS(enrol(as.t, csp.t, &thief, &again), SEFL_EAUTH);
     /* the name is taken, until it is revoked */
     CHECK_STATUS(ca_token(as.t, &again, "site-1", now + 100, now, &rng), SEFL_EEXIST);
-    CHECK_OK(gate_new(&g, as.t));
+    CHECK_OK(allowlist_new(&g, as.t));
     x509_peer p = { .role = "client", .until = now + 10 };
     memcpy(p.fingerprint, info.fingerprint, 32);
     memcpy(p.issuer, as.t->issuer[0].key, 32);
-    assert_true(gate_still(g, &p));
-    gate_free(g);
+    assert_true(allowlist_still(g, &p));
+    allowlist_free(g);
     CHECK_OK(ca_renew(as.t, as_dir, &pem, info.fingerprint, 20));
     CHECK_OK(x509_info_read(&newer, buf_span(&pem), NULL));
     assert_memory_equal(newer.fingerprint, info.fingerprint, 32);
     assert_true(newer.until > info.until);
     assert_int_equal(trust_find(as.t, info.fingerprint)->until, newer.until);
     CHECK_OK(ca_revoke_key(as.t, info.fingerprint, now));
-    CHECK_OK(gate_new(&g, as.t));
-    assert_false(gate_still(g, &p));
+    CHECK_OK(allowlist_new(&g, as.t));
+    assert_false(allowlist_still(g, &p));
     assert_int_equal(p.code, X509_WITHDRAWN);
-    gate_free(g);
+    allowlist_free(g);
     CHECK_STATUS(ca_renew(as.t, as_dir, &pem, info.fingerprint, 20), SEFL_ENOTFOUND);
     CHECK_STATUS(enrol(as.t, csp.t, &a, &again), SEFL_EAUTH); /* a revoked key stays out */
     /* a mistake: in again, with the same key and certificates */
     CHECK_OK(ca_restore_key(as.t, info.fingerprint, now));
     CHECK_STATUS(ca_restore_key(as.t, info.fingerprint, now), SEFL_ENOTFOUND);
-    CHECK_OK(gate_new(&g, as.t));
+    CHECK_OK(allowlist_new(&g, as.t));
     p.code = X509_OK;
-    assert_true(gate_still(g, &p));
-    gate_free(g);
+    assert_true(allowlist_still(g, &p));
+    allowlist_free(g);
     CHECK_OK(ca_renew(as.t, as_dir, &pem, info.fingerprint, 20));
     CHECK_OK(ca_revoke_key(as.t, info.fingerprint, now));
     get_token(&t3, as.t, "site-1", now + 100);
@@ -558,7 +558,7 @@ static void faults(void **state)
     sefl_buf answer = { 0 };
     uint8_t approval[SIGN_BYTES];
     trust *csp;
-    gate *g = NULL;
+    allowlist *g = NULL;
     (void)state;
     CHECK_OK(ca_edit(&as, as_dir));
     sefl_buf path = { 0 };
@@ -575,7 +575,7 @@ static void faults(void **state)
     TEST_FAULTS(FAULT_WRITE,
                 st = ca_enrol(as.t, as_dir, &answer, &a.q, approval, as_key, "us", 10, now),
                 buf_clear(&answer));
-    TEST_FAULTS(FAULT_ALLOC, st = gate_new(&g, as.t), gate_free(g));
+    TEST_FAULTS(FAULT_ALLOC, st = allowlist_new(&g, as.t), allowlist_free(g));
     TEST_FAULTS(FAULT_WRITE, st = trust_edit_commit(&as), (void)0);
     trust_edit_end(&as);
     trust_free(csp);

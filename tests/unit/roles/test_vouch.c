@@ -99,14 +99,14 @@ static void add_issuer(const char *ca, bool listed)
     buf_clear(&b), buf_clear(&der);
 }
 
-static gate *snapshot(void)
+static allowlist *snapshot(void)
 {
     sefl_buf b = { 0 };
     trust *t;
-    gate *g;
+    allowlist *g;
     CHECK_OK(trust_print(&b, list));
     CHECK_OK(trust_parse(&t, buf_span(&b)));
-    CHECK_OK(gate_new(&g, t));
+    CHECK_OK(allowlist_new(&g, t));
     trust_free(t);
     buf_clear(&b);
     return g;
@@ -128,10 +128,10 @@ static void members(void **state)
     (void)state;
     CHECK_OK(trust_new(&list));
     made(&b, &v, "site");
-    gate *g = snapshot();
+    allowlist *g = snapshot();
     CHECK_STATUS(vouch_admit(&who, g, &v), SEFL_EAUTH);
     assert_false(vouch_still(g, v.client, NULL));
-    gate_free(g);
+    allowlist_free(g);
 
     set_member(v.client, TRUST_CLIENT, TRUST_ACTIVE);
     g = snapshot();
@@ -140,19 +140,19 @@ static void members(void **state)
     assert_true(vouch_still(g, v.client, &who) && vouch_still(g, v.client, NULL));
     v.chain.n = 0;
     CHECK_OK(vouch_admit(&who, g, &v));
-    gate_free(g);
+    allowlist_free(g);
 
     set_member(v.client, TRUST_CLIENT, TRUST_REVOKED);
     g = snapshot();
     CHECK_STATUS(vouch_admit(&who, g, &v), SEFL_EAUTH);
     assert_false(vouch_still(g, v.client, NULL));
-    gate_free(g);
+    allowlist_free(g);
 
     set_member(v.client, TRUST_AGGREGATOR, TRUST_ACTIVE);
     g = snapshot();
     CHECK_STATUS(vouch_admit(&who, g, &v), SEFL_EAUTH);
     assert_false(vouch_still(g, v.client, NULL));
-    gate_free(g);
+    allowlist_free(g);
     trust_free(list);
     buf_clear(&b);
 }
@@ -170,7 +170,7 @@ static void chains(void **state)
     made(&b, &v, "site");
     made(&foreign, &f, "guest");
     made(&server, &s, "server");
-    gate *g = snapshot();
+    allowlist *g = snapshot();
     CHECK_OK(vouch_admit(&who, g, &v));
     assert_false(who.listed);
     assert_true(vouch_still(g, v.client, &who));
@@ -187,30 +187,30 @@ static void chains(void **state)
     v.chain = chain;
     who.until = 1; /* it has expired since */
     assert_false(vouch_still(g, v.client, &who));
-    gate_free(g);
+    allowlist_free(g);
 
     g = snapshot();
     CHECK_OK(vouch_admit(&who, g, &v));
-    gate_free(g);
+    allowlist_free(g);
     list->issuer[0].state = TRUST_REVOKED;
     g = snapshot();
     CHECK_STATUS(vouch_admit(&nobody, g, &v), SEFL_EAUTH);
     assert_false(vouch_still(g, v.client, &who));
-    gate_free(g);
+    allowlist_free(g);
 
     list->issuer[0].state = TRUST_ACTIVE;
     set_member(v.client, TRUST_CLIENT, TRUST_REVOKED);
     g = snapshot();
     CHECK_STATUS(vouch_admit(&nobody, g, &v), SEFL_EAUTH);
     assert_false(vouch_still(g, v.client, &who));
-    gate_free(g);
+    allowlist_free(g);
     trust_free(list);
 
     CHECK_OK(trust_new(&list)); /* a CA whose members are listed vouches for none that are not */
     add_issuer("ca", true);
     g = snapshot();
     CHECK_STATUS(vouch_admit(&nobody, g, &v), SEFL_EAUTH);
-    gate_free(g);
+    allowlist_free(g);
     trust_free(list);
     buf_clear(&b), buf_clear(&foreign), buf_clear(&server);
 }
@@ -229,14 +229,14 @@ static void members_issuer(void **state)
     memcpy(m.key, v.client, 32);
     memcpy(m.issuer, list->issuer[0].key, 32);
     CHECK_OK(trust_member_put(list, &m));
-    gate *g = snapshot();
+    allowlist *g = snapshot();
     CHECK_OK(vouch_admit(&who, g, &v));
-    gate_free(g);
+    allowlist_free(g);
     list->issuer[0].state = TRUST_REVOKED;
     g = snapshot();
     CHECK_STATUS(vouch_admit(&who, g, &v), SEFL_EAUTH);
     assert_false(vouch_still(g, v.client, NULL));
-    gate_free(g);
+    allowlist_free(g);
     trust_free(list);
     buf_clear(&b);
 }

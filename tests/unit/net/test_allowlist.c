@@ -110,14 +110,14 @@ static void set_member(const char *name, trust_state state)
 }
 
 /* The server gets a list of its own, as if read from a file. */
-static gate *snapshot(void)
+static allowlist *snapshot(void)
 {
     sefl_buf b = { 0 };
     trust *t;
-    gate *g;
+    allowlist *g;
     CHECK_OK(trust_print(&b, list));
     CHECK_OK(trust_parse(&t, buf_span(&b)));
-    CHECK_OK(gate_new(&g, t));
+    CHECK_OK(allowlist_new(&g, t));
     trust_free(t);
     buf_clear(&b);
     return g;
@@ -125,9 +125,9 @@ static gate *snapshot(void)
 
 static void apply(void)
 {
-    gate *g = snapshot();
-    https_server_set_gate(server, g);
-    gate_free(g);
+    allowlist *g = snapshot();
+    https_server_set_allowlist(server, g);
+    allowlist_free(g);
 }
 
 /* ---- certificates that x509_make does not make ------------------------------------------------ */
@@ -232,10 +232,10 @@ static int setup(void **state)
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         set_member(members[i], TRUST_ACTIVE);
     set_member("revoked", TRUST_REVOKED);
-    gate *g = snapshot();
+    allowlist *g = snapshot();
     CHECK_OK(https_server_start(&server, &(https_server_config){ .id = as,
                                                                  .peer_role = "client",
-                                                                 .gate = g,
+                                                                 .allowlist = g,
                                                                  .open_path = "/v1/enroll",
                                                                  .open_max = 100,
                                                                  .body_max = 10000,
@@ -243,7 +243,7 @@ static int setup(void **state)
                                                                  .begin = begin,
                                                                  .refused = refused,
                                                                  .log = &logged }));
-    gate_free(g);
+    allowlist_free(g);
     return rc;
 }
 
@@ -686,7 +686,7 @@ static void requests(void **state)
 
 typedef struct stream {
     int fd;
-    gate *gate;
+    allowlist *allowlist;
     tls *t;
     sefl_status st;
 } stream;
@@ -694,16 +694,16 @@ typedef struct stream {
 static void *accept_one(void *arg)
 {
     stream *s = arg;
-    s->st = tls_accept(&s->t, s->fd, as,
-                       &(tls_peer){ .role = "client", .gate = s->gate, .refused = refused }, 5000,
-                       NULL);
+    s->st = tls_accept(
+        &s->t, s->fd, as,
+        &(tls_peer){ .role = "client", .allowlist = s->allowlist, .refused = refused }, 5000, NULL);
     return NULL;
 }
 
 static void streams(void **state)
 {
     uint16_t port;
-    stream s = { .gate = snapshot() };
+    stream s = { .allowlist = snapshot() };
     pthread_t thread;
     (void)state;
     CHECK_OK(tls_listen(&s.fd, "127.0.0.1", 0, &port));
@@ -720,7 +720,7 @@ static void streams(void **state)
         assert_int_equal(told[wrong_ones[i].code], counted + 1);
         raw_close(&c);
     }
-    gate_free(s.gate);
+    allowlist_free(s.allowlist);
     close(s.fd);
 }
 

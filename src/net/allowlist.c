@@ -1,4 +1,4 @@
-#include "net/gate.h"
+#include "net/allowlist.h"
 
 #include "base/alloc.h"
 #include "net/tls_inside.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-struct gate {
+struct allowlist {
     _Atomic unsigned holders;
     trust *list;
     gnutls_x509_trust_list_t *by; /* one for each issuer of the list */
@@ -31,10 +31,10 @@ done:
     return st;
 }
 
-sefl_status gate_new(gate **out, const trust *t)
+sefl_status allowlist_new(allowlist **out, const trust *t)
 {
     sefl_status st = SEFL_OK;
-    gate *g = NULL;
+    allowlist *g = NULL;
     *out = NULL;
     SEFL_TRY(sefl_new(&g, 1, sizeof *g));
     atomic_init(&g->holders, 1);
@@ -44,22 +44,22 @@ sefl_status gate_new(gate **out, const trust *t)
         SEFL_TRY(one_issuer(&g->by[i], &t->issuer[i]));
     *out = g, g = NULL;
 done:
-    gate_free(g);
+    allowlist_free(g);
     return st;
 }
 
-gate *gate_hold(const gate *g)
+allowlist *allowlist_hold(const allowlist *g)
 {
     union {
-        const gate *given;
-        gate *mine; /* only the count changes, and that is atomic */
+        const allowlist *given;
+        allowlist *mine; /* only the count changes, and that is atomic */
     } u = { .given = g };
     if (u.mine)
         atomic_fetch_add(&u.mine->holders, 1);
     return u.mine;
 }
 
-void gate_free(gate *g)
+void allowlist_free(allowlist *g)
 {
     if (!g || atomic_fetch_sub(&g->holders, 1) != 1)
         return;
@@ -71,7 +71,7 @@ void gate_free(gate *g)
     sefl_free(g);
 }
 
-const trust *gate_list(const gate *g)
+const trust *allowlist_list(const allowlist *g)
 {
     return g->list;
 }
@@ -88,7 +88,8 @@ static void map_role(x509_peer *p, gnutls_x509_crt_t crt, const trust_issuer *i)
         strcpy(p->role, trust_role_name(i->role));
 }
 
-bool gate_chain(const gate *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, const char *role)
+bool allowlist_chain(const allowlist *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
+                     const char *role)
 {
     const trust *t = g->list;
     x509_peer best = *p;
@@ -123,7 +124,7 @@ bool gate_chain(const gate *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
     return false;
 }
 
-bool gate_member(const gate *g, x509_peer *p)
+bool allowlist_member(const allowlist *g, x509_peer *p)
 {
     const trust *t = g->list;
     const trust_member *m = trust_find(t, p->fingerprint);
@@ -150,16 +151,16 @@ bool gate_member(const gate *g, x509_peer *p)
     return true;
 }
 
-void gate_shown(const gate *g, x509_peer *p, sefl_span pem, const char *role)
+void allowlist_shown(const allowlist *g, x509_peer *p, sefl_span pem, const char *role)
 {
-    x509_check_pem(p, pem, NULL, &(x509_want){ .role = role, .gate = g });
+    x509_check_pem(p, pem, NULL, &(x509_want){ .role = role, .allowlist = g });
 }
 
-bool gate_still(const gate *g, x509_peer *p)
+bool allowlist_still(const allowlist *g, x509_peer *p)
 {
     if (p->until < (int64_t)time(NULL)) {
         x509_judge(p, X509_EXPIRED, "certificate of \"%s\" has expired", p->name);
         return false;
     }
-    return gate_member(g, p);
+    return allowlist_member(g, p);
 }

@@ -1,7 +1,7 @@
 /* A client's decisions, its owner's policy, and what it reads from AS about a round. */
 #include "unit/protocol/task_sample.h"
 
-#include "protocol/member.h"
+#include "protocol/participant.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -62,201 +62,203 @@ static round_news news_of(const task *task_, round_word state, uint64_t round, u
     return n;
 }
 
-static sefl_status tell(member *m, const task *task_, round_word state, uint64_t round, bool drawn,
-                        uint64_t now)
+static sefl_status tell(participant *m, const task *task_, round_word state, uint64_t round,
+                        bool drawn, uint64_t now)
 {
     round_news n = news_of(task_, state, round, state == ROUND_OPEN ? 1000 : 0);
-    return member_on(m, &(member_event){ .kind = MEMBER_GOT_NEWS, .news = &n, .drawn = drawn },
-                     now);
+    return participant_on(
+        m, &(participant_event){ .kind = PARTICIPANT_GOT_NEWS, .news = &n, .drawn = drawn }, now);
 }
 
-static sefl_status on(member *m, member_event_kind kind, uint64_t now)
+static sefl_status on(participant *m, participant_event_kind kind, uint64_t now)
 {
-    return member_on(m, &(member_event){ .kind = kind, .why = "because" }, now);
+    return participant_on(m, &(participant_event){ .kind = kind, .why = "because" }, now);
 }
 
-static member_order expect(member *m, member_order_kind kind, uint64_t round, uint64_t now)
+static participant_order expect(participant *m, participant_order_kind kind, uint64_t round,
+                                uint64_t now)
 {
-    member_order o = member_next(m, now);
+    participant_order o = participant_next(m, now);
     if (o.kind != kind || o.round != round)
         fail_msg("order %d of round %llu, not %d of %llu", o.kind, (unsigned long long)o.round,
                  kind, (unsigned long long)round);
     return o;
 }
 
-static member *started(const task *task_)
+static participant *started(const task *task_)
 {
-    member *m = NULL;
-    CHECK_OK(member_new(&m, task_, 0, &rng));
-    expect(m, MEMBER_FETCH_TASK, 0, 0);
-    CHECK_OK(on(m, MEMBER_GOT_TASK, 0));
+    participant *m = NULL;
+    CHECK_OK(participant_new(&m, task_, 0, &rng));
+    expect(m, PARTICIPANT_FETCH_TASK, 0, 0);
+    CHECK_OK(on(m, PARTICIPANT_GOT_TASK, 0));
     return m;
 }
 
 static void test_rounds(void **state)
 {
     (void)state;
-    member *m = started(&t);
+    participant *m = started(&t);
     for (uint64_t r = 1; r <= 3; r++) {
-        expect(m, MEMBER_POLL, r - 1, 10);
-        expect(m, MEMBER_POLL, r - 1, 10); /* the same until something happens */
+        expect(m, PARTICIPANT_POLL, r - 1, 10);
+        expect(m, PARTICIPANT_POLL, r - 1, 10); /* the same until something happens */
         CHECK_OK(tell(m, &t, ROUND_OPEN, r, true, 10));
-        expect(m, MEMBER_FETCH_MODEL, r, 20);
-        CHECK_OK(on(m, MEMBER_GOT_MODEL, 20));
-        assert_false(expect(m, MEMBER_TRAIN, r, 30).zeros);
-        CHECK_OK(on(m, MEMBER_TRAINED, 40));
-        expect(m, MEMBER_UPLOAD, r, 40);
-        expect(m, MEMBER_UPLOAD, r, 5000); /* finished: AS decides whether it is late */
-        CHECK_OK(on(m, MEMBER_GOT_RECEIPT, 50));
+        expect(m, PARTICIPANT_FETCH_MODEL, r, 20);
+        CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 20));
+        assert_false(expect(m, PARTICIPANT_TRAIN, r, 30).zeros);
+        CHECK_OK(on(m, PARTICIPANT_TRAINED, 40));
+        expect(m, PARTICIPANT_UPLOAD, r, 40);
+        expect(m, PARTICIPANT_UPLOAD, r, 5000); /* finished: AS decides whether it is late */
+        CHECK_OK(on(m, PARTICIPANT_GOT_RECEIPT, 50));
     }
     /* max_rounds_per_client */
     CHECK_OK(tell(m, &t, ROUND_OPEN, 4, true, 60));
-    assert_non_null(strstr(expect(m, MEMBER_STOP, 3, 60).why, "as many rounds"));
-    CHECK_STATUS(on(m, MEMBER_GOT_TASK, 60), SEFL_ESTATE);
-    member_free(m);
+    assert_non_null(strstr(expect(m, PARTICIPANT_STOP, 3, 60).why, "as many rounds"));
+    CHECK_STATUS(on(m, PARTICIPANT_GOT_TASK, 60), SEFL_ESTATE);
+    participant_free(m);
 }
 
 static void test_waits_and_ends(void **state)
 {
     (void)state;
-    member *m = started(&t);
+    participant *m = started(&t);
     CHECK_OK(tell(m, &t, ROUND_WAITING, 0, true, 100));
-    member_order o = expect(m, MEMBER_SLEEP, 0, 100);
+    participant_order o = expect(m, PARTICIPANT_SLEEP, 0, 100);
     assert_in_range(o.until_ms, 225, 350);
-    expect(m, MEMBER_POLL, 0, o.until_ms);
+    expect(m, PARTICIPANT_POLL, 0, o.until_ms);
     CHECK_OK(tell(m, &t, ROUND_OPEN, 2, true, 400)); /* joins in mid-run */
-    CHECK_OK(on(m, MEMBER_REFUSED, 410));
-    expect(m, MEMBER_POLL, 2, 410);
+    CHECK_OK(on(m, PARTICIPANT_REFUSED, 410));
+    expect(m, PARTICIPANT_POLL, 2, 410);
     CHECK_OK(tell(m, &t, ROUND_OPEN, 2, true, 420)); /* that round again: done with it */
-    expect(m, MEMBER_SLEEP, 2, 420);
+    expect(m, PARTICIPANT_SLEEP, 2, 420);
     CHECK_OK(tell(m, &t, ROUND_OPEN, 1, true, 1000)); /* an old one */
-    expect(m, MEMBER_SLEEP, 2, 1000);
+    expect(m, PARTICIPANT_SLEEP, 2, 1000);
     CHECK_OK(tell(m, &t, ROUND_CLOSED, 2, true, 2000));
     round_news over = { .state = ROUND_OVER, .round = 5, .why = "all rounds are done" };
-    CHECK_OK(member_on(m, &(member_event){ .kind = MEMBER_GOT_NEWS, .news = &over }, 3000));
-    assert_string_equal(member_next(m, 3000).why, "all rounds are done");
-    CHECK_OK(on(m, MEMBER_FATAL, 3000)); /* too late to change the reason */
-    assert_string_equal(member_next(m, 3000).why, "all rounds are done");
-    member_free(m);
+    CHECK_OK(participant_on(m, &(participant_event){ .kind = PARTICIPANT_GOT_NEWS, .news = &over },
+                            3000));
+    assert_string_equal(participant_next(m, 3000).why, "all rounds are done");
+    CHECK_OK(on(m, PARTICIPANT_FATAL, 3000)); /* too late to change the reason */
+    assert_string_equal(participant_next(m, 3000).why, "all rounds are done");
+    participant_free(m);
 
     m = started(&t);
-    CHECK_OK(on(m, MEMBER_FATAL, 0));
-    assert_string_equal(expect(m, MEMBER_STOP, 0, 0).why, "because");
-    member_free(m);
+    CHECK_OK(on(m, PARTICIPANT_FATAL, 0));
+    assert_string_equal(expect(m, PARTICIPANT_STOP, 0, 0).why, "because");
+    participant_free(m);
 }
 
 static void test_deadline(void **state)
 {
     (void)state;
-    member *m = started(&t);
+    participant *m = started(&t);
     CHECK_OK(tell(m, &t, ROUND_OPEN, 1, true, 0)); /* until 1000 */
-    CHECK_OK(on(m, MEMBER_GOT_MODEL, 10));
-    expect(m, MEMBER_TRAIN, 1, 999);
-    expect(m, MEMBER_POLL, 0, 1000); /* dropped; again if it was extended */
-    CHECK_STATUS(on(m, MEMBER_TRAINED, 1001), SEFL_ESTATE);
+    CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 10));
+    expect(m, PARTICIPANT_TRAIN, 1, 999);
+    expect(m, PARTICIPANT_POLL, 0, 1000); /* dropped; again if it was extended */
+    CHECK_STATUS(on(m, PARTICIPANT_TRAINED, 1001), SEFL_ESTATE);
     CHECK_OK(tell(m, &t, ROUND_OPEN, 1, true, 1100));
-    expect(m, MEMBER_FETCH_MODEL, 1, 1100);
-    CHECK_OK(on(m, MEMBER_GOT_MODEL, 1110));
-    expect(m, MEMBER_TRAIN, 1, 1200);
+    expect(m, PARTICIPANT_FETCH_MODEL, 1, 1100);
+    CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 1110));
+    expect(m, PARTICIPANT_TRAIN, 1, 1200);
     /* training went on past it without asking: the work is done, AS says whether it is late */
-    CHECK_OK(on(m, MEMBER_TRAINED, 9000));
-    expect(m, MEMBER_UPLOAD, 1, 9000);
-    CHECK_OK(on(m, MEMBER_REFUSED, 9010));
-    expect(m, MEMBER_POLL, 1, 9010);
-    member_free(m);
+    CHECK_OK(on(m, PARTICIPANT_TRAINED, 9000));
+    expect(m, PARTICIPANT_UPLOAD, 1, 9000);
+    CHECK_OK(on(m, PARTICIPANT_REFUSED, 9010));
+    expect(m, PARTICIPANT_POLL, 1, 9010);
+    participant_free(m);
 
     m = started(&t); /* no time left */
     round_news n = news_of(&t, ROUND_OPEN, 1, 0);
-    CHECK_OK(
-        member_on(m, &(member_event){ .kind = MEMBER_GOT_NEWS, .news = &n, .drawn = true }, 0));
-    expect(m, MEMBER_SLEEP, 0, 0);
-    member_free(m);
+    CHECK_OK(participant_on(
+        m, &(participant_event){ .kind = PARTICIPANT_GOT_NEWS, .news = &n, .drawn = true }, 0));
+    expect(m, PARTICIPANT_SLEEP, 0, 0);
+    participant_free(m);
 }
 
 static void test_back_off(void **state)
 {
     (void)state;
-    member *m = started(&t);
+    participant *m = started(&t);
     uint64_t now = 0, pause = 1000;
     bool differs = false;
     for (int i = 0; i < 12; i++) {
-        CHECK_OK(on(m, MEMBER_FAILED, now));
-        member_order o = expect(m, MEMBER_SLEEP, 0, now);
+        CHECK_OK(on(m, PARTICIPANT_FAILED, now));
+        participant_order o = expect(m, PARTICIPANT_SLEEP, 0, now);
         assert_in_range(o.until_ms, now + pause / 2, now + pause);
         differs = differs || o.until_ms != now + pause / 2;
-        expect(m, MEMBER_POLL, 0, o.until_ms);
+        expect(m, PARTICIPANT_POLL, 0, o.until_ms);
         now = o.until_ms;
         pause = pause < 256000 ? 2 * pause : pause;
     }
     assert_true(differs); /* jitter */
     CHECK_OK(tell(m, &t, ROUND_OPEN, 1, true, now));
-    CHECK_OK(on(m, MEMBER_FAILED, now)); /* what worked begins anew */
-    assert_in_range(expect(m, MEMBER_SLEEP, 1, now).until_ms, now + 500, now + 1000);
-    member_order o = member_next(m, 5); /* the clock was set back: no sleep for hours */
-    assert_int_equal(o.kind, MEMBER_FETCH_MODEL);
-    member_free(m);
+    CHECK_OK(on(m, PARTICIPANT_FAILED, now)); /* what worked begins anew */
+    assert_in_range(expect(m, PARTICIPANT_SLEEP, 1, now).until_ms, now + 500, now + 1000);
+    participant_order o = participant_next(m, 5); /* the clock was set back: no sleep for hours */
+    assert_int_equal(o.kind, PARTICIPANT_FETCH_MODEL);
+    participant_free(m);
 }
 
 static void test_sampling(void **state)
 {
     (void)state;
     /* hidden: the same steps, with zeros */
-    member *m = started(&hidden);
+    participant *m = started(&hidden);
     CHECK_OK(tell(m, &hidden, ROUND_OPEN, 1, false, 0));
-    expect(m, MEMBER_FETCH_MODEL, 1, 0);
-    CHECK_OK(on(m, MEMBER_GOT_MODEL, 0));
-    assert_true(expect(m, MEMBER_TRAIN, 1, 0).zeros);
-    CHECK_OK(on(m, MEMBER_TRAINED, 0));
-    expect(m, MEMBER_UPLOAD, 1, 0);
-    CHECK_OK(on(m, MEMBER_GOT_RECEIPT, 0));
+    expect(m, PARTICIPANT_FETCH_MODEL, 1, 0);
+    CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 0));
+    assert_true(expect(m, PARTICIPANT_TRAIN, 1, 0).zeros);
+    CHECK_OK(on(m, PARTICIPANT_TRAINED, 0));
+    expect(m, PARTICIPANT_UPLOAD, 1, 0);
+    CHECK_OK(on(m, PARTICIPANT_GOT_RECEIPT, 0));
     CHECK_OK(tell(m, &hidden, ROUND_OPEN, 2, true, 0));
-    CHECK_OK(on(m, MEMBER_GOT_MODEL, 0));
-    assert_false(expect(m, MEMBER_TRAIN, 2, 0).zeros);
-    member_free(m);
+    CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 0));
+    assert_false(expect(m, PARTICIPANT_TRAIN, 2, 0).zeros);
+    participant_free(m);
 
     /* open: sits the round out */
     m = started(&sampled);
     CHECK_OK(tell(m, &sampled, ROUND_OPEN, 1, false, 0));
-    expect(m, MEMBER_POLL, 1, 0);
+    expect(m, PARTICIPANT_POLL, 1, 0);
     CHECK_OK(tell(m, &sampled, ROUND_OPEN, 1, true, 0)); /* the coin is not flipped twice */
-    expect(m, MEMBER_SLEEP, 1, 0);
+    expect(m, PARTICIPANT_SLEEP, 1, 0);
     CHECK_OK(tell(m, &sampled, ROUND_OPEN, 2, true, 1000));
-    expect(m, MEMBER_FETCH_MODEL, 2, 1000);
-    expect(m, MEMBER_POLL, 1, 2000); /* deadline; extended: the first coin still counts */
+    expect(m, PARTICIPANT_FETCH_MODEL, 2, 1000);
+    expect(m, PARTICIPANT_POLL, 1, 2000); /* deadline; extended: the first coin still counts */
     CHECK_OK(tell(m, &sampled, ROUND_OPEN, 2, false, 2000));
-    expect(m, MEMBER_FETCH_MODEL, 2, 2000);
-    member_free(m);
+    expect(m, PARTICIPANT_FETCH_MODEL, 2, 2000);
+    participant_free(m);
 
     /* no sampling: no coin */
     m = started(&t);
     CHECK_OK(tell(m, &t, ROUND_OPEN, 1, false, 0));
-    expect(m, MEMBER_FETCH_MODEL, 1, 0);
-    member_free(m);
+    expect(m, PARTICIPANT_FETCH_MODEL, 1, 0);
+    participant_free(m);
 }
 
 static void test_restore(void **state)
 {
     (void)state;
-    member *m = NULL;
-    CHECK_OK(member_new(&m, &t, 2, &rng));
-    member_restore(m, 3, false); /* a finished body, no receipt */
-    expect(m, MEMBER_FETCH_TASK, 2, 0);
-    CHECK_OK(on(m, MEMBER_GOT_TASK, 0));
-    expect(m, MEMBER_UPLOAD, 3, 0);
-    CHECK_OK(on(m, MEMBER_FAILED, 0));
-    expect(m, MEMBER_UPLOAD, 3, 1000000);
-    CHECK_OK(on(m, MEMBER_GOT_RECEIPT, 1000000));
-    expect(m, MEMBER_POLL, 3, 1000000);
+    participant *m = NULL;
+    CHECK_OK(participant_new(&m, &t, 2, &rng));
+    participant_restore(m, 3, false); /* a finished body, no receipt */
+    expect(m, PARTICIPANT_FETCH_TASK, 2, 0);
+    CHECK_OK(on(m, PARTICIPANT_GOT_TASK, 0));
+    expect(m, PARTICIPANT_UPLOAD, 3, 0);
+    CHECK_OK(on(m, PARTICIPANT_FAILED, 0));
+    expect(m, PARTICIPANT_UPLOAD, 3, 1000000);
+    CHECK_OK(on(m, PARTICIPANT_GOT_RECEIPT, 1000000));
+    expect(m, PARTICIPANT_POLL, 3, 1000000);
     CHECK_OK(tell(m, &t, ROUND_OPEN, 4, true, 1000000));
-    expect(m, MEMBER_STOP, 3, 1000000); /* that was its third */
-    member_free(m);
+    expect(m, PARTICIPANT_STOP, 3, 1000000); /* that was its third */
+    participant_free(m);
 
-    CHECK_OK(member_new(&m, &t, 1, &rng));
-    member_restore(m, 3, true);
-    CHECK_OK(on(m, MEMBER_GOT_TASK, 0));
+    CHECK_OK(participant_new(&m, &t, 1, &rng));
+    participant_restore(m, 3, true);
+    CHECK_OK(on(m, PARTICIPANT_GOT_TASK, 0));
     CHECK_OK(tell(m, &t, ROUND_OPEN, 3, true, 0)); /* never again */
-    expect(m, MEMBER_SLEEP, 3, 0);
-    member_free(m);
+    expect(m, PARTICIPANT_SLEEP, 3, 0);
+    participant_free(m);
 }
 
 static void test_headers(void **state)
@@ -266,30 +268,31 @@ static void test_headers(void **state)
     sign_key *stranger = NULL;
     CHECK_OK(sign_key_new(&stranger, &rng));
     header_of(&header, &t, 2, t.step_nano, sample_csp);
-    CHECK_OK(member_header_check(&t, &h, buf_span(&header), 2));
+    CHECK_OK(participant_header_check(&t, &h, buf_span(&header), 2));
     assert_int_equal(h.round, 2);
-    CHECK_STATUS(member_header_check(&t, &h, buf_span(&header), 3), SEFL_EAUTH);
-    CHECK_STATUS(member_header_check(&hidden, &h, buf_span(&header), 2), SEFL_EAUTH);
+    CHECK_STATUS(participant_header_check(&t, &h, buf_span(&header), 3), SEFL_EAUTH);
+    CHECK_STATUS(participant_header_check(&hidden, &h, buf_span(&header), 2), SEFL_EAUTH);
     header_of(&header, &t, 6, t.step_nano, sample_csp); /* five rounds in all */
-    CHECK_STATUS(member_header_check(&t, &h, buf_span(&header), 6), SEFL_EAUTH);
+    CHECK_STATUS(participant_header_check(&t, &h, buf_span(&header), 6), SEFL_EAUTH);
     header_of(&header, &t, 2, t.step_nano + 1, sample_csp);
-    CHECK_STATUS(member_header_check(&t, &h, buf_span(&header), 2), SEFL_EAUTH);
+    CHECK_STATUS(participant_header_check(&t, &h, buf_span(&header), 2), SEFL_EAUTH);
     header_of(&header, &t, 2, t.step_nano, stranger);
-    CHECK_STATUS(member_header_check(&t, &h, buf_span(&header), 2), SEFL_EAUTH);
+    CHECK_STATUS(participant_header_check(&t, &h, buf_span(&header), 2), SEFL_EAUTH);
     assert_int_equal(h.round, 0);
-    CHECK_STATUS(member_header_check(&t, &h, span_of("x", 1), 2), SEFL_EPROTO);
+    CHECK_STATUS(participant_header_check(&t, &h, span_of("x", 1), 2), SEFL_EPROTO);
 
     /* a client told so backs off and polls again, and never trains */
-    member *m = started(&t);
+    participant *m = started(&t);
     round_news n = {
         .state = ROUND_OPEN, .round = 2, .left_ms = 1000, .header = buf_span(&header)
     };
     CHECK_STATUS(
-        member_on(m, &(member_event){ .kind = MEMBER_GOT_NEWS, .news = &n, .drawn = true }, 0),
+        participant_on(
+            m, &(participant_event){ .kind = PARTICIPANT_GOT_NEWS, .news = &n, .drawn = true }, 0),
         SEFL_EAUTH);
-    expect(m, MEMBER_SLEEP, 0, 0);
-    expect(m, MEMBER_POLL, 0, 1000);
-    member_free(m);
+    expect(m, PARTICIPANT_SLEEP, 0, 0);
+    expect(m, PARTICIPANT_POLL, 0, 1000);
+    participant_free(m);
     sign_key_free(stranger);
 }
 
@@ -297,7 +300,7 @@ static void test_headers(void **state)
 static void test_every_phase_with_every_event(void **state)
 {
     (void)state;
-    static const bool known[6][MEMBER_FATAL + 1] = {
+    static const bool known[6][PARTICIPANT_FATAL + 1] = {
         /* TASK, NEWS, MODEL, TRAINED, RECEIPT, REFUSED, FAILED, FATAL */
         { true, false, false, false, false, false, true, true },  /* FETCH_TASK */
         { false, true, false, false, false, false, true, true },  /* POLL */
@@ -306,85 +309,87 @@ static void test_every_phase_with_every_event(void **state)
         { false, false, false, false, true, true, true, true },   /* UPLOAD */
         { false, false, false, false, false, false, false, true } /* STOP */
     };
-    static const member_order_kind orders[6] = { MEMBER_FETCH_TASK,  MEMBER_POLL,
-                                                 MEMBER_FETCH_MODEL, MEMBER_TRAIN,
-                                                 MEMBER_UPLOAD,      MEMBER_STOP };
+    static const participant_order_kind orders[6] = { PARTICIPANT_FETCH_TASK,  PARTICIPANT_POLL,
+                                                      PARTICIPANT_FETCH_MODEL, PARTICIPANT_TRAIN,
+                                                      PARTICIPANT_UPLOAD,      PARTICIPANT_STOP };
     for (int p = 0; p < 6; p++)
-        for (int e = 0; e <= MEMBER_FATAL; e++) {
-            member *m = NULL;
+        for (int e = 0; e <= PARTICIPANT_FATAL; e++) {
+            participant *m = NULL;
             round_news n = { .state = ROUND_WAITING };
-            CHECK_OK(member_new(&m, &t, 0, &rng));
+            CHECK_OK(participant_new(&m, &t, 0, &rng));
             if (p > 0)
-                CHECK_OK(on(m, MEMBER_GOT_TASK, 0));
+                CHECK_OK(on(m, PARTICIPANT_GOT_TASK, 0));
             if (p > 1)
                 CHECK_OK(tell(m, &t, ROUND_OPEN, 1, true, 0));
             if (p > 2)
-                CHECK_OK(on(m, MEMBER_GOT_MODEL, 0));
+                CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 0));
             if (p > 3)
-                CHECK_OK(on(m, MEMBER_TRAINED, 0));
+                CHECK_OK(on(m, PARTICIPANT_TRAINED, 0));
             if (p == 5)
-                CHECK_OK(on(m, MEMBER_FATAL, 0));
-            assert_int_equal(member_next(m, 0).kind, orders[p]);
-            sefl_status st =
-                member_on(m, &(member_event){ .kind = (member_event_kind)e, .news = &n }, 0);
+                CHECK_OK(on(m, PARTICIPANT_FATAL, 0));
+            assert_int_equal(participant_next(m, 0).kind, orders[p]);
+            sefl_status st = participant_on(
+                m, &(participant_event){ .kind = (participant_event_kind)e, .news = &n }, 0);
             if (st != (known[p][e] ? SEFL_OK : SEFL_ESTATE))
                 fail_msg("event %d at %d: %s", e, p, sefl_status_name(st));
             if (!known[p][e])
-                assert_int_equal(member_next(m, 0).kind, orders[p]);
-            member_free(m);
+                assert_int_equal(participant_next(m, 0).kind, orders[p]);
+            participant_free(m);
         }
-    member *m = started(&t);
-    CHECK_STATUS(on(m, (member_event_kind)99, 0), SEFL_EINVAL);
-    CHECK_STATUS(on(m, MEMBER_GOT_NEWS, 0), SEFL_EINVAL);
-    member_free(m);
-    TEST_FAULTS(FAULT_ALLOC, st = member_new(&m, &t, 0, &rng), member_free(m));
+    participant *m = started(&t);
+    CHECK_STATUS(on(m, (participant_event_kind)99, 0), SEFL_EINVAL);
+    CHECK_STATUS(on(m, PARTICIPANT_GOT_NEWS, 0), SEFL_EINVAL);
+    participant_free(m);
+    TEST_FAULTS(FAULT_ALLOC, st = participant_new(&m, &t, 0, &rng), participant_free(m));
 }
 
 /* A server that answers as it likes: a round is trained at most once, rounds grow. */
 static void test_random_walks(void **state)
 {
     (void)state;
-    static const member_event_kind answer[] = { [MEMBER_FETCH_TASK] = MEMBER_GOT_TASK,
-                                                [MEMBER_POLL] = MEMBER_GOT_NEWS,
-                                                [MEMBER_FETCH_MODEL] = MEMBER_GOT_MODEL,
-                                                [MEMBER_TRAIN] = MEMBER_TRAINED,
-                                                [MEMBER_UPLOAD] = MEMBER_GOT_RECEIPT };
+    static const participant_event_kind answer[] = {
+        [PARTICIPANT_FETCH_TASK] = PARTICIPANT_GOT_TASK,
+        [PARTICIPANT_POLL] = PARTICIPANT_GOT_NEWS,
+        [PARTICIPANT_FETCH_MODEL] = PARTICIPANT_GOT_MODEL,
+        [PARTICIPANT_TRAIN] = PARTICIPANT_TRAINED,
+        [PARTICIPANT_UPLOAD] = PARTICIPANT_GOT_RECEIPT
+    };
     unsigned long trained = 0, stopped = 0;
     for (unsigned long walk = 0; walk < test_count(100, 5000); walk++) {
         const task *task_ = walk % 3 == 0 ? &t : walk % 3 == 1 ? &hidden : &sampled;
-        member *m = NULL;
+        participant *m = NULL;
         uint64_t now = 1000, encrypted = 0, sent = 0;
-        CHECK_OK(member_new(&m, task_, 0, &rng));
+        CHECK_OK(participant_new(&m, task_, 0, &rng));
         for (int step = 0; step < 300; step++) {
-            member_order o = member_next(m, now);
+            participant_order o = participant_next(m, now);
             uint64_t dice = seeded_below(&gen, 10);
-            if (o.kind == MEMBER_STOP) {
+            if (o.kind == PARTICIPANT_STOP) {
                 stopped++;
                 break;
             }
-            if (o.kind == MEMBER_SLEEP) {
+            if (o.kind == PARTICIPANT_SLEEP) {
                 assert_true(o.until_ms > now && o.until_ms <= now + 256000);
                 now = o.until_ms;
                 continue;
             }
-            if (o.kind == MEMBER_TRAIN)
+            if (o.kind == PARTICIPANT_TRAIN)
                 assert_true(o.round > encrypted); /* never encrypted before */
-            if (o.kind == MEMBER_UPLOAD)
+            if (o.kind == PARTICIPANT_UPLOAD)
                 assert_int_equal(o.round, encrypted); /* those bytes */
             now += seeded_below(&gen, 300);
             if (seeded_below(&gen, 30) == 0) { /* kill -9 */
-                member_free(m);
-                CHECK_OK(member_new(&m, task_, sent, &rng));
+                participant_free(m);
+                CHECK_OK(participant_new(&m, task_, sent, &rng));
                 if (encrypted > 0)
-                    member_restore(m, encrypted, o.kind != MEMBER_UPLOAD);
+                    participant_restore(m, encrypted, o.kind != PARTICIPANT_UPLOAD);
                 continue;
             }
             if (dice == 0) {
-                CHECK_OK(on(m, MEMBER_FAILED, now));
+                CHECK_OK(on(m, PARTICIPANT_FAILED, now));
                 continue;
             }
-            if (dice == 1 && (o.kind == MEMBER_UPLOAD || o.kind == MEMBER_FETCH_MODEL)) {
-                CHECK_OK(on(m, MEMBER_REFUSED, now));
+            if (dice == 1 && (o.kind == PARTICIPANT_UPLOAD || o.kind == PARTICIPANT_FETCH_MODEL)) {
+                CHECK_OK(on(m, PARTICIPANT_REFUSED, now));
                 continue;
             }
             round_news n =
@@ -393,15 +398,17 @@ static void test_random_walks(void **state)
                         : dice < 9 ? ROUND_WAITING
                                    : ROUND_CLOSED,
                         1 + seeded_below(&gen, 5), dice < 8 ? seeded_below(&gen, 2000) : 0);
-            member_event e = { .kind = answer[o.kind], .news = &n, .drawn = seeded_below(&gen, 2) };
-            CHECK_OK(member_on(m, &e, now));
-            if (e.kind == MEMBER_TRAINED)
+            participant_event e = { .kind = answer[o.kind],
+                                    .news = &n,
+                                    .drawn = seeded_below(&gen, 2) };
+            CHECK_OK(participant_on(m, &e, now));
+            if (e.kind == PARTICIPANT_TRAINED)
                 encrypted = o.round, trained++;
-            if (e.kind == MEMBER_GOT_RECEIPT)
+            if (e.kind == PARTICIPANT_GOT_RECEIPT)
                 sent++;
             assert_true(task_->max_rounds_per_client == 0 || sent <= 3);
         }
-        member_free(m);
+        participant_free(m);
     }
     assert_true(trained > 100 && stopped > 0);
 }

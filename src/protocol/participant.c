@@ -3,7 +3,7 @@
  *   2. Once TRAINED, only UPLOAD of those bytes, until a receipt or a refusal.
  *   3. Whatever fails is tried again after a pause; only FATAL, OVER and the task's own limits stop.
  *   4. Under hidden sampling a client that was not drawn does all that the others do, with zeros. */
-#include "protocol/member.h"
+#include "protocol/participant.h"
 
 #include "base/alloc.h"
 
@@ -17,10 +17,10 @@ enum {
     BACKOFF_STEPS = 8, /* up to 256 s */
     POLL_PAUSE_MS = 250,
     WHY_MAX = 256,
-    EVENTS = MEMBER_FATAL + 1,
+    EVENTS = PARTICIPANT_FATAL + 1,
 };
 
-struct member {
+struct participant {
     const task *t;
     sefl_rng jitter;
     phase phase, after_task;
@@ -37,14 +37,14 @@ struct member {
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-static void stopped(member *m, const char *why)
+static void stopped(participant *m, const char *why)
 {
     m->phase = P_STOPPED;
     snprintf(m->why, sizeof m->why, "%s", why && *why ? why : "no reason was given");
 }
 
 /* Between half of ms and ms, so that clients that failed together do not come back together. */
-static sefl_status pause_ms(member *m, uint64_t ms, uint64_t now)
+static sefl_status pause_ms(participant *m, uint64_t ms, uint64_t now)
 {
     uint64_t extra = 0;
     sefl_status st = rng_below(&m->jitter, &extra, ms / 2 + 1);
@@ -52,21 +52,21 @@ static sefl_status pause_ms(member *m, uint64_t ms, uint64_t now)
     return st;
 }
 
-static sefl_status back_off(member *m, uint64_t now)
+static sefl_status back_off(participant *m, uint64_t now)
 {
     unsigned n = m->failures < BACKOFF_STEPS ? m->failures : BACKOFF_STEPS;
     m->failures++;
     return pause_ms(m, (uint64_t)BACKOFF_MS << n, now);
 }
 
-static void worked(member *m, phase next)
+static void worked(participant *m, phase next)
 {
     m->failures = 0;
     m->retry_ms = 0;
     m->phase = next;
 }
 
-static void done_with_round(member *m)
+static void done_with_round(participant *m)
 {
     m->done = m->round > m->done ? m->round : m->done;
     worked(m, P_POLL);
@@ -74,23 +74,23 @@ static void done_with_round(member *m)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-typedef sefl_status handler(member *m, const member_event *e, uint64_t now);
+typedef sefl_status handler(participant *m, const participant_event *e, uint64_t now);
 
-static sefl_status got_task(member *m, const member_event *e, uint64_t now)
+static sefl_status got_task(participant *m, const participant_event *e, uint64_t now)
 {
     (void)e, (void)now;
     worked(m, m->after_task);
     return SEFL_OK;
 }
 
-static sefl_status open_round(member *m, const member_event *e, uint64_t now)
+static sefl_status open_round(participant *m, const participant_event *e, uint64_t now)
 {
     const round_news *n = e->news;
     const task *t = m->t;
     round_header h;
     if (n->round <= m->done || n->left_ms == 0)
         return pause_ms(m, POLL_PAUSE_MS, now);
-    sefl_status st = member_header_check(t, &h, n->header, n->round);
+    sefl_status st = participant_header_check(t, &h, n->header, n->round);
     if (st != SEFL_OK) {
         sefl_status again = back_off(m, now);
         return again != SEFL_OK ? again : st;
@@ -113,7 +113,7 @@ static sefl_status open_round(member *m, const member_event *e, uint64_t now)
     return SEFL_OK;
 }
 
-static sefl_status got_news(member *m, const member_event *e, uint64_t now)
+static sefl_status got_news(participant *m, const participant_event *e, uint64_t now)
 {
     switch (e->news->state) {
     case ROUND_OPEN:
@@ -129,21 +129,21 @@ static sefl_status got_news(member *m, const member_event *e, uint64_t now)
     return pause_ms(m, POLL_PAUSE_MS, now); /* AS does the waiting; this is for one that does not */
 }
 
-static sefl_status got_model(member *m, const member_event *e, uint64_t now)
+static sefl_status got_model(participant *m, const participant_event *e, uint64_t now)
 {
     (void)e, (void)now;
     worked(m, P_TRAIN);
     return SEFL_OK;
 }
 
-static sefl_status trained(member *m, const member_event *e, uint64_t now)
+static sefl_status trained(participant *m, const participant_event *e, uint64_t now)
 {
     (void)e, (void)now;
     worked(m, P_UPLOAD);
     return SEFL_OK;
 }
 
-static sefl_status got_receipt(member *m, const member_event *e, uint64_t now)
+static sefl_status got_receipt(participant *m, const participant_event *e, uint64_t now)
 {
     (void)e, (void)now;
     m->rounds_done++;
@@ -151,20 +151,20 @@ static sefl_status got_receipt(member *m, const member_event *e, uint64_t now)
     return SEFL_OK;
 }
 
-static sefl_status refused(member *m, const member_event *e, uint64_t now)
+static sefl_status refused(participant *m, const participant_event *e, uint64_t now)
 {
     (void)e, (void)now;
     done_with_round(m);
     return SEFL_OK;
 }
 
-static sefl_status failed(member *m, const member_event *e, uint64_t now)
+static sefl_status failed(participant *m, const participant_event *e, uint64_t now)
 {
     (void)e;
     return back_off(m, now);
 }
 
-static sefl_status fatal(member *m, const member_event *e, uint64_t now)
+static sefl_status fatal(participant *m, const participant_event *e, uint64_t now)
 {
     (void)now;
     if (m->phase != P_STOPPED)
@@ -174,31 +174,35 @@ static sefl_status fatal(member *m, const member_event *e, uint64_t now)
 
 /* NULL: this phase does not know the event. */
 static handler *const table[PHASES][EVENTS] = {
-    [P_TASK] = { [MEMBER_GOT_TASK] = got_task, [MEMBER_FAILED] = failed, [MEMBER_FATAL] = fatal },
-    [P_POLL] = { [MEMBER_GOT_NEWS] = got_news, [MEMBER_FAILED] = failed, [MEMBER_FATAL] = fatal },
-    [P_MODEL] = { [MEMBER_GOT_MODEL] = got_model,
-                  [MEMBER_REFUSED] = refused,
-                  [MEMBER_FAILED] = failed,
-                  [MEMBER_FATAL] = fatal },
-    [P_TRAIN] = { [MEMBER_TRAINED] = trained,
-                  [MEMBER_REFUSED] = refused,
-                  [MEMBER_FAILED] = failed,
-                  [MEMBER_FATAL] = fatal },
-    [P_UPLOAD] = { [MEMBER_GOT_RECEIPT] = got_receipt,
-                   [MEMBER_REFUSED] = refused,
-                   [MEMBER_FAILED] = failed,
-                   [MEMBER_FATAL] = fatal },
-    [P_STOPPED] = { [MEMBER_FATAL] = fatal },
+    [P_TASK] = { [PARTICIPANT_GOT_TASK] = got_task,
+                 [PARTICIPANT_FAILED] = failed,
+                 [PARTICIPANT_FATAL] = fatal },
+    [P_POLL] = { [PARTICIPANT_GOT_NEWS] = got_news,
+                 [PARTICIPANT_FAILED] = failed,
+                 [PARTICIPANT_FATAL] = fatal },
+    [P_MODEL] = { [PARTICIPANT_GOT_MODEL] = got_model,
+                  [PARTICIPANT_REFUSED] = refused,
+                  [PARTICIPANT_FAILED] = failed,
+                  [PARTICIPANT_FATAL] = fatal },
+    [P_TRAIN] = { [PARTICIPANT_TRAINED] = trained,
+                  [PARTICIPANT_REFUSED] = refused,
+                  [PARTICIPANT_FAILED] = failed,
+                  [PARTICIPANT_FATAL] = fatal },
+    [P_UPLOAD] = { [PARTICIPANT_GOT_RECEIPT] = got_receipt,
+                   [PARTICIPANT_REFUSED] = refused,
+                   [PARTICIPANT_FAILED] = failed,
+                   [PARTICIPANT_FATAL] = fatal },
+    [P_STOPPED] = { [PARTICIPANT_FATAL] = fatal },
 };
 
-sefl_status member_on(member *m, const member_event *e, uint64_t now_ms)
+sefl_status participant_on(participant *m, const participant_event *e, uint64_t now_ms)
 {
     sefl_status st = SEFL_OK;
     static const char *const names[PHASES] = {
         "waiting for the task", "polling", "fetching a model", "training", "uploading", "stopped"
     };
     SEFL_CHECK((unsigned)e->kind < EVENTS, SEFL_EINVAL, "unknown event %d", (int)e->kind);
-    SEFL_CHECK(e->kind != MEMBER_GOT_NEWS || e->news, SEFL_EINVAL, "news without news");
+    SEFL_CHECK(e->kind != PARTICIPANT_GOT_NEWS || e->news, SEFL_EINVAL, "news without news");
     handler *h = table[m->phase][e->kind];
     SEFL_CHECK(h, SEFL_ESTATE, "event %d is not known while %s", (int)e->kind, names[m->phase]);
     SEFL_TRY(h(m, e, now_ms));
@@ -208,21 +212,22 @@ done:
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-member_order member_next(member *m, uint64_t now_ms)
+participant_order participant_next(participant *m, uint64_t now_ms)
 {
-    static const member_order_kind orders[PHASES] = {
-        [P_TASK] = MEMBER_FETCH_TASK, [P_POLL] = MEMBER_POLL,     [P_MODEL] = MEMBER_FETCH_MODEL,
-        [P_TRAIN] = MEMBER_TRAIN,     [P_UPLOAD] = MEMBER_UPLOAD, [P_STOPPED] = MEMBER_STOP,
+    static const participant_order_kind orders[PHASES] = {
+        [P_TASK] = PARTICIPANT_FETCH_TASK,   [P_POLL] = PARTICIPANT_POLL,
+        [P_MODEL] = PARTICIPANT_FETCH_MODEL, [P_TRAIN] = PARTICIPANT_TRAIN,
+        [P_UPLOAD] = PARTICIPANT_UPLOAD,     [P_STOPPED] = PARTICIPANT_STOP,
     };
     if ((m->phase == P_MODEL || m->phase == P_TRAIN) && now_ms >= m->deadline_ms)
         worked(m, P_POLL); /* this round again if it was extended; nothing of it was encrypted */
     if (m->retry_ms > now_ms + ((uint64_t)BACKOFF_MS << BACKOFF_STEPS))
         m->retry_ms = now_ms; /* the clock was set back */
-    member_order o = { .kind = orders[m->phase] };
+    participant_order o = { .kind = orders[m->phase] };
     if (m->phase == P_STOPPED) {
         o.why = m->why;
     } else if (now_ms < m->retry_ms) {
-        o.kind = MEMBER_SLEEP;
+        o.kind = PARTICIPANT_SLEEP;
         o.until_ms = m->retry_ms;
     }
     o.round = m->phase == P_POLL || m->phase == P_TASK ? m->done : m->round;
@@ -232,10 +237,11 @@ member_order member_next(member *m, uint64_t now_ms)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-sefl_status member_new(member **out, const task *t, uint64_t rounds_done, const sefl_rng *jitter)
+sefl_status participant_new(participant **out, const task *t, uint64_t rounds_done,
+                            const sefl_rng *jitter)
 {
     sefl_status st = SEFL_OK;
-    member *m = NULL;
+    participant *m = NULL;
     *out = NULL;
     SEFL_TRY(sefl_new(&m, 1, sizeof *m));
     m->t = t;
@@ -249,12 +255,12 @@ done:
     return st;
 }
 
-void member_free(member *m)
+void participant_free(participant *m)
 {
     sefl_free(m);
 }
 
-void member_restore(member *m, uint64_t round, bool receipt)
+void participant_restore(participant *m, uint64_t round, bool receipt)
 {
     if (receipt) {
         m->done = round > m->done ? round : m->done;
@@ -266,7 +272,8 @@ void member_restore(member *m, uint64_t round, bool receipt)
     m->after_task = P_UPLOAD;
 }
 
-sefl_status member_header_check(const task *t, round_header *out, sefl_span bytes, uint64_t round)
+sefl_status participant_header_check(const task *t, round_header *out, sefl_span bytes,
+                                     uint64_t round)
 {
     sefl_status st = SEFL_OK;
     envelope env;

@@ -1,4 +1,4 @@
-/* member: what a client decides: which task it accepts, when it trains, uploads, sleeps and stops.
+/* participant: what a client decides: which task it accepts, when it trains, uploads, sleeps and stops.
  * No socket, clock, disk or key: events come in with the time, orders go out, as in agg.h.
  *
  *     start -> FETCH_TASK -> (policy) -> POLL -> header checked -> [own coin] -> FETCH_MODEL -> TRAIN ->
@@ -13,17 +13,17 @@
  *     UPLOAD        sends it, or the rest of it; checks the receipt   GOT_RECEIPT, or REFUSED
  *     SLEEP         waits until until_ms                             (nothing)
  *     STOP          ends: `why`                                      (nothing)
- * and FAILED for what may work later. member_next gives the same order until an event came.
+ * and FAILED for what may work later. participant_next gives the same order until an event came.
  *
  * The finished ciphertext of a round is written before its first byte leaves (TRAINED); after a
- * restart member_restore continues with UPLOAD of those bytes and never encrypts that round again:
+ * restart participant_restore continues with UPLOAD of those bytes and never encrypts that round again:
  * the driver restores the highest round of which it has a body, whether or not it has the receipt.
  * A deadline that has passed before that drops the round's work; if AS extended the round, it begins
  * again. Failures are retried after 1 s, doubled up to 256 s, of which the first half is fixed and
  * the other one drawn (the jitter's coins come in as an argument).
  * Threads: one owner.   Secrets: none here. */
-#ifndef PROTOCOL_MEMBER_H
-#define PROTOCOL_MEMBER_H
+#ifndef PROTOCOL_PARTICIPANT_H
+#define PROTOCOL_PARTICIPANT_H
 
 #include "base/random.h"
 #include "protocol/round.h"
@@ -47,23 +47,23 @@ typedef struct policy {
  * target here; with what was spent before only the client's ledger can compare it. */
 sefl_status policy_check(const policy *p, const task *t, const char **broken) SEFL_MUST_CHECK;
 
-typedef enum member_order_kind {
-    MEMBER_FETCH_TASK,
-    MEMBER_POLL,
-    MEMBER_FETCH_MODEL,
-    MEMBER_TRAIN,
-    MEMBER_UPLOAD,
-    MEMBER_SLEEP,
-    MEMBER_STOP
-} member_order_kind;
+typedef enum participant_order_kind {
+    PARTICIPANT_FETCH_TASK,
+    PARTICIPANT_POLL,
+    PARTICIPANT_FETCH_MODEL,
+    PARTICIPANT_TRAIN,
+    PARTICIPANT_UPLOAD,
+    PARTICIPANT_SLEEP,
+    PARTICIPANT_STOP
+} participant_order_kind;
 
-typedef struct member_order {
-    member_order_kind kind;
+typedef struct participant_order {
+    participant_order_kind kind;
     uint64_t round;    /* POLL: the highest round that is dealt with */
     uint64_t until_ms; /* SLEEP */
     const char *why;   /* STOP */
     bool zeros;        /* TRAIN: hidden sampling, not drawn: encrypt zeros */
-} member_order;
+} participant_order;
 
 /* What AS says about the present round (its answer to a poll, JSON: docs/PROTOCOL.md): the members,
  * all of them always there. */
@@ -81,42 +81,43 @@ typedef struct round_news {
 sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json) SEFL_MUST_CHECK;
 sefl_status round_news_write(sefl_buf *out, const round_news *n) SEFL_MUST_CHECK;
 
-typedef enum member_event_kind {
-    MEMBER_GOT_TASK,
-    MEMBER_GOT_NEWS,
-    MEMBER_GOT_MODEL,
-    MEMBER_TRAINED,
-    MEMBER_GOT_RECEIPT,
-    MEMBER_REFUSED, /* this round: late, full, limit: wait for the next */
-    MEMBER_FAILED,  /* network or server trouble: back off, try again */
-    MEMBER_FATAL,   /* cannot go on: `why` */
-} member_event_kind;
+typedef enum participant_event_kind {
+    PARTICIPANT_GOT_TASK,
+    PARTICIPANT_GOT_NEWS,
+    PARTICIPANT_GOT_MODEL,
+    PARTICIPANT_TRAINED,
+    PARTICIPANT_GOT_RECEIPT,
+    PARTICIPANT_REFUSED, /* this round: late, full, limit: wait for the next */
+    PARTICIPANT_FAILED,  /* network or server trouble: back off, try again */
+    PARTICIPANT_FATAL,   /* cannot go on: `why` */
+} participant_event_kind;
 
-typedef struct member_event {
-    member_event_kind kind;
+typedef struct participant_event {
+    participant_event_kind kind;
     const round_news *news; /* GOT_NEWS */
     bool drawn;             /* GOT_NEWS with an open round: this client's own coin (always true
                              * without sampling); only the first one of a round counts */
     const char *why;
-} member_event;
+} participant_event;
 
-typedef struct member member;
+typedef struct participant participant;
 
-/* The task is checked (task_open, policy_check) before member_new. rounds_done: rounds of this
+/* The task is checked (task_open, policy_check) before participant_new. rounds_done: rounds of this
  * task that this client is in already (its ledger), without one that still waits for its receipt.
  * The task must outlive it. */
-sefl_status member_new(member **out, const task *t, uint64_t rounds_done,
-                       const sefl_rng *jitter) SEFL_MUST_CHECK;
-void member_free(member *m);
+sefl_status participant_new(participant **out, const task *t, uint64_t rounds_done,
+                            const sefl_rng *jitter) SEFL_MUST_CHECK;
+void participant_free(participant *m);
 /* A finished body of this round is on disk. */
-void member_restore(member *m, uint64_t round, bool receipt);
+void participant_restore(participant *m, uint64_t round, bool receipt);
 
 /* Checks a header: both signatures, this task, the round that was announced, the task's step, and that
  * CSP's key of the round is of the task's suite (round_header_read has looked at its length). */
-sefl_status member_header_check(const task *t, round_header *out, sefl_span envelope,
-                                uint64_t round) SEFL_MUST_CHECK;
+sefl_status participant_header_check(const task *t, round_header *out, sefl_span envelope,
+                                     uint64_t round) SEFL_MUST_CHECK;
 
-sefl_status member_on(member *m, const member_event *e, uint64_t now_ms) SEFL_MUST_CHECK;
-member_order member_next(member *m, uint64_t now_ms);
+sefl_status participant_on(participant *m, const participant_event *e,
+                           uint64_t now_ms) SEFL_MUST_CHECK;
+participant_order participant_next(participant *m, uint64_t now_ms);
 
 #endif
