@@ -8,13 +8,16 @@ void example_values(char out[EXAMPLE_VALUES], const setting_def *d)
 {
     switch (d->type) {
     case SETTING_WORD:
+    case SETTING_CHOICE:
         snprintf(out, EXAMPLE_VALUES, "one of: %s", d->words);
         break;
     case SETTING_BOOL:
+    case SETTING_FLAG:
         snprintf(out, EXAMPLE_VALUES, "true or false");
         break;
     case SETTING_U64:
-    case SETTING_DECIMAL: {
+    case SETTING_DECIMAL:
+    case SETTING_REAL: {
         const char *what = d->type == SETTING_U64 ? "a whole number" : "a number";
         if (d->max > 0)
             snprintf(out, EXAMPLE_VALUES, "%s from %" PRIu64 " to %" PRIu64, what, d->min, d->max);
@@ -22,6 +25,10 @@ void example_values(char out[EXAMPLE_VALUES], const setting_def *d)
             snprintf(out, EXAMPLE_VALUES, "%s from %" PRIu64, what, d->min);
         break;
     }
+    case SETTING_ADDRESS:
+        snprintf(out, EXAMPLE_VALUES, "host:port");
+        break;
+    case SETTING_LIST:
     case SETTING_TEXT:
         snprintf(out, EXAMPLE_VALUES, "text");
         break;

@@ -4,14 +4,16 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/suggest.h"
+#include "config/address.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_MAX = 64, VALUE_MAX = 4096, DECIMAL_MAX = 40, FILE_MAX = 1 << 20 };
+enum { KEY_MAX = 64, VALUE_MAX = 4096, DECIMAL_MAX = 40, FILE_MAX = 1 << 20, WANTED_BYTES = 400 };
 
 void settings_init(settings *s, const setting_def *schema)
 {
@@ -29,6 +31,27 @@ static size_t find(const settings *s, sefl_span key)
     return s->count;
 }
 
+const setting_def *setting_find(const setting_def *schema, const char *key)
+{
+    for (; schema->key; schema++)
+        if (strcmp(schema->key, key) == 0)
+            return schema;
+    return NULL;
+}
+
+/* The place of v among the words; -1: nowhere. */
+static int word_at(const char *words, const char *v)
+{
+    size_t n = strlen(v);
+    for (int i = 0; words && *words && n > 0; i++) {
+        size_t m = strcspn(words, " ");
+        if (m == n && memcmp(words, v, n) == 0)
+            return i;
+        words += m + (words[m] == ' ');
+    }
+    return -1;
+}
+
 static sefl_status unknown_key(const settings *s, sefl_span key, const char *origin)
 {
     const char *names[SETTINGS_MAX + 1] = { 0 };
@@ -38,8 +61,11 @@ static sefl_status unknown_key(const settings *s, sefl_span key, const char *ori
     for (char *c = word; *c; c++)
         if (*c < 0x20 || *c == 0x7f)
             *c = '?';
-    for (size_t i = 0; i < s->count; i++)
+    for (size_t i = 0; i < s->count; i++) {
         names[i] = s->schema[i].key;
+        if (word_at(s->schema[i].was, word) >= 0)
+            return sefl_fail(SEFL_EINVAL, "%s: %s is now called %s", origin, word, names[i]);
+    }
     const char *near = suggest_name(word, names);
     if (near)
         return sefl_fail(SEFL_EINVAL, "%s: unknown setting \"%s\"; did you mean \"%s\"?", origin,
@@ -47,14 +73,15 @@ static sefl_status unknown_key(const settings *s, sefl_span key, const char *ori
     return sefl_fail(SEFL_EINVAL, "%s: unknown setting \"%s\"", origin, word);
 }
 
-static bool parse_u64(const char *v, uint64_t *out)
+/* ---- values ---------------------------------------------------------------------------------- */
+
+bool number_u64(const char *text, uint64_t *out)
 {
     char *end;
-    if (*v < '0' || *v > '9')
+    if (*text < '0' || *text > '9')
         return false;
     errno = 0;
-    unsigned long long x = strtoull(v, &end, 10);
-    *out = x;
+    *out = strtoull(text, &end, 10);
     return errno == 0 && *end == 0;
 }
 
@@ -83,63 +110,93 @@ static bool is_decimal(const char *v)
     return digits > 0 && *v == 0;
 }
 
-static bool has_word(const char *words, const char *v)
+bool number_real(const char *text, double *out)
 {
-    size_t n = strlen(v);
-    if (strchr(v, ' '))
+    if (!is_decimal(text))
         return false;
-    for (const char *p = words; n > 0 && (p = strstr(p, v)) != NULL; p += n)
-        if ((p == words || p[-1] == ' ') && (p[n] == 0 || p[n] == ' '))
-            return true;
-    return false;
+    errno = 0;                 /* ERANGE: an exponent that a double cannot hold, large or small */
+    *out = strtod(text, NULL); /* the locale is C */
+    return errno == 0;
 }
 
-static sefl_status check_value(const setting_def *d, const char *v, const char *origin)
+/* The largest number: the schema's limit, and what the field holds. */
+static uint64_t largest(const setting_def *d)
 {
-    uint64_t u;
-    double x;
-    for (const char *c = v; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f || /* U+0080 to U+009f drive terminals too */
-            ((unsigned char)c[0] == 0xc2 && (unsigned char)c[1] >= 0x80 &&
-             (unsigned char)c[1] < 0xa0))
-            return sefl_fail(SEFL_EINVAL, "%s: %s holds a control character", origin, d->key);
+    uint64_t holds = d->type == SETTING_U64 && d->size > 0 && d->size < 8
+                         ? (UINT64_C(1) << 8 * d->size) - 1
+                         : UINT64_MAX;
+    return d->max > 0 && d->max < holds ? d->max : holds;
+}
+
+static bool is_clean(const char *v)
+{
+    for (const unsigned char *c = (const unsigned char *)v; *c; c++)
+        if (*c < 0x20 || *c == 0x7f || /* U+0080 to U+009f drive terminals too */
+            (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
+            return false;
+    return true;
+}
+
+/* In the sentence "x wants ..., not v". NULL: v is good. */
+static const char *wanted(const setting_def *d, const char *v, char out[WANTED_BYTES])
+{
+    uint64_t u = 0;
+    double x = 0;
+    const char *number = "a whole number";
+    *out = 0;
     switch (d->type) {
     case SETTING_TEXT:
     case SETTING_PATH:
-        return SEFL_OK;
+    case SETTING_LIST:
+    case SETTING_ADDRESS: /* address_read has its own sentence */
+        return NULL;
     case SETTING_WORD:
-        if (has_word(d->words, v))
-            return SEFL_OK;
-        return sefl_fail(SEFL_EINVAL, "%s: %s wants one of: %s; not \"%.40s\"", origin, d->key,
-                         d->words, v);
+    case SETTING_CHOICE:
+        snprintf(out, WANTED_BYTES, "one of: %s;", d->words);
+        return word_at(d->words, v) >= 0 ? NULL : out;
     case SETTING_BOOL:
-        if (strcmp(v, "true") == 0 || strcmp(v, "false") == 0)
-            return SEFL_OK;
-        return sefl_fail(SEFL_EINVAL, "%s: %s wants true or false, not \"%.40s\"", origin, d->key,
-                         v);
+    case SETTING_FLAG:
+        return strcmp(v, "true") == 0 || strcmp(v, "false") == 0 ? NULL : "true or false,";
     case SETTING_U64:
-        if (parse_u64(v, &u) && u >= d->min && (d->max == 0 || u <= d->max))
-            return SEFL_OK;
-        return sefl_fail(SEFL_EINVAL,
-                         "%s: %s wants a whole number from %llu to %llu, not \"%.40s\"", origin,
-                         d->key, (unsigned long long)d->min,
-                         (unsigned long long)(d->max ? d->max : UINT64_MAX), v);
+        if (number_u64(v, &u) && u >= d->min && u <= largest(d))
+            return NULL;
+        break;
     case SETTING_DECIMAL:
-        errno = 0; /* ERANGE: an exponent that a double cannot hold, large or small */
-        x = is_decimal(v) ? strtod(v, NULL) : -1;
-        if (is_decimal(v) && errno == 0 && x >= (double)d->min &&
-            (d->max == 0 || x <= (double)d->max))
-            return SEFL_OK;
-        if (d->max == 0)
-            return sefl_fail(SEFL_EINVAL,
-                             "%s: %s wants a decimal number from %llu on, not \"%.40s\"", origin,
-                             d->key, (unsigned long long)d->min, v);
-        return sefl_fail(SEFL_EINVAL,
-                         "%s: %s wants a decimal number from %llu to %llu, not \"%.40s\"", origin,
-                         d->key, (unsigned long long)d->min, (unsigned long long)d->max, v);
+    case SETTING_REAL:
+        number = "a decimal number";
+        if (number_real(v, &x) && x >= (double)d->min && (d->max == 0 || x <= (double)d->max))
+            return NULL;
+        break;
     }
-    return sefl_fail(SEFL_EINVAL, "%s: %s has no type", origin, d->key);
+    if (d->max == 0 && d->type != SETTING_U64)
+        snprintf(out, WANTED_BYTES, "%s from %" PRIu64 " on,", number, d->min);
+    else
+        snprintf(out, WANTED_BYTES, "%s from %" PRIu64 " to %" PRIu64 ",", number, d->min,
+                 largest(d));
+    return out;
 }
+
+sefl_status setting_check(const setting_def *d, const char *v, const char *origin)
+{
+    sefl_status st = SEFL_OK;
+    char text[WANTED_BYTES];
+    address a;
+    SEFL_CHECK(is_clean(v), SEFL_EINVAL, "%s: %s holds a control character", origin, d->key);
+    SEFL_CHECK(*v || d->type != SETTING_PATH || d->fallback, SEFL_EINVAL,
+               "%s: %s is empty: it wants a path", origin, d->key);
+    SEFL_CHECK(*v || d->type != SETTING_LIST, SEFL_EINVAL, "%s: %s is empty", origin, d->key);
+    const char *wants = wanted(d, v, text);
+    SEFL_CHECK(!wants, SEFL_EINVAL, "%s: %s wants %s not \"%.40s\"", origin, d->key, wants, v);
+    if (d->type == SETTING_ADDRESS && (*v || !d->fallback)) {
+        st = address_read(&a, v, (unsigned)d->min);
+        if (st != SEFL_OK)
+            st = sefl_fail_at(st, "%s: %s", origin, d->key);
+    }
+done:
+    return st;
+}
+
+/* ---- giving values --------------------------------------------------------------------------- */
 
 static sefl_span trim(sefl_span s)
 {
@@ -150,6 +207,15 @@ static sefl_span trim(sefl_span s)
     return s;
 }
 
+/* A list keeps its texts one after another, each with its terminator, and an empty one at the end. */
+static size_t list_bytes(const char *list)
+{
+    const char *p = list;
+    while (p && *p)
+        p += strlen(p) + 1;
+    return (size_t)(p - list);
+}
+
 sefl_status settings_set_pair(settings *s, sefl_span key, sefl_span value, const char *origin)
 {
     sefl_status st = SEFL_OK;
@@ -157,14 +223,18 @@ sefl_status settings_set_pair(settings *s, sefl_span key, sefl_span value, const
     size_t i = find(s, key);
     if (i == s->count)
         return unknown_key(s, key, origin);
+    const setting_def *d = &s->schema[i];
+    size_t before = d->type == SETTING_LIST && s->value[i] ? list_bytes(s->value[i]) : 0;
     SEFL_CHECK(value.n <= VALUE_MAX, SEFL_EINVAL, "%s: %s has %zu bytes, at most %d", origin,
-               s->schema[i].key, value.n, VALUE_MAX);
+               d->key, value.n, VALUE_MAX);
     SEFL_CHECK(value.n == 0 || !memchr(value.p, 0, value.n), SEFL_EINVAL,
-               "%s: %s holds a control character", origin, s->schema[i].key);
-    SEFL_TRY(sefl_new(&v, value.n + 1, 1));
+               "%s: %s holds a control character", origin, d->key);
+    SEFL_TRY(sefl_new(&v, before + value.n + 2, 1));
+    if (before > 0)
+        memcpy(v, s->value[i], before);
     if (value.n > 0)
-        memcpy(v, value.p, value.n);
-    SEFL_TRY(check_value(&s->schema[i], v, origin));
+        memcpy(v + before, value.p, value.n);
+    SEFL_TRY(setting_check(d, v + before, origin));
     SEFL_TRY(sefl_strdup(&o, origin));
     sefl_free(s->value[i]);
     sefl_free(s->origin[i]);
@@ -212,12 +282,41 @@ done:
     return st;
 }
 
+sefl_status settings_resolve(settings *s, const char *folder)
+{
+    sefl_status st = SEFL_OK;
+    for (size_t i = 0; folder && *folder && i < s->count; i++) {
+        char *v = s->value[i], *full = NULL;
+        if (s->schema[i].type != SETTING_PATH || !v || !*v || *v == '/')
+            continue;
+        size_t n = strlen(folder) + strlen(v) + 2;
+        SEFL_TRY(sefl_new(&full, n, 1));
+        snprintf(full, n, "%s/%s", folder, v);
+        sefl_free(v);
+        s->value[i] = full;
+    }
+done:
+    return st;
+}
+
+/* ---- taking values --------------------------------------------------------------------------- */
+
+/* What counts: given, default, or for a flag false. NULL: it must be given. */
+static const char *value_of(const settings *s, size_t i)
+{
+    const setting_def *d = &s->schema[i];
+    return s->value[i]               ? s->value[i]
+           : d->fallback             ? d->fallback
+           : d->type == SETTING_FLAG ? "false"
+                                     : NULL;
+}
+
 sefl_status settings_complete(const settings *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf names = { 0 };
     for (size_t i = 0; i < s->count; i++)
-        if (!s->value[i] && !s->schema[i].fallback)
+        if (!value_of(s, i))
             SEFL_TRY(wr_fmt(&names, "%s%s", names.n ? ", " : "", s->schema[i].key));
     SEFL_CHECK(names.n == 0, SEFL_EINVAL, "settings that must be given: %.*s", (int)names.n,
                (const char *)names.p);
@@ -226,11 +325,87 @@ done:
     return st;
 }
 
-const char *settings_text(const settings *s, const char *key)
+static void put_number(void *field, size_t size, uint64_t u)
+{
+    switch (size) {
+    case sizeof(uint8_t):
+        *(uint8_t *)field = (uint8_t)u;
+        break;
+    case sizeof(uint16_t):
+        *(uint16_t *)field = (uint16_t)u;
+        break;
+    case sizeof(uint32_t):
+        *(uint32_t *)field = (uint32_t)u;
+        break;
+    default:
+        assert(size == sizeof u);
+        memcpy(field, &u, sizeof u);
+    }
+}
+
+static void put(void *field, const setting_def *d, const char *v)
+{
+    uint64_t u = 0;
+    double x = 0;
+    address a = { 0 };
+    const char *text = *v ? v : NULL;
+    bool yes = strcmp(v, "true") == 0;
+    switch (d->type) { /* setting_check has accepted the value */
+    case SETTING_TEXT:
+    case SETTING_PATH:
+    case SETTING_WORD:
+    case SETTING_DECIMAL:
+    case SETTING_LIST:
+        assert(d->size == sizeof text);
+        memcpy(field, &text, sizeof text);
+        break;
+    case SETTING_CHOICE:
+        put_number(field, d->size, (uint64_t)word_at(d->words, v));
+        break;
+    case SETTING_BOOL:
+    case SETTING_FLAG:
+        assert(d->size == sizeof yes);
+        memcpy(field, &yes, sizeof yes);
+        break;
+    case SETTING_U64:
+        (void)number_u64(v, &u);
+        put_number(field, d->size, u);
+        break;
+    case SETTING_REAL:
+        assert(d->size == sizeof x);
+        (void)number_real(v, &x);
+        memcpy(field, &x, sizeof x);
+        break;
+    case SETTING_ADDRESS:
+        assert(d->size == sizeof a);
+        if (*v)
+            (void)!address_read(&a, v, (unsigned)d->min);
+        memcpy(field, &a, sizeof a);
+        break;
+    }
+}
+
+sefl_status settings_fill(const settings *s, void *out)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(settings_complete(s));
+    for (size_t i = 0; i < s->count; i++)
+        if (s->schema[i].size > 0)
+            put((char *)out + s->schema[i].at, &s->schema[i], value_of(s, i));
+done:
+    return st;
+}
+
+static size_t at(const settings *s, const char *key)
 {
     size_t i = find(s, span_of_str(key));
     assert(i < s->count);
-    const char *v = s->value[i] ? s->value[i] : s->schema[i].fallback;
+    return i;
+}
+
+const char *settings_text(const settings *s, const char *key)
+{
+    const char *v = value_of(s, at(s, key));
     assert(v);
     return v;
 }
@@ -238,28 +413,50 @@ const char *settings_text(const settings *s, const char *key)
 uint64_t settings_u64(const settings *s, const char *key)
 {
     uint64_t u = 0;
-    bool ok = parse_u64(settings_text(s, key), &u);
-    assert(ok && s->schema[find(s, span_of_str(key))].type == SETTING_U64);
+    bool ok = number_u64(settings_text(s, key), &u);
+    assert(ok && s->schema[at(s, key)].type == SETTING_U64);
     (void)ok;
     return u;
 }
 
+double settings_real(const settings *s, const char *key)
+{
+    double x = 0;
+    bool ok = number_real(settings_text(s, key), &x);
+    assert(ok);
+    (void)ok;
+    return x;
+}
+
 bool settings_bool(const settings *s, const char *key)
 {
-    assert(s->schema[find(s, span_of_str(key))].type == SETTING_BOOL);
+    assert(s->schema[at(s, key)].type == SETTING_BOOL ||
+           s->schema[at(s, key)].type == SETTING_FLAG);
     return strcmp(settings_text(s, key), "true") == 0;
 }
 
 bool settings_given(const settings *s, const char *key)
 {
-    size_t i = find(s, span_of_str(key));
-    assert(i < s->count);
-    return s->value[i] != NULL;
+    return s->value[at(s, key)] != NULL;
+}
+
+const char *settings_origin(const settings *s, const char *key)
+{
+    const char *o = s->origin[at(s, key)];
+    return o ? o : key;
 }
 
 bool settings_may_lack(const settings *s, const char *key)
 {
-    return s->schema[find(s, span_of_str(key))].fallback != NULL;
+    return s->schema[at(s, key)].fallback != NULL;
+}
+
+void setting_option(char out[SETTING_OPTION_BYTES], const char *key)
+{
+    snprintf(out, SETTING_OPTION_BYTES, "%s", key);
+    for (char *p = out; *p; p++)
+        if (*p == '.' || *p == '_')
+            *p = '-';
 }
 
 void settings_clear(settings *s)

@@ -1,5 +1,6 @@
 #include "support/check.h"
 
+#include "config/address.h"
 #include "config/settings.h"
 
 #include "base/file.h"
@@ -114,12 +115,157 @@ static void files_have_lines(void **state)
     unlink(path);
 }
 
+/* ---- fields ---------------------------------------------------------------------------------- */
+
+typedef enum colour { RED, GREEN, BLUE } colour;
+
+typedef struct bound {
+    const char *text, *path, *word, *exact, *list;
+    colour colour;
+    bool yes, flag;
+    uint16_t port;
+    unsigned count;
+    uint64_t large;
+    double real;
+    address listen, health;
+    int untouched;
+} bound;
+
+static const setting_def bound_schema[] = {
+    { "text", SETTING_TEXT, "", SETTING_TO(bound, text) },
+    { "tls.cert_file", SETTING_PATH, NULL, SETTING_TO(bound, path) },
+    { "ready", SETTING_PATH, "" },
+    { "word", SETTING_WORD, "b", SETTING_TO(bound, word), .words = "a b" },
+    { "colour", SETTING_CHOICE, "red", SETTING_TO(bound, colour), .words = "red green blue" },
+    { "yes", SETTING_BOOL, "true", SETTING_TO(bound, yes) },
+    { "flag", SETTING_FLAG, .letter = 'f', SETTING_TO(bound, flag) },
+    { "port", SETTING_U64, "7", SETTING_TO(bound, port) },
+    { "count", SETTING_U64, "8", SETTING_TO(bound, count), .max = 1000, .was = "number amount" },
+    { "large", SETTING_U64, "9", SETTING_TO(bound, large) },
+    { "real", SETTING_REAL, "0.5", SETTING_TO(bound, real), .max = 2 },
+    { "exact", SETTING_DECIMAL, "0.10", SETTING_TO(bound, exact) },
+    { "listen", SETTING_ADDRESS, "localhost:0", SETTING_TO(bound, listen) },
+    { "health", SETTING_ADDRESS, "", SETTING_TO(bound, health), .min = 1 },
+    { "list", SETTING_LIST, "", SETTING_TO(bound, list) },
+    { 0 },
+};
+
+static void set_all(settings *s, const char *const *all)
+{
+    for (; *all; all++)
+        CHECK_OK(settings_set(s, *all, "test"));
+}
+
+static void fields_of_a_struct(void **state)
+{
+    (void)state;
+    settings s;
+    bound b = { .untouched = 5 };
+    settings_init(&s, bound_schema);
+    CHECK_STATUS(settings_fill(&s, &b), SEFL_EINVAL);
+    assert_string_equal(sefl_last_error(), "settings that must be given: tls.cert_file");
+    CHECK_OK(settings_set(&s, "tls.cert_file=/a", "test"));
+    CHECK_OK(settings_fill(&s, &b));
+    assert_null(b.text); /* empty */
+    assert_string_equal(b.path, "/a");
+    assert_string_equal(b.word, "b");
+    assert_true(b.colour == RED && b.yes && !b.flag && b.port == 7 && b.count == 8);
+    assert_true(b.large == 9 && b.real == 0.5 && b.untouched == 5);
+    assert_string_equal(b.exact, "0.10");
+    assert_string_equal(b.listen.host, "localhost");
+    assert_string_equal(b.health.host, "");
+    assert_null(b.list);
+    set_all(&s,
+            (const char *[]){ "text=t", "word=a", "colour=blue", "yes=false", "flag=true",
+                              "port=65535", "count=1000", "large=18446744073709551615", "real=1e-3",
+                              "exact=1.50", "listen=[::1]:65535", "health=127.0.0.1:1", "list=one",
+                              "list=two", "list=three", NULL });
+    CHECK_OK(settings_fill(&s, &b));
+    assert_string_equal(b.text, "t");
+    assert_string_equal(b.word, "a");
+    assert_true(b.colour == BLUE && !b.yes && b.flag && b.port == 65535 && b.count == 1000);
+    assert_true(b.large == UINT64_MAX && b.real == 1e-3 && b.untouched == 5);
+    assert_true(settings_real(&s, "real") == 1e-3 && settings_bool(&s, "flag"));
+    assert_string_equal(b.exact, "1.50");
+    assert_string_equal(b.listen.host, "::1");
+    assert_int_equal(b.listen.port, 65535);
+    assert_string_equal(b.health.host, "127.0.0.1");
+    assert_memory_equal(b.list, "one\0two\0three\0", sizeof "one\0two\0three\0");
+    settings_clear(&s);
+}
+
+static void fields_have_limits(void **state)
+{
+    (void)state;
+    settings s;
+    settings_init(&s, bound_schema);
+    expect_error(&s, "port=65536",
+                 "--set: port wants a whole number from 0 to 65535, not \"65536\"");
+    expect_error(&s, "real=2.1", "--set: real wants a decimal number from 0 to 2, not \"2.1\"");
+    expect_error(&s, "colour=pink", "--set: colour wants one of: red green blue; not \"pink\"");
+    expect_error(&s, "flag=1", "--set: flag wants true or false, not \"1\"");
+    expect_error(&s, "tls.cert_file=", "--set: tls.cert_file is empty: it wants a path");
+    expect_error(&s, "list=", "--set: list is empty");
+    expect_error(&s, "listen=x", "--set: listen: wants host:port or [address]:port, not \"x\"");
+    expect_error(&s, "health=h:0", "--set: health: wants host:port or [address]:port, not \"h:0\"");
+    CHECK_OK(settings_set(&s, "ready=", "x"));
+    CHECK_OK(settings_set(&s, "health=", "x"));
+    settings_clear(&s);
+}
+
+static void old_names(void **state)
+{
+    (void)state;
+    settings s;
+    char option[SETTING_OPTION_BYTES];
+    settings_init(&s, bound_schema);
+    expect_error(&s, "number=3", "--set: number is now called count");
+    expect_error(&s, "amount=3", "--set: amount is now called count");
+    CHECK_OK(settings_set(&s, "count=3", "run.yml:3:1"));
+    assert_string_equal(settings_origin(&s, "count"), "run.yml:3:1");
+    assert_string_equal(settings_origin(&s, "port"), "port");
+    assert_ptr_equal(setting_find(bound_schema, "colour"), &bound_schema[4]);
+    assert_null(setting_find(bound_schema, "number"));
+    setting_option(option, "tls.cert_file");
+    assert_string_equal(option, "tls-cert-file");
+    settings_clear(&s);
+}
+
+static void paths_from_a_folder(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value, *folder, *path;
+    } cases[] = {
+        { "a.pem", "/etc/sefl", "/etc/sefl/a.pem" },
+        { "/a.pem", "/etc/sefl", "/a.pem" },
+        { "a/b.pem", "", "a/b.pem" },
+        { "a.pem", NULL, "a.pem" },
+        { "../a.pem", "x", "x/../a.pem" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        settings s;
+        bound b = { 0 };
+        settings_init(&s, bound_schema);
+        CHECK_OK(settings_set(&s, "text=t", "test"));
+        CHECK_OK(settings_set_pair(&s, span_of_str("tls.cert_file"), span_of_str(cases[i].value),
+                                   "test"));
+        CHECK_OK(settings_resolve(&s, cases[i].folder));
+        CHECK_OK(settings_fill(&s, &b));
+        assert_string_equal(b.path, cases[i].path);
+        assert_string_equal(b.text, "t"); /* not a path */
+        assert_string_equal(settings_text(&s, "ready"), "");
+        settings_clear(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_and_fallbacks),
-        cmocka_unit_test(errors_name_what_and_where),
-        cmocka_unit_test(files_have_lines),
+        cmocka_unit_test(values_and_fallbacks), cmocka_unit_test(errors_name_what_and_where),
+        cmocka_unit_test(files_have_lines),     cmocka_unit_test(fields_of_a_struct),
+        cmocka_unit_test(fields_have_limits),   cmocka_unit_test(old_names),
+        cmocka_unit_test(paths_from_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,28 @@
+#include "config/address.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+sefl_status address_read(address *out, const char *text, unsigned least)
+{
+    sefl_status st = SEFL_OK;
+    const char *colon = strrchr(text, ':'), *begin = text, *end = colon;
+    char *stop = NULL;
+    unsigned long n = 65536;
+    *out = (address){ 0 };
+    if (text[0] == '[') { /* an IPv6 address: [::1]:7000 */
+        begin = text + 1, end = strchr(text, ']');
+        colon = end && end[1] == ':' ? end + 1 : NULL;
+    } else if (colon && memchr(text, ':', (size_t)(colon - text))) {
+        end = NULL; /* without brackets: where does the port begin? */
+    }
+    if (colon && end && colon[1] >= '0' && colon[1] <= '9')
+        n = strtoul(colon + 1, &stop, 10);
+    SEFL_CHECK(stop && *stop == 0 && n >= least && n <= 65535 && end > begin &&
+                   end - begin <= ADDRESS_HOST_MAX,
+               SEFL_EINVAL, "wants host:port or [address]:port, not \"%.64s\"", text);
+    memcpy(out->host, begin, (size_t)(end - begin));
+    out->port = (uint16_t)n;
+done:
+    return st;
+}
