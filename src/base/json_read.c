@@ -1,5 +1,6 @@
 #include "base/json_read.h"
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #include <math.h>
@@ -105,11 +106,7 @@ static int32_t hex4(jread *j)
     if (j->n - j->at < 4)
         return -1;
     for (int i = 0; i < 4; i++) {
-        uint8_t c = j->p[j->at + (size_t)i];
-        int d = c >= '0' && c <= '9'   ? c - '0'
-                : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                       : -1;
+        int d = hex_digit((char)j->p[j->at + (size_t)i]);
         if (d < 0)
             return -1;
         v = v * 16 + d;

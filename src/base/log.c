@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/buf.h"
+#include "base/hex.h"
 #include "base/json.h"
 
 #include <inttypes.h>
@@ -31,11 +32,8 @@ enum { HEX_MAX = 65 };
 static const char *hex_of(char out[HEX_MAX], const log_field *f)
 {
     static const uint8_t nobody[32];
-    int n = f->type == LF_HASH ? 8 : memcmp(f->v.h, nobody, sizeof nobody) == 0 ? 0 : 32;
-    out[0] = 0;
-    for (int i = 0; i < n; i++)
-        snprintf(out + 2 * i, 3, "%02x", f->v.h[i]);
-    return out;
+    size_t n = f->type == LF_HASH ? 8 : memcmp(f->v.h, nobody, sizeof nobody) == 0 ? 0 : 32;
+    return hex_write(out, f->v.h, n);
 }
 
 static void time_text(char *out, size_t n, const sefl_clock *clock, const char *fmt)

@@ -1,5 +1,6 @@
 /* sefl data: what text is there, the words of a vocabulary, text for clients, generated text. */
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "cli/actions.h"
 #include "cli/interrupt.h"
@@ -200,8 +201,7 @@ static void hex(char out[2 * SHA256_BYTES + 1], const vocab *v)
 {
     uint8_t digest[SHA256_BYTES];
     vocab_hash(v, digest);
-    for (int i = 0; i < SHA256_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    hex_write(out, digest, sizeof digest);
 }
 
 /* ---- stats --------------------------------------------------------------------------------- */

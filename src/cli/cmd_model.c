@@ -1,5 +1,6 @@
 /* sefl model: model files: make, look, evaluate, write text, to PyTorch and back. */
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/json_read.h"
 #include "base/utf8.h"
@@ -160,12 +161,6 @@ static int take(void *ctx, int c, const char *value)
     return st == SEFL_OK ? CLI_DONE : cli_misuse(&cmd_model, "%s", sefl_last_error());
 }
 
-static void hex(char out[2 * SHA256_BYTES + 1], const uint8_t *digest)
-{
-    for (int i = 0; i < SHA256_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", digest[i]);
-}
-
 /* Words in the order of the list; the label comes from --order where the list cannot tell. */
 static sefl_status read_vocab(vocab **v, const options *o)
 {
@@ -236,7 +231,7 @@ static sefl_status run_info(options *o)
         for (size_t i = 0; i < count; i++)
             squares += (double)theta[i] * (double)theta[i];
         if (meta.has_vocab)
-            hex(hash, meta.vocab_hash);
+            hex_write(hash, meta.vocab_hash, sizeof meta.vocab_hash);
         const lm_config *c = &meta.cfg;
         json_key(&j, "model"), json_str(&j, c->body);
         json_key(&j, "vocab"), json_u64(&j, c->vocab);

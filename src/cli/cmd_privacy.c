@@ -1,3 +1,4 @@
+#include "base/hex.h"
 #include "cli/actions.h"
 #include "cli/cli.h"
 #include "cli/print.h"
@@ -328,12 +329,6 @@ static int run_plan(int argc, char **argv)
 
 /* ---- spent --------------------------------------------------------------------------------- */
 
-static void hex(char *out, const uint8_t *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sprintf(out + 2 * i, "%02x", p[i]);
-}
-
 static const char *const unit_name[] = { "client", "record", "mixed" };
 static const char *const unit_mark[] = { ", for a client",
                                          ", FOR A RECORD; nothing is claimed for a client", "" };
@@ -349,7 +344,7 @@ static void spent_text(const ledger *l, const ledger_total *t)
     uint64_t rounds;
     const ledger_terms *terms;
     for (size_t i = 0; (terms = ledger_task(l, i, &rounds)) != NULL; i++) {
-        hex(id, terms->task, 8);
+        hex_write(id, terms->task, 8);
         printf("  task %s  %6" PRIu64 " rounds  ", id, rounds);
         if (terms->noise == DP_NOISE_NONE)
             printf("claim: none\n");
@@ -364,7 +359,7 @@ static void spent_text(const ledger *l, const ledger_total *t)
         printf("%-34s %zu bytes of an unfinished record at the end were ignored\n", "note",
                ledger_ignored(l));
     ledger_get_head(l, &head);
-    hex(id, head.hash, sizeof head.hash);
+    hex_write(id, head.hash, sizeof head.hash);
     printf("%-34s record %" PRIu64 ", %s\n", "head", head.records, id);
 }
 
@@ -388,7 +383,7 @@ static int spent_json(const ledger *l, const ledger_total *t)
     json_claim(&j, "others_replace", &t->others_replace);
     json_key(&j, "tasks"), json_open(&j, '[');
     for (size_t i = 0; (terms = ledger_task(l, i, &rounds)) != NULL; i++) {
-        hex(id, terms->task, sizeof terms->task);
+        hex_write(id, terms->task, sizeof terms->task);
         json_open(&j, '{');
         json_key(&j, "task"), json_str(&j, id);
         json_key(&j, "rounds"), json_u64(&j, rounds);
@@ -404,7 +399,7 @@ static int spent_json(const ledger *l, const ledger_total *t)
     }
     json_close(&j, ']');
     ledger_get_head(l, &head);
-    hex(id, head.hash, sizeof head.hash);
+    hex_write(id, head.hash, sizeof head.hash);
     json_key(&j, "head"), json_open(&j, '{');
     json_key(&j, "records"), json_u64(&j, head.records);
     json_key(&j, "hash"), json_str(&j, id);

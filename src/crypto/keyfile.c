@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
+#include "base/hex.h"
 #include "base/sha256.h"
 #include "crypto/secmem.h"
 
@@ -20,16 +21,6 @@ _Static_assert((int)LABEL <= (int)SEALED_LABEL_MAX, "the label fits");
 static const char begin_line[] = "-----BEGIN SEFL PUBLIC KEY-----\n";
 static const char end_line[] = "-----END SEFL PUBLIC KEY-----\n";
 
-void keyfile_fingerprint_hex(char out[2 * PAILLIER_FINGERPRINT_BYTES + 1],
-                             const uint8_t fingerprint[PAILLIER_FINGERPRINT_BYTES])
-{
-    for (size_t i = 0; i < PAILLIER_FINGERPRINT_BYTES; i++) {
-        out[2 * i] = "0123456789abcdef"[fingerprint[i] >> 4];
-        out[2 * i + 1] = "0123456789abcdef"[fingerprint[i] & 15];
-    }
-    out[2 * PAILLIER_FINGERPRINT_BYTES] = 0;
-}
-
 /* ---- public key: text around raw bytes ------------------------------------------------------- */
 
 /* raw begins with u16 bits; its SHA-256 is the fingerprint (paillier.h says both). */
@@ -40,7 +31,7 @@ static sefl_status armour(sefl_buf *out, sefl_span raw)
     uint8_t digest[SHA256_BYTES];
 
     sha256_of(digest, raw);
-    keyfile_fingerprint_hex(hex, digest);
+    hex_write(hex, digest, sizeof digest);
     sodium_bin2base64(base64, sizeof base64, raw.p, raw.n, sodium_base64_VARIANT_ORIGINAL);
     SEFL_TRY(wr_fmt(out, "%sversion: 1\nscheme: paillier\nbits: %u\nfingerprint: %s\n\n",
                     begin_line, (unsigned)(raw.p[0] | raw.p[1] << 8), hex));

@@ -91,8 +91,4 @@ sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lo
  * and without, come back. SEFL_ECRYPTO if not. */
 sefl_status keyfile_check(const paillier_sec *sec, const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* 64 hex digits and a terminator. */
-void keyfile_fingerprint_hex(char out[2 * PAILLIER_FINGERPRINT_BYTES + 1],
-                             const uint8_t fingerprint[PAILLIER_FINGERPRINT_BYTES]);
-
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/ct.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "crypto/secmem.h"
 
 #include <sodium.h>
@@ -135,7 +136,7 @@ done:
 sefl_status sign_pub_write(const uint8_t pub[SIGN_PUB_BYTES], const char *path)
 {
     char text[2 * SIGN_PUB_BYTES + 2];
-    sodium_bin2hex(text, sizeof text, pub, SIGN_PUB_BYTES);
+    hex_write(text, pub, SIGN_PUB_BYTES);
     text[sizeof text - 2] = '\n';
     return file_write_atomic(path, span_of(text, sizeof text - 1), 0644);
 }
@@ -144,21 +145,14 @@ sefl_status sign_pub_read(uint8_t pub[SIGN_PUB_BYTES], const char *path)
 {
     sefl_status st = SEFL_OK;
     sefl_buf text = { .max = FILE_MAX + 1 };
-    uint8_t raw[SIGN_PUB_BYTES];
-    size_t n = 0;
     memset(pub, 0, SIGN_PUB_BYTES);
     SEFL_TRY(file_read(&text, path, FILE_MAX));
     if (text.n > 0 && text.p[text.n - 1] == '\n')
         text.n--;
-    SEFL_CHECK(text.n == 2 * sizeof raw &&
-                   sodium_hex2bin(raw, sizeof raw, (const char *)text.p, text.n, NULL, &n, NULL) ==
-                       0 &&
-                   n == sizeof raw,
-               SEFL_EPROTO,
+    SEFL_CHECK(hex_read_any(pub, SIGN_PUB_BYTES, buf_span(&text)), SEFL_EPROTO,
                "%s: not a public signing key, which is 64 hex digits and a line feed ('sefl ca "
                "export' writes aggregator.pub and csp.pub)",
                path);
-    memcpy(pub, raw, sizeof raw);
 done:
     buf_clear(&text);
     return st;

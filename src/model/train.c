@@ -5,6 +5,7 @@
 #include "model/train.h"
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "base/sha256.h"
 
 #include <math.h>
@@ -56,8 +57,7 @@ sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
     t->rows = n / t->columns;
     uint8_t digest[SHA256_BYTES];
     sha256_of(digest, span_of(words, n * sizeof *words));
-    for (size_t i = 0; i < 8; i++)
-        snprintf(t->text_hash + 2 * i, 3, "%02x", digest[i]);
+    hex_write(t->text_hash, digest, 8);
     SEFL_TRY(sefl_new(&t->input, (size_t)t->columns * t->steps, sizeof *t->input));
     SEFL_TRY(sefl_new(&t->target, (size_t)t->columns * t->steps, sizeof *t->target));
     SEFL_TRY(optim_new(&t->opt, &t->cfg.optim, lm_count(m)));

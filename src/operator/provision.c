@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "crypto/keyfile.h"
 #include "crypto/sign.h"
 #include "model/corpus/corpus.h"
@@ -374,11 +375,10 @@ static sefl_status set_hash(build *b, const char *key, const char *path)
     sefl_status st = SEFL_OK;
     sefl_buf file = { 0 };
     uint8_t hash[SHA256_BYTES];
-    char hex[2 * SHA256_BYTES + 1];
+    char hex[HEX_CHARS(SHA256_BYTES)];
     SEFL_TRY(file_read(&file, path, MODEL_BYTES_MAX));
     sha256_of(hash, buf_span(&file));
-    keyfile_fingerprint_hex(hex, hash);
-    SEFL_TRY(set(b, key, "%s", hex));
+    SEFL_TRY(set(b, key, "%s", hex_write(hex, hash, sizeof hash)));
 done:
     buf_clear(&file);
     return st;

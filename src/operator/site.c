@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "config/example.h"
 #include "config/paths.h"
 #include "config/yaml/yaml.h"
@@ -48,8 +49,7 @@ static sefl_status put_pub(const char *folder, const char *name, const uint8_t p
 {
     sefl_status st = SEFL_OK;
     sefl_buf text = { 0 };
-    for (int i = 0; i < SIGN_PUB_BYTES; i++)
-        SEFL_TRY(wr_fmt(&text, "%02x", pub[i]));
+    SEFL_TRY(wr_hex(&text, pub, SIGN_PUB_BYTES));
     SEFL_TRY(wr_fmt(&text, "\n"));
     SEFL_TRY(put(folder, name, buf_span(&text)));
 done:

@@ -1,6 +1,7 @@
 /* A task in plain words, for people who answer for the data. Every sentence is either true of all
  * tasks (docs/THREATS.md has the same table) or chosen by a member of this one. Epsilons are rounded
  * upwards. */
+#include "base/hex.h"
 #include "protocol/task.h"
 
 #include <math.h>
@@ -68,8 +69,7 @@ static sefl_status hex_line(sefl_buf *out, const char *what, const uint8_t hash[
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(wr_fmt(out, "  %-22s", what));
-    for (int i = 0; i < 32; i++)
-        SEFL_TRY(wr_fmt(out, "%02x", hash[i]));
+    SEFL_TRY(wr_hex(out, hash, 32));
     SEFL_TRY(wr_fmt(out, "\n"));
 done:
     return st;

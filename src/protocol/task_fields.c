@@ -7,6 +7,7 @@
 #define _GNU_SOURCE /* strtod_l */
 #include "protocol/task_fields.h"
 
+#include "base/hex.h"
 #include "base/suggest.h"
 
 #include <errno.h>
@@ -134,11 +135,8 @@ static sefl_status put_hash(task_draft *d, const task_field *f, const char *text
 {
     sefl_status st = SEFL_OK;
     uint8_t raw[SHA256_BYTES];
-    size_t n = 0;
-    SEFL_CHECK(strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64 &&
-                   sodium_hex2bin(raw, sizeof raw, text, 64, NULL, &n, NULL) == 0 &&
-                   n == sizeof raw,
-               SEFL_EPROTO, "task: %s is not 64 hex digits in lower case", f->path);
+    SEFL_CHECK(hex_read(raw, sizeof raw, text), SEFL_EPROTO,
+               "task: %s is not 64 hex digits in lower case", f->path);
     put(d, f, raw, sizeof raw);
 done:
     return st;

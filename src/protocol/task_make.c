@@ -1,3 +1,4 @@
+#include "base/hex.h"
 #include "protocol/task.h"
 
 #include "base/json.h"
@@ -90,11 +91,10 @@ static sefl_status wr_string(sefl_buf *out, const char *text)
     return json_end(&j);
 }
 
-static sefl_status wr_hex(sefl_buf *out, const uint8_t hash[SHA256_BYTES])
+static sefl_status wr_hash(sefl_buf *out, const uint8_t hash[SHA256_BYTES])
 {
-    char hex[2 * SHA256_BYTES + 1];
-    sodium_bin2hex(hex, sizeof hex, hash, SHA256_BYTES);
-    return wr_string(out, hex);
+    char hex[HEX_CHARS(SHA256_BYTES)];
+    return wr_string(out, hex_write(hex, hash, SHA256_BYTES));
 }
 
 static sefl_status wr_key(sefl_buf *out, const ahe_pub *pub)
@@ -127,7 +127,7 @@ static sefl_status wr_value(sefl_buf *out, maker *m, const task_field *f)
         return is(m->s, "crypto.scheme", "pad") ? wr_string(out, "") : wr_key(out, m->pub);
     default:
         assert(f->kind == TASK_KIND_HASH);
-        return wr_hex(out, strcmp(f->path, "servers.csp") == 0 ? m->servers->csp : m->servers->as);
+        return wr_hash(out, strcmp(f->path, "servers.csp") == 0 ? m->servers->csp : m->servers->as);
     }
 }
 

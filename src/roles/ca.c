@@ -2,6 +2,7 @@
 #include "roles/ca.h"
 
 #include "base/file.h"
+#include "base/hex.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -184,8 +185,7 @@ done:
 static sefl_status known_already(const trust_issuer *other, const x509_info *ca, trust_role role)
 {
     char hex[17];
-    for (int i = 0; i < 8; i++)
-        snprintf(hex + 2 * i, 3, "%02x", ca->fingerprint[i]);
+    hex_write(hex, ca->fingerprint, 8);
     const char *has = trust_role_name(other->role);
     if (other->role == role)
         return sefl_fail(SEFL_ESTATE,
@@ -430,8 +430,7 @@ sefl_status ca_issued_path(sefl_buf *out, const char *folder, const uint8_t key[
     sefl_status st = SEFL_OK;
     buf_reset(out);
     SEFL_TRY(wr_fmt(out, "%s/issued/", folder));
-    for (int i = 0; i < TRUST_KEY; i++)
-        SEFL_TRY(wr_fmt(out, "%02x", key[i]));
+    SEFL_TRY(wr_hex(out, key, TRUST_KEY));
     SEFL_TRY(wr_fmt(out, ".pem%c", 0));
 done:
     return st;

@@ -1,5 +1,6 @@
 #include "roles/health.h"
 
+#include "base/hex.h"
 #include "base/json.h"
 #include "config/paths.h"
 #include "net/local_http.h"
@@ -25,8 +26,7 @@ sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)
     sefl_status st = SEFL_OK;
     char id[2 * TASK_ID + 1];
     json j = json_into(out);
-    for (int i = 0; i < TASK_ID; i++)
-        snprintf(id + 2 * i, 3, "%02x", n->task->id[i]);
+    hex_write(id, n->task->id, TASK_ID);
     json_open(&j, '{');
     json_key(&j, "role"), json_str(&j, n->role);
     json_key(&j, "healthy"), json_bool(&j, n->healthy);

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "model/corpus/dirichlet.h"
 #include "model/corpus/synth.h"
 #include "seeded/seeded.h"
@@ -178,12 +179,6 @@ done:
 
 /* ---- model, keys, task ------------------------------------------------------------------------ */
 
-static void hex_of(char out[2 * SHA256_BYTES + 1], const uint8_t hash[SHA256_BYTES])
-{
-    for (size_t i = 0; i < SHA256_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", hash[i]);
-}
-
 /* The initial values' hash stands for the file's: the file is written by whoever has a folder. */
 static sefl_status make_model(federation *s, const settings *set, char hash[2 * SHA256_BYTES + 1])
 {
@@ -207,7 +202,7 @@ static sefl_status make_model(federation *s, const settings *set, char hash[2 * 
     SEFL_TRY(sefl_new(&s->theta, lm_count(m), sizeof *s->theta));
     memcpy(s->theta, lm_theta(m), lm_count(m) * sizeof *s->theta);
     sha256_of(digest, span_of(s->theta, lm_count(m) * sizeof *s->theta));
-    hex_of(hash, digest);
+    hex_write(hash, digest, SHA256_BYTES);
 done:
     lm_free(m);
     return st;
@@ -254,10 +249,10 @@ static sefl_status make_task(maker *m, const char *init_hash)
     memcpy(keys.as, sign_key_pub(s->as_key), sizeof keys.as);
     memcpy(keys.csp, sign_key_pub(s->csp_key), sizeof keys.csp);
     vocab_hash(s->words, digest);
-    hex_of(vocab_hex, digest);
+    hex_write(vocab_hex, digest, SHA256_BYTES);
     /* the words' numbers stand for the file: generated text has none */
     sha256_of(digest, span_of(s->valid.token, s->valid.tokens * sizeof *s->valid.token));
-    hex_of(valid_hex, digest);
+    hex_write(valid_hex, digest, SHA256_BYTES);
     st = experiment_task(&ts, m->c->settings, s->e, vocab_size(s->words), vocab_hex, init_hash,
                          s->valid.tokens > 0 ? valid_hex : NULL);
     if (st != SEFL_OK)

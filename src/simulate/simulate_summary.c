@@ -1,3 +1,4 @@
+#include "base/hex.h"
 #include "base/json.h"
 #include "simulate/simulate.h"
 
@@ -39,8 +40,7 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
 {
     json j = json_into(out);
     char hex[65];
-    for (size_t i = 0; i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", r->model[i]);
+    hex_write(hex, r->model, 32);
     json_open(&j, '{');
     json_key(&j, "name"), json_str(&j, e->name);
     json_key(&j, "folder"), json_str(&j, r->folder);

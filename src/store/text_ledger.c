@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "base/random.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ static const char start[] = "text-";
 /* "text-" and 32 hex digits at the start of p. */
 static bool is_name(const char *p)
 {
-    return strncmp(p, start, 5) == 0 && strspn(p + 5, "0123456789abcdef") == NAME_CHARS - 5;
+    return strncmp(p, start, 5) == 0 && hex_length(p + 5) == NAME_CHARS - 5;
 }
 
 static sefl_status mark_path(char out[PATH_MAX], const char *text)
@@ -92,8 +93,7 @@ sefl_status text_ledger_create(const char *path, const char *text)
     char name[NAME_CHARS + 1];
     SEFL_TRY(rng_fill(&rng, raw, sizeof raw));
     memcpy(name, start, sizeof start);
-    for (size_t i = 0; i < NAME_BYTES; i++)
-        snprintf(name + 5 + 2 * i, 3, "%02x", raw[i]);
+    hex_write(name + 5, raw, sizeof raw);
     SEFL_TRY(ledger_create(path, name));
     st = bind(name, path, text);
     if (st != SEFL_OK)

@@ -1,6 +1,7 @@
 #include "sum/csp_disk.h"
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "crypto/keyfile.h"
 #include "sum/upload_keys.h"
 
@@ -532,15 +533,14 @@ sefl_status journal_csp_key(journal_csp *jc, const task *t)
     if (!t->pub) /* the keys of a sealed task are made for each round */
         goto done;
     paillier_pub_fingerprint(t->pub, print);
-    keyfile_fingerprint_hex(name + 4, print);
+    hex_write(name + 4, print, sizeof print);
     st = journal_lasting_get(jc->j, name, &b);
     if (st == SEFL_ENOTFOUND) {
         st = journal_lasting_put(jc->j, name, span_of(t->id, sizeof t->id));
         goto done;
     }
     SEFL_TRY(st);
-    for (size_t i = 0; i < 8 && i < b.n; i++)
-        snprintf(other + 2 * i, 3, "%02x", b.p[i]);
+    hex_write(other, b.p, b.n < 8 ? b.n : 8);
     SEFL_CHECK(b.n == sizeof t->id && memcmp(b.p, t->id, sizeof t->id) == 0, SEFL_ESTATE,
                "the secret key %.16s... has served task %s, and a key serves one task: make a new "
                "one ('sefl key new --scheme paillier'), name its public half in the new task "

@@ -1,5 +1,7 @@
 #include "sum/upload_keys.h"
 
+#include "base/hex.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +10,8 @@ enum { COUNT_AT = 8 + SIGN_PUB_BYTES, FACT = COUNT_AT + 4, NAME = 80 };
 
 static void name_of(char out[NAME], const char *what, const uint8_t key[32])
 {
-    int n = snprintf(out, NAME, "%s ", what);
-    for (int i = 0; i < 32; i++)
-        n += snprintf(out + n, (size_t)(NAME - n), "%02x", key[i]);
+    char hex[HEX_CHARS(32)];
+    snprintf(out, NAME, "%s %s", what, hex_write(hex, key, 32));
 }
 
 /* SEFL_ENOTFOUND; SEFL_EPROTO if it has another length. */

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "base/sha256.h"
 
 #include <errno.h>
@@ -245,9 +246,8 @@ done:
 
 static sefl_status put_key(sefl_buf *b, const uint8_t key[TRUST_KEY])
 {
-    char hex[2 * TRUST_KEY + 1];
-    sodium_bin2hex(hex, sizeof hex, key, TRUST_KEY);
-    return wr_fmt(b, " %s", hex);
+    char hex[HEX_CHARS(TRUST_KEY)];
+    return wr_fmt(b, " %s", hex_write(hex, key, TRUST_KEY));
 }
 
 static sefl_status print_issuer(sefl_buf *b, const trust_issuer *i)
@@ -347,13 +347,7 @@ static sefl_span word(line *l)
 
 static sefl_status get_key(line *l, uint8_t out[TRUST_KEY])
 {
-    sefl_span w = word(l);
-    size_t n = 0;
-    if (w.n != 2 * TRUST_KEY ||
-        sodium_hex2bin(out, TRUST_KEY, (const char *)w.p, w.n, NULL, &n, NULL) != 0 ||
-        n != TRUST_KEY)
-        return bad(l, "64 hex digits wanted");
-    return SEFL_OK;
+    return hex_read_any(out, TRUST_KEY, word(l)) ? SEFL_OK : bad(l, "64 hex digits wanted");
 }
 
 static sefl_status get_number(line *l, int64_t max, int64_t *out)
@@ -384,7 +378,7 @@ static sefl_status get_choice(line *l, int max, int *out)
     return st;
 }
 
-static int hex_digit(uint8_t c)
+static int percent_digit(uint8_t c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
@@ -398,8 +392,8 @@ static sefl_status get_text(line *l, char out[TRUST_NAME_MAX + 1])
     for (size_t i = 0; i < w.n; i++) {
         int c = w.p[i];
         if (c == '%') {
-            int high = i + 2 < w.n ? hex_digit(w.p[i + 1]) : -1;
-            int low = i + 2 < w.n ? hex_digit(w.p[i + 2]) : -1;
+            int high = i + 2 < w.n ? percent_digit(w.p[i + 1]) : -1;
+            int low = i + 2 < w.n ? percent_digit(w.p[i + 2]) : -1;
             c = high < 0 || low < 0 ? 0 : 16 * high + low;
             i += 2;
         }

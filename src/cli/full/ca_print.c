@@ -1,4 +1,5 @@
 #include "cli/full/ca_print.h"
+#include "base/hex.h"
 #include "cli/print.h"
 
 #include "base/json.h"
@@ -10,8 +11,7 @@
 
 void ca_hex(char out[2 * TRUST_KEY + 1], const uint8_t key[TRUST_KEY])
 {
-    for (int i = 0; i < TRUST_KEY; i++)
-        snprintf(out + 2 * i, 3, "%02x", key[i]);
+    hex_write(out, key, TRUST_KEY);
 }
 
 void ca_date(char out[32], int64_t when)

@@ -1,4 +1,5 @@
 /* sefl audit: what the record of an audited noise session shows. */
+#include "base/hex.h"
 #include "cli/cli.h"
 #include "cli/print.h"
 
@@ -25,12 +26,6 @@ static const struct option longopts[] = {
 static const char *const verdicts[] = {
     [AUDIT_SHOWS_NOTHING] = "nothing", [AUDIT_HONEST] = "honest", [AUDIT_CHEATED] = "cheated"
 };
-
-static void hex(char *out, const uint8_t *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        snprintf(out + 2 * i, 3, "%02x", p[i]);
-}
 
 /* ---- a session to try the command with: both servers in this process ---- */
 
@@ -101,8 +96,8 @@ static sefl_status look(audit_finding *found, const char *file, const char *csp,
             *found = (audit_finding){ AUDIT_SHOWS_NOTHING, "the record names another CSP's key" };
     }
     audit_id(id, r.hello[0], r.hello[1]);
-    hex(id_hex, id, sizeof id);
-    hex(key_hex, r.csp, sizeof r.csp);
+    hex_write(id_hex, id, sizeof id);
+    hex_write(key_hex, r.csp, sizeof r.csp);
     if (shares_recorded(&p, &r) != SEFL_OK)
         p.count = 0; /* the verdict says why */
     if (as_json) {

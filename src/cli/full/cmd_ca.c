@@ -1,4 +1,5 @@
 /* sefl ca: an operator's folder: its CA, its server's keys, and the list of whom the server lets in. */
+#include "base/hex.h"
 #include "cli/actions.h"
 #include "cli/cli.h"
 #include "cli/full/ca_print.h"
@@ -100,7 +101,7 @@ done:
 static sefl_status check_digits(const char *s)
 {
     size_t n = strlen(s);
-    return n >= 8 && n <= 2 * TRUST_KEY && strspn(s, "0123456789abcdef") == n
+    return n >= 8 && n <= 2 * TRUST_KEY && hex_length(s) == n
                ? SEFL_OK
                : sefl_fail(SEFL_EINVAL,
                            "a key is 64 hex digits, or the first 8 of them or more: "
@@ -123,14 +124,8 @@ static sefl_status which_member(const wish *w, const trust *t, uint8_t key[TRUST
     pick p = { .digits = of(w, O_KEY) };
     for (size_t i = 0; i < t->members; i++)
         pick_look(&p, t->member[i].key);
-    if (p.found == 0 && strlen(p.digits) == 2 * TRUST_KEY) {
-        for (int i = 0; i < TRUST_KEY; i++) {
-            unsigned byte;
-            sscanf(p.digits + 2 * i, "%2x", &byte);
-            p.key[i] = (uint8_t)byte;
-        }
+    if (p.found == 0 && hex_read(p.key, TRUST_KEY, p.digits))
         p.found = 1;
-    }
     SEFL_TRY(pick_end(&p, "member"));
     memcpy(key, p.key, TRUST_KEY);
 done:

@@ -1,4 +1,5 @@
 /* sefl enroll: a site joins a federation with one token of each server. */
+#include "base/hex.h"
 #include "cli/cli.h"
 
 #include "base/alloc.h"
@@ -65,10 +66,8 @@ static sefl_status token_text(sefl_buf *out, const char *arg)
 
 static void print_key(const char *who, const uint8_t pub[SIGN_PUB_BYTES])
 {
-    printf("%-3s signs as  ", who);
-    for (int i = 0; i < SIGN_PUB_BYTES; i++)
-        printf("%02x", pub[i]);
-    printf("\n");
+    char hex[HEX_CHARS(SIGN_PUB_BYTES)];
+    printf("%-3s signs as  %s\n", who, hex_write(hex, pub, SIGN_PUB_BYTES));
 }
 
 static void print_report(const wish *w, const site_report *r)

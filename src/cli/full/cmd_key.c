@@ -1,3 +1,4 @@
+#include "base/hex.h"
 #include "cli/actions.h"
 #include "cli/cli.h"
 #include "cli/full/unlock.h"
@@ -57,7 +58,7 @@ static sefl_status say_json(const report *r)
     sefl_buf b = { 0 };
     char hex[2 * PAILLIER_FINGERPRINT_BYTES + 1];
     json j = json_into(&b);
-    keyfile_fingerprint_hex(hex, i->fingerprint);
+    hex_write(hex, i->fingerprint, sizeof i->fingerprint);
     json_open(&j, '{');
     json_key(&j, "kind"), json_str(&j, i->secret ? "secret" : "public");
     if (r->secret_path)
@@ -86,7 +87,7 @@ static void print_text(const report *r)
 {
     const keyfile_info *i = r->info;
     char hex[2 * PAILLIER_FINGERPRINT_BYTES + 1];
-    keyfile_fingerprint_hex(hex, i->fingerprint);
+    hex_write(hex, i->fingerprint, sizeof i->fingerprint);
     if (r->secret_path)
         printf("secret key   %s\n", r->secret_path);
     if (r->public_path)
@@ -462,9 +463,8 @@ static sefl_status new_sign_key(settings *s)
     SEFL_TRY(sign_key_new(&key, &rng));
     SEFL_TRY(sign_key_write(key, path));
     SEFL_TRY(sign_pub_write(sign_key_pub(key), pub));
-    printf("%s (secret), %s:\n", path, pub);
-    for (int i = 0; i < SIGN_PUB_BYTES; i++)
-        printf("%02x%s", sign_key_pub(key)[i], i + 1 == SIGN_PUB_BYTES ? "\n" : "");
+    char hex[HEX_CHARS(SIGN_PUB_BYTES)];
+    printf("%s (secret), %s:\n%s\n", path, pub, hex_write(hex, sign_key_pub(key), SIGN_PUB_BYTES));
 done:
     sign_key_free(key);
     return st;

@@ -1,4 +1,5 @@
 /* sefl provision: a whole federation in one folder, for trials and tests. */
+#include "base/hex.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
@@ -202,7 +203,7 @@ static int run(int argc, char **argv)
         goto done;
     }
     char id[2 * PAILLIER_FINGERPRINT_BYTES + 1];
-    keyfile_fingerprint_hex(id, r.task);
+    hex_write(id, r.task, sizeof r.task);
     if (as_json)
         st = say_json(&c, &r, id);
     else

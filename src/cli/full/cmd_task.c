@@ -1,4 +1,5 @@
 /* sefl task: the document that a federation agrees on: made, signed by both servers, shown, checked. */
+#include "base/hex.h"
 #include "cli/actions.h"
 #include "cli/cli.h"
 #include "cli/output.h"
@@ -115,8 +116,7 @@ static sefl_status write_out(const wish *w, sefl_span bytes)
 
 static const char *as_hex(char out[65], const uint8_t hash[32])
 {
-    keyfile_fingerprint_hex(out, hash);
-    return out;
+    return hex_write(out, hash, 32);
 }
 
 /* ---- new ------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* The generated corpus on disk. A client's split is one seeded stream ("synth 3 train"), so its
  * lines can be made twice: once for the client's own file, once, mixed with the others' in an
  * order drawn from another stream, for the pooled one. Memory does not grow with the tokens. */
+#include "base/hex.h"
 #include "model/corpus/synth.h"
 
 #include "base/alloc.h"
@@ -185,8 +186,7 @@ static sefl_status write_vocab(job *j, synth_report *report, char hash[2 * SHA25
     for (uint32_t i = 0; i < synth_words(j->source); i++)
         SEFL_TRY(wr_fmt(&b, "%s\n", synth_word(j->source, i)));
     sha256_of(digest, buf_span(&b));
-    for (int i = 0; i < SHA256_BYTES; i++)
-        snprintf(hash + 2 * i, 3, "%02x", digest[i]);
+    hex_write(hash, digest, sizeof digest);
     report->words = synth_words(j->source) + 1;
     SEFL_TRY(file_write_atomic(path_of(j, -1, "vocab.txt"), buf_span(&b), 0644));
 done:

@@ -1,6 +1,7 @@
 #include "model/file/model_file.h"
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "base/sha256.h"
 #include "model/file/safetensors.h"
 
@@ -16,12 +17,6 @@ void model_meta_set_vocab(model_meta *meta, const vocab *v)
     meta->has_vocab = true;
     meta->order = vocab_order_of(v);
     vocab_hash(v, meta->vocab_hash);
-}
-
-static void to_hex(char out[2 * SHA256_BYTES + 1], const uint8_t *digest)
-{
-    for (int i = 0; i < SHA256_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
 /* ---- parameters of a configuration --------------------------------------------------------- */
@@ -86,7 +81,7 @@ static void put_meta(meta_text *t, const model_meta *meta, const char *kind)
     }
     t->list[t->n++] = (tensor_meta){ "tied", cfg.tied ? "true" : "false" };
     if (meta->has_vocab)
-        to_hex(t->hash, meta->vocab_hash);
+        hex_write(t->hash, meta->vocab_hash, SHA256_BYTES);
     t->list[t->n++] =
         (tensor_meta){ "vocab_order", meta->has_vocab ? vocab_order_name(meta->order) : "" };
     t->list[t->n++] = (tensor_meta){ "vocab_sha256", t->hash };
@@ -106,27 +101,13 @@ static bool parse_u32(const char *s, uint32_t *out)
     return v > 0;
 }
 
-static bool parse_hash(const char *s, uint8_t out[SHA256_BYTES])
-{
-    static const char digits[] = "0123456789abcdef";
-    if (strlen(s) != 2 * SHA256_BYTES)
-        return false;
-    for (int i = 0; i < 2 * SHA256_BYTES; i++) {
-        const char *d = strchr(digits, s[i]);
-        if (!d)
-            return false;
-        out[i / 2] = (uint8_t)(out[i / 2] << 4 | (d - digits));
-    }
-    return true;
-}
-
 static sefl_status get_vocab(model_meta *meta, const tensors *t, const char *path)
 {
     sefl_status st = SEFL_OK;
     const char *hash = tensors_meta(t, "vocab_sha256"), *order = tensors_meta(t, "vocab_order");
     if (!hash || !*hash)
         return SEFL_OK;
-    SEFL_CHECK(parse_hash(hash, meta->vocab_hash), SEFL_EPROTO,
+    SEFL_CHECK(hex_read(meta->vocab_hash, SHA256_BYTES, hash), SEFL_EPROTO,
                "%s: vocab_sha256 is not 64 hex digits", path);
     SEFL_CHECK(order && vocab_order_parse(&meta->order, order) == SEFL_OK, SEFL_EPROTO,
                "%s: vocab_order is not known", path);
@@ -168,7 +149,7 @@ static void values_hash(char out[2 * SHA256_BYTES + 1], const float *values, siz
 {
     uint8_t digest[SHA256_BYTES];
     sha256_of(digest, span_of(values, n * sizeof *values));
-    to_hex(out, digest);
+    hex_write(out, digest, SHA256_BYTES);
 }
 
 /* ---- our own file -------------------------------------------------------------------------- */
@@ -309,8 +290,8 @@ sefl_status model_check_vocab(const model_meta *meta, const vocab *v)
     if (!meta->has_vocab)
         goto done;
     vocab_hash(v, digest);
-    to_hex(want, meta->vocab_hash);
-    to_hex(have, digest);
+    hex_write(want, meta->vocab_hash, SHA256_BYTES);
+    hex_write(have, digest, SHA256_BYTES);
     SEFL_CHECK(memcmp(digest, meta->vocab_hash, sizeof digest) == 0, SEFL_EINVAL,
                "the model was trained with another vocabulary: sha256 %.16s..., this one has "
                "%.16s... (the order of the words counts)",

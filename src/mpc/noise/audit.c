@@ -1,6 +1,7 @@
 #include "mpc/noise/audit.h"
 
 #include "base/file.h"
+#include "base/hex.h"
 #include "base/sha256.h"
 
 #include <assert.h>
@@ -86,9 +87,8 @@ sefl_status audit_record_save(char *path, const audit_record *r, const char *fol
     char name[PATH_MAX], hex[17];
     uint8_t bytes[AUDIT_RECORD], id[AUDIT_ID];
     audit_id(id, r->hello[0], r->hello[1]);
-    for (int i = 0; i < 8; i++)
-        snprintf(hex + 2 * i, 3, "%02x", id[i]);
-    SEFL_CHECK(snprintf(name, sizeof name, "%s/audit-%s.bin", folder, hex) < (int)sizeof name,
+    SEFL_CHECK(snprintf(name, sizeof name, "%s/audit-%s.bin", folder, hex_write(hex, id, 8)) <
+                   (int)sizeof name,
                SEFL_EINVAL, "audit record: the folder's path is too long");
     audit_record_write(bytes, r);
     SEFL_TRY(file_write_atomic(name, span_of(bytes, sizeof bytes), 0600));

@@ -1,6 +1,7 @@
 #include "roles/aggregator/http.h"
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
 
@@ -43,12 +44,6 @@ static void SEFL_PRINTF(4, 5)
     https_answer_text(r, status, "%s", why);
 }
 
-static void hex_of(char out[65], const uint8_t bytes[32])
-{
-    for (int i = 0; i < 32; i++)
-        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-}
-
 /* Digits and nothing else, without a sign or leading zeros. */
 static bool parse_u64(uint64_t *out, const char *text, size_t n)
 {
@@ -61,20 +56,6 @@ static bool parse_u64(uint64_t *out, const char *text, size_t n)
         v = 10 * v + (uint64_t)(text[i] - '0');
     }
     *out = v;
-    return true;
-}
-
-static unsigned digit_of(char c)
-{
-    return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
-}
-
-static bool parse_hash(uint8_t out[32], const char *text)
-{
-    if (strlen(text) != 64 || strspn(text, "0123456789abcdef") != 64)
-        return false;
-    for (int i = 0; i < 32; i++)
-        out[i] = (uint8_t)(digit_of(text[2 * i]) << 4 | digit_of(text[2 * i + 1]));
     return true;
 }
 
@@ -97,7 +78,7 @@ static void get_task(https_request *r)
 {
     const agg_http *h = r->server_ctx;
     char hex[65], headers[96];
-    hex_of(hex, h->task->id);
+    hex_write(hex, h->task->id, 32);
     snprintf(headers, sizeof headers, "ETag: \"%s\"\n", hex);
     https_answer(r, 200, OCTETS, headers, h->envelope);
 }
@@ -106,7 +87,7 @@ static void answer_file(https_request *r, const char *path, const uint8_t hash[3
                         const char *type)
 {
     char hex[65];
-    hex_of(hex, hash);
+    hex_write(hex, hash, 32);
     https_answer_file(r, path, type, hex);
 }
 
@@ -384,7 +365,7 @@ static void round_path(https_request *r, const char *rest)
             send_counted(r, round);
         else
             no_method(r, "a proof is fetched with GET");
-    } else if (strncmp(slash, "/update/", 8) != 0 || !parse_hash(ask.body, slash + 8)) {
+    } else if (strncmp(slash, "/update/", 8) != 0 || !hex_read(ask.body, 32, slash + 8)) {
         no_path(r);
     } else {
         ask.round = round;

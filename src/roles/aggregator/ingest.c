@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "protocol/head.h"
 #include "protocol/signed.h"
 #include "store/journal/spool.h"
@@ -71,12 +72,6 @@ const char *ingest_end_name(ingest_end e)
     return (unsigned)e < INGEST_ENDS ? end_names[e] : "?";
 }
 
-static void hex_of(char out[HEX + 1], const uint8_t bytes[32])
-{
-    for (int i = 0; i < 32; i++)
-        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-}
-
 /* ---- answers --------------------------------------------------------------------------------- */
 
 static void say(ingest *in, ingest_reply *r, ingest_end end, unsigned status, const char *fmt, ...)
@@ -126,7 +121,7 @@ static sefl_status client_folder(journal *j, sefl_buf *out, uint64_t round,
 {
     sefl_status st = SEFL_OK;
     char hex[HEX + 1];
-    hex_of(hex, client);
+    hex_write(hex, client, 32);
     SEFL_TRY(journal_path(j, out, round, "bodies"));
     if (make)
         SEFL_TRY(file_make_folder((const char *)out->p, 0700));
@@ -139,7 +134,7 @@ sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round, const ro
 {
     sefl_status st = SEFL_OK;
     char hex[HEX + 1];
-    hex_of(hex, m->body);
+    hex_write(hex, m->body, 32);
     SEFL_TRY(client_folder(j, out, round, m->client, false));
     SEFL_TRY(wr_fmt(out, "/%s", hex));
     SEFL_TRY(wr_u8(out, 0));
@@ -152,7 +147,7 @@ done:
 static void drop_others(const char *folder, const uint8_t body[32])
 {
     char hex[HEX + 1], name[PATH_MAX];
-    hex_of(hex, body);
+    hex_write(hex, body, 32);
     DIR *d = opendir(folder);
     if (!d)
         return;
@@ -371,7 +366,7 @@ static sefl_status check_earlier(upload *u, const char *folder, uint64_t offset)
     int fd = -1;
     if (offset == 0)
         return SEFL_OK;
-    hex_of(hex, u->who.body);
+    hex_write(hex, u->who.body, 32);
     SEFL_TRY(sefl_new(&piece, READ_PIECE, 1));
     for (int whole = 0; whole < 2 && fd < 0; whole++)
         if (snprintf(path, sizeof path, "%s/%s%s", folder, hex, whole ? "" : ".part") <
@@ -403,7 +398,7 @@ static void drop_part(ingest *in, upload *u)
     u->stays = false;
     if (atomic_load(&in->only) != u->round)
         return; /* all of that round goes, or is gone */
-    hex_of(hex, u->who.body);
+    hex_write(hex, u->who.body, 32);
     for (int whole = 0; whole < 2; whole++) {
         buf_reset(&path);
         if (client_folder(in->c.journal, &path, u->round, u->who.client, false) == SEFL_OK &&

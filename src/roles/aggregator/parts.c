@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "store/journal/spool.h"
 
 #include <dirent.h>
@@ -51,26 +52,11 @@ void parts_free(parts *p)
 
 /* ---- the disk ---------------------------------------------------------------------------------- */
 
-static void hex_of(char out[HEX + 1], const uint8_t bytes[32])
-{
-    for (int i = 0; i < 32; i++)
-        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-}
-
-static bool parse_hex(uint8_t out[32], const char *text)
-{
-    if (strlen(text) != HEX || strspn(text, "0123456789abcdef") != HEX)
-        return false;
-    for (int i = 0; i < 32; i++)
-        sscanf(text + 2 * i, "%2hhx", &out[i]);
-    return true;
-}
-
 static sefl_status path_of(char out[PATH_MAX], const char *bodies, const uint8_t client[32],
                            const char *tail)
 {
     char hex[HEX + 1];
-    hex_of(hex, client);
+    hex_write(hex, client, 32);
     return snprintf(out, PATH_MAX, "%s/%s%s", bodies, hex, tail) < PATH_MAX
                ? SEFL_OK
                : sefl_fail(SEFL_EINVAL, "path is too long");
@@ -85,7 +71,7 @@ static sefl_status write_issuer(const char *bodies, const uint8_t client[32],
     SEFL_TRY(path_of(path, bodies, client, ""));
     SEFL_TRY(file_make_folder(path, 0700));
     SEFL_TRY(path_of(path, bodies, client, "/.issuer"));
-    hex_of(hex, issuer);
+    hex_write(hex, issuer, 32);
     SEFL_CHECK(symlink(hex, path) == 0 || errno == EEXIST, SEFL_EIO, "cannot make %s: %s", path,
                strerror(errno));
 done:
@@ -100,7 +86,7 @@ static bool read_issuer(uint8_t out[32], const char *bodies, const uint8_t clien
         return false;
     ssize_t n = readlink(path, hex, sizeof hex - 1);
     hex[n < 0 ? 0 : n] = 0;
-    return parse_hex(out, hex);
+    return hex_read(out, 32, hex);
 }
 
 /* ---- the table; all of it under the lock ------------------------------------------------------- */
@@ -145,7 +131,7 @@ static sefl_status look_back(parts *p, uint64_t round, const char *bodies)
         size_t left = 0;
         uint64_t bytes;
         part *one;
-        if (!parse_hex(client, e->d_name))
+        if (!hex_read(client, 32, e->d_name))
             continue;
         SEFL_TRY(path_of(path, bodies, client, ""));
         SEFL_TRY(spool_sweep(path, UINT64_MAX, &left, &bytes)); /* none is that old */

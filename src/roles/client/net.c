@@ -1,6 +1,7 @@
 #include "roles/client/net.h"
 
 #include "base/file.h"
+#include "base/hex.h"
 #include "protocol/http.h"
 #include "protocol/round.h"
 #include "protocol/signed.h"
@@ -126,9 +127,9 @@ done:
 
 static void update_path(char out[PATH_ROOM], uint64_t round, const client_body *body)
 {
-    int n = snprintf(out, PATH_ROOM, "/v1/round/%" PRIu64 "/update/", round);
-    for (int i = 0; i < BLAKE3_BYTES; i++)
-        n += snprintf(out + n, PATH_ROOM - (size_t)n, "%02x", body->hash[i]);
+    char hex[HEX_CHARS(BLAKE3_BYTES)];
+    snprintf(out, PATH_ROOM, "/v1/round/%" PRIu64 "/update/%s", round,
+             hex_write(hex, body->hash, BLAKE3_BYTES));
 }
 
 sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uint64_t round,

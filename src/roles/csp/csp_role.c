@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "net/handshakes.h"
 #include "net/local_http.h"
 #include "roles/aggregator/lanes.h"
@@ -228,9 +229,8 @@ enum { VOUCHED_BYTES = 40, VOUCHED_NAME = 80 };
 
 static void vouched_name(char out[VOUCHED_NAME], const uint8_t client[32])
 {
-    int n = snprintf(out, VOUCHED_NAME, "vouched ");
-    for (int i = 0; i < 32; i++)
-        n += snprintf(out + n, (size_t)(VOUCHED_NAME - n), "%02x", client[i]);
+    char hex[HEX_CHARS(32)];
+    snprintf(out, VOUCHED_NAME, "vouched %s", hex_write(hex, client, 32));
 }
 
 /* csp_config's: on the serving thread. */

@@ -10,6 +10,7 @@
 #include "base/ct.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/hex.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -39,25 +40,18 @@ struct spool {
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-static void hex_of(char out[HEX + 1], const uint8_t hash[BLAKE3_BYTES])
-{
-    for (int i = 0; i < BLAKE3_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", hash[i]);
-}
-
 static sefl_status path_of(char out[PATH_MAX], const char *folder, const uint8_t hash[BLAKE3_BYTES],
                            const char *tail)
 {
     char hex[HEX + 1];
-    hex_of(hex, hash);
+    hex_write(hex, hash, BLAKE3_BYTES);
     int n = snprintf(out, PATH_MAX, "%s/%s%s", folder, hex, tail);
     return n > 0 && n < PATH_MAX ? SEFL_OK : sefl_fail(SEFL_EINVAL, "path is too long");
 }
 
 static bool is_part(const char *name)
 {
-    return strlen(name) == HEX + 5 && strspn(name, "0123456789abcdef") == HEX &&
-           strcmp(name + HEX, ".part") == 0;
+    return strlen(name) == HEX + 5 && hex_length(name) == HEX && strcmp(name + HEX, ".part") == 0;
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */

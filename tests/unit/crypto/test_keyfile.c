@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "support/check.h"
 
 #include <string.h>
@@ -77,7 +78,7 @@ static void test_info(void **state)
     assert_memory_equal(pub.fingerprint, fingerprint, 32);
     assert_int_equal(sec.by, SEALED_BY_KEY_FILE);
     assert_int_equal(sec.cost.kib, 1024);
-    keyfile_fingerprint_hex(hex, fingerprint);
+    hex_write(hex, fingerprint, sizeof fingerprint);
     assert_int_equal(strlen(hex), 64);
     CHECK_OK(wr_u8(&pub_file, 0)), pub_file.n--;
     assert_non_null(strstr((const char *)pub_file.p, hex));
