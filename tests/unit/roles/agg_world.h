@@ -87,6 +87,7 @@ typedef struct agg_world {
     pool *pool;
     sefl_clock wall, mono;
     pthread_t thread;
+    bool driving; /* the thread runs */
     sefl_status st;
     _Atomic bool ended;
     char why[300];
@@ -501,8 +502,26 @@ done:
     return st;
 }
 
+/* The driver, on a thread of its own. */
+static inline void aw_drive_start(agg_world *w)
+{
+    assert_int_equal(pthread_create(&w->thread, NULL, aw_drive, w), 0);
+    w->driving = true;
+}
+
+static inline void aw_drive_join(agg_world *w)
+{
+    pthread_join(w->thread, NULL);
+    w->driving = false;
+}
+
+/* A test that failed leaves its driver running: it must not use what is freed here. */
 static inline void aw_close(agg_world *w)
 {
+    if (w->driving) {
+        rounds_stop(w->r);
+        aw_drive_join(w);
+    }
     if (w->r)
         rounds_set_ingest(w->r, NULL);
     ingest_free(w->in);
@@ -519,13 +538,13 @@ static inline void aw_close(agg_world *w)
 static inline void aw_start(agg_world *w)
 {
     CHECK_OK(aw_try_open(w));
-    assert_int_equal(pthread_create(&w->thread, NULL, aw_drive, w), 0);
+    aw_drive_start(w);
 }
 
 /* Waits until the driver has ended; its status. The world is closed then. */
 static inline sefl_status aw_join(agg_world *w)
 {
-    pthread_join(w->thread, NULL);
+    aw_drive_join(w);
     aw_close(w);
     return w->st;
 }

@@ -390,7 +390,7 @@ static void a_whole_task(void **state)
     assert_int_equal(pthread_create(&a.id, NULL, wait_news, &a), 0);
     usleep(300000); /* it is parked now */
     s.w.unreachable = true;
-    assert_int_equal(pthread_create(&s.w.thread, NULL, aw_drive, &s.w), 0);
+    aw_drive_start(&s.w);
     sefl_buf v = { 0 };
     voucher_of(&v, "bob", 1, 9);
     assert_int_equal(post(s.bob, buf_span(&v)), 503); /* CSP cannot be asked */
@@ -481,7 +481,7 @@ static void a_whole_task(void **state)
     news_of(s.ann, "?after=2&wait=30", &n, &scratch);
     assert_int_equal(n.state, ROUND_OVER);
     assert_string_equal(n.why, agg_why_text(AGG_WHY_ROUNDS));
-    pthread_join(s.w.thread, NULL);
+    aw_drive_join(&s.w);
     CHECK_OK(s.w.st);
     uint64_t others = ingest_count(s.w.in, INGEST_OTHER);
     update_file(3, 2, other, other_url);

@@ -560,7 +560,7 @@ static void the_budget_ends_it(void **state)
         if (aw_wait(&w, r, AGG_COLLECTING))
             aw_upload_all(&w, r, 3);
     agg_why why;
-    pthread_join(w.thread, NULL);
+    aw_drive_join(&w);
     CHECK_OK(w.st);
     assert_true(rounds_over(w.r, &why));
     assert_int_equal(why, AGG_WHY_BUDGET);
@@ -617,7 +617,7 @@ static void news(void **state)
     assert_memory_equal(h.model, hash, 32);
     assert_memory_not_equal(first, hash, 32);
     aw_upload_all(&w, 2, 3);
-    pthread_join(w.thread, NULL);
+    aw_drive_join(&w);
     CHECK_OK(rounds_news(w.r, 2, &n, &header));
     assert_int_equal(n.state, ROUND_OVER);
     assert_string_equal(n.why, agg_why_text(AGG_WHY_ROUNDS));
@@ -928,7 +928,7 @@ static void failing_disks(void **state)
                     aw_close(&w);
                     continue;
                 }
-                assert_int_equal(pthread_create(&w.thread, NULL, aw_drive, &w), 0);
+                aw_drive_start(&w);
                 until_it_ends(&w, 3, sets);
                 sefl_status end = aw_join(&w);
                 if (end == SEFL_OK)

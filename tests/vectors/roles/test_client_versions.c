@@ -24,7 +24,6 @@ static struct {
     agg_http http;
     https_server *server;
     tls_id *id;
-    bool driving;
 } s;
 
 static void wake(void *ctx)
@@ -62,8 +61,7 @@ static int setup(void **state)
                                                               .headers = AGG_HTTP_HEADERS,
                                                               .body_max = task_body_bytes(&s.w.t),
                                                               .ctx = &s.http }));
-    assert_int_equal(pthread_create(&s.w.thread, NULL, aw_drive, &s.w), 0);
-    s.driving = true;
+    aw_drive_start(&s.w);
     return 0;
 }
 
@@ -72,8 +70,6 @@ static int teardown(void **state)
     s.http.closing = true;
     https_server_stop(s.server);
     s.server = NULL;
-    rounds_stop(s.w.r);
-    pthread_join(s.w.thread, NULL);
     aw_free(&s.w);
     tls_id_free(s.id);
     return folder_remove(state);
