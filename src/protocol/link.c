@@ -153,30 +153,6 @@ done:
     return st;
 }
 
-sefl_status link_mark_write(sefl_buf *out, const ledger_mark *m)
-{
-    sefl_status st = wr_u64(out, m->records);
-    return st == SEFL_OK ? wr_raw(out, m->hash, sizeof m->hash) : st;
-}
-
-sefl_status link_mark_read(rd *r, ledger_mark *out)
-{
-    sefl_status st = rd_u64(r, &out->records);
-    return st == SEFL_OK ? rd_raw(r, out->hash, sizeof out->hash) : st;
-}
-
-bool link_one_charge(const ledger_mark *ours, const ledger_mark *peer, ledger_verdict v)
-{
-    uint64_t more;
-    if (v == LEDGERS_PEER_AHEAD)
-        more = peer->records - ours->records;
-    else if (v == LEDGERS_PEER_BEHIND)
-        more = ours->records - peer->records;
-    else
-        return false;
-    return more >= 1 && more <= LINK_CHARGE_RECORDS; /* a difference below zero is a huge one */
-}
-
 size_t link_sum_units(const ahe_params *p)
 {
     size_t n = LINK_SUM_PIECE / p->unit_bytes;

@@ -103,9 +103,7 @@ enum {
     LINK_HEADS_PIECE = 1 << 20,
     LINK_SET_MAX = 1 << 20, /* clients in one SET */
     LINK_IDLE_MS = 600000,  /* how long a living peer may take for one step */
-    LINK_MARK_BYTES = 40,   /* a ledger's head */
     LINK_PAIR = 32,
-    LINK_CHARGE_RECORDS = 2,
 };
 
 typedef enum link_kind {
@@ -232,26 +230,6 @@ sefl_status link_refusals_write(sefl_buf *out, const head_refusal *r, size_t n) 
 /* All that is left: at most `room`, by rising index below `heads`, reasons above 0; else SEFL_EPROTO. */
 sefl_status link_refusals_read(rd *r, head_refusal *out, size_t room, size_t *n,
                                uint32_t heads) SEFL_MUST_CHECK;
-
-/* ---- ledgers ------------------------------------------------------------------------------- */
-
-typedef struct ledger_mark { /* a ledger's head as it travels */
-    uint64_t records;
-    uint8_t hash[32];
-} ledger_mark;
-
-typedef enum ledger_verdict {
-    LEDGERS_AGREE,
-    LEDGERS_PEER_BEHIND,
-    LEDGERS_PEER_AHEAD,
-    LEDGERS_FORKED
-} ledger_verdict;
-
-sefl_status link_mark_write(sefl_buf *out, const ledger_mark *m) SEFL_MUST_CHECK;
-sefl_status link_mark_read(rd *r, ledger_mark *out) SEFL_MUST_CHECK;
-
-/* Is what the peer has one charge more (verdict LEDGERS_PEER_AHEAD) or less (.._BEHIND) than ours? */
-bool link_one_charge(const ledger_mark *ours, const ledger_mark *peer, ledger_verdict v);
 
 /* ---- the masked sum in pieces ---------------------------------------------------------------- */
 

@@ -11,12 +11,6 @@
 
 enum { TIMEOUT_MS = 600000, UNDER_WAY = 4 << 20 };
 
-/* CSP's ledger, and the task's terms in it. */
-typedef struct book {
-    ledger *l;
-    ledger_terms terms;
-} book;
-
 struct servers {
     servers_config c;
     channel as_end, csp_end;
@@ -29,7 +23,7 @@ struct servers {
     pool *csp_pool;
     csp_store csp_store;
     as_store as_store;
-    book csp_book;
+    ledger_book as_book, csp_book;
     csp_memory csp_memory;
     csp *csp;
     as_link *link;
@@ -37,78 +31,6 @@ struct servers {
     /* AS's journal: the latest mask */
     uint64_t mask_round, mask_attempt;
 };
-
-/* ---- ledgers --------------------------------------------------------------------------------- */
-
-static sefl_status mark_of(ledger *l, ledger_mark *out)
-{
-    ledger_head h;
-    ledger_get_head(l, &h);
-    out->records = h.records;
-    memcpy(out->hash, h.hash, sizeof out->hash);
-    return SEFL_OK;
-}
-
-static ledger_verdict compare(ledger *l, const ledger_mark *peer)
-{
-    ledger_head h = { .records = peer->records };
-    memcpy(h.hash, peer->hash, sizeof h.hash);
-    switch (ledger_compare(l, &h)) {
-    case LEDGER_SAME:
-        return LEDGERS_AGREE;
-    case LEDGER_PEER_BEHIND:
-        return LEDGERS_PEER_BEHIND;
-    case LEDGER_PEER_AHEAD:
-        return LEDGERS_PEER_AHEAD;
-    case LEDGER_FORKED:
-        break;
-    }
-    return LEDGERS_FORKED;
-}
-
-static sefl_status as_mark(void *ctx, ledger_mark *out)
-{
-    return mark_of(ctx, out);
-}
-
-static ledger_verdict as_compare(void *ctx, const ledger_mark *peer)
-{
-    return compare(ctx, peer);
-}
-
-/* ---- CSP's ledger ----------------------------------------------------------------------------- */
-
-static sefl_status b_charge(void *ctx, uint64_t round)
-{
-    const book *b = ctx;
-    return ledger_charge(b->l, &b->terms, round, NULL);
-}
-
-static sefl_status b_may_charge(void *ctx, uint64_t round)
-{
-    const book *b = ctx;
-    return ledger_may_charge(b->l, &b->terms, round);
-}
-
-static sefl_status b_charge_head(void *ctx, uint64_t round, ledger_mark *out)
-{
-    const book *b = ctx;
-    ledger_head h;
-    sefl_status st = ledger_head_after(b->l, &b->terms, round, &h);
-    out->records = h.records;
-    memcpy(out->hash, h.hash, sizeof out->hash);
-    return st;
-}
-
-static sefl_status b_ledger(void *ctx, ledger_mark *out)
-{
-    return mark_of(((const book *)ctx)->l, out);
-}
-
-static ledger_verdict b_compare(void *ctx, const ledger_mark *peer)
-{
-    return compare(((const book *)ctx)->l, peer);
-}
 
 /* ---- AS's journal: nothing survives the process ------------------------------------------------- */
 
@@ -223,9 +145,7 @@ static sefl_status dial(servers *v)
                                             .envelope = buf_span(&s->envelope),
                                             .key = s->as_key,
                                             .coins = &v->as_coins,
-                                            .ledger = as_mark,
-                                            .compare = as_compare,
-                                            .ledger_ctx = v->c.as_ledger,
+                                            .ledger = ledger_port_of(&v->as_book),
                                             .pool = v->c.pool,
                                             .log = v->c.log,
                                             .shares = v->twins.as,
@@ -243,13 +163,9 @@ sefl_status servers_new(servers **out, const servers_config *c)
     *out = NULL;
     SEFL_TRY(sefl_new(&v, 1, sizeof *v));
     v->c = *c;
-    v->csp_book = (book){ .l = c->csp_ledger, .terms = terms_of_task(&s->task) };
-    v->csp_memory = (csp_memory){ .book = { .ctx = &v->csp_book,
-                                            .charge = b_charge,
-                                            .may_charge = b_may_charge,
-                                            .charge_head = b_charge_head,
-                                            .ledger = b_ledger,
-                                            .compare = b_compare },
+    v->as_book = (ledger_book){ .ledger = c->as_ledger, .terms = terms_of_task(&s->task) };
+    v->csp_book = (ledger_book){ .ledger = c->csp_ledger, .terms = v->as_book.terms };
+    v->csp_memory = (csp_memory){ .ledger = ledger_port_of(&v->csp_book),
                                   .opened_before = c->opened,
                                   .skipped_before = c->skipped };
     SEFL_TRY(named_coins_new(&v->as_named, "AS", s->e->seed));
@@ -368,7 +284,7 @@ sefl_status servers_reveal(servers *v, uint64_t round, uint64_t attempt, const w
         SEFL_TRY(settle_set(v, round, got, o.set));
     else
         memcpy(o.set, got->set, sizeof o.set);
-    SEFL_TRY(ledger_charge(v->c.as_ledger, &v->csp_book.terms, round, NULL));
+    SEFL_TRY(ledger_charge(v->c.as_ledger, &v->as_book.terms, round, NULL));
     SEFL_TRY(as_link_reveal(v->link, &o, &kept, w));
 done:
     return st;

@@ -653,3 +653,20 @@ ledger_order ledger_compare(const ledger *l, const ledger_head *peer)
         return LEDGER_FORKED;
     return peer->records == l->n_records ? LEDGER_SAME : LEDGER_PEER_BEHIND;
 }
+
+bool ledger_head_equal(const ledger_head *a, const ledger_head *b)
+{
+    return a->records == b->records && memcmp(a->hash, b->hash, sizeof a->hash) == 0;
+}
+
+sefl_status ledger_head_write(sefl_buf *out, const ledger_head *h)
+{
+    sefl_status st = wr_u64(out, h->records);
+    return st == SEFL_OK ? wr_raw(out, h->hash, sizeof h->hash) : st;
+}
+
+sefl_status ledger_head_read(rd *r, ledger_head *out)
+{
+    sefl_status st = rd_u64(r, &out->records);
+    return st == SEFL_OK ? rd_raw(r, out->hash, sizeof out->hash) : st;
+}

@@ -53,11 +53,14 @@
 #ifndef STORE_LEDGER_H
 #define STORE_LEDGER_H
 
+#include "base/buf.h"
 #include "base/span.h"
 #include "privacy/accountant/accountant.h"
 
 enum {
     LEDGER_HASH_BYTES = 32,
+    LEDGER_HEAD_BYTES = 8 + LEDGER_HASH_BYTES, /* written */
+    LEDGER_CHARGE_RECORDS = 2,                 /* of the first charge of a task; later ones: 1 */
     LEDGER_TASK_BYTES = 32,
     LEDGER_NAME_MAX = 200,
     LEDGER_TASKS_MAX = 4096
@@ -83,6 +86,7 @@ typedef struct ledger_terms {
     double epsilon_max, delta;      /* the target; without meaning for claim none */
 } ledger_terms;
 
+/* The state of a ledger: two ledgers with equal heads hold the same bytes. */
 typedef struct ledger_head {
     uint64_t records;
     uint8_t hash[LEDGER_HASH_BYTES];
@@ -162,5 +166,10 @@ const ledger_terms *ledger_task(const ledger *l, size_t i, uint64_t *rounds);
 
 void ledger_get_head(const ledger *l, ledger_head *out);
 ledger_order ledger_compare(const ledger *l, const ledger_head *peer);
+
+bool ledger_head_equal(const ledger_head *a, const ledger_head *b);
+/* On the wire and in a role's database: records u64, hash. */
+sefl_status ledger_head_write(sefl_buf *out, const ledger_head *h) SEFL_MUST_CHECK;
+sefl_status ledger_head_read(rd *r, ledger_head *out) SEFL_MUST_CHECK;
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HEAD_BYTES = 8 + LEDGER_HASH_BYTES, NOTE_BYTES = 32 + 8 + SHA256_BYTES };
+enum { NOTE_BYTES = 32 + 8 + SHA256_BYTES };
 
 struct account {
     journal *j;
@@ -33,8 +33,7 @@ static sefl_status recall(const account *a, ledger_head *out, bool *any)
     }
     SEFL_TRY(st);
     rd r = rd_over(buf_span(&b));
-    SEFL_TRY(rd_u64(&r, &out->records));
-    SEFL_TRY(rd_raw(&r, out->hash, sizeof out->hash));
+    SEFL_TRY(ledger_head_read(&r, out));
     SEFL_TRY(rd_end(&r));
     *any = true;
 done:
@@ -48,15 +47,15 @@ static sefl_status remember(const account *a)
     sefl_status st = SEFL_OK;
     ledger_head now, before;
     bool any;
-    uint8_t bytes[HEAD_BYTES];
+    sefl_buf b = { 0 };
     ledger_get_head(a->l, &now);
     SEFL_TRY(recall(a, &before, &any));
     if (any && before.records == now.records)
         goto done; /* the ledger holds it, so the hashes are equal */
-    store_u64(bytes, now.records);
-    memcpy(bytes + 8, now.hash, sizeof now.hash);
-    SEFL_TRY(journal_lasting_put(a->j, a->fact, span_of(bytes, sizeof bytes)));
+    SEFL_TRY(ledger_head_write(&b, &now));
+    SEFL_TRY(journal_lasting_put(a->j, a->fact, buf_span(&b)));
 done:
+    buf_clear(&b);
     return st;
 }
 
@@ -132,27 +131,12 @@ done:
     return st;
 }
 
-sefl_status account_may_charge(account *a, uint64_t round)
+/* As ledger_port.head_after. */
+static sefl_status head_after(void *ctx, uint64_t round, ledger_head *out)
 {
+    account *a = ctx;
     sefl_status st = ready(a);
-    return st == SEFL_OK ? ledger_may_charge(a->l, &a->terms, round) : st;
-}
-
-static void mark_of(ledger_mark *out, const ledger_head *h)
-{
-    out->records = h->records;
-    memcpy(out->hash, h->hash, sizeof out->hash);
-}
-
-sefl_status account_charge_head(account *a, uint64_t round, ledger_mark *out)
-{
-    ledger_head h;
-    sefl_status st = ready(a);
-    if (st == SEFL_OK)
-        st = ledger_head_after(a->l, &a->terms, round, &h);
-    if (st == SEFL_OK)
-        mark_of(out, &h);
-    return st;
+    return st == SEFL_OK ? ledger_head_after(a->l, &a->terms, round, out) : st;
 }
 
 sefl_status account_has(account *a, uint64_t round, bool *out)
@@ -218,41 +202,27 @@ sefl_status account_spent(account *a, double delta, ledger_total *out)
     return st == SEFL_OK ? ledger_spent(a->l, delta, out) : st;
 }
 
-sefl_status account_mark(account *a, ledger_mark *out)
+static sefl_status head(void *ctx, ledger_head *out)
 {
+    account *a = ctx;
     sefl_status st = ready(a);
-    ledger_head h;
-    if (st != SEFL_OK)
-        return st;
-    ledger_get_head(a->l, &h);
-    mark_of(out, &h);
-    return SEFL_OK;
+    if (st == SEFL_OK)
+        ledger_get_head(a->l, out);
+    return st;
 }
 
-ledger_verdict account_compare(account *a, const ledger_mark *peer)
+static ledger_order compare(void *ctx, const ledger_head *peer)
 {
-    ledger_head h = { .records = peer->records };
-    memcpy(h.hash, peer->hash, sizeof h.hash);
-    if (ready(a) != SEFL_OK)
-        return LEDGERS_FORKED;
-    switch (ledger_compare(a->l, &h)) {
-    case LEDGER_SAME:
-        return LEDGERS_AGREE;
-    case LEDGER_PEER_BEHIND:
-        return LEDGERS_PEER_BEHIND;
-    case LEDGER_PEER_AHEAD:
-        return LEDGERS_PEER_AHEAD;
-    default:
-        return LEDGERS_FORKED;
-    }
+    account *a = ctx;
+    return ready(a) == SEFL_OK ? ledger_compare(a->l, peer) : LEDGER_FORKED;
 }
 
-sefl_status account_mark_fn(void *ctx, ledger_mark *out)
+static sefl_status charge(void *ctx, uint64_t round)
 {
-    return account_mark(ctx, out);
+    return account_charge(ctx, round);
 }
 
-ledger_verdict account_compare_fn(void *ctx, const ledger_mark *peer)
+ledger_port account_port(account *a)
 {
-    return account_compare(ctx, peer);
+    return (ledger_port){ a, head, compare, head_after, charge };
 }

@@ -19,8 +19,7 @@
 
 #include "protocol/task.h"
 #include "store/journal/journal.h"
-#include "store/ledger.h"
-#include "sum/csp.h"
+#include "store/ledger_port.h"
 
 typedef struct account account;
 
@@ -36,9 +35,6 @@ void account_close(account *a);
 
 /* A round charged before is SEFL_OK and writes nothing. */
 sefl_status account_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
-sefl_status account_may_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
-/* The head that a charge would lead to (ledger_head_after). */
-sefl_status account_charge_head(account *a, uint64_t round, ledger_mark *out) SEFL_MUST_CHECK;
 sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
 /* SEFL_ESTATE if a round after `last` is charged: the journal that ends there is an old copy. */
 sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;
@@ -50,12 +46,7 @@ sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES]
 /* What the population has spent; delta 0: that of its latest task. */
 sefl_status account_spent(account *a, double delta, ledger_total *out) SEFL_MUST_CHECK;
 
-sefl_status account_mark(account *a, ledger_mark *out) SEFL_MUST_CHECK;
-/* A ledger that cannot be read agrees with nobody: LEDGERS_FORKED. */
-ledger_verdict account_compare(account *a, const ledger_mark *peer);
-
-/* The same two with the types that as_link_config and csp_store want; ctx is the account. */
-sefl_status account_mark_fn(void *ctx, ledger_mark *out);
-ledger_verdict account_compare_fn(void *ctx, const ledger_mark *peer);
+/* For csp_store and as_link_config. Valid as long as the account. */
+ledger_port account_port(account *a);
 
 #endif

@@ -115,27 +115,27 @@ sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body, uint32_
 /* Our ledger's head, at the beginning of l->out. */
 static sefl_status put_mark(as_link *l)
 {
-    ledger_mark ours;
-    sefl_status st = l->c.ledger(l->c.ledger_ctx, &ours);
+    ledger_head ours;
+    sefl_status st = l->c.ledger.head(l->c.ledger.ctx, &ours);
     buf_reset(&l->out);
-    return st == SEFL_OK ? link_mark_write(&l->out, &ours) : st;
+    return st == SEFL_OK ? ledger_head_write(&l->out, &ours) : st;
 }
 
 /* Reads CSP's head: equal to ours, or (not `equal`) one charge behind. */
 static sefl_status check_mark(as_link *l, rd *r, bool equal)
 {
     sefl_status st = SEFL_OK;
-    ledger_mark ours, theirs;
-    SEFL_TRY(link_mark_read(r, &theirs));
-    SEFL_TRY(l->c.ledger(l->c.ledger_ctx, &ours));
-    ledger_verdict v = l->c.compare(l->c.ledger_ctx, &theirs);
-    bool fit = v == LEDGERS_AGREE ||
-               (!equal && v == LEDGERS_PEER_BEHIND && link_one_charge(&ours, &theirs, v));
+    ledger_head ours, theirs;
+    SEFL_TRY(ledger_head_read(r, &theirs));
+    SEFL_TRY(l->c.ledger.head(l->c.ledger.ctx, &ours));
+    ledger_order v = l->c.ledger.compare(l->c.ledger.ctx, &theirs);
+    bool fit = v == LEDGER_SAME || (!equal && v == LEDGER_PEER_BEHIND &&
+                                    ours.records - theirs.records <= LEDGER_CHARGE_RECORDS);
     SEFL_CHECK(fit, SEFL_ESTATE,
                "the two ledgers do not agree: ours has %llu records, CSP's %llu%s",
                (unsigned long long)ours.records, (unsigned long long)theirs.records,
-               v == LEDGERS_FORKED ? ", of another history" : "");
-    l->peer.behind = v == LEDGERS_PEER_BEHIND;
+               v == LEDGER_FORKED ? ", of another history" : "");
+    l->peer.behind = v == LEDGER_PEER_BEHIND;
 done:
     return st == SEFL_OK ? st : as_die(l, st);
 }
@@ -152,11 +152,11 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     l->c = *cfg;
     l->ch = ch;
 
-    ledger_mark ours;
-    SEFL_TRY(l->c.ledger(l->c.ledger_ctx, &ours));
+    ledger_head ours;
+    SEFL_TRY(l->c.ledger.head(l->c.ledger.ctx, &ours));
     SEFL_TRY(wr_u16(&l->out, LINK_VERSION_LOWEST));
     SEFL_TRY(wr_u16(&l->out, LINK_VERSION));
-    SEFL_TRY(link_mark_write(&l->out, &ours));
+    SEFL_TRY(ledger_head_write(&l->out, &ours));
     SEFL_TRY(wr_raw(&l->out, cfg->task->id, TASK_ID));
     SEFL_TRY(sign_make(signature, cfg->key, SIGN_LINK, buf_span(&l->out)));
     SEFL_TRY(wr_raw(&l->out, signature, sizeof signature));

@@ -34,10 +34,7 @@ typedef struct as_link_config {
     sefl_span envelope;
     const sign_key *key;
     const sefl_coins *coins; /* purpose "mask" */
-    /* Our ledger's head, now, and CSP's compared with our chain. */
-    sefl_status (*ledger)(void *ctx, ledger_mark *out);
-    ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
-    void *ledger_ctx; /* of both */
+    ledger_port ledger;      /* AS's own; head and compare are used */
     pool *pool;
     sefl_log *log;
     const sefl_clock *clock; /* monotonic, for as_times; NULL: no times */

@@ -37,38 +37,38 @@ sefl_status csp_fault(csp *c, channel *ch, sefl_status st, const char *what)
 
 /* ---- ledgers --------------------------------------------------------------------------------- */
 
-bool csp_ledgers_equal(csp *c, const ledger_mark *peer)
+bool csp_ledgers_equal(csp *c, const ledger_head *peer)
 {
     const csp_store *j = c->c.journal;
-    return j->compare(j->ctx, peer) == LEDGERS_AGREE;
+    return j->ledger.compare(j->ledger.ctx, peer) == LEDGER_SAME;
 }
 
-sefl_status csp_no_ledger(csp *c, channel *ch, const ledger_mark *theirs)
+sefl_status csp_no_ledger(csp *c, channel *ch, const ledger_head *theirs)
 {
     const csp_store *j = c->c.journal;
-    ledger_mark ours;
+    ledger_head ours;
     char why[120];
-    ledger_verdict v = j->compare(j->ctx, theirs);
-    sefl_status st = j->ledger(j->ctx, &ours);
+    ledger_order v = j->ledger.compare(j->ledger.ctx, theirs);
+    sefl_status st = j->ledger.head(j->ledger.ctx, &ours);
     if (st != SEFL_OK) /* it cannot be read, which is no disagreement */
         return csp_fault(c, ch, st, "ledger");
     snprintf(why, sizeof why, "AS's has %" PRIu64 " records, CSP's %" PRIu64 ": %s",
              theirs->records, ours.records,
-             v == LEDGERS_PEER_BEHIND  ? "AS's is an old copy"
-             : v == LEDGERS_PEER_AHEAD ? "CSP's is an old copy"
-                                       : "they have different histories");
+             v == LEDGER_PEER_BEHIND  ? "AS's is an old copy"
+             : v == LEDGER_PEER_AHEAD ? "CSP's is an old copy"
+                                      : "they have different histories");
     return csp_no(c, ch, LINK_NO_LEDGER, why);
 }
 
-sefl_status csp_ledgers_fit(csp *c, const ledger_mark *peer, bool *fit)
+sefl_status csp_ledgers_fit(csp *c, const ledger_head *peer, bool *fit)
 {
     sefl_status st = SEFL_OK;
     const csp_store *j = c->c.journal;
     csp_round last;
     uint64_t highest, opened, skipped;
-    ledger_verdict v = j->compare(j->ctx, peer);
-    *fit = v == LEDGERS_AGREE;
-    if (v != LEDGERS_PEER_AHEAD)
+    ledger_order v = j->ledger.compare(j->ledger.ctx, peer);
+    *fit = v == LEDGER_SAME;
+    if (v != LEDGER_PEER_AHEAD)
         goto done;
     SEFL_TRY(j->highest(j->ctx, &highest, &opened, &skipped));
     if (highest == 0)
@@ -80,13 +80,12 @@ done:
     return st;
 }
 
-sefl_status csp_ledgers_after(csp *c, const ledger_mark *peer, uint64_t round, bool *equal)
+sefl_status csp_ledgers_after(csp *c, const ledger_head *peer, uint64_t round, bool *equal)
 {
     const csp_store *j = c->c.journal;
-    ledger_mark after;
-    sefl_status st = j->charge_head(j->ctx, round, &after);
-    *equal = st == SEFL_OK && after.records == peer->records &&
-             memcmp(after.hash, peer->hash, sizeof after.hash) == 0;
+    ledger_head after;
+    sefl_status st = j->ledger.head_after(j->ledger.ctx, round, &after);
+    *equal = st == SEFL_OK && ledger_head_equal(&after, peer);
     return st == SEFL_EBUDGET ? SEFL_OK : st; /* what we would not charge is no legal difference */
 }
 
@@ -94,12 +93,12 @@ sefl_status csp_answer_mark(csp *c, channel *ch, uint32_t kind, sefl_span more)
 {
     sefl_status st = SEFL_OK;
     const csp_store *j = c->c.journal;
-    ledger_mark ours;
-    st = j->ledger(j->ctx, &ours);
+    ledger_head ours;
+    st = j->ledger.head(j->ledger.ctx, &ours);
     if (st != SEFL_OK)
         return csp_fault(c, ch, st, "ledger");
     buf_reset(&c->out);
-    SEFL_TRY(link_mark_write(&c->out, &ours));
+    SEFL_TRY(ledger_head_write(&c->out, &ours));
     SEFL_TRY(wr_raw(&c->out, more.p, more.n));
     SEFL_TRY(link_send(ch, kind, buf_span(&c->out)));
 done:
@@ -129,7 +128,7 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
     const csp_store *j = c->c.journal;
     uint16_t low, high;
     uint8_t id[TASK_ID], signature[SIGN_BYTES];
-    ledger_mark theirs, ours;
+    ledger_head theirs, ours;
     uint64_t highest, opened, skipped;
     uint8_t pair[LINK_PAIR];
     sefl_rng rng;
@@ -141,7 +140,7 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
     uint16_t version = version_link(low, high, why);
     if (version == 0) /* the rest may have another form */
         return csp_no(c, ch, LINK_NO_VERSION, why);
-    SEFL_TRY(link_mark_read(r, &theirs));
+    SEFL_TRY(ledger_head_read(r, &theirs));
     SEFL_TRY(rd_raw(r, id, sizeof id));
     sefl_span said = span_of(from, (size_t)(r->p - from));
     SEFL_TRY(rd_raw(r, signature, sizeof signature));
@@ -153,14 +152,14 @@ static sefl_status on_hello(csp *c, channel *ch, rd *r)
         return csp_no(c, ch, LINK_NO_SIGNATURE, sefl_last_error());
     SEFL_TRY(st);
     if ((st = csp_ledgers_fit(c, &theirs, &fit)) != SEFL_OK ||
-        (st = j->ledger(j->ctx, &ours)) != SEFL_OK ||
+        (st = j->ledger.head(j->ledger.ctx, &ours)) != SEFL_OK ||
         (st = j->highest(j->ctx, &highest, &opened, &skipped)) != SEFL_OK)
         return csp_fault(c, ch, st, "hello");
     if (!fit)
         return csp_no_ledger(c, ch, &theirs);
     buf_reset(&c->out);
     SEFL_TRY(wr_u16(&c->out, version));
-    SEFL_TRY(link_mark_write(&c->out, &ours));
+    SEFL_TRY(ledger_head_write(&c->out, &ours));
     SEFL_TRY(wr_u64(&c->out, highest));
     SEFL_TRY(wr_u64(&c->out, opened));
     SEFL_TRY(wr_u64(&c->out, skipped));
@@ -199,6 +198,7 @@ sefl_status csp_in_turn(csp *c, channel *ch, uint64_t round, bool *ok)
     const csp_store *j = c->c.journal;
     uint64_t highest, opened, skipped;
     csp_round before;
+    ledger_head after;
     char why[120];
     *ok = false;
     if ((st = j->highest(j->ctx, &highest, &opened, &skipped)) != SEFL_OK)
@@ -216,7 +216,7 @@ sefl_status csp_in_turn(csp *c, channel *ch, uint64_t round, bool *ok)
             return csp_no(c, ch, LINK_NO_HEADER,
                           "the round before is neither opened nor skipped here");
     }
-    st = j->may_charge(j->ctx, round);
+    st = j->ledger.head_after(j->ledger.ctx, round, &after);
     if (st == SEFL_EBUDGET)
         return csp_no(c, ch, LINK_NO_BUDGET, sefl_last_error());
     if (st != SEFL_OK)
@@ -294,7 +294,7 @@ static sefl_status on_header(csp *c, channel *ch, rd *r)
 {
     sefl_status st = SEFL_OK;
     const csp_store *j = c->c.journal;
-    ledger_mark theirs;
+    ledger_head theirs;
     envelope env;
     csp_round now = { 0 };
     round_header h;
@@ -302,7 +302,7 @@ static sefl_status on_header(csp *c, channel *ch, rd *r)
     size_t n;
     sefl_buf both = { 0 };
     bool ok;
-    SEFL_TRY(link_mark_read(r, &theirs));
+    SEFL_TRY(ledger_head_read(r, &theirs));
     SEFL_TRY(envelope_read(&env, span_of(r->p, r->left)));
     SEFL_TRY(csp_from_as(c, ch, &env, SIGN_HEADER, &ok));
     if (!ok)
@@ -375,11 +375,11 @@ static sefl_status on_skip(csp *c, channel *ch, rd *r)
 {
     sefl_status st = SEFL_OK;
     const csp_store *j = c->c.journal;
-    ledger_mark theirs;
+    ledger_head theirs;
     link_order order;
     csp_round now;
     bool ok, ahead = false;
-    SEFL_TRY(link_mark_read(r, &theirs));
+    SEFL_TRY(ledger_head_read(r, &theirs));
     SEFL_TRY(read_order(c, ch, r, LINK_ORDER_SKIP, &order, &ok));
     if (!ok)
         goto done;

@@ -40,6 +40,7 @@
 #include "protocol/round.h"
 #include "protocol/task.h"
 #include "protocol/voucher.h"
+#include "store/ledger_port.h"
 
 enum { CSP_KEY_BYTES = 32 };
 
@@ -83,9 +84,11 @@ typedef struct csp_store {
     sefl_status (*get)(void *ctx, uint64_t round, csp_round *out);
     sefl_status (*highest)(void *ctx, uint64_t *signed_, uint64_t *opened, uint64_t *skipped);
     sefl_status (*sign)(void *ctx, const csp_round *r); /* durable before the answer */
-    /* The ledger; a round charged before is SEFL_OK and writes nothing; SEFL_EBUDGET refuses. */
+    /* CSP's charge becomes durable here: SEFL_OK, and not before. A round charged before is SEFL_OK and
+     * writes nothing; SEFL_EBUDGET refuses. */
     sefl_status (*charge)(void *ctx, uint64_t round);
-    sefl_status (*may_charge)(void *ctx, uint64_t round); /* would it? writes nothing */
+    /* The same ledger, for looking: head, compare and head_after. Charges go through `charge` above. */
+    ledger_port ledger;
     /* statement, id of the opening (link.h) and output bytes, then the mark: all durable, or none of
      * it. Once a round: a second call is SEFL_ESTATE. */
     sefl_status (*open)(void *ctx, uint64_t round, sefl_span statement_envelope,
@@ -102,11 +105,6 @@ typedef struct csp_store {
      * be NULL: then only this object knows. */
     sefl_status (*end)(void *ctx);
     sefl_status (*ended)(void *ctx, bool *out);
-    sefl_status (*ledger)(void *ctx, ledger_mark *out);
-    ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
-    /* The head that a charge of this round would lead to, or the present one if it is charged already.
-     * Refuses what charge refuses; writes nothing. */
-    sefl_status (*charge_head)(void *ctx, uint64_t round, ledger_mark *out);
 
     /* ---- sealed tasks only ---- */
     /* The 32 random bytes of a round's key: durable; replaced only while no header of the round is

@@ -152,11 +152,6 @@ done:
     return st;
 }
 
-static sefl_status may_charge(void *ctx, uint64_t round)
-{
-    return account_may_charge(((journal_csp *)ctx)->a, round);
-}
-
 static sefl_status open_round(void *ctx, uint64_t round, sefl_span statement,
                               const uint8_t id[NOISE_ID], sefl_span output,
                               const uint8_t digest[SHA256_BYTES])
@@ -239,21 +234,6 @@ static sefl_status end_task(void *ctx)
 static sefl_status ended(void *ctx, bool *out)
 {
     return has_fact(ctx, 0, "over", out);
-}
-
-static sefl_status mark(void *ctx, ledger_mark *out)
-{
-    return account_mark(((journal_csp *)ctx)->a, out);
-}
-
-static ledger_verdict compare(void *ctx, const ledger_mark *peer)
-{
-    return account_compare(((journal_csp *)ctx)->a, peer);
-}
-
-static sefl_status charge_head(void *ctx, uint64_t round, ledger_mark *out)
-{
-    return account_charge_head(((journal_csp *)ctx)->a, round, out);
 }
 
 /* ---- sealed tasks: round keys ------------------------------------------------------------------ */
@@ -559,16 +539,13 @@ csp_store journal_csp_table(journal_csp *jc)
         .highest = highest,
         .sign = sign,
         .charge = charge,
-        .may_charge = may_charge,
         .open = open_round,
         .kept = kept,
         .skip = skip,
         .forget = forget,
         .end = end_task,
         .ended = ended,
-        .ledger = mark,
-        .compare = compare,
-        .charge_head = charge_head,
+        .ledger = account_port(jc->a),
         .key_make = key_make,
         .key_get = key_get,
         .key_wipe = key_wipe,

@@ -41,7 +41,7 @@ sefl_status csp_no(csp *c, channel *ch, link_no code, const char *sentence) SEFL
 sefl_status csp_fault(csp *c, channel *ch, sefl_status st, const char *what) SEFL_MUST_CHECK;
 
 /* NO LEDGER, with both lengths and which one is older. */
-sefl_status csp_no_ledger(csp *c, channel *ch, const ledger_mark *theirs) SEFL_MUST_CHECK;
+sefl_status csp_no_ledger(csp *c, channel *ch, const ledger_head *theirs) SEFL_MUST_CHECK;
 
 /* Why a round was skipped for CSP_SKIP_OLD_STATE. */
 #define CSP_OLD_STATE_TEXT                                                                   \
@@ -60,13 +60,13 @@ sefl_status csp_no_ledger(csp *c, channel *ch, const ledger_mark *theirs) SEFL_M
 sefl_status csp_no_skipped(csp *c, channel *ch, const csp_round *r) SEFL_MUST_CHECK;
 
 /* Both ledgers' heads are equal. */
-bool csp_ledgers_equal(csp *c, const ledger_mark *peer);
+bool csp_ledgers_equal(csp *c, const ledger_head *peer);
 
 /* Equal, or AS has charged the round that is still to open (or that we skipped by ourselves). */
-sefl_status csp_ledgers_fit(csp *c, const ledger_mark *peer, bool *fit) SEFL_MUST_CHECK;
+sefl_status csp_ledgers_fit(csp *c, const ledger_head *peer, bool *fit) SEFL_MUST_CHECK;
 
 /* Would they be equal once we have charged this round? Writes nothing. */
-sefl_status csp_ledgers_after(csp *c, const ledger_mark *peer, uint64_t round,
+sefl_status csp_ledgers_after(csp *c, const ledger_head *peer, uint64_t round,
                               bool *equal) SEFL_MUST_CHECK;
 
 /* Is it this round's turn to be signed? NO is answered if not (*ok false). */

@@ -195,34 +195,10 @@ static sefl_status charge(void *ctx, uint64_t round)
     csp_memory_round *at;
     SEFL_TRY(writing(m));
     SEFL_TRY(place(m, round, &at));
-    SEFL_TRY(m->book.charge(m->book.ctx, round));
+    SEFL_TRY(m->ledger.charge(m->ledger.ctx, round));
     at->charged = true;
 done:
     return st;
-}
-
-static sefl_status may_charge(void *ctx, uint64_t round)
-{
-    csp_memory *m = ctx;
-    return m->book.may_charge(m->book.ctx, round);
-}
-
-static sefl_status charge_head(void *ctx, uint64_t round, ledger_mark *out)
-{
-    csp_memory *m = ctx;
-    return m->book.charge_head(m->book.ctx, round, out);
-}
-
-static sefl_status ledger_(void *ctx, ledger_mark *out)
-{
-    csp_memory *m = ctx;
-    return m->book.ledger(m->book.ctx, out);
-}
-
-static ledger_verdict compare(void *ctx, const ledger_mark *peer)
-{
-    csp_memory *m = ctx;
-    return m->book.compare(m->book.ctx, peer);
 }
 
 /* ---- sealed rounds ----------------------------------------------------------------------------- */
@@ -356,16 +332,13 @@ csp_store csp_memory_journal(csp_memory *m)
                         .highest = highest,
                         .sign = sign,
                         .charge = charge,
-                        .may_charge = may_charge,
                         .open = open_,
                         .kept = kept,
                         .skip = skip,
                         .forget = forget,
                         .end = end,
                         .ended = ended,
-                        .ledger = ledger_,
-                        .compare = compare,
-                        .charge_head = charge_head,
+                        .ledger = m->ledger,
                         .key_make = key_make,
                         .key_get = key_get,
                         .key_wipe = key_wipe,
@@ -393,7 +366,7 @@ void csp_memory_clear(csp_memory *m)
     client_table_clear(&m->vouched);
     client_table_clear(&m->keys);
     sefl_free(m->serial);
-    *m = (csp_memory){ .book = m->book,
+    *m = (csp_memory){ .ledger = m->ledger,
                        .opened_before = m->opened_before,
                        .skipped_before = m->skipped_before };
 }

@@ -1,6 +1,6 @@
 /* csp_memory: CSP's journal (csp.h: csp_store) in memory, for the simulator, benches and tests.
  *
- *     csp_memory m = { .book = { ... } };                 // functions of a ledger
+ *     csp_memory m = { .ledger = ledger_port_of(&book) };
  *     csp_store j = csp_memory_journal(&m);
  *     ...
  *     csp_memory_clear(&m);
@@ -15,16 +15,6 @@
 #include "sum/client_table.h"
 #include "sum/csp.h"
 
-/* The ledger: as the functions of the same names in csp_store. */
-typedef struct csp_memory_book {
-    void *ctx;
-    sefl_status (*charge)(void *ctx, uint64_t round);
-    sefl_status (*may_charge)(void *ctx, uint64_t round);
-    sefl_status (*charge_head)(void *ctx, uint64_t round, ledger_mark *out);
-    sefl_status (*ledger)(void *ctx, ledger_mark *out);
-    ledger_verdict (*compare)(void *ctx, const ledger_mark *peer);
-} csp_memory_book;
-
 typedef struct csp_memory_round {
     csp_round r;
     sefl_buf statement, output;
@@ -37,7 +27,7 @@ typedef struct csp_memory_round {
 } csp_memory_round;
 
 typedef struct csp_memory {
-    csp_memory_book book;
+    ledger_port ledger;
     uint64_t opened_before,
         skipped_before; /* highest rounds of an earlier life, of which no more is known */
     unsigned fail;      /* tests: the n-th writing call fails; 0: none */
@@ -55,7 +45,7 @@ csp_store csp_memory_journal(csp_memory *m);
 /* What is there of a round; zeros for one of which nothing is. For looking. */
 const csp_memory_round *csp_memory_at(const csp_memory *m, uint64_t round);
 
-/* Wipes and frees; book, opened_before and skipped_before stay. */
+/* Wipes and frees; ledger, opened_before and skipped_before stay. */
 void csp_memory_clear(csp_memory *m);
 
 #endif

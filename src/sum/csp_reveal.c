@@ -71,7 +71,7 @@ done:
     return st;
 }
 
-static sefl_status send_kept(csp *c, channel *ch, uint64_t round, const ledger_mark *theirs)
+static sefl_status send_kept(csp *c, channel *ch, uint64_t round, const ledger_head *theirs)
 {
     sefl_status st = SEFL_OK;
     const csp_store *j = c->c.journal;
@@ -283,11 +283,11 @@ sefl_status csp_on_reveal(csp *c, channel *ch, rd *r)
     const csp_store *j = c->c.journal;
     const task *t = c->c.task;
     opening o = { .c = c, .ch = ch };
-    ledger_mark theirs;
+    ledger_head theirs, after;
     envelope env;
     csp_round now;
     bool ok;
-    SEFL_TRY(link_mark_read(r, &theirs));
+    SEFL_TRY(ledger_head_read(r, &theirs));
     o.envelope = span_of(r->p, r->left);
     SEFL_TRY(envelope_read(&env, o.envelope));
     SEFL_TRY(csp_from_as(c, ch, &env, SIGN_STATEMENT, &ok));
@@ -319,12 +319,13 @@ sefl_status csp_on_reveal(csp *c, channel *ch, rd *r)
         if (!ok)
             goto done;
     }
-    st = j->may_charge(j->ctx, o.s.round);
+    st = j->ledger.head_after(j->ledger.ctx, o.s.round, &after);
     if (st == SEFL_EBUDGET)
         return csp_no(c, ch, LINK_NO_BUDGET, sefl_last_error());
-    if (st != SEFL_OK || (st = csp_ledgers_after(c, &theirs, o.s.round, &ok)) != SEFL_OK)
+    if (st != SEFL_OK)
         return csp_fault(c, ch, st, "open");
-    if (!ok) /* what AS has more is not this charge: nothing is written */
+    if (!ledger_head_equal(&after,
+                           &theirs)) /* what AS has more is not this charge: nothing is written */
         return csp_no_ledger(c, ch, &theirs);
     SEFL_TRY(take_slice(&o, &ok));
     if (!ok)

@@ -27,7 +27,7 @@ enum { Z_CLIENTS = 6, Z_STRANGER = 5, Z_VALUES = 10, Z_MARKS = 12, Z_COINS = 64,
 /* ---- a ledger: each charge is a record, the first one two ------------------------------------------ */
 
 typedef struct z_ledger {
-    ledger_mark mark[Z_MARKS];
+    ledger_head mark[Z_MARKS];
     uint64_t round[Z_MARKS];
     size_t n;
 } z_ledger;
@@ -63,7 +63,7 @@ static inline sefl_status z_charge(void *ctx, uint64_t round)
     return SEFL_OK;
 }
 
-static inline sefl_status z_charge_head(void *ctx, uint64_t round, ledger_mark *out)
+static inline sefl_status z_charge_head(void *ctx, uint64_t round, ledger_head *out)
 {
     z_ledger copy = *(z_ledger *)ctx;
     sefl_status st = z_charge(&copy, round);
@@ -71,27 +71,30 @@ static inline sefl_status z_charge_head(void *ctx, uint64_t round, ledger_mark *
     return st;
 }
 
-static inline sefl_status z_may_charge(void *ctx, uint64_t round)
-{
-    ledger_mark m;
-    return z_charge_head(ctx, round, &m);
-}
-
-static inline sefl_status z_mark(void *ctx, ledger_mark *out)
+static inline sefl_status z_mark(void *ctx, ledger_head *out)
 {
     z_ledger *l = ctx;
     *out = l->mark[l->n];
     return SEFL_OK;
 }
 
-static inline ledger_verdict z_compare(void *ctx, const ledger_mark *peer)
+static inline ledger_order z_compare(void *ctx, const ledger_head *peer)
 {
     z_ledger *l = ctx;
     if (peer->records > l->n)
-        return LEDGERS_PEER_AHEAD;
+        return LEDGER_PEER_AHEAD;
     if (memcmp(peer->hash, l->mark[peer->records].hash, 32) != 0)
-        return LEDGERS_FORKED;
-    return peer->records == l->n ? LEDGERS_AGREE : LEDGERS_PEER_BEHIND;
+        return LEDGER_FORKED;
+    return peer->records == l->n ? LEDGER_SAME : LEDGER_PEER_BEHIND;
+}
+
+static inline ledger_port z_port(z_ledger *l)
+{
+    return (ledger_port){ .ctx = l,
+                          .head = z_mark,
+                          .compare = z_compare,
+                          .head_after = z_charge_head,
+                          .charge = z_charge };
 }
 
 /* ---- coins by name --------------------------------------------------------------------------------- */
@@ -208,12 +211,7 @@ static inline void z_reset(z_world *w)
     memset(&w->as_book, 0, sizeof w->as_book);
     memset(&w->csp_book, 0, sizeof w->csp_book);
     w->coins.n = 0;
-    w->m.book = (csp_memory_book){ .ctx = &w->csp_book,
-                                   .charge = z_charge,
-                                   .may_charge = z_may_charge,
-                                   .charge_head = z_charge_head,
-                                   .ledger = z_mark,
-                                   .compare = z_compare };
+    w->m.ledger = z_port(&w->csp_book);
     w->journal = csp_memory_journal(&w->m);
     for (int i = 0; i < Z_STRANGER; i++)
         MUST_OK(w->journal.voucher_put(w->journal.ctx, w->leaf[i].client, 1,
@@ -242,7 +240,7 @@ static inline void z_put_hello(z_world *w, sefl_buf *in)
     sefl_buf b = { 0 };
     MUST_OK(wr_u16(&b, LINK_VERSION));
     MUST_OK(wr_u16(&b, LINK_VERSION));
-    MUST_OK(link_mark_write(&b, &w->as_book.mark[w->as_book.n]));
+    MUST_OK(ledger_head_write(&b, &w->as_book.mark[w->as_book.n]));
     MUST_OK(wr_raw(&b, w->t.id, 32));
     MUST_OK(sign_make(signature, w->as, SIGN_LINK, buf_span(&b)));
     MUST_OK(wr_raw(&b, signature, sizeof signature));

@@ -62,10 +62,10 @@ static uint8_t take(rd *r)
 }
 
 /* Our ledger's head, or an older one, or none of ours. */
-static ledger_mark mark(unsigned which)
+static ledger_head mark(unsigned which)
 {
     const mem_ledger *l = &w->a.ledger;
-    ledger_mark m = l->mark[which % 8 <= l->n ? l->n - which % 8 : 0];
+    ledger_head m = l->mark[which % 8 <= l->n ? l->n - which % 8 : 0];
     if (which & 0x40)
         m.hash[0] ^= 1;
     if (which & 0x80)
@@ -79,7 +79,7 @@ static void word(tape *t, rd *r, uint64_t opened)
     uint8_t bytes[HEADER_MAX];
     const ahe_params *p = &w->t.ahe;
     sefl_span rest;
-    ledger_mark m;
+    ledger_head m;
     unsigned kind, n;
     switch (take(r) % 9) {
     case 0:
@@ -90,7 +90,7 @@ static void word(tape *t, rd *r, uint64_t opened)
     case 1:
         CHECK_OK(wr_u16(&b, (uint16_t)(LINK_VERSION - 1 + take(r)))); /* 1: ours */
         m = mark(take(r));
-        CHECK_OK(link_mark_write(&b, &m));
+        CHECK_OK(ledger_head_write(&b, &m));
         CHECK_OK(wr_u64(&b, opened + 1));
         CHECK_OK(wr_u64(&b, opened));
         CHECK_OK(wr_u64(&b, 0));
@@ -108,21 +108,21 @@ static void word(tape *t, rd *r, uint64_t opened)
         CHECK_OK(envelope_sign(&env, SIGNER_AS, w->as));
         CHECK_OK(envelope_sign(&env, SIGNER_CSP, w->csp));
         m = mark(take(r));
-        CHECK_OK(link_mark_write(&b, &m));
+        CHECK_OK(ledger_head_write(&b, &m));
         CHECK_OK(envelope_write(&b, &env));
         frame(&t->in, LINK_HEADER, buf_span(&b));
         break;
     }
     case 4:
         m = mark(take(r));
-        CHECK_OK(link_mark_write(&b, &m));
+        CHECK_OK(ledger_head_write(&b, &m));
         frame(&t->in, LINK_GO, buf_span(&b));
         break;
     case 5: {
         uint8_t id[32];
         link_plain_id(id, take(r), w->set);
         m = mark(take(r));
-        CHECK_OK(link_mark_write(&b, &m));
+        CHECK_OK(ledger_head_write(&b, &m));
         CHECK_OK(wr_raw(&b, id, sizeof id));
         frame(&t->in, LINK_KEPT, buf_span(&b));
         break;

@@ -55,7 +55,7 @@ static void put_header(sefl_buf *b)
                      .content = span_of(bytes, round_header_write(bytes, &w->header)) };
     MUST_OK(envelope_sign(&env, SIGNER_AS, w->as));
     MUST_OK(envelope_sign(&env, SIGNER_CSP, w->csp));
-    MUST_OK(link_mark_write(b, &w->as_book.mark[w->as_book.n]));
+    MUST_OK(ledger_head_write(b, &w->as_book.mark[w->as_book.n]));
     MUST_OK(envelope_write(b, &env));
 }
 
@@ -94,7 +94,7 @@ static void word(z_tape *t, rd *r, uint8_t root[32])
     sefl_buf b = { 0 };
     sefl_span rest;
     const ahe_params *p = &w->t.ahe;
-    const ledger_mark *mark = &w->as_book.mark[w->as_book.n];
+    const ledger_head *mark = &w->as_book.mark[w->as_book.n];
     bool out[ASKED];
     unsigned kind, n;
     switch (z_take(r) % 10) {
@@ -105,7 +105,7 @@ static void word(z_tape *t, rd *r, uint8_t root[32])
         break;
     case 1:
         MUST_OK(wr_u16(&b, LINK_VERSION));
-        MUST_OK(link_mark_write(&b, mark));
+        MUST_OK(ledger_head_write(&b, mark));
         for (int i = 0; i < 3; i++)
             MUST_OK(wr_u64(&b, 0));
         MUST_OK(wr_raw(&b, w->tree_seed, LINK_PAIR));
@@ -132,7 +132,7 @@ static void word(z_tape *t, rd *r, uint8_t root[32])
         z_frame(&t->in, LINK_VERDICT, 0, buf_span(&b));
         break;
     case 6:
-        MUST_OK(link_mark_write(&b, mark));
+        MUST_OK(ledger_head_write(&b, mark));
         z_frame(&t->in, LINK_GO, 0, buf_span(&b));
         break;
     case 7: {
@@ -280,9 +280,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                        .envelope = buf_span(&w->envelope),
                                        .key = w->as,
                                        .coins = &coins,
-                                       .ledger = z_mark,
-                                       .compare = z_compare,
-                                       .ledger_ctx = &w->as_book }) == SEFL_OK) {
+                                       .ledger = z_port(&w->as_book) }) == SEFL_OK) {
         talk(l);
         as_link_free(l);
     }

@@ -124,7 +124,7 @@ static void word(tape *t, rd *r, mem_ledger *as)
     envelope env = { 0 };
     uint8_t bytes[HEADER_MAX + STATEMENT_MAX], signature[SIGN_BYTES];
     sefl_span rest;
-    const ledger_mark *mark = &as->mark[as->n];
+    const ledger_head *mark = &as->mark[as->n];
     unsigned which = take(r) % 11, kind, n;
     switch (which) {
     case 0:
@@ -135,7 +135,7 @@ static void word(tape *t, rd *r, mem_ledger *as)
     case 1:
         CHECK_OK(wr_u16(&b, LINK_VERSION));
         CHECK_OK(wr_u16(&b, LINK_VERSION));
-        CHECK_OK(link_mark_write(&b, mark));
+        CHECK_OK(ledger_head_write(&b, mark));
         CHECK_OK(wr_raw(&b, w->t.id, 32));
         CHECK_OK(sign_make(signature, w->as, SIGN_LINK, buf_span(&b)));
         CHECK_OK(wr_raw(&b, signature, sizeof signature));
@@ -159,7 +159,7 @@ static void word(tape *t, rd *r, mem_ledger *as)
         break;
     }
     case 5:
-        CHECK_OK(link_mark_write(&b, mark));
+        CHECK_OK(ledger_head_write(&b, mark));
         kind = take(r);
         put_order(&b, kind, LINK_ORDER_SKIP, take(r));
         frame(&t->in, LINK_SKIP, 0, buf_span(&b));
@@ -191,7 +191,7 @@ static void word(tape *t, rd *r, mem_ledger *as)
         frame(&t->in, LINK_BYE, 0, buf_span(&b));
     }
     if (env.content.n > 0) {
-        CHECK_OK(link_mark_write(&b, mark));
+        CHECK_OK(ledger_head_write(&b, mark));
         CHECK_OK(envelope_sign(&env, SIGNER_AS, w->as));
         CHECK_OK(envelope_write(&b, &env));
         frame(&t->in, which == 3 ? LINK_HEADER : LINK_REVEAL, 0, buf_span(&b));

@@ -36,7 +36,7 @@ static void said(void *ctx, uint32_t kind, sefl_span body)
 static void put_signed(sefl_buf *in, uint32_t kind, envelope *env)
 {
     sefl_buf b = { 0 };
-    MUST_OK(link_mark_write(&b, &w->as_book.mark[w->as_book.n]));
+    MUST_OK(ledger_head_write(&b, &w->as_book.mark[w->as_book.n]));
     MUST_OK(envelope_sign(env, SIGNER_AS, w->as));
     MUST_OK(envelope_write(&b, env));
     z_frame(in, kind, 0, buf_span(&b));

@@ -209,9 +209,7 @@ static void child(federation *f)
                                         .shares = twins.as,
                                         .shares_wait = shares_twins_wait,
                                         .shares_ctx = &twins,
-                                        .ledger = account_mark_fn,
-                                        .compare = account_compare_fn,
-                                        .ledger_ctx = as.a }));
+                                        .ledger = account_port(as.a) }));
     progress();
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         if (!file_exists(at("released-%llu", round)))
@@ -317,12 +315,12 @@ static void check_end(federation *f)
 {
     world *w = f->w;
     books as, cs;
-    ledger_mark m;
+    ledger_head m;
     ledger_total total;
     CHECK_OK(books_open(&as, "aggregator", &w->t));
     CHECK_OK(books_open(&cs, "csp", &w->t));
-    CHECK_OK(account_mark(as.a, &m));
-    assert_int_equal(account_compare(cs.a, &m), LEDGERS_AGREE);
+    CHECK_OK(account_port(as.a).head(as.a, &m));
+    assert_int_equal(account_port(cs.a).compare(cs.a, &m), LEDGER_SAME);
     CHECK_OK(account_spent(cs.a, 0, &total));
     assert_int_equal(total.rounds, ROUNDS);
     for (uint64_t r = 1; r <= ROUNDS; r++) {

@@ -55,7 +55,7 @@ typedef struct agg_world {
 
     /* CSP */
     csp_memory mc;
-    ledger *csp_ledger;
+    ledger_book csp_book;
     csp *server;
     csp_store csp_store;
     named_coins csp_coins;
@@ -213,48 +213,6 @@ static inline void aw_task(agg_world *w, const char *const *more)
 }
 
 /* ---- CSP ----------------------------------------------------------------------------------- */
-
-static inline sefl_status aw_csp_charge(void *ctx, uint64_t round)
-{
-    agg_world *w = (agg_world *)ctx;
-    return ledger_charge(w->csp_ledger, &w->terms, round, NULL);
-}
-
-static inline sefl_status aw_csp_may(void *ctx, uint64_t round)
-{
-    (void)ctx, (void)round;
-    return SEFL_OK;
-}
-
-static inline sefl_status aw_csp_head(void *ctx, ledger_mark *out)
-{
-    ledger_head h;
-    ledger_get_head(((agg_world *)ctx)->csp_ledger, &h);
-    out->records = h.records;
-    memcpy(out->hash, h.hash, 32);
-    return SEFL_OK;
-}
-
-static inline ledger_verdict aw_csp_compare(void *ctx, const ledger_mark *peer)
-{
-    ledger_head h = { .records = peer->records };
-    memcpy(h.hash, peer->hash, 32);
-    ledger_order o = ledger_compare(((agg_world *)ctx)->csp_ledger, &h);
-    return o == LEDGER_SAME          ? LEDGERS_AGREE
-           : o == LEDGER_PEER_BEHIND ? LEDGERS_PEER_BEHIND
-           : o == LEDGER_PEER_AHEAD  ? LEDGERS_PEER_AHEAD
-                                     : LEDGERS_FORKED;
-}
-
-static inline sefl_status aw_charge_head(void *ctx, uint64_t round, ledger_mark *out)
-{
-    const agg_world *w = ctx;
-    ledger_head h;
-    sefl_status st = ledger_head_after(w->csp_ledger, &w->terms, round, &h);
-    out->records = h.records;
-    memcpy(out->hash, h.hash, 32);
-    return st;
-}
 
 static const uint8_t aw_root[CSP_KEY_BYTES] = "a root of keys, for tests only";
 
@@ -583,17 +541,13 @@ static inline void aw_make(agg_world *w, const char *const *more)
                                                           .session = A_SESSION }));
     CHECK_OK(ledger_create(aw_path(w, path, "ledger"), "testers"));
     CHECK_OK(ledger_create(aw_path(w, path, "csp.ledger"), "testers"));
-    CHECK_OK(ledger_open(&w->csp_ledger, path, "testers", NULL));
+    CHECK_OK(ledger_open(&w->csp_book.ledger, path, "testers", NULL));
     w->csp_coins = (named_coins){ .who = "CSP", .seed = 1 };
     w->csp_coins_table = (sefl_coins){ .get = named_get, .self = &w->csp_coins };
     w->coins = (named_coins){ .who = "AS", .seed = 1 };
     w->coins_table = (sefl_coins){ .get = named_get, .self = &w->coins };
-    w->mc.book = (csp_memory_book){ .ctx = w,
-                                    .charge = aw_csp_charge,
-                                    .charge_head = aw_charge_head,
-                                    .may_charge = aw_csp_may,
-                                    .ledger = aw_csp_head,
-                                    .compare = aw_csp_compare };
+    w->csp_book.terms = w->terms;
+    w->mc.ledger = ledger_port_of(&w->csp_book);
     w->csp_store = csp_memory_journal(&w->mc);
     CHECK_OK(csp_new(&w->server, &(csp_config){ .task = &w->t,
                                                 .envelope = buf_span(&w->envelope),
@@ -616,7 +570,7 @@ static inline void aw_free(agg_world *w)
     aw_close(w);
     csp_free(w->server);
     lane_host_free(w->host);
-    ledger_close(w->csp_ledger);
+    ledger_close(w->csp_book.ledger);
     csp_memory_clear(&w->mc);
     named_clear(&w->coins);
     named_clear(&w->csp_coins);
@@ -813,7 +767,7 @@ static inline void aw_check_ledgers(agg_world *w, uint64_t charged)
     uint64_t n = 0;
     CHECK_OK(ledger_open_read(&a, aw_path(w, path, "ledger")));
     ledger_get_head(a, &x);
-    ledger_get_head(w->csp_ledger, &y);
+    ledger_get_head(w->csp_book.ledger, &y);
     assert_int_equal(x.records, y.records);
     assert_memory_equal(x.hash, y.hash, 32);
     if (charged > 0)

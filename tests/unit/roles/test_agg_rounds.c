@@ -860,10 +860,10 @@ static void set_csp_back(agg_world *w)
     char path[300];
     if (csp_memory_at(&w->mc, 1)->opened == 0 || csp_memory_at(&w->mc, 1)->r.state != CSP_REVEALED)
         return;
-    ledger_close(w->csp_ledger);
+    ledger_close(w->csp_book.ledger);
     CHECK_OK(remove(aw_path(w, path, "csp.ledger")) ? SEFL_EIO : SEFL_OK);
     CHECK_OK(ledger_create(path, "testers"));
-    CHECK_OK(ledger_open(&w->csp_ledger, path, "testers", NULL));
+    CHECK_OK(ledger_open(&w->csp_book.ledger, path, "testers", NULL));
     w->mc.round[1]->r.state = CSP_SIGNED;
     w->mc.round[1]->charged = false;
 }
@@ -874,7 +874,8 @@ static sefl_status open_and_cut(void *ctx, uint64_t round, sefl_span statement,
                                 const uint8_t digest[SHA256_BYTES])
 {
     csp_memory *m = ctx;
-    wire *x = &((agg_world *)m->book.ctx)->wire[1];
+    agg_world *w = (agg_world *)((char *)m - offsetof(agg_world, mc));
+    wire *x = &w->wire[1];
     x->cut = x->count + 1;
     return csp_memory_journal(m).open(m, round, statement, id, output, digest);
 }

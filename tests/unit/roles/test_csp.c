@@ -508,9 +508,7 @@ static sefl_status greet_as(site *s, as_link **l, tls *t, const sign_key *key)
                                        .envelope = buf_span(&s->envelope),
                                        .key = key,
                                        .coins = &s->coins,
-                                       .ledger = account_mark_fn,
-                                       .compare = account_compare_fn,
-                                       .ledger_ctx = s->a,
+                                       .ledger = account_port(s->a),
                                        .shares = s->shares,
                                        .shares_wait = s->lanes ? wait_for_shares : NULL,
                                        .shares_ctx = s->lanes });
@@ -618,7 +616,7 @@ static void rounds_survive_both(void **state)
         site s;
         as_link *l;
         tls *t;
-        ledger_mark a, c = { 0 };
+        ledger_head a, c = { 0 };
         site_begin(&s, modes[m], modes[m]);
         csp_up(&s);
         char *ready = in(&s, "ready");
@@ -668,12 +666,12 @@ static void rounds_survive_both(void **state)
         csp_down(&s, false);
         csp_up(&s); /* it remembers: nobody will come any more */
         csp_down(&s, false);
-        CHECK_OK(account_mark(s.a, &a));
+        CHECK_OK(account_port(s.a).head(s.a, &a));
         journal *j;
         account *other;
         CHECK_OK(journal_open(&j, s.cfg.state, "csp", s.t.id));
         CHECK_OK(account_open(&other, j, s.cfg.ledger, &s.t));
-        CHECK_OK(account_mark(other, &c));
+        CHECK_OK(account_port(other).head(other, &c));
         assert_true(a.records == c.records && a.records == 3); /* population, task, one charge */
         assert_memory_equal(a.hash, c.hash, sizeof a.hash);
         account_close(other);

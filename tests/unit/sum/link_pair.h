@@ -53,7 +53,7 @@ enum { W_ROUNDS = 8, W_CLIENTS = 3, W_ALL = 5, W_COINS = 256 };
 /* ---- ledger -------------------------------------------------------------------------------- */
 
 typedef struct mem_ledger {
-    ledger_mark mark[W_MARKS]; /* [0]: empty */
+    ledger_head mark[W_MARKS]; /* [0]: empty */
     uint64_t round[W_MARKS];   /* that the record charges */
     size_t n;                  /* records */
     uint64_t budget;           /* rounds that may be charged; 0: no limit */
@@ -63,7 +63,7 @@ typedef struct mem_ledger {
 static inline void ledger_append(mem_ledger *l, uint64_t round)
 {
     uint8_t bytes[48];
-    ledger_mark *m = &l->mark[l->n + 1];
+    ledger_head *m = &l->mark[l->n + 1];
     memcpy(bytes, l->mark[l->n].hash, 32);
     store_u64(bytes + 32, l->n + 1);
     store_u64(bytes + 40, round);
@@ -101,7 +101,7 @@ static inline sefl_status ledger_pay(mem_ledger *l, uint64_t round)
 }
 
 /* The head that ledger_pay would lead to. */
-static inline sefl_status ledger_after(const mem_ledger *l, uint64_t round, ledger_mark *out)
+static inline sefl_status ledger_after(const mem_ledger *l, uint64_t round, ledger_head *out)
 {
     mem_ledger copy = *l;
     sefl_status st = ledger_pay(&copy, round);
@@ -109,13 +109,13 @@ static inline sefl_status ledger_after(const mem_ledger *l, uint64_t round, ledg
     return st;
 }
 
-static inline ledger_verdict ledger_look(const mem_ledger *l, const ledger_mark *peer)
+static inline ledger_order ledger_look(const mem_ledger *l, const ledger_head *peer)
 {
     if (peer->records > l->n)
-        return LEDGERS_PEER_AHEAD;
+        return LEDGER_PEER_AHEAD;
     if (memcmp(peer->hash, l->mark[peer->records].hash, 32) != 0)
-        return LEDGERS_FORKED;
-    return peer->records == l->n ? LEDGERS_AGREE : LEDGERS_PEER_BEHIND;
+        return LEDGER_FORKED;
+    return peer->records == l->n ? LEDGER_SAME : LEDGER_PEER_BEHIND;
 }
 
 /* ---- journals ------------------------------------------------------------------------------ */
@@ -126,36 +126,30 @@ static inline sefl_status mb_charge(void *ctx, uint64_t round)
     return ledger_pay(ctx, round);
 }
 
-static inline sefl_status mb_may(void *ctx, uint64_t round)
-{
-    return ledger_may(ctx, round);
-}
-
-static inline sefl_status mb_after(void *ctx, uint64_t round, ledger_mark *out)
+static inline sefl_status mb_after(void *ctx, uint64_t round, ledger_head *out)
 {
     return ledger_after(ctx, round, out);
 }
 
-static inline sefl_status mb_ledger(void *ctx, ledger_mark *out)
+static inline sefl_status mb_ledger(void *ctx, ledger_head *out)
 {
     const mem_ledger *l = ctx;
     *out = l->mark[l->n];
     return SEFL_OK;
 }
 
-static inline ledger_verdict mb_compare(void *ctx, const ledger_mark *peer)
+static inline ledger_order mb_compare(void *ctx, const ledger_head *peer)
 {
     return ledger_look(ctx, peer);
 }
 
-static inline csp_memory_book mem_book(mem_ledger *l)
+static inline ledger_port mem_port(mem_ledger *l)
 {
-    return (csp_memory_book){ .ctx = l,
-                              .charge = mb_charge,
-                              .may_charge = mb_may,
-                              .charge_head = mb_after,
-                              .ledger = mb_ledger,
-                              .compare = mb_compare };
+    return (ledger_port){ .ctx = l,
+                          .head = mb_ledger,
+                          .compare = mb_compare,
+                          .head_after = mb_after,
+                          .charge = mb_charge };
 }
 
 typedef struct mem_as {
@@ -228,18 +222,6 @@ static inline sefl_status ma_replied(void *ctx, uint64_t round, uint64_t attempt
             return SEFL_OK;
         }
     return st != SEFL_OK ? st : sefl_fail(SEFL_ESTATE, "test: a reply without a mask");
-}
-
-static inline sefl_status ma_ledger(void *ctx, ledger_mark *out)
-{
-    mem_as *m = ctx;
-    *out = m->ledger.mark[m->ledger.n];
-    return SEFL_OK;
-}
-
-static inline ledger_verdict ma_compare(void *ctx, const ledger_mark *peer)
-{
-    return ledger_look(&((mem_as *)ctx)->ledger, peer);
 }
 
 static inline as_store mem_as_journal(mem_as *m)
@@ -475,7 +457,7 @@ static inline world *world_new(const char *scheme, task_noise noise, size_t valu
     CHECK_OK(sign_key_new(&w->as, &rng));
     CHECK_OK(sign_key_new(&w->csp, &rng));
     world_task(w, scheme, noise, values);
-    w->c.book = mem_book(&w->book);
+    w->c.ledger = mem_port(&w->book);
     if (!w->sec)
         world_clients(w, &rng);
     world_vouch(w);
@@ -709,9 +691,7 @@ static inline as_link_config world_as(connection *c)
                              .shares = w->shares[0],
                              .shares_wait = w->shares[0] == w->twins.as ? shares_twins_wait : NULL,
                              .shares_ctx = &w->twins,
-                             .ledger = ma_ledger,
-                             .compare = ma_compare,
-                             .ledger_ctx = &w->a };
+                             .ledger = mem_port(&w->a.ledger) };
 }
 
 static inline round_header world_header(const world *w, uint64_t round)

@@ -25,7 +25,7 @@ static inline uint32_t say_buf(connection *c, uint32_t kind, sefl_buf *b)
 
 static inline void put_mark(sefl_buf *b, const mem_ledger *l)
 {
-    CHECK_OK(link_mark_write(b, &l->mark[l->n]));
+    CHECK_OK(ledger_head_write(b, &l->mark[l->n]));
 }
 
 static inline void put_hello(sefl_buf *b, const world *w, const mem_ledger *l, unsigned version)

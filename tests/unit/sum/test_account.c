@@ -101,16 +101,16 @@ static void charging(void **state)
     (void)state;
     books b, c;
     task t = some_task(1, TASK_NOISE_JOINT, true);
-    ledger_mark m, first;
+    ledger_head m, first;
     CHECK_STATUS(books_open(&b, "a", &t), SEFL_ENOTFOUND); /* never made silently */
     books_close(&b);
     make_ledger("a");
     make_ledger("b");
     CHECK_OK(books_open(&b, "a", &t));
-    CHECK_OK(account_mark(b.a, &first));
+    CHECK_OK(account_port(b.a).head(b.a, &first));
     uint64_t round = 1;
     bool has;
-    while (account_may_charge(b.a, round) == SEFL_OK && round < 1000) {
+    while (account_port(b.a).head_after(b.a, round, &m) == SEFL_OK && round < 1000) {
         CHECK_OK(account_has(b.a, round, &has));
         assert_false(has);
         CHECK_OK(account_charge(b.a, round));
@@ -129,18 +129,18 @@ static void charging(void **state)
     /* a second server that saw the same rounds */
     CHECK_OK(books_open(&c, "b", &t));
     for (uint64_t r = 1; r < round; r++) {
-        CHECK_OK(account_mark(b.a, &m));
-        assert_int_equal(account_compare(c.a, &m), LEDGERS_PEER_AHEAD);
-        CHECK_OK(account_mark(c.a, &m));
-        assert_int_equal(account_compare(b.a, &m), LEDGERS_PEER_BEHIND);
+        CHECK_OK(account_port(b.a).head(b.a, &m));
+        assert_int_equal(account_port(c.a).compare(c.a, &m), LEDGER_PEER_AHEAD);
+        CHECK_OK(account_port(c.a).head(c.a, &m));
+        assert_int_equal(account_port(b.a).compare(b.a, &m), LEDGER_PEER_BEHIND);
         CHECK_OK(account_charge(c.a, r));
     }
-    CHECK_OK(account_mark(b.a, &m));
-    assert_int_equal(account_compare_fn(c.a, &m), LEDGERS_AGREE);
-    CHECK_OK(account_mark_fn(c.a, &m));
-    assert_int_equal(account_compare_fn(b.a, &m), LEDGERS_AGREE);
+    CHECK_OK(account_port(b.a).head(b.a, &m));
+    assert_int_equal(account_port(c.a).compare(c.a, &m), LEDGER_SAME);
+    CHECK_OK(account_port(c.a).head(c.a, &m));
+    assert_int_equal(account_port(b.a).compare(b.a, &m), LEDGER_SAME);
     m.hash[0] ^= 1;
-    assert_int_equal(account_compare(b.a, &m), LEDGERS_FORKED);
+    assert_int_equal(account_port(b.a).compare(b.a, &m), LEDGER_FORKED);
     books_close(&c);
     books_close(&b);
 
@@ -203,16 +203,16 @@ static void failing_disk(void **state)
     uint64_t round = 1;
     for (size_t k = 0; k < 3; k++)
         for (uint64_t nth = 1;; nth++, round++) {
-            ledger_mark m;
+            ledger_head m;
             fault_arm(kinds[k], nth);
             sefl_status st = account_charge(b.a, round);
             bool hit = fault_was_hit();
             fault_disarm();
             assert_int_equal(hit, st != SEFL_OK);
-            assert_int_equal(account_compare(b.a, &(ledger_mark){ .records = 99999 }),
-                             LEDGERS_PEER_AHEAD); /* readable at once */
+            assert_int_equal(account_port(b.a).compare(b.a, &(ledger_head){ .records = 99999 }),
+                             LEDGER_PEER_AHEAD); /* readable at once */
             CHECK_OK(account_charge(b.a, round));
-            CHECK_OK(account_mark(b.a, &m));
+            CHECK_OK(account_port(b.a).head(b.a, &m));
             assert_int_equal(m.records, 2 + round);
             if (!hit)
                 break;

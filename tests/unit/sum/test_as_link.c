@@ -3,7 +3,7 @@
 
 static void put_mark(sefl_buf *b, const mem_ledger *l)
 {
-    CHECK_OK(link_mark_write(b, &l->mark[l->n]));
+    CHECK_OK(ledger_head_write(b, &l->mark[l->n]));
 }
 
 /* A CSP that says these bytes, whatever it is asked. */

@@ -114,7 +114,6 @@ static void csp_rounds(void **state)
     desk_again(&d, "csp"), x = d.t.ctx;
     CHECK_OK(d.t.get(x, 1, &r));
     assert_memory_equal(&r, &one, sizeof r);
-    CHECK_OK(d.t.may_charge(x, 1));
     CHECK_OK(d.t.charge(x, 1));
     CHECK_OK(d.t.charge(x, 1));
     CHECK_OK(d.t.open(x, 1, said, id_a, out, digest));
@@ -141,11 +140,11 @@ static void csp_rounds(void **state)
     CHECK_STATUS(d.t.open(x, 2, said, id_b, out, digest), SEFL_ESTATE);
     check_highest(&d, 2, 1, 2);
 
-    ledger_mark m, ours;
-    CHECK_OK(d.t.ledger(x, &m));
-    CHECK_OK(account_mark(d.a, &ours));
+    ledger_head m, ours;
+    CHECK_OK(d.t.ledger.head(d.t.ledger.ctx, &m));
+    CHECK_OK(account_port(d.a).head(d.a, &ours));
     assert_memory_equal(&m, &ours, sizeof m);
-    assert_int_equal(d.t.compare(x, &m), LEDGERS_AGREE);
+    assert_int_equal(d.t.ledger.compare(d.t.ledger.ctx, &m), LEDGER_SAME);
     desk_close(&d);
     buf_clear(&b);
 }
@@ -431,17 +430,17 @@ static void csp_charge_head(void **state)
 {
     (void)state;
     desk d;
-    ledger_mark now, would, then;
+    ledger_head now, would, then;
     CHECK_OK(desk_open(&d, "heads"));
     for (uint64_t round = 1; round <= 2; round++) { /* with a record of the task, and without */
-        CHECK_OK(d.t.ledger(d.t.ctx, &now));
-        CHECK_OK(d.t.charge_head(d.t.ctx, round, &would));
-        CHECK_OK(d.t.ledger(d.t.ctx, &then));
+        CHECK_OK(d.t.ledger.head(d.t.ledger.ctx, &now));
+        CHECK_OK(d.t.ledger.head_after(d.t.ledger.ctx, round, &would));
+        CHECK_OK(d.t.ledger.head(d.t.ledger.ctx, &then));
         assert_memory_equal(&now, &then, sizeof now); /* nothing is written */
         CHECK_OK(d.t.charge(d.t.ctx, round));
-        CHECK_OK(d.t.ledger(d.t.ctx, &then));
+        CHECK_OK(d.t.ledger.head(d.t.ledger.ctx, &then));
         assert_memory_equal(&would, &then, sizeof now);
-        CHECK_OK(d.t.charge_head(d.t.ctx, round, &would));
+        CHECK_OK(d.t.ledger.head_after(d.t.ledger.ctx, round, &would));
         assert_memory_equal(&would, &then, sizeof now); /* charged before */
     }
     desk_close(&d);

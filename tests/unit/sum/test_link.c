@@ -131,7 +131,7 @@ static void one_round(const char *scheme, task_noise mode)
     assert_int_equal(w->a.masks, 1);
     assert_memory_equal(got, again, sizeof got);
     assert_int_equal(w->a.ledger.n, 2); /* the task and one charge, on both sides */
-    assert_memory_equal(&w->a.ledger.mark[2], &w->book.mark[2], sizeof(ledger_mark));
+    assert_memory_equal(&w->a.ledger.mark[2], &w->book.mark[2], sizeof(ledger_head));
     world_free(w);
 }
 

@@ -153,7 +153,7 @@ static void another_version_or_task(void **state)
     put_hello(&b, w, &w->a.ledger, LINK_VERSION + 1);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_VERSION);
     put_hello(&b, w, &w->a.ledger, LINK_VERSION);
-    b.p[4 + LINK_MARK_BYTES] ^= 1;
+    b.p[4 + LEDGER_HEAD_BYTES] ^= 1;
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_TASK);
     for (int i = 0; i < 2;
          i++) { /* AS's TLS key alone: the ledger's head changed, or the signature */
@@ -379,7 +379,7 @@ static void openings_that_are_refused(void **state)
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_NO_SIGNATURE);
     for (size_t bit = 0; bit < 8 * STATEMENT_FIXED; bit += 37) { /* what AS signed, changed */
         put_open(&b, w, &s, w->as);
-        b.p[LINK_MARK_BYTES + 13 + bit / 8] ^= (uint8_t)(1 << bit % 8);
+        b.p[LEDGER_HEAD_BYTES + 13 + bit / 8] ^= (uint8_t)(1 << bit % 8);
         assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_NO_SIGNATURE);
     }
     s.task[0] ^= 1;

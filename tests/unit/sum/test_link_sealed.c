@@ -647,7 +647,7 @@ static void keys_expire(void **state)
         greet(&c, w); /* AS is a charge ahead for a round that CSP gave up: legal */
         put_skip(&b, w, 1);
         assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
-        assert_memory_equal(&w->a.ledger.mark[2], &w->book.mark[2], sizeof(ledger_mark));
+        assert_memory_equal(&w->a.ledger.mark[2], &w->book.mark[2], sizeof(ledger_head));
         begin_round(&c, w, 2);
         disconnect(&c);
         buf_clear(&b);

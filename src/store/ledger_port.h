@@ -1,0 +1,38 @@
+/* ledger_port: a ledger as the secure sum of one task sees it.
+ *
+ * The two servers compare heads in every round and charge a round before they release anything of it.
+ * They need four functions for that, and not the ledger's file. A role fills the port with
+ * account_port (sum/account.h), which remembers heads in the role's database; simulator and tests use
+ * a bare ledger:
+ *
+ *     ledger_book book = { .ledger = l, .terms = terms };
+ *     ledger_port port = ledger_port_of(&book);
+ *     SEFL_TRY(port.charge(port.ctx, round));                  // SEFL_OK: the charge is durable
+ *
+ * Threads: one owner.   Secrets: none. */
+#ifndef STORE_LEDGER_PORT_H
+#define STORE_LEDGER_PORT_H
+
+#include "store/ledger.h"
+
+typedef struct ledger_port {
+    void *ctx;
+    sefl_status (*head)(void *ctx, ledger_head *out);
+    /* A ledger that cannot be read agrees with no peer: LEDGER_FORKED. */
+    ledger_order (*compare)(void *ctx, const ledger_head *peer);
+    /* As ledger_head_after. Refuses what charge refuses; writes nothing. */
+    sefl_status (*head_after)(void *ctx, uint64_t round, ledger_head *out);
+    /* As ledger_charge: SEFL_OK when the charge is durable, or was before. SEFL_EBUDGET: refused. */
+    sefl_status (*charge)(void *ctx, uint64_t round);
+} ledger_port;
+
+/* A ledger and the terms of one task. */
+typedef struct ledger_book {
+    ledger *ledger;
+    ledger_terms terms;
+} ledger_book;
+
+/* Borrows the book. */
+ledger_port ledger_port_of(ledger_book *book);
+
+#endif
