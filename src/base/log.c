@@ -46,6 +46,8 @@ static void time_text(char *out, size_t n, const sefl_clock *clock, const char *
 
 static void json_field(json *j, const log_field *f)
 {
+    if (!f->key)
+        return;
     char hex[HEX_MAX];
     json_key(j, f->key);
     switch (f->type) {
@@ -72,6 +74,12 @@ static void json_field(json *j, const log_field *f)
     }
 }
 
+void log_fields_json(json *j, const log_field *f)
+{
+    for (; f->type != LF_END; f++)
+        json_field(j, f);
+}
+
 static sefl_status write_json(sefl_buf *b, const sefl_log *lg, log_level level, const char *event,
                               const log_field *f)
 {
@@ -85,8 +93,7 @@ static sefl_status write_json(sefl_buf *b, const sefl_log *lg, log_level level, 
     }
     json_key(&j, "level"), json_str(&j, level_name[level]);
     json_key(&j, "event"), json_str(&j, event);
-    for (; f->type != LF_END; f++)
-        json_field(&j, f);
+    log_fields_json(&j, f);
     json_close(&j, '}');
     return json_end(&j);
 }

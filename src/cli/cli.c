@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include "base/suggest.h"
+#include "cli/options.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -38,11 +39,14 @@ int cli_unknown(const char *word)
 
 void cli_print_help(const cli_command *c)
 {
-    printf("sefl %s: %s\n\nusage: sefl %s%s%s\n", c->name, c->summary, c->name,
-           *c->usage ? " " : "", c->usage);
-    if (*c->details)
-        printf("\n%s\n", c->details);
+    sefl_buf text = { 0 };
+    printf("sefl %s: %s\n\n", c->name, c->summary);
+    if (c->actions && options_help(&text, c) == SEFL_OK)
+        printf("%.*s", (int)text.n, (const char *)text.p);
+    else if (c->usage)
+        printf("usage: sefl %s %s\n\n%s\n", c->name, c->usage, c->details);
     printf("\nexample:\n  %s\n", c->example);
+    buf_clear(&text);
 }
 
 int cli_misuse(const cli_command *c, const char *fmt, ...)

@@ -1,9 +1,9 @@
-/* cli: the `sefl` program. One file per subcommand, one table of them; results on stdout, talk on
- * stderr; exit 0 done, 1 failed, 2 misuse.
+/* cli: the `sefl` program. One file per subcommand and one table of them. Results go to stdout,
+ * progress and errors to stderr. The exit code is 0 for done, 1 for failed, 2 for wrong usage.
  *
- * A new command: write cmd_NAME.c with its `const cli_command cmd_NAME`, add NAME to one of the
- * lists below. Help, man page, completion and the suggestion for a typing error come from the
- * table. */
+ * A new command: write cmd_NAME.c with its `const cli_command cmd_NAME` and add NAME to one of the
+ * lists below. Parsing, help, man page, completion and the suggestion for a typing error come from
+ * its tables (options.h). */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -14,14 +14,30 @@
 
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_MISUSE = 2 };
 
+struct cli_action;
+struct cli_shortcut;
+struct setting_def;
+
 typedef struct cli_command {
     const char *name;
     const char *summary; /* one line */
-    const char *usage;   /* what follows the name: "NAME [--json]" */
-    const char *details; /* options and what they do, a line each; ends without a newline */
+    const char *about;   /* sentences in front of the options; help wraps them; may be NULL */
+    const char *notes;   /* sentences behind the options; may be NULL */
     const char *example; /* a command line that works */
-    const char *actions; /* words that may follow the name, for completion; NULL: none */
-    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns an exit code */
+
+    const struct cli_action *actions; /* ends with a NULL name; one named "": no action word */
+    size_t size;                      /* of the struct that the options fill */
+
+    /* Settings that --set, shortcuts or every_setting give; NULL: none. */
+    const struct setting_def *(*schema)(void);
+    const struct cli_shortcut *shortcuts; /* ends with a NULL option; may be NULL */
+    bool every_setting;                   /* each setting of the schema is an option */
+    size_t set_at;                        /* offset of the `settings` in the struct */
+
+    bool never_misuse; /* once its options are accepted, every failure is exit code 1 */
+    int (*run)(int argc, char **argv); /* NULL: options_run. argv[0] is the command's name */
+
+    const char *usage, *details, *words; /* of commands whose options are not in a table */
 } cli_command;
 
 /* Commands that need more than libc, libm and CBLAS: their files are in src/cli/full. */
@@ -69,13 +85,13 @@ extern const cli_command *const cli_commands[];
 /* NULL if there is none of that name. */
 const cli_command *cli_find(const char *name);
 
-/* Says that there is no such command, with the one that was meant; returns CLI_MISUSE. */
+/* Reports an unknown command with the name that was probably meant; returns CLI_MISUSE. */
 int cli_unknown(const char *word);
 
 /* Prints the command's help to stdout. */
 void cli_print_help(const cli_command *c);
 
-/* "sefl NAME: sentence", "try 'sefl NAME --help'" to stderr; returns CLI_MISUSE. */
+/* Prints "sefl NAME: sentence" and "try 'sefl NAME --help'" to stderr; returns CLI_MISUSE. */
 int cli_misuse(const cli_command *c, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
 /* Unknown or incomplete option as getopt_long reports it (opterr off, optstring begins with ':');
@@ -84,12 +100,12 @@ struct option;
 int cli_bad_option(const cli_command *c, int argc, char **argv, int opt,
                    const struct option *longopts);
 
-/* "sefl: sentence of the last error" to stderr; returns CLI_FAILED, or CLI_MISUSE for
+/* Prints "sefl NAME: sentence of the last error" to stderr; returns CLI_FAILED, or CLI_MISUSE for
  * SEFL_EINVAL. */
 int cli_failed(const cli_command *c, sefl_status st);
 
-/* Text of a stranger for the terminal: control characters become '?'; cut to n - 1 bytes. Gives out
- * back. cli_failed does this to what it prints. */
+/* Copies text from outside for the terminal: control characters become '?'; cut to n - 1 bytes.
+ * Returns out. cli_failed does this to what it prints. */
 const char *cli_plain(char *out, size_t n, const char *text);
 
 /* A whole decimal number in [min, max], nothing behind it. */

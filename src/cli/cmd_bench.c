@@ -1,11 +1,10 @@
-#include "cli/cli.h"
+#include "cli/options.h"
 
 #include "base/cpu.h"
 #include "base/suggest.h"
 #include "bench/bench.h"
 #include "build_info.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int list_benches(void)
@@ -26,60 +25,74 @@ static const bench_def *find(const char *name)
     return NULL;
 }
 
-/* Takes the common options out of argv, leaves the benchmark's own. Returns 0, or CLI_MISUSE. */
-static int common_options(bench *b, int *argc, char **argv)
+static const setting_def options[] = {
+    { "threads", SETTING_U64, "1", .min = 1, .max = 256, .help = "Threads to use",
+      SETTING_TO(bench, threads) },
+    { "seconds", SETTING_REAL, "0.5", .max = 3600, .arg = "S", .help = "Time for each case",
+      SETTING_TO(bench, min_seconds) },
+    { "json", SETTING_FLAG,
+      .help = "Print one JSON object per case: bench, case, value, unit, per_value, floor, ratio, "
+              "threads, commit, cpu. Ratio 1.0 is the floor; larger is worse",
+      SETTING_TO(bench, json) },
+    { "list", SETTING_FLAG, .help = "List the benchmarks and their own options" },
+    { 0 },
+};
+
+static const setting_def *option_of(const char *word)
+{
+    for (const setting_def *d = options; d->key && strncmp(word, "--", 2) == 0; d++)
+        if (strlen(d->key) == strcspn(word + 2, "=") &&
+            memcmp(d->key, word + 2, strlen(d->key)) == 0)
+            return d;
+    return NULL;
+}
+
+/* Takes the common options out of argv, leaves the benchmark's own. */
+static int common_options(settings *s, int *argc, char **argv)
 {
     int kept = 1;
     for (int i = 1; i < *argc; i++) {
-        unsigned long long v;
-        const char *value;
-        char *end;
-        bool threads = strncmp(argv[i], "--threads", 9) == 0;
-        bool seconds = strncmp(argv[i], "--seconds", 9) == 0;
-        if (strcmp(argv[i], "--json") == 0) {
-            b->json = true;
-            continue;
-        }
-        if ((!threads && !seconds) || (argv[i][9] != 0 && argv[i][9] != '=')) {
+        const setting_def *d = option_of(argv[i]);
+        char origin[16];
+        if (!d) {
             argv[kept++] = argv[i];
             continue;
         }
-        if (argv[i][9] == 0 && i + 1 == *argc)
-            return cli_misuse(&cmd_bench, "option %.9s needs a value", argv[i]);
-        value = argv[i][9] == '=' ? argv[i] + 10 : argv[++i];
-        if (threads) {
-            if (!cli_parse_u64(value, 1, 256, &v))
-                return cli_misuse(&cmd_bench, "--threads wants 1 to 256, not \"%.32s\"", value);
-            b->threads = (unsigned)v;
-        } else {
-            b->min_seconds = strtod(value, &end);
-            if (end == value || *end || !(b->min_seconds > 0 && b->min_seconds <= 3600))
-                return cli_misuse(&cmd_bench, "--seconds wants 0.001 to 3600, not \"%.32s\"",
-                                  value);
-        }
+        snprintf(origin, sizeof origin, "--%s", d->key);
+        const char *value = strchr(argv[i], '=');
+        if (value)
+            value++;
+        else if (d->type == SETTING_FLAG)
+            value = "true";
+        else if (i + 1 == *argc)
+            return cli_misuse(&cmd_bench, "option %s needs a value", origin);
+        else
+            value = argv[++i];
+        if (settings_set_pair(s, span_of_str(d->key), span_of_str(value), origin) != SEFL_OK)
+            return cli_misuse(&cmd_bench, "%s", sefl_last_error());
     }
     argv[kept] = NULL;
     *argc = kept;
-    return 0;
+    return CLI_DONE;
 }
 
-static int run(int argc, char **argv)
+static int run_one(const settings *s, int argc, char **argv)
 {
-    bench b = { .out = stdout, .threads = 1, .min_seconds = 0.5 };
-    int rc = common_options(&b, &argc, argv);
-    if (rc != 0)
-        return rc;
-    if (argc < 2 || strcmp(argv[1], "--list") == 0) {
-        if (argc > 2 || b.json)
+    bench b = { .out = stdout };
+    const char *names[32] = { 0 };
+    sefl_status st = settings_fill(s, &b);
+    if (st == SEFL_OK && !(b.min_seconds > 0))
+        return cli_misuse(&cmd_bench, "--seconds must be above 0");
+    if (settings_bool(s, "list") || argc < 2) {
+        if (argc > 1 || b.json)
             return cli_misuse(&cmd_bench, "%.64s goes with the name of a benchmark",
-                              argc > 2 ? argv[2] : "--json");
+                              argc > 1 ? argv[1] : "--json");
         return list_benches();
     }
     if (argv[1][0] == '-')
         return cli_misuse(&cmd_bench, "the benchmark's name comes first, not %.64s", argv[1]);
     const bench_def *def = find(argv[1]);
     if (!def) {
-        const char *names[32] = { 0 };
         for (size_t i = 0; i < 31 && bench_list[i]; i++)
             names[i] = bench_list[i]->name;
         const char *near = suggest_name(argv[1], names);
@@ -91,20 +104,27 @@ static int run(int argc, char **argv)
     b.name = def->name;
     snprintf(b.head, sizeof b.head, "sefl bench %s  commit %s  %s", def->name, SEFL_BUILD_COMMIT,
              cpu_name());
-    sefl_status st = def->run(&b, argc - 1, argv + 1);
+    if (st == SEFL_OK)
+        st = def->run(&b, argc - 1, argv + 1);
     return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_bench, st);
+}
+
+static int run(int argc, char **argv)
+{
+    settings s;
+    settings_init(&s, options);
+    int rc = common_options(&s, &argc, argv);
+    if (rc == CLI_DONE)
+        rc = run_one(&s, argc, argv);
+    settings_clear(&s);
+    return rc;
 }
 
 const cli_command cmd_bench = {
     .name = "bench",
-    .summary = "measure this machine, beside the floor where there is one",
-    .usage = "[NAME] [--threads N] [--seconds S] [--json] [options of NAME]",
-    .details = "Without NAME: lists the benchmarks and their own options.\n"
-               "  --threads N   threads to use (default 1)\n"
-               "  --seconds S   time per case (default 0.5)\n"
-               "  --json        one object a line: bench, case, value, unit, per_value, floor,\n"
-               "                ratio, threads, commit, cpu; ratio 1.0 is the floor, larger is\n"
-               "                worse",
+    .summary = "measure the speed of this machine, next to the best possible",
+    .about = "Runs the benchmark NAME; without NAME it lists the benchmarks and their own options.",
     .example = "sefl bench base --json",
+    .actions = (const cli_action[]){ { "", "[NAME]", .options = options }, { 0 } },
     .run = run,
 };

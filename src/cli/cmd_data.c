@@ -605,6 +605,6 @@ const cli_command cmd_data = {
                "  --alpha A       topics differ among clients as Dirichlet(alpha) draws (0.5)\n"
                "  --seed S        same seed, same bytes (0)",
     .example = "sefl data synth --out text --clients 4 --tokens 100000 --seed 1",
-    .actions = "stats vocab split synth",
+    .words = "stats vocab split synth",
     .run = run,
 };

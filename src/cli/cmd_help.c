@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "cli/options.h"
 
 #include "bench/bench.h"
 #include "sefl/sefl.h"
@@ -40,39 +40,66 @@ static void man_page(void)
            sefl_version());
     for (size_t i = 0; cli_commands[i]; i++) {
         const cli_command *c = cli_commands[i];
+        sefl_buf text = { 0 };
         printf(".SS sefl %s\n", c->name);
         roff(c->summary);
-        printf(".\n.PP\n.nf\n.in 0\nusage: sefl %s ", c->name);
-        roff(c->usage);
-        printf("\n.in\n.fi\n");
-        if (*c->details) {
-            printf(".PP\n.nf\n.in 0\n"); /* lines of up to 80 columns as they are */
-            roff(c->details);
-            printf("\n.in\n.fi\n");
-        }
-        printf(".PP\n.nf\n.in 0\nexample:\n  ");
+        printf(".\n.PP\n.nf\n.in 0\n"); /* lines of up to 80 columns as they are */
+        if (c->actions && options_help(&text, c) == SEFL_OK && wr_u8(&text, 0) == SEFL_OK)
+            roff((const char *)text.p);
+        if (c->usage)
+            roff(c->usage), roff("\n"), roff(c->details), roff("\n");
+        printf("\nexample:\n  ");
         roff(c->example);
         printf("\n.in\n.fi\n");
+        buf_clear(&text);
     }
     printf(".SH EXIT STATUS\n0: done. 1: failed. 2: wrong usage.\n"
            ".SH ENVIRONMENT\n.TP\n.B SEFL_CPU\nInstruction sets to use, such as aes,avx2; "
            "portable uses none.\n");
 }
 
-/* Every --word of a text once; `seen` is what was printed before. */
-static void print_options(const char *text, char *seen, size_t cap)
+/* Every --word of a text. */
+static void print_options(const char *text)
 {
     for (const char *p = text; (p = strstr(p, "--")) != NULL;) {
         size_t n = 2 + strspn(p + 2, "abcdefghijklmnopqrstuvwxyz0123456789-");
-        char word[64];
-        snprintf(word, sizeof word, " %.*s ", (int)n, p);
-        if (n > 2 && (p == text || strchr(" [(\n", p[-1])) && !strstr(seen, word) &&
-            strlen(seen) + n + 3 < cap) {
-            strcat(seen, word);
-            printf(" %.*s", (int)n, p);
-        }
+        printf(" %.*s", (int)n, p);
         p += n;
     }
+}
+
+static void print_option(void *ctx, const char *option)
+{
+    sefl_buf *seen = ctx; /* " --out --json " */
+    char word[64];
+    snprintf(word, sizeof word, " --%s ", option);
+    if (seen->n > 0 && strstr((const char *)seen->p, word))
+        return;
+    printf(" --%s", option);
+    if (seen->n > 0)
+        seen->n--; /* the terminator */
+    (void)!wr_fmt(seen, "%s%c", word, 0);
+}
+
+static void complete_command(const cli_command *c)
+{
+    sefl_buf seen = { 0 };
+    const cli_action *first = c->actions;
+    printf("    %s) options='--help", c->name);
+    options_each(c, print_option, &seen);
+    if (c->usage)
+        print_options(c->usage), print_options(c->details);
+    printf("' actions=");
+    if (c == &cmd_help)
+        printf("$commands");
+    else
+        printf("'");
+    for (size_t b = 0; c == &cmd_bench && bench_list[b]; b++)
+        printf("%s%s", b ? " " : "", bench_list[b]->name);
+    for (const cli_action *a = first; a && a->name; a++)
+        printf("%s%s", a == first ? "" : " ", a->name);
+    printf("%s%s ;;\n", c->words ? c->words : "", c == &cmd_help ? "" : "'");
+    buf_clear(&seen);
 }
 
 static void completion(void)
@@ -82,24 +109,8 @@ static void completion(void)
     for (size_t i = 0; cli_commands[i]; i++)
         printf("%s%s", i ? " " : "", cli_commands[i]->name);
     printf("'\n    case ${COMP_WORDS[1]} in\n");
-    for (size_t i = 0; cli_commands[i]; i++) {
-        const cli_command *c = cli_commands[i];
-        char seen[2048] = " --help ";
-        printf("    %s) options='--help", c->name);
-        print_options(c->usage, seen, sizeof seen);
-        print_options(c->details, seen, sizeof seen);
-        printf("'");
-        if (c == &cmd_help)
-            printf(" actions=$commands");
-        else if (c == &cmd_bench) {
-            printf(" actions='");
-            for (size_t b = 0; bench_list[b]; b++)
-                printf("%s%s", b ? " " : "", bench_list[b]->name);
-            printf("'");
-        } else if (c->actions)
-            printf(" actions='%s'", c->actions);
-        printf(" ;;\n");
-    }
+    for (size_t i = 0; cli_commands[i]; i++)
+        complete_command(cli_commands[i]);
     printf("    esac\n"
            "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
            "        mapfile -t COMPREPLY < <(compgen -W \"$commands\" -- \"$cur\")\n"
@@ -110,35 +121,41 @@ static void completion(void)
            "    fi\n}\ncomplete -o default -F _sefl sefl\n");
 }
 
-static int run(int argc, char **argv)
+typedef struct wish {
+    const char *command;
+    bool man, completion;
+} wish;
+
+static int run(void *options)
 {
-    if (argc == 1) {
-        list_commands();
-        return CLI_DONE;
-    }
-    if (argc > 2)
-        return cli_misuse(&cmd_help, "one command at a time, not \"%.64s\" too", argv[2]);
-    if (strcmp(argv[1], "--man") == 0) {
+    const wish *w = options;
+    const cli_command *c = w->command ? cli_find(w->command) : NULL;
+    if (w->command && !c)
+        return cli_unknown(w->command);
+    if (w->man)
         man_page();
-        return CLI_DONE;
-    }
-    if (strcmp(argv[1], "--completion") == 0) {
+    else if (w->completion)
         completion();
-        return CLI_DONE;
-    }
-    const cli_command *c = cli_find(argv[1]);
-    if (!c)
-        return cli_unknown(argv[1]);
-    cli_print_help(c);
+    else if (c)
+        cli_print_help(c);
+    else
+        list_commands();
     return CLI_DONE;
 }
+
+static const setting_def options[] = {
+    { "man", SETTING_FLAG, .help = "Print the manual page as roff", SETTING_TO(wish, man) },
+    { "completion", SETTING_FLAG, .help = "Print the completion script for bash",
+      SETTING_TO(wish, completion) },
+    { 0 },
+};
 
 const cli_command cmd_help = {
     .name = "help",
     .summary = "list the commands, or explain one",
-    .usage = "[COMMAND | --man | --completion]",
-    .details = "  --man          the manual page, as roff\n"
-               "  --completion   completion for bash",
     .example = "sefl help bench",
-    .run = run,
+    .size = sizeof(wish),
+    .actions = (const cli_action[]){ { "", "[COMMAND]", .options = options,
+                                       .arg_at = offsetof(wish, command), .run = run },
+                                     { 0 } },
 };

@@ -611,6 +611,6 @@ const cli_command cmd_model = {
     .example = "sefl data synth --out text\n"
                "  sefl train --data text --max-steps 20 --out run\n"
                "  sefl model info run/model.safetensors",
-    .actions = "new info eval generate export import",
+    .words = "new info eval generate export import",
     .run = run,
 };

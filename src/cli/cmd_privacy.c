@@ -516,6 +516,6 @@ const cli_command cmd_privacy = {
                "everybody else. The first is the budget gate.",
     .example = "sefl privacy plan --clients 3000 --sample-rate 0.1 --rounds 100 \\\n"
                "      --epsilon 8 --delta 1e-6",
-    .actions = "plan spent new",
+    .words = "plan spent new",
     .run = run,
 };

@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/print.h"
 
 #include "base/buf.h"
@@ -8,7 +8,6 @@
 #include "model/nn/nn.h"
 #include "sefl/sefl.h"
 
-#include <getopt.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>
 
@@ -35,17 +34,19 @@ static size_t libraries(library *out)
     return n;
 }
 
-static int say_json(const library *libs, size_t n)
+typedef struct wish {
+    bool json;
+} wish;
+
+static sefl_status say_json(const library *libs, size_t n)
 {
     const cpu_features *f = cpu_get();
     sefl_buf b = { 0 };
     json j = json_into(&b);
     json_open(&j, '{');
-    json_key(&j, "version"), json_str(&j, sefl_version());
-    json_key(&j, "commit"), json_str(&j, SEFL_BUILD_COMMIT);
-    json_key(&j, "compiler"), json_str(&j, __VERSION__);
-    json_key(&j, "core_only"), json_bool(&j, SEFL_CORE_ONLY);
-    json_key(&j, "cpu"), json_str(&j, cpu_name());
+    json_fields(&j, lf_str("version", sefl_version()), lf_str("commit", SEFL_BUILD_COMMIT),
+                lf_str("compiler", __VERSION__), lf_bool("core_only", SEFL_CORE_ONLY),
+                lf_str("cpu", cpu_name()));
     json_key(&j, "cpu_features"), json_open(&j, '[');
 #define FEATURE(name) \
     if (f->name)      \
@@ -55,28 +56,20 @@ static int say_json(const library *libs, size_t n)
     json_close(&j, ']');
     json_key(&j, "libraries"), json_open(&j, '{');
     for (size_t i = 0; i < n; i++)
-        json_key(&j, libs[i].name), json_str(&j, libs[i].version);
+        json_fields(&j, lf_str(libs[i].name, libs[i].version));
     json_close(&j, '}');
     json_close(&j, '}');
-    return print_json_end(&cmd_version, &j);
+    sefl_status st = print_json(&j);
+    buf_clear(&b);
+    return st;
 }
 
-static int run(int argc, char **argv)
+static sefl_status work(void *options)
 {
-    static const struct option longopts[] = { { "json", no_argument, NULL, 'j' }, { 0 } };
-    bool as_json = false;
-    opterr = 0;
-    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
-        if (c != 'j')
-            return cli_bad_option(&cmd_version, argc, argv, c, longopts);
-        as_json = true;
-    }
-    if (optind < argc)
-        return cli_misuse(&cmd_version, "no argument \"%.64s\" is taken", argv[optind]);
-
+    const wish *w = options;
     library libs[8];
     size_t n = libraries(libs);
-    if (as_json)
+    if (w->json)
         return say_json(libs, n);
 
     const cpu_features *f = cpu_get();
@@ -100,14 +93,15 @@ static int run(int argc, char **argv)
     printf("%s\n", used ? "" : " nothing beyond plain C");
     for (size_t i = 0; i < n; i++)
         printf("%-11s %s\n", libs[i].name, libs[i].version);
-    return CLI_DONE;
+    return SEFL_OK;
 }
+
+static const setting_def options[] = { OPTION_JSON(wish), { 0 } };
 
 const cli_command cmd_version = {
     .name = "version",
     .summary = "version, commit, compiler, CPU features in use, libraries",
-    .usage = "[--json]",
-    .details = "  --json   one JSON object",
     .example = "sefl version",
-    .run = run,
+    .size = sizeof(wish),
+    .actions = (const cli_action[]){ { "", .options = options, .work = work }, { 0 } },
 };

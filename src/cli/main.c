@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include "base/cpu.h"
+#include "cli/options.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is a failed write with a reason */
     if (argc < 2) {
         char name[] = "help";
-        cmd_help.run(1, (char *[]){ name, NULL });
+        options_run(&cmd_help, 1, (char *[]){ name, NULL });
         return CLI_MISUSE;
     }
     const char *word = argv[1];
@@ -40,5 +41,6 @@ int main(int argc, char **argv)
             cli_print_help(c);
             return flush_stdout(c->name, CLI_DONE);
         }
-    return flush_stdout(c->name, c->run(argc - 1, argv + 1));
+    argc--, argv++;
+    return flush_stdout(c->name, c->run ? c->run(argc, argv) : options_run(c, argc, argv));
 }

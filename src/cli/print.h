@@ -1,19 +1,41 @@
-/* print: a result of --json, a line on stdout.
+/* print: results of a command on stdout.
  *
- *     json j = json_into(&buf);
+ *     SEFL_TRY(print_fields(lf_u64("words", n), lf_str("order", name)));     // {"words":3,...}
+ *
+ *     json j = json_into(&buf);                   // an object with lists in it
+ *     json_open(&j, '{');
+ *     json_fields(&j, lf_u64("clients", n), lf_if(page, lf_str("page", page)));
  *     ...
- *     SEFL_TRY(print_json(&j));                 // ends the value; nothing is printed if it failed
+ *     SEFL_TRY(print_json(&j));                   // ends the value; a failure prints nothing
  *
- * That stdout took it is asked once, at the program's end (main.c). */
+ * main.c checks once, at the end, that stdout took everything. */
 #ifndef CLI_PRINT_H
 #define CLI_PRINT_H
 
 #include "base/json.h"
+#include "base/log.h"
 #include "cli/cli.h"
 
 void print_line(const sefl_buf *b);
 sefl_status print_json(json *j) SEFL_MUST_CHECK;
-/* The same as a command's last act: clears the buffer, says what went wrong, gives the exit code. */
+/* The same as a command's last act: clears the buffer, reports a failure, returns the exit code. */
 int print_json_end(const cli_command *c, json *j);
+
+/* Members of an open object. */
+#define json_fields(j, ...) log_fields_json((j), LOG_FIELDS(__VA_ARGS__))
+/* One object on one line. */
+#define print_fields(...) print_object(LOG_FIELDS(__VA_ARGS__))
+sefl_status print_object(const log_field *fields) SEFL_MUST_CHECK;
+
+/* A member that is left out unless `there`. */
+static inline log_field lf_if(bool there, log_field f)
+{
+    if (!there)
+        f.key = NULL;
+    return f;
+}
+
+/* "12.3 MB". */
+void human_bytes(char out[16], uint64_t bytes);
 
 #endif

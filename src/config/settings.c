@@ -176,21 +176,33 @@ static const char *wanted(const setting_def *d, const char *v, char out[WANTED_B
     return out;
 }
 
+/* "run.yml:3:5: tls.cert", or "--tls-cert" where the option has the setting's name. */
+static void name_of(char *out, size_t n, const setting_def *d, const char *origin)
+{
+    char option[SETTING_OPTION_BYTES];
+    setting_option(option, d->key);
+    if (strncmp(origin, "--", 2) == 0 && strcmp(origin + 2, option) == 0)
+        snprintf(out, n, "%s", origin);
+    else
+        snprintf(out, n, "%s: %s", origin, d->key);
+}
+
 sefl_status setting_check(const setting_def *d, const char *v, const char *origin)
 {
     sefl_status st = SEFL_OK;
-    char text[WANTED_BYTES];
+    char text[WANTED_BYTES], name[600];
     address a;
-    SEFL_CHECK(is_clean(v), SEFL_EINVAL, "%s: %s holds a control character", origin, d->key);
+    name_of(name, sizeof name, d, origin);
+    SEFL_CHECK(is_clean(v), SEFL_EINVAL, "%s holds a control character", name);
     SEFL_CHECK(*v || d->type != SETTING_PATH || d->fallback, SEFL_EINVAL,
-               "%s: %s is empty: it wants a path", origin, d->key);
-    SEFL_CHECK(*v || d->type != SETTING_LIST, SEFL_EINVAL, "%s: %s is empty", origin, d->key);
+               "%s is empty: it wants a path", name);
+    SEFL_CHECK(*v || d->type != SETTING_LIST, SEFL_EINVAL, "%s is empty", name);
     const char *wants = wanted(d, v, text);
-    SEFL_CHECK(!wants, SEFL_EINVAL, "%s: %s wants %s not \"%.40s\"", origin, d->key, wants, v);
+    SEFL_CHECK(!wants, SEFL_EINVAL, "%s wants %s not \"%.40s\"", name, wants, v);
     if (d->type == SETTING_ADDRESS && (*v || !d->fallback)) {
         st = address_read(&a, v, (unsigned)d->min);
         if (st != SEFL_OK)
-            st = sefl_fail_at(st, "%s: %s", origin, d->key);
+            st = sefl_fail_at(st, "%s", name);
     }
 done:
     return st;

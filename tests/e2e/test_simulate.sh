@@ -22,7 +22,7 @@ expect 2 "$SEFL" simulate; says "-c FILE says which experiment"
 expect 2 "$SEFL" simulate -c e.yml extra; says '"extra"'
 expect 2 "$SEFL" simulate -c e.yml --sett a=b; says "did you mean --set?"
 expect 2 "$SEFL" simulate -c e.yml --set clients=0; says "--set: clients wants a whole number from 1"
-expect 2 "$SEFL" simulate -c e.yml --threads many; says "--threads: threads wants"
+expect 2 "$SEFL" simulate -c e.yml --threads many; says "--threads wants"
 expect 2 "$SEFL" simulate -c e.yml --set protection=all; says "none cdp sefl"
 expect 2 "$SEFL" simulate -c e.yml --set clients=1; says "the sum of one client is its update"
 expect 2 "$SEFL" simulate -c e.yml --set privacy.claim=dp; says "privacy.z"
@@ -32,7 +32,7 @@ expect 2 "$SEFL" simulate -c bad.yml; says 'bad.yml:2:1: unknown setting "protec
 expect 2 "$SEFL" plan; says "-c FILE says which experiment"
 expect 2 "$SEFL" plan -c e.yml --rates r --quick; says "--rates gives"
 expect 1 "$SEFL" plan -c e.yml --rates none.txt; says "none.txt"
-expect 2 "$SEFL" compare; says "which runs?"
+expect 2 "$SEFL" compare; says "wants folders of runs"
 expect 1 "$SEFL" compare "$dir"; says "is no run"
 [ ! -e runs ] || [ -z "$(ls runs/*/metrics.jsonl 2> /dev/null)" ] || fail "misuse left a run"
 rm -rf runs

@@ -1,27 +1,23 @@
 /* sefl audit: what the record of an audited noise session shows. */
 #include "base/hex.h"
-#include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/print.h"
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "mpc/noise/shares.h"
 
-#include <getopt.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { O_CSP = 256, O_SAMPLE, O_JSON, SAMPLE_VALUES = 2000 };
+enum { SAMPLE_VALUES = 2000 };
 
-static const struct option longopts[] = {
-    { "csp", required_argument, NULL, O_CSP },
-    { "sample", no_argument, NULL, O_SAMPLE },
-    { "json", no_argument, NULL, O_JSON },
-    { 0 },
-};
+typedef struct wish {
+    const char *file, *csp;
+    bool sample, json;
+} wish;
 
 static const char *const verdicts[] = {
     [AUDIT_SHOWS_NOTHING] = "nothing", [AUDIT_HONEST] = "honest", [AUDIT_CHEATED] = "cheated"
@@ -79,19 +75,19 @@ done:
 
 /* ---- */
 
-static sefl_status look(audit_finding *found, const char *file, const char *csp, bool as_json)
+static sefl_status look(audit_finding *found, const wish *w)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 }, words = { 0 };
+    sefl_buf b = { 0 };
     audit_record r;
     shares_params p = { 0 };
     uint8_t id[AUDIT_ID], pub[SIGN_PUB_BYTES];
-    char id_hex[2 * AUDIT_ID + 1], key_hex[2 * SIGN_PUB_BYTES + 1];
-    SEFL_TRY(file_read(&b, file, 1 << 20));
+    char id_hex[HEX_CHARS(AUDIT_ID)], key_hex[HEX_CHARS(SIGN_PUB_BYTES)];
+    SEFL_TRY(file_read(&b, w->file, 1 << 20));
     SEFL_TRY(audit_record_read(&r, buf_span(&b)));
     SEFL_TRY(shares_replay(found, &r));
-    if (csp) {
-        SEFL_TRY(sign_pub_read(pub, csp));
+    if (w->csp) {
+        SEFL_TRY(sign_pub_read(pub, w->csp));
         if (memcmp(pub, r.csp, sizeof pub) != 0)
             *found = (audit_finding){ AUDIT_SHOWS_NOTHING, "the record names another CSP's key" };
     }
@@ -100,74 +96,58 @@ static sefl_status look(audit_finding *found, const char *file, const char *csp,
     hex_write(key_hex, r.csp, sizeof r.csp);
     if (shares_recorded(&p, &r) != SEFL_OK)
         p.count = 0; /* the verdict says why */
-    if (as_json) {
-        json j = json_into(&words);
-        json_open(&j, '{');
-        json_key(&j, "verdict"), json_str(&j, verdicts[found->verdict]);
-        json_key(&j, "why"), json_str(&j, found->why);
-        json_key(&j, "session"), json_str(&j, id_hex);
-        json_key(&j, "values"), json_u64(&j, p.count);
-        json_key(&j, "csp_key"), json_str(&j, key_hex);
-        json_close(&j, '}');
-        SEFL_TRY(print_json(&j));
+    if (w->json) {
+        SEFL_TRY(print_fields(lf_str("verdict", verdicts[found->verdict]),
+                              lf_str("why", found->why), lf_str("session", id_hex),
+                              lf_u64("values", p.count), lf_str("csp_key", key_hex)));
         goto done;
     }
     printf("session     %s\n", id_hex);
     printf("values      %llu\n", (unsigned long long)p.count);
-    printf("CSP's key   %s%s\n", key_hex, csp ? "" : " (compare it, or give --csp)");
+    printf("CSP's key   %s%s\n", key_hex, w->csp ? "" : " (compare it, or give --csp)");
     printf("verdict     %s: %s\n", verdicts[found->verdict], found->why);
 done:
     buf_clear(&b);
-    buf_clear(&words);
     return st;
 }
 
-static int run(int argc, char **argv)
+static int run(void *options)
 {
-    const char *csp = NULL;
-    bool as_json = false, make = false;
+    const wish *w = options;
     audit_finding found = { 0 };
-    opterr = 0, optind = 1;
-    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
-        if (c == O_CSP)
-            csp = optarg;
-        else if (c == O_SAMPLE)
-            make = true;
-        else if (c == O_JSON)
-            as_json = true;
-        else
-            return cli_bad_option(&cmd_audit, argc, argv, c, longopts);
-    }
-    if (optind == argc)
-        return cli_misuse(&cmd_audit,
-                          "which record? give a file such as audit-0123456789abcdef.bin");
-    if (optind + 1 < argc)
-        return cli_misuse(&cmd_audit, "one record, not \"%.64s\" too", argv[optind + 1]);
-    if (make && (csp || as_json))
+    if (w->sample && (w->csp || w->json))
         return cli_misuse(&cmd_audit, "--sample takes no other option");
-    sefl_status st = make ? sample(argv[optind]) : look(&found, argv[optind], csp, as_json);
-    if (st != SEFL_OK) {
+    sefl_status st = w->sample ? sample(w->file) : look(&found, w);
+    if (st != SEFL_OK)
         cli_failed(&cmd_audit, st);
-        return CLI_FAILED;
-    }
-    return make || found.verdict == AUDIT_HONEST ? CLI_DONE : CLI_FAILED;
+    return st == SEFL_OK && (w->sample || found.verdict == AUDIT_HONEST) ? CLI_DONE : CLI_FAILED;
 }
+
+static const setting_def options[] = {
+    { "csp", SETTING_PATH, "", .help = "Compare the record's key with CSP's public signing key",
+      SETTING_TO(wish, csp) },
+    { "sample", SETTING_FLAG, .help = "Write FILE: the record of a session made for this purpose",
+      SETTING_TO(wish, sample) },
+    OPTION_JSON(wish),
+    { 0 },
+};
 
 const cli_command cmd_audit = {
     .name = "audit",
     .summary = "replay the record of an audited noise session",
-    .usage = "FILE [--csp FILE] [--json] | FILE --sample",
-    .details = "The aggregator opens one noise session in 8 (its setting `audit`) and keeps a\n"
-               "record of each. This runs both sides of the session again and compares:\n"
-               "  honest    CSP garbled the noise as it had to\n"
-               "  cheated   CSP signed a session that its own seed does not give\n"
-               "  nothing   the file was changed, or AS shows a seed that it did not use\n"
-               "Exits 0 for honest, 1 otherwise. A CSP that leaves noise out of a session is\n"
-               "caught with odds of 1 in 8; an audit promises no more.\n"
-               "  --csp FILE      CSP's public signing key, to compare with the record's\n"
-               "  --json          one JSON object\n"
-               "  --sample        writes FILE: the record of a session made for this purpose",
+    .about =
+        "The aggregator reveals one noise session in 8 (its setting 'audit') and keeps a record "
+        "of each. This command runs both sides of the session again and compares:\n"
+        "  honest    CSP garbled the noise correctly\n"
+        "  cheated   CSP signed a session that its own seed does not produce\n"
+        "  nothing   the file was changed, or AS shows a seed that it did not use\n"
+        "It exits with 0 for honest and with 1 otherwise. An audit catches a CSP that leaves "
+        "noise out of one session with probability 1/8.",
     .example = "sefl audit sample.bin --sample\n"
                "  sefl audit sample.bin",
-    .run = run,
+    .size = sizeof(wish),
+    .actions =
+        (const cli_action[]){ { "", "FILE", "a record such as audit-0123456789abcdef.bin",
+                                .options = options, .arg_at = offsetof(wish, file), .run = run },
+                              { 0 } },
 };

@@ -745,6 +745,6 @@ const cli_command cmd_ca = {
                "                                       public;\n"
                "                                       prints the digits that they compare",
     .example = "sefl ca token ops/as --name hospital-7 --hours 24",
-    .actions = "new server token list revoke restore renew trust-issuer sign export",
+    .words = "new server token list revoke restore renew trust-issuer sign export",
     .run = run,
 };

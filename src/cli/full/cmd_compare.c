@@ -1,20 +1,21 @@
 /* sefl compare: runs side by side. */
-#include "cli/cli.h"
-#include "cli/full/experiment_args.h"
+#include "cli/options.h"
 #include "cli/print.h"
 
 #include "base/alloc.h"
 #include "simulate/overview.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { O_JSON = 256, COLUMNS = 12, CELL = 224 };
+enum { COLUMNS = 12, CELL = 224 };
 
-static const struct option longopts[] = { { "json", no_argument, NULL, O_JSON }, { 0 } };
+typedef struct wish {
+    char **run;
+    bool json;
+} wish;
 
 typedef char row[COLUMNS][CELL];
 
@@ -69,31 +70,35 @@ static void print_table(row *rows, size_t n)
     }
 }
 
-static sefl_status compare(char **folder, size_t n, bool as_json)
+static sefl_status compare(void *options)
 {
     sefl_status st = SEFL_OK;
+    const wish *w = options;
+    size_t n = 0;
     overview *o = NULL;
     row *rows = NULL;
     char first[sizeof o->text] = "";
     size_t others = 0;
     sefl_buf b = { 0 };
+    while (w->run[n])
+        n++;
     SEFL_TRY(sefl_new(&o, 1, sizeof *o));
     SEFL_TRY(sefl_new(&rows, n + 1, sizeof *rows));
     for (size_t c = 0; c < COLUMNS; c++)
         snprintf(rows[0][c], CELL, "%s", heads[c]);
     for (size_t i = 0; i < n; i++) {
-        SEFL_TRY(overview_read(o, folder[i]));
+        SEFL_TRY(overview_read(o, w->run[i]));
         fill(rows[i + 1], o);
         if (i == 0)
             memcpy(first, o->text, sizeof first);
         others += strcmp(first, o->text) != 0;
-        if (as_json) {
+        if (w->json) {
             buf_reset(&b);
             SEFL_TRY(overview_json(&b, o));
             print_line(&b);
         }
     }
-    if (!as_json)
+    if (!w->json)
         print_table(rows, n + 1);
     if (others > 0)
         fprintf(stderr,
@@ -107,29 +112,20 @@ done:
     return st;
 }
 
-static int run(int argc, char **argv)
-{
-    bool as_json = false;
-    opterr = 0;
-    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
-        if (c != O_JSON)
-            return cli_bad_option(&cmd_compare, argc, argv, c, longopts);
-        as_json = true;
-    }
-    if (optind == argc)
-        return cli_misuse(&cmd_compare,
-                          "which runs? Folders that sefl simulate made, as runs/NAME");
-    sefl_status st = compare(argv + optind, (size_t)(argc - optind), as_json);
-    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_compare, st);
-}
+static const setting_def options[] = {
+    { "json", SETTING_FLAG, .help = "Print one JSON object per run", SETTING_TO(wish, json) },
+    { 0 },
+};
 
 const cli_command cmd_compare = {
     .name = "compare",
-    .summary = "put runs side by side: perplexity, epsilon, seconds, bytes",
-    .usage = "RUN... [--json]",
-    .details = "  RUN     folder of a run, finished or not: runs/NAME\n"
-               "  --json  one object a run",
+    .summary = "show runs side by side: perplexity, epsilon, seconds, bytes",
+    .about = "RUN is the folder of a run of 'sefl simulate', finished or not, such as runs/NAME.",
     .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml\n"
                "  sefl compare runs/experiment",
-    .run = run,
+    .size = sizeof(wish),
+    .actions = (const cli_action[]){ { "", "RUN...", "folders of runs such as runs/NAME",
+                                       .options = options, .arg_at = offsetof(wish, run),
+                                       .work = compare },
+                                     { 0 } },
 };

@@ -138,6 +138,6 @@ const cli_command cmd_config = {
                "                  a FILE of the usual name (csp.yml, ...) tells by itself\n"
                "  --json          one JSON object, or a list of keys",
     .example = "sefl init experiment.yml && sefl config check experiment.yml",
-    .actions = "check keys",
+    .words = "check keys",
     .run = run,
 };

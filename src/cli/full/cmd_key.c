@@ -584,6 +584,6 @@ const cli_command cmd_key = {
     .example = "head -c 32 /dev/urandom > csp.lock\n"
                "  sefl key new --out csp --key-file csp.lock\n"
                "  sefl key show csp.key && sefl key check csp.key --key-file csp.lock",
-    .actions = "new show check sign",
+    .words = "new show check sign",
     .run = run,
 };

@@ -591,6 +591,6 @@ const cli_command cmd_task = {
                "defaults: scheme pad, joint noise with z 1, epsilon 8 at delta 1e-6, 100 rounds\n"
                "of 10 minutes; docs/PROTOCOL.md lists all",
     .example = "sefl task show --explain public/task.signed",
-    .actions = "new sign show check",
+    .words = "new sign show check",
     .run = run,
 };

@@ -1,7 +1,6 @@
 #include "cli/full/experiment_args.h"
 
 #include <getopt.h>
-#include <stdio.h>
 
 void experiment_args_init(experiment_args *a)
 {
@@ -50,14 +49,4 @@ int experiment_args_finish(experiment_args *a, const cli_command *cmd, int argc,
     if (a->runs == 0)
         return cli_misuse(cmd, "the sweep has more than %d runs", EXPERIMENT_RUNS_MAX);
     return CLI_DONE;
-}
-
-void human_bytes(char out[16], uint64_t bytes)
-{
-    static const char *const unit[] = { "B", "kB", "MB", "GB", "TB" };
-    double x = (double)bytes;
-    unsigned u = 0;
-    for (; x >= 1000 && u < 4; u++)
-        x /= 1000;
-    snprintf(out, 16, u == 0 ? "%.0f %s" : "%.1f %s", x, unit[u]);
 }

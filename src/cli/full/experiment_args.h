@@ -30,7 +30,4 @@ bool experiment_args_take(experiment_args *a, const cli_command *cmd, int option
 /* Reads the file; returns an exit code. */
 int experiment_args_finish(experiment_args *a, const cli_command *cmd, int argc, char **argv);
 
-/* "12.3 MB". */
-void human_bytes(char out[16], uint64_t bytes);
-
 #endif

@@ -1,0 +1,410 @@
+#include "cli/options.h"
+
+#include "base/alloc.h"
+#include "base/suggest.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { OPTIONS_MAX = 96, ACTIONS_MAX = 16, FIRST = 256, WIDTH = 80, COLUMN_MAX = 24 };
+
+/* ---- the options of an action ---------------------------------------------------------------- */
+
+typedef struct entry {
+    char name[SETTING_OPTION_BYTES];
+    const setting_def *def;
+    bool is_setting; /* of the command's schema, not of the action */
+} entry;
+
+static void add(entry *out, size_t *n, const char *name, const setting_def *def, bool is_setting)
+{
+    if (!def || *n == OPTIONS_MAX)
+        return;
+    entry *e = &out[(*n)++];
+    setting_option(e->name, name);
+    e->def = def;
+    e->is_setting = is_setting;
+}
+
+static size_t collect(entry out[OPTIONS_MAX], const cli_command *c, const cli_action *a)
+{
+    size_t n = 0;
+    const setting_def *schema = c->schema ? c->schema() : NULL;
+    for (const setting_def *d = a->options; d && d->key; d++)
+        add(out, &n, d->key, d, false);
+    for (const cli_shortcut *s = c->shortcuts; s && s->option; s++)
+        add(out, &n, s->option, setting_find(schema, s->key), true);
+    for (const setting_def *d = schema; c->every_setting && d && d->key; d++)
+        add(out, &n, d->key, d, true);
+    return n;
+}
+
+static bool is_flag(const entry *e)
+{
+    return e->def->type == SETTING_FLAG || (e->is_setting && e->def->type == SETTING_BOOL);
+}
+
+static bool must_be_given(const entry *e)
+{
+    return !e->is_setting && !e->def->fallback && e->def->type != SETTING_FLAG;
+}
+
+void options_each(const cli_command *c, void (*fn)(void *ctx, const char *option), void *ctx)
+{
+    for (const cli_action *a = c->actions; a && a->name; a++) {
+        entry e[OPTIONS_MAX];
+        size_t n = collect(e, c, a);
+        for (size_t i = 0; i < n; i++)
+            fn(ctx, e[i].name);
+    }
+}
+
+/* ---- help ------------------------------------------------------------------------------------ */
+
+sefl_status options_wrap(sefl_buf *out, size_t at, size_t indent, const char *text)
+{
+    sefl_status st = SEFL_OK;
+    bool fresh = true; /* nothing of the text is on this line yet */
+    for (const char *p = text; *p;) {
+        size_t blanks = strspn(p, " "), n = strcspn(p + blanks, " \n");
+        if (!fresh && at + blanks + n > WIDTH - 1) {
+            SEFL_TRY(wr_fmt(out, "\n%*s", (int)indent, ""));
+            at = indent, blanks = 0, p += strspn(p, " ");
+        }
+        SEFL_TRY(wr_fmt(out, "%.*s", (int)(blanks + n), p));
+        at += blanks + n, p += blanks + n;
+        fresh = false;
+        if (*p == '\n') {
+            SEFL_TRY(wr_fmt(out, p[1] == '\n' ? "\n" : "\n%*s", (int)indent, ""));
+            at = indent, fresh = true, p++;
+        }
+    }
+    SEFL_TRY(wr_fmt(out, "\n"));
+done:
+    return st;
+}
+
+static const char *placeholder(const setting_def *d)
+{
+    static const char *const by_type[] = {
+        [SETTING_TEXT] = "TEXT",         [SETTING_PATH] = "FILE",       [SETTING_WORD] = "WORD",
+        [SETTING_CHOICE] = "WORD",       [SETTING_BOOL] = "true|false", [SETTING_U64] = "N",
+        [SETTING_DECIMAL] = "X",         [SETTING_REAL] = "X",          [SETTING_LIST] = "TEXT",
+        [SETTING_ADDRESS] = "HOST:PORT",
+    };
+    return d->arg ? d->arg : by_type[d->type];
+}
+
+/* "--out DIR", "-c, --config FILE", "--json". */
+static void signature(char *out, size_t n, const entry *e)
+{
+    char letter[8] = "";
+    if (e->def->letter)
+        snprintf(letter, sizeof letter, "-%c, ", e->def->letter);
+    snprintf(out, n, "%s--%s%s%s", letter, e->name, is_flag(e) ? "" : " ",
+             is_flag(e) ? "" : placeholder(e->def));
+}
+
+/* "a, b or c" of words that are separated by spaces. */
+static sefl_status list_words(sefl_buf *out, const char *words)
+{
+    sefl_status st = SEFL_OK;
+    for (const char *p = words; *p;) {
+        size_t n = strcspn(p, " ");
+        const char *next = p + n + strspn(p + n, " ");
+        const char *before = p == words ? "" : *next ? ", " : " or ";
+        SEFL_TRY(wr_fmt(out, "%s%.*s", before, (int)n, p));
+        p = next;
+    }
+done:
+    return st;
+}
+
+/* " (1 to 1000; default 8)": what the table knows besides the sentence. */
+static sefl_status limits(sefl_buf *out, const entry *e)
+{
+    sefl_status st = SEFL_OK;
+    const setting_def *d = e->def;
+    const bool number =
+        d->type == SETTING_U64 || d->type == SETTING_DECIMAL || d->type == SETTING_REAL;
+    const bool none = d->type == SETTING_U64 && d->min > 0 && d->fallback &&
+                      strcmp(d->fallback, "0") == 0; /* stands for "not given" */
+    const bool says = d->fallback && *d->fallback && !is_flag(e) && !none;
+    size_t before;
+    SEFL_TRY(wr_fmt(out, " ("));
+    before = out->n;
+    if (d->words)
+        SEFL_TRY(list_words(out, d->words));
+    else if (number && d->max > 0)
+        SEFL_TRY(wr_fmt(out, "%" PRIu64 " to %" PRIu64, d->min, d->max));
+    if (says)
+        SEFL_TRY(wr_fmt(out, "%sdefault %s", out->n > before ? "; " : "", d->fallback));
+    if (out->n == before)
+        out->n -= 2;
+    else
+        SEFL_TRY(wr_fmt(out, ")"));
+done:
+    return st;
+}
+
+static sefl_status help_options(sefl_buf *out, const entry *e, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    char name[96];
+    size_t column = 0;
+    sefl_buf text = { 0 };
+    for (size_t i = 0; i < n; i++) {
+        signature(name, sizeof name, &e[i]);
+        if (strlen(name) > column && strlen(name) <= COLUMN_MAX)
+            column = strlen(name);
+    }
+    for (size_t i = 0; i < n; i++) {
+        signature(name, sizeof name, &e[i]);
+        buf_reset(&text);
+        SEFL_TRY(wr_fmt(&text, "%s", e[i].def->help ? e[i].def->help : ""));
+        SEFL_TRY(limits(&text, &e[i]));
+        SEFL_TRY(wr_u8(&text, 0));
+        SEFL_TRY(wr_fmt(out, "  %-*s  ", (int)column, name));
+        if (strlen(name) > column)
+            SEFL_TRY(wr_fmt(out, "\n%*s", (int)column + 4, ""));
+        SEFL_TRY(options_wrap(out, column + 4, column + 4, (const char *)text.p));
+    }
+done:
+    buf_clear(&text);
+    return st;
+}
+
+/* "sefl data split PATH --out DIR [options]" */
+static sefl_status help_usage(sefl_buf *out, const cli_command *c, const cli_action *a)
+{
+    sefl_status st = SEFL_OK;
+    entry e[OPTIONS_MAX];
+    char name[96];
+    size_t n = collect(e, c, a), more = 0;
+    sefl_buf line = { 0 };
+    SEFL_TRY(wr_fmt(&line, "sefl %s%s%s", c->name, *a->name ? " " : "", a->name));
+    if (a->arg)
+        SEFL_TRY(wr_fmt(&line, " %s", a->arg));
+    for (size_t i = 0; i < n; i++) {
+        signature(name, sizeof name, &e[i]);
+        if (must_be_given(&e[i]))
+            SEFL_TRY(wr_fmt(&line, " %s", name));
+        more += !must_be_given(&e[i]);
+    }
+    SEFL_TRY(wr_fmt(&line, "%s%c", more ? " [options]" : "", 0));
+    SEFL_TRY(wr_fmt(out, "%s", a == c->actions ? "usage: " : "       "));
+    SEFL_TRY(options_wrap(out, 7, 11, (const char *)line.p));
+done:
+    buf_clear(&line);
+    return st;
+}
+
+sefl_status options_help(sefl_buf *out, const cli_command *c)
+{
+    sefl_status st = SEFL_OK;
+    entry e[OPTIONS_MAX];
+    for (const cli_action *a = c->actions; a->name; a++)
+        SEFL_TRY(help_usage(out, c, a));
+    if (c->about) {
+        SEFL_TRY(wr_fmt(out, "\n"));
+        SEFL_TRY(options_wrap(out, 0, 0, c->about));
+    }
+    for (const cli_action *a = c->actions; a->name; a++) {
+        size_t n = collect(e, c, a);
+        if (n == 0 && !a->about)
+            continue;
+        SEFL_TRY(wr_fmt(out, "\n%s%s", a->name, *a->name ? ": " : ""));
+        if (a->about)
+            SEFL_TRY(options_wrap(out, strlen(a->name) + 2, *a->name ? 4 : 0, a->about));
+        else
+            SEFL_TRY(wr_fmt(out, "options:\n"));
+        SEFL_TRY(help_options(out, e, n));
+    }
+    if (c->notes) {
+        SEFL_TRY(wr_fmt(out, "\n"));
+        SEFL_TRY(options_wrap(out, 0, 0, c->notes));
+    }
+done:
+    return st;
+}
+
+/* ---- parsing --------------------------------------------------------------------------------- */
+
+typedef struct parse {
+    const cli_command *c;
+    const cli_action *a;
+    entry e[OPTIONS_MAX];
+    size_t n;
+    settings own;  /* what the action's options say */
+    settings *set; /* what --set and its like say, in the command's struct; NULL: no such options */
+} parse;
+
+static const char *who(const parse *p)
+{
+    return *p->a->name ? p->a->name : p->c->name;
+}
+
+/* Does another action of the command have this option? */
+static bool known_elsewhere(const cli_command *c, const char *name)
+{
+    for (const cli_action *a = c->actions; a->name; a++)
+        for (const setting_def *d = a->options; d && d->key; d++)
+            if (strcmp(d->key, name) == 0)
+                return true;
+    return false;
+}
+
+static int bad_option(const parse *p, int argc, char **argv, int opt)
+{
+    const char *names[OPTIONS_MAX + 1] = { 0 }, *near;
+    const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
+    char bare[64];
+    if (opt == ':')
+        return cli_misuse(p->c, "option %s needs a value", word);
+    if (strncmp(word, "--", 2) != 0)
+        return cli_misuse(p->c, "unknown option -%c", optopt);
+    for (size_t i = 0; i < p->n; i++)
+        names[i] = p->e[i].name;
+    snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    near = suggest_name(bare, names);
+    if (near && strcmp(near, bare) == 0)
+        return cli_misuse(p->c, "option --%s takes no value", bare);
+    if (known_elsewhere(p->c, bare))
+        return cli_misuse(p->c, "%s does not take --%s", who(p), bare);
+    return near ? cli_misuse(p->c, "unknown option %s; did you mean --%s?", word, near)
+                : cli_misuse(p->c, "unknown option %s", word);
+}
+
+static sefl_status take(parse *p, const entry *e, const char *value)
+{
+    char origin[SETTING_OPTION_BYTES + 2];
+    if (!e->is_setting && e->def->size == 0 && strcmp(e->name, "set") == 0)
+        return settings_set(p->set, value, "--set");
+    if (!e->is_setting && e->def->size == 0 && strcmp(e->name, "set-file") == 0)
+        return settings_set_file(p->set, value);
+    snprintf(origin, sizeof origin, "--%s", e->name);
+    return settings_set_pair(e->is_setting ? p->set : &p->own, span_of_str(e->def->key),
+                             span_of_str(value ? value : "true"), origin);
+}
+
+static int take_options(parse *p, int argc, char **argv)
+{
+    struct option longopts[OPTIONS_MAX + 1] = { 0 };
+    char letters[2 * OPTIONS_MAX + 2] = ":";
+    for (size_t i = 0, n = 1; i < p->n; i++) {
+        const bool flag = is_flag(&p->e[i]);
+        const char letter = p->e[i].def->letter;
+        longopts[i] = (struct option){ p->e[i].name, flag ? no_argument : required_argument, NULL,
+                                       letter ? letter : FIRST + (int)i };
+        if (letter)
+            letters[n++] = letter, letters[n++] = flag ? 0 : ':';
+    }
+    opterr = 0, optind = 1;
+    for (int c; (c = getopt_long(argc, argv, letters, longopts, NULL)) != -1;) {
+        const entry *e = c >= FIRST ? &p->e[c - FIRST] : NULL;
+        for (size_t i = 0; !e && i < p->n; i++)
+            if (p->e[i].def->letter == c)
+                e = &p->e[i];
+        if (!e)
+            return bad_option(p, argc, argv, c);
+        sefl_status st = take(p, e, optarg);
+        if (st == SEFL_EINVAL)
+            return cli_misuse(p->c, "%s", sefl_last_error());
+        if (st != SEFL_OK)
+            return cli_failed(p->c, st);
+    }
+    for (size_t i = 0; i < p->n; i++)
+        if (must_be_given(&p->e[i]) && !settings_given(&p->own, p->e[i].def->key))
+            return cli_misuse(p->c, "%s wants --%s", who(p), p->e[i].name);
+    return CLI_DONE;
+}
+
+static int take_arguments(const parse *p, void *to, int argc, char **argv)
+{
+    const char *arg = p->a->arg;
+    const bool many = arg && arg[strlen(arg) - 1] == '.';
+    char *at = (char *)to + p->a->arg_at;
+    if (arg && *arg != '[' && optind == argc)
+        return cli_misuse(p->c, "%s wants %s", who(p), p->a->wants);
+    if (!many && optind + (arg != NULL) < argc)
+        return cli_misuse(p->c, "%s does not take the argument \"%.64s\"", who(p),
+                          argv[optind + (arg != NULL)]);
+    char **first = argv + optind;
+    if (many)
+        memcpy(at, &first, sizeof first);
+    else if (arg && optind < argc)
+        memcpy(at, first, sizeof *first);
+    return CLI_DONE;
+}
+
+/* "a, b or c" */
+static const cli_action *pick(const cli_command *c, const char *word, int *rc)
+{
+    const char *names[ACTIONS_MAX + 1] = { 0 };
+    char all[256];
+    size_t n = 0, len = 0;
+    for (const cli_action *a = c->actions; a->name && n < ACTIONS_MAX; a++) {
+        if (!*a->name || (word && strcmp(a->name, word) == 0))
+            return a;
+        names[n++] = a->name;
+        len += (size_t)snprintf(all + len, sizeof all - len, "%s%s",
+                                n == 1      ? ""
+                                : a[1].name ? ", "
+                                            : " or ",
+                                a->name);
+    }
+    const char *near = word ? suggest_name(word, names) : NULL;
+    *rc = !word  ? cli_misuse(c, "an action is missing: %s", all)
+          : near ? cli_misuse(c, "unknown action \"%.64s\"; did you mean '%s'?", word, near)
+                 : cli_misuse(c, "unknown action \"%.64s\"; the actions are %s", word, all);
+    return NULL;
+}
+
+static int run_action(const parse *p, void *to)
+{
+    sefl_status st = settings_fill(&p->own, to);
+    if (st == SEFL_OK && p->a->run)
+        return p->a->run(to);
+    if (st == SEFL_OK)
+        st = p->a->work(to);
+    if (st == SEFL_OK)
+        return CLI_DONE;
+    int rc = cli_failed(p->c, st);
+    return p->c->never_misuse ? CLI_FAILED : rc;
+}
+
+int options_run(const cli_command *c, int argc, char **argv)
+{
+    static const setting_def none[] = { { 0 } };
+    parse *p = NULL;
+    char *to = NULL;
+    int rc = CLI_DONE;
+    const cli_action *a = pick(c, argv[1], &rc);
+    if (!a)
+        return rc;
+    const int skip = *a->name ? 1 : 0;
+    if (sefl_new(&p, 1, sizeof *p) != SEFL_OK || sefl_new(&to, 1, c->size) != SEFL_OK) {
+        sefl_free(p);
+        return cli_failed(c, SEFL_ENOMEM);
+    }
+    p->c = c, p->a = a;
+    p->n = collect(p->e, c, a);
+    settings_init(&p->own, a->options ? a->options : none);
+    if (c->schema) {
+        p->set = (void *)(to + c->set_at);
+        settings_init(p->set, c->schema());
+    }
+    rc = take_options(p, argc - skip, argv + skip);
+    if (rc == CLI_DONE)
+        rc = take_arguments(p, to, argc - skip, argv + skip);
+    if (rc == CLI_DONE)
+        rc = run_action(p, to);
+    if (p->set)
+        settings_clear(p->set);
+    settings_clear(&p->own);
+    sefl_free(p);
+    sefl_free(to);
+    return rc;
+}
