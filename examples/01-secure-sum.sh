@@ -1,10 +1,10 @@
 #!/bin/sh
-# The sum of four vectors that neither server sees: clients encrypt, one server adds, the other decrypts
-# under a mask, both add noise that none of them knows. Vector by vector, with full-size keys.
+# A secure sum of four vectors: clients encrypt, one server adds, the other decrypts the masked sum, and both add noise
+# that neither of them knows. No server sees a vector. The keys have full size.
 set -eu
 sefl=${SEFL:-$(dirname "$0")/../build/sefl}
 
-# pad: fast and short; an update has about 3.5 bytes a number
+# pad: fast and short; an upload takes about 3.5 bytes per value
 "$sefl" demo --sum --scheme pad --clients 4 --values 5000
 
 # paillier: the scheme of the paper; slower, and it needs an aggregator that follows the protocol

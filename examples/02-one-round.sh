@@ -1,6 +1,6 @@
 #!/bin/sh
-# One round of a federation: a CSP, an aggregation server and three clients, each a process of its own that
-# talks TLS to the others. What comes out is a model that one step of federated averaging has made.
+# One round of a federation: a CSP, an aggregation server and three clients as processes that speak TLS to each other. The
+# result is the model after one step of federated averaging.
 set -eu
 sefl=${SEFL:-$(dirname "$0")/../build/sefl}
 dir=${1:-$(mktemp -d)}
@@ -13,7 +13,7 @@ fed=$dir/one-round
 
 pids=
 trap 'for p in $pids; do kill "$p" 2> /dev/null || :; done' EXIT INT TERM
-start() { # NAME ARGUMENTS...: in the background, its talk in a file
+start() { # NAME ARGUMENTS...: runs in the background, with its log in a file
     log=$fed/$1.log
     shift
     "$sefl" "$@" > "$log" 2>&1 &
@@ -26,7 +26,7 @@ start aggregator aggregator --config "$fed/aggregator/aggregator.yml" --csp "$(r
 for c in 01 02 03; do
     start "client-$c" client --config "$fed/clients/client-$c/client.yml" --server "$(ready aggregator)"
 done
-for p in $pids; do wait "$p"; done # all end by themselves when the task is over
+for p in $pids; do wait "$p"; done # all exit by themselves when the task is over
 pids=
 
 # before and after, on the public validation text

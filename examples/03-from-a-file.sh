@@ -1,6 +1,6 @@
 #!/bin/sh
-# A federation described in a file: what it will cost, the run itself, what happened. The simulator runs the
-# same state machines as the servers do, in one process, and the same seed gives the same model.
+# An experiment in a file: predict its cost, run it, report the result. The simulator runs the same state machines as the
+# servers, in one process, and the same seed gives the same model.
 set -eu
 sefl=${SEFL:-$(dirname "$0")/../build/sefl}
 case $sefl in /*) ;; *) sefl=$(pwd)/$sefl ;; esac
@@ -8,13 +8,13 @@ dir=${1:-$(mktemp -d)}
 mkdir -p "$dir"
 cd "$dir"
 
-# `sefl init` writes a file with every key and its comment; a short one does as well
+# `sefl init` writes a file with every key; a short file is enough
 cat > experiment.yml << 'END'
 name: first
 clients: 12
 data.words: 500        # generated text; data.path names your own
 rounds.count: 4
-network.dropout: 0.1   # one client in ten is lost in a round
+network.dropout: 0.1   # one client in ten drops out of each round
 END
 "$sefl" config check experiment.yml
 "$sefl" plan --quick -c experiment.yml

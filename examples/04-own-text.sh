@@ -1,6 +1,6 @@
 #!/bin/sh
-# Your own text: a folder with train.txt and valid.txt. The training text is dealt out to clients and stays
-# with them; the validation text is public, and so is the word list, which is made of it alone.
+# Your own text: a folder with train.txt and valid.txt. The training text is split among clients and stays with them. The
+# validation text is public, and so is the word list, which is made from it alone.
 #
 #     examples/04-own-text.sh WORKFOLDER TEXTFOLDER
 set -eu
@@ -12,14 +12,14 @@ dir=${1:-$(mktemp -d)}
 mkdir -p "$dir"
 cd "$dir"
 
-if [ -z "$text" ]; then # none given: some that has the shape
+if [ -z "$text" ]; then # none given: generate some
     text=text
     "$sefl" data synth --out text --clients 1 --tokens 8000 --seed 7 > /dev/null
     rm -r text/client-000
 fi
 "$sefl" data stats "$text"
 
-# 1. a federation of processes: keys, and each client's share in a folder of its own
+# 1. a federation of processes: keys, and one folder per client with its share
 "$sefl" provision trial --clients 4 --data "$text" --set rounds.count=2
 wc -w trial/clients/*/text/train.*
 
