@@ -34,7 +34,9 @@ typedef struct cli_command {
     bool every_setting;                   /* each setting of the schema is an option */
     size_t set_at;                        /* offset of the `settings` in the struct */
 
-    bool never_misuse; /* once its options are accepted, every failure is exit code 1 */
+    bool interruptible; /* SIGINT and SIGTERM stop it in good order (interrupt.h) */
+    bool handles_keys;  /* never writes a core file */
+    bool never_misuse;  /* once its options are accepted, every failure is exit code 1 */
     int (*run)(int argc, char **argv); /* NULL: options_run. argv[0] is the command's name */
 
     const char *usage, *details, *words; /* of commands whose options are not in a table */

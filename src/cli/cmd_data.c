@@ -1,201 +1,63 @@
-/* sefl data: what text is there, the words of a vocabulary, text for clients, generated text. */
+/* sefl data: statistics of text, vocabularies, text split for clients, generated text. */
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/hex.h"
 #include "base/json.h"
-#include "cli/actions.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/print.h"
 #include "model/corpus/corpus.h"
 #include "model/corpus/partition.h"
 #include "model/corpus/synth.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-typedef struct options {
+typedef struct wish {
     const char *where, *out, *vocab, *field;
     corpus_format format;
     vocab_settings words;
     partition_settings split;
     synth_settings synth;
     bool json, counts, list, force;
-    bool clients_given, tokens_given;
-} options;
-
-/* ---- options ------------------------------------------------------------------------------- */
-
-enum {
-    O_OUT = 256,
-    O_VOCAB,
-    O_FIELD,
-    O_FORMAT,
-    O_ORDER,
-    O_BLOCK,
-    O_MAX_WORDS,
-    O_MIN_COUNT,
-    O_COUNTS,
-    O_LIST,
-    O_CLIENTS,
-    O_BY,
-    O_ALPHA,
-    O_SEED,
-    O_TOKENS,
-    O_FORCE,
-    O_JSON
-};
-
-static const struct option stats_options[] = { CLI_TAKES("format", O_FORMAT),
-                                               CLI_TAKES("field", O_FIELD),
-                                               CLI_TAKES("vocab", O_VOCAB),
-                                               CLI_FLAG("json", O_JSON),
-                                               { 0 } };
-static const struct option vocab_options[] = { CLI_TAKES("format", O_FORMAT),
-                                               CLI_TAKES("field", O_FIELD),
-                                               CLI_TAKES("out", O_OUT),
-                                               CLI_TAKES("order", O_ORDER),
-                                               CLI_TAKES("block", O_BLOCK),
-                                               CLI_TAKES("max-words", O_MAX_WORDS),
-                                               CLI_TAKES("min-count", O_MIN_COUNT),
-                                               CLI_FLAG("counts", O_COUNTS),
-                                               CLI_FLAG("list", O_LIST),
-                                               CLI_FLAG("force", O_FORCE),
-                                               CLI_FLAG("json", O_JSON),
-                                               { 0 } };
-static const struct option split_options[] = {
-    CLI_TAKES("format", O_FORMAT), CLI_TAKES("field", O_FIELD),
-    CLI_TAKES("out", O_OUT),       CLI_TAKES("clients", O_CLIENTS),
-    CLI_TAKES("by", O_BY),         CLI_TAKES("alpha", O_ALPHA),
-    CLI_TAKES("seed", O_SEED),     CLI_FLAG("force", O_FORCE),
-    CLI_FLAG("json", O_JSON),      { 0 }
-};
-static const struct option synth_options[] = {
-    CLI_TAKES("out", O_OUT),       CLI_TAKES("clients", O_CLIENTS),
-    CLI_TAKES("tokens", O_TOKENS), CLI_TAKES("alpha", O_ALPHA),
-    CLI_TAKES("seed", O_SEED),     CLI_FLAG("force", O_FORCE),
-    CLI_FLAG("json", O_JSON),      { 0 }
-};
-
-/* "0.5", "12", ".25": digits and at most one point; the user's locale has no say. */
-static bool parse_real(const char *text, double *out)
-{
-    double v = 0, scale = 1;
-    bool point = false, digit = false;
-    for (const char *p = text; *p; p++) {
-        if (*p == '.' && !point) {
-            point = true;
-        } else if (*p >= '0' && *p <= '9' && p - text < 18) {
-            digit = true;
-            v = 10 * v + (*p - '0');
-            scale *= point ? 10 : 1;
-        } else {
-            return false;
-        }
-    }
-    *out = v / scale;
-    return digit;
-}
-
-/* One option; returns CLI_DONE, or CLI_MISUSE after saying why. */
-static int take(void *ctx, int c, const char *value)
-{
-    options *o = ctx;
-    sefl_status st = SEFL_OK;
-    int rc;
-    switch (c) {
-    case O_OUT:
-        o->out = value;
-        break;
-    case O_VOCAB:
-        o->vocab = value;
-        break;
-    case O_FIELD:
-        o->field = value;
-        break;
-    case O_FORMAT:
-        st = corpus_format_parse(&o->format, value);
-        break;
-    case O_ORDER:
-        st = vocab_order_parse(&o->words.order, value);
-        break;
-    case O_BY:
-        st = partition_kind_parse(&o->split.kind, value);
-        break;
-    case O_COUNTS:
-        o->counts = true;
-        break;
-    case O_LIST:
-        o->list = true;
-        break;
-    case O_FORCE:
-        o->force = true;
-        break;
-    case O_JSON:
-        o->json = true;
-        break;
-    case O_BLOCK:
-        return cli_take_u32(&cmd_data, "block", value, 1, 65536, &o->words.block);
-    case O_MAX_WORDS:
-        return cli_take_u32(&cmd_data, "max-words", value, 3, VOCAB_WORDS_MAX, &o->words.max_words);
-    case O_MIN_COUNT:
-        return cli_take_u64(&cmd_data, "min-count", value, 0, UINT64_MAX, &o->words.min_count);
-    case O_CLIENTS:
-        rc = cli_take_u32(&cmd_data, "clients", value, 1, PARTITION_CLIENTS_MAX, &o->split.clients);
-        o->synth.clients = o->split.clients;
-        o->clients_given = true;
-        return rc;
-    case O_ALPHA:
-        if (!parse_real(value, &o->split.alpha) || !(o->split.alpha >= 0.001) ||
-            o->split.alpha > 1000)
-            return cli_misuse(&cmd_data, "--alpha is a number from 0.001 to 1000, not \"%.64s\"",
-                              value);
-        o->synth.alpha = o->split.alpha;
-        break;
-    case O_SEED:
-        rc = cli_take_u64(&cmd_data, "seed", value, 0, UINT64_MAX, &o->split.seed);
-        o->synth.seed = o->split.seed;
-        return rc;
-    case O_TOKENS:
-        o->tokens_given = true;
-        return cli_take_u64(&cmd_data, "tokens", value, 1, SYNTH_TOKENS_MAX, &o->synth.tokens);
-    }
-    return st == SEFL_OK ? CLI_DONE : cli_misuse(&cmd_data, "%s", sefl_last_error());
-}
+} wish;
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static corpus_file file_of(const options *o, const char *path)
+static corpus_file file_of(const wish *o, const char *path)
 {
     return (corpus_file){ .path = path, .format = o->format, .field = o->field };
 }
 
-static sefl_status count_file(vocab *v, const options *o, const char *path)
+/* Counts the words of a file into v, or with c reads its text. */
+static sefl_status read_file(corpus *c, vocab *v, const wish *o, const char *path)
 {
     meter m;
     interrupt_progress stop;
-    sefl_progress p = interrupt_with(&stop, meter_start(&m, "counting words"));
+    sefl_progress p = interrupt_with(&stop, meter_start(&m, c ? "reading" : "counting words"));
     corpus_file f = file_of(o, path);
-    sefl_status st = corpus_count(v, &f, &p);
+    sefl_status st = c ? corpus_read(c, v, &f, &p) : corpus_count(v, &f, &p);
     meter_stop(&m);
     return st;
 }
 
-static sefl_status read_file(corpus *c, const vocab *v, const options *o, const char *path)
+/* The vocabulary of a training text. */
+static sefl_status words_of(vocab **v, const wish *o, const char *path, const vocab_settings *set)
 {
-    meter m;
-    interrupt_progress stop;
-    sefl_progress p = interrupt_with(&stop, meter_start(&m, "reading"));
-    corpus_file f = file_of(o, path);
-    sefl_status st = corpus_read(c, v, &f, &p);
-    meter_stop(&m);
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(vocab_new(v));
+    SEFL_TRY(read_file(NULL, *v, o, path));
+    SEFL_TRY(vocab_finish(*v, set));
+done:
     return st;
 }
+
+static const vocab_settings as_it_appears = { .order = VOCAB_APPEARANCE };
 
 static void hex(char out[2 * SHA256_BYTES + 1], const vocab *v)
 {
@@ -206,19 +68,16 @@ static void hex(char out[2 * SHA256_BYTES + 1], const vocab *v)
 
 /* ---- stats --------------------------------------------------------------------------------- */
 
-static void stats_json(json *j, const corpus_stats *s, bool marked)
+static void stats_json(json *j, const char *name, const corpus_stats *s, bool marked)
 {
-    json_key(j, "tokens"), json_u64(j, s->tokens);
-    json_key(j, "words"), json_u64(j, s->words);
-    json_key(j, "lines"), json_u64(j, s->lines);
-    json_key(j, "documents"), json_u64(j, s->docs);
-    json_key(j, "documents_marked"), json_bool(j, marked);
-    json_key(j, "types"), json_u64(j, s->types);
-    json_key(j, "unk"), json_u64(j, s->unk);
-    json_key(j, "unknown"), json_u64(j, s->unknown);
-    json_key(j, "longest_line"), json_u64(j, s->longest_line);
-    json_key(j, "longest_document"), json_u64(j, s->longest_doc);
-    json_key(j, "unigram_bits"), json_real(j, s->unigram_bits);
+    json_key(j, name), json_open(j, '{');
+    json_fields(j, lf_u64("tokens", s->tokens), lf_u64("words", s->words),
+                lf_u64("lines", s->lines), lf_u64("documents", s->docs),
+                lf_bool("documents_marked", marked), lf_u64("types", s->types),
+                lf_u64("unk", s->unk), lf_u64("unknown", s->unknown),
+                lf_u64("longest_line", s->longest_line), lf_u64("longest_document", s->longest_doc),
+                lf_real("unigram_bits", s->unigram_bits));
+    json_close(j, '}');
 }
 
 static void stats_text(const char *name, const corpus_stats *s, bool marked)
@@ -228,9 +87,10 @@ static void stats_text(const char *name, const corpus_stats *s, bool marked)
            s->unigram_bits);
 }
 
-static sefl_status run_stats(options *o)
+static sefl_status run_stats(void *options)
 {
     sefl_status st = SEFL_OK;
+    const wish *o = options;
     corpus_paths paths = { 0 };
     vocab *v = NULL;
     corpus c = { 0 };
@@ -239,18 +99,14 @@ static sefl_status run_stats(options *o)
     bool unmarked = false;
     char hash[2 * SHA256_BYTES + 1];
     SEFL_TRY(corpus_paths_find(&paths, o->where));
-    if (o->vocab) {
-        SEFL_TRY(vocab_read(&v, o->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-    } else {
-        SEFL_TRY(vocab_new(&v));
-        SEFL_TRY(count_file(v, o, paths.path[CORPUS_TRAIN]));
-        SEFL_TRY(vocab_finish(v, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-    }
+    if (o->vocab)
+        SEFL_TRY(vocab_read(&v, o->vocab, &as_it_appears));
+    else
+        SEFL_TRY(words_of(&v, o, paths.path[CORPUS_TRAIN], &as_it_appears));
     hex(hash, v);
     json j = json_into(&b);
     json_open(&j, '{');
-    json_key(&j, "vocabulary_words"), json_u64(&j, vocab_size(v));
-    json_key(&j, "vocabulary_sha256"), json_str(&j, hash);
+    json_fields(&j, lf_u64("vocabulary_words", vocab_size(v)), lf_str("vocabulary_sha256", hash));
     if (!o->json) {
         printf("vocabulary  %" PRIu32 " words, %s, sha256 %.16s\n", vocab_size(v),
                o->vocab ? o->vocab : "of the training text in order of appearance", hash);
@@ -262,10 +118,9 @@ static sefl_status run_stats(options *o)
             continue;
         SEFL_TRY(read_file(&c, v, o, paths.path[i]));
         SEFL_TRY(corpus_stats_of(&s, &c, v));
-        json_key(&j, corpus_split_names[i]), json_open(&j, '{');
-        stats_json(&j, &s, c.marked);
-        json_close(&j, '}');
-        if (!o->json)
+        if (o->json)
+            stats_json(&j, corpus_split_names[i], &s, c.marked);
+        else
             stats_text(corpus_split_names[i], &s, c.marked);
         unmarked |= !c.marked;
         corpus_clear(&c);
@@ -275,8 +130,8 @@ static sefl_status run_stats(options *o)
         SEFL_TRY(print_json(&j));
     else
         printf(
-            "tokens count <eos>; unknown: words that the vocabulary lacks; longest: tokens of the\n"
-            "longest line; bits: entropy of single tokens%s\n",
+            "tokens: words and <eos>; unknown: words that the vocabulary lacks; longest: tokens of "
+            "the\nlongest line; bits: entropy of single tokens%s\n",
             unmarked ? "; *: no headings, each line is a document" : "");
 done:
     buf_clear(&b);
@@ -288,12 +143,12 @@ done:
 
 /* ---- vocab --------------------------------------------------------------------------------- */
 
-static sefl_status run_vocab(options *o)
+static sefl_status run_vocab(void *options)
 {
     sefl_status st = SEFL_OK;
+    const wish *o = options;
     corpus_paths paths = { 0 };
     vocab *v = NULL;
-    sefl_buf b = { 0 };
     char hash[2 * SHA256_BYTES + 1];
     if (o->list) {
         SEFL_TRY(output_check(o->out, o->where, o->force));
@@ -302,9 +157,7 @@ static sefl_status run_vocab(options *o)
         SEFL_TRY(corpus_paths_find(&paths, o->where));
         for (int i = 0; i < CORPUS_SPLITS; i++)
             SEFL_TRY(output_check(o->out, paths.path[i], o->force));
-        SEFL_TRY(vocab_new(&v));
-        SEFL_TRY(count_file(v, o, paths.path[CORPUS_TRAIN]));
-        SEFL_TRY(vocab_finish(v, &o->words));
+        SEFL_TRY(words_of(&v, o, paths.path[CORPUS_TRAIN], &o->words));
     }
     SEFL_TRY(vocab_write(v, o->out, o->counts));
     hex(hash, v);
@@ -316,18 +169,11 @@ static sefl_status run_vocab(options *o)
         printf("\nsha256 %s%s\n", hash, o->counts ? " (of the words without counts)" : "");
         goto done;
     }
-    json j = json_into(&b);
-    json_open(&j, '{');
-    json_key(&j, "words"), json_u64(&j, vocab_size(v));
-    json_key(&j, "order"), json_str(&j, vocab_order_name(vocab_order_of(v)));
-    json_key(&j, "block"), json_u64(&j, o->words.block);
-    json_key(&j, "sha256"), json_str(&j, hash);
-    json_key(&j, "unk"), json_u64(&j, vocab_unk(v));
-    json_key(&j, "eos"), json_u64(&j, vocab_eos(v));
-    json_close(&j, '}');
-    SEFL_TRY(print_json(&j));
+    SEFL_TRY(print_fields(lf_u64("words", vocab_size(v)),
+                          lf_str("order", vocab_order_name(vocab_order_of(v))),
+                          lf_u64("block", o->words.block), lf_str("sha256", hash),
+                          lf_u64("unk", vocab_unk(v)), lf_u64("eos", vocab_eos(v))));
 done:
-    buf_clear(&b);
     vocab_free(v);
     corpus_paths_clear(&paths);
     return st;
@@ -335,20 +181,12 @@ done:
 
 /* ---- split --------------------------------------------------------------------------------- */
 
-static sefl_status make_folder(const char *path)
-{
-    struct stat sb;
-    if (mkdir(path, 0755) == 0 || (errno == EEXIST && stat(path, &sb) == 0 && S_ISDIR(sb.st_mode)))
-        return SEFL_OK;
-    return sefl_fail(SEFL_EIO, "cannot make the folder %s: %s", path, strerror(errno));
-}
-
 static void client_file(char out[64], uint32_t who, bool records)
 {
     snprintf(out, 64, "client-%03" PRIu32 "/train.%s", who, records ? "jsonl" : "txt");
 }
 
-static sefl_status write_client(const options *o, const corpus *part, const vocab *v, uint32_t who,
+static sefl_status write_client(const wish *o, const corpus *part, const vocab *v, uint32_t who,
                                 bool records)
 {
     sefl_status st = SEFL_OK;
@@ -357,7 +195,7 @@ static sefl_status write_client(const options *o, const corpus *part, const voca
     client_file(name, who, records);
     SEFL_TRY(sefl_new(&path, n, 1));
     snprintf(path, n, "%s/client-%03" PRIu32, o->out, who);
-    SEFL_TRY(make_folder(path));
+    SEFL_TRY(file_make_folder(path, 0755));
     snprintf(path, n, "%s/%s", o->out, name);
     SEFL_TRY(corpus_write(part, v, &(corpus_file){ .path = path, .field = o->field }));
 done:
@@ -366,7 +204,7 @@ done:
 }
 
 /* Nothing is written over unasked, and the input never. */
-static sefl_status check_split(const options *o, const corpus_paths *in, bool records)
+static sefl_status check_split(const wish *o, const corpus_paths *in, bool records)
 {
     sefl_status st = SEFL_OK;
     char name[64];
@@ -386,9 +224,10 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static sefl_status run_split(options *o)
+static sefl_status run_split(void *options)
 {
     sefl_status st = SEFL_OK;
+    const wish *o = options;
     corpus_paths paths = { 0 };
     vocab *v = NULL;
     corpus c = { 0 }, part = { 0 };
@@ -400,21 +239,19 @@ static sefl_status run_split(options *o)
     const char *train = paths.path[CORPUS_TRAIN];
     corpus_file f = file_of(o, train);
     SEFL_TRY(check_split(o, &paths, corpus_format_of(&f) != CORPUS_TEXT));
-    SEFL_TRY(vocab_new(&v));
-    SEFL_TRY(count_file(v, o, train));
-    SEFL_TRY(vocab_finish(v, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    SEFL_TRY(words_of(&v, o, train, &as_it_appears));
     SEFL_TRY(read_file(&c, v, o, train));
     st = partition_make(&p, &c, &o->split);
     if (st != SEFL_OK) {
         sefl_note_before("%s, --by %s", train, partition_kind_name(o->split.kind));
         goto done;
     }
-    SEFL_TRY(make_folder(o->out));
+    SEFL_TRY(file_make_folder(o->out, 0755));
     SEFL_TRY(sefl_new(&sizes, p.clients, sizeof *sizes));
     json j = json_into(&b);
     json_open(&j, '{');
-    json_key(&j, "by"), json_str(&j, partition_kind_name(o->split.kind));
-    json_key(&j, "seed"), json_u64(&j, o->split.seed);
+    json_fields(&j, lf_str("by", partition_kind_name(o->split.kind)),
+                lf_u64("seed", o->split.seed));
     json_key(&j, "clients"), json_open(&j, '[');
     if (!o->json)
         printf("%s: %zu tokens, %zu lines, %zu documents%s to %" PRIu32
@@ -432,10 +269,8 @@ static sefl_status run_split(options *o)
         sum += divergence;
         worst = fmax(worst, divergence);
         json_open(&j, '{');
-        json_key(&j, "tokens"), json_u64(&j, part.tokens);
-        json_key(&j, "lines"), json_u64(&j, part.lines);
-        json_key(&j, "documents"), json_u64(&j, part.docs);
-        json_key(&j, "divergence_bits"), json_real(&j, divergence);
+        json_fields(&j, lf_u64("tokens", part.tokens), lf_u64("lines", part.lines),
+                    lf_u64("documents", part.docs), lf_real("divergence_bits", divergence));
         json_close(&j, '}');
         if (!o->json)
             printf("client-%03" PRIu32 " %12zu %10zu %10zu %10.4f\n", i, part.tokens, part.lines,
@@ -466,7 +301,7 @@ done:
 
 /* ---- synth --------------------------------------------------------------------------------- */
 
-static sefl_status check_synth(const options *o)
+static sefl_status check_synth(const wish *o)
 {
     static const char *const names[] = { "train.txt", "valid.txt", "test.txt", "vocab.txt",
                                          "meta.json" };
@@ -478,133 +313,151 @@ done:
     return st;
 }
 
-static sefl_status run_synth(options *o)
+static sefl_status synth_json(const wish *o, const synth_report *r)
 {
-    sefl_status st = SEFL_OK;
-    synth_report r;
     sefl_buf b = { 0 };
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_fields(&j, lf_u64("clients", o->synth.clients), lf_u64("seed", o->synth.seed),
+                lf_u64("vocabulary_words", r->words), lf_real("entropy_nats_per_token", r->entropy),
+                lf_real("best_perplexity", r->best_perplexity));
+    for (int i = 0; i < CORPUS_SPLITS; i++) {
+        json_key(&j, corpus_split_names[i]), json_open(&j, '{');
+        json_fields(&j, lf_u64("tokens", r->tokens[i]), lf_u64("lines", r->lines[i]),
+                    lf_real("source_perplexity", r->perplexity[i]));
+        json_close(&j, '}');
+    }
+    json_close(&j, '}');
+    sefl_status st = print_json(&j);
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status run_synth(void *options)
+{
+    const wish *o = options;
+    if (o->synth.alpha < 0.001)
+        return sefl_fail(SEFL_EINVAL, "--alpha is %g: the least is 0.001", o->synth.alpha);
+    synth_report r;
     meter m;
     interrupt_progress stop;
     sefl_progress p = interrupt_with(&stop, meter_start(&m, "writing"));
-    st = check_synth(o);
+    sefl_status st = check_synth(o);
     if (st == SEFL_OK)
         st = synth_write(o->out, &o->synth, &r, &p);
     meter_stop(&m);
     if (st == SEFL_ECANCELLED)
         st = sefl_fail(st, "stopped: %s is not complete; --force writes it anew", o->out);
-    if (st != SEFL_OK)
-        return st;
-    if (!o->json) {
-        printf("%s: %" PRIu32 " clients, %" PRIu32 " words, seed %" PRIu64 "\n", o->out,
-               o->synth.clients, r.words, o->synth.seed);
-        printf("%-6s %12s %10s %22s\n", "split", "tokens", "lines", "perplexity of the source");
-        for (int i = 0; i < CORPUS_SPLITS; i++)
-            printf("%-6s %12" PRIu64 " %10" PRIu64 " %22.4f\n", corpus_split_names[i], r.tokens[i],
-                   r.lines[i], r.perplexity[i]);
-        printf("entropy rate %.6f nats a token, exactly: best possible perplexity %.4f\n",
-               r.entropy, r.best_perplexity);
-        goto done;
-    }
-    json j = json_into(&b);
-    json_open(&j, '{');
-    json_key(&j, "clients"), json_u64(&j, o->synth.clients);
-    json_key(&j, "seed"), json_u64(&j, o->synth.seed);
-    json_key(&j, "vocabulary_words"), json_u64(&j, r.words);
-    json_key(&j, "entropy_nats_per_token"), json_real(&j, r.entropy);
-    json_key(&j, "best_perplexity"), json_real(&j, r.best_perplexity);
-    for (int i = 0; i < CORPUS_SPLITS; i++) {
-        json_key(&j, corpus_split_names[i]), json_open(&j, '{');
-        json_key(&j, "tokens"), json_u64(&j, r.tokens[i]);
-        json_key(&j, "lines"), json_u64(&j, r.lines[i]);
-        json_key(&j, "source_perplexity"), json_real(&j, r.perplexity[i]);
-        json_close(&j, '}');
-    }
-    json_close(&j, '}');
-    SEFL_TRY(print_json(&j));
-done:
-    buf_clear(&b);
-    return st;
+    if (st != SEFL_OK || o->json)
+        return st == SEFL_OK ? synth_json(o, &r) : st;
+    printf("%s: %" PRIu32 " clients, %" PRIu32 " words, seed %" PRIu64 "\n", o->out,
+           o->synth.clients, r.words, o->synth.seed);
+    printf("%-6s %12s %10s %22s\n", "split", "tokens", "lines", "perplexity of the source");
+    for (int i = 0; i < CORPUS_SPLITS; i++)
+        printf("%-6s %12" PRIu64 " %10" PRIu64 " %22.4f\n", corpus_split_names[i], r.tokens[i],
+               r.lines[i], r.perplexity[i]);
+    printf("entropy rate %.6f nats a token, exactly: best possible perplexity %.4f\n", r.entropy,
+           r.best_perplexity);
+    return SEFL_OK;
 }
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-static const cli_action actions[] = {
-    { "stats", stats_options, "a file or folder" },
-    { "vocab", vocab_options, "a file or folder" },
-    { "split", split_options, "a file or folder" },
-    { "synth", synth_options, NULL },
+#define TO(member) SETTING_TO(wish, member)
+#define TEXT_OPTIONS                                                                           \
+    { "format",   SETTING_CHOICE,                                                              \
+      "auto",     .words = "auto text jsonl csv",                                              \
+      TO(format), .help = "Format of PATH; auto goes by the file's extension" },               \
+    {                                                                                          \
+        "field", SETTING_TEXT, "text", TO(field),                                              \
+            .arg = "NAME",                                                                     \
+            .help = "Member of the JSON objects or column of the CSV file that holds the text" \
+    }
+#define OUTPUT_OPTIONS                                                                      \
+    OPTION_JSON(wish),                                                                      \
+    {                                                                                       \
+        "force", SETTING_FLAG, TO(force), .help = "Replace existing files, never the input" \
+    }
+
+static const setting_def stats_options[] = {
+    { "vocab", SETTING_PATH, "", TO(vocab),
+      .help = "Count the words of this list as known; otherwise those of the training text" },
+    TEXT_OPTIONS,
+    OPTION_JSON(wish),
     { 0 },
 };
-static const struct {
-    sefl_status (*run)(options *o);
-    bool wants_out;
-} work[] = { { run_stats, false }, { run_vocab, true }, { run_split, true }, { run_synth, true } };
+static const setting_def vocab_options[] = {
+    { "out", SETTING_PATH, TO(out), .help = "File to write" },
+    { "order", SETTING_CHOICE, "interleaved", "interleaved appearance frequency", TO(words.order),
+      .help = "Order of the words" },
+    { "block", SETTING_U64, "32", TO(words.block), .min = 1, .max = 65536,
+      .help = "Block size of the model, for the interleaved order" },
+    { "max-words", SETTING_U64, "0", TO(words.max_words), .min = 3, .max = VOCAB_WORDS_MAX,
+      .help = "Keep the N most frequent words, including <unk> and <eos>" },
+    { "min-count", SETTING_U64, "0", TO(words.min_count),
+      .help = "Keep words that appear at least N times" },
+    { "counts", SETTING_FLAG, TO(counts), .help = "Write a tab and the count behind each word" },
+    { "list", SETTING_FLAG, TO(list),
+      .help = "PATH is a word list: one word per line, with or without counts" },
+    TEXT_OPTIONS,
+    OUTPUT_OPTIONS,
+    { 0 },
+};
+static const setting_def split_options[] = {
+    { "out", SETTING_PATH, TO(out), .arg = "DIR", .help = "Folder to write to" },
+    { "clients", SETTING_U64, TO(split.clients), .min = 1, .max = PARTITION_CLIENTS_MAX,
+      .help = "Number of clients" },
+    { "by", SETTING_CHOICE, "contiguous", "contiguous article round-robin dirichlet",
+      TO(split.kind),
+      .help =
+          "contiguous and round-robin deal out lines, article and dirichlet whole documents: in "
+          "even shares, or in shares drawn from Dirichlet(alpha)" },
+    { "alpha", SETTING_REAL, "0.5", TO(split.alpha), .max = 1000,
+      .help = "Smaller values give more uneven shares" },
+    { "seed", SETTING_U64, "0", TO(split.seed), .help = "The same seed gives the same shares" },
+    TEXT_OPTIONS,
+    OUTPUT_OPTIONS,
+    { 0 },
+};
+static const setting_def synth_options[] = {
+    { "out", SETTING_PATH, TO(out), .arg = "DIR",
+      .help = "Folder for train.txt, valid.txt, test.txt, client-000/ ..., vocab.txt, meta.json" },
+    { "clients", SETTING_U64, "4", TO(synth.clients), .min = 1, .max = SYNTH_CLIENTS_MAX,
+      .help = "Number of clients" },
+    { "tokens", SETTING_U64, "200000", TO(synth.tokens), .min = 1, .max = SYNTH_TOKENS_MAX,
+      .help = "Training tokens of all clients together" },
+    { "alpha", SETTING_REAL, "0.5", TO(synth.alpha), .max = 1000,
+      .help =
+          "Smaller values make the clients' topics differ more, as Dirichlet(alpha) draws them" },
+    { "seed", SETTING_U64, "0", TO(synth.seed), .help = "The same seed gives the same bytes" },
+    OUTPUT_OPTIONS,
+    { 0 },
+};
 
-static int run(int argc, char **argv)
-{
-    options o = { .words.block = 32, .split.alpha = 0.5 };
-    size_t which = 0;
-    int rc = cli_actions_parse(&cmd_data, actions, argc, argv, take, &o, &which, &o.where);
-    if (rc != CLI_DONE)
-        return rc;
-    if (work[which].wants_out && !o.out)
-        return cli_misuse(&cmd_data, "%s wants --out", actions[which].name);
-    if (work[which].run == run_split && !o.clients_given)
-        return cli_misuse(&cmd_data, "split wants --clients");
-    if (work[which].run == run_synth) {
-        o.synth.clients = o.clients_given ? o.synth.clients : 4;
-        o.synth.tokens = o.tokens_given ? o.synth.tokens : 200000;
-        if (o.synth.clients > SYNTH_CLIENTS_MAX)
-            return cli_misuse(&cmd_data, "synth makes text for at most %d clients",
-                              SYNTH_CLIENTS_MAX);
-    }
-    interrupt_catch();
-    sefl_status st = work[which].run(&o);
-    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_data, st);
-}
+#define AT .arg_at = offsetof(wish, where)
+static const cli_action actions[] = {
+    { "stats", "PATH", "a file or folder",
+      "Prints the tokens, lines, documents and unknown words of each split.", stats_options, AT,
+      .work = run_stats },
+    { "vocab", "PATH", "a file or folder",
+      "Writes the words of the training text, one per line. In a federation this must be public "
+      "text, because the list reveals which words it contains.",
+      vocab_options, AT, .work = run_vocab },
+    { "split", "PATH", "a file or folder",
+      "Splits the training text among clients: DIR/client-000/, DIR/client-001/, ...",
+      split_options, AT, .work = run_split },
+    { "synth", NULL, NULL, "Writes generated text whose best possible perplexity is known.",
+      synth_options, .work = run_synth },
+    { 0 },
+};
 
 const cli_command cmd_data = {
     .name = "data",
-    .summary = "text for training: statistics, vocabulary, shares, generated text",
-    .usage = "stats|vocab|split PATH | synth --out DIR  [options]",
-    .details = "  PATH is a folder with train.txt (and valid.txt, test.txt), or a file. Text has\n"
-               "  one line a line; .jsonl an object a line, .csv a row a document.\n"
-               "  --format F      auto (by the file's ending), text, jsonl, csv\n"
-               "  --field NAME    JSONL member or CSV column that holds the text (text)\n"
-               "  --json          one JSON object\n"
-               "  --force         vocab, split, synth: replace existing files, never the input\n"
-               "\n"
-               "  stats PATH      tokens, lines, documents, unknown words of each split\n"
-               "  --vocab FILE    words of this list; default: those of the training text\n"
-               "\n"
-               "  vocab PATH      writes the words of the training text, one a line. In a\n"
-               "                  federation this must be public text: the list tells which\n"
-               "                  words it holds\n"
-               "  --out FILE      where to\n"
-               "  --order O       interleaved (default), appearance, frequency\n"
-               "  --block L       block size of the model, for interleaved (32)\n"
-               "  --max-words N   keep the N most frequent, <unk> and <eos> among them\n"
-               "  --min-count N   keep words seen at least N times\n"
-               "  --counts        a tab and the count behind each word\n"
-               "  --list          PATH is a word list (a word a line, maybe with counts)\n"
-               "\n"
-               "  split PATH      deals the training text out to clients: DIR/client-000/, ...\n"
-               "  --out DIR       where to\n"
-               "  --clients K     how many\n"
-               "  --by P          contiguous (default), round-robin: lines; article, dirichlet:\n"
-               "                  whole documents, in even shares or in shares drawn from\n"
-               "                  Dirichlet(alpha)\n"
-               "  --alpha A       the smaller, the more uneven (0.5)\n"
-               "  --seed S        same seed, same shares (0)\n"
-               "\n"
-               "  synth           writes generated text whose best possible perplexity is known\n"
-               "  --out DIR       where to: train.txt, valid.txt, test.txt, client-000/,\n"
-               "                  vocab.txt, meta.json\n"
-               "  --clients K     how many (4)\n"
-               "  --tokens N      training tokens of all clients together (200000)\n"
-               "  --alpha A       topics differ among clients as Dirichlet(alpha) draws (0.5)\n"
-               "  --seed S        same seed, same bytes (0)",
+    .summary = "count, split and generate training text; make vocabularies",
+    .about = "PATH is a folder with train.txt (and valid.txt, test.txt), or a file: plain text, "
+             ".jsonl with one JSON object per line, or .csv with one document per row.",
     .example = "sefl data synth --out text --clients 4 --tokens 100000 --seed 1",
-    .words = "stats vocab split synth",
-    .run = run,
+    .size = sizeof(wish),
+    .actions = actions,
+    .interruptible = true,
 };

@@ -2,11 +2,13 @@
 
 #include "base/alloc.h"
 #include "base/suggest.h"
+#include "cli/interrupt.h"
 
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { OPTIONS_MAX = 96, ACTIONS_MAX = 16, FIRST = 256, WIDTH = 80, COLUMN_MAX = 24 };
 
@@ -149,7 +151,39 @@ done:
     return st;
 }
 
-static sefl_status help_options(sefl_buf *out, const entry *e, size_t n)
+/* Is the option part of this action? The same name with another sentence or
+ * range is another option. */
+static bool has_option(const cli_command *c, const cli_action *a, const entry *e)
+{
+    for (const setting_def *d = a->options; d && d->key; d++)
+        if (strcmp(d->key, e->def->key) == 0 && strcmp(d->help, e->def->help) == 0 &&
+            d->max == e->def->max)
+            return true;
+    return e->is_setting && a == c->actions;
+}
+
+/* " [new, check]" where the command has other actions too. */
+static sefl_status list_actions(sefl_buf *out, const cli_command *c, const entry *e)
+{
+    sefl_status st = SEFL_OK;
+    size_t n = 0;
+    for (const cli_action *a = c->actions; a->name; a++)
+        if (has_option(c, a, e))
+            SEFL_TRY(wr_fmt(out, "%s%s", n++ ? ", " : " [", a->name));
+    SEFL_TRY(wr_fmt(out, "]"));
+done:
+    return st;
+}
+
+static bool is_shared(const cli_command *c, const entry *e)
+{
+    size_t n = 0;
+    for (const cli_action *a = c->actions; a->name; a++)
+        n += has_option(c, a, e);
+    return n > 1;
+}
+
+static sefl_status help_options(sefl_buf *out, const cli_command *c, const entry *e, size_t n)
 {
     sefl_status st = SEFL_OK;
     char name[96];
@@ -165,6 +199,8 @@ static sefl_status help_options(sefl_buf *out, const entry *e, size_t n)
         buf_reset(&text);
         SEFL_TRY(wr_fmt(&text, "%s", e[i].def->help ? e[i].def->help : ""));
         SEFL_TRY(limits(&text, &e[i]));
+        if (is_shared(c, &e[i]))
+            SEFL_TRY(list_actions(&text, c, &e[i]));
         SEFL_TRY(wr_u8(&text, 0));
         SEFL_TRY(wr_fmt(out, "  %-*s  ", (int)column, name));
         if (strlen(name) > column)
@@ -201,27 +237,62 @@ done:
     return st;
 }
 
-sefl_status options_help(sefl_buf *out, const cli_command *c)
+/* The options that several actions have come once, behind all actions. */
+static sefl_status help_shared(sefl_buf *out, const cli_command *c)
+{
+    sefl_status st = SEFL_OK;
+    entry e[OPTIONS_MAX], shared[OPTIONS_MAX];
+    size_t count = 0;
+    for (const cli_action *a = c->actions; a->name; a++) {
+        size_t n = collect(e, c, a);
+        for (size_t i = 0; i < n; i++) {
+            bool told = !is_shared(c, &e[i]) || count == OPTIONS_MAX;
+            for (const cli_action *before = c->actions; before != a; before++)
+                told |= has_option(c, before, &e[i]);
+            if (!told)
+                shared[count++] = e[i];
+        }
+    }
+    if (count > 0) {
+        SEFL_TRY(wr_fmt(out, "\noptions of several actions:\n"));
+        SEFL_TRY(help_options(out, c, shared, count));
+    }
+done:
+    return st;
+}
+
+static sefl_status help_action(sefl_buf *out, const cli_command *c, const cli_action *a)
 {
     sefl_status st = SEFL_OK;
     entry e[OPTIONS_MAX];
+    size_t n = collect(e, c, a), own = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!is_shared(c, &e[i]))
+            e[own++] = e[i];
+    if (own == 0 && !a->about)
+        return SEFL_OK;
+    SEFL_TRY(wr_fmt(out, "\n%s%s", a->name, *a->name ? ": " : ""));
+    if (a->about)
+        SEFL_TRY(options_wrap(out, strlen(a->name) + 2, *a->name ? 4 : 0, a->about));
+    else
+        SEFL_TRY(wr_fmt(out, "options:\n"));
+    SEFL_TRY(help_options(out, c, e, own));
+done:
+    return st;
+}
+
+sefl_status options_help(sefl_buf *out, const cli_command *c)
+{
+    sefl_status st = SEFL_OK;
     for (const cli_action *a = c->actions; a->name; a++)
         SEFL_TRY(help_usage(out, c, a));
     if (c->about) {
         SEFL_TRY(wr_fmt(out, "\n"));
         SEFL_TRY(options_wrap(out, 0, 0, c->about));
     }
-    for (const cli_action *a = c->actions; a->name; a++) {
-        size_t n = collect(e, c, a);
-        if (n == 0 && !a->about)
-            continue;
-        SEFL_TRY(wr_fmt(out, "\n%s%s", a->name, *a->name ? ": " : ""));
-        if (a->about)
-            SEFL_TRY(options_wrap(out, strlen(a->name) + 2, *a->name ? 4 : 0, a->about));
-        else
-            SEFL_TRY(wr_fmt(out, "options:\n"));
-        SEFL_TRY(help_options(out, e, n));
-    }
+    for (const cli_action *a = c->actions; a->name; a++)
+        SEFL_TRY(help_action(out, c, a));
+    SEFL_TRY(help_shared(out, c));
     if (c->notes) {
         SEFL_TRY(wr_fmt(out, "\n"));
         SEFL_TRY(options_wrap(out, 0, 0, c->notes));
@@ -339,7 +410,7 @@ static int take_arguments(const parse *p, void *to, int argc, char **argv)
     return CLI_DONE;
 }
 
-/* "a, b or c" */
+/* The action that the first word names; NULL after the reason was printed. */
 static const cli_action *pick(const cli_command *c, const char *word, int *rc)
 {
     const char *names[ACTIONS_MAX + 1] = { 0 };
@@ -396,6 +467,10 @@ int options_run(const cli_command *c, int argc, char **argv)
         p->set = (void *)(to + c->set_at);
         settings_init(p->set, c->schema());
     }
+    if (c->interruptible)
+        interrupt_catch();
+    if (c->handles_keys)
+        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no key in a core file */
     rc = take_options(p, argc - skip, argv + skip);
     if (rc == CLI_DONE)
         rc = take_arguments(p, to, argc - skip, argv + skip);

@@ -5,16 +5,16 @@ set -eu
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 
 # misuse
-expect 2 "$SEFL" data; says "an action is wanted"
+expect 2 "$SEFL" data; says "an action is missing"
 expect 2 "$SEFL" data stat x; says "did you mean 'stats'?"
 expect 2 "$SEFL" data stats; says "wants a file or folder"
 expect 2 "$SEFL" data vocab x; says "wants --out"
 expect 2 "$SEFL" data split x --out y; says "wants --clients"
 expect 2 "$SEFL" data synth --out "$dir/s" --clients 0; says "1 to"
-expect 2 "$SEFL" data synth --out "$dir/s" --alpha 0,5; says "0.001 to 1000"
+expect 2 "$SEFL" data synth --out "$dir/s" --alpha 0,5; says "from 0 to 1000"
 expect 2 "$SEFL" data synth --out "$dir/s" --tokns 5; says "did you mean --tokens?"
-expect 2 "$SEFL" data split x --out y --clients 2 --by topic; says "none of contiguous"
-expect 2 "$SEFL" data stats x --format xml; says "none of auto"
+expect 2 "$SEFL" data split x --out y --clients 2 --by topic; says "one of: contiguous"
+expect 2 "$SEFL" data stats x --format xml; says "one of: auto"
 expect 1 "$SEFL" data stats "$dir/none"; says "No such file"
 expect 1 "$SEFL" data stats "$dir"; says "no training text"
 

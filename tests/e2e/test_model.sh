@@ -4,7 +4,7 @@ set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 
-expect 2 "$SEFL" model; says "an action is wanted"
+expect 2 "$SEFL" model; says "an action is missing"
 expect 2 "$SEFL" model infos; says "did you mean 'info'?"
 expect 2 "$SEFL" model info; says "wants a model file"
 expect 2 "$SEFL" model new "$dir/m"; says "wants --vocab"
