@@ -25,8 +25,9 @@ typedef struct cli_command {
     const char *notes;   /* sentences behind the options; may be NULL */
     const char *example; /* a command line that works */
 
-    const struct cli_action *actions; /* ends with a NULL name; one named "": no action word */
-    size_t size;                      /* of the struct that the options fill */
+    const struct cli_action *actions;  /* ends with a NULL name; one named "": no action word */
+    const struct setting_def *options; /* of all actions; ends with a NULL key; may be NULL */
+    size_t size;                       /* of the struct that the options fill */
 
     /* Settings that --set, shortcuts or every_setting give; NULL: none. */
     const struct setting_def *(*schema)(void);

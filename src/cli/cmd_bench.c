@@ -124,7 +124,8 @@ const cli_command cmd_bench = {
     .name = "bench",
     .summary = "measure the speed of this machine, next to the best possible",
     .about = "Runs the benchmark NAME; without NAME it lists the benchmarks and their own options.",
+    .options = options,
     .example = "sefl bench base --json",
-    .actions = (const cli_action[]){ { "", "[NAME]", .options = options }, { 0 } },
+    .actions = (const cli_action[]){ { "", "[NAME]" }, { 0 } },
     .run = run,
 };

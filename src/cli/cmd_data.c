@@ -22,8 +22,10 @@ typedef struct wish {
     const char *where, *out, *vocab, *field;
     corpus_format format;
     vocab_settings words;
-    partition_settings split;
-    synth_settings synth;
+    partition_kind by;
+    uint32_t clients; /* 0: not given */
+    double alpha;
+    uint64_t seed, tokens;
     bool json, counts, list, force;
 } wish;
 
@@ -208,7 +210,7 @@ static sefl_status check_split(const wish *o, const corpus_paths *in, bool recor
 {
     sefl_status st = SEFL_OK;
     char name[64];
-    for (uint32_t who = 0; who < o->split.clients; who++) {
+    for (uint32_t who = 0; who < o->clients; who++) {
         client_file(name, who, records);
         for (int i = 0; i < CORPUS_SPLITS; i++)
             SEFL_TRY(output_check_in(o->out, name, in->path[i], o->force));
@@ -241,24 +243,26 @@ static sefl_status run_split(void *options)
     SEFL_TRY(check_split(o, &paths, corpus_format_of(&f) != CORPUS_TEXT));
     SEFL_TRY(words_of(&v, o, train, &as_it_appears));
     SEFL_TRY(read_file(&c, v, o, train));
-    st = partition_make(&p, &c, &o->split);
+    st = partition_make(
+        &p, &c,
+        &(partition_settings){
+            .kind = o->by, .clients = o->clients, .alpha = o->alpha, .seed = o->seed });
     if (st != SEFL_OK) {
-        sefl_note_before("%s, --by %s", train, partition_kind_name(o->split.kind));
+        sefl_note_before("%s, --by %s", train, partition_kind_name(o->by));
         goto done;
     }
     SEFL_TRY(file_make_folder(o->out, 0755));
     SEFL_TRY(sefl_new(&sizes, p.clients, sizeof *sizes));
     json j = json_into(&b);
     json_open(&j, '{');
-    json_fields(&j, lf_str("by", partition_kind_name(o->split.kind)),
-                lf_u64("seed", o->split.seed));
+    json_fields(&j, lf_str("by", partition_kind_name(o->by)), lf_u64("seed", o->seed));
     json_key(&j, "clients"), json_open(&j, '[');
     if (!o->json)
         printf("%s: %zu tokens, %zu lines, %zu documents%s to %" PRIu32
                " clients, %s, seed %" PRIu64 "\n%-10s %12s %10s %10s %10s\n",
                train, c.tokens, c.lines, c.docs, c.marked ? "" : " (lines)", p.clients,
-               partition_kind_name(o->split.kind), o->split.seed, "client", "tokens", "lines",
-               "documents", "JSD bits");
+               partition_kind_name(o->by), o->seed, "client", "tokens", "lines", "documents",
+               "JSD bits");
     for (uint32_t i = 0; i < p.clients; i++) {
         SEFL_CHECK(!interrupt_seen(), SEFL_ECANCELLED,
                    "stopped: %s has only %" PRIu32 " of %" PRIu32 " clients", o->out, i, p.clients);
@@ -313,12 +317,12 @@ done:
     return st;
 }
 
-static sefl_status synth_json(const wish *o, const synth_report *r)
+static sefl_status synth_json(const synth_settings *s, const synth_report *r)
 {
     sefl_buf b = { 0 };
     json j = json_into(&b);
     json_open(&j, '{');
-    json_fields(&j, lf_u64("clients", o->synth.clients), lf_u64("seed", o->synth.seed),
+    json_fields(&j, lf_u64("clients", s->clients), lf_u64("seed", s->seed),
                 lf_u64("vocabulary_words", r->words), lf_real("entropy_nats_per_token", r->entropy),
                 lf_real("best_perplexity", r->best_perplexity));
     for (int i = 0; i < CORPUS_SPLITS; i++) {
@@ -336,22 +340,29 @@ static sefl_status synth_json(const wish *o, const synth_report *r)
 static sefl_status run_synth(void *options)
 {
     const wish *o = options;
-    if (o->synth.alpha < 0.001)
-        return sefl_fail(SEFL_EINVAL, "--alpha is %g: the least is 0.001", o->synth.alpha);
+    const synth_settings set = { .clients = o->clients ? o->clients : 4,
+                                 .tokens = o->tokens,
+                                 .alpha = o->alpha,
+                                 .seed = o->seed },
+                         *s = &set;
+    if (s->clients > SYNTH_CLIENTS_MAX)
+        return sefl_fail(SEFL_EINVAL, "synth makes text for at most %d clients", SYNTH_CLIENTS_MAX);
+    if (s->alpha < 0.001)
+        return sefl_fail(SEFL_EINVAL, "--alpha is %g: the least is 0.001", s->alpha);
     synth_report r;
     meter m;
     interrupt_progress stop;
     sefl_progress p = interrupt_with(&stop, meter_start(&m, "writing"));
     sefl_status st = check_synth(o);
     if (st == SEFL_OK)
-        st = synth_write(o->out, &o->synth, &r, &p);
+        st = synth_write(o->out, s, &r, &p);
     meter_stop(&m);
     if (st == SEFL_ECANCELLED)
         st = sefl_fail(st, "stopped: %s is not complete; --force writes it anew", o->out);
     if (st != SEFL_OK || o->json)
-        return st == SEFL_OK ? synth_json(o, &r) : st;
-    printf("%s: %" PRIu32 " clients, %" PRIu32 " words, seed %" PRIu64 "\n", o->out,
-           o->synth.clients, r.words, o->synth.seed);
+        return st == SEFL_OK ? synth_json(s, &r) : st;
+    printf("%s: %" PRIu32 " clients, %" PRIu32 " words, seed %" PRIu64 "\n", o->out, s->clients,
+           r.words, s->seed);
     printf("%-6s %12s %10s %22s\n", "split", "tokens", "lines", "perplexity of the source");
     for (int i = 0; i < CORPUS_SPLITS; i++)
         printf("%-6s %12" PRIu64 " %10" PRIu64 " %22.4f\n", corpus_split_names[i], r.tokens[i],
@@ -364,30 +375,10 @@ static sefl_status run_synth(void *options)
 /* ---- the command --------------------------------------------------------------------------- */
 
 #define TO(member) SETTING_TO(wish, member)
-#define TEXT_OPTIONS                                                                           \
-    { "format",   SETTING_CHOICE,                                                              \
-      "auto",     .words = "auto text jsonl csv",                                              \
-      TO(format), .help = "Format of PATH; auto goes by the file's extension" },               \
-    {                                                                                          \
-        "field", SETTING_TEXT, "text", TO(field),                                              \
-            .arg = "NAME",                                                                     \
-            .help = "Member of the JSON objects or column of the CSV file that holds the text" \
-    }
-#define OUTPUT_OPTIONS                                                                      \
-    OPTION_JSON(wish),                                                                      \
-    {                                                                                       \
-        "force", SETTING_FLAG, TO(force), .help = "Replace existing files, never the input" \
-    }
-
-static const setting_def stats_options[] = {
+static const setting_def options[] = {
+    { "out", SETTING_PATH, "", TO(out), .arg = "OUT", .help = "File or folder to write" },
     { "vocab", SETTING_PATH, "", TO(vocab),
-      .help = "Count the words of this list as known; otherwise those of the training text" },
-    TEXT_OPTIONS,
-    OPTION_JSON(wish),
-    { 0 },
-};
-static const setting_def vocab_options[] = {
-    { "out", SETTING_PATH, TO(out), .help = "File to write" },
+      .help = "Word list to compare with; without it the words of the training text" },
     { "order", SETTING_CHOICE, "interleaved", "interleaved appearance frequency", TO(words.order),
       .help = "Order of the words" },
     { "block", SETTING_U64, "32", TO(words.block), .min = 1, .max = 65536,
@@ -399,55 +390,41 @@ static const setting_def vocab_options[] = {
     { "counts", SETTING_FLAG, TO(counts), .help = "Write a tab and the count behind each word" },
     { "list", SETTING_FLAG, TO(list),
       .help = "PATH is a word list: one word per line, with or without counts" },
-    TEXT_OPTIONS,
-    OUTPUT_OPTIONS,
-    { 0 },
-};
-static const setting_def split_options[] = {
-    { "out", SETTING_PATH, TO(out), .arg = "DIR", .help = "Folder to write to" },
-    { "clients", SETTING_U64, TO(split.clients), .min = 1, .max = PARTITION_CLIENTS_MAX,
-      .help = "Number of clients" },
-    { "by", SETTING_CHOICE, "contiguous", "contiguous article round-robin dirichlet",
-      TO(split.kind),
-      .help =
-          "contiguous and round-robin deal out lines, article and dirichlet whole documents: in "
-          "even shares, or in shares drawn from Dirichlet(alpha)" },
-    { "alpha", SETTING_REAL, "0.5", TO(split.alpha), .max = 1000,
-      .help = "Smaller values give more uneven shares" },
-    { "seed", SETTING_U64, "0", TO(split.seed), .help = "The same seed gives the same shares" },
-    TEXT_OPTIONS,
-    OUTPUT_OPTIONS,
-    { 0 },
-};
-static const setting_def synth_options[] = {
-    { "out", SETTING_PATH, TO(out), .arg = "DIR",
-      .help = "Folder for train.txt, valid.txt, test.txt, client-000/ ..., vocab.txt, meta.json" },
-    { "clients", SETTING_U64, "4", TO(synth.clients), .min = 1, .max = SYNTH_CLIENTS_MAX,
-      .help = "Number of clients" },
-    { "tokens", SETTING_U64, "200000", TO(synth.tokens), .min = 1, .max = SYNTH_TOKENS_MAX,
+    { "by", SETTING_CHOICE, "contiguous", "contiguous article round-robin dirichlet", TO(by),
+      .help = "Way to split: contiguous and round-robin split lines; article and dirichlet split "
+              "whole documents, in even shares or in shares drawn from Dirichlet(alpha)" },
+    { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = PARTITION_CLIENTS_MAX,
+      .help = "Number of clients; synth makes 4 without it" },
+    { "tokens", SETTING_U64, "200000", TO(tokens), .min = 1, .max = SYNTH_TOKENS_MAX,
       .help = "Training tokens of all clients together" },
-    { "alpha", SETTING_REAL, "0.5", TO(synth.alpha), .max = 1000,
-      .help =
-          "Smaller values make the clients' topics differ more, as Dirichlet(alpha) draws them" },
-    { "seed", SETTING_U64, "0", TO(synth.seed), .help = "The same seed gives the same bytes" },
-    OUTPUT_OPTIONS,
+    { "alpha", SETTING_REAL, "0.5", TO(alpha), .max = 1000,
+      .help = "Dirichlet parameter: smaller values make the clients differ more" },
+    { "seed", SETTING_U64, "0", TO(seed), .help = "The same seed gives the same output" },
+    { "format", SETTING_CHOICE, "auto", "auto text jsonl csv", TO(format),
+      .help = "Format of PATH; auto goes by the file's extension" },
+    { "field", SETTING_TEXT, "text", TO(field), .arg = "NAME",
+      .help = "Member of the JSON objects or column of the CSV file that holds the text" },
+    { "force", SETTING_FLAG, TO(force), .help = "Replace existing files, never the input" },
+    OPTION_JSON(wish),
     { 0 },
 };
 
-#define AT .arg_at = offsetof(wish, where)
+#define PATH_ARG "PATH", "a file or folder"
+#define AT       offsetof(wish, where)
 static const cli_action actions[] = {
-    { "stats", "PATH", "a file or folder",
-      "Prints the tokens, lines, documents and unknown words of each split.", stats_options, AT,
-      .work = run_stats },
-    { "vocab", "PATH", "a file or folder",
+    { "stats", PATH_ARG, "Prints the tokens, lines, documents and unknown words of each split.",
+      NULL, "vocab format field json", AT, run_stats },
+    { "vocab", PATH_ARG,
       "Writes the words of the training text, one per line. In a federation this must be public "
       "text, because the list reveals which words it contains.",
-      vocab_options, AT, .work = run_vocab },
-    { "split", "PATH", "a file or folder",
-      "Splits the training text among clients: DIR/client-000/, DIR/client-001/, ...",
-      split_options, AT, .work = run_split },
-    { "synth", NULL, NULL, "Writes generated text whose best possible perplexity is known.",
-      synth_options, .work = run_synth },
+      "out", "order block max-words min-count counts list format field force json", AT, run_vocab },
+    { "split", PATH_ARG,
+      "Splits the training text among clients: OUT/client-000/, OUT/client-001/, ...",
+      "out clients", "by alpha seed format field force json", AT, run_split },
+    { "synth", NULL, NULL,
+      "Generates text whose best possible perplexity is known: OUT/train.txt, valid.txt, test.txt, "
+      "client-000/, ..., vocab.txt and meta.json.",
+      "out", "clients tokens alpha seed force json", 0, run_synth },
     { 0 },
 };
 
@@ -457,6 +434,7 @@ const cli_command cmd_data = {
     .about = "PATH is a folder with train.txt (and valid.txt, test.txt), or a file: plain text, "
              ".jsonl with one JSON object per line, or .csv with one document per row.",
     .example = "sefl data synth --out text --clients 4 --tokens 100000 --seed 1",
+    .options = options,
     .size = sizeof(wish),
     .actions = actions,
     .interruptible = true,

@@ -102,6 +102,7 @@ const cli_command cmd_version = {
     .name = "version",
     .summary = "version, commit, compiler, CPU features in use, libraries",
     .example = "sefl version",
+    .options = options,
     .size = sizeof(wish),
-    .actions = (const cli_action[]){ { "", .options = options, .work = work }, { 0 } },
+    .actions = (const cli_action[]){ { "", .work = work }, { 0 } },
 };

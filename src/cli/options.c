@@ -17,8 +17,24 @@ enum { OPTIONS_MAX = 96, ACTIONS_MAX = 16, FIRST = 256, WIDTH = 80, COLUMN_MAX =
 typedef struct entry {
     char name[SETTING_OPTION_BYTES];
     const setting_def *def;
-    bool is_setting; /* of the command's schema, not of the action */
+    bool is_setting; /* of the command's schema, not an option of its own */
 } entry;
+
+/* Is the name one of the words? */
+static bool is_listed(const char *words, const char *name)
+{
+    for (size_t n; words && *words; words += n + strspn(words + n, " ")) {
+        n = strcspn(words, " ");
+        if (n == strlen(name) && memcmp(words, name, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_option(const cli_action *a, const char *name)
+{
+    return !a->takes || is_listed(a->needs, name) || is_listed(a->takes, name);
+}
 
 static void add(entry *out, size_t *n, const char *name, const setting_def *def, bool is_setting)
 {
@@ -34,8 +50,9 @@ static size_t collect(entry out[OPTIONS_MAX], const cli_command *c, const cli_ac
 {
     size_t n = 0;
     const setting_def *schema = c->schema ? c->schema() : NULL;
-    for (const setting_def *d = a->options; d && d->key; d++)
-        add(out, &n, d->key, d, false);
+    for (const setting_def *d = c->options; d && d->key; d++)
+        if (has_option(a, d->key))
+            add(out, &n, d->key, d, false);
     for (const cli_shortcut *s = c->shortcuts; s && s->option; s++)
         add(out, &n, s->option, setting_find(schema, s->key), true);
     for (const setting_def *d = schema; c->every_setting && d && d->key; d++)
@@ -46,11 +63,6 @@ static size_t collect(entry out[OPTIONS_MAX], const cli_command *c, const cli_ac
 static bool is_flag(const entry *e)
 {
     return e->def->type == SETTING_FLAG || (e->is_setting && e->def->type == SETTING_BOOL);
-}
-
-static bool must_be_given(const entry *e)
-{
-    return !e->is_setting && !e->def->fallback && e->def->type != SETTING_FLAG;
 }
 
 void options_each(const cli_command *c, void (*fn)(void *ctx, const char *option), void *ctx)
@@ -151,24 +163,13 @@ done:
     return st;
 }
 
-/* Is the option part of this action? The same name with another sentence or
- * range is another option. */
-static bool has_option(const cli_command *c, const cli_action *a, const entry *e)
-{
-    for (const setting_def *d = a->options; d && d->key; d++)
-        if (strcmp(d->key, e->def->key) == 0 && strcmp(d->help, e->def->help) == 0 &&
-            d->max == e->def->max)
-            return true;
-    return e->is_setting && a == c->actions;
-}
-
-/* " [new, check]" where the command has other actions too. */
+/* " [new, check]" */
 static sefl_status list_actions(sefl_buf *out, const cli_command *c, const entry *e)
 {
     sefl_status st = SEFL_OK;
     size_t n = 0;
     for (const cli_action *a = c->actions; a->name; a++)
-        if (has_option(c, a, e))
+        if (has_option(a, e->name))
             SEFL_TRY(wr_fmt(out, "%s%s", n++ ? ", " : " [", a->name));
     SEFL_TRY(wr_fmt(out, "]"));
 done:
@@ -179,7 +180,7 @@ static bool is_shared(const cli_command *c, const entry *e)
 {
     size_t n = 0;
     for (const cli_action *a = c->actions; a->name; a++)
-        n += has_option(c, a, e);
+        n += has_option(a, e->name);
     return n > 1;
 }
 
@@ -225,9 +226,9 @@ static sefl_status help_usage(sefl_buf *out, const cli_command *c, const cli_act
         SEFL_TRY(wr_fmt(&line, " %s", a->arg));
     for (size_t i = 0; i < n; i++) {
         signature(name, sizeof name, &e[i]);
-        if (must_be_given(&e[i]))
+        if (is_listed(a->needs, e[i].name))
             SEFL_TRY(wr_fmt(&line, " %s", name));
-        more += !must_be_given(&e[i]);
+        more += !is_listed(a->needs, e[i].name);
     }
     SEFL_TRY(wr_fmt(&line, "%s%c", more ? " [options]" : "", 0));
     SEFL_TRY(wr_fmt(out, "%s", a == c->actions ? "usage: " : "       "));
@@ -241,21 +242,14 @@ done:
 static sefl_status help_shared(sefl_buf *out, const cli_command *c)
 {
     sefl_status st = SEFL_OK;
-    entry e[OPTIONS_MAX], shared[OPTIONS_MAX];
-    size_t count = 0;
-    for (const cli_action *a = c->actions; a->name; a++) {
-        size_t n = collect(e, c, a);
-        for (size_t i = 0; i < n; i++) {
-            bool told = !is_shared(c, &e[i]) || count == OPTIONS_MAX;
-            for (const cli_action *before = c->actions; before != a; before++)
-                told |= has_option(c, before, &e[i]);
-            if (!told)
-                shared[count++] = e[i];
-        }
-    }
-    if (count > 0) {
+    entry e[OPTIONS_MAX];
+    size_t n = collect(e, c, &(cli_action){ .name = "" }), shared = 0;
+    for (size_t i = 0; i < n; i++)
+        if (is_shared(c, &e[i]))
+            e[shared++] = e[i];
+    if (shared > 0) {
         SEFL_TRY(wr_fmt(out, "\noptions of several actions:\n"));
-        SEFL_TRY(help_options(out, c, shared, count));
+        SEFL_TRY(help_options(out, c, e, shared));
     }
 done:
     return st;
@@ -317,16 +311,6 @@ static const char *who(const parse *p)
     return *p->a->name ? p->a->name : p->c->name;
 }
 
-/* Does another action of the command have this option? */
-static bool known_elsewhere(const cli_command *c, const char *name)
-{
-    for (const cli_action *a = c->actions; a->name; a++)
-        for (const setting_def *d = a->options; d && d->key; d++)
-            if (strcmp(d->key, name) == 0)
-                return true;
-    return false;
-}
-
 static int bad_option(const parse *p, int argc, char **argv, int opt)
 {
     const char *names[OPTIONS_MAX + 1] = { 0 }, *near;
@@ -342,7 +326,7 @@ static int bad_option(const parse *p, int argc, char **argv, int opt)
     near = suggest_name(bare, names);
     if (near && strcmp(near, bare) == 0)
         return cli_misuse(p->c, "option --%s takes no value", bare);
-    if (known_elsewhere(p->c, bare))
+    if (p->c->options && setting_find(p->c->options, bare))
         return cli_misuse(p->c, "%s does not take --%s", who(p), bare);
     return near ? cli_misuse(p->c, "unknown option %s; did you mean --%s?", word, near)
                 : cli_misuse(p->c, "unknown option %s", word);
@@ -387,7 +371,7 @@ static int take_options(parse *p, int argc, char **argv)
             return cli_failed(p->c, st);
     }
     for (size_t i = 0; i < p->n; i++)
-        if (must_be_given(&p->e[i]) && !settings_given(&p->own, p->e[i].def->key))
+        if (is_listed(p->a->needs, p->e[i].name) && !settings_given(&p->own, p->e[i].def->key))
             return cli_misuse(p->c, "%s wants --%s", who(p), p->e[i].name);
     return CLI_DONE;
 }
@@ -462,7 +446,7 @@ int options_run(const cli_command *c, int argc, char **argv)
     }
     p->c = c, p->a = a;
     p->n = collect(p->e, c, a);
-    settings_init(&p->own, a->options ? a->options : none);
+    settings_init(&p->own, c->options ? c->options : none);
     if (c->schema) {
         p->set = (void *)(to + c->set_at);
         settings_init(p->set, c->schema());

@@ -7,20 +7,20 @@
  *
  *     typedef struct wish { const char *path, *out; uint32_t clients; bool json; } wish;
  *     #define TO(member) SETTING_TO(wish, member)
- *     static const setting_def split_options[] = {
- *         { "out", SETTING_PATH, .arg = "DIR", .help = "Folder to write to.", TO(out) },
- *         { "clients", SETTING_U64, "8", .min = 1, .max = 1000, .help = "Clients.", TO(clients) },
+ *     static const setting_def options[] = {
+ *         { "out", SETTING_PATH, "", TO(out), .arg = "DIR", .help = "Folder to write to" },
+ *         { "clients", SETTING_U64, "8", TO(clients), .min = 1, .max = 1000, .help = "Clients" },
  *         OPTION_JSON(wish), { 0 }
  *     };
  *     static const cli_action actions[] = {
- *         { "split", "PATH", "a file or folder", "Splits the text.", split_options,
+ *         { "split", "PATH", "a file or folder", "Splits the text.", "out", "clients json",
  *           offsetof(wish, path), .work = split }, { 0 }
  *     };
- *     const cli_command cmd_data = { .name = "data", .size = sizeof(wish), .actions = actions, ... };
+ *     const cli_command cmd_data = { .name = "data", .size = sizeof(wish), .options = options,
+ *                                    .actions = actions, ... };
  *
- * An option without a fallback must be given. Fallback "" leaves the field as it is: NULL for text.
- * A field of four bytes that takes a SETTING_WORD receives the word's index: an enum.
- * Texts are borrowed from argv.   Threads: one (getopt).   Secrets: none belong on a command line. */
+ * Texts in the struct live as long as the action runs; a text that was not given is NULL.
+ * Threads: one (getopt).   Secrets: none belong on a command line. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -54,10 +54,11 @@ typedef struct cli_shortcut {
 typedef struct cli_action {
     const char *name; /* the word behind the command; "": the command has no such word */
     const char *arg;  /* its argument: "FILE"; "[FILE]" may be left out, "RUN..." may be repeated */
-    const char *wants;          /* the argument in a sentence: "a model file" */
-    const char *about;          /* sentences */
-    const setting_def *options; /* ends with a NULL key; NULL: none */
-    size_t arg_at;              /* offset of the argument's const char *; "RUN...": of a char ** */
+    const char *wants; /* the argument in a sentence: "a model file" */
+    const char *about; /* sentences */
+    const char *needs; /* names of options that must be given, separated by spaces */
+    const char *takes; /* and of those that may be given; NULL: all others of the command */
+    size_t arg_at;     /* offset of the argument's const char *; "RUN...": of a char ** */
     sefl_status (*work)(void *options);
     int (*run)(void *options); /* in place of work: returns the exit code */
 } cli_action;

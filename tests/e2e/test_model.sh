@@ -10,8 +10,8 @@ expect 2 "$SEFL" model info; says "wants a model file"
 expect 2 "$SEFL" model new "$dir/m"; says "wants --vocab"
 expect 2 "$SEFL" model eval "$dir/m" --vocab x; says "wants --data"
 expect 2 "$SEFL" model export "$dir/m"; says "wants --out"
-expect 2 "$SEFL" model generate "$dir/m" --vocab x --temperature 0; says "0.01 to 100"
-expect 2 "$SEFL" model new "$dir/m" --vocab x --layers 99; says "1 to 32"
+expect 2 "$SEFL" model generate "$dir/m" --vocab x --temperature 0; says "the least is 0.01"
+expect 2 "$SEFL" model new "$dir/m" --vocab x --layers 99; says "from 1 to 32"
 expect 1 "$SEFL" model info "$dir/none"; says "No such file"
 
 expect 0 "$SEFL" data synth --out "$dir/s" --clients 2 --tokens 3000 --seed 1
@@ -36,7 +36,7 @@ for kind in lstm transformer; do
     says '"best_perplexity":4.'
     expect 0 "$SEFL" model eval "$m" --vocab "$words" --data "$dir/s/train.txt"
     expect 2 "$SEFL" model eval "$m" --vocab "$words" --data "$dir/s" --split dev
-    says "none of train, valid, test"
+    says "one of: train valid test"
 
     # another vocabulary is refused, also the same words in another order
     expect 0 "$SEFL" data vocab "$words" --list --out "$dir/shuffled" --block 8 --force

@@ -123,9 +123,9 @@ const cli_command cmd_compare = {
     .about = "RUN is the folder of a run of 'sefl simulate', finished or not, such as runs/NAME.",
     .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml\n"
                "  sefl compare runs/experiment",
+    .options = options,
     .size = sizeof(wish),
     .actions = (const cli_action[]){ { "", "RUN...", "folders of runs such as runs/NAME",
-                                       .options = options, .arg_at = offsetof(wish, run),
-                                       .work = compare },
+                                       .arg_at = offsetof(wish, run), .work = compare },
                                      { 0 } },
 };
