@@ -37,11 +37,6 @@ static void claim_say(const policy *p, const task *t)
     sefl_note("the task claims no differential privacy, the policy wants a claim");
 }
 
-static const char *noise_name(task_noise n)
-{
-    return n == TASK_NOISE_JOINT ? "joint" : n == TASK_NOISE_OWN ? "own" : "none";
-}
-
 static bool noise_keeps(const policy *p, const task *t)
 {
     if (!p->allow_joint && !p->allow_own && !p->allow_none)
@@ -53,7 +48,7 @@ static bool noise_keeps(const policy *p, const task *t)
 
 static void noise_say(const policy *p, const task *t)
 {
-    sefl_note("the task's noise is %s, allowed:%s%s%s", noise_name(t->noise),
+    sefl_note("the task's noise is %s, allowed:%s%s%s", task_mode(t)->name,
               p->allow_joint ? " joint" : "", p->allow_own ? " own" : "",
               p->allow_none ? " none" : "");
 }

@@ -6,7 +6,6 @@
 #include "protocol/task.h"
 
 #include "base/alloc.h"
-#include "privacy/mechanism/dgauss.h"
 #include "protocol/head.h"
 #include "protocol/task_fields.h"
 
@@ -107,7 +106,8 @@ done:
 static sefl_status check_privacy(const task *t, pack_nano z)
 {
     sefl_status st = SEFL_OK;
-    if (t->noise == TASK_NOISE_NONE) {
+    const release_mode *m = task_mode(t);
+    if (!m->noisy) {
         SEFL_CHECK(z == 0, SEFL_EINVAL, "task: privacy.z is %s: 0 where noise is none", t->z);
         SEFL_CHECK(!t->claim, SEFL_EINVAL,
                    "task: privacy.claim is dp: without noise the task must say claim none");
@@ -115,10 +115,10 @@ static sefl_status check_privacy(const task *t, pack_nano z)
         SEFL_CHECK(z > 0, SEFL_EINVAL, "task: privacy.z is 0: above 0, or noise none");
     }
     if (t->claim) {
-        SEFL_CHECK(t->noise != TASK_NOISE_JOINT || share(z) >= DP_JOINT_Z_MIN, SEFL_EINVAL,
-                   "task: privacy.z is %s: below %g nothing can be claimed for joint noise, the "
+        SEFL_CHECK(share(z) >= dp_law_of(m->law)->z_min, SEFL_EINVAL,
+                   "task: privacy.z is %s: below %g nothing can be claimed for %s noise, the "
                    "task must say claim none",
-                   t->z, DP_JOINT_Z_MIN);
+                   t->z, dp_law_of(m->law)->z_min, m->name);
         st = dp_epsilon_check(t->epsilon);
         if (st == SEFL_OK)
             st = dp_delta_check(t->delta);
@@ -131,8 +131,7 @@ static sefl_status check_privacy(const task *t, pack_nano z)
                    "task: privacy.epsilon and privacy.delta are 0 where the claim is none");
     }
     if (t->unit == TASK_UNIT_RECORD) {
-        SEFL_CHECK(t->noise != TASK_NOISE_NONE, SEFL_EINVAL,
-                   "task: privacy.unit is record: that needs noise");
+        SEFL_CHECK(m->noisy, SEFL_EINVAL, "task: privacy.unit is record: that needs noise");
         SEFL_CHECK(t->records_max >= 1, SEFL_EINVAL,
                    "task: privacy.records_max is 0: most records of a client and round, above 0");
         SEFL_CHECK(t->local_steps == 1, SEFL_EINVAL,
@@ -209,7 +208,6 @@ static sefl_status derive_grid(task *t, pack_nano clip, pack_nano z)
     sefl_status st = SEFL_OK;
     const pack *p = &t->ahe.pack;
     uint64_t records = t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
-    dgauss own;
     /* clients = 1: widths and the bound on a coordinate are the packing's, see below */
     SEFL_TRY(dp_grid_init(
         &t->grid,
@@ -220,10 +218,8 @@ static sefl_status derive_grid(task *t, pack_nano clip, pack_nano z)
     t->grid.clients = t->clients_max * records;
     t->grid.k = p->k;
     t->grid.value_max = p->value_max / (int64_t)records;
-    if (t->noise == TASK_NOISE_OWN) {
-        SEFL_TRY(dgauss_for_grid(&own, &t->grid));
-        t->sigma_steps = sqrt((double)own.num / (double)own.den);
-    }
+    if (task_mode(t)->derive)
+        SEFL_TRY(task_mode(t)->derive(t));
 done:
     return st;
 }
@@ -302,7 +298,7 @@ static sefl_status derive(task *t, const task_draft *d)
     st = derive_pack(&slots, t, schemes[d->scheme].pack, clip, z);
     if (st == SEFL_OK)
         st = ahe_params_init(&t->ahe, schemes[d->scheme].ahe, &slots, t->pub, t->values);
-    if (st == SEFL_OK && t->noise != TASK_NOISE_NONE)
+    if (st == SEFL_OK && task_mode(t)->noisy)
         st = derive_grid(t, clip, z);
     if (st == SEFL_OK && t->claim)
         st = check_claim(t);
@@ -403,13 +399,14 @@ size_t task_body_bytes(const task *t)
 
 noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
 {
+    const release_mode *m = task_mode(t);
     noise_params p = { .round = round,
                        .attempt = attempt,
                        .count = t->values,
                        .k = t->ahe.pack.k,
                        .t = t->ahe.pack.t,
                        .g = t->ahe.pack.g,
-                       .own = t->noise == TASK_NOISE_OWN };
+                       .own = m->noisy && !m->shares };
     memcpy(p.task, t->id, sizeof p.task);
     return p;
 }
@@ -417,7 +414,7 @@ noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
 sefl_status task_output_bytes(size_t *bytes, const task *t)
 {
     noise_params p = task_noise_params(t, 1, 1);
-    if (t->noise != TASK_NOISE_NONE)
+    if (task_mode(t)->reply)
         return noise_reply_bytes(bytes, &p);
     *bytes = t->ahe.units * t->ahe.plain_bytes;
     return SEFL_OK;
@@ -425,15 +422,15 @@ sefl_status task_output_bytes(size_t *bytes, const task *t)
 
 dp_event task_event(const task *t, uint64_t count)
 {
+    dp_noise law = task_mode(t)->law;
     if (!t->claim)
-        return (dp_event){ .noise = DP_NOISE_NONE, .count = count };
-    bool joint = t->noise == TASK_NOISE_JOINT;
-    return (dp_event){ .noise = joint ? DP_NOISE_JOINT : DP_NOISE_DISCRETE,
+        return (dp_event){ .count = count };
+    return (dp_event){ .noise = law,
                        .z = t->grid.z,
                        .rate = t->amplified ? t->rate : 1,
                        .count = count,
-                       .dim = joint ? t->values : 0,
-                       .sigma_steps = joint ? 0 : t->sigma_steps };
+                       .dim = dp_law_of(law)->uses_dim ? t->values : 0,
+                       .sigma_steps = t->sigma_steps };
 }
 
 double task_divisor(const task *t, uint32_t clients)
@@ -443,10 +440,4 @@ double task_divisor(const task *t, uint32_t clients)
     if (t->publish_count)
         return clients;
     return t->rate * (double)t->enrolled;
-}
-
-double task_value(const task *t, int64_t w)
-{
-    return t->noise == TASK_NOISE_JOINT ? ((double)w + 0.5) * t->ahe.pack.h
-                                        : (double)w * t->ahe.pack.q;
 }

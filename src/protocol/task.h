@@ -25,11 +25,11 @@
 #include "privacy/accountant/accountant.h"
 #include "privacy/grid.h"
 #include "privacy/mechanism/quantise.h"
+#include "protocol/modes/mode.h"
 #include "protocol/signed.h"
 
 enum { TASK_ID = 32, TASK_NAME_MAX = 64, TASK_BYTES_MAX = 64 << 10 };
 
-typedef enum task_noise { TASK_NOISE_NONE, TASK_NOISE_JOINT, TASK_NOISE_OWN } task_noise;
 typedef enum task_sampling { TASK_ALL, TASK_OPEN, TASK_HIDDEN } task_sampling;
 typedef enum task_weights { TASK_EQUAL, TASK_CAPPED } task_weights;
 typedef enum task_unit { TASK_UNIT_CLIENT, TASK_UNIT_RECORD } task_unit;
@@ -53,8 +53,8 @@ typedef struct task {
     uint32_t local_epochs, local_steps; /* one of them is 0: the other one counts */
 
     /* numbers and privacy */
-    char clip[24], z[24]; /* decimals as written */
-    task_noise noise;
+    char clip[24], z[24];  /* decimals as written */
+    task_noise noise;      /* task_mode(t) has all that follows from it */
     bool claim;            /* false: "claim": "none", no differential privacy claimed */
     double epsilon, delta; /* the target, where there is a claim */
     task_unit unit;
@@ -88,14 +88,12 @@ typedef struct task {
     pinned servers;
 
     /* derived */
-    size_t params;  /* values of the model */
-    size_t values;  /* numbers in an update: params, and the weight slot if there is one */
-    ahe_params ahe; /* pack inside; unit record: value_max is records_max times the grid's */
-    dp_grid grid;   /* the same steps and bounds, for dp_quantise; zeros without noise */
-    double
-        sigma_steps; /* own: each server's noise, standard deviation in fine steps (dgauss_for_grid);
-                         * 0 otherwise */
-    bool amplified;  /* the claim uses Poisson amplification: against everybody under hidden
+    size_t params;      /* values of the model */
+    size_t values;      /* numbers in an update: params, and the weight slot if there is one */
+    ahe_params ahe;     /* pack inside; unit record: value_max is records_max times the grid's */
+    dp_grid grid;       /* the same steps and bounds, for dp_quantise; zeros without noise */
+    double sigma_steps; /* own: standard deviation of each server's noise in fine steps; else 0 */
+    bool amplified;     /* the claim uses Poisson amplification: against everybody under hidden
                          * sampling, against others than the servers under open sampling */
     bool publish_count; /* may the number that took part be told? Not if amplified or hidden */
 } task;
@@ -130,7 +128,7 @@ noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 
 /* `count` releases of this task as the accountant sees them, for those who do not see participation:
- * rate is 1 unless t->amplified. All zero but for count (DP_NOISE_NONE) without a claim: then
+ * rate is 1 unless t->amplified. All zero but for count (noise none) without a claim: then
  * nothing else has a meaning in a ledger either. Against a server, unless sampling is hidden: rate 1
  * and min(count, max_rounds_per_client); that rule is the ledger's (store/ledger.h: gate). A role
  * makes its ledger_terms from this event, id, sampling == TASK_HIDDEN, unit, max_rounds_per_client,
@@ -142,13 +140,13 @@ dp_event task_event(const task *t, uint64_t count);
  * total of the weight slot (dp_weight_total), never this: NAN. */
 double task_divisor(const task *t, uint32_t clients);
 
-/* The real number that a released integer stands for: joint (w + 1/2) h, otherwise w q. */
-double task_value(const task *t, int64_t w);
-
 /* ---- making one -------------------------------------------------------------------------- */
 
 /* Keys of a new task as settings (config/settings.h): the schema of `sefl task new`. */
 extern const setting_def task_schema[];
+
+/* Does the mode that settings name in privacy.noise add noise? */
+bool task_settings_noisy(const settings *s);
 
 /* The document's bytes from settings, CSP's Paillier key (not used, and may be NULL, with scheme pad)
  * and both servers' public signing keys.

@@ -102,15 +102,7 @@ static sefl_status what_happens(sefl_buf *out, const task *t)
                         "  CSP opens a sum only if at least %u clients that its operator approved "
                         "signed for it, each once.\n",
                         t->threshold));
-    if (t->noise == TASK_NOISE_JOINT)
-        SEFL_TRY(wr_fmt(out,
-                        "  Both servers together add noise that neither of them knows, and only "
-                        "then AS learns the sum.\n"));
-    else if (t->noise == TASK_NOISE_OWN)
-        SEFL_TRY(
-            wr_fmt(out, "  Each server adds noise of its own; AS learns the sum with both.\n"));
-    else
-        SEFL_TRY(wr_fmt(out, "  No noise is added.\n"));
+    SEFL_TRY(wr_fmt(out, "  %s\n", task_mode(t)->happens));
     SEFL_TRY(wr_fmt(
         out, "  The words of the model, its first version and the text that AS validates it with "
              "come from "
@@ -136,7 +128,7 @@ done:
 static sefl_status who_learns_what(sefl_buf *out, const task *t)
 {
     sefl_status st = SEFL_OK;
-    bool off = t->noise == TASK_NOISE_NONE;
+    bool off = !task_mode(t)->noisy;
     const char *limit = off        ? "which may show what one client has: see below"
                         : t->claim ? "about one client no more than the guarantee below allows"
                                    : "nothing is claimed about what that shows of one client";
@@ -151,10 +143,7 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
                "                     %s\n"
                "                     never: one client's update%s\n",
                t->sampling == TASK_HIDDEN ? " in the task (not who was drawn)" : "",
-               off ? "exact" : "noisy", limit,
-               off                            ? ""
-               : t->noise == TASK_NOISE_JOINT ? ", the exact sum, the noise"
-                                              : ", the exact sum, CSP's noise"));
+               off ? "exact" : "noisy", limit, task_mode(t)->as_never));
     SEFL_TRY(wr_fmt(out,
                     "  CSP                %s; the model, if it owns a client\n"
                     "                     never: one client's update, the sum%s\n",
@@ -162,7 +151,7 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
                     : t->sampling == TASK_HIDDEN
                         ? "who takes part in each round (not who was drawn)"
                         : "who takes part in each round",
-                    t->noise == TASK_NOISE_JOINT ? ", the noise" : ""));
+                    task_mode(t)->csp_never));
     SEFL_TRY(wr_fmt(
         out, "  a listener         who takes part, sizes and times of messages (sizes are the "
              "same for all)\n"
@@ -222,13 +211,12 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
         t->unit == TASK_UNIT_RECORD ? "one record of a client" : "all that one client has";
     SEFL_TRY(wr_fmt(out, "\nThe guarantee\n"));
     if (!t->claim) {
-        SEFL_TRY(
-            wr_fmt(out,
-                   "  NONE: no differential privacy claimed. Both servers sign this sentence with "
-                   "the task.\n%s",
-                   t->noise == TASK_NOISE_NONE
-                       ? ""
-                       : "  There is noise, but no statement about what it hides.\n"));
+        SEFL_TRY(wr_fmt(
+            out,
+            "  NONE: no differential privacy claimed. Both servers sign this sentence with "
+            "the task.\n%s",
+            !task_mode(t)->noisy ? ""
+                                 : "  There is noise, but no statement about what it hides.\n"));
         SEFL_TRY(
             wr_fmt(out, "  A population whose ledger has such a task has no epsilon any more.\n"));
         goto done;
@@ -289,13 +277,12 @@ done:
 static sefl_status usefulness(sefl_buf *out, const task *t)
 {
     sefl_status st = SEFL_OK;
-    if (t->noise == TASK_NOISE_NONE)
+    if (!task_mode(t)->noisy)
         goto done;
     double most = t->enrolled < t->clients_max ? t->enrolled : t->clients_max;
     double cohort = t->sampling == TASK_ALL ? most : t->rate * t->enrolled;
     double records = t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
-    double spread =
-        t->grid.z * sqrt((double)t->values) * (t->noise == TASK_NOISE_OWN ? M_SQRT2 : 1);
+    double spread = t->grid.z * sqrt((double)t->values) * sqrt(task_mode(t)->noises);
     double ratio = spread / (cohort * records);
     SEFL_TRY(wr_fmt(
         out,

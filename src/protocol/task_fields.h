@@ -60,7 +60,7 @@
     S("training.epochs", COUNT, t.local_epochs, "1", 0, 1000000, NULL, "a round; 0: steps count")   \
     S("training.steps", COUNT, t.local_steps, "0", 0, 1000000, NULL, "a round; 0: epochs count")    \
     S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL, "L2 norm of an update, or a record's step") \
-    S("privacy.noise", WORD, t.noise, "joint", 0, 0, "none joint own", "")                          \
+    S("privacy.noise", WORD, t.noise, "joint", 0, 0, RELEASE_MODE_WORDS, RELEASE_MODE_HELP)          \
     S("privacy.z", DECIMAL, t.z, "1", 0, 0, NULL, "noise over sensitivity")                         \
     S("privacy.claim", WORD, claim, "dp", 0, 0, "none dp", "none: nothing is claimed")              \
     S("privacy.epsilon", REAL, t.epsilon, "8", 0, 0, NULL, "the target; 0 with claim none")         \

@@ -46,6 +46,12 @@ static bool is(const settings *s, const char *key, const char *word)
     return strcmp(settings_text(s, key), word) == 0;
 }
 
+bool task_settings_noisy(const settings *s)
+{
+    const release_mode *m = release_mode_named(span_of_str(settings_text(s, "privacy.noise")));
+    return m && m->noisy;
+}
+
 /* The value of a settable member as it goes into the document. */
 static const char *value_of(maker *m, const char *path)
 {
@@ -65,7 +71,7 @@ static const char *value_of(maker *m, const char *path)
         n = n < 2 ? 2 : n;
     } else if (!given && strcmp(path, "crypto.seal") == 0 && !is(s, "crypto.scheme", "pad")) {
         return "none";
-    } else if (!given && is(s, "privacy.noise", "none") && strcmp(path, "privacy.z") == 0) {
+    } else if (!given && strcmp(path, "privacy.z") == 0 && !task_settings_noisy(s)) {
         return "0";
     } else if (!given && is(s, "privacy.claim", "none") &&
                (strcmp(path, "privacy.epsilon") == 0 || strcmp(path, "privacy.delta") == 0)) {

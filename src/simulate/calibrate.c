@@ -496,7 +496,7 @@ static sefl_status time_release(const bench *b, opening *out, size_t values, uns
     int64_t *sum = NULL, *w = NULL;
     const experiment *e = b->s->e;
     *out = (opening){ 0 };
-    if (e->protection == PROTECTION_NONE)
+    if (!e->protection->release)
         goto done;
     SEFL_TRY(fewer(&part, b->s, values));
     if (e->full) {
@@ -508,8 +508,7 @@ static sefl_status time_release(const bench *b, opening *out, size_t values, uns
     size_t live = sefl_heap_live();
     sefl_heap_mark();
     double began = wall_seconds(b);
-    SEFL_TRY(e->protection == PROTECTION_CDP ? clear_central(w, &part.task, 1, 1, sum)
-                                             : clear_release(w, &part.task, 1, 1, 1, sum));
+    SEFL_TRY(e->protection->release(w, &part.task, 1, 1, 1, sum));
     out->seconds = wall_seconds(b) - began;
     out->heap = (double)(sefl_heap_peak() - live);
 done:

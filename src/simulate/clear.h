@@ -23,9 +23,9 @@ sefl_status clear_release(int64_t *out, const task *t, uint64_t seed, uint64_t r
 sefl_status clear_without_joint(int64_t *out, const task *t, uint64_t seed, uint64_t round,
                                 uint64_t attempt, const int64_t *sum) SEFL_MUST_CHECK;
 
-/* A trusted aggregator's release (protection cdp), for a task with noise `own`: the sum and one
- * discrete Gaussian, coins ("AS", seed, "cdp", round, 1). */
+/* A trusted aggregator's release (protection cdp): the sum and one discrete Gaussian of the task's
+ * grid, coins ("AS", seed, "cdp", round, 1). attempt is not used. */
 sefl_status clear_central(int64_t *out, const task *t, uint64_t seed, uint64_t round,
-                          const int64_t *sum) SEFL_MUST_CHECK;
+                          uint64_t attempt, const int64_t *sum) SEFL_MUST_CHECK;
 
 #endif

@@ -16,7 +16,7 @@
 const setting_def experiment_own[] = {
     { "name", SETTING_TEXT, "experiment", .help = "of the run's folder" },
     { "seed", SETTING_U64, "1", .help = "of everything that is drawn" },
-    { "protection", SETTING_WORD, "sefl", .words = "none cdp sefl",
+    { "protection", SETTING_WORD, "sefl", .words = PROTECTION_WORDS,
       .help = "none: plain FedAvg; cdp: a trusted server adds the noise" },
     { "crypto", SETTING_WORD, "clear", .words = "clear full",
       .help = "full: the real cryptography; clear: the same integers without it" },
@@ -121,12 +121,6 @@ const setting_def *experiment_schema(void)
 {
     pthread_once(&once, build);
     return all;
-}
-
-const char *protection_name(protection p)
-{
-    static const char *const names[] = { "none", "cdp", "sefl" };
-    return (unsigned)p < 3 ? names[p] : "?";
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -279,10 +273,8 @@ sefl_status experiment_make(experiment *out, settings *s)
     snprintf(out->name, sizeof out->name, "%s", name);
     for (const char *const *key = paths; *key; key++)
         SEFL_TRY(absolute(s, *key, NULL));
-    out->protection = is(s, "protection", "none")  ? PROTECTION_NONE
-                      : is(s, "protection", "cdp") ? PROTECTION_CDP
-                                                   : PROTECTION_SEFL;
-    out->full = out->protection == PROTECTION_SEFL && is(s, "crypto", "full");
+    out->protection = protection_named(settings_text(s, "protection"));
+    out->full = out->protection->two_servers && is(s, "crypto", "full");
     out->key_bits = (unsigned)strtoul(settings_text(s, "crypto.key_bits"), NULL, 10);
     out->clients = (uint32_t)settings_u64(s, "clients");
     out->threads = (unsigned)settings_u64(s, "threads");
@@ -300,12 +292,12 @@ sefl_status experiment_make(experiment *out, settings *s)
     out->eval_every = settings_u64(s, "eval.every");
     out->models_keep = settings_u64(s, "models.keep");
     out->clip_given = settings_given(s, "privacy.clip");
-    SEFL_CHECK(out->protection != PROTECTION_SEFL || out->clients >= 2, SEFL_EINVAL,
+    SEFL_CHECK(!out->protection->two_servers || out->clients >= 2, SEFL_EINVAL,
                "clients: the sum of one client is its update; protection sefl wants 2 or more");
     SEFL_CHECK(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g: 0.001 to 1000", out->alpha);
     SEFL_CHECK(!*out->vocab || *out->data, SEFL_EINVAL,
                "data.vocab is for text of data.path: generated text brings its own words");
-    SEFL_CHECK(out->data_public || *out->vocab || out->protection == PROTECTION_NONE ||
+    SEFL_CHECK(out->data_public || *out->vocab || !out->protection->quantises ||
                    !is(s, "privacy.claim", "dp"),
                SEFL_EINVAL,
                "data.vocab is not given: the words would be those of %s, and no epsilon covers "
@@ -335,7 +327,7 @@ static bool follows(const settings *s, const char *key)
     if (strcmp(key, "training.epochs") == 0)
         return settings_given(s, "training.steps") || is(s, "privacy.unit", "record");
     if (strcmp(key, "privacy.z") == 0)
-        return is(s, "privacy.noise", "none");
+        return !task_settings_noisy(s);
     return false;
 }
 
@@ -359,7 +351,7 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
         bool task_key = false;
         for (const setting_def *d = task_schema; d->key && !task_key; d++)
             task_key = strcmp(d->key, key) == 0 && !listed(filled_in, key);
-        if (!task_key || (e->protection == PROTECTION_NONE && of_noise(key)))
+        if (!task_key || (!e->protection->quantises && of_noise(key)))
             continue;
         if (s->value[i])
             SEFL_TRY(
@@ -377,12 +369,10 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
     if (valid_hash)
         SEFL_TRY(put(out, "valid.sha256", valid_hash));
     SEFL_TRY(put_u64(out, "rounds.enrolled", enrolled));
-    if (e->protection == PROTECTION_NONE) {
-        SEFL_TRY(put(out, "privacy.noise", "none"));
+    if (e->protection->noise)
+        SEFL_TRY(put(out, "privacy.noise", e->protection->noise));
+    if (!e->protection->quantises)
         SEFL_TRY(put(out, "privacy.claim", "none"));
-    } else if (e->protection == PROTECTION_CDP) {
-        SEFL_TRY(put(out, "privacy.noise", "own"));
-    }
     /* a quarter may stay away; rounds end when all are in, where that takes no claim away */
     if (!settings_given(s, "rounds.threshold") && !is(s, "privacy.sampling", "open"))
         SEFL_TRY(put_u64(out, "rounds.threshold", enrolled < 8 ? 2 : enrolled / 4));

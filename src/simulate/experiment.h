@@ -26,10 +26,9 @@
 #include "base/buf.h"
 #include "config/settings.h"
 #include "model/corpus/partition.h"
+#include "simulate/protection.h"
 
 enum { EXPERIMENT_CLIENTS_MAX = 10000, EXPERIMENT_RUNS_MAX = 1000, EXPERIMENT_NAME_MAX = 200 };
-
-typedef enum protection { PROTECTION_NONE, PROTECTION_CDP, PROTECTION_SEFL } protection;
 
 /* Every key, ends with a NULL key. Sweep keys come last and begin with "sweep.". */
 const setting_def *experiment_schema(void);
@@ -39,7 +38,7 @@ extern const setting_def experiment_own[];
 typedef struct experiment {
     char name[EXPERIMENT_NAME_MAX + 1];
     uint64_t seed;
-    protection protection;
+    const protection *protection;
     bool full; /* crypto: full */
     unsigned key_bits;
     uint32_t clients;
@@ -58,8 +57,6 @@ typedef struct experiment {
     uint64_t eval_every, models_keep;
     bool clip_given;
 } experiment;
-
-const char *protection_name(protection p);
 
 /* The file into s; what went wrong has file, line and column. */
 sefl_status experiment_read(settings *s, const char *path) SEFL_MUST_CHECK;

@@ -32,19 +32,15 @@ static void take_config(overview *o, const settings *s)
 {
     name_text(o, s);
     snprintf(o->name, sizeof o->name, "%.200s", settings_text(s, "name"));
-    o->protection = is(s, "protection", "none")  ? PROTECTION_NONE
-                    : is(s, "protection", "cdp") ? PROTECTION_CDP
-                                                 : PROTECTION_SEFL;
-    o->full = o->protection == PROTECTION_SEFL && is(s, "crypto", "full");
+    const protection *p = protection_named(settings_text(s, "protection"));
+    o->protection = p->name;
+    o->full = p->two_servers && is(s, "crypto", "full");
     o->clients = (uint32_t)settings_u64(s, "clients");
     o->rounds_asked = settings_u64(s, "rounds.count");
-    bool none = o->protection == PROTECTION_NONE;
-    o->claim = !none && is(s, "privacy.claim", "dp");
+    o->claim = p->quantises && is(s, "privacy.claim", "dp");
     snprintf(o->scheme, sizeof o->scheme, "%.15s", settings_text(s, "crypto.scheme"));
     snprintf(o->noise, sizeof o->noise, "%.15s",
-             none                              ? "none"
-             : o->protection == PROTECTION_CDP ? "central"
-                                               : settings_text(s, "privacy.noise"));
+             p->shown ? p->shown : settings_text(s, "privacy.noise"));
     snprintf(o->z, sizeof o->z, "%.40s",
              strcmp(o->noise, "none") == 0 ? "0" : settings_text(s, "privacy.z"));
     snprintf(o->block, sizeof o->block, "%.20s", settings_text(s, "model.block"));
@@ -124,7 +120,7 @@ sefl_status overview_json(sefl_buf *out, const overview *o)
     json_open(&j, '{');
     json_key(&j, "name"), json_str(&j, o->name);
     json_key(&j, "folder"), json_str(&j, o->folder);
-    json_key(&j, "protection"), json_str(&j, protection_name(o->protection));
+    json_key(&j, "protection"), json_str(&j, o->protection);
     json_key(&j, "crypto"), json_str(&j, o->full ? "full" : "clear");
     json_key(&j, "scheme"), json_str(&j, o->scheme);
     json_key(&j, "noise"), json_str(&j, o->noise);

@@ -14,7 +14,7 @@ typedef struct overview {
     char name[EXPERIMENT_NAME_MAX + 1];
     char folder[PATH_MAX];
     char text[2200]; /* what it was measured on; perplexities of different texts do not compare */
-    protection protection;
+    const char *protection;
     bool full;
     uint32_t clients;
     char scheme[16], noise[16], z[48], block[24];

@@ -117,8 +117,8 @@ done:
 /* A trusted server adds one noise where two servers add one each. */
 static double noises(const federation *s)
 {
-    bool two = s->task.noise == TASK_NOISE_OWN && s->e->protection == PROTECTION_SEFL;
-    return two ? sqrt(2) : 1;
+    unsigned n = task_mode(&s->task)->noises;
+    return n > 1 && s->e->protection->two_servers ? sqrt(n) : 1;
 }
 
 /* The clip is one client's, or each of its records'. */
@@ -130,7 +130,7 @@ static double clips(const task *t)
 double plan_noise_ratio(const federation *s, double drawn)
 {
     const task *t = &s->task;
-    if (t->noise == TASK_NOISE_NONE)
+    if (!task_mode(t)->noisy)
         return 0;
     return drawn > 0 ? noises(s) * strtod(t->z, NULL) * sqrt((double)t->values) / (drawn * clips(t))
                      : HUGE_VAL;
@@ -171,7 +171,7 @@ static sefl_status privacy(plan *p, const federation *s)
     sefl_status st = SEFL_OK;
     const task *t = &s->task;
     dp_claim server, others;
-    p->noise = t->noise != TASK_NOISE_NONE;
+    p->noise = task_mode(t)->noisy;
     p->claim = t->claim;
     p->delta = t->claim ? t->delta : 1e-6;
     p->epsilon_target = t->claim ? t->epsilon : 0;
@@ -208,7 +208,7 @@ static void privacy_warnings(plan *p, const federation *s)
     uint64_t n = p->need.clients;
     uint64_t unit = n >= 10000 ? 1000 : n >= 1000 ? 100 : 10; /* about */
     n = (n + unit / 2) / unit * unit;
-    if (s->e->protection == PROTECTION_NONE)
+    if (!s->e->protection->quantises)
         warn(p, "protection none: the server sees every update, and nothing is claimed");
     else if (!p->claim)
         warn(p, "no differential privacy claimed (privacy.claim: none)%s",
@@ -260,7 +260,7 @@ static void seconds(plan *p, const federation *s, const rates *r)
     p->words = (uint64_t)words;
     c->train = 1e-6 * r->train_us_token * words;
     one->train = trained * c->train;
-    double rounding = e->protection == PROTECTION_NONE ? 0 : 1e-9 * r->round_ns_value * d;
+    double rounding = e->protection->quantises ? 1e-9 * r->round_ns_value * d : 0;
     c->encrypt = rounding;
     one->encrypt = trained * rounding;
     if (e->full) {
@@ -269,7 +269,7 @@ static void seconds(plan *p, const federation *s, const rates *r)
         one->encrypt += n * encryption;
         one->sum = n * 1e-9 * r->sum_ns_value * d + 1e-3 * r->sum_ms_round;
     }
-    if (e->protection != PROTECTION_NONE)
+    if (e->protection->quantises)
         one->twopc = 1e-3 * r->release_ms_round + 1e-9 * r->release_ns_value * d;
     if (e->full)
         one->twopc += n * (1e-3 * r->open_ms_client + 1e-9 * r->open_ns_value * d);
@@ -299,7 +299,7 @@ static sefl_status memory(plan *p, const federation *s, const rates *r)
     SEFL_TRY(lm_new(&m, &t->model, NULL));
     bytes += (p->threads + (s->valid.tokens > 0)) * (double)lm_memory(m);
     bytes += p->threads * 4 * d; /* a client's model */
-    if (e->protection != PROTECTION_NONE)
+    if (e->protection->quantises)
         bytes += p->threads * 8 * d; /* its integers */
     for (uint32_t i = 0; i < s->clients; i++)
         text += text_bytes(&s->text[i]);
@@ -310,9 +310,9 @@ static sefl_status memory(plan *p, const federation *s, const rates *r)
     if (e->full)
         bytes += p->threads * (double)task_body_bytes(t) + (double)ahe_body_bytes(&t->ahe) +
                  r->tables_bytes;
-    else if (e->protection != PROTECTION_NONE)
+    else if (e->protection->quantises)
         bytes += p->threads * 8 * d; /* sums */
-    if (e->protection != PROTECTION_NONE)
+    if (e->protection->quantises)
         bytes += r->release_bytes_round + r->release_bytes_value * d;
     p->memory_bytes = (uint64_t)bytes;
     double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
@@ -332,7 +332,7 @@ sefl_status plan_make(plan *out, const federation *s, const rates *r, unsigned t
     const experiment *e = s->e;
     const task *t = &s->task;
     plan *p = out;
-    *p = (plan){ .protection = protection_name(e->protection),
+    *p = (plan){ .protection = e->protection->name,
                  .crypto = e->full ? "full" : "clear",
                  .scheme = t->ahe.scheme->name,
                  .clients = e->clients,
@@ -343,7 +343,7 @@ sefl_status plan_make(plan *out, const federation *s, const rates *r, unsigned t
                  .threads = threads };
     participation(p, s);
     SEFL_TRY(privacy(p, s));
-    p->up_bytes = e->protection == PROTECTION_SEFL ? task_body_bytes(t) : 4 * t->values;
+    p->up_bytes = e->protection->two_servers ? task_body_bytes(t) : 4 * t->values;
     p->down_bytes = (uint64_t)r->model_bytes;
     p->link_bytes = (uint64_t)(r->link_bytes_round + r->link_bytes_value * (double)t->values);
     if (e->full) /* heads, as they come and in the set */

@@ -177,10 +177,8 @@ static sefl_status order_reveal(sim *s, const agg_order *o)
         st = servers_reveal(s->servers, o->round, o->attempt, g, s->w);
     } else {
         st = ledger_charge(s->as_ledger, &s->terms, o->round, NULL);
-        if (st == SEFL_OK && s->e.protection == PROTECTION_SEFL)
-            st = clear_release(s->w, s->t, s->e.seed, o->round, o->attempt, g->sum);
-        else if (st == SEFL_OK && s->e.protection == PROTECTION_CDP)
-            st = clear_central(s->w, s->t, s->e.seed, o->round, g->sum);
+        if (st == SEFL_OK && s->e.protection->release)
+            st = s->e.protection->release(s->w, s->t, s->e.seed, o->round, o->attempt, g->sum);
     }
     s->r.twopc += since(s, began);
     if (st == SEFL_EBUDGET) {
@@ -297,7 +295,7 @@ static sefl_status keep(sim *s)
     sefl_status st = SEFL_OK;
     const task *t = s->t;
     population_counts n = population_count(s->population);
-    uint64_t body = s->e.protection == PROTECTION_SEFL ? task_body_bytes(t) : 4 * t->values;
+    uint64_t body = s->e.protection->two_servers ? task_body_bytes(t) : 4 * t->values;
     s->r.asked = n.asked, s->r.late = n.late, s->r.dropped = n.dropped;
     s->r.up = s->r.clients * body;
     s->r.down = n.asked * s->model_bytes;
@@ -576,7 +574,7 @@ static sefl_status set_up(sim *s)
     s->out->best_possible = s->federation->best_perplexity;
     s->out->threads = pool_threads(s->pool);
     SEFL_TRY(work_new(&s->work, s->federation, s->pool, s->c->stop));
-    if (s->e.protection != PROTECTION_NONE) {
+    if (s->e.protection->quantises) {
         SEFL_TRY(sefl_new(&s->w, t->values, sizeof *s->w));
         SEFL_TRY(sefl_new(&s->average, t->params, sizeof *s->average));
     }

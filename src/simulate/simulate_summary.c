@@ -44,7 +44,7 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
     json_open(&j, '{');
     json_key(&j, "name"), json_str(&j, e->name);
     json_key(&j, "folder"), json_str(&j, r->folder);
-    json_key(&j, "protection"), json_str(&j, protection_name(e->protection));
+    json_key(&j, "protection"), json_str(&j, e->protection->name);
     json_key(&j, "crypto"), json_str(&j, e->full ? "full" : "clear");
     json_key(&j, "clients"), json_u64(&j, e->clients);
     json_key(&j, "seed"), json_u64(&j, e->seed);

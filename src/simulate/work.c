@@ -69,7 +69,7 @@ static sefl_status lane_init(work *w, lane *l)
     const task *t = w->t;
     SEFL_TRY(lm_new(&l->m, &t->model, NULL));
     SEFL_TRY(sefl_new(&l->v, t->params, sizeof *l->v));
-    if (w->s->e->protection == PROTECTION_NONE)
+    if (!w->s->e->protection->quantises)
         goto done;
     SEFL_TRY(sefl_new(&l->X, t->values, sizeof *l->X));
     if (t->unit == TASK_UNIT_RECORD)
@@ -97,7 +97,7 @@ sefl_status work_new(work **out, const federation *s, pool *p, const sefl_progre
     SEFL_TRY(sefl_new(&w->lane, pool_threads(p), sizeof *w->lane));
     for (; w->lanes < pool_threads(p); w->lanes++)
         SEFL_TRY(lane_init(w, &w->lane[w->lanes]));
-    if (s->e->protection == PROTECTION_NONE)
+    if (!s->e->protection->quantises)
         SEFL_TRY(sefl_new(&w->average, w->t->params, sizeof *w->average));
     if (s->e->full) {
         SEFL_TRY(ahe_enc_new(&w->enc, w->t->pub, &w->t->ahe, p, stop));
@@ -155,7 +155,7 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
     double began = cpu_seconds(), trained = 0;
     const task *t = w->t;
     const corpus *text = &w->s->text[who->client];
-    bool integers = w->s->e->protection != PROTECTION_NONE;
+    bool integers = w->s->e->protection->quantises;
     size_t zeroed;
     sefl_rng rng;
     client_train job = { .task = t,
@@ -280,7 +280,7 @@ static sefl_status add(work *w, lane *l, size_t piece, bool diverged, const sefl
         pthread_mutex_lock(&w->lock);
         st = add_body(w, l, piece, units);
         pthread_mutex_unlock(&w->lock);
-    } else if (w->s->e->protection == PROTECTION_NONE) {
+    } else if (!w->s->e->protection->quantises) {
         pthread_mutex_lock(&w->lock);
         while (w->next != piece)
             pthread_cond_wait(&w->turn, &w->lock);
@@ -329,7 +329,7 @@ static sefl_status one_client(void *ctx, unsigned lane_number, size_t begin, siz
     pthread_mutex_unlock(&w->lock);
 done:
     named_coins_free(n);
-    if (w->s->e->protection == PROTECTION_NONE)
+    if (!w->s->e->protection->quantises)
         pass_turn(w, begin);
     return st;
 }

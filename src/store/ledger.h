@@ -76,7 +76,7 @@ typedef enum ledger_unit {
 /* What the signed task says about privacy. */
 typedef struct ledger_terms {
     uint8_t task[LEDGER_TASK_BYTES]; /* hash of the signed document */
-    dp_noise noise;                  /* DP_NOISE_NONE: claim none */
+    dp_noise noise;                  /* none: the task makes no claim */
     double z, rate;                  /* as in dp_event */
     bool hidden;                     /* sampling: hidden */
     ledger_unit unit;                /* what z is the noise for */

@@ -88,28 +88,30 @@ sefl_status ledger_terms_check(const ledger_terms *t)
     sefl_status st = SEFL_OK;
     dp_event ev = ledger_terms_event(t, 1, false);
     SEFL_TRY(dp_event_check(&ev));
-    SEFL_CHECK(t->noise != DP_NOISE_GAUSS, SEFL_EINVAL,
-               "noise is gauss: real numbers are never released, only integers");
+    const dp_law *law = dp_law_of(t->noise);
+    SEFL_CHECK(law->released, SEFL_EINVAL,
+               "noise is %s: real numbers are never released, only integers", law->name);
     SEFL_CHECK(t->unit == LEDGER_UNIT_CLIENT || t->unit == LEDGER_UNIT_RECORD, SEFL_EINVAL,
                "unit is %d: unknown", (int)t->unit);
-    if (t->noise == DP_NOISE_NONE) {
+    if (!law->claims) {
         SEFL_CHECK(unused(t->z) && unused(t->rate) && unused(t->sigma_steps) && t->dim == 0 &&
                        unused(t->epsilon_max) && unused(t->delta) && !t->hidden &&
                        t->max_rounds_per_client == 0 && t->unit == LEDGER_UNIT_CLIENT,
                    SEFL_EINVAL, "noise is none: the other terms have no meaning and must be 0");
         goto done;
     }
-    SEFL_CHECK(t->noise == DP_NOISE_DISCRETE || unused(t->sigma_steps), SEFL_EINVAL,
-               "sigma_steps is %g: it has no meaning for joint noise and must be 0",
-               t->sigma_steps);
-    SEFL_CHECK(t->noise == DP_NOISE_JOINT || t->dim == 0, SEFL_EINVAL,
-               "dim is %" PRIu64 ": it has no meaning for discrete noise and must be 0", t->dim);
+    SEFL_CHECK(law->uses_sigma_steps || unused(t->sigma_steps), SEFL_EINVAL,
+               "sigma_steps is %g: it has no meaning for %s noise and must be 0", t->sigma_steps,
+               law->name);
+    SEFL_CHECK(law->uses_dim || t->dim == 0, SEFL_EINVAL,
+               "dim is %" PRIu64 ": it has no meaning for %s noise and must be 0", t->dim,
+               law->name);
     SEFL_TRY(dp_epsilon_check(t->epsilon_max));
     SEFL_TRY(dp_delta_check(t->delta));
-    SEFL_CHECK(t->noise != DP_NOISE_JOINT || t->z >= DP_JOINT_Z_MIN, SEFL_EINVAL,
-               "z (noise multiplier) is %g: below %g nothing is claimed for the joint noise, the "
+    SEFL_CHECK(t->z >= law->z_min, SEFL_EINVAL,
+               "z (noise multiplier) is %g: below %g nothing is claimed for the %s noise, the "
                "task must say 'claim: none'",
-               t->z, DP_JOINT_Z_MIN);
+               t->z, law->z_min, law->name);
 done:
     return st;
 }

@@ -31,9 +31,9 @@ static void count_units(const ledger *l, size_t n[2], const ledger_terms *terms)
 {
     n[0] = n[1] = 0;
     for (size_t i = 0; i < l->n_tasks; i++)
-        n[l->tasks[i].terms.unit] += l->tasks[i].terms.noise != DP_NOISE_NONE;
+        n[l->tasks[i].terms.unit] += dp_noise_claims(l->tasks[i].terms.noise);
     if (terms)
-        n[terms->unit] += terms->noise != DP_NOISE_NONE;
+        n[terms->unit] += dp_noise_claims(terms->noise);
 }
 
 static sefl_status total_of(const ledger *l, dp_claim *out, bool against_server, size_t extra,
@@ -74,7 +74,7 @@ sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out)
     if (delta == 0) {
         t.delta = 1e-5; /* of an empty ledger; it does not matter */
         for (size_t i = 0; i < l->n_tasks; i++)
-            if (l->tasks[i].terms.noise != DP_NOISE_NONE)
+            if (dp_noise_claims(l->tasks[i].terms.noise))
                 t.delta = l->tasks[i].terms.delta;
     }
     dp_claim *server[2] = { &t.server, &t.server_replace };
@@ -103,7 +103,7 @@ sefl_status ledger_gate(const ledger *l, size_t at, const ledger_terms *terms, u
 {
     sefl_status st = SEFL_OK;
     dp_claim now, then;
-    if (terms->noise == DP_NOISE_NONE)
+    if (!dp_noise_claims(terms->noise))
         goto done;
     SEFL_TRY(total_of(l, &then, true, at, terms, terms->delta, DP_ZERO_OUT));
     if (then.claimed && then.epsilon <= terms->epsilon_max)

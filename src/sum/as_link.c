@@ -8,10 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
-#include "crypto/prg/prg.h"
 #include "sum/as_internal.h"
-#include "sum/own_noise.h"
-#include "sum/unit_digits.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -342,60 +339,12 @@ done:
     return st;
 }
 
-/* Modes joint and own, from CSP's reply and what the journal has of this attempt. */
-static sefl_status finish_noisy(opening *op, sefl_span reply)
-{
-    sefl_status st = SEFL_OK;
-    noise_params p = task_noise_params(op->t, op->o->round, op->m.attempt);
-    noise_taken taken = { op->m.x.p, noise_value_bytes(&p) };
-    own_noise own;
-    noise_source add = p.own ? own_noise_of(&own) : noise_taken_of(&taken);
-    prg coins;
-    unit_digits d = { 0 };
-    memcpy(p.slice, op->m.slice, sizeof p.slice);
-    prg_init(&coins, op->m.coins, "own noise");
-    SEFL_CHECK(p.own || op->m.x.n == op->t->values * taken.bytes, SEFL_EIO,
-               "the noise shares of an attempt have another length");
-    SEFL_TRY(own_noise_init(&own, op->t));
-    own.rng = prg_rng(&coins);
-    SEFL_TRY(unit_digits_init(&d, &op->t->ahe, NULL, op->m.seed));
-    noise_digits mask = unit_digits_of(&d);
-    SEFL_TRY(noise_reply_finish(op->w, &p, reply, &mask, &add, op->m.coins));
-done:
-    prg_clear(&coins);
-    unit_digits_clear(&d);
-    return st;
-}
-
-/* Mode none: the masked plain units. */
-static sefl_status finish_none(opening *op, const uint8_t *masked)
-{
-    sefl_status st = SEFL_OK;
-    const ahe_params *p = &op->t->ahe;
-    uint8_t *mask = NULL;
-    int64_t *value = NULL;
-    SEFL_TRY(sefl_new(&mask, 1, p->plain_bytes));
-    SEFL_TRY(sefl_new(&value, p->unit_values, sizeof *value));
-    for (size_t u = 0; u < p->units; u++) {
-        size_t at = u * p->unit_values, left = p->values - at;
-        SEFL_TRY(ahe_mask_units(p, mask, u, 1, op->m.seed));
-        ahe_plain_unmask(p, value, masked + u * p->plain_bytes, mask, 1);
-        memcpy(op->w + at, value, (left < p->unit_values ? left : p->unit_values) * sizeof *value);
-    }
-done:
-    if (mask)
-        sefl_free_secret(mask, p->plain_bytes);
-    if (value)
-        sefl_free_secret(value, p->unit_values * sizeof *value);
-    return st;
-}
-
 /* CSP's output and its digest, as they came. */
 static sefl_status receive_output(opening *op, sefl_buf *output, uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
     channel *ch = op->l->ch;
-    uint32_t kind = op->t->noise == TASK_NOISE_NONE ? LINK_PLAIN : LINK_REPLY;
+    uint32_t kind = task_mode(op->t)->reply ? LINK_REPLY : LINK_PLAIN;
     uint8_t *to, is[SHA256_BYTES];
     size_t bytes;
     SEFL_TRY(task_output_bytes(&bytes, op->t));
@@ -413,12 +362,19 @@ done:
 static sefl_status finish(opening *op, sefl_span output, const uint8_t digest[SHA256_BYTES])
 {
     const as_store *j = op->o->journal;
+    const as_mask *m = &op->m;
+    mode_as in = { .round = op->o->round,
+                   .attempt = m->attempt,
+                   .seed = m->seed,
+                   .coins = m->coins,
+                   .slice = m->slice,
+                   .shares = buf_span(&m->x) };
     uint64_t began = now(op->l);
     sefl_status st = j->replied(j->ctx, op->o->round, op->m.attempt, digest);
     if (st == SEFL_ESTATE)
         return lost("CSP sends another output than before");
     if (st == SEFL_OK)
-        st = op->t->noise == TASK_NOISE_NONE ? finish_none(op, output.p) : finish_noisy(op, output);
+        st = task_mode(op->t)->finish(op->w, op->t, output, &in);
     op->l->times.finish = now(op->l) - began;
     return st;
 }
@@ -596,7 +552,7 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
         SEFL_TRY(check_attempt(o));
     }
     uint64_t began = now(l);
-    SEFL_TRY(ask_open(&op, t->noise == TASK_NOISE_JOINT && !open_there, &r));
+    SEFL_TRY(ask_open(&op, task_mode(t)->shares && !open_there, &r));
     SEFL_TRY(check_mark(l, &r, true));
     l->times.ask = now(l) - began;
     if (l->m.kind == LINK_KEPT) {

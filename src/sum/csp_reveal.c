@@ -8,8 +8,6 @@
 #include "base/ct.h"
 #include "base/sha256.h"
 #include "sum/csp_set.h"
-#include "sum/own_noise.h"
-#include "sum/unit_digits.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,7 +40,7 @@ static sefl_status send_output(csp *c, channel *ch, sefl_span output,
                                const uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
-    uint32_t kind = c->c.task->noise == TASK_NOISE_NONE ? LINK_PLAIN : LINK_REPLY;
+    uint32_t kind = task_mode(c->c.task)->reply ? LINK_REPLY : LINK_PLAIN;
     SEFL_TRY(msg_begin(ch, kind, 0, output.n + SHA256_BYTES));
     SEFL_TRY(channel_send(ch, output.p, output.n));
     SEFL_TRY(channel_send(ch, digest, SHA256_BYTES));
@@ -181,33 +179,25 @@ done:
     return st;
 }
 
-/* joint: shares are added, own: this server's own noise. The masked sum is there: now the dither is drawn. */
-static sefl_status open_noisy(opening *o)
+/* The masked sum is complete: only now CSP draws its coins for the reply. */
+static sefl_status make_reply(opening *o, uint8_t **reply, size_t *bytes)
 {
     sefl_status st = SEFL_OK;
     csp *c = o->c;
-    noise_params p = task_noise_params(c->c.task, o->s.round, o->s.attempt);
-    noise_taken taken = { o->x, noise_value_bytes(&p) };
-    own_noise own;
-    noise_source add = p.own ? own_noise_of(&own) : noise_taken_of(&taken);
-    unit_digits d = { 0 };
-    uint8_t *reply = NULL;
-    size_t bytes = 0;
+    uint8_t slice[SHA256_BYTES];
+    mode_csp in = { .round = o->s.round,
+                    .attempt = o->s.attempt,
+                    .plain = o->plain,
+                    .slice = slice,
+                    .shares = o->x };
     uint64_t began = csp_now(c);
-    shares_slice_hash(p.slice, &o->s.slice);
-    SEFL_TRY(noise_reply_bytes(&bytes, &p));
-    SEFL_TRY(sefl_new(&reply, bytes, 1));
-    SEFL_TRY(own_noise_init(&own, c->c.task));
-    SEFL_TRY(coins_for(c->c.coins, &own.rng, "reply", o->s.round, o->s.attempt));
-    SEFL_TRY(unit_digits_init(&d, &c->c.task->ahe, o->plain, NULL));
-    noise_digits from = unit_digits_of(&d);
-    SEFL_TRY(noise_reply_make(reply, &p, &from, &add, &own.rng));
+    shares_slice_hash(slice, &o->s.slice);
+    SEFL_TRY(task_output_bytes(bytes, c->c.task));
+    SEFL_TRY(sefl_new(reply, *bytes, 1));
+    SEFL_TRY(coins_for(c->c.coins, &in.rng, "reply", o->s.round, o->s.attempt));
+    SEFL_TRY(task_mode(c->c.task)->reply(*reply, c->c.task, &in));
     c->times.compute = csp_now(c) - began;
-    SEFL_TRY(keep_and_send(o, span_of(reply, bytes)));
 done:
-    unit_digits_clear(&d);
-    if (reply)
-        sefl_free_secret(reply, bytes);
     return st;
 }
 
@@ -215,18 +205,21 @@ static sefl_status run(opening *o)
 {
     sefl_status st = SEFL_OK;
     csp *c = o->c;
+    uint8_t *reply = NULL;
+    size_t bytes = 0;
     o->plain_bytes = c->c.task->ahe.units * c->c.task->ahe.plain_bytes;
     SEFL_TRY(csp_answer_mark(c, o->ch, LINK_GO, span_of(NULL, 0)));
     SEFL_TRY(receive_sum(o));
-    if (c->c.task->noise == TASK_NOISE_NONE)
-        SEFL_TRY(keep_and_send(o, span_of(o->plain, o->plain_bytes)));
-    else
-        SEFL_TRY(open_noisy(o));
+    if (task_mode(c->c.task)->reply)
+        SEFL_TRY(make_reply(o, &reply, &bytes));
+    SEFL_TRY(keep_and_send(o, reply ? span_of(reply, bytes) : span_of(o->plain, o->plain_bytes)));
     log_info(c->c.log, "round opened", lf_u64("round", o->s.round), lf_u64("attempt", o->s.attempt),
              lf_u64("decrypt_ms", c->times.decrypt / 1000000),
              lf_u64("compute_ms", c->times.compute / 1000000),
              lf_u64("store_ms", c->times.store / 1000000));
 done:
+    if (reply)
+        sefl_free_secret(reply, bytes);
     if (o->plain)
         sefl_free_secret(o->plain, o->plain_bytes);
     return st;
@@ -239,7 +232,7 @@ static sefl_status take_slice(opening *o, bool *ok)
     csp *c = o->c;
     const task *t = c->c.task;
     noise_params p = task_noise_params(t, o->s.round, o->s.attempt);
-    bool joint = t->noise == TASK_NOISE_JOINT;
+    bool joint = task_mode(t)->shares;
     unsigned bytes = noise_value_bytes(&p);
     *ok = false;
     if (shares_slice_count(&o->s.slice) != (joint ? t->values : 0))

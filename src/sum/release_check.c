@@ -6,20 +6,6 @@
 
 enum { SIGNALS_LEAST = 3, SIGNAL_TIMES = 4 };
 
-/* Standard deviation of the noise in one value, in real units. */
-static double deviation(const task *t)
-{
-    switch (t->noise) {
-    case TASK_NOISE_JOINT:
-        return t->grid.sigma;
-    case TASK_NOISE_OWN:
-        return sqrt(2) * t->sigma_steps * t->grid.q;
-    case TASK_NOISE_NONE:
-        break;
-    }
-    return 0;
-}
-
 /* How many vectors of the grid can be in the sum. */
 static double vectors(const task *t, uint32_t clients)
 {
@@ -31,17 +17,13 @@ static double vectors(const task *t, uint32_t clients)
  * rounding adds, with noise also of at most D. */
 static double norm_bound(const task *t, double m, double total, double clip)
 {
-    double root = sqrt((double)t->values), noise = t->grid.z * t->grid.d_sens;
+    const release_mode *mode = task_mode(t);
+    double root = sqrt((double)t->values), far = root + 7.5;
     double honest = total * clip + m * t->ahe.pack.q * root;
-    switch (t->noise) {
-    case TASK_NOISE_JOINT:
-        return fmin(honest, m * t->grid.d_sens) + noise * sqrt((root + 7.5) * (root + 7.5) + 20000);
-    case TASK_NOISE_OWN:
-        return fmin(honest, m * t->grid.d_sens) + sqrt(2) * noise * (root + 7.5);
-    case TASK_NOISE_NONE:
-        break;
-    }
-    return honest;
+    if (!mode->noisy)
+        return honest;
+    double noise = sqrt(mode->noises) * t->grid.z * t->grid.d_sens;
+    return fmin(honest, m * t->grid.d_sens) + noise * sqrt(far * far + mode->norm_jumps);
 }
 
 /* The slot's total in clients, and the range of an honest one: each client rounds its weight to a step
@@ -49,7 +31,7 @@ static double norm_bound(const task *t, double m, double total, double clip)
 static void weigh(release_numbers *n, const task *t, double slot, double m, double clip)
 {
     double one = DP_WEIGHT_SLOT_SHARE * clip;
-    double beyond = m * t->ahe.pack.q + (t->noise == TASK_NOISE_JOINT ? 60 : 10) * deviation(t);
+    double beyond = m * t->ahe.pack.q + task_mode(t)->value_jumps * task_mode(t)->deviation(t);
     n->weight = slot / one;
     n->weight_least = -beyond / one;
     n->weight_most = m + beyond / one;
@@ -59,9 +41,10 @@ sefl_status release_check_sum(release_numbers *out, const task *t, const int64_t
                               uint32_t clients)
 {
     sefl_status st = SEFL_OK;
+    const release_mode *mode = task_mode(t);
     release_numbers n = { 0 };
     pack_nano nano;
-    double squares = 0, m = vectors(t, clients), total = m, sd = deviation(t);
+    double squares = 0, m = vectors(t, clients), total = m, sd = mode->deviation(t);
     *out = n;
     SEFL_TRY(pack_decimal(&nano, t->clip));
     double clip = (double)nano / (double)PACK_ONE;
@@ -119,7 +102,7 @@ bool release_signals_add(release_signals *s, const task *t, uint64_t round, doub
         return false;
     if (s->n >= SIGNALS_LEAST) {
         /* |R|^2 of noise alone deviates by var sqrt(2 d): that much may look like a signal */
-        double floor = deviation(t) * sqrt(sqrt(2.0 * (double)t->values));
+        double floor = task_mode(t)->deviation(t) * sqrt(sqrt(2.0 * (double)t->values));
         *median = median_of(s);
         warn = signal > SIGNAL_TIMES * fmax(*median, floor);
     }

@@ -9,7 +9,7 @@ ledger_terms terms_of_task(const task *t)
     dp_event ev = task_event(t, 1);
     ledger_terms out = { .noise = ev.noise };
     memcpy(out.task, t->id, sizeof out.task);
-    if (ev.noise == DP_NOISE_NONE)
+    if (!dp_noise_claims(ev.noise))
         return out;
     out.z = ev.z;
     out.rate = ev.rate;
@@ -26,7 +26,7 @@ ledger_terms terms_of_task(const task *t)
 ledger_terms terms_of_client(const task *t)
 {
     ledger_terms out = terms_of_task(t);
-    if (out.noise != DP_NOISE_NONE && !out.hidden)
+    if (dp_noise_claims(out.noise) && !out.hidden)
         out.rate = 1;
     return out;
 }

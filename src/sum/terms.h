@@ -1,7 +1,7 @@
 /* terms: what a signed task says about privacy, as its ledger keeps it (store/ledger.h).
  *
  * Both servers compute the same terms from the same document, so that their ledgers are equal byte for
- * byte. A task with `claim: none` has DP_NOISE_NONE, and then
+ * byte. A task with `claim: none` has noise none, and then
  * nothing else has a meaning: all zero but the task's id.
  * Threads: values.   Secrets: none. */
 #ifndef ROLES_TERMS_H

@@ -117,7 +117,7 @@ static sefl_status work(session *s)
     const task *t = aggregator_task(role);
     if (!t->claim)
         log_warn(&s->log, "no differential privacy claimed by this task");
-    if (t->noise == TASK_NOISE_NONE)
+    if (!task_mode(t)->noisy)
         log_warn(&s->log, "no noise: this server learns the exact average of every round");
     SEFL_TRY(aggregator_run(role));
 done:

@@ -35,7 +35,7 @@ static void fill(row r, const overview *o)
 {
     char bytes[16];
     snprintf(r[0], CELL, "%s", o->name);
-    snprintf(r[1], CELL, "%s%s", protection_name(o->protection), o->full ? " (full)" : "");
+    snprintf(r[1], CELL, "%s%s", o->protection, o->full ? " (full)" : "");
     snprintf(r[2], CELL, "%.4g/%" PRIu32, o->clients_mean, o->clients);
     snprintf(r[3], CELL, "%" PRIu64 "/%" PRIu64 "%s", o->rounds - o->skipped - o->blocked,
              o->rounds_asked, o->over ? "" : " ...");

@@ -70,10 +70,10 @@ static void on_begin(void *ctx, const simulate_view *v)
             "sefl simulate: %s: %" PRIu32 " clients, %" PRIu64
             " words, %zu values, protection %s%s  "
             "(%u thread%s, seed %" PRIu64 ")\n",
-            e->name, e->clients, v->tokens, v->values, protection_name(e->protection),
-            e->protection != PROTECTION_SEFL ? ""
-            : e->full                        ? ", crypto full"
-                                             : ", crypto clear",
+            e->name, e->clients, v->tokens, v->values, e->protection->name,
+            !e->protection->two_servers ? ""
+            : e->full                   ? ", crypto full"
+                                        : ", crypto clear",
             v->threads, v->threads == 1 ? "" : "s", e->seed);
     if (!v->claim)
         fprintf(stderr, "no differential privacy claimed\n");

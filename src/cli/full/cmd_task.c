@@ -318,10 +318,7 @@ static sefl_status show_json(const task *t, const envelope *env)
     json_key(&j, "w"), json_u64(&j, t->ahe.pack.w);
     json_key(&j, "q"), json_real(&j, t->ahe.pack.q);
     json_key(&j, "sensitivity"), json_real(&j, t->ahe.pack.sensitivity);
-    json_key(&j, "noise");
-    json_str(&j, t->noise == TASK_NOISE_NONE    ? "none"
-                 : t->noise == TASK_NOISE_JOINT ? "joint"
-                                                : "own");
+    json_key(&j, "noise"), json_str(&j, task_mode(t)->name);
     json_key(&j, "z"), json_str(&j, t->z);
     json_key(&j, "claim"), json_str(&j, t->claim ? "dp" : "none");
     if (!t->claim)
@@ -375,12 +372,11 @@ static void show_text(const task *t, const envelope *env)
            t->extensions, (double)t->extend_ms / 1000);
     printf("sampling     %s, rate %g%s\n", samplings[t->sampling], t->rate,
            t->publish_count ? "" : "; the number that took part is not published");
-    if (t->noise == TASK_NOISE_NONE)
+    if (!task_mode(t)->noisy)
         printf("noise        none: AS learns the exact average\n");
     else
-        printf("noise        %s, z %s, clip %s (sensitivity %.6g)\n",
-               t->noise == TASK_NOISE_JOINT ? "joint" : "own", t->z, t->clip,
-               t->ahe.pack.sensitivity);
+        printf("noise        %s, z %s, clip %s (sensitivity %.6g)\n", task_mode(t)->name, t->z,
+               t->clip, t->ahe.pack.sensitivity);
     if (t->claim)
         printf("claim        epsilon %g at delta %g, for a %s\n", t->epsilon, t->delta,
                t->unit == TASK_UNIT_CLIENT ? "client" : "record");

@@ -15,21 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *dp_noise_name(dp_noise noise)
-{
-    switch (noise) {
-    case DP_NOISE_NONE:
-        return "none";
-    case DP_NOISE_JOINT:
-        return "joint";
-    case DP_NOISE_DISCRETE:
-        return "discrete";
-    case DP_NOISE_GAUSS:
-        return "gauss";
-    }
-    return "?";
-}
-
 sefl_status dp_delta_check(double delta)
 {
     if (!(delta > 0 && delta < 1))
@@ -47,9 +32,9 @@ sefl_status dp_epsilon_check(double epsilon)
 sefl_status dp_event_check(const dp_event *ev)
 {
     sefl_status st = SEFL_OK;
-    SEFL_CHECK(strcmp(dp_noise_name(ev->noise), "?") != 0, SEFL_EINVAL, "noise is %d: unknown",
-               (int)ev->noise);
-    if (ev->noise == DP_NOISE_NONE)
+    const dp_law *law = dp_law_of(ev->noise);
+    SEFL_CHECK(law, SEFL_EINVAL, "noise is %d: unknown", (int)ev->noise);
+    if (!law->claims)
         goto done;
     SEFL_CHECK(ev->z > 0 && isfinite(ev->z), SEFL_EINVAL,
                "z (noise multiplier) is %g: it must be a finite number above 0", ev->z);
@@ -59,10 +44,10 @@ sefl_status dp_event_check(const dp_event *ev)
                "rate (sampling) is %g: it must be above 0 and at most 1", ev->rate);
     SEFL_CHECK(ev->count <= UINT64_C(1) << 40, SEFL_EINVAL,
                "count (rounds) is %" PRIu64 ": at most 2^40", ev->count);
-    if (ev->noise == DP_NOISE_JOINT)
+    if (law->uses_dim)
         SEFL_CHECK(ev->dim > 0 && ev->dim <= UINT64_C(1) << 40, SEFL_EINVAL,
                    "dim (coordinates) is %" PRIu64 ": it must lie in 1..2^40", ev->dim);
-    if (ev->noise == DP_NOISE_DISCRETE)
+    if (law->uses_sigma_steps)
         SEFL_CHECK(ev->sigma_steps >= DP_SIGMA_STEPS_MIN && isfinite(ev->sigma_steps), SEFL_EINVAL,
                    "sigma_steps is %g: discrete noise needs a standard deviation of at least %g "
                    "grid steps",
@@ -73,32 +58,27 @@ done:
 
 /* ---- divergences of one release ------------------------------------------------------------ */
 
-/* what the rules make of an event: a Gaussian multiplier, and where the rule ends */
+/* what the law makes of an event: a Gaussian multiplier, and where that holds */
 typedef struct rule {
+    const dp_law *law;
     double z, rate, count;
-    bool joint;
+    bool half; /* also for z / 2: the whole vector may be replaced */
 } rule;
 
-static double effective_z(const dp_event *ev)
+static bool holds_at(const rule *r, double a)
 {
-    switch (ev->noise) {
-    case DP_NOISE_JOINT:
-        return ev->z / sqrt(DP_JOINT_FACTOR);
-    case DP_NOISE_DISCRETE:
-        return ev->z * sqrt(1 - 6 / (ev->sigma_steps * ev->sigma_steps));
-    default:
-        return ev->z;
-    }
+    return r->law->order_max == 0 || (a >= 1.01 && a <= r->law->order_max);
 }
 
 static double zero_out(const rule *r, double a)
 {
-    if (r->joint && (a < 1.01 || a > DP_JOINT_ORDER_MAX))
+    if (!holds_at(r, a))
         return INFINITY;
     if (r->rate >= 1)
         return rdp_gauss(a, r->z);
-    /* below 0.1 the integral would take minutes for an epsilon of hundreds: the bound will do */
-    if (r->joint || r->z < 0.1)
+    /* A bounded order means that only the unsampled divergences are known. Below 0.1 the integral
+     * would take minutes for an epsilon of hundreds: the bound will do. */
+    if (r->law->order_max > 0 || r->z < 0.1)
         return rdp_sampled_bound(a, r->z, r->rate);
     return rdp_sampled(a, r->z, r->rate);
 }
@@ -106,9 +86,7 @@ static double zero_out(const rule *r, double a)
 static double replaced(const rule *r, double a)
 {
     /* the whole vector changes: shift 2D, no amplification claimed */
-    double full = r->joint && r->z / 2 * sqrt(DP_JOINT_FACTOR) < DP_JOINT_Z_MIN ? INFINITY
-                  : r->joint && (a < 1.01 || a > DP_JOINT_ORDER_MAX)            ? INFINITY
-                                                                     : rdp_gauss(a, r->z / 2);
+    double full = r->half && holds_at(r, a) ? rdp_gauss(a, r->z / 2) : INFINITY;
     double hop = (a - 0.5) / (a - 1) * zero_out(r, 2 * a) + zero_out(r, 2 * a - 1);
     return fmin(full, hop);
 }
@@ -125,10 +103,12 @@ static double sum_at(const rule *rules, size_t n, dp_neighbours nb, double a)
 
 static rule rule_of(const dp_event *ev)
 {
-    return (rule){ .z = effective_z(ev),
+    const dp_law *law = dp_law_of(ev->noise);
+    return (rule){ .law = law,
+                   .z = law->gauss_z(ev),
                    .rate = ev->rate,
                    .count = (double)ev->count,
-                   .joint = ev->noise == DP_NOISE_JOINT };
+                   .half = ev->z / 2 >= law->z_min };
 }
 
 static sefl_status rules_new(rule **out, const dp_event *events, size_t n)
@@ -143,8 +123,8 @@ double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours,
 {
     double tau = 0;
     for (size_t i = 0; i < n; i++) {
-        if (events[i].noise == DP_NOISE_NONE ||
-            (events[i].noise == DP_NOISE_JOINT && events[i].z < DP_JOINT_Z_MIN))
+        const dp_law *law = dp_law_of(events[i].noise);
+        if (!law || !law->claims || events[i].z < law->z_min)
             return INFINITY;
         rule r = rule_of(&events[i]);
         tau += sum_at(&r, 1, neighbours, order);
@@ -231,17 +211,18 @@ sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n, const dp
         if (ev->count == 0)
             continue;
         any = true;
-        if (ev->noise == DP_NOISE_NONE) {
+        const dp_law *law = dp_law_of(ev->noise);
+        if (!law->claims) {
             *out = no_claim("a release was made under 'claim: none'");
             goto done;
         }
-        if (ev->noise == DP_NOISE_JOINT && ev->z < DP_JOINT_Z_MIN) {
-            *out = no_claim("nothing is proven about the joint noise below z = 0.25");
+        if (ev->z < law->z_min) {
+            *out = no_claim(law->below);
             goto done;
         }
-        if (ev->noise == DP_NOISE_JOINT) {
-            order_max = fmin(order_max, DP_JOINT_ORDER_MAX);
-            cut += (double)ev->count * (double)ev->dim * DP_JOINT_CUT;
+        if (law->order_max > 0) {
+            order_max = fmin(order_max, law->order_max);
+            cut += (double)ev->count * (double)ev->dim * law->cut;
         } else if (ev->rate < 1) {
             /* what the integral costs grows as order / z^2, and little noise wants small orders */
             double most = 20000 * fmin(ev->z / 4, ev->z * ev->z / 2);
@@ -269,10 +250,11 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_qu
     sefl_status st = SEFL_OK;
     dp_event probe = *ev;
     dp_claim c = { 0 };
-    double floor_z = ev->noise == DP_NOISE_JOINT ? DP_JOINT_Z_MIN : 0.05, lo = 1, hi = 1;
+    double lo = 1, hi = 1;
     probe.sigma_steps = 38662;
     SEFL_TRY(dp_epsilon_check(epsilon));
-    SEFL_CHECK(ev->noise != DP_NOISE_NONE, SEFL_EINVAL, "noise is none: it has no multiplier");
+    SEFL_CHECK(dp_noise_claims(ev->noise), SEFL_EINVAL, "noise is none: it has no multiplier");
+    double floor_z = dp_law_of(ev->noise)->z_search_min;
 
     for (;; lo = hi, hi *= 2) { /* hi: enough */
         SEFL_CHECK(hi <= 1e6, SEFL_EBUDGET,

@@ -7,20 +7,7 @@
  *     SEFL_TRY(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = 1e-6 }));
  *     if (c.claimed) printf("epsilon %.3f\n", c.epsilon);         // else: nothing is claimed
  *
- * Rules (docs/PRIVACY.md has the proofs):
- *   joint     The circuit's G44 noise. Gaussian Renyi curve with z / sqrt(1.0048), orders 1.01 to
- *             256, z >= 0.25, delta lowered by count * dim * 1.1e-22 [docs/PRIVACY.md].
- *             Sampled (rate < 1): rdp_sampled_bound, which is the moment formula of the sampled
- *             Gaussian at whole orders, and between them a bound that follows from the unsampled
- *             divergences alone (that is all we know about this noise over vectors). No other
- *             accountant accepts this noise, see pld.h.
- *   discrete  The exact discrete Gaussian (`own`, `cdp`). It is a post-processing of a continuous
- *             Gaussian of variance sigma^2 - 6 (in units of the integer grid), up to a factor of
- *             1 +- 1e-50 a coordinate; so all that holds for a Gaussian with
- *             z * sqrt(1 - 6 / sigma_steps^2) holds for it, in any dimension and with sampling.
- *   gauss     The ideal continuous Gaussian: for tests and comparison with other programs; nothing
- *             in this system adds such noise.
- *   none      A release without a claim. A history that holds one has no epsilon.
+ * The rules are those of the laws in law.h.
  *
  * Neighbours: one unit's vector replaced by zeros. DP_REPLACE is its replacement by any other
  * vector (twice the sensitivity): the better of z/2 without sampling and the weak triangle
@@ -32,31 +19,12 @@
 #define PRIVACY_ACCOUNTANT_ACCOUNTANT_H
 
 #include "base/status.h"
+#include "privacy/accountant/law.h"
 #include "privacy/accountant/rdp.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Values are stable: they stand in ledgers. */
-typedef enum dp_noise {
-    DP_NOISE_NONE = 0,
-    DP_NOISE_JOINT = 1,
-    DP_NOISE_DISCRETE = 2,
-    DP_NOISE_GAUSS = 3,
-} dp_noise;
-
-/* "none", "joint", "discrete", "gauss"; "?" for anything else. */
-const char *dp_noise_name(dp_noise noise);
-
-typedef struct dp_event {
-    dp_noise noise;
-    double z;           /* noise standard deviation over L2 sensitivity */
-    double rate;        /* Poisson rate at which a unit takes part, unseen; 1: no amplification */
-    uint64_t count;     /* this many such releases */
-    uint64_t dim;       /* coordinates of a release (joint) */
-    double sigma_steps; /* noise standard deviation in units of the integer grid (discrete) */
-} dp_event;
 
 typedef enum dp_neighbours { DP_ZERO_OUT, DP_REPLACE } dp_neighbours;
 
@@ -73,12 +41,6 @@ typedef struct dp_claim {
     const char *why_not; /* one clause, when nothing is claimed */
 } dp_claim;
 
-#define DP_JOINT_FACTOR    1.0048  /* largest ratio of G44's Renyi curve to the Gaussian's */
-#define DP_JOINT_CUT       1.1e-22 /* mass per coordinate outside the computation */
-#define DP_JOINT_Z_MIN     0.25
-#define DP_JOINT_ORDER_MAX 256
-#define DP_SIGMA_STEPS_MIN 25.0 /* discrete: below it the -6 would cost more than 0.5 % */
-
 /* Refuses what makes no sense, naming the offending value: SEFL_EINVAL. */
 sefl_status dp_event_check(const dp_event *ev) SEFL_MUST_CHECK;
 sefl_status dp_delta_check(double delta) SEFL_MUST_CHECK;
@@ -93,8 +55,7 @@ double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours,
 
 /* The smallest z (to 1e-6, rounded up) for which `ev` with that z keeps `epsilon` at q->delta.
  * ev->z and ev->sigma_steps are ignored: sigma is taken as large as the grid makes it (z times
- * 38662/z steps). SEFL_EBUDGET if no z up to 1e6 will do. Never below 0.25 for joint noise, 0.05
- * for others. */
+ * 38662/z steps). SEFL_EBUDGET if no z up to 1e6 will do. Never below the law's z_search_min. */
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;
 

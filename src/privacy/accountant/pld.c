@@ -476,13 +476,13 @@ sefl_status dp_pld_epsilon(pld_interval *eps, const dp_event *events, size_t n, 
     for (size_t i = 0; i < n; i++) {
         const dp_event *ev = &events[i];
         SEFL_TRY(dp_event_check(ev));
-        SEFL_CHECK(ev->noise == DP_NOISE_GAUSS || ev->noise == DP_NOISE_DISCRETE, SEFL_EUNSUPPORTED,
+        const dp_law *law = dp_law_of(ev->noise);
+        SEFL_CHECK(law->numerical, SEFL_EUNSUPPORTED,
                    "%s noise has no privacy-loss accountant: only the Renyi rule is proven for it",
                    dp_noise_name(ev->noise));
-        steps[i] =
-            (pld_step){ .noise = PLD_GAUSS, .z = ev->z, .rate = ev->rate, .count = ev->count };
-        if (ev->noise == DP_NOISE_DISCRETE) /* see accountant.h: a post-processed Gaussian */
-            steps[i].z *= sqrt(1 - 6 / (ev->sigma_steps * ev->sigma_steps));
+        steps[i] = (pld_step){
+            .noise = PLD_GAUSS, .z = law->gauss_z(ev), .rate = ev->rate, .count = ev->count
+        };
     }
     SEFL_TRY(pld_epsilon(eps, steps, n, delta));
 done:

@@ -179,21 +179,19 @@ done:
     return st;
 }
 
-sefl_status dp_quantise_add(int64_t *sum, int64_t *scratch, const dp_grid *grid, const float *v,
-                            size_t n, int64_t sum_max, const sefl_rng *rng)
+sefl_status dp_add_record(int64_t *sum, int64_t *record, size_t n, int64_t sum_max)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(dp_quantise(scratch, NULL, grid, v, n, NULL, rng));
     for (size_t i = 0; i < n; i++) {
         int64_t s;
-        SEFL_CHECK(!__builtin_add_overflow(sum[i], scratch[i], &s) && s <= sum_max && s >= -sum_max,
+        SEFL_CHECK(!__builtin_add_overflow(sum[i], record[i], &s) && s <= sum_max && s >= -sum_max,
                    SEFL_ERANGE, "records: coordinate %zu of the sum would pass %" PRId64, i,
                    sum_max);
     }
     for (size_t i = 0; i < n; i++)
-        sum[i] += scratch[i];
+        sum[i] += record[i];
 done:
-    sefl_wipe(scratch, n * sizeof *scratch);
+    sefl_wipe(record, n * sizeof *record);
     return st;
 }
 

@@ -16,7 +16,7 @@
  * The sum of the slots over C/10 is the (noisy) total weight.
  *
  * Records. `unit: record` clips and rounds each record's step (-lr times the gradient of the whole
- * record) by itself and adds the integers: dp_quantise_add. The bound holds for each record, whatever the
+ * record) by itself and adds the integers: dp_add_record. The bound holds for each record, whatever the
  * number of them.
  *
  * Secret: v, X, and the number of attempts. Not constant-time (the client's own machine).
@@ -59,10 +59,9 @@ sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid,
 sefl_status dp_quantise_plain(int64_t *X, const dp_plain_grid *grid, const float *v, size_t n,
                               const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Rounds v into `scratch` (n integers) and adds it to sum; SEFL_ERANGE, with sum unchanged, if a
- * coordinate of the sum would pass sum_max: the range that the slot width was checked for. */
-sefl_status dp_quantise_add(int64_t *sum, int64_t *scratch, const dp_grid *grid, const float *v,
-                            size_t n, int64_t sum_max, const sefl_rng *rng) SEFL_MUST_CHECK;
+/* Adds the n integers of a quantised record to sum and wipes them. SEFL_ERANGE, with sum unchanged,
+ * if a coordinate would pass sum_max: the range that the slot width was checked for. */
+sefl_status dp_add_record(int64_t *sum, int64_t *record, size_t n, int64_t sum_max) SEFL_MUST_CHECK;
 
 /* The released total weight from the noisy sum of the slots (in real units), never below one
  * client's smallest share: the divisor. */

@@ -378,7 +378,7 @@ static sefl_status make_lanes(aggregator *a)
 {
     sefl_status st = SEFL_OK;
     const aggregator_settings *c = a->o.settings;
-    if (a->task.noise != TASK_NOISE_JOINT)
+    if (!task_mode(&a->task)->shares)
         return SEFL_OK;
     SEFL_CHECK(snprintf(a->records, sizeof a->records, "%s/audits", c->state) <
                    (int)sizeof a->records,

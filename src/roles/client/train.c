@@ -79,31 +79,11 @@ done:
     return st;
 }
 
-static dp_plain_grid plain_grid(const task *t)
-{
-    /* q = C / 2^f exactly, so C is q * R */
-    const pack *p = &t->ahe.pack;
-    int64_t records = t->unit == TASK_UNIT_RECORD && t->records_max > 0 ? t->records_max : 1;
-    return (dp_plain_grid){ .clip = p->q * ((double)p->r_2p16 / 65536),
-                            .q = p->q,
-                            .value_max = p->value_max / records };
-}
-
-static sefl_status round_vector(int64_t *X, const task *t, const float *v, const dp_weight *weight,
-                                const sefl_rng *coins)
-{
-    if (t->noise == TASK_NOISE_NONE) {
-        dp_plain_grid g = plain_grid(t);
-        return dp_quantise_plain(X, &g, v, t->params, weight, coins);
-    }
-    return dp_quantise(X, NULL, &t->grid, v, t->params, weight, coins);
-}
-
 sefl_status client_train_round(int64_t *X, const task *t, const corpus *text, const float *v,
                                const sefl_rng *coins)
 {
     dp_weight weight = { .items = text->tokens, .items_cap = t->weight_cap };
-    return round_vector(X, t, v, t->weights == TASK_CAPPED ? &weight : NULL, coins);
+    return task_mode(t)->quantise(X, t, v, t->weights == TASK_CAPPED ? &weight : NULL, coins);
 }
 
 /* ---- unit record ----------------------------------------------------------------------------- */
@@ -147,20 +127,11 @@ static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, cons
     records *r = ctx;
     const task *t = r->c->task;
     sefl_status st = SEFL_OK;
-    int64_t most = t->ahe.pack.value_max;
     (void)record;
     if (!step_of(r->v, t, grad, spans, span_count) || !isfinite(loss))
         r->zeroed++; /* rounded like the others: it takes its coins */
-    if (t->noise != TASK_NOISE_NONE) {
-        SEFL_TRY(dp_quantise_add(r->X, r->one, &t->grid, r->v, t->params, most, r->coins));
-    } else {
-        SEFL_TRY(round_vector(r->one, t, r->v, NULL, r->coins));
-        for (size_t i = 0; i < t->params; i++)
-            SEFL_CHECK(r->one[i] <= most - r->X[i] && r->one[i] >= -most - r->X[i], SEFL_ERANGE,
-                       "records: coordinate %zu of the sum passes the slot's bound", i);
-        for (size_t i = 0; i < t->params; i++)
-            r->X[i] += r->one[i];
-    }
+    SEFL_TRY(task_mode(t)->quantise(r->one, t, r->v, NULL, r->coins));
+    SEFL_TRY(dp_add_record(r->X, r->one, t->params, t->ahe.pack.value_max));
     SEFL_TRY(tick(r->c, ++r->done, r->total));
 done:
     return st;

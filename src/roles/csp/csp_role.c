@@ -204,7 +204,7 @@ static void check_failed(void *ctx)
 static sefl_status make_lanes(csp_role *r)
 {
     sefl_status st = SEFL_OK;
-    if (r->task.noise != TASK_NOISE_JOINT)
+    if (!task_mode(&r->task)->shares)
         return SEFL_OK;
     SEFL_TRY(coins_for(&r->coins, &r->shares_rng, "shares pool", 0, 0));
     SEFL_TRY(shares_pool_new(&r->shares, lanes_pool_max(&r->task), &r->shares_rng));

@@ -1,0 +1,55 @@
+/* Mode joint: the servers add shares of one noise that they sampled together (mpc/noise/shares.h).
+ * The released integers count coarse steps; the noise has mean 61.5 and AS subtracts 62, so an
+ * integer w stands for (w + 1/2) h. */
+#include "protocol/modes/noisy.h"
+
+static double deviation(const task *t)
+{
+    return t->grid.sigma;
+}
+
+static double value(const task *t, int64_t w)
+{
+    return ((double)w + 0.5) * t->ahe.pack.h;
+}
+
+static unsigned share_bytes(const task *t)
+{
+    noise_params p = task_noise_params(t, 1, 1);
+    return noise_value_bytes(&p);
+}
+
+static sefl_status reply(uint8_t *out, const task *t, const mode_csp *in)
+{
+    noise_taken taken = { in->shares, share_bytes(t) };
+    noise_source add = noise_taken_of(&taken);
+    return noisy_reply(out, t, in, &add);
+}
+
+static sefl_status finish(int64_t *w, const task *t, sefl_span in_reply, const mode_as *in)
+{
+    noise_taken taken = { in->shares.p, share_bytes(t) };
+    noise_source add = noise_taken_of(&taken);
+    if (in->shares.n != t->values * taken.bytes)
+        return sefl_fail(SEFL_EIO, "the noise shares of an attempt have another length");
+    return noisy_finish(w, t, in_reply, in, &add);
+}
+
+const release_mode mode_joint = {
+    .name = "joint",
+    .law = DP_NOISE_JOINT,
+    .noisy = true,
+    .shares = true,
+    .noises = 1,
+    .norm_jumps = 20000, /* rare jumps of the noise: sum/release_check.h */
+    .value_jumps = 60,
+    .deviation = deviation,
+    .quantise = noisy_quantise,
+    .reply = reply,
+    .finish = finish,
+    .value = value,
+    .happens = "Both servers together add noise that neither of them knows, and only then AS "
+               "learns the sum.",
+    .as_never = ", the exact sum, the noise",
+    .csp_never = ", the noise",
+};

@@ -1,0 +1,112 @@
+/* mode: how the sum of a round becomes public integers: who adds which noise.
+ *
+ * A task names one mode (privacy.noise). Everything that depends on the mode is a member of a const
+ * table, so no other file asks which mode it is:
+ *
+ *     const release_mode *m = task_mode(t);
+ *     client   SEFL_TRY(m->quantise(X, t, v, weight, coins));
+ *     CSP      SEFL_TRY(m->reply(reply, t, &csp));           // from the masked sum
+ *     AS       SEFL_TRY(m->finish(w, t, reply, &as));        // the released integers
+ *              real = task_value(t, w[i]);
+ *
+ * To add a mode:
+ *   1. Write src/protocol/modes/NAME.c, which defines `const release_mode mode_NAME`.
+ *   2. Append `M(NAME_IN_CAPITALS, NAME, "one clause of help")` to RELEASE_MODES.
+ * Task documents, settings, help texts, client policies, `sefl task explain`, both servers, the
+ * simulator and the accountant then know the mode. Two more steps may be needed: noise of a new
+ * distribution needs a row in privacy/accountant/law.c, with its proof in docs/PRIVACY.md; and
+ * docs/PROTOCOL.md has a table of the words (e2e.doc_tables compares it).
+ *
+ * The order of the list is that of `task_noise`; it does not appear on the wire.
+ *
+ * Threads: const tables and pure functions.
+ * Secret: the vectors, shares, coins and masks that the functions receive. */
+#ifndef PROTOCOL_MODES_MODE_H
+#define PROTOCOL_MODES_MODE_H
+
+#include "base/random.h"
+#include "base/span.h"
+#include "privacy/accountant/accountant.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* clang-format off */
+#define RELEASE_MODES(M)                                                                           \
+    M(NONE, none, "none adds no noise: everybody learns the exact average")                        \
+    M(JOINT, joint, "joint: both servers draw one noise together, and neither knows it")           \
+    M(OWN, own, "own: each server adds noise of its own, in all twice the variance")
+/* clang-format on */
+
+#define RELEASE_MODE_ENUM(NAME, name, text) TASK_NOISE_##NAME,
+typedef enum task_noise { RELEASE_MODES(RELEASE_MODE_ENUM) RELEASE_MODE_COUNT } task_noise;
+
+/* "none joint own": the words of a setting. */
+#define RELEASE_MODE_WORD(NAME, name, text) " " #name
+#define RELEASE_MODE_WORDS                  (&(RELEASE_MODES(RELEASE_MODE_WORD))[1])
+/* The help of that setting, one clause per mode. */
+#define RELEASE_MODE_CLAUSE(NAME, name, text) "; " text
+#define RELEASE_MODE_HELP                     (&(RELEASE_MODES(RELEASE_MODE_CLAUSE))[2])
+
+struct task;
+struct dp_weight;
+
+/* What CSP has when it replies. */
+typedef struct mode_csp {
+    uint64_t round, attempt;
+    const uint8_t *plain;  /* the masked sum: all plain units (ahe.h) */
+    const uint8_t *slice;  /* name of the noise shares, 32 bytes */
+    const uint8_t *shares; /* NULL unless the mode takes shares */
+    sefl_rng rng;          /* secret, fresh for this attempt */
+} mode_csp;
+
+/* What AS kept of the attempt that the reply answers. */
+typedef struct mode_as {
+    uint64_t round, attempt;
+    const uint8_t *seed;  /* of the mask, AHE_SEED_BYTES */
+    const uint8_t *coins; /* NOISE_COINS */
+    const uint8_t *slice;
+    sefl_span shares; /* empty unless the mode takes shares */
+} mode_as;
+
+typedef struct release_mode {
+    const char *name;
+    dp_noise law; /* what the accountant charges for a release with a claim */
+    bool noisy;   /* privacy.z > 0, the task has a grid, and a claim is possible */
+    bool shares;  /* the servers make noise shares in advance; an attempt takes task.values */
+
+    /* The size of the noise, for the checks of a release (sum/release_check.h) and for plans. */
+    unsigned noises;    /* independent noises of deviation z * sensitivity in a release */
+    double norm_jumps;  /* added to the square of the noise's norm in units of z D */
+    double value_jumps; /* a released value deviates by at most this many deviations */
+    double (*deviation)(const struct task *t); /* of a released value, in real units */
+
+    /* Client: n = task.params floats to task.values integers; weight NULL unless weights are capped. */
+    sefl_status (*quantise)(int64_t *X, const struct task *t, const float *v,
+                            const struct dp_weight *weight, const sefl_rng *coins);
+    /* Fills the members of a task that only this mode has; NULL: there are none. */
+    sefl_status (*derive)(struct task *t);
+    /* CSP: writes task_output_bytes. NULL: the masked plain units are the reply. */
+    sefl_status (*reply)(uint8_t *reply, const struct task *t, const mode_csp *in);
+    /* AS: w gets task.values integers. A function of its arguments, so a crash changes nothing. */
+    sefl_status (*finish)(int64_t *w, const struct task *t, sefl_span reply, const mode_as *in);
+    /* The real number that a released integer stands for. */
+    double (*value)(const struct task *t, int64_t w);
+
+    /* sefl task explain */
+    const char *happens;   /* a sentence: who adds noise, what AS learns */
+    const char *as_never;  /* what AS never learns, after "one client's update" */
+    const char *csp_never; /* what CSP never learns, after "the sum" */
+} release_mode;
+
+extern const release_mode *const release_modes[RELEASE_MODE_COUNT]; /* by task_noise */
+
+/* The mode of this name, which need not end with a NUL; NULL: there is none. */
+const release_mode *release_mode_named(sefl_span name);
+
+const release_mode *task_mode(const struct task *t);
+
+/* The real number that a released integer stands for: task_mode(t)->value(t, w). */
+double task_value(const struct task *t, int64_t w);
+
+#endif

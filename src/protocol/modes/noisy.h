@@ -1,0 +1,19 @@
+/* noisy: what modes with noise share: quantising on the task's grid, and the two halves of
+ * mpc/noise/online.h over the units of an encrypted sum.
+ *
+ * A mode says what a server adds (noise_source) and calls these. Internal to protocol/modes. */
+#ifndef PROTOCOL_MODES_NOISY_H
+#define PROTOCOL_MODES_NOISY_H
+
+#include "mpc/noise/online.h"
+#include "protocol/modes/mode.h"
+#include "protocol/task.h"
+
+sefl_status noisy_quantise(int64_t *X, const task *t, const float *v, const dp_weight *weight,
+                           const sefl_rng *coins) SEFL_MUST_CHECK;
+sefl_status noisy_reply(uint8_t *reply, const task *t, const mode_csp *in,
+                        const noise_source *add) SEFL_MUST_CHECK;
+sefl_status noisy_finish(int64_t *w, const task *t, sefl_span reply, const mode_as *in,
+                         const noise_source *add) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,65 @@
+/* Mode none: AS takes its mask off and has the exact sum. No claim is possible. */
+#include "base/alloc.h"
+#include "protocol/modes/mode.h"
+#include "protocol/task.h"
+
+#include <string.h>
+
+static double deviation(const task *t)
+{
+    (void)t;
+    return 0;
+}
+
+static double value(const task *t, int64_t w)
+{
+    return (double)w * t->ahe.pack.q;
+}
+
+/* The packing gives step and bound: q = C / 2^f exactly, so C is q * R. With unit record the slot
+ * holds records_max vectors. */
+static sefl_status quantise(int64_t *X, const task *t, const float *v, const dp_weight *weight,
+                            const sefl_rng *coins)
+{
+    const pack *p = &t->ahe.pack;
+    int64_t records = t->unit == TASK_UNIT_RECORD && t->records_max > 0 ? t->records_max : 1;
+    dp_plain_grid g = { .clip = p->q * ((double)p->r_2p16 / 65536),
+                        .q = p->q,
+                        .value_max = p->value_max / records };
+    return dp_quantise_plain(X, &g, v, t->params, weight, coins);
+}
+
+static sefl_status finish(int64_t *w, const task *t, sefl_span masked, const mode_as *in)
+{
+    sefl_status st = SEFL_OK;
+    const ahe_params *p = &t->ahe;
+    uint8_t *mask = NULL;
+    int64_t *one = NULL;
+    SEFL_TRY(sefl_new(&mask, 1, p->plain_bytes));
+    SEFL_TRY(sefl_new(&one, p->unit_values, sizeof *one));
+    for (size_t u = 0; u < p->units; u++) {
+        size_t at = u * p->unit_values, left = p->values - at;
+        SEFL_TRY(ahe_mask_units(p, mask, u, 1, in->seed));
+        ahe_plain_unmask(p, one, masked.p + u * p->plain_bytes, mask, 1);
+        memcpy(w + at, one, (left < p->unit_values ? left : p->unit_values) * sizeof *one);
+    }
+done:
+    if (mask)
+        sefl_free_secret(mask, p->plain_bytes);
+    if (one)
+        sefl_free_secret(one, p->unit_values * sizeof *one);
+    return st;
+}
+
+const release_mode mode_none = {
+    .name = "none",
+    .law = DP_NOISE_NONE,
+    .value_jumps = 10,
+    .deviation = deviation,
+    .quantise = quantise,
+    .finish = finish,
+    .value = value,
+    .happens = "No noise is added.",
+    .as_never = "",
+    .csp_never = "",
+};

@@ -1,0 +1,23 @@
+#include "simulate/protection.h"
+
+#include "simulate/clear.h"
+
+#include <string.h>
+
+static const protection protections[] = {
+    { .name = "none", .noise = "none", .shown = "none" },
+    { .name = "cdp",
+      .noise = "own", /* its grid; the trusted server adds one noise, not two */
+      .shown = "central",
+      .quantises = true,
+      .release = clear_central },
+    { .name = "sefl", .quantises = true, .two_servers = true, .release = clear_release },
+};
+
+const protection *protection_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof protections / sizeof *protections; i++)
+        if (strcmp(protections[i].name, name) == 0)
+            return &protections[i];
+    return NULL;
+}
