@@ -346,7 +346,7 @@ static void spent_text(const ledger *l, const ledger_total *t)
     for (size_t i = 0; (terms = ledger_task(l, i, &rounds)) != NULL; i++) {
         hex_write(id, terms->task, 8);
         printf("  task %s  %6" PRIu64 " rounds  ", id, rounds);
-        if (terms->noise == DP_NOISE_NONE)
+        if (!dp_noise_claims(terms->noise))
             printf("claim: none\n");
         else
             printf("unit %s, %s noise, z %g, rate %g%s, target epsilon %g at delta %g\n",

@@ -36,10 +36,10 @@ typedef struct policy {
     double epsilon_total;   /* epsilon_total: largest sum over all tasks, checked with the ledger */
     double delta_max;       /* delta_max: largest delta of a task that claims an epsilon */
     uint32_t threshold_min; /* clients_min: smallest L */
-    bool allow_joint, allow_own, allow_none; /* noise_modes; all false: no rule */
-    bool allow_no_claim;                     /* claim_none */
-    uint64_t rounds_max; /* rounds_max: most rounds that a task may ask of this client */
-    pinned servers;      /* allowed_servers */
+    uint32_t noise_modes;   /* a bit per task_noise; 0: no rule */
+    bool allow_no_claim;    /* claim_none */
+    uint64_t rounds_max;    /* rounds_max: most rounds that a task may ask of this client */
+    pinned servers;         /* allowed_servers */
 } policy;
 
 /* SEFL_EAUTH / SEFL_EINVAL with "policy: <rule>: ...": what the task has, what is allowed, what would

@@ -1,5 +1,6 @@
 #include "protocol/participant.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* One rule: true if the task keeps it. Else `say` notes why, after the rule's name. */
@@ -39,18 +40,18 @@ static void claim_say(const policy *p, const task *t)
 
 static bool noise_keeps(const policy *p, const task *t)
 {
-    if (!p->allow_joint && !p->allow_own && !p->allow_none)
-        return true; /* no rule */
-    return t->noise == TASK_NOISE_JOINT ? p->allow_joint
-           : t->noise == TASK_NOISE_OWN ? p->allow_own
-                                        : p->allow_none;
+    return p->noise_modes == 0 || (p->noise_modes >> t->noise & 1) != 0;
 }
 
 static void noise_say(const policy *p, const task *t)
 {
-    sefl_note("the task's noise is %s, allowed:%s%s%s", task_mode(t)->name,
-              p->allow_joint ? " joint" : "", p->allow_own ? " own" : "",
-              p->allow_none ? " none" : "");
+    char allowed[128] = "";
+    size_t at = 0;
+    for (unsigned i = 0; i < RELEASE_MODE_COUNT && at < sizeof allowed; i++)
+        if (p->noise_modes >> i & 1)
+            at +=
+                (size_t)snprintf(allowed + at, sizeof allowed - at, " %s", release_modes[i]->name);
+    sefl_note("the task's noise is %s, allowed:%s", task_mode(t)->name, allowed);
 }
 
 static bool epsilon_keeps(const policy *p, const task *t)
@@ -121,8 +122,7 @@ static const rule rules[] = {
       "claim_none: true accepts it, and then no epsilon bounds what the released models reveal "
       "about this client's text" },
     { "noise_modes", SEFL_EINVAL, noise_keeps, noise_say,
-      "adding it accepts the task; with own each server knows half of the noise, with none "
-      "everybody sees exact averages" },
+      "adding it accepts the task" RELEASE_MODES(RELEASE_MODE_CLAUSE) },
     { "epsilon_per_task", SEFL_EINVAL, epsilon_keeps, epsilon_say,
       "a larger epsilon_per_task accepts it, and lets the released models reveal more about this "
       "client's text" },

@@ -17,6 +17,8 @@
  * distribution needs a row in privacy/accountant/law.c, with its proof in docs/PRIVACY.md; and
  * docs/PROTOCOL.md has a table of the words (e2e.doc_tables compares it).
  *
+ * `sefl privacy plan --noise` works without a task and has its own words (cli/cmd_privacy.c).
+ *
  * The order of the list is that of `task_noise`; it does not appear on the wire.
  *
  * Threads: const tables and pure functions.
@@ -103,6 +105,10 @@ extern const release_mode *const release_modes[RELEASE_MODE_COUNT]; /* by task_n
 
 /* The mode of this name, which need not end with a NUL; NULL: there is none. */
 const release_mode *release_mode_named(sefl_span name);
+
+/* A list such as "joint, own" as a set: bit i for release_modes[i]. SEFL_EINVAL, beginning with `what`,
+ * for an unknown name or an empty list. */
+sefl_status release_modes_parse(uint32_t *set, const char *what, const char *list) SEFL_MUST_CHECK;
 
 const release_mode *task_mode(const struct task *t);
 

@@ -12,13 +12,38 @@ RELEASE_MODES(DECLARE)
 #define ADDRESS(NAME, name, text) [TASK_NOISE_##NAME] = &mode_##name,
 const release_mode *const release_modes[RELEASE_MODE_COUNT] = { RELEASE_MODES(ADDRESS) };
 
+/* RELEASE_MODE_COUNT for an unknown name */
+static unsigned index_of(sefl_span name)
+{
+    unsigned i = 0;
+    while (i < RELEASE_MODE_COUNT && (strlen(release_modes[i]->name) != name.n ||
+                                      memcmp(release_modes[i]->name, name.p, name.n) != 0))
+        i++;
+    return i;
+}
+
 const release_mode *release_mode_named(sefl_span name)
 {
-    for (size_t i = 0; i < RELEASE_MODE_COUNT; i++)
-        if (strlen(release_modes[i]->name) == name.n &&
-            memcmp(release_modes[i]->name, name.p, name.n) == 0)
-            return release_modes[i];
-    return NULL;
+    unsigned i = index_of(name);
+    return i < RELEASE_MODE_COUNT ? release_modes[i] : NULL;
+}
+
+sefl_status release_modes_parse(uint32_t *set, const char *what, const char *list)
+{
+    sefl_status st = SEFL_OK;
+    uint32_t found = 0;
+    for (size_t n; *list; list += n, list += strspn(list, ", ")) {
+        n = strcspn(list, ", ");
+        unsigned i = index_of(span_of(list, n));
+        SEFL_CHECK(i < RELEASE_MODE_COUNT || n == 0, SEFL_EINVAL, "%s has \"%.*s\": of %s", what,
+                   (int)(n < 32 ? n : 32), list, RELEASE_MODE_WORDS);
+        if (n > 0)
+            found |= UINT32_C(1) << i;
+    }
+    SEFL_CHECK(found, SEFL_EINVAL, "%s is empty: no task could be accepted", what);
+    *set = found;
+done:
+    return st;
 }
 
 const release_mode *task_mode(const task *t)

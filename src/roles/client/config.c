@@ -101,29 +101,6 @@ void client_config_clear(client_config *c)
 
 /* ---- policy ---------------------------------------------------------------------------------- */
 
-static sefl_status noise_modes(policy *p, const char *list)
-{
-    sefl_status st = SEFL_OK;
-    while (*list) {
-        size_t n = strcspn(list, ", ");
-        if (n == 5 && memcmp(list, "joint", 5) == 0)
-            p->allow_joint = true;
-        else if (n == 3 && memcmp(list, "own", 3) == 0)
-            p->allow_own = true;
-        else if (n == 4 && memcmp(list, "none", 4) == 0)
-            p->allow_none = true;
-        else
-            SEFL_CHECK(n == 0, SEFL_EINVAL, "noise_modes wants joint, own and none, not \"%.*s\"",
-                       (int)(n < 32 ? n : 32), list);
-        list += n;
-        list += strspn(list, ", ");
-    }
-    SEFL_CHECK(p->allow_joint || p->allow_own || p->allow_none, SEFL_EINVAL,
-               "noise_modes is empty: no task could be accepted");
-done:
-    return st;
-}
-
 sefl_status policy_make(policy *out, const settings *s, const pinned *servers)
 {
     sefl_status st = SEFL_OK;
@@ -136,7 +113,7 @@ sefl_status policy_make(policy *out, const settings *s, const pinned *servers)
     SEFL_CHECK(p.epsilon_task >= 0 && p.epsilon_total >= 0 && p.delta_max >= 0, SEFL_EINVAL,
                "an epsilon or delta below 0: it must be above, or 0 for no rule");
     p.threshold_min = (uint32_t)settings_u64(s, "clients_min");
-    SEFL_TRY(noise_modes(&p, settings_text(s, "noise_modes")));
+    SEFL_TRY(release_modes_parse(&p.noise_modes, "noise_modes", settings_text(s, "noise_modes")));
     p.allow_no_claim = settings_bool(s, "claim_none");
     p.rounds_max = settings_u64(s, "rounds_max");
     *out = p;

@@ -437,7 +437,7 @@ static void test_policy(void **state)
     policy good = { .epsilon_task = 8,
                     .epsilon_total = 8,
                     .threshold_min = 3,
-                    .allow_joint = true,
+                    .noise_modes = 1u << TASK_NOISE_JOINT,
                     .rounds_max = 3,
                     .servers = sample_servers },
            p, open = { 0 };
@@ -461,7 +461,7 @@ static void test_policy(void **state)
     refuses(&p, &t, SEFL_EAUTH, "allowed_servers");
     p = good, p.allow_no_claim = true, p.rounds_max = 0;
     refuses(&p, &none, SEFL_EINVAL, "noise_modes");
-    p.allow_none = true;
+    p.noise_modes |= 1u << TASK_NOISE_NONE;
     CHECK_OK(policy_check(&p, &none, NULL));
     task_clear(&none);
     task_clear(&own);

@@ -445,7 +445,8 @@ static void policies(void **state)
     pinned servers = { .as = { 1 }, .csp = { 2 } };
     const char *empty = folder_put("p1.yml", "{}\n", 3);
     CHECK_OK(policy_read(&p, empty, &servers));
-    assert_true(p.allow_joint && p.allow_own && !p.allow_none && !p.allow_no_claim);
+    assert_true(p.noise_modes == (1u << TASK_NOISE_JOINT | 1u << TASK_NOISE_OWN) &&
+                !p.allow_no_claim);
     assert_true(p.epsilon_task == 0 && p.epsilon_total == 0 && p.rounds_max == 0);
     assert_int_equal(p.servers.csp[0], 2);
     static const char text[] = "epsilon_per_task: 3\nepsilon_total: 8.5\nclients_min: 5\n"
@@ -453,7 +454,8 @@ static void policies(void **state)
     CHECK_OK(policy_read(&p, folder_put("p2.yml", text, sizeof text - 1), &servers));
     assert_true(p.epsilon_task == 3 && p.epsilon_total == 8.5);
     assert_int_equal(p.threshold_min, 5);
-    assert_true(p.allow_joint && !p.allow_own && p.allow_none && p.allow_no_claim);
+    assert_true(p.noise_modes == (1u << TASK_NOISE_JOINT | 1u << TASK_NOISE_NONE) &&
+                p.allow_no_claim);
     assert_int_equal(p.rounds_max, 40);
     static const char *const bad[] = { "noise_modes: [joint, loud]\n", "noise_modes: []\n",
                                        "epsilon_total: -1\n", "epsilon_totl: 1\n",
