@@ -1,5 +1,7 @@
 #include "base/json.h"
 
+#include "base/utf8.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -28,34 +30,13 @@ static void begin_value(json *j)
     j->has_item |= 1u << j->depth;
 }
 
-/* Length of the UTF-8 sequence at p (n bytes left), 0 if it is none (overlong, surrogate, cut). */
-static size_t utf8_len(const uint8_t *p, size_t n)
-{
-    static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t len = p[0] < 0x80       ? 1
-                 : p[0] >> 5 == 6  ? 2
-                 : p[0] >> 4 == 14 ? 3
-                 : p[0] >> 3 == 30 ? 4
-                                   : 0;
-    if (len == 0 || len > n)
-        return 0;
-    if (len == 1)
-        return 1;
-    uint32_t c = p[0] & (0x7fu >> len);
-    for (size_t i = 1; i < len; i++) {
-        if (p[i] >> 6 != 2)
-            return 0;
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    return c < least[len] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : len;
-}
-
 static void put_quoted(json *j, sefl_span s)
 {
     put(j, "\"", 1);
     for (size_t i = 0; i < s.n;) {
         uint8_t c = s.p[i];
-        size_t len = utf8_len(s.p + i, s.n - i);
+        uint32_t code;
+        size_t len = utf8_decode(s.p + i, s.n - i, &code);
         char esc[8];
         if (len == 0) {
             put(j, "\xef\xbf\xbd", 3);

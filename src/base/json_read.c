@@ -191,35 +191,37 @@ static bool digit_at(const jread *j)
     return j->at < j->n && j->p[j->at] >= '0' && j->p[j->at] <= '9';
 }
 
+static sefl_status digits(jread *j)
+{
+    if (!digit_at(j))
+        return bad(j, "a digit is wanted");
+    while (digit_at(j))
+        j->at++;
+    return SEFL_OK;
+}
+
 /* -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)? */
 static sefl_status number(jread *j)
 {
-    if (j->p[j->at] == '-')
-        j->at++;
-    if (!digit_at(j))
-        return bad(j, "a digit is wanted");
-    bool zero = j->p[j->at++] == '0';
-    if (zero && digit_at(j))
+    sefl_status st = SEFL_OK;
+    j->at += j->p[j->at] == '-';
+    size_t begin = j->at;
+    SEFL_TRY(digits(j));
+    if (j->p[begin] == '0' && j->at > begin + 1) {
+        j->at = begin + 1;
         return bad(j, "a number with a leading zero");
-    while (digit_at(j))
-        j->at++;
+    }
     if (j->at < j->n && j->p[j->at] == '.') {
         j->at++;
-        if (!digit_at(j))
-            return bad(j, "a digit is wanted");
-        while (digit_at(j))
-            j->at++;
+        SEFL_TRY(digits(j));
     }
-    if (j->at < j->n && (j->p[j->at] == 'e' || j->p[j->at] == 'E')) {
+    if (j->at < j->n && (j->p[j->at] | 0x20) == 'e') {
         j->at++;
-        if (j->at < j->n && (j->p[j->at] == '+' || j->p[j->at] == '-'))
-            j->at++;
-        if (!digit_at(j))
-            return bad(j, "a digit is wanted");
-        while (digit_at(j))
-            j->at++;
+        j->at += j->at < j->n && (j->p[j->at] == '+' || j->p[j->at] == '-');
+        SEFL_TRY(digits(j));
     }
-    return SEFL_OK;
+done:
+    return st;
 }
 
 sefl_status jread_u64(jread *j, uint64_t *out)
@@ -286,6 +288,12 @@ static sefl_status word(jread *j, const char *w)
         return bad(j, "a value is wanted");
     j->at += n;
     return SEFL_OK;
+}
+
+sefl_status jread_bool(jread *j, bool *out)
+{
+    *out = jread_peek(j) == 't';
+    return word(j, *out ? "true" : "false");
 }
 
 /* Recursion is bounded by JREAD_DEPTH. */

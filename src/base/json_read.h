@@ -12,8 +12,8 @@
  * caller's buffers, and they never hold more than the input.
  *
  * Threads: one owner. */
-#ifndef MODEL_FILE_JREAD_H
-#define MODEL_FILE_JREAD_H
+#ifndef BASE_JSON_READ_H
+#define BASE_JSON_READ_H
 
 #include "base/buf.h"
 
@@ -50,6 +50,8 @@ sefl_status jread_u64(jread *j, uint64_t *out) SEFL_MUST_CHECK;
 
 /* Any number, to within a few units in its last place; the locale has no say. */
 sefl_status jread_real(jread *j, double *out) SEFL_MUST_CHECK;
+
+sefl_status jread_bool(jread *j, bool *out) SEFL_MUST_CHECK;
 
 /* Any one value, checked. */
 sefl_status jread_skip(jread *j) SEFL_MUST_CHECK;

@@ -4,8 +4,8 @@
  * of Unicode (no-break and ideographic spaces included) and the four ASCII separators 1C to 1F.
  *
  * Threads: any. */
-#ifndef MODEL_CORPUS_UTF8_H
-#define MODEL_CORPUS_UTF8_H
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
 
 #include "base/span.h"
 

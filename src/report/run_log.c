@@ -2,15 +2,12 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/json_read.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { DEPTH_MAX = 16, NUMBER_MAX = 40, KEY_MAX = 40 };
 
 static const struct number {
     const char *key;
@@ -23,152 +20,57 @@ static const struct number {
 
 /* ---- one line ------------------------------------------------------------------------------ */
 
-typedef struct line {
-    const char *p, *end;
-} line;
-
-static char peek(line *l)
+static sefl_status read_member(jread *j, const sefl_buf *key, run_line *r)
 {
-    while (l->p < l->end && (*l->p == ' ' || *l->p == '\t' || *l->p == '\r' || *l->p == '\n'))
-        l->p++;
-    return l->p < l->end ? *l->p : '\0';
-}
-
-static bool eat(line *l, char c)
-{
-    if (peek(l) != c)
-        return false;
-    l->p++;
-    return true;
-}
-
-/* A string; key gets it if it is plain and fits, else "". */
-static bool eat_string(line *l, char key[KEY_MAX])
-{
-    size_t n = 0;
-    bool fits = true;
-    key[0] = '\0';
-    if (!eat(l, '"'))
-        return false;
-    for (; l->p < l->end && *l->p != '"'; l->p++) {
-        fits = fits && *l->p != '\\' && n + 1 < KEY_MAX;
-        if (*l->p == '\\' && ++l->p == l->end)
-            return false;
-        if (fits)
-            key[n++] = *l->p;
-    }
-    if (fits)
-        key[n] = '\0';
-    return eat(l, '"');
-}
-
-static bool eat_word(line *l, const char *word)
-{
-    size_t n = strlen(word);
-    if ((size_t)(l->end - l->p) < n || memcmp(l->p, word, n) != 0)
-        return false;
-    l->p += n;
-    return true;
-}
-
-/* A finite number. */
-static bool eat_number(line *l, double *out)
-{
-    char text[NUMBER_MAX + 1], *end;
-    size_t n = 0;
-    while (l->p + n < l->end && n < NUMBER_MAX && l->p[n] && strchr("0123456789+-.eE", l->p[n]))
-        n++;
-    memcpy(text, l->p, n);
-    text[n] = '\0';
-    *out = strtod(text, &end);
-    l->p += n;
-    return n > 0 && n < NUMBER_MAX && *end == '\0' && isfinite(*out);
-}
-
-static bool skip_value(line *l)
-{
-    char ignored[KEY_MAX], close[DEPTH_MAX];
-    unsigned depth = 0;
+    sefl_status st = SEFL_OK;
     double v;
-    do {
-        char c = peek(l);
-        if (c == '{' || c == '[') {
-            if (depth == DEPTH_MAX)
-                return false;
-            l->p++;
-            close[depth++] = c == '{' ? '}' : ']';
-        } else if (c == '"') {
-            if (!eat_string(l, ignored))
-                return false;
-        } else if (depth > 0 && c == close[depth - 1]) {
-            l->p++, depth--;
-        } else if (depth > 0 && (c == ',' || c == ':')) {
-            l->p++;
-        } else if (!(eat_word(l, "true") || eat_word(l, "false") || eat_word(l, "null") ||
-                     eat_number(l, &v))) {
-            return false;
-        }
-    } while (depth > 0);
-    return true;
-}
-
-/* NULL: fine, else what is wrong. */
-static const char *read_member(line *l, run_line *r, bool *has_round)
-{
-    char key[KEY_MAX];
-    double v;
-    if (!eat_string(l, key) || !eat(l, ':'))
-        return "a member's name is wanted";
-    char c = peek(l);
-    bool number = isdigit((unsigned char)c) || c == '-';
-    if (strcmp(key, "round") == 0) {
-        if (!number || !eat_number(l, &v) || v < 1 || v > 9007199254740992.0 || v != floor(v))
-            return "\"round\" wants a whole number from 1";
-        r->round = (uint64_t)v, *has_round = true;
-        return NULL;
-    }
-    if (strcmp(key, "skipped") == 0) {
-        r->skipped = c == 't';
-        return eat_word(l, "true") || eat_word(l, "false") ? NULL : "\"skipped\" wants a bool";
-    }
-    if (strcmp(key, "blocked") == 0) {
-        r->blocked = c == 't';
-        return eat_word(l, "true") || eat_word(l, "false") ? NULL : "\"blocked\" wants a bool";
+    if (jread_is(key, "skipped"))
+        return jread_bool(j, &r->skipped);
+    if (jread_is(key, "blocked"))
+        return jread_bool(j, &r->blocked);
+    if (jread_is(key, "round")) {
+        SEFL_TRY(jread_real(j, &v));
+        SEFL_CHECK(v >= 1 && v <= 9007199254740992.0 && v == floor(v), SEFL_EPROTO,
+                   "\"round\" is not a whole number from 1");
+        r->round = (uint64_t)v;
+        return SEFL_OK;
     }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (number && strcmp(key, numbers[i].key) == 0) {
-            if (!eat_number(l, &v))
-                return "a number is not well formed";
-            if (v < 0)
-                return "a number is negative";
+        if (jread_peek(j) == '0' && jread_is(key, numbers[i].key)) {
+            SEFL_TRY(jread_real(j, &v));
+            SEFL_CHECK(v >= 0, SEFL_EPROTO, "\"%s\" is negative", numbers[i].key);
             memcpy((char *)r + numbers[i].offset, &v, sizeof v);
-            return NULL;
+            return SEFL_OK;
         }
-    return skip_value(l) ? NULL : "a value is not well formed";
+    st = jread_skip(j);
+done:
+    return st;
 }
 
-static const char *read_line(line l, run_line *r)
+static sefl_status read_line(run_line *r, sefl_span text)
 {
-    bool has_round = false;
-    const char *wrong;
+    sefl_status st = SEFL_OK;
+    sefl_buf key = { 0 };
+    jread j = jread_over(text);
+    bool more;
     *r = (run_line){ 0 };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         memcpy((char *)r + numbers[i].offset, &(double){ NAN }, sizeof(double));
-    if (!eat(&l, '{'))
-        return "not a line of a metrics.jsonl, which is one JSON object a round: give a run's "
-               "folder, "
-               "or that file";
-    if (!eat(&l, '}')) {
-        do {
-            if ((wrong = read_member(&l, r, &has_round)) != NULL)
-                return wrong;
-        } while (eat(&l, ','));
-        if (!eat(&l, '}'))
-            return "the object does not end";
+    SEFL_CHECK(jread_peek(&j) == '{', SEFL_EPROTO,
+               "not a line of a metrics.jsonl, which has one JSON object per round: give a run's "
+               "folder, or that file");
+    SEFL_TRY(jread_open(&j, '{'));
+    for (;;) {
+        SEFL_TRY(jread_key(&j, &key, &more));
+        if (!more)
+            break;
+        SEFL_TRY(read_member(&j, &key, r));
     }
-    if (peek(&l) != '\0' || l.p != l.end)
-        return "something follows the object";
-    return has_round ? NULL : "\"round\" is missing";
+    SEFL_TRY(jread_end(&j));
+    SEFL_CHECK(r->round > 0, SEFL_EPROTO, "\"round\" is missing");
+done:
+    buf_clear(&key);
+    return st;
 }
 
 /* ---- all of them --------------------------------------------------------------------------- */
@@ -186,8 +88,11 @@ sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name)
         SEFL_TRY(sefl_new(&l.at, lines, sizeof *l.at));
     for (size_t i = 0; i < lines; i++) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
-        const char *wrong = read_line((line){ p, stop }, &l.at[i]);
-        SEFL_CHECK(!wrong, SEFL_EPROTO, "%s:%zu: %s", name, i + 1, wrong);
+        st = read_line(&l.at[i], span_of(p, (size_t)(stop - p)));
+        if (st != SEFL_OK) {
+            sefl_note_before("%s:%zu", name, i + 1);
+            goto done;
+        }
         SEFL_CHECK(i == 0 || l.at[i].round > l.at[i - 1].round, SEFL_EPROTO,
                    "%s:%zu: round %llu behind round %llu", name, i + 1,
                    (unsigned long long)l.at[i].round, (unsigned long long)l.at[i - 1].round);
@@ -220,19 +125,19 @@ void run_log_clear(run_log *l)
 
 double run_number(sefl_span bytes, const char *key)
 {
-    line l = { (const char *)bytes.p, (const char *)bytes.p + bytes.n };
-    char name[KEY_MAX];
-    double v;
-    if (!eat(&l, '{'))
-        return NAN;
-    do {
-        if (!eat_string(&l, name) || !eat(&l, ':'))
-            return NAN;
-        char c = peek(&l);
-        if (strcmp(name, key) == 0)
-            return (isdigit((unsigned char)c) || c == '-') && eat_number(&l, &v) ? v : NAN;
-        if (!skip_value(&l))
-            return NAN;
-    } while (eat(&l, ','));
-    return NAN;
+    jread j = jread_over(bytes);
+    sefl_buf name = { 0 };
+    double v = NAN;
+    bool more;
+    sefl_status st = jread_open(&j, '{');
+    while (st == SEFL_OK && (st = jread_key(&j, &name, &more)) == SEFL_OK && more) {
+        if (jread_is(&name, key)) {
+            if (jread_peek(&j) != '0' || jread_real(&j, &v) != SEFL_OK)
+                v = NAN;
+            break;
+        }
+        st = jread_skip(&j);
+    }
+    buf_clear(&name);
+    return v;
 }

@@ -4,8 +4,8 @@
 
 #include <assert.h>
 
-/* Three bits of one weight: sum and (unless NULL) carry. One AND: maj(a,b,d) = a ^ (a^b)(a^d). */
-static circ_wire full_add(circ_builder *b, circ_wire *carry, circ_wire x, circ_wire y, circ_wire d)
+/* maj(a,b,d) = a ^ (a^b)(a^d) */
+circ_wire circ_full_add(circ_builder *b, circ_wire *carry, circ_wire x, circ_wire y, circ_wire d)
 {
     circ_wire xy = circ_xor(b, x, y);
     if (carry && d == circ_const(b, false))
@@ -13,44 +13,6 @@ static circ_wire full_add(circ_builder *b, circ_wire *carry, circ_wire x, circ_w
     else if (carry)
         *carry = circ_xor(b, x, circ_and(b, xy, circ_xor(b, x, d)));
     return circ_xor(b, xy, d);
-}
-
-/* z = x + y + carry; y is negated first if neg. Returns the carry out if wanted, else a 0. */
-static circ_wire ripple(circ_builder *b, circ_wire *z, const circ_wire *x, const circ_wire *y,
-                        size_t k, circ_wire carry, bool neg, bool carry_out)
-{
-    for (size_t i = 0; i < k; i++) {
-        circ_wire v = neg ? circ_not(b, y[i]) : y[i], u = x[i], next = circ_const(b, false);
-        bool want = i + 1 < k || carry_out;
-        /* carry in front: where it is a constant the AND becomes x & y or x | y, one gate still */
-        circ_wire sum = full_add(b, want ? &next : NULL, carry, u, v);
-        if (z)
-            z[i] = sum;
-        carry = next;
-    }
-    return carry;
-}
-
-void circ_add(circ_builder *b, circ_wire *z, const circ_wire *x, const circ_wire *y, size_t k)
-{
-    ripple(b, z, x, y, k, circ_const(b, false), false, false);
-}
-
-void circ_sub(circ_builder *b, circ_wire *z, const circ_wire *x, const circ_wire *y, size_t k)
-{
-    ripple(b, z, x, y, k, circ_const(b, true), true, false);
-}
-
-circ_wire circ_less(circ_builder *b, const circ_wire *x, const circ_wire *y, size_t k)
-{
-    return circ_not(b, ripple(b, NULL, x, y, k, circ_const(b, true), true, true));
-}
-
-void circ_mux(circ_builder *b, circ_wire *z, circ_wire sel, const circ_wire *x, const circ_wire *y,
-              size_t k)
-{
-    for (size_t i = 0; i < k; i++)
-        z[i] = circ_xor(b, y[i], circ_and(b, sel, circ_xor(b, x[i], y[i])));
 }
 
 /* ---- columns ------------------------------------------------------------------------------ */
@@ -85,9 +47,8 @@ void circ_columns_free(circ_columns *c)
     sefl_free(c);
 }
 
-void circ_columns_put(circ_builder *b, circ_columns *c, size_t i, circ_wire w)
+void circ_columns_put(circ_columns *c, size_t i, circ_wire w)
 {
-    (void)b;
     assert(i < c->k && c->col[i].tail < COLUMN_MAX);
     c->col[i].w[c->col[i].tail++] = w;
 }
@@ -100,14 +61,14 @@ void circ_columns_sum(circ_builder *b, circ_columns *c, circ_wire *z)
         while (q->tail - q->head >= 3) {
             circ_wire x = q->w[q->head], y = q->w[q->head + 1], d = q->w[q->head + 2], carry;
             q->head += 3;
-            circ_columns_put(b, c, i, full_add(b, top ? NULL : &carry, x, y, d));
+            circ_columns_put(c, i, circ_full_add(b, top ? NULL : &carry, x, y, d));
             if (!top)
-                circ_columns_put(b, c, i + 1, carry);
+                circ_columns_put(c, i + 1, carry);
         }
         if (q->tail - q->head == 2) {
             circ_wire x = q->w[q->head], y = q->w[q->head + 1];
             if (!top)
-                circ_columns_put(b, c, i + 1, circ_and(b, x, y));
+                circ_columns_put(c, i + 1, circ_and(b, x, y));
             z[i] = circ_xor(b, x, y);
         } else {
             z[i] = q->tail > q->head ? q->w[q->head] : circ_const(b, false);

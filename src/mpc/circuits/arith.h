@@ -1,24 +1,13 @@
-/* arith: numbers in circuits, least significant bit first, modulo 2^k.
+/* arith: adds bits in circuits.
  *
- * z may be x or y everywhere. Cost in ANDs is stated for inputs that are no constants.
- * Threads: as the builder. */
+ * Costs count ANDs for inputs that are no constants.   Threads: as the builder. */
 #ifndef MPC_CIRCUITS_ARITH_H
 #define MPC_CIRCUITS_ARITH_H
 
 #include "mpc/circuits/circuit.h"
 
-/* z = x + y: k - 1. */
-void circ_add(circ_builder *b, circ_wire *z, const circ_wire *x, const circ_wire *y, size_t k);
-
-/* z = x - y: k - 1. */
-void circ_sub(circ_builder *b, circ_wire *z, const circ_wire *x, const circ_wire *y, size_t k);
-
-/* z = sel ? x : y, bit by bit: k. */
-void circ_mux(circ_builder *b, circ_wire *z, circ_wire sel, const circ_wire *x, const circ_wire *y,
-              size_t k);
-
-/* x < y, unsigned: k. */
-circ_wire circ_less(circ_builder *b, const circ_wire *x, const circ_wire *y, size_t k);
+/* Adds three bits of one weight: returns the sum bit and sets *carry unless it is NULL: 1. */
+circ_wire circ_full_add(circ_builder *b, circ_wire *carry, circ_wire x, circ_wire y, circ_wire d);
 
 /* Bits waiting to be added, by weight: column c holds bits of weight 2^c. */
 typedef struct circ_columns circ_columns;
@@ -27,7 +16,7 @@ sefl_status circ_columns_new(circ_columns **out, size_t k) SEFL_MUST_CHECK;
 void circ_columns_free(circ_columns *c);
 
 /* Appends a bit of weight 2^column, column < k; at most 128 bits in one column. */
-void circ_columns_put(circ_builder *b, circ_columns *c, size_t column, circ_wire w);
+void circ_columns_put(circ_columns *c, size_t column, circ_wire w);
 
 /* z[0..k-1] = the sum of all bits mod 2^k by carry-save reduction, column by column: while three
  * bits or more wait, the three in front become a sum bit at the end of the same column and a carry

@@ -24,7 +24,7 @@ struct circ_builder {
     size_t n, cap;
     circ_wire *outs;
     size_t nouts, outs_cap;
-    size_t inputs, ands;
+    size_t inputs;
 };
 
 sefl_status circ_builder_new(circ_builder **out)
@@ -116,10 +116,7 @@ circ_wire circ_and(circ_builder *b, circ_wire x, circ_wire y)
         return y;
     if (y == CONST1)
         return x;
-    circ_wire w = add_node(b, (node){ .op = NODE_AND, .a = x, .b = y });
-    if (b->st == SEFL_OK)
-        b->ands++;
-    return w;
+    return add_node(b, (node){ .op = NODE_AND, .a = x, .b = y });
 }
 
 void circ_output(circ_builder *b, circ_wire w)
@@ -140,11 +137,6 @@ void circ_outputs(circ_builder *b, const circ_wire *w, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         circ_output(b, w[i]);
-}
-
-size_t circ_ands(const circ_builder *b)
-{
-    return b->ands;
 }
 
 /* ---- from nodes to slots ------------------------------------------------------------------ */

@@ -5,11 +5,12 @@
  *     circ_wire x[8], y[8], z[8];
  *     circ_inputs(b, x, 8, CIRC_GARBLER);
  *     circ_inputs(b, y, 8, CIRC_EVALUATOR);
- *     circ_add(b, z, x, y, 8);                       // arith.h; 7 ANDs
+ *     for (int i = 0; i < 8; i++)
+ *         z[i] = circ_and(b, x[i], y[i]);
  *     circ_outputs(b, z, 8);
  *     SEFL_TRY(circ_finish(b, &circuit));            // frees b, reports what went wrong on the way
  *
- * The same description is run in plain (mpc/plain), garbled and evaluated (mpc/garble). XOR and NOT
+ * The same description runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). XOR and NOT
  * are free there, an AND costs 32 bytes and a few AES calls: `ands` is the price.
  *
  * A circuit works on slots of one wire each: slot 0 holds the constant 1, slots 1 .. inputs hold
@@ -83,9 +84,6 @@ circ_wire circ_not(circ_builder *b, circ_wire x);
 /* Outputs are numbered in the order of these calls; a wire may be put out twice. */
 void circ_output(circ_builder *b, circ_wire w);
 void circ_outputs(circ_builder *b, const circ_wire *w, size_t n);
-
-/* AND gates made so far, before dead ones are left out. */
-size_t circ_ands(const circ_builder *b);
 
 /* Takes b, also on failure. */
 sefl_status circ_finish(circ_builder *b, circuit **out) SEFL_MUST_CHECK;

@@ -1,7 +1,5 @@
 #include "mpc/circuits/sampler.h"
 
-#include "mpc/circuits/arith.h"
-
 const sampler_profile sampler_g44 = {
     .name = "G44", .columns = 3, .column = { 3, 4, 20 }, .kick_a = 4, .kick_m = 6
 };
@@ -50,78 +48,38 @@ unsigned sampler_bits(const sampler_profile *p)
     return bits;
 }
 
-unsigned sampler_mean_twice(const sampler_profile *p)
+void sampler_put(circ_builder *b, circ_columns *cols, const circ_wire *r, const sampler_profile *p)
 {
-    unsigned x = 2u << p->kick_a;
-    for (unsigned c = 0; c < p->columns; c++)
-        x += p->column[c] << c;
-    return x;
-}
-
-/* z[0..k-1] = X, plus n[0..k-1] unless that is NULL. r: sampler_random_bits wires. */
-static sefl_status put_sampler(circ_builder *b, circ_wire *z, const circ_wire *n,
-                               const circ_wire *r, const sampler_profile *p, unsigned k)
-{
-    sefl_status st = SEFL_OK;
-    circ_columns *cols = NULL;
-    SEFL_TRY(circ_columns_new(&cols, k));
-    for (unsigned c = 0; n && c < k; c++)
-        circ_columns_put(b, cols, c, n[c]);
     for (unsigned c = 0; c < p->columns; c++)
         for (unsigned i = 0; i < p->column[c]; i++)
-            circ_columns_put(b, cols, c, *r++);
+            circ_columns_put(cols, c, *r++);
     circ_wire kick = r[0];
     for (unsigned i = 1; i < p->kick_m; i++)
         kick = circ_and(b, kick, r[i]);
     circ_wire up = circ_and(b, kick, r[p->kick_m]);
     /* up + NOT(kick ^ up) = 1 + (+1 | 0 | -1) */
-    circ_columns_put(b, cols, p->kick_a, up);
-    circ_columns_put(b, cols, p->kick_a, circ_not(b, circ_xor(b, kick, up)));
-    circ_columns_sum(b, cols, z);
-done:
-    circ_columns_free(cols);
-    return st;
-}
-
-static sefl_status check_ring(const sampler_profile *p, unsigned k)
-{
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(sampler_check(p));
-    SEFL_CHECK(k >= sampler_bits(p) && k <= SAMPLER_MAX_RING, SEFL_EINVAL,
-               "sampler %s: ring of %u bits, %u to %d wanted", p->name, k, sampler_bits(p),
-               SAMPLER_MAX_RING);
-done:
-    return st;
-}
-
-static sefl_status build(circuit **out, const sampler_profile *p, unsigned k, bool add)
-{
-    sefl_status st = SEFL_OK;
-    circ_builder *b = NULL;
-    circ_wire n[SAMPLER_MAX_RING], z[SAMPLER_MAX_RING], r[SAMPLER_MAX_COINS];
-    *out = NULL;
-    SEFL_TRY(check_ring(p, k));
-    SEFL_TRY(circ_builder_new(&b));
-    if (add)
-        circ_inputs(b, n, k, CIRC_EVALUATOR);
-    circ_inputs(b, r, sampler_random_bits(p), CIRC_JOINT);
-    SEFL_TRY(put_sampler(b, z, add ? n : NULL, r, p, k));
-    circ_outputs(b, z, k);
-    st = circ_finish(b, out);
-    b = NULL;
-done:
-    circ_builder_free(b);
-    return st;
-}
-
-sefl_status sampler_circuit(circuit **out, const sampler_profile *p, unsigned k)
-{
-    return build(out, p, k, true);
+    circ_columns_put(cols, p->kick_a, up);
+    circ_columns_put(cols, p->kick_a, circ_not(b, circ_xor(b, kick, up)));
 }
 
 sefl_status sampler_offline(circuit **out, const sampler_profile *p)
 {
-    sefl_status st = sampler_check(p);
+    sefl_status st = SEFL_OK;
+    circ_builder *b = NULL;
+    circ_columns *cols = NULL;
+    circ_wire z[SAMPLER_MAX_BITS], r[SAMPLER_MAX_COINS];
     *out = NULL;
-    return st == SEFL_OK ? build(out, p, sampler_bits(p), false) : st;
+    SEFL_TRY(sampler_check(p));
+    SEFL_TRY(circ_builder_new(&b));
+    SEFL_TRY(circ_columns_new(&cols, sampler_bits(p)));
+    circ_inputs(b, r, sampler_random_bits(p), CIRC_JOINT);
+    sampler_put(b, cols, r, p);
+    circ_columns_sum(b, cols, z);
+    circ_outputs(b, z, sampler_bits(p));
+    st = circ_finish(b, out);
+    b = NULL;
+done:
+    circ_builder_free(b);
+    circ_columns_free(cols);
+    return st;
 }

@@ -3,10 +3,10 @@
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "crypto/prg/prg.h"
+#include "mpc/circuits/plain.h"
 #include "mpc/garble/garble.h"
 #include "mpc/ot/choices.h"
 #include "mpc/ot/ext.h"
-#include "mpc/plain/plain.h"
 
 #include <string.h>
 
@@ -53,7 +53,7 @@ done:
 static void clear_values(in_clear *s, uint64_t *x, size_t n, unsigned wires)
 {
     enum { BLOCKS = PLAIN_COPIES / GC_LANES, IN_WORD = 64 / GC_LANES };
-    uint64_t in[SAMPLER_MAX_COINS][PLAIN_WORDS], out[SAMPLER_MAX_RING][PLAIN_WORDS];
+    uint64_t in[SAMPLER_MAX_COINS][PLAIN_WORDS], out[SAMPLER_MAX_BITS][PLAIN_WORDS];
     for (size_t at = 0; at < n; at += PLAIN_COPIES) {
         const uint8_t *coin = s->coins + at / 8 * wires;
         size_t take = n - at < PLAIN_COPIES ? n - at : PLAIN_COPIES;

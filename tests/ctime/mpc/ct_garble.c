@@ -1,8 +1,8 @@
 /* No branch or address of garbling, evaluation or encoding depends on labels, delta, input
  * bits or tables before they are sent. */
 #include "base/ct.h"
-#include "mpc/circuits/sampler.h"
 #include "mpc/garble/garble.h"
+#include "support/circ_blocks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  * a, b. */
 #include "base/alloc.h"
 #include "fuzz/some.h"
+#include "mpc/circuits/plain.h"
 #include "mpc/garble/garble.h"
-#include "mpc/plain/plain.h"
 
 #include <stdlib.h>
 #include <string.h>

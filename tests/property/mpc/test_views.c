@@ -11,10 +11,10 @@
  * only shift X). The dither has all T bits that are cut. */
 #include "support/check.h"
 
+#include "mpc/circuits/plain.h"
 #include "mpc/circuits/sampler.h"
 #include "mpc/noise/round.h"
-#include "mpc/plain/law.h"
-#include "mpc/plain/plain.h"
+#include "support/law.h"
 
 #include <stdlib.h>
 #include <string.h>

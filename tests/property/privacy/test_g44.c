@@ -3,11 +3,11 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
-#include "mpc/circuits/sampler.h"
-#include "mpc/plain/law.h"
-#include "mpc/plain/plain.h"
+#include "mpc/circuits/plain.h"
 #include "privacy/accountant/accountant.h"
 #include "privacy/mechanism/g44.h"
+#include "support/circ_blocks.h"
+#include "support/law.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static void exact_law(void **state)
     assert_true(fabs(sqrt(variance) - DP_G44_SIGMA) < 3e-6);
 }
 
-/* same random bits, same number: circuit evaluated in the clear, formula of mpc/plain, and ours */
+/* same random bits, same number: circuit evaluated in the clear, formula of support/law.h, and ours */
 static void same_as_the_circuit(void **state)
 {
     (void)state;

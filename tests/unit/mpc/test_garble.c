@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "crypto/prg/aes.h"
-#include "mpc/circuits/sampler.h"
 #include "mpc/garble/garble.h"
+#include "support/circ_blocks.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "crypto/ahe/paillier_pack.h"
 #include "mpc/noise/online.h"
 #include "mpc/noise/round.h"
-#include "mpc/plain/law.h"
+#include "support/law.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include "base/ct.h"
 #include "mpc/garble/garble.h"
-#include "mpc/plain/law.h"
+#include "support/law.h"
 
 #include <math.h>
 

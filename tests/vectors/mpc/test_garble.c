@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/sha256.h"
 #include "crypto/prg/prg.h"
-#include "mpc/circuits/sampler.h"
 #include "mpc/garble/garble.h"
+#include "support/circ_blocks.h"
 
 #include <string.h>
 

@@ -7,8 +7,8 @@
  * The circuit must outlive it.   Threads: one owner.
  * Secret: bits may be; no branch or index depends on them.
  * Cost: about 1 ns a gate for 256 copies. */
-#ifndef MPC_PLAIN_PLAIN_H
-#define MPC_PLAIN_PLAIN_H
+#ifndef MPC_CIRCUITS_PLAIN_H
+#define MPC_CIRCUITS_PLAIN_H
 
 #include "mpc/circuits/circuit.h"
 

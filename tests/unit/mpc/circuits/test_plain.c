@@ -2,9 +2,9 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
-#include "mpc/circuits/arith.h"
-#include "mpc/plain/law.h"
-#include "mpc/plain/plain.h"
+#include "mpc/circuits/plain.h"
+#include "support/circ_blocks.h"
+#include "support/law.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "mpc/plain/plain.h"
+#include "mpc/circuits/plain.h"
 
 #include "base/alloc.h"
 

@@ -1,8 +1,19 @@
-#include "mpc/plain/law.h"
+/* law: what a sampler profile must do: its value as a formula, and its exact distribution.
+ *
+ *     z == law_value_vartime(&sampler_g44, 16, n, r)            // for every n and r
+ *     law_pmf(&sampler_g44, count)                              // P[X = x] = count[x] / 2^34
+ *
+ * Threads: pure functions. */
+#ifndef SUPPORT_LAW_H
+#define SUPPORT_LAW_H
+
+#include "mpc/circuits/sampler.h"
 
 #include <string.h>
 
-uint32_t law_value_vartime(const sampler_profile *p, unsigned k, uint32_t n, const uint8_t *r)
+/* (n + X) mod 2^k; r[i] is 0 or 1, in the order of sampler.h. Not constant-time. */
+static inline uint32_t law_value_vartime(const sampler_profile *p, unsigned k, uint32_t n,
+                                         const uint8_t *r)
 {
     uint64_t z = (uint64_t)n + (1u << p->kick_a);
     for (unsigned c = 0; c < p->columns; c++)
@@ -16,7 +27,9 @@ uint32_t law_value_vartime(const sampler_profile *p, unsigned k, uint32_t n, con
     return (uint32_t)(z & ((1ULL << k) - 1));
 }
 
-sefl_status law_pmf(const sampler_profile *p, uint64_t *count)
+/* count[x] for x = 0 .. sampler_max(p): how many of the 2^sampler_random_bits(p) equally likely
+ * strings of coins give X = x. Exact integers; SEFL_ERANGE if a profile has more than 62 coins. */
+static inline sefl_status law_pmf(const sampler_profile *p, uint64_t *count)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(sampler_check(p));
@@ -44,3 +57,5 @@ sefl_status law_pmf(const sampler_profile *p, uint64_t *count)
 done:
     return st;
 }
+
+#endif
