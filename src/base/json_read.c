@@ -271,7 +271,9 @@ sefl_status jread_real(jread *j, double *out)
             e = e < 10000 ? 10 * e + (j->p[i] - '0') : e;
         e = down ? -e : e;
     }
-    v *= pow(10, scale + e);
+    scale +=
+        e; /* dividing by an exact power is exact to the last bit for 15 digits and |scale| <= 22 */
+    v = scale < 0 && scale >= -300 ? v / pow(10, -scale) : v * pow(10, scale);
     if (!isfinite(v)) {
         j->at = begin;
         return bad(j, "a number beyond what a double holds");

@@ -48,7 +48,7 @@ sefl_status jread_str(jread *j, sefl_buf *out) SEFL_MUST_CHECK;
 /* A whole number from 0 to 2^64-1, written without sign, fraction or exponent. */
 sefl_status jread_u64(jread *j, uint64_t *out) SEFL_MUST_CHECK;
 
-/* Any number, to within a few units in its last place; the locale has no say. */
+/* Any number in any locale: exact up to 15 digits, else within a few units in the last place. */
 sefl_status jread_real(jread *j, double *out) SEFL_MUST_CHECK;
 
 sefl_status jread_bool(jread *j, bool *out) SEFL_MUST_CHECK;
