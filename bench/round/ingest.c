@@ -267,9 +267,8 @@ static void *send_all(void *arg)
     }
     for (unsigned long i = s->o.first + s->number; i < s->o.end; i += pl->o.connections) {
         SEFL_TRY(write_turned(pl, s->body, s->round_key, i, path, hex));
-        snprintf(headers, sizeof headers,
-                 HTTP_VERSION ": " VERSION_TEXT "\n" HTTP_TOTAL ": %zu\n" NUMBER ": %lu\n",
-                 pl->bytes, i);
+        snprintf(headers, sizeof headers, HTTP_VERSION_LINE "%s: %zu\n" NUMBER ": %lu\n",
+                 http_field_name(HTTP_TOTAL_FIELD), pl->bytes, i);
         snprintf(url, sizeof url, "/v1/round/%d/update/%s", ROUND, hex);
         SEFL_TRY(https_put_file(s->client, url, path, 0, headers, NULL, &r));
         SEFL_CHECK(r.status == 200, SEFL_EPROTO, "update %lu: status %u: %.*s", i, r.status,

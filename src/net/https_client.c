@@ -39,6 +39,7 @@ enum {
 
 struct https_client {
     char *host, *proxy, *role;
+    const char *number_field;
     struct curl_slist *always; /* lines for every request */
     uint16_t port;
     tls_id *id; /* NULL: pinned */
@@ -165,16 +166,12 @@ static size_t on_header(char *line, size_t one, size_t n, void *ctx)
     size_t vn;
     (void)one;
     if (n > 5 && strncmp(line, "HTTP/", 5) == 0) { /* a new answer: 100 Continue came before it */
-        r->offset = UINT64_MAX;
+        r->number = UINT64_MAX;
         r->etag[0] = 0;
-        r->version[0] = 0;
         k->content_from = UINT64_MAX;
-    } else if (header_is(line, n, "Sefl-Offset", &v, &vn)) {
-        if (!https_number_read(&r->offset, span_of(v, vn)))
-            r->offset = UINT64_MAX;
-    } else if (header_is(line, n, "Sefl-Version", &v, &vn)) {
-        if (vn < sizeof r->version)
-            snprintf(r->version, sizeof r->version, "%.*s", (int)vn, v);
+    } else if (k->c->number_field && header_is(line, n, k->c->number_field, &v, &vn)) {
+        if (!https_number_read(&r->number, span_of(v, vn)))
+            r->number = UINT64_MAX;
     } else if (header_is(line, n, "ETag", &v, &vn)) {
         if (vn >= 2 && v[0] == '"' && v[vn - 1] == '"' && vn - 2 < sizeof r->etag &&
             !memchr(v + 1, '"', vn - 2))
@@ -427,7 +424,7 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
     sefl_status st = SEFL_OK;
     char url[PATH_BYTES];
     bool v6 = strchr(c->host, ':') != NULL;
-    *r = (https_reply){ .offset = UINT64_MAX, .body.max = max };
+    *r = (https_reply){ .number = UINT64_MAX, .body.max = max };
     *k = (call){ .c = c, .r = r, .fd = -1, .content_from = UINT64_MAX };
     if (path[0] != '/' || snprintf(url, sizeof url, v6 ? "https://[%s]:%u%s" : "https://%s:%u%s",
                                    c->host, c->port, path) >= (int)sizeof url)
@@ -662,7 +659,7 @@ done:
 void https_reply_clear(https_reply *r)
 {
     buf_clear(&r->body);
-    *r = (https_reply){ .offset = UINT64_MAX };
+    *r = (https_reply){ .number = UINT64_MAX };
 }
 
 /* ---- the client -------------------------------------------------------------------------- */
@@ -696,6 +693,7 @@ sefl_status https_client_new(https_client **out, const https_client_config *conf
     if (config->proxy)
         SEFL_TRY(sefl_strdup(&c->proxy, config->proxy));
     SEFL_TRY(add_lines(&c->always, config->headers));
+    c->number_field = config->number_field;
     c->port = config->port;
     c->connect_ms = config->connect_ms ? config->connect_ms : 10000;
     c->stall_s = config->stall_s ? config->stall_s : 30;

@@ -1,9 +1,9 @@
 /* https_client: requests to one server with mutual TLS 1.3 (libcurl over GnuTLS).
  *
  *     SEFL_TRY(https_client_new(&c, &(https_client_config){ .host = "as.example", .port = 7000, .id = id }));
- *     SEFL_TRY(https_get(c, "/v1/task", 1 << 20, &r));               // r.status, r.body
- *     SEFL_TRY(https_get_file(c, "/v1/round/3/model", path, etag, max, &r));  // resumes with Range
- *     SEFL_TRY(https_put_file(c, "/v1/...", path, offset, headers, &r));
+ *     SEFL_TRY(https_get(c, "/news", 1 << 20, 0, &r));                // r.status, r.body
+ *     SEFL_TRY(https_get_file(c, "/model", file, max, NULL, &r));     // resumes with Range
+ *     SEFL_TRY(https_put_file(c, "/update", file, offset, headers, NULL, &r));
  *
  * Dials out only, to one host and port, through an HTTP CONNECT proxy when configured or in the
  * environment (https_proxy, no_proxy), IPv4 or IPv6. A client that has no certificate yet knows the
@@ -34,16 +34,17 @@ typedef struct https_client_config {
     const char *server_role; /* NULL: "aggregator" */
     const char
         *proxy; /* "http://[user:password@]host:port"; NULL: from the environment; "": none */
-    const char *headers;          /* "Name: value\n" lines for every request, or NULL */
+    const char *headers; /* "Name: value\n" lines for every request, or NULL */
+    const char
+        *number_field; /* header of an answer that r.number is read from; borrowed; or NULL */
     unsigned connect_ms, stall_s; /* 0: 10 s, 30 s */
 } https_client_config;
 
 typedef struct https_reply {
     unsigned status;
     sefl_buf body;   /* cleared by https_reply_clear; at most the caller's limit */
-    uint64_t offset; /* header Sefl-Offset, UINT64_MAX if not there */
+    uint64_t number; /* in number_field; UINT64_MAX: not there */
     char etag[80];
-    char version[16]; /* header Sefl-Version, "" if not there */
     uint64_t sent, received;
 } https_reply;
 

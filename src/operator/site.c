@@ -23,8 +23,6 @@
 
 enum { WAIT_S = 60, ERROR_SHOWN = 200 };
 
-static const char headers[] = HTTP_VERSION ": " VERSION_TEXT "\n";
-
 /* ---- files ------------------------------------------------------------------------------------ */
 
 static sefl_status put(const char *folder, const char *name, sefl_span bytes)
@@ -245,8 +243,8 @@ static sefl_status ask(const site_config *c, const token *as, sefl_span request,
                                                             .port = c->port,
                                                             .pin = as->tls,
                                                             .proxy = c->proxy,
-                                                            .headers = headers }));
-    SEFL_TRY(https_post(web, HTTP_ENROL, request, ENROL_ANSWER_MAX, WAIT_S, r));
+                                                            .headers = HTTP_VERSION_LINE }));
+    SEFL_TRY(https_post(web, HTTP_ENROL_PATH, request, ENROL_ANSWER_MAX, WAIT_S, r));
     if (r->status != 200)
         SEFL_TRY(of_status(r, "tokens are single-use, expire, and are made for one name; the "
                               "operators' logs have the reason"));
@@ -389,6 +387,7 @@ sefl_status site_renew(const char *folder, const char *host, uint16_t port, cons
     https_reply r = { 0 };
     x509_info now;
     sefl_clock wall = clock_wall();
+    char path[HTTP_PATH_MAX];
     *fresh = false;
     SEFL_TRY(read_own(folder, &now, &ca));
     SEFL_TRY(ca_path(&cert, folder, "cert.pem"));
@@ -396,9 +395,11 @@ sefl_status site_renew(const char *folder, const char *host, uint16_t port, cons
     SEFL_TRY(ca_path(&peers, folder, "peers.pem"));
     SEFL_TRY(tls_id_read(&id, (const char *)cert.p, (const char *)key.p, (const char *)peers.p));
     SEFL_TRY(https_client_new(
-        &web, &(https_client_config){
-                  .host = host, .port = port, .id = id, .proxy = proxy, .headers = headers }));
-    SEFL_TRY(https_get(web, "/v1/certificate", X509_CERT_MAX, 0, &r));
+        &web,
+        &(https_client_config){
+            .host = host, .port = port, .id = id, .proxy = proxy, .headers = HTTP_VERSION_LINE }));
+    SEFL_TRY(https_get(web, http_path(path, &(http_target){ .call = HTTP_CERTIFICATE }),
+                       X509_CERT_MAX, 0, &r));
     if (r.status != 200)
         SEFL_TRY(of_status(&r, now.until < (int64_t)(clock_ms(&wall) / 1000)
                                    ? "it has expired: ask AS's operator for a new one as a file, "

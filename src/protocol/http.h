@@ -1,16 +1,32 @@
-/* http: what a client and AS say to each other beside bodies: paths, query parameters, header fields.
- * The server and the client of roles/ use these names and no others; tests/unit/protocol/
- * test_schema.c reviews each, so that no number computed from a client's text gets a place to
- * travel in.
+/* http: the calls that clients make to AS, and the fields beside their bodies.
  *
- * Threads: constants.   Secrets: none. */
+ *     char path[HTTP_PATH_MAX];
+ *     http_path(path, &(http_target){ .call = HTTP_ROUND_MODEL, .round = 3 });  // "/v1/round/3/model"
+ *     http_found f = http_find(&target, "GET", "/v1/round/3/model");            // and back
+ *
+ * These two lists are the ones in use: AS dispatches by http_find, clients build every path with
+ * http_path, and both name fields by http_field_name. tests/unit/protocol/test_schema.c reviews each
+ * entry, so that no number computed from a client's text gets a place to travel in, and finds any
+ * path or field name that the code writes past the lists.
+ *
+ * Threads: constants and values.   Secrets: none. */
 #ifndef PROTOCOL_HTTP_H
 #define PROTOCOL_HTTP_H
 
-/* X(name, method, path, answer's body); N stands for a round, HASH for the BLAKE3 of an
- * update's units in 64 hex digits. */
+#include "protocol/version.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HTTP_HEALTH_PATH  "/healthz" /* also of the local page: roles/health.h */
+#define HTTP_ENROL_PATH   "/v1/enroll"
+#define HTTP_VERSION_NAME "Sefl-Version"
+
+/* X(name, method, path, answer's body); N stands for a round, HASH for the BLAKE3 of an update's units
+ * in 64 hex digits. AS answers HEAD wherever it answers GET. ENROL alone needs no certificate. */
 #define HTTP_CALLS(X)                                                               \
-    X(HEALTH, "GET", "/healthz", "ok")                                              \
+    X(HEALTH, "GET", HTTP_HEALTH_PATH, "ok")                                        \
     X(TASK, "GET", "/v1/task", "envelope of the task")                              \
     X(ROUND, "GET", "/v1/round", "round news, JSON")                                \
     X(ROUND_MODEL, "GET", "/v1/round/N/model", "safetensors")                       \
@@ -22,23 +38,56 @@
     X(COUNTED, "GET", "/v1/round/N/counted", "CSP's envelope, the asker's path")    \
     X(VOUCHER, "POST", "/v1/voucher", "nothing")                                    \
     X(CERTIFICATE, "GET", "/v1/certificate", "the asker's newest certificate, PEM") \
-    X(ENROL, "POST", "/v1/enroll", "answer of protocol/enrol.h")
+    X(ENROL, "POST", HTTP_ENROL_PATH, "answer of protocol/enrol.h")
 
-/* X(name, where, field): of our own, in requests or answers. */
+/* X(name, where, field): fields of our own, in requests or answers. */
 #define HTTP_FIELDS(X)                                                                            \
-    X(AFTER, "query", "after")         /* /v1/round: highest round this client is done with */    \
-    X(WAIT, "query", "wait")           /* /v1/round: seconds to wait, at most 60 */               \
+    X(AFTER, "query", "after")         /* ROUND: highest round this client is done with */        \
+    X(WAIT, "query", "wait")           /* ROUND: seconds to wait, at most 60 */                   \
     X(OFFSET, "header", "Sefl-Offset") /* bytes of a body that are there, or where these begin */ \
     X(TOTAL, "header", "Sefl-Total")   /* bytes of the whole body: the task's constant */         \
-    X(VERSION, "header", "Sefl-Version") /* of the program's protocol, both ways: version.h */
+    X(VERSION, "header", HTTP_VERSION_NAME) /* the program's protocol, both ways: version.h */
 
-#define HTTP_ENROL   "/v1/enroll" /* the one path that needs no certificate */
-#define HTTP_VOUCHER "/v1/voucher"
-#define HTTP_SKIPPED "skipped" /* in the sentence of a 404 of COUNTED: the round was skipped */
-#define HTTP_AFTER   "after"
-#define HTTP_WAIT    "wait"
-#define HTTP_OFFSET  "Sefl-Offset"
-#define HTTP_TOTAL   "Sefl-Total"
-#define HTTP_VERSION "Sefl-Version"
+typedef enum http_call {
+#define HTTP_CALL_ENUM(name, method, path, answer) HTTP_##name,
+    HTTP_CALLS(HTTP_CALL_ENUM)
+#undef HTTP_CALL_ENUM
+        HTTP_CALLS_N
+} http_call;
+
+typedef enum http_field {
+#define HTTP_FIELD_ENUM(name, where, field) HTTP_##name##_FIELD,
+    HTTP_FIELDS(HTTP_FIELD_ENUM)
+#undef HTTP_FIELD_ENUM
+        HTTP_FIELDS_N
+} http_field;
+
+/* What every request and every answer carries. */
+#define HTTP_VERSION_LINE HTTP_VERSION_NAME ": " VERSION_TEXT "\n"
+/* In the sentence of a 404 of COUNTED: the round was skipped. */
+#define HTTP_SKIPPED "skipped"
+
+enum { HTTP_PATH_MAX = 160 };
+
+typedef struct http_target {
+    http_call call;
+    uint64_t round;   /* where the path has N */
+    uint8_t hash[32]; /* where the path has HASH */
+} http_target;
+
+typedef enum http_found { HTTP_FOUND, HTTP_NO_PATH, HTTP_NO_METHOD } http_found;
+
+/* Which call is it? HTTP_NO_METHOD: the path is in the list, but not with this method. A round is 1 or
+ * more, without leading zeros; hex digits are lower case. */
+http_found http_find(http_target *out, const char *method, const char *path);
+
+/* The path of a call; returns out. */
+char *http_path(char out[HTTP_PATH_MAX], const http_target *t);
+
+const char *http_field_name(http_field f);
+bool http_field_is_query(http_field f); /* else it is a header */
+
+/* Digits and nothing else: no sign, no leading zeros, at most 19. False: out is untouched. */
+bool http_number_read(uint64_t *out, const char *text, size_t n);
 
 #endif

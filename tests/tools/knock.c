@@ -151,7 +151,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < n_kinds; i++) {
         unsigned n = 0;
         for (size_t d = 0; d < sizeof doors / sizeof *doors; d++) {
-            bool open = strcmp(doors[d].path, HTTP_ENROL) == 0 &&
+            bool open = strcmp(doors[d].path, HTTP_ENROL_PATH) == 0 &&
                         strcmp(doors[d].method, "POST") == 0 && !kinds[i].cert[0];
             if (!open && knock_as(&kinds[i], as, doors[d].method, doors[d].path) != 0)
                 return 1;

@@ -476,7 +476,7 @@ static sefl_status serve(aggregator *a)
                                                         .id = a->id,
                                                         .peer_role = "client",
                                                         .allowlist = a->allowlist,
-                                                        .open_path = c->ca ? HTTP_ENROL : NULL,
+                                                        .open_path = c->ca ? HTTP_ENROL_PATH : NULL,
                                                         .open_max = ENROL_REQUEST_MAX,
                                                         .threads = SERVER_THREADS,
                                                         .connections_max = c->connections,
@@ -490,7 +490,7 @@ static sefl_status serve(aggregator *a)
                                                         .idle_s = c->idle_s,
                                                         .rate_min = c->rate_min,
                                                         .body_max = task_body_bytes(&a->task),
-                                                        .headers = AGG_HTTP_HEADERS,
+                                                        .headers = HTTP_VERSION_LINE,
                                                         .tick = every_second,
                                                         .begin = agg_http_begin,
                                                         .refused = refused,
@@ -511,7 +511,8 @@ static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
     return health_write(body, status, &n);
 }
 
-static const local_page local_pages[] = { { "/healthz", "application/json", healthz }, { 0 } };
+static const local_page local_pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
+                                          { 0 } };
 
 /* Ready files of earlier runs mislead scripts. */
 static void drop_ready_file(const aggregator *a)

@@ -44,19 +44,24 @@ static void SEFL_PRINTF(4, 5)
     https_answer_text(r, status, "%s", why);
 }
 
-/* Digits and nothing else, without a sign or leading zeros. */
-static bool parse_u64(uint64_t *out, const char *text, size_t n)
+/* A field of the request; NULL: it is not there. */
+static const char *field(const https_request *r, http_field f)
 {
-    uint64_t v = 0;
-    if (n == 0 || n > 19 || (n > 1 && text[0] == '0'))
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        v = 10 * v + (uint64_t)(text[i] - '0');
-    }
-    *out = v;
-    return true;
+    const char *name = http_field_name(f);
+    return http_field_is_query(f) ? https_query(r, name) : https_header(r, name);
+}
+
+/* A number in a field; false: the field is not there, or is no number. */
+static bool number(const https_request *r, http_field f, uint64_t *out)
+{
+    const char *text = field(r, f);
+    return text && http_number_read(out, text, strlen(text));
+}
+
+static void bad_numbers(https_request *r, http_field a, http_field b)
+{
+    refuse(r, AGG_HTTP_NUMBERS, 400, "%s and %s must be whole numbers", http_field_name(a),
+           http_field_name(b));
 }
 
 static void trouble(https_request *r)
@@ -123,12 +128,17 @@ static void get_model(https_request *r)
     send_model(r, 0, true);
 }
 
+static void get_round_model(https_request *r, const http_target *t)
+{
+    send_model(r, t->round, false);
+}
+
 /* The proof that the asker was counted. */
-static void send_counted(https_request *r, uint64_t round)
+static void get_counted(https_request *r, const http_target *t)
 {
     const agg_http *h = r->server_ctx;
     sefl_buf proof = { 0 };
-    sefl_status st = rounds_counted(h->rounds, round, r->peer.fingerprint, &proof);
+    sefl_status st = rounds_counted(h->rounds, t->round, r->peer.fingerprint, &proof);
     if (st == SEFL_OK)
         https_answer(r, 200, OCTETS, "Cache-Control: no-store\n", buf_span(&proof));
     else if (st == SEFL_ENOTFOUND)
@@ -183,7 +193,6 @@ static void drop_state(https_request *r)
 static void get_round(https_request *r)
 {
     const agg_http *h = r->server_ctx;
-    const char *after = https_query(r, HTTP_AFTER), *wait = https_query(r, HTTP_WAIT);
     uint64_t wait_s = 0;
     poll_state *p;
     if (sefl_new(&p, 1, sizeof *p) != SEFL_OK) {
@@ -192,9 +201,9 @@ static void get_round(https_request *r)
     }
     r->state = p;
     r->drop = drop_state;
-    if ((after && !parse_u64(&p->after, after, strlen(after))) ||
-        (wait && !parse_u64(&wait_s, wait, strlen(wait)))) {
-        refuse(r, AGG_HTTP_NUMBERS, 400, "%s and %s want whole numbers", HTTP_AFTER, HTTP_WAIT);
+    if ((field(r, HTTP_AFTER_FIELD) && !number(r, HTTP_AFTER_FIELD, &p->after)) ||
+        (field(r, HTTP_WAIT_FIELD) && !number(r, HTTP_WAIT_FIELD, &wait_s))) {
+        bad_numbers(r, HTTP_AFTER_FIELD, HTTP_WAIT_FIELD);
         return;
     }
     if (wait_s > AGG_HTTP_WAIT_MAX_S)
@@ -234,8 +243,8 @@ static void send_reply(https_request *r, ingest_reply *reply)
     headers[0] = 0;
     log_reply(r, reply);
     if (reply->offset != UINT64_MAX)
-        n += (size_t)snprintf(headers + n, sizeof headers - n, HTTP_OFFSET ": %" PRIu64 "\n",
-                              reply->offset);
+        n += (size_t)snprintf(headers + n, sizeof headers - n, "%s: %" PRIu64 "\n",
+                              http_field_name(HTTP_OFFSET_FIELD), reply->offset);
     if (reply->retry_s > 0)
         snprintf(headers + n, sizeof headers - n, "Retry-After: %u\n", reply->retry_s);
     if (reply->receipt.n > 0) {
@@ -268,30 +277,47 @@ static void put_drop(https_request *r)
     r->state = NULL;
 }
 
-static void put_update(https_request *r, ingest_ask *ask)
+/* The CA whose word alone counts for it; NULL: the list has it, or there is no list. */
+static const uint8_t *issuer_of(const x509_peer *p)
+{
+    static const uint8_t nobody[sizeof p->issuer];
+    return p->listed || memcmp(p->issuer, nobody, sizeof nobody) == 0 ? NULL : p->issuer;
+}
+
+static ingest_ask ask_of(const https_request *r, const http_target *t)
+{
+    ingest_ask ask = { .client = r->peer.fingerprint,
+                       .issuer = issuer_of(&r->peer),
+                       .name = r->peer.name,
+                       .round = t->round };
+    memcpy(ask.body, t->hash, sizeof ask.body);
+    return ask;
+}
+
+static void put_update(https_request *r, const http_target *t)
 {
     const agg_http *h = r->server_ctx;
-    const char *offset = https_header(r, HTTP_OFFSET), *total = https_header(r, HTTP_TOTAL);
+    ingest_ask ask = ask_of(r, t);
     ingest_reply reply;
     upload *u;
-    ask->length = r->body_bytes;
-    if (!total || !parse_u64(&ask->total, total, strlen(total)) ||
-        (offset && !parse_u64(&ask->offset, offset, strlen(offset)))) {
-        refuse(r, AGG_HTTP_NUMBERS, 400, HTTP_TOTAL " and " HTTP_OFFSET " want whole numbers");
+    ask.length = r->body_bytes;
+    if (!number(r, HTTP_TOTAL_FIELD, &ask.total) ||
+        (field(r, HTTP_OFFSET_FIELD) && !number(r, HTTP_OFFSET_FIELD, &ask.offset))) {
+        bad_numbers(r, HTTP_TOTAL_FIELD, HTTP_OFFSET_FIELD);
         return;
     }
     /* the part that is here is hashed and checked again: who comes back for one byte, again and
      * again, pays for all of it */
-    if (!https_take_bytes(r, ask->offset))
+    if (!https_take_bytes(r, ask.offset))
         return;
-    ingest_begin(h->ingest, &u, ask, &reply);
+    ingest_begin(h->ingest, &u, &ask, &reply);
     if (!u) {
         send_reply(r, &reply);
         return;
     }
     r->state = u;
     r->drop = put_drop;
-    if (ask->length == 0) { /* all of it is here already */
+    if (ask.length == 0) { /* all of it is here already */
         upload_end(u, &reply);
         send_reply(r, &reply);
         return;
@@ -300,25 +326,16 @@ static void put_update(https_request *r, ingest_ask *ask)
     r->end = put_end;
 }
 
-static void head_update(https_request *r, const ingest_ask *ask)
+static void head_update(https_request *r, const http_target *t)
 {
     const agg_http *h = r->server_ctx;
+    ingest_ask ask = ask_of(r, t);
     ingest_reply reply;
-    ingest_offset(h->ingest, ask, &reply);
+    ingest_offset(h->ingest, &ask, &reply);
     send_reply(r, &reply);
 }
 
-/* ---- which one? ------------------------------------------------------------------------------- */
-
-static void no_path(https_request *r)
-{
-    refuse(r, AGG_HTTP_NO_PATH, 404, "no such path");
-}
-
-static void no_method(https_request *r, const char *sentence)
-{
-    refuse(r, AGG_HTTP_METHOD, 405, "%s", sentence);
-}
+/* ---- dispatch ---------------------------------------------------------------------------------- */
 
 /* True: this version takes part. */
 static bool version_fits(https_request *r)
@@ -326,7 +343,7 @@ static bool version_fits(https_request *r)
     version_number v;
     const int ours = VERSION_MINOR;
     char why[VERSION_SENTENCE];
-    if (version_read(&v, https_header(r, HTTP_VERSION)) != SEFL_OK)
+    if (version_read(&v, field(r, HTTP_VERSION_FIELD)) != SEFL_OK)
         snprintf(why, sizeof why, "%s", sefl_last_error());
     else if (version_takes(v, why)) {
         if (v.minor < ours)
@@ -337,88 +354,41 @@ static bool version_fits(https_request *r)
     return false;
 }
 
-/* The CA whose word alone counts for it; NULL: the list has it, or there is no list. */
-static const uint8_t *issuer_of(const x509_peer *p)
-{
-    static const uint8_t nobody[sizeof p->issuer];
-    return p->listed || memcmp(p->issuer, nobody, sizeof nobody) == 0 ? NULL : p->issuer;
-}
-
-/* /v1/round/N/... */
-static void round_path(https_request *r, const char *rest)
-{
-    const char *slash = strchr(rest, '/');
-    uint64_t round;
-    bool get = strcmp(r->method, "GET") == 0, put = strcmp(r->method, "PUT") == 0;
-    ingest_ask ask = { .client = r->peer.fingerprint,
-                       .issuer = issuer_of(&r->peer),
-                       .name = r->peer.name };
-    if (!slash || !parse_u64(&round, rest, (size_t)(slash - rest)) || round == 0) {
-        no_path(r);
-    } else if (strcmp(slash, "/model") == 0) {
-        if (get || strcmp(r->method, "HEAD") == 0)
-            send_model(r, round, false);
-        else
-            no_method(r, "a model is fetched with GET");
-    } else if (strcmp(slash, "/counted") == 0) {
-        if (get)
-            send_counted(r, round);
-        else
-            no_method(r, "a proof is fetched with GET");
-    } else if (strncmp(slash, "/update/", 8) != 0 || !hex_read(ask.body, 32, slash + 8)) {
-        no_path(r);
-    } else {
-        ask.round = round;
-        if (put)
-            put_update(r, &ask);
-        else if (strcmp(r->method, "HEAD") == 0)
-            head_update(r, &ask);
-        else
-            no_method(r, "an update is sent with PUT");
-    }
-}
-
 void agg_http_begin(https_request *r)
 {
     static const struct {
-        const char *path;
-        void (*fn)(https_request *r);
-    } plain[] = {
-        { "/healthz", get_health },
-        { "/v1/task", get_task },
-        { "/v1/round", get_round },
-        { "/v1/model", get_model },
-        { "/v1/vocab", get_vocab },
-        { "/v1/init", get_init },
-        { "/v1/certificate", agg_certificate },
+        void (*plain)(https_request *r);
+        void (*of_round)(https_request *r, const http_target *t);
+    } handlers[HTTP_CALLS_N] = {
+        [HTTP_HEALTH] = { .plain = get_health },
+        [HTTP_TASK] = { .plain = get_task },
+        [HTTP_ROUND] = { .plain = get_round },
+        [HTTP_ROUND_MODEL] = { .of_round = get_round_model },
+        [HTTP_MODEL] = { .plain = get_model },
+        [HTTP_VOCAB] = { .plain = get_vocab },
+        [HTTP_INIT] = { .plain = get_init },
+        [HTTP_UPDATE_STATE] = { .of_round = head_update },
+        [HTTP_UPDATE] = { .of_round = put_update },
+        [HTTP_COUNTED] = { .of_round = get_counted },
+        [HTTP_VOUCHER] = { .plain = agg_voucher_begin },
+        [HTTP_CERTIFICATE] = { .plain = agg_certificate },
+        [HTTP_ENROL] = { .plain = agg_enrol_begin },
     };
+    http_target t;
     if (!version_fits(r))
         return;
-    if (strcmp(r->path, HTTP_ENROL) == 0) {
-        if (strcmp(r->method, "POST") == 0)
-            agg_enrol_begin(r);
+    switch (http_find(&t, r->method, r->path)) {
+    case HTTP_NO_PATH:
+        refuse(r, AGG_HTTP_NO_PATH, 404, "no such path");
+        break;
+    case HTTP_NO_METHOD:
+        refuse(r, AGG_HTTP_METHOD, 405, "this path does not take %.16s", r->method);
+        break;
+    case HTTP_FOUND:
+        if (handlers[t.call].plain)
+            handlers[t.call].plain(r);
         else
-            no_method(r, "an enrolment is sent with POST");
-        return;
+            handlers[t.call].of_round(r, &t);
+        break;
     }
-    if (strcmp(r->path, HTTP_VOUCHER) == 0) {
-        if (strcmp(r->method, "POST") == 0)
-            agg_voucher_begin(r);
-        else
-            no_method(r, "a voucher is sent with POST");
-        return;
-    }
-    if (strncmp(r->path, "/v1/round/", 10) == 0) {
-        round_path(r, r->path + 10);
-        return;
-    }
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (strcmp(r->path, plain[i].path) == 0) {
-            if (strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0)
-                plain[i].fn(r);
-            else
-                no_method(r, "it is fetched with GET");
-            return;
-        }
-    no_path(r);
 }

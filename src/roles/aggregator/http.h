@@ -3,7 +3,7 @@
  *
  *     agg_http h = { .task = &t, .envelope = env, .rounds = r, .ingest = in, ... };
  *     https_server_start(&s, &(https_server_config){ .begin = agg_http_begin, .ctx = &h,
- *                                                    .headers = AGG_HTTP_HEADERS, ... });
+ *                                                    .headers = HTTP_VERSION_LINE, ... });
  *     h.closing = true, https_server_stop(s);
  *
  * Every refusal is a status and one line of text; ingest.h counts those of uploads, https_server.h
@@ -21,9 +21,6 @@
 #include <stdatomic.h>
 
 enum { AGG_HTTP_WAIT_MAX_S = 60 };
-
-/* For https_server_config.headers: what every answer of ours says. */
-#define AGG_HTTP_HEADERS HTTP_VERSION ": " VERSION_TEXT "\n"
 
 /* X(name, counter's name) */
 #define AGG_HTTP_EVENTS(X)                                                             \
@@ -76,10 +73,10 @@ typedef struct agg_http {
 } agg_http;
 
 void agg_http_begin(https_request *r);
-/* POST /v1/enroll, from a site without a certificate (enrol.c); GET /v1/certificate. */
+/* ENROL, from a site without a certificate, and CERTIFICATE (enrol.c). */
 void agg_enrol_begin(https_request *r);
 void agg_certificate(https_request *r);
-/* POST /v1/voucher (voucher.c). */
+/* VOUCHER (voucher.c). */
 void agg_voucher_begin(https_request *r);
 
 #endif

@@ -99,7 +99,8 @@ static sefl_status read_files(client *c)
                                       .port = f->port,
                                       .id = id,
                                       .proxy = f->proxy,
-                                      .headers = HTTP_VERSION ": " VERSION_TEXT "\n" }));
+                                      .headers = HTTP_VERSION_LINE,
+                                      .number_field = http_field_name(HTTP_OFFSET_FIELD) }));
     pthread_mutex_lock(&c->lock);
     https_client *old = c->net;
     tls_id *old_id = c->id;
@@ -273,7 +274,8 @@ static sefl_status get_task(client *c)
         SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
         SEFL_TRY(reload_if_asked(c));
         buf_reset(&b);
-        SEFL_TRY(client_get(c->net, &a, &b, "/v1/task", ENVELOPE_CONTENT_MAX, 0));
+        SEFL_TRY(
+            client_get(c->net, &a, &b, &(http_target){ .call = HTTP_TASK }, ENVELOPE_CONTENT_MAX));
         if (a.word == ANSWER_OK)
             SEFL_TRY(look_at_signatures(c, &a, buf_span(&b)));
         if (a.word == ANSWER_OK)
@@ -370,7 +372,8 @@ static sefl_status get_words(client *c)
         SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
         SEFL_TRY(reload_if_asked(c));
         client_show_doing(c, "fetching the words");
-        SEFL_TRY(client_get_file(c->net, &a, "/v1/vocab", path, VOCAB_MAX, c->t.vocab_hash, &p));
+        SEFL_TRY(client_get_file(c->net, &a, &(http_target){ .call = HTTP_VOCAB }, path, VOCAB_MAX,
+                                 c->t.vocab_hash, &p));
         if (a.word == ANSWER_OK)
             break;
         SEFL_TRY(back_off(c, &failures, &a));

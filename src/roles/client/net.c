@@ -1,8 +1,6 @@
 #include "roles/client/net.h"
 
 #include "base/file.h"
-#include "base/hex.h"
-#include "protocol/http.h"
 #include "protocol/round.h"
 #include "protocol/signed.h"
 #include "protocol/version.h"
@@ -12,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OFFSETS_MAX = 8, ERROR_MAX = 4096, PATH_ROOM = 160 };
+enum { OFFSETS_MAX = 8, ERROR_MAX = 4096, NEWS_MAX = 64 << 10 };
 
 /* The sentence of a server, as far as it is one line of print. */
 static void sentence(char out[256], unsigned status, const sefl_buf *body)
@@ -68,7 +66,7 @@ static sefl_status settle(client_reply *a, sefl_status st, const https_reply *r)
     return SEFL_OK;
 }
 
-sefl_status client_get(https_client *net, client_reply *a, sefl_buf *out, const char *path,
+static sefl_status get(https_client *net, client_reply *a, sefl_buf *out, const char *path,
                        size_t max, unsigned wait_s)
 {
     sefl_status st = SEFL_OK;
@@ -82,24 +80,48 @@ done:
     return st;
 }
 
-sefl_status client_post(https_client *net, client_reply *a, const char *path, sefl_span bytes,
-                        unsigned wait_s)
+sefl_status client_get(https_client *net, client_reply *a, sefl_buf *out, const http_target *t,
+                       size_t max)
+{
+    char path[HTTP_PATH_MAX];
+    return get(net, a, out, http_path(path, t), max, 0);
+}
+
+sefl_status client_news(https_client *net, client_reply *a, round_news *n, sefl_buf *scratch,
+                        uint64_t after, unsigned wait_s)
 {
     sefl_status st = SEFL_OK;
-    https_reply r = { 0 };
-    st = https_post(net, path, bytes, ERROR_MAX, wait_s, &r);
-    SEFL_TRY(settle(a, st, &r));
+    sefl_buf json = { 0 };
+    char path[HTTP_PATH_MAX], query[2 * HTTP_PATH_MAX];
+    http_path(path, &(http_target){ .call = HTTP_ROUND });
+    snprintf(query, sizeof query, "%s?%s=%" PRIu64 "&%s=%u", path,
+             http_field_name(HTTP_AFTER_FIELD), after, http_field_name(HTTP_WAIT_FIELD), wait_s);
+    SEFL_TRY(get(net, a, &json, query, NEWS_MAX, wait_s + 10));
+    if (a->word == ANSWER_OK)
+        SEFL_TRY(round_news_read(n, scratch, buf_span(&json)));
 done:
+    buf_clear(&json);
+    return st;
+}
+
+sefl_status client_post(https_client *net, client_reply *a, const http_target *t, sefl_span bytes,
+                        unsigned wait_s)
+{
+    https_reply r = { 0 };
+    char path[HTTP_PATH_MAX];
+    sefl_status st = https_post(net, http_path(path, t), bytes, ERROR_MAX, wait_s, &r);
+    st = settle(a, st, &r);
     https_reply_clear(&r);
     return st;
 }
 
-sefl_status client_get_file(https_client *net, client_reply *a, const char *path, const char *to,
-                            uint64_t max, const uint8_t hash[SHA256_BYTES],
+sefl_status client_get_file(https_client *net, client_reply *a, const http_target *t,
+                            const char *to, uint64_t max, const uint8_t hash[SHA256_BYTES],
                             const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
     https_reply r = { 0 };
+    char path[HTTP_PATH_MAX];
     uint8_t there[SHA256_BYTES];
     *a = (client_reply){ .word = ANSWER_OK };
     if (file_exists(to)) { /* fetched before a restart */
@@ -108,7 +130,7 @@ sefl_status client_get_file(https_client *net, client_reply *a, const char *path
             goto done;
         SEFL_CHECK(unlink(to) == 0, SEFL_EIO, "cannot delete %s", to);
     }
-    st = https_get_file(net, path, to, max, progress, &r);
+    st = https_get_file(net, http_path(path, t), to, max, progress, &r);
     SEFL_TRY(settle(a, st, &r));
     if (a->word != ANSWER_OK)
         goto done;
@@ -125,11 +147,12 @@ done:
 
 /* ---- upload ---------------------------------------------------------------------------------- */
 
-static void update_path(char out[PATH_ROOM], uint64_t round, const client_body *body)
+static char *update_path(char out[HTTP_PATH_MAX], http_call call, uint64_t round,
+                         const client_body *body)
 {
-    char hex[HEX_CHARS(BLAKE3_BYTES)];
-    snprintf(out, PATH_ROOM, "/v1/round/%" PRIu64 "/update/%s", round,
-             hex_write(hex, body->hash, BLAKE3_BYTES));
+    http_target t = { .call = call, .round = round };
+    memcpy(t.hash, body->hash, sizeof t.hash);
+    return http_path(out, &t);
 }
 
 sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uint64_t round,
@@ -137,15 +160,14 @@ sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uin
 {
     sefl_status st = SEFL_OK;
     https_reply r = { 0 };
-    char path[PATH_ROOM];
+    char path[HTTP_PATH_MAX];
     *offset = 0;
-    update_path(path, round, body);
-    st = https_head(net, path, NULL, &r);
+    st = https_head(net, update_path(path, HTTP_UPDATE_STATE, round, body), NULL, &r);
     SEFL_TRY(settle(a, st, &r));
     if (r.status == 404) /* nothing of it there */
         a->word = ANSWER_OK;
-    else if (a->word == ANSWER_OK && r.offset <= body->bytes)
-        *offset = r.offset;
+    else if (a->word == ANSWER_OK && r.number <= body->bytes)
+        *offset = r.number;
 done:
     https_reply_clear(&r);
     return st;
@@ -157,21 +179,21 @@ sefl_status client_put(https_client *net, client_reply *a, sefl_buf *receipt, ui
 {
     sefl_status st = SEFL_OK;
     https_reply r = { 0 };
-    char path[PATH_ROOM], headers[128];
-    update_path(path, round, body);
+    char path[HTTP_PATH_MAX], headers[128];
+    update_path(path, HTTP_UPDATE, round, body);
     for (int i = 0;; i++) {
         https_reply_clear(&r);
-        r = (https_reply){ .offset = UINT64_MAX };
-        snprintf(headers, sizeof headers,
-                 HTTP_OFFSET ": %" PRIu64 "\n" HTTP_TOTAL ": %" PRIu64 "\n", offset, body->bytes);
+        snprintf(headers, sizeof headers, "%s: %" PRIu64 "\n%s: %" PRIu64 "\n",
+                 http_field_name(HTTP_OFFSET_FIELD), offset, http_field_name(HTTP_TOTAL_FIELD),
+                 body->bytes);
         st = https_put_file(net, path, file, offset, headers, progress, &r);
         SEFL_TRY(settle(a, st, &r));
-        bool elsewhere = r.status == 409 && r.offset <= body->bytes && r.offset != offset;
+        bool elsewhere = r.status == 409 && r.number <= body->bytes && r.number != offset;
         if (elsewhere && i == OFFSETS_MAX)
             a->word = ANSWER_AGAIN; /* it cannot make up its mind: later */
         if (!elsewhere || i == OFFSETS_MAX)
             break;
-        offset = r.offset;
+        offset = r.number;
     }
     if (a->word == ANSWER_OK)
         SEFL_TRY(wr_raw(receipt, r.body.p, r.body.n));

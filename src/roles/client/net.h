@@ -10,6 +10,8 @@
 #define ROLES_CLIENT_NET_H
 
 #include "net/https_client.h"
+#include "protocol/http.h"
+#include "protocol/participant.h"
 #include "roles/client/update.h"
 
 typedef enum client_answer {
@@ -28,17 +30,22 @@ typedef struct client_reply {
     char why[256];
 } client_reply;
 
-/* Bytes of `path`, at most max, into out. */
-sefl_status client_get(https_client *net, client_reply *a, sefl_buf *out, const char *path,
-                       size_t max, unsigned wait_s) SEFL_MUST_CHECK;
+/* The answer's bytes, at most max, into out. */
+sefl_status client_get(https_client *net, client_reply *a, sefl_buf *out, const http_target *t,
+                       size_t max) SEFL_MUST_CHECK;
 
-/* Sends these bytes, at most 64 KiB; an answer's own bytes are of no interest. */
-sefl_status client_post(https_client *net, client_reply *a, const char *path, sefl_span bytes,
+/* AS's news of the rounds after that one, at once or when there is something new, at most wait_s later.
+ * n is written only with ANSWER_OK; it looks into scratch. SEFL_EPROTO for news that cannot be read. */
+sefl_status client_news(https_client *net, client_reply *a, round_news *n, sefl_buf *scratch,
+                        uint64_t after, unsigned wait_s) SEFL_MUST_CHECK;
+
+/* Sends at most 64 KiB; the bytes of the answer are ignored. */
+sefl_status client_post(https_client *net, client_reply *a, const http_target *t, sefl_span bytes,
                         unsigned wait_s) SEFL_MUST_CHECK;
 
-/* As client_get into a file, resumed. The file must have this hash: else it is deleted, ANSWER_AGAIN. */
-sefl_status client_get_file(https_client *net, client_reply *a, const char *path, const char *to,
-                            uint64_t max, const uint8_t hash[SHA256_BYTES],
+/* Like client_get, into a file; resumes. A file with another hash is deleted: ANSWER_AGAIN. */
+sefl_status client_get_file(https_client *net, client_reply *a, const http_target *t,
+                            const char *to, uint64_t max, const uint8_t hash[SHA256_BYTES],
                             const sefl_progress *progress) SEFL_MUST_CHECK;
 
 /* Asks what AS has of this body: *offset. */

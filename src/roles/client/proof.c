@@ -4,7 +4,6 @@
 #include "protocol/http.h"
 #include "roles/csp/vouch.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +21,8 @@ sefl_status client_vouch(client *c, client_reply *a)
     client_show_doing(c, "showing the upload key");
     SEFL_TRY(vouch_make(&bytes, c->cfg->cert, c->cfg->key, sign_key_pub(c->upload.key),
                         &c->cfg->servers, c->upload.serial));
-    SEFL_TRY(client_post(c->net, a, HTTP_VOUCHER, buf_span(&bytes), VOUCH_S));
+    SEFL_TRY(
+        client_post(c->net, a, &(http_target){ .call = HTTP_VOUCHER }, buf_span(&bytes), VOUCH_S));
     c->vouched = a->word == ANSWER_OK;
     if (c->vouched)
         log_debug(c->o.log, "upload key vouched for", lf_u64("serial", c->upload.serial));
@@ -122,15 +122,15 @@ static sefl_status ask_one(client *c, uint64_t round, bool sure, bool *again)
     sefl_buf answer = { 0 };
     client_reply a;
     round_receipt receipt;
-    char path[96], why[320];
+    char why[320];
     *again = false;
     SEFL_TRY(receipt_of(c, &receipt, round));
     if (memcmp(receipt.client, c->me, sizeof c->me) != 0) {
         st = keep(c, round, CLIENT_FORMER, span_of(NULL, 0), "");
         goto done;
     }
-    snprintf(path, sizeof path, "/v1/round/%" PRIu64 "/counted", round);
-    SEFL_TRY(client_get(c->net, &a, &answer, path, ANSWER_MAX, 0));
+    SEFL_TRY(client_get(c->net, &a, &answer, &(http_target){ .call = HTTP_COUNTED, .round = round },
+                        ANSWER_MAX));
     if (a.word != ANSWER_OK && !a.not_there) {
         *again = c->unproven < CLIENT_MISSES_MAX;
         snprintf(why, sizeof why, "no proof for %u rounds: %.255s", c->unproven, a.why);

@@ -6,17 +6,10 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    POLL_S = 30,
-    SAME_TASK_MS = 1000,
-    ASK_AGAIN_MS = 5000,
-    NEWS_MAX = 64 << 10,
-    RECEIPT_MAX = 4096
-};
+enum { POLL_S = 30, SAME_TASK_MS = 1000, ASK_AGAIN_MS = 5000 };
 
 static sefl_status tell(client *c, participant_event_kind kind, const char *why)
 {
@@ -67,7 +60,7 @@ static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
     client_reply a;
     task t = { 0 };
     *same = *new_task = false;
-    SEFL_TRY(client_get(c->net, &a, &b, "/v1/task", ENVELOPE_CONTENT_MAX, 0));
+    SEFL_TRY(client_get(c->net, &a, &b, &(http_target){ .call = HTTP_TASK }, ENVELOPE_CONTENT_MAX));
     if (a.word != ANSWER_OK) {
         st = not_ok(c, &a, false);
         goto done;
@@ -178,23 +171,6 @@ done:
     return st;
 }
 
-/* What AS says of rounds after that one, at once or when there is something new. Read into n, whose spans
- * look into scratch, only if a->word is ANSWER_OK; SEFL_EPROTO if it cannot be. */
-static sefl_status get_news(client *c, client_reply *a, round_news *n, sefl_buf *scratch,
-                            uint64_t after, unsigned wait_s)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf json = { 0 };
-    char path[96];
-    snprintf(path, sizeof path, "/v1/round?after=%" PRIu64 "&wait=%u", after, wait_s);
-    SEFL_TRY(client_get(c->net, a, &json, path, NEWS_MAX, wait_s + 10));
-    if (a->word == ANSWER_OK)
-        SEFL_TRY(round_news_read(n, scratch, buf_span(&json)));
-done:
-    buf_clear(&json);
-    return st;
-}
-
 static sefl_status poll_round(client *c, bool *new_task)
 {
     sefl_status st = SEFL_OK;
@@ -209,7 +185,7 @@ static sefl_status poll_round(client *c, bool *new_task)
         SEFL_TRY(look_for_another_task(c, &same, new_task));
     if (!same)
         goto done;
-    st = get_news(c, &a, &n, &scratch, after, POLL_S);
+    st = client_news(c->net, &a, &n, &scratch, after, POLL_S);
     if (st == SEFL_EPROTO) {
         log_warn(c->o.log, "news not understood", lf_str("why", sefl_last_error()));
         st = tell(c, PARTICIPANT_FAILED, "the server's news cannot be read");
@@ -242,7 +218,6 @@ static sefl_status fetch_model(client *c, uint64_t round)
 {
     sefl_status st = SEFL_OK;
     client_reply a;
-    char path[96];
     uint64_t max = (uint64_t)c->t.params * 4 + (1 << 20);
     sefl_progress p = { .report = in_time, .self = c };
     client_show_doing(c, "fetching the model");
@@ -252,9 +227,8 @@ static sefl_status fetch_model(client *c, uint64_t round)
         st = not_ok(c, &a, true);
         goto done;
     }
-    snprintf(path, sizeof path, "/v1/round/%" PRIu64 "/model", round);
-    st = client_get_file(c->net, &a, path, client_store_path(c->store, CLIENT_MODEL), max,
-                         c->header.model, &p);
+    st = client_get_file(c->net, &a, &(http_target){ .call = HTTP_ROUND_MODEL, .round = round },
+                         client_store_path(c->store, CLIENT_MODEL), max, c->header.model, &p);
     if (st == SEFL_ECANCELLED && !client_stopped(c)) {
         a = (client_reply){ .word = ANSWER_AGAIN, .transport = true };
         snprintf(a.why, sizeof a.why, "the round's deadline passed while its model came");
@@ -274,7 +248,8 @@ static bool still_open(client *c)
     client_reply a;
     round_news n = { 0 };
     uint64_t round = client_store_mark(c->store)->round, began = client_now(c);
-    bool told = get_news(c, &a, &n, &scratch, round - 1, 0) == SEFL_OK && a.word == ANSWER_OK;
+    bool told =
+        client_news(c->net, &a, &n, &scratch, round - 1, 0) == SEFL_OK && a.word == ANSWER_OK;
     bool open = !told || (n.state == ROUND_OPEN && n.round == round);
     uint64_t later =
         told ? n.left_ms : 4 * (client_now(c) - began); /* most of the time it trains */
@@ -377,7 +352,7 @@ static sefl_status like_everybody(client *c, uint64_t round, bool *go)
         ledger_has(c->book, c->t.id, round))
         goto done;
     *go = false;
-    st = get_news(c, &a, &n, &scratch, round - 1, POLL_S);
+    st = client_news(c->net, &a, &n, &scratch, round - 1, POLL_S);
     if (st == SEFL_EPROTO) {
         st = tell(c, PARTICIPANT_FAILED, "the server's news cannot be read");
         goto done;

@@ -9,6 +9,7 @@
 #include "base/hex.h"
 #include "net/handshakes.h"
 #include "net/local_http.h"
+#include "protocol/http.h"
 #include "roles/aggregator/lanes.h"
 #include "roles/ca.h"
 #include "roles/counters.h"
@@ -335,7 +336,8 @@ static bool goes_on(void *self, uint64_t done, uint64_t total)
     return !atomic_load(&r->ending) && !atomic_load(&r->stop);
 }
 
-static const local_page local_pages[] = { { "/healthz", "application/json", healthz }, { 0 } };
+static const local_page local_pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
+                                          { 0 } };
 
 /* Ready files of earlier runs mislead scripts. */
 static void drop_ready_file(const csp_role *r)

@@ -12,8 +12,9 @@ static void must(int ok)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    https_reply r = { .offset = UINT64_MAX };
-    call k = { .r = &r, .fd = -1, .content_from = UINT64_MAX };
+    https_client c = { .number_field = "Sefl-Offset" };
+    https_reply r = { .number = UINT64_MAX };
+    call k = { .c = &c, .r = &r, .fd = -1, .content_from = UINT64_MAX };
     char copy[4096];
     while (size > 0) {
         const uint8_t *end = memchr(data, '\n', size);
@@ -25,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(on_header(exact, 1, n, &k) == n);
         free(exact);
         must(memchr(r.etag, 0, sizeof r.etag) != NULL && !strchr(r.etag, '"'));
-        must(r.offset == UINT64_MAX || r.offset <= UINT64_C(9999999999999999999));
+        must(r.number == UINT64_MAX || r.number <= UINT64_C(9999999999999999999));
         data += n, size -= n;
     }
     return 0;

@@ -91,9 +91,11 @@ static void begin(https_request *r)
 static https_client *dial(void)
 {
     https_client *c;
-    CHECK_OK(https_client_new(
-        &c,
-        &(https_client_config){ .host = "127.0.0.1", .port = port, .id = client, .proxy = "" }));
+    CHECK_OK(https_client_new(&c, &(https_client_config){ .host = "127.0.0.1",
+                                                          .port = port,
+                                                          .id = client,
+                                                          .proxy = "",
+                                                          .number_field = "Sefl-Offset" }));
     return c;
 }
 
@@ -110,18 +112,18 @@ static void gets(void **state)
         assert_int_equal(r.body.n, 5);
         assert_memory_equal(r.body.p, "hello", 5);
         assert_string_equal(r.etag, "abc");
-        assert_int_equal(r.offset, 12345);
+        assert_int_equal(r.number, 12345);
         https_reply_clear(&r);
     }
     CHECK_OK(https_head(c, "/hello", NULL, &r));
-    assert_int_equal(r.offset, 12345);
+    assert_int_equal(r.number, 12345);
     assert_int_equal(r.body.n, 0);
     https_reply_clear(&r);
     CHECK_STATUS(https_get(c, "/hello", 4, 0, &r), SEFL_ERANGE);
     https_reply_clear(&r);
     CHECK_OK(https_get(c, "/moved", 100, 0, &r));
     assert_int_equal(r.status, 302);
-    assert_int_equal(r.offset, UINT64_MAX);
+    assert_int_equal(r.number, UINT64_MAX);
     https_reply_clear(&r);
     CHECK_OK(https_get(c, "/none", 100, 0, &r));
     assert_int_equal(r.status, 404);

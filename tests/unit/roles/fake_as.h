@@ -433,7 +433,7 @@ static inline void fake_begin(https_request *r)
         fake_poll(f, r);
     } else if (sscanf(r->path, "/v1/round/%llu/update/%64[0-9a-f]", &n, hash) == 2) {
         fake_update(f, r, n, hash);
-    } else if (strcmp(r->path, HTTP_VOUCHER) == 0 && strcmp(r->method, "POST") == 0) {
+    } else if (strcmp(r->path, "/v1/voucher") == 0 && strcmp(r->method, "POST") == 0) {
         f->vouchers++;
         buf_reset(&f->voucher);
         if (!refuses(f, r, &f->refuse_vouchers))

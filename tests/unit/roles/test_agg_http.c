@@ -38,7 +38,8 @@ static https_client *client_of(const tls_id *id)
                                                           .port = https_server_port(s.server),
                                                           .id = id,
                                                           .proxy = "",
-                                                          .headers = AGG_HTTP_HEADERS }));
+                                                          .headers = HTTP_VERSION_LINE,
+                                                          .number_field = "Sefl-Offset" }));
     return c;
 }
 
@@ -143,7 +144,7 @@ static unsigned put(https_client *c, const char *url, const char *path, uint64_t
                     const char *headers, https_reply *r)
 {
     char usual[96];
-    snprintf(usual, sizeof usual, HTTP_OFFSET ": %" PRIu64 "\n" HTTP_TOTAL ": %zu\n", offset,
+    snprintf(usual, sizeof usual, "Sefl-Offset: %" PRIu64 "\nSefl-Total: %zu\n", offset,
              task_body_bytes(&s.w.t));
     https_reply_clear(r);
     CHECK_OK(https_put_file(c, url, path, offset, headers ? headers : usual, NULL, r));
@@ -295,7 +296,7 @@ static void hostile_uploads(const char *url)
 static unsigned post(https_client *c, sefl_span bytes)
 {
     https_reply r = { 0 };
-    CHECK_OK(https_post(c, HTTP_VOUCHER, bytes, 1 << 16, 60, &r));
+    CHECK_OK(https_post(c, "/v1/voucher", bytes, 1 << 16, 60, &r));
     unsigned status = r.status;
     https_reply_clear(&r);
     return status;
@@ -355,7 +356,7 @@ static void vouchers(void)
     assert_int_equal(post(s.bob, buf_span(&v)), 403);
     assert_int_equal(s.http.counts[AGG_HTTP_VOUCHER_REFUSED], 6);
     assert_int_equal(s.http.counts[AGG_HTTP_VOUCHED], 3);
-    assert_int_equal(status_of(s.ann, HTTP_VOUCHER), 405);
+    assert_int_equal(status_of(s.ann, "/v1/voucher"), 405);
     buf_clear(&v);
 }
 
@@ -407,7 +408,7 @@ static void a_whole_task(void **state)
     /* a broken upload goes on by offset; its receipt names the certificate's key */
     CHECK_OK(https_head(s.ann, url, NULL, &r));
     assert_int_equal(r.status, 200);
-    assert_int_equal(r.offset, 0);
+    assert_int_equal(r.number, 0);
     assert_int_equal(put(s.ann, url, file, 0, "Sefl-Total: 7\n", &r), 413);
     assert_int_equal(put(s.ann, url, file, 0, "Sefl-Total: x\n", &r), 400);
     update_file(0, 1, file, url); /* there is a key of CSP now */
@@ -422,7 +423,7 @@ static void a_whole_task(void **state)
     assert_int_equal(status_of(s.ann, "/v1/round/1/counted"), 404);
     hostile_uploads(url);
     assert_int_equal(put(s.ann, url, file, 100, NULL, &r), 409);
-    assert_int_equal(r.offset, 0);
+    assert_int_equal(r.number, 0);
     ingest_ask ask = {
         .round = 1, .client = s.ann_key, .name = "ann", .total = total, .length = total
     };
@@ -436,10 +437,10 @@ static void a_whole_task(void **state)
     sefl_free(body);
     https_reply_clear(&r);
     CHECK_OK(https_head(s.ann, url, NULL, &r));
-    assert_int_equal(r.offset, 300);
+    assert_int_equal(r.number, 300);
     https_reply_clear(&r);
     CHECK_OK(https_head(s.bob, url, NULL, &r));
-    assert_int_equal(r.offset, 0);
+    assert_int_equal(r.number, 0);
     assert_int_equal(put(s.ann, url, file, 300, NULL, &r), 200);
     envelope env;
     round_receipt receipt;
@@ -502,12 +503,42 @@ static void a_whole_task(void **state)
     buf_clear(&scratch);
 }
 
+/* No entry of the list is without its handler. */
+static void every_call_is_answered(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {
+#define METHOD(name, method, path, answer) method,
+        HTTP_CALLS(METHOD)
+    };
+    uint64_t before = s.http.counts[AGG_HTTP_NO_PATH];
+    char file[300];
+    snprintf(file, sizeof file, "%s", folder_put("one", (const uint8_t *)"x", 1));
+    for (int i = 0; i < HTTP_CALLS_N; i++) {
+        https_reply r = { 0 };
+        char path[HTTP_PATH_MAX];
+        http_path(path, &(http_target){ .call = (http_call)i, .round = 1 });
+        if (strcmp(methods[i], "PUT") == 0)
+            CHECK_OK(https_put_file(s.ann, path, file, 0, NULL, NULL, &r));
+        else if (strcmp(methods[i], "POST") == 0)
+            CHECK_OK(https_post(s.ann, path, span_of("x", 1), 1 << 10, 5, &r));
+        else if (strcmp(methods[i], "HEAD") == 0)
+            CHECK_OK(https_head(s.ann, path, NULL, &r));
+        else
+            CHECK_OK(https_get(s.ann, path, 1 << 20, 5, &r));
+        assert_true(r.status >= 200 && r.status < 500 && r.status != 405);
+        https_reply_clear(&r);
+    }
+    assert_int_equal(s.http.counts[AGG_HTTP_NO_PATH], before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(documents),
         cmocka_unit_test(nothing_else),
         cmocka_unit_test(a_whole_task),
+        cmocka_unit_test(every_call_is_answered),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

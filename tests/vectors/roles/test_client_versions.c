@@ -58,7 +58,7 @@ static int setup(void **state)
         https_server_start(&s.server, &(https_server_config){ .id = s.id,
                                                               .peer_role = "client",
                                                               .begin = agg_http_begin,
-                                                              .headers = AGG_HTTP_HEADERS,
+                                                              .headers = HTTP_VERSION_LINE,
                                                               .body_max = task_body_bytes(&s.w.t),
                                                               .ctx = &s.http }));
     aw_drive_start(&s.w);
@@ -114,7 +114,7 @@ static unsigned answer_of(raw_tls *c, char *out, bool only_head)
 static bool next_request(const char **text, char *out, size_t room, const char *hash,
                          const char *version)
 {
-    static const char field[] = HTTP_VERSION ": ";
+    static const char field[] = HTTP_VERSION_NAME ": ";
     size_t n = 0;
     const char *p = *text;
     if (!*p)
@@ -173,7 +173,7 @@ static void take_part(const char *who, unsigned k, const char *transcript, const
         }
         if (status != 200)
             fail_msg("%s is answered with %s", request, out);
-        assert_non_null(strstr(out, HTTP_VERSION ": " VERSION_TEXT "\r\n"));
+        assert_non_null(strstr(out, HTTP_VERSION_NAME ": " VERSION_TEXT "\r\n"));
         if (i == 2)
             assert_non_null(strstr(out, "\"state\":\"open\""));
         if (i == 6)
@@ -195,11 +195,11 @@ static void too_far_away(void **state)
     open_as(&c, "ann");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         snprintf(request, sizeof request, "GET /v1/task HTTP/1.1\r\nHost: x\r\n%s%s%s\r\n",
-                 lines[i] ? HTTP_VERSION ": " : "", lines[i] ? lines[i] : "",
+                 lines[i] ? HTTP_VERSION_NAME ": " : "", lines[i] ? lines[i] : "",
                  lines[i] ? "\r\n" : ""); /* the first clients said none */
         assert_true(raw_send(&c, request, strlen(request)));
         assert_int_equal(answer_of(&c, out, false), 426);
-        assert_non_null(strstr(out, HTTP_VERSION ": " VERSION_TEXT)); /* what it needs */
+        assert_non_null(strstr(out, HTTP_VERSION_NAME ": " VERSION_TEXT)); /* what it needs */
         if (i < 3 || !lines[i])
             assert_non_null(strstr(out, "needs " VERSION_TEXT));
     }
@@ -211,7 +211,7 @@ static void too_far_away(void **state)
     snprintf(request, sizeof request,
              "PUT /v1/round/1/update/%064d HTTP/1.1\r\nHost: x\r\n%s: 1.2\r\nSefl-Total: %zu\r\n"
              "Content-Length: %zu\r\n\r\n",
-             0, HTTP_VERSION, task_body_bytes(&s.w.t), task_body_bytes(&s.w.t));
+             0, HTTP_VERSION_NAME, task_body_bytes(&s.w.t), task_body_bytes(&s.w.t));
     assert_true(raw_send(&c, request, strlen(request)));
     assert_int_equal(answer_of(&c, out, false), 426);
     raw_close(&c);
