@@ -3,13 +3,13 @@
  * signed, none audited. */
 #define _GNU_SOURCE
 #include "bench/micro/2pc.h"
+#include "bench/round/loopback.h"
 
 #if !SEFL_CORE_ONLY
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "bench/round/ids.h"
-#include "net/loopback.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -75,7 +75,7 @@ static sefl_status side(const plan *pl, bool garbles, int fd, uint16_t port, rep
     if (!pl->x && garbles)
         SEFL_TRY(loopback_accept(&lb, fd, TIMEOUT_MS));
     else if (!pl->x)
-        SEFL_TRY(loopback_dial(&lb, "127.0.0.1", port, TIMEOUT_MS));
+        SEFL_TRY(loopback_dial(&lb, port, TIMEOUT_MS));
     else if (garbles)
         SEFL_TRY(
             tls_accept(&t, fd, pl->x->csp, &(tls_peer){ .role = "aggregator" }, TIMEOUT_MS, NULL));

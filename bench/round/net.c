@@ -3,13 +3,13 @@
 #define _GNU_SOURCE
 #include "bench/bench.h"
 #include "bench/round/ids.h"
+#include "bench/round/loopback.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "net/https_client.h"
 #include "net/https_server.h"
-#include "net/loopback.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -118,7 +118,7 @@ static sefl_status send_all(const ids *x, uint16_t port, bool secure)
     if (secure)
         SEFL_TRY(tls_dial(&t, "127.0.0.1", port, x->as, &(tls_peer){ .role = "csp" }, NULL));
     else
-        SEFL_TRY(loopback_dial(&lb, "127.0.0.1", port, TIMEOUT_MS));
+        SEFL_TRY(loopback_dial(&lb, port, TIMEOUT_MS));
     channel *ch = secure ? tls_channel(t) : loopback_channel(lb);
     for (int i = 0; i < PIECES; i++)
         SEFL_TRY(channel_send(ch, p, PIECE));

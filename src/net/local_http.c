@@ -1,7 +1,7 @@
 #include "net/local_http.h"
 
 #include "base/alloc.h"
-#include "net/loopback.h"
+#include "net/socket.h"
 
 #include <microhttpd.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static void SEFL_PRINTF(2, 0) on_log(void *cls, const char *fmt, va_list ap)
 
 sefl_status local_http_check(const char *address)
 {
-    if (loopback_is(address))
+    if (socket_is_loopback(address))
         return SEFL_OK;
     return sefl_fail(
         SEFL_EINVAL,
@@ -102,7 +102,7 @@ sefl_status local_http_start(local_http **out, const local_http_config *c)
     SEFL_TRY(local_http_check(c->address));
     SEFL_TRY(sefl_new(&h, 1, sizeof *h));
     h->c = *c;
-    SEFL_TRY(loopback_listen(&fd, c->address, c->port, &h->port));
+    SEFL_TRY(socket_listen(&fd, c->address, c->port, &h->port));
     h->daemon = MHD_start_daemon(
         MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, h,
         MHD_OPTION_EXTERNAL_LOGGER, on_log, h, MHD_OPTION_LISTEN_SOCKET, fd,

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -90,6 +91,15 @@ done:
     if (fd >= 0)
         close(fd);
     return st;
+}
+
+bool socket_is_loopback(const char *address)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, address, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, address, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 void socket_origin_of(uint8_t out[SOCKET_ORIGIN], const struct sockaddr *a)

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 uint64_t socket_now_ms(void); /* monotonic */
@@ -12,6 +13,9 @@ uint64_t socket_now_ms(void); /* monotonic */
 /* Listens; *bound is the port. address: see tls_listen. */
 sefl_status socket_listen(int *out, const char *address, uint16_t port,
                           uint16_t *bound) SEFL_MUST_CHECK;
+
+/* Is it a numeric address that only this machine reaches: 127.0.0.0/8 or ::1? */
+bool socket_is_loopback(const char *address);
 
 /* Where a connection comes from, for counting: IPv4, or the first 64 bits of IPv6, and zeros behind. */
 enum { SOCKET_ORIGIN = 32 };

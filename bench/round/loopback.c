@@ -5,14 +5,12 @@
  *  3. A wait for the way out also listens to the way in while there is room, so that two peers
  *     that both send cannot block each other. */
 #define _GNU_SOURCE
-#include "net/loopback.h"
+#include "loopback.h" /* beside it: the test includes this file */
 
 #include "base/alloc.h"
+#include "net/socket.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,7 +21,7 @@ enum { OUT_BYTES = 64 << 10, READ_AHEAD = 64 << 10 };
 struct loopback {
     channel ch;
     int fd;
-    int timeout_ms;
+    unsigned timeout_ms;
     uint8_t *out;
     size_t out_n;
     uint8_t *in; /* from sefl_grow */
@@ -70,17 +68,10 @@ done:
 
 static sefl_status wait_for(loopback *lb, short events, short *seen)
 {
-    struct pollfd p = { .fd = lb->fd, .events = events };
-    int n;
-    do
-        n = poll(&p, 1, lb->timeout_ms);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return system_fail("poll");
-    if (n == 0)
-        return sefl_fail(SEFL_ETIMEOUT, "loopback: peer silent for %d ms", lb->timeout_ms);
-    *seen = p.revents;
-    return SEFL_OK;
+    sefl_status st = socket_wait(lb->fd, events, socket_now_ms() + lb->timeout_ms, seen);
+    if (st == SEFL_OK && *seen == 0)
+        st = sefl_fail(SEFL_ETIMEOUT, "loopback: peer silent for %u ms", lb->timeout_ms);
+    return st;
 }
 
 static sefl_status write_all(loopback *lb, const uint8_t *p, size_t n)
@@ -163,43 +154,14 @@ done:
 
 static const channel_ops lb_ops = { lb_send, lb_recv, lb_flush };
 
-static sefl_status address_of(struct sockaddr_storage *out, socklen_t *n, const char *text,
-                              uint16_t port)
-{
-    struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
-    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
-    memset(out, 0, sizeof *out);
-    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1 && ntohl(v4.sin_addr.s_addr) >> 24 == 127) {
-        memcpy(out, &v4, *n = sizeof v4);
-        return SEFL_OK;
-    }
-    if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr)) {
-        memcpy(out, &v6, *n = sizeof v6);
-        return SEFL_OK;
-    }
-    return sefl_fail(SEFL_EINVAL,
-                     "loopback: \"%.64s\" is not an address of this machine alone (127.0.0.1, "
-                     "::1); this link is not encrypted",
-                     text);
-}
-
-bool loopback_is(const char *address)
-{
-    struct sockaddr_storage a;
-    socklen_t n = 0;
-    return address_of(&a, &n, address, 0) == SEFL_OK;
-}
-
 static sefl_status wrap(loopback **out, int fd, unsigned timeout_ms)
 {
     sefl_status st = SEFL_OK;
     loopback *lb = NULL;
-    int one = 1;
     SEFL_TRY(sefl_new(&lb, 1, sizeof *lb));
     lb->fd = fd, fd = -1;
-    lb->timeout_ms = timeout_ms > 3600000 ? 3600000 : (int)timeout_ms;
+    lb->timeout_ms = timeout_ms;
     SEFL_TRY(sefl_new(&lb->out, OUT_BYTES, 1));
-    setsockopt(lb->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     lb->ch = (channel){ .ops = &lb_ops, .self = lb };
     *out = lb, lb = NULL;
 done:
@@ -209,74 +171,20 @@ done:
     return st;
 }
 
-sefl_status loopback_listen(int *out, const char *address, uint16_t port, uint16_t *bound)
-{
-    sefl_status st = SEFL_OK;
-    struct sockaddr_storage a;
-    socklen_t n = 0;
-    int fd = -1, one = 1;
-    SEFL_TRY(address_of(&a, &n, address, port));
-    fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    SEFL_CHECK(fd >= 0, SEFL_EIO, "loopback: socket: %s", strerror(errno));
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    SEFL_CHECK(bind(fd, (struct sockaddr *)&a, n) == 0 && listen(fd, 4) == 0, SEFL_EIO,
-               "loopback: listen on port %u: %s", port, strerror(errno));
-    n = sizeof a;
-    SEFL_CHECK(getsockname(fd, (struct sockaddr *)&a, &n) == 0, SEFL_EIO, "loopback: %s",
-               strerror(errno));
-    *bound = ntohs(a.ss_family == AF_INET ? ((struct sockaddr_in *)&a)->sin_port
-                                          : ((struct sockaddr_in6 *)&a)->sin6_port);
-    *out = fd, fd = -1;
-done:
-    if (fd >= 0)
-        close(fd);
-    return st;
-}
-
 sefl_status loopback_accept(loopback **out, int fd, unsigned timeout_ms)
 {
-    struct pollfd p = { .fd = fd, .events = POLLIN };
-    int n;
+    int conn;
     *out = NULL;
-    do
-        n = poll(&p, 1, timeout_ms > 3600000 ? 3600000 : (int)timeout_ms);
-    while (n < 0 && errno == EINTR);
-    if (n == 0)
-        return sefl_fail(SEFL_ETIMEOUT, "loopback: nobody dialled within %u ms", timeout_ms);
-    int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (conn < 0)
-        return system_fail("accept");
-    return wrap(out, conn, timeout_ms);
+    sefl_status st = socket_accept(&conn, fd, timeout_ms);
+    return st == SEFL_OK ? wrap(out, conn, timeout_ms) : st;
 }
 
-sefl_status loopback_dial(loopback **out, const char *address, uint16_t port, unsigned timeout_ms)
+sefl_status loopback_dial(loopback **out, uint16_t port, unsigned timeout_ms)
 {
-    sefl_status st = SEFL_OK;
-    struct sockaddr_storage a;
-    socklen_t n = 0;
-    int fd = -1, err = 0;
+    int conn;
     *out = NULL;
-    SEFL_TRY(address_of(&a, &n, address, port));
-    fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    SEFL_CHECK(fd >= 0, SEFL_EIO, "loopback: socket: %s", strerror(errno));
-    if (connect(fd, (struct sockaddr *)&a, n) != 0) {
-        SEFL_CHECK(errno == EINPROGRESS, SEFL_EIO, "loopback: cannot reach port %u: %s", port,
-                   strerror(errno));
-        struct pollfd p = { .fd = fd, .events = POLLOUT };
-        SEFL_CHECK(poll(&p, 1, timeout_ms > 3600000 ? 3600000 : (int)timeout_ms) == 1,
-                   SEFL_ETIMEOUT, "loopback: port %u did not answer within %u ms", port,
-                   timeout_ms);
-        n = sizeof err;
-        SEFL_CHECK(getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n) == 0 && err == 0, SEFL_EIO,
-                   "loopback: cannot reach port %u: %s", port, strerror(err));
-    }
-    int taken = fd;
-    fd = -1;
-    SEFL_TRY(wrap(out, taken, timeout_ms));
-done:
-    if (fd >= 0)
-        close(fd);
-    return st;
+    sefl_status st = socket_dial(&conn, "127.0.0.1", port, socket_now_ms() + timeout_ms);
+    return st == SEFL_OK ? wrap(out, conn, timeout_ms) : st;
 }
 
 channel *loopback_channel(loopback *lb)

@@ -1,0 +1,35 @@
+/* loopback: a plain TCP stream between two processes of one machine, as a channel.
+ *
+ * Benchmarks measure TLS against it. It has no encryption and no identity, so the product does not
+ * contain it: the federation's link is TLS.
+ *
+ *     SEFL_TRY(socket_listen(&fd, "127.0.0.1", 0, &port));
+ *     SEFL_TRY(loopback_accept(&lb, fd, 5000));              // the other process:
+ *     SEFL_TRY(loopback_dial(&lb, port, 5000));
+ *     channel *ch = loopback_channel(lb);
+ *     ...
+ *     loopback_close(lb);
+ *
+ * Every wait ends after timeout_ms without progress (SEFL_ETIMEOUT). While a send is blocked, input
+ * is read into memory up to CHANNEL_INBOX (see base/channel.h).
+ * Threads: one owner. */
+#ifndef BENCH_LOOPBACK_H
+#define BENCH_LOOPBACK_H
+
+#include "base/channel.h"
+
+#include <stdint.h>
+
+typedef struct loopback loopback;
+
+/* The next connection, with timeout_ms for its arrival and for every later wait. */
+sefl_status loopback_accept(loopback **out, int fd, unsigned timeout_ms) SEFL_MUST_CHECK;
+
+sefl_status loopback_dial(loopback **out, uint16_t port, unsigned timeout_ms) SEFL_MUST_CHECK;
+
+channel *loopback_channel(loopback *lb);
+
+/* Closes at once; held-back bytes are lost, so flush first. NULL is fine. */
+void loopback_close(loopback *lb);
+
+#endif
