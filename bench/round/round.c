@@ -275,7 +275,7 @@ static sefl_status csp_process(const char *folder, unsigned threads, int in, int
     SEFL_TRY(settings_set(&s, level, "bench"));
     SEFL_TRY(settings_set(&s, many, "bench"));
     SEFL_TRY(settings_set(&s, "listen=127.0.0.1:0", "bench"));
-    SEFL_TRY(csp_settings_make(&c, &s, dir));
+    SEFL_TRY(csp_settings_make(&c, &s));
     SEFL_TRY(csp_key_open(&root, &sec, &c));
     SEFL_TRY(csp_role_new(
         &role, &(csp_role_options){ .settings = &c, .root = root, .sec = sec, .log = &log }));
@@ -287,7 +287,6 @@ done:
     csp_role_free(role);
     paillier_sec_free(sec);
     secmem_free(root);
-    csp_settings_clear(&c);
     settings_clear(&s);
     return st;
 }

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-sefl_status address_read(address *out, const char *text, unsigned least)
+sefl_status address_read(host_port *out, const char *text, unsigned least)
 {
     sefl_status st = SEFL_OK;
     const char *colon = strrchr(text, ':'), *begin = text, *end = colon;
     char *stop = NULL;
     unsigned long n = 65536;
-    *out = (address){ 0 };
+    *out = (host_port){ 0 };
     if (text[0] == '[') { /* an IPv6 address: [::1]:7000 */
         begin = text + 1, end = strchr(text, ']');
         colon = end && end[1] == ':' ? end + 1 : NULL;
@@ -25,4 +25,9 @@ sefl_status address_read(address *out, const char *text, unsigned least)
     out->port = (uint16_t)n;
 done:
     return st;
+}
+
+sefl_status address_write(sefl_buf *out, const char *host, unsigned port)
+{
+    return wr_fmt(out, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 }

@@ -191,7 +191,7 @@ sefl_status setting_check(const setting_def *d, const char *v, const char *origi
 {
     sefl_status st = SEFL_OK;
     char text[WANTED_BYTES], name[600];
-    address a;
+    host_port a;
     name_of(name, sizeof name, d, origin);
     SEFL_CHECK(is_clean(v), SEFL_EINVAL, "%s holds a control character", name);
     SEFL_CHECK(*v || d->type != SETTING_PATH || d->fallback, SEFL_EINVAL,
@@ -294,6 +294,21 @@ done:
     return st;
 }
 
+sefl_status settings_overlay(settings *s, const settings *over)
+{
+    sefl_status st = SEFL_OK;
+    for (size_t i = 0; i < over->count; i++) {
+        const char *v = over->value[i], *key = over->schema[i].key;
+        if (!v)
+            continue;
+        do /* a list: each of its texts */
+            SEFL_TRY(settings_set_pair(s, span_of_str(key), span_of_str(v), over->origin[i]));
+        while (over->schema[i].type == SETTING_LIST && *(v += strlen(v) + 1));
+    }
+done:
+    return st;
+}
+
 sefl_status settings_resolve(settings *s, const char *folder)
 {
     sefl_status st = SEFL_OK;
@@ -359,7 +374,7 @@ static void put(void *field, const setting_def *d, const char *v)
 {
     uint64_t u = 0;
     double x = 0;
-    address a = { 0 };
+    host_port a = { 0 };
     const char *text = *v ? v : NULL;
     bool yes = strcmp(v, "true") == 0;
     switch (d->type) { /* setting_check has accepted the value */
@@ -456,11 +471,6 @@ const char *settings_origin(const settings *s, const char *key)
 {
     const char *o = s->origin[at(s, key)];
     return o ? o : key;
-}
-
-bool settings_may_lack(const settings *s, const char *key)
-{
-    return s->schema[at(s, key)].fallback != NULL;
 }
 
 void setting_option(char out[SETTING_OPTION_BYTES], const char *key)

@@ -43,7 +43,7 @@ typedef enum setting_type {
     SETTING_DECIMAL, /* const char *: [-]digits[.digits][e[+-]digits], at most 40 characters, in
                       * [min, max]; the text stays exact */
     SETTING_REAL,    /* double: the same text, as the nearest double */
-    SETTING_ADDRESS, /* address (config/address.h): host:port, the port at least min */
+    SETTING_ADDRESS, /* host_port (config/address.h): host:port, the port at least min */
     SETTING_LIST,    /* const char *: texts, one for each time it was given, each with its
                       * terminator; an empty one ends the list */
 } setting_type;
@@ -86,6 +86,9 @@ sefl_status settings_set_pair(settings *s, sefl_span key, sefl_span value,
 /* A file of assignments, one per line; empty lines and lines that begin with # are skipped. */
 sefl_status settings_set_file(settings *s, const char *path) SEFL_MUST_CHECK;
 
+/* What `over` was given replaces what s holds. Both have the same schema. */
+sefl_status settings_overlay(settings *s, const settings *over) SEFL_MUST_CHECK;
+
 /* Relative paths (SETTING_PATH) that were given count from `folder` from now on. NULL or "": from the
  * working folder, so nothing changes. yaml_read does this with the folder of its file. */
 sefl_status settings_resolve(settings *s, const char *folder) SEFL_MUST_CHECK;
@@ -102,8 +105,6 @@ uint64_t settings_u64(const settings *s, const char *key);
 double settings_real(const settings *s, const char *key); /* REAL or DECIMAL */
 bool settings_bool(const settings *s, const char *key);
 bool settings_given(const settings *s, const char *key);
-/* Has it a fallback? */
-bool settings_may_lack(const settings *s, const char *key);
 /* Where the value was written ("run.yml:3:5", "--set"), or the key itself where it is the default:
  * the first word of a sentence about it. */
 const char *settings_origin(const settings *s, const char *key);

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hex.h"
+#include "config/address.h"
 #include "config/example.h"
-#include "config/paths.h"
 #include "config/yaml/yaml.h"
 #include "net/https_client.h"
 #include "protocol/enrol.h"
@@ -59,18 +59,16 @@ done:
 static void look_at_settings(char out[SITE_KEPT], const char *path, const char *host, uint16_t port)
 {
     settings s;
-    char *had = NULL;
-    uint16_t had_port = 0;
+    host_port had;
     settings_init(&s, client_schema);
     if (yaml_read(&s, path) != SEFL_OK || !settings_given(&s, "server") ||
-        place_address(&had, &had_port, settings_text(&s, "server"), "server", 1) != SEFL_OK)
+        address_read(&had, settings_text(&s, "server"), 1) != SEFL_OK)
         snprintf(out, SITE_KEPT, "%s was there and is kept, but names no server that can be read",
                  path);
-    else if (had_port != port || strcasecmp(had, host) != 0)
+    else if (had.port != port || strcasecmp(had.host, host) != 0)
         snprintf(out, SITE_KEPT,
                  "%s was there and is kept: it has server %s, but this enrolment is at %s:%u", path,
                  settings_text(&s, "server"), host, port);
-    sefl_free(had);
     settings_clear(&s);
 }
 

@@ -2,23 +2,14 @@
 
 #include "base/hex.h"
 #include "base/json.h"
-#include "config/paths.h"
 #include "net/local_http.h"
 
 #include <stdio.h>
 
-sefl_status health_settings(char **host, uint16_t *port, const settings *s)
+sefl_status health_check(const host_port *a, const settings *s)
 {
-    sefl_status st = SEFL_OK;
-    *host = NULL;
-    if (!*settings_text(s, "health"))
-        return SEFL_OK;
-    SEFL_TRY(settings_address(host, port, s, "health", 0));
-    st = local_http_check(*host);
-    if (st != SEFL_OK)
-        sefl_note_before("health");
-done:
-    return st;
+    sefl_status st = *a->host ? local_http_check(a->host) : SEFL_OK;
+    return st == SEFL_OK ? st : sefl_fail_at(st, "%s: health", settings_origin(s, "health"));
 }
 
 sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)

@@ -11,11 +11,12 @@
 #ifndef ROLES_HEALTH_H
 #define ROLES_HEALTH_H
 
+#include "config/address.h"
 #include "config/settings.h"
 #include "protocol/task.h"
 
-/* The setting `health`: *host is the caller's to sefl_free, NULL if it is empty. */
-sefl_status health_settings(char **host, uint16_t *port, const settings *s) SEFL_MUST_CHECK;
+/* The value of the setting `health`: empty, or a loopback address. */
+sefl_status health_check(const host_port *a, const settings *s) SEFL_MUST_CHECK;
 
 typedef struct health_news {
     const char *role, *peer; /* ours, and the other server's */

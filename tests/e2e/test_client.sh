@@ -29,7 +29,7 @@ expect 2 "$SEFL" client -c "$yml" --server nowhere; says "host:port"
 expect 2 "$SEFL" client -c "$yml" --log loud; says "--log wants one of"
 printf 'noise_modes: [loud]\n' > "$dir/policy.yml"
 expect 2 "$SEFL" client -c "$yml" --policy "$dir/policy.yml"; says "noise_modes"
-(cd "$dir" && expect 2 "$SEFL" client -c "$yml" --policy policy.yml && says "$dir/policy.yml")
+(cd "$dir" && expect 2 "$SEFL" client -c "$yml" --policy policy.yml && says "policy.yml:1:1: noise_modes")
 
 # the server is away: it backs off, SIGHUP changes nothing in that, SIGTERM ends it with 0
 "$SEFL" client -c "$yml" 2> "$dir/log" &

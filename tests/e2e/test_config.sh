@@ -26,7 +26,7 @@ for kind in experiment aggregator csp client policy task; do
     expect 0 "$SEFL" config keys --for $kind --json; says '[{"key":'
 done
 "$SEFL" init csp.yml > /dev/null
-expect 1 "$SEFL" config check csp.yml; says 'csp.yml: listen: wants host:port'
+expect 1 "$SEFL" config check csp.yml; says 'csp.yml:6:1: listen: wants host:port'
 printf 'clients: 4\nmodel:\n  block: 8\n  blok: 8\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:4:3: unknown setting "model.blok"; did you mean "model.block"?'
 expect 1 "$SEFL" config check bad.yml --json; says '"ok":false,"error":"bad.yml:4:3: '

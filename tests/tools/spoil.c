@@ -8,8 +8,6 @@
 #include "protocol/head.h"
 #include "roles/client/client.h"
 
-#include <libgen.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,7 +52,6 @@ static void *wait_for_term(void *arg)
 int main(int argc, char **argv)
 {
     sefl_status st = SEFL_OK;
-    char folder[PATH_MAX];
     settings s;
     client_config cfg = { 0 };
     sigset_t term;
@@ -69,14 +66,12 @@ int main(int argc, char **argv)
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &term, NULL);
-    snprintf(folder, sizeof folder, "%s", argv[1]);
-    dirname(folder);
     settings_init(&s, client_schema);
     sefl_clock wall = clock_wall();
     sefl_log log = log_open(2, LOG_DEBUG, &wall);
     SEFL_TRY(yaml_read(&s, argv[1]));
     SEFL_TRY(settings_set_pair(&s, span_of_str("server"), span_of_str(argv[2]), "spoil"));
-    SEFL_TRY(client_config_make(&cfg, &s, folder));
+    SEFL_TRY(client_config_make(&cfg, &s));
     SEFL_TRY(client_new(
         &c, &(client_options){
                 .config = &cfg, .log = &log, .observe = spoil, .observe_ctx = &largest }));
@@ -87,7 +82,6 @@ done:
     if (st != SEFL_OK)
         fprintf(stderr, "spoil: %s\n", sefl_last_error());
     client_free(c);
-    client_config_clear(&cfg);
     settings_clear(&s);
     return st != SEFL_OK;
 }

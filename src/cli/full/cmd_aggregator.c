@@ -97,7 +97,7 @@ static sefl_status work(session *s)
     signals *sigs = NULL;
     aggregator *role = NULL;
     SEFL_TRY(role_settings_read(&s->rs, &set));
-    SEFL_TRY(aggregator_settings_make(&cfg, &set, s->rs.folder));
+    SEFL_TRY(aggregator_settings_make(&cfg, &set));
     s->wall = clock_wall();
     s->log = log_open(2, role_settings_level(&set, LOG_DEBUG), &s->wall);
     SEFL_TRY(confine_memory(&s->log, settings_text(&set, "memory_lock")));
@@ -123,7 +123,6 @@ static sefl_status work(session *s)
 done:
     signals_end(sigs);
     aggregator_free(role);
-    aggregator_settings_clear(&cfg);
     settings_clear(&set);
     return st;
 }

@@ -80,7 +80,7 @@ static sefl_status work(session *s, bool *running)
     signals *sigs = NULL;
     client *c = NULL;
     SEFL_TRY(role_settings_read(&s->rs, &set));
-    SEFL_TRY(client_config_make(&cfg, &set, s->rs.folder));
+    SEFL_TRY(client_config_make(&cfg, &set));
     s->terminal = meter_terminal();
     s->wall = clock_wall(), s->clock = clock_monotonic();
     if (s->terminal) /* the line says what goes on; only trouble is added */
@@ -100,15 +100,15 @@ static sefl_status work(session *s, bool *running)
         client_stop(c);
     *running = true;
     if (s->terminal)
-        fprintf(stderr, "sefl client: server %s, port %u; text %s\n", cfg.host, cfg.port, cfg.text);
-    log_info(&s->log, "ready", lf_str("server", cfg.host), lf_u64("port", cfg.port));
+        fprintf(stderr, "sefl client: server %s, port %u; text %s\n", cfg.server.host,
+                cfg.server.port, cfg.text);
+    log_info(&s->log, "ready", lf_str("server", cfg.server.host), lf_u64("port", cfg.server.port));
     SEFL_TRY(client_run(c));
 done:
     if (s->terminal)
         meter_line("%s", "");
     signals_end(sigs);
     client_free(c);
-    client_config_clear(&cfg);
     settings_clear(&set);
     return st;
 }

@@ -82,7 +82,7 @@ static sefl_status work(session *s)
     secret key = { 0 };
     csp_role *role = NULL;
     SEFL_TRY(role_settings_read(&s->rs, &set));
-    SEFL_TRY(csp_settings_make(&cfg, &set, s->rs.folder));
+    SEFL_TRY(csp_settings_make(&cfg, &set));
     s->wall = clock_wall();
     s->log = log_open(2, role_settings_level(&set, LOG_DEBUG), &s->wall);
     SEFL_TRY(confine_memory(&s->log, settings_text(&set, "memory_lock")));
@@ -110,7 +110,6 @@ done:
     csp_role_free(role);
     paillier_sec_free(key.sec);
     secmem_free(key.root);
-    csp_settings_clear(&cfg);
     settings_clear(&set);
     return st;
 }

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "config/paths.h"
+#include "config/address.h"
 #include "operator/site.h"
 #include "roles/client/config.h"
 
@@ -48,8 +48,7 @@ static const struct option longopts[] = {
 typedef struct wish {
     const char *folder;
     const char *text[O_END - O_SERVER];
-    char *host;
-    uint16_t port;
+    host_port server;
     const char *proxy;
 } wish;
 
@@ -97,8 +96,8 @@ static sefl_status enrol(const wish *w)
     SEFL_TRY(token_text(&as, of(w, O_AS_TOKEN)));
     SEFL_TRY(token_text(&csp, of(w, O_CSP_TOKEN)));
     SEFL_TRY(site_enrol(&(site_config){ .folder = w->folder,
-                                        .host = w->host,
-                                        .port = w->port,
+                                        .host = w->server.host,
+                                        .port = w->server.port,
                                         .proxy = w->proxy,
                                         .as_token = buf_span(&as),
                                         .csp_token = buf_span(&csp) },
@@ -127,8 +126,8 @@ static sefl_status install(const wish *w)
                                                  .peers = of(w, O_PEERS),
                                                  .as_key = of(w, O_AS_KEY),
                                                  .csp_key = of(w, O_CSP_KEY),
-                                                 .host = w->host,
-                                                 .port = w->port },
+                                                 .host = w->server.host,
+                                                 .port = w->server.port },
                                   &r);
     if (st == SEFL_OK)
         print_report(w, &r);
@@ -139,9 +138,9 @@ static sefl_status renew(const wish *w)
 {
     bool fresh;
     int64_t until;
-    sefl_status st = of(w, O_CERT)
-                         ? site_renew_from(w->folder, of(w, O_CERT), &fresh, &until)
-                         : site_renew(w->folder, w->host, w->port, w->proxy, &fresh, &until);
+    sefl_status st = of(w, O_CERT) ? site_renew_from(w->folder, of(w, O_CERT), &fresh, &until)
+                                   : site_renew(w->folder, w->server.host, w->server.port, w->proxy,
+                                                &fresh, &until);
     if (st == SEFL_OK)
         printf("%s\n", fresh ? "a newer certificate is in place (SIGHUP tells a running client)"
                              : "there is no newer certificate");
@@ -210,12 +209,13 @@ static int run(int argc, char **argv)
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no key in a core file */
     sefl_status st = SEFL_OK;
     if (of(&w, O_SERVER))
-        st = place_address(&w.host, &w.port, of(&w, O_SERVER), "server", 1);
+        st = address_read(&w.server, of(&w, O_SERVER), 1);
+    if (st != SEFL_OK)
+        sefl_note_before("--server");
     if (st == SEFL_OK)
         st = y->run(&w);
     if (st != SEFL_OK)
         rc = cli_failed(&cmd_enroll, st);
-    sefl_free(w.host);
     return rc;
 }
 

@@ -40,10 +40,9 @@ static const setting_def *task_keys(void)
     return task_schema;
 }
 
-static sefl_status check_experiment(settings *s, const char *folder)
+static sefl_status check_experiment(settings *s)
 {
     sefl_status st = SEFL_OK;
-    (void)folder;
     size_t runs = experiment_runs(s);
     SEFL_CHECK(runs > 0, SEFL_EINVAL, "sweep: more than %d runs", EXPERIMENT_RUNS_MAX);
     for (size_t i = 0; st == SEFL_OK && i < runs; i++) {
@@ -58,36 +57,28 @@ done:
     return st;
 }
 
-static sefl_status check_aggregator(settings *s, const char *folder)
+static sefl_status check_aggregator(settings *s)
 {
-    aggregator_settings c = { 0 };
-    sefl_status st = aggregator_settings_make(&c, s, folder);
-    aggregator_settings_clear(&c);
-    return st;
+    aggregator_settings c;
+    return aggregator_settings_make(&c, s);
 }
 
-static sefl_status check_csp(settings *s, const char *folder)
+static sefl_status check_csp(settings *s)
 {
-    csp_settings c = { 0 };
-    sefl_status st = csp_settings_make(&c, s, folder);
-    csp_settings_clear(&c);
-    return st;
+    csp_settings c;
+    return csp_settings_make(&c, s);
 }
 
-static sefl_status check_client(settings *s, const char *folder)
+static sefl_status check_client(settings *s)
 {
-    client_config c = { 0 };
-    sefl_status st = client_config_make(&c, s, folder);
-    client_config_clear(&c);
-    return st;
+    client_config c;
+    return client_config_make(&c, s);
 }
 
-static sefl_status check_policy(settings *s, const char *folder)
+static sefl_status check_policy(settings *s)
 {
     policy p;
-    pinned none = { 0 };
-    (void)folder;
-    return policy_make(&p, s, &none);
+    return policy_make(&p, s, &(pinned){ 0 });
 }
 
 const config_kind config_kinds[] = {
@@ -162,20 +153,13 @@ void config_kind_folder(char *out, const char *path)
 sefl_status config_kind_read(const config_kind *k, settings *s, const char *path)
 {
     sefl_status st = SEFL_OK;
-    char folder[PATH_MAX];
     settings_init(s, k->schema());
-    config_kind_folder(folder, path);
-    if (k->check == check_experiment)
-        SEFL_TRY(experiment_read(s, path)); /* with lists of values */
-    else
-        SEFL_TRY(yaml_read(s, path));
+    SEFL_TRY(k->check == check_experiment ? experiment_read(s, path) : yaml_read(s, path));
     if (k->check) /* a task's terms may be completed by other settings */
-        st = settings_complete(s);
-    if (k->check && st == SEFL_OK)
-        st = k->check(s, folder);
-    if (st != SEFL_OK)
-        st = sefl_fail_at(st, "%s", path);
+        SEFL_TRY(k->check(s));
 done:
+    if (st != SEFL_OK && !strstr(sefl_last_error(), path)) /* where no key has the blame */
+        st = sefl_fail_at(st, "%s", path);
     return st;
 }
 

@@ -19,8 +19,8 @@ typedef struct config_kind {
     const char *about;  /* one line */
     const char *active; /* keys that a new file sets (example.h); those without default too */
     const setting_def *(*schema)(void);
-    /* What a schema cannot say. folder: of the file. */
-    sefl_status (*check)(settings *s, const char *folder);
+    /* What a schema cannot say. */
+    sefl_status (*check)(settings *s);
 } config_kind;
 
 /* Ends with a NULL name. The first is the usual one. */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/full/confine.h"
+#include "config/address.h"
 #include "crypto/secmem.h"
 #include "net/socket.h"
 #include "net/tls.h"
@@ -43,13 +44,6 @@ static bool has_key(const config_kind *k, const char *key)
     return false;
 }
 
-static void full_path(char out[PATH_MAX], const char *folder, const char *value)
-{
-    bool plain = *value == '/' || !*folder;
-    if (snprintf(out, PATH_MAX, "%s%s%s", plain ? "" : folder, plain ? "" : "/", value) >= PATH_MAX)
-        out[0] = '\0';
-}
-
 /* ---- files --------------------------------------------------------------------------------- */
 
 static void check_file(doctor *d, const char *key, const char *path)
@@ -71,14 +65,12 @@ static void check_file(doctor *d, const char *key, const char *path)
     }
 }
 
-static void check_files(doctor *d, const config_kind *k, const settings *s, const char *folder)
+static void check_files(doctor *d, const config_kind *k, const settings *s)
 {
-    char path[PATH_MAX];
     for (const setting_def *def = k->schema(); def->key; def++) {
         if (def->type != SETTING_PATH || !*settings_text(s, def->key) || listed(later, def->key))
             continue;
-        full_path(path, folder, settings_text(s, def->key));
-        check_file(d, def->key, path);
+        check_file(d, def->key, settings_text(s, def->key));
     }
 }
 
@@ -114,17 +106,15 @@ done:
     return st;
 }
 
-static void check_text(doctor *d, const config_kind *k, const settings *s, const char *key,
-                       const char *folder)
+static void check_text(doctor *d, const config_kind *k, const settings *s, const char *key)
 {
-    char path[PATH_MAX];
     corpus c = { 0 };
-    corpus_file f = { .path = path };
+    corpus_file f = { 0 };
     struct stat sb;
     if (!has_key(k, key) || !*settings_text(s, key))
         return;
-    full_path(path, folder, settings_text(s, key));
-    if (stat(path, &sb) != 0)
+    f.path = settings_text(s, key);
+    if (stat(f.path, &sb) != 0)
         return; /* check_files has said so */
     if (has_key(k, "text_format")) {
         f.field = settings_text(s, "text_field");
@@ -143,12 +133,10 @@ static void check_text(doctor *d, const config_kind *k, const settings *s, const
 }
 
 /* A client's ledger is that of its text. */
-static void check_ledger(doctor *d, const settings *s, const char *folder)
+static void check_ledger(doctor *d, const settings *s)
 {
-    char path[PATH_MAX], text[PATH_MAX];
+    const char *path = settings_text(s, "ledger"), *text = settings_text(s, "text");
     struct stat sb;
-    full_path(path, folder, settings_text(s, "ledger"));
-    full_path(text, folder, settings_text(s, "text"));
     if (stat(path, &sb) != 0 || stat(text, &sb) != 0)
         return; /* check_files has said so */
     if (text_ledger_check(path, text) != SEFL_OK)
@@ -158,18 +146,14 @@ static void check_ledger(doctor *d, const settings *s, const char *folder)
 
 /* ---- certificates -------------------------------------------------------------------------- */
 
-static void check_certificate(doctor *d, const config_kind *k, const settings *s,
-                              const char *folder)
+static void check_certificate(doctor *d, const config_kind *k, const settings *s)
 {
-    char cert[PATH_MAX], key[PATH_MAX], peers[PATH_MAX];
     tls_id *id = NULL;
     sefl_clock c = clock_wall();
     int64_t now = (int64_t)(clock_ns(&c) / 1000000000u);
     x509_peer own;
-    full_path(cert, folder, settings_text(s, "tls.cert"));
-    full_path(key, folder, settings_text(s, "tls.key"));
-    full_path(peers, folder, settings_text(s, "tls.peers"));
-    if (tls_id_read(&id, cert, key, peers) != SEFL_OK) {
+    if (tls_id_read(&id, settings_text(s, "tls.cert"), settings_text(s, "tls.key"),
+                    settings_text(s, "tls.peers")) != SEFL_OK) {
         doctor_add(d, DOCTOR_FAIL, "certificate",
                    "certificate, key and CA must be PEM and belong together", "%s",
                    sefl_last_error());
@@ -205,13 +189,11 @@ static void check_certificate(doctor *d, const config_kind *k, const settings *s
 }
 
 /* Whoever dials compares the name with those in the certificate: one without any fits nobody. */
-static void check_hosts(doctor *d, const settings *s, const char *folder)
+static void check_hosts(doctor *d, const settings *s)
 {
-    char cert[PATH_MAX];
     sefl_buf pem = { 0 }, hosts = { 0 };
     x509_info info;
-    full_path(cert, folder, settings_text(s, "tls.cert"));
-    if (file_read(&pem, cert, X509_CERT_MAX) != SEFL_OK ||
+    if (file_read(&pem, settings_text(s, "tls.cert"), X509_CERT_MAX) != SEFL_OK ||
         x509_info_read(&info, buf_span(&pem), NULL) != SEFL_OK)
         ; /* check_certificate has said so */
     else if (x509_hosts_read(&hosts, buf_span(&pem)) != SEFL_OK)
@@ -232,44 +214,29 @@ static void check_hosts(doctor *d, const settings *s, const char *folder)
 
 /* ---- ports and peers ----------------------------------------------------------------------- */
 
-/* "host:port" or "[address]:port". */
-static bool split(char host[256], char port[8], const char *text)
+static void check_peer(doctor *d, const char *key, const char *text)
 {
-    const char *colon = strrchr(text, ':');
-    size_t n = colon ? (size_t)(colon - text) : 0;
-    if (n == 0 || n >= 256 || strlen(colon + 1) > 5)
-        return false;
-    if (text[0] == '[' && text[n - 1] == ']')
-        text++, n -= 2;
-    snprintf(host, 256, "%.*s", (int)n, text);
-    snprintf(port, 8, "%s", colon + 1);
-    return true;
-}
-
-static void check_peer(doctor *d, const char *key, const char *address)
-{
-    char host[256], port[8];
+    host_port a;
     int fd = -1;
-    if (!split(host, port, address))
-        return; /* the schema's check has said so */
-    if (socket_dial(&fd, host, (uint16_t)atoi(port), socket_now_ms() + DIAL_MS) == SEFL_OK)
-        doctor_add(d, DOCTOR_OK, key, NULL, "%s can be reached", address);
+    if (address_read(&a, text, 1) == SEFL_OK &&
+        socket_dial(&fd, a.host, a.port, socket_now_ms() + DIAL_MS) == SEFL_OK)
+        doctor_add(d, DOCTOR_OK, key, NULL, "%s can be reached", text);
     else
         doctor_add(d, DOCTOR_WARN, key, "is it running? do name, port and firewalls allow it?",
-                   "%s cannot be reached from here", address);
+                   "%s cannot be reached from here", text);
     if (fd >= 0)
         close(fd);
 }
 
-static void check_port(doctor *d, const char *address)
+static void check_port(doctor *d, const char *text)
 {
-    char host[256], port[8];
+    host_port a;
     int fd = -1;
     uint16_t bound;
-    if (!split(host, port, address) || strcmp(port, "0") == 0)
+    if (address_read(&a, text, 1) != SEFL_OK) /* port 0: the system chooses a free one */
         return;
-    if (tls_listen(&fd, host, (uint16_t)atoi(port), &bound) == SEFL_OK)
-        doctor_add(d, DOCTOR_OK, "listen", NULL, "%s is free", address);
+    if (tls_listen(&fd, a.host, a.port, &bound) == SEFL_OK)
+        doctor_add(d, DOCTOR_OK, "listen", NULL, "%s is free", text);
     else
         doctor_add(d, DOCTOR_FAIL, "listen",
                    "does the role run already? else free the port or change `listen`", "%s",
@@ -292,11 +259,9 @@ static void check_memory(doctor *d, const char *memory_lock)
 void doctor_config(doctor *d, const config_kind *k, const char *path)
 {
     settings s;
-    char folder[PATH_MAX];
     const bool told = k != NULL;
     if (!told)
         k = config_kind_of(path);
-    config_kind_folder(folder, path);
     sefl_status st = config_kind_read(k, &s, path);
     if (!told)
         st = config_kind_guessed(st, path);
@@ -308,19 +273,19 @@ void doctor_config(doctor *d, const config_kind *k, const char *path)
         return;
     }
     doctor_add(d, DOCTOR_OK, "settings", NULL, "%s: %s", path, k->about);
-    check_files(d, k, &s, folder);
+    check_files(d, k, &s);
     if (strcmp(k->name, "csp") == 0 && !*settings_text(&s, "ca"))
         doctor_add(d, DOCTOR_WARN, "ca", "name the folder of 'sefl ca new'",
                    "not set: CSP then knows no clients and refuses a pad task");
-    check_text(d, k, &s, "text", folder);
-    check_text(d, k, &s, "valid", folder);
-    check_text(d, k, &s, "data.path", folder);
+    check_text(d, k, &s, "text");
+    check_text(d, k, &s, "valid");
+    check_text(d, k, &s, "data.path");
     if (has_key(k, "text") && has_key(k, "ledger"))
-        check_ledger(d, &s, folder);
+        check_ledger(d, &s);
     if (has_key(k, "tls.cert"))
-        check_certificate(d, k, &s, folder);
+        check_certificate(d, k, &s);
     if (has_key(k, "tls.cert") && has_key(k, "listen"))
-        check_hosts(d, &s, folder);
+        check_hosts(d, &s);
     if (has_key(k, "memory_lock"))
         check_memory(d, settings_text(&s, "memory_lock"));
     if (has_key(k, "listen"))

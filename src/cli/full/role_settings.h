@@ -1,14 +1,13 @@
-/* role_settings: how a long-running role gets its settings: a YAML file, and options of the same names
- * that come first (tls.cert is --tls-cert, sign_key is --sign-key).
+/* role_settings: the settings of a long-running role: a YAML file, and options of the same names
+ * that override it (tls.cert is --tls-cert, sign_key is --sign-key).
  *
  *     role_settings rs = { .command = &cmd_client, .schema = client_schema, .extra = "once" };
  *     int rc = role_settings_parse(&rs, argc, argv);           // CLI_DONE: go on
  *     SEFL_TRY(role_settings_read(&rs, &settings));             // again after SIGHUP
  *     role_settings_clear(&rs);
  *
- * Relative paths in the file count from its folder (rs.folder), in options from where the program was
- * started. Settings of type SETTING_BOOL are options without a value; `extra` is one more such option that
- * is no setting.
+ * Relative paths in the file count from its folder, in options from the working folder. Settings of
+ * type SETTING_FLAG are options without a value; `extra` is one more such option that is no setting.
  * Threads: read-only once parsed.   Secrets: none belong here. */
 #ifndef CLI_FULL_ROLE_SETTINGS_H
 #define CLI_FULL_ROLE_SETTINGS_H
@@ -17,8 +16,6 @@
 #include "cli/cli.h"
 #include "config/settings.h"
 
-#include <limits.h>
-
 typedef struct role_settings {
     const cli_command *command;
     const setting_def *schema;
@@ -26,10 +23,7 @@ typedef struct role_settings {
 
     bool extra_given;
     const char *file; /* NULL: options alone */
-    char folder[PATH_MAX];
-    size_t flags;
-    const char *key[SETTINGS_MAX];
-    char *value[SETTINGS_MAX];
+    settings flags;   /* what the options say */
 } role_settings;
 
 /* CLI_MISUSE or CLI_FAILED after it has said why. */

@@ -45,10 +45,7 @@ static void place(walk *w, yaml_mark_t at)
 
 static const setting_def *find(const walk *w, const char *key)
 {
-    for (const setting_def *d = w->got.schema; d->key; d++)
-        if (strcmp(d->key, key) == 0)
-            return d;
-    return NULL;
+    return setting_find(w->got.schema, key);
 }
 
 /* Does a setting's name go on after this key and a point? */
@@ -344,7 +341,8 @@ static sefl_status run(walk *w, sefl_span bytes)
     return st;
 }
 
-sefl_status yaml_read_over(settings *s, sefl_span bytes, const char *name)
+/* folder: where relative paths of this file count from. */
+static sefl_status read_from(settings *s, sefl_span bytes, const char *name, const char *folder)
 {
     sefl_status st = SEFL_OK;
     walk *w = NULL;
@@ -363,6 +361,7 @@ sefl_status yaml_read_over(settings *s, sefl_span bytes, const char *name)
     yaml_parser_set_encoding(&w->parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&w->parser, bytes.n ? bytes.p : (const uint8_t *)"", bytes.n);
     SEFL_TRY(run(w, bytes));
+    SEFL_TRY(settings_resolve(&w->got, folder));
     for (size_t i = 0; i < s->count; i++)
         if (w->got.value[i]) {
             sefl_free(s->value[i]);
@@ -382,13 +381,24 @@ done:
     return st;
 }
 
+sefl_status yaml_read_over(settings *s, sefl_span bytes, const char *name)
+{
+    return read_from(s, bytes, name, NULL);
+}
+
 sefl_status yaml_read(settings *s, const char *path)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
+    const char *slash = strrchr(path, '/');
+    char *folder = NULL;
+    SEFL_TRY(sefl_strdup(&folder, slash == path ? "/." : path));
+    if (slash != path)
+        folder[slash ? slash - path : 0] = 0;
     SEFL_TRY(file_read(&b, path, BYTES_MAX));
-    SEFL_TRY(yaml_read_over(s, buf_span(&b), path));
+    SEFL_TRY(read_from(s, buf_span(&b), path, folder));
 done:
     buf_clear(&b);
+    sefl_free(folder);
     return st;
 }

@@ -9,8 +9,9 @@
  *
  *     SEFL_TRY(yaml_read(&settings, "as.yml"));
  *
- * A file is taken whole or not at all. At most 1 MiB, depth 16. A key may also be written with its
- * points (`model.block: 8`). Threads: one owner of the settings.   Secrets: none belong here. */
+ * Relative paths (SETTING_PATH) count from the file's folder. A file is taken whole or not at all. At most 1 MiB, depth 16. A key may also be written with its
+ * points (`model.block: 8`).
+ * Threads: one owner of the settings.   Secrets: none belong here. */
 #ifndef CONFIG_YAML_YAML_H
 #define CONFIG_YAML_YAML_H
 

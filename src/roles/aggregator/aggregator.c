@@ -130,9 +130,9 @@ static sefl_status dial_csp(aggregator *a, const char *protocol, tls **slot, cha
     tls_id *id = NULL;
     /* read for each connection: a new certificate counts from the next one on */
     SEFL_TRY(tls_id_read(&id, c->cert, c->tls_key, c->csp_peers));
-    st = tls_dial(&t, c->csp_host, c->csp_port, id, &want, &limits);
+    st = tls_dial(&t, c->csp.host, c->csp.port, id, &want, &limits);
     if (st != SEFL_OK) {
-        sefl_note_before("cannot reach CSP at %s:%u", c->csp_host, c->csp_port);
+        sefl_note_before("cannot reach CSP at %s:%u", c->csp.host, c->csp.port);
         goto done;
     }
     pthread_mutex_lock(&a->lock);
@@ -145,7 +145,7 @@ static sefl_status dial_csp(aggregator *a, const char *protocol, tls **slot, cha
         *out = tls_channel(t), t = NULL;
     }
     pthread_mutex_unlock(&a->lock);
-    SEFL_CHECK(welcome, SEFL_EAUTH, "CSP at %s:%u: %s", c->csp_host, c->csp_port, who.why);
+    SEFL_CHECK(welcome, SEFL_EAUTH, "CSP at %s:%u: %s", c->csp.host, c->csp.port, who.why);
 done:
     tls_close(t);
     tls_id_free(id);
@@ -540,7 +540,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     pthread_cond_init(&a->wake, &attr);
     pthread_condattr_destroy(&attr);
     a->listener = -1;
-    SEFL_TRY(tls_listen(&a->listener, c->host, c->port, &a->port));
+    SEFL_TRY(tls_listen(&a->listener, c->listen.host, c->listen.port, &a->port));
     if (o->bound)
         SEFL_TRY(o->bound(o->ctx));
     drop_ready_file(a);
@@ -561,9 +561,9 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     SEFL_TRY(make_lanes(a));
     SEFL_TRY(make_rounds(a));
     SEFL_TRY(serve(a));
-    if (c->health_host)
-        SEFL_TRY(local_http_start(&a->local, &(local_http_config){ .address = c->health_host,
-                                                                   .port = c->health_port,
+    if (*c->health.host)
+        SEFL_TRY(local_http_start(&a->local, &(local_http_config){ .address = c->health.host,
+                                                                   .port = c->health.port,
                                                                    .pages = local_pages,
                                                                    .ctx = a,
                                                                    .log = o->log }));
@@ -616,12 +616,11 @@ static sefl_status announce(aggregator *a)
     sefl_status st = SEFL_OK;
     const aggregator_settings *c = a->o.settings;
     sefl_buf line = { 0 };
-    bool brackets = strchr(c->host, ':') != NULL;
-    SEFL_TRY(wr_fmt(&line, "%s%s%s:%u\n", brackets ? "[" : "", c->host, brackets ? "]" : "",
-                    aggregator_port(a)));
+    SEFL_TRY(address_write(&line, c->listen.host, aggregator_port(a)));
+    SEFL_TRY(wr_fmt(&line, "\n"));
     if (c->ready_file)
         SEFL_TRY(file_write_atomic(c->ready_file, buf_span(&line), 0644));
-    log_info(a->o.log, "ready", lf_str("host", c->host), lf_u64("port", aggregator_port(a)),
+    log_info(a->o.log, "ready", lf_str("host", c->listen.host), lf_u64("port", aggregator_port(a)),
              lf_hash("task", a->task.id));
 done:
     buf_clear(&line);

@@ -3,7 +3,7 @@
  *
  *     settings_init(&s, aggregator_schema);
  *     SEFL_TRY(yaml_read(&s, "aggregator.yml"));                  // flags may follow: settings_set
- *     SEFL_TRY(aggregator_settings_make(&cfg, &s, "folder of aggregator.yml"));
+ *     SEFL_TRY(aggregator_settings_make(&cfg, &s));
  *     SEFL_TRY(aggregator_new(&a, &(aggregator_options){ .settings = &cfg, .log = &lg }));
  *     st = aggregator_run(a);         // until the task is over, or somebody calls aggregator_stop
  *     aggregator_free(a);
@@ -19,26 +19,7 @@
  * kill -9 at any moment, start again: it goes on (rounds.h). When the task is over it answers clients
  * for `linger` more seconds, so that they learn it, and ends with SEFL_OK.
  *
- * Relative paths in aggregator.yml count from its folder:
- *     listen: 0.0.0.0:7000                  csp: csp.example:7001
- *     tls: { cert: cert.pem, key: key.pem, peers: peers.pem,      # CA of the clients
- *            csp_peers: csp_peers.pem }                           # CA of CSP; two files, so that
- *                                                                 # CSP cannot enrol clients here
- *     ca: ../ca/aggregator                  # the operator's folder: its trust list says who gets in
- *     sign_key: sign.key                    task: ../public/task.signed
- *     vocab: ../public/vocab.txt            init: ../public/init.safetensors
- *     valid: ../public/valid.txt            # the text of the task's valid.sha256, if it has one
- *     state: state                          models: models            ledger: ledger
- *     models_keep: 20   models_every: 100   # the latest 20 models stay, and every 100th (release.h)
- *     threads: 0   connections: 512   linger: 30   ready_file: ready   log: info
- *     health: 127.0.0.1:7010                # GET /healthz without a certificate: roles/health.h
- *     link_silence: 30                      # protocol/link.h, "Waiting"
- *     lanes: 1   audit: 8                   # of noise shares: roles/aggregator/lanes.h
- *     user: sefl                            # root becomes this user when the port is bound
- *     per_address: 128   per_client: 8   connection_rate: 50   request_rate: 20   idle: 60
- *     per_issuer: 0                         # 0: a quarter of connections
- *     rate_min: 1024                        # what one address or client may take: https_server.h
- *
+ * Its settings, with their meanings: settings.c, or `sefl init aggregator.yml`.
  * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets a line a round: numbers that everybody may know, no others.
  *
  * The trust list (roles/ca.h, trust/trust.h) is looked at every second: a client that was revoked is cut
@@ -51,23 +32,20 @@
 
 #include "base/coins.h"
 #include "base/log.h"
+#include "config/address.h"
 #include "config/settings.h"
 #include "protocol/task.h"
 #include "roles/aggregator/report.h"
 
 extern const setting_def aggregator_schema[];
 
+/* What aggregator.yml says. The texts belong to the settings that filled it; NULL: not given. */
 typedef struct aggregator_settings {
-    char *host; /* to listen on */
-    uint16_t port;
-    char *csp_host;
-    uint16_t csp_port;
-    char *health_host; /* /healthz (roles/health.h); NULL: none */
-    uint16_t health_port;
-    char *cert, *tls_key, *peers, *csp_peers;
-    char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers says who gets in */
-    char *sign_key, *task, *vocab, *init, *state, *models, *ledger;
-    char *valid, *ready_file, *user; /* NULL: none */
+    host_port listen, csp, health; /* health.host "": no such page (roles/health.h) */
+    const char *cert, *tls_key, *peers, *csp_peers;
+    const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers says who gets in */
+    const char *sign_key, *task, *vocab, *init, *state, *models, *ledger;
+    const char *valid, *ready_file, *user;
     uint64_t models_keep, models_every;
     unsigned threads, connections, linger_s;
     unsigned per_address, per_client, per_issuer, connection_rate, request_rate, idle_s, rate_min;
@@ -76,10 +54,8 @@ typedef struct aggregator_settings {
     uint64_t audit;
 } aggregator_settings;
 
-/* SEFL_EINVAL names what is missing or wrong. folder: of the file; NULL or "": here. */
-sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s,
-                                     const char *folder) SEFL_MUST_CHECK;
-void aggregator_settings_clear(aggregator_settings *c);
+/* SEFL_EINVAL names what is missing or wrong. s must outlive *out. */
+sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s) SEFL_MUST_CHECK;
 
 typedef struct aggregator aggregator;
 

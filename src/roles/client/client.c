@@ -95,8 +95,8 @@ static sefl_status read_files(client *c)
     SEFL_CHECK(!c->id || memcmp(tls_id_fingerprint(id), c->me, 32) == 0, SEFL_EAUTH,
                "%s has another key than before: start the client anew", f->cert);
     SEFL_TRY(https_client_new(
-        &net, &(https_client_config){ .host = f->host,
-                                      .port = f->port,
+        &net, &(https_client_config){ .host = f->server.host,
+                                      .port = f->server.port,
                                       .id = id,
                                       .proxy = f->proxy,
                                       .headers = HTTP_VERSION_LINE,

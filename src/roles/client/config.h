@@ -2,7 +2,7 @@
  *
  *     settings_init(&s, client_schema);
  *     SEFL_TRY(yaml_read(&s, "client.yml"));               // flags may follow: settings_set
- *     SEFL_TRY(client_config_make(&c, &s, "folder of client.yml"));
+ *     SEFL_TRY(client_config_make(&c, &s));
  *     SEFL_TRY(policy_read(&p, c.policy, &c.servers));
  *
  *     # client.yml                            # policy.yml: what the owner of the text agrees to
@@ -16,13 +16,13 @@
  *     state: state
  *     ledger: ledger
  *
- * The servers whose tasks are accepted are those whose signing keys are named in client.yml; the CSP's
- * key came on a path that AS does not control. Relative paths count from the folder of the file that
- * they stand in.
+ * The client accepts tasks of the two servers whose signing keys client.yml names; the CSP's key
+ * came on a path that AS does not control. yaml_read resolves relative paths from the file's folder.
  * Threads: read-only once made.   Secrets: none here (paths of keys). */
 #ifndef ROLES_CLIENT_CONFIG_H
 #define ROLES_CLIENT_CONFIG_H
 
+#include "config/address.h"
 #include "config/settings.h"
 #include "model/corpus/records.h"
 #include "protocol/participant.h"
@@ -36,21 +36,19 @@ extern const setting_def policy_schema[];
 #define POLICY_CAUTIOUS \
     "epsilon_per_task=3 epsilon_total=8 delta_max clients_min=5 noise_modes=joint claim_none"
 
+/* What client.yml says. The texts belong to the settings that filled it. */
 typedef struct client_config {
-    char *host;
-    uint16_t port;
-    char *proxy; /* NULL: from the environment; "": none */
-    char *cert, *key, *peers;
-    pinned servers;
-    char *policy, *text, *text_field, *state, *ledger;
+    host_port server;
+    const char *proxy; /* NULL: from the environment; "": none */
+    const char *cert, *key, *peers, *aggregator_key, *csp_key;
+    pinned servers; /* read from the two key files */
+    const char *policy, *text, *text_field, *state, *ledger;
     corpus_format text_format;
     unsigned threads;
 } client_config;
 
-/* SEFL_EINVAL names what is missing or wrong. Reads the two public keys. folder: NULL or "" is here. */
-sefl_status client_config_make(client_config *out, const settings *s,
-                               const char *folder) SEFL_MUST_CHECK;
-void client_config_clear(client_config *c);
+/* SEFL_EINVAL names what is missing or wrong. Reads the two public keys. s must outlive *out. */
+sefl_status client_config_make(client_config *out, const settings *s) SEFL_MUST_CHECK;
 
 sefl_status policy_read(policy *out, const char *path, const pinned *servers) SEFL_MUST_CHECK;
 sefl_status policy_make(policy *out, const settings *s, const pinned *servers) SEFL_MUST_CHECK;

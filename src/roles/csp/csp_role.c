@@ -360,7 +360,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
     r->wall = o->wall ? *o->wall : clock_wall();
-    SEFL_TRY(tls_listen(&r->fd, c->host, c->port, &r->port));
+    SEFL_TRY(tls_listen(&r->fd, c->listen.host, c->listen.port, &r->port));
     SEFL_TRY(handshakes_new(&r->handshakes, r->fd));
     if (o->bound)
         SEFL_TRY(o->bound(o->ctx));
@@ -414,9 +414,9 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .checks = r->lanes ? checks : NULL,
                                              .lanes_ctx = r }));
     SEFL_TRY(journal_csp_key(r->jc, &r->task));
-    if (c->health_host)
-        SEFL_TRY(local_http_start(&r->local, &(local_http_config){ .address = c->health_host,
-                                                                   .port = c->health_port,
+    if (*c->health.host)
+        SEFL_TRY(local_http_start(&r->local, &(local_http_config){ .address = c->health.host,
+                                                                   .port = c->health.port,
                                                                    .pages = local_pages,
                                                                    .ctx = r,
                                                                    .log = o->log }));
@@ -509,12 +509,11 @@ static sefl_status announce(csp_role *r)
     sefl_status st = SEFL_OK;
     const csp_settings *c = r->o.settings;
     sefl_buf line = { 0 };
-    bool brackets = strchr(c->host, ':') != NULL;
-    SEFL_TRY(
-        wr_fmt(&line, "%s%s%s:%u\n", brackets ? "[" : "", c->host, brackets ? "]" : "", r->port));
+    SEFL_TRY(address_write(&line, c->listen.host, r->port));
+    SEFL_TRY(wr_fmt(&line, "\n"));
     if (c->ready_file)
         SEFL_TRY(file_write_atomic(c->ready_file, buf_span(&line), 0644));
-    log_info(r->o.log, "ready", lf_str("host", c->host), lf_u64("port", r->port),
+    log_info(r->o.log, "ready", lf_str("host", c->listen.host), lf_u64("port", r->port),
              lf_hash("task", r->task.id));
 done:
     buf_clear(&line);

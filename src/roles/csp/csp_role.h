@@ -3,7 +3,7 @@
  *
  *     settings_init(&s, csp_schema);
  *     SEFL_TRY(yaml_read(&s, "csp.yml"));                      // flags may follow: settings_set
- *     SEFL_TRY(csp_settings_make(&cfg, &s, "folder of csp.yml"));
+ *     SEFL_TRY(csp_settings_make(&cfg, &s));
  *     SEFL_TRY(csp_role_new(&r, &(csp_role_options){ .settings = &cfg, .root = root, .log = &lg }));
  *     st = csp_role_run(r);           // until the task is over, or somebody calls csp_role_stop
  *     csp_role_free(r);
@@ -27,16 +27,7 @@
  *
  * After BYE of a finished task csp_role_run returns SEFL_OK (`stay`: it serves on).
  *
- * Relative paths in csp.yml count from its folder:
- *     listen: 127.0.0.1:7001                tls: { cert: cert.pem, key: key.pem, peers: peers.pem }
- *     ca: ../ca/csp                         sign_key: sign.key
- *     task: ../public/task.signed
- *     key: key.sealed                       key_lock: key.lock      # or passphrase_file, or the terminal
- *     state: state                          ledger: ledger
- *     health: 127.0.0.1:7011                # GET /healthz without a certificate: roles/health.h
- *     threads: 0                            ready_file: ready       log: info       stay: false
- *     link_silence: 30
- *
+ * Its settings, with their meanings: settings.c, or `sefl init csp.yml`.
  * Threads: one owner; csp_role_stop and csp_role_reload from any thread.
  * Secrets: the secret key (the caller's), the signing key, what sum/csp.h names. */
 #ifndef ROLES_CSP_H
@@ -44,30 +35,27 @@
 
 #include "base/coins.h"
 #include "base/log.h"
+#include "config/address.h"
 #include "config/settings.h"
 #include "crypto/ahe/ahe.h"
 #include "sum/csp.h"
 
 extern const setting_def csp_schema[];
 
+/* What csp.yml says. The texts belong to the settings that filled it; NULL: not given. */
 typedef struct csp_settings {
-    char *host;
-    uint16_t port;     /* 0: the system chooses */
-    char *health_host; /* /healthz (roles/health.h); NULL: none */
-    uint16_t health_port;
-    char *cert, *tls_key, *peers;
-    char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers says who gets in */
-    char *sign_key, *task, *state, *ledger;
-    char *key, *key_lock, *passphrase_file; /* of the secret key; NULL: not given */
-    char *ready_file, *user;                /* NULL: none */
+    host_port listen, health; /* health.host "": no such page (roles/health.h) */
+    const char *cert, *tls_key, *peers;
+    const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers says who gets in */
+    const char *sign_key, *task, *state, *ledger;
+    const char *key, *key_lock, *passphrase_file; /* the secret key and what opens it */
+    const char *ready_file, *user;
     unsigned threads, link_silence_s;
     bool stay;
 } csp_settings;
 
-/* SEFL_EINVAL names what is missing or wrong. folder: of the file; NULL or "": here. */
-sefl_status csp_settings_make(csp_settings *out, const settings *s,
-                              const char *folder) SEFL_MUST_CHECK;
-void csp_settings_clear(csp_settings *c);
+/* SEFL_EINVAL names what is missing or wrong. s must outlive *out. */
+sefl_status csp_settings_make(csp_settings *out, const settings *s) SEFL_MUST_CHECK;
 
 typedef struct csp_role csp_role;
 

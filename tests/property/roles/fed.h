@@ -241,7 +241,7 @@ static inline sefl_status fed_run_csp(fed_child *c)
                           c->f->csp_port));
     if (c->f->link_silence)
         SEFL_TRY(settings_set(&s, c->f->link_silence, "test"));
-    SEFL_TRY(csp_settings_make(&cfg, &s, c->folder));
+    SEFL_TRY(csp_settings_make(&cfg, &s));
     SEFL_TRY(fed_open_key(&sec, root, c->f));
     SEFL_TRY(csp_role_new(&role, &(csp_role_options){ .settings = &cfg,
                                                       .sec = sec,
@@ -274,7 +274,7 @@ static inline sefl_status fed_run_client(fed_child *c)
     fed_child_begin(c, who, fed_path(c->f, "clients/%s", who));
     SEFL_TRY(fed_settings(&s, client_schema, fed_path(c->f, "clients/%s/client.yml", who), "server",
                           "127.0.0.1", c->f->dial_as ? c->f->dial_as : c->f->as_port));
-    SEFL_TRY(client_config_make(&cfg, &s, c->folder));
+    SEFL_TRY(client_config_make(&cfg, &s));
     SEFL_TRY(client_new(&cl, &(client_options){ .config = &cfg,
                                                 .log = &c->log,
                                                 .coins = c->use,
@@ -304,7 +304,7 @@ static inline sefl_status fed_run_aggregator(fed_child *c)
     SEFL_TRY(settings_set(&s, linger, "test"));
     if (f->link_silence)
         SEFL_TRY(settings_set(&s, f->link_silence, "test"));
-    SEFL_TRY(aggregator_settings_make(&cfg, &s, c->folder));
+    SEFL_TRY(aggregator_settings_make(&cfg, &s));
     SEFL_TRY(aggregator_new(
         &role, &(aggregator_options){ .settings = &cfg, .log = &c->log, .coins = c->use }));
     SEFL_TRY(aggregator_run(role));

@@ -127,7 +127,7 @@ typedef struct bound {
     unsigned count;
     uint64_t large;
     double real;
-    address listen, health;
+    host_port listen, health;
     int untouched;
 } bound;
 

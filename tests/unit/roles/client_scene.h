@@ -85,10 +85,15 @@ static inline void watch(void *ctx, uint64_t round, const int64_t *X, size_t n)
     s->nonzero += any;
 }
 
+static inline void configure(federation *s)
+{
+    CHECK_OK(settings_resolve(&s->set, folder_path("")));
+    CHECK_OK(client_config_make(&s->cfg, &s->set));
+}
+
 static inline void open_client(federation *s)
 {
-    client_config_clear(&s->cfg);
-    CHECK_OK(client_config_make(&s->cfg, &s->set, folder_path("")));
+    configure(s);
     s->from = test_coins_of(&s->coins);
     s->coins.n = 0, s->coins.repeated = false;
     CHECK_OK(client_new(&s->c, &(client_options){ .config = &s->cfg,
@@ -144,7 +149,6 @@ static inline void end(federation *s)
 {
     client_free(s->c);
     fake_stop(&s->as);
-    client_config_clear(&s->cfg);
     settings_clear(&s->set);
     close(s->log.fd);
     sefl_free(s);

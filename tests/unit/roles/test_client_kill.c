@@ -25,10 +25,9 @@ static _Noreturn void child(federation *s)
     sefl_coins coins = { .get = noted };
     client *c = NULL;
     alarm(60);
-    sefl_status st = client_config_make(&s->cfg, &s->set, folder_path(""));
-    if (st == SEFL_OK)
-        st =
-            client_new(&c, &(client_options){ .config = &s->cfg, .log = &s->log, .coins = &coins });
+    configure(s);
+    sefl_status st =
+        client_new(&c, &(client_options){ .config = &s->cfg, .log = &s->log, .coins = &coins });
     if (st == SEFL_OK)
         st = client_run(c);
     _exit(st == SEFL_OK ? 0 : 1);
@@ -98,7 +97,7 @@ static void one_task(seeded *gen)
     assert_false(s->as.uncharged);
     assert_int_equal(charged(s), 5);
     no_name_twice(path);
-    CHECK_OK(client_config_make(&s->cfg, &s->set, folder_path("")));
+    configure(s);
     client_store *st = store_of(s);
     assert_int_equal(client_store_mark(st)->phase, CLIENT_DONE);
     client_store_close(st);

@@ -415,26 +415,24 @@ static void configuration_from_yaml(void **state)
     const char *yml = folder_put("client.yml", text, sizeof text - 1);
     settings_init(&s, client_schema);
     CHECK_OK(yaml_read(&s, yml));
-    CHECK_STATUS(client_config_make(&c, &s, folder), SEFL_ENOTFOUND);
+    CHECK_STATUS(client_config_make(&c, &s), SEFL_ENOTFOUND);
     assert_non_null(strstr(sefl_last_error(), "csp_key"));
     CHECK_OK(sign_pub_write(pub, folder_path("csp.pub")));
-    CHECK_STATUS(client_config_make(&c, &s, folder), SEFL_EINVAL); /* one key for both */
+    CHECK_STATUS(client_config_make(&c, &s), SEFL_EINVAL); /* one key for both */
     pub[0] = 2;
     unlink(folder_path("csp.pub"));
     CHECK_OK(sign_pub_write(pub, folder_path("csp.pub")));
-    CHECK_OK(client_config_make(&c, &s, folder));
-    assert_string_equal(c.host, "as.example");
+    CHECK_OK(client_config_make(&c, &s));
+    assert_string_equal(c.server.host, "as.example");
+    assert_int_equal(c.server.port, 7000);
     assert_null(c.proxy);
     assert_string_equal(c.key, "/abs/key.pem");
     assert_true(strncmp(c.text, folder, strlen(folder)) == 0);
     assert_int_equal(c.servers.csp[0], 2);
-    client_config_clear(&c);
-    TEST_FAULTS(FAULT_ALLOC, st = client_config_make(&c, &s, folder), client_config_clear(&c));
+    TEST_FAULTS(FAULT_ALLOC, st = client_config_make(&c, &s), (void)0);
     CHECK_OK(settings_set(&s, "proxy=none", "--proxy"));
-    CHECK_STATUS(client_config_make(&c, &s, NULL), SEFL_ENOTFOUND); /* no keys here */
-    CHECK_OK(client_config_make(&c, &s, folder));
+    CHECK_OK(client_config_make(&c, &s));
     assert_string_equal(c.proxy, "");
-    client_config_clear(&c);
     settings_clear(&s);
 }
 

@@ -51,6 +51,7 @@ typedef struct site {
     member client[CLIENTS]; /* by rising fingerprint */
     round_header header;
     counted_leaf leaves[CLIENTS];
+    settings set; /* owns the texts of cfg */
     csp_settings cfg;
     task t;
     sefl_buf envelope;
@@ -424,12 +425,11 @@ static void site_begin_with(site *s, const char *dir, const char *scheme, const 
                                          "threads=1",
                                          "log=off",
                                          "ca=ca" };
-    settings set;
-    settings_init(&set, csp_schema);
+    settings_init(&s->set, csp_schema);
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
-        CHECK_OK(settings_set(&set, lines[i], "test"));
-    CHECK_OK(csp_settings_make(&s->cfg, &set, folder_path(dir)));
-    settings_clear(&set);
+        CHECK_OK(settings_set(&s->set, lines[i], "test"));
+    CHECK_OK(settings_resolve(&s->set, folder_path(dir)));
+    CHECK_OK(csp_settings_make(&s->cfg, &s->set));
     p[0] = in(s, "as.pem"), p[1] = in(s, "as.key"), p[2] = in(s, "ca-csp.pem");
     CHECK_OK(tls_id_read(&s->id, p[0], p[1], p[2]));
     for (int i = 0; i < 3; i++)
@@ -453,7 +453,7 @@ static void site_end(site *s)
     tls_id_free(s->id);
     task_clear(&s->t);
     buf_clear(&s->envelope);
-    csp_settings_clear(&s->cfg);
+    settings_clear(&s->set);
     free(s->total), free(s->got), free(s->again);
 }
 
@@ -1006,14 +1006,15 @@ static void wrong_keys_do_not_start(void **state)
     CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }),
                  SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "root"));
-    char *ca = s.cfg.ca; /* sealed updates without a list of clients */
+    const char *ca = s.cfg.ca; /* sealed updates without a list of clients */
     s.cfg.ca = NULL;
     CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .root = root }),
                  SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "set ca"));
     s.cfg.ca = ca;
 
-    char *path = in(&s, "other.key"), *kept = s.cfg.sign_key;
+    const char *kept = s.cfg.sign_key;
+    char *path = in(&s, "other.key");
     CHECK_OK(sign_key_write(as_key, path));
     s.cfg.sign_key = path;
     CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .root = root }),
@@ -1058,7 +1059,7 @@ static void a_key_serves_one_task(void **state)
         CHECK_OK(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }));
         csp_role_free(r);
     }
-    char *state_ = next.cfg.state, *ledger_ = next.cfg.ledger;
+    const char *state_ = next.cfg.state, *ledger_ = next.cfg.ledger;
     next.cfg.state = s.cfg.state, next.cfg.ledger = s.cfg.ledger;
     CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &next.cfg, .sec = sec }),
                  SEFL_ESTATE);
@@ -1351,20 +1352,19 @@ static void settings_are_checked(void **state)
         for (size_t k = 0; k < sizeof must / sizeof must[0]; k++)
             CHECK_OK(settings_set(&set, must[k], "test"));
         if (i == 0)
-            CHECK_STATUS(csp_settings_make(&c, &set, NULL), SEFL_EINVAL); /* listen must be given */
+            CHECK_STATUS(csp_settings_make(&c, &set), SEFL_EINVAL); /* listen must be given */
         snprintf(line, sizeof line, "listen=%s", address[i].listen);
-        CHECK_OK(settings_set(&set, line, "test"));
-        CHECK_STATUS(csp_settings_make(&c, &set, i % 2 ? NULL : "/etc/sefl"),
-                     address[i].host ? SEFL_OK : SEFL_EINVAL);
+        CHECK_STATUS(settings_set(&set, line, "test"), address[i].host ? SEFL_OK : SEFL_EINVAL);
+        CHECK_OK(settings_resolve(&set, i % 2 ? NULL : "/etc/sefl"));
+        CHECK_STATUS(csp_settings_make(&c, &set), address[i].host ? SEFL_OK : SEFL_EINVAL);
         if (address[i].host) {
-            assert_string_equal(c.host, address[i].host);
-            assert_int_equal(c.port, address[i].port);
+            assert_string_equal(c.listen.host, address[i].host);
+            assert_int_equal(c.listen.port, address[i].port);
             assert_string_equal(c.ledger, i % 2 ? "l" : "/etc/sefl/l");
             assert_null(c.key_lock);
-            csp_settings_clear(&c);
             CHECK_OK(settings_set(&set, "key_lock=a", "test"));
             CHECK_OK(settings_set(&set, "passphrase_file=b", "test"));
-            CHECK_STATUS(csp_settings_make(&c, &set, NULL), SEFL_EINVAL);
+            CHECK_STATUS(csp_settings_make(&c, &set), SEFL_EINVAL);
         }
         settings_clear(&set);
     }
