@@ -1,6 +1,6 @@
 #!/bin/sh
-# The tables of docs/PROTOCOL.md say what the headers say: members of a task, kinds and refusals of the link,
-# reasons against a head, kinds of signatures, HTTP calls. Source files that texts name exist.
+# The tables of docs/PROTOCOL.md agree with the headers: members of a task, kinds and refusals of the link, reasons
+# against a head, kinds of signatures, HTTP calls. The files and tests that the documents name exist.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -49,7 +49,14 @@ section '## Signed documents' | awk -F'|' '/^\| [0-9]/ {
 same "kinds of signatures" sign.h
 
 # HTTP calls
-sed -n '/define HTTP_CALLS/,/^$/s/^    X([A-Z_]*, "\([A-Z]*\)", "\([^"]*\)".*/\1 \2/p' src/protocol/http.h | sort > "$dir/code"
+# a path is a literal or a macro of http.h
+awk -F'"' '/^#define HTTP_[A-Z]*_PATH/ { split($1, w, " "); path[w[2]] = $2 }
+    /define HTTP_CALLS/ { on = 1 }
+    /^$/ { on = 0 }
+    on && /^    X\(/ {
+        name = $3; gsub(/[, ]/, "", name)
+        print $2, (name == "" ? $4 : path[name])
+    }' src/protocol/http.h | sort > "$dir/code"
 # shellcheck disable=SC2016 # backquotes of the texts
 section '## AS over HTTPS' | sed -n '/^| request/,/^$/p' | grep -o '`[A-Z]* /[^`?]*' | tr -d '\140' | sort -u > "$dir/doc"
 same "calls" http.h
@@ -61,5 +68,20 @@ grep -ohE '`[a-z0-9_/]+\.[ch]`' README.md docs/*.md | tr -d '\140' | sort -u > "
 [ "$(wc -l < "$dir/doc")" -ge 50 ] || fail "the names of files were not found"
 while read -r file; do
     grep -qE "(^|/)$file\$" "$dir/files" || fail "a text names $file"
+done < "$dir/doc"
+
+# links between the documents lead to files
+for text in README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md docs/*.md examples/README.md; do
+    grep -oE '\]\([^)# ]+' "$text" | sed 's/^](//' | grep -v ^http | while read -r target; do
+        [ -e "$(dirname "$text")/$target" ] || fail "$text links to $target"
+    done
+done
+
+# tests that the documents name: unit.LAYER.NAME, property.LAYER.NAME, e2e.NAME
+# shellcheck disable=SC2016
+grep -ohE '`(unit|property|vectors|e2e)\.[a-z0-9_.]+`' README.md CONTRIBUTING.md docs/*.md | tr -d '\140' | sort -u > "$dir/doc"
+while IFS=. read -r kind layer name; do
+    case $kind in e2e) file=tests/e2e/test_$layer.sh ;; *) file=tests/$kind/$layer/test_$name.c ;; esac
+    [ -e "$file" ] || fail "a text names the test $kind.$layer${name:+.$name}"
 done < "$dir/doc"
 echo "ok"
