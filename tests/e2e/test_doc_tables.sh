@@ -84,4 +84,13 @@ while IFS=. read -r kind layer name; do
     case $kind in e2e) file=tests/e2e/test_$layer.sh ;; *) file=tests/$kind/$layer/test_$name.c ;; esac
     [ -e "$file" ] || fail "a text names the test $kind.$layer${name:+.$name}"
 done < "$dir/doc"
+# log lines and answers that the handbooks quote are in the source: two or more words in backquotes that are no command
+# shellcheck disable=SC2016
+cat docs/OPERATING.md docs/RUNNING.md docs/THREATS.md | awk '/^```/ { on = !on; next } !on' | tr '\n' ' ' |
+    grep -oE '`[a-z]+( [a-zA-Z,-]+)+`' | tr -d '\140' | sort -u |
+    grep -vE '^(sefl|sudo|ca|task|systemd-[a-z]*|enroll|revoke|shred|du|ulimit|make) ' > "$dir/doc"
+[ "$(wc -l < "$dir/doc")" -ge 15 ] || fail "the quoted log lines were not found"
+while read -r line; do
+    grep -rqF -- "$line" src || fail "no file of src has the line \"$line\" that a document quotes"
+done < "$dir/doc"
 echo "ok"
