@@ -154,59 +154,39 @@ static inline __attribute__((always_inline)) void sqr_rows(const mont *m, uint64
     redc(m, z, t, NULL, row);
 }
 
-static void portable_mul(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)
-{
-    mul_rows(m, z, NULL, x, y, NULL, row_portable);
-}
+/* Products by one of the row functions. */
+#define ROW_PRODUCTS(name)                                                                       \
+    static void name##_mul(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)     \
+    {                                                                                            \
+        mul_rows(m, z, NULL, x, y, NULL, row_##name);                                            \
+    }                                                                                            \
+    static void name##_mul_rest(const mont *m, uint64_t *z, uint64_t *rest, const uint64_t *x,   \
+                                const uint64_t *y)                                               \
+    {                                                                                            \
+        mul_rows(m, z, rest, x, y, NULL, row_##name);                                            \
+    }                                                                                            \
+    static void name##_mul_add(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y, \
+                               const uint64_t *rest)                                             \
+    {                                                                                            \
+        mul_rows(m, z, NULL, x, y, rest, row_##name);                                            \
+    }                                                                                            \
+    static void name##_sqr(const mont *m, uint64_t *z, const uint64_t *x)                        \
+    {                                                                                            \
+        sqr_rows(m, z, x, row_##name);                                                           \
+    }
 
-static void portable_mul_rest(const mont *m, uint64_t *z, uint64_t *rest, const uint64_t *x,
-                              const uint64_t *y)
-{
-    mul_rows(m, z, rest, x, y, NULL, row_portable);
-}
+ROW_PRODUCTS(portable)
+#if defined(__x86_64__)
+ROW_PRODUCTS(adx)
+#endif
 
-static void portable_mul_add(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
-                             const uint64_t *rest)
-{
-    mul_rows(m, z, NULL, x, y, rest, row_portable);
-}
-
-static void portable_mul_fetch(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
-                               const uint64_t *const *rows)
+static void rows_mul_fetch(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
+                           const uint64_t *const *rows)
 {
     for (unsigned i = 0; i < m->words; i += 8)
         __builtin_prefetch(rows[0] + i);
     m->kernel->mul(m, z, x, y);
 }
-
-static void portable_sqr(const mont *m, uint64_t *z, const uint64_t *x)
-{
-    sqr_rows(m, z, x, row_portable);
-}
-
-#if defined(__x86_64__)
-static void adx_mul(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)
-{
-    mul_rows(m, z, NULL, x, y, NULL, row_adx);
-}
-
-static void adx_mul_rest(const mont *m, uint64_t *z, uint64_t *rest, const uint64_t *x,
-                         const uint64_t *y)
-{
-    mul_rows(m, z, rest, x, y, NULL, row_adx);
-}
-
-static void adx_mul_add(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
-                        const uint64_t *rest)
-{
-    mul_rows(m, z, NULL, x, y, rest, row_adx);
-}
-
-static void adx_sqr(const mont *m, uint64_t *z, const uint64_t *x)
-{
-    sqr_rows(m, z, x, row_adx);
-}
-#endif
 
 static void portable_add(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y)
 {
@@ -259,38 +239,26 @@ static void portable_select(const mont *m, uint64_t *z, const uint64_t *table, u
     }
 }
 
-static const mont_kernel portable = {
-    .name = "portable",
-    .lanes = 1,
-    .radix_bits = 64,
-    .mul = portable_mul,
-    .mul_fetch = portable_mul_fetch,
-    .sqr = portable_sqr,
-    .mul_rest = portable_mul_rest,
-    .mul_add = portable_mul_add,
-    .add = portable_add,
-    .load = portable_load,
-    .store = portable_store,
-    .gather = portable_gather,
-    .select = portable_select,
-};
+#define ROW_KERNEL(row)              \
+    static const mont_kernel row = { \
+        .name = #row,                \
+        .lanes = 1,                  \
+        .radix_bits = 64,            \
+        .mul = row##_mul,            \
+        .mul_fetch = rows_mul_fetch, \
+        .sqr = row##_sqr,            \
+        .mul_rest = row##_mul_rest,  \
+        .mul_add = row##_mul_add,    \
+        .add = portable_add,         \
+        .load = portable_load,       \
+        .store = portable_store,     \
+        .gather = portable_gather,   \
+        .select = portable_select,   \
+    };
 
+ROW_KERNEL(portable)
 #if defined(__x86_64__)
-static const mont_kernel adx = {
-    .name = "adx",
-    .lanes = 1,
-    .radix_bits = 64,
-    .mul = adx_mul,
-    .mul_fetch = portable_mul_fetch,
-    .sqr = adx_sqr,
-    .mul_rest = adx_mul_rest,
-    .mul_add = adx_mul_add,
-    .add = portable_add,
-    .load = portable_load,
-    .store = portable_store,
-    .gather = portable_gather,
-    .select = portable_select,
-};
+ROW_KERNEL(adx)
 #endif
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -535,11 +503,7 @@ void mont_pow(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *e, 
         mont_mul(m, table + i * n, table + (i - 1) * n, table + n);
     unsigned windows = (64 * exp_limbs + W - 1) / W;
     for (unsigned i = windows; i-- > 0;) {
-        unsigned at = i * W / 64, shift = i * W % 64;
-        uint64_t digit = e[at] >> shift;
-        if (shift + W > 64 && at + 1 < exp_limbs) /* positions are public */
-            digit |= e[at + 1] << (64 - shift);
-        m->kernel->select(m, pick, table, 1 << W, n, digit & ((1 << W) - 1));
+        m->kernel->select(m, pick, table, 1 << W, n, mont_pow_digit(e, exp_limbs, i));
         if (i == windows - 1) {
             memcpy(z, pick, n * sizeof *z);
             continue;

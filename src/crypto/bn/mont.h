@@ -157,6 +157,16 @@ enum { MONT_POW_WINDOW = 5, MONT_POW_BATCHES = (1 << MONT_POW_WINDOW) + 1 };
 void mont_pow(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *e, unsigned exp_limbs,
               uint64_t *scratch);
 
+/* Window `i` of an exponent, counted from its low end. The position is public, the digit is not. */
+static inline uint64_t mont_pow_digit(const uint64_t *e, unsigned exp_limbs, unsigned i)
+{
+    unsigned at = i * MONT_POW_WINDOW / 64, shift = i * MONT_POW_WINDOW % 64;
+    uint64_t digit = e[at] >> shift;
+    if (shift + MONT_POW_WINDOW > 64 && at + 1 < exp_limbs)
+        digit |= e[at + 1] << (64 - shift);
+    return digit & ((1 << MONT_POW_WINDOW) - 1);
+}
+
 /* Bit i is set if number i is 0 modulo m. count numbers below m^2 of byte_count <= 16*limbs bytes,
  * `stride` apart. tmp: two batches. Costs about one mont_mul. The answer is public. */
 unsigned mont_multiples(const mont *m, const uint8_t *bytes, size_t stride, size_t byte_count,

@@ -212,12 +212,9 @@ void pair_pow(const mont_pair *p, uint8_t *lo, uint8_t *hi, size_t stride, size_
         mul(m, table + i * one, table + (i - 1) * one, table + one, work);
     unsigned windows = (64 * exp_limbs + W - 1) / W;
     for (unsigned i = windows; i-- > 0;) {
-        unsigned at = i * W / 64, shift = i * W % 64;
-        uint64_t digit = e[at] >> shift;
-        if (shift + W > 64 && at + 1 < exp_limbs) /* positions are public */
-            digit |= e[at + 1] << (64 - shift);
-        m->kernel->select(m, pick, table, 1 << W, one, digit & ((1 << W) - 1));
-        m->kernel->select(m, pick + one / 2, table + one / 2, 1 << W, one, digit & ((1 << W) - 1));
+        uint64_t digit = mont_pow_digit(e, exp_limbs, i);
+        m->kernel->select(m, pick, table, 1 << W, one, digit);
+        m->kernel->select(m, pick + one / 2, table + one / 2, 1 << W, one, digit);
         if (i == windows - 1) {
             memcpy(z, pick, one * sizeof *z);
             continue;

@@ -51,25 +51,8 @@ void aes128_init_on(aes_path path, aes128 *k, const uint8_t key[AES_KEY])
     aes_soft_init(k, key);
 }
 
-void aes128_clear(aes128 *k)
+void aes128_ecb_soft(const aes128 *k, uint8_t *out, const uint8_t *in, size_t blocks)
 {
-    sefl_wipe(k, sizeof *k);
-}
-
-void aes128_ecb_on(aes_path path, const aes128 *k, uint8_t *out, const uint8_t *in, size_t blocks)
-{
-#if defined(__x86_64__)
-    if (path != AES_SOFT) {
-        size_t done = 0;
-        if (path == AES_VAES512)
-            done = aes_vaes512_ecb(k, out, in, blocks);
-        else if (path == AES_VAES256)
-            done = aes_vaes256_ecb(k, out, in, blocks);
-        aes_ni_ecb(k, out + AES_BLOCK * done, in + AES_BLOCK * done, blocks - done);
-        return;
-    }
-#endif
-    (void)path;
     size_t groups = blocks / AES_SOFT_GROUP, rest = blocks % AES_SOFT_GROUP;
     aes_soft_ecb(k, out, in, groups);
     if (rest > 0) {
@@ -98,8 +81,13 @@ static void ctr_blocks(aes_path path, const aes128 *k, uint8_t *out, size_t bloc
             done = aes_vaes512_ctr(k, out, blocks, nonce, counter);
         else if (path == AES_VAES256)
             done = aes_vaes256_ctr(k, out, blocks, nonce, counter);
-        if (done < blocks)
-            aes_ni_ctr(k, out + AES_BLOCK * done, blocks - done, nonce, counter + done);
+        done += aes_ni_ctr(k, out + AES_BLOCK * done, blocks - done, nonce, counter + done);
+        if (done < blocks) {
+            uint8_t last[AES_NI_GROUP * AES_BLOCK];
+            (void)aes_ni_ctr(k, last, AES_NI_GROUP, nonce, counter + done);
+            memcpy(out + AES_BLOCK * done, last, AES_BLOCK * (blocks - done));
+            sefl_wipe(last, sizeof last);
+        }
         return;
     }
 #endif
@@ -107,7 +95,8 @@ static void ctr_blocks(aes_path path, const aes128 *k, uint8_t *out, size_t bloc
         store_be64(out + AES_BLOCK * i, nonce);
         store_be64(out + AES_BLOCK * i + 8, counter + i);
     }
-    aes128_ecb_on(path, k, out, out, blocks);
+    (void)path;
+    aes128_ecb_soft(k, out, out, blocks);
 }
 
 void aes128_ctr_on(aes_path path, const aes128 *k, uint8_t *out, size_t n, uint64_t nonce,
@@ -127,11 +116,6 @@ void aes128_ctr_on(aes_path path, const aes128 *k, uint8_t *out, size_t n, uint6
 void aes128_init(aes128 *k, const uint8_t key[AES_KEY])
 {
     aes128_init_on(aes_path_best(), k, key);
-}
-
-void aes128_ecb(const aes128 *k, uint8_t *out, const uint8_t *in, size_t blocks)
-{
-    aes128_ecb_on(aes_path_best(), k, out, in, blocks);
 }
 
 void aes128_ctr(const aes128 *k, uint8_t *out, size_t n, uint64_t nonce, uint64_t counter)

@@ -2,17 +2,16 @@
  *
  *     aes128 k;
  *     aes128_init(&k, key);
- *     aes128_ecb(&k, out, in, 32);                  // 32 independent blocks; out may be in
  *     aes128_ctr(&k, out, n, nonce, 0);             // n bytes of key stream
- *     aes128_clear(&k);
+ *     sefl_wipe(&k, sizeof k);
  *
- * Whoever needs a stream of coins wants prg.h; whoever hashes labels wants mpc/garble/garble.h. Raw
- * blocks are for those two and for OT extension.
+ * For a stream of coins use prg.h, to hash labels use mpc/garble/garble.h. Raw blocks are for those
+ * two and for OT extension.
  *
  * Four paths give the same bytes: AES-NI (8 blocks in flight), VAES on 256-bit registers (16),
  * VAES on 512-bit registers (32), and plain C that evaluates the S-box as a Boolean circuit on 16
- * bit-sliced blocks (no table look-ups). The best one the processor has is taken; tests name one
- * with the _on functions.
+ * bit-sliced blocks (no table look-ups). aes128_init and aes128_ctr take the best path that the
+ * processor has; tests choose one with the _on functions.
  *
  * Secret: key, data.   Public: lengths, nonce, counter.   Constant time on every path.
  * Threads: an initialised key may be shared.
@@ -33,11 +32,9 @@ typedef struct aes128 {
 
 void aes128_init(aes128 *k, const uint8_t key[AES_KEY]);
 
-/* Wipes the round keys. */
-void aes128_clear(aes128 *k);
-
-/* Encrypts `blocks` independent blocks. out and in may be the same, but not overlap otherwise. */
-void aes128_ecb(const aes128 *k, uint8_t *out, const uint8_t *in, size_t blocks);
+/* Encrypts `blocks` independent blocks in plain C: the reference for code that interleaves AES with
+ * other work. out and in may be the same, but not overlap otherwise. */
+void aes128_ecb_soft(const aes128 *k, uint8_t *out, const uint8_t *in, size_t blocks);
 
 /* Key stream: block i (i = counter, counter + 1, ...) is AES(nonce, i), both as 64-bit big-endian
  * integers, the nonce first; this is the CTR mode of SP 800-38A with an incrementing part of 64
@@ -53,7 +50,6 @@ bool aes_path_has(aes_path path);
 const char *aes_path_name(aes_path path);
 
 void aes128_init_on(aes_path path, aes128 *k, const uint8_t key[AES_KEY]);
-void aes128_ecb_on(aes_path path, const aes128 *k, uint8_t *out, const uint8_t *in, size_t blocks);
 void aes128_ctr_on(aes_path path, const aes128 *k, uint8_t *out, size_t n, uint64_t nonce,
                    uint64_t counter);
 

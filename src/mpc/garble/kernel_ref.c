@@ -54,7 +54,7 @@ static void hash(gc_label out[GC_LANES], const gc_label in[GC_LANES], const aes1
     for (unsigned l = 0; l < GC_LANES; l++)
         y[l] = xor2((gc_label){ { in[l].w[1], in[l].w[1] ^ in[l].w[0] } }, lane[l]);
     store(bytes, y);
-    aes128_ecb_on(AES_SOFT, k, bytes, bytes, GC_LANES);
+    aes128_ecb_soft(k, bytes, bytes, GC_LANES);
     load(out, bytes);
     for (unsigned l = 0; l < GC_LANES; l++)
         out[l] = xor2(out[l], y[l]);

@@ -17,10 +17,10 @@ int main(void)
         CT_SECRET(key, sizeof key);
         CT_SECRET(data, sizeof data);
         aes128_init_on(p, &k, key);
-        aes128_ecb_on(p, &k, data, data, 70);
-        aes128_ecb_on(p, &k, data, data, 3);
+        aes128_ecb_soft(&k, data, data, 70);
+        aes128_ecb_soft(&k, data, data, 3);
         aes128_ctr_on(p, &k, data, sizeof data - 5, 1, 2);
-        aes128_clear(&k);
+        sefl_wipe(&k, sizeof k);
         CT_PUBLIC(data, sizeof data); /* next path starts anew */
     }
     uint8_t seed[PRG_SEED] = { 7 };

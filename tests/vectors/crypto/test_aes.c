@@ -25,6 +25,21 @@ static const char *const ECB = "3ad77bb40d7a3660a89ecaf32466ef97f5d3d58503b9699d
 static const char *const CTR = "874d6191b620e3261bef6864990db6ce9806f66b7970fdff8617187bb9fffdff"
                                "5ae4df3edbd5d35e5b4f09020db03eab1e031dda2fbe03d1792170a0f3009cee";
 
+static uint64_t load_be64(const uint8_t *p)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < 8; i++)
+        v = v << 8 | p[i];
+    return v;
+}
+
+/* Block by block: a block of the key stream is the encryption of (nonce, counter). */
+static void encrypt(aes_path path, const aes128 *k, uint8_t *out, const uint8_t *in, size_t blocks)
+{
+    for (size_t i = 0; i < blocks; i++, in += 16, out += 16)
+        aes128_ctr_on(path, k, out, 16, load_be64(in), load_be64(in + 8));
+}
+
 static void check_block(aes_path path, const char *key, const char *in, const char *want)
 {
     uint8_t k[16], x[16], y[16];
@@ -33,7 +48,7 @@ static void check_block(aes_path path, const char *key, const char *in, const ch
     unhex(x, in);
     unhex(y, want);
     aes128_init_on(path, &a, k);
-    aes128_ecb_on(path, &a, x, x, 1);
+    encrypt(path, &a, x, x, 1);
     assert_memory_equal(x, y, 16);
 }
 
@@ -54,7 +69,7 @@ static void vectors(void **state)
         assert_memory_equal(a.rk + 160, last, 16);
         unhex(in, PLAIN);
         unhex(want, ECB);
-        aes128_ecb_on(p, &a, got, in, 4);
+        encrypt(p, &a, got, in, 4);
         assert_memory_equal(got, want, 64);
         unhex(want, CTR);
         aes128_ctr_on(p, &a, got, 64, 0xf0f1f2f3f4f5f6f7, 0xf8f9fafbfcfdfeff);
@@ -88,9 +103,9 @@ static void paths_agree(void **state)
                 continue;
             aes128_init_on(p, &other, key);
             assert_memory_equal(soft.rk, other.rk, sizeof soft.rk);
-            aes128_ecb_on(AES_SOFT, &soft, want, in, blocks);
+            aes128_ecb_soft(&soft, want, in, blocks);
             memset(got, 0xa5, sizeof got);
-            aes128_ecb_on(p, &other, got + 1, in, blocks);
+            encrypt(p, &other, got + 1, in, blocks);
             assert_memory_equal(got + 1, want, 16 * blocks);
             assert_int_equal(got[0], 0xa5);
             assert_int_equal(got[1 + 16 * blocks], 0xa5);
