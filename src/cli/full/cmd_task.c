@@ -1,77 +1,25 @@
-/* sefl task: the document that a federation agrees on: made, signed by both servers, shown, checked. */
+/* sefl task: creates, signs, shows and checks the document that a federation agrees on. */
 #include "base/hex.h"
-#include "cli/actions.h"
-#include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/print.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "config/yaml/yaml.h"
 #include "crypto/keyfile.h"
 #include "model/file/model_file.h"
 #include "protocol/task.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-enum {
-    O_OUT = 256,
-    O_FORCE,
-    O_JSON,
-    O_SET,
-    O_SET_FILE,
-    O_CONFIG,
-    O_KEY,
-    O_AGGREGATOR_KEY,
-    O_CSP_KEY,
-    O_INIT,
-    O_VOCAB,
-    O_VALID,
-    O_AS,
-    O_EXPLAIN,
-    FILE_BYTES_MAX = ENVELOPE_CONTENT_MAX + 4096,
-};
+enum { FILE_BYTES_MAX = ENVELOPE_CONTENT_MAX + 4096 };
 #define MODEL_BYTES_MAX ((size_t)4 << 30)
 
-static const struct option new_options[] = {
-    { "out", required_argument, NULL, O_OUT },
-    { "force", no_argument, NULL, O_FORCE },
-    { "set", required_argument, NULL, O_SET },
-    { "set-file", required_argument, NULL, O_SET_FILE },
-    { "config", required_argument, NULL, O_CONFIG },
-    { "key", required_argument, NULL, O_KEY },
-    { "aggregator-key", required_argument, NULL, O_AGGREGATOR_KEY },
-    { "csp-key", required_argument, NULL, O_CSP_KEY },
-    { "init", required_argument, NULL, O_INIT },
-    { "vocab", required_argument, NULL, O_VOCAB },
-    { "valid", required_argument, NULL, O_VALID },
-    { 0 },
-};
-static const struct option sign_options[] = {
-    { "out", required_argument, NULL, O_OUT },
-    { "force", no_argument, NULL, O_FORCE },
-    { "key", required_argument, NULL, O_KEY },
-    { "as", required_argument, NULL, O_AS },
-    { 0 },
-};
-static const struct option show_options[] = {
-    { "json", no_argument, NULL, O_JSON },
-    { "explain", no_argument, NULL, O_EXPLAIN },
-    { 0 },
-};
-static const struct option check_options[] = {
-    { "aggregator-key", required_argument, NULL, O_AGGREGATOR_KEY },
-    { "csp-key", required_argument, NULL, O_CSP_KEY },
-    { 0 },
-};
-
 typedef struct wish {
-    const char *out, *key, *as_key, *csp_key, *init, *vocab, *valid, *as, *file;
+    const char *file, *out, *config, *key, *as_key, *csp_key, *init, *vocab, *valid, *as;
     bool force, json, explain;
     settings s;
 } wish;
@@ -79,17 +27,17 @@ typedef struct wish {
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* A document (text) or an envelope around one. env->content looks into file. */
-static sefl_status read_task(sefl_buf *file, envelope *env, const char *path)
+static sefl_status read_task(task *t, sefl_buf *file, envelope *env, const char *path)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(file_read(file, path, FILE_BYTES_MAX));
-    if (file->n >= 8 && memcmp(file->p, "SEFLSGN1", 8) == 0) {
+    *env = (envelope){ .kind = SIGN_TASK, .content = buf_span(file) };
+    if (file->n >= 8 && memcmp(file->p, "SEFLSGN1", 8) == 0)
         st = envelope_read(env, buf_span(file));
-        if (st == SEFL_OK && env->kind != SIGN_TASK)
-            st = sefl_fail(SEFL_EPROTO, "a signed %s, not a task", sign_kind_name(env->kind));
-    } else {
-        *env = (envelope){ .kind = SIGN_TASK, .content = buf_span(file) };
-    }
+    if (st == SEFL_OK && env->kind != SIGN_TASK)
+        st = sefl_fail(SEFL_EPROTO, "a signed %s, not a task", sign_kind_name(env->kind));
+    if (st == SEFL_OK)
+        st = task_read(t, env->content);
     if (st != SEFL_OK)
         st = sefl_fail_at(st, "%s", path);
 done:
@@ -109,11 +57,6 @@ done:
     return st;
 }
 
-static sefl_status write_out(const wish *w, sefl_span bytes)
-{
-    return file_write_atomic(w->out, bytes, 0644);
-}
-
 static const char *as_hex(char out[65], const uint8_t hash[32])
 {
     return hex_write(out, hash, 32);
@@ -130,6 +73,21 @@ static sefl_status fill(settings *s, const char *key, const char *value, const c
     return settings_set_pair(s, span_of_str(key), span_of_str(value), file);
 }
 
+/* The setting `key` is the SHA-256 of a file. bytes (may be NULL) receives what the file holds. */
+static sefl_status fill_hash(settings *s, const char *key, const char *path, uint8_t hash[32],
+                             sefl_buf *bytes)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf own = { 0 }, *file = bytes ? bytes : &own;
+    char hex[65];
+    SEFL_TRY(file_read(file, path, MODEL_BYTES_MAX));
+    sha256_of(hash, buf_span(file));
+    SEFL_TRY(fill(s, key, as_hex(hex, hash), path));
+done:
+    buf_clear(&own);
+    return st;
+}
+
 static sefl_status fill_number(settings *s, const char *key, uint64_t v, const char *file)
 {
     char text[24];
@@ -144,18 +102,14 @@ static sefl_status take_vocab(wish *w, uint8_t hash[32])
     sefl_buf file = { 0 };
     vocab *v = NULL;
     uint8_t words[32];
-    char hex[65];
-    SEFL_TRY(file_read(&file, w->vocab, MODEL_BYTES_MAX));
-    sha256_of(hash, buf_span(&file));
+    SEFL_TRY(fill_hash(&w->s, "vocab.sha256", w->vocab, hash, &file));
     SEFL_TRY(vocab_read_over(&v, buf_span(&file), w->vocab,
                              &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     vocab_hash(v, words);
-    SEFL_CHECK(
-        memcmp(hash, words, 32) == 0, SEFL_EINVAL,
-        "%s is not in its final form: one word a line, no counts, <unk> and <eos> among them, "
-        "in the order of the model's rows ('sefl data vocab' writes such a list)",
-        w->vocab);
-    SEFL_TRY(fill(&w->s, "vocab.sha256", as_hex(hex, hash), w->vocab));
+    SEFL_CHECK(memcmp(hash, words, 32) == 0, SEFL_EINVAL,
+               "%s is not in its final form: one word per line, no counts, with <unk> and <eos>, "
+               "in the order of the model's rows ('sefl data vocab' writes such a list)",
+               w->vocab);
     SEFL_TRY(fill_number(&w->s, "model.vocab", vocab_size(v), w->vocab));
 done:
     vocab_free(v);
@@ -166,7 +120,6 @@ done:
 static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
 {
     sefl_status st = SEFL_OK;
-    sefl_buf file = { 0 };
     model_meta meta;
     nn_real *theta = NULL;
     size_t count;
@@ -174,13 +127,17 @@ static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
     char hex[65];
     settings *s = &w->s;
     SEFL_TRY(model_read(&meta, &theta, &count, w->init));
+    const struct {
+        const char *key;
+        uint32_t value;
+    } sizes[] = {
+        { "model.vocab", meta.cfg.vocab },   { "model.embed", meta.cfg.embed },
+        { "model.hidden", meta.cfg.hidden }, { "model.layers", meta.cfg.layers },
+        { "model.heads", meta.cfg.heads },   { "model.block", meta.cfg.block },
+    };
     SEFL_TRY(fill(s, "model.body", meta.cfg.body, w->init));
-    SEFL_TRY(fill_number(s, "model.vocab", meta.cfg.vocab, w->init));
-    SEFL_TRY(fill_number(s, "model.embed", meta.cfg.embed, w->init));
-    SEFL_TRY(fill_number(s, "model.hidden", meta.cfg.hidden, w->init));
-    SEFL_TRY(fill_number(s, "model.layers", meta.cfg.layers, w->init));
-    SEFL_TRY(fill_number(s, "model.heads", meta.cfg.heads, w->init));
-    SEFL_TRY(fill_number(s, "model.block", meta.cfg.block, w->init));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        SEFL_TRY(fill_number(s, sizes[i].key, sizes[i].value, w->init));
     SEFL_TRY(fill(s, "model.tied", meta.cfg.tied ? "true" : "false", w->init));
     if (meta.has_vocab) {
         SEFL_TRY(fill(s, "vocab.order", vocab_order_name(meta.order), w->init));
@@ -188,44 +145,46 @@ static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
                    "%s was made for another word list than %s", w->init, w->vocab);
         SEFL_TRY(fill(s, "vocab.sha256", as_hex(hex, meta.vocab_hash), w->init));
     }
-    SEFL_TRY(file_read(&file, w->init, MODEL_BYTES_MAX));
-    sha256_of(hash, buf_span(&file));
-    SEFL_TRY(fill(s, "init.sha256", as_hex(hex, hash), w->init));
+    SEFL_TRY(fill_hash(s, "init.sha256", w->init, hash, NULL));
 done:
     sefl_free(theta);
-    buf_clear(&file);
     return st;
 }
 
-static sefl_status take_valid(wish *w)
+/* The settings of --config, below those of --set and --set-file. */
+static sefl_status take_config(wish *w)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf file = { 0 };
-    uint8_t hash[32];
-    char hex[65];
-    SEFL_TRY(file_read(&file, w->valid, MODEL_BYTES_MAX));
-    sha256_of(hash, buf_span(&file));
-    SEFL_TRY(fill(&w->s, "valid.sha256", as_hex(hex, hash), w->valid));
+    settings file;
+    settings_init(&file, task_schema);
+    SEFL_TRY(yaml_read(&file, w->config));
+    SEFL_TRY(settings_overlay(&file, &w->s));
+    settings_clear(&w->s);
+    w->s = file;
+    return SEFL_OK;
 done:
-    buf_clear(&file);
+    settings_clear(&file);
     return st;
 }
 
-static sefl_status task_new(wish *w)
+static sefl_status task_new(void *options)
 {
     sefl_status st = SEFL_OK;
+    wish *w = options;
     sefl_buf doc = { 0 };
     ahe_pub *pub = NULL;
     pinned servers;
     uint8_t words[32] = { 0 }, id[32];
     char hex[65];
     SEFL_TRY(output_check(w->out, NULL, w->force));
+    if (w->config)
+        SEFL_TRY(take_config(w));
     if (w->vocab)
         SEFL_TRY(take_vocab(w, words));
     if (w->init)
         SEFL_TRY(take_init(w, words));
     if (w->valid)
-        SEFL_TRY(take_valid(w));
+        SEFL_TRY(fill_hash(&w->s, "valid.sha256", w->valid, id, NULL));
     SEFL_CHECK(
         !w->key || strcmp(settings_text(&w->s, "crypto.scheme"), "paillier") == 0, SEFL_EINVAL,
         "--key goes with --set crypto.scheme=paillier: CSP of a pad task makes a key for each "
@@ -235,7 +194,7 @@ static sefl_status task_new(wish *w)
     SEFL_TRY(sign_pub_read(servers.as, w->as_key));
     SEFL_TRY(sign_pub_read(servers.csp, w->csp_key));
     SEFL_TRY(task_make(&doc, &w->s, pub, &servers));
-    SEFL_TRY(write_out(w, buf_span(&doc)));
+    SEFL_TRY(file_write_atomic(w->out, buf_span(&doc), 0644));
     sha256_of(id, buf_span(&doc));
     printf("%s: task %s\nnext: 'sefl task show --explain %s', then both servers sign it\n", w->out,
            as_hex(hex, id), w->out);
@@ -247,9 +206,10 @@ done:
 
 /* ---- sign ------------------------------------------------------------------------------------ */
 
-static sefl_status task_sign(wish *w)
+static sefl_status task_sign(void *options)
 {
     sefl_status st = SEFL_OK;
+    const wish *w = options;
     sefl_buf file = { 0 }, out = { 0 };
     sign_key *key = NULL;
     envelope env;
@@ -257,12 +217,7 @@ static sefl_status task_sign(wish *w)
     char hex[65];
     signer who = strcmp(w->as, "csp") == 0 ? SIGNER_CSP : SIGNER_AS;
     SEFL_TRY(output_check(w->out, NULL, w->force || strcmp(w->out, w->file) == 0));
-    SEFL_TRY(read_task(&file, &env, w->file));
-    st = task_read(&t, env.content); /* nobody signs what nobody can use */
-    if (st != SEFL_OK) {
-        st = sefl_fail_at(st, "%s", w->file);
-        goto done;
-    }
+    SEFL_TRY(read_task(&t, &file, &env, w->file)); /* signs only what can be used */
     SEFL_TRY(sign_key_read(&key, w->key));
     const uint8_t *named = who == SIGNER_CSP ? t.servers.csp : t.servers.as;
     SEFL_CHECK(memcmp(sign_key_pub(key), named, SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
@@ -270,7 +225,7 @@ static sefl_status task_sign(wish *w)
                signer_name(who), w->key);
     SEFL_TRY(envelope_sign(&env, who, key));
     SEFL_TRY(envelope_write(&out, &env));
-    SEFL_TRY(write_out(w, buf_span(&out)));
+    SEFL_TRY(file_write_atomic(w->out, buf_span(&out), 0644));
     if (!t.claim)
         fprintf(stderr, "sefl task: warning: no differential privacy claimed\n");
     printf("%s: task %s, signed by the %s%s%s\n", w->out, as_hex(hex, t.id),
@@ -295,46 +250,25 @@ static bool holds(const envelope *env, const task *t, signer who)
 
 static sefl_status show_json(const task *t, const envelope *env)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
     char hex[65];
-    json j = json_into(&b);
     dp_event ev = task_event(t, 1);
-    json_open(&j, '{');
-    json_key(&j, "id"), json_str(&j, as_hex(hex, t->id));
-    json_key(&j, "name"), json_str(&j, t->name);
-    json_key(&j, "population"), json_str(&j, t->population);
-    json_key(&j, "signed_by_aggregator"), json_bool(&j, holds(env, t, SIGNER_AS));
-    json_key(&j, "signed_by_csp"), json_bool(&j, holds(env, t, SIGNER_CSP));
-    json_key(&j, "model"), json_str(&j, t->model.body);
-    json_key(&j, "params"), json_u64(&j, t->params);
-    json_key(&j, "values"), json_u64(&j, t->values);
-    json_key(&j, "scheme"), json_str(&j, t->ahe.scheme->name);
-    json_key(&j, "seal"), json_str(&j, t->seal ? t->seal->name : "none");
-    json_key(&j, "key_bits"), json_u64(&j, t->pub ? paillier_bits(t->pub) : 0);
-    json_key(&j, "update_bytes"), json_u64(&j, task_body_bytes(t));
-    json_key(&j, "k"), json_u64(&j, t->ahe.pack.k);
-    json_key(&j, "t"), json_u64(&j, t->ahe.pack.t);
-    json_key(&j, "w"), json_u64(&j, t->ahe.pack.w);
-    json_key(&j, "q"), json_real(&j, t->ahe.pack.q);
-    json_key(&j, "sensitivity"), json_real(&j, t->ahe.pack.sensitivity);
-    json_key(&j, "noise"), json_str(&j, task_mode(t)->name);
-    json_key(&j, "z"), json_str(&j, t->z);
-    json_key(&j, "claim"), json_str(&j, t->claim ? "dp" : "none");
-    if (!t->claim)
-        json_key(&j, "statement"), json_str(&j, "no differential privacy claimed");
-    json_key(&j, "epsilon"), json_real(&j, t->epsilon);
-    json_key(&j, "delta"), json_real(&j, t->delta);
-    json_key(&j, "rate_claimed"), json_real(&j, t->claim ? ev.rate : 1);
-    json_key(&j, "publish_count"), json_bool(&j, t->publish_count);
-    json_key(&j, "rounds"), json_u64(&j, t->rounds);
-    json_key(&j, "clients_max"), json_u64(&j, t->clients_max);
-    json_key(&j, "threshold"), json_u64(&j, t->threshold);
-    json_close(&j, '}');
-    SEFL_TRY(print_json(&j));
-done:
-    buf_clear(&b);
-    return st;
+    return print_fields(
+        lf_str("id", as_hex(hex, t->id)), lf_str("name", t->name),
+        lf_str("population", t->population),
+        lf_bool("signed_by_aggregator", holds(env, t, SIGNER_AS)),
+        lf_bool("signed_by_csp", holds(env, t, SIGNER_CSP)), lf_str("model", t->model.body),
+        lf_u64("params", t->params), lf_u64("values", t->values),
+        lf_str("scheme", t->ahe.scheme->name), lf_str("seal", t->seal ? t->seal->name : "none"),
+        lf_u64("key_bits", t->pub ? paillier_bits(t->pub) : 0),
+        lf_u64("update_bytes", task_body_bytes(t)), lf_u64("k", t->ahe.pack.k),
+        lf_u64("t", t->ahe.pack.t), lf_u64("w", t->ahe.pack.w), lf_real("q", t->ahe.pack.q),
+        lf_real("sensitivity", t->ahe.pack.sensitivity), lf_str("noise", task_mode(t)->name),
+        lf_str("z", t->z), lf_str("claim", t->claim ? "dp" : "none"),
+        lf_if(!t->claim, lf_str("statement", "no differential privacy claimed")),
+        lf_real("epsilon", t->epsilon), lf_real("delta", t->delta),
+        lf_real("rate_claimed", t->claim ? ev.rate : 1), lf_bool("publish_count", t->publish_count),
+        lf_u64("rounds", t->rounds), lf_u64("clients_max", t->clients_max),
+        lf_u64("threshold", t->threshold));
 }
 
 static void show_text(const task *t, const envelope *env)
@@ -384,18 +318,15 @@ static void show_text(const task *t, const envelope *env)
         printf("claim        NONE: no differential privacy claimed\n");
 }
 
-static sefl_status task_show(wish *w)
+static sefl_status task_show(void *options)
 {
     sefl_status st = SEFL_OK;
+    const wish *w = options;
     sefl_buf file = { 0 }, words = { 0 };
     envelope env;
     task t = { 0 };
-    SEFL_TRY(read_task(&file, &env, w->file));
-    st = task_read(&t, env.content);
-    if (st != SEFL_OK) {
-        st = sefl_fail_at(st, "%s", w->file);
-        goto done;
-    }
+    SEFL_CHECK(!w->json || !w->explain, SEFL_EINVAL, "--json and --explain exclude each other");
+    SEFL_TRY(read_task(&t, &file, &env, w->file));
     if (w->json) {
         SEFL_TRY(show_json(&t, &env));
     } else if (w->explain) {
@@ -413,9 +344,10 @@ done:
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
-static sefl_status task_check(wish *w)
+static sefl_status task_check(void *options)
 {
     sefl_status st = SEFL_OK;
+    const wish *w = options;
     sefl_buf file = { 0 };
     pinned p;
     task t = { 0 };
@@ -439,154 +371,63 @@ done:
 
 /* ---- command line ----------------------------------------------------------------------------- */
 
-static sefl_status take(wish *w, int opt)
+static const setting_def *schema(void)
 {
-    switch (opt) {
-    case O_OUT:
-        w->out = optarg;
-        break;
-    case O_FORCE:
-        w->force = true;
-        break;
-    case O_JSON:
-        w->json = true;
-        break;
-    case O_EXPLAIN:
-        w->explain = true;
-        break;
-    case O_KEY:
-        w->key = optarg;
-        break;
-    case O_AGGREGATOR_KEY:
-        w->as_key = optarg;
-        break;
-    case O_CSP_KEY:
-        w->csp_key = optarg;
-        break;
-    case O_INIT:
-        w->init = optarg;
-        break;
-    case O_VOCAB:
-        w->vocab = optarg;
-        break;
-    case O_VALID:
-        w->valid = optarg;
-        break;
-    case O_AS:
-        w->as = optarg;
-        break;
-    case O_SET:
-        return settings_set(&w->s, optarg, "--set");
-    case O_SET_FILE:
-        return settings_set_file(&w->s, optarg);
-    case O_CONFIG:
-        return yaml_read(&w->s, optarg);
-    default:
-        break;
-    }
-    return SEFL_OK;
+    return task_schema;
 }
 
-typedef struct action {
-    const char *name;
-    const struct option *options;
-    sefl_status (*run)(wish *w);
-    bool wants_file;
-    int needs[4]; /* options that must be there */
-} action;
-
-static const action actions[] = {
-    { "new", new_options, task_new, false, { O_OUT, O_AGGREGATOR_KEY, O_CSP_KEY } },
-    { "sign", sign_options, task_sign, true, { O_OUT, O_KEY, O_AS } },
-    { "show", show_options, task_show, true, { 0 } },
-    { "check", check_options, task_check, true, { O_AGGREGATOR_KEY, O_CSP_KEY } },
+#define TO(member) SETTING_TO(wish, member)
+static const setting_def options[] = {
+    { "out", SETTING_PATH, "", TO(out), .help = "File to write" },
+    OPTION_SET,
+    { "config", SETTING_PATH, "", TO(config),
+      .help = "Read settings from a YAML file; --set and --set-file replace them" },
+    { "aggregator-key", SETTING_PATH, "", TO(as_key),
+      .help = "Public signing key of the aggregation server" },
+    { "csp-key", SETTING_PATH, "", TO(csp_key), .help = "Public signing key of CSP" },
+    { "vocab", SETTING_PATH, "", TO(vocab),
+      .help = "Public word list, in the order of the model's rows" },
+    { "init", SETTING_PATH, "", TO(init),
+      .help = "Public initial model; the task takes over its sizes" },
+    { "valid", SETTING_PATH, "", TO(valid),
+      .help = "Public text with which the aggregation server validates models" },
+    { "key", SETTING_PATH, "", TO(key),
+      .help = "new: CSP's public Paillier key, for the scheme paillier; sign: the server's secret "
+              "signing key" },
+    { "as", SETTING_WORD, "", "aggregator csp", TO(as), .help = "The signing server" },
+    { "explain", SETTING_FLAG, TO(explain), .help = "Explain in words who can learn what" },
+    OPTION_FORCE(wish),
+    OPTION_JSON(wish),
+    { 0 },
 };
-enum { ACTIONS = sizeof actions / sizeof actions[0] };
 
-static const char *option_name(const struct option *o, int value)
-{
-    while (o->name && o->val != value)
-        o++;
-    return o->name ? o->name : "?";
-}
-
-static int run_action(const action *a, int argc, char **argv)
-{
-    wish w = { 0 };
-    bool given[O_EXPLAIN + 1] = { 0 };
-    int rc = CLI_DONE, opt;
-    sefl_status st = SEFL_OK;
-    settings_init(&w.s, task_schema);
-    opterr = 0, optind = 1;
-    while (rc == CLI_DONE && (opt = getopt_long(argc, argv, ":", a->options, NULL)) != -1) {
-        if (opt == '?' || opt == ':') {
-            rc = cli_bad_option(&cmd_task, argc, argv, opt, a->options);
-            break;
-        }
-        given[opt] = true;
-        st = take(&w, opt);
-        if (st != SEFL_OK)
-            rc = cli_failed(&cmd_task, st);
-    }
-    for (size_t i = 0; rc == CLI_DONE && i < 4 && a->needs[i]; i++)
-        if (!given[a->needs[i]])
-            rc = cli_misuse(&cmd_task, "%s wants --%s", a->name,
-                            option_name(a->options, a->needs[i]));
-    if (rc == CLI_DONE && a->wants_file && optind >= argc)
-        rc = cli_misuse(&cmd_task, "%s wants a task file", a->name);
-    if (rc == CLI_DONE && optind + a->wants_file < argc)
-        rc = cli_misuse(&cmd_task, "\"%.64s\" is one too many", argv[optind + a->wants_file]);
-    if (rc == CLI_DONE && w.as && strcmp(w.as, "aggregator") != 0 && strcmp(w.as, "csp") != 0)
-        rc = cli_misuse(&cmd_task, "--as is aggregator or csp, not \"%.32s\"", w.as);
-    if (rc == CLI_DONE && w.json && w.explain)
-        rc = cli_misuse(&cmd_task, "--json and --explain exclude each other");
-    if (rc == CLI_DONE) {
-        w.file = a->wants_file ? argv[optind] : NULL;
-        st = a->run(&w);
-        if (st != SEFL_OK)
-            rc = cli_failed(&cmd_task, st);
-    }
-    settings_clear(&w.s);
-    return rc;
-}
-
-static int run(int argc, char **argv)
-{
-    const char *names[ACTIONS + 1] = { 0 };
-    size_t which;
-    for (size_t i = 0; i < ACTIONS; i++)
-        names[i] = actions[i].name;
-    int rc = cli_action_pick(&cmd_task, names, argc, argv, &which);
-    return rc == CLI_DONE ? run_action(&actions[which], argc - 1, argv + 1) : rc;
-}
+#define TASK_ARG "TASK", "a task file"
+#define AT       offsetof(wish, file)
+static const cli_action actions[] = {
+    { "new", NULL, NULL, "Writes a task from settings and files.", "out aggregator-key csp-key",
+      "set set-file config vocab init valid key force", 0, task_new },
+    { "sign", TASK_ARG,
+      "Adds a server's signature to a task. TASK is a task or one that the other server has "
+      "signed.",
+      "out key as", "force", AT, task_sign },
+    { "show", TASK_ARG, "Prints what the task says.", NULL, "explain json", AT, task_show },
+    { "check", TASK_ARG, "Checks both signatures against these keys.", "aggregator-key csp-key", "",
+      AT, task_check },
+    { 0 },
+};
 
 const cli_command cmd_task = {
     .name = "task",
-    .summary = "make, sign, show and check the document that a federation agrees on",
-    .usage = "new|sign|show|check ...",
-    .details = "  new --out TASK.json      writes a task from settings and files:\n"
-               "    --set KEY=VALUE          a setting (see below); --set-file FILE: one a line\n"
-               "    --config FILE.yml        settings as YAML\n"
-               "    --key CSP.pub            scheme paillier: public key of 'sefl key new'\n"
-               "    --aggregator-key FILE    public signing keys of the two servers\n"
-               "    --csp-key FILE\n"
-               "    --vocab WORDS.txt        public word list, in the order of the model's rows\n"
-               "    --init MODEL.safetensors the public first model; its sizes are taken over\n"
-               "    --valid TEXT             the public text that AS validates models with\n"
-               "    --force                  replaces TASK.json\n"
-               "  sign --key SIGN.key --as aggregator|csp --out TASK.signed TASK\n"
-               "                           adds a server's signature to a document or a signed\n"
-               "                           one\n"
-               "  show [--json|--explain] TASK\n"
-               "                           what it says; --explain: in plain words, who can\n"
-               "                           learn what\n"
-               "  check --aggregator-key FILE --csp-key FILE TASK.signed\n"
-               "                           both signatures, under these keys and no others\n"
-               "settings that must be given: population, rounds.enrolled (and model.vocab,\n"
-               "vocab.sha256, init.sha256 unless --vocab and --init give them). The rest has\n"
-               "defaults: scheme pad, joint noise with z 1, epsilon 8 at delta 1e-6, 100 rounds\n"
-               "of 10 minutes; docs/PROTOCOL.md lists all",
+    .summary = "create, sign, show and check the task that a federation agrees on",
+    .notes =
+        "These settings must be given: population, rounds.enrolled, and model.vocab, "
+        "vocab.sha256 and init.sha256 unless --vocab and --init provide them. All others have "
+        "defaults: scheme pad, joint noise with z 1, epsilon 8 at delta 1e-6, 100 rounds of 10 "
+        "minutes. 'sefl config keys --for task' lists them.",
     .example = "sefl task show --explain public/task.signed",
-    .words = "new sign show check",
-    .run = run,
+    .options = options,
+    .size = sizeof(wish),
+    .actions = actions,
+    .schema = schema,
+    .set_at = offsetof(wish, s),
 };
