@@ -370,9 +370,12 @@ static int take_options(parse *p, int argc, char **argv)
         if (st != SEFL_OK)
             return cli_failed(p->c, st);
     }
-    for (size_t i = 0; i < p->n; i++)
-        if (is_listed(p->a->needs, p->e[i].name) && !settings_given(&p->own, p->e[i].def->key))
+    for (size_t i = 0; i < p->n; i++) {
+        const char *key = p->e[i].def->key;
+        if (is_listed(p->a->needs, p->e[i].name) &&
+            (!settings_given(&p->own, key) || !*settings_text(&p->own, key)))
             return cli_misuse(p->c, "%s wants --%s", who(p), p->e[i].name);
+    }
     return CLI_DONE;
 }
 

@@ -29,11 +29,11 @@ expect 2 "$SEFL" key new "$pair" --out k --bits 1024 --passphrase-file pass; say
 expect 2 "$SEFL" key new "$pair" --out k --bits 2500 --passphrase-file pass; says "2048, 3072"
 expect 2 "$SEFL" key new --out k --bits many; says "not \"many\""
 expect 2 "$SEFL" key new --out k --bist 2048; says "did you mean --bits?"
-expect 2 "$SEFL" key new --out k --memory 63; says "64 to 512"
+expect 2 "$SEFL" key new --out k --memory 63; says "from 64 to 512"
 expect 2 "$SEFL" key new --out k extra; says '"extra"'
 expect 2 "$SEFL" key new "$pair" --out k --bits 2048 --passphrase-file pass --key-file lock; says "exclude"
 expect 2 "$SEFL" key new "$pair" --out k --bits 2048; says "no terminal"
-expect 2 "$SEFL" key new --out k --scheme lew; says "pad or paillier"
+expect 2 "$SEFL" key new --out k --scheme lew; says "one of: pad paillier"
 expect 2 "$SEFL" key new --out k --bits 2048 --passphrase-file pass; says "--scheme paillier"
 expect 2 "$SEFL" key show; says "wants a key file"
 expect 2 "$SEFL" key check; says "wants a secret key file"

@@ -1,42 +1,26 @@
 #include "base/hex.h"
-#include "cli/actions.h"
-#include "cli/cli.h"
 #include "cli/full/unlock.h"
+#include "cli/options.h"
 #include "cli/print.h"
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "crypto/keyfile.h"
 #include "crypto/secmem.h"
 #include "crypto/sign.h"
 
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-    OPT_OUT = 1,
-    OPT_SCHEME,
-    OPT_BITS,
-    OPT_PASSPHRASE,
-    OPT_KEY,
-    OPT_FORCE,
-    OPT_JSON,
-    OPT_PUB,
-    OPT_MEMORY
-};
-
-typedef struct settings {
-    const char *out, *pub, *file;
-    unsigned long long bits, mib; /* bits 0: not given */
-    bool paillier, force, json;
+typedef struct wish {
+    const char *out, *pub, *file, *scheme, *passphrase_file, *key_file;
+    uint32_t bits, mib; /* bits 0: not given */
+    bool force, json;
     cli_unlock unlock;
-} settings;
+} wish;
 
 static const char *level(unsigned bits)
 {
@@ -54,33 +38,19 @@ typedef struct report {
 static sefl_status say_json(const report *r)
 {
     const keyfile_info *i = r->info;
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    char hex[2 * PAILLIER_FINGERPRINT_BYTES + 1];
-    json j = json_into(&b);
-    hex_write(hex, i->fingerprint, sizeof i->fingerprint);
-    json_open(&j, '{');
-    json_key(&j, "kind"), json_str(&j, i->secret ? "secret" : "public");
-    if (r->secret_path)
-        json_key(&j, "secret_key"), json_str(&j, r->secret_path);
-    if (r->public_path)
-        json_key(&j, "public_key"), json_str(&j, r->public_path);
-    json_key(&j, "scheme"), json_str(&j, i->kind == KEYFILE_ROOT ? "pad" : "paillier");
-    json_key(&j, "bits"), json_u64(&j, i->bits);
-    json_key(&j, "fingerprint"), json_str(&j, hex);
-    if (i->secret) {
-        json_key(&j, "locked_by");
-        json_str(&j, i->by == SEALED_BY_PASSPHRASE ? "passphrase" : "key file");
-        json_key(&j, "kdf"), json_str(&j, "argon2id");
-        json_key(&j, "kdf_passes"), json_u64(&j, i->cost.passes);
-        json_key(&j, "kdf_kib"), json_u64(&j, i->cost.kib);
-        json_key(&j, "verified"), json_bool(&j, r->verdict != NULL);
-    }
-    json_close(&j, '}');
-    SEFL_TRY(print_json(&j));
-done:
-    buf_clear(&b);
-    return st;
+    const bool secret = i->secret;
+    return print_fields(
+        lf_str("kind", secret ? "secret" : "public"),
+        lf_if(r->secret_path, lf_str("secret_key", r->secret_path)),
+        lf_if(r->public_path, lf_str("public_key", r->public_path)),
+        lf_str("scheme", i->kind == KEYFILE_ROOT ? "pad" : "paillier"), lf_u64("bits", i->bits),
+        lf_key("fingerprint", i->fingerprint),
+        lf_if(secret,
+              lf_str("locked_by", i->by == SEALED_BY_PASSPHRASE ? "passphrase" : "key file")),
+        lf_if(secret, lf_str("kdf", "argon2id")),
+        lf_if(secret, lf_u64("kdf_passes", i->cost.passes)),
+        lf_if(secret, lf_u64("kdf_kib", i->cost.kib)),
+        lf_if(secret, lf_bool("verified", r->verdict != NULL)));
 }
 
 static void print_text(const report *r)
@@ -118,6 +88,15 @@ static sefl_status print_report(const report *r, bool as_json)
 static void warn_unlocked(void)
 {
     fprintf(stderr, "sefl: warning: the key cannot be locked in memory (ulimit -l)\n");
+}
+
+/* What locks the key, by the options or from the terminal. */
+static sefl_status unlock(wish *s, bool creating, sealed_by by)
+{
+    s->unlock = (cli_unlock){ .passphrase_file = s->passphrase_file,
+                              .key_file = s->key_file,
+                              .creating = creating };
+    return cli_unlock_get(&s->unlock, by);
 }
 
 /* ---- new ------------------------------------------------------------------------------------- */
@@ -191,12 +170,12 @@ done:
     return st;
 }
 
-static sealed_cost cost_of(const settings *s)
+static sealed_cost cost_of(const wish *s)
 {
-    return (sealed_cost){ .passes = sealed_cost_default.passes, .kib = (uint32_t)s->mib * 1024 };
+    return (sealed_cost){ .passes = sealed_cost_default.passes, .kib = s->mib * 1024 };
 }
 
-static sefl_status new_root(settings *s, const char *secret)
+static sefl_status new_root(wish *s, const char *secret)
 {
     sefl_status st = SEFL_OK;
     sefl_buf file = { 0 };
@@ -207,8 +186,7 @@ static sefl_status new_root(settings *s, const char *secret)
     sealed_cost cost = cost_of(s);
 
     SEFL_CHECK(s->bits == 0, SEFL_EINVAL, "--bits goes with --scheme paillier");
-    s->unlock.creating = true;
-    SEFL_TRY(cli_unlock_get(&s->unlock, SEALED_BY_PASSPHRASE));
+    SEFL_TRY(unlock(s, true, SEALED_BY_PASSPHRASE));
     SEFL_TRY(secmem_new(&root, KEYFILE_ROOT_BYTES, &locked));
     if (!locked)
         warn_unlocked();
@@ -226,7 +204,7 @@ done:
     return st;
 }
 
-static sefl_status new_pair(settings *s, const char *secret, const char *public)
+static sefl_status new_pair(wish *s, const char *secret, const char *public)
 {
     sefl_status st = SEFL_OK;
     sefl_buf sec_file = { 0 }, pub_file = { 0 };
@@ -237,14 +215,13 @@ static sefl_status new_pair(settings *s, const char *secret, const char *public)
     dots d = { .terminal = isatty(2) };
     sefl_progress progress = { .report = show_progress, .self = &d };
     sealed_cost cost = cost_of(s);
-    unsigned bits = s->bits ? (unsigned)s->bits : PAILLIER_BITS_DEFAULT;
+    unsigned bits = s->bits ? s->bits : PAILLIER_BITS_DEFAULT;
 
     SEFL_CHECK(bits >= 2048, SEFL_EINVAL,
                "a key of %u bits can be broken: 3072 (the default), 4096, or at least 2048", bits);
     SEFL_CHECK(paillier_bits_ok(bits), SEFL_EINVAL,
                "no key of %u bits: 2048, 3072 (the default) or 4096", bits);
-    s->unlock.creating = true;
-    SEFL_TRY(cli_unlock_get(&s->unlock, SEALED_BY_PASSPHRASE));
+    SEFL_TRY(unlock(s, true, SEALED_BY_PASSPHRASE));
 
     sefl_clock clock = clock_monotonic();
     uint64_t begin = clock_ms(&clock);
@@ -275,19 +252,21 @@ done:
     return st;
 }
 
-static sefl_status new_key(settings *s)
+static sefl_status new_key(void *options)
 {
     sefl_status st = SEFL_OK;
+    wish *s = options;
     char secret[PATH_MAX], public[PATH_MAX];
 
-    SEFL_CHECK(s->out, SEFL_EINVAL, "where to? give --out FOLDER or --out PREFIX");
+    const bool paillier = strcmp(s->scheme, "paillier") == 0;
     SEFL_TRY(paths(secret, public, s->out));
     const char *files[] = { secret, public };
-    for (int i = 0; i < (s->paillier ? 2 : 1); i++)
+    for (int i = 0; i < (paillier ? 2 : 1); i++)
         SEFL_CHECK(s->force || !file_exists(files[i]), SEFL_EEXIST,
                    "%s exists: --force replaces it, and the old key is lost", files[i]);
-    SEFL_TRY(s->paillier ? new_pair(s, secret, public) : new_root(s, secret));
+    SEFL_TRY(paillier ? new_pair(s, secret, public) : new_root(s, secret));
 done:
+    cli_unlock_clear(&s->unlock);
     return st;
 }
 
@@ -299,9 +278,10 @@ static sefl_status read_key_file(sefl_buf *b, const char *path)
     return st == SEFL_ERANGE ? sefl_fail(SEFL_EPROTO, "%s: too large for a key of sefl", path) : st;
 }
 
-static sefl_status show_key(settings *s)
+static sefl_status show_key(void *options)
 {
     sefl_status st = SEFL_OK;
+    wish *s = options;
     sefl_buf b = { 0 };
     keyfile_info info;
     paillier_pub *pub = NULL;
@@ -341,7 +321,7 @@ static bool pub_beside(char out[PATH_MAX], const char *secret)
 }
 
 /* The unlocked pair, tried, and the public key beside it. */
-static sefl_status check_pair(settings *s, report *r, sefl_span sec_file, char beside[PATH_MAX])
+static sefl_status check_pair(wish *s, report *r, sefl_span sec_file, char beside[PATH_MAX])
 {
     sefl_status st = SEFL_OK;
     sefl_buf pub_file = { 0 };
@@ -380,7 +360,7 @@ done:
     return st;
 }
 
-static sefl_status check_root(settings *s, report *r, sefl_span file)
+static sefl_status check_root(wish *s, report *r, sefl_span file)
 {
     sefl_status st = SEFL_OK;
     uint8_t *root = NULL;
@@ -398,9 +378,10 @@ done:
     return st;
 }
 
-static sefl_status check_key(settings *s)
+static sefl_status check_key(void *options)
 {
     sefl_status st = SEFL_OK;
+    wish *s = options;
     sefl_buf file = { 0 };
     keyfile_info info;
     char beside[PATH_MAX];
@@ -415,47 +396,26 @@ static sefl_status check_key(settings *s)
     SEFL_CHECK(info.secret, SEFL_EINVAL,
                "%s is a public key: 'sefl key show' checks it, 'check' wants the secret one",
                s->file);
-    SEFL_TRY(cli_unlock_get(&s->unlock, info.by));
+    SEFL_TRY(unlock(s, false, info.by));
     SEFL_TRY(info.kind == KEYFILE_ROOT ? check_root(s, &r, buf_span(&file))
                                        : check_pair(s, &r, buf_span(&file), beside));
     SEFL_TRY(print_report(&r, s->json));
 done:
+    cli_unlock_clear(&s->unlock);
     buf_clear(&file);
     return st;
 }
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
-#define UNLOCK_OPTIONS                                              \
-    { "passphrase-file", required_argument, NULL, OPT_PASSPHRASE }, \
-    {                                                               \
-        "key-file", required_argument, NULL, OPT_KEY                \
-    }
-
-static const struct option new_options[] = { { "out", required_argument, NULL, OPT_OUT },
-                                             { "scheme", required_argument, NULL, OPT_SCHEME },
-                                             { "bits", required_argument, NULL, OPT_BITS },
-                                             { "memory", required_argument, NULL, OPT_MEMORY },
-                                             { "force", no_argument, NULL, OPT_FORCE },
-                                             { "json", no_argument, NULL, OPT_JSON },
-                                             UNLOCK_OPTIONS,
-                                             { 0 } };
-static const struct option show_options[] = { { "json", no_argument, NULL, OPT_JSON }, { 0 } };
-static const struct option check_options[] = { { "pub", required_argument, NULL, OPT_PUB },
-                                               { "json", no_argument, NULL, OPT_JSON },
-                                               UNLOCK_OPTIONS,
-                                               { 0 } };
-
-static const struct option sign_options[] = { { "out", required_argument, NULL, OPT_OUT }, { 0 } };
-
 /* The Ed25519 key with which a server signs tasks, headers and receipts. */
-static sefl_status new_sign_key(settings *s)
+static sefl_status new_sign_key(void *options)
 {
     sefl_status st = SEFL_OK;
+    wish *s = options;
     sefl_rng rng = rng_system();
     sign_key *key = NULL;
     char path[PATH_MAX], pub[PATH_MAX];
-    SEFL_CHECK(s->out && s->out[0], SEFL_EINVAL, "--out PREFIX is needed");
     SEFL_CHECK(snprintf(path, sizeof path, "%s.key", s->out) < (int)sizeof path &&
                    snprintf(pub, sizeof pub, "%s.pub", s->out) < (int)sizeof pub,
                SEFL_EINVAL, "--out: too long");
@@ -470,120 +430,57 @@ done:
     return st;
 }
 
-static const struct action {
-    const char *name;
-    const struct option *options;
-    const char *file; /* what its one argument is, NULL if it takes none */
-    sefl_status (*run)(settings *s);
-} actions[] = {
-    { "new", new_options, NULL, new_key },
-    { "show", show_options, "a key file", show_key },
-    { "check", check_options, "a secret key file", check_key },
-    { "sign", sign_options, NULL, new_sign_key },
+#define TO(member) SETTING_TO(wish, member)
+static const setting_def options[] = {
+    { "out", SETTING_PATH, "", TO(out), .arg = "PREFIX",
+      .help = "Where to put the files: PREFIX.key and PREFIX.pub; for a folder, csp.key in it" },
+    { "scheme", SETTING_WORD, "pad", "pad paillier", TO(scheme), .help = "Scheme of the task" },
+    { "bits", SETTING_U64, "0", TO(bits), .min = 1,
+      .help = "Size of a Paillier key: 2048, 3072 (default) or 4096" },
+    { "memory", SETTING_U64, "256", TO(mib), .min = 64, .max = SEALED_KIB_MAX / 1024, .arg = "MIB",
+      .help = "Memory that unlocking the key takes" },
+    { "pub", SETTING_PATH, "", TO(pub),
+      .help = "Public key to compare with; without it the one beside SECRET" },
+    { "passphrase-file", SETTING_PATH, "", TO(passphrase_file),
+      .help = "Lock or unlock with this file's passphrase: one line of at least 12 characters" },
+    { "key-file", SETTING_PATH, "", TO(key_file),
+      .help = "Lock or unlock with this file: at least 32 random bytes" },
+    { "force", SETTING_FLAG, TO(force), .help = "Replace existing files; the old key is lost" },
+    OPTION_JSON(wish),
+    { 0 },
 };
-enum { ACTIONS = sizeof actions / sizeof actions[0] };
 
-static int parse(settings *s, const struct action *a, int argc, char **argv)
-{
-    opterr = 0;
-    optind = 1;
-    for (int c; (c = getopt_long(argc, argv, ":", a->options, NULL)) != -1;)
-        switch (c) {
-        case OPT_OUT:
-            s->out = optarg;
-            break;
-        case OPT_PUB:
-            s->pub = optarg;
-            break;
-        case OPT_PASSPHRASE:
-            s->unlock.passphrase_file = optarg;
-            break;
-        case OPT_KEY:
-            s->unlock.key_file = optarg;
-            break;
-        case OPT_FORCE:
-            s->force = true;
-            break;
-        case OPT_JSON:
-            s->json = true;
-            break;
-        case OPT_SCHEME:
-            s->paillier = strcmp(optarg, "paillier") == 0;
-            if (!s->paillier && strcmp(optarg, "pad") != 0)
-                return cli_misuse(&cmd_key, "--scheme wants pad or paillier, not \"%.32s\"",
-                                  optarg);
-            break;
-        case OPT_BITS:
-            if (!cli_parse_u64(optarg, 1, 1000000, &s->bits))
-                return cli_misuse(&cmd_key, "--bits wants 2048, 3072 or 4096, not \"%.32s\"",
-                                  optarg);
-            break;
-        case OPT_MEMORY:
-            if (!cli_parse_u64(optarg, 64, SEALED_KIB_MAX / 1024, &s->mib))
-                return cli_misuse(&cmd_key, "--memory wants 64 to %d (MiB), not \"%.32s\"",
-                                  SEALED_KIB_MAX / 1024, optarg);
-            break;
-        default:
-            return cli_bad_option(&cmd_key, argc, argv, c, a->options);
-        }
-    if (a->file && optind == argc)
-        return cli_misuse(&cmd_key, "'%s' wants %s", a->name, a->file);
-    if (a->file)
-        s->file = argv[optind++];
-    if (optind < argc)
-        return cli_misuse(&cmd_key, "'%s' does not take \"%.64s\"", a->name, argv[optind]);
-    return CLI_DONE;
-}
-
-static int run(int argc, char **argv)
-{
-    settings s = { .mib = sealed_cost_default.kib / 1024 };
-    const char *names[ACTIONS + 1] = { 0 };
-    size_t which;
-    for (size_t i = 0; i < ACTIONS; i++)
-        names[i] = actions[i].name;
-    int rc = cli_action_pick(&cmd_key, names, argc, argv, &which);
-    if (rc != CLI_DONE)
-        return rc;
-    const struct action *a = &actions[which];
-    rc = parse(&s, a, argc - 1, argv + 1);
-    if (rc == CLI_DONE) {
-        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }); /* no key in a core file */
-        sefl_status st = a->run(&s);
-        rc = st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_key, st);
-    }
-    cli_unlock_clear(&s.unlock);
-    return rc;
-}
+#define AT offsetof(wish, file)
+static const cli_action actions[] = {
+    { "new", NULL, NULL,
+      "Makes CSP's secret key, locked. For the scheme pad it is the root of the keys that CSP "
+      "makes "
+      "for each round; losing it costs the current round. For the scheme paillier it is a key pair "
+      "for one task, and CSP refuses a pair that served another task. Keep no copy of a pair: "
+      "losing "
+      "it costs the task, and a thief can decrypt the task's uploads.",
+      "out", "scheme bits memory passphrase-file key-file force json", 0, new_key },
+    { "show", "FILE", "a key file",
+      "Prints what a public or secret key file is, without unlocking it.", NULL, "json", AT,
+      show_key },
+    { "check", "SECRET", "a secret key file",
+      "Unlocks a secret key, tries it, and compares a Paillier key with its public key.", NULL,
+      "pub passphrase-file key-file json", AT, check_key },
+    { "sign", NULL, NULL,
+      "Makes a server's signing key: PREFIX.key is secret, PREFIX.pub is public.", "out", "", 0,
+      new_sign_key },
+    { 0 },
+};
 
 const cli_command cmd_key = {
     .name = "key",
-    .summary = "make, show or check the secret key of a CSP; make a signing key",
-    .usage = "new --out PREFIX | show FILE | check SECRET | sign --out PREFIX\n"
-             "       [options]",
-    .details = "new makes PREFIX.key (in a folder: csp.key), locked: the root of the keys that\n"
-               "  CSP makes for each round. A lost root costs the round that runs.\n"
-               "  --scheme paillier makes a Paillier pair, PREFIX.key and PREFIX.pub, for one\n"
-               "  task: CSP refuses a pair that served another. Keep no copy: a lost pair costs\n"
-               "  the task, a stolen one its updates.\n"
-               "show tells what a public or secret key file is, without opening it.\n"
-               "check opens a secret key; it tries a pair and compares the public key beside it.\n"
-               "sign makes a server's signing key: PREFIX.key (secret), PREFIX.pub (public).\n"
-               "  --out FOLDER|PREFIX   new: where to put the files\n"
-               "  --scheme S            new: pad (default) or paillier, as in the task\n"
-               "  --bits N              new, paillier: 2048, 3072 (default) or 4096\n"
-               "  --memory MIB          new: what unlocking takes, 64 to 512 (default 256)\n"
-               "  --force               new: replace existing files; the old key is lost\n"
-               "  --pub FILE            check: the public key to compare (default: beside\n"
-               "                        SECRET)\n"
-               "  --json                one JSON object\n"
-               "What locks the secret key; without either the terminal is asked for a\n"
-               "passphrase:\n"
-               "  --passphrase-file F   one line of at least 12 characters\n"
-               "  --key-file F          at least 32 random bytes",
+    .summary = "create, show or check CSP's secret key; create a signing key",
+    .notes = "Without --passphrase-file and --key-file, the terminal asks for a passphrase.",
     .example = "head -c 32 /dev/urandom > csp.lock\n"
                "  sefl key new --out csp --key-file csp.lock\n"
                "  sefl key show csp.key && sefl key check csp.key --key-file csp.lock",
-    .words = "new show check sign",
-    .run = run,
+    .options = options,
+    .size = sizeof(wish),
+    .actions = actions,
+    .handles_keys = true,
 };
