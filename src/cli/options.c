@@ -423,6 +423,8 @@ static const cli_action *pick(const cli_command *c, const char *word, int *rc)
 static int run_action(const parse *p, void *to)
 {
     sefl_status st = settings_fill(&p->own, to);
+    if (st == SEFL_OK && p->c->prepare)
+        st = p->c->prepare(p->a, to);
     if (st == SEFL_OK && p->a->run)
         return p->a->run(to);
     if (st == SEFL_OK)
