@@ -20,8 +20,7 @@ typedef struct entry {
     bool is_setting; /* of the command's schema, not an option of its own */
 } entry;
 
-/* Is the name one of the words? */
-static bool is_listed(const char *words, const char *name)
+bool options_listed(const char *words, const char *name)
 {
     for (size_t n; words && *words; words += n + strspn(words + n, " ")) {
         n = strcspn(words, " ");
@@ -33,7 +32,7 @@ static bool is_listed(const char *words, const char *name)
 
 static bool has_option(const cli_action *a, const char *name)
 {
-    return !a->takes || is_listed(a->needs, name) || is_listed(a->takes, name);
+    return !a->takes || options_listed(a->needs, name) || options_listed(a->takes, name);
 }
 
 static void add(entry *out, size_t *n, const char *name, const setting_def *def, bool is_setting)
@@ -80,12 +79,15 @@ void options_each(const cli_command *c, void (*fn)(void *ctx, const char *option
 sefl_status options_wrap(sefl_buf *out, size_t at, size_t indent, const char *text)
 {
     sefl_status st = SEFL_OK;
-    bool fresh = true; /* nothing of the text is on this line yet */
+    bool fresh = true; /* nothing of this line of the text is written yet */
+    size_t lead = 0;   /* a line that begins with blanks goes on below its words */
     for (const char *p = text; *p;) {
         size_t blanks = strspn(p, " "), n = strcspn(p + blanks, " \n");
+        if (fresh)
+            lead = blanks ? blanks + 4 : 0;
         if (!fresh && at + blanks + n > WIDTH - 1) {
-            SEFL_TRY(wr_fmt(out, "\n%*s", (int)indent, ""));
-            at = indent, blanks = 0, p += strspn(p, " ");
+            SEFL_TRY(wr_fmt(out, "\n%*s", (int)(indent + lead), ""));
+            at = indent + lead, p += blanks, blanks = 0;
         }
         SEFL_TRY(wr_fmt(out, "%.*s", (int)(blanks + n), p));
         at += blanks + n, p += blanks + n;
@@ -226,9 +228,9 @@ static sefl_status help_usage(sefl_buf *out, const cli_command *c, const cli_act
         SEFL_TRY(wr_fmt(&line, " %s", a->arg));
     for (size_t i = 0; i < n; i++) {
         signature(name, sizeof name, &e[i]);
-        if (is_listed(a->needs, e[i].name))
+        if (options_listed(a->needs, e[i].name))
             SEFL_TRY(wr_fmt(&line, " %s", name));
-        more += !is_listed(a->needs, e[i].name);
+        more += !options_listed(a->needs, e[i].name);
     }
     SEFL_TRY(wr_fmt(&line, "%s%c", more ? " [options]" : "", 0));
     SEFL_TRY(wr_fmt(out, "%s", a == c->actions ? "usage: " : "       "));
@@ -372,7 +374,7 @@ static int take_options(parse *p, int argc, char **argv)
     }
     for (size_t i = 0; i < p->n; i++) {
         const char *key = p->e[i].def->key;
-        if (is_listed(p->a->needs, p->e[i].name) &&
+        if (options_listed(p->a->needs, p->e[i].name) &&
             (!settings_given(&p->own, key) || !*settings_text(&p->own, key)))
             return cli_misuse(p->c, "%s wants --%s", who(p), p->e[i].name);
     }

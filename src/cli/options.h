@@ -72,6 +72,9 @@ sefl_status options_help(sefl_buf *out, const cli_command *c) SEFL_MUST_CHECK;
 /* Calls fn once for each long option of the command, with two dashes: "--out". */
 void options_each(const cli_command *c, void (*fn)(void *ctx, const char *option), void *ctx);
 
+/* Is the name one of the words, which are separated by spaces? words may be NULL. */
+bool options_listed(const char *words, const char *name);
+
 /* Appends text to out, wrapped at 80 columns; every line is indented by `indent`. `at`: the column
  * that the current line has reached. */
 sefl_status options_wrap(sefl_buf *out, size_t at, size_t indent, const char *text) SEFL_MUST_CHECK;

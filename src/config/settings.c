@@ -326,17 +326,6 @@ done:
     return st;
 }
 
-sefl_status settings_overlay(settings *s, const settings *over)
-{
-    sefl_status st = SEFL_OK;
-    for (size_t i = 0; i < over->count; i++)
-        if (over->value[i])
-            SEFL_TRY(settings_set_pair(s, span_of_str(over->schema[i].key),
-                                       span_of_str(over->value[i]), over->origin[i]));
-done:
-    return st;
-}
-
 /* ---- taking values --------------------------------------------------------------------------- */
 
 /* What counts: given, default, or for a flag false. NULL: it must be given. */

@@ -7,12 +7,12 @@ set -eu
 nothing() { [ -z "$(ls -A "$dir")" ] || fail "something is left: $(ls -A "$dir")"; }
 
 # misuse
-expect 2 "$SEFL" provision; says "which folder?"
-expect 2 "$SEFL" provision a b; says "one folder"
-expect 2 "$SEFL" provision "$dir/f" --clients 1; says "--clients is a number from 2 to 1000"
+expect 2 "$SEFL" provision; says "wants a folder"
+expect 2 "$SEFL" provision a b; says "\"b\""
+expect 2 "$SEFL" provision "$dir/f" --clients 1; says "--clients wants a whole number from 2 to 1000"
 expect 2 "$SEFL" provision "$dir/f" --bits 2222; says "2048, 3072 or 4096"
 expect 2 "$SEFL" provision "$dir/f" --bits 2048; says "for scheme paillier"
-expect 2 "$SEFL" provision "$dir/f" --port-base 65535; says "0 to 65534"
+expect 2 "$SEFL" provision "$dir/f" --port-base 65535; says "from 0 to 65534"
 expect 2 "$SEFL" provision "$dir/f" --schema pad; says "did you mean --scheme?"
 expect 2 "$SEFL" provision "$dir/f" --scheme rsa; says "--scheme: crypto.scheme wants one of: pad paillier"
 expect 2 "$SEFL" provision "$dir/f" --set model.blok=8; says 'did you mean "model.block"?'

@@ -40,52 +40,37 @@ sefl_status ca_print_json(const trust *t, int64_t now)
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     json j = json_into(&b);
-    char hex[2 * TRUST_KEY + 1];
+    const bool named = t->self.role != 0;
     json_open(&j, '{');
-    json_key(&j, "change"), json_u64(&j, t->change);
-    json_key(&j, "role"), json_str(&j, t->self.role ? trust_role_name(t->self.role) : "");
-    ca_hex(hex, t->self.sign);
-    json_key(&j, "signs_as"), json_str(&j, t->self.role ? hex : "");
-    ca_hex(hex, t->self.tls);
-    json_key(&j, "tls_key"), json_str(&j, t->self.role ? hex : "");
-    json_key(&j, "clients"), json_u64(&j, trust_count(t, TRUST_CLIENT));
+    json_fields(&j, lf_u64("change", t->change),
+                lf_str("role", named ? trust_role_name(t->self.role) : ""),
+                named ? lf_key("signs_as", t->self.sign) : lf_str("signs_as", ""),
+                named ? lf_key("tls_key", t->self.tls) : lf_str("tls_key", ""),
+                lf_u64("clients", trust_count(t, TRUST_CLIENT)));
     json_key(&j, "issuers"), json_open(&j, '[');
-    for (size_t i = 0; i < t->issuers; i++) {
-        const trust_issuer *s = &t->issuer[i];
-        ca_hex(hex, s->key);
+    for (const trust_issuer *s = t->issuer; s < t->issuer + t->issuers; s++) {
         json_open(&j, '{');
-        json_key(&j, "key"), json_str(&j, hex);
-        json_key(&j, "role"), json_str(&j, trust_role_name(s->role));
-        json_key(&j, "state"), json_str(&j, ca_state_text(s->state));
-        json_key(&j, "name"), json_str(&j, s->name);
-        json_key(&j, "unit"), json_str(&j, s->unit);
-        json_key(&j, "listed"), json_bool(&j, s->listed);
+        json_fields(&j, lf_key("key", s->key), lf_str("role", trust_role_name(s->role)),
+                    lf_str("state", ca_state_text(s->state)), lf_str("name", s->name),
+                    lf_str("unit", s->unit), lf_bool("listed", s->listed));
         json_close(&j, '}');
     }
     json_close(&j, ']');
     json_key(&j, "members"), json_open(&j, '[');
-    for (size_t i = 0; i < t->members; i++) {
-        const trust_member *m = &t->member[i];
-        ca_hex(hex, m->key);
+    for (const trust_member *m = t->member; m < t->member + t->members; m++) {
         json_open(&j, '{');
-        json_key(&j, "key"), json_str(&j, hex);
-        json_key(&j, "name"), json_str(&j, m->name);
-        json_key(&j, "role"), json_str(&j, trust_role_name(m->role));
-        json_key(&j, "state"), json_str(&j, ca_state_text(m->state));
-        json_key(&j, "since"), json_i64(&j, m->since);
-        json_key(&j, "until"), json_i64(&j, m->until);
+        json_fields(&j, lf_key("key", m->key), lf_str("name", m->name),
+                    lf_str("role", trust_role_name(m->role)),
+                    lf_str("state", ca_state_text(m->state)), lf_i64("since", m->since),
+                    lf_i64("until", m->until));
         json_close(&j, '}');
     }
     json_close(&j, ']');
     json_key(&j, "tokens"), json_open(&j, '[');
-    for (size_t i = 0; i < t->tokens; i++) {
-        const trust_token *k = &t->token[i];
-        ca_hex(hex, k->id);
+    for (const trust_token *k = t->token; k < t->token + t->tokens; k++) {
         json_open(&j, '{');
-        json_key(&j, "id"), json_str(&j, hex);
-        json_key(&j, "name"), json_str(&j, k->name);
-        json_key(&j, "state"), json_str(&j, token_text(k, now));
-        json_key(&j, "expires"), json_i64(&j, k->expires);
+        json_fields(&j, lf_key("id", k->id), lf_str("name", k->name),
+                    lf_str("state", token_text(k, now)), lf_i64("expires", k->expires));
         json_close(&j, '}');
     }
     json_close(&j, ']');
