@@ -36,6 +36,7 @@ typedef struct cli_command {
     const struct setting_def *(*schema)(void);
     const struct cli_shortcut *shortcuts; /* ends with a NULL option; may be NULL */
     bool every_setting;                   /* each setting of the schema is an option */
+    bool list_settings;                   /* --help lists the whole schema */
     size_t set_at;                        /* offset of the `settings` in the struct */
 
     bool interruptible; /* SIGINT and SIGTERM stop it in good order (interrupt.h) */

@@ -1,5 +1,5 @@
 /* sefl train: one machine, no federation: text in, a trained language model out. */
-#include "cli/cli.h"
+#include "cli/options.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -10,80 +10,32 @@
 #include "cli/interrupt.h"
 #include "cli/meter.h"
 #include "cli/print.h"
-#include "config/settings.h"
 #include "model/corpus/corpus.h"
 #include "model/file/model_file.h"
 #include "model/train.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const setting_def schema[] = {
-    { "data.path", SETTING_TEXT, NULL,
-      .help = "folder with train, valid and test text, or a file" },
-    { "data.format", SETTING_WORD, "guess", .words = "guess text jsonl csv" },
-    { "data.field", SETTING_TEXT, "text", .help = "the text's name in JSONL and CSV" },
-    { "data.vocab", SETTING_TEXT, "", .help = "word list; empty: the words of the training text" },
-    { "data.order", SETTING_WORD, "interleaved", .words = "interleaved appearance frequency" },
-    { "data.max_words", SETTING_U64, "0", .max = VOCAB_WORDS_MAX },
-    { "model.kind", SETTING_WORD, "lstm", .words = "lstm transformer" },
-    { "model.block", SETTING_U64, "32", .min = 1, .max = BHM_MAX_BLOCK },
-    { "model.embed", SETTING_U64, "200", .min = 1, .max = 65536 },
-    { "model.hidden", SETTING_U64, "200", .min = 1, .max = 65536 },
-    { "model.layers", SETTING_U64, "2", .min = 1, .max = LM_MAX_LAYERS },
-    { "model.heads", SETTING_U64, "2", .min = 1, .max = 65536 },
-    { "model.tied", SETTING_BOOL, "false" },
-    { "train.epochs", SETTING_U64, "5", .min = 1, .max = 1000000 },
-    { "train.max_steps", SETTING_U64, "0", .help = "stop here, resume later; 0: no limit" },
-    { "train.lr", SETTING_DECIMAL, "0", .help = "0: by optimiser and model" },
-    { "train.lr_decay", SETTING_DECIMAL, "0.9", .max = 1, .help = "after each epoch" },
-    { "train.clip", SETTING_DECIMAL, "0.25" },
-    { "train.dropout", SETTING_DECIMAL, "0.2", .max = 1 },
-    { "train.optimiser", SETTING_WORD, "sgd", .words = "sgd momentum adam" },
-    { "train.batch", SETTING_U64, "20", .min = 1, .max = 65536 },
-    { "train.bptt", SETTING_U64, "35", .min = 1, .max = 65536 },
-    { "train.seed", SETTING_U64, "1" },
-    { "train.threads", SETTING_U64, "0", .max = 256, .help = "0: one a core" },
-    { "train.checkpoint_steps", SETTING_U64, "0", .help = "0: after each epoch" },
-    { 0 },
-};
-
-/* Options that are short for a setting. */
-enum { O_SET = 256, O_SET_FILE, O_OUT, O_RESUME, O_JSON, O_QUIET, O_SHORT };
-
-static const char *const shorthand[] = { "data.path",    "model.kind",      "model.block",
-                                         "train.epochs", "train.max_steps", "train.lr",
-                                         "train.seed",   "train.threads",   "data.vocab" };
-
-static const struct option longopts[] = {
-    { "set", required_argument, NULL, O_SET },
-    { "set-file", required_argument, NULL, O_SET_FILE },
-    { "out", required_argument, NULL, O_OUT },
-    { "resume", no_argument, NULL, O_RESUME },
-    { "json", no_argument, NULL, O_JSON },
-    { "quiet", no_argument, NULL, O_QUIET },
-    { "data", required_argument, NULL, O_SHORT },
-    { "model", required_argument, NULL, O_SHORT + 1 },
-    { "block", required_argument, NULL, O_SHORT + 2 },
-    { "epochs", required_argument, NULL, O_SHORT + 3 },
-    { "max-steps", required_argument, NULL, O_SHORT + 4 },
-    { "lr", required_argument, NULL, O_SHORT + 5 },
-    { "seed", required_argument, NULL, O_SHORT + 6 },
-    { "threads", required_argument, NULL, O_SHORT + 7 },
-    { "vocab", required_argument, NULL, O_SHORT + 8 },
-    { 0 },
-};
-
 typedef struct session {
     settings set;
     const char *out;
-    bool resume, json, quiet, terminal;
+    bool resume, json, quiet;
+
+    /* settings */
+    corpus_file file;
+    const char *list; /* word list; NULL: the words of the training text */
+    vocab_settings order;
+    lm_config cfg;
+    train_config how;
+    uint64_t epochs, max_steps, checkpoint_steps;
+    unsigned threads;
+
+    bool terminal;
     bool interrupted; /* after a step, its checkpoint saved */
     vocab *words;
     corpus text[CORPUS_SPLITS];
@@ -92,7 +44,6 @@ typedef struct session {
     lm *m;
     trainer *t;
     model_meta meta;
-    uint64_t epochs;
     double loss_sum; /* of this epoch, as far as this process saw it */
     size_t loss_words;
     uint64_t began_ns, epoch_ns, shown_ns;
@@ -100,15 +51,61 @@ typedef struct session {
     size_t words_here, words_epoch;
 } session;
 
-static double decimal(const settings *s, const char *key)
-{
-    return strtod(settings_text(s, key), NULL); /* the schema checked it; the locale is C */
-}
+#define TO(member) SETTING_TO(session, member)
 
-static uint32_t u32(const settings *s, const char *key)
-{
-    return (uint32_t)settings_u64(s, key);
-}
+/* The words of a task (protocol/task_fields.h) and of an experiment, where they have them too. */
+static const setting_def schema[] = {
+    { "data.path", SETTING_PATH, NULL, TO(file.path), .arg = "PATH",
+      .help = "folder with train, valid and test text (.txt, .jsonl, .csv), or a file" },
+    { "data.format", SETTING_CHOICE, "guess", TO(file.format), .words = "guess text jsonl csv",
+      .help = "format of the text; guess: by the file's ending" },
+    { "data.field", SETTING_TEXT, "text", TO(file.field), .arg = "NAME",
+      .help = "the member of JSONL, or column of CSV, that holds the text" },
+    { "data.vocab", SETTING_PATH, "", TO(list),
+      .help = "word list; empty: the words of the training text" },
+    { "data.vocab_words", SETTING_U64, "0", TO(order.max_words), .max = VOCAB_WORDS_MAX,
+      .was = "data.max_words", .help = "most words; 0: all" },
+    { "vocab.order", SETTING_CHOICE, "interleaved", TO(order.order), .was = "data.order",
+      .words = "interleaved appearance frequency", .help = "order of the words" },
+    { "model.body", SETTING_WORD, "lstm", TO(cfg.body), .words = "lstm transformer",
+      .was = "model.kind", .help = "kind of the model" },
+    { "model.block", SETTING_U64, "32", TO(cfg.block), .min = 1, .max = BHM_MAX_BLOCK,
+      .help = "block size of the Hankel matrices; 1: dense" },
+    { "model.embed", SETTING_U64, "200", TO(cfg.embed), .min = 1, .max = 65536,
+      .help = "size of a word's vector" },
+    { "model.hidden", SETTING_U64, "200", TO(cfg.hidden), .min = 1, .max = 65536,
+      .help = "size of a layer" },
+    { "model.layers", SETTING_U64, "2", TO(cfg.layers), .min = 1, .max = LM_MAX_LAYERS,
+      .help = "layers of the body" },
+    { "model.heads", SETTING_U64, "2", TO(cfg.heads), .min = 1, .max = 65536,
+      .help = "attention heads; transformer only" },
+    { "model.tied", SETTING_BOOL, "false", TO(cfg.tied), .help = "the decoder uses the embedding" },
+    { "model.batch", SETTING_U64, "20", TO(cfg.batch), .min = 1, .max = 65536, .was = "train.batch",
+      .help = "columns of text in a batch" },
+    { "model.steps", SETTING_U64, "35", TO(cfg.steps), .min = 1, .max = 65536, .was = "train.bptt",
+      .help = "words in a row of a batch" },
+    { "training.epochs", SETTING_U64, "5", TO(epochs), .min = 1, .max = 1000000,
+      .was = "train.epochs", .help = "passes over the text" },
+    { "training.max_steps", SETTING_U64, "0", TO(max_steps), .was = "train.max_steps",
+      .help = "stop after this many batches; --resume continues; 0: no limit" },
+    { "training.lr", SETTING_REAL, "0", TO(how.lr), .was = "train.lr", .arg = "RATE",
+      .help = "learning rate; 0: 20 (lstm) or 5 (transformer), with adam 0.001" },
+    { "training.lr_decay", SETTING_REAL, "0.9", TO(how.lr_decay), .max = 1, .was = "train.lr_decay",
+      .help = "factor of the learning rate after each epoch" },
+    { "training.gradient_clip", SETTING_REAL, "0.25", TO(how.clip), .was = "train.clip",
+      .help = "largest L2 norm of a batch's gradient; 0: no limit" },
+    { "training.dropout", SETTING_REAL, "0.2", TO(how.dropout), .max = 1, .was = "train.dropout",
+      .help = "share of values that a training step leaves out" },
+    { "training.optimiser", SETTING_CHOICE, "sgd", TO(how.optim.kind), .was = "train.optimiser",
+      .words = "sgd momentum adam", .help = "how a step follows the gradient" },
+    { "training.checkpoint_steps", SETTING_U64, "0", TO(checkpoint_steps),
+      .was = "train.checkpoint_steps", .help = "batches between checkpoints; 0: after each epoch" },
+    { "seed", SETTING_U64, "1", TO(how.seed), .was = "train.seed",
+      .help = "seed of the initial values and of dropout" },
+    { "threads", SETTING_U64, "0", TO(threads), .max = 256, .was = "train.threads",
+      .help = "0: one per core; the result does not depend on it" },
+    { 0 },
+};
 
 static uint64_t now_ns(void)
 {
@@ -127,31 +124,26 @@ static sefl_status read_text(session *s)
 {
     sefl_status st = SEFL_OK;
     corpus_paths paths = { 0 };
-    const char *list = settings_text(&s->set, "data.vocab");
-    corpus_file file = { .field = settings_text(&s->set, "data.field") };
-    vocab_settings words = { .block = u32(&s->set, "model.block"),
-                             .max_words = u32(&s->set, "data.max_words") };
+    corpus_file file = s->file;
     meter m;
     interrupt_progress stop;
     sefl_progress p = interrupt_with(&stop, meter_start(&m, "reading text"));
-    if (strcmp(settings_text(&s->set, "data.format"), "guess") != 0)
-        SEFL_TRY(corpus_format_parse(&file.format, settings_text(&s->set, "data.format")));
-    SEFL_TRY(vocab_order_parse(&words.order, settings_text(&s->set, "data.order")));
-    SEFL_TRY(corpus_paths_find(&paths, settings_text(&s->set, "data.path")));
+    s->order.block = s->cfg.block;
+    SEFL_TRY(corpus_paths_find(&paths, s->file.path));
     file.path = paths.path[CORPUS_TRAIN];
-    if (*list) {
-        SEFL_TRY(vocab_read(&s->words, list, &words));
+    if (s->list) {
+        SEFL_TRY(vocab_read(&s->words, s->list, &s->order));
     } else {
         SEFL_TRY(vocab_new(&s->words));
         SEFL_TRY(corpus_count(s->words, &file, &p));
-        SEFL_TRY(vocab_finish(s->words, &words));
+        SEFL_TRY(vocab_finish(s->words, &s->order));
     }
     for (size_t i = 0; i < CORPUS_SPLITS; i++)
         if (paths.path[i]) {
             file.path = paths.path[i];
             SEFL_TRY(corpus_read(&s->text[i], s->words, &file, &p));
         }
-    s->best = best_perplexity(settings_text(&s->set, "data.path"), "test");
+    s->best = best_perplexity(s->file.path, "test");
 done:
     meter_stop(&m);
     corpus_paths_clear(&paths);
@@ -163,33 +155,17 @@ done:
 static sefl_status build(session *s)
 {
     sefl_status st = SEFL_OK;
-    const settings *c = &s->set;
-    lm_config cfg = { .body = settings_text(c, "model.kind"),
-                      .vocab = vocab_size(s->words),
-                      .embed = u32(c, "model.embed"),
-                      .hidden = u32(c, "model.hidden"),
-                      .layers = u32(c, "model.layers"),
-                      .heads = u32(c, "model.heads"),
-                      .block = u32(c, "model.block"),
-                      .tied = settings_bool(c, "model.tied"),
-                      .batch = u32(c, "train.batch"),
-                      .steps = u32(c, "train.bptt") };
-    train_config tc = { .lr = decimal(c, "train.lr"),
-                        .lr_decay = decimal(c, "train.lr_decay"),
-                        .clip = decimal(c, "train.clip"),
-                        .dropout = decimal(c, "train.dropout"),
-                        .seed = settings_u64(c, "train.seed") };
-    SEFL_TRY(optim_kind_parse(&tc.optim.kind, settings_text(c, "train.optimiser")));
-    if (tc.lr == 0) /* the rates of PyTorch's examples */
-        tc.lr = tc.optim.kind == OPTIM_ADAM ? 0.001 : strcmp(cfg.body, "lstm") == 0 ? 20 : 5;
-    SEFL_TRY(pool_new(&s->pool, u32(c, "train.threads")));
-    SEFL_TRY(lm_new(&s->m, &cfg, s->pool));
-    lm_init(s->m, tc.seed);
     const corpus *text = &s->text[CORPUS_TRAIN];
-    SEFL_TRY(trainer_new(&s->t, s->m, s->pool, &tc, text->token, text->tokens));
+    train_config *how = &s->how;
+    s->cfg.vocab = vocab_size(s->words);
+    if (how->lr == 0) /* the rates of PyTorch's examples */
+        how->lr = how->optim.kind == OPTIM_ADAM ? 0.001 : strcmp(s->cfg.body, "lstm") == 0 ? 20 : 5;
+    SEFL_TRY(pool_new(&s->pool, s->threads));
+    SEFL_TRY(lm_new(&s->m, &s->cfg, s->pool));
+    lm_init(s->m, how->seed);
+    SEFL_TRY(trainer_new(&s->t, s->m, s->pool, how, text->token, text->tokens));
     s->meta = (model_meta){ .cfg = *lm_get_config(s->m) };
     model_meta_set_vocab(&s->meta, s->words);
-    s->epochs = settings_u64(c, "train.epochs");
 done:
     return st;
 }
@@ -365,7 +341,7 @@ static void greet(const session *s)
             "(%u thread%s, seed %llu)\n",
             c->body, c->vocab, c->embed, c->hidden, c->layers, c->block, lm_count(s->m),
             pool_threads(s->pool), pool_threads(s->pool) == 1 ? "" : "s",
-            (unsigned long long)settings_u64(&s->set, "train.seed"));
+            (unsigned long long)s->how.seed);
     fprintf(stderr,
             "text: %zu words to train on, %zu to validate, %zu to test; %.0f MB of memory\n",
             s->text[CORPUS_TRAIN].tokens, s->text[CORPUS_VALID].tokens, s->text[CORPUS_TEST].tokens,
@@ -414,8 +390,7 @@ done:
 static sefl_status train(session *s)
 {
     sefl_status st = SEFL_OK;
-    uint64_t limit = settings_u64(&s->set, "train.max_steps");
-    uint64_t every = settings_u64(&s->set, "train.checkpoint_steps");
+    const uint64_t limit = s->max_steps, every = s->checkpoint_steps;
     SEFL_TRY(read_text(s));
     SEFL_TRY(build(s));
     SEFL_TRY(open_out(s));
@@ -460,109 +435,93 @@ done:
     return st;
 }
 
-/* The command line that goes on, ready to paste. */
-static void print_resume(const session *s, int argc, char **argv)
+/* Quotes what a shell would read in another way. */
+static void print_word(const char *word)
 {
-    fprintf(stderr, "go on with: sefl");
-    for (int i = 0; i < argc; i++) {
-        static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                    "0123456789-_=./,:+@%";
-        if (argv[i][0] && argv[i][strspn(argv[i], plain)] == 0) {
-            fprintf(stderr, " %s", argv[i]);
-            continue;
-        }
-        fprintf(stderr, " '");
-        for (const char *c = argv[i]; *c; c++)
-            if (*c == '\'')
-                fputs("'\\''", stderr);
-            else
-                fputc(*c, stderr);
-        fprintf(stderr, "'");
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789-_=./,:+@%";
+    if (*word && word[strspn(word, plain)] == 0) {
+        fputs(word, stderr);
+        return;
     }
-    fprintf(stderr, "%s\n", s->resume ? "" : " --resume");
+    fputc('\'', stderr);
+    for (; *word; word++)
+        fputs(*word == '\'' ? "'\\''" : (char[]){ *word, 0 }, stderr);
+    fputc('\'', stderr);
 }
 
-static int run(int argc, char **argv)
+/* The command line that continues the run, ready to paste. */
+static void print_resume(const session *s)
 {
-    session s = { .terminal = meter_terminal() };
-    sefl_status st = SEFL_OK;
-    int rc = CLI_DONE;
-    settings_init(&s.set, schema);
-    opterr = 0;
-    for (int c; rc == CLI_DONE && (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
-        char assignment[4200];
-        if (c == O_SET) {
-            st = settings_set(&s.set, optarg, "--set");
-        } else if (c == O_SET_FILE) {
-            st = settings_set_file(&s.set, optarg);
-        } else if (c == O_OUT) {
-            s.out = optarg;
-        } else if (c == O_RESUME) {
-            s.resume = true;
-        } else if (c == O_JSON) {
-            s.json = true;
-        } else if (c == O_QUIET) {
-            s.quiet = true;
-        } else if (c >= O_SHORT) {
-            const char *key = shorthand[c - O_SHORT];
-            char origin[64];
-            for (size_t i = 0; longopts[i].name; i++)
-                if (longopts[i].val == c)
-                    snprintf(origin, sizeof origin, "--%s", longopts[i].name);
-            snprintf(assignment, sizeof assignment, "%s=%s", key, optarg);
-            st = settings_set(&s.set, assignment, origin);
-        } else {
-            rc = cli_bad_option(&cmd_train, argc, argv, c, longopts);
+    fprintf(stderr, "continue with: sefl train --resume --out ");
+    print_word(s->out);
+    for (size_t i = 0; i < s->set.count; i++)
+        if (s->set.value[i]) {
+            fprintf(stderr, " --set %s=", schema[i].key);
+            print_word(s->set.value[i]);
         }
-        if (st != SEFL_OK)
-            rc = cli_failed(&cmd_train, st);
-    }
-    if (rc == CLI_DONE && optind < argc)
-        rc = cli_misuse(&cmd_train, "no argument \"%.64s\" is taken", argv[optind]);
-    if (rc == CLI_DONE && !settings_given(&s.set, "data.path"))
-        rc = cli_misuse(&cmd_train, "--data says which text to train on");
-    if (rc == CLI_DONE) {
-        interrupt_catch();
-        st = train(&s);
-        if (st != SEFL_OK)
-            rc = cli_failed(&cmd_train, st);
-        if (s.interrupted && s.out)
-            print_resume(&s, argc, argv);
-    }
-    trainer_free(s.t);
-    lm_free(s.m);
-    pool_free(s.pool);
+    fprintf(stderr, "%s%s\n", s->json ? " --json" : "", s->quiet ? " --quiet" : "");
+}
+
+static int run(void *options)
+{
+    session *s = options;
+    int rc = CLI_DONE;
+    if (!settings_given(&s->set, "data.path"))
+        return cli_misuse(&cmd_train, "--data names the text to train on");
+    s->terminal = meter_terminal();
+    sefl_status st = settings_fill(&s->set, s);
+    if (st == SEFL_OK)
+        st = train(s);
+    if (st != SEFL_OK)
+        rc = cli_failed(&cmd_train, st);
+    if (s->interrupted && s->out)
+        print_resume(s);
+    trainer_free(s->t);
+    lm_free(s->m);
+    pool_free(s->pool);
     for (size_t i = 0; i < CORPUS_SPLITS; i++)
-        corpus_clear(&s.text[i]);
-    vocab_free(s.words);
-    settings_clear(&s.set);
+        corpus_clear(&s->text[i]);
+    vocab_free(s->words);
     return rc;
 }
+
+static const setting_def *train_schema(void)
+{
+    return schema;
+}
+
+static const setting_def options[] = {
+    { "out", SETTING_PATH, "", TO(out), .arg = "DIR",
+      .help = "Write model.safetensors, vocab.txt and a checkpoint to DIR" },
+    { "resume", SETTING_FLAG, TO(resume),
+      .help = "Continue from the checkpoint in --out, to the same bytes; Ctrl-C writes one after "
+              "the current step" },
+    { "json", SETTING_FLAG, TO(json), .help = "Print one JSON object per epoch" },
+    { "quiet", SETTING_FLAG, TO(quiet), .help = "Print nothing on standard error" },
+    OPTION_SET,
+    { 0 },
+};
 
 const cli_command cmd_train = {
     .name = "train",
     .summary = "train a language model on this machine alone, without a federation",
-    .usage = "--data WHERE [options]",
-    .details = "  --data WHERE     folder with train, valid and test text (.txt, .jsonl, .csv),\n"
-               "                   or a file\n"
-               "  --model KIND     lstm (default) or transformer\n"
-               "  --block L        block size of the Hankel matrices (default 32; 1 is dense)\n"
-               "  --epochs N       passes over the text (default 5)\n"
-               "  --max-steps N    stop after so many batches\n"
-               "  --lr RATE        default: sgd 20 (lstm) or 5 (transformer), adam 0.001\n"
-               "  --vocab FILE     word list; default: the words of the training text\n"
-               "  --seed N         of initial values and dropout (default 1)\n"
-               "  --threads N      0 (default): all cores; the result does not depend on it\n"
-               "  --out DIR        writes model.safetensors, vocab.txt and a checkpoint there\n"
-               "  --resume         goes on with the checkpoint in --out, to the same bytes;\n"
-               "                   Ctrl-C writes one after the present step\n"
-               "  --set KEY=VALUE  any setting: data.{path,format,field,vocab,order,max_words},\n"
-               "                   model.{kind,block,embed,hidden,layers,heads,tied},\n"
-               "                   train.{epochs,max_steps,lr,lr_decay,clip,dropout,optimiser,\n"
-               "                   batch,bptt,seed,threads,checkpoint_steps}\n"
-               "  --set-file FILE  settings, one KEY=VALUE a line\n"
-               "  --json           one object an epoch\n"
-               "  --quiet          no talk on standard error",
     .example = "sefl data synth --out demo-text && sefl train --data demo-text --epochs 3",
-    .run = run,
+    .options = options,
+    .size = sizeof(session),
+    .schema = train_schema,
+    .set_at = offsetof(session, set),
+    .shortcuts = (const cli_shortcut[]){ { "data", "data.path" },
+                                         { "model", "model.body" },
+                                         { "block", "model.block" },
+                                         { "epochs", "training.epochs" },
+                                         { "max-steps", "training.max_steps" },
+                                         { "lr", "training.lr" },
+                                         { "seed", "seed" },
+                                         { "threads", "threads" },
+                                         { "vocab", "data.vocab" },
+                                         { 0 } },
+    .list_settings = true,
+    .interruptible = true,
+    .actions = (const cli_action[]){ { "", .run = run }, { 0 } },
 };

@@ -4,6 +4,7 @@
 #include "base/suggest.h"
 #include "cli/interrupt.h"
 
+#include <ctype.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -205,6 +206,7 @@ static sefl_status help_options(sefl_buf *out, const cli_command *c, const entry
         if (is_shared(c, &e[i]))
             SEFL_TRY(list_actions(&text, c, &e[i]));
         SEFL_TRY(wr_u8(&text, 0));
+        text.p[0] = (uint8_t)toupper(text.p[0]);
         SEFL_TRY(wr_fmt(out, "  %-*s  ", (int)column, name));
         if (strlen(name) > column)
             SEFL_TRY(wr_fmt(out, "\n%*s", (int)column + 4, ""));
@@ -257,6 +259,27 @@ done:
     return st;
 }
 
+/* What --set may change. */
+static sefl_status help_settings(sefl_buf *out, const cli_command *c)
+{
+    sefl_status st = SEFL_OK;
+    entry e = { .is_setting = true };
+    sefl_buf text = { 0 };
+    SEFL_TRY(wr_fmt(out, "\nsettings of --set and --set-file:\n"));
+    for (e.def = c->schema(); e.def->key; e.def++) {
+        buf_reset(&text);
+        SEFL_TRY(wr_fmt(&text, "%s", e.def->help));
+        SEFL_TRY(limits(&text, &e));
+        SEFL_TRY(wr_u8(&text, 0));
+        text.p[0] = (uint8_t)toupper(text.p[0]);
+        SEFL_TRY(wr_fmt(out, "  %-*s  ", COLUMN_MAX + 2, e.def->key));
+        SEFL_TRY(options_wrap(out, COLUMN_MAX + 6, COLUMN_MAX + 6, (const char *)text.p));
+    }
+done:
+    buf_clear(&text);
+    return st;
+}
+
 static sefl_status help_action(sefl_buf *out, const cli_command *c, const cli_action *a)
 {
     sefl_status st = SEFL_OK;
@@ -289,6 +312,8 @@ sefl_status options_help(sefl_buf *out, const cli_command *c)
     for (const cli_action *a = c->actions; a->name; a++)
         SEFL_TRY(help_action(out, c, a));
     SEFL_TRY(help_shared(out, c));
+    if (c->list_settings)
+        SEFL_TRY(help_settings(out, c));
     if (c->notes) {
         SEFL_TRY(wr_fmt(out, "\n"));
         SEFL_TRY(options_wrap(out, 0, 0, c->notes));

@@ -5,8 +5,8 @@ set -eu
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 
 expect 0 "$SEFL" data synth --out "$dir/text" --tokens 20000 --clients 2 --seed 3
-small="--data $dir/text --vocab $dir/text/vocab.txt --block 8 --epochs 2 --lr 0.01 --set train.optimiser=adam
-    --set model.embed=24 --set model.hidden=24 --set train.batch=10 --set train.bptt=20"
+small="--data $dir/text --vocab $dir/text/vocab.txt --block 8 --epochs 2 --lr 0.01 --set training.optimiser=adam
+    --set model.embed=24 --set model.hidden=24 --set model.batch=10 --set model.steps=20"
 
 for model in lstm transformer; do
     # shellcheck disable=SC2086
@@ -50,7 +50,7 @@ head -100 "$dir/text/vocab.txt" > "$dir/short"
 # shellcheck disable=SC2086
 expect 0 "$SEFL" train $small --epochs 10 --out "$dir/whole"
 # shellcheck disable=SC2086
-"$SEFL" train $small --epochs 10 --threads 0 --set train.checkpoint_steps=10 --out "$dir/it's" \
+"$SEFL" train $small --epochs 10 --threads 0 --set training.checkpoint_steps=10 --out "$dir/it's" \
     2> "$dir/stop.err" > "$dir/stop.out" &
 pid=$!
 n=0
@@ -64,7 +64,7 @@ rc=0
 wait $pid || rc=$?
 [ $rc -eq 1 ] || fail "SIGTERM: exit $rc: $(cat "$dir/stop.err")"
 out=$(cat "$dir/stop.err"); says "stopped by a signal after step"
-goon=$(sed -n 's/^go on with: sefl //p' "$dir/stop.err")
+goon=$(sed -n 's/^continue with: sefl //p' "$dir/stop.err")
 sh -c "\"\$SEFL\" $goon" > "$dir/stop.out" 2>&1 || fail "'$goon': $(cat "$dir/stop.out")"
 grep -q "resumed after step" "$dir/stop.out" || fail "not resumed: $(cat "$dir/stop.out")"
 cmp "$dir/it's/model.safetensors" "$dir/whole/model.safetensors" || fail "a stopped run differs"
@@ -96,8 +96,8 @@ ln -s ../text/vocab.txt "$dir/odd/vocab.txt"
 if [ -n "${SEFL_SOAK:-}" ]; then
     expect 0 "$SEFL" data synth --out "$dir/synth" --tokens 300000
     begin=$(date +%s)
-    expect 0 "$SEFL" train --data "$dir/synth" --epochs 4 --block 1 --lr 0.005 --set train.optimiser=adam \
-        --set model.embed=48 --set model.hidden=96 --set model.layers=1 --set train.dropout=0
+    expect 0 "$SEFL" train --data "$dir/synth" --epochs 4 --block 1 --lr 0.005 --set training.optimiser=adam \
+        --set model.embed=48 --set model.hidden=96 --set model.layers=1 --set training.dropout=0
     took=$(($(date +%s) - begin))
     above=$(printf '%s\n' "$out" | sed -n 's/.*(\([0-9]*\)[.0-9]* % above it)/\1/p')
     [ "$above" -lt 10 ] || fail "$above % above the best"
@@ -107,9 +107,14 @@ fi
 expect 2 "$SEFL" train; says "--data"
 expect 1 "$SEFL" train --data "$dir/nothing"
 expect 2 "$SEFL" train --data "$dir/text" --model gru; says "lstm transformer"
-expect 2 "$SEFL" train --data "$dir/text" --set train.lrr=1; says "did you mean"
+expect 2 "$SEFL" train --data "$dir/text" --set training.lrr=1; says "did you mean"
+# settings have the words of a task; the old ones are told the new ones
+for pair in train.lr=training.lr train.clip=training.gradient_clip train.bptt=model.steps train.batch=model.batch \
+    train.seed=seed model.kind=model.body data.order=vocab.order data.max_words=data.vocab_words; do
+    expect 2 "$SEFL" train --data "$dir/text" --set ${pair%%=*}=1; says "--set: ${pair%%=*} is now called ${pair#*=}"
+done
 expect 2 "$SEFL" train --data "$dir/text" --resume; says "--out"
 # diverging training stops with a reason
 # shellcheck disable=SC2086
-expect 1 "$SEFL" train $small --set train.optimiser=sgd --set train.clip=0 \
+expect 1 "$SEFL" train $small --set training.optimiser=sgd --set training.gradient_clip=0 \
     --lr 100000000000000000000; says "diverged"

@@ -171,9 +171,9 @@ def main():
             out = f"{tmp}/{kind}"
             common = ["--data", data, "--model", kind, "--block", 1, "--seed", 1,
                       "--set", f"model.embed={size}", "--set", f"model.hidden={size}",
-                      "--set", "data.order=appearance"]
+                      "--set", "vocab.order=appearance"]
             sefl("train", *common, "--epochs", 1, "--max-steps", 150, "--lr", 0.003, "--out", out,
-                 "--set", "train.optimiser=adam")
+                 "--set", "training.optimiser=adam")
             with open(f"{out}/vocab.txt", encoding="utf-8") as f:
                 ids = {w.rstrip("\n"): i for i, w in enumerate(f)}
 
@@ -201,7 +201,7 @@ def main():
                  "--embed", size, "--hidden", size, "--seed", 1, "--order", "appearance")
             sefl("model", "export", f"{tmp}/new", "--out", first)
             os.remove(f"{tmp}/new")
-            sefl("train", *common, "--max-steps", 5, "--lr", lr, "--set", "train.dropout=0",
+            sefl("train", *common, "--max-steps", 5, "--lr", lr, "--set", "training.dropout=0",
                  "--out", after)
             sefl("model", "export", f"{after}/model.safetensors", "--out", f"{after}/dense")
             model = load(kind, first, len(ids), size, layers)
