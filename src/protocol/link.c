@@ -50,33 +50,46 @@ static uint64_t body_max(uint32_t kind)
     }
 }
 
-sefl_status link_recv(channel *ch, link_msg *m)
+/* The next message: of the kind `piece` and at most `max` bytes; 0: any control message, within its limit. */
+static sefl_status receive(channel *ch, link_msg *m, uint32_t piece, uint64_t max)
 {
     sefl_status st = SEFL_OK;
     uint8_t head[MSG_HEADER], *body;
     buf_reset(&m->body);
-    m->kind = 0;
+    m->kind = m->index = 0;
     SEFL_TRY(channel_recv(ch, head, sizeof head));
-    uint32_t kind = load_u32(head);
+    uint32_t kind = load_u32(head), index = load_u32(head + 4);
     uint64_t n = load_u64(head + 8);
-    SEFL_CHECK(kind - LINK_HELLO < LINK_KINDS && kind != LINK_SUM && kind != LINK_PLAIN &&
-                   kind != LINK_REPLY && kind != LINK_HEADS,
-               SEFL_EPROTO, "link: message kind 0x%08x (%s) is no question or answer", kind,
-               link_kind_name(kind));
-    SEFL_CHECK(load_u32(head + 4) == 0, SEFL_EPROTO, "link: %s has the index %u, wanted 0",
-               link_kind_name(kind), load_u32(head + 4));
-    SEFL_CHECK(n <= body_max(kind), SEFL_EPROTO, "link: %s of %llu bytes, at most %llu",
-               link_kind_name(kind), (unsigned long long)n, (unsigned long long)body_max(kind));
+    bool control = kind - LINK_HELLO < LINK_KINDS && kind != LINK_SUM && kind != LINK_PLAIN &&
+                   kind != LINK_REPLY && kind != LINK_HEADS;
+    SEFL_CHECK(piece ? kind == piece : control, SEFL_EPROTO,
+               "link: message kind 0x%08x (%s) comes where %s is expected", kind,
+               link_kind_name(kind), piece ? link_kind_name(piece) : "a question or an answer");
+    SEFL_CHECK(piece || index == 0, SEFL_EPROTO, "link: %s has the index %u, wanted 0",
+               link_kind_name(kind), index);
+    max = piece ? max : body_max(kind);
+    SEFL_CHECK(n <= max, SEFL_EPROTO, "link: %s of %llu bytes, at most %llu", link_kind_name(kind),
+               (unsigned long long)n, (unsigned long long)max);
     SEFL_TRY(buf_extend(&m->body, &body, (size_t)n));
     if (n > 0)
         SEFL_TRY(channel_recv(ch, body, (size_t)n));
-    m->kind = kind;
+    m->kind = kind, m->index = index;
 done:
     if (st != SEFL_OK) {
         ch->dead = true; /* out of step, or broken */
         buf_reset(&m->body);
     }
     return st;
+}
+
+sefl_status link_recv(channel *ch, link_msg *m)
+{
+    return receive(ch, m, 0, 0);
+}
+
+sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t max)
+{
+    return receive(ch, m, kind, max);
 }
 
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body)
@@ -90,15 +103,22 @@ done:
     return st;
 }
 
-sefl_status link_send_no(channel *ch, link_no code, const char *sentence)
+sefl_status link_no_write(sefl_buf *out, link_no code, const char *sentence)
 {
-    uint8_t body[2 + SENTENCE_MAX];
     if (!sentence || !*sentence)
         sentence = link_no_text(code);
-    size_t n = strnlen(sentence, SENTENCE_MAX);
-    body[0] = (uint8_t)code, body[1] = (uint8_t)(code >> 8);
-    memcpy(body + 2, sentence, n);
-    return link_send(ch, LINK_NO, span_of(body, 2 + n));
+    sefl_status st = wr_u16(out, (uint16_t)code);
+    return st == SEFL_OK ? wr_raw(out, sentence, strnlen(sentence, SENTENCE_MAX)) : st;
+}
+
+sefl_status link_send_no(channel *ch, link_no code, const char *sentence)
+{
+    sefl_buf body = { 0 };
+    sefl_status st = link_no_write(&body, code, sentence);
+    if (st == SEFL_OK)
+        st = link_send(ch, LINK_NO, buf_span(&body));
+    buf_clear(&body);
+    return st;
 }
 
 void link_order_write(uint8_t out[LINK_ORDER_BYTES], const link_order *o)

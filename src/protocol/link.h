@@ -198,16 +198,21 @@ const char *link_kind_name(uint32_t kind);
 
 typedef struct link_msg {
     uint32_t kind;
-    sefl_buf body; /* the caller's; cleared with buf_clear */
+    uint32_t index; /* of a piece; 0 for control messages */
+    sefl_buf body;  /* the caller's; cleared with buf_clear */
 } link_msg;
 
 /* Any control message that comes next; SEFL_EPROTO for an unknown kind (SUM, PLAIN, REPLY and HEADS are no
  * control messages), an index or a body over the limit (LINK_BODY_MAX; EARLY and VERDICT have their own):
  * the stream is dead then. */
 sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
+/* The next piece of a long part (SUM, HEADS): this kind, any index, at most `max` bytes; else SEFL_EPROTO,
+ * and the stream is dead. */
+sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t max) SEFL_MUST_CHECK;
 /* Sends and flushes. */
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body) SEFL_MUST_CHECK;
-/* sentence NULL: the list's text. At most 400 bytes of it travel. */
+/* The body of NO. sentence NULL: the list's text. At most 400 bytes of it travel. */
+sefl_status link_no_write(sefl_buf *out, link_no code, const char *sentence) SEFL_MUST_CHECK;
 sefl_status link_send_no(channel *ch, link_no code, const char *sentence) SEFL_MUST_CHECK;
 
 /* ---- orders -------------------------------------------------------------------------------- */

@@ -166,7 +166,7 @@ sefl_status servers_new(servers **out, const servers_config *c)
     v->as_book = (ledger_book){ .ledger = c->as_ledger, .terms = terms_of_task(&s->task) };
     v->csp_book = (ledger_book){ .ledger = c->csp_ledger, .terms = v->as_book.terms };
     v->csp_memory = (csp_memory){ .ledger = ledger_port_of(&v->csp_book),
-                                  .opened_before = c->opened,
+                                  .revealed_before = c->opened,
                                   .skipped_before = c->skipped };
     SEFL_TRY(named_coins_new(&v->as_named, "AS", s->e->seed));
     SEFL_TRY(named_coins_new(&v->csp_named, "CSP", s->e->seed));
@@ -174,14 +174,14 @@ sefl_status servers_new(servers **out, const servers_config *c)
     v->csp_coins = named_coins_of(v->csp_named);
     SEFL_TRY(shares_twins_init(&v->twins, &v->as_coins, &v->csp_coins));
     SEFL_TRY(pool_new(&v->csp_pool, pool_threads(c->pool)));
-    v->csp_store = csp_memory_journal(&v->csp_memory);
+    v->csp_store = csp_memory_store(&v->csp_memory);
     v->as_store = (as_store){ .ctx = v, .mask = a_mask, .masked = a_masked, .replied = a_replied };
     SEFL_TRY(csp_new(&v->csp, &(csp_config){ .task = &s->task,
                                              .envelope = buf_span(&s->envelope),
                                              .sec = s->sec,
                                              .root = task_is_sealed(&s->task) ? s->root : NULL,
                                              .key = s->csp_key,
-                                             .journal = &v->csp_store,
+                                             .store = &v->csp_store,
                                              .coins = &v->csp_coins,
                                              .pool = v->csp_pool,
                                              .stop = c->stop,

@@ -1,14 +1,14 @@
 /* Design:
- *  1. A handler answers its question, with NO at worst, and returns SEFL_OK: the stream goes on. What
- *     it returns otherwise ends the stream.
- *  2. Nothing is answered before the journal says that it is durable, and nothing is written before
- *     signature and ledgers are checked.
- *  3. When csp_serve returns, nothing of an attempt is left. */
+ *  1. A handler answers one message; csp_internal.h says how it ends.
+ *  2. CSP answers nothing before the store says that it is durable, and writes nothing before it has
+ *     checked signature and ledgers.
+ *  3. csp_restart leaves nothing of an attempt; csp_serve ends with it. */
 #include "sum/csp.h"
 
 #include "base/alloc.h"
 #include "sum/csp_set.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,216 +18,250 @@ uint64_t csp_now(const csp *c)
     return c->c.clock ? clock_ns(c->c.clock) : 0;
 }
 
-sefl_status csp_no(csp *c, channel *ch, link_no code, const char *sentence)
+/* ---- replies --------------------------------------------------------------------------------- */
+
+void csp_replies_clear(csp_replies *r)
 {
-    log_warn(c->c.log, "refused", lf_str("question", link_kind_name(c->m.kind)),
+    for (unsigned i = 0; i < r->n; i++)
+        buf_clear(&r->m[i].body);
+    r->n = 0;
+}
+
+sefl_buf *csp_reply(csp *c, uint32_t kind)
+{
+    csp_replies *r = c->out;
+    assert(r->n < CSP_REPLIES_MAX);
+    r->m[r->n] = (link_msg){ .kind = kind };
+    return &r->m[r->n++].body;
+}
+
+sefl_status csp_reply_yes(csp *c)
+{
+    (void)csp_reply(c, LINK_YES);
+    return SEFL_OK;
+}
+
+sefl_status csp_reply_head(csp *c, uint32_t kind, sefl_span more)
+{
+    sefl_status st = SEFL_OK;
+    const csp_store *s = c->c.store;
+    ledger_head ours;
+    SEFL_TRY(csp_own(c, s->ledger.head(s->ledger.ctx, &ours)));
+    sefl_buf *out = csp_reply(c, kind);
+    SEFL_TRY(ledger_head_write(out, &ours));
+    SEFL_TRY(wr_raw(out, more.p, more.n));
+done:
+    return st;
+}
+
+sefl_status csp_no(csp *c, link_no code, const char *sentence)
+{
+    log_warn(c->c.log, "refused", lf_str("question", link_kind_name(c->asked)),
              lf_u64("code", code), lf_str("why", sentence ? sentence : link_no_text(code)));
-    return link_send_no(ch, code, sentence);
+    csp_replies_clear(c->out);
+    sefl_status st = link_no_write(csp_reply(c, LINK_NO), code, sentence);
+    c->refused = st == SEFL_OK;
+    return st == SEFL_OK ? SEFL_ESTATE : st;
 }
 
-sefl_status csp_fault(csp *c, channel *ch, sefl_status st, const char *what)
+sefl_status csp_own(csp *c, sefl_status st)
 {
-    sefl_status end = sefl_fail_at(st, "%s", what);
-    log_error(c->c.log, "fault", lf_str("question", link_kind_name(c->m.kind)),
-              lf_str("why", sefl_last_error()));
-    if (link_send_no(ch, LINK_NO_FAULT, NULL) != SEFL_OK)
-        log_warn(c->c.log, "fault not told", lf_str("why", sefl_last_error()));
-    return end;
+    c->fault |= st != SEFL_OK;
+    return st;
 }
 
-/* ---- ledgers --------------------------------------------------------------------------------- */
-
-bool csp_ledgers_equal(csp *c, const ledger_head *peer)
+sefl_status csp_no_ledger(csp *c, const ledger_head *theirs)
 {
-    const csp_store *j = c->c.journal;
-    return j->ledger.compare(j->ledger.ctx, peer) == LEDGER_SAME;
-}
-
-sefl_status csp_no_ledger(csp *c, channel *ch, const ledger_head *theirs)
-{
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
     ledger_head ours;
     char why[120];
-    ledger_order v = j->ledger.compare(j->ledger.ctx, theirs);
-    sefl_status st = j->ledger.head(j->ledger.ctx, &ours);
+    ledger_order v = s->ledger.compare(s->ledger.ctx, theirs);
+    sefl_status st = csp_own(c, s->ledger.head(s->ledger.ctx, &ours));
     if (st != SEFL_OK) /* it cannot be read, which is no disagreement */
-        return csp_fault(c, ch, st, "ledger");
+        return st;
     snprintf(why, sizeof why, "AS's has %" PRIu64 " records, CSP's %" PRIu64 ": %s",
              theirs->records, ours.records,
              v == LEDGER_PEER_BEHIND  ? "AS's is an old copy"
              : v == LEDGER_PEER_AHEAD ? "CSP's is an old copy"
                                       : "they have different histories");
-    return csp_no(c, ch, LINK_NO_LEDGER, why);
+    return csp_no(c, LINK_NO_LEDGER, why);
 }
 
-sefl_status csp_ledgers_fit(csp *c, const ledger_head *peer, bool *fit)
+sefl_status csp_no_skipped(csp *c, const csp_round *r)
+{
+    return csp_no(c, LINK_NO_SKIPPED, csp_skip_text(r->skip));
+}
+
+/* ---- conditions: NO unless they hold ----------------------------------------------------------- */
+
+sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now)
+{
+    const csp_store *s = c->c.store;
+    sefl_status st = csp_own(c, s->get(s->ctx, round, now));
+    if (st == SEFL_OK && now->state == CSP_NEW)
+        return csp_no(c, LINK_NO_HEADER, CSP_NEVER_SIGNED);
+    return st == SEFL_OK && now->state == CSP_SKIPPED ? csp_no_skipped(c, now) : st;
+}
+
+sefl_status csp_in_turn(csp *c, uint64_t round)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
-    csp_round last;
-    uint64_t highest, opened, skipped;
-    ledger_order v = j->ledger.compare(j->ledger.ctx, peer);
-    *fit = v == LEDGER_SAME;
-    if (v != LEDGER_PEER_AHEAD)
-        goto done;
-    SEFL_TRY(j->highest(j->ctx, &highest, &opened, &skipped));
-    if (highest == 0)
-        goto done;
-    SEFL_TRY(j->get(j->ctx, highest, &last));
-    if (last.state == CSP_SIGNED || last.state == CSP_SKIPPED)
-        SEFL_TRY(csp_ledgers_after(c, peer, highest, fit));
-done:
-    return st;
-}
-
-sefl_status csp_ledgers_after(csp *c, const ledger_head *peer, uint64_t round, bool *equal)
-{
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
+    csp_highest top;
+    csp_round before;
     ledger_head after;
-    sefl_status st = j->ledger.head_after(j->ledger.ctx, round, &after);
-    *equal = st == SEFL_OK && ledger_head_equal(&after, peer);
-    return st == SEFL_EBUDGET ? SEFL_OK : st; /* what we would not charge is no legal difference */
-}
-
-sefl_status csp_answer_mark(csp *c, channel *ch, uint32_t kind, sefl_span more)
-{
-    sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
-    ledger_head ours;
-    st = j->ledger.head(j->ledger.ctx, &ours);
-    if (st != SEFL_OK)
-        return csp_fault(c, ch, st, "ledger");
-    buf_reset(&c->out);
-    SEFL_TRY(ledger_head_write(&c->out, &ours));
-    SEFL_TRY(wr_raw(&c->out, more.p, more.n));
-    SEFL_TRY(link_send(ch, kind, buf_span(&c->out)));
+    char why[120];
+    SEFL_TRY(csp_own(c, s->highest(s->ctx, &top)));
+    if (round != top.header + 1 || round > c->c.task->rounds) {
+        snprintf(why, sizeof why,
+                 "round %" PRIu64 " of %" PRIu64 ", but the last one signed here is %" PRIu64,
+                 round, c->c.task->rounds, top.header);
+        return csp_no(c, LINK_NO_HEADER, why);
+    }
+    if (top.header > 0) {
+        SEFL_TRY(csp_own(c, s->get(s->ctx, top.header, &before)));
+        if (before.state != CSP_REVEALED && before.state != CSP_SKIPPED)
+            return csp_no(c, LINK_NO_HEADER,
+                          "the round before is neither revealed nor skipped here");
+    }
+    st = s->ledger.head_after(s->ledger.ctx, round, &after);
+    if (st == SEFL_EBUDGET)
+        return csp_no(c, LINK_NO_BUDGET, sefl_last_error());
+    SEFL_TRY(csp_own(c, st));
 done:
     return st;
 }
 
-sefl_status csp_from_as(csp *c, channel *ch, const envelope *env, sign_kind kind, bool *ok)
+sefl_status csp_from_as(csp *c, const envelope *env, sign_kind kind)
 {
     sefl_status st = envelope_check_one(env, kind, SIGNER_AS, c->c.task->servers.as);
-    *ok = false;
     if (st == SEFL_EAUTH)
-        return csp_no(c, ch, LINK_NO_SIGNATURE, sefl_last_error());
-    if (st != SEFL_OK)
-        return st;
+        return csp_no(c, LINK_NO_SIGNATURE, sefl_last_error());
     /* header and statement begin with the task's id; their readers check the length */
-    if (env->content.n < TASK_ID || memcmp(env->content.p, c->c.task->id, TASK_ID) != 0)
-        return csp_no(c, ch, LINK_NO_TASK, NULL);
-    *ok = true;
-    return SEFL_OK;
+    if (st == SEFL_OK &&
+        (env->content.n < TASK_ID || memcmp(env->content.p, c->c.task->id, TASK_ID) != 0))
+        return csp_no(c, LINK_NO_TASK, NULL);
+    return st;
 }
 
-/* ---- questions --------------------------------------------------------------------------------- */
+bool csp_ledgers_equal(csp *c, const ledger_head *peer)
+{
+    const csp_store *s = c->c.store;
+    return s->ledger.compare(s->ledger.ctx, peer) == LEDGER_SAME;
+}
 
-static sefl_status on_hello(csp *c, channel *ch, rd *r)
+/* Would the ledgers be equal once CSP has charged this round? Writes nothing. */
+static sefl_status equal_after(csp *c, const ledger_head *peer, uint64_t round, bool *equal)
+{
+    const csp_store *s = c->c.store;
+    ledger_head after;
+    sefl_status st = s->ledger.head_after(s->ledger.ctx, round, &after);
+    *equal = st == SEFL_OK && ledger_head_equal(&after, peer);
+    return st == SEFL_EBUDGET ? SEFL_OK : st; /* a charge that CSP refuses explains no difference */
+}
+
+/* The ledgers are equal, or AS has charged the round that is still to reveal (or that CSP skipped by
+ * itself). */
+static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
+    csp_round last;
+    csp_highest top = { 0 };
+    ledger_order v = s->ledger.compare(s->ledger.ctx, peer);
+    bool fit = v == LEDGER_SAME;
+    if (v == LEDGER_PEER_AHEAD)
+        SEFL_TRY(csp_own(c, s->highest(s->ctx, &top)));
+    if (top.header > 0) {
+        SEFL_TRY(csp_own(c, s->get(s->ctx, top.header, &last)));
+        if (last.state == CSP_SIGNED || last.state == CSP_SKIPPED)
+            SEFL_TRY(csp_own(c, equal_after(c, peer, top.header, &fit)));
+    }
+    if (!fit)
+        return csp_no_ledger(c, peer);
+done:
+    return st;
+}
+
+/* ---- greeting ---------------------------------------------------------------------------------- */
+
+/* HELLO up to the signature, which covers it. NO unless AS signed it for this task. */
+static sefl_status read_hello(csp *c, rd *r, uint16_t *version, ledger_head *theirs)
+{
+    sefl_status st = SEFL_OK;
     uint16_t low, high;
     uint8_t id[TASK_ID], signature[SIGN_BYTES];
-    ledger_head theirs, ours;
-    uint64_t highest, opened, skipped;
-    uint8_t pair[LINK_PAIR];
-    sefl_rng rng;
-    bool fit;
+    char why[VERSION_SENTENCE];
     const uint8_t *from = r->p;
     SEFL_TRY(rd_u16(r, &low));
     SEFL_TRY(rd_u16(r, &high));
-    char why[VERSION_SENTENCE];
-    uint16_t version = version_link(low, high, why);
-    if (version == 0) /* the rest may have another form */
-        return csp_no(c, ch, LINK_NO_VERSION, why);
-    SEFL_TRY(ledger_head_read(r, &theirs));
+    *version = version_link(low, high, why);
+    if (*version == 0) /* the rest may have another form */
+        return csp_no(c, LINK_NO_VERSION, why);
+    SEFL_TRY(ledger_head_read(r, theirs));
     SEFL_TRY(rd_raw(r, id, sizeof id));
     sefl_span said = span_of(from, (size_t)(r->p - from));
     SEFL_TRY(rd_raw(r, signature, sizeof signature));
     SEFL_TRY(rd_end(r));
     if (memcmp(id, c->c.task->id, TASK_ID) != 0)
-        return csp_no(c, ch, LINK_NO_TASK, NULL);
+        return csp_no(c, LINK_NO_TASK, NULL);
     st = sign_check(signature, c->c.task->servers.as, SIGN_LINK, said);
-    if (st == SEFL_EAUTH) /* somebody who has AS's TLS key alone */
-        return csp_no(c, ch, LINK_NO_SIGNATURE, sefl_last_error());
-    SEFL_TRY(st);
-    if ((st = csp_ledgers_fit(c, &theirs, &fit)) != SEFL_OK ||
-        (st = j->ledger.head(j->ledger.ctx, &ours)) != SEFL_OK ||
-        (st = j->highest(j->ctx, &highest, &opened, &skipped)) != SEFL_OK)
-        return csp_fault(c, ch, st, "hello");
-    if (!fit)
-        return csp_no_ledger(c, ch, &theirs);
-    buf_reset(&c->out);
-    SEFL_TRY(wr_u16(&c->out, version));
-    SEFL_TRY(ledger_head_write(&c->out, &ours));
-    SEFL_TRY(wr_u64(&c->out, highest));
-    SEFL_TRY(wr_u64(&c->out, opened));
-    SEFL_TRY(wr_u64(&c->out, skipped));
-    SEFL_TRY(coins_for(c->c.coins, &rng, "pair", highest, c->streams++));
+    if (st == SEFL_EAUTH) /* a peer that has AS's TLS key alone */
+        return csp_no(c, LINK_NO_SIGNATURE, sefl_last_error());
+done:
+    return st;
+}
+
+static sefl_status on_hello(csp *c, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    const csp_store *s = c->c.store;
+    uint16_t version;
+    ledger_head theirs, ours;
+    csp_highest top;
+    uint8_t pair[LINK_PAIR];
+    sefl_rng rng;
+    SEFL_TRY(read_hello(c, r, &version, &theirs));
+    SEFL_TRY(ledgers_must_fit(c, &theirs));
+    SEFL_TRY(csp_own(c, s->ledger.head(s->ledger.ctx, &ours)));
+    SEFL_TRY(csp_own(c, s->highest(s->ctx, &top)));
+    SEFL_TRY(coins_for(c->c.coins, &rng, "pair", top.header, c->streams++));
     SEFL_TRY(rng_fill(&rng, pair, sizeof pair));
-    SEFL_TRY(wr_raw(&c->out, pair, sizeof pair));
+    sefl_buf *out = csp_reply(c, LINK_WELCOME);
+    SEFL_TRY(wr_u16(out, version));
+    SEFL_TRY(ledger_head_write(out, &ours));
+    SEFL_TRY(wr_u64(out, top.header));
+    SEFL_TRY(wr_u64(out, top.revealed));
+    SEFL_TRY(wr_u64(out, top.skipped));
+    SEFL_TRY(wr_raw(out, pair, sizeof pair));
     if (c->c.paired)
         c->c.paired(c->c.lanes_ctx, pair); /* before its first lane can come */
-    SEFL_TRY(link_send(ch, LINK_WELCOME, buf_span(&c->out)));
     c->phase = CSP_GREETED;
 done:
     return st;
 }
 
-static sefl_status on_task(csp *c, channel *ch, rd *r)
+static sefl_status on_task(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
     envelope env;
     SEFL_TRY(envelope_read(&env, span_of(r->p, r->left)));
     if (env.content.n != c->own.content.n ||
         memcmp(env.content.p, c->own.content.p, env.content.n) != 0)
-        return csp_no(c, ch, LINK_NO_TASK, NULL);
+        return csp_no(c, LINK_NO_TASK, NULL);
     st = envelope_check(&env, SIGN_TASK, &c->c.task->servers);
     if (st == SEFL_EAUTH)
-        return csp_no(c, ch, LINK_NO_SIGNATURE, sefl_last_error());
+        return csp_no(c, LINK_NO_SIGNATURE, sefl_last_error());
     SEFL_TRY(st);
-    SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
     c->phase = CSP_READY;
+    SEFL_TRY(csp_reply_yes(c));
 done:
-    return st;
-}
-
-sefl_status csp_in_turn(csp *c, channel *ch, uint64_t round, bool *ok)
-{
-    sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
-    uint64_t highest, opened, skipped;
-    csp_round before;
-    ledger_head after;
-    char why[120];
-    *ok = false;
-    if ((st = j->highest(j->ctx, &highest, &opened, &skipped)) != SEFL_OK)
-        return csp_fault(c, ch, st, "header");
-    if (round != highest + 1 || round > c->c.task->rounds) {
-        snprintf(why, sizeof why,
-                 "round %" PRIu64 " of %" PRIu64 ", but the last one signed here is %" PRIu64,
-                 round, c->c.task->rounds, highest);
-        return csp_no(c, ch, LINK_NO_HEADER, why);
-    }
-    if (highest > 0) {
-        if ((st = j->get(j->ctx, highest, &before)) != SEFL_OK)
-            return csp_fault(c, ch, st, "header");
-        if (before.state != CSP_REVEALED && before.state != CSP_SKIPPED)
-            return csp_no(c, ch, LINK_NO_HEADER,
-                          "the round before is neither opened nor skipped here");
-    }
-    st = j->ledger.head_after(j->ledger.ctx, round, &after);
-    if (st == SEFL_EBUDGET)
-        return csp_no(c, ch, LINK_NO_BUDGET, sefl_last_error());
-    if (st != SEFL_OK)
-        return csp_fault(c, ch, st, "header");
-    *ok = true;
     return st;
 }
 
 /* ---- expiry ------------------------------------------------------------------------------------ */
 
-/* How long after its header a round's key lives: the longest that the round may take, and a day. */
+/* Life of a round's key from its header on: the longest that the round can take, and a day. */
 static uint64_t life_ms(const task *t)
 {
     return t->deadline_ms + t->extensions * t->extend_ms + UINT64_C(24) * 3600 * 1000;
@@ -244,12 +278,11 @@ uint64_t csp_expires_ms(const csp *c)
     return atomic_load(&c->live_ms);
 }
 
-/* From here on csp_expire looks at this round. */
+/* From here on csp_expire watches this round. */
 static void watch(csp *c, const csp_round *r)
 {
-    if (!task_is_sealed(c->c.task) || r->state != CSP_SIGNED)
-        return;
-    csp_set_live(c, r->round, r->signed_ms + life_ms(c->c.task));
+    if (task_is_sealed(c->c.task) && r->state == CSP_SIGNED)
+        csp_set_live(c, r->round, r->signed_ms + life_ms(c->c.task));
 }
 
 sefl_status csp_round_over(csp *c, uint64_t round)
@@ -263,152 +296,136 @@ sefl_status csp_round_over(csp *c, uint64_t round)
 sefl_status csp_expire(csp *c)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
     const uint64_t round = c->live;
     if (round == 0 || !c->c.wall || clock_ms(c->c.wall) <= csp_expires_ms(c))
         return SEFL_OK;
-    SEFL_TRY(j->skip(j->ctx, round, CSP_SKIP_EXPIRED));
+    SEFL_TRY(s->skip(s->ctx, round, CSP_SKIP_EXPIRED));
     SEFL_TRY(csp_round_over(c, round));
     log_error(c->c.log, "round key expired: round skipped", lf_u64("round", round),
-              lf_str("why", CSP_EXPIRED_TEXT));
+              lf_str("why", csp_skip_text(CSP_SKIP_EXPIRED)));
 done:
     return st;
 }
 
 /* ---- headers and orders ------------------------------------------------------------------------ */
 
-/* The release of the round before is out: what was kept of it can go. Not going is no reason to
- * stop: the next header tries again. */
+/* AS has released this round: its stored output can go. A failure is no reason to stop: the next header
+ * tries again. */
 static void forget(csp *c, uint64_t round)
 {
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
     csp_round before;
-    if (round == 0 || j->get(j->ctx, round, &before) != SEFL_OK || before.state != CSP_REVEALED)
+    if (round == 0 || s->get(s->ctx, round, &before) != SEFL_OK || before.state != CSP_REVEALED)
         return;
-    if (j->forget(j->ctx, round) != SEFL_OK)
+    if (s->forget(s->ctx, round) != SEFL_OK)
         log_warn(c->c.log, "output not erased", lf_u64("round", round),
                  lf_str("why", sefl_last_error()));
 }
 
-static sefl_status on_header(csp *c, channel *ch, rd *r)
+/* A new round: its header becomes durable. */
+static sefl_status begin_round(csp *c, const round_header *h, csp_round *now)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
+    uint64_t most; /* the call notes when the round began; its answer counts later */
+    SEFL_TRY(csp_in_turn(c, h->round));
+    SEFL_TRY(csp_header_key(c, h));
+    *now = (csp_round){ .round = h->round,
+                        .state = CSP_SIGNED,
+                        .signed_ms = c->c.wall ? clock_ms(c->c.wall) : 0,
+                        .header = *h };
+    SEFL_TRY(csp_own(c, s->sign(s->ctx, now)));
+    watch(c, now);
+    if (c->c.members && c->c.members(c->c.enrol_ctx, h->round, true, &most) != SEFL_OK)
+        log_warn(c->c.log, "members not counted", lf_str("why", sefl_last_error()));
+    log_info(c->c.log, "header signed", lf_u64("round", h->round), lf_hash("model", h->model));
+done:
+    return st;
+}
+
+static sefl_status on_header(csp *c, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    const csp_store *s = c->c.store;
     ledger_head theirs;
     envelope env;
     csp_round now = { 0 };
     round_header h;
     uint8_t a[HEADER_MAX], b[HEADER_MAX];
-    size_t n;
     sefl_buf both = { 0 };
-    bool ok;
     SEFL_TRY(ledger_head_read(r, &theirs));
     SEFL_TRY(envelope_read(&env, span_of(r->p, r->left)));
-    SEFL_TRY(csp_from_as(c, ch, &env, SIGN_HEADER, &ok));
-    if (!ok)
-        goto done;
+    SEFL_TRY(csp_from_as(c, &env, SIGN_HEADER));
     SEFL_TRY(round_header_read(&h, env.content));
-    if ((st = csp_ledgers_fit(c, &theirs, &ok)) != SEFL_OK ||
-        (st = j->get(j->ctx, h.round, &now)) != SEFL_OK) {
-        st = csp_fault(c, ch, st, "header");
-        goto done;
-    }
-    if (!ok) {
-        st = csp_no_ledger(c, ch, &theirs);
-        goto done;
-    }
-    if (now.state == CSP_NEW) {
-        SEFL_TRY(csp_in_turn(c, ch, h.round, &ok));
-        if (ok)
-            SEFL_TRY(csp_header_key(c, ch, &h, &ok));
-        if (!ok)
-            goto done;
-        now = (csp_round){ .round = h.round,
-                           .state = CSP_SIGNED,
-                           .signed_ms = c->c.wall ? clock_ms(c->c.wall) : 0,
-                           .header = h };
-        if ((st = j->sign(j->ctx, &now)) != SEFL_OK) {
-            st = csp_fault(c, ch, st, "header");
-            goto done;
-        }
-        watch(c, &now);
-        uint64_t most; /* its time is what counts here */
-        if (c->c.members && c->c.members(c->c.enrol_ctx, h.round, true, &most) != SEFL_OK)
-            log_warn(c->c.log, "members not counted", lf_str("why", sefl_last_error()));
-        log_info(c->c.log, "header signed", lf_u64("round", h.round), lf_hash("model", h.model));
-    }
-    n = round_header_write(a, &now.header);
-    if (round_header_write(b, &h) != n || memcmp(a, b, n) != 0) {
-        st = csp_no(c, ch, LINK_NO_HEADER,
-                    "AS asked with another model before, so its state is an old copy");
-        goto done;
-    }
+    SEFL_TRY(ledgers_must_fit(c, &theirs));
+    SEFL_TRY(csp_own(c, s->get(s->ctx, h.round, &now)));
+    if (now.state == CSP_NEW)
+        SEFL_TRY(begin_round(c, &h, &now));
+    size_t n = round_header_write(a, &now.header);
+    if (round_header_write(b, &h) != n || memcmp(a, b, n) != 0)
+        return csp_no(c, LINK_NO_HEADER,
+                      "AS asked with another model before, so its state is an old copy");
     forget(c, h.round - 1);
     if (env.by[0].signer != SIGNER_AS) /* only what was checked, and ours */
         env.by[0] = env.by[1];
     env.count = 1;
     SEFL_TRY(envelope_sign(&env, SIGNER_CSP, c->c.key));
     SEFL_TRY(envelope_write(&both, &env));
-    SEFL_TRY(csp_answer_mark(c, ch, LINK_HEADER, buf_span(&both)));
+    SEFL_TRY(csp_reply_head(c, LINK_HEADER, buf_span(&both)));
 done:
     buf_clear(&both);
     return st;
 }
 
-/* The rest of the question is AS's signed order; answers NO unless it is (*ok false). */
-static sefl_status read_order(csp *c, channel *ch, rd *r, uint8_t what, link_order *out, bool *ok)
+/* The rest of the question is an order; NO unless AS signed it. */
+static sefl_status read_order(csp *c, rd *r, uint8_t what, link_order *out)
 {
     sefl_status st = SEFL_OK;
     envelope env;
     SEFL_TRY(envelope_read(&env, span_of(r->p, r->left)));
-    SEFL_TRY(csp_from_as(c, ch, &env, SIGN_ORDER, ok));
-    if (!*ok)
-        goto done;
+    SEFL_TRY(csp_from_as(c, &env, SIGN_ORDER));
     SEFL_TRY(link_order_read(out, env.content));
-    SEFL_CHECK(out->what == what, SEFL_EPROTO, "link: %s with order %u", link_kind_name(c->m.kind),
+    SEFL_CHECK(out->what == what, SEFL_EPROTO, "link: %s with order %u", link_kind_name(c->asked),
                out->what);
 done:
     return st;
 }
 
-static sefl_status on_skip(csp *c, channel *ch, rd *r)
+static sefl_status on_skip(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
     ledger_head theirs;
     link_order order;
     csp_round now;
-    bool ok, ahead = false;
+    bool ahead = false;
     SEFL_TRY(ledger_head_read(r, &theirs));
-    SEFL_TRY(read_order(c, ch, r, LINK_ORDER_SKIP, &order, &ok));
-    if (!ok)
-        goto done;
+    SEFL_TRY(read_order(c, r, LINK_ORDER_SKIP, &order));
     const uint64_t round = order.round;
-    if ((st = j->get(j->ctx, round, &now)) != SEFL_OK)
-        return csp_fault(c, ch, st, "skip");
+    SEFL_TRY(csp_own(c, s->get(s->ctx, round, &now)));
     if (now.state == CSP_NEW)
-        return csp_no(c, ch, LINK_NO_HEADER, "a round whose header was never signed");
-    /* AS charged it and the opening never came to us: the charge stands on both sides */
-    if (!csp_ledgers_equal(c, &theirs) && now.state != CSP_REVEALED &&
-        (st = csp_ledgers_after(c, &theirs, round, &ahead)) != SEFL_OK)
-        return csp_fault(c, ch, st, "skip");
-    if (!ahead && !csp_ledgers_equal(c, &theirs))
-        return csp_no_ledger(c, ch, &theirs);
-    if (ahead && (st = j->charge(j->ctx, round)) != SEFL_OK)
-        return csp_fault(c, ch, st, "skip");
-    if (now.state == CSP_SIGNED && (st = j->skip(j->ctx, round, order.reason)) != SEFL_OK)
-        return csp_fault(c, ch, st, "skip");
-    if ((st = csp_round_over(c, round)) != SEFL_OK)
-        return csp_fault(c, ch, st, "skip");
-    log_info(c->c.log, now.state == CSP_REVEALED ? "open round given up" : "round skipped",
+        return csp_no(c, LINK_NO_HEADER, CSP_NEVER_SIGNED);
+    /* AS charged it and its REVEAL never came: the charge stands on both sides */
+    const bool equal = csp_ledgers_equal(c, &theirs);
+    if (!equal && now.state != CSP_REVEALED)
+        SEFL_TRY(csp_own(c, equal_after(c, &theirs, round, &ahead)));
+    if (!ahead && !equal)
+        return csp_no_ledger(c, &theirs);
+    if (ahead)
+        SEFL_TRY(csp_own(c, s->charge(s->ctx, round)));
+    if (now.state == CSP_SIGNED)
+        SEFL_TRY(csp_own(c, s->skip(s->ctx, round, order.reason)));
+    SEFL_TRY(csp_own(c, csp_round_over(c, round)));
+    log_info(c->c.log, now.state == CSP_REVEALED ? "revealed round given up" : "round skipped",
              lf_u64("round", round), lf_u64("reason", order.reason));
-    SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
+    SEFL_TRY(csp_reply_yes(c));
 done:
     return st;
 }
 
-/* AS is told no more than yes or no: the reason is between this operator and the site. */
-static sefl_status on_enrol(csp *c, channel *ch, rd *r)
+/* AS learns only yes or no: the reason is between this operator and the site. */
+static sefl_status on_enrol(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
     enrol_claim claim;
@@ -425,56 +442,53 @@ static sefl_status on_enrol(csp *c, channel *ch, rd *r)
     if (st == SEFL_EAUTH) {
         log_warn(c->c.log, "enrolment refused", lf_str("name", claim.name),
                  lf_hash("key", claim.key), lf_str("why", sefl_last_error()));
-        return csp_no(c, ch, LINK_NO_ENROL, NULL);
+        return csp_no(c, LINK_NO_ENROL, NULL);
     }
     if (st == SEFL_OK)
         st = enrol_approve(sig, &claim, c->c.key);
-    if (st != SEFL_OK) {
-        (void)!csp_fault(c, ch, st, "enrolment"); /* list locked or damaged: rounds go on */
-        return SEFL_OK;
+    if (st != SEFL_OK) { /* the list is locked or damaged: rounds go on */
+        log_error(c->c.log, "enrolment failed", lf_str("why", sefl_last_error()));
+        return csp_no(c, LINK_NO_FAULT, NULL);
     }
     log_info(c->c.log, "site enrolled", lf_str("name", claim.name), lf_hash("key", claim.key));
-    SEFL_TRY(link_send(ch, LINK_APPROVED, span_of(sig, sizeof sig)));
+    SEFL_TRY(wr_raw(csp_reply(c, LINK_APPROVED), sig, sizeof sig));
 done:
     return st;
 }
 
-static sefl_status on_ping(csp *c, channel *ch, rd *r)
+static sefl_status on_ping(csp *c, rd *r)
 {
-    sefl_status st = rd_end(r);
-    (void)c;
-    return st == SEFL_OK ? link_send(ch, LINK_PONG, span_of(NULL, 0)) : st;
+    (void)csp_reply(c, LINK_PONG);
+    return rd_end(r);
 }
 
-/* No round of this task is opened any more: no key of it stays, neither of a round that is signed nor of the
- * next one, if AS has asked for that. */
+/* The task ends: wipes the key of a round that is signed, and of the next one if AS has asked for it. */
 static sefl_status give_up_keys(csp *c, unsigned reason)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
-    uint64_t highest, opened, skipped;
+    const csp_store *s = c->c.store;
+    csp_highest top;
     const uint64_t round = c->live;
     if (!task_is_sealed(c->c.task))
         return SEFL_OK;
-    SEFL_TRY(j->highest(j->ctx, &highest, &opened, &skipped));
+    SEFL_TRY(s->highest(s->ctx, &top));
     if (round != 0) {
-        SEFL_TRY(j->skip(j->ctx, round, reason));
+        SEFL_TRY(s->skip(s->ctx, round, reason));
         log_warn(c->c.log, "the task ends within a round: skipped", lf_u64("round", round));
         SEFL_TRY(csp_round_over(c, round));
     }
-    SEFL_TRY(j->key_wipe(j->ctx, highest + 1));
+    SEFL_TRY(s->key_wipe(s->ctx, top.header + 1));
 done:
     return st;
 }
 
-static sefl_status on_bye(csp *c, channel *ch, rd *r)
+static sefl_status on_bye(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
-    uint64_t highest, opened, skipped;
+    const csp_store *s = c->c.store;
+    csp_highest top;
     link_order order;
     uint8_t over;
-    bool ok;
     SEFL_TRY(rd_u8(r, &over));
     SEFL_CHECK(over <= 1, SEFL_EPROTO, "link: BYE %u, wanted 0 or 1", over);
     if (!over) {
@@ -482,87 +496,156 @@ static sefl_status on_bye(csp *c, channel *ch, rd *r)
         c->phase = CSP_BYE;
         goto done;
     }
-    SEFL_TRY(read_order(c, ch, r, LINK_ORDER_OVER, &order, &ok));
-    if (!ok)
-        goto done;
+    SEFL_TRY(read_order(c, r, LINK_ORDER_OVER, &order));
     c->phase = CSP_BYE;
-    if ((st = give_up_keys(c, order.reason)) != SEFL_OK ||
-        (j->end && (st = j->end(j->ctx)) != SEFL_OK))
-        return csp_fault(c, ch, st, "end");
-    if (j->highest(j->ctx, &highest, &opened, &skipped) == SEFL_OK)
-        forget(c, opened);
+    SEFL_TRY(csp_own(c, give_up_keys(c, order.reason)));
+    if (s->end)
+        SEFL_TRY(csp_own(c, s->end(s->ctx)));
+    if (s->highest(s->ctx, &top) == SEFL_OK)
+        forget(c, top.revealed);
     c->over = true;
-    SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
+    SEFL_TRY(csp_reply_yes(c));
 done:
     return st;
 }
 
-static sefl_status too_soon(csp *c, channel *ch, rd *r)
-{
-    (void)r;
-    return csp_no(c, ch, LINK_NO_ORDER, NULL);
-}
+/* ---- phase x message -------------------------------------------------------------------------- */
 
-/* ---- state x message -------------------------------------------------------------------------- */
+#define IN(phase) (1u << CSP_##phase)
 
-typedef sefl_status handler(csp *c, channel *ch, rd *body);
-
-#define AT(kind) [LINK_##kind - LINK_HELLO]
-/* Nothing: CSP's own words, or pieces of a long part: the stream ends. */
-static handler *const table[CSP_BYE][LINK_KINDS] = {
-    [CSP_START] = { AT(HELLO) = on_hello, AT(TASK) = too_soon, AT(KEY) = too_soon,
-                    AT(HEADER) = too_soon, AT(VOUCH) = too_soon, AT(EARLY) = too_soon,
-                    AT(REVEAL) = too_soon, AT(SKIP) = too_soon, AT(PING) = too_soon,
-                    AT(BYE) = too_soon, AT(ENROL) = too_soon },
-    [CSP_GREETED] = { AT(HELLO) = too_soon, AT(TASK) = on_task, AT(KEY) = too_soon,
-                      AT(HEADER) = too_soon, AT(VOUCH) = too_soon, AT(EARLY) = too_soon,
-                      AT(REVEAL) = too_soon, AT(SKIP) = too_soon, AT(PING) = on_ping,
-                      AT(BYE) = on_bye, AT(ENROL) = too_soon },
-    [CSP_READY] = { AT(HELLO) = too_soon, AT(TASK) = too_soon, AT(KEY) = csp_on_key,
-                    AT(HEADER) = on_header, AT(VOUCH) = csp_on_vouch, AT(EARLY) = csp_on_early,
-                    AT(SET) = csp_on_set, AT(REVEAL) = csp_on_reveal, AT(SKIP) = on_skip,
-                    AT(PING) = on_ping, AT(BYE) = on_bye, AT(ENROL) = on_enrol },
+/* What AS may say, and in which phases. */
+static const struct question {
+    uint32_t kind;
+    unsigned phases;
+    sefl_status (*on)(csp *c, rd *body);
+    bool has_pieces; /* out of turn it ends the stream: CSP could not tell what follows */
+} questions[] = {
+    { LINK_HELLO, IN(START), on_hello },
+    { LINK_TASK, IN(GREETED), on_task },
+    { LINK_PING, IN(GREETED) | IN(READY), on_ping },
+    { LINK_BYE, IN(GREETED) | IN(READY), on_bye },
+    { LINK_KEY, IN(READY), csp_on_key },
+    { LINK_HEADER, IN(READY), on_header },
+    { LINK_VOUCH, IN(READY), csp_on_vouch },
+    { LINK_EARLY, IN(READY), csp_on_early },
+    { LINK_SET, IN(READY), csp_on_set, .has_pieces = true },
+    { LINK_HEADS, IN(HEADS), csp_on_heads, .has_pieces = true },
+    { LINK_REVEAL, IN(READY), csp_on_reveal },
+    { LINK_SUM, IN(SUM), csp_on_sum, .has_pieces = true },
+    { LINK_SKIP, IN(READY), on_skip },
+    { LINK_ENROL, IN(READY), on_enrol },
 };
-#undef AT
+#undef IN
 
 /* Has AS spoiled noise shares so often that the task is over? */
 static bool is_spoiled(const csp *c)
 {
     return c->c.checks && c->phase == CSP_READY &&
-           (c->m.kind == LINK_HEADER || c->m.kind == LINK_REVEAL) &&
+           (c->asked == LINK_HEADER || c->asked == LINK_REVEAL) &&
            c->c.checks(c->c.lanes_ctx) >= CSP_CHECKS_MAX;
+}
+
+static sefl_status answer(csp *c, const link_msg *in)
+{
+    sefl_status st = SEFL_OK;
+    const struct question *q = questions, *end = q + sizeof questions / sizeof *questions;
+    const bool pieces = c->phase == CSP_HEADS || c->phase == CSP_SUM;
+    rd r = rd_over(buf_span(&in->body));
+    while (q < end && q->kind != in->kind)
+        q++;
+    const bool now = q < end && (q->phases & 1u << c->phase);
+    SEFL_CHECK(now || (q < end && !q->has_pieces && !pieces), SEFL_EPROTO,
+               "link: %s is not for AS to say%s", link_kind_name(in->kind), q < end ? " now" : "");
+    if (!pieces)
+        SEFL_TRY(csp_own(c, csp_expire(c)));
+    if (!now)
+        return csp_no(c, LINK_NO_ORDER, NULL);
+    if (is_spoiled(c))
+        return csp_no(c, LINK_NO_CHECKS, NULL);
+    SEFL_TRY(q->on(c, &r));
+done:
+    return st;
+}
+
+sefl_status csp_on(csp *c, const link_msg *in, csp_replies *out)
+{
+    csp_replies_clear(out);
+    c->out = out;
+    c->asked = in->kind, c->index = in->index;
+    c->refused = c->fault = false;
+    sefl_status st = answer(c, in);
+    if (st != SEFL_OK) {
+        csp_opening_drop(c);
+        csp_reading_drop(c);
+        if (c->phase == CSP_HEADS || c->phase == CSP_SUM)
+            c->phase = CSP_READY;
+    }
+    if (st == SEFL_OK || c->refused)
+        return SEFL_OK;
+    csp_replies_clear(out);
+    if (c->fault) {
+        log_error(c->c.log, "fault", lf_str("question", link_kind_name(c->asked)),
+                  lf_str("why", sefl_last_error()));
+        if (link_no_write(csp_reply(c, LINK_NO), LINK_NO_FAULT, NULL) != SEFL_OK)
+            csp_replies_clear(out);
+    }
+    return st;
+}
+
+bool csp_is_done(const csp *c)
+{
+    return c->phase == CSP_BYE;
+}
+
+void csp_restart(csp *c)
+{
+    csp_opening_drop(c);
+    csp_reading_drop(c);
+    gather_drop(c);
+    c->phase = CSP_START;
+}
+
+/* ---- the loop over a channel ------------------------------------------------------------------- */
+
+static sefl_status receive(const csp *c, channel *ch, link_msg *in)
+{
+    const ahe_params *p = &c->c.task->ahe;
+    if (c->phase == CSP_HEADS)
+        return link_recv_piece(ch, in, LINK_HEADS, LINK_HEADS_PIECE);
+    if (c->phase == CSP_SUM)
+        return link_recv_piece(ch, in, LINK_SUM, link_sum_units(p) * p->unit_bytes);
+    return link_recv(ch, in);
+}
+
+static sefl_status send_replies(channel *ch, const csp_replies *out)
+{
+    sefl_status st = SEFL_OK;
+    for (unsigned i = 0; i < out->n; i++)
+        SEFL_TRY(link_send(ch, out->m[i].kind, buf_span(&out->m[i].body)));
+done:
+    return st;
 }
 
 sefl_status csp_serve(csp *c, channel *ch)
 {
     sefl_status st = SEFL_OK;
-    c->phase = CSP_START;
-    while (c->phase != CSP_BYE) {
-        SEFL_TRY(link_recv(ch, &c->m));
-        handler *on = table[c->phase][c->m.kind - LINK_HELLO];
-        SEFL_CHECK(on, SEFL_EPROTO, "link: %s is not for AS to say", link_kind_name(c->m.kind));
-        rd r = rd_over(buf_span(&c->m.body));
-        if ((st = csp_expire(c)) != SEFL_OK) {
-            st = csp_fault(c, ch, st, "expiry");
-            goto done;
-        }
-        if (is_spoiled(c))
-            SEFL_TRY(csp_no(c, ch, LINK_NO_CHECKS, NULL));
-        else
-            SEFL_TRY(on(c, ch, &r));
+    link_msg in = { 0 };
+    csp_replies out = { 0 };
+    csp_restart(c);
+    while (st == SEFL_OK && !csp_is_done(c)) {
+        SEFL_TRY(receive(c, ch, &in));
+        st = csp_on(c, &in, &out);
+        uint64_t began = csp_now(c);
+        sefl_status sent = send_replies(ch, &out);
+        if (in.kind == LINK_SUM)
+            c->times.output = csp_now(c) - began;
+        st = st == SEFL_OK ? sent : st;
     }
 done:
-    gather_drop(c);
-    buf_clear(&c->m.body);
-    buf_clear(&c->out);
+    csp_restart(c);
+    csp_replies_clear(&out);
+    buf_clear(&in.body);
     return st;
-}
-
-void csp_set_clear(csp_set *s)
-{
-    sefl_free(s->kept);
-    sefl_free(s->refused);
-    *s = (csp_set){ 0 };
 }
 
 bool csp_is_over(const csp *c)
@@ -575,38 +658,40 @@ const csp_times *csp_get_times(const csp *c)
     return &c->times;
 }
 
-/* The journal found, when it was opened, that it is an old copy. */
-static sefl_status say_old_state(csp *c)
+/* ---- the object -------------------------------------------------------------------------------- */
+
+/* The store found, when it was opened, that it is an old copy. */
+static sefl_status report_old_state(csp *c)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
-    uint64_t highest, opened, skipped;
+    const csp_store *s = c->c.store;
+    csp_highest top;
     csp_round last;
-    SEFL_TRY(j->highest(j->ctx, &highest, &opened, &skipped));
-    SEFL_TRY(j->get(j->ctx, highest, &last));
+    SEFL_TRY(s->highest(s->ctx, &top));
+    SEFL_TRY(s->get(s->ctx, top.header, &last));
     if (last.state == CSP_SKIPPED && last.skip == CSP_SKIP_OLD_STATE)
         log_error(c->c.log, "an old copy of the state was put back: round skipped",
-                  lf_u64("round", highest), lf_str("why", CSP_OLD_STATE_TEXT),
+                  lf_u64("round", top.header), lf_str("why", csp_skip_text(CSP_SKIP_OLD_STATE)),
                   lf_str("remedy", "never restore the state folder; the charge of this round "
                                    "stands, the task goes on with the next one"));
 done:
     return st;
 }
 
-/* Keys of rounds that are over, which a crash may have left behind; and the round that is not over. */
+/* Wipes keys of rounds that are over, which a crash may have left; watches the round that is not over. */
 static sefl_status sweep_keys(csp *c)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
-    uint64_t highest, opened, skipped;
+    const csp_store *s = c->c.store;
+    csp_highest top;
     csp_round r;
     if (!task_is_sealed(c->c.task))
         return SEFL_OK;
-    SEFL_TRY(j->highest(j->ctx, &highest, &opened, &skipped));
-    for (uint64_t i = 1; i <= highest; i++) {
-        SEFL_TRY(j->get(j->ctx, i, &r));
+    SEFL_TRY(s->highest(s->ctx, &top));
+    for (uint64_t i = 1; i <= top.header; i++) {
+        SEFL_TRY(s->get(s->ctx, i, &r));
         if (r.state == CSP_REVEALED || r.state == CSP_SKIPPED)
-            SEFL_TRY(j->key_wipe(j->ctx, i));
+            SEFL_TRY(s->key_wipe(s->ctx, i));
         else
             watch(c, &r);
     }
@@ -643,9 +728,9 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
     SEFL_CHECK(memcmp(sign_key_pub(cfg->key), cfg->task->servers.csp, SIGN_PUB_BYTES) == 0,
                SEFL_EINVAL, "csp: the task names another signing key of CSP than ours");
     SEFL_TRY(check_keys(cfg));
-    if (cfg->journal->ended)
-        SEFL_TRY(cfg->journal->ended(cfg->journal->ctx, &c->over));
-    SEFL_TRY(say_old_state(c));
+    if (cfg->store->ended)
+        SEFL_TRY(cfg->store->ended(cfg->store->ctx, &c->over));
+    SEFL_TRY(report_old_state(c));
     SEFL_TRY(sweep_keys(c));
     *out = c, c = NULL;
 done:
@@ -657,8 +742,6 @@ void csp_free(csp *c)
 {
     if (!c)
         return;
-    gather_drop(c);
-    buf_clear(&c->m.body);
-    buf_clear(&c->out);
+    csp_restart(c);
     sefl_free(c);
 }

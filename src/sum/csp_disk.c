@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct journal_csp {
+struct csp_disk {
     journal *j;
     account *a;
     const sefl_coins *coins;
@@ -18,12 +18,11 @@ struct journal_csp {
 /* ---- reading ------------------------------------------------------------------------------- */
 
 /* A fact that must be there with n bytes. */
-static sefl_status fixed_fact(journal_csp *jc, uint64_t round, const char *name, void *out,
-                              size_t n)
+static sefl_status fixed_fact(csp_disk *d, uint64_t round, const char *name, void *out, size_t n)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    SEFL_TRY(journal_fact_get(jc->j, round, name, &b));
+    SEFL_TRY(journal_fact_get(d->j, round, name, &b));
     SEFL_CHECK(b.n == n, SEFL_EPROTO, "journal: %s of round %" PRIu64 " has %zu bytes, not %zu",
                name, round, b.n, n);
     memcpy(out, b.p, n);
@@ -35,7 +34,7 @@ done:
 static sefl_status get(void *ctx, uint64_t round, csp_round *out)
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
+    csp_disk *d = ctx;
     journal_round r;
     uint8_t bytes[4];
     sefl_buf header = { 0 };
@@ -43,7 +42,7 @@ static sefl_status get(void *ctx, uint64_t round, csp_round *out)
     *out = got;
     if (round > INT64_MAX) /* of a peer's message: no such round */
         goto done;
-    st = journal_round_get(jc->j, round, &r);
+    st = journal_round_get(d->j, round, &r);
     if (st == SEFL_ENOTFOUND) {
         st = SEFL_OK;
         goto done;
@@ -53,10 +52,10 @@ static sefl_status get(void *ctx, uint64_t round, csp_round *out)
                "journal: round %" PRIu64 " has state %u", round, r.state);
     got.state = (csp_round_state)r.state;
     got.signed_ms = r.opened_ms;
-    SEFL_TRY(journal_fact_get(jc->j, round, "header", &header));
+    SEFL_TRY(journal_fact_get(d->j, round, "header", &header));
     SEFL_TRY(round_header_read(&got.header, buf_span(&header)));
     if (got.state == CSP_SKIPPED) {
-        SEFL_TRY(fixed_fact(jc, round, "skip", bytes, 4));
+        SEFL_TRY(fixed_fact(d, round, "skip", bytes, 4));
         got.skip = load_u32(bytes);
     }
     *out = got;
@@ -65,37 +64,35 @@ done:
     return st;
 }
 
-static sefl_status highest(void *ctx, uint64_t *signed_, uint64_t *opened, uint64_t *skipped)
+static sefl_status highest(void *ctx, csp_highest *out)
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
-    uint64_t s = 0, o = 0, k = 0;
-    SEFL_TRY(journal_round_highest(jc->j, CSP_SIGNED, &s));
-    SEFL_TRY(journal_round_highest(jc->j, CSP_REVEALED, &o));
-    SEFL_TRY(journal_round_highest(jc->j, CSP_SKIPPED, &k));
-    s = s > o ? s : o; /* opened and skipped ones were signed before */
-    *signed_ = s > k ? s : k, *opened = o, *skipped = k;
+    csp_disk *d = ctx;
+    csp_highest top = { 0 };
+    SEFL_TRY(journal_round_highest(d->j, CSP_SIGNED, &top.header));
+    SEFL_TRY(journal_round_highest(d->j, CSP_REVEALED, &top.revealed));
+    SEFL_TRY(journal_round_highest(d->j, CSP_SKIPPED, &top.skipped));
+    if (top.header < top.revealed) /* which was signed before */
+        top.header = top.revealed;
+    if (top.header < top.skipped)
+        top.header = top.skipped;
+    *out = top;
 done:
     return st;
 }
 
 /* SEFL_ESTATE unless the round is in this state. */
-static sefl_status must_be(journal_csp *jc, uint64_t round, csp_round_state state, csp_round *out)
+static sefl_status must_be(csp_disk *d, uint64_t round, csp_round_state state, csp_round *out)
 {
-    static const char *const names[] = { "new", "signed", "opened", "skipped" };
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(get(jc, round, out));
-    SEFL_CHECK(out->state == state, SEFL_ESTATE, "round %" PRIu64 " is %s, not %s", round,
-               names[out->state], names[state]);
-done:
-    return st;
+    sefl_status st = get(d, round, out);
+    return st == SEFL_OK ? csp_round_must_be(out, state) : st;
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
 /* The row of a signed round, in its next state. A round that is skipped after its charge counts for the
  * clients in its set. */
-static sefl_status put_state(journal_csp *jc, const csp_round *now, csp_round_state state)
+static sefl_status put_state(csp_disk *d, const csp_round *now, csp_round_state state)
 {
     sefl_status st = SEFL_OK;
     journal_round r = { .round = now->round,
@@ -104,9 +101,9 @@ static sefl_status put_state(journal_csp *jc, const csp_round *now, csp_round_st
                         .skipped = state == CSP_SKIPPED,
                         .has_model = true };
     if (r.skipped)
-        SEFL_TRY(account_has(jc->a, now->round, &r.charged));
+        SEFL_TRY(account_has(d->a, now->round, &r.charged));
     memcpy(r.model, now->header.model, sizeof r.model);
-    SEFL_TRY(journal_round_put(jc->j, &r));
+    SEFL_TRY(journal_round_put(d->j, &r));
 done:
     return st;
 }
@@ -114,26 +111,26 @@ done:
 static sefl_status sign(void *ctx, const csp_round *r)
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
+    csp_disk *d = ctx;
     csp_round now;
     uint8_t bytes[HEADER_MAX];
-    SEFL_TRY(must_be(jc, r->round, CSP_NEW, &now));
+    SEFL_TRY(must_be(d, r->round, CSP_NEW, &now));
     SEFL_CHECK(r->header.round == r->round, SEFL_EINVAL, "the header of another round");
     size_t n = round_header_write(bytes, &r->header);
-    SEFL_TRY(journal_begin(jc->j));
-    SEFL_TRY(journal_fact_put(jc->j, r->round, "header", span_of(bytes, n)));
-    SEFL_TRY(put_state(jc, r, CSP_SIGNED));
-    SEFL_TRY(journal_commit(jc->j));
+    SEFL_TRY(journal_begin(d->j));
+    SEFL_TRY(journal_fact_put(d->j, r->round, "header", span_of(bytes, n)));
+    SEFL_TRY(put_state(d, r, CSP_SIGNED));
+    SEFL_TRY(journal_commit(d->j));
 done:
     if (st != SEFL_OK)
-        journal_rollback(jc->j);
+        journal_rollback(d->j);
     return st;
 }
 
-static sefl_status has_fact(journal_csp *jc, uint64_t round, const char *name, bool *has)
+static sefl_status has_fact(csp_disk *d, uint64_t round, const char *name, bool *has)
 {
     sefl_buf b = { 0 };
-    sefl_status st = journal_fact_get(jc->j, round, name, &b);
+    sefl_status st = journal_fact_get(d->j, round, name, &b);
     *has = st == SEFL_OK;
     buf_clear(&b);
     return st == SEFL_ENOTFOUND ? SEFL_OK : st;
@@ -142,40 +139,40 @@ static sefl_status has_fact(journal_csp *jc, uint64_t round, const char *name, b
 static sefl_status charge(void *ctx, uint64_t round)
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
+    csp_disk *d = ctx;
     bool marked;
-    SEFL_TRY(has_fact(jc, round, "charging", &marked));
+    SEFL_TRY(has_fact(d, round, "charging", &marked));
     if (!marked)
-        SEFL_TRY(journal_fact_put(jc->j, round, "charging", span_of("1", 1)));
-    SEFL_TRY(account_charge(jc->a, round));
+        SEFL_TRY(journal_fact_put(d->j, round, "charging", span_of("1", 1)));
+    SEFL_TRY(account_charge(d->a, round));
 done:
     return st;
 }
 
-static sefl_status open_round(void *ctx, uint64_t round, sefl_span statement,
-                              const uint8_t id[NOISE_ID], sefl_span output,
-                              const uint8_t digest[SHA256_BYTES])
+static sefl_status reveal(void *ctx, uint64_t round, sefl_span statement,
+                          const uint8_t id[NOISE_ID], sefl_span output,
+                          const uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
+    csp_disk *d = ctx;
     csp_round now;
     sefl_rng rng;
     bool charged;
-    SEFL_TRY(must_be(jc, round, CSP_SIGNED, &now));
-    SEFL_TRY(account_has(jc->a, round, &charged));
+    SEFL_TRY(must_be(d, round, CSP_SIGNED, &now));
+    SEFL_TRY(account_has(d->a, round, &charged));
     SEFL_CHECK(charged, SEFL_ESTATE, "round %" PRIu64 " is not charged", round);
-    SEFL_TRY(coins_for(jc->coins, &rng, "journal output", round, 0));
-    SEFL_TRY(journal_secret_put(jc->j, round, "output", output, &rng));
-    SEFL_TRY(journal_begin(jc->j));
-    SEFL_TRY(journal_fact_put(jc->j, round, "statement", statement));
-    SEFL_TRY(journal_fact_put(jc->j, round, "id", span_of(id, NOISE_ID)));
-    SEFL_TRY(journal_fact_put(jc->j, round, "digest", span_of(digest, SHA256_BYTES)));
-    SEFL_TRY(journal_commit(jc->j));
-    SEFL_TRY(account_note(jc->a, round, digest));
-    SEFL_TRY(put_state(jc, &now, CSP_REVEALED));
+    SEFL_TRY(coins_for(d->coins, &rng, "journal output", round, 0));
+    SEFL_TRY(journal_secret_put(d->j, round, "output", output, &rng));
+    SEFL_TRY(journal_begin(d->j));
+    SEFL_TRY(journal_fact_put(d->j, round, "statement", statement));
+    SEFL_TRY(journal_fact_put(d->j, round, "id", span_of(id, NOISE_ID)));
+    SEFL_TRY(journal_fact_put(d->j, round, "digest", span_of(digest, SHA256_BYTES)));
+    SEFL_TRY(journal_commit(d->j));
+    SEFL_TRY(account_note(d->a, round, digest));
+    SEFL_TRY(put_state(d, &now, CSP_REVEALED));
 done:
     if (st != SEFL_OK)
-        journal_rollback(jc->j);
+        journal_rollback(d->j);
     return st;
 }
 
@@ -183,14 +180,14 @@ static sefl_status kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_bu
                         uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
+    csp_disk *d = ctx;
     csp_round now;
-    SEFL_TRY(get(jc, round, &now));
+    SEFL_TRY(get(d, round, &now));
     SEFL_CHECK(now.state == CSP_REVEALED, SEFL_ENOTFOUND, "round %" PRIu64 " was never opened",
                round);
-    SEFL_TRY(fixed_fact(jc, round, "id", id, NOISE_ID));
-    SEFL_TRY(fixed_fact(jc, round, "digest", digest, SHA256_BYTES));
-    SEFL_TRY(journal_secret_get(jc->j, round, "output", output)); /* last: it appends */
+    SEFL_TRY(fixed_fact(d, round, "id", id, NOISE_ID));
+    SEFL_TRY(fixed_fact(d, round, "digest", digest, SHA256_BYTES));
+    SEFL_TRY(journal_secret_get(d->j, round, "output", output)); /* last: it appends */
 done:
     return st;
 }
@@ -198,37 +195,37 @@ done:
 static sefl_status skip(void *ctx, uint64_t round, unsigned reason)
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
+    csp_disk *d = ctx;
     csp_round now;
     uint8_t why[4];
     store_u32(why, reason);
-    SEFL_TRY(must_be(jc, round, CSP_SIGNED, &now));
+    SEFL_TRY(must_be(d, round, CSP_SIGNED, &now));
     /* what a broken attempt may have left goes first: nobody needs it, whatever comes */
-    SEFL_TRY(journal_round_wipe(jc->j, round));
-    SEFL_TRY(journal_begin(jc->j));
-    SEFL_TRY(journal_fact_put(jc->j, round, "skip", span_of(why, sizeof why)));
-    SEFL_TRY(put_state(jc, &now, CSP_SKIPPED));
-    SEFL_TRY(journal_commit(jc->j));
+    SEFL_TRY(journal_round_wipe(d->j, round));
+    SEFL_TRY(journal_begin(d->j));
+    SEFL_TRY(journal_fact_put(d->j, round, "skip", span_of(why, sizeof why)));
+    SEFL_TRY(put_state(d, &now, CSP_SKIPPED));
+    SEFL_TRY(journal_commit(d->j));
 done:
     if (st != SEFL_OK)
-        journal_rollback(jc->j);
+        journal_rollback(d->j);
     return st;
 }
 
 static sefl_status forget(void *ctx, uint64_t round)
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
+    csp_disk *d = ctx;
     csp_round now;
-    SEFL_TRY(must_be(jc, round, CSP_REVEALED, &now));
-    SEFL_TRY(journal_round_wipe(jc->j, round));
+    SEFL_TRY(must_be(d, round, CSP_REVEALED, &now));
+    SEFL_TRY(journal_round_wipe(d->j, round));
 done:
     return st;
 }
 
 static sefl_status end_task(void *ctx)
 {
-    return journal_fact_put(((journal_csp *)ctx)->j, 0, "over", span_of("1", 1));
+    return journal_fact_put(((csp_disk *)ctx)->j, 0, "over", span_of("1", 1));
 }
 
 static sefl_status ended(void *ctx, bool *out)
@@ -243,22 +240,22 @@ _Static_assert((int)CSP_KEY_BYTES == (int)JOURNAL_KEM, "one length");
 static sefl_status key_make(void *ctx, uint64_t round, const uint8_t bytes[CSP_KEY_BYTES])
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
+    csp_disk *d = ctx;
     csp_round now;
-    SEFL_TRY(must_be(jc, round, CSP_NEW, &now));
-    SEFL_TRY(journal_kem_put(jc->j, round, bytes));
+    SEFL_TRY(must_be(d, round, CSP_NEW, &now));
+    SEFL_TRY(journal_kem_put(d->j, round, bytes));
 done:
     return st;
 }
 
 static sefl_status key_get(void *ctx, uint64_t round, uint8_t bytes[CSP_KEY_BYTES])
 {
-    return journal_kem_get(((journal_csp *)ctx)->j, round, bytes);
+    return journal_kem_get(((csp_disk *)ctx)->j, round, bytes);
 }
 
 static sefl_status key_wipe(void *ctx, uint64_t round)
 {
-    return journal_kem_wipe(((journal_csp *)ctx)->j, round);
+    return journal_kem_wipe(((csp_disk *)ctx)->j, round);
 }
 
 /* Of a round that can still be opened, or begun. */
@@ -283,7 +280,7 @@ static void refused_name(char out[32], uint32_t k)
     snprintf(out, 32, "refused %" PRIu32, k);
 }
 
-static sefl_status put_refused(journal_csp *jc, uint64_t round, const csp_set *s)
+static sefl_status put_refused(csp_disk *d, uint64_t round, const csp_set *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -295,7 +292,7 @@ static sefl_status put_refused(journal_csp *jc, uint64_t round, const csp_set *s
             SEFL_TRY(wr_u8(&b, s->refused[i].reason));
         }
         refused_name(name, k);
-        SEFL_TRY(journal_fact_put(jc->j, round, name, buf_span(&b)));
+        SEFL_TRY(journal_fact_put(d->j, round, name, buf_span(&b)));
     }
 done:
     buf_clear(&b);
@@ -305,31 +302,31 @@ done:
 static sefl_status set_put(void *ctx, uint64_t round, const csp_set *s)
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
+    csp_disk *d = ctx;
     csp_round now;
     uint8_t fact[SET_BYTES];
     bool there;
-    SEFL_TRY(must_be(jc, round, CSP_SIGNED, &now));
-    SEFL_TRY(has_fact(jc, round, "set", &there));
+    SEFL_TRY(must_be(d, round, CSP_SIGNED, &now));
+    SEFL_TRY(has_fact(d, round, "set", &there));
     SEFL_CHECK(!there, SEFL_ESTATE, "round %" PRIu64 " has its set already", round);
     memcpy(fact, s->digest, 32);
     memcpy(fact + 32, s->root, 32);
     store_u32(fact + 64, s->clients);
     store_u32(fact + 68, s->kept_n);
     store_u32(fact + 72, s->refused_n);
-    SEFL_TRY(journal_begin(jc->j));
-    SEFL_TRY(journal_fact_put(jc->j, round, "set", span_of(fact, sizeof fact)));
-    SEFL_TRY(put_refused(jc, round, s));
+    SEFL_TRY(journal_begin(d->j));
+    SEFL_TRY(journal_fact_put(d->j, round, "set", span_of(fact, sizeof fact)));
+    SEFL_TRY(put_refused(d, round, s));
     for (uint32_t i = 0; i < s->kept_n; i++) {
         journal_update u = { .round = round };
         memcpy(u.client, s->kept[i].client, sizeof u.client);
         memcpy(u.body, s->kept[i].units, sizeof u.body);
-        SEFL_TRY(journal_update_put(jc->j, &u));
+        SEFL_TRY(journal_update_put(d->j, &u));
     }
-    SEFL_TRY(journal_commit(jc->j));
+    SEFL_TRY(journal_commit(d->j));
 done:
     if (st != SEFL_OK)
-        journal_rollback(jc->j);
+        journal_rollback(d->j);
     return st;
 }
 
@@ -348,7 +345,7 @@ static sefl_status take_kept(void *ctx, const journal_update *u)
     return SEFL_OK;
 }
 
-static sefl_status get_refused(journal_csp *jc, uint64_t round, csp_set *s)
+static sefl_status get_refused(csp_disk *d, uint64_t round, csp_set *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -357,7 +354,7 @@ static sefl_status get_refused(journal_csp *jc, uint64_t round, csp_set *s)
         uint32_t left = s->refused_n - from;
         refused_name(name, k);
         buf_reset(&b);
-        SEFL_TRY(journal_fact_get(jc->j, round, name, &b));
+        SEFL_TRY(journal_fact_get(d->j, round, name, &b));
         left = left < REFUSED_A_FACT ? left : REFUSED_A_FACT;
         SEFL_CHECK(b.n == (size_t)left * REFUSAL, SEFL_EPROTO, "journal: %s of round %" PRIu64,
                    name, round);
@@ -374,12 +371,12 @@ done:
 static sefl_status set_get(void *ctx, uint64_t round, csp_set *out)
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = ctx;
+    csp_disk *d = ctx;
     uint8_t fact[SET_BYTES];
     csp_set s = { 0 };
     taking t = { .s = &s };
     *out = s;
-    SEFL_TRY(fixed_fact(jc, round, "set", fact, sizeof fact));
+    SEFL_TRY(fixed_fact(d, round, "set", fact, sizeof fact));
     memcpy(s.digest, fact, 32);
     memcpy(s.root, fact + 32, 32);
     s.clients = load_u32(fact + 64);
@@ -387,10 +384,10 @@ static sefl_status set_get(void *ctx, uint64_t round, csp_set *out)
     s.refused_n = load_u32(fact + 72);
     SEFL_TRY(sefl_new(&s.kept, s.kept_n, sizeof *s.kept));
     SEFL_TRY(sefl_new(&s.refused, s.refused_n, sizeof *s.refused));
-    SEFL_TRY(journal_updates(jc->j, round, take_kept, &t));
+    SEFL_TRY(journal_updates(d->j, round, take_kept, &t));
     SEFL_CHECK(t.n == s.kept_n, SEFL_EPROTO, "journal: the set of round %" PRIu64 " lacks clients",
                round);
-    SEFL_TRY(get_refused(jc, round, &s));
+    SEFL_TRY(get_refused(d, round, &s));
     *out = s, s = (csp_set){ 0 };
 done:
     csp_set_clear(&s);
@@ -400,7 +397,7 @@ done:
 /* Asked before the set of the round at hand is stored: rounds before it are charged, or were skipped. */
 static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
 {
-    return journal_client_rounds(((journal_csp *)ctx)->j, client, rounds);
+    return journal_client_rounds(((csp_disk *)ctx)->j, client, rounds);
 }
 
 /* ---- sealed tasks: vouchers ---------------------------------------------------------------- */
@@ -408,28 +405,28 @@ static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
 static sefl_status voucher_get(void *ctx, const uint8_t client[32], uint64_t *serial,
                                uint8_t key[SIGN_PUB_BYTES])
 {
-    return upload_key_get(((journal_csp *)ctx)->j, client, serial, key);
+    return upload_key_get(((csp_disk *)ctx)->j, client, serial, key);
 }
 
 static sefl_status voucher_put(void *ctx, const uint8_t client[32], uint64_t serial,
                                const uint8_t key[SIGN_PUB_BYTES])
 {
-    return upload_key_put(((journal_csp *)ctx)->j, client, serial, key);
+    return upload_key_put(((csp_disk *)ctx)->j, client, serial, key);
 }
 
 /* ---- public -------------------------------------------------------------------------------- */
 
 /* Does the journal have the output of this digest, whole? */
-static sefl_status has_output(journal_csp *jc, uint64_t round, const uint8_t digest[SHA256_BYTES],
+static sefl_status has_output(csp_disk *d, uint64_t round, const uint8_t digest[SHA256_BYTES],
                               bool *has)
 {
     sefl_status st = SEFL_OK;
     uint8_t ours[SHA256_BYTES];
     sefl_buf b = { 0 };
     *has = false;
-    st = fixed_fact(jc, round, "digest", ours, sizeof ours);
+    st = fixed_fact(d, round, "digest", ours, sizeof ours);
     if (st == SEFL_OK && memcmp(ours, digest, sizeof ours) == 0)
-        st = journal_secret_get(jc->j, round, "output", &b);
+        st = journal_secret_get(d->j, round, "output", &b);
     else if (st == SEFL_OK)
         st = SEFL_ENOTFOUND;
     *has = st == SEFL_OK;
@@ -441,70 +438,70 @@ static sefl_status has_output(journal_csp *jc, uint64_t round, const uint8_t dig
 
 /* The last round, if it is signed and not open: a crash, or an old copy of the journal? (See the
  * header's table.) */
-static sefl_status settle(journal_csp *jc, uint64_t last)
+static sefl_status settle(csp_disk *d, uint64_t last)
 {
     sefl_status st = SEFL_OK;
     csp_round now;
     uint64_t noted;
     uint8_t digest[SHA256_BYTES];
     bool charged, marked, whole = false;
-    SEFL_TRY(account_knows(jc->a, last));
-    SEFL_TRY(account_noted(jc->a, &noted, digest));
+    SEFL_TRY(account_knows(d->a, last));
+    SEFL_TRY(account_noted(d->a, &noted, digest));
     SEFL_CHECK(noted <= last, SEFL_ESTATE,
                "round %" PRIu64 " of this task was opened, but %s ends with round %" PRIu64
                ": it is an old copy. A round could be opened twice: " ACCOUNT_REMEDY,
-               noted, journal_folder(jc->j), last);
-    SEFL_TRY(get(jc, last, &now));
+               noted, journal_folder(d->j), last);
+    SEFL_TRY(get(d, last, &now));
     if (now.state != CSP_SIGNED)
         goto done;
-    SEFL_TRY(account_has(jc->a, last, &charged));
-    SEFL_TRY(has_fact(jc, last, "charging", &marked));
+    SEFL_TRY(account_has(d->a, last, &charged));
+    SEFL_TRY(has_fact(d, last, "charging", &marked));
     if (noted == last)
-        SEFL_TRY(has_output(jc, last, digest, &whole));
+        SEFL_TRY(has_output(d, last, digest, &whole));
     else if (marked || !charged)
         goto done;
     if (whole)
-        SEFL_TRY(put_state(jc, &now, CSP_REVEALED));
+        SEFL_TRY(put_state(d, &now, CSP_REVEALED));
     else
-        SEFL_TRY(skip(jc, last, CSP_SKIP_OLD_STATE));
+        SEFL_TRY(skip(d, last, CSP_SKIP_OLD_STATE));
 done:
     return st;
 }
 
 /* AS has the header of the highest round, so it has all releases before it. */
-static sefl_status forget_old(journal_csp *jc, uint64_t last)
+static sefl_status forget_old(csp_disk *d, uint64_t last)
 {
     sefl_status st = SEFL_OK;
     for (uint64_t r = 1; r < last; r++)
-        SEFL_TRY(journal_round_wipe(jc->j, r));
+        SEFL_TRY(journal_round_wipe(d->j, r));
 done:
     return st;
 }
 
-sefl_status journal_csp_new(journal_csp **out, journal *j, account *a, const sefl_coins *coins)
+sefl_status csp_disk_new(csp_disk **out, journal *j, account *a, const sefl_coins *coins)
 {
     sefl_status st = SEFL_OK;
-    journal_csp *jc = NULL;
-    uint64_t last, opened, skipped;
+    csp_disk *d = NULL;
+    csp_highest top;
     *out = NULL;
-    SEFL_TRY(sefl_new(&jc, 1, sizeof *jc));
-    *jc = (journal_csp){ j, a, coins };
-    SEFL_TRY(highest(jc, &last, &opened, &skipped));
-    SEFL_TRY(settle(jc, last));
-    SEFL_TRY(forget_old(jc, last));
-    SEFL_TRY(journal_kem_sweep(jc->j, key_is_needed, jc));
-    *out = jc, jc = NULL;
+    SEFL_TRY(sefl_new(&d, 1, sizeof *d));
+    *d = (csp_disk){ j, a, coins };
+    SEFL_TRY(highest(d, &top));
+    SEFL_TRY(settle(d, top.header));
+    SEFL_TRY(forget_old(d, top.header));
+    SEFL_TRY(journal_kem_sweep(d->j, key_is_needed, d));
+    *out = d, d = NULL;
 done:
-    journal_csp_free(jc);
+    csp_disk_free(d);
     return st;
 }
 
-void journal_csp_free(journal_csp *jc)
+void csp_disk_free(csp_disk *d)
 {
-    sefl_free(jc);
+    sefl_free(d);
 }
 
-sefl_status journal_csp_key(journal_csp *jc, const task *t)
+sefl_status csp_disk_bind_key(csp_disk *d, const task *t)
 {
     sefl_status st = SEFL_OK;
     uint8_t print[PAILLIER_FINGERPRINT_BYTES];
@@ -514,9 +511,9 @@ sefl_status journal_csp_key(journal_csp *jc, const task *t)
         goto done;
     paillier_pub_fingerprint(t->pub, print);
     hex_write(name + 4, print, sizeof print);
-    st = journal_lasting_get(jc->j, name, &b);
+    st = journal_lasting_get(d->j, name, &b);
     if (st == SEFL_ENOTFOUND) {
-        st = journal_lasting_put(jc->j, name, span_of(t->id, sizeof t->id));
+        st = journal_lasting_put(d->j, name, span_of(t->id, sizeof t->id));
         goto done;
     }
     SEFL_TRY(st);
@@ -531,21 +528,21 @@ done:
     return st;
 }
 
-csp_store journal_csp_table(journal_csp *jc)
+csp_store csp_disk_store(csp_disk *d)
 {
     return (csp_store){
-        .ctx = jc,
+        .ctx = d,
         .get = get,
         .highest = highest,
         .sign = sign,
         .charge = charge,
-        .open = open_round,
+        .reveal = reveal,
         .kept = kept,
         .skip = skip,
         .forget = forget,
         .end = end_task,
         .ended = ended,
-        .ledger = account_port(jc->a),
+        .ledger = account_port(d->a),
         .key_make = key_make,
         .key_get = key_get,
         .key_wipe = key_wipe,

@@ -1,7 +1,12 @@
-/* csp_internal: what csp.c (questions), csp_set.c (heads) and csp_open.c (the opening) share; nobody else
- * includes it. */
-#ifndef PROTOCOL_CSP_INTERNAL_H
-#define PROTOCOL_CSP_INTERNAL_H
+/* csp_internal: what csp.c (the machine), csp_key.c and csp_set.c (sealed tasks) and csp_reveal.c share.
+ *
+ * How a handler ends:
+ *     SEFL_OK                     it queued its replies with csp_reply
+ *     csp_no                      it refuses the question: NO is queued, the stream goes on
+ *     a failure through csp_own   CSP's own fault: csp_on queues NO FAULT, the stream ends
+ *     any other failure           AS broke the format, or the stream is broken: it ends */
+#ifndef SUM_CSP_INTERNAL_H
+#define SUM_CSP_INTERNAL_H
 
 #include "sum/csp.h"
 
@@ -9,84 +14,76 @@
 
 /* Of a stream. */
 typedef enum csp_phase {
-    CSP_START,   /* nothing said yet */
+    CSP_START,   /* before HELLO */
     CSP_GREETED, /* HELLO answered */
     CSP_READY,   /* TASK answered */
+    CSP_HEADS,   /* SET came; HEADS are coming */
+    CSP_SUM,     /* GO answered; SUM is coming */
     CSP_BYE,     /* AS is done */
 } csp_phase;
 
 typedef struct csp_gather csp_gather;
+typedef struct csp_reading csp_reading;
+typedef struct csp_opening csp_opening;
 
 struct csp {
     csp_config c;
     envelope own; /* looks into c.envelope */
     csp_phase phase;
-    csp_gather
-        *gather; /* sealed tasks: the heads of a round on this stream (csp_set.h); NULL: none */
+    uint32_t asked;     /* kind of the message at hand */
+    uint32_t index;     /* its index */
+    csp_replies *out;   /* to it */
+    bool refused;       /* it got NO */
+    bool fault;         /* it failed at CSP */
+    csp_gather *gather; /* sealed tasks: heads of a round on this stream (csp_set.h); NULL: none */
+    csp_reading *reading; /* phase HEADS: the SET */
+    csp_opening *opening; /* phase SUM */
     uint64_t
-        live; /* sealed tasks: the round that is signed and neither opened nor skipped; 0: none */
+        live; /* sealed tasks: the round that is signed, not revealed and not skipped; 0: none */
     _Atomic uint64_t live_ms; /* when its key expires; 0: there is none. csp_expires_ms reads it */
-    link_msg m;
-    sefl_buf out;
     bool over;
     uint64_t streams; /* that said hello in this life */
     csp_times times;
 };
 
-/* NO, with the present sentence of `sentence`; logged. Its own failure ends the stream. */
-sefl_status csp_no(csp *c, channel *ch, link_no code, const char *sentence) SEFL_MUST_CHECK;
+/* The body of a new reply. */
+sefl_buf *csp_reply(csp *c, uint32_t kind);
+/* A reply of CSP's ledger head and `more`. */
+sefl_status csp_reply_head(csp *c, uint32_t kind, sefl_span more) SEFL_MUST_CHECK;
+sefl_status csp_reply_yes(csp *c) SEFL_MUST_CHECK;
 
-/* A failure of ours (`st`, with its sentence in sefl_last_error): logged, NO FAULT without details,
- * and the stream ends with st. */
-sefl_status csp_fault(csp *c, channel *ch, sefl_status st, const char *what) SEFL_MUST_CHECK;
-
+/* Queues NO with the sentence (NULL: the code's), in place of other replies, and logs it. Never SEFL_OK. */
+sefl_status csp_no(csp *c, link_no code, const char *sentence) SEFL_MUST_CHECK;
+/* Why CSP refuses what is asked about a round that it does not know. */
+#define CSP_NEVER_SIGNED "a round whose header was never signed"
 /* NO LEDGER, with both lengths and which one is older. */
-sefl_status csp_no_ledger(csp *c, channel *ch, const ledger_head *theirs) SEFL_MUST_CHECK;
+sefl_status csp_no_ledger(csp *c, const ledger_head *theirs) SEFL_MUST_CHECK;
+/* NO SKIPPED, with the reason if it was CSP's. */
+sefl_status csp_no_skipped(csp *c, const csp_round *r) SEFL_MUST_CHECK;
 
-/* Why a round was skipped for CSP_SKIP_OLD_STATE. */
-#define CSP_OLD_STATE_TEXT                                                                   \
-    "CSP's ledger has charged it, and CSP's journal, an old copy, does not know whether it " \
-    "was opened"
+/* Marks a failure as CSP's own: of the store, of memory. Returns st. */
+sefl_status csp_own(csp *c, sefl_status st) SEFL_MUST_CHECK;
 
-/* Why a round was skipped for CSP_SKIP_EXPIRED. */
-#define CSP_EXPIRED_TEXT                                                                          \
-    "AS neither opened nor skipped it within a day of its last possible deadline, so its key is " \
-    "wiped"
-
-/* Why a round was skipped for CSP_SKIP_FEW. */
-#define CSP_FEW_TEXT "fewer heads of its set than the threshold were good"
-
-/* NO SKIPPED, with the reason if it was ours. */
-sefl_status csp_no_skipped(csp *c, channel *ch, const csp_round *r) SEFL_MUST_CHECK;
+/* NO unless this round's header is signed and the round is not skipped: *now is SIGNED or REVEALED. */
+sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now) SEFL_MUST_CHECK;
+/* NO unless it is this round's turn to be signed. */
+sefl_status csp_in_turn(csp *c, uint64_t round) SEFL_MUST_CHECK;
+/* NO unless the envelope is AS's and about this task. */
+sefl_status csp_from_as(csp *c, const envelope *env, sign_kind kind) SEFL_MUST_CHECK;
 
 /* Both ledgers' heads are equal. */
 bool csp_ledgers_equal(csp *c, const ledger_head *peer);
 
-/* Equal, or AS has charged the round that is still to open (or that we skipped by ourselves). */
-sefl_status csp_ledgers_fit(csp *c, const ledger_head *peer, bool *fit) SEFL_MUST_CHECK;
-
-/* Would they be equal once we have charged this round? Writes nothing. */
-sefl_status csp_ledgers_after(csp *c, const ledger_head *peer, uint64_t round,
-                              bool *equal) SEFL_MUST_CHECK;
-
-/* Is it this round's turn to be signed? NO is answered if not (*ok false). */
-sefl_status csp_in_turn(csp *c, channel *ch, uint64_t round, bool *ok) SEFL_MUST_CHECK;
-
-/* Sends our ledger's head and `more`. */
-sefl_status csp_answer_mark(csp *c, channel *ch, uint32_t kind, sefl_span more) SEFL_MUST_CHECK;
-
-/* Is the envelope one of AS, and about this task? Answers NO if not (*ok false). */
-sefl_status csp_from_as(csp *c, channel *ch, const envelope *env, sign_kind kind,
-                        bool *ok) SEFL_MUST_CHECK;
-
-/* This round is signed and can be opened until `until_ms`; 0, 0: none is. */
+/* `round` is signed and can be revealed until `until_ms`; 0, 0: none is. */
 void csp_set_live(csp *c, uint64_t round, uint64_t until_ms);
-
-/* The round is over, here at least: nothing of its heads and its key stays. */
+/* The round is over, here at least: wipes its heads and its key. */
 sefl_status csp_round_over(csp *c, uint64_t round) SEFL_MUST_CHECK;
 
 uint64_t csp_now(const csp *c);
 
-sefl_status csp_on_reveal(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
+/* csp_reveal.c. */
+sefl_status csp_on_reveal(csp *c, rd *r) SEFL_MUST_CHECK;
+sefl_status csp_on_sum(csp *c, rd *r) SEFL_MUST_CHECK;
+void csp_opening_drop(csp *c);
 
 #endif

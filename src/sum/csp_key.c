@@ -30,14 +30,14 @@ static sefl_status key_of(const csp *c, seal_key **out, uint64_t round,
 sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
     uint8_t bytes[CSP_KEY_BYTES] = { 0 };
     seal_key *key = NULL;
     csp_round now;
     *out = NULL;
-    SEFL_TRY(j->key_get(j->ctx, round, bytes));
+    SEFL_TRY(s->key_get(s->ctx, round, bytes));
     SEFL_TRY(key_of(c, &key, round, bytes));
-    SEFL_TRY(j->get(j->ctx, round, &now));
+    SEFL_TRY(s->get(s->ctx, round, &now));
     sefl_span pub = seal_key_pub(key);
     if (now.state == CSP_SIGNED &&
         (pub.n != now.header.key_bytes || memcmp(pub.p, now.header.key, pub.n) != 0)) {
@@ -56,86 +56,75 @@ done:
 static sefl_status key_new(const csp *c, seal_key **out, uint64_t round)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
     uint8_t bytes[CSP_KEY_BYTES] = { 0 };
     sefl_rng rng;
     SEFL_TRY(coins_for(c->c.coins, &rng, "kem", round, 0));
     SEFL_TRY(rng_fill(&rng, bytes, sizeof bytes));
-    SEFL_TRY(j->key_make(j->ctx, round, bytes));
+    SEFL_TRY(s->key_make(s->ctx, round, bytes));
     SEFL_TRY(key_of(c, out, round, bytes));
 done:
     sefl_wipe(bytes, sizeof bytes);
     return st;
 }
 
-sefl_status csp_on_key(csp *c, channel *ch, rd *r)
+sefl_status csp_on_key(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
     csp_round now;
     seal_key *key = NULL;
     uint64_t round;
-    bool ok;
     SEFL_TRY(rd_u64(r, &round));
     SEFL_TRY(rd_end(r));
     if (!task_is_sealed(c->c.task))
-        return csp_no(c, ch, LINK_NO_ORDER, "this task has no keys of rounds");
-    if ((st = j->get(j->ctx, round, &now)) != SEFL_OK)
-        return csp_fault(c, ch, st, "key");
-    if (now.state == CSP_NEW)
-        SEFL_TRY(csp_in_turn(c, ch, round, &ok));
-    else if (now.state == CSP_SIGNED)
-        ok = true;
-    else
-        return csp_no(c, ch, now.state == CSP_REVEALED ? LINK_NO_REVEALED : LINK_NO_SKIPPED,
+        return csp_no(c, LINK_NO_ORDER, "this task has no keys of rounds");
+    SEFL_TRY(csp_own(c, s->get(s->ctx, round, &now)));
+    if (now.state == CSP_REVEALED || now.state == CSP_SKIPPED)
+        return csp_no(c, now.state == CSP_REVEALED ? LINK_NO_REVEALED : LINK_NO_SKIPPED,
                       "the key of this round is wiped");
-    if (!ok)
-        goto done;
+    if (now.state == CSP_NEW)
+        SEFL_TRY(csp_in_turn(c, round));
     st = csp_key_load(c, &key, round);
     if (st == SEFL_ENOTFOUND && now.state == CSP_SIGNED) /* never anew once it is signed */
-        return csp_no(c, ch, LINK_NO_KEY, NULL);
+        return csp_no(c, LINK_NO_KEY, NULL);
     if (st == SEFL_ENOTFOUND)
         st = key_new(c, &key, round);
-    if (st != SEFL_OK)
-        return csp_fault(c, ch, st, "key");
+    SEFL_TRY(csp_own(c, st));
     sefl_span pub = seal_key_pub(key);
-    buf_reset(&c->out);
-    SEFL_TRY(wr_u64(&c->out, round));
-    SEFL_TRY(wr_u16(&c->out, c->c.task->seal->id));
-    SEFL_TRY(wr_raw(&c->out, pub.p, pub.n));
-    SEFL_TRY(link_send(ch, LINK_KEY, buf_span(&c->out)));
+    sefl_buf *out = csp_reply(c, LINK_KEY);
+    SEFL_TRY(wr_u64(out, round));
+    SEFL_TRY(wr_u16(out, c->c.task->seal->id));
+    SEFL_TRY(wr_raw(out, pub.p, pub.n));
 done:
     seal_key_free(key);
     return st;
 }
 
-sefl_status csp_header_key(csp *c, channel *ch, const round_header *h, bool *ok)
+sefl_status csp_header_key(csp *c, const round_header *h)
 {
     const task *t = c->c.task;
     seal_key *key = NULL;
-    *ok = false;
     if (h->suite != (t->seal ? t->seal->id : 0))
-        return csp_no(c, ch, LINK_NO_HEADER, "its seal is not the task's");
-    if (!t->seal) {
-        *ok = true;
+        return csp_no(c, LINK_NO_HEADER, "its seal is not the task's");
+    if (!t->seal)
         return SEFL_OK;
-    }
     sefl_status st = csp_key_load(c, &key, h->round);
     if (st == SEFL_ENOTFOUND)
-        return csp_no(c, ch, LINK_NO_ORDER, "KEY comes before the header");
+        return csp_no(c, LINK_NO_ORDER, "KEY comes before the header");
     if (st != SEFL_OK)
-        return csp_fault(c, ch, st, "header");
+        return csp_own(c, st);
     sefl_span pub = seal_key_pub(key);
-    *ok = pub.n == h->key_bytes && memcmp(pub.p, h->key, pub.n) == 0;
+    bool same = pub.n == h->key_bytes && memcmp(pub.p, h->key, pub.n) == 0;
     seal_key_free(key);
-    return *ok ? SEFL_OK : csp_no(c, ch, LINK_NO_HEADER, "it does not carry the key that CSP gave");
+    return same ? SEFL_OK : csp_no(c, LINK_NO_HEADER, "it does not carry the key that CSP gave");
 }
 
 /* ---- vouchers ---------------------------------------------------------------------------------- */
 
 static sefl_status take_voucher(csp *c, const voucher *v)
 {
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
     uint64_t serial;
     uint8_t key[SIGN_PUB_BYTES];
     if (memcmp(&v->servers, &c->c.task->servers, sizeof v->servers) != 0)
@@ -143,34 +132,34 @@ static sefl_status take_voucher(csp *c, const voucher *v)
     sefl_status st = c->c.vouch(c->c.enrol_ctx, v);
     if (st != SEFL_OK)
         return st;
-    st = j->voucher_get(j->ctx, v->client, &serial, key);
+    st = s->voucher_get(s->ctx, v->client, &serial, key);
     if (st == SEFL_OK && serial == v->serial && memcmp(key, v->key, sizeof key) == 0)
         return SEFL_OK; /* a client sends it at every start */
     if (st != SEFL_OK && st != SEFL_ENOTFOUND)
         return st;
-    return j->voucher_put(j->ctx, v->client, v->serial, v->key);
+    return s->voucher_put(s->ctx, v->client, v->serial, v->key);
 }
 
-/* AS is told no more than yes or no: the reason is between this operator and the site. */
-sefl_status csp_on_vouch(csp *c, channel *ch, rd *r)
+/* AS learns only yes or no: the reason is between this operator and the site. */
+sefl_status csp_on_vouch(csp *c, rd *r)
 {
     voucher v;
     if (!task_is_sealed(c->c.task))
-        return csp_no(c, ch, LINK_NO_ORDER, "this task has no vouchers");
+        return csp_no(c, LINK_NO_ORDER, "this task has no vouchers");
     sefl_status st = voucher_read(&v, span_of(r->p, r->left));
     if (st == SEFL_EPROTO) {
         log_warn(c->c.log, "voucher refused", lf_str("why", sefl_last_error()));
-        return csp_no(c, ch, LINK_NO_ENROL, NULL);
+        return csp_no(c, LINK_NO_ENROL, NULL);
     }
     if (st == SEFL_OK)
         st = take_voucher(c, &v);
     if (st == SEFL_EAUTH || st == SEFL_ESTATE) {
         log_warn(c->c.log, "voucher refused", lf_hash("client", v.client),
                  lf_str("why", sefl_last_error()));
-        return csp_no(c, ch, LINK_NO_ENROL, NULL);
+        return csp_no(c, LINK_NO_ENROL, NULL);
     }
     if (st != SEFL_OK)
-        return csp_fault(c, ch, st, "voucher");
+        return csp_own(c, st);
     log_info(c->c.log, "voucher taken", lf_hash("client", v.client), lf_u64("serial", v.serial));
-    return link_send(ch, LINK_YES, span_of(NULL, 0));
+    return csp_reply_yes(c);
 }

@@ -40,11 +40,17 @@ static sefl_status writing(csp_memory *m)
                                          : SEFL_OK;
 }
 
-static sefl_status in_state(const csp_memory_round *r, uint64_t round, csp_round_state want)
+/* The round's place, for writing; SEFL_ESTATE unless it is in this state. */
+static sefl_status change(csp_memory *m, uint64_t round, csp_round_state want,
+                          csp_memory_round **out)
 {
-    return r->r.state == want ? SEFL_OK
-                              : sefl_fail(SEFL_ESTATE, "round %" PRIu64 " is in state %d, not %d",
-                                          round, (int)r->r.state, (int)want);
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(writing(m));
+    SEFL_TRY(place(m, round, out));
+    (*out)->r.round = round;
+    SEFL_TRY(csp_round_must_be(&(*out)->r, want));
+done:
+    return st;
 }
 
 static sefl_status copy(void *out, const void *from, size_t n, size_t size)
@@ -79,24 +85,24 @@ static sefl_status get(void *ctx, uint64_t round, csp_round *out)
     if (out->state == CSP_NEW && round > 0 && round == m->skipped_before)
         out->state = CSP_SKIPPED;
     else if (out->state == CSP_NEW && round > 0 &&
-             (round <= m->opened_before || round < m->skipped_before))
+             (round <= m->revealed_before || round < m->skipped_before))
         out->state = CSP_REVEALED;
     return SEFL_OK;
 }
 
-static sefl_status highest(void *ctx, uint64_t *signed_, uint64_t *opened, uint64_t *skipped)
+static sefl_status highest(void *ctx, csp_highest *out)
 {
     const csp_memory *m = ctx;
-    *opened = m->opened_before, *skipped = m->skipped_before;
-    *signed_ = *opened > *skipped ? *opened : *skipped;
+    *out = (csp_highest){ .revealed = m->revealed_before, .skipped = m->skipped_before };
+    out->header = out->revealed > out->skipped ? out->revealed : out->skipped;
     for (uint64_t r = 1; r < m->rounds; r++) {
         csp_round_state s = csp_memory_at(m, r)->r.state;
         if (s != CSP_NEW)
-            *signed_ = r;
+            out->header = r;
         if (s == CSP_REVEALED)
-            *opened = r;
+            out->revealed = r;
         if (s == CSP_SKIPPED)
-            *skipped = r;
+            out->skipped = r;
     }
     return SEFL_OK;
 }
@@ -104,25 +110,20 @@ static sefl_status highest(void *ctx, uint64_t *signed_, uint64_t *opened, uint6
 static sefl_status sign(void *ctx, const csp_round *r)
 {
     sefl_status st = SEFL_OK;
-    csp_memory *m = ctx;
     csp_memory_round *at;
-    SEFL_TRY(writing(m));
-    SEFL_TRY(place(m, r->round, &at));
-    SEFL_TRY(in_state(at, r->round, CSP_NEW));
+    SEFL_TRY(change(ctx, r->round, CSP_NEW, &at));
     at->r = *r;
 done:
     return st;
 }
 
-static sefl_status open_(void *ctx, uint64_t round, sefl_span statement, const uint8_t id[NOISE_ID],
-                         sefl_span output, const uint8_t digest[SHA256_BYTES])
+static sefl_status reveal(void *ctx, uint64_t round, sefl_span statement,
+                          const uint8_t id[NOISE_ID], sefl_span output,
+                          const uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
-    csp_memory *m = ctx;
     csp_memory_round *at;
-    SEFL_TRY(writing(m));
-    SEFL_TRY(place(m, round, &at));
-    SEFL_TRY(in_state(at, round, CSP_SIGNED));
+    SEFL_TRY(change(ctx, round, CSP_SIGNED, &at));
     SEFL_CHECK(at->charged, SEFL_ESTATE, "round %" PRIu64 " is not charged", round);
     buf_reset(&at->statement);
     buf_reset(&at->output);
@@ -130,7 +131,7 @@ static sefl_status open_(void *ctx, uint64_t round, sefl_span statement, const u
     SEFL_TRY(wr_raw(&at->output, output.p, output.n));
     memcpy(at->id, id, NOISE_ID);
     memcpy(at->digest, digest, SHA256_BYTES);
-    at->opened++;
+    at->reveals++;
     at->r.state = CSP_REVEALED;
 done:
     return st;
@@ -140,7 +141,7 @@ static sefl_status kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_bu
                         uint8_t digest[SHA256_BYTES])
 {
     const csp_memory_round *at = csp_memory_at(ctx, round);
-    if (at->opened == 0 || at->forgotten)
+    if (at->reveals == 0 || at->forgotten)
         return sefl_fail(SEFL_ENOTFOUND, "nothing is kept of round %" PRIu64, round);
     memcpy(id, at->id, NOISE_ID);
     memcpy(digest, at->digest, SHA256_BYTES);
@@ -150,11 +151,8 @@ static sefl_status kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_bu
 static sefl_status skip(void *ctx, uint64_t round, unsigned reason)
 {
     sefl_status st = SEFL_OK;
-    csp_memory *m = ctx;
     csp_memory_round *at;
-    SEFL_TRY(writing(m));
-    SEFL_TRY(place(m, round, &at));
-    SEFL_TRY(in_state(at, round, CSP_SIGNED));
+    SEFL_TRY(change(ctx, round, CSP_SIGNED, &at));
     at->r.state = CSP_SKIPPED;
     at->r.skip = reason;
 done:
@@ -206,11 +204,8 @@ done:
 static sefl_status key_make(void *ctx, uint64_t round, const uint8_t bytes[CSP_KEY_BYTES])
 {
     sefl_status st = SEFL_OK;
-    csp_memory *m = ctx;
     csp_memory_round *at;
-    SEFL_TRY(writing(m));
-    SEFL_TRY(place(m, round, &at));
-    SEFL_TRY(in_state(at, round, CSP_NEW));
+    SEFL_TRY(change(ctx, round, CSP_NEW, &at));
     memcpy(at->key, bytes, CSP_KEY_BYTES);
     at->has_key = true;
 done:
@@ -243,11 +238,8 @@ static sefl_status key_wipe(void *ctx, uint64_t round)
 static sefl_status set_put(void *ctx, uint64_t round, const csp_set *s)
 {
     sefl_status st = SEFL_OK;
-    csp_memory *m = ctx;
     csp_memory_round *at;
-    SEFL_TRY(writing(m));
-    SEFL_TRY(place(m, round, &at));
-    SEFL_TRY(in_state(at, round, CSP_SIGNED));
+    SEFL_TRY(change(ctx, round, CSP_SIGNED, &at));
     SEFL_CHECK(!at->has_set, SEFL_ESTATE, "round %" PRIu64 " has its set", round);
     SEFL_TRY(copy_set(&at->set, s));
     at->has_set = true;
@@ -325,14 +317,14 @@ done:
     return st;
 }
 
-csp_store csp_memory_journal(csp_memory *m)
+csp_store csp_memory_store(csp_memory *m)
 {
     return (csp_store){ .ctx = m,
                         .get = get,
                         .highest = highest,
                         .sign = sign,
                         .charge = charge,
-                        .open = open_,
+                        .reveal = reveal,
                         .kept = kept,
                         .skip = skip,
                         .forget = forget,
@@ -367,6 +359,6 @@ void csp_memory_clear(csp_memory *m)
     client_table_clear(&m->keys);
     sefl_free(m->serial);
     *m = (csp_memory){ .ledger = m->ledger,
-                       .opened_before = m->opened_before,
+                       .revealed_before = m->revealed_before,
                        .skipped_before = m->skipped_before };
 }

@@ -1,37 +1,33 @@
-/* csp_memory: CSP's journal (csp.h: csp_store) in memory, for the simulator, benches and tests.
+/* csp_memory: CSP's store (csp_store.h) in memory, for the simulator, benches and tests.
  *
  *     csp_memory m = { .ledger = ledger_port_of(&book) };
- *     csp_store j = csp_memory_journal(&m);
+ *     csp_store s = csp_memory_store(&m);
  *     ...
  *     csp_memory_clear(&m);
  *
- * It keeps the same rules as the one on a disk (sum/csp_disk.h): one header, one set and one opening a
- * round, a key that is not replaced once the header is signed; a broken rule is SEFL_ESTATE.
- *
  * Threads: one owner.   Secrets: round keys and outputs; wiped. */
-#ifndef PROTOCOL_CSP_MEMORY_H
-#define PROTOCOL_CSP_MEMORY_H
+#ifndef SUM_CSP_MEMORY_H
+#define SUM_CSP_MEMORY_H
 
 #include "sum/client_table.h"
-#include "sum/csp.h"
+#include "sum/csp_store.h"
 
 typedef struct csp_memory_round {
     csp_round r;
     sefl_buf statement, output;
     uint8_t id[NOISE_ID], digest[SHA256_BYTES];
-    unsigned opened; /* how often; never above 1 */
+    unsigned reveals; /* never above 1 */
     bool forgotten, charged, has_key, has_set;
     uint8_t key[CSP_KEY_BYTES];
-    unsigned wiped; /* how often a key was */
+    unsigned wiped; /* keys of this round */
     csp_set set;
 } csp_memory_round;
 
 typedef struct csp_memory {
     ledger_port ledger;
-    uint64_t opened_before,
-        skipped_before; /* highest rounds of an earlier life, of which no more is known */
-    unsigned fail;      /* tests: the n-th writing call fails; 0: none */
-    unsigned calls;     /* writing calls so far */
+    uint64_t revealed_before, skipped_before; /* highest rounds of an earlier life */
+    unsigned fail;                            /* tests: the n-th writing call fails; 0: none */
+    unsigned calls;                           /* writing calls so far */
     bool ended;
     csp_memory_round **round; /* by number; NULL: nothing of it */
     size_t rounds;
@@ -40,12 +36,12 @@ typedef struct csp_memory {
     uint64_t *serial;     /* of the voucher, by place in `vouched` */
 } csp_memory;
 
-csp_store csp_memory_journal(csp_memory *m);
+csp_store csp_memory_store(csp_memory *m);
 
-/* What is there of a round; zeros for one of which nothing is. For looking. */
+/* What the store has of a round; zeros: nothing. For looking. */
 const csp_memory_round *csp_memory_at(const csp_memory *m, uint64_t round);
 
-/* Wipes and frees; ledger, opened_before and skipped_before stay. */
+/* Wipes and frees; ledger, revealed_before and skipped_before stay. */
 void csp_memory_clear(csp_memory *m);
 
 #endif

@@ -1,9 +1,9 @@
-/* The opening at CSP. The order of things is the rule of one opening (noise/online.h):
+/* The reveal at CSP. The order of things is the rule of one reveal (noise/online.h):
  *     ledgers compared -> shares taken, erased from the pool -> charge durable -> sum decrypted -> reply
- *     computed -> journal->open: output and mark durable -> the round's key wiped -> the first byte of the
- *     output leaves
+ *     computed -> csp_store.reveal: output and mark durable -> the round's key wiped -> the first byte of
+ *     the output leaves
  * Shares that were taken are gone, whatever fails after that.
- * After the mark this file reads the output from the journal and repeats it, and nothing else. */
+ * After the mark this file reads the output from the store and repeats it, and nothing else. */
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "base/sha256.h"
@@ -13,330 +13,330 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct opening {
-    csp *c;
-    channel *ch;
+/* From GO to the last piece of the sum. */
+struct csp_opening {
     round_statement s;
-    sefl_span envelope; /* of the statement, in the message's buffer */
-    uint8_t *plain;     /* masked plain units */
-    size_t plain_bytes;
-    uint8_t *x; /* joint: shares, noise_value_bytes each */
+    sefl_buf envelope; /* of the statement */
+    ahe_dec *own;      /* of a task that is not sealed */
+    size_t units;      /* decrypted so far */
+    uint32_t pieces;   /* received so far */
+    sefl_buf plain;    /* the masked plain units */
+    uint8_t *x;        /* joint: shares, noise_value_bytes each */
     size_t x_bytes;
-} opening;
+    uint64_t since; /* when the wait for the next piece began */
+};
 
-sefl_status csp_no_skipped(csp *c, channel *ch, const csp_round *r)
+void csp_opening_drop(csp *c)
 {
-    return csp_no(c, ch, LINK_NO_SKIPPED,
-                  r->skip == CSP_SKIP_OLD_STATE ? CSP_OLD_STATE_TEXT
-                  : r->skip == CSP_SKIP_EXPIRED ? CSP_EXPIRED_TEXT
-                  : r->skip == CSP_SKIP_FEW     ? CSP_FEW_TEXT
-                                                : NULL);
+    csp_opening *o = c->opening;
+    if (!o)
+        return;
+    c->opening = NULL;
+    buf_clear(&o->envelope);
+    buf_clear(&o->plain);
+    ahe_dec_free(&c->c.task->ahe, o->own);
+    if (o->x)
+        sefl_free_secret(o->x, o->x_bytes);
+    sefl_free(o);
 }
 
-/* ---- what was kept --------------------------------------------------------------------------- */
+/* ---- the output ---------------------------------------------------------------------------------- */
 
-/* The output of an opening, the bytes that were made durable, with their SHA-256. */
-static sefl_status send_output(csp *c, channel *ch, sefl_span output,
-                               const uint8_t digest[SHA256_BYTES])
+static uint32_t output_kind(const csp *c)
 {
-    sefl_status st = SEFL_OK;
-    uint32_t kind = task_mode(c->c.task)->reply ? LINK_REPLY : LINK_PLAIN;
-    SEFL_TRY(msg_begin(ch, kind, 0, output.n + SHA256_BYTES));
-    SEFL_TRY(channel_send(ch, output.p, output.n));
-    SEFL_TRY(channel_send(ch, digest, SHA256_BYTES));
-    SEFL_TRY(channel_flush(ch));
-done:
-    return st;
+    return task_mode(c->c.task)->reply ? LINK_REPLY : LINK_PLAIN;
 }
 
 /* Sealed tasks: CSP's signature on who is in the release; the same bytes every time. */
-static sefl_status send_counted(csp *c, channel *ch, uint64_t round,
-                                const uint8_t root[SHA256_BYTES], const uint8_t id[NOISE_ID])
+static sefl_status reply_counted(csp *c, uint64_t round, const uint8_t root[SHA256_BYTES],
+                                 const uint8_t id[NOISE_ID])
 {
     sefl_status st = SEFL_OK;
     counted_statement s = { .round = round };
     uint8_t bytes[COUNTED_STATEMENT_BYTES];
     envelope env = { .kind = SIGN_COUNTED, .content = span_of(bytes, sizeof bytes) };
+    if (!task_is_sealed(c->c.task))
+        return SEFL_OK;
     memcpy(s.task, c->c.task->id, sizeof s.task);
     memcpy(s.root, root, sizeof s.root);
     memcpy(s.id, id, sizeof s.id);
     counted_statement_write(bytes, &s);
     SEFL_TRY(envelope_sign(&env, SIGNER_CSP, c->c.key));
-    buf_reset(&c->out);
-    SEFL_TRY(envelope_write(&c->out, &env));
-    SEFL_TRY(link_send(ch, LINK_COUNTED, buf_span(&c->out)));
+    SEFL_TRY(envelope_write(csp_reply(c, LINK_COUNTED), &env));
 done:
     return st;
 }
 
-static sefl_status send_kept(csp *c, channel *ch, uint64_t round, const ledger_head *theirs)
+/* The stored output, whole and unchanged. */
+static sefl_status read_kept(csp *c, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
+                             uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
+    uint8_t is[SHA256_BYTES];
+    size_t bytes;
+    SEFL_TRY(s->kept(s->ctx, round, id, output, digest));
+    SEFL_TRY(task_output_bytes(&bytes, c->c.task));
+    SEFL_CHECK(output->n == bytes, SEFL_EIO, "%zu bytes stored of an output of %zu", output->n,
+               bytes);
+    sha256_of(is, buf_span(output));
+    SEFL_CHECK(memcmp(is, digest, sizeof is) == 0, SEFL_EIO, "the stored output has changed");
+done:
+    return st;
+}
+
+static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
+{
+    sefl_status st = SEFL_OK;
+    const csp_store *s = c->c.store;
     sefl_buf output = { 0 };
     csp_set set = { 0 };
-    uint8_t id[NOISE_ID], digest[SHA256_BYTES], is[SHA256_BYTES];
-    size_t bytes;
+    uint8_t id[NOISE_ID], digest[SHA256_BYTES];
     if (!csp_ledgers_equal(c, theirs))
-        return csp_no_ledger(c, ch, theirs);
-    st = j->kept(j->ctx, round, id, &output, digest);
+        return csp_no_ledger(c, theirs);
+    st = read_kept(c, round, id, &output, digest);
     if (st == SEFL_ENOTFOUND) {
-        st = csp_no(c, ch, LINK_NO_REVEALED, NULL);
+        st = csp_no(c, LINK_NO_REVEALED, NULL);
         goto done;
     }
-    if (st == SEFL_OK)
-        st = task_output_bytes(&bytes, c->c.task);
-    if (st == SEFL_OK && output.n != bytes)
-        st = sefl_fail(SEFL_EIO, "%zu bytes stored of an output of %zu", output.n, bytes);
-    if (st == SEFL_OK) {
-        sha256_of(is, buf_span(&output));
-        if (memcmp(is, digest, sizeof is) != 0)
-            st = sefl_fail(SEFL_EIO, "the stored output has changed");
-    }
-    if (st == SEFL_OK && task_is_sealed(c->c.task))
-        st = j->set_get(j->ctx, round, &set);
-    if (st == SEFL_OK)
-        st = csp_key_done(c, round); /* a crash may have come between the mark and this */
-    if (st != SEFL_OK) {
-        st = csp_fault(c, ch, st, "kept output");
-        goto done;
-    }
-    log_info(c->c.log, "output sent again", lf_u64("round", round));
-    SEFL_TRY(csp_answer_mark(c, ch, LINK_KEPT, span_of(id, sizeof id)));
-    SEFL_TRY(send_output(c, ch, buf_span(&output), digest));
+    SEFL_TRY(csp_own(c, st));
     if (task_is_sealed(c->c.task))
-        SEFL_TRY(send_counted(c, ch, round, set.root, id));
+        SEFL_TRY(csp_own(c, s->set_get(s->ctx, round, &set)));
+    SEFL_TRY(csp_own(c, csp_key_done(c, round))); /* a crash may have come between mark and this */
+    log_info(c->c.log, "output sent again", lf_u64("round", round));
+    SEFL_TRY(csp_reply_head(c, LINK_KEPT, span_of(id, sizeof id)));
+    SEFL_TRY(wr_raw(&output, digest, sizeof digest));
+    *csp_reply(c, output_kind(c)) = output, output = (sefl_buf){ 0 };
+    SEFL_TRY(reply_counted(c, round, set.root, id));
 done:
     csp_set_clear(&set);
     buf_clear(&output);
     return st;
 }
 
-/* ---- an opening ------------------------------------------------------------------------------- */
-
-/* Receives the masked sum and decrypts it, piece by piece. */
-static sefl_status receive_sum(opening *o)
+/* Makes output and mark durable: from here on the round is revealed. Then queues the output, which it
+ * takes over. */
+static sefl_status keep_and_reply(csp *c, sefl_buf *output)
 {
     sefl_status st = SEFL_OK;
-    csp *c = o->c;
-    const ahe_params *p = &c->c.task->ahe;
-    const size_t per = link_sum_units(p);
-    ahe_dec *dec = NULL, *own = NULL;
-    uint8_t *bytes = NULL, context[AHE_CONTEXT_BYTES];
-    uint32_t index = 0;
-    uint64_t t0 = csp_now(c), t1;
-    size_t most = per * p->unit_bytes;
-    SEFL_TRY(sefl_new(&bytes, most, 1));
-    SEFL_TRY(sefl_new(&o->plain, o->plain_bytes, 1));
-    task_context(context, c->c.task, o->s.round);
-    if (task_is_sealed(c->c.task)) {
-        dec = gather_dec(c); /* the kept clients' pads, and nothing else */
-    } else {
-        SEFL_TRY(ahe_dec_new(&own, p, c->c.sec, context));
-        dec = own;
-    }
-    for (size_t u = 0; u < p->units; u += per) {
-        size_t n = p->units - u < per ? p->units - u : per;
-        SEFL_TRY(msg_recv(o->ch, LINK_SUM, ++index, bytes, n * p->unit_bytes, "masked sum"));
-        c->times.receive += (t1 = csp_now(c)) - t0;
-        SEFL_TRY(ahe_dec_units(p, dec, o->plain + u * p->plain_bytes, u, bytes, n, c->c.pool,
-                               c->c.stop));
-        c->times.decrypt += (t0 = csp_now(c)) - t1;
-    }
-done:
-    ahe_dec_free(p, own);
-    sefl_free(bytes);
-    return st;
-}
-
-/* Output and mark durable: from here on the round is open. Then the first byte leaves. */
-static sefl_status keep_and_send(opening *o, sefl_span output)
-{
-    sefl_status st = SEFL_OK;
-    csp *c = o->c;
-    const csp_store *j = c->c.journal;
+    const csp_opening *o = c->opening;
+    const csp_store *s = c->c.store;
+    const uint64_t round = o->s.round;
     uint8_t id[NOISE_ID], digest[SHA256_BYTES];
     uint64_t began = csp_now(c);
     link_plain_id(id, o->s.attempt, o->s.set);
-    sha256_of(digest, output);
-    st = j->open(j->ctx, o->s.round, o->envelope, id, output, digest);
+    sha256_of(digest, buf_span(output));
+    st = s->reveal(s->ctx, round, buf_span(&o->envelope), id, buf_span(output), digest);
     if (st == SEFL_OK) {
         csp_set_live(c, 0, 0);
-        st = csp_key_done(c, o->s.round);
+        st = csp_key_done(c, round);
     }
     c->times.store = csp_now(c) - began;
     if (st != SEFL_OK) {
-        log_error(c->c.log, "opening not stored", lf_u64("round", o->s.round),
+        log_error(c->c.log, "output not stored", lf_u64("round", round),
                   lf_str("why", sefl_last_error()));
         goto done;
     }
-    began = csp_now(c);
-    SEFL_TRY(send_output(c, o->ch, output, digest));
-    if (task_is_sealed(c->c.task))
-        SEFL_TRY(send_counted(c, o->ch, o->s.round, o->s.set, id));
-    c->times.output = csp_now(c) - began;
+    SEFL_TRY(wr_raw(output, digest, sizeof digest));
+    *csp_reply(c, output_kind(c)) = *output, *output = (sefl_buf){ 0 };
+    SEFL_TRY(reply_counted(c, round, o->s.set, id));
 done:
     return st;
 }
 
 /* The masked sum is complete: only now CSP draws its coins for the reply. */
-static sefl_status make_reply(opening *o, uint8_t **reply, size_t *bytes)
+static sefl_status make_reply(csp *c, sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
-    csp *c = o->c;
-    uint8_t slice[SHA256_BYTES];
+    const csp_opening *o = c->opening;
+    uint8_t *reply, slice[SHA256_BYTES];
+    size_t bytes;
     mode_csp in = { .round = o->s.round,
                     .attempt = o->s.attempt,
-                    .plain = o->plain,
+                    .plain = o->plain.p,
                     .slice = slice,
                     .shares = o->x };
     uint64_t began = csp_now(c);
     shares_slice_hash(slice, &o->s.slice);
-    SEFL_TRY(task_output_bytes(bytes, c->c.task));
-    SEFL_TRY(sefl_new(reply, *bytes, 1));
+    SEFL_TRY(task_output_bytes(&bytes, c->c.task));
+    SEFL_TRY(buf_reserve(out, bytes + SHA256_BYTES));
+    SEFL_TRY(buf_extend(out, &reply, bytes));
+    memset(reply, 0, bytes);
     SEFL_TRY(coins_for(c->c.coins, &in.rng, "reply", o->s.round, o->s.attempt));
-    SEFL_TRY(task_mode(c->c.task)->reply(*reply, c->c.task, &in));
+    SEFL_TRY(task_mode(c->c.task)->reply(reply, c->c.task, &in));
     c->times.compute = csp_now(c) - began;
 done:
     return st;
 }
 
-static sefl_status run(opening *o)
+/* ---- the masked sum ------------------------------------------------------------------------------ */
+
+/* The whole sum is decrypted. */
+static sefl_status finish(csp *c)
 {
     sefl_status st = SEFL_OK;
-    csp *c = o->c;
-    uint8_t *reply = NULL;
-    size_t bytes = 0;
-    o->plain_bytes = c->c.task->ahe.units * c->c.task->ahe.plain_bytes;
-    SEFL_TRY(csp_answer_mark(c, o->ch, LINK_GO, span_of(NULL, 0)));
-    SEFL_TRY(receive_sum(o));
+    csp_opening *o = c->opening;
+    sefl_buf output = { 0 };
     if (task_mode(c->c.task)->reply)
-        SEFL_TRY(make_reply(o, &reply, &bytes));
-    SEFL_TRY(keep_and_send(o, reply ? span_of(reply, bytes) : span_of(o->plain, o->plain_bytes)));
-    log_info(c->c.log, "round opened", lf_u64("round", o->s.round), lf_u64("attempt", o->s.attempt),
-             lf_u64("decrypt_ms", c->times.decrypt / 1000000),
+        SEFL_TRY(make_reply(c, &output));
+    else
+        output = o->plain, o->plain = (sefl_buf){ 0 };
+    SEFL_TRY(keep_and_reply(c, &output));
+    log_info(c->c.log, "round revealed", lf_u64("round", o->s.round),
+             lf_u64("attempt", o->s.attempt), lf_u64("decrypt_ms", c->times.decrypt / 1000000),
              lf_u64("compute_ms", c->times.compute / 1000000),
              lf_u64("store_ms", c->times.store / 1000000));
+    csp_opening_drop(c);
+    gather_drop(c); /* it served */
+    c->phase = CSP_READY;
 done:
-    if (reply)
-        sefl_free_secret(reply, bytes);
-    if (o->plain)
-        sefl_free_secret(o->plain, o->plain_bytes);
+    buf_clear(&output);
     return st;
 }
 
-/* The shares that the statement names, out of the pool for ever. NO if they are not there. */
-static sefl_status take_slice(opening *o, bool *ok)
+/* The next piece of the masked sum: decrypts it. */
+sefl_status csp_on_sum(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
-    csp *c = o->c;
+    csp_opening *o = c->opening;
+    const ahe_params *p = &c->c.task->ahe;
+    const size_t per = link_sum_units(p), left = p->units - o->units;
+    const size_t n = left < per ? left : per;
+    uint64_t came = csp_now(c);
+    uint8_t *plain;
+    c->times.receive += came - o->since;
+    SEFL_CHECK(c->index == ++o->pieces && r->left == n * p->unit_bytes, SEFL_EPROTO,
+               "link: SUM %u of %zu bytes, wanted SUM %u of %zu", c->index, r->left, o->pieces,
+               n * p->unit_bytes);
+    SEFL_TRY(buf_extend(&o->plain, &plain, n * p->plain_bytes));
+    SEFL_TRY(ahe_dec_units(p, o->own ? o->own : gather_dec(c), plain, o->units, r->p, n, c->c.pool,
+                           c->c.stop));
+    o->units += n;
+    o->since = csp_now(c);
+    c->times.decrypt += o->since - came;
+    if (o->units == p->units)
+        SEFL_TRY(finish(c));
+done:
+    return st;
+}
+
+/* ---- REVEAL -------------------------------------------------------------------------------------- */
+
+/* Takes the shares that the statement names out of the pool, for ever. NO if they are not there. */
+static sefl_status take_slice(csp *c)
+{
+    sefl_status st = SEFL_OK;
+    csp_opening *o = c->opening;
     const task *t = c->c.task;
     noise_params p = task_noise_params(t, o->s.round, o->s.attempt);
     bool joint = task_mode(t)->shares;
     unsigned bytes = noise_value_bytes(&p);
-    *ok = false;
     if (shares_slice_count(&o->s.slice) != (joint ? t->values : 0))
-        return csp_no(c, o->ch, LINK_NO_SLICE, "a slice of another length than the vector");
-    *ok = true;
+        return csp_no(c, LINK_NO_SLICE, "a slice of another length than the vector");
     if (!joint)
         return SEFL_OK;
     SEFL_TRY(sefl_new(&o->x, t->values, bytes));
     o->x_bytes = t->values * bytes;
-    if (!c->c.shares || shares_pool_take(c->c.shares, &o->s.slice, o->x, bytes) != SEFL_OK) {
-        *ok = false;
-        return csp_no(c, o->ch, LINK_NO_SLICE, c->c.shares ? sefl_last_error() : NULL);
-    }
+    if (!c->c.shares || shares_pool_take(c->c.shares, &o->s.slice, o->x, bytes) != SEFL_OK)
+        st = csp_no(c, LINK_NO_SLICE, c->c.shares ? sefl_last_error() : NULL);
 done:
     return st;
 }
 
-/* NO is answered if AS states more clients than there are. */
-static sefl_status members_fit(csp *c, channel *ch, const round_statement *s, bool *ok)
+/* NO if AS states more clients than this operator approved. */
+static sefl_status members_must_fit(csp *c, const round_statement *s)
 {
     uint64_t most = UINT64_MAX;
     char why[120];
-    *ok = true;
-    if (!c->c.members)
-        return SEFL_OK;
-    sefl_status st = c->c.members(c->c.enrol_ctx, s->round, false, &most);
-    if (st != SEFL_OK || s->clients > most)
-        *ok = false;
-    if (st != SEFL_OK)
-        return csp_fault(c, ch, st, "members");
-    if (*ok)
-        return SEFL_OK;
+    sefl_status st = c->c.members ? c->c.members(c->c.enrol_ctx, s->round, false, &most) : SEFL_OK;
+    if (st != SEFL_OK || s->clients <= most)
+        return csp_own(c, st);
     snprintf(why, sizeof why, "%" PRIu32 " clients are stated, %" PRIu64 " were approved",
              s->clients, most);
-    return csp_no(c, ch, LINK_NO_MEMBERS, why);
+    return csp_no(c, LINK_NO_MEMBERS, why);
 }
 
-sefl_status csp_on_reveal(csp *c, channel *ch, rd *r)
+/* NO unless the statement is about a set that CSP may reveal. */
+static sefl_status set_must_fit(csp *c, const round_statement *s)
 {
-    sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
     const task *t = c->c.task;
-    opening o = { .c = c, .ch = ch };
-    ledger_head theirs, after;
-    envelope env;
-    csp_round now;
-    bool ok;
-    SEFL_TRY(ledger_head_read(r, &theirs));
-    o.envelope = span_of(r->p, r->left);
-    SEFL_TRY(envelope_read(&env, o.envelope));
-    SEFL_TRY(csp_from_as(c, ch, &env, SIGN_STATEMENT, &ok));
-    if (!ok)
-        goto done;
-    SEFL_TRY(round_statement_read(&o.s, env.content));
-    if ((st = j->get(j->ctx, o.s.round, &now)) != SEFL_OK)
-        return csp_fault(c, ch, st, "open");
-    switch (now.state) {
-    case CSP_NEW:
-        return csp_no(c, ch, LINK_NO_HEADER, "a round whose header was never signed");
-    case CSP_SKIPPED:
-        return csp_no_skipped(c, ch, &now);
-    case CSP_REVEALED:
-        return send_kept(c, ch, o.s.round, &theirs);
-    case CSP_SIGNED:
-        break;
-    }
-    if (o.s.clients < t->threshold || o.s.clients > t->clients_max)
-        return csp_no(c, ch, LINK_NO_FEW, NULL);
-    if (task_is_sealed(t)) {
-        const csp_set *set = gather_verdict(c, o.s.round);
-        if (!set)
-            return csp_no(c, ch, LINK_NO_ORDER, "SET comes first, on each stream");
-        if (o.s.clients != set->kept_n || memcmp(o.s.set, set->root, sizeof o.s.set) != 0)
-            return csp_no(c, ch, LINK_NO_ORDER, "the statement is not about the set that was kept");
-    } else {
-        SEFL_TRY(members_fit(c, ch, &o.s, &ok));
-        if (!ok)
-            goto done;
-    }
-    st = j->ledger.head_after(j->ledger.ctx, o.s.round, &after);
+    if (s->clients < t->threshold || s->clients > t->clients_max)
+        return csp_no(c, LINK_NO_FEW, NULL);
+    if (!task_is_sealed(t))
+        return members_must_fit(c, s);
+    const csp_set *set = gather_verdict(c, s->round);
+    if (!set)
+        return csp_no(c, LINK_NO_ORDER, "SET comes first, on each stream");
+    if (s->clients != set->kept_n || memcmp(s->set, set->root, sizeof s->set) != 0)
+        return csp_no(c, LINK_NO_ORDER, "the statement is not about the set that was kept");
+    return SEFL_OK;
+}
+
+/* NO unless CSP may charge the round and its ledger then equals AS's. Writes nothing. */
+static sefl_status charge_must_fit(csp *c, uint64_t round, const ledger_head *theirs)
+{
+    const csp_store *s = c->c.store;
+    ledger_head after;
+    sefl_status st = s->ledger.head_after(s->ledger.ctx, round, &after);
     if (st == SEFL_EBUDGET)
-        return csp_no(c, ch, LINK_NO_BUDGET, sefl_last_error());
-    if (st != SEFL_OK)
-        return csp_fault(c, ch, st, "open");
-    if (!ledger_head_equal(&after,
-                           &theirs)) /* what AS has more is not this charge: nothing is written */
-        return csp_no_ledger(c, ch, &theirs);
-    SEFL_TRY(take_slice(&o, &ok));
-    if (!ok)
-        goto done;
+        return csp_no(c, LINK_NO_BUDGET, sefl_last_error());
+    if (st == SEFL_OK &&
+        !ledger_head_equal(&after, theirs)) /* AS's difference is not this charge */
+        return csp_no_ledger(c, theirs);
+    return csp_own(c, st);
+}
+
+static sefl_status charge(csp *c, uint64_t round)
+{
+    const csp_store *s = c->c.store;
     c->times = (csp_times){ 0 };
     uint64_t began = csp_now(c);
-    st = j->charge(j->ctx, o.s.round);
+    sefl_status st = s->charge(s->ctx, round);
     c->times.charge = csp_now(c) - began;
-    if (st == SEFL_EBUDGET)
-        st = csp_no(c, ch, LINK_NO_BUDGET, sefl_last_error());
-    else if (st != SEFL_OK)
-        st = csp_fault(c, ch, st, "open");
-    else {
-        st = run(&o);
-        gather_drop(c); /* it served, or it is broken */
+    return st == SEFL_EBUDGET ? csp_no(c, LINK_NO_BUDGET, sefl_last_error()) : csp_own(c, st);
+}
+
+/* The round is charged: GO, and the sum may come. */
+static sefl_status expect_sum(csp *c)
+{
+    sefl_status st = SEFL_OK;
+    csp_opening *o = c->opening;
+    const ahe_params *p = &c->c.task->ahe;
+    uint8_t context[AHE_CONTEXT_BYTES];
+    SEFL_TRY(buf_reserve(&o->plain, p->units * p->plain_bytes + SHA256_BYTES));
+    if (!task_is_sealed(c->c.task)) { /* else the gatherer has the kept clients' pads */
+        task_context(context, c->c.task, o->s.round);
+        SEFL_TRY(ahe_dec_new(&o->own, p, c->c.sec, context));
     }
+    SEFL_TRY(csp_reply_head(c, LINK_GO, span_of(NULL, 0)));
+    o->since = csp_now(c);
+    c->phase = CSP_SUM;
 done:
-    if (o.x)
-        sefl_free_secret(o.x, o.x_bytes);
+    return st;
+}
+
+sefl_status csp_on_reveal(csp *c, rd *r)
+{
+    sefl_status st = SEFL_OK;
+    ledger_head theirs;
+    envelope env;
+    csp_round now;
+    round_statement s;
+    SEFL_TRY(ledger_head_read(r, &theirs));
+    SEFL_TRY(envelope_read(&env, span_of(r->p, r->left)));
+    SEFL_TRY(csp_from_as(c, &env, SIGN_STATEMENT));
+    SEFL_TRY(round_statement_read(&s, env.content));
+    SEFL_TRY(csp_must_have(c, s.round, &now));
+    if (now.state == CSP_REVEALED)
+        return reply_kept(c, s.round, &theirs);
+    SEFL_TRY(set_must_fit(c, &s));
+    SEFL_TRY(charge_must_fit(c, s.round, &theirs));
+    SEFL_TRY(sefl_new(&c->opening, 1, sizeof *c->opening));
+    c->opening->s = s;
+    SEFL_TRY(wr_raw(&c->opening->envelope, r->p, r->left));
+    SEFL_TRY(take_slice(c));
+    SEFL_TRY(charge(c, s.round));
+    SEFL_TRY(expect_sum(c));
+done:
     return st;
 }

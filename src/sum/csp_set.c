@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define OTHER_SET "another set of this round was sent before"
+
 enum { BATCH = 256, REFUSED_ERROR = 100 /* more than one in so many */ };
 
 /* What EARLY brought, beside table.leaf[i] and seed[i]. */
@@ -85,14 +87,14 @@ ahe_dec *gather_dec(const csp *c)
 
 sefl_status csp_key_done(csp *c, uint64_t round)
 {
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
     if (!task_is_sealed(c->c.task))
         return SEFL_OK;
     if (c->gather && c->gather->round == round) {
         seal_key_free(c->gather->key);
         c->gather->key = NULL;
     }
-    return j->key_wipe(j->ctx, round);
+    return s->key_wipe(s->ctx, round);
 }
 
 /* ---- what EARLY brought ------------------------------------------------------------------------ */
@@ -163,38 +165,28 @@ static sefl_status make_room(csp *c, size_t n)
     return n > c->c.task->ahe.pack.clients - c->gather->in_sum ? take_unused(c) : SEFL_OK;
 }
 
-/* Gets the gatherer of this round ready; answers NO if its key is gone (*ok false). A new round drops
- * the one before. */
-static sefl_status gather_for(csp *c, channel *ch, uint64_t round, bool *ok)
+/* Gets the gatherer of this round ready; a new round drops the one before. SEFL_ENOTFOUND: the round's key
+ * is gone. */
+static sefl_status gather_for(csp *c, uint64_t round)
 {
     sefl_status st = SEFL_OK;
     const task *t = c->c.task;
     csp_gather *g = c->gather;
     uint8_t context[AHE_CONTEXT_BYTES];
-    *ok = true;
     if (g && g->round == round && g->key)
         return SEFL_OK;
     gather_drop(c);
     SEFL_TRY(sefl_new(&c->gather, 1, sizeof *c->gather));
     g = c->gather;
     g->round = round;
-    st = csp_key_load(c, &g->key, round);
-    if (st == SEFL_ENOTFOUND) {
-        gather_drop(c);
-        *ok = false;
-        return SEFL_OK;
-    }
-    SEFL_TRY(st);
+    SEFL_TRY(csp_key_load(c, &g->key, round));
     SEFL_TRY(secmem_new(&g->looks, BATCH * sizeof *g->looks, NULL));
     SEFL_TRY(secmem_new(&g->batch, BATCH * sizeof *g->batch, NULL));
     task_context(context, t, round);
     SEFL_TRY(ahe_dec_new(&g->dec, &t->ahe, NULL, context));
 done:
-    if (st != SEFL_OK) {
+    if (st != SEFL_OK)
         gather_drop(c);
-        *ok = false;
-        st = csp_fault(c, ch, st, "heads");
-    }
     return st;
 }
 
@@ -203,7 +195,7 @@ done:
 /* Step one: the journal and the list of members. */
 static sefl_status look_first(csp *c, look *l)
 {
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
     uint64_t serial;
     if (!c->c.member(c->c.enrol_ctx, l->h.client)) {
         l->reason = HEAD_MEMBER;
@@ -211,7 +203,7 @@ static sefl_status look_first(csp *c, look *l)
     }
     if (l->known)
         return SEFL_OK;
-    sefl_status st = j->voucher_get(j->ctx, l->h.client, &serial, l->key);
+    sefl_status st = s->voucher_get(s->ctx, l->h.client, &serial, l->key);
     if (st == SEFL_ENOTFOUND) {
         l->reason = HEAD_VOUCHER;
         return SEFL_OK;
@@ -344,66 +336,36 @@ done:
     return st;
 }
 
-/* Is this round one whose heads are welcome? Answers NO if not (*ok false). */
-static sefl_status round_collects(csp *c, channel *ch, uint64_t round, csp_round *now, bool *ok)
-{
-    const csp_store *j = c->c.journal;
-    sefl_status st = j->get(j->ctx, round, now);
-    *ok = false;
-    if (st != SEFL_OK)
-        return csp_fault(c, ch, st, "heads");
-    switch (now->state) {
-    case CSP_NEW:
-        return csp_no(c, ch, LINK_NO_HEADER, "a round whose header was never signed");
-    case CSP_REVEALED:
-        return csp_no(c, ch, LINK_NO_REVEALED, "this round is open");
-    case CSP_SKIPPED:
-        return csp_no_skipped(c, ch, now);
-    case CSP_SIGNED:
-        break;
-    }
-    *ok = true;
-    return SEFL_OK;
-}
-
-sefl_status csp_on_early(csp *c, channel *ch, rd *r)
+sefl_status csp_on_early(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf refused = { 0 };
     csp_round now;
     uint64_t round;
-    bool ok;
     if (!task_is_sealed(c->c.task))
-        return csp_no(c, ch, LINK_NO_ORDER, "this task has no heads");
+        return csp_no(c, LINK_NO_ORDER, "this task has no heads");
     size_t one = head_bytes(c->c.task->seal);
     SEFL_TRY(rd_u64(r, &round));
     SEFL_CHECK(r->left > 0 && r->left % one == 0 && r->left <= LINK_HEADS_PIECE, SEFL_EPROTO,
                "link: EARLY with %zu bytes of heads of %zu", r->left, one);
-    SEFL_TRY(round_collects(c, ch, round, &now, &ok));
-    if (!ok)
-        goto done;
-    if (c->gather && c->gather->round == round && c->gather->decided) {
-        st = csp_no(c, ch, LINK_NO_ORDER, "the set of this round is fixed");
-        goto done;
-    }
-    SEFL_TRY(gather_for(c, ch, round, &ok));
-    if (!ok) {
-        st = csp_no(c, ch, LINK_NO_KEY, NULL);
-        goto done;
-    }
+    SEFL_TRY(csp_must_have(c, round, &now));
+    if (now.state == CSP_REVEALED)
+        return csp_no(c, LINK_NO_REVEALED, "this round is revealed");
+    if (c->gather && c->gather->round == round && c->gather->decided)
+        return csp_no(c, LINK_NO_ORDER, "the set of this round is fixed");
+    st = gather_for(c, round);
+    if (st == SEFL_ENOTFOUND)
+        return csp_no(c, LINK_NO_KEY, NULL);
+    SEFL_TRY(csp_own(c, st));
+    sefl_buf *refused = csp_reply(c, LINK_EARLY);
     size_t count = r->left / one;
     for (size_t i = 0; i < count && st == SEFL_OK; i += BATCH)
-        st = early_batch(c, r, (uint32_t)i, count - i < BATCH ? count - i : BATCH, &refused);
+        st = early_batch(c, r, (uint32_t)i, count - i < BATCH ? count - i : BATCH, refused);
     if (st == SEFL_OK)
         st = add_early(c);
-    if (st != SEFL_OK) {
+    if (st != SEFL_OK)
         gather_drop(c); /* half of it may be in the sum */
-        st = csp_fault(c, ch, st, "early heads");
-        goto done;
-    }
-    SEFL_TRY(link_send(ch, LINK_EARLY, buf_span(&refused)));
+    SEFL_TRY(csp_own(c, st));
 done:
-    buf_clear(&refused);
     return st;
 }
 
@@ -411,9 +373,8 @@ done:
 
 typedef enum set_mode { SET_FRESH, SET_AGAIN, SET_SAME, SET_DRAIN } set_mode;
 
-typedef struct reading {
+struct csp_reading {
     csp *c;
-    channel *ch;
     uint64_t round;
     uint32_t clients;
     uint8_t tree_seed[COUNTED_SEED];
@@ -424,10 +385,25 @@ typedef struct reading {
     csp_set set;                  /* FRESH: being made; AGAIN, SAME: the journal's */
     uint32_t kept_at, refused_at; /* AGAIN: how far it is followed */
     bool differs;                 /* AGAIN, SAME: it is another set */
-} reading;
+    uint32_t pieces;              /* HEADS so far */
+    csp_round now;
+    link_no no; /* DRAIN: the answer, and why; NULL: the code's sentence */
+    const char *why;
+};
+
+void csp_reading_drop(csp *c)
+{
+    csp_reading *s = c->reading;
+    if (!s)
+        return;
+    c->reading = NULL;
+    csp_set_clear(&s->set);
+    sefl_wipe(s->tree_seed, sizeof s->tree_seed);
+    sefl_free(s);
+}
 
 /* The next head, whole or short; its bytes stay where they are. */
-static sefl_status next_head(reading *s, rd *r, look *l)
+static sefl_status next_head(csp_reading *s, rd *r, look *l)
 {
     sefl_status st = SEFL_OK;
     csp *c = s->c;
@@ -466,11 +442,11 @@ done:
 
 static sefl_status look_limit(csp *c, look *l)
 {
-    const csp_store *j = c->c.journal;
+    const csp_store *s = c->c.store;
     uint64_t rounds, most = c->c.task->max_rounds_per_client;
     if (most == 0 || l->reason != HEAD_KEPT)
         return SEFL_OK;
-    sefl_status st = j->taken(j->ctx, l->h.client, &rounds);
+    sefl_status st = s->taken(s->ctx, l->h.client, &rounds);
     if (st == SEFL_OK && rounds >= most)
         l->reason = HEAD_LIMIT, l->open = false;
     return st;
@@ -500,7 +476,7 @@ done:
     return st;
 }
 
-static sefl_status fresh_batch(reading *s, size_t n)
+static sefl_status fresh_batch(csp_reading *s, size_t n)
 {
     sefl_status st = SEFL_OK;
     csp *c = s->c;
@@ -530,7 +506,7 @@ done:
 }
 
 /* The journal knows which are kept: those must be the same, and open. */
-static sefl_status again_batch(reading *s, size_t n)
+static sefl_status again_batch(csp_reading *s, size_t n)
 {
     sefl_status st = SEFL_OK;
     csp *c = s->c;
@@ -560,7 +536,7 @@ done:
     return st;
 }
 
-static sefl_status set_piece(reading *s, rd *r)
+static sefl_status set_piece(csp_reading *s, rd *r)
 {
     sefl_status st = SEFL_OK;
     look spare, *looks = s->c->gather ? s->c->gather->looks : NULL;
@@ -584,61 +560,23 @@ done:
     return st;
 }
 
-/* All HEADS. What breaks the format is SEFL_EPROTO; `ours` tells a failure of our own. */
-static sefl_status read_heads(reading *s, bool *ours)
+static sefl_status reply_verdict(csp *c, const csp_set *s)
 {
     sefl_status st = SEFL_OK;
-    uint8_t frame[MSG_HEADER], *body = NULL, number[8];
-    uint32_t index = 0;
-    *ours = false;
-    SEFL_TRY(sefl_new(&body, LINK_HEADS_PIECE, 1));
-    sha256_init(&s->digest);
-    sha256_add(&s->digest, span_of_str("sefl csp set 1"));
-    store_u64(number, s->round);
-    sha256_add(&s->digest, span_of(number, 8));
-    store_u32(number, s->clients);
-    sha256_add(&s->digest, span_of(number, 4));
-    sha256_add(&s->digest, span_of(s->tree_seed, sizeof s->tree_seed));
-    while (s->seen < s->clients) {
-        SEFL_TRY(channel_recv(s->ch, frame, sizeof frame));
-        uint64_t n = load_u64(frame + 8);
-        SEFL_CHECK(load_u32(frame) == LINK_HEADS && load_u32(frame + 4) == index++ && n > 0 &&
-                       n <= LINK_HEADS_PIECE,
-                   SEFL_EPROTO, "link: %s %u of %llu bytes, wanted HEADS %u",
-                   link_kind_name(load_u32(frame)), load_u32(frame + 4), (unsigned long long)n,
-                   index - 1);
-        SEFL_TRY(channel_recv(s->ch, body, (size_t)n));
-        rd r = rd_over(span_of(body, (size_t)n));
-        st = set_piece(s, &r);
-        *ours = st != SEFL_OK && st != SEFL_EPROTO;
-        SEFL_TRY(st);
-    }
-done:
-    if (st != SEFL_OK && !*ours)
-        s->ch->dead = true; /* out of step */
-    sefl_free(body);
-    return st;
-}
-
-static sefl_status send_verdict(csp *c, channel *ch, const csp_set *s)
-{
-    sefl_status st = SEFL_OK;
-    buf_reset(&c->out);
-    SEFL_TRY(wr_raw(&c->out, s->root, sizeof s->root));
-    SEFL_TRY(wr_u32(&c->out, s->kept_n));
-    SEFL_TRY(wr_u32(&c->out, s->refused_n));
-    SEFL_TRY(link_refusals_write(&c->out, s->refused, s->refused_n));
-    SEFL_TRY(link_send(ch, LINK_VERDICT, buf_span(&c->out)));
+    sefl_buf *out = csp_reply(c, LINK_VERDICT);
+    SEFL_TRY(wr_raw(out, s->root, sizeof s->root));
+    SEFL_TRY(wr_u32(out, s->kept_n));
+    SEFL_TRY(wr_u32(out, s->refused_n));
+    SEFL_TRY(link_refusals_write(out, s->refused, s->refused_n));
 done:
     return st;
 }
 
 /* FRESH: root, durable. */
-static sefl_status decide(reading *s)
+static sefl_status decide(csp_reading *s)
 {
     sefl_status st = SEFL_OK;
     csp *c = s->c;
-    const csp_store *j = c->c.journal;
     const task *t = c->c.task;
     csp_set *set = &s->set;
     SEFL_TRY(take_unused(c));
@@ -648,7 +586,7 @@ static sefl_status decide(reading *s)
                                                        .clients_max = t->clients_max,
                                                        .leaves = set->kept,
                                                        .n = set->kept_n }));
-    SEFL_TRY(j->set_put(j->ctx, s->round, set));
+    SEFL_TRY(c->c.store->set_put(c->c.store->ctx, s->round, set));
     log_info(c->c.log, "set decided", lf_u64("round", s->round), lf_u64("kept", set->kept_n),
              lf_u64("refused", set->refused_n));
     if ((uint64_t)set->refused_n * REFUSED_ERROR > set->clients)
@@ -661,140 +599,166 @@ done:
     return st;
 }
 
-/* What is to be done with this SET: a mode, and for DRAIN the reason. */
-static sefl_status choose_mode(reading *s, const csp_round *now, link_no *no, const char **why)
+static void drain(csp_reading *s, link_no no, const char *why)
 {
-    sefl_status st = SEFL_OK;
-    csp *c = s->c;
-    const csp_store *j = c->c.journal;
-    const task *t = c->c.task;
     s->mode = SET_DRAIN;
-    *why = NULL;
-    if (now->state == CSP_NEW) {
-        *no = LINK_NO_HEADER, *why = "a round whose header was never signed";
+    s->no = no, s->why = why;
+}
+
+/* What is to be done with this SET. */
+static sefl_status choose_mode(csp_reading *s)
+{
+    csp *c = s->c;
+    const csp_store *store = c->c.store;
+    const task *t = c->c.task;
+    sefl_status st = store->get(store->ctx, s->round, &s->now);
+    if (st != SEFL_OK)
+        return st;
+    if (s->now.state == CSP_NEW) {
+        drain(s, LINK_NO_HEADER, CSP_NEVER_SIGNED);
         return SEFL_OK;
     }
-    if (now->state == CSP_SKIPPED) {
-        *no = LINK_NO_SKIPPED;
+    if (s->now.state == CSP_SKIPPED) {
+        drain(s, LINK_NO_SKIPPED, csp_skip_text(s->now.skip));
         return SEFL_OK;
     }
-    st = j->set_get(j->ctx, s->round, &s->set);
+    st = store->set_get(store->ctx, s->round, &s->set);
     bool known = st == SEFL_OK;
     if (st != SEFL_OK && st != SEFL_ENOTFOUND)
         return st;
-    st = SEFL_OK;
-    if (known && s->set.clients != s->clients) {
-        *no = LINK_NO_ORDER, *why = "another set of this round was sent before";
-    } else if (now->state == CSP_REVEALED) {
-        s->mode = known ? SET_SAME : SET_DRAIN;
-        *no = LINK_NO_REVEALED;
-    } else if (s->clients < t->threshold || s->clients > t->clients_max) {
-        *no = LINK_NO_FEW;
-    } else if (known && c->gather && c->gather->round == s->round && c->gather->decided) {
+    if (known && s->set.clients != s->clients)
+        drain(s, LINK_NO_ORDER, OTHER_SET);
+    else if (s->now.state == CSP_REVEALED && !known)
+        drain(s, LINK_NO_REVEALED, NULL);
+    else if (s->now.state == CSP_REVEALED)
         s->mode = SET_SAME;
-    } else {
+    else if (s->clients < t->threshold || s->clients > t->clients_max)
+        drain(s, LINK_NO_FEW, NULL);
+    else if (known && c->gather && c->gather->round == s->round && c->gather->decided)
+        s->mode = SET_SAME;
+    else
         s->mode = known ? SET_AGAIN : SET_FRESH;
+    return SEFL_OK;
+}
+
+/* Memory and pads for a SET that is to be judged, or summed up again. */
+static sefl_status get_ready(csp_reading *s)
+{
+    sefl_status st = SEFL_OK;
+    csp *c = s->c;
+    if (s->mode != SET_FRESH && s->mode != SET_AGAIN)
+        return SEFL_OK;
+    st = gather_for(c, s->round);
+    if (st == SEFL_ENOTFOUND) {
+        drain(s, LINK_NO_KEY, NULL);
+        return SEFL_OK;
     }
+    SEFL_TRY(st);
+    for (size_t i = 0; i < c->gather->table.n; i++)
+        c->gather->e[i].in_set = false;
+    if (s->mode == SET_FRESH) {
+        s->set.clients = s->clients;
+        SEFL_TRY(sefl_new(&s->set.kept, s->clients, sizeof *s->set.kept));
+        SEFL_TRY(sefl_new(&s->set.refused, s->clients, sizeof *s->set.refused));
+    }
+done:
     return st;
 }
 
-/* Below the threshold: the round is skipped, its key wiped, nothing charged. */
-static sefl_status too_few(reading *s)
+sefl_status csp_on_set(csp *c, rd *r)
 {
-    csp *c = s->c;
-    const csp_store *j = c->c.journal;
-    sefl_status st = j->skip(j->ctx, s->round, CSP_SKIP_FEW);
-    if (st == SEFL_OK)
-        st = csp_round_over(c, s->round);
-    if (st != SEFL_OK) {
-        gather_drop(c);
-        return csp_fault(c, s->ch, st, "set");
-    }
-    log_info(c->c.log, "round skipped", lf_u64("round", s->round), lf_str("why", CSP_FEW_TEXT));
-    return csp_no(c, s->ch, LINK_NO_FEW, NULL);
+    sefl_status st = SEFL_OK;
+    csp_reading *s;
+    uint8_t number[8];
+    SEFL_CHECK(task_is_sealed(c->c.task), SEFL_EPROTO, "link: SET in a task without heads");
+    SEFL_TRY(sefl_new(&c->reading, 1, sizeof *c->reading));
+    s = c->reading;
+    s->c = c;
+    SEFL_TRY(rd_u64(r, &s->round));
+    SEFL_TRY(rd_u32(r, &s->clients));
+    SEFL_TRY(rd_raw(r, s->tree_seed, sizeof s->tree_seed));
+    SEFL_TRY(rd_end(r));
+    SEFL_CHECK(s->clients >= 1 && s->clients <= LINK_SET_MAX, SEFL_EPROTO,
+               "link: a SET of %u clients", s->clients);
+    SEFL_TRY(csp_own(c, choose_mode(s)));
+    SEFL_TRY(csp_own(c, get_ready(s)));
+    sha256_init(&s->digest);
+    sha256_add(&s->digest, span_of_str("sefl csp set 1"));
+    store_u64(number, s->round);
+    sha256_add(&s->digest, span_of(number, 8));
+    store_u32(number, s->clients);
+    sha256_add(&s->digest, span_of(number, 4));
+    sha256_add(&s->digest, span_of(s->tree_seed, sizeof s->tree_seed));
+    c->phase = CSP_HEADS;
+done:
+    return st;
 }
 
-static sefl_status answer_set(reading *s)
+/* Below the threshold: skips the round and wipes its key; nothing is charged. */
+static sefl_status too_few(csp_reading *s)
+{
+    csp *c = s->c;
+    const csp_store *store = c->c.store;
+    sefl_status st = store->skip(store->ctx, s->round, CSP_SKIP_FEW);
+    if (st == SEFL_OK)
+        st = csp_round_over(c, s->round);
+    if (st != SEFL_OK)
+        return csp_own(c, st);
+    log_info(c->c.log, "round skipped", lf_u64("round", s->round),
+             lf_str("why", csp_skip_text(CSP_SKIP_FEW)));
+    return csp_no(c, LINK_NO_FEW, NULL);
+}
+
+/* All heads of the SET are there. */
+static sefl_status answer_set(csp_reading *s)
 {
     sefl_status st = SEFL_OK;
     csp *c = s->c;
     csp_gather *g = c->gather;
     uint8_t digest[SHA256_BYTES];
     sha256_end(&s->digest, digest);
+    if (s->mode == SET_DRAIN && s->no == LINK_NO_FEW && s->clients < c->c.task->threshold)
+        return too_few(s);
+    if (s->mode == SET_DRAIN)
+        return csp_no(c, s->no, s->why);
     if (s->mode != SET_FRESH && (s->differs || memcmp(digest, s->set.digest, sizeof digest) != 0)) {
         if (s->mode == SET_AGAIN)
-            gather_drop(c); /* who knows what is in its sum */
-        return csp_no(c, s->ch, LINK_NO_ORDER, "another set of this round was sent before");
+            gather_drop(c); /* its sum may hold anything */
+        return csp_no(c, LINK_NO_ORDER, OTHER_SET);
     }
+    if (s->mode == SET_SAME)
+        return reply_verdict(c, &s->set);
     if (s->mode == SET_FRESH) {
         memcpy(s->set.digest, digest, sizeof digest);
         if (s->set.kept_n < c->c.task->threshold)
             return too_few(s);
-        st = decide(s);
-    } else if (s->mode == SET_AGAIN) {
-        st = take_unused(c);
+        SEFL_TRY(csp_own(c, decide(s)));
+    } else {
+        SEFL_TRY(csp_own(c, take_unused(c)));
     }
-    if (st != SEFL_OK) {
-        gather_drop(c);
-        return csp_fault(c, s->ch, st, "set");
-    }
-    if (s->mode == SET_SAME)
-        return send_verdict(c, s->ch, &s->set);
     g->set = s->set, s->set = (csp_set){ 0 };
     g->decided = true;
-    return send_verdict(c, s->ch, &g->set);
+    SEFL_TRY(reply_verdict(c, &g->set));
+done:
+    return st;
 }
 
-sefl_status csp_on_set(csp *c, channel *ch, rd *r)
+/* A piece of a SET. Bytes that break the format are SEFL_EPROTO; any other failure is CSP's own. */
+sefl_status csp_on_heads(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *j = c->c.journal;
-    reading s = { .c = c, .ch = ch };
-    const char *why = NULL;
-    link_no no = LINK_NO_FAULT;
-    csp_round now;
-    bool ok, ours;
-    SEFL_CHECK(task_is_sealed(c->c.task), SEFL_EPROTO, "link: SET in a task without heads");
-    SEFL_TRY(rd_u64(r, &s.round));
-    SEFL_TRY(rd_u32(r, &s.clients));
-    SEFL_TRY(rd_raw(r, s.tree_seed, sizeof s.tree_seed));
-    SEFL_TRY(rd_end(r));
-    SEFL_CHECK(s.clients >= 1 && s.clients <= LINK_SET_MAX, SEFL_EPROTO,
-               "link: a SET of %u clients", s.clients);
-    if ((st = j->get(j->ctx, s.round, &now)) != SEFL_OK ||
-        (st = choose_mode(&s, &now, &no, &why)) != SEFL_OK) {
-        st = csp_fault(c, ch, st, "set");
-        goto done;
+    csp_reading *s = c->reading;
+    SEFL_CHECK(c->index == s->pieces++ && r->left > 0, SEFL_EPROTO,
+               "link: HEADS %u of %zu bytes, wanted HEADS %u", c->index, r->left, s->pieces - 1);
+    st = set_piece(s, r);
+    SEFL_TRY(st == SEFL_EPROTO ? st : csp_own(c, st));
+    if (s->seen == s->clients) {
+        c->phase = CSP_READY;
+        SEFL_TRY(answer_set(s));
+        csp_reading_drop(c);
     }
-    if (s.mode == SET_FRESH || s.mode == SET_AGAIN) {
-        SEFL_TRY(gather_for(c, ch, s.round, &ok));
-        if (!ok)
-            s.mode = SET_DRAIN, no = LINK_NO_KEY;
-        for (size_t i = 0; ok && i < c->gather->table.n; i++)
-            c->gather->e[i].in_set = false;
-    }
-    if (s.mode == SET_FRESH) {
-        s.set.clients = s.clients;
-        if ((st = sefl_new(&s.set.kept, s.clients, sizeof *s.set.kept)) != SEFL_OK ||
-            (st = sefl_new(&s.set.refused, s.clients, sizeof *s.set.refused)) != SEFL_OK) {
-            st = csp_fault(c, ch, st, "set");
-            goto done;
-        }
-    }
-    st = read_heads(&s, &ours);
-    if (st != SEFL_OK) {
-        gather_drop(c);
-        st = ours ? csp_fault(c, ch, st, "set") : st;
-        goto done;
-    }
-    if (s.mode == SET_DRAIN && no == LINK_NO_FEW && s.clients < c->c.task->threshold)
-        st = too_few(&s);
-    else if (s.mode == SET_DRAIN)
-        st = no == LINK_NO_SKIPPED ? csp_no_skipped(c, ch, &now) : csp_no(c, ch, no, why);
-    else
-        st = answer_set(&s);
 done:
-    csp_set_clear(&s.set);
-    sefl_wipe(s.tree_seed, sizeof s.tree_seed);
+    if (st != SEFL_OK && !c->refused)
+        gather_drop(c);
     return st;
 }

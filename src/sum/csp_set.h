@@ -15,18 +15,20 @@
 #include "sum/csp_internal.h"
 
 /* The questions; the first two in csp_key.c. */
-sefl_status csp_on_key(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
-sefl_status csp_on_vouch(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
-sefl_status csp_on_early(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
-sefl_status csp_on_set(csp *c, channel *ch, rd *r) SEFL_MUST_CHECK;
+sefl_status csp_on_key(csp *c, rd *r) SEFL_MUST_CHECK;
+sefl_status csp_on_vouch(csp *c, rd *r) SEFL_MUST_CHECK;
+sefl_status csp_on_early(csp *c, rd *r) SEFL_MUST_CHECK;
+sefl_status csp_on_set(csp *c, rd *r) SEFL_MUST_CHECK;
+sefl_status csp_on_heads(csp *c, rd *r) SEFL_MUST_CHECK;
+/* Wipes the SET that is being read. */
+void csp_reading_drop(csp *c);
 
 /* The key that the journal has. SEFL_ENOTFOUND: it has none, or this root does not make the one that the
  * header names: the key file is another. */
 sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round) SEFL_MUST_CHECK;
 
-/* Does the header carry the key that KEY gave for its round (in a task without a seal: none)? Answers NO
- * if not (*ok false). */
-sefl_status csp_header_key(csp *c, channel *ch, const round_header *h, bool *ok) SEFL_MUST_CHECK;
+/* NO unless the header carries the key that KEY gave for its round (in a task without a seal: none). */
+sefl_status csp_header_key(csp *c, const round_header *h) SEFL_MUST_CHECK;
 
 /* The verdict on this stream about this round; NULL: there was no SET. */
 const csp_set *gather_verdict(const csp *c, uint64_t round);

@@ -57,7 +57,7 @@ check() {
     look_at_models
     said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
     # the mark is durable before the line is written, so a round may have none; never two
-    twice=$(grep '"event":"round opened"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)
+    twice=$(grep '"event":"round revealed"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)
     [ -z "$twice" ] || fail "round $twice was opened twice"
     note "run $run: $said"
 }

@@ -42,11 +42,11 @@ fed_aggregator --linger 60 # goes on
 round=3
 fed_until 60 "header $round" has csp "header signed" $round
 stop csp
-opened=$(grep -c '"event":"round opened"' "$dir/log/csp")
+opened=$(grep -c '"event":"round revealed"' "$dir/log/csp")
 [ "$opened" -lt $round ] || fail "round $round was opened too soon for this test"
 cp -a "$fed/csp/state" "$dir/csp-old"
 fed_csp
-fed_until 60 "opening of round $round" has csp "round opened" $round
+fed_until 60 "opening of round $round" has csp "round revealed" $round
 stop csp
 rm -rf "$fed/csp/state"
 mv "$dir/csp-old" "$fed/csp/state"
@@ -55,5 +55,5 @@ settled() { fed_ended aggregator || has csp "header signed" $((round + 2)); }
 fed_until 60 "next round" settled
 named csp || fail "CSP does not say that its state is old"
 if fed_ended aggregator; then named aggregator || fail "the aggregator ended without naming CSP's old state"; fi
-twice=$(grep '"event":"round opened"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)
+twice=$(grep '"event":"round revealed"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)
 [ -z "$twice" ] || fail "round $twice was opened twice"

@@ -212,7 +212,7 @@ static inline void z_reset(z_world *w)
     memset(&w->csp_book, 0, sizeof w->csp_book);
     w->coins.n = 0;
     w->m.ledger = z_port(&w->csp_book);
-    w->journal = csp_memory_journal(&w->m);
+    w->journal = csp_memory_store(&w->m);
     for (int i = 0; i < Z_STRANGER; i++)
         MUST_OK(w->journal.voucher_put(w->journal.ctx, w->leaf[i].client, 1,
                                        sign_key_pub(w->upload[i])));
@@ -226,7 +226,7 @@ static inline csp *z_csp(z_world *w, sefl_coins *coins)
                                        .envelope = buf_span(&w->envelope),
                                        .root = w->root,
                                        .key = w->csp,
-                                       .journal = &w->journal,
+                                       .store = &w->journal,
                                        .coins = coins,
                                        .enrol_ctx = w,
                                        .vouch = z_vouch,

@@ -47,7 +47,7 @@ struct csp_role {
     pool *pool;
     journal *journal;
     account *account;
-    journal_csp *jc;
+    csp_disk *jc;
     csp_store table;
     csp *csp;
     shares_pool *shares; /* these three: joint noise */
@@ -388,8 +388,8 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(pool_new(&r->pool, c->threads));
     SEFL_TRY(journal_open(&r->journal, c->state, "csp", r->task.id));
     SEFL_TRY(account_open(&r->account, r->journal, c->ledger, &r->task));
-    SEFL_TRY(journal_csp_new(&r->jc, r->journal, r->account, &r->coins));
-    r->table = journal_csp_table(r->jc);
+    SEFL_TRY(csp_disk_new(&r->jc, r->journal, r->account, &r->coins));
+    r->table = csp_disk_store(r->jc);
     SEFL_TRY(make_lanes(r));
     r->goes_on = (sefl_progress){ .report = goes_on, .self = r };
     SEFL_TRY(csp_new(&r->csp, &(csp_config){ .task = &r->task,
@@ -397,7 +397,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .sec = o->sec,
                                              .root = o->root,
                                              .key = r->key,
-                                             .journal = &r->table,
+                                             .store = &r->table,
                                              .coins = &r->coins,
                                              .pool = r->pool,
                                              .log = o->log,
@@ -413,7 +413,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                              .paired = r->lanes ? paired : NULL,
                                              .checks = r->lanes ? checks : NULL,
                                              .lanes_ctx = r }));
-    SEFL_TRY(journal_csp_key(r->jc, &r->task));
+    SEFL_TRY(csp_disk_bind_key(r->jc, &r->task));
     if (*c->health.host)
         SEFL_TRY(local_http_start(&r->local, &(local_http_config){ .address = c->health.host,
                                                                    .port = c->health.port,
@@ -678,7 +678,7 @@ void csp_role_free(csp_role *r)
     csp_free(r->csp);
     lane_host_free(r->lanes);
     shares_pool_free(r->shares);
-    journal_csp_free(r->jc);
+    csp_disk_free(r->jc);
     account_close(r->account);
     journal_close(r->journal);
     pool_free(r->pool);

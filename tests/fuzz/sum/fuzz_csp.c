@@ -30,10 +30,10 @@ static sefl_status tape_send(void *self, const void *p, size_t n)
     if (t->out.n < MSG_HEADER || t->out.n < MSG_HEADER + load_u64(t->out.p + 8))
         return SEFL_OK;
     if (load_u32(t->out.p) == LINK_PLAIN) {
-        uint64_t s, opened, k;
-        csp_store j = csp_memory_journal(&w->c);
-        CHECK_OK(j.highest(j.ctx, &s, &opened, &k));
-        MUST(opened > 0 && csp_memory_at(&w->c, opened)->opened == 1);
+        csp_highest top;
+        csp_store j = csp_memory_store(&w->c);
+        CHECK_OK(j.highest(j.ctx, &top));
+        MUST(top.revealed > 0 && csp_memory_at(&w->c, top.revealed)->reveals == 1);
     }
     if (load_u32(t->out.p) == LINK_APPROVED)
         MUST(enrolled-- > 0);
@@ -206,7 +206,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world_reset(w);
     tape t = { 0 };
     channel ch = { .ops = &tape_ops, .self = &t };
-    csp_store j = csp_memory_journal(&w->c);
+    csp_store j = csp_memory_store(&w->c);
     sefl_coins coins = { .get = named_get, .self = &w->coins[1] };
     mem_ledger as = { 0 };
     csp *c;
@@ -217,7 +217,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                         .envelope = buf_span(&w->envelope),
                                         .sec = w->sec,
                                         .key = w->csp,
-                                        .journal = &j,
+                                        .store = &j,
                                         .coins = &coins,
                                         .enrol = let_in }));
     enrolled = 0;
@@ -227,9 +227,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint64_t n = 1; n < W_ROUNDS; n++) {
         round_statement s;
         envelope env;
-        if (csp_memory_at(&w->c, n)->opened == 0)
+        if (csp_memory_at(&w->c, n)->reveals == 0)
             continue;
-        MUST(csp_memory_at(&w->c, n)->opened == 1 && ledger_charged(&w->book, n));
+        MUST(csp_memory_at(&w->c, n)->reveals == 1 && ledger_charged(&w->book, n));
         CHECK_OK(envelope_read(&env, buf_span(&csp_memory_at(&w->c, n)->statement)));
         CHECK_OK(envelope_check_one(&env, SIGN_STATEMENT, SIGNER_AS, w->t.servers.as));
         CHECK_OK(round_statement_read(&s, env.content));

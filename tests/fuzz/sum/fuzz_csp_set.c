@@ -30,7 +30,7 @@ static void said(void *ctx, uint32_t kind, sefl_span body)
         MUST(load_u32(body.p + 32) == one->set.kept_n && one->set.kept_n >= w->t.threshold);
     }
     if (kind == LINK_PLAIN || kind == LINK_COUNTED)
-        MUST(one->opened == 1 && !one->has_key && one->charged);
+        MUST(one->reveals == 1 && !one->has_key && one->charged);
 }
 
 static void put_signed(sefl_buf *in, uint32_t kind, envelope *env)
@@ -233,9 +233,9 @@ static void check_round(uint64_t n)
             MUST(i == 0 || memcmp(r->set.kept[i - 1].client, r->set.kept[i].client, 32) < 0);
         }
     }
-    if (r->opened == 0)
+    if (r->reveals == 0)
         return;
-    MUST(r->opened == 1 && r->has_set && z_charged(&w->csp_book, n));
+    MUST(r->reveals == 1 && r->has_set && z_charged(&w->csp_book, n));
     MUST_OK(envelope_read(&env, buf_span(&r->statement)));
     MUST_OK(envelope_check_one(&env, SIGN_STATEMENT, SIGNER_AS, w->t.servers.as));
     MUST_OK(round_statement_read(&s, env.content));

@@ -88,7 +88,7 @@ static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
     assert_int_equal(verify(&f, &least, &most), f.t.rounds);
     verify_coins(&f);
     printf("run %u, %s: %lu kills; CSP opened %u rounds, sent %u outputs again\n", run,
-           schemes[run % 2], done, events(&f, "CSP.log", "round opened"),
+           schemes[run % 2], done, events(&f, "CSP.log", "round revealed"),
            events(&f, "CSP.log", "output sent again"));
     fed_end(&f);
     return done;

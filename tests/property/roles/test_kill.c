@@ -170,7 +170,7 @@ static void child(federation *f)
     world *w = f->w;
     books as, cs;
     journal_as *ja;
-    journal_csp *jc;
+    csp_disk *jc;
     sefl_coins coins = coins_system();
     server s = { 0 };
     channel mine;
@@ -181,9 +181,9 @@ static void child(federation *f)
     MUST(books_open(&as, "aggregator", &w->t));
     MUST(books_open(&cs, "csp", &w->t));
     MUST(journal_as_new(&ja, as.j, &coins));
-    MUST(journal_csp_new(&jc, cs.j, cs.a, &coins));
+    MUST(csp_disk_new(&jc, cs.j, cs.a, &coins));
     as_store ta = journal_as_table(ja);
-    csp_store tc = journal_csp_table(jc);
+    csp_store tc = csp_disk_store(jc);
     for (int i = 0; i < W_CLIENTS && task_is_sealed(&w->t); i++)
         MUST(tc.voucher_put(tc.ctx, w->client[i].id, 1, sign_key_pub(w->client[i].key)));
     progress();
@@ -193,7 +193,7 @@ static void child(federation *f)
                                       .sec = w->sec,
                                       .root = w->sec ? NULL : w->root,
                                       .key = w->csp,
-                                      .journal = &tc,
+                                      .store = &tc,
                                       .coins = &coins,
                                       .shares = twins.csp,
                                       .enrol_ctx = w,
@@ -234,15 +234,15 @@ typedef struct seen {
 static void look(const world *w, seen *s)
 {
     books as, cs;
-    journal_csp *jc;
+    csp_disk *jc;
     sefl_coins coins = coins_system();
     CHECK_OK(books_open(&as, "aggregator", &w->t));
     CHECK_OK(books_open(&cs, "csp", &w->t));
     for (uint64_t round = 1; round <= ROUNDS; round++) /* before anything tidies up */
         assert_false(file_exists(at("released-%llu", round)) &&
                      file_exists(at("csp/task-1/round-%llu.kem", round)));
-    CHECK_OK(journal_csp_new(&jc, cs.j, cs.a, &coins));
-    csp_store t = journal_csp_table(jc);
+    CHECK_OK(csp_disk_new(&jc, cs.j, cs.a, &coins));
+    csp_store t = csp_disk_store(jc);
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         csp_round r;
         bool charged[2];
@@ -278,7 +278,7 @@ static void look(const world *w, seen *s)
         s->opened[round] = true;
         buf_clear(&b);
     }
-    journal_csp_free(jc);
+    csp_disk_free(jc);
     books_close(&as);
     books_close(&cs);
 }

@@ -318,7 +318,7 @@ static void nothing_came_of_it(const world *w)
 {
     assert_int_equal(w->book.charges, 0);
     assert_false(csp_memory_at(&w->c, 1)->has_set);
-    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
+    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
 }
 
 /* One head 32,767 times, in as many pieces as it takes. */
@@ -456,7 +456,7 @@ static void sets_that_are_not_there(void **state)
     put_open(&b, w, &st, w->as); /* what it may open */
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_GO);
     disconnect(&c);
-    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0); /* no sum came */
+    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0); /* no sum came */
     buf_clear(&b);
     federation_free(&s);
 }

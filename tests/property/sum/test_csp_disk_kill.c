@@ -37,7 +37,7 @@ static task the_task(void)
 typedef struct desk {
     journal *j;
     account *a;
-    journal_csp *jc;
+    csp_disk *jc;
     csp_store t;
     sefl_coins coins;
 } desk;
@@ -49,15 +49,15 @@ static sefl_status desk_open(desk *d)
     *d = (desk){ .coins = coins_system() };
     SEFL_TRY(journal_open(&d->j, folder, "csp", t.id));
     SEFL_TRY(account_open(&d->a, d->j, book, &t));
-    SEFL_TRY(journal_csp_new(&d->jc, d->j, d->a, &d->coins));
-    d->t = journal_csp_table(d->jc);
+    SEFL_TRY(csp_disk_new(&d->jc, d->j, d->a, &d->coins));
+    d->t = csp_disk_store(d->jc);
 done:
     return st;
 }
 
 static void desk_close(desk *d)
 {
-    journal_csp_free(d->jc);
+    csp_disk_free(d->jc);
     account_close(d->a);
     journal_close(d->j);
 }
@@ -102,7 +102,7 @@ static sefl_status do_step(desk *d, step k)
     case CHARGE_1:
         return d->t.charge(x, 1);
     case OPEN_1:
-        return d->t.open(x, 1, span_of_str("statement"), id, span_of_str("output"), digest);
+        return d->t.reveal(x, 1, span_of_str("statement"), id, span_of_str("output"), digest);
     case WIPE_1:
         return d->t.key_wipe(x, 1);
     case KEY_2:
@@ -229,9 +229,9 @@ static void check(size_t acked)
             CHECK_OK(do_step(&d, k));
         csp_set_clear(&got);
     }
-    uint64_t s, o, k;
-    CHECK_OK(d.t.highest(x, &s, &o, &k));
-    assert_true(s == 2 && o == 1 && k == 2);
+    csp_highest top;
+    CHECK_OK(d.t.highest(x, &top));
+    assert_true(top.header == 2 && top.revealed == 1 && top.skipped == 2);
     desk_close(&d);
     buf_clear(&output);
 }

@@ -548,7 +548,7 @@ static inline void aw_make(agg_world *w, const char *const *more)
     w->coins_table = (sefl_coins){ .get = named_get, .self = &w->coins };
     w->csp_book.terms = w->terms;
     w->mc.ledger = ledger_port_of(&w->csp_book);
-    w->csp_store = csp_memory_journal(&w->mc);
+    w->csp_store = csp_memory_store(&w->mc);
     CHECK_OK(csp_new(&w->server, &(csp_config){ .task = &w->t,
                                                 .envelope = buf_span(&w->envelope),
                                                 .sec = task_is_sealed(&w->t) ? NULL : w->sec,
@@ -561,7 +561,7 @@ static inline void aw_make(agg_world *w, const char *const *more)
                                                 .member = aw_csp_member,
                                                 .enrol_ctx = w,
                                                 .key = w->csp,
-                                                .journal = &w->csp_store,
+                                                .store = &w->csp_store,
                                                 .coins = &w->csp_coins_table }));
 }
 

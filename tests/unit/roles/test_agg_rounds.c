@@ -41,7 +41,7 @@ static void whole_tasks(void **state)
         }
         aw_check_ledgers(&w, 2);
         assert_true(csp_is_over(w.server));
-        assert_int_equal(csp_memory_at(&w.mc, 1)->opened + csp_memory_at(&w.mc, 2)->opened, 2);
+        assert_int_equal(csp_memory_at(&w.mc, 1)->reveals + csp_memory_at(&w.mc, 2)->reveals, 2);
         no_bodies(&w);
         if (w.t.noise == TASK_NOISE_NONE)
             aw_check_model(&w, (const unsigned[]){ 15, 15 }, 2);
@@ -170,7 +170,7 @@ static void too_few(void **state)
     assert_true(w.report[0].skipped);
     assert_true(w.report[0].seconds >= 104); /* deadline and extension */
     assert_false(w.report[1].skipped);
-    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 0);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 0);
     assert_int_equal(csp_memory_at(&w.mc, 1)->r.state, CSP_SKIPPED);
     aw_check_ledgers(&w, 1); /* the skipped round was never charged */
     aw_check_model(&w, (const unsigned[]){ 0, 3 }, 2);
@@ -238,8 +238,8 @@ static void taken_up_in_each_phase(void **state)
             if (starts != 2)
                 fail_msg("mode %zu, stopped in phase %d: %u starts", m, (int)phase, starts);
             aw_check_ledgers(&w, 2);
-            assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
-            assert_int_equal(csp_memory_at(&w.mc, 2)->opened, 1);
+            assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
+            assert_int_equal(csp_memory_at(&w.mc, 2)->reveals, 1);
             if (m == 0)
                 aw_check_model(&w, (const unsigned[]){ 14, 14 }, 2);
             no_bodies(&w);
@@ -266,7 +266,7 @@ static void broken_links(void **state)
                 aw_upload_all(&w, 1, 9);
                 CHECK_OK(aw_join(&w));
                 bool was = w.wire[side].was_cut;
-                assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
+                assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
                 assert_true(w.dials == (was ? 2u : 1u));
                 aw_check_ledgers(&w, 1);
                 if (m == 0)
@@ -361,7 +361,7 @@ static void shares_are_used_once(void **state)
             aw_upload_all(&w, 2, 9);
             CHECK_OK(aw_join(&w));
             for (uint64_t r = 1; r <= 2; r++)
-                assert_int_equal(csp_memory_at(&w.mc, r)->opened, 1);
+                assert_int_equal(csp_memory_at(&w.mc, r)->reveals, 1);
             aw_check_ledgers(&w, 2);
             assert_true(seen.n >= 2); /* an opening each, and what was cut */
             attempts_in_all += seen.n;
@@ -386,7 +386,7 @@ static void lost_shares_are_made_again(void **state)
     shares_pool_clear(w.shares[1]);
     aw_upload_all(&w, 1, 9);
     CHECK_OK(aw_join(&w));
-    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
     assert_int_equal(w.dials, 1);
     aw_check_ledgers(&w, 1);
     aw_free(&w);
@@ -406,11 +406,11 @@ static void openings_wait_for_lanes(void **state)
     for (int i = 0; i < 1000 && w.lane_dials < 20; i++)
         usleep(10000);
     assert_true(w.lane_dials >= 20);
-    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 0);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 0);
     w.no_lanes = false;
     CHECK_OK(aw_join(&w));
     assert_true(w.dials > 1);
-    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
     aw_check_ledgers(&w, 1);
     aw_free(&w);
 }
@@ -432,7 +432,7 @@ static void spoiled_tasks_end(void **state)
         }
         assert_int_equal(aw_join(&w), SEFL_ESTATE);
         assert_non_null(strstr(w.why, "too many failed checks of noise shares"));
-        assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 0);
+        assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 0);
         aw_free(&w);
     }
 }
@@ -682,7 +682,7 @@ static void spoiled_rounds(void **state)
             assert_int_equal(aw_logged(&w, "\"error\",\"event\":\"release blocked", round),
                              spoiled);
             assert_int_equal(aw_logged(&w, "release checked", round), !spoiled);
-            assert_int_equal(csp_memory_at(&w.mc, r)->opened, 1); /* CSP sees an ordinary round */
+            assert_int_equal(csp_memory_at(&w.mc, r)->reveals, 1); /* CSP sees an ordinary round */
         }
         aw_check_ledgers(&w, 6); /* and it is paid for */
         assert_true(is_there(&w, "models/round-3.safetensors"));
@@ -797,8 +797,8 @@ static void old_state_is_named(void **state)
         }
         copy_state(&w, then, false, true);
     }
-    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
-    assert_int_equal(csp_memory_at(&w.mc, 2)->opened, 1);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
+    assert_int_equal(csp_memory_at(&w.mc, 2)->reveals, 1);
     aw_check_model(&w, (const unsigned[]){ 3, 3 }, 2);
     aw_free(&w);
 }
@@ -848,8 +848,8 @@ static void old_folder_is_named(void **state)
             bool must = then >= FIRST_RELEASED && from < FIRST_OPENED;
             if (named ? then < FIRST_OPENED : st != SEFL_OK || must)
                 fail_msg("moments %zu, %zu: %s: %s", from, then, sefl_status_name(st), w.why);
-            assert_true(csp_memory_at(&w.mc, 1)->opened <= 1 &&
-                        csp_memory_at(&w.mc, 2)->opened <= 1);
+            assert_true(csp_memory_at(&w.mc, 1)->reveals <= 1 &&
+                        csp_memory_at(&w.mc, 2)->reveals <= 1);
             aw_free(&w);
         }
 }
@@ -858,7 +858,7 @@ static void old_folder_is_named(void **state)
 static void set_csp_back(agg_world *w)
 {
     char path[300];
-    if (csp_memory_at(&w->mc, 1)->opened == 0 || csp_memory_at(&w->mc, 1)->r.state != CSP_REVEALED)
+    if (csp_memory_at(&w->mc, 1)->reveals == 0 || csp_memory_at(&w->mc, 1)->r.state != CSP_REVEALED)
         return;
     ledger_close(w->csp_book.ledger);
     CHECK_OK(remove(aw_path(w, path, "csp.ledger")) ? SEFL_EIO : SEFL_OK);
@@ -877,7 +877,7 @@ static sefl_status open_and_cut(void *ctx, uint64_t round, sefl_span statement,
     agg_world *w = (agg_world *)((char *)m - offsetof(agg_world, mc));
     wire *x = &w->wire[1];
     x->cut = x->count + 1;
-    return csp_memory_journal(m).open(m, round, statement, id, output, digest);
+    return csp_memory_store(m).reveal(m, round, statement, id, output, digest);
 }
 
 /* It opened the round, the output was lost on its way, and an old copy of all that it has was put back:
@@ -887,13 +887,13 @@ static void old_csp_is_named(void **state)
     (void)state;
     agg_world w;
     aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
-    w.csp_store.open = open_and_cut;
+    w.csp_store.reveal = open_and_cut;
     w.before_dial = set_csp_back;
     aw_start(&w);
     until_it_ends(&w, 3, NULL);
     CHECK_STATUS(aw_join(&w), SEFL_ESTATE);
     assert_non_null(strstr(w.why, "old copy of CSP's state and ledger"));
-    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
     aw_free(&w);
 
     /* and where AS has the output */
@@ -940,8 +940,8 @@ static void failing_disks(void **state)
             hit = hit || fault_was_hit();
             fault_disarm();
             CHECK_OK(w.st);
-            assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
-            assert_int_equal(csp_memory_at(&w.mc, 2)->opened, 1);
+            assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
+            assert_int_equal(csp_memory_at(&w.mc, 2)->reveals, 1);
             aw_check_model(&w, sets, 2);
             aw_check_ledgers(&w, 2);
             no_bodies(&w);

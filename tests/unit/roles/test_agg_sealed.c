@@ -79,7 +79,7 @@ static void too_few_are_left(void **state)
     aw_upload_all(&w, 2, 7);
     CHECK_OK(aw_join(&w));
     assert_true(w.report[0].skipped && !w.report[1].skipped);
-    assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 0);
+    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 0);
     aw_check_ledgers(&w, 1);
     aw_check_model(&w, (const unsigned[]){ 0, 7 }, 2);
     aw_free(&w);
@@ -132,7 +132,7 @@ static void a_verdict_is_final(void **state)
             aw_upload_all(&w, 1, 15);
             CHECK_OK(aw_join(&w));
             bool was = w.wire[side].was_cut;
-            assert_int_equal(csp_memory_at(&w.mc, 1)->opened, 1);
+            assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
             assert_int_equal(w.report[0].refused, 1);
             aw_check_model(&w, (const unsigned[]){ 13 }, 1);
             aw_check_ledgers(&w, 1);

@@ -380,7 +380,7 @@ static inline void world_clients(world *w, const sefl_rng *rng)
 
 static inline void world_vouch(world *w)
 {
-    csp_store j = csp_memory_journal(&w->c);
+    csp_store j = csp_memory_store(&w->c);
     for (int i = 0; i < W_ALL && task_is_sealed(&w->t); i++)
         CHECK_OK(j.voucher_put(j.ctx, w->client[i].id, 7, sign_key_pub(w->client[i].key)));
     w->c.calls = 0;
@@ -526,11 +526,11 @@ static inline void wire_watch(wire *x, uint32_t kind)
 {
     world *w = x->w;
     if (x->side == 1 && (kind == LINK_REPLY || kind == LINK_PLAIN)) {
-        csp_store j = csp_memory_journal(&w->c);
-        uint64_t s, opened, k;
-        CHECK_OK(j.highest(j.ctx, &s, &opened, &k));
-        assert_true(opened > 0 && csp_memory_at(&w->c, opened)->opened == 1);
-        assert_false(csp_memory_at(&w->c, opened)->has_key);
+        csp_store j = csp_memory_store(&w->c);
+        csp_highest top;
+        CHECK_OK(j.highest(j.ctx, &top));
+        assert_true(top.revealed > 0 && csp_memory_at(&w->c, top.revealed)->reveals == 1);
+        assert_false(csp_memory_at(&w->c, top.revealed)->has_key);
     }
     if (x->side == 1 && kind == LINK_VERDICT) {
         bool stored = false;
@@ -643,7 +643,7 @@ static inline uint64_t world_wall(void *self)
 static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool half)
 {
     *c = (connection){ .w = w, .wall = { world_wall, w } };
-    c->journal = csp_memory_journal(&w->c);
+    c->journal = csp_memory_store(&w->c);
     c->as = mem_as_journal(&w->a);
     for (int i = 0; i < 2; i++)
         c->coins[i] = (sefl_coins){ .get = named_get, .self = &w->coins[i] };
@@ -663,7 +663,7 @@ static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool
                                                 .vouch = world_voucher,
                                                 .member = world_member,
                                                 .key = w->csp,
-                                                .journal = &c->journal,
+                                                .store = &c->journal,
                                                 .coins = &c->coins[1],
                                                 .shares = w->shares[1],
                                                 .enrol_ctx = w,

@@ -22,7 +22,7 @@ static const uint8_t id_a[NOISE_ID] = { 3 }, id_b[NOISE_ID] = { 4 }, digest[32] 
 typedef struct desk {
     journal *j;
     account *a;
-    journal_csp *jc;
+    csp_disk *jc;
     csp_store t;
     sefl_coins coins;
 } desk;
@@ -38,15 +38,15 @@ static sefl_status desk_open(desk *d, const char *name)
         SEFL_TRY(ledger_create(path, "people"));
     SEFL_TRY(journal_open(&d->j, folder_path(name), "csp", t.id));
     SEFL_TRY(account_open(&d->a, d->j, path, &t));
-    SEFL_TRY(journal_csp_new(&d->jc, d->j, d->a, &d->coins));
-    d->t = journal_csp_table(d->jc);
+    SEFL_TRY(csp_disk_new(&d->jc, d->j, d->a, &d->coins));
+    d->t = csp_disk_store(d->jc);
 done:
     return st;
 }
 
 static void desk_close(desk *d)
 {
-    journal_csp_free(d->jc);
+    csp_disk_free(d->jc);
     account_close(d->a);
     journal_close(d->j);
     *d = (desk){ 0 };
@@ -69,9 +69,9 @@ static csp_round signed_round(uint64_t round)
 
 static void check_highest(desk *d, uint64_t s, uint64_t o, uint64_t k)
 {
-    uint64_t a, b, c;
-    CHECK_OK(d->t.highest(d->t.ctx, &a, &b, &c));
-    assert_true(a == s && b == o && c == k);
+    csp_highest top;
+    CHECK_OK(d->t.highest(d->t.ctx, &top));
+    assert_true(top.header == s && top.revealed == o && top.skipped == k);
 }
 
 static void check_kept(desk *d, uint64_t round, const char *want)
@@ -101,13 +101,13 @@ static void csp_rounds(void **state)
     assert_true(r.state == CSP_NEW && r.round == 1);
     CHECK_OK(d.t.get(x, UINT64_MAX, &r));
     assert_true(r.state == CSP_NEW);
-    CHECK_STATUS(d.t.open(x, 1, said, id_a, out, digest), SEFL_ESTATE); /* not signed */
+    CHECK_STATUS(d.t.reveal(x, 1, said, id_a, out, digest), SEFL_ESTATE); /* not signed */
     CHECK_STATUS((d.t.skip)(x, 1, 2), SEFL_ESTATE);
     CHECK_OK(d.t.sign(x, &one));
     CHECK_STATUS(d.t.sign(x, &one), SEFL_ESTATE);
     CHECK_STATUS(d.t.forget(x, 1), SEFL_ESTATE);
     CHECK_STATUS(d.t.kept(x, 1, id, &b, dig), SEFL_ENOTFOUND);
-    CHECK_STATUS(d.t.open(x, 1, said, id_a, out, digest), SEFL_ESTATE); /* not charged */
+    CHECK_STATUS(d.t.reveal(x, 1, said, id_a, out, digest), SEFL_ESTATE); /* not charged */
     assert_non_null(strstr(sefl_last_error(), "not charged"));
     check_highest(&d, 1, 0, 0);
 
@@ -116,8 +116,8 @@ static void csp_rounds(void **state)
     assert_memory_equal(&r, &one, sizeof r);
     CHECK_OK(d.t.charge(x, 1));
     CHECK_OK(d.t.charge(x, 1));
-    CHECK_OK(d.t.open(x, 1, said, id_a, out, digest));
-    CHECK_STATUS(d.t.open(x, 1, said, id_b, span_of_str("other"), digest), SEFL_ESTATE);
+    CHECK_OK(d.t.reveal(x, 1, said, id_a, out, digest));
+    CHECK_STATUS(d.t.reveal(x, 1, said, id_b, span_of_str("other"), digest), SEFL_ESTATE);
     CHECK_STATUS((d.t.skip)(x, 1, 2), SEFL_ESTATE);
     CHECK_STATUS(d.t.sign(x, &one), SEFL_ESTATE);
     check_kept(&d, 1, "the output");
@@ -133,11 +133,11 @@ static void csp_rounds(void **state)
     CHECK_STATUS(d.t.kept(x, 1, id, &b, dig), SEFL_ENOTFOUND);
     CHECK_OK(d.t.get(x, 1, &r));
     assert_int_equal(r.state, CSP_REVEALED); /* the mark stays */
-    CHECK_STATUS(d.t.open(x, 1, said, id_b, out, digest), SEFL_ESTATE);
+    CHECK_STATUS(d.t.reveal(x, 1, said, id_b, out, digest), SEFL_ESTATE);
     CHECK_OK((d.t.skip)(x, 2, 3));
     CHECK_STATUS((d.t.skip)(x, 2, 3), SEFL_ESTATE);
     CHECK_OK(d.t.charge(x, 2));
-    CHECK_STATUS(d.t.open(x, 2, said, id_b, out, digest), SEFL_ESTATE);
+    CHECK_STATUS(d.t.reveal(x, 2, said, id_b, out, digest), SEFL_ESTATE);
     check_highest(&d, 2, 1, 2);
 
     ledger_head m, ours;
@@ -160,7 +160,7 @@ static void csp_forgets_later(void **state)
     CHECK_OK(desk_open(&d, "later"));
     CHECK_OK(d.t.sign(d.t.ctx, &one));
     CHECK_OK(d.t.charge(d.t.ctx, 1));
-    CHECK_OK(d.t.open(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    CHECK_OK(d.t.reveal(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
     desk_again(&d, "later");
     check_kept(&d, 1, "output"); /* nobody has the next header yet */
     CHECK_OK(d.t.sign(d.t.ctx, &two));
@@ -182,7 +182,7 @@ static void csp_journal_lost(void **state)
     CHECK_OK(desk_open(&d, "lost"));
     CHECK_OK(d.t.sign(d.t.ctx, &one));
     CHECK_OK(d.t.charge(d.t.ctx, 1));
-    CHECK_OK(d.t.open(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    CHECK_OK(d.t.reveal(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
     CHECK_OK(d.t.sign(d.t.ctx, &two));
     CHECK_OK(d.t.charge(d.t.ctx, 2)); /* and a crash before the mark: fine */
     desk_again(&d, "lost");
@@ -230,7 +230,7 @@ static void csp_keys(void **state)
     CHECK_OK(d.t.get(d.t.ctx, 1, &r));
     assert_int_equal(r.signed_ms, 1001);
     CHECK_OK(d.t.charge(d.t.ctx, 1));
-    CHECK_OK(d.t.open(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    CHECK_OK(d.t.reveal(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
     CHECK_OK(d.t.get(d.t.ctx, 1, &r));
     assert_int_equal(r.signed_ms, 1001);
     check_key(&d, 1, kem_b);
@@ -268,7 +268,7 @@ static void csp_keys(void **state)
     d = (desk){ .coins = coins_system() };
     CHECK_OK(journal_open(&d.j, folder_path("keys"), "csp", other.id));
     CHECK_OK(account_open(&d.a, d.j, second, &other));
-    CHECK_OK(journal_csp_new(&d.jc, d.j, d.a, &d.coins));
+    CHECK_OK(csp_disk_new(&d.jc, d.j, d.a, &d.coins));
     assert_false(file_exists(first));
     desk_close(&d);
 }
@@ -329,7 +329,7 @@ static void csp_sets(void **state)
         csp_set_clear(&got);
         if (round == 1) { /* opened, forgotten: who took part stays known */
             CHECK_OK(d.t.charge(d.t.ctx, 1));
-            CHECK_OK(d.t.open(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("o"), digest));
+            CHECK_OK(d.t.reveal(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("o"), digest));
             CHECK_OK(d.t.set_get(d.t.ctx, round, &got));
             csp_set_clear(&got);
             CHECK_OK(d.t.forget(d.t.ctx, 1));
@@ -392,8 +392,8 @@ static void csp_vouchers(void **state)
     snprintf(book, sizeof book, "%s.ledger", folder_path("vouchers"));
     CHECK_OK(journal_open(&d.j, folder_path("vouchers"), "csp", other.id));
     CHECK_OK(account_open(&d.a, d.j, book, &other));
-    CHECK_OK(journal_csp_new(&d.jc, d.j, d.a, &d.coins));
-    d.t = journal_csp_table(d.jc);
+    CHECK_OK(csp_disk_new(&d.jc, d.j, d.a, &d.coins));
+    d.t = csp_disk_store(d.jc);
     CHECK_OK(d.t.voucher_get(d.t.ctx, ann, &serial, key));
     assert_int_equal(serial, 7);
     desk_close(&d);
@@ -460,7 +460,7 @@ static void one_step(desk *d, int step)
     else if (step == CHARGED)
         CHECK_OK(d->t.charge(d->t.ctx, 1));
     else if (step == OPENED)
-        CHECK_OK(d->t.open(d->t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+        CHECK_OK(d->t.reveal(d->t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
     else if (step == NEXT_SIGNED)
         CHECK_OK(d->t.sign(d->t.ctx, &two));
 }
@@ -501,8 +501,9 @@ static void csp_old_copies(void **state)
                 assert_int_equal(r.state, CSP_SKIPPED);
                 assert_int_equal(r.skip, CSP_SKIP_OLD_STATE);
                 CHECK_OK(d.t.charge(d.t.ctx, 1));
-                CHECK_STATUS(d.t.open(d.t.ctx, 1, span_of_str("s"), id_b, span_of_str("x"), digest),
-                             SEFL_ESTATE);
+                CHECK_STATUS(
+                    d.t.reveal(d.t.ctx, 1, span_of_str("s"), id_b, span_of_str("x"), digest),
+                    SEFL_ESTATE);
                 check_key(&d, 1, NULL);
             } else {
                 check_key(&d, 1, from == EMPTY ? NULL : kem_a);
@@ -556,7 +557,8 @@ static sefl_status whole_round(desk *d, uint64_t round, const csp_set *s)
     SEFL_TRY(st);
     SEFL_TRY(d->t.charge(d->t.ctx, round));
     if (now.state != CSP_REVEALED)
-        SEFL_TRY(d->t.open(d->t.ctx, round, span_of_str("s"), id_a, span_of_str("output"), digest));
+        SEFL_TRY(
+            d->t.reveal(d->t.ctx, round, span_of_str("s"), id_a, span_of_str("output"), digest));
     SEFL_TRY(d->t.key_wipe(d->t.ctx, round));
     SEFL_TRY(d->t.voucher_put(d->t.ctx, s->kept[0].client, round, kem_a));
     SEFL_TRY(d->t.forget(d->t.ctx, round));

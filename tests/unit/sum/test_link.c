@@ -116,7 +116,7 @@ static void one_round(const char *scheme, task_noise mode)
     CHECK_OK(world_round(w, &c, 1, &kept, got));
     disconnect(&c);
     assert_false(kept);
-    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
     check_result(w, got);
     if (mode != TASK_NOISE_NONE) {
         replay(w, 1, 1, again);
@@ -127,7 +127,7 @@ static void one_round(const char *scheme, task_noise mode)
     CHECK_OK(world_round(w, &c, 1, &kept, again));
     disconnect(&c);
     assert_true(kept);
-    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
     assert_int_equal(w->a.masks, 1);
     assert_memory_equal(got, again, sizeof got);
     assert_int_equal(w->a.ledger.n, 2); /* the task and one charge, on both sides */
@@ -232,13 +232,13 @@ static void any_cut_is_survived(void **state)
                 assert_int_not_equal(st, SEFL_ECRYPTO);
                 for (size_t i = 0; i < w->t.values; i++)
                     assert_int_equal(got[i], 0);
-                unsigned open_before = csp_memory_at(&w->c, 1)->opened;
+                unsigned open_before = csp_memory_at(&w->c, 1)->reveals;
                 connect_(&c, w, NULL, false);
                 CHECK_OK(world_round(w, &c, 1, &kept, got));
                 disconnect(&c);
                 assert_int_equal(kept, open_before == 1);
                 kept_runs += kept;
-                assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+                assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
                 check_result(w, got);
                 if (at % 3 > 0)
                     continue;
@@ -246,7 +246,7 @@ static void any_cut_is_survived(void **state)
                 CHECK_OK(world_round(w, &c, 1, &kept, again));
                 disconnect(&c);
                 assert_true(kept);
-                assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+                assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
                 assert_memory_equal(got, again, w->t.values * sizeof *got);
                 assert_int_equal(w->a.ledger.charges, 1);
                 assert_int_equal(w->book.charges, 1);
@@ -473,12 +473,12 @@ static void a_failing_disk_opens_nothing(void **state)
                 assert_int_not_equal(st, SEFL_OK);
                 /* the reply had come; CSP's last write wipes the key, after the mark */
                 bool replied = side == 0 ? n == 2 : n == 6;
-                assert_int_equal(csp_memory_at(&w->c, 1)->opened, replied);
+                assert_int_equal(csp_memory_at(&w->c, 1)->reveals, replied);
                 connect_(&c, w, NULL, false);
                 CHECK_OK(world_round(w, &c, 1, &kept, got));
                 disconnect(&c);
                 assert_int_equal(kept, replied);
-                assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+                assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
                 check_result(w, got);
             }
         world_free(w);
@@ -509,13 +509,13 @@ static void a_failing_allocation_opens_once(void **state)
                 CHECK_OK(st);
                 break;
             }
-            assert_true(csp_memory_at(&w->c, 1)->opened <= 1);
-            unsigned before = csp_memory_at(&w->c, 1)->opened;
+            assert_true(csp_memory_at(&w->c, 1)->reveals <= 1);
+            unsigned before = csp_memory_at(&w->c, 1)->reveals;
             connect_(&c, w, NULL, false);
             CHECK_OK(world_round(w, &c, 1, &kept, got));
             disconnect(&c);
             assert_int_equal(kept, before == 1);
-            assert_int_equal(csp_memory_at(&w->c, 1)->opened, 1);
+            assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
             check_result(w, got);
         }
         world_free(w);

@@ -243,7 +243,7 @@ static void ledgers_that_differ(void **state)
     round_statement s = statement(w, 1, 1, 3);
     put_open(&b, w, &s, w->as); /* AS has not charged: CSP would be ahead */
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_NO_LEDGER);
-    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
+    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
     disconnect(&c);
 
     /* AS charged, the opening never came: skipping charges CSP too */
@@ -352,7 +352,7 @@ static void more_than_were_approved(void **state)
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_NO_FAULT);
     disconnect(&c);
     assert_int_equal(w->book.charges, 0);
-    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
+    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
     buf_clear(&b);
     world_free(w);
 }
@@ -401,7 +401,7 @@ static void openings_that_are_refused(void **state)
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_NO_SKIPPED);
     disconnect(&c);
     assert_int_equal(w->book.charges, 0);
-    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
+    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
     buf_clear(&b);
     world_free(w);
 }
@@ -461,7 +461,7 @@ static void sums_in_wrong_pieces(void **state)
         buf_clear(&m.body);
         disconnect(&c);
         assert_int_equal(c.st, SEFL_EPROTO);
-        assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
+        assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
         connect_(&c, w, NULL, false);
         CHECK_OK(world_round(w, &c, 1, &kept, got));
         disconnect(&c);

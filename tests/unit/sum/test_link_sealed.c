@@ -49,7 +49,7 @@ static void keys_of_rounds(void **state)
     disconnect(&c);
 
     /* lost key, lost round: never made anew */
-    csp_store j = csp_memory_journal(&w->c);
+    csp_store j = csp_memory_store(&w->c);
     CHECK_OK(j.key_wipe(j.ctx, 1));
     greet(&c, w);
     assert_int_equal(ask_key(&c, &again), LINK_NO_KEY);
@@ -532,7 +532,7 @@ static void openings_need_the_verdict(void **state)
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_GO);
     assert_int_equal(w->book.charges, 1);
     disconnect(&c);
-    assert_int_equal(csp_memory_at(&w->c, 1)->opened, 0);
+    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
     buf_clear(&b);
     world_free(w);
 }
@@ -631,7 +631,7 @@ static void keys_expire(void **state)
                                                      .vouch = world_voucher,
                                                      .member = world_member,
                                                      .key = w->csp,
-                                                     .journal = &c.journal,
+                                                     .store = &c.journal,
                                                      .coins = &c.coins[1] }));
             if (how == 1) {
                 CHECK_OK(csp_expire(server));
@@ -1058,7 +1058,7 @@ static void vouchers(void **state)
     world *w = sealed_world();
     sefl_buf b = { 0 };
     connection c;
-    csp_store j = csp_memory_journal(&w->c);
+    csp_store j = csp_memory_store(&w->c);
     uint8_t client[32], key[32];
     uint64_t serial;
     sha256_of(client, span_of("\1", 1));
