@@ -70,6 +70,14 @@ while read -r file; do
     grep -qE "(^|/)$file\$" "$dir/files" || fail "a text names $file"
 done < "$dir/doc"
 
+# functions and types that ARCHITECTURE.md names exist
+# shellcheck disable=SC2016
+grep -ohE '`[a-z][a-z0-9]*(_[a-z0-9]+)+`' docs/ARCHITECTURE.md | tr -d '\140' | sort -u > "$dir/doc"
+[ "$(wc -l < "$dir/doc")" -ge 20 ] || fail "the names of functions were not found"
+while read -r name; do
+    grep -rqw --include='*.[ch]' --include='*.txt' -- "$name" src include CMakeLists.txt || fail "ARCHITECTURE.md names $name"
+done < "$dir/doc"
+
 # links between the documents lead to files
 for text in README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md docs/*.md examples/README.md; do
     grep -oE '\]\([^)# ]+' "$text" | sed 's/^](//' | grep -v ^http | while read -r target; do
