@@ -1,12 +1,12 @@
 #!/bin/sh
-# What README and docs tell people to type works: every block marked ```sh is run, in the order of its file, in
-# a folder of its own (docs/OPERATING.md: test_operating.sh). "```sh parallel" holds a command a line that run side by side, as in terminals of
-# their own. In other blocks every line "$ sefl ..." or "$ build/sefl ..." is run too and must print the lines below
-# it; "$ make ..." and what CONTRIBUTING.md shows to fail are not. Every `sefl COMMAND --option` named in a text
-# exists.
+# The commands in README and docs work. The test runs every block marked ```sh, in the order of its file, in one folder
+# per file (test_operating.sh runs docs/OPERATING.md). A block "```sh parallel" has one command per line; the test runs
+# them side by side, as in several terminals. In other blocks it also runs every line "$ sefl ..." or
+# "$ build/sefl ...", which must print the lines below it; it does not run "$ make ..." and the failing command in
+# CONTRIBUTING.md. Every `sefl COMMAND --option` that a document names exists.
 #
-# So that tests can run beside each other and soon end, `sefl` is a wrapper here: provisioned federations get
-# ports of their own, and the aggregator does not linger.
+# `sefl` is a wrapper here, so that tests can run side by side and end soon: provisioned federations get their own
+# ports, and the aggregator does not linger.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -24,7 +24,7 @@ chmod +x "$dir/bin/sefl"
 PATH=$dir/bin:$PATH
 export PATH
 
-# FILE: its blocks become numbered scripts
+# FILE: writes its blocks to numbered scripts
 blocks() {
     awk -v out="$dir/block" '
         /^```/ {
@@ -51,7 +51,7 @@ blocks() {
 ran=0
 for file in "$SEFL_SOURCE"/README.md "$SEFL_SOURCE"/CONTRIBUTING.md "$SEFL_SOURCE"/docs/*.md \
     "$SEFL_SOURCE"/examples/README.md; do
-    case $file in */OPERATING.md) continue ;; esac # test_operating.sh runs it, as one session
+    case $file in */OPERATING.md) continue ;; esac # test_operating.sh runs it as one session
     rm -rf "$dir"/block-* "$dir/work"
     mkdir "$dir/work"
     blocks "$file"
@@ -80,7 +80,7 @@ done
 grep -q OPERATING.md "$SEFL_SOURCE/tests/e2e/test_operating.sh" || fail "nobody runs OPERATING.md"
 [ $ran -ge 5 ] || fail "only $ran blocks were run"
 
-# ---- what is named exists ------------------------------------------------------------------------
+# ---- names exist ------------------------------------------------------------------------
 commands=$("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 cd "$SEFL_SOURCE"
 grep -ho '`sefl [a-z][a-z0-9]*\( [a-z][a-z0-9]*\)\?' README.md CONTRIBUTING.md CHANGELOG.md docs/*.md examples/README.md |
@@ -90,7 +90,7 @@ grep -ho '`sefl [a-z][a-z0-9]*\( [a-z][a-z0-9]*\)\?' README.md CONTRIBUTING.md C
         "$SEFL" bench --list 2> /dev/null | grep -qw -- "$action" || fail "a text names 'sefl $command $action'"
 done
 # shellcheck disable=SC2016 # backquotes of the texts
-# options, in code of one line; those of a benchmark are in the list
+# options in code of one line; `sefl bench --list` has those of a benchmark
 grep -hoE '`(build/)?sefl [^`]*`' README.md CONTRIBUTING.md SECURITY.md docs/*.md examples/README.md |
     grep -- ' --' | tr -d '`' | sort -u | while read -r _ command rest; do
     { "$SEFL" help "$command"; [ "$command" != bench ] || "$SEFL" bench --list; } > "$dir/help"

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Every example runs, in a folder of its own, and shows what it promises.
+# Every example runs in its own folder and prints what it promises.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 export SEFL
 
-wanted() { # what the output of an example must hold, a line each
+wanted() { # prints what the output of an example must contain, one text per line
     case $1 in
     01-*) printf '%s\n' "secure sum with pad" "secure sum with paillier" "smallest cohort" ;;
     02-*) printf '%s\n' "3 clients" perplexity "no differential privacy claimed" "1 released" report.html ;;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The example in every command's help works as it is printed, in an empty folder or, for the roles, in a
-# provisioned federation; training is cut short. (sefl demo: test_demo.sh; the roles at work: test_federation.sh.)
+# The example in every command's help works as printed: in an empty folder or, for the roles, in a provisioned
+# federation. Training is cut short. (test_demo.sh runs sefl demo, test_federation.sh runs the roles.)
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh

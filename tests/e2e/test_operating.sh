@@ -1,7 +1,6 @@
 #!/bin/sh
-# docs/OPERATING.md is run: every ```sh block, in order, in one shell, in an empty folder. A command that the
-# document names and that was not run fails the test: other kinds of blocks, commands in the text, commands
-# in a branch that is not taken.
+# Runs docs/OPERATING.md: every ```sh block, in order, in one shell, in an empty folder. The test fails if the document
+# names a command that was not run: in another kind of block, in the text, or in a branch that was not taken.
 # shellcheck disable=SC2016 # backquotes of Markdown
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
