@@ -98,4 +98,14 @@ grep -hoE '`(build/)?sefl [^`]*`' README.md CONTRIBUTING.md SECURITY.md docs/*.m
         [ "$o" = --help ] || grep -qw -e "$o" "$dir/help" || fail "a text names 'sefl $command $o'"
     done
 done
+# settings: `GROUP.NAME` of a group that some file of settings has (crypto.key is a member of the task alone)
+for kind in experiment aggregator csp client policy task; do "$SEFL" config keys --for $kind --json; done |
+    grep -o '"key":"[^"]*"' | cut -d '"' -f 4 > "$dir/keys"
+"$SEFL" train --help | sed -n '/^settings/,/^$/s/^  \([a-z_.]*\) .*/\1/p' >> "$dir/keys"
+[ "$(grep -c . "$dir/keys")" -ge 100 ] || fail "the settings were not found"
+# shellcheck disable=SC2016
+grep -hoE '`[a-z]+\.[a-z_0-9]+`' README.md docs/*.md | tr -d '`' | sort -u | grep -vx -e 'crypto\.key' |
+    grep -vE '\.(c|h|key|pem|pub|txt|yml|json|db|safetensors)$' | while read -r key; do
+    ! grep -q "^${key%%.*}\." "$dir/keys" || grep -qx -- "$key" "$dir/keys" || fail "a text names the setting $key"
+done
 echo "ok: $ran blocks"
