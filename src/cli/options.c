@@ -62,7 +62,7 @@ static size_t collect(entry out[OPTIONS_MAX], const cli_command *c, const cli_ac
 
 static bool is_flag(const entry *e)
 {
-    return e->def->type == SETTING_FLAG || (e->is_setting && e->def->type == SETTING_BOOL);
+    return e->def->type == SETTING_FLAG;
 }
 
 void options_each(const cli_command *c, void (*fn)(void *ctx, const char *option), void *ctx)
@@ -202,6 +202,8 @@ static sefl_status help_options(sefl_buf *out, const cli_command *c, const entry
         signature(name, sizeof name, &e[i]);
         buf_reset(&text);
         SEFL_TRY(wr_fmt(&text, "%s", e[i].def->help ? e[i].def->help : ""));
+        if (text.n > 0 && e[i].def->help[0] >= 'a' && e[i].def->help[0] <= 'z')
+            text.p[0] = (uint8_t)(text.p[0] - 'a' + 'A');
         SEFL_TRY(limits(&text, &e[i]));
         if (is_shared(c, &e[i]))
             SEFL_TRY(list_actions(&text, c, &e[i]));

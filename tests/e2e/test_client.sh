@@ -11,7 +11,7 @@ expect 0 "$SEFL" help client; says "epsilon_total"
 expect 2 "$SEFL" client; says "give -c client.yml"
 expect 2 "$SEFL" client --servr x; says "did you mean --server?"
 expect 2 "$SEFL" client -c; says "-c"
-expect 2 "$SEFL" client -c x y; says 'does not take "y"'
+expect 2 "$SEFL" client -c x y; says 'does not take the argument "y"'
 expect 1 "$SEFL" client -c "$dir/none.yml"; says "none.yml"
 expect 2 "$SEFL" client --text x; says "server"
 

@@ -6,9 +6,9 @@ set -eu
 logged() { grep -q "$1" "$dir/log/csp"; }
 
 # misuse
-expect 2 "$SEFL" csp; says "which one?"
+expect 2 "$SEFL" csp; says "no settings"
 expect 2 "$SEFL" csp --lisen x; says "did you mean --listen?"
-expect 2 "$SEFL" csp x; says 'it does not take "x"'
+expect 2 "$SEFL" csp x; says 'does not take the argument "x"'
 expect 2 "$SEFL" csp --listen 127.0.0.1:0; says "tls.cert"
 expect 1 "$SEFL" csp -c "$dir/none.yml"; says "none.yml"
 

@@ -1,25 +1,19 @@
 /* sefl client: one member of a federation, beside its text. */
-#include "cli/cli.h"
 #include "cli/full/confine.h"
-#include "cli/full/role_settings.h"
-#include "cli/full/signals.h"
+#include "cli/full/daemon.h"
 #include "cli/meter.h"
 
 #include "roles/client/client.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 typedef struct session {
-    role_settings rs;
-    bool terminal;
-    sefl_log log;
-    log_level least; /* unless the owner has chosen one */
-    sefl_clock wall, clock;
+    daemon d;
+    bool once, terminal;
+    client_config cfg;
+    sefl_clock clock;
     uint64_t shown_ms;
-    _Atomic(client *) c;
-    _Atomic int pending; /* a signal that came before there was a client, or after */
 } session;
 
 /* ---- talk ------------------------------------------------------------------------------------ */
@@ -51,115 +45,75 @@ static void show(void *ctx, const client_view *v)
     fprintf(stderr, "\r");
 }
 
-static void on_reload(void *ctx)
-{
-    session *s = ctx;
-    role_settings_relog(&s->rs, &s->log, s->least);
-}
-
-static void on_signal(void *ctx, int sig)
-{
-    session *s = ctx;
-    if (sig != SIGHUP)
-        s->pending = sig;
-    client *c = s->c; /* set before `pending` is looked at: one of us sees the other */
-    if (c && sig == SIGHUP)
-        client_reload(c);
-    else if (c)
-        client_stop(c);
-}
-
 /* ---- command line ---------------------------------------------------------------------------- */
 
-/* *running: no longer about settings: what fails now is a failure, not misuse. */
-static sefl_status work(session *s, bool *running)
+DAEMON_CALLS(client)
+
+static sefl_status start(void *self, const settings *set, void **out)
 {
     sefl_status st = SEFL_OK;
-    settings set;
-    client_config cfg = { 0 };
-    signals *sigs = NULL;
+    session *s = self;
     client *c = NULL;
-    SEFL_TRY(role_settings_read(&s->rs, &set));
-    SEFL_TRY(client_config_make(&cfg, &set));
-    s->terminal = meter_terminal();
-    s->wall = clock_wall(), s->clock = clock_monotonic();
-    if (s->terminal) /* the line says what goes on; only trouble is added */
-        s->least = LOG_WARN;
-    s->log = log_open(2, role_settings_level(&set, s->least), &s->wall);
-    confine_key(&s->log, cfg.key);
-    confine_proxy(&s->log, cfg.proxy, s->rs.file);
-    SEFL_TRY(signals_start(&sigs, on_signal, s));
-    SEFL_TRY(client_new(&c, &(client_options){ .config = &cfg,
-                                               .log = &s->log,
-                                               .once = s->rs.extra_given,
-                                               .show = show,
-                                               .on_reload = on_reload,
-                                               .show_ctx = s }));
-    s->c = c;
-    if (s->pending)
-        client_stop(c);
-    *running = true;
+    sefl_log *log = &s->d.log;
+    const client_config *cfg = &s->cfg;
+    SEFL_TRY(client_config_make(&s->cfg, set));
+    s->clock = clock_monotonic();
+    confine_key(log, cfg->key);
+    confine_proxy(log, cfg->proxy, s->d.file);
+    SEFL_TRY(client_new(
+        &c, &(client_options){
+                .config = cfg, .log = log, .once = s->once, .show = show, .show_ctx = s }));
     if (s->terminal)
-        fprintf(stderr, "sefl client: server %s, port %u; text %s\n", cfg.server.host,
-                cfg.server.port, cfg.text);
-    log_info(&s->log, "ready", lf_str("server", cfg.server.host), lf_u64("port", cfg.server.port));
-    SEFL_TRY(client_run(c));
+        fprintf(stderr, "sefl client: server %s, port %u; text %s\n", cfg->server.host,
+                cfg->server.port, cfg->text);
+    log_info(log, "ready", lf_str("server", cfg->server.host), lf_u64("port", cfg->server.port));
+    *out = c;
 done:
-    if (s->terminal)
-        meter_line("%s", "");
-    signals_end(sigs);
-    client_free(c);
-    settings_clear(&set);
     return st;
 }
 
-static int run(int argc, char **argv)
+static int run(void *self)
 {
-    session s = { .rs = { .command = &cmd_client, .schema = client_schema, .extra = "once" } };
-    int rc = role_settings_parse(&s.rs, argc, argv);
-    if (rc == CLI_DONE) {
-        confine_start();
-        bool running = false;
-        sefl_status st = work(&s, &running);
-        if (st != SEFL_OK)
-            rc = cli_failed(&cmd_client, st);
-        if (st != SEFL_OK && running)
-            rc = CLI_FAILED;
-    }
-    role_settings_clear(&s.rs);
+    session *s = self;
+    s->terminal = meter_terminal();
+    if (s->terminal) /* the line shows the progress; the log adds only trouble */
+        s->d.least = LOG_WARN;
+    int rc = daemon_run(self, &cmd_client, start, &client_calls);
+    if (s->terminal)
+        meter_line("%s", "");
     return rc;
 }
+
+static const setting_def *schema(void)
+{
+    return client_schema;
+}
+
+static const setting_def options[] = {
+    DAEMON_CONFIG,
+    { "once", SETTING_FLAG, SETTING_TO(session, once), .help = "Stop after one round" },
+    { 0 },
+};
 
 const cli_command cmd_client = {
     .name = "client",
     .summary = "take part in a federation with the text on this machine",
-    .usage = "-c client.yml [--once] [options]",
-    .details = "Fetches the task, checks both servers' signatures and the owner's policy, then\n"
-               "in each round trains on the text, encrypts the change, signs and uploads it.\n"
-               "Nothing else of the text leaves. Then it asks for the proof that the update was\n"
-               "counted; three in a row that were not end it. Ends with 0 when the task is over,\n"
-               "with 1 and a sentence when it cannot take part. SIGTERM stops in good order;\n"
-               "started again, it goes on. SIGHUP reads policy, certificates and log level\n"
-               "again.\n"
-               "  -c, --config FILE     client.yml; its relative paths count from its folder\n"
-               "  --once                stop after one round\n"
-               "Each setting of the file is an option too, which comes first:\n"
-               "  --server HOST:PORT    the aggregation server\n"
-               "  --proxy URL           HTTP CONNECT proxy; none; default: from https_proxy,\n"
-               "                        no_proxy\n"
-               "  --tls-cert F, --tls-key F, --tls-peers F\n"
-               "                        this client's certificate and key, the server's CA\n"
-               "  --aggregator-key F, --csp-key F\n"
-               "                        signing keys of the two servers, pinned at enrolment\n"
-               "  --policy F            what the owner of the text agrees to: epsilon_per_task,\n"
-               "                        epsilon_total, delta_max, clients_min, noise_modes,\n"
-               "                        claim_none, rounds_max\n"
-               "  --text PATH           file, or folder of files; --text-format\n"
-               "                        guess|text|jsonl|csv, --text-field NAME (default text)\n"
-               "  --state DIR           rounds under way, upload key, receipts and proofs\n"
-               "  --ledger F            this client's privacy ledger\n"
-               "  --threads N           0 (default): one a core\n"
-               "  --log LEVEL           debug, info (default), warn, error, off",
+    .about =
+        "Fetches the task and checks both servers' signatures and the owner's policy. In each "
+        "round it trains on the text, encrypts the change, signs and uploads it. Nothing else of "
+        "the text leaves the machine. Then it asks for the proof that the upload was counted; "
+        "it stops after three uploads in a row that were not. It exits with 0 when the task is "
+        "over, and with 1 and a reason when it cannot take part. SIGTERM stops it in good order; "
+        "a new start resumes. SIGHUP reads policy, certificates and log level again. Every "
+        "setting of the file is also an option.",
+    .notes = "The policy limits what the owner of the text agrees to: epsilon_per_task, "
+             "epsilon_total, delta_max, clients_min, noise_modes, claim_none and rounds_max. "
+             "'sefl init policy.yml' writes one with comments.",
     .example = "sefl client -c clients/client-01/client.yml",
-    .run = run,
+    .options = options,
+    .size = sizeof(session),
+    .actions = (const cli_action[]){ { "", .run = run }, { 0 } },
+    .schema = schema,
+    .every_setting = true,
+    .set_at = offsetof(session, d.flags),
 };

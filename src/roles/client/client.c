@@ -189,8 +189,6 @@ static sefl_status reload_if_asked(client *c)
                         c->o.log);
     if (!atomic_exchange(&c->reload, false))
         return SEFL_OK;
-    if (c->o.on_reload)
-        c->o.on_reload(c->o.show_ctx);
     st = read_files(c);
     if (st != SEFL_OK) { /* the old ones stay */
         log_error(c->o.log, "not reloaded", lf_str("why", sefl_last_error()));

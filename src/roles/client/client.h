@@ -79,10 +79,9 @@ typedef struct client_options {
     bool once;                   /* stop after one round */
     const sefl_coins *coins;     /* NULL: the system's, and nothing else in the program */
     void (*show)(void *ctx, const client_view *v);
-    void (*on_reload)(void *ctx); /* before policy and certificates are read again */
-    void *show_ctx;               /* of both */
-    uint64_t patience_ms;         /* 0: CLIENT_PATIENCE_MS */
-    client_observer *observe;     /* test programs only */
+    void *show_ctx;           /* of both */
+    uint64_t patience_ms;     /* 0: CLIENT_PATIENCE_MS */
+    client_observer *observe; /* test programs only */
     void *observe_ctx;
 } client_options;
 

@@ -1,0 +1,94 @@
+#include "cli/full/daemon.h"
+
+#include "cli/full/config_kind.h"
+#include "cli/full/confine.h"
+#include "cli/full/signals.h"
+#include "config/yaml/yaml.h"
+
+#include <signal.h>
+
+static sefl_status read_settings(const daemon *d, settings *out)
+{
+    sefl_status st = SEFL_OK;
+    settings_init(out, d->flags.schema);
+    if (d->file)
+        SEFL_TRY(config_kind_other(yaml_read(out, d->file), d->file, out->schema));
+    SEFL_TRY(settings_overlay(out, &d->flags));
+done:
+    return st;
+}
+
+static log_level level_of(const daemon *d, const settings *s)
+{
+    log_level level = LOG_INFO;
+    (void)!log_level_parse(&level, settings_text(s, "log")); /* the schema has checked it */
+    return level > d->least || settings_given(s, "log") ? level : d->least;
+}
+
+static void read_level(daemon *d)
+{
+    settings s;
+    if (read_settings(d, &s) == SEFL_OK)
+        d->log.level = level_of(d, &s);
+    else
+        log_error(&d->log, "settings not read again", lf_str("why", sefl_last_error()));
+    settings_clear(&s);
+}
+
+static void on_signal(void *self, int sig)
+{
+    daemon *d = self;
+    if (sig != SIGHUP)
+        d->ended = true;
+    void *role = d->role; /* set before `ended` is read: one of the two threads sees the other */
+    if (role && sig == SIGHUP) {
+        read_level(d);
+        d->calls->reload(role);
+    } else if (role) {
+        d->calls->stop(role);
+    }
+}
+
+sefl_status daemon_bound(void *self)
+{
+    return confine_user(((const daemon *)self)->user);
+}
+
+static sefl_status work(daemon *d, daemon_start *start)
+{
+    sefl_status st = SEFL_OK;
+    settings set;
+    signals *sigs = NULL;
+    void *role = NULL;
+    SEFL_TRY(read_settings(d, &set));
+    d->wall = clock_wall();
+    d->log = log_open(2, level_of(d, &set), &d->wall);
+    SEFL_TRY(signals_start(&sigs, on_signal, d)); /* before any other thread starts */
+    SEFL_TRY(start(d, &set, &role));
+    d->role = role;
+    if (d->ended) /* a signal came meanwhile */
+        d->calls->stop(role);
+    SEFL_TRY(d->calls->run(role));
+done:
+    signals_end(sigs);
+    d->calls->free(role);
+    settings_clear(&set);
+    return st;
+}
+
+int daemon_run(void *self, const cli_command *c, daemon_start *start, const daemon_calls *calls)
+{
+    daemon *d = self;
+    bool any = d->file != NULL;
+    for (size_t i = 0; i < d->flags.count; i++)
+        any = any || d->flags.value[i];
+    if (!any)
+        return cli_misuse(c, "no settings: give -c %s.yml", c->name);
+    d->calls = calls;
+    confine_start();
+    sefl_status st = work(d, start);
+    if (st == SEFL_OK)
+        return CLI_DONE;
+    int rc = cli_failed(c, st);
+    return d->role ? CLI_FAILED : rc;
+}
