@@ -19,15 +19,13 @@ static sefl_status one_issuer(gnutls_x509_trust_list_t *out, const trust_issuer 
     gnutls_x509_crt_t ca = NULL;
     GNUTLS_TRY(gnutls_x509_trust_list_init(out, 0), "trust list");
     GNUTLS_TRY(gnutls_x509_crt_init(&ca), "trust list");
-    int rc = gnutls_x509_crt_import(ca, &TLS_DATUM(i->der), GNUTLS_X509_FMT_DER);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "trust list: a CA's certificate"));
-    rc = gnutls_x509_trust_list_add_cas(*out, &ca, 1, 0);
-    SEFL_CHECK(rc == 1, SEFL_ENOMEM, "trust list: out of memory");
+    GNUTLS_READ(SEFL_EPROTO, gnutls_x509_crt_import(ca, &TLS_DATUM(i->der), GNUTLS_X509_FMT_DER),
+                "trust list: a CA's certificate");
+    SEFL_CHECK(gnutls_x509_trust_list_add_cas(*out, &ca, 1, 0) == 1, SEFL_ENOMEM,
+               "trust list: out of memory");
     ca = NULL; /* the list's now */
 done:
-    if (ca)
-        gnutls_x509_crt_deinit(ca);
+    gnutls_x509_crt_deinit(ca);
     return st;
 }
 

@@ -48,7 +48,6 @@ struct https_client {
     CURL *easy;
     CURLM *multi;
     atomic_bool interrupted;
-    bool fresh;  /* the next request makes a connection of its own */
     bool failed; /* the last request did: its handle is not used again */
     char error[CURL_ERROR_SIZE];
     x509_peer peer;
@@ -447,9 +446,9 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
     SET(CURLOPT_SSL_VERIFYPEER, c->id ? 1L : 0L); /* pinned: on_ready alone judges */
     SET(CURLOPT_SSL_VERIFYHOST, c->id ? 2L : 0L);
     if (c->id) {
-        SET(CURLOPT_CAINFO, tls_id_ca_path(c->id));
-        SET(CURLOPT_SSLCERT, tls_id_cert_path(c->id));
-        SET(CURLOPT_SSLKEY, tls_id_key_path(c->id));
+        SET(CURLOPT_CAINFO, c->id->ca_path);
+        SET(CURLOPT_SSLCERT, c->id->cert_path);
+        SET(CURLOPT_SSLKEY, c->id->key_path);
     } else {
         SET(CURLOPT_CAINFO, NULL);
     }
@@ -463,8 +462,6 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
     SET(CURLOPT_XFERINFOFUNCTION, on_progress);
     SET(CURLOPT_XFERINFODATA, k);
     SET(CURLOPT_HTTPHEADER, c->always);
-    if (c->fresh)
-        SET(CURLOPT_FRESH_CONNECT, 1L);
     if (c->proxy)
         SET(CURLOPT_PROXY, c->proxy); /* NULL: libcurl looks at the environment */
     SET(CURLOPT_PREREQFUNCTION, on_ready);
@@ -474,7 +471,6 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
     SET(CURLOPT_WRITEFUNCTION, on_bytes);
     SET(CURLOPT_WRITEDATA, k);
 #undef SET
-    c->fresh = false;
     st = rc == CURLE_OK ? SEFL_OK : curl_fail(k, rc);
 done:
     return st;
@@ -704,7 +700,7 @@ sefl_status https_client_new(https_client **out, const https_client_config *conf
     c->easy = curl_easy_init();
     c->multi = curl_multi_init();
     SEFL_CHECK(c->easy && c->multi, SEFL_ENOMEM, "https: out of memory");
-    /* one server, one connection: a fresh one ends the one before */
+    /* one server, one connection */
     curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, 1L);
     *out = c, c = NULL;
 done:
@@ -732,11 +728,4 @@ void https_client_interrupt(https_client *c)
 {
     atomic_store(&c->interrupted, true);
     curl_multi_wakeup(c->multi);
-}
-
-void https_client_set_id(https_client *c, const tls_id *id)
-{
-    tls_id_free(c->id);
-    c->id = tls_id_hold(id);
-    c->fresh = true;
 }

@@ -52,8 +52,6 @@ sefl_status https_client_new(https_client **out, const https_client_config *c) S
 void https_client_free(https_client *c);
 /* From now on every call, the present one too, is SEFL_ECANCELLED. */
 void https_client_interrupt(https_client *c);
-/* Another identity (the same CA file may have changed); connections are made anew. */
-void https_client_set_id(https_client *c, const tls_id *id);
 
 sefl_status
 https_get(https_client *c, const char *path, size_t max, unsigned wait_s,

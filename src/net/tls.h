@@ -68,10 +68,6 @@ const char *tls_id_role(const tls_id *id);           /* "aggregator", ...; "" if
 int64_t tls_id_expires(const tls_id *id);            /* seconds since 1970 */
 /* Our own certificate as a peer with the same CAs would judge it; server: for serving. */
 void tls_id_check_own(const tls_id *id, x509_peer *out, bool server);
-/* Paths, for libcurl. */
-const char *tls_id_cert_path(const tls_id *id);
-const char *tls_id_key_path(const tls_id *id);
-const char *tls_id_ca_path(const tls_id *id);
 
 /* address: a numeric address or a name of this machine; "::" takes IPv4 too. port 0: the system
  * chooses. *fd is closed by the caller. */

@@ -13,26 +13,23 @@ static sefl_status take_own(tls_id *id, const sefl_buf *cert, const sefl_buf *ke
     gnutls_datum_t c = { cert->p, (unsigned)cert->n }, k = { key->p, (unsigned)key->n };
     gnutls_x509_crt_t *list = NULL;
     unsigned n = 0;
-    int rc = gnutls_x509_crt_list_import2(&list, &n, &c, GNUTLS_X509_FMT_PEM,
-                                          GNUTLS_X509_CRT_LIST_FAIL_IF_UNSORTED);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, id->cert_path));
+    GNUTLS_READ(SEFL_EPROTO,
+                gnutls_x509_crt_list_import2(&list, &n, &c, GNUTLS_X509_FMT_PEM,
+                                             GNUTLS_X509_CRT_LIST_FAIL_IF_UNSORTED),
+                id->cert_path);
     SEFL_CHECK(n >= 1 && n <= X509_CHAIN_MAX, SEFL_EINVAL, "%s: %u certificates, at most %d",
                id->cert_path, n, X509_CHAIN_MAX);
     SEFL_TRY(x509_describe(&id->self, list[0]));
     id->expires = (int64_t)gnutls_x509_crt_get_expiration_time(list[0]);
-    for (; id->chain_n < n; id->chain_n++) {
-        rc = gnutls_pcert_import_x509(&id->chain[id->chain_n], list[id->chain_n], 0);
-        if (rc < 0)
-            SEFL_TRY(tls_fail(SEFL_EPROTO, rc, id->cert_path));
-    }
-    rc = gnutls_privkey_init(&id->key);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_ECRYPTO, rc, id->key_path));
-    rc = gnutls_privkey_import_x509_raw(id->key, &k, GNUTLS_X509_FMT_PEM, NULL, 0);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, id->key_path));
-    rc = gnutls_certificate_set_x509_key_mem2(id->cred, &c, &k, GNUTLS_X509_FMT_PEM, NULL, 0);
+    for (; id->chain_n < n; id->chain_n++)
+        GNUTLS_READ(SEFL_EPROTO,
+                    gnutls_pcert_import_x509(&id->chain[id->chain_n], list[id->chain_n], 0),
+                    id->cert_path);
+    GNUTLS_TRY(gnutls_privkey_init(&id->key), id->key_path);
+    GNUTLS_READ(SEFL_EPROTO,
+                gnutls_privkey_import_x509_raw(id->key, &k, GNUTLS_X509_FMT_PEM, NULL, 0),
+                id->key_path);
+    int rc = gnutls_certificate_set_x509_key_mem2(id->cred, &c, &k, GNUTLS_X509_FMT_PEM, NULL, 0);
     SEFL_CHECK(rc != GNUTLS_E_CERTIFICATE_KEY_MISMATCH, SEFL_EINVAL, "%s is not the key of %s",
                id->key_path, id->cert_path);
     if (rc < 0)
@@ -72,12 +69,9 @@ sefl_status tls_id_read(tls_id **out, const char *cert, const char *key, const c
     SEFL_TRY(file_read(&cb, cert, X509_PEM_MAX));
     SEFL_TRY(file_read(&kb, key, X509_PEM_MAX));
     SEFL_TRY(file_read(&pb, peers_ca, X509_PEM_MAX));
-    int rc = gnutls_certificate_allocate_credentials(&id->cred);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_ECRYPTO, rc, "TLS"));
-    rc = gnutls_priority_init(&id->priority, TLS_PRIORITY, NULL);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EUNSUPPORTED, rc, "TLS 1.3"));
+    GNUTLS_TRY(gnutls_certificate_allocate_credentials(&id->cred), "TLS");
+    GNUTLS_READ(SEFL_EUNSUPPORTED, gnutls_priority_init(&id->priority, TLS_PRIORITY, NULL),
+                "TLS 1.3");
     SEFL_TRY(take_own(id, &cb, &kb));
     SEFL_TRY(take_trust(id, &pb));
     *out = id, id = NULL;
@@ -105,14 +99,10 @@ void tls_id_free(tls_id *id)
         return;
     for (unsigned i = 0; i < id->chain_n; i++)
         gnutls_pcert_deinit(&id->chain[i]);
-    if (id->key)
-        gnutls_privkey_deinit(id->key);
-    if (id->cred)
-        gnutls_certificate_free_credentials(id->cred);
-    if (id->trust)
-        gnutls_x509_trust_list_deinit(id->trust, 1);
-    if (id->priority)
-        gnutls_priority_deinit(id->priority);
+    gnutls_privkey_deinit(id->key);
+    gnutls_certificate_free_credentials(id->cred);
+    gnutls_x509_trust_list_deinit(id->trust, 1);
+    gnutls_priority_deinit(id->priority);
     sefl_free(id->cert_path);
     sefl_free(id->key_path);
     sefl_free(id->ca_path);
@@ -145,19 +135,4 @@ void tls_id_check_own(const tls_id *id, x509_peer *out, bool server)
     for (unsigned i = 0; i < id->chain_n; i++)
         der[i] = id->chain[i].cert;
     x509_check_chain(out, der, id->chain_n, id->trust, &(x509_want){ .server = server });
-}
-
-const char *tls_id_cert_path(const tls_id *id)
-{
-    return id->cert_path;
-}
-
-const char *tls_id_key_path(const tls_id *id)
-{
-    return id->key_path;
-}
-
-const char *tls_id_ca_path(const tls_id *id)
-{
-    return id->ca_path;
 }

@@ -63,6 +63,11 @@ bool x509_key_dear(gnutls_pubkey_t key, unsigned *bits, unsigned *exponent);
  * (a hook before GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY). False: end the handshake; p has the verdict. */
 bool x509_shown_affordable(x509_peer *p, gnutls_session_t s);
 
+/* The first certificate in a PEM text; SEFL_EPROTO. The caller frees *out, which is NULL before, also
+ * after a failure. */
+sefl_status x509_crt_read(gnutls_x509_crt_t *out, sefl_span pem) SEFL_MUST_CHECK;
+/* The same for a private key in a PEM file; a failure names the file. */
+sefl_status x509_privkey_read(gnutls_x509_privkey_t *out, const char *path) SEFL_MUST_CHECK;
 /* A new ECDSA P-256 key (gnutls_x509_privkey_deinit), and its PKCS #8 PEM, appended: secret, so the
  * buffer is one that wipes. */
 sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem) SEFL_MUST_CHECK;
@@ -71,15 +76,17 @@ sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem) SEFL_MUST_CH
 #define TLS_DATUM(span) \
     ((gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)(span).p, .size = (unsigned)(span).n })
 
-/* A step of GnuTLS inside a function with `done`. */
-#define GNUTLS_TRY(call, what)                        \
-    do {                                              \
-        int rc_ = (call);                             \
-        if (rc_ < 0) {                                \
-            st = tls_fail(SEFL_ECRYPTO, rc_, (what)); \
-            goto done;                                \
-        }                                             \
+/* A step of GnuTLS inside a function with `done`; GNUTLS_READ: of bytes that others made, where a failure
+ * is `code`. What GnuTLS frees may be NULL. */
+#define GNUTLS_READ(code, call, what)           \
+    do {                                        \
+        int rc_ = (call);                       \
+        if (rc_ < 0) {                          \
+            st = tls_fail((code), rc_, (what)); \
+            goto done;                          \
+        }                                       \
     } while (0)
+#define GNUTLS_TRY(call, what) GNUTLS_READ(SEFL_ECRYPTO, call, what)
 
 /* SEFL_ENOMEM, or `code` with "what: GnuTLS' words". rc < 0. */
 sefl_status tls_fail(sefl_status code, int rc, const char *what);

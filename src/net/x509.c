@@ -130,13 +130,10 @@ sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem)
     gnutls_x509_crt_t crt = NULL;
     sefl_buf hosts = { 0 };
     char san[256]; /* a host name has at most 253 characters: what is longer is none */
-    GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
-    int rc = gnutls_x509_crt_import(crt, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "certificate"));
+    SEFL_TRY(x509_crt_read(&crt, pem));
     for (unsigned i = 0;; i++) {
         size_t n = sizeof san - 1;
-        rc = gnutls_x509_crt_get_subject_alt_name(crt, i, san, &n, NULL);
+        int rc = gnutls_x509_crt_get_subject_alt_name(crt, i, san, &n, NULL);
         if (rc == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
             break;
         if (rc == GNUTLS_E_SHORT_MEMORY_BUFFER)
@@ -149,37 +146,55 @@ sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem)
     SEFL_TRY(wr_raw(out, hosts.p, hosts.n));
 done:
     buf_clear(&hosts);
-    if (crt)
-        gnutls_x509_crt_deinit(crt);
+    gnutls_x509_crt_deinit(crt);
     return st;
 }
 
-static sefl_status read_ca(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key, const char *cert_path,
-                           const char *key_path)
+sefl_status x509_crt_read(gnutls_x509_crt_t *out, sefl_span pem)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
+    GNUTLS_TRY(gnutls_x509_crt_init(out), "certificate");
+    GNUTLS_READ(SEFL_EPROTO, gnutls_x509_crt_import(*out, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM),
+                "certificate");
+done:
+    return st;
+}
+
+sefl_status x509_privkey_read(gnutls_x509_privkey_t *out, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf pem = { 0 };
+    SEFL_TRY(file_read(&pem, path, X509_PEM_MAX));
+    GNUTLS_TRY(gnutls_x509_privkey_init(out), path);
+    GNUTLS_READ(
+        SEFL_EPROTO,
+        gnutls_x509_privkey_import2(*out, &TLS_DATUM(buf_span(&pem)), GNUTLS_X509_FMT_PEM, NULL, 0),
+        path);
+done:
+    buf_clear(&pem);
+    return st;
+}
+
+static sefl_status read_ca(gnutls_x509_crt_t *crt, gnutls_x509_privkey_t *key,
+                           const char *cert_path, const char *key_path)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf pem = { 0 };
     uint8_t a[32], c[32];
     size_t an = sizeof a, cn = sizeof c;
-    SEFL_TRY(file_read(&b, cert_path, X509_PEM_MAX));
-    gnutls_datum_t pem = { b.p, (unsigned)b.n };
-    int rc = gnutls_x509_crt_import(crt, &pem, GNUTLS_X509_FMT_PEM);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, cert_path));
-    buf_clear(&b);
-    SEFL_TRY(file_read(&b, key_path, X509_PEM_MAX));
-    pem = (gnutls_datum_t){ .data = b.p, .size = (unsigned)b.n };
-    rc = gnutls_x509_privkey_import2(key, &pem, GNUTLS_X509_FMT_PEM, NULL, 0);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, key_path));
-    SEFL_CHECK(gnutls_x509_crt_get_ca_status(crt, NULL) > 0, SEFL_EINVAL, "%s is not a CA",
+    SEFL_TRY(file_read(&pem, cert_path, X509_PEM_MAX));
+    st = x509_crt_read(crt, buf_span(&pem));
+    if (st != SEFL_OK)
+        SEFL_TRY(sefl_fail_at(st, "%s", cert_path));
+    SEFL_TRY(x509_privkey_read(key, key_path));
+    SEFL_CHECK(gnutls_x509_crt_get_ca_status(*crt, NULL) > 0, SEFL_EINVAL, "%s is not a CA",
                cert_path);
-    GNUTLS_TRY(gnutls_x509_crt_get_key_id(crt, GNUTLS_KEYID_USE_SHA256, a, &an), cert_path);
-    GNUTLS_TRY(gnutls_x509_privkey_get_key_id(key, GNUTLS_KEYID_USE_SHA256, c, &cn), key_path);
+    GNUTLS_TRY(gnutls_x509_crt_get_key_id(*crt, GNUTLS_KEYID_USE_SHA256, a, &an), cert_path);
+    GNUTLS_TRY(gnutls_x509_privkey_get_key_id(*key, GNUTLS_KEYID_USE_SHA256, c, &cn), key_path);
     SEFL_CHECK(memcmp(a, c, sizeof a) == 0, SEFL_EINVAL, "%s is not the key of %s", key_path,
                cert_path);
 done:
-    buf_clear(&b);
+    buf_clear(&pem);
     return st;
 }
 
@@ -237,14 +252,35 @@ done:
     return st;
 }
 
+/* Completes a certificate whose key is set, and signs it: with `own`, its own key, or as the CA. */
+static sefl_status finish(sefl_buf *out, gnutls_x509_crt_t crt, const x509_subject *s,
+                          gnutls_x509_privkey_t own, const char *ca_cert, const char *ca_key)
+{
+    sefl_status st = SEFL_OK;
+    gnutls_x509_crt_t ca = NULL;
+    gnutls_x509_privkey_t signer = NULL;
+    gnutls_datum_t pem = { 0 };
+    if (!own)
+        SEFL_TRY(read_ca(&ca, &signer, ca_cert, ca_key));
+    SEFL_TRY(fill(crt, s, own ? crt : ca));
+    GNUTLS_TRY(gnutls_x509_crt_sign2(crt, own ? crt : ca, own ? own : signer, GNUTLS_DIG_SHA256, 0),
+               "certificate: signature");
+    GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &pem), "certificate");
+    SEFL_TRY(wr_raw(out, pem.data, pem.size));
+done:
+    gnutls_free(pem.data);
+    gnutls_x509_crt_deinit(ca);
+    gnutls_x509_privkey_deinit(signer);
+    return st;
+}
+
 sefl_status x509_make(const char *cert_path, const char *key_path, const x509_subject *s,
                       const char *ca_cert, const char *ca_key)
 {
     sefl_status st = SEFL_OK;
-    gnutls_x509_crt_t crt = NULL, ca = NULL;
-    gnutls_x509_privkey_t key = NULL, signer = NULL;
-    gnutls_datum_t pem = { 0 };
-    sefl_buf key_pem = { 0 };
+    gnutls_x509_crt_t crt = NULL;
+    gnutls_x509_privkey_t key = NULL;
+    sefl_buf key_pem = { 0 }, pem = { 0 };
     bool own = !s->role;
     SEFL_TRY(check_subject(s));
     SEFL_CHECK(own == !ca_cert && own == !ca_key, SEFL_EINVAL,
@@ -252,32 +288,18 @@ sefl_status x509_make(const char *cert_path, const char *key_path, const x509_su
     SEFL_CHECK(!file_exists(cert_path), SEFL_EEXIST, "%s exists already", cert_path);
     SEFL_CHECK(!file_exists(key_path), SEFL_EEXIST, "%s exists already", key_path);
     GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
-    if (!own) {
-        GNUTLS_TRY(gnutls_x509_crt_init(&ca), "certificate");
-        GNUTLS_TRY(gnutls_x509_privkey_init(&signer), "certificate");
-        SEFL_TRY(read_ca(ca, signer, ca_cert, ca_key));
-    }
     SEFL_TRY(x509_key_new(&key, &key_pem));
     GNUTLS_TRY(gnutls_x509_crt_set_key(crt, key), "certificate: key");
-    SEFL_TRY(fill(crt, s, own ? crt : ca));
-    GNUTLS_TRY(gnutls_x509_crt_sign2(crt, own ? crt : ca, own ? key : signer, GNUTLS_DIG_SHA256, 0),
-               "certificate: signature");
-    GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &pem), "certificate");
+    SEFL_TRY(finish(&pem, crt, s, own ? key : NULL, ca_cert, ca_key));
     SEFL_TRY(file_write_new(key_path, buf_span(&key_pem), 0600));
-    st = file_write_new(cert_path, span_of(pem.data, pem.size), 0644);
+    st = file_write_new(cert_path, buf_span(&pem), 0644);
     if (st != SEFL_OK)
         unlink(key_path); /* ours, and of no use */
 done:
     buf_clear(&key_pem);
-    gnutls_free(pem.data);
-    if (crt)
-        gnutls_x509_crt_deinit(crt);
-    if (ca)
-        gnutls_x509_crt_deinit(ca);
-    if (key)
-        gnutls_x509_privkey_deinit(key);
-    if (signer)
-        gnutls_x509_privkey_deinit(signer);
+    buf_clear(&pem);
+    gnutls_x509_crt_deinit(crt);
+    gnutls_x509_privkey_deinit(key);
     return st;
 }
 
@@ -295,17 +317,12 @@ static sefl_status key_of(gnutls_pubkey_t key, sefl_span request, sefl_span earl
                    "request");
         GNUTLS_TRY(gnutls_pubkey_import_x509_crq(key, crq, 0), "request: key");
     } else {
-        GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
-        int rc = gnutls_x509_crt_import(crt, &TLS_DATUM(earlier), GNUTLS_X509_FMT_PEM);
-        if (rc < 0)
-            SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "certificate"));
+        SEFL_TRY(x509_crt_read(&crt, earlier));
         GNUTLS_TRY(gnutls_pubkey_import_x509(key, crt, 0), "certificate: key");
     }
 done:
-    if (crq)
-        gnutls_x509_crq_deinit(crq);
-    if (crt)
-        gnutls_x509_crt_deinit(crt);
+    gnutls_x509_crq_deinit(crq);
+    gnutls_x509_crt_deinit(crt);
     return st;
 }
 
@@ -313,34 +330,18 @@ sefl_status x509_issue(sefl_buf *out, const x509_subject *s, sefl_span request, 
                        const char *ca_cert, const char *ca_key)
 {
     sefl_status st = SEFL_OK;
-    gnutls_x509_crt_t crt = NULL, ca = NULL;
-    gnutls_x509_privkey_t signer = NULL;
+    gnutls_x509_crt_t crt = NULL;
     gnutls_pubkey_t key = NULL;
-    gnutls_datum_t pem = { 0 };
     SEFL_TRY(check_subject(s));
     SEFL_CHECK(s->role != NULL && (request.n == 0) != (earlier.n == 0), SEFL_EINVAL,
                "certificate: it wants a role, and a request or an earlier certificate");
     GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
-    GNUTLS_TRY(gnutls_x509_crt_init(&ca), "certificate");
-    GNUTLS_TRY(gnutls_x509_privkey_init(&signer), "certificate");
     GNUTLS_TRY(gnutls_pubkey_init(&key), "certificate");
-    SEFL_TRY(read_ca(ca, signer, ca_cert, ca_key));
     SEFL_TRY(key_of(key, request, earlier));
     GNUTLS_TRY(gnutls_x509_crt_set_pubkey(crt, key), "certificate: key");
-    SEFL_TRY(fill(crt, s, ca));
-    GNUTLS_TRY(gnutls_x509_crt_sign2(crt, ca, signer, GNUTLS_DIG_SHA256, 0),
-               "certificate: signature");
-    GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &pem), "certificate");
-    SEFL_TRY(wr_raw(out, pem.data, pem.size));
+    SEFL_TRY(finish(out, crt, s, NULL, ca_cert, ca_key));
 done:
-    gnutls_free(pem.data);
-    if (crt)
-        gnutls_x509_crt_deinit(crt);
-    if (ca)
-        gnutls_x509_crt_deinit(ca);
-    if (signer)
-        gnutls_x509_privkey_deinit(signer);
-    if (key)
-        gnutls_pubkey_deinit(key);
+    gnutls_x509_crt_deinit(crt);
+    gnutls_pubkey_deinit(key);
     return st;
 }

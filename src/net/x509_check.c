@@ -202,8 +202,7 @@ static bool is_affordable(x509_peer *p, gnutls_x509_crt_t crt)
     unsigned bits = 0, exponent = 0;
     bool dear = gnutls_pubkey_init(&key) < 0 || gnutls_pubkey_import_x509(key, crt, 0) < 0 ||
                 x509_key_dear(key, &bits, &exponent);
-    if (key)
-        gnutls_pubkey_deinit(key);
+    gnutls_pubkey_deinit(key);
     if (dear)
         x509_judge(p, X509_WEAK,
                    "certificate of \"%s\": key of %u bits, exponent of %u (RSA: at most %d and %d)",

@@ -22,8 +22,7 @@ static sefl_status request_of(sefl_buf *der, gnutls_x509_privkey_t key, const ch
     SEFL_TRY(wr_raw(der, out.data, out.size));
 done:
     gnutls_free(out.data);
-    if (crq)
-        gnutls_x509_crq_deinit(crq);
+    gnutls_x509_crq_deinit(crq);
     return st;
 }
 
@@ -38,27 +37,17 @@ sefl_status x509_request_make(sefl_buf *der, const char *key_path, const char *n
     SEFL_TRY(file_write_new(key_path, buf_span(&pem), 0600));
 done:
     buf_clear(&pem);
-    if (key)
-        gnutls_x509_privkey_deinit(key);
+    gnutls_x509_privkey_deinit(key);
     return st;
 }
 
 sefl_status x509_request_for(sefl_buf *der, const char *key_path, const char *name)
 {
-    sefl_status st = SEFL_OK;
     gnutls_x509_privkey_t key = NULL;
-    sefl_buf pem = { 0 };
-    SEFL_TRY(file_read(&pem, key_path, X509_PEM_MAX));
-    GNUTLS_TRY(gnutls_x509_privkey_init(&key), "request");
-    int rc =
-        gnutls_x509_privkey_import2(key, &TLS_DATUM(buf_span(&pem)), GNUTLS_X509_FMT_PEM, NULL, 0);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, key_path));
-    SEFL_TRY(request_of(der, key, name));
-done:
-    buf_clear(&pem);
-    if (key)
-        gnutls_x509_privkey_deinit(key);
+    sefl_status st = x509_privkey_read(&key, key_path);
+    if (st == SEFL_OK)
+        st = request_of(der, key, name);
+    gnutls_x509_privkey_deinit(key);
     return st;
 }
 
@@ -72,27 +61,22 @@ sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der)
     SEFL_CHECK(der.n >= 1 && der.n <= X509_REQUEST_MAX, SEFL_EPROTO,
                "request: %zu bytes, at most %d", der.n, X509_REQUEST_MAX);
     GNUTLS_TRY(gnutls_x509_crq_init(&crq), "request");
-    int rc = gnutls_x509_crq_import(crq, &TLS_DATUM(der), GNUTLS_X509_FMT_DER);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "request"));
-    rc = gnutls_x509_crq_get_pk_algorithm(crq, &bits);
+    GNUTLS_READ(SEFL_EPROTO, gnutls_x509_crq_import(crq, &TLS_DATUM(der), GNUTLS_X509_FMT_DER),
+                "request");
+    int rc = gnutls_x509_crq_get_pk_algorithm(crq, &bits);
     SEFL_CHECK(rc >= 0 && !x509_key_weak(rc, bits), SEFL_EAUTH,
                "request: a weak key (P-256, RSA-2048 or better)");
     GNUTLS_TRY(gnutls_pubkey_init(&key), "request");
     rc = gnutls_pubkey_import_x509_crq(key, crq, 0);
     SEFL_CHECK(rc >= 0 && !x509_key_dear(key, &bits, &exponent), SEFL_EAUTH,
                "request: a key of %u bits and an exponent of %u are too much work", bits, exponent);
-    rc = gnutls_x509_crq_verify(crq, 0);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EAUTH, rc, "request: not signed by its key"));
+    GNUTLS_READ(SEFL_EAUTH, gnutls_x509_crq_verify(crq, 0), "request: not signed by its key");
     rc = gnutls_x509_crq_get_key_id(crq, GNUTLS_KEYID_USE_SHA256, fingerprint, &n);
     if (rc < 0 || n != 32)
         SEFL_TRY(tls_fail(SEFL_EPROTO, rc < 0 ? rc : GNUTLS_E_INTERNAL_ERROR, "request: key"));
 done:
-    if (key)
-        gnutls_pubkey_deinit(key);
-    if (crq)
-        gnutls_x509_crq_deinit(crq);
+    gnutls_pubkey_deinit(key);
+    gnutls_x509_crq_deinit(crq);
     return st;
 }
 
@@ -115,15 +99,13 @@ sefl_status x509_request_from_pem(sefl_buf *der, sefl_span pem)
     gnutls_x509_crq_t crq = NULL;
     gnutls_datum_t out = { 0 };
     GNUTLS_TRY(gnutls_x509_crq_init(&crq), "request");
-    int rc = gnutls_x509_crq_import(crq, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "request"));
+    GNUTLS_READ(SEFL_EPROTO, gnutls_x509_crq_import(crq, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM),
+                "request");
     GNUTLS_TRY(gnutls_x509_crq_export2(crq, GNUTLS_X509_FMT_DER, &out), "request");
     SEFL_TRY(wr_raw(der, out.data, out.size));
 done:
     gnutls_free(out.data);
-    if (crq)
-        gnutls_x509_crq_deinit(crq);
+    gnutls_x509_crq_deinit(crq);
     return st;
 }
 
@@ -135,10 +117,7 @@ sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der)
     unsigned bits = 0;
     x509_peer p;
     *out = (x509_info){ 0 };
-    GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
-    int rc = gnutls_x509_crt_import(crt, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "certificate"));
+    SEFL_TRY(x509_crt_read(&crt, pem));
     SEFL_TRY(x509_describe(&p, crt));
     memcpy(out->fingerprint, p.fingerprint, sizeof out->fingerprint);
     memcpy(out->name, p.name, sizeof out->name);
@@ -146,7 +125,7 @@ sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der)
     out->from = (int64_t)gnutls_x509_crt_get_activation_time(crt);
     out->until = p.until;
     out->is_ca = gnutls_x509_crt_get_ca_status(crt, NULL) > 0;
-    rc = gnutls_x509_crt_get_pk_algorithm(crt, &bits);
+    int rc = gnutls_x509_crt_get_pk_algorithm(crt, &bits);
     out->weak = rc < 0 || x509_key_weak(rc, bits);
     if (der) {
         GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_DER, &bytes), "certificate");
@@ -154,8 +133,7 @@ sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der)
     }
 done:
     gnutls_free(bytes.data);
-    if (crt)
-        gnutls_x509_crt_deinit(crt);
+    gnutls_x509_crt_deinit(crt);
     return st;
 }
 
@@ -188,20 +166,16 @@ sefl_status x509_issued_by(sefl_span cert_pem, sefl_span ca_pem)
     gnutls_x509_trust_list_t cas = NULL;
     gnutls_x509_crt_t crt = NULL;
     x509_peer p = { 0 };
-    GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
+    SEFL_TRY(x509_crt_read(&crt, cert_pem));
     GNUTLS_TRY(gnutls_x509_trust_list_init(&cas, 0), "certificate");
-    int rc = gnutls_x509_crt_import(crt, &TLS_DATUM(cert_pem), GNUTLS_X509_FMT_PEM);
-    if (rc >= 0)
-        rc = gnutls_x509_trust_list_add_trust_mem(cas, &TLS_DATUM(ca_pem), NULL,
-                                                  GNUTLS_X509_FMT_PEM, 0, 0);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, "certificate"));
+    GNUTLS_READ(SEFL_EPROTO,
+                gnutls_x509_trust_list_add_trust_mem(cas, &TLS_DATUM(ca_pem), NULL,
+                                                     GNUTLS_X509_FMT_PEM, 0, 0),
+                "certificate");
     SEFL_TRY(x509_describe(&p, crt));
     SEFL_CHECK(x509_chain_good(&p, &crt, 1, cas), SEFL_EAUTH, "%s", p.why);
 done:
-    if (crt)
-        gnutls_x509_crt_deinit(crt);
-    if (cas)
-        gnutls_x509_trust_list_deinit(cas, 1);
+    gnutls_x509_crt_deinit(crt);
+    gnutls_x509_trust_list_deinit(cas, 1);
     return st;
 }

@@ -1,7 +1,6 @@
-/* A site enrols (protocol/enrol.h): the one thing that a stranger may ask. Whatever is wrong, it learns
- * no more than that it was refused; the log and the counters have the reason. CSP is asked only about
- * sites whose token for AS and whose certificate request are good. */
-#include "base/alloc.h"
+/* ENROL: a site enrols (protocol/enrol.h), the only call open to a stranger. A refused site learns no reason;
+ * the log and the counters have it. AS asks CSP only about sites whose token for AS and whose certificate
+ * request are good. */
 #include "base/file.h"
 #include "protocol/http.h"
 #include "roles/aggregator/http.h"
@@ -9,14 +8,14 @@
 
 #include <string.h>
 
-enum { WAIT_MS = 45000, RETRY_S = 10 };
+enum { WAIT_MS = 45000 };
+
+static const char later[] = "enrolment is not possible now: try again later\n";
 
 typedef struct site {
-    sefl_buf body;
-    enrol_request q; /* looks into body */
-    rounds_errand *asked;
-    uint64_t until_ms;
-    bool counted; /* it has passed the limit on strangers: one a second */
+    agg_post post;   /* first */
+    enrol_request q; /* looks into post.body */
+    bool counted;    /* it has passed the limit on strangers: one a second */
 } site;
 
 static agg_http *http_of(const https_request *r)
@@ -33,13 +32,12 @@ static void refuse(https_request *r, agg_http_event e, unsigned status, const ch
 {
     agg_http *h = http_of(r);
     const site *s = r->state;
-    atomic_fetch_add(&h->counts[e], 1);
+    agg_http_count(r, e);
     if ((s && s->counted) || https_may_log(r))
         log_warn(h->log, "enrolment refused", lf_str("reason", agg_http_event_name(e)),
                  lf_str("name", s ? s->q.claim.name : ""), lf_str("why", why));
     if (status == 503 || status == 429)
-        https_answer(r, status, "text/plain; charset=utf-8", "Retry-After: 10\n",
-                     span_of_str("enrolment is not possible now: try again later\n"));
+        agg_http_later(r, status, later);
     else
         https_answer_text(r, status,
                           status == 400 ? "not an enrolment request" : "enrolment refused");
@@ -49,10 +47,9 @@ static void refuse(https_request *r, agg_http_event e, unsigned status, const ch
 static void failed(https_request *r)
 {
     agg_http *h = http_of(r);
-    atomic_fetch_add(&h->counts[AGG_HTTP_FAILED], 1);
+    agg_http_count(r, AGG_HTTP_FAILED);
     log_error(h->log, "enrolment failed", lf_str("why", sefl_last_error()));
-    https_answer(r, 503, "text/plain; charset=utf-8", "Retry-After: 10\n",
-                 span_of_str("enrolment is not possible now: try again later\n"));
+    agg_http_later(r, 503, later);
 }
 
 /* ---- CSP has answered ------------------------------------------------------------------------ */
@@ -72,35 +69,18 @@ done:
     return st;
 }
 
-static void resume(https_request *r)
+static void enrolled(https_request *r, const uint8_t approval[SIGN_BYTES])
 {
     agg_http *h = http_of(r);
-    site *s = r->state;
-    sefl_status st = SEFL_EIO;
-    uint8_t approval[SIGN_BYTES];
+    const site *s = r->state;
     sefl_buf answer = { 0 };
-    if (!rounds_errand_done(h->rounds, s->asked, &st, approval)) {
-        if (atomic_load(&h->closing) || clock_ms(h->mono) >= s->until_ms)
-            refuse(r, AGG_HTTP_ENROL_LINK, 503, "no answer of CSP in time");
-        else
-            https_park(r, s->until_ms);
-        return;
-    }
-    if (st == SEFL_EAUTH) {
-        refuse(r, AGG_HTTP_ENROL_CSP, 403, "CSP refused it");
-        return;
-    }
-    if (st != SEFL_OK) {
-        refuse(r, AGG_HTTP_ENROL_LINK, 503, "no link to CSP");
-        return;
-    }
-    st = issue(r, &answer, approval);
+    sefl_status st = issue(r, &answer, approval);
     if (st == SEFL_EAUTH) { /* the list has changed meanwhile */
         refuse(r, AGG_HTTP_ENROL_TOKEN, 403, sefl_last_error());
     } else if (st != SEFL_OK) {
         failed(r);
     } else {
-        atomic_fetch_add(&h->counts[AGG_HTTP_ENROLLED], 1);
+        agg_http_count(r, AGG_HTTP_ENROLLED);
         log_info(h->log, "site enrolled", lf_str("name", s->q.claim.name),
                  lf_key("key", s->q.claim.key));
         if (h->listed)
@@ -110,9 +90,28 @@ static void resume(https_request *r)
     buf_clear(&answer);
 }
 
+static void resume(https_request *r)
+{
+    uint8_t approval[SIGN_BYTES];
+    const char *why;
+    switch (agg_post_look(r, approval, &why)) {
+    case AGG_POST_PARKED:
+        break;
+    case AGG_POST_NO:
+        refuse(r, AGG_HTTP_ENROL_CSP, 403, "CSP refused it");
+        break;
+    case AGG_POST_NO_CSP:
+        refuse(r, AGG_HTTP_ENROL_LINK, 503, why);
+        break;
+    case AGG_POST_YES:
+        enrolled(r, approval);
+        break;
+    }
+}
+
 /* ---- the request ----------------------------------------------------------------------------- */
 
-/* Everything that can be said without CSP. SEFL_EAUTH: no. */
+/* What AS can judge without CSP. SEFL_EAUTH: no. */
 static sefl_status check(const agg_http *h, const site *s)
 {
     sefl_status st = SEFL_OK;
@@ -136,12 +135,6 @@ done:
     return st;
 }
 
-static sefl_status take(https_request *r, sefl_span bytes)
-{
-    site *s = r->state;
-    return wr_raw(&s->body, bytes.p, bytes.n);
-}
-
 static bool has_room(buckets *b, const uint8_t key[BUCKETS_KEY], uint64_t now_ms)
 {
     return !b || buckets_take(b, key, 1, now_ms);
@@ -153,7 +146,7 @@ static void end(https_request *r, sefl_status st)
     agg_http *h = http_of(r);
     site *s = r->state;
     if (st == SEFL_OK)
-        st = enrol_request_read(&s->q, buf_span(&s->body));
+        st = enrol_request_read(&s->q, buf_span(&s->post.body));
     if (st != SEFL_OK) {
         refuse(r, AGG_HTTP_ENROL_FORM, 400, sefl_last_error());
         return;
@@ -170,25 +163,12 @@ static void end(https_request *r, sefl_status st)
         return;
     }
     if (st == SEFL_OK)
-        st = rounds_enrol(h->rounds, &s->asked, &s->q.claim, &s->q.csp);
+        st = rounds_enrol(h->rounds, &s->post.asked, &s->q.claim, &s->q.csp);
     if (st != SEFL_OK) {
         failed(r);
         return;
     }
-    s->until_ms = clock_ms(h->mono) + WAIT_MS;
-    resume(r);
-}
-
-static void drop(https_request *r)
-{
-    agg_http *h = http_of(r);
-    site *s = r->state;
-    r->state = NULL;
-    if (!s)
-        return;
-    rounds_errand_end(h->rounds, s->asked);
-    buf_clear(&s->body);
-    sefl_free(s);
+    agg_post_wait(r, WAIT_MS);
 }
 
 static bool has_ca_key(const agg_http *h)
@@ -204,7 +184,6 @@ void agg_enrol_begin(https_request *r)
 {
     agg_http *h = http_of(r);
     agg_why why;
-    site *s;
     if (!has_ca_key(h)) {
         refuse(r, AGG_HTTP_ENROL_OFF, 403, "no trust list, or its CA's key is not on this machine");
     } else if (!has_room(h->enrol_origin, r->origin, clock_ms(h->mono))) {
@@ -213,12 +192,8 @@ void agg_enrol_begin(https_request *r)
         refuse(r, AGG_HTTP_ENROL_FORM, 400, "an empty body");
     } else if (rounds_over(h->rounds, &why)) {
         refuse(r, AGG_HTTP_ENROL_LINK, 503, "the task is over: CSP is not asked any more");
-    } else if (sefl_new(&s, 1, sizeof *s) != SEFL_OK) {
+    } else if (!agg_post_begin(r, sizeof(site), ENROL_REQUEST_MAX, end, resume)) {
         https_answer_text(r, 503, "no memory");
-    } else {
-        s->body.max = ENROL_REQUEST_MAX;
-        r->state = s;
-        r->body = take, r->end = end, r->resume = resume, r->drop = drop;
     }
 }
 

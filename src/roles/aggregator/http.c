@@ -24,10 +24,15 @@ const char *agg_http_event_name(agg_http_event e)
     return (unsigned)e < AGG_HTTP_EVENTS_N ? event_names[e] : "?";
 }
 
-static void count(const https_request *r, agg_http_event e)
+void agg_http_count(const https_request *r, agg_http_event e)
 {
     agg_http *h = r->server_ctx;
     atomic_fetch_add(&h->counts[e], 1);
+}
+
+void agg_http_later(https_request *r, unsigned status, const char *line)
+{
+    https_answer(r, status, "text/plain; charset=utf-8", "Retry-After: 10\n", span_of_str(line));
 }
 
 /* Counts it, answers, and says in the log who it was. */
@@ -39,7 +44,7 @@ static void SEFL_PRINTF(4, 5)
     va_start(ap, fmt);
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
-    count(r, e);
+    agg_http_count(r, e);
     https_log_refused(r, "request refused", agg_http_event_name(e), why);
     https_answer_text(r, status, "%s", why);
 }
@@ -68,7 +73,7 @@ static void trouble(https_request *r)
 {
     const agg_http *h = r->server_ctx;
     log_error(h->log, "not answered", lf_str("path", r->path), lf_str("why", sefl_last_error()));
-    count(r, AGG_HTTP_FAILED);
+    agg_http_count(r, AGG_HTTP_FAILED);
     https_answer_text(r, 500, "it failed here");
 }
 
@@ -335,6 +340,59 @@ static void head_update(https_request *r, const http_target *t)
     send_reply(r, &reply);
 }
 
+/* ---- posts about which CSP is asked ------------------------------------------------------------ */
+
+static sefl_status post_bytes(https_request *r, sefl_span bytes)
+{
+    agg_post *p = r->state;
+    return wr_raw(&p->body, bytes.p, bytes.n);
+}
+
+static void post_drop(https_request *r)
+{
+    const agg_http *h = r->server_ctx;
+    agg_post *p = r->state;
+    rounds_errand_end(h->rounds, p->asked);
+    buf_clear(&p->body);
+    drop_state(r);
+}
+
+bool agg_post_begin(https_request *r, size_t size, size_t max,
+                    void (*end)(https_request *r, sefl_status st), void (*resume)(https_request *r))
+{
+    agg_post *p;
+    if (sefl_new(&p, 1, size) != SEFL_OK)
+        return false;
+    p->body.max = max;
+    r->state = p;
+    r->body = post_bytes, r->end = end, r->resume = resume, r->drop = post_drop;
+    return true;
+}
+
+void agg_post_wait(https_request *r, unsigned wait_ms)
+{
+    const agg_http *h = r->server_ctx;
+    agg_post *p = r->state;
+    p->until_ms = clock_ms(h->mono) + wait_ms;
+    r->resume(r);
+}
+
+agg_post_answer agg_post_look(https_request *r, uint8_t sig[SIGN_BYTES], const char **why)
+{
+    const agg_http *h = r->server_ctx;
+    const agg_post *p = r->state;
+    sefl_status st = SEFL_EIO;
+    if (rounds_errand_done(h->rounds, p->asked, &st, sig)) {
+        *why = "no link to CSP";
+        return st == SEFL_OK ? AGG_POST_YES : st == SEFL_EAUTH ? AGG_POST_NO : AGG_POST_NO_CSP;
+    }
+    *why = "CSP did not answer in time";
+    if (atomic_load(&h->closing) || clock_ms(h->mono) >= p->until_ms)
+        return AGG_POST_NO_CSP;
+    https_park(r, p->until_ms);
+    return AGG_POST_PARKED;
+}
+
 /* ---- dispatch ---------------------------------------------------------------------------------- */
 
 /* True: this version takes part. */
@@ -347,7 +405,7 @@ static bool version_fits(https_request *r)
         snprintf(why, sizeof why, "%s", sefl_last_error());
     else if (version_takes(v, why)) {
         if (v.minor < ours)
-            count(r, AGG_HTTP_OLDER);
+            agg_http_count(r, AGG_HTTP_OLDER);
         return true;
     }
     refuse(r, AGG_HTTP_VERSION, 426, "%s", why);

@@ -73,6 +73,37 @@ typedef struct agg_http {
 } agg_http;
 
 void agg_http_begin(https_request *r);
+
+/* ---- inside: http.c, enrol.c, voucher.c ---- */
+
+/* A posted body about which CSP is asked: the request's state, or the first part of it. */
+typedef struct agg_post {
+    sefl_buf body;
+    rounds_errand *asked;
+    uint64_t until_ms;
+} agg_post;
+
+/* Takes a body of at most max bytes into a new state of `size` bytes; then end, with resume while CSP is
+ * asked. False: no memory, and no answer yet. */
+bool agg_post_begin(https_request *r, size_t size, size_t max,
+                    void (*end)(https_request *r, sefl_status st),
+                    void (*resume)(https_request *r));
+/* CSP was asked; the answer must come within wait_ms. Calls r->resume. */
+void agg_post_wait(https_request *r, unsigned wait_ms);
+
+typedef enum agg_post_answer {
+    AGG_POST_YES,
+    AGG_POST_NO,
+    AGG_POST_NO_CSP,
+    AGG_POST_PARKED
+} agg_post_answer;
+/* In resume: CSP's answer, with its signature (sig may be NULL); AGG_POST_NO_CSP: it cannot be asked now,
+ * and *why says so; AGG_POST_PARKED: not yet, the request waits. */
+agg_post_answer agg_post_look(https_request *r, uint8_t sig[SIGN_BYTES], const char **why);
+
+void agg_http_count(const https_request *r, agg_http_event e);
+/* 503 or 429 with Retry-After. */
+void agg_http_later(https_request *r, unsigned status, const char *line);
 /* ENROL, from a site without a certificate, and CERTIFICATE (enrol.c). */
 void agg_enrol_begin(https_request *r);
 void agg_certificate(https_request *r);

@@ -381,8 +381,8 @@ static void one(https_request *r, agg_http *h, sefl_span body)
 {
     r->server_ctx = h;
     agg_http_begin(r);
-    if (now.uploads > 0 || (now.status == 200 && strcmp(r->method, "HEAD") == 0 &&
-                            strncmp(r->path, "/v1/round/", 10) == 0 && !strstr(r->path, "/model")))
+    if (now.uploads > 0 ||
+        (now.status == 200 && strcmp(r->method, "HEAD") == 0 && strstr(r->path, "/update/")))
         check_ask();
     if (now.answers == 0 && now.parks == 0) { /* it takes a body */
         must(r->body && r->end && r->drop &&

@@ -1,6 +1,7 @@
 #include "net_ids.h"
 
 #include "base/file.h"
+#include "net/tls_inside.h"
 
 #include <arpa/inet.h>
 #include <gnutls/gnutls.h>
@@ -77,7 +78,7 @@ static void identities_have_names(void **state)
     assert_memory_not_equal(tls_id_fingerprint(as), tls_id_fingerprint(csp), 32);
     assert_in_range(tls_id_expires(as) - time(NULL), 9 * 86400, 10 * 86400);
     struct stat sb;
-    assert_int_equal(stat(tls_id_key_path(as), &sb), 0);
+    assert_int_equal(stat(as->key_path, &sb), 0);
     assert_int_equal(sb.st_mode & 0777, 0600);
 }
 
@@ -748,8 +749,8 @@ static void key_updates_hide_nothing(void **state)
 {
     (void)state;
     gnutls_certificate_allocate_credentials(&updater);
-    assert_int_equal(gnutls_certificate_set_x509_key_file(updater, tls_id_cert_path(as),
-                                                          tls_id_key_path(as), GNUTLS_X509_FMT_PEM),
+    assert_int_equal(gnutls_certificate_set_x509_key_file(updater, as->cert_path, as->key_path,
+                                                          GNUTLS_X509_FMT_PEM),
                      0);
     for (int i = 0; i < 2; i++) {
         pthread_t thread;
