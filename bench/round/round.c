@@ -80,7 +80,7 @@ typedef struct as_side {
     uint64_t lane_bytes; /* of lanes that hung up */
     journal *j;
     account *account;
-    journal_as *ja;
+    as_disk disk;
     as_store table;
     sefl_coins coins;
     sefl_clock clock;
@@ -316,8 +316,8 @@ static sefl_status as_begin(as_side *a, unsigned threads)
                          at(a, p[2], "aggregator/csp_peers.pem")));
     SEFL_TRY(journal_open(&a->j, at(a, p[0], "aggregator/state"), "aggregator", a->t.id));
     SEFL_TRY(account_open(&a->account, a->j, at(a, p[0], "aggregator/ledger"), &a->t));
-    SEFL_TRY(journal_as_new(&a->ja, a->j, &a->coins));
-    a->table = journal_as_table(a->ja);
+    a->disk = (as_disk){ .j = a->j, .coins = &a->coins };
+    a->table = as_disk_store(&a->disk);
     memcpy(a->from.hash, a->t.init_hash, sizeof a->from.hash);
     SEFL_TRY(uploaders_new(&a->all, a->folder, a->clients, &a->t));
     SEFL_TRY(sefl_new(&a->body, task_body_bytes(&a->t), 1));
@@ -352,7 +352,6 @@ static void as_end(as_side *a)
     releases_free(a->models);
     ahe_sum_free(&a->t.ahe, a->sum);
     ahe_enc_free(&a->t.ahe, a->enc);
-    journal_as_free(a->ja);
     account_close(a->account);
     journal_close(a->j);
     sign_key_free(a->key);
@@ -646,7 +645,7 @@ static sefl_status as_round(as_side *a, uint64_t round, parts *out)
     sefl_rng rng = rng_system();
     round_header h = { .round = round, .step_nano = a->t.step_nano };
     journal_round row = { .round = round, .clients = a->clients, .attempt = 1, .has_set = true };
-    as_reveal o = { .round = round, .attempt = 1, .clients = a->clients, .journal = &a->table };
+    as_reveal o = { .round = round, .attempt = 1, .clients = a->clients, .store = &a->table };
     release_made made;
     bool kept;
     uint64_t t, begin;

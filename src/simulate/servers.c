@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "simulate/named_coins.h"
+#include "sum/as_memory.h"
 #include "sum/csp_memory.h"
 #include "sum/terms.h"
 
@@ -28,35 +29,8 @@ struct servers {
     csp *csp;
     as_link *link;
     shares_twins twins; /* joint noise */
-    /* AS's journal: the latest mask */
-    uint64_t mask_round, mask_attempt;
+    as_memory as_memory;
 };
-
-/* ---- AS's journal: nothing survives the process ------------------------------------------------- */
-
-static sefl_status a_mask(void *ctx, uint64_t round, const as_mask *m)
-{
-    servers *v = ctx;
-    v->mask_round = round, v->mask_attempt = m->attempt;
-    return SEFL_OK;
-}
-
-/* Attempts are counted; nobody asks for the rest, as CSP lives as long as AS. */
-static sefl_status a_masked(void *ctx, uint64_t round, as_mask *out)
-{
-    const servers *v = ctx;
-    if (v->mask_round != round)
-        return sefl_fail(SEFL_ENOTFOUND, "no mask of round %" PRIu64, round);
-    *out = (as_mask){ .attempt = v->mask_attempt };
-    return SEFL_OK;
-}
-
-static sefl_status a_replied(void *ctx, uint64_t round, uint64_t attempt,
-                             const uint8_t digest[SHA256_BYTES])
-{
-    (void)ctx, (void)round, (void)attempt, (void)digest;
-    return SEFL_OK;
-}
 
 /* ---- a stream that can be stopped --------------------------------------------------------------- */
 
@@ -175,7 +149,7 @@ sefl_status servers_new(servers **out, const servers_config *c)
     SEFL_TRY(shares_twins_init(&v->twins, &v->as_coins, &v->csp_coins));
     SEFL_TRY(pool_new(&v->csp_pool, pool_threads(c->pool)));
     v->csp_store = csp_memory_store(&v->csp_memory);
-    v->as_store = (as_store){ .ctx = v, .mask = a_mask, .masked = a_masked, .replied = a_replied };
+    v->as_store = as_memory_store(&v->as_memory);
     SEFL_TRY(csp_new(&v->csp, &(csp_config){ .task = &s->task,
                                              .envelope = buf_span(&s->envelope),
                                              .sec = s->sec,
@@ -214,6 +188,7 @@ void servers_free(servers *v)
     named_coins_free(v->as_named);
     named_coins_free(v->csp_named);
     csp_memory_clear(&v->csp_memory);
+    as_memory_clear(&v->as_memory);
     sefl_free(v);
 }
 
@@ -279,7 +254,7 @@ sefl_status servers_reveal(servers *v, uint64_t round, uint64_t attempt, const w
                     .attempt = attempt,
                     .clients = got->clients,
                     .sum = got->closed,
-                    .journal = &v->as_store };
+                    .store = &v->as_store };
     if (got->leaves)
         SEFL_TRY(settle_set(v, round, got, o.set));
     else

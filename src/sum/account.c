@@ -11,7 +11,7 @@
 enum { NOTE_BYTES = 32 + 8 + SHA256_BYTES };
 
 struct account {
-    journal *j;
+    journal *j;        /* NULL: nothing is remembered beside the ledger */
     ledger *l;         /* NULL: to be opened again */
     char *path, *note; /* PATH.latest: task 32, step u64, hash 32 */
     char population[TASK_NAME_MAX + 1];
@@ -26,6 +26,8 @@ static sefl_status recall(const account *a, ledger_head *out, bool *any)
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     *any = false;
+    if (!a->j)
+        return SEFL_OK;
     st = journal_lasting_get(a->j, a->fact, &b);
     if (st == SEFL_ENOTFOUND) {
         st = SEFL_OK;
@@ -48,6 +50,8 @@ static sefl_status remember(const account *a)
     ledger_head now, before;
     bool any;
     sefl_buf b = { 0 };
+    if (!a->j)
+        return SEFL_OK;
     ledger_get_head(a->l, &now);
     SEFL_TRY(recall(a, &before, &any));
     if (any && before.records == now.records)
@@ -158,7 +162,7 @@ sefl_status account_knows(account *a, uint64_t last)
                "%s has charged %" PRIu64 " rounds of this task, but %s knows only %" PRIu64
                " of them: it was deleted, or an old copy was put back. A round could be released "
                "twice: " ACCOUNT_REMEDY,
-               a->path, charged, journal_folder(a->j), known);
+               a->path, charged, a->j ? journal_folder(a->j) : "this process", known);
 done:
     return st;
 }
@@ -166,6 +170,8 @@ done:
 sefl_status account_note(account *a, uint64_t step, const uint8_t hash[SHA256_BYTES])
 {
     uint8_t bytes[NOTE_BYTES] = { 0 };
+    if (!a->j)
+        return SEFL_OK;
     memcpy(bytes, a->terms.task, 32);
     store_u64(bytes + 32, step);
     if (hash)
@@ -179,6 +185,8 @@ sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES]
     sefl_buf b = { 0 };
     *step = 0;
     memset(hash, 0, SHA256_BYTES);
+    if (!a->j)
+        return SEFL_OK;
     st = file_read(&b, a->note, NOTE_BYTES);
     if (st == SEFL_ENOTFOUND) {
         st = SEFL_OK;

@@ -28,7 +28,8 @@ typedef struct account account;
     "put the newest state of that server in place; if it is lost, end the task and make a new " \
     "one (docs/OPERATING.md, section 11)"
 
-/* Borrows the journal. Refusals are those of ledger_open. */
+/* Borrows the journal; NULL: a ledger whose owner does not outlive the process (simulator), no head and
+ * no step is remembered. Refusals are those of ledger_open. */
 sefl_status account_open(account **out, journal *j, const char *ledger_path,
                          const task *t) SEFL_MUST_CHECK;
 void account_close(account *a);

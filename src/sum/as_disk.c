@@ -1,135 +1,84 @@
 #include "sum/as_disk.h"
 
-#include "base/alloc.h"
-#include "base/ct.h"
-
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-struct journal_as {
-    journal *j;
-    const sefl_coins *coins;
+enum kind { FACT, A_FILE, SECRET };
+
+static const struct {
+    const char *name;
+    enum kind kind;
+} records[AS_RECORDS] = {
+    [AS_MEMORY] = { "agg", FACT },        [AS_MODEL] = { "model", FACT },
+    [AS_SIGNALS] = { "signals", FACT },   [AS_BYE] = { "bye", FACT },
+    [AS_HEADER] = { "header", FACT },     [AS_SET] = { "set", A_FILE },
+    [AS_TREE] = { "tree", FACT },         [AS_VERDICT] = { "verdict", FACT },
+    [AS_COUNTED] = { "counted", FACT },   [AS_BLOCKED] = { "blocked", FACT },
+    [AS_MASK] = { "mask", SECRET },       [AS_REPLY] = { "reply", SECRET },
+    [AS_RELEASE] = { "release", SECRET },
 };
 
-static sefl_status put_secret(journal_as *ja, uint64_t round, uint64_t attempt, const char *name,
-                              const sefl_buf *b)
+static sefl_status put(void *ctx, as_record what, uint64_t round, uint64_t attempt, sefl_span bytes)
 {
+    const as_disk *d = ctx;
+    const char *name = records[what].name;
     char purpose[32];
     sefl_rng rng;
+    if (records[what].kind == FACT)
+        return journal_fact_put(d->j, round, name, bytes);
+    if (records[what].kind == A_FILE)
+        return journal_file_put(d->j, round, name, bytes);
     snprintf(purpose, sizeof purpose, "journal %s", name);
-    sefl_status st = coins_for(ja->coins, &rng, purpose, round, attempt);
-    return st == SEFL_OK ? journal_secret_put(ja->j, round, name, buf_span(b), &rng) : st;
+    sefl_status st = coins_for(d->coins, &rng, purpose, round, attempt);
+    return st == SEFL_OK ? journal_secret_put(d->j, round, name, bytes, &rng) : st;
 }
 
-/* ---- mask ---------------------------------------------------------------------------------- */
+static sefl_status get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
+{
+    const as_disk *d = ctx;
+    if (records[what].kind == A_FILE)
+        return sefl_fail(SEFL_EUNSUPPORTED, "the set of a round is read from its uploads");
+    return (records[what].kind == FACT ? journal_fact_get
+                                       : journal_secret_get)(d->j, round, records[what].name, out);
+}
 
-static sefl_status masked(void *ctx, uint64_t round, as_mask *out)
+static sefl_status row_put(void *ctx, const journal_round *row)
+{
+    return journal_round_put(((const as_disk *)ctx)->j, row);
+}
+
+static sefl_status row_get(void *ctx, uint64_t round, journal_round *out)
+{
+    return journal_round_get(((const as_disk *)ctx)->j, round, out);
+}
+
+static sefl_status step(void *ctx, const journal_round *row, sefl_span memory, sefl_span model)
 {
     sefl_status st = SEFL_OK;
-    journal_as *ja = ctx;
-    sefl_buf b = { 0 };
-    as_mask m = { 0 };
-    SEFL_TRY(journal_secret_get(ja->j, round, "mask", &b));
-    rd r = rd_over(buf_span(&b));
-    SEFL_TRY(rd_u64(&r, &m.attempt));
-    SEFL_TRY(rd_raw(&r, m.set, sizeof m.set));
-    SEFL_TRY(rd_raw(&r, m.seed, sizeof m.seed));
-    SEFL_TRY(rd_raw(&r, m.coins, sizeof m.coins));
-    SEFL_TRY(rd_raw(&r, m.slice, sizeof m.slice));
-    SEFL_TRY(wr_raw(&m.x, r.p, rd_left(&r)));
-    *out = m, m = (as_mask){ 0 };
+    journal *j = ((const as_disk *)ctx)->j;
+    SEFL_TRY(journal_begin(j));
+    SEFL_TRY(journal_fact_put(j, 0, records[AS_MEMORY].name, memory));
+    SEFL_TRY(journal_round_put(j, row));
+    SEFL_TRY(journal_fact_put(j, 0, records[AS_MODEL].name, model));
+    SEFL_TRY(journal_commit(j));
 done:
-    as_mask_clear(&m);
-    buf_clear(&b);
+    if (st != SEFL_OK)
+        journal_rollback(j);
     return st;
 }
 
-static sefl_status mask(void *ctx, uint64_t round, const as_mask *m)
+static sefl_status wipe(void *ctx, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
-    journal_as *ja = ctx;
-    as_mask before = { 0 };
-    sefl_buf b = { 0 };
-    st = masked(ja, round, &before);
-    if (st == SEFL_OK) {
-        SEFL_CHECK(m->attempt > before.attempt, SEFL_ESTATE,
-                   "round %" PRIu64 ": attempt %" PRIu64 " comes after %" PRIu64, round, m->attempt,
-                   before.attempt);
-        SEFL_CHECK(memcmp(m->set, before.set, sizeof before.set) == 0, SEFL_ESTATE,
-                   "round %" PRIu64 ": a mask was drawn for another set", round);
-        SEFL_CHECK(!ct_eq_bytes(m->seed, before.seed, sizeof before.seed) &&
-                       !ct_eq_bytes(m->coins, before.coins, sizeof before.coins),
-                   SEFL_ESTATE, "round %" PRIu64 ": a seed came twice", round);
-        SEFL_CHECK(m->x.n == 0 || memcmp(m->slice, before.slice, sizeof before.slice) != 0,
-                   SEFL_ESTATE, "round %" PRIu64 ": noise shares came twice", round);
-    } else if (st != SEFL_ENOTFOUND) {
-        goto done;
-    }
-    SEFL_TRY(buf_reserve(&b, 8 + sizeof m->set + sizeof m->seed + sizeof m->coins +
-                                 sizeof m->slice + m->x.n));
-    SEFL_TRY(wr_u64(&b, m->attempt));
-    SEFL_TRY(wr_raw(&b, m->set, sizeof m->set));
-    SEFL_TRY(wr_raw(&b, m->seed, sizeof m->seed));
-    SEFL_TRY(wr_raw(&b, m->coins, sizeof m->coins));
-    SEFL_TRY(wr_raw(&b, m->slice, sizeof m->slice));
-    SEFL_TRY(wr_raw(&b, m->x.p, m->x.n));
-    SEFL_TRY(put_secret(ja, round, m->attempt, "mask", &b));
-done:
-    as_mask_clear(&before);
-    buf_clear(&b);
-    return st;
+    return journal_round_wipe(((const as_disk *)ctx)->j, round);
 }
 
-/* ---- reply --------------------------------------------------------------------------------- */
-
-static sefl_status replied(void *ctx, uint64_t round, uint64_t attempt,
-                           const uint8_t digest[SHA256_BYTES])
+as_store as_disk_store(as_disk *d)
 {
-    sefl_status st = SEFL_OK;
-    journal_as *ja = ctx;
-    sefl_buf b = { 0 };
-    uint64_t noted;
-    st = journal_secret_get(ja->j, round, "reply", &b);
-    if (st == SEFL_OK) {
-        rd r = rd_over(buf_span(&b));
-        SEFL_TRY(rd_u64(&r, &noted));
-        SEFL_CHECK(noted <= attempt, SEFL_ESTATE, "round %" PRIu64 ": a reply to an older attempt",
-                   round);
-        SEFL_CHECK(noted != attempt ||
-                       (rd_left(&r) == SHA256_BYTES && memcmp(r.p, digest, SHA256_BYTES) == 0),
-                   SEFL_ESTATE, "round %" PRIu64 ": another reply to attempt %" PRIu64, round,
-                   attempt);
-        if (noted == attempt)
-            goto done;
-    } else if (st != SEFL_ENOTFOUND) {
-        goto done;
-    }
-    buf_clear(&b);
-    SEFL_TRY(wr_u64(&b, attempt));
-    SEFL_TRY(wr_raw(&b, digest, SHA256_BYTES));
-    SEFL_TRY(put_secret(ja, round, attempt, "reply", &b));
-done:
-    buf_clear(&b);
-    return st;
-}
-
-/* ---- public -------------------------------------------------------------------------------- */
-
-sefl_status journal_as_new(journal_as **out, journal *j, const sefl_coins *coins)
-{
-    sefl_status st = sefl_new(out, 1, sizeof **out);
-    if (st == SEFL_OK)
-        **out = (journal_as){ j, coins };
-    return st;
-}
-
-void journal_as_free(journal_as *ja)
-{
-    sefl_free(ja);
-}
-
-as_store journal_as_table(journal_as *ja)
-{
-    return (as_store){ .ctx = ja, .mask = mask, .masked = masked, .replied = replied };
+    return (as_store){ .ctx = d,
+                       .place = journal_folder(d->j),
+                       .put = put,
+                       .get = get,
+                       .row_put = row_put,
+                       .row_get = row_get,
+                       .step = step,
+                       .wipe = wipe };
 }

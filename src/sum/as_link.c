@@ -303,12 +303,6 @@ typedef struct opening {
     as_mask m;
 } opening;
 
-void as_mask_clear(as_mask *m)
-{
-    buf_clear(&m->x);
-    sefl_wipe(m, sizeof *m);
-}
-
 static sefl_status lost(const char *why)
 {
     return sefl_fail(SEFL_ECRYPTO, "%s: the round must be skipped, the charge stands", why);
@@ -361,7 +355,6 @@ done:
 /* w from the output that belongs to op->m. */
 static sefl_status finish(opening *op, sefl_span output, const uint8_t digest[SHA256_BYTES])
 {
-    const as_store *j = op->o->journal;
     const as_mask *m = &op->m;
     mode_as in = { .round = op->o->round,
                    .attempt = m->attempt,
@@ -370,7 +363,7 @@ static sefl_status finish(opening *op, sefl_span output, const uint8_t digest[SH
                    .slice = m->slice,
                    .shares = buf_span(&m->x) };
     uint64_t began = now(op->l);
-    sefl_status st = j->replied(j->ctx, op->o->round, op->m.attempt, digest);
+    sefl_status st = as_store_replied(op->o->store, op->o->round, op->m.attempt, digest);
     if (st == SEFL_ESTATE)
         return lost("CSP sends another output than before");
     if (st == SEFL_OK)
@@ -385,7 +378,6 @@ static sefl_status run(opening *op)
     sefl_status st = SEFL_OK;
     as_link *l = op->l;
     const as_reveal *o = op->o;
-    const as_store *j = o->journal;
     uint8_t digest[SHA256_BYTES];
     sefl_buf output = { 0 };
     sefl_rng rng;
@@ -395,7 +387,7 @@ static sefl_status run(opening *op)
     SEFL_TRY(rng_fill(&rng, op->m.coins, sizeof op->m.coins));
     op->m.attempt = o->attempt;
     memcpy(op->m.set, o->set, sizeof op->m.set);
-    SEFL_TRY(j->mask(j->ctx, o->round, &op->m));
+    SEFL_TRY(as_store_mask(o->store, o->round, &op->m));
     l->times.mask = now(l) - began;
     SEFL_TRY(send_sum(op));
     began = now(l);
@@ -414,7 +406,6 @@ static sefl_status fetch(opening *op, const uint8_t id[NOISE_ID])
 {
     sefl_status st = SEFL_OK;
     const as_reveal *o = op->o;
-    const as_store *j = o->journal;
     uint8_t want[NOISE_ID], digest[SHA256_BYTES];
     sefl_buf output = { 0 };
     if ((st = receive_output(op, &output, digest)) != SEFL_OK) {
@@ -422,7 +413,7 @@ static sefl_status fetch(opening *op, const uint8_t id[NOISE_ID])
         goto done;
     }
     as_mask_clear(&op->m);
-    st = j->masked(j->ctx, o->round, &op->m);
+    st = as_store_masked(o->store, o->round, &op->m);
     link_plain_id(want, op->m.attempt, o->set);
     if (st == SEFL_ENOTFOUND || (st == SEFL_OK && memcmp(id, want, NOISE_ID) != 0))
         st = lost(
@@ -466,7 +457,7 @@ done:
 static sefl_status check_attempt(const as_reveal *o)
 {
     as_mask m = { 0 };
-    sefl_status st = o->journal->masked(o->journal->ctx, o->round, &m);
+    sefl_status st = as_store_masked(o->store, o->round, &m);
     uint64_t used = m.attempt;
     as_mask_clear(&m);
     if (st == SEFL_ENOTFOUND)

@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "mpc/noise/pool.h"
 #include "protocol/link.h"
+#include "sum/as_store.h"
 #include "sum/csp.h"
 
 typedef struct as_link_config {
@@ -86,15 +87,6 @@ typedef struct as_set {
     void *ctx;
 } as_set;
 
-typedef struct as_verdict {
-    uint8_t root[SHA256_BYTES]; /* checked: counted_root of the kept ones */
-    uint32_t kept;              /* at least the threshold */
-    uint32_t refused_n;
-    head_refusal *refused; /* by rising index; owned */
-} as_verdict;
-
-void as_verdict_clear(as_verdict *v);
-
 /* CSP's decision, final for this round: the same set gets the same one again, on this link or a later one;
  * another set is refused (SEFL_ESTATE). Must precede as_link_reveal on each link, whose statement names
  * root (as its set) and kept. SEFL_ESTATE too: fewer than the threshold are left; CSP has skipped the
@@ -111,33 +103,6 @@ sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason) SEFL_MUST_
  * it, durably. The link is of no use after it in any case. */
 sefl_status as_link_bye(as_link *l, bool over) SEFL_MUST_CHECK;
 
-/* What AS needs to finish an opening, should it die. */
-typedef struct as_mask {
-    uint64_t attempt;
-    uint8_t set[32];
-    uint8_t seed[AHE_SEED_BYTES]; /* of the mask */
-    uint8_t coins[NOISE_COINS];   /* of the rest that AS draws for w */
-    uint8_t slice[SHA256_BYTES];  /* joint: the name of the slice, zeros otherwise */
-    sefl_buf x;                   /* joint: its shares, noise_value_bytes each */
-} as_mask;
-
-/* Wipes. */
-void as_mask_clear(as_mask *m);
-
-/* Where AS keeps it (roles/ has the real one). SEFL_OK: durable. */
-typedef struct as_store {
-    void *ctx;
-    /* Before the first byte of the masked sum leaves. A later attempt replaces an earlier one: CSP never
-     * opened that, or it would not have said GO. */
-    sefl_status (*mask)(void *ctx, uint64_t round, const as_mask *m);
-    /* The latest of this round, which the caller clears; SEFL_ENOTFOUND if there is none. */
-    sefl_status (*masked)(void *ctx, uint64_t round, as_mask *out);
-    /* Before CSP's reply to this attempt is used: its digest. SEFL_ESTATE if another one was noted for the
-     * attempt: no mask and no shares ever meet two replies. */
-    sefl_status (*replied)(void *ctx, uint64_t round, uint64_t attempt,
-                           const uint8_t digest[SHA256_BYTES]);
-} as_store;
-
 /* How long the parts of an opening took, in nanoseconds. */
 typedef struct as_times {
     uint64_t ask;            /* shares, then REVEAL to its answer: CSP charges */
@@ -153,9 +118,8 @@ typedef struct as_reveal {
     uint32_t clients;
     uint8_t set[32];
     ahe_sum *sum; /* closed; NULL only to fetch what CSP kept */
-    const as_store *journal;
-    sefl_buf *
-        counted; /* sealed tasks: CSP's `counted` envelope (counted.h), checked; NULL: not wanted */
+    const as_store *store;
+    sefl_buf *counted; /* sealed tasks: CSP's checked COUNTED envelope; NULL: not wanted */
 } as_reveal;
 
 /* Opens the round, or fetches what CSP kept of it. *kept tells which. The round is charged in our

@@ -97,12 +97,6 @@ done:
 
 /* ---- SET and VERDICT --------------------------------------------------------------------------- */
 
-void as_verdict_clear(as_verdict *v)
-{
-    sefl_free(v->refused);
-    *v = (as_verdict){ 0 };
-}
-
 static bool has_early(const as_link *l, const as_set *s, uint32_t i)
 {
     if (l->early_round != s->round)

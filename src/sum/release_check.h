@@ -35,6 +35,21 @@ typedef struct release_numbers {
     double weight, weight_least, weight_most; /* capped weights: the slot in clients; else 0 */
 } release_numbers;
 
+typedef struct release_from {
+    uint64_t round; /* whose release the model is; 0: the initial model */
+    uint8_t hash[SHA256_BYTES];
+} release_from;
+
+typedef struct release_made {
+    release_numbers numbers; /* what the release check saw */
+    bool blocked;            /* no model was made: `why`; the rest is empty */
+    char why[200];
+    uint8_t hash[SHA256_BYTES]; /* of the new model's file */
+    uint64_t bytes;
+    bool has_perplexity; /* on the public validation text */
+    double perplexity;
+} release_made;
+
 /* w: task.values released integers. SEFL_ERANGE, with both numbers in the sentence, for a sum that
  * must not be applied; *out is filled in either case. */
 sefl_status release_check_sum(release_numbers *out, const task *t, const int64_t *w,

@@ -44,8 +44,8 @@ struct aggregator {
     pool *pool;
     journal *journal;
     account *account;
-    journal_as *ja;
-    as_store as_table;
+    as_disk disk;
+    as_store store;
     releases *releases;
     shares_pool *shares; /* these two: joint noise */
     sefl_rng shares_rng;
@@ -360,8 +360,8 @@ static sefl_status open_store(aggregator *a)
     const aggregator_settings *c = a->o.settings;
     SEFL_TRY(journal_open(&a->journal, c->state, "aggregator", a->task.id));
     SEFL_TRY(account_open(&a->account, a->journal, c->ledger, &a->task));
-    SEFL_TRY(journal_as_new(&a->ja, a->journal, &a->coins));
-    a->as_table = journal_as_table(a->ja);
+    a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
+    a->store = as_disk_store(&a->disk);
     SEFL_TRY(releases_new(&a->releases, &(releases_config){ .task = &a->task,
                                                             .models = c->models,
                                                             .init = c->init,
@@ -414,7 +414,7 @@ static sefl_status make_rounds(aggregator *a)
             .envelope = buf_span(&a->envelope),
             .key = a->key,
             .journal = a->journal,
-            .as_store = &a->as_table,
+            .store = &a->store,
             .account = a->account,
             .coins = &a->coins,
             .releases = a->releases,
@@ -592,7 +592,6 @@ void aggregator_free(aggregator *a)
     lanes_free(a->lanes);
     shares_pool_free(a->shares);
     releases_free(a->releases);
-    journal_as_free(a->ja);
     account_close(a->account);
     journal_close(a->journal);
     pool_free(a->pool);

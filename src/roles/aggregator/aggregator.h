@@ -35,7 +35,7 @@
 #include "config/address.h"
 #include "config/settings.h"
 #include "protocol/task.h"
-#include "roles/aggregator/report.h"
+#include "sum/round_report.h"
 
 extern const setting_def aggregator_schema[];
 

@@ -352,7 +352,7 @@ static void post_drop(https_request *r)
 {
     const agg_http *h = r->server_ctx;
     agg_post *p = r->state;
-    rounds_errand_end(h->rounds, p->asked);
+    rounds_request_end(h->rounds, p->asked);
     buf_clear(&p->body);
     drop_state(r);
 }
@@ -382,7 +382,7 @@ agg_post_answer agg_post_look(https_request *r, uint8_t sig[SIGN_BYTES], const c
     const agg_http *h = r->server_ctx;
     const agg_post *p = r->state;
     sefl_status st = SEFL_EIO;
-    if (rounds_errand_done(h->rounds, p->asked, &st, sig)) {
+    if (rounds_request_done(h->rounds, p->asked, &st, sig)) {
         *why = "no link to CSP";
         return st == SEFL_OK ? AGG_POST_YES : st == SEFL_EAUTH ? AGG_POST_NO : AGG_POST_NO_CSP;
     }

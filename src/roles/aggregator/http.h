@@ -79,7 +79,7 @@ void agg_http_begin(https_request *r);
 /* A posted body about which CSP is asked: the request's state, or the first part of it. */
 typedef struct agg_post {
     sefl_buf body;
-    rounds_errand *asked;
+    csp_request *asked;
     uint64_t until_ms;
 } agg_post;
 

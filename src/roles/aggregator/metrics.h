@@ -12,7 +12,7 @@
 #define ROLES_AGGREGATOR_METRICS_H
 
 #include "base/status.h"
-#include "roles/aggregator/report.h"
+#include "sum/round_report.h"
 
 sefl_status metrics_append(const char *path, const rounds_report *r) SEFL_MUST_CHECK;
 

@@ -34,21 +34,6 @@ typedef struct releases_config {
     pool *pool;
 } releases_config;
 
-typedef struct release_from {
-    uint64_t round; /* 0: the initial model */
-    uint8_t hash[SHA256_BYTES];
-} release_from;
-
-typedef struct release_made {
-    release_numbers numbers; /* what the release check saw */
-    bool blocked;            /* no model was made: `why`; the rest is empty */
-    char why[200];
-    uint8_t hash[SHA256_BYTES]; /* of the new model's file */
-    uint64_t bytes;
-    bool has_perplexity; /* on the public validation text */
-    double perplexity;
-} release_made;
-
 /* SEFL_EAUTH if a file is not the one that the task names. */
 sefl_status releases_new(releases **out, const releases_config *c) SEFL_MUST_CHECK;
 void releases_free(releases *r);

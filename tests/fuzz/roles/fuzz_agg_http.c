@@ -145,7 +145,7 @@ static struct {
     uint8_t client[32];
 } op;
 
-sefl_status rounds_enrol(rounds *r, rounds_errand **out, const enrol_claim *c, const enrol_proof *p)
+sefl_status rounds_enrol(rounds *r, csp_request **out, const enrol_claim *c, const enrol_proof *p)
 {
     (void)r;
     *out = NULL;
@@ -157,7 +157,7 @@ sefl_status rounds_enrol(rounds *r, rounds_errand **out, const enrol_claim *c, c
 
 /* Only a voucher that the client's own key signed for these servers gets here; what is not signed is the
  * chain. */
-sefl_status rounds_vouch(rounds *r, rounds_errand **out, sefl_span bytes)
+sefl_status rounds_vouch(rounds *r, csp_request **out, sefl_span bytes)
 {
     voucher v, good;
     (void)r;
@@ -176,7 +176,7 @@ sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32], 
     return round == 1 ? wr_u32(out, 0) : sefl_fail(SEFL_ENOTFOUND, "not counted yet");
 }
 
-bool rounds_errand_done(rounds *r, const rounds_errand *e, sefl_status *st, uint8_t sig[SIGN_BYTES])
+bool rounds_request_done(rounds *r, const csp_request *e, sefl_status *st, uint8_t sig[SIGN_BYTES])
 {
     (void)r, (void)e;
     if (now.field[WAIT] && now.parks < 2)
@@ -188,7 +188,7 @@ bool rounds_errand_done(rounds *r, const rounds_errand *e, sefl_status *st, uint
     return true;
 }
 
-void rounds_errand_end(rounds *r, rounds_errand *e)
+void rounds_request_end(rounds *r, csp_request *e)
 {
     (void)r, (void)e;
 }

@@ -158,7 +158,7 @@ static void talk(as_link *l, const as_store *j, tape *t, bool opened_there)
     bool kept = false, any = false;
     if (as_link_header(l, &both, &h) == SEFL_OK)
         MUST(both.n > 0);
-    as_reveal o = { .round = 1, .attempt = 9, .clients = 3, .sum = w->sum, .journal = j };
+    as_reveal o = { .round = 1, .attempt = 9, .clients = 3, .sum = w->sum, .store = j };
     memcpy(o.set, w->set, 32);
     size_t masks = w->a.masks;
     sefl_status st = as_link_reveal(l, &o, &kept, got);

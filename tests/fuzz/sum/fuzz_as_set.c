@@ -159,22 +159,17 @@ static void word(z_tape *t, rd *r, uint8_t root[32])
 
 /* ---- questions -------------------------------------------------------------------------------------- */
 
-static sefl_status no_mask(void *ctx, uint64_t round, const as_mask *m)
+static sefl_status no_put(void *ctx, as_record what, uint64_t round, uint64_t attempt,
+                          sefl_span bytes)
 {
-    (void)ctx, (void)round, (void)m;
+    (void)ctx, (void)what, (void)round, (void)attempt, (void)bytes;
     return SEFL_OK;
 }
 
-static sefl_status none_masked(void *ctx, uint64_t round, as_mask *out)
+static sefl_status no_get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
 {
-    (void)ctx, (void)round, (void)out;
-    return sefl_fail(SEFL_ENOTFOUND, "test: no mask");
-}
-
-static sefl_status replied(void *ctx, uint64_t round, uint64_t attempt, const uint8_t digest[32])
-{
-    (void)ctx, (void)round, (void)attempt, (void)digest;
-    return SEFL_OK;
+    (void)ctx, (void)what, (void)round, (void)out;
+    return sefl_fail(SEFL_ENOTFOUND, "test: no record");
 }
 
 static sefl_status head_of(void *ctx, uint32_t i, uint8_t *out)
@@ -194,7 +189,7 @@ static void check_refusals(const head_refusal *r, size_t n, uint32_t of)
 
 static void ask_open(as_link *l, const as_verdict *v)
 {
-    const as_store j = { .mask = no_mask, .masked = none_masked, .replied = replied };
+    const as_store j = { .put = no_put, .get = no_get };
     const ahe_params *p = &w->t.ahe;
     sefl_buf counted = { 0 };
     counted_statement s;
@@ -211,7 +206,7 @@ static void ask_open(as_link *l, const as_verdict *v)
     }
     MUST_OK(ahe_sum_close(p, sum));
     as_reveal o = {
-        .round = 1, .attempt = 1, .clients = v->kept, .sum = sum, .journal = &j, .counted = &counted
+        .round = 1, .attempt = 1, .clients = v->kept, .sum = sum, .store = &j, .counted = &counted
     };
     memcpy(o.set, v->root, 32);
     if (as_link_reveal(l, &o, &kept, got) == SEFL_OK) {

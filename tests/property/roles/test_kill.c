@@ -147,14 +147,14 @@ static void one_round(federation *f, as_link *l, const as_store *t, books *as, u
         memcpy(w->set, want, 32);
     MUST(account_charge(as->a, round));
     progress();
-    sefl_status st = t->masked(t->ctx, round, &before);
+    sefl_status st = as_store_masked(t, round, &before);
     if (st != SEFL_ENOTFOUND)
         MUST(st);
     as_reveal o = { .round = round,
                     .attempt = before.attempt + 1,
                     .clients = W_CLIENTS,
                     .sum = f->sums[round],
-                    .journal = t };
+                    .store = t };
     memcpy(o.set, w->set, sizeof o.set);
     MUST(as_link_reveal(l, &o, &kept, result));
     progress();
@@ -169,7 +169,7 @@ static void child(federation *f)
 {
     world *w = f->w;
     books as, cs;
-    journal_as *ja;
+    as_disk disk;
     csp_disk *jc;
     sefl_coins coins = coins_system();
     server s = { 0 };
@@ -180,9 +180,9 @@ static void child(federation *f)
     MUST(shares_twins_init(&twins, &coins, &coins));
     MUST(books_open(&as, "aggregator", &w->t));
     MUST(books_open(&cs, "csp", &w->t));
-    MUST(journal_as_new(&ja, as.j, &coins));
+    disk = (as_disk){ .j = as.j, .coins = &coins };
     MUST(csp_disk_new(&jc, cs.j, cs.a, &coins));
-    as_store ta = journal_as_table(ja);
+    as_store ta = as_disk_store(&disk);
     csp_store tc = csp_disk_store(jc);
     for (int i = 0; i < W_CLIENTS && task_is_sealed(&w->t); i++)
         MUST(tc.voucher_put(tc.ctx, w->client[i].id, 1, sign_key_pub(w->client[i].key)));

@@ -222,7 +222,7 @@ static void mount(federation *s, const char *name, unsigned set, const uint64_t 
     assert_int_equal(v.kept, n);
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
     as_reveal o = {
-        .round = 1, .attempt = ++w->attempt, .clients = n, .sum = sum_of(s, slot), .journal = &c.as
+        .round = 1, .attempt = ++w->attempt, .clients = n, .sum = sum_of(s, slot), .store = &c.as
     };
     memcpy(o.set, v.root, 32);
     CHECK_OK(as_link_reveal(l, &o, &kept, honest));
@@ -525,7 +525,7 @@ static void paillier_needs_an_honest_server(void **state)
                         .attempt = ++w->attempt,
                         .clients = LEAST, /* so it says */
                         .sum = w->sum,
-                        .journal = &c.as };
+                        .store = &c.as };
         memcpy(o.set, w->set, 32);
         CHECK_OK(as_link_reveal(l, &o, &kept, got));
         as_link_free(l);

@@ -74,8 +74,8 @@ typedef struct agg_world {
     channel ch[2];
 
     /* AS */
-    journal_as *ja;
-    as_store as_store;
+    as_disk disk;
+    as_store store;
     void (*watch_journal)(struct agg_world *w); /* may put something between */
     named_coins coins;
     sefl_coins coins_table;
@@ -396,8 +396,8 @@ static inline sefl_status aw_try_open(agg_world *w)
     w->ended = false;
     SEFL_TRY(journal_open(&w->j, aw_path(w, path, "state"), "aggregator", w->t.id));
     SEFL_TRY(account_open(&w->account, w->j, aw_path(w, path, "ledger"), &w->t));
-    SEFL_TRY(journal_as_new(&w->ja, w->j, &w->coins_table));
-    w->as_store = journal_as_table(w->ja);
+    w->disk = (as_disk){ .j = w->j, .coins = &w->coins_table };
+    w->store = as_disk_store(&w->disk);
     if (w->watch_journal)
         w->watch_journal(w);
     if (w->t.noise == TASK_NOISE_JOINT)
@@ -428,7 +428,7 @@ static inline sefl_status aw_try_open(agg_world *w)
                                  .envelope = buf_span(&w->envelope),
                                  .key = w->as,
                                  .journal = w->j,
-                                 .as_store = &w->as_store,
+                                 .store = &w->store,
                                  .account = w->account,
                                  .coins = &w->coins_table,
                                  .releases = w->rel,
@@ -487,10 +487,9 @@ static inline void aw_close(agg_world *w)
     lanes_free(w->lanes);
     w->lanes = NULL;
     releases_free(w->rel);
-    journal_as_free(w->ja);
     account_close(w->account);
     journal_close(w->j);
-    w->in = NULL, w->r = NULL, w->rel = NULL, w->ja = NULL, w->account = NULL, w->j = NULL;
+    w->in = NULL, w->r = NULL, w->rel = NULL, w->account = NULL, w->j = NULL;
 }
 
 static inline void aw_start(agg_world *w)

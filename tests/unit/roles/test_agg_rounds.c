@@ -291,46 +291,36 @@ typedef struct attempts {
 
 static attempts seen;
 
-static sefl_status seen_mask(void *ctx, uint64_t round, const as_mask *m)
+static sefl_status seen_put(void *ctx, as_record what, uint64_t round, uint64_t attempt,
+                            sefl_span bytes)
 {
-    (void)ctx;
     uint8_t x[32];
-    sha256_of(x, buf_span(&m->x));
+    as_mask m = { 0 };
+    if (what != AS_MASK)
+        return seen.real.put(ctx, what, round, attempt, bytes);
+    CHECK_OK(as_mask_read(&m, bytes));
+    sha256_of(x, buf_span(&m.x));
     for (unsigned i = 0; i < seen.n; i++)
-        if (memcmp(seen.at[i].slice, m->slice, 32) == 0 || memcmp(seen.at[i].x, x, 32) == 0 ||
-            memcmp(seen.at[i].seed, m->seed, sizeof m->seed) == 0 ||
-            (seen.at[i].round == round && seen.at[i].attempt >= m->attempt))
+        if (memcmp(seen.at[i].slice, m.slice, 32) == 0 || memcmp(seen.at[i].x, x, 32) == 0 ||
+            memcmp(seen.at[i].seed, m.seed, sizeof m.seed) == 0 ||
+            (seen.at[i].round == round && seen.at[i].attempt >= m.attempt))
             fail_msg("round %u attempt %u uses what attempt %u of round %u has used",
-                     (unsigned)round, (unsigned)m->attempt, (unsigned)seen.at[i].attempt,
+                     (unsigned)round, (unsigned)m.attempt, (unsigned)seen.at[i].attempt,
                      (unsigned)seen.at[i].round);
     assert_true(seen.n < 64);
-    seen.at[seen.n].round = round, seen.at[seen.n].attempt = m->attempt;
-    memcpy(seen.at[seen.n].slice, m->slice, 32);
+    seen.at[seen.n].round = round, seen.at[seen.n].attempt = m.attempt;
+    memcpy(seen.at[seen.n].slice, m.slice, 32);
     memcpy(seen.at[seen.n].x, x, 32);
-    memcpy(seen.at[seen.n].seed, m->seed, sizeof m->seed);
+    memcpy(seen.at[seen.n].seed, m.seed, sizeof m.seed);
     seen.n++;
-    return seen.real.mask(seen.real.ctx, round, m);
-}
-
-static sefl_status seen_masked(void *ctx, uint64_t round, as_mask *out)
-{
-    (void)ctx;
-    return seen.real.masked(seen.real.ctx, round, out);
-}
-
-static sefl_status seen_replied(void *ctx, uint64_t round, uint64_t attempt,
-                                const uint8_t digest[SHA256_BYTES])
-{
-    (void)ctx;
-    return seen.real.replied(seen.real.ctx, round, attempt, digest);
+    as_mask_clear(&m);
+    return seen.real.put(ctx, what, round, attempt, bytes);
 }
 
 static void watch_attempts(agg_world *w)
 {
-    seen.real = w->as_store;
-    w->as_store.mask = seen_mask;
-    w->as_store.masked = seen_masked;
-    w->as_store.replied = seen_replied;
+    seen.real = w->store;
+    w->store.put = seen_put;
 }
 
 /* The link is cut at each message of an opening, again and again, and AS starts anew in between: no shares,
@@ -668,7 +658,7 @@ static void spoiled_rounds(void **state)
                 aw_start(&w);
                 assert_true(aw_wait(&w, r, AGG_COLLECTING));
             }
-            assert_int_equal(w.r->model.round, r == 1 ? 0 : r <= 3 ? 1 : 3);
+            assert_int_equal(as_rounds_model(w.r->driver).round, r == 1 ? 0 : r <= 3 ? 1 : 3);
             aw_upload_all(&w, r, sets[r - 1]);
         }
         CHECK_OK(aw_join(&w));

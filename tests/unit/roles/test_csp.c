@@ -72,7 +72,7 @@ typedef struct site {
     lanes *lanes;
     pthread_mutex_t lock;
     tls *lane;
-    journal_as *ja;
+    as_disk disk;
     as_store table;
     sefl_coins coins;
     uint64_t attempt;
@@ -362,8 +362,8 @@ static void site_open_as(site *s)
     char *folder = in(s, "as"), *path = in(s, "as.ledger");
     CHECK_OK(journal_open(&s->j, folder, "aggregator", s->t.id));
     CHECK_OK(account_open(&s->a, s->j, path, &s->t));
-    CHECK_OK(journal_as_new(&s->ja, s->j, &s->coins));
-    s->table = journal_as_table(s->ja);
+    s->disk = (as_disk){ .j = s->j, .coins = &s->coins };
+    s->table = as_disk_store(&s->disk);
     free(folder), free(path);
 }
 
@@ -375,7 +375,6 @@ static void site_close_as(site *s)
         pthread_mutex_destroy(&s->lock);
         s->lanes = NULL, s->shares = NULL;
     }
-    journal_as_free(s->ja);
     account_close(s->a);
     journal_close(s->j);
 }
@@ -591,7 +590,7 @@ static void open_round(site *s, as_link *l, bool want_kept, int64_t *w)
                     .attempt = ++s->attempt,
                     .clients = v.kept,
                     .sum = s->sum,
-                    .journal = &s->table,
+                    .store = &s->table,
                     .counted = &counted };
     memcpy(o.set, v.root, sizeof o.set);
     CHECK_OK(account_charge(s->a, s->header.round));

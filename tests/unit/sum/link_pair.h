@@ -224,9 +224,42 @@ static inline sefl_status ma_replied(void *ctx, uint64_t round, uint64_t attempt
     return st != SEFL_OK ? st : sefl_fail(SEFL_ESTATE, "test: a reply without a mask");
 }
 
+static inline sefl_status ma_put(void *ctx, as_record what, uint64_t round, uint64_t attempt,
+                                 sefl_span bytes)
+{
+    as_mask m = { 0 };
+    if (what == AS_REPLY)
+        return ma_replied(ctx, round, attempt, bytes.p + 8);
+    assert_int_equal(what, AS_MASK);
+    CHECK_OK(as_mask_read(&m, bytes));
+    sefl_status st = ma_mask(ctx, round, &m);
+    as_mask_clear(&m);
+    return st;
+}
+
+static inline sefl_status ma_get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
+{
+    mem_as *m = ctx;
+    as_mask got = { 0 };
+    sefl_status st = sefl_fail(SEFL_ENOTFOUND, "test: no reply");
+    if (what == AS_MASK) {
+        st = ma_masked(ctx, round, &got);
+        if (st == SEFL_OK)
+            st = as_mask_write(out, &got);
+        as_mask_clear(&got);
+        return st;
+    }
+    for (size_t i = m->masks; i-- > 0;)
+        if (m->mask[i].round == round && m->mask[i].replied) {
+            CHECK_OK(wr_u64(out, m->mask[i].m.attempt));
+            return wr_raw(out, m->mask[i].digest, SHA256_BYTES);
+        }
+    return st;
+}
+
 static inline as_store mem_as_journal(mem_as *m)
 {
-    return (as_store){ .ctx = m, .mask = ma_mask, .masked = ma_masked, .replied = ma_replied };
+    return (as_store){ .ctx = m, .place = "test", .put = ma_put, .get = ma_get };
 }
 
 /* ---- coins that can be replayed by name ------------------------------------------------------- */
@@ -778,7 +811,7 @@ static inline sefl_status world_round(world *w, connection *c, uint64_t round, b
                     .attempt = ++w->attempt,
                     .clients = W_CLIENTS,
                     .sum = w->sum,
-                    .journal = &c->as };
+                    .store = &c->as };
     memcpy(o.set, w->set, sizeof o.set);
     buf_reset(&both);
     o.counted = &both;

@@ -139,7 +139,7 @@ static void answers_that_as_refuses(void **state)
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
     put_mark(&b, &w->a.ledger);
     as_begin(&a, w);
-    o.journal = &a.journal;
+    o.store = &a.journal;
     welcome(&a.x, LINK_VERSION, &w->a.ledger, 1);
     answer(&a.x, LINK_GO, buf_span(&b));
     CHECK_OK(as_link_new(&l, &a.ch, &a.cfg));
@@ -149,7 +149,7 @@ static void answers_that_as_refuses(void **state)
     buf_clear(&a.x.bytes);
 
     as_begin(&a, w);
-    o.journal = &a.journal;
+    o.store = &a.journal;
     welcome(&a.x, LINK_VERSION, &w->a.ledger, 0);
     answer(&a.x, LINK_GO, buf_span(&b));
     CHECK_OK(as_link_new(&l, &a.ch, &a.cfg));
@@ -161,7 +161,7 @@ static void answers_that_as_refuses(void **state)
     buf_clear(&a.x.bytes);
 
     as_begin(&a, w); /* the same attempt once more: no mask is drawn for it */
-    o.journal = &a.journal;
+    o.store = &a.journal;
     welcome(&a.x, LINK_VERSION, &w->a.ledger, 0);
     CHECK_OK(as_link_new(&l, &a.ch, &a.cfg));
     CHECK_STATUS(as_link_reveal(l, &o, &kept, got), SEFL_EINVAL);
@@ -186,7 +186,7 @@ static void answers_that_as_refuses(void **state)
     for (size_t i = 0; i < sizeof no / sizeof no[0]; i++) {
         uint8_t body[12] = { (uint8_t)no[i].code, (uint8_t)(no[i].code >> 8), 'a', 27, '[', 'J' };
         as_begin(&a, w);
-        o.journal = &a.journal;
+        o.store = &a.journal;
         o.attempt = 2;
         welcome(&a.x, LINK_VERSION, &w->a.ledger, 0);
         answer(&a.x, LINK_NO, span_of(body, 6));
@@ -317,7 +317,7 @@ static void counted_that_as_refuses(void **state)
         CHECK_OK(ledger_pay(&w->a.ledger, 1));
         w->attempt = 1;
         as_begin(&a, w);
-        o.journal = &a.journal;
+        o.store = &a.journal;
         welcome(&a.x, LINK_VERSION, &w->a.ledger, 0);
         buf_reset(&b);
         put_mark(&b, &w->a.ledger);

@@ -613,35 +613,34 @@ static void as_rounds(void **state)
 {
     (void)state;
     journal *j;
-    journal_as *ja;
+    as_disk disk;
     sefl_coins coins = coins_system();
     as_mask m, got = { 0 };
     CHECK_OK(journal_open(&j, folder_path("as"), "aggregator", set_a));
-    CHECK_OK(journal_as_new(&ja, j, &coins));
-    as_store t = journal_as_table(ja);
-    CHECK_STATUS(t.masked(ja, 3, &got), SEFL_ENOTFOUND);
+    disk = (as_disk){ .j = j, .coins = &coins };
+    as_store t = as_disk_store(&disk);
+    CHECK_STATUS(as_store_masked(&t, 3, &got), SEFL_ENOTFOUND);
     m = a_mask(5, set_a, 9);
-    CHECK_OK(t.mask(ja, 3, &m));
+    CHECK_OK(as_store_mask(&t, 3, &m));
     m = a_mask(5, set_a, 8);
-    CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+    CHECK_STATUS(as_store_mask(&t, 3, &m), SEFL_ESTATE);
     m.attempt = 4;
-    CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+    CHECK_STATUS(as_store_mask(&t, 3, &m), SEFL_ESTATE);
     m = a_mask(6, set_b, 8); /* never on another set */
-    CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+    CHECK_STATUS(as_store_mask(&t, 3, &m), SEFL_ESTATE);
     for (int i = 0; i < 3; i++) { /* no seed and no slice twice */
         m = a_mask(6, set_a, 8);
         (i == 0 ? m.seed : i == 1 ? m.coins : m.slice)[0] = 9;
-        CHECK_STATUS(t.mask(ja, 3, &m), SEFL_ESTATE);
+        CHECK_STATUS(as_store_mask(&t, 3, &m), SEFL_ESTATE);
     }
-    CHECK_OK(t.replied(ja, 3, 5, id_a));
-    CHECK_OK(t.replied(ja, 3, 5, id_a));
-    CHECK_STATUS(t.replied(ja, 3, 5, id_b), SEFL_ESTATE); /* one reply to an attempt */
-    journal_as_free(ja);
+    CHECK_OK(as_store_replied(&t, 3, 5, id_a));
+    CHECK_OK(as_store_replied(&t, 3, 5, id_a));
+    CHECK_STATUS(as_store_replied(&t, 3, 5, id_b), SEFL_ESTATE); /* one reply to an attempt */
     journal_close(j);
 
     CHECK_OK(journal_open(&j, folder_path("as"), "aggregator", set_a));
-    CHECK_OK(journal_as_new(&ja, j, &coins));
-    CHECK_OK(t.masked(ja, 3, &got));
+    disk = (as_disk){ .j = j, .coins = &coins };
+    CHECK_OK(as_store_masked(&t, 3, &got));
     m = a_mask(5, set_a, 9);
     assert_int_equal(got.attempt, 5);
     assert_memory_equal(got.set, m.set, sizeof m.set);
@@ -651,18 +650,17 @@ static void as_rounds(void **state)
     assert_int_equal(got.x.n, m.x.n);
     assert_memory_equal(got.x.p, m.x.p, m.x.n);
     as_mask_clear(&got);
-    CHECK_STATUS(t.replied(ja, 3, 5, id_b), SEFL_ESTATE);
-    CHECK_OK(t.replied(ja, 3, 5, id_a));
+    CHECK_STATUS(as_store_replied(&t, 3, 5, id_b), SEFL_ESTATE);
+    CHECK_OK(as_store_replied(&t, 3, 5, id_a));
     m = a_mask(6, set_a, 8); /* the next attempt */
-    CHECK_OK(t.mask(ja, 3, &m));
-    CHECK_OK(t.masked(ja, 3, &got));
+    CHECK_OK(as_store_mask(&t, 3, &m));
+    CHECK_OK(as_store_masked(&t, 3, &got));
     assert_int_equal(got.attempt, 6);
     as_mask_clear(&got);
-    CHECK_OK(t.replied(ja, 3, 6, id_b));
-    CHECK_STATUS(t.replied(ja, 3, 5, id_a), SEFL_ESTATE); /* of an older attempt */
+    CHECK_OK(as_store_replied(&t, 3, 6, id_b));
+    CHECK_STATUS(as_store_replied(&t, 3, 5, id_a), SEFL_ESTATE); /* of an older attempt */
     CHECK_OK(journal_round_wipe(j, 3));
-    CHECK_STATUS(t.masked(ja, 3, &got), SEFL_ENOTFOUND);
-    journal_as_free(ja);
+    CHECK_STATUS(as_store_masked(&t, 3, &got), SEFL_ENOTFOUND);
     journal_close(j);
 }
 
@@ -672,23 +670,23 @@ static void as_faults(void **state)
 #if SEFL_FAULTS
     static const fault_kind kinds[] = { FAULT_ALLOC, FAULT_WRITE, FAULT_SYNC, FAULT_READ };
     journal *j;
-    journal_as *ja;
+    as_disk disk;
     sefl_coins coins = coins_system();
     uint64_t round = 0;
     CHECK_OK(journal_open(&j, folder_path("as-faults"), "aggregator", set_a));
-    CHECK_OK(journal_as_new(&ja, j, &coins));
-    as_store t = journal_as_table(ja);
+    disk = (as_disk){ .j = j, .coins = &coins };
+    as_store t = as_disk_store(&disk);
     for (size_t k = 0; k < 4; k++)
         for (uint64_t nth = 1, tries = 0;; nth++) {
             tries++;
             as_mask m = a_mask(tries, set_a, (uint8_t)tries), got = { 0 };
             fault_arm(kinds[k], nth);
-            sefl_status st = t.mask(ja, round, &m);
+            sefl_status st = as_store_mask(&t, round, &m);
             if (st == SEFL_OK)
-                st = t.masked(ja, round, &got);
+                st = as_store_masked(&t, round, &got);
             as_mask_clear(&got);
             if (st == SEFL_OK)
-                st = t.replied(ja, round, tries, id_a);
+                st = as_store_replied(&t, round, tries, id_a);
             bool hit = fault_was_hit();
             fault_disarm();
             assert_int_equal(hit, st != SEFL_OK);
@@ -697,7 +695,6 @@ static void as_faults(void **state)
                 break;
             }
         }
-    journal_as_free(ja);
     journal_close(j);
 #endif
 }

@@ -175,7 +175,7 @@ static void rounds_follow(void **state)
         CHECK_OK(world_verdict(w, l, &h));
         CHECK_OK(ledger_pay(&w->a.ledger, r));
         as_reveal o = {
-            .round = r, .attempt = 5 + r, .clients = W_CLIENTS, .sum = w->sum, .journal = &c.as
+            .round = r, .attempt = 5 + r, .clients = W_CLIENTS, .sum = w->sum, .store = &c.as
         };
         memcpy(o.set, w->set, sizeof o.set);
         CHECK_OK(as_link_reveal(l, &o, &kept, got));
@@ -384,7 +384,7 @@ static void a_lost_mask_loses_the_round(void **state)
         CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
         const as_peer *p = as_link_peer(l);
         assert_true(p->signed_ == 1 && p->opened == 1 && p->skipped == 0 && !p->behind);
-        as_reveal o = { .round = 1, .attempt = ++w->attempt, .clients = 3, .journal = &c.as };
+        as_reveal o = { .round = 1, .attempt = ++w->attempt, .clients = 3, .store = &c.as };
         memcpy(o.set, w->set, 32);
         CHECK_STATUS(as_link_reveal(l, &o, &kept, got), SEFL_ECRYPTO);
         for (size_t i = 0; i < w->t.values; i++)

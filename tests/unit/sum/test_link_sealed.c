@@ -744,7 +744,7 @@ static void early_changes_nothing(void **state)
     CHECK_OK(as_link_set(l, &set, &v, NULL));
     assert_int_equal(v.kept, 3);
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
-    as_reveal o = { .round = 1, .attempt = 1, .clients = 3, .sum = w->sum, .journal = &c.as };
+    as_reveal o = { .round = 1, .attempt = 1, .clients = 3, .sum = w->sum, .store = &c.as };
     memcpy(o.set, v.root, 32);
     w->attempt = 1;
     CHECK_OK(as_link_reveal(l, &o, &kept, got));
@@ -797,7 +797,7 @@ static void refused_bodies_come_off(void **state)
                         .attempt = 1,
                         .clients = 2,
                         .sum = w->sum,
-                        .journal = &c.as,
+                        .store = &c.as,
                         .counted = &counted };
         memcpy(o.set, v.root, 32);
         w->attempt = 1;
@@ -977,7 +977,7 @@ static void a_crowd(void **state)
     }
     CHECK_OK(ahe_sum_close(a, w->sum));
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
-    as_reveal o = { .round = 1, .attempt = 1, .clients = v.kept, .sum = w->sum, .journal = &c.as };
+    as_reveal o = { .round = 1, .attempt = 1, .clients = v.kept, .sum = w->sum, .store = &c.as };
     memcpy(o.set, v.root, 32);
     w->attempt = 1;
     CHECK_OK(as_link_reveal(l, &o, &kept, got));

@@ -1,0 +1,27 @@
+/* as_memory: AS's store (sum/as_store.h) in memory, for the simulator, the demo, benches and tests.
+ *
+ *     as_memory m = { 0 };
+ *     as_store s = as_memory_store(&m);
+ *     as_memory_clear(&m);
+ *
+ * It keeps the records of the whole task and of one round: a record of a later round replaces them.
+ * Threads: one owner.   Secrets: mask, reply and release; wiped. */
+#ifndef SUM_AS_MEMORY_H
+#define SUM_AS_MEMORY_H
+
+#include "sum/as_store.h"
+
+typedef struct as_memory {
+    struct {
+        bool there;
+        uint64_t round;
+        sefl_buf bytes;
+    } record[AS_RECORDS];
+    journal_round row;
+} as_memory;
+
+/* Valid as long as m. */
+as_store as_memory_store(as_memory *m);
+void as_memory_clear(as_memory *m);
+
+#endif

@@ -1,0 +1,584 @@
+/* What each order of sum/agg.h does. Every order may be executed twice: its result is the same again,
+ * or replaces the earlier one whole, and the machine moves on only after it is durable. */
+#include "sum/as_rounds_internal.h"
+
+#include "base/alloc.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { REFUSALS_MAX = 5, BYE_TRIES = 3, BYE_PAUSE_MS = 1000 };
+
+/* Nanoseconds since *t, which moves on to now. */
+static uint64_t lap(const as_rounds *r, uint64_t *t)
+{
+    uint64_t now = clock_ns(r->c.mono), before = *t;
+    *t = now;
+    return now - before;
+}
+
+/* ---- the link -------------------------------------------------------------------------------- */
+
+void as_rounds_hang_up(as_rounds *r)
+{
+    as_link_free(r->link);
+    r->link = NULL;
+    r->c.channel->hang_up(r->c.ctx);
+}
+
+sefl_status as_rounds_link_down(as_rounds *r, const char *what)
+{
+    bool stopping = as_rounds_stopping(r);
+    if (!stopping)
+        log_warn(r->c.log, "no link to CSP", lf_str("at", what), lf_str("why", sefl_last_error()));
+    if (r->c.strict)
+        return sefl_fail(stopping ? SEFL_ECANCELLED : SEFL_EPROTO, "%s: %s", what,
+                         sefl_last_error());
+    as_rounds_hang_up(r);
+    return as_rounds_say(r, AGG_LINK_DOWN, 0);
+}
+
+/* CSP has ended the task, or an audit has: nothing more is signed or revealed. */
+static bool is_spoiled(const as_rounds *r)
+{
+    return (r->link && as_link_ended(r->link)) ||
+           (r->c.channel && r->c.channel->ended && r->c.channel->ended(r->c.ctx));
+}
+
+static sefl_status open_link(as_rounds *r)
+{
+    sefl_status st = SEFL_OK;
+    channel *ch;
+    const as_rounds_config *c = &r->c;
+    SEFL_TRY(c->channel->dial(c->ctx, &ch));
+    SEFL_TRY(as_link_new(&r->link, ch,
+                         &(as_link_config){ .task = c->task,
+                                            .envelope = c->envelope,
+                                            .key = c->key,
+                                            .coins = c->coins,
+                                            .ledger = account_port(c->account),
+                                            .pool = c->pool,
+                                            .log = c->log,
+                                            .clock = c->mono,
+                                            .shares = c->shares,
+                                            .shares_wait = c->channel->shares_wait,
+                                            .shares_ctx = c->ctx }));
+    as_rounds_linked_now(r);
+    r->early_round = 0; /* CSP has forgotten what came early over another link */
+done:
+    return st;
+}
+
+/* What waiting does not change: the servers' states or ledgers do not belong together. */
+static sefl_status cannot_go_on(void)
+{
+    return sefl_fail(SEFL_ESTATE, "%s; " ACCOUNT_REMEDY, sefl_last_error());
+}
+
+/* CSP's WELCOME beside our store: does one of us have less than it has told the other? expired: CSP has
+ * given up the present round, because its key expired. */
+static sefl_status compare_states(as_rounds *r, bool *expired)
+{
+    sefl_status st = SEFL_OK;
+    const as_peer *p = as_link_peer(r->link);
+    uint64_t ended = p->opened > p->skipped ? p->opened : p->skipped;
+    as_mask mask = { 0 };
+    pthread_mutex_lock(&r->lock);
+    agg_memory m = agg_remember(r->a);
+    pthread_mutex_unlock(&r->lock);
+    *expired = task_is_sealed(r->t) && p->signed_ == m.round && p->skipped == m.round &&
+               p->opened < m.round && m.phase < AGG_REVEALING;
+    if (*expired)
+        return SEFL_OK;
+    SEFL_CHECK(p->signed_ <= m.round && (ended < m.round || m.phase >= AGG_REVEALING), SEFL_ESTATE,
+               "an old copy of this server's state was put back: it stands at round %" PRIu64
+               ", %s, but CSP has signed round %" PRIu64 " for it and ended round %" PRIu64,
+               m.round, agg_phase_name(m.phase), p->signed_, ended);
+    SEFL_CHECK(ended + 1 >= m.round && (p->signed_ >= m.round || m.phase < AGG_COLLECTING),
+               SEFL_ESTATE,
+               "an old copy of CSP's state was put back: it has signed round %" PRIu64
+               " and ended round %" PRIu64 ", but we stand at round %" PRIu64 ", %s",
+               p->signed_, ended, m.round, agg_phase_name(m.phase));
+    /* a mask is drawn after CSP's charge, and before CSP can reveal */
+    st = as_store_masked(r->store, m.round, &mask);
+    as_mask_clear(&mask);
+    SEFL_CHECK(st != SEFL_OK || !p->behind, SEFL_ESTATE,
+               "an old copy of CSP's state and ledger was put back: CSP had charged round %" PRIu64
+               " before it took our masked sum, and its ledger does not have that charge",
+               m.round);
+    SEFL_CHECK(st != SEFL_ENOTFOUND || m.phase != AGG_REVEALING || p->opened < m.round, SEFL_ESTATE,
+               "an old copy of this server's state was put back: CSP has opened round %" PRIu64
+               ", and the mask of its sum is not here",
+               m.round);
+    SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+    if (m.phase < AGG_COLLECTING && p->signed_ == m.round)
+        log_warn(r->c.log,
+                 "CSP signed this round before: the link broke then, or this server's state is an "
+                 "old copy and updates acknowledged since are lost",
+                 lf_u64("round", m.round));
+done:
+    return st == SEFL_ESTATE ? cannot_go_on() : st;
+}
+
+static sefl_status order_dial(as_rounds *r, const agg_order *o)
+{
+    bool expired;
+    if (r->c.clear)
+        return as_rounds_say(r, AGG_LINK_UP, 0);
+    sefl_status st = open_link(r);
+    if (st == SEFL_ESTATE) {
+        st = cannot_go_on();
+        r->c.channel->hang_up(r->c.ctx);
+        goto done;
+    }
+    if (st != SEFL_OK)
+        return as_rounds_link_down(r, "dial");
+    SEFL_TRY(compare_states(r, &expired));
+    log_info(r->c.log, "link to CSP is up");
+    if (r->c.channel->up)
+        r->c.channel->up(r->c.ctx, as_link_peer(r->link));
+    SEFL_TRY(as_rounds_say(r, AGG_LINK_UP, 0));
+    if (expired) {
+        log_error(r->c.log,
+                  "CSP has skipped this round by itself: its key expired, too few of its heads "
+                  "were good, or CSP's state is an old copy",
+                  lf_u64("round", o->round));
+        SEFL_TRY(as_rounds_say(r, AGG_LOST, o->round));
+    }
+done:
+    return st;
+}
+
+/* ---- a round begins -------------------------------------------------------------------------- */
+
+static sefl_status get_signed(as_rounds *r, sefl_buf *both, round_header *h)
+{
+    sefl_status st = SEFL_OK;
+    if (r->c.clear) {
+        ledger_port l = account_port(r->c.account);
+        ledger_head after;
+        SEFL_TRY(l.head_after(l.ctx, h->round, &after));
+        return r->c.clear->sign(r->c.ctx, both, h);
+    }
+    if (task_is_sealed(r->t))
+        SEFL_TRY(as_link_key(r->link, h));
+    SEFL_TRY(as_link_header(r->link, both, h));
+done:
+    return st;
+}
+
+static sefl_status not_signed(as_rounds *r, uint64_t round, sefl_status why)
+{
+    if (why == SEFL_EBUDGET) {
+        log_info(r->c.log, "budget", lf_u64("round", round), lf_str("why", sefl_last_error()));
+        return as_rounds_say(r, AGG_BUDGET, round);
+    }
+    if (r->c.strict)
+        return why;
+    if (why == SEFL_ECRYPTO) {
+        log_error(r->c.log, "round lost before it began", lf_u64("round", round),
+                  lf_str("why", sefl_last_error()));
+        return as_rounds_say(r, AGG_LOST, round);
+    }
+    if (is_spoiled(r))
+        return why;
+    if (why == SEFL_ESTATE) /* another header was signed, or the ledgers differ */
+        return cannot_go_on();
+    return as_rounds_link_down(r, "header"); /* dialling anew compares task and ledgers again */
+}
+
+static sefl_status order_sign(as_rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf both = { 0 };
+    round_header h = { .round = o->round, .step_nano = r->t->step_nano };
+    memcpy(h.task, r->t->id, sizeof h.task);
+    memcpy(h.model, r->model.hash, sizeof h.model);
+    st = get_signed(r, &both, &h);
+    if (st != SEFL_OK) {
+        st = not_signed(r, o->round, st);
+        goto done;
+    }
+    SEFL_TRY(r->store->put(r->store->ctx, AS_HEADER, o->round, 0, buf_span(&both)));
+    as_rounds_linked_now(r);
+    r->refused = 0;
+    r->parts = (round_parts){ 0 };
+
+    pthread_mutex_lock(&r->lock);
+    buf_clear(&r->header);
+    r->header = both, both = (sefl_buf){ 0 };
+    st = agg_on(r->a, &(agg_event){ .kind = AGG_SIGNED, .round = o->round }, as_rounds_wall_ms(r));
+    if (st == SEFL_OK) {
+        r->row = (journal_round){ .round = o->round,
+                                  .opened_ms = as_rounds_wall_ms(r),
+                                  .has_model = true };
+        memcpy(r->row.model, r->model.hash, sizeof r->row.model);
+        st = r->c.uploads->accept(r->c.ctx, &h, buf_span(&r->header));
+    }
+    if (st == SEFL_OK)
+        st = as_rounds_remember(r);
+    pthread_mutex_unlock(&r->lock);
+    SEFL_TRY(st);
+    log_info(r->c.log, "round open", lf_u64("round", o->round),
+             lf_u64("deadline_s", r->t->deadline_ms / 1000));
+    as_rounds_changed(r);
+done:
+    buf_clear(&both);
+    return st;
+}
+
+/* ---- a round closes -------------------------------------------------------------------------- */
+
+static sefl_status order_freeze(as_rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    const as_uploads *u = r->c.uploads;
+    round_entry *set = NULL;
+    sefl_buf b = { 0 };
+    uint8_t hash[SHA256_BYTES] = { 0 }, seed[COUNTED_SEED];
+    uint32_t n;
+    u->close(r->c.ctx); /* the machine admits nobody any more */
+    SEFL_TRY(u->freeze(r->c.ctx, o->round));
+    uint64_t t = clock_ns(r->c.mono);
+    SEFL_TRY(u->set(r->c.ctx, o->round, &set, &n));
+    SEFL_CHECK(n > 0, SEFL_ESTATE, "round %" PRIu64 " froze without updates", o->round);
+    if (set)
+        SEFL_TRY(round_set_hash(hash, r->t->id, o->round, set, n));
+    for (uint32_t i = 0; set && i < n; i++) {
+        SEFL_TRY(wr_raw(&b, set[i].client, sizeof set[i].client));
+        SEFL_TRY(wr_raw(&b, set[i].body, sizeof set[i].body));
+    }
+    SEFL_TRY(r->store->put(r->store->ctx, AS_SET, o->round, 0, buf_span(&b)));
+    if (task_is_sealed(r->t) && !r->c.clear)
+        SEFL_TRY(as_store_tree(r->store, o->round, r->c.coins, seed));
+    pthread_mutex_lock(&r->lock);
+    r->row.has_set = true;
+    memcpy(r->row.set, hash, sizeof hash);
+    pthread_mutex_unlock(&r->lock);
+    SEFL_TRY(
+        as_rounds_tell(r, &(agg_event){ .kind = AGG_FROZEN, .round = o->round, .clients = n }));
+    r->parts.freeze = lap(r, &t);
+    log_info(r->c.log, "round closed", lf_u64("round", o->round), lf_hash("set", hash));
+done:
+    sefl_free(set);
+    buf_clear(&b);
+    return st;
+}
+
+/* ---- reveal ---------------------------------------------------------------------------------- */
+
+/* The reveal failed: what now? */
+static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status why)
+{
+    if (why == SEFL_ECANCELLED || is_spoiled(r))
+        return why;
+    log_warn(r->c.log, "round not opened", lf_u64("round", o->round), lf_u64("attempt", o->attempt),
+             lf_str("why", sefl_last_error()));
+    if (why == SEFL_EBUDGET)
+        return as_rounds_say(r, AGG_BUDGET, o->round);
+    if (r->c.strict)
+        return why;
+    if (why == SEFL_ECRYPTO)
+        return as_rounds_say(r, AGG_LOST, o->round);
+    /* the last two: lanes do not get anywhere, so the link itself is dialled anew */
+    if (as_link_dead(r->link) || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT)
+        return as_rounds_link_down(r, "open");
+    if (++r->refused >= REFUSALS_MAX) /* CSP will not, whatever we do */
+        return as_rounds_say(r, AGG_LOST, o->round);
+    return as_rounds_say(r, AGG_REVEAL_FAILED, o->round);
+}
+
+/* SET got no verdict that the round can go on with. Nothing is charged yet. */
+static sefl_status no_verdict(as_rounds *r, const agg_order *o, sefl_status why, bool few,
+                              bool lost)
+{
+    sefl_status st = SEFL_OK;
+    bool gone = why != SEFL_ECANCELLED && (few || lost);
+    /* EIO, EPROTO: our store or an upload, or CSP's words */
+    if (r->c.strict || (!gone && why != SEFL_EIO && why != SEFL_EPROTO))
+        return not_revealed(r, o, why);
+    if (gone)
+        log_error(r->c.log, few ? "too few clients are left" : "heads lost",
+                  lf_u64("round", o->round), lf_str("why", sefl_last_error()));
+    if (as_link_dead(r->link)) {
+        SEFL_TRY(as_rounds_link_down(r, "set"));
+        if (!gone)
+            return st;
+    }
+    SEFL_TRY(as_rounds_say(r, AGG_LOST, o->round));
+done:
+    return st;
+}
+
+/* The closed sum of the set, unless CSP has revealed this round already. *handled: the round is lost,
+ * and the machine knows. */
+static sefl_status get_sum(as_rounds *r, as_reveal *o, bool *handled)
+{
+    if (as_link_peer(r->link)->opened >= o->round)
+        return SEFL_OK;
+    sefl_status st = r->c.uploads->sum(r->c.ctx, o->round, &o->sum);
+    *handled = !r->c.strict &&
+               (st == SEFL_EIO || st == SEFL_ECRYPTO || st == SEFL_EPROTO || st == SEFL_ERANGE);
+    if (!*handled)
+        return st;
+    log_error(r->c.log, "sum lost", lf_u64("round", o->round), lf_str("why", sefl_last_error()));
+    return as_rounds_say(r, AGG_LOST, o->round);
+}
+
+/* w from CSP. *handled: there is none, and the machine knows. */
+static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, int64_t *w,
+                          bool *handled)
+{
+    sefl_status st = SEFL_OK;
+    const as_channel *ch = r->c.channel;
+    bool few, lost, kept;
+    uint64_t t = clock_ns(r->c.mono);
+    if (task_is_sealed(r->t) && !r->c.clear) {
+        st = as_rounds_set(r, o, &few, &lost);
+        if (st != SEFL_OK) {
+            *handled = true;
+            return no_verdict(r, order, st, few, lost);
+        }
+        r->parts.set = lap(r, &t);
+    }
+    if (!r->c.clear)
+        SEFL_TRY(get_sum(r, o, handled));
+    if (*handled)
+        goto done;
+    r->parts.sum = lap(r, &t);
+    st = account_charge(r->c.account, o->round); /* durable before the masked sum leaves */
+    r->parts.charge = lap(r, &t);
+    if (st == SEFL_EBUDGET) {
+        *handled = true;
+        return not_revealed(r, order, st);
+    }
+    SEFL_TRY(st);
+    if (r->c.clear)
+        return r->c.clear->reveal(r->c.ctx, o->round, o->attempt, w);
+    if (ch->revealing)
+        ch->revealing(r->c.ctx, true);
+    st = as_link_reveal(r->link, o, &kept, w);
+    if (ch->revealing)
+        ch->revealing(r->c.ctx, false);
+    r->parts.reveal = lap(r, &t);
+    *handled = st != SEFL_OK;
+    if (*handled)
+        st = not_revealed(r, order, st);
+done:
+    return st;
+}
+
+static sefl_status order_reveal(as_rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = r->t;
+    int64_t *w = NULL;
+    sefl_buf counted = { 0 };
+    bool handled = false;
+    uint64_t began = clock_ns(r->c.mono), t0;
+    as_reveal what = { .round = o->round, .attempt = o->attempt, .store = r->store };
+    pthread_mutex_lock(&r->lock);
+    what.clients = agg_remember(r->a).clients;
+    memcpy(what.set, r->row.set, sizeof what.set);
+    bool has_set = r->row.has_set;
+    pthread_mutex_unlock(&r->lock);
+    SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be opened without a set", o->round);
+    SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
+    /* died between the integers and the machine's step? They are the release: in mode own another
+     * reveal would draw our noise a second time */
+    if (as_store_released(r->store, o->round, w, t->values) == SEFL_OK) {
+        st = as_rounds_say(r, AGG_REVEALED, o->round);
+        goto done;
+    }
+    if (task_is_sealed(t) && !r->c.clear)
+        what.counted = &counted;
+    SEFL_TRY(reveal(r, o, &what, w, &handled));
+    if (handled)
+        goto done;
+    t0 = clock_ns(r->c.mono);
+    if (what.counted)
+        SEFL_TRY(r->store->put(r->store->ctx, AS_COUNTED, o->round, 0, buf_span(&counted)));
+    SEFL_TRY(as_store_release(r->store, o->round, o->attempt, w, t->values));
+    r->parts.store = lap(r, &t0);
+    as_rounds_linked_now(r);
+    r->reveal_ns = t0 - began;
+    if (r->link)
+        r->times = *as_link_times(r->link);
+    SEFL_TRY(as_rounds_say(r, AGG_REVEALED, o->round));
+done:
+    buf_clear(&counted);
+    sefl_free_secret(w, t->values * sizeof *w);
+    return st;
+}
+
+/* ---- a round ends ---------------------------------------------------------------------------- */
+
+static void report(as_rounds *r, rounds_report *p)
+{
+    ledger_total total;
+    uint64_t now = as_rounds_wall_ms(r);
+    if (r->row.opened_ms > 0 && now > r->row.opened_ms)
+        p->seconds = 1e-3 * (double)(now - r->row.opened_ms);
+    p->has_clients = r->t->publish_count;
+    if (p->has_clients)
+        p->up_bytes = (p->clients + p->refused) * (uint64_t)task_body_bytes(r->t);
+    else
+        p->clients = p->refused = 0;
+    if (r->t->claim && account_spent(r->c.account, r->t->delta, &total) == SEFL_OK &&
+        total.server.claimed && total.others.claimed) {
+        p->has_epsilon = true;
+        p->epsilon_server = total.server.epsilon;
+        p->epsilon_others = total.others.epsilon;
+        p->epsilon_target = r->t->epsilon;
+    }
+    if (r->c.report)
+        r->c.report(r->c.ctx, p);
+}
+
+/* Nothing of this round is needed any more. */
+static sefl_status forget_round(as_rounds *r, uint64_t round)
+{
+    sefl_status st = r->c.uploads->forget(r->c.ctx, round);
+    return st == SEFL_OK ? r->store->wipe(r->store->ctx, round) : st;
+}
+
+/* What the release check saw: into the log, and into the store what it must remember. */
+static sefl_status keep_check(as_rounds *r, uint64_t round, const release_made *made)
+{
+    const release_numbers *n = &made->numbers;
+    double median;
+    if (made->blocked) {
+        log_error(r->c.log, "release blocked, the model stays as it was", lf_u64("round", round),
+                  lf_real("norm", n->norm), lf_real("bound", n->bound), lf_str("why", made->why));
+        return r->store->put(r->store->ctx, AS_BLOCKED, round, 0, span_of_str(made->why));
+    }
+    if (n->bound == 0)
+        return SEFL_OK;
+    log_info(r->c.log, "release checked", lf_u64("round", round), lf_real("norm", n->norm),
+             lf_real("bound", n->bound), lf_real("largest", n->largest),
+             lf_real("signal", n->signal));
+    if (release_signals_add(&r->signals, r->t, round, n->signal, &median))
+        log_warn(r->c.log, "the sum is much larger than those of the rounds before",
+                 lf_u64("round", round), lf_real("signal", n->signal), lf_real("median", median));
+    return as_store_signals_put(r->store, &r->signals);
+}
+
+static sefl_status order_release(as_rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = r->t;
+    int64_t *w = NULL;
+    release_made made = { 0 };
+    uint64_t began = clock_ns(r->c.mono);
+    rounds_report p = { .round = o->round,
+                        .open_seconds = 1e-9 * (double)r->reveal_ns,
+                        .open_bytes = r->times.sent + r->times.received };
+    SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
+    SEFL_TRY(as_store_released(r->store, o->round, w, t->values));
+    p.clients = as_rounds_kept(r, o->round, &p.refused);
+    release_from from = r->model;
+    SEFL_TRY(r->c.model->release(r->c.ctx, &from, o->round, w, p.clients, &made));
+    SEFL_TRY(keep_check(r, o->round, &made));
+    p.blocked = made.blocked;
+    p.has_perplexity = made.has_perplexity;
+    p.perplexity = made.perplexity;
+    r->parts.release = lap(r, &began);
+    p.parts = r->parts;
+    p.release_seconds = 1e-9 * (double)r->parts.release;
+    report(r, &p);
+
+    pthread_mutex_lock(&r->lock);
+    if (!made.blocked) { /* with the machine's step, in one transaction */
+        r->model.round = o->round;
+        memcpy(r->model.hash, made.hash, sizeof made.hash);
+    }
+    st = agg_on(r->a,
+                &(agg_event){ .kind = made.blocked ? AGG_BLOCKED : AGG_RELEASED,
+                              .round = o->round,
+                              .has_perplexity = made.has_perplexity,
+                              .perplexity = made.perplexity },
+                as_rounds_wall_ms(r));
+    if (st == SEFL_OK)
+        st = as_rounds_remember(r);
+    pthread_mutex_unlock(&r->lock);
+    SEFL_TRY(st);
+    as_rounds_changed(r);
+    SEFL_TRY(forget_round(r, o->round));
+    if (r->c.model->settle)
+        r->c.model->settle(r->c.ctx, r->model.round);
+    r->reveal_ns = 0;
+    r->times = (as_times){ 0 };
+done:
+    sefl_free_secret(w, t->values * sizeof *w);
+    return st;
+}
+
+static sefl_status order_skip(as_rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    rounds_report p = { .round = o->round, .skipped = true };
+    r->c.uploads->close(r->c.ctx);
+    if (r->link && as_link_skip(r->link, o->round, (unsigned)(o->why & 0xff)) != SEFL_OK) {
+        st = as_rounds_link_down(r, "skip");
+        goto done;
+    }
+    pthread_mutex_lock(&r->lock);
+    p.clients = agg_remember(r->a).clients;
+    journal_round row = r->row;
+    pthread_mutex_unlock(&r->lock);
+    /* a charged round counts against max_rounds_per_client: CSP may have revealed it, and the ledger has
+     * it among the releases that a client is in */
+    SEFL_TRY(account_has(r->c.account, o->round, &row.charged));
+    row.skipped = true;
+    row.state = AGG_SKIPPING;
+    SEFL_TRY(r->store->row_put(r->store->ctx, &row));
+    pthread_mutex_lock(&r->lock);
+    r->row = row; /* the task may end with this round: its row is written once more */
+    pthread_mutex_unlock(&r->lock);
+    report(r, &p);
+    SEFL_TRY(as_rounds_say(r, AGG_SKIPPED, o->round));
+    SEFL_TRY(forget_round(r, o->round));
+done:
+    return st;
+}
+
+static sefl_status order_finish(as_rounds *r, const agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    log_info(r->c.log, "task over", lf_str("why", agg_why_text(o->why)));
+    as_rounds_changed(r);
+    bool known = r->c.clear || r->store->get(r->store->ctx, AS_BYE, 0, &b) == SEFL_OK;
+    for (int i = 0; i < BYE_TRIES && !known && !as_rounds_stopping(r); i++) {
+        if (!r->link && open_link(r) != SEFL_OK) {
+            log_warn(r->c.log, "no link to CSP", lf_str("at", "end"),
+                     lf_str("why", sefl_last_error()));
+            as_rounds_hang_up(r);
+            as_rounds_pause(r, BYE_PAUSE_MS);
+            continue;
+        }
+        known = as_link_bye(r->link, true) == SEFL_OK;
+        if (known)
+            SEFL_TRY(r->store->put(r->store->ctx, AS_BYE, 0, 0, span_of("1", 1)));
+        else
+            as_rounds_hang_up(r);
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status order_wait(as_rounds *r, const agg_order *o)
+{
+    return as_rounds_idle(r, o->until_ms);
+}
+
+sefl_status as_rounds_execute(as_rounds *r, const agg_order *o)
+{
+    static sefl_status (*const orders[])(as_rounds *, const agg_order *) = {
+        [AGG_WAIT] = order_wait,     [AGG_DIAL] = order_dial,     [AGG_SIGN] = order_sign,
+        [AGG_FREEZE] = order_freeze, [AGG_REVEAL] = order_reveal, [AGG_RELEASE] = order_release,
+        [AGG_SKIP] = order_skip,     [AGG_FINISH] = order_finish,
+    };
+    return orders[o->kind](r, o);
+}

@@ -1,0 +1,372 @@
+/* Design.
+ *  1. The machine is touched under `lock` only; long work (link, sum, release) is done without it.
+ *  2. agg_next may change the machine (time passes): its memory is durable before the order is
+ *     executed.
+ *  3. Order of locks: this one, then those of the ports. */
+#include "sum/as_rounds_internal.h"
+
+#include "base/alloc.h"
+
+#include <inttypes.h>
+#include <time.h>
+
+enum { PING_MS = 10000 };
+
+uint64_t as_rounds_wall_ms(const as_rounds *r)
+{
+    return clock_ms(r->c.wall);
+}
+
+void as_rounds_linked_now(as_rounds *r)
+{
+    r->ping_at_ms = clock_ms(r->c.mono) + r->c.ping_ms;
+}
+
+void as_rounds_changed(as_rounds *r)
+{
+    if (r->c.changed)
+        r->c.changed(r->c.ctx);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Only grows while the task goes on. */
+static uint64_t step_of(const agg_memory *m)
+{
+    return m->round * 16 + m->phase;
+}
+
+sefl_status as_rounds_remember(as_rounds *r)
+{
+    sefl_status st = SEFL_OK;
+    agg_memory m = agg_remember(r->a);
+    if (r->row.round != m.round)
+        r->row = (journal_round){ .round = m.round };
+    r->row.state = m.phase;
+    r->row.attempt = m.attempt;
+    r->row.deadline_ms = m.deadline_ms;
+    r->row.clients = m.clients;
+    r->row.extensions = m.extensions;
+    SEFL_TRY(as_store_step(r->store, &r->row, &m, &r->model));
+    r->stored = m;
+    if (step_of(&m) != r->noted) {
+        SEFL_TRY(account_note(r->c.account, step_of(&m), NULL));
+        r->noted = step_of(&m);
+    }
+done:
+    return st;
+}
+
+/* Is the store an old copy? Then the ledger, or the note beside it, knows more. */
+static sefl_status check_age(as_rounds *r, const agg_memory *m)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t hash[SHA256_BYTES];
+    bool charged;
+    SEFL_TRY(account_knows(r->c.account, m->round));
+    SEFL_TRY(account_has(r->c.account, m->round, &charged));
+    SEFL_CHECK(!charged || m->phase >= AGG_REVEALING, SEFL_ESTATE,
+               "an old copy of %s was put back: round %" PRIu64
+               " is charged, and the journal says that it is still %s; " ACCOUNT_REMEDY,
+               r->store->place, m->round, agg_phase_name(m->phase));
+    SEFL_TRY(account_noted(r->c.account, &r->noted, hash));
+    SEFL_CHECK(r->noted <= step_of(m), SEFL_ESTATE,
+               "an old copy of %s was put back: it stands at round %" PRIu64
+               ", %s, but this server got to round %" PRIu64 ", %s; " ACCOUNT_REMEDY,
+               r->store->place, m->round, agg_phase_name(m->phase), r->noted / 16,
+               agg_phase_name((agg_phase)(r->noted % 16)));
+done:
+    return st;
+}
+
+/* Counts while collecting are the uploads'; the rest must be written. */
+static bool memory_differs(const agg_memory *a, const agg_memory *b)
+{
+    return a->phase != b->phase || a->round != b->round || a->attempt != b->attempt ||
+           a->deadline_ms != b->deadline_ms || a->extensions != b->extensions || a->why != b->why ||
+           a->skipped_in_row != b->skipped_in_row || a->blocked_in_row != b->blocked_in_row ||
+           a->rounds_without_gain != b->rounds_without_gain;
+}
+
+sefl_status as_rounds_tell(as_rounds *r, const agg_event *e)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&r->lock);
+    agg_phase before = agg_get_phase(r->a);
+    SEFL_TRY(agg_on(r->a, e, as_rounds_wall_ms(r)));
+    agg_memory m = agg_remember(r->a);
+    if (memory_differs(&m, &r->stored))
+        SEFL_TRY(as_rounds_remember(r));
+done:;
+    bool changed = before != agg_get_phase(r->a);
+    pthread_mutex_unlock(&r->lock);
+    if (changed)
+        as_rounds_changed(r);
+    return st;
+}
+
+sefl_status as_rounds_say(as_rounds *r, agg_event_kind kind, uint64_t round)
+{
+    return as_rounds_tell(r, &(agg_event){ .kind = kind, .round = round });
+}
+
+/* ---- start and end --------------------------------------------------------------------------- */
+
+static sefl_status or_none(sefl_status st)
+{
+    return st == SEFL_ENOTFOUND ? SEFL_OK : st;
+}
+
+/* The machine and the present round from the store. */
+static sefl_status restore_round(as_rounds *r, agg_memory *m)
+{
+    sefl_status st = SEFL_OK;
+    const as_store *s = r->store;
+    uint32_t clients;
+    SEFL_TRY(or_none(s->row_get(s->ctx, m->round, &r->row)));
+    r->row.round = m->round;
+    SEFL_TRY(or_none(s->get(s->ctx, AS_HEADER, m->round, &r->header)));
+    SEFL_CHECK(m->phase != AGG_COLLECTING || r->header.n > 0, SEFL_EPROTO,
+               "journal: round %" PRIu64 " collects without a header", m->round);
+    if (m->phase >= AGG_COLLECTING && m->phase <= AGG_REVEALING) {
+        SEFL_TRY(r->c.uploads->restore(r->c.ctx, m->round, &clients));
+        m->clients = m->phase == AGG_REVEALING ? m->clients : clients;
+    }
+    SEFL_TRY(agg_restore(r->a, m, as_rounds_wall_ms(r)));
+    r->stored = *m;
+    if (m->round > 1) /* died between its release and the wipe? */
+        SEFL_TRY(s->wipe(s->ctx, m->round - 1));
+    if (m->phase == AGG_DONE)
+        SEFL_TRY(s->wipe(s->ctx, m->round));
+    log_info(r->c.log, "taking up", lf_u64("round", m->round),
+             lf_str("phase", agg_phase_name(m->phase)));
+done:
+    return st;
+}
+
+static sefl_status restore(as_rounds *r)
+{
+    sefl_status st = SEFL_OK;
+    agg_memory m = { 0 };
+    SEFL_TRY(as_store_model(r->store, &r->model, r->t->init_hash));
+    SEFL_TRY(as_store_signals(r->store, &r->signals));
+    st = as_store_memory(r->store, &m);
+    bool is_new = st == SEFL_ENOTFOUND;
+    SEFL_TRY(or_none(st));
+    SEFL_TRY(check_age(r, &m));
+    if (!is_new)
+        SEFL_TRY(restore_round(r, &m));
+done:
+    return st;
+}
+
+sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c)
+{
+    sefl_status st = SEFL_OK;
+    as_rounds *r = NULL;
+    pthread_condattr_t attr;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    r->c = *c;
+    r->t = c->task;
+    r->store = c->store;
+    if (r->c.ping_ms == 0)
+        r->c.ping_ms = PING_MS;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->event, &attr);
+    pthread_condattr_destroy(&attr);
+    SEFL_TRY(agg_new(&r->a, c->task));
+    SEFL_TRY(restore(r));
+    if (c->model->settle) /* the settings may have changed */
+        c->model->settle(c->ctx, r->model.round);
+    *out = r, r = NULL;
+done:
+    as_rounds_free(r);
+    return st;
+}
+
+void as_rounds_free(as_rounds *r)
+{
+    if (!r)
+        return;
+    agg_free(r->a);
+    buf_clear(&r->header);
+    pthread_cond_destroy(&r->event);
+    pthread_mutex_destroy(&r->lock);
+    sefl_free(r);
+}
+
+void as_rounds_stop(as_rounds *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->stop = true;
+    pthread_cond_broadcast(&r->event);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* Without the lock: ports ask with their own held, and take it inside ours elsewhere. */
+bool as_rounds_stopping(const as_rounds *r)
+{
+    return atomic_load(&r->stop) || !progress_report(r->c.stop, 0, 0);
+}
+
+void as_rounds_wake(as_rounds *r)
+{
+    r->events++;
+    pthread_cond_signal(&r->event);
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+/* With the lock: waits for an event, at most that long. */
+static void wait_ms(as_rounds *r, uint64_t ms)
+{
+    struct timespec ts;
+    if (ms == 0 || r->stop)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    ts.tv_sec += (time_t)(ms / 1000);
+    ts.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (ts.tv_nsec >= 1000000000)
+        ts.tv_nsec -= 1000000000, ts.tv_sec++;
+    pthread_cond_timedwait(&r->event, &r->lock, &ts);
+}
+
+void as_rounds_pause(as_rounds *r, unsigned ms)
+{
+    uint64_t end = clock_ms(r->c.mono) + ms, now;
+    pthread_mutex_lock(&r->lock);
+    while (!r->stop && (now = clock_ms(r->c.mono)) < end)
+        wait_ms(r, end - now);
+    pthread_mutex_unlock(&r->lock);
+}
+
+sefl_status as_rounds_idle(as_rounds *r, uint64_t until_ms)
+{
+    uint64_t early_ms;
+    if (r->c.wait)
+        return r->c.wait(r->c.ctx, until_ms);
+    sefl_status st = as_rounds_early(r, &early_ms);
+    if (st != SEFL_OK || early_ms == 0) /* it took its time: look again */
+        return st;
+    uint64_t now = as_rounds_wall_ms(r), mono = clock_ms(r->c.mono);
+    uint64_t ms = until_ms > now ? until_ms - now : 0;
+    ms = early_ms < ms ? early_ms : ms;
+    if (ms > r->c.ping_ms)
+        ms = r->c.ping_ms;
+    if (r->link && r->ping_at_ms <= mono) {
+        r->ping_at_ms = mono + r->c.ping_ms;
+        return as_link_ping(r->link) == SEFL_OK ? SEFL_OK : as_rounds_link_down(r, "ping");
+    }
+    if (r->link && r->ping_at_ms - mono < ms)
+        ms = r->ping_at_ms - mono;
+    pthread_mutex_lock(&r->lock);
+    if (r->events == r->seen)
+        wait_ms(r, ms);
+    pthread_mutex_unlock(&r->lock);
+    return SEFL_OK;
+}
+
+/* Other questions to CSP; they may lose the link. */
+static sefl_status between(as_rounds *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->seen = r->events;
+    pthread_mutex_unlock(&r->lock);
+    if (r->c.between)
+        r->c.between(r->c.ctx, r->link);
+    return r->link && as_link_dead(r->link) ? as_rounds_link_down(r, "request") : SEFL_OK;
+}
+
+/* The next order, with everything that it rests on durable. */
+static sefl_status next_order(as_rounds *r, agg_order *o)
+{
+    sefl_status st = SEFL_OK;
+    bool changed = false;
+    pthread_mutex_lock(&r->lock);
+    SEFL_CHECK(!as_rounds_stopping(r), SEFL_ECANCELLED, "stopped on request");
+    agg_memory before = r->stored;
+    *o = agg_next(r->a, as_rounds_wall_ms(r));
+    agg_memory m = agg_remember(r->a);
+    if (memory_differs(&m, &r->stored)) {
+        if (before.phase == AGG_COLLECTING && m.phase != AGG_COLLECTING) {
+            r->row.closed_ms = as_rounds_wall_ms(r);
+            r->c.uploads->close(r->c.ctx);
+        }
+        SEFL_TRY(as_rounds_remember(r));
+        changed = m.phase != before.phase;
+        if (m.extensions > before.extensions && m.round == before.round)
+            log_warn(r->c.log, "round extended", lf_u64("round", m.round),
+                     lf_u64("extension", m.extensions));
+    }
+done:
+    pthread_mutex_unlock(&r->lock);
+    if (changed)
+        as_rounds_changed(r);
+    return st;
+}
+
+sefl_status as_rounds_run(as_rounds *r)
+{
+    sefl_status st = SEFL_OK;
+    agg_order o = { .kind = AGG_WAIT };
+    while (o.kind != AGG_FINISH) {
+        SEFL_TRY(between(r));
+        SEFL_TRY(next_order(r, &o));
+        SEFL_TRY(as_rounds_execute(r, &o));
+    }
+done:
+    if (st != SEFL_OK && as_rounds_stopping(r))
+        st = sefl_fail(SEFL_ECANCELLED, "stopped on request");
+    if (r->link) {
+        if (st == SEFL_ECANCELLED && !as_link_dead(r->link))
+            (void)!as_link_bye(r->link, false); /* CSP need not wait for a ping */
+        as_rounds_hang_up(r);
+    }
+    return st;
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+pthread_mutex_t *as_rounds_lock(as_rounds *r)
+{
+    return &r->lock;
+}
+
+agg *as_rounds_agg(as_rounds *r)
+{
+    return r->a;
+}
+
+sefl_span as_rounds_header(const as_rounds *r)
+{
+    return buf_span(&r->header);
+}
+
+release_from as_rounds_model(const as_rounds *r)
+{
+    return r->model;
+}
+
+as_link *as_rounds_link(as_rounds *r)
+{
+    return r->link;
+}
+
+uint32_t as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *refused)
+{
+    as_verdict v;
+    *refused = 0;
+    if (task_is_sealed(r->t) && as_store_verdict_get(r->store, round, &v) == SEFL_OK) {
+        uint32_t kept = v.kept;
+        *refused = v.refused_n;
+        as_verdict_clear(&v);
+        return kept;
+    }
+    pthread_mutex_lock(&r->lock);
+    uint32_t n = agg_remember(r->a).clients;
+    pthread_mutex_unlock(&r->lock);
+    return n;
+}

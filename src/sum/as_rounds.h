@@ -1,0 +1,152 @@
+/* as_rounds: the driver of AS's rounds. It executes the orders of sum/agg.h, durably, one after the
+ * other: dial, sign, freeze, reveal, release, skip, finish. Nobody else does: the aggregator, the
+ * simulator, `demo --sum` and `sefl bench round` are its users and differ in its ports only.
+ *
+ *     port        what it hides                  aggregator            simulator, demo
+ *     store       what survives (as_store.h)     as_disk               as_memory
+ *     channel     the stream to CSP              TLS, lanes            a pair of ends in memory
+ *     uploads     where clients' uploads are     files, running sum    arrays
+ *     model       the next model                 files                 files, or none
+ *     clear       CSP's part without CSP         none                  crypto clear, none, cdp
+ *     wait        how time passes                a condition           virtual time
+ *
+ *     static const as_uploads uploads = { .accept = ..., .set = ..., ... };
+ *     SEFL_TRY(as_rounds_new(&r, &(as_rounds_config){ .task = &t, .store = &s, .ctx = me,
+ *                                                     .uploads = &uploads, ... }));
+ *     SEFL_TRY(as_rounds_run(r));              // until the task is over
+ *
+ * What the driver guarantees, whatever dies and whenever:
+ *   1. The machine's memory is in the store before an order is executed. So an attempt's number is
+ *      used once.
+ *   2. An order's result is in the store before the machine learns of it. Every order may be
+ *      executed twice: its result is the same again, or replaces the earlier one whole.
+ *   3. The charge is in our ledger before the masked sum leaves, the integers are in the store
+ *      before anything of them is published, and the model before the round's secrets are wiped.
+ *
+ * Threads: as_rounds_run has one owner, which calls the ports without the lock unless they say
+ * otherwise; as_rounds_stop and as_rounds_wake may be called from any thread.
+ * Secrets: the integers between reveal and release. */
+#ifndef SUM_AS_ROUNDS_H
+#define SUM_AS_ROUNDS_H
+
+#include "sum/account.h"
+#include "sum/agg.h"
+#include "sum/as_link.h"
+#include "sum/as_store.h"
+#include "sum/round_report.h"
+
+#include <pthread.h>
+
+typedef struct as_rounds as_rounds;
+
+/* The stream to CSP. Entries after hang_up may be NULL. */
+typedef struct as_channel {
+    sefl_status (*dial)(void *ctx, channel **out);
+    void (*hang_up)(void *ctx);                 /* no stream is fine */
+    void (*up)(void *ctx, const as_peer *peer); /* both servers agree about the task */
+    void (*revealing)(void *ctx, bool on);      /* makers of noise shares pause meanwhile */
+    bool (*ended)(void *ctx);                   /* a check of noise shares ended the task */
+    sefl_status (*shares_wait)(void *ctx, uint64_t round, uint64_t attempt, uint64_t count);
+} as_channel;
+
+/* Where uploads are. Entries marked * may be NULL where they are not needed. */
+typedef struct as_uploads {
+    /* Accepts uploads of this round from now on, into an empty sum. both: the header, signed by
+     * both servers, valid until the next round. With the lock. */
+    sefl_status (*accept)(void *ctx, const round_header *h, sefl_span both);
+    /* Accepts none. With or without the lock, any number of times. */
+    void (*close)(void *ctx);
+    /* *After a restart: adds the acknowledged uploads of a round to the sum again, and counts them. */
+    sefl_status (*restore)(void *ctx, uint64_t round, uint32_t *clients);
+    /* The round is closed: everything that was acknowledged is in the sum, or on its way. */
+    sefl_status (*freeze)(void *ctx, uint64_t round);
+    /* The frozen set, by rising client, into a new array (sefl_free); always the same. *set is NULL
+     * in the clear. */
+    sefl_status (*set)(void *ctx, uint64_t round, round_entry **set, uint32_t *n);
+    /* *Sealed tasks: the i-th upload in the order of arrival; false: not there yet. */
+    bool (*arrived)(void *ctx, uint64_t round, uint32_t i, round_entry *out);
+    /* *Sealed tasks: the head of an upload, head_bytes(task.seal). */
+    sefl_status (*head)(void *ctx, uint64_t round, const round_entry *e, uint8_t *out);
+    /* *Sealed tasks: CSP refuses this client's head. named: few enough to log each by name. */
+    void (*refused)(void *ctx, uint64_t round, const char *when, const head_refusal *r,
+                    const uint8_t client[32], bool named);
+    /* *Sealed tasks: takes a refused upload off the sum; SEFL_ENOTFOUND: it is not in it. */
+    sefl_status (*take_off)(void *ctx, uint64_t round, const uint8_t client[32]);
+    /* *The closed sum of the set. SEFL_EIO, ECRYPTO, EPROTO, ERANGE: it is lost. */
+    sefl_status (*sum)(void *ctx, uint64_t round, ahe_sum **out);
+    /* The round is over, durably. */
+    sefl_status (*forget)(void *ctx, uint64_t round);
+} as_uploads;
+
+typedef struct as_model {
+    /* The next model, durable; or none, if the release check blocks it (out->blocked). numbers.bound
+     * is 0 where nothing was checked. Repeated after a crash it makes the same bytes. */
+    sefl_status (*release)(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
+                           uint32_t clients, release_made *out);
+    void (*settle)(void *ctx, uint64_t latest); /* may be NULL: `latest` is durably the newest */
+} as_model;
+
+/* A federation without CSP: what CSP would answer. */
+typedef struct as_clear {
+    sefl_status (*sign)(void *ctx, sefl_buf *both, round_header *h);
+    sefl_status (*reveal)(void *ctx, uint64_t round, uint64_t attempt, int64_t *w);
+} as_clear;
+
+typedef struct as_rounds_config {
+    const task *task;
+    sefl_span envelope; /* the signed task */
+    const sign_key *key;
+    const sefl_coins *coins; /* "mask", "tree" */
+    const as_store *store;
+    account *account; /* our ledger */
+    void *ctx;        /* of all ports */
+    const as_channel *channel;
+    const as_uploads *uploads;
+    const as_model *model;
+    const as_clear *clear; /* NULL: there is a CSP; else channel may be NULL */
+    /* Time passes until `until_ms` or an event; NULL: the driver waits, and pings CSP. */
+    sefl_status (*wait)(void *ctx, uint64_t until_ms);
+    /* Called before every order, with the link or NULL: other questions to CSP. May be NULL. */
+    void (*between)(void *ctx, as_link *link);
+    void (*changed)(void *ctx);                        /* the phase has changed; may be NULL */
+    void (*report)(void *ctx, const rounds_report *r); /* a round is over; may be NULL */
+    bool strict;               /* both servers are ours: a failed link ends the run */
+    const sefl_progress *stop; /* asked before every order; may be NULL */
+    shares_pool *shares;       /* joint noise */
+    pool *pool;
+    const sefl_clock *wall, *mono;
+    sefl_log *log;
+    unsigned ping_ms; /* 0: 10 s */
+} as_rounds_config;
+
+/* Continues where the store left off. */
+sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c) SEFL_MUST_CHECK;
+void as_rounds_free(as_rounds *r);
+
+/* Until the task is over (SEFL_OK), as_rounds_stop or config.stop (SEFL_ECANCELLED), or a failure that
+ * time does not mend: a store that cannot be written, ledgers that disagree. */
+sefl_status as_rounds_run(as_rounds *r) SEFL_MUST_CHECK;
+void as_rounds_stop(as_rounds *r);
+bool as_rounds_stopping(const as_rounds *r);
+/* An event: as_rounds_run looks again. With the lock. */
+void as_rounds_wake(as_rounds *r);
+
+/* Sealed tasks, in the thread of as_rounds_run: sends CSP the heads of uploads that have arrived since
+ * (EARLY). The driver does it while it waits. */
+sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;
+
+/* The lock guards the machine; what these return is valid while the caller holds it. */
+pthread_mutex_t *as_rounds_lock(as_rounds *r);
+agg *as_rounds_agg(as_rounds *r);
+sefl_span
+as_rounds_header(const as_rounds *r); /* of the present round; empty before it is signed */
+release_from as_rounds_model(const as_rounds *r); /* the latest release */
+
+/* Clients in the sum of a closed round; *refused: sealed tasks, how many CSP refused. */
+uint32_t as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *refused);
+/* A set as the leaves of its tree, into a new array (sefl_free). */
+sefl_status as_leaves(counted_leaf **out, const round_entry *set, uint32_t n) SEFL_MUST_CHECK;
+/* NULL: no link. In the thread of as_rounds_run. */
+as_link *as_rounds_link(as_rounds *r);
+
+#endif

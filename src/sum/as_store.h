@@ -1,0 +1,139 @@
+/* as_store: the port to what AS must not forget.
+ *
+ * The driver of the rounds (sum/as_rounds.h) and the reveal (sum/as_link.h) write each fact here
+ * before anything depends on it. A store keeps named records per round and one row per round; it
+ * does not know what is in a record. This file knows, and checks the rules that hold for every
+ * store. Two stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h (simulator,
+ * demo, benches, tests).
+ *
+ *     record      round    bytes
+ *     MEMORY      0        the machine's memory (agg_remember), with the row and MODEL in one step
+ *     MODEL       0        round u64 and hash 32 of the latest release; round 0: the initial model
+ *     SIGNALS     0        round u64 and signal f64 of the latest releases (sum/release_check.h)
+ *     BYE         0        CSP knows that the task is over
+ *     HEADER      N        the header of round N, signed by both servers
+ *     SET         N        the frozen set: client 32, body 32, by rising client
+ *     TREE        N        sealed tasks: the seed of the tree of round N (protocol/counted.h)
+ *     VERDICT     N        sealed tasks: root 32, kept u32, refused u32, then index u32, reason u8
+ *     COUNTED     N        sealed tasks: CSP's signature on the clients in the sum
+ *     BLOCKED     N        the sentence with which the release check blocked round N
+ *     MASK        N        secret: attempt u64, set 32, seed 32, coins 32, slice 32, noise shares
+ *     REPLY       N        secret: attempt u64, digest 32 of CSP's reply
+ *     RELEASE     N        secret: the released integers, 8 bytes each
+ *
+ * Threads: one owner; get may be called from any.   Secrets: MASK, REPLY, RELEASE: they are sealed on
+ * a disk, and wipe destroys them. */
+#ifndef SUM_AS_STORE_H
+#define SUM_AS_STORE_H
+
+#include "base/buf.h"
+#include "base/coins.h"
+#include "crypto/ahe/ahe.h"
+#include "mpc/noise/online.h"
+#include "protocol/counted.h"
+#include "protocol/link.h"
+#include "store/journal/journal.h"
+#include "sum/agg.h"
+#include "sum/release_check.h"
+
+typedef enum as_record {
+    AS_MEMORY,
+    AS_MODEL,
+    AS_SIGNALS,
+    AS_BYE,
+    AS_HEADER,
+    AS_SET,
+    AS_TREE,
+    AS_VERDICT,
+    AS_COUNTED,
+    AS_BLOCKED,
+    AS_MASK,
+    AS_REPLY,
+    AS_RELEASE,
+    AS_RECORDS
+} as_record;
+
+typedef struct as_store {
+    void *ctx;
+    const char *place; /* for error sentences: a folder, "memory" */
+    /* Inserts or replaces; durable when it returns. attempt: names the coins that seal a secret. */
+    sefl_status (*put)(void *ctx, as_record what, uint64_t round, uint64_t attempt,
+                       sefl_span bytes);
+    /* Appends to out; SEFL_ENOTFOUND. */
+    sefl_status (*get)(void *ctx, as_record what, uint64_t round, sefl_buf *out);
+    sefl_status (*row_put)(void *ctx, const journal_round *row);
+    sefl_status (*row_get)(void *ctx, uint64_t round, journal_round *out);
+    /* MEMORY, MODEL and the row: all or none. */
+    sefl_status (*step)(void *ctx, const journal_round *row, sefl_span memory, sefl_span model);
+    /* Destroys the secrets of a round, its set and its uploads; the rest stays. */
+    sefl_status (*wipe)(void *ctx, uint64_t round);
+} as_store;
+
+/* ---- one reveal ------------------------------------------------------------------------------ */
+
+/* What AS needs to finish a reveal after a crash. */
+typedef struct as_mask {
+    uint64_t attempt;
+    uint8_t set[32];
+    uint8_t seed[AHE_SEED_BYTES]; /* of the mask */
+    uint8_t coins[NOISE_COINS];   /* of the rest that AS draws for w */
+    uint8_t slice[SHA256_BYTES];  /* joint: the name of the slice, zeros otherwise */
+    sefl_buf x;                   /* joint: its shares, noise_value_bytes each */
+} as_mask;
+
+/* Wipes. */
+void as_mask_clear(as_mask *m);
+sefl_status as_mask_read(as_mask *out, sefl_span bytes) SEFL_MUST_CHECK;
+sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
+
+/* Before the first byte of the masked sum leaves. A later attempt replaces an earlier one: CSP never
+ * revealed that one, or it would not have said GO. SEFL_ESTATE: the attempt does not rise, the set
+ * changes, or a seed or slice comes a second time. */
+sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m) SEFL_MUST_CHECK;
+/* The latest of this round, which the caller clears; SEFL_ENOTFOUND. */
+sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEFL_MUST_CHECK;
+/* Before CSP's reply to this attempt is used. SEFL_ESTATE: another reply to the attempt was noted, so
+ * no mask and no shares ever meet two replies. */
+sefl_status as_store_replied(const as_store *s, uint64_t round, uint64_t attempt,
+                             const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
+
+/* The released integers: w has `values`. SEFL_ENOTFOUND. */
+sefl_status as_store_release(const as_store *s, uint64_t round, uint64_t attempt, const int64_t *w,
+                             size_t values) SEFL_MUST_CHECK;
+sefl_status as_store_released(const as_store *s, uint64_t round, int64_t *w,
+                              size_t values) SEFL_MUST_CHECK;
+
+/* ---- sealed tasks ---------------------------------------------------------------------------- */
+
+typedef struct as_verdict {
+    uint8_t root[SHA256_BYTES]; /* checked: counted_root of the kept ones */
+    uint32_t kept;              /* at least the threshold */
+    uint32_t refused_n;
+    head_refusal *refused; /* by rising index; owned */
+} as_verdict;
+
+void as_verdict_clear(as_verdict *v);
+
+/* Stores CSP's verdict. SEFL_ECRYPTO: it differs from an earlier one. *is_new may be NULL. */
+sefl_status as_store_verdict(const as_store *s, uint64_t round, const as_verdict *v,
+                             bool *is_new) SEFL_MUST_CHECK;
+/* SEFL_ENOTFOUND: there is none yet. */
+sefl_status as_store_verdict_get(const as_store *s, uint64_t round,
+                                 as_verdict *out) SEFL_MUST_CHECK;
+/* Draws the seed of a round's tree once (coins "tree"). */
+sefl_status as_store_tree(const as_store *s, uint64_t round, const sefl_coins *coins,
+                          uint8_t seed[COUNTED_SEED]) SEFL_MUST_CHECK;
+
+/* ---- the whole task -------------------------------------------------------------------------- */
+
+sefl_status as_store_step(const as_store *s, const journal_round *row, const agg_memory *m,
+                          const release_from *model) SEFL_MUST_CHECK;
+/* SEFL_ENOTFOUND: a new task. */
+sefl_status as_store_memory(const as_store *s, agg_memory *out) SEFL_MUST_CHECK;
+/* A new task: round 0 and `init`. */
+sefl_status as_store_model(const as_store *s, release_from *out,
+                           const uint8_t init[SHA256_BYTES]) SEFL_MUST_CHECK;
+sefl_status as_store_signals_put(const as_store *s, const release_signals *v) SEFL_MUST_CHECK;
+sefl_status as_store_signals(const as_store *s, release_signals *out) SEFL_MUST_CHECK;
+
+#endif
