@@ -195,6 +195,7 @@ static sefl_status fewer(federation *out, const federation *s, size_t values)
     *out = *s;
     out->task.values = out->task.params = values;
     out->task.threshold = 2;
+    out->task.rounds = 1;
     SEFL_TRY(ahe_params_init(&out->task.ahe, s->task.ahe.scheme, &s->task.ahe.pack, s->task.pub,
                              values));
 done:
@@ -386,8 +387,7 @@ typedef struct opening {
 
 /* The two updates of a small round, of so many values each, and their sum. */
 typedef struct pair_of_updates {
-    counted_leaf leaf[2];
-    round_entry member[2];
+    round_entry entry[2]; /* by rising client */
     uint8_t heads[2 * HEAD_MAX], *body;
     ahe_enc *enc;
     ahe_sum *sum;
@@ -421,71 +421,84 @@ static sefl_status pair_make(pair_of_updates *u, work_got *got, const bench *b,
     SEFL_TRY(ahe_sum_new(&u->sum, p, t->pub));
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t client = i ^ (uint32_t)swap;
-        counted_leaf *leaf = &u->leaf[i];
-        memcpy(leaf->client, part->client[client], 32);
+        round_entry *entry = &u->entry[i];
+        memcpy(entry->client, part->client[client], 32);
         SEFL_TRY(federation_upload_key(&key, part, client));
         SEFL_TRY(update_make(
-            u->body, leaf->units,
+            u->body, entry->body,
             &(update_facts){
-                .task = t, .header = h, .enc = u->enc, .client = leaf->client, .upload_key = key },
+                .task = t, .header = h, .enc = u->enc, .client = entry->client, .upload_key = key },
             u->X, b->pool, NULL, &rng));
         sign_key_free(key), key = NULL;
         memcpy(u->heads + i * head_n, u->body, head_n);
-        memcpy(u->member[i].client, leaf->client, 32);
-        memcpy(u->member[i].body, leaf->units, 32);
         SEFL_TRY(ahe_sum_begin(p, u->sum));
         SEFL_TRY(ahe_sum_add_units(p, u->sum, 0, u->body + head_n, p->units, b->pool));
     }
     SEFL_TRY(ahe_sum_close(p, u->sum));
-    *got = (work_got){ .clients = 2, .closed = u->sum };
-    SEFL_TRY(round_set_hash(got->set, t->id, h->round, u->member, 2));
-    if (task_is_sealed(t))
-        got->leaves = u->leaf, got->heads = u->heads;
+    *got = (work_got){ .clients = 2,
+                       .closed = u->sum,
+                       .set = u->entry,
+                       .heads = task_is_sealed(t) ? u->heads : NULL };
 done:
     sign_key_free(key);
     return st;
 }
 
-/* A set of two updates of so many values, opened by both servers. */
+/* One round of two uploads of few values, by both servers. */
+typedef struct one_round {
+    const bench *b;
+    const federation *part;
+    pair_of_updates u;
+    servers *v;
+    size_t live;
+    double began;
+    opening *out;
+} one_round;
+
+static sefl_status upload_pair(void *ctx, const round_header *h, work_got *got)
+{
+    one_round *r = ctx;
+    size_t servers_only = sefl_heap_live();
+    sefl_status st = pair_make(&r->u, got, r->b, r->part, h);
+    r->live += sefl_heap_live() - servers_only;
+    sefl_heap_mark();
+    r->began = wall_seconds(r->b);
+    return st;
+}
+
+static sefl_status revealed(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
+                            uint32_t clients, release_made *made)
+{
+    one_round *r = ctx;
+    (void)from, (void)round, (void)w, (void)clients, (void)made;
+    r->out->seconds = wall_seconds(r->b) - r->began;
+    r->out->bytes = (double)servers_bytes(r->v);
+    r->out->heap = (double)(sefl_heap_peak() - r->live);
+    return SEFL_OK;
+}
+
 static sefl_status time_servers(const bench *b, opening *out, const federation *part, unsigned turn)
 {
     sefl_status st = SEFL_OK;
     const task *t = &part->task;
     char path[2][PATH_MAX];
-    ledger *book[2] = { 0 };
-    servers *v = NULL;
-    pair_of_updates u = { 0 };
-    work_got got;
-    sefl_buf both = { 0 };
-    round_header h = { .round = 1, .step_nano = t->step_nano };
-    memcpy(h.task, t->id, sizeof h.task);
+    one_round r = { .b = b, .part = part, .out = out };
     for (int i = 0; i < 2; i++) {
         snprintf(path[i], sizeof path[i], "%.4000s/ledger-%u-%d", b->folder, turn, i);
         SEFL_TRY(ledger_create(path[i], t->population));
-        SEFL_TRY(ledger_open(&book[i], path[i], t->population, NULL));
     }
-    size_t live = sefl_heap_live();
-    SEFL_TRY(servers_new(&v, &(servers_config){ .federation = part,
-                                                .as_ledger = book[0],
-                                                .csp_ledger = book[1],
-                                                .pool = b->pool }));
-    uint64_t before = servers_bytes(v);
-    SEFL_TRY(servers_header(v, &both, &h));
-    size_t servers_only = sefl_heap_live();
-    SEFL_TRY(pair_make(&u, &got, b, part, &h));
-    live += sefl_heap_live() - servers_only;
-    sefl_heap_mark();
-    double began = wall_seconds(b);
-    SEFL_TRY(servers_reveal(v, 1, 1, &got, u.X));
-    out->seconds = wall_seconds(b) - began;
-    out->bytes = (double)(servers_bytes(v) - before);
-    out->heap = (double)(sefl_heap_peak() - live);
+    r.live = sefl_heap_live();
+    SEFL_TRY(servers_new(&r.v, &(servers_config){ .federation = part,
+                                                  .as_ledger = path[0],
+                                                  .csp_ledger = path[1],
+                                                  .pool = b->pool,
+                                                  .ctx = &r,
+                                                  .upload = upload_pair,
+                                                  .release = revealed }));
+    SEFL_TRY(servers_run(r.v));
 done:
-    servers_free(v);
-    pair_clear(&u, &t->ahe);
-    ledger_close(book[0]);
-    ledger_close(book[1]);
-    buf_clear(&both);
+    servers_free(r.v);
+    pair_clear(&r.u, &t->ahe);
     return st;
 }
 

@@ -304,7 +304,7 @@ static sefl_status memory(plan *p, const federation *s, const rates *r)
     for (uint32_t i = 0; i < s->clients; i++)
         text += text_bytes(&s->text[i]);
     bytes += text * e->clients / s->clients + text_bytes(&s->valid);
-    bytes += 4 * d + 16 * d; /* the global model; released integers and their average */
+    bytes += 4 * d + 24 * d; /* the global model; released integers, also stored; their average */
     if (t->server != TASK_AVERAGE)
         bytes += (t->server == TASK_ADAM ? 16 : 8) * d;
     if (e->full)

@@ -4,33 +4,42 @@
 #include "simulate/named_coins.h"
 #include "sum/as_memory.h"
 #include "sum/csp_memory.h"
-#include "sum/terms.h"
 
 #include <inttypes.h>
-#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TIMEOUT_MS = 600000, UNDER_WAY = 4 << 20 };
 
 struct servers {
     servers_config c;
+    const federation *f;
+    sefl_clock wall, mono; /* virtual; real */
+    named_coins *as_named, *csp_named;
+    sefl_coins as_coins, csp_coins;
+    account *as_account, *csp_account;
+    as_memory as_memory;
+    as_store as_store;
+    as_rounds *rounds;
+    round_header header; /* of the present round */
+    work_got got;        /* its uploads */
+    /* crypto full */
     channel as_end, csp_end;
     channel watched; /* as_end, which may be stopped */
     bool dialled, running;
     pthread_t thread;
-    sefl_status ended;
-    named_coins *as_named, *csp_named;
-    sefl_coins as_coins, csp_coins;
+    uint64_t hello; /* bytes before the first round */
     pool *csp_pool;
-    csp_store csp_store;
-    as_store as_store;
-    ledger_book as_book, csp_book;
     csp_memory csp_memory;
+    csp_store csp_store;
     csp *csp;
-    as_link *link;
     shares_twins twins; /* joint noise */
-    as_memory as_memory;
 };
+
+static uint64_t virtual_ns(void *self)
+{
+    return ((const servers *)self)->c.now_ms * 1000000;
+}
 
 /* ---- a stream that can be stopped --------------------------------------------------------------- */
 
@@ -60,15 +69,234 @@ static sefl_status watched_flush(void *self)
 
 static const channel_ops watched_ops = { watched_send, watched_recv, watched_flush };
 
-/* ---- the object ------------------------------------------------------------------------------- */
+/* ---- the driver's ports: channel -------------------------------------------------------------- */
 
 static void *serve(void *arg)
 {
     servers *v = arg;
-    v->ended = csp_serve(v->csp, &v->csp_end);
+    (void)!csp_serve(v->csp, &v->csp_end);
     channel_pair_close(&v->csp_end);
     return NULL;
 }
+
+static sefl_status dial(void *ctx, channel **out)
+{
+    sefl_status st = SEFL_OK;
+    servers *v = ctx;
+    SEFL_TRY(channel_pair_new(&v->as_end, &v->csp_end, TIMEOUT_MS));
+    v->dialled = true;
+    st = channel_pair_limit(&v->as_end, UNDER_WAY);
+    if (st == SEFL_OK && pthread_create(&v->thread, NULL, serve, v) != 0)
+        st = sefl_fail(SEFL_ENOMEM, "no thread for CSP");
+    if (st != SEFL_OK) {
+        channel_pair_close(&v->csp_end);
+        goto done;
+    }
+    v->running = true;
+    v->watched = (channel){ .ops = &watched_ops, .self = v };
+    *out = &v->watched;
+done:
+    return st;
+}
+
+static void hang_up(void *ctx)
+{
+    servers *v = ctx;
+    if (v->dialled)
+        channel_pair_close(&v->as_end);
+    if (v->running)
+        pthread_join(v->thread, NULL);
+    v->dialled = v->running = false;
+}
+
+static void link_up(void *ctx, const as_peer *peer)
+{
+    servers *v = ctx;
+    (void)peer;
+    v->hello = v->as_end.sent + v->as_end.received;
+}
+
+static sefl_status shares_wait(void *ctx, uint64_t round, uint64_t attempt, uint64_t count)
+{
+    return shares_twins_wait(&((servers *)ctx)->twins, round, attempt, count);
+}
+
+static const as_channel in_memory = {
+    .dial = dial, .hang_up = hang_up, .up = link_up, .shares_wait = shares_wait
+};
+
+/* ---- the driver's ports: uploads ---------------------------------------------------------------- */
+
+static sefl_status accept_uploads(void *ctx, const round_header *h, sefl_span both)
+{
+    servers *v = ctx;
+    v->header = *h;
+    v->got = (work_got){ 0 };
+    if (v->c.accept)
+        return v->c.accept(v->c.ctx, h, both);
+    return agg_on(
+        as_rounds_agg(v->rounds),
+        &(agg_event){ .kind = AGG_UPDATE, .round = h->round, .clients = v->f->task.threshold },
+        v->c.now_ms);
+}
+
+static void close_uploads(void *ctx)
+{
+    (void)ctx;
+}
+
+/* The set is known: now those in it train. CSP gets the heads as it would while clients upload. */
+static sefl_status freeze(void *ctx, uint64_t round)
+{
+    servers *v = ctx;
+    sefl_status st = v->c.upload(v->c.ctx, &v->header, &v->got);
+    if (st != SEFL_OK)
+        return st;
+    log_info(v->c.log, "clients trained", lf_u64("round", round), lf_u64("clients", v->got.clients),
+             lf_u64("diverged", v->got.diverged));
+    return as_rounds_send_heads(v->rounds);
+}
+
+static sefl_status upload_set(void *ctx, uint64_t round, round_entry **set, uint32_t *n)
+{
+    const servers *v = ctx;
+    (void)round;
+    *n = v->got.clients;
+    *set = NULL;
+    if (!v->got.set || *n == 0)
+        return SEFL_OK;
+    sefl_status st = sefl_new(set, *n, sizeof **set);
+    if (st == SEFL_OK)
+        memcpy(*set, v->got.set, *n * sizeof **set);
+    return st;
+}
+
+static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *out)
+{
+    const servers *v = ctx;
+    (void)round;
+    if (!v->got.heads || i >= v->got.clients)
+        return false;
+    *out = v->got.set[i];
+    return true;
+}
+
+static int by_client(const void *a, const void *b)
+{
+    return memcmp(((const round_entry *)a)->client, ((const round_entry *)b)->client, 32);
+}
+
+static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
+{
+    const servers *v = ctx;
+    size_t each = head_bytes(v->f->task.seal);
+    const round_entry *at = bsearch(e, v->got.set, v->got.clients, sizeof *e, by_client);
+    if (!at)
+        return sefl_fail(SEFL_EINVAL, "round %" PRIu64 ": no such upload", round);
+    memcpy(out, v->got.heads + (size_t)(at - v->got.set) * each, each);
+    return SEFL_OK;
+}
+
+/* Simulated uploads are good. */
+static void upload_refused(void *ctx, uint64_t round, const char *when, const head_refusal *r,
+                           const uint8_t client[32], bool named)
+{
+    (void)client, (void)named;
+    log_error(((servers *)ctx)->c.log, "CSP refuses an upload", lf_u64("round", round),
+              lf_str("at", when), lf_str("why", head_reason_text(r->reason)));
+}
+
+static sefl_status take_off(void *ctx, uint64_t round, const uint8_t client[32])
+{
+    (void)ctx, (void)client;
+    return sefl_fail(SEFL_ECRYPTO, "round %" PRIu64 ": CSP refuses an upload", round);
+}
+
+static sefl_status closed_sum(void *ctx, uint64_t round, ahe_sum **sum)
+{
+    (void)round;
+    *sum = ((servers *)ctx)->got.closed;
+    return SEFL_OK;
+}
+
+static sefl_status forget(void *ctx, uint64_t round)
+{
+    servers *v = ctx;
+    return v->c.forget ? v->c.forget(v->c.ctx, round) : SEFL_OK;
+}
+
+static const as_uploads uploads = { .accept = accept_uploads,
+                                    .close = close_uploads,
+                                    .freeze = freeze,
+                                    .set = upload_set,
+                                    .arrived = upload_arrived,
+                                    .head = upload_head,
+                                    .refused = upload_refused,
+                                    .take_off = take_off,
+                                    .sum = closed_sum,
+                                    .forget = forget };
+
+/* ---- the driver's ports: model, time, CSP in the clear ------------------------------------------- */
+
+static sefl_status release(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
+                           uint32_t clients, release_made *out)
+{
+    servers *v = ctx;
+    return v->c.release(v->c.ctx, from, round, w, clients, out);
+}
+
+static const as_model model = { .release = release };
+
+static void report(void *ctx, const rounds_report *r)
+{
+    servers *v = ctx;
+    if (v->c.report)
+        v->c.report(v->c.ctx, r);
+}
+
+/* Virtual time goes on to the next event. */
+static sefl_status wait_until(void *ctx, uint64_t until_ms)
+{
+    sefl_status st = SEFL_OK;
+    servers *v = ctx;
+    uint64_t to = until_ms;
+    if (v->c.next)
+        SEFL_TRY(v->c.next(v->c.ctx, &to));
+    SEFL_CHECK(to != UINT64_MAX, SEFL_ESTATE, "the simulation waits for nothing, in round %" PRIu64,
+               agg_round(as_rounds_agg(v->rounds)));
+    v->c.now_ms = to > v->c.now_ms ? to : v->c.now_ms;
+    if (v->c.at)
+        SEFL_TRY(v->c.at(v->c.ctx, v->c.now_ms));
+done:
+    return st;
+}
+
+static sefl_status clear_sign(void *ctx, sefl_buf *both, round_header *h)
+{
+    sefl_status st = SEFL_OK;
+    const federation *f = ((servers *)ctx)->f;
+    uint8_t bytes[HEADER_MAX];
+    SEFL_TRY(federation_round_key(f, h));
+    envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, round_header_write(bytes, h)) };
+    SEFL_TRY(envelope_sign(&env, SIGNER_AS, f->as_key));
+    SEFL_TRY(envelope_sign(&env, SIGNER_CSP, f->csp_key));
+    SEFL_TRY(envelope_write(both, &env));
+done:
+    return st;
+}
+
+static sefl_status clear_reveal(void *ctx, uint64_t round, uint64_t attempt, int64_t *w)
+{
+    const servers *v = ctx;
+    const experiment *e = v->f->e;
+    return e->protection->release
+               ? e->protection->release(w, &v->f->task, e->seed, round, attempt, v->got.sum)
+               : SEFL_OK;
+}
+
+static const as_clear in_the_clear = { .sign = clear_sign, .reveal = clear_reveal };
+
+/* ---- CSP ----------------------------------------------------------------------------------------- */
 
 /* Every client of the federation is a member, and CSP has its voucher. */
 static bool is_member(void *ctx, const uint8_t client[32])
@@ -86,12 +314,12 @@ static sefl_status no_more_vouchers(void *ctx, const voucher *v)
 static sefl_status put_vouchers(servers *v)
 {
     sefl_status st = SEFL_OK;
-    const federation *s = v->c.federation;
+    const federation *f = v->f;
     const csp_store *j = &v->csp_store;
     sign_key *key = NULL;
-    for (uint32_t i = 0; i < s->clients && task_is_sealed(&s->task); i++) {
-        SEFL_TRY(federation_upload_key(&key, s, i));
-        SEFL_TRY(j->voucher_put(j->ctx, s->client[i], 1, sign_key_pub(key)));
+    for (uint32_t i = 0; i < f->clients && task_is_sealed(&f->task); i++) {
+        SEFL_TRY(federation_upload_key(&key, f, i));
+        SEFL_TRY(j->voucher_put(j->ctx, f->client[i], 1, sign_key_pub(key)));
         sign_key_free(key), key = NULL;
     }
 done:
@@ -99,72 +327,78 @@ done:
     return st;
 }
 
-static sefl_status dial(servers *v)
+static sefl_status make_csp(servers *v)
 {
     sefl_status st = SEFL_OK;
-    const federation *s = v->c.federation;
-    SEFL_TRY(channel_pair_new(&v->as_end, &v->csp_end, TIMEOUT_MS));
-    v->dialled = true;
-    st = channel_pair_limit(&v->as_end, UNDER_WAY);
-    if (st == SEFL_OK && pthread_create(&v->thread, NULL, serve, v) != 0)
-        st = sefl_fail(SEFL_ENOMEM, "no thread for CSP");
-    if (st != SEFL_OK) {
-        channel_pair_close(&v->csp_end);
-        goto done;
-    }
-    v->running = true;
-    v->watched = (channel){ .ops = &watched_ops, .self = v };
-    SEFL_TRY(as_link_new(&v->link, &v->watched,
-                         &(as_link_config){ .task = &s->task,
-                                            .envelope = buf_span(&s->envelope),
-                                            .key = s->as_key,
-                                            .coins = &v->as_coins,
-                                            .ledger = ledger_port_of(&v->as_book),
-                                            .pool = v->c.pool,
-                                            .log = v->c.log,
-                                            .shares = v->twins.as,
-                                            .shares_wait = shares_twins_wait,
-                                            .shares_ctx = &v->twins }));
+    const federation *f = v->f;
+    const servers_config *c = &v->c;
+    SEFL_TRY(named_coins_new(&v->csp_named, "CSP", f->e->seed));
+    v->csp_coins = named_coins_of(v->csp_named);
+    SEFL_TRY(shares_twins_init(&v->twins, &v->as_coins, &v->csp_coins));
+    SEFL_TRY(pool_new(&v->csp_pool, pool_threads(c->pool)));
+    SEFL_TRY(account_open(&v->csp_account, NULL, c->csp_ledger, &f->task));
+    v->csp_memory = (csp_memory){ .ledger = account_port(v->csp_account),
+                                  .opened_before = c->opened,
+                                  .skipped_before = c->skipped };
+    v->csp_store = csp_memory_store(&v->csp_memory);
+    SEFL_TRY(csp_new(&v->csp, &(csp_config){ .task = &f->task,
+                                             .envelope = buf_span(&f->envelope),
+                                             .sec = f->sec,
+                                             .root = task_is_sealed(&f->task) ? f->root : NULL,
+                                             .key = f->csp_key,
+                                             .store = &v->csp_store,
+                                             .coins = &v->csp_coins,
+                                             .pool = v->csp_pool,
+                                             .stop = c->stop,
+                                             .shares = v->twins.csp,
+                                             .vouch = no_more_vouchers,
+                                             .member = is_member }));
+    SEFL_TRY(put_vouchers(v));
 done:
     return st;
 }
+
+/* ---- public -------------------------------------------------------------------------------------- */
 
 sefl_status servers_new(servers **out, const servers_config *c)
 {
     sefl_status st = SEFL_OK;
     servers *v = NULL;
-    const federation *s = c->federation;
+    const federation *f = c->federation;
     *out = NULL;
     SEFL_TRY(sefl_new(&v, 1, sizeof *v));
     v->c = *c;
-    v->as_book = (ledger_book){ .ledger = c->as_ledger, .terms = terms_of_task(&s->task) };
-    v->csp_book = (ledger_book){ .ledger = c->csp_ledger, .terms = v->as_book.terms };
-    v->csp_memory = (csp_memory){ .ledger = ledger_port_of(&v->csp_book),
-                                  .revealed_before = c->opened,
-                                  .skipped_before = c->skipped };
-    SEFL_TRY(named_coins_new(&v->as_named, "AS", s->e->seed));
-    SEFL_TRY(named_coins_new(&v->csp_named, "CSP", s->e->seed));
+    v->f = f;
+    v->wall = (sefl_clock){ .now_ns = virtual_ns, .self = v };
+    v->mono = clock_monotonic();
+    SEFL_TRY(named_coins_new(&v->as_named, "AS", f->e->seed));
     v->as_coins = named_coins_of(v->as_named);
-    v->csp_coins = named_coins_of(v->csp_named);
-    SEFL_TRY(shares_twins_init(&v->twins, &v->as_coins, &v->csp_coins));
-    SEFL_TRY(pool_new(&v->csp_pool, pool_threads(c->pool)));
-    v->csp_store = csp_memory_store(&v->csp_memory);
+    if (f->e->full)
+        SEFL_TRY(make_csp(v));
+    SEFL_TRY(account_open(&v->as_account, NULL, c->as_ledger, &f->task));
     v->as_store = as_memory_store(&v->as_memory);
-    SEFL_TRY(csp_new(&v->csp, &(csp_config){ .task = &s->task,
-                                             .envelope = buf_span(&s->envelope),
-                                             .sec = s->sec,
-                                             .root = task_is_sealed(&s->task) ? s->root : NULL,
-                                             .key = s->csp_key,
-                                             .store = &v->csp_store,
-                                             .coins = &v->csp_coins,
-                                             .pool = v->csp_pool,
-                                             .stop = c->stop,
-                                             .log = c->log,
-                                             .shares = v->twins.csp,
-                                             .vouch = no_more_vouchers,
-                                             .member = is_member }));
-    SEFL_TRY(put_vouchers(v));
-    SEFL_TRY(dial(v));
+    SEFL_TRY(as_store_step(&v->as_store, &(journal_round){ 0 }, &c->memory, &c->model));
+    SEFL_TRY(
+        as_rounds_new(&v->rounds, &(as_rounds_config){ .task = &f->task,
+                                                       .envelope = buf_span(&f->envelope),
+                                                       .key = f->as_key,
+                                                       .coins = &v->as_coins,
+                                                       .store = &v->as_store,
+                                                       .account = v->as_account,
+                                                       .ctx = v,
+                                                       .channel = &in_memory,
+                                                       .uploads = &uploads,
+                                                       .model = &model,
+                                                       .clear = f->e->full ? NULL : &in_the_clear,
+                                                       .wait = wait_until,
+                                                       .report = report,
+                                                       .strict = true,
+                                                       .stop = c->stop,
+                                                       .shares = v->twins.as,
+                                                       .pool = c->pool,
+                                                       .wall = &v->wall,
+                                                       .mono = &v->mono,
+                                                       .log = c->log }));
     *out = v, v = NULL;
 done:
     servers_free(v);
@@ -175,16 +409,13 @@ void servers_free(servers *v)
 {
     if (!v)
         return;
-    if (v->link && !as_link_dead(v->link))
-        (void)!as_link_bye(v->link, true);
-    as_link_free(v->link);
-    if (v->dialled)
-        channel_pair_close(&v->as_end);
-    if (v->running)
-        pthread_join(v->thread, NULL);
+    hang_up(v);
+    as_rounds_free(v->rounds);
     csp_free(v->csp);
     shares_twins_clear(&v->twins);
     pool_free(v->csp_pool);
+    account_close(v->as_account);
+    account_close(v->csp_account);
     named_coins_free(v->as_named);
     named_coins_free(v->csp_named);
     csp_memory_clear(&v->csp_memory);
@@ -192,85 +423,22 @@ void servers_free(servers *v)
     sefl_free(v);
 }
 
-sefl_status servers_header(servers *v, sefl_buf *both, round_header *h)
+sefl_status servers_run(servers *v)
 {
-    sefl_status st = SEFL_OK;
-    if (task_is_sealed(&v->c.federation->task))
-        SEFL_TRY(as_link_key(v->link, h));
-    SEFL_TRY(as_link_header(v->link, both, h));
-done:
-    return st;
+    return as_rounds_run(v->rounds);
 }
 
-typedef struct heads {
-    const uint8_t *at;
-    size_t bytes; /* of one */
-} heads;
-
-static sefl_status one_head(void *ctx, uint32_t i, uint8_t *out)
+agg *servers_agg(servers *v)
 {
-    const heads *h = ctx;
-    memcpy(out, h->at + i * h->bytes, h->bytes);
-    return SEFL_OK;
+    return as_rounds_agg(v->rounds);
 }
 
-/* Heads as they would come while clients upload, then the set; root: what CSP says of it. */
-static sefl_status settle_set(servers *v, uint64_t round, const work_got *got, uint8_t root[32])
+uint64_t servers_now_ms(const servers *v)
 {
-    sefl_status st = SEFL_OK;
-    heads h = { .at = got->heads, .bytes = head_bytes(v->c.federation->task.seal) };
-    head_refusal *refused = NULL;
-    as_verdict verdict = { 0 };
-    uint8_t tree_seed[COUNTED_SEED];
-    sefl_rng rng;
-    size_t n = 0;
-    SEFL_TRY(sefl_new(&refused, got->clients, sizeof *refused));
-    SEFL_TRY(coins_for(&v->as_coins, &rng, "tree", round, 0));
-    SEFL_TRY(rng_fill(&rng, tree_seed, sizeof tree_seed));
-    SEFL_TRY(as_link_early(v->link, round, span_of(h.at, got->clients * h.bytes), refused, &n));
-    SEFL_TRY(as_link_set(v->link,
-                         &(as_set){ .round = round,
-                                    .clients = got->clients,
-                                    .leaves = got->leaves,
-                                    .tree_seed = tree_seed,
-                                    .head = one_head,
-                                    .ctx = &h },
-                         &verdict, NULL));
-    SEFL_CHECK(verdict.refused_n == 0, SEFL_ECRYPTO, "round %" PRIu64 ": CSP refuses an upload: %s",
-               round, head_reason_text(verdict.refused[0].reason));
-    memcpy(root, verdict.root, 32);
-done:
-    as_verdict_clear(&verdict);
-    sefl_free(refused);
-    return st;
-}
-
-sefl_status servers_reveal(servers *v, uint64_t round, uint64_t attempt, const work_got *got,
-                           int64_t *w)
-{
-    sefl_status st = SEFL_OK;
-    bool kept;
-    as_reveal o = { .round = round,
-                    .attempt = attempt,
-                    .clients = got->clients,
-                    .sum = got->closed,
-                    .store = &v->as_store };
-    if (got->leaves)
-        SEFL_TRY(settle_set(v, round, got, o.set));
-    else
-        memcpy(o.set, got->set, sizeof o.set);
-    SEFL_TRY(ledger_charge(v->c.as_ledger, &v->as_book.terms, round, NULL));
-    SEFL_TRY(as_link_reveal(v->link, &o, &kept, w));
-done:
-    return st;
-}
-
-sefl_status servers_skip(servers *v, uint64_t round)
-{
-    return as_link_skip(v->link, round, 0);
+    return v->c.now_ms;
 }
 
 uint64_t servers_bytes(const servers *v)
 {
-    return v->as_end.sent + v->as_end.received;
+    return v->as_end.sent + v->as_end.received - v->hello;
 }

@@ -1,47 +1,55 @@
-/* servers: both servers of a simulated federation with their real cryptography: CSP on a thread of its
- * own, AS's questions to it (sum/as_link.h) over a channel in memory, journals in memory, two
- * ledgers on disk, and named coins "AS" and "CSP".
+/* servers: both servers of a simulated federation in one process. AS is the driver of the rounds
+ * (sum/as_rounds.h) with its store in memory. With `crypto: full` CSP serves on a thread of its own over
+ * a channel in memory, and both use their real cryptography; otherwise the driver computes in the clear
+ * what CSP would answer (simulate/clear.h). Coins are named, "AS" and "CSP"; time is virtual.
  *
- *     SEFL_TRY(servers_new(&v, &cfg));
- *     SEFL_TRY(servers_header(v, &both, &h));
- *     SEFL_TRY(servers_reveal(v, round, attempt, &got, w));     // got: simulate/work.h
- *     SEFL_TRY(servers_skip(v, round));
+ *     SEFL_TRY(servers_new(&v, &(servers_config){ .federation = f, .upload = ..., .release = ... }));
+ *     SEFL_TRY(servers_run(v));                            // the whole task
  *
- * A run that was interrupted begins again behind its last finished round: `opened` and `skipped` say what
- * CSP would remember. What a journal keeps of a round is forgotten with the next.
+ * A run that was interrupted begins again behind its last finished round: `memory`, `model`, `opened` and
+ * `skipped` say what both servers would remember.
  * Threads: one owner.   Secrets: a simulation has none. */
 #ifndef SIMULATE_SERVERS_H
 #define SIMULATE_SERVERS_H
 
 #include "simulate/federation.h"
 #include "simulate/work.h"
-#include "store/ledger.h"
-#include "sum/as_link.h"
+#include "sum/as_rounds.h"
 
 typedef struct servers servers;
 
 typedef struct servers_config {
     const federation *federation;
-    ledger *as_ledger, *csp_ledger; /* of equal content */
-    pool *pool;                     /* AS's; CSP has one of its own of the same size */
+    const char *as_ledger, *csp_ledger; /* files, of equal content; csp_ledger: crypto full */
+    pool *pool;                         /* AS's; CSP has one of its own of the same size */
     sefl_log *log;
     const sefl_progress *stop; /* as in simulate.h, or NULL: asked at every message, and by CSP */
-    uint64_t opened, skipped;  /* highest rounds of either, 0: none */
+    agg_memory memory;         /* zero: a new run */
+    release_from model;
+    uint64_t opened, skipped; /* highest rounds of either, 0: none */
+    uint64_t now_ms;
+    void *ctx; /* of what follows; only upload and release are required */
+    sefl_status (*accept)(void *ctx, const round_header *h, sefl_span both);
+    /* The round is closed: fills `got` with the uploads of its set. */
+    sefl_status (*upload)(void *ctx, const round_header *h, work_got *got);
+    sefl_status (*release)(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
+                           uint32_t clients, release_made *out);
+    /* A round is over: before the machine's step, and after it. */
+    void (*report)(void *ctx, const rounds_report *r);
+    sefl_status (*forget)(void *ctx, uint64_t round);
+    /* Something happens at *to, at the latest: *to is until_ms before. NULL: all uploads are there at
+     * once. */
+    sefl_status (*next)(void *ctx, uint64_t *to);
+    sefl_status (*at)(void *ctx, uint64_t now_ms); /* time has come to now_ms */
 } servers_config;
 
 sefl_status servers_new(servers **out, const servers_config *c) SEFL_MUST_CHECK;
 void servers_free(servers *v);
+sefl_status servers_run(servers *v) SEFL_MUST_CHECK;
 
-/* Refusals of CSP are those of as_link.h. */
-/* Sealed tasks: fills the header's key first. */
-sefl_status servers_header(servers *v, sefl_buf *both, round_header *h) SEFL_MUST_CHECK;
-/* All of an opening: heads and the set of a sealed task, AS's charge, noise shares, the masked sum. w:
- * task.values integers. SEFL_ECRYPTO if CSP refuses an upload: simulated ones are good. */
-sefl_status servers_reveal(servers *v, uint64_t round, uint64_t attempt, const work_got *got,
-                           int64_t *w) SEFL_MUST_CHECK;
-sefl_status servers_skip(servers *v, uint64_t round) SEFL_MUST_CHECK;
-
-/* Bytes on the stream so far, both ways. */
+agg *servers_agg(servers *v);
+uint64_t servers_now_ms(const servers *v); /* virtual */
+/* Bytes on the stream between the servers since it was opened, both ways. */
 uint64_t servers_bytes(const servers *v);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "roles/aggregator/step.h"
-#include "simulate/clear.h"
 #include "simulate/plan.h"
 #include "simulate/servers.h"
 #include "simulate/work.h"
@@ -32,24 +31,18 @@ typedef struct sim {
     pool *pool;
     work *work;
     population *population;
-    agg *a;
-    servers *servers; /* crypto full */
-    ledger *as_ledger, *csp_ledger;
-    ledger_terms terms;
+    servers *servers;
     sefl_clock mono, wall;
     sefl_log log;
     int log_fd;
-    uint64_t now; /* virtual, ms */
     uint64_t opened_at, deadline, began_ns, link_before;
     double cpu_before;
     float *theta;
-    int64_t *w;
     double *average;
     step_state step;
-    release_signals signals;
-    sefl_buf header;        /* both signed it */
-    round_header announced; /* what stands in it */
-    work_got got;
+    sefl_span header;     /* of the present round, signed by both */
+    const double *floats; /* protection none: the average of the present round */
+    sefl_status failed;   /* in a port that has no other way to say so */
     run_round r;
     uint64_t model_bytes;
     uint64_t last_model; /* round whose model this one began from */
@@ -59,6 +52,11 @@ typedef struct sim {
 static double since(const sim *s, uint64_t began_ns)
 {
     return 1e-9 * (double)(clock_ns(&s->mono) - began_ns);
+}
+
+static void hash_model(const sim *s, uint8_t out[SHA256_BYTES])
+{
+    sha256_of(out, span_of(s->theta, s->t->params * sizeof *s->theta));
 }
 
 /* Processor time of all threads. */
@@ -73,121 +71,92 @@ static double process_seconds(void)
 
 /* A simulation's ledger follows from its rounds: it is written anew, so that a run that was interrupted
  * between two charges goes on with ledgers that agree. */
-static sefl_status open_ledger(ledger **out, sim *s, const char *name)
+static sefl_status make_ledger(const sim *s, const char *path)
 {
     sefl_status st = SEFL_OK;
     run_round *list = NULL;
     size_t n = 0;
-    const char *path = run_path(&s->folder, "%s", name);
+    ledger *l = NULL;
+    ledger_terms terms = terms_of_task(s->t);
     if (file_exists(path)) { /* nobody else may be at work on it; a damaged one is no loss */
-        st = ledger_open(out, path, s->t->population, NULL);
-        ledger_close(*out);
-        *out = NULL;
+        st = ledger_open(&l, path, s->t->population, NULL);
+        ledger_close(l), l = NULL;
         if (st == SEFL_ESTATE || st == SEFL_ENOMEM)
             goto done;
         (void)unlink(path);
     }
     SEFL_TRY(ledger_create(path, s->t->population));
-    SEFL_TRY(ledger_open(out, path, s->t->population, NULL));
+    SEFL_TRY(ledger_open(&l, path, s->t->population, NULL));
     if (s->state.metrics_bytes > 0)
         SEFL_TRY(run_metrics_read(&list, &n, run_path(&s->folder, "metrics.jsonl")));
     for (size_t i = 0; i < n; i++)
         if (!list[i].skipped)
-            SEFL_TRY(ledger_charge(*out, &s->terms, list[i].round, NULL));
+            SEFL_TRY(ledger_charge(l, &terms, list[i].round, NULL));
 done:
+    ledger_close(l);
     sefl_free(list);
     return st;
 }
 
-/* ---- orders -------------------------------------------------------------------------------------- */
+/* ---- a round ------------------------------------------------------------------------------------ */
 
-static sefl_status tell(sim *s, agg_event_kind kind)
+/* A round begins where the one before ended. */
+static void begin_round(sim *s)
 {
-    return agg_on(s->a, &(agg_event){ .kind = kind, .round = agg_round(s->a) }, s->now);
-}
-
-static sefl_status order_sign(sim *s, const agg_order *o)
-{
-    sefl_status st = SEFL_OK;
-    uint8_t bytes[HEADER_MAX];
-    round_header h = { .round = o->round, .step_nano = s->t->step_nano };
     s->began_ns = clock_ns(&s->mono);
     s->cpu_before = process_seconds();
-    s->link_before = s->servers ? servers_bytes(s->servers) : 0;
-    s->r = (run_round){ .round = o->round, .link = s->servers ? 0 : UINT64_MAX };
-    memcpy(h.task, s->t->id, sizeof h.task);
-    sha256_of(h.model, span_of(s->theta, s->t->params * sizeof *s->theta));
-    buf_reset(&s->header);
-    if (s->servers) {
-        st = servers_header(s->servers, &s->header, &h);
-    } else {
-        st = ledger_may_charge(s->as_ledger, &s->terms, o->round);
-        if (st == SEFL_OK) {
-            SEFL_TRY(federation_round_key(s->federation, &h));
-            size_t n = round_header_write(bytes, &h);
-            envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, n) };
-            SEFL_TRY(envelope_sign(&env, SIGNER_AS, s->federation->as_key));
-            SEFL_TRY(envelope_sign(&env, SIGNER_CSP, s->federation->csp_key));
-            SEFL_TRY(envelope_write(&s->header, &env));
-        }
-    }
-    if (st == SEFL_EBUDGET) {
-        log_info(&s->log, "budget", lf_u64("round", o->round), lf_str("why", sefl_last_error()));
-        st = tell(s, AGG_BUDGET);
-        goto done;
-    }
-    SEFL_TRY(st);
-    s->announced = h;
-    s->opened_at = s->now;
-    SEFL_TRY(tell(s, AGG_SIGNED));
-    s->deadline = agg_deadline_ms(s->a);
-    log_info(&s->log, "round open", lf_u64("round", o->round));
-    SEFL_TRY(population_open(s->population, o->round, buf_span(&s->header), s->now));
-done:
-    return st;
+    s->link_before = servers_bytes(s->servers);
+    s->r = (run_round){ .link = s->e.full ? 0 : UINT64_MAX };
+    s->floats = NULL;
+}
+
+static sefl_status accept_uploads(void *ctx, const round_header *h, sefl_span both)
+{
+    sim *s = ctx;
+    s->r.round = h->round;
+    s->header = both;
+    s->opened_at = servers_now_ms(s->servers);
+    s->deadline = agg_deadline_ms(servers_agg(s->servers));
+    return population_open(s->population, h->round, both, s->opened_at);
 }
 
 /* The set is known: now those in it train. */
-static sefl_status order_freeze(sim *s, const agg_order *o)
+static sefl_status upload(void *ctx, const round_header *h, work_got *got)
 {
     sefl_status st = SEFL_OK;
+    sim *s = ctx;
     const population_member *set;
-    SEFL_TRY(population_close(s->population, s->now));
+    SEFL_TRY(population_close(s->population, servers_now_ms(s->servers)));
     uint32_t n = population_set(s->population, &set);
-    SEFL_TRY(work_round(s->work, &s->got, &s->announced, s->theta, set, n, s->c->progress));
-    s->r.train = s->got.train;
-    s->r.encrypt = s->got.encrypt;
-    s->r.sum = s->got.add;
-    s->r.diverged = s->got.diverged;
-    s->r.clients = s->got.clients;
-    log_info(&s->log, "round closed", lf_u64("round", o->round), lf_u64("clients", s->got.clients),
-             lf_u64("diverged", s->got.diverged));
-    agg_event e = { .kind = AGG_FROZEN, .round = o->round, .clients = s->got.clients };
-    SEFL_TRY(agg_on(s->a, &e, s->now));
+    SEFL_TRY(work_round(s->work, got, h, s->theta, set, n, s->c->progress));
+    s->floats = got->average;
+    s->r.train = got->train;
+    s->r.encrypt = got->encrypt;
+    s->r.sum = got->add;
+    s->r.diverged = got->diverged;
+    s->r.clients = got->clients;
 done:
     return st;
 }
 
-static sefl_status order_reveal(sim *s, const agg_order *o)
+static sefl_status next_event(void *ctx, uint64_t *to)
+{
+    uint64_t next = population_next_ms(((const sim *)ctx)->population);
+    *to = next < *to ? next : *to;
+    return SEFL_OK;
+}
+
+static sefl_status pass_time(void *ctx, uint64_t now_ms)
 {
     sefl_status st = SEFL_OK;
-    uint64_t began = clock_ns(&s->mono);
-    const work_got *g = &s->got;
-    if (s->servers) {
-        st = servers_reveal(s->servers, o->round, o->attempt, g, s->w);
-    } else {
-        st = ledger_charge(s->as_ledger, &s->terms, o->round, NULL);
-        if (st == SEFL_OK && s->e.protection->release)
-            st = s->e.protection->release(s->w, s->t, s->e.seed, o->round, o->attempt, g->sum);
+    sim *s = ctx;
+    const agg *a = servers_agg(s->servers);
+    SEFL_TRY(population_run(s->population, now_ms));
+    /* an extended round is announced again */
+    if (agg_get_phase(a) == AGG_COLLECTING && agg_deadline_ms(a) != s->deadline) {
+        s->deadline = agg_deadline_ms(a);
+        SEFL_TRY(population_open(s->population, agg_round(a), s->header, now_ms));
     }
-    s->r.twopc += since(s, began);
-    if (st == SEFL_EBUDGET) {
-        st = tell(s, AGG_BUDGET);
-        goto done;
-    }
-    SEFL_TRY(st);
-    s->state.opened = o->round;
-    SEFL_TRY(tell(s, AGG_REVEALED));
 done:
     return st;
 }
@@ -262,19 +231,24 @@ static void warn_late(sim *s)
 
 /* ---- a round ends --------------------------------------------------------------------------------- */
 
-static sefl_status spent(sim *s)
+static void report(void *ctx, const rounds_report *p)
 {
-    sefl_status st = SEFL_OK;
-    ledger_total total;
-    if (!s->t->claim)
-        goto done;
-    SEFL_TRY(ledger_spent(s->as_ledger, s->t->delta, &total));
-    s->r.has_epsilon = total.server.claimed && total.others.claimed;
-    s->r.epsilon_server = total.server.epsilon;
-    s->r.epsilon_others = total.others.epsilon;
-    s->r.epsilon_target = s->t->epsilon;
-done:
-    return st;
+    sim *s = ctx;
+    s->r.round = p->round;
+    s->r.skipped = p->skipped;
+    s->r.blocked = p->blocked;
+    s->r.twopc = p->open_seconds;
+    s->r.has_epsilon = p->has_epsilon;
+    s->r.epsilon_server = p->epsilon_server;
+    s->r.epsilon_others = p->epsilon_others;
+    s->r.epsilon_target = p->epsilon_target;
+    if (!p->skipped) {
+        s->state.opened = p->round;
+        return;
+    }
+    s->r.clients = 0;
+    s->state.skipped = p->round;
+    s->failed = population_close(s->population, servers_now_ms(s->servers));
 }
 
 /* Files that nobody goes on from any more. */
@@ -290,24 +264,27 @@ static void forget(const sim *s)
 }
 
 /* The round's line, then the state: from here the next one may begin. */
-static sefl_status keep(sim *s)
+static sefl_status keep(void *ctx, uint64_t round)
 {
     sefl_status st = SEFL_OK;
+    sim *s = ctx;
     const task *t = s->t;
+    uint64_t now = servers_now_ms(s->servers);
     population_counts n = population_count(s->population);
     uint64_t body = s->e.protection->two_servers ? task_body_bytes(t) : 4 * t->values;
+    (void)round;
+    SEFL_TRY(s->failed);
     s->r.asked = n.asked, s->r.late = n.late, s->r.dropped = n.dropped;
     s->r.up = s->r.clients * body;
     s->r.down = n.asked * s->model_bytes;
-    if (s->servers)
+    if (s->e.full)
         s->r.link = servers_bytes(s->servers) - s->link_before;
-    s->r.virtual_seconds = 1e-3 * (double)(s->now - s->opened_at);
-    SEFL_TRY(spent(s));
+    s->r.virtual_seconds = 1e-3 * (double)(now - s->opened_at);
     s->r.seconds = since(s, s->began_ns);
     s->r.cpu = process_seconds() - s->cpu_before;
     SEFL_TRY(run_metrics_append(&s->folder, &s->r, &s->state.metrics_bytes));
-    s->state.agg = agg_remember(s->a);
-    s->state.now_ms = s->now;
+    s->state.agg = agg_remember(servers_agg(s->servers));
+    s->state.now_ms = now;
     s->state.clients = s->federation->clients;
     memcpy(s->state.taken, population_taken(s->population),
            s->state.clients * sizeof *s->state.taken);
@@ -316,6 +293,7 @@ static sefl_status keep(sim *s)
     simulate_add(s->out, &s->r);
     if (s->c->round)
         s->c->round(s->c->ctx, &s->r);
+    begin_round(s);
 done:
     return st;
 }
@@ -378,142 +356,51 @@ done:
 }
 
 /* The next model, in memory. SEFL_ERANGE: the release check blocks it. */
-static sefl_status advance(sim *s, uint64_t round)
+static sefl_status advance(sim *s, uint64_t round, const int64_t *w, uint32_t clients,
+                           release_numbers *n)
 {
     sefl_status st = SEFL_OK;
-    const double *average = s->got.average;
-    release_numbers n = { 0 };
-    double median;
+    const double *average = s->floats;
     if (!average) {
-        SEFL_TRY(release_check_sum(&n, s->t, s->w, s->got.clients));
-        log_info(&s->log, "release checked", lf_u64("round", round), lf_real("norm", n.norm),
-                 lf_real("bound", n.bound), lf_real("largest", n.largest),
-                 lf_real("signal", n.signal));
-        SEFL_TRY(step_average(s->average, s->t, s->w, s->got.clients));
+        SEFL_TRY(release_check_sum(n, s->t, w, clients));
+        SEFL_TRY(step_average(s->average, s->t, w, clients));
         average = s->average;
     }
     SEFL_TRY(step_apply(&s->step, s->t, s->theta, average));
     SEFL_TRY(evaluate(s, round));
-    if (!s->got.average && release_signals_add(&s->signals, s->t, round, n.signal, &median))
-        log_warn(&s->log, "the sum is much larger than those of the rounds before",
-                 lf_u64("round", round), lf_real("signal", n.signal), lf_real("median", median));
 done:
     return st;
 }
 
-static sefl_status block(sim *s, uint64_t round)
+static sefl_status release(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
+                           uint32_t clients, release_made *out)
 {
     sefl_status st = SEFL_OK;
-    log_error(&s->log, "release blocked, the model stays as it was", lf_u64("round", round),
-              lf_str("why", sefl_last_error()));
-    SEFL_TRY(load_model(s));
-    s->r.blocked = true;
-    SEFL_TRY(tell(s, AGG_BLOCKED));
-    SEFL_TRY(keep(s));
-done:
-    return st;
-}
-
-static sefl_status order_release(sim *s, const agg_order *o)
-{
-    sefl_status st = SEFL_OK;
+    sim *s = ctx;
     uint64_t began = clock_ns(&s->mono);
     char name[64];
-    st = advance(s, o->round);
-    if (st == SEFL_ERANGE)
-        return block(s, o->round);
+    (void)from;
+    st = advance(s, round, w, clients, &out->numbers);
+    if (st == SEFL_ERANGE) {
+        out->blocked = true;
+        snprintf(out->why, sizeof out->why, "%s", sefl_last_error());
+        return load_model(s);
+    }
     SEFL_TRY(st);
-    s->step.round = o->round;
-    SEFL_TRY(write_model(s, o->round));
-    SEFL_TRY(step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, o->round)));
+    s->step.round = round;
+    SEFL_TRY(write_model(s, round));
+    SEFL_TRY(step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, round)));
     s->last_model = s->state.model_round;
-    s->state.model_round = o->round;
+    s->state.model_round = round;
     s->r.step = since(s, began) - s->r.eval;
-    agg_memory before = agg_remember(s->a);
-    bool seen = s->r.perplexity > 0;
-    if (seen && (before.best_perplexity == 0 || s->r.perplexity < before.best_perplexity)) {
-        snprintf(name, sizeof name, "round-%" PRIu64 ".safetensors", o->round);
+    double best = agg_remember(servers_agg(s->servers)).best_perplexity;
+    out->has_perplexity = s->r.perplexity > 0;
+    out->perplexity = s->r.perplexity;
+    hash_model(s, out->hash);
+    if (out->has_perplexity && (best == 0 || out->perplexity < best)) {
+        snprintf(name, sizeof name, "round-%" PRIu64 ".safetensors", round);
         SEFL_TRY(run_folder_link(&s->folder, "best.safetensors", name));
-        s->state.best_round = o->round;
-    }
-    SEFL_TRY(agg_on(s->a,
-                    &(agg_event){ .kind = AGG_RELEASED,
-                                  .round = o->round,
-                                  .has_perplexity = seen,
-                                  .perplexity = s->r.perplexity },
-                    s->now));
-    SEFL_TRY(keep(s));
-done:
-    return st;
-}
-
-static sefl_status order_skip(sim *s, const agg_order *o)
-{
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(population_close(s->population, s->now));
-    if (s->servers)
-        SEFL_TRY(servers_skip(s->servers, o->round));
-    s->r.skipped = true;
-    s->r.clients = 0;
-    s->state.skipped = o->round;
-    log_info(&s->log, "round skipped", lf_u64("round", o->round));
-    SEFL_TRY(tell(s, AGG_SKIPPED));
-    SEFL_TRY(keep(s));
-done:
-    return st;
-}
-
-/* Virtual time goes on to whatever happens next. */
-static sefl_status wait_for(sim *s, uint64_t until_ms)
-{
-    sefl_status st = SEFL_OK;
-    uint64_t next = population_next_ms(s->population);
-    uint64_t to = next < until_ms ? next : until_ms;
-    SEFL_CHECK(to != UINT64_MAX, SEFL_ESTATE, "the simulation waits for nothing, in round %" PRIu64,
-               agg_round(s->a));
-    s->now = to > s->now ? to : s->now;
-    SEFL_TRY(population_run(s->population, s->now));
-    /* an extended round is announced again */
-    if (agg_get_phase(s->a) == AGG_COLLECTING && agg_deadline_ms(s->a) != s->deadline) {
-        s->deadline = agg_deadline_ms(s->a);
-        SEFL_TRY(population_open(s->population, agg_round(s->a), buf_span(&s->header), s->now));
-    }
-done:
-    return st;
-}
-
-static sefl_status run_rounds(sim *s)
-{
-    sefl_status st = SEFL_OK;
-    for (;;) {
-        agg_order o = agg_next(s->a, s->now);
-        SEFL_CHECK(progress_report(s->c->stop, 0, 0), SEFL_ECANCELLED, "stopped");
-        switch (o.kind) {
-        case AGG_WAIT:
-            SEFL_TRY(wait_for(s, o.until_ms));
-            break;
-        case AGG_DIAL:
-            SEFL_TRY(tell(s, AGG_LINK_UP));
-            break;
-        case AGG_SIGN:
-            SEFL_TRY(order_sign(s, &o));
-            break;
-        case AGG_FREEZE:
-            SEFL_TRY(order_freeze(s, &o));
-            break;
-        case AGG_REVEAL:
-            SEFL_TRY(order_reveal(s, &o));
-            break;
-        case AGG_RELEASE:
-            SEFL_TRY(order_release(s, &o));
-            break;
-        case AGG_SKIP:
-            SEFL_TRY(order_skip(s, &o));
-            break;
-        case AGG_FINISH:
-            s->out->why = agg_why_text(o.why);
-            goto done;
-        }
+        s->state.best_round = round;
     }
 done:
     return st;
@@ -548,9 +435,42 @@ static sefl_status take_up(sim *s)
     struct stat sb;
     if (stat(run_path(&s->folder, "model/last.safetensors"), &sb) == 0)
         s->model_bytes = (uint64_t)sb.st_size;
-    SEFL_TRY(agg_restore(s->a, &s->state.agg, s->now));
 done:
     sefl_free(list);
+    return st;
+}
+
+static sefl_status make_servers(sim *s)
+{
+    sefl_status st = SEFL_OK;
+    char ledgers[2][PATH_MAX];
+    servers_config c = { .federation = s->federation,
+                         .as_ledger = ledgers[0],
+                         .csp_ledger = ledgers[1],
+                         .pool = s->pool,
+                         .log = &s->log,
+                         .stop = s->c->stop,
+                         .memory = s->state.agg,
+                         .model = { .round = s->state.model_round },
+                         .opened = s->state.opened,
+                         .skipped = s->state.skipped,
+                         .now_ms = s->state.now_ms,
+                         .ctx = s,
+                         .accept = accept_uploads,
+                         .upload = upload,
+                         .release = release,
+                         .report = report,
+                         .forget = keep,
+                         .next = next_event,
+                         .at = pass_time };
+    hash_model(s, c.model.hash);
+    for (int i = 0; i < (s->e.full ? 2 : 1); i++) {
+        snprintf(ledgers[i], sizeof ledgers[i], "%s",
+                 run_path(&s->folder, "%s", i == 0 ? "ledger" : "csp-ledger"));
+        SEFL_TRY(make_ledger(s, ledgers[i]));
+    }
+    SEFL_TRY(servers_new(&s->servers, &c));
+done:
     return st;
 }
 
@@ -565,7 +485,6 @@ static sefl_status set_up(sim *s)
                                                                   .progress = s->c->progress,
                                                                   .stop = s->c->stop }));
     s->t = t = &s->federation->task;
-    s->terms = terms_of_task(t);
     s->theta = s->federation->theta;
     s->out->claim = t->claim;
     s->out->epsilon_target = t->epsilon;
@@ -574,27 +493,15 @@ static sefl_status set_up(sim *s)
     s->out->best_possible = s->federation->best_perplexity;
     s->out->threads = pool_threads(s->pool);
     SEFL_TRY(work_new(&s->work, s->federation, s->pool, s->c->stop));
-    if (s->e.protection->quantises) {
-        SEFL_TRY(sefl_new(&s->w, t->values, sizeof *s->w));
+    if (s->e.protection->quantises)
         SEFL_TRY(sefl_new(&s->average, t->params, sizeof *s->average));
-    }
-    SEFL_TRY(agg_new(&s->a, t));
     SEFL_TRY(take_up(s));
     if (!s->state.taken)
         SEFL_TRY(sefl_new(&s->state.taken, s->federation->clients, sizeof *s->state.taken));
-    s->now = s->state.now_ms;
-    SEFL_TRY(population_new(&s->population, s->federation, s->a, s->state.taken));
-    SEFL_TRY(open_ledger(&s->as_ledger, s, "ledger"));
-    if (s->e.full) {
-        SEFL_TRY(open_ledger(&s->csp_ledger, s, "csp-ledger"));
-        SEFL_TRY(servers_new(&s->servers, &(servers_config){ .federation = s->federation,
-                                                             .as_ledger = s->as_ledger,
-                                                             .csp_ledger = s->csp_ledger,
-                                                             .pool = s->pool,
-                                                             .stop = s->c->stop,
-                                                             .opened = s->state.opened,
-                                                             .skipped = s->state.skipped }));
-    }
+    SEFL_TRY(make_servers(s));
+    SEFL_TRY(
+        population_new(&s->population, s->federation, servers_agg(s->servers), s->state.taken));
+    begin_round(s);
 done:
     return st;
 }
@@ -649,14 +556,15 @@ static sefl_status finish(sim *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    sha256_of(s->out->model, span_of(s->theta, s->t->params * sizeof *s->theta));
+    s->state.agg = agg_remember(servers_agg(s->servers));
+    s->out->why = agg_why_text(s->state.agg.why);
+    hash_model(s, s->out->model);
     s->out->memory_bytes = resident_bytes();
     warn_late(s);
     SEFL_TRY(simulate_summary_write(&b, s->out, &s->e));
     SEFL_TRY(wr_u8(&b, '\n'));
     SEFL_TRY(file_write_atomic(run_path(&s->folder, "summary.json"), buf_span(&b), 0666));
     s->state.over = true;
-    s->state.agg = agg_remember(s->a);
     s->state.clients = s->federation->clients;
     SEFL_TRY(run_state_write(&s->state, run_path(&s->folder, "state")));
     log_info(&s->log, "over", lf_str("why", s->out->why));
@@ -668,17 +576,12 @@ done:
 static void clear(sim *s)
 {
     servers_free(s->servers);
-    ledger_close(s->as_ledger);
-    ledger_close(s->csp_ledger);
     population_free(s->population);
-    agg_free(s->a);
     work_free(s->work);
     step_clear(&s->step);
-    sefl_free(s->w);
     sefl_free(s->average);
     federation_free(s->federation);
     pool_free(s->pool);
-    buf_clear(&s->header);
     run_state_clear(&s->state);
     if (s->log_fd >= 0)
         close(s->log_fd);
@@ -725,7 +628,7 @@ sefl_status simulate_run(const simulate_config *c, simulate_result *out)
         s->state.first_perplexity = isfinite(loss) ? exp(loss) : 0;
     }
     out->first_perplexity = s->state.first_perplexity;
-    SEFL_TRY(run_rounds(s));
+    SEFL_TRY(servers_run(s->servers));
     SEFL_TRY(finish(s));
 done:
     if (s)

@@ -43,10 +43,9 @@ struct work {
     /* crypto full */
     ahe_enc *enc;
     ahe_sum *closed;
-    round_entry *member; /* not sealed */
-    counted_leaf *leaf;  /* sealed: by rising client, and ... */
-    uint8_t *heads;      /* ... their heads */
-    place *place;        /* of each piece in these two */
+    round_entry *entry; /* by rising client, and ... */
+    uint8_t *heads;     /* ... sealed: their heads */
+    place *place;       /* of each piece in these two */
     /* of the round under way */
     round_header header;
     const float *theta;
@@ -101,13 +100,10 @@ sefl_status work_new(work **out, const federation *s, pool *p, const sefl_progre
         SEFL_TRY(sefl_new(&w->average, w->t->params, sizeof *w->average));
     if (s->e->full) {
         SEFL_TRY(ahe_enc_new(&w->enc, w->t->pub, &w->t->ahe, p, stop));
-        if (task_is_sealed(w->t)) {
-            SEFL_TRY(sefl_new(&w->leaf, s->clients, sizeof *w->leaf));
+        SEFL_TRY(sefl_new(&w->entry, s->clients, sizeof *w->entry));
+        SEFL_TRY(sefl_new(&w->place, s->clients, sizeof *w->place));
+        if (task_is_sealed(w->t))
             SEFL_TRY(sefl_new(&w->heads, s->clients, head_bytes(w->t->seal)));
-            SEFL_TRY(sefl_new(&w->place, s->clients, sizeof *w->place));
-        } else {
-            SEFL_TRY(sefl_new(&w->member, s->clients, sizeof *w->member));
-        }
     }
     *out = w, w = NULL;
 done:
@@ -135,8 +131,7 @@ void work_free(work *w)
     sefl_free(w->average);
     ahe_enc_free(&w->t->ahe, w->enc);
     ahe_sum_free(&w->t->ahe, w->closed);
-    sefl_free(w->member);
-    sefl_free(w->leaf);
+    sefl_free(w->entry);
     sefl_free(w->heads);
     sefl_free(w->place);
     pthread_mutex_destroy(&w->lock);
@@ -226,18 +221,11 @@ static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t 
     SEFL_TRY(ahe_sum_check_units(p, w->closed, l->body + head_n, p->units));
     SEFL_TRY(ahe_sum_begin(p, w->closed));
     SEFL_TRY(ahe_sum_add_units(p, w->closed, 0, l->body + head_n, p->units, NULL));
-    const uint8_t *client = w->s->client[w->set[piece].client];
-    if (w->leaf) {
-        uint32_t at = w->place[piece].rank;
-        memcpy(w->leaf[at].client, client, 32);
-        memcpy(w->leaf[at].units, units, 32);
+    uint32_t at = w->place[piece].rank;
+    memcpy(w->entry[at].client, w->s->client[w->set[piece].client], 32);
+    memcpy(w->entry[at].body, units, 32);
+    if (w->heads)
         memcpy(w->heads + at * head_n, l->body, head_n);
-    } else {
-        round_entry *m = &w->member[w->added];
-        *m = (round_entry){ 0 };
-        memcpy(m->client, client, 32);
-        memcpy(m->body, units, 32);
-    }
     w->added++;
 done:
     return st;
@@ -392,10 +380,8 @@ static sefl_status finish(work *w, work_got *got)
     if (w->s->e->full) {
         SEFL_TRY(ahe_sum_close(&t->ahe, w->closed));
         got->closed = w->closed;
-        got->leaves = w->leaf;
+        got->set = w->entry;
         got->heads = w->heads;
-        if (!w->leaf)
-            SEFL_TRY(round_set_hash(got->set, t->id, w->header.round, w->member, w->added));
     } else if (w->average) {
         for (size_t i = 0; i < t->params; i++)
             w->average[i] /= w->weight > 0 ? w->weight : 1; /* 0: all diverged, all zeros */

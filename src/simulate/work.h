@@ -13,7 +13,6 @@
 #define SIMULATE_WORK_H
 
 #include "base/pool.h"
-#include "protocol/counted.h"
 #include "protocol/update.h"
 #include "simulate/population.h"
 
@@ -25,9 +24,8 @@ typedef struct work_got {
     const int64_t *sum;         /* task.values integers, or NULL */
     const double *average;      /* task.params, or NULL: already divided */
     ahe_sum *closed;            /* or NULL */
-    uint8_t set[SHA256_BYTES];  /* crypto full, not sealed: hash of the set */
-    const counted_leaf *leaves; /* crypto full, sealed: the set by rising client; else NULL */
-    const uint8_t *heads;       /* and their heads, head_bytes(task.seal) each */
+    const round_entry *set;     /* crypto full: the set by rising client; else NULL */
+    const uint8_t *heads;       /* sealed: their heads, head_bytes(task.seal) each; else NULL */
     double train, encrypt, add; /* seconds of processor time, all clients together */
 } work_got;
 

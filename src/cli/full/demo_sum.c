@@ -21,18 +21,17 @@ typedef struct stage {
     federation *s;
     pool *pool;
     char folder[256];
-    ledger *book[2];
+    char ledger[2][300];
     servers *servers;
-    round_header header;
     ahe_enc *enc;
     ahe_sum *sum;
-    counted_leaf *leaves; /* by rising client */
+    round_entry *set_of; /* the uploads, by rising client */
     uint8_t *heads;
-    round_entry *members;
     uint32_t *order; /* clients by rising fingerprint */
     int64_t *x, *plain, *w;
-    double key_s, encrypt_s, add_s, open_s;
-    uint64_t link_bytes;
+    double key_s, encrypt_s, add_s, reveal_s;
+    uint64_t clock,
+        link_bytes; /* when the uploads were complete, and bytes between the servers then */
 } stage;
 
 static double seconds_since(uint64_t *t)
@@ -89,6 +88,7 @@ static sefl_status change_task(stage *g)
     SEFL_TRY(pack_init(&p, &c));
     t->values = t->params = d->values;
     t->clients_max = t->threshold = d->clients;
+    t->rounds = 1;
     SEFL_TRY(ahe_params_init(&t->ahe, t->ahe.scheme, &p, t->pub, d->values));
 done:
     return st;
@@ -105,37 +105,25 @@ static void order_clients(stage *g)
     }
 }
 
-static sefl_status begin(stage *g)
+static sefl_status prepare(stage *g)
 {
     sefl_status st = SEFL_OK;
     task *t = &g->s->task;
     const unsigned n = g->d->clients;
-    sefl_buf both = { 0 };
     SEFL_TRY(pool_new(&g->pool, 0));
     SEFL_TRY(file_temp_folder(g->folder, sizeof g->folder, "sefl-demo"));
     for (int i = 0; i < 2; i++) {
-        char path[300];
-        snprintf(path, sizeof path, "%s/ledger-%d", g->folder, i);
-        SEFL_TRY(ledger_create(path, t->population));
-        SEFL_TRY(ledger_open(&g->book[i], path, t->population, NULL));
+        snprintf(g->ledger[i], sizeof g->ledger[i], "%s/ledger-%d", g->folder, i);
+        SEFL_TRY(ledger_create(g->ledger[i], t->population));
     }
-    SEFL_TRY(sefl_new(&g->leaves, n, sizeof *g->leaves));
+    SEFL_TRY(sefl_new(&g->set_of, n, sizeof *g->set_of));
     SEFL_TRY(sefl_new(&g->heads, n, HEAD_MAX));
-    SEFL_TRY(sefl_new(&g->members, n, sizeof *g->members));
     SEFL_TRY(sefl_new(&g->order, n, sizeof *g->order));
     SEFL_TRY(sefl_new(&g->x, t->ahe.units * t->ahe.unit_values, sizeof *g->x));
     SEFL_TRY(sefl_new(&g->plain, t->values, sizeof *g->plain));
     SEFL_TRY(sefl_new(&g->w, t->values, sizeof *g->w));
     order_clients(g);
-    SEFL_TRY(servers_new(&g->servers, &(servers_config){ .federation = g->s,
-                                                         .as_ledger = g->book[0],
-                                                         .csp_ledger = g->book[1],
-                                                         .pool = g->pool }));
-    g->header = (round_header){ .round = 1, .step_nano = t->step_nano };
-    memcpy(g->header.task, t->id, sizeof g->header.task);
-    SEFL_TRY(servers_header(g->servers, &both, &g->header));
 done:
-    buf_clear(&both);
     return st;
 }
 
@@ -148,8 +136,6 @@ static int remove_one(const char *path, const struct stat *sb, int kind, struct 
 static void clear(stage *g)
 {
     servers_free(g->servers);
-    ledger_close(g->book[0]);
-    ledger_close(g->book[1]);
     if (g->folder[0])
         (void)nftw(g->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     if (g->s) {
@@ -157,7 +143,7 @@ static void clear(stage *g)
         if (g->sum)
             ahe_sum_free(&g->s->task.ahe, g->sum);
     }
-    sefl_free(g->leaves), sefl_free(g->heads), sefl_free(g->members), sefl_free(g->order);
+    sefl_free(g->set_of), sefl_free(g->heads), sefl_free(g->order);
     sefl_free(g->x), sefl_free(g->plain), sefl_free(g->w);
     federation_free(g->s);
     pool_free(g->pool);
@@ -184,9 +170,11 @@ done:
     return st;
 }
 
-static sefl_status upload_all(stage *g)
+/* The round is open: every client encrypts, and AS adds. */
+static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
 {
     sefl_status st = SEFL_OK;
+    stage *g = ctx;
     const task *t = &g->s->task;
     const ahe_params *p = &t->ahe;
     const size_t front = head_bytes(t->seal);
@@ -201,48 +189,60 @@ static sefl_status upload_all(stage *g)
     g->encrypt_s = seconds_since(&clock);
     for (uint32_t i = 0; i < g->d->clients; i++) {
         const uint8_t *client = g->s->client[g->order[i]];
-        counted_leaf *leaf = &g->leaves[i];
+        round_entry *e = &g->set_of[i];
         SEFL_TRY(draw_vector(g, &rng));
         SEFL_TRY(federation_upload_key(&key, g->s, g->order[i]));
         seconds_since(&clock);
-        SEFL_TRY(update_make(body, leaf->units,
-                             &(update_facts){ .task = t,
-                                              .header = &g->header,
-                                              .enc = g->enc,
-                                              .client = client,
-                                              .upload_key = key },
-                             g->x, NULL, NULL, &rng));
+        SEFL_TRY(update_make(
+            body, e->body,
+            &(update_facts){
+                .task = t, .header = h, .enc = g->enc, .client = client, .upload_key = key },
+            g->x, NULL, NULL, &rng));
         g->encrypt_s += seconds_since(&clock);
         sign_key_free(key), key = NULL;
-        memcpy(leaf->client, client, 32);
+        memcpy(e->client, client, 32);
         memcpy(g->heads + i * front, body, front);
-        memcpy(g->members[i].client, client, 32);
-        memcpy(g->members[i].body, leaf->units, 32);
         SEFL_TRY(ahe_sum_check_units(p, g->sum, body + front, p->units));
         SEFL_TRY(ahe_sum_begin(p, g->sum));
         SEFL_TRY(ahe_sum_add_units(p, g->sum, 0, body + front, p->units, g->pool));
         g->add_s += seconds_since(&clock);
     }
     SEFL_TRY(ahe_sum_close(p, g->sum));
+    *got = (work_got){ .clients = g->d->clients,
+                       .closed = g->sum,
+                       .set = g->set_of,
+                       .heads = task_is_sealed(t) ? g->heads : NULL };
+    g->link_bytes = servers_bytes(g->servers);
+    seconds_since(&g->clock);
 done:
     sign_key_free(key);
     sefl_free(body);
     return st;
 }
 
-static sefl_status open_sum(stage *g)
+static sefl_status take_sum(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
+                            uint32_t clients, release_made *made)
+{
+    stage *g = ctx;
+    (void)from, (void)round, (void)clients, (void)made;
+    g->reveal_s = seconds_since(&g->clock);
+    g->link_bytes = servers_bytes(g->servers) - g->link_bytes;
+    memcpy(g->w, w, g->s->task.values * sizeof *w);
+    return SEFL_OK;
+}
+
+/* One round of the driver (simulate/servers.h) on a thread of CSP's and one of AS's. */
+static sefl_status run_round(stage *g)
 {
     sefl_status st = SEFL_OK;
-    const task *t = &g->s->task;
-    work_got got = { .clients = g->d->clients, .closed = g->sum };
-    uint64_t clock = 0, before = servers_bytes(g->servers);
-    SEFL_TRY(round_set_hash(got.set, t->id, 1, g->members, g->d->clients));
-    if (task_is_sealed(t))
-        got.leaves = g->leaves, got.heads = g->heads;
-    seconds_since(&clock);
-    SEFL_TRY(servers_reveal(g->servers, 1, 1, &got, g->w));
-    g->open_s = seconds_since(&clock);
-    g->link_bytes = servers_bytes(g->servers) - before;
+    SEFL_TRY(servers_new(&g->servers, &(servers_config){ .federation = g->s,
+                                                         .as_ledger = g->ledger[0],
+                                                         .csp_ledger = g->ledger[1],
+                                                         .pool = g->pool,
+                                                         .ctx = g,
+                                                         .upload = upload_all,
+                                                         .release = take_sum }));
+    SEFL_TRY(servers_run(g->servers));
 done:
     return st;
 }
@@ -263,7 +263,7 @@ static void print_report(const stage *g)
     printf(
         "  servers    added in %.2f s; noise, masked sum and decryption %.2f s and %.0f bytes a\n"
         "             number between the servers\n",
-        g->add_s, g->open_s, (double)g->link_bytes / (double)t->values);
+        g->add_s, g->reveal_s, (double)g->link_bytes / (double)t->values);
 }
 
 static sefl_status compare(const stage *g)
@@ -309,9 +309,8 @@ sefl_status demo_sum_run(const demo_sum *d)
     printf("secure sum with %s: %u client%s, %zu numbers each, noise multiplier %s%s\n", d->scheme,
            d->clients, d->clients == 1 ? "" : "s", d->values, d->noise,
            g.s->task.ahe.pack.s2 > claim_limit ? "; no differential privacy claimed" : "");
-    SEFL_TRY(begin(&g));
-    SEFL_TRY(upload_all(&g));
-    SEFL_TRY(open_sum(&g));
+    SEFL_TRY(prepare(&g));
+    SEFL_TRY(run_round(&g));
     print_report(&g);
     SEFL_TRY(compare(&g));
 done:
