@@ -338,7 +338,7 @@ static sefl_status make_csp(servers *v)
     SEFL_TRY(pool_new(&v->csp_pool, pool_threads(c->pool)));
     SEFL_TRY(account_open(&v->csp_account, NULL, c->csp_ledger, &f->task));
     v->csp_memory = (csp_memory){ .ledger = account_port(v->csp_account),
-                                  .opened_before = c->opened,
+                                  .revealed_before = c->opened,
                                   .skipped_before = c->skipped };
     v->csp_store = csp_memory_store(&v->csp_memory);
     SEFL_TRY(csp_new(&v->csp, &(csp_config){ .task = &f->task,
