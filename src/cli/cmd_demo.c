@@ -1,6 +1,6 @@
 /* A self-test of the base layer on this machine, then a whole federation (cli/full/demo_fed.h) or, with
  * --sum, one secure sum under each encryption scheme. A core-only build has the self-test alone. */
-#include "cli/cli.h"
+#include "cli/options.h"
 #if !SEFL_CORE_ONLY
 #include "cli/full/demo_fed.h"
 #include "cli/full/demo_sum.h"
@@ -16,7 +16,6 @@
 #include "crypto/ahe/paillier.h"
 #endif
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,109 +112,22 @@ static sefl_status self_test(bool quiet)
 }
 
 #if !SEFL_CORE_ONLY
-enum {
-    O_SCHEME = 256,
-    O_BITS,
-    O_CLIENTS,
-    O_VALUES,
-    O_NOISE,
-    O_SUM,
-    O_OUT,
-    O_ROUNDS,
-    O_WORDS,
-    O_JSON
-};
-
-static const struct option longopts[] = {
-    { "scheme", required_argument, NULL, O_SCHEME },
-    { "bits", required_argument, NULL, O_BITS },
-    { "clients", required_argument, NULL, O_CLIENTS },
-    { "noise", required_argument, NULL, O_NOISE },
-    { "out", required_argument, NULL, O_OUT },
-    { "rounds", required_argument, NULL, O_ROUNDS },
-    { "words", required_argument, NULL, O_WORDS },
-    { "json", no_argument, NULL, O_JSON },
-    { "sum", no_argument, NULL, O_SUM },
-    { "values", required_argument, NULL, O_VALUES },
-    { 0 },
-};
-
-typedef struct options {
+typedef struct wish {
     const char *scheme, *noise, *out;
-    unsigned long long bits, clients, values, rounds, words; /* 0: not given */
+    uint32_t bits, clients, values, rounds, words; /* 0: not given */
     bool sum, json;
-} options;
+} wish;
 
-/* CLI_MISUSE after saying why. */
-static int take(options *o, int c, const char *name)
-{
-    static const struct {
-        int option;
-        unsigned long long min, max;
-    } ranges[] = {
-        { O_CLIENTS, 1, 1000 },    { O_VALUES, 1, 20000000 }, { O_ROUNDS, 2, 1000 },
-        { O_WORDS, 200, 1000000 }, { O_BITS, 2048, 4096 },
-    };
-    unsigned long long v = 0;
-    pack_nano z;
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-        if (ranges[i].option == c && !cli_parse_u64(optarg, ranges[i].min, ranges[i].max, &v))
-            return cli_misuse(&cmd_demo, "--%s is a number from %llu to %llu, not \"%.32s\"", name,
-                              ranges[i].min, ranges[i].max, optarg);
-    switch (c) {
-    case O_SCHEME:
-        o->scheme = optarg;
-        if (strcmp(optarg, "pad") != 0 && strcmp(optarg, "paillier") != 0)
-            return cli_misuse(&cmd_demo, "--scheme is pad or paillier, not \"%.32s\"", optarg);
-        break;
-    case O_NOISE:
-        o->noise = optarg;
-        if (pack_decimal(&z, optarg) != SEFL_OK || z == 0)
-            return cli_misuse(&cmd_demo, "--noise is a decimal number above 0, not \"%.32s\"",
-                              optarg);
-        break;
-    case O_BITS:
-        if (!paillier_bits_ok((unsigned)v))
-            return cli_misuse(&cmd_demo, "--bits is 2048, 3072 or 4096, not %llu", v);
-        o->bits = v;
-        break;
-    case O_CLIENTS:
-        o->clients = v;
-        break;
-    case O_VALUES:
-        o->values = v;
-        break;
-    case O_ROUNDS:
-        o->rounds = v;
-        break;
-    case O_WORDS:
-        o->words = v;
-        break;
-    case O_OUT:
-        o->out = optarg;
-        break;
-    case O_SUM:
-        o->sum = true;
-        break;
-    case O_JSON:
-        o->json = true;
-        break;
-    default:
-        break;
-    }
-    return CLI_DONE;
-}
-
-static int secure_sums(const options *o)
+static sefl_status secure_sums(const wish *o)
 {
     const char *schemes[] = { "pad", "paillier", NULL };
-    demo_sum d = { .bits = o->bits ? (unsigned)o->bits : 3072,
-                   .clients = o->clients ? (unsigned)o->clients : 8,
-                   .values = o->values ? (size_t)o->values : 20000,
+    demo_sum d = { .bits = o->bits ? o->bits : 3072,
+                   .clients = o->clients ? o->clients : 8,
+                   .values = o->values ? o->values : 20000,
                    .noise = o->noise ? o->noise : "1" };
     sefl_status st = SEFL_OK;
-    if (o->out || o->rounds || o->words || o->json)
-        return cli_misuse(&cmd_demo, "--out, --rounds, --words and --json do not go with --sum");
+    SEFL_CHECK(!o->out && !o->rounds && !o->words && !o->json, SEFL_EINVAL,
+               "--out, --rounds, --words and --json do not go with --sum");
     if (o->scheme)
         schemes[0] = o->scheme, schemes[1] = NULL;
     printf("sefl demo --sum\n");
@@ -226,57 +138,85 @@ static int secure_sums(const options *o)
         SEFL_TRY(demo_sum_run(&d));
     }
     printf(
-        "\nWho saw what: AS saw encrypted vectors, its own mask and the noisy sums above; CSP saw "
-        "sums under\nthat mask and, with pad, who took part; neither saw a vector, the plain sum "
-        "or the noise.\n(The plain sum is known here only because this program played all "
+        "\nWho saw what: AS saw encrypted vectors, its own mask and the noisy sums above. CSP saw "
+        "sums under\nthat mask and, with pad, who took part. Neither saw a vector, the plain sum "
+        "or the noise.\n(This program knows the plain sum only because it played all "
         "clients.)\n");
 done:
-    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_demo, st);
+    return st;
 }
 
-static int federation(const options *o)
+static sefl_status federation(const wish *o, bool *accepted)
 {
     demo_fed d = { .out = o->out ? o->out : "runs/demo",
                    .scheme = o->scheme ? o->scheme : "pad",
                    .noise = o->noise ? o->noise : "0.02",
-                   .bits = o->bits ? (unsigned)o->bits : 3072,
-                   .clients = o->clients ? (uint32_t)o->clients : 8,
+                   .bits = o->bits ? o->bits : 3072,
+                   .clients = o->clients ? o->clients : 8,
                    .rounds = o->rounds ? o->rounds : 12,
                    .words = o->words ? o->words : 4000,
                    .json = o->json };
     sefl_status st = SEFL_OK;
-    if (o->values)
-        return cli_misuse(&cmd_demo, "--values goes with --sum");
-    if (o->bits && strcmp(d.scheme, "paillier") != 0)
-        return cli_misuse(&cmd_demo, "--bits goes with --scheme paillier");
-    if (d.clients < 4 || d.clients > DEMO_CLIENTS_MAX)
-        return cli_misuse(&cmd_demo, "--clients is 4 to %d, not %u", DEMO_CLIENTS_MAX, d.clients);
+    SEFL_CHECK(!o->values, SEFL_EINVAL, "--values goes with --sum");
+    SEFL_CHECK(!o->bits || strcmp(d.scheme, "paillier") == 0, SEFL_EINVAL,
+               "--bits goes with --scheme paillier");
+    SEFL_CHECK(d.clients >= 4 && d.clients <= DEMO_CLIENTS_MAX, SEFL_EINVAL,
+               "--clients is 4 to %d, not %u", DEMO_CLIENTS_MAX, d.clients);
+    *accepted = true;
     SEFL_TRY(self_test(true));
     SEFL_TRY(demo_fed_run(&d));
 done:
-    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_demo, st) == CLI_DONE ? CLI_DONE : CLI_FAILED;
+    return st;
 }
 
-static int run(int argc, char **argv)
+static int run(void *options)
 {
-    options o = { 0 };
-    int rc = CLI_DONE, index = 0;
-    opterr = 0, optind = 1;
-    for (int c; rc == CLI_DONE && (c = getopt_long(argc, argv, ":", longopts, &index)) != -1;)
-        rc = c == '?' || c == ':' ? cli_bad_option(&cmd_demo, argc, argv, c, longopts)
-                                  : take(&o, c, longopts[index].name);
-    if (rc == CLI_DONE && optind < argc)
-        rc = cli_misuse(&cmd_demo, "no argument \"%.64s\" is taken", argv[optind]);
-    if (rc != CLI_DONE)
-        return rc;
-    return o.sum ? secure_sums(&o) : federation(&o);
+    const wish *o = options;
+    pack_nano z;
+    bool accepted = false;
+    if (o->noise && (pack_decimal(&z, o->noise) != SEFL_OK || z == 0))
+        return cli_misuse(&cmd_demo, "--noise is a decimal number above 0, not \"%.32s\"",
+                          o->noise);
+    if (o->bits && !paillier_bits_ok(o->bits))
+        return cli_misuse(&cmd_demo, "--bits is 2048, 3072 or 4096, not %u", o->bits);
+    sefl_status st = o->sum ? secure_sums(o) : federation(o, &accepted);
+    int rc = st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_demo, st);
+    return accepted && rc != CLI_DONE ? CLI_FAILED : rc;
 }
+
+#define TO(member) SETTING_TO(wish, member)
+static const setting_def options[] = {
+    { "out", SETTING_PATH, "", .arg = "DIR", TO(out),
+      .help = "Folder for everything: empty, or that of an earlier demo; without it runs/demo" },
+    { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = 1000,
+      .help = "Number of clients, 4 to 64; with --sum up to 1000; without it 8" },
+    { "rounds", SETTING_U64, "0", TO(rounds), .min = 2, .max = 1000,
+      .help = "Number of rounds; without it 12" },
+    { "words", SETTING_U64, "0", TO(words), .min = 200, .max = 1000000,
+      .help = "Tokens of text for each client; without it 4000" },
+    { "scheme", SETTING_WORD, "", "pad paillier", TO(scheme),
+      .help = "Encryption; without it pad, with --sum both" },
+    { "noise", SETTING_DECIMAL, "", .arg = "Z", TO(noise),
+      .help = "Noise multiplier; without it 0.02, with --sum 1. From 0.25 on the demo claims the "
+              "true epsilon" },
+    { "bits", SETTING_U64, "0", TO(bits), .min = 1,
+      .help = "Size of a Paillier key: 2048, 3072 (default) or 4096" },
+    { "sum", SETTING_FLAG, TO(sum),
+      .help = "Compute only one secure sum of random vectors, with both servers as threads" },
+    { "values", SETTING_U64, "0", TO(values), .min = 1, .max = 20000000,
+      .help = "Numbers in each vector of --sum; without it 20000" },
+    OPTION_JSON(wish),
+    { 0 },
+};
 
 #else
-static int run(int argc, char **argv)
+typedef struct wish {
+    bool none;
+} wish;
+
+static int run(void *options)
 {
-    if (argc > 1)
-        return cli_misuse(&cmd_demo, "no argument \"%.64s\" is taken", argv[1]);
+    (void)options;
     printf("sefl demo\n");
     sefl_status st = self_test(false);
     if (st != SEFL_OK)
@@ -284,34 +224,21 @@ static int run(int argc, char **argv)
     printf("this build is core only: no encryption, no joint noise, no federation\n");
     return CLI_DONE;
 }
+
+static const setting_def options[] = { { 0 } };
 #endif
 
 const cli_command cmd_demo = {
     .name = "demo",
     .summary = "show a whole secure federation at work on this machine",
-#if SEFL_CORE_ONLY
-    .usage = "",
-    .details = "",
-#else
-    .usage = "[--out DIR] [--clients N] [--rounds N] [options]",
-    .details = "Makes keys and text, starts CSP, AS and the clients as processes of their own,\n"
-               "trains a small LSTM in secure rounds, kills some clients on the way and compares\n"
-               "with plain FedAvg.\n"
-               "  --out DIR       folder for all of it (runs/demo): empty, or an earlier demo's\n"
-               "  --clients N     4 to 64 (8)\n"
-               "  --rounds N      2 or more (12)\n"
-               "  --words N       text of a client, in tokens (4000)\n"
-               "  --scheme NAME   pad (default) or paillier\n"
-               "  --noise Z       noise over sensitivity (0.02); from 0.25 on its true epsilon\n"
-               "                  is claimed\n"
-               "  --bits N        Paillier key: 2048, 3072 (default) or 4096\n"
-               "  --json          one JSON object at the end, no other talk\n"
-               "\n"
-               "  --sum           only one secure sum of random vectors, AS and CSP as two\n"
-               "                  threads; with --scheme (both), --clients (8), --noise (1),\n"
-               "                  --bits and\n"
-               "  --values N      numbers in each vector (20000)",
-#endif
+    .about =
+        SEFL_CORE_ONLY
+            ? "Tests the base layer on this machine. A core-only build has no federation."
+            : "Makes keys and text, starts CSP, the aggregation server and the clients as "
+              "processes of their own, trains a small LSTM in secure rounds, kills some clients "
+              "on the way and compares the result with plain FedAvg.",
     .example = "sefl demo",
-    .run = run,
+    .options = options,
+    .size = sizeof(wish),
+    .actions = (const cli_action[]){ { "", .run = run }, { 0 } },
 };

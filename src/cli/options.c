@@ -232,7 +232,9 @@ static sefl_status help_usage(sefl_buf *out, const cli_command *c, const cli_act
         SEFL_TRY(wr_fmt(&line, " %s", a->arg));
     for (size_t i = 0; i < n; i++) {
         signature(name, sizeof name, &e[i]);
-        if (options_listed(a->needs, e[i].name))
+        if (options_listed(a->needs, e[i].name) && e[i].def->letter)
+            SEFL_TRY(wr_fmt(&line, " -%c %s", e[i].def->letter, placeholder(e[i].def)));
+        else if (options_listed(a->needs, e[i].name))
             SEFL_TRY(wr_fmt(&line, " %s", name));
         more += !options_listed(a->needs, e[i].name);
     }

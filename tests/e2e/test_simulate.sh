@@ -18,7 +18,7 @@ rounds: { count: 2 }
 END
 
 # misuse
-expect 2 "$SEFL" simulate; says "-c FILE says which experiment"
+expect 2 "$SEFL" simulate; says "wants --config"
 expect 2 "$SEFL" simulate -c e.yml extra; says '"extra"'
 expect 2 "$SEFL" simulate -c e.yml --sett a=b; says "did you mean --set?"
 expect 2 "$SEFL" simulate -c e.yml --set clients=0; says "--set: clients wants a whole number from 1"
@@ -29,7 +29,7 @@ expect 2 "$SEFL" simulate -c e.yml --set privacy.claim=dp; says "privacy.z"
 expect 1 "$SEFL" simulate -c none.yml; says "none.yml"
 printf 'clients: 4\nprotecton: none\n' > bad.yml
 expect 2 "$SEFL" simulate -c bad.yml; says 'bad.yml:2:1: unknown setting "protecton"; did you mean "protection"?'
-expect 2 "$SEFL" plan; says "-c FILE says which experiment"
+expect 2 "$SEFL" plan; says "wants --config"
 expect 2 "$SEFL" plan -c e.yml --rates r --quick; says "--rates gives"
 expect 1 "$SEFL" plan -c e.yml --rates none.txt; says "none.txt"
 expect 2 "$SEFL" compare; says "wants folders of runs"

@@ -1,5 +1,4 @@
 /* sefl plan: what an experiment will cost and give, before it runs. */
-#include "cli/cli.h"
 #include "cli/full/experiment_args.h"
 #include "cli/meter.h"
 #include "cli/print.h"
@@ -9,21 +8,11 @@
 #include "privacy/accountant/accountant.h"
 #include "simulate/plan.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { O_RATES = 512, O_SAVE, O_QUICK, O_JSON, SOME_CLIENTS = 16 };
-
-static const struct option longopts[] = {
-    EXPERIMENT_OPTIONS,
-    { "rates", required_argument, NULL, O_RATES },
-    { "save-rates", required_argument, NULL, O_SAVE },
-    { "quick", no_argument, NULL, O_QUICK },
-    { "json", no_argument, NULL, O_JSON },
-    { 0 },
-};
+enum { SOME_CLIENTS = 16 };
 
 typedef struct session {
     experiment_args args;
@@ -140,59 +129,44 @@ done:
     return st;
 }
 
-static int run(int argc, char **argv)
+static int run(void *self)
 {
-    session s = { 0 };
-    int rc = CLI_DONE;
-    experiment_args_init(&s.args);
-    opterr = 0;
-    for (int c; rc == CLI_DONE && (c = getopt_long(argc, argv, ":c:", longopts, NULL)) != -1;) {
-        if (experiment_args_take(&s.args, &cmd_plan, c, &rc))
-            continue;
-        switch (c) {
-        case O_RATES:
-            s.rates = optarg;
-            break;
-        case O_SAVE:
-            s.save = optarg;
-            break;
-        case O_QUICK:
-            s.quick = true;
-            break;
-        case O_JSON:
-            s.json = true;
-            break;
-        default:
-            rc = cli_bad_option(&cmd_plan, argc, argv, c, longopts);
-        }
-    }
-    if (rc == CLI_DONE && s.rates && (s.quick || s.save))
-        rc = cli_misuse(&cmd_plan, "--rates gives what --quick and --save-rates would measure");
-    if (rc == CLI_DONE)
-        rc = experiment_args_finish(&s.args, &cmd_plan, argc, argv);
-    for (size_t i = 0; rc == CLI_DONE && i < s.args.runs; i++) {
-        sefl_status st = plan_one(&s, i);
+    session *s = self;
+    if (s->rates && (s->quick || s->save))
+        return cli_misuse(&cmd_plan, "--rates gives what --quick and --save-rates would measure");
+    int rc = experiment_args_read(&s->args, &cmd_plan);
+    for (size_t i = 0; rc == CLI_DONE && i < s->args.runs; i++) {
+        sefl_status st = plan_one(s, i);
         if (st != SEFL_OK)
             rc = cli_failed(&cmd_plan, st);
     }
-    experiment_args_clear(&s.args);
+    experiment_args_clear(&s->args);
     return rc;
 }
 
+static const setting_def options[] = {
+    EXPERIMENT_OPTIONS,
+    { "quick", SETTING_FLAG, SETTING_TO(session, quick),
+      .help = "Measure this machine for about 2 seconds, not 10" },
+    { "rates", SETTING_PATH, "", SETTING_TO(session, rates),
+      .help = "Measure nothing; use the rates that --save-rates wrote" },
+    { "save-rates", SETTING_PATH, "", SETTING_TO(session, save),
+      .help = "Write the measured rates of this machine for this model" },
+    OPTION_JSON(session),
+    { 0 },
+};
+
 const cli_command cmd_plan = {
     .name = "plan",
-    .summary = "say what an experiment will cost and give, before it runs",
-    .usage = "-c FILE [--set KEY=VALUE] [options]",
-    .details = "  -c, --config FILE  the experiment; of a sweep every run is planned\n"
-               "  --set KEY=VALUE    any key, in place of the file's\n"
-               "  --threads N        that the run will use; 0 (default): all cores\n"
-               "  --quick            measure this machine for about 2 seconds, not 10\n"
-               "  --rates FILE       no measurement: rates that --save-rates wrote\n"
-               "  --save-rates FILE  keeps the rates of this machine, for this model\n"
-               "  --json             one object\n"
-               "\n"
-               "Prints bytes, seconds by part, memory, noise to signal, epsilon of the whole\n"
-               "run, and what to change. Nothing is written.",
+    .summary = "predict the cost and the privacy of an experiment before it runs",
+    .about =
+        "Prints bytes, seconds by part, memory, noise-to-signal ratio and epsilon of the whole "
+        "run, and suggests what to change. It plans every run of a sweep and writes nothing.",
     .example = "echo 'clients: 20' > experiment.yml && sefl plan --quick -c experiment.yml",
-    .run = run,
+    .options = options,
+    .size = sizeof(session),
+    .actions = (const cli_action[]){ { "", .needs = "config", .run = run }, { 0 } },
+    .schema = experiment_schema,
+    .shortcuts = experiment_shortcuts,
+    .set_at = offsetof(session, args.flags),
 };

@@ -1,5 +1,4 @@
 /* sefl simulate: a federation in one process, as a file describes it. */
-#include "cli/cli.h"
 #include "cli/full/experiment_args.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
@@ -7,25 +6,13 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "privacy/accountant/accountant.h"
 #include "simulate/simulate.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { O_RUNS = 512, O_JSON, O_QUIET };
-
-static const struct option longopts[] = {
-    EXPERIMENT_OPTIONS,
-    { "runs", required_argument, NULL, O_RUNS },
-    { "json", no_argument, NULL, O_JSON },
-    { "quiet", no_argument, NULL, O_QUIET },
-    { 0 },
-};
 
 typedef struct session {
     experiment_args args;
@@ -297,52 +284,38 @@ static int go(session *s)
     return s->empty ? CLI_FAILED : CLI_DONE;
 }
 
-static int run(int argc, char **argv)
+static int run(void *self)
 {
-    session s = { .runs = "runs", .terminal = meter_terminal() };
-    int rc = CLI_DONE;
-    experiment_args_init(&s.args);
-    opterr = 0;
-    for (int c; rc == CLI_DONE && (c = getopt_long(argc, argv, ":c:", longopts, NULL)) != -1;) {
-        if (experiment_args_take(&s.args, &cmd_simulate, c, &rc))
-            continue;
-        switch (c) {
-        case O_RUNS:
-            s.runs = optarg;
-            break;
-        case O_JSON:
-            s.json = true;
-            break;
-        case O_QUIET:
-            s.quiet = true;
-            break;
-        default:
-            rc = cli_bad_option(&cmd_simulate, argc, argv, c, longopts);
-        }
-    }
+    session *s = self;
+    s->terminal = meter_terminal();
+    int rc = experiment_args_read(&s->args, &cmd_simulate);
     if (rc == CLI_DONE)
-        rc = experiment_args_finish(&s.args, &cmd_simulate, argc, argv);
-    if (rc == CLI_DONE)
-        rc = go(&s);
-    experiment_args_clear(&s.args);
-    federation_key_clear(&s.key);
+        rc = go(s);
+    experiment_args_clear(&s->args);
+    federation_key_clear(&s->key);
     return rc;
 }
+
+static const setting_def options[] = {
+    EXPERIMENT_OPTIONS,
+    { "runs", SETTING_PATH, "runs", .arg = "DIR", SETTING_TO(session, runs),
+      .help = "Folder of run folders" },
+    { "json", SETTING_FLAG, SETTING_TO(session, json),
+      .help = "Print one JSON object per round, and one for the run" },
+    { "quiet", SETTING_FLAG, SETTING_TO(session, quiet), .help = "Print no progress" },
+    { 0 },
+};
 
 const cli_command cmd_simulate = {
     .name = "simulate",
     .summary = "run a whole federation in one process, from an experiment file",
-    .usage = "-c FILE [--set KEY=VALUE] [options]",
-    .details = "  -c, --config FILE  the experiment (docs/SIMULATION.md lists the keys)\n"
-               "  --set KEY=VALUE    any key, in place of the file's\n"
-               "  --runs DIR         folder of run folders (default runs)\n"
-               "  --threads N        0 (default): all cores; the result does not depend on it\n"
-               "  --json             one object a round, and one for the run\n"
-               "  --quiet            no talk on standard error\n"
-               "\n"
-               "A run leaves runs/NAME with config.yml, metrics.jsonl, model/, ledger, log and\n"
-               "summary.json. The same command again skips what is finished and goes on with\n"
-               "what was interrupted.",
+    .about = "A run writes config.yml, metrics.jsonl, model/, ledger, log and summary.json into "
+             "DIR/NAME. The same command again skips finished runs and resumes an interrupted one.",
     .example = "echo 'clients: 20' > experiment.yml && sefl simulate -c experiment.yml",
-    .run = run,
+    .options = options,
+    .size = sizeof(session),
+    .actions = (const cli_action[]){ { "", .needs = "config", .run = run }, { 0 } },
+    .schema = experiment_schema,
+    .shortcuts = experiment_shortcuts,
+    .set_at = offsetof(session, args.flags),
 };

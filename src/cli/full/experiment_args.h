@@ -2,32 +2,29 @@
 #ifndef CLI_FULL_EXPERIMENT_ARGS_H
 #define CLI_FULL_EXPERIMENT_ARGS_H
 
-#include "cli/cli.h"
-
+#include "cli/options.h"
 #include "simulate/experiment.h"
 
-enum { EXPERIMENT_SET = 256, EXPERIMENT_THREADS };
-
-#define EXPERIMENT_OPTIONS                                     \
-    { "config", required_argument, NULL, 'c' },                \
-        { "set", required_argument, NULL, EXPERIMENT_SET },    \
-    {                                                          \
-        "threads", required_argument, NULL, EXPERIMENT_THREADS \
-    }
-
 typedef struct experiment_args {
-    settings set;
-    settings flags; /* go over the file's */
     const char *file;
-    size_t runs; /* that the sweep asks for */
+    settings flags; /* what --set and its like say */
+    settings set;   /* the file, overridden by the flags */
+    size_t runs;    /* of the sweep */
 } experiment_args;
 
-void experiment_args_init(experiment_args *a);
-void experiment_args_clear(experiment_args *a);
+/* -c FILE, --set and --set-file, for a struct that begins with an experiment_args. */
+#define EXPERIMENT_OPTIONS                                                                   \
+    { "config",                                                                              \
+      SETTING_PATH,                                                                          \
+      "",                                                                                    \
+      .letter = 'c',                                                                         \
+      SETTING_TO(experiment_args, file),                                                     \
+      .help = "The experiment; 'sefl init' writes one, docs/SIMULATION.md lists the keys" }, \
+        OPTION_SET
+extern const cli_shortcut experiment_shortcuts[];
 
-/* Takes one option of getopt_long; false: not one of these. *rc: its exit code if it is wrong. */
-bool experiment_args_take(experiment_args *a, const cli_command *cmd, int option, int *rc);
-/* Reads the file; returns an exit code. */
-int experiment_args_finish(experiment_args *a, const cli_command *cmd, int argc, char **argv);
+/* Reads the file; exit code. */
+int experiment_args_read(experiment_args *a, const cli_command *c);
+void experiment_args_clear(experiment_args *a);
 
 #endif
