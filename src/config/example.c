@@ -6,52 +6,58 @@
 
 void example_values(char out[EXAMPLE_VALUES], const setting_def *d)
 {
-    switch (d->type) {
-    case SETTING_WORD:
-    case SETTING_CHOICE:
-        snprintf(out, EXAMPLE_VALUES, "one of: %s", d->words);
-        break;
-    case SETTING_BOOL:
-    case SETTING_FLAG:
-        snprintf(out, EXAMPLE_VALUES, "true or false");
-        break;
-    case SETTING_U64:
-    case SETTING_DECIMAL:
-    case SETTING_REAL: {
-        const char *what = d->type == SETTING_U64 ? "a whole number" : "a number";
-        if (d->max > 0)
-            snprintf(out, EXAMPLE_VALUES, "%s from %" PRIu64 " to %" PRIu64, what, d->min, d->max);
-        else
-            snprintf(out, EXAMPLE_VALUES, "%s from %" PRIu64, what, d->min);
-        break;
-    }
-    case SETTING_ADDRESS:
-        snprintf(out, EXAMPLE_VALUES, "host:port");
-        break;
-    case SETTING_LIST:
-    case SETTING_TEXT:
-        snprintf(out, EXAMPLE_VALUES, "text");
-        break;
-    case SETTING_PATH:
-        snprintf(out, EXAMPLE_VALUES, "a path");
-        break;
-    }
+    static const char *const by_type[] = {
+        [SETTING_TEXT] = "text",          [SETTING_PATH] = "a path",
+        [SETTING_BOOL] = "true or false", [SETTING_FLAG] = "true or false",
+        [SETTING_ADDRESS] = "host:port",  [SETTING_LIST] = "texts",
+        [SETTING_U64] = "a whole number", [SETTING_DECIMAL] = "a number",
+        [SETTING_REAL] = "a number",
+    };
+    const char *name = d->words ? "one of:" : by_type[d->type];
+    const bool number =
+        d->type == SETTING_U64 || d->type == SETTING_DECIMAL || d->type == SETTING_REAL;
+    if (d->words)
+        snprintf(out, EXAMPLE_VALUES, "%s %s", name, d->words);
+    else if (number && d->max > 0)
+        snprintf(out, EXAMPLE_VALUES, "%s from %" PRIu64 " to %" PRIu64, name, d->min, d->max);
+    else if (number)
+        snprintf(out, EXAMPLE_VALUES, "%s from %" PRIu64, name, d->min);
+    else
+        snprintf(out, EXAMPLE_VALUES, "%s", name);
 }
 
-/* Is the key active? *value: what stands behind its "="; unchanged if nothing does. */
-static bool is_active(const char *list, const char *key, sefl_span *value)
+/* What the list says of a key: nothing, or "key", "key=value", "-key=value". */
+typedef struct wish {
+    bool named, without; /* -key: stays a comment */
+    sefl_span value;     /* n = 0: none is given */
+} wish;
+
+static wish wish_of(const char *list, const char *key)
 {
     size_t n = strlen(key);
     for (const char *p = list; *p;) {
-        size_t len = strcspn(p, " ");
-        if (len >= n && memcmp(p, key, n) == 0 && (len == n || p[n] == '=')) {
-            if (len > n)
-                *value = span_of(p + n + 1, len - n - 1);
-            return true;
-        }
+        size_t len = strcspn(p, " "), minus = *p == '-';
+        const char *name = p + minus;
+        size_t left = len - minus;
+        if (left >= n && memcmp(name, key, n) == 0 && (left == n || name[n] == '='))
+            return (wish){ true, minus,
+                           left > n ? span_of(name + n + 1, left - n - 1) : span_of(NULL, 0) };
         p += len + (p[len] == ' ');
     }
-    return false;
+    return (wish){ 0 };
+}
+
+/* The value that a new file shows: one that is valid wherever there is one. */
+static sefl_span shown(const setting_def *d, const wish *w, char scratch[24])
+{
+    if (w->value.n > 0)
+        return w->value;
+    if (d->example && (!d->fallback || !*d->fallback))
+        return span_of_str(d->example);
+    if (d->fallback)
+        return span_of_str(d->fallback);
+    snprintf(scratch, 24, "%" PRIu64, d->min);
+    return span_of_str(d->type == SETTING_U64 ? scratch : "CHANGE-ME");
 }
 
 /* Everything up to the first point: where it changes a group begins. */
@@ -75,14 +81,18 @@ sefl_status example_write(sefl_buf *out, const char *file, const char *about,
     sefl_status st = SEFL_OK;
     char values[EXAMPLE_VALUES];
     const setting_def *before = NULL;
-    SEFL_TRY(wr_fmt(out,
-                    "# %s: %s.\n"
-                    "# Every key is here, with its default behind a #: take the # away to set it.\n"
-                    "# 'sefl config check' says what is wrong, with line and column.\n",
-                    file, about));
+    SEFL_TRY(
+        wr_fmt(out,
+               "# %s: %s.\n"
+               "# Every key stands here with its default, or an example, behind a #: remove the # "
+               "to set it.\n"
+               "# 'sefl config check' reports what is wrong, with line and column.\n",
+               file, about));
     for (const setting_def *d = schema; d->key; d++) {
-        bool must = d->fallback == NULL;
-        sefl_span v = span_of_str(must ? "CHANGE-ME" : d->fallback);
+        const bool must = d->fallback == NULL;
+        const wish w = wish_of(active, d->key);
+        char scratch[24];
+        const sefl_span v = shown(d, &w, scratch);
         if (strncmp(d->key, "sweep.", 6) == 0)
             continue;
         if (!before || !same_group(before->key, d->key))
@@ -91,7 +101,7 @@ sefl_status example_write(sefl_buf *out, const char *file, const char *about,
         example_values(values, d);
         SEFL_TRY(wr_fmt(out, "# %s%s%s%s\n", d->help ? d->help : "",
                         d->help && *d->help ? "; " : "", values, must ? "; must be given" : ""));
-        const char *mark = is_active(active, d->key, &v) || must ? "" : "#";
+        const char *mark = (w.named || must) && !w.without ? "" : "#";
         const char *quote = needs_quotes(v) ? "\"" : "";
         SEFL_TRY(wr_fmt(out, "%s%s: %s%.*s%s\n", mark, d->key, quote, (int)v.n, (const char *)v.p,
                         quote));

@@ -2,9 +2,9 @@
  *
  *     SEFL_TRY(example_write(&out, "policy.yml", "what the owner agrees to", schema, "a b=3"));
  *
- * Lines "# text" are prose, lines "#key: value" are settings at their default: without the # they are
- * read. A key that is in `active` stands there without the #, with the value behind its "=" if there is
- * one; so does a key without a default, which somebody must change.
+ * Lines "# text" are prose; lines "#key: value" are settings at their default (or with the schema's
+ * example, where there is no default) and become valid settings without the #. Keys in `active`, and
+ * keys that must be given, have no #.
  * Threads: pure.   Secrets: none. */
 #ifndef CONFIG_EXAMPLE_H
 #define CONFIG_EXAMPLE_H
@@ -14,11 +14,12 @@
 
 enum { EXAMPLE_VALUES = 200 };
 
-/* active: "key" or "key=value", separated by spaces. Keys of sweeps are left out. */
+/* active: "key" or "key=value", separated by spaces; "-key=value": a comment with that value. Keys of
+ * sweeps are left out. */
 sefl_status example_write(sefl_buf *out, const char *file, const char *about,
                           const setting_def *schema, const char *active) SEFL_MUST_CHECK;
 
-/* What may stand there: "a whole number from 1 to 4096", "one of: lstm transformer". */
+/* The values that it may have: "a whole number from 1 to 4096", "one of: lstm transformer". */
 void example_values(char out[EXAMPLE_VALUES], const setting_def *d);
 
 #endif

@@ -61,6 +61,10 @@ awk -F'"' '/^#define HTTP_[A-Z]*_PATH/ { split($1, w, " "); path[w[2]] = $2 }
 section '## AS over HTTPS' | sed -n '/^| request/,/^$/p' | grep -o '`[A-Z]* /[^`?]*' | tr -d '\140' | sort -u > "$dir/doc"
 same "calls" http.h
 
+# every key of every file of settings
+"$SEFL" config table > "$dir/code"
+diff -u docs/SETTINGS.md "$dir/code" || fail "docs/SETTINGS.md is old: 'sefl config table > docs/SETTINGS.md'"
+
 # files that the texts name exist: by their path, or by the end of it
 git ls-files > "$dir/files" 2> /dev/null || find . -type f > "$dir/files"
 # shellcheck disable=SC2016

@@ -1,82 +1,131 @@
-/* sefl config: is a file of settings right? Which keys are there? */
-#include "cli/actions.h"
-#include "cli/cli.h"
-#include "cli/full/config_kind.h"
+/* sefl config: checks a file of settings, and lists the keys that it may have. */
+#include "cli/full/doctor.h"
+#include "cli/options.h"
 #include "cli/print.h"
 
+#include "base/alloc.h"
 #include "base/json.h"
 #include "config/example.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { O_FOR = 256, O_JSON };
+typedef struct wish {
+    const char *file, *kind;
+    bool json;
+} wish;
 
-static const struct option longopts[] = {
-    { "for", required_argument, NULL, O_FOR },
-    { "json", no_argument, NULL, O_JSON },
-    { 0 },
-};
+static bool is_sweep(const setting_def *d)
+{
+    return strncmp(d->key, "sweep.", 6) == 0;
+}
 
 /* ---- check --------------------------------------------------------------------------------- */
 
-static int check(const config_kind *k, const char *path, bool as_json)
+/* "csp.yml:3:1: tls.cert: ..."; the line about the settings themselves names its place already. */
+static void sentence(char *out, size_t n, const doctor_line *l, const settings *s, const char *file)
 {
-    settings s;
-    size_t given = 0, all = 0;
-    const bool told = k != NULL;
-    if (!told)
-        k = config_kind_of(path);
-    sefl_status st = config_kind_read(k, &s, path);
-    if (!told)
-        st = config_kind_guessed(st, path);
-    for (size_t i = 0; st == SEFL_OK && i < s.count; i++)
-        if (strncmp(s.schema[i].key, "sweep.", 6) != 0)
-            given += s.value[i] != NULL, all++;
-    if (as_json) {
-        sefl_buf b = { 0 };
-        json j = json_into(&b);
-        json_open(&j, '{');
-        json_key(&j, "file"), json_str(&j, path);
-        json_key(&j, "kind"), json_str(&j, k->name);
-        json_key(&j, "ok"), json_bool(&j, st == SEFL_OK);
-        if (st == SEFL_OK)
-            json_key(&j, "given"), json_u64(&j, given);
-        else
-            json_key(&j, "error"), json_str(&j, sefl_last_error());
-        json_close(&j, '}');
-        int rc = print_json_end(&cmd_config, &j);
-        settings_clear(&s);
-        return rc != CLI_DONE ? rc : st == SEFL_OK ? CLI_DONE : CLI_FAILED;
-    }
-    if (st == SEFL_OK)
-        printf("%s: good: %s; %zu of %zu keys are given, the others have defaults\n", path,
-               k->about, given, all);
+    static const char *const of_cert[] = { "certificate", "chain", "hosts", NULL };
+    const char *key = l->name, *where = file;
+    for (const char *const *c = of_cert; *c; c++)
+        if (strcmp(l->name, *c) == 0)
+            key = "tls.cert";
+    if (setting_find(s->schema, key) && settings_given(s, key))
+        where = settings_origin(s, key);
+    if (strcmp(l->name, "settings") == 0)
+        snprintf(out, n, "%s", l->says);
     else
-        cli_failed(&cmd_config, st);
-    settings_clear(&s);
-    return st == SEFL_OK ? CLI_DONE : CLI_FAILED;
+        snprintf(out, n, "%s: %s: %s", where, l->name, l->says);
 }
 
-/* ---- keys ---------------------------------------------------------------------------------- */
-
-static int keys(const config_kind *k, bool as_json)
+static int say_json(const wish *w, const config_kind *k, const doctor *d, const settings *s,
+                    size_t given)
 {
-    char values[200];
+    char text[1024];
+    bool first = true;
     sefl_buf b = { 0 };
     json j = json_into(&b);
-    if (!k)
-        k = config_kinds;
-    if (as_json)
+    json_open(&j, '{');
+    json_key(&j, "file"), json_str(&j, w->file);
+    json_key(&j, "kind"), json_str(&j, k->name);
+    json_key(&j, "ok"), json_bool(&j, d->count[DOCTOR_FAIL] == 0);
+    if (d->count[DOCTOR_FAIL] == 0)
+        json_key(&j, "given"), json_u64(&j, given);
+    for (size_t i = 0; i < d->n; i++)
+        if (d->at[i].status == DOCTOR_FAIL) {
+            sentence(text, sizeof text, &d->at[i], s, w->file);
+            if (first)
+                json_key(&j, "error"), json_str(&j, text), json_key(&j, "errors"),
+                    json_open(&j, '[');
+            json_str(&j, text);
+            first = false;
+        }
+    if (!first)
+        json_close(&j, ']');
+    json_close(&j, '}');
+    return print_json_end(&cmd_config, &j);
+}
+
+static void say(const wish *w, const config_kind *k, const doctor *d, const settings *s,
+                size_t given, size_t all)
+{
+    char text[1024];
+    for (size_t i = 0; i < d->n; i++)
+        if (d->at[i].status == DOCTOR_FAIL) {
+            sentence(text, sizeof text, &d->at[i], s, w->file);
+            sefl_note("%s", text);
+            cli_failed(&cmd_config, SEFL_EIO);
+        }
+    if (d->count[DOCTOR_FAIL] == 0)
+        printf("%s: good: %s; %zu of %zu keys are given, the others have defaults\n", w->file,
+               k->about, given, all);
+}
+
+static int check(void *options)
+{
+    const wish *w = options;
+    const config_kind *told = w->kind ? config_kind_find(w->kind) : NULL;
+    const config_kind *k = told ? told : config_kind_of(w->file);
+    settings s;
+    size_t given = 0, all = 0;
+    doctor *d = NULL;
+    int rc = CLI_DONE;
+    sefl_status st = sefl_new(&d, 1, sizeof *d);
+    if (st != SEFL_OK)
+        return cli_failed(&cmd_config, st);
+    (void)doctor_settings(d, told, &s, w->file);
+    for (size_t i = 0; i < s.count; i++)
+        if (!is_sweep(&s.schema[i]))
+            given += s.value[i] != NULL, all++;
+    if (w->json)
+        rc = say_json(w, k, d, &s, given);
+    else
+        say(w, k, d, &s, given, all);
+    if (rc == CLI_DONE && d->count[DOCTOR_FAIL] > 0)
+        rc = CLI_FAILED;
+    settings_clear(&s);
+    sefl_free(d);
+    return rc;
+}
+
+/* ---- keys and table -------------------------------------------------------------------------- */
+
+static int keys(void *options)
+{
+    const wish *w = options;
+    const config_kind *k = w->kind ? config_kind_find(w->kind) : config_kinds;
+    char values[EXAMPLE_VALUES];
+    sefl_buf b = { 0 };
+    json j = json_into(&b);
+    if (w->json)
         json_open(&j, '[');
     for (const setting_def *d = k->schema(); d->key; d++) {
-        if (strncmp(d->key, "sweep.", 6) == 0)
+        if (is_sweep(d))
             continue;
         example_values(values, d);
-        if (!as_json) {
-            printf("%-24s %-10s %s%s%s\n", d->key, d->fallback ? d->fallback : "(needed)", values,
-                   d->help && *d->help ? "; " : "", d->help ? d->help : "");
+        if (!w->json) {
+            printf("%-24s %-10s %s; %s\n", d->key, d->fallback ? d->fallback : "(needed)", values,
+                   d->help);
             continue;
         }
         json_open(&j, '{');
@@ -87,57 +136,69 @@ static int keys(const config_kind *k, bool as_json)
         else
             json_null(&j);
         json_key(&j, "values"), json_str(&j, values);
-        json_key(&j, "help"), json_str(&j, d->help ? d->help : "");
+        json_key(&j, "help"), json_str(&j, d->help);
         json_close(&j, '}');
     }
-    if (!as_json)
+    if (!w->json)
         return CLI_DONE;
     json_close(&j, ']');
     return print_json_end(&cmd_config, &j);
 }
 
-static int run(int argc, char **argv)
+static void print_table(const char *title, const char *about, const setting_def *schema)
 {
-    static const char *const names[] = { "check", "keys", NULL };
-    const config_kind *k = NULL;
-    bool as_json = false;
-    size_t which;
-    int rc = cli_action_pick(&cmd_config, names, argc, argv, &which);
-    if (rc != CLI_DONE)
-        return rc;
-    bool is_check = which == 0;
-    argc--, argv++;
-    opterr = 0, optind = 1;
-    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
-        if (c == O_JSON)
-            as_json = true;
-        else if (c != O_FOR)
-            return cli_bad_option(&cmd_config, argc, argv, c, longopts);
-        else if (!(k = config_kind_find(optarg)))
-            return cli_misuse(&cmd_config,
-                              "--for is experiment, aggregator, csp, client, policy or task, not "
-                              "\"%.32s\"",
-                              optarg);
+    char values[EXAMPLE_VALUES];
+    printf("\n## %s\n\n%s.\n\n| key | default | values | meaning |\n|---|---|---|---|\n", title,
+           about);
+    for (const setting_def *d = schema; d->key; d++) {
+        if (is_sweep(d))
+            continue;
+        example_values(values, d);
+        const char *mark = d->fallback && *d->fallback ? "`" : "";
+        printf("| `%s` | %s%s%s | %s | %s |\n", d->key, mark,
+               d->fallback ? d->fallback : "must be given", mark, values, d->help);
     }
-    if (is_check && optind == argc)
-        return cli_misuse(&cmd_config, "which file?");
-    if (optind + (is_check ? 1 : 0) < argc)
-        return cli_misuse(&cmd_config, "no argument \"%.64s\" is taken",
-                          argv[optind + (is_check ? 1 : 0)]);
-    return is_check ? check(k, argv[optind], as_json) : keys(k, as_json);
 }
+
+static int table(void *options)
+{
+    (void)options;
+    printf("# Settings\n\nEvery key of every file, and of `sefl train --set`. `sefl config table` "
+           "writes this page from the tables that\nthe program itself uses, and a test compares "
+           "the two.\n");
+    for (const config_kind *k = config_kinds; k->name; k++)
+        print_table(k->file, k->about, k->schema());
+    print_table("sefl train", "settings of 'sefl train --set' and '--set-file'",
+                cmd_train.schema());
+    return CLI_DONE;
+}
+
+#define TO(member) SETTING_TO(wish, member)
+static const setting_def options[] = {
+    { "for", SETTING_WORD, "", TO(kind), .words = CONFIG_KIND_WORDS,
+      .help = "Kind of the file, where its name (csp.yml, ...) does not tell; otherwise it is an "
+              "experiment" },
+    OPTION_JSON(wish),
+    { 0 },
+};
 
 const cli_command cmd_config = {
     .name = "config",
-    .summary = "check a file of settings, or list the keys it may have",
-    .usage = "check FILE [--for KIND] [--json]\n       sefl config keys [--for KIND] [--json]",
-    .details = "  check FILE      says what is wrong, with line and column; exit 1 if something\n"
-               "                  is\n"
-               "  keys            every key: default, values, what it is for\n"
-               "  --for KIND      experiment (default), aggregator, csp, client, policy or task;\n"
-               "                  a FILE of the usual name (csp.yml, ...) tells by itself\n"
-               "  --json          one JSON object, or a list of keys",
+    .summary = "check a file of settings, or list the keys that it may have",
     .example = "sefl init experiment.yml && sefl config check experiment.yml",
-    .words = "check keys",
-    .run = run,
+    .options = options,
+    .size = sizeof(wish),
+    .actions =
+        (const cli_action[]){
+            { "check", "FILE", "a file of settings",
+              "Checks what the run would check: keys and values with line and column, the files "
+              "that "
+              "they name, certificates, keys and the task. Exits with 1 if something is wrong.",
+              .arg_at = offsetof(wish, file), .run = check },
+            { "keys", .about = "Lists every key with its default, its values and its meaning.",
+              .run = keys },
+            { "table",
+              .about = "Writes docs/SETTINGS.md: the keys of all kinds as Markdown tables.",
+              .takes = "", .run = table },
+            { 0 } },
 };

@@ -1,24 +1,19 @@
-/* sefl doctor: is this machine fit, and a role's file on it? */
-#include "cli/cli.h"
+/* sefl doctor: checks this machine, and a role's file on it. */
 #include "cli/full/doctor.h"
+#include "cli/options.h"
 #include "cli/print.h"
 
 #include "base/alloc.h"
 #include "base/json.h"
 
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { O_FOR = 256, O_JSON };
-
-static const struct option longopts[] = {
-    { "config", required_argument, NULL, 'c' },
-    { "for", required_argument, NULL, O_FOR },
-    { "json", no_argument, NULL, O_JSON },
-    { 0 },
-};
+typedef struct wish {
+    const char *file, *kind;
+    bool json;
+} wish;
 
 static const char *const words[] = { "ok", "warn", "fail" };
 
@@ -61,43 +56,26 @@ static void print_text(const doctor *d)
            d->count[DOCTOR_FAIL]);
 }
 
-static int run(int argc, char **argv)
+static int run(void *options)
 {
-    const config_kind *k = NULL;
-    const char *file = NULL;
-    bool as_json = false;
-    opterr = 0, optind = 1;
-    for (int c; (c = getopt_long(argc, argv, ":c:", longopts, NULL)) != -1;) {
-        if (c == 'c')
-            file = optarg;
-        else if (c == O_JSON)
-            as_json = true;
-        else if (c != O_FOR)
-            return cli_bad_option(&cmd_doctor, argc, argv, c, longopts);
-        else if (!(k = config_kind_find(optarg)))
-            return cli_misuse(&cmd_doctor,
-                              "--for is experiment, aggregator, csp, client, policy or task, not "
-                              "\"%.32s\"",
-                              optarg);
-    }
-    if (optind < argc)
-        return cli_misuse(&cmd_doctor, "no argument \"%.64s\" is taken; -c FILE looks at a file",
-                          argv[optind]);
-    if (k && !file)
-        return cli_misuse(&cmd_doctor, "--for goes with -c FILE");
+    const wish *w = options;
+    const config_kind *k = w->kind ? config_kind_find(w->kind) : NULL;
+    const char *slash = w->file ? strrchr(w->file, '/') : NULL;
+    char folder[PATH_MAX];
     doctor *d = NULL;
-    char folder[PATH_MAX] = "";
+    if (k && !w->file)
+        return cli_misuse(&cmd_doctor, "--for goes with -c FILE");
     sefl_status st = sefl_new(&d, 1, sizeof *d);
     if (st != SEFL_OK)
         return cli_failed(&cmd_doctor, st);
-    if (file)
-        config_kind_folder(folder, file);
-    doctor_machine(d, *folder ? folder : ".");
-    if (file)
-        doctor_config(d, k, file);
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - w->file) + 1 : 1,
+             slash ? w->file : ".");
+    doctor_machine(d, folder);
+    if (w->file)
+        doctor_config(d, k, w->file);
     else
         doctor_ports(d);
-    if (as_json)
+    if (w->json)
         st = say_json(d);
     else
         print_text(d);
@@ -108,18 +86,25 @@ static int run(int argc, char **argv)
     return rc;
 }
 
+#define TO(member) SETTING_TO(wish, member)
+static const setting_def options[] = {
+    { "config", SETTING_PATH, "", TO(file), .letter = 'c',
+      .help = "Check this file too: aggregator.yml, csp.yml, client.yml, ..." },
+    { "for", SETTING_WORD, "", TO(kind), .words = CONFIG_KIND_WORDS,
+      .help = "Kind of the file, where its name does not tell" },
+    OPTION_JSON(wish),
+    { 0 },
+};
+
 const cli_command cmd_doctor = {
     .name = "doctor",
-    .summary = "check this machine, and a role's file with all that it names",
-    .usage = "[-c FILE] [--for KIND] [--json]",
-    .details = "Looks at processor, libraries, randomness, limits, clock and disk, and with a\n"
-               "file at its settings, files, certificates (key, role, expiry, issuer), port and\n"
-               "peers. Each line is ok, warn or fail with what to do; exit 1 if something fails.\n"
-               "Nothing is changed.\n"
-               "  -c, --config FILE   aggregator.yml, csp.yml, client.yml, ...\n"
-               "  --for KIND          what FILE is, where its name does not tell: experiment,\n"
-               "                      aggregator, csp, client, policy, task\n"
-               "  --json              one JSON object",
+    .summary = "check this machine, and a role's file with everything that it names",
+    .about = "Checks processor, libraries, randomness, limits, clock and disk. With a file it also "
+             "checks settings, files, certificates (key, role, expiry, issuer), the task, port and "
+             "peers. Each line is ok, warn or fail, with what to do; exit 1 if something fails. "
+             "Nothing is changed.",
     .example = "sefl doctor",
-    .run = run,
+    .options = options,
+    .size = sizeof(wish),
+    .actions = (const cli_action[]){ { "", .run = run }, { 0 } },
 };

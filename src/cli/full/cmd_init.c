@@ -1,30 +1,30 @@
 /* sefl init: a new file of settings, every key with its comment. */
-#include "cli/cli.h"
 #include "cli/full/config_kind.h"
+#include "cli/options.h"
 #include "cli/output.h"
 
 #include "base/file.h"
-#include "base/suggest.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { O_FOR = 256, O_FORCE };
+typedef struct wish {
+    const char *file, *kind;
+    bool force;
+} wish;
 
-static const struct option longopts[] = {
-    { "for", required_argument, NULL, O_FOR },
-    { "force", no_argument, NULL, O_FORCE },
-    { 0 },
-};
-
-static sefl_status work(const config_kind *k, const char *path, bool force)
+static sefl_status work(void *options)
 {
+    const wish *w = options;
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    bool to_stdout = strcmp(path, "-") == 0;
+    const config_kind *k = w->kind   ? config_kind_find(w->kind)
+                           : w->file ? config_kind_of(w->file)
+                                     : config_kinds;
+    const char *path = w->file ? w->file : k->file;
+    const bool to_stdout = strcmp(path, "-") == 0;
     if (!to_stdout)
-        SEFL_TRY(output_check(path, NULL, force));
+        SEFL_TRY(output_check(path, NULL, w->force));
     SEFL_TRY(config_kind_write(&b, k));
     if (to_stdout) {
         printf("%.*s", (int)b.n, (const char *)b.p);
@@ -41,42 +41,26 @@ done:
     return st;
 }
 
-static int run(int argc, char **argv)
-{
-    const config_kind *k = NULL;
-    bool force = false;
-    opterr = 0, optind = 1;
-    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
-        if (c == O_FORCE)
-            force = true;
-        else if (c != O_FOR)
-            return cli_bad_option(&cmd_init, argc, argv, c, longopts);
-        else if (!(k = config_kind_find(optarg)))
-            return cli_misuse(&cmd_init,
-                              "--for is experiment, aggregator, csp, client, policy or task, not "
-                              "\"%.32s\"",
-                              optarg);
-    }
-    if (optind + 1 < argc)
-        return cli_misuse(&cmd_init, "one file, not \"%.64s\" too", argv[optind + 1]);
-    if (!k)
-        k = optind < argc ? config_kind_of(argv[optind]) : config_kinds;
-    sefl_status st = work(k, optind < argc ? argv[optind] : k->file, force);
-    if (st == SEFL_OK)
-        return CLI_DONE;
-    cli_failed(&cmd_init, st);
-    return CLI_FAILED;
-}
+#define TO(member) SETTING_TO(wish, member)
+static const setting_def options[] = {
+    { "for", SETTING_WORD, "", TO(kind), .words = CONFIG_KIND_WORDS,
+      .help = "Kind of the file, where its name (csp.yml, ...) does not tell; otherwise it is an "
+              "experiment" },
+    OPTION_FORCE(wish),
+    { 0 },
+};
 
 const cli_command cmd_init = {
     .name = "init",
-    .summary = "write a commented file of settings to begin with",
-    .usage = "[FILE] [--for KIND] [--force]",
-    .details = "FILE (experiment.yml; - is standard output) gets every key with its default and\n"
-               "what it is for. Keys come from the tables that the program itself reads by.\n"
-               "  --for KIND      experiment (default), aggregator, csp, client, policy or task;\n"
-               "                  a FILE of such a name tells by itself\n"
-               "  --force         write over a file that is there",
+    .summary = "write a commented file of settings to start from",
+    .about =
+        "Writes FILE (experiment.yml; - is standard output) with every key, its default and its "
+        "meaning. The keys come from the tables that the program itself uses.",
     .example = "sefl init experiment.yml",
-    .run = run,
+    .never_misuse = true,
+    .options = options,
+    .size = sizeof(wish),
+    .actions = (const cli_action[]){ { "", "[FILE]", "a file to write",
+                                       .arg_at = offsetof(wish, file), .work = work },
+                                     { 0 } },
 };

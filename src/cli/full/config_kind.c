@@ -8,8 +8,6 @@
 #include "roles/csp/csp_role.h"
 #include "simulate/experiment.h"
 
-#include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,60 +38,117 @@ static const setting_def *task_keys(void)
     return task_schema;
 }
 
-static sefl_status check_experiment(settings *s)
+static sefl_status set(settings *s, const char *key, const char *value)
+{
+    return settings_set_pair(s, span_of_str(key), span_of_str(value), key);
+}
+
+/* The terms as a task: do they fit together? Hashes and keys are placeholders here. */
+static sefl_status check_terms(settings *terms)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf document = { 0 };
+    if (strcmp(settings_text(terms, "crypto.scheme"), "paillier") == 0) { /* there is no key yet */
+        SEFL_TRY(set(terms, "crypto.scheme", "pad"));
+        SEFL_TRY(set(terms, "crypto.seal", "xwing"));
+    }
+    SEFL_TRY(task_make(&document, terms, NULL, &(pinned){ .as = { 1 }, .csp = { 2 } }));
+done:
+    buf_clear(&document);
+    return st;
+}
+
+enum { SOME_WORDS = 10000 };
+#define SOME_HASH "1111111111111111111111111111111111111111111111111111111111111111"
+
+static sefl_status check_run(const settings *s, size_t i)
+{
+    sefl_status st = SEFL_OK;
+    settings one, terms;
+    experiment e;
+    settings_init(&terms, task_schema);
+    SEFL_TRY(experiment_run(&one, s, i));
+    SEFL_TRY(experiment_make(&e, &one));
+    SEFL_TRY(experiment_task(&terms, &one, &e, SOME_WORDS, SOME_HASH, SOME_HASH, NULL));
+    SEFL_TRY(check_terms(&terms));
+done:
+    settings_clear(&one);
+    settings_clear(&terms);
+    return st;
+}
+
+static sefl_status check_experiment(const settings *s)
 {
     sefl_status st = SEFL_OK;
     size_t runs = experiment_runs(s);
     SEFL_CHECK(runs > 0, SEFL_EINVAL, "sweep: more than %d runs", EXPERIMENT_RUNS_MAX);
-    for (size_t i = 0; st == SEFL_OK && i < runs; i++) {
-        settings one;
-        experiment e;
-        st = experiment_run(&one, s, i);
-        if (st == SEFL_OK)
-            st = experiment_make(&e, &one);
-        settings_clear(&one);
-    }
+    for (size_t i = 0; i < runs; i++)
+        SEFL_TRY(check_run(s, i));
 done:
     return st;
 }
 
-static sefl_status check_aggregator(settings *s)
+static sefl_status check_aggregator(const settings *s)
 {
     aggregator_settings c;
     return aggregator_settings_make(&c, s);
 }
 
-static sefl_status check_csp(settings *s)
+static sefl_status check_csp(const settings *s)
 {
     csp_settings c;
     return csp_settings_make(&c, s);
 }
 
-static sefl_status check_client(settings *s)
+static sefl_status check_client(const settings *s)
 {
     client_config c;
     return client_config_make(&c, s);
 }
 
-static sefl_status check_policy(settings *s)
+static sefl_status check_policy(const settings *s)
 {
     policy p;
     return policy_make(&p, s, &(pinned){ 0 });
 }
 
+/* 'sefl task new' has options for what is missing here. */
+static sefl_status check_task(const settings *s)
+{
+    static const char *const others[][2] = { { "population", "any" },
+                                             { "model.vocab", "10000" },
+                                             { "vocab.sha256", SOME_HASH },
+                                             { "init.sha256", SOME_HASH } };
+    sefl_status st = SEFL_OK;
+    settings terms;
+    settings_init(&terms, task_schema);
+    if (!settings_given(s, "rounds.enrolled"))
+        goto done;
+    SEFL_TRY(settings_overlay(&terms, s));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!settings_given(s, others[i][0]))
+            SEFL_TRY(set(&terms, others[i][0], others[i][1]));
+    SEFL_TRY(check_terms(&terms));
+done:
+    settings_clear(&terms);
+    return st;
+}
+
 const config_kind config_kinds[] = {
     { "experiment", "experiment.yml", "an experiment, for 'sefl simulate' and 'sefl plan'",
-      "name clients protection crypto rounds.count data.words", experiment_schema,
-      check_experiment },
+      "name clients protection crypto rounds.count data.words -privacy.epsilon=0 -privacy.delta=0",
+      experiment_schema, check_experiment },
     { "aggregator", "aggregator.yml", "an aggregation server: 'sefl aggregator'", "",
       aggregator_keys, check_aggregator },
     { "csp", "csp.yml", "a cryptography service provider: 'sefl csp'", "", csp_keys, check_csp },
-    { "client", "client.yml", "a member of a federation: 'sefl client'", "", client_keys,
+    { "client", "client.yml", "a client of a federation: 'sefl client'", "", client_keys,
       check_client },
     { "policy", "policy.yml", POLICY_ABOUT, POLICY_CAUTIOUS, policy_keys, check_policy },
     { "task", "task.yml",
-      "terms of a task: keys of 'sefl task new --set' and 'sefl provision --set'", "", task_keys,
-      NULL },
+      "terms of a task: keys of 'sefl task new --set' and 'sefl provision --set'",
+      "population=hospital-notes rounds.enrolled=100 -model.vocab=10000 -vocab.sha256=" SOME_HASH
+      " -init.sha256=" SOME_HASH,
+      task_keys, check_task },
     { 0 },
 };
 
@@ -126,8 +181,7 @@ sefl_status config_kind_guessed(sefl_status st, const char *path)
     if (st != SEFL_EINVAL || named(path))
         return st;
     snprintf(why, sizeof why, "%s", sefl_last_error());
-    return sefl_fail(st,
-                     "%s (read as %s, since its name tells nothing else: --for says what it is)",
+    return sefl_fail(st, "%s (read as %s, because the file's name tells no kind: give --for KIND)",
                      why, config_kinds->name);
 }
 
@@ -143,24 +197,41 @@ sefl_status config_kind_other(sefl_status st, const char *path, const setting_de
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-void config_kind_folder(char *out, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    size_t n = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
-    snprintf(out, PATH_MAX, "%.*s", (int)(n < PATH_MAX ? n : 0), path);
-}
-
 sefl_status config_kind_read(const config_kind *k, settings *s, const char *path)
 {
     sefl_status st = SEFL_OK;
     settings_init(s, k->schema());
     SEFL_TRY(k->check == check_experiment ? experiment_read(s, path) : yaml_read(s, path));
-    if (k->check) /* a task's terms may be completed by other settings */
-        SEFL_TRY(k->check(s));
-done:
-    if (st != SEFL_OK && !strstr(sefl_last_error(), path)) /* where no key has the blame */
+    if (k->check != check_task) /* options of 'sefl task new' complete a task */
+        st = settings_complete(s);
+    if (st != SEFL_OK)
         st = sefl_fail_at(st, "%s", path);
+done:
     return st;
+}
+
+/* Where the sentence names the key; NULL: nowhere. */
+static const char *named_in(const char *sentence, const char *key)
+{
+    const char *p = sentence;
+    for (size_t n = strlen(key); (p = strstr(p, key)) != NULL; p += n)
+        if ((p == sentence || strchr(" :(`\"", p[-1])) && (!p[n] || strchr(" :,;)`\"", p[n])))
+            return p;
+    return NULL;
+}
+
+sefl_status config_kind_check(const config_kind *k, const settings *s, const char *path)
+{
+    sefl_status st = k->check(s);
+    const char *where = path, *says = sefl_last_error(), *first = NULL;
+    if (st == SEFL_OK || strstr(says, path))
+        return st;                          /* it names the place already */
+    for (size_t i = 0; i < s->count; i++) { /* the first key in the sentence that the file gives */
+        const char *p = s->origin[i] ? named_in(says, s->schema[i].key) : NULL;
+        if (p && (!first || p < first))
+            first = p, where = s->origin[i];
+    }
+    return sefl_fail_at(st, "%s", where);
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -170,9 +241,8 @@ sefl_status config_kind_write(sefl_buf *out, const config_kind *k)
     sefl_status st = SEFL_OK;
     SEFL_TRY(example_write(out, k->file, k->about, k->schema(), k->active));
     if (k->check == check_experiment)
-        SEFL_TRY(wr_fmt(
-            out, "\n# Several values of a key, one run each; two such keys: every combination\n"
-                 "#sweep.training.lr: [5, 10, 20]\n"));
+        SEFL_TRY(wr_fmt(out, "\n# Several values of a key: one run each; with two such keys every "
+                             "combination\n#sweep.training.lr: [5, 10, 20]\n"));
 done:
     return st;
 }

@@ -1,14 +1,14 @@
-/* doctor: is this machine, and a role's file on it, fit for a federation?
+/* doctor: can this machine, with a role's file on it, take part in a federation?
  *
  *     doctor d = { 0 };
  *     doctor_machine(&d, "/where/state/goes");
  *     doctor_config(&d, NULL, path);                       // certificates, keys, ports, folders
  *     for (size_t i = 0; i < d.n; i++) show(&d.at[i]);
  *
- * Every check is a line: ok, warn (it works, but) or fail (it will not work), what was found, and for the
- * last two what to do about it. Nothing is changed; a port is bound for a moment to see that it is free,
- * peers are dialled once without saying anything.
- * Threads: one owner.   Secrets: none is read but a TLS key, by GnuTLS, to see that it fits. */
+ * Every check is a line: ok, warn (it works, but ...) or fail (it will not work), what was found, and
+ * for the last two what to do about it. The doctor changes nothing; it binds a port for a moment to
+ * see that it is free, and dials peers once without sending anything.
+ * Threads: one owner.   Secrets: it reads the TLS key and the signing key to see that they fit. */
 #ifndef CLI_FULL_DOCTOR_H
 #define CLI_FULL_DOCTOR_H
 
@@ -38,7 +38,10 @@ void doctor_libraries(doctor *d);
 void doctor_machine(doctor *d, const char *folder);
 /* The usual ports of a trial federation, when no file is given. */
 void doctor_ports(doctor *d);
-/* k: what the file is; NULL: its name tells. */
+/* What the role reads at its start: settings, files, certificate, task. k: what the file is; NULL: its
+ * name tells. False if the settings are wrong. The caller clears *s in any case. */
+bool doctor_settings(doctor *d, const config_kind *k, settings *s, const char *path);
+/* doctor_settings, then memory, port and peers of this machine. */
 void doctor_config(doctor *d, const config_kind *k, const char *path);
 
 #endif

@@ -1,77 +1,98 @@
-/* A role's file: what it names must be there, fit together and be nobody else's to read. */
+/* A role's file: what it names must exist, fit together and be readable by its owner alone. */
 #include "cli/full/doctor.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/full/confine.h"
 #include "config/address.h"
+#include "crypto/keyfile.h"
 #include "crypto/secmem.h"
 #include "net/socket.h"
 #include "net/tls.h"
+#include "roles/aggregator/release.h"
+#include "roles/client/config.h"
 #include "roles/client/text.h"
 #include "roles/own_cert.h"
+#include "roles/own_task.h"
 #include "store/text_ledger.h"
+#include "trust/trust.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { DIAL_MS = 3000 };
 
-/* Files that are made when they are first needed. */
-static const char *const later[] = { "state", "models", "ready_file", NULL };
-static const char *const secret[] = { "tls.key",  "sign_key",        "key",
-                                      "key_lock", "passphrase_file", NULL };
+/* What is looked at: a file of a kind, and what it says. */
+typedef struct look {
+    doctor *d;
+    const config_kind *k;
+    const settings *s;
+} look;
+
+/* A key's value; NULL: the kind has no such key, or it is empty. */
+static const char *value_of(const look *l, const char *key)
+{
+    const char *v = setting_find(l->s->schema, key) ? settings_text(l->s, key) : "";
+    return *v ? v : NULL;
+}
+
+static bool is_role(const look *l, const char *name)
+{
+    return strcmp(l->k->name, name) == 0;
+}
 
 static bool listed(const char *const *list, const char *key)
 {
-    for (; *list; list++)
-        if (strcmp(*list, key) == 0)
-            return true;
-    return false;
+    while (*list && strcmp(*list, key) != 0)
+        list++;
+    return *list != NULL;
 }
 
-static bool has_key(const config_kind *k, const char *key)
+/* One line about a setting: what the last error says, or that all is well. */
+static void judge(const look *l, sefl_status st, const char *key, const char *remedy,
+                  const char *good)
 {
-    for (const setting_def *d = k->schema(); d->key; d++)
-        if (strcmp(d->key, key) == 0)
-            return true;
-    return false;
+    if (st != SEFL_OK)
+        doctor_add(l->d, DOCTOR_FAIL, key, remedy, "%s", sefl_last_error());
+    else if (good)
+        doctor_add(l->d, DOCTOR_OK, key, NULL, "%s", good);
 }
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static void check_file(doctor *d, const char *key, const char *path)
+static void check_file(const look *l, const char *key, const char *path)
 {
+    static const char *const secret[] = { "tls.key",  "sign_key",        "key",
+                                          "key_lock", "passphrase_file", NULL };
     struct stat sb;
     char remedy[160];
     if (stat(path, &sb) != 0) {
         snprintf(remedy, sizeof remedy, "put it there, or change `%s`", key);
-        doctor_add(d, DOCTOR_FAIL, key, remedy, "%s: %s", path, strerror(errno));
+        doctor_add(l->d, DOCTOR_FAIL, key, remedy, "%s: %s", path, strerror(errno));
     } else if (access(path, R_OK) != 0) {
-        doctor_add(d, DOCTOR_FAIL, key, "let the user that runs the role read it",
+        doctor_add(l->d, DOCTOR_FAIL, key, "let the user that runs the role read it",
                    "%s cannot be read", path);
     } else if (listed(secret, key) && (sb.st_mode & 077)) {
-        snprintf(remedy, sizeof remedy, "chmod 600 it");
-        doctor_add(d, DOCTOR_WARN, key, remedy, "%s may be read by others (mode %03o)", path,
-                   (unsigned)(sb.st_mode & 0777));
+        doctor_add(l->d, DOCTOR_WARN, key, "chmod 600 it", "%s may be read by others (mode %03o)",
+                   path, (unsigned)(sb.st_mode & 0777));
     } else {
-        doctor_add(d, DOCTOR_OK, key, NULL, "%s", path);
+        doctor_add(l->d, DOCTOR_OK, key, NULL, "%s", path);
     }
 }
 
-static void check_files(doctor *d, const config_kind *k, const settings *s)
+static void check_files(const look *l)
 {
-    for (const setting_def *def = k->schema(); def->key; def++) {
-        if (def->type != SETTING_PATH || !*settings_text(s, def->key) || listed(later, def->key))
-            continue;
-        check_file(d, def->key, settings_text(s, def->key));
-    }
+    /* the role makes these when it first needs them */
+    static const char *const later[] = { "state", "models", "ready_file", NULL };
+    for (const setting_def *def = l->s->schema; def->key; def++)
+        if (def->type == SETTING_PATH && value_of(l, def->key) && !listed(later, def->key))
+            check_file(l, def->key, value_of(l, def->key));
 }
 
 /* ---- text ---------------------------------------------------------------------------------- */
@@ -106,48 +127,129 @@ done:
     return st;
 }
 
-static void check_text(doctor *d, const config_kind *k, const settings *s, const char *key)
+static void check_text(const look *l, const char *key)
 {
     corpus c = { 0 };
-    corpus_file f = { 0 };
-    struct stat sb;
-    if (!has_key(k, key) || !*settings_text(s, key))
-        return;
-    f.path = settings_text(s, key);
-    if (stat(f.path, &sb) != 0)
-        return; /* check_files has said so */
-    if (has_key(k, "text_format")) {
-        f.field = settings_text(s, "text_field");
-        if (strcmp(settings_text(s, "text_format"), "guess") != 0 &&
-            corpus_format_parse(&f.format, settings_text(s, "text_format")) != SEFL_OK)
-            return; /* the schema has refused such a word */
-    }
-    if (read_text(&c, k, key, &f) != SEFL_OK)
-        doctor_add(d, DOCTOR_FAIL, key,
-                   "put text there: UTF-8, in .txt, .tokens, .jsonl, .ndjson or .csv files", "%s",
-                   sefl_last_error());
-    else
-        doctor_add(d, DOCTOR_OK, key, NULL, "%zu words in %zu lines, all UTF-8", c.tokens - c.lines,
-                   c.lines);
+    corpus_file f = { .path = value_of(l, key), .field = value_of(l, "text_field") };
+    const char *format = value_of(l, "text_format");
+    char good[96];
+    if (!f.path || !file_exists(f.path))
+        return; /* check_files has reported it */
+    if (format && strcmp(format, "guess") != 0 && corpus_format_parse(&f.format, format) != SEFL_OK)
+        return; /* the schema has refused such a word */
+    sefl_status st = read_text(&c, l->k, key, &f);
+    snprintf(good, sizeof good, "%zu words in %zu lines, all UTF-8", c.tokens - c.lines, c.lines);
+    judge(l, st, key, "put text there: UTF-8, in .txt, .tokens, .jsonl, .ndjson or .csv files",
+          good);
     corpus_clear(&c);
 }
 
-/* A client's ledger is that of its text. */
-static void check_ledger(doctor *d, const settings *s)
+/* ---- what a role reads at its start ----------------------------------------------------------- */
+
+/* A client's ledger belongs to its text. */
+static void check_ledger(const look *l)
 {
-    const char *path = settings_text(s, "ledger"), *text = settings_text(s, "text");
-    struct stat sb;
-    if (stat(path, &sb) != 0 || stat(text, &sb) != 0)
-        return; /* check_files has said so */
-    if (text_ledger_check(path, text) != SEFL_OK)
-        doctor_add(d, DOCTOR_FAIL, "ledger", "docs/PRIVACY.md: one text, one ledger", "%s",
-                   sefl_last_error());
+    const char *path = value_of(l, "ledger"), *text = value_of(l, "text");
+    if (path && text && file_exists(path) && file_exists(text))
+        judge(l, text_ledger_check(path, text), "ledger", "docs/PRIVACY.md: one text, one ledger",
+              NULL);
+}
+
+/* A server's ledger belongs to the task's population. */
+static void check_population(const look *l, const task *t)
+{
+    const char *path = value_of(l, "ledger");
+    ledger *book = NULL;
+    sefl_status st = ledger_open_read(&book, path);
+    if (st == SEFL_OK && strcmp(ledger_population(book), t->population) != 0)
+        st = sefl_fail(SEFL_ESTATE, "%s is the ledger of \"%s\", the task's population is \"%s\"",
+                       path, ledger_population(book), t->population);
+    judge(l, st, "ledger", "name the ledger of this population", NULL);
+    ledger_close(book);
+}
+
+/* The kind of CSP's key, and its need of a list of clients, depend on the task. */
+static void check_csp_key(const look *l, const task *t)
+{
+    sefl_buf file = { 0 };
+    keyfile_info info;
+    const char *path = value_of(l, "key");
+    sefl_status st = file_read(&file, path, KEYFILE_BYTES_MAX);
+    if (st == SEFL_OK)
+        st = keyfile_info_read(&info, buf_span(&file));
+    if (st == SEFL_OK && (!info.secret || (info.kind == KEYFILE_ROOT) != (t->pub == NULL)))
+        st = sefl_fail(SEFL_EINVAL, "%s: this task needs %s", path,
+                       t->pub ? "the secret key of a Paillier pair" : "a root ('sefl key new')");
+    judge(l, st, "key", "name the file that 'sefl key new' made for this task", NULL);
+    if (!value_of(l, "ca"))
+        doctor_add(l->d, task_is_sealed(t) ? DOCTOR_FAIL : DOCTOR_WARN, "ca",
+                   "name the folder of 'sefl ca new'",
+                   task_is_sealed(t) ? "not set: CSP then knows no clients and refuses a pad task"
+                                     : "not set: certificates cannot be revoked");
+    buf_clear(&file);
+}
+
+static void check_released(const look *l, const task *t)
+{
+    vocab *words = NULL;
+    corpus valid = { 0 };
+    sefl_status st = releases_check(&(releases_config){ .task = t,
+                                                        .init = value_of(l, "init"),
+                                                        .vocab = value_of(l, "vocab"),
+                                                        .valid = value_of(l, "valid") },
+                                    &words, &valid);
+    judge(l, st, "task", "give the files from which the task was made", NULL);
+    corpus_clear(&valid);
+    vocab_free(words);
+}
+
+/* Reads the task as the server does: signatures, own key, and the files whose hashes it holds. */
+static void check_task(const look *l)
+{
+    task t = { 0 };
+    sefl_buf bytes = { 0 };
+    sign_key *key = NULL;
+    bool csp = is_role(l, "csp");
+    sefl_status st = sign_key_read(&key, value_of(l, "sign_key"));
+    judge(l, st, "sign_key", "name the file that 'sefl key sign' made", NULL);
+    if (st == SEFL_OK) {
+        st = own_task_read(&t, &bytes, value_of(l, "task"), key,
+                           csp ? OWN_TASK_CSP : OWN_TASK_AGGREGATOR);
+        judge(l, st, "task", "both servers must sign the task: 'sefl task sign'", NULL);
+    }
+    if (st == SEFL_OK) {
+        check_population(l, &t);
+        csp ? check_csp_key(l, &t) : check_released(l, &t);
+    }
+    task_clear(&t);
+    buf_clear(&bytes);
+    sign_key_free(key);
+}
+
+/* The policy file of a client, the trust list of a server, the user to become. */
+static void check_named(const look *l)
+{
+    const char *rules = value_of(l, "policy"), *ca = value_of(l, "ca"), *user = value_of(l, "user");
+    char path[PATH_MAX];
+    policy p;
+    trust *list = NULL;
+    if (rules)
+        judge(l, policy_read(&p, rules, &(pinned){ 0 }), "policy", "correct that file", NULL);
+    if (ca && snprintf(path, sizeof path, "%s/trust", ca) < (int)sizeof path)
+        judge(l, trust_read(&list, path), "ca", "name the folder of 'sefl ca new'", NULL);
+    if (user && !getpwnam(user))
+        doctor_add(l->d, DOCTOR_FAIL, "user", "add the user, or change `user`",
+                   "there is no user \"%s\"", user);
+    trust_free(list);
 }
 
 /* ---- certificates -------------------------------------------------------------------------- */
 
-static void check_certificate(doctor *d, const config_kind *k, const settings *s)
+static void check_certificate(const look *l)
 {
+    doctor *d = l->d;
+    const config_kind *k = l->k;
+    const settings *s = l->s;
     tls_id *id = NULL;
     sefl_clock c = clock_wall();
     int64_t now = (int64_t)(clock_ns(&c) / 1000000000u);
@@ -180,7 +282,7 @@ static void check_certificate(doctor *d, const config_kind *k, const settings *s
     else if (own.code == X509_UNKNOWN_ISSUER)
         doctor_add(d, strcmp(k->name, "csp") == 0 ? DOCTOR_OK : DOCTOR_WARN, "chain",
                    strcmp(k->name, "csp") == 0 ? NULL
-                                               : "peers must know that CA: ask whoever runs them",
+                                               : "peers must know that CA: ask their operators",
                    "issued by a CA that is not in tls.peers; peers decide");
     else
         doctor_add(d, DOCTOR_FAIL, "chain", "peers will refuse it: have a new one issued", "%s",
@@ -188,23 +290,25 @@ static void check_certificate(doctor *d, const config_kind *k, const settings *s
     tls_id_free(id);
 }
 
-/* Whoever dials compares the name with those in the certificate: one without any fits nobody. */
-static void check_hosts(doctor *d, const settings *s)
+/* A client compares the server's name with those in the certificate; without any it refuses. */
+static void check_hosts(const look *l)
 {
+    doctor *d = l->d;
+    const settings *s = l->s;
     sefl_buf pem = { 0 }, hosts = { 0 };
     x509_info info;
     if (file_read(&pem, settings_text(s, "tls.cert"), X509_CERT_MAX) != SEFL_OK ||
         x509_info_read(&info, buf_span(&pem), NULL) != SEFL_OK)
-        ; /* check_certificate has said so */
+        ; /* check_certificate has reported it */
     else if (x509_hosts_read(&hosts, buf_span(&pem)) != SEFL_OK)
         doctor_add(d, DOCTOR_FAIL, "hosts", "have it issued anew", "%s", sefl_last_error());
-    else if (hosts.n == 0 && strchr(info.name, '.')) /* GnuTLS looks there, others no more */
+    else if (hosts.n == 0 && strchr(info.name, '.')) /* GnuTLS looks there, others do not */
         doctor_add(d, DOCTOR_WARN, "hosts", "have it issued with the host as alternative name",
                    "the certificate has its host, %s, in the common name alone", info.name);
     else if (hosts.n == 0)
         doctor_add(d, DOCTOR_FAIL, "hosts",
                    "have it issued with them: 'sefl ca renew FOLDER --server FILE --hosts NAME'",
-                   "the certificate names no host: whoever dials will refuse it");
+                   "the certificate names no host: every client will refuse it");
     else
         doctor_add(d, DOCTOR_OK, "hosts", NULL, "the certificate is for %.*s", (int)hosts.n,
                    (const char *)hosts.p);
@@ -256,43 +360,50 @@ static void check_memory(doctor *d, const char *memory_lock)
     secmem_require(false); /* the doctor itself holds no key */
 }
 
+bool doctor_settings(doctor *d, const config_kind *k, settings *s, const char *path)
+{
+    const look l = { d, k ? k : config_kind_of(path), s };
+    const size_t before = d->count[DOCTOR_FAIL];
+    sefl_status st = config_kind_read(l.k, s, path);
+    if (st == SEFL_OK)
+        check_files(&l);
+    bool all_there = d->count[DOCTOR_FAIL] == before;
+    if (st == SEFL_OK && all_there)
+        st = config_kind_check(l.k, s, path);
+    if (!k)
+        st = config_kind_guessed(st, path);
+    judge(&l, st, "settings", "correct the file: 'sefl config keys' lists its keys", l.k->about);
+    if (st != SEFL_OK)
+        return false;
+    check_text(&l, "text");
+    check_text(&l, "valid");
+    check_text(&l, "data.path");
+    check_ledger(&l);
+    if (!all_there)
+        return true;
+    check_named(&l);
+    if (value_of(&l, "tls.cert"))
+        check_certificate(&l);
+    if (value_of(&l, "tls.cert") && value_of(&l, "listen"))
+        check_hosts(&l);
+    if (value_of(&l, "task"))
+        check_task(&l);
+    return true;
+}
+
 void doctor_config(doctor *d, const config_kind *k, const char *path)
 {
     settings s;
-    const bool told = k != NULL;
-    if (!told)
-        k = config_kind_of(path);
-    sefl_status st = config_kind_read(k, &s, path);
-    if (!told)
-        st = config_kind_guessed(st, path);
-    if (st != SEFL_OK) {
-        doctor_add(d, DOCTOR_FAIL, "settings",
-                   "correct the file: 'sefl config keys' lists what may stand there", "%s",
-                   sefl_last_error());
-        settings_clear(&s);
-        return;
+    const look l = { d, k, &s };
+    if (doctor_settings(d, k, &s, path)) {
+        if (value_of(&l, "memory_lock"))
+            check_memory(d, value_of(&l, "memory_lock"));
+        if (value_of(&l, "listen"))
+            check_port(d, value_of(&l, "listen"));
+        if (value_of(&l, "csp"))
+            check_peer(d, "csp", value_of(&l, "csp"));
+        if (value_of(&l, "server"))
+            check_peer(d, "server", value_of(&l, "server"));
     }
-    doctor_add(d, DOCTOR_OK, "settings", NULL, "%s: %s", path, k->about);
-    check_files(d, k, &s);
-    if (strcmp(k->name, "csp") == 0 && !*settings_text(&s, "ca"))
-        doctor_add(d, DOCTOR_WARN, "ca", "name the folder of 'sefl ca new'",
-                   "not set: CSP then knows no clients and refuses a pad task");
-    check_text(d, k, &s, "text");
-    check_text(d, k, &s, "valid");
-    check_text(d, k, &s, "data.path");
-    if (has_key(k, "text") && has_key(k, "ledger"))
-        check_ledger(d, &s);
-    if (has_key(k, "tls.cert"))
-        check_certificate(d, k, &s);
-    if (has_key(k, "tls.cert") && has_key(k, "listen"))
-        check_hosts(d, &s);
-    if (has_key(k, "memory_lock"))
-        check_memory(d, settings_text(&s, "memory_lock"));
-    if (has_key(k, "listen"))
-        check_port(d, settings_text(&s, "listen"));
-    if (has_key(k, "csp"))
-        check_peer(d, "csp", settings_text(&s, "csp"));
-    if (has_key(k, "server"))
-        check_peer(d, "server", settings_text(&s, "server"));
     settings_clear(&s);
 }

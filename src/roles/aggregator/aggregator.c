@@ -13,6 +13,7 @@
 #include "roles/ca.h"
 #include "roles/health.h"
 #include "roles/own_cert.h"
+#include "roles/own_task.h"
 #include "sum/as_disk.h"
 
 #include <limits.h>
@@ -23,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TASK_FILE_MAX = TASK_BYTES_MAX + 4096, CONNECT_MS = 10000, SERVER_THREADS = 2 };
+enum { CONNECT_MS = 10000, SERVER_THREADS = 2 };
 /* A client may send so many bodies at once, and one more a second (rounds of small models last no
  * longer): it comes again with the same one after a cut, and with another after a refusal. Bodies
  * below BODY_LEAST count as that much. */
@@ -339,21 +340,6 @@ static void listed(void *ctx)
 
 /* ---- start ------------------------------------------------------------------------------------ */
 
-static sefl_status read_task(aggregator *a)
-{
-    sefl_status st = SEFL_OK;
-    const char *path = a->o.settings->task;
-    envelope env;
-    SEFL_TRY(file_read(&a->envelope, path, TASK_FILE_MAX));
-    SEFL_TRY(envelope_read(&env, buf_span(&a->envelope)));
-    SEFL_TRY(task_read(&a->task, env.content));
-    SEFL_CHECK(memcmp(a->task.servers.as, sign_key_pub(a->key), SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
-               "the task names another aggregation server: it is not signed with our key");
-    SEFL_TRY(envelope_check(&env, SIGN_TASK, &a->task.servers));
-done:
-    return st == SEFL_OK ? st : sefl_fail_at(st, "%s", path);
-}
-
 static sefl_status open_store(aggregator *a)
 {
     sefl_status st = SEFL_OK;
@@ -545,7 +531,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
         SEFL_TRY(o->bound(o->ctx));
     drop_ready_file(a);
     SEFL_TRY(sign_key_read(&a->key, c->sign_key));
-    SEFL_TRY(read_task(a));
+    SEFL_TRY(own_task_read(&a->task, &a->envelope, c->task, a->key, OWN_TASK_AGGREGATOR));
     SEFL_TRY(tls_id_read(&a->id, c->cert, c->tls_key, c->peers));
     if (c->ca) {
         SEFL_CHECK(snprintf(a->list_path, sizeof a->list_path, "%s/trust", c->ca) <

@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "model/corpus/corpus.h"
 #include "model/file/model_file.h"
 #include "roles/aggregator/step.h"
 
@@ -25,16 +24,40 @@ struct releases {
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-static sefl_status read_words(releases *r, vocab **out)
+/* Is the file the one that the task names? */
+static sefl_status check_hash(const char *path, const uint8_t want[SHA256_BYTES], const char *what)
 {
     sefl_status st = SEFL_OK;
     uint8_t hash[SHA256_BYTES];
-    *out = NULL;
+    SEFL_TRY(file_sha256(hash, NULL, path));
+    SEFL_CHECK(memcmp(hash, want, sizeof hash) == 0, SEFL_EAUTH,
+               "%s is not the %s that the task names", path, what);
+done:
+    return st;
+}
+
+sefl_status releases_check(const releases_config *c, vocab **words, corpus *valid)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t hash[SHA256_BYTES];
+    SEFL_TRY(check_hash(c->init, c->task->init_hash, "initial model"));
     /* the list stands in its final order: a word's line is its number */
-    SEFL_TRY(vocab_read(out, r->c.vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-    vocab_hash(*out, hash);
-    SEFL_CHECK(memcmp(hash, r->c.task->vocab_hash, sizeof hash) == 0, SEFL_EAUTH,
-               "%s is not the word list that the task names", r->c.vocab);
+    SEFL_TRY(vocab_read(words, c->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    vocab_hash(*words, hash);
+    SEFL_CHECK(memcmp(hash, c->task->vocab_hash, sizeof hash) == 0, SEFL_EAUTH,
+               "%s is not the word list that the task names", c->vocab);
+    SEFL_CHECK(c->valid || !c->task->has_valid, SEFL_EINVAL,
+               "the task names a validation text (valid.sha256): the setting `valid` must give it");
+    if (!c->valid)
+        goto done;
+    SEFL_CHECK(c->task->has_valid, SEFL_EAUTH,
+               "%s: the task names no validation text, so none may be used: leave `valid` out, "
+               "or make a task with 'sefl task new --valid'",
+               c->valid);
+    SEFL_TRY(check_hash(c->valid, c->task->valid_hash, "validation text (valid.sha256)"));
+    SEFL_TRY(corpus_read(valid, *words, &(corpus_file){ .path = c->valid }, NULL));
+    SEFL_CHECK(valid->tokens >= 2 * LM_EVAL_BATCH, SEFL_EINVAL,
+               "%s: %zu words are too few to validate with", c->valid, valid->tokens);
 done:
     return st;
 }
@@ -44,31 +67,13 @@ sefl_status releases_new(releases **out, const releases_config *c)
     sefl_status st = SEFL_OK;
     releases *r = NULL;
     vocab *words = NULL;
-    uint8_t hash[SHA256_BYTES];
     *out = NULL;
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
     r->c = *c;
-    SEFL_TRY(file_sha256(hash, NULL, c->init));
-    SEFL_CHECK(memcmp(hash, c->task->init_hash, sizeof hash) == 0, SEFL_EAUTH,
-               "%s is not the initial model that the task names", c->init);
-    SEFL_TRY(read_words(r, &words));
+    SEFL_TRY(releases_check(c, &words, &r->valid));
     SEFL_TRY(file_make_folder(c->models, 0755));
-    SEFL_CHECK(c->valid || !c->task->has_valid, SEFL_EINVAL,
-               "the task names a validation text (valid.sha256): the setting `valid` must give it");
-    if (c->valid) {
-        lm_config cfg = c->task->model;
-        SEFL_CHECK(c->task->has_valid, SEFL_EAUTH,
-                   "%s: the task names no validation text, so none may be used: leave `valid` out, "
-                   "or make a task with 'sefl task new --valid'",
-                   c->valid);
-        SEFL_TRY(file_sha256(hash, NULL, c->valid));
-        SEFL_CHECK(memcmp(hash, c->task->valid_hash, sizeof hash) == 0, SEFL_EAUTH,
-                   "%s is not the validation text that the task names (valid.sha256)", c->valid);
-        SEFL_TRY(corpus_read(&r->valid, words, &(corpus_file){ .path = c->valid }, NULL));
-        SEFL_CHECK(r->valid.tokens >= 2 * LM_EVAL_BATCH, SEFL_EINVAL,
-                   "%s: %zu words are too few to validate with", c->valid, r->valid.tokens);
-        SEFL_TRY(lm_new(&r->m, &cfg, c->pool));
-    }
+    if (c->valid)
+        SEFL_TRY(lm_new(&r->m, &c->task->model, c->pool));
     *out = r, r = NULL;
 done:
     vocab_free(words);

@@ -19,6 +19,7 @@
 #define ROLES_AGGREGATOR_RELEASE_H
 
 #include "base/pool.h"
+#include "model/corpus/corpus.h"
 #include "sum/release_check.h"
 
 typedef struct releases releases;
@@ -34,7 +35,11 @@ typedef struct releases_config {
     pool *pool;
 } releases_config;
 
-/* SEFL_EAUTH if a file is not the one that the task names. */
+/* Reads init, vocab and valid; SEFL_EAUTH if one is not what the task names. Changes no file. The
+ * caller frees *words and clears *valid in any case; both start empty. */
+sefl_status releases_check(const releases_config *c, vocab **words, corpus *valid) SEFL_MUST_CHECK;
+
+/* After releases_check. */
 sefl_status releases_new(releases **out, const releases_config *c) SEFL_MUST_CHECK;
 void releases_free(releases *r);
 

@@ -72,7 +72,7 @@ const setting_def aggregator_schema[] = {
       .help = "file that gets host:port once the server accepts connections" },
     { "health", SETTING_ADDRESS, "", TO(health), .example = "127.0.0.1:7010",
       .help = "loopback address:port of /healthz, plain HTTP; empty: none" },
-    { "user", SETTING_TEXT, "", TO(user), .example = "sefl", .arg = "NAME",
+    { "user", SETTING_TEXT, "", TO(user), .arg = "NAME",
       .help = "user that root becomes once the port is bound" },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",
       .help = "least level of log lines" },

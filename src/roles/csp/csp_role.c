@@ -16,6 +16,7 @@
 #include "roles/csp/vouch.h"
 #include "roles/health.h"
 #include "roles/own_cert.h"
+#include "roles/own_task.h"
 #include "sum/csp_disk.h"
 #include "sum/upload_keys.h"
 
@@ -33,7 +34,6 @@ enum {
     LINES_PER_S = 10,  /* about strangers: whoever reaches the port must not fill the disk */
     CONNECT_MS = 5000, /* a handshake */
     EXPIRE_MS = 10000, /* how often the age of a round's key is looked at while nobody asks */
-    TASK_FILE_MAX = TASK_BYTES_MAX + 1024,
 };
 
 struct csp_role {
@@ -83,21 +83,6 @@ struct csp_role {
 
     atomic_bool stop, reload;
 };
-
-static sefl_status read_task(csp_role *r)
-{
-    sefl_status st = SEFL_OK;
-    const char *path = r->o.settings->task;
-    envelope env;
-    SEFL_TRY(file_read(&r->envelope, path, TASK_FILE_MAX));
-    SEFL_TRY(envelope_read(&env, buf_span(&r->envelope)));
-    SEFL_TRY(task_read(&r->task, env.content));
-    SEFL_CHECK(memcmp(r->task.servers.csp, sign_key_pub(r->key), SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
-               "the task names another CSP: it is not signed with our key");
-    SEFL_TRY(envelope_check(&env, SIGN_TASK, &r->task.servers));
-done:
-    return st == SEFL_OK ? st : sefl_fail_at(st, "%s", path);
-}
 
 /* ---- who gets in ------------------------------------------------------------------------------ */
 
@@ -366,7 +351,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
         SEFL_TRY(o->bound(o->ctx));
     drop_ready_file(r);
     SEFL_TRY(sign_key_read(&r->key, c->sign_key));
-    SEFL_TRY(read_task(r));
+    SEFL_TRY(own_task_read(&r->task, &r->envelope, c->task, r->key, OWN_TASK_CSP));
     SEFL_CHECK(r->task.pub ? o->sec != NULL : o->root != NULL, SEFL_EINVAL,
                r->task.pub ? "%s is a root: a Paillier task needs its key pair"
                            : "%s is a Paillier key: sealed updates need a root ('sefl key new')",
