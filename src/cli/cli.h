@@ -33,11 +33,12 @@ typedef struct cli_command {
     sefl_status (*prepare)(const struct cli_action *a, void *options);
 
     /* Settings that --set, shortcuts or every_setting give; NULL: none. */
-    const struct setting_def *(*schema)(void);
-    const struct cli_shortcut *shortcuts; /* ends with a NULL option; may be NULL */
-    bool every_setting;                   /* each setting of the schema is an option */
-    bool list_settings;                   /* --help lists the whole schema */
-    size_t set_at;                        /* offset of the `settings` in the struct */
+    const struct setting_def *schema;
+    const struct setting_def *(*make_schema)(void); /* of a schema that is not a constant */
+    const struct cli_shortcut *shortcuts;           /* ends with a NULL option; may be NULL */
+    bool every_setting;                             /* each setting of the schema is an option */
+    bool list_settings;                             /* --help lists the whole schema */
+    size_t set_at;                                  /* offset of the `settings` in the struct */
 
     bool interruptible; /* SIGINT and SIGTERM stop it in good order (interrupt.h) */
     bool handles_keys;  /* never writes a core file */

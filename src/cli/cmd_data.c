@@ -72,14 +72,12 @@ static void hex(char out[2 * SHA256_BYTES + 1], const vocab *v)
 
 static void stats_json(json *j, const char *name, const corpus_stats *s, bool marked)
 {
-    json_key(j, name), json_open(j, '{');
-    json_fields(j, lf_u64("tokens", s->tokens), lf_u64("words", s->words),
+    json_object(j, name, lf_u64("tokens", s->tokens), lf_u64("words", s->words),
                 lf_u64("lines", s->lines), lf_u64("documents", s->docs),
                 lf_bool("documents_marked", marked), lf_u64("types", s->types),
                 lf_u64("unk", s->unk), lf_u64("unknown", s->unknown),
                 lf_u64("longest_line", s->longest_line), lf_u64("longest_document", s->longest_doc),
                 lf_real("unigram_bits", s->unigram_bits));
-    json_close(j, '}');
 }
 
 static void stats_text(const char *name, const corpus_stats *s, bool marked)
@@ -272,10 +270,8 @@ static sefl_status run_split(void *options)
         sizes[i] = part.tokens;
         sum += divergence;
         worst = fmax(worst, divergence);
-        json_open(&j, '{');
-        json_fields(&j, lf_u64("tokens", part.tokens), lf_u64("lines", part.lines),
+        json_object(&j, NULL, lf_u64("tokens", part.tokens), lf_u64("lines", part.lines),
                     lf_u64("documents", part.docs), lf_real("divergence_bits", divergence));
-        json_close(&j, '}');
         if (!o->json)
             printf("client-%03" PRIu32 " %12zu %10zu %10zu %10.4f\n", i, part.tokens, part.lines,
                    part.docs, divergence);
@@ -326,15 +322,11 @@ static sefl_status synth_json(const synth_settings *s, const synth_report *r)
                 lf_u64("vocabulary_words", r->words), lf_real("entropy_nats_per_token", r->entropy),
                 lf_real("best_perplexity", r->best_perplexity));
     for (int i = 0; i < CORPUS_SPLITS; i++) {
-        json_key(&j, corpus_split_names[i]), json_open(&j, '{');
-        json_fields(&j, lf_u64("tokens", r->tokens[i]), lf_u64("lines", r->lines[i]),
-                    lf_real("source_perplexity", r->perplexity[i]));
-        json_close(&j, '}');
+        json_object(&j, corpus_split_names[i], lf_u64("tokens", r->tokens[i]),
+                    lf_u64("lines", r->lines[i]), lf_real("source_perplexity", r->perplexity[i]));
     }
     json_close(&j, '}');
-    sefl_status st = print_json(&j);
-    buf_clear(&b);
-    return st;
+    return print_json(&j);
 }
 
 static sefl_status run_synth(void *options)
@@ -434,8 +426,7 @@ const cli_command cmd_data = {
     .about = "PATH is a folder with train.txt (and valid.txt, test.txt), or a file: plain text, "
              ".jsonl with one JSON object per line, or .csv with one document per row.",
     .example = "sefl data synth --out text --clients 4 --tokens 100000 --seed 1",
-    .options = options,
-    .size = sizeof(wish),
+    CLI_OPTIONS(wish),
     .actions = actions,
     .interruptible = true,
 };

@@ -238,7 +238,6 @@ const cli_command cmd_demo = {
               "processes of their own, trains a small LSTM in secure rounds, kills some clients "
               "on the way and compares the result with plain FedAvg.",
     .example = "sefl demo",
-    .options = options,
-    .size = sizeof(wish),
-    .actions = (const cli_action[]){ { "", .run = run }, { 0 } },
+    CLI_OPTIONS(wish),
+    CLI_RUN(run, NULL, NULL, 0),
 };

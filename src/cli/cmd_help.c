@@ -154,8 +154,7 @@ const cli_command cmd_help = {
     .name = "help",
     .summary = "list the commands, or explain one",
     .example = "sefl help bench",
-    .options = options,
-    .size = sizeof(wish),
+    CLI_OPTIONS(wish),
     .actions =
         (const cli_action[]){ { "", "[COMMAND]", .arg_at = offsetof(wish, command), .run = run },
                               { 0 } },

@@ -445,7 +445,6 @@ const cli_command cmd_model = {
     .example = "sefl data synth --out text\n"
                "  sefl train --data text --max-steps 20 --out run\n"
                "  sefl model info run/model.safetensors",
-    .options = options,
-    .size = sizeof(wish),
+    CLI_OPTIONS(wish),
     .actions = actions,
 };

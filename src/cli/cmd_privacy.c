@@ -423,7 +423,6 @@ const cli_command cmd_privacy = {
     .summary = "plan a privacy budget, make a ledger, or show what it has spent",
     .example = "sefl privacy plan --clients 3000 --sample-rate 0.1 --rounds 100 \\\n"
                "      --epsilon 8 --delta 1e-6",
-    .options = options,
-    .size = sizeof(plan),
+    CLI_OPTIONS(plan),
     .actions = actions,
 };

@@ -102,9 +102,6 @@ const cli_command cmd_report = {
              "epsilon, participation, and the time and bytes of each part. RUN is the folder of a "
              "run, of an aggregator or of a provisioned federation, or a metrics.jsonl file.",
     .example = "sefl report runs/demo",
-    .options = options,
-    .size = sizeof(wish),
-    .actions = (const cli_action[]){ { "", "RUN", "a folder such as runs/demo",
-                                       .arg_at = offsetof(wish, run), .run = run },
-                                     { 0 } },
+    CLI_OPTIONS(wish),
+    CLI_RUN(run, "RUN", "a folder such as runs/demo", offsetof(wish, run)),
 };

@@ -486,11 +486,6 @@ static int run(void *options)
     return rc;
 }
 
-static const setting_def *train_schema(void)
-{
-    return schema;
-}
-
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "DIR",
       .help = "Write model.safetensors, vocab.txt and a checkpoint to DIR" },
@@ -507,10 +502,9 @@ const cli_command cmd_train = {
     .name = "train",
     .summary = "train a language model on this machine alone, without a federation",
     .example = "sefl data synth --out demo-text && sefl train --data demo-text --epochs 3",
-    .options = options,
-    .size = sizeof(session),
-    .schema = train_schema,
-    .set_at = offsetof(session, set),
+    CLI_OPTIONS(session),
+    .schema = schema,
+    CLI_SETTINGS(session, set),
     .shortcuts = (const cli_shortcut[]){ { "data", "data.path" },
                                          { "model", "model.body" },
                                          { "block", "model.block" },
@@ -523,5 +517,5 @@ const cli_command cmd_train = {
                                          { 0 } },
     .list_settings = true,
     .interruptible = true,
-    .actions = (const cli_action[]){ { "", .run = run }, { 0 } },
+    CLI_RUN(run, NULL, NULL, 0),
 };

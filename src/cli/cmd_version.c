@@ -59,9 +59,7 @@ static sefl_status say_json(const library *libs, size_t n)
         json_fields(&j, lf_str(libs[i].name, libs[i].version));
     json_close(&j, '}');
     json_close(&j, '}');
-    sefl_status st = print_json(&j);
-    buf_clear(&b);
-    return st;
+    return print_json(&j);
 }
 
 static sefl_status work(void *options)
@@ -102,7 +100,6 @@ const cli_command cmd_version = {
     .name = "version",
     .summary = "version, commit, compiler, CPU features in use, libraries",
     .example = "sefl version",
-    .options = options,
-    .size = sizeof(wish),
-    .actions = (const cli_action[]){ { "", .work = work }, { 0 } },
+    CLI_OPTIONS(wish),
+    CLI_WORK(work, NULL, NULL, 0),
 };

@@ -46,10 +46,15 @@ static void add(entry *out, size_t *n, const char *name, const setting_def *def,
     e->is_setting = is_setting;
 }
 
+static const setting_def *schema_of(const cli_command *c)
+{
+    return c->make_schema ? c->make_schema() : c->schema;
+}
+
 static size_t collect(entry out[OPTIONS_MAX], const cli_command *c, const cli_action *a)
 {
     size_t n = 0;
-    const setting_def *schema = c->schema ? c->schema() : NULL;
+    const setting_def *schema = schema_of(c);
     for (const setting_def *d = c->options; d && d->key; d++)
         if (has_option(a, d->key))
             add(out, &n, d->key, d, false);
@@ -270,7 +275,7 @@ static sefl_status help_settings(sefl_buf *out, const cli_command *c)
     entry e = { .is_setting = true };
     sefl_buf text = { 0 };
     SEFL_TRY(wr_fmt(out, "\nsettings of --set and --set-file:\n"));
-    for (e.def = c->schema(); e.def->key; e.def++) {
+    for (e.def = schema_of(c); e.def->key; e.def++) {
         buf_reset(&text);
         SEFL_TRY(wr_fmt(&text, "%s", e.def->help));
         SEFL_TRY(limits(&text, &e));
@@ -483,9 +488,9 @@ int options_run(const cli_command *c, int argc, char **argv)
     p->c = c, p->a = a;
     p->n = collect(p->e, c, a);
     settings_init(&p->own, c->options ? c->options : none);
-    if (c->schema) {
+    if (schema_of(c)) {
         p->set = (void *)(to + c->set_at);
-        settings_init(p->set, c->schema());
+        settings_init(p->set, schema_of(c));
     }
     if (c->interruptible)
         interrupt_catch();

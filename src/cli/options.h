@@ -63,6 +63,27 @@ typedef struct cli_action {
     int (*run)(void *options); /* in place of work: returns the exit code */
 } cli_action;
 
+/* Parts of a cli_command: the table `options` that fills a struct; the settings in its member. */
+#define CLI_OPTIONS(type)          .options = options, .size = sizeof(type)
+#define CLI_SETTINGS(type, member) .set_at = offsetof(type, member)
+/* A command without action words. argument: "RUN", "a folder", offsetof(...), or 0, 0, 0. */
+#define CLI_RUN(fn, arg, wants, at)                          \
+    .actions = (const cli_action[])                          \
+    {                                                        \
+        { "", (arg), (wants), .arg_at = (at), .run = (fn) }, \
+        {                                                    \
+            0                                                \
+        }                                                    \
+    }
+#define CLI_WORK(fn, arg, wants, at)                          \
+    .actions = (const cli_action[])                           \
+    {                                                         \
+        { "", (arg), (wants), .arg_at = (at), .work = (fn) }, \
+        {                                                     \
+            0                                                 \
+        }                                                     \
+    }
+
 /* Parses argv (argv[0] is the command's name) and runs the action; returns the exit code. */
 int options_run(const cli_command *c, int argc, char **argv);
 

@@ -1,5 +1,6 @@
 #include "cli/print.h"
 
+#include <math.h>
 #include <stdio.h>
 
 void print_line(const sefl_buf *b)
@@ -14,34 +15,39 @@ sefl_status print_json(json *j)
     sefl_status st = json_end(j);
     if (st == SEFL_OK)
         print_line(j->out);
+    buf_clear(j->out);
     return st;
 }
 
 int print_json_end(const cli_command *c, json *j)
 {
     sefl_status st = print_json(j);
-    buf_clear(j->out);
     return st == SEFL_OK ? CLI_DONE : cli_failed(c, st);
+}
+
+void print_object_in(json *j, const char *key, const log_field *fields)
+{
+    if (key)
+        json_key(j, key);
+    json_open(j, '{');
+    log_fields_json(j, fields);
+    json_close(j, '}');
 }
 
 sefl_status print_object(const log_field *fields)
 {
     sefl_buf b = { 0 };
     json j = json_into(&b);
-    json_open(&j, '{');
-    log_fields_json(&j, fields);
-    json_close(&j, '}');
-    sefl_status st = print_json(&j);
-    buf_clear(&b);
-    return st;
+    print_object_in(&j, NULL, fields);
+    return print_json(&j);
 }
 
-void human_bytes(char out[16], uint64_t bytes)
+void human_bytes(char out[16], double bytes)
 {
     static const char *const unit[] = { "B", "kB", "MB", "GB", "TB" };
-    double x = (double)bytes;
+    double x = isfinite(bytes) ? bytes : 0;
     unsigned u = 0;
-    for (; x >= 1000 && u < 4; u++)
+    for (; x >= 999.95 && u < 4; u++)
         x /= 1000;
     snprintf(out, 16, u == 0 ? "%.0f %s" : "%.1f %s", x, unit[u]);
 }

@@ -6,7 +6,7 @@
  *     json_open(&j, '{');
  *     json_fields(&j, lf_u64("clients", n), lf_if(page, lf_str("page", page)));
  *     ...
- *     SEFL_TRY(print_json(&j));                   // ends the value; a failure prints nothing
+ *     SEFL_TRY(print_json(&j));                   // ends the value, clears the buffer
  *
  * main.c checks once, at the end, that stdout took everything. */
 #ifndef CLI_PRINT_H
@@ -17,12 +17,16 @@
 #include "cli/cli.h"
 
 void print_line(const sefl_buf *b);
+/* Ends the value, prints it and clears its buffer. */
 sefl_status print_json(json *j) SEFL_MUST_CHECK;
-/* The same as a command's last act: clears the buffer, reports a failure, returns the exit code. */
+/* The same as a command's last act: reports a failure and returns the exit code. */
 int print_json_end(const cli_command *c, json *j);
 
 /* Members of an open object. */
 #define json_fields(j, ...) log_fields_json((j), LOG_FIELDS(__VA_ARGS__))
+/* An object in a list (key NULL), or as a member of an open object. */
+#define json_object(j, key, ...) print_object_in((j), (key), LOG_FIELDS(__VA_ARGS__))
+void print_object_in(json *j, const char *key, const log_field *fields);
 /* One object on one line. */
 #define print_fields(...) print_object(LOG_FIELDS(__VA_ARGS__))
 sefl_status print_object(const log_field *fields) SEFL_MUST_CHECK;
@@ -35,7 +39,7 @@ static inline log_field lf_if(bool there, log_field f)
     return f;
 }
 
-/* "12.3 MB". */
-void human_bytes(char out[16], uint64_t bytes);
+/* "12.3 MB"; "0 B" for a number that is not known. */
+void human_bytes(char out[16], double bytes);
 
 #endif

@@ -37,7 +37,6 @@ static const char *token_text(const trust_token *k, int64_t now)
 
 sefl_status ca_print_json(const trust *t, int64_t now)
 {
-    sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     json j = json_into(&b);
     const bool named = t->self.role != 0;
@@ -49,36 +48,27 @@ sefl_status ca_print_json(const trust *t, int64_t now)
                 lf_u64("clients", trust_count(t, TRUST_CLIENT)));
     json_key(&j, "issuers"), json_open(&j, '[');
     for (const trust_issuer *s = t->issuer; s < t->issuer + t->issuers; s++) {
-        json_open(&j, '{');
-        json_fields(&j, lf_key("key", s->key), lf_str("role", trust_role_name(s->role)),
+        json_object(&j, NULL, lf_key("key", s->key), lf_str("role", trust_role_name(s->role)),
                     lf_str("state", ca_state_text(s->state)), lf_str("name", s->name),
                     lf_str("unit", s->unit), lf_bool("listed", s->listed));
-        json_close(&j, '}');
     }
     json_close(&j, ']');
     json_key(&j, "members"), json_open(&j, '[');
     for (const trust_member *m = t->member; m < t->member + t->members; m++) {
-        json_open(&j, '{');
-        json_fields(&j, lf_key("key", m->key), lf_str("name", m->name),
+        json_object(&j, NULL, lf_key("key", m->key), lf_str("name", m->name),
                     lf_str("role", trust_role_name(m->role)),
                     lf_str("state", ca_state_text(m->state)), lf_i64("since", m->since),
                     lf_i64("until", m->until));
-        json_close(&j, '}');
     }
     json_close(&j, ']');
     json_key(&j, "tokens"), json_open(&j, '[');
     for (const trust_token *k = t->token; k < t->token + t->tokens; k++) {
-        json_open(&j, '{');
-        json_fields(&j, lf_key("id", k->id), lf_str("name", k->name),
+        json_object(&j, NULL, lf_key("id", k->id), lf_str("name", k->name),
                     lf_str("state", token_text(k, now)), lf_i64("expires", k->expires));
-        json_close(&j, '}');
     }
     json_close(&j, ']');
     json_close(&j, '}');
-    SEFL_TRY(print_json(&j));
-done:
-    buf_clear(&b);
-    return st;
+    return print_json(&j);
 }
 
 void ca_print_list(const trust *t, int64_t now)

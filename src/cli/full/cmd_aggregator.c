@@ -93,11 +93,6 @@ static int run(void *self)
     return daemon_run(self, &cmd_aggregator, start, &aggregator_calls);
 }
 
-static const setting_def *schema(void)
-{
-    return aggregator_schema;
-}
-
 const cli_command cmd_aggregator = {
     .name = "aggregator",
     .summary = "run the aggregation server of a federation",
@@ -108,10 +103,5 @@ const cli_command cmd_aggregator = {
         "SIGHUP reads certificates and log level again. Every setting of the file is also an "
         "option.",
     .example = "sefl aggregator -c aggregator/aggregator.yml --csp csp.example:7001",
-    .options = (const setting_def[]){ DAEMON_CONFIG, { 0 } },
-    .size = sizeof(session),
-    .actions = (const cli_action[]){ { "", .run = run }, { 0 } },
-    .schema = schema,
-    .every_setting = true,
-    .set_at = offsetof(session, d.flags),
+    DAEMON_COMMAND(aggregator_schema, daemon_options),
 };

@@ -145,9 +145,6 @@ const cli_command cmd_audit = {
         "noise out of one session with probability 1/8.",
     .example = "sefl audit sample.bin --sample\n"
                "  sefl audit sample.bin",
-    .options = options,
-    .size = sizeof(wish),
-    .actions = (const cli_action[]){ { "", "FILE", "a record such as audit-0123456789abcdef.bin",
-                                       .arg_at = offsetof(wish, file), .run = run },
-                                     { 0 } },
+    CLI_OPTIONS(wish),
+    CLI_RUN(run, "FILE", "a record such as audit-0123456789abcdef.bin", offsetof(wish, file)),
 };

@@ -662,8 +662,7 @@ const cli_command cmd_ca = {
         "Each of the two operators has a FOLDER: a CA, the server's signing key and the trust "
         "list. The running server (its setting 'ca') reads changes of the list within a second.",
     .example = "sefl ca token ops/as --name hospital-7 --hours 24",
-    .options = options,
-    .size = sizeof(wish),
+    CLI_OPTIONS(wish),
     .actions = actions,
     .prepare = prepare,
     .handles_keys = true,

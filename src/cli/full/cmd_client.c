@@ -84,11 +84,6 @@ static int run(void *self)
     return rc;
 }
 
-static const setting_def *schema(void)
-{
-    return client_schema;
-}
-
 static const setting_def options[] = {
     DAEMON_CONFIG,
     { "once", SETTING_FLAG, SETTING_TO(session, once), .help = "Stop after one round" },
@@ -110,10 +105,5 @@ const cli_command cmd_client = {
              "epsilon_total, delta_max, clients_min, noise_modes, claim_none and rounds_max. "
              "'sefl init policy.yml' writes one with comments.",
     .example = "sefl client -c clients/client-01/client.yml",
-    .options = options,
-    .size = sizeof(session),
-    .actions = (const cli_action[]){ { "", .run = run }, { 0 } },
-    .schema = schema,
-    .every_setting = true,
-    .set_at = offsetof(session, d.flags),
+    DAEMON_COMMAND(client_schema, options),
 };

@@ -50,9 +50,9 @@ static void fill(row r, const overview *o)
     number(r[7], o->last, o->last > 0);
     number(r[8], o->best, o->best > 0);
     number(r[9], o->seconds, o->rounds > 0);
-    human_bytes(bytes, (uint64_t)o->up_client);
+    human_bytes(bytes, o->up_client);
     snprintf(r[10], CELL, "%s", bytes);
-    human_bytes(bytes, isnan(o->link) ? 0 : (uint64_t)o->link);
+    human_bytes(bytes, o->link);
     snprintf(r[11], CELL, "%s", isnan(o->link) ? "-" : bytes);
 }
 
@@ -123,9 +123,6 @@ const cli_command cmd_compare = {
     .about = "RUN is the folder of a run of 'sefl simulate', finished or not, such as runs/NAME.",
     .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml\n"
                "  sefl compare runs/experiment",
-    .options = options,
-    .size = sizeof(wish),
-    .actions = (const cli_action[]){ { "", "RUN...", "folders of runs such as runs/NAME",
-                                       .arg_at = offsetof(wish, run), .work = compare },
-                                     { 0 } },
+    CLI_OPTIONS(wish),
+    CLI_WORK(compare, "RUN...", "folders of runs such as runs/NAME", offsetof(wish, run)),
 };

@@ -77,11 +77,6 @@ static int run(void *self)
     return rc;
 }
 
-static const setting_def *schema(void)
-{
-    return csp_schema;
-}
-
 const cli_command cmd_csp = {
     .name = "csp",
     .summary = "run the cryptography service provider of a federation",
@@ -92,10 +87,5 @@ const cli_command cmd_csp = {
         "good order; a new start resumes. SIGHUP reads certificates and log level again. Every "
         "setting of the file is also an option.",
     .example = "sefl csp -c csp/csp.yml",
-    .options = (const setting_def[]){ DAEMON_CONFIG, { 0 } },
-    .size = sizeof(session),
-    .actions = (const cli_action[]){ { "", .run = run }, { 0 } },
-    .schema = schema,
-    .every_setting = true,
-    .set_at = offsetof(session, d.flags),
+    DAEMON_COMMAND(csp_schema, daemon_options),
 };

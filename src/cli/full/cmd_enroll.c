@@ -202,8 +202,7 @@ const cli_command cmd_enroll = {
         "one expired",
     .example = "sefl enroll site --server as.example:7000 \\\n"
                "      --aggregator-token @as.token --csp-token @csp.token",
-    .options = options,
-    .size = sizeof(wish),
+    CLI_OPTIONS(wish),
     .actions =
         (const cli_action[]){
             { "", "FOLDER", "a folder", .arg_at = offsetof(wish, folder), .run = run }, { 0 } },

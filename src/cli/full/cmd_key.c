@@ -479,8 +479,7 @@ const cli_command cmd_key = {
     .example = "head -c 32 /dev/urandom > csp.lock\n"
                "  sefl key new --out csp --key-file csp.lock\n"
                "  sefl key show csp.key && sefl key check csp.key --key-file csp.lock",
-    .options = options,
-    .size = sizeof(wish),
+    CLI_OPTIONS(wish),
     .actions = actions,
     .handles_keys = true,
 };

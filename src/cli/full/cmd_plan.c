@@ -33,8 +33,8 @@ static void print_seconds(const char *name, double s)
 static void print_plan(const plan *p, const char *name)
 {
     char up[16], down[16], link[16], memory[16], need[PLAN_NEED_TEXT];
-    human_bytes(up, p->up_bytes), human_bytes(down, p->down_bytes);
-    human_bytes(link, p->link_bytes), human_bytes(memory, p->memory_bytes);
+    human_bytes(up, (double)p->up_bytes), human_bytes(down, (double)p->down_bytes);
+    human_bytes(link, (double)p->link_bytes), human_bytes(memory, (double)p->memory_bytes);
     printf("%s: protection %s%s%s, %" PRIu32 " clients, about %.0f in a round, %" PRIu64
            " rounds, %zu "
            "values\n",
@@ -163,10 +163,9 @@ const cli_command cmd_plan = {
         "Prints bytes, seconds by part, memory, noise-to-signal ratio and epsilon of the whole "
         "run, and suggests what to change. It plans every run of a sweep and writes nothing.",
     .example = "echo 'clients: 20' > experiment.yml && sefl plan --quick -c experiment.yml",
-    .options = options,
-    .size = sizeof(session),
+    CLI_OPTIONS(session),
     .actions = (const cli_action[]){ { "", .needs = "config", .run = run }, { 0 } },
-    .schema = experiment_schema,
+    .make_schema = experiment_schema,
     .shortcuts = experiment_shortcuts,
-    .set_at = offsetof(session, args.flags),
+    CLI_SETTINGS(session, args.flags),
 };

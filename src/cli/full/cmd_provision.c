@@ -83,11 +83,6 @@ done:
     return st;
 }
 
-static const setting_def *schema(void)
-{
-    return task_schema;
-}
-
 #define TO(member) SETTING_TO(wish, c.member)
 static const setting_def options[] = {
     { "clients", SETTING_U64, "8", TO(clients), .min = 2, .max = PROVISION_CLIENTS_MAX,
@@ -123,14 +118,13 @@ const cli_command cmd_provision = {
         "new'; "
         "without it: a small LSTM, 5 rounds, and too little noise for any privacy claim.",
     .example = "sefl provision trial --clients 4 --set rounds.count=3",
-    .options = options,
-    .size = sizeof(wish),
+    CLI_OPTIONS(wish),
     .actions =
         (const cli_action[]){
             { "", "FOLDER", "a folder", .arg_at = offsetof(wish, c.folder), .work = work }, { 0 } },
-    .schema = schema,
+    .schema = task_schema,
     .shortcuts = shortcuts,
-    .set_at = offsetof(wish, task),
+    CLI_SETTINGS(wish, task),
     .interruptible = true,
     .handles_keys = true,
 };

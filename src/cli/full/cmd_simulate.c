@@ -73,7 +73,7 @@ static void on_begin(void *ctx, const simulate_view *v)
 static void print_round(const session *s, const run_round *r)
 {
     char up[16];
-    human_bytes(up, r->up);
+    human_bytes(up, (double)r->up);
     printf("round %" PRIu64 "/%" PRIu64, r->round, s->view.rounds);
     if (r->skipped)
         printf("  skipped");
@@ -144,7 +144,8 @@ static bool go_on(void *self, uint64_t done, uint64_t total)
 static void print_summary(const simulate_result *r, unsigned warned)
 {
     char up[16], down[16], link[16];
-    human_bytes(up, r->up), human_bytes(down, r->down), human_bytes(link, r->link);
+    human_bytes(up, (double)r->up), human_bytes(down, (double)r->down),
+        human_bytes(link, (double)r->link);
     if (r->was_there) {
         printf("%s was there already: %" PRIu64 " rounds, %s\n", r->folder, r->rounds, r->why);
         return;
@@ -312,10 +313,9 @@ const cli_command cmd_simulate = {
     .about = "A run writes config.yml, metrics.jsonl, model/, ledger, log and summary.json into "
              "DIR/NAME. The same command again skips finished runs and resumes an interrupted one.",
     .example = "echo 'clients: 20' > experiment.yml && sefl simulate -c experiment.yml",
-    .options = options,
-    .size = sizeof(session),
+    CLI_OPTIONS(session),
     .actions = (const cli_action[]){ { "", .needs = "config", .run = run }, { 0 } },
-    .schema = experiment_schema,
+    .make_schema = experiment_schema,
     .shortcuts = experiment_shortcuts,
-    .set_at = offsetof(session, args.flags),
+    CLI_SETTINGS(session, args.flags),
 };

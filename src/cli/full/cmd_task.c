@@ -371,11 +371,6 @@ done:
 
 /* ---- command line ----------------------------------------------------------------------------- */
 
-static const setting_def *schema(void)
-{
-    return task_schema;
-}
-
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .help = "File to write" },
@@ -425,9 +420,8 @@ const cli_command cmd_task = {
         "defaults: scheme pad, joint noise with z 1, epsilon 8 at delta 1e-6, 100 rounds of 10 "
         "minutes. 'sefl config keys --for task' lists them.",
     .example = "sefl task show --explain public/task.signed",
-    .options = options,
-    .size = sizeof(wish),
+    CLI_OPTIONS(wish),
     .actions = actions,
-    .schema = schema,
-    .set_at = offsetof(wish, s),
+    .schema = task_schema,
+    CLI_SETTINGS(wish, s),
 };

@@ -7,6 +7,8 @@
 
 #include <signal.h>
 
+const setting_def daemon_options[] = { DAEMON_CONFIG, { 0 } };
+
 static sefl_status read_settings(const daemon *d, settings *out)
 {
     sefl_status st = SEFL_OK;

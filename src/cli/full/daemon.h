@@ -66,6 +66,13 @@ typedef struct daemon {
                                     .help = "File of settings; options override it" \
     }
 
+extern const setting_def daemon_options[]; /* that option alone */
+
+/* The part of a cli_command that all daemons share, with a function `run` and a struct `session`. */
+#define DAEMON_COMMAND(its_schema, its_options)                                                   \
+    .options = its_options, .size = sizeof(session), .schema = its_schema, .every_setting = true, \
+    .set_at = offsetof(session, d.flags), CLI_RUN(run, NULL, NULL, 0)
+
 /* Makes the role from its settings, which live until the role ends. The log is open. */
 typedef sefl_status daemon_start(void *self, const settings *set, void **role);
 

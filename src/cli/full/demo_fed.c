@@ -13,6 +13,7 @@
 #include "cli/full/processes.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
+#include "cli/print.h"
 #include "operator/provision.h"
 #include "report/report.h"
 
@@ -352,9 +353,9 @@ static void show_waiting(stage *s)
 
 static void show_round(stage *s, const run_line *r)
 {
-    char up[24];
+    char up[16];
     clear_meter(s);
-    demo_bytes(up, r->up_bytes);
+    human_bytes(up, r->up_bytes);
     if (r->skipped) {
         talk(s, "round %2" PRIu64 "/%" PRIu64 "  skipped: too few clients\n", r->round,
              s->d->rounds);
@@ -476,11 +477,9 @@ static sefl_status write_report(stage *s)
     SEFL_TRY(file_write_atomic(in(s, "metrics.jsonl"), buf_span(&b), 0644));
     buf_reset(&b);
     json j = json_into(&b);
-    json_open(&j, '{');
-    json_key(&j, "first_perplexity"), json_real(&j, got->before);
-    json_key(&j, "plain_perplexity"), json_real(&j, got->plain);
-    json_key(&j, "best_possible_perplexity"), json_real(&j, got->best);
-    json_close(&j, '}');
+    json_object(&j, NULL, lf_real("first_perplexity", got->before),
+                lf_real("plain_perplexity", got->plain),
+                lf_real("best_possible_perplexity", got->best));
     SEFL_TRY(json_end(&j));
     SEFL_TRY(wr_u8(&b, '\n'));
     SEFL_TRY(file_write_atomic(in(s, "summary.json"), buf_span(&b), 0644));

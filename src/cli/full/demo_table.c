@@ -2,7 +2,7 @@
 #include "cli/full/demo_table.h"
 #include "cli/print.h"
 
-#include "base/json.h"
+#include "report/report.h"
 #include "simulate/plan.h"
 
 #include <errno.h>
@@ -15,48 +15,10 @@
 
 #define DELTA 1e-6
 
-void demo_bytes(char out[24], double bytes)
-{
-    static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
-    unsigned i = 0;
-    for (; bytes >= 999.95 && i < 4; i++)
-        bytes /= 1000;
-    snprintf(out, 24, i == 0 ? "%.0f %s" : "%.1f %s", isfinite(bytes) ? bytes : 0, units[i]);
-}
-
 /* Clients for as little noise in the average, z * clip / clients a value, as this run had. */
 static double as_here(const demo_scene *s, const plan_need *n)
 {
     return ceil(n->z / strtod(s->task->z, NULL) * s->clients);
-}
-
-typedef struct totals {
-    double up, down, ahead_bytes, open_bytes, collect_s, ahead_s, open_s, release_s, after, epsilon;
-    uint64_t released;
-} totals;
-
-static double known(double v)
-{
-    return isnan(v) ? 0 : v;
-}
-
-static totals add_up(const demo_scene *s)
-{
-    totals t = { .after = NAN, .epsilon = NAN };
-    for (size_t i = 0; i < s->rounds->n; i++) {
-        const run_line *r = &s->rounds->at[i];
-        t.collect_s += known(r->seconds) - known(r->open_seconds) - known(r->release_seconds);
-        t.up += known(r->up_bytes);
-        t.ahead_bytes += known(r->ahead_bytes), t.open_bytes += known(r->open_bytes);
-        t.ahead_s += known(r->ahead_seconds), t.open_s += known(r->open_seconds);
-        t.release_s += known(r->release_seconds);
-        t.released += !r->skipped && !r->blocked;
-        if (!isnan(r->perplexity))
-            t.after = r->perplexity;
-        if (!isnan(r->epsilon_server))
-            t.epsilon = r->epsilon_server;
-    }
-    return t;
 }
 
 static void model_path(char out[64], const demo_scene *s)
@@ -77,7 +39,7 @@ static double model_bytes(const demo_scene *s)
     return stat(path, &sb) == 0 ? (double)sb.st_size : NAN;
 }
 
-static void print_perplexity(const demo_result *r, const demo_scene *s, const totals *t)
+static void print_perplexity(const demo_result *r, const demo_scene *s, const report_totals *t)
 {
     char after[40];
     snprintf(after, sizeof after, "after %" PRIu64 " secure rounds", t->released);
@@ -87,21 +49,21 @@ static void print_perplexity(const demo_result *r, const demo_scene *s, const to
            " clients lost in round %" PRIu64 "\n"
            "  plain FedAvg            %8.1f   same text and training, all clients, no protection\n"
            "  best possible           %8.1f   the generator's own, exactly\n",
-           r->before, after, t->after, s->lost, s->clients, s->lost_round, r->plain, r->best);
+           r->before, after, t->last, s->lost, s->clients, s->lost_round, r->plain, r->best);
 }
 
-static void print_privacy(const demo_scene *s, const totals *t, const plan_need *n)
+static void print_privacy(const demo_scene *s, const report_totals *t, const plan_need *n)
 {
     char need[PLAN_NEED_TEXT];
     plan_need_text(need, n);
     printf("\nprivacy\n");
-    if (isnan(t->epsilon))
+    if (isnan(t->epsilon_server))
         printf("  epsilon spent           none claimed: z = %s is noise, but too little for any "
                "claim\n",
                s->task->z);
     else
-        printf("  epsilon spent           %.1f at delta %g against a server%s\n", t->epsilon,
-               s->task->delta, t->epsilon > 10 ? ": that protects nobody" : "");
+        printf("  epsilon spent           %.1f at delta %g against a server%s\n", t->epsilon_server,
+               s->task->delta, t->epsilon_server > 10 ? ": that protects nobody" : "");
     printf("  epsilon %g               %s\n"
            "                          at delta %g: %.0f for as little noise as here, %" PRIu64
            " for noise\n"
@@ -109,16 +71,16 @@ static void print_privacy(const demo_scene *s, const totals *t, const plan_need 
            n->epsilon, need, n->delta, as_here(s, n), n->no_larger, s->clients);
 }
 
-static void print_cost(const demo_result *r, const demo_scene *s, const totals *t)
+static void print_cost(const demo_result *r, const demo_scene *s, const report_totals *t)
 {
-    char up[24], down[24], one[24], ahead[24], open[24], model[24];
+    char up[16], down[16], one[16], ahead[16], open[16], model[16];
     double size = model_bytes(s);
-    demo_bytes(up, t->up);
-    demo_bytes(one, (double)r->update_bytes);
-    demo_bytes(model, size);
-    demo_bytes(down, t->up / (double)r->update_bytes * size);
-    demo_bytes(ahead, t->ahead_bytes);
-    demo_bytes(open, t->open_bytes);
+    human_bytes(up, t->up);
+    human_bytes(one, (double)r->update_bytes);
+    human_bytes(model, size);
+    human_bytes(down, t->up / (double)r->update_bytes * size);
+    human_bytes(ahead, t->ahead_bytes);
+    human_bytes(open, t->open_bytes);
     printf("\npart (all rounds)                     seconds       bytes\n"
            "  keys, text, task                    %7.1f\n"
            "  clients train, encrypt, upload      %7.1f   %9s   up; %s an update\n"
@@ -128,8 +90,8 @@ static void print_cost(const demo_result *r, const demo_scene *s, const totals *
            "  release and validation              %7.1f\n"
            "  plain FedAvg, for comparison        %7.1f\n"
            "  all                                 %7.1f\n",
-           r->provision_seconds, t->collect_s, up, one, "", down, model, t->ahead_s, ahead,
-           t->open_s, open, t->release_s, r->plain_seconds, r->seconds);
+           r->provision_seconds, t->collect, up, one, "", down, model, t->ahead, ahead, t->open,
+           open, t->release, r->plain_seconds, r->seconds);
 }
 
 static void print_rest(const demo_scene *s)
@@ -153,64 +115,39 @@ static void print_rest(const demo_scene *s)
            me, o, model, o, me, o, me, o, me, o, me);
 }
 
-static sefl_status say_json(const demo_result *r, const demo_scene *s, const totals *t,
+static sefl_status say_json(const demo_result *r, const demo_scene *s, const report_totals *t,
                             const plan_need *n)
 {
-    sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     char model[64], path[4200];
     json j = json_into(&b);
     model_path(model, s);
     snprintf(path, sizeof path, "%s/%s", s->out, model);
     json_open(&j, '{');
-    json_key(&j, "folder"), json_str(&j, s->out);
-    json_key(&j, "model"), json_str(&j, path);
-    json_key(&j, "clients"), json_u64(&j, s->clients);
-    json_key(&j, "rounds"), json_u64(&j, s->rounds->n);
-    json_key(&j, "released"), json_u64(&j, t->released);
-    json_key(&j, "lost_clients"), json_u64(&j, s->lost);
-    json_key(&j, "lost_round"), json_u64(&j, s->lost_round);
-    json_key(&j, "perplexity"), json_open(&j, '{');
-    json_key(&j, "before"), json_real(&j, r->before);
-    json_key(&j, "after"), json_real(&j, t->after);
-    json_key(&j, "plain"), json_real(&j, r->plain);
-    json_key(&j, "best"), json_real(&j, r->best);
+    json_fields(&j, lf_str("folder", s->out), lf_str("model", path), lf_u64("clients", s->clients),
+                lf_u64("rounds", s->rounds->n), lf_u64("released", t->released),
+                lf_u64("lost_clients", s->lost), lf_u64("lost_round", s->lost_round));
+    json_object(&j, "perplexity", lf_real("before", r->before), lf_real("after", t->last),
+                lf_real("plain", r->plain), lf_real("best", r->best));
+    json_fields(&j, lf_str("claim", isnan(t->epsilon_server) ? "none" : "dp"),
+                lf_real("epsilon", t->epsilon_server)); /* null where nothing is claimed */
+    json_object(&j, "epsilon_8", lf_real("z", n->z), lf_real("delta", n->delta),
+                lf_u64("clients", n->clients), lf_real("clients_as_here", as_here(s, n)),
+                lf_u64("clients_noise_no_larger", n->no_larger));
+    json_object(&j, "seconds", lf_real("provision", r->provision_seconds),
+                lf_real("clients", t->collect), lf_real("ahead", t->ahead),
+                lf_real("open", t->open), lf_real("release", t->release),
+                lf_real("plain", r->plain_seconds), lf_real("all", r->seconds));
+    json_object(&j, "bytes", lf_u64("update", r->update_bytes), lf_real("up", t->up),
+                lf_real("ahead", t->ahead_bytes), lf_real("open", t->open_bytes));
     json_close(&j, '}');
-    json_key(&j, "claim"), json_str(&j, isnan(t->epsilon) ? "none" : "dp");
-    json_key(&j, "epsilon"), json_real(&j, t->epsilon); /* null where nothing is claimed */
-    json_key(&j, "epsilon_8"), json_open(&j, '{');
-    json_key(&j, "z"), json_real(&j, n->z);
-    json_key(&j, "delta"), json_real(&j, n->delta);
-    json_key(&j, "clients"), json_u64(&j, n->clients);
-    json_key(&j, "clients_as_here"), json_real(&j, as_here(s, n));
-    json_key(&j, "clients_noise_no_larger"), json_u64(&j, n->no_larger);
-    json_close(&j, '}');
-    json_key(&j, "seconds"), json_open(&j, '{');
-    json_key(&j, "provision"), json_real(&j, r->provision_seconds);
-    json_key(&j, "clients"), json_real(&j, t->collect_s);
-    json_key(&j, "ahead"), json_real(&j, t->ahead_s);
-    json_key(&j, "open"), json_real(&j, t->open_s);
-    json_key(&j, "release"), json_real(&j, t->release_s);
-    json_key(&j, "plain"), json_real(&j, r->plain_seconds);
-    json_key(&j, "all"), json_real(&j, r->seconds);
-    json_close(&j, '}');
-    json_key(&j, "bytes"), json_open(&j, '{');
-    json_key(&j, "update"), json_u64(&j, r->update_bytes);
-    json_key(&j, "up"), json_real(&j, t->up);
-    json_key(&j, "ahead"), json_real(&j, t->ahead_bytes);
-    json_key(&j, "open"), json_real(&j, t->open_bytes);
-    json_close(&j, '}');
-    json_close(&j, '}');
-    SEFL_TRY(print_json(&j));
-done:
-    buf_clear(&b);
-    return st;
+    return print_json(&j);
 }
 
 sefl_status demo_table(const demo_result *r, const demo_scene *s)
 {
     sefl_status st = SEFL_OK;
-    totals t = add_up(s);
+    report_totals t = report_add_up(&(report){ .log = *s->rounds });
     plan_need n;
     SEFL_TRY(plan_need_of(&n, s->task, PLAN_EPSILON, DELTA));
     if (s->json)

@@ -1,5 +1,5 @@
-/* demo_table: what a demo ends with: perplexities side by side, what is claimed about privacy and how many
- * clients a real claim would take, seconds and bytes of each part, who could see what, where things are.
+/* demo_table: the result of a demo: perplexities side by side, the privacy claim and how many clients
+ * a real claim would take, seconds and bytes of each part, who could see what, and the files.
  *
  * Threads: one caller.   Secrets: none. */
 #ifndef CLI_FULL_DEMO_TABLE_H
@@ -9,8 +9,8 @@
 #include "report/run_log.h"
 
 typedef struct demo_result {
-    double before, plain,
-        best; /* perplexity on the public validation text; after: from the rounds */
+    /* perplexity on the public validation text; that after the rounds comes from the rounds */
+    double before, plain, best;
     double seconds, provision_seconds, plain_seconds;
     uint64_t update_bytes;
 } demo_result;
@@ -25,8 +25,5 @@ typedef struct demo_scene {
 } demo_scene;
 
 sefl_status demo_table(const demo_result *r, const demo_scene *s) SEFL_MUST_CHECK;
-
-/* "69.9 kB" */
-void demo_bytes(char out[24], double bytes);
 
 #endif
