@@ -168,8 +168,7 @@ static int table(void *options)
            "the two.\n");
     for (const config_kind *k = config_kinds; k->name; k++)
         print_table(k->file, k->about, k->schema());
-    print_table("sefl train", "settings of 'sefl train --set' and '--set-file'",
-                cmd_train.schema());
+    print_table("sefl train", "settings of 'sefl train --set' and '--set-file'", cmd_train.schema);
     return CLI_DONE;
 }
 
