@@ -72,6 +72,24 @@ sefl_status file_write_all(int fd, sefl_span bytes)
     return SEFL_OK;
 }
 
+sefl_status file_read_at(int fd, const char *path, uint64_t offset, void *out, size_t n,
+                         size_t *got)
+{
+    for (*got = 0; *got < n;) {
+        ssize_t k = fault_hit(FAULT_READ)
+                        ? (errno = EIO, -1)
+                        : pread(fd, (uint8_t *)out + *got, n - *got, (off_t)(offset + *got));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return fail_errno("read", path);
+        if (k == 0)
+            break;
+        *got += (size_t)k;
+    }
+    return SEFL_OK;
+}
+
 sefl_status file_sync(int fd, const char *path)
 {
     if (fault_hit(FAULT_SYNC) ? (errno = EIO, true) : fsync(fd) != 0)

@@ -41,6 +41,10 @@ void file_tmp_clear(file_tmp *t);
 /* Writes all bytes to a descriptor, whatever the kernel takes at a time. */
 sefl_status file_write_all(int fd, sefl_span bytes) SEFL_MUST_CHECK;
 
+/* Reads up to n bytes at an offset of an open file; *got is less than n only at its end. */
+sefl_status file_read_at(int fd, const char *path, uint64_t offset, void *out, size_t n,
+                         size_t *got) SEFL_MUST_CHECK;
+
 bool file_exists(const char *path);
 
 /* SHA-256 and length (may be NULL) of a file, read in pieces; SEFL_ENOTFOUND if it is not there. */

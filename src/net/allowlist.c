@@ -48,13 +48,10 @@ done:
 
 allowlist *allowlist_hold(const allowlist *g)
 {
-    union {
-        const allowlist *given;
-        allowlist *mine; /* only the count changes, and that is atomic */
-    } u = { .given = g };
-    if (u.mine)
-        atomic_fetch_add(&u.mine->holders, 1);
-    return u.mine;
+    allowlist *mine = (allowlist *)(uintptr_t)g; /* only the count changes, and it is atomic */
+    if (mine)
+        atomic_fetch_add(&mine->holders, 1);
+    return mine;
 }
 
 void allowlist_free(allowlist *g)

@@ -85,12 +85,9 @@ done:
 
 tls_id *tls_id_hold(const tls_id *id)
 {
-    union {
-        const tls_id *given;
-        tls_id *mine; /* only the count changes, and that is atomic */
-    } u = { .given = id };
-    atomic_fetch_add(&u.mine->holders, 1);
-    return u.mine;
+    tls_id *mine = (tls_id *)(uintptr_t)id; /* only the count changes, and it is atomic */
+    atomic_fetch_add(&mine->holders, 1);
+    return mine;
 }
 
 void tls_id_free(tls_id *id)

@@ -293,18 +293,7 @@ static sefl_status read_all(sefl_buf *out, int fd, const char *path)
     size_t want = (size_t)sb.st_size;
     SEFL_CHECK(want > 0, SEFL_EPROTO, "%s is empty", path);
     SEFL_TRY(buf_extend(out, &at, want));
-    out->n = 0;
-    while (out->n < want) {
-        ssize_t got = fault_hit(FAULT_READ)
-                          ? (errno = EIO, -1)
-                          : pread(fd, out->p + out->n, want - out->n, (off_t)out->n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
-        if (got == 0)
-            break;
-        out->n += (size_t)got;
-    }
+    SEFL_TRY(file_read_at(fd, path, 0, at, want, &out->n));
 done:
     return st;
 }

@@ -65,13 +65,10 @@ sefl_status trust_new(trust **out)
 
 trust *trust_hold(const trust *t)
 {
-    union {
-        const trust *given;
-        trust *mine; /* only the count changes, and that is atomic */
-    } u = { .given = t };
-    if (u.mine)
-        atomic_fetch_add(&u.mine->holders, 1);
-    return u.mine;
+    trust *mine = (trust *)(uintptr_t)t; /* only the count changes, and it is atomic */
+    if (mine)
+        atomic_fetch_add(&mine->holders, 1);
+    return mine;
 }
 
 static void der_free(trust_issuer *i)

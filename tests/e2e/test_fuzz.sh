@@ -53,7 +53,7 @@ honest() {
             in=${why##* in }
             grep -qE "\b$by\(" "$file" || { echo "$by for $f: not called by $file"; return; }
             grep -qE "^[a-z].*\b$by\(" "$in" || { echo "$by for $f: not in $in"; return; }
-            grep -qE "^[[:space:]].*\b$f\(" "$in" || { echo "$f: not called in $in"; return; }
+            grep -qE "^[[:space:]].*\b$f\b" "$in" || { echo "$f: not called in $in"; return; }
             ;;
         *) grep -qE "^[[:space:]].*\b$f\b" "$file" || { echo "$f: not called by $file"; return; } ;;
         esac

@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/fault.h"
 #include "base/json.h"
 #include "base/json_read.h"
 #include "base/outfile.h"
@@ -45,7 +44,6 @@ struct tensors {
 
 static sefl_status read_at(tensors *t, void *out, size_t n, uint64_t at)
 {
-    uint8_t *to = out;
     if (t->fd < 0) { /* the caller has checked the bounds against data_bytes or the size */
         if (at > t->memory.n || n > t->memory.n - at)
             return sefl_fail(SEFL_EPROTO, "%s: ends in the middle", t->path);
@@ -53,19 +51,10 @@ static sefl_status read_at(tensors *t, void *out, size_t n, uint64_t at)
             memcpy(out, t->memory.p + at, n);
         return SEFL_OK;
     }
-    while (n > 0) {
-        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : pread(t->fd, to, n, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return sefl_fail(SEFL_EIO, "cannot read %s: %s", t->path, strerror(errno));
-        if (got == 0)
-            return sefl_fail(SEFL_EPROTO, "%s: ends in the middle", t->path);
-        to += got;
-        n -= (size_t)got;
-        at += (uint64_t)got;
-    }
-    return SEFL_OK;
+    size_t got;
+    sefl_status st = file_read_at(t->fd, t->path, at, out, n, &got);
+    return st == SEFL_OK && got < n ? sefl_fail(SEFL_EPROTO, "%s: ends in the middle", t->path)
+                                    : st;
 }
 
 /* ---- header -------------------------------------------------------------------------------- */

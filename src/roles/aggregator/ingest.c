@@ -8,7 +8,6 @@
 #include "roles/aggregator/ingest.h"
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/file.h"
 #include "base/hex.h"
 #include "protocol/head.h"
@@ -373,15 +372,11 @@ static sefl_status check_earlier(upload *u, const char *folder, uint64_t offset)
             (int)sizeof path)
             fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
-    while (offset > 0) {
-        size_t want = offset < READ_PIECE ? (size_t)offset : READ_PIECE;
-        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, piece, want);
-        if (got < 0 && errno == EINTR)
-            continue;
-        SEFL_CHECK(got > 0, SEFL_EIO, "cannot read %s: %s", path,
-                   got < 0 ? strerror(errno) : "it is shorter than it was");
-        SEFL_TRY(check_piece(u, span_of(piece, (size_t)got)));
-        offset -= (uint64_t)got;
+    for (size_t got, at = 0; at < offset; at += got) {
+        size_t want = offset - at < READ_PIECE ? (size_t)(offset - at) : READ_PIECE;
+        SEFL_TRY(file_read_at(fd, path, at, piece, want, &got));
+        SEFL_CHECK(got > 0, SEFL_EIO, "%s is shorter than it was", path);
+        SEFL_TRY(check_piece(u, span_of(piece, got)));
     }
 done:
     if (fd >= 0)

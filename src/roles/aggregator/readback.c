@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "roles/aggregator/readback.h"
 
-#include "base/fault.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,18 +64,9 @@ static void map_next(readback *r, size_t n)
 
 static sefl_status read_next(const readback *r, uint8_t *out, size_t n)
 {
-    for (uint64_t at = r->at; n > 0;) {
-        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : pread(r->fd, out, n, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return sefl_fail(SEFL_EIO, "cannot read %s: %s", r->path,
-                             got < 0 ? strerror(errno) : "it is too short");
-        out += got;
-        at += (uint64_t)got;
-        n -= (size_t)got;
-    }
-    return SEFL_OK;
+    size_t got;
+    sefl_status st = file_read_at(r->fd, r->path, r->at, out, n, &got);
+    return st == SEFL_OK && got < n ? sefl_fail(SEFL_EIO, "%s is too short", r->path) : st;
 }
 
 sefl_status readback_next(readback *r, const uint8_t **out, size_t n, uint8_t *room)

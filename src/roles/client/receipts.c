@@ -1,7 +1,6 @@
 #include "roles/client/receipts.h"
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/file.h"
 #include "base/sha256.h"
 
@@ -32,24 +31,6 @@ static uint64_t record_bytes(const uint8_t head[HEAD])
     return AROUND + (uint64_t)load_u32(head);
 }
 
-/* Up to n bytes; *got says how many there are. */
-static sefl_status read_at(const receipts *r, uint64_t offset, uint8_t *out, size_t n, size_t *got)
-{
-    for (*got = 0; *got < n;) {
-        ssize_t k = fault_hit(FAULT_READ)
-                        ? (errno = EIO, -1)
-                        : pread(r->fd, out + *got, n - *got, (off_t)(offset + *got));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            return sefl_fail(SEFL_EIO, "cannot read %s: %s", r->path, strerror(errno));
-        if (k == 0)
-            break;
-        *got += (size_t)k;
-    }
-    return SEFL_OK;
-}
-
 /* A whole record into out (which is emptied); *good: it is one. */
 static sefl_status read_record(const receipts *r, uint64_t offset, sefl_buf *out, bool *good)
 {
@@ -58,12 +39,12 @@ static sefl_status read_record(const receipts *r, uint64_t offset, sefl_buf *out
     size_t got;
     *good = false;
     buf_reset(out);
-    SEFL_TRY(read_at(r, offset, head, HEAD, &got));
+    SEFL_TRY(file_read_at(r->fd, r->path, offset, head, HEAD, &got));
     if (got < HEAD || load_u32(head) > RECEIPTS_ENVELOPE_MAX)
         goto done;
     size_t bytes = (size_t)record_bytes(head);
     SEFL_TRY(buf_extend(out, &p, bytes));
-    SEFL_TRY(read_at(r, offset, p, bytes, &got));
+    SEFL_TRY(file_read_at(r->fd, r->path, offset, p, bytes, &got));
     if (got < bytes)
         goto done;
     sha256_of(digest, span_of(p, bytes - SHA256_BYTES));
@@ -97,7 +78,7 @@ static sefl_status is_torn(const receipts *r, uint64_t offset, uint64_t size, bo
     *torn = false;
     if (size - offset > sizeof tail)
         return SEFL_OK;
-    SEFL_TRY(read_at(r, offset, tail, (size_t)(size - offset), &got));
+    SEFL_TRY(file_read_at(r->fd, r->path, offset, tail, (size_t)(size - offset), &got));
     while (zeros < got && tail[zeros] == 0)
         zeros++;
     for (uint64_t at = offset + 1; zeros < got && !good && at + AROUND <= size; at++)
@@ -177,7 +158,7 @@ static sefl_status drop_same(receipts *r, const uint8_t task[RECEIPTS_TASK], uin
     size_t got;
     if (r->n == 0 || r->at[r->n - 1].round != round)
         return SEFL_OK;
-    SEFL_TRY(read_at(r, r->at[r->n - 1].offset, head, HEAD, &got));
+    SEFL_TRY(file_read_at(r->fd, r->path, r->at[r->n - 1].offset, head, HEAD, &got));
     if (got == HEAD && memcmp(head + 4, task, RECEIPTS_TASK) == 0)
         r->end = r->at[--r->n].offset;
 done:

@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
-#include "base/fault.h"
 #include "base/file.h"
 #include "base/outfile.h"
 #include "model/file/model_file.h"
@@ -37,22 +36,6 @@ typedef struct work {
     uint64_t done, total; /* for progress */
 } work;
 
-/* Up to n bytes; fewer only at the end of the file. */
-static sefl_status read_some(int fd, uint8_t *out, size_t n, size_t *got, const char *path)
-{
-    for (*got = 0; *got < n;) {
-        ssize_t k = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, out + *got, n - *got);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            return sefl_fail(SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
-        if (k == 0)
-            break;
-        *got += (size_t)k;
-    }
-    return SEFL_OK;
-}
-
 sefl_status client_body_of(client_body *out, const char *path, size_t head_bytes)
 {
     sefl_status st = SEFL_OK;
@@ -67,13 +50,13 @@ sefl_status client_body_of(client_body *out, const char *path, size_t head_bytes
                          strerror(errno));
     assert(head_bytes <= WINDOW);
     SEFL_TRY(sefl_new(&window, WINDOW, 1));
-    SEFL_TRY(read_some(fd, window, head_bytes, &got, path));
+    SEFL_TRY(file_read_at(fd, path, 0, window, head_bytes, &got));
     SEFL_CHECK(got == head_bytes, SEFL_EPROTO, "%s is shorter than the head of an update", path);
     sha256_of(b.head, span_of(window, head_bytes));
     b.bytes = head_bytes;
     blake3_init(&h);
     do {
-        SEFL_TRY(read_some(fd, window, WINDOW, &got, path));
+        SEFL_TRY(file_read_at(fd, path, b.bytes, window, WINDOW, &got));
         blake3_add(&h, span_of(window, got));
         b.bytes += got;
     } while (got == WINDOW);
