@@ -95,6 +95,20 @@ sefl_status sefl_grow(void *ptr, size_t old_size, size_t size)
     return SEFL_OK;
 }
 
+sefl_status sefl_room(void *ptr, size_t *cap, size_t want, size_t size)
+{
+    if (want <= *cap)
+        return SEFL_OK;
+    size_t items = *cap < 8 ? 16 : 2 * *cap, bytes;
+    items = items < want ? want : items;
+    if (__builtin_mul_overflow(items, size, &bytes))
+        return sefl_fail(SEFL_ENOMEM, "out of memory: %zu x %zu bytes wanted", items, size);
+    sefl_status st = sefl_grow(ptr, *cap * size, bytes);
+    if (st == SEFL_OK)
+        *cap = items;
+    return st;
+}
+
 sefl_status sefl_strdup(char **out, const char *s)
 {
     size_t n = strlen(s) + 1;

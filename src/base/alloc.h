@@ -21,13 +21,17 @@ sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
  * blocks of sefl_new. */
 sefl_status sefl_grow(void *ptr, size_t old_size, size_t size) SEFL_MUST_CHECK;
 
+/* Makes the array at *(void **)ptr hold at least `want` items of `size` bytes: *cap items now, at
+ * least twice as many when it grows. ptr and *cap as sefl_grow wants: NULL and 0 at first. */
+sefl_status sefl_room(void *ptr, size_t *cap, size_t want, size_t size) SEFL_MUST_CHECK;
+
 /* A copy of the string on the heap. */
 sefl_status sefl_strdup(char **out, const char *s) SEFL_MUST_CHECK;
 
 /* Frees what any of the above gave; NULL is fine. */
 void sefl_free(void *p);
 
-/* Wipes n bytes, then frees. */
+/* Wipes n bytes, then frees; NULL is fine whatever n is. */
 void sefl_free_secret(void *p, size_t n);
 
 /* Bytes that came through this door and are not freed, and the most there were since sefl_heap_mark:

@@ -179,6 +179,26 @@ static sefl_status attend(void *ctx, unsigned lane, size_t begin, size_t end)
     return SEFL_OK;
 }
 
+/* d: gradient of the dropped-out probabilities p (steps, steps), becomes that of the scores. p then
+ * holds what dropout left of it, which dv needs. mask NULL: no dropout. */
+static void softmax_back(nn_real *d, nn_real *p, const nn_real *mask, size_t steps, nn_real scale)
+{
+    for (size_t t = 0; t < steps; t++, d += steps, p += steps) {
+        double dot = 0;
+        for (size_t j = 0; j <= t; j++) {
+            if (mask)
+                d[j] *= mask[t * steps + j];
+            dot += (double)p[j] * d[j];
+        }
+        for (size_t j = 0; j <= t; j++) {
+            d[j] = p[j] * (d[j] - (nn_real)dot) * scale;
+            if (mask)
+                p[j] *= mask[t * steps + j];
+        }
+        memset(d + t + 1, 0, (steps - t - 1) * sizeof *d);
+    }
+}
+
 static sefl_status attend_back(void *ctx, unsigned lane, size_t begin, size_t end)
 {
     const attention *a = ctx;
@@ -191,7 +211,6 @@ static sefl_status attend_back(void *ctx, unsigned lane, size_t begin, size_t en
     for (size_t piece = begin; piece < end; piece++) {
         size_t b = piece / heads, head = piece % heads, at = b * 3 * e + head * dim;
         nn_real *att = l->att + piece * steps * steps;
-        const nn_real *mask = l->att_mask + piece * steps * steps;
         nn_real *datt = a->datt + piece * steps * steps;
         const nn_real *dctx = a->dctx + b * e + head * dim;
         /* datt = dctx v^T, through the dropout; dv = (att * mask)^T dctx */
@@ -205,21 +224,7 @@ static sefl_status attend_back(void *ctx, unsigned lane, size_t begin, size_t en
                                    .ldb = ld,
                                    .c = datt,
                                    .ldc = steps });
-        for (size_t t = 0; t < steps; t++) {
-            nn_real *p = att + t * steps, *d = datt + t * steps;
-            double dot = 0;
-            for (size_t j = 0; j <= t; j++) {
-                if (drop)
-                    d[j] *= mask[t * steps + j];
-                dot += (double)p[j] * d[j];
-            }
-            for (size_t j = 0; j <= t; j++) {
-                d[j] = p[j] * (d[j] - (nn_real)dot) * scale;
-                if (drop)
-                    p[j] *= mask[t * steps + j]; /* p is needed no more, but for dv */
-            }
-            memset(d + t + 1, 0, (steps - t - 1) * sizeof *d);
-        }
+        softmax_back(datt, att, drop ? l->att_mask + piece * steps * steps : NULL, steps, scale);
         nn_gemm_args g = { .ta = true,
                            .m = steps,
                            .n = dim,

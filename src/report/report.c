@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -102,16 +103,54 @@ void report_close(report *r)
 
 /* ---- sums ---------------------------------------------------------------------------------- */
 
+/* What adds up over the rounds: the total, the number of a line, and its name and unit in words. */
+static const struct sum {
+    size_t total, line;
+    const char *name, *unit;
+} sums[] = {
+#define SUM(total, line, name, unit)                                         \
+    {                                                                        \
+        offsetof(report_totals, total), offsetof(run_line, line), name, unit \
+    }
+    SUM(seconds, seconds, "all rounds", "s"),
+    SUM(collect, seconds, "clients", "s"), /* reveal and release are subtracted below */
+    SUM(ahead, ahead_seconds, "2PC ahead of the data", "s"),
+    SUM(open, open_seconds, "reveal", "s"),
+    SUM(release, release_seconds, "release", "s"),
+    SUM(train, train_seconds, "training", "s"),
+    SUM(encrypt, encrypt_seconds, "encryption", "s"),
+    SUM(sum, sum_seconds, "addition", "s"),
+    SUM(twopc, twopc_seconds, "2PC", "s"),
+    SUM(step, step_seconds, "step and validation", "s"),
+    SUM(up, up_bytes, "up", "bytes"),
+    SUM(down, down_bytes, "down", "bytes"),
+    SUM(link, link_bytes, "between the servers", "bytes"),
+    SUM(ahead_bytes, ahead_bytes, "between the servers ahead", "bytes"),
+    SUM(open_bytes, open_bytes, "to reveal", "bytes"),
+#undef SUM
+};
+enum { SUMS = sizeof sums / sizeof *sums };
+
+static double *total_at(report_totals *t, size_t i)
+{
+    return (double *)((char *)t + sums[i].total);
+}
+
 static void add(double *sum, double v)
 {
     if (!isnan(v))
         *sum = isnan(*sum) ? v : *sum + v;
 }
 
-static void least_most(double *least, double *most, double v)
+static void add_line(report_totals *t, const run_line *l)
 {
-    *least = fmin(*least, v); /* fmin and fmax pass NAN over */
-    *most = fmax(*most, v);
+    for (size_t i = 0; i < SUMS; i++) {
+        double v = *(const double *)((const char *)l + sums[i].line);
+        if (sums[i].total == offsetof(report_totals, collect))
+            v -= l->open_seconds + l->release_seconds;
+        add(total_at(t, i), v);
+    }
+    add(&t->step, l->eval_seconds);
 }
 
 report_totals report_add_up(const report *r)
@@ -122,24 +161,11 @@ report_totals report_add_up(const report *r)
                         .clients_least = NAN,
                         .clients_most = NAN,
                         .updates = NAN,
-                        .seconds = NAN,
-                        .collect = NAN,
-                        .ahead = NAN,
-                        .open = NAN,
-                        .release = NAN,
-                        .train = NAN,
-                        .encrypt = NAN,
-                        .sum = NAN,
-                        .twopc = NAN,
-                        .step = NAN,
-                        .up = NAN,
-                        .down = NAN,
-                        .link = NAN,
-                        .ahead_bytes = NAN,
-                        .open_bytes = NAN,
                         .epsilon_server = NAN,
                         .epsilon_others = NAN,
                         .epsilon_target = NAN };
+    for (size_t i = 0; i < SUMS; i++)
+        *total_at(&t, i) = NAN;
     for (size_t i = 0; i < r->log.n; i++) {
         const run_line *l = &r->log.at[i];
         t.skipped += l->skipped, t.blocked += l->blocked;
@@ -150,19 +176,12 @@ report_totals report_add_up(const report *r)
             if (isnan(t.best) || l->perplexity < t.best)
                 t.best = l->perplexity, t.best_round = l->round;
         }
-        if (!l->skipped) {
-            least_most(&t.clients_least, &t.clients_most, l->clients);
+        if (!l->skipped) { /* fmin and fmax pass NAN over */
+            t.clients_least = fmin(t.clients_least, l->clients);
+            t.clients_most = fmax(t.clients_most, l->clients);
             add(&t.updates, l->clients);
         }
-        add(&t.seconds, l->seconds);
-        add(&t.collect, l->seconds - l->open_seconds - l->release_seconds);
-        add(&t.ahead, l->ahead_seconds), add(&t.open, l->open_seconds);
-        add(&t.release, l->release_seconds);
-        add(&t.train, l->train_seconds), add(&t.encrypt, l->encrypt_seconds);
-        add(&t.sum, l->sum_seconds), add(&t.twopc, l->twopc_seconds);
-        add(&t.step, l->step_seconds), add(&t.step, l->eval_seconds);
-        add(&t.up, l->up_bytes), add(&t.down, l->down_bytes), add(&t.link, l->link_bytes);
-        add(&t.ahead_bytes, l->ahead_bytes), add(&t.open_bytes, l->open_bytes);
+        add_line(&t, l);
         if (!isnan(l->epsilon_server)) {
             t.epsilon_server = l->epsilon_server;
             t.epsilon_others = l->epsilon_others;
@@ -217,29 +236,17 @@ static sefl_status words_privacy(sefl_buf *out, const report_totals *t)
                   t->epsilon_server, t->epsilon_target, t->epsilon_others);
 }
 
-static sefl_status words_cost(sefl_buf *out, const report_totals *t)
+/* All sums of one unit. */
+static sefl_status words_cost(sefl_buf *out, report_totals *t, const char *title, const char *unit,
+                              const char *none)
 {
     sefl_status st = SEFL_OK;
     bool first = true;
-    SEFL_TRY(wr_fmt(out, "seconds     "));
-    SEFL_TRY(part(out, &first, "all rounds", t->seconds, "s"));
-    SEFL_TRY(part(out, &first, "clients", t->collect, "s"));
-    SEFL_TRY(part(out, &first, "2PC ahead of the data", t->ahead, "s"));
-    SEFL_TRY(part(out, &first, "opening", t->open, "s"));
-    SEFL_TRY(part(out, &first, "release", t->release, "s"));
-    SEFL_TRY(part(out, &first, "training", t->train, "s"));
-    SEFL_TRY(part(out, &first, "encryption", t->encrypt, "s"));
-    SEFL_TRY(part(out, &first, "addition", t->sum, "s"));
-    SEFL_TRY(part(out, &first, "2PC", t->twopc, "s"));
-    SEFL_TRY(part(out, &first, "step and validation", t->step, "s"));
-    SEFL_TRY(wr_fmt(out, "%s\nbytes       ", first ? "not measured" : ""));
-    first = true;
-    SEFL_TRY(part(out, &first, "up", t->up, "bytes"));
-    SEFL_TRY(part(out, &first, "down", t->down, "bytes"));
-    SEFL_TRY(part(out, &first, "between the servers", t->link, "bytes"));
-    SEFL_TRY(part(out, &first, "between the servers ahead", t->ahead_bytes, "bytes"));
-    SEFL_TRY(part(out, &first, "to open", t->open_bytes, "bytes"));
-    SEFL_TRY(wr_fmt(out, "%s\n", first ? "not published" : ""));
+    SEFL_TRY(wr_fmt(out, "%-12s", title));
+    for (size_t i = 0; i < SUMS; i++)
+        if (strcmp(sums[i].unit, unit) == 0)
+            SEFL_TRY(part(out, &first, sums[i].name, *total_at(t, i), unit));
+    SEFL_TRY(wr_fmt(out, "%s\n", first ? none : ""));
 done:
     return st;
 }
@@ -258,9 +265,10 @@ sefl_status report_text(sefl_buf *out, const report *r)
     if (isnan(t.clients_most))
         SEFL_TRY(wr_fmt(out, "clients     not published\n"));
     else
-        SEFL_TRY(wr_fmt(out, "clients     %.0f to %.0f a round, %.0f updates in all\n",
+        SEFL_TRY(wr_fmt(out, "clients     %.0f to %.0f per round, %.0f updates in all\n",
                         t.clients_least, t.clients_most, t.updates));
-    SEFL_TRY(words_cost(out, &t));
+    SEFL_TRY(words_cost(out, &t, "seconds", "s", "not measured"));
+    SEFL_TRY(words_cost(out, &t, "bytes", "bytes", "not published"));
 done:
     return st;
 }

@@ -62,11 +62,7 @@ static bool before(const event *a, const event *b)
 static sefl_status push(population *c, uint32_t client, happening what, uint64_t at)
 {
     sefl_status st = SEFL_OK;
-    if (c->events == c->room) {
-        size_t more = c->room ? 2 * c->room : 256;
-        SEFL_TRY(sefl_grow(&c->heap, c->room * sizeof *c->heap, more * sizeof *c->heap));
-        c->room = more;
-    }
+    SEFL_TRY(sefl_room(&c->heap, &c->room, c->events + 1, sizeof *c->heap));
     event e = { at, c->made++, client, c->p[client].turn, what };
     size_t i = c->events++;
     for (; i > 0 && before(&e, &c->heap[(i - 1) / 2]); i = (i - 1) / 2)

@@ -283,11 +283,7 @@ static sefl_status read_taken(jread *j, run_state *s)
         if (!more)
             break;
         SEFL_TRY(jread_u64(j, &v));
-        if (s->clients == room) {
-            size_t larger = room ? 2 * room : 64;
-            SEFL_TRY(sefl_grow(&s->taken, room * sizeof v, larger * sizeof v));
-            room = larger;
-        }
+        SEFL_TRY(sefl_room(&s->taken, &room, s->clients + 1, sizeof v));
         s->taken[s->clients++] = v;
     }
 done:

@@ -81,17 +81,6 @@ static void last_hash(const ledger *l, uint8_t out[LEDGER_HASH_BYTES])
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-static sefl_status room_for(void *array, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap)
-        return SEFL_OK;
-    size_t bigger = *cap ? 2 * *cap : 8;
-    sefl_status st = sefl_grow(array, *cap * size, bigger * size);
-    if (st == SEFL_OK)
-        *cap = bigger;
-    return st;
-}
-
 /* first place in rounds that is >= round */
 static size_t place_of(const ledger_entry *t, uint64_t round)
 {
@@ -142,7 +131,7 @@ static sefl_status apply_task(ledger *l, rd *r)
     SEFL_TRY(ledger_terms_check(&t.terms));
     SEFL_CHECK(find_task(l, t.terms.task) == l->n_tasks, SEFL_EPROTO, "a task stands there twice");
     SEFL_CHECK(l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE, "more than %d tasks", LEDGER_TASKS_MAX);
-    SEFL_TRY(room_for(&l->tasks, l->n_tasks, &l->cap_tasks, sizeof *l->tasks));
+    SEFL_TRY(sefl_room(&l->tasks, &l->cap_tasks, l->n_tasks + 1, sizeof *l->tasks));
     l->tasks[l->n_tasks++] = t;
 done:
     return st;
@@ -158,7 +147,7 @@ static sefl_status apply_charge(ledger *l, rd *r)
                number, l->n_tasks);
     ledger_entry *t = &l->tasks[number];
     SEFL_CHECK(!charged(t, round), SEFL_EPROTO, "round %" PRIu64 " is charged twice", round);
-    SEFL_TRY(room_for(&t->rounds, t->n, &t->cap, sizeof *t->rounds));
+    SEFL_TRY(sefl_room(&t->rounds, &t->cap, t->n + 1, sizeof *t->rounds));
     size_t at = place_of(t, round);
     memmove(t->rounds + at + 1, t->rounds + at, (t->n - at) * sizeof *t->rounds);
     t->rounds[at] = round;
@@ -173,7 +162,7 @@ static sefl_status apply(ledger *l, sefl_span body, const uint8_t hash[LEDGER_HA
     sefl_status st = SEFL_OK;
     rd r = rd_over(body);
     uint8_t type;
-    SEFL_TRY(room_for(&l->hashes, l->n_records, &l->cap_records, sizeof *l->hashes));
+    SEFL_TRY(sefl_room(&l->hashes, &l->cap_records, l->n_records + 1, sizeof *l->hashes));
     SEFL_TRY(rd_u8(&r, &type));
     SEFL_CHECK((l->n_records == 0) == (type == REC_POPULATION), SEFL_EPROTO,
                "a record of type %u at place %zu", type, l->n_records);

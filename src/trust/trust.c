@@ -99,11 +99,7 @@ static sefl_status room(void *array, size_t n, size_t *cap, size_t size)
     sefl_status st = SEFL_OK;
     SEFL_CHECK(n < TRUST_ITEMS_MAX, SEFL_ERANGE, "trust list: more than %d of a kind",
                TRUST_ITEMS_MAX);
-    if (n == *cap) {
-        size_t more = *cap ? 2 * *cap : 16;
-        SEFL_TRY(sefl_grow(array, *cap * size, more * size));
-        *cap = more;
-    }
+    SEFL_TRY(sefl_room(array, cap, n + 1, size));
 done:
     return st;
 }

@@ -58,8 +58,7 @@ static sefl_status work_new(work **out, pool *threads)
 
 static void work_free(work *w, pool *threads)
 {
-    if (w)
-        sefl_free_secret(w, pool_threads(threads) * sizeof *w);
+    sefl_free_secret(w, pool_threads(threads) * sizeof *w);
 }
 
 /* ---- client ---------------------------------------------------------------------------------- */
@@ -351,8 +350,7 @@ static sefl_status pads_in(ahe_dec *dec, const ahe_seed *seeds, size_t n, bool t
     }
 done:
     work_free(job.work, threads);
-    if (pads)
-        sefl_free_secret(pads, SEEDS_AT_ONCE * sizeof *pads);
+    sefl_free_secret(pads, SEEDS_AT_ONCE * sizeof *pads);
     return st;
 }
 

@@ -243,41 +243,32 @@ static AVX512 void pack_avx512(const rowbits *b, uint8_t *out, const uint64_t *i
 
 /* ---- choice ---------------------------------------------------------------------------------- */
 
+static const struct path {
+    void (*pack)(const rowbits *b, uint8_t *out, const uint64_t *in, size_t n);
+    void (*unpack)(const rowbits *b, uint64_t *out, const uint8_t *in, size_t n);
+    void (*add)(const rowbits *b, uint64_t *sum, const uint8_t *in, size_t n);
+} paths[] = {
+    [ROWBITS_PORTABLE] = { pack_portable, unpack_portable, add_portable },
+#if defined(__x86_64__)
+    [ROWBITS_AVX2] = { pack_avx2, unpack_avx2, add_avx2 },
+    [ROWBITS_AVX512] = { pack_avx512, unpack_avx512, add_avx512 },
+#endif
+};
+
 void rowbits_pack(const rowbits *b, uint8_t *out, const uint64_t *in, size_t n)
 {
     assert(n % 8 == 0);
-#if defined(__x86_64__)
-    if (b->path == ROWBITS_AVX512)
-        pack_avx512(b, out, in, n);
-    else if (b->path == ROWBITS_AVX2)
-        pack_avx2(b, out, in, n);
-    else
-#endif
-        pack_portable(b, out, in, n);
+    paths[b->path].pack(b, out, in, n);
 }
 
 void rowbits_unpack(const rowbits *b, uint64_t *out, const uint8_t *in, size_t n)
 {
     assert(n % 8 == 0);
-#if defined(__x86_64__)
-    if (b->path == ROWBITS_AVX512)
-        unpack_avx512(b, out, in, n);
-    else if (b->path == ROWBITS_AVX2)
-        unpack_avx2(b, out, in, n);
-    else
-#endif
-        unpack_portable(b, out, in, n);
+    paths[b->path].unpack(b, out, in, n);
 }
 
 void rowbits_add(const rowbits *b, uint64_t *sum, const uint8_t *in, size_t n)
 {
     assert(n % 8 == 0);
-#if defined(__x86_64__)
-    if (b->path == ROWBITS_AVX512)
-        add_avx512(b, sum, in, n);
-    else if (b->path == ROWBITS_AVX2)
-        add_avx2(b, sum, in, n);
-    else
-#endif
-        add_portable(b, sum, in, n);
+    paths[b->path].add(b, sum, in, n);
 }

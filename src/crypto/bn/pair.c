@@ -163,8 +163,7 @@ done:
     sefl_wipe(rr, sizeof rr);
     sefl_wipe(x0, sizeof x0);
     sefl_wipe(x1, sizeof x1);
-    if (work)
-        sefl_free_secret(work, WORK * n * sizeof *work);
+    sefl_free_secret(work, WORK * n * sizeof *work);
     pair_clear(&out);
     return st;
 }
@@ -172,8 +171,7 @@ done:
 void pair_clear(mont_pair *p)
 {
     mont_clear(&p->m);
-    if (p->own)
-        sefl_free_secret(p->own, p->own_words * sizeof *p->own);
+    sefl_free_secret(p->own, p->own_words * sizeof *p->own);
     *p = (mont_pair){ 0 };
 }
 

@@ -102,21 +102,9 @@ typedef struct reader {
     bool title, blank; /* the latest line: a heading if an empty line follows; empty */
 } reader;
 
-/* Room for `more` behind n; sizes double. */
-static sefl_status room(void *ptr, size_t *cap, size_t n, size_t more, size_t size)
-{
-    if (*cap - n >= more)
-        return SEFL_OK;
-    size_t want = *cap ? 2 * *cap : 4096;
-    sefl_status st = sefl_grow(ptr, n * size, want * size);
-    if (st == SEFL_OK)
-        *cap = want;
-    return st;
-}
-
 static sefl_status put_token(reader *r, uint32_t id)
 {
-    sefl_status st = room(&r->c.token, &r->token_cap, r->c.tokens, 1, sizeof *r->c.token);
+    sefl_status st = sefl_room(&r->c.token, &r->token_cap, r->c.tokens + 1, sizeof *r->c.token);
     if (st == SEFL_OK)
         r->c.token[r->c.tokens++] = id;
     return st;
@@ -129,7 +117,7 @@ static bool is_blank(const corpus *c, size_t k)
 
 static sefl_status put_document(reader *r, size_t line)
 {
-    sefl_status st = room(&r->c.doc, &r->doc_cap, r->c.docs, 2, sizeof *r->c.doc);
+    sefl_status st = sefl_room(&r->c.doc, &r->doc_cap, r->c.docs + 2, sizeof *r->c.doc);
     if (st == SEFL_OK)
         r->c.doc[r->c.docs++] = line;
     return st;
@@ -153,7 +141,7 @@ static sefl_status read_line(void *ctx, sefl_span line, bool first)
     size_t n = 0;
     if (first && !r->text)
         SEFL_TRY(put_document(r, r->c.lines));
-    SEFL_TRY(room(&r->c.line, &r->line_cap, r->c.lines, 2, sizeof *r->c.line));
+    SEFL_TRY(sefl_room(&r->c.line, &r->line_cap, r->c.lines + 2, sizeof *r->c.line));
     r->c.line[r->c.lines] = r->c.tokens;
     while (utf8_word(&line, &word)) {
         uint32_t id = vocab_unk(r->v);

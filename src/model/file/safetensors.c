@@ -80,17 +80,6 @@ typedef struct header {
     bool meta_seen;
 } header;
 
-static sefl_status room(void *ptr, size_t *cap, size_t n, size_t size)
-{
-    if (n < *cap)
-        return SEFL_OK;
-    size_t want = *cap ? 2 * *cap : 32;
-    sefl_status st = sefl_grow(ptr, n * size, want * size);
-    if (st == SEFL_OK)
-        *cap = want;
-    return st;
-}
-
 /* Keeps a string; *at is where it begins. */
 static sefl_status keep(header *h, size_t *at, const sefl_buf *s)
 {
@@ -116,9 +105,7 @@ static sefl_status read_meta(header *h, jread *j)
             break;
         SEFL_CHECK(h->metas < TENSOR_META_MAX, SEFL_EPROTO, "more than %d metadata entries",
                    TENSOR_META_MAX);
-        size_t cap = h->meta_cap;
-        SEFL_TRY(room(&h->meta_at, &cap, 2 * h->metas + 1, sizeof *h->meta_at));
-        h->meta_cap = cap;
+        SEFL_TRY(sefl_room(&h->meta_at, &h->meta_cap, 2 * h->metas + 2, sizeof *h->meta_at));
         SEFL_TRY(keep(h, &h->meta_at[2 * h->metas], &h->key));
         buf_reset(&h->word);
         SEFL_TRY(jread_str(j, &h->word));
@@ -233,9 +220,9 @@ static sefl_status read_header(header *h, sefl_span text)
         SEFL_CHECK(h->key.n > 0 && h->key.n <= TENSOR_NAME_MAX, SEFL_EPROTO,
                    "a name of %zu bytes; 1 to %d are possible", h->key.n, TENSOR_NAME_MAX);
         size_t cap = h->cap;
-        SEFL_TRY(room(&h->list, &cap, h->count, sizeof *h->list));
+        SEFL_TRY(sefl_room(&h->list, &cap, h->count + 1, sizeof *h->list));
         cap = h->cap;
-        SEFL_TRY(room(&h->name_at, &cap, h->count, sizeof *h->name_at));
+        SEFL_TRY(sefl_room(&h->name_at, &cap, h->count + 1, sizeof *h->name_at));
         h->cap = cap;
         h->list[h->count] = (tensor){ 0 };
         SEFL_TRY(keep(h, &h->name_at[h->count], &h->key));

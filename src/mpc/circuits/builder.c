@@ -33,8 +33,7 @@ sefl_status circ_builder_new(circ_builder **out)
     circ_builder *b = NULL;
     *out = NULL;
     SEFL_TRY(sefl_new(&b, 1, sizeof *b));
-    SEFL_TRY(sefl_grow(&b->nodes, 0, 64 * sizeof *b->nodes));
-    b->cap = 64;
+    SEFL_TRY(sefl_room(&b->nodes, &b->cap, 64, sizeof *b->nodes));
     b->nodes[b->n++] = (node){ .op = NODE_CONST };
     *out = b, b = NULL;
 done:
@@ -55,16 +54,10 @@ static circ_wire add_node(circ_builder *b, node x)
 {
     if (b->st != SEFL_OK)
         return CONST0;
-    if (b->n == MAX_NODES) {
-        b->st = sefl_fail(SEFL_ERANGE, "circuit: more than %d gates", MAX_NODES);
+    b->st = b->n < MAX_NODES ? sefl_room(&b->nodes, &b->cap, b->n + 1, sizeof x)
+                             : sefl_fail(SEFL_ERANGE, "circuit: more than %d gates", MAX_NODES);
+    if (b->st != SEFL_OK)
         return CONST0;
-    }
-    if (b->n == b->cap) {
-        b->st = sefl_grow(&b->nodes, b->cap * sizeof x, 2 * b->cap * sizeof x);
-        if (b->st != SEFL_OK)
-            return CONST0;
-        b->cap *= 2;
-    }
     b->nodes[b->n] = x;
     return (circ_wire)(2 * b->n++);
 }
@@ -121,16 +114,10 @@ circ_wire circ_and(circ_builder *b, circ_wire x, circ_wire y)
 
 void circ_output(circ_builder *b, circ_wire w)
 {
-    if (b->st != SEFL_OK)
-        return;
-    if (b->nouts == b->outs_cap) {
-        size_t cap = b->outs_cap ? 2 * b->outs_cap : 16;
-        b->st = sefl_grow(&b->outs, b->outs_cap * sizeof w, cap * sizeof w);
-        if (b->st != SEFL_OK)
-            return;
-        b->outs_cap = cap;
-    }
-    b->outs[b->nouts++] = w;
+    if (b->st == SEFL_OK)
+        b->st = sefl_room(&b->outs, &b->outs_cap, b->nouts + 1, sizeof w);
+    if (b->st == SEFL_OK)
+        b->outs[b->nouts++] = w;
 }
 
 void circ_outputs(circ_builder *b, const circ_wire *w, size_t n)

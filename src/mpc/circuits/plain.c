@@ -33,8 +33,7 @@ void plain_free(plain *p)
 {
     if (!p)
         return;
-    if (p->slot)
-        sefl_free_secret(p->slot, p->c->slots * sizeof *p->slot);
+    sefl_free_secret(p->slot, p->c->slots * sizeof *p->slot);
     sefl_free(p);
 }
 

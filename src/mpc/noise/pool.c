@@ -37,7 +37,7 @@ static void batch_free(batch *b)
 {
     if (!b)
         return;
-    sefl_free_secret(b->sealed, b->sealed ? b->n * b->bytes : 0);
+    sefl_free_secret(b->sealed, b->n * b->bytes);
     secmem_free(b->key);
     sefl_free(b);
 }
@@ -349,8 +349,7 @@ static sefl_status fill(const side *s, channel *ch)
         done += p.count;
     }
 done:
-    if (x)
-        sefl_free_secret(x, room * sizeof *x);
+    sefl_free_secret(x, room * sizeof *x);
     return st;
 }
 

@@ -251,15 +251,15 @@ static void session_close(session *s)
 {
     for (int i = 0; i < DEPTH; i++) {
         ot_block_clear(&s->block[i]);
-        sefl_free_secret(s->labels[i], s->labels[i] ? s->in_n * sizeof *s->in : 0);
+        sefl_free_secret(s->labels[i], s->in_n * sizeof *s->in);
         sefl_free(s->corrections[i]);
     }
-    sefl_free_secret(s->in, s->in ? s->in_n * sizeof *s->in : 0);
-    sefl_free_secret(s->out, s->out ? s->out_n * sizeof *s->out : 0);
-    sefl_free_secret(s->share, s->share ? s->p.chunk * sizeof *s->share : 0);
-    sefl_free_secret(s->message, s->message ? s->message_bytes : 0);
+    sefl_free_secret(s->in, s->in_n * sizeof *s->in);
+    sefl_free_secret(s->out, s->out_n * sizeof *s->out);
+    sefl_free_secret(s->share, s->p.chunk * sizeof *s->share);
+    sefl_free_secret(s->message, s->message_bytes);
     circuit_free(s->c);
-    sefl_free_secret(s->tap, s->tap ? sizeof *s->tap : 0);
+    sefl_free_secret(s->tap, sizeof *s->tap);
     sefl_wipe(s, sizeof *s);
 }
 
@@ -420,7 +420,7 @@ static void garbler_clear(garbler *g)
 {
     gc_garbler_free(g->g);
     ot_sender_free(g->ot);
-    sefl_free_secret(g->own, g->own ? g->own_bytes : 0);
+    sefl_free_secret(g->own, g->own_bytes);
     session_close(&g->s);
     sefl_wipe(g, sizeof *g);
 }

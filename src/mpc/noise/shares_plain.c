@@ -101,8 +101,8 @@ done:
     if (s) {
         plain_free(s->run);
         circuit_free(s->c);
-        sefl_free_secret(s->coins, s->coins ? room : 0);
-        sefl_free_secret(s->scratch, s->scratch ? room : 0);
+        sefl_free_secret(s->coins, room);
+        sefl_free_secret(s->scratch, room);
         sefl_free_secret(s, sizeof *s);
     }
     return st;
@@ -124,7 +124,6 @@ sefl_status shares_fill_plain(uint8_t *x, unsigned bytes, uint64_t count, const 
         done += p.count;
     }
 done:
-    if (v)
-        sefl_free_secret(v, room * sizeof *v);
+    sefl_free_secret(v, room * sizeof *v);
     return st;
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HEX = 64, ROOM_FIRST = 16 };
+enum { HEX = 64 };
 
 typedef struct part {
     uint8_t client[32], issuer[32];
@@ -102,11 +102,7 @@ static part *find(parts *p, const uint8_t client[32])
 static sefl_status add(parts *p, part **out, const uint8_t client[32])
 {
     sefl_status st = SEFL_OK;
-    if (p->n == p->room) {
-        size_t room = p->room ? 2 * p->room : ROOM_FIRST;
-        SEFL_TRY(sefl_grow(&p->at, p->room * sizeof *p->at, room * sizeof *p->at));
-        p->room = room;
-    }
+    SEFL_TRY(sefl_room(&p->at, &p->room, p->n + 1, sizeof *p->at));
     *out = &p->at[p->n++];
     **out = (part){ .member = true };
     memcpy((*out)->client, client, 32);

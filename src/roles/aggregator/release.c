@@ -144,11 +144,7 @@ static sefl_status keep_from(const releases *r, DIR *d, uint64_t latest, uint64_
     for (struct dirent *e; keep > 0 && (e = readdir(d)) != NULL;) {
         if (!round_of(e->d_name, &round, &model) || !model || round > latest)
             continue;
-        if (n == room) {
-            size_t more = 2 * room + 64;
-            SEFL_TRY(sefl_grow(&rounds, room * sizeof *rounds, more * sizeof *rounds));
-            room = more;
-        }
+        SEFL_TRY(sefl_room(&rounds, &room, n + 1, sizeof *rounds));
         rounds[n++] = round;
     }
     if (keep > 0 && n > keep) {

@@ -56,11 +56,7 @@ done:
 static sefl_status take_entry(receipts *r, uint64_t offset, uint64_t round)
 {
     sefl_status st = SEFL_OK;
-    if (r->n == r->room) {
-        size_t more = 2 * r->room + 64;
-        SEFL_TRY(sefl_grow(&r->at, r->room * sizeof *r->at, more * sizeof *r->at));
-        r->room = more;
-    }
+    SEFL_TRY(sefl_room(&r->at, &r->room, r->n + 1, sizeof *r->at));
     r->at[r->n++] = (entry){ offset, round };
 done:
     return st;

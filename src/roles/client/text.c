@@ -17,27 +17,14 @@ typedef struct joined {
     size_t tokens, lines, docs;
 } joined;
 
-static sefl_status room(void *array, size_t *cap, size_t want, size_t size)
-{
-    if (want <= *cap)
-        return SEFL_OK;
-    size_t bigger = *cap > want / 2 ? 2 * *cap : want;
-    if (bigger > SIZE_MAX / size)
-        return sefl_fail(SEFL_ENOMEM, "the text is too long");
-    sefl_status st = sefl_grow(array, *cap * size, bigger * size);
-    if (st == SEFL_OK)
-        *cap = bigger;
-    return st;
-}
-
 /* b behind what is there. Borders: one more than lines (documents), the last is the end. */
 static sefl_status append(joined *j, const corpus *b)
 {
     sefl_status st = SEFL_OK;
     corpus *a = &j->c;
-    SEFL_TRY(room(&a->token, &j->tokens, a->tokens + b->tokens, sizeof *a->token));
-    SEFL_TRY(room(&a->line, &j->lines, a->lines + b->lines + 1, sizeof *a->line));
-    SEFL_TRY(room(&a->doc, &j->docs, a->docs + b->docs + 1, sizeof *a->doc));
+    SEFL_TRY(sefl_room(&a->token, &j->tokens, a->tokens + b->tokens, sizeof *a->token));
+    SEFL_TRY(sefl_room(&a->line, &j->lines, a->lines + b->lines + 1, sizeof *a->line));
+    SEFL_TRY(sefl_room(&a->doc, &j->docs, a->docs + b->docs + 1, sizeof *a->doc));
     assert(a->line && a->doc); /* room for at least the last border */
     if (b->tokens > 0)         /* else there may be no array yet */
         memcpy(a->token + a->tokens, b->token, b->tokens * sizeof *a->token);
