@@ -37,12 +37,6 @@ void *arena_take(arena *a, size_t count, size_t size)
     return p;
 }
 
-void arena_rewind(arena *a, size_t mark)
-{
-    assert(mark <= a->used);
-    a->used = mark;
-}
-
 void arena_clear(arena *a)
 {
     sefl_free_secret(a->p, a->cap);

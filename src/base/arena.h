@@ -2,9 +2,6 @@
  *
  *     SEFL_TRY(arena_init(&a, bytes));
  *     float *act = arena_take(&a, n, sizeof *act);      // NULL when the plan was too small
- *     size_t mark = arena_mark(&a);
- *     ...                                               // scratch
- *     arena_rewind(&a, mark);
  *     arena_clear(&a);
  *
  * Blocks are aligned to 64 bytes and zeroed when taken. Threads: one owner.
@@ -24,19 +21,11 @@ typedef struct arena {
 
 sefl_status arena_init(arena *a, size_t bytes) SEFL_MUST_CHECK;
 
-/* count*size zeroed bytes, or NULL if the rest is too small (the plan was wrong). */
+/* Takes count*size zeroed bytes; NULL if the rest is too small: the plan was wrong. */
 void *arena_take(arena *a, size_t count, size_t size);
 
 /* What arena_take(count, size) will use of the plan, rounding included; 0 on overflow. */
 size_t arena_cost(size_t count, size_t size);
-
-static inline size_t arena_mark(const arena *a)
-{
-    return a->used;
-}
-
-/* Gives back everything taken since the mark. */
-void arena_rewind(arena *a, size_t mark);
 
 void arena_clear(arena *a);
 

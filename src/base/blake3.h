@@ -1,12 +1,12 @@
-/* blake3: the BLAKE3 hash [BLAKE3], streaming, 32 bytes out. Fast where bytes are many: whole chunks of
- * 1 KiB are independent leaves of a tree and are hashed side by side (16 with AVX-512, 8 with AVX2).
+/* blake3: the BLAKE3 hash [BLAKE3], streaming, 32 bytes out. Long inputs are fast: whole chunks of 1 KiB are
+ * independent leaves of a tree, so that 16 (AVX-512) or 8 (AVX2) are hashed side by side.
  *
  *     blake3 h;
  *     blake3_init(&h);
  *     blake3_add(&h, buf_span(&b));              // pieces of any size; 16 KiB and more are fast
  *     blake3_end(&h, digest);                    // 32 bytes; h is wiped
  *
- * The plain mode alone: no key, no derivation, no longer output.
+ * Only the plain mode: no key, no derivation, no longer output.
  *
  * Threads: one owner.   Memory: the struct, 9 KiB, whatever the input's length (below 2^64 bytes).
  * Secret: input may be. Public: its length. Constant-time in the input. */
@@ -41,14 +41,14 @@ void blake3_init(blake3 *h);
 void blake3_add(blake3 *h, sefl_span in);
 void blake3_end(blake3 *h, uint8_t out[BLAKE3_BYTES]);
 
-/* All in one. */
+/* init, add and end in one call. */
 void blake3_of(uint8_t out[BLAKE3_BYTES], sefl_span in);
 
 /* The plain version: the tree as the specification defines it, one block at a time. */
 void blake3_of_ref(uint8_t out[BLAKE3_BYTES], sefl_span in);
 
-/* For tests of each way there is: its name, or NULL where i is past the last that this processor has;
- * 0 is the portable one. init_path is init for that way. */
+/* For tests: name of path i, or NULL if this processor has no path i; path 0 is the portable one.
+ * blake3_init_path initialises a hash that takes path i. */
 const char *blake3_path_name(unsigned i);
 void blake3_init_path(blake3 *h, unsigned i);
 

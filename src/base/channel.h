@@ -9,20 +9,20 @@
  *  2. recv gives exactly n bytes or fails; it flushes first, so two peers cannot wait for each
  *     other's held-back bytes;
  *  3. nothing waits for ever: a peer that is silent too long is SEFL_ETIMEOUT;
- *  4. a send does not wait for the peer to stop sending: while the way out is blocked, what comes
- *     in is taken into memory, up to CHANNEL_INBOX bytes. Both peers may thus have that much
- *     under way at the same time; the protocols here never have more.
+ *  4. a send does not wait for the peer to stop sending: while it cannot send, it reads what comes
+ *     in into memory, up to CHANNEL_INBOX bytes. So both peers may have that much in flight at the
+ *     same time; the protocols here never have more.
  * After a failure the stream is dead: every later call fails too.
  *
- * channel_pair_new() is the implementation in memory, for tests: one end to each of two threads.
+ * channel_pair_new() makes two ends in memory, one for each of two threads: for simulations and tests.
  * src/net has the sockets.
  *
- * Messages. msg_send and msg_recv put a frame of 16 bytes before a body whose length both sides
- * know already: kind u32, index u32, length u64. The reader says what it expects; a message that
- * is missing, repeated, out of order or of another size is SEFL_EPROTO with both sides' values,
- * before anything is read into memory.
+ * Messages. msg_send and msg_recv put a frame of 16 bytes in front of a body whose length both
+ * sides know already: kind u32, index u32, length u64. The reader states what it expects. A message
+ * that is missing, repeated, out of order or of another size is SEFL_EPROTO before any of its body is
+ * read; the sentence names both values.
  *
- * Threads: one owner an end.   Secrets: what is sent is the caller's affair.
+ * Threads: one owner per end.   Secrets: bytes are passed on as they are.
  * Faults: FAULT_SEND strikes channel_send, FAULT_RECV channel_recv. */
 #ifndef MPC_CHANNEL_H
 #define MPC_CHANNEL_H
@@ -73,16 +73,16 @@ sefl_status msg_expect(channel *ch, uint32_t kind, uint32_t index, uint64_t n,
 sefl_status msg_recv(channel *ch, uint32_t kind, uint32_t index, void *body, size_t n,
                      const char *what) SEFL_MUST_CHECK;
 
-/* Two ends of a stream in memory. A wait longer than timeout_ms is SEFL_ETIMEOUT. An end that is
- * closed fails the other one with SEFL_ECLOSED once it has read what was sent. Each end is closed
- * once, by channel_pair_close; the memory goes with the second. */
+/* Two ends of a stream in memory. A wait longer than timeout_ms is SEFL_ETIMEOUT. When one end is
+ * closed, the other reads what was sent and then fails with SEFL_ECLOSED. Close each end once, with
+ * channel_pair_close; the second call frees the memory. */
 sefl_status channel_pair_new(channel *a, channel *b, unsigned timeout_ms) SEFL_MUST_CHECK;
 void channel_pair_close(channel *end);
 
-/* Before the first byte: room for so many bytes each way. With more unread a sender waits, as it does
- * before a socket, unless the peer waits to send too (promise 4). For two threads that are both at work:
- * what they take of the memory does not depend on who is faster. Without it one thread may send
- * CHANNEL_INBOX bytes and then read them itself. */
+/* Limits the bytes in flight each way; call it before the first byte. A sender with more unread bytes
+ * waits, as on a socket, unless the peer waits to send too (promise 4). Two threads then use a bounded
+ * amount of memory whichever is faster. Without a limit one thread may send CHANNEL_INBOX bytes and
+ * then read them itself. */
 sefl_status channel_pair_limit(channel *end, size_t bytes) SEFL_MUST_CHECK;
 
 #endif

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/channel.h"
+#include "base/cond.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -33,17 +34,6 @@ static sefl_status wait_moved(pair *p, const struct timespec *until)
     return SEFL_OK;
 }
 
-static struct timespec deadline(const pair *p)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += p->timeout_ms / 1000;
-    t.tv_nsec += (long)(p->timeout_ms % 1000) * 1000000;
-    if (t.tv_nsec >= 1000000000)
-        t.tv_sec++, t.tv_nsec -= 1000000000;
-    return t;
-}
-
 static sefl_status queue_room(queue *q, size_t n, size_t most)
 {
     size_t cap = q->cap ? q->cap : 1 << 12;
@@ -72,7 +62,7 @@ static sefl_status pair_send(void *self, const void *bytes, size_t n)
     queue *q = &p->q[e->side];
     const uint8_t *from = bytes;
     sefl_status st = SEFL_OK;
-    struct timespec until = deadline(p);
+    struct timespec until = cond_after(p->timeout_ms);
     pthread_mutex_lock(&p->lock);
     while (n > 0) {
         SEFL_CHECK(!p->closed[!e->side], SEFL_ECLOSED, "channel: closed by the peer");
@@ -104,7 +94,7 @@ static sefl_status pair_recv(void *self, void *bytes, size_t n)
     queue *q = &p->q[!e->side];
     uint8_t *to = bytes;
     sefl_status st = SEFL_OK;
-    struct timespec until = deadline(p);
+    struct timespec until = cond_after(p->timeout_ms);
     pthread_mutex_lock(&p->lock);
     while (n > 0) {
         size_t take = q->n < n ? q->n : n;
@@ -136,16 +126,12 @@ static const channel_ops pair_ops = { pair_send, pair_recv, pair_flush };
 sefl_status channel_pair_new(channel *a, channel *b, unsigned timeout_ms)
 {
     pair *p;
-    pthread_condattr_t attr;
     sefl_status st = sefl_new(&p, 1, sizeof *p);
     *a = *b = (channel){ .dead = true };
     if (st != SEFL_OK)
         return st;
     pthread_mutex_init(&p->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->moved, &attr);
-    pthread_condattr_destroy(&attr);
+    cond_init(&p->moved);
     p->timeout_ms = timeout_ms;
     p->limit = CHANNEL_INBOX;
     for (int i = 0; i < 2; i++)

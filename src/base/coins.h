@@ -1,13 +1,13 @@
-/* coins: a role's random coins, by what they are for. A role draws every secret coin (of encryption,
- * masking, rounding, OT, garbling, noise, sampling) from a generator that it asks for by purpose,
- * round and attempt, and keeps none for another purpose.
+/* coins: a role's random coins, named by purpose. For every secret coin (encryption, masking,
+ * quantising, OT, garbling, noise, sampling) a role asks for a generator by purpose, round and
+ * attempt, and uses it for that purpose only.
  *
  *     sefl_rng rng;
  *     SEFL_TRY(coins_for(coins, &rng, "mask", round, attempt));
  *
- * coins_system() answers with the system's generator whatever the purpose; aggregator, csp and client
- * have nothing else. A test program that links the roles passes a table of seeded generators, so
- * that every coin of a federation can be replayed by name.
+ * coins_system() gives the system's generator for every purpose; aggregator, csp and client use
+ * nothing else. A test program that links the roles passes a table of seeded generators, so that it
+ * can replay every coin of a federation by name.
  * Threads: coins_system may be shared.   Secrets: what comes out. */
 #ifndef BASE_COINS_H
 #define BASE_COINS_H

@@ -1,7 +1,7 @@
-/* cpu: which instructions this processor has, asked once.
+/* cpu: which instructions this processor has; it is asked once.
  *
  * Fast paths are compiled with __attribute__((target(...))) and chosen at run time from this;
- * every one of them gives the same bytes as its portable twin. SEFL_CPU=portable in the
+ * each gives the same bytes as its portable twin. SEFL_CPU=portable in the
  * environment (or a list of names to keep, such as "aes,avx2") narrows the choice for tests and
  * bug reports. */
 #ifndef BASE_CPU_H

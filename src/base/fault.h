@@ -21,9 +21,9 @@ typedef enum fault_kind {
     FAULT_SYNC,
     FAULT_SEND,
     FAULT_RECV,
-    FAULT_NAMELESS, /* the file system has no files without a name; nothing fails */
-    FAULT_LOCK,     /* the system does not lock memory */
-    FAULT_COMPUTE,  /* an intermediate result is wrong, and nobody says so */
+    FAULT_NAMELESS, /* pretends that the file system has no unnamed files; nothing fails */
+    FAULT_LOCK,     /* pretends that the system locks no memory */
+    FAULT_COMPUTE,  /* an intermediate result is silently wrong */
     FAULT_KINDS
 } fault_kind;
 

@@ -3,10 +3,11 @@
  *     SEFL_TRY(file_read(&buf, path, 1 << 20));
  *     SEFL_TRY(file_write_atomic(path, buf_span(&buf), 0600));
  *
- * file_write_atomic writes a file without a name, syncs it, names it `path.tmp-PID`, renames it over
- * path and syncs the folder: when it returns SEFL_OK the bytes are durable, and a process that was
- * killed leaves nothing behind (where the file system has no nameless files: `path.tmp-PID`). What is no regular file (a device, a link, a
- * folder) is never replaced: SEFL_EEXIST. Errors name the path and the system's reason.
+ * file_write_atomic writes an unnamed file, syncs it, names it `path.tmp-PID`, renames it over path and
+ * syncs the folder. When it returns SEFL_OK the bytes are durable. A killed process leaves nothing
+ * behind, or `path.tmp-PID` where the file system has no unnamed files. It never replaces anything but
+ * a regular file: SEFL_EEXIST for a device, a link or a folder. Errors name the path and the system's
+ * reason.
  * Threads: any, on different paths. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -26,9 +27,9 @@ sefl_status file_write_atomic(const char *path, sefl_span bytes, mode_t mode) SE
 /* Like file_write_atomic, but never replaces: SEFL_EEXIST if path is there. */
 sefl_status file_write_new(const char *path, sefl_span bytes, mode_t mode) SEFL_MUST_CHECK;
 
-/* The way to a file that appears whole or not at all, for writers of their own: open, write to fd,
- * name it, rename tmp.name. file_tmp_clear closes it and removes a name that is still there (after
- * the rename: set name[0] to 0 first). Zero-filled: cleared. */
+/* For callers that write a file themselves and want it to appear whole or not at all: open, write to
+ * fd, name it, rename tmp.name. file_tmp_clear closes it and removes the temporary name; after the
+ * rename set name[0] to 0 first. A zero-filled file_tmp is cleared. */
 typedef struct file_tmp {
     char *name; /* NULL: not open */
     int fd;
@@ -38,7 +39,7 @@ sefl_status file_tmp_open(file_tmp *t, const char *path, mode_t mode) SEFL_MUST_
 sefl_status file_tmp_name(file_tmp *t, const char *path) SEFL_MUST_CHECK;
 void file_tmp_clear(file_tmp *t);
 
-/* Writes all bytes to a descriptor, whatever the kernel takes at a time. */
+/* Writes all bytes to a descriptor, in as many calls as the kernel needs. */
 sefl_status file_write_all(int fd, sefl_span bytes) SEFL_MUST_CHECK;
 
 /* Reads up to n bytes at an offset of an open file; *got is less than n only at its end. */
@@ -54,7 +55,7 @@ sefl_status file_sha256(uint8_t out[SHA256_BYTES], uint64_t *bytes,
 /* fsync of a descriptor; the path is for the sentence. */
 sefl_status file_sync(int fd, const char *path) SEFL_MUST_CHECK;
 
-/* Makes names that were made, renamed or deleted in this folder durable. */
+/* Makes names that were created, renamed or deleted in this folder durable. */
 sefl_status file_sync_folder(const char *folder) SEFL_MUST_CHECK;
 
 /* Makes a folder, durably; one that is there already is fine, anything else there is SEFL_EEXIST.

@@ -1,4 +1,4 @@
-/* jread: reads JSON (RFC 8259), strictly, by pulling one piece after the other.
+/* json_read: a strict pull reader for JSON (RFC 8259).
  *
  *     jread j = jread_over(text);
  *     SEFL_TRY(jread_open(&j, '{'));
@@ -6,10 +6,10 @@
  *         if (jread_is(&key, "shape")) ...                  // read one value, or jread_skip it
  *     SEFL_TRY(jread_end(&j));
  *
- * Strings come unescaped, surrogate pairs joined; a lone surrogate, NUL, a control character or
- * bytes that are not UTF-8 are refused, and so are comments, trailing commas, leading zeros and
- * nesting beyond 32. Errors are SEFL_EPROTO and begin with "byte N: ". Nothing is allocated but the
- * caller's buffers, and they never hold more than the input.
+ * Strings come unescaped, surrogate pairs joined. The reader refuses lone surrogates, NUL, control
+ * characters, bytes that are not UTF-8, comments, trailing commas, leading zeros and nesting beyond
+ * 32. Errors are SEFL_EPROTO and begin with "byte N: ". Only the caller's buffers grow, and they
+ * never hold more than the input.
  *
  * Threads: one owner. */
 #ifndef BASE_JSON_READ_H
@@ -30,7 +30,7 @@ typedef struct jread {
 
 jread jread_over(sefl_span text);
 
-/* What value begins here: '{' '[' '"' 't' 'f' 'n', '0' for a number, 0 for nothing sensible. */
+/* Which kind of value begins here: '{' '[' '"' 't' 'f' 'n', '0' for a number, 0 for none. */
 char jread_peek(jread *j);
 
 sefl_status jread_open(jread *j, char bracket) SEFL_MUST_CHECK;
@@ -39,7 +39,7 @@ sefl_status jread_open(jread *j, char bracket) SEFL_MUST_CHECK;
  * the object is closed. */
 sefl_status jread_key(jread *j, sefl_buf *key, bool *more) SEFL_MUST_CHECK;
 
-/* Stands before the next item of the open array, or closes it. */
+/* Moves to the next item of the open array, or closes it: then more is false. */
 sefl_status jread_item(jread *j, bool *more) SEFL_MUST_CHECK;
 
 /* Appends the string to out; NULL only checks it. */

@@ -1,4 +1,4 @@
-/* log: structured events: for people on a terminal, one JSON object a line otherwise.
+/* log: structured events, as text on a terminal and as one JSON object per line elsewhere.
  *
  *     sefl_log lg = { .level = LOG_INFO, .fd = 2, .clock = &wall };
  *     log_info(&lg, "round closed", lf_u64("round", 12), lf_str("task", id), lf_real("loss", l));
@@ -6,10 +6,10 @@
  *     12:01:07 info  round closed  round=12 task=4f2a loss=4.107                 (terminal)
  *     {"time":"2026-01-01T12:01:07.123Z","level":"info","event":"round closed","round":12,...}
  *
- * Never a secret: there is no field type for raw bytes; a field carries a number, a word, or a
- * public hash in hex (lf_hash: enough to tell it; lf_key: all of it). Control characters in words are
- * escaped, so that a peer's name cannot forge a line. One event is one write(2): lines of several processes do not mix. A
- * failing write is counted in `lost` and never stops the caller. NULL is a silent log.
+ * A log never holds a secret: no field type takes raw bytes. A field is a number, a word, or a public
+ * hash in hex (lf_hash: its first 8 bytes; lf_key: all of it). Control characters in words are escaped,
+ * so that a peer's name cannot forge a line. One event is one write(2): lines of several processes do
+ * not mix. `lost` counts failed writes, which never stop the caller. A NULL log is silent.
  * Threads: any number may share one log. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -25,7 +25,7 @@ typedef enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF } log
 typedef struct sefl_log {
     _Atomic log_level level; /* events below it are dropped; zero is LOG_DEBUG */
     int fd;                  /* where to */
-    bool json;               /* one object a line; see log_open */
+    bool json;               /* one object per line; see log_open */
     const sefl_clock *clock; /* wall clock; NULL leaves the time out */
     _Atomic uint64_t lost;
 } sefl_log;
@@ -72,7 +72,7 @@ static inline log_field lf_hash(const char *key, const uint8_t digest[32])
 {
     return (log_field){ .key = key, .type = LF_HASH, .v.h = digest };
 }
-/* The fingerprint of a key, as `sefl ca revoke --key` takes it; zeros (nobody's) are "". */
+/* The fingerprint of a key, as `sefl ca revoke --key` takes it; all zeros (no key) become "". */
 static inline log_field lf_key(const char *key, const uint8_t fingerprint[32])
 {
     return (log_field){ .key = key, .type = LF_KEY, .v.h = fingerprint };

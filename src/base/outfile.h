@@ -5,7 +5,7 @@
  *     SEFL_TRY(outfile_put(&o, bytes, n));               // as often as needed
  *     SEFL_TRY(outfile_commit(&o));                      // durable now
  * done:
- *     outfile_abort(&o);                                 // nothing after a commit
+ *     outfile_abort(&o);                                 // does nothing after a commit
  *
  * For files too large to build in memory; base/file.h has the call for small ones. Bytes go through a
  * window of 256 KiB to a file without a name (base/file.h, file_tmp); commit syncs, names and renames
@@ -26,14 +26,14 @@ typedef struct outfile {
 
 sefl_status outfile_open(outfile *o, const char *path, mode_t mode) SEFL_MUST_CHECK;
 sefl_status outfile_put(outfile *o, const void *p, size_t n) SEFL_MUST_CHECK;
-/* Bytes in the place of some that were put before: a head that is known only at the end. */
+/* Overwrites bytes that were put before: for a head that is known only at the end. */
 sefl_status outfile_patch(outfile *o, uint64_t at, const void *p, size_t n) SEFL_MUST_CHECK;
 
-/* The file is there, whole and durable. */
+/* Makes the file appear, whole and durable. */
 sefl_status outfile_commit(outfile *o) SEFL_MUST_CHECK;
 
-/* The file is there, whole; a power cut may still take it. For what can be made again: syncing
- * thousands of clients' files costs minutes on a slow disk. */
+/* Makes the file appear whole, but a power cut may still lose it. For files that can be made again:
+ * syncing thousands of clients' files takes minutes on a slow disk. */
 sefl_status outfile_publish(outfile *o) SEFL_MUST_CHECK;
 
 void outfile_abort(outfile *o);

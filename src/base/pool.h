@@ -1,16 +1,16 @@
-/* pool: threads that share out work in pieces whose borders do not depend on how many there are.
+/* pool: threads that share work in pieces; where a piece begins does not depend on their number.
  *
  *     static sefl_status piece(void *ctx, unsigned lane, size_t begin, size_t end);
  *     SEFL_TRY(pool_new(&pool, 0));                     // 0: one thread per core
  *     SEFL_TRY(pool_run(pool, n, 64, piece, &job, NULL));
  *
- * [0, n) is cut into pieces of `grain` items (the last may be shorter). Pieces are taken in
- * rising order by whichever thread is free; a result that depends only on [begin, end) is
- * therefore the same for 1 thread and for 64. `lane` < pool_threads() picks scratch memory: two
+ * [0, n) is cut into pieces of `grain` items (the last may be shorter). Free
+ * threads take pieces in rising order, so a result that depends only on [begin, end) is the same for
+ * 1 thread and for 64. `lane` < pool_threads() picks scratch memory: two
  * calls with the same lane never overlap. A NULL pool runs everything on the caller.
  *
  * If pieces fail, pool_run returns the failure of the lowest piece among those that ran, with its
- * sentence; later pieces that had not begun are left out.
+ * sentence; pieces that had not begun are skipped.
  * Threads: one pool_run at a time; a piece must not call pool_run on its own pool. */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H

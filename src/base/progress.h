@@ -1,4 +1,4 @@
-/* progress: how long work tells its caller how far it is. A NULL progress is silent.
+/* progress: how a long call tells its caller how far it is. A NULL progress is silent.
  *
  * `report` may be called from any worker, one call at a time, with done rising; it returns false
  * to stop the work, which then ends with SEFL_ECANCELLED. */

@@ -6,8 +6,8 @@
  *     SEFL_TRY(rng_fill(&rng, key, sizeof key));
  *
  * The system generator is getrandom(2): the kernel's, blocking until it is seeded; there is no
- * fallback. A call costs a system call, so whoever needs millions of coins draws a key here and
- * expands it (crypto/prg).
+ * fallback. Each call is a system call: code that needs millions of coins draws a key here
+ * and expands it (crypto/prg).
  * Threads: the system generator may be shared; a seeded one has one owner. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H

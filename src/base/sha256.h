@@ -23,7 +23,7 @@ void sha256_init(sha256 *h);
 void sha256_add(sha256 *h, sefl_span in);
 void sha256_end(sha256 *h, uint8_t out[SHA256_BYTES]);
 
-/* All in one. */
+/* init, add and end in one call. */
 void sha256_of(uint8_t out[SHA256_BYTES], sefl_span in);
 
 /* The plain version of the compression function, for tests of the fast one. */

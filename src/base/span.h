@@ -1,13 +1,13 @@
-/* span: bytes that somebody else owns, and the only way to read integers out of them.
+/* span: borrowed bytes, and the only way to read integers from them.
  *
  *     rd r = rd_over(in);
  *     SEFL_TRY(rd_u16(&r, &version));
  *     SEFL_TRY(rd_bytes(&r, &name, 64));        // varint length, then that many bytes, at most 64
- *     SEFL_TRY(rd_end(&r));                     // no stray bytes behind the message
+ *     SEFL_TRY(rd_end(&r));                     // no stray bytes after the message
  *
  * Integers are little-endian. Varints are LEB128 with at most 10 bytes, shortest form only (one
- * value has one encoding). Nothing reads past the end: a short input is SEFL_EPROTO and moves
- * nothing. A reader is a view: the bytes must outlive it and every span it hands out.
+ * value has one encoding). Nothing reads past the end: a short input is SEFL_EPROTO and does not
+ * move the reader. A reader is a view: the bytes must outlive it and every span it hands out.
  *
  * Threads: values, share freely. */
 #ifndef BASE_SPAN_H

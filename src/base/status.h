@@ -1,4 +1,4 @@
-/* status: the inside half of include/sefl/status.h: how our functions fail, in one way.
+/* status: the internal half of include/sefl/status.h: one way for functions to fail.
  *
  *     sefl_status thing_read(thing *out, sefl_span in)
  *     {
@@ -22,7 +22,7 @@
 #define SEFL_MUST_CHECK   __attribute__((warn_unused_result))
 #define SEFL_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-/* Notes the sentence (cut at 511 bytes) and is the code: `return sefl_fail(SEFL_EPROTO, "...")`.
+/* Records the sentence (cut at 511 bytes) and evaluates to the code: `return sefl_fail(SEFL_EPROTO, "...")`.
  * A macro, so that the compiler sees that the code is a failure. */
 #define sefl_fail(code, ...) (sefl_note(__VA_ARGS__), (code))
 void sefl_note(const char *fmt, ...) SEFL_PRINTF(1, 2);

@@ -1,4 +1,4 @@
-/* suggest: the name somebody meant who mistyped one. Used for commands, options and settings.
+/* suggest: guesses which name a mistyped word means. For commands, options and settings.
  *
  * Threads: any. Cost: length squared per candidate. */
 #ifndef BASE_SUGGEST_H

@@ -1,4 +1,4 @@
-/* utf8: is it text, and where are its words.
+/* utf8: checks UTF-8, and splits text into words.
  *
  * Words are what Python's str.split() gives: runs without white space, where white space is that
  * of Unicode (no-break and ideographic spaces included) and the four ASCII separators 1C to 1F.

@@ -18,6 +18,7 @@
 #include "net/https_server.h"
 
 #include "base/alloc.h"
+#include "base/cond.h"
 #include "net/buckets.h"
 #include "net/https_inside.h"
 #include "net/https_text.h"
@@ -563,16 +564,12 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
 {
     sefl_status st = SEFL_OK;
     https_server *s = NULL;
-    pthread_condattr_t attr;
     *out = NULL;
     st = sefl_new(&s, 1, sizeof *s);
     if (st != SEFL_OK)
         return st;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    cond_init(&s->changed);
     s->c = *c;
     s->listener = c->listener ? *c->listener : -1; /* closed here, whatever happens */
     s->c.threads = or_default(c->threads, 2);

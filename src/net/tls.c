@@ -24,6 +24,7 @@
 #include "net/tls.h"
 
 #include "base/alloc.h"
+#include "base/cond.h"
 #include "net/socket.h"
 #include "net/tls_inside.h"
 
@@ -416,18 +417,13 @@ static void beat(tls *t)
 static void *keep(void *arg)
 {
     tls *t = arg;
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
     pthread_mutex_lock(&t->bell_lock);
     while (!t->closing) {
-        until.tv_nsec += (long)(t->beat_ms % 1000) * 1000000;
-        until.tv_sec += t->beat_ms / 1000 + until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        struct timespec until = cond_after(t->beat_ms);
         while (!t->closing && pthread_cond_timedwait(&t->bell, &t->bell_lock, &until) == 0)
             ;
         pthread_mutex_unlock(&t->bell_lock);
         beat(t);
-        clock_gettime(CLOCK_MONOTONIC, &until);
         pthread_mutex_lock(&t->bell_lock);
     }
     pthread_mutex_unlock(&t->bell_lock);
@@ -436,19 +432,12 @@ static void *keep(void *arg)
 
 static sefl_status start_keeper(tls *t)
 {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&t->lock, NULL);
     pthread_mutex_init(&t->bell_lock, NULL);
-    pthread_cond_init(&t->bell, &attr);
-    pthread_condattr_destroy(&attr);
-    int rc = pthread_create(&t->keeper, NULL, keep, t);
-    if (rc == 0) {
-        t->kept = true;
-        return SEFL_OK;
-    }
-    return sefl_fail(SEFL_ENOMEM, "tls: cannot start a thread: %s", strerror(rc));
+    cond_init(&t->bell);
+    sefl_status st = thread_start(&t->keeper, keep, t);
+    t->kept = st == SEFL_OK;
+    return st;
 }
 
 static void stop_keeper(tls *t)

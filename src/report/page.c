@@ -173,7 +173,7 @@ static sefl_status chart_cost(sefl_buf *out, const report *r, columns *c, const 
     SEFL_TRY(svg_write(out, &s));
     PICK(0, up_bytes), PICK(1, down_bytes), PICK(2, ahead_bytes), PICK(3, open_bytes),
         PICK(4, link_bytes);
-    static const char *const kinds[] = { "up", "down", "servers, ahead", "servers, opening",
+    static const char *const kinds[] = { "up", "down", "servers, ahead", "servers, reveal",
                                          "servers" };
     const double sums[] = { t->up, t->down, t->ahead_bytes, t->open_bytes, t->link };
     for (size_t k = 0; k < 5; k++)

@@ -1,6 +1,7 @@
 #include "roles/aggregator/aggregator.h"
 
 #include "base/alloc.h"
+#include "base/cond.h"
 #include "base/file.h"
 #include "net/https_server.h"
 #include "net/local_http.h"
@@ -511,7 +512,6 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
 {
     sefl_status st = SEFL_OK;
     aggregator *a = NULL;
-    pthread_condattr_t attr;
     const aggregator_settings *c = o->settings;
     *out = NULL;
     SEFL_TRY(sefl_new(&a, 1, sizeof *a));
@@ -521,10 +521,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     pthread_mutex_init(&a->lock, NULL);
     pthread_mutex_init(&a->tally_lock, NULL);
     pthread_mutex_init(&a->list_lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&a->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    cond_init(&a->wake);
     a->listener = -1;
     SEFL_TRY(tls_listen(&a->listener, c->listen.host, c->listen.port, &a->port));
     if (o->bound)
@@ -615,9 +612,7 @@ done:
 /* Clients that come now learn that it is over. */
 static void linger(aggregator *a)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    ts.tv_sec += a->o.settings->linger_s;
+    struct timespec ts = cond_after(a->o.settings->linger_s * UINT64_C(1000));
     pthread_mutex_lock(&a->lock);
     while (!atomic_load(&a->stop) && pthread_cond_timedwait(&a->wake, &a->lock, &ts) == 0)
         ;

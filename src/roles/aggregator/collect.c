@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/blake3.h"
+#include "base/cond.h"
 #include "roles/aggregator/readback.h"
 
 #include <pthread.h>
@@ -46,16 +47,6 @@ struct collect {
     sefl_status st; /* after TRIES failures */
     char why[256];
 };
-
-static struct timespec from_now(long ms)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    ts.tv_nsec += ms * 1000000;
-    if (ts.tv_nsec >= 1000000000)
-        ts.tv_nsec -= 1000000000, ts.tv_sec++;
-    return ts;
-}
 
 /* ---- one body -------------------------------------------------------------------------------- */
 
@@ -177,7 +168,7 @@ done:
 /* A few bodies in body_pool wait for each other, not for long: together they are cheaper. */
 static void wait_for_more(collect *c)
 {
-    struct timespec until = from_now(GATHER_MS);
+    struct timespec until = cond_after(GATHER_MS);
     uint64_t epoch = c->epoch;
     int rc = 0;
     while (rc == 0 && !c->stop && !c->hurry && epoch == c->epoch &&
@@ -208,18 +199,14 @@ sefl_status collect_new(collect **out, const collect_config *cfg)
 {
     sefl_status st = SEFL_OK;
     collect *c = NULL;
-    pthread_condattr_t attr;
     *out = NULL;
     SEFL_TRY(sefl_new(&c, 1, sizeof *c));
     c->c = *cfg;
     size_t most = cfg->body_pool ? body_pool_most(cfg->body_pool) : 0;
     c->batch = most < BATCH ? (uint32_t)most : BATCH;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->work, &attr);
-    pthread_cond_init(&c->progress, &attr);
-    pthread_condattr_destroy(&attr);
+    cond_init(&c->work);
+    cond_init(&c->progress);
     c->piece_bytes = PIECE;
     if (c->piece_bytes < cfg->ahe->unit_bytes)
         c->piece_bytes = cfg->ahe->unit_bytes;
@@ -328,10 +315,9 @@ static sefl_status wait_for_sum(collect *c, uint64_t round, const sefl_progress 
     c->hurry = true;
     pthread_cond_signal(&c->work);
     while (!c->closed && c->st == SEFL_OK && (c->busy || c->summed < c->given)) {
-        struct timespec until = from_now(LOOK_MS);
         SEFL_CHECK(progress_report(stop, c->summed, c->given), SEFL_ECANCELLED,
                    "stopped on request");
-        pthread_cond_timedwait(&c->progress, &c->lock, &until);
+        cond_wait_ms(&c->progress, &c->lock, LOOK_MS);
         SEFL_CHECK(round == c->round, SEFL_ESTATE, "round %llu was given up",
                    (unsigned long long)round);
     }

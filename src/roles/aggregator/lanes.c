@@ -7,6 +7,7 @@
 #include "roles/aggregator/lanes.h"
 
 #include "base/alloc.h"
+#include "base/cond.h"
 #include "base/ct.h"
 #include "roles/lane_words.h"
 
@@ -71,13 +72,7 @@ uint64_t lanes_pool_max(const task *t)
 /* With the lock. */
 static void wait_ms(lanes *l, uint64_t ms)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    ts.tv_sec += (time_t)(ms / 1000);
-    ts.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (ts.tv_nsec >= 1000000000)
-        ts.tv_nsec -= 1000000000, ts.tv_sec++;
-    pthread_cond_timedwait(&l->moved, &l->lock, &ts);
+    cond_wait_ms(&l->moved, &l->lock, ms);
 }
 
 /* With the lock: is there something for one more session? */
@@ -368,7 +363,6 @@ sefl_status lanes_new(lanes **out, const lanes_config *c)
 {
     sefl_status st = SEFL_OK;
     lanes *l = NULL;
-    pthread_condattr_t attr;
     *out = NULL;
     SEFL_TRY(sefl_new(&l, 1, sizeof *l));
     l->c = *c;
@@ -376,17 +370,13 @@ sefl_status lanes_new(lanes **out, const lanes_config *c)
     l->session = c->session ? c->session : lanes_session(c->task);
     l->want = 2 * c->task->values;
     pthread_mutex_init(&l->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->moved, &attr);
-    pthread_condattr_destroy(&attr);
+    cond_init(&l->moved);
     SEFL_CHECK(l->c.count <= LANES_MAX, SEFL_EINVAL, "%u lanes, at most %d", l->c.count, LANES_MAX);
     SEFL_TRY(recall(l));
     for (; l->started < l->c.count; l->started++) {
         lane *x = &l->lane[l->started];
         *x = (lane){ .l = l, .i = l->started };
-        int rc = pthread_create(&x->thread, NULL, run, x);
-        SEFL_CHECK(rc == 0, SEFL_ENOMEM, "cannot start a thread: %s", strerror(rc));
+        SEFL_TRY(thread_start(&x->thread, run, x));
     }
     *out = l, l = NULL;
 done:

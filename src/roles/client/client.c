@@ -1,6 +1,7 @@
 #include "roles/client/inside.h"
 
 #include "base/alloc.h"
+#include "base/cond.h"
 #include "base/file.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
@@ -121,7 +122,6 @@ sefl_status client_new(client **out, const client_options *o)
 {
     sefl_status st = SEFL_OK;
     client *c = NULL;
-    pthread_condattr_t attr;
     *out = NULL;
     SEFL_TRY(sefl_new(&c, 1, sizeof *c));
     c->o = *o;
@@ -129,10 +129,7 @@ sefl_status client_new(client **out, const client_options *o)
     c->coins = o->coins ? *o->coins : coins_system();
     c->clock = clock_monotonic();
     pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    cond_init(&c->wake);
     SEFL_TRY(coins_for(&c->coins, &c->jitter, "jitter", 0, 0));
     SEFL_TRY(pool_new(&c->pool, c->cfg->threads));
     SEFL_TRY(read_files(c));

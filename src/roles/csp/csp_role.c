@@ -5,6 +5,7 @@
 #include "roles/csp/csp_role.h"
 
 #include "base/alloc.h"
+#include "base/cond.h"
 #include "base/file.h"
 #include "base/hex.h"
 #include "net/handshakes.h"
@@ -451,11 +452,9 @@ static sefl_status begin_stream(csp_role *r, tls *t)
     atomic_store(&r->served, false);
     log_info(r->o.log, "aggregator connected", lf_str("name", tls_peer_name(t)),
              lf_key("key", tls_peer_fingerprint(t)));
-    int rc = pthread_create(&r->thread, NULL, serve, r);
-    if (rc != 0)
-        return sefl_fail(SEFL_ENOMEM, "cannot start a thread: %s", strerror(rc));
-    r->serving = true;
-    return SEFL_OK;
+    sefl_status st = thread_start(&r->thread, serve, r);
+    r->serving = st == SEFL_OK;
+    return st;
 }
 
 /* A lane of the stream that is served: it has the same peer. (Its pair is looked at on its own thread.) */

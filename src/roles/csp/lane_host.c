@@ -2,6 +2,7 @@
  * pool and gets NO PAIR at its next question. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
+#include "base/cond.h"
 #include "base/ct.h"
 #include "roles/lane_words.h"
 #include "sum/csp.h"
@@ -193,11 +194,11 @@ sefl_status lane_host_take(lane_host *h, tls *t)
     g->h = h;
     atomic_store(&g->done, false);
     g->t = t;
-    int rc = pthread_create(&g->thread, NULL, serve_guest, g);
-    if (rc != 0)
+    st = thread_start(&g->thread, serve_guest, g);
+    if (st != SEFL_OK)
         g->t = NULL;
-    SEFL_CHECK(rc == 0, SEFL_ENOMEM, "cannot start a thread: %s", strerror(rc));
-    t = NULL;
+    else
+        t = NULL;
 done:
     tls_close(t);
     return st;
