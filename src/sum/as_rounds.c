@@ -6,6 +6,7 @@
 #include "sum/as_rounds_internal.h"
 
 #include "base/alloc.h"
+#include "base/cond.h"
 
 #include <inttypes.h>
 #include <time.h>
@@ -164,7 +165,6 @@ sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c)
 {
     sefl_status st = SEFL_OK;
     as_rounds *r = NULL;
-    pthread_condattr_t attr;
     *out = NULL;
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
     r->c = *c;
@@ -173,10 +173,7 @@ sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c)
     if (r->c.ping_ms == 0)
         r->c.ping_ms = PING_MS;
     pthread_mutex_init(&r->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&r->event, &attr);
-    pthread_condattr_destroy(&attr);
+    cond_init(&r->event);
     SEFL_TRY(agg_new(&r->a, c->task));
     SEFL_TRY(restore(r));
     if (c->model->settle) /* the settings may have changed */
@@ -223,15 +220,9 @@ void as_rounds_wake(as_rounds *r)
 /* With the lock: waits for an event, at most that long. */
 static void wait_ms(as_rounds *r, uint64_t ms)
 {
-    struct timespec ts;
     if (ms == 0 || r->stop)
         return;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    ts.tv_sec += (time_t)(ms / 1000);
-    ts.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (ts.tv_nsec >= 1000000000)
-        ts.tv_nsec -= 1000000000, ts.tv_sec++;
-    pthread_cond_timedwait(&r->event, &r->lock, &ts);
+    cond_wait_ms(&r->event, &r->lock, ms);
 }
 
 void as_rounds_pause(as_rounds *r, unsigned ms)
