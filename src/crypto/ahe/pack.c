@@ -3,11 +3,7 @@
 #include "base/ct.h"
 #include "grid/grid.h"
 
-#include <float.h>
 #include <math.h>
-
-_Static_assert(FLT_EVAL_METHOD == 0 && DBL_MANT_DIG == 53,
-               "IEEE 754 doubles without excess precision: all parties derive the same bits");
 
 typedef grid_u128 u128;
 
@@ -128,24 +124,13 @@ static sefl_status init_noise(pack *p, const pack_config *c)
     SEFL_CHECK(c->fraction_bits == 0, SEFL_EINVAL,
                "fraction bits are for a task without noise: the noise decides them here");
 
-    p->t = grid_fraction_bits(c->noise);
-    p->s2 = grid_s2(p->t, c->noise);
-    p->r_2p16 = grid_clip_2p16(p->s2, c->dimension);
-    /* R >= sqrt(S2) / 2, so that the update and not its rounding fills the sensitivity */
-    SEFL_CHECK(grid_clip_ok(p->s2, p->r_2p16), SEFL_ERANGE,
-               "rounding %llu coordinates takes more than half of a sensitivity of %llu steps "
-               "(noise multiplier %.9g): fewer coordinates or a smaller multiplier",
-               (unsigned long long)c->dimension, (unsigned long long)grid_isqrt(p->s2),
-               (double)c->noise / (double)PACK_ONE);
+    grid_steps g;
+    SEFL_TRY(grid_derive(&g, c->noise, (double)c->clip / (double)PACK_ONE, c->dimension));
+    p->t = g.t, p->s2 = g.s2, p->r_2p16 = g.r_2p16;
+    p->q = g.q, p->h = g.h, p->sensitivity = g.sensitivity;
     SEFL_TRY(choose_width(p, c));
     p->w = p->k + p->t;
     p->g = c->scheme == PACK_PAILLIER ? derive_g(p->s2, c->dimension) : 0;
-
-    /* C and R * 2^16 are exact as doubles: each line is one rounded operation or a power of two */
-    double clip = (double)c->clip / (double)PACK_ONE;
-    p->q = clip / ((double)p->r_2p16 * 0x1p-16);
-    p->h = ldexp(p->q, (int)p->t);
-    p->sensitivity = p->q * sqrt((double)p->s2);
 done:
     return st;
 }

@@ -13,20 +13,15 @@
  *     SEFL_TRY(pack_decimal(&c.noise, "0.5"));        // 0: no noise, "DP off"
  *     SEFL_TRY(pack_init(&p, &c));                    // SEFL_ERANGE says what does not fit
  *
- * The grid. A client's vector is a vector X of integers, x = q * X. With noise: S2 is fixed first,
- * S2 = floor((9.43919 * 2^t / z)^2), so that noise of standard deviation 9.4392 coarse steps
- * h = 2^t * q is at least z times the sensitivity D = q * sqrt(S2); then R, the clip in fine steps,
- * is the largest for which a stochastically rounded vector of norm R passes `sum X_i^2 <= S2` with
- * probability 1 - 2^-20 (R^2 + 5.27 R + d/4 + 2.64 sqrt(d) = S2), and q = C / R.
+ * The grid. A client's vector is a vector X of integers, x = q * X. With noise, grid/grid.h gives
+ * its steps; without noise q = C / 2^fraction_bits.
  *
  * The bound. |X_i| <= value_max at every client, the smaller of sqrt(S2) and the coordinate clip;
  * clients * value_max < (2^(k-1) - 128) * 2^t leaves room for the noise (jumps aside), so no sum
  * wraps. Without noise: clients * value_max < 2^(w-1).
  *
- * The same on every machine. Settings are decimals held as whole billionths; S2, R, k, g and
- * value_max, all that decides anything, come from integer arithmetic (128 bits, floor). q, h and D
- * are doubles made from those by single IEEE 754 operations (one division, one square root, one
- * product, a shift of the exponent), each correctly rounded, so they have the same bits too.
+ * The same on every machine: settings are decimals held as whole billionths, and all that decides
+ * anything comes from integer arithmetic (grid/grid.h).
  *
  * Secret: the values given to pack_check_values. Public: everything else. Threads: any. */
 #ifndef CRYPTO_AHE_PACK_H

@@ -45,20 +45,8 @@ static void grid_numbers(void **state)
     g = grid_for(1, 1, 945510, 10000);
     assert_int_equal(g.k, 18);
     CHECK_OK(dp_grid_init(
-        &g, &(dp_grid_config){
-                .z = 1, .clip = 1, .dim = 945510, .clients = 10000, .coord_share = 0.34 }));
-    assert_int_equal(g.k, 16);
-    CHECK_OK(dp_grid_init(
         &g, &(dp_grid_config){ .z = 0.5, .clip = 1, .dim = 945510, .clients = 10000 }));
     assert_int_equal(g.k, 19);
-    CHECK_OK(dp_grid_init(
-        &g, &(dp_grid_config){
-                .z = 0.5, .clip = 1, .dim = 945510, .clients = 10000, .coord_share = 0.34 }));
-    assert_int_equal(g.k, 17);
-    CHECK_OK(dp_grid_init(
-        &g, &(dp_grid_config){
-                .z = 0.5, .clip = 1, .dim = 945510, .clients = 10000, .coord_share = 0.17 }));
-    assert_int_equal(g.k, 16);
 }
 
 static void grid_refuses(void **state)
@@ -79,7 +67,6 @@ static void grid_refuses(void **state)
         { { .z = 4, .clip = 1.7e308, .dim = 14000000, .clients = 10 }, SEFL_EINVAL, "clip" },
         { { .z = 1, .clip = 1, .dim = 0, .clients = 1 }, SEFL_EINVAL, "dim" },
         { { .z = 1, .clip = 1, .dim = 1, .clients = 0 }, SEFL_EINVAL, "clients" },
-        { { .z = 1, .clip = 1, .dim = 1, .clients = 1, .coord_share = 2 }, SEFL_EINVAL, "coord" },
         { { .z = 900, .clip = 1, .dim = 1000000, .clients = 1 }, SEFL_ERANGE, "coordinates" },
         { { .z = 0.25, .clip = 1, .dim = 10, .clients = 1 << 24 }, SEFL_ERANGE, "overflow" },
     };
