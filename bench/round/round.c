@@ -19,7 +19,7 @@
 #include "roles/csp/csp_role.h"
 #include "sum/account.h"
 #include "sum/as_disk.h"
-#include "sum/as_link.h"
+#include "sum/as_rounds.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -53,11 +53,12 @@ typedef struct options {
     uint32_t clients;
 } options;
 
-/* Seconds of AS's side that as_times does not have. */
 typedef struct parts {
-    double make, early; /* before the clock: seconds for all clients */
-    double freeze, set, charge, open, store, model, total;
-    uint64_t set_bytes;
+    double make, early; /* before the close: seconds for all clients */
+    round_parts as;     /* AS's side that as_times does not have */
+    double total;       /* close to release: the sum of the parts */
+    double steps;       /* on top: the driver stores the machine's steps */
+    uint64_t bytes;     /* between the servers meanwhile */
     double cpu_offline[2], cpu_early[2], cpu_close[2]; /* AS, CSP: seconds of processor time */
     double offline, made, offline_bytes;               /* noise shares */
     as_times link;
@@ -70,7 +71,7 @@ typedef struct as_side {
     sign_key *key;
     tls_id *id;
     tls *tls;
-    as_link *link;
+    as_rounds *rounds;
     uint16_t port;
     shares_pool *shares;
     sefl_rng shares_rng;
@@ -83,19 +84,27 @@ typedef struct as_side {
     as_disk disk;
     as_store table;
     sefl_coins coins;
-    sefl_clock clock;
+    sefl_clock clock, real_wall, wall; /* wall: real_wall and ahead_ms */
+    uint64_t ahead_ms;
     pool *pool;
     releases *models;
-    release_from from;
     ahe_enc *enc;
     ahe_sum *sum;
     int64_t *w;
     uploaders *all;
     uint32_t clients;
-    bool bound;            /* the lanes know their link */
+    bool bound, vouched; /* lanes know their link; CSP has the vouchers */
+    uint8_t pair[LINK_PAIR];
     uint8_t *body, *heads; /* heads: one after the other */
-    counted_leaf *leaves;
-    uint8_t tree_seed[COUNTED_SEED];
+    round_entry *set;      /* the uploads of the round, by rising client */
+    uint32_t arrived;
+    round_header header;
+    parts *part; /* of the round under way, of `parts` */
+    parts parts[ROUNDS_MAX];
+    unsigned rounds_n;
+    uint64_t began, bytes_before;
+    double cpu_before[2];
+    sefl_status failed; /* in a port that has no other way to say so */
     pid_t csp;
 } as_side;
 
@@ -183,24 +192,30 @@ done:
 }
 
 /* The same validation text whatever the number of clients: it is part of a release's time. */
+static unsigned rounds_of(const options *o)
+{
+    return o->rounds ? o->rounds : strcmp(o->scheme, "pad") == 0 ? 3 : 1;
+}
+
 static sefl_status make_folder(const options *o, const char *top, const char *folder)
 {
     sefl_status st = SEFL_OK;
     static const char *const base[] = {
-        "model.body=lstm",    "model.embed=200",  "model.hidden=200",     "model.layers=2",
-        "model.block=32",     "model.tied=false", "privacy.noise=joint",  "privacy.z=1",
-        "privacy.clip=0.01",  "privacy.claim=dp", "privacy.epsilon=1000", "privacy.delta=1e-6",
-        "rounds.threshold=2", "rounds.count=50"
+        "model.body=lstm",   "model.embed=200",  "model.hidden=200",     "model.layers=2",
+        "model.block=32",    "model.tied=false", "privacy.noise=joint",  "privacy.z=1",
+        "privacy.clip=0.01", "privacy.claim=dp", "privacy.epsilon=1000", "privacy.delta=1e-6",
+        "rounds.threshold=2"
     };
     settings s;
     sefl_buf list = { 0 };
-    char words_file[PATH_BYTES], text[PATH_BYTES], scheme[64], enrolled[64];
+    char words_file[PATH_BYTES], text[PATH_BYTES], scheme[64], enrolled[64], count[64];
     uint32_t words = 0;
     provision_report report;
     settings_init(&s, task_schema);
     snprintf(words_file, sizeof words_file, "%s/words.txt", top);
     snprintf(scheme, sizeof scheme, "crypto.scheme=%s", o->scheme);
     snprintf(enrolled, sizeof enrolled, "rounds.enrolled=%d", ENROLLED);
+    snprintf(count, sizeof count, "rounds.count=%u", rounds_of(o));
     snprintf(text, sizeof text, "%s/text", top);
     SEFL_TRY(file_make_folder(text, 0700));
     SEFL_TRY(make_text(text, "train.txt", o->clients, 8));
@@ -212,6 +227,7 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
     for (size_t i = 0; i < sizeof base / sizeof *base; i++)
         SEFL_TRY(settings_set(&s, base[i], "bench"));
     SEFL_TRY(settings_set(&s, enrolled, "bench"));
+    SEFL_TRY(settings_set(&s, count, "bench"));
     SEFL_TRY(settings_set(&s, scheme, "--scheme"));
     SEFL_TRY(provision_make(
         &report,
@@ -299,6 +315,12 @@ static const char *at(const as_side *a, char path[PATH_BYTES], const char *name)
     return path;
 }
 
+static uint64_t wall_ns(void *self)
+{
+    const as_side *a = self;
+    return clock_ns(&a->real_wall) + a->ahead_ms * 1000000;
+}
+
 static sefl_status as_begin(as_side *a, unsigned threads)
 {
     sefl_status st = SEFL_OK;
@@ -306,6 +328,8 @@ static sefl_status as_begin(as_side *a, unsigned threads)
     envelope env;
     a->coins = coins_system();
     a->clock = clock_monotonic();
+    a->real_wall = clock_wall();
+    a->wall = (sefl_clock){ .now_ns = wall_ns, .self = a };
     SEFL_TRY(pool_new(&a->pool, threads));
     SEFL_TRY(sign_key_read(&a->key, at(a, p[0], "aggregator/sign.key")));
     SEFL_TRY(file_read(&a->envelope, at(a, p[0], "public/task.signed"), 1 << 20));
@@ -318,11 +342,10 @@ static sefl_status as_begin(as_side *a, unsigned threads)
     SEFL_TRY(account_open(&a->account, a->j, at(a, p[0], "aggregator/ledger"), &a->t));
     a->disk = (as_disk){ .j = a->j, .coins = &a->coins };
     a->table = as_disk_store(&a->disk);
-    memcpy(a->from.hash, a->t.init_hash, sizeof a->from.hash);
     SEFL_TRY(uploaders_new(&a->all, a->folder, a->clients, &a->t));
     SEFL_TRY(sefl_new(&a->body, task_body_bytes(&a->t), 1));
     SEFL_TRY(sefl_new(&a->heads, a->clients, head_bytes(a->t.seal) + 1));
-    SEFL_TRY(sefl_new(&a->leaves, a->clients, sizeof *a->leaves));
+    SEFL_TRY(sefl_new(&a->set, a->clients, sizeof *a->set));
     SEFL_TRY(sefl_new(&a->w, a->t.values, sizeof *a->w));
     SEFL_TRY(ahe_enc_new(&a->enc, a->t.pub, &a->t.ahe, a->pool, NULL));
 done:
@@ -346,7 +369,7 @@ static void as_end(as_side *a)
     lanes_free(a->lanes);
     shares_pool_free(a->shares);
     pthread_mutex_destroy(&a->lock);
-    as_link_free(a->link);
+    as_rounds_free(a->rounds);
     tls_close(a->tls);
     tls_id_free(a->id);
     releases_free(a->models);
@@ -358,7 +381,7 @@ static void as_end(as_side *a)
     uploaders_free(a->all);
     sefl_free(a->body);
     sefl_free(a->heads);
-    sefl_free(a->leaves);
+    sefl_free(a->set);
     sefl_free(a->w);
     pool_free(a->pool);
     buf_clear(&a->envelope);
@@ -413,7 +436,7 @@ static void interrupt_lane(void *ctx, unsigned lane)
 static sefl_status wait_for_shares(void *ctx, uint64_t round, uint64_t attempt, uint64_t count)
 {
     (void)round, (void)attempt;
-    return lanes_wait(ctx, count);
+    return lanes_wait(((as_side *)ctx)->lanes, count);
 }
 
 static sefl_status as_lanes(as_side *a)
@@ -443,10 +466,10 @@ static sefl_status as_fill(as_side *a, parts *out)
     bytes = a->lane_bytes;
     pthread_mutex_unlock(&a->lock);
     if (!a->bound) /* the first time: nothing was made before */
-        lanes_bind(a->lanes, as_link_peer(a->link)->pair), a->bound = true;
+        lanes_bind(a->lanes, a->pair), a->bound = true;
     for (uint64_t n = SHARES_STEP; n < want; n += SHARES_STEP) { /* CSP hangs up on silence */
         SEFL_TRY(lanes_wait(a->lanes, n));
-        SEFL_TRY(as_link_ping(a->link));
+        SEFL_TRY(as_link_ping(as_rounds_link(a->rounds)));
     }
     SEFL_TRY(lanes_wait(a->lanes, want));
     out->offline = since(&a->clock, &t);
@@ -464,137 +487,184 @@ done:
     return st;
 }
 
-static sefl_status as_dial(as_side *a, uint16_t port)
+/* ---- the driver's ports (sum/as_rounds.h) ------------------------------------------------------ */
+
+static sefl_status dial(void *ctx, channel **out)
 {
-    sefl_status st = SEFL_OK;
-    a->port = port;
-    SEFL_TRY(dial_csp(a, LINK_ALPN, &a->tls));
-    SEFL_TRY(as_lanes(a));
-    SEFL_TRY(as_link_new(&a->link, tls_channel(a->tls),
-                         &(as_link_config){ .task = &a->t,
-                                            .envelope = buf_span(&a->envelope),
-                                            .key = a->key,
-                                            .coins = &a->coins,
-                                            .ledger = account_port(a->account),
-                                            .pool = a->pool,
-                                            .clock = &a->clock,
-                                            .shares = a->shares,
-                                            .shares_wait = wait_for_shares,
-                                            .shares_ctx = a->lanes }));
-done:
+    as_side *a = ctx;
+    sefl_status st = dial_csp(a, LINK_ALPN, &a->tls);
+    if (st == SEFL_OK)
+        *out = tls_channel(a->tls);
     return st;
 }
 
-/* Every client's update, in the sum and in the journal; its head is kept. */
-static sefl_status as_collect(as_side *a, const round_header *h)
+static void hang_up(void *ctx)
+{
+    as_side *a = ctx;
+    tls_close(a->tls);
+    a->tls = NULL;
+}
+
+static void link_up(void *ctx, const as_peer *peer)
+{
+    memcpy(((as_side *)ctx)->pair, peer->pair, LINK_PAIR);
+}
+
+static const as_channel over_tls = {
+    .dial = dial, .hang_up = hang_up, .up = link_up, .shares_wait = wait_for_shares
+};
+
+/* Before the first order that needs them. */
+static void vouch(void *ctx, as_link *link)
+{
+    as_side *a = ctx;
+    if (!link || a->vouched || !task_is_sealed(&a->t))
+        return;
+    a->vouched = true;
+    a->failed = uploaders_vouch(a->all, link, NULL);
+}
+
+static sefl_status accept_uploads(void *ctx, const round_header *h, sefl_span both)
+{
+    as_side *a = ctx;
+    (void)both;
+    a->header = *h;
+    a->arrived = 0;
+    a->part = &a->parts[h->round - 1];
+    return a->failed;
+}
+
+static void close_uploads(void *ctx)
+{
+    (void)ctx;
+}
+
+/* Every client's upload, in the sum; its head is kept. */
+static sefl_status collect_all(as_side *a)
 {
     sefl_status st = SEFL_OK;
     const ahe_params *p = &a->t.ahe;
     const size_t each = head_bytes(a->t.seal);
     ahe_sum_free(p, a->sum), a->sum = NULL;
-    uploaders_begin(a->all, h->round);
+    uploaders_begin(a->all, a->header.round);
     SEFL_TRY(ahe_sum_new(&a->sum, p, a->t.pub));
-    SEFL_TRY(journal_begin(a->j)); /* thousands of single ones take their time */
-    for (uint32_t i = 0; i < a->clients && st == SEFL_OK; i++) {
-        journal_update u = { .round = h->round, .bytes = task_body_bytes(&a->t), .when_ms = 1 };
-        counted_leaf *leaf = &a->leaves[i];
-        memcpy(u.client, uploaders_client(a->all, i), sizeof u.client);
-        st = uploaders_update(a->all, a->body, u.body, i, h, a->enc, a->pool);
-        if (st == SEFL_OK)
-            st = ahe_sum_begin(p, a->sum);
-        if (st == SEFL_OK)
-            st = ahe_sum_add_units(p, a->sum, 0, a->body + each, p->units, a->pool);
-        if (st == SEFL_OK)
-            st = journal_update_put(a->j, &u);
-        memcpy(a->heads + i * each, a->body, each);
-        memcpy(leaf->client, u.client, sizeof leaf->client);
-        memcpy(leaf->units, u.body, sizeof leaf->units);
-    }
-    if (st == SEFL_OK)
-        SEFL_TRY(journal_commit(a->j));
-    else
-        journal_rollback(a->j);
-done:
-    return st;
-}
-
-static sefl_status as_early(as_side *a, uint64_t round)
-{
-    sefl_status st = SEFL_OK;
-    head_refusal *refused = NULL;
-    size_t n = 0;
-    if (!task_is_sealed(&a->t))
-        return SEFL_OK;
-    SEFL_TRY(sefl_new(&refused, a->clients, sizeof *refused));
-    SEFL_TRY(as_link_early(a->link, round, span_of(a->heads, a->clients * head_bytes(a->t.seal)),
-                           refused, &n));
-    SEFL_CHECK(n == 0, SEFL_ECRYPTO, "CSP refuses %zu heads: %s", n,
-               head_reason_text(refused[0].reason));
-done:
-    sefl_free(refused);
-    return st;
-}
-
-/* The frozen set, durable. */
-static sefl_status as_freeze(as_side *a, journal_round *row)
-{
-    sefl_status st = SEFL_OK;
-    round_entry *set = NULL;
-    sefl_rng rng = rng_system();
-    SEFL_TRY(ahe_sum_close(&a->t.ahe, a->sum));
-    SEFL_TRY(sefl_new(&set, a->clients, sizeof *set));
     for (uint32_t i = 0; i < a->clients; i++) {
-        memcpy(set[i].client, a->leaves[i].client, sizeof set[i].client);
-        memcpy(set[i].body, a->leaves[i].units, sizeof set[i].body);
+        memcpy(a->set[i].client, uploaders_client(a->all, i), sizeof a->set[i].client);
+        SEFL_TRY(uploaders_update(a->all, a->body, a->set[i].body, i, &a->header, a->enc, a->pool));
+        SEFL_TRY(ahe_sum_begin(p, a->sum));
+        SEFL_TRY(ahe_sum_add_units(p, a->sum, 0, a->body + each, p->units, a->pool));
+        memcpy(a->heads + i * each, a->body, each);
     }
-    SEFL_TRY(round_set_hash(row->set, a->t.id, row->round, set, a->clients));
-    SEFL_TRY(journal_file_put(a->j, row->round, "set",
-                              span_of(a->leaves, a->clients * sizeof *a->leaves)));
-    if (task_is_sealed(&a->t)) {
-        SEFL_TRY(rng_fill(&rng, a->tree_seed, sizeof a->tree_seed));
-        SEFL_TRY(
-            journal_fact_put(a->j, row->round, "tree", span_of(a->tree_seed, sizeof a->tree_seed)));
-    }
-    SEFL_TRY(journal_round_put(a->j, row));
+    a->arrived = a->clients;
 done:
-    sefl_free(set);
     return st;
 }
 
-static sefl_status give_head(void *ctx, uint32_t i, uint8_t *out)
+/* While clients train and upload; then the deadline passes. */
+static sefl_status wait_until(void *ctx, uint64_t until_ms)
+{
+    sefl_status st = SEFL_OK;
+    as_side *a = ctx;
+    agg *machine = as_rounds_agg(a->rounds);
+    uint64_t t, now;
+    double cpu[2];
+    if (agg_get_phase(machine) == AGG_COLLECTING && a->arrived == 0) {
+        cpu_both(a, cpu);
+        SEFL_TRY(as_fill(a, a->part));
+        cpu_since(a, a->part->cpu_offline, cpu);
+        lanes_hold(a->lanes, true); /* what is measured from here on has the processors to itself */
+        t = clock_ns(&a->clock);
+        SEFL_TRY(collect_all(a));
+        a->part->make = since(&a->clock, &t);
+        cpu_both(a, cpu);
+        SEFL_TRY(as_rounds_send_heads(a->rounds));
+        a->part->early = since(&a->clock, &t);
+        cpu_since(a, a->part->cpu_early, cpu);
+        SEFL_TRY(agg_on(
+            machine,
+            &(agg_event){ .kind = AGG_UPDATE, .round = a->header.round, .clients = a->clients },
+            clock_ms(&a->wall)));
+    }
+    now = clock_ms(&a->wall);
+    SEFL_CHECK(until_ms != UINT64_MAX, SEFL_ESTATE, "the round waits for nothing");
+    a->ahead_ms += until_ms > now ? until_ms - now : 0;
+done:
+    return st;
+}
+
+static uint64_t link_bytes(const as_side *a)
+{
+    const channel *ch = tls_channel(a->tls);
+    return ch->sent + ch->received;
+}
+
+/* The clock starts. */
+static sefl_status freeze(void *ctx, uint64_t round)
+{
+    as_side *a = ctx;
+    (void)round;
+    cpu_both(a, a->cpu_before);
+    a->bytes_before = link_bytes(a);
+    a->began = clock_ns(&a->clock);
+    return ahe_sum_close(&a->t.ahe, a->sum);
+}
+
+static sefl_status upload_set(void *ctx, uint64_t round, round_entry **set, uint32_t *n)
+{
+    const as_side *a = ctx;
+    (void)round;
+    *n = a->clients;
+    sefl_status st = sefl_new(set, *n, sizeof **set);
+    if (st == SEFL_OK)
+        memcpy(*set, a->set, *n * sizeof **set);
+    return st;
+}
+
+static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *out)
+{
+    const as_side *a = ctx;
+    (void)round;
+    if (i < a->arrived)
+        *out = a->set[i];
+    return i < a->arrived;
+}
+
+static int by_client(const void *x, const void *y)
+{
+    return memcmp(((const round_entry *)x)->client, ((const round_entry *)y)->client, 32);
+}
+
+static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
 {
     const as_side *a = ctx;
     size_t each = head_bytes(a->t.seal);
-    memcpy(out, a->heads + i * each, each);
+    (void)round;
+    const round_entry *at = bsearch(e, a->set, a->clients, sizeof *e, by_client);
+    if (!at)
+        return sefl_fail(SEFL_EINVAL, "no such upload");
+    memcpy(out, a->heads + (size_t)(at - a->set) * each, each);
     return SEFL_OK;
 }
 
-/* SET and its VERDICT, durable: what the statement names. */
-static sefl_status as_verdict_of(as_side *a, as_reveal *o, parts *out)
+static void upload_refused(void *ctx, uint64_t round, const char *when, const head_refusal *r,
+                           const uint8_t client[32], bool named)
 {
-    sefl_status st = SEFL_OK;
-    as_verdict v = { 0 };
-    channel *ch = tls_channel(a->tls);
-    uint64_t bytes = ch->sent + ch->received;
-    if (!task_is_sealed(&a->t))
-        return SEFL_OK;
-    SEFL_TRY(as_link_set(a->link,
-                         &(as_set){ .round = o->round,
-                                    .clients = a->clients,
-                                    .leaves = a->leaves,
-                                    .tree_seed = a->tree_seed,
-                                    .head = give_head,
-                                    .ctx = a },
-                         &v, NULL));
-    out->set_bytes = ch->sent + ch->received - bytes;
-    SEFL_CHECK(v.kept == a->clients, SEFL_ECRYPTO, "CSP keeps %u clients of %u", v.kept,
-               a->clients);
-    SEFL_TRY(journal_fact_put(a->j, o->round, "verdict", span_of(v.root, sizeof v.root)));
-    o->clients = v.kept;
-    memcpy(o->set, v.root, sizeof o->set);
-done:
-    as_verdict_clear(&v);
-    return st;
+    (void)round, (void)client, (void)named;
+    ((as_side *)ctx)->failed =
+        sefl_fail(SEFL_ECRYPTO, "CSP refuses a head (%s): %s", when, head_reason_text(r->reason));
+}
+
+static sefl_status take_off(void *ctx, uint64_t round, const uint8_t client[32])
+{
+    (void)round, (void)client;
+    return ((as_side *)ctx)->failed;
+}
+
+static sefl_status closed_sum(void *ctx, uint64_t round, ahe_sum **sum)
+{
+    (void)round;
+    *sum = ((as_side *)ctx)->sum;
+    return SEFL_OK;
 }
 
 /* Is what came out the sum and the noise claimed? */
@@ -612,79 +682,75 @@ static sefl_status check(const as_side *a)
     return SEFL_OK;
 }
 
-/* While clients train and upload. */
-static sefl_status as_before(as_side *a, round_header *h, parts *out)
+static sefl_status make_release(void *ctx, const release_from *from, uint64_t round,
+                                const int64_t *w, uint32_t clients, release_made *out)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf both = { 0 };
-    double cpu[2];
-    uint64_t t;
-    if (task_is_sealed(&a->t))
-        SEFL_TRY(as_link_key(a->link, h));
-    SEFL_TRY(as_link_header(a->link, &both, h));
-    cpu_both(a, cpu);
-    SEFL_TRY(as_fill(a, out));
-    cpu_since(a, out->cpu_offline, cpu);
-    lanes_hold(a->lanes, true); /* what is measured from here on has the processors to itself */
-    t = clock_ns(&a->clock);
-    SEFL_TRY(as_collect(a, h));
-    out->make = since(&a->clock, &t);
-    cpu_both(a, cpu);
-    SEFL_TRY(as_early(a, h->round));
-    out->early = since(&a->clock, &t);
-    cpu_since(a, out->cpu_early, cpu);
-done:
-    buf_clear(&both);
-    return st;
+    as_side *a = ctx;
+    sefl_status st = release_make(a->models, from, round, w, clients, out);
+    memcpy(a->w, w, a->t.values * sizeof *w);
+    return st != SEFL_OK || !out->blocked ? st : sefl_fail(SEFL_ESTATE, "%s", out->why);
 }
 
-static sefl_status as_round(as_side *a, uint64_t round, parts *out)
+/* The clock stops. */
+static void report_round(void *ctx, const rounds_report *r)
+{
+    as_side *a = ctx;
+    parts *p = a->part;
+    p->as = r->parts;
+    p->total = 1e-9 * (double)(p->as.freeze + p->as.set + p->as.sum + p->as.charge + p->as.reveal +
+                               p->as.store + p->as.release);
+    p->steps = since(&a->clock, &a->began) - p->total;
+    p->bytes = link_bytes(a) - a->bytes_before;
+    p->link = *as_link_times(as_rounds_link(a->rounds));
+    cpu_since(a, p->cpu_close, a->cpu_before);
+    lanes_hold(a->lanes, false);
+    a->failed = r->skipped ? sefl_fail(SEFL_ESTATE, "a round was skipped") : check(a);
+}
+
+static sefl_status forget(void *ctx, uint64_t round)
+{
+    as_side *a = ctx;
+    if (round == a->rounds_n)
+        lanes_unbind(a->lanes); /* or they would dial anew when CSP hangs up */
+    return a->failed;
+}
+
+static const as_uploads uploads = { .accept = accept_uploads,
+                                    .close = close_uploads,
+                                    .freeze = freeze,
+                                    .set = upload_set,
+                                    .arrived = upload_arrived,
+                                    .head = upload_head,
+                                    .refused = upload_refused,
+                                    .take_off = take_off,
+                                    .sum = closed_sum,
+                                    .forget = forget };
+static const as_model model = { .release = make_release };
+
+static sefl_status as_run(as_side *a)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf counted = { 0 };
-    sefl_rng rng = rng_system();
-    round_header h = { .round = round, .step_nano = a->t.step_nano };
-    journal_round row = { .round = round, .clients = a->clients, .attempt = 1, .has_set = true };
-    as_reveal o = { .round = round, .attempt = 1, .clients = a->clients, .store = &a->table };
-    release_made made;
-    bool kept;
-    uint64_t t, begin;
-    double cpu[2];
-    memcpy(h.task, a->t.id, sizeof h.task);
-    memcpy(h.model, a->from.hash, sizeof h.model);
-    SEFL_TRY(as_before(a, &h, out));
-
-    cpu_both(a, cpu);
-    t = begin = clock_ns(&a->clock);
-    SEFL_TRY(as_freeze(a, &row));
-    memcpy(o.set, row.set, sizeof o.set);
-    o.sum = a->sum;
-    o.counted = task_is_sealed(&a->t) ? &counted : NULL;
-    out->freeze = since(&a->clock, &t);
-    SEFL_TRY(as_verdict_of(a, &o, out));
-    out->set = since(&a->clock, &t);
-    SEFL_TRY(account_charge(a->account, round));
-    out->charge = since(&a->clock, &t);
-    SEFL_TRY(as_link_reveal(a->link, &o, &kept, a->w));
-    out->open = since(&a->clock, &t);
-    if (o.counted)
-        SEFL_TRY(journal_fact_put(a->j, round, "counted", buf_span(&counted)));
-    SEFL_TRY(journal_secret_put(a->j, round, "release", span_of(a->w, a->t.values * sizeof *a->w),
-                                &rng));
-    out->store = since(&a->clock, &t);
-    SEFL_TRY(release_make(a->models, &a->from, round, a->w, o.clients, &made));
-    SEFL_CHECK(!made.blocked, SEFL_ESTATE, "%s", made.why);
-    out->model = since(&a->clock, &t);
-    out->total = 1e-9 * (double)(t - begin);
-    cpu_since(a, out->cpu_close, cpu);
-    lanes_hold(a->lanes, false);
-    out->link = *as_link_times(a->link);
-    SEFL_TRY(check(a));
-    SEFL_TRY(journal_round_wipe(a->j, round));
-    a->from.round = round;
-    memcpy(a->from.hash, made.hash, sizeof made.hash);
+    SEFL_TRY(as_lanes(a));
+    SEFL_TRY(as_rounds_new(&a->rounds, &(as_rounds_config){ .task = &a->t,
+                                                            .envelope = buf_span(&a->envelope),
+                                                            .key = a->key,
+                                                            .coins = &a->coins,
+                                                            .store = &a->table,
+                                                            .account = a->account,
+                                                            .ctx = a,
+                                                            .channel = &over_tls,
+                                                            .uploads = &uploads,
+                                                            .model = &model,
+                                                            .wait = wait_until,
+                                                            .between = vouch,
+                                                            .report = report_round,
+                                                            .strict = true,
+                                                            .shares = a->shares,
+                                                            .pool = a->pool,
+                                                            .wall = &a->wall,
+                                                            .mono = &a->clock }));
+    SEFL_TRY(as_rounds_run(a->rounds));
 done:
-    buf_clear(&counted);
     return st;
 }
 
@@ -739,18 +805,19 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
                 "ms");
         row(b, s, "EARLY, all clients, before the close", last.early, "s");
     }
-    row(b, s, "freeze", last.freeze, "s");
+    row(b, s, "freeze", ns * (double)last.as.freeze, "s");
     if (task_is_sealed(&a->t))
-        row(b, s, "set and verdict", last.set, "s");
-    row(b, s, "charge", last.charge, "s");
+        row(b, s, "set and verdict", ns * (double)last.as.set, "s");
+    row(b, s, "charge", ns * (double)last.as.charge, "s");
     row(b, s, "ask CSP (its charge)", ns * (double)l->ask, "s");
     row(b, s, "mask and shares stored", ns * (double)l->mask, "s");
     row(b, s, "masked sum", ns * (double)l->write, "s");
     row(b, s, "send", ns * (double)l->send, "s");
     row(b, s, "wait for CSP's reply", ns * (double)l->wait, "s");
     row(b, s, "result", ns * (double)l->finish, "s");
-    row(b, s, "integers stored", last.store, "s");
-    row(b, s, "model update", last.model, "s");
+    row(b, s, "integers stored", ns * (double)last.as.store, "s");
+    row(b, s, "model update", ns * (double)last.as.release, "s");
+    row(b, s, "the machine's steps stored, on top", last.steps, "s");
     row(b, s, "CSP: receive", ns * (double)c->receive, "s");
     row(b, s, "CSP: decrypt", ns * (double)c->decrypt, "s");
     row(b, s, "CSP: reply", ns * (double)c->compute, "s");
@@ -760,8 +827,7 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
         row(b, s, "bytes of shares", made.offline_bytes / made.made, "B/value");
     }
     row(b, s, "upload, all in", (double)task_body_bytes(&a->t) / values, "B/value");
-    row(b, s, "bytes after the close", (double)(last.set_bytes + l->sent + l->received) / values,
-        "B/value");
+    row(b, s, "bytes after the close", (double)last.bytes / values, "B/value");
     row(b, s, "processor AS, shares", made.cpu_offline[0], "s");
     row(b, s, "processor CSP, shares", made.cpu_offline[1], "s");
     row(b, s, "processor AS, close to release", last.cpu_close[0], "s");
@@ -780,25 +846,20 @@ static sefl_status as_process(bench *b, const options *o, const char *top, const
 {
     sefl_status st = SEFL_OK;
     as_side a = { .csp = child, .clients = o->clients, .lock = PTHREAD_MUTEX_INITIALIZER };
-    parts p[ROUNDS_MAX] = { { 0 } };
     csp_times times;
     uint16_t port = 0;
-    unsigned n = o->rounds ? o->rounds : strcmp(o->scheme, "pad") == 0 ? 3 : 1;
+    unsigned n = rounds_of(o);
+    a.rounds_n = n;
     snprintf(a.folder, sizeof a.folder, "%s", folder);
     SEFL_TRY(make_folder(o, top, folder));
     SEFL_TRY(file_write_all(to, span_of("g", 1)));
     SEFL_TRY(as_begin(&a, b->threads));
     SEFL_TRY(as_models(&a));
     SEFL_CHECK(read(from, &port, sizeof port) == sizeof port, SEFL_EIO, "no word from CSP");
-    SEFL_TRY(as_dial(&a, port));
-    if (task_is_sealed(&a.t))
-        SEFL_TRY(uploaders_vouch(a.all, a.link, NULL));
-    for (unsigned r = 0; r < n; r++)
-        SEFL_TRY(as_round(&a, r + 1, &p[r]));
-    lanes_unbind(a.lanes); /* or they would dial anew */
-    SEFL_TRY(as_link_bye(a.link, true));
+    a.port = port;
+    SEFL_TRY(as_run(&a));
     SEFL_CHECK(read(from, &times, sizeof times) == sizeof times, SEFL_EIO, "no times from CSP");
-    report(b, o, &a, p, n, &times);
+    report(b, o, &a, a.parts, n, &times);
 done:
     as_end(&a);
     return st;

@@ -238,8 +238,8 @@ static sefl_status order_freeze(as_rounds *r, const agg_order *o)
     uint8_t hash[SHA256_BYTES] = { 0 }, seed[COUNTED_SEED];
     uint32_t n;
     u->close(r->c.ctx); /* the machine admits nobody any more */
-    SEFL_TRY(u->freeze(r->c.ctx, o->round));
     uint64_t t = clock_ns(r->c.mono);
+    SEFL_TRY(u->freeze(r->c.ctx, o->round));
     SEFL_TRY(u->set(r->c.ctx, o->round, &set, &n));
     SEFL_CHECK(n > 0, SEFL_ESTATE, "round %" PRIu64 " froze without updates", o->round);
     if (set)
@@ -251,13 +251,13 @@ static sefl_status order_freeze(as_rounds *r, const agg_order *o)
     SEFL_TRY(r->store->put(r->store->ctx, AS_SET, o->round, 0, buf_span(&b)));
     if (task_is_sealed(r->t) && !r->c.clear)
         SEFL_TRY(as_store_tree(r->store, o->round, r->c.coins, seed));
+    r->parts.freeze = lap(r, &t);
     pthread_mutex_lock(&r->lock);
     r->row.has_set = true;
     memcpy(r->row.set, hash, sizeof hash);
     pthread_mutex_unlock(&r->lock);
     SEFL_TRY(
         as_rounds_tell(r, &(agg_event){ .kind = AGG_FROZEN, .round = o->round, .clients = n }));
-    r->parts.freeze = lap(r, &t);
     log_info(r->c.log, "round closed", lf_u64("round", o->round), lf_hash("set", hash));
 done:
     sefl_free(set);
