@@ -3,13 +3,8 @@
 #include "base/suggest.h"
 #include "cli/options.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <getopt.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ENTRY(name) &cmd_##name,
@@ -41,10 +36,8 @@ void cli_print_help(const cli_command *c)
 {
     sefl_buf text = { 0 };
     printf("sefl %s: %s\n\n", c->name, c->summary);
-    if (c->actions && options_help(&text, c) == SEFL_OK)
+    if (options_help(&text, c) == SEFL_OK)
         printf("%.*s", (int)text.n, (const char *)text.p);
-    else if (c->usage)
-        printf("usage: sefl %s %s\n\n%s\n", c->name, c->usage, c->details);
     printf("\nexample:\n  %s\n", c->example);
     buf_clear(&text);
 }
@@ -58,28 +51,6 @@ int cli_misuse(const cli_command *c, const char *fmt, ...)
     va_end(ap);
     fprintf(stderr, "\ntry 'sefl %s --help'\n", c->name);
     return CLI_MISUSE;
-}
-
-int cli_bad_option(const cli_command *c, int argc, char **argv, int opt,
-                   const struct option *longopts)
-{
-    const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
-    if (opt == ':')
-        return cli_misuse(c, "option %s needs a value", word);
-    if (strncmp(word, "--", 2) == 0) {
-        const char *names[33] = { 0 };
-        char bare[64];
-        for (size_t n = 0; n < 32 && longopts[n].name; n++)
-            names[n] = longopts[n].name;
-        snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-        const char *near = suggest_name(bare, names);
-        if (near && strcmp(near, bare) == 0)
-            return cli_misuse(c, "option --%s takes no value", bare);
-        if (near)
-            return cli_misuse(c, "unknown option %s; did you mean --%s?", word, near);
-        return cli_misuse(c, "unknown option %s", word);
-    }
-    return cli_misuse(c, "unknown option -%c", optopt);
 }
 
 const char *cli_plain(char *out, size_t n, const char *text)
@@ -104,18 +75,4 @@ int cli_failed(const cli_command *c, sefl_status st)
     fprintf(stderr, "sefl %s: %s\n", c->name,
             cli_plain(plain, sizeof plain, *why ? why : sefl_status_text(st)));
     return st == SEFL_EINVAL ? CLI_MISUSE : CLI_FAILED;
-}
-
-bool cli_parse_u64(const char *text, unsigned long long min, unsigned long long max,
-                   unsigned long long *out)
-{
-    char *end;
-    if (!isdigit((unsigned char)text[0]))
-        return false;
-    errno = 0;
-    unsigned long long v = strtoull(text, &end, 10);
-    if (errno != 0 || *end != 0 || v < min || v > max)
-        return false;
-    *out = v;
-    return true;
 }

@@ -44,8 +44,6 @@ typedef struct cli_command {
     bool handles_keys;  /* never writes a core file */
     bool never_misuse;  /* once its options are accepted, every failure is exit code 1 */
     int (*run)(int argc, char **argv); /* NULL: options_run. argv[0] is the command's name */
-
-    const char *usage, *details, *words; /* of commands whose options are not in a table */
 } cli_command;
 
 /* Commands that need more than libc, libm and CBLAS: their files are in src/cli/full. */
@@ -102,12 +100,6 @@ void cli_print_help(const cli_command *c);
 /* Prints "sefl NAME: sentence" and "try 'sefl NAME --help'" to stderr; returns CLI_MISUSE. */
 int cli_misuse(const cli_command *c, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
-/* Unknown or incomplete option as getopt_long reports it (opterr off, optstring begins with ':');
- * returns CLI_MISUSE. longopts' names are used for a suggestion. */
-struct option;
-int cli_bad_option(const cli_command *c, int argc, char **argv, int opt,
-                   const struct option *longopts);
-
 /* Prints "sefl NAME: sentence of the last error" to stderr; returns CLI_FAILED, or CLI_MISUSE for
  * SEFL_EINVAL. */
 int cli_failed(const cli_command *c, sefl_status st);
@@ -115,9 +107,5 @@ int cli_failed(const cli_command *c, sefl_status st);
 /* Copies text from outside for the terminal: control characters become '?'; cut to n - 1 bytes.
  * Returns out. cli_failed does this to what it prints. */
 const char *cli_plain(char *out, size_t n, const char *text);
-
-/* A whole decimal number in [min, max], nothing behind it. */
-bool cli_parse_u64(const char *text, unsigned long long min, unsigned long long max,
-                   unsigned long long *out);
 
 #endif

@@ -44,10 +44,8 @@ static void man_page(void)
         printf(".SS sefl %s\n", c->name);
         roff(c->summary);
         printf(".\n.PP\n.nf\n.in 0\n"); /* lines of up to 80 columns as they are */
-        if (c->actions && options_help(&text, c) == SEFL_OK && wr_u8(&text, 0) == SEFL_OK)
+        if (options_help(&text, c) == SEFL_OK && wr_u8(&text, 0) == SEFL_OK)
             roff((const char *)text.p);
-        if (c->usage)
-            roff(c->usage), roff("\n"), roff(c->details), roff("\n");
         printf("\nexample:\n  ");
         roff(c->example);
         printf("\n.in\n.fi\n");
@@ -58,48 +56,16 @@ static void man_page(void)
            "portable uses none.\n");
 }
 
-/* Every --word of a text. */
-static void print_options(const char *text)
-{
-    for (const char *p = text; (p = strstr(p, "--")) != NULL;) {
-        size_t n = 2 + strspn(p + 2, "abcdefghijklmnopqrstuvwxyz0123456789-");
-        printf(" %.*s", (int)n, p);
-        p += n;
-    }
-}
-
-static void print_option(void *ctx, const char *option)
-{
-    sefl_buf *seen = ctx; /* " --out --json " */
-    char word[64];
-    snprintf(word, sizeof word, " --%s ", option);
-    if (seen->n > 0 && strstr((const char *)seen->p, word))
-        return;
-    printf(" --%s", option);
-    if (seen->n > 0)
-        seen->n--; /* the terminator */
-    (void)!wr_fmt(seen, "%s%c", word, 0);
-}
-
 static void complete_command(const cli_command *c)
 {
-    sefl_buf seen = { 0 };
-    const cli_action *first = c->actions;
     printf("    %s) options='--help", c->name);
-    options_each(c, print_option, &seen);
-    if (c->usage)
-        print_options(c->usage), print_options(c->details);
-    printf("' actions=");
-    if (c == &cmd_help)
-        printf("$commands");
-    else
-        printf("'");
-    for (size_t b = 0; c == &cmd_bench && bench_list[b]; b++)
-        printf("%s%s", b ? " " : "", bench_list[b]->name);
-    for (const cli_action *a = first; a && a->name; a++)
-        printf("%s%s", a == first ? "" : " ", a->name);
-    printf("%s%s ;;\n", c->words ? c->words : "", c == &cmd_help ? "" : "'");
-    buf_clear(&seen);
+    options_print_names(c);
+    printf(c == &cmd_help ? "' actions=$commands'" : "' actions='");
+    for (size_t i = 0; c == &cmd_bench && bench_list[i]; i++)
+        printf("%s ", bench_list[i]->name);
+    for (const cli_action *a = c->actions; a->name; a++)
+        printf("%s ", a->name);
+    printf("' ;;\n");
 }
 
 static void completion(void)

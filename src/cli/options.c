@@ -70,14 +70,14 @@ static bool is_flag(const entry *e)
     return e->def->type == SETTING_FLAG;
 }
 
-void options_each(const cli_command *c, void (*fn)(void *ctx, const char *option), void *ctx)
+static const cli_action any_action = { .name = "" }; /* takes all options */
+
+void options_print_names(const cli_command *c)
 {
-    for (const cli_action *a = c->actions; a && a->name; a++) {
-        entry e[OPTIONS_MAX];
-        size_t n = collect(e, c, a);
-        for (size_t i = 0; i < n; i++)
-            fn(ctx, e[i].name);
-    }
+    entry e[OPTIONS_MAX];
+    size_t n = collect(e, c, &any_action);
+    for (size_t i = 0; i < n; i++)
+        printf(" --%s", e[i].name);
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */
@@ -256,7 +256,7 @@ static sefl_status help_shared(sefl_buf *out, const cli_command *c)
 {
     sefl_status st = SEFL_OK;
     entry e[OPTIONS_MAX];
-    size_t n = collect(e, c, &(cli_action){ .name = "" }), shared = 0;
+    size_t n = collect(e, c, &any_action), shared = 0;
     for (size_t i = 0; i < n; i++)
         if (is_shared(c, &e[i]))
             e[shared++] = e[i];

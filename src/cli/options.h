@@ -90,8 +90,8 @@ int options_run(const cli_command *c, int argc, char **argv);
 /* The help text of a command: usage, actions, options, example. */
 sefl_status options_help(sefl_buf *out, const cli_command *c) SEFL_MUST_CHECK;
 
-/* Calls fn once for each long option of the command, with two dashes: "--out". */
-void options_each(const cli_command *c, void (*fn)(void *ctx, const char *option), void *ctx);
+/* Prints every option of the command, for the completion: " --out --json". */
+void options_print_names(const cli_command *c);
 
 /* Is the name one of the words, which are separated by spaces? words may be NULL. */
 bool options_listed(const char *words, const char *name);
