@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,4 +286,13 @@ done:
     if (fd >= 0)
         close(fd);
     return st;
+}
+
+sefl_status file_path(char out[PATH_MAX], const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(out, PATH_MAX, fmt, args);
+    va_end(args);
+    return n > 0 && n < PATH_MAX ? SEFL_OK : sefl_fail(SEFL_EINVAL, "path is too long");
 }

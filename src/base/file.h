@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/sha256.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -65,5 +66,8 @@ sefl_status file_make_folder(const char *folder, mode_t mode) SEFL_MUST_CHECK;
 /* A new folder for this process alone, below $TMPDIR or /tmp: "/tmp/PREFIX-x3Gk1z" in out, which has n
  * bytes. On failure out is "". */
 sefl_status file_temp_folder(char *out, size_t n, const char *prefix) SEFL_MUST_CHECK;
+
+/* A path from a format; SEFL_EINVAL if it does not fit. */
+sefl_status file_path(char out[PATH_MAX], const char *fmt, ...) SEFL_MUST_CHECK SEFL_PRINTF(2, 3);
 
 #endif

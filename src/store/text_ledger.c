@@ -31,8 +31,7 @@ static sefl_status mark_path(char out[PATH_MAX], const char *text)
     SEFL_CHECK(realpath(text, full) && stat(full, &sb) == 0,
                errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", text,
                strerror(errno));
-    int n = snprintf(out, PATH_MAX, "%s%s.sefl-ledger", full, S_ISDIR(sb.st_mode) ? "/" : "");
-    SEFL_CHECK(n > 0 && n < PATH_MAX, SEFL_EINVAL, "%s: the path is too long", text);
+    SEFL_TRY(file_path(out, "%s%s.sefl-ledger", full, S_ISDIR(sb.st_mode) ? "/" : ""));
 done:
     return st;
 }

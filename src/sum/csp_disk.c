@@ -17,20 +17,6 @@ struct csp_disk {
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* A fact that must be there with n bytes. */
-static sefl_status fixed_fact(csp_disk *d, uint64_t round, const char *name, void *out, size_t n)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    SEFL_TRY(journal_fact_get(d->j, round, name, &b));
-    SEFL_CHECK(b.n == n, SEFL_EPROTO, "journal: %s of round %" PRIu64 " has %zu bytes, not %zu",
-               name, round, b.n, n);
-    memcpy(out, b.p, n);
-done:
-    buf_clear(&b);
-    return st;
-}
-
 static sefl_status get(void *ctx, uint64_t round, csp_round *out)
 {
     sefl_status st = SEFL_OK;
@@ -55,7 +41,7 @@ static sefl_status get(void *ctx, uint64_t round, csp_round *out)
     SEFL_TRY(journal_fact_get(d->j, round, "header", &header));
     SEFL_TRY(round_header_read(&got.header, buf_span(&header)));
     if (got.state == CSP_SKIPPED) {
-        SEFL_TRY(fixed_fact(d, round, "skip", bytes, 4));
+        SEFL_TRY(journal_fact_fixed(d->j, round, "skip", bytes, 4));
         got.skip = load_u32(bytes);
     }
     *out = got;
@@ -127,21 +113,12 @@ done:
     return st;
 }
 
-static sefl_status has_fact(csp_disk *d, uint64_t round, const char *name, bool *has)
-{
-    sefl_buf b = { 0 };
-    sefl_status st = journal_fact_get(d->j, round, name, &b);
-    *has = st == SEFL_OK;
-    buf_clear(&b);
-    return st == SEFL_ENOTFOUND ? SEFL_OK : st;
-}
-
 static sefl_status charge(void *ctx, uint64_t round)
 {
     sefl_status st = SEFL_OK;
     csp_disk *d = ctx;
     bool marked;
-    SEFL_TRY(has_fact(d, round, "charging", &marked));
+    SEFL_TRY(journal_fact_has(d->j, round, "charging", &marked));
     if (!marked)
         SEFL_TRY(journal_fact_put(d->j, round, "charging", span_of("1", 1)));
     SEFL_TRY(account_charge(d->a, round));
@@ -185,8 +162,8 @@ static sefl_status kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_bu
     SEFL_TRY(get(d, round, &now));
     SEFL_CHECK(now.state == CSP_REVEALED, SEFL_ENOTFOUND, "round %" PRIu64 " was never opened",
                round);
-    SEFL_TRY(fixed_fact(d, round, "id", id, NOISE_ID));
-    SEFL_TRY(fixed_fact(d, round, "digest", digest, SHA256_BYTES));
+    SEFL_TRY(journal_fact_fixed(d->j, round, "id", id, NOISE_ID));
+    SEFL_TRY(journal_fact_fixed(d->j, round, "digest", digest, SHA256_BYTES));
     SEFL_TRY(journal_secret_get(d->j, round, "output", output)); /* last: it appends */
 done:
     return st;
@@ -230,7 +207,7 @@ static sefl_status end_task(void *ctx)
 
 static sefl_status ended(void *ctx, bool *out)
 {
-    return has_fact(ctx, 0, "over", out);
+    return journal_fact_has(((csp_disk *)ctx)->j, 0, "over", out);
 }
 
 /* ---- sealed tasks: round keys ------------------------------------------------------------------ */
@@ -307,7 +284,7 @@ static sefl_status set_put(void *ctx, uint64_t round, const csp_set *s)
     uint8_t fact[SET_BYTES];
     bool there;
     SEFL_TRY(must_be(d, round, CSP_SIGNED, &now));
-    SEFL_TRY(has_fact(d, round, "set", &there));
+    SEFL_TRY(journal_fact_has(d->j, round, "set", &there));
     SEFL_CHECK(!there, SEFL_ESTATE, "round %" PRIu64 " has its set already", round);
     memcpy(fact, s->digest, 32);
     memcpy(fact + 32, s->root, 32);
@@ -376,7 +353,7 @@ static sefl_status set_get(void *ctx, uint64_t round, csp_set *out)
     csp_set s = { 0 };
     taking t = { .s = &s };
     *out = s;
-    SEFL_TRY(fixed_fact(d, round, "set", fact, sizeof fact));
+    SEFL_TRY(journal_fact_fixed(d->j, round, "set", fact, sizeof fact));
     memcpy(s.digest, fact, 32);
     memcpy(s.root, fact + 32, 32);
     s.clients = load_u32(fact + 64);
@@ -424,7 +401,7 @@ static sefl_status has_output(csp_disk *d, uint64_t round, const uint8_t digest[
     uint8_t ours[SHA256_BYTES];
     sefl_buf b = { 0 };
     *has = false;
-    st = fixed_fact(d, round, "digest", ours, sizeof ours);
+    st = journal_fact_fixed(d->j, round, "digest", ours, sizeof ours);
     if (st == SEFL_OK && memcmp(ours, digest, sizeof ours) == 0)
         st = journal_secret_get(d->j, round, "output", &b);
     else if (st == SEFL_OK)
@@ -455,7 +432,7 @@ static sefl_status settle(csp_disk *d, uint64_t last)
     if (now.state != CSP_SIGNED)
         goto done;
     SEFL_TRY(account_has(d->a, last, &charged));
-    SEFL_TRY(has_fact(d, last, "charging", &marked));
+    SEFL_TRY(journal_fact_has(d->j, last, "charging", &marked));
     if (noted == last)
         SEFL_TRY(has_output(d, last, digest, &whole));
     else if (marked || !charged)

@@ -28,15 +28,10 @@ static const char head_line[] = "sefl trust 1\n";
 
 const char *trust_role_name(trust_role r)
 {
-    switch (r) {
-    case TRUST_CLIENT:
-        return "client";
-    case TRUST_AGGREGATOR:
-        return "aggregator";
-    case TRUST_CSP:
-        return "csp";
-    }
-    return NULL;
+    static const char *const names[] = {
+        [TRUST_CLIENT] = "client", [TRUST_AGGREGATOR] = "aggregator", [TRUST_CSP] = "csp"
+    };
+    return r <= TRUST_CSP ? names[r] : NULL;
 }
 
 trust_role trust_role_of(const char *name)
@@ -154,21 +149,27 @@ size_t trust_count(const trust *t, trust_role role)
     return n;
 }
 
-sefl_status trust_member_put(trust *t, const trust_member *m)
+/* Replaces the item with the same key, or puts the new one in its place. Items begin with their key. */
+static sefl_status put_sorted(void *array, size_t *n, size_t *cap, const void *item, size_t size)
 {
     sefl_status st = SEFL_OK;
-    trust_member copy = *m, *old = trust_find(t, m->key);
-    if (old) {
-        *old = copy;
-        return SEFL_OK;
+    uint8_t *items = *(uint8_t **)array;
+    size_t i = place(items, *n, size, item);
+    if (i == *n || memcmp(items + i * size, item, TRUST_KEY) != 0) {
+        SEFL_TRY(room(array, *n, cap, size));
+        items = *(uint8_t **)array;
+        memmove(items + (i + 1) * size, items + i * size, (*n - i) * size);
+        ++*n;
     }
-    SEFL_TRY(room(&t->member, t->members, &t->members_room, sizeof copy));
-    size_t i = place(t->member, t->members, sizeof copy, copy.key);
-    memmove(t->member + i + 1, t->member + i, (t->members - i) * sizeof copy);
-    t->member[i] = copy;
-    t->members++;
+    memcpy(items + i * size, item, size);
 done:
     return st;
+}
+
+sefl_status trust_member_put(trust *t, const trust_member *m)
+{
+    const trust_member copy = *m; /* it may stand in the list that grows */
+    return put_sorted(&t->member, &t->members, &t->members_room, &copy, sizeof copy);
 }
 
 void trust_member_drop(trust *t, trust_member *m)
@@ -180,19 +181,8 @@ void trust_member_drop(trust *t, trust_member *m)
 
 sefl_status trust_token_put(trust *t, const trust_token *k)
 {
-    sefl_status st = SEFL_OK;
-    trust_token copy = *k, *old = trust_find_token(t, k->id);
-    if (old) {
-        *old = copy;
-        return SEFL_OK;
-    }
-    SEFL_TRY(room(&t->token, t->tokens, &t->tokens_room, sizeof copy));
-    size_t i = place(t->token, t->tokens, sizeof copy, copy.id);
-    memmove(t->token + i + 1, t->token + i, (t->tokens - i) * sizeof copy);
-    t->token[i] = copy;
-    t->tokens++;
-done:
-    return st;
+    const trust_token copy = *k;
+    return put_sorted(&t->token, &t->tokens, &t->tokens_room, &copy, sizeof copy);
 }
 
 sefl_status trust_issuer_put(trust *t, const trust_issuer *issuer)

@@ -15,6 +15,7 @@
 #include "roles/health.h"
 #include "roles/own_cert.h"
 #include "roles/own_task.h"
+#include "roles/server.h"
 #include "sum/as_disk.h"
 
 #include <limits.h>
@@ -234,16 +235,15 @@ static void answered(void *ctx)
 static sefl_status read_list(aggregator *a)
 {
     sefl_status st = SEFL_OK;
-    trust *t = NULL;
     allowlist *g = NULL;
+    bool older;
     if (!a->o.settings->ca)
         return SEFL_OK;
     pthread_mutex_lock(&a->list_lock);
-    if (!trust_watch_changed(&a->list) && a->allowlist)
+    SEFL_TRY(
+        server_read_list(&g, &older, &a->list, !a->allowlist, TRUST_AGGREGATOR, a->key, a->o.log));
+    if (!g)
         goto done;
-    SEFL_TRY(trust_read(&t, a->list_path));
-    SEFL_TRY(ca_list_of(t, TRUST_AGGREGATOR, sign_key_pub(a->key)));
-    SEFL_TRY(allowlist_new(&g, t));
     pthread_mutex_lock(&a->lock);
     allowlist *old = a->allowlist;
     a->allowlist = allowlist_hold(g);
@@ -258,18 +258,11 @@ static sefl_status read_list(aggregator *a)
     allowlist_free(old);
     if (a->server)
         https_server_set_allowlist(a->server, g);
-    log_info(a->o.log, "trust list read", lf_u64("change", t->change),
-             lf_u64("members", trust_count(t, TRUST_CLIENT)));
-    if (!trust_watch_good(&a->list, t->change)) {
+    if (older)
         atomic_fetch_add(&a->http.counts[AGG_HTTP_LIST_OLDER], 1);
-        log_error(a->o.log,
-                  "the trust list is older than one before: who was revoked since is in again",
-                  lf_u64("change", t->change), lf_u64("before", a->list.change));
-    }
 done:
     pthread_mutex_unlock(&a->list_lock);
     allowlist_free(g);
-    trust_free(t);
     return st;
 }
 
@@ -501,13 +494,6 @@ static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
 static const local_page local_pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
                                           { 0 } };
 
-/* Ready files of earlier runs mislead scripts. */
-static void drop_ready_file(const aggregator *a)
-{
-    if (a->o.settings->ready_file)
-        (void)!unlink(a->o.settings->ready_file);
-}
-
 sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
 {
     sefl_status st = SEFL_OK;
@@ -526,7 +512,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     SEFL_TRY(tls_listen(&a->listener, c->listen.host, c->listen.port, &a->port));
     if (o->bound)
         SEFL_TRY(o->bound(o->ctx));
-    drop_ready_file(a);
+    server_forget_ready(a->o.settings->ready_file);
     SEFL_TRY(sign_key_read(&a->key, c->sign_key));
     SEFL_TRY(own_task_read(&a->task, &a->envelope, c->task, a->key, OWN_TASK_AGGREGATOR));
     SEFL_TRY(tls_id_read(&a->id, c->cert, c->tls_key, c->peers));
@@ -593,22 +579,6 @@ void aggregator_free(aggregator *a)
 
 /* ---- at work ---------------------------------------------------------------------------------- */
 
-static sefl_status announce(aggregator *a)
-{
-    sefl_status st = SEFL_OK;
-    const aggregator_settings *c = a->o.settings;
-    sefl_buf line = { 0 };
-    SEFL_TRY(address_write(&line, c->listen.host, aggregator_port(a)));
-    SEFL_TRY(wr_fmt(&line, "\n"));
-    if (c->ready_file)
-        SEFL_TRY(file_write_atomic(c->ready_file, buf_span(&line), 0644));
-    log_info(a->o.log, "ready", lf_str("host", c->listen.host), lf_u64("port", aggregator_port(a)),
-             lf_hash("task", a->task.id));
-done:
-    buf_clear(&line);
-    return st;
-}
-
 /* Clients that come now learn that it is over. */
 static void linger(aggregator *a)
 {
@@ -622,7 +592,8 @@ static void linger(aggregator *a)
 sefl_status aggregator_run(aggregator *a)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(announce(a));
+    SEFL_TRY(server_announce(a->o.settings->ready_file, a->o.settings->listen.host,
+                             aggregator_port(a), &a->task, a->o.log));
     if (atomic_load(&a->stop))
         rounds_stop(a->rounds);
     st = rounds_run(a->rounds);
@@ -632,7 +603,7 @@ sefl_status aggregator_run(aggregator *a)
         st = SEFL_OK; /* in good order; a restart goes on */
     log_info(a->o.log, "stopped");
 done:
-    drop_ready_file(a);
+    server_forget_ready(a->o.settings->ready_file);
     return st;
 }
 

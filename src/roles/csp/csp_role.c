@@ -18,6 +18,7 @@
 #include "roles/health.h"
 #include "roles/own_cert.h"
 #include "roles/own_task.h"
+#include "roles/server.h"
 #include "sum/csp_disk.h"
 #include "sum/upload_keys.h"
 
@@ -48,8 +49,8 @@ struct csp_role {
     pool *pool;
     journal *journal;
     account *account;
-    csp_disk *jc;
-    csp_store table;
+    csp_disk *disk;
+    csp_store store;
     csp *csp;
     shares_pool *shares; /* these three: joint noise */
     sefl_rng shares_rng;
@@ -87,33 +88,24 @@ struct csp_role {
 
 /* ---- who gets in ------------------------------------------------------------------------------ */
 
-/* The trust list, if it is another one than before. One that cannot be read leaves the one before in
- * force. */
+/* The trust list, if it changed. */
 static sefl_status read_list(csp_role *r)
 {
-    sefl_status st = SEFL_OK;
-    trust *t = NULL;
     allowlist *g = NULL;
-    if (!r->o.settings->ca || (!trust_watch_changed(&r->list) && r->allowlist))
+    bool older;
+    if (!r->o.settings->ca)
         return SEFL_OK;
-    SEFL_TRY(trust_read(&t, r->list_path));
-    SEFL_TRY(ca_list_of(t, TRUST_CSP, sign_key_pub(r->key)));
-    SEFL_TRY(allowlist_new(&g, t));
-    pthread_mutex_lock(&r->list_lock);
-    allowlist *old = r->allowlist;
-    r->allowlist = g, g = old;
-    pthread_mutex_unlock(&r->list_lock);
-    if (!trust_watch_good(&r->list, t->change)) {
-        counters_add(&r->counters, COUNT_TRUST_OLDER);
-        log_error(r->o.log,
-                  "the trust list is older than one before: who was revoked since is in again",
-                  lf_u64("change", t->change), lf_u64("before", r->list.change));
+    sefl_status st =
+        server_read_list(&g, &older, &r->list, !r->allowlist, TRUST_CSP, r->key, r->o.log);
+    if (g) {
+        pthread_mutex_lock(&r->list_lock);
+        allowlist *old = r->allowlist;
+        r->allowlist = g, g = old;
+        pthread_mutex_unlock(&r->list_lock);
+        if (older)
+            counters_add(&r->counters, COUNT_TRUST_OLDER);
     }
-    log_info(r->o.log, "trust list read", lf_u64("change", t->change),
-             lf_u64("members", trust_count(t, TRUST_CLIENT)));
-done:
     allowlist_free(g);
-    trust_free(t);
     return st;
 }
 
@@ -289,14 +281,10 @@ static bool member(void *ctx, const uint8_t client[32])
 
 static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
 {
-    static const char *const states[] = { [CSP_NEW] = "new",
-                                          [CSP_SIGNED] = "signed",
-                                          [CSP_REVEALED] = "opened",
-                                          [CSP_SKIPPED] = "skipped" };
     sefl_status st = SEFL_OK;
     csp_role *r = ctx;
     journal_round last = { 0 };
-    sefl_buf over = { 0 };
+    bool over = false;
     health_news n = { .role = "csp",
                       .peer = "aggregator",
                       .peer_is_there = !atomic_load(&r->served),
@@ -306,12 +294,11 @@ static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
     if (st != SEFL_OK && st != SEFL_ENOTFOUND)
         goto done;
     n.round = last.round;
-    n.phase = last.round == 0 ? "waiting" : last.state <= CSP_SKIPPED ? states[last.state] : "?";
-    if (journal_fact_get(r->journal, 0, "over", &over) == SEFL_OK)
+    n.phase = last.round == 0 ? "waiting" : csp_state_name(last.state);
+    if (journal_fact_has(r->journal, 0, "over", &over) == SEFL_OK && over)
         n.phase = "done";
     SEFL_TRY(health_write(body, status, &n));
 done:
-    buf_clear(&over);
     return st;
 }
 
@@ -325,11 +312,70 @@ static bool goes_on(void *self, uint64_t done, uint64_t total)
 static const local_page local_pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
                                           { 0 } };
 
-/* Ready files of earlier runs mislead scripts. */
-static void drop_ready_file(const csp_role *r)
+/* The identity: keys, task, certificates and the trust list. */
+static sefl_status read_identity(csp_role *r)
 {
-    if (r->o.settings->ready_file)
-        (void)!unlink(r->o.settings->ready_file);
+    sefl_status st = SEFL_OK;
+    const csp_role_options *o = &r->o;
+    const csp_settings *c = o->settings;
+    SEFL_TRY(sign_key_read(&r->key, c->sign_key));
+    SEFL_TRY(own_task_read(&r->task, &r->envelope, c->task, r->key, OWN_TASK_CSP));
+    SEFL_CHECK(r->task.pub ? o->sec != NULL : o->root != NULL, SEFL_EINVAL,
+               r->task.pub ? "%s is a root: a Paillier task needs its key pair"
+                           : "%s is a Paillier key: sealed updates need a root ('sefl key new')",
+               c->key ? c->key : "the key");
+    SEFL_TRY(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
+    SEFL_CHECK(
+        c->ca || !task_is_sealed(&r->task), SEFL_EINVAL,
+        "this task's updates are sealed to a CSP that knows its clients by a list of its own: set "
+        "ca to the folder of 'sefl ca new'");
+    if (!c->ca)
+        log_warn(o->log, "no trust list (ca): certificates cannot be revoked, nobody can enrol");
+    SEFL_TRY(file_path(r->list_path, "%s/trust", c->ca ? c->ca : ""));
+    SEFL_TRY(file_path(r->counters_path, "%s/counters.json", c->state));
+    r->list.path = r->list_path;
+    SEFL_TRY(read_list(r));
+done:
+    return st;
+}
+
+/* Journal, ledger and store, and the machine over them. */
+static sefl_status make_csp(csp_role *r)
+{
+    sefl_status st = SEFL_OK;
+    const csp_role_options *o = &r->o;
+    const csp_settings *c = o->settings;
+    SEFL_TRY(pool_new(&r->pool, c->threads));
+    SEFL_TRY(journal_open(&r->journal, c->state, "csp", r->task.id));
+    SEFL_TRY(account_open(&r->account, r->journal, c->ledger, &r->task));
+    SEFL_TRY(csp_disk_new(&r->disk, r->journal, r->account, &r->coins));
+    r->store = csp_disk_store(r->disk);
+    SEFL_TRY(make_lanes(r));
+    r->goes_on = (sefl_progress){ .report = goes_on, .self = r };
+    SEFL_TRY(csp_new(&r->csp, &(csp_config){ .task = &r->task,
+                                             .envelope = buf_span(&r->envelope),
+                                             .sec = o->sec,
+                                             .root = o->root,
+                                             .key = r->key,
+                                             .store = &r->store,
+                                             .coins = &r->coins,
+                                             .pool = r->pool,
+                                             .log = o->log,
+                                             .clock = &r->clock,
+                                             .wall = &r->wall,
+                                             .stop = &r->goes_on,
+                                             .enrol = c->ca ? enrol : NULL,
+                                             .enrol_ctx = r,
+                                             .members = c->ca ? members : NULL,
+                                             .vouch = c->ca ? vouch : NULL,
+                                             .member = c->ca ? member : NULL,
+                                             .shares = r->shares,
+                                             .paired = r->lanes ? paired : NULL,
+                                             .checks = r->lanes ? checks : NULL,
+                                             .lanes_ctx = r }));
+    SEFL_TRY(csp_disk_bind_key(r->disk, &r->task));
+done:
+    return st;
 }
 
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
@@ -350,56 +396,9 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(handshakes_new(&r->handshakes, r->fd));
     if (o->bound)
         SEFL_TRY(o->bound(o->ctx));
-    drop_ready_file(r);
-    SEFL_TRY(sign_key_read(&r->key, c->sign_key));
-    SEFL_TRY(own_task_read(&r->task, &r->envelope, c->task, r->key, OWN_TASK_CSP));
-    SEFL_CHECK(r->task.pub ? o->sec != NULL : o->root != NULL, SEFL_EINVAL,
-               r->task.pub ? "%s is a root: a Paillier task needs its key pair"
-                           : "%s is a Paillier key: sealed updates need a root ('sefl key new')",
-               c->key ? c->key : "the key");
-    SEFL_TRY(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
-    SEFL_CHECK(snprintf(r->list_path, sizeof r->list_path, "%s/trust", c->ca ? c->ca : "") <
-                       (int)sizeof r->list_path &&
-                   snprintf(r->counters_path, sizeof r->counters_path, "%s/counters.json",
-                            c->state) < (int)sizeof r->counters_path,
-               SEFL_EINVAL, "csp: a path is too long");
-    r->list.path = r->list_path;
-    SEFL_CHECK(
-        c->ca || !task_is_sealed(&r->task), SEFL_EINVAL,
-        "this task's updates are sealed to a CSP that knows its clients by a list of its own: set "
-        "ca to the folder of 'sefl ca new'");
-    if (!c->ca)
-        log_warn(o->log, "no trust list (ca): certificates cannot be revoked, nobody can enrol");
-    SEFL_TRY(read_list(r));
-    SEFL_TRY(pool_new(&r->pool, c->threads));
-    SEFL_TRY(journal_open(&r->journal, c->state, "csp", r->task.id));
-    SEFL_TRY(account_open(&r->account, r->journal, c->ledger, &r->task));
-    SEFL_TRY(csp_disk_new(&r->jc, r->journal, r->account, &r->coins));
-    r->table = csp_disk_store(r->jc);
-    SEFL_TRY(make_lanes(r));
-    r->goes_on = (sefl_progress){ .report = goes_on, .self = r };
-    SEFL_TRY(csp_new(&r->csp, &(csp_config){ .task = &r->task,
-                                             .envelope = buf_span(&r->envelope),
-                                             .sec = o->sec,
-                                             .root = o->root,
-                                             .key = r->key,
-                                             .store = &r->table,
-                                             .coins = &r->coins,
-                                             .pool = r->pool,
-                                             .log = o->log,
-                                             .clock = &r->clock,
-                                             .wall = &r->wall,
-                                             .stop = &r->goes_on,
-                                             .enrol = c->ca ? enrol : NULL,
-                                             .enrol_ctx = r,
-                                             .members = c->ca ? members : NULL,
-                                             .vouch = c->ca ? vouch : NULL,
-                                             .member = c->ca ? member : NULL,
-                                             .shares = r->shares,
-                                             .paired = r->lanes ? paired : NULL,
-                                             .checks = r->lanes ? checks : NULL,
-                                             .lanes_ctx = r }));
-    SEFL_TRY(csp_disk_bind_key(r->jc, &r->task));
+    server_forget_ready(c->ready_file);
+    SEFL_TRY(read_identity(r));
+    SEFL_TRY(make_csp(r));
     if (*c->health.host)
         SEFL_TRY(local_http_start(&r->local, &(local_http_config){ .address = c->health.host,
                                                                    .port = c->health.port,
@@ -488,22 +487,6 @@ static void read_identity_again(csp_role *r)
     log_info(r->o.log, "certificates read again");
 }
 
-static sefl_status announce(csp_role *r)
-{
-    sefl_status st = SEFL_OK;
-    const csp_settings *c = r->o.settings;
-    sefl_buf line = { 0 };
-    SEFL_TRY(address_write(&line, c->listen.host, r->port));
-    SEFL_TRY(wr_fmt(&line, "\n"));
-    if (c->ready_file)
-        SEFL_TRY(file_write_atomic(c->ready_file, buf_span(&line), 0644));
-    log_info(r->o.log, "ready", lf_str("host", c->listen.host), lf_u64("port", r->port),
-             lf_hash("task", r->task.id));
-done:
-    buf_clear(&line);
-    return st;
-}
-
 /* A changed list may put the present peer out; counters are written where they changed. */
 static void look_around(csp_role *r)
 {
@@ -588,7 +571,8 @@ sefl_status csp_role_run(csp_role *r)
         log_info(r->o.log, "the task is over");
         return SEFL_OK;
     }
-    SEFL_TRY(announce(r));
+    SEFL_TRY(server_announce(r->o.settings->ready_file, r->o.settings->listen.host, r->port,
+                             &r->task, r->o.log));
     while (!atomic_load(&r->stop)) {
         tls *t = NULL;
         if (atomic_exchange(&r->reload, false))
@@ -624,7 +608,7 @@ done:
     end_stream(r);
     if (counters_write(&r->counters, r->counters_path) != SEFL_OK)
         log_error(r->o.log, "no counters.json", lf_str("why", sefl_last_error()));
-    drop_ready_file(r);
+    server_forget_ready(r->o.settings->ready_file);
     return st;
 }
 
@@ -662,7 +646,7 @@ void csp_role_free(csp_role *r)
     csp_free(r->csp);
     lane_host_free(r->lanes);
     shares_pool_free(r->shares);
-    csp_disk_free(r->jc);
+    csp_disk_free(r->disk);
     account_close(r->account);
     journal_close(r->journal);
     pool_free(r->pool);

@@ -76,23 +76,16 @@ done:
 sefl_status lane_count(journal *j, const char *name, unsigned more, unsigned *count)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    uint8_t bytes[4];
+    uint8_t bytes[4] = { 0 };
     *count = 0;
-    st = journal_fact_get(j, 0, name, &b);
-    if (st == SEFL_OK) {
-        SEFL_CHECK(b.n == sizeof bytes, SEFL_EPROTO, "journal: %zu bytes of %s", b.n, name);
-        *count = load_u32(b.p);
-    } else if (st != SEFL_ENOTFOUND) {
-        goto done;
-    }
-    st = SEFL_OK;
+    st = journal_fact_fixed(j, 0, name, bytes, sizeof bytes);
+    SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+    *count = load_u32(bytes);
     *count = *count <= UINT32_MAX - more ? *count + more : UINT32_MAX;
     store_u32(bytes, *count);
     if (more > 0)
         SEFL_TRY(journal_fact_put(j, 0, name, span_of(bytes, sizeof bytes)));
 done:
-    buf_clear(&b);
     return st;
 }
 

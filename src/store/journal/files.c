@@ -2,9 +2,10 @@
  *     round-N              in use (a key of zeros inside: a wipe has begun)
  *     round-N.wipe         its key is overwritten; being deleted
  *     (none)               never used, or wiped
- * round-N.kem beside it is another thing, with a life of its own: kem.c.
- * A wipe overwrites the key, renames, deletes; each step is durable before the next, and whatever
- * a crash leaves is found by files_settle. */
+ * round-N.kem beside it holds CSP's bytes of the round's sealing key and has a life of its own: it
+ * outlives neither its round nor the change to another task.
+ * A wipe overwrites the key, renames, deletes; each step is durable before the next, and files_settle
+ * finds whatever a crash leaves. */
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "base/file.h"
@@ -37,21 +38,25 @@ static sefl_status check_name(const char *name, size_t n)
     return ok ? SEFL_OK : sefl_fail(SEFL_EINVAL, "\"%s\" is not a name for a round's file", name);
 }
 
-/* folder/task-T, or folder/task-T/round-N with what follows */
 static sefl_status task_path(const journal *j, char out[PATH_MAX])
 {
-    int n = snprintf(out, PATH_MAX, "%s/task-%" PRIu64, j->folder, j->number);
-    return n > 0 && n < PATH_MAX ? SEFL_OK : sefl_fail(SEFL_EINVAL, "path is too long");
+    return file_path(out, "%s/task-%" PRIu64, j->folder, j->number);
 }
 
+/* folder/task-T/round-N with what follows */
 static sefl_status round_path(const journal *j, char out[PATH_MAX], uint64_t round,
                               const char *between, const char *name)
 {
     if (round > INT64_MAX)
         return sefl_fail(SEFL_ERANGE, "round %" PRIu64 " is too high", round);
-    int n = snprintf(out, PATH_MAX, "%s/task-%" PRIu64 "/round-%" PRIu64 "%s%s", j->folder,
-                     j->number, round, between, name);
-    return n > 0 && n < PATH_MAX ? SEFL_OK : sefl_fail(SEFL_EINVAL, "path is too long");
+    return file_path(out, "%s/task-%" PRIu64 "/round-%" PRIu64 "%s%s", j->folder, j->number, round,
+                     between, name);
+}
+
+static sefl_status name_path(const journal *j, char out[PATH_MAX], uint64_t round, const char *name)
+{
+    sefl_status st = check_name(name, strlen(name));
+    return st == SEFL_OK ? round_path(j, out, round, "/", name) : st;
 }
 
 static sefl_status make_round(const journal *j, char out[PATH_MAX], uint64_t round)
@@ -123,8 +128,7 @@ static sefl_status wipe_round(const char *task, const char *round)
 {
     sefl_status st = SEFL_OK;
     char gone[PATH_MAX];
-    int n = snprintf(gone, sizeof gone, "%s.wipe", round);
-    SEFL_CHECK(n > 0 && (size_t)n < sizeof gone, SEFL_EINVAL, "path is too long");
+    SEFL_TRY(file_path(gone, "%s.wipe", round));
     if (file_exists(gone)) /* left by a wipe that failed */
         SEFL_TRY(remove_durably(task, gone));
     if (file_exists(round)) {
@@ -138,21 +142,32 @@ done:
     return st;
 }
 
+/* Overwrites round-N.kem and deletes it; none there: fine. */
+static sefl_status wipe_kem(const char *task, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    if (!file_exists(path))
+        goto done;
+    SEFL_TRY(roundkey_overwrite(AT_FDCWD, path));
+    SEFL_TRY(remove_durably(task, path));
+done:
+    return st;
+}
+
 /* ---- after a crash ------------------------------------------------------------------------- */
 
-typedef sefl_status entry_fn(journal *j, const char *folder, const char *path, const char *name);
+typedef sefl_status entry_fn(void *ctx, const char *folder, const char *path, const char *name);
 
 /* Calls fn for each thing in a folder. fn may delete it. */
-static sefl_status each_in(journal *j, const char *folder, entry_fn *fn)
+static sefl_status each_in(void *ctx, const char *folder, entry_fn *fn)
 {
     sefl_status st = SEFL_OK;
     char path[PATH_MAX];
     DIR *d = opendir(folder);
     SEFL_CHECK(d != NULL, SEFL_EIO, "cannot read folder %s: %s", folder, strerror(errno));
     for (struct dirent *e; (e = readdir(d)) != NULL;) {
-        int n = snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        SEFL_CHECK(n > 0 && (size_t)n < sizeof path, SEFL_EINVAL, "path is too long");
-        SEFL_TRY(fn(j, folder, path, e->d_name));
+        SEFL_TRY(file_path(path, "%s/%s", folder, e->d_name));
+        SEFL_TRY(fn(ctx, folder, path, e->d_name));
     }
 done:
     if (d)
@@ -161,33 +176,34 @@ done:
 }
 
 /* NAME.tmp-PID of a process that died while it wrote NAME; we have the lock, so it is nobody's. */
-static sefl_status settle_file(journal *j, const char *folder, const char *path, const char *name)
+static sefl_status settle_file(void *ctx, const char *folder, const char *path, const char *name)
 {
-    (void)j;
+    (void)ctx;
     const char *tail = strstr(name, ".tmp-");
     if (tail && strspn(tail + 5, "0123456789") == strlen(tail + 5))
         return remove_durably(folder, path);
     return SEFL_OK;
 }
 
-static sefl_status settle_round(journal *j, const char *folder, const char *path, const char *name)
+static sefl_status settle_round(void *ctx, const char *folder, const char *path, const char *name)
 {
     uint64_t n;
     bool wiped;
     if (number_in(name, "round-", ".wipe", &n))
         return remove_durably(folder, path);
     if (strstr(name, ".kem.tmp-"))
-        return kem_settle(folder, path);
+        return wipe_kem(folder, path);
     if (!number_in(name, "round-", "", &n))
         return SEFL_OK;
     sefl_status st = roundkey_is_wiped(&wiped, path);
     if (st != SEFL_OK)
         return st;
-    return wiped ? wipe_round(folder, path) : each_in(j, path, settle_file);
+    return wiped ? wipe_round(folder, path) : each_in(ctx, path, settle_file);
 }
 
-static sefl_status settle_task(journal *j, const char *folder, const char *path, const char *name)
+static sefl_status settle_task(void *ctx, const char *folder, const char *path, const char *name)
 {
+    const journal *j = ctx;
     uint64_t n;
     if (!number_in(name, "task-", "", &n))
         return SEFL_OK;
@@ -197,7 +213,7 @@ static sefl_status settle_task(journal *j, const char *folder, const char *path,
             "%s has rounds of tasks that its journal.db does not know: was it deleted, "
             "or an old copy put back?",
             folder);
-    return each_in(j, path, settle_round);
+    return each_in(ctx, path, settle_round);
 }
 
 sefl_status files_settle(journal *j, uint64_t tasks)
@@ -208,12 +224,6 @@ sefl_status files_settle(journal *j, uint64_t tasks)
 
 /* ---- large things -------------------------------------------------------------------------- */
 
-static sefl_status file_path(const journal *j, char out[PATH_MAX], uint64_t round, const char *name)
-{
-    sefl_status st = check_name(name, strlen(name));
-    return st == SEFL_OK ? round_path(j, out, round, "/", name) : st;
-}
-
 sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
                                const sefl_rng *rng)
 {
@@ -223,7 +233,7 @@ sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sef
     sefl_buf sealed = { 0 };
     pthread_mutex_lock(&j->files);
     SEFL_CHECK(bytes.n <= SECRET_MAX / 2, SEFL_ERANGE, "%s: %zu bytes are too many", name, bytes.n);
-    SEFL_TRY(file_path(j, path, round, name));
+    SEFL_TRY(name_path(j, path, round, name));
     SEFL_TRY(make_round(j, folder, round));
     SEFL_TRY(roundkey_make(key, folder, rng));
     SEFL_TRY(roundkey_seal(&sealed, key, &(roundkey_place){ j->task, round, name }, bytes, rng));
@@ -242,7 +252,7 @@ sefl_status journal_secret_get(journal *j, uint64_t round, const char *name, sef
     uint8_t key[ROUNDKEY_BYTES] = { 0 };
     sefl_buf sealed = { 0 };
     pthread_mutex_lock(&j->files);
-    SEFL_TRY(file_path(j, path, round, name));
+    SEFL_TRY(name_path(j, path, round, name));
     SEFL_TRY(round_path(j, folder, round, "", ""));
     SEFL_TRY(file_read(&sealed, path, SECRET_MAX));
     st = roundkey_get(key, folder);
@@ -263,21 +273,10 @@ sefl_status journal_file_put(journal *j, uint64_t round, const char *name, sefl_
     char path[PATH_MAX];
     pthread_mutex_lock(&j->files);
     SEFL_TRY(make_round(j, path, round));
-    SEFL_TRY(file_path(j, path, round, name));
+    SEFL_TRY(name_path(j, path, round, name));
     SEFL_TRY(file_write_atomic(path, bytes, 0600));
 done:
     pthread_mutex_unlock(&j->files);
-    return st;
-}
-
-sefl_status journal_file_get(journal *j, uint64_t round, const char *name, sefl_buf *out,
-                             size_t max)
-{
-    sefl_status st = SEFL_OK;
-    char path[PATH_MAX];
-    SEFL_TRY(file_path(j, path, round, name));
-    SEFL_TRY(file_read(out, path, max));
-done:
     return st;
 }
 
@@ -286,9 +285,9 @@ sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round, const char *
     sefl_status st = SEFL_OK;
     char path[PATH_MAX];
     pthread_mutex_lock(&j->files);
-    SEFL_TRY(check_name(name, strlen(name)));
+    SEFL_TRY(name_path(j, path, round, name));
     SEFL_TRY(make_round(j, path, round));
-    SEFL_TRY(file_path(j, path, round, name));
+    SEFL_TRY(name_path(j, path, round, name));
     size_t n = strlen(path);
     SEFL_TRY(wr_raw(out, path, n + 1));
     out->n--;
@@ -308,4 +307,97 @@ sefl_status journal_round_wipe(journal *j, uint64_t round)
 done:
     pthread_mutex_unlock(&j->files);
     return st;
+}
+
+/* ---- CSP: the bytes of a round's sealing key ------------------------------------------------- */
+
+_Static_assert((int)JOURNAL_KEM == (int)ROUNDKEY_BYTES,
+               "roundkey_overwrite writes this many zeros");
+
+static sefl_status kem_path(const journal *j, char task[PATH_MAX], char path[PATH_MAX],
+                            uint64_t round)
+{
+    sefl_status st = task_path(j, task);
+    return st == SEFL_OK ? round_path(j, path, round, ".kem", "") : st;
+}
+
+sefl_status journal_kem_put(journal *j, uint64_t round, const uint8_t bytes[JOURNAL_KEM])
+{
+    sefl_status st = SEFL_OK;
+    char task[PATH_MAX], path[PATH_MAX];
+    pthread_mutex_lock(&j->files);
+    SEFL_CHECK(!roundkey_is_zero(bytes), SEFL_EINVAL, "zeros are no round key");
+    SEFL_TRY(kem_path(j, task, path, round));
+    SEFL_TRY(file_make_folder(task, 0700));
+    SEFL_TRY(wipe_kem(task, path));
+    SEFL_TRY(file_write_new(path, span_of(bytes, JOURNAL_KEM), 0600));
+done:
+    pthread_mutex_unlock(&j->files);
+    return st;
+}
+
+sefl_status journal_kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM])
+{
+    sefl_status st = SEFL_OK;
+    char task[PATH_MAX], path[PATH_MAX];
+    sefl_buf b = { 0 };
+    memset(bytes, 0, JOURNAL_KEM);
+    pthread_mutex_lock(&j->files);
+    SEFL_TRY(kem_path(j, task, path, round));
+    SEFL_TRY(file_read(&b, path, JOURNAL_KEM));
+    SEFL_CHECK(b.n == JOURNAL_KEM && !roundkey_is_zero(b.p), SEFL_ENOTFOUND, "%s was overwritten",
+               path);
+    memcpy(bytes, b.p, JOURNAL_KEM);
+done:
+    pthread_mutex_unlock(&j->files);
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status journal_kem_wipe(journal *j, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    char task[PATH_MAX], path[PATH_MAX];
+    pthread_mutex_lock(&j->files);
+    SEFL_TRY(kem_path(j, task, path, round));
+    SEFL_TRY(wipe_kem(task, path));
+done:
+    pthread_mutex_unlock(&j->files);
+    return st;
+}
+
+typedef struct sweep {
+    journal *j;
+    sefl_status (*keep)(void *ctx, uint64_t round, bool *yes);
+    void *ctx;
+    uint64_t task; /* whose folder it is in */
+} sweep;
+
+static sefl_status sweep_kem(void *ctx, const char *folder, const char *path, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    const sweep *w = ctx;
+    uint64_t round;
+    bool yes = false;
+    if (!number_in(name, "round-", ".kem", &round))
+        goto done;
+    if (w->task == w->j->number)
+        SEFL_TRY(w->keep(w->ctx, round, &yes));
+    if (!yes)
+        SEFL_TRY(wipe_kem(folder, path));
+done:
+    return st;
+}
+
+static sefl_status sweep_task(void *ctx, const char *folder, const char *path, const char *name)
+{
+    sweep *w = ctx;
+    (void)folder;
+    return number_in(name, "task-", "", &w->task) ? each_in(w, path, sweep_kem) : SEFL_OK;
+}
+
+sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_t round, bool *yes),
+                              void *ctx)
+{
+    return each_in(&(sweep){ .j = j, .keep = keep, .ctx = ctx }, j->folder, sweep_task);
 }

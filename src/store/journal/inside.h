@@ -1,8 +1,7 @@
-/* inside: the journal's own parts, for its files: journal.c (the database), kem.c (round keys), files.c (the
- * rest).
+/* inside: the journal's own parts, for its files: journal.c (the database) and files.c (everything else).
  *
  * Two locks, taken in this order: `rows` (recursive: a transaction keeps it), then `files`. Nothing
- * in files.c or kem.c takes `rows`, so a large secret being written holds up no upload's receipt. */
+ * in files.c takes `rows`, so a large secret being written holds up no upload's receipt. */
 #ifndef STORE_JOURNAL_INSIDE_H
 #define STORE_JOURNAL_INSIDE_H
 
@@ -24,8 +23,5 @@ struct journal {
 
 /* Refuses folders of tasks above `tasks`, finishes wipes, deletes unfinished files. */
 sefl_status files_settle(journal *j, uint64_t tasks) SEFL_MUST_CHECK;
-
-/* A key of a process that died while it wrote it: overwritten, and gone. */
-sefl_status kem_settle(const char *folder, const char *path) SEFL_MUST_CHECK;
 
 #endif

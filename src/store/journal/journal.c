@@ -67,14 +67,28 @@ static sefl_status check_round(uint64_t round)
                               : sefl_fail(SEFL_ERANGE, "round %" PRIu64 " is too high", round);
 }
 
+/* Runs one statement of round `round` under the lock. `fn` takes each row, NULL: there are none. */
+static sefl_status rows_args(journal *j, uint64_t round, db_row_fn *fn, void *ctx, const char *sql,
+                             const db_value *args)
+{
+    sefl_status st = check_round(round);
+    if (st != SEFL_OK)
+        return st;
+    pthread_mutex_lock(&j->rows);
+    st = db_each_args(j->d, sql, args, fn, ctx);
+    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+#define rows(j, round, fn, ctx, sql, ...) \
+    rows_args((j), (round), (fn), (ctx), (sql), DB_VALUES(__VA_ARGS__))
+
 /* ---- opening ------------------------------------------------------------------------------- */
 
 static sefl_status lock_folder(journal *j)
 {
     sefl_status st = SEFL_OK;
     char path[PATH_MAX], who[32] = "";
-    int n = snprintf(path, sizeof path, "%s/lock", j->folder);
-    SEFL_CHECK(n > 0 && (size_t)n < sizeof path, SEFL_EINVAL, "path is too long");
+    SEFL_TRY(file_path(path, "%s/lock", j->folder));
     j->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
     SEFL_CHECK(j->lock >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
     if (flock(j->lock, LOCK_EX | LOCK_NB) != 0) {
@@ -83,7 +97,7 @@ static sefl_status lock_folder(journal *j)
         SEFL_CHECK(false, SEFL_ESTATE, "%s is in use by process %s", j->folder, who[0] ? who : "?");
     }
     /* for people: if it cannot be written, the lock holds all the same */
-    n = snprintf(who, sizeof who, "%ld\n", (long)getpid());
+    int n = snprintf(who, sizeof who, "%ld\n", (long)getpid());
     if (ftruncate(j->lock, 0) != 0 || pwrite(j->lock, who, (size_t)n, 0) != n)
         errno = 0;
 done:
@@ -136,8 +150,7 @@ sefl_status journal_open(journal **out, const char *folder, const char *role,
     SEFL_TRY(sefl_strdup(&j->folder, folder));
     SEFL_TRY(file_make_folder(folder, 0700));
     SEFL_TRY(lock_folder(j));
-    int n = snprintf(path, sizeof path, "%s/journal.db", folder);
-    SEFL_CHECK(n > 0 && (size_t)n < sizeof path, SEFL_EINVAL, "path is too long");
+    SEFL_TRY(file_path(path, "%s/journal.db", folder));
     SEFL_TRY(db_open(&j->d, path, role, steps, STEPS));
     SEFL_TRY(file_sync_folder(folder)); /* the database's name */
     SEFL_TRY(enter_task(j, task));
@@ -212,22 +225,15 @@ void journal_rollback(journal *j)
 
 sefl_status journal_round_put(journal *j, const journal_round *r)
 {
-    sefl_status st = SEFL_OK;
     const db_value none = { .type = DB_NULL };
-    pthread_mutex_lock(&j->rows);
-    SEFL_TRY(check_round(r->round));
-    SEFL_TRY(db_run(j->d, "INSERT OR REPLACE INTO round VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
-                    db_u64(j->number), db_u64(r->round), db_u64(r->state), db_u64(r->attempt),
-                    db_u64(r->opened_ms), db_u64(r->deadline_ms), db_u64(r->closed_ms),
-                    db_u64(r->clients), db_u64(r->extensions),
-                    db_u64(!r->skipped  ? GOES_ON
-                           : r->charged ? SKIPPED_CHARGED
-                                        : SKIPPED),
-                    r->has_set ? db_blob(span_of(r->set, sizeof r->set)) : none,
-                    r->has_model ? db_blob(span_of(r->model, sizeof r->model)) : none));
-done:
-    pthread_mutex_unlock(&j->rows);
-    return st;
+    const uint64_t skipped = !r->skipped ? GOES_ON : r->charged ? SKIPPED_CHARGED : SKIPPED;
+    return rows(j, r->round, NULL, NULL,
+                "INSERT OR REPLACE INTO round VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", db_u64(j->number),
+                db_u64(r->round), db_u64(r->state), db_u64(r->attempt), db_u64(r->opened_ms),
+                db_u64(r->deadline_ms), db_u64(r->closed_ms), db_u64(r->clients),
+                db_u64(r->extensions), db_u64(skipped),
+                r->has_set ? db_blob(span_of(r->set, sizeof r->set)) : none,
+                r->has_model ? db_blob(span_of(r->model, sizeof r->model)) : none);
 }
 
 typedef struct round_found {
@@ -262,23 +268,19 @@ done:
     return st;
 }
 
-#define ROUND_COLUMNS                                                                          \
-    "round, state, attempt, opened_ms, deadline_ms, closed_ms, clients, extensions, skipped, " \
-    "set_hash, model"
+#define SELECT_ROUND                                                                         \
+    "SELECT round, state, attempt, opened_ms, deadline_ms, closed_ms, clients, extensions, " \
+    "skipped, set_hash, model FROM round WHERE task = ? "
 
 sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out)
 {
     sefl_status st = SEFL_OK;
     round_found f = { 0 };
-    pthread_mutex_lock(&j->rows);
-    SEFL_TRY(check_round(round));
-    SEFL_TRY(db_each(j->d, take_round, &f,
-                     "SELECT " ROUND_COLUMNS " FROM round WHERE task = ? AND round = ?",
-                     db_u64(j->number), db_u64(round)));
+    SEFL_TRY(rows(j, round, take_round, &f, SELECT_ROUND "AND round = ?", db_u64(j->number),
+                  db_u64(round)));
     SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no round %" PRIu64, round);
     *out = f.r;
 done:
-    pthread_mutex_unlock(&j->rows);
     return st;
 }
 
@@ -286,29 +288,19 @@ sefl_status journal_round_last(journal *j, journal_round *out)
 {
     sefl_status st = SEFL_OK;
     round_found f = { 0 };
-    pthread_mutex_lock(&j->rows);
-    SEFL_TRY(db_each(j->d, take_round, &f,
-                     "SELECT " ROUND_COLUMNS
-                     " FROM round WHERE task = ? ORDER BY round DESC LIMIT 1",
-                     db_u64(j->number)));
+    SEFL_TRY(
+        rows(j, 0, take_round, &f, SELECT_ROUND "ORDER BY round DESC LIMIT 1", db_u64(j->number)));
     SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no round yet");
     *out = f.r;
 done:
-    pthread_mutex_unlock(&j->rows);
     return st;
 }
 
 sefl_status journal_round_highest(journal *j, unsigned state, uint64_t *out)
 {
-    uint64_t round = 0;
-    pthread_mutex_lock(&j->rows);
-    sefl_status st = db_each(j->d, take_u64, &round,
-                             "SELECT ifnull(max(round), 0) FROM round WHERE task = ? AND state = ?",
-                             db_u64(j->number), db_u64(state));
-    pthread_mutex_unlock(&j->rows);
-    if (st == SEFL_OK)
-        *out = round;
-    return st;
+    return rows(j, 0, take_u64, out,
+                "SELECT ifnull(max(round), 0) FROM round WHERE task = ? AND state = ?",
+                db_u64(j->number), db_u64(state));
 }
 
 /* ---- facts --------------------------------------------------------------------------------- */
@@ -339,54 +331,62 @@ static sefl_status take_bytes(void *ctx, const db_row *row)
 
 sefl_status journal_fact_put(journal *j, uint64_t round, const char *name, sefl_span value)
 {
-    sefl_status st = SEFL_OK;
-    pthread_mutex_lock(&j->rows);
-    SEFL_TRY(check_fact(name, value.n));
-    SEFL_TRY(check_round(round));
-    SEFL_TRY(db_run(j->d, "INSERT OR REPLACE INTO fact VALUES(?,?,?,?)", db_u64(j->number),
-                    db_u64(round), db_text(name), db_blob(value)));
-done:
-    pthread_mutex_unlock(&j->rows);
-    return st;
+    sefl_status st = check_fact(name, value.n);
+    return st != SEFL_OK ? st
+                         : rows(j, round, NULL, NULL, "INSERT OR REPLACE INTO fact VALUES(?,?,?,?)",
+                                db_u64(j->number), db_u64(round), db_text(name), db_blob(value));
 }
 
 sefl_status journal_fact_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
     bytes_found f = { .out = out };
-    pthread_mutex_lock(&j->rows);
-    SEFL_TRY(check_round(round));
-    SEFL_TRY(db_each(j->d, take_bytes, &f,
-                     "SELECT value FROM fact WHERE task = ? AND round = ? AND name = ?",
-                     db_u64(j->number), db_u64(round), db_text(name)));
+    SEFL_TRY(rows(j, round, take_bytes, &f,
+                  "SELECT value FROM fact WHERE task = ? AND round = ? AND name = ?",
+                  db_u64(j->number), db_u64(round), db_text(name)));
     SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no %s of round %" PRIu64, name, round);
 done:
-    pthread_mutex_unlock(&j->rows);
+    return st;
+}
+
+sefl_status journal_fact_fixed(journal *j, uint64_t round, const char *name, void *out, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(journal_fact_get(j, round, name, &b));
+    SEFL_CHECK(b.n == n, SEFL_EPROTO, "journal: %s of round %" PRIu64 " has %zu bytes, not %zu",
+               name, round, b.n, n);
+    memcpy(out, b.p, n);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status journal_fact_has(journal *j, uint64_t round, const char *name, bool *out)
+{
+    bytes_found f = { 0 };
+    sefl_status st = rows(j, round, take_bytes, &f,
+                          "SELECT value FROM fact WHERE task = ? AND round = ? AND name = ?",
+                          db_u64(j->number), db_u64(round), db_text(name));
+    *out = f.found;
     return st;
 }
 
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value)
 {
-    sefl_status st = SEFL_OK;
-    pthread_mutex_lock(&j->rows);
-    SEFL_TRY(check_fact(name, value.n));
-    SEFL_TRY(
-        db_run(j->d, "INSERT OR REPLACE INTO lasting VALUES(?,?)", db_text(name), db_blob(value)));
-done:
-    pthread_mutex_unlock(&j->rows);
-    return st;
+    sefl_status st = check_fact(name, value.n);
+    return st != SEFL_OK ? st
+                         : rows(j, 0, NULL, NULL, "INSERT OR REPLACE INTO lasting VALUES(?,?)",
+                                db_text(name), db_blob(value));
 }
 
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
     bytes_found f = { .out = out };
-    pthread_mutex_lock(&j->rows);
-    SEFL_TRY(
-        db_each(j->d, take_bytes, &f, "SELECT value FROM lasting WHERE name = ?", db_text(name)));
+    SEFL_TRY(rows(j, 0, take_bytes, &f, "SELECT value FROM lasting WHERE name = ?", db_text(name)));
     SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no %s", name);
 done:
-    pthread_mutex_unlock(&j->rows);
     return st;
 }
 
@@ -395,69 +395,15 @@ done:
 sefl_status journal_update_put(journal *j, const journal_update *u)
 {
     sefl_status st = SEFL_OK;
-    pthread_mutex_lock(&j->rows);
-    SEFL_TRY(check_round(u->round));
     SEFL_CHECK(memchr(u->name, 0, sizeof u->name) != NULL, SEFL_EINVAL,
                "a client's name is too long");
-    st = db_run(j->d, "INSERT INTO body VALUES(?,?,?,?,?,?,?)", db_u64(j->number), db_u64(u->round),
-                db_blob(span_of(u->client, sizeof u->client)), db_text(u->name),
-                db_blob(span_of(u->body, sizeof u->body)), db_u64(u->bytes), db_u64(u->when_ms));
+    st = rows(j, u->round, NULL, NULL, "INSERT INTO body VALUES(?,?,?,?,?,?,?)", db_u64(j->number),
+              db_u64(u->round), db_blob(span_of(u->client, sizeof u->client)), db_text(u->name),
+              db_blob(span_of(u->body, sizeof u->body)), db_u64(u->bytes), db_u64(u->when_ms));
     if (st == SEFL_EEXIST)
         st = sefl_fail(st, "round %" PRIu64 " has an update of client %s already", u->round,
                        u->name);
 done:
-    pthread_mutex_unlock(&j->rows);
-    return st;
-}
-
-#define UPDATE_COLUMNS "round, client, name, hash, bytes, when_ms"
-
-static sefl_status read_update(journal_update *u, const db_row *row)
-{
-    sefl_status st = SEFL_OK;
-    *u = (journal_update){ .round = db_col_u64(row, 0),
-                           .bytes = db_col_u64(row, 4),
-                           .when_ms = db_col_u64(row, 5) };
-    sefl_span name = db_col_bytes(row, 2);
-    SEFL_CHECK(name.n < sizeof u->name, SEFL_EPROTO, "journal: a name of %zu bytes", name.n);
-    if (name.n > 0)
-        memcpy(u->name, name.p, name.n);
-    SEFL_TRY(take_fixed(row, 1, u->client, sizeof u->client));
-    SEFL_TRY(take_fixed(row, 3, u->body, sizeof u->body));
-done:
-    return st;
-}
-
-typedef struct update_found {
-    bool found;
-    journal_update u;
-} update_found;
-
-static sefl_status take_update(void *ctx, const db_row *row)
-{
-    sefl_status st = SEFL_OK;
-    update_found *f = ctx;
-    SEFL_TRY(read_update(&f->u, row));
-    f->found = true;
-done:
-    return st;
-}
-
-sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
-                               journal_update *out)
-{
-    sefl_status st = SEFL_OK;
-    update_found f = { 0 };
-    pthread_mutex_lock(&j->rows);
-    SEFL_TRY(check_round(round));
-    SEFL_TRY(db_each(j->d, take_update, &f,
-                     "SELECT " UPDATE_COLUMNS
-                     " FROM body WHERE task = ? AND round = ? AND client = ?",
-                     db_u64(j->number), db_u64(round), db_blob(span_of(client, 32))));
-    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "round %" PRIu64 " has no update of this client", round);
-    *out = f.u;
-done:
-    pthread_mutex_unlock(&j->rows);
     return st;
 }
 
@@ -469,68 +415,81 @@ typedef struct update_walk {
 static sefl_status walk_update(void *ctx, const db_row *row)
 {
     sefl_status st = SEFL_OK;
-    update_walk *w = ctx;
-    journal_update u;
-    SEFL_TRY(read_update(&u, row));
+    const update_walk *w = ctx;
+    journal_update u = { .round = db_col_u64(row, 0),
+                         .bytes = db_col_u64(row, 4),
+                         .when_ms = db_col_u64(row, 5) };
+    sefl_span name = db_col_bytes(row, 2);
+    SEFL_CHECK(name.n < sizeof u.name, SEFL_EPROTO, "journal: a name of %zu bytes", name.n);
+    if (name.n > 0)
+        memcpy(u.name, name.p, name.n);
+    SEFL_TRY(take_fixed(row, 1, u.client, sizeof u.client));
+    SEFL_TRY(take_fixed(row, 3, u.body, sizeof u.body));
     SEFL_TRY(w->fn(w->ctx, &u));
+done:
+    return st;
+}
+
+#define SELECT_UPDATE \
+    "SELECT round, client, name, hash, bytes, when_ms FROM body WHERE task = ? AND round = ? "
+
+typedef struct update_found {
+    bool found;
+    journal_update *u;
+} update_found;
+
+static sefl_status take_update(void *ctx, const journal_update *u)
+{
+    update_found *f = ctx;
+    f->found = true;
+    *f->u = *u;
+    return SEFL_OK;
+}
+
+sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
+                               journal_update *out)
+{
+    sefl_status st = SEFL_OK;
+    update_found f = { .u = out };
+    SEFL_TRY(rows(j, round, walk_update, (&(update_walk){ take_update, &f }),
+                  SELECT_UPDATE "AND client = ?", db_u64(j->number), db_u64(round),
+                  db_blob(span_of(client, 32))));
+    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "round %" PRIu64 " has no update of this client", round);
 done:
     return st;
 }
 
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn, void *ctx)
 {
-    sefl_status st = SEFL_OK;
-    pthread_mutex_lock(&j->rows);
-    SEFL_TRY(check_round(round));
-    SEFL_TRY(db_each(j->d, walk_update, (&(update_walk){ fn, ctx }),
-                     "SELECT " UPDATE_COLUMNS
-                     " FROM body WHERE task = ? AND round = ? ORDER BY client",
-                     db_u64(j->number), db_u64(round)));
-done:
-    pthread_mutex_unlock(&j->rows);
-    return st;
+    return rows(j, round, walk_update, (&(update_walk){ fn, ctx }), SELECT_UPDATE "ORDER BY client",
+                db_u64(j->number), db_u64(round));
 }
 
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out)
 {
-    sefl_status st = SEFL_OK;
     uint64_t n = 0;
-    pthread_mutex_lock(&j->rows);
-    SEFL_TRY(check_round(round));
-    SEFL_TRY(db_each(j->d, take_u64, &n, "SELECT count(*) FROM body WHERE task = ? AND round = ?",
-                     db_u64(j->number), db_u64(round)));
+    sefl_status st =
+        rows(j, round, take_u64, &n, "SELECT count(*) FROM body WHERE task = ? AND round = ?",
+             db_u64(j->number), db_u64(round));
     *out = (uint32_t)n;
-done:
-    pthread_mutex_unlock(&j->rows);
     return st;
 }
 
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t *out)
 {
-    uint64_t n = 0;
-    pthread_mutex_lock(&j->rows);
-    sefl_status st =
-        db_each(j->d, take_u64, &n,
+    return rows(j, 0, take_u64, out,
                 "SELECT count(*) FROM body b LEFT JOIN round r ON r.task = b.task AND "
                 "r.round = b.round WHERE b.task = ? AND b.client = ? AND ifnull(r.skipped, 0) != 1",
                 db_u64(j->number), db_blob(span_of(client, 32)));
-    pthread_mutex_unlock(&j->rows);
-    if (st == SEFL_OK)
-        *out = n;
-    return st;
 }
 
 sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32], bool *out)
 {
     uint64_t n = 0;
-    sefl_status st = check_round(round);
-    if (st != SEFL_OK)
-        return st;
-    pthread_mutex_lock(&j->rows);
-    st = db_each(j->d, take_u64, &n,
-                 "SELECT EXISTS(SELECT 1 FROM body WHERE task = ?1 AND hash = ?3 AND round != ?2)",
-                 db_u64(j->number), db_u64(round), db_blob(span_of(body, 32)));
-    pthread_mutex_unlock(&j->rows);
+    sefl_status st =
+        rows(j, round, take_u64, &n,
+             "SELECT EXISTS(SELECT 1 FROM body WHERE task = ?1 AND hash = ?3 AND round != ?2)",
+             db_u64(j->number), db_u64(round), db_blob(span_of(body, 32)));
     *out = n != 0;
     return st;
 }

@@ -73,6 +73,11 @@ sefl_status journal_fact_put(journal *j, uint64_t round, const char *name,
 /* Appends to out; SEFL_ENOTFOUND. */
 sefl_status journal_fact_get(journal *j, uint64_t round, const char *name,
                              sefl_buf *out) SEFL_MUST_CHECK;
+/* A fact of exactly n bytes: SEFL_EPROTO for another length. */
+sefl_status journal_fact_fixed(journal *j, uint64_t round, const char *name, void *out,
+                               size_t n) SEFL_MUST_CHECK;
+sefl_status journal_fact_has(journal *j, uint64_t round, const char *name,
+                             bool *out) SEFL_MUST_CHECK;
 
 /* The same for what belongs to the folder, whatever the task (a ledger's head). */
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value) SEFL_MUST_CHECK;
@@ -102,8 +107,6 @@ sefl_status journal_secret_get(journal *j, uint64_t round, const char *name,
                                sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status journal_file_put(journal *j, uint64_t round, const char *name,
                              sefl_span bytes) SEFL_MUST_CHECK;
-sefl_status journal_file_get(journal *j, uint64_t round, const char *name, sefl_buf *out,
-                             size_t max) SEFL_MUST_CHECK;
 /* Appends folder/task-T/round-N/NAME, for whoever streams it; the round's folder is made. out->p is
  * a C string (the terminator is not counted in out->n). */
 sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,

@@ -27,10 +27,14 @@ static const uint8_t zeros[ROUNDKEY_BYTES];
 
 /* ---- the key ------------------------------------------------------------------------------- */
 
+bool roundkey_is_zero(const uint8_t key[ROUNDKEY_BYTES])
+{
+    return ct_eq_bytes(key, zeros, ROUNDKEY_BYTES);
+}
+
 static sefl_status key_path(char out[PATH_MAX], const char *folder)
 {
-    int n = snprintf(out, PATH_MAX, "%s/key", folder);
-    return n > 0 && n < PATH_MAX ? SEFL_OK : sefl_fail(SEFL_EINVAL, "path is too long");
+    return file_path(out, "%s/key", folder);
 }
 
 sefl_status roundkey_get(uint8_t key[ROUNDKEY_BYTES], const char *folder)
@@ -40,8 +44,8 @@ sefl_status roundkey_get(uint8_t key[ROUNDKEY_BYTES], const char *folder)
     sefl_buf b = { 0 };
     SEFL_TRY(key_path(path, folder));
     SEFL_TRY(file_read(&b, path, ROUNDKEY_BYTES));
-    SEFL_CHECK(b.n == ROUNDKEY_BYTES && !ct_eq_bytes(b.p, zeros, ROUNDKEY_BYTES), SEFL_ECRYPTO,
-               "%s was overwritten", path);
+    SEFL_CHECK(b.n == ROUNDKEY_BYTES && !roundkey_is_zero(b.p), SEFL_ECRYPTO, "%s was overwritten",
+               path);
     memcpy(key, b.p, ROUNDKEY_BYTES);
 done:
     if (st == SEFL_ERANGE)
@@ -108,7 +112,7 @@ sefl_status roundkey_is_wiped(bool *out, const char *folder)
     if (!file_exists(path))
         goto done;
     SEFL_TRY(file_read(&b, path, ROUNDKEY_BYTES));
-    *out = b.n == ROUNDKEY_BYTES && ct_eq_bytes(b.p, zeros, ROUNDKEY_BYTES);
+    *out = b.n == ROUNDKEY_BYTES && roundkey_is_zero(b.p);
 done:
     buf_clear(&b);
     return st;

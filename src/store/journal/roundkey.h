@@ -39,6 +39,8 @@ sefl_status roundkey_make(uint8_t key[ROUNDKEY_BYTES], const char *folder,
 sefl_status roundkey_wipe(const char *folder) SEFL_MUST_CHECK;
 /* Zeros over one key file, durably. dir: a folder's descriptor, or AT_FDCWD. */
 sefl_status roundkey_overwrite(int dir, const char *name) SEFL_MUST_CHECK;
+/* What stands in the place of a wiped key. */
+bool roundkey_is_zero(const uint8_t key[ROUNDKEY_BYTES]);
 /* A wipe has begun: the key is there and all zeros. */
 sefl_status roundkey_is_wiped(bool *out, const char *folder) SEFL_MUST_CHECK;
 

@@ -45,8 +45,7 @@ static sefl_status path_of(char out[PATH_MAX], const char *folder, const uint8_t
 {
     char hex[HEX + 1];
     hex_write(hex, hash, BLAKE3_BYTES);
-    int n = snprintf(out, PATH_MAX, "%s/%s%s", folder, hex, tail);
-    return n > 0 && n < PATH_MAX ? SEFL_OK : sefl_fail(SEFL_EINVAL, "path is too long");
+    return file_path(out, "%s/%s%s", folder, hex, tail);
 }
 
 static bool is_part(const char *name)

@@ -8,6 +8,7 @@
  *  - at_random: no trace, the clock decides; one journal lives through all the kills. */
 #include "support/check.h"
 #include "support/folder.h"
+#include "unit/store/journal/file_of.h"
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -258,7 +259,7 @@ static uint64_t check_all(const uint64_t done[STEPS])
         uint64_t lap =
             done[STEP_TEMPORARY] > done[STEP_WIPE] ? done[STEP_TEMPORARY] : done[STEP_WIPE] + 1;
         buf_reset(&b);
-        sefl_status st = i == 1 ? journal_file_get(j, 1, name[i], &b, 100)
+        sefl_status st = i == 1 ? file_of(j, 1, name[i], &b, 100)
                                 : journal_secret_get(j, i == 0 ? 1 : 1 + lap, name[i], &b);
         assert_true(st == SEFL_OK || st == SEFL_ENOTFOUND); /* never SEFL_ECRYPTO */
         assert_true(st != SEFL_OK || b.n == 8);

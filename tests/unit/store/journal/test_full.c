@@ -4,6 +4,7 @@
 #include "support/check.h"
 #include "support/folder.h"
 #include "unit/store/journal/faulty_disk.h"
+#include "unit/store/journal/file_of.h"
 
 #include "base/buf.h"
 #include "store/journal/journal.h"
@@ -96,7 +97,7 @@ static void check_all(const acked *a, bool exact)
     assert_true(st == SEFL_OK || (st == SEFL_ENOTFOUND && a->secret == 0));
     assert_true(number(&b, 0) >= a->secret); /* a rename whose folder was not synced stands */
     buf_reset(&b);
-    (void)!journal_file_get(j, 1, "file", &b, 100);
+    (void)!file_of(j, 1, "file", &b, 100);
     assert_true(number(&b, 0) >= a->file);
     journal_update u;
     if (a->update > 0)

@@ -1,5 +1,6 @@
 #include "support/check.h"
 #include "support/folder.h"
+#include "unit/store/journal/file_of.h"
 
 #include "base/buf.h"
 #include "base/file.h"
@@ -331,10 +332,10 @@ static void files(void **state)
 
     CHECK_OK(journal_file_put(j, 3, "model", span_of_str("public")));
     buf_reset(&b);
-    CHECK_OK(journal_file_get(j, 3, "model", &b, 6));
+    CHECK_OK(file_of(j, 3, "model", &b, 6));
     assert_memory_equal(b.p, "public", 6);
-    CHECK_STATUS(journal_file_get(j, 3, "model", &b, 5), SEFL_ERANGE);
-    CHECK_STATUS(journal_file_get(j, 3, "other", &b, 5), SEFL_ENOTFOUND);
+    CHECK_STATUS(file_of(j, 3, "model", &b, 5), SEFL_ERANGE);
+    CHECK_STATUS(file_of(j, 3, "other", &b, 5), SEFL_ENOTFOUND);
     CHECK_STATUS(journal_secret_get(j, 3, "other", &b), SEFL_ENOTFOUND);
     CHECK_STATUS(journal_secret_get(j, 4, "other", &b), SEFL_ENOTFOUND);
     static const char *const bad[] = {
@@ -604,7 +605,7 @@ static sefl_status everything(const char *folder, const sefl_rng *rng)
     SEFL_TRY(journal_update_get(j, 2, u.client, &got));
     SEFL_TRY(journal_fact_get(j, 2, "fact", &b));
     SEFL_TRY(journal_secret_get(j, 2, "mask", &b));
-    SEFL_TRY(journal_file_get(j, 2, "model", &b, 100));
+    SEFL_TRY(file_of(j, 2, "model", &b, 100));
     SEFL_TRY(journal_path(j, &b, 2, "bodies"));
     SEFL_TRY(journal_kem_put(j, 2, u.client));
     SEFL_TRY(journal_kem_get(j, 2, u.client));

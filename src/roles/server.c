@@ -1,0 +1,50 @@
+#include "roles/server.h"
+
+#include "base/file.h"
+#include "config/address.h"
+#include "roles/ca.h"
+
+#include <unistd.h>
+
+sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool first,
+                             trust_role role, const sign_key *key, sefl_log *log)
+{
+    sefl_status st = SEFL_OK;
+    trust *t = NULL;
+    *out = NULL, *older = false;
+    if (!trust_watch_changed(w) && !first)
+        return SEFL_OK;
+    SEFL_TRY(trust_read(&t, w->path));
+    SEFL_TRY(ca_list_of(t, role, sign_key_pub(key)));
+    SEFL_TRY(allowlist_new(out, t));
+    log_info(log, "trust list read", lf_u64("change", t->change),
+             lf_u64("members", trust_count(t, TRUST_CLIENT)));
+    *older = !trust_watch_good(w, t->change);
+    if (*older)
+        log_error(log, "the trust list is older than one before: who was revoked since is in again",
+                  lf_u64("change", t->change), lf_u64("before", w->change));
+done:
+    trust_free(t);
+    return st;
+}
+
+sefl_status server_announce(const char *ready_file, const char *host, uint16_t port, const task *t,
+                            sefl_log *log)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf line = { 0 };
+    SEFL_TRY(address_write(&line, host, port));
+    SEFL_TRY(wr_fmt(&line, "\n"));
+    if (ready_file)
+        SEFL_TRY(file_write_atomic(ready_file, buf_span(&line), 0644));
+    log_info(log, "ready", lf_str("host", host), lf_u64("port", port), lf_hash("task", t->id));
+done:
+    buf_clear(&line);
+    return st;
+}
+
+void server_forget_ready(const char *ready_file)
+{
+    if (ready_file)
+        (void)!unlink(ready_file);
+}
