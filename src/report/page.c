@@ -105,7 +105,7 @@ static sefl_status chart_learning(sefl_buf *out, const report *r, columns *c)
         double loss = r->log.at[i].loss;
         c->of[0][i] = isnan(loss) ? log(r->log.at[i].perplexity) : loss;
     }
-    l.title = "Loss on the validation text, nats a word";
+    l.title = "Loss on the validation text, nats per word";
     l.log = false;
     SEFL_TRY(svg_write(out, &l));
 done:
@@ -158,7 +158,7 @@ static sefl_status chart_cost(sefl_buf *out, const report *r, columns *c, const 
         }
         PICK(1, open_seconds), PICK(2, release_seconds);
         s.series[0] = (svg_series){ "clients train and upload", c->of[0], false };
-        s.series[1] = (svg_series){ "2PC opens the sum", c->of[1], false };
+        s.series[1] = (svg_series){ "2PC reveals the sum", c->of[1], false };
         s.series[2] = (svg_series){ "release", c->of[2], false };
         s.count = 3;
     } else {

@@ -160,7 +160,7 @@ void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n)
 {
     if (n->z > 0)
         snprintf(out, PLAN_NEED_TEXT,
-                 "over these rounds takes z = %.3f and about %" PRIu64 " clients a round", n->z,
+                 "over these rounds needs z = %.3f and about %" PRIu64 " clients per round", n->z,
                  n->clients);
     else
         snprintf(out, PLAN_NEED_TEXT, "over these rounds cannot be had with any noise");
@@ -229,14 +229,14 @@ static void privacy_warnings(plan *p, const federation *s)
     if (p->claim && p->noise_ratio <= PLAN_RATIO_BAD && p->has_epsilon &&
         p->epsilon_server > 2 * PLAN_EPSILON)
         warn(p,
-             "epsilon %.0f says little: epsilon %g over these rounds takes z = %.2f and about "
+             "epsilon %.0f says little: epsilon %g over these rounds needs z = %.2f and about "
              "%" PRIu64 " clients",
              p->epsilon_server, PLAN_EPSILON, p->need.z, n);
     if (!p->claim && p->noise && p->noise_ratio <= PLAN_RATIO_BAD &&
         s->e->clients < p->need.clients)
         warn(p,
              "%" PRIu32 " clients cannot have both learning and a small epsilon: epsilon %g over "
-             "these rounds takes z = %.2f and about %" PRIu64 " clients",
+             "these rounds needs z = %.2f and about %" PRIu64 " clients",
              s->e->clients, PLAN_EPSILON, p->need.z, n);
 }
 

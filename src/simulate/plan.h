@@ -76,7 +76,7 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,
                          double delta) SEFL_MUST_CHECK;
 
 enum { PLAN_NEED_TEXT = 128 };
-/* "over these rounds takes z = 2.393 and about 1048 clients a round" */
+/* "over these rounds needs z = 2.393 and about 1048 clients per round" */
 void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n);
 
 /* tokens of all clients are those of the federation, scaled up where it has only some of them. */

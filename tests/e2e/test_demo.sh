@@ -45,13 +45,13 @@ small="--clients 4 --rounds 3 --words 800"
 # shellcheck disable=SC2086 # options
 out=$("$SEFL" demo --out "$dir/demo" $small) || { tail -n 5 "$dir"/demo/log/*; fail "demo: $out"; }
 for words in "kill -9 in round 2" "started again" "round  3/3" "clients 2/4" "perplexity on the public" \
-    "plain FedAvg" "best possible" "none claimed" "epsilon 8 " "Who could see what" next; do
+    "plain FedAvg" "best possible" "none claimed" "epsilon 8 " "Who saw what" next; do
     case $out in *"$words"*) ;; *) fail "'$words' is not in: $out" ;; esac
 done
 # the line of `sefl plan` for the same model and rounds
 printf 'clients: 4\nrounds: { count: 3 }\nmodel: { embed: 64, hidden: 64, layers: 1, block: 8 }\n' > "$dir/same.yml"
 line=$("$SEFL" plan --quick -c "$dir/same.yml" | sed -n 's/^epsilon 8  *//p')
-case $line in *"z = 1."*" clients a round") ;; *) fail "plan says: $line" ;; esac
+case $line in *"z = 1."*" clients per round") ;; *) fail "plan says: $line" ;; esac
 case $out in *"epsilon 8 "*"$line"*) ;; *) fail "plan says '$line', the demo: $out" ;; esac
 [ "$(wc -l < "$dir/demo/metrics.jsonl")" -eq 3 ] || fail "metrics.jsonl"
 [ -s "$dir/demo/federation/aggregator/models/round-3.safetensors" ] || fail "no model"

@@ -386,7 +386,7 @@ static void lose_clients(stage *s)
     s->killed = true;
     talk(s,
          "             client-%02" PRIu32 " to client-%02" PRIu32 ": kill -9 in round %" PRIu64
-         "; it goes on with whoever arrives\n",
+         "; the round continues without them\n",
          from + 1, s->d->clients, s->lost_round);
 }
 
@@ -396,8 +396,7 @@ static sefl_status return_clients(stage *s)
     for (uint32_t i = s->d->clients - s->lost; i < s->d->clients; i++)
         SEFL_TRY(start_client(s, i));
     s->returned = true;
-    talk(s, "             the %" PRIu32 " are started again and take up where they were\n",
-         s->lost);
+    talk(s, "             the %" PRIu32 " clients are started again and continue\n", s->lost);
 done:
     return st;
 }
@@ -530,7 +529,7 @@ static sefl_status play(stage *s)
     talk(s,
          "keys      two CAs, %" PRIu32
          " certificates, %s; the task signed by both servers; %.1f s\n"
-         "text      generated, %" PRIu64 " tokens a client, each with topics of its own; %" PRIu32
+         "text      generated, %" PRIu64 " tokens per client, each with its own topics; %" PRIu32
          " public words\n"
          "model     LSTM, block-Hankel l = 8, %zu values; %s encryption, noise z = %s\n",
          d->clients + 2, key, s->result.provision_seconds, s->made.tokens_most, s->made.words,

@@ -48,7 +48,7 @@ static void print_perplexity(const demo_result *r, const demo_scene *s, const re
            "  %-23s %8.1f   clipped, encrypted, noisy; %" PRIu32 " of %" PRIu32
            " clients lost in round %" PRIu64 "\n"
            "  plain FedAvg            %8.1f   same text and training, all clients, no protection\n"
-           "  best possible           %8.1f   the generator's own, exactly\n",
+           "  best possible           %8.1f   the perplexity of the generator itself\n",
            r->before, after, t->last, s->lost, s->clients, s->lost_round, r->plain, r->best);
 }
 
@@ -58,17 +58,17 @@ static void print_privacy(const demo_scene *s, const report_totals *t, const pla
     plan_need_text(need, n);
     printf("\nprivacy\n");
     if (isnan(t->epsilon_server))
-        printf("  epsilon spent           none claimed: z = %s is noise, but too little for any "
-               "claim\n",
+        printf("  epsilon spent           none claimed: z = %s is too little noise for any claim\n",
                s->task->z);
     else
         printf("  epsilon spent           %.1f at delta %g against a server%s\n", t->epsilon_server,
                s->task->delta, t->epsilon_server > 10 ? ": that protects nobody" : "");
-    printf("  epsilon %g               %s\n"
-           "                          at delta %g: %.0f for as little noise as here, %" PRIu64
-           " for noise\n"
-           "                          no larger than the update; here are %" PRIu32 "\n",
-           n->epsilon, need, n->delta, as_here(s, n), n->no_larger, s->clients);
+    printf(
+        "  epsilon %g               %s\n"
+        "                          at delta %g; %.0f clients for as little noise as here, %" PRIu64
+        "\n                          for noise no larger than the update; this demo has %" PRIu32
+        "\n",
+        n->epsilon, need, n->delta, as_here(s, n), n->no_larger, s->clients);
 }
 
 static void print_cost(const demo_result *r, const demo_scene *s, const report_totals *t)
@@ -83,10 +83,10 @@ static void print_cost(const demo_result *r, const demo_scene *s, const report_t
     human_bytes(open, t->open_bytes);
     printf("\npart (all rounds)                     seconds       bytes\n"
            "  keys, text, task                    %7.1f\n"
-           "  clients train, encrypt, upload      %7.1f   %9s   up; %s an update\n"
-           "  clients fetch the model             %7s   %9s   down; %s a model\n"
-           "  AS and CSP, ahead of the data       %7.1f   %9s   while clients train\n"
-           "  AS and CSP open the noisy sum       %7.1f   %9s\n"
+           "  clients train, encrypt, upload      %7.1f   %9s   up; %s per update\n"
+           "  clients fetch the model             %7s   %9s   down; %s per model\n"
+           "  AS and CSP make noise shares        %7.1f   %9s   while clients train\n"
+           "  AS and CSP reveal the noisy sum     %7.1f   %9s\n"
            "  release and validation              %7.1f\n"
            "  plain FedAvg, for comparison        %7.1f\n"
            "  all                                 %7.1f\n",
@@ -99,10 +99,9 @@ static void print_rest(const demo_scene *s)
     char model[64];
     const char *o = s->out;
     model_path(model, s);
-    printf("\nWho could see what: AS saw who took part, encrypted updates and the noisy sums; CSP "
-           "saw\n%s sums under a mask that only AS knows; neither saw an update, a plain sum or\n"
-           "the noise, unless both work together. (Here one folder holds all keys: for trials "
-           "only.)\n",
+    printf("\nWho saw what: AS saw who took part, encrypted updates and the noisy sums. CSP saw\n"
+           "%s sums under a mask that only AS knows. Neither saw an update, an exact sum or\n"
+           "the noise, unless they collude. (This folder holds all keys: for trials only.)\n",
            task_is_sealed(s->task) ? "who took part, and" : "only");
     printf("\nmodel     %s/%s\nreport    %s/report.html\nlogs      %s/log\n", o, model, o, o);
     const char *me = program_invocation_name;
