@@ -29,70 +29,105 @@
 #define TASK_COUNT_MAX (UINT64_C(1) << 53) /* integers in JSON stay exact for every reader */
 
 /* clang-format off */
-#define TASK_FIELDS(S, F)                                                                           \
-    F("sefl_task", COUNT, version, NULL, TASK_VERSION, TASK_VERSION, NULL, "version of this form")  \
-    S("name", TEXT, t.name, "task", 0, 0, NULL, "for people")                                       \
-    S("population", TEXT, t.population, NULL, 0, 0, NULL, "whose privacy: the name of the ledger")  \
-    S("model.body", WORD, body, "lstm", 0, 0, "lstm transformer", "")                               \
-    S("model.vocab", COUNT, t.model.vocab, NULL, 2, VOCAB_WORDS_MAX, NULL, "words (from --vocab)")  \
-    S("model.embed", COUNT, t.model.embed, "200", 1, 65536, NULL, "")                               \
-    S("model.hidden", COUNT, t.model.hidden, "200", 1, 65536, NULL, "")                             \
-    S("model.layers", COUNT, t.model.layers, "2", 1, LM_MAX_LAYERS, NULL, "")                       \
-    S("model.heads", COUNT, t.model.heads, "2", 1, 65536, NULL, "transformer only")                 \
-    S("model.block", COUNT, t.model.block, "32", 1, BHM_MAX_BLOCK, NULL, "Hankel block size")       \
-    S("model.tied", BOOL, t.model.tied, "false", 0, 0, NULL, "decoder uses the embedding")          \
-    S("model.batch", COUNT, t.model.batch, "20", 1, 65536, NULL, "columns of text")                 \
-    S("model.steps", COUNT, t.model.steps, "35", 1, 65536, NULL, "words in a row")                  \
-    S("vocab.order", WORD, t.order, "interleaved", 0, 0, "interleaved appearance frequency", "")    \
-    S("vocab.sha256", HASH, t.vocab_hash, NULL, 0, 0, NULL, "of the public word list (--vocab)")    \
-    S("init.sha256", HASH, t.init_hash, NULL, 0, 0, NULL, "of the initial model's file (--init)")   \
-    S("valid.sha256", HASH, t.valid_hash, TASK_NO_VALID, 0, 0, NULL,                                \
-      "of the public validation text's file (--valid); zeros: none")                                \
-    S("training.optimiser", WORD, t.optim.kind, "sgd", 0, 0, "sgd momentum adam", "at clients")     \
-    S("training.lr", REAL, t.lr, "20", 0, 1000000, NULL, "")                                        \
-    S("training.momentum", REAL, t.optim.momentum, "0.9", 0, 1, NULL, "")                           \
-    S("training.beta1", REAL, t.optim.beta1, "0.9", 0, 1, NULL, "")                                 \
-    S("training.beta2", REAL, t.optim.beta2, "0.999", 0, 1, NULL, "")                               \
-    S("training.epsilon", REAL, t.optim.epsilon, "1e-8", 0, 1, NULL, "")                            \
-    S("training.gradient_clip", REAL, t.gradient_clip, "0.25", 0, 1000000, NULL,                \
-      "of a batch, or of a record")                                                                 \
-    S("training.dropout", REAL, t.dropout, "0.2", 0, 1, NULL, "")                                   \
-    S("training.epochs", COUNT, t.local_epochs, "1", 0, 1000000, NULL, "a round; 0: steps count")   \
-    S("training.steps", COUNT, t.local_steps, "0", 0, 1000000, NULL, "a round; 0: epochs count")    \
-    S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL, "L2 norm of an update, or a record's step") \
-    S("privacy.noise", WORD, t.noise, "joint", 0, 0, RELEASE_MODE_WORDS, RELEASE_MODE_HELP)          \
-    S("privacy.z", DECIMAL, t.z, "1", 0, 0, NULL, "noise over sensitivity")                         \
-    S("privacy.claim", WORD, claim, "dp", 0, 0, "none dp", "none: nothing is claimed")              \
-    S("privacy.epsilon", REAL, t.epsilon, "8", 0, 0, NULL, "the target; 0 with claim none")         \
-    S("privacy.delta", REAL, t.delta, "1e-6", 0, 1, NULL, "0 with claim none")                      \
-    S("privacy.unit", WORD, t.unit, "client", 0, 0, "client record", "whom it protects")            \
-    S("privacy.records_max", COUNT, t.records_max, "0", 0, 1 << 20, NULL, "unit record only")       \
-    S("privacy.sampling", WORD, t.sampling, "all", 0, 0, "all open hidden", "")                     \
-    S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "of a client's own coin")                        \
-    S("privacy.weights", WORD, t.weights, "equal", 0, 0, "equal capped", "")                        \
-    S("privacy.weight_cap", COUNT, t.weight_cap, "0", 0, TASK_COUNT_MAX, NULL, "words; capped only")\
-    S("rounds.count", COUNT, t.rounds, "100", 1, UINT32_MAX, NULL, "")                              \
-    S("rounds.enrolled", COUNT, t.enrolled, NULL, 2, 1 << 24, NULL, "clients in the population")    \
-    S("rounds.clients_max", COUNT, t.clients_max, "0", 0, 1 << 24, NULL, "in a sum; 0: enrolled")   \
-    S("rounds.threshold", COUNT, t.threshold, "0", 0, 1 << 24, NULL, "least in a sum; 0: half")     \
-    S("rounds.enough", COUNT, t.enough, "0", 0, 1 << 24, NULL, "close early; 0: at the deadline")   \
-    S("rounds.deadline_ms", COUNT, t.deadline_ms, "600000", 1, TASK_MS_MAX, NULL, "")               \
-    S("rounds.extend_ms", COUNT, t.extend_ms, "300000", 1, TASK_MS_MAX, NULL, "")                   \
-    S("rounds.extensions", COUNT, t.extensions, "2", 0, 1000, NULL, "then the round is skipped")    \
-    S("rounds.max_per_client", COUNT, t.max_rounds_per_client, "0", 0, UINT32_MAX, NULL,            \
-      "0: no limit")                                                                                \
-    S("rounds.patience", COUNT, t.patience, "0", 0, 1000000, NULL, "without gain; 0: no such stop") \
-    S("server.step", WORD, t.server, "average", 0, 0, "average momentum adam", "")                  \
-    S("server.lr", NANO, t.step_nano, "1", 0, 1000000, NULL, "")                                    \
-    S("server.momentum", REAL, t.server_optim.momentum, "0.9", 0, 1, NULL, "")                      \
-    S("server.beta1", REAL, t.server_optim.beta1, "0.9", 0, 1, NULL, "")                            \
-    S("server.beta2", REAL, t.server_optim.beta2, "0.99", 0, 1, NULL, "")                           \
-    S("server.epsilon", REAL, t.server_optim.epsilon, "1e-3", 0, 1, NULL, "")                       \
-    S("crypto.scheme", WORD, scheme, "pad", 0, 0, "pad paillier", "")                           \
-    S("crypto.seal", WORD, seal, "xwing", 0, 0, "none x25519 xwing",                                \
-      "of an upload's seed; none with paillier")                                                    \
-    F("crypto.key", KEY, key, NULL, 0, 0, NULL, "CSP's Paillier key; \"\" with pad")                \
-    F("servers.aggregator", HASH, t.servers.as, NULL, 0, 0, NULL, "its public signing key")         \
+#define TASK_FIELDS(S, F)                                                                          \
+    F("sefl_task", COUNT, version, NULL, TASK_VERSION, TASK_VERSION, NULL,                         \
+      "version of the task document")                                                              \
+    S("name", TEXT, t.name, "task", 0, 0, NULL, "name of the task, for people")                    \
+    S("population", TEXT, t.population, NULL, 0, 0, NULL,                                          \
+      "population whose privacy is charged: the name of the ledger")                               \
+    S("model.body", WORD, body, "lstm", 0, 0, "lstm transformer", "kind of the model")             \
+    S("model.vocab", COUNT, t.model.vocab, NULL, 2, VOCAB_WORDS_MAX, NULL,                         \
+      "number of words (from --vocab)")                                                            \
+    S("model.embed", COUNT, t.model.embed, "200", 1, 65536, NULL, "size of a word's vector")       \
+    S("model.hidden", COUNT, t.model.hidden, "200", 1, 65536, NULL, "size of a layer")             \
+    S("model.layers", COUNT, t.model.layers, "2", 1, LM_MAX_LAYERS, NULL, "layers of the body")    \
+    S("model.heads", COUNT, t.model.heads, "2", 1, 65536, NULL,                                    \
+      "attention heads; transformer only")                                                         \
+    S("model.block", COUNT, t.model.block, "32", 1, BHM_MAX_BLOCK, NULL,                           \
+      "block size of the Hankel matrices; 1: dense")                                               \
+    S("model.tied", BOOL, t.model.tied, "false", 0, 0, NULL, "the decoder uses the embedding")     \
+    S("model.batch", COUNT, t.model.batch, "20", 1, 65536, NULL, "columns of text in a batch")     \
+    S("model.steps", COUNT, t.model.steps, "35", 1, 65536, NULL, "words in a row of a batch")      \
+    S("vocab.order", WORD, t.order, "interleaved", 0, 0, "interleaved appearance frequency",       \
+      "order of the word list")                                                                    \
+    S("vocab.sha256", HASH, t.vocab_hash, NULL, 0, 0, NULL,                                        \
+      "hash of the public word list (--vocab)")                                                    \
+    S("init.sha256", HASH, t.init_hash, NULL, 0, 0, NULL,                                          \
+      "hash of the initial model's file (--init)")                                                 \
+    S("valid.sha256", HASH, t.valid_hash, TASK_NO_VALID, 0, 0, NULL,                               \
+      "hash of the public validation text (--valid); zeros: none")                                 \
+    S("training.optimiser", WORD, t.optim.kind, "sgd", 0, 0, "sgd momentum adam",                  \
+      "optimiser of the clients")                                                                  \
+    S("training.lr", REAL, t.lr, "20", 0, 1000000, NULL, "learning rate of the clients")           \
+    S("training.momentum", REAL, t.optim.momentum, "0.9", 0, 1, NULL,                              \
+      "factor of the optimiser momentum")                                                          \
+    S("training.beta1", REAL, t.optim.beta1, "0.9", 0, 1, NULL, "beta1 of the optimiser adam")     \
+    S("training.beta2", REAL, t.optim.beta2, "0.999", 0, 1, NULL, "beta2 of the optimiser adam")   \
+    S("training.epsilon", REAL, t.optim.epsilon, "1e-8", 0, 1, NULL,                               \
+      "epsilon of the optimiser adam")                                                             \
+    S("training.gradient_clip", REAL, t.gradient_clip, "0.25", 0, 1000000, NULL,                   \
+      "largest L2 norm of the gradient of a batch, or of a record")                                \
+    S("training.dropout", REAL, t.dropout, "0.2", 0, 1, NULL,                                      \
+      "share of values that a training step leaves out")                                           \
+    S("training.epochs", COUNT, t.local_epochs, "1", 0, 1000000, NULL,                             \
+      "passes over the text per round; 0: training.steps decides")                                 \
+    S("training.steps", COUNT, t.local_steps, "0", 0, 1000000, NULL,                               \
+      "batches per round; 0: training.epochs decides")                                             \
+    S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL,                                            \
+      "largest L2 norm of an update, or of a record's step")                                       \
+    S("privacy.noise", WORD, t.noise, "joint", 0, 0, RELEASE_MODE_WORDS, RELEASE_MODE_HELP)        \
+    S("privacy.z", DECIMAL, t.z, "1", 0, 0, NULL,                                                  \
+      "noise multiplier: standard deviation of the noise over the sensitivity")                    \
+    S("privacy.claim", WORD, claim, "dp", 0, 0, "none dp",                                         \
+      "dp: the task claims epsilon and delta; none: it claims nothing")                            \
+    S("privacy.epsilon", REAL, t.epsilon, "8", 0, 0, NULL, "largest epsilon; 0 with claim none")   \
+    S("privacy.delta", REAL, t.delta, "1e-6", 0, 1, NULL, "delta of the claim; 0 with claim none") \
+    S("privacy.unit", WORD, t.unit, "client", 0, 0, "client record",                               \
+      "what the claim protects: all text of a client, or one record")                              \
+    S("privacy.records_max", COUNT, t.records_max, "0", 0, 1 << 20, NULL,                          \
+      "most records of a client per round; unit record only")                                      \
+    S("privacy.sampling", WORD, t.sampling, "all", 0, 0, "all open hidden",                        \
+      "who takes part: all, or a random sample that AS sees (open) or not (hidden)")               \
+    S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "probability that a client draws itself")       \
+    S("privacy.weights", WORD, t.weights, "equal", 0, 0, "equal capped",                           \
+      "weight of a client: equal, or its number of words up to weight_cap")                        \
+    S("privacy.weight_cap", COUNT, t.weight_cap, "0", 0, TASK_COUNT_MAX, NULL,                     \
+      "words that give the full weight; weights capped only")                                      \
+    S("rounds.count", COUNT, t.rounds, "100", 1, UINT32_MAX, NULL, "number of rounds")             \
+    S("rounds.enrolled", COUNT, t.enrolled, NULL, 2, 1 << 24, NULL, "clients in the population")   \
+    S("rounds.clients_max", COUNT, t.clients_max, "0", 0, 1 << 24, NULL,                           \
+      "most clients in a sum; 0: all enrolled")                                                    \
+    S("rounds.threshold", COUNT, t.threshold, "0", 0, 1 << 24, NULL,                               \
+      "fewest clients in a sum; 0: half of the enrolled")                                          \
+    S("rounds.enough", COUNT, t.enough, "0", 0, 1 << 24, NULL,                                     \
+      "close the round after this many updates; 0: at the deadline")                               \
+    S("rounds.deadline_ms", COUNT, t.deadline_ms, "600000", 1, TASK_MS_MAX, NULL,                  \
+      "milliseconds until a round closes")                                                         \
+    S("rounds.extend_ms", COUNT, t.extend_ms, "300000", 1, TASK_MS_MAX, NULL,                      \
+      "milliseconds of an extension")                                                              \
+    S("rounds.extensions", COUNT, t.extensions, "2", 0, 1000, NULL,                                \
+      "extensions of a round below the threshold, before it is skipped")                           \
+    S("rounds.max_per_client", COUNT, t.max_rounds_per_client, "0", 0, UINT32_MAX, NULL,           \
+      "most rounds that a client takes part in; 0: no limit")                                      \
+    S("rounds.patience", COUNT, t.patience, "0", 0, 1000000, NULL,                                 \
+      "end the task after this many rounds without gain; 0: never")                                \
+    S("server.step", WORD, t.server, "average", 0, 0, "average momentum adam",                     \
+      "optimiser of the aggregation server")                                                       \
+    S("server.lr", NANO, t.step_nano, "1", 0, 1000000, NULL,                                       \
+      "learning rate of the aggregation server")                                                   \
+    S("server.momentum", REAL, t.server_optim.momentum, "0.9", 0, 1, NULL,                         \
+      "factor of the server's optimiser momentum")                                                 \
+    S("server.beta1", REAL, t.server_optim.beta1, "0.9", 0, 1, NULL,                               \
+      "beta1 of the server's optimiser adam")                                                      \
+    S("server.beta2", REAL, t.server_optim.beta2, "0.99", 0, 1, NULL,                              \
+      "beta2 of the server's optimiser adam")                                                      \
+    S("server.epsilon", REAL, t.server_optim.epsilon, "1e-3", 0, 1, NULL,                          \
+      "epsilon of the server's optimiser adam")                                                    \
+    S("crypto.scheme", WORD, scheme, "pad", 0, 0, "pad paillier", "encryption of the updates")     \
+    S("crypto.seal", WORD, seal, "xwing", 0, 0, "none x25519 xwing",                               \
+      "how a client seals the seed of its pad to CSP; none with paillier")                         \
+    F("crypto.key", KEY, key, NULL, 0, 0, NULL, "CSP's Paillier key; \"\" with pad")               \
+    F("servers.aggregator", HASH, t.servers.as, NULL, 0, 0, NULL, "its public signing key")        \
     F("servers.csp", HASH, t.servers.csp, NULL, 0, 0, NULL, "its public signing key")
 /* clang-format on */
 
