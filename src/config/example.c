@@ -69,10 +69,34 @@ static bool same_group(const char *a, const char *b)
 
 static bool needs_quotes(sefl_span v)
 {
-    for (size_t i = 0; i < v.n; i++)
-        if (strchr(":#{}[]&*!|>'\"%@`,", v.p[i]))
+    for (size_t i = 0; i < v.n; i++) {
+        if (strchr("#{}[]&*!|>'\"%@`,", v.p[i]))
             return true;
+        if (v.p[i] == ':' && (i + 1 == v.n || v.p[i + 1] == ' '))
+            return true;
+    }
     return v.n == 0;
+}
+
+static sefl_status line(sefl_buf *out, const setting_def *d, sefl_span v)
+{
+    const char *quote = needs_quotes(v) ? "\"" : "";
+    return wr_fmt(out, "%s: %s%.*s%s\n", d->key, quote, (int)v.n, (const char *)v.p, quote);
+}
+
+sefl_status example_brief(sefl_buf *out, const char *about, const setting_def *schema,
+                          const char *set)
+{
+    sefl_status st = SEFL_OK;
+    char scratch[24];
+    SEFL_TRY(wr_fmt(out, "# %s\n", about));
+    for (const setting_def *d = schema; d->key; d++) {
+        const wish w = wish_of(set, d->key);
+        if (w.named ? !w.without : !d->fallback)
+            SEFL_TRY(line(out, d, shown(d, &w, scratch)));
+    }
+done:
+    return st;
 }
 
 sefl_status example_write(sefl_buf *out, const char *file, const char *about,
@@ -102,9 +126,8 @@ sefl_status example_write(sefl_buf *out, const char *file, const char *about,
         SEFL_TRY(wr_fmt(out, "# %s%s%s%s\n", d->help ? d->help : "",
                         d->help && *d->help ? "; " : "", values, must ? "; must be given" : ""));
         const char *mark = (w.named || must) && !w.without ? "" : "#";
-        const char *quote = needs_quotes(v) ? "\"" : "";
-        SEFL_TRY(wr_fmt(out, "%s%s: %s%.*s%s\n", mark, d->key, quote, (int)v.n, (const char *)v.p,
-                        quote));
+        SEFL_TRY(wr_fmt(out, "%s", mark));
+        SEFL_TRY(line(out, d, v));
     }
 done:
     return st;

@@ -19,6 +19,11 @@ enum { EXAMPLE_VALUES = 200 };
 sefl_status example_write(sefl_buf *out, const char *file, const char *about,
                           const setting_def *schema, const char *active) SEFL_MUST_CHECK;
 
+/* A short file: what must be given, with the schema's examples, and what `set` gives ("key=value",
+ * separated by spaces; "-key" leaves one out). */
+sefl_status example_brief(sefl_buf *out, const char *about, const setting_def *schema,
+                          const char *set) SEFL_MUST_CHECK;
+
 /* The values that it may have: "a whole number from 1 to 4096", "one of: lstm transformer". */
 void example_values(char out[EXAMPLE_VALUES], const setting_def *d);
 

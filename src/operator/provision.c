@@ -1,12 +1,13 @@
-/* Everything is built in FOLDER.tmp-PID, one step after the other, and renamed at the end. A path is
- * asked for with in(); the root's length is checked first, so that none is ever cut. */
+/* The steps build everything in FOLDER.tmp-PID; the last one renames it. */
 #define _GNU_SOURCE
 #include "operator/provision.h"
 
 #include "base/alloc.h"
 #include "base/ct.h"
+#include "base/dir.h"
 #include "base/file.h"
 #include "base/hex.h"
+#include "config/example.h"
 #include "crypto/keyfile.h"
 #include "crypto/sign.h"
 #include "model/corpus/corpus.h"
@@ -14,12 +15,13 @@
 #include "model/corpus/synth.h"
 #include "model/file/model_file.h"
 #include "operator/provision_ids.h"
+#include "roles/aggregator/aggregator.h"
+#include "roles/client/config.h"
+#include "roles/csp/csp_role.h"
 #include "store/text_ledger.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -28,15 +30,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOCK_BYTES = 32, ROOT_MAX = PATH_MAX - 128, RING = 6, STEPS = 9, MODEL_BYTES_MAX = 1 << 30 };
+enum { LOCK_BYTES = 32, STEPS = 9 };
 
 typedef struct build {
     const provision_config *c;
     const sefl_progress *progress;
     unsigned step;
-    char root[ROOT_MAX];
-    char path[RING][PATH_MAX];
-    unsigned next;
+    dir_tree at;    /* the folder being built */
     unsigned width; /* digits of a client's number */
     uint32_t clients;
     settings task; /* the caller's, and what is filled in here */
@@ -46,23 +46,9 @@ typedef struct build {
     provision_report report;
 } build;
 
-/* A path below the folder being built; valid until the sixth next call. */
-static const char *in(build *b, const char *fmt, ...)SEFL_PRINTF(2, 3);
-static const char *in(build *b, const char *fmt, ...)
-{
-    char *p = b->path[b->next++ % RING];
-    va_list ap;
-    int n = snprintf(p, PATH_MAX, "%s/", b->root);
-    va_start(ap, fmt);
-    n += vsnprintf(p + n, (size_t)(PATH_MAX - n), fmt, ap);
-    va_end(ap);
-    assert(n > 0 && n < PATH_MAX);
-    return p;
-}
-
 static const char *client(build *b, uint32_t i, const char *file)
 {
-    return in(b, "clients/client-%0*" PRIu32 "/%s", (int)b->width, i + 1, file);
+    return dir_in(&b->at, "clients/client-%0*" PRIu32 "/%s", (int)b->width, i + 1, file);
 }
 
 static sefl_status next_step(build *b)
@@ -80,40 +66,14 @@ static sefl_status make_folder(const char *path)
 
 /* ---- the folder ---------------------------------------------------------------------------- */
 
-static sefl_status check_folder(const char *path)
-{
-    struct stat sb;
-    if (lstat(path, &sb) != 0)
-        return errno == ENOENT ? SEFL_OK : sefl_fail(SEFL_EIO, "%s: %s", path, strerror(errno));
-    DIR *d = S_ISDIR(sb.st_mode) ? opendir(path) : NULL;
-    if (!d)
-        return sefl_fail(SEFL_EEXIST, "%s exists and is no folder", path);
-    bool empty = true;
-    for (struct dirent *e; (e = readdir(d)) != NULL;)
-        empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0);
-    closedir(d);
-    return empty ? SEFL_OK : sefl_fail(SEFL_EEXIST, "%s is not empty: nothing is replaced", path);
-}
-
-static int remove_one(const char *path, const struct stat *sb, int flag, struct FTW *ftw)
-{
-    (void)sb, (void)flag, (void)ftw;
-    return remove(path);
-}
-
-static void remove_all(const char *path)
-{
-    (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
 static sefl_status make_folders(build *b)
 {
     static const char *const names[] = { "ca",         "ca/aggregator", "ca/csp", "public",
                                          "aggregator", "csp",           "clients" };
     sefl_status st = SEFL_OK;
-    SEFL_TRY(make_folder(b->root));
+    SEFL_TRY(make_folder(b->at.root));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        SEFL_TRY(make_folder(in(b, "%s", names[i])));
+        SEFL_TRY(make_folder(dir_in(&b->at, "%s", names[i])));
     for (uint32_t i = 0; i < b->clients; i++) {
         SEFL_TRY(make_folder(client(b, i, "")));
         SEFL_TRY(make_folder(client(b, i, "text")));
@@ -170,10 +130,8 @@ static sefl_status start_settings(build *b)
     for (const provision_default *d = provision_defaults; d->key; d++)
         SEFL_TRY(set(b, d->key, "%s", d->value));
     SEFL_TRY(set(b, "rounds.enrolled", "%" PRIu32, b->clients));
-    for (size_t i = 0; mine && i < mine->count; i++)
-        if (mine->value[i])
-            SEFL_TRY(settings_set_pair(&b->task, span_of_str(mine->schema[i].key),
-                                       span_of_str(mine->value[i]), mine->origin[i]));
+    if (mine)
+        SEFL_TRY(settings_overlay(&b->task, mine));
     if ((!mine || !settings_given(mine, "privacy.z")) && says(b, "privacy.noise", "none"))
         SEFL_TRY(set(b, "privacy.z", "0"));
     /* a quarter may stay away; rounds end when all are in, where that takes no claim away */
@@ -190,9 +148,9 @@ done:
 static sefl_status make_identities(build *b)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(provision_identities(b->root, b->clients, b->width));
-    SEFL_TRY(sign_key_read(&b->as_key, in(b, "aggregator/sign.key")));
-    SEFL_TRY(sign_key_read(&b->csp_key, in(b, "csp/sign.key")));
+    SEFL_TRY(provision_identities(b->at.root, b->clients, b->width));
+    SEFL_TRY(sign_key_read(&b->as_key, dir_in(&b->at, "aggregator/sign.key")));
+    SEFL_TRY(sign_key_read(&b->csp_key, dir_in(&b->at, "csp/sign.key")));
 done:
     return st;
 }
@@ -216,13 +174,13 @@ static sefl_status make_key(build *b)
         SEFL_TRY(paillier_keygen_vartime(&b->sec, bits, &rng, NULL));
         SEFL_TRY(keyfile_sec_write(&sec_file, b->sec, &l, &cost, &rng));
         SEFL_TRY(keyfile_pub_write(&pub_file, paillier_sec_pub(b->sec)));
-        SEFL_TRY(file_write_new(in(b, "public/key.pub"), buf_span(&pub_file), 0644));
+        SEFL_TRY(file_write_new(dir_in(&b->at, "public/key.pub"), buf_span(&pub_file), 0644));
     } else {
         SEFL_TRY(rng_fill(&rng, root, sizeof root));
         SEFL_TRY(keyfile_root_write(&sec_file, root, &l, &cost, &rng));
     }
-    SEFL_TRY(file_write_new(in(b, "csp/key.lock"), span_of(lock, sizeof lock), 0600));
-    SEFL_TRY(file_write_new(in(b, "csp/key.sealed"), buf_span(&sec_file), 0600));
+    SEFL_TRY(file_write_new(dir_in(&b->at, "csp/key.lock"), span_of(lock, sizeof lock), 0600));
+    SEFL_TRY(file_write_new(dir_in(&b->at, "csp/key.sealed"), buf_span(&sec_file), 0600));
 done:
     sefl_wipe(lock, sizeof lock);
     sefl_wipe(root, sizeof root);
@@ -257,15 +215,27 @@ static sefl_status make_generated_text(build *b)
     synth_settings s = { .clients = clients, .tokens = words * clients, .seed = b->c->seed };
     SEFL_CHECK(words <= SYNTH_TOKENS_MAX / clients, SEFL_EINVAL, "%" PRIu64 " words a client",
                words);
-    SEFL_TRY(synth_write(in(b, "synth"), &s, &r, NULL));
+    SEFL_TRY(synth_write(dir_in(&b->at, "synth"), &s, &r, NULL));
     for (uint32_t i = 0; i < clients; i++)
-        SEFL_TRY(
-            move(client(b, i, "text/train.txt"), in(b, "synth/client-%03" PRIu32 "/train.txt", i)));
+        SEFL_TRY(move(client(b, i, "text/train.txt"),
+                      dir_in(&b->at, "synth/client-%03" PRIu32 "/train.txt", i)));
     note_tokens(b, r.tokens[CORPUS_TRAIN] / clients);
     b->report.best_perplexity = r.perplexity[CORPUS_VALID];
-    SEFL_TRY(move(in(b, "public/valid.txt"), in(b, "synth/valid.txt")));
-    SEFL_TRY(move(in(b, "words.txt"), in(b, "synth/vocab.txt")));
-    remove_all(in(b, "synth"));
+    SEFL_TRY(move(dir_in(&b->at, "public/valid.txt"), dir_in(&b->at, "synth/valid.txt")));
+    SEFL_TRY(move(dir_in(&b->at, "words.txt"), dir_in(&b->at, "synth/vocab.txt")));
+    dir_remove(dir_in(&b->at, "synth"));
+done:
+    return st;
+}
+
+/* A text under its own words, to be written again. */
+static sefl_status read_text(corpus *out, vocab **words, const corpus_file *f)
+{
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(vocab_new(words));
+    SEFL_TRY(corpus_count(*words, f, NULL));
+    SEFL_TRY(vocab_finish(*words, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    SEFL_TRY(corpus_read(out, *words, f, NULL));
 done:
     return st;
 }
@@ -273,14 +243,11 @@ done:
 static sefl_status deal_text(build *b, const corpus_file *f)
 {
     sefl_status st = SEFL_OK;
-    vocab *words = NULL; /* only to write what was read */
+    vocab *words = NULL;
     corpus all = { 0 }, part = { 0 };
     partition p = { 0 };
     bool text = corpus_format_of(f) == CORPUS_TEXT;
-    SEFL_TRY(vocab_new(&words));
-    SEFL_TRY(corpus_count(words, f, NULL));
-    SEFL_TRY(vocab_finish(words, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-    SEFL_TRY(corpus_read(&all, words, f, NULL));
+    SEFL_TRY(read_text(&all, &words, f));
     st = partition_make(&p, &all,
                         &(partition_settings){
                             .kind = PARTITION_ARTICLE, .clients = b->clients, .seed = b->c->seed });
@@ -318,11 +285,9 @@ static sefl_status make_dealt_text(build *b)
     if (!paths.path[CORPUS_VALID])
         goto done;
     corpus_file f = { .path = paths.path[CORPUS_VALID] };
-    SEFL_TRY(vocab_new(&words));
-    SEFL_TRY(corpus_count(words, &f, NULL));
-    SEFL_TRY(vocab_finish(words, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-    SEFL_TRY(corpus_read(&valid, words, &f, NULL));
-    SEFL_TRY(corpus_write(&valid, words, &(corpus_file){ .path = in(b, "public/valid.txt") }));
+    SEFL_TRY(read_text(&valid, &words, &f));
+    SEFL_TRY(
+        corpus_write(&valid, words, &(corpus_file){ .path = dir_in(&b->at, "public/valid.txt") }));
 done:
     corpus_clear(&valid);
     vocab_free(words);
@@ -356,14 +321,15 @@ static sefl_status make_vocab(build *b)
         SEFL_TRY(vocab_read(&b->v, b->c->vocab, &s));
     } else {
         SEFL_TRY(vocab_new(&b->v));
-        SEFL_TRY(corpus_count(b->v, &(corpus_file){ .path = in(b, "public/valid.txt") }, NULL));
+        SEFL_TRY(
+            corpus_count(b->v, &(corpus_file){ .path = dir_in(&b->at, "public/valid.txt") }, NULL));
         if (!b->c->data)
-            SEFL_TRY(count_list(b->v, in(b, "words.txt")));
+            SEFL_TRY(count_list(b->v, dir_in(&b->at, "words.txt")));
         SEFL_TRY(vocab_finish(b->v, &s));
     }
     if (!b->c->data)
-        (void)unlink(in(b, "words.txt"));
-    SEFL_TRY(vocab_write(b->v, in(b, "public/vocab.txt"), false));
+        (void)unlink(dir_in(&b->at, "words.txt"));
+    SEFL_TRY(vocab_write(b->v, dir_in(&b->at, "public/vocab.txt"), false));
     b->report.words = vocab_size(b->v);
 done:
     return st;
@@ -373,14 +339,11 @@ done:
 static sefl_status set_hash(build *b, const char *key, const char *path)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf file = { 0 };
     uint8_t hash[SHA256_BYTES];
     char hex[HEX_CHARS(SHA256_BYTES)];
-    SEFL_TRY(file_read(&file, path, MODEL_BYTES_MAX));
-    sha256_of(hash, buf_span(&file));
+    SEFL_TRY(file_sha256(hash, NULL, path));
     SEFL_TRY(set(b, key, "%s", hex_write(hex, hash, sizeof hash)));
 done:
-    buf_clear(&file);
     return st;
 }
 
@@ -403,12 +366,12 @@ static sefl_status make_model(build *b)
     lm_init(m, b->c->seed);
     meta.cfg = *lm_get_config(m);
     model_meta_set_vocab(&meta, b->v);
-    SEFL_TRY(model_write(in(b, "public/init.safetensors"), &meta, lm_theta(m)));
+    SEFL_TRY(model_write(dir_in(&b->at, "public/init.safetensors"), &meta, lm_theta(m)));
     SEFL_TRY(set(b, "model.vocab", "%" PRIu32, vocab_size(b->v)));
-    SEFL_TRY(set_hash(b, "vocab.sha256", in(b, "public/vocab.txt")));
-    SEFL_TRY(set_hash(b, "init.sha256", in(b, "public/init.safetensors")));
-    if (file_exists(in(b, "public/valid.txt")))
-        SEFL_TRY(set_hash(b, "valid.sha256", in(b, "public/valid.txt")));
+    SEFL_TRY(set_hash(b, "vocab.sha256", dir_in(&b->at, "public/vocab.txt")));
+    SEFL_TRY(set_hash(b, "init.sha256", dir_in(&b->at, "public/init.safetensors")));
+    if (file_exists(dir_in(&b->at, "public/valid.txt")))
+        SEFL_TRY(set_hash(b, "valid.sha256", dir_in(&b->at, "public/valid.txt")));
 done:
     lm_free(m);
     return st;
@@ -430,10 +393,10 @@ static sefl_status make_task(build *b)
     SEFL_TRY(envelope_sign(&env, SIGNER_CSP, b->csp_key));
     SEFL_TRY(envelope_write(&signed_, &env));
     SEFL_TRY(task_open(&t, buf_span(&signed_), &keys)); /* as every client will */
-    SEFL_TRY(file_write_new(in(b, "public/task.json"), buf_span(&document), 0644));
-    SEFL_TRY(file_write_new(in(b, "public/task.signed"), buf_span(&signed_), 0644));
-    SEFL_TRY(ledger_create(in(b, "aggregator/ledger"), t.population));
-    SEFL_TRY(ledger_create(in(b, "csp/ledger"), t.population));
+    SEFL_TRY(file_write_new(dir_in(&b->at, "public/task.json"), buf_span(&document), 0644));
+    SEFL_TRY(file_write_new(dir_in(&b->at, "public/task.signed"), buf_span(&signed_), 0644));
+    SEFL_TRY(ledger_create(dir_in(&b->at, "aggregator/ledger"), t.population));
+    SEFL_TRY(ledger_create(dir_in(&b->at, "csp/ledger"), t.population));
     for (uint32_t i = 0; i < b->clients; i++)
         SEFL_TRY(text_ledger_create(client(b, i, "ledger"), client(b, i, "text")));
     memcpy(b->report.task, t.id, sizeof b->report.task);
@@ -448,113 +411,79 @@ done:
 
 /* ---- configuration ----------------------------------------------------------------------------- */
 
-static const char tls_lines[] = "tls:\n"
-                                "  cert: cert.pem\n"
-                                "  key: key.pem\n"
-                                "  peers: peers.pem\n";
+/* One file of settings for each path: what the schema's examples say, and `set`. port 0: the system
+ * chooses it, and the option named by `peer` gives it later. */
+typedef struct file_of {
+    const char *about;
+    const setting_def *schema;
+    char set[256];
+    const char *peer;
+    unsigned port;
+} file_of;
 
-static const char lock_line[] = "memory_lock: try # required (the default) where the keys matter\n";
-
-/* "name: 127.0.0.1:port", or a line that says where it will come from. */
-static sefl_status wr_peer(sefl_buf *out, const char *name, unsigned port)
-{
-    if (port)
-        return wr_fmt(out, "%s: 127.0.0.1:%u\n", name, port);
-    return wr_fmt(out, "# %s: host:port is given with --%s: the system chooses the port\n", name,
-                  name);
-}
-
-static sefl_status write_servers(build *b, sefl_buf *text)
+static sefl_status write_file(const file_of *f, const char *path)
 {
     sefl_status st = SEFL_OK;
-    unsigned base = b->c->port_base;
-    bool valid = file_exists(in(b, "public/valid.txt"));
-    SEFL_TRY(wr_fmt(text,
-                    "# the aggregation server of a trial federation\n"
-                    "listen: 127.0.0.1:%u\n",
-                    base));
-    SEFL_TRY(wr_peer(text, "csp", base ? base + 1 : 0));
-    SEFL_TRY(wr_fmt(text,
-                    "%s  csp_peers: csp_peers.pem\n"
-                    "ca: ../ca/aggregator\n"
-                    "sign_key: sign.key\n"
-                    "task: ../public/task.signed\n"
-                    "vocab: ../public/vocab.txt\n"
-                    "init: ../public/init.safetensors\n"
-                    "%s"
-                    "state: state\n"
-                    "models: models\n"
-                    "ledger: ledger\n"
-                    "%s"
-                    "ready_file: ready\n",
-                    tls_lines, valid ? "valid: ../public/valid.txt\n" : "", lock_line));
-    SEFL_TRY(file_write_new(in(b, "aggregator/aggregator.yml"), buf_span(text), 0600));
-    buf_reset(text);
-    SEFL_TRY(wr_fmt(text,
-                    "# the cryptography service provider of a trial federation\n"
-                    "listen: 127.0.0.1:%u\n"
-                    "%sca: ../ca/csp\n"
-                    "sign_key: sign.key\n"
-                    "key: key.sealed\n"
-                    "key_lock: key.lock\n"
-                    "task: ../public/task.signed\n"
-                    "state: state\n"
-                    "ledger: ledger\n"
-                    "%s"
-                    "ready_file: ready\n",
-                    base ? base + 1 : 0, tls_lines, lock_line));
-    SEFL_TRY(file_write_new(in(b, "csp/csp.yml"), buf_span(text), 0600));
+    sefl_buf text = { 0 };
+    char set[320];
+    snprintf(set, sizeof set, f->port ? "%s %s=127.0.0.1:%u" : "%s -%s", f->set, f->peer, f->port);
+    SEFL_TRY(example_brief(&text, f->about, f->schema, f->peer ? set : f->set));
+    if (f->peer && !f->port)
+        SEFL_TRY(wr_fmt(&text, "# %s: host:port comes with --%s: the system chooses the port\n",
+                        f->peer, f->peer));
+    SEFL_TRY(file_write_new(path, buf_span(&text), 0600));
+done:
+    buf_clear(&text);
+    return st;
+}
+
+static sefl_status write_servers(build *b)
+{
+    sefl_status st = SEFL_OK;
+    const unsigned base = b->c->port_base, csp_port = base ? base + 1 : 0;
+    const char *valid = file_exists(dir_in(&b->at, "public/valid.txt")) ? " valid" : "";
+    file_of as = { "the aggregation server of a trial federation", aggregator_schema, "", "csp",
+                   csp_port };
+    file_of other = { "the cryptography service provider of a trial federation", csp_schema, "",
+                      NULL, 0 };
+    /* memory_lock: required, the default, is for keys that matter */
+    snprintf(as.set, sizeof as.set, "listen=127.0.0.1:%u ca memory_lock=try ready_file%s", base,
+             valid);
+    snprintf(other.set, sizeof other.set,
+             "listen=127.0.0.1:%u ca key_lock memory_lock=try ready_file", csp_port);
+    SEFL_TRY(write_file(&as, dir_in(&b->at, "aggregator/aggregator.yml")));
+    SEFL_TRY(write_file(&other, dir_in(&b->at, "csp/csp.yml")));
 done:
     return st;
 }
 
-static sefl_status write_clients(build *b, sefl_buf *text)
+static sefl_status write_clients(build *b)
 {
     sefl_status st = SEFL_OK;
-    bool none = says(b, "privacy.claim", "none");
-    buf_reset(text);
-    SEFL_TRY(wr_fmt(text, "# a client of a trial federation\n"));
-    SEFL_TRY(wr_peer(text, "server", b->c->port_base));
-    SEFL_TRY(wr_fmt(text,
-                    "%saggregator_key: aggregator.pub\n"
-                    "csp_key: csp.pub\n"
-                    "policy: policy.yml\n"
-                    "text: text\n"
-                    "state: state\n"
-                    "ledger: ledger\n"
-                    "threads: 1 # all clients share one machine here\n",
-                    tls_lines));
-    for (uint32_t i = 0; i < b->clients; i++)
-        SEFL_TRY(file_write_new(client(b, i, "client.yml"), buf_span(text), 0600));
-    buf_reset(text);
-    SEFL_TRY(wr_fmt(text,
-                    "# what this client's owner allows: a task outside it is refused\n"
-                    "clients_min: %s\n"
-                    "noise_modes: %s\n"
-                    "claim_none: %s\n",
-                    settings_text(&b->task, "rounds.threshold"),
-                    settings_text(&b->task, "privacy.noise"), none ? "true" : "false"));
+    const bool none = says(b, "privacy.claim", "none");
+    const char *epsilon = settings_text(&b->task, "privacy.epsilon");
+    file_of site = { "a client of a trial federation", client_schema,
+                     "threads=1" /* all clients share one machine */, "server", b->c->port_base };
+    file_of rules = { "what this client's owner allows: the client refuses any other task",
+                      policy_schema, "", NULL, 0 };
+    int n = snprintf(rules.set, sizeof rules.set, "clients_min=%s noise_modes=%s claim_none=%s",
+                     settings_text(&b->task, "rounds.threshold"),
+                     settings_text(&b->task, "privacy.noise"), none ? "true" : "false");
     if (!none)
-        SEFL_TRY(wr_fmt(text,
-                        "epsilon_per_task: %s\n"
-                        "epsilon_total: %s\n",
-                        settings_text(&b->task, "privacy.epsilon"),
-                        settings_text(&b->task, "privacy.epsilon")));
-    for (uint32_t i = 0; i < b->clients; i++)
-        SEFL_TRY(file_write_new(client(b, i, "policy.yml"), buf_span(text), 0600));
+        snprintf(rules.set + n, sizeof rules.set - (size_t)n,
+                 " epsilon_per_task=%s epsilon_total=%s", epsilon, epsilon);
+    for (uint32_t i = 0; i < b->clients; i++) {
+        SEFL_TRY(write_file(&site, client(b, i, "client.yml")));
+        SEFL_TRY(write_file(&rules, client(b, i, "policy.yml")));
+    }
 done:
     return st;
 }
 
 static sefl_status write_configs(build *b)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf text = { 0 };
-    SEFL_TRY(write_servers(b, &text));
-    SEFL_TRY(write_clients(b, &text));
-done:
-    buf_clear(&text);
-    return st;
+    sefl_status st = write_servers(b);
+    return st == SEFL_OK ? write_clients(b) : st;
 }
 
 /* ---- all of it --------------------------------------------------------------------------------- */
@@ -569,24 +498,23 @@ sefl_status provision_make(provision_report *out, const provision_config *c,
     sefl_status st = SEFL_OK;
     build *b = NULL;
     bool begun = false;
+    char root[PATH_MAX];
 
     SEFL_TRY(sefl_new(&b, 1, sizeof *b));
     b->c = c;
     b->progress = progress;
     b->clients = c->clients ? c->clients : 8;
     b->width = b->clients < 100 ? 2 : b->clients < 1000 ? 3 : 4;
-    size_t n = strlen(c->folder);
-    while (n > 1 && c->folder[n - 1] == '/')
-        n--;
-    SEFL_CHECK(n > 0 && n + 32 < sizeof b->root, SEFL_EINVAL, "no folder's name");
+    SEFL_TRY(dir_root(&b->at, c->folder));
+    snprintf(root, sizeof root, "%s.tmp-%ld", b->at.root, (long)getpid());
+    SEFL_TRY(dir_root(&b->at, root));
     SEFL_CHECK(b->clients >= 2 && b->clients <= PROVISION_CLIENTS_MAX, SEFL_EINVAL,
                "a federation has 2 to %d clients here, not %" PRIu32, PROVISION_CLIENTS_MAX,
                b->clients);
     SEFL_CHECK(c->port_base < 65535, SEFL_EINVAL, "no port follows %u", c->port_base);
     SEFL_TRY(start_settings(b));
-    SEFL_TRY(check_folder(c->folder));
-    snprintf(b->root, sizeof b->root, "%.*s.tmp-%ld", (int)n, c->folder, (long)getpid());
-    SEFL_TRY(check_folder(b->root));
+    SEFL_TRY(dir_check_free(c->folder));
+    SEFL_TRY(dir_check_free(b->at.root));
     begun = true;
     for (unsigned i = 0; i < STEPS - 1; i++) {
         SEFL_TRY(next_step(b));
@@ -596,13 +524,13 @@ sefl_status provision_make(provision_report *out, const provision_config *c,
             SEFL_TRY(c->data ? make_dealt_text(b) : make_generated_text(b));
     }
     SEFL_TRY(next_step(b));
-    SEFL_CHECK(rename(b->root, c->folder) == 0, SEFL_EIO, "%s: %s", c->folder, strerror(errno));
+    SEFL_CHECK(rename(b->at.root, c->folder) == 0, SEFL_EIO, "%s: %s", c->folder, strerror(errno));
     begun = false;
     b->report.clients = b->clients;
     *out = b->report;
 done:
     if (begun)
-        remove_all(b->root);
+        dir_remove(b->at.root);
     if (b) {
         sign_key_free(b->as_key);
         sign_key_free(b->csp_key);

@@ -1,8 +1,7 @@
-#define _GNU_SOURCE
 #include "operator/site.h"
 
-#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/file.h"
 #include "base/hex.h"
 #include "config/address.h"
@@ -25,31 +24,18 @@ enum { WAIT_S = 60, ERROR_SHOWN = 200 };
 
 /* ---- files ------------------------------------------------------------------------------------ */
 
-static sefl_status put(const char *folder, const char *name, sefl_span bytes)
+static sefl_status put(dir_tree *d, const char *name, sefl_span bytes)
 {
-    sefl_buf path = { 0 };
-    sefl_status st = ca_path(&path, folder, name);
-    if (st == SEFL_OK)
-        st = file_write_atomic((const char *)path.p, bytes, 0644);
-    buf_clear(&path);
-    return st;
+    return file_write_atomic(dir_in(d, "%s", name), bytes, 0644);
 }
 
-static bool has(const char *folder, const char *name)
-{
-    sefl_buf path = { 0 };
-    bool is = ca_path(&path, folder, name) == SEFL_OK && file_exists((const char *)path.p);
-    buf_clear(&path);
-    return is;
-}
-
-static sefl_status put_pub(const char *folder, const char *name, const uint8_t pub[SIGN_PUB_BYTES])
+static sefl_status put_pub(dir_tree *d, const char *name, const uint8_t pub[SIGN_PUB_BYTES])
 {
     sefl_status st = SEFL_OK;
     sefl_buf text = { 0 };
     SEFL_TRY(wr_hex(&text, pub, SIGN_PUB_BYTES));
     SEFL_TRY(wr_fmt(&text, "\n"));
-    SEFL_TRY(put(folder, name, buf_span(&text)));
+    SEFL_TRY(put(d, name, buf_span(&text)));
 done:
     buf_clear(&text);
     return st;
@@ -81,72 +67,61 @@ static void look_at_ledger(char out[SITE_KEPT], const char *path, const char *te
     ledger_close(l);
 }
 
-static sefl_status put_settings(const char *folder, const char *host, uint16_t port, site_report *r)
+static sefl_status put_settings(dir_tree *d, const char *host, uint16_t port, site_report *r)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    bool six = strchr(host, ':') != NULL;
-    if (!has(folder, "client.yml")) {
-        SEFL_TRY(wr_fmt(&b, "server: %s%s%s:%u%s\n", six ? "\"[" : "", host, six ? "]" : "", port,
-                        six ? "\"" : ""));
-        SEFL_TRY(wr_fmt(&b, "tls:\n  cert: cert.pem\n  key: key.pem\n  peers: peers.pem\n"
-                            "aggregator_key: aggregator.pub\ncsp_key: csp.pub\n"
-                            "policy: policy.yml\ntext: text\nstate: state\nledger: ledger\n"));
-        SEFL_TRY(put(folder, "client.yml", buf_span(&b)));
+    char server[ADDRESS_HOST_MAX + 32];
+    const char *client = dir_in(d, "client.yml"), *rules = dir_in(d, "policy.yml");
+    snprintf(server, sizeof server, strchr(host, ':') ? "server=[%s]:%u" : "server=%s:%u", host,
+             port);
+    if (!file_exists(client)) {
+        SEFL_TRY(example_brief(&b, "a client: 'sefl client -c client.yml'", client_schema, server));
+        SEFL_TRY(file_write_atomic(client, buf_span(&b), 0644));
     } else {
-        SEFL_TRY(ca_path(&b, folder, "client.yml"));
-        look_at_settings(r->kept_settings, (const char *)b.p, host, port);
+        look_at_settings(r->kept_settings, client, host, port);
     }
-    if (!has(folder, "policy.yml")) {
+    if (!file_exists(rules)) {
         buf_reset(&b);
         SEFL_TRY(example_write(&b, "policy.yml", POLICY_ABOUT, policy_schema, POLICY_CAUTIOUS));
-        SEFL_TRY(put(folder, "policy.yml", buf_span(&b)));
+        SEFL_TRY(file_write_atomic(rules, buf_span(&b), 0644));
     }
-    SEFL_TRY(ca_path(&b, folder, "text"));
-    SEFL_TRY(file_make_folder((const char *)b.p, 0700));
+    SEFL_TRY(file_make_folder(dir_in(d, "text"), 0700));
 done:
     buf_clear(&b);
     return st;
 }
 
 /* The certificate goes last: with it the folder is complete. */
-static sefl_status install(const char *folder, const char *host, uint16_t port, sefl_span cert,
+static sefl_status install(dir_tree *d, const char *host, uint16_t port, sefl_span cert,
                            sefl_span ca, site_report *r)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 }, text = { 0 };
-    SEFL_TRY(put(folder, "peers.pem", ca));
-    SEFL_TRY(put_pub(folder, "aggregator.pub", r->as));
-    SEFL_TRY(put_pub(folder, "csp.pub", r->csp));
-    SEFL_TRY(put_settings(folder, host, port, r));
-    SEFL_TRY(ca_path(&path, folder, "ledger"));
-    SEFL_TRY(ca_path(&text, folder, "text"));
-    if (!file_exists((const char *)path.p))
-        SEFL_TRY(text_ledger_create((const char *)path.p, (const char *)text.p));
-    else /* it goes on: what was spent is spent, whatever the population */
-        look_at_ledger(r->kept_ledger, (const char *)path.p, (const char *)text.p);
-    SEFL_TRY(put(folder, "cert.pem", cert));
+    SEFL_TRY(put(d, "peers.pem", ca));
+    SEFL_TRY(put_pub(d, "aggregator.pub", r->as));
+    SEFL_TRY(put_pub(d, "csp.pub", r->csp));
+    SEFL_TRY(put_settings(d, host, port, r));
+    const char *path = dir_in(d, "ledger"), *text = dir_in(d, "text");
+    if (!file_exists(path))
+        SEFL_TRY(text_ledger_create(path, text));
+    else /* it continues: what was spent is spent, whatever the population */
+        look_at_ledger(r->kept_ledger, path, text);
+    SEFL_TRY(put(d, "cert.pem", cert));
 done:
-    buf_clear(&path);
-    buf_clear(&text);
     return st;
 }
 
 /* A request for the key of this folder, which is made if it is not there. */
-static sefl_status own_request(const char *folder, const char *name, sefl_buf *der)
+static sefl_status own_request(dir_tree *d, const char *name, sefl_buf *der)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 };
-    SEFL_TRY(file_make_folder(folder, 0700));
-    SEFL_CHECK(!has(folder, "cert.pem"), SEFL_EEXIST,
-               "%s has a certificate already: enrolled once is enough", folder);
-    SEFL_TRY(ca_path(&path, folder, "key.pem"));
-    if (file_exists((const char *)path.p))
-        SEFL_TRY(x509_request_for(der, (const char *)path.p, name));
-    else
-        SEFL_TRY(x509_request_make(der, (const char *)path.p, name));
+    const char *key = dir_in(d, "key.pem");
+    SEFL_TRY(file_make_folder(d->root, 0700));
+    SEFL_CHECK(!file_exists(dir_in(d, "cert.pem")), SEFL_EEXIST,
+               "%s has a certificate already: enrolled once is enough", d->root);
+    SEFL_TRY(file_exists(key) ? x509_request_for(der, key, name)
+                              : x509_request_make(der, key, name));
 done:
-    buf_clear(&path);
     return st;
 }
 
@@ -195,13 +170,13 @@ done:
     return st;
 }
 
-static sefl_status make_request(sefl_buf *out, const site_config *c, const token *as,
-                                const token *csp, enrol_claim *claim)
+static sefl_status make_request(sefl_buf *out, dir_tree *d, const token *as, const token *csp,
+                                enrol_claim *claim)
 {
     sefl_status st = SEFL_OK;
     sefl_buf csr = { 0 };
     enrol_request q = { 0 };
-    SEFL_TRY(own_request(c->folder, as->name, &csr));
+    SEFL_TRY(own_request(d, as->name, &csr));
     SEFL_TRY(x509_request_read(q.claim.key, buf_span(&csr)));
     memcpy(q.claim.servers.as, as->sign, SIGN_PUB_BYTES);
     memcpy(q.claim.servers.csp, csp->sign, SIGN_PUB_BYTES);
@@ -260,8 +235,10 @@ sefl_status site_enrol(const site_config *c, site_report *out)
     enrol_claim claim;
     enrol_answer a;
     site_report rep = { 0 };
+    dir_tree d;
+    SEFL_TRY(dir_root(&d, c->folder));
     SEFL_TRY(read_tokens(&as, &csp, c));
-    SEFL_TRY(make_request(&request, c, &as, &csp, &claim));
+    SEFL_TRY(make_request(&request, &d, &as, &csp, &claim));
     SEFL_TRY(ask(c, &as, buf_span(&request), &r));
     SEFL_TRY(enrol_answer_read(&a, buf_span(&r.body)));
     st = enrol_approved(a.csp, &claim, csp.sign);
@@ -275,7 +252,7 @@ sefl_status site_enrol(const site_config *c, site_report *out)
     memcpy(rep.as, as.sign, sizeof rep.as);
     memcpy(rep.csp, csp.sign, sizeof rep.csp);
     SEFL_TRY(check_certificate(a.certificate, a.ca, &rep));
-    SEFL_TRY(install(c->folder, c->host, c->port, a.certificate, a.ca, &rep));
+    SEFL_TRY(install(&d, c->host, c->port, a.certificate, a.ca, &rep));
     *out = rep;
 done:
     token_clear(&as);
@@ -291,26 +268,26 @@ sefl_status site_request(const char *folder, const char *name)
 {
     sefl_status st = SEFL_OK;
     sefl_buf der = { 0 }, pem = { 0 };
+    dir_tree d;
     SEFL_CHECK(trust_name_ok(name), SEFL_EINVAL,
                "a site's name has 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
-    SEFL_TRY(own_request(folder, name, &der));
+    SEFL_TRY(dir_root(&d, folder));
+    SEFL_TRY(own_request(&d, name, &der));
     SEFL_TRY(x509_request_pem(&pem, buf_span(&der)));
-    SEFL_TRY(put(folder, "csr.pem", buf_span(&pem)));
+    SEFL_TRY(put(&d, "csr.pem", buf_span(&pem)));
 done:
     buf_clear(&der);
     buf_clear(&pem);
     return st;
 }
 
-static sefl_status own_key(const char *folder, uint8_t key[TRUST_KEY])
+static sefl_status own_key(dir_tree *d, uint8_t key[TRUST_KEY])
 {
     sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 }, der = { 0 };
-    SEFL_TRY(ca_path(&path, folder, "key.pem"));
-    SEFL_TRY(x509_request_for(&der, (const char *)path.p, "x"));
+    sefl_buf der = { 0 };
+    SEFL_TRY(x509_request_for(&der, dir_in(d, "key.pem"), "x"));
     SEFL_TRY(x509_request_read(key, buf_span(&der)));
 done:
-    buf_clear(&path);
     buf_clear(&der);
     return st;
 }
@@ -321,10 +298,12 @@ sefl_status site_install(const char *folder, const site_parts *p, site_report *o
     sefl_buf cert = { 0 }, ca = { 0 };
     site_report rep = { 0 };
     x509_info info;
-    SEFL_CHECK(!has(folder, "cert.pem"), SEFL_EEXIST,
+    dir_tree d;
+    SEFL_TRY(dir_root(&d, folder));
+    SEFL_CHECK(!file_exists(dir_in(&d, "cert.pem")), SEFL_EEXIST,
                "%s has a certificate already (a newer one for the same key: --renew --cert FILE)",
                folder);
-    SEFL_TRY(own_key(folder, rep.key));
+    SEFL_TRY(own_key(&d, rep.key));
     SEFL_TRY(x509_info_file(&info, &ca, p->peers));
     SEFL_TRY(x509_info_file(&info, &cert, p->cert));
     SEFL_TRY(sign_pub_read(rep.as, p->as_key));
@@ -333,7 +312,7 @@ sefl_status site_install(const char *folder, const site_parts *p, site_report *o
                "both signing keys are the same: the two servers must be two parties");
     snprintf(rep.name, sizeof rep.name, "%s", info.name);
     SEFL_TRY(check_certificate(buf_span(&cert), buf_span(&ca), &rep));
-    SEFL_TRY(install(folder, p->host, p->port, buf_span(&cert), buf_span(&ca), &rep));
+    SEFL_TRY(install(&d, p->host, p->port, buf_span(&cert), buf_span(&ca), &rep));
     *out = rep;
 done:
     buf_clear(&cert);
@@ -344,22 +323,19 @@ done:
 /* ---- a newer certificate ------------------------------------------------------------------------ */
 
 /* What the folder has: its certificate and AS's CA. */
-static sefl_status read_own(const char *folder, x509_info *now, sefl_buf *ca)
+static sefl_status read_own(dir_tree *d, x509_info *now, sefl_buf *ca)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 }, old = { 0 };
-    SEFL_TRY(ca_path(&path, folder, "cert.pem"));
-    SEFL_TRY(x509_info_file(now, &old, (const char *)path.p));
-    SEFL_TRY(ca_path(&path, folder, "peers.pem"));
-    SEFL_TRY(file_read(ca, (const char *)path.p, X509_CERT_MAX));
+    sefl_buf old = { 0 };
+    SEFL_TRY(x509_info_file(now, &old, dir_in(d, "cert.pem")));
+    SEFL_TRY(file_read(ca, dir_in(d, "peers.pem"), X509_CERT_MAX));
 done:
-    buf_clear(&path);
     buf_clear(&old);
     return st;
 }
 
 /* In the place of the present one, if it is newer. */
-static sefl_status replace(const char *folder, sefl_span cert, sefl_span ca, const x509_info *now,
+static sefl_status replace(dir_tree *d, sefl_span cert, sefl_span ca, const x509_info *now,
                            bool *fresh, int64_t *until)
 {
     sefl_status st = SEFL_OK;
@@ -368,7 +344,7 @@ static sefl_status replace(const char *folder, sefl_span cert, sefl_span ca, con
     SEFL_TRY(check_certificate(cert, ca, &rep));
     *until = rep.until > now->until ? rep.until : now->until;
     if (rep.until > now->until) {
-        SEFL_TRY(put(folder, "cert.pem", cert));
+        SEFL_TRY(put(d, "cert.pem", cert));
         *fresh = true;
     }
 done:
@@ -379,7 +355,8 @@ sefl_status site_renew(const char *folder, const char *host, uint16_t port, cons
                        bool *fresh, int64_t *until)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf cert = { 0 }, key = { 0 }, peers = { 0 }, ca = { 0 };
+    sefl_buf ca = { 0 };
+    dir_tree d;
     tls_id *id = NULL;
     https_client *web = NULL;
     https_reply r = { 0 };
@@ -387,11 +364,10 @@ sefl_status site_renew(const char *folder, const char *host, uint16_t port, cons
     sefl_clock wall = clock_wall();
     char path[HTTP_PATH_MAX];
     *fresh = false;
-    SEFL_TRY(read_own(folder, &now, &ca));
-    SEFL_TRY(ca_path(&cert, folder, "cert.pem"));
-    SEFL_TRY(ca_path(&key, folder, "key.pem"));
-    SEFL_TRY(ca_path(&peers, folder, "peers.pem"));
-    SEFL_TRY(tls_id_read(&id, (const char *)cert.p, (const char *)key.p, (const char *)peers.p));
+    SEFL_TRY(dir_root(&d, folder));
+    SEFL_TRY(read_own(&d, &now, &ca));
+    SEFL_TRY(
+        tls_id_read(&id, dir_in(&d, "cert.pem"), dir_in(&d, "key.pem"), dir_in(&d, "peers.pem")));
     SEFL_TRY(https_client_new(
         &web,
         &(https_client_config){
@@ -404,12 +380,12 @@ sefl_status site_renew(const char *folder, const char *host, uint16_t port, cons
                                      "and give --renew --cert FILE"
                                    : "revoked, or not known there: the operator's log has the "
                                      "reason"));
-    SEFL_TRY(replace(folder, buf_span(&r.body), buf_span(&ca), &now, fresh, until));
+    SEFL_TRY(replace(&d, buf_span(&r.body), buf_span(&ca), &now, fresh, until));
 done:
     https_client_free(web);
     tls_id_free(id);
     https_reply_clear(&r);
-    buf_clear(&cert), buf_clear(&key), buf_clear(&peers), buf_clear(&ca);
+    buf_clear(&ca);
     return st;
 }
 
@@ -418,11 +394,13 @@ sefl_status site_renew_from(const char *folder, const char *path, bool *fresh, i
     sefl_status st = SEFL_OK;
     sefl_buf cert = { 0 }, ca = { 0 };
     x509_info now;
+    dir_tree d;
     *fresh = false;
-    SEFL_TRY(read_own(folder, &now, &ca));
-    SEFL_TRY(own_key(folder, now.fingerprint)); /* what is in place may be anybody's */
+    SEFL_TRY(dir_root(&d, folder));
+    SEFL_TRY(read_own(&d, &now, &ca));
+    SEFL_TRY(own_key(&d, now.fingerprint)); /* what is in place may be anybody's */
     SEFL_TRY(file_read(&cert, path, X509_CERT_MAX));
-    SEFL_TRY(replace(folder, buf_span(&cert), buf_span(&ca), &now, fresh, until));
+    SEFL_TRY(replace(&d, buf_span(&cert), buf_span(&ca), &now, fresh, until));
 done:
     if (st == SEFL_EPROTO || st == SEFL_EAUTH)
         st = sefl_fail_at(st, "%s", path);

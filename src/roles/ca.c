@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "roles/ca.h"
 
+#include "base/dir.h"
 #include "base/file.h"
 #include "base/hex.h"
 
@@ -53,21 +54,6 @@ done:
 }
 
 /* ---- a new folder ---------------------------------------------------------------------------- */
-
-static sefl_status empty_folder(const char *path)
-{
-    sefl_status st = SEFL_OK;
-    bool empty = true;
-    SEFL_TRY(file_make_folder(path, 0700));
-    DIR *d = opendir(path);
-    SEFL_CHECK(d != NULL, SEFL_EIO, "%s: %s", path, strerror(errno));
-    for (struct dirent *e; (e = readdir(d)) != NULL;)
-        empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0);
-    closedir(d);
-    SEFL_CHECK(empty, SEFL_EEXIST, "%s is not empty: nothing is replaced", path);
-done:
-    return st;
-}
 
 static sefl_status fill_folder(const char *folder, const char *subject, unsigned days,
                                const char *sign_at)
@@ -123,7 +109,8 @@ sefl_status ca_new(const char *folder, const char *name, unsigned days, const ch
     SEFL_CHECK(!is_blank(name), SEFL_EINVAL, "a CA needs a name that says whose it is");
     SEFL_CHECK(snprintf(subject, sizeof subject, "%s CA", name) < (int)sizeof subject, SEFL_EINVAL,
                "a name of at most 61 characters, not \"%.80s\"", name);
-    SEFL_TRY(empty_folder(folder));
+    SEFL_TRY(file_make_folder(folder, 0700));
+    SEFL_TRY(dir_check_free(folder));
     st = fill_folder(folder, subject, days, sign_at);
     if (st != SEFL_OK)
         empty_again(folder);

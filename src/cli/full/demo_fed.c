@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/full/demo_table.h"
@@ -17,10 +18,8 @@
 #include "operator/provision.h"
 #include "report/report.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -110,24 +109,6 @@ static void talk(const stage *s, const char *fmt, ...)
 
 /* ---- the folder ---------------------------------------------------------------------------- */
 
-static int remove_one(const char *path, const struct stat *sb, int flag, struct FTW *ftw)
-{
-    (void)sb, (void)flag, (void)ftw;
-    return remove(path);
-}
-
-static bool is_empty(const char *path)
-{
-    DIR *d = opendir(path);
-    bool empty = true;
-    if (!d)
-        return errno == ENOENT;
-    for (struct dirent *e; (e = readdir(d)) != NULL;)
-        empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0);
-    closedir(d);
-    return empty;
-}
-
 /* "a/b/c": makes each that is not there. */
 static sefl_status make_folders(const char *path)
 {
@@ -168,11 +149,11 @@ static sefl_status prepare_folder(stage *s)
     snprintf(s->root, sizeof s->root, "%.*s", (int)n, s->d->out);
     SEFL_TRY(make_folders(s->root));
     SEFL_TRY(lock_folder(s));
-    if (!is_empty(s->root)) {
+    if (!dir_is_empty(s->root)) {
         SEFL_CHECK(file_exists(in(s, "demo.txt")), SEFL_EEXIST,
                    "%s is not empty and no demo's folder: give another one with --out", s->root);
         for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-            (void)nftw(in(s, "%s", ours[i]), remove_one, 16, FTW_DEPTH | FTW_PHYS);
+            dir_remove(in(s, "%s", ours[i]));
     }
     SEFL_TRY(file_write_atomic(in(s, "demo.txt"), span_of_str(mark_text), 0644));
     SEFL_TRY(make_folders(in(s, "log")));

@@ -5,11 +5,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/file.h"
 #include "grid/grid.h"
 #include "simulate/servers.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -127,17 +127,11 @@ done:
     return st;
 }
 
-static int remove_one(const char *path, const struct stat *sb, int kind, struct FTW *f)
-{
-    (void)sb, (void)kind, (void)f;
-    return remove(path);
-}
-
 static void clear(stage *g)
 {
     servers_free(g->servers);
     if (g->folder[0])
-        (void)nftw(g->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+        dir_remove(g->folder);
     if (g->s) {
         ahe_enc_free(&g->s->task.ahe, g->enc);
         if (g->sum)
