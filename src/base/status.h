@@ -31,6 +31,9 @@ void sefl_note(const char *fmt, ...) SEFL_PRINTF(1, 2);
 #define sefl_fail_at(code, ...) (sefl_note_before(__VA_ARGS__), (code))
 void sefl_note_before(const char *fmt, ...) SEFL_PRINTF(1, 2);
 
+/* For the names of an X-macro list of (name, text) pairs: { LIST(SEFL_TEXT) }. */
+#define SEFL_TEXT(name, text) text,
+
 #define SEFL_TRY(call)     \
     do {                   \
         st = (call);       \

@@ -38,19 +38,24 @@ void https_answer(https_request *r, unsigned status, const char *type, const cha
         in->status = 500;
 }
 
+void https_answer_line(https_request *r, unsigned status, const char *headers, const char *line)
+{
+    char text[512];
+    int n = snprintf(text, sizeof text, "%.*s\n", (int)sizeof text - 2, line);
+    for (int i = 0; i < n - 1; i++) /* one line, whatever a peer's words in it are */
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            text[i] = ' ';
+    https_answer(r, status, "text/plain; charset=utf-8", headers, span_of_str(text));
+}
+
 void https_answer_text(https_request *r, unsigned status, const char *fmt, ...)
 {
     char line[512];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(line, sizeof line - 1, fmt, ap);
+    vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    size_t k = n < 0 ? 0 : (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 2;
-    for (size_t i = 0; i < k; i++) /* one line, whatever a peer's words in it are */
-        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
-            line[i] = ' ';
-    line[k++] = '\n';
-    https_answer(r, status, "text/plain; charset=utf-8", NULL, span_of(line, k));
+    https_answer_line(r, status, NULL, line);
 }
 
 /* ---- files ------------------------------------------------------------------------------- */

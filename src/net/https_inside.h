@@ -8,6 +8,7 @@
 
 #include <microhttpd.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 
@@ -118,6 +119,11 @@ void https_tell_refused(https_server *s, const x509_peer *p);
 /* Under the lock. */
 void https_unpark(https_server *s, https_inner *in);
 
+/* libmicrohttpd's own words, for a sefl_log. */
+void https_mhd_log(void *log, const char *fmt, va_list ap) SEFL_PRINTF(2, 0);
+
+/* One line of text, made printable, with its newline. */
+void https_answer_line(https_request *r, unsigned status, const char *headers, const char *line);
 /* Gives the answer to libmicrohttpd; MHD_NO: close. */
 enum MHD_Result https_answer_queue(https_inner *in);
 /* Writes it past libmicrohttpd, which takes no answer in the middle of a body. */

@@ -39,18 +39,12 @@ enum {
     DISCARD_BYTES = 4 << 20,
     DISCARD_MS = 10000, /* or idle_s, if that is less */
     STOP_MS = 3000,
-    RETRY_S = 2,
     LINES_PER_S = 10,
-};
-
-static const char *const event_names[HTTPS_EVENTS_N] = {
-#define HTTPS_EVENT_NAME(name, text) text,
-    HTTPS_EVENTS(HTTPS_EVENT_NAME)
-#undef HTTPS_EVENT_NAME
 };
 
 const char *https_event_name(https_event e)
 {
+    static const char *const event_names[] = { HTTPS_EVENTS(SEFL_TEXT) };
     return (unsigned)e < HTTPS_EVENTS_N ? event_names[e] : "?";
 }
 
@@ -176,7 +170,7 @@ static void *watch(void *arg)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* Counts it, says so in the log, answers. */
+/* Counts, logs and answers. */
 static void SEFL_PRINTF(4, 5)
     refuse(https_inner *in, https_event e, unsigned status, const char *fmt, ...)
 {
@@ -184,17 +178,11 @@ static void SEFL_PRINTF(4, 5)
     char line[128];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(line, sizeof line - 1, fmt, ap);
+    vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    size_t k = n < 0 ? 0 : (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 2;
     https_count(s, e);
-    line[k] = 0;
     https_say_refused(s, &in->r.peer, "request refused", https_event_name(e), line);
-    line[k] = '\n';
-    char retry[32];
-    snprintf(retry, sizeof retry, "Retry-After: %d\n", RETRY_S);
-    https_answer(&in->r, status, "text/plain; charset=utf-8", status == 429 ? retry : NULL,
-                 span_of(line, k + 1));
+    https_answer_line(&in->r, status, status == 429 ? "Retry-After: 2\n" : NULL, line);
 }
 
 static sefl_span field(const https_request *r, const char *name)
@@ -492,13 +480,12 @@ const char *https_header(const https_request *r, const char *name)
 
 /* ---- the server -------------------------------------------------------------------------- */
 
-static void SEFL_PRINTF(2, 0) on_log(void *cls, const char *fmt, va_list ap)
+void https_mhd_log(void *log, const char *fmt, va_list ap)
 {
-    https_server *s = cls;
     char line[256];
     vsnprintf(line, sizeof line, fmt, ap);
     line[strcspn(line, "\n")] = 0;
-    log_debug(s->c.log, "libmicrohttpd", lf_str("says", line));
+    log_debug(log, "libmicrohttpd", lf_str("says", line));
 }
 
 static sefl_status start_daemon(https_server *s)
@@ -506,7 +493,7 @@ static sefl_status start_daemon(https_server *s)
     const https_server_config *c = &s->c;
     s->daemon = MHD_start_daemon(
         MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_TLS | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
-        0, https_on_accept, s, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, s,
+        0, https_on_accept, s, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, https_mhd_log, s->c.log,
         MHD_OPTION_LISTEN_SOCKET, s->listener, MHD_OPTION_HTTPS_CERT_CALLBACK2,
         https_own_certificate, MHD_OPTION_HTTPS_PRIORITIES, TLS_PRIORITY,
         MHD_OPTION_NOTIFY_CONNECTION, https_on_connection, s, MHD_OPTION_NOTIFY_COMPLETED,

@@ -1,9 +1,9 @@
 #include "net/local_http.h"
 
 #include "base/alloc.h"
+#include "net/https_inside.h"
 #include "net/socket.h"
 
-#include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,15 +73,6 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
     return answer_page(h, conn, p);
 }
 
-static void SEFL_PRINTF(2, 0) on_log(void *cls, const char *fmt, va_list ap)
-{
-    local_http *h = cls;
-    char line[256];
-    vsnprintf(line, sizeof line, fmt, ap);
-    line[strcspn(line, "\n")] = 0;
-    log_debug(h->c.log, "libmicrohttpd", lf_str("says", line));
-}
-
 sefl_status local_http_check(const char *address)
 {
     if (socket_is_loopback(address))
@@ -105,7 +96,7 @@ sefl_status local_http_start(local_http **out, const local_http_config *c)
     SEFL_TRY(socket_listen(&fd, c->address, c->port, &h->port));
     h->daemon = MHD_start_daemon(
         MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, h,
-        MHD_OPTION_EXTERNAL_LOGGER, on_log, h, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_EXTERNAL_LOGGER, https_mhd_log, c->log, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);

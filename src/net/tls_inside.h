@@ -88,6 +88,9 @@ sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem) SEFL_MUST_CH
     } while (0)
 #define GNUTLS_TRY(call, what) GNUTLS_READ(SEFL_ECRYPTO, call, what)
 
+/* Appends what GnuTLS made, and frees it. */
+sefl_status tls_put_datum(sefl_buf *out, gnutls_datum_t *d) SEFL_MUST_CHECK;
+
 /* SEFL_ENOMEM, or `code` with "what: GnuTLS' words". rc < 0. */
 sefl_status tls_fail(sefl_status code, int rc, const char *what);
 

@@ -36,6 +36,14 @@ sefl_status tls_fail(sefl_status code, int rc, const char *what)
     return sefl_fail(code, "%s: %s", what, gnutls_strerror(rc));
 }
 
+sefl_status tls_put_datum(sefl_buf *out, gnutls_datum_t *d)
+{
+    sefl_status st = wr_raw(out, d->data, d->size);
+    gnutls_free(d->data);
+    d->data = NULL;
+    return st;
+}
+
 static bool is_role(const char *role)
 {
     return strcmp(role, "aggregator") == 0 || strcmp(role, "csp") == 0 ||
@@ -266,9 +274,8 @@ static sefl_status finish(sefl_buf *out, gnutls_x509_crt_t crt, const x509_subje
     GNUTLS_TRY(gnutls_x509_crt_sign2(crt, own ? crt : ca, own ? own : signer, GNUTLS_DIG_SHA256, 0),
                "certificate: signature");
     GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &pem), "certificate");
-    SEFL_TRY(wr_raw(out, pem.data, pem.size));
+    SEFL_TRY(tls_put_datum(out, &pem));
 done:
-    gnutls_free(pem.data);
     gnutls_x509_crt_deinit(ca);
     gnutls_x509_privkey_deinit(signer);
     return st;

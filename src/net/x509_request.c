@@ -19,9 +19,8 @@ static sefl_status request_of(sefl_buf *der, gnutls_x509_privkey_t key, const ch
     GNUTLS_TRY(gnutls_x509_crq_set_key(crq, key), "request: key");
     GNUTLS_TRY(gnutls_x509_crq_sign2(crq, key, GNUTLS_DIG_SHA256, 0), "request: signature");
     GNUTLS_TRY(gnutls_x509_crq_export2(crq, GNUTLS_X509_FMT_DER, &out), "request");
-    SEFL_TRY(wr_raw(der, out.data, out.size));
+    SEFL_TRY(tls_put_datum(der, &out));
 done:
-    gnutls_free(out.data);
     gnutls_x509_crq_deinit(crq);
     return st;
 }
@@ -88,9 +87,7 @@ sefl_status x509_request_pem(sefl_buf *out, sefl_span der)
     int rc = gnutls_pem_base64_encode2(pem_name, &TLS_DATUM(der), &text);
     if (rc < 0)
         return tls_fail(SEFL_EPROTO, rc, "request");
-    sefl_status st = wr_raw(out, text.data, text.size);
-    gnutls_free(text.data);
-    return st;
+    return tls_put_datum(out, &text);
 }
 
 sefl_status x509_request_from_pem(sefl_buf *der, sefl_span pem)
@@ -102,9 +99,8 @@ sefl_status x509_request_from_pem(sefl_buf *der, sefl_span pem)
     GNUTLS_READ(SEFL_EPROTO, gnutls_x509_crq_import(crq, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM),
                 "request");
     GNUTLS_TRY(gnutls_x509_crq_export2(crq, GNUTLS_X509_FMT_DER, &out), "request");
-    SEFL_TRY(wr_raw(der, out.data, out.size));
+    SEFL_TRY(tls_put_datum(der, &out));
 done:
-    gnutls_free(out.data);
     gnutls_x509_crq_deinit(crq);
     return st;
 }
@@ -129,10 +125,9 @@ sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der)
     out->weak = rc < 0 || x509_key_weak(rc, bits);
     if (der) {
         GNUTLS_TRY(gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_DER, &bytes), "certificate");
-        SEFL_TRY(wr_raw(der, bytes.data, bytes.size));
+        SEFL_TRY(tls_put_datum(der, &bytes));
     }
 done:
-    gnutls_free(bytes.data);
     gnutls_x509_crt_deinit(crt);
     return st;
 }

@@ -51,9 +51,8 @@ sefl_status x509_sign(sefl_buf *sig, const char *key_path, sefl_span bytes)
     if (st != SEFL_OK)
         SEFL_TRY(sefl_fail_at(st, "%s", key_path));
     GNUTLS_TRY(gnutls_privkey_sign_data2(key, how, 0, &TLS_DATUM(bytes), &out), key_path);
-    SEFL_TRY(wr_raw(sig, out.data, out.size));
+    SEFL_TRY(tls_put_datum(sig, &out));
 done:
-    gnutls_free(out.data);
     gnutls_pubkey_deinit(pub);
     gnutls_privkey_deinit(key);
     buf_clear(&pem);
@@ -87,9 +86,8 @@ sefl_status x509_spki_read(sefl_buf *out, sefl_span pem)
     GNUTLS_TRY(gnutls_pubkey_init(&pub), "certificate");
     GNUTLS_READ(SEFL_EPROTO, gnutls_pubkey_import_x509(pub, crt, 0), "certificate");
     GNUTLS_READ(SEFL_EPROTO, gnutls_pubkey_export2(pub, GNUTLS_X509_FMT_DER, &der), "certificate");
-    SEFL_TRY(wr_raw(out, der.data, der.size));
+    SEFL_TRY(tls_put_datum(out, &der));
 done:
-    gnutls_free(der.data);
     gnutls_pubkey_deinit(pub);
     gnutls_x509_crt_deinit(crt);
     return st;

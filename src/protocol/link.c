@@ -4,37 +4,29 @@
 
 enum { SENTENCE_MAX = 400, PLAIN_SET_BYTES = 24, REFUSAL_BYTES = 5 };
 
+#define TEXT_AT(name, value, text) [value] = text,
+
+static const char *text_of(const char *const *texts, size_t n, unsigned code)
+{
+    return code < n && texts[code] ? texts[code] : "an unknown reason";
+}
+
 const char *link_no_text(unsigned code)
 {
-    switch (code) {
-#define LINK_NO_CASE(name, value, text) \
-    case value:                         \
-        return text;
-        LINK_NO_LIST(LINK_NO_CASE)
-#undef LINK_NO_CASE
-    }
-    return "an unknown reason";
+    static const char *const texts[] = { LINK_NO_LIST(TEXT_AT) };
+    return text_of(texts, sizeof texts / sizeof *texts, code);
 }
 
 const char *head_reason_text(unsigned reason)
 {
-    switch (reason) {
-#define HEAD_REASON_CASE(name, value, text) \
-    case value:                             \
-        return text;
-        HEAD_REASON_LIST(HEAD_REASON_CASE)
-#undef HEAD_REASON_CASE
-    }
-    return "an unknown reason";
+    static const char *const texts[] = { HEAD_REASON_LIST(TEXT_AT) };
+    return text_of(texts, sizeof texts / sizeof *texts, reason);
 }
 
 const char *link_kind_name(uint32_t kind)
 {
-    static const char *const names[LINK_KINDS] = {
-        "HELLO", "WELCOME", "TASK", "YES",   "HEADER", "REVEAL", "GO",    "KEPT",     "SUM",
-        "PLAIN", "SKIP",    "PING", "PONG",  "BYE",    "NO",     "ENROL", "APPROVED", "LANE",
-        "FILL",  "REPLY",   "KEY",  "VOUCH", "EARLY",  "SET",    "HEADS", "VERDICT",  "COUNTED",
-    };
+#define KIND_NAME(name) #name,
+    static const char *const names[LINK_KINDS] = { LINK_KIND_LIST(KIND_NAME) };
     return kind - LINK_HELLO < LINK_KINDS ? names[kind - LINK_HELLO] : "?";
 }
 

@@ -106,55 +106,40 @@ enum {
     LINK_PAIR = 32,
 };
 
-typedef enum link_kind {
-    LINK_HELLO = 0x4c4b0001,
-    LINK_WELCOME,
-    LINK_TASK,
-    LINK_YES,
-    LINK_HEADER,
-    LINK_REVEAL,
-    LINK_GO,
-    LINK_KEPT,
-    LINK_SUM,
-    LINK_PLAIN,
-    LINK_SKIP,
-    LINK_PING,
-    LINK_PONG,
-    LINK_BYE,
-    LINK_NO,
-    LINK_ENROL,
-    LINK_APPROVED,
-    LINK_LANE,
-    LINK_FILL,
-    LINK_REPLY,
-    LINK_KEY,
-    LINK_VOUCH,
-    LINK_EARLY,
-    LINK_SET,
-    LINK_HEADS,
-    LINK_VERDICT,
-    LINK_COUNTED,
-} link_kind;
-enum { LINK_KINDS = LINK_COUNTED - LINK_HELLO + 1 };
+/* The kinds of messages, in the order of their numbers from 0x4c4b0001. */
+#define LINK_KIND_LIST(X)                                                                       \
+    X(HELLO)                                                                                    \
+    X(WELCOME) X(TASK) X(YES) X(HEADER) X(REVEAL) X(GO) X(KEPT) X(SUM) X(PLAIN) X(SKIP) X(PING) \
+        X(PONG) X(BYE) X(NO) X(ENROL) X(APPROVED) X(LANE) X(FILL) X(REPLY) X(KEY) X(VOUCH)      \
+            X(EARLY) X(SET) X(HEADS) X(VERDICT) X(COUNTED)
 
-/* Why CSP said no. */
-#define LINK_NO_LIST(X)                                                             \
-    X(VERSION, 1, "no common version")                                              \
-    X(ORDER, 2, "not now")                                                          \
-    X(TASK, 3, "another task, or one that this server did not sign")                \
-    X(HEADER, 4, "another header of this round was signed, or it is out of turn")   \
-    X(FEW, 5, "fewer clients than the threshold, or more than the most")            \
-    X(BUDGET, 6, "the privacy budget does not allow it")                            \
-    X(REVEALED, 7, "this round is open already, and what was kept of it is erased") \
-    X(SKIPPED, 8, "this round was skipped")                                         \
-    X(LEDGER, 9, "the two ledgers do not agree")                                    \
-    X(SIGNATURE, 10, "a signature does not hold")                                   \
-    X(FAULT, 11, "it failed at CSP; see CSP's log")                                 \
-    X(ENROL, 12, "this site is not enrolled here; see this server's log")           \
-    X(MEMBERS, 13, "more clients than this server has approved")                    \
-    X(KEY, 14, "the key of this round is gone")                                     \
-    X(SLICE, 15, "these noise shares are not here")                                 \
-    X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")    \
+typedef enum link_kind {
+    LINK_BEFORE = 0x4c4b0000, /* no kind */
+#define LINK_KIND_ENUM(name) LINK_##name,
+    LINK_KIND_LIST(LINK_KIND_ENUM)
+#undef LINK_KIND_ENUM
+        LINK_AFTER, /* no kind */
+} link_kind;
+enum { LINK_KINDS = LINK_AFTER - LINK_HELLO };
+
+/* Why CSP refuses. */
+#define LINK_NO_LIST(X)                                                                 \
+    X(VERSION, 1, "no common version")                                                  \
+    X(ORDER, 2, "not now")                                                              \
+    X(TASK, 3, "another task, or one that this server did not sign")                    \
+    X(HEADER, 4, "another header of this round was signed, or it is out of turn")       \
+    X(FEW, 5, "fewer clients than the threshold, or more than the most")                \
+    X(BUDGET, 6, "the privacy budget does not allow it")                                \
+    X(REVEALED, 7, "this round was revealed before, and what was kept of it is erased") \
+    X(SKIPPED, 8, "this round was skipped")                                             \
+    X(LEDGER, 9, "the two ledgers do not agree")                                        \
+    X(SIGNATURE, 10, "a signature does not hold")                                       \
+    X(FAULT, 11, "it failed at CSP; see CSP's log")                                     \
+    X(ENROL, 12, "this site is not enrolled here; see this server's log")               \
+    X(MEMBERS, 13, "more clients than this server has approved")                        \
+    X(KEY, 14, "the key of this round is gone")                                         \
+    X(SLICE, 15, "these noise shares are not here")                                     \
+    X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")        \
     X(PAIR, 17, "this lane belongs to another stream")
 
 typedef enum link_no {

@@ -24,7 +24,7 @@ section '## The task' | awk -F'|' '/^\| `/ {
 same "members of a task" task_fields.h
 
 # kinds of the link and their numbers
-sed -n '/^typedef enum link_kind/,/^}/s/^    LINK_\([A-Z]*\).*/\1/p' src/protocol/link.h | awk '{ print NR - 1, $1 }' |
+sed -n '/define LINK_KIND_LIST/,/^$/p' src/protocol/link.h | grep -oE '\bX\([A-Z]+\)' | sed 's/X(\(.*\))/\1/' | awk '{ print NR - 1, $1 }' |
     sort > "$dir/code"
 [ "$(wc -l < "$dir/code")" -ge 18 ] || fail "the kinds of the link were not found"
 section '## The link between' | awk -F'|' '$2 ~ /^ [0-9]+ $/ && $3 ~ /^ [A-Z]+ $/ { print $2 + 0, $3 }' |

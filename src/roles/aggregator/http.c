@@ -13,14 +13,9 @@
 #define OCTETS "application/octet-stream"
 #define MODEL  "application/octet-stream"
 
-static const char *const event_names[AGG_HTTP_EVENTS_N] = {
-#define AGG_HTTP_EVENT_NAME(name, text) text,
-    AGG_HTTP_EVENTS(AGG_HTTP_EVENT_NAME)
-#undef AGG_HTTP_EVENT_NAME
-};
-
 const char *agg_http_event_name(agg_http_event e)
 {
+    static const char *const event_names[] = { AGG_HTTP_EVENTS(SEFL_TEXT) };
     return (unsigned)e < AGG_HTTP_EVENTS_N ? event_names[e] : "?";
 }
 

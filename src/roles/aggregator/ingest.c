@@ -60,14 +60,9 @@ struct upload {
     ingest_reply reply;
 };
 
-static const char *const end_names[INGEST_ENDS] = {
-#define INGEST_END_NAME(name, text) text,
-    INGEST_END_LIST(INGEST_END_NAME)
-#undef INGEST_END_NAME
-};
-
 const char *ingest_end_name(ingest_end e)
 {
+    static const char *const end_names[] = { INGEST_END_LIST(SEFL_TEXT) };
     return (unsigned)e < INGEST_ENDS ? end_names[e] : "?";
 }
 

@@ -11,6 +11,7 @@
 #include "protocol/enrol.h"
 #include "protocol/head.h"
 #include "protocol/http.h"
+#include "protocol/link.h"
 #include "protocol/participant.h"
 #include "protocol/round.h"
 #include "protocol/task_fields.h"
@@ -412,23 +413,9 @@ static void test_link(void **state)
 {
     (void)state;
     WALK(w, link_reviews);
-    sefl_buf b = { 0 };
-    CHECK_OK(file_read(&b, SEFL_SOURCE_DIR "/src/protocol/link.h", 1 << 20));
-    CHECK_OK(wr_u8(&b, 0));
-    char *begin = strstr((char *)b.p, "typedef enum link_kind {");
-    assert_non_null(begin);
-    char *end = strchr(begin, '}');
-    assert_non_null(end);
-    *end = 0;
-    for (char *p = begin; (p = strstr(p, "LINK_")) != NULL;) {
-        size_t n = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)n, p);
-        meet(&w, name);
-        p += n;
-    }
+#define OF_LINK(name) meet(&w, "LINK_" #name);
+    LINK_KIND_LIST(OF_LINK)
     leave(&w);
-    buf_clear(&b);
 }
 
 /* ---- what does carry it ------------------------------------------------------------------------ */
