@@ -629,17 +629,12 @@ static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *o
     return i < a->arrived;
 }
 
-static int by_client(const void *x, const void *y)
-{
-    return memcmp(((const round_entry *)x)->client, ((const round_entry *)y)->client, 32);
-}
-
 static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
 {
     const as_side *a = ctx;
     size_t each = head_bytes(a->t.seal);
     (void)round;
-    const round_entry *at = bsearch(e, a->set, a->clients, sizeof *e, by_client);
+    const round_entry *at = bsearch(e, a->set, a->clients, sizeof *e, round_entry_order);
     if (!at)
         return sefl_fail(SEFL_EINVAL, "no such upload");
     memcpy(out, a->heads + (size_t)(at - a->set) * each, each);

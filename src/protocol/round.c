@@ -105,7 +105,7 @@ done:
 
 /* ---- the set --------------------------------------------------------------------------------- */
 
-static int by_client(const void *a, const void *b)
+int round_entry_order(const void *a, const void *b)
 {
     return memcmp(((const round_entry *)a)->client, ((const round_entry *)b)->client,
                   sizeof((const round_entry *)a)->client);
@@ -120,9 +120,9 @@ sefl_status round_set_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], ui
 
     memset(out, 0, SHA256_BYTES);
     if (n > 0)
-        qsort(members, n, sizeof *members, by_client);
+        qsort(members, n, sizeof *members, round_entry_order);
     for (uint32_t i = 1; i < n; i++)
-        SEFL_CHECK(by_client(&members[i - 1], &members[i]) != 0, SEFL_EINVAL,
+        SEFL_CHECK(round_entry_order(&members[i - 1], &members[i]) != 0, SEFL_EINVAL,
                    "the set of round %llu has a client twice", (unsigned long long)round);
     sha256_init(&h);
     sha256_add(&h, span_of_str("sefl set 1"));

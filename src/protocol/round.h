@@ -88,6 +88,9 @@ typedef struct round_entry {
     uint8_t body[32]; /* BLAKE3 of its units: the name of the update; signed, in the set */
 } round_entry;
 
+/* By rising client, for qsort and bsearch. */
+int round_entry_order(const void *a, const void *b);
+
 /* Sorts `members` by fingerprint; SEFL_EINVAL if one is there twice. */
 sefl_status round_set_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], uint64_t round,
                            round_entry *members, uint32_t n) SEFL_MUST_CHECK;

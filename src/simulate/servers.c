@@ -181,16 +181,11 @@ static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *o
     return true;
 }
 
-static int by_client(const void *a, const void *b)
-{
-    return memcmp(((const round_entry *)a)->client, ((const round_entry *)b)->client, 32);
-}
-
 static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
 {
     const servers *v = ctx;
     size_t each = head_bytes(v->f->task.seal);
-    const round_entry *at = bsearch(e, v->got.set, v->got.clients, sizeof *e, by_client);
+    const round_entry *at = bsearch(e, v->got.set, v->got.clients, sizeof *e, round_entry_order);
     if (!at)
         return sefl_fail(SEFL_EINVAL, "round %" PRIu64 ": no such upload", round);
     memcpy(out, v->got.heads + (size_t)(at - v->got.set) * each, each);

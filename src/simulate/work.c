@@ -4,6 +4,7 @@
 #include "roles/client/train.h"
 #include "simulate/named_coins.h"
 
+#include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,12 +20,6 @@ typedef struct lane {
     uint8_t *body;
     double train, encrypt, add;
 } lane;
-
-/* Where a piece of work stands among the clients of the round. */
-typedef struct place {
-    const uint8_t *client;
-    uint32_t piece, rank;
-} place;
 
 struct work {
     const federation *s;
@@ -43,9 +38,9 @@ struct work {
     /* crypto full */
     ahe_enc *enc;
     ahe_sum *closed;
-    round_entry *entry; /* by rising client, and ... */
-    uint8_t *heads;     /* ... sealed: their heads */
-    place *place;       /* of each piece in these two */
+    round_entry *entry; /* of the set, by rising client, and ... */
+    uint32_t entries;
+    uint8_t *heads; /* ... sealed: their heads */
     /* of the round under way */
     round_header header;
     const float *theta;
@@ -101,7 +96,6 @@ sefl_status work_new(work **out, const federation *s, pool *p, const sefl_progre
     if (s->e->full) {
         SEFL_TRY(ahe_enc_new(&w->enc, w->t->pub, &w->t->ahe, p, stop));
         SEFL_TRY(sefl_new(&w->entry, s->clients, sizeof *w->entry));
-        SEFL_TRY(sefl_new(&w->place, s->clients, sizeof *w->place));
         if (task_is_sealed(w->t))
             SEFL_TRY(sefl_new(&w->heads, s->clients, head_bytes(w->t->seal)));
     }
@@ -133,7 +127,6 @@ void work_free(work *w)
     ahe_sum_free(&w->t->ahe, w->closed);
     sefl_free(w->entry);
     sefl_free(w->heads);
-    sefl_free(w->place);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->turn);
     sefl_free(w);
@@ -221,11 +214,13 @@ static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t 
     SEFL_TRY(ahe_sum_check_units(p, w->closed, l->body + head_n, p->units));
     SEFL_TRY(ahe_sum_begin(p, w->closed));
     SEFL_TRY(ahe_sum_add_units(p, w->closed, 0, l->body + head_n, p->units, NULL));
-    uint32_t at = w->place[piece].rank;
-    memcpy(w->entry[at].client, w->s->client[w->set[piece].client], 32);
-    memcpy(w->entry[at].body, units, 32);
+    round_entry e;
+    memcpy(e.client, w->s->client[w->set[piece].client], sizeof e.client);
+    round_entry *at = bsearch(&e, w->entry, w->entries, sizeof e, round_entry_order);
+    assert(at);
+    memcpy(at->body, units, sizeof at->body);
     if (w->heads)
-        memcpy(w->heads + at * head_n, l->body, head_n);
+        memcpy(w->heads + (size_t)(at - w->entry) * head_n, l->body, head_n);
     w->added++;
 done:
     return st;
@@ -324,28 +319,6 @@ done:
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
-static int by_client(const void *a, const void *b)
-{
-    return memcmp(((const place *)a)->client, ((const place *)b)->client, 32);
-}
-
-static int by_piece(const void *a, const void *b)
-{
-    uint32_t x = ((const place *)a)->piece, y = ((const place *)b)->piece;
-    return (x > y) - (x < y);
-}
-
-/* place[piece].rank: how many clients of the set have a lower fingerprint. */
-static void rank_clients(work *w, const population_member *set, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        w->place[i] = (place){ .client = w->s->client[set[i].client], .piece = i };
-    qsort(w->place, n, sizeof *w->place, by_client);
-    for (uint32_t i = 0; i < n; i++)
-        w->place[i].rank = i;
-    qsort(w->place, n, sizeof *w->place, by_piece);
-}
-
 static sefl_status begin(work *w, const round_header *h, const float *theta,
                          const population_member *set, uint32_t n)
 {
@@ -354,8 +327,11 @@ static sefl_status begin(work *w, const round_header *h, const float *theta,
     w->header = *h, w->theta = theta, w->set = set;
     w->added = w->diverged = 0;
     w->next = 0, w->weight = 0;
-    if (w->place)
-        rank_clients(w, set, n);
+    for (uint32_t i = 0; w->entry && i < n; i++)
+        memcpy(w->entry[i].client, w->s->client[set[i].client], sizeof w->entry[i].client);
+    w->entries = n;
+    if (w->entry)
+        qsort(w->entry, n, sizeof *w->entry, round_entry_order);
     for (unsigned i = 0; i < w->lanes; i++) {
         lane *l = &w->lane[i];
         l->train = l->encrypt = l->add = 0;

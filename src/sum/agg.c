@@ -32,50 +32,32 @@ struct agg {
 
 const char *agg_why_text(agg_why w)
 {
-    switch (w) {
-    case AGG_WHY_NONE:
-        return "not over";
-    case AGG_WHY_ROUNDS:
-        return "all rounds are done";
-    case AGG_WHY_BUDGET:
-        return "the privacy budget is spent";
-    case AGG_WHY_CONVERGED:
-        return "no more gain on the validation text";
-    case AGG_WHY_TOO_FEW:
-        return "too many rounds in a row had to be skipped";
-    case AGG_WHY_STOPPED:
-        return "stopped by its operator";
-    case AGG_WHY_BLOCKED:
-        return "the release check blocked three rounds in a row";
-    case AGG_WHYS:
-        break;
-    }
-    return "?";
+    static const char *const texts[AGG_WHYS] = {
+        [AGG_WHY_NONE] = "not over",
+        [AGG_WHY_ROUNDS] = "all rounds are done",
+        [AGG_WHY_BUDGET] = "the privacy budget is spent",
+        [AGG_WHY_CONVERGED] = "no more gain on the validation text",
+        [AGG_WHY_TOO_FEW] = "too many rounds in a row had to be skipped",
+        [AGG_WHY_STOPPED] = "stopped by its operator",
+        [AGG_WHY_BLOCKED] = "the release check blocked three rounds in a row",
+    };
+    return (unsigned)w < AGG_WHYS ? texts[w] : "?";
 }
 
 const char *agg_verdict_text(agg_verdict v)
 {
-    switch (v) {
-    case AGG_ADMIT:
-        return "welcome";
-    case AGG_HAVE:
-        return "this update is here already";
-    case AGG_OTHER:
-        return "another update of this client is in this round";
-    case AGG_LATE:
-        return "this round is closed";
-    case AGG_EARLY:
-        return "this round is not open yet";
-    case AGG_SIZE:
-        return "not the size of an update of this task";
-    case AGG_LIMIT:
-        return "this client took part in as many rounds as the task allows";
-    case AGG_FULL:
-        return "this round has as many clients as it can hold";
-    case AGG_OVER:
-        return "the task is over";
-    }
-    return "?";
+    static const char *const texts[] = {
+        [AGG_ADMIT] = "welcome",
+        [AGG_HAVE] = "this update is here already",
+        [AGG_OTHER] = "another update of this client is in this round",
+        [AGG_LATE] = "this round is closed",
+        [AGG_EARLY] = "this round is not open yet",
+        [AGG_SIZE] = "not the size of an update of this task",
+        [AGG_LIMIT] = "this client took part in as many rounds as the task allows",
+        [AGG_FULL] = "this round has as many clients as it can hold",
+        [AGG_OVER] = "the task is over",
+    };
+    return (unsigned)v < sizeof texts / sizeof *texts ? texts[v] : "?";
 }
 
 /* ---- moves ----------------------------------------------------------------------------------- */
@@ -368,41 +350,25 @@ done:
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-/* What this phase wants of CSP; AGG_WAIT: nothing. */
+/* What a phase wants of CSP, and of this server; AGG_WAIT (0): nothing. */
+static const struct {
+    agg_order_kind link, local;
+} wishes[AGG_PHASES] = {
+    [AGG_STARTING] = { .link = AGG_DIAL },    [AGG_SIGNING] = { .link = AGG_SIGN },
+    [AGG_COLLECTING] = { .link = AGG_DIAL },  [AGG_FREEZING] = { .local = AGG_FREEZE },
+    [AGG_REVEALING] = { .link = AGG_REVEAL }, [AGG_RELEASING] = { .local = AGG_RELEASE },
+    [AGG_SKIPPING] = { .link = AGG_SKIP },    [AGG_DONE] = { .local = AGG_FINISH },
+};
+
 static agg_order_kind link_wish(const agg *a)
 {
-    switch (a->m.phase) {
-    case AGG_STARTING:
-        return AGG_DIAL;
-    case AGG_SIGNING:
-        return AGG_SIGN;
-    case AGG_COLLECTING: /* otherwise only that CSP is there */
-        return a->linked ? AGG_WAIT : AGG_DIAL;
-    case AGG_REVEALING:
-        return AGG_REVEAL;
-    case AGG_SKIPPING:
-        return AGG_SKIP;
-    case AGG_FREEZING:
-    case AGG_RELEASING:
-    case AGG_DONE:
-    case AGG_PHASES:
-        break;
-    }
-    return AGG_WAIT;
+    bool only_there = a->m.phase == AGG_COLLECTING && a->linked; /* CSP is there: enough */
+    return only_there ? AGG_WAIT : wishes[a->m.phase].link;
 }
 
 static agg_order_kind local_wish(const agg *a)
 {
-    switch (a->m.phase) {
-    case AGG_FREEZING:
-        return AGG_FREEZE;
-    case AGG_RELEASING:
-        return AGG_RELEASE;
-    case AGG_DONE:
-        return a->finished ? AGG_WAIT : AGG_FINISH;
-    default:
-        return AGG_WAIT;
-    }
+    return a->m.phase == AGG_DONE && a->finished ? AGG_WAIT : wishes[a->m.phase].local;
 }
 
 agg_order agg_next(agg *a, uint64_t now_ms)

@@ -28,33 +28,20 @@ sefl_status as_die(as_link *l, sefl_status st)
 
 static sefl_status of_no(unsigned code, uint32_t question)
 {
-    switch ((link_no)code) {
-    case LINK_NO_VERSION:
-        return SEFL_EUNSUPPORTED;
-    case LINK_NO_TASK:
-    case LINK_NO_SIGNATURE:
-    case LINK_NO_ENROL:
-        return SEFL_EAUTH;
-    case LINK_NO_BUDGET:
-        return SEFL_EBUDGET;
-    case LINK_NO_REVEALED:
-    case LINK_NO_SKIPPED: /* never again */
+    static const sefl_status others[] = {
+        [LINK_NO_VERSION] = SEFL_EUNSUPPORTED,
+        [LINK_NO_TASK] = SEFL_EAUTH,
+        [LINK_NO_SIGNATURE] = SEFL_EAUTH,
+        [LINK_NO_ENROL] = SEFL_EAUTH,
+        [LINK_NO_BUDGET] = SEFL_EBUDGET,
+        [LINK_NO_KEY] = SEFL_ECRYPTO, /* lost round */
+        [LINK_NO_SLICE] = SEFL_EIO,
+        [LINK_NO_FAULT] = SEFL_EIO,
+    };
+    if (code == LINK_NO_REVEALED || code == LINK_NO_SKIPPED) /* never again */
         return question == LINK_REVEAL || question == LINK_SET ? SEFL_ECRYPTO : SEFL_ESTATE;
-    case LINK_NO_KEY: /* lost key, lost round */
-        return SEFL_ECRYPTO;
-    case LINK_NO_SLICE:
-    case LINK_NO_FAULT:
-        return SEFL_EIO;
-    case LINK_NO_ORDER:
-    case LINK_NO_HEADER:
-    case LINK_NO_FEW:
-    case LINK_NO_LEDGER:
-    case LINK_NO_CHECKS:
-    case LINK_NO_PAIR:
-    case LINK_NO_MEMBERS: /* until CSP's operator has agreed to the others */
-        break;
-    }
-    return SEFL_ESTATE;
+    sefl_status st = code < sizeof others / sizeof *others ? others[code] : SEFL_OK;
+    return st != SEFL_OK ? st : SEFL_ESTATE;
 }
 
 /* CSP's words, without what could spoil a terminal. */

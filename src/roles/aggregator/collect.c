@@ -13,7 +13,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -382,30 +381,5 @@ sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
     }
 done:
     pthread_mutex_unlock(&c->lock);
-    return st;
-}
-
-static int by_client(const void *a, const void *b)
-{
-    return memcmp(((const round_entry *)a)->client, ((const round_entry *)b)->client, 32);
-}
-
-sefl_status collect_set(collect *c, uint64_t round, round_entry **out, uint32_t *n)
-{
-    sefl_status st = SEFL_OK;
-    round_entry *set = NULL;
-    *out = NULL, *n = 0;
-    pthread_mutex_lock(&c->lock);
-    SEFL_CHECK(round != 0 && round == c->round, SEFL_ESTATE, "no set of round %llu",
-               (unsigned long long)round);
-    SEFL_TRY(sefl_new(&set, c->given ? c->given : 1, sizeof *set));
-    for (uint32_t i = 0; i < c->given; i++)
-        set[i] = c->member[i].m;
-    qsort(set, c->given, sizeof *set, by_client);
-    *out = set, set = NULL;
-    *n = c->given;
-done:
-    pthread_mutex_unlock(&c->lock);
-    sefl_free(set);
     return st;
 }

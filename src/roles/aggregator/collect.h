@@ -71,7 +71,4 @@ sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
 sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum,
                           const sefl_progress *stop) SEFL_MUST_CHECK;
 
-/* The set, sorted by client, into a new array (sefl_free). */
-sefl_status collect_set(collect *c, uint64_t round, round_entry **out, uint32_t *n) SEFL_MUST_CHECK;
-
 #endif

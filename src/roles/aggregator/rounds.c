@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -332,37 +333,17 @@ static const as_channel with_lanes = { .dial = dial,
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-typedef struct suspect {
-    uint8_t key[32];
-    char name[65];
-} suspect;
-
-/* The clients that all rounds read so far share, by rising key. */
-typedef struct suspects {
-    suspect *at;
-    size_t n;
-    bool first;        /* the round that is being read is the first one */
-    size_t next, kept; /* otherwise: the next to compare, and how many are in this round too */
-} suspects;
-
-static sefl_status take_suspect(void *ctx, const journal_update *u)
+/* Keeps those of `kept` that are in the uploads of a round too; both by rising client. */
+static sefl_status keep_common(rounds *r, uint64_t round, round_entry *kept, uint32_t *n)
 {
-    suspects *s = ctx;
-    sefl_status st = SEFL_OK;
-    if (s->first) {
-        if ((s->n & (s->n - 1)) == 0) /* full at 0, 1, 2, 4, ... */
-            SEFL_TRY(
-                sefl_grow(&s->at, s->n * sizeof *s->at, (s->n ? 2 * s->n : 1) * sizeof *s->at));
-        suspect *one = &s->at[s->n++];
-        memcpy(one->key, u->client, sizeof one->key);
-        memcpy(one->name, u->name, sizeof one->name);
-        goto done;
-    }
-    while (s->next < s->n && memcmp(s->at[s->next].key, u->client, 32) < 0)
-        s->next++;
-    if (s->next < s->n && memcmp(s->at[s->next].key, u->client, 32) == 0)
-        s->at[s->kept++] = s->at[s->next++];
-done:
+    round_entry *set = NULL;
+    uint32_t of, m = 0;
+    sefl_status st = rounds_uploads(r, round, NULL, &set, &of);
+    for (uint32_t i = 0; st == SEFL_OK && i < *n; i++)
+        if (bsearch(&kept[i], set, of, sizeof *set, round_entry_order))
+            kept[m++] = kept[i];
+    *n = m;
+    sefl_free(set);
     return st;
 }
 
@@ -372,9 +353,11 @@ done:
 static sefl_status name_suspects(rounds *r, uint64_t latest)
 {
     sefl_status st = SEFL_OK;
-    suspects s = { .first = true };
+    round_entry *kept = NULL;
     sefl_buf why = { 0 };
     unsigned found = 0;
+    uint32_t count = 0;
+    journal_update u;
     for (uint64_t n = latest; n >= 1 && found < AGG_BLOCKED_IN_ROW_MAX; n--) {
         buf_reset(&why);
         st = r->c.store->get(r->c.store->ctx, AS_BLOCKED, n, &why);
@@ -383,26 +366,25 @@ static sefl_status name_suspects(rounds *r, uint64_t latest)
             continue;
         }
         SEFL_TRY(st);
-        s.next = s.kept = 0;
-        SEFL_TRY(journal_updates(r->c.journal, n, take_suspect, &s));
-        s.n = s.first ? s.n : s.kept;
-        s.first = false;
-        found++;
+        SEFL_TRY(found++ == 0 ? rounds_uploads(r, n, NULL, &kept, &count)
+                              : keep_common(r, n, kept, &count));
     }
     if (found < AGG_BLOCKED_IN_ROW_MAX)
         goto done;
     log_error(r->c.log,
               "clients that took part in the latest three blocked rounds: read why each was "
               "blocked before you revoke any (docs/OPERATING.md, incidents)",
-              lf_u64("clients", s.n));
-    for (size_t i = 0; i < s.n && i < SUSPECTS_MAX; i++)
-        log_error(r->c.log, "client in all blocked rounds", lf_key("key", s.at[i].key),
-                  lf_str("name", s.at[i].name));
-    if (s.n > SUSPECTS_MAX)
+              lf_u64("clients", count));
+    for (uint32_t i = 0; i < count && i < SUSPECTS_MAX; i++) {
+        SEFL_TRY(journal_update_get(r->c.journal, latest, kept[i].client, &u));
+        log_error(r->c.log, "client in all blocked rounds", lf_key("key", u.client),
+                  lf_str("name", u.name));
+    }
+    if (count > SUSPECTS_MAX)
         log_error(r->c.log, "more clients in all blocked rounds",
-                  lf_u64("not_listed", s.n - SUSPECTS_MAX));
+                  lf_u64("not_listed", count - SUSPECTS_MAX));
 done:
-    sefl_free(s.at);
+    sefl_free(kept);
     buf_clear(&why);
     return st;
 }
