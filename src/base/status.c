@@ -47,13 +47,10 @@ void sefl_note(const char *fmt, ...)
     memcpy(sentence, tmp, sizeof sentence);
 }
 
-void sefl_note_before(const char *fmt, ...)
+static void note_before(const char *fmt, va_list ap)
 {
     char tmp[SENTENCE_MAX];
-    va_list ap;
-    va_start(ap, fmt);
     vsnprintf(tmp, sizeof tmp, fmt, ap);
-    va_end(ap);
     size_t n = strlen(tmp);
     if (n + 2 < sizeof tmp) {
         memcpy(tmp + n, ": ", 2);
@@ -62,4 +59,22 @@ void sefl_note_before(const char *fmt, ...)
         tmp[n + 2 + rest] = 0;
     }
     memcpy(sentence, tmp, sizeof sentence);
+}
+
+void sefl_note_before(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    note_before(fmt, ap);
+    va_end(ap);
+}
+
+sefl_status sefl_at(sefl_status st, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (st != SEFL_OK)
+        note_before(fmt, ap);
+    va_end(ap);
+    return st;
 }

@@ -30,6 +30,8 @@ void sefl_note(const char *fmt, ...) SEFL_PRINTF(1, 2);
 /* Puts "prefix: " before the present sentence, for callers that know the file or peer concerned. */
 #define sefl_fail_at(code, ...) (sefl_note_before(__VA_ARGS__), (code))
 void sefl_note_before(const char *fmt, ...) SEFL_PRINTF(1, 2);
+/* The same if st is a failure; returns st: SEFL_TRY(sefl_at(read(&b), "%s", path)). */
+sefl_status sefl_at(sefl_status st, const char *fmt, ...) SEFL_PRINTF(2, 3) SEFL_MUST_CHECK;
 
 /* For the names of an X-macro list of (name, text) pairs: { LIST(SEFL_TEXT) }. */
 #define SEFL_TEXT(name, text) text,

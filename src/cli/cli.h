@@ -29,8 +29,9 @@ typedef struct cli_command {
     const struct setting_def *options; /* of all actions; ends with a NULL key; may be NULL */
     size_t size;                       /* of the struct that the options fill */
 
-    /* Called between parsing and the action; may be NULL. */
+    /* Called before and after the action; may be NULL. finish is called once prepare was. */
     sefl_status (*prepare)(const struct cli_action *a, void *options);
+    void (*finish)(void *options);
 
     /* Settings that --set, shortcuts or every_setting give; NULL: none. */
     const struct setting_def *schema;

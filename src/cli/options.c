@@ -458,17 +458,20 @@ static const cli_action *pick(const cli_command *c, const char *word, int *rc)
 
 static int run_action(const parse *p, void *to)
 {
+    const cli_command *c = p->c;
+    int rc = CLI_DONE;
     sefl_status st = settings_fill(&p->own, to);
-    if (st == SEFL_OK && p->c->prepare)
-        st = p->c->prepare(p->a, to);
+    if (st == SEFL_OK && c->prepare)
+        st = c->prepare(p->a, to);
     if (st == SEFL_OK && p->a->run)
-        return p->a->run(to);
-    if (st == SEFL_OK)
+        rc = p->a->run(to);
+    else if (st == SEFL_OK)
         st = p->a->work(to);
-    if (st == SEFL_OK)
-        return CLI_DONE;
-    int rc = cli_failed(p->c, st);
-    return p->c->never_misuse ? CLI_FAILED : rc;
+    if (st != SEFL_OK)
+        rc = cli_failed(c, st);
+    if (c->finish)
+        c->finish(to);
+    return st != SEFL_OK && c->never_misuse ? CLI_FAILED : rc;
 }
 
 int options_run(const cli_command *c, int argc, char **argv)

@@ -41,11 +41,11 @@ grep -q '^sefl-token-1\.' t1 || fail "a token"
 expect 1 "$SEFL" ca token ops --name site-2 --out t1; says "nothing was changed"
 # said, and made all the same: a second token of a name, and a name that looks like another
 cp -r ops twice
-expect 0 "$SEFL" ca token twice --name site-1; says '"site-1" has an open token already'
+expect 0 "$SEFL" ca token twice --name site-1; says '"site-1" already has an open token'
 expect 0 "$SEFL" ca token twice --name Site-1; says '"Site-1" and "site-1" are two sites'
-case $out in *"open token already"*) fail "two names are taken for one" ;; esac
+case $out in *"already has an open token"*) fail "two names are taken for one" ;; esac
 expect 0 "$SEFL" ca token twice --name site-0
-case $out in *"two sites"* | *"open token already"*) fail "a note about nothing: $out" ;; esac
+case $out in *"two sites"* | *"already has an open token"*) fail "a note about nothing: $out" ;; esac
 # a CA that ends before what it is to issue: said, with the date
 long() { case $out in *"outlives its CA"*) fail "$1: $out" ;; esac; }
 expect 0 "$SEFL" ca new brief --name Brief --days 30
@@ -122,7 +122,7 @@ expect 1 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp; says "own CA"
 expect 0 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp --also
 # a slip of --role at CSP: said, and taken back without the right role
 "$SEFL" ca server half --role csp --name csp --hosts localhost > /dev/null
-expect 0 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role client; says "cannot tell how many clients"
+expect 0 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role client; says "cannot count the clients"
 expect 1 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role aggregator; says "trusted for the role client already"
 expect 0 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role aggregator --also
 key=$(sed -n 's/^issuer \([0-9a-f]*\) client .*/\1/p' half/trust)
@@ -135,7 +135,7 @@ expect 0 "$SEFL" ca revoke half --issuer "$key"
 expect 2 "$SEFL" ca restore half --issuer "$key"; says "which? give --role"
 expect 0 "$SEFL" ca restore half --issuer "$key" --role aggregator
 [ "$(roles)" = "revoked client active aggregator " ] || fail "one role restored: $(roles)"
-expect 0 "$SEFL" ca restore half --issuer "$key" --role client; says "cannot tell how many clients"
+expect 0 "$SEFL" ca restore half --issuer "$key" --role client; says "cannot count the clients"
 expect 0 "$SEFL" ca new klinik --name "Klinik, Nord"
 expect 0 "$SEFL" ca trust-issuer half --cert klinik/ca.pem --role client --unit 'Radiology, "North" Wing'
 expect 0 "$SEFL" ca list half; says '"Klinik, Nord CA"'; says 'unit Radiology, "North" Wing'

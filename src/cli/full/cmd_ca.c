@@ -16,74 +16,65 @@
 enum { PEM_MAX = 64 << 10 };
 
 typedef struct wish {
-    const char *folder, *name, *role_word, *hosts, *out, *key, *issuer, *token, *cert, *unit, *csr;
+    const char *folder, *name, *role_word, *hosts, *out, *key, *issuer, *token, *cert_file, *unit,
+        *csr;
     const char *server;
     unsigned days, hours; /* 0: the default of what is made */
     bool json, also;
     trust_role role;
     int64_t now;
+    trust_edit e; /* the list under change */
+    sefl_buf pem, der, cert, path, to;
 } wish;
 
 /* ---- helpers ---------------------------------------------------------------------------------- */
 
-/* The one whose hex begins with `digits` (at least 8); a CA may come by once for each of its roles. */
-typedef struct pick {
-    const char *digits;
-    uint8_t key[TRUST_KEY];
-    unsigned found;
-} pick;
-
-static void pick_look(pick *p, const uint8_t key[TRUST_KEY])
-{
-    char hex[2 * TRUST_KEY + 1];
-    ca_hex(hex, key);
-    if (strncmp(hex, p->digits, strlen(p->digits)) == 0 &&
-        (p->found == 0 || memcmp(p->key, key, TRUST_KEY) != 0)) {
-        p->found++;
-        memcpy(p->key, key, TRUST_KEY);
-    }
-}
-
-static sefl_status pick_end(const pick *p, const char *what)
+/* The key whose hex begins with `digits` (at least 8), of n entries that hold a key at offset `at`. A
+ * CA is there once for each of its roles. */
+static sefl_status pick(uint8_t out[TRUST_KEY], const char *digits, const char *what,
+                        const void *list, size_t at, size_t stride, size_t n)
 {
     sefl_status st = SEFL_OK;
-    SEFL_CHECK(p->found > 0, SEFL_ENOTFOUND, "no %s begins with \"%.64s\"", what, p->digits);
-    SEFL_CHECK(p->found == 1, SEFL_EINVAL, "%u %ss begin with \"%.64s\"", p->found, what,
-               p->digits);
+    const size_t len = strlen(digits);
+    unsigned found = 0;
+    char hex[HEX_CHARS(TRUST_KEY)];
+    SEFL_CHECK(len >= 8 && len <= 2 * TRUST_KEY && hex_length(digits) == len, SEFL_EINVAL,
+               "a key is 64 hex digits, or the first 8 of them or more: not \"%.80s\"", digits);
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *k = (const uint8_t *)list + i * stride + at;
+        if (strncmp(hex_write(hex, k, TRUST_KEY), digits, len) != 0 ||
+            (found > 0 && memcmp(out, k, TRUST_KEY) == 0))
+            continue;
+        found++;
+        memcpy(out, k, TRUST_KEY);
+    }
+    SEFL_CHECK(found > 0, SEFL_ENOTFOUND, "no %s begins with \"%.64s\"", what, digits);
+    SEFL_CHECK(found == 1, SEFL_EINVAL, "%u %ss begin with \"%.64s\"", found, what, digits);
 done:
     return st;
 }
 
-static sefl_status check_digits(const char *s)
-{
-    size_t n = strlen(s);
-    return n >= 8 && n <= 2 * TRUST_KEY && hex_length(s) == n
-               ? SEFL_OK
-               : sefl_fail(SEFL_EINVAL,
-                           "a key is 64 hex digits, or the first 8 of them or more: "
-                           "not \"%.80s\"",
-                           s);
-}
-
-/* --name or --key: a member's key. A whole key need not be in the list. */
-static sefl_status which_member(const wish *w, const trust *t, uint8_t key[TRUST_KEY])
+/* --name or --key: the key of a member in this state. A whole key need not be in the list. */
+static sefl_status which_member(const wish *w, uint8_t key[TRUST_KEY], trust_state state)
 {
     sefl_status st = SEFL_OK;
-    if (w->name) {
-        const trust_member *m = trust_find_name(t, w->name);
-        SEFL_CHECK(m != NULL, SEFL_ENOTFOUND, "no active member \"%.64s\"", w->name);
-        memcpy(key, m->key, TRUST_KEY);
+    const trust *t = w->e.t;
+    unsigned found = 0;
+    SEFL_CHECK(w->name || w->key, SEFL_EINVAL, "which member? give --name or --key");
+    if (w->key && hex_read(key, TRUST_KEY, w->key))
         return SEFL_OK;
-    }
-    SEFL_CHECK(w->key != NULL, SEFL_EINVAL, "whom? give --name or --key");
-    SEFL_TRY(check_digits(w->key));
-    pick p = { .digits = w->key };
-    for (size_t i = 0; i < t->members; i++)
-        pick_look(&p, t->member[i].key);
-    if (p.found == 0 && hex_read(p.key, TRUST_KEY, p.digits))
-        p.found = 1;
-    SEFL_TRY(pick_end(&p, "member"));
-    memcpy(key, p.key, TRUST_KEY);
+    if (w->key)
+        return pick(key, w->key, "member", t->member, offsetof(trust_member, key),
+                    sizeof *t->member, t->members);
+    for (const trust_member *m = t->member; m < t->member + t->members; m++)
+        if (m->state == state && strcmp(m->name, w->name) == 0) {
+            found++;
+            memcpy(key, m->key, TRUST_KEY);
+        }
+    SEFL_CHECK(found > 0, SEFL_ENOTFOUND, "no %s member \"%.64s\"",
+               state == TRUST_ACTIVE ? "active" : "revoked", w->name);
+    SEFL_CHECK(found == 1, SEFL_EINVAL, "%u revoked keys were \"%.64s\": which? give --key", found,
+               w->name);
 done:
     return st;
 }
@@ -98,14 +89,15 @@ static sefl_status give(const wish *w, sefl_span bytes, mode_t mode)
                : sefl_fail(SEFL_EIO, "cannot write to stdout");
 }
 
-/* The result goes out before the list is changed: a token or certificate that no list knows opens
- * nothing, while a list that has let somebody in who got nothing must be mended by hand. What was
- * written is taken back if the list cannot be. No bytes: nothing to give (CSP issues none). */
-static sefl_status give_and_commit(const wish *w, trust_edit *e, sefl_span bytes, mode_t mode)
+/* The result goes out before the list changes: a token or certificate that no list knows admits
+ * nobody, while an operator would have to repair a list that admits a site without a certificate. If
+ * the list cannot be written, the result is removed. No bytes: nothing to give (CSP issues none). */
+static sefl_status give_and_commit(wish *w, sefl_span bytes, mode_t mode)
 {
     const char *out = w->out;
+    trust_edit *e = &w->e;
     sefl_status st = bytes.n > 0 ? give(w, bytes, mode) : SEFL_OK;
-    if (st == SEFL_EEXIST) /* somebody else's by now */
+    if (st == SEFL_EEXIST) /* another program made the file meanwhile */
         return st;
     if (st == SEFL_OK) {
         st = trust_edit_commit(e);
@@ -117,7 +109,7 @@ static sefl_status give_and_commit(const wish *w, trust_edit *e, sefl_span bytes
     return st;
 }
 
-/* A certificate never outlives its CA: one that has fewer days than it was to have is said. */
+/* A certificate never outlives its CA; reports one with fewer days than asked for. */
 static void note_end(sefl_span pem, unsigned days)
 {
     x509_info info;
@@ -130,6 +122,14 @@ static void note_end(sefl_span pem, unsigned days)
             "sefl: the certificate ends on %s UTC, not after %u days: its CA ends then, and\n"
             "      no certificate outlives its CA\n",
             date, days);
+}
+
+/* The keys that the others compare. */
+static void print_keys(const trust *t)
+{
+    char tls[HEX_CHARS(TRUST_KEY)], sign[HEX_CHARS(TRUST_KEY)];
+    printf("TLS key   %s\nsigns as  %s\n", hex_write(tls, t->self.tls, TRUST_KEY),
+           hex_write(sign, t->self.sign, TRUST_KEY));
 }
 
 /* ---- actions ---------------------------------------------------------------------------------- */
@@ -149,60 +149,45 @@ done:
 static sefl_status do_server(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *w = options;
-    trust_edit e = { .lock = -1 };
-    sefl_buf dir = { 0 }, cert = { 0 }, key = { 0 }, pem = { 0 };
-    char hex[2 * TRUST_KEY + 1];
+    wish *w = options;
+    sefl_buf dir = { 0 };
     bool fresh = false;
     if (w->out)
         SEFL_TRY(wr_fmt(&dir, "%s%c", w->out, 0));
     else
         SEFL_TRY(ca_path(&dir, w->folder, "server"));
     SEFL_TRY(file_make_folder((const char *)dir.p, 0700));
-    SEFL_TRY(ca_path(&cert, (const char *)dir.p, "cert.pem"));
-    SEFL_TRY(ca_path(&key, (const char *)dir.p, "key.pem"));
-    SEFL_TRY(ca_edit(&e, w->folder));
-    fresh = !file_exists((const char *)cert.p) && !file_exists((const char *)key.p);
-    SEFL_TRY(ca_server(e.t, w->folder,
+    SEFL_TRY(ca_path(&w->path, (const char *)dir.p, "cert.pem"));
+    SEFL_TRY(ca_path(&w->to, (const char *)dir.p, "key.pem"));
+    const char *cert = (const char *)w->path.p, *key = (const char *)w->to.p;
+    fresh = !file_exists(cert) && !file_exists(key);
+    SEFL_TRY(ca_server(w->e.t, w->folder,
                        &(ca_server_config){ .role = w->role,
                                             .name = w->name,
                                             .hosts = w->hosts,
                                             .days = w->days,
-                                            .cert = (const char *)cert.p,
-                                            .key = (const char *)key.p },
+                                            .cert = cert,
+                                            .key = key },
                        w->now));
-    SEFL_TRY(trust_edit_commit(&e));
-    ca_hex(hex, e.t->self.tls);
-    printf("%s: certificate of the %s \"%s\" for %s\nTLS key   %s\n", (const char *)cert.p,
-           trust_role_name(w->role), w->name, w->hosts, hex);
-    ca_hex(hex, e.t->self.sign);
-    printf("signs as  %s\n", hex);
-    if (file_read(&pem, (const char *)cert.p, PEM_MAX) == SEFL_OK)
-        note_end(buf_span(&pem), w->days ? w->days : CA_SERVER_DAYS);
+    SEFL_TRY(trust_edit_commit(&w->e));
+    printf("%s: certificate of the %s \"%s\" for %s\n", cert, trust_role_name(w->role), w->name,
+           w->hosts);
+    print_keys(w->e.t);
+    if (file_read(&w->pem, cert, PEM_MAX) == SEFL_OK)
+        note_end(buf_span(&w->pem), w->days ? w->days : CA_SERVER_DAYS);
 done:
-    if (st != SEFL_OK && fresh &&
-        !e.in_force) /* a key that the list does not know; the next try makes another */
-        (void)unlink((const char *)cert.p), (void)unlink((const char *)key.p);
-    trust_edit_end(&e);
+    if (st != SEFL_OK && fresh && !w->e.in_force) { /* a key that the list does not know */
+        (void)unlink((const char *)w->path.p);
+        (void)unlink((const char *)w->to.p);
+    }
     buf_clear(&dir);
-    buf_clear(&cert);
-    buf_clear(&key);
-    buf_clear(&pem);
     return st;
 }
 
-/* Before anything is made. */
-static sefl_status check_out(const wish *w)
+/* Warns of two sites whose names differ only in capitals. */
+static void note_alike(const wish *w)
 {
-    return w->out && file_exists(w->out)
-               ? sefl_fail(SEFL_EEXIST, "%s exists already: nothing was changed", w->out)
-               : SEFL_OK;
-}
-
-/* Two sites whose names look like one. */
-static void note_alike(const wish *w, const trust *t)
-{
-    const char *other = ca_name_alike(t, w->name, w->now);
+    const char *other = ca_name_alike(w->e.t, w->name, w->now);
     if (other)
         fprintf(stderr, "sefl: \"%s\" and \"%s\" are two sites: capitals count in names\n", w->name,
                 other);
@@ -211,34 +196,29 @@ static void note_alike(const wish *w, const trust *t)
 static sefl_status do_token(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *w = options;
-    trust_edit e = { .lock = -1 };
-    sefl_buf text = { 0 };
+    wish *w = options;
     sefl_rng rng = rng_system();
     int64_t expires = w->now + 3600 * (int64_t)(w->hours ? w->hours : CA_TOKEN_HOURS);
     char date[32];
-    SEFL_TRY(check_out(w));
-    SEFL_TRY(ca_edit(&e, w->folder));
-    const bool second = ca_open_token(e.t, w->name, w->now) != NULL;
-    SEFL_TRY(ca_token(e.t, &text, w->name, expires, w->now, &rng));
-    SEFL_TRY(wr_u8(&text, '\n'));
-    SEFL_TRY(give_and_commit(w, &e, buf_span(&text), 0600));
+    const bool second = ca_open_token(w->e.t, w->name, w->now) != NULL;
+    SEFL_TRY(ca_token(w->e.t, &w->cert, w->name, expires, w->now, &rng));
+    SEFL_TRY(wr_u8(&w->cert, '\n'));
+    SEFL_TRY(give_and_commit(w, buf_span(&w->cert), 0600));
     ca_date(date, expires);
     fprintf(
         stderr,
-        "sefl: the %s's token for \"%s\", good once until %s UTC. Whoever has it and the other\n"
-        "      server's can join under that name: give it to the site itself, not through the "
-        "other server\n",
-        trust_role_name(e.t->self.role), w->name, date);
+        "sefl: the %s's token for \"%s\", valid once until %s UTC. Anyone with this token and the\n"
+        "      other server's can join under that name: give it to the site directly, not through\n"
+        "      the other server\n",
+        trust_role_name(w->e.t->self.role), w->name, date);
     if (second)
-        fprintf(stderr,
-                "sefl: \"%s\" has an open token already, and both are good: if the first is lost,\n"
-                "      cancel it ('sefl ca list', 'sefl ca revoke --token')\n",
-                w->name);
-    note_alike(w, e.t);
+        fprintf(
+            stderr,
+            "sefl: \"%s\" already has an open token, and both are valid: if the first is lost,\n"
+            "      cancel it ('sefl ca list', 'sefl ca revoke --token')\n",
+            w->name);
+    note_alike(w);
 done:
-    trust_edit_end(&e);
-    buf_clear(&text);
     return st;
 }
 
@@ -250,7 +230,7 @@ static void print_rule(const char *word, const char *unit)
         printf("%s those with our mark of the role", word);
 }
 
-/* Does CSP know of every client? See ca_most_clients. */
+/* Does CSP know every client? See ca_most_clients. */
 static bool is_counting(const trust *t)
 {
     bool all = t->self.role == TRUST_CSP;
@@ -263,84 +243,80 @@ static bool is_counting(const trust *t)
 static void note_count(bool before, const trust *t)
 {
     if (before && !is_counting(t))
-        fprintf(stderr,
-                "sefl: from now on this CSP cannot tell how many clients there are, and believes\n"
-                "      the aggregator's number: whoever has a certificate of this CA is one\n");
+        fprintf(
+            stderr,
+            "sefl: from now on this CSP cannot count the clients and relies on the aggregator's\n"
+            "      number: everybody with a certificate of this CA is a client\n");
 }
 
 static sefl_status do_trust(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *w = options;
-    trust_edit e = { .lock = -1 };
-    sefl_buf pem = { 0 };
+    wish *w = options;
     x509_info info;
     char before[TRUST_NAME_MAX + 1] = "";
     const char *unit = w->unit ? w->unit : "";
-    SEFL_TRY(x509_info_file(&info, &pem, w->cert));
-    SEFL_TRY(ca_edit(&e, w->folder));
-    const trust_issuer *same = trust_find_issuer(e.t, info.fingerprint, w->role);
-    const bool had = same != NULL, counting = is_counting(e.t);
+    SEFL_TRY(x509_info_file(&info, &w->pem, w->cert_file));
+    const trust_issuer *same = trust_find_issuer(w->e.t, info.fingerprint, w->role);
+    const bool had = same != NULL, counting = is_counting(w->e.t);
     if (had)
         strcpy(before, same->unit);
-    SEFL_TRY(ca_trust_issuer(e.t, w->folder, buf_span(&pem),
+    SEFL_TRY(ca_trust_issuer(w->e.t, w->folder, buf_span(&w->pem),
                              &(ca_issuer_config){ .role = w->role, .unit = unit, .also = w->also },
                              w->now));
-    SEFL_TRY(trust_edit_commit(&e));
-    printf("%s is trusted for the role %s", w->cert, trust_role_name(w->role));
-    if (had && strcmp(before, unit) != 0) { /* others get in than before */
+    SEFL_TRY(trust_edit_commit(&w->e));
+    printf("%s is trusted for the role %s", w->cert_file, trust_role_name(w->role));
+    if (had && strcmp(before, unit) != 0) { /* other certificates than before */
         print_rule("; its certificates that count were", before);
         print_rule(", and are now", unit);
     }
     printf("\n");
-    note_count(counting, e.t);
-done:
-    trust_edit_end(&e);
-    buf_clear(&pem);
-    return st;
-}
-
-static sefl_status set_issuer(const wish *w, trust *t, trust_state to)
-{
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(check_digits(w->issuer));
-    pick p = { .digits = w->issuer };
-    for (size_t i = 0; i < t->issuers; i++)
-        pick_look(&p, t->issuer[i].key);
-    SEFL_TRY(pick_end(&p, "issuer"));
-    SEFL_TRY(ca_set_issuer(t, p.key, w->role, to, w->now));
+    note_count(counting, w->e.t);
 done:
     return st;
 }
 
-static sefl_status revoke_token(const wish *w, trust *t)
+static sefl_status set_issuer(const wish *w, trust_state to)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(check_digits(w->token));
-    pick p = { .digits = w->token };
-    for (size_t i = 0; i < t->tokens; i++)
-        pick_look(&p, t->token[i].id);
-    SEFL_TRY(pick_end(&p, "token"));
-    trust_token *k = trust_find_token(t, p.key);
+    const trust *t = w->e.t;
+    uint8_t key[TRUST_KEY];
+    SEFL_TRY(pick(key, w->issuer, "issuer", t->issuer, offsetof(trust_issuer, key),
+                  sizeof *t->issuer, t->issuers));
+    SEFL_TRY(ca_set_issuer(w->e.t, key, w->role, to, w->now));
+done:
+    return st;
+}
+
+static sefl_status revoke_token(const wish *w)
+{
+    sefl_status st = SEFL_OK;
+    trust *t = w->e.t;
+    uint8_t id[TRUST_KEY];
+    SEFL_TRY(pick(id, w->token, "token", t->token, offsetof(trust_token, id), sizeof *t->token,
+                  t->tokens));
+    trust_token *k = trust_find_token(t, id);
     SEFL_CHECK(k->state == TRUST_OPEN, SEFL_ESTATE, "this token is used or cancelled already");
     k->state = TRUST_CANCELLED;
 done:
     return st;
 }
 
-/* Somebody who has not come yet is no member: what there is to revoke is a token. */
-static sefl_status no_token_instead(const wish *w, const trust *t)
+static sefl_status revoke_member(const wish *w)
 {
     sefl_status st = SEFL_OK;
-    const char *name = w->name;
-    const trust_token *k = name ? ca_open_token(t, name, w->now) : NULL;
-    char hex[2 * TRUST_KEY + 1] = "";
+    trust *t = w->e.t;
+    uint8_t key[TRUST_KEY];
+    const trust_token *k = w->name ? ca_open_token(t, w->name, w->now) : NULL;
+    char hex[HEX_CHARS(TRUST_KEY)] = "";
     if (k)
-        ca_hex(hex, k->id);
-    SEFL_CHECK(!k || trust_find_name(t, name), SEFL_ENOTFOUND,
+        hex_write(hex, k->id, TRUST_KEY);
+    SEFL_CHECK(!k || trust_find_name(t, w->name), SEFL_ENOTFOUND,
                "no active member \"%.64s\", but an open token of that name: 'sefl ca revoke "
                "FOLDER --token %.16s' cancels it",
-               name, hex);
+               w->name, hex);
+    SEFL_TRY(which_member(w, key, TRUST_ACTIVE));
+    SEFL_TRY(ca_revoke_key(t, key, w->now));
 done:
     return st;
 }
@@ -348,43 +324,12 @@ done:
 static sefl_status do_revoke(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *w = options;
-    trust_edit e = { .lock = -1 };
-    uint8_t key[TRUST_KEY];
-    SEFL_TRY(ca_edit(&e, w->folder));
-    if (w->issuer) {
-        SEFL_TRY(set_issuer(w, e.t, TRUST_REVOKED));
-    } else if (w->token) {
-        SEFL_TRY(revoke_token(w, e.t));
-    } else {
-        SEFL_TRY(no_token_instead(w, e.t));
-        SEFL_TRY(which_member(w, e.t, key));
-        SEFL_TRY(ca_revoke_key(e.t, key, w->now));
-    }
-    SEFL_TRY(trust_edit_commit(&e));
+    wish *w = options;
+    SEFL_TRY(w->issuer  ? set_issuer(w, TRUST_REVOKED)
+             : w->token ? revoke_token(w)
+                        : revoke_member(w));
+    SEFL_TRY(trust_edit_commit(&w->e));
     printf("revoked; a running server notices within a second\n");
-done:
-    trust_edit_end(&e);
-    return st;
-}
-
-/* --name: of a revoked member; two of that name (keys were lost twice) need --key. */
-static sefl_status which_revoked(const wish *w, const trust *t, uint8_t key[TRUST_KEY])
-{
-    sefl_status st = SEFL_OK;
-    const char *name = w->name;
-    unsigned found = 0;
-    if (!name)
-        return which_member(w, t, key);
-    for (size_t i = 0; i < t->members; i++) {
-        if (t->member[i].state != TRUST_REVOKED || strcmp(t->member[i].name, name) != 0)
-            continue;
-        found++;
-        memcpy(key, t->member[i].key, TRUST_KEY);
-    }
-    SEFL_CHECK(found > 0, SEFL_ENOTFOUND, "no revoked member \"%.64s\"", name);
-    SEFL_CHECK(found == 1, SEFL_EINVAL, "%u revoked keys were \"%.64s\": which? give --key", found,
-               name);
 done:
     return st;
 }
@@ -392,147 +337,121 @@ done:
 static sefl_status do_restore(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *w = options;
-    trust_edit e = { .lock = -1 };
+    wish *w = options;
     uint8_t key[TRUST_KEY];
-    SEFL_TRY(ca_edit(&e, w->folder));
-    const bool counting = is_counting(e.t);
+    const bool counting = is_counting(w->e.t);
     if (w->issuer) {
-        SEFL_TRY(set_issuer(w, e.t, TRUST_ACTIVE));
+        SEFL_TRY(set_issuer(w, TRUST_ACTIVE));
     } else {
-        SEFL_TRY(which_revoked(w, e.t, key));
-        SEFL_TRY(ca_restore_key(e.t, key, w->now));
+        SEFL_TRY(which_member(w, key, TRUST_REVOKED));
+        SEFL_TRY(ca_restore_key(w->e.t, key, w->now));
     }
-    SEFL_TRY(trust_edit_commit(&e));
+    SEFL_TRY(trust_edit_commit(&w->e));
     printf("restored; a running server notices within a second\n");
-    note_count(counting, e.t);
+    note_count(counting, w->e.t);
 done:
-    trust_edit_end(&e);
     return st;
 }
 
 static sefl_status do_renew(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *w = options;
-    trust_edit e = { .lock = -1 };
-    sefl_buf pem = { 0 };
+    wish *w = options;
+    sefl_buf *pem = &w->pem;
     uint8_t key[TRUST_KEY];
-    SEFL_TRY(check_out(w));
-    SEFL_TRY(ca_edit(&e, w->folder));
     if (w->server) {
-        SEFL_TRY(ca_server_renew(e.t, w->folder, w->server, w->hosts, w->days, &pem));
+        SEFL_TRY(ca_server_renew(w->e.t, w->folder, w->server, w->hosts, w->days, pem));
     } else {
-        SEFL_TRY(which_member(w, e.t, key));
-        SEFL_TRY(ca_renew(e.t, w->folder, &pem, key, w->days));
-        SEFL_TRY(trust_edit_commit(&e)); /* the site can fetch it, whatever becomes of our copy */
+        SEFL_TRY(which_member(w, key, TRUST_ACTIVE));
+        SEFL_TRY(ca_renew(w->e.t, w->folder, pem, key, w->days));
+        SEFL_TRY(trust_edit_commit(&w->e)); /* the site can fetch it, even if our copy fails */
     }
-    SEFL_TRY(give(w, buf_span(&pem), 0644));
-    note_end(buf_span(&pem), w->days ? w->days : w->server ? CA_SERVER_DAYS : CA_CLIENT_DAYS);
-    fprintf(
-        stderr,
-        w->server
-            ? "sefl: put it in the place of %s and send the server SIGHUP\n"
-            : "sefl: the site fetches it with 'sefl enroll --renew', or takes it from a file that\n"
-              "      you send: 'sefl enroll --renew --cert FILE' (if its old one has expired)%s\n",
-        w->server ? w->server : "");
+    SEFL_TRY(give(w, buf_span(pem), 0644));
+    note_end(buf_span(pem), w->days ? w->days : w->server ? CA_SERVER_DAYS : CA_CLIENT_DAYS);
+    if (w->server)
+        fprintf(stderr, "sefl: replace %s with it and send the server SIGHUP\n", w->server);
+    else
+        fprintf(
+            stderr,
+            "sefl: the site fetches it with 'sefl enroll --renew', or installs a file that you\n"
+            "      send: 'sefl enroll --renew --cert FILE' (if its old one has expired)\n");
 done:
-    trust_edit_end(&e);
-    buf_clear(&pem);
     return st;
 }
 
 static sefl_status do_sign(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *w = options;
-    trust_edit e = { .lock = -1 };
-    sefl_buf pem = { 0 }, der = { 0 }, cert = { 0 }, issued = { 0 };
+    wish *w = options;
+    sefl_buf *cert = &w->cert;
     uint8_t key[TRUST_KEY];
-    SEFL_TRY(check_out(w));
-    SEFL_TRY(file_read(&pem, w->csr, PEM_MAX));
-    st = x509_request_from_pem(&der, buf_span(&pem));
+    SEFL_TRY(file_read(&w->pem, w->csr, PEM_MAX));
+    st = x509_request_from_pem(&w->der, buf_span(&w->pem));
     if (st == SEFL_OK)
-        st = x509_request_read(key, buf_span(&der));
-    if (st != SEFL_OK) {
-        sefl_note_before("%s", w->csr);
-        goto done;
-    }
-    SEFL_TRY(ca_issued_path(&issued, w->folder, key));
-    SEFL_TRY(ca_edit(&e, w->folder));
-    SEFL_TRY(ca_sign(e.t, w->folder, &cert, w->name, buf_span(&der), w->days, w->now));
-    st = give_and_commit(w, &e, buf_span(&cert), 0644);
-    if (st != SEFL_OK && !e.in_force) { /* ca_sign has made it, for a key that had none */
-        (void)unlink((const char *)issued.p);
+        st = x509_request_read(key, buf_span(&w->der));
+    SEFL_TRY(sefl_at(st, "%s", w->csr));
+    SEFL_TRY(ca_issued_path(&w->path, w->folder, key));
+    SEFL_TRY(ca_sign(w->e.t, w->folder, cert, w->name, buf_span(&w->der), w->days, w->now));
+    st = give_and_commit(w, buf_span(cert), 0644);
+    if (st != SEFL_OK && !w->e.in_force) { /* ca_sign has made it, for a key that had none */
+        (void)unlink((const char *)w->path.p);
         goto done;
     }
     fprintf(stderr, "sefl: \"%s\" is a member now%s\n", w->name,
-            cert.n > 0 ? "" : " (the aggregation server's CA makes its certificate)");
-    note_alike(w, e.t);
-    if (cert.n > 0)
-        note_end(buf_span(&cert), w->days ? w->days : CA_CLIENT_DAYS);
+            cert->n > 0 ? "" : " (the aggregation server's CA makes its certificate)");
+    note_alike(w);
+    if (cert->n > 0)
+        note_end(buf_span(cert), w->days ? w->days : CA_CLIENT_DAYS);
 done:
-    trust_edit_end(&e);
-    buf_clear(&pem);
-    buf_clear(&der);
-    buf_clear(&cert);
-    buf_clear(&issued);
+    return st;
+}
+
+/* Copies a public file of FOLDER into --out, under the name of the server's role. */
+static sefl_status export_one(wish *w, const char *file, const char *role, const char *ending)
+{
+    sefl_status st = SEFL_OK;
+    char name[32];
+    snprintf(name, sizeof name, "%s%s", role, ending);
+    SEFL_TRY(ca_path(&w->path, w->folder, file));
+    SEFL_TRY(ca_path(&w->to, w->out, name));
+    buf_reset(&w->pem);
+    SEFL_TRY(file_read(&w->pem, (const char *)w->path.p, PEM_MAX));
+    SEFL_TRY(file_write_atomic((const char *)w->to.p, buf_span(&w->pem), 0644));
+    printf("%s\n", (const char *)w->to.p);
+done:
     return st;
 }
 
 static sefl_status do_export(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *w = options;
-    sefl_buf path = { 0 }, bytes = { 0 }, to = { 0 };
+    wish *w = options;
     trust *t = NULL;
-    char hex[2 * TRUST_KEY + 1], name[32];
-    const char *dir = w->out;
-    SEFL_TRY(ca_path(&path, w->folder, "trust"));
-    SEFL_TRY(trust_read(&t, (const char *)path.p));
+    SEFL_TRY(ca_path(&w->path, w->folder, "trust"));
+    SEFL_TRY(trust_read(&t, (const char *)w->path.p));
     SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
-    SEFL_TRY(file_make_folder(dir, 0755));
-    SEFL_TRY(ca_path(&path, w->folder, "ca.pem"));
-    SEFL_TRY(file_read(&bytes, (const char *)path.p, PEM_MAX));
-    snprintf(name, sizeof name, "%s-ca.pem", trust_role_name(t->self.role));
-    SEFL_TRY(ca_path(&to, dir, name));
-    SEFL_TRY(file_write_atomic((const char *)to.p, buf_span(&bytes), 0644));
-    printf("%s\n", (const char *)to.p);
-    buf_reset(&bytes);
-    SEFL_TRY(ca_path(&path, w->folder, "sign.pub"));
-    SEFL_TRY(file_read(&bytes, (const char *)path.p, PEM_MAX));
-    snprintf(name, sizeof name, "%s.pub", trust_role_name(t->self.role));
-    SEFL_TRY(ca_path(&to, dir, name));
-    SEFL_TRY(file_write_atomic((const char *)to.p, buf_span(&bytes), 0644));
-    ca_hex(hex, t->self.sign);
-    printf("%s\nsigns as  %s\n", (const char *)to.p, hex);
-    ca_hex(hex, t->self.tls);
-    printf("TLS key   %s\n", hex);
+    SEFL_TRY(file_make_folder(w->out, 0755));
+    SEFL_TRY(export_one(w, "ca.pem", trust_role_name(t->self.role), "-ca.pem"));
+    SEFL_TRY(export_one(w, "sign.pub", trust_role_name(t->self.role), ".pub"));
+    print_keys(t);
 done:
-    buf_clear(&path);
-    buf_clear(&bytes);
-    buf_clear(&to);
     trust_free(t);
     return st;
 }
 
-/* ---- the list --------------------------------------------------------------------------------- */
-
 static sefl_status do_list(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *w = options;
-    sefl_buf path = { 0 };
+    wish *w = options;
     trust *t = NULL;
-    SEFL_TRY(ca_path(&path, w->folder, "trust"));
-    SEFL_TRY(trust_read(&t, (const char *)path.p));
+    SEFL_TRY(ca_path(&w->path, w->folder, "trust"));
+    SEFL_TRY(trust_read(&t, (const char *)w->path.p));
     if (w->json)
         SEFL_TRY(ca_print_json(t, w->now));
     else
         ca_print_list(t, w->now);
 done:
     trust_free(t);
-    buf_clear(&path);
     return st;
 }
 
@@ -576,14 +495,29 @@ static sefl_status prepare(const cli_action *a, void *options)
     sefl_clock wall = clock_wall();
     const bool reads = a->work == do_list || a->work == do_export;
     const bool one = a->work == do_revoke || a->work == do_restore || a->work == do_renew;
+    w->e.lock = -1;
     w->now = (int64_t)(clock_ms(&wall) / 1000);
     w->role = w->role_word ? trust_role_of(w->role_word) : 0;
     if (one)
         SEFL_TRY(check_one(w));
-    if (!reads)
-        SEFL_TRY(check_owner(w));
+    if (reads)
+        return SEFL_OK;
+    SEFL_TRY(check_owner(w));
+    if (a->work != do_server && w->out && file_exists(w->out))
+        return sefl_fail(SEFL_EEXIST, "%s exists already: nothing was changed", w->out);
+    if (a->work != do_new)
+        SEFL_TRY(ca_edit(&w->e, w->folder));
 done:
     return st;
+}
+
+static void finish(void *options)
+{
+    wish *w = options;
+    sefl_buf *const all[] = { &w->pem, &w->der, &w->cert, &w->path, &w->to };
+    trust_edit_end(&w->e);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        buf_clear(all[i]);
 }
 
 #define TO(member) SETTING_TO(wish, member)
@@ -605,7 +539,7 @@ static const setting_def options[] = {
       .help = "How long the certificate is valid" },
     { "hours", SETTING_U64, "0", TO(hours), .min = 1, .max = 8760,
       .help = "How long the token is valid; without it 48" },
-    { "cert", SETTING_PATH, "", TO(cert), .help = "Certificate of the other CA" },
+    { "cert", SETTING_PATH, "", TO(cert_file), .help = "Certificate of the other CA" },
     { "unit", SETTING_TEXT, "", TO(unit),
       .help = "Accept only certificates of this organisational unit, or of any unit with '*'; they "
               "need no mark of the role" },
@@ -665,5 +599,6 @@ const cli_command cmd_ca = {
     CLI_OPTIONS(wish),
     .actions = actions,
     .prepare = prepare,
+    .finish = finish,
     .handles_keys = true,
 };

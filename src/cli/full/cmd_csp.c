@@ -36,7 +36,7 @@ static sefl_status open_key(session *s)
 done:
     cli_unlock_clear(&unlock);
     buf_clear(&file);
-    return st == SEFL_OK ? st : sefl_fail_at(st, "%s", c->key);
+    return sefl_at(st, "%s", c->key);
 }
 
 DAEMON_CALLS(csp_role)

@@ -35,7 +35,7 @@ typedef struct report {
     const char *verdict; /* NULL, or what check found */
 } report;
 
-static sefl_status say_json(const report *r)
+static sefl_status print_json_report(const report *r)
 {
     const keyfile_info *i = r->info;
     const bool secret = i->secret;
@@ -53,8 +53,10 @@ static sefl_status say_json(const report *r)
         lf_if(secret, lf_bool("verified", r->verdict != NULL)));
 }
 
-static void print_text(const report *r)
+static sefl_status print_report(const report *r, bool as_json)
 {
+    if (as_json)
+        return print_json_report(r);
     const keyfile_info *i = r->info;
     char hex[2 * PAILLIER_FINGERPRINT_BYTES + 1];
     hex_write(hex, i->fingerprint, sizeof i->fingerprint);
@@ -75,19 +77,13 @@ static void print_text(const report *r)
                i->cost.kib / 1024);
     if (r->verdict)
         printf("check        %s\n", r->verdict);
-}
-
-static sefl_status print_report(const report *r, bool as_json)
-{
-    if (as_json)
-        return say_json(r);
-    print_text(r);
     return SEFL_OK;
 }
 
-static void warn_unlocked(void)
+static void warn_unlocked(bool locked)
 {
-    fprintf(stderr, "sefl: warning: the key cannot be locked in memory (ulimit -l)\n");
+    if (!locked)
+        fprintf(stderr, "sefl: warning: the key cannot be locked in memory (ulimit -l)\n");
 }
 
 /* What locks the key, by the options or from the terminal. */
@@ -188,8 +184,7 @@ static sefl_status new_root(wish *s, const char *secret)
     SEFL_CHECK(s->bits == 0, SEFL_EINVAL, "--bits goes with --scheme paillier");
     SEFL_TRY(unlock(s, true, SEALED_BY_PASSPHRASE));
     SEFL_TRY(secmem_new(&root, KEYFILE_ROOT_BYTES, &locked));
-    if (!locked)
-        warn_unlocked();
+    warn_unlocked(locked);
     SEFL_TRY(rng_fill(&rng, root, KEYFILE_ROOT_BYTES));
     SEFL_TRY(keyfile_root_write(&file, root, &s->unlock.lock, &cost, &rng));
     SEFL_TRY(keyfile_root_read(root, buf_span(&file), &s->unlock.lock));
@@ -233,8 +228,7 @@ static sefl_status new_pair(wish *s, const char *secret, const char *public)
         goto done;
     sefl_span memory = paillier_sec_memory(sec);
     SEFL_TRY(secmem_lock(memory.p, memory.n, &locked));
-    if (!locked)
-        warn_unlocked();
+    warn_unlocked(locked);
     SEFL_TRY(keyfile_check(sec, &rng));
     SEFL_TRY(keyfile_sec_write(&sec_file, sec, &s->unlock.lock, &cost, &rng));
     SEFL_TRY(keyfile_pub_write(&pub_file, paillier_sec_pub(sec)));
@@ -289,15 +283,9 @@ static sefl_status show_key(void *options)
     st = keyfile_info_read(&info, buf_span(&b));
     if (st == SEFL_OK && !info.secret)
         st = keyfile_pub_read(&pub, buf_span(&b)); /* all checks that a client makes */
-    if (st != SEFL_OK)
-        sefl_note_before("%s", s->file);
-    if (st != SEFL_OK)
-        goto done;
+    SEFL_TRY(sefl_at(st, "%s", s->file));
     report r = { .info = &info };
-    if (info.secret)
-        r.secret_path = s->file;
-    else
-        r.public_path = s->file;
+    *(info.secret ? &r.secret_path : &r.public_path) = s->file;
     SEFL_TRY(print_report(&r, s->json));
     if (info.secret)
         fprintf(stderr, "sefl key: read without opening it; 'sefl key check %s' proves it\n",
@@ -330,13 +318,8 @@ static sefl_status check_pair(wish *s, report *r, sefl_span sec_file, char besid
     sefl_rng rng = rng_system();
     bool locked = true;
 
-    st = keyfile_sec_read(&sec, sec_file, &s->unlock.lock, &locked);
-    if (st != SEFL_OK) {
-        sefl_note_before("%s", s->file);
-        goto done;
-    }
-    if (!locked)
-        warn_unlocked();
+    SEFL_TRY(sefl_at(keyfile_sec_read(&sec, sec_file, &s->unlock.lock, &locked), "%s", s->file));
+    warn_unlocked(locked);
     SEFL_TRY(keyfile_check(sec, &rng));
     r->public_path = s->pub;
     if (!r->public_path && pub_beside(beside, s->file))
@@ -345,11 +328,7 @@ static sefl_status check_pair(wish *s, report *r, sefl_span sec_file, char besid
     if (!r->public_path)
         goto done;
     SEFL_TRY(read_key_file(&pub_file, r->public_path));
-    st = keyfile_pub_read(&pub, buf_span(&pub_file));
-    if (st != SEFL_OK) {
-        sefl_note_before("%s", r->public_path);
-        goto done;
-    }
+    SEFL_TRY(sefl_at(keyfile_pub_read(&pub, buf_span(&pub_file)), "%s", r->public_path));
     SEFL_CHECK(paillier_pub_equal(pub, paillier_sec_pub(sec)), SEFL_ECRYPTO,
                "%s is not the public half of %s", r->public_path, s->file);
     r->verdict = "opens, decrypts what it encrypts, the public key matches";
@@ -367,11 +346,8 @@ static sefl_status check_root(wish *s, report *r, sefl_span file)
     bool locked = true;
     SEFL_CHECK(!s->pub, SEFL_EINVAL, "%s is a root: it has no public half to compare", s->file);
     SEFL_TRY(secmem_new(&root, KEYFILE_ROOT_BYTES, &locked));
-    if (!locked)
-        warn_unlocked();
-    st = keyfile_root_read(root, file, &s->unlock.lock);
-    if (st != SEFL_OK)
-        sefl_note_before("%s", s->file);
+    warn_unlocked(locked);
+    st = sefl_at(keyfile_root_read(root, file, &s->unlock.lock), "%s", s->file);
     r->verdict = "opens";
 done:
     secmem_free(root);
@@ -388,11 +364,7 @@ static sefl_status check_key(void *options)
     report r = { .secret_path = s->file, .info = &info };
 
     SEFL_TRY(read_key_file(&file, s->file));
-    st = keyfile_info_read(&info, buf_span(&file));
-    if (st != SEFL_OK) {
-        sefl_note_before("%s", s->file);
-        goto done;
-    }
+    SEFL_TRY(sefl_at(keyfile_info_read(&info, buf_span(&file)), "%s", s->file));
     SEFL_CHECK(info.secret, SEFL_EINVAL,
                "%s is a public key: 'sefl key show' checks it, 'check' wants the secret one",
                s->file);

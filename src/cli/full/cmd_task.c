@@ -38,8 +38,7 @@ static sefl_status read_task(task *t, sefl_buf *file, envelope *env, const char 
         st = sefl_fail(SEFL_EPROTO, "a signed %s, not a task", sign_kind_name(env->kind));
     if (st == SEFL_OK)
         st = task_read(t, env->content);
-    if (st != SEFL_OK)
-        st = sefl_fail_at(st, "%s", path);
+    st = sefl_at(st, "%s", path);
 done:
     return st;
 }
@@ -49,9 +48,7 @@ static sefl_status read_pub(ahe_pub **out, const char *path)
     sefl_status st = SEFL_OK;
     sefl_buf file = { 0 };
     SEFL_TRY(file_read(&file, path, KEYFILE_BYTES_MAX));
-    st = keyfile_pub_read(out, buf_span(&file));
-    if (st != SEFL_OK)
-        st = sefl_fail_at(st, "%s", path);
+    st = sefl_at(keyfile_pub_read(out, buf_span(&file)), "%s", path);
 done:
     buf_clear(&file);
     return st;
@@ -355,11 +352,7 @@ static sefl_status task_check(void *options)
     SEFL_TRY(sign_pub_read(p.as, w->as_key));
     SEFL_TRY(sign_pub_read(p.csp, w->csp_key));
     SEFL_TRY(file_read(&file, w->file, FILE_BYTES_MAX));
-    st = task_open(&t, buf_span(&file), &p);
-    if (st != SEFL_OK) {
-        st = sefl_fail_at(st, "%s", w->file);
-        goto done;
-    }
+    SEFL_TRY(sefl_at(task_open(&t, buf_span(&file), &p), "%s", w->file));
     if (!t.claim)
         fprintf(stderr, "sefl task: warning: no differential privacy claimed\n");
     printf("%s: task %s, signed by the aggregator and the csp\n", w->file, as_hex(hex, t.id));
