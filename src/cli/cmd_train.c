@@ -12,6 +12,7 @@
 #include "cli/print.h"
 #include "model/corpus/corpus.h"
 #include "model/file/model_file.h"
+#include "model/lm_settings.h"
 #include "model/train.h"
 
 #include <errno.h>
@@ -53,6 +54,14 @@ typedef struct session {
 
 #define TO(member) SETTING_TO(session, member)
 
+#define ROW_COUNT  SETTING_U64
+#define ROW_BOOL   SETTING_BOOL
+#define ROW(name, kind, member, value, least, most, choices, text) \
+    {                                                              \
+        name,         ROW_##kind,  value,        .words = choices, \
+        .min = least, .max = most, .help = text, TO(member)        \
+    },
+
 /* The words of a task (protocol/task_fields.h) and of an experiment, where they have them too. */
 static const setting_def schema[] = {
     { "data.path", SETTING_PATH, NULL, TO(file.path), .arg = "PATH",
@@ -67,19 +76,11 @@ static const setting_def schema[] = {
       .was = "data.max_words", .help = "most words; 0: all" },
     { "vocab.order", SETTING_CHOICE, "interleaved", TO(order.order), .was = "data.order",
       .words = "interleaved appearance frequency", .help = "order of the words" },
-    { "model.body", SETTING_WORD, "lstm", TO(cfg.body), .words = "lstm transformer",
-      .was = "model.kind", .help = "kind of the model" },
-    { "model.block", SETTING_U64, "32", TO(cfg.block), .min = 1, .max = BHM_MAX_BLOCK,
-      .help = "block size of the Hankel matrices; 1: dense" },
-    { "model.embed", SETTING_U64, "200", TO(cfg.embed), .min = 1, .max = 65536,
-      .help = "size of a word's vector" },
-    { "model.hidden", SETTING_U64, "200", TO(cfg.hidden), .min = 1, .max = 65536,
-      .help = "size of a layer" },
-    { "model.layers", SETTING_U64, "2", TO(cfg.layers), .min = 1, .max = LM_MAX_LAYERS,
-      .help = "layers of the body" },
-    { "model.heads", SETTING_U64, "2", TO(cfg.heads), .min = 1, .max = 65536,
-      .help = "attention heads; transformer only" },
-    { "model.tied", SETTING_BOOL, "false", TO(cfg.tied), .help = "the decoder uses the embedding" },
+    { "model.body", SETTING_WORD, "lstm", TO(cfg.body), .words = MODEL_BODIES, .was = "model.kind",
+      .help = MODEL_BODY_HELP },
+    /* clang-format off */
+    MODEL_SETTINGS(ROW, cfg)
+    /* clang-format on */
     { "model.batch", SETTING_U64, "20", TO(cfg.batch), .min = 1, .max = 65536, .was = "train.batch",
       .help = "columns of text in a batch" },
     { "model.steps", SETTING_U64, "35", TO(cfg.steps), .min = 1, .max = 65536, .was = "train.bptt",

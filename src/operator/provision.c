@@ -352,16 +352,8 @@ static sefl_status make_model(build *b)
     sefl_status st = SEFL_OK;
     lm *m = NULL;
     model_meta meta = { 0 };
-    lm_config cfg = { .body = settings_text(&b->task, "model.body"),
-                      .vocab = vocab_size(b->v),
-                      .embed = (uint32_t)settings_u64(&b->task, "model.embed"),
-                      .hidden = (uint32_t)settings_u64(&b->task, "model.hidden"),
-                      .layers = (uint32_t)settings_u64(&b->task, "model.layers"),
-                      .heads = (uint32_t)settings_u64(&b->task, "model.heads"),
-                      .block = (uint32_t)settings_u64(&b->task, "model.block"),
-                      .tied = settings_bool(&b->task, "model.tied"),
-                      .batch = (uint32_t)settings_u64(&b->task, "model.batch"),
-                      .steps = (uint32_t)settings_u64(&b->task, "model.steps") };
+    lm_config cfg;
+    task_settings_model(&cfg, &b->task, vocab_size(b->v));
     SEFL_TRY(lm_new(&m, &cfg, NULL));
     lm_init(m, b->c->seed);
     meta.cfg = *lm_get_config(m);

@@ -145,6 +145,9 @@ double task_divisor(const task *t, uint32_t clients);
 /* Keys of a new task as settings (config/settings.h): the schema of `sefl task new`. */
 extern const setting_def task_schema[];
 
+/* The model that settings over task_schema (or an experiment's) describe, for so many words. */
+void task_settings_model(lm_config *out, const settings *s, uint32_t words);
+
 /* Does the mode that settings name in privacy.noise add noise? */
 bool task_settings_noisy(const settings *s);
 

@@ -22,6 +22,7 @@
 #ifndef PROTOCOL_TASK_FIELDS_H
 #define PROTOCOL_TASK_FIELDS_H
 
+#include "model/lm_settings.h"
 #include "protocol/task.h"
 
 #define TASK_VERSION   2
@@ -35,17 +36,10 @@
     S("name", TEXT, t.name, "task", 0, 0, NULL, "name of the task, for people")                    \
     S("population", TEXT, t.population, NULL, 0, 0, NULL,                                          \
       "population whose privacy is charged: the name of the ledger")                               \
-    S("model.body", WORD, body, "lstm", 0, 0, "lstm transformer", "kind of the model")             \
+    S("model.body", WORD, body, "lstm", 0, 0, MODEL_BODIES, MODEL_BODY_HELP)                       \
     S("model.vocab", COUNT, t.model.vocab, NULL, 2, VOCAB_WORDS_MAX, NULL,                         \
       "number of words (from --vocab)")                                                            \
-    S("model.embed", COUNT, t.model.embed, "200", 1, 65536, NULL, "size of a word's vector")       \
-    S("model.hidden", COUNT, t.model.hidden, "200", 1, 65536, NULL, "size of a layer")             \
-    S("model.layers", COUNT, t.model.layers, "2", 1, LM_MAX_LAYERS, NULL, "layers of the body")    \
-    S("model.heads", COUNT, t.model.heads, "2", 1, 65536, NULL,                                    \
-      "attention heads; transformer only")                                                         \
-    S("model.block", COUNT, t.model.block, "32", 1, BHM_MAX_BLOCK, NULL,                           \
-      "block size of the Hankel matrices; 1: dense")                                               \
-    S("model.tied", BOOL, t.model.tied, "false", 0, 0, NULL, "the decoder uses the embedding")     \
+    MODEL_SETTINGS(S, t.model)                                                                     \
     S("model.batch", COUNT, t.model.batch, "20", 1, 65536, NULL, "columns of text in a batch")     \
     S("model.steps", COUNT, t.model.steps, "35", 1, 65536, NULL, "words in a row of a batch")      \
     S("vocab.order", WORD, t.order, "interleaved", 0, 0, "interleaved appearance frequency",       \

@@ -46,6 +46,18 @@ static bool is(const settings *s, const char *key, const char *word)
     return strcmp(settings_text(s, key), word) == 0;
 }
 
+void task_settings_model(lm_config *out, const settings *s, uint32_t words)
+{
+    *out = (lm_config){ .body = settings_text(s, "model.body"),
+                        .vocab = words,
+                        .batch = (uint32_t)settings_u64(s, "model.batch"),
+                        .steps = (uint32_t)settings_u64(s, "model.steps") };
+#define GET_COUNT(key)             (uint32_t) settings_u64(s, key)
+#define GET_BOOL(key)              settings_bool(s, key)
+#define GET(key, kind, field, ...) field = GET_##kind(key);
+    MODEL_SETTINGS(GET, (*out))
+}
+
 bool task_settings_noisy(const settings *s)
 {
     const release_mode *m = release_mode_named(span_of_str(settings_text(s, "privacy.noise")));

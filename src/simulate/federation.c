@@ -185,16 +185,9 @@ static sefl_status make_model(federation *s, const settings *set, char hash[2 * 
     sefl_status st = SEFL_OK;
     lm *m = NULL;
     uint8_t digest[SHA256_BYTES];
-    lm_config cfg = { .body = settings_text(set, "model.body"),
-                      .vocab = vocab_size(s->words),
-                      .embed = (uint32_t)settings_u64(set, "model.embed"),
-                      .hidden = (uint32_t)settings_u64(set, "model.hidden"),
-                      .layers = (uint32_t)settings_u64(set, "model.layers"),
-                      .heads = (uint32_t)settings_u64(set, "model.heads"),
-                      .block = (uint32_t)settings_u64(set, "model.block"),
-                      .tied = settings_bool(set, "model.tied"),
-                      .batch = 1,
-                      .steps = 1 };
+    lm_config cfg;
+    task_settings_model(&cfg, set, vocab_size(s->words));
+    cfg.batch = cfg.steps = 1;
     SEFL_TRY(lm_new(&m, &cfg, NULL));
     lm_init(m, s->e->seed);
     s->meta.cfg = *lm_get_config(m);

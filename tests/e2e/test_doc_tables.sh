@@ -11,7 +11,8 @@ section() { awk -v from="$1" '/^## / { on = 0 } index($0, from) == 1 { on = 1 } 
 same() { diff -u "$dir/code" "$dir/doc" || fail "$1 differ between $2 and $doc"; }
 
 # members of a task, in their order; "`a.b`, `.c`" names a.b and a.c
-sed -n 's/^    [SF]("\([a-z0-9_.]*\)".*/\1/p' src/protocol/task_fields.h > "$dir/code"
+sed -e '/MODEL_SETTINGS(S/r src/model/lm_settings.h' src/protocol/task_fields.h |
+    sed -n 's/^    \([SF]\|ROW\)("\([a-z0-9_.]*\)".*/\2/p' > "$dir/code"
 [ -s "$dir/code" ] || fail "no members of a task were found"
 section '## The task' | awk -F'|' '/^\| `/ {
         n = split($2, part, ",")

@@ -1,0 +1,27 @@
+/* lm_settings: the settings of a model's shape, once. Tasks and experiments (protocol/task_fields.h)
+ * and `sefl train` have the same words, ranges and defaults.
+ *
+ *     MODEL_SETTINGS(ROW, t.model)
+ *
+ * calls ROW(key, kind, member, fallback, min, max, words, help) for each field of an lm_config that a
+ * person sets; `member` begins with the second argument. Kinds: COUNT (uint32_t), BOOL (bool). */
+#ifndef MODEL_LM_SETTINGS_H
+#define MODEL_LM_SETTINGS_H
+
+#include "model/lm.h"
+
+#define MODEL_BODIES    "lstm transformer"
+#define MODEL_BODY_HELP "kind of the model"
+
+/* clang-format off */
+#define MODEL_SETTINGS(ROW, P)                                                                     \
+    ROW("model.embed", COUNT, P.embed, "200", 1, 65536, NULL, "size of a word's vector")           \
+    ROW("model.hidden", COUNT, P.hidden, "200", 1, 65536, NULL, "size of a layer")                 \
+    ROW("model.layers", COUNT, P.layers, "2", 1, LM_MAX_LAYERS, NULL, "layers of the body")        \
+    ROW("model.heads", COUNT, P.heads, "2", 1, 65536, NULL, "attention heads; transformer only")   \
+    ROW("model.block", COUNT, P.block, "32", 1, BHM_MAX_BLOCK, NULL,                               \
+        "block size of the Hankel matrices; 1: dense")                                             \
+    ROW("model.tied", BOOL, P.tied, "false", 0, 0, NULL, "the decoder uses the embedding")
+/* clang-format on */
+
+#endif
