@@ -78,9 +78,18 @@ static inline log_field lf_key(const char *key, const uint8_t fingerprint[32])
     return (log_field){ .key = key, .type = LF_KEY, .v.h = fingerprint };
 }
 
+/* A field that is left out unless `there`. */
+static inline log_field lf_if(bool there, log_field f)
+{
+    if (!there)
+        f.key = NULL;
+    return f;
+}
+
 /* Writes fields into an open JSON object; an entry without a key is skipped. */
 struct json;
 void log_fields_json(struct json *j, const log_field *fields);
+#define json_fields(j, ...) log_fields_json((j), LOG_FIELDS(__VA_ARGS__))
 
 /* fields end with a LF_END; use the macros. */
 void log_event(sefl_log *lg, log_level level, const char *event, const log_field *fields);

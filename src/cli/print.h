@@ -22,22 +22,12 @@ sefl_status print_json(json *j) SEFL_MUST_CHECK;
 /* The same as a command's last act: reports a failure and returns the exit code. */
 int print_json_end(const cli_command *c, json *j);
 
-/* Members of an open object. */
-#define json_fields(j, ...) log_fields_json((j), LOG_FIELDS(__VA_ARGS__))
 /* An object in a list (key NULL), or as a member of an open object. */
 #define json_object(j, key, ...) print_object_in((j), (key), LOG_FIELDS(__VA_ARGS__))
 void print_object_in(json *j, const char *key, const log_field *fields);
 /* One object on one line. */
 #define print_fields(...) print_object(LOG_FIELDS(__VA_ARGS__))
 sefl_status print_object(const log_field *fields) SEFL_MUST_CHECK;
-
-/* A member that is left out unless `there`. */
-static inline log_field lf_if(bool there, log_field f)
-{
-    if (!there)
-        f.key = NULL;
-    return f;
-}
 
 /* "12.3 MB"; "0 B" for a number that is not known. */
 void human_bytes(char out[16], double bytes);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "config/yaml/yaml.h"
 
 #include <math.h>
@@ -118,40 +119,23 @@ sefl_status overview_json(sefl_buf *out, const overview *o)
 {
     json j = json_into(out);
     json_open(&j, '{');
-    json_key(&j, "name"), json_str(&j, o->name);
-    json_key(&j, "folder"), json_str(&j, o->folder);
-    json_key(&j, "protection"), json_str(&j, o->protection);
-    json_key(&j, "crypto"), json_str(&j, o->full ? "full" : "clear");
-    json_key(&j, "scheme"), json_str(&j, o->scheme);
-    json_key(&j, "noise"), json_str(&j, o->noise);
-    json_key(&j, "z"), json_str(&j, o->z);
-    json_key(&j, "block"), json_str(&j, o->block);
-    json_key(&j, "clients"), json_u64(&j, o->clients);
-    json_key(&j, "clients_mean"), json_real(&j, o->clients_mean);
-    json_key(&j, "over"), json_bool(&j, o->over);
-    json_key(&j, "rounds"), json_u64(&j, o->rounds);
-    json_key(&j, "rounds_asked"), json_u64(&j, o->rounds_asked);
-    json_key(&j, "skipped"), json_u64(&j, o->skipped);
-    json_key(&j, "blocked"), json_u64(&j, o->blocked);
-    if (o->last > 0) {
-        json_key(&j, "last_perplexity"), json_real(&j, o->last);
-        json_key(&j, "best_perplexity"), json_real(&j, o->best);
-        json_key(&j, "best_round"), json_u64(&j, o->best_round);
-    }
-    json_key(&j, "text"), json_str(&j, o->text);
-    json_key(&j, "claim"), json_str(&j, o->claim ? "dp" : "none");
-    if (o->has_epsilon) {
-        json_key(&j, "epsilon_server"), json_real(&j, o->epsilon_server);
-        json_key(&j, "epsilon_others"), json_real(&j, o->epsilon_others);
-    }
-    json_key(&j, "round_seconds"), json_real(&j, o->seconds);
-    json_key(&j, "train_seconds"), json_real(&j, o->train);
-    json_key(&j, "encrypt_seconds"), json_real(&j, o->encrypt);
-    json_key(&j, "sum_seconds"), json_real(&j, o->sum);
-    json_key(&j, "2pc_seconds"), json_real(&j, o->twopc);
-    json_key(&j, "up_bytes_per_client"), json_real(&j, o->up_client);
-    if (!isnan(o->link))
-        json_key(&j, "link_bytes"), json_real(&j, o->link);
+    json_fields(&j, lf_str("name", o->name), lf_str("folder", o->folder),
+                lf_str("protection", o->protection), lf_str("crypto", o->full ? "full" : "clear"),
+                lf_str("scheme", o->scheme), lf_str("noise", o->noise), lf_str("z", o->z),
+                lf_str("block", o->block), lf_u64("clients", o->clients),
+                lf_real("clients_mean", o->clients_mean), lf_bool("over", o->over),
+                lf_u64("rounds", o->rounds), lf_u64("rounds_asked", o->rounds_asked),
+                lf_u64("skipped", o->skipped), lf_u64("blocked", o->blocked),
+                lf_if(o->last > 0, lf_real("last_perplexity", o->last)),
+                lf_if(o->last > 0, lf_real("best_perplexity", o->best)),
+                lf_if(o->last > 0, lf_u64("best_round", o->best_round)), lf_str("text", o->text),
+                lf_str("claim", o->claim ? "dp" : "none"),
+                lf_if(o->has_epsilon, lf_real("epsilon_server", o->epsilon_server)),
+                lf_if(o->has_epsilon, lf_real("epsilon_others", o->epsilon_others)),
+                lf_real("round_seconds", o->seconds), lf_real("train_seconds", o->train),
+                lf_real("encrypt_seconds", o->encrypt), lf_real("sum_seconds", o->sum),
+                lf_real("2pc_seconds", o->twopc), lf_real("up_bytes_per_client", o->up_client),
+                lf_if(!isnan(o->link), lf_real("link_bytes", o->link)));
     json_close(&j, '}');
     return json_end(&j);
 }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "privacy/accountant/accountant.h"
 #include "protocol/head.h"
 
@@ -360,13 +361,10 @@ done:
 static void put_seconds(json *j, const char *name, const plan_seconds *s)
 {
     json_key(j, name), json_open(j, '{');
-    json_key(j, "train_seconds"), json_real(j, s->train);
-    json_key(j, "encrypt_seconds"), json_real(j, s->encrypt);
-    json_key(j, "sum_seconds"), json_real(j, s->sum);
-    json_key(j, "2pc_seconds"), json_real(j, s->twopc);
-    json_key(j, "step_seconds"), json_real(j, s->step);
-    json_key(j, "eval_seconds"), json_real(j, s->eval);
-    json_key(j, "seconds"), json_real(j, s->wall);
+    json_fields(j, lf_real("train_seconds", s->train), lf_real("encrypt_seconds", s->encrypt),
+                lf_real("sum_seconds", s->sum), lf_real("2pc_seconds", s->twopc),
+                lf_real("step_seconds", s->step), lf_real("eval_seconds", s->eval),
+                lf_real("seconds", s->wall));
     json_close(j, '}');
 }
 
@@ -374,35 +372,24 @@ sefl_status plan_json(sefl_buf *out, const plan *p)
 {
     json j = json_into(out);
     json_open(&j, '{');
-    json_key(&j, "protection"), json_str(&j, p->protection);
-    json_key(&j, "crypto"), json_str(&j, p->crypto);
-    json_key(&j, "scheme"), json_str(&j, p->scheme);
-    json_key(&j, "clients"), json_u64(&j, p->clients);
-    json_key(&j, "clients_per_round"), json_real(&j, p->per_round);
-    json_key(&j, "clients_drawn"), json_real(&j, p->drawn);
-    json_key(&j, "rounds"), json_u64(&j, p->rounds);
-    json_key(&j, "rounds_asked"), json_u64(&j, p->rounds_asked);
-    json_key(&j, "values"), json_u64(&j, p->values);
-    json_key(&j, "threads"), json_u64(&j, p->threads);
-    json_key(&j, "up_bytes_per_client"), json_u64(&j, p->up_bytes);
-    json_key(&j, "down_bytes_per_client"), json_u64(&j, p->down_bytes);
-    json_key(&j, "up_bytes"), json_real(&j, p->per_round * (double)p->up_bytes);
-    json_key(&j, "down_bytes"), json_real(&j, p->asked * (double)p->down_bytes);
-    json_key(&j, "link_bytes"), json_u64(&j, p->link_bytes);
-    json_key(&j, "memory_bytes"), json_u64(&j, p->memory_bytes);
+    json_fields(&j, lf_str("protection", p->protection), lf_str("crypto", p->crypto),
+                lf_str("scheme", p->scheme), lf_u64("clients", p->clients),
+                lf_real("clients_per_round", p->per_round), lf_real("clients_drawn", p->drawn),
+                lf_u64("rounds", p->rounds), lf_u64("rounds_asked", p->rounds_asked),
+                lf_u64("values", p->values), lf_u64("threads", p->threads),
+                lf_u64("up_bytes_per_client", p->up_bytes),
+                lf_u64("down_bytes_per_client", p->down_bytes),
+                lf_real("up_bytes", p->per_round * (double)p->up_bytes),
+                lf_real("down_bytes", p->asked * (double)p->down_bytes),
+                lf_u64("link_bytes", p->link_bytes), lf_u64("memory_bytes", p->memory_bytes));
     put_seconds(&j, "round", &p->round);
     put_seconds(&j, "client", &p->client);
-    json_key(&j, "seconds"), json_real(&j, p->seconds);
-    json_key(&j, "claim"), json_str(&j, p->claim ? "dp" : "none");
-    json_key(&j, "z"), json_real(&j, p->z);
-    json_key(&j, "noise_to_signal"), json_real(&j, p->noise_ratio);
-    if (p->has_epsilon) {
-        json_key(&j, "epsilon_server"), json_real(&j, p->epsilon_server);
-        json_key(&j, "epsilon_others"), json_real(&j, p->epsilon_others);
-    }
-    json_key(&j, "delta"), json_real(&j, p->delta);
-    json_key(&j, "z_for_epsilon_8"), json_real(&j, p->need.z);
-    json_key(&j, "clients_for_epsilon_8"), json_u64(&j, p->need.clients);
+    json_fields(&j, lf_real("seconds", p->seconds), lf_str("claim", p->claim ? "dp" : "none"),
+                lf_real("z", p->z), lf_real("noise_to_signal", p->noise_ratio),
+                lf_if(p->has_epsilon, lf_real("epsilon_server", p->epsilon_server)),
+                lf_if(p->has_epsilon, lf_real("epsilon_others", p->epsilon_others)),
+                lf_real("delta", p->delta), lf_real("z_for_epsilon_8", p->need.z),
+                lf_u64("clients_for_epsilon_8", p->need.clients));
     json_key(&j, "warnings"), json_open(&j, '[');
     for (unsigned i = 0; i < p->warnings; i++)
         json_str(&j, p->warning[i]);

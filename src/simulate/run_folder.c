@@ -30,102 +30,136 @@ const char *run_path(const run_folder *f, const char *fmt, ...)
     return p;
 }
 
+/* ---- structs as JSON objects ------------------------------------------------------------------ */
+
+typedef enum kind {
+    NUMBER, /* an unsigned integer, enum or bool of 1, 4 or 8 bytes */
+    FLAG,   /* bool: true or false */
+    REAL,
+    BITS, /* a double as the number of its bits, so that nothing is lost */
+} kind;
+
+typedef struct field {
+    const char *name;
+    kind kind;
+    size_t at, size;
+    bool optional; /* left out where it is zero (a NUMBER: UINT64_MAX) */
+    size_t when;   /* offset of a bool that is true where the field is there; 0: none */
+} field;
+
+#define FIELD(type, name, kind, member, ...)                                           \
+    {                                                                                  \
+        name, kind, offsetof(type, member), sizeof(((type *)0)->member), ##__VA_ARGS__ \
+    }
+
+static uint64_t number_at(const void *p, size_t size)
+{
+    uint32_t four;
+    uint64_t eight;
+    if (size == sizeof eight)
+        return memcpy(&eight, p, sizeof eight), eight;
+    if (size == sizeof four)
+        return memcpy(&four, p, sizeof four), four;
+    return *(const uint8_t *)p;
+}
+
+static void number_put(void *p, size_t size, uint64_t v)
+{
+    uint32_t four = (uint32_t)v;
+    uint8_t one = (uint8_t)v;
+    memcpy(p, size == sizeof v ? (void *)&v : size == sizeof four ? (void *)&four : &one, size);
+}
+
+static void write_fields(json *j, const field *f, const void *from)
+{
+    for (; f->name; f++) {
+        const uint8_t *at = (const uint8_t *)from + f->at;
+        uint64_t v = number_at(at, f->size);
+        double real;
+        memcpy(&real, &v, sizeof real);
+        if ((f->optional && v == (f->kind == NUMBER ? UINT64_MAX : 0)) ||
+            (f->when && !*((const bool *)from + f->when)))
+            continue;
+        json_key(j, f->name);
+        if (f->kind == FLAG)
+            json_bool(j, v != 0);
+        else if (f->kind == REAL)
+            json_real(j, real);
+        else
+            json_u64(j, v);
+    }
+}
+
+/* The value of `key` into its field; *known false: no field has this name. */
+static sefl_status read_field(jread *j, const field *f, const sefl_buf *key, void *to, bool *known)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t v = 0;
+    double real;
+    bool flag;
+    while (f->name && !jread_is(key, f->name))
+        f++;
+    *known = f->name != NULL;
+    if (!f->name)
+        goto done;
+    if (f->kind == REAL) {
+        SEFL_TRY(jread_real(j, &real));
+        memcpy(&v, &real, sizeof v);
+    } else if (f->kind == FLAG) {
+        SEFL_TRY(jread_bool(j, &flag));
+        v = flag;
+    } else {
+        SEFL_TRY(jread_u64(j, &v));
+    }
+    SEFL_CHECK(f->size == sizeof v || v >> (8 * f->size) == 0, SEFL_EPROTO, "\"%s\" is too large",
+               f->name);
+    number_put((uint8_t *)to + f->at, f->size, v);
+    if (f->when)
+        *((bool *)to + f->when) = true;
+done:
+    return st;
+}
+
 /* ---- lines of metrics ------------------------------------------------------------------------- */
 
-/* Name, member, and whether it is left out at zero (R, 0: always there). */
-#define ROUND_COUNTS(X)   \
-    X("clients", clients) \
-    X("asked", asked)     \
-    X("late", late)       \
-    X("dropped", dropped) \
-    X("diverged", diverged)
-#define ROUND_REALS(X)            \
-    X("seconds", seconds)         \
-    X("train_seconds", train)     \
-    X("encrypt_seconds", encrypt) \
-    X("sum_seconds", sum)         \
-    X("2pc_seconds", twopc)       \
-    X("step_seconds", step)       \
-    X("eval_seconds", eval)       \
-    X("cpu_seconds", cpu)         \
-    X("virtual_seconds", virtual_seconds)
+#define R(...) FIELD(run_round, __VA_ARGS__)
+static const field round_fields[] = {
+    R("round", NUMBER, round),
+    R("skipped", FLAG, skipped),
+    R("blocked", FLAG, blocked, true),
+    R("clients", NUMBER, clients),
+    R("asked", NUMBER, asked),
+    R("late", NUMBER, late),
+    R("dropped", NUMBER, dropped),
+    R("diverged", NUMBER, diverged),
+    R("perplexity", REAL, perplexity, true),
+    R("loss", REAL, loss, true),
+    R("epsilon_server", REAL, epsilon_server, false, offsetof(run_round, has_epsilon)),
+    R("epsilon_others", REAL, epsilon_others, false, offsetof(run_round, has_epsilon)),
+    R("epsilon_target", REAL, epsilon_target, false, offsetof(run_round, has_epsilon)),
+    R("seconds", REAL, seconds),
+    R("train_seconds", REAL, train),
+    R("encrypt_seconds", REAL, encrypt),
+    R("sum_seconds", REAL, sum),
+    R("2pc_seconds", REAL, twopc),
+    R("step_seconds", REAL, step),
+    R("eval_seconds", REAL, eval),
+    R("cpu_seconds", REAL, cpu),
+    R("virtual_seconds", REAL, virtual_seconds),
+    R("up_bytes", NUMBER, up),
+    R("down_bytes", NUMBER, down),
+    R("link_bytes", NUMBER, link, true),
+    { 0 },
+};
+#undef R
 
 sefl_status run_round_write(sefl_buf *out, const run_round *r)
 {
     json j = json_into(out);
     json_open(&j, '{');
-    json_key(&j, "round"), json_u64(&j, r->round);
-    json_key(&j, "skipped"), json_bool(&j, r->skipped);
-    if (r->blocked)
-        json_key(&j, "blocked"), json_bool(&j, true);
-#define WRITE(name, member) json_key(&j, name), json_u64(&j, r->member);
-    ROUND_COUNTS(WRITE)
-#undef WRITE
-    if (r->perplexity > 0) {
-        json_key(&j, "perplexity"), json_real(&j, r->perplexity);
-        json_key(&j, "loss"), json_real(&j, r->loss);
-    }
-    if (r->has_epsilon) {
-        json_key(&j, "epsilon_server"), json_real(&j, r->epsilon_server);
-        json_key(&j, "epsilon_others"), json_real(&j, r->epsilon_others);
-        json_key(&j, "epsilon_target"), json_real(&j, r->epsilon_target);
-    }
-#define WRITE(name, member) json_key(&j, name), json_real(&j, r->member);
-    ROUND_REALS(WRITE)
-#undef WRITE
-    json_key(&j, "up_bytes"), json_u64(&j, r->up);
-    json_key(&j, "down_bytes"), json_u64(&j, r->down);
-    if (r->link != UINT64_MAX)
-        json_key(&j, "link_bytes"), json_u64(&j, r->link);
+    write_fields(&j, round_fields, r);
     json_close(&j, '}');
     return json_end(&j);
-}
-
-static sefl_status read_count(jread *j, uint32_t *out)
-{
-    uint64_t v;
-    sefl_status st = jread_u64(j, &v);
-    *out = (uint32_t)v;
-    return st;
-}
-
-static sefl_status read_member(jread *j, const sefl_buf *key, run_round *r)
-{
-    if (jread_is(key, "round"))
-        return jread_u64(j, &r->round);
-    if (jread_is(key, "skipped")) {
-        r->skipped = jread_peek(j) == 't';
-        return jread_skip(j);
-    }
-    if (jread_is(key, "blocked")) {
-        r->blocked = jread_peek(j) == 't';
-        return jread_skip(j);
-    }
-    if (jread_is(key, "up_bytes"))
-        return jread_u64(j, &r->up);
-    if (jread_is(key, "down_bytes"))
-        return jread_u64(j, &r->down);
-    if (jread_is(key, "link_bytes"))
-        return jread_u64(j, &r->link);
-    if (jread_is(key, "epsilon_server")) {
-        r->has_epsilon = true;
-        return jread_real(j, &r->epsilon_server);
-    }
-#define READ(name, member)   \
-    if (jread_is(key, name)) \
-        return read_count(j, &r->member);
-    ROUND_COUNTS(READ)
-#undef READ
-#define READ(name, member)   \
-    if (jread_is(key, name)) \
-        return jread_real(j, &r->member);
-    ROUND_REALS(READ)
-    READ("perplexity", perplexity)
-    READ("loss", loss)
-    READ("epsilon_others", epsilon_others)
-    READ("epsilon_target", epsilon_target)
-#undef READ
-    return jread_skip(j);
 }
 
 sefl_status run_round_read(run_round *out, sefl_span line)
@@ -134,13 +168,15 @@ sefl_status run_round_read(run_round *out, sefl_span line)
     sefl_buf key = { 0 };
     jread j = jread_over(line);
     run_round r = { .link = UINT64_MAX };
-    bool more;
+    bool more, known;
     SEFL_TRY(jread_open(&j, '{'));
     for (;;) {
         SEFL_TRY(jread_key(&j, &key, &more));
         if (!more)
             break;
-        SEFL_TRY(read_member(&j, &key, &r));
+        SEFL_TRY(read_field(&j, round_fields, &key, &r, &known));
+        if (!known)
+            SEFL_TRY(jread_skip(&j));
     }
     SEFL_TRY(jread_end(&j));
     SEFL_CHECK(r.round >= 1, SEFL_EPROTO, "a line without its round");
@@ -223,31 +259,27 @@ done:
 
 /* ---- state ------------------------------------------------------------------------------------ */
 
-/* Numbers, in this order; the best perplexity as the bits of its double, so that nothing is lost. */
-#define STATE_FIELDS(X)                                            \
-    X("phase", (uint64_t)s->agg.phase)                             \
-    X("round", s->agg.round)                                       \
-    X("skipped_in_row", (uint64_t)s->agg.skipped_in_row)           \
-    X("blocked_in_row", (uint64_t)s->agg.blocked_in_row)           \
-    X("rounds_without_gain", (uint64_t)s->agg.rounds_without_gain) \
-    X("why", (uint64_t)s->agg.why)                                 \
-    X("best_perplexity_bits", bits_of(s->agg.best_perplexity))     \
-    X("over", (uint64_t)s->over)                                   \
-    X("model_round", s->model_round)                               \
-    X("best_round", s->best_round)                                 \
-    X("opened", s->opened)                                         \
-    X("skipped", s->skipped)                                       \
-    X("now_ms", s->now_ms)                                         \
-    X("metrics_bytes", s->metrics_bytes)                           \
-    X("text", s->text)                                             \
-    X("first_perplexity_bits", bits_of(s->first_perplexity))
-
-static uint64_t bits_of(double x)
-{
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
+#define S(...) FIELD(run_state, __VA_ARGS__)
+static const field state_fields[] = {
+    S("phase", NUMBER, agg.phase),
+    S("round", NUMBER, agg.round),
+    S("skipped_in_row", NUMBER, agg.skipped_in_row),
+    S("blocked_in_row", NUMBER, agg.blocked_in_row),
+    S("rounds_without_gain", NUMBER, agg.rounds_without_gain),
+    S("why", NUMBER, agg.why),
+    S("best_perplexity_bits", BITS, agg.best_perplexity),
+    S("over", NUMBER, over),
+    S("model_round", NUMBER, model_round),
+    S("best_round", NUMBER, best_round),
+    S("opened", NUMBER, opened),
+    S("skipped", NUMBER, skipped),
+    S("now_ms", NUMBER, now_ms),
+    S("metrics_bytes", NUMBER, metrics_bytes),
+    S("text", NUMBER, text),
+    S("first_perplexity_bits", BITS, first_perplexity),
+    { 0 },
+};
+#undef S
 
 sefl_status run_state_write(const run_state *s, const char *path)
 {
@@ -255,9 +287,7 @@ sefl_status run_state_write(const run_state *s, const char *path)
     sefl_buf b = { 0 };
     json j = json_into(&b);
     json_open(&j, '{');
-#define WRITE(name, value) json_key(&j, name), json_u64(&j, value);
-    STATE_FIELDS(WRITE)
-#undef WRITE
+    write_fields(&j, state_fields, s);
     json_key(&j, "taken"), json_open(&j, '[');
     for (uint32_t i = 0; i < s->clients; i++)
         json_u64(&j, s->taken[i]);
@@ -294,60 +324,28 @@ sefl_status run_state_read(run_state *out, const char *path)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 }, key = { 0 };
-    run_state tmp = { 0 }, *s = &tmp;
-    uint64_t phase = 0, in_row = 0, blocked = 0, without = 0, why = 0, bits = 0, over = 0,
-             first = 0;
-    bool more;
+    run_state s = { 0 };
+    bool more, known;
     *out = (run_state){ 0 };
     SEFL_TRY(file_read(&b, path, STATE_MAX));
     jread j = jread_over(buf_span(&b));
-    const struct {
-        const char *name;
-        uint64_t *to;
-    } fields[] = { { "phase", &phase },
-                   { "round", &s->agg.round },
-                   { "skipped_in_row", &in_row },
-                   { "blocked_in_row", &blocked },
-                   { "rounds_without_gain", &without },
-                   { "why", &why },
-                   { "best_perplexity_bits", &bits },
-                   { "over", &over },
-                   { "model_round", &s->model_round },
-                   { "best_round", &s->best_round },
-                   { "opened", &s->opened },
-                   { "skipped", &s->skipped },
-                   { "now_ms", &s->now_ms },
-                   { "metrics_bytes", &s->metrics_bytes },
-                   { "text", &s->text },
-                   { "first_perplexity_bits", &first } };
     SEFL_TRY(jread_open(&j, '{'));
     for (;;) {
         SEFL_TRY(jread_key(&j, &key, &more));
         if (!more)
             break;
-        bool known = false;
-        for (size_t i = 0; i < sizeof fields / sizeof *fields && !known; i++)
-            if ((known = jread_is(&key, fields[i].name)))
-                SEFL_TRY(jread_u64(&j, fields[i].to));
+        SEFL_TRY(read_field(&j, state_fields, &key, &s, &known));
         if (!known && jread_is(&key, "taken"))
-            SEFL_TRY(read_taken(&j, s));
+            SEFL_TRY(read_taken(&j, &s));
         else if (!known)
             SEFL_TRY(jread_skip(&j));
     }
     SEFL_TRY(jread_end(&j));
-    SEFL_CHECK(phase < AGG_PHASES && s->agg.round >= 1, SEFL_EPROTO, "%s is no state of a run",
+    SEFL_CHECK(s.agg.phase < AGG_PHASES && s.agg.round >= 1, SEFL_EPROTO, "%s is no state of a run",
                path);
-    s->agg.phase = (agg_phase)phase;
-    s->agg.skipped_in_row = (uint32_t)in_row;
-    s->agg.blocked_in_row = (uint32_t)blocked;
-    s->agg.rounds_without_gain = (uint32_t)without;
-    s->agg.why = (agg_why)why;
-    memcpy(&s->agg.best_perplexity, &bits, sizeof bits);
-    memcpy(&s->first_perplexity, &first, sizeof first);
-    s->over = over != 0;
-    *out = tmp, tmp = (run_state){ 0 };
+    *out = s, s = (run_state){ 0 };
 done:
-    run_state_clear(&tmp);
+    run_state_clear(&s);
     buf_clear(&b);
     buf_clear(&key);
     return st;

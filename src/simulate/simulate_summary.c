@@ -1,5 +1,6 @@
 #include "base/hex.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "simulate/simulate.h"
 
 #include <stdio.h>
@@ -42,49 +43,28 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
     char hex[65];
     hex_write(hex, r->model, 32);
     json_open(&j, '{');
-    json_key(&j, "name"), json_str(&j, e->name);
-    json_key(&j, "folder"), json_str(&j, r->folder);
-    json_key(&j, "protection"), json_str(&j, e->protection->name);
-    json_key(&j, "crypto"), json_str(&j, e->full ? "full" : "clear");
-    json_key(&j, "clients"), json_u64(&j, e->clients);
-    json_key(&j, "seed"), json_u64(&j, e->seed);
-    json_key(&j, "rounds"), json_u64(&j, r->rounds);
-    json_key(&j, "skipped"), json_u64(&j, r->skipped);
-    json_key(&j, "diverged"), json_u64(&j, r->diverged);
-    json_key(&j, "blocked"), json_u64(&j, r->blocked);
-    json_key(&j, "why"), json_str(&j, r->why);
-    json_key(&j, "was_there"), json_bool(&j, r->was_there);
-    if (r->first_perplexity > 0)
-        json_key(&j, "first_perplexity"), json_real(&j, r->first_perplexity);
-    if (r->last_perplexity > 0)
-        json_key(&j, "last_perplexity"), json_real(&j, r->last_perplexity);
-    if (r->best_perplexity > 0) {
-        json_key(&j, "best_perplexity"), json_real(&j, r->best_perplexity);
-        json_key(&j, "best_round"), json_u64(&j, r->best_round);
-    }
-    if (r->best_possible > 0)
-        json_key(&j, "best_possible_perplexity"), json_real(&j, r->best_possible);
-    json_key(&j, "model_sha256"), json_str(&j, hex);
-    json_key(&j, "claim"), json_str(&j, r->claim ? "dp" : "none");
-    if (r->has_epsilon) {
-        json_key(&j, "epsilon_server"), json_real(&j, r->epsilon_server);
-        json_key(&j, "epsilon_others"), json_real(&j, r->epsilon_others);
-        json_key(&j, "epsilon_target"), json_real(&j, r->epsilon_target);
-        json_key(&j, "delta"), json_real(&j, r->delta);
-    }
-    json_key(&j, "seconds"), json_real(&j, r->seconds);
-    json_key(&j, "train_seconds"), json_real(&j, r->train);
-    json_key(&j, "encrypt_seconds"), json_real(&j, r->encrypt);
-    json_key(&j, "sum_seconds"), json_real(&j, r->sum);
-    json_key(&j, "2pc_seconds"), json_real(&j, r->twopc);
-    json_key(&j, "step_seconds"), json_real(&j, r->step);
-    json_key(&j, "eval_seconds"), json_real(&j, r->eval);
-    json_key(&j, "cpu_seconds"), json_real(&j, r->cpu);
-    json_key(&j, "up_bytes"), json_u64(&j, r->up);
-    json_key(&j, "down_bytes"), json_u64(&j, r->down);
-    json_key(&j, "link_bytes"), json_u64(&j, r->link);
-    json_key(&j, "memory_bytes"), json_u64(&j, r->memory_bytes);
-    json_key(&j, "threads"), json_u64(&j, r->threads);
+    json_fields(&j, lf_str("name", e->name), lf_str("folder", r->folder),
+                lf_str("protection", e->protection->name),
+                lf_str("crypto", e->full ? "full" : "clear"), lf_u64("clients", e->clients),
+                lf_u64("seed", e->seed), lf_u64("rounds", r->rounds), lf_u64("skipped", r->skipped),
+                lf_u64("diverged", r->diverged), lf_u64("blocked", r->blocked),
+                lf_str("why", r->why), lf_bool("was_there", r->was_there),
+                lf_if(r->first_perplexity > 0, lf_real("first_perplexity", r->first_perplexity)),
+                lf_if(r->last_perplexity > 0, lf_real("last_perplexity", r->last_perplexity)),
+                lf_if(r->best_perplexity > 0, lf_real("best_perplexity", r->best_perplexity)),
+                lf_if(r->best_perplexity > 0, lf_u64("best_round", r->best_round)),
+                lf_if(r->best_possible > 0, lf_real("best_possible_perplexity", r->best_possible)),
+                lf_str("model_sha256", hex), lf_str("claim", r->claim ? "dp" : "none"),
+                lf_if(r->has_epsilon, lf_real("epsilon_server", r->epsilon_server)),
+                lf_if(r->has_epsilon, lf_real("epsilon_others", r->epsilon_others)),
+                lf_if(r->has_epsilon, lf_real("epsilon_target", r->epsilon_target)),
+                lf_if(r->has_epsilon, lf_real("delta", r->delta)), lf_real("seconds", r->seconds),
+                lf_real("train_seconds", r->train), lf_real("encrypt_seconds", r->encrypt),
+                lf_real("sum_seconds", r->sum), lf_real("2pc_seconds", r->twopc),
+                lf_real("step_seconds", r->step), lf_real("eval_seconds", r->eval),
+                lf_real("cpu_seconds", r->cpu), lf_u64("up_bytes", r->up),
+                lf_u64("down_bytes", r->down), lf_u64("link_bytes", r->link),
+                lf_u64("memory_bytes", r->memory_bytes), lf_u64("threads", r->threads));
     json_key(&j, "warnings"), json_open(&j, '[');
     for (unsigned i = 0; i < r->warnings; i++)
         json_str(&j, r->warning[i]);
