@@ -21,8 +21,8 @@ sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
  * blocks of sefl_new. */
 sefl_status sefl_grow(void *ptr, size_t old_size, size_t size) SEFL_MUST_CHECK;
 
-/* Makes the array at *(void **)ptr hold at least `want` items of `size` bytes: *cap is how many it holds,
- * and at least doubles when it grows. Start with NULL and 0. */
+/* Makes the array at *(void **)ptr hold at least `want` items of `size` bytes: *cap is how many it
+ * holds, and at least doubles when it grows. Start with NULL and 0. */
 sefl_status sefl_room(void *ptr, size_t *cap, size_t want, size_t size) SEFL_MUST_CHECK;
 
 /* A copy of the string on the heap. */

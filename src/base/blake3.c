@@ -1,9 +1,10 @@
-/* Design. A chunk's chaining value is a node of level 0; two neighbours make a node of the next level.
- *  1. The last chunk, even a full one, stays in chunk[] until another byte comes: so whatever is hashed
- *     in blake3_add has something to its right and is not the root.
- *  2. Level l < BLAKE3_LOW keeps its nodes in low[l], which begins at an even place, until there are
- *     32 of them: 16 parents are then made side by side. Above, high[] is a stack of nodes, the largest
- *     subtree first: one merge for each zero at the end of the count of nodes.
+/* Design. A chunk's chaining value is a node of level 0; two neighbours make a node of the next
+ * level.
+ *  1. The last chunk, even a full one, stays in chunk[] until another byte comes: so whatever is
+ *     hashed in blake3_add has something to its right and is not the root.
+ *  2. Level l < BLAKE3_LOW keeps its nodes in low[l], which begins at an even place, until there
+ *     are 32 of them: 16 parents are then made side by side. Above, high[] is a stack of nodes, the
+ *     largest subtree first: one merge for each zero at the end of the count of nodes.
  *  3. At the end every level is paired off; an odd last node goes up as it is. That is the
  *     specification's tree, where the left side has the largest power of two of chunks. */
 #include "base/blake3.h"
@@ -37,7 +38,7 @@ static void store_le32(uint8_t *p, uint32_t v)
         p[i] = (uint8_t)(v >> (8 * i));
 }
 
-/* ---- one block --------------------------------------------------------------------------------- */
+/* ---- one block ------------------------------------------------------------------------------- */
 
 static void compress(uint32_t cv[8], const uint8_t block[BLAKE3_BLOCK], uint64_t counter,
                      uint32_t bytes, uint32_t flags)
@@ -89,7 +90,7 @@ static void hash_chunk(uint8_t out[BLAKE3_BYTES], const uint8_t *p, size_t n, ui
     sefl_wipe(cv, sizeof cv);
 }
 
-/* pair: two nodes, one behind the other. out may be one of them. */
+/* pair: two nodes in a row. out may be one of them. */
 static void hash_pair(uint8_t out[BLAKE3_BYTES], const uint8_t pair[2][BLAKE3_BYTES], uint32_t root)
 {
     uint32_t cv[8];
@@ -99,7 +100,7 @@ static void hash_pair(uint8_t out[BLAKE3_BYTES], const uint8_t pair[2][BLAKE3_BY
     sefl_wipe(cv, sizeof cv);
 }
 
-/* ---- the definition ---------------------------------------------------------------------------- */
+/* ---- the definition -------------------------------------------------------------------------- */
 
 /* The subtree over these bytes, of which the first is in chunk `counter`. */
 static void subtree_ref(uint8_t out[BLAKE3_BYTES], sefl_span in, uint64_t counter, uint32_t root)
@@ -123,7 +124,7 @@ void blake3_of_ref(uint8_t out[BLAKE3_BYTES], sefl_span in)
     subtree_ref(out, in, 0, BLAKE3_ROOT);
 }
 
-/* ---- the ways ---------------------------------------------------------------------------------- */
+/* ---- the ways -------------------------------------------------------------------------------- */
 
 static void run_portable(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w)
 {
@@ -196,10 +197,11 @@ void blake3_init(blake3 *h)
     blake3_init_path(h, paths_n() - 1);
 }
 
-/* ---- the tree ---------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
-/* The parents of `pairs` pairs of nodes; out may be `nodes`: no lane's output lies on another's input
- * that is still to be read, as all inputs of a run are read before its outputs are written. */
+/* The parents of `pairs` pairs of nodes; out may be `nodes`: no lane's output lies on another's
+ * input that is still to be read, as all inputs of a run are read before its outputs are
+ * written. */
 static void merge(const blake3 *h, uint8_t (*out)[BLAKE3_BYTES],
                   const uint8_t (*nodes)[BLAKE3_BYTES], size_t pairs)
 {

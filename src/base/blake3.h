@@ -1,5 +1,5 @@
-/* blake3: the BLAKE3 hash [BLAKE3], streaming, 32 bytes out. Long inputs are fast: whole chunks of 1 KiB are
- * independent leaves of a tree, so that 16 (AVX-512) or 8 (AVX2) are hashed side by side.
+/* blake3: the BLAKE3 hash [BLAKE3], streaming, 32 bytes out. Long inputs are fast: whole chunks of
+ * 1 KiB are independent leaves of a tree, so that 16 (AVX-512) or 8 (AVX2) are hashed side by side.
  *
  *     blake3 h;
  *     blake3_init(&h);

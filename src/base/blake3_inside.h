@@ -13,9 +13,9 @@ enum {
     BLAKE3_ROOT = 8,
 };
 
-/* n inputs of `blocks` whole blocks each, side by side, 1 <= n <= lanes. Lane i has counter + i * step;
- * flags go with every block, first and last with the first and the last in addition. out: 32 bytes a
- * lane, may be the inputs' own memory. */
+/* n inputs of `blocks` whole blocks each, side by side, 1 <= n <= lanes. Lane i has counter + i *
+ * step; flags go with every block, first and last with the first and the last in addition. out: 32
+ * bytes a lane, may be the inputs' own memory. */
 typedef struct blake3_work {
     const uint8_t *in[BLAKE3_LANES_MAX];
     size_t n, blocks;
@@ -36,8 +36,8 @@ void blake3_run_avx2(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w);
 void blake3_run_avx512(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w);
 #endif
 
-/* Seven rounds. R has the message words in the order of use: line r + 1 is line r read in the order of the
- * specification's permutation 2 6 3 10 7 0 4 13 1 11 12 5 9 14 15 8. */
+/* Seven rounds. R has the message words in the order of use: line r + 1 is line r read in the order
+ * of the specification's permutation 2 6 3 10 7 0 4 13 1 11 12 5 9 14 15 8. */
 #define BLAKE3_ROUNDS(R)                                    \
     R(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) \
     R(2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8) \

@@ -14,13 +14,13 @@
  *     same time; the protocols here never have more.
  * After a failure the stream is dead: every later call fails too.
  *
- * channel_pair_new() makes two ends in memory, one for each of two threads: for simulations and tests.
- * src/net has the sockets.
+ * channel_pair_new() makes two ends in memory, one for each of two threads: for simulations and
+ * tests. src/net has the sockets.
  *
  * Messages. msg_send and msg_recv put a frame of 16 bytes in front of a body whose length both
  * sides know already: kind u32, index u32, length u64. The reader states what it expects. A message
- * that is missing, repeated, out of order or of another size is SEFL_EPROTO before any of its body is
- * read; the sentence names both values.
+ * that is missing, repeated, out of order or of another size is SEFL_EPROTO before any of its body
+ * is read; the sentence names both values.
  *
  * Threads: one owner per end.   Secrets: bytes are passed on as they are.
  * Faults: FAULT_SEND strikes channel_send, FAULT_RECV channel_recv. */
@@ -79,10 +79,10 @@ sefl_status msg_recv(channel *ch, uint32_t kind, uint32_t index, void *body, siz
 sefl_status channel_pair_new(channel *a, channel *b, unsigned timeout_ms) SEFL_MUST_CHECK;
 void channel_pair_close(channel *end);
 
-/* Limits the bytes in flight each way; call it before the first byte. A sender with more unread bytes
- * waits, as on a socket, unless the peer waits to send too (promise 4). Two threads then use a bounded
- * amount of memory whichever is faster. Without a limit one thread may send CHANNEL_INBOX bytes and
- * then read them itself. */
+/* Limits the bytes in flight each way; call it before the first byte. A sender with more unread
+ * bytes waits, as on a socket, unless the peer waits to send too (promise 4). Two threads then use
+ * a bounded amount of memory whichever is faster. Without a limit one thread may send CHANNEL_INBOX
+ * bytes and then read them itself. */
 sefl_status channel_pair_limit(channel *end, size_t bytes) SEFL_MUST_CHECK;
 
 #endif

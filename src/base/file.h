@@ -3,11 +3,11 @@
  *     SEFL_TRY(file_read(&buf, path, 1 << 20));
  *     SEFL_TRY(file_write_atomic(path, buf_span(&buf), 0600));
  *
- * file_write_atomic writes an unnamed file, syncs it, names it `path.tmp-PID`, renames it over path and
- * syncs the folder. When it returns SEFL_OK the bytes are durable. A killed process leaves nothing
- * behind, or `path.tmp-PID` where the file system has no unnamed files. It never replaces anything but
- * a regular file: SEFL_EEXIST for a device, a link or a folder. Errors name the path and the system's
- * reason.
+ * file_write_atomic writes an unnamed file, syncs it, names it `path.tmp-PID`, renames it over path
+ * and syncs the folder. When it returns SEFL_OK the bytes are durable. A killed process leaves
+ * nothing behind, or `path.tmp-PID` where the file system has no unnamed files. It never replaces
+ * anything but a regular file: SEFL_EEXIST for a device, a link or a folder. Errors name the path
+ * and the system's reason.
  * Threads: any, on different paths. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -28,9 +28,9 @@ sefl_status file_write_atomic(const char *path, sefl_span bytes, mode_t mode) SE
 /* Like file_write_atomic, but never replaces: SEFL_EEXIST if path is there. */
 sefl_status file_write_new(const char *path, sefl_span bytes, mode_t mode) SEFL_MUST_CHECK;
 
-/* For callers that write a file themselves and want it to appear whole or not at all: open, write to
- * fd, name it, rename tmp.name. file_tmp_clear closes it and removes the temporary name; after the
- * rename set name[0] to 0 first. A zero-filled file_tmp is cleared. */
+/* For callers that write a file themselves and want it to appear whole or not at all: open, write
+ * to fd, name it, rename tmp.name. file_tmp_clear closes it and removes the temporary name; after
+ * the rename set name[0] to 0 first. A zero-filled file_tmp is cleared. */
 typedef struct file_tmp {
     char *name; /* NULL: not open */
     int fd;
@@ -63,8 +63,8 @@ sefl_status file_sync_folder(const char *folder) SEFL_MUST_CHECK;
  * Its parent must exist. */
 sefl_status file_make_folder(const char *folder, mode_t mode) SEFL_MUST_CHECK;
 
-/* A new folder for this process alone, below $TMPDIR or /tmp: "/tmp/PREFIX-x3Gk1z" in out, which has n
- * bytes. On failure out is "". */
+/* A new folder for this process alone, below $TMPDIR or /tmp: "/tmp/PREFIX-x3Gk1z" in out, which
+ * has n bytes. On failure out is "". */
 sefl_status file_temp_folder(char *out, size_t n, const char *prefix) SEFL_MUST_CHECK;
 
 /* A path from a format; SEFL_EINVAL if it does not fit. */

@@ -4,8 +4,9 @@
  *     printf("%s\n", hex_write(text, digest, sizeof digest));
  *     SEFL_CHECK(hex_read(digest, sizeof digest, text), SEFL_EPROTO, "not 64 hex digits");
  *
- * Digits are written in lower case. hex_read takes lower case only: for what this program wrote, and
- * where a value must have one spelling. hex_read_any takes either case: for what people may type.
+ * Digits are written in lower case. hex_read takes lower case only: for what this program wrote,
+ * and where a value must have one spelling. hex_read_any takes either case: for what people may
+ * type.
  *
  * Threads: values, share freely.   Secrets: none; time and branches depend on the digits. */
 #ifndef BASE_HEX_H

@@ -115,7 +115,7 @@ static int32_t hex4(jread *j)
     return v;
 }
 
-/* What stands behind a backslash, as bytes. */
+/* The escape after a backslash, as bytes. */
 static sefl_status escape(jread *j, uint8_t out[4], size_t *n)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -346,7 +346,7 @@ done:
 
 sefl_status jread_end(jread *j)
 {
-    return look(j) < 0 ? SEFL_OK : bad(j, "something stands behind the value");
+    return look(j) < 0 ? SEFL_OK : bad(j, "something follows the value");
 }
 
 bool jread_is(const sefl_buf *b, const char *s)

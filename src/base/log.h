@@ -6,11 +6,11 @@
  *     12:01:07 info  round closed  round=12 task=4f2a loss=4.107                 (terminal)
  *     {"time":"2026-01-01T12:01:07.123Z","level":"info","event":"round closed","round":12,...}
  *
- * A log never holds a secret: no field type takes raw bytes. A field is a number, a word, or a public
- * hash in hex (lf_hash: its first 8 bytes; lf_key: all of it). Control characters in words are escaped,
- * so that a peer's name cannot forge a line. One event is one write(2): lines of several processes do
- * not mix. `lost` counts failed writes, which never stop the caller. A NULL log is silent.
- * Threads: any number may share one log. */
+ * A log never holds a secret: no field type takes raw bytes. A field is a number, a word, or a
+ * public hash in hex (lf_hash: its first 8 bytes; lf_key: all of it). Control characters in words
+ * are escaped, so that a peer's name cannot forge a line. One event is one write(2): lines of
+ * several processes do not mix. `lost` counts failed writes, which never stop the caller. A NULL
+ * log is silent. Threads: any number may share one log. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

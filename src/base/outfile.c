@@ -25,7 +25,7 @@ sefl_status outfile_open(outfile *o, const char *path, mode_t mode)
     sefl_status st = SEFL_OK;
     struct stat sb;
     *o = (outfile){ .tmp.fd = -1 };
-    /* The rename at the end would put a file in the place of a device, a pipe or a link. */
+    /* The rename at the end would replace a device, a pipe or a link by a file. */
     SEFL_CHECK(lstat(path, &sb) != 0 || S_ISREG(sb.st_mode), SEFL_EINVAL,
                "%s is not a regular file", path);
     SEFL_TRY(sefl_strdup(&o->path, path));

@@ -7,9 +7,9 @@
  * done:
  *     outfile_abort(&o);                                 // does nothing after a commit
  *
- * For files too large to build in memory; base/file.h has the call for small ones. Bytes go through a
- * window of 256 KiB to a file without a name (base/file.h, file_tmp); commit syncs, names and renames
- * it, and syncs the folder.
+ * For files too large to build in memory; base/file.h has the call for small ones. Bytes go through
+ * a window of 256 KiB to a file without a name (base/file.h, file_tmp); commit syncs, names and
+ * renames it, and syncs the folder.
  *
  * Threads: one owner. */
 #ifndef MODEL_FILE_OUTFILE_H

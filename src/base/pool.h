@@ -5,8 +5,8 @@
  *     SEFL_TRY(pool_run(pool, n, 64, piece, &job, NULL));
  *
  * [0, n) is cut into pieces of `grain` items (the last may be shorter). Free
- * threads take pieces in rising order, so a result that depends only on [begin, end) is the same for
- * 1 thread and for 64. `lane` < pool_threads() picks scratch memory: two
+ * threads take pieces in rising order, so a result that depends only on [begin, end) is the same
+ * for 1 thread and for 64. `lane` < pool_threads() picks scratch memory: two
  * calls with the same lane never overlap. A NULL pool runs everything on the caller.
  *
  * If pieces fail, pool_run returns the failure of the lowest piece among those that ran, with its

@@ -113,6 +113,6 @@ sefl_status rd_expect(rd *r, const void *bytes, size_t n, const char *what)
 sefl_status rd_end(const rd *r)
 {
     if (r->left != 0)
-        return sefl_fail(SEFL_EPROTO, "%zu stray bytes behind the message", r->left);
+        return sefl_fail(SEFL_EPROTO, "%zu stray bytes after the message", r->left);
     return SEFL_OK;
 }

@@ -22,8 +22,8 @@
 #define SEFL_MUST_CHECK   __attribute__((warn_unused_result))
 #define SEFL_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-/* Records the sentence (cut at 511 bytes) and evaluates to the code: `return sefl_fail(SEFL_EPROTO, "...")`.
- * A macro, so that the compiler sees that the code is a failure. */
+/* Records the sentence (cut at 511 bytes) and evaluates to the code: `return sefl_fail(SEFL_EPROTO,
+ * "...")`. A macro, so that the compiler sees that the code is a failure. */
 #define sefl_fail(code, ...) (sefl_note(__VA_ARGS__), (code))
 void sefl_note(const char *fmt, ...) SEFL_PRINTF(1, 2);
 

@@ -101,7 +101,7 @@ done:
     return st;
 }
 
-/* ---- label of a secret ------------------------------------------------------------------------ */
+/* ---- label of a secret ----------------------------------------------------------------------- */
 
 /* The label's words, and that the body is as long as they make it. */
 static sefl_status read_label(keyfile_info *out, const sealed_info *info)
@@ -145,7 +145,7 @@ done:
     return st;
 }
 
-/* ---- root -------------------------------------------------------------------------------------- */
+/* ---- root ------------------------------------------------------------------------------------ */
 
 static void root_fingerprint(uint8_t out[SHA256_BYTES], const uint8_t root[KEYFILE_ROOT_BYTES])
 {
@@ -154,7 +154,7 @@ static void root_fingerprint(uint8_t out[SHA256_BYTES], const uint8_t root[KEYFI
     sha256_add(&h, span_of_str("sefl root 1"));
     sha256_add(&h, span_of(root, KEYFILE_ROOT_BYTES));
     sha256_end(&h, out);
-    CT_PUBLIC(out, SHA256_BYTES); /* stands in the label */
+    CT_PUBLIC(out, SHA256_BYTES); /* in the label */
 }
 
 sefl_status keyfile_root_write(sefl_buf *out, const uint8_t root[KEYFILE_ROOT_BYTES],

@@ -1,8 +1,8 @@
 /* keyfile: CSP's secret on disk: the root of its round keys, or the key pair of a Paillier task.
  *
- * A root is 32 random bytes. CSP makes the key of every round from it and from 32 bytes in its journal
- * that are wiped with the round (docs/PROTOCOL.md, "Keys"): a root alone opens nothing, and one root
- * serves any number of tasks. It has no public half.
+ * A root is 32 random bytes. CSP derives the key of every round from it and from 32 bytes in its
+ * journal that it wipes with the round (docs/PROTOCOL.md, "Keys"): a root alone decrypts nothing,
+ * and one root serves any number of tasks. It has no public half.
  *
  * A Paillier pair serves one task. Its public key is text, to be mailed, compared and pasted:
  *
@@ -12,14 +12,14 @@
  *     bits: 3072
  *     fingerprint: 5c1e...                              SHA-256 of the key's bytes, in hex
  *
- *     AAwX...                                           paillier_pub_write, base64, 76 a line
+ *     AAwX...                                           paillier_pub_write, base64, 76 per line
  *     -----END SEFL PUBLIC KEY-----
  *
- * One key has one such text: whatever differs by a byte is refused. The fingerprint finds damage;
- * against exchange of the whole file only comparing it over another path helps (system of trust:
- * docs/THREATS.md).
+ * One key has one such text: a text that differs by a byte is refused. The fingerprint detects
+ * damage. To detect that the whole file was exchanged, compare the fingerprint over another channel
+ * (docs/THREATS.md).
  *
- * A secret is a sealed file (crypto/sealed.h) with a label that anybody can read:
+ * A secret is a sealed file (crypto/sealed.h) with a label that everyone can read:
  *
  *     u8 kind     1 Paillier                             2 root
  *     u16 bits    of the key                             256
@@ -50,7 +50,7 @@ enum {
     KEYFILE_ROOT_BYTES = 32,
 };
 
-/* Values are stable: they stand in files. */
+/* Values are stable: files contain them. */
 typedef enum keyfile_kind { KEYFILE_PAILLIER = 1, KEYFILE_ROOT = 2 } keyfile_kind;
 
 typedef struct keyfile_info {
@@ -62,8 +62,8 @@ typedef struct keyfile_info {
     sealed_cost cost;                                /* secret only */
 } keyfile_info;
 
-/* What a file says about itself, without a passphrase. A secret file's words are proven only when
- * it is opened. SEFL_EPROTO if it is neither kind, SEFL_EUNSUPPORTED for another version. */
+/* Reads what a file states about itself, without a passphrase. Only opening a secret file proves
+ * its statements. SEFL_EPROTO if it is neither kind, SEFL_EUNSUPPORTED for another version. */
 sefl_status keyfile_info_read(keyfile_info *out, sefl_span file) SEFL_MUST_CHECK;
 
 /* cost NULL: the default of sealed.h. */
@@ -82,13 +82,14 @@ sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file) SEFL_MUST_CHECK
 /* cost NULL: the default of sealed.h. */
 sefl_status keyfile_sec_write(sefl_buf *out, const paillier_sec *sec, const sealed_lock *lock,
                               const sealed_cost *cost, const sefl_rng *rng) SEFL_MUST_CHECK;
-/* SEFL_EAUTH if the lock does not open it, SEFL_EINVAL for a root's file. *locked (may be NULL) tells whether the system keeps
- * the key out of swap (secmem.h: a process can make that an error). */
+/* SEFL_EAUTH if the lock does not open it, SEFL_EINVAL for a root's file. *locked (may be NULL)
+ * tells whether the system keeps the key out of swap (secmem.h: a process can make that an
+ * error). */
 sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lock *lock,
                              bool *locked) SEFL_MUST_CHECK;
 
-/* A trial: random and extreme plaintexts, encrypted, decrypted with the Chinese remainder theorem
- * and without, come back. SEFL_ECRYPTO if not. */
+/* Self-test: encrypts random and extreme plaintexts and decrypts them with and without the Chinese
+ * remainder theorem. SEFL_ECRYPTO if one does not come back. */
 sefl_status keyfile_check(const paillier_sec *sec, const sefl_rng *rng) SEFL_MUST_CHECK;
 
 #endif

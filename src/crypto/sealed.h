@@ -3,7 +3,7 @@
  *     sealed_lock lock = { SEALED_BY_PASSPHRASE, pass };
  *     SEFL_TRY(sealed_write(&file, label, secret, &lock, NULL, &rng));
  *     ...
- *     SEFL_TRY(sealed_peek(&info, file));             // what anybody can read
+ *     SEFL_TRY(sealed_peek(&info, file));             // what everyone can read
  *     SEFL_TRY(secmem_new(&secret, info.bytes, NULL));
  *     SEFL_TRY(sealed_open(secret, &info, &lock));    // SEFL_EAUTH: wrong passphrase, or changed
  *
@@ -13,14 +13,14 @@
  *     1     locked by: 1 passphrase, 2 key file
  *     1     key derivation: 1 Argon2id 1.3, one lane
  *     4     its passes, 1 to 16
- *     4     its memory in KiB, 1 MiB to 512 MiB: no file makes its reader take more
+ *     4     its memory in KiB, 1 MiB to 512 MiB: no file makes its reader allocate more
  *     16    salt
  *     24    nonce
  *     1     length of the label, at most 64
- *           the label: readable by all, says what is inside
+ *           the label: readable by everyone, names the content
  *     4     length of the rest, 16 to 1 MiB + 16
  *           ciphertext and its tag
- * All that stands before the ciphertext is authenticated with it.
+ * Everything before the ciphertext is authenticated with it.
  *
  * Secret: the passphrase or key, the bytes sealed. Public: label, all lengths, whether it opened.
  * Constant-time except Argon2id, whose second half reads memory at places that depend on the
@@ -83,8 +83,8 @@ sefl_status sealed_peek(sealed_info *info, sefl_span file) SEFL_MUST_CHECK;
 sefl_status sealed_open(uint8_t *out, const sealed_info *info,
                         const sealed_lock *lock) SEFL_MUST_CHECK;
 
-/* The two halves of it, for whoever opens several files under one lock, and for tests: the
- * expensive derivation of 32 bytes, and the use of them. */
+/* The two halves of sealed_open, for callers that open several files under one lock, and for tests:
+ * the expensive derivation of 32 bytes, and their use. */
 sefl_status sealed_derive(uint8_t key[32], const sealed_info *info,
                           const sealed_lock *lock) SEFL_MUST_CHECK;
 sefl_status sealed_open_derived(uint8_t *out, const sealed_info *info,

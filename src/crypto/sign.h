@@ -2,11 +2,11 @@
  *
  *     SEFL_TRY(sign_key_new(&key, &rng));
  *     SEFL_TRY(sign_make(sig, key, SIGN_TASK, bytes));
- *     SEFL_TRY(sign_check(sig, pub, SIGN_TASK, bytes));          // SEFL_EAUTH if it is not
+ *     SEFL_TRY(sign_check(sig, pub, SIGN_TASK, bytes));      // SEFL_EAUTH if it does not verify
  *
- * What is signed is "sefl <kind> 1\n" followed by the bytes: a signature over one kind of thing
- * is none over another. Secret: the key (locked memory where the system allows; wiped).
- * Public: the rest. Constant-time in the key. Threads: a key may be shared. */
+ * What is signed is "sefl <kind> 1\n" followed by the bytes: a signature over one kind of
+ * message is never valid for another. Secret: the key (locked memory where the system allows;
+ * wiped). Public: the rest. Constant-time in the key. Threads: a key may be shared. */
 #ifndef CRYPTO_SIGN_H
 #define CRYPTO_SIGN_H
 
@@ -16,7 +16,7 @@
 
 enum { SIGN_PUB_BYTES = 32, SIGN_BYTES = 64, SIGN_SEED_BYTES = 32 };
 
-/* Values are stable: they stand in envelopes (protocol/signed.h). */
+/* Values are stable: envelopes contain them (protocol/signed.h). */
 typedef enum sign_kind {
     SIGN_TASK = 1,      /* "task" */
     SIGN_HEADER = 2,    /* "round header" */
@@ -37,14 +37,15 @@ const char *sign_kind_name(sign_kind kind);
 typedef struct sign_key sign_key;
 
 sefl_status sign_key_new(sign_key **out, const sefl_rng *rng) SEFL_MUST_CHECK;
-/* The key of this seed: the same every time. */
+/* Derives the key of this seed; the same seed gives the same key. */
 sefl_status sign_key_from(sign_key **out, const uint8_t seed[SIGN_SEED_BYTES]) SEFL_MUST_CHECK;
 void sign_key_free(sign_key *key);
 const uint8_t *sign_key_pub(const sign_key *key); /* SIGN_PUB_BYTES */
 
-/* A key on disk: text, "-----BEGIN SEFL SIGNING KEY-----", the seed in base64 on one line, "-----END
- * SEFL SIGNING KEY-----"; mode 0600, never replaced. It is not sealed: it signs, it opens nothing.
- * The public half: 64 hex digits and a line feed. SEFL_EPROTO for any other text. */
+/* A key on disk: text, "-----BEGIN SEFL SIGNING KEY-----", the seed in base64 on one line,
+ * "-----END SEFL SIGNING KEY-----"; mode 0600, never replaced. It is not sealed: it signs and
+ * decrypts nothing. The public half: 64 hex digits and a line feed. SEFL_EPROTO for any other
+ * text. */
 sefl_status sign_key_write(const sign_key *key, const char *path) SEFL_MUST_CHECK;
 sefl_status sign_key_read(sign_key **out, const char *path) SEFL_MUST_CHECK;
 sefl_status sign_pub_write(const uint8_t pub[SIGN_PUB_BYTES], const char *path) SEFL_MUST_CHECK;

@@ -416,10 +416,11 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
     SEFL_CHECK(isfinite(*loss), SEFL_ERANGE,
                "the loss is not a finite number: training has diverged (a smaller learning rate or "
                "a tighter gradient clip may help)");
-    SEFL_CHECK(*loss < LM_MAX_LOSS * (double)pass.n, SEFL_ERANGE,
-               "the loss is %g a word: training has diverged (a smaller learning rate or a tighter "
-               "gradient clip may help)",
-               *loss / (double)pass.n);
+    SEFL_CHECK(
+        *loss < LM_MAX_LOSS * (double)pass.n, SEFL_ERANGE,
+        "the loss is %g per word: training has diverged (a smaller learning rate or a tighter "
+        "gradient clip may help)",
+        *loss / (double)pass.n);
 done:
     if (st != SEFL_OK && args) { /* half a gradient is none */
         memset(m->grad, 0, m->count * sizeof *m->grad);

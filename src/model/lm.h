@@ -1,6 +1,6 @@
 /* lm: a word-level language model: parameters, loss, gradient, evaluation, text.
  *
- * Two bodies stand behind one table: "lstm" (model/lstm.c) and "transformer" (model/transformer.c).
+ * Two bodies share one interface: "lstm" (model/lstm.c) and "transformer" (model/transformer.c).
  * Around both: an embedding, dropout, and a decoder with softmax and cross-entropy (model/nn/head).
  * Every matrix is block-Hankel with one block size; 1 is dense.
  *
@@ -11,9 +11,9 @@
  *     SEFL_TRY(lm_gradient(m, &batch, &(lm_gradient_args){ .dropout = 0.2, .seed = 1 }, &loss));
  *     nn_real *theta = lm_theta(m), *grad = lm_grad(m);         // lm_count(m) values each
  *
- * All parameters lie in one vector, the thing that a federation sends; lm_param tells where each
- * one is, under the name that PyTorch's word-language-model example gives it. The gradient has the
- * same layout; its only values that can differ from zero lie in lm_spans.
+ * All parameters are in one vector, which a federation sends. lm_param gives the place of each
+ * under the name that PyTorch's word-language-model example uses. The gradient has the same layout;
+ * only values in lm_spans can differ from zero.
  *
  * Memory is planned and taken once, in lm_new. Threads: one owner; the pool (may be NULL) is used
  * inside calls. Results do not depend on its number of threads, only on the instruction set.
@@ -105,21 +105,22 @@ void lm_state_reset(lm *m);
 nn_real *lm_state(lm *m, size_t *n);
 
 /* *loss: the sum over tokens of the negative log-likelihood, in nats. Both carry the state on.
- * SEFL_ERANGE when the loss is not finite, or above LM_MAX_LOSS a word (a guess by lot costs
- * log(vocab), about 10): training has diverged, theta should be thrown away. */
+ * SEFL_ERANGE when the loss is not finite, or above LM_MAX_LOSS per word (a uniform guess costs
+ * log(vocab), about 10): training has diverged, discard theta. */
 sefl_status lm_loss(lm *m, const lm_batch *b, double *loss) SEFL_MUST_CHECK;
 sefl_status lm_gradient(lm *m, const lm_batch *b, const lm_gradient_args *args,
                         double *loss) SEFL_MUST_CHECK;
 
-/* Mean negative log-likelihood a word over a text, the way PyTorch's example computes it: the text
- * in LM_EVAL_BATCH columns (what is left over is cut off), state carried along. The model's own
- * state is kept aside. Perplexity is its exponential. SEFL_EINVAL for fewer than 20 words. progress (may be
+/* Mean negative log-likelihood per word of a text, as PyTorch's example computes it: the text in
+ * LM_EVAL_BATCH columns (the remainder is cut off), state carried along. The model's own state is
+ * kept aside. Perplexity is its exponential. SEFL_EINVAL for fewer than 20 words. progress (may be
  * NULL) counts the words of a column. */
 sefl_status lm_evaluate(lm *m, const uint32_t *words, size_t n, double *mean,
                         const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* Draws n words after `prompt` (at least one) at this temperature (> 0; 1: the model's own law).
- * `banned` (UINT32_MAX: none) is never drawn, for <unk>. The model's state is kept aside. */
+/* Draws n words after `prompt` (at least one) at this temperature (> 0; 1: the model's own
+ * distribution). `banned` (UINT32_MAX: none) is never drawn, for <unk>. The model's state is kept
+ * aside. */
 sefl_status lm_generate(lm *m, uint32_t *out, size_t n, const uint32_t *prompt, size_t prompt_n,
                         double temperature, uint32_t banned, struct seeded *g) SEFL_MUST_CHECK;
 

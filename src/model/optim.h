@@ -9,7 +9,7 @@
  *     adam      Kingma and Ba's, with bias correction, no weight decay
  *
  * The gradient is zero outside the spans. SGD leaves the rest of theta alone; the other two walk
- * over all of it, because their memory moves parameters without a gradient too.
+ * over all of it, because their state moves parameters without a gradient too.
  * Threads: one owner; results do not depend on the pool's threads. */
 #ifndef MODEL_OPTIM_H
 #define MODEL_OPTIM_H
@@ -43,7 +43,7 @@ sefl_status optim_norm(optim *o, pool *p, double *norm, const nn_real *grad, con
 sefl_status optim_step(optim *o, pool *p, nn_real *theta, const nn_real *grad, const lm_span *spans,
                        size_t n, double lr, double scale) SEFL_MUST_CHECK;
 
-/* Its memory, to save and restore: `*n` numbers (0 for SGD), and the number of steps taken. */
+/* Its state, to save and restore: `*n` numbers (0 for SGD), and the number of steps taken. */
 nn_real *optim_state(optim *o, size_t *n);
 uint64_t *optim_steps(optim *o);
 

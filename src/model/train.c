@@ -147,7 +147,7 @@ done:
                              : st;
 }
 
-/* ---- checkpoints ------------------------------------------------------------------------------ */
+/* ---- checkpoints ----------------------------------------------------------------------------- */
 
 static void describe(const trainer *t, char out[DESCRIPTION])
 {
@@ -270,7 +270,7 @@ done:
     return st;
 }
 
-/* ---- records ---------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 sefl_status train_records(lm *m, const uint32_t *words, const size_t *border, size_t records,
                           uint32_t before, const lm_gradient_args *args, train_record_fn *fn,

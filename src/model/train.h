@@ -6,12 +6,12 @@
  *         SEFL_TRY(trainer_step(t, &info));              // one batch
  *
  * The text is cut into `batch` columns of equal length, read side by side, `steps` words at a time
- * with the state carried on, as PyTorch's word-language-model example does; what is left over is
+ * with the state carried on, as PyTorch's word-language-model example does; the remainder is
  * cut off. An epoch begins with an empty state. A text too short for that many columns takes fewer.
  *
- * trainer_save holds everything that a later step depends on: going on after trainer_load gives
- * the same bytes as never having stopped.
- * Threads: one owner, whatever the pool has. Secrets: the text. */
+ * trainer_save holds everything that a later step depends on: continuing after trainer_load gives
+ * the same bytes as an uninterrupted run.
+ * Threads: one owner. Secrets: the text. */
 #ifndef MODEL_TRAIN_H
 #define MODEL_TRAIN_H
 
@@ -56,19 +56,20 @@ uint64_t trainer_epochs(const trainer *t);          /* completed */
 uint64_t trainer_steps_per_epoch(const trainer *t); /* batches */
 uint32_t trainer_columns(const trainer *t);
 
-/* Settings of the run in words, the first thing in a checkpoint: another run is refused. */
+/* Settings of the run as text, at the start of a checkpoint: a checkpoint of another run is
+ * refused. */
 sefl_status trainer_save(trainer *t, sefl_buf *out) SEFL_MUST_CHECK;
 /* SEFL_EPROTO for bytes that are not a whole checkpoint of this kind of run; nothing changes. */
 sefl_status trainer_load(trainer *t, sefl_span in) SEFL_MUST_CHECK;
 
 /* Gradients of single records, for differential privacy per record: record r is the words
  * [border[r], border[r+1]), each predicted from those before it in the record, the first one from
- * `before` (<eos>); the state is empty at its start. A record longer than the model's `steps` is read
- * in windows of so many words: the state is carried on, the gradient is not carried back, and the
- * windows' gradients are added. fn gets the gradient of the mean loss of each whole record in turn,
- * and may read it until it returns. A record whose loss is not finite, or above LM_MAX_LOSS a word in
- * one of its windows, comes with the loss INFINITY and no spans; the next one is as if it had not
- * been there. Empty records are SEFL_EINVAL. */
+ * `before` (<eos>); the state is empty at its start. A record longer than the model's `steps` is
+ * read in windows of that many words: the state is carried on, the gradient is not carried back,
+ * and the windows' gradients are added. fn gets the gradient of the mean loss of each whole record
+ * in turn, and may read it until it returns. A record whose loss is not finite, or above
+ * LM_MAX_LOSS per word in one of its windows, comes with the loss INFINITY and no spans, and does
+ * not affect the next. Empty records are SEFL_EINVAL. */
 typedef sefl_status train_record_fn(void *ctx, size_t record, const nn_real *grad,
                                     const lm_span *spans, size_t span_count, double loss);
 sefl_status train_records(lm *m, const uint32_t *words, const size_t *border, size_t records,

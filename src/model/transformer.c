@@ -5,7 +5,7 @@
  *     y1 = norm1(x + drop(attention(x)))      y2 = norm2(y1 + drop(linear2(drop(relu(linear1
  * y1)))))
  *
- * Attention of one column and head is a piece of work of its own. */
+ * Attention of one column and head is one piece of work. */
 #include "model/lm_body.h"
 
 #include "model/nn/kernels.h"

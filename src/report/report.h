@@ -1,16 +1,16 @@
-/* report: what happened in a run, in words and as one page with pictures.
+/* report: what happened in a run, as text and as one page with charts.
  *
- *     SEFL_TRY(report_open(&r, "runs/demo"));          // or an aggregator's folder, or a metrics.jsonl
+ *     SEFL_TRY(report_open(&r, "runs/demo"));          // or an aggregator's folder, or a file
  *     SEFL_TRY(report_text(&out, &r));                  // a few lines for a terminal
- *     SEFL_TRY(report_html(&out, &r));                  // one file, nothing outside it is needed
+ *     SEFL_TRY(report_html(&out, &r));                  // one self-contained file
  *     report_close(&r);
  *
- * Looked for in the folder, in this order: metrics.jsonl, state/metrics.jsonl (an aggregator's),
- * aggregator/state/metrics.jsonl (a provisioned federation), federation/aggregator/state/metrics.jsonl (a
- * demo). Beside it, where there are: summary.json (best_possible_perplexity, plain_perplexity,
- * first_perplexity), config.yml (shown as it is).
+ * It looks in the folder for, in this order: metrics.jsonl, state/metrics.jsonl (an aggregator's),
+ * aggregator/state/metrics.jsonl (a provisioned federation),
+ * federation/aggregator/state/metrics.jsonl (a demo). Beside it, if present: summary.json
+ * (best_possible_perplexity, plain_perplexity, first_perplexity), config.yml (shown as it is).
  *
- * Threads: one owner.   Secrets: none: numbers that everybody may know. */
+ * Threads: one owner.   Secrets: none, the numbers are public. */
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
 
@@ -25,11 +25,12 @@ typedef struct report {
     double first, plain, best_possible; /* perplexity; NAN: not known */
 } report;
 
-/* SEFL_ENOTFOUND says where it looked; SEFL_EPROTO for a file without rounds, or with a bad line. */
+/* SEFL_ENOTFOUND says where it looked; SEFL_EPROTO for a file without rounds, or with a bad
+ * line. */
 sefl_status report_open(report *out, const char *run) SEFL_MUST_CHECK;
 void report_close(report *r);
 
-/* Sums over all rounds; NAN where no line says anything. */
+/* Sums over all rounds; NAN where no line has the number. */
 typedef struct report_totals {
     uint64_t released, skipped, blocked;
     double first, last, best; /* perplexity */

@@ -1,16 +1,16 @@
-/* run_log: what a run wrote down about its rounds: metrics.jsonl, a JSON object a line.
+/* run_log: reads what a run recorded about its rounds: metrics.jsonl, one JSON object per line.
  *
  *     SEFL_TRY(run_log_read(&log, "runs/demo/metrics.jsonl"));
  *     for (size_t i = 0; i < log.n; i++)
- *         use(log.at[i].round, log.at[i].perplexity);        // NAN: this line does not say
+ *         use(log.at[i].round, log.at[i].perplexity);        // NAN: not in this line
  * done:
  *     run_log_clear(&log);
  *
- * Aggregators (roles/aggregator/metrics.h) and the simulator write such files. Members that are not
- * known here are passed over, so that a file of a later version can be read; a line that is no object,
- * has a negative number, or whose round does not follow the one before, is SEFL_EPROTO with its
- * number. What stands behind the last line feed is being written just now: it is left alone.
- * Threads: values.   Secrets: none: numbers that everybody may know. */
+ * Aggregators (roles/aggregator/metrics.h) and the simulator write such files. Unknown
+ * members are skipped, so that files of a later version can be read. A line that is no object, has
+ * a negative number, or whose round does not follow the previous one is SEFL_EPROTO with its
+ * number. Bytes after the last line feed are still being written and are ignored.
+ * Threads: values.   Secrets: none, the numbers are public. */
 #ifndef REPORT_RUN_LOG_H
 #define REPORT_RUN_LOG_H
 
@@ -60,11 +60,12 @@ typedef struct run_log {
 } run_log;
 
 sefl_status run_log_read(run_log *out, const char *path) SEFL_MUST_CHECK;
-/* The same from memory; name is for sentences. */
+/* The same from memory; errors begin with name. */
 sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
 void run_log_clear(run_log *l);
 
-/* A number of the object in `bytes` (summary.json), by its name; NAN if it has none or is no object. */
+/* A number of the object in `bytes` (summary.json), by its name; NAN if it has none or is no
+ * object. */
 double run_number(sefl_span bytes, const char *key);
 
 #endif

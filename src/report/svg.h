@@ -4,8 +4,9 @@
  *                     .series = { { "validation", y } }, .count = 1, .log = true };
  *     SEFL_TRY(svg_write(&out, &c));
  *
- * Values that are NAN are gaps. Colours are classes (c0, c1, ...) that the page's style defines. Each point
- * or bar has a <title>, which browsers show under the pointer. Nothing outside the page is referred to.
+ * Values that are NAN are gaps. Colours are classes (c0, c1, ...) that the page's style defines.
+ * Each point or bar has a <title>, which browsers show under the pointer. The page refers to
+ * nothing outside it.
  * Threads: values.   Secrets: none. */
 #ifndef REPORT_SVG_H
 #define REPORT_SVG_H
@@ -36,8 +37,8 @@ typedef struct svg_chart {
 /* Nothing at all if there is no value to draw. */
 sefl_status svg_write(sefl_buf *out, const svg_chart *c) SEFL_MUST_CHECK;
 
-/* Text for HTML: & < > " ' become references; control characters and bytes that are no UTF-8 become
- * U+FFFD. */
+/* Text for HTML: & < > " ' become references; control characters and bytes that are not UTF-8
+ * become U+FFFD. */
 sefl_status html_text(sefl_buf *out, const char *text) SEFL_MUST_CHECK;
 
 /* A number for people, three digits: "1.2 MB" (unit "bytes"), "0.35 s", "107". */

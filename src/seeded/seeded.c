@@ -37,7 +37,7 @@ void seeded_chacha20_block(uint8_t out[64], const uint32_t key[8], uint64_t coun
         store_u32(out + 4 * i, x[i] + in[i]);
 }
 
-/* ---- eight blocks side by side: the same bytes ------------------------------------------------ */
+/* ---- eight blocks side by side: the same bytes ----------------------------------------------- */
 
 typedef uint32_t wide __attribute__((vector_size(32)));
 enum { WIDE = 8 };

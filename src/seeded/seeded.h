@@ -2,16 +2,16 @@
  * SHA-256 of the seed and a stream name.
  *
  * For tests, the simulator and the learning side of model/ (initialisation, dropout, partition,
- * generated text). It is a target of its own, which crypto, mpc, privacy, protocol and roles do
- * not link: a role's secret coins can only come from the system.
+ * generated text). It is a separate target that crypto, mpc, privacy, protocol and roles do not
+ * link: a role's secret coins can only come from the system.
  *
  *     seeded gen;
  *     seeded_init(&gen, 42, "dropout");        // independent streams by name
  *     sefl_rng rng = seeded_rng(&gen);
  *     double u = seeded_unit(&gen);
  *
- * Threads: one owner.   Cost: about 1 ns a byte, a third of it for
- * long pieces (eight blocks at a time). */
+ * Threads: one owner.   Cost: about 1 ns per byte; a third of that in long
+ * pieces (eight blocks at a time). */
 #ifndef SEEDED_SEEDED_H
 #define SEEDED_SEEDED_H
 

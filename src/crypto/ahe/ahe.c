@@ -4,8 +4,9 @@
  * scheme's own object ("in"); the scheme's functions only ever see their own. Invariants:
  *   1. An upload encrypts each unit once, in order. After a failure inside the
  *      scheme it is spent: coins that may have been used are never used again.
- *   2. A sum holds whole bodies: each unit of an update is added exactly once (a bit per unit) before
- *      the next update begins. After a failure inside the scheme it is broken: half a body may be in it.
+ *   2. A sum holds whole bodies: each unit of an update is added exactly once (a bit per unit)
+ *      before the next update begins. After a failure inside the scheme it is broken: half a body
+ *      may be in it.
  *   3. A sum is written only after it was closed, and nothing is added after that.
  *   4. Ciphertext lengths are products of counts bounded in ahe_params_init: no overflow. */
 #include "crypto/ahe/ahe.h"
@@ -35,7 +36,7 @@ typedef struct sum_box {
     ahe_sum *in;
     uint64_t *have; /* bit u: unit u of the body that is being added is in */
     size_t have_units;
-    size_t taken; /* units of the body that is being taken off, from 0; 0: none is */
+    size_t taken; /* units subtracted of the body that is being removed; 0: none is */
     uint32_t clients;
     bool closed, broken;
 } sum_box;
@@ -217,8 +218,8 @@ static sefl_status check_open(const sum_box *s)
 static sefl_status check_whole(const sum_box *s)
 {
     if (s->taken > 0)
-        return sefl_fail(SEFL_ESTATE, "an update is taken off up to unit %zu of %zu", s->taken,
-                         s->p->units);
+        return sefl_fail(SEFL_ESTATE, "an update is subtracted only up to unit %zu of %zu",
+                         s->taken, s->p->units);
     if (s->have_units == s->p->units)
         return SEFL_OK;
     return sefl_fail(SEFL_ESTATE, "update %u of the sum has %zu of its %zu units", s->clients,
@@ -294,12 +295,12 @@ sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *sum, size_t first, const 
     sefl_status st = SEFL_OK;
     sum_box *s = (sum_box *)sum;
     SEFL_CHECK(p->scheme->sum_take_units, SEFL_EUNSUPPORTED,
-               "%s: an update cannot be taken off a sum again", p->scheme->name);
+               "%s: an update cannot be subtracted from a sum", p->scheme->name);
     SEFL_CHECK(!s->broken, SEFL_ESTATE, "this sum failed half-way through an update: start anew");
     SEFL_CHECK(s->have_units == p->units && s->clients > 0, SEFL_ESTATE,
                "no whole update is in the sum");
     SEFL_TRY(check_units(p, first, units));
-    SEFL_CHECK(first == s->taken, SEFL_ESTATE, "unit %zu is taken off, the next one is %zu", first,
+    SEFL_CHECK(first == s->taken, SEFL_ESTATE, "unit %zu to subtract, the next one is %zu", first,
                s->taken);
     s->broken = true;
     SEFL_TRY(p->scheme->sum_take_units(s->in, first, bytes, units, threads));

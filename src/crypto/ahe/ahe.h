@@ -1,13 +1,14 @@
 /* ahe: additively homomorphic encryption of long integer vectors: one interface, two schemes.
  *
- * A client encrypts its vector once; AS adds the encryptions of whichever clients arrived and adds
- * a mask of its own; CSP decrypts the masked sum and nothing else. A scheme is a const table of
- * functions, `ahe_pad` or `ahe_paillier`; callers hold an ahe_params and never ask which. With
+ * A client encrypts its vector once. AS adds the uploads of the clients that arrived, and a mask of
+ * its own. CSP decrypts the masked sum and nothing else. A scheme is a const table of
+ * functions, `ahe_pad` or `ahe_paillier`; callers hold an ahe_params and need not know which. With
  * `paillier` CSP holds a secret key; with `pad` each upload has a seed, which reaches CSP sealed
  * (protocol/head.h).
  *
  * A vector travels as *units*: a unit is one ciphertext (paillier) or one row of numbers (pad) and
- * holds `unit_values` numbers; the last unit is filled up with zeros. Everything is streamed by units, so memory does not grow with the vector.
+ * holds `unit_values` numbers; zeros fill the last unit. Units are streamed, so memory does not
+ * grow with the vector.
  *
  *     client   ahe_upload_new(&u, enc, context, &rng)        fresh coins; a context is one
  *                                                             (task, round[, client])
@@ -17,7 +18,7 @@
  *              ahe_sum_close(s)                               no update enters after this
  *              ahe_sum_write_units(s, out, mask_seed)         the masked sum, for CSP
  *     CSP      ahe_dec_add (pad), ahe_dec_units               masked plain units
- *     either   ahe_plain_digits                               what noise-circuit rounding takes
+ *     either   ahe_plain_digits                               digits for the noise circuit
  *              ahe_mask_units                                 AS: its own mask as plain units
  *              ahe_plain_unmask                               AS, DP off: the exact sum
  *
@@ -59,7 +60,7 @@ typedef struct ahe_params {
     size_t plain_bytes; /* one plain unit: masked or mask, little-endian, fixed length */
 } ahe_params;
 
-/* pad: all that CSP needs of one upload. Secret. */
+/* pad: all that CSP needs to know of one upload. Secret. */
 typedef struct ahe_seed {
     uint8_t seed[AHE_SEED_BYTES];
     uint64_t stream; /* ahe_seed_stream of the upload's context */
@@ -90,8 +91,8 @@ struct ahe_scheme {
     sefl_status (*sum_check_units)(const ahe_sum *s, const uint8_t *bytes, size_t units);
     sefl_status (*sum_add_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                  pool *pool);
-    /* takes what sum_add_units added off again; the last units of a body take its client off: pad only,
-     * else NULL */
+    /* subtracts what sum_add_units added; the last units of a body subtract its client too. pad
+     * only, else NULL */
     sefl_status (*sum_take_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                   pool *pool);
     sefl_status (*sum_close)(ahe_sum *s);
@@ -120,8 +121,8 @@ extern const ahe_scheme ahe_pad, ahe_paillier;
 /* "pad" or "paillier"; SEFL_EINVAL with both names otherwise. */
 sefl_status ahe_scheme_find(const ahe_scheme **out, const char *name) SEFL_MUST_CHECK;
 
-/* Fills params for vectors of `values` numbers, at most 2^32, packed as `pack` says. SEFL_EINVAL for
- * a pack that was made for another scheme, or with too thin a mask or guard. */
+/* Fills params for vectors of `values` numbers, at most 2^32, packed as `pack` says. SEFL_EINVAL if
+ * the pack is for another scheme, or its mask or guard is too thin. */
 sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *pack,
                             const ahe_pub *pub, size_t values) SEFL_MUST_CHECK;
 
@@ -141,7 +142,8 @@ void ahe_enc_free(const ahe_params *p, ahe_enc *e);
 sefl_status ahe_upload_new(ahe_upload **out, const ahe_params *p, const ahe_enc *e,
                            const uint8_t context[AHE_CONTEXT_BYTES],
                            const sefl_rng *rng) SEFL_MUST_CHECK;
-/* pad: the seed to seal for CSP; its context was unique to (task, round, client). The caller wipes it. */
+/* pad: the seed to seal for CSP; its context was unique to (task, round, client). The caller wipes
+ * it. */
 void ahe_upload_seed(const ahe_params *p, const ahe_upload *u, ahe_seed *out);
 /* The first 8 bytes of a context: where an upload's streams begin. */
 uint64_t ahe_seed_stream(const uint8_t context[AHE_CONTEXT_BYTES]);
@@ -156,21 +158,22 @@ void ahe_upload_free(const ahe_params *p, ahe_upload *u);
 /* ---- aggregation server ---------------------------------------------------------------------- */
 
 sefl_status ahe_sum_new(ahe_sum **out, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
-/* Is this what a scheme's ciphertext may look like? SEFL_EPROTO with the reason. Changes nothing;
- * any number of bodies may be checked while they arrive. */
+/* Checks the form of ciphertexts: SEFL_EPROTO with the reason. Changes nothing; any number of
+ * bodies may be checked while they arrive. */
 sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *s, const uint8_t *bytes,
                                 size_t units) SEFL_MUST_CHECK;
-/* Adds a checked update: begin counts it, then come all its units in any order, each once. SEFL_ERANGE beyond the packing's largest number of clients. */
+/* Adds a checked update: begin counts it, then come all its units in any order, each once.
+ * SEFL_ERANGE beyond the packing's largest number of clients. */
 sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
 sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                               size_t units, pool *pool) SEFL_MUST_CHECK;
-/* n whole updates at once, each ahe_body_bytes: the same sum, which one thread walks through once
- * instead of n times (with pad it is larger than the caches). */
+/* Adds n whole updates at once, each of ahe_body_bytes. The result is the same, but a thread passes
+ * over the sum once instead of n times (with pad it is larger than the caches). */
 sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *s, const uint8_t *const *bodies,
                                size_t n, pool *pool) SEFL_MUST_CHECK;
-/* Takes a whole body that is in the sum off again, open or closed, before it is written: its units in
- * order, in any number of calls from unit 0 to the last. SEFL_EUNSUPPORTED where the scheme cannot
- * (paillier). The caller answers for its being in the sum. */
+/* Subtracts a whole body that is in the sum, open or closed, before the sum is written: its units
+ * in order, in any number of calls from unit 0 to the last. SEFL_EUNSUPPORTED where the scheme
+ * cannot (paillier). The caller guarantees that the body is in the sum. */
 sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                          size_t units, pool *pool) SEFL_MUST_CHECK;
 /* Closes the set; checks the finished sum (gcd with N). */
@@ -190,7 +193,7 @@ sefl_status ahe_dec_new(ahe_dec **out, const ahe_params *p, const ahe_sec *sec,
  * before the first units. SEFL_ERANGE beyond the packing's largest number of clients. */
 sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
                         pool *pool) SEFL_MUST_CHECK;
-/* Takes seeds that were added off again, before the first units. */
+/* Subtracts seeds that were added, before the first units. */
 sefl_status ahe_dec_take(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
                          pool *pool) SEFL_MUST_CHECK;
 sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *d, uint8_t *plain, size_t first,

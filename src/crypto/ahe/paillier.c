@@ -95,9 +95,9 @@ void paillier_pub_free(paillier_pub *pub)
     sefl_free(pub);
 }
 
-/* Is this what a key may look like? bits is one of the allowed sizes. Cheap questions first: of random odd
- * numbers 3 in 4 fall at the first of the three for small factors, 9 in 10 before the last, which takes
- * most of the time. */
+/* Is this what a key may look like? bits is one of the allowed sizes. Cheap questions first: of
+ * random odd numbers 3 in 4 fall at the first of the three for small factors, 9 in 10 before the
+ * last, which takes most of the time. */
 static sefl_status judge(unsigned bits, const uint8_t *n, const uint8_t *hs)
 {
     static const unsigned long below[] = { 53, 1000, 65536 };
@@ -404,7 +404,8 @@ done:
         SEFL_CHECK(ok_, SEFL_EPROTO, __VA_ARGS__);                     \
     } while (0)
 
-/* What a secret key must satisfy before it is built. Constant-time in p and q. nb: N, bits/8 bytes. */
+/* What a secret key must satisfy before it is built. Constant-time in p and q. nb: N, bits/8
+ * bytes. */
 static sefl_status judge_primes(unsigned bits, const uint8_t *p, const uint8_t *q, uint8_t *nb)
 {
     sefl_status st = SEFL_OK;

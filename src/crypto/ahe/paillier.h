@@ -1,5 +1,5 @@
 /* paillier: the Paillier cryptosystem in the form of Damgard, Jurik and Nielsen [DJN10], raw: one
- * integer per ciphertext. Packing, masks and streams stand above, in ahe.h.
+ * integer per ciphertext. Packing, masks and streams are in ahe.h.
  *
  *     c = (1 + m*N) * hs^r mod N^2        r of |N|/2 bits, hs = h^N, h = -x^2 mod N
  *
@@ -13,7 +13,7 @@
  *     paillier_decrypt(sec, m, c, 11, pool, NULL);
  *
  * Integers are little-endian bytes of fixed length: plaintexts |N|/8 bytes, below N; ciphertexts
- * |N|/4 bytes, below N^2. Negative numbers are the caller's: -a is N - a (paillier_negate).
+ * |N|/4 bytes, below N^2. A caller writes a negative number -a as N - a (paillier_negate).
  *
  * Keys are 2048, 3072 (default) or 4096 bits; anything else is refused. p = q = 3 mod 4,
  * gcd(p-1, q-1) = 2, |p-q| > 2^(|N|/2-100), gcd(N, phi) = 1.
@@ -55,13 +55,13 @@ bool paillier_bits_ok(unsigned bits);
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* A new key pair. SEFL_EINVAL for a size that is not allowed. progress counts the steps of the
- * search with total 0 (unknown); it may stop it. Not constant-time: see docs/THREATS.md. */
+ * search with total 0 (unknown) and may stop it. Not constant-time: see docs/THREATS.md. */
 sefl_status paillier_keygen_vartime(paillier_sec **out, unsigned bits, const sefl_rng *rng,
                                     const sefl_progress *progress) SEFL_MUST_CHECK;
 
 /* The public half, borrowed from sec. */
 const paillier_pub *paillier_sec_pub(const paillier_sec *sec);
-/* The public half as an object of its own. */
+/* The public half as a separate object. */
 sefl_status paillier_pub_from_sec(paillier_pub **out, const paillier_sec *sec) SEFL_MUST_CHECK;
 
 /* Wipes and frees. */
@@ -71,9 +71,9 @@ void paillier_pub_free(paillier_pub *pub);
 /* Canonical bytes of the public key, one form per key:
  *     u16 bits | N, bits/8 bytes | hs, bits/4 bytes
  * Reading checks the size, that N has exactly `bits` bits, is odd, no perfect power and free of
- * prime factors below 2^16, that 1 < hs < N^2, hs^2 != 1, gcd(hs, N) = 1. That guards against corruption. It
- * does not prove that N has two large prime factors, nor that hs is an N-th residue: the key's
- * maker could choose otherwise, but the maker is CSP, who may decrypt anyway. */
+ * prime factors below 2^16, that 1 < hs < N^2, hs^2 != 1, gcd(hs, N) = 1. That
+ * guards against corruption. It does not prove that N has two large prime factors, nor that hs is
+ * an N-th residue: CSP makes the key and could cheat there, but CSP may decrypt anyway. */
 size_t paillier_pub_bytes(unsigned bits);
 sefl_status paillier_pub_write(const paillier_pub *pub, sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status paillier_pub_read(paillier_pub **out, sefl_span in) SEFL_MUST_CHECK;
@@ -120,9 +120,9 @@ sefl_status paillier_encrypt_vartime(const paillier_enc *e, uint8_t *out, const 
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* May these be ciphertexts? SEFL_EPROTO with the index and the reason: zero, not below N^2, a
- * multiple of N. (A common factor with N, which only somebody who can factor N could send, is found
- * by paillier_sum_close.) */
+/* Checks the form of ciphertexts: SEFL_EPROTO with the index and the reason: zero, not below N^2, a
+ * multiple of N. (paillier_sum_close finds a common factor with N, which only a party that can
+ * factor N could send.) */
 sefl_status paillier_check(const paillier_pub *pub, const uint8_t *c, size_t count) SEFL_MUST_CHECK;
 
 /* `positions` running products, all empty (= encryptions of 0 with no coins). */
@@ -147,9 +147,9 @@ sefl_status paillier_sum_write(const paillier_sum *s, uint8_t *out, size_t first
 
 /* m (plain_bytes each) from c (cipher_bytes each, checked here: SEFL_EPROTO), modulo N. With the
  * Chinese remainder theorem, and slowly without (for tests; the two share no intermediate result).
- * The first tests its results, all of them, against faults of this machine, which would give away
- * N's factors: SEFL_ECRYPTO, m zeroed. The test costs two ciphertexts a call: give it many at once.
- * What the plaintexts are makes no difference to time. Constant-time. */
+ * The first checks all its results against faults of this machine, which would reveal N's factors:
+ * SEFL_ECRYPTO, m zeroed. The check costs two ciphertexts per call: pass many at once.
+ * Constant-time. */
 sefl_status paillier_decrypt(const paillier_sec *sec, uint8_t *m, const uint8_t *c, size_t count,
                              pool *pool, const sefl_progress *progress) SEFL_MUST_CHECK;
 sefl_status paillier_decrypt_without_crt(const paillier_sec *sec, uint8_t *m, const uint8_t *c,

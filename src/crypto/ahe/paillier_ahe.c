@@ -148,7 +148,7 @@ static sefl_status upload_units(ahe_upload *u_, uint8_t *out, const int64_t *val
         part pt = { progress, done, units };
         sefl_progress pr = { part_report, &pt };
         size_t first = u->next;
-        u->next += k; /* the coins of these units count as used, whatever happens */
+        u->next += k; /* the coins of these units count as used, also on failure */
         SEFL_TRY(paillier_encrypt_vartime(u->e->raw, out + done * p->unit_bytes, u->plain, k,
                                           u->seed, first, workers, &pr));
         done += k;
@@ -242,8 +242,8 @@ done:
     return st;
 }
 
-/* Out of range or not is nobody's business here: faults are paillier_decrypt's, which tests every
- * unit, and a client's nonsense goes on as it is, at no extra cost. */
+/* Does not check ranges: paillier_decrypt checks every unit for faults, and a client's nonsense
+ * passes through as it is, at no extra cost. */
 static sefl_status dec_units(ahe_dec *d_, uint8_t *plain, size_t first, const uint8_t *bytes,
                              size_t units, pool *workers, const sefl_progress *progress)
 {

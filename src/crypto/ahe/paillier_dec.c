@@ -6,14 +6,14 @@
  * hp = ((p-1)*q)^-1 = -1/q mod p. The same for q, then Garner.
  * Without: m = L_N(c^phi) / phi mod N; four times the work, for tests.
  *
- * Faults. A plaintext that is right modulo one prime only gives N's factors to whoever sees it
+ * Faults. A plaintext that is right modulo one prime only reveals N's factors to its reader
  * [BDL97]. So every call decrypts two ciphertexts more, in lanes that are idle as a rule:
  *   1. 1 + K*N with K known, another one for every call: is its plaintext K?
  *   2. the product of all, this one included: is its plaintext the sum of theirs modulo N? A fault
  *      in any one of them, or in several unless the errors happen to cancel modulo p or q, shows.
  * What is wrong with the key in memory may be wrong for all in the same linear way, which cancels
  * in the second test and mostly shows in the first; for certain it shows in the key's digest, which
- * is compared after every call. Cost: two ciphertexts a call, two multiplications modulo N^2 for
+ * is compared after every call. Cost: two ciphertexts per call, two multiplications modulo N^2 for
  * each ciphertext. What clients sent makes no difference. */
 #include "crypto/ahe/paillier_internal.h"
 
@@ -38,8 +38,8 @@ static __attribute__((noinline)) void burn_stack(void)
     sefl_wipe(room, sizeof room);
 }
 
-/* Without CRT: out = ((u - 1) / d) * h mod d, where d, the modulus of m, divides u - 1, inv = 1/d mod
- * 2^(64*limbs) and h is in Montgomery form. u: bytes. */
+/* Without CRT: out = ((u - 1) / d) * h mod d, where d, the modulus of m, divides u - 1, inv = 1/d
+ * mod 2^(64*limbs) and h is in Montgomery form. u: bytes. */
 static void log_mod(const mont *m, mp_limb_t *out, const uint8_t *u, size_t bytes,
                     const mp_limb_t *inv, const mp_limb_t *h)
 {

@@ -47,11 +47,11 @@ struct paillier_sec {
     uint8_t digest[SHA256_BYTES];       /* of all the memory but this */
 };
 
-/* Any N of `bits` bits (odd, top bit set), any hs: builds, without judging. */
+/* Any N of `bits` bits (odd, top bit set), any hs: builds without checks. */
 sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *n,
                               const uint8_t *hs) SEFL_MUST_CHECK;
 
-/* From p > q and hs, bits/16, bits/16 and bits/4 bytes: builds, without judging sizes or primes.
+/* From p > q and hs, bits/16, bits/16 and bits/4 bytes: builds without checking sizes or primes.
  * SEFL_EINVAL where an inverse does not exist, SEFL_EPROTO where p*q is one bit short. */
 sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *p, const uint8_t *q,
                               const uint8_t *hs) SEFL_MUST_CHECK;

@@ -2,10 +2,11 @@
  * multiplication that follows. Ciphertexts are public: time may depend on them.
  *
  * If c = kN with k < N, then k can be had from either end (exact division): its low words are those
- * of c * (1/N mod 2^64...), its high words those of c * floor(2^(128 n) / N). One word in the middle,
- * w, has to come out the same both ways. To know one word of a product one needs its column and the
- * two below it; what the columns further below would carry is less than (n + 2) * 2^64 in units of the
- * lowest one, so it changes w by at most 1. With n limbs, t = n/2, columns of about n/2 products:
+ * of c * (1/N mod 2^64...), its high words those of c * floor(2^(128 n) / N). One word in the
+ * middle, w, has to come out the same both ways. To know one word of a product one needs its column
+ * and the two below it; what the columns further below would carry is less than (n + 2) * 2^64 in
+ * units of the lowest one, so it changes w by at most 1. With n limbs, t = n/2, columns of about
+ * n/2 products:
  *
  *     x = word t of c * inverse, columns t-2 to t                          x in { w, w-1 }
  *     y = word t of k' = floor(c * reciprocal / 2^(128 n)), which is k or k-1, three columns again:
@@ -39,8 +40,8 @@ static inline void column(uint64_t sum[3], const mp_limb_t *x, const mp_limb_t *
     sum[2] = top;
 }
 
-/* Word m of x * y from columns m-2, m-1 and m; too small by at most 1 modulo 2^64. y has `ny` words,
- * x enough. */
+/* Word m of x * y from columns m-2, m-1 and m; too small by at most 1 modulo 2^64. y has `ny`
+ * words, x enough. */
 static uint64_t word(const mp_limb_t *x, size_t nx, const mp_limb_t *y, size_t ny, size_t m)
 {
     uint64_t s[3][3];

@@ -1,5 +1,5 @@
-/* Eight numbers of `bits` bits are exactly `bits` bytes, so one pattern of offsets and shifts serves
- * every eight. Three ways:
+/* Eight numbers of `bits` bits are exactly `bits` bytes, so one pattern of offsets and shifts
+ * serves every eight. Three ways:
  *   portable   number k: 8 bytes from its first one, shifted and masked (bits <= 56: they suffice)
  *   avx2       the same for pairs: 16 bytes from the first of the even number, a byte shuffle, a
  *              shift for each number

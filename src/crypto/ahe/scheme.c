@@ -1,4 +1,4 @@
-/* The schemes by name. A file of its own: a program that brings its own table (a test) does not
+/* The schemes by name. In a separate file: a program with its own table (a test) does not
  * pull in both. */
 #include "crypto/ahe/ahe.h"
 

@@ -89,8 +89,8 @@ static uint64_t row_adx(uint64_t *t, const uint64_t *x, size_t n, uint64_t y)
 }
 #endif
 
-/* z = t / R mod m; t has 2n words, below m*R, and is spent. rest: NULL, or as in mont.h; a subtraction of
- * m at the end is one R more in it. */
+/* z = t / R mod m; t has 2n words, below m*R, and is spent. rest: NULL, or as in mont.h; a
+ * subtraction of m at the end is one R more in it. */
 static inline __attribute__((always_inline)) void redc(const mont *m, uint64_t *z, uint64_t *t,
                                                        uint64_t *rest, row_fn *row)
 {
@@ -110,8 +110,8 @@ static inline __attribute__((always_inline)) void redc(const mont *m, uint64_t *
         rest[n] = mpn_add_n(mp(rest), mp(rest), mpc(m->fix), (mp_size_t)n) + 1 + keep;
 }
 
-/* add: NULL, or a rest that is added. x*y + rest < m^2 + 3R, below m*R for every m that is not within 6
- * of R. */
+/* add: NULL, or a rest that is added. x*y + rest < m^2 + 3R, below m*R for every m that is not
+ * within 6 of R. */
 static inline __attribute__((always_inline)) void mul_rows(const mont *m, uint64_t *z,
                                                            uint64_t *rest, const uint64_t *x,
                                                            const uint64_t *y, const uint64_t *add,

@@ -39,13 +39,14 @@ typedef struct mont_kernel {
     unsigned lanes;
     unsigned radix_bits; /* 64 or 52 */
     void (*mul)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y);
-    /* the same, and on the way asks the caches for one row per lane, a few lines at a time: more at
-     * once would wait for each other */
+    /* the same; meanwhile prefetches one row per lane, a few cache lines at a time: more at once
+     * would wait for each other */
     void (*mul_fetch)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
                       const uint64_t *const *rows);
     void (*sqr)(const mont *m, uint64_t *z, const uint64_t *x);
-    /* For pair.h. mul_rest also says what it added, q*m, to divide by R: rest = (R - 1 - q) + fix, as a
-     * batch with one word more, fix = 1 - R mod m; so rest = -q modulo m. mul_add: z = (x*y + rest)/R mod m. */
+    /* For pair.h. To divide by R, mul_rest adds q*m; it returns rest = (R - 1 - q) + fix, as a
+     * batch with one word more, fix = 1 - R mod m. So rest = -q modulo m. mul_add: z = (x*y +
+     * rest)/R mod m. */
     void (*mul_rest)(const mont *m, uint64_t *z, uint64_t *rest, const uint64_t *x,
                      const uint64_t *y);
     void (*mul_add)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,

@@ -57,8 +57,8 @@ IFMA static void carry_out(uint64_t *z, const uint64_t *t, unsigned n)
     }
 }
 
-/* rows: NULL, or what to prefetch, four cache lines in each of the words/4 steps. rest, add: NULL, or
- * those of mul_rest and mul_add (mont.h). */
+/* rows: NULL, or what to prefetch, four cache lines in each of the words/4 steps. rest, add: NULL,
+ * or those of mul_rest and mul_add (mont.h). */
 IFMA static inline __attribute__((always_inline)) void
 multiply(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
          const uint64_t *const *rows, uint64_t *rest, const uint64_t *add)

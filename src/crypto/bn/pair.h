@@ -4,15 +4,15 @@
  *     pair_pow(&p, lo, hi, stride, n, c, c_bytes, count, e, exp_limbs, scratch);
  *                                              // c^e = lo + hi*p modulo p^2, both below p
  *
- * x modulo p^2 is x0 + x1*p. Montgomery's reduction of x0*y0 modulo p adds q*p to make the division by
- * R exact: x0*y0 = R*z0 - q*p. So modulo p^2
+ * x modulo p^2 is x0 + x1*p. Montgomery's reduction of x0*y0 modulo p adds q*p to make the division
+ * by R exact: x0*y0 = R*z0 - q*p. So modulo p^2
  *     x*y/R = z0 + p*z1,      z1 = (x0*y1 + x1*y0 - q) / R modulo p,
  * with numbers of half the length: a product costs 6 half-length rows of multiplications where a
- * Montgomery product modulo p^2 costs 8, a square 4 (its z1 is (x0 * 2*x1 - q) / R). A window of five
- * squares and a product: 26 against 48.
+ * Montgomery product modulo p^2 costs 8, a square 4 (its z1 is (x0 * 2*x1 - q) / R). A window of
+ * five squares and a product: 26 against 48.
  *
- * Secret: p, e, c^e. Public: sizes, counts, kernel. Constant-time. c must be no multiple of p, and p
- * not within 6 of a power of 2^64. Threads: read-only once made. */
+ * Secret: p, e, c^e. Public: sizes, counts, kernel. Constant-time. c must be no multiple of p, and
+ * p not within 6 of a power of 2^64. Threads: read-only once made. */
 #ifndef CRYPTO_BN_PAIR_H
 #define CRYPTO_BN_PAIR_H
 
@@ -36,8 +36,8 @@ void pair_clear(mont_pair *p);
 /* 64-bit words of scratch that pair_pow wants, 64-byte aligned. */
 size_t pair_scratch(const mont_pair *p);
 
-/* For count <= lanes numbers c of c_bytes <= 32*limbs little-endian bytes, side by side: c^e modulo p^2,
- * its two digits as n bytes each, `stride` apart. lo may be NULL. */
+/* For count <= lanes numbers c of c_bytes <= 32*limbs little-endian bytes, side by side: c^e modulo
+ * p^2, its two digits as n bytes each, `stride` apart. lo may be NULL. */
 void pair_pow(const mont_pair *p, uint8_t *lo, uint8_t *hi, size_t stride, size_t n,
               const uint8_t *c, size_t c_bytes, unsigned count, const uint64_t *e,
               unsigned exp_limbs, uint64_t *scratch);

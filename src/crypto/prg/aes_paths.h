@@ -1,4 +1,4 @@
-/* aes_paths: what aes.c chooses from; nobody else includes this. Whole groups of blocks only:
+/* aes_paths: what aes.c chooses from; only prg/ includes this. Whole groups of blocks only:
  * aes.c cuts and pads. */
 #ifndef CRYPTO_PRG_AES_PATHS_H
 #define CRYPTO_PRG_AES_PATHS_H

@@ -1,4 +1,4 @@
-/* prg: one short seed becomes as many coins as anybody needs, from any position.
+/* prg: expands one short seed into a long stream of coins, readable from any position.
  *
  *     prg g;
  *     SEFL_TRY(rng_fill(rng, seed, sizeof seed));       // 32 bytes from the system
@@ -12,7 +12,7 @@
  * stream with nonce s. Different seeds, names and streams are independent under the usual
  * assumptions (SHA-256 as a key derivation, AES a pseudorandom permutation: advantage about
  * b^2 / 2^129 for b blocks under one key, so draw a new seed long before 2^40 blocks).
- * The bytes depend on (seed, name, stream, position) alone, not on the processor.
+ * The bytes depend only on (seed, name, stream, position), not on the processor.
  *
  * Secret: seed, output.   Public: name, stream, position, lengths.   Constant time.
  * Threads: prg_read on a shared const prg is fine; prg_fill has one owner. */
@@ -38,7 +38,7 @@ void prg_init_key(prg *g, const uint8_t key[AES_KEY]);
 /* Wipes. */
 void prg_clear(prg *g);
 
-/* Where prg_fill goes on. After init: stream 0, byte 0. */
+/* Sets where prg_fill continues. After init: stream 0, byte 0. */
 void prg_at(prg *g, uint64_t stream, uint64_t pos);
 
 void prg_fill(prg *g, void *out, size_t n);

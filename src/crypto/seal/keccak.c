@@ -22,7 +22,8 @@ static inline uint64_t rotl(uint64_t x, int n)
     return n == 0 ? x : x << n | x >> (64 - n);
 }
 
-/* rho and pi at once: lane x + 5y goes, rotated by the first number, to lane y + 5(2x + 3y mod 5). */
+/* rho and pi at once: lane x + 5y goes, rotated by the first number, to lane y + 5(2x + 3y mod
+ * 5). */
 #define MOVE(to, from, by) b[to] = rotl(a[from] ^ d[(from) % 5], by)
 
 static void permute(uint64_t a[25])

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* rate in bytes, and the bits behind the message */
+/* rate in bytes, and the bits after the message */
 typedef enum keccak_kind {
     KECCAK_SHAKE128 = 168 | 0x1f << 8,
     KECCAK_SHAKE256 = 136 | 0x1f << 8,

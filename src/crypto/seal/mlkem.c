@@ -1,9 +1,9 @@
 /* ML-KEM-768.
  *
- * A coefficient is a 16-bit number that stands for its residue modulo Q. Products are Montgomery
- * products with R = 2^16: mul(a, b) = a b / R in (-Q, Q) for |a b| < R Q / 2. The table of powers of
- * 17 holds them times R, so a butterfly costs no factor; a product of two polynomials does (1/R),
- * and the inverse transform gives it back.
+ * A coefficient is a 16-bit number that represents its residue modulo Q. Products are Montgomery
+ * products with R = 2^16: mul(a, b) = a b / R in (-Q, Q) for |a b| < R Q / 2. The table of powers
+ * of 17 holds them times R, so a butterfly costs no factor; a product of two polynomials does
+ * (1/R), and the inverse transform gives it back.
  * Ranges: ntt takes |c| < Q and gives |c| <= Q/2; intt takes |c| < Q; sums of three products
  * stay below 3Q < 2^15.
  * Loops over coefficients have no branches and no 32-bit lanes wider than a product, so that the
@@ -264,7 +264,7 @@ static void sample_noise(mlkem_poly *p, const uint8_t key[32], uint8_t index)
     sefl_wipe(b, sizeof b);
 }
 
-/* ---- the public-key encryption inside (FIPS 203, 5) ------------------------------------------- */
+/* ---- the public-key encryption inside (FIPS 203, 5) ------------------------------------------ */
 
 static void encrypt(uint8_t cipher[MLKEM_CIPHER], const mlkem_pub *pub, const uint8_t message[32],
                     const uint8_t coins[32])
@@ -339,7 +339,7 @@ void mlkem_key_from(mlkem_key *key, const uint8_t seed[MLKEM_SEED], uint8_t pub[
     uint8_t rho[32], sigma[32], k = MLKEM_K;
     mlkem_poly e;
     hash_g(rho, sigma, seed, &k, 1);
-    CT_PUBLIC(rho, sizeof rho); /* it stands in the encapsulation key */
+    CT_PUBLIC(rho, sizeof rho); /* part of the encapsulation key */
     sample_matrix(&key->pub, rho);
     for (int i = 0; i < MLKEM_K; i++) {
         sample_noise(&key->s[i], sigma, (uint8_t)i);

@@ -1,16 +1,15 @@
 /* mlkem: ML-KEM-768 (FIPS 203), the post-quantum half of X-Wing.
  *
- *     mlkem_key_from(&key, seed, bytes);              // bytes: the encapsulation key, to be published
+ *     mlkem_key_from(&key, seed, bytes);              // bytes: the encapsulation key, public
  *     SEFL_TRY(mlkem_pub_from(&pub, bytes));          // the peer's: coefficients must be reduced
  *     mlkem_encap(cipher, shared, &pub, coins);
- *     mlkem_decap(shared2, &key, cipher);             // never fails: a bad cipher gives another secret
+ *     mlkem_decap(shared2, &key, cipher);             // never fails: see below
  *
  * Keys are held expanded (the matrix A, and all vectors in the NTT domain), so that a server that
  * opens thousands of ciphertexts under one key expands A once: this halves the work of each.
- * Wrong ciphertexts are rejected implicitly (FIPS 203, 7.3): the result is then pseudorandom and
- * says nothing.
- * Secret: seed, coins, key, shared. Public: the rest. Whether a cipher was good is secret too. Constant-time: no
- * branch, address or division depends on a secret; rejection sampling reads public bytes only.
+ * Wrong ciphertexts are rejected implicitly (FIPS 203, 7.3): the result is then pseudorandom.
+ * Secret: seed, coins, key, shared, and whether a cipher was good. Public: the rest. Constant-time:
+ * no branch, address or division depends on a secret; rejection sampling reads public bytes only.
  * Threads: a const key may be shared. The caller wipes keys (sefl_wipe). */
 #ifndef CRYPTO_SEAL_MLKEM_H
 #define CRYPTO_SEAL_MLKEM_H
@@ -29,7 +28,7 @@ enum {
     MLKEM_SHARED = 32,
 };
 
-/* Coefficients modulo 3329, centred; what range, each function says. */
+/* Coefficients modulo 3329, centred; each function states its range. */
 typedef struct mlkem_poly {
     int16_t c[MLKEM_N];
 } mlkem_poly;

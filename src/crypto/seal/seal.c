@@ -330,8 +330,8 @@ sefl_status seal_open(uint8_t *text, const seal_key *k, const uint8_t *enc, sefl
     SEFL_CHECK(kem_of(k->suite)->decap(shared, enc, k) == SEFL_OK, SEFL_EAUTH,
                "sealed message: not under a key of this suite");
     schedule(key, nonce, k->suite->id, shared, info);
-    /* libsodium branches on the comparison of the tags, which is public: it is our answer. The cipher
-     * itself is checked with a secret key in seal_make. */
+    /* libsodium branches on the comparison of the tags, which is public: it is our answer. The
+     * cipher itself is checked with a secret key in seal_make. */
     CT_PUBLIC(key, sizeof key);
     CT_PUBLIC(nonce, sizeof nonce);
     int bad = crypto_aead_chacha20poly1305_ietf_decrypt(text, NULL, NULL, sealed.p, sealed.n, ad.p,

@@ -1,5 +1,5 @@
-/* seal: a short secret, sealed so that only the holder of one key opens it: HPKE (RFC 9180) in base
- * mode, one message a call, with HKDF-SHA-256 and ChaCha20-Poly1305.
+/* seal: encrypts a short secret to the holder of one key: HPKE (RFC 9180) in base mode, one message
+ * per call, with HKDF-SHA-256 and ChaCha20-Poly1305.
  *
  *     const seal_suite *s = seal_suite_named("xwing");
  *     SEFL_TRY(seal_key_from(&key, s, seed));                     // 32 secret bytes make the key
@@ -30,17 +30,17 @@ enum {
 
 typedef struct seal_suite {
     const char *name;
-    uint16_t id; /* stands on the wire */
+    uint16_t id; /* on the wire */
     size_t pub_bytes, enc_bytes;
 } seal_suite;
 
-/* NULL: none such. */
+/* NULL: no such suite. */
 const seal_suite *seal_suite_named(const char *name);
 const seal_suite *seal_suite_of(uint16_t id);
 
 typedef struct seal_key seal_key;
 
-/* The key of this seed, the same every time. */
+/* Derives the key of this seed; the same seed gives the same key. */
 sefl_status seal_key_from(seal_key **out, const seal_suite *s,
                           const uint8_t seed[SEAL_SEED]) SEFL_MUST_CHECK;
 void seal_key_free(seal_key *key);

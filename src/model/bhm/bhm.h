@@ -3,8 +3,8 @@
  *
  * The matrix is tiled by l x l blocks, cut at the right and lower edge. Block (I, J) is Hankel:
  * its entry (a, b) is v[a + b], so a block of r x c has r + c - 1 values instead of r * c. l = 1
- * is an ordinary dense matrix in row-major order, with no copy anywhere. Nothing is padded: there
- * is no value that does not matter.
+ * is an ordinary dense matrix in row-major order, without any copy. There is no padding:
+ * every value counts.
  *
  *     bhm w = { .rows = 33278, .cols = 200, .block = 32 };
  *     SEFL_TRY(bhm_check(w));
@@ -19,8 +19,8 @@
  * value is the sum of the dense gradient over its anti-diagonal (fold), and the nearest
  * block-Hankel matrix to a dense one takes the mean over it (project).
  *
- * The products here are the plain ones that say what is meant; model/bhm/hankel is the fast path
- * for large matrices, tested against them.
+ * The products here are the plain reference; model/bhm/hankel is the fast path for large matrices,
+ * tested against them.
  * Threads: pure functions; split by rows as you like (fold: by whole block rows). Secrets: none
  * handled in constant time; training runs on its owner's machine. */
 #ifndef MODEL_BHM_BHM_H

@@ -4,7 +4,7 @@
  * product of polynomials (X v)(X) u(X), at the powers l .. 2l-1, and modulo X^2l - 1 nothing wraps
  * onto them: so a transform of length 2l of each token block and of each weight block (once per
  * step), l pairs multiplied and added up over the block columns, and one inverse per output block.
- * A Hankel block is symmetric, so the gradient of x is the same product with g in the place of x;
+ * A Hankel block is symmetric, so the gradient of x is the same product with g instead of x;
  * the gradient of v is the plain convolution of g and x, summed over tokens as spectra.
  *
  * Multiplications per block and token: 4l instead of l^2, plus about 13 l for the inverse, shared

@@ -19,7 +19,7 @@ typedef struct walker {
     const sefl_progress *progress;
 } walker;
 
-/* The lines of one record, as a file of its own would have them; an empty record is one line. */
+/* The lines of one record, as if it were a file; an empty record is one line. */
 static sefl_status walk_record(const walker *w, sefl_span text)
 {
     bool first = true;
@@ -123,7 +123,7 @@ static sefl_status put_document(reader *r, size_t line)
     return st;
 }
 
-/* The latest line was a heading; the first one takes in whatever stands before it. */
+/* The latest line was a heading; the first one takes in the lines before it. */
 static sefl_status put_heading(reader *r)
 {
     size_t k = r->c.lines - 1;
@@ -131,7 +131,8 @@ static sefl_status put_heading(reader *r)
     return put_document(r, r->c.docs == 0 ? 0 : k - (k > 0 && is_blank(&r->c, k - 1)));
 }
 
-/* Headings are known by the words as written: whether the vocabulary has "=" makes no difference. */
+/* Headings are known by the words as written: whether the vocabulary has "=" makes no
+ * difference. */
 static sefl_status read_line(void *ctx, sefl_span line, bool first)
 {
     sefl_status st = SEFL_OK;
@@ -254,7 +255,7 @@ sefl_status corpus_write(const corpus *c, const vocab *v, const corpus_file *to)
         buf_reset(&text);
         for (size_t k = c->doc[d]; k < c->doc[d + 1]; k++) {
             SEFL_TRY(line_text(&text, c, v, k));
-            /* inside a string: between lines, and behind the last if it is empty among others */
+            /* inside a string: between lines, and after the last if it is empty among others */
             bool last = k + 1 == c->doc[d + 1];
             if (!jsonl || !last || (is_blank(c, k) && k > c->doc[d]))
                 SEFL_TRY(wr_u8(&text, '\n'));

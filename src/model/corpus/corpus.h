@@ -1,4 +1,4 @@
-/* corpus: text as word numbers, with the borders of lines and documents kept.
+/* corpus: text as word numbers, with the borders of lines and documents.
  *
  *     SEFL_TRY(corpus_count(v, &file, NULL));            // words into a vocabulary
  *     SEFL_TRY(vocab_finish(v, &settings));
@@ -14,11 +14,11 @@
  *
  * Documents: a JSONL or CSV record is one. In text, a WikiText heading begins one: a line
  * " = Title = " with exactly one '=' at either end, an empty line or the file's edge before and
- * behind it (the empty line before goes with it); what stands before the first heading goes to the
- * first document. Text without headings: every line is a document, and `marked` is false. Documents do not
- * depend on the vocabulary.
+ * after it (the empty line before belongs to it). Lines before the first heading belong to the
+ * first document. In text without headings every line is a document, and `marked` is false.
+ * Documents do not depend on the vocabulary.
  *
- * Memory: 4 bytes a token, 8 a line, 8 a document. Threads: a read one may be shared.
+ * Memory: 4 bytes per token, 8 per line, 8 per document. Threads: a corpus may be shared once read.
  * Secrets: the text is its owner's secret; messages name files and lines, never words. */
 #ifndef MODEL_CORPUS_CORPUS_H
 #define MODEL_CORPUS_CORPUS_H
@@ -53,9 +53,9 @@ sefl_status corpus_read_over(corpus *out, const vocab *v, const corpus_file *f,
 
 void corpus_clear(corpus *c);
 
-/* Writes lines and documents as words, atomically: CORPUS_JSONL an object a document, else a line a
- * line with one space between words. Reading it back gives the same tokens. field as in
- * corpus_file. */
+/* Writes lines and documents as words, atomically: with CORPUS_JSONL one object per document, else
+ * one text line per line, words separated by one space. Reading it back gives the same tokens.
+ * field as in corpus_file. */
 sefl_status corpus_write(const corpus *c, const vocab *v, const corpus_file *to) SEFL_MUST_CHECK;
 
 /* ---- a data set: training text, and maybe validation and test text ------------------------- */
@@ -69,8 +69,8 @@ typedef struct corpus_paths {
 extern const char *const corpus_split_names[CORPUS_SPLITS]; /* "train", "valid", "test" */
 
 /* A folder: train, valid and test with the ending .txt, .tokens, .jsonl, .ndjson or .csv, with or
- * without "wiki." before. A file: that is the training text. SEFL_ENOTFOUND says what was looked
- * for. */
+ * without "wiki." before. A file: that is the training text. SEFL_ENOTFOUND lists the names
+ * tried. */
 sefl_status corpus_paths_find(corpus_paths *out, const char *where) SEFL_MUST_CHECK;
 void corpus_paths_clear(corpus_paths *p);
 

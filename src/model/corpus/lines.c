@@ -46,7 +46,7 @@ static sefl_span rest(const line_reader *in)
     return s.n > in->at ? span_of(s.p + in->at, s.n - in->at) : span_of("", 0);
 }
 
-/* More bytes behind the window's end. */
+/* Reads more bytes to the window's end. */
 static sefl_status fill(line_reader *in)
 {
     sefl_status st = SEFL_OK;

@@ -25,7 +25,7 @@ enum { LINES_MAX = 64 << 20 }; /* bytes of one line */
 typedef struct line_reader {
     const char *path; /* for messages; borrowed */
     uint64_t line;    /* number of the latest line, from 1 */
-    uint64_t bytes;   /* taken off the file so far */
+    uint64_t bytes;   /* read from the file so far */
     uint64_t size;    /* of the file, 0 if unknown (a pipe) */
     bool had_end;     /* the latest line had its LF */
     int fd;           /* -1: in memory */
@@ -38,7 +38,7 @@ typedef struct line_reader {
 /* SEFL_ENOTFOUND if there is no such file. */
 sefl_status lines_open(line_reader *in, const char *path) SEFL_MUST_CHECK;
 
-/* Reads bytes in memory, which must outlive it; name stands for the path in messages. */
+/* Reads bytes in memory, which must outlive it; name replaces the path in messages. */
 void lines_over(line_reader *in, sefl_span bytes, const char *name);
 
 sefl_status lines_next(line_reader *in, sefl_span *text, bool *more) SEFL_MUST_CHECK;

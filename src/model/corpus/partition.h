@@ -1,5 +1,5 @@
-/* partition: one corpus dealt out to K clients, by a seed: same corpus, settings and seed, same
- * clients, on every machine.
+/* partition: splits one corpus among K clients by a seed: the same corpus, settings and seed give
+ * the same clients on every machine.
  *
  *     SEFL_TRY(partition_make(&p, &c, &(partition_settings){ .kind = PARTITION_ARTICLE,
  *                                                           .clients = 10, .seed = 7 }));
@@ -9,17 +9,17 @@
  *                number: equal shares to within a line (a client whose share lies inside one
  *                long line is empty); documents may be cut. No coin
  *   round-robin  line k goes to client k mod K. No coin
- *   article      documents in a random order (Fisher-Yates), each to the client that has the
- *                fewest tokens so far (the lowest number if several do): whole documents, nearly
+ *   article      documents in a random order (Fisher-Yates), each to the client with the
+ *                fewest tokens so far (the lowest number on a tie): whole documents, nearly
  *                equal shares
  *   dirichlet    shares (p_1 .. p_K) ~ Dirichlet(alpha, ..., alpha); documents in a random order,
- *                the first K to one client each so that nobody is empty, every other to a client
- *                drawn by the shares. Small alpha: few clients hold nearly everything
+ *                one of the first K to each client so that none is empty, every other to a
+ *                client drawn by the shares. Small alpha: few clients hold nearly everything
  *
  * Every line goes to exactly one client, in its old order. Streams of the seed (src/seeded):
  * "partition order", "partition shares", "partition deal".
  *
- * Threads: a made one may be shared. */
+ * Threads: a partition may be shared once made. */
 #ifndef MODEL_CORPUS_PARTITION_H
 #define MODEL_CORPUS_PARTITION_H
 
@@ -59,8 +59,8 @@ void partition_clear(partition *p);
 sefl_status partition_take(corpus *out, const corpus *c, const partition *p,
                            uint32_t client) SEFL_MUST_CHECK;
 
-/* How far a client's words are from everybody's: the Jensen-Shannon divergence between its token
- * distribution and that of the whole corpus, in bits (0: the same, 1: nothing in common). */
+/* How far a client's words are from those of all clients: the Jensen-Shannon divergence between its
+ * token distribution and that of the whole corpus, in bits (0: the same, 1: nothing in common). */
 sefl_status partition_divergence(double *bits, const corpus *client, const corpus *whole,
                                  const vocab *v) SEFL_MUST_CHECK;
 

@@ -1,19 +1,21 @@
-/* records: documents out of a file, whatever its format, one at a time, in bounded memory.
+/* records: reads documents from a text, JSONL or CSV file, one at a time, in bounded memory.
  *
  *     record_reader in = { 0 };
  *     SEFL_TRY(records_open(&in, &(corpus_file){ .path = p, .format = CORPUS_CSV, .field = "text"
- * })); for (bool more; (st = records_next(&in, &text, &more)) == SEFL_OK && more;) use(text,
- * in.line);                   // in.line: where the record began done: records_close(&in);
+ *     })); for (bool more; (st = records_next(&in, &text, &more)) == SEFL_OK && more;)
+ *         use(text, in.line);                   // in.line: where the record begins
+ * done:
+ *     records_close(&in);
  *
- *   text   one record a line
- *   JSONL  one object a line; the record is its string named `field`, which must be there once;
+ *   text   one record per line
+ *   JSONL  one object per line; the record is its string named `field`, which must be there once;
  *          other members are checked and skipped
  *   CSV    RFC 4180: the first row names the columns, the record is the column `field`; quoted
  *          fields may hold commas, doubled quotes and line ends (given as LF); every row has as
  *          many fields as the first
  *
- * Both parsers are strict: what they do not know is SEFL_EPROTO with "file:line: ...", never a
- * guess. A record has at most LINES_MAX bytes.
+ * Both parsers are strict: unknown syntax is SEFL_EPROTO with "file:line: ...", never a guess.
+ * A record has at most LINES_MAX bytes.
  *
  * Threads: one owner. */
 #ifndef MODEL_CORPUS_RECORDS_H
@@ -43,7 +45,7 @@ sefl_status corpus_format_parse(corpus_format *out, const char *name) SEFL_MUST_
 
 corpus_format corpus_format_of(const corpus_file *f);
 
-/* Reads a CSV's first row, so that a missing column is known at once. */
+/* Reads a CSV's first row, so that a missing column is an error at once. */
 sefl_status records_open(record_reader *r, const corpus_file *f) SEFL_MUST_CHECK;
 
 /* The same over bytes in memory, which must outlive it; f->path is the name in messages. */

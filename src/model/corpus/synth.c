@@ -91,7 +91,7 @@ struct synth {
     uint32_t arcs;
     uint8_t topic_of[64];                            /* of the start state's arcs */
     double given[64];                                /* their probability when the topic is given */
-    double nats[SYNTH_TOPICS], visits[SYNTH_TOPICS]; /* of a line behind its first word */
+    double nats[SYNTH_TOPICS], visits[SYNTH_TOPICS]; /* of a line after its first word */
     double entropy, line_tokens;
 };
 
@@ -151,7 +151,7 @@ static uint32_t intern(synth *s, const char *text, size_t n)
     return s->words++;
 }
 
-/* The i-th word of a list separated by spaces; false behind its end. */
+/* The i-th word of a list separated by spaces; false past its end. */
 static bool pick(synth *s, const char *list, unsigned i, uint32_t *word)
 {
     for (; i > 0; i--) {
@@ -288,7 +288,7 @@ static double state_entropy(const synth *s, uint32_t k)
     return h;
 }
 
-/* A topic's line behind its first word: the mass of one line pushed through the automaton, step by
+/* A topic's line after its first word: the mass of one line pushed through the automaton, step by
  * step, until less than 1e-18 of it has not reached <eos>. Every loop keeps at most 0.35. */
 static void solve_topic(synth *s, unsigned t)
 {

@@ -4,10 +4,9 @@
  *
  *     synth *s = NULL;
  *     SEFL_TRY(synth_new(&s));                           // six topics, all equally likely
- *     SEFL_TRY(synth_mix(s, shares));                    // ... or as a client likes them
+ *     SEFL_TRY(synth_mix(s, shares));                    // ... or in a client's shares
  *     SEFL_TRY(synth_line(s, NULL, &text, &tokens, &gen)); // one line, with its line feed
- *     best = exp(synth_entropy(s));                      // no model's perplexity is below, in the
- * long run
+ *     best = exp(synth_entropy(s));                      // in the long run no model is better
  *
  * The source is a finite automaton: each state has a list of words with probabilities, and state
  * and word determine the next state, so the words seen so far tell the state (it is "unifilar")
@@ -16,9 +15,9 @@
  *     h = sum_s v(s) H(s) / sum_s v(s)      v(s): expected visits of state s in one line
  *
  * A line begins in one start state and ends with <eos>: lines are independent, and whether a model
- * carries its state from line to line makes no difference. The first word of a line tells the
- * topic; what a reader must remember are the topic, the subject's number (the verb agrees with it
- * across a phrase in between, and again behind "and"), and the kind of object that the verb takes.
+ * carries its state from line to line makes no difference. The first word of a line gives the
+ * topic. A reader must remember the topic, the subject's number (the verb agrees with it
+ * across a phrase in between, and again after "and"), and the kind of object that the verb takes.
  * Only the first word's probabilities depend on the shares of topics. Topics differ in their words,
  * not in the shape of sentences, so lines have the same length distribution for all of them; text
  * of several clients in equal amounts, lines in random order, is the source with the mean of
@@ -26,7 +25,7 @@
  *
  * <eos> counts as a token, <unk> is never written.
  *
- * Threads: a made one may be shared.   Cost: about 0.1 us a word. */
+ * Threads: a source may be shared once made.   Cost: about 0.1 us per word. */
 #ifndef MODEL_CORPUS_SYNTH_H
 #define MODEL_CORPUS_SYNTH_H
 
@@ -35,7 +34,7 @@
 
 #include <stdbool.h>
 
-/* Whoever draws includes seeded/seeded.h; roles, which may not, only call synth_write. */
+/* Code that draws lines includes seeded/seeded.h; roles, which may not, only call synth_write. */
 struct seeded;
 
 enum { SYNTH_TOPICS = 6 };
@@ -55,19 +54,19 @@ void synth_free(synth *s);
 /* Shares of the topics: not negative, their sum is 1 to within 1e-9. */
 sefl_status synth_mix(synth *s, const double shares[SYNTH_TOPICS]) SEFL_MUST_CHECK;
 
-/* Nats a token, <eos> included. */
+/* Nats per token, <eos> included. */
 double synth_entropy(const synth *s);
 
 /* Expected tokens of a line, <eos> included. */
 double synth_line_tokens(const synth *s);
 
-/* Appends one line and its line feed; adds its tokens, <eos> included. shares: in place of those
- * of synth_mix; NULL: these. */
+/* Appends one line and its line feed; adds its tokens, <eos> included. shares: instead of those
+ * of synth_mix; NULL: those. */
 sefl_status synth_line(const synth *s, const double *shares, sefl_buf *out, uint64_t *tokens,
                        struct seeded *gen) SEFL_MUST_CHECK;
 
-/* Adds to nats what the source itself pays for the line (without line feed), to tokens its tokens.
- * SEFL_EPROTO if the source cannot say it. */
+/* Adds the line's negative log-likelihood under the source to nats, and its tokens to tokens. The
+ * line comes without line feed. SEFL_EPROTO if the source cannot produce it. */
 sefl_status synth_score(const synth *s, sefl_span line, double *nats,
                         uint64_t *tokens) SEFL_MUST_CHECK;
 
@@ -96,10 +95,10 @@ typedef struct synth_report {
     double perplexity[3];         /* of the source itself on these very texts */
 } synth_report;
 
-/* Writes below dir, which is made if need be:
+/* Writes below dir, which it creates if needed:
  *   train.txt valid.txt test.txt              the text of all clients, lines in random order
  *   client-000/{train,valid,test}.txt, ...    each client's own: the same lines
- *   vocab.txt                                 a word a line, <unk> and <eos> first
+ *   vocab.txt                                 one word per line, <unk> and <eos> first
  *   meta.json                                 settings, shares, entropy rates, best perplexities
  * Same settings, same bytes. progress counts tokens. */
 sefl_status synth_write(const char *dir, const synth_settings *settings, synth_report *report,

@@ -157,7 +157,7 @@ static sefl_status draw_clients(job *j)
     seeded_init(&gen, j->settings->seed, "synth shares");
     for (uint32_t i = 0; i < n; i++) {
         client *c = &j->client[i];
-        if (n == 1) /* nobody to differ from */
+        if (n == 1) /* no other client to differ from */
             for (int t = 0; t < SYNTH_TOPICS; t++)
                 c->shares[t] = 1.0 / SYNTH_TOPICS;
         else

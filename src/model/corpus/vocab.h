@@ -6,12 +6,12 @@
  *     SEFL_TRY(vocab_finish(v, &(vocab_settings){ .order = VOCAB_INTERLEAVED, .block = 32 }));
  *     uint32_t id = vocab_id(v, word);                   // the number of <unk> if it is not known
  *
- * or vocab_read() for a word list: one word a line, a tab and a count may follow; the line number
- * less one is the word's number. `<unk>` and `<eos>` are always in a finished vocabulary: text
+ * or vocab_read() for a word list: one word per line, optionally a tab and a count; the line number
+ * minus one is the word's number. `<unk>` and `<eos>` are always in a finished vocabulary: text
  * without a literal <unk> gets it last, a word list without them gets both in front.
  *
- * A federation takes a public list, or one made of public text: a vocabulary made of private text
- * tells which words are in it.
+ * A federation uses a public list, or one made from public text: a vocabulary made from private
+ * text reveals which words are in it.
  *
  * Order matters because rows of a block-Hankel matrix that share a block share values:
  *   interleaved  the word of frequency rank r goes to block r mod blocks, place r div blocks, where
@@ -19,10 +19,10 @@
  *   appearance   as the words came (a word list: as listed)
  *   frequency    most frequent first; equal counts as they came
  *
- * The hash is SHA-256 over the words in order, each followed by a line feed: what `sha256sum` says
- * of the file that vocab_write makes.
+ * The hash is SHA-256 over the words in order, each followed by a line feed: what `sha256sum`
+ * prints for the file that vocab_write makes.
  *
- * Threads: a finished one may be shared.   Cost: about 50 ns a word.   Memory: 40 bytes a word. */
+ * Threads: a finished vocabulary may be shared.   Cost: about 50 ns and 40 bytes per word. */
 #ifndef MODEL_CORPUS_VOCAB_H
 #define MODEL_CORPUS_VOCAB_H
 
@@ -38,7 +38,7 @@ typedef struct vocab_settings {
     vocab_order order;
     uint32_t block;     /* block size of the model, for VOCAB_INTERLEAVED; 0 means 1 */
     uint32_t max_words; /* keep the most frequent, <unk> and <eos> among them; 0: all */
-    uint64_t min_count; /* keep words seen at least so often; counts of the rest go to <unk> */
+    uint64_t min_count; /* keep words seen at least this often; counts of the rest go to <unk> */
 } vocab_settings;
 
 typedef struct vocab vocab;

@@ -304,7 +304,7 @@ static sefl_status settle(tensors *t, header *h)
     }
     SEFL_CHECK(at <= t->data_bytes, SEFL_EPROTO, "arrays have %llu bytes, the file holds %llu",
                (unsigned long long)at, (unsigned long long)t->data_bytes);
-    SEFL_CHECK(at == t->data_bytes, SEFL_EPROTO, "%llu stray bytes behind the last array",
+    SEFL_CHECK(at == t->data_bytes, SEFL_EPROTO, "%llu stray bytes after the last array",
                (unsigned long long)(t->data_bytes - at));
     for (size_t i = 0; i < t->meta_count; i++) {
         t->metas[i] =

@@ -15,7 +15,7 @@
  * done:
  *     tensors_close(t);
  *
- * A file is somebody's bytes: the header has at most 16 MiB, 65,536 arrays of at most 8 dimensions
+ * A file is untrusted: the header has at most 16 MiB, 65,536 arrays of at most 8 dimensions
  * and 4,096 metadata entries; names differ; each array's offsets fit its shape and type, arrays do
  * not overlap, leave no holes and end with the file. All else is SEFL_EPROTO with a reason. F32 is
  * read as it is, F64, F16 and BF16 are turned into F32; other types may be in the file but not be

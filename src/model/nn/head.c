@@ -1,6 +1,6 @@
 /* Design.
  *  1. A slice is a range of words. Whatever belongs to it (its logits in the tile, its rows of W,
- *     dW, dbias, its share of dx) is touched by one piece of work at a time and by nobody else.
+ *     dW, dbias, its share of dx) is touched by one piece of work at a time.
  *  2. dx is a sum over slices: each leaves its share, a second round of pieces adds the shares in
  *     the order of slices. So no result depends on who ran what.
  *  3. Tokens that fill up the last group of lanes have a factor of zero and change nothing; rows

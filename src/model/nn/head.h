@@ -61,7 +61,7 @@ typedef struct nn_head_job {
     bool add;
 } nn_head_job;
 
-/* k = NULL: the best of this machine. force_dense keeps to dense products (tests, comparisons). */
+/* k = NULL: the best of this machine. force_dense uses dense products only (tests, comparisons). */
 void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const nn_kernels *k,
                     bool force_dense, nn_plan *p);
 

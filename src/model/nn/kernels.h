@@ -65,8 +65,8 @@ typedef struct nn_kernels {
     /* The same for one token whose logits are y[0 .. n), bias may be NULL. */
     void (*softmax_row)(nn_real *y, const nn_real *bias, size_t n, nn_real *max, nn_real *sum);
 
-    /* c (m, ldc) = (or +=) op(a) b with b (k, n) in panels of 2W columns: gemm_pack makes the one at
-     * column col, a multiple of 2W, from b as it is stored, (k, ldb) or transposed (n, ldb). All
+    /* c (m, ldc) = (or +=) op(a) b with b (k, n) in panels of 2W columns: gemm_pack makes the one
+     * at column col, a multiple of 2W, from b as it is stored, (k, ldb) or transposed (n, ldb). All
      * panels take k times n rounded up to W. */
     void (*gemm_pack)(nn_real *to, const nn_real *b, size_t ldb, bool transposed, size_t k,
                       size_t n, size_t col);
@@ -103,8 +103,8 @@ typedef struct nn_kernels {
      * gradient of c from the later step and left as that of c_prev. dout is the gradient of out. */
     void (*lstm_cell_back)(nn_real *gates, nn_real *dc, const nn_real *dout, const nn_real *tanh_c,
                            const nn_real *c_prev, size_t h);
-    /* Layer norm of one row: xhat = (x - mean) / sqrt(var + 1e-5), y = gain xhat + shift; returns the
-     * factor. Backward: dx out, dgain and dshift added to. */
+    /* Layer norm of one row: xhat = (x - mean) / sqrt(var + 1e-5), y = gain xhat + shift; returns
+     * the factor. Backward: dx out, dgain and dshift added to. */
     nn_real (*norm_row)(nn_real *y, nn_real *xhat, const nn_real *x, size_t n, const nn_real *gain,
                         const nn_real *shift);
     void (*norm_row_back)(nn_real *dx, nn_real *dgain, nn_real *dshift, const nn_real *dy,

@@ -1,8 +1,9 @@
 /* nn: the layers both models are made of, forward and backward, on the shared thread pool.
  *
- * Activations are row-major, one token a row. Work is cut into pieces that depend on sizes only, and
- * a piece runs on one thread (BLAS too, where it is used: small products of the attention), so
- * results do not depend on the number of threads. Gradients are added to (`+=`) unless a function says otherwise. */
+ * Activations are row-major, one token per row. Work is cut into pieces that depend on sizes only,
+ * and a piece runs on one thread (BLAS too, which does the small products of the attention), so
+ * results do not depend on the number of threads. Functions add to gradients (`+=`) unless they say
+ * otherwise. */
 #ifndef MODEL_NN_NN_H
 #define MODEL_NN_NN_H
 
@@ -40,7 +41,7 @@ sefl_status nn_gemm(const nn_work *w, const nn_gemm_args *g) SEFL_MUST_CHECK;
 /* Small ones, on the calling thread, by BLAS; k = 0 gives beta c; no bias, no sums. */
 void nn_gemm_1(const nn_gemm_args *g);
 
-/* A weight matrix made ready for a step: dense, whatever its block size. l = 1 is used in place. */
+/* A weight matrix prepared for a step: dense for every block size. l = 1 is used in place. */
 typedef struct nn_weight {
     bhm shape;
     const nn_real *w; /* (rows, cols) */
@@ -66,7 +67,7 @@ sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real 
 /* Dropout: x = x * mask with mask 0 or 1/(1 - rate); rate is rounded to 1/65536. The mask is kept
  * for the backward pass, which is the same product. Each piece of the mask has a stream of coins of
  * its own, named by (seed, step, site, piece): threads do not matter, and a resumed run draws the
- * same masks again. rate = 0 leaves everything alone. */
+ * same masks again. rate = 0 changes nothing. */
 typedef struct nn_dropout {
     double rate;
     uint64_t seed, step;
@@ -106,10 +107,10 @@ sefl_status nn_relu(pool *p, nn_real *x, size_t n) SEFL_MUST_CHECK;
 sefl_status nn_relu_back(pool *p, nn_real *dx, const nn_real *y, const nn_real *mask,
                          size_t n) SEFL_MUST_CHECK;
 
-/* Keeps OpenBLAS from starting threads of its own; harmless to repeat. */
+/* Keeps OpenBLAS from starting threads; harmless to repeat. */
 void nn_blas_single_thread(void);
 
-/* What the CBLAS behind the products says of itself. */
+/* How the CBLAS in use names itself. */
 const char *nn_blas_name(void);
 
 #endif

@@ -8,19 +8,19 @@
  *     for (int i = 0; i < 8; i++)
  *         z[i] = circ_and(b, x[i], y[i]);
  *     circ_outputs(b, z, 8);
- *     SEFL_TRY(circ_finish(b, &circuit));            // frees b, reports what went wrong on the way
+ *     SEFL_TRY(circ_finish(b, &circuit));            // frees b, reports the first error
  *
- * The same description runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). XOR and NOT
- * are free there, an AND costs 32 bytes and a few AES calls: `ands` is the price.
+ * The same description runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). There
+ * XOR and NOT are free; an AND costs 32 bytes and a few AES calls: `ands` is the price.
  *
  * A circuit works on slots of one wire each: slot 0 holds the constant 1, slots 1 .. inputs hold
- * the inputs and are never written, the slots above are scratch and used again once their wire is
- * dead, so that a run of many copies side by side stays in the first-level cache. NOT is XOR with
- * slot 0. Gates stand in an order in which they can be run.
+ * the inputs and are never written, the slots above are scratch and are reused once their wire is
+ * dead, so that many copies side by side stay in the first-level cache. NOT is XOR with slot 0.
+ * Every gate comes after the gates that it reads.
  *
- * Building never fails half way: after an error every wire is the constant 0, and circ_finish says
- * what it was. Constants are folded (x^x, x&x, x&~x, x&0, ...), so no AND has a constant input;
- * gates that reach no output are left out.
+ * Building never fails half way: after an error every wire is the constant 0, and circ_finish
+ * returns the error. Constants are folded (x^x, x&x, x&~x, x&0, ...), so no AND has a constant
+ * input; gates that reach no output are left out.
  *
  * Secret: nothing; circuits are public.   Threads: a finished circuit may be shared. */
 #ifndef MPC_CIRCUITS_CIRCUIT_H
@@ -36,7 +36,7 @@
 typedef enum circ_kind {
     CIRC_GARBLER,   /* a bit of the garbler */
     CIRC_EVALUATOR, /* a bit of the evaluator */
-    CIRC_JOINT,     /* random: the XOR of one bit of each, known to nobody */
+    CIRC_JOINT,     /* random: the XOR of one bit of each, known to neither */
     CIRC_KINDS
 } circ_kind;
 
@@ -81,7 +81,7 @@ circ_wire circ_xor(circ_builder *b, circ_wire x, circ_wire y);
 circ_wire circ_and(circ_builder *b, circ_wire x, circ_wire y);
 circ_wire circ_not(circ_builder *b, circ_wire x);
 
-/* Outputs are numbered in the order of these calls; a wire may be put out twice. */
+/* Outputs are numbered in the order of these calls; a wire may be an output twice. */
 void circ_output(circ_builder *b, circ_wire w);
 void circ_outputs(circ_builder *b, const circ_wire *w, size_t n);
 

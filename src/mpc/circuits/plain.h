@@ -6,7 +6,7 @@
  *
  * The circuit must outlive it.   Threads: one owner.
  * Secret: bits may be; no branch or index depends on them.
- * Cost: about 1 ns a gate for 256 copies. */
+ * Cost: about 1 ns per gate for 256 copies. */
 #ifndef MPC_CIRCUITS_PLAIN_H
 #define MPC_CIRCUITS_PLAIN_H
 

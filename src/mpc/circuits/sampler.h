@@ -2,8 +2,8 @@
  *
  *     SEFL_TRY(sampler_offline(&off, &sampler_g44));            // X in 7 bits: 29 ANDs
  *
- * X = sum over columns c of 2^c * (number of ones among column[c] fair bits) + 2^a * (1 + K). K is 0
- * except with probability 2^-m, when it is +1 or -1 with equal odds. X is never negative: the
+ * X = sum over columns c of 2^c * (number of ones among column[c] fair bits) + 2^a * (1 + K). K is
+ * 0 except with probability 2^-m, when it is +1 or -1 with equal odds. X is never negative: the
  * receiver subtracts the mean.
  *
  * The random bits r come in this order: column 0, column 1, ..., then m bits whose AND starts the
@@ -39,7 +39,8 @@ extern const sampler_profile sampler_g44;
 /* SEFL_EINVAL if a field is out of range. */
 sefl_status sampler_check(const sampler_profile *p) SEFL_MUST_CHECK;
 
-/* Of a valid profile: number of random bits; largest X, which is twice the mean; bits that hold it. */
+/* Of a valid profile: number of random bits; largest X, which is twice the mean; bits that hold
+ * it. */
 unsigned sampler_random_bits(const sampler_profile *p);
 unsigned sampler_max(const sampler_profile *p);
 unsigned sampler_bits(const sampler_profile *p);

@@ -25,7 +25,7 @@ static const gc_path paths[AES_PATHS] = {
 #endif
 };
 
-/* What garbler and evaluator share: wires of one block and where they stand. */
+/* What garbler and evaluator share: the wires of one block and their addresses. */
 typedef struct run {
     const circuit *c;
     gc_program program;

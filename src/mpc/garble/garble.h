@@ -1,8 +1,9 @@
 /* garble: half-gates over many copies of one circuit in lockstep.
  *
- * Sixteen copies make a block. A call garbles (or evaluates) whole blocks; the gate list is walked
- * once a block, every gate for its sixteen copies, so that AES is always pipelined. Whoever has a
- * number of copies that is no multiple of 16 fills the last block with copies nobody looks at.
+ * Sixteen copies make a block. A call garbles (or evaluates) whole blocks. It walks the gate list
+ * once per block and does each gate for all sixteen copies, so that AES is always pipelined. If the
+ * number of copies is no multiple of 16, the caller fills the last block with copies that it
+ * ignores.
  *
  *     gc_config cfg = { .hash_key = s, .tweak_base = 0 };      // s drawn by the garbler, public
  *     SEFL_TRY(gc_garbler_new(&g, circuit, &cfg, &delta));     // delta: gc_delta_draw or OT
@@ -17,7 +18,7 @@
  *
  * Order of labels in arrays: block, wire, lane: [(block * wires + wire) * 16 + lane]. Tables: for
  * each block, for each AND gate in the circuit's order, TG of lanes 0..15, then TE of lanes 0..15,
- * 16 bytes each: 512 bytes a gate and block.
+ * 16 bytes each: 512 bytes per gate and block.
  *
  * THE GATE [ZRE15]. AND gate i of A in block n has tweaks T = tweak_base + 2 (n A + i) and T + 1.
  * A0, B0 are the inputs' zero labels, p is the colour, l the lane, D = delta:
@@ -35,27 +36,28 @@
  * THE BOUND. E an ideal cipher, delta uniform with colour 1 (127 bits). Against p cipher calls
  * the q answers H(w ^ delta, T, l) ^ b delta differ from random ones by at most
  *     2 u p / 2^127 + (u - 1) q / 2^129,    u = 16 answers under one key
- * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape): 2^80 calls gain 2^-42,
- * whatever the number of gates. The bound of a fixed-key hash such as TMMO has p q in it and says
- * nothing from 2^97 calls on for the 2^30 half-gates of a large round. It asks for: delta and S
- * fresh per attempt; every T used once under one delta (give each circuit its own range:
+ * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape): 2^80 calls gain 2^-42
+ * for any number of gates. The bound of a fixed-key hash such as TMMO contains p q and is
+ * void from 2^97 calls on for the 2^30 half-gates of a large round. Requirements: delta and S fresh
+ * per attempt; every T used once under one delta (give each circuit its own range:
  * gc_tweaks); input labels of two copies independent or equal.
  *
- * LANE KEYS. In place of its number a lane may mix in a key of its own, y = s(x) ^ kappa_l: 16 uniform
- * labels that the garbler draws after the input labels are fixed and sends with the tables. A malicious
- * evaluator that makes its own OT trees can choose labels so that two lanes hash alike, which gives
- * delta away; it cannot when it does not know kappa yet (docs/PROTOCOL.md). gc_*_set_lanes sets them for
- * all calls from there on.
+ * LANE KEYS. Instead of its number a lane may mix in its own key, y = s(x) ^ kappa_l: 16 uniform
+ * labels that the garbler draws after the input labels are fixed and sends with the tables. A
+ * malicious evaluator that makes its own OT trees can choose labels so that two lanes hash alike,
+ * which reveals delta; it cannot do so before it knows kappa (docs/PROTOCOL.md). gc_*_set_lanes
+ * sets the keys for all later calls.
  *
- * ROWS. An output wire of weight 2^e becomes a number shared by the two sides modulo 2^K, in place of a
- * decode bit [BMR16, projection gates]. d is the colour of its zero label, L_c its label of colour c, T a
- * tweak used for nothing else, G_c the low K bits of H(L_c, T, l):
+ * ROWS. An output wire of weight 2^e becomes a number shared by the two sides modulo 2^K, in place
+ * of a decode bit [BMR16, projection gates]. d is the colour of its zero label, L_c its label of
+ * colour c, T a tweak used for nothing else, G_c the low K bits of H(L_c, T, l):
  *     garbler     sends row = G_0 - G_1 + 2^e (1 - 2d)           adds  2^e d - G_0   to its share
  *     evaluator   holds L_c, c its colour                        adds  G_c + c row   to its share
- * The two add up to 2^e (c ^ d). The evaluator lacks one of two hashes, so row and c are uniform to it.
+ * The two add up to 2^e (c ^ d). The evaluator lacks one of the two hashes, so row and c look
+ * uniform to it.
  *
  * A garbler refuses to go back (first_block below what it has done: SEFL_ESTATE): tables of one
- * block for two sets of inputs give delta away.
+ * block for two sets of inputs reveal delta.
  *
  * Secret: labels, delta, colours.   Public: circuit, hash key, tweaks, tables once sent, all sizes.
  * Constant time.   Threads: one owner each; several garblers may share a circuit and split the
@@ -115,11 +117,11 @@ sefl_status gc_evaluate(gc_evaluator *e, gc_label *out_active, const uint8_t *ta
 void gc_garbler_set_lanes(gc_garbler *g, const gc_label kappa[GC_LANES]);
 void gc_evaluator_set_lanes(gc_evaluator *e, const gc_label kappa[GC_LANES]);
 
-/* Rows of the circuit's outputs, output i having weight 2^i, for `blocks` blocks whose labels are in
- * `zero` or `active` (blocks, outputs, 16). share (blocks, 16): set, modulo 2^bits, 8 <= bits <= 64 in
- * whole bytes. Rows: bits/8 bytes each, order block, output, lane. Wire i of block n has tweak
- * first_tweak + n * outputs + i, first_tweak being beyond those of the ANDs of all blocks. The garbler
- * refuses to go back here too. */
+/* Rows of the circuit's outputs, output i having weight 2^i, for `blocks` blocks whose labels are
+ * in `zero` or `active` (blocks, outputs, 16). share (blocks, 16): set, modulo 2^bits, 8 <= bits <=
+ * 64 in whole bytes. Rows: bits/8 bytes each, order block, output, lane. Wire i of block n has
+ * tweak first_tweak + n * outputs + i, first_tweak being beyond those of the ANDs of all blocks.
+ * The garbler refuses to go back here too. */
 size_t gc_row_bytes(const circuit *c, size_t blocks, unsigned bits);
 sefl_status gc_rows_garble(gc_garbler *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
                            unsigned bits, uint64_t first_tweak, uint64_t first_block,

@@ -1,4 +1,4 @@
-/* kernel: what garble.c chooses from, one pair of functions a path; nobody else includes this. */
+/* kernel: the paths that garble.c chooses from, two functions each; only garble/ includes this. */
 #ifndef MPC_GARBLE_KERNEL_H
 #define MPC_GARBLE_KERNEL_H
 
@@ -8,7 +8,7 @@
 typedef struct gc_job {
     const circuit *c;
     const gc_program *program; /* of c; the plain kernel walks c itself */
-    const uint8_t **slot;  /* (slots): where each wire's 16 labels stand; inputs are the caller's */
+    const uint8_t **slot;  /* (slots): address of each wire's 16 labels; inputs are the caller's */
     uint8_t *scratch;      /* slot i > inputs at 256 * (i - inputs - 1) */
     const gc_label *key;   /* S */
     const gc_label *lane;  /* (16): what each lane mixes in */
@@ -17,7 +17,7 @@ typedef struct gc_job {
 
 enum { GC_WIRE = GC_LANES * GC_LABEL };
 
-/* Lane l as a 128-bit number: the lane keys of who is given none. */
+/* Lane l as a 128-bit number: the default lane keys. */
 extern const gc_label gc_lane_number[GC_LANES];
 
 /* One block: inputs are in slot[1..inputs], the constant in slot[0]. tweak: of the first AND. */

@@ -1,6 +1,6 @@
 /* 1. A step reads all its inputs (for a chunk of lanes) before it writes dst and sum. So gates may
  *    be put together when the values in between are read by these gates alone: `reads` counts.
- * 2. The slots of values in between are left unwritten; by 1 nobody misses them.
+ * 2. The slots of values in between are not written; by 1 nothing reads them.
  * 3. Where slots coincide in a way that makes a name mean two values, gates stay separate. */
 #include "mpc/garble/program.h"
 

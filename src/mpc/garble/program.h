@@ -1,9 +1,9 @@
-/* program: a circuit's gate list with adders put together, for the fast kernels.
+/* program: a circuit's gate list with adders fused, for the fast kernels.
  *
- * A full adder is five gates in a row (x^y, x^d, AND, two XORs), a half adder two. Done as one step
- * they read their inputs once and keep what lies between in registers. Order and number of ANDs
- * stay what they are: tables and tweaks do not change. The plain kernel walks the gates themselves,
- * so the two check each other.
+ * A full adder is five gates in a row (x^y, x^d, AND, two XORs), a half adder two. As one step
+ * they read their inputs once and keep intermediate values in registers. Order and number of ANDs
+ * stay the same, so tables and tweaks do not change. The plain kernel walks the single gates, so
+ * the two check each other.
  *
  * Threads: shareable once made. */
 #ifndef MPC_GARBLE_PROGRAM_H

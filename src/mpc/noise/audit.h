@@ -1,31 +1,31 @@
-/* noise/audit: what CSP binds itself to in a session of shares, and the record of an audit.
+/* noise/audit: what CSP commits to in a session of shares, and the record of an audit.
  *
- * CSP garbles, so CSP could leave the noise out. A session (noise/shares.h) depends on no data, so
- * AS may open it: all that CSP sends follows from one seed of 32 bytes and from what AS sends.
+ * CSP garbles, so CSP could omit the noise. A session (noise/shares.h) depends on no data, so AS
+ * may inspect it: all that CSP sends follows from one seed of 32 bytes and from what AS sends.
  *
  *     CSP  commitment = SHA-256("sefl audit 1", id, seed)         before the base OT
  *     CSP  at the end signs id, commitment and BLAKE3 hashes (audit_seen) of all that passed
- *     AS   compares, then draws a coin: KEEP, or AUDIT; with AUDIT nobody uses the session's values
+ *     AS   compares, then draws a coin: KEEP, or AUDIT; after AUDIT neither uses the values
  *     CSP  AUDIT: drops its values, then shows the seed
  *     AS   garbles again (shares_replay) and compares
  *
- * A CSP that leaves noise out of a session is caught with the odds that AS audits it, 1 in 8 by
- * default. One session can be a whole round: this is all that an audit promises.
+ * AS catches a CSP that omits noise from a session with the probability that AS audits it, 1 in 8
+ * by default. One session can be a whole round: an audit promises no more than that.
  *
- * Whom a record convinces. CSP's own messages come in two kinds: those of `own` follow from its
+ * What a record proves. CSP's own messages come in two kinds: those of `own` follow from its
  * seed alone, the tables also from AS's messages, which follow from AS's seed and from `own`. So
  * with the two seeds and the signature:
- *     own differs                    CSP did not follow its seed, whatever AS sent
- *     received differs               AS shows a seed that it did not use: the record shows nothing
+ *     own differs                    CSP did not follow its seed
+ *     received differs               AS shows a seed that it did not use: the record proves nothing
  *     the tables differ              CSP garbled something else
  *
- * The record of an audit, AUDIT_RECORD bytes. Whatever is changed in it, it shows nothing any more:
+ * The record of an audit, AUDIT_RECORD bytes. A changed record proves nothing:
  *     "SEFLaud1" | CSP's hello 128 | AS's hello 128 | CSP's public signing key 32 | commitment 32 |
  *     own 32 | tables 32 | received 32 | signature 64 | CSP's seed 32 | AS's seed 32
- * The reader must know by itself whose public key that is. A session that was audited gave no value
- * to anybody, so the seeds in the record tell nothing about any round.
+ * The reader must know whose public key that is. No round uses a value of an audited session, so
+ * the seeds in the record reveal nothing about any round.
  *
- * Hashes of transcripts are BLAKE3: a session moves a gigabyte a second.
+ * Hashes of transcripts are BLAKE3: a session moves a gigabyte per second.
  *
  * Secret: seeds, until shown. Public: the rest.   Threads: values. */
 #ifndef MPC_NOISE_AUDIT_H
@@ -43,7 +43,7 @@ enum {
 };
 
 /* BLAKE3 of what CSP sent that depends on its seed alone, of its tables, of what it received;
- * frames included, from behind the hello to the last table. */
+ * frames included, from after the hello to the last table. */
 typedef struct audit_seen {
     uint8_t own[AUDIT_HASH], tables[AUDIT_HASH], received[AUDIT_HASH];
 } audit_seen;
@@ -75,7 +75,7 @@ void audit_id(uint8_t id[AUDIT_ID], const uint8_t csp_hello[AUDIT_HELLO],
 void audit_commit(uint8_t out[AUDIT_HASH], const uint8_t id[AUDIT_ID],
                   const uint8_t seed[AUDIT_SEED]);
 
-/* CSP's signature (SIGN_SESSION). SEFL_EAUTH if it does not hold. */
+/* CSP's signature (SIGN_SESSION). SEFL_EAUTH if it does not verify. */
 sefl_status audit_sign(uint8_t sig[SIGN_BYTES], const sign_key *key, const uint8_t id[AUDIT_ID],
                        const uint8_t commitment[AUDIT_HASH],
                        const audit_seen *seen) SEFL_MUST_CHECK;

@@ -1,7 +1,7 @@
 #include "mpc/noise/online.h"
 
 #include "base/ct.h"
-#include "mpc/noise/round.h"
+#include "mpc/noise/quantise.h"
 
 #include <string.h>
 
@@ -141,7 +141,7 @@ static void round_joint(rounding *r, uint64_t *digit, size_t at, size_t n, int s
     prg_read(&r->dither, j, n * sizeof *j, 0, at * sizeof *j);
     for (size_t i = 0; i < n; i++)
         digit[i] += (uint64_t)(load_u32(&j[i]) & low) << p->g;
-    noise_round(rounded, digit, n, p->k, p->t, p->g, &r->coins);
+    noise_quantise(rounded, digit, n, p->k, p->t, p->g, &r->coins);
     noise_jumps(jump, n, &r->coins);
     for (size_t i = 0; i < n; i++)
         digit[i] = rounded[i] + (uint64_t)(int64_t)(sign * jump[i]);
@@ -228,7 +228,7 @@ sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span repl
     SEFL_TRY(noise_reply_bytes(&total, p));
     SEFL_TRY(noise_reply_check(p, reply));
     bytes = noise_value_bytes(p);
-    up = 64 - value_bits(p); /* signed in so many bits: arithmetic shift */
+    up = 64 - value_bits(p); /* signed in that many bits: arithmetic shift */
     rounding_init(&r, p, coins, reply.p + SEED_AT);
     for (size_t at = 0; at < p->count; at += GROUP) {
         size_t n = p->count - at < GROUP ? p->count - at : GROUP;

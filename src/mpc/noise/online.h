@@ -1,19 +1,23 @@
-/* noise/online: the noise of a round, online: one message from CSP, which AS may ask for again.
+/* noise/online: the online part of a round's noise: one message from CSP, which AS may request
+ * again.
  *
- * AS holds digits of its mask v, CSP digits of n = aggregate + v (docs/PROTOCOL.md), k + t + g bits each. In
- * mode `joint` CSP has shares x^C, AS x^A of noise X that neither knows (noise/shares.h, noise/pool.h):
+ * AS holds digits of its mask v, CSP digits of n = aggregate + v (docs/PROTOCOL.md), k + t + g bits
+ * each. In mode `joint` CSP has shares x^C, AS x^A of noise X that neither knows (noise/shares.h,
+ * noise/pool.h):
  *
  *     CSP   m_i = SR(digit_i(n) + J_i) + Y_i + x^C_i                      mod 2^k
  *     AS    w_i = m_i + x^A_i - SR(digit_i(v) + J_i) + Y'_i - 62          mod 2^k, signed
  *
- * SR rounds to the coarse lattice with the server's own secret coins, Y and Y' are the servers' own rare
- * jumps (noise/round.h). w is the noisy aggregate in units of the lattice step, less 1/2 (the mean of X
- * is 61.5). J, the dither, is t uniform bits (over the guard bits) of a seed that CSP draws after the whole
- * masked sum has come: an AS that chooses its mask, or sends any sum, does not choose the place between two
- * lattice points from which CSP rounds. AS learns J with m. docs/PRIVACY.md has the bound.
+ * SR quantises to the coarse lattice with the server's own secret coins, Y and Y' are the servers'
+ * own rare jumps (noise/quantise.h). w is the noisy aggregate in units of the lattice step, less
+ * 1/2 (the mean of X is 61.5). J, the dither, is t uniform bits (over the guard bits) of a seed
+ * that CSP draws after it has received the whole masked sum: an AS that chooses its mask or its sum
+ * cannot choose the position between two lattice points from which CSP quantises. AS learns J with
+ * m. docs/PRIVACY.md has the bound.
  *
- * In mode `own` each server adds its own full noise e, e' on the fine grid, twice the variance, and needs
- * no shares. Guard bits are rounded off with coins U, U'; slots above them would show in them otherwise:
+ * In mode `own` each server adds its own full noise e, e' on the fine grid, twice the variance, and
+ * needs no shares. The guard bits are quantised away with coins U, U'; otherwise they would reveal
+ * the slots above them:
  *
  *     CSP   reply_i = ((digit_i(n) + U) >> g) + e_i                       mod 2^(k+t)
  *     AS    w_i = reply_i - ((digit_i(v) + U') >> g), signed in k + t bits, + e'_i
@@ -26,13 +30,13 @@
  *          ...                                      // reply and the mark durable, then send it
  *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, coins));
  *
- * A reply: task 32, round, attempt, count u64 each, k, t, g, mode (0 joint, 1 own) a byte each, SHA-256 of
- * the slice 32 (zeros: own), dither seed 32 (zeros: own), then count values of noise_value_bytes each,
- * little-endian.
+ * A reply: task 32, round, attempt, count u64 each, k, t, g, mode (0 joint, 1 own) a byte each,
+ * SHA-256 of the slice 32 (zeros: own), dither seed 32 (zeros: own), then count values of
+ * noise_value_bytes each, little-endian.
  *
- * THE RULE OF ONE REVEALING is the caller's. CSP makes one reply for a round and repeats its stored bytes;
- * shares of a slice serve one reply. AS stores its coins' seed with the mask: finish is a function of its
- * arguments, so after a crash it gives the same w again.
+ * ONE REVEAL PER ROUND: the caller enforces it. CSP makes one reply for a round and repeats its
+ * stored bytes; shares of a slice serve one reply. AS stores its coins' seed with the mask: finish
+ * is a function of its arguments, so after a crash it gives the same w again.
  *
  * Secret: digits, shares, noise, coins, w; the reply until it leaves. Public: params, all sizes.
  * Constant time but for the caller's sources.   Threads: pure functions. */
@@ -64,7 +68,7 @@ typedef struct noise_digits {
     void *ctx;
 } noise_digits;
 
-/* Digits that stand in an array: noise_digits d = noise_digits_of(array). */
+/* Digits in an array: noise_digits d = noise_digits_of(array). */
 noise_digits noise_digits_of(const uint64_t *digit);
 
 /* What a server adds: gives n values from coordinate `first` on, in order, each once. */
@@ -84,11 +88,11 @@ noise_source noise_taken_of(noise_taken *t);
 /* Bytes of one value of a reply, and of a share: k bits (joint) or k + t (own), rounded up. */
 unsigned noise_value_bytes(const noise_params *p);
 
-/* Bytes of a reply. SEFL_EINVAL for params out of range. The functions below check them before anything
- * else; one that fails leaves zeros in reply or w (if the params are good). */
+/* Bytes of a reply. SEFL_EINVAL for params out of range. The functions below check them before
+ * anything else; one that fails leaves zeros in reply or w (if the params are good). */
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CHECK;
 
-/* CSP, once a round, after the last byte of the masked sum: draws its coins and the dither. */
+/* CSP, once per round, after the last byte of the masked sum: draws its coins and the dither. */
 sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
                              const noise_source *add, const sefl_rng *rng) SEFL_MUST_CHECK;
 

@@ -1,6 +1,7 @@
-/* Sessions in a list, oldest first. Of each: values before `taken` are zeros (their key stream is never used
- * again), those before `picked` belong to an attempt of AS. taken may pass picked: what a slice skipped is
- * nobody's. A session whose last value was taken leaves the list with its key. */
+/* Sessions in a list, oldest first. Of each: values before `taken` are zeros (their key stream is
+ * never used again), those before `picked` belong to an attempt of AS. taken may pass picked: what
+ * a slice skipped is nobody's. A session whose last value was taken leaves the list with its
+ * key. */
 #include "mpc/noise/pool.h"
 
 #include "base/alloc.h"
@@ -209,7 +210,8 @@ done:
     return st;
 }
 
-/* Values [first, first + n) in the clear, their low `bytes` bytes; then everything up to there erased. */
+/* Values [first, first + n) in the clear, their low `bytes` bytes; then everything up to there
+ * erased. */
 static void open_part(batch *b, uint8_t *x, unsigned bytes, uint64_t first, uint64_t n)
 {
     uint8_t *at = b->sealed + first * b->bytes;
@@ -386,7 +388,7 @@ done:
     return st;
 }
 
-/* ---- both servers in one process -------------------------------------------------------------- */
+/* ---- both servers in one process ------------------------------------------------------------- */
 
 sefl_status shares_twins_init(shares_twins *t, const sefl_coins *as_coins,
                               const sefl_coins *csp_coins)

@@ -1,19 +1,19 @@
-/* noise/pool: noise shares (noise/shares.h) that wait for a round, each used once.
+/* noise/pool: noise shares (noise/shares.h) waiting for a round; each is used once.
  *
  *     SEFL_TRY(shares_pool_new(&pool, 0, &rng));
  *     SEFL_TRY(shares_pool_add(pool, id, x, n, 32));             // a session's shares; x is wiped
- *     SEFL_TRY(shares_pool_pick(pool, &slice, count));           // AS: the oldest ones, for one attempt
- *     SEFL_TRY(shares_pool_take(pool, &slice, x, 2));            // each side, once: erased from the pool
+ *     SEFL_TRY(shares_pool_pick(pool, &slice, count));           // AS: the oldest, for one attempt
+ *     SEFL_TRY(shares_pool_take(pool, &slice, x, 2));            // each side, once: then erased
  *
- * Both servers have a pool with the same sessions. AS picks, names the slice in its signed statement, and
- * each side takes it. SINGLE USE: a session has a cursor; values before it are gone. A slice is taken whole,
- * at or beyond the cursor of each of its sessions, and moves the cursors past itself; what it skips is
- * erased too. Nothing is ever put back, whatever happens to the values after that: two inputs under one
- * share would show their difference. Nothing of a pool is written anywhere, so a restart empties it, and
- * a restored backup cannot use a share twice.
+ * Both servers have a pool with the same sessions. AS picks, names the slice in its signed
+ * statement, and each side takes it. SINGLE USE: a session has a cursor; values before it are gone.
+ * A slice is taken whole, at or beyond the cursor of each of its sessions, and moves the cursors
+ * past itself; what it skips is erased too. Nothing is ever put back, whatever happens to the
+ * values later: two inputs under one share would reveal their difference. A pool is never written
+ * to disk, so a restart empties it, and a restored backup cannot use a share twice.
  *
- * Values wait encrypted (prg), 4 or 5 bytes each, under a key of their session that lies in locked memory
- * (crypto/secmem): what the system swaps out is noise. The key goes with the session.
+ * Values wait encrypted (prg), 4 or 5 bytes each, under a key of their session in locked memory
+ * (crypto/secmem): swapped-out pages show only ciphertext. The key is wiped with the session.
  *
  * Threads: any, one lock.   Secret: values. Public: ids, counts, which values a slice names. */
 #ifndef MPC_NOISE_POOL_H
@@ -42,31 +42,31 @@ typedef struct shares_slice {
 
 typedef struct shares_pool shares_pool;
 
-/* max: values that may wait; 0: SHARES_POOL_MAX. rng: of the keys, used under the lock; it must outlive
- * the pool. */
+/* max: values that may wait; 0: SHARES_POOL_MAX. rng: of the keys, used under the lock; it must
+ * outlive the pool. */
 sefl_status shares_pool_new(shares_pool **out, uint64_t max, const sefl_rng *rng) SEFL_MUST_CHECK;
 void shares_pool_free(shares_pool *p);
 
 /* Erases everything: another peer, a failed check, a new connection. */
 void shares_pool_clear(shares_pool *p);
 
-/* n shares below 2^bits of the session `id`, bits 32 or 40; x is wiped, also on failure. SEFL_ESTATE if the
- * session is here already. Over the limit the oldest sessions are erased: shares that the peer forgot do
- * not stay for ever. */
+/* n shares below 2^bits of the session `id`, bits 32 or 40; x is wiped, also on failure.
+ * SEFL_ESTATE if the session is here already. Over the limit the oldest sessions are erased, so
+ * that shares which the peer forgot do not stay forever. */
 sefl_status shares_pool_add(shares_pool *p, const uint8_t id[SHARES_ID], uint64_t *x, size_t n,
                             unsigned bits) SEFL_MUST_CHECK;
 
-/* Values that nobody has picked or taken. */
+/* Values neither picked nor taken. */
 uint64_t shares_pool_have(shares_pool *p);
 
-/* AS: the oldest `count` values that were not picked before. SEFL_ENOTFOUND if there are not so many, or
- * only in more than SLICE_PARTS_MAX sessions: then the oldest sessions were erased, so that filling the
- * pool helps. */
+/* AS: the oldest `count` values that were not picked before. SEFL_ENOTFOUND if there are fewer, or
+ * if they spread over more than SLICE_PARTS_MAX sessions; then the oldest sessions were erased, so
+ * that filling the pool helps. */
 sefl_status shares_pool_pick(shares_pool *p, shares_slice *out, uint64_t count) SEFL_MUST_CHECK;
 
-/* x gets the low `bytes` bytes (1 to 4; 5 too of 40-bit shares), little-endian, of every value of the slice.
- * Erased here. SEFL_ENOTFOUND if a session or a value is not here (any more), SEFL_EINVAL if it has
- * fewer bytes: then nothing happened. */
+/* x gets the low `bytes` bytes (1 to 4; 5 too of 40-bit shares), little-endian, of every value of
+ * the slice. Erased here. SEFL_ENOTFOUND if a session or a value is not here (any more),
+ * SEFL_EINVAL if it has fewer bytes: then nothing happened. */
 sefl_status shares_pool_take(shares_pool *p, const shares_slice *s, uint8_t *x,
                              unsigned bytes) SEFL_MUST_CHECK;
 
@@ -76,21 +76,22 @@ void shares_pool_drop(shares_pool *p, const shares_slice *s);
 /* Values of a slice. */
 uint64_t shares_slice_count(const shares_slice *s);
 
-/* n u32, then for each part id 32, first u64, count u64; writing gives the length. Reading: SEFL_EPROTO for more than SLICE_PARTS_MAX
- * parts, an empty one, or one that reaches past SHARES_COUNT_MAX. */
+/* n u32, then for each part id 32, first u64, count u64; writing returns the length. Reading:
+ * SEFL_EPROTO for more than SLICE_PARTS_MAX parts, an empty one, or one that reaches past
+ * SHARES_COUNT_MAX. */
 size_t shares_slice_write(uint8_t out[SLICE_BYTES_MAX], const shares_slice *s);
 sefl_status shares_slice_read(rd *r, shares_slice *out) SEFL_MUST_CHECK;
 
 /* SHA-256 of those bytes: a slice's name. */
 void shares_slice_hash(uint8_t out[SHA256_BYTES], const shares_slice *s);
 
-/* Both sides in this process, for tests, benchmarks, the demo and the simulator: two threads, one CSP and
- * one AS, make `count` shares and add them to both pools. */
+/* Both sides in this process, for tests, benchmarks, the demo and the simulator: two threads, one
+ * CSP and one AS, make `count` shares and add them to both pools. */
 sefl_status shares_fill_pair(shares_pool *as, shares_pool *csp, uint64_t count,
                              const sefl_rng *as_rng, const sefl_rng *csp_rng) SEFL_MUST_CHECK;
 
-/* Both servers' pools in one process, and coins by name: shares_twins_wait fills both with shares_fill_pair and
- * coins "noise" of the round and attempt, as as_link_config.shares_wait. */
+/* Both servers' pools in one process, and coins by name: shares_twins_wait fills both with
+ * shares_fill_pair and coins "noise" of the round and attempt, as as_link_config.shares_wait. */
 typedef struct shares_twins {
     shares_pool *as, *csp;
     const sefl_coins *as_coins, *csp_coins;

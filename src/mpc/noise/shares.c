@@ -12,7 +12,7 @@
  *     sent; those of G but for its tables from its seed alone. So two seeds give the whole session
  *     again, and shares_replay is the same code with a pair of channels in memory.
  *  5. E draws its coin when G's signature is there. G wipes its values before it shows its seed.
- * Sixteen values make a block; the last chunk is padded with values nobody looks at. */
+ * Sixteen values make a block; the last chunk is padded with values that are dropped. */
 #include "mpc/noise/shares.h"
 
 #include "base/alloc.h"
@@ -276,7 +276,7 @@ static sefl_status session_open(session *s, channel *ch, const shares_params *p,
     s->chunks = (padded + s->p.chunk - 1) / s->p.chunk;
     s->chunk_blocks = s->p.chunk / GC_LANES;
     s->blocks = padded / GC_LANES;
-    SEFL_TRY(gc_tweaks(&s->row_tweak, s->c, s->blocks)); /* rows come behind all ANDs */
+    SEFL_TRY(gc_tweaks(&s->row_tweak, s->c, s->blocks)); /* rows come after all ANDs */
     SEFL_TRY(table_bytes(s, &tables, s->chunk_blocks));
     s->message_bytes = LANES + tables + gc_row_bytes(s->c, s->chunk_blocks, s->p.bits);
     SEFL_CHECK(s->message_bytes <= CHANNEL_INBOX / 2 &&
@@ -309,7 +309,7 @@ static void session_seed(session *s, const uint8_t seed[AUDIT_SEED], const char 
     s->rng = prg_rng(&s->coins);
 }
 
-/* Those of chunk c that somebody looks at. */
+/* Copies the values of chunk c, without the padding. */
 static void keep_share(const session *s, uint64_t *x, size_t c)
 {
     size_t first = c * s->p.chunk,
@@ -381,7 +381,7 @@ done:
     return st;
 }
 
-/* From behind the hello to the last table. x: or NULL, in a replay. */
+/* From after the hello to the last table. x: NULL in a replay. */
 static sefl_status garble_all(garbler *g, uint64_t *x, const uint8_t seed[AUDIT_SEED])
 {
     sefl_status st = SEFL_OK;
@@ -597,7 +597,7 @@ static sefl_status evaluator_close(evaluator *e, audit_record *r, channel *ch, b
     memcpy(r->hello, s->hello, sizeof r->hello);
     if (s->p.audit > 0)
         SEFL_TRY(rng_below(rng, &coin, s->p.audit));
-    CT_PUBLIC(&coin, sizeof coin); /* CSP is told */
+    CT_PUBLIC(&coin, sizeof coin); /* CSP learns it */
     *audit = coin == 0;
 done:
     return st;
@@ -642,7 +642,7 @@ sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const 
     if (audit)
         sefl_wipe(x, n * sizeof *x);
     SEFL_TRY(msg_send(ch, MSG_VERDICT, 0, &want, sizeof want));
-    if (audit) /* CSP may have read it, whatever the flush says */
+    if (audit) /* CSP may have read it even if the flush fails */
         out->outcome = SHARES_UNANSWERED;
     SEFL_TRY(channel_flush(ch));
     evaluator_clear(&e); /* before a replay needs as much again */

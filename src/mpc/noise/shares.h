@@ -1,4 +1,4 @@
-/* noise/shares: the joint noise as shares, made before the round and before any data is there.
+/* noise/shares: the joint noise as shares, made before the round and before there is any data.
  *
  * CSP (garbler) gets x^C, AS (evaluator) x^A, each uniform modulo 2^K by itself, with x^C + x^A = X
  * modulo 2^K: X is one draw of the noise sampler (circuits/sampler.h) from the XOR of both servers'
@@ -12,29 +12,29 @@
  *         SEFL_TRY(shares_pool_add(pool, r.id, x, p.count, bits));
  *
  * One call is one session: new base OTs, new Delta, new labels, an id that binds the parameters and
- * a nonce of each side. Whatever fails ends it, with zeros in x; nothing of it is used again.
+ * a nonce of each side. Any failure ends it, with zeros in x; nothing of it is used again.
  * Sessions are independent, so several may run side by side, each with its own channel and thread.
  *
- * Who may cheat. AS, who will see the noisy sum, may do anything: its coins are XORed with CSP's,
- * OT checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it sends
- * nothing that depends on the tables. So it cannot move the noise, only spoil it. A failed check is
- * SEFL_ECRYPTO: the caller counts it, three end a task. CSP must follow the protocol: it could
- * garble a circuit without noise. docs/PROTOCOL.md has the bound.
+ * Who may cheat. AS, which will see the noisy sum, may deviate at will: its coins are XORed with
+ * CSP's, OT checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it
+ * sends nothing that depends on the tables. So it can spoil the noise but not choose it. A failed
+ * check is SEFL_ECRYPTO: the caller counts it, three end a task. CSP must follow the protocol: it
+ * could garble a circuit without noise. docs/PROTOCOL.md has the bound.
  *
- * Audit (noise/audit.h). AS audits one session in p.audit, drawn at random when CSP has signed all
- * of it. A CSP that leaves noise out is caught with those odds a session. What AS's caller does
- * with the outcome:
+ * Audit (noise/audit.h). AS audits one session in p.audit, chosen at random after CSP has signed
+ * all of it, and so catches a CSP that omits noise with that probability per session. What AS's
+ * caller does with the outcome:
  *     SHARES_KEPT         x may be used
- *     SHARES_AUDITED      all was right; x is zeros on both sides; save r.record, begin another one
+ *     SHARES_AUDITED      all was right; x is zeros on both sides; save r.record, start again
  *     SHARES_UNANSWERED   fails: CSP shows no seed. Count it durably; the second ends the task
  *     SHARES_CAUGHT       fails: CSP garbled something else. Save r.record; the task ends
  *     SHARES_FAILED       fails for another reason
  *
- * Chunk c, 512 values: AS sends OT corrections of its 34 coins a value; CSP a check seed; AS its
- * answer; CSP, if it is right, 16 lane keys, the tables of 29 ANDs and the 7 rows a value. Four
- * chunks are under way at a time. A value costs 956 bytes from CSP and 133 from AS (K = 32,
- * OT k = 4). Memory: about 6 MB a side, beside x. An audit takes AS a second thread and as long as
- * the session did.
+ * Chunk c, 512 values: AS sends OT corrections of its 34 coins per value, CSP a check seed, AS its
+ * answer, and CSP, if the answer is right, 16 lane keys and per value the tables of 29 ANDs and 7
+ * rows. Four chunks are in flight at a time. A value costs 956 bytes from CSP and 133 from AS (K =
+ * 32, OT k = 4). Memory: about 6 MB per side, beside x. For an audit AS needs a second thread and
+ * as much time as the session took.
  *
  * Secret: x, coins, labels, Delta, seeds. Public: params, id, lane keys, all sizes.
  * Threads: pure functions, one channel each. Cost: sefl bench 2pc. */
@@ -64,7 +64,7 @@ typedef struct shares_params {
     /* one side's own. Both without key: a session inside one process, never audited. */
     const sign_key *sign; /* CSP: signs the session */
     const uint8_t *csp;   /* AS: CSP's public signing key, 32 bytes */
-    uint64_t audit;       /* AS: audits one session in so many; 0: none. Needs csp */
+    uint64_t audit;       /* AS: audits one session in this many; 0: none. Needs csp */
 } shares_params;
 
 typedef enum shares_outcome {
@@ -87,16 +87,17 @@ sefl_status shares_garble(shares_result *out, uint64_t *x, channel *ch, const sh
 sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                             const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Runs both sides of a recorded session again in this process, as long as the session took, in some
- * 20 MB, and says what the record shows. A status other than SEFL_OK: it could not be run. */
+/* Runs both sides of a recorded session again in this process, in about 20 MB and as long as the
+ * session took, and finds what the record proves. A status other than SEFL_OK: it could not be
+ * run. */
 sefl_status shares_replay(audit_finding *out, const audit_record *r) SEFL_MUST_CHECK;
 
-/* What CSP's hello in a record says: bits, ot_k, chunk, count, pair. SEFL_EPROTO: nothing that this
- * version understands. */
+/* The parameters in CSP's hello of a record: bits, ot_k, chunk, count, pair. SEFL_EPROTO: another
+ * version. */
 sefl_status shares_recorded(shares_params *p, const audit_record *r) SEFL_MUST_CHECK;
 
-/* For noise/shares_plain.h: a session's id, and p with its defaults, from the nonces; without keys. And the
- * names of the streams that its seeds are expanded to. */
+/* For noise/shares_plain.h: a session's id, and p with its defaults, from the nonces; without keys.
+ * And the names of the streams that its seeds are expanded to. */
 sefl_status shares_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
                          const uint8_t csp_nonce[32], const uint8_t as_nonce[32]) SEFL_MUST_CHECK;
 

@@ -20,8 +20,8 @@ typedef struct in_clear {
     uint8_t *coins, *scratch; /* of a chunk: 16 lanes in two bytes, order block, wire */
 } in_clear;
 
-/* The coins of both sides, as their halves of a session draw them (shares.c): nonce, seed; and from the seed
- * all others. */
+/* The coins of both sides, as their halves of a session draw them (shares.c): nonce, seed; and from
+ * the seed all others. */
 static sefl_status draw(in_clear *s, const shares_params *p, const sefl_rng *as_rng,
                         const sefl_rng *csp_rng)
 {

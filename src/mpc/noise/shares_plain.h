@@ -1,11 +1,11 @@
-/* noise/shares_plain: the noise that two servers with these coins would share, without the protocol: for
- * simulations, which know both servers' coins, and as the oracle of tests.
+/* noise/shares_plain: computes the noise that two servers with given coins would share, without the
+ * protocol: for simulations, which know both servers' coins, and as the oracle of tests.
  *
- *     SEFL_TRY(shares_plain(x, &p, as_rng, csp_rng));       // x^A + x^C of shares_evaluate, shares_garble
- *     SEFL_TRY(shares_fill_plain(x, 2, n, as_rng, csp_rng));         // the same of shares_fill_pair
+ *     SEFL_TRY(shares_plain(x, &p, as_rng, csp_rng));       // x^A + x^C of a session
+ *     SEFL_TRY(shares_fill_plain(x, 2, n, as_rng, csp_rng));         // of shares_fill_pair
  *
- * The generators end where a session without keys leaves them, so several sessions may follow each other.
- * Secret: x.   Threads: pure functions.   Cost: some 30 ns a value. */
+ * The generators end where a session without keys leaves them, so sessions may follow each other.
+ * Secret: x.   Threads: pure functions.   Cost: about 30 ns per value. */
 #ifndef MPC_NOISE_SHARES_PLAIN_H
 #define MPC_NOISE_SHARES_PLAIN_H
 

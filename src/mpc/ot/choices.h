@@ -1,7 +1,8 @@
-/* ot/choices: what an OT receiver chose, from its coins alone: for simulations, which know them.
+/* ot/choices: the choices of an OT receiver, from its coins alone: for simulations, which know
+ * them.
  *
- *     ot_choices_init(&c, 4, session, rng);             // the coins that ot_receiver_new would draw
- *     ot_choices_of(&c, bits, scratch, number, n);      // the choices of ot_receiver_extend(.., number, n, ..)
+ *     ot_choices_init(&c, 4, session, rng);             // draws as ot_receiver_new
+ *     ot_choices_of(&c, bits, scratch, number, n);      // the choices of ot_receiver_extend
  *
  * Secret: all of it.   Threads: pure functions. */
 #ifndef MPC_OT_CHOICES_H

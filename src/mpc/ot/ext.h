@@ -1,11 +1,11 @@
-/* ot/ext: correlated OT extension: a hundred base OTs become as many transfers as one needs.
+/* ot/ext: correlated OT extension: turns 128 base OTs into any number of transfers.
  *
  * The sender has Delta, 128 bits, the same for all transfers; a transfer j gives the sender q_j and
  * the receiver a bit b_j and t_j = q_j xor b_j*Delta. With the free-XOR offset as Delta, t_j is an
  * active wire label and q_j (or q_j xor Delta) the zero label: no hashing, no further message.
  * This is SoftSpoken [Roy22] with the repetition code; k trades bytes for AES work:
  *
- *     k = 1   15.9 bytes a transfer (IKNP)     2 AES blocks at the receiver
+ *     k = 1   15.9 bytes per transfer (IKNP)     2 AES blocks at the receiver
  *     k = 2    7.9                              2
  *     k = 4    3.9                              4
  *     k = 8    1.9                             32
@@ -20,25 +20,25 @@
  * are t.
  *
  * The check, against a receiver that sends wrong c_i to learn about Delta. A batch has n transfers
- * and 64 more that are thrown away. When all c_i are there, the sender sends a random seed, which
+ * and 64 more that are discarded. When it has all c_i, the sender sends a random seed, which
  * expands to chi_1 .. chi_m in GF(2^64), m = n/64. For a column x of m + 1 words let
  *     R(x) = sum_{l <= m} chi_l x_l + x_{m+1}.
- * The receiver answers R(u_0) and SHA-256 of all R(v_ij); the sender wants
+ * The receiver answers R(u_0) and SHA-256 of all R(v_ij); the sender checks
  * R(v_ij) = R(w_ij) + delta_ij R(u_0), in all 128 columns.
  * R is linear and Pr[R(x) = 0] <= 2^-64 for every fixed x != 0, and the last word hides the rest.
- * Soundness. Whatever c_i the receiver sends, the sender's columns are v_ij + delta_ij u'_i with
- * u'_i = u_i + c_i; honest is u'_i = u_0 for all i. Except with probability (128/k choose 2) *
- * 2^-64 (2^-55 a batch at k = 4) R keeps different u'_i different. If the receiver says U for
+ * Soundness. For any c_i that the receiver sends, the sender's columns are v_ij + delta_ij u'_i
+ * with u'_i = u_i + c_i; honest is u'_i = u_0 for all i. Except with probability (128/k choose 2) *
+ * 2^-64 (2^-55 per batch at k = 4) R keeps different u'_i different. If the receiver sends U for
  * R(u_0) and V_ij for R(v_ij), the check is V_ij - R(v_ij) = delta_ij (R(u'_i) - U) for all i, j:
  * trivial for the trees with R(u'_i) = U, which then all carry the same u'_i, and for any other
  * tree true for one value of delta_i only: a guess, right with probability 2^-k. So a receiver
  * that passes has been honest with some u, up to trees whose delta_i it has guessed: no better
  * than guessing Delta piece by piece. A failed check ends the session for good. (The tables of a
- * batch leave only after its check. Bit 0 of Delta is 1 and no secret: 127 bits.)
+ * batch are sent only after its check. Bit 0 of Delta is 1 and public: 127 bits are secret.)
  *
  * Streaming: transfers come in numbered batches; a batch is expanded in columns (ot_block),
- * checked, and turned into rows. The number is the stream's nonce. Memory: 16 bytes a transfer of the
- * batch.
+ * checked, and turned into rows. The number is the stream's nonce. Memory: 16 bytes per transfer of
+ * the batch.
  *
  *     SEFL_TRY(ot_sender_new(&s, ch, 4, delta, session, rng));
  *     SEFL_TRY(ot_receiver_new(&r, ch, 4, session, rng));      // the other side
@@ -103,7 +103,7 @@ void ot_receiver_answer(const ot_receiver *r, uint8_t out[OT_CHECK_BYTES], const
                         const uint8_t seed[OT_KEY]);
 
 /* Sender: expands the batch with the corrections of the receiver. SEFL_ESTATE after a failed
- * check, here and in every call below that can say so. */
+ * check, here and in every later call that returns a status. */
 sefl_status ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n,
                              const uint8_t *c) SEFL_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* ot/kernels: the inner loops of OT extension, chosen at run time; nobody outside ot/ (and
- * tests) includes this.
+/* ot/kernels: the inner loops of OT extension, chosen at run time; only ot/ and tests
+ * include this.
  *
  * All lengths are in bytes and multiples of 64 (transpose: of 16). Each path gives the same bytes
  * as `ref`.
@@ -28,7 +28,7 @@ typedef struct ot_kernels {
     void (*transpose)(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n);
     /* All of a tree of 16 leaves at once, or NULL: of the leaves' key streams (nonce and counter as
      * in aes128_ctr) u is the sum, column j the sum of those with bit j of their number set. hole:
-     * leaf 0 is left out. n is a multiple of 256. */
+     * leaf 0 is skipped. n is a multiple of 256. */
     void (*tree16)(uint8_t *u, uint8_t *columns, size_t stride, const aes128 key[16], bool hole,
                    uint64_t nonce, uint64_t counter, size_t n);
 } ot_kernels;

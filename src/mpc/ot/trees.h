@@ -2,18 +2,18 @@
  *
  * The holder has trees of depth k, 2^k leaves each; the peer has a secret leaf number delta per
  * tree and learns all leaves but that one. There are 128/k trees, so k * 128/k = 128 base OTs
- * whatever k is. Level by level, the holder sends the XOR of all left and of all right children,
+ * for every k. Level by level, the holder sends the XOR of all left and of all right children,
  * each hidden under one key of a base OT; the peer's choice is the side off its path.
  *
  *     node     children = SHA-256("sefl ot node", session, tree, level, number, node), 16 + 16
  *     leaf     key      = SHA-256("sefl ot leaf", session, tree, number, node)[0..15]
  *     proof    tag      = SHA-256("sefl ot tag",  session, tree, number, node), 32 bytes
  *
- * A holder that sends inconsistent sums could learn bits of delta from whether the peer goes on.
+ * A holder that sends inconsistent sums could learn bits of delta from whether the peer continues.
  * So it sends per tree T = XOR of all tags and SHA-256 of all tags in order; the peer fills in the
  * missing tag from T and compares: all trees must agree, SEFL_ECRYPTO otherwise (Roy 2022,
  * section 6). What remains is one guess per tree, right with probability 2^-k each; in tree 0,
- * where bit 0 of Delta is 1 and known to all, 2^-(k-1).
+ * where bit 0 of Delta is 1 and public, 2^-(k-1).
  *
  * Message, holder -> peer, kind OT_MSG_TREES:
  *     128 x (left sum 16, right sum 16), base OT number = tree*k + (k - level)

@@ -2,7 +2,7 @@
 #include "base/ct.h"
 #include "mpc/noise/online.h"
 #include "mpc/noise/pool.h"
-#include "mpc/noise/round.h"
+#include "mpc/noise/quantise.h"
 
 #include <string.h>
 

@@ -6,14 +6,14 @@
  * counts: with s the number that the claim calls sufficient,
  *   1. every view with the same s has the same count, for every y (and v, for AS);
  *   2. the count of s given y is the count of s - y given 0.
- * The noise is that of the real circuit (plain run), and so is the rounding: noise_round is run on coins
+ * The noise is that of the real circuit (plain run), and so is the rounding: noise_quantise is run on coins
  * that are known, and what it makes of every (digit, coin) is what is enumerated. Jumps are left out (they
  * only shift X). The dither has all T bits that are cut. */
 #include "support/check.h"
 
 #include "mpc/circuits/plain.h"
 #include "mpc/circuits/sampler.h"
-#include "mpc/noise/round.h"
+#include "mpc/noise/quantise.h"
 #include "support/law.h"
 
 #include <stdlib.h>
@@ -25,14 +25,14 @@ static const sampler_profile tiny = {
 
 enum { K = 3, T = 2, RING = 1 << K, FINE = 1 << (K + T), COINS = 1 << T, R = 4, STRINGS = 1 << R };
 
-static unsigned round_of[FINE][COINS]; /* by noise_round */
+static unsigned round_of[FINE][COINS]; /* by noise_quantise */
 
 static unsigned rounded(unsigned y, unsigned u)
 {
     return round_of[y][u];
 }
 
-/* Runs noise_round with T bits to cut, one of them a guard bit, until every digit has met every
+/* Runs noise_quantise with T bits to cut, one of them a guard bit, until every digit has met every
  * coin; a coin is the low T bits of the eight bytes that the digit takes from the stream. */
 static void rounding_table(void)
 {
@@ -46,7 +46,7 @@ static void rounding_table(void)
     memset(round_of, 0xff, sizeof round_of);
     for (unsigned i = 0; i < TRIALS; i++)
         digit[i] = i % FINE;
-    noise_round(out, digit, TRIALS, K, T - 1, 1, &g);
+    noise_quantise(out, digit, TRIALS, K, T - 1, 1, &g);
     for (unsigned i = 0; i < TRIALS; i++) {
         prg_read(&g, coin, sizeof coin, 0, 8 * (uint64_t)i);
         unsigned *to = &round_of[digit[i]][load_u64(coin) & (COINS - 1)];

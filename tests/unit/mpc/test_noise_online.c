@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "crypto/ahe/paillier_pack.h"
 #include "mpc/noise/online.h"
-#include "mpc/noise/round.h"
+#include "mpc/noise/quantise.h"
 #include "support/law.h"
 
 #include <math.h>

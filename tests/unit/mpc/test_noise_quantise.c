@@ -1,7 +1,7 @@
 /* Rounding and jumps of one server alone: their laws. */
 #include "support/check.h"
 
-#include "mpc/noise/round.h"
+#include "mpc/noise/quantise.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void rounding_is_unbiased(void **state)
     double sum = 0;
     for (size_t i = 0; i < N; i++)
         d[i] = (uint64_t)70000 << 28 | (uint64_t)3 << 26; /* 70000.75 of the lattice, k = 16 */
-    noise_round(out, d, N, 16, 12, 16, &g);
+    noise_quantise(out, d, N, 16, 12, 16, &g);
     for (size_t i = 0; i < N; i++) {
         assert_true(out[i] == (70000 & 0xffff) || out[i] == (70001 & 0xffff));
         sum += out[i] - (70000 & 0xffff);

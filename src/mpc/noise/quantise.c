@@ -1,12 +1,12 @@
-#include "mpc/noise/round.h"
+#include "mpc/noise/quantise.h"
 
 #include "base/ct.h"
 #include "base/span.h"
 
 #include <assert.h>
 
-void noise_round(uint32_t *out, const uint64_t *digit, size_t n, unsigned k, unsigned t, unsigned g,
-                 prg *coins)
+void noise_quantise(uint32_t *out, const uint64_t *digit, size_t n, unsigned k, unsigned t,
+                    unsigned g, prg *coins)
 {
     enum { GROUP = 512 };
     uint64_t u[GROUP], low = ((uint64_t)1 << (t + g)) - 1, ring = ((uint64_t)1 << k) - 1;
