@@ -108,22 +108,28 @@ sefl_status file_sync_folder(const char *folder)
     return st;
 }
 
-static sefl_status sync_folder_of(const char *path)
+static sefl_status folder_of(char out[PATH_MAX], const char *path)
 {
-    char dir[PATH_MAX];
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) : 0;
-    if (n >= sizeof dir)
+    if (n >= PATH_MAX)
         return sefl_fail(SEFL_EINVAL, "path is too long");
-    snprintf(dir, sizeof dir, "%.*s", (int)n, path);
-    return file_sync_folder(n ? dir : slash ? "/" : ".");
+    snprintf(out, PATH_MAX, "%.*s", n ? (int)n : 1, n ? path : slash ? "/" : ".");
+    return SEFL_OK;
+}
+
+sefl_status file_sync_parent(const char *path)
+{
+    char folder[PATH_MAX];
+    sefl_status st = folder_of(folder, path);
+    return st == SEFL_OK ? file_sync_folder(folder) : st;
 }
 
 sefl_status file_make_folder(const char *folder, mode_t mode)
 {
     struct stat sb;
     if (mkdir(folder, mode) == 0)
-        return sync_folder_of(folder);
+        return file_sync_parent(folder);
     if (errno != EEXIST)
         return fail_errno("make the folder", folder);
     if (stat(folder, &sb) != 0 || !S_ISDIR(sb.st_mode))
@@ -131,17 +137,14 @@ sefl_status file_make_folder(const char *folder, mode_t mode)
     return SEFL_OK;
 }
 
-/* A file without a name, in the folder of path; -1 where there is no such thing, or where it could
- * not be named later (that goes through /proc). */
+/* An unnamed file in the folder of path; -1 if the file system has none, or if it could not be named
+ * later (which needs /proc). */
 static int open_nameless(const char *path, mode_t mode)
 {
-    char dir[PATH_MAX], link[64];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 0;
-    if (n >= sizeof dir || fault_hit(FAULT_NAMELESS))
+    char folder[PATH_MAX], link[64];
+    if (folder_of(folder, path) != SEFL_OK || fault_hit(FAULT_NAMELESS))
         return -1;
-    snprintf(dir, sizeof dir, "%.*s", (int)n, path);
-    int fd = open(n ? dir : slash ? "/" : ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+    int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     if (fd >= 0 && access(link, F_OK) != 0) {
         close(fd);
@@ -171,14 +174,26 @@ done:
     return st;
 }
 
-sefl_status file_tmp_name(file_tmp *t, const char *path)
+sefl_status file_tmp_publish(file_tmp *t, const char *path, bool replace)
 {
-    char link[64];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", t->fd);
-    if (!t->named && linkat(AT_FDCWD, link, AT_FDCWD, t->name, AT_SYMLINK_FOLLOW) != 0)
+    char here[64];
+    sefl_status st = SEFL_OK;
+    snprintf(here, sizeof here, "/proc/self/fd/%d", t->fd);
+    if (!t->named && linkat(AT_FDCWD, here, AT_FDCWD, t->name, AT_SYMLINK_FOLLOW) != 0)
         return fail_errno("create", path);
     t->named = true;
-    return SEFL_OK;
+    int rc = close(t->fd);
+    t->fd = -1;
+    if (rc != 0)
+        st = fail_errno("close", path);
+    else if (replace && rename(t->name, path) != 0)
+        st = fail_errno("rename", path);
+    else if (!replace && link(t->name, path) != 0) /* link fails where path exists */
+        st = fail_errno("create", path);
+    else if (replace)
+        t->name[0] = 0; /* it is the file now */
+    file_tmp_clear(t);
+    return st;
 }
 
 void file_tmp_clear(file_tmp *t)
@@ -207,20 +222,8 @@ static sefl_status write_file(const char *path, sefl_span bytes, mode_t mode, bo
         goto done;
     }
     SEFL_TRY(file_sync(t.fd, path));
-    SEFL_TRY(file_tmp_name(&t, path));
-    int rc = close(t.fd);
-    t.fd = -1;
-    if (rc != 0)
-        st = fail_errno("close", path);
-    else if (replace && rename(t.name, path) != 0)
-        st = fail_errno("rename", path);
-    else if (!replace && link(t.name, path) != 0) /* link fails where path exists */
-        st = fail_errno("create", path);
-    else if (replace)
-        t.name[0] = 0; /* it is the file now */
-    file_tmp_clear(&t);
-    if (st == SEFL_OK)
-        st = sync_folder_of(path);
+    SEFL_TRY(file_tmp_publish(&t, path, replace));
+    SEFL_TRY(file_sync_parent(path));
 done:
     file_tmp_clear(&t);
     return st;
@@ -263,28 +266,22 @@ sefl_status file_sha256(uint8_t out[SHA256_BYTES], uint64_t *bytes, const char *
     uint8_t *piece = NULL;
     sha256 h;
     uint64_t n = 0;
+    size_t got = READ_PIECE;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    SEFL_CHECK(fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
-               strerror(errno));
+    if (fd < 0)
+        return fail_errno("open", path);
     SEFL_TRY(sefl_new(&piece, 1, READ_PIECE));
     sha256_init(&h);
-    for (;;) {
-        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, piece, READ_PIECE);
-        if (got < 0 && errno == EINTR)
-            continue;
-        SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
-        if (got == 0)
-            break;
-        sha256_add(&h, span_of(piece, (size_t)got));
-        n += (uint64_t)got;
+    for (; got == READ_PIECE; n += got) {
+        SEFL_TRY(file_read_at(fd, path, n, piece, READ_PIECE, &got));
+        sha256_add(&h, span_of(piece, got));
     }
     sha256_end(&h, out);
     if (bytes)
         *bytes = n;
 done:
+    close(fd);
     sefl_free(piece);
-    if (fd >= 0)
-        close(fd);
     return st;
 }
 

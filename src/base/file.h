@@ -29,15 +29,16 @@ sefl_status file_write_atomic(const char *path, sefl_span bytes, mode_t mode) SE
 sefl_status file_write_new(const char *path, sefl_span bytes, mode_t mode) SEFL_MUST_CHECK;
 
 /* For callers that write a file themselves and want it to appear whole or not at all: open, write
- * to fd, name it, rename tmp.name. file_tmp_clear closes it and removes the temporary name; after
- * the rename set name[0] to 0 first. A zero-filled file_tmp is cleared. */
+ * to fd, publish. file_tmp_publish renames the file to path, or creates path and never replaces it
+ * (SEFL_EEXIST), and clears t; it syncs nothing. file_tmp_clear removes a file that was not published.
+ * A zero-filled file_tmp is cleared. */
 typedef struct file_tmp {
     char *name; /* NULL: not open */
     int fd;
     bool named;
 } file_tmp;
 sefl_status file_tmp_open(file_tmp *t, const char *path, mode_t mode) SEFL_MUST_CHECK;
-sefl_status file_tmp_name(file_tmp *t, const char *path) SEFL_MUST_CHECK;
+sefl_status file_tmp_publish(file_tmp *t, const char *path, bool replace) SEFL_MUST_CHECK;
 void file_tmp_clear(file_tmp *t);
 
 /* Writes all bytes to a descriptor, in as many calls as the kernel needs. */
@@ -58,6 +59,8 @@ sefl_status file_sync(int fd, const char *path) SEFL_MUST_CHECK;
 
 /* Makes names that were created, renamed or deleted in this folder durable. */
 sefl_status file_sync_folder(const char *folder) SEFL_MUST_CHECK;
+/* The same for the folder that holds path. */
+sefl_status file_sync_parent(const char *path) SEFL_MUST_CHECK;
 
 /* Makes a folder, durably; one that is there already is fine, anything else there is SEFL_EEXIST.
  * Its parent must exist. */

@@ -1,24 +1,15 @@
 #include "base/outfile.h"
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/file.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { WINDOW = 1 << 18 };
-
-static sefl_status fail_errno(const char *what, const char *path)
-{
-    return sefl_fail(errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot %s %s: %s", what, path,
-                     strerror(errno));
-}
 
 sefl_status outfile_open(outfile *o, const char *path, mode_t mode)
 {
@@ -77,48 +68,11 @@ done:
     return st;
 }
 
-static sefl_status sync_fd(int fd, const char *path)
-{
-    if (fault_hit(FAULT_SYNC) ? (errno = EIO, true) : fsync(fd) != 0)
-        return fail_errno("sync", path);
-    return SEFL_OK;
-}
-
-/* The rename is durable once the folder is. */
-static sefl_status sync_folder(const char *path)
-{
-    sefl_status st = SEFL_OK;
-    char *dir = NULL;
-    int fd = -1;
-    SEFL_TRY(sefl_strdup(&dir, path));
-    char *slash = strrchr(dir, '/');
-    if (slash && slash != dir)
-        *slash = 0;
-    fd = open(slash == dir ? "/" : slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        st = fail_errno("open the folder of", path);
-        goto done;
-    }
-    st = sync_fd(fd, path);
-done:
-    if (fd >= 0)
-        close(fd);
-    sefl_free(dir);
-    return st;
-}
-
 sefl_status outfile_publish(outfile *o)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(flush(o));
-    SEFL_TRY(file_tmp_name(&o->tmp, o->path));
-    int rc = close(o->tmp.fd);
-    o->tmp.fd = -1;
-    if (rc != 0 || rename(o->tmp.name, o->path) != 0) {
-        st = fail_errno("finish", o->path);
-        goto done;
-    }
-    o->tmp.name[0] = 0; /* it is the file now */
+    SEFL_TRY(file_tmp_publish(&o->tmp, o->path, true));
 done:
     outfile_abort(o);
     return st;
@@ -127,14 +81,11 @@ done:
 sefl_status outfile_commit(outfile *o)
 {
     sefl_status st = SEFL_OK;
-    char *path = NULL;
-    SEFL_TRY(sefl_strdup(&path, o->path));
     SEFL_TRY(flush(o));
-    SEFL_TRY(sync_fd(o->tmp.fd, path));
-    SEFL_TRY(outfile_publish(o));
-    SEFL_TRY(sync_folder(path));
+    SEFL_TRY(file_sync(o->tmp.fd, o->path));
+    SEFL_TRY(file_tmp_publish(&o->tmp, o->path, true));
+    SEFL_TRY(file_sync_parent(o->path));
 done:
-    sefl_free(path);
     outfile_abort(o);
     return st;
 }

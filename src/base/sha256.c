@@ -158,8 +158,14 @@ void sha256_end(sha256 *h, uint8_t out[SHA256_BYTES])
 
 void sha256_of(uint8_t out[SHA256_BYTES], sefl_span in)
 {
+    sha256_of_all(out, &in, 1);
+}
+
+void sha256_of_all(uint8_t out[SHA256_BYTES], const sefl_span *part, size_t parts)
+{
     sha256 h;
     sha256_init(&h);
-    sha256_add(&h, in);
+    for (size_t i = 0; i < parts; i++)
+        sha256_add(&h, part[i]);
     sha256_end(&h, out);
 }

@@ -149,11 +149,7 @@ done:
 
 static void root_fingerprint(uint8_t out[SHA256_BYTES], const uint8_t root[KEYFILE_ROOT_BYTES])
 {
-    sha256 h;
-    sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl root 1"));
-    sha256_add(&h, span_of(root, KEYFILE_ROOT_BYTES));
-    sha256_end(&h, out);
+    sha256_join(out, span_of_str("sefl root 1"), span_of(root, KEYFILE_ROOT_BYTES));
     CT_PUBLIC(out, SHA256_BYTES); /* in the label */
 }
 

@@ -365,14 +365,9 @@ static void context(uint8_t out[AHE_CONTEXT_BYTES], const char *what, const task
                     sefl_span client)
 {
     uint8_t number[8];
-    sha256 h;
-    sha256_init(&h);
-    sha256_add(&h, span_of_str(what));
-    sha256_add(&h, span_of(t->id, sizeof t->id));
     store_u64(number, round);
-    sha256_add(&h, span_of(number, sizeof number));
-    sha256_add(&h, client);
-    sha256_end(&h, out);
+    sha256_join(out, span_of_str(what), span_of(t->id, sizeof t->id),
+                span_of(number, sizeof number), client);
 }
 
 void task_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round)

@@ -108,12 +108,8 @@ static void eight(uint8_t *out, const uint32_t key[8], uint64_t counter)
 void seeded_init(seeded *g, uint64_t seed, const char *stream)
 {
     uint8_t digest[SHA256_BYTES], bytes[8];
-    sha256 h;
     store_u64(bytes, seed);
-    sha256_init(&h);
-    sha256_add(&h, span_of(bytes, sizeof bytes));
-    sha256_add(&h, span_of_str(stream));
-    sha256_end(&h, digest);
+    sha256_join(digest, span_of(bytes, sizeof bytes), span_of_str(stream));
     *g = (seeded){ .used = 64 };
     for (int i = 0; i < 8; i++)
         g->key[i] = load_u32(digest + 4 * i);

@@ -11,19 +11,13 @@ static sefl_status key_of(const csp *c, seal_key **out, uint64_t round,
                           const uint8_t bytes[CSP_KEY_BYTES])
 {
     uint8_t seed[SHA256_BYTES], number[8];
-    sha256 h;
     _Static_assert(sizeof seed == SEAL_SEED, "a hash is a seed");
-    sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl kem 1"));
-    sha256_add(&h, span_of(c->c.root, CSP_KEY_BYTES));
-    sha256_add(&h, span_of(bytes, CSP_KEY_BYTES));
-    sha256_add(&h, span_of(c->c.task->id, TASK_ID));
     store_u64(number, round);
-    sha256_add(&h, span_of(number, sizeof number));
-    sha256_end(&h, seed);
+    sha256_join(seed, span_of_str("sefl kem 1"), span_of(c->c.root, CSP_KEY_BYTES),
+                span_of(bytes, CSP_KEY_BYTES), span_of(c->c.task->id, TASK_ID),
+                span_of(number, sizeof number));
     sefl_status st = seal_key_from(out, c->c.task->seal, seed);
     sefl_wipe(seed, sizeof seed);
-    sefl_wipe(&h, sizeof h);
     return st;
 }
 

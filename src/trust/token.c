@@ -116,11 +116,7 @@ done:
 
 void token_id(uint8_t out[TRUST_KEY], const uint8_t pub[SIGN_PUB_BYTES])
 {
-    sha256 h;
-    sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl token 1\n"));
-    sha256_add(&h, span_of(pub, SIGN_PUB_BYTES));
-    sha256_end(&h, out);
+    sha256_join(out, span_of_str("sefl token 1\n"), span_of(pub, SIGN_PUB_BYTES));
 }
 
 sefl_status token_list(trust *t, const token *tk, int64_t now)

@@ -52,14 +52,16 @@ typedef struct work {
     uint8_t bytes[ROW_MAX];
 } work;
 
-static sefl_status work_new(work **out, pool *threads)
+/* pool_run with memory for every thread in *memory, a member of the job. */
+static sefl_status run_with(work **memory, pool *threads, size_t n, size_t grain, pool_fn *fn,
+                            void *job, const sefl_progress *progress)
 {
-    return sefl_new(out, pool_threads(threads), sizeof **out);
-}
-
-static void work_free(work *w, pool *threads)
-{
-    sefl_free_secret(w, pool_threads(threads) * sizeof *w);
+    sefl_status st = SEFL_OK;
+    SEFL_TRY(sefl_new(memory, pool_threads(threads), sizeof **memory));
+    st = pool_run(threads, n, grain, fn, job, progress);
+done:
+    sefl_free_secret(*memory, pool_threads(threads) * sizeof **memory);
+    return st;
 }
 
 /* ---- client ---------------------------------------------------------------------------------- */
@@ -153,15 +155,11 @@ static sefl_status encrypt_piece(void *ctx, unsigned lane, size_t begin, size_t 
 static sefl_status upload_units(ahe_upload *upload, uint8_t *out, const int64_t *values,
                                 size_t units, pool *threads, const sefl_progress *progress)
 {
-    sefl_status st = SEFL_OK;
     pad_upload *u = (pad_upload *)upload;
     upload_job job = { .u = u, .out = out, .values = values };
     assert(units <= u->e->p->units - u->next);
-    SEFL_TRY(work_new(&job.work, threads));
-    st = pool_run(threads, units, GRAIN, encrypt_piece, &job, progress);
-    u->next += units; /* also if it was stopped: that part of the pad is spent */
-done:
-    work_free(job.work, threads);
+    sefl_status st = run_with(&job.work, threads, units, GRAIN, encrypt_piece, &job, progress);
+    u->next += units; /* also on failure: that part of the pad counts as spent */
     return st;
 }
 
@@ -260,13 +258,8 @@ static sefl_status sum_add_units(ahe_sum *sum, size_t first, const uint8_t *byte
 static sefl_status sum_take_units(ahe_sum *sum, size_t first, const uint8_t *bytes, size_t units,
                                   pool *threads)
 {
-    sefl_status st = SEFL_OK;
     sum_job job = { .s = (pad_sum *)sum, .in = bytes, .first = first, .take = true };
-    SEFL_TRY(work_new(&job.work, threads));
-    st = pool_run(threads, units, GRAIN_ADD, add_piece, &job, NULL);
-done:
-    work_free(job.work, threads);
-    return st;
+    return run_with(&job.work, threads, units, GRAIN_ADD, add_piece, &job, NULL);
 }
 
 static sefl_status sum_close(ahe_sum *sum)
@@ -292,14 +285,10 @@ static sefl_status write_piece(void *ctx, unsigned lane, size_t begin, size_t en
 static sefl_status sum_write_units(ahe_sum *sum, uint8_t *out, size_t first, size_t units,
                                    const uint8_t mask_seed[AHE_SEED_BYTES], pool *threads)
 {
-    sefl_status st = SEFL_OK;
     prg mask;
     sum_job job = { .s = (pad_sum *)sum, .out = out, .first = first, .prg = &mask };
     prg_init(&mask, mask_seed, MASK);
-    SEFL_TRY(work_new(&job.work, threads));
-    st = pool_run(threads, units, GRAIN, write_piece, &job, NULL);
-done:
-    work_free(job.work, threads);
+    sefl_status st = run_with(&job.work, threads, units, GRAIN, write_piece, &job, NULL);
     prg_clear(&mask);
     return st;
 }
@@ -340,17 +329,15 @@ static sefl_status pads_in(ahe_dec *dec, const ahe_seed *seeds, size_t n, bool t
     prg *pads = NULL;
     sum_job job = { .s = (pad_sum *)dec, .take = take };
     SEFL_TRY(sefl_new(&pads, SEEDS_AT_ONCE, sizeof *pads));
-    SEFL_TRY(work_new(&job.work, threads));
     job.prg = pads;
     for (; n > 0; n -= job.seeds, seeds += job.seeds) {
         job.seeds = n < SEEDS_AT_ONCE ? n : SEEDS_AT_ONCE;
         job.seed = seeds;
         for (size_t i = 0; i < job.seeds; i++)
             prg_init(&pads[i], seeds[i].seed, PAD);
-        SEFL_TRY(pool_run(threads, job.s->p->units, GRAIN, pad_piece, &job, NULL));
+        SEFL_TRY(run_with(&job.work, threads, job.s->p->units, GRAIN, pad_piece, &job, NULL));
     }
 done:
-    work_free(job.work, threads);
     sefl_free_secret(pads, SEEDS_AT_ONCE * sizeof *pads);
     return st;
 }
@@ -383,13 +370,8 @@ static sefl_status decrypt_piece(void *ctx, unsigned lane, size_t begin, size_t 
 static sefl_status dec_units(ahe_dec *dec, uint8_t *plain, size_t first, const uint8_t *bytes,
                              size_t units, pool *threads, const sefl_progress *progress)
 {
-    sefl_status st = SEFL_OK;
     sum_job job = { .s = (pad_sum *)dec, .out = plain, .first = first, .in = bytes };
-    SEFL_TRY(work_new(&job.work, threads));
-    st = pool_run(threads, units, GRAIN, decrypt_piece, &job, progress);
-done:
-    work_free(job.work, threads);
-    return st;
+    return run_with(&job.work, threads, units, GRAIN, decrypt_piece, &job, progress);
 }
 
 /* ---- plain units ----------------------------------------------------------------------------- */

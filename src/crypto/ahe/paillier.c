@@ -165,13 +165,9 @@ done:
 
 void paillier_pub_fingerprint(const paillier_pub *pub, uint8_t out[PAILLIER_FINGERPRINT_BYTES])
 {
-    sha256 h;
     uint8_t bits[2] = { (uint8_t)pub->bits, (uint8_t)(pub->bits >> 8) };
-    sha256_init(&h);
-    sha256_add(&h, span_of(bits, 2));
-    sha256_add(&h, span_of(pub->n_bytes, pub->bits / 8));
-    sha256_add(&h, span_of(pub->hs_bytes, pub->bits / 4));
-    sha256_end(&h, out);
+    sha256_join(out, span_of(bits, 2), span_of(pub->n_bytes, pub->bits / 8),
+                span_of(pub->hs_bytes, pub->bits / 4));
 }
 
 bool paillier_pub_equal(const paillier_pub *a, const paillier_pub *b)
@@ -263,11 +259,7 @@ done:
 static void sec_digest(const paillier_sec *k, uint8_t out[SHA256_BYTES])
 {
     const size_t at = offsetof(paillier_sec, digest), after = at + SHA256_BYTES;
-    sha256 h;
-    sha256_init(&h);
-    sha256_add(&h, span_of(k, at));
-    sha256_add(&h, span_of((const uint8_t *)k + after, k->memory - after));
-    sha256_end(&h, out);
+    sha256_join(out, span_of(k, at), span_of((const uint8_t *)k + after, k->memory - after));
 }
 
 uint64_t paillier_sec_intact(const paillier_sec *sec)

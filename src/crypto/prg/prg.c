@@ -14,12 +14,7 @@ void prg_init_key(prg *g, const uint8_t key[AES_KEY])
 void prg_init(prg *g, const uint8_t seed[PRG_SEED], const char *name)
 {
     uint8_t digest[SHA256_BYTES];
-    sha256 h;
-    sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl prg 1"));
-    sha256_add(&h, span_of(seed, PRG_SEED));
-    sha256_add(&h, span_of_str(name));
-    sha256_end(&h, digest);
+    sha256_join(digest, span_of_str("sefl prg 1"), span_of(seed, PRG_SEED), span_of_str(name));
     prg_init_key(g, digest);
     sefl_wipe(digest, sizeof digest);
 }

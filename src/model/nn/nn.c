@@ -93,11 +93,11 @@ void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p)
 
 size_t nn_weight_room(bhm shape, size_t n)
 {
-    size_t body_pool[] = { nn_gemm_room(shape.rows, shape.cols),
-                           nn_gemm_room(shape.cols, shape.rows), nn_gemm_room(shape.cols, n) };
+    size_t room[] = { nn_gemm_room(shape.rows, shape.cols), nn_gemm_room(shape.cols, shape.rows),
+                      nn_gemm_room(shape.cols, n) };
     size_t most = 0;
-    for (size_t i = 0; i < sizeof body_pool / sizeof body_pool[0]; i++)
-        most = body_pool[i] > most ? body_pool[i] : most;
+    for (size_t i = 0; i < sizeof room / sizeof room[0]; i++)
+        most = room[i] > most ? room[i] : most;
     return most;
 }
 

@@ -68,22 +68,31 @@ void gc_hash_ref(gc_label out[GC_LANES], const gc_label in[GC_LANES], const gc_l
     hash(out, in, &k, gc_lane_number);
 }
 
+/* h0 = H(in), h1 = H(in ^ delta) under one key. */
+static void hash_both(gc_label h0[GC_LANES], gc_label h1[GC_LANES], const gc_label in[GC_LANES],
+                      const gc_job *j, const aes128 *k)
+{
+    gc_label x[GC_LANES];
+    hash(h0, in, k, j->lane);
+    for (int l = 0; l < GC_LANES; l++)
+        x[l] = xor2(in[l], *j->delta);
+    hash(h1, x, k, j->lane);
+    sefl_wipe(x, sizeof x);
+}
+
 void gc_hash_groups_ref(const gc_job *j, gc_label *h0, gc_label *h1, const gc_label *in,
                         uint64_t tweak, size_t groups)
 {
-    gc_label x[GC_LANES];
     aes128 k;
     for (size_t g = 0; g < groups; g++, in += GC_LANES, h0 += GC_LANES) {
         expand(&k, j->key, tweak + g);
-        hash(h0, in, &k, j->lane);
-        if (!h1)
-            continue;
-        for (int l = 0; l < GC_LANES; l++)
-            x[l] = xor2(in[l], *j->delta);
-        hash(h1, x, &k, j->lane);
-        h1 += GC_LANES;
+        if (h1) {
+            hash_both(h0, h1, in, j, &k);
+            h1 += GC_LANES;
+        } else {
+            hash(h0, in, &k, j->lane);
+        }
     }
-    sefl_wipe(x, sizeof x);
     sefl_wipe(&k, sizeof k);
 }
 
@@ -103,7 +112,7 @@ static void xor_gate(const gc_job *j, const circ_gate *g)
 void gc_garble_ref(const gc_job *j, uint8_t *tables, uint64_t tweak)
 {
     const gc_label d = *j->delta;
-    gc_label a[GC_LANES], b[GC_LANES], x[GC_LANES], h0[GC_LANES], h1[GC_LANES];
+    gc_label a[GC_LANES], b[GC_LANES], h0[GC_LANES], h1[GC_LANES];
     gc_label tg[GC_LANES], te[GC_LANES], w[GC_LANES];
     aes128 k;
     for (uint32_t i = 0; i < j->c->gates; i++) {
@@ -115,19 +124,13 @@ void gc_garble_ref(const gc_job *j, uint8_t *tables, uint64_t tweak)
         load(a, j->slot[g->a]);
         load(b, j->slot[g->b]);
         expand(&k, j->key, tweak++);
-        hash(h0, a, &k, j->lane);
-        for (int l = 0; l < GC_LANES; l++)
-            x[l] = xor2(a[l], d);
-        hash(h1, x, &k, j->lane);
+        hash_both(h0, h1, a, j, &k);
         for (int l = 0; l < GC_LANES; l++) {
             tg[l] = xor2(xor2(h0[l], h1[l]), if_colour(b[l], d));
             w[l] = xor2(h0[l], if_colour(a[l], tg[l]));
         }
         expand(&k, j->key, tweak++);
-        hash(h0, b, &k, j->lane);
-        for (int l = 0; l < GC_LANES; l++)
-            x[l] = xor2(b[l], d);
-        hash(h1, x, &k, j->lane);
+        hash_both(h0, h1, b, j, &k);
         for (int l = 0; l < GC_LANES; l++) {
             te[l] = xor2(xor2(h0[l], h1[l]), a[l]);
             w[l] = xor2(w[l], xor2(h0[l], if_colour(b[l], xor2(te[l], a[l]))));
@@ -140,7 +143,6 @@ void gc_garble_ref(const gc_job *j, uint8_t *tables, uint64_t tweak)
     sefl_wipe(&k, sizeof k);
     sefl_wipe(a, sizeof a);
     sefl_wipe(b, sizeof b);
-    sefl_wipe(x, sizeof x);
     sefl_wipe(h0, sizeof h0);
     sefl_wipe(h1, sizeof h1);
     sefl_wipe(w, sizeof w);

@@ -14,23 +14,14 @@ static const char magic[8] = { 'S', 'E', 'F', 'L', 'a', 'u', 'd', '1' };
 void audit_id(uint8_t id[AUDIT_ID], const uint8_t csp_hello[AUDIT_HELLO],
               const uint8_t as_hello[AUDIT_HELLO])
 {
-    sha256 h;
-    sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl shares 2"));
-    sha256_add(&h, span_of(csp_hello, AUDIT_HELLO));
-    sha256_add(&h, span_of(as_hello, AUDIT_HELLO));
-    sha256_end(&h, id);
+    sha256_join(id, span_of_str("sefl shares 2"), span_of(csp_hello, AUDIT_HELLO),
+                span_of(as_hello, AUDIT_HELLO));
 }
 
 void audit_commit(uint8_t out[AUDIT_HASH], const uint8_t id[AUDIT_ID],
                   const uint8_t seed[AUDIT_SEED])
 {
-    sha256 h;
-    sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl audit 1"));
-    sha256_add(&h, span_of(id, AUDIT_ID));
-    sha256_add(&h, span_of(seed, AUDIT_SEED));
-    sha256_end(&h, out);
+    sha256_join(out, span_of_str("sefl audit 1"), span_of(id, AUDIT_ID), span_of(seed, AUDIT_SEED));
 }
 
 enum { STATEMENT = AUDIT_ID + 4 * AUDIT_HASH };

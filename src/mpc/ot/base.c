@@ -66,17 +66,11 @@ static void derive(uint8_t key[OT_KEY], const uint8_t session[OT_SESSION], uint3
                    const uint8_t a[POINT], const uint8_t r[2][POINT], const uint8_t shared[POINT])
 {
     uint8_t digest[SHA256_BYTES], tail[5];
-    sha256 h;
     store_u32(tail, i);
     tail[4] = j;
-    sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl ot base key"));
-    sha256_add(&h, span_of(session, OT_SESSION));
-    sha256_add(&h, span_of(tail, sizeof tail));
-    sha256_add(&h, span_of(a, POINT));
-    sha256_add(&h, span_of(r, 2 * POINT));
-    sha256_add(&h, span_of(shared, POINT));
-    sha256_end(&h, digest);
+    sha256_join(digest, span_of_str("sefl ot base key"), span_of(session, OT_SESSION),
+                span_of(tail, sizeof tail), span_of(a, POINT), span_of(r, 2 * POINT),
+                span_of(shared, POINT));
     memcpy(key, digest, OT_KEY);
     sefl_wipe(digest, sizeof digest);
 }

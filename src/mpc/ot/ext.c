@@ -215,16 +215,12 @@ static void digest_columns(const leaves *l, uint8_t out[SHA256_BYTES], uint64_t 
                            const uint64_t rv[OT_BITS])
 {
     uint8_t bytes[8 * (OT_BITS + 2)];
-    sha256 h;
     store_u64(bytes, number);
     store_u64(bytes + 8, ru);
     for (unsigned c = 0; c < OT_BITS; c++)
         store_u64(bytes + 16 + 8 * c, rv[c]);
-    sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl ot check"));
-    sha256_add(&h, span_of(l->session, OT_SESSION));
-    sha256_add(&h, span_of(bytes, sizeof bytes));
-    sha256_end(&h, out);
+    sha256_join(out, span_of_str("sefl ot check"), span_of(l->session, OT_SESSION),
+                span_of(bytes, sizeof bytes));
     sefl_wipe(bytes, sizeof bytes);
 }
 

@@ -34,16 +34,11 @@ static void hash_node(uint8_t out[SHA256_BYTES], const char *domain, place at,
                       const uint8_t node[OT_KEY])
 {
     uint8_t pos[12];
-    sha256 h;
     store_u32(pos, at.tree);
     store_u32(pos + 4, at.level);
     store_u32(pos + 8, at.number);
-    sha256_init(&h);
-    sha256_add(&h, span_of_str(domain));
-    sha256_add(&h, span_of(at.session, OT_SESSION));
-    sha256_add(&h, span_of(pos, sizeof pos));
-    sha256_add(&h, span_of(node, OT_KEY));
-    sha256_end(&h, out);
+    sha256_join(out, span_of_str(domain), span_of(at.session, OT_SESSION), span_of(pos, sizeof pos),
+                span_of(node, OT_KEY));
 }
 
 static void xor_bytes(uint8_t *out, const uint8_t *in, size_t n)

@@ -12,14 +12,9 @@ uint64_t client_dropout_seed(const task *t, uint64_t round, const uint8_t client
 {
     static const char label[] = "sefl dropout 1";
     uint8_t n[8], digest[SHA256_BYTES];
-    sha256 h;
     store_u64(n, round);
-    sha256_init(&h);
-    sha256_add(&h, span_of(label, sizeof label - 1));
-    sha256_add(&h, span_of(t->id, TASK_ID));
-    sha256_add(&h, span_of(n, sizeof n));
-    sha256_add(&h, span_of(client, 32));
-    sha256_end(&h, digest);
+    sha256_join(digest, span_of(label, sizeof label - 1), span_of(t->id, TASK_ID),
+                span_of(n, sizeof n), span_of(client, 32));
     return load_u64(digest);
 }
 

@@ -36,13 +36,8 @@ struct lane_host {
 
 void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR], uint64_t count)
 {
-    sha256 h;
-    sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl pair 1"));
-    sha256_add(&h, span_of(t->servers.as, SIGN_PUB_BYTES));
-    sha256_add(&h, span_of(t->servers.csp, SIGN_PUB_BYTES));
-    sha256_add(&h, span_of(pair, LINK_PAIR));
-    sha256_end(&h, p->pair);
+    sha256_join(p->pair, span_of_str("sefl pair 1"), span_of(t->servers.as, SIGN_PUB_BYTES),
+                span_of(t->servers.csp, SIGN_PUB_BYTES), span_of(pair, LINK_PAIR));
     p->count = count;
     p->bits = task_noise_params(t, 1, 1).k > 20 ? 40 : 32;
 }

@@ -145,11 +145,16 @@ static void unfinished_files(void **state)
         CHECK_OK(file_write_all(t.fd, span_of_str("half")));
         if (!t.named && named == 0)
             assert_int_equal(files_in_dir(), before);
-        CHECK_OK(file_tmp_name(&t, path_in("a")));
-        assert_int_equal(files_in_dir(), before + 1);
         file_tmp_clear(&t);
         file_tmp_clear(&t);
         assert_int_equal(files_in_dir(), before);
+        CHECK_OK(file_tmp_open(&t, path_in("fresh"), 0600));
+        CHECK_OK(file_tmp_publish(&t, path_in("fresh"), false));
+        assert_int_equal(files_in_dir(), before + 1);
+        CHECK_OK(file_tmp_open(&t, path_in("fresh"), 0600));
+        CHECK_STATUS(file_tmp_publish(&t, path_in("fresh"), false), SEFL_EEXIST);
+        assert_int_equal(files_in_dir(), before + 1);
+        assert_int_equal(unlink(path_in("fresh")), 0);
 #if SEFL_FAULTS
         fault_arm(FAULT_NAMELESS, named ? 1 : 0);
         CHECK_OK(file_write_atomic(path_in("a"), span_of_str("whole"), 0600));

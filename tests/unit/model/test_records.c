@@ -84,7 +84,7 @@ static void json_lines(void **state)
     bad(CORPUS_JSONL, "{\"text\":\"a", 0, "does not end");
     bad(CORPUS_JSONL, "{\"text\":\"a\\", 0, "does not end");
     bad(CORPUS_JSONL, "{\"text\":\"a\",}", 0, "a comma before the closing bracket");
-    bad(CORPUS_JSONL, "{\"text\":\"a\"} x", 0, "something stands behind");
+    bad(CORPUS_JSONL, "{\"text\":\"a\"} x", 0, "something follows");
     bad(CORPUS_JSONL, "{\"text\":\"a\"", 0, "ends in the middle");
     bad(CORPUS_JSONL, "{\"n\":01,\"text\":\"a\"}", 0, "a leading zero");
     bad(CORPUS_JSONL, "{\"n\":1.,\"text\":\"a\"}", 0, "a digit is wanted");

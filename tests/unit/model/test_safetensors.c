@@ -67,7 +67,7 @@ static void bad_headers(void **state)
         { " {}", 0, "does not begin with '{'" },
         { "[]", 0, "does not begin with '{'" },
         { "{", 0, "ends in the middle" },
-        { "{} x", 0, "something stands behind" },
+        { "{} x", 0, "something follows" },
         { "{\"a\":1}", 0, "an object is wanted" },
         { "{}", 4, "4 stray bytes" },
         { "{\"\":" ENTRY("F32", "[1]", 0, 4) "}", 4, "a name of 0 bytes" },
