@@ -36,6 +36,7 @@ enum { BODIES_BURST = 8, BODY_LEAST = 1 << 20 };
 enum { ENROL_BURST = 30, ENROL_RATE = 1, ORIGIN_BURST = 10, ORIGIN_EVERY_S = 5 };
 /* Honest clients of a CA leave no more unfinished updates than there are clients; some may have new keys. */
 enum { PARTS_SPARE = 8 };
+enum { LINK_SLOT = LANES_MAX };
 
 struct aggregator {
     aggregator_options o;
@@ -62,11 +63,11 @@ struct aggregator {
     uint16_t port;
     sefl_buf tally; /* as it was written last */
 
-    pthread_mutex_t lock; /* id, link, lane */
+    pthread_mutex_t lock; /* id, stream */
     pthread_cond_t wake;
     tls_id *id;
-    tls *link, *lane[LANES_MAX];
-    allowlist *allowlist; /* NULL: no trust list */
+    tls *stream[LANES_MAX + 1]; /* to CSP: the lanes, and the link */
+    allowlist *allowlist;       /* NULL: no trust list */
     atomic_bool stop;
     pthread_mutex_t list_lock; /* one reads the list at a time */
     char list_path[PATH_MAX], records[PATH_MAX];
@@ -108,20 +109,21 @@ static bool csp_still(const allowlist *g, x509_peer *who)
     return allowlist_still(g, who);
 }
 
-/* A stream to CSP, in *slot under the lock. A lane's must be to the very CSP of the link. */
-static sefl_status dial_csp(aggregator *a, const char *protocol, tls **slot, channel **out)
+/* A stream to CSP, in its slot under the lock. A lane's must be to the very CSP of the link. */
+static sefl_status dial_slot(void *ctx, unsigned slot, channel **out)
 {
+    aggregator *a = ctx;
     sefl_status st = SEFL_OK;
     const aggregator_settings *c = a->o.settings;
     uint8_t linked[32];
     pthread_mutex_lock(&a->lock);
     allowlist *g = names_csp(a->allowlist) ? allowlist_hold(a->allowlist) : NULL;
-    bool same = slot != &a->link && a->link;
+    bool same = slot != LINK_SLOT && a->stream[LINK_SLOT];
     if (same)
-        memcpy(linked, tls_peer_fingerprint(a->link), sizeof linked);
+        memcpy(linked, tls_peer_fingerprint(a->stream[LINK_SLOT]), sizeof linked);
     pthread_mutex_unlock(&a->lock);
     const tls_peer want = { .role = "csp",
-                            .protocols = { protocol },
+                            .protocols = { slot == LINK_SLOT ? LINK_ALPN : LANE_ALPN },
                             .fingerprint = same ? linked : NULL,
                             .allowlist = g,
                             .refused = refused,
@@ -142,7 +144,7 @@ static sefl_status dial_csp(aggregator *a, const char *protocol, tls **slot, cha
     x509_peer who = *tls_peer_info(t);
     bool welcome = !a->allowlist || csp_still(a->allowlist, &who);
     if (welcome) {
-        *slot = t;
+        a->stream[slot] = t;
         if (atomic_load(&a->stop))
             tls_interrupt(t);
         *out = tls_channel(t), t = NULL;
@@ -156,51 +158,38 @@ done:
     return st;
 }
 
-static void hang_up_csp(aggregator *a, tls **slot)
+static void hang_up_slot(void *ctx, unsigned slot)
 {
+    aggregator *a = ctx;
     pthread_mutex_lock(&a->lock);
-    tls *t = *slot;
-    *slot = NULL;
+    tls *t = a->stream[slot];
+    a->stream[slot] = NULL;
     pthread_mutex_unlock(&a->lock);
     tls_close(t);
 }
 
-static void interrupt_csp(aggregator *a, tls **slot)
+static void interrupt_slot(void *ctx, unsigned slot)
 {
+    aggregator *a = ctx;
     pthread_mutex_lock(&a->lock);
-    if (*slot)
-        tls_interrupt(*slot);
+    if (a->stream[slot])
+        tls_interrupt(a->stream[slot]);
     pthread_mutex_unlock(&a->lock);
 }
 
 static sefl_status dial(void *ctx, channel **out)
 {
-    return dial_csp(ctx, LINK_ALPN, &((aggregator *)ctx)->link, out);
+    return dial_slot(ctx, LINK_SLOT, out);
 }
 
 static void hang_up(void *ctx)
 {
-    hang_up_csp(ctx, &((aggregator *)ctx)->link);
+    hang_up_slot(ctx, LINK_SLOT);
 }
 
 static void interrupt(void *ctx)
 {
-    interrupt_csp(ctx, &((aggregator *)ctx)->link);
-}
-
-static sefl_status dial_lane(void *ctx, unsigned lane, channel **out)
-{
-    return dial_csp(ctx, LANE_ALPN, &((aggregator *)ctx)->lane[lane], out);
-}
-
-static void hang_up_lane(void *ctx, unsigned lane)
-{
-    hang_up_csp(ctx, &((aggregator *)ctx)->lane[lane]);
-}
-
-static void interrupt_lane(void *ctx, unsigned lane)
-{
-    interrupt_csp(ctx, &((aggregator *)ctx)->lane[lane]);
+    interrupt_slot(ctx, LINK_SLOT);
 }
 
 /* Whoever polls waits for an open round or the end; other phases are no news. */
@@ -216,7 +205,7 @@ static void report(void *ctx, const rounds_report *r)
 {
     aggregator *a = ctx;
     char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/metrics.jsonl", a->o.settings->state) < (int)sizeof path &&
+    if (file_path(path, "%s/metrics.jsonl", a->o.settings->state) != SEFL_OK ||
         metrics_append(path, r) != SEFL_OK)
         log_error(a->o.log, "no line in metrics.jsonl", lf_str("why", sefl_last_error()));
     if (a->o.round)
@@ -247,11 +236,12 @@ static sefl_status read_list(aggregator *a)
     pthread_mutex_lock(&a->lock);
     allowlist *old = a->allowlist;
     a->allowlist = allowlist_hold(g);
-    if (a->link) {
-        x509_peer who = *tls_peer_info(a->link);
+    tls *link = a->stream[LINK_SLOT];
+    if (link) {
+        x509_peer who = *tls_peer_info(link);
         if (!csp_still(g, &who)) {
             log_warn(a->o.log, "CSP put out", lf_str("why", who.why));
-            tls_interrupt(a->link);
+            tls_interrupt(link);
         }
     }
     pthread_mutex_unlock(&a->lock);
@@ -283,9 +273,9 @@ static void save_tally(aggregator *a)
 {
     char path[PATH_MAX];
     pthread_mutex_lock(&a->tally_lock);
-    if (a->server &&
-        snprintf(path, sizeof path, "%s/counters.json", a->o.settings->state) < (int)sizeof path &&
-        tally_save(path, &a->tally, a->server, &a->http) != SEFL_OK && !a->tally_failed) {
+    if (a->server && !a->tally_failed &&
+        (file_path(path, "%s/counters.json", a->o.settings->state) != SEFL_OK ||
+         tally_save(path, &a->tally, a->server, &a->http) != SEFL_OK)) {
         a->tally_failed = true; /* once is enough */
         log_error(a->o.log, "no counters.json", lf_str("why", sefl_last_error()));
     }
@@ -360,9 +350,7 @@ static sefl_status make_lanes(aggregator *a)
     const aggregator_settings *c = a->o.settings;
     if (!task_mode(&a->task)->shares)
         return SEFL_OK;
-    SEFL_CHECK(snprintf(a->records, sizeof a->records, "%s/audits", c->state) <
-                   (int)sizeof a->records,
-               SEFL_EINVAL, "aggregator: a path is too long");
+    SEFL_TRY(file_path(a->records, "%s/audits", c->state));
     SEFL_TRY(file_make_folder(a->records, 0700));
     SEFL_TRY(coins_for(&a->coins, &a->shares_rng, "shares pool", 0, 0));
     SEFL_TRY(shares_pool_new(&a->shares, lanes_pool_max(&a->task), &a->shares_rng));
@@ -370,9 +358,9 @@ static sefl_status make_lanes(aggregator *a)
                                                    .pool = a->shares,
                                                    .count = c->lanes,
                                                    .dial = { .ctx = a,
-                                                             .dial = dial_lane,
-                                                             .hang_up = hang_up_lane,
-                                                             .interrupt = interrupt_lane },
+                                                             .dial = dial_slot,
+                                                             .hang_up = hang_up_slot,
+                                                             .interrupt = interrupt_slot },
                                                    .journal = a->journal,
                                                    .coins = &a->coins,
                                                    .audit = c->audit,
@@ -517,9 +505,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     SEFL_TRY(own_task_read(&a->task, &a->envelope, c->task, a->key, OWN_TASK_AGGREGATOR));
     SEFL_TRY(tls_id_read(&a->id, c->cert, c->tls_key, c->peers));
     if (c->ca) {
-        SEFL_CHECK(snprintf(a->list_path, sizeof a->list_path, "%s/trust", c->ca) <
-                       (int)sizeof a->list_path,
-                   SEFL_EINVAL, "ca: the path is too long");
+        SEFL_TRY(file_path(a->list_path, "%s/trust", c->ca));
         a->list.path = a->list_path;
         SEFL_TRY(read_list(a));
     } else {

@@ -57,9 +57,7 @@ static sefl_status path_of(char out[PATH_MAX], const char *bodies, const uint8_t
 {
     char hex[HEX + 1];
     hex_write(hex, client, 32);
-    return snprintf(out, PATH_MAX, "%s/%s%s", bodies, hex, tail) < PATH_MAX
-               ? SEFL_OK
-               : sefl_fail(SEFL_EINVAL, "path is too long");
+    return file_path(out, "%s/%s%s", bodies, hex, tail);
 }
 
 static sefl_status write_issuer(const char *bodies, const uint8_t client[32],

@@ -32,27 +32,14 @@ struct client_store {
     char path[CLIENT_FILES][PATH_MAX];
 };
 
-static sefl_status path_of(char out[PATH_MAX], const char *folder, const char *fmt, ...)
-    SEFL_PRINTF(3, 4);
-static sefl_status path_of(char out[PATH_MAX], const char *folder, const char *fmt, ...)
-{
-    char name[128];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(name, sizeof name, fmt, ap);
-    va_end(ap);
-    int n = snprintf(out, PATH_MAX, "%s/%s", folder, name);
-    return n > 0 && n < PATH_MAX ? SEFL_OK
-                                 : sefl_fail(SEFL_EINVAL, "%s: the path is too long", folder);
-}
-
 static sefl_status set_paths(client_store *s)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(path_of(s->path[CLIENT_BODY], s->folder, "round-%" PRIu64 ".body", s->mark.round));
-    SEFL_TRY(path_of(s->path[CLIENT_MODEL], s->folder, "model-%" PRIu64, s->mark.round));
-    SEFL_TRY(path_of(s->path[CLIENT_VOCAB], s->folder, "vocab.txt"));
-    SEFL_TRY(path_of(s->path[CLIENT_UPLOAD_KEY], s->folder, "upload.key"));
+    SEFL_TRY(
+        file_path(s->path[CLIENT_BODY], "%s/round-%" PRIu64 ".body", s->folder, s->mark.round));
+    SEFL_TRY(file_path(s->path[CLIENT_MODEL], "%s/model-%" PRIu64, s->folder, s->mark.round));
+    SEFL_TRY(file_path(s->path[CLIENT_VOCAB], "%s/vocab.txt", s->folder));
+    SEFL_TRY(file_path(s->path[CLIENT_UPLOAD_KEY], "%s/upload.key", s->folder));
 done:
     return st;
 }
@@ -76,7 +63,7 @@ static sefl_status write_mark(client_store *s, const client_mark *m)
     SEFL_TRY(wr_u64(&b, m->body.bytes));
     sha256_of(digest, buf_span(&b));
     SEFL_TRY(wr_raw(&b, digest, sizeof digest));
-    SEFL_TRY(path_of(path, s->folder, "mark"));
+    SEFL_TRY(file_path(path, "%s/mark", s->folder));
     SEFL_TRY(file_write_atomic(path, buf_span(&b), 0600));
     s->mark = *m;
     SEFL_TRY(set_paths(s));
@@ -94,7 +81,7 @@ static sefl_status read_mark(client_store *s, bool *same)
     uint8_t digest[SHA256_BYTES], id[TASK_ID], phase, drawn;
     client_mark m = { 0 };
     *same = false;
-    SEFL_TRY(path_of(path, s->folder, "mark"));
+    SEFL_TRY(file_path(path, "%s/mark", s->folder));
     st = file_read(&b, path, 4096);
     if (st == SEFL_ENOTFOUND) {
         st = SEFL_OK;
@@ -152,7 +139,7 @@ static sefl_status sweep(client_store *s)
             strcmp(name, body) == 0 || (*model && begins(name, model) && !strstr(name, ".tmp-") &&
                                         (name[strlen(model)] == 0 || name[strlen(model)] == '.'));
         if ((ours && !keep) || strstr(name, ".tmp-")) {
-            SEFL_TRY(path_of(path, s->folder, "%s", name));
+            SEFL_TRY(file_path(path, "%s/%s", s->folder, name));
             SEFL_CHECK(unlink(path) == 0 || errno == ENOENT, SEFL_EIO, "cannot delete %s: %s", path,
                        strerror(errno));
         }
@@ -228,14 +215,14 @@ sefl_status client_store_open(client_store **out, const char *folder, const uint
     memcpy(s->task, id, TASK_ID);
     s->head_bytes = head_bytes;
     SEFL_TRY(file_make_folder(folder, 0700));
-    SEFL_TRY(path_of(path, folder, "lock"));
+    SEFL_TRY(file_path(path, "%s/lock", s->folder));
     s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     SEFL_CHECK(s->lock >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
     SEFL_CHECK(flock(s->lock, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE,
                "%s is in use by another client", folder);
-    SEFL_TRY(path_of(path, folder, "receipts"));
+    SEFL_TRY(file_path(path, "%s/receipts", s->folder));
     SEFL_TRY(receipts_open(&s->receipts, path));
-    SEFL_TRY(path_of(path, folder, "counted"));
+    SEFL_TRY(file_path(path, "%s/counted", s->folder));
     SEFL_TRY(receipts_open(&s->counted, path));
     SEFL_TRY(look_at_counted(s));
     SEFL_TRY(file_sync_folder(folder)); /* their names */

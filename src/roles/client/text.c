@@ -1,6 +1,7 @@
 #include "roles/client/text.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -74,8 +75,7 @@ static sefl_status read_folder(corpus *out, const vocab *words, const corpus_fil
     int n = scandir(where->path, &names, only_text, by_bytes), files = 0;
     SEFL_CHECK(n >= 0, SEFL_EIO, "cannot read %s: %s", where->path, strerror(errno));
     for (int i = 0; i < n; i++) {
-        int len = snprintf(path, sizeof path, "%s/%s", where->path, names[i]->d_name);
-        SEFL_CHECK(len > 0 && len < PATH_MAX, SEFL_EINVAL, "%s: the path is too long", where->path);
+        SEFL_TRY(file_path(path, "%s/%s", where->path, names[i]->d_name));
         if (stat(path, &sb) != 0 || !S_ISREG(sb.st_mode))
             continue;
         f.path = path;
