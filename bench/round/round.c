@@ -144,7 +144,7 @@ static int remove_one(const char *path, const struct stat *sb, int kind, struct 
     return remove(path);
 }
 
-/* Words of the smallest LSTM at l = 32 with at least so many values. */
+/* Words of the smallest LSTM at l = 32 with at least this many values. */
 static sefl_status words_for(size_t values, uint32_t *words)
 {
     sefl_status st = SEFL_OK;
@@ -171,7 +171,7 @@ done:
     return st;
 }
 
-/* A file of text: so many documents of so many lines. */
+/* A file of text: `documents` documents of `lines` lines. */
 static sefl_status make_text(const char *folder, const char *name, uint32_t documents,
                              uint32_t lines)
 {
@@ -487,7 +487,7 @@ done:
     return st;
 }
 
-/* ---- the driver's ports (sum/as_rounds.h) ------------------------------------------------------ */
+/* ---- the driver's ports (sum/as_rounds.h) ---------------------------------------------------- */
 
 static sefl_status dial(void *ctx, channel **out)
 {
@@ -947,7 +947,7 @@ const bench_def bench_round = {
     "round", "a round from its close to the new model: two processes, TLS, journals",
     "  --scheme NAME   pad (default) or paillier\n"
     "  --clients N     8; 2 to 1000, each with an update of its own\n"
-    "  --values N      the smallest LSTM at l = 32 with so many (945510)\n"
+    "  --values N      the smallest LSTM at l = 32 with at least N (945510)\n"
     "  --bits N        paillier: 2048, 3072 (default), 4096\n"
     "  --rounds N      3; with paillier 1\n"
     "  --dir DIR       where journals and models lie ($TMPDIR or /tmp)",

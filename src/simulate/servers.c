@@ -41,7 +41,7 @@ static uint64_t virtual_ns(void *self)
     return ((const servers *)self)->c.now_ms * 1000000;
 }
 
-/* ---- a stream that can be stopped --------------------------------------------------------------- */
+/* ---- a stream that can be stopped ------------------------------------------------------------ */
 
 /* What CSP breaks off when it is stopped is our stop too. */
 static sefl_status unless_stopped(const servers *v, sefl_status st)
@@ -69,7 +69,7 @@ static sefl_status watched_flush(void *self)
 
 static const channel_ops watched_ops = { watched_send, watched_recv, watched_flush };
 
-/* ---- the driver's ports: channel -------------------------------------------------------------- */
+/* ---- the driver's ports: channel ------------------------------------------------------------- */
 
 static void *serve(void *arg)
 {
@@ -125,7 +125,7 @@ static const as_channel in_memory = {
     .dial = dial, .hang_up = hang_up, .up = link_up, .shares_wait = shares_wait
 };
 
-/* ---- the driver's ports: uploads ---------------------------------------------------------------- */
+/* ---- the driver's ports: uploads ------------------------------------------------------------- */
 
 static sefl_status accept_uploads(void *ctx, const round_header *h, sefl_span both)
 {
@@ -231,7 +231,7 @@ static const as_uploads uploads = { .accept = accept_uploads,
                                     .sum = closed_sum,
                                     .forget = forget };
 
-/* ---- the driver's ports: model, time, CSP in the clear ------------------------------------------- */
+/* ---- the driver's ports: model, time, CSP in the clear --------------------------------------- */
 
 static sefl_status release(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                            uint32_t clients, release_made *out)
@@ -291,7 +291,7 @@ static sefl_status clear_reveal(void *ctx, uint64_t round, uint64_t attempt, int
 
 static const as_clear in_the_clear = { .sign = clear_sign, .reveal = clear_reveal };
 
-/* ---- CSP ----------------------------------------------------------------------------------------- */
+/* ---- CSP ------------------------------------------------------------------------------------- */
 
 /* Every client of the federation is a member, and CSP has its voucher. */
 static bool is_member(void *ctx, const uint8_t client[32])
@@ -353,7 +353,7 @@ done:
     return st;
 }
 
-/* ---- public -------------------------------------------------------------------------------------- */
+/* ---- public ---------------------------------------------------------------------------------- */
 
 sefl_status servers_new(servers **out, const servers_config *c)
 {

@@ -1,13 +1,14 @@
 /* servers: both servers of a simulated federation in one process. AS is the driver of the rounds
- * (sum/as_rounds.h) with its store in memory. With `crypto: full` CSP serves on a thread of its own over
- * a channel in memory, and both use their real cryptography; otherwise the driver computes in the clear
- * what CSP would answer (simulate/clear.h). Coins are named, "AS" and "CSP"; time is virtual.
+ * (sum/as_rounds.h) with its store in memory. With `crypto: full` CSP serves on a thread of its
+ * own over a channel in memory, and both use their real cryptography; otherwise the driver
+ * computes in the clear what CSP would answer (simulate/clear.h). Coins are named, "AS" and
+ * "CSP"; time is virtual.
  *
- *     SEFL_TRY(servers_new(&v, &(servers_config){ .federation = f, .upload = ..., .release = ... }));
+ *     SEFL_TRY(servers_new(&v, &(servers_config){ .federation = f, .upload = ..., ... }));
  *     SEFL_TRY(servers_run(v));                            // the whole task
  *
- * A run that was interrupted begins again behind its last finished round: `memory`, `model`, `opened` and
- * `skipped` say what both servers would remember.
+ * A run that was interrupted begins again behind its last finished round: `memory`, `model`,
+ * `opened` and `skipped` say what both servers would remember.
  * Threads: one owner.   Secrets: a simulation has none. */
 #ifndef SIMULATE_SERVERS_H
 #define SIMULATE_SERVERS_H
@@ -37,8 +38,8 @@ typedef struct servers_config {
     /* A round is over: before the machine's step, and after it. */
     void (*report)(void *ctx, const rounds_report *r);
     sefl_status (*forget)(void *ctx, uint64_t round);
-    /* Something happens at *to, at the latest: *to is until_ms before. NULL: all uploads are there at
-     * once. */
+    /* Something happens at *to, at the latest: *to is until_ms before. NULL: all uploads are
+     * there at once. */
     sefl_status (*next)(void *ctx, uint64_t *to);
     sefl_status (*at)(void *ctx, uint64_t now_ms); /* time has come to now_ms */
 } servers_config;

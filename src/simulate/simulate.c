@@ -67,10 +67,10 @@ static double process_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- ledgers ------------------------------------------------------------------------------------ */
+/* ---- ledgers --------------------------------------------------------------------------------- */
 
-/* A simulation's ledger follows from its rounds: it is written anew, so that a run that was interrupted
- * between two charges goes on with ledgers that agree. */
+/* A simulation's ledger follows from its rounds: it is written anew, so that a run that was
+ * interrupted between two charges goes on with ledgers that agree. */
 static sefl_status make_ledger(const sim *s, const char *path)
 {
     sefl_status st = SEFL_OK;
@@ -98,7 +98,7 @@ done:
     return st;
 }
 
-/* ---- a round ------------------------------------------------------------------------------------ */
+/* ---- a round --------------------------------------------------------------------------------- */
 
 /* A round begins where the one before ended. */
 static void begin_round(sim *s)
@@ -161,7 +161,7 @@ done:
     return st;
 }
 
-/* ---- warnings ------------------------------------------------------------------------------------ */
+/* ---- warnings -------------------------------------------------------------------------------- */
 
 static void warn(sim *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
 static void warn(sim *s, const char *fmt, ...)
@@ -193,7 +193,7 @@ static void warn_early(sim *s)
              s->t->patience > 0 ? " and when rounds.patience ends the run" : "");
 }
 
-/* Training that diverged; noise or training that left the model worse than it began, or unusable. */
+/* Training that diverged; noise or training that made the model worse, or unusable. */
 static void warn_late(sim *s)
 {
     const simulate_result *r = s->out;
@@ -229,7 +229,7 @@ static void warn_late(sim *s)
         warn(s, "training made the model worse: %s: try a smaller training.lr or server.lr", what);
 }
 
-/* ---- a round ends --------------------------------------------------------------------------------- */
+/* ---- a round ends ---------------------------------------------------------------------------- */
 
 static void report(void *ctx, const rounds_report *p)
 {
@@ -406,7 +406,7 @@ done:
     return st;
 }
 
-/* ---- beginning and end ----------------------------------------------------------------------------- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 static sefl_status take_up(sim *s)
 {

@@ -1,18 +1,20 @@
-/* simulate: a whole federation in one process: the machines of both servers' rounds and of every client
- * (sum/agg.h, protocol/participant.h) in virtual time, the clients' training, and either the real
- * cryptography over channels in memory (crypto: full) or none of it (crypto: clear). Both give the same
- * integers, so the same model; so do any number of threads, and every repetition.
+/* simulate: a whole federation in one process. The machines of AS, CSP and every client
+ * (sum/agg.h, sum/csp.h, protocol/participant.h) run in virtual time; the clients really train;
+ * the servers use their real cryptography over a channel in memory (crypto: full) or compute in
+ * the clear (crypto: clear). Both give the same integers, hence the same model; so do any number
+ * of threads, and every repetition.
  *
  *     SEFL_TRY(simulate_run(&(simulate_config){ .settings = &one, .runs = "runs" }, &result));
  *
- * Parts, in reading order: experiment (the file), federation (text, keys, task), population (who takes part), work
- * (training and sums), servers or clear (from the sum to released integers), roles/aggregator/step (the
- * next model), run_folder (what stays).
+ * Parts, in reading order: experiment (the file), federation (text, keys, task), population
+ * (which clients take part), work (training and sums), servers (the driver of sum/as_rounds.h
+ * over ports in memory), clear (what CSP would answer), roles/aggregator/step (the next model),
+ * run_folder (the files of a run).
  *
- * protection none: the floats' average. cdp: the same integers as sefl, and one discrete Gaussian that a
- * trusted server adds. sefl: the task's noise, by both servers.
+ * protection none averages the clients' floats. cdp takes the same integers as sefl, and a
+ * trusted server adds one discrete Gaussian. sefl uses the task's release mode with two servers.
  *
- * A run that ended is not repeated; one that was interrupted goes on behind its last round, and ends in
+ * A finished run is not repeated. An interrupted one continues behind its last round and ends in
  * the same bytes. Threads: one owner.   Secrets: none: the seed is public. */
 #ifndef SIMULATE_SIMULATE_H
 #define SIMULATE_SIMULATE_H
@@ -43,8 +45,8 @@ typedef struct simulate_config {
     void (*begin)(void *ctx, const simulate_view *v);
     void (*round)(void *ctx, const run_round *r);
     const sefl_progress *progress; /* clients of a round; may stop the run (SEFL_ECANCELLED) */
-    /* The same, asked in every small unit of work (work.h, servers.h), so that a run stops soon: by any
-     * thread, also by several at once, with counts of no meaning. May be NULL. */
+    /* The same, asked in every small unit of work (work.h, servers.h), so that a run stops soon.
+     * Any thread asks, also several at once; the counts mean nothing. May be NULL. */
     const sefl_progress *stop;
 } simulate_config;
 

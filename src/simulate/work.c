@@ -134,8 +134,8 @@ void work_free(work *w)
 
 /* ---- one client ------------------------------------------------------------------------------ */
 
-/* Clipping and rounding count as encryption's: plain training does not need them. *diverged: nothing but
- * zeros came out. */
+/* Clipping and rounding count as encryption's: plain training does not need them. *diverged:
+ * nothing but zeros came out. */
 static sefl_status train(const work *w, lane *l, bool *diverged, const population_member *who,
                          const sefl_coins *coins)
 {
@@ -226,7 +226,8 @@ done:
     return st;
 }
 
-/* FedAvg's weight; clipped where the experiment says a norm. Of one that diverged as in the weight slot. */
+/* FedAvg's weight; clipped where the experiment says a norm. Of one that diverged as in the
+ * weight slot. */
 static void add_floats(work *w, const lane *l, uint32_t client, bool diverged)
 {
     const task *t = w->t;

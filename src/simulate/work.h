@@ -1,13 +1,14 @@
-/* work: what the clients of a round compute, spread over threads: one client a thread at a time, nothing
- * parallel inside a client. Integers are added exactly, floats in the order of the clients: the result
- * is the same, bit for bit, for any number of threads.
+/* work: what the clients of a round compute, spread over threads: a thread works on one client at
+ * a time, and nothing inside a client is parallel. Integers add exactly, and floats add in the
+ * order of the clients: the result is the same, bit for bit, for any number of threads.
  *
  *     SEFL_TRY(work_new(&w, federation, pool, &stop));
  *     SEFL_TRY(work_round(w, &got, &header, theta, set, n, &progress));
  *     ...got.sum (cdp, sefl in the clear), got.average (none), got.closed (sefl, crypto full)...
  *
- * Memory, for d values of the model: a model's plan (lm_memory) and 12 d bytes a thread, 8 d more where
- * integers are added, a body more with crypto full, and 1.4 kB a client where uploads are sealed.
+ * Memory, for d values of the model: per thread a model's plan (lm_memory) and 12 d bytes, 8 d
+ * more where it adds integers, a body more with crypto full; 1.4 kB per client where uploads are
+ * sealed.
  * Threads: one owner; works on the pool.   Secrets: a simulation has none. */
 #ifndef SIMULATE_WORK_H
 #define SIMULATE_WORK_H
@@ -29,14 +30,14 @@ typedef struct work_got {
     double train, encrypt, add; /* seconds of processor time, all clients together */
 } work_got;
 
-/* Borrows all. crypto full: makes the encryption's tables. stop: as in simulate.h, or NULL: asked after every
- * step of training, every unit of a ciphertext, every piece of validation text. */
+/* Borrows all. crypto full: makes the encryption's tables. stop: as in simulate.h, or NULL: asked
+ * after every step of training, every unit of a ciphertext, every piece of validation text. */
 sefl_status work_new(work **out, const federation *s, pool *p,
                      const sefl_progress *stop) SEFL_MUST_CHECK;
 void work_free(work *w);
 
-/* What `got` points to is valid until the next call. header: the round, and CSP's key for sealed uploads.
- * progress counts clients. */
+/* What `got` points to is valid until the next call. header: the round, and CSP's key for sealed
+ * uploads. progress counts clients. */
 sefl_status work_round(work *w, work_got *got, const round_header *header, const float *theta,
                        const population_member *set, uint32_t n,
                        const sefl_progress *progress) SEFL_MUST_CHECK;

@@ -1,7 +1,7 @@
 /* The aggregation server's decisions.
  *
- * Two things can be under way at a time: one order that uses the link to CSP (DIAL, SIGN, REVEAL, SKIP)
- * and one that does not (FREEZE, RELEASE, FINISH). Invariants:
+ * Two things can be under way at a time: one order that uses the link to CSP (DIAL, SIGN, REVEAL,
+ * SKIP) and one that does not (FREEZE, RELEASE, FINISH). Invariants:
  *   1. An order is given once; it is given again only after the event that ended it (LINK_DOWN,
  *      REVEAL_FAILED), or by another object after agg_restore.
  *   2. Rounds and, within a round, attempts only grow: every REVEAL has a new one.
@@ -148,7 +148,7 @@ static void link_up(agg *a, const agg_event *e, uint64_t now)
         a->m.phase = AGG_SIGNING;
 }
 
-/* Ends whatever was under way on the link. */
+/* Ends the order that was under way on the link. */
 static void link_down(agg *a, const agg_event *e, uint64_t now)
 {
     (void)e;

@@ -1,53 +1,58 @@
-/* agg: what the aggregation server decides: when a round opens, whom it admits, when it closes, is
- * extended, skipped, opened, released, and when the task ends. No socket, clock, disk or key here:
- * events come in with the time, orders go out, one at a time, and the driver (roles/aggregator, the
- * simulator, tests, fuzzers) carries each out, durably, before it reports back.
+/* agg: what the aggregation server decides: when a round opens, which uploads it admits, when the
+ * round closes, is extended, skipped, revealed and released, and when the task ends. The machine
+ * owns no socket, clock, disk or key. Events come in with the time; orders go out, one at a time.
+ * The driver (sum/as_rounds.h) executes each order durably before it reports back. Tests and
+ * fuzzers drive the same functions.
  *
  *     agg_order o = agg_next(a, now_ms);                 // what to do now
- *     switch (o.kind) { case AGG_SIGN: ... agg_on(a, &(agg_event){ AGG_SIGNED, ... }, now); }
+ *     ...execute o...
+ *     SEFL_TRY(agg_on(a, &(agg_event){ AGG_SIGNED, ... }, now_ms));
  *
  *     phase        leaves on                                   to
- *     STARTING     CSP is there (LINK_UP)                       SIGNING
- *     SIGNING      header signed by both (SIGNED)               COLLECTING
- *                  LOST: CSP has no key for it any more    SKIPPING
- *     COLLECTING   deadline with >= threshold, or `enough`      FREEZING
- *                  deadline below it, extensions left           COLLECTING, later deadline
- *                  deadline below it, none left                 SKIPPING
- *                  LOST: CSP has no key for it any more    SKIPPING
- *     FREEZING     set durable (FROZEN)                         REVEALING
- *     REVEALING      OPENED: integers durable                     RELEASING
- *                  REVEAL_FAILED: CSP away, stream broken         REVEALING, next attempt, after back-off
- *                  LOST: never again                       SKIPPING
- *     RELEASING    model durable (RELEASED)                     SIGNING next round, or DONE
- *                  the release check blocks the sum (BLOCKED)   the same, with the model as it was
- *     SKIPPING     SKIPPED                                      SIGNING next round, or DONE
- *     DONE         rounds, budget, convergence, too many skipped or blocked rounds in a row, or stop
+ *     STARTING     LINK_UP: CSP is there                       SIGNING
+ *     SIGNING      SIGNED: both servers signed the header      COLLECTING
+ *                  LOST: CSP has no key for it any more        SKIPPING
+ *     COLLECTING   deadline with >= threshold, or `enough`     FREEZING
+ *                  deadline below it, extensions left          COLLECTING, later deadline
+ *                  deadline below it, none left                SKIPPING
+ *                  LOST: CSP has no key for it any more        SKIPPING
+ *     FREEZING     FROZEN: the set is durable                  REVEALING
+ *     REVEALING    REVEALED: the integers are durable          RELEASING
+ *                  REVEAL_FAILED: CSP away, stream broken      REVEALING, next attempt
+ *                  LOST: it will never succeed                 SKIPPING
+ *     RELEASING    RELEASED: the model is durable              SIGNING next round, or DONE
+ *                  BLOCKED: the release check blocks the sum   the same, the model stays
+ *     SKIPPING     SKIPPED                                     SIGNING next round, or DONE
+ *     DONE         rounds, budget, convergence, too many skipped or blocked rounds, or stop
  *
- * Noise shares (joint noise) belong to no round: the driver fills the pool beside all this, and REVEAL waits
- * for what is missing.
+ * Noise shares (joint noise) belong to no round: the driver fills their pool meanwhile, and
+ * REVEAL waits for missing ones.
  *
- * An order is given once and is under way until an event ends it; meanwhile agg_next says WAIT. One that
- * uses the link (DIAL, SIGN, REVEAL, SKIP) and one that does not (FREEZE, RELEASE) may be under way at the
- * same time: the link may be dialled while the set is written.
+ * The machine gives an order once; the order is under way until an event ends it, and meanwhile
+ * agg_next answers WAIT. An order that uses the link (DIAL, SIGN, REVEAL, SKIP) and one that does
+ * not (FREEZE, RELEASE) may be under way at the same time: the driver may dial while it writes
+ * the set.
  *
- *     DIAL      LINK_UP or LINK_DOWN            REVEAL     OPENED, REVEAL_FAILED, LOST or BUDGET
- *     SIGN      SIGNED, BUDGET or LOST     FREEZE   FROZEN, with the number in the set
- *     SKIP      SKIPPED                         RELEASE  RELEASED or BLOCKED
- *                                               FINISH   (nothing)
+ *     order     ends with                       order     ends with
+ *     DIAL      LINK_UP or LINK_DOWN            REVEAL    REVEALED, REVEAL_FAILED, LOST, BUDGET
+ *     SIGN      SIGNED, BUDGET or LOST          FREEZE    FROZEN, with the number in the set
+ *     SKIP      SKIPPED                         RELEASE   RELEASED or BLOCKED
+ *                                               FINISH    (nothing)
  *
- * LINK_DOWN ends whatever is under way on the link, as a failure; what failed is tried again after
- * a back-off of 0.5 s, doubled up to 64 s. Skipped rounds count; ten in a row end the task. So do
- * blocked ones (sum/release_check.h): three in a row, skipped rounds between them not counted.
+ * LINK_DOWN fails the order that is under way on the link; the machine repeats it after a back-off
+ * of half a second, doubled up to 64 s. Ten skipped rounds in a row end the task. So do three
+ * blocked rounds in a row (sum/release_check.h); skipped rounds between them do not count.
  *
- * BUDGET skips the round (nothing of it was opened) and ends the task; while SIGNING it ends it at
- * once. STOP drops a round that still collects; one whose set is frozen is brought to its end.
+ * BUDGET skips the round (nothing of it was revealed) and ends the task; while SIGNING it ends
+ * the task at once. STOP drops a round that still collects; a round whose set is frozen is
+ * brought to its end.
  *
- * agg_restore sets a phase from what the store remembers: the driver stores agg_remember whenever an
- * event or agg_next changed it, before it carries out the next order; so attempts never come twice.
+ * agg_restore sets the phase from the store. The driver stores agg_remember whenever an event or
+ * agg_next changed it, before it executes the next order; so no attempt's number comes twice.
  * agg_admit answers an upload.
  * Threads: one owner (the driver locks).   Secrets: none. */
-#ifndef PROTOCOL_AGG_H
-#define PROTOCOL_AGG_H
+#ifndef SUM_AGG_H
+#define SUM_AGG_H
 
 #include "protocol/round.h"
 #include "protocol/task.h"
@@ -94,7 +99,7 @@ typedef enum agg_order_kind {
     AGG_DIAL,    /* connect to CSP */
     AGG_SIGN,    /* get header `round` signed */
     AGG_FREEZE,  /* write the set of `round` */
-    AGG_REVEAL,  /* charge, then open `round` with `attempt` */
+    AGG_REVEAL,  /* charge, then reveal `round` with `attempt` */
     AGG_RELEASE, /* apply the integers, write and publish the model */
     AGG_SKIP,    /* tell CSP, delete bodies */
     AGG_FINISH,  /* the task is over: `why` */
@@ -121,7 +126,7 @@ typedef struct agg_order {
     agg_why why;
 } agg_order;
 
-/* What the store remembers, for agg_restore; zero: a new task. Times are wall-clock ms. */
+/* For agg_restore; zero: a new task. Times are wall-clock milliseconds. */
 typedef struct agg_memory {
     agg_phase phase;
     uint64_t round, attempt;
@@ -136,8 +141,8 @@ typedef struct agg agg;
 /* The task must outlive it. */
 sefl_status agg_new(agg **out, const task *t) SEFL_MUST_CHECK;
 void agg_free(agg *a);
-/* Before anything else. m->clients while COLLECTING: what the store counts now. SEFL_EINVAL for what
- * is no state of this task. */
+/* Before anything else. m->clients while COLLECTING: what the store counts now. SEFL_EINVAL for
+ * what is no state of this task. */
 sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms) SEFL_MUST_CHECK;
 agg_memory agg_remember(const agg *a);
 
@@ -174,11 +179,11 @@ typedef struct agg_upload {
     uint64_t rounds_taken; /* rounds of this task that this client is in already */
 } agg_upload;
 
-/* Asked when an upload begins, and once more right before it is made durable: the round may have
- * closed or filled meanwhile. */
+/* The driver asks when an upload begins, and again right before it makes the upload durable: the
+ * round may have closed or filled meanwhile. */
 agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms);
 
-/* LINK_UP came last, not LINK_DOWN. */
+/* Is the link up? */
 bool agg_is_linked(const agg *a);
 
 #endif

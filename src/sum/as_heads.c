@@ -1,4 +1,4 @@
-/* Sealed tasks: heads to CSP while clients upload (EARLY), then the frozen set and CSP's verdict. */
+/* Sealed tasks: heads to CSP while clients upload (EARLY), then the set (SET) and CSP's verdict. */
 #include "sum/as_rounds_internal.h"
 
 #include "base/alloc.h"
@@ -189,7 +189,7 @@ sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
     SEFL_TRY(as_store_verdict(r->store, o->round, &v, &is_new));
     if (is_new)
         tell_refused(r, o->round, set, n, &v);
-    if (as_link_peer(r->link)->opened < o->round) /* else the sum is not needed any more */
+    if (as_link_peer(r->link)->revealed < o->round) /* else the sum is not needed any more */
         SEFL_TRY(take_off(r, o->round, set, &v));
     o->clients = v.kept;
     memcpy(o->set, v.root, sizeof o->set);

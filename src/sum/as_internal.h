@@ -1,5 +1,5 @@
-/* as_internal: what as_link.c (questions, the opening) and as_set.c (heads of sealed rounds) share; nobody
- * else includes it. */
+/* as_internal: what as_link.c (questions, the reveal) and as_set.c (heads of sealed rounds)
+ * share; nobody else includes it. */
 #ifndef PROTOCOL_AS_INTERNAL_H
 #define PROTOCOL_AS_INTERNAL_H
 
@@ -22,8 +22,8 @@ struct as_link {
 /* A failure that ends the stream. */
 sefl_status as_die(as_link *l, sefl_status st);
 
-/* Asks; `r` is then over the body of an answer of the kind `want` or `or`. NO is a status, and leaves the
- * link usable. */
+/* Asks; `r` is then over the body of an answer of the kind `want` or `or`. NO is a status, and
+ * leaves the link usable. */
 sefl_status as_ask(as_link *l, uint32_t question, sefl_span body, uint32_t want, uint32_t or,
                    rd *r) SEFL_MUST_CHECK;
 /* The answer alone, to a question that is sent already. */
@@ -36,8 +36,8 @@ sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body,
 /* What EARLY brought counts no more. */
 void as_forget_early(as_link *l);
 
-/* Sealed tasks: reads COUNTED, checks it against task, round and root, and gives its bytes to `out` (may
- * be NULL). id: of the opening; NULL: not known. root NULL: only reads it. */
+/* Sealed tasks: reads COUNTED, checks it against task, round and root, and gives its bytes to
+ * `out` (may be NULL). id: of the reveal; NULL: not known. root NULL: only reads it. */
 sefl_status as_receive_counted(as_link *l, uint64_t round, const uint8_t *root, const uint8_t *id,
                                sefl_buf *out) SEFL_MUST_CHECK;
 

@@ -24,7 +24,7 @@ sefl_status as_die(as_link *l, sefl_status st)
     return st;
 }
 
-/* ---- questions and answers -------------------------------------------------------------------- */
+/* ---- questions and answers ------------------------------------------------------------------- */
 
 static sefl_status of_no(unsigned code, uint32_t question)
 {
@@ -150,7 +150,7 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
                "CSP chose version %u of the link", version);
     SEFL_TRY(check_mark(l, &r, false));
     SEFL_TRY(rd_u64(&r, &l->peer.signed_));
-    SEFL_TRY(rd_u64(&r, &l->peer.opened));
+    SEFL_TRY(rd_u64(&r, &l->peer.revealed));
     SEFL_TRY(rd_u64(&r, &l->peer.skipped));
     SEFL_TRY(rd_raw(&r, l->peer.pair, sizeof l->peer.pair));
     SEFL_TRY(rd_end(&r));
@@ -279,16 +279,16 @@ done:
     return as_die(l, st);
 }
 
-/* ---- the opening ------------------------------------------------------------------------------ */
+/* ---- the reveal ------------------------------------------------------------------------------ */
 
-typedef struct opening {
+typedef struct one_reveal {
     as_link *l;
     const as_reveal *o;
     const task *t;
     int64_t *w;
     shares_slice slice;
     as_mask m;
-} opening;
+} one_reveal;
 
 static sefl_status lost(const char *why)
 {
@@ -296,7 +296,7 @@ static sefl_status lost(const char *why)
 }
 
 /* Writes the masked sum with all threads and sends it. */
-static sefl_status send_sum(opening *op)
+static sefl_status send_sum(one_reveal *op)
 {
     sefl_status st = SEFL_OK;
     as_link *l = op->l;
@@ -321,7 +321,7 @@ done:
 }
 
 /* CSP's output and its digest, as they came. */
-static sefl_status receive_output(opening *op, sefl_buf *output, uint8_t digest[SHA256_BYTES])
+static sefl_status receive_output(one_reveal *op, sefl_buf *output, uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
     channel *ch = op->l->ch;
@@ -340,7 +340,7 @@ done:
 }
 
 /* w from the output that belongs to op->m. */
-static sefl_status finish(opening *op, sefl_span output, const uint8_t digest[SHA256_BYTES])
+static sefl_status finish(one_reveal *op, sefl_span output, const uint8_t digest[SHA256_BYTES])
 {
     const as_mask *m = &op->m;
     mode_as in = { .round = op->o->round,
@@ -360,7 +360,7 @@ static sefl_status finish(opening *op, sefl_span output, const uint8_t digest[SH
 }
 
 /* GO: mask, send, finish. */
-static sefl_status run(opening *op)
+static sefl_status run(one_reveal *op)
 {
     sefl_status st = SEFL_OK;
     as_link *l = op->l;
@@ -389,7 +389,7 @@ done:
 }
 
 /* KEPT: the stored output, finished with what our journal has of that attempt. */
-static sefl_status fetch(opening *op, const uint8_t id[NOISE_ID])
+static sefl_status fetch(one_reveal *op, const uint8_t id[NOISE_ID])
 {
     sefl_status st = SEFL_OK;
     const as_reveal *o = op->o;
@@ -403,8 +403,8 @@ static sefl_status fetch(opening *op, const uint8_t id[NOISE_ID])
     st = as_store_masked(o->store, o->round, &op->m);
     link_plain_id(want, op->m.attempt, o->set);
     if (st == SEFL_ENOTFOUND || (st == SEFL_OK && memcmp(id, want, NOISE_ID) != 0))
-        st = lost(
-            "CSP kept an opening whose mask is not here (our state is damaged, or an old copy)");
+        st =
+            lost("CSP kept a reveal whose mask is not here (our state is damaged, or an old copy)");
     SEFL_TRY(st);
     st = finish(op, buf_span(&output), digest);
     if (st == SEFL_EPROTO)
@@ -415,7 +415,7 @@ done:
 }
 
 /* joint: shares for this attempt alone. */
-static sefl_status take_shares(opening *op)
+static sefl_status take_shares(one_reveal *op)
 {
     sefl_status st = SEFL_OK;
     as_link *l = op->l;
@@ -456,7 +456,7 @@ static sefl_status check_attempt(const as_reveal *o)
     return st;
 }
 
-static sefl_status put_statement(as_link *l, const opening *op)
+static sefl_status put_statement(as_link *l, const one_reveal *op)
 {
     sefl_status st = SEFL_OK;
     const as_reveal *o = op->o;
@@ -475,8 +475,9 @@ done:
     return st;
 }
 
-/* REVEAL. CSP may not have the shares that we name: it lost them, or never got them. Then others are taken. */
-static sefl_status ask_open(opening *op, bool shares, rd *r)
+/* REVEAL. CSP may not have the shares that we name: it lost them, or never got them. Then others
+ * are taken. */
+static sefl_status ask_reveal(one_reveal *op, bool shares, rd *r)
 {
     enum { TRIES = 3 };
     sefl_status st = SEFL_OK;
@@ -496,8 +497,9 @@ done:
     return st;
 }
 
-/* Sealed tasks: what follows the output, also one that is of no use (`st`), if the stream is in step. */
-static sefl_status read_counted(opening *op, sefl_status st, const uint8_t *id)
+/* Sealed tasks: what follows the output, also one that is of no use (`st`), if the stream is in
+ * step. */
+static sefl_status read_counted(one_reveal *op, sefl_status st, const uint8_t *id)
 {
     as_link *l = op->l;
     const as_reveal *o = op->o;
@@ -518,19 +520,19 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
 {
     sefl_status st = SEFL_OK;
     const task *t = l->c.task;
-    opening op = { .l = l, .o = o, .t = t, .w = w };
+    one_reveal op = { .l = l, .o = o, .t = t, .w = w };
     uint8_t id[NOISE_ID];
-    bool open_there = l->peer.opened >= o->round;
+    bool there_already = l->peer.revealed >= o->round;
     rd r;
     *kept = false;
     l->times = (as_times){ 0 };
-    if (!open_there) {
-        SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not open: its sum is wanted",
+    if (!there_already) {
+        SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not revealed yet: its sum is needed",
                    (unsigned long long)o->round);
         SEFL_TRY(check_attempt(o));
     }
     uint64_t began = now(l);
-    SEFL_TRY(ask_open(&op, task_mode(t)->shares && !open_there, &r));
+    SEFL_TRY(ask_reveal(&op, task_mode(t)->shares && !there_already, &r));
     SEFL_TRY(check_mark(l, &r, true));
     l->times.ask = now(l) - began;
     if (l->m.kind == LINK_KEPT) {
@@ -543,8 +545,8 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
         SEFL_TRY(read_counted(&op, st, id));
     } else {
         st = rd_end(&r);
-        if (st == SEFL_OK && open_there)
-            st = sefl_fail(SEFL_EPROTO, "CSP would open round %llu again",
+        if (st == SEFL_OK && there_already)
+            st = sefl_fail(SEFL_EPROTO, "CSP would reveal round %llu again",
                            (unsigned long long)o->round);
         if (st == SEFL_OK)
             st = run(&op);
@@ -555,7 +557,7 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
             as_die(l, st);
         SEFL_TRY(st);
     }
-    l->peer.opened = l->peer.opened > o->round ? l->peer.opened : o->round;
+    l->peer.revealed = l->peer.revealed > o->round ? l->peer.revealed : o->round;
 done:
     if (st != SEFL_OK)
         sefl_wipe(w, t->values * sizeof *w);

@@ -1,5 +1,5 @@
-/* What each order of sum/agg.h does. Every order may be executed twice: its result is the same again,
- * or replaces the earlier one whole, and the machine moves on only after it is durable. */
+/* What each order of sum/agg.h does. Every order may be executed twice: its result is the same
+ * again, or replaces the earlier one whole, and the machine moves on only after it is durable. */
 #include "sum/as_rounds_internal.h"
 
 #include "base/alloc.h"
@@ -75,19 +75,19 @@ static sefl_status cannot_go_on(void)
     return sefl_fail(SEFL_ESTATE, "%s; " ACCOUNT_REMEDY, sefl_last_error());
 }
 
-/* CSP's WELCOME beside our store: does one of us have less than it has told the other? expired: CSP has
- * given up the present round, because its key expired. */
+/* CSP's WELCOME beside our store: does one of us have less than it has told the other? expired:
+ * CSP has given up the present round, because its key expired. */
 static sefl_status compare_states(as_rounds *r, bool *expired)
 {
     sefl_status st = SEFL_OK;
     const as_peer *p = as_link_peer(r->link);
-    uint64_t ended = p->opened > p->skipped ? p->opened : p->skipped;
+    uint64_t ended = p->revealed > p->skipped ? p->revealed : p->skipped;
     as_mask mask = { 0 };
     pthread_mutex_lock(&r->lock);
     agg_memory m = agg_remember(r->a);
     pthread_mutex_unlock(&r->lock);
     *expired = task_is_sealed(r->t) && p->signed_ == m.round && p->skipped == m.round &&
-               p->opened < m.round && m.phase < AGG_REVEALING;
+               p->revealed < m.round && m.phase < AGG_REVEALING;
     if (*expired)
         return SEFL_OK;
     SEFL_CHECK(p->signed_ <= m.round && (ended < m.round || m.phase >= AGG_REVEALING), SEFL_ESTATE,
@@ -106,8 +106,9 @@ static sefl_status compare_states(as_rounds *r, bool *expired)
                "an old copy of CSP's state and ledger was put back: CSP had charged round %" PRIu64
                " before it took our masked sum, and its ledger does not have that charge",
                m.round);
-    SEFL_CHECK(st != SEFL_ENOTFOUND || m.phase != AGG_REVEALING || p->opened < m.round, SEFL_ESTATE,
-               "an old copy of this server's state was put back: CSP has opened round %" PRIu64
+    SEFL_CHECK(st != SEFL_ENOTFOUND || m.phase != AGG_REVEALING || p->revealed < m.round,
+               SEFL_ESTATE,
+               "an old copy of this server's state was put back: CSP has revealed round %" PRIu64
                ", and the mask of its sum is not here",
                m.round);
     SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
@@ -272,7 +273,7 @@ static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status wh
 {
     if (why == SEFL_ECANCELLED || is_spoiled(r))
         return why;
-    log_warn(r->c.log, "round not opened", lf_u64("round", o->round), lf_u64("attempt", o->attempt),
+    log_warn(r->c.log, "round not revealed", lf_u64("round", o->round), lf_u64("attempt", o->attempt),
              lf_str("why", sefl_last_error()));
     if (why == SEFL_EBUDGET)
         return as_rounds_say(r, AGG_BUDGET, o->round);
@@ -282,7 +283,7 @@ static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status wh
         return as_rounds_say(r, AGG_LOST, o->round);
     /* the last two: lanes do not get anywhere, so the link itself is dialled anew */
     if (as_link_dead(r->link) || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT)
-        return as_rounds_link_down(r, "open");
+        return as_rounds_link_down(r, "reveal");
     if (++r->refused >= REFUSALS_MAX) /* CSP will not, whatever we do */
         return as_rounds_say(r, AGG_LOST, o->round);
     return as_rounds_say(r, AGG_REVEAL_FAILED, o->round);
@@ -310,11 +311,11 @@ done:
     return st;
 }
 
-/* The closed sum of the set, unless CSP has revealed this round already. *handled: the round is lost,
- * and the machine knows. */
+/* The closed sum of the set, unless CSP has revealed this round already. *handled: the round is
+ * lost, and the machine knows. */
 static sefl_status get_sum(as_rounds *r, as_reveal *o, bool *handled)
 {
-    if (as_link_peer(r->link)->opened >= o->round)
+    if (as_link_peer(r->link)->revealed >= o->round)
         return SEFL_OK;
     sefl_status st = r->c.uploads->sum(r->c.ctx, o->round, &o->sum);
     *handled = !r->c.strict &&
@@ -382,7 +383,7 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
     memcpy(what.set, r->row.set, sizeof what.set);
     bool has_set = r->row.has_set;
     pthread_mutex_unlock(&r->lock);
-    SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be opened without a set", o->round);
+    SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be revealed without a set", o->round);
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
     /* died between the integers and the machine's step? They are the release: in mode own another
      * reveal would draw our noise a second time */
@@ -526,8 +527,8 @@ static sefl_status order_skip(as_rounds *r, const agg_order *o)
     p.clients = agg_remember(r->a).clients;
     journal_round row = r->row;
     pthread_mutex_unlock(&r->lock);
-    /* a charged round counts against max_rounds_per_client: CSP may have revealed it, and the ledger has
-     * it among the releases that a client is in */
+    /* a charged round counts against max_rounds_per_client: CSP may have revealed it, and the
+     * ledger has it among the releases that a client is in */
     SEFL_TRY(account_has(r->c.account, o->round, &row.charged));
     row.skipped = true;
     row.state = AGG_SKIPPING;

@@ -56,7 +56,7 @@ typedef struct as_uploads {
     sefl_status (*accept)(void *ctx, const round_header *h, sefl_span both);
     /* Accepts none. With or without the lock, any number of times. */
     void (*close)(void *ctx);
-    /* *After a restart: adds the acknowledged uploads of a round to the sum again, and counts them. */
+    /* *After a restart: adds a round's acknowledged uploads to the sum again, and counts them. */
     sefl_status (*restore)(void *ctx, uint64_t round, uint32_t *clients);
     /* The round is closed: everything that was acknowledged is in the sum, or on its way. */
     sefl_status (*freeze)(void *ctx, uint64_t round);
@@ -79,8 +79,9 @@ typedef struct as_uploads {
 } as_uploads;
 
 typedef struct as_model {
-    /* The next model, durable; or none, if the release check blocks it (out->blocked). numbers.bound
-     * is 0 where nothing was checked. Repeated after a crash it makes the same bytes. */
+    /* The next model, durable; or none, if the release check blocks it (out->blocked).
+     * numbers.bound is 0 where nothing was checked. Repeated after a crash it makes the same
+     * bytes. */
     sefl_status (*release)(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                            uint32_t clients, release_made *out);
     void (*settle)(void *ctx, uint64_t latest); /* may be NULL: `latest` is durably the newest */
@@ -123,16 +124,16 @@ typedef struct as_rounds_config {
 sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c) SEFL_MUST_CHECK;
 void as_rounds_free(as_rounds *r);
 
-/* Until the task is over (SEFL_OK), as_rounds_stop or config.stop (SEFL_ECANCELLED), or a failure that
- * time does not mend: a store that cannot be written, ledgers that disagree. */
+/* Until the task is over (SEFL_OK), as_rounds_stop or config.stop (SEFL_ECANCELLED), or a failure
+ * that time does not mend: a store that cannot be written, ledgers that disagree. */
 sefl_status as_rounds_run(as_rounds *r) SEFL_MUST_CHECK;
 void as_rounds_stop(as_rounds *r);
 bool as_rounds_stopping(const as_rounds *r);
 /* An event: as_rounds_run looks again. With the lock. */
 void as_rounds_wake(as_rounds *r);
 
-/* Sealed tasks, in the thread of as_rounds_run: sends CSP the heads of uploads that have arrived since
- * (EARLY). The driver does it while it waits. */
+/* Sealed tasks, in the thread of as_rounds_run: sends CSP the heads of uploads that have arrived
+ * since (EARLY). The driver does it while it waits. */
 sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;
 
 /* The lock guards the machine; what these return is valid while the caller holds it. */

@@ -60,8 +60,8 @@ sefl_status as_rounds_idle(as_rounds *r, uint64_t until_ms) SEFL_MUST_CHECK;
 
 /* Sealed tasks: EARLY, if it is time. *wait_ms: when to come again; 0: something was sent. */
 sefl_status as_rounds_early(as_rounds *r, uint64_t *wait_ms) SEFL_MUST_CHECK;
-/* Sealed tasks: SET and VERDICT over this link: stored, refused uploads off the sum; `o` gets count and
- * root. few: CSP keeps fewer than the threshold. lost: a head cannot be read any more. */
+/* Sealed tasks: SET and VERDICT over this link: stored, refused uploads off the sum; `o` gets
+ * count and root. few: CSP keeps fewer than the threshold. lost: a head cannot be read any more. */
 sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost) SEFL_MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* Sealed rounds at AS: CSP's key of a round, vouchers, heads while they arrive, the frozen set and CSP's
- * verdict on it, CSP's signature on who was counted. */
+/* Sealed rounds at AS: CSP's key of a round, vouchers, heads while they arrive, the frozen set
+ * and CSP's verdict on it, CSP's signature on who was counted. */
 #include "base/alloc.h"
 #include "protocol/head.h"
 #include "sum/as_internal.h"
@@ -48,7 +48,7 @@ sefl_status as_link_vouch(as_link *l, sefl_span bytes)
     return st == SEFL_OK ? as_ask_simple(l, LINK_VOUCH, bytes, LINK_YES) : st;
 }
 
-/* ---- EARLY ------------------------------------------------------------------------------------- */
+/* ---- EARLY ----------------------------------------------------------------------------------- */
 
 /* One message: `n` heads from number `first` on. */
 static sefl_status early_piece(as_link *l, uint64_t round, sefl_span heads, uint32_t first,
@@ -95,7 +95,7 @@ done:
     return st;
 }
 
-/* ---- SET and VERDICT --------------------------------------------------------------------------- */
+/* ---- SET and VERDICT ------------------------------------------------------------------------- */
 
 static bool has_early(const as_link *l, const as_set *s, uint32_t i)
 {
@@ -215,7 +215,7 @@ done:
     return st;
 }
 
-/* ---- COUNTED ----------------------------------------------------------------------------------- */
+/* ---- COUNTED --------------------------------------------------------------------------------- */
 
 sefl_status as_receive_counted(as_link *l, uint64_t round, const uint8_t *root, const uint8_t *id,
                                sefl_buf *out)

@@ -3,8 +3,8 @@
  * The driver of the rounds (sum/as_rounds.h) and the reveal (sum/as_link.h) write each fact here
  * before anything depends on it. A store keeps named records per round and one row per round; it
  * does not know what is in a record. This file knows, and checks the rules that hold for every
- * store. Two stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h (simulator,
- * demo, benches, tests).
+ * store. Two stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h
+ * (simulator, demo, benches, tests).
  *
  *     record      round    bytes
  *     MEMORY      0        the machine's memory (agg_remember), with the row and MODEL in one step
@@ -21,8 +21,8 @@
  *     REPLY       N        secret: attempt u64, digest 32 of CSP's reply
  *     RELEASE     N        secret: the released integers, 8 bytes each
  *
- * Threads: one owner; get may be called from any.   Secrets: MASK, REPLY, RELEASE: they are sealed on
- * a disk, and wipe destroys them. */
+ * Threads: one owner; get may be called from any.   Secrets: MASK, REPLY, RELEASE: they are
+ * sealed on a disk, and wipe destroys them. */
 #ifndef SUM_AS_STORE_H
 #define SUM_AS_STORE_H
 
@@ -86,14 +86,14 @@ void as_mask_clear(as_mask *m);
 sefl_status as_mask_read(as_mask *out, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
 
-/* Before the first byte of the masked sum leaves. A later attempt replaces an earlier one: CSP never
- * revealed that one, or it would not have said GO. SEFL_ESTATE: the attempt does not rise, the set
- * changes, or a seed or slice comes a second time. */
+/* Before the first byte of the masked sum leaves. A later attempt replaces an earlier one: CSP
+ * never revealed that one, or it would not have said GO. SEFL_ESTATE: the attempt does not rise,
+ * the set changes, or a seed or slice comes a second time. */
 sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m) SEFL_MUST_CHECK;
 /* The latest of this round, which the caller clears; SEFL_ENOTFOUND. */
 sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEFL_MUST_CHECK;
-/* Before CSP's reply to this attempt is used. SEFL_ESTATE: another reply to the attempt was noted, so
- * no mask and no shares ever meet two replies. */
+/* Before CSP's reply to this attempt is used. SEFL_ESTATE: another reply to the attempt was
+ * noted, so no mask and no shares ever meet two replies. */
 sefl_status as_store_replied(const as_store *s, uint64_t round, uint64_t attempt,
                              const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
 

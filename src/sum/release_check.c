@@ -26,8 +26,8 @@ static double norm_bound(const task *t, double m, double total, double clip)
     return fmin(honest, m * t->grid.d_sens) + noise * sqrt(far * far + mode->norm_jumps);
 }
 
-/* The slot's total in clients, and the range of an honest one: each client rounds its weight to a step
- * of q. */
+/* The slot's total in clients, and the range of an honest one: each client rounds its weight to a
+ * step of q. */
 static void weigh(release_numbers *n, const task *t, double slot, double m, double clip)
 {
     double one = DP_WEIGHT_SLOT_SHARE * clip;

@@ -1,18 +1,20 @@
 /* release_check: can honest clients and the noise have made this sum?
  *
- * Nobody sees a single update, so one client with a valid ciphertext can spoil the whole sum. Before
- * AS applies a sum it compares it with what honest clients can reach at most. R is the released
- * vector in real units, d its length (the weight slot included), D the sensitivity, C the clip:
+ * Nobody sees a single update, so one client with a valid ciphertext can spoil the whole sum.
+ * Before AS applies a sum it compares it with what honest clients can reach at most. R is the
+ * released vector in real units, d its length (the weight slot included), D the sensitivity, C
+ * the clip:
  *
  *     joint   |R| <= m D + z D sqrt((sqrt(d) + 7.5)^2 + 20000)      false alarm below 2^-38
  *     own     |R| <= m D + sqrt(2) z D (sqrt(d) + 7.5)              below 2^-40
  *     none    |R| <= m (C + q sqrt(d))                              never
  *
- * m is the number of clients (unit record: times records_max), or clients_max where that number may
- * not be told: everybody sees whether a round was blocked. 20000 is for joint noise's rare jumps.
- * The weight slot must lie within [0, m] clients and ten deviations of the noise (joint: sixty, for
- * the jumps; a false alarm below 2^-40). With it m D is at most W C + m q sqrt(d), where W is the slot's
- * total and those deviations: who makes the divisor small makes the bound small. A model whose validation loss is above RELEASE_LOSS_MAX, or not finite, is blocked too.
+ * m is the number of clients (unit record: times records_max), or clients_max where that number
+ * may not be told: everybody sees whether a round was blocked. 20000 is for joint noise's rare
+ * jumps. The weight slot must lie within [0, m] clients and ten deviations of the noise (joint:
+ * sixty, for the jumps; a false alarm below 2^-40). With it m D is at most W C + m q sqrt(d),
+ * where W is the slot's total and those deviations: who makes the divisor small makes the bound
+ * small. A model whose validation loss is above RELEASE_LOSS_MAX, or not finite, is blocked too.
  *
  *     st = release_check_sum(&n, &task, w, clients);      // SEFL_ERANGE: block; n has the numbers
  *     st = release_check_loss(loss);
@@ -63,8 +65,9 @@ typedef struct release_signals {
     uint32_t n;
 } release_signals;
 
-/* Adds a round's signal, unless it is there already. True: it is above four times the median of those
- * before it (three or more), and above four times what noise alone makes of no signal: worth a warning. */
+/* Adds a round's signal, unless it is there already. True: it is above four times the median of
+ * those before it (three or more), and above four times what noise alone makes of no signal:
+ * worth a warning. */
 bool release_signals_add(release_signals *s, const task *t, uint64_t round, double signal,
                          double *median);
 

@@ -1,4 +1,5 @@
-/* round_report: the result of a round, for metrics and people. Only numbers that everybody may know.
+/* round_report: the result of a round, for metrics and people. Only numbers that everybody may
+ * know.
  *
  * Threads: values.   Secrets: none. */
 #ifndef SUM_ROUND_REPORT_H

@@ -1,5 +1,5 @@
-/* A federation of the simulator (keys, a signed task, clients) whose task is given vectors of another length:
- * its document stays the old one, which nobody compares. */
+/* A federation of the simulator (keys, a signed task, clients) whose task is given vectors of
+ * another length: its document stays the old one, which nobody compares. */
 #define _GNU_SOURCE
 #include "cli/full/demo_sum.h"
 
@@ -73,7 +73,7 @@ done:
     return st;
 }
 
-/* The task is about vectors of so many numbers from so many clients. */
+/* Gives the task vectors of d->values numbers from d->clients clients. */
 static sefl_status change_task(stage *g)
 {
     sefl_status st = SEFL_OK;

@@ -1,13 +1,14 @@
-/* fedavg: plain federated averaging of the same task on the same text, in this process: no encryption,
- * no clipping, no quantising, no noise, no dropouts. The demo compares the protected run with it.
+/* fedavg: plain federated averaging of the same task on the same text, in this process: no
+ * encryption, no clipping, no quantising, no noise, no dropouts. The demo compares the protected
+ * run with it.
  *
  *     SEFL_TRY(fedavg_run(&after, &(fedavg_config){ .folder = "fed", .clients = 8 }, &progress));
  *
- * The folder is one of `sefl provision`: vocabulary, initial model and every client's text come from it.
- * Training and averaging are those of the simulator's `protection: none` (simulate/work.h). The result
- * does not depend on the number of threads.
- * Threads: one call at a time; works on a pool of its own.   Secrets: the clients' text, on a machine that
- * has all of it. */
+ * The folder is one of `sefl provision`: vocabulary, initial model and every client's text come
+ * from it. Training and averaging are those of the simulator's `protection: none`
+ * (simulate/work.h). The result does not depend on the number of threads.
+ * Threads: one call at a time; works on a pool of its own.   Secrets: the clients' text, on a
+ * machine that has all of it. */
 #ifndef CLI_FULL_FEDAVG_H
 #define CLI_FULL_FEDAVG_H
 

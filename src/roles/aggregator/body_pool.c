@@ -1,5 +1,5 @@
-/* Rooms are mappings of their own: what the heap is given back it may keep, and a bound that is kept only
- * by luck is none. */
+/* Rooms are mappings of their own: what the heap is given back it may keep, and a bound that is
+ * kept only by luck is none. */
 #include "roles/aggregator/body_pool.h"
 
 #include "base/alloc.h"

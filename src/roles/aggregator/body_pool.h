@@ -1,18 +1,19 @@
-/* body_pool: memory for bodies that are on their way into the sum, so that they need not be read again.
+/* body_pool: memory for bodies on their way into the sum, so that they need not be read again.
  *
- * An upload that finds a room free is gathered in it while it is written to its file (spool.h), and the room
- * goes with the acknowledged update to the running sum (collect.h), which gives it back. One that
- * finds none is written piece by piece and read back from its file: slower, and nothing else. So slow
- * senders that sit in every room take no service from anybody.
+ * An upload that finds a free room is gathered in it while it is written to its file (spool.h).
+ * The room goes with the acknowledged upload to the running sum (collect.h), which gives it back.
+ * An upload that finds no room is written piece by piece and read back from its file, which is
+ * slower and otherwise the same. So slow senders that hold every room deny service to nobody.
  *
  *     SEFL_TRY(body_pool_new(&rs, body_bytes, BODY_POOL_BUDGET));
- *     body_room *r = body_pool_take(rs);                 // NULL: none is free
- *     room_bytes(r)                             // at a multiple of 4096, SPOOL_ROOM(body_bytes) of them
+ *     body_room *r = body_pool_take(rs);        // NULL: none is free
+ *     room_bytes(r)                             // SPOOL_ROOM(body_bytes) bytes, aligned to 4096
  *     room_give(r);
- *     body_pool_trim(rs);                           // body_pool that nobody has go back to the system
+ *     body_pool_trim(rs);                       // gives free rooms back to the system
  *
  * Threads: any.   Secrets: none (ciphertexts).
- * Memory: at most the budget, from the first body on, beside the heap; none where a body is larger. */
+ * Memory: at most the budget, from the first body on, beside the heap; none where a body is
+ * larger. */
 #ifndef ROLES_AGGREGATOR_BODY_POOL_H
 #define ROLES_AGGREGATOR_BODY_POOL_H
 

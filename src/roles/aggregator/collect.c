@@ -1,9 +1,9 @@
 /* Design.
- *  1. member[0..given) is the set; [0..summed) is in the sum; the worker alone touches the sum until
- *     collect_close has found summed == given and set `closed`.
+ *  1. member[0..given) is the set; [0..summed) is in the sum. The worker alone touches the sum
+ *     until collect_close has found summed == given and set `closed`.
  *  2. `epoch` changes with every begin: a worker that was busy with the sum of another epoch throws
  *     its result away (it owns that sum by then).
- *  3. A failed addition spoils the sum: it is made anew and summed is 0 again, at most TRIES times. */
+ *  3. A failed addition spoils the sum: the worker makes it anew from 0, at most TRIES times. */
 #include "roles/aggregator/collect.h"
 
 #include "base/alloc.h"
@@ -102,7 +102,8 @@ static void give_rooms(collect *c)
     body_pool_trim(c->c.body_pool);
 }
 
-/* How many of those that wait are added now: as many from body_pool as there are, or one from its file. */
+/* How many of those that wait are added now: as many from body_pool as there are, or one from its
+ * file. */
 static uint32_t next_batch(const collect *c)
 {
     uint32_t n = 0;
@@ -365,7 +366,8 @@ sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
     SEFL_CHECK(i < c->given, SEFL_ENOTFOUND, "this client is not in the sum");
     SEFL_CHECK(!c->closed, SEFL_ESTATE, "the sum of round %llu is closed",
                (unsigned long long)round);
-    /* the worker sleeps while summed == given, and no update is given to it once the round is closed */
+    /* the worker sleeps while summed == given, and no update is given to it once the round is
+     * closed */
     took = walk_body(c, c->sum, round, &c->member[i], ahe_sum_take, c->pool);
     memmove(&c->member[i], &c->member[i + 1], (c->given - i - 1) * sizeof *c->member);
     c->given--;

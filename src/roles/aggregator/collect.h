@@ -1,22 +1,22 @@
-/* collect: the running sum of a round's updates, made by one worker while they arrive.
+/* collect: the running sum of a round's uploads. One worker adds them while they arrive.
  *
- * Only bodies that are complete, checked, durable and acknowledged are given to it; each is added
- * once, from the room that it came in (body_pool.h) or read back from its file (readback.h) in pieces
- * of a mebibyte. The list of them (112 bytes an update, at most clients_max) is both its queue and
- * the round's set. After a restart the role gives it the acknowledged bodies again, and the sum is
- * the same: multiplication does not mind the order.
+ * It gets only bodies that are complete, checked, durable and acknowledged, and adds each once,
+ * from the room that it came in (body_pool.h) or from its file (readback.h) in pieces of a
+ * mebibyte. The list of uploads (112 bytes each, at most clients_max) is its queue. After a
+ * restart the role gives it the acknowledged bodies again, and the sum is the same: the order of
+ * additions does not matter.
  *
  *     SEFL_TRY(collect_new(&c, &cfg));
  *     collect_begin(c, round);                               // empty
- *     SEFL_TRY(collect_add(c, round, &member, false, NULL)); // queued
- *     SEFL_TRY(collect_close(c, round, &sum, NULL));        // waits for the worker; sum is closed
- *     collect_begin(c, 0);                                   // the sum is freed
+ *     SEFL_TRY(collect_add(c, round, &entry, false, NULL));  // queued
+ *     SEFL_TRY(collect_close(c, round, &sum, NULL));         // waits for the worker; sum is closed
+ *     collect_begin(c, 0);                                   // frees the sum
  *
- * A body that cannot be read, or whose sum breaks half-way, makes the worker begin again from the
- * first one; the third time collect_close says why.
+ * If a body cannot be read, or an addition fails half-way, the worker begins again from the first
+ * body; after the third time collect_close returns the reason.
  * Threads: any; the sum that collect_close lends has one owner until the next begin.
- * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, a window of the body, the list; body_pool are
- * others'. */
+ * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, a window of the body and the list; rooms
+ * belong to body_pool. */
 #ifndef ROLES_AGGREGATOR_COLLECT_H
 #define ROLES_AGGREGATOR_COLLECT_H
 
@@ -57,7 +57,7 @@ bool collect_has_body(collect *c, const round_entry *m);
 /* Updates that were given to it, and of those that are in the sum. */
 void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
 
-/* The i-th that was given, in the order of arrival. False: there are not so many. */
+/* The i-th that was given, in the order of arrival. False: fewer uploads have arrived. */
 bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out);
 /* This client was not counted: its body is taken off the sum, before collect_close lends it. Waits
  * for the worker as collect_close does. SEFL_ENOTFOUND: it is not in the sum. Should its body not

@@ -1,8 +1,8 @@
 /* AS's lanes. Invariants, all under `lock`:
- *   1. `generation` is that of the link; a lane that began under another one adds nothing to the pool.
+ *   1. `generation` counts links; a lane that began under another one adds nothing to the pool.
  *   2. `pending` is the sum of the sessions under way, so lanes together do not overfill the pool.
- *   3. Streams are made and closed by their lane's thread alone; others interrupt them. An interrupt that
- *      comes before the stream is there is not lost: the lane looks at the generation once it has dialled. */
+ *   3. A lane's own thread alone opens and closes its stream; others interrupt it. An interrupt
+ *      before the stream exists is not lost: the lane checks the generation after it dials. */
 #define _GNU_SOURCE
 #include "roles/aggregator/lanes.h"
 
@@ -107,7 +107,7 @@ static bool next(lane *x)
     return go;
 }
 
-/* ---- a stream that stands still while an opening runs -------------------------------------------- */
+/* ---- a stream that stands still while an opening runs ---------------------------------------- */
 
 static sefl_status clear_way(lane *x)
 {
@@ -357,7 +357,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- the driver's calls ------------------------------------------------------------------------ */
+/* ---- the driver's calls ---------------------------------------------------------------------- */
 
 sefl_status lanes_new(lanes **out, const lanes_config *c)
 {

@@ -1,47 +1,51 @@
-/* lanes: noise shares (mpc/noise/shares.h) are made beside the rounds, on streams and threads of their own,
- * and wait in a pool at each server (mpc/noise/pool.h). Only tasks with joint noise have lanes.
+/* lanes: the servers make noise shares (mpc/noise/shares.h) beside the rounds, on their own
+ * streams and threads, and keep them in a pool at each server (mpc/noise/pool.h). Only joint
+ * noise needs lanes.
  *
  *     AS    lanes_bind(l, pair);                       // the link to CSP is up: WELCOME's pair
- *           SEFL_TRY(lanes_wait(l, values));           // an opening needs so many
- *           lanes_hold(l, true); ... lanes_hold(l, false);         // around an opening
+ *           SEFL_TRY(lanes_wait(l, values));           // a reveal needs this many
+ *           lanes_hold(l, true); ... lanes_hold(l, false);         // around a reveal
  *           lanes_unbind(l);                           // the link is down
  *     CSP   lane_host_bind(h, pair);                   // csp_config.paired
  *           SEFL_TRY(lane_host_take(h, t));            // a lane has dialled
  *           lane_host_unbind(h);                       // the link is down
  *
- * A lane is one thread a side with its own stream (ALPN LANE_ALPN). AS dials, names the link that the lane
- * belongs to, and asks for one session after the other until the pool is full; then it hangs up:
+ * A lane is one thread per server with its own stream (ALPN LANE_ALPN). AS dials, names the link
+ * that the lane belongs to, and asks for one session after the other until the pool is full; then
+ * it hangs up:
  *
- *     AS    LANE pair                   CSP   YES, or NO: PAIR (another link), CHECKS (the task has ended)
- *     AS    FILL count                  CSP   YES, or NO: CHECKS
- *           shares_evaluate                   shares_garble
- *                                             YES: its shares are in the pool. Then AS adds its own.
+ *     AS    LANE pair              CSP   YES, or NO: PAIR (another link), CHECKS (the task is over)
+ *     AS    FILL count             CSP   YES, or NO: CHECKS
+ *           shares_evaluate              shares_garble
+ *                                        YES: its shares are in the pool. Then AS adds its own.
  *
- * count is lanes_session of the task, nothing else. So AS never picks shares that CSP does not have yet, and a
- * lane that breaks leaves at most shares at CSP that nobody asks for; the pool erases the oldest ones
- * when it is full.
+ * count is always lanes_session of the task. So AS never picks shares that CSP does not have yet.
+ * A lane that breaks leaves at most shares at CSP that AS never names; a full pool erases the
+ * oldest ones.
  *
- * When. A lane begins a session while the pool has less than two rounds' worth, those under way counted. While
- * an opening runs all lanes stand still, also in the middle of a session, unless the opening itself waits
- * for shares. Lanes run at low priority (nice 10).
+ * When. A lane begins a session while the pool, with the sessions under way, has fewer shares
+ * than two rounds need. During a reveal all lanes pause, even in the middle of a session, unless
+ * the reveal itself waits for shares. Lanes run at low priority (nice 10).
  *
- * Forgetting. Shares outlive neither the link to which they are bound (another link has another pair, after
- * a restart of either server too), nor a session that broke the protocol or failed a check: then the server
- * that noticed erases its pool, and the other one learns by NO SLICE. A lane whose connection breaks takes
- * its own session with it and nothing else: nothing of that session was in a pool.
+ * Erasing. Shares are bound to a link; another link has another pair, also after a restart of
+ * either server. A server that notices a broken protocol or a failed check erases its pool, and
+ * the other server learns that by NO SLICE. A lane whose connection breaks loses its own session
+ * and nothing else: nothing of that session was in a pool.
  *
- * Checks. A check of AS's transfers that fails at CSP (SEFL_ECRYPTO from shares_garble) is no accident: an
- * error in CSP's log, and a count in its journal (fact 0 "checks"). At CSP_CHECKS_MAX the task is over:
- * every lane and every question on the link gets NO CHECKS, and AS ends with an error (lanes_ended).
+ * Checks. A check of AS's transfers that fails at CSP (SEFL_ECRYPTO from shares_garble) is no
+ * accident. CSP logs an error and counts it in its journal (fact 0 "checks"). At CSP_CHECKS_MAX
+ * the task is over: every lane and every question on the link gets NO CHECKS, and AS ends with an
+ * error (lanes_ended).
  *
- * Audits (noise/audit.h). AS audits one session in `audit`. An audit that shows another circuit ends the task at
- * AS, for ever (fact 0 "caught"); so does the second one that CSP does not answer (fact 0 "unanswered").
- * Records are files in the folder `records`.
+ * Audits (noise/audit.h). AS audits one session in `audit`. An audit that shows another circuit
+ * ends the task at AS for ever (fact 0 "caught"); so does the second audit that CSP does not
+ * answer (fact 0 "unanswered"). Records are files in the folder `records`.
  *
- * Memory: the pool, 4 bytes a value (5 with more than 20 bits in the ring), has at most two rounds' worth and
- * a session a lane; while a session runs, 8 bytes for each of its values and some 6 MB.
+ * Memory: the pool takes 4 bytes per value (5 with more than 20 bits in the ring) for at most two
+ * rounds and one session per lane; a running session takes 8 bytes per value and about 6 MB.
  *
- * Threads: lanes_* from any thread, bind, unbind, hold and wait from one; lane_host_serve once a lane.
+ * Threads: lanes_* from any thread, but bind, unbind, hold and wait from one; lane_host_serve
+ * once per lane.
  * Secrets: shares, until they are in the pool. */
 #ifndef ROLES_LANES_H
 #define ROLES_LANES_H
@@ -57,10 +61,10 @@
 
 enum { LANES_MAX = 16, LANES_UNANSWERED_MAX = 2 };
 
-/* Values of one session: 2^16 to 2^20, two rounds' worth if that is in between; more where a slice would
- * have too many parts. */
+/* Values of one session: 2^16 to 2^20, two rounds' worth if that is in between; more where a
+ * slice would have too many parts. */
 uint64_t lanes_session(const task *t);
-/* What a pool of this task may hold: two rounds' worth and a session for each of LANES_MAX lanes. */
+/* What a pool of this task may hold: two rounds' shares and a session for each of LANES_MAX lanes. */
 uint64_t lanes_pool_max(const task *t);
 
 /* ---- AS -------------------------------------------------------------------------------------- */
@@ -80,7 +84,7 @@ typedef struct lanes_config {
     lane_dial dial;
     journal *journal;        /* NULL: nothing is remembered (tests) */
     const sefl_coins *coins; /* purpose "shares" */
-    uint64_t audit;          /* one session in so many; 0: none */
+    uint64_t audit;          /* audits one session in this many; 0: none */
     const char *records;     /* folder; NULL: they are not kept */
     sefl_log *log;
     const sefl_clock *mono;
@@ -103,12 +107,12 @@ void lanes_unbind(lanes *l);
 /* An opening begins, or is over. */
 void lanes_hold(lanes *l, bool opening);
 
-/* Until `count` values can be picked; says in the log how far it is. SEFL_ECLOSED: CSP knows this link no
- * more, or no lane gets anywhere: dial anew. SEFL_ESTATE: the task has ended (lanes_ended).
- * SEFL_ECANCELLED: lanes_stop. */
+/* Until `count` values can be picked; says in the log how far it is. SEFL_ECLOSED: CSP knows this
+ * link no more, or no lane gets anywhere: dial anew. SEFL_ESTATE: the task has ended
+ * (lanes_ended). SEFL_ECANCELLED: lanes_stop. */
 sefl_status lanes_wait(lanes *l, uint64_t count) SEFL_MUST_CHECK;
 
-/* What lanes have done since this was asked last: bytes both ways, and seconds of their sessions. */
+/* The lanes' work since the last call: bytes both ways, and seconds of their sessions. */
 typedef struct lanes_work {
     uint64_t bytes;
     double seconds;
@@ -142,8 +146,8 @@ void lane_host_bind(lane_host *h, const uint8_t pair[LINK_PAIR]);
 /* Cuts every lane off, waits for its thread, empties the pool. */
 void lane_host_unbind(lane_host *h);
 
-/* Takes the stream of a new lane and serves it on a thread of its own. SEFL_ESTATE: LANES_MAX are there; the
- * stream is closed then. By the owner's thread, as unbind. */
+/* Takes the stream of a new lane and serves it on a thread of its own. SEFL_ESTATE: LANES_MAX are
+ * there; the stream is closed then. By the owner's thread, as unbind. */
 sefl_status lane_host_take(lane_host *h, tls *t) SEFL_MUST_CHECK;
 
 /* Answers until the lane ends: SEFL_OK when AS has hung up between two sessions. */

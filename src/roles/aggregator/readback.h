@@ -4,14 +4,14 @@
  *     SEFL_TRY(readback_next(&r, &p, n, room));              // the next n bytes: there, or in room
  *     readback_close(&r);
  *
- * A body that was just written is in the system's memory: it is mapped, a window at a time, and its
- * pages are looked at before they are touched. Where one of them would have to come from the disk the
- * bytes are read instead: a disk that fails is then a status, and not a signal in the middle of a sum.
- * (Whoever cuts a file in the state folder short in the microseconds between ends this process; it
- * may write there only as AS's own user.) with_read: nothing is mapped at all, for what may have
- * suffered since it was written.
+ * A body that was just written is in the system's memory: readback maps it, a window at a time,
+ * and asks which pages are in memory before it touches them. It reads pages that would come from
+ * the disk, so that a failing disk gives a status and not a signal in the middle of a sum. (A
+ * process of AS's own user that truncates a file of the state folder in the microseconds between
+ * ends this process.) with_read: nothing is mapped; for files that may have changed since they
+ * were written.
  *
- * Threads: one owner.   Secrets: none (ciphertexts).   Memory: a window of 8 MiB of the system's. */
+ * Threads: one owner.   Secrets: none (ciphertexts).   Memory: a window of 8 MiB. */
 #ifndef ROLES_AGGREGATOR_READBACK_H
 #define ROLES_AGGREGATOR_READBACK_H
 

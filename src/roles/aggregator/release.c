@@ -130,8 +130,8 @@ static int by_round(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The settings keep every model from this round on; 0: all of them. A task with patience may end that
- * many rounds after its best model, which stays too. */
+/* The settings keep every model from this round on; 0: all of them. A task with patience may end
+ * that many rounds after its best model, which stays too. */
 static sefl_status keep_from(const releases *r, DIR *d, uint64_t latest, uint64_t *out)
 {
     sefl_status st = SEFL_OK;
@@ -226,7 +226,8 @@ done:
     return st;
 }
 
-/* The next model and the optimiser's memory of it, in place. SEFL_ERANGE: the release check blocks it. */
+/* The next model and the optimiser's memory of it, in place. SEFL_ERANGE: the release check
+ * blocks it. */
 static sefl_status advance(releases *r, step_state *s, nn_real *theta, const int64_t *w,
                            uint32_t clients, release_made *out)
 {

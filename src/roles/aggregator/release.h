@@ -4,16 +4,15 @@
  *     models/round-N.optimiser     what the server's optimiser remembers after it (step.h)
  *
  * Round N starts from the model that the latest released round before it made; the first from the
- * task's initial model, called round 0 here. A skipped round makes none, and neither does one that the
- * release check blocks (sum/release_check.h): nothing is written then.
+ * task's initial model, called round 0 here. A skipped round makes none, and neither does one
+ * that the release check blocks (sum/release_check.h): nothing is written then.
  *
- *     SEFL_TRY(releases_new(&r, &cfg));       // init and word list have the hashes that the task names
+ *     SEFL_TRY(releases_new(&r, &cfg));       // checks init and word list against the task
  *     SEFL_TRY(release_make(r, &(release_from){ .round = 3, .hash = h }, 4, w, clients, &made));
  *     release_settle(r, 4);                   // round 4 is durably the latest: older files go
  *
- * release_make reads only files that do not change and writes each of its own atomically: repeated
- * after a crash it makes the same bytes.
- * The paths of a config are borrowed.
+ * release_make reads only files that do not change and writes each of its own atomically:
+ * repeated after a crash it makes the same bytes. The paths of a config are borrowed.
  * Threads: one owner; release_path and files may be read by others.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_RELEASE_H
 #define ROLES_AGGREGATOR_RELEASE_H
@@ -30,7 +29,7 @@ typedef struct releases_config {
     const char *init;   /* the initial model's file */
     const char *vocab;  /* the public word list */
     const char *valid;  /* the public text that the task names; NULL where it names none */
-    uint64_t keep;      /* so many of the latest models stay; 0: all */
+    uint64_t keep;      /* how many of the latest models stay; 0: all */
     uint64_t every;     /* of the older ones those whose round is a multiple of this; 0: none */
     pool *pool;
 } releases_config;
@@ -48,10 +47,11 @@ sefl_status release_path(const releases *r, sefl_buf *out, uint64_t round) SEFL_
 
 sefl_status release_make(releases *r, const release_from *from, uint64_t round, const int64_t *w,
                          uint32_t clients, release_made *out) SEFL_MUST_CHECK;
-/* `latest` is the round that made the model the next round starts from. Deletes the optimiser files of
- * earlier rounds, and the models that the settings do not keep; never the latest, nor one of a later
- * round. A download that is under way goes on: the server has the file open. Best effort: what cannot be
- * deleted now is tried again after the next release, and at the next start. */
+/* `latest` is the round that made the model the next round starts from. Deletes the optimiser
+ * files of earlier rounds, and the models that the settings do not keep; never the latest, nor
+ * one of a later round. A download that is under way goes on: the server has the file open. Best
+ * effort: what cannot be deleted now is tried again after the next release, and at the next
+ * start. */
 void release_settle(const releases *r, uint64_t latest);
 
 #endif

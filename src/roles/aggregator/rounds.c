@@ -210,8 +210,8 @@ done:
     return st;
 }
 
-/* Logs why CSP refuses a head. If CSP has lost a voucher that we have, the client brings it again with
- * its next upload. */
+/* Logs why CSP refuses a head. If CSP has lost a voucher that we have, the client brings it again
+ * with its next upload. */
 static void upload_refused(void *ctx, uint64_t round, const char *when, const head_refusal *why,
                            const uint8_t client[32], bool named)
 {
@@ -268,7 +268,7 @@ static const as_uploads uploads = { .accept = accept_uploads,
                                     .sum = closed_sum,
                                     .forget = forget_uploads };
 
-/* ---- the driver's ports: model, channel ------------------------------------------------------- */
+/* ---- the driver's ports: model, channel ------------------------------------------------------ */
 
 static sefl_status make_release(void *ctx, const release_from *from, uint64_t round,
                                 const int64_t *w, uint32_t clients, release_made *out)
@@ -347,9 +347,9 @@ static sefl_status keep_common(rounds *r, uint64_t round, round_entry *kept, uin
     return st;
 }
 
-/* A client that spoiled the latest three blocked rounds, in a row or not, is in the set of each: logs
- * those that are. All may be honest: settings can make the validation loss explode, and hostile clients
- * can take turns. */
+/* A client that spoiled the latest three blocked rounds, in a row or not, is in the set of each:
+ * logs those that are. All may be honest: settings can make the validation loss explode, and
+ * hostile clients can take turns. */
 static sefl_status name_suspects(rounds *r, uint64_t latest)
 {
     sefl_status st = SEFL_OK;

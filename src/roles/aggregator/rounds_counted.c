@@ -8,9 +8,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* With tree_lock: the tree of this round, and CSP's envelope. SEFL_ENOTFOUND says why. A tree costs a hash
- * for each client: one that asks for older rounds in turn has a few of them made (SEFL_EBUDGET). That of the
- * newest round is anybody's: rounds may be shorter than the pace of the rate, and somebody asks first. */
+/* With tree_lock: the tree of this round, and CSP's envelope. SEFL_ENOTFOUND gives the reason. A
+ * tree costs a hash per client, so a client that asks about older rounds in turn gets a few trees
+ * only (SEFL_EBUDGET). The tree of the newest round costs nobody anything: rounds may be shorter
+ * than the rate allows. */
 static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
 {
     sefl_status st = SEFL_OK;
@@ -27,12 +28,12 @@ static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
         return SEFL_OK;
     st = store->row_get(store->ctx, round, &row);
     SEFL_CHECK(st != SEFL_OK || !row.skipped, SEFL_ENOTFOUND,
-               "round %" PRIu64 " was " HTTP_SKIPPED ": nothing of it was opened", round);
+               "round %" PRIu64 " was " HTTP_SKIPPED ": nothing of it was revealed", round);
     st = store->get(store->ctx, AS_COUNTED, round, &env);
     SEFL_CHECK(st != SEFL_ENOTFOUND, SEFL_ENOTFOUND, "round %" PRIu64 " is not counted yet", round);
     SEFL_TRY(st);
     SEFL_CHECK(round >= r->tree_newest || buckets_take(r->tree_rate, asks, 1, clock_ms(r->c.mono)),
-               SEFL_EBUDGET, "too many rounds asked about: later");
+               SEFL_EBUDGET, "too many rounds asked about: ask later");
     SEFL_TRY(as_store_verdict_get(store, round, &v));
     SEFL_TRY(rounds_uploads(r, round, &v, &set, &n));
     SEFL_TRY(as_store_tree(store, round, r->c.coins, seed));
@@ -71,7 +72,7 @@ sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32], 
     SEFL_TRY(wr_u32(out, (uint32_t)r->tree_envelope.n));
     SEFL_TRY(wr_raw(out, r->tree_envelope.p, r->tree_envelope.n));
     st = counted_tree_path(out, r->tree, client);
-    if (st == SEFL_ENOTFOUND) /* CSP's word, and no path: it was not counted */
+    if (st == SEFL_ENOTFOUND) /* CSP's signature and no path: it was not counted */
         st = SEFL_OK;
 done:
     pthread_mutex_unlock(&r->tree_lock);

@@ -1,5 +1,5 @@
-/* rounds_inside: the state of rounds.c (ports, questions), rounds_requests.c (clients' requests to CSP)
- * and rounds_counted.c (proofs of being counted). */
+/* rounds_inside: the state of rounds.c (ports, questions), rounds_requests.c (clients' requests
+ * to CSP) and rounds_counted.c (proofs of being counted). */
 #ifndef ROLES_AGGREGATOR_ROUNDS_INSIDE_H
 #define ROLES_AGGREGATOR_ROUNDS_INSIDE_H
 
@@ -26,8 +26,8 @@ struct rounds {
 /* Asks CSP what waits; without a usable link the requests fail. */
 void rounds_run_requests(rounds *r, as_link *link);
 
-/* The acknowledged uploads of a round, by rising client, into a new array (sefl_free). without: leaves
- * out those that this verdict refused; NULL: all of them. */
+/* The acknowledged uploads of a round, by rising client, into a new array (sefl_free). without:
+ * leaves out those that this verdict refused; NULL: all of them. */
 sefl_status rounds_uploads(rounds *r, uint64_t round, const as_verdict *without, round_entry **out,
                            uint32_t *n) SEFL_MUST_CHECK;
 

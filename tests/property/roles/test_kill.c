@@ -121,7 +121,7 @@ static void one_round(federation *f, as_link *l, const as_store *t, books *as, u
     int64_t result[W_VALUES];
     as_mask before = { 0 };
     bool kept;
-    bool sealed = task_is_sealed(&w->t), is_open = as_link_peer(l)->opened >= round;
+    bool sealed = task_is_sealed(&w->t), is_open = as_link_peer(l)->revealed >= round;
     uint8_t want[32];
     for (int i = 0; i < W_CLIENTS; i++) {
         w->client[i].seed = f->update[round][i].seed;

@@ -60,7 +60,7 @@ static void a_silent_link_is_replaced(void **state)
     relay_mute_after(link, 6000); /* less than a masked sum */
     fed_start_client(&f, 0);
     fed_start_client(&f, 1);
-    await_text(&f, "AS", "\"at\":\"open\",\"why\":\"tls: peer silent", 1);
+    await_text(&f, "AS", "\"at\":\"reveal\",\"why\":\"tls: peer silent", 1);
 
     fed_finish(&f, 60 * FED_SLOW);
     assert_int_equal(verify(&f, &least, &most), 2);

@@ -799,7 +799,7 @@ static inline sefl_status world_round(world *w, connection *c, uint64_t round, b
     *kept = false;
     memset(result, 0, w->t.values * sizeof *result);
     SEFL_TRY(as_link_new(&l, &c->ch[0], &cfg));
-    bool sealed = task_is_sealed(&w->t), is_open = as_link_peer(l)->opened >= round;
+    bool sealed = task_is_sealed(&w->t), is_open = as_link_peer(l)->revealed >= round;
     if (sealed && !is_open)
         SEFL_TRY(as_link_key(l, &h));
     if (!sealed || !is_open)

@@ -383,7 +383,7 @@ static void a_lost_mask_loses_the_round(void **state)
         as_link_config cfg = world_as(&c);
         CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
         const as_peer *p = as_link_peer(l);
-        assert_true(p->signed_ == 1 && p->opened == 1 && p->skipped == 0 && !p->behind);
+        assert_true(p->signed_ == 1 && p->revealed == 1 && p->skipped == 0 && !p->behind);
         as_reveal o = { .round = 1, .attempt = ++w->attempt, .clients = 3, .store = &c.as };
         memcpy(o.set, w->set, 32);
         CHECK_STATUS(as_link_reveal(l, &o, &kept, got), SEFL_ECRYPTO);
