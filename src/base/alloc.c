@@ -44,7 +44,8 @@ static sefl_status no_memory(size_t bytes)
     return sefl_fail(SEFL_ENOMEM, "out of memory: %zu bytes wanted", bytes);
 }
 
-/* Before the first touch. Look-ups in a table of 80 MB lose 7 % to address translation without. */
+/* Before the first touch. Without it, look-ups in a table of 80 MB lose 7 % to address
+ * translation. */
 static void ask_huge(void *p, size_t bytes)
 {
 #ifdef MADV_HUGEPAGE

@@ -1,7 +1,7 @@
 /* Design. A chunk's chaining value is a node of level 0; two neighbours make a node of the next
  * level.
- *  1. The last chunk, even a full one, stays in chunk[] until another byte comes: so whatever is
- *     hashed in blake3_add has something to its right and is not the root.
+ *  1. The last chunk, even a full one, stays in chunk[] until another byte comes: so every node
+ *     hashed in blake3_add has a right neighbour and is not the root.
  *  2. Level l < BLAKE3_LOW keeps its nodes in low[l], which begins at an even place, until there
  *     are 32 of them: 16 parents are then made side by side. Above, high[] is a stack of nodes, the
  *     largest subtree first: one merge for each zero at the end of the count of nodes.
@@ -139,7 +139,7 @@ static void run_portable(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w)
     }
 }
 
-/* A lane alone is done sooner in general registers than as one of many. */
+/* A single lane is faster in general registers than in a vector. */
 #if defined(__x86_64__)
 static void run_avx2(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w)
 {

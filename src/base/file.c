@@ -137,8 +137,8 @@ sefl_status file_make_folder(const char *folder, mode_t mode)
     return SEFL_OK;
 }
 
-/* An unnamed file in the folder of path; -1 if the file system has none, or if it could not be named
- * later (which needs /proc). */
+/* An unnamed file in the folder of path; -1 if the file system has none, or if it could not be
+ * named later (which needs /proc). */
 static int open_nameless(const char *path, mode_t mode)
 {
     char folder[PATH_MAX], link[64];

@@ -30,8 +30,8 @@ sefl_status file_write_new(const char *path, sefl_span bytes, mode_t mode) SEFL_
 
 /* For callers that write a file themselves and want it to appear whole or not at all: open, write
  * to fd, publish. file_tmp_publish renames the file to path, or creates path and never replaces it
- * (SEFL_EEXIST), and clears t; it syncs nothing. file_tmp_clear removes a file that was not published.
- * A zero-filled file_tmp is cleared. */
+ * (SEFL_EEXIST), and clears t; it syncs nothing. file_tmp_clear removes a file that was not
+ * published. A zero-filled file_tmp is cleared. */
 typedef struct file_tmp {
     char *name; /* NULL: not open */
     int fd;

@@ -264,7 +264,7 @@ sefl_status jread_real(jread *j, double *out)
         v = 10 * v + (j->p[i] - '0');
         scale -= point;
     }
-    if (i < j->at) { /* an exponent: its size is cut where a double has long ended */
+    if (i < j->at) { /* an exponent, cut off far beyond the range of a double */
         bool down = j->p[++i] == '-';
         i += j->p[i] == '-' || j->p[i] == '+';
         for (; i < j->at; i++)

@@ -98,7 +98,7 @@ static sefl_status write_json(sefl_buf *b, const sefl_log *lg, log_level level, 
     return json_end(&j);
 }
 
-/* Words of a peer may hold anything: what could move the cursor is shown as \xNN. */
+/* A peer's words may hold anything: bytes that could move the cursor are shown as \xNN. */
 static sefl_status write_word(sefl_buf *b, const char *s)
 {
     sefl_status st = SEFL_OK;

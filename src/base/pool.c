@@ -1,6 +1,6 @@
-/* Design. One job at a time; workers sleep on `wake` between jobs and are told by a generation
+/* Design. One job at a time; workers sleep on `wake` between jobs; a new job has a new generation
  * number. Pieces are claimed under the mutex: a piece is at least tens of microseconds of work, so
- * the lock is not felt, and every invariant is easy to see:
+ * the lock costs nothing, and the invariants are simple:
  *  1. next..pieces are unclaimed; a claimed piece is counted in `running` until it is finished.
  *  2. The job is over when next has reached the end (or was moved there) and running is 0.
  *  3. fail_piece is the lowest failed piece so far; fail_text is its sentence. */

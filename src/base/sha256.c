@@ -66,7 +66,7 @@ void sha256_blocks_ref(uint32_t state[8], const uint8_t *p, size_t blocks)
 
 #if defined(__x86_64__)
 /* The SHA extension keeps the state as (A,B,E,F) and (C,D,G,H) and does two rounds an
- * instruction. Message words live in m[0..3], four rounds a step. */
+ * instruction. Message words live in m[0..3], four rounds per step. */
 __attribute__((target("sha,sse4.1,ssse3"))) static void
 blocks_shani(uint32_t state[8], const uint8_t *p, size_t blocks)
 {

@@ -41,7 +41,7 @@ const char *suggest_name(const char *word, const char *const *names)
         if ((n > m ? n - m : m - n) < limit) /* lengths as far apart need as many letters */
             d = suggest_distance(word, *names);
         if (n >= 3 && strncmp(word, *names, n) == 0 && d > 1)
-            d = 1; /* a beginning of the name is as good as one wrong letter */
+            d = 1; /* a prefix of the name counts as one wrong letter */
         if (d < limit) {
             limit = d;
             best = *names;

@@ -23,7 +23,7 @@ static const char end_line[] = "-----END SEFL PUBLIC KEY-----\n";
 
 /* ---- public key: text around raw bytes ------------------------------------------------------- */
 
-/* raw begins with u16 bits; its SHA-256 is the fingerprint (paillier.h says both). */
+/* raw begins with u16 bits; its SHA-256 is the fingerprint (see paillier.h). */
 static sefl_status armour(sefl_buf *out, sefl_span raw)
 {
     sefl_status st = SEFL_OK;

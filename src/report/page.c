@@ -1,5 +1,5 @@
-/* The page: a summary, charts, a table of rounds, the settings. Everything is inside one file:
- * style as text, pictures as SVG, no script. */
+/* The page: a summary, charts, a table of rounds, the settings. One self-contained file:
+ * style as text, charts as SVG, no script. */
 #include "report/report.h"
 
 #include "base/alloc.h"

@@ -26,7 +26,7 @@ done:
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* What lies beside metrics.jsonl; nothing of it has to be there. */
+/* Reads the optional files beside metrics.jsonl. */
 static sefl_status read_beside(report *r, const char *folder)
 {
     sefl_status st = SEFL_OK;
@@ -103,7 +103,7 @@ void report_close(report *r)
 
 /* ---- sums ---------------------------------------------------------------------------------- */
 
-/* What adds up over the rounds: the total, the number of a line, and its name and unit in words. */
+/* Numbers that add up over the rounds: place of the total and in a line, name and unit. */
 static const struct sum {
     size_t total, line;
     const char *name, *unit;

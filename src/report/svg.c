@@ -1,5 +1,7 @@
 #include "report/svg.h"
 
+#include "base/utf8.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,32 +10,13 @@ enum { LEFT = 62, RIGHT = 14, TOP = 34, BOTTOM = 30, TICKS = 5 };
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at p, 0 if there is none. */
-static size_t utf8(const uint8_t *p)
-{
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t n = p[0] < 0x80   ? 1
-               : p[0] < 0xc2 ? 0
-               : p[0] < 0xe0 ? 2
-               : p[0] < 0xf0 ? 3
-               : p[0] < 0xf5 ? 4
-                             : 0;
-    uint32_t v = n < 2 ? p[0] : p[0] & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        v = v << 6 | (p[i] & 0x3fu);
-    }
-    if (n >= 2 && (v < least[n] || v > 0x10ffff || (v >= 0xd800 && v < 0xe000)))
-        return 0;
-    return n;
-}
-
 sefl_status html_text(sefl_buf *out, const char *text)
 {
     sefl_status st = SEFL_OK;
-    for (const uint8_t *p = (const uint8_t *)text; *p;) {
-        size_t n = utf8(p);
+    const uint8_t *p = (const uint8_t *)text, *end = p + strlen(text);
+    while (p < end) {
+        uint32_t code;
+        size_t n = utf8_decode(p, (size_t)(end - p), &code);
         const char *ref = *p == '&'    ? "&amp;"
                           : *p == '<'  ? "&lt;"
                           : *p == '>'  ? "&gt;"

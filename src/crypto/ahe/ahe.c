@@ -1,7 +1,7 @@
 /* What holds for every scheme: ranges, order, counts. The schemes do the arithmetic.
  *
  * Each object of ahe.h is a small record here that keeps the order of calls and points at the
- * scheme's own object ("in"); the scheme's functions only ever see their own. Invariants:
+ * scheme's own object ("in"); the scheme's functions only see their own. Invariants:
  *   1. An upload encrypts each unit once, in order. After a failure inside the
  *      scheme it is spent: coins that may have been used are never used again.
  *   2. A sum holds whole bodies: each unit of an update is added exactly once (a bit per unit)
@@ -81,7 +81,7 @@ size_t ahe_body_bytes(const ahe_params *p)
     return p->units * p->unit_bytes;
 }
 
-/* Is [first, first + units) inside the vector, and not empty? */
+/* Checks that [first, first + units) is inside the vector and not empty. */
 static sefl_status check_units(const ahe_params *p, size_t first, size_t units)
 {
     if (units >= 1 && first < p->units && units <= p->units - first)
@@ -205,7 +205,7 @@ done:
     return st;
 }
 
-/* May an update still enter, and is the one before it complete? */
+/* Checks that the sum is open and the previous update complete. */
 static sefl_status check_open(const sum_box *s)
 {
     if (s->broken)
@@ -273,7 +273,7 @@ sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *sum, const uint8_t 
     SEFL_CHECK(n <= p->pack.clients - s->clients, SEFL_ERANGE,
                "the sum has its %u updates: %zu more could overflow", s->clients, n);
     s->broken = true; /* until all of them are in */
-    /* one thread: a part of the sum that stays in its cache while each body's comes by */
+    /* one thread: a part of the sum stays in its cache while it adds that part of every body */
     size_t part = threads ? p->units : BODIES_UNITS;
     for (size_t u = 0; u < p->units; u += part) {
         size_t units = p->units - u < part ? p->units - u : part;

@@ -1,6 +1,6 @@
 /* ahe_pad: one-time pads from a seed. A unit of an upload is its values plus G(seed) modulo 2^w, a
- * row of 2048 numbers of w bits; AS adds rows, CSP, who was given every seed, takes the sum of the
- * pads off.
+ * row of 2048 numbers of w bits; AS adds rows, CSP, which has every seed, subtracts the sum of the
+ * pads.
  *
  *     G(seed), unit u:   2048 numbers of w bits, the first bytes of stream n0 + u of prg(seed, "pad");
  *                        n0 = the first 8 bytes of the upload's context
@@ -9,7 +9,7 @@
  * in one stream, and one search for a key never serves two uploads. Sums are exact: there is no
  * error to decode, no carry between slots, and every byte string of the right length is a unit.
  *
- * Order of calls, ranges and counts are ahe.c's business. Memory: an upload 48 KiB a thread while
+ * Order of calls, ranges and counts are checked in ahe.c. Memory: an upload 48 KiB per thread while
  * it runs, a sum and a decryptor 8 bytes per value. */
 #include "crypto/ahe/ahe.h"
 

@@ -1,6 +1,6 @@
 /* Keys: building, validating, reading, writing. Key generation is in paillier_keygen.c.
  *
- * A public key is judged in variable time (it is public) with GMP's mpz; a secret key only with
+ * A public key is checked in variable time (it is public) with GMP's mpz; a secret key only with
  * mpn_sec_* and our own constant-time code. What is declassified on reading a secret key: each yes
  * or no of the validation (a refused key is not used), N and hs (the public key). */
 #include "crypto/ahe/paillier_internal.h"
@@ -95,7 +95,7 @@ void paillier_pub_free(paillier_pub *pub)
     sefl_free(pub);
 }
 
-/* Is this what a key may look like? bits is one of the allowed sizes. Cheap questions first: of
+/* Checks the form of a key. bits is one of the allowed sizes. Cheap questions first: of
  * random odd numbers 3 in 4 fall at the first of the three for small factors, 9 in 10 before the
  * last, which takes most of the time. */
 static sefl_status judge(unsigned bits, const uint8_t *n, const uint8_t *hs)
@@ -452,7 +452,8 @@ sefl_status paillier_sec_read(paillier_sec **out, sefl_span in)
     SEFL_TRY(judge_primes(bits, p.p, q.p, nb));
     SEFL_TRY(judge(bits, nb, hs));
     SEFL_TRY(paillier_sec_make(&k, bits, p.p, q.p, hs));
-    /* with p or q not prime, decryption does not fit itself either: that is no fault of ours */
+    /* if p or q is not prime, decryption contradicts itself too: that is no fault of this
+     * machine */
     st = paillier_decrypt(k, zero, hs, 1, NULL, NULL);
     SEFL_CHECK(st != SEFL_ECRYPTO, SEFL_EPROTO,
                "paillier secret key: hs does not belong to p and q");

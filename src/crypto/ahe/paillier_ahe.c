@@ -1,6 +1,6 @@
 /* The scheme table: units of packed numbers over the raw Paillier of paillier.h.
  *
- * Order, ranges of values and counts of clients are kept by ahe.c; what is left is packing, coins,
+ * ahe.c checks order, ranges of values and counts of clients; this file does packing, coins and
  * chunks (memory does not grow with the vector). */
 #include "crypto/ahe/ahe.h"
 
@@ -59,7 +59,7 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
                p->pack.g);
     SEFL_CHECK(p->pack.scheme == PACK_PAILLIER, SEFL_EINVAL,
                "paillier: these slots were made for another scheme");
-    /* a thinner mask shows the sum, thinner guards lose privacy; keys of toy size are tests' */
+    /* a thinner mask reveals the sum, thinner guards lose privacy; only tests use smaller keys */
     SEFL_CHECK(
         bits < 2048 ||
             (p->pack.s >= PACK_S_PAILLIER && (p->pack.t == 0 || p->pack.g >= PACK_G_PAILLIER)),

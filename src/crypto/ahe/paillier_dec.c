@@ -14,7 +14,7 @@
  * What is wrong with the key in memory may be wrong for all in the same linear way, which cancels
  * in the second test and mostly shows in the first; for certain it shows in the key's digest, which
  * is compared after every call. Cost: two ciphertexts per call, two multiplications modulo N^2 for
- * each ciphertext. What clients sent makes no difference. */
+ * each ciphertext. Time does not depend on what clients sent. */
 #include "crypto/ahe/paillier_internal.h"
 
 #include "base/alloc.h"

@@ -13,8 +13,9 @@
  *                                                                          y in { w, w-1, w-2 }
  *
  * So a multiple has x - y in -1..2 modulo 2^64, always; another number has it with probability
- * 2^-62. Whoever looks like one is divided properly. Six columns are 3n products, against 8n^2 for
- * one multiplication modulo N^2. (paillier_sum.c has the exact test, which stays the reference.) */
+ * 2^-62. A number that looks like a multiple is then divided exactly. Six columns are 3n products,
+ * against 8n^2 for one multiplication modulo N^2. (paillier_sum.c has the exact test, which stays
+ * the reference.) */
 #include "crypto/ahe/paillier_internal.h"
 
 #include <assert.h>

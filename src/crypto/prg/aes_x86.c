@@ -1,5 +1,5 @@
 /* AES-128 with the processor's instructions. The rounds of 8 registers are interleaved so that the
- * pipeline (3 to 4 cycles deep, up to 2 instructions a cycle) is always full. */
+ * pipeline (3 to 4 cycles deep, up to 2 instructions per cycle) is always full. */
 #include "crypto/prg/aes_paths.h"
 
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-/* HPKE: two KEMs behind one table, then one key schedule. Names are those of RFC 9180; X-Wing's are
+/* HPKE: a table of two KEMs, and one key schedule. Names are those of RFC 9180; X-Wing's are
  * those of its draft (draft-connolly-cfrg-xwing-kem). */
 #include "crypto/seal/seal.h"
 

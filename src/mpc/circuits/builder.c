@@ -1,7 +1,7 @@
 /* 1. A wire is 2*node + negated: NOT costs nothing until a gate needs the negated value itself.
  * 2. Node 0 is the constant 1; so wire 0 is the constant 1 and wire 1 the constant 0.
  * 3. Nodes refer to earlier nodes only: index order is an order of evaluation.
- * 4. After the first failure st is set, every function gives CONST0, nothing grows any more. */
+ * 4. After the first failure st is set, every function gives CONST0, nothing grows. */
 #include "mpc/circuits/circuit.h"
 
 #include "base/alloc.h"
@@ -128,7 +128,7 @@ void circ_outputs(circ_builder *b, const circ_wire *w, size_t n)
 
 /* ---- from nodes to slots ------------------------------------------------------------------ */
 
-/* Both polarities of a node may be needed as values of their own (an AND or an output that wants
+/* Both polarities of a node may be needed as separate values (an AND or an output that wants
  * the negated one): they are separate wires here, numbered like circ_wire, each with uses and a
  * slot. NONE: no slot yet. */
 enum { NONE = 0xffffffff };

@@ -33,7 +33,7 @@
 
 #include "mpc/garble/kernel_x86.inc"
 
-/* Four labels a register; a test against one bit of each gives the mask of both its halves. */
+/* Four labels per register; a test against one bit of each gives the mask of both its halves. */
 TARGET void gc_encode_512(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t n,
                           const gc_label *delta)
 {

@@ -150,7 +150,7 @@ static void round_joint(rounding *r, uint64_t *digit, size_t at, size_t n, int s
     sefl_wipe(jump, sizeof jump);
 }
 
-/* n rounded digits from `at` on, and what is added to them. */
+/* n quantised digits from `at` on, and what is added to them. */
 static sefl_status next(rounding *r, uint64_t *digit, int64_t *e, const noise_digits *from,
                         const noise_source *add, size_t at, size_t n, int sign)
 {

@@ -5,13 +5,14 @@
  *     E  answer 1, corrections 5            G  seed 4, tables 1           ...
  *     E  KEEP or AUDIT                      G  close: hashes, signature; AUDIT: the seed
  * Rules:
- *  1. Lane keys of a chunk are drawn after its check has passed, and leave with its tables.
+ *  1. Lane keys of a chunk are drawn after its check has passed, and sent with its tables.
  *  2. A chunk's labels are fixed by its corrections: nothing that E sends later changes them.
- *  3. E answers to nothing that comes after its check: tables and rows decide no message of E.
+ *  3. E answers nothing that comes after its check: no message of E depends on tables or rows.
  *  4. Between hello and close each side's messages follow from one seed and from what the other
- *     sent; those of G but for its tables from its seed alone. So two seeds give the whole session
+ *     sent; those of G, except its tables, from its seed alone. So two seeds give the whole session
  *     again, and shares_replay is the same code with a pair of channels in memory.
- *  5. E draws its coin when G's signature is there. G wipes its values before it shows its seed.
+ *  5. E draws its coin after G's signature has arrived. G wipes its values before it shows its
+ *  seed.
  * Sixteen values make a block; the last chunk is padded with values that are dropped. */
 #include "mpc/noise/shares.h"
 
@@ -330,7 +331,7 @@ typedef struct garbler {
     size_t own_bytes;
 } garbler;
 
-/* The seed may leave once the corrections are here; expanding waits until the answer is, so that a
+/* The seed is sent once the corrections are here; expanding waits for the answer, so that a
  * chunk's columns stay in the cache while they are checked, turned and garbled. */
 static sefl_status garbler_extend(garbler *g, size_t c)
 {
@@ -573,7 +574,7 @@ static void evaluator_clear(evaluator *e)
     sefl_wipe(e, sizeof *e);
 }
 
-/* CSP's signature against what came; then, and not before, the coin. */
+/* Checks CSP's signature against what was received; only then draws the coin. */
 static sefl_status evaluator_close(evaluator *e, audit_record *r, channel *ch, bool *audit,
                                    const sefl_rng *rng)
 {

@@ -37,8 +37,8 @@ static bool top_bit_set(const uint8_t p[POINT])
     return p[POINT - 1] >= 0x80;
 }
 
-/* What the library says about a point or a product: it decodes, it is not neutral. A peer's point
- * may fail, ours fail with odds of 2^-250, so the answer tells nothing about a scalar. */
+/* The library's answer on a point or a product: it decodes, it is not neutral. A peer's point may
+ * fail, ours fail with probability 2^-250, so the answer reveals nothing about a scalar. */
 static bool good(int rc)
 {
     CT_PUBLIC(&rc, sizeof rc);

@@ -4,9 +4,10 @@
  *  2. Work goes piece by piece (PIECE bytes of a column, all leaves of a tree), so that the sums
  *     stay in the first-level cache.
  *  3. Leaves are merged like a binary counter: with y's bits 0..j-1 all set, the sum of the last
- *     2^j leaves is folded into its left neighbour, and into column j on the way. Two XORs a leaf
+ *     2^j leaves is folded into its left neighbour, and into column j on the way. Two XORs per leaf
  *     instead of 1 + k/2.
- *  4. Streams are AES-CTR keyed by the leaf, nonce = batch number, so any part can be had again. */
+ *  4. Streams are AES-CTR keyed by the leaf, nonce = batch number, so any part can be computed
+ *  again. */
 #include "mpc/ot/ext.h"
 
 #include "base/alloc.h"

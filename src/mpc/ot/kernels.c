@@ -1,6 +1,6 @@
 /* The loops are written once, over plain words, and compiled for several instruction sets: the
  * compiler's vectoriser does what intrinsics would. The carry-less products, and the transposition
- * on processors with GFNI, have code of their own. */
+ * on processors with GFNI, have separate code. */
 #include "mpc/ot/kernels.h"
 
 #include "base/cpu.h"

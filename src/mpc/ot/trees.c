@@ -205,7 +205,7 @@ sefl_status ot_trees_receive(channel *ch, uint8_t (*leaf)[OT_KEY], const uint8_t
                 if (!(y >> j & 1))
                     ct_swap_if(1 ^ off[i * k + j], out[y], out[y | 1u << j], OT_KEY);
     }
-    CT_PUBLIC(&good, sizeof good); /* the peer sees whether we go on; one answer for all trees */
+    CT_PUBLIC(&good, sizeof good); /* the peer sees whether we continue; one answer for all trees */
     SEFL_CHECK(good, SEFL_ECRYPTO, "OT trees: inconsistent (another session, or a cheating peer)");
 done:
     if (st != SEFL_OK)
