@@ -1,6 +1,6 @@
-/* A task in plain words, for people who answer for the data. Every sentence is either true of all
- * tasks (docs/THREATS.md has the same table) or chosen by a member of this one. Epsilons are rounded
- * upwards. */
+/* A task in plain words, for people who are responsible for the data. Every sentence is either true
+ * of all tasks (docs/THREATS.md has the same table) or chosen by a member of this one. Epsilons are
+ * rounded up. */
 #include "base/hex.h"
 #include "protocol/task.h"
 
@@ -10,7 +10,7 @@
 typedef struct story {
     const task *t;
     uint64_t rounds;    /* that the target allows, at most the task's */
-    dp_claim server[2]; /* zero-out, replacement: whoever sees who takes part */
+    dp_claim server[2]; /* zero-out, replacement: against an observer who sees who takes part */
     dp_claim others[2];
 } story;
 
@@ -125,15 +125,35 @@ done:
     return st;
 }
 
+static sefl_status cheating_as(sefl_buf *out, const task *t)
+{
+    if (!task_is_sealed(t))
+        return wr_fmt(
+            out,
+            "  an AS that cheats  MAY LEARN ONE CLIENT'S UPDATE, unseen: with %s all that "
+            "is claimed here\n"
+            "                     needs an AS that follows the protocol\n",
+            t->ahe.scheme->name);
+    if (!task_mode(t)->noisy)
+        return wr_fmt(out,
+                      "  an AS that cheats  learns the exact sum of at least %u clients that it "
+                      "names, its own among them\n",
+                      t->threshold);
+    return wr_fmt(out,
+                  "  an AS that cheats  may spoil the result; %s, as long as CSP follows the "
+                  "protocol\n",
+                  t->claim ? "the guarantee below holds against it too" : "learns no exact sum");
+}
+
 static sefl_status who_learns_what(sefl_buf *out, const task *t)
 {
     sefl_status st = SEFL_OK;
-    bool off = !task_mode(t)->noisy;
-    const char *limit = off        ? "which may show what one client has: see below"
-                        : t->claim ? "about one client no more than the guarantee below allows"
-                                   : "nothing is claimed about what that shows of one client";
-    SEFL_TRY(wr_fmt(out, "\nWho can learn what\n"));
+    const release_mode *mode = task_mode(t);
+    const char *limit = !mode->noisy ? "which may show what one client has: see below"
+                        : t->claim   ? "about one client no more than the guarantee below allows"
+                                     : "nothing is claimed about what that shows of one client";
     SEFL_TRY(wr_fmt(out,
+                    "\nWho can learn what\n"
                     "  another client     the model after each round; %s\n"
                     "                     never: another client's update\n",
                     limit));
@@ -143,7 +163,7 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
                "                     %s\n"
                "                     never: one client's update%s\n",
                t->sampling == TASK_HIDDEN ? " in the task (not who was drawn)" : "",
-               off ? "exact" : "noisy", limit, task_mode(t)->as_never));
+               mode->noisy ? "noisy" : "exact", limit, mode->as_never));
     SEFL_TRY(wr_fmt(out,
                     "  CSP                %s; the model, if it owns a client\n"
                     "                     never: one client's update, the sum%s\n",
@@ -151,38 +171,21 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
                     : t->sampling == TASK_HIDDEN
                         ? "who takes part in each round (not who was drawn)"
                         : "who takes part in each round",
-                    task_mode(t)->csp_never));
+                    mode->csp_never));
     SEFL_TRY(wr_fmt(
-        out, "  a listener         who takes part, sizes and times of messages (sizes are the "
+        out, "  an eavesdropper    who takes part, sizes and times of messages (sizes are the "
              "same for all)\n"
              "  AS and CSP united, or one with the other's disk, backup or TLS key\n"
              "                     EVERY UPDATE. The protection rests on two organisations that "
              "do not collude\n"
              "  a hostile client   may spoil the result; learns no key and no other update\n"));
-    if (!task_is_sealed(t))
+    SEFL_TRY(cheating_as(out, t));
+    if (!mode->noisy)
         SEFL_TRY(
             wr_fmt(out,
-                   "  an AS that cheats  MAY LEARN ONE CLIENT'S UPDATE, unseen: with %s all that "
-                   "is claimed here\n"
-                   "                     needs an AS that follows the protocol\n",
-                   t->ahe.scheme->name));
-    else if (off)
-        SEFL_TRY(wr_fmt(out,
-                        "  an AS that cheats  learns the exact sum of at least %u clients that it "
-                        "names, its own among them\n",
-                        t->threshold));
-    else
-        SEFL_TRY(
-            wr_fmt(out,
-                   "  an AS that cheats  may spoil the result; %s, as long as CSP follows the "
-                   "protocol\n",
-                   t->claim ? "the guarantee below holds against it too" : "learns no exact sum"));
-    if (off)
-        SEFL_TRY(
-            wr_fmt(out,
-                   "\n  NO NOISE: AS learns the exact average, and so does every client. With %u "
-                   "clients in a sum, whoever\n  knows the others' updates knows the last "
-                   "one.\n",
+                   "\n  NO NOISE: AS learns the exact average, and so does every client. With "
+                   "%u clients in a sum, a party\n  that knows the others' updates can compute "
+                   "the last one.\n",
                    t->threshold));
 done:
     return st;
@@ -203,24 +206,48 @@ done:
     return st;
 }
 
+static sefl_status no_guarantee(sefl_buf *out, const task *t)
+{
+    return wr_fmt(out,
+                  "  NONE: no differential privacy claimed. Both servers sign this sentence with "
+                  "the task.\n%s"
+                  "  A population whose ledger has such a task has no epsilon any more.\n",
+                  task_mode(t)->noisy ? "  There is noise, but no statement about what it hides.\n"
+                                      : "");
+}
+
+static sefl_status sampling_claim(sefl_buf *out, const task *t)
+{
+    if (t->sampling == TASK_ALL)
+        return wr_fmt(out, "  Every client may take part in every round: no amplification by "
+                           "sampling is claimed.\n");
+    if (t->sampling == TASK_HIDDEN)
+        return wr_fmt(
+            out,
+            "  Each client takes part with probability %g by a coin of its own, and sends "
+            "encrypted zeros otherwise:\n"
+            "  nobody, AS included, sees the coin, so this holds against AS too.\n",
+            t->rate);
+    if (t->amplified)
+        return wr_fmt(out,
+                      "  Each client takes part with probability %g by a coin of its own. AS sees "
+                      "who came, so the smaller\n"
+                      "  number holds only against others, and only because the number of "
+                      "participants is not published.\n",
+                      t->rate);
+    return wr_fmt(out,
+                  "  Each client takes part with probability %g, but a round closes after %u "
+                  "uploads: no amplification\n  is claimed, against nobody.\n",
+                  t->rate, t->enough);
+}
+
 static sefl_status guarantee(sefl_buf *out, const story *s)
 {
     sefl_status st = SEFL_OK;
     const task *t = s->t;
-    const char *unit =
-        t->unit == TASK_UNIT_RECORD ? "one record of a client" : "all that one client has";
     SEFL_TRY(wr_fmt(out, "\nThe guarantee\n"));
-    if (!t->claim) {
-        SEFL_TRY(wr_fmt(
-            out,
-            "  NONE: no differential privacy claimed. Both servers sign this sentence with "
-            "the task.\n%s",
-            !task_mode(t)->noisy ? ""
-                                 : "  There is noise, but no statement about what it hides.\n"));
-        SEFL_TRY(
-            wr_fmt(out, "  A population whose ledger has such a task has no epsilon any more.\n"));
-        goto done;
-    }
+    if (!t->claim)
+        return no_guarantee(out, t);
     SEFL_TRY(wr_fmt(
         out,
         "  Differential privacy with epsilon at most %g at delta %g, for %s:\n"
@@ -228,45 +255,22 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
         "e^epsilon (but for\n"
         "  delta) whether that data was there or zeros in its place. The ledgers of both "
         "servers and of each\n"
-        "  client stop the task at this target; a new task goes on where the old one "
-        "ended.\n",
-        t->epsilon, t->delta, unit));
+        "  client stop the task at this target; a new task continues from what the ledger has "
+        "spent.\n",
+        t->epsilon, t->delta,
+        t->unit == TASK_UNIT_RECORD ? "one record of a client" : "all that one client has"));
     SEFL_TRY(wr_fmt(out, "  The target allows %llu of the %llu rounds%s. After those, epsilon is\n",
                     (unsigned long long)s->rounds, (unsigned long long)t->rounds,
                     s->rounds < t->rounds ? ": the task will end there" : ""));
     SEFL_TRY(one_claim(out, "against a server, or who sees who takes part", s->server));
     SEFL_TRY(one_claim(out, "against everybody else", s->others));
     if (t->max_rounds_per_client > 0)
-        SEFL_TRY(wr_fmt(out,
-                        "  No client takes part in more than %llu rounds; AS and the client see to "
-                        "that.\n",
-                        (unsigned long long)t->max_rounds_per_client));
-    if (t->sampling == TASK_ALL)
-        SEFL_TRY(wr_fmt(out,
-                        "  Every client may take part in every round: no amplification by sampling "
-                        "is claimed.\n"));
-    else if (t->sampling == TASK_HIDDEN)
         SEFL_TRY(
             wr_fmt(out,
-                   "  Each client takes part with probability %g by a coin of its own, and sends "
-                   "encrypted zeros otherwise:\n"
-                   "  nobody, AS included, sees the coin, so this holds against AS "
-                   "too.\n",
-                   t->rate));
-    else if (t->amplified)
-        SEFL_TRY(
-            wr_fmt(out,
-                   "  Each client takes part with probability %g by a coin of its own. AS sees who "
-                   "came, so the smaller\n"
-                   "  number holds only against others, and only because the number that took part "
-                   "is not published.\n",
-                   t->rate));
-    else
-        SEFL_TRY(
-            wr_fmt(out,
-                   "  Each client takes part with probability %g, but a round closes when %u have "
-                   "come: no amplification\n  is claimed, against nobody.\n",
-                   t->rate, t->enough));
+                   "  No client takes part in more than %llu rounds; AS and the client enforce "
+                   "that.\n",
+                   (unsigned long long)t->max_rounds_per_client));
+    SEFL_TRY(sampling_claim(out, t));
     SEFL_TRY(wr_fmt(
         out, "  How it is proven, and what it leaves out: docs/PRIVACY.md, docs/THREATS.md.\n"));
 done:
