@@ -27,14 +27,22 @@ static const char *text_of(const sefl_buf *b)
     return (const char *)b->p;
 }
 
+/* The folder's own CA. */
+typedef struct own_files {
+    char cert[PATH_MAX], key[PATH_MAX];
+} own_files;
+
+static sefl_status own_files_of(own_files *out, const char *folder)
+{
+    sefl_status st = file_path(out->cert, "%s/ca.pem", folder);
+    return st == SEFL_OK ? file_path(out->key, "%s/ca.key", folder) : st;
+}
+
 sefl_status ca_edit(trust_edit *e, const char *folder)
 {
-    sefl_buf path = { 0 };
-    sefl_status st = ca_path(&path, folder, "trust");
-    if (st == SEFL_OK)
-        st = trust_edit_begin(e, text_of(&path));
-    buf_clear(&path);
-    return st;
+    char path[PATH_MAX];
+    sefl_status st = file_path(path, "%s/trust", folder);
+    return st == SEFL_OK ? trust_edit_begin(e, path) : st;
 }
 
 sefl_status ca_list_of(const trust *t, trust_role role, const uint8_t sign[SIGN_PUB_BYTES])
@@ -59,26 +67,24 @@ static sefl_status fill_folder(const char *folder, const char *subject, unsigned
                                const char *sign_at)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf a = { 0 }, b = { 0 };
+    char path[PATH_MAX];
+    own_files own;
     sign_key *key = NULL;
     sefl_rng rng = rng_system();
-    SEFL_TRY(ca_path(&a, folder, "issued"));
-    SEFL_TRY(file_make_folder(text_of(&a), 0700));
-    SEFL_TRY(ca_path(&a, folder, "ca.pem"));
-    SEFL_TRY(ca_path(&b, folder, "ca.key"));
+    SEFL_TRY(file_path(path, "%s/issued", folder));
+    SEFL_TRY(file_make_folder(path, 0700));
+    SEFL_TRY(own_files_of(&own, folder));
     x509_subject s = { .name = subject, .days = days ? days : CA_DAYS };
-    SEFL_TRY(x509_make(text_of(&a), text_of(&b), &s, NULL, NULL));
+    SEFL_TRY(x509_make(own.cert, own.key, &s, NULL, NULL));
     SEFL_TRY(sign_key_new(&key, &rng));
-    SEFL_TRY(ca_path(&a, folder, "sign.key"));
-    SEFL_TRY(sign_key_write(key, sign_at ? sign_at : text_of(&a)));
-    SEFL_TRY(ca_path(&a, folder, "sign.pub"));
-    SEFL_TRY(sign_pub_write(sign_key_pub(key), text_of(&a)));
-    SEFL_TRY(ca_path(&a, folder, "trust"));
-    SEFL_TRY(trust_create(text_of(&a)));
+    SEFL_TRY(file_path(path, "%s/sign.key", folder));
+    SEFL_TRY(sign_key_write(key, sign_at ? sign_at : path));
+    SEFL_TRY(file_path(path, "%s/sign.pub", folder));
+    SEFL_TRY(sign_pub_write(sign_key_pub(key), path));
+    SEFL_TRY(file_path(path, "%s/trust", folder));
+    SEFL_TRY(trust_create(path));
 done:
     sign_key_free(key);
-    buf_clear(&a);
-    buf_clear(&b);
     return st;
 }
 
@@ -127,13 +133,9 @@ done:
 /* The folder's CA: its PEM, its key's fingerprint. */
 static sefl_status own_ca(const char *folder, sefl_buf *pem, x509_info *info)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 };
-    SEFL_TRY(ca_path(&path, folder, "ca.pem"));
-    SEFL_TRY(x509_info_file(info, pem, text_of(&path)));
-done:
-    buf_clear(&path);
-    return st;
+    own_files own;
+    sefl_status st = own_files_of(&own, folder);
+    return st == SEFL_OK ? x509_info_file(info, pem, own.cert) : st;
 }
 
 /* One that is there keeps its state: only ca restore makes a revoked one active again. */
@@ -244,7 +246,9 @@ done:
 sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c, int64_t now)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf ca = { 0 }, key = { 0 }, pem = { 0 };
+    sefl_buf pem = { 0 };
+    own_files own;
+    char sign[PATH_MAX];
     x509_info info;
     trust_self self = { .role = c->role };
     SEFL_CHECK(c->role == TRUST_AGGREGATOR || c->role == TRUST_CSP, SEFL_EINVAL,
@@ -254,27 +258,23 @@ sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c, i
     SEFL_CHECK(!is_blank(c->name), SEFL_EINVAL, "a server needs a name");
     SEFL_CHECK(snprintf(self.name, sizeof self.name, "%s", c->name) < (int)sizeof self.name,
                SEFL_EINVAL, "a name of at most %d characters", TRUST_NAME_MAX);
-    SEFL_TRY(ca_path(&ca, folder, "ca.pem"));
-    SEFL_TRY(ca_path(&key, folder, "sign.pub"));
-    SEFL_TRY(sign_pub_read(self.sign, text_of(&key)));
-    SEFL_TRY(ca_path(&key, folder, "ca.key"));
+    SEFL_TRY(file_path(sign, "%s/sign.pub", folder));
+    SEFL_TRY(sign_pub_read(self.sign, sign));
+    SEFL_TRY(own_files_of(&own, folder));
     x509_subject s = { .name = c->name,
                        .role = trust_role_name(c->role),
                        .hosts = c->hosts,
                        .days = c->days ? c->days : CA_SERVER_DAYS };
-    SEFL_TRY(x509_make(c->cert, c->key, &s, text_of(&ca), text_of(&key)));
-    SEFL_TRY(file_read(&pem, c->cert, PEM_MAX));
-    SEFL_TRY(x509_info_read(&info, buf_span(&pem), NULL));
+    SEFL_TRY(x509_make(c->cert, c->key, &s, own.cert, own.key));
+    SEFL_TRY(x509_info_file(&info, &pem, c->cert));
     memcpy(self.tls, info.fingerprint, sizeof self.tls);
     if (c->role == TRUST_AGGREGATOR) {
         buf_reset(&pem);
-        SEFL_TRY(file_read(&pem, text_of(&ca), PEM_MAX));
+        SEFL_TRY(file_read(&pem, own.cert, PEM_MAX));
         SEFL_TRY(put_issuer(t, buf_span(&pem), TRUST_CLIENT, "", true, now));
     }
     t->self = self;
 done:
-    buf_clear(&ca);
-    buf_clear(&key);
     buf_clear(&pem);
     return st;
 }
@@ -283,7 +283,8 @@ sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert
                             unsigned days, sefl_buf *pem)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf ca = { 0 }, key = { 0 }, old = { 0 }, same = { 0 };
+    sefl_buf old = { 0 }, same = { 0 };
+    own_files own;
     x509_info info;
     SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
     SEFL_TRY(x509_info_file(&info, &old, cert));
@@ -294,16 +295,13 @@ sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert
         SEFL_CHECK(same.n > 0, SEFL_EINVAL, "%s names no host: give --hosts", cert);
         SEFL_TRY(wr_u8(&same, 0));
     }
-    SEFL_TRY(ca_path(&ca, folder, "ca.pem"));
-    SEFL_TRY(ca_path(&key, folder, "ca.key"));
+    SEFL_TRY(own_files_of(&own, folder));
     x509_subject s = { .name = t->self.name,
                        .role = trust_role_name(t->self.role),
                        .hosts = hosts ? hosts : text_of(&same),
                        .days = days ? days : CA_SERVER_DAYS };
-    SEFL_TRY(x509_issue(pem, &s, (sefl_span){ 0 }, buf_span(&old), text_of(&ca), text_of(&key)));
+    SEFL_TRY(x509_issue(pem, &s, (sefl_span){ 0 }, buf_span(&old), own.cert, own.key));
 done:
-    buf_clear(&ca);
-    buf_clear(&key);
     buf_clear(&old);
     buf_clear(&same);
     return st;
@@ -423,33 +421,27 @@ done:
     return st;
 }
 
-/* For the key of a request or an earlier certificate. */
+/* A client's certificate for the key of a request or of an earlier certificate, in issued/ and, as PEM, in
+ * out. until: when it ends. */
 static sefl_status issue(const char *folder, sefl_buf *out, int64_t *until, const char *name,
                          sefl_span request, sefl_span earlier, unsigned days)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf ca = { 0 }, key = { 0 };
+    sefl_buf path = { 0 };
+    own_files own;
     size_t begin = out->n;
     x509_info info;
-    SEFL_TRY(ca_path(&ca, folder, "ca.pem"));
-    SEFL_TRY(ca_path(&key, folder, "ca.key"));
+    SEFL_TRY(own_files_of(&own, folder));
     x509_subject s = { .name = name, .role = "client", .days = days ? days : CA_CLIENT_DAYS };
-    SEFL_TRY(x509_issue(out, &s, request, earlier, text_of(&ca), text_of(&key)));
+    SEFL_TRY(x509_issue(out, &s, request, earlier, own.cert, own.key));
     sefl_span pem = span_of(out->p + begin, out->n - begin);
     SEFL_TRY(x509_info_read(&info, pem, NULL));
-    SEFL_TRY(ca_issued_path(&ca, folder, info.fingerprint));
-    SEFL_TRY(file_write_atomic(text_of(&ca), pem, 0644));
+    SEFL_TRY(ca_issued_path(&path, folder, info.fingerprint));
+    SEFL_TRY(file_write_atomic(text_of(&path), pem, 0644));
     *until = info.until;
 done:
-    buf_clear(&ca);
-    buf_clear(&key);
+    buf_clear(&path);
     return st;
-}
-
-sefl_status ca_issue(const char *folder, sefl_buf *out, int64_t *until, const char *name,
-                     sefl_span request, unsigned days)
-{
-    return issue(folder, out, until, name, request, (sefl_span){ 0 }, days);
 }
 
 sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol_request *r,
@@ -468,7 +460,7 @@ sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol
     SEFL_CHECK(memcmp(asked, r->claim.key, TRUST_KEY) == 0, SEFL_EAUTH,
                "the request for a certificate is of another key than the claim");
     SEFL_TRY(own_ca(folder, &ca, &info));
-    SEFL_TRY(ca_issue(folder, &cert, &until, r->claim.name, r->csr, days));
+    SEFL_TRY(issue(folder, &cert, &until, r->claim.name, r->csr, (sefl_span){ 0 }, days));
     SEFL_TRY(ca_admit(t, &r->claim, &r->as, until, info.fingerprint, now));
     memcpy(a.csp, approval, SIGN_BYTES);
     SEFL_TRY(enrol_approve(a.as, &r->claim, key));
@@ -498,7 +490,7 @@ sefl_status ca_sign(trust *t, const char *folder, sefl_buf *cert, const char *na
     SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
     if (t->self.role == TRUST_AGGREGATOR) {
         SEFL_TRY(own_ca(folder, &ca, &info));
-        SEFL_TRY(ca_issue(folder, cert, &until, name, request, days));
+        SEFL_TRY(issue(folder, cert, &until, name, request, (sefl_span){ 0 }, days));
     }
     SEFL_TRY(put_member(t, key, name, until, info.fingerprint, now));
 done:

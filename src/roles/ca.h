@@ -5,8 +5,8 @@
  *            trust                  issuers, members, tokens
  *            issued/KEY.pem         the newest certificate of each member
  *
- * `sefl ca` works on it, and so does the running server when a site enrols. Both operators have one;
- * neither ever sees the other's, nor a site's private key.
+ * `sefl ca` changes it, and so does the running server when a site enrols. Each operator has one and never
+ * sees the other's, nor a site's private key.
  *
  *     SEFL_TRY(ca_new(folder, "Alpha", 3650, NULL));
  *     SEFL_TRY(ca_edit(&e, folder));
@@ -33,13 +33,13 @@ sefl_status ca_issued_path(sefl_buf *out, const char *folder,
 /* trust_edit_begin of the folder's list. */
 sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 
-/* SEFL_EINVAL if this is the list of another server than the one with this role and signing key: the setting
- * `ca` then names another's folder. A list for which no server was made yet is anybody's. */
+/* SEFL_EINVAL if the list belongs to another server than the one with this role and signing key: the setting
+ * `ca` names another server's folder then. A list without a server yet fits every server. */
 sefl_status ca_list_of(const trust *t, trust_role role,
                        const uint8_t sign[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 
-/* Makes the folder, which must be empty or not there, and is so again if it fails. sign_key: where the
- * signing key goes; NULL: FOLDER/sign.key. */
+/* Makes the folder, which must be empty or absent; after a failure it is empty or absent again. sign_key:
+ * where the signing key goes; NULL: FOLDER/sign.key. */
 sefl_status ca_new(const char *folder, const char *name, unsigned days,
                    const char *sign_key) SEFL_MUST_CHECK;
 
@@ -50,12 +50,13 @@ typedef struct ca_server_config {
     const char *cert, *key; /* files to make */
 } ca_server_config;
 
-/* The operator's own server: a key and certificate, and the list says whose it is. For AS its own CA
- * becomes an issuer of clients, whose members are listed; revoked, it stays so. */
+/* Makes key and certificate of the operator's own server, and names it in the list. For AS, the folder's CA
+ * becomes an issuer of clients, of whom only listed members are accepted; if that CA is revoked, it stays
+ * revoked. */
 sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c,
                       int64_t now) SEFL_MUST_CHECK;
-/* A new certificate for the server's key, from the present one and for its hosts; hosts: for these
- * instead, NULL: none are given. SEFL_EINVAL if there is none either way. */
+/* A new certificate for the server's key. hosts NULL: those of the current certificate. SEFL_EINVAL if there
+ * are none. */
 sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert, const char *hosts,
                             unsigned days, sefl_buf *pem) SEFL_MUST_CHECK;
 
@@ -65,10 +66,11 @@ typedef struct ca_issuer_config {
     bool also;        /* although it is our own, or is or was trusted for another role */
 } ca_issuer_config;
 
-/* Another CA is trusted for this role. SEFL_EINVAL for what is no CA, expired or weak; SEFL_EEXIST for our
- * own, and for one that is trusted for another role (both: unless `also`); SEFL_ESTATE for one that was
- * revoked: in this role it is restored first, in another `also` says that it is meant. One that is
- * trusted already gets the new unit. Our own, where its members are listed, stays like that. */
+/* Trusts another CA for this role. SEFL_EINVAL for a certificate that is no CA's, expired or weak.
+ * SEFL_EEXIST for the folder's own CA, and for one that is trusted for another role (both: unless `also`).
+ * SEFL_ESTATE for one that was revoked: restore it first in this role, or give `also` if it was revoked in
+ * another. A CA that is trusted already gets the new unit. The folder's own CA, of which only listed members
+ * are accepted, stays so. */
 sefl_status ca_trust_issuer(trust *t, const char *folder, sefl_span pem, const ca_issuer_config *c,
                             int64_t now) SEFL_MUST_CHECK;
 /* Revokes or restores a CA in one role. role 0: in every role that it has; a restore of several is
@@ -81,49 +83,45 @@ sefl_status ca_set_issuer(trust *t, const uint8_t key[TRUST_KEY], trust_role rol
 sefl_status ca_token(trust *t, sefl_buf *text, const char *name, int64_t expires, int64_t now,
                      const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* A token of this name that can be used still; NULL if there is none. */
+/* An open token of this name that has not expired; NULL if there is none. */
 const trust_token *ca_open_token(const trust *t, const char *name, int64_t now);
-/* The name of an active member, or of an open token, that differs from this one in capitals alone: two sites,
- * and easily taken for one. NULL if there is none. */
+/* The name of an active member, or of an open token, that differs from this one only in upper and lower case:
+ * easily confused. NULL if there is none. */
 const char *ca_name_alike(const trust *t, const char *name, int64_t now);
 
 /* May this site join here with this token? SEFL_EAUTH with the reason. Changes nothing. */
 sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
                      int64_t now) SEFL_MUST_CHECK;
-/* After ca_check: the token is used, the site a member. until: of its certificate, 0: none of ours. */
+/* After ca_check: marks the token as used and adds the member. until: end of its certificate; 0: not issued
+ * here. */
 sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64_t until,
                      const uint8_t issuer[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
 
-/* CSP: the most clients that can be in a round that began at `since` (0: not known when): those who
- * were approved members at some time since then. UINT64_MAX: it cannot be told, since a CA of an organisation
- * vouches for clients too, or since nobody was ever approved here. */
+/* CSP: the largest number of clients in a round that began at `since` (0: unknown): all approved members at
+ * any time since then. UINT64_MAX: unknown, because an organisation's CA vouches for clients too, or because
+ * the list never had a client. */
 uint64_t ca_most_clients(const trust *t, int64_t since);
 
-/* AS: a client's certificate for the key in a request, under this name; in issued/ and, as PEM, in
- * out. until: when it ends. */
-sefl_status ca_issue(const char *folder, sefl_buf *out, int64_t *until, const char *name,
-                     sefl_span request, unsigned days) SEFL_MUST_CHECK;
-
-/* AS: all of an enrolment that CSP has approved: checks, admits, issues, signs; answer: enrol.h. */
+/* AS: a whole enrolment that CSP approved: checks, admits, issues, signs; answer: enrol.h. */
 sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol_request *r,
                      const uint8_t approval[SIGN_BYTES], const sign_key *key,
                      const char *population, unsigned days, int64_t now) SEFL_MUST_CHECK;
 
-/* A request mailed to the operator, who knows from whom it is: AS issues (cert gets PEM), CSP notes the
- * member. */
+/* A request that the operator received by mail and knows the sender of: AS issues a certificate (PEM in cert),
+ * CSP adds the member. */
 sefl_status ca_sign(trust *t, const char *folder, sefl_buf *cert, const char *name,
                     sefl_span request, unsigned days, int64_t now) SEFL_MUST_CHECK;
 
-/* A new certificate for a member's key; the old one is good until it ends. SEFL_ENOTFOUND. */
+/* A new certificate for a member's key; the old one stays valid until it ends. SEFL_ENOTFOUND. */
 sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t key[TRUST_KEY],
                      unsigned days) SEFL_MUST_CHECK;
 
-/* From the next second on it is refused, and its connections are closed; open tokens of its name are
- * cancelled. A key that is not in the list (of an organisation's CA) is put there. */
+/* Servers refuse a revoked key within a second and close its connections. Cancels open tokens of its name.
+ * Adds a key that is not in the list (of an organisation's CA). */
 sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
-/* Takes a revocation back: the member is one again, with the certificates it had; a key that was no member
- * before is merely not revoked any more. SEFL_ENOTFOUND if it is not revoked; SEFL_EEXIST if another
- * key has the name by now. */
+/* Undoes a revocation: the member is active again, with the certificates it had; a key that was no member
+ * before leaves the list. SEFL_ENOTFOUND if it is not revoked; SEFL_EEXIST if another key has the name by
+ * now. */
 sefl_status ca_restore_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
 
 #endif

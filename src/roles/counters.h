@@ -1,11 +1,11 @@
-/* counters: how often CSP refused whom, and why: one number for each reason, in a JSON file. (AS has
- * more to count: aggregator/tally.h, which uses the same names.)
+/* counters: CSP's refusals, one number for each reason, in a JSON file. (AS counts more:
+ * aggregator/tally.h, which uses the same names.)
  *
  *     counters_add(&c, COUNT_ENROL_TOKEN);
  *     counters_peer(&c, p->code);                       // a certificate
- *     SEFL_TRY(counters_write(&c, "state/counters.json"));      // once a second; only what has changed
+ *     SEFL_TRY(counters_write(&c, "state/counters.json"));      // once a second; only if something changed
  *
- * The peer never learns the reason; the log has the sentence, this file the sums since the start.
+ * The peer never learns the reason. The log has the sentence, this file the sums since the start.
  * Threads: any may add; one writes.   Secrets: none; no names. */
 #ifndef ROLES_COUNTERS_H
 #define ROLES_COUNTERS_H

@@ -1,9 +1,9 @@
-/* own_cert: a role says in time that its own certificate ends: a warning from 14 days before, an error
- * when it is over; once a day, and at once when another certificate is read.
+/* own_cert: warns that a role's own certificate ends: a warning from 14 days before, an error after its end;
+ * once a day, and at once after another certificate was read.
  *
  *     own_cert_look(&o, tls_id_expires(id), now_s, log);        // as often as you like
  *
- * Nobody else tells: a peer that refuses an expired certificate says a generic line only.
+ * A peer that refuses an expired certificate sends only a generic error, so the role must warn by itself.
  * Threads: one owner.   Secrets: none. */
 #ifndef ROLES_OWN_CERT_H
 #define ROLES_OWN_CERT_H
@@ -18,7 +18,7 @@ typedef struct own_cert { /* zeros to begin with */
     int64_t ends, said;
 } own_cert;
 
-/* Seconds since 1970. True: something was said. */
+/* Seconds since 1970. True: it logged a line. */
 bool own_cert_look(own_cert *o, int64_t ends, int64_t now, sefl_log *log);
 
 #endif

@@ -129,7 +129,7 @@ static sefl_status apply_task(ledger *l, rd *r)
     ledger_entry t = { 0 };
     SEFL_TRY(ledger_terms_read(r, &t.terms));
     SEFL_TRY(ledger_terms_check(&t.terms));
-    SEFL_CHECK(find_task(l, t.terms.task) == l->n_tasks, SEFL_EPROTO, "a task stands there twice");
+    SEFL_CHECK(find_task(l, t.terms.task) == l->n_tasks, SEFL_EPROTO, "it has a task twice");
     SEFL_CHECK(l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE, "more than %d tasks", LEDGER_TASKS_MAX);
     SEFL_TRY(sefl_room(&l->tasks, &l->cap_tasks, l->n_tasks + 1, sizeof *l->tasks));
     l->tasks[l->n_tasks++] = t;
@@ -303,7 +303,7 @@ static sefl_status append(ledger *l, sefl_span bytes)
     SEFL_CHECK(fstat(l->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", l->path, strerror(errno));
     if ((uintmax_t)sb.st_size != l->size || sb.st_nlink == 0) {
         l->broken = true;
-        SEFL_CHECK(false, SEFL_ESTATE, "%s was changed or removed by somebody else", l->path);
+        SEFL_CHECK(false, SEFL_ESTATE, "%s was changed or removed by another program", l->path);
     }
     SEFL_CHECK(lseek(l->fd, (off_t)l->size, SEEK_SET) == (off_t)l->size, SEFL_EIO,
                "cannot seek in %s: %s", l->path, strerror(errno));
@@ -355,7 +355,7 @@ done:
     return st;
 }
 
-/* is it the ledger that the caller means? */
+/* Is it the ledger that the caller means? */
 static sefl_status check_identity(const ledger *l, const char *population,
                                   const ledger_head *remembered)
 {

@@ -1,9 +1,9 @@
 /* ledger: what a population's privacy has been charged, in a file that only grows.
  *
- * Every release is charged here, durably, before anything of it leaves the process. A charge is
- * computed by each server from the signed task and its own round number, never from a message, so
- * two servers that saw the same rounds hold the same bytes and can compare heads. A client keeps
- * one for its text (text_ledger.h), with the same module.
+ * A server charges every release here, durably, before anything of it leaves the process: ledger_charge
+ * is where a charge becomes durable. Each server computes a charge from the signed task and its own round
+ * number, never from a message, so two servers that saw the same rounds hold the same bytes and can
+ * compare heads. A client keeps a ledger for its text with the same module (text_ledger.h).
  *
  *     SEFL_TRY(ledger_create(path, "hospital-notes"));              // once in a population's life
  *     SEFL_TRY(ledger_open(&l, path, "hospital-notes", NULL));
@@ -11,35 +11,33 @@
  *     ...release; if `already`: only the very bytes that were released (or kept) before...
  *
  * Rules
- *   - The key is (task, round): charging it again is SEFL_OK, says `already` and writes nothing.
- *     It has paid for one release: only the same bytes may go out again. New noise, or another
- *     aggregate, under a round that was charged before is a second release that nobody paid for.
+ *   - The key is (task, round). Charging it again is SEFL_OK, sets `already` and writes nothing. A
+ *     charge pays for one release: only the same bytes may go out again. New noise, or another
+ *     aggregate, in a round charged before is a second release without a charge.
  *   - The same task with other terms is refused. Terms without meaning must be 0.
- *   - One ledger per population; a new task continues it. The budget gate composes everything that
- *     was ever charged. Past the target of the task at hand: SEFL_EBUDGET with the numbers, and
- *     nothing is written.
+ *   - One ledger per population; a new task continues it. The budget gate composes all charges there
+ *     are. Past the target of the current task: SEFL_EBUDGET with the numbers, and nothing is written.
  *   - The gate is epsilon against a server that sees who takes part: min(rounds,
  *     max_rounds_per_client) releases of a task, without amplification; with `hidden` sampling all
  *     of its rounds, amplified.
  *   - A task under `claim: none` (noise none) is charged without a target; from then on the
  *     population has no epsilon, and a task that claims one is refused.
- *   - Tasks that protect clients and tasks that protect records have no common total: the second
- *     kind to come is refused.
+ *   - Tasks that protect clients and tasks that protect records have no common total: a ledger with
+ *     tasks of one kind refuses the other.
  *
- * What is detected. A changed, missing, repeated or reordered record breaks the hash chain: refused
- * at open. So is a changed length: it stands there twice and belongs to the type of the record, and
- * at most one append may be unfinished. A file cut at its end is the same as one that never got so
- * far, and so is one whose last append was overwritten with zeros: these are found by comparing
- * with a head that was kept elsewhere: `remembered` at open (the caller's database), and the other
- * server's head, exchanged every round. Nothing is changed in a file before these checks. Both
- * together rolled back, or a ledger written anew from its first record by somebody who also
- * controls the other head: not detected.
+ * What is detected. A changed, missing, repeated or reordered record breaks the hash chain, and
+ * ledger_open refuses the file. It also refuses a changed length, which the file has twice and which
+ * belongs to the record's type; at most one append may be unfinished. A file cut at its end looks like an
+ * older one, and so does one whose last append was overwritten with zeros. A head kept elsewhere finds
+ * these: `remembered` at open (the caller's database), and the other server's head, exchanged every round.
+ * These checks come before any change to the file. Not detected: ledger and head rolled back together, or
+ * a ledger rewritten from its first record by an attacker who also controls the other head.
  *
- * Crashes. A record that was not written to its end was never acknowledged: it is cut off at the
- * next open (ledger_ignored says how much). One that was written but perhaps not synced counts, and
- * the last append is written once more and synced at open before anything relies on it. So a charge that was followed by a release is never lost, and a charge
- * without a release may stay: the safe side. After a failed write or sync the ledger refuses
- * further work until it is opened again.
+ * Crashes. A record that was not written to its end was never acknowledged: the next open cuts it off
+ * (ledger_ignored gives its size). A record that was written but perhaps not synced counts; open writes the
+ * last append once more and syncs it before anything relies on it. So a charge that was followed by a
+ * release is never lost, and a charge without a release may stay, which is the safe side. After a failed
+ * write or sync the ledger refuses further work until it is opened again.
  *
  * File format (little-endian): "SEFLLDG2", then records
  *     u32 n | u32 ~n | body, n bytes | 32 bytes: SHA-256(previous 32 bytes | u32 n | body)
@@ -95,7 +93,7 @@ typedef struct ledger_head {
 typedef enum ledger_order {
     LEDGER_SAME,
     LEDGER_PEER_BEHIND, /* its head is one of our earlier ones */
-    LEDGER_PEER_AHEAD,  /* it has more records than we: did we lose some? */
+    LEDGER_PEER_AHEAD,  /* it has more records than ours: did we lose some? */
     LEDGER_FORKED,      /* two histories */
 } ledger_order;
 
@@ -108,17 +106,17 @@ typedef enum ledger_total_unit {
 /* Composed over all tasks, for one delta. */
 typedef struct ledger_total {
     double delta;
-    dp_claim server, server_replace; /* against a server, or whoever sees participation */
-    dp_claim others, others_replace; /* against everybody else */
+    dp_claim server, server_replace; /* against a server, or anyone who sees participation */
+    dp_claim others, others_replace; /* against everyone else */
     ledger_total_unit unit;          /* whom they speak of */
     uint64_t tasks, rounds;
 } ledger_total;
 
-/* A new, empty ledger; SEFL_EEXIST if the path is there. The name: printable ASCII, 1 to 200. */
+/* Makes an empty ledger; SEFL_EEXIST if the path exists. The name: printable ASCII, 1 to 200. */
 sefl_status ledger_create(const char *path, const char *population) SEFL_MUST_CHECK;
 
-/* For charging; population NULL: any. SEFL_ENOTFOUND if it is not there (never created silently: that would be a reset),
- * SEFL_EPROTO if it was changed, SEFL_ESTATE if another process has it, the population is another
+/* For charging; population NULL: any. SEFL_ENOTFOUND if there is none (creating one silently would be a
+ * reset), SEFL_EPROTO if it was changed, SEFL_ESTATE if another process has it, the population is another
  * one, or it does not contain the remembered head (NULL: none). */
 sefl_status ledger_open(ledger **out, const char *path, const char *population,
                         const ledger_head *remembered) SEFL_MUST_CHECK;
@@ -128,7 +126,7 @@ sefl_status ledger_open_read(ledger **out, const char *path) SEFL_MUST_CHECK;
 
 void ledger_close(ledger *l);
 
-/* Charges one round, durably. *already (may be NULL): it was charged before; see the rules.
+/* Charges one round: durable when it returns SEFL_OK. *already (may be NULL): it was charged before.
  * SEFL_ERANGE, with nothing written: the ledger is full (4096 tasks, 256 MiB). */
 sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
                           bool *already) SEFL_MUST_CHECK;
@@ -142,14 +140,14 @@ sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
 sefl_status ledger_head_after(const ledger *l, const ledger_terms *terms, uint64_t round,
                               ledger_head *out) SEFL_MUST_CHECK;
 
-/* Would the total stay within epsilon_max? The budget gate alone, for a limit of somebody else than
- * the task: a client's owner. SEFL_EBUDGET with the numbers if not; SEFL_OK for a round that is charged
- * already, and for terms without a claim. Writes nothing. */
+/* Would the total stay within epsilon_max? The budget gate alone, for a limit that is not the task's but
+ * the client owner's. SEFL_EBUDGET with the numbers if not; SEFL_OK for a round that is charged already, and
+ * for terms without a claim. Writes nothing. */
 sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t round,
                           double epsilon_max) SEFL_MUST_CHECK;
 
-/* Bytes of an unfinished record that stood behind the last whole one when it was opened; ledger_open
- * has cut them off, ledger_open_read left them. */
+/* Bytes of an unfinished record behind the last whole one, at open: ledger_open cuts them off,
+ * ledger_open_read leaves them. */
 size_t ledger_ignored(const ledger *l);
 
 bool ledger_has(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES], uint64_t round);

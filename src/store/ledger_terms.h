@@ -15,11 +15,11 @@ sefl_status ledger_terms_read(rd *r, ledger_terms *t) SEFL_MUST_CHECK;
  * tasks have equal bytes. */
 sefl_status ledger_terms_check(const ledger_terms *t) SEFL_MUST_CHECK;
 
-/* As bytes: what the file says is what counts. */
+/* Compares their bytes, as the file has them. */
 sefl_status ledger_terms_equal(bool *equal, const ledger_terms *a,
                                const ledger_terms *b) SEFL_MUST_CHECK;
 
-/* So many rounds, as a server (or whoever sees participation) or as everybody else sees them. */
+/* This many rounds, as a server (or anyone who sees participation) or as everyone else sees them. */
 dp_event ledger_terms_event(const ledger_terms *t, uint64_t rounds, bool against_server);
 
 #endif

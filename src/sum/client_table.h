@@ -1,6 +1,6 @@
-/* client_table: clients and the units that each of them sent, found by fingerprint.
+/* client_table: clients and the units that each of them uploaded, found by fingerprint.
  *
- *     SEFL_TRY(client_table_put(&t, client, units, &i));      // appended, or its units replaced
+ *     SEFL_TRY(client_table_put(&t, client, units, &i));      // appends, or replaces its units
  *     size_t at = client_table_find(&t, client);              // i + 1, or 0
  *
  * Fingerprints are hashes: their first bytes are the place in the table.

@@ -76,8 +76,8 @@ static sefl_status must_be(csp_disk *d, uint64_t round, csp_round_state state, c
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* The row of a signed round, in its next state. A round that is skipped after its charge counts for the
- * clients in its set. */
+/* Writes the row of a signed round in its next state. A round that is skipped after its charge counts for
+ * the clients in its set. */
 static sefl_status put_state(csp_disk *d, const csp_round *now, csp_round_state state)
 {
     sefl_status st = SEFL_OK;
@@ -160,7 +160,7 @@ static sefl_status kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_bu
     csp_disk *d = ctx;
     csp_round now;
     SEFL_TRY(get(d, round, &now));
-    SEFL_CHECK(now.state == CSP_REVEALED, SEFL_ENOTFOUND, "round %" PRIu64 " was never opened",
+    SEFL_CHECK(now.state == CSP_REVEALED, SEFL_ENOTFOUND, "round %" PRIu64 " was never revealed",
                round);
     SEFL_TRY(journal_fact_fixed(d->j, round, "id", id, NOISE_ID));
     SEFL_TRY(journal_fact_fixed(d->j, round, "digest", digest, SHA256_BYTES));
@@ -177,7 +177,7 @@ static sefl_status skip(void *ctx, uint64_t round, unsigned reason)
     uint8_t why[4];
     store_u32(why, reason);
     SEFL_TRY(must_be(d, round, CSP_SIGNED, &now));
-    /* what a broken attempt may have left goes first: nobody needs it, whatever comes */
+    /* first what a broken attempt may have left: it has no use, whatever comes */
     SEFL_TRY(journal_round_wipe(d->j, round));
     SEFL_TRY(journal_begin(d->j));
     SEFL_TRY(journal_fact_put(d->j, round, "skip", span_of(why, sizeof why)));
@@ -235,7 +235,7 @@ static sefl_status key_wipe(void *ctx, uint64_t round)
     return journal_kem_wipe(((csp_disk *)ctx)->j, round);
 }
 
-/* Of a round that can still be opened, or begun. */
+/* Yes for a round that can still be revealed, or begun. */
 static sefl_status key_is_needed(void *ctx, uint64_t round, bool *yes)
 {
     csp_round now;
@@ -371,7 +371,7 @@ done:
     return st;
 }
 
-/* Asked before the set of the round at hand is stored: rounds before it are charged, or were skipped. */
+/* The machine asks before it stores the set of the current round: all rounds before are charged or skipped. */
 static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
 {
     return journal_client_rounds(((csp_disk *)ctx)->j, client, rounds);
@@ -413,8 +413,8 @@ static sefl_status has_output(csp_disk *d, uint64_t round, const uint8_t digest[
     return st;
 }
 
-/* The last round, if it is signed and not open: a crash, or an old copy of the journal? (See the
- * header's table.) */
+/* The last round, if it is signed and not revealed: a crash, or an old copy of the journal? The header has
+ * the table. */
 static sefl_status settle(csp_disk *d, uint64_t last)
 {
     sefl_status st = SEFL_OK;
@@ -425,8 +425,8 @@ static sefl_status settle(csp_disk *d, uint64_t last)
     SEFL_TRY(account_knows(d->a, last));
     SEFL_TRY(account_noted(d->a, &noted, digest));
     SEFL_CHECK(noted <= last, SEFL_ESTATE,
-               "round %" PRIu64 " of this task was opened, but %s ends with round %" PRIu64
-               ": it is an old copy. A round could be opened twice: " ACCOUNT_REMEDY,
+               "round %" PRIu64 " of this task was revealed, but %s ends with round %" PRIu64
+               ": it is an old copy. A round could be revealed twice: " ACCOUNT_REMEDY,
                noted, journal_folder(d->j), last);
     SEFL_TRY(get(d, last, &now));
     if (now.state != CSP_SIGNED)

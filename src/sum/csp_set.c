@@ -1,11 +1,11 @@
 /* Design:
- *  1. A head is judged in three steps, a batch at a time: what needs the journal and the list of members,
- *     one after the other; signature and seal, on all threads; the outcome, in order.
- *  2. The sum of pads holds the pads of the entries that are `on`, and, after a SET, of its kept heads that
- *     EARLY had not brought. At the verdict it holds exactly the kept ones.
- *  3. A SET has one of four modes: FRESH (judge), AGAIN (the journal has the verdict of this set: the kept
- *     heads are opened, nothing is judged), SAME (the verdict was given on this stream, or the round is
- *     open: only compared), DRAIN (refused: only read). In each the digest tells whether it is that set.
+ *  1. CSP judges heads in batches and three steps: store and list of members, one head after the other;
+ *     signature and seal, on all threads; the outcome, in order.
+ *  2. The sum of pads holds the pads of the entries that are `on` and, after a SET, of its kept heads that
+ *     no EARLY brought. At the verdict it holds exactly the kept ones.
+ *  3. A SET has one of four modes: FRESH (judge), AGAIN (the store has the verdict: unseal the kept heads,
+ *     judge nothing), SAME (this stream has the verdict, or the round is revealed: only compare), DRAIN
+ *     (refused: only read). In each the digest tells whether it is the same set.
  *  4. Answers are functions of heads and state, never of a sum. */
 #include "sum/csp_set.h"
 
@@ -22,7 +22,7 @@
 
 #define OTHER_SET "another set of this round was sent before"
 
-enum { BATCH = 256, REFUSED_ERROR = 100 /* more than one in so many */ };
+enum { BATCH = 256, REFUSED_ERROR = 100 /* more than one in 100 */ };
 
 /* What EARLY brought, beside table.leaf[i] and seed[i]. */
 typedef struct early {
@@ -31,7 +31,7 @@ typedef struct early {
     bool in_set; /* the SET that is being read has it, and it is kept */
 } early;
 
-/* One head that is looked at. Secret: the seed. */
+/* One head under examination. Secret: the seed. */
 typedef struct look {
     head h;
     uint8_t hash[SHA256_BYTES];
@@ -39,7 +39,7 @@ typedef struct look {
     ahe_seed seed;
     size_t known; /* index + 1 of the early entry that it is; 0: none */
     uint8_t reason;
-    bool open; /* signature and seal are still to be looked at */
+    bool open; /* signature and seal are still to be checked */
 } look;
 
 struct csp_gather {
@@ -99,7 +99,7 @@ sefl_status csp_key_done(csp *c, uint64_t round)
 
 /* ---- what EARLY brought ------------------------------------------------------------------------ */
 
-/* index + 1 of the entry that is this very upload; 0: EARLY did not bring it */
+/* index + 1 of the entry of this upload; 0: no EARLY brought it */
 static size_t find_early(const csp_gather *g, const head *h)
 {
     size_t at = client_table_find(&g->table, h->client);
@@ -145,7 +145,7 @@ static sefl_status take_pads(csp *c, const ahe_seed *seeds, size_t n)
     return st;
 }
 
-/* Takes the pads off that no kept head has asked for. */
+/* Takes off the pads that no kept head uses. */
 static sefl_status take_unused(csp *c)
 {
     sefl_status st = SEFL_OK;
@@ -159,7 +159,7 @@ done:
     return st;
 }
 
-/* Room for n more pads: there is, once those that nobody asked for are gone. */
+/* Makes room for n more pads: taking off the unused ones is always enough. */
 static sefl_status make_room(csp *c, size_t n)
 {
     return n > c->c.task->ahe.pack.clients - c->gather->in_sum ? take_unused(c) : SEFL_OK;
@@ -192,7 +192,7 @@ done:
 
 /* ---- judging ----------------------------------------------------------------------------------- */
 
-/* Step one: the journal and the list of members. */
+/* Step one: the list of members and the store. */
 static sefl_status look_first(csp *c, look *l)
 {
     const csp_store *s = c->c.store;
@@ -260,7 +260,7 @@ static void tell_refused(csp *c, const look *l)
 
 /* ---- EARLY ------------------------------------------------------------------------------------- */
 
-/* A good head into the table; its pad goes into the sum with the others. A client's later one replaces its
+/* Puts a good head into the table; add_early adds its pad. A client's later head replaces its
  * earlier one. */
 static sefl_status keep_early(csp *c, const look *l)
 {
@@ -268,7 +268,7 @@ static sefl_status keep_early(csp *c, const look *l)
     csp_gather *g = c->gather;
     size_t i, before = client_table_find(&g->table, l->h.client);
     if (find_early(g, &l->h))
-        goto done; /* it is there */
+        goto done; /* the table has it */
     SEFL_CHECK(before || g->table.n < c->c.task->clients_max, SEFL_ERANGE,
                "more heads than the task has room for");
     if (before && g->e[before - 1].on) {
@@ -382,8 +382,8 @@ struct csp_reading {
     sha256 digest;
     uint32_t seen;                /* heads so far */
     uint8_t last[32];             /* client of the head before */
-    csp_set set;                  /* FRESH: being made; AGAIN, SAME: the journal's */
-    uint32_t kept_at, refused_at; /* AGAIN: how far it is followed */
+    csp_set set;                  /* FRESH: being made; AGAIN, SAME: the store's */
+    uint32_t kept_at, refused_at; /* AGAIN: heads compared so far */
     bool differs;                 /* AGAIN, SAME: it is another set */
     uint32_t pieces;              /* HEADS so far */
     csp_round now;
@@ -452,7 +452,7 @@ static sefl_status look_limit(csp *c, look *l)
     return st;
 }
 
-/* Kept heads' pads into the sum: those that EARLY did not bring, and those that were taken off. */
+/* Adds the kept heads' pads that are not in the sum: no EARLY brought them, or they were taken off. */
 static sefl_status sum_up(csp *c, size_t n)
 {
     sefl_status st = SEFL_OK;
@@ -505,7 +505,7 @@ done:
     return st;
 }
 
-/* The journal knows which are kept: those must be the same, and open. */
+/* The store knows which heads are kept: those must be the same, and their seals must open. */
 static sefl_status again_batch(csp_reading *s, size_t n)
 {
     sefl_status st = SEFL_OK;
@@ -541,7 +541,7 @@ static sefl_status set_piece(csp_reading *s, rd *r)
     sefl_status st = SEFL_OK;
     look spare, *looks = s->c->gather ? s->c->gather->looks : NULL;
     bool only_read = s->mode == SET_SAME || s->mode == SET_DRAIN || s->differs;
-    assert(only_read || looks); /* gather_for made them: a set is never judged without */
+    assert(only_read || looks); /* gather_for made them */
     while (r->left > 0) {
         size_t n = 0;
         while (r->left > 0 && n < BATCH) {
@@ -572,7 +572,7 @@ done:
     return st;
 }
 
-/* FRESH: root, durable. */
+/* FRESH: computes the root and makes the set durable. */
 static sefl_status decide(csp_reading *s)
 {
     sefl_status st = SEFL_OK;
@@ -605,7 +605,7 @@ static void drain(csp_reading *s, link_no no, const char *why)
     s->no = no, s->why = why;
 }
 
-/* What is to be done with this SET. */
+/* What to do with this SET. */
 static sefl_status choose_mode(csp_reading *s)
 {
     csp *c = s->c;
@@ -641,7 +641,7 @@ static sefl_status choose_mode(csp_reading *s)
     return SEFL_OK;
 }
 
-/* Memory and pads for a SET that is to be judged, or summed up again. */
+/* Memory and pads for a SET that CSP judges, or sums up again. */
 static sefl_status get_ready(csp_reading *s)
 {
     sefl_status st = SEFL_OK;

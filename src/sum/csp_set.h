@@ -1,15 +1,15 @@
 /* csp_set: the heads of a sealed round at CSP, on one stream: the round's key, the seeds that EARLY
- * brought, the running sum of their pads, and the verdict on the SET. Internal to protocol/csp*.c.
+ * brought, the running sum of their pads, and the verdict on the SET. Internal to sum/csp*.c.
  *
- *     csp_on_early      while clients upload       seeds into locked memory, pads into the sum
- *     csp_on_set        once                       all heads judged; set durable; VERDICT
- *     gather_verdict, gather_dec                   for REVEAL
- *     gather_drop       stream over, round over    everything wiped
+ *     csp_on_early                while clients upload       seeds into locked memory, pads into the sum
+ *     csp_on_set, csp_on_heads    once                       judges all heads; set durable; VERDICT
+ *     gather_verdict, gather_dec                             for REVEAL
+ *     gather_drop                 stream over, round over    wipes everything
  *
- * Nothing in here survives the stream: AS sends the heads again. What is durable is in the journal: the
- * key's 32 bytes and the set. */
-#ifndef PROTOCOL_CSP_SET_H
-#define PROTOCOL_CSP_SET_H
+ * Nothing in here survives the stream: AS sends the heads again. The store has what is durable: the key's
+ * 32 bytes and the set. */
+#ifndef SUM_CSP_SET_H
+#define SUM_CSP_SET_H
 
 #include "protocol/head.h"
 #include "sum/csp_internal.h"
@@ -23,8 +23,8 @@ sefl_status csp_on_heads(csp *c, rd *r) SEFL_MUST_CHECK;
 /* Wipes the SET that is being read. */
 void csp_reading_drop(csp *c);
 
-/* The key that the journal has. SEFL_ENOTFOUND: it has none, or this root does not make the one that the
- * header names: the key file is another. */
+/* The key from the store. SEFL_ENOTFOUND: it has none, or the root of another key file is in use, which
+ * does not give the key that the header names. */
 sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round) SEFL_MUST_CHECK;
 
 /* NO unless the header carries the key that KEY gave for its round (in a task without a seal: none). */
@@ -38,7 +38,7 @@ ahe_dec *gather_dec(const csp *c);
 /* Wipes all. */
 void gather_drop(csp *c);
 
-/* The round's mark is durable: its key is wiped here and in the journal. */
+/* The round's mark is durable: wipes its key here and in the store. */
 sefl_status csp_key_done(csp *c, uint64_t round) SEFL_MUST_CHECK;
 
 #endif

@@ -1,11 +1,11 @@
 /* upload_keys: which upload key each client has vouched for (protocol/voucher.h), in a server's journal.
  *
- * Lasting facts, which outlive a task: "voucher CLIENT" is serial u64 | upload key 32, of the latest
- * voucher, and how many keys it has had u32; "upload KEY" is the client that the key belongs to, for ever:
- * nobody else gets a key that somebody had once. So that no client fills a server's disk with keys, each has
- * UPLOAD_KEYS_MAX at most.
+ * Two lasting facts, which outlive a task. "voucher CLIENT" is serial u64 | upload key 32 of the latest
+ * voucher, then the number of keys that the client has had, u32. "upload KEY" is the client that owns the
+ * key, for ever: no other client can take it over. A client has at most UPLOAD_KEYS_MAX keys, so that it
+ * cannot fill a server's disk with them.
  *
- *     SEFL_TRY(upload_key_put(j, v.client, v.serial, v.key));        // a voucher that was checked
+ *     SEFL_TRY(upload_key_put(j, v.client, v.serial, v.key));        // a checked voucher
  *     SEFL_TRY(upload_key_get(j, client, &serial, key));
  *
  * Threads: any (the journal locks).   Secrets: none. */
@@ -27,8 +27,7 @@ sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t seria
 /* Durable. Refuses what upload_key_fits does. */
 sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial,
                            const uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
-/* CSP does not have this client's voucher any more: as if there were none here either, until the client
- * brings it again. Durable. */
+/* CSP lost this client's voucher: AS drops it too, until the client sends it again. Durable. */
 sefl_status upload_key_forget(journal *j, const uint8_t client[32]) SEFL_MUST_CHECK;
 
 #endif

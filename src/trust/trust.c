@@ -549,7 +549,7 @@ done:
     return st;
 }
 
-/* What could not be read again is never written: the server could not start, nobody be revoked. */
+/* Writes only what it can read again: with a broken list the server could not start, and no key be revoked. */
 static sefl_status write_list(const char *path, const trust *t, bool fresh)
 {
     sefl_status st = SEFL_OK;
@@ -634,7 +634,7 @@ bool trust_watch_changed(trust_watch *w)
 {
     struct stat sb;
     if (stat(w->path, &sb) != 0)
-        return true; /* gone (a list is replaced by a rename): whoever reads it will say so */
+        return true; /* gone (a list is replaced by a rename): reading it will fail */
     if (!w->again && sb.st_dev == w->dev && sb.st_ino == w->ino && sb.st_size == w->size &&
         sb.st_mtim.tv_sec == w->when.tv_sec && sb.st_mtim.tv_nsec == w->when.tv_nsec)
         return false;

@@ -1,5 +1,5 @@
-/* trust: an operator's list of whom its server lets in: issuers, members, tokens. One file, changed by
- * `sefl ca` and by the running server, which notices without a restart.
+/* trust: an operator's list of who may connect to its server: issuers, members, tokens. One file; `sefl ca`
+ * and the running server change it, and the server notices changes without a restart.
  *
  *     trust_edit e;
  *     SEFL_TRY(trust_edit_begin(&e, "ca/trust"));         // locks out other writers, reads
@@ -10,7 +10,7 @@
  *     SEFL_TRY(trust_read(&t, "ca/trust"));               // a server's view, never changed again
  *     if (trust_watch_changed(&w)) ...                    // once a second
  *
- * The file is text, one thing a line, fields separated by one blank, in the order of the lists here:
+ * The file is text: one entry per line, fields separated by one blank, in this order:
  *
  *     sefl trust 1
  *     change N                                              every commit adds one
@@ -24,14 +24,13 @@
  * half (trust/token.h). Times are seconds since 1970. Text has its bytes outside [A-Za-z0-9._-] as
  * %XX and is "-" where it is empty. DER is base64. One list has one text.
  *
- * An issuer counts for one role. `listed`: only members of the list are let in (our own CA: whoever
- * was not enrolled has no business here, even with a certificate); else whoever the issuer vouches
- * for, unless revoked. Of an issuer with a `unit` those certificates have its role that are of
- * this organisational unit ("*": all of them), and no others: our own mark of the role is not needed, and does not
- * do instead.
+ * An issuer counts for one role. `listed`: only members of the list may connect (the operator's own CA: a
+ * certificate without enrolment is not enough). Otherwise every certificate of the issuer is accepted unless
+ * revoked. If an issuer has a `unit`, exactly the certificates of this organisational unit have the role
+ * ("*": all of them); SEFL's own mark of the role is then neither required nor sufficient.
  *
  * Threads: a read list may be shared (trust_hold); an edit has one owner.   Secrets: none; the list of
- * names is nobody else's business (mode 0600). */
+ * names is private (mode 0600). */
 #ifndef TRUST_TRUST_H
 #define TRUST_TRUST_H
 
@@ -126,7 +125,7 @@ size_t trust_count(const trust *t, trust_role role);
 sefl_status trust_member_put(trust *t, const trust_member *m) SEFL_MUST_CHECK;
 sefl_status trust_token_put(trust *t, const trust_token *k) SEFL_MUST_CHECK;
 sefl_status trust_issuer_put(trust *t, const trust_issuer *i) SEFL_MUST_CHECK;
-/* m is one of the list's members; it is gone then, and those behind it have moved. */
+/* Removes m, one of the list's members; the members behind it move. */
 void trust_member_drop(trust *t, trust_member *m);
 
 typedef struct trust_edit {
@@ -139,11 +138,11 @@ typedef struct trust_edit {
 /* Waits for other writers (path.lock, flock), up to three seconds: SEFL_ETIMEOUT. SEFL_ENOTFOUND if there is
  * no list: trust_create. */
 sefl_status trust_edit_begin(trust_edit *e, const char *path) SEFL_MUST_CHECK;
-/* SEFL_EINVAL, and the old one stays, if the new one could not be read again. After another failure
- * in_force tells which of the two is there: the last thing that can fail is to make the new one durable. */
+/* SEFL_EINVAL, and the old list stays, if the new one could not be read again. After any other failure
+ * in_force tells which of the two is in the file: the last step, making it durable, may have failed. */
 sefl_status trust_edit_commit(trust_edit *e) SEFL_MUST_CHECK;
 void trust_edit_end(trust_edit *e);
-/* An empty list where there is none: SEFL_EEXIST. */
+/* Makes an empty list; SEFL_EEXIST if there is one. */
 sefl_status trust_create(const char *path) SEFL_MUST_CHECK;
 
 typedef struct trust_watch {
@@ -159,11 +158,11 @@ typedef struct trust_watch {
 /* Is the file another one than at the last call? True at the first, while it is gone, and after
  * trust_watch_failed. */
 bool trust_watch_changed(trust_watch *w);
-/* How reading went: what failed is tried again at the next look. trust_watch_failed: is it the first
- * failure in a row (worth a line in the log)? */
+/* Report how reading went. After trust_watch_failed the next look tries again; it returns true for the first
+ * failure in a row, which is worth a log line. */
 bool trust_watch_failed(trust_watch *w);
-/* False: this list is older than one that was in force: somebody has put back a copy, and who was
- * revoked since is in again. */
+/* False: this list is older than one that was in force: an old copy was put back, and members revoked since
+ * are active again. */
 bool trust_watch_good(trust_watch *w, uint64_t change);
 
 #endif

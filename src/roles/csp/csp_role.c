@@ -33,9 +33,9 @@
 
 enum {
     ACCEPT_MS = 200,   /* how soon a stop or a changed list is seen */
-    LINES_PER_S = 10,  /* about strangers: whoever reaches the port must not fill the disk */
+    LINES_PER_S = 10,  /* about strangers, who must not fill the disk */
     CONNECT_MS = 5000, /* a handshake */
-    EXPIRE_MS = 10000, /* how often the age of a round's key is looked at while nobody asks */
+    EXPIRE_MS = 10000, /* between checks of a round key's age, without a stream */
 };
 
 struct csp_role {
@@ -68,7 +68,7 @@ struct csp_role {
     bool counters_failed;
     own_cert own;
     bool starved;       /* the last connection could not be accepted */
-    uint64_t looked_ms; /* around */
+    uint64_t looked_ms; /* time of the last look_around */
     uint64_t expire_ms; /* when csp_expire was called last; 0: never */
 
     /* the stream that is served */
@@ -76,17 +76,17 @@ struct csp_role {
     pthread_t thread;
     bool serving;
     atomic_bool served; /* the thread has ended, or never began */
-    atomic_bool ending; /* the stream is to end, in the middle of an opening too */
+    atomic_bool ending; /* the stream is to end, in the middle of a reveal too */
     sefl_progress goes_on;
     uint64_t round; /* whose header was signed last, and when; 0: none in this life */
     int64_t round_since;
 
-    uint64_t lines_ms, lines; /* about those not let in, in this second */
+    uint64_t lines_ms, lines; /* log lines about refused connections in this second */
 
     atomic_bool stop, reload;
 };
 
-/* ---- who gets in ------------------------------------------------------------------------------ */
+/* ---- who may connect -------------------------------------------------------------------------- */
 
 /* The trust list, if it changed. */
 static sefl_status read_list(csp_role *r)
@@ -130,13 +130,13 @@ static sefl_status enrol(void *ctx, const enrol_claim *c, const enrol_proof *p)
     SEFL_TRY(trust_edit_commit(&e));
 done:
     trust_edit_end(&e);
-    if (st == SEFL_OK || st == SEFL_EAUTH) /* else it failed here: the log has it */
+    if (st == SEFL_OK || st == SEFL_EAUTH) /* any other failure is ours: the log has it */
         counters_add(&r->counters, st == SEFL_OK ? COUNT_ENROLLED : COUNT_ENROL_TOKEN);
     return st;
 }
 
-/* The list as it is now, on the serving thread: an enrolment may be younger than the owner's last look.
- * One that cannot be read leaves the last good one in force. */
+/* The current list, on the serving thread: an enrolment may be newer than the owner's last look. If it
+ * cannot be read, the last good one stays in force. */
 static sefl_status list_now(csp_role *r, trust **out)
 {
     if (trust_read(out, r->list_path) == SEFL_OK)
@@ -147,13 +147,12 @@ static sefl_status list_now(csp_role *r, trust **out)
     return *out ? SEFL_OK : sefl_fail(SEFL_ESTATE, "csp: no trust list was ever read");
 }
 
-/* csp_config's: on the serving thread. Nobody of a round is forgotten because it was put out after the
- * round had begun. */
+/* csp_config's: on the serving thread. A client that was revoked after the round began still counts. */
 static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *most)
 {
     csp_role *r = ctx;
     trust *t = NULL;
-    if (begins) /* of a round whose header an earlier life of ours has signed we do not know when */
+    if (begins) /* unknown for a round whose header an earlier run of the process signed */
         r->round = round, r->round_since = (int64_t)(clock_ms(&r->wall) / 1000);
     sefl_status st = list_now(r, &t);
     if (st != SEFL_OK)
@@ -242,7 +241,7 @@ done:
     return st;
 }
 
-/* The list to judge heads by: the owner's, or the one that a voucher was judged by if that is younger. */
+/* The list for judging heads: the owner's, or the one that judged a voucher if that is newer. */
 static allowlist *newest_allowlist(csp_role *r)
 {
     pthread_mutex_lock(&r->list_lock);
@@ -456,7 +455,7 @@ static sefl_status begin_stream(csp_role *r, tls *t)
     return st;
 }
 
-/* A lane of the stream that is served: it has the same peer. (Its pair is looked at on its own thread.) */
+/* A lane of the current stream: it has the same peer. (Its own thread checks its pair.) */
 static sefl_status begin_lane(csp_role *r, tls *t)
 {
     sefl_status st = SEFL_OK;
@@ -465,7 +464,7 @@ static sefl_status begin_lane(csp_role *r, tls *t)
     SEFL_CHECK(memcmp(tls_peer_fingerprint(t), tls_peer_fingerprint(r->t), 32) == 0, SEFL_EAUTH,
                "a lane of another peer than the link's");
     tls *one = t;
-    t = NULL; /* the host's, whatever comes */
+    t = NULL; /* the host owns it, even after a failure */
     SEFL_TRY(lane_host_take(r->lanes, one));
 done:
     tls_close(t);
@@ -487,11 +486,11 @@ static void read_identity_again(csp_role *r)
     log_info(r->o.log, "certificates read again");
 }
 
-/* A changed list may put the present peer out; counters are written where they changed. */
+/* Disconnects a peer that a changed list revokes; writes counters that changed. */
 static void look_around(csp_role *r)
 {
     uint64_t now = clock_ms(&r->clock);
-    if (now - r->looked_ms < ACCEPT_MS) /* strangers make us come here as often as they like */
+    if (now - r->looked_ms < ACCEPT_MS) /* each connection of a stranger leads here */
         return;
     r->looked_ms = now;
     if (read_list(r) != SEFL_OK && trust_watch_failed(&r->list)) {
@@ -502,7 +501,7 @@ static void look_around(csp_role *r)
         x509_peer who = *tls_peer_info(r->t);
         if (!allowlist_still(r->allowlist, &who)) {
             counters_peer(&r->counters, who.code);
-            log_warn(r->o.log, "aggregator put out", lf_str("name", who.name),
+            log_warn(r->o.log, "aggregator disconnected: it was revoked", lf_str("name", who.name),
                      lf_str("why", who.why));
             end_stream(r);
         }
@@ -515,7 +514,7 @@ static void look_around(csp_role *r)
     }
 }
 
-/* While an aggregator is there its questions do that; the object is then its thread's. */
+/* Only without a stream: a stream's questions do the same, and the machine belongs to its thread. */
 static void expire(csp_role *r)
 {
     uint64_t now = clock_ms(&r->clock);
@@ -527,8 +526,8 @@ static void expire(csp_role *r)
                   lf_str("why", sefl_last_error()));
 }
 
-/* The aggregator has not opened or skipped the round within the life of its key, and there is no whole
- * question at which the serving thread would notice: AS must not keep a key alive by sending slowly. */
+/* AS neither revealed nor skipped the round within the life of its key, and the serving thread still waits
+ * for a whole question: AS must not keep a key alive by sending slowly. */
 static void put_out_late(csp_role *r)
 {
     uint64_t until = csp_expires_ms(r->csp);
@@ -539,7 +538,7 @@ static void put_out_late(csp_role *r)
     r->expire_ms = 0; /* now */
 }
 
-/* One that was not let in. */
+/* Logs a refused connection. */
 static void say_refused(csp_role *r, sefl_status st)
 {
     uint64_t now = clock_ms(&r->clock);
@@ -553,11 +552,11 @@ static void say_refused(csp_role *r, sefl_status st)
                  lf_str("why", sefl_last_error()));
 }
 
-/* No descriptor or memory for whoever dials: it is there again at once, so we wait. Said once. */
+/* No descriptor or memory for a new connection, which waits in the queue: pauses. Logs it once. */
 static void wait_for_room(csp_role *r)
 {
     if (!r->starved)
-        log_error(r->o.log, "nobody can be accepted now", lf_str("why", sefl_last_error()));
+        log_error(r->o.log, "no connection can be accepted now", lf_str("why", sefl_last_error()));
     nanosleep(&(struct timespec){ .tv_nsec = ACCEPT_MS * 1000000L }, NULL);
 }
 
@@ -567,7 +566,8 @@ sefl_status csp_role_run(csp_role *r)
     const tls_limits limits = { .connect_ms = CONNECT_MS,
                                 .idle_ms = LINK_IDLE_MS,
                                 .silent_ms = 1000 * r->o.settings->link_silence_s };
-    if (csp_is_over(r->csp) && !r->o.settings->stay) { /* it was said to an earlier life of ours */
+    if (csp_is_over(r->csp) &&
+        !r->o.settings->stay) { /* AS ended it in an earlier run of the process */
         log_info(r->o.log, "the task is over");
         return SEFL_OK;
     }

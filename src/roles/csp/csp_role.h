@@ -1,37 +1,37 @@
-/* csp: the cryptography service provider as a process: sum/csp.h on a TLS stream, with a journal
- * and a ledger on disk.
+/* csp_role: the cryptography service provider as a process: the machine of sum/csp.h on a TLS stream, with
+ * a journal and a ledger on disk.
  *
  *     settings_init(&s, csp_schema);
  *     SEFL_TRY(yaml_read(&s, "csp.yml"));                      // flags may follow: settings_set
  *     SEFL_TRY(csp_settings_make(&cfg, &s));
  *     SEFL_TRY(csp_role_new(&r, &(csp_role_options){ .settings = &cfg, .root = root, .log = &lg }));
- *     st = csp_role_run(r);           // until the task is over, or somebody calls csp_role_stop
+ *     st = csp_role_run(r);           // until the task is over, or csp_role_stop
  *     csp_role_free(r);
  *
- * It listens, and serves one AS at a time: whoever shows a certificate of the role "aggregator" from an
- * issuer in the trust list of `ca` (without: from a CA in tls.peers). The list is looked at several times
- * a second: an AS that was revoked is cut off. Sites that AS brings for enrolment are checked against
- * the list's tokens and become members of it. state/counters.json counts refusals (roles/counters.h).
+ * CSP listens and serves one AS at a time. AS needs a certificate of the role "aggregator" from an issuer in
+ * the trust list of `ca` (without a list: from a CA in tls.peers). CSP checks the list several times a second
+ * and disconnects an AS that was revoked. It checks sites that AS brings for enrolment against the list's
+ * tokens and adds them to the list. state/counters.json counts refusals (roles/counters.h).
  *
- * A task with sealed updates needs `ca`: CSP takes vouchers and heads only of the clients in its list, and of
- * those that a CA vouches for which the list trusts for clients; both are asked again for each head. While
- * no aggregator is there CSP still looks after the age of the round's key (csp_expire); one that is there and
- * in the middle of a message when the key expires is put out.
+ * A sealed task needs `ca`: CSP takes vouchers and heads only from clients in its list, and from clients of a
+ * CA that the list trusts for clients. It checks both again for each head. Without a connection CSP still
+ * checks the age of the round's key (csp_expire). It disconnects an AS that is in the middle of a message
+ * when the key expires.
  *
- * A new verified connection takes the place of the present one, whose attempt is dropped
- * if it is not marked open yet: a dead peer never blocks the next. A stream on which nothing came for
- * link_silence seconds is closed (protocol/link.h, "Waiting").
+ * A new verified connection replaces the current one, whose attempt is dropped unless the round is marked
+ * revealed: a dead peer never blocks the next. CSP closes a stream that is silent for link_silence seconds
+ * (protocol/link.h, "Waiting").
  *
- * kill -9 at any moment: what the journal says holds (sum/csp.h). A fault of our own disk ends the
- * stream (AS is told no more than that); the next connection finds the ledger read anew (sum/account.h).
+ * After kill -9 at any moment the store decides (sum/csp_store.h). A fault of CSP's own disk ends the stream,
+ * and AS learns no more than that; the next connection reads the ledger again (sum/account.h).
  *
- * After BYE of a finished task csp_role_run returns SEFL_OK (`stay`: it serves on).
+ * After BYE of a finished task csp_role_run returns SEFL_OK (`stay`: it continues to serve).
  *
- * Its settings, with their meanings: settings.c, or `sefl init csp.yml`.
+ * settings.c describes the settings; `sefl init csp.yml` writes them out.
  * Threads: one owner; csp_role_stop and csp_role_reload from any thread.
  * Secrets: the secret key (the caller's), the signing key, what sum/csp.h names. */
-#ifndef ROLES_CSP_H
-#define ROLES_CSP_H
+#ifndef ROLES_CSP_CSP_ROLE_H
+#define ROLES_CSP_CSP_ROLE_H
 
 #include "base/coins.h"
 #include "base/log.h"
@@ -46,7 +46,8 @@ extern const setting_def csp_schema[];
 typedef struct csp_settings {
     host_port listen, health; /* health.host "": no such page (roles/health.h) */
     const char *cert, *tls_key, *peers;
-    const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers says who gets in */
+    const char
+        *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who may connect */
     const char *sign_key, *task, *state, *ledger;
     const char *key, *key_lock, *passphrase_file; /* the secret key and what opens it */
     const char *ready_file, *user;
@@ -74,17 +75,17 @@ typedef struct csp_role_options {
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o) SEFL_MUST_CHECK;
 void csp_role_free(csp_role *r);
 
-/* Writes the ready file ("host:port", a line) and serves. A task that AS has ended in an earlier life of
- * the process is over at once (unless it is to stay). */
+/* Writes the ready file ("host:port" and a newline) and serves. If AS ended the task in an earlier run of the
+ * process, it returns at once (unless `stay` is set). */
 sefl_status csp_role_run(csp_role *r) SEFL_MUST_CHECK;
 
 void csp_role_stop(csp_role *r);
-/* Certificates are read again before the next connection; a file that is wrong keeps the old ones. */
+/* Reads the certificates again before the next connection; keeps the old ones if a file is wrong. */
 void csp_role_reload(csp_role *r);
 
 uint16_t csp_role_port(const csp_role *r);
 const task *csp_role_task(const csp_role *r);
-/* Of the latest opening; only while nothing is served. */
+/* Of the latest reveal; only while no stream is served. */
 const csp_times *csp_role_times(const csp_role *r);
 
 #endif

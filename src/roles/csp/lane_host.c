@@ -1,5 +1,5 @@
-/* CSP's lanes. Under `lock`: which link there is; a lane that belongs to another one adds nothing to the
- * pool and gets NO PAIR at its next question. */
+/* CSP's lanes. `lock` guards which link is current; a lane of another link adds nothing to the pool and gets
+ * NO PAIR at its next question. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/cond.h"
@@ -17,7 +17,7 @@ typedef struct guest {
     lane_host *h;
     tls *t; /* NULL: a free place */
     pthread_t thread;
-    atomic_bool done; /* the thread has nothing to do any more */
+    atomic_bool done; /* the thread has finished */
 } guest;
 
 struct lane_host {
@@ -28,8 +28,7 @@ struct lane_host {
     bool bound;
     uint8_t pair[LINK_PAIR];
     uint64_t sessions;
-    unsigned
-        checks; /* failed in this task; more than the journal has if that could not be written */
+    unsigned checks; /* failed in this task; more than in the journal after a failed write */
 };
 
 /* ---- both sides ------------------------------------------------------------------------------ */
@@ -45,7 +44,7 @@ void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR],
 void lane_low_priority(void)
 {
     enum { NICE = 10 };
-    (void)!setpriority(PRIO_PROCESS, 0, NICE); /* Linux: of this thread; where it fails, so be it */
+    (void)!setpriority(PRIO_PROCESS, 0, NICE); /* Linux: this thread only; a failure does no harm */
 }
 
 sefl_status lane_hear(channel *ch, uint16_t *no)
@@ -55,7 +54,7 @@ sefl_status lane_hear(channel *ch, uint16_t *no)
     *no = 0;
     SEFL_TRY(link_recv(ch, &m));
     rd r = rd_over(buf_span(&m.body));
-    if (m.kind == LINK_NO) { /* its words are for people, and the code has some */
+    if (m.kind == LINK_NO) { /* the sentence is for people */
         SEFL_TRY(rd_u16(&r, no));
         SEFL_CHECK(*no != 0, SEFL_EPROTO, "lane: CSP says NO without a reason");
         goto done;
@@ -163,7 +162,7 @@ static void *serve_guest(void *arg)
     if (st != SEFL_OK && is_bound(h)) /* AS hangs up when it stops, and when the task is over */
         LOG_AT(h->c.log, st == SEFL_ECLOSED ? LOG_INFO : LOG_WARN, "a lane ended within a session",
                lf_str("why", sefl_last_error()));
-    tls_interrupt(g->t); /* AS need not wait until its place is needed */
+    tls_interrupt(g->t); /* AS learns at once */
     atomic_store(&g->done, true);
     return NULL;
 }
@@ -206,8 +205,8 @@ static bool is_current(const lane_host *h, const uint8_t pair[LINK_PAIR])
     return h->bound && ct_eq_bytes(h->pair, pair, LINK_PAIR);
 }
 
-/* A check of AS's transfers has failed: counted before the lane ends. A journal that cannot be written
- * ends the task for this life: the count must not be lost. */
+/* A check of AS's transfers failed: counts it before the lane ends. If the journal cannot be written, the
+ * task ends until the process restarts: the count must not be lost. */
 static void note_failed(lane_host *h)
 {
     unsigned count = 0;
@@ -311,7 +310,7 @@ sefl_status lane_host_serve(lane_host *h, channel *ch)
         SEFL_TRY(session(h, ch, pair, values));
     }
 done:
-    if (st == SEFL_EPROTO) { /* a peer that does not do as agreed */
+    if (st == SEFL_EPROTO) { /* the peer breaks the protocol */
         pthread_mutex_lock(&h->lock);
         if (ok && is_current(h, pair))
             shares_pool_clear(h->c.pool);

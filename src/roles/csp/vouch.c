@@ -48,8 +48,7 @@ done:
     return st;
 }
 
-/* A key that stands in the list: is it an active client's, whose issuer, if the list names one, is
- * active too? */
+/* Is this key of the list an active client's, and its issuer, if the list names one, active too? */
 static bool is_listed_client(const trust *t, const trust_member *m)
 {
     static const uint8_t nobody[TRUST_KEY];
@@ -88,7 +87,7 @@ bool vouch_still(const allowlist *g, const uint8_t client[32], const x509_peer *
     const trust_member *m = trust_find(allowlist_list(g), client);
     if (m)
         return is_listed_client(allowlist_list(g), m);
-    if (!who || who->listed) /* it was a member, and is gone from the list */
+    if (!who || who->listed) /* it was a member and is not in the list any more */
         return false;
     x509_peer copy = *who;
     return allowlist_still(g, &copy);

@@ -1,7 +1,7 @@
-/* Design. The role and the version stand in the file itself: application_id says that it is ours,
- * user_version how many steps have run, table sefl_role whose it is. All three change in the
- * transaction of a step, so a crash leaves the version before or the version after. A file is looked
- * at before anything in it is changed (the switch to WAL comes after the checks). */
+/* Design. The file itself records role and version: application_id marks it as ours, user_version counts
+ * the steps that have run, table sefl_role names the role. All three change in the transaction of a
+ * step, so a crash leaves the version before or the version after. db_open checks a file before it
+ * changes anything in it (the switch to WAL comes after the checks). */
 #include "store/journal/db.h"
 
 #include "base/alloc.h"
@@ -19,7 +19,7 @@ enum { APPLICATION_ID = 0x5345464c /* "SEFL" */, BUSY_MS = 5000, KEPT = 8 };
 struct db {
     sqlite3 *sql;
     char *path;
-    sqlite3_stmt *kept[KEPT]; /* reset, for whoever says the same again; NULL: none */
+    sqlite3_stmt *kept[KEPT]; /* reset, for the next call with the same text; NULL: none */
     unsigned oldest;
 };
 
@@ -84,7 +84,7 @@ static int bind(sqlite3_stmt *s, int at, const db_value *v)
     }
 }
 
-/* A statement for this text: the kept one, which is nobody else's then, or a new one. */
+/* A statement for this text: the kept one, which leaves the list, or a new one. */
 static int take_statement(db *d, const char *sql, sqlite3_stmt **out)
 {
     for (unsigned i = 0; i < KEPT; i++)
@@ -96,7 +96,7 @@ static int take_statement(db *d, const char *sql, sqlite3_stmt **out)
     return sqlite3_prepare_v2(d->sql, sql, -1, out, NULL);
 }
 
-/* After a failure it goes; so does one without values: those are said once. */
+/* Keeps a statement for reuse; not after a failure, and not one without values, which runs once. */
 static void give_statement(db *d, sqlite3_stmt *s, bool keep)
 {
     if (!s || !keep || sqlite3_reset(s) != SQLITE_OK || sqlite3_clear_bindings(s) != SQLITE_OK) {
@@ -158,7 +158,7 @@ bool db_col_null(const db_row *r, int col)
     return sqlite3_column_type(r->stmt, col) == SQLITE_NULL;
 }
 
-/* several statements, none of them ours to give values to */
+/* Several statements without values. */
 static sefl_status script(db *d, const char *sql)
 {
     errno = 0;
@@ -207,7 +207,7 @@ static sefl_status take_role(void *ctx, const db_row *row)
     return SEFL_OK;
 }
 
-/* Ours, this role's, of a version that we know? *version: steps that have run. Changes nothing. */
+/* Is it ours, this role's, and of a known version? *version: steps that have run. Changes nothing. */
 static sefl_status look(db *d, const char *role, unsigned nsteps, uint64_t *version)
 {
     sefl_status st = SEFL_OK;
@@ -291,7 +291,7 @@ sefl_status db_open(db **out, const char *path, const char *role, const char *co
         st = fail_sql(d, rc);
         goto done;
     }
-    sqlite3_busy_timeout(d->sql, BUSY_MS); /* somebody who reads it with another tool */
+    sqlite3_busy_timeout(d->sql, BUSY_MS); /* another tool may be reading it */
     SEFL_TRY(script(d, "PRAGMA trusted_schema=OFF"));
     SEFL_TRY(look(d, role, nsteps, &version));
     SEFL_TRY(settings_of(d));

@@ -6,7 +6,7 @@
  *     SEFL_TRY(db_commit(db));                                        // durable when it returns
  *
  * steps[i] is the SQL that takes version i to i + 1; each runs in a transaction with the version's
- * change. A file of a later version, of another role, or that is no database is refused with the
+ * change. db_open refuses a file of a later version, of another role, or that is no database, with the
  * reason. A full disk is SEFL_EIO with "no space left": the transaction is rolled back, the file is
  * intact, and the next one may succeed.
  * Threads: one owner; callers lock.   Secrets: none in clear. */

@@ -1,28 +1,27 @@
 /* journal: what a role remembers of its rounds, in one folder that survives kill -9.
  *
- *     folder/lock              held by the process that has it open; its number for people
+ *     folder/lock              held by the process that has the folder open; contains its process id
  *     folder/journal.db        SQLite (store/journal/db.h): rounds, updates, small facts
- *     folder/task-T/round-N/   large things of round N of the T-th task, fsynced before they count:
+ *     folder/task-T/round-N/   large files of round N of the T-th task, synced before they count:
  *         key                  32 bytes: the round's key, made with its first secret
  *         NAME                 sealed under it (store/journal/roundkey.h), or public bytes
  *         bodies/HASH          AS: updates (store/journal/spool.h)
- *     folder/task-T/round-N.kem  CSP: 32 bytes that its sealing key of round N is made of
+ *     folder/task-T/round-N.kem  CSP: the 32 bytes from which it derives its sealing key of round N
  *
  *     SEFL_TRY(journal_open(&j, folder, "csp", task_id));        // makes the folder, mode 0700
  *     SEFL_TRY(journal_round_put(j, &r));                         // durable when it returns
  *     SEFL_TRY(journal_secret_put(j, round, "mask", bytes, &rng)); // durable too
  *     SEFL_TRY(journal_round_wipe(j, round));                      // key overwritten, all files gone
  *
- * One writer (flock; a second process is told who has it). Round numbers belong to the task given
- * at open, 0 to 2^63 - 1; a new task gets rounds of its own, older ones stay readable: open with
- * their task. A folder with rounds that its database does not know (it was deleted, or an older copy
- * put back) is refused: SEFL_ESTATE.
+ * One process writes (flock); a second one gets an error with the first one's process id. Round numbers
+ * belong to the task given at open, 0 to 2^63 - 1. A new task has rounds of its own; to read older ones, open
+ * the journal with their task. A folder with rounds that its database does not know is SEFL_ESTATE: the
+ * database was deleted, or an older copy was put back.
  * A failing disk (full, read-only) is SEFL_EIO with the system's reason, and leaves everything as it
- * was; one exception: after a failed *sync* of the database the change may turn out to be there
- * after the next start, whole. Overwriting a key on flash memory or a copying file system may leave
- * a copy: docs/THREATS.md.
+ * was, with one exception: after a failed *sync* of the database the whole change may be there after the
+ * next start. Overwriting a key on flash memory or a copying file system may leave a copy: docs/THREATS.md.
  * Names of facts: 1 to 255 bytes. Names of files: letters, digits, '.', '_', '-', at most 64, no
- * leading point; "key" is taken.
+ * leading point; "key" is reserved.
  * Threads: calls are locked inside; one process.   Secrets: the sealed files, the keys. */
 #ifndef STORE_JOURNAL_JOURNAL_H
 #define STORE_JOURNAL_JOURNAL_H
@@ -107,25 +106,25 @@ sefl_status journal_secret_get(journal *j, uint64_t round, const char *name,
                                sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status journal_file_put(journal *j, uint64_t round, const char *name,
                              sefl_span bytes) SEFL_MUST_CHECK;
-/* Appends folder/task-T/round-N/NAME, for whoever streams it; the round's folder is made. out->p is
- * a C string (the terminator is not counted in out->n). */
+/* Appends folder/task-T/round-N/NAME, for a caller that streams the file; makes the round's folder. out->p
+ * is a C string (out->n does not count the terminator). */
 sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,
                          const char *name) SEFL_MUST_CHECK;
-/* The key first (overwritten, synced), then everything. Doing it again is fine; what a crash
- * interrupts is finished by the next journal_open. Rows and facts stay. */
+/* Overwrites and syncs the key, then deletes everything. May be repeated; the next journal_open finishes a
+ * wipe that a crash interrupted. Rows and facts stay. */
 sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 
 /* ---- CSP: the bytes of a round's sealing key ------------------------------------------------- */
 
 enum { JOURNAL_KEM = 32 };
 
-/* Durable; one that is there is wiped first. All zeros are no key: SEFL_EINVAL. */
+/* Durable; wipes an earlier one first. All zeros are no key: SEFL_EINVAL. */
 sefl_status journal_kem_put(journal *j, uint64_t round,
                             const uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND: never made, or wiped. */
 sefl_status journal_kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
-/* Overwritten with zeros, synced, deleted; nothing there is fine. A crash in between leaves zeros, which
- * are no key. */
+/* Overwrites with zeros, syncs, deletes; a round without a key is fine. A crash in between leaves zeros,
+ * which are no key. */
 sefl_status journal_kem_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 /* Wipes those of every other task in the folder, and of this one where `keep` says no. */
 sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_t round, bool *yes),
@@ -141,7 +140,7 @@ typedef struct journal_update {
     uint64_t bytes, when_ms;
 } journal_update;
 
-/* The body must be durable before. SEFL_EEXIST if this client has one in this round. */
+/* The body must be durable before the call. SEFL_EEXIST if this client has an update in this round. */
 sefl_status journal_update_put(journal *j, const journal_update *u) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND. */
 sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
@@ -151,10 +150,10 @@ typedef sefl_status journal_update_fn(void *ctx, const journal_update *u);
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn,
                             void *ctx) SEFL_MUST_CHECK;
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL_MUST_CHECK;
-/* Rounds of this task that this client is in, but for those skipped before they were charged. */
+/* The number of rounds of this task that this client is in, except those skipped before their charge. */
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
                                   uint64_t *out) SEFL_MUST_CHECK;
-/* Has a round of this task, other than this, taken these very units, from whomever? */
+/* Has another round of this task taken the same units, from any client? */
 sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32],
                                 bool *out) SEFL_MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /* roundkey: the key of a round, and files sealed under it. Internal to the journal.
  *
- * The key lies in FOLDER/key, mode 0600, made with the first secret of the round. A sealed file:
+ * The key is in FOLDER/key, mode 0600, made with the first secret of the round. A sealed file:
  *
  *     bytes
  *     8     "SEFLRND1"
@@ -9,8 +9,8 @@
  *
  * XChaCha20-Poly1305 (libsodium) with "sefl round file 1", task, round and name as associated
  * data: a piece that was changed, moved, cut off or put under another name, round or task is
- * SEFL_ECRYPTO. (This is the STREAM construction. libsodium's own secretstream draws its header
- * from the system behind our back; here the coins come in as an argument.)
+ * SEFL_ECRYPTO. (This is the STREAM construction. libsodium's own secretstream always draws its header
+ * from the system; here the coins come in as an argument.)
  *
  * Secret: key, bytes. Public: names, lengths.   Threads: callers lock. */
 #ifndef STORE_JOURNAL_ROUNDKEY_H
@@ -35,13 +35,13 @@ sefl_status roundkey_get(uint8_t key[ROUNDKEY_BYTES], const char *folder) SEFL_M
 /* The same, or makes it, durably. */
 sefl_status roundkey_make(uint8_t key[ROUNDKEY_BYTES], const char *folder,
                           const sefl_rng *rng) SEFL_MUST_CHECK;
-/* Overwrites the key (and an unfinished one) with zeros, durably; none there: fine. */
+/* Overwrites the key (and an unfinished one) with zeros, durably; a folder without a key is fine. */
 sefl_status roundkey_wipe(const char *folder) SEFL_MUST_CHECK;
 /* Zeros over one key file, durably. dir: a folder's descriptor, or AT_FDCWD. */
 sefl_status roundkey_overwrite(int dir, const char *name) SEFL_MUST_CHECK;
-/* What stands in the place of a wiped key. */
+/* A wiped key is all zeros. */
 bool roundkey_is_zero(const uint8_t key[ROUNDKEY_BYTES]);
-/* A wipe has begun: the key is there and all zeros. */
+/* A wipe has begun: the key file exists and is all zeros. */
 sefl_status roundkey_is_wiped(bool *out, const char *folder) SEFL_MUST_CHECK;
 
 /* Appends the sealed file to out; out is as it was on failure. */

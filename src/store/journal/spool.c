@@ -1,8 +1,8 @@
 /* Design. A part's bytes and the running hash never differ: a write that fails half-way is cut off
- * again, and whoever reopens a part hashes what stands there. The lock is on the part's inode; since
- * the part may be renamed or deleted between open and flock, its name is looked at again after.
- * In a room, bytes [0, written) are in the file, [0, hashed) in the hash, which runs ahead: it looks at bytes
- * while they are in a cache. There a failed write ends the spool. */
+ * again, and reopening a part hashes its content. The lock is on the part's inode. The part may be renamed or
+ * deleted between open and flock, so open_part checks its name again afterwards.
+ * In a room, bytes [0, written) are in the file and [0, hashed) in the hash, which runs ahead because the
+ * bytes are still in a cache. There a failed write ends the spool. */
 #define _GNU_SOURCE
 #include "store/journal/spool.h"
 
@@ -335,7 +335,7 @@ void spool_close(spool *s)
     sefl_free(s);
 }
 
-/* ---- what lies there ----------------------------------------------------------------------- */
+/* ---- parts on disk -------------------------------------------------------------------------- */
 
 uint64_t spool_have(const char *folder, const uint8_t hash[BLAKE3_BYTES], uint64_t total)
 {
@@ -350,7 +350,7 @@ uint64_t spool_have(const char *folder, const uint8_t hash[BLAKE3_BYTES], uint64
     return 0;
 }
 
-/* Deletes it unless somebody writes it. */
+/* Deletes it unless a connection is writing it. */
 static bool delete_idle(int dir, const char *name)
 {
     bool gone = false;

@@ -1,20 +1,19 @@
-/* spool: a body that arrives in pieces, hashed while it is written, that may break off and go on.
+/* spool: an upload that arrives in pieces, is hashed while it is written, and can be resumed.
  *
- *     SEFL_TRY(spool_open(&s, folder, hash, 0, total, NULL)); // goes on where a broken one ended
- *     spool_offset(s)                                       // the next byte it wants
+ *     SEFL_TRY(spool_open(&s, folder, hash, 0, total, NULL)); // resumes where a broken upload ended
+ *     spool_offset(s)                                       // the next byte
  *     SEFL_TRY(spool_write(s, bytes));
  *     SEFL_TRY(spool_finish(s));      // all there, hash right, fsynced, in place: folder/HASH
- *     spool_close(s);                 // before finish: the part stays for a resumption
+ *     spool_close(s);                 // before finish: the part stays, for resuming
  *
- * A part is folder/HASH.part; reopening reads it once to continue the hash, and so it does with a
- * body that is complete. SEFL_EAUTH when the bytes are not what the hash says, which is BLAKE3:
- * they are deleted. spool_sweep deletes parts not touched for long; the number of parts and their
- * bytes in one folder are bounded by the caller.
+ * A part is folder/HASH.part. Reopening a part, or a complete body, reads it once to compute the hash.
+ * SEFL_EAUTH when the bytes do not have the announced hash (BLAKE3): they are deleted. spool_sweep
+ * deletes parts that nothing has written to for long; the caller bounds their number and bytes.
  *
- * With room for all of it, a body is gathered there and leaves a mebibyte at a time, past the
- * system's cache where the file system can (O_DIRECT): nobody reads it there, because who needs it
- * has it in the room. What a process that dies had gathered and not written is sent again.
- * Threads: one owner a spool; one spool a hash (SEFL_ESTATE while another has it, flock).
+ * A caller that gives room for the whole body gets it there as well. It is then written one mebibyte at a
+ * time, past the system's cache where the file system supports that (O_DIRECT), since readers use the
+ * room. If the process dies, the client sends unwritten bytes again.
+ * Threads: one owner per spool; one spool per hash (SEFL_ESTATE while another has it, flock).
  * Secrets: none (ciphertexts).   Memory: none that grows. */
 #ifndef STORE_JOURNAL_SPOOL_H
 #define STORE_JOURNAL_SPOOL_H
