@@ -106,7 +106,8 @@ static bool is_blank(const char *s)
     return s[strspn(s, " \t")] == 0;
 }
 
-/* Not beside it and renamed, as provision does: the folder may be a mount, or its parent not ours. */
+/* Not beside it and renamed, as provision does: the folder may be a mount, or its parent not
+ * ours. */
 sefl_status ca_new(const char *folder, const char *name, unsigned days, const char *sign_at)
 {
     sefl_status st = SEFL_OK;
@@ -307,7 +308,7 @@ done:
     return st;
 }
 
-/* ---- sites ------------------------------------------------------------------------------------- */
+/* ---- sites ----------------------------------------------------------------------------------- */
 
 sefl_status ca_token(trust *t, sefl_buf *text, const char *name, int64_t expires, int64_t now,
                      const sefl_rng *rng)
@@ -421,8 +422,8 @@ done:
     return st;
 }
 
-/* A client's certificate for the key of a request or of an earlier certificate, in issued/ and, as PEM, in
- * out. until: when it ends. */
+/* A client's certificate for the key of a request or of an earlier certificate, in issued/ and, as
+ * PEM, in out. until: when it ends. */
 static sefl_status issue(const char *folder, sefl_buf *out, int64_t *until, const char *name,
                          sefl_span request, sefl_span earlier, unsigned days)
 {

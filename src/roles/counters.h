@@ -3,7 +3,7 @@
  *
  *     counters_add(&c, COUNT_ENROL_TOKEN);
  *     counters_peer(&c, p->code);                       // a certificate
- *     SEFL_TRY(counters_write(&c, "state/counters.json"));      // once a second; only if something changed
+ *     SEFL_TRY(counters_write(&c, "state/counters.json"));  // once a second; if anything changed
  *
  * The peer never learns the reason. The log has the sentence, this file the sums since the start.
  * Threads: any may add; one writes.   Secrets: none; no names. */

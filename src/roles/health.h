@@ -1,13 +1,16 @@
-/* health: the page GET /healthz of a server: is it up, in which round, is the other server connected?
+/* health: the page GET /healthz of a server: is it up, in which round, is the other server
+ * connected?
  *
- *     {"role":"aggregator","healthy":true,"csp":true,"phase":"collecting","round":3,"rounds":40,"task":"..."}
- *     {"role":"csp","healthy":true,"aggregator":false,"phase":"signed","round":3,"rounds":40,"task":"..."}
+ *     {"role":"aggregator","healthy":true,"csp":true,"phase":"collecting","round":3,
+ *      "rounds":40,"task":"..."}
+ *     {"role":"csp","healthy":true,"aggregator":false,"phase":"signed","round":3,
+ *      "rounds":40,"task":"..."}
  *
- * Status 200 if it is healthy, 503 if not. AS is healthy while the link to CSP is up, or the task is over:
- * without CSP no round begins or ends. CSP is healthy while it serves: AS dials, and the page
- * shows whether it is connected. Everything on the page is public (the task, its round); nothing is about one
- * client.
- * The setting `health` wants a loopback address (net/local_http.h says why); empty: no such page.
+ * Status 200 if it is healthy, 503 if not. AS is healthy while the link to CSP is up, or the task
+ * is over: without CSP no round begins or ends. CSP is healthy while it serves: AS dials, and the
+ * page shows whether it is connected. Everything on the page is public (the task, its round);
+ * nothing is about one client. The setting `health` wants a loopback address (net/local_http.h says
+ * why); empty: no such page.
  * Threads: health_write any.   Secrets: none. */
 #ifndef ROLES_HEALTH_H
 #define ROLES_HEALTH_H

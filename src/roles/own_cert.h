@@ -1,9 +1,10 @@
-/* own_cert: warns that a role's own certificate ends: a warning from 14 days before, an error after its end;
- * once a day, and at once after another certificate was read.
+/* own_cert: warns that a role's own certificate ends: a warning from 14 days before, an error after
+ * its end; once a day, and at once after another certificate was read.
  *
  *     own_cert_look(&o, tls_id_expires(id), now_s, log);        // as often as you like
  *
- * A peer that refuses an expired certificate sends only a generic error, so the role must warn by itself.
+ * A peer that refuses an expired certificate sends only a generic error, so the role must warn by
+ * itself.
  * Threads: one owner.   Secrets: none. */
 #ifndef ROLES_OWN_CERT_H
 #define ROLES_OWN_CERT_H

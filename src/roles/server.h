@@ -8,9 +8,9 @@
 #include "net/allowlist.h"
 #include "protocol/task.h"
 
-/* Reads the trust list at w->path again if it changed, or if there is none yet (`first`). *out: the new one,
- * or NULL: as before. *older: it is an older list than one before, which is logged. A list that cannot be
- * read leaves the one before in force. */
+/* Reads the trust list at w->path again if it changed, or if there is none yet (`first`). *out: the
+ * new one, or NULL: as before. *older: it is an older list than one before, which is logged. A list
+ * that cannot be read leaves the one before in force. */
 sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool first,
                              trust_role role, const sign_key *key, sefl_log *log) SEFL_MUST_CHECK;
 

@@ -1,9 +1,10 @@
 /* ledger: what a population's privacy has been charged, in a file that only grows.
  *
- * A server charges every release here, durably, before anything of it leaves the process: ledger_charge
- * is where a charge becomes durable. Each server computes a charge from the signed task and its own round
- * number, never from a message, so two servers that saw the same rounds hold the same bytes and can
- * compare heads. A client keeps a ledger for its text with the same module (text_ledger.h).
+ * A server charges every release here, durably, before anything of it leaves the process:
+ * ledger_charge is where a charge becomes durable. Each server computes a charge from the signed
+ * task and its own round number, never from a message, so two servers that saw the same rounds hold
+ * the same bytes and can compare heads. A client keeps a ledger for its text with the same module
+ * (text_ledger.h).
  *
  *     SEFL_TRY(ledger_create(path, "hospital-notes"));              // once in a population's life
  *     SEFL_TRY(ledger_open(&l, path, "hospital-notes", NULL));
@@ -15,8 +16,9 @@
  *     charge pays for one release: only the same bytes may go out again. New noise, or another
  *     aggregate, in a round charged before is a second release without a charge.
  *   - The same task with other terms is refused. Terms without meaning must be 0.
- *   - One ledger per population; a new task continues it. The budget gate composes all charges there
- *     are. Past the target of the current task: SEFL_EBUDGET with the numbers, and nothing is written.
+ *   - One ledger per population; a new task continues it. The budget gate composes all charges
+ *     there are. Past the target of the current task: SEFL_EBUDGET with the numbers, and nothing is
+ *     written.
  *   - The gate is epsilon against a server that sees who takes part: min(rounds,
  *     max_rounds_per_client) releases of a task, without amplification; with `hidden` sampling all
  *     of its rounds, amplified.
@@ -26,18 +28,19 @@
  *     tasks of one kind refuses the other.
  *
  * What is detected. A changed, missing, repeated or reordered record breaks the hash chain, and
- * ledger_open refuses the file. It also refuses a changed length, which the file has twice and which
- * belongs to the record's type; at most one append may be unfinished. A file cut at its end looks like an
- * older one, and so does one whose last append was overwritten with zeros. A head kept elsewhere finds
- * these: `remembered` at open (the caller's database), and the other server's head, exchanged every round.
- * These checks come before any change to the file. Not detected: ledger and head rolled back together, or
- * a ledger rewritten from its first record by an attacker who also controls the other head.
+ * ledger_open refuses the file. It also refuses a changed length, which the file has twice and
+ * which belongs to the record's type; at most one append may be unfinished. A file cut at its end
+ * looks like an older one, and so does one whose last append was overwritten with zeros. A head
+ * kept elsewhere finds these: `remembered` at open (the caller's database), and the other server's
+ * head, exchanged every round. These checks come before any change to the file. Not detected:
+ * ledger and head rolled back together, or a ledger rewritten from its first record by an attacker
+ * who also controls the other head.
  *
- * Crashes. A record that was not written to its end was never acknowledged: the next open cuts it off
- * (ledger_ignored gives its size). A record that was written but perhaps not synced counts; open writes the
- * last append once more and syncs it before anything relies on it. So a charge that was followed by a
- * release is never lost, and a charge without a release may stay, which is the safe side. After a failed
- * write or sync the ledger refuses further work until it is opened again.
+ * Crashes. A record that was not written to its end was never acknowledged: the next open cuts it
+ * off (ledger_ignored gives its size). A record that was written but perhaps not synced counts;
+ * open writes the last append once more and syncs it before anything relies on it. So a charge that
+ * was followed by a release is never lost, and a charge without a release may stay, which is the
+ * safe side. After a failed write or sync the ledger refuses further work until it is opened again.
  *
  * File format (little-endian): "SEFLLDG2", then records
  *     u32 n | u32 ~n | body, n bytes | 32 bytes: SHA-256(previous 32 bytes | u32 n | body)
@@ -115,9 +118,9 @@ typedef struct ledger_total {
 /* Makes an empty ledger; SEFL_EEXIST if the path exists. The name: printable ASCII, 1 to 200. */
 sefl_status ledger_create(const char *path, const char *population) SEFL_MUST_CHECK;
 
-/* For charging; population NULL: any. SEFL_ENOTFOUND if there is none (creating one silently would be a
- * reset), SEFL_EPROTO if it was changed, SEFL_ESTATE if another process has it, the population is another
- * one, or it does not contain the remembered head (NULL: none). */
+/* For charging; population NULL: any. SEFL_ENOTFOUND if there is none (creating one silently would
+ * be a reset), SEFL_EPROTO if it was changed, SEFL_ESTATE if another process has it, the population
+ * is another one, or it does not contain the remembered head (NULL: none). */
 sefl_status ledger_open(ledger **out, const char *path, const char *population,
                         const ledger_head *remembered) SEFL_MUST_CHECK;
 
@@ -126,8 +129,8 @@ sefl_status ledger_open_read(ledger **out, const char *path) SEFL_MUST_CHECK;
 
 void ledger_close(ledger *l);
 
-/* Charges one round: durable when it returns SEFL_OK. *already (may be NULL): it was charged before.
- * SEFL_ERANGE, with nothing written: the ledger is full (4096 tasks, 256 MiB). */
+/* Charges one round: durable when it returns SEFL_OK. *already (may be NULL): it was charged
+ * before. SEFL_ERANGE, with nothing written: the ledger is full (4096 tasks, 256 MiB). */
 sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
                           bool *already) SEFL_MUST_CHECK;
 
@@ -140,9 +143,9 @@ sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
 sefl_status ledger_head_after(const ledger *l, const ledger_terms *terms, uint64_t round,
                               ledger_head *out) SEFL_MUST_CHECK;
 
-/* Would the total stay within epsilon_max? The budget gate alone, for a limit that is not the task's but
- * the client owner's. SEFL_EBUDGET with the numbers if not; SEFL_OK for a round that is charged already, and
- * for terms without a claim. Writes nothing. */
+/* Would the total stay within epsilon_max? The budget gate alone, for a limit that is not the
+ * task's but the client owner's. SEFL_EBUDGET with the numbers if not; SEFL_OK for a round that is
+ * charged already, and for terms without a claim. Writes nothing. */
 sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t round,
                           double epsilon_max) SEFL_MUST_CHECK;
 

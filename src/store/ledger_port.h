@@ -1,9 +1,9 @@
 /* ledger_port: a ledger as the secure sum of one task sees it.
  *
- * The two servers compare heads in every round and charge a round before they release anything of it.
- * They need four functions for that, and not the ledger's file. A role fills the port with
- * account_port (sum/account.h), which remembers heads in the role's database; simulator and tests use
- * a bare ledger:
+ * The two servers compare heads in every round and charge a round before they release anything of
+ * it. They need four functions for that, and not the ledger's file. A role fills the port with
+ * account_port (sum/account.h), which remembers heads in the role's database; simulator and tests
+ * use a bare ledger:
  *
  *     ledger_book book = { .ledger = l, .terms = terms };
  *     ledger_port port = ledger_port_of(&book);
@@ -22,7 +22,8 @@ typedef struct ledger_port {
     ledger_order (*compare)(void *ctx, const ledger_head *peer);
     /* As ledger_head_after. Refuses what charge refuses; writes nothing. */
     sefl_status (*head_after)(void *ctx, uint64_t round, ledger_head *out);
-    /* As ledger_charge: SEFL_OK when the charge is durable, or was before. SEFL_EBUDGET: refused. */
+    /* As ledger_charge: SEFL_OK when the charge is durable, or was before. SEFL_EBUDGET:
+     * refused. */
     sefl_status (*charge)(void *ctx, uint64_t round);
 } ledger_port;
 

@@ -19,7 +19,8 @@ sefl_status ledger_terms_check(const ledger_terms *t) SEFL_MUST_CHECK;
 sefl_status ledger_terms_equal(bool *equal, const ledger_terms *a,
                                const ledger_terms *b) SEFL_MUST_CHECK;
 
-/* This many rounds, as a server (or anyone who sees participation) or as everyone else sees them. */
+/* This many rounds, as a server (or anyone who sees participation) or as everyone else sees
+ * them. */
 dp_event ledger_terms_event(const ledger_terms *t, uint64_t rounds, bool against_server);
 
 #endif

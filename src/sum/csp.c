@@ -1,7 +1,7 @@
 /* Design:
  *  1. A handler answers one message; csp_internal.h says how it ends.
- *  2. CSP answers nothing before the store says that it is durable, and writes nothing before it has
- *     checked signature and ledgers.
+ *  2. CSP answers nothing before the store says that it is durable, and writes nothing before it
+ *     has checked signature and ledgers.
  *  3. csp_restart leaves nothing of an attempt; csp_serve ends with it. */
 #include "sum/csp.h"
 
@@ -92,7 +92,7 @@ sefl_status csp_no_skipped(csp *c, const csp_round *r)
     return csp_no(c, LINK_NO_SKIPPED, csp_skip_text(r->skip));
 }
 
-/* ---- conditions: NO unless they hold ----------------------------------------------------------- */
+/* ---- conditions: NO unless they hold --------------------------------------------------------- */
 
 sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now)
 {
@@ -160,8 +160,8 @@ static sefl_status equal_after(csp *c, const ledger_head *peer, uint64_t round, 
     return st == SEFL_EBUDGET ? SEFL_OK : st; /* a charge that CSP refuses explains no difference */
 }
 
-/* The ledgers are equal, or AS has charged the round that is still to reveal (or that CSP skipped by
- * itself). */
+/* The ledgers are equal, or AS has charged the round that is still to reveal (or that CSP skipped
+ * by itself). */
 static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
 {
     sefl_status st = SEFL_OK;
@@ -183,7 +183,7 @@ done:
     return st;
 }
 
-/* ---- greeting ---------------------------------------------------------------------------------- */
+/* ---- greeting -------------------------------------------------------------------------------- */
 
 /* HELLO up to the signature, which covers it. NO unless AS signed it for this task. */
 static sefl_status read_hello(csp *c, rd *r, uint16_t *version, ledger_head *theirs)
@@ -259,7 +259,7 @@ done:
     return st;
 }
 
-/* ---- expiry ------------------------------------------------------------------------------------ */
+/* ---- expiry ---------------------------------------------------------------------------------- */
 
 /* Life of a round's key from its header on: the longest that the round can take, and a day. */
 static uint64_t life_ms(const task *t)
@@ -308,10 +308,10 @@ done:
     return st;
 }
 
-/* ---- headers and orders ------------------------------------------------------------------------ */
+/* ---- headers and orders ---------------------------------------------------------------------- */
 
-/* AS has released this round: its stored output can go. A failure is no reason to stop: the next header
- * tries again. */
+/* AS has released this round: its stored output can go. A failure is no reason to stop: the next
+ * header tries again. */
 static void forget(csp *c, uint64_t round)
 {
     const csp_store *s = c->c.store;
@@ -462,7 +462,8 @@ static sefl_status on_ping(csp *c, rd *r)
     return rd_end(r);
 }
 
-/* The task ends: wipes the key of a round that is signed, and of the next one if AS has asked for it. */
+/* The task ends: wipes the key of a round that is signed, and of the next one if AS has asked for
+ * it. */
 static sefl_status give_up_keys(csp *c, unsigned reason)
 {
     sefl_status st = SEFL_OK;
@@ -509,7 +510,7 @@ done:
     return st;
 }
 
-/* ---- phase x message -------------------------------------------------------------------------- */
+/* ---- phase x message ------------------------------------------------------------------------- */
 
 #define IN(phase) (1u << CSP_##phase)
 
@@ -605,7 +606,7 @@ void csp_restart(csp *c)
     c->phase = CSP_START;
 }
 
-/* ---- the loop over a channel ------------------------------------------------------------------- */
+/* ---- the loop over a channel ----------------------------------------------------------------- */
 
 static sefl_status receive(const csp *c, channel *ch, link_msg *in)
 {
@@ -658,7 +659,7 @@ const csp_times *csp_get_times(const csp *c)
     return &c->times;
 }
 
-/* ---- the object -------------------------------------------------------------------------------- */
+/* ---- the object ------------------------------------------------------------------------------ */
 
 /* The store found, when it was opened, that it is an old copy. */
 static sefl_status report_old_state(csp *c)
@@ -678,7 +679,8 @@ done:
     return st;
 }
 
-/* Wipes keys of rounds that are over, which a crash may have left; watches the round that is not over. */
+/* Wipes keys of rounds that are over, which a crash may have left; watches the round that is not
+ * over. */
 static sefl_status sweep_keys(csp *c)
 {
     sefl_status st = SEFL_OK;

@@ -76,8 +76,8 @@ static sefl_status must_be(csp_disk *d, uint64_t round, csp_round_state state, c
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Writes the row of a signed round in its next state. A round that is skipped after its charge counts for
- * the clients in its set. */
+/* Writes the row of a signed round in its next state. A round that is skipped after its charge
+ * counts for the clients in its set. */
 static sefl_status put_state(csp_disk *d, const csp_round *now, csp_round_state state)
 {
     sefl_status st = SEFL_OK;
@@ -210,7 +210,7 @@ static sefl_status ended(void *ctx, bool *out)
     return journal_fact_has(((csp_disk *)ctx)->j, 0, "over", out);
 }
 
-/* ---- sealed tasks: round keys ------------------------------------------------------------------ */
+/* ---- sealed tasks: round keys ---------------------------------------------------------------- */
 
 _Static_assert((int)CSP_KEY_BYTES == (int)JOURNAL_KEM, "one length");
 
@@ -244,11 +244,11 @@ static sefl_status key_is_needed(void *ctx, uint64_t round, bool *yes)
     return st;
 }
 
-/* ---- sealed tasks: the set -----------------------------------------------------------------------
+/* ---- sealed tasks: the set ---------------------------------------------------------------
  *
  * Fact "set":          digest 32 | root 32 | clients u32 | kept u32 | refused u32
  * facts "refused K":   index u32 | reason u8 each, REFUSED_A_FACT of them (the last one: fewer)
- * rows of updates:     the kept clients with their units; they stay when the round is forgotten, for `taken`
+ * rows of updates:     the kept clients with their units; they stay, for `taken`
  */
 enum { SET_BYTES = 76, REFUSAL = 5, REFUSED_A_FACT = 200000 };
 
@@ -371,7 +371,8 @@ done:
     return st;
 }
 
-/* The machine asks before it stores the set of the current round: all rounds before are charged or skipped. */
+/* The machine asks before it stores the set of the current round: all rounds before are charged or
+ * skipped. */
 static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
 {
     return journal_client_rounds(((csp_disk *)ctx)->j, client, rounds);
@@ -413,8 +414,8 @@ static sefl_status has_output(csp_disk *d, uint64_t round, const uint8_t digest[
     return st;
 }
 
-/* The last round, if it is signed and not revealed: a crash, or an old copy of the journal? The header has
- * the table. */
+/* The last round, if it is signed and not revealed: a crash, or an old copy of the journal? The
+ * header has the table. */
 static sefl_status settle(csp_disk *d, uint64_t last)
 {
     sefl_status st = SEFL_OK;

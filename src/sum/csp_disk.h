@@ -5,17 +5,19 @@
  *     SEFL_TRY(csp_disk_new(&d, j, a, &coins));
  *     csp_store store = csp_disk_store(d);
  *
- * A round's row has its csp_round_state and the time when CSP signed its header. Its facts are header, set,
- * statement, id, digest and skip (the reason). Its one secret is `output`, sealed under the round's key.
- * `forget` wipes key and output; the state stays. csp_disk_new wipes what a crash left.
+ * A round's row has its csp_round_state and the time when CSP signed its header. Its facts are
+ * header, set, statement, id, digest and skip (the reason). Its one secret is `output`, sealed
+ * under the round's key. `forget` wipes key and output; the state stays. csp_disk_new wipes what a
+ * crash left.
  *
- * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round's sealing key from them
- * and from the root in its key file. They are wiped once the round is revealed or skipped, by csp_disk_new at
- * the latest, which also wipes those of other tasks: a folder serves one task at a time. The kept clients of
- * a set stay as rows and tell in how many rounds a client took part. Vouchers outlive the task.
+ * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round's sealing key
+ * from them and from the root in its key file. They are wiped once the round is revealed or
+ * skipped, by csp_disk_new at the latest, which also wipes those of other tasks: a folder serves
+ * one task at a time. The kept clients of a set stay as rows and tell in how many rounds a client
+ * took part. Vouchers outlive the task.
  *
- * Store and ledger are written in turn, so that nobody can put one of them back unnoticed. A reveal has five
- * steps, each durable before the next:
+ * Store and ledger are written in turn, so that nobody can put one of them back unnoticed. A reveal
+ * has five steps, each durable before the next:
  *     1. fact "charging" in the journal      2. the charge in the ledger: account_charge
  *     3. output, statement, id, digest       4. round and digest noted beside the ledger
  *     5. state CSP_REVEALED                  (only then the first byte of the output leaves)
@@ -23,10 +25,10 @@
  *     not charged, no note      nothing happened
  *     1, 2                      a crash before the reveal: AS asks again
  *     1 to 4, the digests fit   a crash after it: the round is revealed, with the stored output
- *     2 without 1, 4 without 3  the journal is an old copy and perhaps the round was revealed: it is
- *                               skipped for good (CSP_SKIP_OLD_STATE)
- * If the ledger has charges of rounds whose header the journal does not have, the whole task is refused
- * (SEFL_ESTATE).
+ *     2 without 1, 4 without 3  the journal is an old copy; perhaps the round was revealed: it
+ *                               is skipped for good (CSP_SKIP_OLD_STATE)
+ * If the ledger has charges of rounds whose header the journal does not have, the whole task is
+ * refused (SEFL_ESTATE).
  * Threads: one owner.   Secrets: output. */
 #ifndef SUM_CSP_DISK_H
 #define SUM_CSP_DISK_H
@@ -42,9 +44,10 @@ sefl_status csp_disk_new(csp_disk **out, journal *j, account *a,
                          const sefl_coins *coins) SEFL_MUST_CHECK;
 void csp_disk_free(csp_disk *jc);
 
-/* A Paillier key serves one task. The folder remembers the first task of each key for ever; another task is
- * SEFL_ESTATE: AS could add an upload of the old task to a sum of the new one and get a second noisy view of
- * it, and one stolen key would decrypt both. Does nothing in a sealed task, whose keys live for one round. */
+/* A Paillier key serves one task. The folder remembers the first task of each key for ever; another
+ * task is SEFL_ESTATE: AS could add an upload of the old task to a sum of the new one and get a
+ * second noisy view of it, and one stolen key would decrypt both. Does nothing in a sealed task,
+ * whose keys live for one round. */
 sefl_status csp_disk_bind_key(csp_disk *jc, const task *t) SEFL_MUST_CHECK;
 
 /* Valid as long as jc. */

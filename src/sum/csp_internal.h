@@ -1,4 +1,5 @@
-/* csp_internal: what csp.c (the machine), csp_key.c and csp_set.c (sealed tasks) and csp_reveal.c share.
+/* csp_internal: what csp.c (the machine), csp_key.c and csp_set.c (sealed tasks) and csp_reveal.c
+ * share.
  *
  * How a handler ends:
  *     SEFL_OK                     it queued its replies with csp_reply
@@ -52,7 +53,8 @@ sefl_buf *csp_reply(csp *c, uint32_t kind);
 sefl_status csp_reply_head(csp *c, uint32_t kind, sefl_span more) SEFL_MUST_CHECK;
 sefl_status csp_reply_yes(csp *c) SEFL_MUST_CHECK;
 
-/* Queues NO with the sentence (NULL: the code's), in place of other replies, and logs it. Never SEFL_OK. */
+/* Queues NO with the sentence (NULL: the code's), in place of other replies, and logs it. Never
+ * SEFL_OK. */
 sefl_status csp_no(csp *c, link_no code, const char *sentence) SEFL_MUST_CHECK;
 /* Why CSP refuses what is asked about a round that it does not know. */
 #define CSP_NEVER_SIGNED "a round whose header was never signed"
@@ -64,7 +66,8 @@ sefl_status csp_no_skipped(csp *c, const csp_round *r) SEFL_MUST_CHECK;
 /* Marks a failure as CSP's own: of the store, of memory. Returns st. */
 sefl_status csp_own(csp *c, sefl_status st) SEFL_MUST_CHECK;
 
-/* NO unless this round's header is signed and the round is not skipped: *now is SIGNED or REVEALED. */
+/* NO unless this round's header is signed and the round is not skipped: *now is SIGNED or
+ * REVEALED. */
 sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now) SEFL_MUST_CHECK;
 /* NO unless it is this round's turn to be signed. */
 sefl_status csp_in_turn(csp *c, uint64_t round) SEFL_MUST_CHECK;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- the round's key --------------------------------------------------------------------------- */
+/* ---- the round's key ------------------------------------------------------------------------- */
 
 static sefl_status key_of(const csp *c, seal_key **out, uint64_t round,
                           const uint8_t bytes[CSP_KEY_BYTES])
@@ -114,7 +114,7 @@ sefl_status csp_header_key(csp *c, const round_header *h)
     return same ? SEFL_OK : csp_no(c, LINK_NO_HEADER, "it does not carry the key that CSP gave");
 }
 
-/* ---- vouchers ---------------------------------------------------------------------------------- */
+/* ---- vouchers -------------------------------------------------------------------------------- */
 
 static sefl_status take_voucher(csp *c, const voucher *v)
 {

@@ -199,7 +199,7 @@ done:
     return st;
 }
 
-/* ---- sealed rounds ----------------------------------------------------------------------------- */
+/* ---- sealed rounds --------------------------------------------------------------------------- */
 
 static sefl_status key_make(void *ctx, uint64_t round, const uint8_t bytes[CSP_KEY_BYTES])
 {

@@ -1,7 +1,7 @@
 /* The reveal at CSP. The order of things is the rule of one reveal (noise/online.h):
- *     ledgers compared -> shares taken, erased from the pool -> charge durable -> sum decrypted -> reply
- *     computed -> csp_store.reveal: output and mark durable -> the round's key wiped -> the first byte of
- *     the output leaves
+ *     ledgers compared -> shares taken, erased from the pool -> charge durable -> sum decrypted ->
+ *     reply computed -> csp_store.reveal: output and mark durable -> the round's key wiped -> the
+ *     first byte of the output leaves
  * Shares that were taken are gone, whatever fails after that.
  * After the mark this file reads the output from the store and repeats it, and nothing else. */
 #include "base/alloc.h"
@@ -40,7 +40,7 @@ void csp_opening_drop(csp *c)
     sefl_free(o);
 }
 
-/* ---- the output ---------------------------------------------------------------------------------- */
+/* ---- the output ------------------------------------------------------------------------------ */
 
 static uint32_t output_kind(const csp *c)
 {
@@ -114,8 +114,8 @@ done:
     return st;
 }
 
-/* Makes output and mark durable: from here on the round is revealed. Then queues the output, which it
- * takes over. */
+/* Makes output and mark durable: from here on the round is revealed. Then queues the output, which
+ * it takes over. */
 static sefl_status keep_and_reply(csp *c, sefl_buf *output)
 {
     sefl_status st = SEFL_OK;
@@ -169,7 +169,7 @@ done:
     return st;
 }
 
-/* ---- the masked sum ------------------------------------------------------------------------------ */
+/* ---- the masked sum -------------------------------------------------------------------------- */
 
 /* The whole sum is decrypted. */
 static sefl_status finish(csp *c)
@@ -220,7 +220,7 @@ done:
     return st;
 }
 
-/* ---- REVEAL -------------------------------------------------------------------------------------- */
+/* ---- REVEAL ---------------------------------------------------------------------------------- */
 
 /* Takes the shares that the statement names out of the pool, for ever. NO if they are not there. */
 static sefl_status take_slice(csp *c)

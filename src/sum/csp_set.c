@@ -1,11 +1,11 @@
 /* Design:
- *  1. CSP judges heads in batches and three steps: store and list of members, one head after the other;
- *     signature and seal, on all threads; the outcome, in order.
- *  2. The sum of pads holds the pads of the entries that are `on` and, after a SET, of its kept heads that
- *     no EARLY brought. At the verdict it holds exactly the kept ones.
- *  3. A SET has one of four modes: FRESH (judge), AGAIN (the store has the verdict: unseal the kept heads,
- *     judge nothing), SAME (this stream has the verdict, or the round is revealed: only compare), DRAIN
- *     (refused: only read). In each the digest tells whether it is the same set.
+ *  1. CSP judges heads in batches and three steps: store and list of members, one head after the
+ *     other; signature and seal, on all threads; the outcome, in order.
+ *  2. The sum of pads holds the pads of the entries that are `on` and, after a SET, of its kept
+ *     heads that no EARLY brought. At the verdict it holds exactly the kept ones.
+ *  3. A SET has one of four modes: FRESH (judge), AGAIN (the store has the verdict: unseal the kept
+ *     heads, judge nothing), SAME (this stream has the verdict, or the round is revealed: only
+ *     compare), DRAIN (refused: only read). In each the digest tells whether it is the same set.
  *  4. Answers are functions of heads and state, never of a sum. */
 #include "sum/csp_set.h"
 
@@ -97,7 +97,7 @@ sefl_status csp_key_done(csp *c, uint64_t round)
     return s->key_wipe(s->ctx, round);
 }
 
-/* ---- what EARLY brought ------------------------------------------------------------------------ */
+/* ---- what EARLY brought ---------------------------------------------------------------------- */
 
 /* index + 1 of the entry of this upload; 0: no EARLY brought it */
 static size_t find_early(const csp_gather *g, const head *h)
@@ -165,8 +165,8 @@ static sefl_status make_room(csp *c, size_t n)
     return n > c->c.task->ahe.pack.clients - c->gather->in_sum ? take_unused(c) : SEFL_OK;
 }
 
-/* Gets the gatherer of this round ready; a new round drops the one before. SEFL_ENOTFOUND: the round's key
- * is gone. */
+/* Gets the gatherer of this round ready; a new round drops the one before. SEFL_ENOTFOUND: the
+ * round's key is gone. */
 static sefl_status gather_for(csp *c, uint64_t round)
 {
     sefl_status st = SEFL_OK;
@@ -190,7 +190,7 @@ done:
     return st;
 }
 
-/* ---- judging ----------------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 /* Step one: the list of members and the store. */
 static sefl_status look_first(csp *c, look *l)
@@ -258,7 +258,7 @@ static void tell_refused(csp *c, const look *l)
              lf_hash("client", l->h.client), lf_str("why", head_reason_text(l->reason)));
 }
 
-/* ---- EARLY ------------------------------------------------------------------------------------- */
+/* ---- EARLY ----------------------------------------------------------------------------------- */
 
 /* Puts a good head into the table; add_early adds its pad. A client's later head replaces its
  * earlier one. */
@@ -369,7 +369,7 @@ done:
     return st;
 }
 
-/* ---- SET --------------------------------------------------------------------------------------- */
+/* ---- SET ------------------------------------------------------------------------------------- */
 
 typedef enum set_mode { SET_FRESH, SET_AGAIN, SET_SAME, SET_DRAIN } set_mode;
 
@@ -452,7 +452,8 @@ static sefl_status look_limit(csp *c, look *l)
     return st;
 }
 
-/* Adds the kept heads' pads that are not in the sum: no EARLY brought them, or they were taken off. */
+/* Adds the kept heads' pads that are not in the sum: no EARLY brought them, or they were taken
+ * off. */
 static sefl_status sum_up(csp *c, size_t n)
 {
     sefl_status st = SEFL_OK;

@@ -3,9 +3,9 @@
  * The machine (csp.h) calls these functions and knows no disk. There are two stores: csp_disk.h, a
  * role's, and csp_memory.h, of simulator, benches and tests. Another one fills the same table.
  *
- * When a function returns SEFL_OK, what it was given is durable. A store checks the order of things once
- * more, with csp_round_must_be: it signs only a new round, and reveals or skips only a signed one; any
- * other call is SEFL_ESTATE and writes nothing.
+ * When a function returns SEFL_OK, what it was given is durable. A store checks the order of things
+ * once more, with csp_round_must_be: it signs only a new round, and reveals or skips only a signed
+ * one; any other call is SEFL_ESTATE and writes nothing.
  *
  * A reveal is: charge, reveal, and only then the first byte of the output leaves.
  * Threads: one owner.   Secrets: round keys and outputs. */
@@ -69,8 +69,8 @@ typedef struct csp_store {
     sefl_status (*charge)(void *ctx, uint64_t round);
     /* The same ledger, for looking: head, compare and head_after. Charges go through `charge`. */
     ledger_port ledger;
-    /* Statement, id of the reveal (link.h) and output, then the mark CSP_REVEALED: all durable, or none
-     * of it. Once per round. */
+    /* Statement, id of the reveal (link.h) and output, then the mark CSP_REVEALED: all durable, or
+     * none of it. Once per round. */
     sefl_status (*reveal)(void *ctx, uint64_t round, sefl_span statement_envelope,
                           const uint8_t id[NOISE_ID], sefl_span output,
                           const uint8_t digest[SHA256_BYTES]);
@@ -85,7 +85,8 @@ typedef struct csp_store {
     sefl_status (*ended)(void *ctx, bool *out);
 
     /* ---- sealed tasks only ---- */
-    /* The 32 random bytes of a round's key; replaced only while no header of the round is signed. */
+    /* The 32 random bytes of a round's key; replaced only while no header of the round is
+     * signed. */
     sefl_status (*key_make)(void *ctx, uint64_t round, const uint8_t bytes[CSP_KEY_BYTES]);
     /* SEFL_ENOTFOUND: never made, or wiped. */
     sefl_status (*key_get)(void *ctx, uint64_t round, uint8_t bytes[CSP_KEY_BYTES]);
@@ -100,8 +101,8 @@ typedef struct csp_store {
     /* The client's upload key; SEFL_ENOTFOUND: no voucher. */
     sefl_status (*voucher_get)(void *ctx, const uint8_t client[32], uint64_t *serial,
                                uint8_t key[SIGN_PUB_BYTES]);
-    /* Outlives the task. The same serial with the same key again is SEFL_OK; SEFL_ESTATE: the serial
-     * does not grow, or another client has that key. */
+    /* Outlives the task. The same serial with the same key again is SEFL_OK; SEFL_ESTATE: the
+     * serial does not grow, or another client has that key. */
     sefl_status (*voucher_put)(void *ctx, const uint8_t client[32], uint64_t serial,
                                const uint8_t key[SIGN_PUB_BYTES]);
 } csp_store;

@@ -1,4 +1,5 @@
-/* token: admits one site once: a line of text that the operator gives to the site on a separate channel.
+/* token: admits one site once: a line of text that the operator gives to the site on a separate
+ * channel.
  *
  *     SEFL_TRY(token_new(&tk, &list->self, "hospital-7", expires, &rng));
  *     SEFL_TRY(token_print(&text, &tk));                   // for the site
@@ -9,9 +10,10 @@
  *          | expires u64 | name, varint length and 1 to 64 bytes | first 4 bytes of the SHA-256
  *          of all that
  *
- * The seed belongs to an Ed25519 key that signs the site's request (protocol/enrol.h). No server ever sees
- * the seed, the list has only the hash of the public half, and the server that forwards the request (AS
- * forwards CSP's) cannot use the token for another key. 256 random bits need no slow hash.
+ * The seed belongs to an Ed25519 key that signs the site's request (protocol/enrol.h). No server
+ * ever sees the seed, the list has only the hash of the public half, and the server that forwards
+ * the request (AS forwards CSP's) cannot use the token for another key. 256 random bits need no
+ * slow hash.
  *
  * Each token carries its server's two keys, so CSP's never come through AS.
  * Threads: values.   Secrets: the seed, and so the text; wiped by token_clear. */
@@ -25,9 +27,9 @@
 
 enum { TOKEN_TEXT_MAX = 512 };
 
-/* For this many seconds the key that used a token may use it again: the answer was lost, or AS failed after
- * CSP approved, and the person tries again. Not longer: each use issues a new certificate, and renewal is
- * the operator's decision. */
+/* For this many seconds the key that used a token may use it again: the answer was lost, or AS
+ * failed after CSP approved, and the person tries again. Not longer: each use issues a new
+ * certificate, and renewal is the operator's decision. */
 enum { TOKEN_REPEAT_S = 3600 };
 
 typedef struct token {
@@ -54,12 +56,12 @@ void token_id(uint8_t out[TRUST_KEY], const uint8_t pub[SIGN_PUB_BYTES]);
 sefl_status token_list(trust *t, const token *tk, int64_t now) SEFL_MUST_CHECK;
 
 /* May the holder of this public half enrol this key under this name? SEFL_EAUTH with the reason:
- * unknown, of another name, expired, cancelled, used by another key. A token that the same key has used
- * stays valid for TOKEN_REPEAT_S, or until it expires if that is sooner. */
+ * unknown, of another name, expired, cancelled, used by another key. A token that the same key has
+ * used stays valid for TOKEN_REPEAT_S, or until it expires if that is sooner. */
 sefl_status token_check(const trust *t, const uint8_t pub[SIGN_PUB_BYTES], const char *name,
                         const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
-/* After token_check: binds the token to this key. The first use shortens its life, repeats do not change
- * it. */
+/* After token_check: binds the token to this key. The first use shortens its life, repeats do not
+ * change it. */
 void token_use(trust *t, const uint8_t pub[SIGN_PUB_BYTES], const uint8_t key[TRUST_KEY],
                int64_t now);
 

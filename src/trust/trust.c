@@ -149,7 +149,8 @@ size_t trust_count(const trust *t, trust_role role)
     return n;
 }
 
-/* Replaces the item with the same key, or puts the new one in its place. Items begin with their key. */
+/* Replaces the item with the same key, or puts the new one in its place. Items begin with their
+ * key. */
 static sefl_status put_sorted(void *array, size_t *n, size_t *cap, const void *item, size_t size)
 {
     sefl_status st = SEFL_OK;
@@ -549,7 +550,8 @@ done:
     return st;
 }
 
-/* Writes only what it can read again: with a broken list the server could not start, and no key be revoked. */
+/* Writes only what it can read again: with a broken list the server could not start, and no key be
+ * revoked. */
 static sefl_status write_list(const char *path, const trust *t, bool fresh)
 {
     sefl_status st = SEFL_OK;

@@ -1,5 +1,5 @@
-/* trust: an operator's list of who may connect to its server: issuers, members, tokens. One file; `sefl ca`
- * and the running server change it, and the server notices changes without a restart.
+/* trust: an operator's list of who may connect to its server: issuers, members, tokens. One file;
+ * `sefl ca` and the running server change it, and the server notices changes without a restart.
  *
  *     trust_edit e;
  *     SEFL_TRY(trust_edit_begin(&e, "ca/trust"));         // locks out other writers, reads
@@ -14,23 +14,24 @@
  *
  *     sefl trust 1
  *     change N                                              every commit adds one
- *     self ROLE TLS-KEY SIGNING-KEY NAME                    whose list it is; once a server has been made
+ *     self ROLE TLS-KEY SIGNING-KEY NAME                    whose list it is, if any
  *     issuer KEY ROLE STATE LISTED SINCE UNIT NAME DER
  *     member KEY ROLE STATE SINCE UNTIL ISSUER NAME         sorted by KEY
  *     token ID STATE MADE EXPIRES BY NAME                   sorted by ID
  *     end HASH                                              SHA-256 of all lines before
  *
- * Keys and ids are 64 hex digits (0...: none): the SHA-256 of a public key (SPKI) or of a token's public
- * half (trust/token.h). Times are seconds since 1970. Text has its bytes outside [A-Za-z0-9._-] as
- * %XX and is "-" where it is empty. DER is base64. One list has one text.
+ * Keys and ids are 64 hex digits (0...: none): the SHA-256 of a public key (SPKI) or of a token's
+ * public half (trust/token.h). Times are seconds since 1970. Text has its bytes outside
+ * [A-Za-z0-9._-] as %XX and is "-" where it is empty. DER is base64. One list has one text.
  *
- * An issuer counts for one role. `listed`: only members of the list may connect (the operator's own CA: a
- * certificate without enrolment is not enough). Otherwise every certificate of the issuer is accepted unless
- * revoked. If an issuer has a `unit`, exactly the certificates of this organisational unit have the role
- * ("*": all of them); SEFL's own mark of the role is then neither required nor sufficient.
+ * An issuer counts for one role. `listed`: only members of the list may connect (the operator's own
+ * CA: a certificate without enrolment is not enough). Otherwise every certificate of the issuer is
+ * accepted unless revoked. If an issuer has a `unit`, exactly the certificates of this
+ * organisational unit have the role ("*": all of them); SEFL's own mark of the role is then neither
+ * required nor sufficient.
  *
- * Threads: a read list may be shared (trust_hold); an edit has one owner.   Secrets: none; the list of
- * names is private (mode 0600). */
+ * Threads: a read list may be shared (trust_hold); an edit has one owner.   Secrets: none; the list
+ * of names is private (mode 0600). */
 #ifndef TRUST_TRUST_H
 #define TRUST_TRUST_H
 
@@ -135,11 +136,12 @@ typedef struct trust_edit {
     bool in_force; /* the new list is the one that is read */
 } trust_edit;
 
-/* Waits for other writers (path.lock, flock), up to three seconds: SEFL_ETIMEOUT. SEFL_ENOTFOUND if there is
- * no list: trust_create. */
+/* Waits for other writers (path.lock, flock), up to three seconds: SEFL_ETIMEOUT. SEFL_ENOTFOUND if
+ * there is no list: trust_create. */
 sefl_status trust_edit_begin(trust_edit *e, const char *path) SEFL_MUST_CHECK;
-/* SEFL_EINVAL, and the old list stays, if the new one could not be read again. After any other failure
- * in_force tells which of the two is in the file: the last step, making it durable, may have failed. */
+/* SEFL_EINVAL, and the old list stays, if the new one could not be read again. After any other
+ * failure in_force tells which of the two is in the file: the last step, making it durable, may
+ * have failed. */
 sefl_status trust_edit_commit(trust_edit *e) SEFL_MUST_CHECK;
 void trust_edit_end(trust_edit *e);
 /* Makes an empty list; SEFL_EEXIST if there is one. */
@@ -158,11 +160,11 @@ typedef struct trust_watch {
 /* Is the file another one than at the last call? True at the first, while it is gone, and after
  * trust_watch_failed. */
 bool trust_watch_changed(trust_watch *w);
-/* Report how reading went. After trust_watch_failed the next look tries again; it returns true for the first
- * failure in a row, which is worth a log line. */
+/* Report how reading went. After trust_watch_failed the next look tries again; it returns true for
+ * the first failure in a row, which is worth a log line. */
 bool trust_watch_failed(trust_watch *w);
-/* False: this list is older than one that was in force: an old copy was put back, and members revoked since
- * are active again. */
+/* False: this list is older than one that was in force: an old copy was put back, and members
+ * revoked since are active again. */
 bool trust_watch_good(trust_watch *w, uint64_t change);
 
 #endif

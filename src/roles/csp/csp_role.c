@@ -1,7 +1,7 @@
-/* Design: the owner's thread accepts; a thread of its own serves the stream, so that a new connection can
- * take the place of one that hangs. Journal, account and csp belong to the serving thread while it runs;
- * the owner touches them only before it starts and after it is joined. The health page's thread asks the
- * journal, which locks inside, and atomics. */
+/* Design: the owner's thread accepts; a thread of its own serves the stream, so that a new
+ * connection can take the place of one that hangs. Journal, account and csp belong to the serving
+ * thread while it runs; the owner touches them only before it starts and after it is joined. The
+ * health page's thread asks the journal, which locks inside, and atomics. */
 #include "roles/csp/csp_role.h"
 
 #include "base/alloc.h"
@@ -86,7 +86,7 @@ struct csp_role {
     atomic_bool stop, reload;
 };
 
-/* ---- who may connect -------------------------------------------------------------------------- */
+/* ---- who may connect ------------------------------------------------------------------------- */
 
 /* The trust list, if it changed. */
 static sefl_status read_list(csp_role *r)
@@ -135,8 +135,8 @@ done:
     return st;
 }
 
-/* The current list, on the serving thread: an enrolment may be newer than the owner's last look. If it
- * cannot be read, the last good one stays in force. */
+/* The current list, on the serving thread: an enrolment may be newer than the owner's last look. If
+ * it cannot be read, the last good one stays in force. */
 static sefl_status list_now(csp_role *r, trust **out)
 {
     if (trust_read(out, r->list_path) == SEFL_OK)
@@ -147,7 +147,8 @@ static sefl_status list_now(csp_role *r, trust **out)
     return *out ? SEFL_OK : sefl_fail(SEFL_ESTATE, "csp: no trust list was ever read");
 }
 
-/* csp_config's: on the serving thread. A client that was revoked after the round began still counts. */
+/* csp_config's: on the serving thread. A client that was revoked after the round began still
+ * counts. */
 static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *most)
 {
     csp_role *r = ctx;
@@ -198,10 +199,10 @@ done:
     return st;
 }
 
-/* ---- vouchers -------------------------------------------------------------------------------------
+/* ---- vouchers ----------------------------------------------------------------------------
  *
- * Lasting fact "vouched CLIENT", of a client that a CA vouches for: issuer 32 | certificate's end u64. What
- * our own list says of a key needs no note. */
+ * Lasting fact "vouched CLIENT", of a client that a CA vouches for: issuer 32 | certificate's end
+ * u64. A key in CSP's own list needs no such note. */
 
 enum { VOUCHED_BYTES = 40, VOUCHED_NAME = 80 };
 
@@ -410,7 +411,7 @@ done:
     return st;
 }
 
-/* ---- one stream --------------------------------------------------------------------------------- */
+/* ---- one stream --------------------------------------------------------------------------- */
 
 static void *serve(void *arg)
 {
@@ -471,7 +472,7 @@ done:
     return st;
 }
 
-/* ---- accepting ------------------------------------------------------------------------------------ */
+/* ---- accepting ---------------------------------------------------------------------------- */
 
 static void read_identity_again(csp_role *r)
 {
@@ -514,7 +515,8 @@ static void look_around(csp_role *r)
     }
 }
 
-/* Only without a stream: a stream's questions do the same, and the machine belongs to its thread. */
+/* Only without a stream: a stream's questions do the same, and the machine belongs to its
+ * thread. */
 static void expire(csp_role *r)
 {
     uint64_t now = clock_ms(&r->clock);
@@ -526,8 +528,8 @@ static void expire(csp_role *r)
                   lf_str("why", sefl_last_error()));
 }
 
-/* AS neither revealed nor skipped the round within the life of its key, and the serving thread still waits
- * for a whole question: AS must not keep a key alive by sending slowly. */
+/* AS neither revealed nor skipped the round within the life of its key, and the serving thread
+ * still waits for a whole question: AS must not keep a key alive by sending slowly. */
 static void put_out_late(csp_role *r)
 {
     uint64_t until = csp_expires_ms(r->csp);

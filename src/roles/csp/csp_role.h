@@ -1,29 +1,31 @@
-/* csp_role: the cryptography service provider as a process: the machine of sum/csp.h on a TLS stream, with
- * a journal and a ledger on disk.
+/* csp_role: the cryptography service provider as a process: the machine of sum/csp.h on a TLS
+ * stream, with a journal and a ledger on disk.
  *
  *     settings_init(&s, csp_schema);
  *     SEFL_TRY(yaml_read(&s, "csp.yml"));                      // flags may follow: settings_set
  *     SEFL_TRY(csp_settings_make(&cfg, &s));
- *     SEFL_TRY(csp_role_new(&r, &(csp_role_options){ .settings = &cfg, .root = root, .log = &lg }));
+ *     SEFL_TRY(csp_role_new(&r, &(csp_role_options){ .settings = &cfg, .root = root }));
  *     st = csp_role_run(r);           // until the task is over, or csp_role_stop
  *     csp_role_free(r);
  *
- * CSP listens and serves one AS at a time. AS needs a certificate of the role "aggregator" from an issuer in
- * the trust list of `ca` (without a list: from a CA in tls.peers). CSP checks the list several times a second
- * and disconnects an AS that was revoked. It checks sites that AS brings for enrolment against the list's
- * tokens and adds them to the list. state/counters.json counts refusals (roles/counters.h).
+ * CSP listens and serves one AS at a time. AS needs a certificate of the role "aggregator" from an
+ * issuer in the trust list of `ca` (without a list: from a CA in tls.peers). CSP checks the list
+ * several times a second and disconnects an AS that was revoked. It checks sites that AS brings for
+ * enrolment against the list's tokens and adds them to the list. state/counters.json counts
+ * refusals (roles/counters.h).
  *
- * A sealed task needs `ca`: CSP takes vouchers and heads only from clients in its list, and from clients of a
- * CA that the list trusts for clients. It checks both again for each head. Without a connection CSP still
- * checks the age of the round's key (csp_expire). It disconnects an AS that is in the middle of a message
- * when the key expires.
+ * A sealed task needs `ca`: CSP takes vouchers and heads only from clients in its list, and from
+ * clients of a CA that the list trusts for clients. It checks both again for each head. Without a
+ * connection CSP still checks the age of the round's key (csp_expire). It disconnects an AS that is
+ * in the middle of a message when the key expires.
  *
- * A new verified connection replaces the current one, whose attempt is dropped unless the round is marked
- * revealed: a dead peer never blocks the next. CSP closes a stream that is silent for link_silence seconds
- * (protocol/link.h, "Waiting").
+ * A new verified connection replaces the current one, whose attempt is dropped unless the round is
+ * marked revealed: a dead peer never blocks the next. CSP closes a stream that is silent for
+ * link_silence seconds (protocol/link.h, "Waiting").
  *
- * After kill -9 at any moment the store decides (sum/csp_store.h). A fault of CSP's own disk ends the stream,
- * and AS learns no more than that; the next connection reads the ledger again (sum/account.h).
+ * After kill -9 at any moment the store decides (sum/csp_store.h). A fault of CSP's own disk ends
+ * the stream, and AS learns no more than that; the next connection reads the ledger again
+ * (sum/account.h).
  *
  * After BYE of a finished task csp_role_run returns SEFL_OK (`stay`: it continues to serve).
  *
@@ -75,12 +77,13 @@ typedef struct csp_role_options {
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o) SEFL_MUST_CHECK;
 void csp_role_free(csp_role *r);
 
-/* Writes the ready file ("host:port" and a newline) and serves. If AS ended the task in an earlier run of the
- * process, it returns at once (unless `stay` is set). */
+/* Writes the ready file ("host:port" and a newline) and serves. If AS ended the task in an earlier
+ * run of the process, it returns at once (unless `stay` is set). */
 sefl_status csp_role_run(csp_role *r) SEFL_MUST_CHECK;
 
 void csp_role_stop(csp_role *r);
-/* Reads the certificates again before the next connection; keeps the old ones if a file is wrong. */
+/* Reads the certificates again before the next connection; keeps the old ones if a file is
+ * wrong. */
 void csp_role_reload(csp_role *r);
 
 uint16_t csp_role_port(const csp_role *r);

@@ -1,5 +1,5 @@
-/* CSP's lanes. `lock` guards which link is current; a lane of another link adds nothing to the pool and gets
- * NO PAIR at its next question. */
+/* CSP's lanes. `lock` guards which link is current; a lane of another link adds nothing to the pool
+ * and gets NO PAIR at its next question. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/cond.h"
@@ -205,8 +205,8 @@ static bool is_current(const lane_host *h, const uint8_t pair[LINK_PAIR])
     return h->bound && ct_eq_bytes(h->pair, pair, LINK_PAIR);
 }
 
-/* A check of AS's transfers failed: counts it before the lane ends. If the journal cannot be written, the
- * task ends until the process restarts: the count must not be lost. */
+/* A check of AS's transfers failed: counts it before the lane ends. If the journal cannot be
+ * written, the task ends until the process restarts: the count must not be lost. */
 static void note_failed(lane_host *h)
 {
     unsigned count = 0;

@@ -1,7 +1,7 @@
-/* Design. The file itself records role and version: application_id marks it as ours, user_version counts
- * the steps that have run, table sefl_role names the role. All three change in the transaction of a
- * step, so a crash leaves the version before or the version after. db_open checks a file before it
- * changes anything in it (the switch to WAL comes after the checks). */
+/* Design. The file itself records role and version: application_id marks it as ours, user_version
+ * counts the steps that have run, table sefl_role names the role. All three change in the
+ * transaction of a step, so a crash leaves the version before or the version after. db_open checks
+ * a file before it changes anything in it (the switch to WAL comes after the checks). */
 #include "store/journal/db.h"
 
 #include "base/alloc.h"
@@ -53,8 +53,8 @@ static sefl_status code_of(int rc, int extended)
     }
 }
 
-/* Of the latest failing call on d->sql, before which errno was 0: SQLite keeps the system's reason of
- * failed opens only. */
+/* Of the latest failing call on d->sql, before which errno was 0: SQLite keeps the system's reason
+ * of failed opens only. */
 static sefl_status fail_sql(const db *d, int rc)
 {
     int err = errno;
@@ -207,7 +207,8 @@ static sefl_status take_role(void *ctx, const db_row *row)
     return SEFL_OK;
 }
 
-/* Is it ours, this role's, and of a known version? *version: steps that have run. Changes nothing. */
+/* Is it ours, this role's, and of a known version? *version: steps that have run. Changes
+ * nothing. */
 static sefl_status look(db *d, const char *role, unsigned nsteps, uint64_t *version)
 {
     sefl_status st = SEFL_OK;

@@ -1,4 +1,5 @@
-/* db: SQLite as we use it: WAL, synchronous=FULL, foreign keys, one writer, a schema with a version.
+/* db: SQLite as we use it: WAL, synchronous=FULL, foreign keys, one writer, a schema with a
+ * version.
  *
  *     SEFL_TRY(db_open(&db, path, "aggregator", steps, nsteps));     // creates or migrates
  *     SEFL_TRY(db_begin(db));
@@ -6,9 +7,9 @@
  *     SEFL_TRY(db_commit(db));                                        // durable when it returns
  *
  * steps[i] is the SQL that takes version i to i + 1; each runs in a transaction with the version's
- * change. db_open refuses a file of a later version, of another role, or that is no database, with the
- * reason. A full disk is SEFL_EIO with "no space left": the transaction is rolled back, the file is
- * intact, and the next one may succeed.
+ * change. db_open refuses a file of a later version, of another role, or that is no database, with
+ * the reason. A full disk is SEFL_EIO with "no space left": the transaction is rolled back, the
+ * file is intact, and the next one may succeed.
  * Threads: one owner; callers lock.   Secrets: none in clear. */
 #ifndef STORE_JOURNAL_DB_H
 #define STORE_JOURNAL_DB_H
@@ -55,7 +56,8 @@ void db_rollback(db *d); /* does nothing outside a transaction */
 sefl_status db_run_args(db *d, const char *sql, const db_value *args) SEFL_MUST_CHECK;
 #define db_run(d, sql, ...) db_run_args((d), (sql), DB_VALUES(__VA_ARGS__))
 
-/* Calls row for each result row; columns are read with db_col_*. A row function that fails ends it. */
+/* Calls row for each result row; columns are read with db_col_*. A row function that fails ends
+ * it. */
 typedef struct db_row db_row;
 typedef sefl_status db_row_fn(void *ctx, const db_row *row);
 sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn *fn,

@@ -1,4 +1,5 @@
-/* inside: the journal's own parts, for its files: journal.c (the database) and files.c (everything else).
+/* inside: the journal's own parts, for its files: journal.c (the database) and files.c (everything
+ * else).
  *
  * Two locks, taken in this order: `rows` (recursive: a transaction keeps it), then `files`. Nothing
  * in files.c takes `rows`, so a large secret being written holds up no upload's receipt. */

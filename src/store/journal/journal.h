@@ -1,6 +1,6 @@
 /* journal: what a role remembers of its rounds, in one folder that survives kill -9.
  *
- *     folder/lock              held by the process that has the folder open; contains its process id
+ *     folder/lock              held by the process that has it open; contains its process id
  *     folder/journal.db        SQLite (store/journal/db.h): rounds, updates, small facts
  *     folder/task-T/round-N/   large files of round N of the T-th task, synced before they count:
  *         key                  32 bytes: the round's key, made with its first secret
@@ -11,17 +11,17 @@
  *     SEFL_TRY(journal_open(&j, folder, "csp", task_id));        // makes the folder, mode 0700
  *     SEFL_TRY(journal_round_put(j, &r));                         // durable when it returns
  *     SEFL_TRY(journal_secret_put(j, round, "mask", bytes, &rng)); // durable too
- *     SEFL_TRY(journal_round_wipe(j, round));                      // key overwritten, all files gone
+ *     SEFL_TRY(journal_round_wipe(j, round));                     // overwrites the key, deletes
  *
- * One process writes (flock); a second one gets an error with the first one's process id. Round numbers
- * belong to the task given at open, 0 to 2^63 - 1. A new task has rounds of its own; to read older ones, open
- * the journal with their task. A folder with rounds that its database does not know is SEFL_ESTATE: the
- * database was deleted, or an older copy was put back.
- * A failing disk (full, read-only) is SEFL_EIO with the system's reason, and leaves everything as it
- * was, with one exception: after a failed *sync* of the database the whole change may be there after the
- * next start. Overwriting a key on flash memory or a copying file system may leave a copy: docs/THREATS.md.
- * Names of facts: 1 to 255 bytes. Names of files: letters, digits, '.', '_', '-', at most 64, no
- * leading point; "key" is reserved.
+ * One process writes (flock); a second one gets an error with the first one's process id. Round
+ * numbers belong to the task given at open, 0 to 2^63 - 1. A new task has rounds of its own; to
+ * read older ones, open the journal with their task. A folder with rounds that its database does
+ * not know is SEFL_ESTATE: the database was deleted, or an older copy was put back. A failing disk
+ * (full, read-only) is SEFL_EIO with the system's reason, and leaves everything as it was, with one
+ * exception: after a failed *sync* of the database the whole change may be there after the next
+ * start. Overwriting a key on flash memory or a copying file system may leave a copy:
+ * docs/THREATS.md. Names of facts: 1 to 255 bytes. Names of files: letters, digits, '.', '_', '-',
+ * at most 64, no leading point; "key" is reserved.
  * Threads: calls are locked inside; one process.   Secrets: the sealed files, the keys. */
 #ifndef STORE_JOURNAL_JOURNAL_H
 #define STORE_JOURNAL_JOURNAL_H
@@ -101,17 +101,18 @@ void journal_rollback(journal *j);
 /* Whole and durable, or as before; a file of this name is replaced. */
 sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
                                const sefl_rng *rng) SEFL_MUST_CHECK;
-/* Appends to out. SEFL_ENOTFOUND; SEFL_ECRYPTO if it was changed, cut, moved, or the key is gone. */
+/* Appends to out. SEFL_ENOTFOUND; SEFL_ECRYPTO if it was changed, cut, moved, or the key is
+ * gone. */
 sefl_status journal_secret_get(journal *j, uint64_t round, const char *name,
                                sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status journal_file_put(journal *j, uint64_t round, const char *name,
                              sefl_span bytes) SEFL_MUST_CHECK;
-/* Appends folder/task-T/round-N/NAME, for a caller that streams the file; makes the round's folder. out->p
- * is a C string (out->n does not count the terminator). */
+/* Appends folder/task-T/round-N/NAME, for a caller that streams the file; makes the round's folder.
+ * out->p is a C string (out->n does not count the terminator). */
 sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,
                          const char *name) SEFL_MUST_CHECK;
-/* Overwrites and syncs the key, then deletes everything. May be repeated; the next journal_open finishes a
- * wipe that a crash interrupted. Rows and facts stay. */
+/* Overwrites and syncs the key, then deletes everything. May be repeated; the next journal_open
+ * finishes a wipe that a crash interrupted. Rows and facts stay. */
 sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 
 /* ---- CSP: the bytes of a round's sealing key ------------------------------------------------- */
@@ -123,14 +124,14 @@ sefl_status journal_kem_put(journal *j, uint64_t round,
                             const uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND: never made, or wiped. */
 sefl_status journal_kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
-/* Overwrites with zeros, syncs, deletes; a round without a key is fine. A crash in between leaves zeros,
- * which are no key. */
+/* Overwrites with zeros, syncs, deletes; a round without a key is fine. A crash in between leaves
+ * zeros, which are no key. */
 sefl_status journal_kem_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 /* Wipes those of every other task in the folder, and of this one where `keep` says no. */
 sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_t round, bool *yes),
                               void *ctx) SEFL_MUST_CHECK;
 
-/* ---- AS: updates ------------------------------------------------------------------------------- */
+/* ---- AS: updates ----------------------------------------------------------------------------- */
 
 typedef struct journal_update {
     uint64_t round;
@@ -140,7 +141,8 @@ typedef struct journal_update {
     uint64_t bytes, when_ms;
 } journal_update;
 
-/* The body must be durable before the call. SEFL_EEXIST if this client has an update in this round. */
+/* The body must be durable before the call. SEFL_EEXIST if this client has an update in this
+ * round. */
 sefl_status journal_update_put(journal *j, const journal_update *u) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND. */
 sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
@@ -150,7 +152,8 @@ typedef sefl_status journal_update_fn(void *ctx, const journal_update *u);
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn,
                             void *ctx) SEFL_MUST_CHECK;
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL_MUST_CHECK;
-/* The number of rounds of this task that this client is in, except those skipped before their charge. */
+/* The number of rounds of this task that this client is in, except those skipped before their
+ * charge. */
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
                                   uint64_t *out) SEFL_MUST_CHECK;
 /* Has another round of this task taken the same units, from any client? */

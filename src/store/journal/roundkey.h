@@ -7,10 +7,10 @@
  *     19    random; the nonce of piece i is these bytes, i as u32 and 1 for the last piece, else 0
  *           pieces: 65,536 bytes (the last one: 0 to 65,536), each with its tag of 16 bytes
  *
- * XChaCha20-Poly1305 (libsodium) with "sefl round file 1", task, round and name as associated
- * data: a piece that was changed, moved, cut off or put under another name, round or task is
- * SEFL_ECRYPTO. (This is the STREAM construction. libsodium's own secretstream always draws its header
- * from the system; here the coins come in as an argument.)
+ * XChaCha20-Poly1305 (libsodium) with "sefl round file 1", task, round and name as associated data:
+ * a piece that was changed, moved, cut off or put under another name, round or task is
+ * SEFL_ECRYPTO. (This is the STREAM construction. libsodium's own secretstream always draws its
+ * header from the system; here the coins come in as an argument.)
  *
  * Secret: key, bytes. Public: names, lengths.   Threads: callers lock. */
 #ifndef STORE_JOURNAL_ROUNDKEY_H
@@ -35,7 +35,8 @@ sefl_status roundkey_get(uint8_t key[ROUNDKEY_BYTES], const char *folder) SEFL_M
 /* The same, or makes it, durably. */
 sefl_status roundkey_make(uint8_t key[ROUNDKEY_BYTES], const char *folder,
                           const sefl_rng *rng) SEFL_MUST_CHECK;
-/* Overwrites the key (and an unfinished one) with zeros, durably; a folder without a key is fine. */
+/* Overwrites the key (and an unfinished one) with zeros, durably; a folder without a key is
+ * fine. */
 sefl_status roundkey_wipe(const char *folder) SEFL_MUST_CHECK;
 /* Zeros over one key file, durably. dir: a folder's descriptor, or AT_FDCWD. */
 sefl_status roundkey_overwrite(int dir, const char *name) SEFL_MUST_CHECK;

@@ -1,8 +1,8 @@
 /* Design. A part's bytes and the running hash never differ: a write that fails half-way is cut off
- * again, and reopening a part hashes its content. The lock is on the part's inode. The part may be renamed or
- * deleted between open and flock, so open_part checks its name again afterwards.
- * In a room, bytes [0, written) are in the file and [0, hashed) in the hash, which runs ahead because the
- * bytes are still in a cache. There a failed write ends the spool. */
+ * again, and reopening a part hashes its content. The lock is on the part's inode. The part may be
+ * renamed or deleted between open and flock, so open_part checks its name again afterwards. In a
+ * room, bytes [0, written) are in the file and [0, hashed) in the hash, which runs ahead because
+ * the bytes are still in a cache. There a failed write ends the spool. */
 #define _GNU_SOURCE
 #include "store/journal/spool.h"
 
@@ -199,8 +199,8 @@ uint64_t spool_offset(const spool *s)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* After a failure nothing of these bytes is there: half a piece must not stay behind what the hash has
- * seen. */
+/* After a failure nothing of these bytes is there: half a piece must not stay behind what the hash
+ * has seen. */
 static sefl_status put(spool *s, uint64_t at, sefl_span bytes)
 {
     sefl_status st = file_write_all(s->fd, bytes);
@@ -228,7 +228,8 @@ static bool put_direct(spool *s, size_t n)
     return false;
 }
 
-/* Writes what has gathered. Bytes that were taken and cannot be written are lost: it is broken then. */
+/* Writes what has gathered. Bytes that were taken and cannot be written are lost: it is broken
+ * then. */
 static sefl_status leave(spool *s)
 {
     sefl_status st = SEFL_OK;

@@ -1,18 +1,19 @@
 /* spool: an upload that arrives in pieces, is hashed while it is written, and can be resumed.
  *
- *     SEFL_TRY(spool_open(&s, folder, hash, 0, total, NULL)); // resumes where a broken upload ended
+ *     SEFL_TRY(spool_open(&s, folder, hash, 0, total, NULL)); // resumes a broken upload
  *     spool_offset(s)                                       // the next byte
  *     SEFL_TRY(spool_write(s, bytes));
  *     SEFL_TRY(spool_finish(s));      // all there, hash right, fsynced, in place: folder/HASH
  *     spool_close(s);                 // before finish: the part stays, for resuming
  *
- * A part is folder/HASH.part. Reopening a part, or a complete body, reads it once to compute the hash.
- * SEFL_EAUTH when the bytes do not have the announced hash (BLAKE3): they are deleted. spool_sweep
- * deletes parts that nothing has written to for long; the caller bounds their number and bytes.
+ * A part is folder/HASH.part. Reopening a part, or a complete body, reads it once to compute the
+ * hash. SEFL_EAUTH when the bytes do not have the announced hash (BLAKE3): they are deleted.
+ * spool_sweep deletes parts that nothing has written to for long; the caller bounds their number
+ * and bytes.
  *
- * A caller that gives room for the whole body gets it there as well. It is then written one mebibyte at a
- * time, past the system's cache where the file system supports that (O_DIRECT), since readers use the
- * room. If the process dies, the client sends unwritten bytes again.
+ * A caller that gives room for the whole body gets it there as well. It is then written one
+ * mebibyte at a time, past the system's cache where the file system supports that (O_DIRECT), since
+ * readers use the room. If the process dies, the client sends unwritten bytes again.
  * Threads: one owner per spool; one spool per hash (SEFL_ESTATE while another has it, flock).
  * Secrets: none (ciphertexts).   Memory: none that grows. */
 #ifndef STORE_JOURNAL_SPOOL_H

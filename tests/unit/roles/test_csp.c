@@ -987,7 +987,7 @@ static void descriptors_run_out(void **state)
     csp_down(&s, true);
     close(lg.fd);
     CHECK_OK(file_read(&b, path, 1 << 20));
-    for (size_t i = 0; i + 26 < b.n; i++)
+    for (size_t i = 0; i + 33 < b.n; i++)
         lines += memcmp(b.p + i, "no connection can be accepted now", 33) == 0;
     assert_int_equal(lines, 1);
     buf_clear(&b);
