@@ -1,6 +1,7 @@
 #include "roles/aggregator/aggregator.h"
 #include "roles/aggregator/lanes.h"
 #include "roles/health.h"
+#include "roles/server_settings.h"
 
 #define TO(member) SETTING_TO(aggregator_settings, member)
 
@@ -9,20 +10,14 @@ const setting_def aggregator_schema[] = {
       .help = "address:port to listen on; port 0: the system chooses" },
     { "csp", SETTING_ADDRESS, NULL, TO(csp), .min = 1, .example = "csp.example:7001",
       .help = "host:port of the cryptography service provider" },
-    { "tls.cert", SETTING_PATH, NULL, TO(cert), .example = "cert.pem",
-      .help = "this server's certificate" },
-    { "tls.key", SETTING_PATH, NULL, TO(tls_key), .example = "key.pem",
-      .help = "the certificate's private key" },
+    SERVER_TLS(aggregator_settings),
     { "tls.peers", SETTING_PATH, NULL, TO(peers), .example = "peers.pem",
       .help = "the CA of the clients, and no other: CSP must not enrol clients here" },
     { "tls.csp_peers", SETTING_PATH, NULL, TO(csp_peers), .example = "csp_peers.pem",
       .help = "the CA of the cryptography service provider" },
     { "ca", SETTING_PATH, "", TO(ca), .example = "../ca/aggregator", .arg = "FOLDER",
       .help = "folder of 'sefl ca new', whose trust list admits clients; empty: tls.peers does" },
-    { "sign_key", SETTING_PATH, NULL, TO(sign_key), .example = "sign.key",
-      .help = "this server's signing key" },
-    { "task", SETTING_PATH, NULL, TO(task), .example = "../public/task.signed",
-      .help = "the task, signed by both servers" },
+    SERVER_TASK(aggregator_settings),
     { "vocab", SETTING_PATH, NULL, TO(vocab), .example = "../public/vocab.txt",
       .help = "the public word list" },
     { "init", SETTING_PATH, NULL, TO(init), .example = "../public/init.safetensors",
@@ -37,12 +32,7 @@ const setting_def aggregator_schema[] = {
       .help = "the latest models that stay in that folder" },
     { "models_every", SETTING_U64, "100", TO(models_every), .max = 1u << 30,
       .help = "of older models every n-th stays; 1: all, 0: none" },
-    { "ledger", SETTING_PATH, NULL, TO(ledger), .example = "ledger",
-      .help = "the population's privacy ledger" },
-    { "memory_lock", SETTING_WORD, "required", .words = "required try",
-      .help = "if the system cannot lock keys in memory (LimitMEMLOCK=): fail, or warn" },
-    { "threads", SETTING_U64, "0", TO(threads), .max = 256,
-      .help = "worker threads; 0: one per core" },
+    SERVER_PROCESS(aggregator_settings, "127.0.0.1:7010"),
     { "connections", SETTING_U64, "512", TO(connections), .min = 1, .max = 65536,
       .help = "most connections of clients" },
     { "per_address", SETTING_U64, "128", TO(per_address), .min = 1, .max = 65536,
@@ -62,20 +52,10 @@ const setting_def aggregator_schema[] = {
       .help = "bytes per second that a sender must reach" },
     { "linger", SETTING_U64, "30", TO(linger_s), .max = 86400,
       .help = "seconds that the server still answers after the task's end" },
-    { "link_silence", SETTING_U64, "30", TO(link_silence_s), .min = 1, .max = 600,
-      .help = "seconds without a byte after which the server drops the link to CSP" },
     { "lanes", SETTING_U64, "1", TO(lanes), .min = 1, .max = LANES_MAX,
       .help = "threads, each with a connection to CSP, that make noise shares" },
     { "audit", SETTING_U64, "8", TO(audit), .max = 1u << 30,
       .help = "one in n sessions of noise shares is audited; 0: none" },
-    { "ready_file", SETTING_PATH, "", TO(ready_file), .example = "ready",
-      .help = "file that gets host:port once the server accepts connections" },
-    { "health", SETTING_ADDRESS, "", TO(health), .example = "127.0.0.1:7010",
-      .help = "loopback address:port of /healthz, plain HTTP; empty: none" },
-    { "user", SETTING_TEXT, "", TO(user), .arg = "NAME",
-      .help = "user that root becomes once the port is bound" },
-    { "log", SETTING_WORD, "info", .words = "debug info warn error off",
-      .help = "least level of log lines" },
     { 0 },
 };
 

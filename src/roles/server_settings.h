@@ -1,0 +1,42 @@
+/* server_settings: the settings that aggregator.yml and csp.yml have in common, once. Each macro is a
+ * list of rows for a schema whose struct has the fields named here.
+ * Threads: none.   Secrets: none. */
+#ifndef ROLES_SERVER_SETTINGS_H
+#define ROLES_SERVER_SETTINGS_H
+
+#include "config/address.h"
+#include "config/settings.h"
+
+/* clang-format off */
+#define SERVER_TLS(type)                                                                           \
+    { "tls.cert", SETTING_PATH, NULL, SETTING_TO(type, cert), .example = "cert.pem",               \
+      .help = "this server's certificate" },                                                       \
+    { "tls.key", SETTING_PATH, NULL, SETTING_TO(type, tls_key), .example = "key.pem",              \
+      .help = "the certificate's private key" }
+
+#define SERVER_TASK(type)                                                                          \
+    { "sign_key", SETTING_PATH, NULL, SETTING_TO(type, sign_key), .example = "sign.key",           \
+      .help = "this server's signing key" },                                                       \
+    { "task", SETTING_PATH, NULL, SETTING_TO(type, task), .example = "../public/task.signed",      \
+      .help = "the task, signed by both servers" },                                                \
+    { "ledger", SETTING_PATH, NULL, SETTING_TO(type, ledger), .example = "ledger",                 \
+      .help = "the population's privacy ledger" }
+
+#define SERVER_PROCESS(type, health_at)                                                            \
+    { "memory_lock", SETTING_WORD, "required", .words = "required try",                            \
+      .help = "if the system cannot lock keys in memory (LimitMEMLOCK=): fail, or warn" },         \
+    { "threads", SETTING_U64, "0", SETTING_TO(type, threads), .max = 256,                          \
+      .help = "worker threads; 0: one per core" },                                                 \
+    { "link_silence", SETTING_U64, "30", SETTING_TO(type, link_silence_s), .min = 1, .max = 600,   \
+      .help = "seconds without a byte after which this server drops the link to the other one" },  \
+    { "ready_file", SETTING_PATH, "", SETTING_TO(type, ready_file), .example = "ready",            \
+      .help = "file that gets host:port once the server accepts connections" },                    \
+    { "health", SETTING_ADDRESS, "", SETTING_TO(type, health), .example = health_at,               \
+      .help = "loopback address:port of /healthz, plain HTTP; empty: none" },                      \
+    { "user", SETTING_TEXT, "", SETTING_TO(type, user), .arg = "NAME",                             \
+      .help = "user that root becomes once the port is bound" },                                   \
+    { "log", SETTING_WORD, "info", .words = "debug info warn error off",                           \
+      .help = "least level of log lines" }
+/* clang-format on */
+
+#endif
