@@ -1,10 +1,10 @@
-/* best: generated text knows how well it can be predicted. */
+/* best: the best possible perplexity of generated text. */
 #ifndef CLI_BEST_H
 #define CLI_BEST_H
 
-/* Perplexity that the source itself reaches, from dir/meta.json: on the split ("valid") where that
- * figure is there, else over all it could write; 0 if the text is not a generated one. It compares
- * with a model's only if the vocabulary lacks no word of the text: <unk> is easier to guess. */
+/* The perplexity of the source itself, from dir/meta.json: on the split ("valid") if that number is
+ * there, otherwise the expected one; 0 if the text was not generated. Compare it with a model's only if
+ * the vocabulary has every word of the text, because <unk> is easier to predict. */
 double best_perplexity(const char *dir, const char *split);
 
 #endif

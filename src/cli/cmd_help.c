@@ -13,7 +13,7 @@ static void list_commands(void)
            sefl_version());
     for (size_t i = 0; cli_commands[i]; i++)
         printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
-    printf("\n'sefl COMMAND --help' says more, with an example.\n");
+    printf("\n'sefl COMMAND --help' describes a command, with an example.\n");
 }
 
 /* Text for roff: a leading dot or quote and every backslash and hyphen are escaped. */

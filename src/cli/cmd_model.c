@@ -70,7 +70,7 @@ static void info_arrays(const wish *o, const tensors *t, bool show_meta, json *j
     }
 }
 
-/* What a model of ours says about itself. Reads and checks every value. */
+/* Prints the description of a model that sefl wrote. Reads and checks every value. */
 static sefl_status info_model(const wish *o, json *j)
 {
     sefl_status st = SEFL_OK;
@@ -297,7 +297,7 @@ static sefl_status run_generate(void *options)
         }
     }
     if (!o->json) {
-        if (isatty(STDOUT_FILENO)) /* words of somebody's list: no commands for the terminal */
+        if (isatty(STDOUT_FILENO)) /* the word list may hold control characters */
             for (size_t i = 0; i < text.n; i++)
                 if (text.p[i] != '\n' && (text.p[i] < 32 || text.p[i] == 127))
                     text.p[i] = '?';

@@ -1,4 +1,4 @@
-/* interrupt: SIGINT and SIGTERM end long work in good order instead of in the middle of a file.
+/* interrupt: SIGINT and SIGTERM end long work in good order, not in the middle of a file.
  *
  *     interrupt_catch();
  *     interrupt_progress stop;
@@ -15,11 +15,11 @@ typedef struct interrupt_progress {
     sefl_progress inner;
 } interrupt_progress;
 
-/* From now on; a signal that the parent had ignored stays ignored. */
+/* From now on. A signal that the parent ignored stays ignored. */
 void interrupt_catch(void);
 bool interrupt_seen(void);
 
-/* Reports to inner, and says stop once a signal came. */
+/* Reports to inner, and returns false (stop) once a signal came. */
 sefl_progress interrupt_with(interrupt_progress *p, sefl_progress inner);
 
 #endif

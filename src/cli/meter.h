@@ -1,10 +1,10 @@
-/* meter: progress of long work as one line on standard error that renews itself. Silent unless that
- * is a terminal, and for work that ends within half a second.
+/* meter: shows the progress of long work as one line on standard error, which it redraws. Silent if that
+ * is no terminal, and for work that ends within half a second.
  *
  *     meter m;
  *     sefl_progress p = meter_start(&m, "reading");
  *     st = corpus_read(&c, v, &file, &p);
- *     meter_stop(&m);                            // takes the line away
+ *     meter_stop(&m);                            // erases the line
  */
 #ifndef CLI_METER_H
 #define CLI_METER_H
@@ -18,10 +18,9 @@ typedef struct meter {
     bool on, shown;
 } meter;
 
-/* Whether standard error is a terminal that can renew a line: TERM is set, and not to "dumb". */
+/* Is standard error a terminal that can redraw a line? TERM must be set, and not to "dumb". */
 bool meter_terminal(void);
-/* Renews the line, cut to the terminal's width so that it stays one; "" takes it away. Only where
- * meter_terminal. */
+/* Redraws the line, cut to the terminal's width; "" erases it. Only if meter_terminal(). */
 void meter_line(const char *fmt, ...) SEFL_PRINTF(1, 2);
 
 sefl_progress meter_start(meter *m, const char *what);

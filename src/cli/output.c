@@ -11,7 +11,7 @@ sefl_status output_check(const char *path, const char *input, bool force)
 {
     struct stat link, to, in;
     if (lstat(path, &link) != 0)
-        return SEFL_OK; /* not there; what else is wrong shows when it is made */
+        return SEFL_OK; /* it does not exist; writing it reports other problems */
     if (input && stat(path, &to) == 0 && stat(input, &in) == 0 && to.st_dev == in.st_dev &&
         to.st_ino == in.st_ino)
         return sefl_fail(SEFL_EINVAL, "%s is the input: give the output another name", path);

@@ -156,7 +156,7 @@ for key in key.pem sign.key key.lock; do chmod 600 "$fed/csp/$key"; done
 # fewer files than connections want
 few=$(sh -c 'ulimit -n 300 && exec "$0" "$@"' "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" \
     --csp 127.0.0.1:1 --task "$dir/none" 2>&1) || :
-case $few in *"too few open files"*'"wanted":1152'*) ;; *) fail "$few" ;; esac
+case $few in *"limit of open files is too low"*'"wanted":1152'*) ;; *) fail "$few" ;; esac
 # memory that cannot be locked: no server starts, unless memory_lock says try; the doctor knows before
 drop="" # root may lock whatever the limit says
 [ $root = no ] || drop="setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock"

@@ -1,9 +1,9 @@
-/* ca_print: a trust list (trust/trust.h) for people and for programs: `sefl ca list`.
+/* ca_print: prints a trust list (trust/trust.h) as text or JSON, for `sefl ca list`.
  *
  *     ca_print_list(t, now);
  *     SEFL_TRY(ca_print_json(t, now));
  *
- * Both to stdout; `now` in seconds since 1970 says which tokens have expired.
+ * Both print to stdout; `now`, in seconds since 1970, decides which tokens have expired.
  * Threads: one.   Secrets: none. */
 #ifndef CLI_FULL_CA_PRINT_H
 #define CLI_FULL_CA_PRINT_H

@@ -95,7 +95,7 @@ static sefl_status look(audit_finding *found, const wish *w)
     hex_write(id_hex, id, sizeof id);
     hex_write(key_hex, r.csp, sizeof r.csp);
     if (shares_recorded(&p, &r) != SEFL_OK)
-        p.count = 0; /* the verdict says why */
+        p.count = 0; /* the verdict gives the reason */
     if (w->json) {
         SEFL_TRY(print_fields(lf_str("verdict", verdicts[found->verdict]),
                               lf_str("why", found->why), lf_str("session", id_hex),

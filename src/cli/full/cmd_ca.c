@@ -458,7 +458,7 @@ done:
 /* ---- command line ----------------------------------------------------------------------------- */
 
 /* The server of FOLDER must be able to read a list that it did not write itself. Otherwise it would
- * go on with the list it has. */
+ * keep its old list. */
 static sefl_status check_owner(const wish *w)
 {
     sefl_status st = SEFL_OK;

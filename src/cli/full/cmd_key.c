@@ -119,7 +119,7 @@ typedef struct dots {
 static bool show_progress(void *self, uint64_t done, uint64_t total)
 {
     dots *d = self;
-    (void)total; /* nobody knows how long primes take to be found */
+    (void)total; /* the time to find primes is not known */
     if (d->terminal && done >= d->shown + 8) {
         fputc('.', stderr);
         d->shown = done;
@@ -127,9 +127,9 @@ static bool show_progress(void *self, uint64_t done, uint64_t total)
     return true;
 }
 
-/* Both files or none; the secret key, which nobody can make again, is the last to be replaced. If
- * that fails the public key is put back. A crash in between leaves the old secret key with the new
- * public one, which 'key check' tells. */
+/* Writes both files or none. The secret key, which cannot be made again, is replaced last; if that
+ * fails, the old public key is restored. A crash in between leaves the old secret key with the new
+ * public key, which 'key check' detects. */
 static sefl_status write_pair(const char *secret, const char *public, const sefl_buf *sec_file,
                               const sefl_buf *pub_file, bool force)
 {

@@ -40,7 +40,7 @@ static void print_text(const provision_config *c, const provision_report *r, con
            r->words, r->update_bytes);
     printf("text      %s, %" PRIu64 " to %" PRIu64 " tokens a client\n",
            c->data ? c->data : "generated", r->tokens_least, r->tokens_most);
-    printf("\nWhat it promises to whom:\n"
+    printf("\nWhat it protects, and from whom:\n"
            "  sefl task show %s/public/task.signed --explain\n"
            "Start it, each in a terminal of its own:\n"
            "  sefl csp --config %s/csp/csp.yml\n"

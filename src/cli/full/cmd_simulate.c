@@ -25,7 +25,7 @@ typedef struct session {
     unsigned warned;   /* warnings of this run that were printed at its beginning */
 } session;
 
-/* ---- talk -------------------------------------------------------------------------------------- */
+/* ---- progress ----------------------------------------------------------------------------------- */
 
 static uint64_t now_ns(void)
 {
@@ -278,7 +278,8 @@ static int go(session *s)
         if (st != SEFL_OK) {
             int rc = cli_failed(&cmd_simulate, st);
             if (st == SEFL_ECANCELLED)
-                fprintf(stderr, "the same command goes on behind the last finished round\n");
+                fprintf(stderr,
+                        "run the same command again to resume after the last finished round\n");
             return rc;
         }
     }

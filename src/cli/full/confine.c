@@ -111,7 +111,8 @@ void confine_files(sefl_log *log, unsigned wanted)
     if (setrlimit(RLIMIT_NOFILE, &more) == 0)
         now = more;
     if (now.rlim_cur < wanted)
-        log_warn(log, "too few open files are allowed for so many connections (ulimit -n)",
+        log_warn(log,
+                 "the limit of open files is too low for this number of connections (ulimit -n)",
                  lf_u64("allowed", now.rlim_cur), lf_u64("wanted", wanted));
 }
 

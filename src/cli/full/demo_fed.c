@@ -1,6 +1,6 @@
-/* The caller is the stage: it starts the parties, looks at what AS publishes (metrics.jsonl, a line a
- * round) and takes no part. It can compare with plain FedAvg only because the provisioned folder holds
- * everybody's text. */
+/* The caller starts the parties, reads what AS publishes (metrics.jsonl, one line per round) and takes
+ * no part in the protocol. It can compare with plain FedAvg only because the provisioned folder holds
+ * the text of all clients. */
 #define _GNU_SOURCE
 #include "cli/full/demo_fed.h"
 
@@ -31,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OUT_MAX = 3000, POLL_MS = 25, READY_S = 60, GRACE_MS = 15000 };
+enum { POLL_MS = 25, READY_S = 60, GRACE_MS = 15000 };
 #define DELTA 1e-6
 
 static const char mark_text[] =
@@ -40,8 +40,8 @@ static const char mark_text[] =
 
 typedef struct stage {
     const demo_fed *d;
-    char root[OUT_MAX], path[PATH_MAX];
-    int lock; /* on root; -1: none */
+    dir_tree at; /* the demo's folder */
+    int lock;    /* on root; -1: none */
     processes parties;
     provision_report made;
     task t;
@@ -66,33 +66,20 @@ static bool is_pad(const demo_fed *d)
     return strcmp(d->scheme, "pad") == 0;
 }
 
-static double since(uint64_t began_ns)
-{
-    sefl_clock c = clock_monotonic();
-    return 1e-9 * (double)(clock_ns(&c) - began_ns);
-}
-
 static uint64_t now_ns(void)
 {
     sefl_clock c = clock_monotonic();
     return clock_ns(&c);
 }
 
+static double since(uint64_t began_ns)
+{
+    return 1e-9 * (double)(now_ns() - began_ns);
+}
+
 static void pause_ms(long ms)
 {
     nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
-}
-
-/* A path below the demo's folder; valid until the next call. The root's length was checked. */
-static const char *in(stage *s, const char *fmt, ...)SEFL_PRINTF(2, 3);
-static const char *in(stage *s, const char *fmt, ...)
-{
-    va_list ap;
-    int n = snprintf(s->path, sizeof s->path, "%s/", s->root);
-    va_start(ap, fmt);
-    vsnprintf(s->path + n, sizeof s->path - (size_t)n, fmt, ap);
-    va_end(ap);
-    return s->path;
 }
 
 static void talk(const stage *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
@@ -113,7 +100,7 @@ static void talk(const stage *s, const char *fmt, ...)
 static sefl_status make_folders(const char *path)
 {
     sefl_status st = SEFL_OK;
-    char part[OUT_MAX];
+    char part[PATH_MAX];
     for (const char *p = path; st == SEFL_OK && *p; p++)
         if (p[1] == '/' || p[1] == '\0') {
             snprintf(part, sizeof part, "%.*s", (int)(p - path + 1), path);
@@ -127,11 +114,11 @@ static sefl_status make_folders(const char *path)
 static sefl_status lock_folder(stage *s)
 {
     sefl_status st = SEFL_OK;
-    s->lock = open(s->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    SEFL_CHECK(s->lock >= 0, SEFL_EIO, "%s: %s", s->root, strerror(errno));
+    s->lock = open(s->at.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    SEFL_CHECK(s->lock >= 0, SEFL_EIO, "%s: %s", s->at.root, strerror(errno));
     SEFL_CHECK(flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, SEFL_ESTATE,
                "another demo is at work in %s: wait for it, or give another folder with --out",
-               s->root);
+               s->at.root);
 done:
     return st;
 }
@@ -142,36 +129,33 @@ static sefl_status prepare_folder(stage *s)
     static const char *const ours[] = { "federation", "log", "metrics.jsonl", "summary.json",
                                         "report.html" };
     sefl_status st = SEFL_OK;
-    size_t n = strlen(s->d->out);
-    while (n > 1 && s->d->out[n - 1] == '/')
-        n--;
-    SEFL_CHECK(n > 0 && n < sizeof s->root - 128, SEFL_EINVAL, "--out: no folder's name");
-    snprintf(s->root, sizeof s->root, "%.*s", (int)n, s->d->out);
-    SEFL_TRY(make_folders(s->root));
+    SEFL_TRY(sefl_at(dir_root(&s->at, s->d->out), "--out"));
+    SEFL_TRY(make_folders(s->at.root));
     SEFL_TRY(lock_folder(s));
-    if (!dir_is_empty(s->root)) {
-        SEFL_CHECK(file_exists(in(s, "demo.txt")), SEFL_EEXIST,
-                   "%s is not empty and no demo's folder: give another one with --out", s->root);
+    if (!dir_is_empty(s->at.root)) {
+        SEFL_CHECK(file_exists(dir_in(&s->at, "demo.txt")), SEFL_EEXIST,
+                   "%s is not empty and no demo's folder: give another one with --out", s->at.root);
         for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-            dir_remove(in(s, "%s", ours[i]));
+            dir_remove(dir_in(&s->at, "%s", ours[i]));
     }
-    SEFL_TRY(file_write_atomic(in(s, "demo.txt"), span_of_str(mark_text), 0644));
-    SEFL_TRY(make_folders(in(s, "log")));
+    SEFL_TRY(file_write_atomic(dir_in(&s->at, "demo.txt"), span_of_str(mark_text), 0644));
+    SEFL_TRY(make_folders(dir_in(&s->at, "log")));
 done:
     return st;
 }
 
 /* ---- keys, text, task ------------------------------------------------------------------------ */
 
-static sefl_status set(settings *s, const char *key, const char *fmt, ...) SEFL_PRINTF(3, 4);
-static sefl_status set(settings *s, const char *key, const char *fmt, ...)
+/* "key=value" */
+static sefl_status set(settings *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
+static sefl_status set(settings *s, const char *fmt, ...)
 {
-    char value[64];
+    char pair[96];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(value, sizeof value, fmt, ap);
+    vsnprintf(pair, sizeof pair, fmt, ap);
     va_end(ap);
-    return settings_set_pair(s, span_of_str(key), span_of_str(value), "demo");
+    return settings_set(s, pair, "demo");
 }
 
 /* Noise that is enough for a claim gets one: its true epsilon over all rounds is the target. */
@@ -180,11 +164,11 @@ static sefl_status set_privacy(settings *s, const demo_fed *d)
     sefl_status st = SEFL_OK;
     double z = strtod(d->noise, NULL);
     dp_claim c;
-    SEFL_TRY(set(s, "privacy.noise", "joint"));
-    SEFL_TRY(set(s, "privacy.z", "%s", d->noise));
-    SEFL_TRY(set(s, "privacy.clip", "8"));
+    SEFL_TRY(set(s, "privacy.noise=joint"));
+    SEFL_TRY(set(s, "privacy.z=%s", d->noise));
+    SEFL_TRY(set(s, "privacy.clip=8"));
     if (z < DP_JOINT_Z_MIN) {
-        SEFL_TRY(set(s, "privacy.claim", "none"));
+        SEFL_TRY(set(s, "privacy.claim=none"));
         goto done;
     }
     dp_event ev = {
@@ -192,41 +176,38 @@ static sefl_status set_privacy(settings *s, const demo_fed *d)
     };
     SEFL_TRY(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = DELTA }));
     SEFL_CHECK(c.claimed, SEFL_EINVAL, "noise %s: %s", d->noise, c.why_not);
-    SEFL_TRY(set(s, "privacy.claim", "dp"));
-    SEFL_TRY(set(s, "privacy.delta", "%g", DELTA));
-    SEFL_TRY(set(s, "privacy.epsilon", "%.6f", c.epsilon * 1.0001 + 1e-6));
+    SEFL_TRY(set(s, "privacy.claim=dp"));
+    SEFL_TRY(set(s, "privacy.delta=%g", DELTA));
+    SEFL_TRY(set(s, "privacy.epsilon=%.6f", c.epsilon * 1.0001 + 1e-6));
 done:
     return st;
 }
 
 static sefl_status make_federation(stage *s, const sefl_progress *p)
 {
+    static const char *const fixed[] = { "name=demo", "population=demo", "model.embed=64",
+                                         "model.hidden=64", "training.epochs=2" };
     sefl_status st = SEFL_OK;
     const demo_fed *d = s->d;
     settings terms;
     sefl_buf document = { 0 };
-    char folder[PATH_MAX];
     settings_init(&terms, task_schema);
-    snprintf(folder, sizeof folder, "%s", in(s, "federation"));
-    SEFL_TRY(set(&terms, "name", "demo"));
-    SEFL_TRY(set(&terms, "population", "demo"));
-    SEFL_TRY(set(&terms, "crypto.scheme", "%s", d->scheme));
-    SEFL_TRY(set(&terms, "model.embed", "64"));
-    SEFL_TRY(set(&terms, "model.hidden", "64"));
-    SEFL_TRY(set(&terms, "training.epochs", "2"));
-    SEFL_TRY(set(&terms, "rounds.count", "%" PRIu64, d->rounds));
-    SEFL_TRY(set(&terms, "rounds.deadline_ms", "%" PRIu64, deadline_ms(d)));
-    SEFL_TRY(set(&terms, "rounds.threshold", "%d", d->clients < 8 ? 2 : (int)d->clients / 4));
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        SEFL_TRY(settings_set(&terms, fixed[i], "demo"));
+    SEFL_TRY(set(&terms, "crypto.scheme=%s", d->scheme));
+    SEFL_TRY(set(&terms, "rounds.count=%" PRIu64, d->rounds));
+    SEFL_TRY(set(&terms, "rounds.deadline_ms=%" PRIu64, deadline_ms(d)));
+    SEFL_TRY(set(&terms, "rounds.threshold=%d", d->clients < 8 ? 2 : (int)d->clients / 4));
     SEFL_TRY(set_privacy(&terms, d));
     SEFL_TRY(provision_make(&s->made,
-                            &(provision_config){ .folder = folder,
+                            &(provision_config){ .folder = dir_in(&s->at, "federation"),
                                                  .clients = d->clients,
                                                  .key_bits = is_pad(d) ? 0 : d->bits,
                                                  .words = d->words,
                                                  .seed = 1,
                                                  .task = &terms },
                             p));
-    SEFL_TRY(file_read(&document, in(s, "federation/public/task.json"), TASK_BYTES_MAX));
+    SEFL_TRY(file_read(&document, dir_in(&s->at, "federation/public/task.json"), TASK_BYTES_MAX));
     SEFL_TRY(task_read(&s->t, buf_span(&document)));
 done:
     buf_clear(&document);
@@ -245,7 +226,7 @@ static sefl_status check_interrupt(void)
 static sefl_status ended_early(stage *s, const process *one)
 {
     return sefl_fail(SEFL_ECLOSED, "%s ended with %d: see %s", one->name, one->rc,
-                     in(s, "log/%s.log", one->name));
+                     dir_in(&s->at, "log/%s.log", one->name));
 }
 
 /* Until the role has written its ready file: "host:port". */
@@ -262,8 +243,9 @@ static sefl_status wait_ready(stage *s, const char *role, char at[64])
             st = ended_early(s, one);
             goto done;
         }
-        if (file_exists(in(s, "federation/%s/ready", role))) {
-            SEFL_TRY(file_read(&line, s->path, 256));
+        const char *ready = dir_in(&s->at, "federation/%s/ready", role);
+        if (file_exists(ready)) {
+            SEFL_TRY(file_read(&line, ready, 256));
             snprintf(at, 64, "%.*s", (int)strcspn((const char *)line.p, "\r\n"),
                      (const char *)line.p);
             goto done;
@@ -284,9 +266,9 @@ static void client_name(char out[PROCESSES_NAME_MAX], uint32_t i)
 
 static sefl_status start_client(stage *s, uint32_t i)
 {
-    char name[PROCESSES_NAME_MAX], config[PATH_MAX];
+    char name[PROCESSES_NAME_MAX];
     client_name(name, i);
-    snprintf(config, sizeof config, "%s", in(s, "federation/clients/%s/client.yml", name));
+    const char *config = dir_in(&s->at, "federation/clients/%s/client.yml", name);
     return processes_start(
         &s->parties, name,
         (const char *[]){ "client", "--config", config, "--server", s->at_as, NULL });
@@ -295,13 +277,13 @@ static sefl_status start_client(stage *s, uint32_t i)
 static sefl_status start_all(stage *s)
 {
     sefl_status st = SEFL_OK;
-    char config[PATH_MAX], at_csp[64];
-    SEFL_TRY(processes_init(&s->parties, in(s, "log")));
-    snprintf(config, sizeof config, "%s", in(s, "federation/csp/csp.yml"));
+    char at_csp[64];
+    SEFL_TRY(processes_init(&s->parties, dir_in(&s->at, "log")));
+    const char *config = dir_in(&s->at, "federation/csp/csp.yml");
     SEFL_TRY(
         processes_start(&s->parties, "csp", (const char *[]){ "csp", "--config", config, NULL }));
     SEFL_TRY(wait_ready(s, "csp", at_csp));
-    snprintf(config, sizeof config, "%s", in(s, "federation/aggregator/aggregator.yml"));
+    config = dir_in(&s->at, "federation/aggregator/aggregator.yml");
     SEFL_TRY(processes_start(&s->parties, "aggregator",
                              (const char *[]){ "aggregator", "--config", config, "--csp", at_csp,
                                                "--linger", "3", NULL }));
@@ -386,8 +368,9 @@ static sefl_status look(stage *s)
 {
     sefl_status st = SEFL_OK;
     run_log_clear(&s->rounds);
-    if (file_exists(in(s, "federation/aggregator/state/metrics.jsonl")))
-        SEFL_TRY(run_log_read(&s->rounds, s->path));
+    const char *metrics = dir_in(&s->at, "federation/aggregator/state/metrics.jsonl");
+    if (file_exists(metrics))
+        SEFL_TRY(run_log_read(&s->rounds, metrics));
     for (; s->shown < s->rounds.n; s->shown++)
         show_round(s, &s->rounds.at[s->shown]);
     if (s->lost > 0 && !s->killed && s->shown + 1 == s->lost_round)
@@ -404,7 +387,7 @@ static sefl_status look(stage *s)
     }
     SEFL_CHECK(s->shown == s->d->rounds || !processes_find(&s->parties, "aggregator")->ended,
                SEFL_ECLOSED, "the aggregator ended before the last round: see %s",
-               in(s, "log/aggregator.log"));
+               dir_in(&s->at, "log/aggregator.log"));
 done:
     return st;
 }
@@ -419,7 +402,7 @@ static sefl_status watch(stage *s)
         SEFL_TRY(look(s));
         show_waiting(s);
         SEFL_CHECK(since(began) < limit, SEFL_ETIMEOUT, "the rounds take too long: see %s",
-                   in(s, "log"));
+                   dir_in(&s->at, "log"));
         pause_ms(POLL_MS);
     }
 done:
@@ -453,8 +436,9 @@ static sefl_status write_report(stage *s)
     sefl_buf b = { 0 };
     report r = { 0 };
     const demo_result *got = &s->result;
-    SEFL_TRY(file_read(&b, in(s, "federation/aggregator/state/metrics.jsonl"), RUN_LOG_BYTES_MAX));
-    SEFL_TRY(file_write_atomic(in(s, "metrics.jsonl"), buf_span(&b), 0644));
+    SEFL_TRY(file_read(&b, dir_in(&s->at, "federation/aggregator/state/metrics.jsonl"),
+                       RUN_LOG_BYTES_MAX));
+    SEFL_TRY(file_write_atomic(dir_in(&s->at, "metrics.jsonl"), buf_span(&b), 0644));
     buf_reset(&b);
     json j = json_into(&b);
     json_object(&j, NULL, lf_real("first_perplexity", got->before),
@@ -462,11 +446,11 @@ static sefl_status write_report(stage *s)
                 lf_real("best_possible_perplexity", got->best));
     SEFL_TRY(json_end(&j));
     SEFL_TRY(wr_u8(&b, '\n'));
-    SEFL_TRY(file_write_atomic(in(s, "summary.json"), buf_span(&b), 0644));
+    SEFL_TRY(file_write_atomic(dir_in(&s->at, "summary.json"), buf_span(&b), 0644));
     buf_reset(&b);
-    SEFL_TRY(report_open(&r, s->root));
+    SEFL_TRY(report_open(&r, s->at.root));
     SEFL_TRY(report_html(&b, &r));
-    SEFL_TRY(file_write_atomic(in(s, "report.html"), buf_span(&b), 0644));
+    SEFL_TRY(file_write_atomic(dir_in(&s->at, "report.html"), buf_span(&b), 0644));
 done:
     report_close(&r);
     buf_clear(&b);
@@ -477,11 +461,12 @@ static sefl_status compare(stage *s, const sefl_progress *p)
 {
     sefl_status st = SEFL_OK;
     fedavg_result plain;
-    char folder[PATH_MAX];
     uint64_t began = now_ns();
-    snprintf(folder, sizeof folder, "%s", in(s, "federation"));
-    SEFL_TRY(fedavg_run(
-        &plain, &(fedavg_config){ .folder = folder, .task = &s->t, .clients = s->d->clients }, p));
+    SEFL_TRY(fedavg_run(&plain,
+                        &(fedavg_config){ .folder = dir_in(&s->at, "federation"),
+                                          .task = &s->t,
+                                          .clients = s->d->clients },
+                        p));
     s->result.before = plain.before;
     s->result.plain = plain.after;
     s->result.plain_seconds = since(began);
@@ -496,7 +481,7 @@ static sefl_status play(stage *s)
     interrupt_progress stop;
     const demo_fed *d = s->d;
     SEFL_TRY(prepare_folder(s));
-    talk(s, "sefl demo: a whole federation on this machine, in %s\n", s->root);
+    talk(s, "sefl demo: a whole federation on this machine, in %s\n", s->at.root);
     sefl_progress p = interrupt_with(&stop, meter_start(&m, "making keys, text and task"));
     st = make_federation(s, &p);
     meter_stop(&m);
@@ -530,7 +515,7 @@ static sefl_status play(stage *s)
     s->result.best = s->made.best_perplexity;
     SEFL_TRY(write_report(s));
     s->result.update_bytes = s->made.update_bytes;
-    SEFL_TRY(demo_table(&s->result, &(demo_scene){ .out = s->root,
+    SEFL_TRY(demo_table(&s->result, &(demo_scene){ .out = s->at.root,
                                                    .task = &s->t,
                                                    .clients = d->clients,
                                                    .lost = s->lost,

@@ -1,4 +1,4 @@
-/* demo_fed: a whole secure federation on this machine, from nothing to a trained model and a table.
+/* demo_fed: runs a whole secure federation on this machine and prints its result.
  *
  * Provisions below `out`, starts CSP, AS and the clients as processes of their own (mutual TLS, keys of
  * full size), kills some clients in the middle of a round and starts them again in the next, waits for the
@@ -8,10 +8,10 @@
  *     out/demo.txt            marks the folder as a demo's: another demo may replace it
  *     out/federation/...      as `sefl provision` makes it, with all that the roles wrote
  *     out/log/NAME.log        what each process said
- *     out/metrics.jsonl       a line a round; summary.json, report.html: see report/report.h
+ *     out/metrics.jsonl       one line per round; summary.json, report.html: see report/report.h
  *
- * A folder that is not empty and has no such mark is left alone: SEFL_EEXIST. Whatever happens, no process
- * stays behind. */
+ * A folder that is not empty and has no such mark is left alone: SEFL_EEXIST. Every process ends with the
+ * demo, also after a failure. */
 #ifndef CLI_FULL_DEMO_FED_H
 #define CLI_FULL_DEMO_FED_H
 
@@ -30,7 +30,7 @@ typedef struct demo_fed {
     uint32_t clients;   /* 4 to DEMO_CLIENTS_MAX */
     uint64_t rounds;    /* 2 or more */
     uint64_t words;     /* tokens a client */
-    bool json;          /* one object in place of the table, no talk */
+    bool json;          /* print one object instead of progress and table */
 } demo_fed;
 
 sefl_status demo_fed_run(const demo_fed *d) SEFL_MUST_CHECK;

@@ -30,7 +30,7 @@ static void model_path(char out[64], const demo_scene *s)
     snprintf(out, 64, "federation/aggregator/models/round-%" PRIu64 ".safetensors", last);
 }
 
-/* Every model goes to every client that begins a round; those that were away fetch nothing. */
+/* Every client that starts a round fetches the model; a client that is away fetches nothing. */
 static double model_bytes(const demo_scene *s)
 {
     char path[4096];

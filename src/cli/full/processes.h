@@ -1,16 +1,16 @@
-/* processes: processes of this very program that a command starts and always ends.
+/* processes: child processes that run this program; the command that starts them always ends them.
  *
  *     processes f;
  *     SEFL_TRY(processes_init(&f, "runs/demo/log"));
  *     SEFL_TRY(processes_start(&f, "csp", (const char *[]){ "csp", "-c", "csp.yml", NULL }));
- *     processes_look(&f);                                   // whose end has come?
+ *     processes_look(&f);                                   // which have ended?
  *     if (processes_find(&f, "csp")->ended) ...
  * done:
- *     processes_end(&f);                                    // SIGTERM, a while, SIGKILL; all waited for
+ *     processes_end(&f);                                    // SIGTERM, after a while SIGKILL; waits for all
  *
- * What a process says goes to LOG/NAME.log, behind what is there already. Each is known by the id that
- * fork gave and signalled only until it has been waited for. Should the caller die, whatever way, the
- * kernel ends the rest (PR_SET_PDEATHSIG).
+ * The output of a process is appended to LOG/NAME.log. A process is signalled by the id that fork
+ * returned, and only before waitpid has returned it. If the caller dies, the kernel ends the processes
+ * (PR_SET_PDEATHSIG).
  * Threads: the one that started the processes; it must live as long as they do. */
 #ifndef CLI_FULL_PROCESSES_H
 #define CLI_FULL_PROCESSES_H
@@ -45,7 +45,7 @@ sefl_status processes_start(processes *f, const char *name,
 void processes_look(processes *f);
 /* NULL: never started. */
 process *processes_find(processes *f, const char *name);
-/* At once, and waited for. */
+/* Sends SIGKILL and waits. */
 void processes_kill(processes *f, const char *name);
 void processes_end(processes *f);
 

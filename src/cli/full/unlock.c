@@ -38,12 +38,12 @@ static void warn_if_shared(const char *path)
         fprintf(stderr, "sefl: warning: others can read %s (chmod 600 helps)\n", path);
 }
 
-/* How many bytes a file can bring. Memory that may be locked is scarce; a pipe does not say. */
+/* Most bytes that a file holds. Lockable memory is scarce; the size of a pipe is not known. */
 static size_t bytes_of(const char *path)
 {
     struct stat sb;
-    bool says = stat(path, &sb) == 0 && sb.st_size > 0 && sb.st_size < SEALED_LOCK_MAX;
-    return says ? (size_t)sb.st_size : SEALED_LOCK_MAX;
+    bool known = stat(path, &sb) == 0 && sb.st_size > 0 && sb.st_size < SEALED_LOCK_MAX;
+    return known ? (size_t)sb.st_size : SEALED_LOCK_MAX;
 }
 
 static sefl_status from_file(cli_unlock *u, const char *path)
