@@ -548,6 +548,73 @@ static void slices_are_taken_once(void **state)
     world_free(w);
 }
 
+/* ---- the machine alone ------------------------------------------------------------------------- */
+
+/* Gives the machine one message; the kind of its first reply, the code of a NO, 0: no reply. */
+static uint32_t tell(csp *c, uint32_t kind, uint32_t index, sefl_buf *body, sefl_status want)
+{
+    csp_replies out = { 0 };
+    const link_msg m = { .kind = kind, .index = index, .body = *body };
+    assert_int_equal(csp_on(c, &m, &out), want);
+    const link_msg *first = &out.m[0];
+    uint32_t got = out.n == 0               ? 0
+                   : first->kind == LINK_NO ? (uint32_t)(first->body.p[0] | first->body.p[1] << 8)
+                                            : first->kind;
+    csp_replies_clear(&out);
+    buf_reset(body);
+    return got;
+}
+
+/* csp_on needs no channel: messages in, replies out. */
+static void machine_without_a_channel(void **state)
+{
+    (void)state;
+    world *w = world_new("paillier", TASK_NOISE_NONE, 40);
+    csp_store store = csp_memory_store(&w->c);
+    sefl_coins coins = { .get = named_get, .self = &w->coins[1] };
+    sefl_buf b = { 0 };
+    csp *c;
+    CHECK_OK(csp_new(&c, &(csp_config){ .task = &w->t,
+                                        .envelope = buf_span(&w->envelope),
+                                        .sec = w->sec,
+                                        .key = w->csp,
+                                        .store = &store,
+                                        .coins = &coins,
+                                        .pool = w->pool }));
+    assert_int_equal(tell(c, LINK_PING, 0, &b, SEFL_OK), LINK_NO_ORDER);
+    assert_int_equal(tell(c, LINK_SUM, 1, &b, SEFL_EPROTO), 0);
+    assert_int_equal(tell(c, LINK_SET, 0, &b, SEFL_EPROTO), 0);
+    put_hello(&b, w, &w->a.ledger, LINK_VERSION);
+    assert_int_equal(tell(c, LINK_HELLO, 0, &b, SEFL_OK), LINK_WELCOME);
+    CHECK_OK(wr_raw(&b, w->envelope.p, w->envelope.n));
+    assert_int_equal(tell(c, LINK_TASK, 0, &b, SEFL_OK), LINK_YES);
+    round_header h = world_header(w, 1);
+    put_header(&b, w, &h, w->as);
+    assert_int_equal(tell(c, LINK_HEADER, 0, &b, SEFL_OK), LINK_HEADER);
+    round_statement said = statement(w, 1, 1, 3);
+    CHECK_OK(ledger_pay(&w->a.ledger, 1));
+    put_open(&b, w, &said, w->as);
+    assert_int_equal(tell(c, LINK_REVEAL, 0, &b, SEFL_OK), LINK_GO);
+    assert_int_equal(w->book.charges, 1);                        /* before GO */
+    assert_int_equal(tell(c, LINK_PING, 0, &b, SEFL_EPROTO), 0); /* a piece of the sum is due */
+    w->c.fail = 1;
+    csp_restart(c);
+    put_hello(&b, w, &w->a.ledger, LINK_VERSION);
+    assert_int_equal(tell(c, LINK_HELLO, 0, &b, SEFL_OK), LINK_WELCOME);
+    CHECK_OK(wr_raw(&b, w->envelope.p, w->envelope.n));
+    assert_int_equal(tell(c, LINK_TASK, 0, &b, SEFL_OK), LINK_YES);
+    put_open(&b, w, &said, w->as); /* a fault of CSP's store: told, and the stream ends */
+    assert_int_equal(tell(c, LINK_REVEAL, 0, &b, SEFL_EIO), LINK_NO_FAULT);
+    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
+    assert_false(csp_is_done(c));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_int_equal(tell(c, LINK_BYE, 0, &b, SEFL_OK), 0);
+    assert_true(csp_is_done(c));
+    csp_free(c);
+    buf_clear(&b);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -562,6 +629,7 @@ int main(void)
         cmocka_unit_test(more_than_were_approved),
         cmocka_unit_test(sums_in_wrong_pieces),
         cmocka_unit_test(budget_at_the_opening),
+        cmocka_unit_test(machine_without_a_channel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
