@@ -216,11 +216,7 @@ static sefl_status write_file(const char *path, sefl_span bytes, mode_t mode, bo
     if (replace && lstat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* never a device or a link */
         return sefl_fail(SEFL_EEXIST, "%s is not a regular file: not replaced", path);
     SEFL_TRY(file_tmp_open(&t, path, mode));
-    st = file_write_all(t.fd, bytes);
-    if (st != SEFL_OK) {
-        st = sefl_fail_at(st, "%s", path);
-        goto done;
-    }
+    SEFL_TRY(sefl_at(file_write_all(t.fd, bytes), "%s", path));
     SEFL_TRY(file_sync(t.fd, path));
     SEFL_TRY(file_tmp_publish(&t, path, replace));
     SEFL_TRY(file_sync_parent(path));

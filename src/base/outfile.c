@@ -32,7 +32,7 @@ static sefl_status flush(outfile *o)
 {
     sefl_status st = file_write_all(o->tmp.fd, buf_span(&o->window));
     buf_reset(&o->window);
-    return st == SEFL_OK ? st : sefl_fail_at(st, "%s", o->path);
+    return sefl_at(st, "%s", o->path);
 }
 
 sefl_status outfile_put(outfile *o, const void *p, size_t n)
@@ -41,9 +41,7 @@ sefl_status outfile_put(outfile *o, const void *p, size_t n)
     if (n > WINDOW - o->window.n)
         SEFL_TRY(flush(o));
     if (n >= WINDOW) {
-        st = file_write_all(o->tmp.fd, span_of(p, n));
-        if (st != SEFL_OK)
-            st = sefl_fail_at(st, "%s", o->path);
+        st = sefl_at(file_write_all(o->tmp.fd, span_of(p, n)), "%s", o->path);
     } else {
         st = wr_raw(&o->window, p, n);
     }
@@ -59,11 +57,8 @@ sefl_status outfile_patch(outfile *o, uint64_t at, const void *p, size_t n)
     SEFL_TRY(flush(o));
     SEFL_CHECK(lseek(o->tmp.fd, (off_t)at, SEEK_SET) >= 0, SEFL_EIO, "%s: %s", o->path,
                strerror(errno));
-    st = file_write_all(o->tmp.fd, span_of(p, n));
-    if (st != SEFL_OK)
-        st = sefl_fail_at(st, "%s", o->path);
-    else if (lseek(o->tmp.fd, 0, SEEK_END) < 0)
-        st = sefl_fail(SEFL_EIO, "%s: %s", o->path, strerror(errno));
+    SEFL_TRY(sefl_at(file_write_all(o->tmp.fd, span_of(p, n)), "%s", o->path));
+    SEFL_CHECK(lseek(o->tmp.fd, 0, SEEK_END) >= 0, SEFL_EIO, "%s: %s", o->path, strerror(errno));
 done:
     return st;
 }

@@ -164,19 +164,16 @@ static void plan_text(const plan *p)
 
 static void json_claim(json *j, const char *key, const dp_claim *c)
 {
-    json_key(j, key), json_open(j, '{');
-    json_fields(j, lf_bool("claimed", c->claimed), /* epsilon is null when nothing is claimed */
+    json_object(j, key,
+                lf_bool("claimed", c->claimed), /* epsilon is null when nothing is claimed */
                 lf_real("epsilon", c->epsilon), lf_if(c->claimed, lf_real("order", c->order)),
                 lf_if(!c->claimed, lf_str("statement", NO_CLAIM)),
                 lf_if(!c->claimed, lf_str("why", c->why_not)));
-    json_close(j, '}');
 }
 
 static void json_pld(json *j, const char *key, const pld_interval *e)
 {
-    json_key(j, key), json_open(j, '{');
-    json_fields(j, lf_real("lower", e->lower), lf_real("upper", e->upper));
-    json_close(j, '}');
+    json_object(j, key, lf_real("lower", e->lower), lf_real("upper", e->upper));
 }
 
 static int plan_json(const plan *p)
@@ -201,11 +198,9 @@ static int plan_json(const plan *p)
                 lf_u64("dim", p->dim), lf_real("clip", p->clip), lf_real("cohort", p->cohort),
                 lf_real("noise_over_signal", p->noise_over_signal),
                 lf_u64("smallest_cohort", (uint64_t)p->least_cohort));
-    json_key(&j, "grid"), json_open(&j, '{');
-    json_fields(&j, lf_real("step", p->grid.q), lf_real("sensitivity", p->grid.d_sens),
+    json_object(&j, "grid", lf_real("step", p->grid.q), lf_real("sensitivity", p->grid.d_sens),
                 lf_u64("s2", p->grid.s2), lf_u64("ring_bits", p->grid.k),
                 lf_u64("fraction_bits", p->grid.t));
-    json_close(&j, '}');
     json_close(&j, '}');
     return print_json_end(&cmd_privacy, &j);
 }
@@ -300,21 +295,17 @@ static int spent_json(const ledger *l, const ledger_total *t)
     json_key(&j, "tasks"), json_open(&j, '[');
     for (size_t i = 0; (terms = ledger_task(l, i, &rounds)) != NULL; i++) {
         hex_write(id, terms->task, sizeof terms->task);
-        json_open(&j, '{');
-        json_fields(&j, lf_str("task", id), lf_u64("rounds", rounds),
+        json_object(&j, NULL, lf_str("task", id), lf_u64("rounds", rounds),
                     lf_str("unit", unit_name[terms->unit]),
                     lf_str("noise", dp_noise_name(terms->noise)), lf_real("z", terms->z),
                     lf_real("rate", terms->rate), lf_bool("hidden", terms->hidden),
                     lf_u64("max_rounds_per_client", terms->max_rounds_per_client),
                     lf_real("epsilon_max", terms->epsilon_max), lf_real("delta", terms->delta));
-        json_close(&j, '}');
     }
     json_close(&j, ']');
     ledger_get_head(l, &head);
     hex_write(id, head.hash, sizeof head.hash);
-    json_key(&j, "head"), json_open(&j, '{');
-    json_fields(&j, lf_u64("records", head.records), lf_str("hash", id));
-    json_close(&j, '}');
+    json_object(&j, "head", lf_u64("records", head.records), lf_str("hash", id));
     json_close(&j, '}');
     return print_json_end(&cmd_privacy, &j);
 }

@@ -650,7 +650,7 @@ sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *i
     *out = t, t = NULL;
 done:
     tls_close(t);
-    return st == SEFL_OK ? st : sefl_fail_at(st, "%.128s port %u", host, port);
+    return sefl_at(st, "%.128s port %u", host, port);
 }
 
 channel *tls_channel(tls *t)

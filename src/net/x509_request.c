@@ -136,9 +136,7 @@ sefl_status x509_info_file(x509_info *out, sefl_buf *pem, const char *path)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(file_read(pem, path, X509_PEM_MAX));
-    st = x509_info_read(out, buf_span(pem), NULL);
-    if (st != SEFL_OK)
-        st = sefl_fail_at(st, "%s", path);
+    st = sefl_at(x509_info_read(out, buf_span(pem), NULL), "%s", path);
 done:
     return st;
 }

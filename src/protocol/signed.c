@@ -106,9 +106,7 @@ sefl_status envelope_check_one(const envelope *env, sign_kind kind, signer who,
     SEFL_CHECK(s != NULL, SEFL_EAUTH, "this %s is not signed by the %s", want, signer_name(who));
     SEFL_CHECK(memcmp(s->pub, pub, SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
                "this %s is signed by another %s than the pinned one", want, signer_name(who));
-    st = sign_check(s->sig, pub, kind, env->content);
-    if (st != SEFL_OK)
-        st = sefl_fail_at(st, "%s", signer_name(who));
+    st = sefl_at(sign_check(s->sig, pub, kind, env->content), "%s", signer_name(who));
 done:
     return st;
 }

@@ -156,9 +156,7 @@ static sefl_status put_key(task_draft *d, const task_field *f, const char *text)
     /* one key, one text */
     sodium_bin2base64(again, sizeof again, raw, n, sodium_base64_VARIANT_ORIGINAL);
     SEFL_CHECK(strcmp(again, text) == 0, SEFL_EPROTO, "task: %s is no base64", f->path);
-    st = paillier_pub_read(&d->key.pub, span_of(raw, n));
-    if (st != SEFL_OK)
-        st = sefl_fail_at(st, "task: %s", f->path);
+    st = sefl_at(paillier_pub_read(&d->key.pub, span_of(raw, n)), "task: %s", f->path);
 done:
     return st;
 }

@@ -88,11 +88,8 @@ sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name)
         SEFL_TRY(sefl_new(&l.at, lines, sizeof *l.at));
     for (size_t i = 0; i < lines; i++) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
-        st = read_line(&l.at[i], span_of(p, (size_t)(stop - p)));
-        if (st != SEFL_OK) {
-            sefl_note_before("%s:%zu", name, i + 1);
-            goto done;
-        }
+        SEFL_TRY(
+            sefl_at(read_line(&l.at[i], span_of(p, (size_t)(stop - p))), "%s:%zu", name, i + 1));
         SEFL_CHECK(i == 0 || l.at[i].round > l.at[i - 1].round, SEFL_EPROTO,
                    "%s:%zu: round %llu behind round %llu", name, i + 1,
                    (unsigned long long)l.at[i].round, (unsigned long long)l.at[i - 1].round);

@@ -9,7 +9,7 @@
 sefl_status health_check(const host_port *a, const settings *s)
 {
     sefl_status st = *a->host ? local_http_check(a->host) : SEFL_OK;
-    return st == SEFL_OK ? st : sefl_fail_at(st, "%s: health", settings_origin(s, "health"));
+    return sefl_at(st, "%s: health", settings_origin(s, "health"));
 }
 
 sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)

@@ -22,5 +22,5 @@ sefl_status own_task_read(task *t, sefl_buf *envelope_bytes, const char *path, c
                csp ? "CSP" : "aggregation server");
     SEFL_TRY(envelope_check(&env, SIGN_TASK, &t->servers));
 done:
-    return st == SEFL_OK ? st : sefl_fail_at(st, "%s", path);
+    return sefl_at(st, "%s", path);
 }

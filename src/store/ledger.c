@@ -411,11 +411,7 @@ static sefl_status open_common(ledger **out, const char *path, bool charging,
                    "%s is in use by another process", path);
     }
     SEFL_TRY(read_all(&file, l->fd, path));
-    st = replay(l, buf_span(&file));
-    if (st != SEFL_OK) {
-        sefl_note_before("ledger %s", path);
-        goto done;
-    }
+    SEFL_TRY(sefl_at(replay(l, buf_span(&file)), "ledger %s", path));
     if (charging) {
         SEFL_TRY(check_identity(l, population, remembered)); /* before anything is changed */
         SEFL_TRY(settle(l, buf_span(&file)));

@@ -542,9 +542,7 @@ sefl_status trust_read(trust **out, const char *path)
     sefl_buf b = { 0 };
     *out = NULL;
     SEFL_TRY(file_read(&b, path, TRUST_FILE_MAX));
-    st = trust_parse(out, buf_span(&b));
-    if (st != SEFL_OK)
-        st = sefl_fail_at(st, "%s", path);
+    st = sefl_at(trust_parse(out, buf_span(&b)), "%s", path);
 done:
     buf_clear(&b);
     return st;

@@ -28,13 +28,8 @@ static sefl_status say_json(const doctor *d)
     json_key(&j, "checks"), json_open(&j, '[');
     for (size_t i = 0; i < d->n; i++) {
         const doctor_line *l = &d->at[i];
-        json_open(&j, '{');
-        json_key(&j, "name"), json_str(&j, l->name);
-        json_key(&j, "status"), json_str(&j, words[l->status]);
-        json_key(&j, "says"), json_str(&j, l->says);
-        if (*l->remedy)
-            json_key(&j, "do"), json_str(&j, l->remedy);
-        json_close(&j, '}');
+        json_object(&j, NULL, lf_str("name", l->name), lf_str("status", words[l->status]),
+                    lf_str("says", l->says), lf_if(*l->remedy, lf_str("do", l->remedy)));
     }
     json_close(&j, ']');
     json_close(&j, '}');

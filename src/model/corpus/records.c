@@ -161,7 +161,7 @@ static sefl_status jsonl_next(record_reader *r, bool *more)
         return st;
     r->line = r->in.line;
     st = jsonl_parse(r, line);
-    return st == SEFL_OK ? st : sefl_fail_at(st, "%s:%llu", r->in.path, line_of(r));
+    return sefl_at(st, "%s:%llu", r->in.path, line_of(r));
 }
 
 /* ---- all of them --------------------------------------------------------------------------- */

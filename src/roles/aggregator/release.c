@@ -215,9 +215,8 @@ static sefl_status validate(releases *r, const float *theta, release_made *out)
         return SEFL_OK;
     memcpy(lm_theta(r->m), theta, lm_count(r->m) * sizeof *theta);
     lm_state_reset(r->m);
-    st = lm_evaluate(r->m, r->valid.token, r->valid.tokens, &mean, NULL);
-    if (st != SEFL_OK)
-        sefl_note_before("the new model on the validation text");
+    st = sefl_at(lm_evaluate(r->m, r->valid.token, r->valid.tokens, &mean, NULL),
+                 "the new model on the validation text");
     SEFL_TRY(st);
     SEFL_TRY(release_check_loss(mean));
     out->has_perplexity = true;

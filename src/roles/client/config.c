@@ -66,7 +66,7 @@ const setting_def policy_schema[] = {
 static sefl_status pinned_key(uint8_t pub[SIGN_PUB_BYTES], const settings *s, const char *key)
 {
     sefl_status st = sign_pub_read(pub, settings_text(s, key));
-    return st == SEFL_OK ? st : sefl_fail_at(st, "%s: %s", settings_origin(s, key), key);
+    return sefl_at(st, "%s: %s", settings_origin(s, key), key);
 }
 
 sefl_status client_config_make(client_config *out, const settings *s)
