@@ -1,5 +1,5 @@
 /* fed: a whole federation for tests that link the roles: each role in a process of its own, over
- * real TLS on loopback, from a provisioned folder, with named coins (support/named_coins.h) or the
+ * real TLS on loopback, from a provisioned folder, with named coins (simulate/named_coins.h) or the
  * system's. What each client encrypts is written down beside the folder, by an observer.
  *
  *     fed f;
@@ -134,10 +134,28 @@ typedef struct fed_child {
     sefl_log log;
     sefl_clock wall;
     named_coins *named;
-    sefl_coins coins;
+    sefl_coins inner, coins; /* coins: inner, and every name asked for is a line of coins.txt */
+    char who[64];
+    int asked;             /* that file */
     const sefl_coins *use; /* NULL: the system's */
     char folder[PATH_MAX];
 } fed_child;
+
+/* Writes "WHO PURPOSE-WITHOUT-BLANKS ROUND ATTEMPT", then asks for the coins. */
+static inline sefl_status fed_coins_get(void *self, sefl_rng *out, const char *purpose,
+                                        uint64_t round, uint64_t attempt)
+{
+    const fed_child *c = self;
+    char line[256], word[64];
+    snprintf(word, sizeof word, "%s", purpose);
+    for (char *p = word; *p; p++)
+        *p = *p == ' ' ? '-' : *p;
+    int n = snprintf(line, sizeof line, "%s %s %" PRIu64 " %" PRIu64 "\n", c->who, word, round,
+                     attempt);
+    if (write(c->asked, line, (size_t)n) != n) /* one write: whole lines of several processes */
+        return sefl_fail(SEFL_EIO, "the list of coins: %s", strerror(errno));
+    return c->inner.get(c->inner.self, out, purpose, round, attempt);
+}
 
 /* In the child: its own log, its coins. */
 static inline void fed_child_begin(fed_child *c, const char *who, const char *folder)
@@ -151,10 +169,12 @@ static inline void fed_child_begin(fed_child *c, const char *who, const char *fo
     c->wall = clock_wall();
     c->log = log_open(2, LOG_DEBUG, &c->wall);
     if (f->seed > 0) {
-        if (named_coins_new(&c->named, who, f->seed) != SEFL_OK ||
-            named_coins_log(c->named, fed_path(f, "coins.txt")) != SEFL_OK)
+        snprintf(c->who, sizeof c->who, "%s", who);
+        c->asked = open(fed_path(f, "coins.txt"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        if (named_coins_new(&c->named, who, f->seed) != SEFL_OK || c->asked < 0)
             _exit(7);
-        c->coins = named_coins_of(c->named);
+        c->inner = named_coins_of(c->named);
+        c->coins = (sefl_coins){ .get = fed_coins_get, .self = c };
         c->use = &c->coins;
     }
 }
