@@ -102,4 +102,10 @@ static inline nn_real *lm_grad_at(lm *m, size_t param)
 /* Fills a parameter with uniform values in [-range, range]. */
 void lm_fill_uniform(lm *m, size_t param, double range, seeded *g);
 
+/* The functions that each body's file defines under these names. */
+#define LM_BODY_FUNCTIONS                                                               \
+    .check = check, .params = params, .width_out = width_out, .state_size = state_size, \
+    .layout = layout, .init = init, .embed_scale = embed_scale, .forward = forward,     \
+    .backward = backward
+
 #endif

@@ -213,15 +213,4 @@ done:
     return st;
 }
 
-const lm_body lm_body_lstm = {
-    .name = "lstm",
-    .check = check,
-    .params = params,
-    .width_out = width_out,
-    .state_size = state_size,
-    .layout = layout,
-    .init = init,
-    .embed_scale = embed_scale,
-    .forward = forward,
-    .backward = backward,
-};
+const lm_body lm_body_lstm = { .name = "lstm", LM_BODY_FUNCTIONS };

@@ -353,16 +353,4 @@ done:
     return st;
 }
 
-const lm_body lm_body_transformer = {
-    .name = "transformer",
-    .check = check,
-    .params = params,
-    .width_out = width_out,
-    .state_size = state_size,
-    .layout = layout,
-    .init = init,
-    .embed_scale = embed_scale,
-    .positions = true,
-    .forward = forward,
-    .backward = backward,
-};
+const lm_body lm_body_transformer = { .name = "transformer", .positions = true, LM_BODY_FUNCTIONS };

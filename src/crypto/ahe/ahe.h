@@ -116,6 +116,14 @@ struct ahe_scheme {
     void (*plain_add)(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units);
 };
 
+/* The functions that each scheme's file defines under these names. */
+#define AHE_SCHEME_FUNCTIONS                                                                    \
+    .params = params, .enc_new = enc_new, .enc_free = enc_free, .upload_new = upload_new,       \
+    .upload_units = upload_units, .upload_free = upload_free, .sum_new = sum_new,               \
+    .sum_check_units = sum_check_units, .sum_add_units = sum_add_units, .sum_close = sum_close, \
+    .sum_write_units = sum_write_units, .sum_free = sum_free, .dec_new = dec_new,               \
+    .dec_units = dec_units, .dec_free = dec_free
+
 extern const ahe_scheme ahe_pad, ahe_paillier;
 
 /* "pad" or "paillier"; SEFL_EINVAL with both names otherwise. */

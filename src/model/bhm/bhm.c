@@ -4,6 +4,7 @@
  *     vector addition per row of a block. */
 #include "model/bhm/bhm.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 sefl_status bhm_check(bhm s)
@@ -98,26 +99,27 @@ static nn_real entry(bhm s, const nn_real *v, uint32_t i, uint32_t j)
     return v[bhm_block_at(s, i / s.block, j / s.block) + i % s.block + j % s.block];
 }
 
+/* y (n, rows) = x (n, cols) times the transpose of W, or of W transposed. */
+static void product(bhm s, nn_real *y, const nn_real *x, size_t n, const nn_real *v, bool turned)
+{
+    const uint32_t rows = turned ? s.cols : s.rows, cols = turned ? s.rows : s.cols;
+    for (size_t t = 0; t < n; t++)
+        for (uint32_t i = 0; i < rows; i++) {
+            double sum = 0;
+            for (uint32_t j = 0; j < cols; j++)
+                sum += (double)(turned ? entry(s, v, j, i) : entry(s, v, i, j)) * x[t * cols + j];
+            y[t * rows + i] = (nn_real)sum;
+        }
+}
+
 void bhm_mul_ref(bhm s, nn_real *y, const nn_real *x, size_t n, const nn_real *v)
 {
-    for (size_t t = 0; t < n; t++)
-        for (uint32_t i = 0; i < s.rows; i++) {
-            double sum = 0;
-            for (uint32_t j = 0; j < s.cols; j++)
-                sum += (double)entry(s, v, i, j) * x[t * s.cols + j];
-            y[t * s.rows + i] = (nn_real)sum;
-        }
+    product(s, y, x, n, v, false);
 }
 
 void bhm_mul_dx_ref(bhm s, nn_real *dx, const nn_real *g, size_t n, const nn_real *v)
 {
-    for (size_t t = 0; t < n; t++)
-        for (uint32_t j = 0; j < s.cols; j++) {
-            double sum = 0;
-            for (uint32_t i = 0; i < s.rows; i++)
-                sum += (double)entry(s, v, i, j) * g[t * s.rows + i];
-            dx[t * s.cols + j] = (nn_real)sum;
-        }
+    product(s, dx, g, n, v, true);
 }
 
 void bhm_mul_dw_ref(bhm s, nn_real *dv, const nn_real *g, const nn_real *x, size_t n)

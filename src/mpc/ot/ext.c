@@ -290,10 +290,23 @@ static sefl_status leaves_init(leaves *l, unsigned k, bool hole, const uint8_t s
     return sefl_new(&l->key, (size_t)ot_trees(k) << k, sizeof *l->key);
 }
 
-static void leaves_keys(leaves *l, uint8_t (*leaf)[OT_KEY])
+/* Trees with the peer, then keys of the leaves. delta: the sender's, else NULL. */
+static sefl_status leaves_make(leaves *l, channel *ch, unsigned k, const uint8_t *delta,
+                               const uint8_t session[OT_SESSION], const sefl_rng *rng)
 {
-    for (size_t i = 0; i < (size_t)ot_trees(l->k) << l->k; i++)
+    sefl_status st = SEFL_OK;
+    uint8_t(*leaf)[OT_KEY] = NULL;
+    size_t n = 0;
+    SEFL_TRY(leaves_init(l, k, delta != NULL, session));
+    n = (size_t)ot_trees(k) << k;
+    SEFL_TRY(sefl_new(&leaf, n, OT_KEY));
+    SEFL_TRY(delta ? ot_trees_receive(ch, leaf, delta, k, session, rng)
+                   : ot_trees_send(ch, leaf, k, session, rng));
+    for (size_t i = 0; i < n; i++)
         aes128_init(&l->key[i], leaf[i]);
+done:
+    sefl_free_secret(leaf, n * OT_KEY);
+    return st;
 }
 
 sefl_status ot_sender_new(ot_sender **out, channel *ch, unsigned k, const uint8_t delta[OT_LABEL],
@@ -301,18 +314,13 @@ sefl_status ot_sender_new(ot_sender **out, channel *ch, unsigned k, const uint8_
 {
     sefl_status st = SEFL_OK;
     ot_sender *s = NULL;
-    uint8_t(*leaf)[OT_KEY] = NULL;
     *out = NULL;
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
-    SEFL_TRY(leaves_init(&s->l, k, true, session));
-    SEFL_TRY(sefl_new(&leaf, (size_t)ot_trees(k) << k, OT_KEY));
     assert(delta[0] & 1);
+    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
     memcpy(s->delta, delta, OT_LABEL);
-    SEFL_TRY(ot_trees_receive(ch, leaf, delta, k, session, rng));
-    leaves_keys(&s->l, leaf);
+    SEFL_TRY(leaves_make(&s->l, ch, k, delta, session, rng));
     *out = s, s = NULL;
 done:
-    sefl_free_secret(leaf, leaf ? ((size_t)ot_trees(k) << k) * OT_KEY : 0);
     ot_sender_free(s);
     return st;
 }
@@ -322,16 +330,11 @@ sefl_status ot_receiver_new(ot_receiver **out, channel *ch, unsigned k,
 {
     sefl_status st = SEFL_OK;
     ot_receiver *r = NULL;
-    uint8_t(*leaf)[OT_KEY] = NULL;
     *out = NULL;
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
-    SEFL_TRY(leaves_init(&r->l, k, false, session));
-    SEFL_TRY(sefl_new(&leaf, (size_t)ot_trees(k) << k, OT_KEY));
-    SEFL_TRY(ot_trees_send(ch, leaf, k, session, rng));
-    leaves_keys(&r->l, leaf);
+    SEFL_TRY(leaves_make(&r->l, ch, k, NULL, session, rng));
     *out = r, r = NULL;
 done:
-    sefl_free_secret(leaf, leaf ? ((size_t)ot_trees(k) << k) * OT_KEY : 0);
     ot_receiver_free(r);
     return st;
 }
