@@ -26,7 +26,33 @@ typedef struct wish {
     uint64_t seed;
     double temperature;
     bool json, force;
+
+    /* what an action opens and `finish` closes */
+    vocab *v;
+    lm *m;
+    pool *p;
+    tensors *t;
+    nn_real *theta;
+    model_meta meta;
+    corpus c;
+    corpus_paths paths;
+    uint32_t *generated;
+    sefl_buf text;
 } wish;
+
+static void finish(void *options)
+{
+    wish *o = options;
+    vocab_free(o->v);
+    lm_free(o->m);
+    pool_free(o->p);
+    tensors_close(o->t);
+    sefl_free(o->theta);
+    corpus_clear(&o->c);
+    corpus_paths_clear(&o->paths);
+    sefl_free(o->generated);
+    buf_clear(&o->text);
+}
 
 /* Words in the order of the list; the label comes from --order where the list cannot tell. */
 static sefl_status read_vocab(vocab **v, const wish *o)
@@ -71,21 +97,19 @@ static void info_arrays(const wish *o, const tensors *t, bool show_meta, json *j
 }
 
 /* Prints the description of a model that sefl wrote. Reads and checks every value. */
-static sefl_status info_model(const wish *o, json *j)
+static sefl_status info_model(wish *o, json *j)
 {
     sefl_status st = SEFL_OK;
-    model_meta meta = { 0 };
-    nn_real *theta = NULL;
     size_t count = 0;
     double squares = 0;
     char hash[HEX_CHARS(SHA256_BYTES)] = "";
-    SEFL_TRY(model_read(&meta, &theta, &count, o->path));
+    SEFL_TRY(model_read(&o->meta, &o->theta, &count, o->path));
     for (size_t i = 0; i < count; i++)
-        squares += (double)theta[i] * (double)theta[i];
-    if (meta.has_vocab)
-        hex_write(hash, meta.vocab_hash, sizeof meta.vocab_hash);
-    const lm_config *c = &meta.cfg;
-    const char *order = meta.has_vocab ? vocab_order_name(meta.order) : "";
+        squares += (double)o->theta[i] * (double)o->theta[i];
+    if (o->meta.has_vocab)
+        hex_write(hash, o->meta.vocab_hash, sizeof o->meta.vocab_hash);
+    const lm_config *c = &o->meta.cfg;
+    const char *order = o->meta.has_vocab ? vocab_order_name(o->meta.order) : "";
     if (o->json) {
         json_fields(j, lf_str("model", c->body), lf_u64("vocab", c->vocab),
                     lf_u64("embed", c->embed), lf_u64("hidden", c->hidden),
@@ -104,19 +128,16 @@ static sefl_status info_model(const wish *o, json *j)
     printf("vocabulary %s %s\n", *order ? order : "unknown", hash);
     printf("parameters %zu, norm %.6g, all finite\n", count, sqrt(squares));
 done:
-    sefl_free(theta);
     return st;
 }
 
 static sefl_status run_info(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *o = options;
-    sefl_buf b = { 0 };
-    json j = json_into(&b);
-    tensors *t = NULL;
-    SEFL_TRY(tensors_open(&t, o->path));
-    const char *kind = tensors_meta(t, "sefl");
+    wish *o = options;
+    json j = json_into(&o->text);
+    SEFL_TRY(tensors_open(&o->t, o->path));
+    const char *kind = tensors_meta(o->t, "sefl");
     bool ours = kind && strncmp(kind, "model ", 6) == 0;
     json_open(&j, '{');
     json_fields(&j, lf_str("sefl", kind));
@@ -125,13 +146,11 @@ static sefl_status run_info(void *options)
     else if (!o->json)
         printf("%s: safetensors, %s\n", o->path,
                kind ? "dense weights exported by sefl" : "not written by sefl");
-    info_arrays(o, t, !ours, &j);
+    info_arrays(o, o->t, !ours, &j);
     json_close(&j, '}');
     if (o->json)
         SEFL_TRY(print_json(&j));
 done:
-    tensors_close(t);
-    buf_clear(&b);
     return st;
 }
 
@@ -163,22 +182,17 @@ static sefl_status run_new(void *options)
 {
     sefl_status st = SEFL_OK;
     wish *o = options;
-    vocab *v = NULL;
-    lm *m = NULL;
-    model_meta meta = { 0 };
     SEFL_TRY(output_check(o->path, o->vocab, o->force));
-    SEFL_TRY(read_vocab(&v, o));
-    o->cfg.vocab = vocab_size(v);
+    SEFL_TRY(read_vocab(&o->v, o));
+    o->cfg.vocab = vocab_size(o->v);
     o->cfg.batch = o->cfg.steps = 1; /* it only writes numbers down */
-    SEFL_TRY(lm_new(&m, &o->cfg, NULL));
-    lm_init(m, o->seed);
-    meta.cfg = *lm_get_config(m);
-    SEFL_TRY(note_vocab(&meta, v, o));
-    SEFL_TRY(model_write(o->path, &meta, lm_theta(m)));
-    SEFL_TRY(report_written(o, o->path, &meta, lm_count(m), -1));
+    SEFL_TRY(lm_new(&o->m, &o->cfg, NULL));
+    lm_init(o->m, o->seed);
+    o->meta.cfg = *lm_get_config(o->m);
+    SEFL_TRY(note_vocab(&o->meta, o->v, o));
+    SEFL_TRY(model_write(o->path, &o->meta, lm_theta(o->m)));
+    SEFL_TRY(report_written(o, o->path, &o->meta, lm_count(o->m), -1));
 done:
-    lm_free(m);
-    vocab_free(v);
     return st;
 }
 
@@ -187,52 +201,41 @@ done:
 static sefl_status run_eval(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *o = options;
-    corpus_paths paths = { 0 };
-    vocab *v = NULL;
-    corpus c = { 0 };
-    model_meta meta = { 0 };
-    lm *m = NULL;
-    pool *p = NULL;
+    wish *o = options;
     double mean = 0;
     int which = 0;
     const char *split = o->split ? o->split : "valid";
     while (strcmp(split, corpus_split_names[which]) != 0) /* the table has checked it */
         which++;
-    SEFL_TRY(corpus_paths_find(&paths, o->data));
-    if (!o->split && !paths.path[which])
+    SEFL_TRY(corpus_paths_find(&o->paths, o->data));
+    if (!o->split && !o->paths.path[which])
         which = CORPUS_TRAIN; /* a single file is meant as it is */
-    SEFL_CHECK(paths.path[which], SEFL_ENOTFOUND, "%s: no %s text", o->data, split);
-    SEFL_TRY(read_vocab(&v, o));
-    SEFL_TRY(pool_new(&p, o->threads));
-    SEFL_TRY(model_open(&m, &meta, o->path, 0, 0, p));
-    SEFL_TRY(model_check_vocab(&meta, v));
-    corpus_file f = { .path = paths.path[which], .format = o->format, .field = o->field };
-    SEFL_TRY(corpus_read(&c, v, &f, NULL));
-    SEFL_TRY(lm_evaluate(m, c.token, c.tokens, &mean, NULL));
+    SEFL_CHECK(o->paths.path[which], SEFL_ENOTFOUND, "%s: no %s text", o->data, split);
+    SEFL_TRY(read_vocab(&o->v, o));
+    SEFL_TRY(pool_new(&o->p, o->threads));
+    SEFL_TRY(model_open(&o->m, &o->meta, o->path, 0, 0, o->p));
+    SEFL_TRY(model_check_vocab(&o->meta, o->v));
+    corpus_file f = { .path = o->paths.path[which], .format = o->format, .field = o->field };
+    SEFL_TRY(corpus_read(&o->c, o->v, &f, NULL));
+    SEFL_TRY(lm_evaluate(o->m, o->c.token, o->c.tokens, &mean, NULL));
     double best = best_perplexity(o->data, corpus_split_names[which]);
     if (!o->json) {
         printf("%s on %s: loss %.4f nats a token, perplexity %.4f, %zu tokens, %.2f %% unknown\n",
-               o->path, paths.path[which], mean, exp(mean), c.tokens,
-               100.0 * (double)c.unknown / (double)c.tokens);
-        if (best > 0 && c.unknown > 0)
+               o->path, o->paths.path[which], mean, exp(mean), o->c.tokens,
+               100.0 * (double)o->c.unknown / (double)o->c.tokens);
+        if (best > 0 && o->c.unknown > 0)
             printf("the source itself: not comparable: %.3g %% unknown words\n",
-                   100.0 * (double)c.unknown / (double)c.tokens);
+                   100.0 * (double)o->c.unknown / (double)o->c.tokens);
         else if (best > 0)
             printf("the source itself reaches %.4f: %.2f %% above\n", best,
                    100 * (exp(mean) / best - 1));
         goto done;
     }
-    SEFL_TRY(print_fields(lf_str("text", paths.path[which]), lf_u64("tokens", c.tokens),
-                          lf_u64("unknown", c.unknown), lf_real("loss", mean),
+    SEFL_TRY(print_fields(lf_str("text", o->paths.path[which]), lf_u64("tokens", o->c.tokens),
+                          lf_u64("unknown", o->c.unknown), lf_real("loss", mean),
                           lf_real("perplexity", exp(mean)),
-                          lf_if(best > 0 && c.unknown == 0, lf_real("best_perplexity", best))));
+                          lf_if(best > 0 && o->c.unknown == 0, lf_real("best_perplexity", best))));
 done:
-    corpus_clear(&c);
-    lm_free(m);
-    pool_free(p);
-    vocab_free(v);
-    corpus_paths_clear(&paths);
     return st;
 }
 
@@ -259,64 +262,54 @@ done:
 static sefl_status run_generate(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *o = options;
-    vocab *v = NULL;
-    model_meta meta = { 0 };
-    lm *m = NULL;
-    pool *p = NULL;
-    uint32_t *words = NULL;
-    sefl_buf b = { 0 }, text = { 0 };
+    wish *o = options;
     seeded gen;
     size_t prompt = 0, n = o->words;
     sefl_span rest = span_of_str(o->prompt ? o->prompt : ""), word;
     SEFL_CHECK(o->temperature >= 0.01, SEFL_EINVAL, "--temperature is %g: the least is 0.01",
                o->temperature);
     SEFL_CHECK(!o->prompt || utf8_good(rest) == rest.n, SEFL_EINVAL, "the prompt is not UTF-8");
-    SEFL_TRY(read_vocab(&v, o));
-    SEFL_TRY(pool_new(&p, o->threads ? o->threads : 1));
-    SEFL_TRY(model_open(&m, &meta, o->path, 1, 0, p));
-    SEFL_TRY(model_check_vocab(&meta, v));
-    SEFL_TRY(sefl_new(&words, 1 + rest.n + n, sizeof *words));
-    SEFL_TRY(name_unknown(v, rest));
-    words[prompt++] = vocab_eos(v); /* a text begins behind a line's end */
+    SEFL_TRY(read_vocab(&o->v, o));
+    SEFL_TRY(pool_new(&o->p, o->threads ? o->threads : 1));
+    SEFL_TRY(model_open(&o->m, &o->meta, o->path, 1, 0, o->p));
+    SEFL_TRY(model_check_vocab(&o->meta, o->v));
+    SEFL_TRY(sefl_new(&o->generated, 1 + rest.n + n, sizeof *o->generated));
+    SEFL_TRY(name_unknown(o->v, rest));
+    o->generated[prompt++] = vocab_eos(o->v); /* a text begins behind a line's end */
     while (utf8_word(&rest, &word))
-        words[prompt++] = vocab_id(v, word);
+        o->generated[prompt++] = vocab_id(o->v, word);
     seeded_init(&gen, o->seed, "generate");
-    SEFL_TRY(lm_generate(m, words + prompt, n, words, prompt, o->temperature, vocab_unk(v), &gen));
+    SEFL_TRY(lm_generate(o->m, o->generated + prompt, n, o->generated, prompt, o->temperature,
+                         vocab_unk(o->v), &gen));
     if (o->prompt)
-        SEFL_TRY(wr_fmt(&text, "%s", o->prompt));
+        SEFL_TRY(wr_fmt(&o->text, "%s", o->prompt));
     for (size_t i = 0; i < n; i++) {
-        sefl_span w = vocab_word(v, words[prompt + i]);
-        bool line_end = words[prompt + i] == vocab_eos(v);
+        sefl_span w = vocab_word(o->v, o->generated[prompt + i]);
+        bool line_end = o->generated[prompt + i] == vocab_eos(o->v);
         if (line_end)
-            SEFL_TRY(wr_u8(&text, '\n'));
+            SEFL_TRY(wr_u8(&o->text, '\n'));
         else {
-            if (text.n && text.p[text.n - 1] != '\n')
-                SEFL_TRY(wr_u8(&text, ' '));
-            SEFL_TRY(wr_raw(&text, w.p, w.n));
+            if (o->text.n && o->text.p[o->text.n - 1] != '\n')
+                SEFL_TRY(wr_u8(&o->text, ' '));
+            SEFL_TRY(wr_raw(&o->text, w.p, w.n));
         }
     }
     if (!o->json) {
         if (isatty(STDOUT_FILENO)) /* the word list may hold control characters */
-            for (size_t i = 0; i < text.n; i++)
-                if (text.p[i] != '\n' && (text.p[i] < 32 || text.p[i] == 127))
-                    text.p[i] = '?';
-        print_line(&text);
+            for (size_t i = 0; i < o->text.n; i++)
+                if (o->text.p[i] != '\n' && (o->text.p[i] < 32 || o->text.p[i] == 127))
+                    o->text.p[i] = '?';
+        print_line(&o->text);
         goto done;
     }
+    sefl_buf b = { 0 };
     json j = json_into(&b);
     json_open(&j, '{');
     json_fields(&j, lf_u64("seed", o->seed), lf_real("temperature", o->temperature));
-    json_key(&j, "text"), json_span(&j, text.n ? buf_span(&text) : span_of("", 0));
+    json_key(&j, "text"), json_span(&j, o->text.n ? buf_span(&o->text) : span_of("", 0));
     json_close(&j, '}');
     SEFL_TRY(print_json(&j));
 done:
-    buf_clear(&b);
-    buf_clear(&text);
-    sefl_free(words);
-    lm_free(m);
-    pool_free(p);
-    vocab_free(v);
     return st;
 }
 
@@ -325,53 +318,44 @@ done:
 static sefl_status run_export(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *o = options;
-    model_meta meta = { 0 };
-    nn_real *theta = NULL;
-    tensors *t = NULL;
+    wish *o = options;
     size_t count = 0;
     SEFL_TRY(output_check(o->out, o->path, o->force));
-    SEFL_TRY(model_read(&meta, &theta, &count, o->path));
-    SEFL_TRY(model_export(o->out, &meta, theta));
-    SEFL_TRY(tensors_open(&t, o->out)); /* dense: more values than the model has */
+    SEFL_TRY(model_read(&o->meta, &o->theta, &count, o->path));
+    SEFL_TRY(model_export(o->out, &o->meta, o->theta));
+    SEFL_TRY(tensors_open(&o->t, o->out)); /* dense: more values than the model has */
     count = 0;
-    for (size_t i = 0; i < tensors_count(t); i++)
-        count += tensors_at(t, i)->count;
-    meta.cfg.block = 1;
-    SEFL_TRY(report_written(o, o->out, &meta, count, -1));
+    for (size_t i = 0; i < tensors_count(o->t); i++)
+        count += tensors_at(o->t, i)->count;
+    o->meta.cfg.block = 1;
+    SEFL_TRY(report_written(o, o->out, &o->meta, count, -1));
 done:
-    tensors_close(t);
-    sefl_free(theta);
     return st;
 }
 
 static sefl_status run_import(void *options)
 {
     sefl_status st = SEFL_OK;
-    const wish *o = options;
-    vocab *v = NULL;
-    model_meta meta = { .cfg = o->cfg };
-    nn_real *theta = NULL;
+    wish *o = options;
     size_t count = 0;
     double distance = 0;
+    o->meta.cfg = o->cfg;
     SEFL_TRY(output_check(o->out, o->path, o->force));
     if (o->vocab)
         SEFL_TRY(output_check(o->out, o->vocab, o->force));
-    SEFL_TRY(model_import(&meta, &theta, &count, &distance, o->path));
+    SEFL_TRY(model_import(&o->meta, &o->theta, &count, &distance, o->path));
     if (o->vocab) {
-        SEFL_TRY(read_vocab(&v, o));
-        SEFL_TRY(model_check_vocab(&meta, v));
-        vocab_order known = meta.order;
-        bool had = meta.has_vocab;
-        SEFL_TRY(note_vocab(&meta, v, o));
+        SEFL_TRY(read_vocab(&o->v, o));
+        SEFL_TRY(model_check_vocab(&o->meta, o->v));
+        vocab_order known = o->meta.order;
+        bool had = o->meta.has_vocab;
+        SEFL_TRY(note_vocab(&o->meta, o->v, o));
         if (had && !o->order)
-            meta.order = known;
+            o->meta.order = known;
     }
-    SEFL_TRY(model_write(o->out, &meta, theta));
-    SEFL_TRY(report_written(o, o->out, &meta, count, distance));
+    SEFL_TRY(model_write(o->out, &o->meta, o->theta));
+    SEFL_TRY(report_written(o, o->out, &o->meta, count, distance));
 done:
-    sefl_free(theta);
-    vocab_free(v);
     return st;
 }
 
@@ -447,4 +431,5 @@ const cli_command cmd_model = {
                "  sefl model info run/model.safetensors",
     CLI_OPTIONS(wish),
     .actions = actions,
+    .finish = finish,
 };
