@@ -576,7 +576,7 @@ sefl_status csp_on(csp *c, const link_msg *in, csp_replies *out)
     c->refused = c->fault = false;
     sefl_status st = answer(c, in);
     if (st != SEFL_OK) {
-        csp_opening_drop(c);
+        csp_revealing_drop(c);
         csp_reading_drop(c);
         if (c->phase == CSP_HEADS || c->phase == CSP_SUM)
             c->phase = CSP_READY;
@@ -600,7 +600,7 @@ bool csp_is_done(const csp *c)
 
 void csp_restart(csp *c)
 {
-    csp_opening_drop(c);
+    csp_revealing_drop(c);
     csp_reading_drop(c);
     gather_drop(c);
     c->phase = CSP_START;

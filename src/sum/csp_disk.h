@@ -16,7 +16,7 @@
  * one task at a time. The kept clients of a set stay as rows and tell in how many rounds a client
  * took part. Vouchers outlive the task.
  *
- * Store and ledger are written in turn, so that nobody can put one of them back unnoticed. A reveal
+ * Store and ledger are written in turn, so that an old copy of one of them is found. A reveal
  * has five steps, each durable before the next:
  *     1. fact "charging" in the journal      2. the charge in the ledger: account_charge
  *     3. output, statement, id, digest       4. round and digest noted beside the ledger

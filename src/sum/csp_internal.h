@@ -25,7 +25,7 @@ typedef enum csp_phase {
 
 typedef struct csp_gather csp_gather;
 typedef struct csp_reading csp_reading;
-typedef struct csp_opening csp_opening;
+typedef struct csp_revealing csp_revealing;
 
 struct csp {
     csp_config c;
@@ -37,13 +37,12 @@ struct csp {
     bool refused;       /* it got NO */
     bool fault;         /* it failed at CSP */
     csp_gather *gather; /* sealed tasks: heads of a round on this stream (csp_set.h); NULL: none */
-    csp_reading *reading; /* phase HEADS: the SET */
-    csp_opening *opening; /* phase SUM */
-    uint64_t
-        live; /* sealed tasks: the round that is signed, not revealed and not skipped; 0: none */
+    csp_reading *reading;     /* phase HEADS: the SET */
+    csp_revealing *revealing; /* phase SUM */
+    uint64_t live; /* sealed tasks: the round that is signed and still to reveal; 0: none */
     _Atomic uint64_t live_ms; /* when its key expires; 0: there is none. csp_expires_ms reads it */
     bool over;
-    uint64_t streams; /* that said hello in this life */
+    uint64_t streams; /* that said hello since csp_new */
     csp_times times;
 };
 
@@ -87,6 +86,6 @@ uint64_t csp_now(const csp *c);
 /* csp_reveal.c. */
 sefl_status csp_on_reveal(csp *c, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_sum(csp *c, rd *r) SEFL_MUST_CHECK;
-void csp_opening_drop(csp *c);
+void csp_revealing_drop(csp *c);
 
 #endif

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* From GO to the last piece of the sum. */
-struct csp_opening {
+struct csp_revealing {
     round_statement s;
     sefl_buf envelope; /* of the statement */
     ahe_dec *own;      /* of a task that is not sealed */
@@ -26,12 +26,12 @@ struct csp_opening {
     uint64_t since; /* when the wait for the next piece began */
 };
 
-void csp_opening_drop(csp *c)
+void csp_revealing_drop(csp *c)
 {
-    csp_opening *o = c->opening;
+    csp_revealing *o = c->revealing;
     if (!o)
         return;
-    c->opening = NULL;
+    c->revealing = NULL;
     buf_clear(&o->envelope);
     buf_clear(&o->plain);
     ahe_dec_free(&c->c.task->ahe, o->own);
@@ -119,7 +119,7 @@ done:
 static sefl_status keep_and_reply(csp *c, sefl_buf *output)
 {
     sefl_status st = SEFL_OK;
-    const csp_opening *o = c->opening;
+    const csp_revealing *o = c->revealing;
     const csp_store *s = c->c.store;
     const uint64_t round = o->s.round;
     uint8_t id[NOISE_ID], digest[SHA256_BYTES];
@@ -148,7 +148,7 @@ done:
 static sefl_status make_reply(csp *c, sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
-    const csp_opening *o = c->opening;
+    const csp_revealing *o = c->revealing;
     uint8_t *reply, slice[SHA256_BYTES];
     size_t bytes;
     mode_csp in = { .round = o->s.round,
@@ -175,7 +175,7 @@ done:
 static sefl_status finish(csp *c)
 {
     sefl_status st = SEFL_OK;
-    csp_opening *o = c->opening;
+    csp_revealing *o = c->revealing;
     sefl_buf output = { 0 };
     if (task_mode(c->c.task)->reply)
         SEFL_TRY(make_reply(c, &output));
@@ -186,7 +186,7 @@ static sefl_status finish(csp *c)
              lf_u64("attempt", o->s.attempt), lf_u64("decrypt_ms", c->times.decrypt / 1000000),
              lf_u64("compute_ms", c->times.compute / 1000000),
              lf_u64("store_ms", c->times.store / 1000000));
-    csp_opening_drop(c);
+    csp_revealing_drop(c);
     gather_drop(c); /* it served */
     c->phase = CSP_READY;
 done:
@@ -198,7 +198,7 @@ done:
 sefl_status csp_on_sum(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
-    csp_opening *o = c->opening;
+    csp_revealing *o = c->revealing;
     const ahe_params *p = &c->c.task->ahe;
     const size_t per = link_sum_units(p), left = p->units - o->units;
     const size_t n = left < per ? left : per;
@@ -226,7 +226,7 @@ done:
 static sefl_status take_slice(csp *c)
 {
     sefl_status st = SEFL_OK;
-    csp_opening *o = c->opening;
+    csp_revealing *o = c->revealing;
     const task *t = c->c.task;
     noise_params p = task_noise_params(t, o->s.round, o->s.attempt);
     bool joint = task_mode(t)->shares;
@@ -300,7 +300,7 @@ static sefl_status charge(csp *c, uint64_t round)
 static sefl_status expect_sum(csp *c)
 {
     sefl_status st = SEFL_OK;
-    csp_opening *o = c->opening;
+    csp_revealing *o = c->revealing;
     const ahe_params *p = &c->c.task->ahe;
     uint8_t context[AHE_CONTEXT_BYTES];
     SEFL_TRY(buf_reserve(&o->plain, p->units * p->plain_bytes + SHA256_BYTES));
@@ -331,9 +331,9 @@ sefl_status csp_on_reveal(csp *c, rd *r)
         return reply_kept(c, s.round, &theirs);
     SEFL_TRY(set_must_fit(c, &s));
     SEFL_TRY(charge_must_fit(c, s.round, &theirs));
-    SEFL_TRY(sefl_new(&c->opening, 1, sizeof *c->opening));
-    c->opening->s = s;
-    SEFL_TRY(wr_raw(&c->opening->envelope, r->p, r->left));
+    SEFL_TRY(sefl_new(&c->revealing, 1, sizeof *c->revealing));
+    c->revealing->s = s;
+    SEFL_TRY(wr_raw(&c->revealing->envelope, r->p, r->left));
     SEFL_TRY(take_slice(c));
     SEFL_TRY(charge(c, s.round));
     SEFL_TRY(expect_sum(c));
