@@ -196,20 +196,20 @@ static sefl_status open_out(session *s)
         SEFL_TRY(file_read(&b, path, SIZE_MAX / 4));
     } else {
         SEFL_CHECK(!file_exists(path), SEFL_EEXIST,
-                   "%s holds a checkpoint: --resume goes on with it, or take another folder",
+                   "%s holds a checkpoint: --resume continues it, or choose another folder",
                    s->out);
         path_in(path, s->out, "model.safetensors");
-        SEFL_CHECK(!file_exists(path), SEFL_EEXIST, "%s exists: take another folder for --out",
+        SEFL_CHECK(!file_exists(path), SEFL_EEXIST, "%s exists: choose another folder for --out",
                    path);
     }
     path_in(path, s->out, "vocab.txt");
-    if (s->resume || regular(path)) { /* other words there may be somebody's: never written over */
+    if (s->resume || regular(path)) { /* never replaces a list of other words */
         uint8_t a[SHA256_BYTES], h[SHA256_BYTES];
         SEFL_TRY(vocab_read(&old, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
         vocab_hash(old, a);
         vocab_hash(s->words, h);
         SEFL_CHECK(memcmp(a, h, sizeof a) == 0 || s->resume, SEFL_EEXIST,
-                   "%s exists, with other words: take another folder for --out", path);
+                   "%s exists, with other words: choose another folder for --out", path);
         SEFL_CHECK(memcmp(a, h, sizeof a) == 0, SEFL_EINVAL,
                    "the text has other words than those in %s: the data or its settings changed",
                    path);
@@ -247,7 +247,7 @@ static sefl_status save_model(session *s)
     return model_write(path, &s->meta, lm_theta(s->m));
 }
 
-/* ---- talk ------------------------------------------------------------------------------------ */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static void print_time(char out[32], double s)
 {
@@ -332,7 +332,7 @@ done:
     return st;
 }
 
-static void greet(const session *s)
+static void print_start(const session *s)
 {
     const lm_config *c = lm_get_config(s->m);
     if (s->quiet)
@@ -351,7 +351,7 @@ static void greet(const session *s)
         fprintf(stderr, "resumed after step %llu\n", (unsigned long long)trainer_steps(s->t));
 }
 
-static sefl_status farewell(session *s)
+static sefl_status print_end(session *s)
 {
     sefl_status st = SEFL_OK;
     double test;
@@ -395,7 +395,7 @@ static sefl_status train(session *s)
     SEFL_TRY(read_text(s));
     SEFL_TRY(build(s));
     SEFL_TRY(open_out(s));
-    greet(s);
+    print_start(s);
     s->began_ns = s->epoch_ns = now_ns();
     while (trainer_epochs(s->t) < s->epochs) {
         train_info info;
@@ -427,9 +427,9 @@ static sefl_status train(session *s)
             fprintf(stderr, "stopped after step %llu of %llu%s\n",
                     (unsigned long long)trainer_steps(s->t),
                     (unsigned long long)(trainer_steps_per_epoch(s->t) * s->epochs),
-                    s->out ? "; --resume goes on" : "");
+                    s->out ? "; --resume continues" : "");
     }
-    SEFL_TRY(farewell(s));
+    SEFL_TRY(print_end(s));
 done:
     if (st != SEFL_OK && s->terminal)
         meter_line("%s", "");

@@ -3,8 +3,8 @@
  *     SEFL_TRY(example_write(&out, "policy.yml", "what the owner agrees to", schema, "a b=3"));
  *
  * Lines "# text" are prose; lines "#key: value" are settings at their default (or with the schema's
- * example, where there is no default) and become valid settings without the #. Keys in `active`, and
- * keys that must be given, have no #.
+ * example, where there is no default) and become valid settings without the #. Keys in `active`
+ * and keys that must be given have no #.
  * Threads: pure.   Secrets: none. */
 #ifndef CONFIG_EXAMPLE_H
 #define CONFIG_EXAMPLE_H
@@ -14,8 +14,8 @@
 
 enum { EXAMPLE_VALUES = 200 };
 
-/* active: "key" or "key=value", separated by spaces; "-key=value": a comment with that value. Keys of
- * sweeps are left out. */
+/* active: "key" or "key=value", separated by spaces; "-key=value": a comment with that value.
+ * Leaves out the keys of sweeps. */
 sefl_status example_write(sefl_buf *out, const char *file, const char *about,
                           const setting_def *schema, const char *active) SEFL_MUST_CHECK;
 

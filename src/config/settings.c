@@ -219,7 +219,7 @@ static sefl_span trim(sefl_span s)
     return s;
 }
 
-/* A list keeps its texts one after another, each with its terminator, and an empty one at the end. */
+/* A list keeps its texts one after another, each with its terminator; an empty one ends it. */
 static size_t list_bytes(const char *list)
 {
     const char *p = list;

@@ -89,8 +89,9 @@ sefl_status settings_set_file(settings *s, const char *path) SEFL_MUST_CHECK;
 /* What `over` was given replaces what s holds. Both have the same schema. */
 sefl_status settings_overlay(settings *s, const settings *over) SEFL_MUST_CHECK;
 
-/* Relative paths (SETTING_PATH) that were given count from `folder` from now on. NULL or "": from the
- * working folder, so nothing changes. yaml_read does this with the folder of its file. */
+/* Puts `folder` before every relative path (SETTING_PATH) that was given. NULL or "" changes
+ * nothing: paths count from the working folder. yaml_read does this with the folder of its file.
+ * */
 sefl_status settings_resolve(settings *s, const char *folder) SEFL_MUST_CHECK;
 
 /* SEFL_EINVAL names every key that must be given and was not. */

@@ -64,7 +64,7 @@ static sefl_status make_folder(const char *path)
                : sefl_fail(SEFL_EIO, "cannot make the folder %s: %s", path, strerror(errno));
 }
 
-/* ---- the folder ---------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------- */
 
 static sefl_status make_folders(build *b)
 {
@@ -82,7 +82,7 @@ done:
     return st;
 }
 
-/* ---- settings of the task -------------------------------------------------------------------- */
+/* ---- settings of the task --------------------------------------------------------------- */
 
 const provision_default provision_defaults[] = {
     { "name", "trial" },
@@ -117,7 +117,7 @@ static sefl_status set(build *b, const char *key, const char *fmt, ...)
     return settings_set_pair(&b->task, span_of_str(key), span_of_str(value), "provision");
 }
 
-static bool says(const build *b, const char *key, const char *word)
+static bool is(const build *b, const char *key, const char *word)
 {
     return strcmp(settings_text(&b->task, key), word) == 0;
 }
@@ -132,18 +132,18 @@ static sefl_status start_settings(build *b)
     SEFL_TRY(set(b, "rounds.enrolled", "%" PRIu32, b->clients));
     if (mine)
         SEFL_TRY(settings_overlay(&b->task, mine));
-    if ((!mine || !settings_given(mine, "privacy.z")) && says(b, "privacy.noise", "none"))
+    if ((!mine || !settings_given(mine, "privacy.z")) && is(b, "privacy.noise", "none"))
         SEFL_TRY(set(b, "privacy.z", "0"));
     /* a quarter may stay away; rounds end when all are in, where that takes no claim away */
     if (!mine || !settings_given(mine, "rounds.threshold"))
         SEFL_TRY(set(b, "rounds.threshold", "%" PRIu32, b->clients < 8 ? 2 : b->clients / 4));
-    if ((!mine || !settings_given(mine, "rounds.enough")) && says(b, "privacy.sampling", "all"))
+    if ((!mine || !settings_given(mine, "rounds.enough")) && is(b, "privacy.sampling", "all"))
         SEFL_TRY(set(b, "rounds.enough", "%" PRIu32, b->clients));
 done:
     return st;
 }
 
-/* ---- identities ---------------------------------------------------------------------------- */
+/* ---- identities ------------------------------------------------------------------------- */
 
 static sefl_status make_identities(build *b)
 {
@@ -165,7 +165,7 @@ static sefl_status make_key(build *b)
     uint8_t lock[LOCK_BYTES], root[KEYFILE_ROOT_BYTES];
     sealed_lock l = { .by = SEALED_BY_KEY_FILE, .secret = span_of(lock, sizeof lock) };
     sefl_buf sec_file = { 0 }, pub_file = { 0 };
-    bool pair = !says(b, "crypto.scheme", "pad");
+    bool pair = !is(b, "crypto.scheme", "pad");
     SEFL_CHECK(pair || !b->c->key_bits, SEFL_EINVAL,
                "a key of %u bits is for scheme paillier; with pad CSP has a root", b->c->key_bits);
     SEFL_TRY(rng_fill(&rng, lock, sizeof lock));
@@ -189,7 +189,7 @@ done:
     return st;
 }
 
-/* ---- text ---------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------- */
 
 static void note_tokens(build *b, uint64_t tokens)
 {
@@ -295,7 +295,7 @@ done:
     return st;
 }
 
-/* ---- public beginnings ------------------------------------------------------------------------ */
+/* ---- public files ------------------------------------------------------------------ */
 
 /* Each word of the list once more: the generator's list has no counts. */
 static sefl_status count_list(vocab *v, const char *path)
@@ -369,7 +369,7 @@ done:
     return st;
 }
 
-/* ---- the task, signed by both ------------------------------------------------------------------ */
+/* ---- the task, signed by both ----------------------------------------------------------- */
 
 static sefl_status make_task(build *b)
 {
@@ -401,7 +401,7 @@ done:
     return st;
 }
 
-/* ---- configuration ----------------------------------------------------------------------------- */
+/* ---- configuration ---------------------------------------------------------------------- */
 
 /* One file of settings for each path: what the schema's examples say, and `set`. port 0: the system
  * chooses it, and the option named by `peer` gives it later. */
@@ -452,7 +452,7 @@ done:
 static sefl_status write_clients(build *b)
 {
     sefl_status st = SEFL_OK;
-    const bool none = says(b, "privacy.claim", "none");
+    const bool none = is(b, "privacy.claim", "none");
     const char *epsilon = settings_text(&b->task, "privacy.epsilon");
     file_of site = { "a client of a trial federation", client_schema,
                      "threads=1" /* all clients share one machine */, "server", b->c->port_base };
@@ -478,7 +478,7 @@ static sefl_status write_configs(build *b)
     return st == SEFL_OK ? write_clients(b) : st;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------- */
+/* ---- all steps -------------------------------------------------------------------------- */
 
 sefl_status provision_make(provision_report *out, const provision_config *c,
                            const sefl_progress *progress)

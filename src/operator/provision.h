@@ -10,17 +10,17 @@
  *     FOLDER/clients/client-01/{client.yml,policy.yml,cert.pem,key.pem,peers.pem,
  *                    aggregator.pub,csp.pub,text/train.txt,ledger}, ...
  *
- * AS's CA issues the certificates of AS and the clients, CSP's CA that of CSP; each role trusts the
- * CA of whom it talks to, and no other. Clients are enrolled with tokens of both (provision_ids.h).
+ * AS's CA issues the certificates of AS and the clients, CSP's CA that of CSP. Each role trusts
+ * the CA of its peers and no other. Clients enrol with tokens of both servers (provision_ids.h).
  *
- * Public things come from public things only: the word list from the generator of the text or from
- * the validation text (or a list that is given), the initial model from a public seed.
+ * Public files come from public data only: the word list from the text generator, the validation
+ * text or a given list; the initial model from a public seed.
  *
- * **For trials.** All keys of all parties lie in one place: whoever reads the folder can read
+ * **For trials.** The keys of all parties lie in one place: anyone who can read the folder can read
  * every update. Real operators make their own keys, each on its own machine.
  *
- * It is built beside FOLDER and renamed: on failure nothing is left.
- * Threads: one call a folder.   Secrets: every key; files of mode 0600, folders 0700. */
+ * The steps build the folder beside FOLDER and rename it at the end, so a failure leaves nothing.
+ * Threads: one call per folder.   Secrets: every key; files have mode 0600, folders 0700. */
 #ifndef ROLES_PROVISION_H
 #define ROLES_PROVISION_H
 
@@ -34,12 +34,12 @@ typedef struct provision_config {
     const char *folder; /* not there, or empty */
     uint32_t clients;   /* 0: 8 */
     unsigned key_bits;  /* scheme paillier; 0: 3072 */
-    const char *data;   /* folder or file of text to deal out (model/corpus); NULL: generated */
+    const char *data;   /* folder or file of text to share out; NULL: generated */
     const char *vocab;  /* public word list; NULL: see above */
-    uint64_t words;     /* generated text: training tokens a client; 0: PROVISION_WORDS */
+    uint64_t words;     /* generated text: training tokens per client; 0: PROVISION_WORDS */
     uint64_t seed;      /* public: of generated text, shares and initial values */
     uint16_t port_base; /* AS listens on it, CSP on the next; 0: the system chooses (ready files) */
-    const settings *task; /* over task_schema: what the caller wants otherwise */
+    const settings *task; /* over task_schema: the caller's own terms */
 } provision_config;
 
 typedef struct provision_report {
@@ -52,8 +52,8 @@ typedef struct provision_report {
     double best_perplexity; /* generated text: of its source on the validation text; else 0 */
 } provision_report;
 
-/* What provision sets where the caller's settings say nothing: a small model, short rounds, no
- * claim. Over task_schema; ends with a NULL key. */
+/* Defaults where the caller's settings give no value: a small model, short rounds, no claim. Over
+ * task_schema; ends with a NULL key. */
 typedef struct provision_default {
     const char *key, *value;
 } provision_default;

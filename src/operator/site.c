@@ -22,7 +22,7 @@
 
 enum { WAIT_S = 60, ERROR_SHOWN = 200 };
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------ */
 
 static sefl_status put(dir_tree *d, const char *name, sefl_span bytes)
 {
@@ -41,7 +41,7 @@ done:
     return st;
 }
 
-/* What is there already is the owner's; said if it is for another server than we enrolled at. */
+/* An existing client.yml stays; warns if it names another server than the one of this enrolment. */
 static void look_at_settings(char out[SITE_KEPT], const char *path, const char *host, uint16_t port)
 {
     settings s;
@@ -49,11 +49,11 @@ static void look_at_settings(char out[SITE_KEPT], const char *path, const char *
     settings_init(&s, client_schema);
     if (yaml_read(&s, path) != SEFL_OK || !settings_given(&s, "server") ||
         address_read(&had, settings_text(&s, "server"), 1) != SEFL_OK)
-        snprintf(out, SITE_KEPT, "%s was there and is kept, but names no server that can be read",
+        snprintf(out, SITE_KEPT, "%s existed and is kept, but names no server that can be read",
                  path);
     else if (had.port != port || strcasecmp(had.host, host) != 0)
         snprintf(out, SITE_KEPT,
-                 "%s was there and is kept: it has server %s, but this enrolment is at %s:%u", path,
+                 "%s existed and is kept: it has server %s, but this enrolment is at %s:%u", path,
                  settings_text(&s, "server"), host, port);
     settings_clear(&s);
 }
@@ -62,7 +62,7 @@ static void look_at_ledger(char out[SITE_KEPT], const char *path, const char *te
 {
     ledger *l = NULL;
     if (text_ledger_open(&l, path, text) != SEFL_OK)
-        snprintf(out, SITE_KEPT, "%s was there and is kept, but a client cannot use it: %s", path,
+        snprintf(out, SITE_KEPT, "%s existed and is kept, but a client cannot use it: %s", path,
                  sefl_last_error());
     ledger_close(l);
 }
@@ -131,7 +131,7 @@ static sefl_status check_certificate(sefl_span cert, sefl_span ca, site_report *
     x509_info info, issuer;
     SEFL_TRY(x509_info_read(&info, cert, NULL));
     SEFL_TRY(x509_info_read(&issuer, ca, NULL));
-    SEFL_CHECK(issuer.is_ca, SEFL_EAUTH, "the CA that came with the certificate is none");
+    SEFL_CHECK(issuer.is_ca, SEFL_EAUTH, "the file that came with the certificate is not a CA's");
     SEFL_CHECK(memcmp(info.fingerprint, r->key, TRUST_KEY) == 0, SEFL_EAUTH,
                "the certificate is for another key than ours");
     SEFL_CHECK(strcmp(info.role, "client") == 0, SEFL_EAUTH,
@@ -142,7 +142,7 @@ done:
     return st;
 }
 
-/* ---- enrolment -------------------------------------------------------------------------------- */
+/* ---- enrolment -------------------------------------------------------------------------- */
 
 static sefl_status read_tokens(token *as, token *csp, const site_config *c)
 {
@@ -191,7 +191,7 @@ done:
     return st;
 }
 
-/* refused: what a 403 may mean. */
+/* The server's answer as a status. refused: what a 403 may mean. */
 static sefl_status of_status(const https_reply *r, const char *refused)
 {
     char words[ERROR_SHOWN];
@@ -262,7 +262,7 @@ done:
     return st;
 }
 
-/* ---- by hand ---------------------------------------------------------------------------------- */
+/* ---- by hand ---------------------------------------------------------------------------- */
 
 sefl_status site_request(const char *folder, const char *name)
 {
@@ -320,7 +320,7 @@ done:
     return st;
 }
 
-/* ---- a newer certificate ------------------------------------------------------------------------ */
+/* ---- a newer certificate ---------------------------------------------------------------- */
 
 /* What the folder has: its certificate and AS's CA. */
 static sefl_status read_own(dir_tree *d, x509_info *now, sefl_buf *ca)
@@ -334,7 +334,7 @@ done:
     return st;
 }
 
-/* In the place of the present one, if it is newer. */
+/* Replaces the current certificate if the new one is newer. */
 static sefl_status replace(dir_tree *d, sefl_span cert, sefl_span ca, const x509_info *now,
                            bool *fresh, int64_t *until)
 {
@@ -398,7 +398,7 @@ sefl_status site_renew_from(const char *folder, const char *path, bool *fresh, i
     *fresh = false;
     SEFL_TRY(dir_root(&d, folder));
     SEFL_TRY(read_own(&d, &now, &ca));
-    SEFL_TRY(own_key(&d, now.fingerprint)); /* what is in place may be anybody's */
+    SEFL_TRY(own_key(&d, now.fingerprint)); /* the certificate in place may be for another key */
     SEFL_TRY(file_read(&cert, path, X509_CERT_MAX));
     SEFL_TRY(replace(&d, buf_span(&cert), buf_span(&ca), &now, fresh, until));
 done:

@@ -337,7 +337,7 @@ cp -r hand moved && rm moved/cert.pem moved/ledger
 sed -i 's/^server:.*/server: old.example:7000/' moved/client.yml
 expect 0 "$SEFL" enroll moved --cert site-9.pem --peers pub2/aggregator-ca.pem --aggregator-key pub2/aggregator.pub \
     --csp-key pub2/csp.pub --server "$at"
-says "moved/client.yml was there and is kept: it has server old.example:7000"; says 'of the population "elsewhere"'
+says "moved/client.yml existed and is kept: it has server old.example:7000"; says 'of the population "elsewhere"'
 # the server looks at its list every second; a busy machine may need longer
 hand_in() { enroll hand --renew > hand.said 2>&1 && grep -q "no newer certificate" hand.said; }
 hand_out() { ! enroll hand --renew > hand.said 2>&1 && grep -q 403 hand.said; }

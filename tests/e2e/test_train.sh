@@ -19,7 +19,7 @@ for model in lstm transformer; do
             fail "$model: one and two threads differ"
         # stopped in the second epoch, then gone on with
         expect 0 "$SEFL" train $small --model $model --max-steps 130 --out "$dir/$model-3"
-        says "--resume goes on"
+        says "--resume continues"
         expect 1 "$SEFL" train $small --model $model --out "$dir/$model-3"; says "--resume"
         expect 2 "$SEFL" train $small --model $model --seed 2 --out "$dir/$model-3" --resume
         says "other settings"

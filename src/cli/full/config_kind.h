@@ -1,6 +1,6 @@
 /* config_kind: the files that people write, each with its schema table and its own check.
  *
- *     const config_kind *k = config_kind_of("fed/csp/csp.yml");  // by name; or config_kind_find("csp")
+ *     const config_kind *k = config_kind_of("fed/csp/csp.yml");  // or config_kind_find("csp")
  *     SEFL_TRY(config_kind_read(k, &s, path));                   // each key alone, by the schema
  *     SEFL_TRY(config_kind_check(k, &s, path));                  // do they fit together?
  *     SEFL_TRY(config_kind_write(&out, k));                      // a new file, every key in it
@@ -37,9 +37,9 @@ sefl_status config_kind_guessed(sefl_status st, const char *path);
  * it does. Returns st. */
 sefl_status config_kind_other(sefl_status st, const char *path, const setting_def *schema);
 
-/* SEFL_EINVAL with file, line and column. s is initialised here, the caller clears it in any case. */
+/* SEFL_EINVAL with file, line and column. Initialises s; the caller clears it in any case. */
 sefl_status config_kind_read(const config_kind *k, settings *s, const char *path) SEFL_MUST_CHECK;
-/* What the run checks over several keys; with line and column of the key that the sentence names. */
+/* The rules over several keys; the error has line and column of the key that it names. */
 sefl_status config_kind_check(const config_kind *k, const settings *s,
                               const char *path) SEFL_MUST_CHECK;
 

@@ -5,9 +5,9 @@
  *     doctor_config(&d, NULL, path);                       // certificates, keys, ports, folders
  *     for (size_t i = 0; i < d.n; i++) show(&d.at[i]);
  *
- * Every check is a line: ok, warn (it works, but ...) or fail (it will not work), what was found, and
- * for the last two what to do about it. The doctor changes nothing; it binds a port for a moment to
- * see that it is free, and dials peers once without sending anything.
+ * Every check is a line: ok, warn (it works, but ...) or fail (it will not work), the finding, and
+ * a remedy for the last two. The doctor changes nothing. It binds a port for a moment to see that
+ * it is free, and dials each peer once without sending anything.
  * Threads: one owner.   Secrets: it reads the TLS key and the signing key to see that they fit. */
 #ifndef CLI_FULL_DOCTOR_H
 #define CLI_FULL_DOCTOR_H
@@ -38,8 +38,8 @@ void doctor_libraries(doctor *d);
 void doctor_machine(doctor *d, const char *folder);
 /* The usual ports of a trial federation, when no file is given. */
 void doctor_ports(doctor *d);
-/* What the role reads at its start: settings, files, certificate, task. k: what the file is; NULL: its
- * name tells. False if the settings are wrong. The caller clears *s in any case. */
+/* Checks what the role reads at its start: settings, files, certificate, task. k: the file's kind;
+ * NULL: its name tells. False if the settings are wrong. The caller clears *s in any case. */
 bool doctor_settings(doctor *d, const config_kind *k, settings *s, const char *path);
 /* doctor_settings, then memory, port and peers of this machine. */
 void doctor_config(doctor *d, const config_kind *k, const char *path);

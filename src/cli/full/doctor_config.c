@@ -28,7 +28,7 @@
 
 enum { DIAL_MS = 3000 };
 
-/* What is looked at: a file of a kind, and what it says. */
+/* The file under examination: its kind and its settings. */
 typedef struct look {
     doctor *d;
     const config_kind *k;
@@ -54,7 +54,7 @@ static bool listed(const char *const *list, const char *key)
     return *list != NULL;
 }
 
-/* One line about a setting: what the last error says, or that all is well. */
+/* Adds one line about a setting: the last error, or that all is well. */
 static void judge(const look *l, sefl_status st, const char *key, const char *remedy,
                   const char *good)
 {
@@ -64,7 +64,7 @@ static void judge(const look *l, sefl_status st, const char *key, const char *re
         doctor_add(l->d, DOCTOR_OK, key, NULL, "%s", good);
 }
 
-/* ---- files --------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------ */
 
 static void check_file(const look *l, const char *key, const char *path)
 {
@@ -95,7 +95,7 @@ static void check_files(const look *l)
             check_file(l, def->key, value_of(l, def->key));
 }
 
-/* ---- text ---------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------- */
 
 /* Reads all of it, as the role will, under some word list: is it there, is it text? */
 static sefl_status read_text(corpus *out, const config_kind *k, const char *key,
@@ -144,7 +144,7 @@ static void check_text(const look *l, const char *key)
     corpus_clear(&c);
 }
 
-/* ---- what a role reads at its start ----------------------------------------------------------- */
+/* ---- what a role reads at its start ----------------------------------------------------- */
 
 /* A client's ledger belongs to its text. */
 static void check_ledger(const look *l)
@@ -243,7 +243,7 @@ static void check_named(const look *l)
     trust_free(list);
 }
 
-/* ---- certificates -------------------------------------------------------------------------- */
+/* ---- certificates ----------------------------------------------------------------------- */
 
 static void check_certificate(const look *l)
 {
@@ -316,7 +316,7 @@ static void check_hosts(const look *l)
     buf_clear(&hosts);
 }
 
-/* ---- ports and peers ----------------------------------------------------------------------- */
+/* ---- ports and peers -------------------------------------------------------------------- */
 
 static void check_peer(doctor *d, const char *key, const char *text)
 {

@@ -1,10 +1,10 @@
-/* Walks libyaml's events with a stack of open maps, each remembered by how much of the path of keys
- * it added. Invariants:
- *   1. Everything is read into settings of our own first and handed over whole: a file with an error
- *      in its last line changes nothing.
- *   2. A key is looked up the moment its value begins, so an unknown map is refused before its
- *      content is read; what is remembered about keys seen is bounded by the schema.
- *   3. Every sentence about a key begins with that key's own place, whatever event uncovered it. */
+/* Walks libyaml's events with a stack of open maps; an entry is the length that the map's key added
+ * to the path. Invariants:
+ *   1. The walk fills settings of its own and hands them over whole: a file with an error in its
+ *      last line changes nothing.
+ *   2. The walk looks a key up when its value begins, so it refuses an unknown map before it reads
+ *      the content; the schema bounds what it remembers about keys.
+ *   3. Every sentence about a key begins with the place of that key, whichever event found it. */
 #include "config/yaml/yaml.h"
 
 #include "base/alloc.h"
@@ -48,7 +48,7 @@ static const setting_def *find(const walk *w, const char *key)
     return setting_find(w->got.schema, key);
 }
 
-/* Does a setting's name go on after this key and a point? */
+/* Is the key a group: do settings begin with it and a point? */
 static bool is_group(const walk *w, const char *key)
 {
     size_t n = strlen(key);

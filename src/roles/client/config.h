@@ -17,7 +17,7 @@
  *     ledger: ledger
  *
  * The client accepts tasks of the two servers whose signing keys client.yml names; the CSP's key
- * came on a path that AS does not control. yaml_read resolves relative paths from the file's folder.
+ * came on a path that AS does not control. Relative paths count from the file's folder.
  * Threads: read-only once made.   Secrets: none here (paths of keys). */
 #ifndef ROLES_CLIENT_CONFIG_H
 #define ROLES_CLIENT_CONFIG_H
@@ -52,7 +52,8 @@ sefl_status client_config_make(client_config *out, const settings *s) SEFL_MUST_
 
 sefl_status policy_read(policy *out, const char *path, const pinned *servers) SEFL_MUST_CHECK;
 sefl_status policy_make(policy *out, const settings *s, const pinned *servers) SEFL_MUST_CHECK;
-/* Puts file and line of a rule before the present sentence; the file alone where the rule is a default. */
+/* Puts file and line of a rule before the last error; the file alone where the rule is a default.
+ * */
 void policy_note_line(const char *path, const char *rule);
 
 #endif
