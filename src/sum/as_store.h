@@ -114,7 +114,7 @@ typedef struct as_verdict {
 
 void as_verdict_clear(as_verdict *v);
 
-/* Stores CSP's verdict. SEFL_ECRYPTO: it differs from an earlier one. *is_new may be NULL. */
+/* Stores CSP's verdict. SEFL_ECRYPTO: it differs from an earlier one. */
 sefl_status as_store_verdict(const as_store *s, uint64_t round, const as_verdict *v,
                              bool *is_new) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND: there is none yet. */
