@@ -119,7 +119,7 @@ static int keys(void *options)
     json j = json_into(&b);
     if (w->json)
         json_open(&j, '[');
-    for (const setting_def *d = k->schema(); d->key; d++) {
+    for (const setting_def *d = config_kind_schema(k); d->key; d++) {
         if (is_sweep(d))
             continue;
         example_values(values, d);
@@ -167,7 +167,7 @@ static int table(void *options)
            "writes this page from the tables that\nthe program itself uses, and a test compares "
            "the two.\n");
     for (const config_kind *k = config_kinds; k->name; k++)
-        print_table(k->file, k->about, k->schema());
+        print_table(k->file, k->about, config_kind_schema(k));
     print_table("sefl train", "settings of 'sefl train --set' and '--set-file'", cmd_train.schema);
     return CLI_DONE;
 }

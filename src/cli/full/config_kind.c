@@ -13,31 +13,6 @@
 
 /* ---- the kinds ----------------------------------------------------------------------------- */
 
-static const setting_def *aggregator_keys(void)
-{
-    return aggregator_schema;
-}
-
-static const setting_def *csp_keys(void)
-{
-    return csp_schema;
-}
-
-static const setting_def *client_keys(void)
-{
-    return client_schema;
-}
-
-static const setting_def *policy_keys(void)
-{
-    return policy_schema;
-}
-
-static const setting_def *task_keys(void)
-{
-    return task_schema;
-}
-
 static sefl_status set(settings *s, const char *key, const char *value)
 {
     return settings_set_pair(s, span_of_str(key), span_of_str(value), key);
@@ -137,20 +112,25 @@ done:
 const config_kind config_kinds[] = {
     { "experiment", "experiment.yml", "an experiment, for 'sefl simulate' and 'sefl plan'",
       "name clients protection crypto rounds.count data.words -privacy.epsilon=0 -privacy.delta=0",
-      experiment_schema, check_experiment },
+      NULL, check_experiment },
     { "aggregator", "aggregator.yml", "an aggregation server: 'sefl aggregator'", "",
-      aggregator_keys, check_aggregator },
-    { "csp", "csp.yml", "a cryptography service provider: 'sefl csp'", "", csp_keys, check_csp },
-    { "client", "client.yml", "a client of a federation: 'sefl client'", "", client_keys,
+      aggregator_schema, check_aggregator },
+    { "csp", "csp.yml", "a cryptography service provider: 'sefl csp'", "", csp_schema, check_csp },
+    { "client", "client.yml", "a client of a federation: 'sefl client'", "", client_schema,
       check_client },
-    { "policy", "policy.yml", POLICY_ABOUT, POLICY_CAUTIOUS, policy_keys, check_policy },
+    { "policy", "policy.yml", POLICY_ABOUT, POLICY_CAUTIOUS, policy_schema, check_policy },
     { "task", "task.yml",
       "terms of a task: keys of 'sefl task new --set' and 'sefl provision --set'",
       "population=hospital-notes rounds.enrolled=100 -model.vocab=10000 -vocab.sha256=" SOME_HASH
       " -init.sha256=" SOME_HASH,
-      task_keys, check_task },
+      task_schema, check_task },
     { 0 },
 };
+
+const setting_def *config_kind_schema(const config_kind *k)
+{
+    return k->schema ? k->schema : experiment_schema();
+}
 
 const config_kind *config_kind_find(const char *name)
 {
@@ -189,7 +169,7 @@ sefl_status config_kind_other(sefl_status st, const char *path, const setting_de
 {
     char why[512];
     const config_kind *k = named(path);
-    if (st != SEFL_EINVAL || !k || k->schema() == schema)
+    if (st != SEFL_EINVAL || !k || config_kind_schema(k) == schema)
         return st;
     snprintf(why, sizeof why, "%s", sefl_last_error());
     return sefl_fail(st, "%s (by its name this file describes %s)", why, k->about);
@@ -200,7 +180,7 @@ sefl_status config_kind_other(sefl_status st, const char *path, const setting_de
 sefl_status config_kind_read(const config_kind *k, settings *s, const char *path)
 {
     sefl_status st = SEFL_OK;
-    settings_init(s, k->schema());
+    settings_init(s, config_kind_schema(k));
     SEFL_TRY(k->check == check_experiment ? experiment_read(s, path) : yaml_read(s, path));
     if (k->check != check_task) /* options of 'sefl task new' complete a task */
         st = settings_complete(s);
@@ -239,7 +219,7 @@ sefl_status config_kind_check(const config_kind *k, const settings *s, const cha
 sefl_status config_kind_write(sefl_buf *out, const config_kind *k)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(example_write(out, k->file, k->about, k->schema(), k->active));
+    SEFL_TRY(example_write(out, k->file, k->about, config_kind_schema(k), k->active));
     if (k->check == check_experiment)
         SEFL_TRY(wr_fmt(out, "\n# Several values of a key: one run each; with two such keys every "
                              "combination\n#sweep.training.lr: [5, 10, 20]\n"));

@@ -17,7 +17,7 @@ typedef struct config_kind {
     const char *file;   /* its usual name: "aggregator.yml" */
     const char *about;  /* one line */
     const char *active; /* keys that a new file sets (example.h); those without default too */
-    const setting_def *(*schema)(void);
+    const setting_def *schema;               /* NULL: experiment_schema() */
     sefl_status (*check)(const settings *s); /* rules over several keys, as the run checks them */
 } config_kind;
 
@@ -26,6 +26,7 @@ typedef struct config_kind {
 /* Ends with a NULL name. The first is the usual one. */
 extern const config_kind config_kinds[];
 
+const setting_def *config_kind_schema(const config_kind *k);
 const config_kind *config_kind_find(const char *name); /* NULL: none */
 /* The kind whose file name the path ends in; the first one otherwise. */
 const config_kind *config_kind_of(const char *path);
