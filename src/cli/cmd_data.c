@@ -224,77 +224,92 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static sefl_status run_split(void *options)
+typedef struct split {
+    const wish *o;
+    vocab *v;
+    corpus c;
+    partition p;
+    bool records; /* the parts are JSONL, not text */
+    json j;
+} split;
+
+/* Writes and reports every client's part. */
+static sefl_status write_parts(split *s)
 {
     sefl_status st = SEFL_OK;
-    const wish *o = options;
-    corpus_paths paths = { 0 };
-    vocab *v = NULL;
-    corpus c = { 0 }, part = { 0 };
-    partition p = { 0 };
+    const wish *o = s->o;
+    const uint32_t clients = s->p.clients;
+    corpus part = { 0 };
     size_t *sizes = NULL;
-    sefl_buf b = { 0 };
     double divergence, sum = 0, worst = 0;
-    SEFL_TRY(corpus_paths_find(&paths, o->where));
-    const char *train = paths.path[CORPUS_TRAIN];
-    corpus_file f = file_of(o, train);
-    SEFL_TRY(check_split(o, &paths, corpus_format_of(&f) != CORPUS_TEXT));
-    SEFL_TRY(words_of(&v, o, train, &as_it_appears));
-    SEFL_TRY(read_file(&c, v, o, train));
-    st = partition_make(
-        &p, &c,
-        &(partition_settings){
-            .kind = o->by, .clients = o->clients, .alpha = o->alpha, .seed = o->seed });
-    if (st != SEFL_OK) {
-        sefl_note_before("%s, --by %s", train, partition_kind_name(o->by));
-        goto done;
-    }
-    SEFL_TRY(file_make_folder(o->out, 0755));
-    SEFL_TRY(sefl_new(&sizes, p.clients, sizeof *sizes));
-    json j = json_into(&b);
-    json_open(&j, '{');
-    json_fields(&j, lf_str("by", partition_kind_name(o->by)), lf_u64("seed", o->seed));
-    json_key(&j, "clients"), json_open(&j, '[');
-    if (!o->json)
-        printf("%s: %zu tokens, %zu lines, %zu documents%s to %" PRIu32
-               " clients, %s, seed %" PRIu64 "\n%-10s %12s %10s %10s %10s\n",
-               train, c.tokens, c.lines, c.docs, c.marked ? "" : " (lines)", p.clients,
-               partition_kind_name(o->by), o->seed, "client", "tokens", "lines", "documents",
-               "JSD bits");
-    for (uint32_t i = 0; i < p.clients; i++) {
+    SEFL_TRY(sefl_new(&sizes, clients, sizeof *sizes));
+    for (uint32_t i = 0; i < clients; i++) {
         SEFL_CHECK(!interrupt_seen(), SEFL_ECANCELLED,
-                   "stopped: %s has only %" PRIu32 " of %" PRIu32 " clients", o->out, i, p.clients);
-        SEFL_TRY(partition_take(&part, &c, &p, i));
-        SEFL_TRY(partition_divergence(&divergence, &part, &c, v));
-        SEFL_TRY(write_client(o, &part, v, i, corpus_format_of(&f) != CORPUS_TEXT));
+                   "stopped: %s has only %" PRIu32 " of %" PRIu32 " clients", o->out, i, clients);
+        SEFL_TRY(partition_take(&part, &s->c, &s->p, i));
+        SEFL_TRY(partition_divergence(&divergence, &part, &s->c, s->v));
+        SEFL_TRY(write_client(o, &part, s->v, i, s->records));
         sizes[i] = part.tokens;
         sum += divergence;
         worst = fmax(worst, divergence);
-        json_object(&j, NULL, lf_u64("tokens", part.tokens), lf_u64("lines", part.lines),
+        json_object(&s->j, NULL, lf_u64("tokens", part.tokens), lf_u64("lines", part.lines),
                     lf_u64("documents", part.docs), lf_real("divergence_bits", divergence));
         if (!o->json)
             printf("client-%03" PRIu32 " %12zu %10zu %10zu %10.4f\n", i, part.tokens, part.lines,
                    part.docs, divergence);
         corpus_clear(&part);
     }
-    json_close(&j, ']');
-    json_close(&j, '}');
-    if (o->json) {
-        SEFL_TRY(print_json(&j));
-        goto done;
-    }
-    qsort(sizes, p.clients, sizeof *sizes, ascending);
-    printf(
-        "tokens: least %zu, median %zu, most %zu; divergence from all text: mean %.4f, most %.4f "
-        "bits\n",
-        sizes[0], sizes[p.clients / 2], sizes[p.clients - 1], sum / p.clients, worst);
+    qsort(sizes, clients, sizeof *sizes, ascending);
+    if (!o->json)
+        printf("tokens: least %zu, median %zu, most %zu; divergence from all text: mean %.4f, most "
+               "%.4f bits\n",
+               sizes[0], sizes[clients / 2], sizes[clients - 1], sum / clients, worst);
+done:
+    sefl_free(sizes);
+    corpus_clear(&part);
+    return st;
+}
+
+static sefl_status run_split(void *options)
+{
+    sefl_status st = SEFL_OK;
+    const wish *o = options;
+    split s = { .o = o };
+    corpus_paths paths = { 0 };
+    sefl_buf b = { 0 };
+    const char *by = partition_kind_name(o->by);
+    SEFL_TRY(corpus_paths_find(&paths, o->where));
+    const char *train = paths.path[CORPUS_TRAIN];
+    corpus_file f = file_of(o, train);
+    s.records = corpus_format_of(&f) != CORPUS_TEXT;
+    SEFL_TRY(check_split(o, &paths, s.records));
+    SEFL_TRY(words_of(&s.v, o, train, &as_it_appears));
+    SEFL_TRY(read_file(&s.c, s.v, o, train));
+    st = partition_make(
+        &s.p, &s.c,
+        &(partition_settings){
+            .kind = o->by, .clients = o->clients, .alpha = o->alpha, .seed = o->seed });
+    SEFL_TRY(sefl_at(st, "%s, --by %s", train, by));
+    SEFL_TRY(file_make_folder(o->out, 0755));
+    if (!o->json)
+        printf("%s: %zu tokens, %zu lines, %zu documents%s to %" PRIu32
+               " clients, %s, seed %" PRIu64 "\n%-10s %12s %10s %10s %10s\n",
+               train, s.c.tokens, s.c.lines, s.c.docs, s.c.marked ? "" : " (lines)", s.p.clients,
+               by, o->seed, "client", "tokens", "lines", "documents", "JSD bits");
+    s.j = json_into(&b);
+    json_open(&s.j, '{');
+    json_fields(&s.j, lf_str("by", by), lf_u64("seed", o->seed));
+    json_key(&s.j, "clients"), json_open(&s.j, '[');
+    SEFL_TRY(write_parts(&s));
+    json_close(&s.j, ']');
+    json_close(&s.j, '}');
+    if (o->json)
+        SEFL_TRY(print_json(&s.j));
 done:
     buf_clear(&b);
-    sefl_free(sizes);
-    partition_clear(&p);
-    corpus_clear(&part);
-    corpus_clear(&c);
-    vocab_free(v);
+    partition_clear(&s.p);
+    corpus_clear(&s.c);
+    vocab_free(s.v);
     corpus_paths_clear(&paths);
     return st;
 }
