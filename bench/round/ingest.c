@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/blake3.h"
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/file.h"
 #include "crypto/ahe/paillier_internal.h"
 #include "crypto/seal/seal.h"
@@ -38,7 +39,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -654,12 +654,6 @@ done:
     return st;
 }
 
-static int remove_one(const char *path, const struct stat *sb, int type, struct FTW *ftw)
-{
-    (void)sb, (void)type, (void)ftw;
-    return remove(path);
-}
-
 static sefl_status make_identities(const plan *pl)
 {
     sefl_status st = SEFL_OK;
@@ -765,7 +759,7 @@ done:
     end_peer(&ours.peer);
     end_peer(&gen);
     if (has_dir)
-        nftw(pl.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        dir_remove(pl.dir);
     return st;
 }
 

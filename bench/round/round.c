@@ -6,6 +6,7 @@
 #include "bench/bench.h"
 
 #include "base/alloc.h"
+#include "base/dir.h"
 #include "base/file.h"
 #include "bench/round/uploaders.h"
 #include "config/yaml/yaml.h"
@@ -22,7 +23,6 @@
 #include "sum/as_rounds.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
@@ -137,12 +137,6 @@ static void cpu_since(const as_side *a, double out[2], const double before[2])
 }
 
 /* ---- the federation's folder ----------------------------------------------------------------- */
-
-static int remove_one(const char *path, const struct stat *sb, int kind, struct FTW *f)
-{
-    (void)sb, (void)kind, (void)f;
-    return remove(path);
-}
 
 /* Words of the smallest LSTM at l = 32 with at least this many values. */
 static sefl_status words_for(size_t values, uint32_t *words)
@@ -899,7 +893,7 @@ done:
             st = sefl_fail(SEFL_EIO, "CSP did not end well");
     }
     if (made)
-        nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        dir_remove(top);
     return st;
 }
 

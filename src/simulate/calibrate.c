@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/blake3.h"
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/file.h"
 #include "config/settings.h"
 #include "model/file/model_file.h"
@@ -13,7 +14,6 @@
 #include "simulate/named_coins.h"
 #include "simulate/servers.h"
 
-#include <ftw.h>
 #include <limits.h>
 #include <malloc.h>
 #include <math.h>
@@ -634,12 +634,6 @@ static double program_bytes(void)
     return fmax(0, (double)pages * (double)sysconf(_SC_PAGE_SIZE) - (double)sefl_heap_live());
 }
 
-static int remove_one(const char *path, const struct stat *sb, int flag, struct FTW *ftw)
-{
-    (void)sb, (void)flag, (void)ftw;
-    return remove(path);
-}
-
 sefl_status calibrate(rates *out, const federation *s, pool *p, double seconds)
 {
     sefl_status st = SEFL_OK;
@@ -658,7 +652,7 @@ sefl_status calibrate(rates *out, const federation *s, pool *p, double seconds)
     *out = r;
 done:
     if (b.folder[0])
-        (void)nftw(b.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+        dir_remove(b.folder);
     return st;
 }
 
