@@ -3,8 +3,8 @@
 #define CLI_BEST_H
 
 /* The perplexity of the source itself, from dir/meta.json: on the split ("valid") if that number is
- * there, otherwise the expected one; 0 if the text was not generated. Compare it with a model's only if
- * the vocabulary has every word of the text, because <unk> is easier to predict. */
+ * there, otherwise the expected one; 0 if the text was not generated. Compare it with a model's
+ * only if the vocabulary has every word of the text, because <unk> is easier to predict. */
 double best_perplexity(const char *dir, const char *split);
 
 #endif

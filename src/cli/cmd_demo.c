@@ -1,5 +1,6 @@
-/* A self-test of the base layer on this machine, then a whole federation (cli/full/demo_fed.h) or, with
- * --sum, one secure sum under each encryption scheme. A core-only build has the self-test alone. */
+/* A self-test of the base layer on this machine, then a whole federation (cli/full/demo_fed.h) or,
+ * with --sum, one secure sum under each encryption scheme. A core-only build has the self-test
+ * alone. */
 #include "cli/options.h"
 #if !SEFL_CORE_ONLY
 #include "cli/full/demo_fed.h"

@@ -1,11 +1,10 @@
-/* meter: shows the progress of long work as one line on standard error, which it redraws. Silent if that
- * is no terminal, and for work that ends within half a second.
+/* meter: shows the progress of long work as one line on standard error, which it redraws. Silent if
+ * that is no terminal, and for work that ends within half a second.
  *
  *     meter m;
  *     sefl_progress p = meter_start(&m, "reading");
  *     st = corpus_read(&c, v, &file, &p);
- *     meter_stop(&m);                            // erases the line
- */
+ *     meter_stop(&m);                            // erases the line */
 #ifndef CLI_METER_H
 #define CLI_METER_H
 

@@ -1,4 +1,5 @@
-/* output: what a command may overwrite. Checked before the work, so that a typing error loses nothing.
+/* output: what a command may overwrite. Checked before the work, so that a typing error loses
+ * nothing.
  *
  * SEFL_EINVAL if the path is the input itself (the same file under any name) or exists and is not a
  * regular file: these are never overwritten. SEFL_EEXIST if it exists and force is false. */

@@ -27,10 +27,10 @@ typedef struct wish {
     sefl_buf pem, der, cert, path, to;
 } wish;
 
-/* ---- helpers ---------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
-/* The key whose hex begins with `digits` (at least 8), of n entries that hold a key at offset `at`. A
- * CA is there once for each of its roles. */
+/* The key whose hex begins with `digits` (at least 8), of n entries that hold a key at offset `at`.
+ * A CA is there once for each of its roles. */
 static sefl_status pick(uint8_t out[TRUST_KEY], const char *digits, const char *what,
                         const void *list, size_t at, size_t stride, size_t n)
 {
@@ -90,8 +90,9 @@ static sefl_status give(const wish *w, sefl_span bytes, mode_t mode)
 }
 
 /* The result goes out before the list changes: a token or certificate that no list knows admits
- * nobody, while an operator would have to repair a list that admits a site without a certificate. If
- * the list cannot be written, the result is removed. No bytes: nothing to give (CSP issues none). */
+ * nobody, while an operator would have to repair a list that admits a site without a certificate.
+ * If the list cannot be written, the result is removed. No bytes: nothing to give (CSP issues
+ * none). */
 static sefl_status give_and_commit(wish *w, sefl_span bytes, mode_t mode)
 {
     const char *out = w->out;
@@ -132,7 +133,7 @@ static void print_keys(const trust *t)
            hex_write(sign, t->self.sign, TRUST_KEY));
 }
 
-/* ---- actions ---------------------------------------------------------------------------------- */
+/* ---- actions --------------------------------------------------------------------------------- */
 
 static sefl_status do_new(void *options)
 {
@@ -455,10 +456,10 @@ done:
     return st;
 }
 
-/* ---- command line ----------------------------------------------------------------------------- */
+/* ---- command line ---------------------------------------------------------------------------- */
 
-/* The server of FOLDER must be able to read a list that it did not write itself. Otherwise it would
- * keep its old list. */
+/* The user who changes the list owns it afterwards. A server that runs as another user could not
+ * read the new list and would keep its old one. */
 static sefl_status check_owner(const wish *w)
 {
     sefl_status st = SEFL_OK;

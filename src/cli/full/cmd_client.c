@@ -16,7 +16,7 @@ typedef struct session {
     uint64_t shown_ms;
 } session;
 
-/* ---- progress --------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 static void show(void *ctx, const client_view *v)
 {

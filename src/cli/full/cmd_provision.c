@@ -18,7 +18,7 @@ typedef struct wish {
     bool json;
 } wish;
 
-/* ---- what was made, and what to do with it ----------------------------------------------------- */
+/* ---- what was made, and what to do with it --------------------------------------------------- */
 
 static sefl_status say_json(const provision_config *c, const provision_report *r, const char *id)
 {

@@ -25,7 +25,7 @@ typedef struct session {
     unsigned warned;   /* warnings of this run that were printed at its beginning */
 } session;
 
-/* ---- progress ----------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 static uint64_t now_ns(void)
 {
@@ -108,7 +108,7 @@ static void on_round(void *ctx, const run_round *r)
     buf_clear(&b);
 }
 
-/* One line that renews itself: the clients of this round, their rate, the time left for all rounds. */
+/* Redraws one line: the clients of this round, their rate, the time left for all rounds. */
 static bool on_progress(void *self, uint64_t done, uint64_t total)
 {
     session *s = self;
@@ -195,7 +195,7 @@ done:
     return st;
 }
 
-/* ---- runs -------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 static sefl_status one_run(session *s, size_t i)
 {

@@ -362,7 +362,7 @@ done:
     return st;
 }
 
-/* ---- command line ----------------------------------------------------------------------------- */
+/* ---- command line ---------------------------------------------------------------------------- */
 
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {

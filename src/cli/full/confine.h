@@ -20,15 +20,15 @@ void confine_start(void);
 sefl_status confine_user(const char *name) SEFL_MUST_CHECK;
 /* Warns if a server runs as root and no user to become is set. */
 void confine_warn(sefl_log *log, const char *user);
-/* May users other than the owner read this file? False for a credential of systemd, whose group bits
- * only reflect an access list for the service's user. mode (may be NULL): as chmod writes it. */
+/* May users other than the owner read this file? False for a credential of systemd, whose group
+ * bits only reflect an access list for the service's user. mode (may be NULL): as chmod writes it. */
 bool confine_others_read(const char *path, unsigned *mode);
 /* Warns of a private key that other users can read. NULL: there is no such file. */
 void confine_key(sefl_log *log, const char *path);
 /* The same for a file of settings that holds a proxy's password: http://user:password@host. */
 void confine_proxy(sefl_log *log, const char *proxy, const char *path);
-/* memory_lock: the setting. "required": keys must be locked in memory. The function locks as much as a
- * server needs once, so that a limit that is too low fails here and not in a later round.
+/* memory_lock: the setting. "required": keys must be locked in memory. The function locks as much
+ * as a server needs once, so that a limit that is too low fails here and not in a later round.
  * "try": a warning. Measured: 76 kB with a key of 4096 bits, and a page for each of four stores. */
 enum { CONFINE_LOCKED_BYTES = 96 << 10 };
 sefl_status confine_memory(sefl_log *log, const char *memory_lock) SEFL_MUST_CHECK;

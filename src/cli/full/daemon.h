@@ -1,16 +1,16 @@
 /* daemon: what the long-running roles (aggregator, csp, client) have in common on the command line.
  *
- * Settings come from a YAML file, and options of the same names override it (tls.cert is --tls-cert,
- * sign_key is --sign-key). Relative paths in the file count from its folder, in options from the
- * working folder. SIGTERM and SIGINT stop the role in good order; SIGHUP reads the log level again and
- * calls `reload`.
+ * Settings come from a YAML file, and options of the same names override it (tls.cert is
+ * --tls-cert, sign_key is --sign-key). Relative paths in the file count from its folder, in options
+ * from the working folder. SIGTERM and SIGINT stop the role in good order; SIGHUP reads the log
+ * level again and calls `reload`.
  *
  *     typedef struct session { daemon d; csp_settings cfg; } session;    // the daemon comes first
  *     DAEMON_CALLS(csp_role)
- *     static sefl_status start(void *self, const settings *set, void **role) { ... csp_role_new ... }
+ *     static sefl_status start(void *self, const settings *set, void **role) { csp_role_new(...) }
  *     static int run(void *s) { return daemon_run(s, &cmd_csp, start, &csp_role_calls); }
  *
- * Threads: one caller; signals are handled by a thread of their own.   Secrets: none belong here. */
+ * Threads: one caller; a thread of its own handles signals.   Secrets: none belong here. */
 #ifndef CLI_FULL_DAEMON_H
 #define CLI_FULL_DAEMON_H
 
@@ -68,7 +68,7 @@ typedef struct daemon {
 
 extern const setting_def daemon_options[]; /* that option alone */
 
-/* The part of a cli_command that all daemons share, with a function `run` and a struct `session`. */
+/* The part of a cli_command that all daemons share; needs a function `run` and a struct `session`. */
 #define DAEMON_COMMAND(its_schema, its_options)                                                   \
     .options = its_options, .size = sizeof(session), .schema = its_schema, .every_setting = true, \
     .set_at = offsetof(session, d.flags), CLI_RUN(run, NULL, NULL, 0)
@@ -76,7 +76,7 @@ extern const setting_def daemon_options[]; /* that option alone */
 /* Makes the role from its settings, which live until the role ends. The log is open. */
 typedef sefl_status daemon_start(void *self, const settings *set, void **role);
 
-/* self begins with a daemon. Returns the exit code: a failure before the role runs may be misuse. */
+/* self begins with a daemon. Returns the exit code; a failure before the role runs may be misuse. */
 int daemon_run(void *self, const cli_command *c, daemon_start *start, const daemon_calls *calls);
 
 /* For the roles' callback after their port is bound: self becomes the user that it names. */

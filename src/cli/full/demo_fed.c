@@ -1,6 +1,6 @@
-/* The caller starts the parties, reads what AS publishes (metrics.jsonl, one line per round) and takes
- * no part in the protocol. It can compare with plain FedAvg only because the provisioned folder holds
- * the text of all clients. */
+/* The caller starts the parties, reads what AS publishes (metrics.jsonl, one line per round) and
+ * takes no part in the protocol. It can compare with plain FedAvg only because the provisioned
+ * folder holds the text of all clients. */
 #define _GNU_SOURCE
 #include "cli/full/demo_fed.h"
 

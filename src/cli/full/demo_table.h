@@ -1,5 +1,6 @@
-/* demo_table: the result of a demo: perplexities side by side, the privacy claim and how many clients
- * a real claim would take, seconds and bytes of each part, who could see what, and the files.
+/* demo_table: the result of a demo: perplexities side by side, the privacy claim and how many
+ * clients a real claim would take, seconds and bytes of each part, who could see what, and the
+ * files.
  *
  * Threads: one caller.   Secrets: none. */
 #ifndef CLI_FULL_DEMO_TABLE_H

@@ -9,8 +9,8 @@
  *     processes_end(&f);                                    // SIGTERM, after a while SIGKILL; waits for all
  *
  * The output of a process is appended to LOG/NAME.log. A process is signalled by the id that fork
- * returned, and only before waitpid has returned it. If the caller dies, the kernel ends the processes
- * (PR_SET_PDEATHSIG).
+ * returned, and only before waitpid has returned it. If the caller dies, the kernel ends the
+ * processes (PR_SET_PDEATHSIG).
  * Threads: the one that started the processes; it must live as long as they do. */
 #ifndef CLI_FULL_PROCESSES_H
 #define CLI_FULL_PROCESSES_H

@@ -1,6 +1,6 @@
 /* Handlers write to a pipe that the thread reads. Waiting with sigwait and blocked signals would be
- * shorter, but OpenBLAS starts threads before main, with nothing blocked: the signal would find one of
- * those and end the process. */
+ * shorter, but OpenBLAS starts threads before main, with nothing blocked: the signal would find one
+ * of those and end the process. */
 #define _GNU_SOURCE /* pipe2 */
 #include "cli/full/signals.h"
 

@@ -6,8 +6,8 @@
  * done:
  *     cli_unlock_clear(&u);
  *
- * The terminal is /dev/tty with echo off; it is restored also when a signal ends the program. A file
- * that other users can read is used, with a warning. Secret: lock, which is in locked memory. */
+ * The terminal is /dev/tty with echo off; it is restored also when a signal ends the program. A
+ * file that other users can read is used, with a warning. Secret: lock, which is in locked memory. */
 #ifndef CLI_FULL_UNLOCK_H
 #define CLI_FULL_UNLOCK_H
 
@@ -23,8 +23,8 @@ typedef struct cli_unlock {
     uint8_t *mem;
 } cli_unlock;
 
-/* `by` is what locks the file; ignored when creating. SEFL_EINVAL if something else is given, or there
- * is no terminal. */
+/* `by` is what locks the file; ignored when creating. SEFL_EINVAL if something else is given, or
+ * there is no terminal. */
 sefl_status cli_unlock_get(cli_unlock *u, sealed_by by) SEFL_MUST_CHECK;
 
 void cli_unlock_clear(cli_unlock *u);
