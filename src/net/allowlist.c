@@ -71,8 +71,8 @@ const trust *allowlist_list(const allowlist *g)
     return g->list;
 }
 
-/* Where a unit was agreed on, a certificate of another one has no role here, our mark or not; one of that
- * unit needs no mark (with that of another role it keeps that, and is refused for it). */
+/* Where a unit was agreed on, a certificate of another one has no role here, our mark or not; one
+ * of that unit needs no mark (with that of another role it keeps that, and is refused for it). */
 static void map_role(x509_peer *p, gnutls_x509_crt_t crt, const trust_issuer *i)
 {
     if (!i->unit[0])

@@ -42,8 +42,8 @@ void buckets_free(buckets *b)
     sefl_free(b);
 }
 
-/* FNV-1a. A peer that aims at one set of places can push out others of that set: they come back with
- * full buckets, which costs nobody honest anything. */
+/* FNV-1a. A peer that aims at one set of places can evict the others of that set: they return with
+ * full buckets, which costs an honest peer nothing. */
 static size_t set_of(const uint8_t key[BUCKETS_KEY])
 {
     uint64_t h = 14695981039346656037u;

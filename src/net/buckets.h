@@ -1,13 +1,12 @@
-/* buckets: how much of something each peer may have: a token bucket a key, in a table of fixed size.
+/* buckets: rate limits: one token bucket per key, in a table of fixed size.
  *
  *     buckets *b;
  *     SEFL_TRY(buckets_new(&b, &(buckets_rule){ .burst = 100, .per_s = 20 }));
  *     if (!buckets_take(b, fingerprint, 1, now_ms)) ...         // refused: nothing was taken
  *
- * A key that is new has a full bucket. When the table is full the key that was seen longest ago makes
- * place (it would be full again soon): memory does not grow with the number of keys that strangers
- * show.
- * Threads: any (a lock of its own).   Secrets: none.   Cost: O(1) a call, by hash; 8 places a hash. */
+ * A new key has a full bucket. When the table is full, the key seen longest ago is replaced (its
+ * bucket would soon be full again), so memory does not grow with the number of keys that strangers
+ * show. Threads: any (own lock).   Secrets: none.   Cost: O(1) per call; 8 places per hash. */
 #ifndef NET_BUCKETS_H
 #define NET_BUCKETS_H
 

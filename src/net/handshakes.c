@@ -96,7 +96,8 @@ static sefl_status take_in(handshakes *p, const tls_id *id, const tls_peer *want
     return SEFL_OK;
 }
 
-/* Until somebody moves or somebody's time is over, at most until until_ms. *dialled: at the listener. */
+/* Waits until a handshake can move or expires, at most until until_ms. *dialled: a connection
+ * waits. */
 static sefl_status wait_for_any(handshakes *p, uint64_t until_ms, unsigned connect_ms,
                                 bool *dialled)
 {
@@ -117,7 +118,7 @@ static sefl_status wait_for_any(handshakes *p, uint64_t until_ms, unsigned conne
     return SEFL_OK;
 }
 
-/* One step of everybody who has moved, until *out; the last one who was sent away is the news. */
+/* One step of every handshake that can move, until *out is set. Returns the last failure. */
 static sefl_status step(tls **out, handshakes *p, const tls_peer *want, unsigned connect_ms)
 {
     sefl_status news = SEFL_OK;
@@ -160,7 +161,7 @@ sefl_status handshakes_accept(tls **out, handshakes *p, const tls_id *id, const 
     do {
         bool dialled, pushed = false;
         SEFL_TRY(wait_for_any(p, until, connect_ms, &dialled));
-        sefl_status took = SEFL_OK; /* a failure there keeps nobody from his next step */
+        sefl_status took = SEFL_OK; /* a failure there delays no other handshake */
         if (dialled)
             took = take_in(p, id, want, l, &pushed);
         st = step(out, p, want, connect_ms);
@@ -168,9 +169,9 @@ sefl_status handshakes_accept(tls **out, handshakes *p, const tls_id *id, const 
             return SEFL_OK;
         SEFL_TRY(st);
         SEFL_TRY(took); /* with its sentence: the steps had none */
-        SEFL_CHECK(!pushed, SEFL_EIO, "tls: more strangers than places: the oldest had to go");
+        SEFL_CHECK(!pushed, SEFL_EIO, "tls: more handshakes than places: the oldest was closed");
     } while (socket_now_ms() < until);
-    st = sefl_fail(SEFL_ETIMEOUT, "nobody dialled within %u ms", wait_ms);
+    st = sefl_fail(SEFL_ETIMEOUT, "no connection within %u ms", wait_ms);
 done:
     return st;
 }
@@ -188,7 +189,7 @@ sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want
     while (st != SEFL_OK && st != SEFL_ENOMEM && p->n > 0) {
         uint64_t now = socket_now_ms();
         if (now >= until)
-            p->fd = -1; /* nobody else comes in; those who are there have their time */
+            p->fd = -1; /* no new connections; those that are here may finish */
         st = handshakes_accept(out, p, id, want,
                                now < until ? (unsigned)(until - now) : TLS_CONNECT_MS, lim);
     }

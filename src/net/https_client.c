@@ -193,7 +193,7 @@ static unsigned status_of(const https_client *c)
     return (unsigned)code;
 }
 
-/* The first bytes of a file: is it the rest of what we have, or all anew? */
+/* The first bytes of a file: do they continue our part, or start over? */
 static sefl_status file_begin(call *k)
 {
     sefl_status st = SEFL_OK;
@@ -334,7 +334,7 @@ static sefl_status within_limits(call *k)
     /* the first byte may have to wait for the connection too */
     SEFL_CHECK(now - k->since_ms <= 1000ull * k->silent_s + (k->seen ? 0 : c->connect_ms),
                SEFL_ETIMEOUT, "%.128s port %u: silent for %u s", c->host, c->port, k->silent_s);
-    /* drop by drop is silence too; a pause as long as silence may be is forgiven once */
+    /* a trickle counts as silence; one pause of the allowed length is forgiven */
     uint64_t took = k->seen ? now - k->first_ms : 0;
     SEFL_CHECK(took <= 2000ull * k->silent_s || k->seen >= took / 1000 * RATE_MIN, SEFL_ETIMEOUT,
                "%.128s port %u: slower than %d bytes a second", c->host, c->port, RATE_MIN);
@@ -400,8 +400,9 @@ done:
     return st;
 }
 
-/* After a failure a new one: libcurl 7.88 keeps the buffers of a request whose host was not found, and then
- * refuses CURLOPT_BUFFERSIZE for ever. The connection belongs to the multi handle and stays. */
+/* After a failure a new one: libcurl 7.88 keeps the buffers of a request whose host was not found,
+ * and then refuses CURLOPT_BUFFERSIZE for ever. The connection belongs to the multi handle and
+ * stays. */
 static sefl_status clean_handle(https_client *c)
 {
     if (!c->failed) {
@@ -417,7 +418,7 @@ static sefl_status clean_handle(https_client *c)
     return SEFL_OK;
 }
 
-/* All options anew: none is left over from the request before. */
+/* Sets every option: none is left over from the previous request. */
 static sefl_status prepare(call *k, https_client *c, const char *path, https_reply *r, size_t max)
 {
     sefl_status st = SEFL_OK;
@@ -605,7 +606,7 @@ sefl_status https_get_file(https_client *c, const char *path, const char *to, ui
 {
     call k;
     sefl_status st = get_file_once(&k, c, path, to, max, progress, r);
-    if (st == SEFL_OK && r->status == 416) { /* our part is longer than their file: anew */
+    if (st == SEFL_OK && r->status == 416) { /* our part is longer than their file: start over */
         unlink(k.part), unlink(k.side);
         https_reply_clear(r);
         st = get_file_once(&k, c, path, to, max, progress, r);

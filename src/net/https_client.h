@@ -5,18 +5,19 @@
  *     SEFL_TRY(https_get_file(c, "/model", file, max, NULL, &r));     // resumes with Range
  *     SEFL_TRY(https_put_file(c, "/update", file, offset, headers, NULL, &r));
  *
- * Dials out only, to one host and port, through an HTTP CONNECT proxy when configured or in the
- * environment (https_proxy, no_proxy), IPv4 or IPv6. A client that has no certificate yet knows the
- * server's key beforehand (pin): then nothing else vouches for the server, and nothing is shown to it.
- * The server's certificate is checked against the
- * id's peers_ca, its name and its role, before a request is sent. Redirects are not followed. Nothing
- * waits for ever: connect_ms for all that comes before the request (a proxy's answer too, however long
- * it is), stall_s without a byte, and less than 1024 bytes a second on average
- * (as a server wants it of its clients), once 2 stall_s have passed.
- * A transport failure is SEFL_EIO / SEFL_ETIMEOUT / SEFL_EAUTH with a sentence; an HTTP status is no
- * failure: the caller looks at r.status. A failed file operation here is what base/file.h says.
- * Every call fills r, also when it fails; the caller clears it.
- * Threads: one owner; https_client_interrupt from any.   Secrets: the key. */
+ * It connects to one host and port, over IPv4 or IPv6, through an HTTP CONNECT proxy if one is
+ * configured or set in the environment (https_proxy, no_proxy). Before a request is sent, the
+ * server's certificate is checked against the id's peers_ca, its name and its role. A client
+ * without a certificate pins the server's key instead (pin) and shows nothing. Redirects are not
+ * followed.
+ *
+ * Every wait ends: connect_ms for everything before the request (a proxy's answer included),
+ * stall_s without a byte, and, once 2 stall_s have passed, an average below 1024 bytes per second.
+ *
+ * A transport failure is SEFL_EIO, SEFL_ETIMEOUT or SEFL_EAUTH with a sentence. An HTTP status is
+ * not a failure: the caller looks at r.status. File operations fail as in base/file.h. Every call
+ * fills r, even when it fails; the caller clears it. Threads: one owner; https_client_interrupt
+ * from any.   Secrets: the key. */
 #ifndef NET_HTTPS_CLIENT_H
 #define NET_HTTPS_CLIENT_H
 
@@ -55,16 +56,16 @@ void https_client_interrupt(https_client *c);
 
 sefl_status
 https_get(https_client *c, const char *path, size_t max, unsigned wait_s,
-          https_reply *r) SEFL_MUST_CHECK; /* wait_s: a long poll may be silent so long */
+          https_reply *r) SEFL_MUST_CHECK; /* wait_s: a long poll may be silent for that long */
 /* headers: "Name: value\n" lines or NULL. */
 sefl_status https_head(https_client *c, const char *path, const char *headers,
                        https_reply *r) SEFL_MUST_CHECK;
-/* At most 64 KiB. wait_s: the answer may take so long. */
+/* At most 64 KiB. wait_s: the answer may take that long. */
 sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t max,
                        unsigned wait_s, https_reply *r) SEFL_MUST_CHECK;
-/* Into to.part, then to, fsynced; goes on where a part ends if the ETag is the same (kept beside it
- * in to.part.etag). A status other than 200 or 206 leaves both as they are, its text is in r->body.
- * More than max bytes is SEFL_ERANGE. */
+/* Downloads into to.part, syncs it and renames it to `to`. Resumes a part whose ETag (to.part.etag)
+ * is unchanged. A status other than 200 or 206 leaves both files as they are; its text is in
+ * r->body. More than max bytes is SEFL_ERANGE. */
 sefl_status https_get_file(https_client *c, const char *path, const char *to, uint64_t max,
                            const sefl_progress *progress, https_reply *r) SEFL_MUST_CHECK;
 /* Bytes [offset, size) of the file. headers: "Name: value\n" lines or NULL. */

@@ -1,4 +1,4 @@
-/* Connections of https_server: who is let in, judged, and put out again. The lists and the lock are the
+/* Connections of https_server: accepting, checking and closing them. The lists and the lock are the
  * server's (https_server.c has the design). */
 #define _GNU_SOURCE
 #include "base/alloc.h"
@@ -19,7 +19,7 @@ void https_count(https_server *s, https_event e)
 
 /* ---- lines about refusals ---------------------------------------------------------------- */
 
-/* Has a CA that we know signed its certificate? Whoever says nothing, or anything, has none. */
+/* Has a known CA signed its certificate? */
 static bool is_vouched(const x509_peer *p)
 {
     static const bool vouched[X509_VERDICTS] = {
@@ -30,8 +30,8 @@ static bool is_vouched(const x509_peer *p)
     return vouched[p->code];
 }
 
-/* One bucket for all strangers, one for each member of the list, and one for each CA for all others of
- * its certificates: no flood hides what others do. */
+/* One bucket for all strangers, one for each listed member, and one for all other certificates of
+ * each CA: no flood hides other peers. */
 bool https_may_talk(https_server *s, const x509_peer *p)
 {
     uint8_t who[BUCKETS_KEY];
@@ -146,9 +146,9 @@ static ssize_t on_push(gnutls_transport_ptr_t ptr, const void *from, size_t n)
     return put;
 }
 
-/* ---- who is let in ----------------------------------------------------------------------- */
+/* ---- accepting --------------------------------------------------------------------------- */
 
-/* Makes place: the stranger that has been here longest goes. Under the lock. */
+/* Makes room: closes the oldest connection without a valid certificate. Under the lock. */
 static void cut_oldest_stranger(https_server *s)
 {
     https_conn *oldest = NULL;
@@ -281,7 +281,7 @@ void https_tell_refused(https_server *s, const x509_peer *p)
         s->c.refused(s->c.ctx, p);
 }
 
-/* Are both what one CA says, and nobody else? */
+/* Are both known only by the word of the same CA? */
 static bool are_siblings(const x509_peer *a, const x509_peer *b)
 {
     static const uint8_t nobody[sizeof a->issuer];
@@ -289,8 +289,8 @@ static bool are_siblings(const x509_peer *a, const x509_peer *b)
            memcmp(a->issuer, nobody, sizeof nobody) != 0;
 }
 
-/* The verdict, and whether the peer, or its issuer, has too many connections with this one; such a one is a
- * stranger while it gets its answer. Under the lock. */
+/* The verdict, and whether the peer, or its issuer, has too many connections with this one; such a
+ * one is a stranger while it gets its answer. Under the lock. */
 static void settle_peer(https_conn *conn, const x509_peer *peer)
 {
     https_server *s = conn->server;

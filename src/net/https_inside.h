@@ -92,14 +92,13 @@ struct https_server {
 
     buckets *address_rate, *peer_rate, *peer_bytes, *lines; /* NULL: no limit */
     _Atomic uint64_t counts[HTTPS_EVENTS_N];
-    _Atomic uint64_t unsaid[2]; /* lines left out: of strangers, of those whom a CA vouches for */
+    _Atomic uint64_t unsaid[2]; /* lines left out: about strangers, about peers of a known CA */
 };
 
 void https_count(https_server *s, https_event e);
-/* May another line about a refusal of this peer be written? A flood must not fill the disk, and a flood
- * of strangers must not hide the others. */
+/* May another line about a refusal of this peer be logged (https_may_log)? */
 bool https_may_talk(https_server *s, const x509_peer *p);
-/* A line about a refusal, if it may be written, with what it takes to put the peer out. */
+/* Logs a refusal if it may, with the keys that an operator needs to revoke the peer. */
 void https_say_refused(https_server *s, const x509_peer *p, const char *event, const char *reason,
                        const char *why);
 /* How many lines were left out since the last call, if any. */

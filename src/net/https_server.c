@@ -1,5 +1,5 @@
-/* Design. libmicrohttpd polls, speaks TLS and parses; this module judges peers, gives requests their
- * order of calls (https_server.h), parks them, and watches the clock.
+/* Design. libmicrohttpd polls, speaks TLS and parses; this module judges peers, gives requests
+ * their order of calls (https_server.h), parks them, and watches the clock.
  *  1. Connections are in a list from accept to close. A watcher thread wakes parked requests when
  *     their time comes, and shuts connections down that are late with a request header: that, and
  *     https_wake, are the only things other threads do to a connection.
@@ -199,7 +199,8 @@ static enum MHD_Result count_length(void *n, enum MHD_ValueKind kind, const char
     return MHD_YES;
 }
 
-/* Said twice it is no number, whatever it says: libmicrohttpd would take the first, others the last. */
+/* Said twice it is no number, whatever it says: libmicrohttpd would take the first, others the
+ * last. */
 static sefl_span length_of(const https_request *r, struct MHD_Connection *mhd)
 {
     unsigned n = 0;

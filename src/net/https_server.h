@@ -1,42 +1,40 @@
 /* https_server: an HTTPS server with mutual TLS 1.3 (libmicrohttpd over GnuTLS) for one handler.
  *
- * libmicrohttpd only *asks* for a client certificate: this module verifies chain, dates, role and, with
- * an allowlist (net/allowlist.h), membership and revocation itself, before any byte of a body is taken, and gives
- * a refused peer a generic 403 whatever the reason; the reason is logged, and told to `refused`.
- * One path alone may be open to peers without any certificate (open_path): enrolment.
+ * libmicrohttpd only *asks* for a client certificate. This module itself verifies chain, dates and
+ * role and, with an allowlist (net/allowlist.h), membership and revocation, before it takes any
+ * byte of a body. A refused peer gets a generic 403 whatever the reason; the log and `refused` get
+ * the reason. One path may be open to peers without a certificate (open_path): enrolment.
  *
  *     https_server *s;
- *     SEFL_TRY(https_server_start(&s, &(https_server_config){ .address = "::", .port = 7000, .id = id,
+ *     SEFL_TRY(https_server_start(&s, &(https_server_config){ .port = 7000, .id = id,
  *                                 .peer_role = "client", .begin = f, .ctx = me }));
  *
- * For each request `begin` is called once with method, path, query and peer, before the body. It
- * either answers (https_answer_*), or takes the body: sets req->body / req->end / req->drop; or parks
- * the request (long poll): https_park(req, until_ms) and answers later, in req->resume. A request
- * that does none of these is answered with 500.
+ * The server calls `begin` once per request, before the body, with method, path, query and peer. It
+ * answers (https_answer_*), or takes the body (sets req->body, req->end, req->drop), or parks the
+ * request (long poll): https_park(req, until_ms), and answers later in req->resume. A request that
+ * does none of these gets 500.
  *
- * The order of calls for one request: begin; body, any number of times; end, once, if a body was
- * taken; resume, after each https_park; drop, last, if it is set. A body is announced by
- * Content-Length: one that is larger than body_max is 413 before begin, one without a length 411.
- * A peer that goes away, or is cut for being too slow, in the middle of a body: end with
- * SEFL_ECLOSED, whose answer goes nowhere. A body that the handler gives up is answered at once; the
- * peer has 10 s (idle_s, if that is less) and 4 MiB more to read the answer and close, then it is
- * cut and counted as a slow one.
- * Paths are at most 1,024 printable characters, without "..", "//" or a backslash, else 400.
+ * Order of calls for one request: begin; body, any number of times; end, once, if a body was taken;
+ * resume, after each https_park; drop, last, if it is set. Content-Length announces a body: one
+ * above body_max gets 413 before begin, one without a length 411. If the peer disconnects in the
+ * middle of a body, or is cut because it is slow, end gets SEFL_ECLOSED and its answer goes
+ * nowhere. A body that the handler rejects is answered at once; the peer then has 10 s (or idle_s,
+ * if that is less) and 4 MiB to read the answer and close, otherwise it is cut and counted as slow.
+ * Paths have at most 1,024 printable characters, without "..", "//" or a backslash; others get 400.
  *
  * Threads: handlers run on the server's threads (config.threads, default 2), any number at once;
- * the requests of one connection one after another. A handler that blocks holds up the other
- * connections of its thread: that is the back-pressure of body; what takes long elsewhere is parked.
+ * the requests of one connection run one after another. A handler that blocks delays the other
+ * connections of its thread: this is the back-pressure on bodies. Park what takes long elsewhere.
  *
- * Limits. Connections in all, per address, new ones per address and second, per peer, and per issuer
- * where the allowlist lists no members of it; half of all places are for peers that have shown a good
- * certificate: when strangers fill the other half, the oldest of them is cut for the next. Handshake
- * and idle time, 32 KiB of headers, body size, and speed:
- * a connection that has not sent a whole request header within idle_s, or whose body comes in at
- * less than rate_min bytes a second over idle_s, is cut. Requests per peer and second, bytes of bodies
- * per peer: 429 with Retry-After. A parked request whose peer is gone ends within two seconds. An IPv6
- * address counts by its /64. Memory: about 150 KiB a connection at most (buffers of TLS and of HTTP),
- * whatever a peer announces.
- * Every refusal is counted under its reason (HTTPS_EVENTS).   Secrets: the key. */
+ * Limits. Connections in all, per address, new ones per address and second, per peer, and per
+ * issuer whose members the allowlist does not list. Half of all places are reserved for peers with
+ * a valid certificate: when peers without one fill the other half, the oldest of them is cut for
+ * the next. Handshake and idle time, 32 KiB of headers, body size, and speed: a connection is cut
+ * if it has not sent a whole request header within idle_s, or if its body arrives at less than
+ * rate_min bytes per second over idle_s. Requests per peer and second, and bytes of bodies per
+ * peer, get 429 with Retry-After. A parked request whose peer has disconnected ends within two
+ * seconds. An IPv6 address counts by its /64. Memory: at most about 150 KiB per connection (TLS and
+ * HTTP buffers). Every refusal is counted by its reason (HTTPS_EVENTS).   Secrets: the key. */
 #ifndef NET_HTTPS_SERVER_H
 #define NET_HTTPS_SERVER_H
 
@@ -48,7 +46,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What befalls connections and requests before a handler has a say: X(name, counter's name). */
+/* What happens to connections and requests before a handler runs: X(name, counter's name). */
 #define HTTPS_EVENTS(X)                                                                   \
     X(CONNECTED, "connections")                /* accepted */                             \
     X(REQUESTS, "requests")                    /* with a whole header */                  \
@@ -111,7 +109,8 @@ typedef struct https_server_config {
         *listener; /* a socket that listens already (tls_listen), with `port`: taken; or NULL */
     const tls_id *id;
     const char *peer_role;
-    const allowlist *allowlist; /* whom it lets in; NULL: whom the id's CAs vouch for */
+    const allowlist
+        *allowlist;        /* who may connect; NULL: peers with a certificate of the id's CAs */
     const char *open_path; /* POST to it needs no certificate; a bad one is refused; NULL: none */
     uint64_t open_max;     /* bytes of its body */
     unsigned threads, connections_max, connections_per_address, idle_s; /* 0: 2, 512, 64, 60 */
@@ -121,7 +120,7 @@ typedef struct https_server_config {
     /* 0: no such limit */
     unsigned connection_rate;      /* new ones per address and second; ten times that at once */
     unsigned connections_per_peer; /* by the fingerprint of its key */
-    /* of all peers together for whom one CA vouches and no list of members: it makes as many as it likes */
+    /* of all peers of one CA without a list of members: such a CA can issue any number */
     unsigned connections_per_issuer;
     unsigned request_rate; /* per peer and second; five times that at once */
     double bytes_rate;     /* of bodies, per peer and second, as announced ... */
@@ -130,7 +129,7 @@ typedef struct https_server_config {
     void (*refused)(void *ctx, const x509_peer *p); /* count and log it; may be NULL; any thread */
     void (*tick)(void *ctx); /* about once a second, on a thread of the server; may be NULL */
     void *ctx;
-    sefl_log *log; /* of refusals so many lines as https_may_log says */
+    sefl_log *log; /* https_may_log limits lines about refusals */
 } https_server_config;
 
 sefl_status https_server_start(https_server **out, const https_server_config *c) SEFL_MUST_CHECK;
@@ -138,10 +137,10 @@ uint16_t https_server_port(const https_server *s);
 /* Since the start. */
 uint64_t https_server_count(const https_server *s, https_event e);
 /* Another certificate, key and list of CAs, without a restart: new connections get them, and every
- * open connection is judged anew at its next request. */
+ * open connection is checked again at its next request. */
 void https_server_set_id(https_server *s, const tls_id *id);
-/* Another trust list. Every open connection whose peer it does not let in is closed at once, in the
- * middle of whatever it does (`refused` is told). */
+/* Another trust list. Closes every open connection whose peer it no longer allows, even in the
+ * middle of a request (`refused` hears of each). */
 void https_server_set_allowlist(https_server *s, const allowlist *g);
 /* Takes no new connections, resumes what is parked, lets requests under way end for at most 3 s,
  * then ends. NULL is fine. */
@@ -150,18 +149,19 @@ void https_server_stop(https_server *s);
 const char *https_query(const https_request *r, const char *name); /* NULL if it is not there */
 const char *https_header(const https_request *r, const char *name);
 
-/* May another line about a refusal of this peer be written? At most ten a second about strangers (no
- * certificate, or of no CA that we know), ten about each member of the allowlist's list, and ten about the
- * other certificates of each CA: a flood must not fill the disk, nor hide what others do. How many were
- * left out is said every second; the counters have all of them. */
+/* May another line about a refusal of this peer be logged? Per second at most ten about strangers
+ * (no certificate, or one of an unknown CA), ten about each member of the list, and ten about the
+ * other certificates of each CA: a flood must neither fill the disk nor hide other peers. A line
+ * per second counts what was left out; the counters have everything. */
 bool https_may_log(const https_request *r);
-/* Such a line, if it may be written: the reason (a counter's name), and who it is: name, all digits of its
- * key and of its issuer's. The name is what the certificate says, and two may have the same. */
+/* Logs such a line if https_may_log allows it: the reason (a counter's name), the peer's name and
+ * the digits of its key and of its issuer's. The name comes from the certificate; two peers may
+ * share it. */
 void https_log_refused(const https_request *r, const char *event, const char *reason,
                        const char *why);
 
-/* In begin: work for n bytes that were not announced (what stands here already and is looked at again)
- * counts as n bytes of a body. False: the peer has no such room left, and was answered (429). */
+/* In begin: charges n bytes that were not announced (stored bytes that are checked again) like
+ * bytes of a body. False: the peer's limit is reached, and it got 429. */
 bool https_take_bytes(https_request *r, uint64_t n);
 
 /* One answer a request; a second one is ignored. Headers: "Name: value\n" lines, or NULL. */

@@ -1,4 +1,4 @@
-/* https_text: what a stranger writes into the head of a request, read from the text alone.
+/* https_text: checks the head of a request, which a stranger may have written, by its text alone.
  *
  *     https_refusal no;
  *     const https_said said = { .bytes = n, .path = path, .length = length };
@@ -28,7 +28,7 @@ enum {
 bool https_number_read(uint64_t *out, sefl_span text);
 
 /* Begins with '/', at most 1,024 characters, all printable ASCII (no space), and none of "..", "//"
- * and backslash anywhere: whoever puts it behind a folder's name stays in the folder. */
+ * and backslash anywhere: appended to a folder's name it stays in the folder. */
 bool https_path_check(sefl_span path);
 
 /* Is it a POST to the one path that needs no certificate? open_path NULL: there is none. Byte for

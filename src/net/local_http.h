@@ -1,18 +1,20 @@
-/* local_http: plain HTTP on a loopback address, for what runs beside a server: a health check, a monitor.
+/* local_http: plain HTTP on a loopback address, for what runs beside a server: a health check, a
+ * monitor.
  *
  *     static const local_page pages[] = { { "/healthz", "application/json", health }, { 0 } };
  *     SEFL_TRY(local_http_start(&h, &(local_http_config){ .address = "127.0.0.1", .port = 7010,
  *                                                         .pages = pages, .ctx = me }));
  *     local_http_stop(h);
  *
- * No certificate and no encryption, so it listens on 127.0.0.0/8 or ::1 only (SEFL_EINVAL otherwise), and
- * a page must say nothing that another user of this machine may not read. A monitor elsewhere needs an
- * agent on this machine, or a proxy that authenticates it.
+ * No certificate and no encryption, so it listens on 127.0.0.0/8 or ::1 only (SEFL_EINVAL
+ * otherwise), and a page must say nothing that another user of this machine may not read. A monitor
+ * elsewhere needs an agent on this machine, or a proxy that authenticates it.
  *
- * GET and HEAD of the listed paths, nothing else: other methods get 405, other paths 404. Each connection
- * carries one request; a body is never read. Limits: 16 connections, 5 s of silence each, 8 KiB of
- * request header. libmicrohttpd parses; of a request we look only at the method and the path, which are compared whole.
- * Threads: pages are made on a thread of the server, one at a time.   Secrets: none. */
+ * GET and HEAD of the listed paths, nothing else: other methods get 405, other paths 404. Each
+ * connection carries one request; a body is never read. Limits: 16 connections, 5 s of silence
+ * each, 8 KiB of request header. libmicrohttpd parses; of a request we look only at the method and
+ * the path, which are compared whole. Threads: pages are made on a thread of the server, one at a
+ * time.   Secrets: none. */
 #ifndef NET_LOCAL_HTTP_H
 #define NET_LOCAL_HTTP_H
 

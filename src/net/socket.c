@@ -126,7 +126,7 @@ void socket_origin(uint8_t out[SOCKET_ORIGIN], int fd)
     } a = { 0 };
     socklen_t n = sizeof a;
     if (getpeername(fd, &a.plain, &n) != 0)
-        a.any.ss_family = AF_UNSPEC; /* it has gone: nobody's */
+        a.any.ss_family = AF_UNSPEC; /* it has disconnected */
     socket_origin_of(out, &a.plain);
 }
 
@@ -141,7 +141,7 @@ sefl_status socket_accept(int *out, int fd, unsigned wait_ms)
         if (st != SEFL_OK)
             return st;
         if (!seen)
-            return sefl_fail(SEFL_ETIMEOUT, "nobody dialled within %u ms", wait_ms);
+            return sefl_fail(SEFL_ETIMEOUT, "no connection within %u ms", wait_ms);
         int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (conn >= 0) {
             setsockopt(conn, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);

@@ -173,8 +173,9 @@ static bool again(ssize_t rc)
            (rc < 0 && !gnutls_error_is_fatal((int)rc));
 }
 
-/* Waits for one of the events; *since_ms: when what the owner asked for last moved on, 0: now. SEFL_ETIMEOUT:
- * that is idle_ms ago; or nothing came for silent_ms, which counts only while we wait for input. */
+/* Waits for one of the events; *since_ms: when what the owner asked for last moved on, 0: now.
+ * SEFL_ETIMEOUT: that is idle_ms ago; or nothing came for silent_ms, which counts only while we
+ * wait for input. */
 static sefl_status wait_for(const tls *t, short events, uint64_t *since_ms, short *seen)
 {
     uint64_t now = socket_now_ms();
@@ -196,8 +197,8 @@ static sefl_status wait_for(const tls *t, short events, uint64_t *since_ms, shor
 
 /* ---- the way in -------------------------------------------------------------------------- */
 
-/* One record, or why there is none. A message of TLS' own (a key update) is none, and what the kernel gave
- * us with it is behind it: poll would not tell of that. */
+/* One record, or why there is none. A message of TLS' own (a key update) is none, and what the
+ * kernel gave us with it is behind it: poll would not tell of that. */
 static ssize_t open_record(tls *t, uint8_t *to, size_t room)
 {
     for (;;) {

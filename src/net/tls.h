@@ -10,23 +10,23 @@
  * (net/x509.h). The dialled host must be in the certificate. No session resumption, no early data.
  * Every wait ends (SEFL_ETIMEOUT). IPv4 and IPv6.
  *
- * A silent link. With silent_ms a stream tells a peer that computes from one that is gone: while its owner
- * is busy elsewhere, a thread of the stream sends a heartbeat (an empty TLS record, which the other side
- * skips) every quarter of silent_ms, at most 5 s apart. An end that waits gives up after silent_ms without
- * a single byte, and after idle_ms in which nothing but heartbeats came. So a slow peer has idle_ms for
- * each step, and a link that drops packets costs silent_ms, whatever the protocol waits for. Both ends need
- * it, with limits of the same order. TCP's keepalive would add nothing: it asks the other kernel, which also
- * answers for a stopped process, or it asks a middlebox. TCP_USER_TIMEOUT would do harm: Linux also
- * counts the time in which a living peer computes and leaves its receive window closed.
+ * A silent link. With silent_ms a stream can tell a busy peer from a lost one: while its owner
+ * computes, a thread of the stream sends a heartbeat (an empty TLS record, which the other side
+ * skips) every quarter of silent_ms, at most 5 s apart. A waiting end gives up after silent_ms
+ * without a byte, and after idle_ms with heartbeats only. So a slow peer has idle_ms for each step,
+ * and a dead link costs silent_ms. Both ends need it, with limits of the same order. TCP's
+ * keepalive would add nothing: it asks the other kernel, which also answers for a stopped process,
+ * or it asks a middlebox. TCP_USER_TIMEOUT would do harm: Linux also counts the time in which a
+ * living peer computes and leaves its receive window closed.
  *
- * Protocols (ALPN). A listener that serves several kinds of stream names them in tls_peer.protocols; who
- * dials names the one it wants, and tls_protocol tells both which it is. Where names are given, a peer that
- * names none of them is refused with SEFL_EPROTO.
+ * Protocols (ALPN). A listener that serves several kinds of stream names them in
+ * tls_peer.protocols, the dialling side names one, and tls_protocol tells both which one it is.
+ * Where names are given, a peer that offers none of them is refused with SEFL_EPROTO.
  *
  * In TLS 1.3 the side that dials has finished before the other one has judged its certificate: a
  * refusal shows as SEFL_EAUTH (the peer's alert) or SEFL_ECLOSED in its first receive.
- * Threads: an id may be shared; a stream has one owner, and one thread of its own for heartbeats.   Secrets: keys (wiped by GnuTLS) and what
- * is sent (wiped from our buffers). */
+ * Threads: an id may be shared; a stream has one owner and its own heartbeat thread.
+ * Secrets: keys (wiped by GnuTLS) and what is sent (wiped from our buffers). */
 #ifndef NET_TLS_H
 #define NET_TLS_H
 
@@ -47,8 +47,8 @@ typedef struct tls_peer {
     const char *role;                     /* "aggregator", "csp", "client" */
     const char *protocols[TLS_PROTOCOLS]; /* any of them; NULL at the first: not asked for */
     const uint8_t *fingerprint; /* 32 bytes, SHA-256 of its SPKI; NULL: any of that role */
-    const allowlist *allowlist; /* whom we let in; NULL: whom the id's CAs vouch for */
-    void (*refused)(void *ctx, const x509_peer *p); /* count it; NULL: nobody is told */
+    const allowlist *allowlist; /* who may connect; NULL: peers of the id's CAs */
+    void (*refused)(void *ctx, const x509_peer *p); /* hears of each refusal; may be NULL */
     void *ctx;
 } tls_peer;
 
@@ -73,9 +73,9 @@ void tls_id_check_own(const tls_id *id, x509_peer *out, bool server);
  * chooses. *fd is closed by the caller. */
 sefl_status tls_listen(int *fd, const char *address, uint16_t port,
                        uint16_t *bound) SEFL_MUST_CHECK;
-/* One peer that is who it should be, for who expects no other (else net/handshakes.h). Handshakes run side by
- * side: silent strangers do not keep it waiting. If somebody came and was refused, and nobody else is
- * there: the news of handshakes_accept. SEFL_ETIMEOUT if nobody comes in wait_ms. */
+/* One peer that passes `want`, for a caller that expects a single one (else net/handshakes.h).
+ * Handshakes run side by side, so silent peers do not delay it. If every peer that came was
+ * refused: the result of handshakes_accept. SEFL_ETIMEOUT if there is no connection in wait_ms. */
 sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want, unsigned wait_ms,
                        const tls_limits *lim) SEFL_MUST_CHECK;
 sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *id,
@@ -87,8 +87,7 @@ const x509_peer *tls_peer_info(const tls *t);
 const char *tls_protocol(const tls *t); /* one of tls_peer.protocols; "" where none was asked for */
 /* Ends a wait of the owner from another thread: its call fails with SEFL_ECLOSED. */
 void tls_interrupt(tls *t);
-/* Says goodbye if the way out is free, and closes. Held-back bytes are lost, so flush first. NULL
- * is fine. */
+/* Sends close_notify if the socket takes it, and closes. Unflushed bytes are lost. NULL is fine. */
 void tls_close(tls *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* tls_inside: what the modules of net share about TLS; nobody else includes it. */
+/* tls_inside: what the modules of net share about TLS; other layers do not include it. */
 #ifndef NET_TLS_INSIDE_H
 #define NET_TLS_INSIDE_H
 
@@ -48,10 +48,11 @@ void x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...) SEFL
 /* The chain up to a CA of this list, with dates; else a verdict. */
 bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                      gnutls_x509_trust_list_t cas);
-/* Is this (printable ASCII) one of the organisational units of the subject, character for character? */
+/* Is this (printable ASCII) one of the organisational units of the subject, character for
+ * character? */
 bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit);
-/* The chain up to an issuer that the allowlist trusts for this role (NULL: any); maps the role where the
- * issuer has a unit; then the list of members. False: a verdict is in p. */
+/* The chain up to an issuer that the allowlist trusts for this role (NULL: any); maps the role
+ * where the issuer has a unit; then the list of members. False: a verdict is in p. */
 bool allowlist_chain(const allowlist *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                      const char *role);
 bool allowlist_member(const allowlist *g, x509_peer *p);
@@ -60,11 +61,12 @@ bool x509_key_weak(int algorithm, unsigned bits);
 /* Would checking one signature of this key take more than some milliseconds? Its sizes. */
 bool x509_key_dear(gnutls_pubkey_t key, unsigned *bits, unsigned *exponent);
 /* The same for the certificate that the peer has shown, before GnuTLS checks its signature with it
- * (a hook before GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY). False: end the handshake; p has the verdict. */
+ * (a hook before GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY). False: end the handshake; p has the
+ * verdict. */
 bool x509_shown_affordable(x509_peer *p, gnutls_session_t s);
 
-/* The first certificate in a PEM text; SEFL_EPROTO. The caller frees *out, which is NULL before, also
- * after a failure. */
+/* The first certificate in a PEM text; SEFL_EPROTO. The caller frees *out, which is NULL before,
+ * also after a failure. */
 sefl_status x509_crt_read(gnutls_x509_crt_t *out, sefl_span pem) SEFL_MUST_CHECK;
 /* The same for a private key in a PEM file; a failure names the file. */
 sefl_status x509_privkey_read(gnutls_x509_privkey_t *out, const char *path) SEFL_MUST_CHECK;
@@ -76,8 +78,8 @@ sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem) SEFL_MUST_CH
 #define TLS_DATUM(span) \
     ((gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)(span).p, .size = (unsigned)(span).n })
 
-/* A step of GnuTLS inside a function with `done`; GNUTLS_READ: of bytes that others made, where a failure
- * is `code`. What GnuTLS frees may be NULL. */
+/* A step of GnuTLS inside a function with `done`; GNUTLS_READ: of bytes that others made, where a
+ * failure is `code`. What GnuTLS frees may be NULL. */
 #define GNUTLS_READ(code, call, what)           \
     do {                                        \
         int rc_ = (call);                       \
@@ -114,8 +116,9 @@ tls_id *tls_id_hold(const tls_id *id);
 
 enum { TLS_CONNECT_MS = 10000, TLS_IDLE_MS = 120000 }; /* where tls_limits has 0 */
 
-/* A stream whose handshake has not begun; takes fd. lim: NULL or zeros as in tls.h. host (a server's name): NULL where we are the server. What
- * `want` points to is needed until the handshake is over, or another one is set. */
+/* A stream before its handshake; takes fd. lim: NULL or zeros as in tls.h. host: the server's name;
+ * NULL where we are the server. What `want` points to must live until the handshake is over or
+ * another one is set. */
 sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
                      const tls_peer *want, const tls_limits *lim) SEFL_MUST_CHECK;
 void tls_want(tls *t, const tls_peer *want);

@@ -116,7 +116,8 @@ static bool is_plain(const char *s, size_t n)
     return n > 0;
 }
 
-/* One entry of a SAN as set_hosts would take it. Entries of other kinds (mail, URI) are left out. */
+/* One entry of a SAN as set_hosts would take it. Entries of other kinds (mail, URI) are left
+ * out. */
 static sefl_status add_host(sefl_buf *out, int kind, const char *san, size_t n)
 {
     sefl_status st = SEFL_OK;
@@ -341,7 +342,7 @@ sefl_status x509_issue(sefl_buf *out, const x509_subject *s, sefl_span request, 
     gnutls_pubkey_t key = NULL;
     SEFL_TRY(check_subject(s));
     SEFL_CHECK(s->role != NULL && (request.n == 0) != (earlier.n == 0), SEFL_EINVAL,
-               "certificate: it wants a role, and a request or an earlier certificate");
+               "certificate: it needs a role, and a request or an earlier certificate");
     GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
     GNUTLS_TRY(gnutls_pubkey_init(&key), "certificate");
     SEFL_TRY(key_of(key, request, earlier));

@@ -9,11 +9,12 @@
  * A certificate speaks for one role: the entry "sefl aggregator", "sefl csp" or "sefl client" among
  * the organisational units of its subject. What x509_make writes has ECDSA P-256 keys and SHA-256;
  * certificates of an organisation's own CA are taken too if they carry that entry, the purpose
- * (client or server authentication) and nothing weak: RSA from 2048 to 8192 bits, curves from 256 bits,
- * SHA-256 or better in every signature below the trusted CA.
+ * (client or server authentication) and nothing weak: RSA from 2048 to 8192 bits, curves from 256
+ * bits, SHA-256 or better in every signature below the trusted CA.
  *
- * A site makes its own key and a request (x509_request_*); the CA issues for the key in it, or for the
- * key of an earlier certificate (x509_issue). What the request says of its subject is not believed.
+ * A site makes its own key and a request (x509_request_*); the CA issues for the key in it, or for
+ * the key of an earlier certificate (x509_issue). What the request says of its subject is not
+ * believed.
  *
  * The identity of a peer is the SHA-256 of its public key (SubjectPublicKeyInfo): a renewed
  * certificate with the same key is the same peer.
@@ -41,8 +42,8 @@ sefl_status x509_make(const char *cert_path, const char *key_path, const x509_su
 
 enum { X509_REQUEST_MAX = 4096, X509_CERT_MAX = 16 << 10 };
 
-/* A new ECDSA P-256 key in key_path (0600, never replaced), and a certificate request for it (PKCS #10,
- * DER), appended to der. */
+/* A new ECDSA P-256 key in key_path (0600, never replaced), and a certificate request for it (PKCS
+ * #10, DER), appended to der. */
 sefl_status x509_request_make(sefl_buf *der, const char *key_path,
                               const char *name) SEFL_MUST_CHECK;
 /* The same request for a key that is there already. */
@@ -54,8 +55,8 @@ sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der) SEFL_MUST_
 sefl_status x509_request_pem(sefl_buf *out, sefl_span der) SEFL_MUST_CHECK;
 sefl_status x509_request_from_pem(sefl_buf *der, sefl_span pem) SEFL_MUST_CHECK;
 
-/* A certificate (PEM, appended to out) for the key of a request or of an earlier certificate: one of
- * the two is empty. */
+/* A certificate (PEM, appended to out) for the key of a request or of an earlier certificate: one
+ * of the two is empty. */
 sefl_status x509_issue(sefl_buf *out, const x509_subject *s, sefl_span request,
                        sefl_span earlier_pem, const char *ca_cert,
                        const char *ca_key) SEFL_MUST_CHECK;
@@ -69,7 +70,8 @@ typedef struct x509_info {
     bool weak; /* its key, below what is taken of a peer */
 } x509_info;
 
-/* Of the first certificate in a PEM text; der (may be NULL): its bytes, appended. Nothing is verified. */
+/* Of the first certificate in a PEM text; der (may be NULL): its bytes, appended. Nothing is
+ * verified. */
 sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der) SEFL_MUST_CHECK;
 /* The same of a file, whose bytes are appended to pem; a failure names the file. */
 sefl_status x509_info_file(x509_info *out, sefl_buf *pem, const char *path) SEFL_MUST_CHECK;
@@ -77,20 +79,20 @@ sefl_status x509_info_file(x509_info *out, sefl_buf *pem, const char *path) SEFL
 /* How many certificates a PEM text has; 0 for what is none. */
 unsigned x509_count(sefl_span pem);
 
-/* The hosts (x509_subject) that the first certificate in a PEM text is for, appended to out; nothing for one
- * that names none. */
+/* The hosts (x509_subject) that the first certificate in a PEM text is for, appended to out;
+ * nothing for one that names none. */
 sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem) SEFL_MUST_CHECK;
 
 /* SEFL_EAUTH unless this CA issued this certificate, and both are in time. */
 sefl_status x509_issued_by(sefl_span cert_pem, sefl_span ca_pem) SEFL_MUST_CHECK;
 
-/* The public key (SubjectPublicKeyInfo, DER) of the first certificate in a PEM text, appended: its SHA-256
- * is the fingerprint. */
+/* The public key (SubjectPublicKeyInfo, DER) of the first certificate in a PEM text, appended: its
+ * SHA-256 is the fingerprint. */
 sefl_status x509_spki_read(sefl_buf *out, sefl_span pem) SEFL_MUST_CHECK;
 
-/* A certificate's private key, of whatever kind, signs these bytes; the signature is appended. ECDSA and RSA
- * (PKCS #1 v1.5; PSS for a key that is for PSS alone) with SHA-256, Ed25519, Ed448. Keys that are not taken
- * of a peer are not used: SEFL_EAUTH. */
+/* A certificate's private key, of whatever kind, signs these bytes; the signature is appended.
+ * ECDSA and RSA (PKCS #1 v1.5; PSS for a key that is for PSS alone) with SHA-256, Ed25519, Ed448.
+ * Keys that are not taken of a peer are not used: SEFL_EAUTH. */
 sefl_status x509_sign(sefl_buf *sig, const char *key_path, sefl_span bytes) SEFL_MUST_CHECK;
 /* SEFL_EAUTH unless this public key signed them so, and is none that is weak or too dear. */
 sefl_status x509_verify(sefl_span spki, sefl_span bytes, sefl_span sig) SEFL_MUST_CHECK;

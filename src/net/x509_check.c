@@ -1,7 +1,7 @@
-/* Design. A peer gets one verdict, the first that applies in this order: nothing shown, unreadable,
- * weak, chain (unknown issuer, dates), use, role, pinned key, host, revoked, not enrolled. Weakness is looked at first,
- * since a weak signature would make the rest meaningless; what comes from an unknown issuer is
- * not believed, but its name stands in the log's sentence. */
+/* Design. A peer gets one verdict, the first that applies in this order: no certificate, malformed,
+ * weak, chain (unknown issuer, dates), use, role, pinned key, host, revoked, not enrolled. Weakness
+ * comes first, since a weak signature makes the rest meaningless. A name from an unknown issuer
+ * proves nothing, but the log shows it. */
 #include "net/tls_inside.h"
 
 #include <arpa/inet.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Whoever shows a certificate makes us compute with a key of its choice, before anything is known of
- * it: n^2 work for each bit of the exponent. Real keys have 65537. */
+/* A stranger's certificate makes us compute with a key of its choice: n^2 work for each bit of the
+ * exponent. Real keys have 65537. */
 enum { RSA_BITS_MAX = 8192, RSA_EXPONENT_BITS_MAX = 32 };
 
 /* Of a subject: GnuTLS finds each by counting from the first. */
@@ -82,9 +82,9 @@ static dn_walk dn_begin(gnutls_x509_crt_t crt)
     return w;
 }
 
-/* The characters of a DirectoryString as they are, without the escapes that GnuTLS puts into its own
- * text (RFC 4514); those beyond ASCII become one that is in no text of ours. False for what is no
- * text, has a NUL, or does not fit. */
+/* The characters of a DirectoryString as they are, without the escapes that GnuTLS puts into its
+ * own text (RFC 4514); those beyond ASCII become one that is in no text of ours. False for what is
+ * no text, has a NUL, or does not fit. */
 static bool ava_text(char *out, size_t room, const gnutls_x509_ava_st *a)
 {
     size_t wide = 1; /* bytes of a character */

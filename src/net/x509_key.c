@@ -1,10 +1,10 @@
-/* New keys. GnuTLS 3.7 writes a P-256 key whose first bit is set with 33 bytes; RFC 5915 wants 32, and
- * strict readers refuse the other half of all keys. So the file is written here: for this curve its
- * DER has one layout (RFC 5958, RFC 5915),
+/* New keys. GnuTLS 3.7 writes a P-256 key whose first bit is set with 33 bytes; RFC 5915 wants 32,
+ * and strict readers refuse the other half of all keys. So the file is written here: for this curve
+ * its DER has one layout (RFC 5958, RFC 5915),
  *
  *     SEQUENCE { 0, SEQUENCE { ecPublicKey, prime256v1 },
  *                OCTET STRING { SEQUENCE { 1, OCTET STRING d, [1] { BIT STRING 04 x y } } } }
- */
+ * */
 #include "net/tls_inside.h"
 
 #include "base/ct.h"

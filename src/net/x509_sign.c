@@ -1,5 +1,6 @@
-/* Signatures by the keys of certificates over bytes of ours. The kind of key says how: always SHA-256 with
- * ECDSA and RSA, so that no peer chooses a weak hash, or one kind of padding for another. */
+/* Signatures by the keys of certificates over bytes of ours. The kind of key says how: always
+ * SHA-256 with ECDSA and RSA, so that no peer chooses a weak hash, or one kind of padding for
+ * another. */
 #include "base/file.h"
 #include "net/tls_inside.h"
 

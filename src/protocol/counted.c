@@ -1,6 +1,6 @@
 /* Design: one walk over the places from left to right makes every node of the tree, each as soon as
- * both its children are there; a stack of one hash per level holds what waits for its right sibling.
- * Root and stored tree differ only in which nodes they note. */
+ * both its children are there; a stack of one hash per level holds what waits for its right
+ * sibling. Root and stored tree differ only in which nodes they note. */
 #include "protocol/counted.h"
 
 #include "base/alloc.h"

@@ -11,18 +11,20 @@
  *             stream 0
  *     path    siblings from the leaf up, depth * 32 | place u32
  *
- * Where a leaf stands does not depend on the number of leaves, and a filler looks like a hash: a path
- * does not tell how many clients there are. The tree seed is a secret of the two servers.
+ * Where a leaf stands does not depend on the number of leaves, and a filler looks like a hash: a
+ * path does not tell how many clients there are. The tree seed is a secret of the two servers.
  *
  *     SEFL_TRY(counted_root(root, &tree));                    // both servers
  *     SEFL_TRY(counted_tree_path(&out, tree, client));        // AS, which keeps the tree
  *     SEFL_TRY(counted_check(root, task, round, depth, &leaf, path));     // client
  *
- * counted_root needs 8 bytes and 2 hashes a place (10,000 clients: a few ms), a counted_tree 64 bytes a place.
+ * counted_root needs 8 bytes and 2 hashes a place (10,000 clients: a few ms), a counted_tree 64
+ * bytes a place.
  *
  *     statement  task 32 | round u64 | root 32 | id of the opening 32: SIGN_COUNTED, signed by CSP alone
  *
- * Secret: the tree seed (kept from clients). Public: the rest. Threads: values; a const tree may be shared. */
+ * Secret: the tree seed (kept from clients). Public: the rest. Threads: values; a const tree may be
+ * shared. */
 #ifndef PROTOCOL_COUNTED_H
 #define PROTOCOL_COUNTED_H
 

@@ -1,5 +1,5 @@
-/* head: the start of a sealed upload: the seed of its mask, sealed to CSP's key of the round and signed
- * with the client's upload key (protocol/voucher.h).
+/* head: the start of a sealed upload: the seed of its mask, sealed to CSP's key of the round and
+ * signed with the client's upload key (protocol/voucher.h).
  *
  *     "SFH1" | suite u16 | 0 u16 | client 32 | units 32 | enc | sealed seed 48 | signature 64
  *
@@ -9,16 +9,16 @@
  *     seal       info "sefl head 1" | task 32 | round u64, ad client 32 | units 32
  *     signature  SIGN_UPLOAD over task 32 | round u64 | the head before the signature
  *
- * A head is 216 bytes with x25519 and 1,304 with xwing. Task and round are not in it: a reader knows
- * them, and a head of another task or round fails both the signature and the seal.
+ * A head is 216 bytes with x25519 and 1,304 with xwing. Task and round are not in it: a reader
+ * knows them, and a head of another task or round fails both the signature and the seal.
  *
  *     SEFL_TRY(head_make(out, &facts, csp_pub, seed, upload_key, &rng));     // client
  *     SEFL_TRY(head_read(&h, task->seal, in));                               // AS, CSP
  *     SEFL_TRY(head_check(&h, task_hash, round, upload_pub));
  *     SEFL_TRY(head_open(seed, &h, round_key, task_hash, round));            // CSP
  *
- * The short form stands in a SET for a head that CSP knows already (protocol/link.h): the first 72 bytes
- * with suite 0.
+ * The short form stands in a SET for a head that CSP knows already (protocol/link.h): the first 72
+ * bytes with suite 0.
  *
  * Secret: seed, keys. Public: the rest, and whether a head opened. Constant-time in the seed.
  * Threads: values. */
@@ -54,7 +54,8 @@ typedef struct head {
 /* Bytes of a whole head; 0 for NULL: an upload that is not sealed has none. */
 size_t head_bytes(const seal_suite *s);
 
-/* `in` is one whole head of this suite; SEFL_EPROTO otherwise. Checks neither signature nor seal. */
+/* `in` is one whole head of this suite; SEFL_EPROTO otherwise. Checks neither signature nor
+ * seal. */
 sefl_status head_read(head *out, const seal_suite *want, sefl_span in) SEFL_MUST_CHECK;
 
 /* Takes one head off a row of them, whole or short. */

@@ -5,9 +5,9 @@
  *     http_found f = http_find(&target, "GET", "/v1/round/3/model");            // and back
  *
  * These two lists are the ones in use: AS dispatches by http_find, clients build every path with
- * http_path, and both name fields by http_field_name. tests/unit/protocol/test_schema.c reviews each
- * entry, so that no number computed from a client's text gets a place to travel in, and finds any
- * path or field name that the code writes past the lists.
+ * http_path, and both name fields by http_field_name. tests/unit/protocol/test_schema.c reviews
+ * each entry, so that no number computed from a client's text gets a place to travel in, and finds
+ * any path or field name that the code writes past the lists.
  *
  * Threads: constants and values.   Secrets: none. */
 #ifndef PROTOCOL_HTTP_H
@@ -23,8 +23,9 @@
 #define HTTP_ENROL_PATH   "/v1/enroll"
 #define HTTP_VERSION_NAME "Sefl-Version"
 
-/* X(name, method, path, answer's body); N stands for a round, HASH for the BLAKE3 of an update's units
- * in 64 hex digits. AS answers HEAD wherever it answers GET. ENROL alone needs no certificate. */
+/* X(name, method, path, answer's body); N stands for a round, HASH for the BLAKE3 of an update's
+ * units in 64 hex digits. AS answers HEAD wherever it answers GET. ENROL alone needs no
+ * certificate. */
 #define HTTP_CALLS(X)                                                               \
     X(HEALTH, "GET", HTTP_HEALTH_PATH, "ok")                                        \
     X(TASK, "GET", "/v1/task", "envelope of the task")                              \
@@ -77,8 +78,8 @@ typedef struct http_target {
 
 typedef enum http_found { HTTP_FOUND, HTTP_NO_PATH, HTTP_NO_METHOD } http_found;
 
-/* Which call is it? HTTP_NO_METHOD: the path is in the list, but not with this method. A round is 1 or
- * more, without leading zeros; hex digits are lower case. */
+/* Which call is it? HTTP_NO_METHOD: the path is in the list, but not with this method. A round is 1
+ * or more, without leading zeros; hex digits are lower case. */
 http_found http_find(http_target *out, const char *method, const char *path);
 
 /* The path of a call; returns out. */

@@ -42,7 +42,8 @@ static uint64_t body_max(uint32_t kind)
     }
 }
 
-/* The next message: of the kind `piece` and at most `max` bytes; 0: any control message, within its limit. */
+/* The next message: of the kind `piece` and at most `max` bytes; 0: any control message, within its
+ * limit. */
 static sefl_status receive(channel *ch, link_msg *m, uint32_t piece, uint64_t max)
 {
     sefl_status st = SEFL_OK;

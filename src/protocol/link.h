@@ -1,9 +1,10 @@
-/* link: what AS and CSP say to each other: one stream, AS asks, CSP answers, and the long parts (the
- * masked sum, the two-party computation) run on the same stream between a question and its answer.
+/* link: what AS and CSP say to each other: one stream, AS asks, CSP answers, and the long parts
+ * (the masked sum, the two-party computation) run on the same stream between a question and its
+ * answer.
  *
- * Every message has the frame of base/channel.h (kind u32, index u32, length u64). Control messages have
- * index 0 and bodies of at most LINK_BODY_MAX bytes; the reader refuses a longer one before it reads
- * it. `head` is a ledger's head: records u64, hash 32.
+ * Every message has the frame of base/channel.h (kind u32, index u32, length u64). Control messages
+ * have index 0 and bodies of at most LINK_BODY_MAX bytes; the reader refuses a longer one before it
+ * reads it. `head` is a ledger's head: records u64, hash 32.
  *
  *     AS asks                                      CSP answers
  *     HELLO    u16 lowest, u16 highest version,    WELCOME  version u16, head, signed u64, opened
@@ -39,47 +40,50 @@
  *              AS's order
  *     any                                          NO code u16 (link_no), sentence
  *
- * HELLO's signature (SIGN_LINK) is AS's, over what stands before it: who has AS's TLS key alone is told nothing,
- * can fix no set, and gets no lane on which to fail checks.
- * pair: fresh random bytes, of this stream alone; they bind its lanes (roles/aggregator/lanes.h) to it.
+ * HELLO's signature (SIGN_LINK) is AS's, over what stands before it: who has AS's TLS key alone is
+ * told nothing, can fix no set, and gets no lane on which to fail checks. pair: fresh random bytes,
+ * of this stream alone; they bind its lanes (roles/aggregator/lanes.h) to it.
  *
- * NO ends the question, not the stream; whatever breaks the format ends the stream. HELLO comes first
- * and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING and BYE at any
- * time after HELLO. BYE over = 1: the task has ended and every release of it is out.
+ * NO ends the question, not the stream; whatever breaks the format ends the stream. HELLO comes
+ * first and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING and
+ * BYE at any time after HELLO. BYE over = 1: the task has ended and every release of it is out.
  *
- * An order (SIGN_ORDER, AS alone): task 32 | round u64 | what u8 (1 skip, 2 over) | reason u8; round and
- * reason are 0 for over. It changes nothing unless AS's signature holds: the stream's TLS key alone moves no
- * state.
+ * An order (SIGN_ORDER, AS alone): task 32 | round u64 | what u8 (1 skip, 2 over) | reason u8;
+ * round and reason are 0 for over. It changes nothing unless AS's signature holds: the stream's TLS
+ * key alone moves no state.
  *
- * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, EARLY as often as AS likes, SET, REVEAL.
- * EARLY has at most LINK_HEADS_PIECE bytes of heads, and so has each HEADS. A head that EARLY brought on
- * this stream, and that was not refused, may stand in HEADS in its short form. CSP looks at all heads before
- * it answers SET; the answer is durable, final, and the same for the same SET on any stream; NO FEW below the
- * threshold, and the round is skipped then. NO to a SET comes after its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement names that root
- * and count.
+ * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, EARLY as often as AS likes, SET,
+ * REVEAL. EARLY has at most LINK_HEADS_PIECE bytes of heads, and so has each HEADS. A head that
+ * EARLY brought on this stream, and that was not refused, may stand in HEADS in its short form. CSP
+ * looks at all heads before it answers SET; the answer is durable, final, and the same for the same
+ * SET on any stream; NO FEW below the threshold, and the round is skipped then. NO to a SET comes
+ * after its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement names that
+ * root and count.
  *
  * id: of the opening that was kept: attempt u64, then the first 24 bytes of the set's hash.
  *
- * The two ledgers. AS charges a round durably before REVEAL leaves, CSP charges it in REVEAL before GO. So
- * CSP's ledger is AS's, or AS's without its last charge: that of the highest round whose header CSP
- * signed, while that round is neither opened nor skipped. (A charge is one record, the first of a task
- * two.) What each message must find:
+ * The two ledgers. AS charges a round durably before REVEAL leaves, CSP charges it in REVEAL before
+ * GO. So CSP's ledger is AS's, or AS's without its last charge: that of the highest round whose
+ * header CSP signed, while that round is neither opened nor skipped. (A charge is one record, the
+ * first of a task two.) What each message must find:
  *     HELLO, HEADER   equal; or AS ahead by one charge, and the highest signed round is still to open
  *     GO, KEPT        equal (CSP charges first)
  *     SKIP            equal, after CSP charges too what AS charged for that round: a charge without a
  *                     release may stand
- * In REVEAL and SKIP CSP computes the head that its charge would lead to, compares, and only then writes. A
- * round that CSP skipped by itself (csp.h: its key expired) counts as one still to open here.
- * CSP answers anything else with NO LEDGER and does nothing. AS looks at the head of every WELCOME,
- * HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). CSP ahead, or a fork: somebody's
- * ledger was lost, rolled back or changed; people must look. AS compares the rounds of WELCOME with its
- * own journal too: the one that knows less than it told the other has an old copy of its state.
+ * In REVEAL and SKIP CSP computes the head that its charge would lead to, compares, and only then
+ * writes. A round that CSP skipped by itself (csp.h: its key expired) counts as one still to open
+ * here. CSP answers anything else with NO LEDGER and does nothing. AS looks at the head of every
+ * WELCOME, HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). CSP ahead, or a
+ * fork: somebody's ledger was lost, rolled back or changed; people must look. AS compares the
+ * rounds of WELCOME with its own journal too: the one that knows less than it told the other has an
+ * old copy of its state.
  *
- * Waiting. The protocol itself sends nothing while it computes: CSP decrypts a piece of the sum for some ten
- * seconds (Paillier on two cores). The stream below sends heartbeats meanwhile (net/tls.h), so there are two
- * limits for every wait, in every step: nothing at all for `link_silence` seconds (a setting of both
- * servers, 30) means that the link is gone; LINK_IDLE_MS is how long a living peer may take for one step. When
- * there is nothing to do, AS asks PING every 10 s, or sooner with a shorter limit, and so looks at the link.
+ * Waiting. The protocol itself sends nothing while it computes: CSP decrypts a piece of the sum for
+ * some ten seconds (Paillier on two cores). The stream below sends heartbeats meanwhile
+ * (net/tls.h), so there are two limits for every wait, in every step: nothing at all for
+ * `link_silence` seconds (a setting of both servers, 30) means that the link is gone; LINK_IDLE_MS
+ * is how long a living peer may take for one step. When there is nothing to do, AS asks PING every
+ * 10 s, or sooner with a shorter limit, and so looks at the link.
  *
  * Secret: what the long parts carry. Threads: one owner a side. */
 #ifndef PROTOCOL_LINK_H
@@ -107,11 +111,12 @@ enum {
 };
 
 /* The kinds of messages, in the order of their numbers from 0x4c4b0001. */
-#define LINK_KIND_LIST(X)                                                                       \
-    X(HELLO)                                                                                    \
-    X(WELCOME) X(TASK) X(YES) X(HEADER) X(REVEAL) X(GO) X(KEPT) X(SUM) X(PLAIN) X(SKIP) X(PING) \
-        X(PONG) X(BYE) X(NO) X(ENROL) X(APPROVED) X(LANE) X(FILL) X(REPLY) X(KEY) X(VOUCH)      \
-            X(EARLY) X(SET) X(HEADS) X(VERDICT) X(COUNTED)
+#define LINK_KIND_LIST(X)                                                                          \
+    X(HELLO)                                                                                       \
+    X(WELCOME)                                                                                     \
+    X(TASK) X(YES) X(HEADER) X(REVEAL) X(GO) X(KEPT) X(SUM) X(PLAIN) X(SKIP) X(PING) X(PONG)       \
+        X(BYE) X(NO) X(ENROL) X(APPROVED) X(LANE) X(FILL) X(REPLY) X(KEY) X(VOUCH) X(EARLY) X(SET) \
+            X(HEADS) X(VERDICT) X(COUNTED)
 
 typedef enum link_kind {
     LINK_BEFORE = 0x4c4b0000, /* no kind */
@@ -187,12 +192,12 @@ typedef struct link_msg {
     sefl_buf body;  /* the caller's; cleared with buf_clear */
 } link_msg;
 
-/* Any control message that comes next; SEFL_EPROTO for an unknown kind (SUM, PLAIN, REPLY and HEADS are no
- * control messages), an index or a body over the limit (LINK_BODY_MAX; EARLY and VERDICT have their own):
- * the stream is dead then. */
+/* Any control message that comes next; SEFL_EPROTO for an unknown kind (SUM, PLAIN, REPLY and HEADS
+ * are no control messages), an index or a body over the limit (LINK_BODY_MAX; EARLY and VERDICT
+ * have their own): the stream is dead then. */
 sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
-/* The next piece of a long part (SUM, HEADS): this kind, any index, at most `max` bytes; else SEFL_EPROTO,
- * and the stream is dead. */
+/* The next piece of a long part (SUM, HEADS): this kind, any index, at most `max` bytes; else
+ * SEFL_EPROTO, and the stream is dead. */
 sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t max) SEFL_MUST_CHECK;
 /* Sends and flushes. */
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body) SEFL_MUST_CHECK;
@@ -217,7 +222,8 @@ sefl_status link_order_read(link_order *out, sefl_span in) SEFL_MUST_CHECK;
 /* ---- refusals ------------------------------------------------------------------------------ */
 
 sefl_status link_refusals_write(sefl_buf *out, const head_refusal *r, size_t n) SEFL_MUST_CHECK;
-/* All that is left: at most `room`, by rising index below `heads`, reasons above 0; else SEFL_EPROTO. */
+/* All that is left: at most `room`, by rising index below `heads`, reasons above 0; else
+ * SEFL_EPROTO. */
 sefl_status link_refusals_read(rd *r, head_refusal *out, size_t room, size_t *n,
                                uint32_t heads) SEFL_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* participant: what a client decides: which task it accepts, when it trains, uploads, sleeps and stops.
- * No socket, clock, disk or key: events come in with the time, orders go out, as in agg.h.
+/* participant: decides what a client does: which task it accepts, when it trains, uploads and
+ * stops. No socket, clock, disk or key: events come in with the time, orders go out, as in agg.h.
  *
  *     start -> FETCH_TASK -> (policy) -> POLL -> header checked -> [own coin] -> FETCH_MODEL -> TRAIN ->
  *     UPLOAD -> receipt checked -> POLL for the next round ... -> STOP
@@ -16,12 +16,12 @@
  * and FAILED for what may work later. participant_next gives the same order until an event came.
  *
  * The finished ciphertext of a round is written before its first byte leaves (TRAINED); after a
- * restart participant_restore continues with UPLOAD of those bytes and never encrypts that round again:
- * the driver restores the highest round of which it has a body, whether or not it has the receipt.
- * A deadline that has passed before that drops the round's work; if AS extended the round, it begins
- * again. Failures are retried after 1 s, doubled up to 256 s, of which the first half is fixed and
- * the other one drawn (the jitter's coins come in as an argument).
- * Threads: one owner.   Secrets: none here. */
+ * restart participant_restore continues with UPLOAD of those bytes and never encrypts that round
+ * again: the driver restores the highest round of which it has a body, whether or not it has the
+ * receipt. A deadline that has passed before that drops the round's work; if AS extended the round,
+ * it begins again. Failures are retried after 1 s, doubled up to 256 s, of which the first half is
+ * fixed and the other one drawn (the jitter's coins come in as an argument). Threads: one
+ * owner.   Secrets: none here. */
 #ifndef PROTOCOL_PARTICIPANT_H
 #define PROTOCOL_PARTICIPANT_H
 
@@ -29,8 +29,8 @@
 #include "protocol/round.h"
 #include "protocol/task.h"
 
-/* The owner's policy: a task outside it is refused with the rule's name. 0 / empty: no rule, but for
- * claim_none: a task that claims nothing is refused unless it is allowed. */
+/* The owner's policy: a task outside it is refused with the rule's name. 0 / empty: no rule, but
+ * for claim_none: a task that claims nothing is refused unless it is allowed. */
 typedef struct policy {
     double epsilon_task;    /* epsilon_per_task: largest target of a task */
     double epsilon_total;   /* epsilon_total: largest sum over all tasks, checked with the ledger */
@@ -42,9 +42,10 @@ typedef struct policy {
     pinned servers;         /* allowed_servers */
 } policy;
 
-/* SEFL_EAUTH / SEFL_EINVAL with "policy: <rule>: ...": what the task has, what is allowed, what would
- * accept it. broken (may be NULL): set to the rule's name then. epsilon_total is held against the task's own
- * target here; with what was spent before only the client's ledger can compare it. */
+/* SEFL_EAUTH / SEFL_EINVAL with "policy: <rule>: ...": what the task has, what is allowed, what
+ * would accept it. broken (may be NULL): set to the rule's name then. epsilon_total is held against
+ * the task's own target here; with what was spent before only the client's ledger can
+ * compare it. */
 sefl_status policy_check(const policy *p, const task *t, const char **broken) SEFL_MUST_CHECK;
 
 typedef enum participant_order_kind {
@@ -77,7 +78,8 @@ typedef struct round_news {
     sefl_span header; /* OPEN: envelope with both signatures */
     char why[128];    /* OVER */
 } round_news;
-/* header looks into scratch, which is the caller's. SEFL_EPROTO for anything else than the one form. */
+/* header looks into scratch, which is the caller's. SEFL_EPROTO for anything else than the one
+ * form. */
 sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json) SEFL_MUST_CHECK;
 sefl_status round_news_write(sefl_buf *out, const round_news *n) SEFL_MUST_CHECK;
 
@@ -111,8 +113,9 @@ void participant_free(participant *m);
 /* A finished body of this round is on disk. */
 void participant_restore(participant *m, uint64_t round, bool receipt);
 
-/* Checks a header: both signatures, this task, the round that was announced, the task's step, and that
- * CSP's key of the round is of the task's suite (round_header_read has looked at its length). */
+/* Checks a header: both signatures, this task, the round that was announced, the task's step, and
+ * that CSP's key of the round is of the task's suite (round_header_read has looked at its
+ * length). */
 sefl_status participant_header_check(const task *t, round_header *out, sefl_span envelope,
                                      uint64_t round) SEFL_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* round: what is signed in a round: its header (both servers), the receipt of an update (AS), and AS's
- * statement about the frozen set (to CSP). Little-endian, in envelopes.
+/* round: what is signed in a round: its header (both servers), the receipt of an update (AS), and
+ * AS's statement about the frozen set (to CSP). Little-endian, in envelopes.
  *
  *     header     task 32 | round u64 | model hash 32 | step u64 (server step size, billionths)
  *                | suite u16 | length u16 | CSP's key of this round (0, 0 and nothing without a seal)
@@ -8,12 +8,11 @@
  *                | slice: the noise shares of this attempt (mpc/noise/pool.h; none but for joint noise)
  *
  * The set hash is SHA-256("sefl set 1", task, round u64, clients u32, then for each client in
- * rising order of fingerprint: fingerprint 32, body hash 32); in a sealed task the root of the tree of
- * those that were counted (protocol/counted.h). A body's hash is the one that the client calls it by:
- * BLAKE3 of its units.
- * A client's fingerprint is the SHA-256 of the DER bytes of its certificate's public key (SPKI).
- * Under hidden sampling the statement's count goes to CSP all the same and is published nowhere.
- * Threads: values.   Secrets: none. */
+ * rising order of fingerprint: fingerprint 32, body hash 32); in a sealed task the root of the tree
+ * of those that were counted (protocol/counted.h). A body's hash is the one that the client calls
+ * it by: BLAKE3 of its units. A client's fingerprint is the SHA-256 of the DER bytes of its
+ * certificate's public key (SPKI). Under hidden sampling the statement's count goes to CSP all the
+ * same and is published nowhere. Threads: values.   Secrets: none. */
 #ifndef PROTOCOL_ROUND_H
 #define PROTOCOL_ROUND_H
 
@@ -31,9 +30,9 @@ enum {
     STATEMENT_MAX = STATEMENT_FIXED + SLICE_BYTES_MAX
 };
 
-/* The fields in the order of the wire: X(type, name), types u16, u32, u64 and hash (32 bytes). Structs,
- * readers and writers come from these lists; so does the list that tests/unit/protocol/test_schema.c
- * holds against what may be said about a client. */
+/* The fields in the order of the wire: X(type, name), types u16, u32, u64 and hash (32 bytes).
+ * Structs, readers and writers come from these lists; so does the list that
+ * tests/unit/protocol/test_schema.c holds against what may be said about a client. */
 #define ROUND_HEADER_FIELDS(X)                     \
     X(hash, task)                                  \
     X(u64, round)  /* from 1 */                    \
@@ -74,8 +73,8 @@ typedef struct round_statement {
     shares_slice slice;
 } round_statement;
 
-/* Reading: SEFL_EPROTO unless the length is right and the round above 0; a header's key must have the
- * length that its suite says. The writers of a header and of a statement give its length. */
+/* Reading: SEFL_EPROTO unless the length is right and the round above 0; a header's key must have
+ * the length that its suite says. The writers of a header and of a statement give its length. */
 size_t round_header_write(uint8_t out[HEADER_MAX], const round_header *h);
 sefl_status round_header_read(round_header *out, sefl_span in) SEFL_MUST_CHECK;
 void round_receipt_write(uint8_t out[RECEIPT_BYTES], const round_receipt *r);

@@ -26,7 +26,7 @@ static sefl_status get_number(uint64_t *out, const json_t *root, const char *nam
     const json_t *v = json_object_get(root, name);
     if (!json_is_integer(v) || json_integer_value(v) < 0 ||
         (uint64_t)json_integer_value(v) > TASK_COUNT_MAX)
-        return sefl_fail(SEFL_EPROTO, "round news: %s wants a whole number", name);
+        return sefl_fail(SEFL_EPROTO, "round news: %s must be a whole number", name);
     *out = (uint64_t)json_integer_value(v);
     return SEFL_OK;
 }
@@ -35,7 +35,7 @@ static sefl_status get_text(const char **out, const json_t *root, const char *na
 {
     const json_t *v = json_object_get(root, name);
     if (!json_is_string(v) || json_string_length(v) > max)
-        return sefl_fail(SEFL_EPROTO, "round news: %s wants a string of at most %zu bytes", name,
+        return sefl_fail(SEFL_EPROTO, "round news: %s must be a string of at most %zu bytes", name,
                          max);
     *out = json_string_value(v);
     return SEFL_OK;
@@ -52,11 +52,11 @@ static sefl_status check_members(json_t *root)
         bool known = false;
         for (size_t i = 0; i < MEMBERS; i++)
             known = known || strcmp(members[i], name) == 0;
-        SEFL_CHECK(known, SEFL_EPROTO, "round news: a member that is not known");
+        SEFL_CHECK(known, SEFL_EPROTO, "round news: an unknown field");
     }
     for (size_t i = 0; i < MEMBERS; i++)
         SEFL_CHECK(json_object_get(root, members[i]), SEFL_EPROTO,
-                   "round news: member %s is missing", members[i]);
+                   "round news: the field %s is missing", members[i]);
 done:
     return st;
 }

@@ -1,11 +1,12 @@
-/* update: one update's body in memory: encrypted units and, for a sealed task, the head before them.
+/* update: one update's body in memory: encrypted units and, for a sealed task, the head before
+ * them.
  *
  *     SEFL_TRY(update_make(body, units, &(update_facts){ .task = &t, .header = &h, .enc = enc, ... }, X,
  *                          pool, NULL, &rng));              // body: task_body_bytes(&t)
  *
- * For those who hold a whole body: the simulator, benchmarks, tests. A client writes its body to a file
- * in pieces (roles/client/update.h): the same bytes.
- * Threads: pure; spreads its work over the pool.   Secrets: X, the upload key; coins of the rng. */
+ * For those who hold a whole body: the simulator, benchmarks, tests. A client writes its body to a
+ * file in pieces (roles/client/update.h): the same bytes. Threads: pure; spreads its work over the
+ * pool.   Secrets: X, the upload key; coins of the rng. */
 #ifndef PROTOCOL_UPDATE_H
 #define PROTOCOL_UPDATE_H
 
@@ -21,8 +22,8 @@ typedef struct update_facts {
     const sign_key *upload_key; /* sealed tasks */
 } update_facts;
 
-/* units: BLAKE3 of the units, which names the update. X: task.ahe.units * unit_values integers; what lies
- * beyond task.values is not read. SEFL_ERANGE for a value beyond the client's bound. */
+/* units: BLAKE3 of the units, which names the update. X: task.ahe.units * unit_values integers;
+ * what lies beyond task.values is not read. SEFL_ERANGE for a value beyond the client's bound. */
 sefl_status update_make(uint8_t *body, uint8_t units[32], const update_facts *f, const int64_t *X,
                         pool *p, const sefl_progress *stop, const sefl_rng *rng) SEFL_MUST_CHECK;
 

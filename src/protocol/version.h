@@ -1,11 +1,11 @@
-/* version: who can talk to whom. All rules about versions of what travels stand here.
+/* version: which versions can talk to each other; all rules about versions of the wire formats.
  *
- * Clients and AS (HTTPS). A client sends `Sefl-Version: MAJOR.MINOR` with each request; one that sends
- * none speaks 1.0, which had no such field. The major number must be ours. The minor number may be any
- * from VERSION_MINOR_LOWEST, the oldest whose requests are kept and replayed in tests, to one above
- * ours: a minor version only adds, and what it adds must not be needed by those before. Any other
- * client gets 426 and a sentence that says which versions are taken, whatever it asked for, and before
- * a byte of a body is read. AS says its own version in each answer.
+ * Clients and AS (HTTPS). A client sends `Sefl-Version: MAJOR.MINOR` with each request; one that
+ * sends none speaks 1.0, which had no such field. The major number must be ours. The minor number
+ * may be any from VERSION_MINOR_LOWEST, the oldest whose requests are kept and replayed in tests,
+ * to one above ours: a minor version only adds, and what it adds must not be needed by those
+ * before. Any other client gets 426 and a sentence that says which versions are taken, whatever it
+ * asked for, and before a byte of a body is read. AS says its own version in each answer.
  *     upgrade order: both servers, then the clients, in any order and at leisure
  *
  *     2.0   the calls of protocol/http.h: an update is called by the BLAKE3 of its units, has a sealed and

@@ -10,10 +10,11 @@
  *     chain       the certificate and those between it and its CA, PEM; may be empty for a client whose
  *                 key stands in CSP's own list
  *
- * Uploads are then signed with the upload key (Ed25519, one check of 49 us) instead of the certificate's.
- * A server takes a voucher if it names the server's own federation, the SPKI is a member's, the signature
- * holds, the serial is above that of the client's last one, and no other client has that upload key.
- * This module knows the bytes; the signature is checked by roles/csp/vouch.h, which has net/.
+ * Uploads are then signed with the upload key (Ed25519, one check of 49 us) instead of the
+ * certificate's. A server takes a voucher if it names the server's own federation, the SPKI is a
+ * member's, the signature holds, the serial is above that of the client's last one, and no other
+ * client has that upload key. This module knows the bytes; the signature is checked by
+ * roles/csp/vouch.h, which has net/.
  *
  *     SEFL_TRY(voucher_read(&v, in));               // spans look into `in`
  *     SEFL_TRY(voucher_to_sign(&buf, &v));          // what x509_sign and x509_verify take

@@ -27,14 +27,14 @@
 #include <unistd.h>
 
 enum { CONNECT_MS = 10000, SERVER_THREADS = 2 };
-/* A client may send so many bodies at once, and one more a second (rounds of small models last no
- * longer): it comes again with the same one after a cut, and with another after a refusal. Bodies
+/* A client may send BODIES_BURST bodies at once, and one more per second (rounds of small models
+ * take no longer): it resends a body after a cut, and sends another one after a refusal. Bodies
  * below BODY_LEAST count as that much. */
 enum { BODIES_BURST = 8, BODY_LEAST = 1 << 20 };
-/* Requests of sites that enrol: so many at once, then so many a second, of all together; and of one
- * address, then one in so many seconds. */
+/* Enrolment requests: bursts and rate per second over all sites; burst and interval per address. */
 enum { ENROL_BURST = 30, ENROL_RATE = 1, ORIGIN_BURST = 10, ORIGIN_EVERY_S = 5 };
-/* Honest clients of a CA leave no more unfinished updates than there are clients; some may have new keys. */
+/* Honest clients of a CA leave no more unfinished updates than there are clients; some may have new
+ * keys. */
 enum { PARTS_SPARE = 8 };
 enum { LINK_SLOT = LANES_MAX };
 
@@ -87,8 +87,8 @@ static void refused(void *ctx, const x509_peer *p)
               lf_str("name", p->name), lf_key("key", p->fingerprint));
 }
 
-/* Does the list say whom we take for CSP? One that has never named a CA for that role leaves it to
- * tls.csp_peers, and has only its revoked keys to say; a CA that is revoked stays named. */
+/* Does the list name a CA for CSP? A list that never named one leaves CSP to tls.csp_peers and only
+ * revokes keys; a revoked CA stays named. */
 static bool names_csp(const allowlist *g)
 {
     const trust *t = g ? allowlist_list(g) : NULL;
@@ -98,7 +98,7 @@ static bool names_csp(const allowlist *g)
     return false;
 }
 
-/* Is CSP, with whom we are linked, still welcome? One that no list has judged is, until a list does. */
+/* May the connected CSP stay? One that no list has judged may, until a list names CSP's CA. */
 static bool csp_still(const allowlist *g, x509_peer *who)
 {
     static const uint8_t nobody[sizeof who->issuer];
@@ -192,7 +192,7 @@ static void interrupt(void *ctx)
     interrupt_slot(ctx, LINK_SLOT);
 }
 
-/* Whoever polls waits for an open round or the end; other phases are no news. */
+/* Clients that poll wait for an open round or the end; other phases are no news. */
 static void changed(void *ctx)
 {
     aggregator *a = ctx;
@@ -219,8 +219,8 @@ static void answered(void *ctx)
         https_wake(a->server);
 }
 
-/* The trust list, if it is another one than before: whom it lets in no more is put out. A list that
- * cannot be read leaves the one before in force. */
+/* Reads the trust list if it has changed, and disconnects peers that it no longer allows. A list
+ * that cannot be read leaves the previous one in force. */
 static sefl_status read_list(aggregator *a)
 {
     sefl_status st = SEFL_OK;

@@ -1,5 +1,5 @@
-/* aggregator: the aggregation server as a process: HTTPS for clients, a TLS stream to CSP, a journal,
- * spooled updates, a ledger and models on disk.
+/* aggregator: the aggregation server as a process: HTTPS for clients, a TLS stream to CSP, a
+ * journal, spooled updates, a ledger and models on disk.
  *
  *     settings_init(&s, aggregator_schema);
  *     SEFL_TRY(yaml_read(&s, "aggregator.yml"));                  // flags may follow: settings_set
@@ -16,16 +16,17 @@
  *     rounds    carries out what sum/agg.h decides; owns the link to CSP
  *     http      the interface of docs/PROTOCOL.md, "AS over HTTPS"
  *
- * kill -9 at any moment, start again: it goes on (rounds.h). When the task is over it answers clients
- * for `linger` more seconds, so that they learn it, and ends with SEFL_OK.
+ * kill -9 at any moment, start again: it goes on (rounds.h). When the task is over it answers
+ * clients for `linger` more seconds, so that they learn it, and ends with SEFL_OK.
  *
- * Its settings, with their meanings: settings.c, or `sefl init aggregator.yml`.
- * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets a line a round: numbers that everybody may know, no others.
+ * Its settings, with their meanings: settings.c, or `sefl init aggregator.yml`. state/counters.json
+ * counts every refusal by its reason (tally.h). state/metrics.jsonl gets one line per round, with
+ * public numbers only.
  *
- * The trust list (roles/ca.h, trust/trust.h) is looked at every second: a client that was revoked is cut
- * off, one that was enrolled gets in. Sites enrol at POST /v1/enroll (aggregator/enrol.c) while the link
- * to CSP is up. Without `ca` whoever tls.peers vouches for as a client gets in, for ever.
- * Threads: one owner; aggregator_stop and aggregator_reload from any thread.
+ * The aggregator reads the trust list (roles/ca.h, trust/trust.h) every second: it disconnects a
+ * revoked client and admits an enrolled one. Sites enrol at POST /v1/enroll (aggregator/enrol.c)
+ * while the link to CSP is up. Without `ca` every client certificate of tls.peers is accepted and
+ * none can be revoked. Threads: one owner; aggregator_stop and aggregator_reload from any thread.
  * Secrets: the signing key, masks and what rounds.h names. */
 #ifndef ROLES_AGGREGATOR_H
 #define ROLES_AGGREGATOR_H

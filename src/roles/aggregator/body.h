@@ -1,7 +1,8 @@
 /* body: are these the bytes of an update? Asked while they arrive, in pieces of any size.
  *
- * The units of an update (crypto/ahe/ahe.h); its head is ingest's affair. Pieces are cut again at the borders of units:
- * what is whole is checked where it lies, the rest waits in a small buffer for the next piece.
+ * The units of an update (crypto/ahe/ahe.h); its head is ingest's affair. Pieces are cut again at
+ * the borders of units: what is whole is checked where it lies, the rest waits in a small buffer
+ * for the next piece.
  *
  *     SEFL_TRY(body_rule_new(&rule, &task.ahe, task.pub));          // one for all uploads
  *     body_check c = { .rule = rule };
@@ -9,8 +10,8 @@
  *     SEFL_TRY(body_check_end(&c));                                  // all of it was there
  *     body_check_clear(&c);
  *
- * Threads: a rule may be shared, a check has one owner.   Secrets: none (ciphertexts).
- * Memory: eight units an upload at most (6 KiB for paillier at 3072 bits), one where they are large. */
+ * Threads: a rule may be shared, a check has one owner.   Secrets: none (ciphertexts). Memory:
+ * eight units an upload at most (6 KiB for paillier at 3072 bits), one where they are large. */
 #ifndef ROLES_AGGREGATOR_BODY_H
 #define ROLES_AGGREGATOR_BODY_H
 

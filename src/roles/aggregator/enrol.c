@@ -1,6 +1,6 @@
-/* ENROL: a site enrols (protocol/enrol.h), the only call open to a stranger. A refused site learns no reason;
- * the log and the counters have it. AS asks CSP only about sites whose token for AS and whose certificate
- * request are good. */
+/* ENROL: a site enrols (protocol/enrol.h), the only call open to a stranger. A refused site learns
+ * no reason; the log and the counters have it. AS asks CSP only about sites whose token for AS and
+ * whose certificate request are good. */
 #include "base/file.h"
 #include "protocol/http.h"
 #include "roles/aggregator/http.h"
@@ -15,7 +15,7 @@ static const char later[] = "enrolment is not possible now: try again later\n";
 typedef struct site {
     agg_post post;   /* first */
     enrol_request q; /* looks into post.body */
-    bool counted;    /* it has passed the limit on strangers: one a second */
+    bool counted;    /* it has passed the limit over all sites */
 } site;
 
 static agg_http *http_of(const https_request *r)
@@ -151,9 +151,9 @@ static void end(https_request *r, sefl_status st)
         refuse(r, AGG_HTTP_ENROL_FORM, 400, sefl_last_error());
         return;
     }
-    /* not before: what costs its sender nothing must not use up what all share */
+    /* not before: requests that cost their sender nothing must not use up the shared limit */
     if (!has_room(h->enrol_rate, all, clock_ms(h->mono))) {
-        refuse(r, AGG_HTTP_ENROL_RATE, 429, "too many requests of strangers");
+        refuse(r, AGG_HTTP_ENROL_RATE, 429, "too many enrolment requests");
         return;
     }
     s->counted = true;
@@ -187,7 +187,7 @@ void agg_enrol_begin(https_request *r)
     if (!has_ca_key(h)) {
         refuse(r, AGG_HTTP_ENROL_OFF, 403, "no trust list, or its CA's key is not on this machine");
     } else if (!has_room(h->enrol_origin, r->origin, clock_ms(h->mono))) {
-        refuse(r, AGG_HTTP_ENROL_RATE, 429, "too many requests of strangers from one address");
+        refuse(r, AGG_HTTP_ENROL_RATE, 429, "too many enrolment requests from one address");
     } else if (r->body_bytes == 0) {
         refuse(r, AGG_HTTP_ENROL_FORM, 400, "an empty body");
     } else if (rounds_over(h->rounds, &why)) {

@@ -30,7 +30,7 @@ void agg_http_later(https_request *r, unsigned status, const char *line)
     https_answer(r, status, "text/plain; charset=utf-8", "Retry-After: 10\n", span_of_str(line));
 }
 
-/* Counts it, answers, and says in the log who it was. */
+/* Counts, logs and answers. */
 static void SEFL_PRINTF(4, 5)
     refuse(https_request *r, agg_http_event e, unsigned status, const char *fmt, ...)
 {
@@ -173,7 +173,7 @@ static void answer_news(https_request *r)
     buf_clear(&body);
 }
 
-/* Woken, or the time is over: answers, or waits on where the change was none for this client. */
+/* Woken, or the time is over: answers, or keeps waiting if nothing changed for this client. */
 static void resume_round(https_request *r)
 {
     const agg_http *h = r->server_ctx;
@@ -218,7 +218,7 @@ static void get_round(https_request *r)
 
 /* ---- updates ---------------------------------------------------------------------------------- */
 
-/* Going on where we are, or on a new connection, is what clients do; a disk of ours was logged. */
+/* Resuming and reconnecting are normal; a failure of our disk is logged already. */
 static void log_reply(const https_request *r, const ingest_reply *reply)
 {
     const agg_http *h = r->server_ctx;
@@ -277,7 +277,7 @@ static void put_drop(https_request *r)
     r->state = NULL;
 }
 
-/* The CA whose word alone counts for it; NULL: the list has it, or there is no list. */
+/* The CA that alone vouches for the peer; NULL: the list has it, or there is no list. */
 static const uint8_t *issuer_of(const x509_peer *p)
 {
     static const uint8_t nobody[sizeof p->issuer];
@@ -306,8 +306,8 @@ static void put_update(https_request *r, const http_target *t)
         bad_numbers(r, HTTP_TOTAL_FIELD, HTTP_OFFSET_FIELD);
         return;
     }
-    /* the part that is here is hashed and checked again: who comes back for one byte, again and
-     * again, pays for all of it */
+    /* AS hashes and checks the stored part again: a client that resumes for one byte at a time pays for
+     * all of it */
     if (!https_take_bytes(r, ask.offset))
         return;
     ingest_begin(h->ingest, &u, &ask, &reply);

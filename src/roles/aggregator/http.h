@@ -62,14 +62,14 @@ typedef struct agg_http {
     const char *vocab, *init; /* files */
     const sefl_clock *wall, *mono;
     sefl_log *log;
-    const char *ca; /* the operator's folder (roles/ca.h); NULL: nobody enrols here */
+    const char *ca; /* the operator's folder (roles/ca.h); NULL: no enrolment */
     const sign_key *key;
-    buckets *enrol_origin;     /* of strangers' requests, by where they come from */
-    buckets *enrol_rate;       /* ... and over all, of those that are whole */
+    buckets *enrol_origin;     /* enrolment requests per address */
+    buckets *enrol_rate;       /* ... and over all, of complete ones */
     void (*listed)(void *ctx); /* the trust list was changed by us; gets this struct */
     _Atomic uint64_t counts[AGG_HTTP_EVENTS_N];
     _Atomic uint64_t certificates[X509_VERDICTS]; /* refused, by reason */
-    atomic_bool closing; /* the server is about to stop: nobody waits any more */
+    atomic_bool closing; /* the server is about to stop: no request waits any more */
 } agg_http;
 
 void agg_http_begin(https_request *r);
@@ -83,8 +83,8 @@ typedef struct agg_post {
     uint64_t until_ms;
 } agg_post;
 
-/* Takes a body of at most max bytes into a new state of `size` bytes; then end, with resume while CSP is
- * asked. False: no memory, and no answer yet. */
+/* Takes a body of at most max bytes into a new state of `size` bytes; then end, with resume while
+ * CSP is asked. False: no memory, and no answer yet. */
 bool agg_post_begin(https_request *r, size_t size, size_t max,
                     void (*end)(https_request *r, sefl_status st),
                     void (*resume)(https_request *r));
@@ -97,8 +97,8 @@ typedef enum agg_post_answer {
     AGG_POST_NO_CSP,
     AGG_POST_PARKED
 } agg_post_answer;
-/* In resume: CSP's answer, with its signature (sig may be NULL); AGG_POST_NO_CSP: it cannot be asked now,
- * and *why says so; AGG_POST_PARKED: not yet, the request waits. */
+/* In resume: CSP's answer, with its signature (sig may be NULL); AGG_POST_NO_CSP: it cannot be
+ * asked now, and *why says so; AGG_POST_PARKED: not yet, the request waits. */
 agg_post_answer agg_post_look(https_request *r, uint8_t sig[SIGN_BYTES], const char **why);
 
 void agg_http_count(const https_request *r, agg_http_event e);

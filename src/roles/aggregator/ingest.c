@@ -235,7 +235,8 @@ static void take_over(ingest *in, upload *u)
     pthread_mutex_unlock(&in->live_lock);
 }
 
-/* The receipt of an update, signed; Ed25519 makes the same bytes each time, so none is kept here. */
+/* The receipt of an update, signed; Ed25519 makes the same bytes each time, so none is kept
+ * here. */
 static sefl_status make_receipt(ingest *in, const journal_update *u, sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
@@ -252,8 +253,8 @@ done:
     return st;
 }
 
-/* What is known of this client, for admission. *had: what AGG_HAVE speaks of. Called with the role's
- * lock. */
+/* What is known of this client, for admission. *had: what AGG_HAVE speaks of. Called with the
+ * role's lock. */
 static sefl_status ask_admission(ingest *in, uint64_t round, uint64_t bytes, const round_entry *who,
                                  agg_verdict *v, journal_update *had)
 {

@@ -14,16 +14,16 @@
  *     upload_end(u, &reply)                      200 and the receipt, or why not
  *     upload_free(u)                             always; what has arrived stays for a resumption
  *
- * Who is asking is the fingerprint of its key, nothing that it says. Bodies lie in
- * round-N/bodies/CLIENT/HASH: one client cannot go on with another's part, nor be given the
- * receipt for another's body; and a body that another client has in this round, or that any had in
- * a round before, is refused (honest ones never coincide: their coins differ). A client has one
- * part a round: beginning another body, or the same on a new connection, ends the upload before
- * it. A CA whose members are not listed has so many parts a round in all (parts.h).
+ * The fingerprint of its certificate's key identifies a client, nothing that it sends. Bodies lie
+ * in round-N/bodies/CLIENT/HASH: no client can resume another's part or get the receipt for
+ * another's body. A body that another client has in this round, or that any client had in an
+ * earlier round, is refused (honest bodies never coincide: their coins differ). A client has one
+ * part per round: another body, or the same one on a new connection, ends the previous upload.
+ * parts.h limits the parts of a CA whose members are not listed.
  *
- * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts).
- * Memory: a head and 8 units an upload, whatever its size, and a room (body_pool.h) where one is free;
- * 112 bytes for each update of the open round. */
+ * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts). Memory: a
+ * head and 8 units an upload, whatever its size, and a room (body_pool.h) where one is free; 112
+ * bytes for each update of the open round. */
 #ifndef ROLES_AGGREGATOR_INGEST_H
 #define ROLES_AGGREGATOR_INGEST_H
 
@@ -78,8 +78,7 @@ typedef struct ingest_admission {
     pthread_mutex_t *lock;
     body_pool *body_pool; /* NULL: none */
     agg_verdict (*admit)(void *ctx, const agg_upload *u);
-    /* Has another client of this round this body, or was it in another round? Honest ones never
-     * coincide. */
+    /* Does another client have this body in this round, or was it in another round? */
     bool (*has_body)(void *ctx, const round_entry *m);
     /* Durable and acknowledged from now on. body: all of its bytes, to be given back; or NULL. */
     void (*took)(void *ctx, uint64_t round, const round_entry *m, body_room *body);
@@ -107,7 +106,7 @@ typedef struct ingest_ask {
     const char *name; /* common name, for people */
     uint8_t body[32]; /* BLAKE3 of the units */
     uint64_t offset, total; /* bytes [offset, total) follow ... */
-    uint64_t length;        /* ... and so many were announced */
+    uint64_t length;        /* ... and this many were announced */
 } ingest_ask;
 
 /* The answer: status, a line of text, or a receipt. */

@@ -18,7 +18,7 @@ enum { HEX = 64 };
 typedef struct part {
     uint8_t client[32], issuer[32];
     bool member;       /* then there is no issuer */
-    const void *owner; /* NULL: nobody sends it now */
+    const void *owner; /* NULL: not arriving now */
 } part;
 
 struct parts {
@@ -141,7 +141,7 @@ done:
     return st;
 }
 
-/* Parts of others whom this issuer alone vouches for. */
+/* Parts of other clients for which only this issuer vouches. */
 static unsigned count(const parts *p, const uint8_t issuer[32], const part *but)
 {
     unsigned n = 0;

@@ -1,18 +1,19 @@
-/* parts: who has left an unfinished body in the open round, and who vouches for it.
+/* parts: which clients have an unfinished body in the open round, and who vouches for them.
  *
- * A client has one part a round (ingest.h), but a CA whose members are not listed makes as many clients as
- * it likes: so its clients together have `most`. A member of the list has its one part, whatever others
- * have.
+ * A client has one part per round (ingest.h). A CA whose members are not listed can create any
+ * number of clients, so its clients together have at most `most` parts. A listed member always has
+ * its one part.
  *
  *     SEFL_TRY(parts_begin(p, round, bodies, client, issuer, u, &fits));   // before a byte is written
- *     parts_end(p, u, true);                                               // it broke off: its part stays
- *     parts_sweep(p, still, ctx);                              // away with those of clients that were put out
+ *     parts_end(p, u, true);                                  // the upload broke off: its part stays
+ *     parts_sweep(p, still, ctx);                             // deletes the parts of revoked clients
  *
- * What an earlier process left is read from the round's folder when the first body of a round begins: a
- * client's folder there has a link ".issuer" that names its CA, unless it is a member or there is no list.
+ * When the first body of a round begins, parts reads from the round's folder what an earlier
+ * process left. A client's folder there has a link ".issuer" that names its CA, unless the client
+ * is a listed member or there is no list.
  *
- * Threads: any; a lock of its own, inside which only `still` may take another.   Secrets: none.
- * Memory: 80 bytes a part.   Cost: O(parts) a call. */
+ * Threads: any (own lock, inside which only `still` may take another).   Secrets: none.
+ * Memory: 80 bytes per part.   Cost: O(parts) per call. */
 #ifndef ROLES_AGGREGATOR_PARTS_H
 #define ROLES_AGGREGATOR_PARTS_H
 
@@ -27,17 +28,18 @@ typedef struct parts parts;
 sefl_status parts_new(parts **out, unsigned most) SEFL_MUST_CHECK;
 void parts_free(parts *p);
 
-/* A body of this client begins, in bodies/CLIENT, and is `owner`'s until parts_end; what the client had
- * before is the same part. issuer: NULL for a member, and where there is no list. *fits is false, and
- * nothing has changed, if that issuer has its share. */
+/* A body of this client begins, in bodies/CLIENT; `owner` has it until parts_end. An earlier body
+ * of the client is the same part. issuer: NULL for a listed member, and where there is no list.
+ * *fits is false, and nothing has changed, if that issuer has reached its limit. */
 sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint8_t client[32],
                         const uint8_t *issuer, const void *owner, bool *fits) SEFL_MUST_CHECK;
 /* stays: bytes of it may be on the disk, and are no update. An owner of nothing is fine. */
 void parts_end(parts *p, const void *owner, bool stays);
 
-/* Is this client still welcome? issuer: NULL for a member. */
+/* May this client still connect? issuer: NULL for a listed member. */
 typedef bool parts_still(void *ctx, const uint8_t client[32], const uint8_t *issuer);
-/* Deletes the parts of those who are not, unless they are arriving just now: the next sweep finds them. */
+/* Deletes the parts of clients that may not, except those arriving now: the next sweep finds
+ * them. */
 void parts_sweep(parts *p, parts_still *still, void *ctx);
 
 #endif

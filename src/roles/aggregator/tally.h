@@ -5,8 +5,8 @@
  * Every refusal is in it under its reason: before a request (https_server.h), certificates
  * (certificate.*), requests (http.h), uploads (upload.*: ingest.h). Numbers since the start of the
  * process; nothing in it is about one client. Written whole, about once a second where something
- * changed, and at the end. The file is no journal: it may be lost.
- * Threads: one owner.   Secrets: none. */
+ * changed, and at the end. The file is no journal: it may be lost. Threads: one owner.   Secrets:
+ * none. */
 #ifndef ROLES_AGGREGATOR_TALLY_H
 #define ROLES_AGGREGATOR_TALLY_H
 

@@ -94,7 +94,7 @@ static sefl_status read_files(client *c)
     SEFL_TRY(policy_read(&rules, f->policy, &f->servers));
     SEFL_TRY(tls_id_read(&id, f->cert, f->key, f->peers));
     SEFL_CHECK(!c->id || memcmp(tls_id_fingerprint(id), c->me, 32) == 0, SEFL_EAUTH,
-               "%s has another key than before: start the client anew", f->cert);
+               "%s has another key than before: restart the client", f->cert);
     SEFL_TRY(https_client_new(
         &net, &(https_client_config){ .host = f->server.host,
                                       .port = f->server.port,

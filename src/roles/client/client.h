@@ -1,4 +1,4 @@
-/* client: one participant of a federation, beside its text: fetches the task, trains, uploads, sleeps.
+/* client: one participant of a federation: fetches the task, trains on its text, uploads, sleeps.
  *
  *     SEFL_TRY(client_new(&c, &(client_options){ .config = &cfg, .log = &lg }));
  *     st = client_run(c);          // until the task is over, or somebody calls client_stop
@@ -20,22 +20,24 @@
  *     counted   sealed tasks: once a later round is there, CSP's signed proof that the update was counted
  *               is asked for, checked and kept (client_proof.h)
  *
- * Nothing else leaves: no loss, count, norm or time. Logs and sentences carry rounds, bytes, hashes and
- * file names, never words or values. A task that claims no differential privacy is said so in every
- * round's line.
+ * Nothing else leaves: no loss, count, norm or time. Logs and sentences carry rounds, bytes, hashes
+ * and file names, never words or values. The line of every round says so if the task claims no
+ * differential privacy.
  *
- * Hidden sampling. Every client uploads in every round; one that was not drawn encrypts zeros. So that
- * the time of an upload does not tell who trained, all wait until a random moment in the third quarter of
- * the time that was left when the round was announced (docs/THREATS.md says what remains).
+ * Hidden sampling. Every client uploads in every round; one that was not drawn encrypts zeros. So
+ * that the time of an upload does not tell who trained, all wait until a random moment in the third
+ * quarter of the time that was left when the round was announced (docs/THREATS.md says what
+ * remains).
  *
  * kill -9 at any moment: the next client_run goes on (client_store.h). client_stop ends waits and
  * transfers at once and training at the next step; client_run then returns SEFL_OK.
  *
- * When AS serves another task than before, the client begins with that one anew, on the same ledger.
+ * When AS serves another task, the client starts over with it, on the same ledger.
  *
- * Trouble. Whatever may pass is tried again, after pauses that double up to minutes: no network, no name in
- * the DNS, a server certificate that does not hold, a server that answers with errors, refuses this
- * client (a wrong clock, a revocation that is taken back) or serves garbled bytes as the task. The client ends only when
+ * Failures. The client retries whatever may pass, after pauses that double up to minutes: no
+ * network, no DNS name, an invalid server certificate, a server that answers with errors, refuses
+ * this client (a wrong clock, a revocation that is taken back) or serves garbled bytes as the task.
+ * It ends only when
  *     the task is over, or this client took part as often as the task allows    SEFL_OK
  *     both servers signed a task that the owner's policy refuses, or that
  *         this program cannot read                                        SEFL_EINVAL, SEFL_EPROTO, ...

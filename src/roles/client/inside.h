@@ -1,4 +1,5 @@
-/* Inside of client.h: one client's parts; client.c makes them, client_round.c works through a round. */
+/* Inside of client.h: one client's parts; client.c makes them, client_round.c works through a
+ * round. */
 #ifndef ROLES_CLIENT_INSIDE_H
 #define ROLES_CLIENT_INSIDE_H
 
@@ -65,13 +66,15 @@ void client_show_doing(client *c, const char *doing);
 /* Shows how far it is, and ends the work when somebody stops the client. */
 sefl_progress client_progress(client *c);
 
-/* After an answer that is no success: SEFL_OK to try again later, else why the client ends (client.h). */
+/* After an answer that is no success: SEFL_OK to try again later, else why the client ends
+ * (client.h). */
 sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
 
 /* Would this round fit? SEFL_EBUDGET, "policy: epsilon_total: ..." where it is the owner's rule. */
 sefl_status client_budget(client *c, uint64_t round) SEFL_MUST_CHECK;
 
-/* Carries out one order and tells the participant what came of it. *new_task: AS has another one. */
+/* Carries out one order and tells the participant what came of it. *new_task: AS has another
+ * one. */
 sefl_status client_obey(client *c, const participant_order *order, bool *new_task) SEFL_MUST_CHECK;
 
 #endif

@@ -44,8 +44,8 @@ static client_answer word_of(unsigned status)
     }
 }
 
-/* What came of a call: a transport failure is the network's trouble, not ours. SEFL_EINVAL: certificate
- * and key do not fit together, as for a moment while they are renewed. */
+/* What came of a call: a transport failure is the network's trouble, not ours. SEFL_EINVAL:
+ * certificate and key do not fit together, as for a moment while they are renewed. */
 static sefl_status settle(client_reply *a, sefl_status st, const https_reply *r)
 {
     *a = (client_reply){ .word = ANSWER_OK };
@@ -190,7 +190,7 @@ sefl_status client_put(https_client *net, client_reply *a, sefl_buf *receipt, ui
         SEFL_TRY(settle(a, st, &r));
         bool elsewhere = r.status == 409 && r.number <= body->bytes && r.number != offset;
         if (elsewhere && i == OFFSETS_MAX)
-            a->word = ANSWER_AGAIN; /* it cannot make up its mind: later */
+            a->word = ANSWER_AGAIN; /* it keeps changing its offset: try later */
         if (!elsewhere || i == OFFSETS_MAX)
             break;
         offset = r.number;

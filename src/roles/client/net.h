@@ -1,10 +1,10 @@
 /* client_net: the requests of a client, and what an answer of AS means for it.
  *
- * Each call gives a word: ANSWER_OK, ANSWER_AGAIN (the network or the server is in trouble: back off, then
- * the same again), ANSWER_OVER (this round is over for this client: late, limit, full, refused
- * bytes), ANSWER_REFUSED (this client is not let in: 401, 403; or the server's certificate does not hold),
- * ANSWER_UPGRADE (AS needs another version of this program: 426). `why` has AS's own sentence, or ours.
- * A status other than SEFL_OK is trouble on this machine (memory, disk).
+ * Each call gives a word: ANSWER_OK, ANSWER_AGAIN (the network or the server is in trouble: back
+ * off, then the same again), ANSWER_OVER (this round is over for this client: late, limit, full,
+ * refused bytes), ANSWER_REFUSED (this client is not let in: 401, 403; or the server's certificate
+ * does not hold), ANSWER_UPGRADE (AS needs another version of this program: 426). `why` has AS's
+ * own sentence, or ours. A status other than SEFL_OK is trouble on this machine (memory, disk).
  * Threads: one owner.   Secrets: none (ciphertexts). */
 #ifndef ROLES_CLIENT_NET_H
 #define ROLES_CLIENT_NET_H
@@ -34,8 +34,9 @@ typedef struct client_reply {
 sefl_status client_get(https_client *net, client_reply *a, sefl_buf *out, const http_target *t,
                        size_t max) SEFL_MUST_CHECK;
 
-/* AS's news of the rounds after that one, at once or when there is something new, at most wait_s later.
- * n is written only with ANSWER_OK; it looks into scratch. SEFL_EPROTO for news that cannot be read. */
+/* AS's news of the rounds after that one, at once or when there is something new, at most wait_s
+ * later. n is written only with ANSWER_OK; it looks into scratch. SEFL_EPROTO for news that cannot
+ * be read. */
 sefl_status client_news(https_client *net, client_reply *a, round_news *n, sefl_buf *scratch,
                         uint64_t after, unsigned wait_s) SEFL_MUST_CHECK;
 

@@ -73,7 +73,8 @@ done:
     return st;
 }
 
-/* The round that was released for certain, since the next one starts from another model; 0: none is. */
+/* The round that was released for certain, since the next one starts from another model; 0: none
+ * is. */
 static sefl_status released(const client *c, const round_news *n, uint64_t *round)
 {
     sefl_status st = SEFL_OK;

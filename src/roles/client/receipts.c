@@ -62,8 +62,9 @@ done:
     return st;
 }
 
-/* Can these last bytes be what a crash left of one append? Its head says that it reaches to the end, or
- * beyond; or the system made the file longer and wrote none of it. And no good record stands behind. */
+/* Can these last bytes be what a crash left of one append? Its head says that it reaches to the
+ * end, or beyond; or the system made the file longer and wrote none of it. And no good record
+ * stands behind. */
 static sefl_status is_torn(const receipts *r, uint64_t offset, uint64_t size, bool *torn)
 {
     sefl_status st = SEFL_OK;

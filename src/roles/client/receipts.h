@@ -9,11 +9,12 @@
  *
  *     n u32 | task 32 | round u64 | envelope of n bytes (protocol/signed.h) | SHA-256 of all that, 32
  *
- * receipts_open walks them into an index in memory: 16 bytes a record, two reads each. What a crash left of
- * the last record is cut off: it was never acknowledged, and the client asks AS for that receipt again. Any
- * other damage is SEFL_EPROTO, with the place: receipts are evidence, so nothing else is ever cut off.
- * The receipt of the last round may be added again (the client died before its mark): it replaces itself.
- * Threads: one owner; one process (client_store.h has the lock).   Secrets: none. */
+ * receipts_open walks them into an index in memory: 16 bytes a record, two reads each. What a crash
+ * left of the last record is cut off: it was never acknowledged, and the client asks AS for that
+ * receipt again. Any other damage is SEFL_EPROTO, with the place: receipts are evidence, so nothing
+ * else is ever cut off. The receipt of the last round may be added again (the client died before
+ * its mark): it replaces itself. Threads: one owner; one process (client_store.h has the
+ * lock).   Secrets: none. */
 #ifndef ROLES_RECEIPTS_H
 #define ROLES_RECEIPTS_H
 
@@ -25,7 +26,8 @@ enum { RECEIPTS_TASK = 32, RECEIPTS_ENVELOPE_MAX = 4096 };
 
 typedef struct receipts receipts;
 
-/* Makes an empty file if there is none, mode 0600; its name is durable when the caller has synced the folder. */
+/* Makes an empty file if there is none, mode 0600; its name is durable when the caller has synced
+ * the folder. */
 sefl_status receipts_open(receipts **out, const char *path) SEFL_MUST_CHECK;
 void receipts_close(receipts *r);
 

@@ -1,5 +1,5 @@
-/* What the orders of protocol/participant.h mean. Every handler ends with one event for the participant, or
- * with a status that ends the client; SEFL_ECANCELLED is a stop. */
+/* What the orders of protocol/participant.h mean. Every handler ends with one event for the
+ * participant, or with a status that ends the client; SEFL_ECANCELLED is a stop. */
 #include "roles/client/inside.h"
 #include "roles/client/proof.h"
 
@@ -21,8 +21,8 @@ static log_field privacy(const client *c)
     return lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM);
 }
 
-/* The round is over for this client. LOG_INFO: it closed before, as a round does that needs fewer clients
- * than there are. */
+/* The round is over for this client. LOG_INFO: it closed before, as a round does that needs fewer
+ * clients than there are. */
 static sefl_status leave_round(client *c, log_level level, const char *why)
 {
     sefl_status st = SEFL_OK;
@@ -51,8 +51,8 @@ static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
 
 /* ---- another task? --------------------------------------------------------------------------- */
 
-/* *same: AS serves the task that we work on. It may have been given another one since, whose rounds have
- * the same numbers. If it cannot be asked neither is set, and the participant backs off. */
+/* *same: AS serves the task that we work on. It may have been given another one since, whose rounds
+ * have the same numbers. If it cannot be asked neither is set, and the participant backs off. */
 static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
 {
     sefl_status st = SEFL_OK;
@@ -240,8 +240,8 @@ done:
     return st;
 }
 
-/* Is the round that we train for open still? The deadline that we heard of has passed, but AS may have
- * given it more time. One that cannot be asked now is asked again later. */
+/* Is the round that we train for open still? The deadline that we heard of has passed, but AS may
+ * have given it more time. One that cannot be asked now is asked again later. */
 static bool still_open(client *c)
 {
     sefl_buf scratch = { 0 };
@@ -260,7 +260,7 @@ static bool still_open(client *c)
     return open;
 }
 
-/* Nor is training: nobody takes an update of a round that is closed. */
+/* Training ends when its round has closed: AS would not take the update. */
 static bool wanted_still(void *self, uint64_t done_so_far, uint64_t total)
 {
     client *c = self;

@@ -177,8 +177,8 @@ done:
     return st;
 }
 
-/* The latest outcomes of this task, newest first: where the next one is to be asked for, and how many
- * were missed in a row. */
+/* The latest outcomes of this task, newest first: where the next one is to be asked for, and how
+ * many were missed in a row. */
 static sefl_status look_at_counted(client_store *s)
 {
     sefl_status st = SEFL_OK;

@@ -29,9 +29,10 @@
  *     the round is DONE without a receipt (client_store_lost says so).
  *   - Another task begins without a mark; what is left of the old one is deleted, receipts stay.
  *
- * The mark: "SEFLCLM2" | task 32 | round u64 | attempt u64 | phase u8 | drawn u8 | body's units 32 |
- * body's head 32 | body bytes u64 | SHA-256 of all that (client_update.h: client_body). A mark that is no such thing is an error, not a fresh start.
- * Threads: one owner.   Secrets: whether this client was drawn (under hidden sampling). */
+ * The mark: "SEFLCLM2" | task 32 | round u64 | attempt u64 | phase u8 | drawn u8 | body's units 32
+ * | body's head 32 | body bytes u64 | SHA-256 of all that (client_update.h: client_body). A mark
+ * that is no such thing is an error, not a fresh start. Threads: one owner.   Secrets: whether this
+ * client was drawn (under hidden sampling). */
 #ifndef ROLES_CLIENT_STORE_H
 #define ROLES_CLIENT_STORE_H
 
@@ -97,8 +98,9 @@ sefl_status client_store_receipt_read(const client_store *s, sefl_buf *out,
 /* The first round of this task below `before` that has a receipt and no outcome; 0: none. */
 sefl_status client_store_uncounted(const client_store *s, uint64_t before,
                                    uint64_t *round) SEFL_MUST_CHECK;
-/* What became of that round, with the bytes that say so; rounds in rising order. *misses: how many in a
- * row of this task were missed, up to and with this one; CLIENT_SKIPPED and CLIENT_FORMER change nothing. */
+/* What became of that round, with the bytes that say so; rounds in rising order. *misses: how many
+ * in a row of this task were missed, up to and with this one; CLIENT_SKIPPED and CLIENT_FORMER
+ * change nothing. */
 sefl_status client_store_counted(client_store *s, uint64_t round, client_counted what,
                                  sefl_span proof, unsigned *misses) SEFL_MUST_CHECK;
 /* What was stored; SEFL_ENOTFOUND. proof: appended; may be NULL. */

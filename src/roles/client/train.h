@@ -6,17 +6,17 @@
  *     unit record   SEFL_TRY(client_train_records(&c, X, &zeroed, scratch, v, &coins));
  *
  * Records. A record is a document of corpus.h: a JSONL or CSV record, a text under a heading, or a
- * line. A text of more than records_max records uses that many in a round; the next round goes on with
- * those that follow, in a circle. No record counts twice in a round.
+ * line. A text of more than records_max records uses that many in a round; the next round goes on
+ * with those that follow, in a circle. No record counts twice in a round.
  *
- * What one record says must not change what the client does with the others, or the bound for a record
- * is worth nothing. Which records a round uses, and their dropout masks, follow from the round, the
- * number of records and their places. Each is rounded with fresh coins, also one without a usable
- * gradient, which adds zeros. The client goes on whatever a record's loss is.
+ * What one record says must not change what the client does with the others, or the bound for a
+ * record is worth nothing. Which records a round uses, and their dropout masks, follow from the
+ * round, the number of records and their places. Each is rounded with fresh coins, also one without
+ * a usable gradient, which adds zeros. The client goes on whatever a record's loss is.
  *
  * The dropout's seed is no secret coin: SHA-256("sefl dropout 1", task id, round u64, client), its
- * first 8 bytes. Results do not depend on the pool.
- * Secret: text, v, X, coins. Not constant-time (the owner's own machine). Threads: one owner. */
+ * first 8 bytes. Results do not depend on the pool. Secret: text, v, X, coins. Not constant-time
+ * (the owner's own machine). Threads: one owner. */
 #ifndef ROLES_CLIENT_TRAIN_H
 #define ROLES_CLIENT_TRAIN_H
 
@@ -49,9 +49,9 @@ sefl_status client_train_round(int64_t *X, const task *t, const corpus *text, co
 
 /* One step for each record by itself: its gradient g_r (train_records: all of its windows together)
  * is limited once to gradient_clip; v_r = -lr * g_r is clipped to the task's clip and rounded, by
- * itself, and added. A record counts as zeros if its loss is not finite or above LM_MAX_LOSS a word, or
- * if g_r or v_r is not finite. *zeroed: how many did. X: zeros before, t->values; scratch and v:
- * t->params, overwritten. */
+ * itself, and added. A record counts as zeros if its loss is not finite or above LM_MAX_LOSS a
+ * word, or if g_r or v_r is not finite. *zeroed: how many did. X: zeros before, t->values; scratch
+ * and v: t->params, overwritten. */
 sefl_status client_train_records(const client_train *c, int64_t *X, size_t *zeroed,
                                  int64_t *scratch, float *v, const sefl_rng *coins) SEFL_MUST_CHECK;
 

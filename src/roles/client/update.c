@@ -306,11 +306,11 @@ sefl_status client_update_new(client_update **out, const client_update_config *c
                "the text has fewer than two words: nothing to learn from");
     bool records = t->unit == TASK_UNIT_RECORD;
     SEFL_CHECK(!records || (t->weights == TASK_EQUAL && t->records_max >= 1), SEFL_EINVAL,
-               "unit record wants equal weights and records_max");
+               "unit record needs equal weights and records_max");
     SEFL_CHECK(records || t->local_epochs || t->local_steps, SEFL_EINVAL,
                "the task says neither local epochs nor local steps");
     SEFL_CHECK(!task_is_sealed(t) || c->upload_key, SEFL_EINVAL,
-               "a sealed task wants an upload key");
+               "a sealed task needs an upload key");
     SEFL_CHECK(t->ahe.values == t->values && t->values == t->params + (t->weights == TASK_CAPPED),
                SEFL_EINVAL, "the task has %zu values for a model of %zu", t->values, t->params);
     SEFL_TRY(sefl_new(&u, 1, sizeof *u));

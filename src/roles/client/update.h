@@ -21,15 +21,15 @@
  *      with the upload key. The file is synced and only then gets its name: one of that name is always
  *      whole
  *
- * A body is made once: where the file is there already nothing is encrypted (SEFL_EEXIST). An attempt
- * that broke off leaves nothing that was sent; the next one takes another attempt number, and with it
- * other coins.
+ * A body is made once: where the file is there already nothing is encrypted (SEFL_EEXIST). An
+ * attempt that broke off leaves nothing that was sent; the next one takes another attempt number,
+ * and with it other coins.
  *
  * Memory, for d values of the model: while training what the model plans (lm_memory) and 4d bytes,
  * after it 12d (records: 24d) bytes and 1 MiB; between rounds only the key's tables (Paillier: at
- * most 96 MiB, kept) and what the caller holds: 4 bytes a word of text.
- * Secret: text, v, X, coins, seed, upload key; wiped where we hold them. Not constant-time (the owner's own machine).
- * Threads: one owner; works on the pool. */
+ * most 96 MiB, kept) and what the caller holds: 4 bytes a word of text. Secret: text, v, X, coins,
+ * seed, upload key; wiped where we hold them. Not constant-time (the owner's own machine). Threads:
+ * one owner; works on the pool. */
 #ifndef ROLES_CLIENT_UPDATE_H
 #define ROLES_CLIENT_UPDATE_H
 
@@ -83,12 +83,12 @@ void client_update_free(client_update *u);
 sefl_status client_update_make(client_update *u, client_body *out,
                                const client_job *job) SEFL_MUST_CHECK;
 
-/* In the latest client_update_make training diverged, so that all of X (unit record: some records) is
- * zeros. For the owner's log alone. */
+/* In the latest client_update_make training diverged, so that all of X (unit record: some records)
+ * is zeros. For the owner's log alone. */
 bool client_update_diverged(const client_update *u);
 
-/* Hashes and size of a body as it lies there; head_bytes: head_bytes(task.seal). SEFL_EPROTO for a file
- * that is shorter. */
+/* Hashes and size of a body as it lies there; head_bytes: head_bytes(task.seal). SEFL_EPROTO for a
+ * file that is shorter. */
 sefl_status client_body_of(client_body *out, const char *path, size_t head_bytes) SEFL_MUST_CHECK;
 bool client_body_same(const client_body *a, const client_body *b);
 
