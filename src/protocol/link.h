@@ -111,12 +111,13 @@ enum {
 };
 
 /* The kinds of messages, in the order of their numbers from 0x4c4b0001. */
-#define LINK_KIND_LIST(X)                                                                          \
-    X(HELLO)                                                                                       \
-    X(WELCOME)                                                                                     \
-    X(TASK) X(YES) X(HEADER) X(REVEAL) X(GO) X(KEPT) X(SUM) X(PLAIN) X(SKIP) X(PING) X(PONG)       \
-        X(BYE) X(NO) X(ENROL) X(APPROVED) X(LANE) X(FILL) X(REPLY) X(KEY) X(VOUCH) X(EARLY) X(SET) \
-            X(HEADS) X(VERDICT) X(COUNTED)
+/* clang-format off */
+#define LINK_KIND_LIST(X)                                                      \
+    X(HELLO) X(WELCOME) X(TASK) X(YES) X(HEADER) X(REVEAL) X(GO) X(KEPT)       \
+    X(SUM) X(PLAIN) X(SKIP) X(PING) X(PONG) X(BYE) X(NO) X(ENROL) X(APPROVED)  \
+    X(LANE) X(FILL) X(REPLY) X(KEY) X(VOUCH) X(EARLY) X(SET) X(HEADS)          \
+    X(VERDICT) X(COUNTED)
+/* clang-format on */
 
 typedef enum link_kind {
     LINK_BEFORE = 0x4c4b0000, /* no kind */
