@@ -15,6 +15,7 @@
 #include "model/corpus/synth.h"
 #include "model/file/model_file.h"
 #include "operator/provision_ids.h"
+#include "protocol/task_make.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/client/config.h"
 #include "roles/csp/csp_role.h"

@@ -6,6 +6,9 @@
 #include "protocol/task.h"
 
 #include "base/alloc.h"
+#include "crypto/ahe/paillier.h"
+#include "crypto/seal/seal.h"
+#include "mpc/noise/online.h"
 #include "protocol/head.h"
 #include "protocol/task_fields.h"
 

@@ -14,19 +14,16 @@
 #define PROTOCOL_TASK_H
 
 #include "base/buf.h"
-#include "config/settings.h"
 #include "crypto/ahe/ahe.h"
-#include "crypto/ahe/paillier.h"
-#include "crypto/seal/seal.h"
 #include "model/corpus/vocab.h"
 #include "model/lm.h"
 #include "model/optim.h"
-#include "mpc/noise/online.h"
-#include "privacy/accountant/accountant.h"
 #include "privacy/grid.h"
-#include "privacy/mechanism/quantise.h"
 #include "protocol/modes/mode.h"
 #include "protocol/signed.h"
+
+struct noise_params; /* mpc/noise/online.h */
+struct seal_suite;   /* crypto/seal/seal.h */
 
 enum { TASK_ID = 32, TASK_NAME_MAX = 64, TASK_BYTES_MAX = 64 << 10 };
 
@@ -83,8 +80,8 @@ typedef struct task {
     optim_config server_optim;
 
     /* keys */
-    ahe_pub *pub;           /* owned; NULL where the scheme has no public key */
-    const seal_suite *seal; /* what seals the seeds of uploads; NULL: none are sealed */
+    ahe_pub *pub;                  /* owned; NULL where the scheme has no public key */
+    const struct seal_suite *seal; /* what seals the seeds of uploads; NULL: none are sealed */
     pinned servers;
 
     /* derived */
@@ -123,7 +120,7 @@ void task_upload_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t
 size_t task_body_bytes(const task *t);
 
 /* What noise/online.h wants for this round and attempt; the slice is left out. */
-noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);
+struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);
 /* Bytes of CSP's output: a reply of noise/online.h, or the masked plain units (no noise). */
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 
@@ -139,23 +136,6 @@ dp_event task_event(const task *t, uint64_t count);
  * participation is public, else the constant rate * enrolled. For capped weights it is the noisy
  * total of the weight slot (dp_weight_total), never this: NAN. */
 double task_divisor(const task *t, uint32_t clients);
-
-/* ---- making one -------------------------------------------------------------------------- */
-
-/* Keys of a new task as settings (config/settings.h): the schema of `sefl task new`. */
-extern const setting_def task_schema[];
-
-/* The model that settings over task_schema (or an experiment's) describe, for so many words. */
-void task_settings_model(lm_config *out, const settings *s, uint32_t words);
-
-/* Does the mode that settings name in privacy.noise add noise? */
-bool task_settings_noisy(const settings *s);
-
-/* The document's bytes from settings, CSP's Paillier key (not used, and may be NULL, with scheme pad)
- * and both servers' public signing keys.
- * Runs task_read over what it wrote. */
-sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
-                      const pinned *servers) SEFL_MUST_CHECK;
 
 /* Plain words for a data-protection officer: who can learn what, with which guarantee. */
 sefl_status task_explain(sefl_buf *out, const task *t) SEFL_MUST_CHECK;

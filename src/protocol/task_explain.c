@@ -2,6 +2,7 @@
  * of all tasks (docs/THREATS.md has the same table) or chosen by a member of this one. Epsilons are
  * rounded up. */
 #include "base/hex.h"
+#include "crypto/ahe/paillier.h"
 #include "protocol/task.h"
 
 #include <math.h>

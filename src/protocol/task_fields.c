@@ -9,6 +9,7 @@
 
 #include "base/hex.h"
 #include "base/suggest.h"
+#include "crypto/ahe/paillier.h"
 
 #include <errno.h>
 #include <jansson.h>

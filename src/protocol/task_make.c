@@ -1,8 +1,10 @@
 #include "base/hex.h"
+#include "crypto/ahe/paillier.h"
 #include "protocol/task.h"
 
 #include "base/json.h"
 #include "protocol/task_fields.h"
+#include "protocol/task_make.h"
 
 #include <assert.h>
 #include <sodium.h>

@@ -1,6 +1,7 @@
 #include "simulate/clear.h"
 
 #include "base/alloc.h"
+#include "mpc/noise/online.h"
 #include "mpc/noise/shares_plain.h"
 #include "privacy/mechanism/dgauss.h"
 #include "simulate/named_coins.h"

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "config/yaml/yaml.h"
 #include "protocol/task.h"
+#include "protocol/task_make.h"
 
 #include <assert.h>
 #include <errno.h>

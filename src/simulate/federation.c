@@ -5,6 +5,7 @@
 #include "base/hex.h"
 #include "model/corpus/dirichlet.h"
 #include "model/corpus/synth.h"
+#include "protocol/task_make.h"
 #include "seeded/seeded.h"
 
 #include <inttypes.h>

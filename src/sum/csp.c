@@ -6,6 +6,7 @@
 #include "sum/csp.h"
 
 #include "base/alloc.h"
+#include "crypto/ahe/paillier.h"
 #include "sum/csp_set.h"
 
 #include <assert.h>

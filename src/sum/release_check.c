@@ -1,4 +1,5 @@
 #include "sum/release_check.h"
+#include "privacy/mechanism/quantise.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -7,6 +7,7 @@
 
 #include "crypto/keyfile.h"
 #include "operator/provision.h"
+#include "protocol/task_make.h"
 
 #include <inttypes.h>
 #include <stdio.h>

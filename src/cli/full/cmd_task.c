@@ -8,8 +8,10 @@
 #include "base/file.h"
 #include "config/yaml/yaml.h"
 #include "crypto/keyfile.h"
+#include "crypto/seal/seal.h"
 #include "model/file/model_file.h"
 #include "protocol/task.h"
+#include "protocol/task_make.h"
 
 #include <inttypes.h>
 #include <stdio.h>

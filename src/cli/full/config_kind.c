@@ -3,6 +3,7 @@
 #include "config/example.h"
 #include "config/yaml/yaml.h"
 #include "protocol/task.h"
+#include "protocol/task_make.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/client/config.h"
 #include "roles/csp/csp_role.h"

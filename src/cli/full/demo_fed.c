@@ -15,7 +15,9 @@
 #include "cli/interrupt.h"
 #include "cli/meter.h"
 #include "cli/print.h"
+#include "crypto/seal/seal.h"
 #include "operator/provision.h"
+#include "protocol/task_make.h"
 #include "report/report.h"
 
 #include <errno.h>

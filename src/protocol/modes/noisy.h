@@ -6,6 +6,7 @@
 #define PROTOCOL_MODES_NOISY_H
 
 #include "mpc/noise/online.h"
+#include "privacy/mechanism/quantise.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task.h"
 

@@ -1,5 +1,6 @@
 /* Mode none: AS takes its mask off and has the exact sum. No claim is possible. */
 #include "base/alloc.h"
+#include "privacy/mechanism/quantise.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task.h"
 

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "privacy/mechanism/quantise.h"
 
 #include <float.h>
 #include <math.h>

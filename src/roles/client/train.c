@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "model/train.h"
+#include "privacy/mechanism/quantise.h"
 
 #include <inttypes.h>
 #include <math.h>

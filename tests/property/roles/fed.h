@@ -13,6 +13,7 @@
 #ifndef TESTS_ROLES_FED_H
 #define TESTS_ROLES_FED_H
 
+#include "protocol/task_make.h"
 #include "support/check.h"
 #include "support/folder.h"
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "privacy/mechanism/dgauss.h"
 #include "privacy/mechanism/g44.h"
+#include "privacy/mechanism/quantise.h"
 #include "sum/release_check.h"
 #include "support/check.h"
 

@@ -1,4 +1,5 @@
 /* A provisioned federation is one that every party's own checks accept; a failed one is not there. */
+#include "protocol/task_make.h"
 #include "support/check.h"
 #include "support/folder.h"
 

@@ -7,6 +7,8 @@
 #ifndef TESTS_TASK_SAMPLE_H
 #define TESTS_TASK_SAMPLE_H
 
+#include "crypto/ahe/paillier.h"
+#include "protocol/task_make.h"
 #include "support/check.h"
 
 #include "base/file.h"

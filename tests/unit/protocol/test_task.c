@@ -3,6 +3,7 @@
 #include "unit/protocol/task_sample.h"
 
 #include "protocol/task_fields.h"
+#include "protocol/task_make.h"
 
 #include <jansson.h>
 #include <locale.h>

@@ -4,6 +4,7 @@
 #ifndef UNIT_ROLES_AGG_WORLD_H
 #define UNIT_ROLES_AGG_WORLD_H
 
+#include "protocol/task_make.h"
 #include "unit/sum/link_pair.h"
 
 #include "base/blake3.h"

@@ -1,6 +1,8 @@
 /* The CSP as it runs, with sealed updates: TLS, journals, ledgers and a trust list on a disk, started again in
  * between. */
 #define _GNU_SOURCE
+#include "crypto/ahe/paillier.h"
+#include "protocol/task_make.h"
 #include "support/check.h"
 #include "support/folder.h"
 

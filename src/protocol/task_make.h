@@ -1,0 +1,29 @@
+/* task_make: a new task document from settings.
+ *
+ *     settings_init(&s, task_schema);
+ *     SEFL_TRY(settings_set(&s, "privacy.z=1.1", "--set"));
+ *     SEFL_TRY(task_make(&document, &s, NULL, &servers));
+ *
+ * Threads: any.   Secrets: none. */
+#ifndef PROTOCOL_TASK_MAKE_H
+#define PROTOCOL_TASK_MAKE_H
+
+#include "config/settings.h"
+#include "protocol/task.h"
+
+/* Keys of a new task as settings (config/settings.h): the schema of `sefl task new`. */
+extern const setting_def task_schema[];
+
+/* The model that settings over task_schema (or an experiment's) describe, for so many words. */
+void task_settings_model(lm_config *out, const settings *s, uint32_t words);
+
+/* Does the mode that settings name in privacy.noise add noise? */
+bool task_settings_noisy(const settings *s);
+
+/* The document's bytes from settings, CSP's Paillier key (not used, and may be NULL, with scheme pad)
+ * and both servers' public signing keys.
+ * Runs task_read over what it wrote. */
+sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
+                      const pinned *servers) SEFL_MUST_CHECK;
+
+#endif
