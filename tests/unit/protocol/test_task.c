@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* memmem */
 #include "unit/protocol/task_sample.h"
 
+#include "crypto/seal/seal.h"
+#include "mpc/noise/online.h"
 #include "protocol/task_fields.h"
 #include "protocol/task_make.h"
 

@@ -1,3 +1,4 @@
+#include "privacy/mechanism/quantise.h"
 #include "unit/roles/update_fixture.h"
 
 #include <dirent.h>
